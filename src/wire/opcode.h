@@ -1,0 +1,41 @@
+/* The opcode table (IBA 9.2.1, table 38; XRC annex A14; atomic write and flush IBA 1.5): one row serves parsing,
+ * building, sequencing and printing. */
+#ifndef WEFT_WIRE_OPCODE_H
+#define WEFT_WIRE_OPCODE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum opcode_service { SERVICE_RC = 0x00, SERVICE_UC = 0x20, SERVICE_RD = 0x40, SERVICE_UD = 0x60, SERVICE_CNP = 0x80, SERVICE_XRC = 0xa0 };
+
+enum opcode_op {
+	OP_SEND, OP_WRITE, OP_READ_REQUEST, OP_READ_RESPONSE, OP_ACK, OP_ATOMIC_ACK, OP_CMP_SWAP, OP_FETCH_ADD,
+	OP_RESYNC, OP_FLUSH, OP_ATOMIC_WRITE, OP_CNP,
+};
+
+enum opcode_position { POS_FIRST, POS_MIDDLE, POS_LAST, POS_ONLY };
+
+enum opcode_header {
+	HDR_RETH = 1 << 0, HDR_DETH = 1 << 1, HDR_ATOMICETH = 1 << 2, HDR_AETH = 1 << 3, HDR_ATOMICACKETH = 1 << 4,
+	HDR_IMM = 1 << 5, HDR_IETH = 1 << 6, HDR_XRCETH = 1 << 7, HDR_FETH = 1 << 8, HDR_RDETH = 1 << 9,
+	HDR_PAYLOAD = 1 << 10,	/* a payload is allowed */
+};
+
+struct opcode_row {
+	const char *name;	/* "RC_RDMA_WRITE_FIRST"; NULL in an unused row */
+	uint8_t code;
+	enum opcode_service service;
+	enum opcode_op op;
+	enum opcode_position position;
+	uint16_t headers;	/* enum opcode_header */
+	uint8_t header_bytes;	/* of the extended headers, derived */
+	bool is_response;	/* travels from responder to requester */
+};
+
+/* NULL when the code has no row. */
+const struct opcode_row *opcode_row(uint8_t code);
+
+/* The code of (service, op, position, HDR_IMM or HDR_IETH or 0), or -1. */
+int opcode_find(enum opcode_service service, enum opcode_op op, enum opcode_position position, unsigned imm_or_ieth);
+
+#endif
