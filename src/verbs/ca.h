@@ -1,0 +1,116 @@
+/* The channel adapter of one process: both devices' ports and limits, the tables of all objects, the list of QPs with
+ * something to send and the timers. Pure: the host injects time, randomness and call-backs, and holds one lock around
+ * every entry. */
+#ifndef WEFT_VERBS_CA_H
+#define WEFT_VERBS_CA_H
+
+#include "base/counters.h"
+#include "base/heap.h"
+#include "base/list.h"
+#include "base/rand.h"
+#include "base/table.h"
+#include "base/time.h"
+#include "verbs/queue.h"
+#include "wire/packet.h"
+
+#include <infiniband/verbs.h>
+
+enum { CA_DEVICES = 2, CA_GIDS = 64, CA_PKEYS = 1 };
+
+struct ca_gid {
+	uint8_t raw[16];
+	bool valid;
+	enum ibv_gid_type type;
+	uint32_t ndev_ifindex;
+};
+
+struct ca_device {
+	char name[16];			/* weft0 */
+	enum packet_form form;		/* PACKET_IB: weft0; PACKET_ROCE: weft1 */
+	uint64_t guid;			/* host order */
+	uint16_t lid, sm_lid;
+	enum ibv_mtu active_mtu, max_mtu;
+	enum ibv_port_state port_state;
+	uint16_t pkey[CA_PKEYS];	/* 0xffff */
+	struct ca_gid gid[CA_GIDS];
+	struct ibv_device_attr_ex attr;	/* limits and capabilities; filled by ca_init */
+};
+
+struct cq;
+struct qp;
+struct srq;
+struct transport_ops;
+
+/* What the adapter needs of its host. All are called under the host's lock. */
+struct ca_host {
+	void (*cq_event)(void *host, struct cq *cq);	/* an armed CQ fires: queue an event on its channel */
+	void (*async_event)(void *host, enum ibv_event_type type, void *object);	/* object: struct qp, cq, srq or ca_device */
+	/* Is there room towards this QP's process for one more frame? When not, the QP waits in ca.blocked. */
+	bool (*room)(void *host, const struct ca_device *dev, uint32_t dest_qpn);
+	/* memcpy that answers -EFAULT instead of a signal; for on-demand-paged and implicit regions */
+	int (*copy_safely)(void *host, void *to, const void *from, size_t bytes);
+	/* the first QP joined this group on this device, or the last left it */
+	int (*mcast)(void *host, struct ca_device *dev, const uint8_t gid[16], bool joined);
+	/* a QP number whose upper bits are a slot of this process; -ENOMEM. And its return. */
+	int (*qpn_alloc)(void *host, uint32_t *qpn);
+	void (*qpn_free)(void *host, uint32_t qpn);
+};
+
+struct ca {
+	const struct ca_host *host_ops;	/* borrowed */
+	void *host;			/* borrowed */
+	const struct transport_ops *transport;	/* borrowed: the packet engine */
+	struct ca_device dev[CA_DEVICES];
+	int devices;
+	struct arena arena;
+	struct rand rand;		/* keys and PSNs: seeded from getrandom by the host */
+	struct table keys;		/* struct mr or struct mw by key (24-bit index + 8-bit variant) */
+	struct table qps;		/* see qp_find */
+	struct table srqs;
+	struct list ready;		/* struct qp.ready: something to send */
+	struct list blocked;		/* struct qp.ready: no room on the link */
+	struct list mcast;		/* struct mcast_member */
+	struct list all_qps;		/* struct qp.all */
+	struct heap timers;		/* struct qp.timer */
+	struct counters counters;
+	bool seed_cq_profile;		/* CQ overflow: seed profile holds and asks, standard profile is CQ_ERR */
+	void *qp_by_number;		/* owned: hash of QP numbers */
+};
+
+struct ca_config {
+	const struct ca_host *host_ops;
+	void *host;
+	const struct transport_ops *transport;
+	void *arena;
+	uint64_t arena_bytes;
+	uint64_t seed;			/* from getrandom in the product, printed in tests */
+	const struct ca_device *dev;	/* name, form, guid, lid, gids, mtu filled; attr is filled by ca_init */
+	int devices;
+};
+
+int ca_init(struct ca *ca, const struct ca_config *config);
+void ca_fini(struct ca *ca);	/* destroys whatever is left */
+
+/* The earliest timer, or WTIME_NEVER. */
+wtime ca_deadline(const struct ca *ca);
+/* Runs every timer that is due. */
+void ca_expire(struct ca *ca, wtime now);
+
+struct packet_out;
+/* Pulls the next packet of some QP, round robin over the ready list. False when nobody has anything to send now. */
+bool ca_output(struct ca *ca, wtime now, struct packet_out *out);
+/* A link has room again: blocked QPs are ready. */
+void ca_unblock(struct ca *ca);
+/* One parsed frame that arrived on device `dev`. */
+void ca_input(struct ca *ca, struct ca_device *dev, wtime now, const struct packet *p);
+
+/* Packet with its payload gather list. Borrowed memory stays valid until the next entry into the adapter. */
+enum { PACKET_OUT_IOVS = 32 };
+struct packet_out {
+	struct packet packet;
+	struct ca_device *dev;
+	struct iovec iov[PACKET_OUT_IOVS];
+	uint8_t bounce[PACKET_MAX_PAYLOAD];	/* payload copied here when it cannot be borrowed */
+};
+
+#endif

@@ -1,0 +1,42 @@
+/* Completion queues: IPS-36..49. Standard profile: an overrun is a fatal CQ_ERR. Seed profile: completions that find no
+ * room are kept, the ULP is told and may enlarge (IPS-40..42). */
+#ifndef WEFT_VERBS_CQ_H
+#define WEFT_VERBS_CQ_H
+
+#include "verbs/ca.h"
+
+enum cq_arm { CQ_DISARMED, CQ_ARMED_SOLICITED, CQ_ARMED_ANY };
+
+struct cq {
+	struct ca *ca;			/* borrowed */
+	struct ca_device *dev;		/* borrowed */
+	struct wq ring;			/* page-linked ring of struct cqe */
+	uint32_t requested;		/* CQEs asked for; ring.capacity >= it */
+	uint32_t free_space;		/* engine's conservative count, IPS-39, IPS-47 */
+	uint32_t credit_count;		/* ULP: CQEs removed since the last CQ doorbell, IPS-44, IPS-45 */
+	uint32_t tail, head;		/* cumulative: written by the engine, removed by the ULP */
+	enum cq_arm arm;
+	bool overrun;			/* standard profile: dead */
+	bool ignore_overrun;		/* IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN */
+	struct list held;		/* seed profile: completions without room */
+	uint32_t refs;			/* QPs */
+	uint32_t handle;
+	void *user;			/* the ABI's object */
+	bool has_channel;
+	wtime now;			/* timestamp for CQEs: set by whoever enters the adapter */
+};
+
+/* 1 <= cqe <= max_cqe, else -EINVAL. */
+int cq_create(struct ca *ca, struct ca_device *dev, int cqe, struct cq **cq);
+int cq_destroy(struct cq *cq);			/* -EBUSY while QPs use it */
+int cq_resize(struct cq *cq, int cqe);		/* -EINVAL when fewer than are waiting */
+/* The engine's side. solicited: a receive whose packet asked for an event; errors always are. */
+void cq_push(struct cq *cq, const struct cqe *cqe, bool solicited);
+/* The ULP's side: looks at or removes the oldest; returns credits to its WQ when removed. */
+bool cq_peek(struct cq *cq, struct cqe *cqe);
+bool cq_poll(struct cq *cq, struct cqe *cqe);
+void cq_arm(struct cq *cq, bool solicited_only);
+/* Removes the entries of a QP being destroyed or reset. */
+void cq_clean(struct cq *cq, uint32_t qpn);
+
+#endif

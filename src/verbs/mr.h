@@ -1,0 +1,66 @@
+/* Memory regions and windows, and the only checks through which engines reach memory: key, PD, rights, bounds.
+ * IBA 10.6; SAN-25, IPS-34, IPS-123. Keys: 24-bit index, 8-bit variant, indices drawn at random. */
+#ifndef WEFT_VERBS_MR_H
+#define WEFT_VERBS_MR_H
+
+#include "verbs/pd.h"
+
+enum mr_kind { MR_MEMORY, MR_ON_DEMAND, MR_IMPLICIT, MR_NULL, MR_DEVICE, MR_WINDOW };
+
+struct mr {
+	enum mr_kind kind;
+	struct pd *pd;		/* ref */
+	uint32_t key;		/* lkey == rkey */
+	uint64_t iova;
+	uint64_t length;
+	uint8_t *memory;	/* the byte at iova; borrowed from the application */
+	int access;		/* IBV_ACCESS_* */
+	uint32_t windows;	/* bound to it */
+	uint32_t busy;		/* inbound messages half placed */
+	struct list_node all;
+	/* MR_WINDOW */
+	enum ibv_mw_type mw_type;
+	struct mr *bound_to;	/* ref, NULL when unbound */
+	struct qp *mw_qp;	/* type 2: the QP it was bound on */
+	uint32_t handle;
+	void *user;		/* the ABI's object */
+};
+
+/* access as IBV_ACCESS_*. REMOTE_WRITE or REMOTE_ATOMIC without LOCAL_WRITE, or unknown bits: -EINVAL.
+ * addr + length wrapping: -EINVAL. Whether memory is mapped is the host's to check before. */
+int mr_create(struct pd *pd, void *memory, uint64_t length, uint64_t iova, int access, struct mr **mr);
+int mr_create_kind(struct pd *pd, enum mr_kind kind, void *memory, uint64_t length, uint64_t iova, int access, struct mr **mr);
+int mr_rereg(struct mr *mr, int flags, struct pd *pd, void *memory, uint64_t length, int access);
+int mr_destroy(struct mr *mr);	/* -EBUSY while windows are bound */
+
+int mw_create(struct pd *pd, enum ibv_mw_type type, struct mr **mw);
+int mw_destroy(struct mr *mw);
+/* Executes a bind WQE (or unbind: length 0) in send-queue order. Returns an ibv_wc_status. */
+enum ibv_wc_status mw_bind(struct qp *qp, const struct send_wqe *wqe);
+/* Local or remote invalidate of a type-2 window key (or a key of an MR: refused). Returns IBV_WC_SUCCESS or the error
+ * status; `remote` selects the rules of send-with-invalidate. */
+enum ibv_wc_status mr_invalidate(struct qp *qp, uint32_t rkey, bool remote);
+
+/* Local access: the piece [offset, offset + bytes) of a segment list becomes at most `room` iovecs; on-demand and null
+ * regions are copied through `bounce` (of PACKET_MAX_PAYLOAD bytes). IBV_WC_SUCCESS, LOC_PROT_ERR or LOC_LEN_ERR. */
+enum ibv_wc_status seg_gather(struct qp *qp, const struct wqe_seg *seg, unsigned segs, uint64_t offset, uint32_t bytes,
+			      struct iovec *iov, unsigned room, unsigned *iovs, uint8_t *bounce);
+/* Copies into the segment list at offset; checks keys, PD, LOCAL_WRITE, bounds. */
+enum ibv_wc_status seg_scatter(struct pd *pd, const struct wqe_seg *seg, unsigned segs, uint64_t offset, const void *data, uint32_t bytes);
+/* Checks that the whole list is accessible without touching it (post-time or start-of-message checks). */
+enum ibv_wc_status seg_check(struct pd *pd, const struct wqe_seg *seg, unsigned segs, int access);
+
+enum remote_verdict { REMOTE_OK, REMOTE_ACCESS_ERROR };
+/* Remote access by rkey; a zero-length access passes without a key check (IBA 9.7.4.1.5 exempts it from R_Key checks).
+ * need: IBV_ACCESS_REMOTE_READ, _WRITE, _ATOMIC, _FLUSH_*. On OK *mr is set (NULL for zero length). */
+enum remote_verdict remote_check(struct qp *qp, uint32_t rkey, uint64_t va, uint64_t bytes, int need, struct mr **mr);
+/* Moves bytes; -EFAULT only for on-demand regions whose memory is not there. The range was checked by remote_check for
+ * this very packet (never remembered across packets: the region may be gone). */
+int mr_write(struct mr *mr, uint64_t va, const void *data, uint32_t bytes);
+int mr_read(struct mr *mr, uint64_t va, void *data, uint32_t bytes);
+/* The address of va when it can be borrowed (plain and device memory), or NULL. */
+void *mr_borrow(struct mr *mr, uint64_t va);
+
+struct mr *mr_find(struct ca *ca, uint32_t key);
+
+#endif

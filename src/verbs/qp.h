@@ -1,0 +1,105 @@
+/* Queue pairs: attributes, state machine (IBA 10.3, table of modify masks in qp_state.c), posting, completion, flush.
+ * The transport's part hangs at qp->engine. */
+#ifndef WEFT_VERBS_QP_H
+#define WEFT_VERBS_QP_H
+
+#include "verbs/cq.h"
+#include "verbs/mr.h"
+#include "verbs/srq.h"
+#include "verbs/transport.h"
+
+struct qp {
+	struct ca *ca;			/* borrowed */
+	struct ca_device *dev;		/* borrowed */
+	struct pd *pd;			/* ref; NULL for XRC_RECV */
+	struct cq *send_cq, *recv_cq;	/* ref; NULL for XRC_RECV (and recv_cq for XRC_SEND) */
+	struct srq *srq;		/* ref or NULL */
+	struct xrcd *xrcd;		/* ref: XRC_RECV */
+	enum ibv_qp_type type;
+	uint32_t qpn;
+	enum ibv_qp_state state;
+	struct ibv_qp_attr attr;	/* as modified; qp_state inside is not used */
+	struct packet_path path;	/* derived from attr.ah_attr: addresses of every packet this QP sends (not UD) */
+	struct ibv_qp_cap cap;
+	bool sq_sig_all;
+	uint64_t send_ops_flags;	/* extended QP */
+	struct wq sq, rq;
+	void *engine;			/* owned by the transport */
+	struct list_node ready;		/* in ca.ready or ca.blocked */
+	struct list_node all;
+	struct heap_node timer;
+	uint32_t refs;			/* opens of a shared XRC QP, multicast attachments */
+	uint32_t mcasts;
+	uint32_t handle;
+	void *user;			/* the ABI's object */
+	bool sqd_async;			/* en_sqd_async_notify */
+	struct ibv_ece ece;
+	uint64_t bytes_sent, bytes_received, messages_sent, messages_received;
+};
+
+int qp_create(struct ca *ca, struct ca_device *dev, struct ibv_qp_init_attr_ex *attr, struct pd *pd, struct cq *send_cq,
+	      struct cq *recv_cq, struct srq *srq, struct xrcd *xrcd, struct qp **qp);
+/* As ibv_modify_qp, checked against the standard's table. -EINVAL changes nothing. */
+int qp_modify(struct qp *qp, wtime now, const struct ibv_qp_attr *attr, int mask);
+int qp_query(struct qp *qp, struct ibv_qp_attr *attr, int mask, struct ibv_qp_init_attr *init);
+int qp_destroy(struct qp *qp);		/* -EBUSY while attached to multicast groups or opened twice */
+struct qp *qp_find(struct ca *ca, uint32_t qpn);
+
+/* Posting copies the list into WQEs and rings the doorbell for what was good; 0 or -errno with *bad set.
+ * -EINVAL: wrong state, opcode, flags, too many SGEs, inline too long; -ENOMEM: queue full. */
+int qp_post_send(struct qp *qp, wtime now, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+int qp_post_recv(struct qp *qp, wtime now, const struct ibv_recv_wr *wr, const struct ibv_recv_wr **bad);
+/* For the wr_* builders: validate a WQE written by qp_send_slot, then qp_send_ring announces all. */
+struct send_wqe *qp_send_slot(struct qp *qp);
+int qp_send_written(struct qp *qp, struct send_wqe *wqe);
+void qp_send_abort(struct qp *qp, uint32_t n);
+void qp_send_ring(struct qp *qp, wtime now);
+
+/* ---- for transports ---- */
+
+/* The send WQE of that cumulative index, sq.completed <= index < sq.announced. */
+struct send_wqe *qp_send_wqe(struct qp *qp, uint32_t index);
+/* Send WQE sq.completed (the oldest) is finished; a CQE is made when it is signaled or failed. In order only.
+ * On an error status the caller moves the QP to error with qp_error afterwards. */
+void qp_send_done(struct qp *qp, enum ibv_wc_status status, uint32_t byte_len);
+
+/* A receive WQE taken by an inbound message. */
+struct recv_ref {
+	uint64_t wr_id;
+	uint32_t index;		/* in its WQ */
+	uint32_t num_sge, length;
+	bool is_srq;
+	struct srq *srq;
+	struct wqe_seg seg[32];	/* the validated copy */
+};
+/* Takes the next receive from the RQ, the SRQ, or the given XRC SRQ. False: none posted (RNR, or drop for UC and UD). */
+bool qp_recv_take(struct qp *qp, struct srq *xrc_srq, struct recv_ref *ref);
+/* Completes it: cqe->status, opcode, byte_len, imm, wc_flags, src_qp, slid, sl ... are the caller's; the rest is filled. */
+void qp_recv_done(struct qp *qp, const struct recv_ref *ref, struct cqe *cqe, bool solicited);
+/* Gives back a receive that was taken but not used (UC and UD messages that fail): it is next again. */
+void qp_recv_untake(struct qp *qp, const struct recv_ref *ref);
+
+/* To the error state: transport forgets, both queues flush with WR_FLUSH_ERR, LAST_WQE_REACHED for SRQ QPs.
+ * event: 0 or the async event to raise first (e.g. IBV_EVENT_QP_ACCESS_ERR, -1 for none). */
+void qp_error(struct qp *qp, wtime now, int event);
+/* Marks the QP as having something to send, or re-reads its deadline into the timers. Idempotent. */
+void qp_ready(struct qp *qp);
+void qp_rearm(struct qp *qp);
+/* First packet that arrives in RTR raises COMM_EST. */
+void qp_event(struct qp *qp, enum ibv_event_type event);
+
+/* Multicast: UD QPs by group. */
+struct mcast_member {
+	struct list_node node;
+	struct qp *qp;
+	uint8_t gid[16];
+	uint16_t lid;
+};
+int mcast_attach(struct qp *qp, const uint8_t gid[16], uint16_t lid);
+int mcast_detach(struct qp *qp, const uint8_t gid[16], uint16_t lid);
+
+/* UD and connected paths: the packet_path of an address vector; -EINVAL for a bad port, GID index or LID. */
+int av_from_attr(struct ca_device *dev, const struct ibv_ah_attr *attr, struct av *av);
+int av_path(const struct ca_device *dev, const struct av *av, uint32_t qpn_hint, struct packet_path *path);
+
+#endif

@@ -1,0 +1,142 @@
+/* Work and completion queues in memory that another process can map (REQUIREMENTS 4.2 to 4.4): rings of pages chained
+ * by their last slots, holding offsets into the arena, never pointers; doorbells, credits and free-space counts.
+ * The consumer of verbs (ULP) writes at the head; the engine sees only what a doorbell announced. */
+#ifndef WEFT_VERBS_QUEUE_H
+#define WEFT_VERBS_QUEUE_H
+
+#include <infiniband/verbs.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* The memory all queues of one process live in; base is this process's mapping of it. Page-granular first fit. */
+struct arena {
+	uint8_t *base;	/* borrowed from the host */
+	uint64_t bytes;
+	void *map;	/* owned: the allocator's own book, outside the shared memory */
+};
+
+int arena_init(struct arena *a, void *base, uint64_t bytes);
+void arena_fini(struct arena *a);
+/* Zeroed memory of at least `bytes`, page-aligned; *offset is set. -ENOMEM. */
+int arena_alloc(struct arena *a, uint64_t bytes, uint64_t *offset);
+void arena_free(struct arena *a, uint64_t offset);
+
+struct wqe_seg {
+	uint64_t addr;
+	uint32_t length;
+	uint32_t lkey;
+};
+
+/* Address vector: where a UD packet goes; copied into the WQE so that the AH may go. */
+struct av {
+	uint8_t dgid[16];
+	uint16_t dlid;
+	uint8_t sl;
+	uint8_t src_path_bits;
+	uint8_t static_rate;
+	uint8_t port_num;
+	uint8_t sgid_index;
+	uint8_t hop_limit;
+	uint8_t tclass;
+	bool is_global;
+	uint32_t flow_label;
+};
+
+enum wqe_flag {	/* IBV_SEND_* in the low byte, ours above */
+	WQE_BAD = 1 << 15,	/* posted with a fault that must complete in error, status in bad_status */
+};
+
+/* Send WQE: a fixed head, then `num_sge` segments, or `length` inline bytes. The stride is fixed per queue. */
+struct send_wqe {
+	uint64_t wr_id;
+	uint8_t opcode;		/* enum ibv_wr_opcode */
+	uint8_t num_sge;
+	uint16_t flags;		/* IBV_SEND_SIGNALED, _FENCE, _SOLICITED, _INLINE ... | enum wqe_flag */
+	uint32_t imm;		/* as posted (big-endian value in memory) or the rkey to invalidate */
+	uint32_t length;	/* sum of the segments; at most 2^31 */
+	uint32_t remote_qpn;	/* UD; XRC: remote SRQ number */
+	uint64_t remote_addr;
+	uint32_t rkey;
+	uint32_t qkey;
+	uint64_t compare_add, swap;
+	/* bind: window rkey (old), the new one, and its region */
+	uint32_t bind_mw_rkey, bind_new_rkey, bind_mr_lkey, bind_access;
+	uint64_t bind_addr, bind_length;
+	struct av av;		/* UD */
+	uint8_t atomic_write[8];
+	uint8_t flush_placement, flush_selectivity;
+	uint8_t bad_status;
+	uint8_t rsvd;
+	struct wqe_seg seg[];	/* or inline bytes */
+};
+
+struct recv_wqe {
+	uint64_t wr_id;
+	uint32_t num_sge;
+	uint32_t length;	/* sum of the segments */
+	struct wqe_seg seg[];
+};
+
+enum cqe_kind { CQE_SEND, CQE_RECV };
+
+/* One completion, IPS-38 and X-04: the same format for every engine. */
+struct cqe {
+	uint64_t wr_id;
+	uint64_t timestamp_ns;
+	uint32_t wqn;		/* QP number */
+	uint32_t wqe_index;
+	uint8_t kind;		/* enum cqe_kind */
+	uint8_t status;		/* enum ibv_wc_status */
+	uint8_t opcode;		/* enum ibv_wc_opcode */
+	uint8_t valid;		/* phase, IPS-43 */
+	uint32_t byte_len;
+	uint32_t imm;		/* big-endian in memory, or invalidated rkey */
+	uint32_t src_qp;
+	uint32_t wc_flags;
+	uint16_t slid;
+	uint8_t sl;
+	uint8_t dlid_path_bits;
+	uint16_t pkey_index;
+	uint8_t is_srq;
+	uint8_t rsvd;
+	uint32_t vendor_err;
+	uint32_t rsvd2;
+};
+
+/* One work queue: the ring, the ULP's side and the engine's side of it. All counts are cumulative modulo 2^32. */
+struct wq {
+	struct arena *arena;	/* borrowed */
+	uint64_t ring;		/* offset of the first page */
+	uint8_t **page;		/* owned: this process's addresses of the pages, so that an index is found in O(1) */
+	uint32_t pages, slots_per_page, stride;
+	uint32_t capacity;	/* WQEs: pages * (slots_per_page - 1) */
+	/* ULP */
+	uint32_t written;	/* WQEs written at the head, announced or not */
+	uint32_t credits;	/* IPS-23, IPS-27 */
+	/* shared word the doorbell is: offset in the arena of a _Atomic uint32_t, cumulative */
+	uint64_t doorbell;
+	/* engine */
+	uint32_t announced;	/* doorbells consumed */
+	uint32_t started;	/* handed to the transport */
+	uint32_t completed;	/* finished in order: announced - completed = pending, IPS-26 */
+	/* reaping: completed - reaped are done but their credits have not come back */
+	uint32_t reaped;
+};
+
+/* max_wr WQEs of `stride` bytes at least (rounded up to 64). Credits = capacity >= max_wr. -ENOMEM, -EINVAL. */
+int wq_init(struct wq *wq, struct arena *a, uint32_t max_wr, uint32_t stride);
+void wq_fini(struct wq *wq);
+/* The slot for the next WQE, or NULL when no credit is left (IPS-24). It is not the engine's before wq_ring. */
+void *wq_slot(struct wq *wq);
+void wq_written(struct wq *wq);		/* the slot just filled counts as written */
+void wq_unwrite(struct wq *wq, uint32_t n);	/* takes back the last n written, not yet announced (wr_abort) */
+void wq_ring(struct wq *wq);		/* announces everything written: IPS-25, IPS-27 */
+void wq_doorbell_read(struct wq *wq);	/* engine: takes over the announced count */
+/* The WQE of that cumulative index; completed <= index < announced (modular). */
+void *wq_at(const struct wq *wq, uint32_t index);
+/* Credits come back: every WQE up to and including index has been reaped (IPS-30, IPS-31). */
+void wq_reaped(struct wq *wq, uint32_t index);
+/* Asserts credits + written-not-announced + pending + completed-not-reaped == capacity (IPS-28). */
+void wq_check(const struct wq *wq);
+
+#endif

@@ -1,0 +1,44 @@
+/* Shared receive queues, basic and XRC, and XRC domains. */
+#ifndef WEFT_VERBS_SRQ_H
+#define WEFT_VERBS_SRQ_H
+
+#include "verbs/cq.h"
+#include "verbs/pd.h"
+
+struct xrcd {
+	struct ca *ca;
+	struct ca_device *dev;
+	uint32_t handle;
+	uint32_t refs;		/* openers, SRQs and QPs */
+	uint64_t inode_dev, inode;	/* shared by descriptor; 0,0 when private */
+	struct list_node all;
+};
+
+struct srq {
+	struct ca *ca;
+	struct ca_device *dev;
+	struct pd *pd;		/* ref */
+	struct wq wq;
+	uint32_t max_wr, max_sge;
+	uint32_t limit;		/* armed when > 0 */
+	uint32_t srqn;
+	enum ibv_srq_type type;
+	struct xrcd *xrcd;	/* XRC, ref */
+	struct cq *cq;		/* XRC, ref */
+	uint32_t refs;		/* QPs */
+	uint32_t handle;
+	void *user;
+	uint64_t *freed;	/* owned: which ring slots may be reused: SRQ WQEs complete out of order */
+};
+
+int srq_create(struct pd *pd, const struct ibv_srq_init_attr_ex *attr, struct xrcd *xrcd, struct cq *cq, struct srq **srq);
+int srq_modify(struct srq *srq, const struct ibv_srq_attr *attr, int mask);
+void srq_query(const struct srq *srq, struct ibv_srq_attr *attr);
+int srq_destroy(struct srq *srq);
+int srq_post(struct srq *srq, const struct ibv_recv_wr *wr, const struct ibv_recv_wr **bad);
+struct srq *srq_find(struct ca *ca, uint32_t srqn);
+
+int xrcd_open(struct ca *ca, struct ca_device *dev, uint64_t inode_dev, uint64_t inode, int oflags, struct xrcd **xrcd);
+int xrcd_close(struct xrcd *xrcd);
+
+#endif
