@@ -1,0 +1,51 @@
+/* The control protocol between weftd and its clients: fixed-size messages over one SOCK_SEQPACKET Unix socket per
+ * process (file WEFT_DIR/ctl), descriptors by SCM_RIGHTS. One struct control_msg per datagram, host byte order; both
+ * sides check length, type and every range. A request carries `seq` != 0 and its answer repeats it; seq 0 is unasked. */
+#ifndef WEFT_HOST_CONTROL_H
+#define WEFT_HOST_CONTROL_H
+
+#include <stdint.h>
+
+enum { CONTROL_VERSION = 1, CONTROL_TEXT = 60000, CONTROL_MAD = 256, CONTROL_FDS = 4 };
+
+enum control_type {
+	/* process -> weftd, answered with the same type and `status` 0 or an errno */
+	CTL_HELLO = 1,	/* version, a = kind (0 process, 1 weft command); fd 0: the process's wake eventfd.
+			 * answer: slot, fds: 0 fabric page (read-only) */
+	CTL_SLOT,	/* one more slot for QP numbers. answer: slot */
+	CTL_CHANNEL,	/* slot: open the packet channel to that slot's process. answer: fds: 0 channel memory, 1 peer's wake
+			 * eventfd; a = which side we are (0, 1), b = channel id. The peer gets the same, unasked. */
+	CTL_MCAST,	/* device, gid, a = 1 join, 0 leave (counted per process) */
+	CTL_LISTEN,	/* service: this process answers CM requests for service/mask, a = device + 1 or 0 any; -EADDRINUSE */
+	CTL_UNLISTEN,	/* service */
+	CTL_MAD,	/* mad: to dest slot `slot`, or when slot is 0 and service set, to the listener; device, gid/dgid.
+			 * delivered unasked as CTL_MAD with slot = sender's. Unroutable: answer status ENOENT / ECONNREFUSED */
+	CTL_GOODBYE,	/* clean detach: nothing of this process may be left */
+	CTL_PORT,	/* reserve an rdma_cm port: service = port space prefix | port (port 0: weftd chooses), a = 1 reuse.
+			 * answer: service with the port. status EADDRINUSE */
+	CTL_UNPORT,
+	/* weft command -> weftd */
+	CTL_STATUS,	/* answer: text JSON */
+	CTL_QUERY,	/* text: "qp", "mr", "counters"; weftd asks every process and joins the answers. answer: text JSON */
+	CTL_DOWN,	/* a = 1 even with processes attached. status EBUSY */
+	/* weftd -> process, unasked */
+	CTL_PEER_GONE,	/* slot: that process (all its slots, one message each) is gone; its channel will be silent */
+	CTL_REPORT,	/* text: what to report; the process answers with CTL_REPORT, same seq, text JSON */
+	CTL_PAGE,	/* the fabric page changed: addresses (a = 1) */
+};
+
+struct control_msg {
+	uint32_t type;		/* enum control_type */
+	uint32_t seq;
+	int32_t status;		/* 0 or errno */
+	uint32_t slot;
+	uint32_t device;
+	uint32_t a, b, c;
+	uint64_t service;
+	uint8_t gid[16], dgid[16];
+	uint8_t mad[CONTROL_MAD];
+	uint32_t text_bytes;	/* text follows in the same datagram, 0..CONTROL_TEXT */
+	uint32_t rsvd;
+};
+
+#endif

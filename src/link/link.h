@@ -1,0 +1,33 @@
+/* A link carries whole frames of one form towards a destination QP's process: one table of operations for the
+ * shared-memory channel now, UDP, raw Ethernet and TCP later. */
+#ifndef WEFT_LINK_LINK_H
+#define WEFT_LINK_LINK_H
+
+#include "wire/packet.h"
+
+#include <stdbool.h>
+
+struct link;
+
+struct link_ops {
+	const char *name;
+	/* Room for one more frame of PACKET_MAX_BYTES? When not, the peer will ring our wake fd once there is. */
+	bool (*room)(struct link *l);
+	/* Builds the packet straight into the link's memory. False: no room (nothing sent). */
+	bool (*send)(struct link *l, const struct packet *p);
+	/* Makes what was sent visible and wakes the peer if it sleeps: once per batch. */
+	void (*flush)(struct link *l);
+	/* The next frame, valid until release, or NULL. *form and *bytes are set; both were range-checked. */
+	const void *(*receive)(struct link *l, enum packet_form *form, size_t *bytes);
+	void (*release)(struct link *l);
+	/* Before the owner sleeps: true when it may (nothing arrived meanwhile); the peer then wakes it. After: awake. */
+	bool (*may_sleep)(struct link *l);
+	void (*awake)(struct link *l);
+	void (*close)(struct link *l);
+};
+
+struct link {
+	const struct link_ops *ops;
+};
+
+#endif
