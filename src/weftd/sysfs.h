@@ -1,0 +1,44 @@
+/* The tree of small files that programs are shown in place of the kernel's: sys/class/infiniband*, dev/infiniband and a few more,
+ * below one root, where the preloaded shim finds them. Plain data out: nothing is read back. */
+#ifndef WEFT_WEFTD_SYSFS_H
+#define WEFT_WEFTD_SYSFS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct sysfs_gid {
+	uint8_t raw[16];
+	const char *type; /* as gid_attrs/types has it: "IB/RoCE v1" or "RoCE v2" */
+	const char *ndev; /* the host's interface, NULL on InfiniBand */
+};
+
+/* One device with one port. Every pointer is borrowed for the call. */
+struct sysfs_device {
+	const char *name;
+	const char *node_desc;
+	const char *fw_ver;
+	const char *board_id;
+	bool ethernet; /* link layer; InfiniBand devices also get umadN and issmN */
+	uint64_t node_guid;
+	uint64_t sys_image_guid;
+	uint32_t vendor_id;
+	uint32_t vendor_part_id;
+	uint16_t lid;
+	uint16_t sm_lid;
+	uint8_t lmc;
+	uint8_t sm_sl;
+	uint32_t cap_mask;
+	const struct sysfs_gid *gids;
+	int gid_count;
+	const uint16_t *pkeys;
+	int pkey_count;
+};
+
+/* Writes the tree of n devices below root, which is made if missing; devs[i] is uverbs<i>. May be called again to refresh: a file that
+ * keeps its length is never seen empty, and one that is no longer due stays until sysfs_remove. Returns 0 or -errno. */
+int sysfs_write(const char *root, const struct sysfs_device *devs, int n);
+
+/* Removes root and all below it, following no link. A root that is not there is no error. */
+void sysfs_remove(const char *root);
+
+#endif

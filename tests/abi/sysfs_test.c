@@ -1,0 +1,184 @@
+/* The tree of stand-ins: the lines that programs parse, for an InfiniBand and an Ethernet device. */
+#include "weftd/sysfs.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static const struct sysfs_gid ib_gids[] = {
+	{ { 0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0x02, 0x11, 0x22, 0xff, 0xfe, 0x33, 0x44, 0x55 }, "IB/RoCE v1", NULL },
+};
+static const struct sysfs_gid eth_gids[] = {
+	{ { 0xfe, 0x80, [15] = 1 }, "RoCE v2", "lo" },
+	{ { [10] = 0xff, 0xff, 127, 0, 0, 1 }, "RoCE v2", "lo" },
+};
+static const uint16_t pkeys[] = { 0xffff, 0x8001 };
+
+static const struct sysfs_device devices[] = {
+	{ .name = "weft0", .node_desc = "host weft0", .fw_ver = "0.1.0", .board_id = "weft", .node_guid = 0x0211223344556677,
+	  .sys_image_guid = 0x0211223344556678, .vendor_id = 0x1234, .vendor_part_id = 7, .lid = 0x11, .sm_lid = 1, .cap_mask = 0x2514868,
+	  .gids = ib_gids, .gid_count = 1, .pkeys = pkeys, .pkey_count = 2 },
+	{ .name = "weft1", .node_desc = "host weft1", .fw_ver = "0.1.0", .board_id = "weft", .ethernet = true,
+	  .gids = eth_gids, .gid_count = 2, .pkeys = pkeys, .pkey_count = 1 },
+};
+
+static const struct {
+	const char *path, *line;
+} lines[] = {
+	{ "sys/class/infiniband/weft0/node_type", "1: CA" },
+	{ "sys/class/infiniband/weft0/node_guid", "0211:2233:4455:6677" },
+	{ "sys/class/infiniband/weft0/sys_image_guid", "0211:2233:4455:6678" },
+	{ "sys/class/infiniband/weft0/node_desc", "host weft0" },
+	{ "sys/class/infiniband/weft0/fw_ver", "0.1.0" },
+	{ "sys/class/infiniband/weft0/board_id", "weft" },
+	{ "sys/class/infiniband/weft0/device/numa_node", "-1" },
+	{ "sys/class/infiniband/weft0/device/vendor", "0x1234" },
+	{ "sys/class/infiniband/weft0/device/device", "0x0007" },
+	{ "sys/class/infiniband/weft0/ports/1/state", "4: ACTIVE" },
+	{ "sys/class/infiniband/weft0/ports/1/phys_state", "5: LinkUp" },
+	{ "sys/class/infiniband/weft0/ports/1/rate", "100 Gb/sec (4X EDR)" },
+	{ "sys/class/infiniband/weft0/ports/1/link_layer", "InfiniBand" },
+	{ "sys/class/infiniband/weft0/ports/1/lid", "0x11" },
+	{ "sys/class/infiniband/weft0/ports/1/lid_mask_count", "0" },
+	{ "sys/class/infiniband/weft0/ports/1/sm_lid", "0x1" },
+	{ "sys/class/infiniband/weft0/ports/1/sm_sl", "0" },
+	{ "sys/class/infiniband/weft0/ports/1/cap_mask", "0x02514868" },
+	{ "sys/class/infiniband/weft0/ports/1/pkeys/1", "0x8001" },
+	{ "sys/class/infiniband/weft0/ports/1/gids/0", "fe80:0000:0000:0000:0211:22ff:fe33:4455" },
+	{ "sys/class/infiniband/weft0/ports/1/gid_attrs/types/0", "IB/RoCE v1" },
+	{ "sys/class/infiniband/weft0/ports/1/counters/port_xmit_data", "0" },
+	{ "sys/class/infiniband/weft0/ports/1/hw_counters/rcvd_pkts", "0" },
+	{ "sys/class/infiniband/weft1/ports/1/link_layer", "Ethernet" },
+	{ "sys/class/infiniband/weft1/ports/1/gids/1", "0000:0000:0000:0000:0000:ffff:7f00:0001" },
+	{ "sys/class/infiniband/weft1/ports/1/gid_attrs/types/1", "RoCE v2" },
+	{ "sys/class/infiniband/weft1/ports/1/gid_attrs/ndevs/1", "lo" },
+	{ "sys/class/infiniband_verbs/abi_version", "6" },
+	{ "sys/class/infiniband_verbs/uverbs1/ibdev", "weft1" },
+	{ "sys/class/infiniband_verbs/uverbs1/abi_version", "1" },
+	{ "sys/class/infiniband_verbs/uverbs1/dev", "231:193" },
+	{ "sys/class/infiniband_mad/abi_version", "5" },
+	{ "sys/class/infiniband_mad/umad0/ibdev", "weft0" },
+	{ "sys/class/infiniband_mad/umad0/port", "1" },
+	{ "sys/class/infiniband_mad/issm0/dev", "231:64" },
+	{ "sys/class/misc/rdma_cm/abi_version", "4" },
+};
+
+static const char *const present[] = {
+	"dev/infiniband/uverbs0", "dev/infiniband/uverbs1", "dev/infiniband/umad0", "dev/infiniband/issm0", "dev/infiniband/rdma_cm",
+	"sys/class/infiniband/weft1/device/net/lo", "sys/class/infiniband/weft0/device/local_cpus",
+};
+
+static const char *const absent[] = {
+	"dev/infiniband/umad1", "sys/class/infiniband_mad/umad1", "sys/class/infiniband/weft0/device/net",
+	"sys/class/infiniband/weft0/ports/1/gid_attrs/ndevs/0",
+};
+
+static char root[] = "/tmp/weft-sysfs-XXXXXX";
+
+static int start(void **state)
+{
+	return mkdtemp(root) ? 0 : -1;
+}
+
+static int finish(void **state)
+{
+	sysfs_remove(root);
+	return access(root, F_OK) == 0;
+}
+
+static void join(char path[4096], const char *below)
+{
+	snprintf(path, 4096, "%s/%s", root, below);
+}
+
+static void every_line_reads_as_the_kernel_writes_it(void **state)
+{
+	char path[4096], line[256];
+	FILE *f;
+
+	assert_int_equal(sysfs_write(root, devices, 2), 0);
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+		join(path, lines[i].path);
+		f = fopen(path, "r");
+		if (!f)
+			fail_msg("%s is missing", lines[i].path);
+		assert_non_null(fgets(line, sizeof(line), f));
+		assert_int_equal(fgetc(f), EOF);
+		fclose(f);
+		assert_int_equal(line[strlen(line) - 1], '\n');
+		line[strlen(line) - 1] = '\0';
+		assert_string_equal(line, lines[i].line);
+	}
+}
+
+static void nodes_follow_the_link_layer(void **state)
+{
+	char path[4096];
+
+	for (size_t i = 0; i < sizeof(present) / sizeof(present[0]); i++) {
+		join(path, present[i]);
+		if (access(path, F_OK))
+			fail_msg("%s is missing", present[i]);
+	}
+	for (size_t i = 0; i < sizeof(absent) / sizeof(absent[0]); i++) {
+		join(path, absent[i]);
+		assert_int_equal(access(path, F_OK), -1);
+	}
+}
+
+static void a_second_write_refreshes(void **state)
+{
+	struct sysfs_device moved = devices[0];
+	char path[4096], line[16] = "";
+	FILE *f;
+
+	moved.lid = 5;
+	assert_int_equal(sysfs_write(root, &moved, 1), 0);
+	join(path, "sys/class/infiniband/weft0/ports/1/lid");
+	f = fopen(path, "r");
+	assert_int_equal(fread(line, 1, sizeof(line) - 1, f), 4);
+	assert_string_equal(line, "0x5\n");
+	fclose(f);
+}
+
+static void bad_roots_are_refused(void **state)
+{
+	assert_int_equal(sysfs_write("relative", devices, 2), -EINVAL);
+	assert_int_equal(sysfs_write("/proc/nonesuch", devices, 2), -ENOENT);
+	sysfs_remove(NULL);
+	sysfs_remove("/nonesuch/weft");
+}
+
+static void removal_follows_no_link(void **state)
+{
+	char victim[] = "/tmp/weft-victim-XXXXXX", path[4096];
+
+	assert_non_null(mkdtemp(victim));
+	join(path, "sys/link");
+	assert_int_equal(symlink(victim, path), 0);
+	sysfs_remove(root);
+	assert_int_equal(access(root, F_OK), -1);
+	assert_int_equal(rmdir(victim), 0);
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_line_reads_as_the_kernel_writes_it),
+		cmocka_unit_test(nodes_follow_the_link_layer),
+		cmocka_unit_test(a_second_write_refreshes),
+		cmocka_unit_test(bad_roots_are_refused),
+		cmocka_unit_test(removal_follows_no_link),
+	};
+
+	return cmocka_run_group_tests(tests, start, finish);
+}
