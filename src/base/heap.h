@@ -1,0 +1,47 @@
+/* Intrusive binary min-heap of times: the timers. A node is embedded in its object and knows its place, so that it can be
+ * moved or removed in O(log n). A zeroed node is in no heap. Room is reserved when objects are created; nothing else
+ * allocates. */
+#ifndef WEFT_BASE_HEAP_H
+#define WEFT_BASE_HEAP_H
+
+#include "base/time.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct heap_node {
+	wtime at;
+	uint32_t place;		/* 1 is the root; 0: in no heap */
+};
+
+struct heap {
+	struct heap_node **node;	/* owned; node[0] is not used */
+	uint32_t count;
+	uint32_t room;			/* nodes that fit */
+};
+
+void heap_init(struct heap *h);
+void heap_fini(struct heap *h);		/* the nodes are the caller's */
+
+/* Makes room for `nodes` nodes in all. 0 or -ENOMEM. */
+int heap_reserve(struct heap *h, uint32_t nodes);
+
+static inline bool heap_contains(const struct heap_node *n)
+{
+	return n->place != 0;
+}
+
+/* n must be in no heap and room must be reserved. */
+void heap_insert(struct heap *h, struct heap_node *n, wtime at);
+/* n must be in the heap: it now fires at `at`. */
+void heap_update(struct heap *h, struct heap_node *n, wtime at);
+/* Nothing happens when n is in no heap. */
+void heap_remove(struct heap *h, struct heap_node *n);
+
+/* The earliest node, or NULL. Which of several equal ones is not said. */
+static inline struct heap_node *heap_min(const struct heap *h)
+{
+	return h->count ? h->node[1] : NULL;
+}
+
+#endif

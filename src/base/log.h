@@ -1,0 +1,28 @@
+/* What the code says about itself: lines for a log, and weft_bug_on for our own faults. The sink is injected by whoever
+ * owns the process; without one, lines go nowhere. */
+#ifndef WEFT_BASE_LOG_H
+#define WEFT_BASE_LOG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum log_level { LOG_ERROR, LOG_WARNING, LOG_INFO, LOG_DEBUG };
+
+typedef void (*log_sink)(void *arg, enum log_level level, const char *line);
+
+/* Lines up to `level` go to the sink, one call a line, without newline. NULL turns the log off. Not thread-safe: set it once. */
+void log_set_sink(log_sink sink, void *arg, enum log_level level);
+
+/* Lines are cut at 1000 bytes. */
+void log_line(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* True when cond holds, which only a fault of ours can bring about. Debug builds (WEFT_DEBUG) log and abort; release
+ * builds log, count and return true, so that the caller can put the object concerned into its error state. */
+#define weft_bug_on(cond) (__builtin_expect(!!(cond), 0) && log_bug(#cond, __FILE__, __LINE__))
+
+bool log_bug(const char *what, const char *file, int line) __attribute__((cold));
+
+/* How many times weft_bug_on held. */
+uint64_t log_bugs(void);
+
+#endif

@@ -1,0 +1,38 @@
+/* A growable table from ids to objects: memory keys, object handles. An id is an index in its upper bits and a generation
+ * in its lower bits; the generation changes whenever an index is given away again, so that a stale id misses. With a seed
+ * the indices are a seeded permutation of the slots and look random; without, they are small. 0 is never an id. */
+#ifndef WEFT_BASE_TABLE_H
+#define WEFT_BASE_TABLE_H
+
+#include <stdint.h>
+
+struct table_slot {
+	void *object;		/* borrowed; NULL when free */
+	uint32_t next;		/* free: the next free slot */
+	uint32_t generation;
+};
+
+struct table {
+	struct table_slot *slot;	/* owned */
+	uint32_t slots, count;
+	uint32_t free_first, free_last;	/* reused in order of freeing: a generation comes back as late as possible */
+	uint32_t max;
+	unsigned index_bits, generation_bits;
+	uint64_t seed;
+};
+
+/* At most max objects. index_bits is even when seed is not 0; index_bits + generation_bits <= 32; max <= 2^index_bits. */
+void table_init(struct table *t, unsigned index_bits, unsigned generation_bits, uint32_t max, uint64_t seed);
+void table_fini(struct table *t);	/* the objects are the caller's */
+
+/* 0 and *id, or -ENOMEM: no memory, or max objects are in. May allocate. object is not NULL. */
+int table_insert(struct table *t, void *object, uint32_t *id);
+/* The object, or NULL for an id that is not, or no longer, given away. */
+void *table_get(const struct table *t, uint32_t id);
+/* Takes it out and returns it, or NULL. */
+void *table_remove(struct table *t, uint32_t id);
+
+/* Visits all objects: start with *cursor = 0; NULL at the end. Objects may be removed meanwhile. */
+void *table_next(const struct table *t, uint32_t *cursor);
+
+#endif
