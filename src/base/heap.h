@@ -7,6 +7,7 @@
 #include "base/time.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct heap_node {
