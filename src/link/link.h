@@ -1,5 +1,5 @@
 /* A link carries whole frames of one form towards a destination QP's process: one table of operations for the
- * shared-memory channel now, UDP, raw Ethernet and TCP later. */
+ * shared-memory channel now, UDP, raw Ethernet and TCP later. Not thread-safe: the host's lock is held. */
 #ifndef WEFT_LINK_LINK_H
 #define WEFT_LINK_LINK_H
 
@@ -17,12 +17,18 @@ struct link_ops {
 	bool (*send)(struct link *l, const struct packet *p);
 	/* Makes what was sent visible and wakes the peer if it sleeps: once per batch. */
 	void (*flush)(struct link *l);
-	/* The next frame, valid until release, or NULL. *form and *bytes are set; both were range-checked. */
+	/* The next frame, valid until release, or NULL. *form and *bytes are set; both were range-checked. The frame is
+	 * private memory: the peer cannot change it any more. */
 	const void *(*receive)(struct link *l, enum packet_form *form, size_t *bytes);
 	void (*release)(struct link *l);
-	/* Before the owner sleeps: true when it may (nothing arrived meanwhile); the peer then wakes it. After: awake. */
+	/* Is a frame waiting? Changes nothing. */
+	bool (*pending)(const struct link *l);
+	/* Before the owner sleeps: true when it may (nothing arrived meanwhile, and no room came for which it waits); the
+	 * peer then wakes it. After: awake. */
 	bool (*may_sleep)(struct link *l);
 	void (*awake)(struct link *l);
+	/* Has the peer broken the link's rules? Then nothing moves any more and it should be closed. */
+	bool (*broken)(const struct link *l);
 	void (*close)(struct link *l);
 };
 

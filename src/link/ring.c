@@ -1,0 +1,166 @@
+/* The ring's invariant: the line that follows the last committed record has a zero commit word, so stale bytes of an
+ * earlier lap never look like a record. Records do not wrap: a SKIP record fills the end of the ring. */
+#include "link/ring.h"
+
+#include <string.h>
+
+/* Commit word: bit 31 valid, bit 30 skip, bits 24..27 kind, bits 0..15 bytes. */
+#define WORD_VALID 0x80000000u
+#define WORD_SKIP 0x40000000u
+#define WORD_KIND_SHIFT 24
+#define WORD_BYTES 0xffffu
+#define WORD_SPARE (~(WORD_VALID | WORD_SKIP | 0xfu << WORD_KIND_SHIFT | WORD_BYTES))
+
+#define LINE_MASK (RING_LINES - 1u)
+
+static inline _Atomic uint32_t *word_at(uint8_t *lines, uint32_t position)
+{
+	return (_Atomic uint32_t *)(void *)(lines + (size_t)(position & LINE_MASK) * RING_LINE);
+}
+
+static inline uint32_t record_lines(size_t bytes)
+{
+	return (uint32_t)((RING_HEAD + bytes + RING_LINE - 1) / RING_LINE);
+}
+
+static inline uint32_t lines_to_end(uint32_t position)
+{
+	return RING_LINES - (position & LINE_MASK);
+}
+
+void ring_producer_init(struct ring_producer *p, struct ring_words *words, void *lines)
+{
+	*p = (struct ring_producer){ .words = words, .lines = lines };
+}
+
+void ring_consumer_init(struct ring_consumer *c, struct ring_words *words, void *lines)
+{
+	*c = (struct ring_consumer){ .words = words, .lines = lines };
+}
+
+/* Takes over the consumer's head if it can be true: between what it said before and what was written. */
+static void read_head(struct ring_producer *p)
+{
+	uint32_t head = atomic_load_explicit(&p->words->head, memory_order_acquire);
+
+	if (head - p->head > p->tail - p->head)
+		p->broken = true;
+	else
+		p->head = head;
+}
+
+/* One line more than the record stays free: the zero commit word behind it. */
+static bool has_free(const struct ring_producer *p, uint32_t lines)
+{
+	return RING_LINES - (p->tail - p->head) > lines;
+}
+
+static bool find_room(struct ring_producer *p, uint32_t lines)
+{
+	if (has_free(p, lines))
+		return !p->broken;
+	read_head(p);
+	if (p->broken || has_free(p, lines))
+		return !p->broken;
+	atomic_store_explicit(&p->words->blocked, 1, memory_order_relaxed);
+	/* Either we see the head that the consumer publishes now, or it sees that we wait when it is next idle. */
+	atomic_thread_fence(memory_order_seq_cst);
+	read_head(p);
+	return !p->broken && has_free(p, lines);
+}
+
+bool ring_room(struct ring_producer *p, size_t bytes)
+{
+	/* at worst the record does not fit before the end, and as many lines less one are skipped */
+	return find_room(p, 2 * record_lines(bytes) - 1);
+}
+
+static void commit_word(struct ring_producer *p, uint32_t lines, uint32_t word)
+{
+	atomic_store_explicit(word_at(p->lines, p->tail + lines), 0, memory_order_relaxed);
+	atomic_store_explicit(word_at(p->lines, p->tail), word, memory_order_release);
+	p->tail += lines;
+}
+
+void *ring_reserve(struct ring_producer *p, size_t bytes)
+{
+	uint32_t lines = record_lines(bytes);
+	uint32_t rest = lines_to_end(p->tail);
+
+	if (bytes == 0 || bytes > RING_MAX_RECORD || !find_room(p, lines <= rest ? lines : rest + lines))
+		return NULL;
+	if (lines > rest)
+		commit_word(p, rest, WORD_VALID | WORD_SKIP);
+	return p->lines + (size_t)(p->tail & LINE_MASK) * RING_LINE + RING_HEAD;
+}
+
+void ring_commit(struct ring_producer *p, size_t bytes, unsigned kind)
+{
+	commit_word(p, record_lines(bytes), WORD_VALID | (uint32_t)kind << WORD_KIND_SHIFT | (uint32_t)bytes);
+}
+
+bool ring_drained(struct ring_producer *p)
+{
+	read_head(p);
+	return p->broken || p->head == p->tail;
+}
+
+/* The word of the next record, past a skip; 0 when nothing is there or the producer broke the rules. */
+static uint32_t next_word(struct ring_consumer *c)
+{
+	uint32_t word = atomic_load_explicit(word_at(c->lines, c->head), memory_order_acquire);
+
+	if (word & WORD_SKIP) {
+		if (word != (WORD_VALID | WORD_SKIP) || lines_to_end(c->head) == RING_LINES) {
+			c->broken = true;
+			return 0;
+		}
+		c->head += lines_to_end(c->head);
+		word = atomic_load_explicit(word_at(c->lines, c->head), memory_order_acquire);
+	}
+	if (word == 0)
+		return 0;
+	if (!(word & WORD_VALID) || word & (WORD_SPARE | WORD_SKIP)) {
+		c->broken = true;
+		return 0;
+	}
+	return word;
+}
+
+size_t ring_take(struct ring_consumer *c, void *to, size_t room, unsigned *kind)
+{
+	uint32_t word = c->broken ? 0 : next_word(c);
+	size_t bytes = word & WORD_BYTES;
+
+	if (word == 0)
+		return 0;
+	if (bytes == 0 || bytes > room || record_lines(bytes) > lines_to_end(c->head)) {
+		c->broken = true;
+		return 0;
+	}
+	memcpy(to, c->lines + (size_t)(c->head & LINE_MASK) * RING_LINE + RING_HEAD, bytes);
+	*kind = word >> WORD_KIND_SHIFT & 0xf;
+	c->head += record_lines(bytes);
+	return bytes;
+}
+
+bool ring_pending(const struct ring_consumer *c)
+{
+	return !c->broken && atomic_load_explicit(word_at(c->lines, c->head), memory_order_acquire) != 0;
+}
+
+bool ring_publish(struct ring_consumer *c, bool idle)
+{
+	uint32_t due = c->head - c->published;
+
+	if (!idle && due < RING_LINES / 8)
+		return false;
+	if (due) {
+		atomic_store_explicit(&c->words->head, c->head, memory_order_release);
+		c->published = c->head;
+	}
+	if (!atomic_load_explicit(&c->words->blocked, memory_order_relaxed))
+		return false;
+	atomic_store_explicit(&c->words->blocked, 0, memory_order_relaxed);
+	return true;
+}

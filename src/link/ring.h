@@ -1,0 +1,65 @@
+/* One direction of a shared-memory channel: a ring of 64-byte lines with one producer and one consumer in different
+ * processes. A record starts on a line with its commit word; the word is the only thing the consumer looks at, so a
+ * message costs one shared line. Neither side trusts the other: what it reads is copied once and range-checked, and a
+ * side that breaks the rules is marked broken and left alone. */
+#ifndef WEFT_LINK_RING_H
+#define WEFT_LINK_RING_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+	RING_LINE = 64,
+	RING_BYTES = 1 << 20,		/* our choice: 250 full frames in flight, and half of a common L2 */
+	RING_LINES = RING_BYTES / RING_LINE,
+	RING_HEAD = 8,			/* commit word and padding before the record's bytes */
+	RING_MAX_RECORD = 8192,		/* bytes; enough for the longest frame */
+	RING_KINDS = 16,		/* a record's kind: 0..15, the user's */
+};
+
+/* The shared words of a ring: one line per writer. */
+struct ring_words {
+	_Alignas(RING_LINE) _Atomic uint32_t head;	/* consumer: lines taken, cumulative */
+	_Alignas(RING_LINE) _Atomic uint32_t blocked;	/* producer sets it when it waits for room, consumer clears it */
+};
+
+struct ring_producer {
+	struct ring_words *words;	/* borrowed, shared */
+	uint8_t *lines;			/* borrowed, shared: RING_BYTES */
+	uint32_t tail;			/* lines written, cumulative */
+	uint32_t head;			/* the last good head seen */
+	bool broken;
+};
+
+struct ring_consumer {
+	struct ring_words *words;	/* borrowed, shared */
+	uint8_t *lines;			/* borrowed, shared */
+	uint32_t head, published;
+	bool broken;
+};
+
+/* Fresh rings: the memory is zero. */
+void ring_producer_init(struct ring_producer *p, struct ring_words *words, void *lines);
+void ring_consumer_init(struct ring_consumer *c, struct ring_words *words, void *lines);
+
+/* Is there room for a record of any length up to `bytes`? When not, the consumer is told that we wait. */
+bool ring_room(struct ring_producer *p, size_t bytes);
+/* Memory for a record of `bytes` (<= RING_MAX_RECORD), contiguous, 8-byte aligned; NULL when there is no room. Nothing
+ * is visible before ring_commit with the same `bytes`. */
+void *ring_reserve(struct ring_producer *p, size_t bytes);
+void ring_commit(struct ring_producer *p, size_t bytes, unsigned kind);
+/* Has the consumer taken everything, as far as it has told? */
+bool ring_drained(struct ring_producer *p);
+
+/* Copies the oldest record to `to` and takes it. Its bytes (> 0), or 0: nothing there, or broken. A record longer than
+ * `room` breaks the ring. */
+size_t ring_take(struct ring_consumer *c, void *to, size_t room, unsigned *kind);
+/* Is a record waiting? */
+bool ring_pending(const struct ring_consumer *c);
+/* Tells the producer what was taken: `idle` at once, otherwise when an eighth of the ring is due. True when the producer
+ * was waiting for it and must be woken if it sleeps. */
+bool ring_publish(struct ring_consumer *c, bool idle);
+
+#endif

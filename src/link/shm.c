@@ -1,0 +1,228 @@
+/* Sleeping: the owner sets its sleeper word, passes a full fence and looks once more; the peer commits, passes a full
+ * fence and looks at the sleeper word. One of the two sees the other, so no wake is lost and a polling pair makes none. */
+#include "link/shm.h"
+
+#include "link/ring.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct shm_side {
+	_Alignas(RING_LINE) _Atomic uint32_t sleeping;	/* set by its owner, cleared by either */
+};
+
+struct shm_memory {
+	struct shm_side side[2];
+	struct ring_words words[2];	/* [s]: of the ring that side s produces */
+	_Alignas(4096) uint8_t lines[2][RING_BYTES];
+};
+
+struct shm {
+	struct link link;
+	struct shm_memory *memory;	/* owned mapping */
+	struct shm_side *own, *peer;	/* in memory */
+	int wake_fd;			/* owned, or -1 */
+	bool dirty;			/* sent since the last flush */
+	bool waiting;			/* room() or send() said no */
+	struct ring_producer tx;
+	struct ring_consumer rx;
+	_Alignas(RING_LINE) uint8_t frame[PACKET_MAX_BYTES];
+};
+
+_Static_assert(PACKET_MAX_BYTES <= RING_MAX_RECORD, "a frame is a record");
+
+static struct shm *shm_of(struct link *l)
+{
+	return (struct shm *)l;
+}
+
+static bool shm_room(struct link *l)
+{
+	struct shm *s = shm_of(l);
+
+	s->waiting = !ring_room(&s->tx, PACKET_MAX_BYTES);
+	return !s->waiting;
+}
+
+static bool shm_send(struct link *l, const struct packet *p)
+{
+	struct shm *s = shm_of(l);
+	size_t bytes = packet_bytes(p);
+	void *frame = ring_reserve(&s->tx, bytes);
+
+	if (!frame) {
+		s->waiting = true;
+		return false;
+	}
+	ring_commit(&s->tx, packet_build(p, frame, bytes), p->form);
+	s->dirty = true;
+	return true;
+}
+
+static void wake_peer(struct shm *s)
+{
+	static const uint64_t one = 1;
+
+	atomic_thread_fence(memory_order_seq_cst);
+	if (!atomic_load_explicit(&s->peer->sleeping, memory_order_relaxed) ||
+	    !atomic_exchange_explicit(&s->peer->sleeping, 0, memory_order_relaxed))
+		return;
+	/* EAGAIN means that the counter is full, so that it is readable all the same */
+	if (s->wake_fd >= 0 && write(s->wake_fd, &one, sizeof(one)) < 0)
+		return;
+}
+
+static void shm_flush(struct link *l)
+{
+	struct shm *s = shm_of(l);
+
+	if (s->dirty) {
+		s->dirty = false;
+		wake_peer(s);
+	}
+}
+
+static void publish(struct shm *s, bool idle)
+{
+	if (ring_publish(&s->rx, idle))
+		wake_peer(s);
+}
+
+static const void *shm_receive(struct link *l, enum packet_form *form, size_t *bytes)
+{
+	struct shm *s = shm_of(l);
+	unsigned kind;
+
+	*bytes = ring_take(&s->rx, s->frame, sizeof(s->frame), &kind);
+	if (*bytes == 0) {
+		publish(s, true);
+		return NULL;
+	}
+	if (kind != PACKET_IB && kind != PACKET_ROCE) {
+		s->rx.broken = true;
+		return NULL;
+	}
+	*form = (enum packet_form)kind;
+	return s->frame;
+}
+
+static void shm_release(struct link *l)
+{
+	publish(shm_of(l), false);
+}
+
+static bool shm_pending(const struct link *l)
+{
+	return ring_pending(&((const struct shm *)l)->rx);
+}
+
+static bool shm_may_sleep(struct link *l)
+{
+	struct shm *s = shm_of(l);
+
+	publish(s, true);
+	atomic_store_explicit(&s->own->sleeping, 1, memory_order_relaxed);
+	atomic_thread_fence(memory_order_seq_cst);
+	if (ring_pending(&s->rx) || (s->waiting && shm_room(l)))
+		return false;
+	/* a producer that found no room just before our word was visible: it looks no more, so we must */
+	publish(s, true);
+	return true;
+}
+
+static void shm_awake(struct link *l)
+{
+	atomic_store_explicit(&shm_of(l)->own->sleeping, 0, memory_order_relaxed);
+}
+
+static bool shm_broken(const struct link *l)
+{
+	const struct shm *s = (const struct shm *)l;
+
+	return s->rx.broken || s->tx.broken;
+}
+
+static void shm_close(struct link *l)
+{
+	struct shm *s = shm_of(l);
+
+	munmap(s->memory, sizeof(*s->memory));
+	if (s->wake_fd >= 0)
+		close(s->wake_fd);
+	free(s);
+}
+
+static const struct link_ops shm_ops = {
+	.name = "shm",
+	.room = shm_room,
+	.send = shm_send,
+	.flush = shm_flush,
+	.receive = shm_receive,
+	.release = shm_release,
+	.pending = shm_pending,
+	.may_sleep = shm_may_sleep,
+	.awake = shm_awake,
+	.broken = shm_broken,
+	.close = shm_close,
+};
+
+int shm_memory_create(void)
+{
+	int fd = memfd_create("weft-channel", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int err;
+
+	if (fd < 0)
+		return -errno;
+	if (ftruncate(fd, sizeof(struct shm_memory)) == 0 &&
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
+		return fd;
+	err = -errno;
+	close(fd);
+	return err;
+}
+
+static bool is_channel_memory(int fd)
+{
+	struct stat st;
+	int seals = fcntl(fd, F_GET_SEALS);
+
+	return seals >= 0 && seals & F_SEAL_SHRINK && fstat(fd, &st) == 0 && st.st_size >= (off_t)sizeof(struct shm_memory);
+}
+
+static int open_memory(int fd, int flags, int wake_fd, unsigned tx, unsigned rx, struct link **link)
+{
+	struct shm *s = aligned_alloc(RING_LINE, sizeof(*s));
+
+	if (!s)
+		return -ENOMEM;
+	*s = (struct shm){ .link.ops = &shm_ops, .wake_fd = wake_fd };
+	s->memory = mmap(NULL, sizeof(*s->memory), PROT_READ | PROT_WRITE, flags, fd, 0);
+	if (s->memory == MAP_FAILED) {
+		free(s);
+		return -ENOMEM;
+	}
+	/* a forked child attaches anew; writing into its parent's channel would be a second producer */
+	madvise(s->memory, sizeof(*s->memory), MADV_DONTFORK);
+	s->own = &s->memory->side[tx];
+	s->peer = &s->memory->side[tx ^ 1];
+	ring_producer_init(&s->tx, &s->memory->words[tx], s->memory->lines[tx]);
+	ring_consumer_init(&s->rx, &s->memory->words[rx], s->memory->lines[rx]);
+	*link = &s->link;
+	return 0;
+}
+
+int shm_open_channel(int memory_fd, int wake_fd, unsigned side, struct link **link)
+{
+	if (side > 1 || !is_channel_memory(memory_fd))
+		return -EPROTO;
+	return open_memory(memory_fd, MAP_SHARED, wake_fd, side, side ^ 1, link);
+}
+
+int shm_open_loop(struct link **link)
+{
+	return open_memory(-1, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0, 0, link);
+}

@@ -1,0 +1,19 @@
+/* The packet channel between two processes of one host: one memory file with a ring for each direction and a sleeper
+ * word for each side. A send is a store; the peer's eventfd is written only when it said that it sleeps. */
+#ifndef WEFT_LINK_SHM_H
+#define WEFT_LINK_SHM_H
+
+#include "link/link.h"
+
+/* The broker's part: a fresh channel memory, sealed against resizing (so that neither side can make the other fault).
+ * A descriptor or -errno. */
+int shm_memory_create(void);
+
+/* Maps the channel as side 0 or 1 and owns `wake_fd` (the peer's eventfd; -1: never woken) on success. `memory_fd` stays
+ * the caller's. -EPROTO: not a sealed channel memory; -ENOMEM. */
+int shm_open_channel(int memory_fd, int wake_fd, unsigned side, struct link **link);
+
+/* A channel whose both ends are this process: frames sent come back. */
+int shm_open_loop(struct link **link);
+
+#endif
