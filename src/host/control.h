@@ -13,8 +13,11 @@ enum control_type {
 	CTL_HELLO = 1,	/* version, a = kind (0 process, 1 weft command); fd 0: the process's wake eventfd.
 			 * answer: slot, fds: 0 fabric page (read-only) */
 	CTL_SLOT,	/* one more slot for QP numbers. answer: slot */
-	CTL_CHANNEL,	/* slot: open the packet channel to that slot's process. answer: fds: 0 channel memory, 1 peer's wake
-			 * eventfd; a = which side we are (0, 1), b = channel id. The peer gets the same, unasked. */
+	CTL_CHANNEL,	/* slot: open the packet channel to that slot's process. answer: fds: 0 channel memory (shm_memory_create
+			 * of link/shm.h), 1 peer's wake eventfd; a = which side we are (0, 1), b = channel id, unique among all
+			 * of this daemon. The peer gets the same, unasked, with slot = the asker's. One channel for a pair of
+			 * processes: asked for again (another slot, or both at once) the answer carries the same b, and the
+			 * fds may be missing. status ENOENT: no such slot alive. Answered without waiting for the peer. */
 	CTL_MCAST,	/* device, gid, a = 1 join, 0 leave (counted per process) */
 	CTL_LISTEN,	/* service: this process answers CM requests for service/mask, a = device + 1 or 0 any; -EADDRINUSE */
 	CTL_UNLISTEN,	/* service */

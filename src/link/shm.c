@@ -33,7 +33,7 @@ struct shm {
 	_Alignas(RING_LINE) uint8_t frame[PACKET_MAX_BYTES];
 };
 
-_Static_assert(PACKET_MAX_BYTES <= RING_MAX_RECORD, "a frame is a record");
+_Static_assert((int)PACKET_MAX_BYTES <= (int)RING_MAX_RECORD, "a frame is a record");
 
 static struct shm *shm_of(struct link *l)
 {
