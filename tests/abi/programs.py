@@ -1,0 +1,267 @@
+"""The table of unmodified programs: what is started, what it must print, and how it ends.
+
+In arguments, {port} is a free port, {dev} the device, {tmp} the test's folder; the element '@gid' becomes '-g 0' on Ethernet, where
+the pingpongs need a GID, and nothing on InfiniBand.
+"""
+
+from dataclasses import dataclass, field
+
+ADDR = '127.0.0.1'
+BOTH = ('weft0', 'weft1')
+IB = ('weft0',)
+ETH = ('weft1',)
+
+
+@dataclass
+class Pair:
+	"""A server and a client (or one program alone, when there is no server)."""
+	name: str
+	client: list
+	server: list = None
+	expect: str = ''		# in the client's output
+	expect_server: str = ''
+	ready: str = 'tcp'		# when the server takes clients: 'tcp', 'cm', or a pattern of its output
+	server_ends: str = 'itself'	# or 'stopped': it would serve for ever on any device
+	client_ends: str = 'itself'	# or 'stopped', once it has printed what is expected
+	devices: tuple = BOTH
+	long: bool = False
+	timeout: int = 60
+	env: dict = field(default_factory=dict)
+	env_by_device: bool = False	# the values of env contain {dev}
+	files: tuple = ()		# two files of {tmp} that must be equal afterwards
+	setup: str = ''			# shell, run in {tmp} before
+
+
+TABLE = []
+
+
+def add(name, client, server=None, **more):
+	TABLE.append(Pair(name, client, server, **more))
+
+
+# ---- libibverbs' examples ------------------------------------------------------------------------------------------------------
+
+def pingpong(kind, name, *options, **more):
+	argv = [f'ibv_{kind}_pingpong', '-d', '{dev}', '-p', '{port}', '@gid', *options]
+	add(f'pingpong/{kind}-{name}', argv + [ADDR], argv, expect=r'\d+ bytes in [\d.]+ seconds', **more)
+
+
+add('examples/devices', ['ibv_devices'], expect=r'{dev}\s+[0-9a-f]{{16}}')
+add('examples/devinfo', ['ibv_devinfo', '-v'], expect=r'(?s)hca_id:\s+{dev}.*PORT_ACTIVE')
+add('examples/asyncwatch', ['ibv_asyncwatch', '-d', '{dev}'], expect=r'{dev}: async event FD \d+', client_ends='stopped')
+add('examples/ibstatus', ['ibstatus'], expect=r'(?s)weft0.*4: ACTIVE.*weft1', devices=IB)
+add('examples/ibstat', ['ibstat', '{dev}', '1'], expect=r'State: Active')
+
+for kind in ('rc', 'uc', 'ud', 'srq', 'xsrq'):
+	pingpong(kind, 'plain')
+	pingpong(kind, 'events', '-e')
+	for size in (1, 63, 2000):
+		pingpong(kind, f'size{size}', '-s', str(size), long=True)
+	pingpong(kind, 'iters', '-n', '50' if kind == 'xsrq' else '5000', long=True)
+for kind in ('rc', 'ud'):
+	pingpong(kind, 'checked', '-c')
+for kind in ('rc', 'uc', 'srq'):
+	for mtu in (256, 512, 2048, 4096):
+		pingpong(kind, f'mtu{mtu}', '-m', str(mtu), '-s', '10001', long=mtu != 256)
+for kind in ('rc',):
+	pingpong(kind, 'odp', '-o', '-c')
+	pingpong(kind, 'implicit-odp', '-o', '-O', '-c')
+	pingpong(kind, 'prefetch', '-o', '-P', '-c')
+	pingpong(kind, 'timestamp', '-t')
+	pingpong(kind, 'device-memory', '-j')
+	pingpong(kind, 'new-send', '-N', '-c')
+	pingpong(kind, 'new-send-events', '-N', '-e', '-s', '65536', '-c')
+	pingpong(kind, 'one-megabyte', '-s', '1048576', '-n', '100', '-c')
+
+# ---- perftest ------------------------------------------------------------------------------------------------------------------
+
+RESULT = r'(?m)^ *\d+ +\d+ +(?!0\.00 +0\.00)[\d.]+ +[\d.]+'
+
+
+def perftest(program, name, *options, **more):
+	cm = '-R' in options
+	argv = [program, '-d', '{dev}', '-p', '{port}', '-F', *options]
+	add(f'perftest/{program}-{name}', argv + [ADDR], argv, ready='cm' if cm else 'tcp', expect=RESULT, **more)
+
+
+BW = ('ib_write_bw', 'ib_send_bw', 'ib_read_bw', 'ib_atomic_bw')
+LAT = ('ib_write_lat', 'ib_send_lat', 'ib_read_lat', 'ib_atomic_lat')
+
+for program in BW + LAT:
+	verb = program.split('_')[1]
+	perftest(program, 'plain')
+	perftest(program, 'cm', '-R')
+	perftest(program, 'xrc', '-c', 'XRC')
+	perftest(program, 'xrc-cm', '-c', 'XRC', '-R', long=True)
+	perftest(program, 'two-seconds', '-D', '2', long=program not in ('ib_write_bw', 'ib_read_lat'))
+	if verb in ('write', 'send'):
+		perftest(program, 'uc', '-c', 'UC')
+		perftest(program, 'uc-cm', '-c', 'UC', '-R', long=True)
+		perftest(program, 'inline', '-I', '64', '-s', '64')
+	if verb == 'send':
+		perftest(program, 'ud', '-c', 'UD')
+		perftest(program, 'ud-cm', '-c', 'UD', '-R')
+		perftest(program, 'srq', '--use-srq')
+		perftest(program, 'srq-events', '--use-srq', '-e', long=True)
+		perftest(program, 'multicast', '-c', 'UD', '-g', devices=ETH)
+		perftest(program, 'multicast-gid', '-c', 'UD', '-g', '-M', '255:1:0:0:0:2:201:133:0:0:0:0:0:0:0:0', devices=ETH)
+	if verb != 'atomic':
+		perftest(program, 'all-sizes', '-a', '-n', '20', timeout=120)
+		perftest(program, 'odp', '--odp')
+		for mtu in (256, 4096):
+			perftest(program, f'mtu{mtu}', '-m', str(mtu), '-s', '9999', long=True)
+	else:
+		perftest(program, 'compare', '-A', 'CMP_AND_SWAP')
+	if verb != 'write':
+		perftest(program, 'events', '-e')
+	if program in BW:
+		perftest(program, 'eight-qps', '-q', '8')
+		perftest(program, 'eight-qps-cm', '-q', '8', '-R', long=True)
+		perftest(program, 'both-ways', '-b')
+		perftest(program, 'list', '-l', '8', '-q', '2', long=True)
+
+# ---- librdmacm's examples ------------------------------------------------------------------------------------------------------
+
+def cm(name, client, server, **more):
+	add(f'rdmacm/{name}', client, server, **({'ready': 'cm'} | more))
+
+
+def rping(name, *options, address=ADDR, **more):
+	common = ['-a', address, '-p', '{port}', '-v', '-V', *options]
+	cm(f'rping-{name}', ['rping', '-c', *common], ['rping', '-s', *common], expect=r'ping data: rdma-ping-9:', **more)
+
+
+rping('plain', '-C', '10')
+rping('large', '-C', '100', '-S', '65536', long=True)
+rping('own-qp', '-C', '10', '-q')
+rping('ipv6', '-C', '10', address='::1')
+
+for space, kind in (('tcp', 'ucmatose'), ('ib', 'ucmatose')):
+	extra = ['-P', 'ib'] if space == 'ib' else []
+	cm(f'{kind}-{space}', [kind, '-s', ADDR, '-p', '{port}', *extra], [kind, '-p', '{port}', *extra], expect=r'test complete')
+cm('ucmatose-many', ['ucmatose', '-s', ADDR, '-p', '{port}', '-c', '100', '-C', '3'], ['ucmatose', '-p', '{port}', '-c', '100', '-C', '3'],
+   expect=r'return status 0')
+cm('ucmatose-migrate', ['ucmatose', '-s', ADDR, '-p', '{port}', '-m'], ['ucmatose', '-p', '{port}', '-m'], expect=r'return status 0')
+cm('udaddy', ['udaddy', '-s', ADDR], ['udaddy'], expect=r'return status 0')
+cm('udaddy-many', ['udaddy', '-s', ADDR, '-c', '20'], ['udaddy', '-c', '20'], expect=r'return status 0', long=True)
+cm('udpong', ['udpong', '-s', ADDR, '-p', '{port}'], ['udpong', '-p', '{port}', '-b', ADDR], expect=r'64_lat', server_ends='stopped')
+cm('udpong-echo', ['udpong', '-s', ADDR, '-p', '{port}', '-T', 'e', '-C', '1000', '-S', '512'], ['udpong', '-p', '{port}', '-b', ADDR, '-T', 'e'],
+   expect=r'512', server_ends='stopped')
+cm('mckey', ['mckey', '-m', '239.2.3.4', '-b', ADDR, '-s'], ['mckey', '-m', '239.2.3.4', '-b', ADDR], ready=r'receiving data transfers',
+   expect=r'return status 0', expect_server=r'receiving data transfers\n(?s:.*)return status 0')
+cm('mckey-ipv6', ['mckey', '-m', 'ff0e::4:5:6', '-b', '::1', '-s'], ['mckey', '-m', 'ff0e::4:5:6', '-b', '::1'],
+   ready=r'receiving data transfers', expect=r'return status 0', long=True)
+cm('cmtime', ['cmtime', '-s', ADDR, '-p', '{port}', '-c', '100'], ['cmtime', '-p', '{port}', '-c', '100'], expect=r'(?m)^connect', server_ends='stopped')
+cm('rdma-client', ['rdma_client', '-s', ADDR, '-p', '{port}'], ['rdma_server', '-p', '{port}'], expect=r'rdma_client: end 0',
+   expect_server=r'rdma_server: end 0')
+for kind in ('r', 'x'):
+	cm(f'rdma-xclient-{kind}', ['rdma_xclient', '-s', ADDR, '-p', '{port}', '-c', kind], ['rdma_xserver', '-p', '{port}', '-c', kind],
+	   expect=r'end 0', expect_server=r'end 0')
+cm('rcopy', ['rcopy', '{tmp}/source', ADDR + ':{tmp}/copy', '-p', '{port}'], ['rcopy', '-p', '{port}'], ready=r'waiting for connection',
+   expect=r'done', server_ends='stopped', setup='head -c 5000001 /dev/urandom >source', files=('source', 'copy'))
+for program in ('rstream', 'riostream'):
+	def stream(name, *options, **more):
+		cm(f'{program}-{name}', [program, '-s', ADDR, '-p', '{port}', *options], [program, '-p', '{port}', *options],
+		   **({'expect': r'64_lat(?s:.*)bw'} | more))
+	stream('plain')
+	stream('checked', '-T', 'v', '-S', '65536', '-C', '100', '-I', '20', expect=r'64k')
+	stream('blocking', '-T', 'b', long=True)
+	stream('nonblocking', '-T', 'n', long=True)
+	stream('async', '-T', 'a', long=True)
+cm('rstream-resolve', ['rstream', '-s', ADDR, '-p', '{port}', '-T', 'r'], ['rstream', '-p', '{port}', '-T', 'r'], expect=r'64_lat')
+cm('rstream-fork', ['rstream', '-s', ADDR, '-p', '{port}', '-T', 'f', '-S', '4096'], ['rstream', '-p', '{port}', '-T', 'f', '-S', '4096'],
+   expect=r'4k', long=True, server_ends='stopped')
+cm('librspreload', ['rstream', '-s', ADDR, '-p', '{port}', '-T', 's', '-T', 'v', '-S', '4096', '-C', '1000'],
+   ['rstream', '-p', '{port}', '-T', 's', '-T', 'v', '-S', '4096', '-C', '1000'], expect=r'4k',
+   env={'LD_PRELOAD': '/usr/lib/x86_64-linux-gnu/rsocket/librspreload.so'})
+
+# ---- qperf, fio, libfabric -----------------------------------------------------------------------------------------------------
+
+QPERF = ('rc_bi_bw', 'rc_bw', 'rc_lat', 'uc_bi_bw', 'uc_bw', 'uc_lat', 'ud_bi_bw', 'ud_bw', 'ud_lat', 'rc_rdma_read_bw', 'rc_rdma_read_lat',
+	 'rc_rdma_write_bw', 'rc_rdma_write_lat', 'rc_rdma_write_poll_lat', 'uc_rdma_write_bw', 'uc_rdma_write_lat', 'uc_rdma_write_poll_lat',
+	 'rc_compare_swap_mr', 'rc_fetch_add_mr', 'ver_rc_compare_swap', 'ver_rc_fetch_add', 'xrc_bw', 'xrc_lat', 'xrc_bi_bw')
+
+
+def qperf(name, tests, *options, **more):
+	# The server ends when the client's last test, `quit`, tells it to.
+	expect = '(?s)' + '.*'.join(f'{t}:' for t in tests)
+	add(f'qperf/{name}', ['qperf', '-lp', '{port}', '-t', '1', *options, ADDR, *tests, 'quit'], ['qperf', '-lp', '{port}'], expect=expect,
+	    timeout=30 + 6 * len(tests), **more)
+
+
+qperf('core', ('rc_lat', 'ud_lat', 'uc_bw', 'rc_rdma_write_bw', 'rc_rdma_read_bw', 'ver_rc_compare_swap', 'ver_rc_fetch_add'))
+qperf('cm', ('rc_lat', 'rc_bw'), '-cm', '1')
+qperf('all', QPERF, long=True)
+
+
+def fio(verb):
+	common = ['fio', '--ioengine=rdma', '--port={port}', '--bs=64k', '--size=16m']
+	server = common + ['--name=receiver', '--rw=read', '--iodepth=16']
+	client = common + ['--name=sender', f'--hostname={ADDR}', f'--verb={verb}', '--rw=read' if verb == 'read' else '--rw=write', '--iodepth=8',
+			   '--iodepth_batch_complete=1']
+	add(f'fio/{verb}', client, server, ready='cm', expect=r'err= 0')
+
+
+for verb in ('write', 'read', 'send'):
+	fio(verb)
+
+
+def fabric(name, *options, **more):
+	add(f'libfabric/{name}', ['fi_pingpong', '-P', '{port}', '-c', *options, ADDR], ['fi_pingpong', '-B', '{port}', '-c', *options],
+	    expect=r'(?m)^64 ', timeout=90, **more)
+
+
+fabric('msg', '-p', 'verbs', '-e', 'msg')
+fabric('rxm', '-p', 'verbs;ofi_rxm', '-e', 'rdm')
+fabric('rxm-tagged', '-p', 'verbs;ofi_rxm', '-e', 'rdm', '-m', 'tagged', long=True)
+fabric('dgram', '-p', 'verbs', '-e', 'dgram')
+add('libfabric/info', ['fi_info', '-p', 'verbs'], expect=r'domain: {dev}')
+
+# ---- UCX -----------------------------------------------------------------------------------------------------------------------
+
+def ucx(name, options, env, **more):
+	argv = ['ucx_perftest', '-p', '{port}', '-n', '1000', '-w', '10', '-f', *options]
+	add(f'ucx/{name}', argv + [ADDR], argv, expect=r'(?m)^ *1000 +[\d.]+', env=env, timeout=90, **more)
+
+
+def uct(transport, test, layout, *options, **more):
+	ucx(f'{transport}-{test}-{layout}', ['-t', test, '-D', layout, '-d', '{dev}:1', '-x', transport, *options], {}, **more)
+
+
+for layout in ('short', 'bcopy', 'zcopy'):
+	uct('rc_verbs', 'am_lat', layout)
+	uct('rc_verbs', 'put_lat', layout)
+	uct('rc_verbs', 'am_bw', layout, long=True)
+	uct('rc_verbs', 'put_bw', layout, long=True)
+	uct('ud_verbs', 'am_lat', layout)
+	uct('ud_verbs', 'am_bw', layout, long=True)
+for layout in ('bcopy', 'zcopy'):
+	uct('rc_verbs', 'get', layout)
+for test in ('fadd', 'cswap', 'add_mr', 'swap'):
+	uct('rc_verbs', test, 'short', long=test != 'fadd')
+
+UCP = ('tag_lat', 'tag_bw', 'tag_sync_lat', 'ucp_put_lat', 'ucp_put_bw', 'ucp_get', 'ucp_am_lat', 'ucp_am_bw', 'stream_bw', 'stream_lat', 'ucp_fadd',
+       'ucp_cswap')
+for transport in ('rc_verbs', 'ud_verbs'):
+	for test in UCP:
+		core = test in ('tag_lat', 'ucp_put_bw', 'ucp_get', 'ucp_am_bw')
+		ucx(f'ucp-{transport}-{test}', ['-t', test], {'UCX_TLS': transport, 'UCX_NET_DEVICES': '{dev}:1'}, env_by_device=True, long=not core)
+	ucx(f'ucp-{transport}-tag-rendezvous', ['-t', 'tag_bw', '-s', '1000000'], {'UCX_TLS': transport, 'UCX_NET_DEVICES': '{dev}:1'},
+	    env_by_device=True)
+	ucx(f'ucp-{transport}-sleeping', ['-t', 'tag_lat', '-E', 'sleep'], {'UCX_TLS': transport, 'UCX_NET_DEVICES': '{dev}:1'},
+	    env_by_device=True, long=True)
+
+# ---- Open MPI ------------------------------------------------------------------------------------------------------------------
+
+def mpi(name, *options, env=None, **more):
+	argv = ['mpirun', '--allow-run-as-root', '--oversubscribe', '-n', '2', '--mca', 'btl_base_warn_component_unused', '0', *options, '{mpi_check}']
+	add(f'openmpi/{name}', argv, expect=r'mpi_check: all collectives agree', timeout=120, env=env or {}, env_by_device=True, **more)
+
+
+for transport in ('rc_verbs', 'ud_verbs'):
+	mpi(f'ucx-{transport}', '--mca', 'pml', 'ucx', '--mca', 'osc', 'ucx', '--mca', 'pml_ucx_devices', 'any', '--mca', 'pml_ucx_tls', 'any',
+	    env={'UCX_TLS': f'{transport},self', 'UCX_NET_DEVICES': '{dev}:1'})
+OPENIB = ('--mca', 'pml', 'ob1', '--mca', 'btl', 'openib,self', '--mca', 'btl_openib_allow_ib', '1', '--mca',
+	  'btl_openib_warn_no_device_params_found', '0', '--mca', 'btl_openib_if_include', '{dev}')
+mpi('openib-udcm', *OPENIB, '--mca', 'btl_openib_cpc_include', 'udcm', devices=IB)
+mpi('openib-rdmacm', *OPENIB, '--mca', 'btl_openib_cpc_include', 'rdmacm')

@@ -1,0 +1,111 @@
+#!/usr/bin/python3
+"""rdma-core's own test suite, unmodified, over weft: every generic test on both link layers, each skip listed with its reason.
+
+pyverbs.py [--weft PROGRAM] [--user] [--device DEV]... [--verbose] [PATTERN...]. Without a pattern also demands that LEAST tests pass on one
+device or the other.
+"""
+
+import argparse
+import gzip
+import os
+import re
+import shutil
+import sys
+import time
+
+from session import NOBODY, Failure, Session
+
+SUITE = '/usr/share/doc/rdma-core/tests'
+HERE = os.path.dirname(os.path.abspath(__file__))
+LEAST = 150
+SUITE_S = 900
+SKIP = 77
+
+# (pattern of the test's id, pattern of the reason it gives, why it is right that it skips)
+ALLOWED = (
+)
+
+
+def unpack(to):
+	"""Copies the suite, which Debian ships with its longer files packed."""
+	os.mkdir(to)
+	for name in os.listdir(SUITE):
+		source = os.path.join(SUITE, name)
+		if name.endswith('.gz'):
+			with gzip.open(source) as packed, open(os.path.join(to, name[:-3]), 'wb') as plain:
+				shutil.copyfileobj(packed, plain)
+		else:
+			shutil.copy(source, to)
+
+
+def read_results(path):
+	"""Status and detail by test id. A test that started and never ended crashed."""
+	found = {}
+	try:
+		with open(path) as f:
+			for line in f:
+				test, status, *detail = line.rstrip('\n').split(' ', 2)
+				if found.get(test, ('',))[0] != 'failed':
+					found[test] = (status, detail[0] if detail else '')
+	except FileNotFoundError:
+		pass
+	return {t: ('failed', 'crashed') if s == 'started' else (s, d) for t, (s, d) in found.items()}
+
+
+def run_suite(weft, device, user, patterns):
+	with Session(weft, device, NOBODY if user else None) as session:
+		unpack(os.path.join(session.tmp, 'tests'))
+		results = os.path.join(session.tmp, 'results')
+		program = session.run(['/usr/bin/python3', os.path.join(HERE, 'pyverbs_driver.py'), session.tmp, results, device, *patterns])
+		status = program.wait(time.monotonic() + SUITE_S)
+		found = read_results(results)
+		if status != 0:
+			print(f'{device}: the suite ended with {status}:\n{program.text[-4000:]}')
+			found['the suite'] = ('failed', f'ended with {status}')
+		return found
+
+
+def why_skipped(test, reason):
+	return next((why for test_pattern, pattern, why in ALLOWED if re.search(test_pattern, test) and re.search(pattern, reason)), None)
+
+
+def report(found, verbose):
+	"""Prints what is not as it should be; returns how many such there are."""
+	wrong = 0
+	for device, results in found.items():
+		for test, (status, detail) in sorted(results.items()):
+			why = why_skipped(test, detail) if status == 'skipped' else None
+			bad = status == 'failed' or (status == 'skipped' and not why)
+			wrong += bad
+			if bad or verbose:
+				print(f'{device} {test}: {status} {detail}' + (f' [{why}]' if why else ' [not on the list]' if status == 'skipped' else ''))
+		count = [sum(s == want for s, d in results.values()) for want in ('passed', 'skipped', 'failed')]
+		print('{}: {} passed, {} skipped, {} failed'.format(device, *count))
+	return wrong
+
+
+def main():
+	parser = argparse.ArgumentParser()
+	parser.add_argument('--weft', default='build/bin/weft')
+	parser.add_argument('--user', action='store_true')
+	parser.add_argument('--verbose', action='store_true')
+	parser.add_argument('--device', action='append')
+	parser.add_argument('patterns', nargs='*')
+	args = parser.parse_args()
+	if not os.path.isdir(SUITE):
+		print(f'SKIP: {SUITE} is not there (package rdma-core, with its documentation)')
+		return SKIP
+	found = {}
+	for device in args.device or ('weft0', 'weft1'):
+		try:
+			found[device] = run_suite(os.path.abspath(args.weft), device, args.user, args.patterns)
+		except Failure as failure:
+			found.setdefault(device, {})['afterwards'] = ('failed', str(failure))
+	wrong = report(found, args.verbose)
+	passed = {test for results in found.values() for test, (status, detail) in results.items() if status == 'passed'}
+	print(f'{len(passed)} tests pass on one device or another')
+	return 1 if wrong or (not args.patterns and not args.device and len(passed) < LEAST) else 0
+
+
+if __name__ == '__main__':
+	sys.exit(main())

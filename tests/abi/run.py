@@ -1,0 +1,138 @@
+#!/usr/bin/python3
+"""Runs unmodified programs over weft, as the table in programs.py says.
+
+run.py --list                       one line a test: name, label, timeout
+run.py --weft PROGRAM NAME...       runs these tests; a test is PROGRAM-OF-THE-TABLE@DEVICE, and @user to give root up first
+"""
+
+import argparse
+import filecmp
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+
+import programs
+from session import NOBODY, POLL_S, Failure, Session, free_port, tcp_listening
+
+SKIP = 77
+
+# What a client says that came before its server.
+TOO_EARLY = re.compile(r'REJECTED|[Rr]efused|UNREACHABLE|unreachable|Unexpected CM event|unexpected.*event|rconnect|rdma_connect')
+
+
+def variants(pair):
+	"""Every test of a row: (name, device, gives root up, label)."""
+	for device in pair.devices:
+		for user in (False, True) if os.geteuid() == 0 else (False,):
+			yield f'{pair.name}@{device}' + ('@user' if user else ''), device, user, 'long' if pair.long else 'abi'
+
+
+def fill_in(words, pair, session, port):
+	gid = [] if session.device == 'weft0' else ['-g', '0']
+	known = dict(port=port, dev=session.device, tmp=session.tmp, mpi_check=os.environ.get('MPI_CHECK', 'mpi_check'))
+	filled = []
+	for word in words:
+		filled += gid if word == '@gid' else [word.format(**known)]
+	return filled
+
+
+def await_server(server, pair, port, deadline):
+	"""Returns once the server takes clients, as far as that can be seen from outside."""
+	while pair.ready != 'cm' and time.monotonic() < deadline:
+		if not server.running():
+			raise Failure(f'the server ended with {server.wait(deadline)} before any client came')
+		if tcp_listening(port) if pair.ready == 'tcp' else re.search(pair.ready, server.text):
+			return
+		time.sleep(POLL_S)
+	if pair.ready != 'cm':
+		raise Failure('the server is not ready in time')
+
+
+def run_client(session, argv, env, pair, server, deadline):
+	"""Runs the client to its end. Nothing shows that a connection manager's listener is there: until then a client is sent again."""
+	while True:
+		client = session.run(argv, env)
+		if pair.client_ends == 'stopped':
+			while not re.search(pair.expect.format(dev=session.device), client.text) and client.running() and time.monotonic() < deadline:
+				time.sleep(POLL_S)
+			return client, 0 if client.running() else client.wait(deadline)
+		status = client.wait(deadline)
+		if status == 0 or pair.ready != 'cm' or not server.running() or not TOO_EARLY.search(client.text) or time.monotonic() > deadline:
+			return client, status
+		time.sleep(5 * POLL_S)
+
+
+def check_ends(pair, session, client, status, server, deadline):
+	if status is None:
+		raise Failure('the client did not end in time')
+	if status != 0:
+		raise Failure(f'the client ended with {status}')
+	if server and pair.server_ends == 'itself':
+		status = server.wait(deadline)
+		if status is None:
+			raise Failure('the server did not end by itself')
+		if status != 0:
+			raise Failure(f'the server ended with {status}')
+	elif server and not server.running():
+		raise Failure(f'the server ended with {server.wait(deadline)}')
+	for program, pattern in ((client, pair.expect), (server, pair.expect_server)):
+		if program and not re.search(pattern.format(dev=session.device), program.text):
+			raise Failure(f'{program.argv[5]} did not print what matches {pattern!r}')
+	if pair.files and not filecmp.cmp(*(os.path.join(session.tmp, f) for f in pair.files), shallow=False):
+		raise Failure(f'{pair.files[0]} and {pair.files[1]} differ')
+
+
+def run_pair(pair, session):
+	port = free_port()
+	env = {k: v.format(dev=session.device) for k, v in pair.env.items()}
+	deadline = time.monotonic() + pair.timeout
+	server = None
+	if pair.setup:
+		subprocess.run(pair.setup, shell=True, cwd=session.tmp, check=True)
+	if pair.server:
+		server = session.run(fill_in(pair.server, pair, session, port), env)
+		await_server(server, pair, port, deadline)
+	client, status = run_client(session, fill_in(pair.client, pair, session, port), env, pair, server, deadline)
+	check_ends(pair, session, client, status, server, deadline)
+
+
+def run_test(weft, pair, device, user):
+	"""Runs one test; returns its exit status and prints why it failed."""
+	if not shutil.which(pair.client[0]):
+		print(f'SKIP: {pair.client[0]} is not installed')
+		return SKIP
+	session = Session(weft, device, NOBODY if user else None)
+	try:
+		with session:
+			run_pair(pair, session)
+	except Failure as failure:
+		print(f'FAILED: {failure}')
+		for program in session.programs:
+			print(f'--- {" ".join(program.argv)}\n{program.text}')
+		return 1
+	return 0
+
+
+def main():
+	parser = argparse.ArgumentParser()
+	parser.add_argument('--list', action='store_true')
+	parser.add_argument('--weft', default='build/bin/weft')
+	parser.add_argument('names', nargs='*')
+	args = parser.parse_args()
+	tests = {name: (pair, device, user, label) for pair in programs.TABLE for name, device, user, label in variants(pair)}
+	if args.list:
+		for name, (pair, device, user, label) in tests.items():
+			print(name, label, pair.timeout + 30)
+		return 0
+	worst = 0
+	for name in args.names:
+		pair, device, user, label = tests[name]
+		worst = max(worst, run_test(os.path.abspath(args.weft), pair, device, user))
+	return worst
+
+
+if __name__ == '__main__':
+	sys.exit(main())

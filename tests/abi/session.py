@@ -1,0 +1,165 @@
+"""One private weft for a test: a runtime directory of its own, programs started through `weft run`, and a check that nothing stays.
+
+Nothing here sleeps for a fixed time to let something happen: what is waited for is looked at until the deadline.
+"""
+
+import os
+import pty
+import random
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+
+NOBODY = 65534
+POLL_S = 0.01
+
+
+class Failure(Exception):
+	"""A test's finding, in one sentence."""
+
+
+class Program:
+	"""A program on a terminal of its own (so that it writes line by line), its output collected as text."""
+
+	def __init__(self, argv, env, cwd, user):
+		self.argv = argv
+		self.text = ''
+		master, slave = pty.openpty()
+		identity = dict(user=user, group=user, extra_groups=[]) if user is not None else {}
+		try:
+			self.process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=slave, stderr=slave, env=env, cwd=cwd,
+							start_new_session=True, **identity)
+		finally:
+			os.close(slave)
+		self.reader = threading.Thread(target=self.read, args=(master,), daemon=True)
+		self.reader.start()
+
+	def read(self, master):
+		while True:
+			try:
+				data = os.read(master, 65536)
+			except OSError:
+				data = b''
+			if not data:
+				os.close(master)
+				return
+			self.text += data.decode(errors='replace').replace('\r\n', '\n')
+
+	def running(self):
+		return self.process.poll() is None
+
+	def wait(self, deadline):
+		"""The exit status, or None when the deadline came first."""
+		try:
+			status = self.process.wait(max(0, deadline - time.monotonic()))
+		except subprocess.TimeoutExpired:
+			return None
+		self.reader.join(2)
+		return status
+
+	def stop(self):
+		"""Ends the program and what it started."""
+		for sig in (signal.SIGTERM, signal.SIGKILL):
+			try:
+				os.killpg(self.process.pid, sig)
+			except ProcessLookupError:
+				break
+			if self.wait(time.monotonic() + 2) is not None and sig == signal.SIGTERM:
+				continue
+
+
+class Session:
+	def __init__(self, weft, device, user=None):
+		self.weft = weft
+		self.device = device
+		self.user = user
+		self.programs = []
+		self.tmp = tempfile.mkdtemp(prefix='weft-abi-')
+		self.dir = os.path.join(self.tmp, 'weft')
+		os.mkdir(self.dir, 0o700)
+		if user is not None:
+			os.chown(self.tmp, user, user)
+			os.chown(self.dir, user, user)
+
+	def __enter__(self):
+		return self
+
+	def __exit__(self, kind, value, trace):
+		for program in self.programs:
+			program.stop()
+		left = self.down()
+		shutil.rmtree(self.tmp, ignore_errors=True)
+		if left and kind is None:
+			raise Failure('left behind: ' + ', '.join(left))
+
+	def environment(self, extra):
+		keep = {name: value for name, value in os.environ.items() if name in ('PATH', 'LANG', 'TERM', 'ASAN_OPTIONS', 'UBSAN_OPTIONS')}
+		return keep | {'HOME': self.tmp, 'TMPDIR': self.tmp, 'WEFT_DIR': self.dir} | extra
+
+	def run(self, argv, env=None):
+		program = Program([self.weft, 'run', '--device', self.device, '--'] + argv, self.environment(env or {}), self.tmp, self.user)
+		self.programs.append(program)
+		return program
+
+	def command(self, *argv):
+		"""A subcommand of weft: its exit status and output."""
+		program = Program([self.weft, *argv], self.environment({}), self.tmp, self.user)
+		status = program.wait(time.monotonic() + 10)
+		if status is None:
+			program.stop()
+		return status, program.text
+
+	def down(self):
+		"""Stops the daemon. Names the processes that still belong to this session, and ends them."""
+		self.command('down', '--force')
+		deadline = time.monotonic() + 5
+		while self.members() and time.monotonic() < deadline:
+			time.sleep(POLL_S)
+		left = self.members()
+		for pid in left:
+			try:
+				os.kill(pid, signal.SIGKILL)
+			except ProcessLookupError:
+				pass
+		return [f'{name} ({pid})' for pid, name in left.items()]
+
+	def members(self):
+		"""Processes that carry this session's WEFT_DIR in their environment, other than dead ones."""
+		mark = b'WEFT_DIR=' + self.dir.encode()
+		found = {}
+		for pid in filter(str.isdigit, os.listdir('/proc')):
+			try:
+				with open(f'/proc/{pid}/environ', 'rb') as f:
+					if mark in f.read().split(b'\0'):
+						with open(f'/proc/{pid}/comm') as c:
+							found[int(pid)] = c.read().strip()
+			except OSError:
+				pass
+		return found
+
+
+def free_port():
+	"""A port number that no socket of this host has, below the range that the kernel hands out by itself."""
+	while True:
+		port = random.randrange(10000, 32000)
+		with socket.socket() as s, socket.socket(type=socket.SOCK_DGRAM) as u:
+			try:
+				s.bind(('', port))
+				u.bind(('', port))
+				return port
+			except OSError:
+				pass
+
+
+def tcp_listening(port):
+	pattern = re.compile(rf'^ *\d+: [0-9A-F]+:{port:04X} [0-9A-F:]+ 0A ', re.M)
+	for table in ('/proc/net/tcp', '/proc/net/tcp6'):
+		with open(table) as f:
+			if pattern.search(f.read()):
+				return True
+	return False
