@@ -34,14 +34,13 @@ void log_line(enum log_level level, const char *format, ...)
 	out.sink(out.arg, level, line);
 }
 
-bool log_bug(const char *what, const char *file, int line)
+void log_bug(const char *what, const char *file, int line)
 {
 	atomic_fetch_add(&bugs, 1);
 	log_line(LOG_ERROR, "bug: %s at %s:%d", what, file, line);
 #ifdef WEFT_DEBUG
 	abort();
 #endif
-	return true;
 }
 
 uint64_t log_bugs(void)

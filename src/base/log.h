@@ -18,9 +18,16 @@ void log_line(enum log_level level, const char *format, ...) __attribute__((form
 
 /* True when cond holds, which only a fault of ours can bring about. Debug builds (WEFT_DEBUG) log and abort; release
  * builds log, count and return true, so that the caller can put the object concerned into its error state. */
-#define weft_bug_on(cond) (__builtin_expect(!!(cond), 0) && log_bug(#cond, __FILE__, __LINE__))
+#define weft_bug_on(cond) log_bug_if(!!(cond), #cond, __FILE__, __LINE__)
 
-bool log_bug(const char *what, const char *file, int line) __attribute__((cold));
+void log_bug(const char *what, const char *file, int line) __attribute__((cold));
+
+static inline bool log_bug_if(bool is_bug, const char *what, const char *file, int line)
+{
+	if (__builtin_expect(is_bug, 0))
+		log_bug(what, file, line);
+	return is_bug;
+}
 
 /* How many times weft_bug_on held. */
 uint64_t log_bugs(void);

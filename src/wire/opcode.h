@@ -1,5 +1,5 @@
-/* The opcode table (IBA 9.2.1, table 38; XRC annex A14; atomic write and flush IBA 1.5): one row serves parsing,
- * building, sequencing and printing. */
+/* The opcode table (IBA 9.2.1, table 38; XRC annex A14; atomic write and flush IBA 1.5): one row of opcode.def serves
+ * parsing, building, sequencing and printing. */
 #ifndef WEFT_WIRE_OPCODE_H
 #define WEFT_WIRE_OPCODE_H
 
@@ -10,15 +10,22 @@ enum opcode_service { SERVICE_RC = 0x00, SERVICE_UC = 0x20, SERVICE_RD = 0x40, S
 
 enum opcode_op {
 	OP_SEND, OP_WRITE, OP_READ_REQUEST, OP_READ_RESPONSE, OP_ACK, OP_ATOMIC_ACK, OP_CMP_SWAP, OP_FETCH_ADD,
-	OP_RESYNC, OP_FLUSH, OP_ATOMIC_WRITE, OP_CNP,
+	OP_FLUSH, OP_ATOMIC_WRITE, OP_CNP,
 };
 
 enum opcode_position { POS_FIRST, POS_MIDDLE, POS_LAST, POS_ONLY };
 
 enum opcode_header {
 	HDR_RETH = 1 << 0, HDR_DETH = 1 << 1, HDR_ATOMICETH = 1 << 2, HDR_AETH = 1 << 3, HDR_ATOMICACKETH = 1 << 4,
-	HDR_IMM = 1 << 5, HDR_IETH = 1 << 6, HDR_XRCETH = 1 << 7, HDR_FETH = 1 << 8, HDR_RDETH = 1 << 9,
-	HDR_PAYLOAD = 1 << 10,	/* a payload is allowed */
+	HDR_IMM = 1 << 5, HDR_IETH = 1 << 6, HDR_XRCETH = 1 << 7, HDR_FETH = 1 << 8,
+	HDR_PAYLOAD = 1 << 9,	/* a payload is allowed */
+};
+
+/* OPCODE_RC_SEND_FIRST ... */
+enum opcode_code {
+#define OPCODE(code, name, op, position, headers) OPCODE_##name = code,
+#include "wire/opcode.def"
+#undef OPCODE
 };
 
 struct opcode_row {
@@ -30,6 +37,7 @@ struct opcode_row {
 	uint16_t headers;	/* enum opcode_header */
 	uint8_t header_bytes;	/* of the extended headers, derived */
 	bool is_response;	/* travels from responder to requester */
+	uint16_t payload_min, payload_max;	/* bytes that any path MTU allows; packet_parse lets no other through */
 };
 
 /* NULL when the code has no row. */

@@ -5,6 +5,7 @@
 #define WEFT_WIRE_PACKET_H
 
 #include "base/psn.h"
+#include "wire/opcode.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -26,6 +27,7 @@ enum {
 struct packet_path {
 	uint16_t slid, dlid;	/* PACKET_IB */
 	uint8_t sl;		/* service level, LRH */
+	uint8_t vl;		/* virtual lane, LRH: a switch's choice, outside the ICRC */
 	bool has_grh;		/* PACKET_IB: a GRH follows the LRH. PACKET_ROCE: always true */
 	bool is_ipv4;		/* PACKET_ROCE: both GIDs are ::ffff:a.b.c.d */
 	uint8_t tclass;
@@ -33,7 +35,16 @@ struct packet_path {
 	uint32_t flow_label;
 	uint8_t sgid[16], dgid[16];
 	uint16_t udp_sport;	/* PACKET_ROCE */
+	uint16_t udp_checksum;	/* PACKET_ROCE: 0 is none, the rule (A17.3.1); as received, not checked: the ICRC is stronger */
 	uint16_t ip_id;		/* PACKET_ROCE, IPv4 */
+	bool ip_may_fragment;	/* PACKET_ROCE, IPv4: DF is off. Fragments themselves are refused */
+};
+
+/* Bits that a receiver ignores. Kept only so that a parsed packet is rebuilt to the same bytes; zero in what we send. */
+struct packet_reserved {
+	uint8_t lrh2, lrh5, bth6, bth7, deth, xrceth;
+	uint32_t feth;
+	uint8_t pad[3];		/* the pad bytes */
 };
 
 struct packet {
@@ -61,6 +72,7 @@ struct packet {
 	uint32_t imm;		/* as on the wire, read big-endian */
 	uint32_t ieth_rkey;
 	struct { uint8_t placement, selectivity; } feth;	/* FLUSH, IBA 1.5: 4-bit PLT, 2-bit SEL */
+	struct packet_reserved resv;
 
 	/* Borrowed. After parse one element pointing into the frame; before build any gather list. */
 	const struct iovec *payload;
@@ -71,10 +83,10 @@ struct packet {
 
 enum packet_error {
 	PACKET_OK = 0,
-	PACKET_SHORT,		/* ends before its headers or its length says */
-	PACKET_BAD_FORM,	/* LNH, IP version, protocol, port or header checksum */
+	PACKET_SHORT,		/* ends before its headers do, or before its length says */
+	PACKET_BAD_FORM,	/* LNH, next header, IP options or fragment, protocol, port or header checksum */
 	PACKET_BAD_OPCODE,	/* no such row */
-	PACKET_BAD_LENGTH,	/* PktLen/IP length, pad or payload against the row's rule */
+	PACKET_BAD_LENGTH,	/* more bytes than PktLen, the IP or UDP length say; pad or payload against the row's rule */
 	PACKET_BAD_ICRC,
 	PACKET_BAD_VERSION,	/* LVer, TVer, IPVer */
 };
@@ -92,16 +104,14 @@ size_t packet_bytes(const struct packet *p);
 /* Bytes of the headers alone (everything before the payload). */
 size_t packet_header_bytes(const struct packet *p);
 
-/* Builds the whole frame, payload gathered, pad zeroed, ICRC computed. `room` must be >= packet_bytes(p).
- * Returns the bytes written. */
+/* Builds the whole frame, payload gathered, pad zeroed, ICRC computed. `room` must be >= packet_bytes(p), opcode must have
+ * a row and the gather list hold payload_bytes. Returns the bytes written (0 after a weft_bug_on). */
 size_t packet_build(const struct packet *p, void *frame, size_t room);
 
-/* One line in the style of the golden dumps, for traces and tests; returns what snprintf would. */
+/* One line, without newline, for traces and golden tests: path, opcode, every header field that is not 0 under the name it
+ * has above, and the payload's length and CRC-32. Cut to room like snprintf; returns the length it needs. */
 int packet_dump(const struct packet *p, char *text, size_t room);
 
 const char *packet_error_name(enum packet_error e);
-
-/* IBA 9.2 opcode row facts by code; NULL for a code without a row. */
-#include "wire/opcode.h"
 
 #endif

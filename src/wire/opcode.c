@@ -1,0 +1,47 @@
+/* Both directions of the opcode table, made from opcode.def by the compiler. */
+#include "wire/opcode.h"
+
+#include "wire/header.h"
+#include "wire/packet.h"
+
+#include <stddef.h>
+
+#define IS_RESPONSE(op) ((op) == OP_READ_RESPONSE || (op) == OP_ACK || (op) == OP_ATOMIC_ACK)
+#define ADD_BYTES(headers, bit, bytes, fields) +((headers) & (bit) ? (bytes) : 0)
+
+/* ATOMIC WRITE carries exactly 8 bytes (IBA 1.5, 9.4), a CNP 16 reserved ones (A17.9). */
+#define EXACT_PAYLOAD(op) ((op) == OP_ATOMIC_WRITE ? 8 : (op) == OP_CNP ? 16 : 0)
+#define MAX_PAYLOAD(op, headers) (EXACT_PAYLOAD(op) ? EXACT_PAYLOAD(op) : (headers) & HDR_PAYLOAD ? PACKET_MAX_PAYLOAD : 0)
+
+static const struct opcode_row rows[256] = {
+#define OPCODE(code_, name_, op_, position_, headers_)						\
+	[code_] = {										\
+		.name = #name_, .code = code_, .service = (code_) & 0xe0, .op = op_, .position = position_, \
+		.headers = headers_, .header_bytes = 0 EXTENDED_HEADERS(ADD_BYTES, headers_),	\
+		.is_response = IS_RESPONSE(op_),						\
+		.payload_min = EXACT_PAYLOAD(op_), .payload_max = MAX_PAYLOAD(op_, headers_),	\
+	},
+#include "wire/opcode.def"
+#undef OPCODE
+};
+
+enum { OPS = OP_CNP + 1, POSITIONS = POS_ONLY + 1, PLAIN = 0, WITH_IMM, WITH_IETH, VARIANTS };
+
+#define VARIANT(headers) ((headers) & HDR_IMM ? WITH_IMM : (headers) & HDR_IETH ? WITH_IETH : PLAIN)
+
+/* The code plus one; 0 where there is none. */
+static const uint16_t code_of[8][OPS][POSITIONS][VARIANTS] = {
+#define OPCODE(code, name, op, position, headers) [(code) >> 5][op][position][VARIANT(headers)] = (code) + 1,
+#include "wire/opcode.def"
+#undef OPCODE
+};
+
+const struct opcode_row *opcode_row(uint8_t code)
+{
+	return rows[code].name ? &rows[code] : NULL;
+}
+
+int opcode_find(enum opcode_service service, enum opcode_op op, enum opcode_position position, unsigned imm_or_ieth)
+{
+	return code_of[service >> 5][op][position][VARIANT(imm_or_ieth)] - 1;
+}
