@@ -1,6 +1,6 @@
 """Runs inside `weft run`: loads rdma-core's test package from a folder and runs its tests in this one process.
 
-pyverbs_driver.py SUITE_DIR RESULTS DEVICE [PATTERN...]: one line `id status detail` a test goes to the file RESULTS as it ends, and
+pyverbs_process.py SUITE_DIR RESULTS DEVICE [PATTERN...]: one line `id status detail` a test goes to the file RESULTS as it ends, and
 `id started` before, so that a crash is seen to belong to its test.
 """
 

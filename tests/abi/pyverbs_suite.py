@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """rdma-core's own test suite, unmodified, over weft: every generic test on both link layers, each skip listed with its reason.
 
-pyverbs.py [--weft PROGRAM] [--user] [--device DEV]... [--verbose] [PATTERN...]. Without a pattern also demands that LEAST tests pass on one
+pyverbs_suite.py [--weft PROGRAM] [--user] [--device DEV]... [--verbose] [PATTERN...]. Without a pattern also demands that LEAST tests pass on one
 device or the other.
 """
 
@@ -56,7 +56,7 @@ def run_suite(weft, device, user, patterns):
 	with Session(weft, device, NOBODY if user else None) as session:
 		unpack(os.path.join(session.tmp, 'tests'))
 		results = os.path.join(session.tmp, 'results')
-		program = session.run(['/usr/bin/python3', os.path.join(HERE, 'pyverbs_driver.py'), session.tmp, results, device, *patterns])
+		program = session.run(['/usr/bin/python3', os.path.join(HERE, 'pyverbs_process.py'), session.tmp, results, device, *patterns])
 		status = program.wait(time.monotonic() + SUITE_S)
 		found = read_results(results)
 		if status != 0:
