@@ -78,7 +78,8 @@ def report(found, verbose):
 			bad = status == 'failed' or (status == 'skipped' and not why)
 			wrong += bad
 			if bad or verbose:
-				print(f'{device} {test}: {status} {detail}' + (f' [{why}]' if why else ' [not on the list]' if status == 'skipped' else ''))
+				note = f' [{why}]' if why else ' [not on the list]' if status == 'skipped' else ''
+				print(f'{device} {test}: {status} {detail[-400:]}{note}')
 		count = [sum(s == want for s, d in results.values()) for want in ('passed', 'skipped', 'failed')]
 		print('{}: {} passed, {} skipped, {} failed'.format(device, *count))
 	return wrong
