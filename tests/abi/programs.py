@@ -139,19 +139,20 @@ rping('ipv6', '-C', '10', address='::1')
 for space, kind in (('tcp', 'ucmatose'), ('ib', 'ucmatose')):
 	extra = ['-P', 'ib'] if space == 'ib' else []
 	cm(f'{kind}-{space}', [kind, '-s', ADDR, '-p', '{port}', *extra], [kind, '-p', '{port}', *extra], expect=r'test complete')
-cm('ucmatose-many', ['ucmatose', '-s', ADDR, '-p', '{port}', '-c', '100', '-C', '3'], ['ucmatose', '-p', '{port}', '-c', '100', '-C', '3'],
-   expect=r'return status 0')
+cm('ucmatose-many', ['ucmatose', '-s', ADDR, '-p', '{port}', '-c', '100', '-C', '3'],
+   ['ucmatose', '-p', '{port}', '-c', '100', '-C', '3'], expect=r'return status 0')
 cm('ucmatose-migrate', ['ucmatose', '-s', ADDR, '-p', '{port}', '-m'], ['ucmatose', '-p', '{port}', '-m'], expect=r'return status 0')
 cm('udaddy', ['udaddy', '-s', ADDR], ['udaddy'], expect=r'return status 0')
 cm('udaddy-many', ['udaddy', '-s', ADDR, '-c', '20'], ['udaddy', '-c', '20'], expect=r'return status 0', long=True)
 cm('udpong', ['udpong', '-s', ADDR, '-p', '{port}'], ['udpong', '-p', '{port}', '-b', ADDR], expect=r'64_lat', server_ends='stopped')
-cm('udpong-echo', ['udpong', '-s', ADDR, '-p', '{port}', '-T', 'e', '-C', '1000', '-S', '512'], ['udpong', '-p', '{port}', '-b', ADDR, '-T', 'e'],
-   expect=r'512', server_ends='stopped')
+cm('udpong-echo', ['udpong', '-s', ADDR, '-p', '{port}', '-T', 'e', '-C', '1000', '-S', '512'],
+   ['udpong', '-p', '{port}', '-b', ADDR, '-T', 'e'], expect=r'512', server_ends='stopped')
 cm('mckey', ['mckey', '-m', '239.2.3.4', '-b', ADDR, '-s'], ['mckey', '-m', '239.2.3.4', '-b', ADDR], ready=r'receiving data transfers',
    expect=r'return status 0', expect_server=r'receiving data transfers\n(?s:.*)return status 0')
 cm('mckey-ipv6', ['mckey', '-m', 'ff0e::4:5:6', '-b', '::1', '-s'], ['mckey', '-m', 'ff0e::4:5:6', '-b', '::1'],
    ready=r'receiving data transfers', expect=r'return status 0', long=True)
-cm('cmtime', ['cmtime', '-s', ADDR, '-p', '{port}', '-c', '100'], ['cmtime', '-p', '{port}', '-c', '100'], expect=r'(?m)^connect', server_ends='stopped')
+cm('cmtime', ['cmtime', '-s', ADDR, '-p', '{port}', '-c', '100'], ['cmtime', '-p', '{port}', '-c', '100'], expect=r'(?m)^connect',
+   server_ends='stopped')
 cm('rdma-client', ['rdma_client', '-s', ADDR, '-p', '{port}'], ['rdma_server', '-p', '{port}'], expect=r'rdma_client: end 0',
    expect_server=r'rdma_server: end 0')
 for kind in ('r', 'x'):
@@ -177,8 +178,9 @@ cm('librspreload', ['rstream', '-s', ADDR, '-p', '{port}', '-T', 's', '-T', 'v',
 
 # ---- qperf, fio, libfabric -----------------------------------------------------------------------------------------------------
 
-QPERF = ('rc_bi_bw', 'rc_bw', 'rc_lat', 'uc_bi_bw', 'uc_bw', 'uc_lat', 'ud_bi_bw', 'ud_bw', 'ud_lat', 'rc_rdma_read_bw', 'rc_rdma_read_lat',
-	 'rc_rdma_write_bw', 'rc_rdma_write_lat', 'rc_rdma_write_poll_lat', 'uc_rdma_write_bw', 'uc_rdma_write_lat', 'uc_rdma_write_poll_lat',
+QPERF = ('rc_bi_bw', 'rc_bw', 'rc_lat', 'uc_bi_bw', 'uc_bw', 'uc_lat', 'ud_bi_bw', 'ud_bw', 'ud_lat',
+	 'rc_rdma_read_bw', 'rc_rdma_read_lat', 'rc_rdma_write_bw', 'rc_rdma_write_lat', 'rc_rdma_write_poll_lat',
+	 'uc_rdma_write_bw', 'uc_rdma_write_lat', 'uc_rdma_write_poll_lat',
 	 'rc_compare_swap_mr', 'rc_fetch_add_mr', 'ver_rc_compare_swap', 'ver_rc_fetch_add', 'xrc_bw', 'xrc_lat', 'xrc_bi_bw')
 
 
@@ -197,8 +199,8 @@ qperf('all', QPERF, long=True)
 def fio(verb):
 	common = ['fio', '--ioengine=rdma', '--port={port}', '--bs=64k', '--size=16m']
 	server = common + ['--name=receiver', '--rw=read', '--iodepth=16']
-	client = common + ['--name=sender', f'--hostname={ADDR}', f'--verb={verb}', '--rw=read' if verb == 'read' else '--rw=write', '--iodepth=8',
-			   '--iodepth_batch_complete=1']
+	client = common + ['--name=sender', f'--hostname={ADDR}', f'--verb={verb}', '--rw=read' if verb == 'read' else '--rw=write',
+			   '--iodepth=8', '--iodepth_batch_complete=1']
 	add(f'fio/{verb}', client, server, ready='cm', expect=r'err= 0')
 
 
@@ -240,8 +242,8 @@ for layout in ('bcopy', 'zcopy'):
 for test in ('fadd', 'cswap', 'add_mr', 'swap'):
 	uct('rc_verbs', test, 'short', long=test != 'fadd')
 
-UCP = ('tag_lat', 'tag_bw', 'tag_sync_lat', 'ucp_put_lat', 'ucp_put_bw', 'ucp_get', 'ucp_am_lat', 'ucp_am_bw', 'stream_bw', 'stream_lat', 'ucp_fadd',
-       'ucp_cswap')
+UCP = ('tag_lat', 'tag_bw', 'tag_sync_lat', 'ucp_put_lat', 'ucp_put_bw', 'ucp_get', 'ucp_am_lat', 'ucp_am_bw', 'stream_bw', 'stream_lat',
+       'ucp_fadd', 'ucp_cswap')
 for transport in ('rc_verbs', 'ud_verbs'):
 	for test in UCP:
 		core = test in ('tag_lat', 'ucp_put_bw', 'ucp_get', 'ucp_am_bw')
@@ -254,7 +256,8 @@ for transport in ('rc_verbs', 'ud_verbs'):
 # ---- Open MPI ------------------------------------------------------------------------------------------------------------------
 
 def mpi(name, *options, env=None, **more):
-	argv = ['mpirun', '--allow-run-as-root', '--oversubscribe', '-n', '2', '--mca', 'btl_base_warn_component_unused', '0', *options, '{mpi_check}']
+	argv = ['mpirun', '--allow-run-as-root', '--oversubscribe', '-n', '2', '--mca', 'btl_base_warn_component_unused', '0', *options,
+		'{mpi_check}']
 	add(f'openmpi/{name}', argv, expect=r'mpi_check: all collectives agree', timeout=120, env=env or {}, env_by_device=True, **more)
 
 

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 """rdma-core's own test suite, unmodified, over weft: every generic test on both link layers, each skip listed with its reason.
 
-pyverbs_suite.py [--weft PROGRAM] [--user] [--device DEV]... [--verbose] [PATTERN...]. Without a pattern also demands that LEAST tests pass on one
-device or the other.
+pyverbs_suite.py [--weft PROGRAM] [--user] [--device DEV]... [--verbose] [PATTERN...]. Without a pattern also demands that LEAST
+tests pass on one device or the other.
 """
 
 import argparse
