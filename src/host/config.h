@@ -1,0 +1,18 @@
+/* What the environment says, read once per process: WEFT_DIR, WEFT_DEVICES, WEFT_LOG. */
+#ifndef WEFT_HOST_CONFIG_H
+#define WEFT_HOST_CONFIG_H
+
+#include <stdbool.h>
+
+struct config {
+	char dir[96];		/* WEFT_DIR: the daemon's runtime directory; empty: none */
+	char devices[256];	/* WEFT_DEVICES: comma-separated names; empty: all */
+};
+
+/* Read at the first call; sets up the log too. Any thread. */
+const struct config *config_get(void);
+
+/* Is this name in the comma-separated list, or the list empty? */
+bool config_lists(const char *list, const char *name);
+
+#endif

@@ -1,0 +1,17 @@
+/* Control messages on their socket: one datagram each, with descriptors and text. Both sides use this. */
+#ifndef WEFT_HOST_MESSAGE_H
+#define WEFT_HOST_MESSAGE_H
+
+#include "host/control.h"
+
+#include <stddef.h>
+
+/* Sends msg with msg->text_bytes of text and nfds <= CONTROL_FDS descriptors. flags: MSG_DONTWAIT or 0. 0, -EAGAIN, or
+ * another -errno when the socket is of no more use. */
+int message_send(int socket, const struct control_msg *msg, const char *text, const int *fds, int nfds, int flags);
+
+/* Receives one message. text: room bytes (its content is not terminated), or NULL with 0. *nfds descriptors are the
+ * caller's on success. -EAGAIN; -ENOTCONN: the other side is gone; -EPROTO: not a message (its descriptors are closed). */
+int message_receive(int socket, struct control_msg *msg, char *text, size_t room, int fds[CONTROL_FDS], int *nfds, int flags);
+
+#endif
