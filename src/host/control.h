@@ -10,24 +10,30 @@ enum { CONTROL_VERSION = 1, CONTROL_TEXT = 60000, CONTROL_MAD = 256, CONTROL_FDS
 
 enum control_type {
 	/* process -> weftd, answered with the same type and `status` 0 or an errno */
-	CTL_HELLO = 1,	/* version, a = kind (0 process, 1 weft command); fd 0: the process's wake eventfd.
-			 * answer: slot, fds: 0 fabric page (read-only) */
+	CTL_HELLO = 1,	/* b = CONTROL_VERSION, a = enum control_kind; fd 0: the process's wake eventfd (processes only).
+			 * answer: slot (0 unless a process), fds: 0 fabric page (read-only); EPROTO another version */
 	CTL_SLOT,	/* one more slot for QP numbers. answer: slot */
 	CTL_CHANNEL,	/* slot: open the packet channel to that slot's process. answer: fds: 0 channel memory (shm_memory_create
 			 * of link/shm.h), 1 peer's wake eventfd; a = which side we are (0, 1), b = channel id, unique among all
 			 * of this daemon. The peer gets the same, unasked, with slot = the asker's. One channel for a pair of
 			 * processes: asked for again (another slot, or both at once) the answer carries the same b, and the
 			 * fds may be missing. status ENOENT: no such slot alive. Answered without waiting for the peer. */
-	CTL_MCAST,	/* device, gid, a = 1 join, 0 leave (counted per process) */
-	CTL_LISTEN,	/* service: this process answers CM requests for service/mask, a = device + 1 or 0 any; -EADDRINUSE */
-	CTL_UNLISTEN,	/* service */
+	CTL_MCAST,	/* device, gid, a = 1 join, 0 leave (counted per process). answer: b = MLID (0 on Ethernet). The page
+			 * names the first slot of each member process */
+	CTL_LISTEN,	/* service: this process answers CM requests for it, a = device + 1 or 0 any, gid = only for this
+			 * destination (a MAD's dgid) or zero. status EADDRINUSE: the same triple is taken, or somebody
+			 * else holds the same rdma_cm port */
+	CTL_UNLISTEN,	/* service, a, gid as in CTL_LISTEN. status ENOENT */
 	CTL_MAD,	/* mad: to dest slot `slot`, or when slot is 0 and service set, to the listener; device, gid/dgid.
-			 * delivered unasked as CTL_MAD with slot = sender's. Unroutable: answer status ENOENT / ECONNREFUSED */
+			 * delivered unasked as CTL_MAD with slot = sender's (its first). Unroutable: status ENOENT (slot),
+			 * ECONNREFUSED (service), EAGAIN (the receiver is slow; dropped), also when seq is 0: then the
+			 * message comes back with its mad and service */
 	CTL_GOODBYE,	/* clean detach: nothing of this process may be left */
 	CTL_PORT,	/* reserve an rdma_cm port: service = port space prefix | port (port 0: weftd chooses), a = 1 reuse.
-			 * answer: service with the port. status EADDRINUSE */
-	CTL_UNPORT,
-	/* weft command -> weftd */
+			 * answer: service with the port. gid = the bound address (IPv4-mapped) or zero: any; different
+			 * addresses do not collide. status EADDRINUSE, EADDRNOTAVAIL: no port is free */
+	CTL_UNPORT,	/* service, gid as reserved */
+	/* weft command -> weftd. Text longer than CONTROL_TEXT comes in fd 0, a memory file, and text_bytes is 0 */
 	CTL_STATUS,	/* answer: text JSON */
 	CTL_QUERY,	/* text: "qp", "mr", "counters"; weftd asks every process and joins the answers. answer: text JSON */
 	CTL_DOWN,	/* a = 1 even with processes attached. status EBUSY */
@@ -35,6 +41,14 @@ enum control_type {
 	CTL_PEER_GONE,	/* slot: that process (all its slots, one message each) is gone; its channel will be silent */
 	CTL_REPORT,	/* text: what to report; the process answers with CTL_REPORT, same seq, text JSON */
 	CTL_PAGE,	/* the fabric page changed: addresses (a = 1) */
+	/* weft command -> weftd */
+	CTL_UP,		/* stay when idle, until CTL_DOWN */
+};
+
+enum control_kind {
+	CONTROL_PROCESS,	/* attaches a channel adapter */
+	CONTROL_COMMAND,	/* asks and leaves */
+	CONTROL_LEASE,		/* held open by weft run across exec: weftd stays while the program lives */
 };
 
 struct control_msg {
