@@ -65,16 +65,18 @@ struct ca {
 	struct arena arena;
 	struct rand rand;		/* keys and PSNs: seeded from getrandom by the host */
 	struct table keys;		/* struct mr or struct mw by key (24-bit index + 8-bit variant) */
-	struct table qps;		/* see qp_find */
-	struct table srqs;
+	struct table pds, cqs, qps;	/* by handle, small numbers; QPs by number: qp_find */
+	struct table srqs;		/* by SRQ number, 24 bits */
+	struct list xrcds;		/* struct xrcd.all */
 	struct list ready;		/* struct qp.ready: something to send */
 	struct list blocked;		/* struct qp.ready: no room on the link */
 	struct list mcast;		/* struct mcast_member */
 	struct list all_qps;		/* struct qp.all */
 	struct heap timers;		/* struct qp.timer */
 	struct counters counters;
+	wtime now;			/* of the entry under way: the timestamp of completions */
 	bool seed_cq_profile;		/* CQ overflow: seed profile holds and asks, standard profile is CQ_ERR */
-	void *qp_by_number;		/* owned: hash of QP numbers */
+	struct qp **qp_by_number[4096];	/* owned: by the upper, then the lower 12 bits of the number */
 };
 
 struct ca_config {

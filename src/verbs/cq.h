@@ -15,15 +15,19 @@ struct cq {
 	uint32_t free_space;		/* engine's conservative count, IPS-39, IPS-47 */
 	uint32_t credit_count;		/* ULP: CQEs removed since the last CQ doorbell, IPS-44, IPS-45 */
 	uint32_t tail, head;		/* cumulative: written by the engine, removed by the ULP */
+	uint32_t tail_at, head_at;	/* the same as ring positions */
+	uint8_t tail_phase, head_phase;	/* what `valid` says in a new entry, IPS-43 */
+	uint32_t returned;		/* engine: credits taken over from the CQ doorbell */
 	enum cq_arm arm;
 	bool overrun;			/* standard profile: dead */
 	bool ignore_overrun;		/* IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN */
 	struct list held;		/* seed profile: completions without room */
+	struct list spare;		/* seed profile: one node for each completion that may come */
+	bool asked;			/* seed profile: the ULP was told, room has not come yet */
 	uint32_t refs;			/* QPs */
 	uint32_t handle;
 	void *user;			/* the ABI's object */
 	bool has_channel;
-	wtime now;			/* timestamp for CQEs: set by whoever enters the adapter */
 };
 
 /* 1 <= cqe <= max_cqe, else -EINVAL. */
@@ -35,8 +39,16 @@ void cq_push(struct cq *cq, const struct cqe *cqe, bool solicited);
 /* The ULP's side: looks at or removes the oldest; returns credits to its WQ when removed. */
 bool cq_peek(struct cq *cq, struct cqe *cqe);
 bool cq_poll(struct cq *cq, struct cqe *cqe);
+/* cq_poll in two steps: removals count in credit_count until the doorbell returns them, IPS-44 and IPS-45. */
+bool cq_take(struct cq *cq, struct cqe *cqe);
+void cq_doorbell(struct cq *cq);
 void cq_arm(struct cq *cq, bool solicited_only);
 /* Removes the entries of a QP being destroyed or reset. */
 void cq_clean(struct cq *cq, uint32_t qpn);
+/* A work queue of that many WQEs uses the CQ, or no longer does. -ENOMEM. */
+int cq_attach(struct cq *cq, uint32_t wqes);
+void cq_detach(struct cq *cq, uint32_t wqes);
+/* Asserts that free_space is never above the true room, and what else must hold. */
+void cq_check(const struct cq *cq);
 
 #endif

@@ -16,8 +16,6 @@ struct mr {
 	uint8_t *memory;	/* the byte at iova; borrowed from the application */
 	int access;		/* IBV_ACCESS_* */
 	uint32_t windows;	/* bound to it */
-	uint32_t busy;		/* inbound messages half placed */
-	struct list_node all;
 	/* MR_WINDOW */
 	enum ibv_mw_type mw_type;
 	struct mr *bound_to;	/* ref, NULL when unbound */
@@ -34,7 +32,9 @@ int mr_rereg(struct mr *mr, int flags, struct pd *pd, void *memory, uint64_t len
 int mr_destroy(struct mr *mr);	/* -EBUSY while windows are bound */
 
 int mw_create(struct pd *pd, enum ibv_mw_type type, struct mr **mw);
-int mw_destroy(struct mr *mw);
+int mw_destroy(struct mr *mw);	/* allowed while bound */
+/* The key a type 1 window has after its next bind: the next variant. */
+uint32_t mw_next_key(const struct mr *mw);
 /* Executes a bind WQE (or unbind: length 0) in send-queue order. Returns an ibv_wc_status. */
 enum ibv_wc_status mw_bind(struct qp *qp, const struct send_wqe *wqe);
 /* Local or remote invalidate of a type-2 window key (or a key of an MR: refused). Returns IBV_WC_SUCCESS or the error
@@ -54,6 +54,9 @@ enum remote_verdict { REMOTE_OK, REMOTE_ACCESS_ERROR };
 /* Remote access by rkey; a zero-length access passes without a key check (IBA 9.7.4.1.5 exempts it from R_Key checks).
  * need: IBV_ACCESS_REMOTE_READ, _WRITE, _ATOMIC, _FLUSH_*. On OK *mr is set (NULL for zero length). */
 enum remote_verdict remote_check(struct qp *qp, uint32_t rkey, uint64_t va, uint64_t bytes, int need, struct mr **mr);
+/* The same against another PD: of the SRQ that an XRC request names, as XRC_RECV QPs have none. NULL: any of the device. */
+enum remote_verdict remote_check_pd(struct qp *qp, const struct pd *pd, uint32_t rkey, uint64_t va, uint64_t bytes, int need,
+				    struct mr **mr);
 /* Moves bytes; -EFAULT only for on-demand regions whose memory is not there. The range was checked by remote_check for
  * this very packet (never remembered across packets: the region may be gone). */
 int mr_write(struct mr *mr, uint64_t va, const void *data, uint32_t bytes);

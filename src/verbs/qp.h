@@ -8,6 +8,13 @@
 #include "verbs/srq.h"
 #include "verbs/transport.h"
 
+/* An address handle. The ABI's object comes first, so that the `ah` of a work request leads here. */
+struct ah {
+	struct ibv_ah ibv;
+	struct pd *pd;			/* ref */
+	struct av av;
+};
+
 struct qp {
 	struct ca *ca;			/* borrowed */
 	struct ca_device *dev;		/* borrowed */
@@ -28,11 +35,17 @@ struct qp {
 	struct list_node ready;		/* in ca.ready or ca.blocked */
 	struct list_node all;
 	struct heap_node timer;
-	uint32_t refs;			/* opens of a shared XRC QP, multicast attachments */
+	uint32_t refs;			/* handles: 1, more for a shared XRC QP */
 	uint32_t mcasts;
 	uint32_t handle;
 	void *user;			/* the ABI's object */
 	bool sqd_async;			/* en_sqd_async_notify */
+	struct {			/* the receive a half-arrived message holds; taken while `srq` or `own` */
+		struct srq *srq;	/* borrowed: it outlives the QP or is the QP's */
+		bool own;
+		uint64_t wr_id;
+		uint32_t index;
+	} taken;
 	struct ibv_ece ece;
 	uint64_t bytes_sent, bytes_received, messages_sent, messages_received;
 };
@@ -42,7 +55,10 @@ int qp_create(struct ca *ca, struct ca_device *dev, struct ibv_qp_init_attr_ex *
 /* As ibv_modify_qp, checked against the standard's table. -EINVAL changes nothing. */
 int qp_modify(struct qp *qp, wtime now, const struct ibv_qp_attr *attr, int mask);
 int qp_query(struct qp *qp, struct ibv_qp_attr *attr, int mask, struct ibv_qp_init_attr *init);
-int qp_destroy(struct qp *qp);		/* -EBUSY while attached to multicast groups or opened twice */
+/* Gives back one handle, the last one destroys. -EBUSY while attached to multicast groups. */
+int qp_destroy(struct qp *qp);
+/* Another handle for the XRC_RECV QP of that number in that domain: -ENOENT, -EINVAL. */
+int qp_open(struct xrcd *xrcd, uint32_t qpn, struct qp **qp);
 struct qp *qp_find(struct ca *ca, uint32_t qpn);
 
 /* Posting copies the list into WQEs and rings the doorbell for what was good; 0 or -errno with *bad set.
@@ -82,6 +98,8 @@ void qp_recv_untake(struct qp *qp, const struct recv_ref *ref);
 /* To the error state: transport forgets, both queues flush with WR_FLUSH_ERR, LAST_WQE_REACHED for SRQ QPs.
  * event: 0 or the async event to raise first (e.g. IBV_EVENT_QP_ACCESS_ERR, -1 for none). */
 void qp_error(struct qp *qp, wtime now, int event);
+/* Datagram and UC: a failed send stops the send queue alone (SQE, IBA 10.3.1.6); otherwise as qp_error. */
+void qp_send_error(struct qp *qp, wtime now, int event);
 /* Marks the QP as having something to send, or re-reads its deadline into the timers. Idempotent. */
 void qp_ready(struct qp *qp);
 void qp_rearm(struct qp *qp);

@@ -8,13 +8,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+enum { ARENA_PAGE = 4096 };
+
 /* The memory all queues of one process live in; base is this process's mapping of it. Page-granular first fit. */
 struct arena {
 	uint8_t *base;	/* borrowed from the host */
 	uint64_t bytes;
-	void *map;	/* owned: the allocator's own book, outside the shared memory */
+	uint32_t *map;	/* owned: the allocator's own book, outside the shared memory */
+	uint32_t pages, lowest;	/* no page before `lowest` is free */
+	uint32_t untouched;	/* pages from here on were never given away: still zero */
 };
 
+/* base: page-aligned memory, zeroed. -EINVAL, -ENOMEM. */
 int arena_init(struct arena *a, void *base, uint64_t bytes);
 void arena_fini(struct arena *a);
 /* Zeroed memory of at least `bytes`, page-aligned; *offset is set. -ENOMEM. */
@@ -100,7 +105,7 @@ struct cqe {
 	uint8_t is_srq;
 	uint8_t rsvd;
 	uint32_t vendor_err;
-	uint32_t rsvd2;
+	uint32_t srqn;		/* is_srq: whose WQE it was */
 };
 
 /* One work queue: the ring, the ULP's side and the engine's side of it. All counts are cumulative modulo 2^32. */
@@ -121,20 +126,32 @@ struct wq {
 	uint32_t completed;	/* finished in order: announced - completed = pending, IPS-26 */
 	/* reaping: completed - reaped are done but their credits have not come back */
 	uint32_t reaped;
+	uint32_t origin;	/* the ring position of index `reaped` */
 };
 
 /* max_wr WQEs of `stride` bytes at least (rounded up to 64). Credits = capacity >= max_wr. -ENOMEM, -EINVAL. */
 int wq_init(struct wq *wq, struct arena *a, uint32_t max_wr, uint32_t stride);
+/* The same with the geometry given: capacity is pages * (slots_per_page - 1). */
+int wq_init_pages(struct wq *wq, struct arena *a, uint32_t pages, uint32_t slots_per_page, uint32_t stride);
 void wq_fini(struct wq *wq);
+/* Empty again, all credits back; the memory stays. */
+void wq_reset(struct wq *wq);
 /* The slot for the next WQE, or NULL when no credit is left (IPS-24). It is not the engine's before wq_ring. */
 void *wq_slot(struct wq *wq);
 void wq_written(struct wq *wq);		/* the slot just filled counts as written */
 void wq_unwrite(struct wq *wq, uint32_t n);	/* takes back the last n written, not yet announced (wr_abort) */
 void wq_ring(struct wq *wq);		/* announces everything written: IPS-25, IPS-27 */
 void wq_doorbell_read(struct wq *wq);	/* engine: takes over the announced count */
-/* The WQE of that cumulative index; completed <= index < announced (modular). */
+/* The WQE of that cumulative index; reaped <= index < reaped + capacity (modular). */
 void *wq_at(const struct wq *wq, uint32_t index);
-/* Credits come back: every WQE up to and including index has been reaped (IPS-30, IPS-31). */
+/* The slot at a ring position < capacity. */
+void *wq_slot_at(const struct wq *wq, uint32_t position);
+static inline uint32_t wq_pending(const struct wq *wq)
+{
+	return wq->announced - wq->completed;
+}
+/* Credits come back: every WQE up to and including index has been reaped (IPS-30, IPS-31). An index that is not of a
+ * completed WQE is ignored: it was read from shared memory. */
 void wq_reaped(struct wq *wq, uint32_t index);
 /* Asserts credits + written-not-announced + pending + completed-not-reaped == capacity (IPS-28). */
 void wq_check(const struct wq *wq);

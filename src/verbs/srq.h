@@ -18,7 +18,7 @@ struct srq {
 	struct ca *ca;
 	struct ca_device *dev;
 	struct pd *pd;		/* ref */
-	struct wq wq;
+	struct wq wq;		/* a WQE is copied when taken, so slots free up in order; only credits wait for completions */
 	uint32_t max_wr, max_sge;
 	uint32_t limit;		/* armed when > 0 */
 	uint32_t srqn;
@@ -28,7 +28,6 @@ struct srq {
 	uint32_t refs;		/* QPs */
 	uint32_t handle;
 	void *user;
-	uint64_t *freed;	/* owned: which ring slots may be reused: SRQ WQEs complete out of order */
 };
 
 int srq_create(struct pd *pd, const struct ibv_srq_init_attr_ex *attr, struct xrcd *xrcd, struct cq *cq, struct srq **srq);
@@ -37,6 +36,9 @@ void srq_query(const struct srq *srq, struct ibv_srq_attr *attr);
 int srq_destroy(struct srq *srq);
 int srq_post(struct srq *srq, const struct ibv_recv_wr *wr, const struct ibv_recv_wr **bad);
 struct srq *srq_find(struct ca *ca, uint32_t srqn);
+/* For the queue's consumers: a taken WQE is done, and its completion was removed from the CQ. */
+void srq_done(struct srq *srq);
+void srq_reaped(struct srq *srq);
 
 int xrcd_open(struct ca *ca, struct ca_device *dev, uint64_t inode_dev, uint64_t inode, int oflags, struct xrcd **xrcd);
 int xrcd_close(struct xrcd *xrcd);
