@@ -26,7 +26,7 @@
 		NAME_FIELDS(DUMP, DUMP_BYTES)						\
 	}
 
-ACCESSORS(path, CM_PATH_FIELDS)
+ACCESSORS(req_path, CM_PATH_FIELDS)
 ACCESSORS(req, CM_REQ_FIELDS)
 ACCESSORS(mra, CM_MRA_FIELDS)
 ACCESSORS(rej, CM_REJ_FIELDS)
@@ -39,12 +39,12 @@ ACCESSORS(sidr_rep, CM_SIDR_REP_FIELDS)
 ACCESSORS(lap, CM_LAP_FIELDS)
 ACCESSORS(apr, CM_APR_FIELDS)
 
-static void lap_path_get(struct cm_path *m, const uint8_t *at)
+static void lap_path_get(struct cm_req_path *m, const uint8_t *at)
 {
 	CM_LAP_PATH_FIELDS(GET, GET_BYTES)
 }
 
-static void lap_path_put(const struct cm_path *m, uint8_t *at)
+static void lap_path_put(const struct cm_req_path *m, uint8_t *at)
 {
 	CM_LAP_PATH_FIELDS(PUT, PUT_BYTES)
 }
@@ -58,7 +58,7 @@ bool cm_parse(struct cm_msg *msg, const uint8_t mad[MAD_BYTES])
 	if (h.base_version != MAD_BASE_VERSION || h.mgmt_class != MAD_CLASS_CM || h.class_version != CM_CLASS_VERSION ||
 	    h.method != MAD_SEND)
 		return false;
-	*msg = (struct cm_msg){ .attribute = h.attr_id, .tid = h.tid, .status = h.status };
+	*msg = (struct cm_msg){ .attribute = h.attr_id, .tid = h.tid, .status = h.status, .attr_modifier = h.attr_modifier };
 	switch (h.attr_id) {
 #define PARSE(NAME, member, code) case code: member##_get(&msg->member, at); break;
 	CM_MESSAGES(PARSE)
@@ -66,8 +66,8 @@ bool cm_parse(struct cm_msg *msg, const uint8_t mad[MAD_BYTES])
 		return false;
 	}
 	if (h.attr_id == CM_REQ) {
-		path_get(&msg->req.primary, at + CM_REQ_PRIMARY);
-		path_get(&msg->req.alternate, at + CM_REQ_ALTERNATE);
+		req_path_get(&msg->req.primary, at + CM_REQ_PRIMARY);
+		req_path_get(&msg->req.alternate, at + CM_REQ_ALTERNATE);
 	} else if (h.attr_id == CM_LAP) {
 		lap_path_get(&msg->lap.alternate, at + CM_LAP_ALTERNATE);
 	}
@@ -79,6 +79,7 @@ void cm_build(const struct cm_msg *msg, uint8_t mad[MAD_BYTES])
 	const struct mad_header h = {
 		.base_version = MAD_BASE_VERSION, .mgmt_class = MAD_CLASS_CM, .class_version = CM_CLASS_VERSION,
 		.method = MAD_SEND, .status = msg->status, .tid = msg->tid, .attr_id = msg->attribute,
+		.attr_modifier = msg->attr_modifier,
 	};
 	uint8_t *at = mad + MAD_HEADER_BYTES;
 
@@ -89,8 +90,8 @@ void cm_build(const struct cm_msg *msg, uint8_t mad[MAD_BYTES])
 	CM_MESSAGES(BUILD)
 	}
 	if (msg->attribute == CM_REQ) {
-		path_put(&msg->req.primary, at + CM_REQ_PRIMARY);
-		path_put(&msg->req.alternate, at + CM_REQ_ALTERNATE);
+		req_path_put(&msg->req.primary, at + CM_REQ_PRIMARY);
+		req_path_put(&msg->req.alternate, at + CM_REQ_ALTERNATE);
 	} else if (msg->attribute == CM_LAP) {
 		lap_path_put(&msg->lap.alternate, at + CM_LAP_ALTERNATE);
 	}
@@ -112,18 +113,19 @@ int cm_dump(const struct cm_msg *msg, char *text, size_t room)
 	text_add(&t, "CM %s", cm_name(msg->attribute));
 	text_field(&t, "tid", msg->tid);
 	text_field(&t, "status", msg->status);
+	text_field(&t, "attr_modifier", msg->attr_modifier);
 	switch (msg->attribute) {
 #define DUMP_MESSAGE(NAME, member, code) case code: member##_dump(&msg->member, &t); break;
 	CM_MESSAGES(DUMP_MESSAGE)
 	}
 	if (msg->attribute == CM_REQ) {
 		text_add(&t, " primary:");
-		path_dump(&msg->req.primary, &t);
+		req_path_dump(&msg->req.primary, &t);
 		text_add(&t, " alternate:");
-		path_dump(&msg->req.alternate, &t);
+		req_path_dump(&msg->req.alternate, &t);
 	} else if (msg->attribute == CM_LAP) {
 		text_add(&t, " alternate:");
-		path_dump(&msg->lap.alternate, &t);
+		req_path_dump(&msg->lap.alternate, &t);
 	}
 	return (int)t.length;
 }

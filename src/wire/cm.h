@@ -21,9 +21,10 @@ enum cm_attribute {
 #define MEMBER(type, member, byte, bit, width) type member;
 #define BYTES(member, byte, bytes) uint8_t member[bytes];
 
-struct cm_path { CM_PATH_FIELDS(MEMBER, BYTES) };
+/* A path as REQ and LAP tell it; mgmt has its own idea of one. */
+struct cm_req_path { CM_PATH_FIELDS(MEMBER, BYTES) };
 
-struct cm_req { CM_REQ_FIELDS(MEMBER, BYTES) struct cm_path primary, alternate; };
+struct cm_req { CM_REQ_FIELDS(MEMBER, BYTES) struct cm_req_path primary, alternate; };
 struct cm_mra { CM_MRA_FIELDS(MEMBER, BYTES) };
 struct cm_rej { CM_REJ_FIELDS(MEMBER, BYTES) };
 struct cm_rep { CM_REP_FIELDS(MEMBER, BYTES) };
@@ -32,17 +33,18 @@ struct cm_dreq { CM_DREQ_FIELDS(MEMBER, BYTES) };
 struct cm_drep { CM_DREP_FIELDS(MEMBER, BYTES) };
 struct cm_sidr_req { CM_SIDR_REQ_FIELDS(MEMBER, BYTES) };
 struct cm_sidr_rep { CM_SIDR_REP_FIELDS(MEMBER, BYTES) };
-struct cm_lap { CM_LAP_FIELDS(MEMBER, BYTES) struct cm_path alternate; };
+struct cm_lap { CM_LAP_FIELDS(MEMBER, BYTES) struct cm_req_path alternate; };
 struct cm_apr { CM_APR_FIELDS(MEMBER, BYTES) };
 
 #undef MEMBER
 #undef BYTES
 
-/* Which member of the union is valid says attribute. Only the tid and status of the MAD header vary in CM. */
+/* Which member of the union is valid says attribute. The other fields of the MAD header are the same in all of CM. */
 struct cm_msg {
 	enum cm_attribute attribute;
 	uint64_t tid;
 	uint16_t status;
+	uint32_t attr_modifier;		/* the ECE options of REQ and REP (IBA 1.4, 12.6.5), else 0 */
 	union {
 #define UNION(NAME, member, code) struct cm_##member member;
 		CM_MESSAGES(UNION)

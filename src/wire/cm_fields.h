@@ -36,6 +36,7 @@ enum { CM_LAP_ALTERNATE = 20 };
 /* Table 106; the paths stand between `extended_transport` and `sap_supported` */
 #define CM_REQ_FIELDS(F, B)				\
 	F(uint32_t, local_comm_id, 0, 0, 32)		\
+	F(uint32_t, vendor_id, 5, 0, 24)		\
 	F(uint64_t, service_id, 8, 0, 64)		\
 	F(uint64_t, local_ca_guid, 16, 0, 64)		\
 	F(uint32_t, local_qkey, 28, 0, 32)		\
@@ -84,8 +85,11 @@ enum { CM_LAP_ALTERNATE = 20 };
 	F(uint32_t, remote_comm_id, 4, 0, 32)		\
 	F(uint32_t, local_qkey, 8, 0, 32)		\
 	F(uint32_t, local_qpn, 12, 0, 24)		\
+	F(uint8_t, vendor_id_high, 15, 0, 8)		\
 	F(uint32_t, local_eecn, 16, 0, 24)		\
+	F(uint8_t, vendor_id_middle, 19, 0, 8)		\
 	F(uint32_t, starting_psn, 20, 0, 24)		\
+	F(uint8_t, vendor_id_low, 23, 0, 8)		\
 	F(uint8_t, responder_resources, 24, 0, 8)	\
 	F(uint8_t, initiator_depth, 25, 0, 8)		\
 	F(uint8_t, target_ack_delay, 26, 0, 5)		\
