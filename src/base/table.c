@@ -158,6 +158,14 @@ void *table_remove(struct table *t, uint32_t id)
 	return object;
 }
 
+int table_rekey(struct table *t, uint32_t id, uint32_t to)
+{
+	if (!table_get(t, id) || to == 0 || id >> t->generation_bits != to >> t->generation_bits)
+		return -EINVAL;
+	t->slot[slot_of(t, id >> t->generation_bits)].generation = to & mask(t->generation_bits);
+	return 0;
+}
+
 void *table_next(const struct table *t, uint32_t *cursor)
 {
 	while (*cursor < t->slots) {

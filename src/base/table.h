@@ -32,6 +32,10 @@ void *table_get(const struct table *t, uint32_t id);
 /* Takes it out and returns it, or NULL. */
 void *table_remove(struct table *t, uint32_t id);
 
+/* Gives the object another generation: `to` has the index of `id`, and is its id from now on. -EINVAL: no such object,
+ * another index, or 0. */
+int table_rekey(struct table *t, uint32_t id, uint32_t to);
+
 /* Visits all objects: start with *cursor = 0; NULL at the end. Objects may be removed meanwhile. */
 void *table_next(const struct table *t, uint32_t *cursor);
 
