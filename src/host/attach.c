@@ -1,0 +1,157 @@
+/* Attaching to weftd: HELLO, the fabric page, memory for queues, the adapter, the helper thread; and leaving at exit. */
+#include "host/internal.h"
+
+#include "base/log.h"
+#include "host/config.h"
+#include "host/message.h"
+#include "verbs/transport.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+extern const struct transport_ops ib_transport;
+
+static int map_page(struct host *h, int fd)
+{
+	struct stat st;
+	void *page;
+
+	if (fstat(fd, &st) < 0 || st.st_size < (off_t)sizeof(*h->page))
+		return -EPROTO;
+	page = mmap(NULL, sizeof(*h->page), PROT_READ, MAP_SHARED, fd, 0);
+	if (page == MAP_FAILED)
+		return -ENOMEM;
+	h->page = page;
+	return h->page->magic == PAGE_MAGIC && h->page->version == PAGE_VERSION ? 0 : -EPROTO;
+}
+
+static void unmap_page(struct host *h)
+{
+	if (h->page)
+		munmap((void *)(uintptr_t)h->page, sizeof(*h->page));
+}
+
+static int say_hello(struct host *h)
+{
+	struct control_msg msg = { .type = CTL_HELLO, .a = CONTROL_PROCESS, .b = CONTROL_VERSION };
+	int fds[CONTROL_FDS], nfds = 0, err;
+
+	err = session_call(&h->session, &msg, &h->wake_fd, 1, fds, &nfds);
+	if (err == 0 && (nfds < 1 || msg.slot == 0 || msg.slot >= PAGE_SLOTS))
+		err = -EPROTO;
+	if (err == 0)
+		err = map_page(h, fds[0]);
+	while (nfds > 0)
+		close(fds[--nfds]);
+	h->slot = msg.slot;
+	return err;
+}
+
+static int make_adapter(struct host *h)
+{
+	struct ca_device dev[CA_DEVICES];
+	struct ca_config config = { .host_ops = &host_ca_ops, .host = h, .transport = &ib_transport, .arena = h->arena.base,
+				    .arena_bytes = h->arena.bytes, .dev = dev };
+	uint64_t seed;
+
+	if (getrandom(&config.seed, sizeof(config.seed), 0) != sizeof(config.seed) || getrandom(&seed, sizeof(seed), 0) != sizeof(seed))
+		return -EIO;
+	rand_seed(&h->rand, seed);
+	config.devices = devices_read(h->page, dev);
+	if (config.devices == 0)
+		return -ENODEV;
+	return ca_init(&h->ca, &config);
+}
+
+static int own_first_slot(struct host *h)
+{
+	int err = numbers_add_slot(&h->numbers, &h->rand, h->slot);
+
+	if (err == 0)
+		h->channels.by_slot[h->slot] = h->channels.loop;
+	return err;
+}
+
+static int build(struct host *h)
+{
+	int err = say_hello(h);
+
+	if (err)
+		goto unmap;
+	err = arena_memory_create(&h->arena);
+	if (err)
+		goto unmap;
+	err = make_adapter(h);
+	if (err)
+		goto arena;
+	err = channels_init(&h->channels);
+	if (err)
+		goto adapter;
+	numbers_init(&h->numbers);
+	err = own_first_slot(h);
+	if (err)
+		goto channels;
+	attention_init(&h->attention);
+	err = helper_start(h);
+	if (err == 0)
+		return 0;
+channels:
+	numbers_fini(&h->numbers);
+	channels_fini(&h->channels);
+adapter:
+	ca_fini(&h->ca);
+arena:
+	arena_memory_destroy(&h->arena);
+unmap:
+	unmap_page(h);
+	return err;
+}
+
+struct host *host_attach(int *err)
+{
+	struct host *h = calloc(1, sizeof(*h));
+
+	*err = -ENOMEM;
+	if (!h)
+		return NULL;
+	pthread_mutex_init(&h->lock, NULL);
+	h->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	h->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (h->wake_fd < 0 || h->epoll_fd < 0) {
+		*err = -errno;
+		goto descriptors;
+	}
+	*err = session_open(&h->session, config_get()->dir, h->wake_fd);
+	if (*err)
+		goto descriptors;
+	*err = build(h);
+	if (*err == 0)
+		return h;
+	session_close(&h->session);
+descriptors:
+	if (h->wake_fd >= 0)
+		close(h->wake_fd);
+	if (h->epoll_fd >= 0)
+		close(h->epoll_fd);
+	pthread_mutex_destroy(&h->lock);
+	free(h);
+	return NULL;
+}
+
+/* At exit other threads may still be inside, so nothing is taken apart: weftd is told, the kernel does the rest. */
+__attribute__((destructor)) static void leave_at_exit(void)
+{
+	struct host *h = atomic_load(&host_current);
+	struct control_msg msg = { .type = CTL_GOODBYE };
+
+	if (h && !atomic_load(&h->session.dead))
+		message_send(h->session.socket, &msg, NULL, NULL, 0, MSG_DONTWAIT);
+}

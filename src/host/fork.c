@@ -1,0 +1,79 @@
+/* Fork. The parent notices nothing. The child forgets: it has no helper thread, closes what it inherited and attaches
+ * anew when it needs a device; the parent's objects stay readable in it as private copies, so that a program that
+ * destroys them there harms nobody. */
+#include "host/internal.h"
+
+#include <time.h>
+#include <unistd.h>
+
+pthread_mutex_t host_attaching = PTHREAD_MUTEX_INITIALIZER;
+struct host *_Atomic host_current;
+
+/* Held over the fork, when they could be had. */
+static struct host *locked_host;
+static bool locked_attaching;
+
+/* With patience: a signal handler that forks inside one of our calls would wait for itself. */
+static bool lock_soon(pthread_mutex_t *mutex)
+{
+	struct timespec limit;
+
+	clock_gettime(CLOCK_REALTIME, &limit);
+	limit.tv_sec += 1;
+	return pthread_mutex_timedlock(mutex, &limit) == 0;
+}
+
+static void before_fork(void)
+{
+	struct host *h;
+
+	locked_attaching = lock_soon(&host_attaching);
+	h = atomic_load(&host_current);
+	locked_host = h && lock_soon(&h->lock) ? h : NULL;
+}
+
+static void in_parent(void)
+{
+	if (locked_host)
+		pthread_mutex_unlock(&locked_host->lock);
+	if (locked_attaching)
+		pthread_mutex_unlock(&host_attaching);
+}
+
+static void forget(struct host *h, bool consistent)
+{
+	h->forgotten = true;
+	atomic_store(&h->session.dead, true);
+	pthread_mutex_init(&h->lock, NULL);
+	pthread_mutex_init(&h->session.reading, NULL);
+	close(h->session.socket);
+	close(h->epoll_fd);
+	close(h->wake_fd);
+	arena_memory_privatise(&h->arena);
+	/* a list that another thread was changing is better left alone: it costs a descriptor */
+	if (consistent)
+		channels_fini(&h->channels);
+	h->channels.count = 0;
+}
+
+static void in_child(void)
+{
+	struct host *h = atomic_load(&host_current);
+
+	pthread_mutex_init(&host_attaching, NULL);
+	if (h)
+		forget(h, locked_host == h);
+	atomic_store(&host_current, NULL);
+}
+
+static void watch_forks(void)
+{
+	pthread_atfork(before_fork, in_parent, in_child);
+}
+
+void fork_prepare_once(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, watch_forks);
+}

@@ -1,0 +1,187 @@
+/* The helper thread. It sleeps in epoll on the wake eventfd (peers, other threads) and on weftd's socket, until the next
+ * timer. While the program polls it only looks in once a tick; otherwise it takes in whatever wakes it, and sets the
+ * sleeper words again before it sleeps. It never spins. */
+#include "host/internal.h"
+
+#include "base/log.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+enum { STACK_BYTES = 256 << 10 };
+
+void helper_kick(struct host *h)
+{
+	eventfd_write(h->wake_fd, 1);
+}
+
+static struct host_cm cm_of(struct host *h)
+{
+	struct host_cm cm;
+
+	pthread_mutex_lock(&h->lock);
+	cm = h->cm;
+	pthread_mutex_unlock(&h->lock);
+	return cm;
+}
+
+static void open_mail(struct host *h, struct mail *mail)
+{
+	const struct control_msg *msg = &mail->msg;
+	struct host_cm cm = cm_of(h);
+
+	switch (msg->type) {
+	case CTL_CHANNEL:
+		host_enter(h);
+		if (msg->status == 0)
+			channel_add(h, msg, mail->fd, mail->fds);
+		host_leave(h);
+		for (int i = 0; i < mail->fds; i++) {
+			if (mail->fd[i] >= 0)
+				close(mail->fd[i]);
+		}
+		mail->fds = 0;
+		break;
+	case CTL_MAD:
+		if (cm.mad)
+			cm.mad(cm.cm, host_now(), msg);
+		break;
+	case CTL_PEER_GONE:
+		host_enter(h);
+		channel_peer_gone(h, msg->slot);
+		host_leave(h);
+		if (cm.peer_gone)
+			cm.peer_gone(cm.cm, host_now(), msg->slot);
+		break;
+	case CTL_REPORT:
+		report_answer(h, msg, mail->text);
+		break;
+	case CTL_PAGE:
+		host_enter(h);
+		devices_refresh(h);
+		host_leave(h);
+		break;
+	default:
+		log_line(LOG_WARNING, "weftd sent a message of unknown type %u", msg->type);
+	}
+}
+
+static void read_mail(struct host *h)
+{
+	struct mail *mail;
+
+	while ((mail = session_next(&h->session))) {
+		open_mail(h, mail);
+		mail_free(mail);
+	}
+	if (atomic_load(&h->session.dead))
+		epoll_ctl(h->epoll_fd, EPOLL_CTL_DEL, h->session.socket, NULL);
+}
+
+static void run_cm(struct host *h, wtime now)
+{
+	struct host_cm cm;
+
+	if (!atomic_exchange(&h->cm_kicked, false) && now < h->cm_deadline)
+		return;
+	cm = cm_of(h);
+	h->cm_deadline = cm.expire ? cm.expire(cm.cm, now) : WTIME_NEVER;
+}
+
+/* One look at the adapter, and the time of the next. */
+static wtime look(struct host *h)
+{
+	wtime now = host_enter(h), until;
+	bool more = false;
+
+	if (h->attention.program_polls && attention_tick(&h->attention, now, pump_pending(h)))
+		log_line(LOG_DEBUG, "the program does not poll: the helper takes over");
+	if (!h->attention.program_polls)
+		more = pump(h, now) || !pump_may_sleep(h);
+	if (more)
+		until = now;
+	else if (h->attention.program_polls)
+		until = now + ATTENTION_TICK;
+	else
+		until = ca_deadline(&h->ca);
+	/* host_leave kicks when its work brought the deadline before this */
+	h->helper_until = until;
+	host_leave(h);
+	return until;
+}
+
+static void sleep_until(struct host *h, wtime until)
+{
+	struct epoll_event event[2];
+	struct timespec timeout, *limit = NULL;
+	wtime now = host_now();
+	uint64_t count;
+	int n;
+
+	until = wtime_min(until, h->cm_deadline);
+	if (until != WTIME_NEVER) {
+		wtime left = until > now ? until - now : 0;
+
+		timeout = (struct timespec){ .tv_sec = (time_t)(left / WTIME_S), .tv_nsec = (long)(left % WTIME_S) };
+		limit = &timeout;
+	}
+	n = epoll_pwait2(h->epoll_fd, event, 2, limit, NULL);
+	for (int i = 0; i < n; i++) {
+		if (event[i].data.fd == h->wake_fd)
+			eventfd_read(h->wake_fd, &count);
+	}
+}
+
+static void *helper_main(void *arg)
+{
+	struct host *h = arg;
+
+	for (;;) {
+		wtime until;
+
+		read_mail(h);
+		run_cm(h, host_now());
+		until = look(h);
+		if (until <= host_now())
+			sched_yield();	/* work is left: let the program in between */
+		sleep_until(h, until);
+	}
+	return NULL;
+}
+
+static int watch(struct host *h, int fd)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.fd = fd };
+
+	return epoll_ctl(h->epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0 ? -errno : 0;
+}
+
+int helper_start(struct host *h)
+{
+	pthread_attr_t attr;
+	sigset_t all, old;
+	int err;
+
+	h->cm_deadline = WTIME_NEVER;
+	err = watch(h, h->wake_fd);
+	if (err == 0)
+		err = watch(h, h->session.socket);
+	if (err)
+		return err;
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, STACK_BYTES);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	/* signals are the program's */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	err = -pthread_create(&h->thread, &attr, helper_main, h);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	pthread_attr_destroy(&attr);
+	if (err == 0)
+		pthread_setname_np(h->thread, "weft");
+	return err;
+}

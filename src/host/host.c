@@ -1,0 +1,223 @@
+/* Entering and leaving the adapter, and what the adapter asks of its host. */
+#include "host/host.h"
+
+#include "base/log.h"
+#include "host/config.h"
+#include "host/internal.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+struct host_events host_events;
+
+wtime host_now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (wtime)t.tv_sec * WTIME_S + (wtime)t.tv_nsec;
+}
+
+struct host *host_peek(void)
+{
+	return atomic_load_explicit(&host_current, memory_order_acquire);
+}
+
+struct host *host_get(void)
+{
+	struct host *h = host_peek();
+	int err = 0;
+
+	if (h)
+		return h;
+	fork_prepare_once();
+	pthread_mutex_lock(&host_attaching);
+	h = host_peek();
+	if (!h) {
+		h = host_attach(&err);
+		atomic_store_explicit(&host_current, h, memory_order_release);
+		if (!h)
+			log_line(LOG_ERROR, "no devices: cannot attach to weftd in '%s': %s (see weft doctor)", config_get()->dir,
+				 strerror(-err));
+	}
+	pthread_mutex_unlock(&host_attaching);
+	if (!h)
+		errno = -err;
+	return h;
+}
+
+struct ca *host_ca(struct host *h)
+{
+	return &h->ca;
+}
+
+bool host_device_visible(const struct host *h, int device)
+{
+	return device >= 0 && device < h->ca.devices && config_lists(config_get()->devices, h->ca.dev[device].name);
+}
+
+wtime host_enter(struct host *h)
+{
+	wtime now;
+
+	pthread_mutex_lock(&h->lock);
+	now = host_now();
+	if (now > h->now)
+		h->now = now;
+	h->ca.now = h->now;
+	return h->now;
+}
+
+void host_leave(struct host *h)
+{
+	if (!h->forgotten) {
+		wtime deadline;
+
+		pump_out(h, h->now);
+		deadline = ca_deadline(&h->ca);
+		if (deadline < h->helper_until && !h->attention.program_polls) {
+			h->helper_until = deadline;
+			helper_kick(h);
+		}
+	}
+	pthread_mutex_unlock(&h->lock);
+}
+
+wtime host_enter_poll(struct host *h)
+{
+	wtime now = host_enter(h);
+
+	if (h->forgotten)
+		return now;
+	if (attention_poll(&h->attention, now)) {
+		pump_awake(h);
+		helper_kick(h);		/* it begins to tick */
+	}
+	pump(h, now);
+	return now;
+}
+
+void host_will_sleep(struct host *h)
+{
+	if (h->forgotten || !h->attention.program_polls)
+		return;
+	attention_sleep(&h->attention);
+	pump(h, h->now);
+	if (!pump_may_sleep(h) || ca_deadline(&h->ca) < h->helper_until)
+		helper_kick(h);
+}
+
+void host_set_events(const struct host_events *events)
+{
+	host_events = *events;
+}
+
+int host_request(struct host *h, struct control_msg *msg)
+{
+	return session_call(&h->session, msg, NULL, 0, NULL, NULL);
+}
+
+int host_post(struct host *h, const struct control_msg *msg)
+{
+	return session_post(&h->session, msg, NULL);
+}
+
+void host_set_cm(struct host *h, const struct host_cm *cm)
+{
+	host_enter(h);
+	h->cm = *cm;
+	host_leave(h);
+	host_cm_kick(h);
+}
+
+void host_cm_kick(struct host *h)
+{
+	atomic_store(&h->cm_kicked, true);
+	helper_kick(h);
+}
+
+uint32_t host_slot(const struct host *h)
+{
+	return h->slot;
+}
+
+/* ---- what the adapter asks ---- */
+
+static void cq_event(void *host, struct cq *cq)
+{
+	(void)host;
+	if (host_events.cq_event)
+		host_events.cq_event(cq);
+}
+
+static void async_event(void *host, enum ibv_event_type type, void *object)
+{
+	(void)host;
+	if (host_events.async_event)
+		host_events.async_event(type, object);
+}
+
+/* A destination that nobody owns has room: the packet is dropped on its way, as a fabric would. */
+static bool room(void *host, const struct ca_device *dev, uint32_t dest_qpn)
+{
+	struct host *h = host;
+	struct channel *ch;
+
+	(void)dev;
+	if (h->forgotten)
+		return false;
+	if (dest_qpn == 0xffffff)
+		return true;
+	ch = channel_to(h, QPN_SLOT(dest_qpn));
+	if (!ch || ch->link->ops->broken(ch->link) || ch->link->ops->room(ch->link))
+		return true;
+	if (!ch->waiting) {
+		ch->waiting = true;
+		h->channels.waiting++;
+	}
+	return false;
+}
+
+static int copy_safely(void *host, void *to, const void *from, size_t bytes)
+{
+	(void)host;
+	return memory_copy_safely(to, from, bytes);
+}
+
+static int mcast(void *host, struct ca_device *dev, const uint8_t gid[16], bool joined)
+{
+	struct host *h = host;
+	struct control_msg msg = { .type = CTL_MCAST, .device = (uint32_t)(dev - h->ca.dev), .a = joined };
+
+	memcpy(msg.gid, gid, sizeof(msg.gid));
+	return session_call(&h->session, &msg, NULL, 0, NULL, NULL);
+}
+
+static int qpn_alloc(void *host, uint32_t *qpn)
+{
+	struct host *h = host;
+	struct control_msg msg = { .type = CTL_SLOT };
+
+	if (numbers_low(&h->numbers) && session_call(&h->session, &msg, NULL, 0, NULL, NULL) == 0 && msg.slot > 0 &&
+	    msg.slot < PAGE_SLOTS && numbers_add_slot(&h->numbers, &h->rand, msg.slot) == 0)
+		h->channels.by_slot[msg.slot] = h->channels.loop;
+	return numbers_take(&h->numbers, qpn);
+}
+
+static void qpn_free(void *host, uint32_t qpn)
+{
+	struct host *h = host;
+
+	numbers_give(&h->numbers, qpn);
+}
+
+const struct ca_host host_ca_ops = {
+	.cq_event = cq_event,
+	.async_event = async_event,
+	.room = room,
+	.copy_safely = copy_safely,
+	.mcast = mcast,
+	.qpn_alloc = qpn_alloc,
+	.qpn_free = qpn_free,
+};

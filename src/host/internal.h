@@ -1,0 +1,125 @@
+/* The host's inside, shared by its files. Everything here is guarded by `lock` unless it says otherwise. */
+#ifndef WEFT_HOST_INTERNAL_H
+#define WEFT_HOST_INTERNAL_H
+
+#include "fabric/page.h"
+#include "host/attention.h"
+#include "host/host.h"
+#include "host/numbers.h"
+#include "host/session.h"
+#include "link/link.h"
+
+#include <pthread.h>
+
+/* One open channel: to another process, or the loop to ourselves. */
+struct channel {
+	struct link *link;	/* owned */
+	uint32_t id;		/* weftd's; the loop has none */
+	bool is_loop;
+	bool dirty;		/* sent since the last flush */
+	bool waiting;		/* a QP found no room */
+};
+
+struct channels {
+	struct channel **open;	/* owned, elements too */
+	uint32_t count, room;
+	struct channel *by_slot[PAGE_SLOTS];	/* borrowed from open */
+	uint32_t refused[PAGE_SLOTS];	/* slot generation for which weftd had no channel, or 0 */
+	struct channel *loop;	/* borrowed from open */
+	uint32_t waiting;	/* channels with waiting set */
+};
+
+struct arena_memory {
+	void *base;
+	size_t bytes;
+	int fd;			/* owned */
+};
+
+struct host {
+	pthread_mutex_t lock;
+	bool forgotten;		/* the parent's, seen in a forked child: nothing moves any more */
+	struct ca ca;
+	struct session session;	/* has its own lock */
+	const struct fabric_page *page;	/* mapped read-only; own rules */
+	struct arena_memory arena;
+	struct rand rand;
+	struct numbers numbers;
+	struct channels channels;
+	uint32_t slot;		/* the first of our slots; constant */
+	wtime now;
+
+	/* helper thread */
+	pthread_t thread;
+	int wake_fd;		/* owned: eventfd, known to all peers; constant */
+	int epoll_fd;		/* owned; constant */
+	struct attention attention;
+	wtime helper_until;	/* when the helper wakes by itself */
+	struct host_cm cm;
+	wtime cm_deadline;	/* the helper's own */
+	_Atomic bool cm_kicked;
+
+	struct packet_out out;	/* the pump's; too large for a stack */
+};
+
+extern struct host_events host_events;
+extern const struct ca_host host_ca_ops;
+
+/* ---- attach.c ---- */
+struct host *host_attach(int *err);
+
+/* ---- memory.c ---- */
+int arena_memory_create(struct arena_memory *m);
+void arena_memory_destroy(struct arena_memory *m);
+/* In a forked child: the parent's queues as they were, private. */
+void arena_memory_privatise(struct arena_memory *m);
+/* memcpy that answers -EFAULT instead of a signal. */
+int memory_copy_safely(void *to, const void *from, size_t bytes);
+
+/* ---- devices.c ---- */
+/* The devices' addresses as the page has them now. Returns how many devices there are. */
+int devices_read(const struct fabric_page *page, struct ca_device dev[CA_DEVICES]);
+/* Takes over changed addresses and tells the program. */
+void devices_refresh(struct host *h);
+/* The members of the group that dgid (or, without one, the MLID) names on this device; false: no such group. */
+bool group_members(const struct fabric_page *page, int device, const uint8_t *dgid, uint16_t mlid, uint64_t members[PAGE_SLOTS / 64]);
+
+/* ---- channel.c ---- */
+int channels_init(struct channels *cs);
+/* Closes everything. */
+void channels_fini(struct channels *cs);
+/* The channel to a slot's process, opened through weftd at the first use; NULL: nobody there. */
+struct channel *channel_to(struct host *h, uint32_t slot);
+/* A channel that weftd announces: from an answer or unasked. Takes the descriptors it keeps out of fds. */
+struct channel *channel_add(struct host *h, const struct control_msg *msg, int fds[CONTROL_FDS], int nfds);
+/* The process of that slot is gone; takes in what it left. */
+void channel_peer_gone(struct host *h, uint32_t slot);
+/* Closes channels whose peer broke the rules. */
+void channels_sweep(struct host *h);
+
+/* ---- pump.c ---- */
+/* Sends what is ready, and what comes back through the loop. */
+void pump_out(struct host *h, wtime now);
+/* Takes in what arrived on all channels and runs timers, then as pump_out. True: more may be there. */
+bool pump(struct host *h, wtime now);
+/* Takes in at most `budget` frames of one channel. How many. */
+unsigned pump_channel(struct host *h, struct channel *ch, wtime now, unsigned budget);
+bool pump_pending(const struct host *h);
+/* From now on peers wake us. False: something arrived, pump first. */
+bool pump_may_sleep(struct host *h);
+void pump_awake(struct host *h);
+
+/* ---- helper.c ---- */
+int helper_start(struct host *h);
+/* Has the helper look now. */
+void helper_kick(struct host *h);
+
+/* ---- report.c ---- */
+void report_answer(struct host *h, const struct control_msg *request, const char *what);
+
+/* ---- fork.c ---- */
+/* The lock around attaching, also held over fork. */
+extern pthread_mutex_t host_attaching;
+extern struct host *_Atomic host_current;
+void fork_prepare_once(void);
+
+#endif

@@ -1,0 +1,195 @@
+/* The pump: packets from the engines to the channels and back. Output never recurses into input: what we send to
+ * ourselves goes through the loop channel as frames, like anything else. */
+#include "host/internal.h"
+
+#include "base/log.h"
+#include "wire/packet.h"
+
+enum {
+	BURST = 32,		/* frames of one channel before its answers are sent: our choice, half a window */
+	PUMP_FRAMES = 1024,	/* at most per entry, so that the lock is free again within a millisecond */
+	MULTICAST_QPN = 0xffffff,	/* IBA 9.2.2 */
+};
+
+static void send_on(struct host *h, struct channel *ch, const struct packet *p)
+{
+	if (!ch || !ch->link->ops->send(ch->link, p)) {
+		h->ca.counters.send_err++;
+		return;
+	}
+	ch->dirty = true;
+	h->ca.counters.tx_bytes += packet_bytes(p);
+}
+
+static void send_multicast(struct host *h, const struct packet_out *out)
+{
+	const struct packet *p = &out->packet;
+	uint64_t members[PAGE_SLOTS / 64];
+
+	if (!group_members(h->page, (int)(out->dev - h->ca.dev), p->path.has_grh ? p->path.dgid : NULL, p->path.dlid, members))
+		return;
+	for (uint32_t slot = 1; slot < PAGE_SLOTS; slot++) {
+		if (members[slot / 64] == 0)
+			slot |= 63;
+		else if (members[slot / 64] >> slot % 64 & 1)
+			send_on(h, channel_to(h, slot), p);
+	}
+}
+
+static void flush(struct host *h)
+{
+	for (uint32_t i = 0; i < h->channels.count; i++) {
+		struct channel *ch = h->channels.open[i];
+
+		if (ch->dirty) {
+			ch->dirty = false;
+			ch->link->ops->flush(ch->link);
+		}
+	}
+}
+
+/* How many packets were sent. Ends by itself: a full ring blocks the QPs that lead to it. */
+static unsigned output(struct host *h, wtime now)
+{
+	unsigned n = 0;
+
+	for (; n < PUMP_FRAMES && ca_output(&h->ca, now, &h->out); n++) {
+		if (h->out.packet.dest_qpn == MULTICAST_QPN)
+			send_multicast(h, &h->out);
+		else
+			send_on(h, channel_to(h, QPN_SLOT(h->out.packet.dest_qpn)), &h->out.packet);
+	}
+	if (n)
+		flush(h);
+	return n;
+}
+
+static struct ca_device *device_of(struct host *h, enum packet_form form)
+{
+	for (int i = 0; i < h->ca.devices; i++) {
+		if (h->ca.dev[i].form == form)
+			return &h->ca.dev[i];
+	}
+	return NULL;
+}
+
+static void input(struct host *h, wtime now, enum packet_form form, const void *frame, size_t bytes)
+{
+	struct ca_device *dev = device_of(h, form);
+	struct packet p;
+	enum packet_error err;
+
+	h->ca.counters.rx_bytes += bytes;
+	err = packet_parse(&p, form, frame, bytes, true);
+	if (err == PACKET_OK && dev)
+		ca_input(&h->ca, dev, now, &p);
+	else if (err == PACKET_BAD_ICRC)
+		h->ca.counters.icrc_errors++;
+	else
+		h->ca.counters.malformed++;
+}
+
+unsigned pump_channel(struct host *h, struct channel *ch, wtime now, unsigned budget)
+{
+	const struct link_ops *ops = ch->link->ops;
+	enum packet_form form;
+	const void *frame;
+	size_t bytes;
+	unsigned n = 0;
+
+	for (; n < budget && (frame = ops->receive(ch->link, &form, &bytes)); n++) {
+		input(h, now, form, frame, bytes);
+		ops->release(ch->link);
+	}
+	return n;
+}
+
+/* QPs that found no room may have some now. */
+static void retry_waiting(struct host *h)
+{
+	bool any = false;
+
+	for (uint32_t i = 0; i < h->channels.count; i++) {
+		struct channel *ch = h->channels.open[i];
+
+		if (ch->waiting && ch->link->ops->room(ch->link)) {
+			ch->waiting = false;
+			h->channels.waiting--;
+			any = true;
+		}
+	}
+	if (any)
+		ca_unblock(&h->ca);
+}
+
+static unsigned take_in(struct host *h, wtime now)
+{
+	unsigned n = 0;
+
+	for (uint32_t i = 0; i < h->channels.count; i++)
+		n += pump_channel(h, h->channels.open[i], now, BURST);
+	if (h->channels.waiting)
+		retry_waiting(h);
+	return n;
+}
+
+void pump_out(struct host *h, wtime now)
+{
+	struct channel *loop = h->channels.loop;
+	unsigned n = 0, taken;
+
+	do {
+		n += output(h, now);
+		taken = pump_channel(h, loop, now, BURST);
+		n += taken;
+		if (loop->waiting)
+			retry_waiting(h);
+	} while (taken && n < PUMP_FRAMES);
+	if (n >= PUMP_FRAMES)
+		helper_kick(h);
+}
+
+bool pump(struct host *h, wtime now)
+{
+	unsigned n = 0, moved;
+
+	if (ca_deadline(&h->ca) <= now)
+		ca_expire(&h->ca, now);
+	do {
+		moved = take_in(h, now);
+		moved += output(h, now);
+		n += moved;
+	} while (moved && n < PUMP_FRAMES);
+	channels_sweep(h);
+	return moved;
+}
+
+bool pump_pending(const struct host *h)
+{
+	for (uint32_t i = 0; i < h->channels.count; i++) {
+		const struct link *l = h->channels.open[i]->link;
+
+		if (l->ops->pending(l))
+			return true;
+	}
+	return false;
+}
+
+bool pump_may_sleep(struct host *h)
+{
+	bool may = true;
+
+	for (uint32_t i = 0; i < h->channels.count; i++) {
+		struct link *l = h->channels.open[i]->link;
+
+		if (!l->ops->may_sleep(l))
+			may = false;
+	}
+	return may;
+}
+
+void pump_awake(struct host *h)
+{
+	for (uint32_t i = 0; i < h->channels.count; i++)
+		h->channels.open[i]->link->ops->awake(h->channels.open[i]->link);
+}
