@@ -1,5 +1,5 @@
-/* Channels by slot. A channel belongs to a pair of processes, so several slots may lead to one. Closing happens between
- * pumps only: inside one, a broken channel is just silent. */
+/* Channels by slot. A channel belongs to a pair of processes, so several slots may lead to one. They are closed in sweeps
+ * only: a channel may be asked for while the adapter produces output, where nothing may be taken in. */
 #include "host/internal.h"
 
 #include "base/log.h"
@@ -68,41 +68,86 @@ void channels_fini(struct channels *cs)
 	free(cs->open);
 }
 
-struct channel *channel_add(struct host *h, const struct control_msg *msg, int fds[CONTROL_FDS], int nfds)
+static struct channel *find_id(const struct channels *cs, uint32_t id)
+{
+	for (uint32_t i = 0; i < cs->count; i++) {
+		if (!cs->open[i]->is_loop && !cs->open[i]->gone && cs->open[i]->id == id)
+			return cs->open[i];
+	}
+	return NULL;
+}
+
+/* No longer leads there. A channel that no slot leads to waits for the sweep. */
+static void detach(struct channels *cs, uint32_t slot)
+{
+	struct channel *ch = cs->by_slot[slot];
+
+	if (!ch || ch->is_loop)
+		return;
+	cs->by_slot[slot] = NULL;
+	for (uint32_t i = 0; i < PAGE_SLOTS; i++) {
+		if (cs->by_slot[i] == ch)
+			return;
+	}
+	ch->gone = cs->sweep = true;
+}
+
+/* A channel that weftd gives us, asked or unasked. What is kept of fds becomes -1. */
+static struct channel *add(struct host *h, const struct control_msg *msg, int fds[CONTROL_FDS], int nfds)
 {
 	struct channels *cs = &h->channels;
-	struct channel *ch = NULL;
+	struct channel *ch = find_id(cs, msg->b);
 	struct link *link;
 	int err;
 
-	if (msg->slot == 0 || msg->slot >= PAGE_SLOTS)
+	if (msg->slot == 0 || msg->slot >= PAGE_SLOTS || (!ch && nfds < 2))
 		return NULL;
-	for (uint32_t i = 0; i < cs->count && !ch; i++) {
-		if (!cs->open[i]->is_loop && cs->open[i]->id == msg->b)
-			ch = cs->open[i];
-	}
-	if (ch)
-		return cs->by_slot[msg->slot] = ch;
-	if (nfds < 2)
-		return NULL;
-	err = shm_open_channel(fds[0], fds[1], msg->a, &link);
-	if (err) {
-		log_line(LOG_ERROR, "channel to slot %u: %s", msg->slot, strerror(-err));
-		return NULL;
-	}
-	ch = append(cs, link, msg->b, false);
-	fds[1] = -1;
 	if (!ch) {
-		link->ops->close(link);
-		return NULL;
+		err = shm_open_channel(fds[0], fds[1], msg->a, &link);
+		if (err) {
+			log_line(LOG_ERROR, "channel to slot %u: %s", msg->slot, strerror(-err));
+			return NULL;
+		}
+		fds[1] = -1;
+		ch = append(cs, link, msg->b, false);
+		if (!ch) {
+			link->ops->close(link);
+			return NULL;
+		}
+		if (!h->attention.program_polls)
+			helper_kick(h);		/* so that this one's sleeper word is set too */
+		log_line(LOG_DEBUG, "channel %u to slot %u is open", ch->id, msg->slot);
 	}
-	if (cs->by_slot[msg->slot])
-		channel_peer_gone(h, msg->slot);
-	cs->by_slot[msg->slot] = ch;
-	log_line(LOG_DEBUG, "channel %u to slot %u is open", ch->id, msg->slot);
-	if (!h->attention.program_polls)
-		helper_kick(h);		/* so that this one's sleeper word is set too */
-	return ch;
+	if (cs->by_slot[msg->slot] != ch)
+		detach(cs, msg->slot);
+	return cs->by_slot[msg->slot] = ch;
+}
+
+static void close_fds(int *fds, int nfds)
+{
+	for (int i = 0; i < nfds; i++) {
+		if (fds[i] >= 0)
+			close(fds[i]);
+	}
+}
+
+void channels_collect(struct host *h)
+{
+	struct mail *mail;
+
+	while ((mail = session_take_channel(&h->session))) {
+		if (mail->msg.type == CTL_PEER_GONE) {
+			if (mail->msg.slot < PAGE_SLOTS)
+				detach(&h->channels, mail->msg.slot);
+			session_pass_on(&h->session, mail);
+			continue;
+		}
+		if (mail->msg.status == 0)
+			add(h, &mail->msg, mail->fd, mail->fds);
+		close_fds(mail->fd, mail->fds);
+		mail->fds = 0;
+		mail_free(mail);
+	}
 }
 
 static struct channel *open_channel(struct host *h, uint32_t slot)
@@ -115,13 +160,12 @@ static struct channel *open_channel(struct host *h, uint32_t slot)
 	if (!(generation & 1) || h->channels.refused[slot] == generation)
 		return NULL;
 	err = session_call(&h->session, &msg, NULL, 0, fds, &nfds);
+	/* the peer may have asked first: then its channel came before the answer, and the answer only names it */
+	channels_collect(h);
 	if (err == 0) {
 		msg.slot = slot;
-		ch = channel_add(h, &msg, fds, nfds);
-		while (nfds > 0) {
-			if (fds[--nfds] >= 0)
-				close(fds[nfds]);
-		}
+		ch = add(h, &msg, fds, nfds);
+		close_fds(fds, nfds);
 	}
 	if (!ch) {
 		h->channels.refused[slot] = generation;
@@ -137,57 +181,34 @@ struct channel *channel_to(struct host *h, uint32_t slot)
 	return ch ? ch : open_channel(h, slot);
 }
 
-static bool is_in_use(const struct channels *cs, const struct channel *ch)
-{
-	for (uint32_t i = 0; i < PAGE_SLOTS; i++) {
-		if (cs->by_slot[i] == ch)
-			return true;
-	}
-	return false;
-}
-
-static void close_channel(struct channels *cs, const struct channel *ch)
-{
-	for (uint32_t i = 0; i < cs->count; i++) {
-		if (cs->open[i] == ch) {
-			close_at(cs, i);
-			return;
-		}
-	}
-}
-
-void channel_peer_gone(struct host *h, uint32_t slot)
-{
-	struct channels *cs = &h->channels;
-	struct channel *ch = slot < PAGE_SLOTS ? cs->by_slot[slot] : NULL;
-
-	if (!ch || ch->is_loop)
-		return;
-	pump_channel(h, ch, h->now, LEFT_BEHIND);
-	cs->by_slot[slot] = NULL;
-	if (!is_in_use(cs, ch)) {
-		close_channel(cs, ch);
-		ca_unblock(&h->ca);
-	}
-}
-
-void channels_sweep(struct host *h)
+static void cut_off(struct host *h, const struct channel *ch)
 {
 	struct channels *cs = &h->channels;
 
+	h->ca.counters.link_downed++;
+	log_line(LOG_ERROR, "channel %u: its peer broke the rules of the ring; it is closed", ch->id);
+	for (uint32_t slot = 0; slot < PAGE_SLOTS; slot++) {
+		if (cs->by_slot[slot] != ch)
+			continue;
+		cs->by_slot[slot] = NULL;
+		cs->refused[slot] = atomic_load(&h->page->slot_generation[slot]);
+	}
+}
+
+void channels_sweep(struct host *h, wtime now)
+{
+	struct channels *cs = &h->channels;
+
+	cs->sweep = false;
 	for (uint32_t i = 0; i < cs->count; i++) {
 		struct channel *ch = cs->open[i];
 
-		if (!ch->link->ops->broken(ch->link))
+		if (ch->gone)
+			pump_channel(h, ch, now, LEFT_BEHIND);
+		else if (ch->link->broken)
+			cut_off(h, ch);
+		else
 			continue;
-		h->ca.counters.link_downed++;
-		log_line(LOG_ERROR, "channel %u: its peer broke the rules of the ring; it is closed", ch->id);
-		for (uint32_t s = 0; s < PAGE_SLOTS; s++) {
-			if (cs->by_slot[s] != ch)
-				continue;
-			cs->by_slot[s] = NULL;
-			cs->refused[s] = atomic_load(&h->page->slot_generation[s]);
-		}
 		close_at(cs, i--);
 		ca_unblock(&h->ca);
 	}

@@ -10,7 +10,6 @@
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <unistd.h>
 
 enum { STACK_BYTES = 256 << 10 };
 
@@ -35,25 +34,11 @@ static void open_mail(struct host *h, struct mail *mail)
 	struct host_cm cm = cm_of(h);
 
 	switch (msg->type) {
-	case CTL_CHANNEL:
-		host_enter(h);
-		if (msg->status == 0)
-			channel_add(h, msg, mail->fd, mail->fds);
-		host_leave(h);
-		for (int i = 0; i < mail->fds; i++) {
-			if (mail->fd[i] >= 0)
-				close(mail->fd[i]);
-		}
-		mail->fds = 0;
-		break;
 	case CTL_MAD:
 		if (cm.mad)
 			cm.mad(cm.cm, host_now(), msg);
 		break;
 	case CTL_PEER_GONE:
-		host_enter(h);
-		channel_peer_gone(h, msg->slot);
-		host_leave(h);
 		if (cm.peer_gone)
 			cm.peer_gone(cm.cm, host_now(), msg->slot);
 		break;
@@ -66,7 +51,7 @@ static void open_mail(struct host *h, struct mail *mail)
 		host_leave(h);
 		break;
 	default:
-		log_line(LOG_WARNING, "weftd sent a message of unknown type %u", msg->type);
+		log_line(LOG_DEBUG, "weftd sent a message of type %u that nobody waits for", msg->type);
 	}
 }
 
@@ -74,7 +59,11 @@ static void read_mail(struct host *h)
 {
 	struct mail *mail;
 
-	while ((mail = session_next(&h->session))) {
+	session_read(&h->session);
+	host_enter(h);
+	channels_collect(h);
+	host_leave(h);
+	while ((mail = session_take(&h->session))) {
 		open_mail(h, mail);
 		mail_free(mail);
 	}
@@ -114,11 +103,13 @@ static wtime look(struct host *h)
 	return until;
 }
 
-static void sleep_until(struct host *h, wtime until)
+/* True when there is mail. */
+static bool sleep_until(struct host *h, wtime until)
 {
 	struct epoll_event event[2];
 	struct timespec timeout, *limit = NULL;
 	wtime now = host_now();
+	bool is_mail = false;
 	uint64_t count;
 	int n;
 
@@ -133,22 +124,27 @@ static void sleep_until(struct host *h, wtime until)
 	for (int i = 0; i < n; i++) {
 		if (event[i].data.fd == h->wake_fd)
 			eventfd_read(h->wake_fd, &count);
+		else
+			is_mail = true;
 	}
+	return is_mail || atomic_load(&h->session.has_mail);
 }
 
 static void *helper_main(void *arg)
 {
 	struct host *h = arg;
+	bool is_mail = true;
 
 	for (;;) {
 		wtime until;
 
-		read_mail(h);
+		if (is_mail)
+			read_mail(h);
 		run_cm(h, host_now());
 		until = look(h);
 		if (until <= host_now())
 			sched_yield();	/* work is left: let the program in between */
-		sleep_until(h, until);
+		is_mail = sleep_until(h, until);
 	}
 	return NULL;
 }

@@ -170,7 +170,7 @@ static bool room(void *host, const struct ca_device *dev, uint32_t dest_qpn)
 	if (dest_qpn == 0xffffff)
 		return true;
 	ch = channel_to(h, QPN_SLOT(dest_qpn));
-	if (!ch || ch->link->ops->broken(ch->link) || ch->link->ops->room(ch->link))
+	if (!ch || ch->link->ops->room(ch->link) || ch->link->broken)
 		return true;
 	if (!ch->waiting) {
 		ch->waiting = true;

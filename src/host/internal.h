@@ -18,6 +18,7 @@ struct channel {
 	bool is_loop;
 	bool dirty;		/* sent since the last flush */
 	bool waiting;		/* a QP found no room */
+	bool gone;		/* no slot leads to it: closed by the next sweep */
 };
 
 struct channels {
@@ -27,6 +28,7 @@ struct channels {
 	uint32_t refused[PAGE_SLOTS];	/* slot generation for which weftd had no channel, or 0 */
 	struct channel *loop;	/* borrowed from open */
 	uint32_t waiting;	/* channels with waiting set */
+	bool sweep;		/* some channel is gone or broken */
 };
 
 struct arena_memory {
@@ -89,12 +91,10 @@ int channels_init(struct channels *cs);
 void channels_fini(struct channels *cs);
 /* The channel to a slot's process, opened through weftd at the first use; NULL: nobody there. */
 struct channel *channel_to(struct host *h, uint32_t slot);
-/* A channel that weftd announces: from an answer or unasked. Takes the descriptors it keeps out of fds. */
-struct channel *channel_add(struct host *h, const struct control_msg *msg, int fds[CONTROL_FDS], int nfds);
-/* The process of that slot is gone; takes in what it left. */
-void channel_peer_gone(struct host *h, uint32_t slot);
-/* Closes channels whose peer broke the rules. */
-void channels_sweep(struct host *h);
+/* Acts on weftd's mail about channels: peers open them and go. */
+void channels_collect(struct host *h);
+/* Closes channels whose peer broke the rules, or is gone: then what it left is taken in. */
+void channels_sweep(struct host *h, wtime now);
 
 /* ---- pump.c ---- */
 /* Sends what is ready, and what comes back through the loop. */

@@ -101,6 +101,8 @@ unsigned pump_channel(struct host *h, struct channel *ch, wtime now, unsigned bu
 		input(h, now, form, frame, bytes);
 		ops->release(ch->link);
 	}
+	if (ch->link->broken)
+		h->channels.sweep = true;
 	return n;
 }
 
@@ -160,7 +162,8 @@ bool pump(struct host *h, wtime now)
 		moved += output(h, now);
 		n += moved;
 	} while (moved && n < PUMP_FRAMES);
-	channels_sweep(h);
+	if (h->channels.sweep)
+		channels_sweep(h, now);
 	return moved;
 }
 

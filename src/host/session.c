@@ -44,6 +44,7 @@ int session_open(struct session *s, const char *dir, int wake_fd)
 	pthread_mutex_init(&s->reading, NULL);
 	list_init(&s->waiters);
 	list_init(&s->inbox);
+	list_init(&s->channel_box);
 	return 0;
 }
 
@@ -51,6 +52,7 @@ void session_close(struct session *s)
 {
 	struct list_node *n;
 
+	list_splice(&s->inbox, &s->channel_box);
 	while ((n = list_pop(&s->inbox)))
 		mail_free(container_of(n, struct mail, node));
 	close(s->socket);
@@ -76,7 +78,7 @@ static struct waiter *find_waiter(struct session *s, const struct control_msg *m
 }
 
 /* Reads one message and puts it where it belongs. -EAGAIN: nothing there; another -errno: the session is dead. */
-static int read_one(struct session *s, bool *is_mail)
+static int read_one(struct session *s)
 {
 	struct control_msg msg;
 	char text[sizeof(((struct mail *)0)->text) - 1];
@@ -109,8 +111,8 @@ static int read_one(struct session *s, bool *is_mail)
 	memcpy(mail->text, text, msg.text_bytes);
 	memcpy(mail->fd, fd, sizeof(fd));
 	mail->fds = fds;
-	list_append(&s->inbox, &mail->node);
-	*is_mail = true;
+	list_append(msg.type == CTL_CHANNEL || msg.type == CTL_PEER_GONE ? &s->channel_box : &s->inbox, &mail->node);
+	atomic_store(&s->has_mail, true);
 	return 0;
 }
 
@@ -118,11 +120,10 @@ static int read_one(struct session *s, bool *is_mail)
 static int read_until(struct session *s, const struct waiter *w)
 {
 	struct pollfd p = { .fd = s->socket, .events = POLLIN };
-	bool is_mail = false;
 	int err = 0;
 
 	while (!w->answered && err == 0) {
-		err = read_one(s, &is_mail);
+		err = read_one(s);
 		if (err != -EAGAIN)
 			continue;
 		do
@@ -130,7 +131,7 @@ static int read_until(struct session *s, const struct waiter *w)
 		while (err < 0 && errno == EINTR);
 		err = err == 0 ? -ETIMEDOUT : 0;
 	}
-	if (is_mail)
+	if (atomic_load(&s->has_mail))
 		eventfd_write(s->wake_fd, 1);
 	return w->answered ? 0 : err;
 }
@@ -172,15 +173,38 @@ int session_post(struct session *s, const struct control_msg *msg, const char *t
 	return message_send(s->socket, msg, text, NULL, 0, 0);
 }
 
-struct mail *session_next(struct session *s)
+void session_read(struct session *s)
+{
+	pthread_mutex_lock(&s->reading);
+	atomic_store(&s->has_mail, false);
+	while (!atomic_load(&s->dead) && read_one(s) == 0)
+		;
+	pthread_mutex_unlock(&s->reading);
+}
+
+static struct mail *take(struct session *s, struct list *box)
 {
 	struct list_node *n;
-	bool is_mail;
 
 	pthread_mutex_lock(&s->reading);
-	while (!atomic_load(&s->dead) && read_one(s, &is_mail) == 0)
-		;
-	n = list_pop(&s->inbox);
+	n = list_pop(box);
 	pthread_mutex_unlock(&s->reading);
 	return n ? container_of(n, struct mail, node) : NULL;
+}
+
+struct mail *session_take_channel(struct session *s)
+{
+	return take(s, &s->channel_box);
+}
+
+struct mail *session_take(struct session *s)
+{
+	return take(s, &s->inbox);
+}
+
+void session_pass_on(struct session *s, struct mail *mail)
+{
+	pthread_mutex_lock(&s->reading);
+	list_append(&s->inbox, &mail->node);
+	pthread_mutex_unlock(&s->reading);
 }

@@ -23,10 +23,12 @@ struct session {
 	int socket;			/* owned */
 	int wake_fd;			/* borrowed: written when a waiting thread put mail into the box */
 	_Atomic bool dead;		/* weftd is gone */
+	_Atomic bool has_mail;		/* a waiting thread put something into a box */
 	_Atomic uint32_t seq;
 	pthread_mutex_t reading;	/* held by the one thread that reads the socket; guards the lists */
 	struct list waiters;
 	struct list inbox;		/* struct mail */
+	struct list channel_box;	/* struct mail: CTL_CHANNEL and CTL_PEER_GONE, whose order matters to channels */
 };
 
 /* Connects to DIR/ctl. -ENODEV: nobody there. */
@@ -39,8 +41,13 @@ int session_call(struct session *s, struct control_msg *msg, const int *send_fds
 /* No answer wanted. */
 int session_post(struct session *s, const struct control_msg *msg, const char *text);
 
-/* Reads what is there without blocking and takes the oldest mail, or NULL. The caller frees it (mail_free). */
-struct mail *session_next(struct session *s);
+/* Reads what is there without blocking. */
+void session_read(struct session *s);
+/* Takes the oldest mail about channels, or of the rest; NULL: none. The caller frees it (mail_free). */
+struct mail *session_take_channel(struct session *s);
+struct mail *session_take(struct session *s);
+/* Mail about channels that others want to know of too. */
+void session_pass_on(struct session *s, struct mail *mail);
 void mail_free(struct mail *mail);	/* closes the descriptors that are left */
 
 #endif

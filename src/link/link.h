@@ -27,13 +27,12 @@ struct link_ops {
 	 * peer then wakes it. After: awake. */
 	bool (*may_sleep)(struct link *l);
 	void (*awake)(struct link *l);
-	/* Has the peer broken the link's rules? Then nothing moves any more and it should be closed. */
-	bool (*broken)(const struct link *l);
 	void (*close)(struct link *l);
 };
 
 struct link {
 	const struct link_ops *ops;
+	bool broken;	/* the peer broke the link's rules: nothing moves any more, it should be closed */
 };
 
 #endif

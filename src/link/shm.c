@@ -41,11 +41,19 @@ static struct shm *shm_of(struct link *l)
 	return (struct shm *)l;
 }
 
+/* Nothing came of a ring: is that its peer's fault? */
+static void note_broken(struct shm *s)
+{
+	s->link.broken = s->rx.broken || s->tx.broken;
+}
+
 static bool shm_room(struct link *l)
 {
 	struct shm *s = shm_of(l);
 
 	s->waiting = !ring_room(&s->tx, PACKET_MAX_BYTES);
+	if (s->waiting)
+		note_broken(s);
 	return !s->waiting;
 }
 
@@ -57,6 +65,7 @@ static bool shm_send(struct link *l, const struct packet *p)
 
 	if (!frame) {
 		s->waiting = true;
+		note_broken(s);
 		return false;
 	}
 	ring_commit(&s->tx, packet_build(p, frame, bytes), p->form);
@@ -99,10 +108,11 @@ static const void *shm_receive(struct link *l, enum packet_form *form, size_t *b
 	*bytes = ring_take(&s->rx, s->frame, sizeof(s->frame), &kind);
 	if (*bytes == 0) {
 		publish(s, true);
+		note_broken(s);
 		return NULL;
 	}
 	if (kind != PACKET_IB && kind != PACKET_ROCE) {
-		s->rx.broken = true;
+		s->rx.broken = s->link.broken = true;
 		return NULL;
 	}
 	*form = (enum packet_form)kind;
@@ -138,13 +148,6 @@ static void shm_awake(struct link *l)
 	atomic_store_explicit(&shm_of(l)->own->sleeping, 0, memory_order_relaxed);
 }
 
-static bool shm_broken(const struct link *l)
-{
-	const struct shm *s = (const struct shm *)l;
-
-	return s->rx.broken || s->tx.broken;
-}
-
 static void shm_close(struct link *l)
 {
 	struct shm *s = shm_of(l);
@@ -165,7 +168,6 @@ static const struct link_ops shm_ops = {
 	.pending = shm_pending,
 	.may_sleep = shm_may_sleep,
 	.awake = shm_awake,
-	.broken = shm_broken,
 	.close = shm_close,
 };
 
