@@ -1,5 +1,5 @@
 /* Completion queues: IPS-36..49. Standard profile: an overrun is a fatal CQ_ERR. Seed profile: completions that find no
- * room are kept, the ULP is told and may enlarge (IPS-40..42). */
+ * room are kept, the ULP is told by the same event and may enlarge (IPS-40..42). */
 #ifndef WEFT_VERBS_CQ_H
 #define WEFT_VERBS_CQ_H
 
@@ -19,7 +19,7 @@ struct cq {
 	uint8_t tail_phase, head_phase;	/* what `valid` says in a new entry, IPS-43 */
 	uint32_t returned;		/* engine: credits taken over from the CQ doorbell */
 	enum cq_arm arm;
-	bool overrun;			/* standard profile: dead */
+	bool overrun;			/* standard profile: dead; what was written before can still be removed */
 	bool ignore_overrun;		/* IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN */
 	struct list held;		/* seed profile: completions without room */
 	struct list spare;		/* seed profile: one node for each completion that may come */

@@ -19,7 +19,7 @@ struct mr {
 	/* MR_WINDOW */
 	enum ibv_mw_type mw_type;
 	struct mr *bound_to;	/* ref, NULL when unbound */
-	struct qp *mw_qp;	/* type 2: the QP it was bound on */
+	struct qp *mw_qp;	/* type 2, bound: the QP it was bound on; borrowed, unbound before it goes */
 	uint32_t handle;
 	void *user;		/* the ABI's object */
 };
@@ -35,6 +35,8 @@ int mw_create(struct pd *pd, enum ibv_mw_type type, struct mr **mw);
 int mw_destroy(struct mr *mw);	/* allowed while bound */
 /* The key a type 1 window has after its next bind: the next variant. */
 uint32_t mw_next_key(const struct mr *mw);
+/* The QP is going: windows bound on it are unbound. */
+void mw_forget_qp(struct qp *qp);
 /* Executes a bind WQE (or unbind: length 0) in send-queue order. Returns an ibv_wc_status. */
 enum ibv_wc_status mw_bind(struct qp *qp, const struct send_wqe *wqe);
 /* Local or remote invalidate of a type-2 window key (or a key of an MR: refused). Returns IBV_WC_SUCCESS or the error
@@ -65,5 +67,7 @@ int mr_read(struct mr *mr, uint64_t va, void *data, uint32_t bytes);
 void *mr_borrow(struct mr *mr, uint64_t va);
 
 struct mr *mr_find(struct ca *ca, uint32_t key);
+/* Is [va, va + bytes) inside? */
+bool mr_covers(const struct mr *mr, uint64_t va, uint64_t bytes);
 
 #endif

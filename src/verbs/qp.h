@@ -37,6 +37,7 @@ struct qp {
 	struct heap_node timer;
 	uint32_t refs;			/* handles: 1, more for a shared XRC QP */
 	uint32_t mcasts;
+	uint32_t windows;		/* type 2, bound on it */
 	uint32_t handle;
 	void *user;			/* the ABI's object */
 	bool sqd_async;			/* en_sqd_async_notify */
@@ -95,6 +96,12 @@ void qp_recv_done(struct qp *qp, const struct recv_ref *ref, struct cqe *cqe, bo
 /* Gives back a receive that was taken but not used (UC and UD messages that fail): it is next again. */
 void qp_recv_untake(struct qp *qp, const struct recv_ref *ref);
 
+/* Writes a list of receives into a queue and announces them: for RQs and SRQs. */
+int recv_post(struct wq *wq, uint32_t max_sge, const struct ibv_recv_wr *wr, const struct ibv_recv_wr **bad);
+/* Completes everything announced with WR_FLUSH_ERR. */
+void qp_flush_send(struct qp *qp);
+void qp_flush_recv(struct qp *qp);
+
 /* To the error state: transport forgets, both queues flush with WR_FLUSH_ERR, LAST_WQE_REACHED for SRQ QPs.
  * event: 0 or the async event to raise first (e.g. IBV_EVENT_QP_ACCESS_ERR, -1 for none). */
 void qp_error(struct qp *qp, wtime now, int event);
@@ -116,8 +123,34 @@ struct mcast_member {
 int mcast_attach(struct qp *qp, const uint8_t gid[16], uint16_t lid);
 int mcast_detach(struct qp *qp, const uint8_t gid[16], uint16_t lid);
 
+/* ---- between the files of this room ---- */
+
+/* What posting, completing and capabilities must know of an ibv_wr_opcode; NULL for one that is refused. */
+struct send_op {
+	uint8_t types;		/* 1 << qp_kind of every QP type that may post it */
+	uint8_t wc_opcode;	/* enum ibv_wc_opcode */
+	enum { DATA_NONE, DATA_OUT, DATA_IN, DATA_ATOMIC, DATA_ATOMIC_WRITE } data;
+	uint32_t ops_flag;	/* IBV_QP_EX_WITH_* */
+};
+const struct send_op *send_op(unsigned opcode);
+enum qp_kind { QP_KIND_RC, QP_KIND_UC, QP_KIND_UD, QP_KIND_XRC_SEND, QP_KIND_XRC_RECV, QP_KINDS };
+/* -1 for types that are not supported. */
+int qp_kind(enum ibv_qp_type type);
+/* 0, or -EINVAL when the standard's table does not allow the transition with that mask. */
+int transition_check(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_qp_state to, int mask);
+/* The values of the masked attributes: -EINVAL, -EOPNOTSUPP. */
+int qp_attr_check(const struct qp *qp, const struct ibv_qp_attr *attr, int mask);
+void qp_attr_store(struct qp *qp, const struct ibv_qp_attr *attr, int mask);
+/* A half-arrived message is forgotten: its SRQ gets the credit back. */
+void qp_recv_forget(struct qp *qp);
+/* Drops all completions and WQEs of the QP: reset and destroy. */
+void qp_queues_reset(struct qp *qp);
+
 /* UD and connected paths: the packet_path of an address vector; -EINVAL for a bad port, GID index or LID. */
 int av_from_attr(struct ca_device *dev, const struct ibv_ah_attr *attr, struct av *av);
+/* The flow label of a connection that was given none: lqpn * rqpn folded to 20 bits, the same at both ends. */
+uint32_t av_flow_label(uint32_t lqpn, uint32_t rqpn);
+/* qpn_hint: av_flow_label or 0. 0, or -EINVAL when the GID index is no longer valid. */
 int av_path(const struct ca_device *dev, const struct av *av, uint32_t qpn_hint, struct packet_path *path);
 
 #endif

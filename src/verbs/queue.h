@@ -134,6 +134,8 @@ int wq_init(struct wq *wq, struct arena *a, uint32_t max_wr, uint32_t stride);
 /* The same with the geometry given: capacity is pages * (slots_per_page - 1). */
 int wq_init_pages(struct wq *wq, struct arena *a, uint32_t pages, uint32_t slots_per_page, uint32_t stride);
 void wq_fini(struct wq *wq);
+/* Moves the WQEs to a ring of at least max_wr; indices stay. -EINVAL when more are outstanding, -ENOMEM: unchanged. */
+int wq_resize(struct wq *wq, uint32_t max_wr);
 /* Empty again, all credits back; the memory stays. */
 void wq_reset(struct wq *wq);
 /* The slot for the next WQE, or NULL when no credit is left (IPS-24). It is not the engine's before wq_ring. */

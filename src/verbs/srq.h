@@ -9,7 +9,8 @@ struct xrcd {
 	struct ca *ca;
 	struct ca_device *dev;
 	uint32_t handle;
-	uint32_t refs;		/* openers, SRQs and QPs */
+	uint32_t refs;		/* openers */
+	uint32_t users;		/* SRQs and QPs */
 	uint64_t inode_dev, inode;	/* shared by descriptor; 0,0 when private */
 	struct list_node all;
 };
@@ -36,11 +37,13 @@ void srq_query(const struct srq *srq, struct ibv_srq_attr *attr);
 int srq_destroy(struct srq *srq);
 int srq_post(struct srq *srq, const struct ibv_recv_wr *wr, const struct ibv_recv_wr **bad);
 struct srq *srq_find(struct ca *ca, uint32_t srqn);
+/* Raises SRQ_LIMIT_REACHED, once, when fewer receives are available than the armed limit. */
+void srq_limit_check(struct srq *srq);
 /* For the queue's consumers: a taken WQE is done, and its completion was removed from the CQ. */
 void srq_done(struct srq *srq);
 void srq_reaped(struct srq *srq);
 
 int xrcd_open(struct ca *ca, struct ca_device *dev, uint64_t inode_dev, uint64_t inode, int oflags, struct xrcd **xrcd);
-int xrcd_close(struct xrcd *xrcd);
+int xrcd_close(struct xrcd *xrcd);	/* -EBUSY for the last opener while SRQs or QPs use it */
 
 #endif

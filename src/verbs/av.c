@@ -1,0 +1,79 @@
+/* Address vectors: from the consumer's attributes to the addresses a packet carries. IBA 11.2.2.1; RoCEv2: A17. */
+#include "verbs/qp.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum {
+	PORT = 1,			/* each device has one port */
+	SL_MAX = 15,
+	FLOW_LABEL_MASK = 0xfffff,
+	ROCE_HOP_LIMIT = 64,		/* as the kernel sends when told nothing */
+	SPORT_BASE = 0xc000,		/* A17.9.5: the dynamic ports; the low 14 bits spread flows */
+	SPORT_MASK = 0x3fff,
+};
+
+static const uint8_t v4_mapped[12] = { [10] = 0xff, [11] = 0xff };
+
+static bool gid_is_valid(const struct ca_device *dev, unsigned index)
+{
+	return index < CA_GIDS && dev->gid[index].valid;
+}
+
+int av_from_attr(struct ca_device *dev, const struct ibv_ah_attr *attr, struct av *av)
+{
+	if (attr->port_num != PORT || attr->sl > SL_MAX)
+		return -EINVAL;
+	if (attr->is_global && !gid_is_valid(dev, attr->grh.sgid_index))
+		return -EINVAL;
+	/* RoCE addresses by GID alone; the InfiniBand link layer needs a LID in any case */
+	if (dev->form == PACKET_ROCE ? !attr->is_global : attr->dlid == 0)
+		return -EINVAL;
+	*av = (struct av){
+		.dlid = attr->dlid, .sl = attr->sl, .src_path_bits = attr->src_path_bits, .static_rate = attr->static_rate,
+		.port_num = attr->port_num, .is_global = attr->is_global,
+	};
+	if (attr->is_global) {
+		memcpy(av->dgid, attr->grh.dgid.raw, sizeof(av->dgid));
+		av->sgid_index = attr->grh.sgid_index;
+		av->hop_limit = attr->grh.hop_limit;
+		av->tclass = attr->grh.traffic_class;
+		av->flow_label = attr->grh.flow_label & FLOW_LABEL_MASK;
+	}
+	return 0;
+}
+
+uint32_t av_flow_label(uint32_t lqpn, uint32_t rqpn)
+{
+	uint64_t v = (uint64_t)lqpn * rqpn;
+
+	v ^= v >> 20;
+	v ^= v >> 40;
+	return v & FLOW_LABEL_MASK;
+}
+
+static uint16_t udp_sport(uint32_t flow_label)
+{
+	return (uint16_t)(SPORT_BASE | ((flow_label & SPORT_MASK) ^ (flow_label >> 14)));
+}
+
+int av_path(const struct ca_device *dev, const struct av *av, uint32_t qpn_hint, struct packet_path *path)
+{
+	if (av->is_global && !gid_is_valid(dev, av->sgid_index))
+		return -EINVAL;
+	*path = (struct packet_path){
+		.slid = dev->lid, .dlid = av->dlid, .sl = av->sl, .has_grh = av->is_global,
+		.tclass = av->tclass, .hop_limit = av->hop_limit, .flow_label = av->flow_label,
+	};
+	if (!av->is_global)
+		return 0;
+	memcpy(path->sgid, dev->gid[av->sgid_index].raw, sizeof(path->sgid));
+	memcpy(path->dgid, av->dgid, sizeof(path->dgid));
+	if (dev->form != PACKET_ROCE)
+		return 0;
+	path->is_ipv4 = !memcmp(path->sgid, v4_mapped, sizeof(v4_mapped)) && !memcmp(path->dgid, v4_mapped, sizeof(v4_mapped));
+	path->udp_sport = udp_sport(av->flow_label ? av->flow_label : qpn_hint);
+	if (path->hop_limit == 0)
+		path->hop_limit = ROCE_HOP_LIMIT;
+	return 0;
+}

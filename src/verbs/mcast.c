@@ -1,0 +1,86 @@
+/* Multicast: which datagram QPs listen to which group. The host is told when a device's first QP joins and its last
+ * leaves. IBA 10.5, 11.3. */
+#include "verbs/qp.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MLID_FIRST = 0xc000, MLID_LAST = 0xfffe };	/* IBA 4.1.3 */
+
+static bool is_multicast(const uint8_t gid[16])
+{
+	static const uint8_t v4_mapped[12] = { [10] = 0xff, [11] = 0xff };
+
+	return gid[0] == 0xff || (!memcmp(gid, v4_mapped, sizeof(v4_mapped)) && gid[12] >> 4 == 0xe);
+}
+
+static int group_check(const struct qp *qp, const uint8_t gid[16], uint16_t lid)
+{
+	if (qp->type != IBV_QPT_UD || !is_multicast(gid))
+		return -EINVAL;
+	return qp->dev->form == PACKET_IB && (lid < MLID_FIRST || lid > MLID_LAST) ? -EINVAL : 0;
+}
+
+static struct mcast_member *find(const struct qp *qp, const uint8_t gid[16], uint16_t lid)
+{
+	list_for_each(member, &qp->ca->mcast, struct mcast_member, node)
+		if (member->qp == qp && member->lid == lid && !memcmp(member->gid, gid, sizeof(member->gid)))
+			return member;
+	return NULL;
+}
+
+static unsigned listeners(const struct qp *qp, const uint8_t gid[16])
+{
+	unsigned n = 0;
+
+	list_for_each(member, &qp->ca->mcast, struct mcast_member, node)
+		n += member->qp->dev == qp->dev && !memcmp(member->gid, gid, sizeof(member->gid));
+	return n;
+}
+
+int mcast_attach(struct qp *qp, const uint8_t gid[16], uint16_t lid)
+{
+	struct ca *ca = qp->ca;
+	struct mcast_member *member;
+	int err = group_check(qp, gid, lid);
+
+	if (err < 0)
+		return err;
+	if (find(qp, gid, lid))
+		return 0;	/* as the kernel: attaching again changes nothing */
+	if (listeners(qp, gid) >= (unsigned)qp->dev->attr.orig_attr.max_mcast_qp_attach)
+		return -ENOMEM;
+	member = calloc(1, sizeof(*member));
+	if (!member)
+		return -ENOMEM;
+	if (listeners(qp, gid) == 0) {
+		err = ca->host_ops->mcast(ca->host, qp->dev, gid, true);
+		if (err < 0) {
+			free(member);
+			return err;
+		}
+	}
+	member->qp = qp;
+	member->lid = lid;
+	memcpy(member->gid, gid, sizeof(member->gid));
+	list_append(&ca->mcast, &member->node);
+	qp->mcasts++;
+	return 0;
+}
+
+int mcast_detach(struct qp *qp, const uint8_t gid[16], uint16_t lid)
+{
+	struct mcast_member *member = find(qp, gid, lid);
+	struct ca *ca = qp->ca;
+
+	if (!member)
+		return -EINVAL;
+	list_remove(&member->node);
+	qp->mcasts--;
+	/* the host can do nothing about a failure that we could: the group is left at the latest when the process goes */
+	if (listeners(qp, member->gid) == 0)
+		(void)ca->host_ops->mcast(ca->host, qp->dev, member->gid, false);
+	free(member);
+	return 0;
+}

@@ -1,0 +1,190 @@
+/* Regions: registration, and remote access by key. One table holds regions and windows, so one lookup finds either. */
+#include "verbs/mr.h"
+
+#include "base/log.h"
+#include "verbs/qp.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	ACCESS_KNOWN = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
+		       IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB |
+		       IBV_ACCESS_OPTIONAL_RANGE,
+	REREG_KNOWN = IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD | IBV_REREG_MR_CHANGE_ACCESS,
+};
+
+/* IBA 10.6.3.1: whoever may write from afar must be allowed to write at home. */
+static int access_check(int access)
+{
+	if (access & ~ACCESS_KNOWN)
+		return -EINVAL;
+	if (access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC) && !(access & IBV_ACCESS_LOCAL_WRITE))
+		return -EINVAL;
+	return 0;
+}
+
+static int range_check(uint64_t start, uint64_t length)
+{
+	return length && start + (length - 1) < start ? -EINVAL : 0;
+}
+
+int mr_create_kind(struct pd *pd, enum mr_kind kind, void *memory, uint64_t length, uint64_t iova, int access, struct mr **out)
+{
+	struct mr *mr;
+
+	if (access & IBV_ACCESS_ZERO_BASED)
+		iova = 0;
+	if (kind == MR_WINDOW || access_check(access) < 0 || range_check((uintptr_t)memory, length) < 0 ||
+	    range_check(iova, length) < 0)
+		return -EINVAL;
+	mr = calloc(1, sizeof(*mr));
+	if (!mr)
+		return -ENOMEM;
+	*mr = (struct mr){ .kind = kind, .pd = pd, .iova = iova, .length = length, .memory = memory, .access = access };
+	if (table_insert(&pd->ca->keys, mr, &mr->key) < 0) {
+		free(mr);
+		return -ENOMEM;
+	}
+	mr->handle = mr->key;
+	pd_get(pd);
+	*out = mr;
+	return 0;
+}
+
+int mr_create(struct pd *pd, void *memory, uint64_t length, uint64_t iova, int access, struct mr **mr)
+{
+	return mr_create_kind(pd, access & IBV_ACCESS_ON_DEMAND ? MR_ON_DEMAND : MR_MEMORY, memory, length, iova, access, mr);
+}
+
+int mr_rereg(struct mr *mr, int flags, struct pd *pd, void *memory, uint64_t length, int access)
+{
+	bool moves = flags & IBV_REREG_MR_CHANGE_TRANSLATION;
+
+	if (!flags || flags & ~REREG_KNOWN || (mr->kind != MR_MEMORY && mr->kind != MR_ON_DEMAND))
+		return -EINVAL;
+	if (moves && (!memory || !length || range_check((uintptr_t)memory, length) < 0))
+		return -EINVAL;
+	if (flags & IBV_REREG_MR_CHANGE_ACCESS && access_check(access) < 0)
+		return -EINVAL;
+	if (flags & IBV_REREG_MR_CHANGE_PD && (!pd || pd->dev != mr->pd->dev))
+		return -EINVAL;
+	if (mr->windows)
+		return -EBUSY;
+	if (flags & IBV_REREG_MR_CHANGE_ACCESS) {
+		mr->access = access;
+		mr->kind = access & IBV_ACCESS_ON_DEMAND ? MR_ON_DEMAND : MR_MEMORY;
+	}
+	if (moves) {
+		mr->memory = memory;
+		mr->length = length;
+		mr->iova = mr->access & IBV_ACCESS_ZERO_BASED ? 0 : (uintptr_t)memory;
+	}
+	if (flags & IBV_REREG_MR_CHANGE_PD) {
+		pd_get(pd);
+		pd_put(mr->pd);
+		mr->pd = pd;
+	}
+	return 0;
+}
+
+int mr_destroy(struct mr *mr)
+{
+	if (mr->windows)
+		return -EBUSY;
+	weft_bug_on(mr->kind == MR_WINDOW);
+	table_remove(&mr->pd->ca->keys, mr->key);
+	pd_put(mr->pd);
+	free(mr);
+	return 0;
+}
+
+struct mr *mr_find(struct ca *ca, uint32_t key)
+{
+	return table_get(&ca->keys, key);
+}
+
+bool mr_covers(const struct mr *mr, uint64_t va, uint64_t bytes)
+{
+	uint64_t offset = va - mr->iova;
+
+	return va >= mr->iova && offset <= mr->length && bytes <= mr->length - offset;
+}
+
+/* Type 2 windows belong to the QP that bound them (2B, IBA 10.6.7.2.4), everything else to its PD. */
+static bool may_use(const struct mr *mr, const struct qp *qp, const struct pd *pd)
+{
+	if (mr->kind == MR_WINDOW && (!mr->bound_to || (mr->mw_type == IBV_MW_TYPE_2 && mr->mw_qp != qp)))
+		return false;
+	return pd ? mr->pd == pd : mr->pd->dev == qp->dev;
+}
+
+enum remote_verdict remote_check_pd(struct qp *qp, const struct pd *pd, uint32_t rkey, uint64_t va, uint64_t bytes, int need,
+				    struct mr **out)
+{
+	struct mr *mr;
+
+	if ((qp->attr.qp_access_flags & (unsigned)need) != (unsigned)need)
+		return REMOTE_ACCESS_ERROR;
+	if (bytes == 0) {
+		*out = NULL;
+		return REMOTE_OK;
+	}
+	mr = mr_find(qp->ca, rkey);
+	if (!mr || !may_use(mr, qp, pd) || (mr->access & need) != need || !mr_covers(mr, va, bytes))
+		return REMOTE_ACCESS_ERROR;
+	*out = mr;
+	return REMOTE_OK;
+}
+
+enum remote_verdict remote_check(struct qp *qp, uint32_t rkey, uint64_t va, uint64_t bytes, int need, struct mr **mr)
+{
+	return remote_check_pd(qp, qp->pd, rkey, va, bytes, need, mr);
+}
+
+static enum mr_kind memory_kind(const struct mr *mr)
+{
+	return mr->kind == MR_WINDOW ? mr->bound_to->kind : mr->kind;
+}
+
+/* An implicit region starts at address 0, so the sum is made of integers. */
+static uint8_t *address(const struct mr *mr, uint64_t va)
+{
+	return (uint8_t *)((uintptr_t)mr->memory + (va - mr->iova));
+}
+
+void *mr_borrow(struct mr *mr, uint64_t va)
+{
+	enum mr_kind kind = memory_kind(mr);
+
+	return kind == MR_MEMORY || kind == MR_DEVICE ? address(mr, va) : NULL;
+}
+
+static int copy(struct mr *mr, void *to, const void *from, size_t bytes)
+{
+	struct ca *ca = mr->pd->ca;
+
+	if (memory_kind(mr) == MR_ON_DEMAND || memory_kind(mr) == MR_IMPLICIT)
+		return ca->host_ops->copy_safely(ca->host, to, from, bytes);
+	memcpy(to, from, bytes);
+	return 0;
+}
+
+int mr_write(struct mr *mr, uint64_t va, const void *data, uint32_t bytes)
+{
+	if (bytes == 0 || memory_kind(mr) == MR_NULL)
+		return 0;
+	return copy(mr, address(mr, va), data, bytes);
+}
+
+int mr_read(struct mr *mr, uint64_t va, void *data, uint32_t bytes)
+{
+	if (bytes == 0)
+		return 0;
+	if (memory_kind(mr) == MR_NULL) {
+		memset(data, 0, bytes);
+		return 0;
+	}
+	return copy(mr, data, address(mr, va), bytes);
+}

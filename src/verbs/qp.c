@@ -1,0 +1,336 @@
+/* Queue pairs: creation, numbers, destruction. States are in qp_state.c, attributes in qp_attr.c. */
+#include "verbs/qp.h"
+
+#include "base/log.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	MAX_INLINE = 1024,		/* our choice: UCX and perftest ask for some 220 */
+	QPN_LOW_BITS = 12,
+	QPN_LOW = 1 << QPN_LOW_BITS,
+	INIT_KNOWN = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD | IBV_QP_INIT_ATTR_CREATE_FLAGS |
+		     IBV_QP_INIT_ATTR_MAX_TSO_HEADER | IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH |
+		     IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+	INIT_REFUSED = IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH,
+};
+
+int qp_kind(enum ibv_qp_type type)
+{
+	switch (type) {
+	case IBV_QPT_RC:
+		return QP_KIND_RC;
+	case IBV_QPT_UC:
+		return QP_KIND_UC;
+	case IBV_QPT_UD:
+		return QP_KIND_UD;
+	case IBV_QPT_XRC_SEND:
+		return QP_KIND_XRC_SEND;
+	case IBV_QPT_XRC_RECV:
+		return QP_KIND_XRC_RECV;
+	default:
+		return -1;
+	}
+}
+
+struct qp *qp_find(struct ca *ca, uint32_t qpn)
+{
+	struct qp **low = qpn <= PSN_MASK ? ca->qp_by_number[qpn >> QPN_LOW_BITS] : NULL;
+
+	return low ? low[qpn & (QPN_LOW - 1)] : NULL;
+}
+
+static int number_set(struct ca *ca, uint32_t qpn, struct qp *qp)
+{
+	struct qp ***low = &ca->qp_by_number[qpn >> QPN_LOW_BITS];
+
+	if (!*low)
+		*low = calloc(QPN_LOW, sizeof(**low));
+	if (!*low)
+		return -ENOMEM;
+	(*low)[qpn & (QPN_LOW - 1)] = qp;
+	return 0;
+}
+
+static int ops_check(int kind, uint64_t ops)
+{
+	for (unsigned opcode = 0; opcode <= IBV_WR_ATOMIC_WRITE; opcode++) {
+		const struct send_op *op = send_op(opcode);
+
+		if (op && op->types & 1 << kind)
+			ops &= ~(uint64_t)op->ops_flag;
+	}
+	return ops ? -EOPNOTSUPP : 0;
+}
+
+static int extras_check(const struct ibv_qp_init_attr_ex *attr, int kind)
+{
+	uint32_t mask = attr->comp_mask;
+
+	if (mask & ~(uint32_t)INIT_KNOWN)
+		return -EINVAL;
+	if (mask & INIT_REFUSED || (mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && attr->create_flags) ||
+	    (mask & IBV_QP_INIT_ATTR_MAX_TSO_HEADER && attr->max_tso_header))
+		return -EOPNOTSUPP;
+	return mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS ? ops_check(kind, attr->send_ops_flags) : 0;
+}
+
+static int cap_check(const struct ibv_device_attr *limit, const struct ibv_qp_cap *cap)
+{
+	bool bad = cap->max_send_wr > (uint32_t)limit->max_qp_wr || cap->max_recv_wr > (uint32_t)limit->max_qp_wr ||
+		   cap->max_send_sge > (uint32_t)limit->max_sge || cap->max_recv_sge > (uint32_t)limit->max_sge ||
+		   cap->max_inline_data > MAX_INLINE;
+
+	return bad ? -EINVAL : 0;
+}
+
+/* Which objects each type needs, all of the QP's device. IBA 11.2.5.1, A14. */
+static int objects_check(const struct qp *qp)
+{
+	bool sends = qp->type != IBV_QPT_XRC_RECV, receives = sends && qp->type != IBV_QPT_XRC_SEND;
+
+	if (sends != !!qp->pd || sends != !!qp->send_cq || receives != !!qp->recv_cq || sends == !!qp->xrcd)
+		return -EINVAL;
+	if (qp->srq && (!receives || qp->srq->type != IBV_SRQT_BASIC || qp->srq->dev != qp->dev))
+		return -EINVAL;
+	if ((qp->pd && qp->pd->dev != qp->dev) || (qp->send_cq && qp->send_cq->dev != qp->dev) ||
+	    (qp->recv_cq && qp->recv_cq->dev != qp->dev) || (qp->xrcd && qp->xrcd->dev != qp->dev))
+		return -EINVAL;
+	return 0;
+}
+
+/* Queues that the type does not have get no WQEs; the others what their rings hold. */
+static void cap_adjust(const struct qp *qp, struct ibv_qp_cap *cap)
+{
+	if (qp->type == IBV_QPT_XRC_RECV)
+		cap->max_send_wr = cap->max_send_sge = cap->max_inline_data = 0;
+	if (!qp->recv_cq || qp->srq)
+		cap->max_recv_wr = cap->max_recv_sge = 0;
+}
+
+static int queues_init(struct qp *qp)
+{
+	size_t data = qp->cap.max_send_sge * sizeof(struct wqe_seg);
+	int err;
+
+	if (data < qp->cap.max_inline_data)
+		data = qp->cap.max_inline_data;
+	err = wq_init(&qp->sq, &qp->ca->arena, qp->cap.max_send_wr, (uint32_t)(sizeof(struct send_wqe) + data));
+	if (err < 0)
+		return err;
+	err = wq_init(&qp->rq, &qp->ca->arena, qp->cap.max_recv_wr,
+		      (uint32_t)(sizeof(struct recv_wqe) + qp->cap.max_recv_sge * sizeof(struct wqe_seg)));
+	if (err < 0) {
+		wq_fini(&qp->sq);
+		return err;
+	}
+	qp->cap.max_send_wr = qp->sq.capacity;
+	qp->cap.max_recv_wr = qp->rq.capacity;
+	return 0;
+}
+
+static uint32_t receives_at_most(const struct qp *qp)
+{
+	return qp->srq ? qp->srq->wq.capacity : qp->rq.capacity;
+}
+
+static int cqs_attach(struct qp *qp)
+{
+	int err = qp->send_cq ? cq_attach(qp->send_cq, qp->sq.capacity) : 0;
+
+	if (err < 0 || !qp->recv_cq)
+		return err;
+	err = cq_attach(qp->recv_cq, receives_at_most(qp));
+	if (err < 0)
+		cq_detach(qp->send_cq, qp->sq.capacity);
+	return err;
+}
+
+static void cqs_detach(struct qp *qp)
+{
+	if (qp->recv_cq)
+		cq_detach(qp->recv_cq, receives_at_most(qp));
+	if (qp->send_cq)
+		cq_detach(qp->send_cq, qp->sq.capacity);
+}
+
+static int number_init(struct qp *qp)
+{
+	struct ca *ca = qp->ca;
+	int err = ca->host_ops->qpn_alloc(ca->host, &qp->qpn);
+
+	if (err < 0)
+		return err;
+	if (weft_bug_on(qp->qpn > PSN_MASK || qp_find(ca, qp->qpn)))
+		return -EINVAL;
+	err = number_set(ca, qp->qpn, qp);
+	if (err == 0)
+		err = table_insert(&ca->qps, qp, &qp->handle);
+	if (err == 0)
+		return 0;
+	if (qp_find(ca, qp->qpn))
+		(void)number_set(ca, qp->qpn, NULL);
+	ca->host_ops->qpn_free(ca->host, qp->qpn);
+	return err;
+}
+
+static void number_fini(struct qp *qp)
+{
+	table_remove(&qp->ca->qps, qp->handle);
+	(void)number_set(qp->ca, qp->qpn, NULL);
+	qp->ca->host_ops->qpn_free(qp->ca->host, qp->qpn);
+}
+
+static void hold_objects(struct qp *qp)
+{
+	if (qp->pd)
+		pd_get(qp->pd);
+	if (qp->srq)
+		qp->srq->refs++;
+	if (qp->xrcd)
+		qp->xrcd->users++;
+	list_append(&qp->ca->all_qps, &qp->all);
+}
+
+static void release_objects(struct qp *qp)
+{
+	list_remove(&qp->all);
+	if (qp->xrcd)
+		qp->xrcd->users--;
+	if (qp->srq)
+		qp->srq->refs--;
+	if (qp->pd)
+		pd_put(qp->pd);
+}
+
+/* Everything that can fail, in order; the ladder is what free_qp does. */
+static int setup(struct qp *qp)
+{
+	int err = queues_init(qp);
+
+	if (err < 0)
+		return err;
+	err = cqs_attach(qp);
+	if (err < 0)
+		goto fini_queues;
+	err = heap_reserve(&qp->ca->timers, qp->ca->qps.count + 1);
+	if (err < 0)
+		goto detach_cqs;
+	err = number_init(qp);
+	if (err < 0)
+		goto detach_cqs;
+	err = qp->ca->transport->qp_init(qp);
+	if (err < 0)
+		goto fini_number;
+	hold_objects(qp);
+	return 0;
+
+fini_number:
+	number_fini(qp);
+detach_cqs:
+	cqs_detach(qp);
+fini_queues:
+	wq_fini(&qp->rq);
+	wq_fini(&qp->sq);
+	return err;
+}
+
+int qp_create(struct ca *ca, struct ca_device *dev, struct ibv_qp_init_attr_ex *attr, struct pd *pd, struct cq *send_cq,
+	      struct cq *recv_cq, struct srq *srq, struct xrcd *xrcd, struct qp **out)
+{
+	int kind = qp_kind(attr->qp_type), err;
+	struct qp *qp;
+
+	if (kind < 0)
+		return -EOPNOTSUPP;
+	err = extras_check(attr, kind);
+	if (err < 0)
+		return err;
+	qp = calloc(1, sizeof(*qp));
+	if (!qp)
+		return -ENOMEM;
+	*qp = (struct qp){
+		.ca = ca, .dev = dev, .type = attr->qp_type, .state = IBV_QPS_RESET, .refs = 1, .cap = attr->cap,
+		.pd = kind == QP_KIND_XRC_RECV ? NULL : pd,
+		.send_cq = kind == QP_KIND_XRC_RECV ? NULL : send_cq,
+		.recv_cq = kind == QP_KIND_XRC_RECV || kind == QP_KIND_XRC_SEND ? NULL : recv_cq,
+		.srq = srq, .xrcd = kind == QP_KIND_XRC_RECV ? xrcd : NULL,
+		.sq_sig_all = attr->sq_sig_all,
+		.send_ops_flags = attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS ? attr->send_ops_flags : 0,
+	};
+	cap_adjust(qp, &qp->cap);
+	err = objects_check(qp);
+	if (err == 0)
+		err = cap_check(&dev->attr.orig_attr, &qp->cap);
+	if (err == 0)
+		err = setup(qp);
+	if (err < 0) {
+		free(qp);
+		return err;
+	}
+	attr->cap = qp->cap;
+	*out = qp;
+	return 0;
+}
+
+int qp_open(struct xrcd *xrcd, uint32_t qpn, struct qp **out)
+{
+	struct qp *qp = qp_find(xrcd->ca, qpn);
+
+	if (!qp)
+		return -ENOENT;
+	if (qp->type != IBV_QPT_XRC_RECV || qp->xrcd != xrcd)
+		return -EINVAL;
+	qp->refs++;
+	*out = qp;
+	return 0;
+}
+
+void qp_queues_reset(struct qp *qp)
+{
+	qp_recv_forget(qp);
+	if (qp->send_cq)
+		cq_clean(qp->send_cq, qp->qpn);
+	if (qp->recv_cq && qp->recv_cq != qp->send_cq)
+		cq_clean(qp->recv_cq, qp->qpn);
+	wq_reset(&qp->sq);
+	wq_reset(&qp->rq);
+	memset(&qp->attr, 0, sizeof(qp->attr));
+	memset(&qp->path, 0, sizeof(qp->path));
+	qp->sqd_async = false;
+}
+
+int qp_destroy(struct qp *qp)
+{
+	if (qp->mcasts)
+		return -EBUSY;
+	if (--qp->refs)
+		return 0;
+	list_remove(&qp->ready);
+	heap_remove(&qp->ca->timers, &qp->timer);
+	mw_forget_qp(qp);
+	release_objects(qp);
+	qp->ca->transport->qp_fini(qp);
+	qp_queues_reset(qp);
+	number_fini(qp);
+	cqs_detach(qp);
+	wq_fini(&qp->rq);
+	wq_fini(&qp->sq);
+	free(qp);
+	return 0;
+}
+
+int qp_query(struct qp *qp, struct ibv_qp_attr *attr, int mask, struct ibv_qp_init_attr *init)
+{
+	*attr = qp->attr;
+	attr->qp_state = attr->cur_qp_state = qp->state;
+	attr->cap = qp->cap;
+	qp->ca->transport->qp_query(qp, attr);
+	memset(init, 0, sizeof(*init));
+	init->cap = qp->cap;
+	init->qp_type = qp->type;
+	init->sq_sig_all = qp->sq_sig_all;
+	return 0;
+}

@@ -1,0 +1,102 @@
+/* The values of QP attributes: what is allowed, and where they are kept. Whether an attribute may be given at all is
+ * decided by the table in qp_state.c. */
+#include "verbs/qp.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum {
+	ACCESS_KNOWN = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
+		       IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB |
+		       IBV_ACCESS_OPTIONAL_RANGE,
+	TIMEOUT_MAX = 31, RETRY_MAX = 7, RNR_TIMER_MAX = 31,	/* 5, 3 and 5 bits: IBA 9.7.5.2.8, 9.7.6.1.3 */
+	MLID_FIRST = 0xc000,
+};
+
+/* A connection has one peer, so its path leads to no group. */
+static int path_check(const struct qp *qp, const struct ibv_ah_attr *attr)
+{
+	struct av av;
+	int err = av_from_attr(qp->dev, attr, &av);
+
+	if (err < 0)
+		return err;
+	if (qp->dev->form == PACKET_IB && av.dlid >= MLID_FIRST)
+		return -EINVAL;
+	return av.is_global && av.dgid[0] == 0xff ? -EINVAL : 0;
+}
+
+/* Automatic path migration is not among the device's capabilities. */
+static int migration_check(const struct ibv_qp_attr *attr, int mask)
+{
+	if (mask & IBV_QP_ALT_PATH)
+		return -EOPNOTSUPP;
+	return mask & IBV_QP_PATH_MIG_STATE && attr->path_mig_state != IBV_MIG_MIGRATED ? -EINVAL : 0;
+}
+
+int qp_attr_check(const struct qp *qp, const struct ibv_qp_attr *attr, int mask)
+{
+	const struct ibv_device_attr *limit = &qp->dev->attr.orig_attr;
+	const struct {
+		int mask;
+		bool good;
+	} rule[] = {
+		{ IBV_QP_PKEY_INDEX, attr->pkey_index < limit->max_pkeys },
+		{ IBV_QP_PORT, attr->port_num >= 1 && attr->port_num <= limit->phys_port_cnt },
+		{ IBV_QP_ACCESS_FLAGS, !(attr->qp_access_flags & ~(unsigned)ACCESS_KNOWN) },
+		{ IBV_QP_PATH_MTU, attr->path_mtu >= IBV_MTU_256 && attr->path_mtu <= qp->dev->active_mtu },
+		{ IBV_QP_TIMEOUT, attr->timeout <= TIMEOUT_MAX },
+		{ IBV_QP_RETRY_CNT, attr->retry_cnt <= RETRY_MAX },
+		{ IBV_QP_RNR_RETRY, attr->rnr_retry <= RETRY_MAX },
+		{ IBV_QP_MIN_RNR_TIMER, attr->min_rnr_timer <= RNR_TIMER_MAX },
+		{ IBV_QP_MAX_QP_RD_ATOMIC, attr->max_rd_atomic <= limit->max_qp_init_rd_atom },
+		{ IBV_QP_MAX_DEST_RD_ATOMIC, attr->max_dest_rd_atomic <= limit->max_qp_rd_atom },
+		{ IBV_QP_DEST_QPN, attr->dest_qp_num <= PSN_MASK },
+		{ IBV_QP_AV, !(mask & IBV_QP_AV) || path_check(qp, &attr->ah_attr) == 0 },
+	};
+
+	for (unsigned i = 0; i < sizeof(rule) / sizeof(rule[0]); i++)
+		if (mask & rule[i].mask && !rule[i].good)
+			return -EINVAL;
+	return migration_check(attr, mask);
+}
+
+/* Both ends find the same UDP source port, whichever of path and peer was given last. */
+static void derive_path(struct qp *qp)
+{
+	struct av av;
+
+	if (av_from_attr(qp->dev, &qp->attr.ah_attr, &av) == 0)
+		(void)av_path(qp->dev, &av, av_flow_label(qp->qpn, qp->attr.dest_qp_num), &qp->path);
+}
+
+void qp_attr_store(struct qp *qp, const struct ibv_qp_attr *attr, int mask)
+{
+	struct ibv_qp_attr *own = &qp->attr;
+
+#define STORE(bit, member) do { if (mask & (bit)) own->member = attr->member; } while (0)
+	STORE(IBV_QP_PKEY_INDEX, pkey_index);
+	STORE(IBV_QP_PORT, port_num);
+	STORE(IBV_QP_QKEY, qkey);
+	STORE(IBV_QP_ACCESS_FLAGS, qp_access_flags);
+	STORE(IBV_QP_AV, ah_attr);
+	STORE(IBV_QP_PATH_MTU, path_mtu);
+	STORE(IBV_QP_TIMEOUT, timeout);
+	STORE(IBV_QP_RETRY_CNT, retry_cnt);
+	STORE(IBV_QP_RNR_RETRY, rnr_retry);
+	STORE(IBV_QP_MIN_RNR_TIMER, min_rnr_timer);
+	STORE(IBV_QP_MAX_QP_RD_ATOMIC, max_rd_atomic);
+	STORE(IBV_QP_MAX_DEST_RD_ATOMIC, max_dest_rd_atomic);
+	STORE(IBV_QP_DEST_QPN, dest_qp_num);
+	STORE(IBV_QP_PATH_MIG_STATE, path_mig_state);
+	STORE(IBV_QP_EN_SQD_ASYNC_NOTIFY, en_sqd_async_notify);
+#undef STORE
+	/* PSNs have 24 bits; consumers pass random 32-bit numbers, which the kernel masks too */
+	if (mask & IBV_QP_RQ_PSN)
+		own->rq_psn = attr->rq_psn & PSN_MASK;
+	if (mask & IBV_QP_SQ_PSN)
+		own->sq_psn = attr->sq_psn & PSN_MASK;
+	qp->sqd_async = own->en_sqd_async_notify;
+	if (mask & (IBV_QP_AV | IBV_QP_DEST_QPN))
+		derive_path(qp);
+}

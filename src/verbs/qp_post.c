@@ -1,0 +1,248 @@
+/* Posting sends: a work request becomes a WQE. One row per opcode says who may post it and what data it has. */
+#include "verbs/qp.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum {
+	RC = 1 << QP_KIND_RC, UC = 1 << QP_KIND_UC, UD = 1 << QP_KIND_UD, XRC = 1 << QP_KIND_XRC_SEND,
+	RELIABLE = RC | XRC,
+	FLAGS_KNOWN = IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE,
+	ATOMIC_BYTES = 8,
+	QKEY_PRIVILEGED = 1 << 31,	/* IBA 10.2.5: the QP's own Q_Key is sent instead */
+};
+
+static const uint32_t message_max = 1u << 31;	/* IBA 9.7.2 */
+
+/* IBA table 99: which operations each service type has; send with invalidate and windows: 10.6, 11.4.1.1. */
+static const struct send_op table[] = {
+	[IBV_WR_RDMA_WRITE]		= { RELIABLE | UC, IBV_WC_RDMA_WRITE, DATA_OUT, IBV_QP_EX_WITH_RDMA_WRITE },
+	[IBV_WR_RDMA_WRITE_WITH_IMM]	= { RELIABLE | UC, IBV_WC_RDMA_WRITE, DATA_OUT, IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM },
+	[IBV_WR_SEND]			= { RELIABLE | UC | UD, IBV_WC_SEND, DATA_OUT, IBV_QP_EX_WITH_SEND },
+	[IBV_WR_SEND_WITH_IMM]		= { RELIABLE | UC | UD, IBV_WC_SEND, DATA_OUT, IBV_QP_EX_WITH_SEND_WITH_IMM },
+	[IBV_WR_RDMA_READ]		= { RELIABLE, IBV_WC_RDMA_READ, DATA_IN, IBV_QP_EX_WITH_RDMA_READ },
+	[IBV_WR_ATOMIC_CMP_AND_SWP]	= { RELIABLE, IBV_WC_COMP_SWAP, DATA_ATOMIC, IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP },
+	[IBV_WR_ATOMIC_FETCH_AND_ADD]	= { RELIABLE, IBV_WC_FETCH_ADD, DATA_ATOMIC, IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD },
+	[IBV_WR_LOCAL_INV]		= { RELIABLE | UC, IBV_WC_LOCAL_INV, DATA_NONE, IBV_QP_EX_WITH_LOCAL_INV },
+	[IBV_WR_BIND_MW]		= { RELIABLE | UC, IBV_WC_BIND_MW, DATA_NONE, IBV_QP_EX_WITH_BIND_MW },
+	[IBV_WR_SEND_WITH_INV]		= { RELIABLE, IBV_WC_SEND, DATA_OUT, IBV_QP_EX_WITH_SEND_WITH_INV },
+	[IBV_WR_ATOMIC_WRITE]		= { RC, IBV_WC_ATOMIC_WRITE, DATA_ATOMIC_WRITE, IBV_QP_EX_WITH_ATOMIC_WRITE },
+};
+
+const struct send_op *send_op(unsigned opcode)
+{
+	return opcode < sizeof(table) / sizeof(table[0]) && table[opcode].types ? &table[opcode] : NULL;
+}
+
+/* The WQE goes into the queue all the same and completes with the status when its turn comes. */
+static void complete_with(struct send_wqe *wqe, enum ibv_wc_status status)
+{
+	if (wqe->flags & WQE_BAD)
+		return;
+	wqe->flags |= WQE_BAD;
+	wqe->bad_status = (uint8_t)status;
+}
+
+static void copy_inline(struct send_wqe *wqe, const struct ibv_send_wr *wr)
+{
+	uint8_t *to = (uint8_t *)wqe->seg;
+
+	for (int i = 0; i < wr->num_sge; to += wr->sg_list[i++].length)
+		memcpy(to, (const void *)(uintptr_t)wr->sg_list[i].addr, wr->sg_list[i].length);
+}
+
+/* The data is taken at once, as for inline: 8 bytes that the packet's header area carries. */
+static int fill_atomic_write(struct send_wqe *wqe, const struct ibv_send_wr *wr)
+{
+	if (wr->num_sge != 1 || wr->sg_list[0].length != ATOMIC_BYTES)
+		return -EINVAL;
+	memcpy(wqe->atomic_write, (const void *)(uintptr_t)wr->sg_list[0].addr, ATOMIC_BYTES);
+	wqe->length = ATOMIC_BYTES;
+	return 0;
+}
+
+static int fill_data(const struct qp *qp, const struct send_op *op, struct send_wqe *wqe, const struct ibv_send_wr *wr)
+{
+	uint64_t length = 0;
+
+	if (op->data == DATA_NONE)
+		return 0;
+	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->cap.max_send_sge)
+		return -EINVAL;
+	if (op->data == DATA_ATOMIC_WRITE)
+		return fill_atomic_write(wqe, wr);
+	for (int i = 0; i < wr->num_sge; i++)
+		length += wr->sg_list[i].length;
+	if (wqe->flags & IBV_SEND_INLINE) {
+		if (length > qp->cap.max_inline_data)
+			return -EINVAL;
+		wqe->length = (uint32_t)length;
+		copy_inline(wqe, wr);
+		return 0;
+	}
+	for (int i = 0; i < wr->num_sge; i++)
+		wqe->seg[i] = (struct wqe_seg){ wr->sg_list[i].addr, wr->sg_list[i].length, wr->sg_list[i].lkey };
+	wqe->num_sge = (uint8_t)wr->num_sge;
+	return 0;
+}
+
+static int fill_datagram(const struct qp *qp, struct send_wqe *wqe, const struct ibv_send_wr *wr)
+{
+	const struct ah *ah = (const struct ah *)wr->wr.ud.ah;
+
+	if (!ah)
+		return -EINVAL;
+	wqe->av = ah->av;
+	wqe->remote_qpn = wr->wr.ud.remote_qpn & PSN_MASK;
+	wqe->qkey = wr->wr.ud.remote_qkey;
+	if (ah->pd != qp->pd)
+		complete_with(wqe, IBV_WC_LOC_QP_OP_ERR);
+	return 0;
+}
+
+static int fill_bind(struct send_wqe *wqe, const struct ibv_send_wr *wr)
+{
+	const struct ibv_mw_bind_info *info = &wr->bind_mw.bind_info;
+
+	if (!wr->bind_mw.mw || (info->length && !info->mr))
+		return -EINVAL;
+	wqe->bind_mw_rkey = wr->bind_mw.mw->rkey;
+	wqe->bind_new_rkey = wr->bind_mw.rkey;
+	wqe->bind_mr_lkey = info->mr ? info->mr->lkey : 0;
+	wqe->bind_access = info->mw_access_flags;
+	wqe->bind_addr = info->addr;
+	wqe->bind_length = info->length;
+	return 0;
+}
+
+/* What the operation addresses at the other side. */
+static int fill_target(const struct qp *qp, const struct send_op *op, struct send_wqe *wqe, const struct ibv_send_wr *wr)
+{
+	if (qp->type == IBV_QPT_UD)
+		return fill_datagram(qp, wqe, wr);
+	if (qp->type == IBV_QPT_XRC_SEND)
+		wqe->remote_qpn = wr->qp_type.xrc.remote_srqn;
+	if (wr->opcode == IBV_WR_BIND_MW)
+		return fill_bind(wqe, wr);
+	if (op->data == DATA_ATOMIC) {
+		wqe->remote_addr = wr->wr.atomic.remote_addr;
+		wqe->rkey = wr->wr.atomic.rkey;
+		wqe->compare_add = wr->wr.atomic.compare_add;
+		wqe->swap = wr->wr.atomic.swap;
+	} else if (op->data != DATA_NONE && wr->opcode != IBV_WR_SEND && wr->opcode != IBV_WR_SEND_WITH_IMM &&
+		   wr->opcode != IBV_WR_SEND_WITH_INV) {
+		wqe->remote_addr = wr->wr.rdma.remote_addr;
+		wqe->rkey = wr->wr.rdma.rkey;
+	}
+	return 0;
+}
+
+/* The checks that both ways of posting share. Faults that hardware finds only when it executes complete in error. */
+static int check(const struct qp *qp, struct send_wqe *wqe)
+{
+	const struct send_op *op = send_op(wqe->opcode);
+	bool is_inline = wqe->flags & IBV_SEND_INLINE;
+	uint64_t length = 0;
+
+	if (!op || !(op->types & 1 << qp_kind(qp->type)) || wqe->flags & ~(FLAGS_KNOWN | WQE_BAD))
+		return -EINVAL;
+	if (is_inline && op->data != DATA_OUT && op->data != DATA_ATOMIC_WRITE)
+		return -EINVAL;
+	if (wqe->num_sge > qp->cap.max_send_sge || (is_inline && wqe->length > qp->cap.max_inline_data))
+		return -EINVAL;
+	if (!is_inline && op->data != DATA_ATOMIC_WRITE) {
+		for (unsigned i = 0; i < wqe->num_sge; i++)
+			length += wqe->seg[i].length;
+		wqe->length = (uint32_t)length;
+	}
+	if (length > message_max || (op->data == DATA_ATOMIC && length != ATOMIC_BYTES))
+		complete_with(wqe, IBV_WC_LOC_LEN_ERR);
+	if (qp->type == IBV_QPT_UD) {
+		if (wqe->length > 128u << qp->dev->active_mtu)
+			complete_with(wqe, IBV_WC_LOC_LEN_ERR);
+		if (wqe->qkey & (uint32_t)QKEY_PRIVILEGED)
+			wqe->qkey = qp->attr.qkey;
+	}
+	return 0;
+}
+
+static bool may_post(const struct qp *qp)
+{
+	return qp->state != IBV_QPS_RESET && qp->state != IBV_QPS_INIT && qp->state != IBV_QPS_RTR && qp->type != IBV_QPT_XRC_RECV;
+}
+
+static int post_one(struct qp *qp, const struct ibv_send_wr *wr)
+{
+	const struct send_op *op = send_op(wr->opcode);
+	struct send_wqe *wqe;
+	int err;
+
+	if (!op || wr->send_flags & ~(unsigned)FLAGS_KNOWN)
+		return -EINVAL;
+	wqe = qp_send_slot(qp);
+	if (!wqe)
+		return -ENOMEM;
+	wqe->wr_id = wr->wr_id;
+	wqe->opcode = (uint8_t)wr->opcode;
+	wqe->flags = (uint16_t)wr->send_flags;
+	wqe->imm = wr->imm_data;
+	err = fill_target(qp, op, wqe, wr);
+	if (err == 0)
+		err = fill_data(qp, op, wqe, wr);
+	return err < 0 ? err : qp_send_written(qp, wqe);
+}
+
+int qp_post_send(struct qp *qp, wtime now, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	int err = 0;
+
+	if (!may_post(qp)) {
+		*bad = wr;
+		return -EINVAL;
+	}
+	for (; wr; wr = wr->next) {
+		err = post_one(qp, wr);
+		if (err < 0) {
+			*bad = wr;
+			break;
+		}
+	}
+	qp_send_ring(qp, now);
+	return err;
+}
+
+struct send_wqe *qp_send_slot(struct qp *qp)
+{
+	struct send_wqe *wqe = wq_slot(&qp->sq);
+
+	if (wqe)
+		memset(wqe, 0, sizeof(*wqe));
+	return wqe;
+}
+
+int qp_send_written(struct qp *qp, struct send_wqe *wqe)
+{
+	int err = may_post(qp) ? check(qp, wqe) : -EINVAL;
+
+	if (err == 0)
+		wq_written(&qp->sq);
+	return err;
+}
+
+void qp_send_abort(struct qp *qp, uint32_t n)
+{
+	wq_unwrite(&qp->sq, n);
+}
+
+void qp_send_ring(struct qp *qp, wtime now)
+{
+	if (qp->sq.written == qp->sq.announced)
+		return;
+	qp->ca->now = now;
+	wq_ring(&qp->sq);
+	wq_doorbell_read(&qp->sq);
+	if (qp->state == IBV_QPS_ERR || qp->state == IBV_QPS_SQE)
+		qp_flush_send(qp);
+	else
+		qp->ca->transport->qp_doorbell(qp, now);
+}

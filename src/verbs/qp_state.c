@@ -1,0 +1,131 @@
+/* The QP state machine as the standard's table of modify masks: IBA 11.2.5.2, tables 91 to 96; XRC: A14. A transition not
+ * in the table is refused, as is a mask that lacks a required attribute or has one that is neither required nor optional.
+ * To RESET and ERR leads a way from everywhere, with no attributes. */
+#include "verbs/qp.h"
+
+#include <errno.h>
+
+enum {
+	RC = 1 << QP_KIND_RC, UC = 1 << QP_KIND_UC, UD = 1 << QP_KIND_UD,
+	XI = 1 << QP_KIND_XRC_SEND, XT = 1 << QP_KIND_XRC_RECV,
+	CONNECTED = RC | UC | XI | XT,
+	ALL = CONNECTED | UD,
+};
+
+enum {
+	CUR = IBV_QP_CUR_STATE, PKEY = IBV_QP_PKEY_INDEX, PORT = IBV_QP_PORT, QKEY = IBV_QP_QKEY,
+	ACCESS = IBV_QP_ACCESS_FLAGS, AV = IBV_QP_AV, ALT = IBV_QP_ALT_PATH, MIG = IBV_QP_PATH_MIG_STATE,
+	CONNECT = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN,
+	RESPONDER = IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
+	RETRY = IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC,
+	RNR = IBV_QP_MIN_RNR_TIMER,
+	RUNNING = CUR | ACCESS | ALT | MIG,
+};
+
+static const struct transition {
+	uint8_t from, to, types;
+	int required, optional;
+} table[] = {
+	{ IBV_QPS_RESET, IBV_QPS_INIT, UD,		PKEY | PORT | QKEY,		0 },
+	{ IBV_QPS_RESET, IBV_QPS_INIT, CONNECTED,	PKEY | PORT | ACCESS,		0 },
+	{ IBV_QPS_INIT, IBV_QPS_INIT, UD,		0,	PKEY | PORT | QKEY },
+	{ IBV_QPS_INIT, IBV_QPS_INIT, CONNECTED,	0,	PKEY | PORT | ACCESS },
+	{ IBV_QPS_INIT, IBV_QPS_RTR, UD,		0,			PKEY | QKEY },
+	{ IBV_QPS_INIT, IBV_QPS_RTR, UC | XI,		CONNECT,		ALT | ACCESS | PKEY },
+	{ IBV_QPS_INIT, IBV_QPS_RTR, RC | XT,		CONNECT | RESPONDER,	ALT | ACCESS | PKEY },
+	{ IBV_QPS_RTR, IBV_QPS_RTS, UD,			IBV_QP_SQ_PSN,		CUR | QKEY },
+	{ IBV_QPS_RTR, IBV_QPS_RTS, UC,			IBV_QP_SQ_PSN,		RUNNING },
+	{ IBV_QPS_RTR, IBV_QPS_RTS, RC,			IBV_QP_SQ_PSN | RETRY,	RUNNING | RNR },
+	{ IBV_QPS_RTR, IBV_QPS_RTS, XI,			IBV_QP_SQ_PSN | RETRY,	RUNNING },
+	{ IBV_QPS_RTR, IBV_QPS_RTS, XT,			IBV_QP_SQ_PSN | IBV_QP_TIMEOUT,	RUNNING | RNR },
+	{ IBV_QPS_RTS, IBV_QPS_RTS, UD,			0,	CUR | QKEY },
+	{ IBV_QPS_RTS, IBV_QPS_RTS, UC | XI,		0,	RUNNING },
+	{ IBV_QPS_RTS, IBV_QPS_RTS, RC | XT,		0,	RUNNING | RNR },
+	{ IBV_QPS_RTS, IBV_QPS_SQD, ALL,		0,	IBV_QP_EN_SQD_ASYNC_NOTIFY },
+	{ IBV_QPS_SQD, IBV_QPS_RTS, UD,			0,	CUR | QKEY },
+	{ IBV_QPS_SQD, IBV_QPS_RTS, UC | XI,		0,	RUNNING },
+	{ IBV_QPS_SQD, IBV_QPS_RTS, RC | XT,		0,	RUNNING | RNR },
+	{ IBV_QPS_SQD, IBV_QPS_SQD, UD,			0,	PKEY | QKEY },
+	{ IBV_QPS_SQD, IBV_QPS_SQD, UC,			0,	AV | ALT | ACCESS | PKEY | MIG },
+	{ IBV_QPS_SQD, IBV_QPS_SQD, RC,			0,	PORT | AV | RETRY | RESPONDER | ALT | ACCESS | PKEY | MIG },
+	{ IBV_QPS_SQD, IBV_QPS_SQD, XI,			0,	PORT | AV | RETRY | ALT | ACCESS | PKEY | MIG },
+	{ IBV_QPS_SQD, IBV_QPS_SQD, XT,			0,	PORT | AV | IBV_QP_TIMEOUT | RESPONDER | ALT | ACCESS | PKEY | MIG },
+	{ IBV_QPS_SQE, IBV_QPS_RTS, UD,			0,	CUR | QKEY },
+	{ IBV_QPS_SQE, IBV_QPS_RTS, UC,			0,	CUR | ACCESS },
+};
+
+int transition_check(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_qp_state to, int mask)
+{
+	int attributes = mask & ~IBV_QP_STATE, types = 1 << qp_kind(type);
+
+	if (to == IBV_QPS_RESET || to == IBV_QPS_ERR)
+		return attributes ? -EINVAL : 0;
+	for (unsigned i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		const struct transition *t = &table[i];
+
+		if (t->from != from || t->to != to || !(t->types & types))
+			continue;
+		return t->required & ~attributes || attributes & ~(t->required | t->optional) ? -EINVAL : 0;
+	}
+	return -EINVAL;
+}
+
+/* Queues are flushed after the transport has forgotten, send queue first. IBA 10.3.1.5, 10.3.1.7. */
+static void enter(struct qp *qp, wtime now, enum ibv_qp_state to, int mask)
+{
+	enum ibv_qp_state from = qp->state;
+
+	qp->state = to;
+	qp->ca->now = now;
+	qp->ca->transport->qp_modified(qp, now, from, mask);
+	if (to == IBV_QPS_RESET)
+		qp_queues_reset(qp);
+	if (to == IBV_QPS_ERR) {
+		qp_flush_send(qp);
+		qp_flush_recv(qp);
+		if (qp->srq && from != IBV_QPS_ERR && from != IBV_QPS_RESET)
+			qp_event(qp, IBV_EVENT_QP_LAST_WQE_REACHED);
+	}
+	if (to == IBV_QPS_RESET || to == IBV_QPS_ERR)
+		list_remove(&qp->ready);
+	qp_rearm(qp);
+}
+
+int qp_modify(struct qp *qp, wtime now, const struct ibv_qp_attr *attr, int mask)
+{
+	enum ibv_qp_state to = mask & IBV_QP_STATE ? attr->qp_state : qp->state;
+	int err;
+
+	if (mask & IBV_QP_CUR_STATE && attr->cur_qp_state != qp->state)
+		return -EINVAL;
+	err = transition_check(qp->type, qp->state, to, mask);
+	if (err == 0)
+		err = qp_attr_check(qp, attr, mask);
+	if (err < 0)
+		return err;
+	qp_attr_store(qp, attr, mask);
+	enter(qp, now, to, mask);
+	return 0;
+}
+
+void qp_error(struct qp *qp, wtime now, int event)
+{
+	if (event > 0)
+		qp_event(qp, (enum ibv_event_type)event);
+	if (qp->state != IBV_QPS_ERR)
+		enter(qp, now, IBV_QPS_ERR, IBV_QP_STATE);
+}
+
+void qp_send_error(struct qp *qp, wtime now, int event)
+{
+	if (qp->type != IBV_QPT_UD && qp->type != IBV_QPT_UC) {
+		qp_error(qp, now, event);
+		return;
+	}
+	if (event > 0)
+		qp_event(qp, (enum ibv_event_type)event);
+	if (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD)
+		return;
+	enter(qp, now, IBV_QPS_SQE, IBV_QP_STATE);
+	qp_flush_send(qp);
+}

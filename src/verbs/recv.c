@@ -1,0 +1,169 @@
+/* Receives: posting, and being taken by inbound messages. A WQE is copied and bounded when it is taken: its memory may
+ * be mapped by another process. At most one message per QP is half arrived, so a QP holds at most one receive. */
+#include "verbs/qp.h"
+
+#include "base/log.h"
+
+#include <errno.h>
+#include <string.h>
+
+static int fill(struct recv_wqe *wqe, uint32_t max_sge, const struct ibv_recv_wr *wr)
+{
+	uint64_t length = 0;
+
+	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > max_sge)
+		return -EINVAL;
+	for (int i = 0; i < wr->num_sge; i++) {
+		wqe->seg[i] = (struct wqe_seg){ wr->sg_list[i].addr, wr->sg_list[i].length, wr->sg_list[i].lkey };
+		length += wr->sg_list[i].length;
+	}
+	if (length > UINT32_MAX)
+		return -EINVAL;
+	wqe->wr_id = wr->wr_id;
+	wqe->num_sge = (uint32_t)wr->num_sge;
+	wqe->length = (uint32_t)length;
+	return 0;
+}
+
+int recv_post(struct wq *wq, uint32_t max_sge, const struct ibv_recv_wr *wr, const struct ibv_recv_wr **bad)
+{
+	int err = 0;
+
+	for (; wr; wr = wr->next) {
+		struct recv_wqe *wqe = wq_slot(wq);
+
+		err = wqe ? fill(wqe, max_sge, wr) : -ENOMEM;
+		if (err < 0) {
+			*bad = wr;
+			break;
+		}
+		wq_written(wq);
+	}
+	wq_ring(wq);
+	wq_doorbell_read(wq);
+	return err;
+}
+
+int qp_post_recv(struct qp *qp, wtime now, const struct ibv_recv_wr *wr, const struct ibv_recv_wr **bad)
+{
+	int err;
+
+	if (qp->state == IBV_QPS_RESET || qp->srq || qp->type == IBV_QPT_XRC_SEND || qp->type == IBV_QPT_XRC_RECV) {
+		*bad = wr;
+		return -EINVAL;
+	}
+	qp->ca->now = now;
+	err = recv_post(&qp->rq, qp->cap.max_recv_sge, wr, bad);
+	if (qp->state == IBV_QPS_ERR)
+		qp_flush_recv(qp);
+	else
+		qp->ca->transport->qp_recv_doorbell(qp, now);
+	return err;
+}
+
+static void copy_out(struct recv_ref *ref, const struct recv_wqe *wqe, uint32_t max_sge)
+{
+	uint32_t num_sge = *(const volatile uint32_t *)&wqe->num_sge;
+	uint64_t length = 0;
+
+	ref->wr_id = wqe->wr_id;
+	ref->num_sge = num_sge < max_sge ? num_sge : max_sge;
+	memcpy(ref->seg, wqe->seg, ref->num_sge * sizeof(ref->seg[0]));
+	for (uint32_t i = 0; i < ref->num_sge; i++)
+		length += ref->seg[i].length;
+	ref->length = length < UINT32_MAX ? (uint32_t)length : UINT32_MAX;
+}
+
+bool qp_recv_take(struct qp *qp, struct srq *xrc_srq, struct recv_ref *ref)
+{
+	struct srq *srq = xrc_srq ? xrc_srq : qp->srq;
+	struct wq *wq = srq ? &srq->wq : &qp->rq;
+
+	if (wq->started == wq->announced || weft_bug_on(qp->taken.own || qp->taken.srq))
+		return false;
+	ref->index = wq->started;
+	ref->is_srq = srq;
+	ref->srq = srq;
+	copy_out(ref, wq_at(wq, wq->started), srq ? srq->max_sge : qp->cap.max_recv_sge);
+	wq->started++;
+	qp->taken.srq = srq;
+	qp->taken.own = !srq;
+	qp->taken.wr_id = ref->wr_id;
+	qp->taken.index = ref->index;
+	if (srq)
+		srq_limit_check(srq);
+	return true;
+}
+
+/* The end of the receive the QP holds: false when its SRQ went meanwhile. */
+static bool release(struct qp *qp)
+{
+	bool held = qp->taken.own || qp->taken.srq;
+
+	qp->taken.own = false;
+	qp->taken.srq = NULL;
+	return held;
+}
+
+static void complete(struct qp *qp, struct srq *srq, struct cqe *cqe, bool solicited)
+{
+	cqe->wqn = qp->qpn;
+	cqe->kind = CQE_RECV;
+	cqe->is_srq = srq != NULL;
+	cqe->srqn = srq ? srq->srqn : 0;
+	if (srq)
+		srq_done(srq);
+	else
+		qp->rq.completed++;
+	cq_push(srq && srq->type == IBV_SRQT_XRC ? srq->cq : qp->recv_cq, cqe, solicited);
+}
+
+void qp_recv_done(struct qp *qp, const struct recv_ref *ref, struct cqe *cqe, bool solicited)
+{
+	if (!release(qp))
+		return;
+	cqe->wr_id = ref->wr_id;
+	cqe->wqe_index = ref->index;
+	complete(qp, ref->srq, cqe, solicited);
+}
+
+void qp_recv_untake(struct qp *qp, const struct recv_ref *ref)
+{
+	struct wq *wq = ref->is_srq ? &ref->srq->wq : &qp->rq;
+	struct recv_wqe *wqe;
+
+	if (!release(qp))
+		return;
+	/* Others may have taken from the SRQ since; the slot before the next is free as long as our credit is out. */
+	wqe = wq_at(wq, --wq->started);
+	wqe->wr_id = ref->wr_id;
+	wqe->num_sge = ref->num_sge;
+	wqe->length = ref->length;
+	memcpy(wqe->seg, ref->seg, ref->num_sge * sizeof(ref->seg[0]));
+}
+
+void qp_recv_forget(struct qp *qp)
+{
+	struct srq *srq = qp->taken.srq;
+
+	if (!release(qp) || !srq)
+		return;
+	srq_done(srq);
+	srq_reaped(srq);
+}
+
+void qp_flush_recv(struct qp *qp)
+{
+	struct srq *srq = qp->taken.srq;
+	struct cqe cqe = { .wr_id = qp->taken.wr_id, .wqe_index = qp->taken.index, .status = IBV_WC_WR_FLUSH_ERR, .opcode = IBV_WC_RECV };
+
+	release(qp);
+	if (srq)
+		complete(qp, srq, &cqe, false);
+	while (wq_pending(&qp->rq)) {
+		cqe.wr_id = ((struct recv_wqe *)wq_at(&qp->rq, qp->rq.completed))->wr_id;
+		cqe.wqe_index = qp->rq.completed;
+		complete(qp, NULL, &cqe, false);
+	}
+	qp->rq.started = qp->rq.completed;
+}
