@@ -1,0 +1,245 @@
+/* The device itself: open, close, and write with the checks that Linux's ucma makes before any command. Memory at the
+ * caller's pointers is reached through the kernel, so that a bad pointer is EFAULT here as it is there. */
+#include "abi/ucm/ucm_state.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+struct ucm ucm = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+/* Every command's structure, so that its size bounds the copy on our stack. */
+union command {
+#define COMMAND(NAME, name, type) struct type name;
+	UCM_COMMANDS(COMMAND)
+#undef COMMAND
+	struct rdma_ucm_cmd_hdr hdr;
+};
+
+struct command_row {
+	int (*run)(const struct ucm_call *call);
+	size_t bytes;
+};
+
+static const struct command_row rows[] = {
+#define COMMAND(NAME, name, type) [RDMA_USER_CM_CMD_##NAME] = { ucm_##name, sizeof(struct type) },
+	UCM_COMMANDS(COMMAND)
+#undef COMMAND
+};
+
+enum { ROWS = sizeof(rows) / sizeof(rows[0]) };
+
+void ucm_lock(void)
+{
+	pthread_mutex_lock(&ucm.lock);
+}
+
+static int copy_error(ssize_t moved, size_t bytes)
+{
+	return moved == (ssize_t)bytes ? 0 : -EFAULT;
+}
+
+int ucm_copy_out(uint64_t to, const void *from, size_t bytes)
+{
+	struct iovec local = { (void *)from, bytes }, remote = { (void *)(uintptr_t)to, bytes };
+	ssize_t moved = process_vm_writev(getpid(), &local, 1, &remote, 1, 0);
+
+	/* a sandbox may forbid the call; then the pointer has to be believed */
+	if (moved < 0 && errno != EFAULT && to) {
+		memcpy((void *)(uintptr_t)to, from, bytes);
+		return 0;
+	}
+	return copy_error(moved, bytes);
+}
+
+int ucm_copy_in(void *to, uint64_t from, size_t bytes)
+{
+	struct iovec local = { to, bytes }, remote = { (void *)(uintptr_t)from, bytes };
+	ssize_t moved = process_vm_readv(getpid(), &local, 1, &remote, 1, 0);
+
+	if (moved < 0 && errno != EFAULT && from) {
+		memcpy(to, (void *)(uintptr_t)from, bytes);
+		return 0;
+	}
+	return copy_error(moved, bytes);
+}
+
+/* A child has none of its parent's conversations: they stay with the parent, whose channels' eventfds it shares. */
+static void forked(void)
+{
+	ucm = (struct ucm){ .lock = PTHREAD_MUTEX_INITIALIZER };
+}
+
+static void unlock(void)
+{
+	pthread_mutex_unlock(&ucm.lock);
+}
+
+static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
+
+static void watch_forks(void)
+{
+	pthread_atfork(ucm_lock, unlock, forked);
+}
+
+/* Under the lock: the first open. Tables are set up before the host may call in. */
+static int start(struct host *host)
+{
+	int error;
+
+	if (ucm.host)
+		return 0;
+	table_init(&ucm.ids, 16, 0, UCM_MAX_IDS, 0);
+	table_init(&ucm.mcasts, 16, 0, UCM_MAX_IDS, 0);
+	list_init(&ucm.posts);
+	for (int i = 0; i < UCM_PORT_BUCKETS; i++)
+		list_init(&ucm.ports[i]);
+	error = ucm_cm_open(host);
+	if (!error)
+		ucm.host = host;
+	return error;
+}
+
+static int file_insert(struct ucm_file *file)
+{
+	int room = ucm.files_room ? ucm.files_room : 64;
+	struct ucm_file **files;
+
+	if (file->fd >= UCM_MAX_FILES)
+		return -EMFILE;
+	while (room <= file->fd)
+		room *= 2;
+	if (room != ucm.files_room) {
+		files = realloc(ucm.files, room * sizeof(*files));
+		if (!files)
+			return -ENOMEM;
+		memset(files + ucm.files_room, 0, (room - ucm.files_room) * sizeof(*files));
+		ucm.files = files;
+		ucm.files_room = room;
+	}
+	ucm.files[file->fd] = file;
+	return 0;
+}
+
+/* Takes a reference that file_put returns. */
+static struct ucm_file *file_get(int fd)
+{
+	struct ucm_file *file = fd >= 0 && fd < ucm.files_room ? ucm.files[fd] : NULL;
+
+	if (file)
+		file->refs++;
+	return file;
+}
+
+static void file_put(struct ucm_file *file)
+{
+	if (--file->refs == 0)
+		free(file);
+}
+
+int weft_ucm_open(int flags)
+{
+	struct ucm_file *file;
+	struct host *host;
+	int error;
+
+	pthread_once(&fork_once, watch_forks);
+	host = host_get();
+	if (!host)
+		return -1;
+	file = calloc(1, sizeof(*file));
+	if (!file) {
+		errno = ENOMEM;
+		return -1;
+	}
+	file->refs = 1;
+	list_init(&file->events);
+	list_init(&file->ids);
+	file->fd = eventfd(0, EFD_SEMAPHORE | (flags & O_CLOEXEC ? EFD_CLOEXEC : 0) | (flags & O_NONBLOCK ? EFD_NONBLOCK : 0));
+	if (file->fd < 0) {
+		error = -errno;
+		goto free_file;
+	}
+	ucm_lock();
+	error = start(host);
+	if (!error)
+		error = file_insert(file);
+	ucm_unlock();
+	if (error)
+		goto close_fd;
+	return file->fd;
+
+close_fd:
+	close(file->fd);
+free_file:
+	free(file);
+	errno = -error;
+	return -1;
+}
+
+void weft_ucm_close(int fd)
+{
+	struct ucm_file *file;
+	struct ucm_id *id;
+
+	ucm_lock();
+	file = file_get(fd);
+	if (!file) {
+		ucm_unlock();
+		return;
+	}
+	ucm.files[fd] = NULL;
+	file->closed = true;
+	ucm_events_wake(file);
+	while ((id = list_first_entry(&file->ids, struct ucm_id, of_file)))
+		ucm_id_destroy(id);
+	file_put(file);
+	file_put(file);
+	ucm_unlock();
+}
+
+static int run(struct ucm_file *file, const void *bytes_in, size_t bytes)
+{
+	uint8_t raw[sizeof(struct rdma_ucm_cmd_hdr) + sizeof(union command)] = { 0 };
+	size_t copied = bytes < sizeof(raw) ? bytes : sizeof(raw), in;
+	struct rdma_ucm_cmd_hdr hdr;
+	union command command = { 0 };
+
+	if (bytes < sizeof(hdr))
+		return -EINVAL;
+	if (ucm_copy_in(raw, (uintptr_t)bytes_in, copied))
+		return -EFAULT;
+	memcpy(&hdr, raw, sizeof(hdr));
+	if (hdr.cmd >= ROWS || hdr.in + sizeof(hdr) > bytes)
+		return -EINVAL;
+	/* a caller built for an older, shorter structure: what it does not know is zero */
+	in = hdr.in < rows[hdr.cmd].bytes ? hdr.in : rows[hdr.cmd].bytes;
+	memcpy(&command, raw + sizeof(hdr), in);
+	return rows[hdr.cmd].run(&(struct ucm_call){ .file = file, .in = &command, .out_bytes = hdr.out });
+}
+
+ssize_t weft_ucm_write(int fd, const void *cmd, size_t bytes)
+{
+	struct ucm_file *file;
+	int error;
+
+	ucm_lock();
+	file = file_get(fd);
+	ucm_unlock();
+	if (!file) {
+		errno = EBADF;
+		return -1;
+	}
+	error = run(file, cmd, bytes);
+	ucm_lock();
+	file_put(file);
+	ucm_unlock();
+	if (!error)
+		return (ssize_t)bytes;
+	errno = -error;
+	return -1;
+}

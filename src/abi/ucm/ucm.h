@@ -1,0 +1,21 @@
+/* The kernel's rdma_cm device (rdma/rdma_user_cm.h, ABI 4) answered in the process, for the stock librdmacm. The path shim
+ * hands open, write and close of /dev/infiniband/rdma_cm to these three, which libibverbs.so.1 exports. */
+#ifndef WEFT_ABI_UCM_UCM_H
+#define WEFT_ABI_UCM_UCM_H
+
+#include <sys/types.h>
+
+#define WEFT_UCM_EXPORT __attribute__((visibility("default")))
+
+/* A new event channel: a real descriptor, readable exactly while events are queued. flags as open(2): O_CLOEXEC and
+ * O_NONBLOCK count. -1 with errno: ENODEV no weftd, EMFILE, ENOMEM. */
+WEFT_UCM_EXPORT int weft_ucm_open(int flags);
+
+/* One command. Returns `bytes`, or -1 with the kernel's errno. GET_EVENT blocks unless the descriptor is O_NONBLOCK at
+ * that moment; the other commands do not wait for the peer. Any thread. */
+WEFT_UCM_EXPORT ssize_t weft_ucm_write(int fd, const void *cmd, size_t bytes);
+
+/* Destroys the channel's ids, as closing the device does. The descriptor itself is left to the caller. */
+WEFT_UCM_EXPORT void weft_ucm_close(int fd);
+
+#endif

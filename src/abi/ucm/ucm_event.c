@@ -1,0 +1,213 @@
+/* Events: queued per channel, counted by the channel's eventfd (a semaphore, so that it is readable exactly while events
+ * are queued), waited for on a futex, which restarts after signals as a read of the kernel's device would. */
+#include "abi/ucm/ucm_state.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* What a caller that knows neither the ECE fields nor the word before them has room for. */
+#define EVENT_OLD_BYTES offsetof(struct rdma_ucm_event_resp, reserved)
+
+void ucm_events_wake(struct ucm_file *file)
+{
+	__atomic_fetch_add(&file->posted, 1, __ATOMIC_RELEASE);
+	syscall(SYS_futex, &file->posted, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
+/* The count and the list change together, under the lock: so neither call can block. */
+static void fd_add(struct ucm_file *file)
+{
+	uint64_t one = 1;
+	ssize_t done = write(file->fd, &one, sizeof(one));
+
+	(void)done;
+}
+
+static void fd_take(struct ucm_file *file)
+{
+	uint64_t one;
+	ssize_t done;
+
+	if (file->closed)
+		return;
+	done = read(file->fd, &one, sizeof(one));
+	(void)done;
+}
+
+struct ucm_event *ucm_event_new(struct ucm_id *id, enum ucm_event_type type, int status)
+{
+	struct ucm_event *event = calloc(1, sizeof(*event));
+
+	if (!event)
+		return NULL;
+	event->id = id;
+	event->resp.uid = id->uid;
+	event->resp.id = id->number;
+	event->resp.event = type;
+	event->resp.status = (uint32_t)status;
+	return event;
+}
+
+void ucm_event_queue(struct ucm_event *event)
+{
+	struct ucm_file *file = event->id->file;
+
+	/* Linux too: nobody could tell whose event it is. An accept comes too late then and fails. */
+	if (!event->id->uid || !file || file->closed) {
+		free(event);
+		return;
+	}
+	list_append(&file->events, &event->node);
+	fd_add(file);
+	ucm_events_wake(file);
+}
+
+int ucm_event_post(struct ucm_id *id, enum ucm_event_type type, int status)
+{
+	struct ucm_event *event = ucm_event_new(id, type, status);
+
+	if (!event)
+		return -ENOMEM;
+	ucm_event_queue(event);
+	return 0;
+}
+
+static void drop(struct ucm_event *event)
+{
+	list_remove(&event->node);
+	fd_take(event->id->file);
+	free(event);
+}
+
+void ucm_events_drop(struct ucm_id *id)
+{
+	if (!id->file)
+		return;
+	list_for_each_safe(event, &id->file->events, struct ucm_event, node) {
+		struct ucm_id *fresh = event->fresh;
+
+		if (event->id != id)
+			continue;
+		drop(event);
+		if (fresh)
+			ucm_id_destroy(fresh);
+	}
+}
+
+void ucm_events_drop_mcast(struct ucm_mcast *mcast)
+{
+	list_for_each_safe(event, &mcast->id->file->events, struct ucm_event, node)
+		if (event->mcast == mcast)
+			drop(event);
+}
+
+void ucm_events_move(struct ucm_id *id, struct ucm_file *to)
+{
+	list_for_each_safe(event, &id->file->events, struct ucm_event, node) {
+		if (event->id != id)
+			continue;
+		list_remove(&event->node);
+		fd_take(id->file);
+		list_append(&to->events, &event->node);
+		fd_add(to);
+		ucm_events_wake(to);
+	}
+}
+
+/* Waits under the lock, giving it up meanwhile. 0 when there is an event. */
+static int wait_for_event(struct ucm_file *file)
+{
+	while (list_empty(&file->events)) {
+		uint32_t seen = __atomic_load_n(&file->posted, __ATOMIC_ACQUIRE);
+		int flags = fcntl(file->fd, F_GETFL);
+		long slept;
+
+		if (file->closed)
+			return -EBADF;
+		if (flags >= 0 && (flags & O_NONBLOCK))
+			return -EAGAIN;
+		ucm_unlock();
+		slept = syscall(SYS_futex, &file->posted, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
+		if (slept < 0 && errno == EINTR) {
+			ucm_lock();
+			return -EINTR;
+		}
+		ucm_lock();
+	}
+	return 0;
+}
+
+/* A reported request's id is the user's from now on; its listener has room for one more. */
+static void report(struct ucm_event *event)
+{
+	event->id->events_reported++;
+	if (event->mcast)
+		event->mcast->events_reported++;
+	if (event->fresh) {
+		event->id->backlog++;
+		ucm_id_join(event->fresh, event->id->file);
+	}
+	drop(event);
+}
+
+int ucm_get_event(const struct ucm_call *call)
+{
+	const struct rdma_ucm_get_event *in = call->in;
+	size_t bytes = sizeof(struct rdma_ucm_event_resp);
+	struct ucm_event *event;
+	int error;
+
+	if (call->out_bytes < EVENT_OLD_BYTES)
+		return -ENOSPC;
+	if (bytes > call->out_bytes)
+		bytes = call->out_bytes;
+	ucm_lock();
+	error = wait_for_event(call->file);
+	if (error)
+		goto unlock;
+	event = list_first_entry(&call->file->events, struct ucm_event, node);
+	if (event->fresh)
+		event->resp.id = event->fresh->number;
+	error = ucm_copy_out(in->response, &event->resp, bytes);
+	if (!error)
+		report(event);
+unlock:
+	ucm_unlock();
+	return error;
+}
+
+int ucm_migrate_id(const struct ucm_call *call)
+{
+	const struct rdma_ucm_migrate_id *in = call->in;
+	struct rdma_ucm_migrate_resp resp = { 0 };
+	struct ucm_file *from;
+	struct ucm_id *id;
+	int error = -ENOENT;
+
+	if (call->out_bytes < sizeof(resp))
+		return -ENOSPC;
+	ucm_lock();
+	from = in->fd < (uint32_t)ucm.files_room ? ucm.files[in->fd] : NULL;
+	if (!from)
+		goto unlock;
+	error = ucm_id_find(from, in->id, &id);
+	if (error)
+		goto unlock;
+	if (from != call->file) {
+		ucm_events_move(id, call->file);
+		list_remove(&id->of_file);
+		id->file = call->file;
+		list_append(&call->file->ids, &id->of_file);
+	}
+	resp.events_reported = id->events_reported;
+	error = ucm_copy_out(in->response, &resp, sizeof(resp));
+unlock:
+	ucm_unlock();
+	return error;
+}

@@ -1,0 +1,254 @@
+/* Multicast: from an IP group to an MGID, joined through weftd, which knows the members and gives out MLIDs. The mapping is
+ * Linux's: on RoCEv2 the address itself (IPv4 mapped), on InfiniBand IPoIB's (RFC 4391, 4) with rdma_cm's own signature. */
+#include "abi/ucm/ucm_state.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { QPN_MULTICAST = 0xffffff, PORT = 1 };
+
+bool ucm_addr_is_multicast(const struct sockaddr_storage *addr)
+{
+	switch (addr->ss_family) {
+	case AF_INET:
+		return IN_MULTICAST(ntohl(((const struct sockaddr_in *)addr)->sin_addr.s_addr));
+	case AF_INET6:
+		return IN6_IS_ADDR_MULTICAST(&((const struct sockaddr_in6 *)addr)->sin6_addr);
+	case AF_IB:
+		return ((const struct sockaddr_ib *)addr)->sib_addr.sib_raw[0] == 0xff;
+	default:
+		return false;
+	}
+}
+
+static bool is_ib_mgid(const uint8_t a[16])
+{
+	return a[0] == 0xff && (a[1] & 0xf0) == 0x10 && a[2] == 0xa0 && a[3] == 0x1b;
+}
+
+static void mgid_ib(const struct ucm_id *id, const struct sockaddr_storage *addr, uint16_t pkey, uint8_t mgid[16])
+{
+	uint8_t raw[16], scope;
+
+	ucm_addr_gid(addr, raw);
+	memcpy(mgid, raw, 16);
+	if (addr->ss_family == AF_IB || (addr->ss_family == AF_INET6 && is_ib_mgid(raw)))
+		return;
+	scope = addr->ss_family == AF_INET6 ? raw[1] & 15 : 2;	/* link-local, as IPoIB's broadcast group */
+	memset(mgid, 0, 16);
+	mgid[0] = 0xff;
+	mgid[1] = 0x10 | scope;
+	mgid[2] = addr->ss_family == AF_INET ? 0x40 : 0x60;	/* RFC 4391, 4: 0x401b, 0x601b */
+	mgid[3] = id->ps == RDMA_PS_UDP ? 0x01 : 0x1b;		/* rdma_cm's signature: not IPoIB's own groups */
+	mgid[4] = (uint8_t)(pkey >> 8);
+	mgid[5] = (uint8_t)pkey;
+	if (addr->ss_family == AF_INET) {
+		memcpy(mgid + 12, raw + 12, 4);
+		mgid[12] &= 15;
+	} else {
+		memcpy(mgid + 6, raw + 6, 10);
+	}
+}
+
+void ucm_mgid(const struct ucm_id *id, const struct ca_device *dev, const struct sockaddr_storage *addr, uint8_t mgid[16])
+{
+	if (dev->form == PACKET_IB)
+		mgid_ib(id, addr, dev->pkey[0], mgid);
+	else
+		ucm_addr_gid(addr, mgid);
+}
+
+static struct ucm_event *joined_event(struct ucm_mcast *mcast, const struct ca_device *dev, uint16_t mlid)
+{
+	struct ucm_id *id = mcast->id;
+	struct ucm_event *event = ucm_event_new(id, UCM_EVENT_MULTICAST_JOIN, 0);
+	struct rdma_ucm_ud_param *ud;
+	int index = ucm_gid_index(dev, id->sgid);
+
+	if (!event)
+		return NULL;
+	event->mcast = mcast;
+	event->resp.uid = mcast->uid;
+	event->resp.id = mcast->number;
+	ud = &event->resp.param.ud;
+	ud->qp_num = QPN_MULTICAST;
+	ud->qkey = ucm_qkey(id);
+	ud->ah_attr.is_global = 1;
+	ud->ah_attr.port_num = PORT;
+	ud->ah_attr.dlid = mlid;
+	ud->ah_attr.grh.sgid_index = index < 0 ? 0 : (uint8_t)index;
+	ud->ah_attr.grh.hop_limit = dev->form == PACKET_IB ? 1 : 64;
+	ud->ah_attr.grh.traffic_class = id->tos;
+	memcpy(ud->ah_attr.grh.dgid, mcast->mgid, 16);
+	return event;
+}
+
+static int mcast_create(struct ucm_id *id, uint64_t uid, const uint8_t mgid[16], struct ucm_mcast **created)
+{
+	struct ucm_mcast *mcast;
+	int error;
+
+	if (id->mcast_count >= UCM_MAX_MCASTS_PER_ID)
+		return -ENOMEM;
+	mcast = calloc(1, sizeof(*mcast));
+	if (!mcast)
+		return -ENOMEM;
+	error = table_insert(&ucm.mcasts, mcast, &mcast->number);
+	if (error) {
+		free(mcast);
+		return error;
+	}
+	mcast->id = id;
+	mcast->uid = uid;
+	mcast->device = id->device;
+	memcpy(mcast->mgid, mgid, 16);
+	list_append(&id->mcasts, &mcast->node);
+	id->mcast_count++;
+	*created = mcast;
+	return 0;
+}
+
+static struct control_msg membership(int device, const uint8_t mgid[16], bool joins)
+{
+	struct control_msg msg = { .type = CTL_MCAST, .device = (uint32_t)device, .a = joins };
+
+	memcpy(msg.gid, mgid, 16);
+	return msg;
+}
+
+void ucm_mcast_leave(struct ucm_mcast *mcast)
+{
+	struct control_msg msg = membership(mcast->device, mcast->mgid, false);
+
+	ucm_post(&msg);
+	if (mcast->id->file)
+		ucm_events_drop_mcast(mcast);
+	table_remove(&ucm.mcasts, mcast->number);
+	list_remove(&mcast->node);
+	mcast->id->mcast_count--;
+	free(mcast);
+}
+
+/* Asks weftd, the lock given up meanwhile. On success the id is still there. */
+static int ask(struct ucm_id *id, const uint8_t mgid[16], uint16_t *mlid)
+{
+	struct control_msg msg = membership(id->device, mgid, true);
+	int error;
+
+	ucm_unlock();
+	error = host_request(ucm.host, &msg);
+	ucm_lock();
+	if (error)
+		return error;
+	*mlid = (uint16_t)msg.b;
+	if (!id->destroyed)
+		return 0;
+	msg = membership((int)msg.device, mgid, false);
+	ucm_post(&msg);
+	return -EINVAL;
+}
+
+static int join_now(struct ucm_id *id, const struct rdma_ucm_join_mcast *in, const struct sockaddr_storage *addr)
+{
+	struct ucm_device devices[CA_DEVICES];
+	const struct ca_device *dev;
+	struct rdma_ucm_create_id_resp resp;
+	struct ucm_mcast *mcast;
+	struct ucm_event *event;
+	uint8_t mgid[16];
+	uint16_t mlid;
+	int error;
+
+	if (!ucm_is_ud(id) || (id->state != UCM_ADDR_BOUND && id->state != UCM_ADDR_RESOLVED) || id->device == UCM_NO_DEVICE ||
+	    !ucm_addr_is_multicast(addr))
+		return -EINVAL;
+	ucm_devices(devices);
+	dev = &devices[id->device].dev;
+	ucm_mgid(id, dev, addr, mgid);
+	error = ask(id, mgid, &mlid);
+	if (error)
+		return error;
+	error = mcast_create(id, in->uid, mgid, &mcast);
+	if (error) {
+		struct control_msg msg = membership(id->device, mgid, false);
+
+		ucm_post(&msg);
+		return error;
+	}
+	resp.id = mcast->number;
+	error = ucm_copy_out(in->response, &resp, sizeof(resp));
+	if (error)
+		goto leave;
+	event = joined_event(mcast, dev, mlid);
+	error = -ENOMEM;
+	if (!event)
+		goto leave;
+	ucm_event_queue(event);
+	return 0;
+
+leave:
+	ucm_mcast_leave(mcast);
+	return error;
+}
+
+static int join(const struct ucm_call *call, const struct rdma_ucm_join_mcast *in)
+{
+	struct sockaddr_storage addr;
+	struct ucm_id *id;
+	int error;
+
+	if (call->out_bytes < sizeof(struct rdma_ucm_create_id_resp))
+		return -ENOSPC;
+	memcpy(&addr, &in->addr, sizeof(addr));
+	if (!in->addr_size || in->addr_size != ucm_addr_bytes(&addr) || in->join_flags >= RDMA_MC_JOIN_FLAG_RESERVED)
+		return -EINVAL;
+	error = ucm_id_lock(call->file, in->id, &id);
+	if (error)
+		return error;
+	ucm_id_get(id);
+	error = join_now(id, in, &addr);
+	ucm_id_put(id);
+	ucm_unlock();
+	return error;
+}
+
+int ucm_join_mcast(const struct ucm_call *call)
+{
+	return join(call, call->in);
+}
+
+int ucm_join_ip_mcast(const struct ucm_call *call)
+{
+	const struct rdma_ucm_join_ip_mcast *in = call->in;
+	struct rdma_ucm_join_mcast full = { .response = in->response, .uid = in->uid, .id = in->id,
+					    .join_flags = RDMA_MC_JOIN_FLAG_FULLMEMBER };
+
+	memcpy(&full.addr, &in->addr, sizeof(in->addr));
+	full.addr_size = in->addr.sin6_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(in->addr);
+	return join(call, &full);
+}
+
+int ucm_leave_mcast(const struct ucm_call *call)
+{
+	const struct rdma_ucm_destroy_id *in = call->in;
+	struct rdma_ucm_destroy_id_resp resp;
+	struct ucm_mcast *mcast;
+	int error = -ENOENT;
+
+	if (call->out_bytes < sizeof(resp))
+		return -ENOSPC;
+	ucm_lock();
+	mcast = table_get(&ucm.mcasts, in->id);
+	if (!mcast)
+		goto unlock;
+	error = -EINVAL;
+	if (mcast->id->file != call->file)
+		goto unlock;
+	resp.events_reported = mcast->events_reported;
+	ucm_mcast_leave(mcast);
+	error = ucm_copy_out(in->response, &resp, sizeof(resp));
+unlock:
+	ucm_unlock();
+	return error;
+}

@@ -1,0 +1,157 @@
+/* Port numbers of the port spaces. weftd keeps one process from taking another's (CTL_PORT) and routes requests to who
+ * listens (CTL_LISTEN); ids of this process that share a number are told apart here, by Linux's rules. */
+#include "abi/ucm/ucm_state.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct list *bucket_of(uint64_t service)
+{
+	return &ucm.ports[service % UCM_PORT_BUCKETS];
+}
+
+static struct ucm_port *port_find(uint64_t service, const uint8_t gid[16])
+{
+	list_for_each(port, bucket_of(service), struct ucm_port, node)
+		if (port->service == service && memcmp(port->gid, gid, 16) == 0)
+			return port;
+	return NULL;
+}
+
+/* May id share its port with this other? As Linux answers: a wildcard in the way is EADDRNOTAVAIL. */
+static int conflict(const struct ucm_id *id, const struct ucm_id *other, bool reuse)
+{
+	if (reuse && other->reuseaddr && other->state != UCM_LISTEN)
+		return 0;
+	if (id->afonly && other->afonly && id->src.ss_family != other->src.ss_family)
+		return 0;
+	if (ucm_addr_is_any(&id->src) || ucm_addr_is_any(&other->src))
+		return -EADDRNOTAVAIL;
+	return ucm_addr_same(&id->src, &other->src) ? -EADDRINUSE : 0;
+}
+
+static int conflicts(const struct ucm_id *id, uint64_t service, bool reuse)
+{
+	list_for_each(port, bucket_of(service), struct ucm_port, node) {
+		if (port->service != service)
+			continue;
+		list_for_each(other, &port->ids, struct ucm_id, of_port) {
+			int error = other == id ? 0 : conflict(id, other, reuse);
+
+			if (error)
+				return error;
+		}
+	}
+	return 0;
+}
+
+/* A request to weftd about one service, the lock given up meanwhile. id stays allocated. */
+static int ask(struct ucm_id *id, struct control_msg *msg)
+{
+	int error;
+
+	ucm_id_get(id);
+	ucm_unlock();
+	error = host_request(ucm.host, msg);
+	ucm_lock();
+	if (!error && id->destroyed)
+		error = -EINVAL;
+	ucm_id_put(id);
+	return error;
+}
+
+static void post(uint32_t type, const struct ucm_port *port)
+{
+	struct control_msg msg = { .type = type, .service = port->service };
+
+	memcpy(msg.gid, port->gid, 16);
+	ucm_post(&msg);
+}
+
+/* *port stays what another thread made meanwhile, or becomes a new one. */
+static int port_reserve(struct ucm_id *id, const uint8_t gid[16], struct ucm_port **port)
+{
+	struct control_msg msg = { .type = CTL_PORT, .service = ucm_addr_service(id, &id->src), .a = id->reuseaddr };
+	int error;
+
+	memcpy(msg.gid, gid, 16);
+	error = ask(id, &msg);
+	if (error)
+		return error;
+	ucm_addr_set_port(&id->src, (uint16_t)msg.service);
+	*port = port_find(msg.service, gid);
+	if (*port)
+		return 0;
+	*port = calloc(1, sizeof(**port));
+	if (!*port)
+		return -ENOMEM;
+	(*port)->service = msg.service;
+	memcpy((*port)->gid, gid, 16);
+	list_init(&(*port)->ids);
+	list_append(bucket_of(msg.service), &(*port)->node);
+	return 0;
+}
+
+int ucm_port_bind(struct ucm_id *id)
+{
+	uint64_t service = ucm_addr_service(id, &id->src);
+	struct ucm_port *port = NULL;
+	uint8_t gid[16];
+	int error = 0;
+
+	ucm_addr_gid(&id->src, gid);
+	if (ucm_addr_port(&id->src)) {
+		error = conflicts(id, service, id->reuseaddr);
+		if (error)
+			return error;
+		port = port_find(service, gid);
+	}
+	if (!port)
+		error = port_reserve(id, gid, &port);
+	/* Linux's word for a port that some wildcard address has */
+	if (error == -EADDRINUSE && ucm_addr_is_any(&id->src))
+		error = -EADDRNOTAVAIL;
+	if (error)
+		return error;
+	id->port = port;
+	list_append(&port->ids, &id->of_port);
+	return 0;
+}
+
+int ucm_port_listen(struct ucm_id *id)
+{
+	struct control_msg msg = { .type = CTL_LISTEN, .service = id->port->service };
+	int error = conflicts(id, id->port->service, false);
+
+	if (error)
+		return error;
+	memcpy(msg.gid, id->port->gid, 16);
+	id->is_listening = true;
+	if (id->port->listens++)
+		return 0;
+	error = ask(id, &msg);
+	if (error && id->is_listening) {
+		id->is_listening = false;
+		id->port->listens--;
+	}
+	return error;
+}
+
+void ucm_port_release(struct ucm_id *id)
+{
+	struct ucm_port *port = id->port;
+
+	if (!port)
+		return;
+	list_remove(&id->of_port);
+	id->port = NULL;
+	if (id->is_listening && --port->listens == 0)
+		post(CTL_UNLISTEN, port);
+	id->is_listening = false;
+	if (!list_empty(&port->ids))
+		return;
+	list_remove(&port->node);
+	post(CTL_UNPORT, port);
+	free(port);
+}

@@ -1,0 +1,121 @@
+/* From IP addresses to devices and GIDs. weft1's GIDs are the host's addresses (RoCEv2: the address itself, IPv4 mapped);
+ * loop-back addresses stand for the first GID of their family. When the user only wants to see weft0, every address of
+ * this host is weft0's LID, as if it had an IPoIB interface with all of them. */
+#include "abi/ucm/ucm_state.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum {
+	/* What Linux's rdma_cm uses for RoCE, seen in captures of rdma_rxe: local ACK timeout 19, one more than the path's life. */
+	PATH_LIFE = 18,
+	HOP_LIMIT = 64,
+	RATE_100_GBPS = 16,		/* enum ibv_rate; our choice, nothing paces by it */
+};
+
+void ucm_devices(struct ucm_device devices[CA_DEVICES])
+{
+	struct ca *ca = host_ca(ucm.host);
+
+	memset(devices, 0, CA_DEVICES * sizeof(*devices));
+	host_enter(ucm.host);
+	for (int i = 0; i < ca->devices && i < CA_DEVICES; i++) {
+		devices[i].dev = ca->dev[i];
+		devices[i].visible = host_device_visible(ucm.host, i);
+	}
+	host_leave(ucm.host);
+}
+
+int ucm_gid_index(const struct ca_device *dev, const uint8_t gid[16])
+{
+	for (int i = 0; i < CA_GIDS; i++)
+		if (dev->gid[i].valid && dev->gid[i].type != IBV_GID_TYPE_ROCE_V1 && memcmp(dev->gid[i].raw, gid, 16) == 0)
+			return i;
+	return -ENOENT;
+}
+
+static bool is_mapped_ipv4(const uint8_t gid[16])
+{
+	return IN6_IS_ADDR_V4MAPPED((const struct in6_addr *)gid);
+}
+
+/* Does a connection of this family read well with this GID? */
+static bool gid_fits(const struct ca_gid *gid, int family)
+{
+	if (!gid->valid || gid->type == IBV_GID_TYPE_ROCE_V1)
+		return false;
+	if (family == AF_INET)
+		return is_mapped_ipv4(gid->raw);
+	if (family == AF_INET6)
+		return !is_mapped_ipv4(gid->raw);
+	return true;
+}
+
+static bool device_default(const struct ca_device *dev, int family, uint8_t gid[16])
+{
+	for (int i = 0; i < CA_GIDS; i++)
+		if (gid_fits(&dev->gid[i], family)) {
+			memcpy(gid, dev->gid[i].raw, 16);
+			return true;
+		}
+	return false;
+}
+
+int ucm_route_default(const struct ucm_device *devices, int family, int *device, uint8_t gid[16])
+{
+	/* the last device first: weft1 has the IP addresses */
+	for (int i = CA_DEVICES; i-- > 0;) {
+		const struct ca_device *dev = &devices[i].dev;
+
+		if (!devices[i].visible)
+			continue;
+		if (device_default(dev, dev->form == PACKET_ROCE ? family : 0, gid) || device_default(dev, 0, gid)) {
+			*device = i;
+			return 0;
+		}
+	}
+	return -ENODEV;
+}
+
+static bool is_loopback(int family, const uint8_t gid[16])
+{
+	if (is_mapped_ipv4(gid))
+		return gid[12] == IN_LOOPBACKNET;
+	return family == AF_INET6 && IN6_IS_ADDR_LOOPBACK((const struct in6_addr *)gid);
+}
+
+int ucm_route_local(const struct ucm_device *devices, const struct sockaddr_storage *addr, int *device, uint8_t gid[16])
+{
+	bool is_host_address = false;
+	uint8_t wanted[16];
+
+	ucm_addr_gid(addr, wanted);
+	if (is_loopback(addr->ss_family, wanted))
+		return ucm_route_default(devices, addr->ss_family, device, gid);
+	for (int i = CA_DEVICES; i-- > 0;) {
+		if (ucm_gid_index(&devices[i].dev, wanted) < 0)
+			continue;
+		is_host_address = devices[i].dev.form == PACKET_ROCE;
+		if (!devices[i].visible)
+			continue;
+		memcpy(gid, wanted, 16);
+		*device = i;
+		return 0;
+	}
+	return is_host_address ? ucm_route_default(devices, 0, device, gid) : -ENODEV;
+}
+
+void ucm_route_fill(struct ucm_id *id, const struct ca_device *dev)
+{
+	bool is_ib = dev->form == PACKET_IB;
+
+	id->path = (struct cm_path){
+		.device = id->device, .pkey = dev->pkey[0], .mtu = dev->active_mtu, .ack_timeout = PATH_LIFE + 1,
+		.rate = RATE_100_GBPS, .hop_limit = is_ib ? 0 : HOP_LIMIT, .tclass = id->tos,
+		/* both ends are on this host, so they share the port and its LID */
+		.slid = is_ib ? dev->lid : 0xffff, .dlid = is_ib ? dev->lid : 0xffff,
+	};
+	memcpy(id->path.sgid, id->sgid, 16);
+	memcpy(id->path.dgid, id->dgid, 16);
+	ucm_addr_gid(&id->dst, id->path.target);
+}

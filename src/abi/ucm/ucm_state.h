@@ -1,0 +1,271 @@
+/* What the files of the rdma_cm device share: channels, ids, multicast memberships, events, ports and the one lock.
+ * Order of locks: ucm.lock, then the host's. host_request is never called with either held, because its answer comes in
+ * through the host's helper thread, which takes ucm.lock for CM messages. An id in use while the lock is given up is
+ * kept by id_get/id_put. */
+#ifndef WEFT_ABI_UCM_UCM_STATE_H
+#define WEFT_ABI_UCM_UCM_STATE_H
+
+#include "abi/ucm/ucm.h"
+#include "base/list.h"
+#include "base/table.h"
+#include "host/host.h"
+#include "mgmt/cm.h"
+
+#include <netinet/in.h>
+#include <pthread.h>
+#include <rdma/rdma_user_cm.h>
+#include <sys/socket.h>
+#include <infiniband/ib.h>	/* struct sockaddr_ib; rdma_cma.h itself contradicts rdma_user_cm.h */
+
+enum {
+	UCM_MAX_IDS = 65535,		/* librdmacm's index map holds 16-bit handles */
+	UCM_MAX_MCASTS_PER_ID = 256,	/* our choice: the fabric page has as many groups */
+	UCM_PORT_BUCKETS = 256,
+	UCM_MAX_FILES = 1 << 20,	/* the kernel's default fs.nr_open */
+	UCM_MAX_BACKLOG = 65536,	/* our choice; Linux caps at net.rdma_ucm.max_backlog, by default 1024 */
+	UCM_DEFAULT_BACKLOG = 1024,	/* as Linux, for a backlog of 0 or less */
+	UCM_MAX_OPTION = 4096,		/* the longest option is a list of path records */
+	UCM_UDP_QKEY = 0x01234567,	/* RDMA_UDP_QKEY, rdma_cma.h */
+	UCM_IPOIB_QKEY = 0x0b1b,	/* RFC 4392: the broadcast group's, which RDMA_PS_IPOIB shares */
+	UCM_NO_DEVICE = -1,
+};
+
+/* rdma/rdma_cma.h: enum rdma_cm_event_type */
+enum ucm_event_type {
+	UCM_EVENT_ADDR_RESOLVED,
+	UCM_EVENT_ADDR_ERROR,
+	UCM_EVENT_ROUTE_RESOLVED,
+	UCM_EVENT_ROUTE_ERROR,
+	UCM_EVENT_CONNECT_REQUEST,
+	UCM_EVENT_CONNECT_RESPONSE,
+	UCM_EVENT_CONNECT_ERROR,
+	UCM_EVENT_UNREACHABLE,
+	UCM_EVENT_REJECTED,
+	UCM_EVENT_ESTABLISHED,
+	UCM_EVENT_DISCONNECTED,
+	UCM_EVENT_DEVICE_REMOVAL,
+	UCM_EVENT_MULTICAST_JOIN,
+	UCM_EVENT_MULTICAST_ERROR,
+	UCM_EVENT_ADDR_CHANGE,
+	UCM_EVENT_TIMEWAIT_EXIT,
+};
+
+/* The states of Linux's rdma_cm, as far as commands can see them. */
+enum ucm_state {
+	UCM_IDLE,
+	UCM_ADDR_BOUND,
+	UCM_ADDR_RESOLVED,
+	UCM_ROUTE_RESOLVED,
+	UCM_CONNECT,
+	UCM_DISCONNECT,
+	UCM_LISTEN,
+};
+
+struct ucm_file {
+	int fd;
+	uint32_t refs;			/* the table, and every command under way */
+	bool closed;
+	uint32_t posted;		/* futex word: changes with every event and with close */
+	struct list events;		/* struct ucm_event.node */
+	struct list ids;		/* struct ucm_id.of_file */
+};
+
+/* A port of a port space which this process has reserved with weftd, for one address or for any. */
+struct ucm_port {
+	struct list_node node;		/* in ucm.ports */
+	uint64_t service;		/* port space << 16 | port */
+	uint8_t gid[16];		/* the address, IPv4 mapped; zero: any */
+	struct list ids;		/* struct ucm_id.of_port */
+	uint32_t listens;
+};
+
+struct ucm_id {
+	uint32_t number;
+	uint32_t refs;			/* the table, and every command that gave up the lock */
+	bool destroyed;
+	struct ucm_file *file;		/* borrowed; NULL for a request not reported yet */
+	struct list_node of_file;
+	uint64_t uid;			/* 0: a request not accepted yet, which gets no events */
+	uint32_t events_reported;
+	uint16_t ps;
+	uint8_t qp_type;		/* enum ibv_qp_type; 0: any (RDMA_PS_IB listener) */
+	enum ucm_state state;
+	struct sockaddr_storage src, dst;
+	struct ucm_port *port;		/* borrowed */
+	struct list_node of_port;
+	bool reuseaddr, afonly, has_timeout;
+	bool is_listening;		/* counted in port->listens */
+	uint8_t tos, ack_timeout;
+	int device;			/* or UCM_NO_DEVICE */
+	uint8_t sgid[16], dgid[16];
+	struct cm_path path;
+	uint32_t paths;			/* 0 until the route is resolved, then 1 */
+	uint32_t backlog;		/* requests that may still queue */
+	struct cm_id *cm;		/* owned once connecting; NULL before */
+	psn_t psn;			/* of what this side sends */
+	uint32_t qkey;			/* 0: the port space's */
+	struct list mcasts;		/* struct ucm_mcast.node */
+	uint32_t mcast_count;
+};
+
+struct ucm_mcast {
+	uint32_t number;
+	uint64_t uid;
+	uint32_t events_reported;
+	struct ucm_id *id;		/* borrowed */
+	struct list_node node;
+	int device;
+	uint8_t mgid[16];
+};
+
+struct ucm_event {
+	struct list_node node;		/* in its file's list */
+	struct ucm_id *id;		/* borrowed: whose event; destroying it takes the event along */
+	struct ucm_mcast *mcast;	/* borrowed or NULL */
+	struct ucm_id *fresh;		/* CONNECT_REQUEST: the new id, owned until reported */
+	struct rdma_ucm_event_resp resp;
+};
+
+struct ucm {
+	pthread_mutex_t lock;
+	struct host *host;		/* borrowed; NULL until the first open */
+	struct ucm_file **files;	/* owned: by descriptor */
+	int files_room;
+	struct table ids, mcasts;
+	struct list ports[UCM_PORT_BUCKETS];	/* by port number */
+	struct cm cm;
+	wtime cm_deadline;		/* what the host was last told */
+	struct list posts;		/* struct post.node in ucm_cm.c: for weftd, once the lock is given up */
+};
+
+extern struct ucm ucm;
+
+/* One command after its checks: the input copied, the lock not held. */
+struct ucm_call {
+	struct ucm_file *file;
+	const void *in;			/* borrowed: the command's structure, zero beyond what the caller gave */
+	uint32_t out_bytes;		/* room at the caller's response pointer */
+};
+
+/* ---- ucm.c ---- */
+
+void ucm_lock(void);
+/* Gives the lock up and then sends what the entry left to send. */
+void ucm_unlock(void);
+/* 0, or -EFAULT for memory that is not the caller's. */
+int ucm_copy_out(uint64_t to, const void *from, size_t bytes);
+int ucm_copy_in(void *to, uint64_t from, size_t bytes);
+
+/* ---- ucm_id.c: all under the lock ---- */
+
+/* -ENOENT no such id, -EINVAL another channel's. */
+int ucm_id_find(const struct ucm_file *file, uint32_t number, struct ucm_id **id);
+/* In the table, in no channel yet. */
+int ucm_id_create(struct ucm_id **id);
+void ucm_id_join(struct ucm_id *id, struct ucm_file *file);
+/* ucm_lock and ucm_id_find; the lock is held only on success. */
+int ucm_id_lock(const struct ucm_file *file, uint32_t number, struct ucm_id **id);
+/* Ends its conversation, drops its events. Returns how many events were reported. */
+uint32_t ucm_id_destroy(struct ucm_id *id);
+void ucm_id_get(struct ucm_id *id);
+void ucm_id_put(struct ucm_id *id);
+bool ucm_is_ud(const struct ucm_id *id);
+
+/* ---- ucm_event.c: under the lock ---- */
+
+/* Queues an event for id's channel. -ENOMEM. Events of an id whose user has set no uid yet are dropped, as by Linux. */
+int ucm_event_post(struct ucm_id *id, enum ucm_event_type type, int status);
+/* A fresh event to fill and hand to ucm_event_queue; NULL without memory. */
+struct ucm_event *ucm_event_new(struct ucm_id *id, enum ucm_event_type type, int status);
+void ucm_event_queue(struct ucm_event *event);
+void ucm_events_drop(struct ucm_id *id);
+void ucm_events_drop_mcast(struct ucm_mcast *mcast);
+void ucm_events_move(struct ucm_id *id, struct ucm_file *to);
+/* Every waiter looks again. */
+void ucm_events_wake(struct ucm_file *file);
+
+/* ---- ucm_addr.c ---- */
+
+size_t ucm_addr_bytes(const struct sockaddr_storage *addr);	/* 0: a family that rdma_cm does not know */
+bool ucm_addr_is_any(const struct sockaddr_storage *addr);
+bool ucm_addr_same(const struct sockaddr_storage *a, const struct sockaddr_storage *b);	/* without port */
+uint16_t ucm_addr_port(const struct sockaddr_storage *addr);
+void ucm_addr_gid(const struct sockaddr_storage *addr, uint8_t gid[16]);	/* the address itself; IPv4 mapped, any is zero */
+void ucm_addr_set_port(struct sockaddr_storage *addr, uint16_t port);
+uint64_t ucm_addr_service(const struct ucm_id *id, const struct sockaddr_storage *addr);
+/* Binds an id in UCM_IDLE. Gives the lock up meanwhile. */
+int ucm_addr_bind(struct ucm_id *id, const struct sockaddr_storage *src);
+
+/* ---- ucm_mcast.c ---- */
+
+void ucm_mcast_leave(struct ucm_mcast *mcast);
+bool ucm_addr_is_multicast(const struct sockaddr_storage *addr);
+void ucm_mgid(const struct ucm_id *id, const struct ca_device *dev, const struct sockaddr_storage *addr, uint8_t mgid[16]);
+
+/* ---- ucm_connect.c, ucm_qp.c ---- */
+
+uint32_t ucm_qkey(const struct ucm_id *id);
+/* The address vector to the id's peer. */
+void ucm_ah_attr(const struct ucm_id *id, struct ib_uverbs_ah_attr *attr);
+
+/* ---- ucm_route.c: which device and GID an address is ---- */
+
+struct ucm_device {
+	bool visible;
+	struct ca_device dev;		/* a copy */
+};
+/* A copy of the adapter's devices; takes the host's lock. */
+void ucm_devices(struct ucm_device devices[CA_DEVICES]);
+/* The device that owns an address of this host, and the GID that stands for it. -ENODEV */
+int ucm_route_local(const struct ucm_device *devices, const struct sockaddr_storage *addr, int *device, uint8_t gid[16]);
+/* The first GID that an RDMA connection of this family can use, or -ENODEV. family 0: any. */
+int ucm_route_default(const struct ucm_device *devices, int family, int *device, uint8_t gid[16]);
+int ucm_gid_index(const struct ca_device *dev, const uint8_t gid[16]);	/* -ENOENT */
+/* id->path from its device and GIDs. */
+void ucm_route_fill(struct ucm_id *id, const struct ca_device *dev);
+
+/* ---- ucm_port.c: gives the lock up while it asks weftd ---- */
+
+int ucm_port_bind(struct ucm_id *id);		/* id->src; writes the port chosen */
+int ucm_port_listen(struct ucm_id *id);
+void ucm_port_release(struct ucm_id *id);
+
+/* ---- ucm_cm.c: the engine's consumer ---- */
+
+int ucm_cm_open(struct host *host);
+/* Sends msg once the lock is given up; no answer wanted. */
+void ucm_post(const struct control_msg *msg);
+
+/* ---- the commands, by file ---- */
+
+#define UCM_COMMANDS(C)											\
+	C(CREATE_ID,	create_id,	rdma_ucm_create_id)	/* ucm_id.c */				\
+	C(DESTROY_ID,	destroy_id,	rdma_ucm_destroy_id)						\
+	C(BIND_IP,	bind_ip,	rdma_ucm_bind_ip)	/* ucm_addr.c */			\
+	C(RESOLVE_IP,	resolve_ip,	rdma_ucm_resolve_ip)						\
+	C(RESOLVE_ROUTE, resolve_route,	rdma_ucm_resolve_route)						\
+	C(QUERY_ROUTE,	query_route,	rdma_ucm_query)		/* ucm_query.c */			\
+	C(CONNECT,	connect,	rdma_ucm_connect)	/* ucm_connect.c */			\
+	C(LISTEN,	listen,		rdma_ucm_listen)						\
+	C(ACCEPT,	accept,		rdma_ucm_accept)						\
+	C(REJECT,	reject,		rdma_ucm_reject)						\
+	C(DISCONNECT,	disconnect,	rdma_ucm_disconnect)						\
+	C(INIT_QP_ATTR,	init_qp_attr,	rdma_ucm_init_qp_attr)	/* ucm_qp.c */				\
+	C(GET_EVENT,	get_event,	rdma_ucm_get_event)	/* ucm_event.c */			\
+	C(GET_OPTION,	get_option,	rdma_ucm_cmd_hdr)	/* ucm_option.c */			\
+	C(SET_OPTION,	set_option,	rdma_ucm_set_option)						\
+	C(NOTIFY,	notify,		rdma_ucm_notify)	/* ucm_connect.c */			\
+	C(JOIN_IP_MCAST, join_ip_mcast,	rdma_ucm_join_ip_mcast)	/* ucm_mcast.c */			\
+	C(LEAVE_MCAST,	leave_mcast,	rdma_ucm_destroy_id)						\
+	C(MIGRATE_ID,	migrate_id,	rdma_ucm_migrate_id)	/* ucm_event.c */			\
+	C(QUERY,	query,		rdma_ucm_query)		/* ucm_query.c */			\
+	C(BIND,		bind,		rdma_ucm_bind)		/* ucm_addr.c */			\
+	C(RESOLVE_ADDR,	resolve_addr,	rdma_ucm_resolve_addr)						\
+	C(JOIN_MCAST,	join_mcast,	rdma_ucm_join_mcast)	/* ucm_mcast.c */
+
+/* Each returns 0 or the kernel's -errno. Called without the lock. */
+#define COMMAND(NAME, name, type) int ucm_##name(const struct ucm_call *call);
+UCM_COMMANDS(COMMAND)
+#undef COMMAND
+
+#endif

@@ -1,0 +1,222 @@
+/* Ids and their end: creation under the quota, the two hashes, timers, and what destroying says to the peer. The timers in
+ * prose: a REQ, REP, DREQ or SIDR_REQ is repeated every id->period until its answer comes or tries_left is used up; an MRA
+ * stretches the current period; timewait lasts the path's ACK timeout, which is twice its packet lifetime. */
+#include "mgmt/cm_internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	RESPONSE_TIMEOUT = 20,	/* 4.3 s, and 15 retries: what Linux's rdma_cm uses */
+	MAX_RETRIES = 15,
+};
+
+int cm_init(struct cm *cm, const struct cm_config *config)
+{
+	*cm = (struct cm){ .slot = config->slot, .max_ids = config->max_ids,
+			   .response_timeout = RESPONSE_TIMEOUT, .max_retries = MAX_RETRIES };
+	memcpy(cm->ca_guid, config->ca_guid, sizeof(cm->ca_guid));
+	rand_seed(&cm->rand, config->seed);
+	heap_init(&cm->timers);
+	list_init(&cm->all);
+	cm->out = calloc(CM_OUTS, sizeof(*cm->out));
+	return cm->out ? 0 : -ENOMEM;
+}
+
+static uint32_t bucket(uint32_t id)
+{
+	return (id ^ id >> CM_SLOT_SHIFT) % CM_BUCKETS;
+}
+
+struct cm_id *cm_find_local(struct cm *cm, uint32_t local_id)
+{
+	struct cm_id *id = cm->by_local[bucket(local_id)];
+
+	while (id && id->local_id != local_id)
+		id = id->next_local;
+	return id;
+}
+
+struct cm_id *cm_find_remote(struct cm *cm, uint32_t remote_id, uint32_t slot)
+{
+	struct cm_id *id = cm->by_remote[bucket(remote_id)];
+
+	while (id && (id->remote_id != remote_id || id->peer_slot != slot))
+		id = id->next_remote;
+	return id;
+}
+
+static void unhash_local(struct cm_id *id)
+{
+	struct cm_id **at = &id->cm->by_local[bucket(id->local_id)];
+
+	while (*at && *at != id)
+		at = &(*at)->next_local;
+	if (*at)
+		*at = id->next_local;
+}
+
+static void unhash_remote(struct cm_id *id)
+{
+	struct cm_id **at = &id->cm->by_remote[bucket(id->remote_id)];
+
+	while (*at && *at != id)
+		at = &(*at)->next_remote;
+	if (*at)
+		*at = id->next_remote;
+}
+
+void cm_set_peer(struct cm_id *id, uint32_t remote_id, uint32_t slot)
+{
+	struct cm_id **head = &id->cm->by_remote[bucket(remote_id)];
+
+	unhash_remote(id);
+	id->remote_id = remote_id;
+	id->peer_slot = slot;
+	id->next_remote = *head;
+	*head = id;
+}
+
+/* Random, so that nobody can speak into a conversation that he cannot see. */
+static uint32_t fresh_id(struct cm *cm)
+{
+	uint32_t n;
+
+	do
+		n = cm->slot << CM_SLOT_SHIFT | (uint32_t)rand_below(&cm->rand, 1u << CM_SLOT_SHIFT);
+	while (!n || cm_find_local(cm, n));
+	return n;
+}
+
+struct cm_id *cm_id_create(struct cm *cm, void *user)
+{
+	struct cm_id *id, **head;
+
+	if (cm->ids >= cm->max_ids) {
+		cm->counters.over_quota++;
+		return NULL;
+	}
+	if (heap_reserve(&cm->timers, cm->ids + 1))
+		return NULL;
+	id = calloc(1, sizeof(*id));
+	if (!id)
+		return NULL;
+	id->cm = cm;
+	id->user = user;
+	id->local_id = fresh_id(cm);
+	id->tid = rand_u64(&cm->rand);
+	head = &cm->by_local[bucket(id->local_id)];
+	id->next_local = *head;
+	*head = id;
+	list_append(&cm->all, &id->all);
+	cm->ids++;
+	return id;
+}
+
+void cm_set_timer(struct cm_id *id, wtime at)
+{
+	struct heap *h = &id->cm->timers;
+
+	if (at == WTIME_NEVER)
+		heap_remove(h, &id->timer);
+	else if (heap_contains(&id->timer))
+		heap_update(h, &id->timer, at);
+	else
+		heap_insert(h, &id->timer, at);
+}
+
+void cm_enter_timewait(struct cm_id *id, wtime now)
+{
+	id->state = CM_TIMEWAIT;
+	cm_set_timer(id, now + cm_time(id->path.ack_timeout));
+}
+
+void cm_enter_idle(struct cm_id *id)
+{
+	id->state = CM_IDLE;
+	cm_set_timer(id, WTIME_NEVER);
+}
+
+void cm_drop(struct cm_id *id)
+{
+	cm_set_timer(id, WTIME_NEVER);
+	unhash_local(id);
+	unhash_remote(id);
+	list_remove(&id->all);
+	id->cm->ids--;
+	free(id);
+}
+
+void cm_id_destroy(struct cm_id *id, wtime now)
+{
+	switch (id->state) {
+	case CM_REQ_SENT:
+	case CM_MRA_REQ_RECEIVED:
+		cm_send_rej(id, CM_ANSWERS_REQ, CM_REJ_TIMEOUT, NULL, 0);
+		break;
+	case CM_REQ_RECEIVED:
+		cm_send_rej(id, CM_ANSWERS_REQ, CM_REJ_CONSUMER, NULL, 0);
+		break;
+	case CM_REP_SENT:
+	case CM_MRA_REP_RECEIVED:
+		cm_send_rej(id, CM_ANSWERS_OTHER, CM_REJ_CONSUMER, NULL, 0);
+		break;
+	case CM_REP_RECEIVED:
+		cm_send_rej(id, CM_ANSWERS_REP, CM_REJ_CONSUMER, NULL, 0);
+		break;
+	case CM_ESTABLISHED:
+		cm_dreq(id, now);
+		break;
+	case CM_DREQ_RECEIVED:
+		cm_drep(id, now);
+		break;
+	case CM_SIDR_REQ_RECEIVED:
+		cm_sidr_rep(id, now, CM_SIDR_REJECT, &(struct cm_param){ 0 });
+		break;
+	default:
+		break;
+	}
+	cm_drop(id);
+}
+
+void cm_fini(struct cm *cm)
+{
+	struct cm_id *id;
+
+	while ((id = list_first_entry(&cm->all, struct cm_id, all)))
+		cm_drop(id);
+	heap_fini(&cm->timers);
+	free(cm->out);
+	cm->out = NULL;
+}
+
+wtime cm_deadline(const struct cm *cm)
+{
+	const struct heap_node *first = heap_min(&cm->timers);
+
+	return first ? first->at : WTIME_NEVER;
+}
+
+bool cm_output(struct cm *cm, struct cm_out *out)
+{
+	if (!cm->out_count)
+		return false;
+	*out = cm->out[cm->out_first];
+	cm->out_first = (cm->out_first + 1) % CM_OUTS;
+	cm->out_count--;
+	return true;
+}
+
+const char *cm_state_name(enum cm_state state)
+{
+	static const char *const names[] = {
+		[CM_IDLE] = "IDLE", [CM_REQ_SENT] = "REQ_SENT", [CM_MRA_REQ_RECEIVED] = "MRA_REQ_RECEIVED",
+		[CM_REQ_RECEIVED] = "REQ_RECEIVED", [CM_REP_SENT] = "REP_SENT", [CM_MRA_REP_RECEIVED] = "MRA_REP_RECEIVED",
+		[CM_REP_RECEIVED] = "REP_RECEIVED", [CM_ESTABLISHED] = "ESTABLISHED", [CM_DREQ_SENT] = "DREQ_SENT",
+		[CM_DREQ_RECEIVED] = "DREQ_RECEIVED", [CM_TIMEWAIT] = "TIMEWAIT", [CM_SIDR_REQ_SENT] = "SIDR_REQ_SENT",
+		[CM_SIDR_REQ_RECEIVED] = "SIDR_REQ_RECEIVED", [CM_SIDR_REP_SENT] = "SIDR_REP_SENT",
+	};
+
+	return (unsigned)state < sizeof(names) / sizeof(names[0]) ? names[state] : "?";
+}

@@ -1,0 +1,181 @@
+/* The InfiniBand Communication Manager (IBA vol. 1, chapter 12) as an engine: REQ, REP, RTU, REJ, MRA, DREQ, DREP and
+ * the SIDR pair, with their timeouts and retries. Pure: time is injected, MADs are pulled with cm_output, and what the
+ * consumer must hear comes back from cm_input, cm_expire and cm_peer_gone as one event a call. The caller holds a lock
+ * around every entry. Memory is bounded by cm_config.max_ids. State and message rules are in cm_state.c and cm_input.c. */
+#ifndef WEFT_MGMT_CM_H
+#define WEFT_MGMT_CM_H
+
+#include "base/heap.h"
+#include "base/list.h"
+#include "base/psn.h"
+#include "base/rand.h"
+#include "base/time.h"
+#include "wire/cm.h"
+
+enum cm_state {		/* IBA 12.9.5: active and passive side; 12.11: SIDR */
+	CM_IDLE,
+	CM_REQ_SENT,
+	CM_MRA_REQ_RECEIVED,	/* the peer asked for more time to answer our REQ */
+	CM_REQ_RECEIVED,
+	CM_REP_SENT,
+	CM_MRA_REP_RECEIVED,
+	CM_REP_RECEIVED,
+	CM_ESTABLISHED,
+	CM_DREQ_SENT,
+	CM_DREQ_RECEIVED,
+	CM_TIMEWAIT,
+	CM_SIDR_REQ_SENT,
+	CM_SIDR_REQ_RECEIVED,
+	CM_SIDR_REP_SENT,	/* kept to repeat the answer */
+};
+
+/* Where the MADs of a conversation go and what its packets will use. */
+struct cm_path {
+	int device;
+	uint8_t sgid[16], dgid[16];
+	uint8_t target[16];		/* the address that was asked for, as its listener may have bound it */
+	uint16_t slid, dlid;		/* 0xffff on RoCE */
+	uint16_t pkey;
+	uint8_t sl, tclass, hop_limit, rate;
+	uint32_t flow_label;
+	uint8_t mtu;			/* enum ibv_mtu */
+	uint8_t ack_timeout;		/* 4.096 us << n; IBA 9.7.6.1.3 */
+};
+
+/* What one side contributes to a connection. */
+struct cm_param {
+	uint8_t qp_type;		/* enum ibv_qp_type */
+	uint32_t qpn, qkey;
+	psn_t psn;
+	uint8_t responder_resources, initiator_depth;
+	uint8_t retry_count, rnr_retry_count;
+	bool flow_control, srq;
+	bool symmetric;			/* cm_req only */
+	uint32_t ece_vendor, ece_options;
+	const uint8_t *private_data;	/* borrowed */
+	uint32_t private_bytes;
+};
+
+/* One end of a conversation, owned by the consumer once it was told of it. */
+struct cm_id {
+	struct cm *cm;			/* borrowed */
+	void *user;			/* the consumer's */
+	enum cm_state state;
+	uint32_t local_id, remote_id;	/* communication ids; for SIDR the request id */
+	uint32_t peer_slot;		/* 0 until the peer is known */
+	uint64_t tid, service_id;
+	struct cm_path path;
+	uint8_t qp_type;		/* as seen from this side: XRC_SEND is active, XRC_RECV passive */
+	uint32_t local_qpn, remote_qpn, remote_qkey;
+	psn_t sq_psn, rq_psn;
+	uint8_t responder_resources, initiator_depth;	/* this side's */
+	uint8_t retry_count, rnr_retry_count;
+	bool symmetric;			/* the other side may open at the same time; see cm_req */
+	/* the message that waits for its answer, and the timer of that or of timewait */
+	uint8_t mad[MAD_BYTES];
+	uint8_t tries_left;
+	wtime period;
+	struct heap_node timer;
+	struct cm_id *next_local, *next_remote;		/* hash chains */
+	struct list_node all;
+};
+
+enum cm_event_type {
+	CM_EVENT_REQ,		/* a new id, in CM_REQ_RECEIVED: cm_rep, cm_rej or cm_drop it */
+	CM_EVENT_REP,		/* CM_REP_RECEIVED: cm_rtu or cm_rej */
+	CM_EVENT_RTU,		/* ESTABLISHED, passive side */
+	CM_EVENT_REJ,		/* msg.rej.reason */
+	CM_EVENT_DREQ,		/* answer with cm_drep */
+	CM_EVENT_DREP,
+	CM_EVENT_UNREACHABLE,	/* REQ, REP or SIDR_REQ got no answer */
+	CM_EVENT_DREQ_LOST,	/* no DREP came; in timewait */
+	CM_EVENT_TIMEWAIT_EXIT,
+	CM_EVENT_SIDR_REQ,	/* a new id: cm_sidr_rep or cm_drop it */
+	CM_EVENT_SIDR_REP,
+};
+
+struct cm_event {
+	enum cm_event_type type;
+	struct cm_id *id;
+	struct cm_msg msg;	/* the message that made it; not for timers */
+};
+
+/* A MAD to send. `slot` 0: by service id. */
+struct cm_out {
+	int device;
+	uint32_t slot;
+	uint64_t service_id;
+	uint8_t sgid[16], dgid[16];
+	uint8_t mad[MAD_BYTES];
+};
+
+enum { CM_BUCKETS = 1024, CM_OUTS = 256 };
+
+struct cm_counters {
+	uint64_t received, malformed, unexpected, duplicates, retries, timeouts, out_dropped, over_quota;
+};
+
+struct cm {
+	uint32_t slot;			/* upper 12 bits of every communication id */
+	uint64_t ca_guid[2];
+	uint32_t max_ids, ids;
+	struct rand rand;
+	struct heap timers;
+	struct list all;
+	struct cm_id *by_local[CM_BUCKETS], *by_remote[CM_BUCKETS];
+	struct cm_out *out;		/* owned: ring of CM_OUTS */
+	uint32_t out_first, out_count;
+	struct cm_counters counters;
+	/* our choice: as Linux's rdma_cm, 15 retries of 4.096 us << 20 */
+	uint8_t response_timeout, max_retries;
+};
+
+struct cm_config {
+	uint32_t slot;
+	uint64_t ca_guid[2];	/* by device, host order */
+	uint64_t seed;		/* from getrandom in the product */
+	uint32_t max_ids;
+};
+
+int cm_init(struct cm *cm, const struct cm_config *config);
+void cm_fini(struct cm *cm);	/* frees all ids, sends nothing */
+
+/* ---- the consumer's calls. -EINVAL: not in this state, or too much private data; nothing changes then ---- */
+
+/* A fresh id in CM_IDLE. NULL with *error: -ENOMEM, -EMFILE over the quota. */
+struct cm_id *cm_id_create(struct cm *cm, void *user);
+/* Ends the conversation as IBA 12.9.8 wants (REJ, DREQ or DREP as the state needs) and frees the id. */
+void cm_id_destroy(struct cm_id *id, wtime now);
+/* Frees it without a word to the peer, who will ask again. */
+void cm_drop(struct cm_id *id);
+
+/* When both sides open symmetrically to each other with one service id, one of them is told CM_EVENT_REQ for its own id and
+ * becomes the passive side, the other side's REQ counts: exactly one connection (IBA 12.10.4). */
+int cm_req(struct cm_id *id, wtime now, uint64_t service_id, const struct cm_path *path, const struct cm_param *param);
+int cm_rep(struct cm_id *id, wtime now, const struct cm_param *param);
+int cm_rtu(struct cm_id *id, wtime now);
+int cm_rej(struct cm_id *id, wtime now, uint16_t reason, const void *private_data, uint32_t bytes);
+int cm_dreq(struct cm_id *id, wtime now);
+int cm_drep(struct cm_id *id, wtime now);
+/* The first packet came before the RTU (IBA 12.9.7.2): -EISCONN when established already. */
+int cm_established(struct cm_id *id);
+int cm_sidr_req(struct cm_id *id, wtime now, uint64_t service_id, const struct cm_path *path, const void *private_data,
+		uint32_t bytes);
+int cm_sidr_rep(struct cm_id *id, wtime now, uint8_t status, const struct cm_param *param);
+
+/* ---- the network's side ---- */
+
+/* A MAD from the process of that slot, on that device. True: *event is for the consumer. */
+bool cm_input(struct cm *cm, wtime now, int device, uint32_t from_slot, const void *mad, uint32_t bytes, struct cm_event *event);
+/* A MAD of ours came back: nobody listens to its service, or the process it was for is gone. */
+bool cm_returned(struct cm *cm, wtime now, const void *mad, uint32_t bytes, struct cm_event *event);
+/* The process of that slot is gone: call until false. Requests whose receiver is not known yet are sent again. */
+bool cm_peer_gone(struct cm *cm, wtime now, uint32_t slot, struct cm_event *event);
+/* Runs one due timer; call until false. */
+bool cm_expire(struct cm *cm, wtime now, struct cm_event *event);
+wtime cm_deadline(const struct cm *cm);
+bool cm_output(struct cm *cm, struct cm_out *out);
+
+const char *cm_state_name(enum cm_state state);
+
+#endif

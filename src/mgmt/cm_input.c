@@ -1,0 +1,505 @@
+/* The network's side: one function a message, each a list of the states in which it means something (IBA 12.9.5 to 12.9.8).
+ * In any other state it is a duplicate or late: answered again where the peer may still need the answer, else dropped. A
+ * message counts only from the process that the conversation is with, and only with its transaction id. */
+#include "mgmt/cm_internal.h"
+
+#include <infiniband/verbs.h>
+#include <string.h>
+
+struct arrival {
+	struct cm *cm;
+	wtime now;
+	int device;
+	uint32_t slot;
+	const struct cm_msg *msg;
+};
+
+/* The conversation that a message names by both ids. */
+static struct cm_id *conversation(const struct arrival *in, uint32_t local_id, uint32_t remote_id)
+{
+	struct cm_id *id = cm_find_local(in->cm, local_id);
+
+	return id && id->remote_id == remote_id && id->peer_slot == in->slot ? id : NULL;
+}
+
+static bool unexpected(const struct arrival *in)
+{
+	in->cm->counters.unexpected++;
+	return false;
+}
+
+static bool duplicate(const struct arrival *in)
+{
+	in->cm->counters.duplicates++;
+	return false;
+}
+
+static bool tell(struct cm_event *event, enum cm_event_type type, struct cm_id *id)
+{
+	event->type = type;
+	event->id = id;
+	return true;
+}
+
+static void refuse(const struct arrival *in, enum cm_answered answered, uint32_t remote_id, uint16_t reason)
+{
+	struct cm_msg msg = { .attribute = CM_REJ, .tid = in->msg->tid,
+			      .rej = { .remote_comm_id = remote_id, .message = answered, .reason = reason } };
+
+	cm_send_stateless(in->cm, in->device, in->slot, &msg);
+}
+
+static bool req_again(const struct arrival *in, struct cm_id *id)
+{
+	if (id->state == CM_REQ_RECEIVED)
+		cm_send_mra(id, CM_ANSWERS_REQ);
+	else if (id->state == CM_REP_SENT || id->state == CM_MRA_REP_RECEIVED)
+		cm_send_again(id);
+	return duplicate(in);
+}
+
+/* Our own symmetric open towards the sender of this REQ, if there is one. */
+static struct cm_id *crossing(const struct arrival *in)
+{
+	const struct cm_req *req = &in->msg->req;
+
+	list_for_each(id, &in->cm->all, struct cm_id, all)
+		if (id->symmetric && (id->state == CM_REQ_SENT || id->state == CM_MRA_REQ_RECEIVED) &&
+		    id->service_id == req->service_id && id->path.device == in->device && id->local_id != req->local_comm_id &&
+		    memcmp(id->path.dgid, req->primary.local_gid, 16) == 0 && memcmp(id->path.sgid, req->primary.remote_gid, 16) == 0)
+			return id;
+	return NULL;
+}
+
+/* IBA 12.10.4: the greater CA GUID, then the greater QPN, stays active; the communication ids decide between equals. */
+static bool stays_active(const struct cm_id *id, const struct cm_req *req)
+{
+	uint64_t guid = id->cm->ca_guid[id->path.device];
+
+	if (guid != req->local_ca_guid)
+		return guid > req->local_ca_guid;
+	if (id->local_qpn != req->local_qpn)
+		return id->local_qpn > req->local_qpn;
+	return id->local_id > req->local_comm_id;
+}
+
+static bool qp_type_of(const struct cm_req *req, uint8_t *qp_type)
+{
+	switch (req->transport) {
+	case CM_TRANSPORT_RC:
+		*qp_type = IBV_QPT_RC;
+		return true;
+	case CM_TRANSPORT_UC:
+		*qp_type = IBV_QPT_UC;
+		return true;
+	case CM_TRANSPORT_EXTENDED:
+		*qp_type = IBV_QPT_XRC_RECV;
+		return req->extended_transport == CM_EXTENDED_XRC;
+	default:
+		return false;
+	}
+}
+
+static void take_req(struct cm_id *id, const struct arrival *in, uint8_t qp_type)
+{
+	const struct cm_req *req = &in->msg->req;
+	const struct cm_req_path *path = &req->primary;
+
+	cm_set_peer(id, req->local_comm_id, in->slot);
+	cm_set_timer(id, WTIME_NEVER);
+	id->state = CM_REQ_RECEIVED;
+	id->tid = in->msg->tid;
+	id->service_id = req->service_id;
+	id->qp_type = qp_type;
+	id->remote_qpn = req->local_qpn;
+	id->rq_psn = req->starting_psn;
+	/* each side's initiator is the other side's responder */
+	id->responder_resources = req->initiator_depth;
+	id->initiator_depth = req->responder_resources;
+	id->retry_count = req->retry_count;
+	id->rnr_retry_count = req->rnr_retry_count;
+	id->path = (struct cm_path){
+		.device = in->device, .slid = path->remote_lid, .dlid = path->local_lid, .pkey = req->pkey, .sl = path->sl,
+		.tclass = path->tclass, .hop_limit = path->hop_limit, .rate = path->packet_rate,
+		.flow_label = path->flow_label, .mtu = req->path_mtu, .ack_timeout = path->ack_timeout,
+	};
+	memcpy(id->path.sgid, path->remote_gid, 16);
+	memcpy(id->path.dgid, path->local_gid, 16);
+	memcpy(id->path.target, path->local_gid, 16);
+}
+
+static bool input_req(const struct arrival *in, struct cm_event *event)
+{
+	const struct cm_req *req = &in->msg->req;
+	struct cm_id *id = cm_find_remote(in->cm, req->local_comm_id, in->slot);
+	uint8_t qp_type;
+
+	if (id)
+		return req_again(in, id);
+	if (!qp_type_of(req, &qp_type)) {
+		refuse(in, CM_ANSWERS_REQ, req->local_comm_id, CM_REJ_INVALID_TRANSPORT);
+		return unexpected(in);
+	}
+	id = crossing(in);
+	if (id && stays_active(id, req))
+		return duplicate(in);
+	if (!id)
+		id = cm_id_create(in->cm, NULL);
+	if (!id)
+		return false;
+	take_req(id, in, qp_type);
+	return tell(event, CM_EVENT_REQ, id);
+}
+
+static bool input_mra(const struct arrival *in)
+{
+	const struct cm_mra *mra = &in->msg->mra;
+	struct cm_id *id = cm_find_local(in->cm, mra->remote_comm_id);
+
+	if (!id || in->msg->tid != id->tid)
+		return unexpected(in);
+	if (mra->message == CM_ANSWERS_REQ && (id->state == CM_REQ_SENT || id->state == CM_MRA_REQ_RECEIVED)) {
+		cm_set_peer(id, mra->local_comm_id, in->slot);
+		id->state = CM_MRA_REQ_RECEIVED;
+	} else if (mra->message == CM_ANSWERS_REP && id->peer_slot == in->slot &&
+		   (id->state == CM_REP_SENT || id->state == CM_MRA_REP_RECEIVED)) {
+		id->state = CM_MRA_REP_RECEIVED;
+	} else {
+		return unexpected(in);
+	}
+	cm_set_timer(id, in->now + cm_time(mra->service_timeout) + cm_time(id->path.ack_timeout));
+	return false;
+}
+
+static bool rep_again(const struct arrival *in, struct cm_id *id)
+{
+	if (id->state == CM_ESTABLISHED)
+		cm_send_rtu(id);
+	else if (id->state == CM_REP_RECEIVED)
+		cm_send_mra(id, CM_ANSWERS_REP);
+	return duplicate(in);
+}
+
+static bool input_rep(const struct arrival *in, struct cm_event *event)
+{
+	const struct cm_rep *rep = &in->msg->rep;
+	struct cm_id *id = cm_find_local(in->cm, rep->remote_comm_id);
+
+	if (!id || in->msg->tid != id->tid) {
+		refuse(in, CM_ANSWERS_REP, rep->local_comm_id, CM_REJ_INVALID_COMM_ID);
+		return unexpected(in);
+	}
+	if (id->state != CM_REQ_SENT && id->state != CM_MRA_REQ_RECEIVED) {
+		if (id->remote_id == rep->local_comm_id && id->peer_slot == in->slot)
+			return rep_again(in, id);
+		return unexpected(in);
+	}
+	cm_set_peer(id, rep->local_comm_id, in->slot);
+	cm_set_timer(id, WTIME_NEVER);
+	id->state = CM_REP_RECEIVED;
+	id->remote_qpn = id->qp_type == IBV_QPT_XRC_SEND ? rep->local_eecn : rep->local_qpn;
+	id->rq_psn = rep->starting_psn;
+	id->initiator_depth = rep->responder_resources;
+	id->responder_resources = rep->initiator_depth;
+	id->rnr_retry_count = rep->rnr_retry_count;
+	return tell(event, CM_EVENT_REP, id);
+}
+
+static bool input_rtu(const struct arrival *in, struct cm_event *event)
+{
+	struct cm_id *id = conversation(in, in->msg->rtu.remote_comm_id, in->msg->rtu.local_comm_id);
+
+	if (!id || (id->state != CM_REP_SENT && id->state != CM_MRA_REP_RECEIVED))
+		return unexpected(in);
+	id->state = CM_ESTABLISHED;
+	cm_set_timer(id, WTIME_NEVER);
+	return tell(event, CM_EVENT_RTU, id);
+}
+
+/* A REJ of our REQ may come from one who never had an id of his own; one who gives up his REQ may not know ours. */
+static struct cm_id *rejected(const struct arrival *in)
+{
+	const struct cm_rej *rej = &in->msg->rej;
+	struct cm_id *id;
+
+	if (!rej->remote_comm_id)
+		return cm_find_remote(in->cm, rej->local_comm_id, in->slot);
+	id = cm_find_local(in->cm, rej->remote_comm_id);
+	if (!id || in->msg->tid != id->tid)
+		return NULL;
+	return !id->peer_slot || id->peer_slot == in->slot ? id : NULL;
+}
+
+static bool input_rej(const struct arrival *in, struct cm_event *event)
+{
+	struct cm_id *id = rejected(in);
+
+	if (!id)
+		return unexpected(in);
+	switch (id->state) {
+	case CM_REQ_SENT:
+	case CM_MRA_REQ_RECEIVED:
+	case CM_REQ_RECEIVED:
+		cm_enter_idle(id);
+		break;
+	case CM_REP_SENT:
+	case CM_MRA_REP_RECEIVED:
+	case CM_REP_RECEIVED:
+	case CM_ESTABLISHED:
+	case CM_DREQ_SENT:
+		cm_enter_timewait(id, in->now);
+		break;
+	default:
+		return unexpected(in);
+	}
+	return tell(event, CM_EVENT_REJ, id);
+}
+
+static void answer_stray_dreq(const struct arrival *in)
+{
+	const struct cm_dreq *dreq = &in->msg->dreq;
+	struct cm_msg msg = { .attribute = CM_DREP, .tid = in->msg->tid,
+			      .drep = { .local_comm_id = dreq->remote_comm_id, .remote_comm_id = dreq->local_comm_id } };
+
+	cm_send_stateless(in->cm, in->device, in->slot, &msg);
+}
+
+static bool input_dreq(const struct arrival *in, struct cm_event *event)
+{
+	const struct cm_dreq *dreq = &in->msg->dreq;
+	struct cm_id *id = conversation(in, dreq->remote_comm_id, dreq->local_comm_id);
+
+	if (!id) {
+		answer_stray_dreq(in);
+		return unexpected(in);
+	}
+	if (dreq->remote_qpn != id->local_qpn)
+		return unexpected(in);
+	switch (id->state) {
+	case CM_REP_SENT:
+	case CM_MRA_REP_RECEIVED:
+	case CM_ESTABLISHED:
+	case CM_DREQ_SENT:
+		id->state = CM_DREQ_RECEIVED;
+		cm_set_timer(id, WTIME_NEVER);
+		return tell(event, CM_EVENT_DREQ, id);
+	case CM_TIMEWAIT:
+		answer_stray_dreq(in);
+		return duplicate(in);
+	default:
+		return duplicate(in);
+	}
+}
+
+static bool input_drep(const struct arrival *in, struct cm_event *event)
+{
+	struct cm_id *id = conversation(in, in->msg->drep.remote_comm_id, in->msg->drep.local_comm_id);
+
+	if (!id || (id->state != CM_DREQ_SENT && id->state != CM_DREQ_RECEIVED))
+		return unexpected(in);
+	cm_enter_timewait(id, in->now);
+	return tell(event, CM_EVENT_DREP, id);
+}
+
+static bool input_sidr_req(const struct arrival *in, struct cm_event *event)
+{
+	const struct cm_sidr_req *req = &in->msg->sidr_req;
+	struct cm_id *id = cm_find_remote(in->cm, req->request_id, in->slot);
+
+	if (id) {
+		if (id->state == CM_SIDR_REP_SENT)
+			cm_send_again(id);
+		return duplicate(in);
+	}
+	id = cm_id_create(in->cm, NULL);
+	if (!id)
+		return false;
+	cm_set_peer(id, req->request_id, in->slot);
+	id->state = CM_SIDR_REQ_RECEIVED;
+	id->tid = in->msg->tid;
+	id->service_id = req->service_id;
+	id->qp_type = IBV_QPT_UD;
+	id->path.device = in->device;
+	id->path.pkey = req->pkey;
+	return tell(event, CM_EVENT_SIDR_REQ, id);
+}
+
+static bool input_sidr_rep(const struct arrival *in, struct cm_event *event)
+{
+	struct cm_id *id = cm_find_local(in->cm, in->msg->sidr_rep.request_id);
+
+	if (!id || id->state != CM_SIDR_REQ_SENT || in->msg->tid != id->tid)
+		return unexpected(in);
+	id->remote_qpn = in->msg->sidr_rep.qpn;
+	id->remote_qkey = in->msg->sidr_rep.qkey;
+	cm_enter_idle(id);
+	return tell(event, CM_EVENT_SIDR_REP, id);
+}
+
+static bool dispatch(const struct arrival *in, struct cm_event *event)
+{
+	switch (in->msg->attribute) {
+	case CM_REQ:
+		return input_req(in, event);
+	case CM_MRA:
+		return input_mra(in);
+	case CM_REJ:
+		return input_rej(in, event);
+	case CM_REP:
+		return input_rep(in, event);
+	case CM_RTU:
+		return input_rtu(in, event);
+	case CM_DREQ:
+		return input_dreq(in, event);
+	case CM_DREP:
+		return input_drep(in, event);
+	case CM_SIDR_REQ:
+		return input_sidr_req(in, event);
+	case CM_SIDR_REP:
+		return input_sidr_rep(in, event);
+	default:	/* LAP, APR: no alternate paths, and the REP said so (failover_accepted) */
+		return unexpected(in);
+	}
+}
+
+bool cm_input(struct cm *cm, wtime now, int device, uint32_t from_slot, const void *mad, uint32_t bytes, struct cm_event *event)
+{
+	cm->counters.received++;
+	if (bytes != MAD_BYTES || !from_slot || !cm_parse(&event->msg, mad)) {
+		cm->counters.malformed++;
+		return false;
+	}
+	return dispatch(&(struct arrival){ cm, now, device, from_slot, &event->msg }, event);
+}
+
+/* What the peer's CM would have said of its process's end. */
+static bool say_rejected(struct cm_event *event, struct cm_id *id, uint16_t reason)
+{
+	event->msg = (struct cm_msg){ .attribute = CM_REJ, .rej = { .remote_comm_id = id->local_id, .reason = reason } };
+	return tell(event, CM_EVENT_REJ, id);
+}
+
+static bool one_gone(struct cm_id *id, wtime now, struct cm_event *event)
+{
+	switch (id->state) {
+	case CM_MRA_REQ_RECEIVED:
+	case CM_REQ_RECEIVED:
+		cm_enter_idle(id);
+		return say_rejected(event, id, CM_REJ_CONSUMER);
+	case CM_REP_SENT:
+	case CM_MRA_REP_RECEIVED:
+	case CM_REP_RECEIVED:
+		cm_enter_timewait(id, now);
+		return say_rejected(event, id, CM_REJ_CONSUMER);
+	case CM_ESTABLISHED:
+	case CM_DREQ_SENT:
+		cm_enter_timewait(id, now);
+		event->msg = (struct cm_msg){ .attribute = CM_DREQ };
+		return tell(event, CM_EVENT_DREQ, id);
+	case CM_DREQ_RECEIVED:
+		cm_enter_timewait(id, now);
+		return false;
+	default:
+		return false;
+	}
+}
+
+static void ask_again(struct cm *cm)
+{
+	list_for_each(id, &cm->all, struct cm_id, all)
+		if (!id->peer_slot && (id->state == CM_REQ_SENT || id->state == CM_SIDR_REQ_SENT))
+			cm_send_again(id);
+}
+
+bool cm_peer_gone(struct cm *cm, wtime now, uint32_t slot, struct cm_event *event)
+{
+	list_for_each(id, &cm->all, struct cm_id, all)
+		if (id->peer_slot == slot && one_gone(id, now, event))
+			return true;
+	ask_again(cm);
+	return false;
+}
+
+bool cm_returned(struct cm *cm, wtime now, const void *mad, uint32_t bytes, struct cm_event *event)
+{
+	struct cm_id *id;
+
+	if (bytes != MAD_BYTES || !cm_parse(&event->msg, mad))
+		return false;
+	switch (event->msg.attribute) {
+	case CM_REQ:
+		id = cm_find_local(cm, event->msg.req.local_comm_id);
+		if (!id || id->state != CM_REQ_SENT)
+			return false;
+		cm_enter_idle(id);
+		return say_rejected(event, id, CM_REJ_INVALID_SERVICE_ID);
+	case CM_SIDR_REQ:
+		id = cm_find_local(cm, event->msg.sidr_req.request_id);
+		if (!id || id->state != CM_SIDR_REQ_SENT)
+			return false;
+		cm_enter_idle(id);
+		event->msg = (struct cm_msg){ .attribute = CM_SIDR_REP, .sidr_rep = { .status = CM_SIDR_UNSUPPORTED } };
+		return tell(event, CM_EVENT_SIDR_REP, id);
+	case CM_REP:
+		id = cm_find_local(cm, event->msg.rep.local_comm_id);
+		return id && one_gone(id, now, event);
+	case CM_RTU:
+		id = cm_find_local(cm, event->msg.rtu.local_comm_id);
+		return id && one_gone(id, now, event);
+	case CM_DREQ:
+		id = cm_find_local(cm, event->msg.dreq.local_comm_id);
+		return id && one_gone(id, now, event);
+	default:
+		return false;
+	}
+}
+
+/* No answer came to what id->mad holds, and it was sent often enough. */
+static bool give_up(struct cm_id *id, wtime now, struct cm_event *event)
+{
+	id->cm->counters.timeouts++;
+	switch (id->state) {
+	case CM_REQ_SENT:
+	case CM_MRA_REQ_RECEIVED:
+		cm_send_rej(id, CM_ANSWERS_REQ, CM_REJ_TIMEOUT, NULL, 0);
+		cm_enter_idle(id);
+		return tell(event, CM_EVENT_UNREACHABLE, id);
+	case CM_REP_SENT:
+	case CM_MRA_REP_RECEIVED:
+		cm_send_rej(id, CM_ANSWERS_OTHER, CM_REJ_TIMEOUT, NULL, 0);
+		cm_enter_idle(id);
+		return tell(event, CM_EVENT_UNREACHABLE, id);
+	case CM_SIDR_REQ_SENT:
+		cm_enter_idle(id);
+		return tell(event, CM_EVENT_UNREACHABLE, id);
+	case CM_DREQ_SENT:
+		cm_enter_timewait(id, now);
+		return tell(event, CM_EVENT_DREQ_LOST, id);
+	case CM_TIMEWAIT:
+		cm_enter_idle(id);
+		return tell(event, CM_EVENT_TIMEWAIT_EXIT, id);
+	default:
+		weft_bug_on(!"a timer in a state without one");
+		cm_enter_idle(id);
+		return false;
+	}
+}
+
+bool cm_expire(struct cm *cm, wtime now, struct cm_event *event)
+{
+	struct heap_node *first;
+
+	while ((first = heap_min(&cm->timers)) && first->at <= now) {
+		struct cm_id *id = container_of(first, struct cm_id, timer);
+
+		if (id->state != CM_TIMEWAIT && id->tries_left) {
+			id->tries_left--;
+			cm->counters.retries++;
+			cm_set_timer(id, now + id->period);
+			cm_send_again(id);
+		} else if (give_up(id, now, event)) {
+			return true;
+		}
+	}
+	return false;
+}
