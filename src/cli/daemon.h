@@ -1,0 +1,35 @@
+/* The weft command's way to weftd: finding it, starting it, asking it. */
+#ifndef WEFT_CLI_DAEMON_H
+#define WEFT_CLI_DAEMON_H
+
+#include "host/control.h"
+#include "weftd/rundir.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+
+/* Where things are, relative to the executable. */
+struct places {
+	char weftd[4096];
+	char library_dir[4096];
+	char shim[4096 + 32];
+};
+
+/* 0 or -errno. */
+int places_find(struct places *p);
+
+/* The runtime directory, with a message when it cannot be used. 0 or an exit status. */
+int daemon_directory(bool system, struct rundir *d);
+
+/* Connects as this kind. The socket, -ENOENT when no weftd serves, or another -errno, told on the standard error. */
+int daemon_connect(const struct rundir *d, enum control_kind kind);
+
+/* As daemon_connect, starting weftd when it does not run. The socket, or -1 with everything told. */
+int daemon_start(const struct rundir *d, enum control_kind kind, bool keep);
+
+/* Sends *msg with this text (or NULL) and replaces it by its answer. 0 or -errno. */
+int daemon_call(int socket, struct control_msg *msg, const char *text);
+/* As daemon_call; the answer's text as JSON, the caller's. NULL with *err. */
+json_t *daemon_ask(int socket, enum control_type type, const char *text, int *err);
+
+#endif

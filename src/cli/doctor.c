@@ -1,0 +1,2 @@
+#include "cli/cli.h"
+int cli_doctor(const struct cli_options *o, int argc, char **argv) { return 0; }

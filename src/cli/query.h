@@ -1,0 +1,19 @@
+/* What weft qp, weft mr and weft counters have in common: every process's report, of one process or all. */
+#ifndef WEFT_CLI_QUERY_H
+#define WEFT_CLI_QUERY_H
+
+#include "cli/cli.h"
+
+#include <jansson.h>
+
+/* Asks weftd, or takes no weftd for no processes. {"processes": [{"pid", "program", "slot", "report" or "error"}]}, only
+ * those of argv[0] when there is one. NULL: everything is told, and *status is the exit status. */
+json_t *query_ask(const struct cli_options *o, const char *what, int argc, char **argv, int *status);
+
+/* Tells on the standard error which processes did not answer. */
+void query_tell_errors(const json_t *answer);
+
+/* One array of all processes' reports, which are arrays of objects; each object gets its process's pid and program. */
+json_t *query_rows(const json_t *answer);
+
+#endif

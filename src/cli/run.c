@@ -1,0 +1,122 @@
+/* weft run: weftd, the environment, exec. The connection to weftd stays open across exec, in the program and in what it
+ * starts, so that weftd and the tree of device files stay as long as any of them lives. */
+#include "cli/cli.h"
+#include "cli/daemon.h"
+#include "cli/program.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+/* Puts value before what the variable has. */
+static int prepend(const char *name, const char *value, char separator)
+{
+	const char *old = getenv(name);
+	size_t bytes = strlen(value);
+	char *joined;
+	int err;
+
+	if (old && strncmp(old, value, bytes) == 0 && (old[bytes] == separator || old[bytes] == '\0'))
+		return 0;
+	if (!old || !*old)
+		return setenv(name, value, 1);
+	joined = malloc(bytes + strlen(old) + 2);
+	if (!joined)
+		return -1;
+	sprintf(joined, "%s%c%s", value, separator, old);
+	err = setenv(name, joined, 1);
+	free(joined);
+	return err;
+}
+
+static int set_environment(const struct cli_options *o, const struct places *p, const struct rundir *d)
+{
+	char root[RUNDIR_FILE];
+
+	rundir_file(d, "root", root);
+	if (setenv("WEFT_DIR", d->path, 1) || setenv("WEFT_ROOT", root, 1) || prepend("LD_LIBRARY_PATH", p->library_dir, ':') ||
+	    prepend("LD_PRELOAD", p->shim, ':'))
+		return -ENOMEM;
+	if (o->devices && setenv("WEFT_DEVICES", o->devices, 1))
+		return -ENOMEM;
+	return 0;
+}
+
+static int check_libraries(const struct places *p)
+{
+	char verbs[4096 + 32];
+
+	snprintf(verbs, sizeof(verbs), "%s/libibverbs.so.1", p->library_dir);
+	if (access(p->shim, R_OK))
+		return cli_fail("build or install weft completely", "%s is missing: %s", p->shim, strerror(errno));
+	if (access(verbs, R_OK))
+		return cli_fail("build or install weft completely", "%s is missing: %s", verbs, strerror(errno));
+	if (strpbrk(p->shim, ": "))
+		return cli_fail("install it in a folder without space or colon, which separate names in LD_PRELOAD",
+				"weft cannot work from %s", p->library_dir);
+	return EXIT_OK;
+}
+
+/* A descriptor far from those that programs count on, and that stays open. */
+static int park(int fd)
+{
+	struct rlimit l = { 1024, 1024 };
+	int parked;
+
+	getrlimit(RLIMIT_NOFILE, &l);
+	parked = fcntl(fd, F_DUPFD, l.rlim_cur > 1024 ? 1000 : (int)l.rlim_cur * 3 / 4);
+	if (parked < 0)
+		parked = fcntl(fd, F_DUPFD, 3);
+	close(fd);
+	return parked;
+}
+
+static bool are_devices(const char *list)
+{
+	static const char *const names[] = { "weft0", "weft1" };
+	size_t length;
+
+	for (; *list; list += length + (list[length] == ',')) {
+		bool is_one = false;
+
+		length = strcspn(list, ",");
+		for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+			is_one |= length == strlen(names[i]) && strncmp(list, names[i], length) == 0;
+		if (!is_one)
+			return false;
+	}
+	return true;
+}
+
+int cli_run(const struct cli_options *o, int argc, char **argv)
+{
+	struct places p;
+	struct rundir d;
+	int fd, err;
+
+	if (argc < 1) {
+		cli_fail("weft run -- PROGRAM [ARGUMENT]...", "there is no program to run");
+		return EXIT_USAGE;
+	}
+	if (o->devices && !are_devices(o->devices)) {
+		cli_fail("the devices are weft0 and weft1", "--device %s names something else", o->devices);
+		return EXIT_USAGE;
+	}
+	if (places_find(&p))
+		return cli_fail("mount /proc", "cannot find out where weft is installed");
+	if (check_libraries(&p) || daemon_directory(o->system, &d))
+		return EXIT_FAILED;
+	program_warn(argv[0]);
+	fd = daemon_start(&d, CONTROL_LEASE, false);
+	if (fd < 0)
+		return EXIT_FAILED;
+	if (park(fd) < 0 || set_environment(o, &p, &d))
+		return cli_fail(NULL, "cannot prepare the program's environment: %s", strerror(errno));
+	execvp(argv[0], argv);
+	err = errno;
+	cli_fail(err == ENOENT ? "look at its name and at PATH" : NULL, "%s cannot be run: %s", argv[0], strerror(err));
+	return err == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
+}

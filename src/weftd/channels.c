@@ -1,0 +1,141 @@
+/* A pair has one channel whoever asked first, so that two processes which ask at once do not end with one each. */
+#include "weftd/channels.h"
+
+#include "link/shm.h"
+#include "weftd/slots.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+struct channel;
+
+struct channel_end {
+	struct list_node node;		/* client.ends */
+	struct client *client;		/* borrowed: leaving frees the channel */
+	struct channel *channel;
+};
+
+struct channel {
+	uint32_t id;
+	struct channel_end end[2];
+};
+
+static struct client *other_side(const struct channel_end *e)
+{
+	return e->channel->end[e == &e->channel->end[0]].client;
+}
+
+static struct channel *find_channel(struct client *a, struct client *b)
+{
+	struct client *fewer = a->channels <= b->channels ? a : b;
+
+	list_for_each(e, &fewer->ends, struct channel_end, node) {
+		if (other_side(e) == (fewer == a ? b : a))
+			return e->channel;
+	}
+	return NULL;
+}
+
+static void add_end(struct channel *ch, int side, struct client *c)
+{
+	ch->end[side] = (struct channel_end){ .client = c, .channel = ch };
+	list_append(&c->ends, &ch->end[side].node);
+	c->channels++;
+}
+
+static void free_channel(struct hub *h, struct channel *ch)
+{
+	for (int side = 0; side < 2; side++) {
+		list_remove(&ch->end[side].node);
+		ch->end[side].client->channels--;
+	}
+	h->channel_count--;
+	free(ch);
+}
+
+/* Both sides get the memory and the other's wake eventfd; the asker's answer comes last, so that a peer which cannot be
+ * told is never answered for. */
+static int hand_out(struct hub *h, struct channel *ch, struct client *asker, struct client *peer, const struct control_msg *msg)
+{
+	struct control_msg out = *msg;
+	int memory = shm_memory_create();
+	int to_peer[2] = { memory, asker->wake_fd }, to_asker[2] = { memory, peer->wake_fd };
+
+	if (memory < 0)
+		return memory;
+	out.status = 0;
+	out.b = ch->id;
+	out.c = 0;
+	out.text_bytes = 0;
+	out.seq = 0;
+	out.a = 1;
+	out.slot = asker->slot;
+	if (!h->ops->send(h, peer, &out, NULL, to_peer, 2)) {
+		close(memory);
+		return -ENOENT;
+	}
+	out.seq = msg->seq;
+	out.a = 0;
+	out.slot = msg->slot;
+	h->ops->send(h, asker, &out, NULL, to_asker, 2);
+	close(memory);
+	return 0;
+}
+
+static int open_channel(struct hub *h, struct client *c, struct client *peer, const struct control_msg *msg)
+{
+	struct channel *ch;
+	int err;
+
+	if (c->channels >= QUOTA_CHANNELS || peer->channels >= QUOTA_CHANNELS)
+		return -EDQUOT;
+	ch = calloc(1, sizeof(*ch));
+	if (!ch)
+		return -ENOMEM;
+	ch->id = ++h->channel_id;
+	h->channel_count++;
+	add_end(ch, 0, c);
+	add_end(ch, 1, peer);
+	hub_acquaint(c, peer);
+	err = hand_out(h, ch, c, peer, msg);
+	if (err)
+		free_channel(h, ch);
+	return err;
+}
+
+void channels_input(struct hub *h, struct client *c, const struct control_msg *msg)
+{
+	struct client *peer = slots_owner(h, msg->slot);
+	struct control_msg answer = *msg;
+	struct channel *ch;
+	int err;
+
+	if (!peer) {
+		hub_answer(h, c, msg, ENOENT);
+		return;
+	}
+	if (peer == c) {
+		hub_answer(h, c, msg, EINVAL);
+		return;
+	}
+	ch = find_channel(c, peer);
+	if (ch) {
+		answer.a = ch->end[1].client == c;
+		answer.b = ch->id;
+		answer.c = 1;
+		hub_answer(h, c, &answer, 0);
+		return;
+	}
+	err = open_channel(h, c, peer, msg);
+	if (err)
+		hub_answer(h, c, msg, -err);
+}
+
+void channels_leave(struct hub *h, struct client *c)
+{
+	struct list_node *n;
+
+	while ((n = list_first(&c->ends)))
+		free_channel(h, container_of(n, struct channel_end, node)->channel);
+}

@@ -1,0 +1,303 @@
+/* One table says for each message who may send it, how many descriptors come with it and which part answers. Whatever does
+ * not fit the table costs the sender its connection and nobody else anything. */
+#include "weftd/hub.h"
+
+#include "base/log.h"
+#include "weftd/channels.h"
+#include "weftd/listeners.h"
+#include "weftd/mad.h"
+#include "weftd/mcast.h"
+#include "weftd/ports.h"
+#include "weftd/report.h"
+#include "weftd/slots.h"
+#include "weftd/status.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+void hub_init(struct hub *h, const struct hub_ops *ops, struct fabric_page *page, int page_fd)
+{
+	*h = (struct hub){ .ops = ops, .page = page, .page_fd = page_fd, .uid = geteuid() };
+	list_init(&h->clients);
+	list_init(&h->reports);
+	for (int i = 0; i < HUB_BUCKETS; i++) {
+		list_init(&h->listeners[i]);
+		list_init(&h->ports[i]);
+	}
+}
+
+void hub_join(struct hub *h, struct client *c)
+{
+	c->kind = CLIENT_NEW;
+	c->wake_fd = -1;
+	list_init(&c->ends);
+	list_init(&c->listeners);
+	list_init(&c->ports);
+	list_append(&h->clients, &c->node);
+	h->client_count++;
+}
+
+void hub_acquaint(struct client *a, struct client *b)
+{
+	a->known[b->slot / 64] |= 1ull << b->slot % 64;
+	b->known[a->slot / 64] |= 1ull << a->slot % 64;
+}
+
+static void tell_gone(struct hub *h, struct client *gone, struct client *to)
+{
+	struct control_msg msg = { .type = CTL_PEER_GONE };
+
+	for (uint32_t i = 1; i < PAGE_SLOTS; i++) {
+		if (h->slot_owner[i] != gone)
+			continue;
+		msg.slot = i;
+		h->ops->send(h, to, &msg, NULL, NULL, 0);
+	}
+	to->known[gone->slot / 64] &= ~(1ull << gone->slot % 64);
+}
+
+static void tell_known(struct hub *h, struct client *c)
+{
+	for (uint32_t i = 1; i < PAGE_SLOTS; i++) {
+		struct client *to = h->slot_owner[i];
+
+		if (c->known[i / 64] >> i % 64 & 1 && to && to != c)
+			tell_gone(h, c, to);
+	}
+	memset(c->known, 0, sizeof(c->known));
+}
+
+/* What an attached process has; a second call finds nothing. */
+static void free_process(struct hub *h, struct client *c)
+{
+	if (c->kind != CLIENT_PROCESS)
+		return;
+	mcast_leave(h, c);
+	listeners_leave(h, c);
+	ports_leave(h, c);
+	channels_leave(h, c);
+	tell_known(h, c);
+	report_leave(h, c);
+	slots_leave(h, c);
+	if (c->wake_fd >= 0)
+		close(c->wake_fd);
+	c->wake_fd = -1;
+	c->slot = 0;
+	h->process_count--;
+	c->kind = CLIENT_COMMAND;
+}
+
+void hub_leave(struct hub *h, struct client *c)
+{
+	free_process(h, c);
+	report_leave(h, c);
+	if (c->kind == CLIENT_LEASE)
+		h->lease_count--;
+	list_remove(&c->node);
+	h->client_count--;
+}
+
+void hub_answer(struct hub *h, struct client *c, const struct control_msg *msg, int status)
+{
+	struct control_msg answer = *msg;
+
+	if (!msg->seq && !status)
+		return;
+	answer.status = status;
+	answer.text_bytes = 0;
+	h->ops->send(h, c, &answer, NULL, NULL, 0);
+}
+
+bool hub_is_owner(const struct hub *h, const struct client *c)
+{
+	return c->uid == 0 || c->uid == h->uid;
+}
+
+/* Peers write to it, so it must be what it should be: something else might block them. */
+static bool is_eventfd(int fd)
+{
+	char link[48], target[64];
+	ssize_t n;
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	n = readlink(link, target, sizeof(target) - 1);
+	if (n <= 0)
+		return false;
+	target[n] = '\0';
+	return strcmp(target, "anon_inode:[eventfd]") == 0 && fcntl(fd, F_SETFL, O_NONBLOCK) == 0;
+}
+
+static int attach(struct hub *h, struct client *c, int wake_fd)
+{
+	int err;
+
+	if (!is_eventfd(wake_fd))
+		return -EBADF;
+	c->wake_fd = fcntl(wake_fd, F_DUPFD_CLOEXEC, 0);
+	if (c->wake_fd < 0)
+		return -errno;
+	err = slots_take(h, c, &c->slot);
+	if (err) {
+		close(c->wake_fd);
+		c->wake_fd = -1;
+		return err;
+	}
+	c->kind = CLIENT_PROCESS;
+	h->process_count++;
+	return 0;
+}
+
+static void hello(struct hub *h, struct client *c, const struct control_msg *msg, const char *text, const int *fds, int nfds)
+{
+	struct control_msg answer = *msg;
+	int err = 0;
+
+	if (msg->b != CONTROL_VERSION)
+		err = -EPROTO;
+	else if (msg->a == CONTROL_PROCESS)
+		err = nfds == 1 ? attach(h, c, fds[0]) : -EBADF;
+	else if (msg->a == CONTROL_COMMAND)
+		c->kind = CLIENT_COMMAND;
+	else if (msg->a == CONTROL_LEASE)
+		c->kind = CLIENT_LEASE, h->lease_count++;
+	else
+		err = -EINVAL;
+	if (err) {
+		hub_answer(h, c, msg, -err);
+		h->ops->drop(h, c, strerror(-err));
+		return;
+	}
+	answer.status = 0;
+	answer.slot = c->slot;
+	answer.text_bytes = 0;
+	h->ops->send(h, c, &answer, NULL, &h->page_fd, 1);
+}
+
+static void goodbye(struct hub *h, struct client *c, const struct control_msg *msg)
+{
+	free_process(h, c);
+	hub_answer(h, c, msg, 0);
+}
+
+static void up(struct hub *h, struct client *c, const struct control_msg *msg)
+{
+	if (hub_is_owner(h, c))
+		h->keep = true;
+	hub_answer(h, c, msg, hub_is_owner(h, c) ? 0 : EPERM);
+}
+
+static void down(struct hub *h, struct client *c, const struct control_msg *msg)
+{
+	struct control_msg answer = *msg;
+	int status = 0;
+
+	answer.b = h->process_count;
+	answer.c = h->lease_count;
+	if (!hub_is_owner(h, c))
+		status = EPERM;
+	else if (!msg->a && (h->process_count || h->lease_count))
+		status = EBUSY;
+	else
+		h->stopping = true;
+	hub_answer(h, c, &answer, status);
+}
+
+/* The text of a message, where one may come with it. */
+static void query(struct hub *h, struct client *c, const struct control_msg *msg, const char *text, const int *fds, int nfds)
+{
+	report_query(h, c, msg, text);
+}
+
+static void reported(struct hub *h, struct client *c, const struct control_msg *msg, const char *text, const int *fds, int nfds)
+{
+	report_input(h, c, msg, text);
+}
+
+enum {
+	FROM_NEW = 1 << CLIENT_NEW,
+	FROM_PROCESS = 1 << CLIENT_PROCESS,
+	FROM_COMMAND = 1 << CLIENT_COMMAND,
+	FROM_LEASE = 1 << CLIENT_LEASE,
+};
+
+static const struct rule {
+	unsigned from;
+	int max_fds;
+	uint32_t max_text;
+	void (*plain)(struct hub *h, struct client *c, const struct control_msg *msg);
+	void (*full)(struct hub *h, struct client *c, const struct control_msg *msg, const char *text, const int *fds, int nfds);
+} rules[] = {
+	[CTL_HELLO] = { FROM_NEW, 1, 0, .full = hello },
+	[CTL_SLOT] = { FROM_PROCESS, .plain = slots_input },
+	[CTL_CHANNEL] = { FROM_PROCESS, .plain = channels_input },
+	[CTL_MCAST] = { FROM_PROCESS, .plain = mcast_input },
+	[CTL_LISTEN] = { FROM_PROCESS, .plain = listeners_add },
+	[CTL_UNLISTEN] = { FROM_PROCESS, .plain = listeners_remove },
+	[CTL_MAD] = { FROM_PROCESS, .plain = mad_input },
+	[CTL_GOODBYE] = { FROM_PROCESS | FROM_COMMAND | FROM_LEASE, .plain = goodbye },
+	[CTL_PORT] = { FROM_PROCESS, .plain = ports_add },
+	[CTL_UNPORT] = { FROM_PROCESS, .plain = ports_remove },
+	[CTL_STATUS] = { FROM_COMMAND, .plain = status_input },
+	[CTL_QUERY] = { FROM_COMMAND, 0, REPORT_WHAT, .full = query },
+	[CTL_DOWN] = { FROM_COMMAND, .plain = down },
+	[CTL_REPORT] = { FROM_PROCESS, 0, CONTROL_TEXT, .full = reported },
+	[CTL_UP] = { FROM_COMMAND, .plain = up },
+};
+
+/* What is wrong with the message, or NULL. */
+static const char *find_fault(const struct client *c, const struct control_msg *msg, int nfds)
+{
+	const struct rule *r = &rules[msg->type < sizeof(rules) / sizeof(rules[0]) ? msg->type : 0];
+
+	if (!r->from)
+		return "a message of a type that is not for weftd";
+	if (!(r->from >> c->kind & 1))
+		return c->kind == CLIENT_NEW ? "a message before the first HELLO" : "a message that this kind of client may not send";
+	if (nfds > r->max_fds)
+		return "descriptors that do not belong to the message";
+	if (msg->text_bytes > r->max_text)
+		return "a text that is too long for the message";
+	return NULL;
+}
+
+void hub_input(struct hub *h, struct client *c, wtime now, const struct control_msg *msg, const char *text, const int *fds,
+	       int nfds)
+{
+	const char *fault = find_fault(c, msg, nfds);
+	const struct rule *r;
+
+	h->now = now;
+	if (fault) {
+		h->ops->drop(h, c, fault);
+		return;
+	}
+	r = &rules[msg->type];
+	if (r->full)
+		r->full(h, c, msg, text, fds, nfds);
+	else
+		r->plain(h, c, msg);
+}
+
+void hub_expire(struct hub *h, wtime now)
+{
+	h->now = now;
+	report_expire(h);
+}
+
+wtime hub_deadline(const struct hub *h)
+{
+	return report_deadline(h);
+}
+
+void hub_page_changed(struct hub *h)
+{
+	struct control_msg msg = { .type = CTL_PAGE, .a = 1 };
+
+	list_for_each(c, &h->clients, struct client, node) {
+		if (c->kind == CLIENT_PROCESS)
+			h->ops->send(h, c, &msg, NULL, NULL, 0);
+	}
+}

@@ -1,0 +1,15 @@
+/* Who answers CM requests for which service id. */
+#ifndef WEFT_WEFTD_LISTENERS_H
+#define WEFT_WEFTD_LISTENERS_H
+
+#include "weftd/hub.h"
+
+void listeners_add(struct hub *h, struct client *c, const struct control_msg *msg);
+void listeners_remove(struct hub *h, struct client *c, const struct control_msg *msg);
+void listeners_leave(struct hub *h, struct client *c);
+
+/* The process that answers a request for this service arriving at this device for this destination: the listener that
+ * names most of them exactly. NULL: nobody. */
+struct client *listeners_find(struct hub *h, uint64_t service, uint32_t device, const uint8_t dgid[16]);
+
+#endif

@@ -1,0 +1,30 @@
+/* The fabric page as its one writer sees it: made, filled with the devices, and kept up with the host's addresses. */
+#ifndef WEFT_WEFTD_PAGE_H
+#define WEFT_WEFTD_PAGE_H
+
+#include "fabric/page.h"
+
+#include <stdbool.h>
+
+/* A fresh page in a memory file which nobody else can write or resize. Returns its descriptor or -errno; the mapping is
+ * for the life of the process. */
+int page_create(struct fabric_page **page);
+
+/* Fills in the devices with addresses derived from `guid` (weft0's; weft1 has the next). */
+void page_set_devices(struct fabric_page *p, uint64_t guid);
+
+/* One address of the host, for weft1's GID table. */
+struct page_address {
+	uint8_t raw[16];	/* IPv6, or IPv4-mapped */
+	uint32_t ifindex;
+	char ifname[16];
+};
+
+/* Brings weft1's GID table into line: an address that stays keeps its index. True when anything changed. */
+bool page_set_addresses(struct fabric_page *p, const struct page_address *addresses, int n);
+
+/* Around every change; readers between the two see an odd generation and try again. */
+void page_write_begin(struct fabric_page *p);
+void page_write_end(struct fabric_page *p);
+
+#endif

@@ -1,0 +1,17 @@
+/* The port space of rdma_cm, which the kernel keeps for the whole host: a service id is a port space prefix and a 16-bit
+ * port, and a process reserves it before it listens or connects. */
+#ifndef WEFT_WEFTD_PORTS_H
+#define WEFT_WEFTD_PORTS_H
+
+#include "weftd/hub.h"
+
+void ports_add(struct hub *h, struct client *c, const struct control_msg *msg);
+void ports_remove(struct hub *h, struct client *c, const struct control_msg *msg);
+void ports_leave(struct hub *h, struct client *c);
+
+/* c begins to listen there: from now on nobody else may reserve it, reuse or not. 0; -EADDRINUSE when somebody else has
+ * reserved it too. A service that c has not reserved is no rdma_cm port, and always free. */
+int ports_listen(struct hub *h, struct client *c, uint64_t service, const uint8_t gid[16]);
+void ports_unlisten(struct hub *h, struct client *c, uint64_t service, const uint8_t gid[16]);
+
+#endif

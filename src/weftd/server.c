@@ -1,0 +1,300 @@
+/* Each descriptor in the epoll set is a struct source. A client that must go is put on the doomed list and freed at the
+ * end of the round, so that no event of the round meets freed memory. */
+#include "weftd/server.h"
+
+#include "base/log.h"
+#include "weftd/addresses.h"
+#include "weftd/conn.h"
+#include "weftd/hub.h"
+#include "weftd/tree.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Our choices: a client says HELLO at once, and one that starts weftd connects within seconds. */
+#define HELLO_LIMIT (10 * WTIME_S)
+#define START_GRACE (5 * WTIME_S)
+
+enum { EVENTS = 64, ACCEPTS = 64, BACKLOG = 4096 };
+
+struct server {
+	struct conn_set conns;		/* first: conn.c finds the hub in it */
+	const struct rundir *dir;
+	wtime idle, idle_since;
+	int epoll_fd, listen_fd, signal_fd, netlink_fd, page_fd, spare_fd;
+	bool is_done;
+};
+
+static wtime now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (wtime)t.tv_sec * WTIME_S + (wtime)t.tv_nsec;
+}
+
+static int watch(struct server *s, int fd)
+{
+	struct epoll_event e = { .events = EPOLLIN, .data.fd = fd };
+
+	return epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, fd, &e) ? -errno : 0;
+}
+
+static int listen_at(const struct rundir *dir)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int err;
+
+	if (fd < 0)
+		return -errno;
+	rundir_file(dir, "ctl", address.sun_path);
+	/* a socket that a killed weftd left behind: the lock says that nobody serves it */
+	unlink(address.sun_path);
+	if (bind(fd, (struct sockaddr *)&address, sizeof(address)) == 0 &&
+	    chmod(address.sun_path, dir->system ? 0666 : 0600) == 0 && listen(fd, BACKLOG) == 0)
+		return fd;
+	err = -errno;
+	close(fd);
+	return err;
+}
+
+static int catch_signals(void)
+{
+	sigset_t set;
+	int fd;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGHUP, SIG_IGN);
+	fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	return fd < 0 ? -errno : fd;
+}
+
+/* Without a descriptor to spare a pending client could neither be accepted nor refused, and epoll would report it forever. */
+static void refuse_one(struct server *s)
+{
+	log_line(LOG_WARNING, "out of descriptors: a client is refused; raise RLIMIT_NOFILE (ulimit -n)");
+	close(s->spare_fd);
+	close(accept4(s->listen_fd, NULL, NULL, SOCK_CLOEXEC));
+	s->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+static bool is_welcome(const struct server *s, const struct ucred *who)
+{
+	if (!s->dir->system && who->uid != geteuid() && who->uid != 0) {
+		log_line(LOG_WARNING, "user %u is refused: this weftd is user %u's", who->uid, geteuid());
+		return false;
+	}
+	if (s->conns.hub.client_count >= QUOTA_CLIENTS) {
+		log_line(LOG_WARNING, "a client is refused: there are %u already", s->conns.hub.client_count);
+		return false;
+	}
+	return true;
+}
+
+static void accept_some(struct server *s)
+{
+	for (int i = 0; i < ACCEPTS; i++) {
+		int fd = accept4(s->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		struct ucred who;
+		socklen_t bytes = sizeof(who);
+
+		if (fd < 0) {
+			if (errno == EMFILE || errno == ENFILE)
+				refuse_one(s);
+			return;
+		}
+		if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &bytes) || !is_welcome(s, &who) ||
+		    conn_add(&s->conns, fd, &who, s->conns.hub.now + HELLO_LIMIT))
+			close(fd);
+	}
+}
+
+static bool refresh_addresses(struct server *s)
+{
+	struct page_address addresses[PAGE_GIDS - 1];
+	int n = addresses_read(addresses, PAGE_GIDS - 1);
+
+	if (n < 0) {
+		log_line(LOG_ERROR, "the host's addresses cannot be read: %s", strerror(-n));
+		return false;
+	}
+	return page_set_addresses(s->conns.hub.page, addresses, n);
+}
+
+static void addresses_changed(struct server *s)
+{
+	addresses_drain(s->netlink_fd);
+	if (!refresh_addresses(s))
+		return;
+	log_line(LOG_INFO, "the host's addresses changed");
+	tree_write(s->dir, s->conns.hub.page);
+	hub_page_changed(&s->conns.hub);
+}
+
+static void dispatch(struct server *s, const struct epoll_event *e)
+{
+	if (e->data.fd == s->listen_fd)
+		accept_some(s);
+	else if (e->data.fd == s->netlink_fd)
+		addresses_changed(s);
+	else if (e->data.fd == s->signal_fd)
+		s->is_done = true;
+	else
+		conn_ready(&s->conns, e->data.fd, e->events);
+}
+
+static wtime deadline(const struct server *s)
+{
+	const struct hub *h = &s->conns.hub;
+	wtime at = wtime_min(hub_deadline(h), conn_deadline(&s->conns));
+
+	if (!h->keep && !h->client_count)
+		at = wtime_min(at, s->idle_since + s->idle);
+	return at;
+}
+
+/* Milliseconds for epoll_wait, rounded up so that it is due when we look. */
+static int wait_ms(const struct server *s, wtime now)
+{
+	wtime at = deadline(s);
+
+	if (at == WTIME_NEVER)
+		return -1;
+	if (at <= now)
+		return 0;
+	at = (at - now + WTIME_MS - 1) / WTIME_MS;
+	return at > 60000 ? 60000 : (int)at;
+}
+
+static void look_if_idle(struct server *s, bool had_clients)
+{
+	struct hub *h = &s->conns.hub;
+
+	if (had_clients && !h->client_count)
+		s->idle_since = h->now;
+	if (!h->keep && !h->client_count && h->now >= s->idle_since + s->idle) {
+		log_line(LOG_INFO, "idle: leaving");
+		s->is_done = true;
+	}
+	if (h->stopping)
+		s->is_done = true;
+}
+
+void server_run(struct server *s)
+{
+	struct epoll_event events[EVENTS];
+	struct hub *h = &s->conns.hub;
+
+	while (!s->is_done) {
+		int n = epoll_wait(s->epoll_fd, events, EVENTS, wait_ms(s, now_ns()));
+		bool had_clients = h->client_count != 0;
+
+		h->now = now_ns();
+		for (int i = 0; i < n; i++) {
+			dispatch(s, &events[i]);
+			had_clients |= h->client_count != 0;
+		}
+		hub_expire(h, h->now);
+		conn_expire(&s->conns, h->now);
+		conn_reap(&s->conns);
+		look_if_idle(s, had_clients);
+	}
+}
+
+static int open_all(struct server *s)
+{
+	int err = 0;
+
+	s->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	s->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	s->signal_fd = catch_signals();
+	if (s->epoll_fd < 0 || s->spare_fd < 0 || s->signal_fd < 0)
+		return -errno;
+	s->netlink_fd = addresses_watch();
+	if (s->netlink_fd < 0)
+		log_line(LOG_WARNING, "changes of the host's addresses will not be seen: %s", strerror(-s->netlink_fd));
+	s->listen_fd = listen_at(s->dir);
+	if (s->listen_fd < 0)
+		return s->listen_fd;
+	err = watch(s, s->listen_fd);
+	if (!err)
+		err = watch(s, s->signal_fd);
+	if (!err && s->netlink_fd >= 0)
+		err = watch(s, s->netlink_fd);
+	return err;
+}
+
+static int set_up(struct server *s, const struct server_config *config)
+{
+	struct fabric_page *page;
+	int err;
+
+	s->page_fd = page_create(&page);
+	if (s->page_fd < 0)
+		return s->page_fd;
+	page_set_devices(page, addresses_guid(geteuid()));
+	conn_set_init(&s->conns, page, s->page_fd);
+	s->conns.hub.keep = config->keep;
+	s->conns.hub.dir = config->dir->path;
+	s->conns.hub.now = s->conns.hub.start = now_ns();
+	s->idle = config->idle;
+	s->idle_since = s->conns.hub.now + (s->idle < START_GRACE ? START_GRACE - s->idle : 0);
+	refresh_addresses(s);
+	tree_remove(s->dir);
+	err = tree_write(s->dir, page);
+	if (!err)
+		err = open_all(s);
+	s->conns.epoll_fd = s->epoll_fd;
+	return err;
+}
+
+int server_create(const struct server_config *config, struct server **server)
+{
+	struct server *s = calloc(1, sizeof(*s));
+	int err;
+
+	if (!s)
+		return -ENOMEM;
+	s->dir = config->dir;
+	s->epoll_fd = s->listen_fd = s->signal_fd = s->netlink_fd = s->page_fd = s->spare_fd = -1;
+	err = set_up(s, config);
+	if (err) {
+		log_line(LOG_ERROR, "weftd cannot serve %s: %s", config->dir->path, strerror(-err));
+		server_destroy(s);
+		return err;
+	}
+	*server = s;
+	return 0;
+}
+
+void server_destroy(struct server *s)
+{
+	const int fds[] = { s->listen_fd, s->epoll_fd, s->signal_fd, s->netlink_fd, s->page_fd, s->spare_fd };
+	char path[RUNDIR_FILE];
+
+	/* the name goes first: who comes now starts a new weftd, which waits for our lock */
+	rundir_file(s->dir, "ctl", path);
+	unlink(path);
+	conn_set_fini(&s->conns);
+	tree_remove(s->dir);
+	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
+		if (fds[i] >= 0)
+			close(fds[i]);
+	}
+	free(s);
+}

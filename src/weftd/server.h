@@ -1,0 +1,26 @@
+/* weftd's event loop: the socket, its clients and their queues, the host's addresses, signals and the idle timer. One
+ * thread; nothing in it waits for a client. */
+#ifndef WEFT_WEFTD_SERVER_H
+#define WEFT_WEFTD_SERVER_H
+
+#include "base/time.h"
+#include "weftd/rundir.h"
+
+#include <stdbool.h>
+
+struct server_config {
+	const struct rundir *dir;	/* borrowed; checked, and ours by its lock */
+	wtime idle;			/* leave this long after the last client */
+	bool keep;			/* stay when idle */
+};
+
+struct server;
+
+/* Sets everything up: after it clients may connect. 0 or -errno, logged. */
+int server_create(const struct server_config *config, struct server **server);
+/* Serves until it is idle for long enough, told to leave, or signalled (SIGTERM, SIGINT). */
+void server_run(struct server *s);
+/* Removes the socket and the tree. */
+void server_destroy(struct server *s);
+
+#endif
