@@ -1,0 +1,23 @@
+#!/bin/sh
+# The pure rooms reference no clock, socket, file, thread, environment or unseeded random number: every undefined symbol of
+# their archives is defined in one of them, or is a function of memory, strings or CRC, or is the compiler's.
+# usage: purity.sh ARCHIVE...
+set -eu
+
+allowed='^(mem(cpy|move|set|cmp|chr)|str(len|nlen|cmp|ncmp|chr|rchr|spn|cspn|str|to(l|ul|ull))|__isoc[0-9]*_.*'
+allowed="$allowed"'|malloc|calloc|realloc|free|abort|v?snprintf|__v?snprintf_chk|__mem(cpy|move|set)_chk|qsort|bsearch|crc32_.*'
+allowed="$allowed"'|__errno_location|__assert_fail|_GLOBAL_OFFSET_TABLE_|__stack_chk_fail|__(asan|ubsan|tsan|sanitizer|sancov|llvm|gcov)_.*)$'
+
+defined=$(mktemp)
+trap 'rm -f "$defined"' EXIT
+nm --defined-only "$@" 2>/dev/null | awk 'NF == 3 { print $3 }' | sort -u >"$defined"
+
+impure=$(nm -u -A "$@" 2>/dev/null | awk -v defined="$defined" -v allowed="$allowed" '
+	BEGIN { while ((getline name < defined) > 0) ours[name] = 1 }
+	NF > 2 && !($NF in ours) && $NF !~ allowed { print $NF, $1 }' | sort -u)
+
+if [ -n "$impure" ]; then
+	echo "impure references (symbol, where):" >&2
+	echo "$impure" >&2
+	exit 1
+fi
