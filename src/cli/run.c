@@ -2,6 +2,7 @@
  * starts, so that weftd and the tree of device files stay as long as any of them lives. */
 #include "cli/cli.h"
 #include "cli/daemon.h"
+#include "cli/environment.h"
 #include "cli/program.h"
 
 #include <errno.h>
@@ -10,55 +11,6 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
-
-/* Puts value before what the variable has. */
-static int prepend(const char *name, const char *value, char separator)
-{
-	const char *old = getenv(name);
-	size_t bytes = strlen(value);
-	char *joined;
-	int err;
-
-	if (old && strncmp(old, value, bytes) == 0 && (old[bytes] == separator || old[bytes] == '\0'))
-		return 0;
-	if (!old || !*old)
-		return setenv(name, value, 1);
-	joined = malloc(bytes + strlen(old) + 2);
-	if (!joined)
-		return -1;
-	sprintf(joined, "%s%c%s", value, separator, old);
-	err = setenv(name, joined, 1);
-	free(joined);
-	return err;
-}
-
-static int set_environment(const struct cli_options *o, const struct places *p, const struct rundir *d)
-{
-	char root[RUNDIR_FILE];
-
-	rundir_file(d, "root", root);
-	if (setenv("WEFT_DIR", d->path, 1) || setenv("WEFT_ROOT", root, 1) || prepend("LD_LIBRARY_PATH", p->library_dir, ':') ||
-	    prepend("LD_PRELOAD", p->shim, ':'))
-		return -ENOMEM;
-	if (o->devices && setenv("WEFT_DEVICES", o->devices, 1))
-		return -ENOMEM;
-	return 0;
-}
-
-static int check_libraries(const struct places *p)
-{
-	char verbs[4096 + 32];
-
-	snprintf(verbs, sizeof(verbs), "%s/libibverbs.so.1", p->library_dir);
-	if (access(p->shim, R_OK))
-		return cli_fail("build or install weft completely", "%s is missing: %s", p->shim, strerror(errno));
-	if (access(verbs, R_OK))
-		return cli_fail("build or install weft completely", "%s is missing: %s", verbs, strerror(errno));
-	if (strpbrk(p->shim, ": "))
-		return cli_fail("install it in a folder without space or colon, which separate names in LD_PRELOAD",
-				"weft cannot work from %s", p->library_dir);
-	return EXIT_OK;
-}
 
 /* A descriptor far from those that programs count on, and that stays open. */
 static int park(int fd)
@@ -107,13 +59,13 @@ int cli_run(const struct cli_options *o, int argc, char **argv)
 	}
 	if (places_find(&p))
 		return cli_fail("mount /proc", "cannot find out where weft is installed");
-	if (check_libraries(&p) || daemon_directory(o->system, &d))
+	if (environment_check(&p) || daemon_directory(o->system, &d))
 		return EXIT_FAILED;
 	program_warn(argv[0]);
 	fd = daemon_start(&d, CONTROL_LEASE, false);
 	if (fd < 0)
 		return EXIT_FAILED;
-	if (park(fd) < 0 || set_environment(o, &p, &d))
+	if (park(fd) < 0 || environment_set(o->devices, &p, &d))
 		return cli_fail(NULL, "cannot prepare the program's environment: %s", strerror(errno));
 	execvp(argv[0], argv);
 	err = errno;

@@ -1,0 +1,58 @@
+/* The variables are inherited by whatever the program starts, which is how shells, scripts and mpirun work. */
+#include "cli/environment.h"
+
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Puts value before what the variable has. */
+static int prepend(const char *name, const char *value, char separator)
+{
+	const char *old = getenv(name);
+	size_t bytes = strlen(value);
+	char *joined;
+	int err;
+
+	if (old && strncmp(old, value, bytes) == 0 && (old[bytes] == separator || old[bytes] == '\0'))
+		return 0;
+	if (!old || !*old)
+		return setenv(name, value, 1);
+	joined = malloc(bytes + strlen(old) + 2);
+	if (!joined)
+		return -1;
+	sprintf(joined, "%s%c%s", value, separator, old);
+	err = setenv(name, joined, 1);
+	free(joined);
+	return err;
+}
+
+int environment_set(const char *devices, const struct places *p, const struct rundir *d)
+{
+	char root[RUNDIR_FILE];
+
+	rundir_file(d, "root", root);
+	if (setenv("WEFT_DIR", d->path, 1) || setenv("WEFT_ROOT", root, 1) || prepend("LD_LIBRARY_PATH", p->library_dir, ':') ||
+	    prepend("LD_PRELOAD", p->shim, ':'))
+		return -ENOMEM;
+	if (devices && setenv("WEFT_DEVICES", devices, 1))
+		return -ENOMEM;
+	return 0;
+}
+
+int environment_check(const struct places *p)
+{
+	char verbs[4096 + 32];
+
+	snprintf(verbs, sizeof(verbs), "%s/libibverbs.so.1", p->library_dir);
+	if (access(p->shim, R_OK))
+		return cli_fail("build or install weft completely", "%s is missing: %s", p->shim, strerror(errno));
+	if (access(verbs, R_OK))
+		return cli_fail("build or install weft completely", "%s is missing: %s", verbs, strerror(errno));
+	if (strpbrk(p->shim, ": "))
+		return cli_fail("install it in a folder without space or colon, which separate names in LD_PRELOAD",
+				"weft cannot work from %s", p->library_dir);
+	return EXIT_OK;
+}
