@@ -216,6 +216,7 @@ const char *cm_state_name(enum cm_state state)
 		[CM_REP_RECEIVED] = "REP_RECEIVED", [CM_ESTABLISHED] = "ESTABLISHED", [CM_DREQ_SENT] = "DREQ_SENT",
 		[CM_DREQ_RECEIVED] = "DREQ_RECEIVED", [CM_TIMEWAIT] = "TIMEWAIT", [CM_SIDR_REQ_SENT] = "SIDR_REQ_SENT",
 		[CM_SIDR_REQ_RECEIVED] = "SIDR_REQ_RECEIVED", [CM_SIDR_REP_SENT] = "SIDR_REP_SENT",
+		[CM_REQ_REJECTED] = "REQ_REJECTED",
 	};
 
 	return (unsigned)state < sizeof(names) / sizeof(names[0]) ? names[state] : "?";

@@ -26,7 +26,8 @@ enum cm_state {		/* IBA 12.9.5: active and passive side; 12.11: SIDR */
 	CM_TIMEWAIT,
 	CM_SIDR_REQ_SENT,
 	CM_SIDR_REQ_RECEIVED,
-	CM_SIDR_REP_SENT,	/* kept to repeat the answer */
+	CM_SIDR_REP_SENT,	/* kept to repeat the answer, as is */
+	CM_REQ_REJECTED,	/* our REJ */
 };
 
 /* Where the MADs of a conversation go and what its packets will use. */

@@ -53,7 +53,7 @@ static bool req_again(const struct arrival *in, struct cm_id *id)
 {
 	if (id->state == CM_REQ_RECEIVED)
 		cm_send_mra(id, CM_ANSWERS_REQ);
-	else if (id->state == CM_REP_SENT || id->state == CM_MRA_REP_RECEIVED)
+	else if (id->state == CM_REP_SENT || id->state == CM_MRA_REP_RECEIVED || id->state == CM_REQ_REJECTED)
 		cm_send_again(id);
 	return duplicate(in);
 }

@@ -33,7 +33,9 @@ void cm_enter_idle(struct cm_id *id);
 void cm_send(struct cm_id *id, struct cm_msg *msg);
 /* Queues what id->mad holds once more. */
 void cm_send_again(struct cm_id *id);
-/* As cm_send, repeated until cm_set_timer, at most cm.max_retries times. */
+/* As cm_send, and keeps it for cm_send_again. */
+void cm_send_kept(struct cm_id *id, struct cm_msg *msg);
+/* As cm_send_kept, repeated until cm_set_timer, at most cm.max_retries times. */
 void cm_send_until_answered(struct cm_id *id, wtime now, struct cm_msg *msg);
 /* Outside any conversation: an answer to whoever sent something that has none here. */
 void cm_send_stateless(struct cm *cm, int device, uint32_t slot, const struct cm_msg *msg);

@@ -44,14 +44,19 @@ void cm_send_again(struct cm_id *id)
 	out_mad(id, id->mad);
 }
 
-void cm_send_until_answered(struct cm_id *id, wtime now, struct cm_msg *msg)
+void cm_send_kept(struct cm_id *id, struct cm_msg *msg)
 {
 	msg->tid = id->tid;
 	cm_build(msg, id->mad);
+	out_mad(id, id->mad);
+}
+
+void cm_send_until_answered(struct cm_id *id, wtime now, struct cm_msg *msg)
+{
+	cm_send_kept(id, msg);
 	id->tries_left = id->cm->max_retries;
 	id->period = cm_time(id->cm->response_timeout) + cm_time(id->path.ack_timeout);
 	cm_set_timer(id, now + id->period);
-	out_mad(id, id->mad);
 }
 
 void cm_send_stateless(struct cm *cm, int device, uint32_t slot, const struct cm_msg *msg)
@@ -204,7 +209,7 @@ void cm_send_rej(struct cm_id *id, enum cm_answered answered, uint16_t reason, c
 							    .message = answered, .reason = reason } };
 
 	put_private(msg.rej.private_data, sizeof(msg.rej.private_data), private_data, bytes);
-	cm_send(id, &msg);
+	cm_send_kept(id, &msg);
 }
 
 int cm_rej(struct cm_id *id, wtime now, uint16_t reason, const void *private_data, uint32_t bytes)
@@ -214,8 +219,11 @@ int cm_rej(struct cm_id *id, wtime now, uint16_t reason, const void *private_dat
 	switch (id->state) {
 	case CM_REQ_SENT:
 	case CM_MRA_REQ_RECEIVED:
-	case CM_REQ_RECEIVED:
 		cm_enter_idle(id);
+		cm_send_rej(id, CM_ANSWERS_REQ, reason, private_data, bytes);
+		return 0;
+	case CM_REQ_RECEIVED:
+		id->state = CM_REQ_REJECTED;
 		cm_send_rej(id, CM_ANSWERS_REQ, reason, private_data, bytes);
 		return 0;
 	case CM_REP_RECEIVED:
@@ -291,7 +299,7 @@ int cm_sidr_req(struct cm_id *id, wtime now, uint64_t service_id, const struct c
 
 int cm_sidr_rep(struct cm_id *id, wtime now, uint8_t status, const struct cm_param *param)
 {
-	struct cm_msg msg = { .attribute = CM_SIDR_REP, .tid = id->tid, .attr_modifier = param->ece_options };
+	struct cm_msg msg = { .attribute = CM_SIDR_REP, .attr_modifier = param->ece_options };
 
 	(void)now;
 	if (id->state != CM_SIDR_REQ_RECEIVED ||
@@ -305,7 +313,6 @@ int cm_sidr_rep(struct cm_id *id, wtime now, uint8_t status, const struct cm_par
 		msg.sidr_rep.qkey = param->qkey;
 	}
 	id->state = CM_SIDR_REP_SENT;
-	cm_build(&msg, id->mad);
-	cm_send_again(id);
+	cm_send_kept(id, &msg);
 	return 0;
 }
