@@ -4,20 +4,17 @@
 #include "base/log.h"
 #include "host/config.h"
 #include "host/message.h"
-#include "verbs/transport.h"
+#include "ib/ib.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-extern const struct transport_ops ib_transport;
 
 static int map_page(struct host *h, int fd)
 {
@@ -124,23 +121,20 @@ struct host *host_attach(int *err)
 		return NULL;
 	pthread_mutex_init(&h->lock, NULL);
 	h->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	h->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	if (h->wake_fd < 0 || h->epoll_fd < 0) {
+	if (h->wake_fd < 0) {
 		*err = -errno;
-		goto descriptors;
+		goto lock;
 	}
 	*err = session_open(&h->session, config_get()->dir, h->wake_fd);
 	if (*err)
-		goto descriptors;
+		goto wake;
 	*err = build(h);
 	if (*err == 0)
 		return h;
 	session_close(&h->session);
-descriptors:
-	if (h->wake_fd >= 0)
-		close(h->wake_fd);
-	if (h->epoll_fd >= 0)
-		close(h->epoll_fd);
+wake:
+	close(h->wake_fd);
+lock:
 	pthread_mutex_destroy(&h->lock);
 	free(h);
 	return NULL;

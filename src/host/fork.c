@@ -47,7 +47,6 @@ static void forget(struct host *h, bool consistent)
 	pthread_mutex_init(&h->lock, NULL);
 	pthread_mutex_init(&h->session.reading, NULL);
 	close(h->session.socket);
-	close(h->epoll_fd);
 	close(h->wake_fd);
 	arena_memory_privatise(&h->arena);
 	/* a list that another thread was changing is better left alone: it costs a descriptor */

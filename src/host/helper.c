@@ -1,14 +1,13 @@
-/* The helper thread. It sleeps in epoll on the wake eventfd (peers, other threads) and on weftd's socket, until the next
+/* The helper thread. It sleeps in poll on the wake eventfd (peers, other threads) and on weftd's socket, until the next
  * timer. While the program polls it only looks in once a tick; otherwise it takes in whatever wakes it, and sets the
  * sleeper words again before it sleeps. It never spins. */
 #include "host/internal.h"
 
 #include "base/log.h"
 
-#include <errno.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
-#include <sys/epoll.h>
 #include <sys/eventfd.h>
 
 enum { STACK_BYTES = 256 << 10 };
@@ -67,8 +66,6 @@ static void read_mail(struct host *h)
 		open_mail(h, mail);
 		mail_free(mail);
 	}
-	if (atomic_load(&h->session.dead))
-		epoll_ctl(h->epoll_fd, EPOLL_CTL_DEL, h->session.socket, NULL);
 }
 
 static void run_cm(struct host *h, wtime now)
@@ -106,12 +103,13 @@ static wtime look(struct host *h)
 /* True when there is mail. */
 static bool sleep_until(struct host *h, wtime until)
 {
-	struct epoll_event event[2];
+	struct pollfd p[2] = {
+		{ .fd = h->wake_fd, .events = POLLIN },
+		{ .fd = atomic_load(&h->session.dead) ? -1 : h->session.socket, .events = POLLIN },
+	};
 	struct timespec timeout, *limit = NULL;
 	wtime now = host_now();
-	bool is_mail = false;
 	uint64_t count;
-	int n;
 
 	until = wtime_min(until, h->cm_deadline);
 	if (until != WTIME_NEVER) {
@@ -120,14 +118,11 @@ static bool sleep_until(struct host *h, wtime until)
 		timeout = (struct timespec){ .tv_sec = (time_t)(left / WTIME_S), .tv_nsec = (long)(left % WTIME_S) };
 		limit = &timeout;
 	}
-	n = epoll_pwait2(h->epoll_fd, event, 2, limit, NULL);
-	for (int i = 0; i < n; i++) {
-		if (event[i].data.fd == h->wake_fd)
-			eventfd_read(h->wake_fd, &count);
-		else
-			is_mail = true;
-	}
-	return is_mail || atomic_load(&h->session.has_mail);
+	if (ppoll(p, 2, limit, NULL) <= 0)
+		p[0].revents = p[1].revents = 0;
+	if (p[0].revents)
+		eventfd_read(h->wake_fd, &count);
+	return p[1].revents || atomic_load(&h->session.has_mail);
 }
 
 static void *helper_main(void *arg)
@@ -149,13 +144,6 @@ static void *helper_main(void *arg)
 	return NULL;
 }
 
-static int watch(struct host *h, int fd)
-{
-	struct epoll_event event = { .events = EPOLLIN, .data.fd = fd };
-
-	return epoll_ctl(h->epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0 ? -errno : 0;
-}
-
 int helper_start(struct host *h)
 {
 	pthread_attr_t attr;
@@ -163,11 +151,6 @@ int helper_start(struct host *h)
 	int err;
 
 	h->cm_deadline = WTIME_NEVER;
-	err = watch(h, h->wake_fd);
-	if (err == 0)
-		err = watch(h, h->session.socket);
-	if (err)
-		return err;
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, STACK_BYTES);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);

@@ -53,7 +53,6 @@ struct host {
 	/* helper thread */
 	pthread_t thread;
 	int wake_fd;		/* owned: eventfd, known to all peers; constant */
-	int epoll_fd;		/* owned; constant */
 	struct attention attention;
 	wtime helper_until;	/* when the helper wakes by itself */
 	struct host_cm cm;
