@@ -116,7 +116,8 @@ int wq_resize(struct wq *wq, uint32_t max_wr)
 	next.credits = next.capacity - outstanding;
 	for (uint32_t i = wq->reaped; i != wq->written; i++)
 		memcpy(wq_at(&next, i), wq_at(wq, i), wq->stride);
-	atomic_store_explicit(doorbell(&next), wq->announced, memory_order_relaxed);
+	if (wq->capacity)
+		atomic_store_explicit(doorbell(&next), atomic_load_explicit(doorbell(wq), memory_order_relaxed), memory_order_relaxed);
 	wq_fini(wq);
 	*wq = next;
 	return 0;

@@ -1,0 +1,275 @@
+/* A channel adapter for tests of src/verbs: a host that notes what it is told, and a transport that does nothing by itself.
+ * The tests complete WQEs by hand, in the transport's place. */
+#ifndef WEFT_TESTS_UNIT_ADAPTER_H
+#define WEFT_TESTS_UNIT_ADAPTER_H
+
+#include "verbs/qp.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { ADAPTER_BYTES = 64 << 20, ADAPTER_LID = 5 };
+
+struct adapter {
+	struct ca ca;
+	struct ca_device *ib, *roce;
+	void *memory;
+	/* what the host was told */
+	unsigned cq_events, async_events, joins, leaves;
+	enum ibv_event_type last_event;
+	void *last_object;
+	bool no_room, no_group;
+	uint32_t next_qpn, qpns;
+	bool fault;			/* copy_safely finds no memory */
+	/* what the transport was told */
+	unsigned modified, doorbells, recv_doorbells, inputs, expired, engines;
+	struct qp *to_send[4];		/* qp_output has a packet for these, in turn */
+	unsigned sends[4];
+	wtime deadline;
+	int init_error;
+};
+
+static inline void adapter_cq_event(void *host, struct cq *cq)
+{
+	struct adapter *a = host;
+
+	(void)cq;
+	a->cq_events++;
+}
+
+static inline void adapter_async_event(void *host, enum ibv_event_type type, void *object)
+{
+	struct adapter *a = host;
+
+	a->async_events++;
+	a->last_event = type;
+	a->last_object = object;
+}
+
+static inline bool adapter_room(void *host, const struct ca_device *dev, uint32_t dest_qpn)
+{
+	(void)dev;
+	(void)dest_qpn;
+	return !((struct adapter *)host)->no_room;
+}
+
+static inline int adapter_copy(void *host, void *to, const void *from, size_t bytes)
+{
+	if (((struct adapter *)host)->fault)
+		return -EFAULT;
+	memcpy(to, from, bytes);
+	return 0;
+}
+
+static inline int adapter_mcast(void *host, struct ca_device *dev, const uint8_t gid[16], bool joined)
+{
+	struct adapter *a = host;
+
+	(void)dev;
+	(void)gid;
+	if (joined && a->no_group)
+		return -ENOMEM;
+	*(joined ? &a->joins : &a->leaves) += 1;
+	return 0;
+}
+
+static inline int adapter_qpn_alloc(void *host, uint32_t *qpn)
+{
+	struct adapter *a = host;
+
+	*qpn = a->next_qpn = (a->next_qpn + 0x1235) & PSN_MASK;
+	a->qpns++;
+	return 0;
+}
+
+static inline void adapter_qpn_free(void *host, uint32_t qpn)
+{
+	(void)qpn;
+	((struct adapter *)host)->qpns--;
+}
+
+static inline int adapter_qp_init(struct qp *qp)
+{
+	struct adapter *a = qp->ca->host;
+
+	if (a->init_error)
+		return a->init_error;
+	a->engines++;
+	return 0;
+}
+
+static inline void adapter_qp_fini(struct qp *qp)
+{
+	((struct adapter *)qp->ca->host)->engines--;
+}
+
+static inline void adapter_modified(struct qp *qp, wtime now, enum ibv_qp_state from, int mask)
+{
+	(void)now;
+	(void)from;
+	(void)mask;
+	((struct adapter *)qp->ca->host)->modified++;
+}
+
+static inline void adapter_doorbell(struct qp *qp, wtime now)
+{
+	(void)now;
+	((struct adapter *)qp->ca->host)->doorbells++;
+}
+
+static inline void adapter_recv_doorbell(struct qp *qp, wtime now)
+{
+	(void)now;
+	((struct adapter *)qp->ca->host)->recv_doorbells++;
+}
+
+static inline bool adapter_output(struct qp *qp, wtime now, struct packet_out *out)
+{
+	struct adapter *a = qp->ca->host;
+
+	(void)now;
+	(void)out;
+	for (unsigned i = 0; i < 4; i++)
+		if (a->to_send[i] == qp && a->sends[i]) {
+			a->sends[i]--;
+			return true;
+		}
+	return false;
+}
+
+static inline wtime adapter_deadline(const struct qp *qp)
+{
+	const struct adapter *a = qp->ca->host;
+
+	return a->deadline ? a->deadline : WTIME_NEVER;
+}
+
+static inline void adapter_expire(struct qp *qp, wtime now)
+{
+	(void)now;
+	((struct adapter *)qp->ca->host)->expired++;
+}
+
+static inline void adapter_input(struct ca *ca, struct ca_device *dev, wtime now, const struct packet *p)
+{
+	(void)dev;
+	(void)now;
+	(void)p;
+	((struct adapter *)ca->host)->inputs++;
+}
+
+static inline void adapter_query(const struct qp *qp, struct ibv_qp_attr *attr)
+{
+	(void)qp;
+	(void)attr;
+}
+
+static const struct ca_host adapter_host = {
+	.cq_event = adapter_cq_event, .async_event = adapter_async_event, .room = adapter_room, .copy_safely = adapter_copy,
+	.mcast = adapter_mcast, .qpn_alloc = adapter_qpn_alloc, .qpn_free = adapter_qpn_free,
+};
+
+static const struct transport_ops adapter_transport = {
+	.name = "none", .qp_init = adapter_qp_init, .qp_fini = adapter_qp_fini, .qp_modified = adapter_modified,
+	.qp_doorbell = adapter_doorbell, .qp_recv_doorbell = adapter_recv_doorbell, .qp_output = adapter_output,
+	.qp_deadline = adapter_deadline, .qp_expire = adapter_expire, .input = adapter_input, .qp_query = adapter_query,
+};
+
+/* weft0 with a LID and one GID, weft1 with ::ffff:10.0.0.1; arena memory of `bytes`. */
+static inline struct adapter *adapter_new_sized(size_t bytes)
+{
+	static const struct ca_device devices[CA_DEVICES] = {
+		{ .name = "weft0", .form = PACKET_IB, .guid = 0x0277660000000001, .lid = ADAPTER_LID, .active_mtu = IBV_MTU_2048,
+		  .max_mtu = IBV_MTU_4096, .port_state = IBV_PORT_ACTIVE, .pkey = { 0xffff },
+		  .gid = { { .raw = { 0xfe, 0x80, [15] = 1 }, .valid = true, .type = IBV_GID_TYPE_IB } } },
+		{ .name = "weft1", .form = PACKET_ROCE, .guid = 0x0277660000000002, .active_mtu = IBV_MTU_4096,
+		  .max_mtu = IBV_MTU_4096, .port_state = IBV_PORT_ACTIVE, .pkey = { 0xffff },
+		  .gid = { { .raw = { [10] = 0xff, 0xff, 10, 0, 0, 1 }, .valid = true, .type = IBV_GID_TYPE_ROCE_V2 } } },
+	};
+	struct adapter *a = calloc(1, sizeof(*a));
+	struct ca_config config = { .host_ops = &adapter_host, .transport = &adapter_transport, .seed = 1, .dev = devices,
+				    .devices = CA_DEVICES, .host = a, .arena_bytes = bytes };
+
+	a->memory = aligned_alloc(ARENA_PAGE, bytes);
+	memset(a->memory, 0, bytes);
+	config.arena = a->memory;
+	assert_int_equal(ca_init(&a->ca, &config), 0);
+	a->ib = &a->ca.dev[0];
+	a->roce = &a->ca.dev[1];
+	return a;
+}
+
+static inline struct adapter *adapter_new(void)
+{
+	return adapter_new_sized(4 << 20);
+}
+
+/* Whatever a test leaves behind must be destroyed here: AddressSanitizer looks for leaks. */
+static inline void adapter_delete(struct adapter *a)
+{
+	ca_fini(&a->ca);
+	assert_int_equal(a->qpns, 0);
+	assert_int_equal(a->engines, 0);
+	free(a->memory);
+	free(a);
+}
+
+/* A QP of the type with its own PD and CQ on weft0 (cqe entries), srq or NULL. */
+static inline struct qp *adapter_qp(struct adapter *a, enum ibv_qp_type type, int cqe, struct srq *srq)
+{
+	struct ibv_qp_init_attr_ex init = { .qp_type = type, .cap = { .max_send_wr = 8, .max_recv_wr = 8, .max_send_sge = 4,
+					    .max_recv_sge = 4, .max_inline_data = 64 } };
+	struct xrcd *xrcd = NULL;
+	struct pd *pd = NULL;
+	struct cq *cq = NULL;
+	struct qp *qp = NULL;
+
+	if (type == IBV_QPT_XRC_RECV)
+		assert_int_equal(xrcd_open(&a->ca, a->ib, 0, 0, 0100, &xrcd), 0);
+	else if (srq)
+		pd = srq->pd;
+	else
+		assert_int_equal(pd_create(&a->ca, a->ib, &pd), 0);
+	if (type != IBV_QPT_XRC_RECV)
+		assert_int_equal(cq_create(&a->ca, a->ib, cqe, &cq), 0);
+	assert_int_equal(qp_create(&a->ca, a->ib, &init, pd, cq, type == IBV_QPT_XRC_SEND ? NULL : cq, srq, xrcd, &qp), 0);
+	return qp;
+}
+
+/* Moves a fresh QP on to `to` (INIT, RTR or RTS) with ordinary attributes. */
+static inline void adapter_move(struct qp *qp, enum ibv_qp_state to)
+{
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_INIT, .port_num = 1, .path_mtu = IBV_MTU_1024, .dest_qp_num = 77, .timeout = 14, .retry_cnt = 7,
+		.rnr_retry = 7, .max_rd_atomic = 1, .max_dest_rd_atomic = 1, .min_rnr_timer = 12, .qkey = 0x11111111,
+		.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
+		.ah_attr = { .dlid = ADAPTER_LID, .port_num = 1 },
+	};
+	bool is_ud = qp->type == IBV_QPT_UD;
+	bool reliable = qp->type == IBV_QPT_RC, sends = reliable || qp->type == IBV_QPT_XRC_SEND;
+	bool responds = reliable || qp->type == IBV_QPT_XRC_RECV;
+	int init = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | (is_ud ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS);
+	int rtr = IBV_QP_STATE | (is_ud ? 0 : IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN) |
+		  (responds ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0);
+	int rts = IBV_QP_STATE | IBV_QP_SQ_PSN | (qp->type == IBV_QPT_XRC_RECV ? IBV_QP_TIMEOUT : 0) |
+		  (sends ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC : 0);
+
+	assert_int_equal(qp_modify(qp, 1, &attr, init), 0);
+	if (to == IBV_QPS_INIT)
+		return;
+	attr.qp_state = IBV_QPS_RTR;
+	assert_int_equal(qp_modify(qp, 1, &attr, rtr), 0);
+	if (to == IBV_QPS_RTR)
+		return;
+	attr.qp_state = IBV_QPS_RTS;
+	assert_int_equal(qp_modify(qp, 1, &attr, rts), 0);
+}
+
+#endif

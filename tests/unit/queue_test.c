@@ -1,0 +1,337 @@
+/* Arena, page-linked rings, doorbells and credits: IPS-19..35 and vector 10.10. */
+#include "base/rand.h"
+
+#include "adapter.h"
+
+enum { ARENA_BYTES = 256 * ARENA_PAGE };
+
+struct store {
+	void *memory;
+	struct arena arena;
+};
+
+static void store_open(struct store *s)
+{
+	s->memory = aligned_alloc(ARENA_PAGE, ARENA_BYTES);
+	memset(s->memory, 0, ARENA_BYTES);
+	assert_int_equal(arena_init(&s->arena, s->memory, ARENA_BYTES), 0);
+}
+
+static void store_close(struct store *s)
+{
+	uint64_t all;
+
+	/* everything came back, and joined */
+	assert_int_equal(arena_alloc(&s->arena, ARENA_BYTES, &all), 0);
+	arena_fini(&s->arena);
+	free(s->memory);
+}
+
+static void arena_takes_the_first_fit(void **state)
+{
+	struct store s;
+	uint64_t a, b, c, d;
+
+	(void)state;
+	store_open(&s);
+	assert_int_equal(arena_alloc(&s.arena, 3 * ARENA_PAGE, &a), 0);
+	assert_int_equal(arena_alloc(&s.arena, 1, &b), 0);
+	assert_int_equal(arena_alloc(&s.arena, ARENA_PAGE + 1, &c), 0);
+	assert_int_equal(a, 0);
+	assert_int_equal(b, 3 * ARENA_PAGE);
+	assert_int_equal(c, 4 * ARENA_PAGE);
+	arena_free(&s.arena, a);
+	assert_int_equal(arena_alloc(&s.arena, 4 * ARENA_PAGE, &d), 0);
+	assert_int_equal(d, 6 * ARENA_PAGE);
+	assert_int_equal(arena_alloc(&s.arena, 2 * ARENA_PAGE, &a), 0);
+	assert_int_equal(a, 0);
+	assert_int_equal(arena_alloc(&s.arena, ARENA_BYTES, &(uint64_t){ 0 }), -ENOMEM);
+	assert_int_equal(arena_alloc(&s.arena, 0, &(uint64_t){ 0 }), -EINVAL);
+	arena_free(&s.arena, b);
+	arena_free(&s.arena, a);
+	arena_free(&s.arena, d);
+	arena_free(&s.arena, c);
+	store_close(&s);
+}
+
+static void arena_gives_zeroed_memory_that_nobody_else_has(void **state)
+{
+	struct { uint64_t offset, bytes; uint8_t mark; } run[40] = { 0 };
+	struct rand rand;
+	struct store s;
+
+	(void)state;
+	store_open(&s);
+	rand_seed(&rand, 7);
+	for (unsigned step = 0; step < 20000; step++) {
+		unsigned i = (unsigned)rand_below(&rand, 40);
+
+		if (run[i].bytes) {
+			for (uint64_t k = 0; k < run[i].bytes; k += 509)
+				assert_int_equal(s.arena.base[run[i].offset + k], run[i].mark);
+			arena_free(&s.arena, run[i].offset);
+			run[i].bytes = 0;
+			continue;
+		}
+		run[i].bytes = 1 + rand_below(&rand, 12 * ARENA_PAGE);
+		run[i].mark = (uint8_t)(1 + rand_below(&rand, 255));
+		if (arena_alloc(&s.arena, run[i].bytes, &run[i].offset) < 0) {
+			run[i].bytes = 0;
+			continue;
+		}
+		assert_int_equal(run[i].offset % ARENA_PAGE, 0);
+		for (uint64_t k = 0; k < run[i].bytes; k += 509)
+			assert_int_equal(s.arena.base[run[i].offset + k], 0);
+		memset(s.arena.base + run[i].offset, run[i].mark, run[i].bytes);
+	}
+	for (unsigned i = 0; i < 40; i++)
+		if (run[i].bytes)
+			arena_free(&s.arena, run[i].offset);
+	store_close(&s);
+}
+
+/* Writes n WQEs whose first word is their index. */
+static void post(struct wq *wq, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t *slot = wq_slot(wq);
+
+		assert_non_null(slot);
+		*slot = wq->written;
+		wq_written(wq);
+	}
+	wq_check(wq);
+}
+
+static void announce(struct wq *wq)
+{
+	wq_ring(wq);
+	wq_doorbell_read(wq);
+	wq_check(wq);
+}
+
+static void complete(struct wq *wq, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		assert_int_equal(*(uint32_t *)wq_at(wq, wq->completed), wq->completed);
+		wq->completed++;
+	}
+	wq_check(wq);
+}
+
+/* Vector 10.10, the work queue's half; cq_test.c has the completion queue's. */
+static void vector_10_10(void **state)
+{
+	struct store s;
+	struct wq wq;
+
+	(void)state;
+	store_open(&s);
+	assert_int_equal(wq_init_pages(&wq, &s.arena, 3, 8, 64), 0);
+	assert_int_equal(wq.capacity, 21);
+	assert_int_equal(wq.credits, 21);
+	post(&wq, 5);
+	announce(&wq);
+	assert_int_equal(wq.credits, 16);
+	assert_int_equal(wq_pending(&wq), 5);
+	complete(&wq, 2);
+	assert_int_equal(wq_pending(&wq), 3);
+	wq_reaped(&wq, 0);
+	wq_reaped(&wq, 1);
+	assert_int_equal(wq.credits, 18);
+	assert_int_equal(wq.credits + wq_pending(&wq) + (wq.completed - wq.reaped), 21);
+	wq_fini(&wq);
+	store_close(&s);
+}
+
+/* IPS-19: 3 pages of 8 slots, 100 postings walk the ring; the last slots chain the pages into a circle. */
+static void ring_walks_its_pages(void **state)
+{
+	struct store s;
+	struct wq wq;
+
+	(void)state;
+	store_open(&s);
+	assert_int_equal(wq_init_pages(&wq, &s.arena, 3, 8, 64), 0);
+	for (unsigned i = 0; i < 100; i++) {
+		uint64_t page = (uint64_t)(wq.page[i % 21 / 7] - s.arena.base);
+
+		assert_ptr_equal(wq_slot(&wq), s.arena.base + page + i % 7 * 64);
+		post(&wq, 1);
+		announce(&wq);
+		complete(&wq, 1);
+		wq_reaped(&wq, i);
+	}
+	for (unsigned i = 0, offset = (unsigned)wq.ring; i < 4; i++) {
+		assert_int_equal(offset, wq.page[i % 3] - s.arena.base);
+		offset = (unsigned)*(uint64_t *)(s.arena.base + offset + 7 * 64);
+	}
+	wq_fini(&wq);
+	store_close(&s);
+}
+
+static void queue_full_is_refused_and_nothing_overwritten(void **state)
+{
+	struct store s;
+	struct wq wq;
+
+	(void)state;
+	store_open(&s);
+	assert_int_equal(wq_init_pages(&wq, &s.arena, 1, 9, 64), 0);
+	post(&wq, 8);
+	assert_null(wq_slot(&wq));
+	announce(&wq);
+	assert_null(wq_slot(&wq));
+	complete(&wq, 8);
+	assert_null(wq_slot(&wq));
+	/* IPS-31: one reaped completion returns the credits of all before it */
+	wq_reaped(&wq, 7);
+	assert_int_equal(wq.credits, 8);
+	wq_fini(&wq);
+	store_close(&s);
+}
+
+static void nothing_is_pending_before_the_doorbell(void **state)
+{
+	struct store s;
+	struct wq wq;
+
+	(void)state;
+	store_open(&s);
+	assert_int_equal(wq_init_pages(&wq, &s.arena, 1, 9, 64), 0);
+	post(&wq, 3);
+	wq_doorbell_read(&wq);
+	assert_int_equal(wq_pending(&wq), 0);
+	wq_unwrite(&wq, 1);
+	wq_check(&wq);
+	announce(&wq);
+	assert_int_equal(wq_pending(&wq), 2);
+	assert_int_equal(wq.credits, 6);
+	wq_fini(&wq);
+	store_close(&s);
+}
+
+static void a_forged_doorbell_or_index_is_not_believed(void **state)
+{
+	struct store s;
+	struct wq wq;
+	uint32_t *word;
+
+	(void)state;
+	store_open(&s);
+	assert_int_equal(wq_init_pages(&wq, &s.arena, 1, 9, 64), 0);
+	post(&wq, 4);
+	announce(&wq);
+	complete(&wq, 1);
+	word = (uint32_t *)(s.arena.base + wq.doorbell);
+	for (unsigned i = 0; i < 3; i++) {
+		*word = (uint32_t[]){ 9, 3, 0x80000000 }[i];
+		wq_doorbell_read(&wq);
+		assert_int_equal(wq.announced, 4);
+	}
+	wq_reaped(&wq, 1);
+	wq_reaped(&wq, UINT32_MAX - 4);
+	assert_int_equal(wq.credits, 4);
+	wq_reaped(&wq, 0);
+	assert_int_equal(wq.credits, 5);
+	wq_reaped(&wq, 0);
+	assert_int_equal(wq.credits, 5);
+	wq_fini(&wq);
+	store_close(&s);
+}
+
+static void sizes_hold_what_was_asked_for(void **state)
+{
+	static const struct { uint32_t max_wr, stride; int result; } row[] = {
+		{ 1, 16, 0 }, { 63, 64, 0 }, { 64, 64, 0 }, { 100, 1232, 0 }, { 0, 64, 0 }, { 1, 0, -EINVAL }, { 1u << 31, 64, -EINVAL },
+		{ 1 << 20, 64, -ENOMEM },
+	};
+	struct store s;
+
+	(void)state;
+	store_open(&s);
+	for (unsigned i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
+		struct wq wq;
+
+		assert_int_equal(wq_init(&wq, &s.arena, row[i].max_wr, row[i].stride), row[i].result);
+		if (row[i].result < 0)
+			continue;
+		assert_true(wq.capacity >= row[i].max_wr && wq.credits == wq.capacity && wq.stride >= row[i].stride);
+		if (row[i].max_wr == 0)
+			assert_null(wq_slot(&wq));
+		wq_check(&wq);
+		wq_fini(&wq);
+	}
+	assert_int_equal(wq_init_pages(&(struct wq){ 0 }, &s.arena, 1, 1, 64), -EINVAL);
+	assert_int_equal(wq_init_pages(&(struct wq){ 0 }, &s.arena, 1, 8, 8), -EINVAL);
+	store_close(&s);
+}
+
+/* The law at every step of a random run that passes the counts' wrap at 2^32; sizes change meanwhile. IPS-28. */
+static void ledger_holds_over_a_random_run(uint32_t seed)
+{
+	struct rand rand;
+	struct store s;
+	struct wq wq;
+
+	store_open(&s);
+	rand_seed(&rand, seed);
+	assert_int_equal(wq_init_pages(&wq, &s.arena, 3, 8, 64), 0);
+	wq.written = wq.announced = wq.started = wq.completed = wq.reaped = UINT32_MAX - 500;
+	wq_ring(&wq);
+	for (unsigned step = 0; step < 5000; step++) {
+		uint32_t n = (uint32_t)rand_below(&rand, 6);
+
+		switch (rand_below(&rand, 6)) {
+		case 0:
+			post(&wq, n < wq.credits ? n : wq.credits);
+			break;
+		case 1:
+			announce(&wq);
+			break;
+		case 2:
+			complete(&wq, n < wq_pending(&wq) ? n : wq_pending(&wq));
+			break;
+		case 3:
+			if (wq.completed != wq.reaped)
+				wq_reaped(&wq, wq.reaped + (uint32_t)rand_below(&rand, wq.completed - wq.reaped));
+			break;
+		case 4:
+			n = (uint32_t)rand_below(&rand, wq.written - wq.announced + 1);
+			/* what a doorbell has said cannot be taken back */
+			if (*(uint32_t *)(s.arena.base + wq.doorbell) == wq.announced)
+				wq_unwrite(&wq, n);
+			break;
+		default:
+			if (rand_below(&rand, 50) == 0)
+				(void)wq_resize(&wq, (uint32_t)rand_below(&rand, 200));
+		}
+		wq_check(&wq);
+	}
+	wq_fini(&wq);
+	store_close(&s);
+}
+
+static void random_ledgers(void **state)
+{
+	(void)state;
+	for (uint32_t seed = 1; seed <= 50; seed++)
+		ledger_holds_over_a_random_run(seed);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(arena_takes_the_first_fit),
+		cmocka_unit_test(arena_gives_zeroed_memory_that_nobody_else_has),
+		cmocka_unit_test(vector_10_10),
+		cmocka_unit_test(ring_walks_its_pages),
+		cmocka_unit_test(queue_full_is_refused_and_nothing_overwritten),
+		cmocka_unit_test(nothing_is_pending_before_the_doorbell),
+		cmocka_unit_test(a_forged_doorbell_or_index_is_not_believed),
+		cmocka_unit_test(sizes_hold_what_was_asked_for),
+		cmocka_unit_test(random_ledgers),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
