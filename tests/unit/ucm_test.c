@@ -1,0 +1,949 @@
+/* The rdma_cm device by its commands, over a host that is one function: messages for this process come straight back. */
+#include "abi/ucm/ucm_state.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+/* ---- the host ---- */
+
+enum { SLOT = 5, STRANGER = 6, LISTENS = 16 };
+
+struct host {
+	struct ca ca;
+	struct host_cm cm;
+	bool visible[CA_DEVICES];
+	uint64_t listens[LISTENS];
+	int ports, groups, next_port;
+	bool loses_mads;
+	wtime now;
+	pthread_mutex_t lock;
+};
+
+static struct host fake = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+struct host *host_get(void)
+{
+	return &fake;
+}
+
+struct ca *host_ca(struct host *h)
+{
+	return &h->ca;
+}
+
+bool host_device_visible(const struct host *h, int device)
+{
+	return h->visible[device];
+}
+
+wtime host_enter(struct host *h)
+{
+	pthread_mutex_lock(&h->lock);
+	return h->now;
+}
+
+void host_leave(struct host *h)
+{
+	pthread_mutex_unlock(&h->lock);
+}
+
+uint32_t host_slot(const struct host *h)
+{
+	return SLOT;
+}
+
+wtime host_now(void)
+{
+	return fake.now;
+}
+
+void host_set_cm(struct host *h, const struct host_cm *cm)
+{
+	h->cm = *cm;
+}
+
+void host_cm_kick(struct host *h)
+{
+}
+
+static bool listens(uint64_t service)
+{
+	for (int i = 0; i < LISTENS; i++)
+		if (fake.listens[i] == service)
+			return true;
+	return false;
+}
+
+static void replace(uint64_t from, uint64_t to)
+{
+	for (int i = 0; i < LISTENS; i++)
+		if (fake.listens[i] == from) {
+			fake.listens[i] = to;
+			return;
+		}
+}
+
+int host_request(struct host *h, struct control_msg *msg)
+{
+	switch (msg->type) {
+	case CTL_PORT:
+		if (!(msg->service & 0xffff))
+			msg->service |= (uint64_t)(40000 + h->next_port++);
+		h->ports++;
+		return 0;
+	case CTL_LISTEN:
+		replace(0, msg->service);
+		return 0;
+	case CTL_MCAST:
+		h->groups++;
+		msg->b = msg->device ? 0 : 0xc123;
+		return 0;
+	default:
+		return -EINVAL;
+	}
+}
+
+int host_post(struct host *h, const struct control_msg *msg)
+{
+	struct control_msg back = *msg;
+
+	switch (msg->type) {
+	case CTL_UNPORT:
+		h->ports--;
+		return 0;
+	case CTL_UNLISTEN:
+		replace(msg->service, 0);
+		return 0;
+	case CTL_MCAST:
+		h->groups--;
+		return 0;
+	case CTL_MAD:
+		if (h->loses_mads)
+			return 0;
+		if (!msg->slot && !listens(msg->service))
+			back.status = ECONNREFUSED;
+		else if (msg->slot == STRANGER)
+			return 0;
+		back.slot = SLOT;
+		h->cm.mad(h->cm.cm, h->now, &back);
+		return 0;
+	default:
+		return -EINVAL;
+	}
+}
+
+static void set_gid(int device, int index, const uint8_t *raw, enum ibv_gid_type type)
+{
+	struct ca_gid *gid = &fake.ca.dev[device].gid[index];
+
+	memcpy(gid->raw, raw, 16);
+	gid->valid = true;
+	gid->type = type;
+}
+
+static const uint8_t gid_ib[16] = { 0xfe, 0x80, [15] = 7 };
+static const uint8_t gid_v6[16] = { 0xfd, 1, [15] = 9 };
+static const uint8_t gid_v4[16] = { [10] = 0xff, 0xff, 10, 1, 2, 3 };
+
+static int set_up(void **state)
+{
+	fake.ca.devices = 2;
+	fake.ca.dev[0] = (struct ca_device){ .name = "weft0", .form = PACKET_IB, .guid = 0x10, .lid = 3, .active_mtu = IBV_MTU_4096,
+					     .pkey = { 0xffff } };
+	fake.ca.dev[1] = (struct ca_device){ .name = "weft1", .form = PACKET_ROCE, .guid = 0x11, .active_mtu = IBV_MTU_1024,
+					     .pkey = { 0xffff } };
+	set_gid(0, 0, gid_ib, IBV_GID_TYPE_IB);
+	set_gid(1, 0, gid_v6, IBV_GID_TYPE_ROCE_V2);
+	set_gid(1, 1, gid_v4, IBV_GID_TYPE_ROCE_V2);
+	fake.visible[0] = fake.visible[1] = true;
+	fake.loses_mads = false;
+	return 0;
+}
+
+/* Whatever a test did, closing its channels leaves nothing. */
+static void expect_nothing_left(void)
+{
+	assert_int_equal(fake.ports, 0);
+	assert_int_equal(fake.groups, 0);
+	assert_int_equal(ucm.cm.ids, 0);
+	assert_int_equal(ucm.ids.count, 0);
+	assert_int_equal(ucm.mcasts.count, 0);
+	assert_true(listens(0));
+}
+
+/* ---- commands ---- */
+
+static int command(int fd, uint32_t cmd, const void *in, size_t bytes, size_t out)
+{
+	struct rdma_ucm_cmd_hdr hdr = { .cmd = cmd, .in = (uint16_t)bytes, .out = (uint16_t)out };
+	uint8_t raw[1024] = { 0 };
+	ssize_t done;
+
+	memcpy(raw, &hdr, sizeof(hdr));
+	memcpy(raw + sizeof(hdr), in, bytes);
+	done = weft_ucm_write(fd, raw, sizeof(hdr) + bytes);
+	return done == (ssize_t)(sizeof(hdr) + bytes) ? 0 : -errno;
+}
+
+#define COMMAND(fd, NAME, in, out) command(fd, RDMA_USER_CM_CMD_##NAME, &(in), sizeof(in), out)
+
+static uint32_t create(int fd, uint16_t ps, uint64_t uid)
+{
+	struct rdma_ucm_create_id_resp resp = { 0 };
+	struct rdma_ucm_create_id in = { .uid = uid, .response = (uintptr_t)&resp, .ps = ps, .qp_type = IBV_QPT_RC };
+
+	assert_int_equal(COMMAND(fd, CREATE_ID, in, sizeof(resp)), 0);
+	return resp.id;
+}
+
+static int destroy(int fd, uint32_t id, uint32_t *events)
+{
+	struct rdma_ucm_destroy_id_resp resp = { 0 };
+	struct rdma_ucm_destroy_id in = { .response = (uintptr_t)&resp, .id = id };
+	int error = COMMAND(fd, DESTROY_ID, in, sizeof(resp));
+
+	if (events)
+		*events = resp.events_reported;
+	return error;
+}
+
+static struct sockaddr_in ip4(const char *text, uint16_t port)
+{
+	struct sockaddr_in addr = { .sin_family = AF_INET, .sin_port = htons(port) };
+	unsigned a, b, c, d;
+
+	assert_int_equal(sscanf(text, "%u.%u.%u.%u", &a, &b, &c, &d), 4);
+	addr.sin_addr.s_addr = htonl(a << 24 | b << 16 | c << 8 | d);
+	return addr;
+}
+
+static int bind4(int fd, uint32_t id, const char *text, uint16_t port)
+{
+	struct sockaddr_in addr = ip4(text, port);
+	struct rdma_ucm_bind in = { .id = id, .addr_size = sizeof(addr) };
+
+	memcpy(&in.addr, &addr, sizeof(addr));
+	return COMMAND(fd, BIND, in, 0);
+}
+
+static int resolve4(int fd, uint32_t id, const char *text, uint16_t port)
+{
+	struct sockaddr_in addr = ip4(text, port);
+	struct rdma_ucm_resolve_addr in = { .id = id, .timeout_ms = 2000, .dst_size = sizeof(addr) };
+
+	memcpy(&in.dst_addr, &addr, sizeof(addr));
+	return COMMAND(fd, RESOLVE_ADDR, in, 0);
+}
+
+static int listen_on(int fd, uint32_t id, uint32_t backlog)
+{
+	struct rdma_ucm_listen in = { .id = id, .backlog = backlog };
+
+	return COMMAND(fd, LISTEN, in, 0);
+}
+
+static int get_event(int fd, struct rdma_ucm_event_resp *resp)
+{
+	struct rdma_ucm_get_event in = { .response = (uintptr_t)resp };
+
+	return COMMAND(fd, GET_EVENT, in, sizeof(*resp));
+}
+
+static struct rdma_ucm_event_resp expect_event(int fd, uint32_t type, uint32_t status)
+{
+	struct rdma_ucm_event_resp resp;
+
+	assert_int_equal(get_event(fd, &resp), 0);
+	assert_int_equal(resp.event, type);
+	assert_int_equal(resp.status, status);
+	return resp;
+}
+
+static bool readable(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+
+	return poll(&p, 1, 0) == 1;
+}
+
+static void expect_no_event(int fd)
+{
+	struct rdma_ucm_event_resp resp;
+
+	assert_false(readable(fd));
+	assert_int_equal(get_event(fd, &resp), -EAGAIN);
+}
+
+static struct rdma_ucm_query_addr_resp query(int fd, uint32_t id, uint32_t option)
+{
+	struct rdma_ucm_query_addr_resp resp;
+	struct rdma_ucm_query in = { .response = (uintptr_t)&resp, .id = id, .option = option };
+
+	assert_int_equal(COMMAND(fd, QUERY, in, sizeof(resp)), 0);
+	return resp;
+}
+
+static void resolve_route(int fd, uint32_t id)
+{
+	struct rdma_ucm_resolve_route in = { .id = id };
+
+	assert_int_equal(COMMAND(fd, RESOLVE_ROUTE, in, 0), 0);
+	expect_event(fd, UCM_EVENT_ROUTE_RESOLVED, 0);
+}
+
+static uint32_t resolved(int fd, uint16_t ps, const char *text, uint16_t port)
+{
+	uint32_t id = create(fd, ps, 0x900);
+
+	assert_int_equal(resolve4(fd, id, text, port), 0);
+	expect_event(fd, UCM_EVENT_ADDR_RESOLVED, 0);
+	resolve_route(fd, id);
+	return id;
+}
+
+static struct rdma_ucm_conn_param conn_param(const char *words)
+{
+	struct rdma_ucm_conn_param conn = { .qp_num = 0x5001, .private_data_len = (uint8_t)strlen(words), .responder_resources = 2,
+					    .initiator_depth = 1, .retry_count = 7, .rnr_retry_count = 5, .valid = 1 };
+
+	memcpy(conn.private_data, words, strlen(words));
+	return conn;
+}
+
+static int connect_to(int fd, uint32_t id, const char *words)
+{
+	struct rdma_ucm_connect in = { .conn_param = conn_param(words), .id = id, .ece = { 0x15b3, 0x77 } };
+
+	return COMMAND(fd, CONNECT, in, 0);
+}
+
+static int accept_id(int fd, uint32_t id, uint64_t uid, bool active)
+{
+	struct rdma_ucm_accept in = { .uid = uid, .id = id };
+
+	if (!active)
+		in.conn_param = conn_param("welcome");
+	in.conn_param.qp_num = 0x6001;
+	return COMMAND(fd, ACCEPT, in, 0);
+}
+
+static int disconnect(int fd, uint32_t id)
+{
+	struct rdma_ucm_disconnect in = { .id = id };
+
+	return COMMAND(fd, DISCONNECT, in, 0);
+}
+
+static int qp_attr(int fd, uint32_t id, uint32_t state, struct ib_uverbs_qp_attr *attr)
+{
+	struct rdma_ucm_init_qp_attr in = { .response = (uintptr_t)attr, .id = id, .qp_state = state };
+
+	return COMMAND(fd, INIT_QP_ATTR, in, sizeof(*attr));
+}
+
+static int channel(void)
+{
+	int fd = weft_ucm_open(O_CLOEXEC | O_NONBLOCK);
+
+	assert_true(fd >= 0);
+	return fd;
+}
+
+static void channel_close(int fd)
+{
+	weft_ucm_close(fd);
+	close(fd);
+}
+
+struct pair {
+	int server, client;
+	uint32_t listener, passive, active;
+};
+
+static void pair_listen(struct pair *p, uint16_t ps)
+{
+	p->server = channel();
+	p->client = channel();
+	p->listener = create(p->server, ps, 0x100);
+	assert_int_equal(bind4(p->server, p->listener, "0.0.0.0", 7000), 0);
+	assert_int_equal(listen_on(p->server, p->listener, 0), 0);
+}
+
+static void pair_request(struct pair *p, uint16_t ps)
+{
+	pair_listen(p, ps);
+	p->active = resolved(p->client, ps, "10.1.2.3", 7000);
+	assert_int_equal(connect_to(p->client, p->active, "hello"), 0);
+}
+
+static void pair_connect(struct pair *p)
+{
+	pair_request(p, RDMA_PS_TCP);
+	p->passive = expect_event(p->server, UCM_EVENT_CONNECT_REQUEST, 0).id;
+	assert_int_equal(accept_id(p->server, p->passive, 0x200, false), 0);
+	expect_event(p->client, UCM_EVENT_CONNECT_RESPONSE, 0);
+	assert_int_equal(accept_id(p->client, p->active, 0, true), 0);
+	expect_event(p->server, UCM_EVENT_ESTABLISHED, 0);
+}
+
+static void pair_close(struct pair *p)
+{
+	channel_close(p->client);
+	channel_close(p->server);
+	expect_nothing_left();
+}
+
+/* ---- tests ---- */
+
+static void malformed_commands_are_refused(void **state)
+{
+	struct rdma_ucm_cmd_hdr hdr = { .cmd = 99 };
+	struct rdma_ucm_create_id_resp resp;
+	struct rdma_ucm_create_id in = { .uid = 1, .response = (uintptr_t)&resp, .ps = 0x9999 };
+	int fd = channel();
+
+	assert_int_equal(weft_ucm_write(fd, &hdr, 4), -1);
+	assert_int_equal(errno, EINVAL);
+	assert_int_equal(weft_ucm_write(fd, &hdr, sizeof(hdr)), -1);
+	assert_int_equal(errno, EINVAL);
+	assert_int_equal(weft_ucm_write(fd, (void *)8, sizeof(hdr)), -1);
+	assert_int_equal(errno, EFAULT);
+	assert_int_equal(weft_ucm_write(9999, &hdr, sizeof(hdr)), -1);
+	assert_int_equal(errno, EBADF);
+	hdr = (struct rdma_ucm_cmd_hdr){ .cmd = RDMA_USER_CM_CMD_CREATE_ID, .in = sizeof(in) };
+	assert_int_equal(weft_ucm_write(fd, &hdr, sizeof(hdr)), -1);
+	assert_int_equal(errno, EINVAL);
+	assert_int_equal(COMMAND(fd, CREATE_ID, in, sizeof(resp)), -EINVAL);
+	in.ps = RDMA_PS_TCP;
+	assert_int_equal(COMMAND(fd, CREATE_ID, in, 2), -ENOSPC);
+	in.response = 16;
+	assert_int_equal(COMMAND(fd, CREATE_ID, in, sizeof(resp)), -EFAULT);
+	assert_int_equal(COMMAND(fd, GET_OPTION, in, 0), -ENOSYS);
+	channel_close(fd);
+	expect_nothing_left();
+}
+
+static void ids_belong_to_their_channel(void **state)
+{
+	int a = channel(), b = channel();
+	uint32_t id = create(a, RDMA_PS_TCP, 1);
+
+	assert_int_equal(destroy(b, id, NULL), -EINVAL);
+	assert_int_equal(destroy(a, 54321, NULL), -ENOENT);
+	assert_int_equal(destroy(a, id, NULL), 0);
+	assert_int_equal(destroy(a, id, NULL), -ENOENT);
+	channel_close(a);
+	channel_close(b);
+	expect_nothing_left();
+}
+
+static void addresses_of_this_host_resolve(void **state)
+{
+	static const struct { const char *text; uint64_t guid; const uint8_t *gid; } rows[] = {
+		{ "10.1.2.3", 0x11, gid_v4 }, { "127.0.0.1", 0x11, gid_v4 }, { "127.8.8.8", 0x11, gid_v4 }, { "0.0.0.0", 0x11, gid_v4 },
+	};
+	int fd = channel();
+
+	for (size_t i = 0; i < 4; i++) {
+		uint32_t id = resolved(fd, RDMA_PS_TCP, rows[i].text, 9);
+		struct rdma_ucm_query_addr_resp addr = query(fd, id, RDMA_USER_CM_QUERY_ADDR);
+		struct rdma_ucm_query_addr_resp gid = query(fd, id, RDMA_USER_CM_QUERY_GID);
+
+		assert_true(addr.node_guid == htobe64(rows[i].guid));
+		assert_int_equal(addr.port_num, 1);
+		assert_int_equal(addr.src_size, sizeof(struct sockaddr_in));
+		assert_true(((struct sockaddr_in *)&addr.src_addr)->sin_port != 0);
+		assert_int_equal(((struct sockaddr_in *)&addr.dst_addr)->sin_port, htons(9));
+		assert_memory_equal(((struct sockaddr_ib *)&gid.dst_addr)->sib_addr.sib_raw, rows[i].gid, 16);
+		assert_memory_equal(((struct sockaddr_ib *)&gid.src_addr)->sib_addr.sib_raw, rows[i].gid, 16);
+		assert_true(((struct sockaddr_ib *)&gid.dst_addr)->sib_sid == htobe64(0x1060009));
+	}
+	channel_close(fd);
+	expect_nothing_left();
+}
+
+static void loopback_over_ipv6_and_over_weft0(void **state)
+{
+	struct rdma_ucm_resolve_ip in = { .dst_addr = { .sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT } };
+	struct rdma_ucm_query_addr_resp gid;
+	int fd = channel();
+
+	in.id = create(fd, RDMA_PS_TCP, 1);
+	assert_int_equal(COMMAND(fd, RESOLVE_IP, in, 0), 0);
+	expect_event(fd, UCM_EVENT_ADDR_RESOLVED, 0);
+	gid = query(fd, in.id, RDMA_USER_CM_QUERY_GID);
+	assert_memory_equal(((struct sockaddr_ib *)&gid.dst_addr)->sib_addr.sib_raw, gid_v6, 16);
+	fake.visible[1] = false;
+	uint32_t id = resolved(fd, RDMA_PS_TCP, "10.1.2.3", 1);
+	gid = query(fd, id, RDMA_USER_CM_QUERY_GID);
+	assert_true(gid.node_guid == htobe64(0x10));
+	assert_memory_equal(((struct sockaddr_ib *)&gid.dst_addr)->sib_addr.sib_raw, gid_ib, 16);
+	channel_close(fd);
+	expect_nothing_left();
+}
+
+static void foreign_addresses_do_not_resolve(void **state)
+{
+	struct rdma_ucm_event_resp resp;
+	int fd = channel();
+	uint32_t id = create(fd, RDMA_PS_TCP, 1);
+
+	assert_int_equal(bind4(fd, id, "10.9.9.9", 0), -EADDRNOTAVAIL);
+	assert_int_equal(resolve4(fd, id, "10.9.9.9", 1), 0);
+	assert_int_equal(get_event(fd, &resp), 0);
+	assert_int_equal(resp.event, UCM_EVENT_ADDR_ERROR);
+	assert_int_equal((int32_t)resp.status, -ENODEV);
+	channel_close(fd);
+	expect_nothing_left();
+}
+
+static void ports_collide_as_in_linux(void **state)
+{
+	int one = 1, fd = channel();
+	uint32_t a = create(fd, RDMA_PS_TCP, 1), b = create(fd, RDMA_PS_TCP, 2), c = create(fd, RDMA_PS_TCP, 3);
+	uint32_t d = create(fd, RDMA_PS_TCP, 4), e = create(fd, RDMA_PS_TCP, 5);
+	struct rdma_ucm_set_option reuse = { .optval = (uintptr_t)&one, .optname = RDMA_OPTION_ID_REUSEADDR, .optlen = sizeof(one) };
+
+	assert_int_equal(bind4(fd, a, "10.1.2.3", 7000), 0);
+	assert_int_equal(bind4(fd, a, "10.1.2.3", 7000), -EINVAL);
+	assert_int_equal(bind4(fd, b, "10.1.2.3", 7000), -EADDRINUSE);
+	assert_int_equal(bind4(fd, b, "0.0.0.0", 7000), -EADDRNOTAVAIL);
+	assert_int_equal(bind4(fd, b, "127.0.0.1", 7000), 0);
+	assert_int_equal(bind4(fd, c, "0.0.0.0", 7001), 0);
+	reuse.id = d;
+	assert_int_equal(COMMAND(fd, SET_OPTION, reuse, 0), 0);
+	reuse.id = e;
+	assert_int_equal(COMMAND(fd, SET_OPTION, reuse, 0), 0);
+	assert_int_equal(bind4(fd, d, "0.0.0.0", 7002), 0);
+	assert_int_equal(bind4(fd, e, "0.0.0.0", 7002), 0);
+	assert_int_equal(listen_on(fd, d, 1), -EADDRNOTAVAIL);
+	assert_int_equal(listen_on(fd, c, 1), 0);
+	assert_int_equal(listen_on(fd, c, 1), -EINVAL);
+	channel_close(fd);
+	expect_nothing_left();
+}
+
+static void a_connection_comes_and_goes(void **state)
+{
+	struct rdma_ucm_event_resp resp;
+	struct ib_uverbs_qp_attr attr;
+	struct pair p;
+
+	pair_request(&p, RDMA_PS_TCP);
+	assert_true(readable(p.server));
+	resp = expect_event(p.server, UCM_EVENT_CONNECT_REQUEST, 0);
+	assert_int_equal(resp.uid, 0x100);
+	assert_int_equal(resp.param.conn.private_data_len, 56);
+	assert_memory_equal(resp.param.conn.private_data, "hello\0", 6);
+	assert_int_equal(resp.param.conn.responder_resources, 1);
+	assert_int_equal(resp.param.conn.initiator_depth, 2);
+	assert_int_equal(resp.param.conn.qp_num, 0x5001);
+	assert_int_equal(resp.ece.vendor_id, 0x15b3);
+	assert_int_equal(resp.ece.attr_mod, 0x77);
+	assert_false(readable(p.server));
+	p.passive = resp.id;
+	assert_int_equal(qp_attr(p.server, p.passive, IBV_QPS_RTR, &attr), 0);
+	assert_int_equal(attr.dest_qp_num, 0x5001);
+	assert_int_equal(accept_id(p.server, p.passive, 0x200, false), 0);
+	resp = expect_event(p.client, UCM_EVENT_CONNECT_RESPONSE, 0);
+	assert_int_equal(resp.param.conn.private_data_len, 196);
+	assert_memory_equal(resp.param.conn.private_data, "welcome\0", 8);
+	assert_int_equal(accept_id(p.client, p.active, 0, true), 0);
+	resp = expect_event(p.server, UCM_EVENT_ESTABLISHED, 0);
+	assert_int_equal(resp.uid, 0x200);
+	expect_no_event(p.client);
+	assert_int_equal(disconnect(p.client, p.active), 0);
+	expect_event(p.server, UCM_EVENT_DISCONNECTED, 0);
+	expect_no_event(p.client);
+	assert_int_equal(disconnect(p.server, p.passive), 0);
+	expect_event(p.client, UCM_EVENT_DISCONNECTED, 0);
+	assert_int_equal(disconnect(p.server, p.passive), 0);
+	fake.now += 10 * WTIME_S;
+	fake.cm.expire(fake.cm.cm, fake.now);
+	expect_event(p.client, UCM_EVENT_TIMEWAIT_EXIT, 0);
+	pair_close(&p);
+}
+
+static void qp_attributes_are_the_kernels(void **state)
+{
+	struct ib_uverbs_qp_attr a, b;
+	struct pair p;
+
+	pair_connect(&p);
+	assert_int_equal(qp_attr(p.client, p.active, IBV_QPS_INIT, &a), 0);
+	assert_int_equal(a.qp_attr_mask, IBV_QP_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX | IBV_QP_PORT);
+	assert_int_equal(a.qp_access_flags, IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC);
+	assert_int_equal(qp_attr(p.client, p.active, IBV_QPS_RTR, &a), 0);
+	assert_int_equal(a.qp_attr_mask, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+					  IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+	assert_int_equal(a.dest_qp_num, 0x6001);
+	assert_int_equal(a.path_mtu, IBV_MTU_1024);
+	assert_true(a.ah_attr.is_global);
+	assert_int_equal(a.ah_attr.grh.sgid_index, 1);
+	assert_memory_equal(a.ah_attr.grh.dgid, gid_v4, 16);
+	assert_int_equal(qp_attr(p.server, p.passive, IBV_QPS_RTS, &b), 0);
+	assert_int_equal(a.rq_psn, b.sq_psn);
+	assert_int_equal(b.qp_attr_mask, IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+					  IBV_QP_MAX_QP_RD_ATOMIC);
+	assert_int_equal(b.timeout, 19);
+	assert_int_equal(b.retry_cnt, 7);
+	assert_int_equal(b.rnr_retry, 5);
+	assert_int_equal(qp_attr(p.server, p.passive, IBV_QPS_SQE, &b), -EINVAL);
+	assert_int_equal(qp_attr(p.server, p.listener, IBV_QPS_INIT, &b), -EINVAL);
+	pair_close(&p);
+}
+
+static void a_request_can_be_rejected(void **state)
+{
+	struct rdma_ucm_reject in = { .private_data_len = 2, .private_data = "no" };
+	struct rdma_ucm_event_resp resp;
+	struct pair p;
+
+	pair_request(&p, RDMA_PS_TCP);
+	in.id = expect_event(p.server, UCM_EVENT_CONNECT_REQUEST, 0).id;
+	in.reason = 3;
+	assert_int_equal(COMMAND(p.server, REJECT, in, 0), -EINVAL);
+	in.reason = 0;
+	assert_int_equal(COMMAND(p.server, REJECT, in, 0), 0);
+	resp = expect_event(p.client, UCM_EVENT_REJECTED, CM_REJ_CONSUMER);
+	assert_int_equal(resp.param.conn.private_data_len, 148);
+	assert_memory_equal(resp.param.conn.private_data, "no", 3);
+	pair_close(&p);
+}
+
+static void nobody_listening_is_a_rejection(void **state)
+{
+	int fd = channel();
+	uint32_t id = resolved(fd, RDMA_PS_TCP, "127.0.0.1", 4444);
+
+	assert_int_equal(connect_to(fd, id, ""), 0);
+	expect_event(fd, UCM_EVENT_REJECTED, CM_REJ_INVALID_SERVICE_ID);
+	channel_close(fd);
+	expect_nothing_left();
+}
+
+static void destroying_a_listener_rejects_what_waits(void **state)
+{
+	struct pair p;
+	uint32_t events;
+
+	pair_request(&p, RDMA_PS_TCP);
+	assert_int_equal(destroy(p.server, p.listener, &events), 0);
+	assert_int_equal(events, 0);
+	expect_no_event(p.server);
+	expect_event(p.client, UCM_EVENT_REJECTED, CM_REJ_CONSUMER);
+	pair_close(&p);
+}
+
+static void destroying_counts_what_was_reported(void **state)
+{
+	struct pair p;
+	uint32_t events;
+
+	pair_connect(&p);
+	assert_int_equal(destroy(p.client, p.active, &events), 0);
+	assert_int_equal(events, 3);
+	expect_event(p.server, UCM_EVENT_DISCONNECTED, 0);
+	assert_int_equal(destroy(p.server, p.passive, &events), 0);
+	assert_int_equal(events, 2);
+	assert_int_equal(destroy(p.server, p.listener, &events), 0);
+	assert_int_equal(events, 1);
+	pair_close(&p);
+}
+
+static void a_full_backlog_makes_the_peer_ask_again(void **state)
+{
+	struct pair p;
+	uint32_t id[3];
+
+	p.server = channel();
+	p.client = channel();
+	p.listener = create(p.server, RDMA_PS_TCP, 0x100);
+	assert_int_equal(bind4(p.server, p.listener, "0.0.0.0", 7000), 0);
+	assert_int_equal(listen_on(p.server, p.listener, 2), 0);
+	for (int i = 0; i < 3; i++) {
+		id[i] = resolved(p.client, RDMA_PS_TCP, "127.0.0.1", 7000);
+		assert_int_equal(connect_to(p.client, id[i], ""), 0);
+	}
+	for (int i = 0; i < 2; i++)
+		expect_event(p.server, UCM_EVENT_CONNECT_REQUEST, 0);
+	expect_no_event(p.server);
+	fake.now += 7 * WTIME_S;
+	fake.cm.expire(fake.cm.cm, fake.now);
+	expect_event(p.server, UCM_EVENT_CONNECT_REQUEST, 0);
+	pair_close(&p);
+}
+
+static void a_backlog_of_2000_is_kept(void **state)
+{
+	enum { MANY = 2000 };
+	struct pair p;
+
+	p.server = channel();
+	p.client = channel();
+	p.listener = create(p.server, RDMA_PS_TCP, 0x100);
+	assert_int_equal(bind4(p.server, p.listener, "0.0.0.0", 7000), 0);
+	assert_int_equal(listen_on(p.server, p.listener, MANY), 0);
+	for (int i = 0; i < MANY; i++)
+		assert_int_equal(connect_to(p.client, resolved(p.client, RDMA_PS_TCP, "127.0.0.1", 7000), ""), 0);
+	for (int i = 0; i < MANY; i++)
+		expect_event(p.server, UCM_EVENT_CONNECT_REQUEST, 0);
+	expect_no_event(p.server);
+	pair_close(&p);
+}
+
+static void migration_takes_queued_events_along(void **state)
+{
+	struct rdma_ucm_migrate_resp resp;
+	struct rdma_ucm_migrate_id in = { .response = (uintptr_t)&resp };
+	int other = channel();
+	struct pair p;
+
+	pair_request(&p, RDMA_PS_TCP);
+	in.id = p.listener;
+	in.fd = 4242;
+	assert_int_equal(COMMAND(other, MIGRATE_ID, in, sizeof(resp)), -ENOENT);
+	in.fd = (uint32_t)p.client;
+	assert_int_equal(COMMAND(other, MIGRATE_ID, in, sizeof(resp)), -EINVAL);
+	in.fd = (uint32_t)p.server;
+	assert_int_equal(COMMAND(other, MIGRATE_ID, in, sizeof(resp)), 0);
+	assert_int_equal(resp.events_reported, 0);
+	expect_no_event(p.server);
+	p.passive = expect_event(other, UCM_EVENT_CONNECT_REQUEST, 0).id;
+	assert_int_equal(accept_id(p.server, p.passive, 1, false), -EINVAL);
+	assert_int_equal(accept_id(other, p.passive, 1, false), 0);
+	channel_close(other);
+	expect_event(p.client, UCM_EVENT_CONNECT_RESPONSE, 0);
+	expect_event(p.client, UCM_EVENT_REJECTED, CM_REJ_CONSUMER);
+	pair_close(&p);
+}
+
+static void datagrams_learn_qpn_and_qkey(void **state)
+{
+	struct rdma_ucm_event_resp resp;
+	struct ib_uverbs_qp_attr attr;
+	struct pair p;
+
+	pair_request(&p, RDMA_PS_UDP);
+	resp = expect_event(p.server, UCM_EVENT_CONNECT_REQUEST, 0);
+	assert_int_equal(resp.param.ud.private_data_len, 180);
+	assert_memory_equal(resp.param.ud.private_data, "hello\0", 6);
+	assert_int_equal(qp_attr(p.server, resp.id, IBV_QPS_INIT, &attr), 0);
+	assert_int_equal(attr.qp_attr_mask, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY);
+	assert_int_equal(attr.qkey, 0x01234567);
+	assert_int_equal(accept_id(p.server, resp.id, 7, false), 0);
+	resp = expect_event(p.client, UCM_EVENT_ESTABLISHED, 0);
+	assert_int_equal(resp.param.ud.private_data_len, 136);
+	assert_int_equal(resp.param.ud.qp_num, 0x6001);
+	assert_int_equal(resp.param.ud.qkey, 0x01234567);
+	assert_memory_equal(resp.param.ud.ah_attr.grh.dgid, gid_v4, 16);
+	pair_close(&p);
+}
+
+static struct rdma_ucm_event_resp join(int fd, uint32_t id, const char *text, uint32_t *number)
+{
+	struct sockaddr_in addr = ip4(text, 0);
+	struct rdma_ucm_create_id_resp resp;
+	struct rdma_ucm_join_mcast in = { .response = (uintptr_t)&resp, .uid = 0x700, .id = id, .addr_size = sizeof(addr) };
+
+	memcpy(&in.addr, &addr, sizeof(addr));
+	assert_int_equal(COMMAND(fd, JOIN_MCAST, in, sizeof(resp)), 0);
+	*number = resp.id;
+	return expect_event(fd, UCM_EVENT_MULTICAST_JOIN, 0);
+}
+
+static void groups_map_as_in_linux(void **state)
+{
+	static const uint8_t roce[16] = { [10] = 0xff, 0xff, 239, 1, 2, 3 };
+	static const uint8_t ib[16] = { 0xff, 0x12, 0x40, 0x01, 0xff, 0xff, [12] = 0x0f, 1, 2, 3 };
+	struct rdma_ucm_destroy_id_resp resp;
+	struct rdma_ucm_destroy_id leave = { .response = (uintptr_t)&resp };
+	struct rdma_ucm_event_resp event;
+	int fd = channel();
+	uint32_t id = resolved(fd, RDMA_PS_UDP, "239.1.2.3", 0);
+
+	/* a route is too much: Linux joins before */
+	assert_int_equal(destroy(fd, id, NULL), 0);
+	id = create(fd, RDMA_PS_UDP, 1);
+	assert_int_equal(bind4(fd, id, "10.1.2.3", 0), 0);
+	event = join(fd, id, "239.1.2.3", &leave.id);
+	assert_int_equal(event.uid, 0x700);
+	assert_int_equal(event.param.ud.qp_num, 0xffffff);
+	assert_memory_equal(event.param.ud.ah_attr.grh.dgid, roce, 16);
+	assert_int_equal(COMMAND(fd, LEAVE_MCAST, leave, sizeof(resp)), 0);
+	assert_int_equal(resp.events_reported, 1);
+	assert_int_equal(COMMAND(fd, LEAVE_MCAST, leave, sizeof(resp)), -ENOENT);
+	fake.visible[1] = false;
+	id = create(fd, RDMA_PS_UDP, 1);
+	assert_int_equal(bind4(fd, id, "10.1.2.3", 0), 0);
+	event = join(fd, id, "239.1.2.3", &leave.id);
+	assert_memory_equal(event.param.ud.ah_attr.grh.dgid, ib, 16);
+	assert_int_equal(event.param.ud.ah_attr.dlid, 0xc123);
+	channel_close(fd);
+	expect_nothing_left();
+}
+
+static void a_dead_peer_disconnects(void **state)
+{
+	struct pair p;
+
+	pair_connect(&p);
+	fake.cm.peer_gone(fake.cm.cm, fake.now, SLOT);
+	expect_event(p.client, UCM_EVENT_DISCONNECTED, 0);
+	expect_event(p.server, UCM_EVENT_DISCONNECTED, 0);
+	expect_no_event(p.client);
+	assert_int_equal(disconnect(p.client, p.active), 0);
+	pair_close(&p);
+}
+
+static void silence_is_unreachable(void **state)
+{
+	int fd = channel();
+	uint32_t id = resolved(fd, RDMA_PS_TCP, "127.0.0.1", 4444);
+
+	fake.loses_mads = true;
+	assert_int_equal(connect_to(fd, id, ""), 0);
+	for (int i = 0; i < 16; i++) {
+		expect_no_event(fd);
+		fake.now += 7 * WTIME_S;
+		fake.cm.expire(fake.cm.cm, fake.now);
+	}
+	expect_event(fd, UCM_EVENT_UNREACHABLE, (uint32_t)-ETIMEDOUT);
+	channel_close(fd);
+	expect_nothing_left();
+}
+
+static void accepting_too_late_fails(void **state)
+{
+	struct pair p;
+
+	pair_request(&p, RDMA_PS_TCP);
+	p.passive = expect_event(p.server, UCM_EVENT_CONNECT_REQUEST, 0).id;
+	assert_int_equal(destroy(p.client, p.active, NULL), 0);
+	expect_no_event(p.server);
+	assert_int_equal(accept_id(p.server, p.passive, 1, false), -EINVAL);
+	pair_close(&p);
+}
+
+static void too_much_private_data_is_refused(void **state)
+{
+	char words[58];
+	struct pair p;
+
+	memset(words, 'x', 57);
+	words[57] = 0;
+	pair_listen(&p, RDMA_PS_TCP);
+	p.active = resolved(p.client, RDMA_PS_TCP, "127.0.0.1", 7000);
+	assert_int_equal(connect_to(p.client, p.active, words), -EINVAL);
+	words[56] = 0;
+	assert_int_equal(connect_to(p.client, p.active, words), 0);
+	assert_int_equal(connect_to(p.client, p.active, words), -EINVAL);
+	expect_event(p.server, UCM_EVENT_CONNECT_REQUEST, 0);
+	pair_close(&p);
+}
+
+static void notify_establishes_once(void **state)
+{
+	struct rdma_ucm_notify in = { .event = IBV_EVENT_COMM_EST };
+	struct pair p;
+
+	pair_request(&p, RDMA_PS_TCP);
+	in.id = expect_event(p.server, UCM_EVENT_CONNECT_REQUEST, 0).id;
+	assert_int_equal(COMMAND(p.server, NOTIFY, in, 0), -EINVAL);
+	assert_int_equal(accept_id(p.server, in.id, 0x200, false), 0);
+	assert_int_equal(COMMAND(p.server, NOTIFY, in, 0), 0);
+	expect_event(p.server, UCM_EVENT_ESTABLISHED, 0);
+	assert_int_equal(COMMAND(p.server, NOTIFY, in, 0), -EISCONN);
+	expect_event(p.client, UCM_EVENT_CONNECT_RESPONSE, 0);
+	assert_int_equal(accept_id(p.client, p.active, 0, true), 0);
+	expect_no_event(p.server);
+	pair_close(&p);
+}
+
+static void *wait_for_event_thread(void *arg)
+{
+	struct rdma_ucm_event_resp resp;
+
+	return get_event(*(int *)arg, &resp) == 0 && resp.event == UCM_EVENT_ADDR_RESOLVED ? arg : NULL;
+}
+
+static void a_blocking_reader_is_woken(void **state)
+{
+	int fd = weft_ucm_open(O_CLOEXEC);
+	uint32_t id = create(fd, RDMA_PS_TCP, 1);
+	pthread_t thread;
+	void *result;
+
+	assert_int_equal(pthread_create(&thread, NULL, wait_for_event_thread, &fd), 0);
+	assert_int_equal(resolve4(fd, id, "127.0.0.1", 1), 0);
+	pthread_join(thread, &result);
+	assert_ptr_equal(result, &fd);
+	assert_false(readable(fd));
+	channel_close(fd);
+	expect_nothing_left();
+}
+
+static void ib_addresses_carry_service_ids(void **state)
+{
+	struct sockaddr_ib sib = { .sib_family = AF_IB, .sib_sid = htobe64(0x1060000), .sib_sid_mask = htobe64(0xffffffffffff0000) };
+	struct rdma_ucm_bind in = { .addr_size = sizeof(sib) };
+	struct rdma_ucm_query_addr_resp addr;
+	int fd = channel();
+
+	in.id = create(fd, RDMA_PS_IB, 1);
+	memcpy(&in.addr, &sib, sizeof(sib));
+	assert_int_equal(COMMAND(fd, BIND, in, 0), 0);
+	addr = query(fd, in.id, RDMA_USER_CM_QUERY_ADDR);
+	assert_int_equal(addr.src_size, sizeof(sib));
+	memcpy(&sib, &addr.src_addr, sizeof(sib));
+	assert_true(be64toh(sib.sib_sid) > 0x1060000 && be64toh(sib.sib_sid) <= 0x106ffff);
+	sib.sib_sid = htobe64(0x1234000000000000);
+	memcpy(&in.addr, &sib, sizeof(sib));
+	in.id = create(fd, RDMA_PS_IB, 1);
+	assert_int_equal(COMMAND(fd, BIND, in, 0), -EPROTONOSUPPORT);
+	channel_close(fd);
+	expect_nothing_left();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define TEST(name) cmocka_unit_test_setup(name, set_up)
+		TEST(malformed_commands_are_refused),
+		TEST(ids_belong_to_their_channel),
+		TEST(addresses_of_this_host_resolve),
+		TEST(loopback_over_ipv6_and_over_weft0),
+		TEST(foreign_addresses_do_not_resolve),
+		TEST(ports_collide_as_in_linux),
+		TEST(a_connection_comes_and_goes),
+		TEST(qp_attributes_are_the_kernels),
+		TEST(a_request_can_be_rejected),
+		TEST(nobody_listening_is_a_rejection),
+		TEST(destroying_a_listener_rejects_what_waits),
+		TEST(destroying_counts_what_was_reported),
+		TEST(a_full_backlog_makes_the_peer_ask_again),
+		TEST(a_backlog_of_2000_is_kept),
+		TEST(migration_takes_queued_events_along),
+		TEST(datagrams_learn_qpn_and_qkey),
+		TEST(groups_map_as_in_linux),
+		TEST(a_dead_peer_disconnects),
+		TEST(silence_is_unreachable),
+		TEST(accepting_too_late_fails),
+		TEST(too_much_private_data_is_refused),
+		TEST(notify_establishes_once),
+		TEST(a_blocking_reader_is_woken),
+		TEST(ib_addresses_carry_service_ids),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
