@@ -4,9 +4,32 @@
 #include <isa-l/crc.h>
 #include <limits.h>
 
+#ifdef __x86_64__
+#include <immintrin.h>
+
+/* isa-l's AVX-512 code returns without vzeroupper, and every SSE instruction after it is slow until somebody says so: measured
+ * 190 ns instead of 50 to build a small packet. */
+static __attribute__((target("avx"))) void clear_upper_halves(void)
+{
+	_mm256_zeroupper();
+}
+
+static uint32_t leave(uint32_t crc)
+{
+	if (__builtin_cpu_supports("avx"))
+		clear_upper_halves();
+	return crc;
+}
+#else
+static uint32_t leave(uint32_t crc)
+{
+	return crc;
+}
+#endif
+
 uint32_t crc_ieee(uint32_t crc, const void *data, size_t bytes)
 {
-	return crc32_gzip_refl(crc, data, bytes);
+	return leave(crc32_gzip_refl(crc, data, bytes));
 }
 
 uint32_t crc_castagnoli(uint32_t crc, const void *data, size_t bytes)
@@ -15,7 +38,7 @@ uint32_t crc_castagnoli(uint32_t crc, const void *data, size_t bytes)
 
 	for (; bytes > INT_MAX; bytes -= INT_MAX, at += INT_MAX)
 		crc = ~crc32_iscsi(at, INT_MAX, ~crc);
-	return ~crc32_iscsi(at, (int)bytes, ~crc);
+	return leave(~crc32_iscsi(at, (int)bytes, ~crc));
 }
 
 uint32_t crc_ieee_iov(uint32_t crc, const struct iovec *iov, unsigned iovs)

@@ -59,6 +59,53 @@ static void private_data_ends_the_mad(void **state)
 	CM_MESSAGES(END)
 }
 
+static unsigned ones(const uint8_t *data, size_t bytes)
+{
+	unsigned n = 0;
+
+	while (bytes--)
+		n += (unsigned)__builtin_popcount(data[bytes]);
+	return n;
+}
+
+/* All fields filled with ones fill as many bits as their widths add up to: none lies on another, nor outside the MAD. */
+static void no_field_overlaps_another(void **state)
+{
+#define FILL(type, member, byte, bit, width) wire_put(at, field_mask(width), byte, bit, width); sum += (width);
+#define FILL_BYTES(member, byte, bytes) memset(at + (byte), 0xff, bytes); sum += 8 * (bytes);
+#define BEGIN						\
+	{						\
+		uint8_t mad[MAD_BYTES] = { 0 };		\
+		uint8_t *at = mad + MAD_HEADER_BYTES;	\
+		unsigned sum = 0;
+#define END_OF						\
+		assert_int_equal(ones(mad, MAD_BYTES), sum); \
+	}
+#define FULL(FIELDS) BEGIN FIELDS(FILL, FILL_BYTES) END_OF
+	FULL(CM_MRA_FIELDS)
+	FULL(CM_REJ_FIELDS)
+	FULL(CM_REP_FIELDS)
+	FULL(CM_RTU_FIELDS)
+	FULL(CM_DREQ_FIELDS)
+	FULL(CM_DREP_FIELDS)
+	FULL(CM_SIDR_REQ_FIELDS)
+	FULL(CM_SIDR_REP_FIELDS)
+	FULL(CM_APR_FIELDS)
+	FULL(CMA_FIELDS)
+	BEGIN
+		CM_REQ_FIELDS(FILL, FILL_BYTES)
+		at += CM_REQ_PRIMARY;
+		CM_PATH_FIELDS(FILL, FILL_BYTES)
+		at += CM_REQ_ALTERNATE - CM_REQ_PRIMARY;
+		CM_PATH_FIELDS(FILL, FILL_BYTES)
+	END_OF
+	BEGIN
+		CM_LAP_FIELDS(FILL, FILL_BYTES)
+		at += CM_LAP_ALTERNATE;
+		CM_LAP_PATH_FIELDS(FILL, FILL_BYTES)
+	END_OF
+}
+
 static void random_round_trips(void **state)
 {
 	uint8_t mad[MAD_BYTES], built[MAD_BYTES], again[MAD_BYTES];
@@ -152,6 +199,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(places),
 		cmocka_unit_test(private_data_ends_the_mad),
+		cmocka_unit_test(no_field_overlaps_another),
 		cmocka_unit_test(random_round_trips),
 		cmocka_unit_test(refused),
 		cmocka_unit_test(names),
