@@ -24,6 +24,18 @@ struct host *host_peek(void)
 	return atomic_load_explicit(&host_current, memory_order_acquire);
 }
 
+/* Once: programs look for devices again and again. */
+static void complain(int err)
+{
+	static bool done;
+
+	if (!done && !*config_get()->dir)
+		log_line(LOG_ERROR, "no devices: WEFT_DIR is not set; start the program with weft run");
+	else if (!done)
+		log_line(LOG_ERROR, "no devices: cannot attach to weftd in %s: %s; see weft doctor", config_get()->dir, strerror(-err));
+	done = true;
+}
+
 struct host *host_get(void)
 {
 	struct host *h = host_peek();
@@ -38,8 +50,7 @@ struct host *host_get(void)
 		h = host_attach(&err);
 		atomic_store_explicit(&host_current, h, memory_order_release);
 		if (!h)
-			log_line(LOG_ERROR, "no devices: cannot attach to weftd in '%s': %s (see weft doctor)", config_get()->dir,
-				 strerror(-err));
+			complain(err);
 	}
 	pthread_mutex_unlock(&host_attaching);
 	if (!h)

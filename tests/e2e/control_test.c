@@ -1,0 +1,784 @@
+/* A real weftd and clients that speak the control protocol to it, well and badly. WEFTD names the program. Nothing
+ * sleeps: every wait is for a message, an end of file or an exit. */
+#include "fabric/page.h"
+#include "host/control.h"
+#include "host/message.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { PATIENCE_MS = 20000 };
+
+static char dir[64];
+
+struct peer {
+	int socket, wake_fd;
+	uint32_t slot;
+	const struct fabric_page *page;
+	char text[CONTROL_TEXT + 1];
+	int fds[CONTROL_FDS], nfds;
+};
+
+static pid_t spawn(const char *program, const char *option)
+{
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		execl(program, program, option, NULL);
+		_exit(127);
+	}
+	assert_true(pid > 0);
+	return pid;
+}
+
+static int exit_status(pid_t pid)
+{
+	int status = -1;
+
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static int connect_raw(void)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	snprintf(address.sun_path, sizeof(address.sun_path), "%s/ctl", dir);
+	assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+	return fd;
+}
+
+/* The next message; its status, or -errno when the connection ended. */
+static int next(struct peer *p, struct control_msg *msg)
+{
+	struct pollfd f = { .fd = p->socket, .events = POLLIN };
+	int err;
+
+	assert_int_equal(poll(&f, 1, PATIENCE_MS), 1);
+	err = message_receive(p->socket, msg, p->text, CONTROL_TEXT, p->fds, &p->nfds, 0);
+	if (!err)
+		p->text[msg->text_bytes] = '\0';
+	return err ? err : msg->status;
+}
+
+static void drop_fds(struct peer *p)
+{
+	while (p->nfds > 0)
+		close(p->fds[--p->nfds]);
+}
+
+static void expect_end(struct peer *p)
+{
+	struct control_msg msg;
+	int err;
+
+	do {
+		err = next(p, &msg);
+		drop_fds(p);
+	} while (err >= 0);
+	assert_int_equal(err, -ENOTCONN);
+}
+
+static int call_text(struct peer *p, struct control_msg *msg, const char *text)
+{
+	msg->seq = 77;
+	msg->text_bytes = text ? (uint32_t)strlen(text) : 0;
+	assert_int_equal(message_send(p->socket, msg, text, NULL, 0, 0), 0);
+	return next(p, msg);
+}
+
+static int call(struct peer *p, struct control_msg *msg)
+{
+	return call_text(p, msg, NULL);
+}
+
+static int hello(struct peer *p, uint32_t kind, uint32_t version, int wake_fd)
+{
+	struct control_msg msg = { .type = CTL_HELLO, .seq = 5, .a = kind, .b = version };
+	int status;
+
+	assert_int_equal(message_send(p->socket, &msg, NULL, &wake_fd, wake_fd >= 0, 0), 0);
+	status = next(p, &msg);
+	if (status == 0)
+		assert_int_equal(msg.seq, 5);
+	p->slot = msg.slot;
+	return status;
+}
+
+static struct peer *connect_peer(void)
+{
+	struct peer *p = calloc(1, sizeof(*p));
+
+	p->socket = connect_raw();
+	p->wake_fd = -1;
+	return p;
+}
+
+static struct peer *join(uint32_t kind)
+{
+	struct peer *p = connect_peer();
+
+	if (kind == CONTROL_PROCESS)
+		p->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	assert_int_equal(hello(p, kind, CONTROL_VERSION, p->wake_fd), 0);
+	assert_int_equal(p->nfds, 1);
+	p->page = mmap(NULL, sizeof(*p->page), PROT_READ, MAP_SHARED, p->fds[0], 0);
+	assert_ptr_not_equal(p->page, MAP_FAILED);
+	drop_fds(p);
+	return p;
+}
+
+static void leave(struct peer *p)
+{
+	if (p->page)
+		munmap((void *)(uintptr_t)p->page, sizeof(*p->page));
+	if (p->wake_fd >= 0)
+		close(p->wake_fd);
+	close(p->socket);
+	free(p);
+}
+
+static int status_number(const char *name)
+{
+	struct peer *c = join(CONTROL_COMMAND);
+	struct control_msg msg = { .type = CTL_STATUS };
+	char *at, key[64];
+	int value;
+
+	assert_int_equal(call(c, &msg), 0);
+	snprintf(key, sizeof(key), "\"%s\":", name);
+	at = strstr(c->text, key);
+	assert_non_null(at);
+	value = atoi(at + strlen(key));
+	leave(c);
+	return value;
+}
+
+/* A client's end is noticed soon, but not at once. */
+static void wait_for(const char *name, int value)
+{
+	time_t deadline = time(NULL) + PATIENCE_MS / 1000;
+
+	while (status_number(name) != value)
+		assert_true(time(NULL) < deadline);
+}
+
+/* A message to everybody else would have come before this answer. */
+static void still_well(struct peer *p)
+{
+	struct control_msg msg = { .type = CTL_SLOT };
+
+	assert_int_equal(call(p, &msg), 0);
+	assert_int_equal(msg.seq, 77);
+}
+
+static int start_daemon(void **state)
+{
+	(void)state;
+	snprintf(dir, sizeof(dir), "/tmp/weft-control.XXXXXX");
+	assert_non_null(mkdtemp(dir));
+	setenv("WEFT_DIR", dir, 1);
+	setenv("WEFT_IDLE_S", "600", 1);
+	assert_int_equal(exit_status(spawn(WEFTD, NULL)), 0);
+	return 0;
+}
+
+static int stop_daemon(void **state)
+{
+	struct peer *c = join(CONTROL_COMMAND);
+	struct control_msg msg = { .type = CTL_DOWN, .a = 1 };
+
+	(void)state;
+	assert_int_equal(call(c, &msg), 0);
+	expect_end(c);
+	leave(c);
+	/* the directory was there before weftd, so it stays; the lock goes last */
+	while (rmdir(dir) && errno == ENOTEMPTY)
+		;
+	assert_int_equal(access(dir, F_OK), -1);
+	return 0;
+}
+
+static void hello_gives_a_slot_and_a_page_that_only_weftd_can_write(void **state)
+{
+	struct peer *a = join(CONTROL_PROCESS), *b = join(CONTROL_PROCESS);
+	struct control_msg msg = { .type = CTL_HELLO, .b = CONTROL_VERSION };
+	struct peer *c = connect_peer();
+
+	assert_int_not_equal(a->slot, 0);
+	assert_int_not_equal(a->slot, b->slot);
+	assert_int_equal(a->page->magic, PAGE_MAGIC);
+	assert_int_equal(a->page->slot_generation[b->slot] % 2, 1);
+	assert_string_equal(a->page->device[0].name, "weft0");
+	assert_int_equal(a->page->device[0].lid, 1);
+	assert_int_equal(a->page->device[0].gid[0].raw[0], 0xfe);
+	assert_true(a->page->device[1].gid[1].valid);
+	message_send(c->socket, &msg, NULL, NULL, 0, 0);
+	expect_end(c);
+	leave(c);
+	c = connect_peer();
+	assert_int_equal(hello(c, CONTROL_COMMAND, CONTROL_VERSION, -1), 0);
+	assert_ptr_equal(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, c->fds[0], 0), MAP_FAILED);
+	assert_int_equal(ftruncate(c->fds[0], 0), -1);
+	drop_fds(c);
+	leave(a);
+	leave(b);
+	leave(c);
+	(void)state;
+}
+
+static void hello_of_another_version_is_told_so(void **state)
+{
+	struct peer *c = connect_peer();
+
+	assert_int_equal(hello(c, CONTROL_COMMAND, CONTROL_VERSION + 1, -1), EPROTO);
+	expect_end(c);
+	leave(c);
+	(void)state;
+}
+
+static void a_wake_descriptor_must_be_an_eventfd(void **state)
+{
+	struct peer *c = connect_peer();
+	int p[2];
+
+	assert_int_equal(pipe(p), 0);
+	assert_int_equal(hello(c, CONTROL_PROCESS, CONTROL_VERSION, p[1]), EBADF);
+	expect_end(c);
+	close(p[0]);
+	close(p[1]);
+	leave(c);
+	(void)state;
+}
+
+static void slots_are_random_and_limited(void **state)
+{
+	struct peer *a = join(CONTROL_PROCESS);
+	struct control_msg msg = { .type = CTL_SLOT };
+	uint32_t last = a->slot;
+	int taken = 1, status, neighbours = 0;
+
+	while ((status = call(a, &msg)) == 0) {
+		neighbours += msg.slot == last + 1;
+		last = msg.slot;
+		taken++;
+	}
+	assert_int_equal(status, EDQUOT);
+	assert_int_equal(taken, 64);
+	assert_true(neighbours < 8);
+	leave(a);
+	wait_for("slots_used", 0);
+	(void)state;
+}
+
+static void a_channel_reaches_both_sides_once(void **state)
+{
+	struct peer *a = join(CONTROL_PROCESS), *b = join(CONTROL_PROCESS);
+	struct control_msg to_a = { .type = CTL_CHANNEL, .slot = b->slot }, to_b;
+	struct stat at_a, at_b;
+	uint64_t one = 1;
+	uint32_t id;
+
+	assert_int_equal(call(a, &to_a), 0);
+	assert_int_equal(a->nfds, 2);
+	assert_int_equal(to_a.c, 0);
+	id = to_a.b;
+	assert_int_equal(next(b, &to_b), 0);
+	assert_int_equal(to_b.type, CTL_CHANNEL);
+	assert_int_equal(to_b.seq, 0);
+	assert_int_equal(to_b.slot, a->slot);
+	assert_int_equal(to_b.b, id);
+	assert_int_equal(to_a.a + to_b.a, 1);
+	assert_int_equal(b->nfds, 2);
+	assert_int_equal(fstat(a->fds[0], &at_a), 0);
+	assert_int_equal(fstat(b->fds[0], &at_b), 0);
+	assert_int_equal(at_a.st_ino, at_b.st_ino);
+	assert_int_equal(write(a->fds[1], &one, 8), 8);
+	assert_int_equal(read(b->wake_fd, &one, 8), 8);
+	drop_fds(a);
+	drop_fds(b);
+
+	/* again, from the other side and for another slot: the same channel, no descriptors */
+	to_b = (struct control_msg){ .type = CTL_CHANNEL, .slot = a->slot };
+	assert_int_equal(call(b, &to_b), 0);
+	assert_int_equal(to_b.b, id);
+	assert_int_equal(to_b.c, 1);
+	assert_int_equal(b->nfds, 0);
+	to_b = (struct control_msg){ .type = CTL_SLOT };
+	assert_int_equal(call(b, &to_b), 0);
+	to_a = (struct control_msg){ .type = CTL_CHANNEL, .slot = to_b.slot };
+	assert_int_equal(call(a, &to_a), 0);
+	assert_int_equal(to_a.b, id);
+
+	to_a = (struct control_msg){ .type = CTL_CHANNEL, .slot = a->slot };
+	assert_int_equal(call(a, &to_a), EINVAL);
+	to_a = (struct control_msg){ .type = CTL_CHANNEL, .slot = 0 };
+	assert_int_equal(call(a, &to_a), ENOENT);
+	to_a = (struct control_msg){ .type = CTL_CHANNEL, .slot = UINT32_MAX };
+	assert_int_equal(call(a, &to_a), ENOENT);
+	leave(a);
+	leave(b);
+	(void)state;
+}
+
+static void who_dealt_with_the_dead_is_told_once_for_each_slot(void **state)
+{
+	struct peer *a = join(CONTROL_PROCESS), *b = join(CONTROL_PROCESS), *c = join(CONTROL_PROCESS);
+	struct control_msg msg = { .type = CTL_SLOT };
+	uint32_t first = b->slot, second, gone[2];
+
+	assert_int_equal(call(b, &msg), 0);
+	second = msg.slot;
+	msg = (struct control_msg){ .type = CTL_CHANNEL, .slot = second };
+	assert_int_equal(call(a, &msg), 0);
+	drop_fds(a);
+	leave(b);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(next(a, &msg), 0);
+		assert_int_equal(msg.type, CTL_PEER_GONE);
+		gone[i] = msg.slot;
+	}
+	assert_true((gone[0] == first && gone[1] == second) || (gone[0] == second && gone[1] == first));
+	assert_int_equal(a->page->slot_generation[first] % 2, 0);
+	msg = (struct control_msg){ .type = CTL_CHANNEL, .slot = first };
+	assert_int_equal(call(a, &msg), ENOENT);
+	still_well(a);
+	still_well(c);
+	leave(a);
+	leave(c);
+	(void)state;
+}
+
+static void a_killed_client_leaves_nothing(void **state)
+{
+	int ready[2], status;
+	pid_t pid;
+	char byte;
+
+	(void)state;
+	assert_int_equal(pipe(ready), 0);
+	pid = fork();
+	if (pid == 0) {
+		struct peer *a = join(CONTROL_PROCESS);
+		struct control_msg msg = { .type = CTL_MCAST, .a = 1, .gid = { 0xff, 0x12, [15] = 9 } };
+
+		call(a, &msg);
+		msg = (struct control_msg){ .type = CTL_LISTEN, .service = 0x1061234 };
+		call(a, &msg);
+		if (write(ready[1], "", 1) == 1)
+			pause();
+		_exit(1);
+	}
+	assert_int_equal(read(ready[0], &byte, 1), 1);
+	wait_for("attached", 1);
+	assert_int_equal(status_number("groups"), 1);
+	kill(pid, SIGKILL);
+	waitpid(pid, &status, 0);
+	wait_for("attached", 0);
+	assert_int_equal(status_number("groups"), 0);
+	assert_int_equal(status_number("slots_used"), 0);
+	close(ready[0]);
+	close(ready[1]);
+}
+
+static const struct page_group *find_group(const struct fabric_page *page, uint32_t device, const uint8_t gid[16])
+{
+	for (int i = 0; i < PAGE_GROUPS; i++) {
+		if (page->group[i].used && page->group[i].device == device && !memcmp(page->group[i].gid, gid, 16))
+			return &page->group[i];
+	}
+	return NULL;
+}
+
+static void groups_are_counted_for_each_process(void **state)
+{
+	struct peer *a = join(CONTROL_PROCESS), *b = join(CONTROL_PROCESS);
+	const struct control_msg join_ib = { .type = CTL_MCAST, .a = 1, .gid = { 0xff, 0x12, 0x40, 0x1b, [15] = 1 } };
+	struct control_msg msg = join_ib;
+	const struct page_group *g;
+
+	assert_int_equal(call(a, &msg), 0);
+	assert_true(msg.b >= 0xc000 && msg.b < 0xffff);
+	g = find_group(b->page, 0, join_ib.gid);
+	assert_non_null(g);
+	assert_int_equal(g->mlid, msg.b);
+	assert_int_equal(g->slots[a->slot / 64] >> a->slot % 64 & 1, 1);
+	msg = join_ib;
+	assert_int_equal(call(a, &msg), 0);
+	msg = join_ib;
+	assert_int_equal(call(b, &msg), 0);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(g->slots[a->slot / 64] >> a->slot % 64 & 1, 1);
+		msg = join_ib;
+		msg.a = 0;
+		assert_int_equal(call(a, &msg), 0);
+	}
+	assert_int_equal(g->slots[a->slot / 64] >> a->slot % 64 & 1, 0);
+	assert_int_equal(g->used, 1);
+	msg = join_ib;
+	msg.a = 0;
+	assert_int_equal(call(a, &msg), ENOENT);
+	assert_int_equal(call(b, &msg), 0);
+	assert_int_equal(g->used, 0);
+
+	msg = (struct control_msg){ .type = CTL_MCAST, .a = 1, .gid = { 0xfe, 0x80 } };
+	assert_int_equal(call(a, &msg), EINVAL);
+	msg = (struct control_msg){ .type = CTL_MCAST, .a = 1, .device = 7, .gid = { 0xff } };
+	assert_int_equal(call(a, &msg), EINVAL);
+	msg = (struct control_msg){ .type = CTL_MCAST, .a = 1, .device = 1, .gid = { [10] = 0xff, 0xff, 224, 0, 0, 5 } };
+	assert_int_equal(call(a, &msg), 0);
+	assert_int_equal(msg.b, 0);
+	for (int i = 1; i < 64; i++) {
+		msg = (struct control_msg){ .type = CTL_MCAST, .a = 1, .gid = { 0xff, [15] = (uint8_t)i } };
+		assert_int_equal(call(a, &msg), 0);
+	}
+	msg = (struct control_msg){ .type = CTL_MCAST, .a = 1, .gid = { 0xff, [15] = 200 } };
+	assert_int_equal(call(a, &msg), EDQUOT);
+	leave(a);
+	leave(b);
+	(void)state;
+}
+
+static void mads_go_by_slot_and_by_service(void **state)
+{
+	struct peer *a = join(CONTROL_PROCESS), *b = join(CONTROL_PROCESS), *c = join(CONTROL_PROCESS);
+	struct control_msg msg = { .type = CTL_LISTEN, .service = 0x0106000000004711 };
+
+	assert_int_equal(call(b, &msg), 0);
+	assert_int_equal(call(c, &msg), EADDRINUSE);
+	msg = (struct control_msg){ .type = CTL_LISTEN, .service = 0x0106000000004711, .gid = { [10] = 0xff, 0xff, 10, 0, 0, 1 } };
+	assert_int_equal(call(c, &msg), 0);
+
+	msg = (struct control_msg){ .type = CTL_MAD, .service = 0x0106000000004711, .mad = { 1, 2, 3 } };
+	assert_int_equal(call(a, &msg), 0);
+	assert_int_equal(next(b, &msg), 0);
+	assert_int_equal(msg.type, CTL_MAD);
+	assert_int_equal(msg.slot, a->slot);
+	assert_int_equal(msg.mad[2], 3);
+	msg = (struct control_msg){ .type = CTL_MAD, .service = 0x0106000000004711, .dgid = { [10] = 0xff, 0xff, 10, 0, 0, 1 } };
+	assert_int_equal(call(a, &msg), 0);
+	assert_int_equal(next(c, &msg), 0);
+	msg = (struct control_msg){ .type = CTL_MAD, .slot = a->slot, .mad = { 9 } };
+	assert_int_equal(call(b, &msg), 0);
+	assert_int_equal(next(a, &msg), 0);
+	assert_int_equal(msg.mad[0], 9);
+
+	msg = (struct control_msg){ .type = CTL_MAD, .service = 0x4712, .mad = { 42 } };
+	assert_int_equal(message_send(a->socket, &msg, NULL, NULL, 0, 0), 0);
+	assert_int_equal(next(a, &msg), ECONNREFUSED);
+	assert_int_equal(msg.seq, 0);
+	assert_int_equal(msg.mad[0], 42);
+	msg = (struct control_msg){ .type = CTL_MAD, .slot = 4096 };
+	assert_int_equal(call(a, &msg), ENOENT);
+	msg = (struct control_msg){ .type = CTL_MAD };
+	assert_int_equal(call(a, &msg), EINVAL);
+
+	msg = (struct control_msg){ .type = CTL_UNLISTEN, .service = 0x0106000000004711 };
+	assert_int_equal(call(c, &msg), ENOENT);
+	assert_int_equal(call(b, &msg), 0);
+	msg = (struct control_msg){ .type = CTL_MAD, .service = 0x0106000000004711 };
+	assert_int_equal(call(a, &msg), ECONNREFUSED);
+
+	/* a and b exchanged MADs, so b's end is a's business; c's too */
+	leave(b);
+	assert_int_equal(next(a, &msg), 0);
+	assert_int_equal(msg.type, CTL_PEER_GONE);
+	leave(a);
+	assert_int_equal(next(c, &msg), 0);
+	assert_int_equal(msg.type, CTL_PEER_GONE);
+	leave(c);
+	(void)state;
+}
+
+static int bind_port(struct peer *p, uint64_t service, bool reuse, uint8_t address)
+{
+	struct control_msg msg = { .type = CTL_PORT, .service = service, .a = reuse };
+
+	if (address) {
+		msg.gid[10] = msg.gid[11] = 0xff;
+		msg.gid[15] = address;
+	}
+	return call(p, &msg);
+}
+
+static void ports_follow_the_rules_of_bind(void **state)
+{
+	enum { TCP = 0x1060000, UDP = 0x1110000 };
+	struct peer *a = join(CONTROL_PROCESS), *b = join(CONTROL_PROCESS);
+	struct control_msg msg;
+
+	assert_int_equal(bind_port(a, TCP | 80, false, 0), 0);
+	assert_int_equal(bind_port(b, TCP | 80, false, 0), EADDRINUSE);
+	assert_int_equal(bind_port(b, TCP | 80, true, 0), EADDRINUSE);
+	assert_int_equal(bind_port(b, TCP | 80, false, 1), EADDRINUSE);
+	assert_int_equal(bind_port(b, UDP | 80, false, 0), 0);
+	assert_int_equal(bind_port(a, TCP | 81, false, 1), 0);
+	assert_int_equal(bind_port(b, TCP | 81, false, 2), 0);
+	assert_int_equal(bind_port(b, TCP | 81, false, 1), EADDRINUSE);
+	assert_int_equal(bind_port(a, TCP | 82, true, 0), 0);
+	assert_int_equal(bind_port(b, TCP | 82, true, 0), 0);
+	msg = (struct control_msg){ .type = CTL_LISTEN, .service = TCP | 82 };
+	assert_int_equal(call(a, &msg), EADDRINUSE);
+	msg = (struct control_msg){ .type = CTL_UNPORT, .service = TCP | 82 };
+	assert_int_equal(call(b, &msg), 0);
+	assert_int_equal(call(b, &msg), ENOENT);
+	msg = (struct control_msg){ .type = CTL_LISTEN, .service = TCP | 82 };
+	assert_int_equal(call(a, &msg), 0);
+	assert_int_equal(bind_port(b, TCP | 82, true, 0), EADDRINUSE);
+	msg = (struct control_msg){ .type = CTL_UNLISTEN, .service = TCP | 82 };
+	assert_int_equal(call(a, &msg), 0);
+	assert_int_equal(bind_port(b, TCP | 82, true, 0), 0);
+
+	msg = (struct control_msg){ .type = CTL_PORT, .service = TCP };
+	assert_int_equal(call(a, &msg), 0);
+	assert_true((msg.service & 0xffff) >= 32768 && (msg.service & 0xffff) <= 60999);
+	assert_int_equal(bind_port(b, msg.service, false, 0), EADDRINUSE);
+	leave(a);
+	wait_for("attached", 1);
+	assert_int_equal(bind_port(b, TCP | 80, false, 0), 0);
+	leave(b);
+	(void)state;
+}
+
+static void goodbye_leaves_nothing(void **state)
+{
+	struct peer *a = join(CONTROL_PROCESS), *b = join(CONTROL_PROCESS);
+	struct control_msg msg = { .type = CTL_CHANNEL, .slot = b->slot };
+
+	assert_int_equal(call(a, &msg), 0);
+	drop_fds(a);
+	assert_int_equal(next(b, &msg), 0);
+	drop_fds(b);
+	msg = (struct control_msg){ .type = CTL_GOODBYE };
+	assert_int_equal(call(a, &msg), 0);
+	assert_int_equal(next(b, &msg), 0);
+	assert_int_equal(msg.type, CTL_PEER_GONE);
+	wait_for("attached", 1);
+	assert_int_equal(status_number("channels"), 0);
+	leave(a);
+	leave(b);
+	(void)state;
+}
+
+static void bad_messages_cost_their_sender_alone(void **state)
+{
+	struct peer *good = join(CONTROL_PROCESS);
+	char junk[sizeof(struct control_msg) + 16];
+
+	(void)state;
+	for (int i = 0; i < 12; i++) {
+		struct peer *bad = i == 0 ? connect_peer() : join(i < 3 ? CONTROL_COMMAND : CONTROL_PROCESS);
+		struct control_msg msg = { .type = CTL_SLOT };
+		int fds[CONTROL_FDS] = { 0, 0, 0, 0 };
+
+		memset(junk, 0xa5, sizeof(junk));
+		switch (i) {
+		case 0:		/* before HELLO */
+		case 1:		/* a command asks for a slot */
+			message_send(bad->socket, &msg, NULL, NULL, 0, 0);
+			break;
+		case 2:		/* a text that is too long for the message */
+			msg = (struct control_msg){ .type = CTL_QUERY, .text_bytes = 33 };
+			message_send(bad->socket, &msg, junk, NULL, 0, 0);
+			break;
+		case 3:		/* too short */
+			send(bad->socket, &msg, sizeof(msg) - 1, 0);
+			break;
+		case 4:		/* longer than it says */
+			send(bad->socket, junk, sizeof(junk), 0);
+			break;
+		case 5:		/* a text it does not have */
+			msg.text_bytes = 100;
+			send(bad->socket, &msg, sizeof(msg), 0);
+			break;
+		case 6:		/* unknown types */
+		case 7:
+		case 8:
+			msg.type = i == 6 ? 0 : i == 7 ? UINT32_MAX : CTL_PEER_GONE;
+			message_send(bad->socket, &msg, NULL, NULL, 0, 0);
+			break;
+		case 9:		/* a second HELLO */
+			msg.type = CTL_HELLO;
+			message_send(bad->socket, &msg, NULL, NULL, 0, 0);
+			break;
+		case 10:	/* descriptors nobody wants */
+			message_send(bad->socket, &msg, NULL, fds, CONTROL_FDS, 0);
+			break;
+		case 11:	/* a process that would stop weftd */
+			msg.type = CTL_DOWN;
+			message_send(bad->socket, &msg, NULL, NULL, 0, 0);
+			break;
+		}
+		expect_end(bad);
+		leave(bad);
+		still_well(good);
+	}
+	leave(good);
+	wait_for("slots_used", 0);
+}
+
+static void who_does_not_read_loses_mads_and_then_the_connection(void **state)
+{
+	struct peer *lazy = join(CONTROL_PROCESS), *busy = join(CONTROL_PROCESS);
+	struct control_msg msg = { .type = CTL_MAD, .slot = lazy->slot };
+	int status = 0, sent = 0;
+
+	while (status == 0 && sent < 100000) {
+		msg = (struct control_msg){ .type = CTL_MAD, .slot = lazy->slot };
+		status = call(busy, &msg);
+		sent += status == 0;
+	}
+	assert_int_equal(status, EAGAIN);
+	assert_true(sent >= 4096);
+	/* what must not be lost still fits until the whole queue is full: answers to messages it keeps sending */
+	fcntl(lazy->socket, F_SETFL, O_NONBLOCK);
+	for (int i = 0; i < 100000; i++) {
+		msg = (struct control_msg){ .type = CTL_UNPORT, .seq = 1 };
+		if (message_send(lazy->socket, &msg, NULL, NULL, 0, 0) == -EPIPE)
+			break;
+		if (i % 64 == 0)
+			still_well(busy);
+	}
+	assert_int_equal(next(busy, &msg), 0);
+	assert_int_equal(msg.type, CTL_PEER_GONE);
+	leave(lazy);
+	leave(busy);
+	(void)state;
+}
+
+static void a_query_joins_what_processes_say(void **state)
+{
+	struct peer *a = join(CONTROL_PROCESS), *mute = join(CONTROL_PROCESS), *liar = join(CONTROL_PROCESS);
+	struct peer *asker = join(CONTROL_COMMAND);
+	struct control_msg msg = { .type = CTL_QUERY, .seq = 3, .text_bytes = 2 };
+
+	assert_int_equal(message_send(asker->socket, &msg, "qp", NULL, 0, 0), 0);
+	assert_int_equal(next(a, &msg), 0);
+	assert_int_equal(msg.type, CTL_REPORT);
+	assert_string_equal(a->text, "qp");
+	msg.text_bytes = 16;
+	assert_int_equal(message_send(a->socket, &msg, "[{\"qpn\": 65537}]", NULL, 0, 0), 0);
+	assert_int_equal(next(liar, &msg), 0);
+	msg.text_bytes = 5;
+	assert_int_equal(message_send(liar->socket, &msg, "[{\"a\"", NULL, 0, 0), 0);
+	assert_int_equal(next(asker, &msg), 0);
+	assert_int_equal(msg.seq, 3);
+	assert_non_null(strstr(asker->text, "no answer within 1 s"));
+	assert_non_null(strstr(asker->text, "not JSON"));
+	msg = (struct control_msg){ .type = CTL_QUERY };
+	assert_int_equal(call_text(asker, &msg, "everything"), EINVAL);
+	leave(a);
+	leave(mute);
+	leave(liar);
+	leave(asker);
+	(void)state;
+}
+
+static void long_answers_come_in_a_file(void **state)
+{
+	struct peer *asker = join(CONTROL_COMMAND), *many[12];
+	struct control_msg msg = { .type = CTL_QUERY, .seq = 3, .text_bytes = 2 };
+	static char text[50001];
+	struct stat st;
+
+	memset(text, '7', sizeof(text));
+	text[0] = '[';
+	text[1] = text[49999] = '"';
+	text[50000] = ']';
+	for (int i = 0; i < 12; i++)
+		many[i] = join(CONTROL_PROCESS);
+	assert_int_equal(message_send(asker->socket, &msg, "mr", NULL, 0, 0), 0);
+	for (int i = 0; i < 12; i++) {
+		assert_int_equal(next(many[i], &msg), 0);
+		msg.text_bytes = 50001;
+		assert_int_equal(message_send(many[i]->socket, &msg, text, NULL, 0, 0), 0);
+	}
+	assert_int_equal(next(asker, &msg), 0);
+	assert_int_equal(msg.text_bytes, 0);
+	assert_int_equal(asker->nfds, 1);
+	assert_int_equal(fstat(asker->fds[0], &st), 0);
+	assert_true(st.st_size > 12 * 50000);
+	drop_fds(asker);
+	for (int i = 0; i < 12; i++)
+		leave(many[i]);
+	leave(asker);
+	(void)state;
+}
+
+static void down_spares_who_is_attached(void **state)
+{
+	struct peer *a = join(CONTROL_LEASE), *c = join(CONTROL_COMMAND);
+	struct control_msg msg = { .type = CTL_DOWN };
+
+	assert_int_equal(call(c, &msg), EBUSY);
+	assert_int_equal(msg.c, 1);
+	leave(a);
+	leave(c);
+	(void)state;
+}
+
+static void many_processes_come_and_go(void **state)
+{
+	enum { MANY = 200 };
+	struct peer *p[MANY];
+	struct control_msg msg;
+
+	for (int round = 0; round < 3; round++) {
+		for (int i = 0; i < MANY; i++)
+			p[i] = join(CONTROL_PROCESS);
+		for (int i = 1; i < MANY; i++) {
+			msg = (struct control_msg){ .type = CTL_CHANNEL, .slot = p[i - 1]->slot };
+			assert_int_equal(message_send(p[i]->socket, &msg, NULL, NULL, 0, 0), 0);
+		}
+		for (int i = 0; i < MANY; i++)
+			leave(p[i]);
+	}
+	wait_for("slots_used", 0);
+	assert_int_equal(status_number("channels"), 0);
+	(void)state;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(hello_gives_a_slot_and_a_page_that_only_weftd_can_write),
+		cmocka_unit_test(hello_of_another_version_is_told_so),
+		cmocka_unit_test(a_wake_descriptor_must_be_an_eventfd),
+		cmocka_unit_test(slots_are_random_and_limited),
+		cmocka_unit_test(a_channel_reaches_both_sides_once),
+		cmocka_unit_test(who_dealt_with_the_dead_is_told_once_for_each_slot),
+		cmocka_unit_test(a_killed_client_leaves_nothing),
+		cmocka_unit_test(groups_are_counted_for_each_process),
+		cmocka_unit_test(mads_go_by_slot_and_by_service),
+		cmocka_unit_test(ports_follow_the_rules_of_bind),
+		cmocka_unit_test(goodbye_leaves_nothing),
+		cmocka_unit_test(bad_messages_cost_their_sender_alone),
+		cmocka_unit_test(who_does_not_read_loses_mads_and_then_the_connection),
+		cmocka_unit_test(a_query_joins_what_processes_say),
+		cmocka_unit_test(long_answers_come_in_a_file),
+		cmocka_unit_test(down_spares_who_is_attached),
+		cmocka_unit_test(many_processes_come_and_go),
+	};
+
+	return cmocka_run_group_tests(tests, start_daemon, stop_daemon);
+}
