@@ -46,26 +46,27 @@ void hub_acquaint(struct client *a, struct client *b)
 	b->known[a->slot / 64] |= 1ull << a->slot % 64;
 }
 
-static void tell_gone(struct hub *h, struct client *gone, struct client *to)
+static void tell_gone(struct hub *h, struct client *to, const uint64_t gone[PAGE_SLOTS / 64])
 {
 	struct control_msg msg = { .type = CTL_PEER_GONE };
 
 	for (uint32_t i = 1; i < PAGE_SLOTS; i++) {
-		if (h->slot_owner[i] != gone)
+		if (!(gone[i / 64] >> i % 64 & 1))
 			continue;
 		msg.slot = i;
 		h->ops->send(h, to, &msg, NULL, NULL, 0);
 	}
-	to->known[gone->slot / 64] &= ~(1ull << gone->slot % 64);
 }
 
-static void tell_known(struct hub *h, struct client *c)
+static void tell_known(struct hub *h, struct client *c, const uint64_t gone[PAGE_SLOTS / 64])
 {
 	for (uint32_t i = 1; i < PAGE_SLOTS; i++) {
 		struct client *to = h->slot_owner[i];
 
-		if (c->known[i / 64] >> i % 64 & 1 && to && to != c)
-			tell_gone(h, c, to);
+		if (!(c->known[i / 64] >> i % 64 & 1) || !to)
+			continue;
+		to->known[c->slot / 64] &= ~(1ull << c->slot % 64);
+		tell_gone(h, to, gone);
 	}
 	memset(c->known, 0, sizeof(c->known));
 }
@@ -73,15 +74,18 @@ static void tell_known(struct hub *h, struct client *c)
 /* What an attached process has; a second call finds nothing. */
 static void free_process(struct hub *h, struct client *c)
 {
+	uint64_t gone[PAGE_SLOTS / 64] = { 0 };
+
 	if (c->kind != CLIENT_PROCESS)
 		return;
 	mcast_leave(h, c);
 	listeners_leave(h, c);
 	ports_leave(h, c);
 	channels_leave(h, c);
-	tell_known(h, c);
 	report_leave(h, c);
-	slots_leave(h, c);
+	/* dead in the page before anybody hears of it */
+	slots_leave(h, c, gone);
+	tell_known(h, c, gone);
 	if (c->wake_fd >= 0)
 		close(c->wake_fd);
 	c->wake_fd = -1;

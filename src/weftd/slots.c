@@ -29,11 +29,12 @@ int slots_take(struct hub *h, struct client *c, uint32_t *slot)
 	return -ENOSPC;
 }
 
-void slots_leave(struct hub *h, struct client *c)
+void slots_leave(struct hub *h, struct client *c, uint64_t gone[PAGE_SLOTS / 64])
 {
 	for (uint32_t i = 1; c->slots && i < PAGE_SLOTS; i++) {
 		if (h->slot_owner[i] != c)
 			continue;
+		gone[i / 64] |= 1ull << i % 64;
 		h->slot_owner[i] = NULL;
 		h->slots_used--;
 		c->slots--;
