@@ -71,7 +71,9 @@ enum cm_rej_reason {
 };
 
 /* IBA 12.11.2, table 121 */
-enum cm_sidr_status { CM_SIDR_VALID = 0, CM_SIDR_UNSUPPORTED, CM_SIDR_REJECT, CM_SIDR_NO_QP, CM_SIDR_REDIRECT, CM_SIDR_UNSUPPORTED_VERSION };
+enum cm_sidr_status {
+	CM_SIDR_VALID = 0, CM_SIDR_UNSUPPORTED, CM_SIDR_REJECT, CM_SIDR_NO_QP, CM_SIDR_REDIRECT, CM_SIDR_UNSUPPORTED_VERSION,
+};
 
 /* IBA 12.8.2, table 117 */
 enum cm_apr_status {
