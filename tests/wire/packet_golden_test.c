@@ -158,10 +158,11 @@ static void dump_is_cut_to_its_room(void **state)
 	const uint8_t *frame;
 	struct pcap pcap;
 	struct packet p;
-	size_t bytes;
+	size_t bytes = 0;
 
 	open_capture(&pcap, "rxe-rping");
 	frame = pcap_next_roce(&pcap, &bytes);
+	assert_non_null(frame);
 	assert_int_equal(packet_parse(&p, PACKET_ROCE, frame, bytes, true), PACKET_OK);
 	int n = packet_dump(&p, whole, sizeof(whole));
 	for (size_t room = 0; room < (size_t)n + 2; room++) {
