@@ -1,0 +1,180 @@
+/* What goes out of the responder. ACKs are made when they leave, so that one says everything that happened until then
+ * (MSN-21); responses come first, as an ACK for a later PSN would say that they were sent. IBA 9.7.5.1. */
+#include "ib/ack.h"
+
+#include "ib/engine.h"
+#include "ib/path.h"
+#include "ib/request.h"
+#include "wire/aeth.h"
+#include "wire/packet.h"
+
+static bool wants_ack(struct qp *qp, const struct packet *p, bool message_ended)
+{
+	const struct ib_options *options = &engine_of(qp)->options;
+
+	if (p->ack_requested)
+		return true;
+	switch (options->ack_mode) {
+	case IB_ACK_PER_PACKET:
+		return true;
+	case IB_ACK_COALESCED:
+		return engine_of(qp)->responder.unacked >= options->ack_every;
+	case IB_ACK_MESSAGE_END:
+		return message_ended;
+	default:
+		return false;
+	}
+}
+
+void ack_if_asked(struct qp *qp, const struct packet *p, bool message_ended)
+{
+	struct responder *r = &engine_of(qp)->responder;
+
+	r->unacked++;
+	if (r->due == DUE_ACK)
+		qp->ca->counters.ack_deferred++;
+	else if (wants_ack(qp, p, message_ended))
+		r->due = DUE_ACK;
+}
+
+void ack_again(struct qp *qp)
+{
+	struct responder *r = &engine_of(qp)->responder;
+
+	if (r->due == DUE_NOTHING)
+		r->due = DUE_ACK;
+}
+
+void ack_refuse(struct qp *qp, psn_t psn, uint8_t syndrome)
+{
+	struct responder *r = &engine_of(qp)->responder;
+
+	r->due = DUE_NAK;
+	r->syndrome = syndrome;
+	r->nak_psn = psn;
+}
+
+static void address(struct qp *qp, struct packet *p, enum opcode_op op, enum opcode_position position, psn_t psn)
+{
+	path_address(qp, PATH_PRIMARY, p);
+	p->opcode = (uint8_t)opcode_find(engine_service(qp), op, position, 0);
+	p->psn = psn;
+	p->aeth.syndrome = aeth_syndrome(AETH_ACK, AETH_NO_CREDITS);
+	qp->ca->counters.sent_pkts++;
+}
+
+/* An ACK names the last PSN executed. So does a sequence NAK in the seed profile, MSN-25. */
+static bool say(struct qp *qp, struct packet *p)
+{
+	struct responder *r = &engine_of(qp)->responder;
+	psn_t psn = psn_add(r->psn, -1);
+
+	if (r->due == DUE_NOTHING)
+		return false;
+	if (r->due == DUE_NAK)
+		psn = r->nak_psn;
+	if (r->due == DUE_NAK && engine_of(qp)->options.profile == IB_SEED &&
+	    r->syndrome == aeth_syndrome(AETH_NAK, NAK_PSN_SEQUENCE))
+		psn = psn_add(psn, -1);
+	address(qp, p, OP_ACK, POS_ONLY, psn);
+	p->aeth.msn = r->msn;
+	if (r->due == DUE_NAK)
+		p->aeth.syndrome = r->syndrome;
+	r->due = DUE_NOTHING;
+	r->unacked = 0;
+	return true;
+}
+
+static struct resource *oldest_unanswered(const struct responder *r)
+{
+	uint32_t i = r->resources > r->depth ? r->resources - r->depth : 0;
+
+	for (; i < r->resources; i++) {
+		struct resource *res = responder_resource(r, i);
+
+		if (res->next != res->end)
+			return res;
+	}
+	return NULL;
+}
+
+/* The region is checked for every response: it may have gone since the request came (9.7.4.1.5). */
+static bool read_memory(struct qp *qp, const struct resource *res, uint32_t offset, struct packet_out *out)
+{
+	struct packet *p = &out->packet;
+	const struct pd *pd;
+	struct mr *mr;
+
+	p->payload = out->iov;
+	p->payload_iovs = 1;
+	if (!responder_pd(qp, res->srqn, &pd) ||
+	    remote_check_pd(qp, pd, res->rkey, res->va + offset, p->payload_bytes, IBV_ACCESS_REMOTE_READ, &mr) != REMOTE_OK)
+		return false;
+	out->iov[0] = (struct iovec){ mr ? mr_borrow(mr, res->va + offset) : out->bounce, p->payload_bytes };
+	if (out->iov[0].iov_base)
+		return true;
+	out->iov[0].iov_base = out->bounce;
+	return mr_read(mr, res->va + offset, out->bounce, p->payload_bytes) == 0;
+}
+
+static bool respond_read(struct qp *qp, struct resource *res, struct packet_out *out)
+{
+	struct packet *p = &out->packet;
+	uint32_t mtu = engine_mtu(qp), packet = res->next;
+	bool is_first = packet == res->asked, is_last = packet + 1 == res->end;
+	enum opcode_position position = is_first ? (is_last ? POS_ONLY : POS_FIRST) : is_last ? POS_LAST : POS_MIDDLE;
+
+	address(qp, p, OP_READ_RESPONSE, position, psn_add(res->psn, packet));
+	p->payload_bytes = request_bytes(res->length, mtu, packet);
+	return read_memory(qp, res, packet * mtu, out);
+}
+
+static void respond_atomic(struct qp *qp, const struct resource *res, struct packet *p)
+{
+	if (res->op == OP_ATOMIC_WRITE) {
+		address(qp, p, OP_READ_RESPONSE, POS_ONLY, res->psn);
+		return;
+	}
+	address(qp, p, OP_ATOMIC_ACK, POS_ONLY, res->psn);
+	p->atomicack = res->original;
+}
+
+/* What the QP still owed is not paid any more: the requester will hear the NAK. */
+static void withdraw_responses(struct responder *r)
+{
+	struct resource *res;
+
+	while ((res = oldest_unanswered(r)))
+		res->next = res->end;
+}
+
+bool responder_output(struct qp *qp, wtime now, struct packet_out *out)
+{
+	struct responder *r = &engine_of(qp)->responder;
+	struct resource *res;
+
+	if (r->phase == RESPONDER_CLOSED)
+		return false;
+	res = oldest_unanswered(r);
+	if (res && res->op == OP_READ_REQUEST && !respond_read(qp, res, out)) {
+		psn_t psn = out->packet.psn;
+
+		withdraw_responses(r);
+		if (r->phase != RESPONDER_LAST_WORDS)
+			responder_stop(qp, now, psn, aeth_syndrome(AETH_NAK, NAK_REMOTE_ACCESS), IBV_EVENT_QP_ACCESS_ERR);
+		res = NULL;
+	}
+	if (!res) {
+		bool said = say(qp, &out->packet);
+
+		if (r->phase == RESPONDER_LAST_WORDS)
+			r->phase = RESPONDER_CLOSED;
+		return said;
+	}
+	if (res->op != OP_READ_REQUEST)
+		respond_atomic(qp, res, &out->packet);
+	out->packet.aeth.msn = res->msn;
+	qp->bytes_sent += out->packet.payload_bytes;
+	res->next++;
+	return true;
+}

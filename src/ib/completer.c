@@ -1,0 +1,202 @@
+/* What comes back. A response acknowledges every packet before it; one that skips a response owed says that it was lost
+ * (IBA 9.7.5.1.1), and the rest of that read is asked for again: once, until something new comes. IBA 9.7.7.1, 9.7.8. */
+#include "ib/completer.h"
+
+#include "ib/engine.h"
+#include "ib/request.h"
+#include "ib/requester.h"
+#include "ib/timer.h"
+#include "wire/aeth.h"
+#include "wire/packet.h"
+
+enum { RNR_FOREVER = 7 };	/* IBA 11.2.5.2 */
+
+static struct flight_entry *oldest(const struct flight *f)
+{
+	return flight_empty(f) ? NULL : flight_at(f, f->oldest);
+}
+
+/* Something got through. */
+static void progress(struct qp *qp, wtime now)
+{
+	requester_reset_retries(qp);
+	timer_progress(qp, now);
+	requester_complete(qp);
+	qp_ready(qp);
+}
+
+/* Sends again from this PSN on. False: the retries ran out and the QP failed. */
+static bool go_back(struct qp *qp, wtime now, psn_t psn)
+{
+	struct flight *f = &engine_of(qp)->flight;
+
+	if (!flight_rewind(f, psn))
+		return true;
+	if (f->retries == 0) {
+		qp->ca->counters.retry_exceeded_err++;
+		requester_fail(qp, now, IBV_WC_RETRY_EXC_ERR);
+		return false;
+	}
+	f->retries--;
+	qp->ca->counters.completer_retry_err++;
+	timer_went_back(qp, now);
+	qp_ready(qp);
+	return true;
+}
+
+/* The oldest packet's response was skipped. */
+static void response_lost(struct qp *qp, wtime now, struct flight_entry *e)
+{
+	e->asked_again = true;
+	go_back(qp, now, e->psn);
+}
+
+/* All packets up to and including `through` arrived. Returns what stands in the way: an entry within them that is owed
+ * a response, or NULL. */
+static struct flight_entry *acknowledge(struct qp *qp, wtime now, psn_t through, uint32_t msn)
+{
+	struct engine *engine = engine_of(qp);
+	struct flight *f = &engine->flight;
+	struct flight_entry *e;
+
+	if (flight_ack(f, through, engine->options.profile == IB_SEED, msn))
+		progress(qp, now);
+	e = oldest(f);
+	return e && e->answer != ANSWER_ACK && psn_cmp(e->psn, through) <= 0 ? e : NULL;
+}
+
+static void receiver_not_ready(struct qp *qp, wtime now, psn_t psn, unsigned code)
+{
+	struct flight *f = &engine_of(qp)->flight;
+
+	qp->ca->counters.rcvd_rnr_err++;
+	if (f->phase == FLIGHT_RNR)
+		return;
+	if (f->rnr_retries == 0) {
+		qp->ca->counters.retry_rnr_exceeded_err++;
+		requester_fail(qp, now, IBV_WC_RNR_RETRY_EXC_ERR);
+		return;
+	}
+	if (f->rnr_retries != RNR_FOREVER)
+		f->rnr_retries--;
+	flight_rewind(f, psn);
+	f->phase = FLIGHT_RNR;
+	timer_receiver_not_ready(qp, now, code);
+}
+
+/* IBA 9.7.5.2, table 46. Everything before `psn` has been acknowledged. */
+static void negative(struct qp *qp, wtime now, psn_t psn, unsigned code)
+{
+	static const enum ibv_wc_status status[NAK_CODES] = {
+		[NAK_INVALID_REQUEST] = IBV_WC_REM_INV_REQ_ERR,
+		[NAK_REMOTE_ACCESS] = IBV_WC_REM_ACCESS_ERR,
+		[NAK_REMOTE_OPERATIONAL] = IBV_WC_REM_OP_ERR,
+		[NAK_INVALID_RD_REQUEST] = IBV_WC_REM_INV_RD_REQ_ERR,
+	};
+
+	if (code == NAK_PSN_SEQUENCE) {
+		qp->ca->counters.rcvd_seq_err++;
+		go_back(qp, now, psn);
+	} else if (code < NAK_CODES) {
+		requester_fail(qp, now, status[code]);
+	}
+}
+
+static bool in_flight(const struct flight *f, psn_t psn)
+{
+	return psn_cmp(psn, flight_at(f, f->oldest)->psn) >= 0 && psn_cmp(psn, f->psn) < 0;
+}
+
+/* A pure acknowledgement. In the seed profile a sequence NAK names the last good PSN (MSN-25). */
+static void input_ack(struct qp *qp, wtime now, const struct packet *p)
+{
+	struct engine *engine = engine_of(qp);
+	struct flight *f = &engine->flight;
+	enum aeth_kind kind = aeth_kind(p->aeth.syndrome);
+	unsigned value = aeth_value(p->aeth.syndrome);
+	bool names_last_good = engine->options.profile == IB_SEED && kind == AETH_NAK && value == NAK_PSN_SEQUENCE;
+	psn_t psn = names_last_good ? psn_add(p->psn, 1) : p->psn;
+	struct flight_entry *blocked;
+
+	if (kind == AETH_RESERVED || !in_flight(f, psn))
+		return;
+	blocked = acknowledge(qp, now, kind == AETH_ACK ? psn : psn_add(psn, -1), p->aeth.msn);
+	if (f->phase == FLIGHT_CLOSED || flight_empty(f))
+		return;
+	if (kind == AETH_NAK && value != NAK_PSN_SEQUENCE)
+		negative(qp, now, psn, value);	/* the peer is dead to us: what it owes will not come */
+	else if (blocked && !blocked->asked_again)
+		response_lost(qp, now, blocked);
+	else if (kind == AETH_RNR_NAK)
+		receiver_not_ready(qp, now, psn, value);
+	else if (kind == AETH_NAK)
+		negative(qp, now, psn, value);
+}
+
+/* Places one response for the oldest entry. */
+static enum ibv_wc_status place(struct qp *qp, const struct opcode_row *row, const struct flight_entry *e, const struct packet *p)
+{
+	const struct send_wqe *wqe = qp_send_wqe(qp, e->wqe);
+	uint32_t mtu = engine_mtu(qp);
+
+	switch (e->answer) {
+	case ANSWER_READ:
+		if (row->op != OP_READ_RESPONSE || p->payload_bytes != request_bytes(wqe->length, mtu, e->packet))
+			return IBV_WC_BAD_RESP_ERR;
+		if ((row->position == POS_LAST || row->position == POS_ONLY) != (e->span == 1))
+			return IBV_WC_BAD_RESP_ERR;
+		return seg_scatter(qp->pd, wqe->seg, wqe->num_sge, (uint64_t)e->packet * mtu, p->payload->iov_base, p->payload_bytes);
+	case ANSWER_ATOMIC:
+		if (row->op != OP_ATOMIC_ACK)
+			return IBV_WC_BAD_RESP_ERR;
+		return seg_scatter(qp->pd, wqe->seg, wqe->num_sge, 0, &p->atomicack, sizeof(p->atomicack));
+	case ANSWER_EMPTY:
+		return row->op == OP_READ_RESPONSE && p->payload_bytes == 0 ? IBV_WC_SUCCESS : IBV_WC_BAD_RESP_ERR;
+	default:
+		return IBV_WC_BAD_RESP_ERR;
+	}
+}
+
+/* A read response or an atomic's result. A middle one carries no AETH: it says nothing of the MSN. */
+static void input_response(struct qp *qp, wtime now, const struct opcode_row *row, const struct packet *p)
+{
+	struct flight *f = &engine_of(qp)->flight;
+	uint32_t msn = row->headers & HDR_AETH ? p->aeth.msn : f->msn;
+	struct flight_entry *e;
+	enum ibv_wc_status status;
+
+	if (!in_flight(f, p->psn))
+		return;
+	e = acknowledge(qp, now, psn_add(p->psn, -1), msn);
+	if (f->phase == FLIGHT_CLOSED)
+		return;
+	if (e) {
+		if (!e->asked_again)
+			response_lost(qp, now, e);
+		return;
+	}
+	e = oldest(f);
+	if (!e || e->psn != p->psn)
+		return;
+	status = place(qp, row, e, p);
+	if (status != IBV_WC_SUCCESS) {
+		requester_fail(qp, now, status);
+		return;
+	}
+	qp->bytes_received += p->payload_bytes;
+	flight_answered(f);
+	progress(qp, now);
+}
+
+void completer_input(struct qp *qp, wtime now, const struct packet *p)
+{
+	const struct opcode_row *row = opcode_row(p->opcode);
+	struct flight *f = &engine_of(qp)->flight;
+
+	if (f->phase == FLIGHT_CLOSED || flight_empty(f))
+		return;
+	if (row->op == OP_ACK)
+		input_ack(qp, now, p);
+	else
+		input_response(qp, now, row, p);
+}

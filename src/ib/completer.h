@@ -1,0 +1,10 @@
+/* The completer: takes ACKs, NAKs and responses, strikes packets out of the flight, places what was read. */
+#ifndef WEFT_IB_COMPLETER_H
+#define WEFT_IB_COMPLETER_H
+
+#include "verbs/qp.h"
+
+/* A response packet for this QP; path and state were checked. */
+void completer_input(struct qp *qp, wtime now, const struct packet *p);
+
+#endif

@@ -1,0 +1,226 @@
+/* The table of operations verbs calls, and the way of an inbound packet to its QP. */
+#include "ib/engine.h"
+
+#include "ib/completer.h"
+#include "ib/path.h"
+#include "ib/requester.h"
+#include "ib/ud.h"
+
+#include "base/log.h"
+#include "wire/packet.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+const struct ib_options ib_default_options = {
+	.profile = IB_STANDARD, .ack_mode = IB_ACK_ON_REQUEST, .window_pkts = IB_WINDOW, .ack_every = 1,
+};
+
+static bool has_requester(const struct qp *qp)
+{
+	return qp->type != IBV_QPT_XRC_RECV;
+}
+
+static bool has_responder(const struct qp *qp)
+{
+	return qp->type != IBV_QPT_XRC_SEND && qp->type != IBV_QPT_UD;
+}
+
+static uint32_t window_of(const struct qp *qp, const struct ib_options *options)
+{
+	return has_requester(qp) && engine_is_reliable(qp) ? options->window_pkts : 0;
+}
+
+static void check(const struct qp *qp)
+{
+	flight_check(&engine_of(qp)->flight);
+	responder_check(qp);
+}
+
+static int init(struct qp *qp)
+{
+	struct engine *e = calloc(1, sizeof(*e));
+
+	if (!e)
+		return -ENOMEM;
+	e->options = ib_default_options;
+	if (flight_init(&e->flight, window_of(qp, &e->options)) < 0) {
+		free(e);
+		return -ENOMEM;
+	}
+	qp->engine = e;
+	return 0;
+}
+
+static void fini(struct qp *qp)
+{
+	struct engine *e = engine_of(qp);
+
+	responder_fini(&e->responder);
+	flight_fini(&e->flight);
+	free(e);
+	qp->engine = NULL;
+}
+
+int ib_set_options(struct qp *qp, const struct ib_options *options)
+{
+	struct engine *e = engine_of(qp);
+	uint32_t window = options->window_pkts;
+	struct flight flight;
+
+	if (qp->state != IBV_QPS_RESET && qp->state != IBV_QPS_INIT)
+		return -EINVAL;
+	if (window < 1 || window > IB_WINDOW_MAX || (window & (window - 1)) || options->start_msn > PSN_MASK || !options->ack_every)
+		return -EINVAL;
+	if (flight_init(&flight, window_of(qp, options)) < 0)
+		return -ENOMEM;
+	flight_fini(&e->flight);
+	e->flight = flight;
+	e->options = *options;
+	return 0;
+}
+
+static void stop(struct qp *qp, enum ibv_qp_state to)
+{
+	flight_close(&engine_of(qp)->flight);
+	responder_close(qp, to);
+}
+
+/* To RTS: a new connection, a send queue that stood (SQE), or one that was drained and goes on (SQD). */
+static void start_sending(struct qp *qp, enum ibv_qp_state from)
+{
+	struct flight *f = &engine_of(qp)->flight;
+
+	if (!has_requester(qp))
+		return;
+	if (from == IBV_QPS_RTR)
+		requester_open(qp, qp->attr.sq_psn);
+	else if (from == IBV_QPS_SQE)
+		requester_open(qp, f->psn);
+	qp->attr.sq_draining = 0;
+	qp_ready(qp);
+}
+
+static void modified(struct qp *qp, wtime now, enum ibv_qp_state from, int mask)
+{
+	if (mask & IBV_QP_MAX_DEST_RD_ATOMIC && has_responder(qp))
+		responder_resize(qp);
+	switch (qp->state) {
+	case IBV_QPS_RTR:
+		if (has_responder(qp) && from != IBV_QPS_RTR)
+			responder_open(qp);
+		break;
+	case IBV_QPS_RTS:
+		start_sending(qp, from);
+		break;
+	case IBV_QPS_SQD:
+		if (from != IBV_QPS_SQD)
+			qp->attr.sq_draining = 1;
+		if (has_requester(qp))
+			requester_complete(qp);
+		break;
+	case IBV_QPS_SQE:
+		flight_close(&engine_of(qp)->flight);
+		break;
+	case IBV_QPS_RESET:
+	case IBV_QPS_ERR:
+		stop(qp, qp->state);
+		break;
+	default:
+		break;
+	}
+	check(qp);
+}
+
+static void doorbell(struct qp *qp, wtime now)
+{
+	if (engine_of(qp)->flight.phase == FLIGHT_OPEN)
+		qp_ready(qp);
+}
+
+/* A sender that was told RNR comes back by itself. */
+static void recv_doorbell(struct qp *qp, wtime now)
+{
+}
+
+/* Answers go before requests: a peer waits for them. */
+static bool output(struct qp *qp, wtime now, struct packet_out *out)
+{
+	bool made = (has_responder(qp) && responder_output(qp, now, out)) || (has_requester(qp) && requester_output(qp, now, out));
+
+	check(qp);
+	return made;
+}
+
+static wtime deadline(const struct qp *qp)
+{
+	return engine_of(qp)->flight.deadline;
+}
+
+static void expire(struct qp *qp, wtime now)
+{
+	requester_expire(qp, now);
+	check(qp);
+}
+
+static void query(const struct qp *qp, struct ibv_qp_attr *attr)
+{
+	const struct engine *e = engine_of(qp);
+
+	if (has_requester(qp) && e->flight.phase != FLIGHT_CLOSED)
+		attr->sq_psn = e->flight.psn;
+	if (has_responder(qp) && e->responder.phase != RESPONDER_CLOSED)
+		attr->rq_psn = e->responder.psn;
+}
+
+bool engine_receives(const struct qp *qp)
+{
+	return qp->state == IBV_QPS_RTR || qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD || qp->state == IBV_QPS_SQE;
+}
+
+/* IBA 9.6.1.1 to 9.6.1.4: the QP exists, has this service, may receive, and the packet comes from its peer. What fails
+ * is dropped silently. */
+static void input(struct ca *ca, struct ca_device *dev, wtime now, const struct packet *p)
+{
+	const struct opcode_row *row = opcode_row(p->opcode);
+	struct qp *qp;
+
+	ca->counters.rcvd_pkts++;
+	if (p->dest_qpn == UD_MULTICAST_QPN) {
+		ud_multicast(ca, dev, p);
+		return;
+	}
+	qp = qp_find(ca, p->dest_qpn);
+	if (!qp || qp->dev != dev || p->form != dev->form) {
+		ca->counters.dropped_no_qp++;
+		return;
+	}
+	if (row->service != engine_service(qp) || !engine_receives(qp))
+		return;
+	if (qp->type == IBV_QPT_UD) {
+		ud_input(qp, p);
+		return;
+	}
+	if (!path_accepts(qp, p))
+		return;
+	if (!row->is_response && has_responder(qp))
+		responder_input(qp, now, p);
+	else if (row->is_response && has_requester(qp))
+		completer_input(qp, now, p);
+	qp_rearm(qp);
+	check(qp);
+}
+
+const struct transport_ops ib_transport = {
+	.name = "ib",
+	.qp_init = init,
+	.qp_fini = fini,
+	.qp_modified = modified,
+	.qp_doorbell = doorbell,
+	.qp_recv_doorbell = recv_doorbell,
+	.qp_output = output,
+	.qp_deadline = deadline,
+	.qp_expire = expire,
+	.input = input,
+	.qp_query = query,
+};

@@ -1,0 +1,50 @@
+/* What hangs at qp->engine: the sending half (flight), the receiving half (responder), and how the connection is run. */
+#ifndef WEFT_IB_ENGINE_H
+#define WEFT_IB_ENGINE_H
+
+#include "ib/flight.h"
+#include "ib/ib.h"
+#include "ib/responder.h"
+#include "verbs/qp.h"
+
+struct engine {
+	struct ib_options options;
+	struct flight flight;		/* RC, UC, XRC_SEND; of UD only the phase */
+	struct responder responder;	/* RC, UC, XRC_RECV */
+};
+
+static inline struct engine *engine_of(const struct qp *qp)
+{
+	return qp->engine;
+}
+
+static inline bool engine_is_reliable(const struct qp *qp)
+{
+	return qp->type != IBV_QPT_UC && qp->type != IBV_QPT_UD;
+}
+
+/* The opcodes' service of a QP type. */
+static inline enum opcode_service engine_service(const struct qp *qp)
+{
+	switch (qp->type) {
+	case IBV_QPT_UC:
+		return SERVICE_UC;
+	case IBV_QPT_UD:
+		return SERVICE_UD;
+	case IBV_QPT_XRC_SEND:
+	case IBV_QPT_XRC_RECV:
+		return SERVICE_XRC;
+	default:
+		return SERVICE_RC;
+	}
+}
+
+static inline uint32_t engine_mtu(const struct qp *qp)
+{
+	return 128u << (qp->type == IBV_QPT_UD ? qp->dev->active_mtu : qp->attr.path_mtu);
+}
+
+/* May it take packets in? RTR, RTS, SQD and SQE: IBA 10.3.1. */
+bool engine_receives(const struct qp *qp);
+
+#endif

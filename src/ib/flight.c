@@ -1,0 +1,141 @@
+/* The book of packets in flight. Who writes what into it: requester.c and completer.c. */
+#include "ib/flight.h"
+
+#include "base/log.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+enum { PSN_HALF = 1 << 23 };
+
+int flight_init(struct flight *f, uint32_t window)
+{
+	*f = (struct flight){ .phase = FLIGHT_CLOSED, .window = window, .deadline = WTIME_NEVER };
+	if (!window)
+		return 0;
+	f->entry = calloc(window, sizeof(*f->entry));
+	return f->entry ? 0 : -ENOMEM;
+}
+
+void flight_fini(struct flight *f)
+{
+	free(f->entry);
+	f->entry = NULL;
+}
+
+void flight_open(struct flight *f, psn_t psn, uint32_t msn)
+{
+	flight_close(f);
+	f->phase = FLIGHT_OPEN;
+	f->psn = psn;
+	f->msn = msn;
+}
+
+void flight_close(struct flight *f)
+{
+	f->phase = FLIGHT_CLOSED;
+	f->oldest = f->resend = f->newest = 0;
+	f->packet = f->unanswered = f->unasked = 0;
+	f->deadline = WTIME_NEVER;
+}
+
+bool flight_has_room(const struct flight *f, uint32_t span)
+{
+	if (flight_empty(f))
+		return true;
+	return f->newest - f->oldest < f->window &&
+	       (uint32_t)psn_diff(f->psn, flight_at(f, f->oldest)->psn) + span <= PSN_HALF - 1;
+}
+
+void flight_record(struct flight *f, const struct flight_entry *e)
+{
+	*flight_at(f, f->newest) = *e;
+	if (f->resend == f->newest)
+		f->resend++;
+	f->newest++;
+	f->unanswered += e->answer != ANSWER_ACK;
+	f->psn = psn_add(f->psn, e->span);
+}
+
+static void strike_out(struct flight *f)
+{
+	const struct flight_entry *e = flight_at(f, f->oldest);
+
+	f->unanswered -= e->answer != ANSWER_ACK;
+	if (e->is_last)
+		f->msn = psn_add(f->msn, 1);
+	if (f->resend == f->oldest)
+		f->resend++;
+	f->oldest++;
+}
+
+unsigned flight_ack(struct flight *f, psn_t through, bool by_message, uint32_t msn)
+{
+	unsigned gone = 0;
+
+	while (!flight_empty(f)) {
+		const struct flight_entry *e = flight_at(f, f->oldest);
+		bool arrived = psn_cmp(flight_last_psn(e), through) <= 0;
+
+		/* MSN-16, MSN-17: the change of the MSN completes, and covers every packet of the message */
+		if (by_message && psn_cmp(msn, f->msn) > 0)
+			arrived = true;
+		else if (by_message && e->is_last)
+			arrived = false;
+		if (e->answer != ANSWER_ACK || !arrived)
+			break;
+		strike_out(f);
+		gone++;
+	}
+	return gone;
+}
+
+void flight_answered(struct flight *f)
+{
+	struct flight_entry *e = flight_at(f, f->oldest);
+
+	if (e->span == 1) {
+		strike_out(f);
+		return;
+	}
+	e->psn = psn_add(e->psn, 1);
+	e->packet++;
+	e->span--;
+	e->asked_again = false;
+}
+
+bool flight_rewind(struct flight *f, psn_t psn)
+{
+	uint32_t to = f->oldest;
+
+	while (to != f->resend && psn_cmp(flight_last_psn(flight_at(f, to)), psn) < 0)
+		to++;
+	if (to == f->resend)
+		return false;
+	f->resend = to;
+	return true;
+}
+
+void flight_check(const struct flight *f)
+{
+#ifdef WEFT_DEBUG
+	uint32_t unanswered = 0;
+	psn_t psn;
+
+	weft_bug_on(f->resend - f->oldest > f->newest - f->oldest);
+	if (flight_empty(f)) {
+		weft_bug_on(f->unanswered);
+		return;
+	}
+	weft_bug_on(f->phase == FLIGHT_CLOSED || f->newest - f->oldest > f->window);
+	psn = flight_at(f, f->oldest)->psn;
+	for (uint32_t i = f->oldest; i != f->newest; i++) {
+		const struct flight_entry *e = flight_at(f, i);
+
+		weft_bug_on(e->psn != psn || e->span == 0 || (e->answer != ANSWER_READ && e->span != 1));
+		psn = psn_add(psn, e->span);
+		unanswered += e->answer != ANSWER_ACK;
+	}
+	weft_bug_on(psn != f->psn || unanswered != f->unanswered);
+#endif
+}

@@ -1,0 +1,89 @@
+/* What a send queue has on the wire: the book that the requester writes and the completer strikes out. One entry per
+ * packet, oldest first, with the PSNs it takes and the path it went. Lost packets stay in the book: going back moves
+ * `resend`, so an acknowledgement that arrives after all still counts. IBA 9.7.5, 9.7.8. */
+#ifndef WEFT_IB_FLIGHT_H
+#define WEFT_IB_FLIGHT_H
+
+#include "base/psn.h"
+#include "base/time.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum flight_phase {
+	FLIGHT_CLOSED,	/* nothing leaves: not RTS, or in error */
+	FLIGHT_OPEN,
+	FLIGHT_RNR,	/* the peer had no receive: waiting out its timer (IBA 9.7.5.2.8) */
+};
+
+/* What the peer owes for a packet. */
+enum flight_answer {
+	ANSWER_ACK,
+	ANSWER_READ,	/* read responses, one for each PSN of the span */
+	ANSWER_ATOMIC,	/* the original value */
+	ANSWER_EMPTY,	/* a read response without payload: atomic write */
+};
+
+struct flight_entry {
+	psn_t psn;		/* the first PSN still owed */
+	uint32_t span;		/* PSNs still owed: 1, or as many as responses are to come */
+	uint32_t wqe;		/* cumulative index in the send queue */
+	uint32_t packet;	/* number of its first packet within the message */
+	uint8_t answer;		/* enum flight_answer */
+	uint8_t path;		/* which path it took */
+	bool is_last;		/* ends its message */
+	bool asked_again;	/* re-requested after a gap in the responses; nothing came since */
+};
+
+/* Counts are cumulative modulo 2^32: oldest <= resend <= newest. What comes fresh is WQE sq.started, packet `packet`. */
+struct flight {
+	enum flight_phase phase;
+	uint32_t window;		/* entries, a power of two; 0: not reliable, no book is kept */
+	struct flight_entry *entry;	/* owned */
+	uint32_t oldest, resend, newest;
+	uint32_t packet;
+	psn_t psn;			/* of the next fresh packet */
+	uint32_t unanswered;		/* entries that await more than an ACK: the initiator depth in use */
+	uint32_t unasked;		/* packets since the last AckReq */
+	uint32_t msn;			/* of the last message struck out, counted as the profile counts */
+	uint8_t retries, rnr_retries;	/* left */
+	wtime deadline;			/* timer.c owns it */
+};
+
+int flight_init(struct flight *f, uint32_t window);	/* -ENOMEM */
+void flight_fini(struct flight *f);
+void flight_open(struct flight *f, psn_t psn, uint32_t msn);
+void flight_close(struct flight *f);
+
+static inline bool flight_empty(const struct flight *f)
+{
+	return f->oldest == f->newest;
+}
+
+static inline struct flight_entry *flight_at(const struct flight *f, uint32_t index)
+{
+	return &f->entry[index & (f->window - 1)];
+}
+
+static inline psn_t flight_last_psn(const struct flight_entry *e)
+{
+	return psn_add(e->psn, (int64_t)e->span - 1);
+}
+
+/* Is there room for a fresh packet of `span` PSNs? A book never spans more than half the numbers (MSN-46, IBA 9.7.1). */
+bool flight_has_room(const struct flight *f, uint32_t span);
+/* The fresh packet `e` was sent; takes f->psn on. */
+void flight_record(struct flight *f, const struct flight_entry *e);
+
+/* Everything up to and including PSN `through` arrived: strikes out the entries that an ACK alone settles. With
+ * by_message the ends of messages go only as far as `msn` allows (seed profile), whatever their PSN. Returns how many
+ * went; stops at the first entry that is owed a response. */
+unsigned flight_ack(struct flight *f, psn_t through, bool by_message, uint32_t msn);
+/* The oldest entry got one of its responses. */
+void flight_answered(struct flight *f);
+/* Everything from this PSN on is to be sent again. False when that was already so. */
+bool flight_rewind(struct flight *f, psn_t psn);
+
+void flight_check(const struct flight *f);
+
+#endif

@@ -1,0 +1,47 @@
+/* The InfiniBand packet transport: RC, UC, UD and XRC as a pure engine behind verbs' table of operations (IBA vol. 1,
+ * chapter 9). Packets go in and out, time is told, nothing here sleeps, sends or draws a random number.
+ *
+ * The link delivers a multicast packet once to every process with a member, the sender's own included; the sending QP
+ * itself does not get it back. */
+#ifndef WEFT_IB_IB_H
+#define WEFT_IB_IB_H
+
+#include "verbs/transport.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+extern const struct transport_ops ib_transport;
+
+/* What the MSN in an AETH means, and who a NAK names: REQUIREMENTS 9.2. Both ends of a connection use the same. */
+enum ib_profile {
+	IB_STANDARD,	/* completed requests, from 0 (MSN-47); completion by PSN; a NAK names the expected PSN */
+	IB_SEED,	/* identity of the last complete message, start_msn - 1 before the first; completion by its change;
+			 * a NAK names the last good PSN (MSN-08 to MSN-29) */
+};
+
+/* When the responder acknowledges without being asked. AckReq always forces, and ACKs still unsent merge into one. */
+enum ib_ack_mode {
+	IB_ACK_ON_REQUEST,
+	IB_ACK_PER_PACKET,	/* MSN-20 */
+	IB_ACK_COALESCED,	/* every ack_every packets, MSN-21 */
+	IB_ACK_MESSAGE_END,	/* MSN-22 */
+};
+
+enum { IB_WINDOW = 64, IB_WINDOW_MAX = 4096 };	/* our choice: 64 packets of 4 KB are 256 KB, more than any link here holds */
+
+struct ib_options {
+	enum ib_profile profile;
+	enum ib_ack_mode ack_mode;
+	uint16_t window_pkts;	/* packets in flight: a power of two, 1 (stop and wait, MSN-34) to IB_WINDOW_MAX */
+	uint16_t ack_every;	/* IB_ACK_COALESCED */
+	bool report_last_only;	/* an ACK that completes several messages reports the newest alone (MSN-32) */
+	uint32_t start_msn;	/* seed profile: identity of the first message, agreed at connection (MSN-42) */
+};
+
+extern const struct ib_options ib_default_options;
+
+/* In RESET or INIT, where nothing is in flight. -EINVAL: another state, or an option out of range; -ENOMEM. */
+int ib_set_options(struct qp *qp, const struct ib_options *options);
+
+#endif

@@ -1,0 +1,22 @@
+/* Paths of a connection: where its packets go, and which packets may come. One path today; entries in flight name theirs,
+ * so that more can follow. */
+#ifndef WEFT_IB_PATH_H
+#define WEFT_IB_PATH_H
+
+#include "verbs/qp.h"
+
+enum { PATH_PRIMARY = 0 };
+
+/* The path for a fresh packet. */
+uint8_t path_choose(const struct qp *qp);
+
+/* Fills what every packet of a connected QP has in common: addresses, P_Key, destination. The rest is zero. */
+void path_address(const struct qp *qp, uint8_t path, struct packet *p);
+
+/* IBA 9.6.1.4: may this packet be for this connection? Its P_Key, and that it comes from the peer. */
+bool path_accepts(const struct qp *qp, const struct packet *p);
+
+/* IBA 10.9.3: equal partitions, and not both limited members. */
+bool path_pkey_matches(const struct qp *qp, uint16_t pkey);
+
+#endif

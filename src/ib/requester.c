@@ -1,0 +1,347 @@
+/* From WQEs to packets. A failing WQE is found when its packet is made, and completes when those before it have: until
+ * then making the packet is tried again, which costs nothing and remembers nothing. IBA 9.7.3.1, 10.7.2.1. */
+#include "ib/requester.h"
+
+#include "ib/engine.h"
+#include "ib/path.h"
+#include "ib/request.h"
+#include "ib/timer.h"
+#include "ib/ud.h"
+#include "wire/packet.h"
+
+#include <endian.h>
+
+void requester_reset_retries(struct qp *qp)
+{
+	struct flight *f = &engine_of(qp)->flight;
+
+	f->retries = qp->attr.retry_cnt;
+	f->rnr_retries = qp->attr.rnr_retry;
+}
+
+void requester_open(struct qp *qp, psn_t psn)
+{
+	const struct ib_options *options = &engine_of(qp)->options;
+
+	flight_open(&engine_of(qp)->flight, psn, options->profile == IB_SEED ? psn_add(options->start_msn, -1) : 0);
+	qp->sq.started = qp->sq.completed;
+	requester_reset_retries(qp);
+}
+
+/* IBA 10.3.1.5: in SQD the WQEs begun are finished, then the consumer is told. */
+static void tell_drained(struct qp *qp)
+{
+	const struct flight *f = &engine_of(qp)->flight;
+
+	if (qp->state != IBV_QPS_SQD || !qp->attr.sq_draining || f->packet || !flight_empty(f))
+		return;
+	qp->attr.sq_draining = 0;
+	if (qp->sqd_async)
+		qp_event(qp, IBV_EVENT_SQ_DRAINED);
+}
+
+static uint32_t settled_up_to(const struct qp *qp)
+{
+	const struct flight *f = &engine_of(qp)->flight;
+
+	return flight_empty(f) ? qp->sq.started : flight_at(f, f->oldest)->wqe;
+}
+
+/* MSN-32: a newer completion speaks for this one too. */
+static void done_quietly(struct qp *qp)
+{
+	bool all = qp->sq_sig_all;
+
+	qp_send_wqe(qp, qp->sq.completed)->flags &= (uint16_t)~IBV_SEND_SIGNALED;
+	qp->sq_sig_all = false;
+	qp_send_done(qp, IBV_WC_SUCCESS, 0);
+	qp->sq_sig_all = all;
+}
+
+void requester_complete(struct qp *qp)
+{
+	const struct engine *e = engine_of(qp);
+
+	while (e->flight.phase != FLIGHT_CLOSED && qp->sq.completed != settled_up_to(qp)) {
+		bool is_newest = qp->sq.completed + 1 == settled_up_to(qp);
+
+		if (e->options.report_last_only && !is_newest)
+			done_quietly(qp);
+		else
+			qp_send_done(qp, IBV_WC_SUCCESS, qp_send_wqe(qp, qp->sq.completed)->length);
+	}
+	tell_drained(qp);
+}
+
+void requester_fail(struct qp *qp, wtime now, enum ibv_wc_status status)
+{
+	if (qp->sq.started == qp->sq.completed)
+		qp->sq.started++;
+	flight_close(&engine_of(qp)->flight);
+	qp_send_done(qp, status, 0);
+	if (engine_is_reliable(qp))
+		qp_error(qp, now, -1);
+	else
+		qp_send_error(qp, now, -1);
+}
+
+/* The WQE at `index` cannot be sent: it fails in its turn. */
+static void fail_in_turn(struct qp *qp, wtime now, uint32_t index, enum ibv_wc_status status)
+{
+	if (qp->sq.completed == index)
+		requester_fail(qp, now, status);
+}
+
+static enum ibv_wc_status gather(struct qp *qp, const struct send_wqe *wqe, uint32_t offset, struct packet_out *out)
+{
+	struct packet *p = &out->packet;
+
+	p->payload = out->iov;
+	if (wqe->flags & IBV_SEND_INLINE) {
+		out->iov[0] = (struct iovec){ (uint8_t *)wqe->seg + offset, p->payload_bytes };
+		p->payload_iovs = 1;
+		return IBV_WC_SUCCESS;
+	}
+	return seg_gather(qp, wqe->seg, wqe->num_sge, offset, p->payload_bytes, out->iov, PACKET_OUT_IOVS, &p->payload_iovs, out->bounce);
+}
+
+static enum ibv_wc_status build_data(struct qp *qp, const struct send_wqe *wqe, const struct request_row *row, uint32_t packet,
+				     struct packet_out *out)
+{
+	struct packet *p = &out->packet;
+	uint32_t mtu = engine_mtu(qp), packets = request_packets(wqe->length, mtu);
+	enum opcode_position position = request_position(packets, packet);
+	bool ends = packet == packets - 1;
+	int opcode = opcode_find(engine_service(qp), row->op, position, ends ? row->trailer : 0);
+
+	if (opcode < 0)
+		return IBV_WC_LOC_QP_OP_ERR;
+	p->opcode = (uint8_t)opcode;
+	p->solicited = ends && (wqe->flags & IBV_SEND_SOLICITED) && (row->op == OP_SEND || row->trailer == HDR_IMM);
+	p->reth.va = wqe->remote_addr;
+	p->reth.rkey = wqe->rkey;
+	p->reth.length = wqe->length;
+	p->imm = be32toh(wqe->imm);
+	p->ieth_rkey = wqe->imm;
+	p->payload_bytes = request_bytes(wqe->length, mtu, packet);
+	return p->payload_bytes ? gather(qp, wqe, packet * mtu, out) : IBV_WC_SUCCESS;
+}
+
+/* The whole sink is checked before anything is asked for; each response is checked again when it is placed. */
+static enum ibv_wc_status build_read(struct qp *qp, const struct send_wqe *wqe, uint32_t packet, struct packet *p)
+{
+	uint32_t offset = packet * engine_mtu(qp);
+
+	p->reth.va = wqe->remote_addr + offset;
+	p->reth.rkey = wqe->rkey;
+	p->reth.length = wqe->length - offset;
+	return seg_check(qp->pd, wqe->seg, wqe->num_sge, IBV_ACCESS_LOCAL_WRITE);
+}
+
+static enum ibv_wc_status build_atomic(struct qp *qp, const struct send_wqe *wqe, const struct request_row *row, struct packet *p)
+{
+	p->atomiceth.va = wqe->remote_addr;
+	p->atomiceth.rkey = wqe->rkey;
+	p->atomiceth.compare = wqe->compare_add;
+	p->atomiceth.swap_add = row->op == OP_CMP_SWAP ? wqe->swap : wqe->compare_add;
+	if (row->op == OP_FETCH_ADD)
+		p->atomiceth.compare = 0;
+	if (wqe->length < sizeof(uint64_t))
+		return IBV_WC_LOC_LEN_ERR;
+	return seg_check(qp->pd, wqe->seg, wqe->num_sge, IBV_ACCESS_LOCAL_WRITE);
+}
+
+static void build_atomic_write(const struct send_wqe *wqe, struct packet_out *out)
+{
+	struct packet *p = &out->packet;
+
+	p->reth.va = wqe->remote_addr;
+	p->reth.rkey = wqe->rkey;
+	p->reth.length = p->payload_bytes = sizeof(wqe->atomic_write);
+	out->iov[0] = (struct iovec){ (uint8_t *)wqe->atomic_write, sizeof(wqe->atomic_write) };
+	p->payload = out->iov;
+	p->payload_iovs = 1;
+}
+
+/* Packet number `packet` of the WQE, PSN and AckReq left open. */
+static enum ibv_wc_status build(struct qp *qp, const struct send_wqe *wqe, uint32_t packet, uint8_t path, struct packet_out *out)
+{
+	const struct request_row *row = request_row(wqe);
+	struct packet *p = &out->packet;
+	int opcode;
+
+	if (wqe->flags & WQE_BAD)
+		return wqe->bad_status;
+	if (wqe->length > REQUEST_MAX_BYTES)
+		return IBV_WC_LOC_LEN_ERR;
+	path_address(qp, path, p);
+	p->xrceth.srqn = wqe->remote_qpn;
+	if (row->kind == REQUEST_DATA)
+		return build_data(qp, wqe, row, packet, out);
+	opcode = row->kind == REQUEST_NONE ? -1 : opcode_find(engine_service(qp), row->op, POS_ONLY, 0);
+	if (opcode < 0 || qp->attr.max_rd_atomic == 0)
+		return IBV_WC_LOC_QP_OP_ERR;
+	p->opcode = (uint8_t)opcode;
+	switch (row->kind) {
+	case REQUEST_READ:
+		return build_read(qp, wqe, packet, p);
+	case REQUEST_ATOMIC:
+		return build_atomic(qp, wqe, row, p);
+	default:
+		build_atomic_write(wqe, out);
+		return IBV_WC_SUCCESS;
+	}
+}
+
+/* AckReq: at the end of a message, at least twice a window, and on the last packet for now. */
+static bool ask(struct flight *f, const struct flight_entry *e, bool last_for_now)
+{
+	f->unasked++;
+	if (!e->is_last && e->answer == ANSWER_ACK && !last_for_now && f->unasked < (f->window + 1) / 2)
+		return false;
+	f->unasked = 0;
+	return true;
+}
+
+static void count_sent(struct qp *qp, const struct packet *p)
+{
+	qp->ca->counters.sent_pkts++;
+	qp->bytes_sent += p->payload_bytes;
+}
+
+static bool send_again(struct qp *qp, wtime now, struct packet_out *out)
+{
+	struct flight *f = &engine_of(qp)->flight;
+	struct flight_entry *e = flight_at(f, f->resend);
+	enum ibv_wc_status status = build(qp, qp_send_wqe(qp, e->wqe), e->packet, e->path, out);
+
+	if (status != IBV_WC_SUCCESS) {
+		fail_in_turn(qp, now, e->wqe, status);
+		return false;
+	}
+	out->packet.psn = e->psn;
+	out->packet.ack_requested = ask(f, e, f->resend + 1 == f->newest);
+	f->resend++;
+	timer_packet_sent(qp, now);
+	count_sent(qp, &out->packet);
+	return true;
+}
+
+/* Local work of a WQE in its turn: memory windows. */
+static enum ibv_wc_status work_locally(struct qp *qp, const struct send_wqe *wqe, enum request_kind kind)
+{
+	if (wqe->flags & WQE_BAD)
+		return wqe->bad_status;
+	return kind == REQUEST_BIND ? mw_bind(qp, wqe) : mr_invalidate(qp, wqe->imm, false);
+}
+
+/* May the WQE at the cursor begin? SQD begins none; a fenced one waits for the answers to earlier reads and atomics
+ * (IBA 10.8.3.3), and these for the initiator depth. */
+static bool may_begin(const struct qp *qp, const struct send_wqe *wqe, const struct request_row *row)
+{
+	const struct flight *f = &engine_of(qp)->flight;
+
+	if (qp->state == IBV_QPS_SQD)
+		return false;
+	if ((wqe->flags & IBV_SEND_FENCE) && f->unanswered)
+		return false;
+	return row->answer == ANSWER_ACK || f->unanswered == 0 || f->unanswered < qp->attr.max_rd_atomic;
+}
+
+/* A fresh packet left: on to the next. */
+static void advance(struct qp *qp, const struct flight_entry *e)
+{
+	struct flight *f = &engine_of(qp)->flight;
+
+	if (f->window)
+		flight_record(f, e);
+	else
+		f->psn = psn_add(f->psn, 1);
+	f->packet++;
+	if (e->is_last) {
+		f->packet = 0;
+		qp->sq.started++;
+		qp->messages_sent++;
+	}
+	if (!f->window)
+		requester_complete(qp);
+}
+
+static bool send_fresh(struct qp *qp, wtime now, const struct send_wqe *wqe, const struct request_row *row, struct packet_out *out)
+{
+	struct flight *f = &engine_of(qp)->flight;
+	uint32_t packets = request_packets(wqe->length, engine_mtu(qp));
+	struct flight_entry e = {
+		.psn = f->psn, .span = row->answer == ANSWER_READ ? packets : 1, .wqe = qp->sq.started, .packet = f->packet,
+		.answer = row->answer, .path = path_choose(qp),
+		.is_last = row->kind != REQUEST_DATA || f->packet == packets - 1,
+	};
+	enum ibv_wc_status status;
+
+	if (f->window && !flight_has_room(f, e.span))
+		return false;
+	status = build(qp, wqe, e.packet, e.path, out);
+	if (status != IBV_WC_SUCCESS) {
+		fail_in_turn(qp, now, e.wqe, status);
+		return false;
+	}
+	out->packet.psn = e.psn;
+	if (f->window) {
+		out->packet.ack_requested = ask(f, &e, f->newest + 1 - f->oldest == f->window);
+		timer_packet_sent(qp, now);
+	}
+	count_sent(qp, &out->packet);
+	advance(qp, &e);
+	return true;
+}
+
+bool requester_output(struct qp *qp, wtime now, struct packet_out *out)
+{
+	struct flight *f = &engine_of(qp)->flight;
+
+	if (f->phase == FLIGHT_OPEN && f->resend != f->newest)
+		return send_again(qp, now, out);
+	while (f->phase == FLIGHT_OPEN && qp->sq.started != qp->sq.announced) {
+		const struct send_wqe *wqe = qp_send_wqe(qp, qp->sq.started);
+		const struct request_row *row = request_row(wqe);
+		uint32_t index = qp->sq.started;
+		enum ibv_wc_status status;
+
+		if (f->packet == 0 && !may_begin(qp, wqe, row))
+			return false;
+		if (row->kind != REQUEST_BIND && row->kind != REQUEST_INVALIDATE)
+			return qp->type == IBV_QPT_UD ? ud_output(qp, now, wqe, out) : send_fresh(qp, now, wqe, row, out);
+		status = work_locally(qp, wqe, row->kind);
+		if (status != IBV_WC_SUCCESS) {
+			fail_in_turn(qp, now, index, status);
+			return false;
+		}
+		qp->sq.started++;
+		requester_complete(qp);
+	}
+	return false;
+}
+
+void requester_expire(struct qp *qp, wtime now)
+{
+	struct flight *f = &engine_of(qp)->flight;
+
+	switch (timer_expired(qp, now)) {
+	case TIMER_NONE:
+		return;
+	case TIMER_RNR_OVER:
+		f->phase = FLIGHT_OPEN;
+		break;
+	case TIMER_ACK_TIMEOUT:
+		if (f->retries == 0) {
+			qp->ca->counters.retry_exceeded_err++;
+			requester_fail(qp, now, IBV_WC_RETRY_EXC_ERR);
+			return;
+		}
+		f->retries--;
+		qp->ca->counters.completer_retry_err++;
+		f->resend = f->oldest;
+		break;
+	}
+	qp_ready(qp);
+}

@@ -1,0 +1,24 @@
+/* The requester: takes WQEs in order, cuts them into packets, sends again what was lost, completes what is settled. */
+#ifndef WEFT_IB_REQUESTER_H
+#define WEFT_IB_REQUESTER_H
+
+#include "verbs/qp.h"
+
+/* The next packet: one to send again, or a fresh one. False: nothing may leave now. */
+bool requester_output(struct qp *qp, wtime now, struct packet_out *out);
+
+/* To RTS: from the PSN in the attributes, or (after SQE, SQD) on from where it was. */
+void requester_open(struct qp *qp, psn_t psn);
+
+/* Every retry is allowed again: something got through. */
+void requester_reset_retries(struct qp *qp);
+
+/* WQEs before the oldest packet in flight are done. Tells SQ_DRAINED when that was waited for. */
+void requester_complete(struct qp *qp);
+
+/* The oldest WQE fails; the send queue stops (RC: the QP). */
+void requester_fail(struct qp *qp, wtime now, enum ibv_wc_status status);
+
+void requester_expire(struct qp *qp, wtime now);
+
+#endif

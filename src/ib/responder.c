@@ -1,0 +1,539 @@
+/* Requests, in. The checks stand in the order of IBA 9.7.4.1, one question each; the first objection is the verdict, and
+ * its row in verdict.def says what follows. Duplicates are replay.c's, what goes out ack.c's. */
+#include "ib/responder.h"
+
+#include "ib/ack.h"
+#include "ib/engine.h"
+#include "ib/replay.h"
+#include "ib/request.h"
+#include "ib/verdict.h"
+
+#include "base/log.h"
+#include "wire/packet.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <stdlib.h>
+
+/* One request on its way through the checks. */
+struct inbound {
+	struct qp *qp;
+	struct responder *r;
+	const struct packet *p;
+	const struct opcode_row *row;
+	const struct pd *pd;		/* whose memory it may use */
+	struct mr *mr;			/* write and atomics: what it found; NULL for no bytes */
+	uint64_t va;			/* of this packet's bytes */
+	bool begins, ends;		/* first packet of its message, last one */
+};
+
+static bool needs_resource(enum opcode_op op)
+{
+	return op == OP_READ_REQUEST || op == OP_CMP_SWAP || op == OP_FETCH_ADD || op == OP_ATOMIC_WRITE;
+}
+
+/* A receive is used up by a send at its first packet, by a write with immediate at its last. */
+static bool needs_receive(const struct inbound *in)
+{
+	if (in->row->op == OP_SEND)
+		return in->begins;
+	return in->row->op == OP_WRITE && in->row->headers & HDR_IMM;
+}
+
+/* 9.7.4.1.1. UC: a gap loses the message under way, and what begins a new one is welcome (9.8.2.2). */
+static enum verdict check_psn(struct inbound *in)
+{
+	struct responder *r = in->r;
+	int order = psn_cmp(in->p->psn, r->psn);
+
+	if (in->qp->type == IBV_QPT_UC) {
+		if (order && r->message != MESSAGE_NONE)
+			responder_drop(in->qp, MESSAGE_LOST);
+		return VERDICT_NEXT;
+	}
+	if (order == 0)
+		return VERDICT_NEXT;
+	if (order < 0)
+		return replay_duplicate(in->qp, in->p, in->row);
+	return r->phase == RESPONDER_GAP || r->phase == RESPONDER_RNR ? VERDICT_BEHIND_GAP : VERDICT_OUT_OF_SEQUENCE;
+}
+
+/* 9.7.4.1.2, 9.8.2.2 */
+static enum verdict check_sequence(struct inbound *in)
+{
+	struct responder *r = in->r;
+	enum responder_message goes_on = in->row->op == OP_SEND ? MESSAGE_SEND : in->row->op == OP_WRITE ? MESSAGE_WRITE : MESSAGE_NONE;
+
+	if (in->qp->type == IBV_QPT_UC && in->begins && r->message != MESSAGE_NONE)
+		responder_drop(in->qp, MESSAGE_NONE);
+	if (in->begins ? r->message != MESSAGE_NONE : goes_on == MESSAGE_NONE || r->message != goes_on)
+		return VERDICT_BAD_SEQUENCE;
+	return VERDICT_NEXT;
+}
+
+/* 9.7.4.1.3. FLUSH needs regions that grant it, which stock verbs cannot register. */
+static enum verdict check_supported(struct inbound *in)
+{
+	return in->row->op == OP_FLUSH || in->row->op == OP_CNP ? VERDICT_UNSUPPORTED : VERDICT_NEXT;
+}
+
+static int access_needed(enum opcode_op op)
+{
+	switch (op) {
+	case OP_WRITE:
+	case OP_ATOMIC_WRITE:
+		return IBV_ACCESS_REMOTE_WRITE;
+	case OP_READ_REQUEST:
+		return IBV_ACCESS_REMOTE_READ;
+	case OP_CMP_SWAP:
+	case OP_FETCH_ADD:
+		return IBV_ACCESS_REMOTE_ATOMIC;
+	default:
+		return 0;
+	}
+}
+
+static enum verdict check_enabled(struct inbound *in)
+{
+	unsigned need = (unsigned)access_needed(in->row->op);
+
+	return (in->qp->attr.qp_access_flags & need) == need ? VERDICT_NEXT : VERDICT_NOT_ENABLED;
+}
+
+static enum verdict check_domain(struct inbound *in)
+{
+	return responder_pd(in->qp, in->p->xrceth.srqn, &in->pd) ? VERDICT_NEXT : VERDICT_NO_SRQ;
+}
+
+/* 9.7.4.1.4: the oldest must have been answered before its place is taken. */
+static enum verdict check_resource(struct inbound *in)
+{
+	struct responder *r = in->r;
+
+	if (!needs_resource(in->row->op))
+		return VERDICT_NEXT;
+	if (r->depth == 0)
+		return VERDICT_TOO_MANY;
+	if (r->resources >= r->depth) {
+		const struct resource *reused = responder_resource(r, r->resources - r->depth);
+
+		if (reused->next != reused->end)
+			return VERDICT_TOO_MANY;
+	}
+	return VERDICT_NEXT;
+}
+
+/* The geometry of packets: 9.7.4.1.6. What a message may hold in all is checked before anything is taken for it. */
+static enum verdict check_length(struct inbound *in)
+{
+	const struct packet *p = in->p;
+	struct responder *r = in->r;
+	uint32_t mtu = engine_mtu(in->qp), length;
+
+	if (needs_resource(in->row->op)) {
+		if (in->row->op == OP_CMP_SWAP || in->row->op == OP_FETCH_ADD)
+			return VERDICT_NEXT;
+		if (in->row->op == OP_ATOMIC_WRITE)
+			return p->reth.length == sizeof(uint64_t) ? VERDICT_NEXT : VERDICT_BAD_LENGTH;
+		return p->reth.length <= REQUEST_MAX_BYTES ? VERDICT_NEXT : VERDICT_BAD_LENGTH;
+	}
+	if (p->payload_bytes > mtu || (!in->ends && p->payload_bytes != mtu) || (!in->begins && p->payload_bytes == 0))
+		return VERDICT_BAD_LENGTH;
+	if (in->row->op == OP_SEND)
+		return (uint64_t)r->offset * !in->begins + p->payload_bytes <= REQUEST_MAX_BYTES ? VERDICT_NEXT : VERDICT_BAD_LENGTH;
+	length = in->begins ? p->reth.length : r->length - r->offset;
+	if (length > REQUEST_MAX_BYTES || (in->ends ? p->payload_bytes != length : p->payload_bytes >= length))
+		return VERDICT_BAD_LENGTH;
+	return VERDICT_NEXT;
+}
+
+static enum verdict check_alignment(struct inbound *in)
+{
+	uint64_t va = in->row->op == OP_ATOMIC_WRITE ? in->p->reth.va : in->p->atomiceth.va;
+
+	if (in->row->op != OP_CMP_SWAP && in->row->op != OP_FETCH_ADD && in->row->op != OP_ATOMIC_WRITE)
+		return VERDICT_NEXT;
+	return va % sizeof(uint64_t) ? VERDICT_MISALIGNED : VERDICT_NEXT;
+}
+
+/* 9.7.4.1.5: the first packet answers for the whole range, and every packet again for its own bytes. */
+static enum verdict check_memory(struct inbound *in)
+{
+	const struct packet *p = in->p;
+	int need = access_needed(in->row->op);
+	uint64_t bytes = p->payload_bytes;
+	uint32_t rkey = in->begins ? p->reth.rkey : in->r->rkey;
+
+	if (!need)
+		return VERDICT_NEXT;
+	in->va = in->begins ? p->reth.va : in->r->va + in->r->offset;
+	if (in->row->headers & HDR_ATOMICETH) {
+		in->va = p->atomiceth.va;
+		rkey = p->atomiceth.rkey;
+		bytes = sizeof(uint64_t);
+	} else if (in->begins) {
+		bytes = p->reth.length;
+	}
+	return remote_check_pd(in->qp, in->pd, rkey, in->va, bytes, need, &in->mr) == REMOTE_OK ? VERDICT_NEXT : VERDICT_REFUSED;
+}
+
+/* 9.7.5.2.8. For XRC the packet says which SRQ gives the receive. */
+static enum verdict check_receive(struct inbound *in)
+{
+	struct responder *r = in->r;
+	struct srq *srq = in->qp->type == IBV_QPT_XRC_RECV ? srq_find(in->qp->ca, in->p->xrceth.srqn) : NULL;
+
+	if (!needs_receive(in))
+		return VERDICT_NEXT;
+	if (!qp_recv_take(in->qp, srq, &r->receive))
+		return VERDICT_NOT_READY;
+	r->has_receive = true;
+	return VERDICT_NEXT;
+}
+
+static enum verdict (*const checks[])(struct inbound *in) = {
+	check_psn, check_sequence, check_supported, check_enabled, check_domain, check_resource, check_length,
+	check_alignment, check_memory, check_receive,
+};
+
+/* ---- execution: nothing after this objects to the request's form ---- */
+
+static enum verdict place_send(struct inbound *in)
+{
+	struct qp *qp = in->qp;
+	struct responder *r = in->r;
+	uint32_t offset = in->begins ? 0 : r->offset;
+	enum ibv_wc_status status;
+
+	if (!qp->taken.own && !qp->taken.srq)
+		return VERDICT_NO_SRQ;	/* destroyed while the message was under way */
+	if ((uint64_t)offset + in->p->payload_bytes > r->receive.length)
+		return VERDICT_TOO_LONG;
+	status = seg_scatter(r->receive.is_srq ? r->receive.srq->pd : qp->pd, r->receive.seg, r->receive.num_sge, offset,
+			     in->p->payload->iov_base, in->p->payload_bytes);
+	if (status != IBV_WC_SUCCESS)
+		return VERDICT_RECEIVE_PROTECTED;
+	if (in->row->headers & HDR_IETH && mr_invalidate(qp, in->p->ieth_rkey, true) != IBV_WC_SUCCESS)
+		return VERDICT_NOT_INVALIDATED;
+	return VERDICT_EXECUTED;
+}
+
+static enum verdict place_write(struct inbound *in)
+{
+	if (in->p->payload_bytes && mr_write(in->mr, in->va, in->p->payload->iov_base, in->p->payload_bytes) < 0)
+		return VERDICT_MEMORY_GONE;
+	return VERDICT_EXECUTED;
+}
+
+/* Programs may use the word with their CPU's own atomics, so ours are those wherever the memory can be reached. */
+static int atomic_word(struct inbound *in, uint64_t *original)
+{
+	uint64_t compare = in->p->atomiceth.compare, operand = in->p->atomiceth.swap_add, old, wanted;
+	uint64_t *word = mr_borrow(in->mr, in->va);
+	bool swaps = in->row->op == OP_CMP_SWAP;
+
+	if (word && (uintptr_t)word % sizeof(*word) == 0) {
+		*original = compare;
+		if (swaps)
+			__atomic_compare_exchange_n(word, original, operand, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+		else
+			*original = __atomic_fetch_add(word, operand, __ATOMIC_SEQ_CST);
+		return 0;
+	}
+	if (mr_read(in->mr, in->va, &old, sizeof(old)) < 0)
+		return -EFAULT;
+	wanted = swaps ? (old == compare ? operand : old) : old + operand;
+	if (wanted != old && mr_write(in->mr, in->va, &wanted, sizeof(wanted)) < 0)
+		return -EFAULT;
+	*original = old;
+	return 0;
+}
+
+static int atomic_write(struct inbound *in)
+{
+	uint64_t value, *word = mr_borrow(in->mr, in->va);
+
+	memcpy(&value, in->p->payload->iov_base, sizeof(value));
+	if (!word || (uintptr_t)word % sizeof(*word))
+		return mr_write(in->mr, in->va, &value, sizeof(value));
+	__atomic_store_n(word, value, __ATOMIC_RELEASE);
+	return 0;
+}
+
+static enum verdict answer_later(struct inbound *in)
+{
+	uint64_t original = 0;
+
+	if (in->row->headers & HDR_ATOMICETH && atomic_word(in, &original) < 0)
+		return VERDICT_MEMORY_GONE;
+	if (in->row->op == OP_ATOMIC_WRITE && atomic_write(in) < 0)
+		return VERDICT_MEMORY_GONE;
+	replay_record(in->qp, in->p, in->row, original);
+	return VERDICT_ANSWERED;
+}
+
+static enum verdict execute(struct inbound *in)
+{
+	if (needs_resource(in->row->op))
+		return answer_later(in);
+	return in->row->op == OP_SEND ? place_send(in) : place_write(in);
+}
+
+static void complete_receive(struct inbound *in)
+{
+	const struct packet *p = in->p;
+	struct responder *r = in->r;
+	struct qp *qp = in->qp;
+	struct cqe cqe = {
+		.status = IBV_WC_SUCCESS, .byte_len = r->offset,
+		.opcode = in->row->op == OP_SEND ? IBV_WC_RECV : IBV_WC_RECV_RDMA_WITH_IMM,
+		.src_qp = qp->attr.dest_qp_num, .slid = p->path.slid, .sl = p->path.sl, .pkey_index = qp->attr.pkey_index,
+	};
+
+	if (in->row->headers & HDR_IMM) {
+		cqe.wc_flags = IBV_WC_WITH_IMM;
+		cqe.imm = htobe32(p->imm);
+	} else if (in->row->headers & HDR_IETH) {
+		cqe.wc_flags = IBV_WC_WITH_INV;
+		cqe.imm = p->ieth_rkey;
+	}
+	r->has_receive = false;
+	qp->ca->counters.rdma_recvs++;
+	qp_recv_done(qp, &r->receive, &cqe, p->solicited);
+}
+
+/* The packet was executed: what is expected next. */
+static void advance(struct inbound *in)
+{
+	struct responder *r = in->r;
+	struct qp *qp = in->qp;
+	uint32_t span = 1;
+
+	if (needs_resource(in->row->op))
+		span = responder_resource(r, r->resources - 1)->span;
+	if (in->begins) {
+		r->offset = 0;
+		r->va = in->p->reth.va;
+		r->rkey = in->p->reth.rkey;
+		r->length = in->p->reth.length;
+	}
+	r->psn = psn_add(in->p->psn, span);
+	r->offset += in->p->payload_bytes;
+	r->phase = RESPONDER_READY;
+	if (r->due == DUE_NAK)
+		r->due = DUE_ACK;	/* still unsent, and out of date: its packet has come */
+	qp->bytes_received += in->p->payload_bytes;
+	if (!in->ends) {
+		r->message = in->row->op == OP_SEND ? MESSAGE_SEND : MESSAGE_WRITE;
+		return;
+	}
+	r->message = MESSAGE_NONE;
+	r->msn = psn_add(r->msn, 1);
+	qp->messages_received++;
+	if (r->has_receive)
+		complete_receive(in);
+}
+
+static enum verdict judge(struct inbound *in)
+{
+	for (unsigned i = 0; i < sizeof(checks) / sizeof(checks[0]); i++) {
+		enum verdict v = checks[i](in);
+
+		if (v != VERDICT_NEXT)
+			return v;
+	}
+	return execute(in);
+}
+
+void responder_drop(struct qp *qp, enum responder_message now)
+{
+	struct responder *r = &engine_of(qp)->responder;
+
+	if (r->has_receive)
+		qp_recv_untake(qp, &r->receive);
+	r->has_receive = false;
+	r->message = now;
+}
+
+static void fail_receive(struct qp *qp, enum ibv_wc_status status)
+{
+	struct responder *r = &engine_of(qp)->responder;
+	struct cqe cqe = { .status = (uint8_t)status, .opcode = IBV_WC_RECV, .src_qp = qp->attr.dest_qp_num };
+
+	if (!r->has_receive)
+		return;
+	if (status == IBV_WC_SUCCESS) {
+		responder_drop(qp, MESSAGE_NONE);
+		return;
+	}
+	r->has_receive = false;
+	qp_recv_done(qp, &r->receive, &cqe, true);
+}
+
+/* 9.8.3: UC is silent. The rest of a broken message is dropped; a bad receive buffer is the receiver's own fault. */
+static void follow_unreliable(struct inbound *in, enum verdict v, wtime now)
+{
+	const struct verdict_row *row = verdict_row(v);
+
+	if (row->reply != REPLY_LAST_WORDS && v != VERDICT_NOT_READY)
+		return;
+	in->r->psn = psn_add(in->p->psn, 1);
+	if (v != VERDICT_RECEIVE_PROTECTED) {
+		responder_drop(in->qp, in->ends ? MESSAGE_NONE : MESSAGE_LOST);
+		return;
+	}
+	fail_receive(in->qp, row->status);
+	qp_error(in->qp, now, row->event);
+}
+
+static void follow(struct inbound *in, enum verdict v, wtime now)
+{
+	const struct verdict_row *row = verdict_row(v);
+
+	switch (row->reply) {
+	case REPLY_NONE:
+		break;
+	case REPLY_IF_ASKED:
+		ack_if_asked(in->qp, in->p, in->ends);
+		break;
+	case REPLY_ACK:
+		ack_again(in->qp);
+		break;
+	case REPLY_NAK:
+		in->r->phase = RESPONDER_GAP;
+		ack_refuse(in->qp, in->r->psn, row->syndrome);
+		break;
+	case REPLY_RNR:
+		in->r->phase = RESPONDER_RNR;
+		ack_refuse(in->qp, in->r->psn, aeth_syndrome(AETH_RNR_NAK, in->qp->attr.min_rnr_timer));
+		break;
+	case REPLY_LAST_WORDS:
+		fail_receive(in->qp, row->status);
+		responder_stop(in->qp, now, in->r->psn, row->syndrome, row->event);
+		break;
+	}
+}
+
+void responder_input(struct qp *qp, wtime now, const struct packet *p)
+{
+	struct responder *r = &engine_of(qp)->responder;
+	const struct opcode_row *row = opcode_row(p->opcode);
+	struct inbound in = {
+		.qp = qp, .r = r, .p = p, .row = row,
+		.begins = row->position == POS_FIRST || row->position == POS_ONLY,
+		.ends = row->position == POS_LAST || row->position == POS_ONLY,
+	};
+	enum verdict v;
+
+	if (r->phase == RESPONDER_CLOSED || r->phase == RESPONDER_LAST_WORDS)
+		return;
+	if (r->phase == RESPONDER_WAITING) {
+		r->phase = RESPONDER_READY;
+		if (qp->state == IBV_QPS_RTR)
+			qp_event(qp, IBV_EVENT_COMM_EST);
+	}
+	v = judge(&in);
+	if (verdict_row(v)->counter >= 0)
+		((uint64_t *)&qp->ca->counters)[verdict_row(v)->counter]++;
+	if (v == VERDICT_EXECUTED || v == VERDICT_ANSWERED)
+		advance(&in);
+	if (r->phase == RESPONDER_CLOSED)
+		return;		/* the completion found its CQ overrun */
+	if (engine_is_reliable(qp))
+		follow(&in, v, now);
+	else
+		follow_unreliable(&in, v, now);
+	if (engine_is_reliable(qp))
+		qp_ready(qp);
+}
+
+/* ---- the responder's life ---- */
+
+void responder_fini(struct responder *r)
+{
+	free(r->resource);
+	r->resource = NULL;
+}
+
+void responder_resize(struct qp *qp)
+{
+	struct responder *r = &engine_of(qp)->responder;
+	uint32_t depth = engine_is_reliable(qp) ? qp->attr.max_dest_rd_atomic : 0;
+
+	if (depth == r->depth)
+		return;
+	free(r->resource);
+	r->resource = depth ? calloc(depth, sizeof(*r->resource)) : NULL;
+	r->depth = r->resource ? depth : 0;
+	r->resources = 0;
+}
+
+void responder_open(struct qp *qp)
+{
+	const struct ib_options *options = &engine_of(qp)->options;
+	struct responder *r = &engine_of(qp)->responder;
+
+	r->phase = RESPONDER_WAITING;
+	r->psn = qp->attr.rq_psn;
+	r->msn = options->profile == IB_SEED ? psn_add(options->start_msn, -1) : 0;	/* MSN-12, MSN-47 */
+	r->due = DUE_NOTHING;
+	r->message = MESSAGE_NONE;
+	r->unacked = 0;
+	r->resources = 0;
+}
+
+/* verbs completes or forgets a receive in hand with the rest of the queue. */
+void responder_close(struct qp *qp, enum ibv_qp_state to)
+{
+	struct responder *r = &engine_of(qp)->responder;
+
+	r->has_receive = false;
+	r->message = MESSAGE_NONE;
+	if (to == IBV_QPS_ERR && r->phase == RESPONDER_LAST_WORDS)
+		return;
+	r->phase = RESPONDER_CLOSED;
+	r->due = DUE_NOTHING;
+}
+
+void responder_stop(struct qp *qp, wtime now, psn_t psn, uint8_t syndrome, int event)
+{
+	ack_refuse(qp, psn, syndrome);
+	engine_of(qp)->responder.phase = RESPONDER_LAST_WORDS;
+	qp_error(qp, now, event);
+	qp_ready(qp);
+}
+
+struct resource *responder_resource(const struct responder *r, uint32_t index)
+{
+	return &r->resource[index % r->depth];
+}
+
+bool responder_pd(struct qp *qp, uint32_t srqn, const struct pd **pd)
+{
+	const struct srq *srq;
+
+	*pd = qp->pd;
+	if (qp->type != IBV_QPT_XRC_RECV)
+		return true;
+	srq = srq_find(qp->ca, srqn);
+	if (!srq || srq->type != IBV_SRQT_XRC || srq->xrcd != qp->xrcd)
+		return false;
+	*pd = srq->pd;
+	return true;
+}
+
+void responder_check(const struct qp *qp)
+{
+#ifdef WEFT_DEBUG
+	const struct responder *r = &engine_of(qp)->responder;
+
+	weft_bug_on(r->psn > PSN_MASK || r->msn > PSN_MASK);
+	weft_bug_on(r->has_receive && !(r->message == MESSAGE_SEND));
+	weft_bug_on(r->phase == RESPONDER_CLOSED && (r->due != DUE_NOTHING || r->message != MESSAGE_NONE));
+	for (uint32_t i = r->resources > r->depth ? r->resources - r->depth : 0; i < r->resources; i++) {
+		const struct resource *res = responder_resource(r, i);
+
+		weft_bug_on(res->next > res->end || res->end > res->span);
+	}
+#endif
+}

@@ -1,0 +1,81 @@
+/* The responder: requests are checked in order, executed in PSN order, each once, and answered. IBA 9.7.4, 9.7.5. */
+#ifndef WEFT_IB_RESPONDER_H
+#define WEFT_IB_RESPONDER_H
+
+#include "verbs/qp.h"
+#include "wire/opcode.h"
+
+enum responder_phase {
+	RESPONDER_CLOSED,
+	RESPONDER_WAITING,	/* open; no packet has come yet */
+	RESPONDER_READY,
+	RESPONDER_GAP,		/* a sequence NAK was sent: what is not the expected packet is discarded */
+	RESPONDER_RNR,		/* an RNR NAK was sent: the same */
+	RESPONDER_LAST_WORDS,	/* the QP is in error: what is due is still said */
+};
+
+enum responder_message {
+	MESSAGE_NONE,		/* the next packet is a first or only one */
+	MESSAGE_SEND,
+	MESSAGE_WRITE,
+	MESSAGE_LOST,		/* UC: the rest of it is dropped */
+};
+
+/* A read or atomic: executed or being answered, and kept for replay until `depth` newer ones came (IBA 9.7.5.1.5). */
+struct resource {
+	psn_t psn;
+	uint32_t span;		/* PSNs it takes: its responses */
+	uint32_t asked, next, end;	/* responses asked for: asked..end-1, counted from psn; sent: those before next */
+	uint32_t msn;
+	enum opcode_op op;
+	uint32_t rkey, length;
+	uint64_t va;
+	uint64_t original;	/* an atomic's result */
+	uint32_t srqn;		/* XRC */
+};
+
+enum reply_due { DUE_NOTHING, DUE_ACK, DUE_NAK };
+
+struct responder {
+	enum responder_phase phase;
+	psn_t psn;			/* expected */
+	uint32_t msn;			/* as AETHs show it */
+	uint32_t unacked;		/* packets accepted since the last ACK */
+	enum reply_due due;
+	uint8_t syndrome;		/* DUE_NAK */
+	psn_t nak_psn;			/* DUE_NAK */
+	enum responder_message message;
+	uint32_t offset;		/* bytes of the message placed */
+	uint64_t va;			/* MESSAGE_WRITE */
+	uint32_t rkey, length;
+	bool has_receive;
+	struct recv_ref receive;
+	struct resource *resource;	/* owned; ring of depth */
+	uint32_t depth;
+	uint32_t resources;		/* how many were recorded; kept below 2 * depth, the ring's place is its remainder */
+};
+
+void responder_fini(struct responder *r);
+void responder_open(struct qp *qp);	/* to RTR */
+/* The attribute max_dest_rd_atomic was given: the ring of resources is made, the engine's one allocation after creation.
+ * Without memory there is none, and reads are refused. */
+void responder_resize(struct qp *qp);
+/* On RESET and ERR. */
+void responder_close(struct qp *qp, enum ibv_qp_state to);
+
+/* A request packet for this QP; path and state were checked. */
+void responder_input(struct qp *qp, wtime now, const struct packet *p);
+/* The next response or acknowledgement that is due. */
+bool responder_output(struct qp *qp, wtime now, struct packet_out *out);
+
+/* For responder.c and ack.c. */
+struct resource *responder_resource(const struct responder *r, uint32_t index);
+/* The PD whose memory a request may use: of the SRQ it names for XRC (IBA A14.4.2). False: no such SRQ. */
+bool responder_pd(struct qp *qp, uint32_t srqn, const struct pd **pd);
+/* The message under way is given up, its receive given back. */
+void responder_drop(struct qp *qp, enum responder_message now);
+/* The QP stops: `syndrome` for `psn` are its last words. */
+void responder_stop(struct qp *qp, wtime now, psn_t psn, uint8_t syndrome, int event);
+void responder_check(const struct qp *qp);
+
+#endif

@@ -1,0 +1,16 @@
+/* The engine's timers. Others report what happened; only timer.c sets a deadline. */
+#ifndef WEFT_IB_TIMER_H
+#define WEFT_IB_TIMER_H
+
+#include "verbs/qp.h"
+
+void timer_packet_sent(struct qp *qp, wtime now);
+void timer_progress(struct qp *qp, wtime now);		/* the peer got something it had not */
+void timer_went_back(struct qp *qp, wtime now);		/* a NAK: packets are to be sent again */
+void timer_receiver_not_ready(struct qp *qp, wtime now, unsigned rnr_code);
+
+enum timer_event { TIMER_NONE, TIMER_ACK_TIMEOUT, TIMER_RNR_OVER };
+/* Which timer is due? It is disarmed. */
+enum timer_event timer_expired(struct qp *qp, wtime now);
+
+#endif

@@ -1,0 +1,152 @@
+/* Datagrams out and in. */
+#include "ib/ud.h"
+
+#include "ib/engine.h"
+#include "ib/path.h"
+#include "ib/requester.h"
+#include "wire/field.h"
+#include "wire/header.h"
+#include "wire/packet.h"
+
+#include <endian.h>
+#include <string.h>
+
+enum { GRH_ROOM = 40 };		/* IBA 11.4.1.2: what a receive leaves for the GRH */
+
+/* ---- out ---- */
+
+static enum ibv_wc_status build(struct qp *qp, const struct send_wqe *wqe, struct packet_out *out)
+{
+	struct packet *p = &out->packet;
+	bool has_imm = wqe->opcode == IBV_WR_SEND_WITH_IMM;
+
+	if (wqe->flags & WQE_BAD)
+		return wqe->bad_status;
+	if (wqe->length > engine_mtu(qp))
+		return IBV_WC_LOC_LEN_ERR;
+	*p = (struct packet){
+		.form = qp->dev->form, .opcode = has_imm ? OPCODE_UD_SEND_ONLY_IMM : OPCODE_UD_SEND_ONLY,
+		.solicited = wqe->flags & IBV_SEND_SOLICITED, .pkey = qp->dev->pkey[qp->attr.pkey_index],
+		.dest_qpn = wqe->remote_qpn, .psn = engine_of(qp)->flight.psn,
+		.deth = { wqe->qkey, qp->qpn }, .imm = be32toh(wqe->imm),
+		.payload = out->iov, .payload_bytes = wqe->length,
+	};
+	if (av_path(qp->dev, &wqe->av, av_flow_label(qp->qpn, wqe->remote_qpn), &p->path) < 0)
+		return IBV_WC_LOC_QP_OP_ERR;
+	if (wqe->flags & IBV_SEND_INLINE) {
+		out->iov[0] = (struct iovec){ (uint8_t *)wqe->seg, wqe->length };
+		p->payload_iovs = 1;
+		return IBV_WC_SUCCESS;
+	}
+	return seg_gather(qp, wqe->seg, wqe->num_sge, 0, wqe->length, out->iov, PACKET_OUT_IOVS, &p->payload_iovs, out->bounce);
+}
+
+bool ud_output(struct qp *qp, wtime now, const struct send_wqe *wqe, struct packet_out *out)
+{
+	struct flight *f = &engine_of(qp)->flight;
+	enum ibv_wc_status status = build(qp, wqe, out);
+
+	if (status != IBV_WC_SUCCESS) {
+		requester_fail(qp, now, status);
+		return false;
+	}
+	f->psn = psn_add(f->psn, 1);
+	qp->sq.started++;
+	qp->messages_sent++;
+	qp->bytes_sent += wqe->length;
+	qp->ca->counters.sent_pkts++;
+	requester_complete(qp);
+	return true;
+}
+
+/* ---- in ---- */
+
+/* The network header as verbs shows it: a GRH, or IPv6's header in its place, or IPv4's in the last 20 bytes (A17.4.5.1).
+ * False: the packet had none. */
+static bool network_header(const struct packet *p, uint8_t grh[GRH_ROOM])
+{
+	uint8_t frame[PACKET_MAX_BYTES];
+	size_t from = p->form == PACKET_IB ? LRH_BYTES : 0;
+
+	memset(grh, 0, GRH_ROOM);
+	if (p->form == PACKET_IB && !p->path.has_grh)
+		return false;
+	packet_build(p, frame, sizeof(frame));
+	if (p->path.is_ipv4)
+		memcpy(grh + GRH_ROOM - IPV4_BYTES, frame, IPV4_BYTES);
+	else
+		memcpy(grh, frame + from, GRH_ROOM);
+	return true;
+}
+
+/* IBA 9.8.3.1: the Q_Key, the partition, the room. The order is the standard's; a failing datagram leaves no trace. */
+static bool accepts(const struct qp *qp, const struct packet *p)
+{
+	return p->deth.qkey == qp->attr.qkey && path_pkey_matches(qp, p->pkey) && p->payload_bytes <= engine_mtu(qp);
+}
+
+static bool place(struct qp *qp, const struct recv_ref *ref, const struct packet *p, bool *has_grh)
+{
+	struct pd *pd = ref->is_srq ? ref->srq->pd : qp->pd;
+	uint8_t grh[GRH_ROOM];
+
+	if ((uint64_t)GRH_ROOM + p->payload_bytes > ref->length)
+		return false;
+	*has_grh = network_header(p, grh);
+	return (!*has_grh || seg_scatter(pd, ref->seg, ref->num_sge, 0, grh, GRH_ROOM) == IBV_WC_SUCCESS) &&
+	       seg_scatter(pd, ref->seg, ref->num_sge, GRH_ROOM, p->payload->iov_base, p->payload_bytes) == IBV_WC_SUCCESS;
+}
+
+void ud_input(struct qp *qp, const struct packet *p)
+{
+	struct recv_ref ref;
+	struct cqe cqe = {
+		.status = IBV_WC_SUCCESS, .opcode = IBV_WC_RECV, .byte_len = GRH_ROOM + p->payload_bytes,
+		.src_qp = p->deth.src_qpn, .slid = p->path.slid, .sl = p->path.sl, .pkey_index = qp->attr.pkey_index,
+	};
+	bool has_grh;
+
+	if (!accepts(qp, p) || !qp_recv_take(qp, NULL, &ref))
+		return;
+	if (!place(qp, &ref, p, &has_grh)) {
+		qp_recv_untake(qp, &ref);
+		return;
+	}
+	if (has_grh)
+		cqe.wc_flags |= IBV_WC_GRH;
+	if (opcode_row(p->opcode)->headers & HDR_IMM) {
+		cqe.wc_flags |= IBV_WC_WITH_IMM;
+		cqe.imm = htobe32(p->imm);
+	}
+	qp->messages_received++;
+	qp->bytes_received += p->payload_bytes;
+	qp->ca->counters.rdma_recvs++;
+	qp_recv_done(qp, &ref, &cqe, p->solicited);
+}
+
+/* A group is known by its GID; without a GRH by its LID. */
+static bool is_for(const struct mcast_member *member, const struct packet *p)
+{
+	return p->path.has_grh ? memcmp(member->gid, p->path.dgid, 16) == 0 : member->lid == p->path.dlid;
+}
+
+static bool is_sender(const struct qp *qp, const struct packet *p)
+{
+	if (qp->qpn != p->deth.src_qpn)
+		return false;
+	if (p->form == PACKET_IB)
+		return p->path.slid == qp->dev->lid;
+	for (int i = 0; i < CA_GIDS; i++)
+		if (qp->dev->gid[i].valid && memcmp(qp->dev->gid[i].raw, p->path.sgid, 16) == 0)
+			return true;
+	return false;
+}
+
+void ud_multicast(struct ca *ca, const struct ca_device *dev, const struct packet *p)
+{
+	if (opcode_row(p->opcode)->service != SERVICE_UD)
+		return;
+	list_for_each_safe(member, &ca->mcast, struct mcast_member, node)
+		if (member->qp->dev == dev && is_for(member, p) && !is_sender(member->qp, p) && engine_receives(member->qp))
+			ud_input(member->qp, p);
+}
