@@ -57,12 +57,15 @@ free_srq:
 	return err;
 }
 
-/* A QP of the XRC domain may have a half-arrived message in one of our receives. */
-static void forget_taken(struct srq *srq)
+/* A QP of the XRC domain may have a half-arrived message in one of our receives: that connection cannot go on. */
+static void fail_takers(struct srq *srq)
 {
-	list_for_each(qp, &srq->ca->all_qps, struct qp, all)
-		if (qp->taken.srq == srq)
-			qp->taken.srq = NULL;
+	list_for_each(qp, &srq->ca->all_qps, struct qp, all) {
+		if (qp->taken.srq != srq)
+			continue;
+		qp->taken.srq = NULL;
+		qp_error(qp, srq->ca->now, IBV_EVENT_QP_FATAL);
+	}
 }
 
 int srq_destroy(struct srq *srq)
@@ -70,7 +73,7 @@ int srq_destroy(struct srq *srq)
 	if (srq->refs)
 		return -EBUSY;
 	if (srq->type == IBV_SRQT_XRC) {
-		forget_taken(srq);
+		fail_takers(srq);
 		cq_detach(srq->cq, srq->wq.capacity);
 		srq->xrcd->users--;
 	}
