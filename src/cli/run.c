@@ -43,6 +43,17 @@ static bool are_devices(const char *list)
 	return true;
 }
 
+/* Why exec failed. A folder of PATH that cannot be read makes it say EACCES for a program that is nowhere. */
+static int exec_error(const char *name)
+{
+	int err = errno;
+	char path[4096];
+
+	if (err == EACCES && !strchr(name, '/') && program_examine(name, path, sizeof(path)) == PROGRAM_MISSING)
+		return ENOENT;
+	return err;
+}
+
 int cli_run(const struct cli_options *o, int argc, char **argv)
 {
 	struct places p;
@@ -68,7 +79,7 @@ int cli_run(const struct cli_options *o, int argc, char **argv)
 	if (park(fd) < 0 || environment_set(o->devices, &p, &d))
 		return cli_fail(NULL, "cannot prepare the program's environment: %s", strerror(errno));
 	execvp(argv[0], argv);
-	err = errno;
+	err = exec_error(argv[0]);
 	cli_fail(err == ENOENT ? "look at its name and at PATH" : NULL, "%s cannot be run: %s", argv[0], strerror(err));
 	return err == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
 }

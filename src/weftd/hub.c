@@ -174,6 +174,7 @@ static void hello(struct hub *h, struct client *c, const struct control_msg *msg
 		h->ops->drop(h, c, strerror(-err));
 		return;
 	}
+	h->was_used = true;
 	answer.status = 0;
 	answer.slot = c->slot;
 	answer.text_bytes = 0;

@@ -63,6 +63,7 @@ struct hub {
 	uid_t uid;			/* ours: this user and root may command */
 	bool keep;			/* stay when idle */
 	bool stopping;			/* CTL_DOWN was granted */
+	bool was_used;			/* somebody said HELLO */
 	struct list clients;
 	uint32_t client_count, process_count, lease_count;
 	struct client *slot_owner[PAGE_SLOTS];

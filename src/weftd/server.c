@@ -158,14 +158,21 @@ static void dispatch(struct server *s, const struct epoll_event *e)
 		conn_ready(&s->conns, e->data.fd, e->events);
 }
 
-static wtime deadline(const struct server *s)
+/* Who starts weftd comes soon after; only looking whether weftd is there does not count as coming. */
+static wtime leave_at(const struct server *s)
 {
 	const struct hub *h = &s->conns.hub;
-	wtime at = wtime_min(hub_deadline(h), conn_deadline(&s->conns));
 
-	if (!h->keep && !h->client_count)
-		at = wtime_min(at, s->idle_since + s->idle);
-	return at;
+	if (h->keep || h->client_count)
+		return WTIME_NEVER;
+	if (!h->was_used)
+		return h->start + (s->idle > START_GRACE ? s->idle : START_GRACE);
+	return s->idle_since + s->idle;
+}
+
+static wtime deadline(const struct server *s)
+{
+	return wtime_min(leave_at(s), wtime_min(hub_deadline(&s->conns.hub), conn_deadline(&s->conns)));
 }
 
 /* Milliseconds for epoll_wait, rounded up so that it is due when we look. */
@@ -187,7 +194,7 @@ static void look_if_idle(struct server *s, bool had_clients)
 
 	if (had_clients && !h->client_count)
 		s->idle_since = h->now;
-	if (!h->keep && !h->client_count && h->now >= s->idle_since + s->idle) {
+	if (h->now >= leave_at(s)) {
 		log_line(LOG_INFO, "idle: leaving");
 		s->is_done = true;
 	}
@@ -253,7 +260,6 @@ static int set_up(struct server *s, const struct server_config *config)
 	s->conns.hub.dir = config->dir->path;
 	s->conns.hub.now = s->conns.hub.start = now_ns();
 	s->idle = config->idle;
-	s->idle_since = s->conns.hub.now + (s->idle < START_GRACE ? START_GRACE - s->idle : 0);
 	refresh_addresses(s);
 	tree_remove(s->dir);
 	err = tree_write(s->dir, page);

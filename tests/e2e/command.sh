@@ -1,0 +1,86 @@
+#!/bin/bash
+# The weft command: help, JSON, exit statuses, and programs of every kind under weft run.
+. "${0%/*}/lib.sh"
+
+commands="run up down status devices qp mr counters doctor"
+
+is_json() { python3 -c 'import json, sys; json.load(sys.stdin)'; }
+
+expect 0 weft --help
+for command in $commands; do
+	says "  $command "
+done
+expect 0 weft --version
+expect 2 weft
+expect 2 weft nonsense
+says "no command 'nonsense'"
+expect 0 weftd --help
+expect 2 weftd --nonsense
+for command in $commands; do
+	expect 0 weft "$command" --help
+	says "Usage: weft $command"
+	expect 0 weft help "$command"
+	expect 2 weft "$command" --nonsense
+done
+for command in up down status devices; do
+	expect 2 weft "$command" surplus
+done
+for command in qp mr counters; do
+	expect 2 weft "$command" seven
+	expect 1 weft "$command" 1
+done
+
+# JSON on the standard output and nothing else, with and without a weftd
+for command in down status qp mr counters devices up up status qp mr counters devices doctor down; do
+	out=$(weft "$command" --json 2>"$HOME_DIR/stderr")
+	is_json <<<"$out" || fail "weft $command --json is not JSON: $out"
+	[ -s "$HOME_DIR/stderr" ] && fail "weft $command --json says on stderr: $(cat "$HOME_DIR/stderr")"
+done
+rm -f "$HOME_DIR/stderr"
+expect 0 weft devices
+says "weft0  InfiniBand"
+says "weft1  Ethernet"
+says "LID 1"
+
+# exit statuses and what the program gets
+expect 7 weft run -- sh -c 'exit 7'
+expect 127 weft run -- no-such-program
+says "no-such-program"
+expect 126 weft run -- /etc/passwd
+expect 2 weft run
+expect 2 weft run --device mlx5_0 -- true
+expect 0 weft run --device weft1 -- sh -c 'echo $WEFT_DEVICES'
+says weft1
+expect 0 weft run -- cat /sys/class/infiniband/weft1/ports/1/link_layer
+says Ethernet
+expect 0 weft run true
+expect 0 weft run -- "$BIN/weft" run -- sh -c 'echo "$LD_PRELOAD"'
+case $out in *:*) fail "a weft run inside another preloads twice: $out" ;; esac
+out=$(LD_PRELOAD=/lib/x86_64-linux-gnu/libm.so.6 weft run -- sh -c 'echo "$LD_PRELOAD"')
+says ":/lib/x86_64-linux-gnu/libm.so.6"
+[ "$(echo text | weft run -- cat)" = text ] || fail "the standard input does not reach the program"
+
+# shells, scripts, interpreters and what they start
+printf '#!/bin/sh\ncd /sys/class/infiniband && ls\n' >"$HOME_DIR/script"
+chmod +x "$HOME_DIR/script"
+expect 0 weft run -- "$HOME_DIR/script"
+says weft0
+rm "$HOME_DIR/script"
+expect 0 weft run -- python3 -c 'import os, subprocess; print(os.listdir("/sys/class/infiniband")); subprocess.run(["ls", "/dev/infiniband"])'
+says weft1
+says uverbs0
+if command -v gcc >/dev/null && printf 'int main(void) { return 3; }' | gcc -static -x c -o "$HOME_DIR/static" - 2>/dev/null; then
+	expect 3 weft run -- "$HOME_DIR/static"
+	says "statically linked"
+	expect 1 weft doctor "$HOME_DIR/static"
+	says "statically linked"
+	rm "$HOME_DIR/static"
+fi
+if [ "$(id -u)" != 0 ] && [ -u /bin/su ]; then
+	expect 1 weft doctor su
+	says "setuid"
+fi
+expect 0 weft doctor cat
+
+expect 0 weft down
+finish

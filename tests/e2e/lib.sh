@@ -1,0 +1,65 @@
+# Sourced by the tests of weftd and weft: BIN is the build's bin. Each test has a runtime directory of its own, below one that is
+# its alone and must be empty at the end. Nothing waits longer than it must, and nothing for ever.
+set -u -o pipefail
+
+BIN=$1
+# ours alone: what programs of others are doing does not count
+HOME_DIR=$(mktemp -d /tmp/weft-e2e.XXXXXX)
+export WEFT_DIR=$HOME_DIR/run WEFT_IDLE_S=0.2
+unset XDG_RUNTIME_DIR WEFT_ROOT
+failures=0
+
+weft() { "$BIN/weft" "$@"; }
+weftd() { "$BIN/weftd" "$@"; }
+
+fail() {
+	echo "FAILED: $*"
+	failures=$((failures + 1))
+}
+
+# expect STATUS COMMAND...: runs it; its output goes to $out.
+expect() {
+	local want=$1 got
+	shift
+	out=$("$@" 2>&1)
+	got=$?
+	[ "$got" = "$want" ] || fail "'$*' exits with $got, not $want: $out"
+}
+
+# says TEXT: the last command's output has it.
+says() {
+	case $out in *"$1"*) ;; *) fail "'$1' is missing in: $out" ;; esac
+}
+
+# within SECONDS COMMAND...: until it succeeds.
+within() {
+	local end=$((SECONDS + $1 + 1))
+	shift
+	until "$@"; do
+		[ $SECONDS -lt $end ] || return 1
+		sleep 0.02
+	done
+}
+
+gone() { [ ! -e "$1" ]; }
+
+# The weftd processes of our directory that live.
+daemons() {
+	local p
+	for p in /proc/[0-9]*; do
+		[ "$(readlink "$p/exe" 2>/dev/null)" = "$BIN/weftd" ] || continue
+		tr '\0' '\n' <"$p/environ" 2>/dev/null | grep -qx "WEFT_DIR=$WEFT_DIR" && echo "${p#/proc/}"
+	done
+}
+
+finish() {
+	local pid
+	within 5 gone "$WEFT_DIR" || fail "weftd does not leave, or leaves something: $(find "$HOME_DIR" -maxdepth 2)"
+	for pid in $(daemons); do
+		fail "weftd $pid is left"
+		kill -9 "$pid"
+	done
+	rmdir "$HOME_DIR" || { fail "something is left in $HOME_DIR: $(find "$HOME_DIR" -maxdepth 2)"; rm -rf "$HOME_DIR"; }
+	[ "$failures" = 0 ] && echo "all as expected"
+	exit "$((failures != 0))"
+}
