@@ -1,0 +1,220 @@
+/* The adapter as a whole: turns, blocked links, timers, limits, and that closing destroys what is left. Address vectors
+ * and multicast membership too. */
+#include "adapter.h"
+
+#include <endian.h>
+
+static void queue_pairs_send_in_turn(void **state)
+{
+	struct adapter *a = adapter_new();
+	struct packet_out *out = calloc(1, sizeof(*out));
+	const unsigned turn[] = { 0, 1, 2, 0, 2, 2 };
+
+	(void)state;
+	for (unsigned i = 0; i < 3; i++) {
+		a->to_send[i] = adapter_qp(a, IBV_QPT_RC, 8, NULL);
+		qp_ready(a->to_send[i]);
+		qp_ready(a->to_send[i]);
+	}
+	a->sends[0] = 2;
+	a->sends[1] = 1;
+	a->sends[2] = 3;
+	for (unsigned i = 0; i < 6; i++) {
+		unsigned before[3] = { a->sends[0], a->sends[1], a->sends[2] };
+
+		assert_true(ca_output(&a->ca, 5, out));
+		assert_ptr_equal(out->dev, a->ib);
+		assert_int_equal(a->sends[turn[i]], before[turn[i]] - 1);
+	}
+	assert_false(ca_output(&a->ca, 5, out));
+	assert_true(list_empty(&a->ca.ready));
+	free(out);
+	adapter_delete(a);
+}
+
+static void a_full_link_blocks_until_it_has_room(void **state)
+{
+	struct adapter *a = adapter_new();
+	struct packet_out *out = calloc(1, sizeof(*out));
+	struct qp *qp = adapter_qp(a, IBV_QPT_RC, 8, NULL);
+
+	(void)state;
+	a->to_send[0] = qp;
+	a->sends[0] = 1;
+	a->no_room = true;
+	qp_ready(qp);
+	assert_false(ca_output(&a->ca, 5, out));
+	assert_false(list_empty(&a->ca.blocked));
+	qp_ready(qp);
+	assert_false(ca_output(&a->ca, 5, out));
+	a->no_room = false;
+	ca_unblock(&a->ca);
+	assert_true(ca_output(&a->ca, 5, out));
+	/* one that is destroyed while it waits is in no list */
+	a->no_room = true;
+	qp_ready(qp);
+	assert_false(ca_output(&a->ca, 5, out));
+	assert_int_equal(qp_destroy(qp), 0);
+	ca_unblock(&a->ca);
+	assert_false(ca_output(&a->ca, 5, out));
+	free(out);
+	adapter_delete(a);
+}
+
+static void timers_fire_when_due(void **state)
+{
+	struct adapter *a = adapter_new();
+	struct qp *qp = adapter_qp(a, IBV_QPT_RC, 8, NULL);
+
+	(void)state;
+	assert_int_equal(ca_deadline(&a->ca), WTIME_NEVER);
+	a->deadline = 100;
+	qp_rearm(qp);
+	assert_int_equal(ca_deadline(&a->ca), 100);
+	ca_expire(&a->ca, 99);
+	assert_int_equal(a->expired, 0);
+	/* the deadline stays in the past: once per call, not for ever */
+	ca_expire(&a->ca, 150);
+	assert_int_equal(a->expired, 1);
+	assert_int_equal(ca_deadline(&a->ca), 151);
+	a->deadline = 0;
+	ca_expire(&a->ca, 151);
+	assert_int_equal(a->expired, 2);
+	assert_int_equal(ca_deadline(&a->ca), WTIME_NEVER);
+	a->deadline = 200;
+	qp_rearm(qp);
+	assert_int_equal(qp_destroy(qp), 0);
+	assert_int_equal(ca_deadline(&a->ca), WTIME_NEVER);
+	adapter_delete(a);
+}
+
+static void limits_are_told(void **state)
+{
+	struct adapter *a = adapter_new();
+	const struct ibv_device_attr *attr = &a->ib->attr.orig_attr;
+
+	(void)state;
+	assert_int_equal(attr->max_sge, 32);
+	assert_int_equal(attr->phys_port_cnt, 1);
+	assert_int_equal(attr->max_pkeys, 1);
+	assert_int_equal(attr->atomic_cap, IBV_ATOMIC_HCA);
+	assert_int_equal(attr->node_guid, htobe64(0x0277660000000001));
+	assert_true(a->ib->attr.odp_caps.general_caps & IBV_ODP_SUPPORT_IMPLICIT);
+	assert_int_equal(a->ib->attr.raw_packet_caps, 0);
+	assert_int_equal(a->ib->attr.tso_caps.max_tso, 0);
+	assert_int_equal(ca_init(&(struct ca){ 0 }, &(struct ca_config){ .devices = 3 }), -EINVAL);
+	assert_int_equal(ca_init(&(struct ca){ 0 }, &(struct ca_config){ .devices = 1 }), -EINVAL);
+	adapter_delete(a);
+}
+
+static void closing_destroys_what_is_left(void **state)
+{
+	struct adapter *a = adapter_new();
+	struct qp *qp = adapter_qp(a, IBV_QPT_UD, 8, NULL), *xrc = adapter_qp(a, IBV_QPT_XRC_RECV, 0, NULL), *again;
+	struct ibv_srq_init_attr_ex attr = { .attr = { 4, 1, 0 }, .srq_type = IBV_SRQT_XRC };
+	const uint8_t group[16] = { 0xff, 0x12, [15] = 1 };
+	struct send_wqe bind = { 0 };
+	struct mr *mr, *mw;
+	struct srq *srq;
+
+	(void)state;
+	assert_int_equal(mcast_attach(qp, group, 0xc001), 0);
+	assert_int_equal(qp_open(xrc->xrcd, xrc->qpn, &again), 0);
+	assert_int_equal(srq_create(qp->pd, &attr, xrc->xrcd, qp->send_cq, &srq), 0);
+	assert_int_equal(mr_create(qp->pd, a, 64, 0, IBV_ACCESS_MW_BIND, &mr), 0);
+	assert_int_equal(mw_create(qp->pd, IBV_MW_TYPE_1, &mw), 0);
+	bind.bind_mw_rkey = mw->key;
+	bind.bind_new_rkey = mw_next_key(mw);
+	bind.bind_mr_lkey = mr->key;
+	bind.bind_length = 8;
+	assert_int_equal(mw_bind(qp, &bind), IBV_WC_SUCCESS);
+	pd_get(qp->pd);		/* an address handle that nobody destroys */
+	adapter_delete(a);	/* AddressSanitizer sees what stays */
+}
+
+static void groups_are_joined_once_per_device(void **state)
+{
+	struct adapter *a = adapter_new();
+	struct qp *one = adapter_qp(a, IBV_QPT_UD, 8, NULL), *two = adapter_qp(a, IBV_QPT_UD, 8, NULL), *rc = adapter_qp(a, IBV_QPT_RC, 8, NULL);
+	const uint8_t group[16] = { 0xff, 0x12, [15] = 1 }, other[16] = { 0xff, 0x12, [15] = 2 }, unicast[16] = { 0xfe, 0x80 };
+	const uint8_t v4_group[16] = { [10] = 0xff, 0xff, 239, 1, 1, 1 };
+
+	(void)state;
+	assert_int_equal(mcast_attach(rc, group, 0xc000), -EINVAL);
+	assert_int_equal(mcast_attach(one, unicast, 0xc000), -EINVAL);
+	assert_int_equal(mcast_attach(one, group, 0xbfff), -EINVAL);
+	assert_int_equal(mcast_attach(one, group, 0xffff), -EINVAL);
+	a->no_group = true;
+	assert_int_equal(mcast_attach(one, group, 0xc000), -ENOMEM);
+	a->no_group = false;
+	assert_int_equal(mcast_attach(one, group, 0xc000), 0);
+	assert_int_equal(mcast_attach(one, group, 0xc000), 0);
+	assert_int_equal(one->mcasts, 1);
+	assert_int_equal(mcast_attach(two, group, 0xc000), 0);
+	assert_int_equal(mcast_attach(one, other, 0xc001), 0);
+	assert_int_equal(mcast_attach(one, v4_group, 0xc002), 0);
+	assert_int_equal(a->joins, 3);
+	assert_int_equal(qp_destroy(one), -EBUSY);
+	assert_int_equal(mcast_detach(one, group, 0xc001), -EINVAL);
+	assert_int_equal(mcast_detach(one, group, 0xc000), 0);
+	assert_int_equal(mcast_detach(one, group, 0xc000), -EINVAL);
+	assert_int_equal(a->leaves, 0);
+	assert_int_equal(mcast_detach(two, group, 0xc000), 0);
+	assert_int_equal(a->leaves, 1);
+	assert_int_equal(mcast_detach(one, other, 0xc001), 0);
+	assert_int_equal(mcast_detach(one, v4_group, 0xc002), 0);
+	assert_int_equal(qp_destroy(one), 0);
+	adapter_delete(a);
+}
+
+static void address_vectors_are_checked(void **state)
+{
+	struct adapter *a = adapter_new();
+	static const struct { bool roce; struct ibv_ah_attr attr; int result; } row[] = {
+		{ false, { .dlid = 3, .port_num = 1 }, 0 },
+		{ false, { .dlid = 0, .port_num = 1 }, -EINVAL },
+		{ false, { .dlid = 3, .port_num = 2 }, -EINVAL },
+		{ false, { .dlid = 3, .port_num = 0 }, -EINVAL },
+		{ false, { .dlid = 3, .port_num = 1, .sl = 16 }, -EINVAL },
+		{ false, { .dlid = 3, .port_num = 1, .is_global = 1 }, 0 },
+		{ false, { .dlid = 3, .port_num = 1, .is_global = 1, .grh.sgid_index = 1 }, -EINVAL },
+		{ false, { .dlid = 3, .port_num = 1, .is_global = 1, .grh.sgid_index = 255 }, -EINVAL },
+		{ false, { .dlid = 0, .port_num = 1, .is_global = 1 }, -EINVAL },
+		{ true, { .dlid = 3, .port_num = 1 }, -EINVAL },
+		{ true, { .port_num = 1, .is_global = 1 }, 0 },
+	};
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
+		struct ca_device *dev = row[i].roce ? a->roce : a->ib;
+		struct av av = { .dlid = 99 };
+		struct packet_path path;
+
+		assert_int_equal(av_from_attr(dev, &row[i].attr, &av), row[i].result);
+		assert_int_equal(av.dlid, row[i].result ? 99 : row[i].attr.dlid);
+		if (row[i].result)
+			continue;
+		assert_int_equal(av_path(dev, &av, 0, &path), 0);
+		assert_int_equal(path.has_grh, row[i].attr.is_global);
+		/* the GID may go before the handle does */
+		dev->gid[0].valid = false;
+		assert_int_equal(av_path(dev, &av, 0, &path), row[i].attr.is_global ? -EINVAL : 0);
+		dev->gid[0].valid = true;
+	}
+	adapter_delete(a);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(queue_pairs_send_in_turn),
+		cmocka_unit_test(a_full_link_blocks_until_it_has_room),
+		cmocka_unit_test(timers_fire_when_due),
+		cmocka_unit_test(limits_are_told),
+		cmocka_unit_test(closing_destroys_what_is_left),
+		cmocka_unit_test(groups_are_joined_once_per_device),
+		cmocka_unit_test(address_vectors_are_checked),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
