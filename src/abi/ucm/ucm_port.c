@@ -81,8 +81,10 @@ static int port_reserve(struct ucm_id *id, const uint8_t gid[16], struct ucm_por
 		return error;
 	ucm_addr_set_port(&id->src, (uint16_t)msg.service);
 	*port = port_find(msg.service, gid);
-	if (*port)
+	if (*port) {	/* now reserved twice */
+		post(CTL_UNPORT, *port);
 		return 0;
+	}
 	*port = calloc(1, sizeof(**port));
 	if (!*port)
 		return -ENOMEM;

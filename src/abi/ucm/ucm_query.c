@@ -108,11 +108,11 @@ static void put_path_record(struct ibv_path_record *record, const struct ucm_id 
 
 static int query_path(const struct ucm_id *id, const struct ucm_call *call, uint64_t response)
 {
-	struct {
-		struct rdma_ucm_query_path_resp head;
+	struct {	/* struct rdma_ucm_query_path_resp with one path */
+		uint32_t num_paths, reserved;
 		struct ibv_path_data data;
-	} resp = { .head.num_paths = id->paths };
-	size_t bytes = sizeof(resp.head);
+	} resp = { .num_paths = id->paths };
+	size_t bytes = sizeof(struct rdma_ucm_query_path_resp);
 
 	if (call->out_bytes < bytes)
 		return -ENOSPC;

@@ -1,0 +1,346 @@
+/* The rdma_cm device under hostile commands and CM MADs. The input is a script: each step opens or closes a channel, runs a
+ * command with the input's bytes (ids and response pointers made plausible as often as not), delivers a MAD of the
+ * input's or one of our own, changed or not, lets time pass, or ends the peer. Nothing may crash, and closing leaves nothing. */
+#include "abi/ucm/ucm_state.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum { SLOT = 5, CHANNELS = 3, SENT = 32 };
+
+struct host {
+	struct ca ca;
+	struct host_cm cm;
+	struct control_msg sent[SENT];
+	unsigned sent_count;
+	int ports, groups;
+	uint16_t next_port;
+	wtime now;
+};
+
+static struct host fake;
+
+struct host *host_get(void)
+{
+	return &fake;
+}
+
+struct ca *host_ca(struct host *h)
+{
+	return &h->ca;
+}
+
+bool host_device_visible(const struct host *h, int device)
+{
+	return true;
+}
+
+wtime host_enter(struct host *h)
+{
+	return h->now;
+}
+
+void host_leave(struct host *h)
+{
+}
+
+uint32_t host_slot(const struct host *h)
+{
+	return SLOT;
+}
+
+wtime host_now(void)
+{
+	return fake.now;
+}
+
+void host_set_cm(struct host *h, const struct host_cm *cm)
+{
+	h->cm = *cm;
+}
+
+void host_cm_kick(struct host *h)
+{
+}
+
+int host_request(struct host *h, struct control_msg *msg)
+{
+	if (msg->type == CTL_PORT) {
+		h->ports++;
+		if (!(msg->service & 0xffff))
+			msg->service |= 1u + h->next_port++ % 60000;
+	}
+	if (msg->type == CTL_MCAST)
+		h->groups++;
+	return 0;
+}
+
+int host_post(struct host *h, const struct control_msg *msg)
+{
+	if (msg->type == CTL_UNPORT)
+		h->ports--;
+	if (msg->type == CTL_MCAST)
+		h->groups--;
+	if (msg->type == CTL_MAD)
+		h->sent[h->sent_count++ % SENT] = *msg;
+	return 0;
+}
+
+struct input {
+	const uint8_t *at, *end;
+};
+
+static uint8_t byte(struct input *in)
+{
+	return in->at < in->end ? *in->at++ : 0;
+}
+
+static void bytes(struct input *in, void *to, size_t n)
+{
+	size_t left = (size_t)(in->end - in->at);
+
+	memset(to, 0, n);
+	memcpy(to, in->at, left < n ? left : n);
+	in->at += left < n ? left : n;
+}
+
+static int channel[CHANNELS];
+static uint8_t response[1024] __attribute__((aligned(8)));
+/* Ids that the commands' answers told of: the n-th, whatever its number is in this run. */
+static uint32_t ids[16];
+static unsigned id_count;
+
+#define NONE SIZE_MAX
+#define AT(type, member) offsetof(struct rdma_ucm_##type, member)
+
+/* Where a command has its id and its response pointer. */
+static const struct { size_t id, response; } places[] = {
+	[RDMA_USER_CM_CMD_CREATE_ID] = { NONE, AT(create_id, response) },
+	[RDMA_USER_CM_CMD_DESTROY_ID] = { AT(destroy_id, id), AT(destroy_id, response) },
+	[RDMA_USER_CM_CMD_BIND_IP] = { AT(bind_ip, id), NONE },
+	[RDMA_USER_CM_CMD_RESOLVE_IP] = { AT(resolve_ip, id), NONE },
+	[RDMA_USER_CM_CMD_RESOLVE_ROUTE] = { AT(resolve_route, id), NONE },
+	[RDMA_USER_CM_CMD_QUERY_ROUTE] = { AT(query, id), AT(query, response) },
+	[RDMA_USER_CM_CMD_CONNECT] = { AT(connect, id), NONE },
+	[RDMA_USER_CM_CMD_LISTEN] = { AT(listen, id), NONE },
+	[RDMA_USER_CM_CMD_ACCEPT] = { AT(accept, id), NONE },
+	[RDMA_USER_CM_CMD_REJECT] = { AT(reject, id), NONE },
+	[RDMA_USER_CM_CMD_DISCONNECT] = { AT(disconnect, id), NONE },
+	[RDMA_USER_CM_CMD_INIT_QP_ATTR] = { AT(init_qp_attr, id), AT(init_qp_attr, response) },
+	[RDMA_USER_CM_CMD_GET_EVENT] = { NONE, AT(get_event, response) },
+	[RDMA_USER_CM_CMD_GET_OPTION] = { NONE, NONE },
+	[RDMA_USER_CM_CMD_SET_OPTION] = { AT(set_option, id), AT(set_option, optval) },
+	[RDMA_USER_CM_CMD_NOTIFY] = { AT(notify, id), NONE },
+	[RDMA_USER_CM_CMD_JOIN_IP_MCAST] = { AT(join_ip_mcast, id), AT(join_ip_mcast, response) },
+	[RDMA_USER_CM_CMD_LEAVE_MCAST] = { AT(destroy_id, id), AT(destroy_id, response) },
+	[RDMA_USER_CM_CMD_MIGRATE_ID] = { AT(migrate_id, id), AT(migrate_id, response) },
+	[RDMA_USER_CM_CMD_QUERY] = { AT(query, id), AT(query, response) },
+	[RDMA_USER_CM_CMD_BIND] = { AT(bind, id), NONE },
+	[RDMA_USER_CM_CMD_RESOLVE_ADDR] = { AT(resolve_addr, id), NONE },
+	[RDMA_USER_CM_CMD_JOIN_MCAST] = { AT(join_mcast, id), AT(join_mcast, response) },
+};
+
+static struct sockaddr_in address(uint8_t choice, uint8_t port)
+{
+	static const uint32_t hosts[] = { INADDR_ANY, 0x0a000001, INADDR_LOOPBACK, 0xef010203 };
+
+	return (struct sockaddr_in){ .sin_family = AF_INET, .sin_port = htons(7000 + port % 4),
+				     .sin_addr.s_addr = htonl(hosts[choice % 4]) };
+}
+
+/* What chance would hardly make: the fields without which a command is refused at once. */
+static void make_plausible(uint8_t number, uint8_t choice, uint8_t *body)
+{
+	static const uint16_t spaces[] = { RDMA_PS_TCP, RDMA_PS_UDP, RDMA_PS_IB, RDMA_PS_IPOIB };
+	struct sockaddr_in addr = address(choice, choice >> 2);
+	union {
+		struct rdma_ucm_create_id create_id;
+		struct rdma_ucm_bind bind;
+		struct rdma_ucm_resolve_addr resolve_addr;
+		struct rdma_ucm_connect connect;
+		struct rdma_ucm_accept accept;
+		struct rdma_ucm_reject reject;
+		struct rdma_ucm_join_mcast join_mcast;
+		struct rdma_ucm_set_option set_option;
+		struct rdma_ucm_query query;
+		struct rdma_ucm_init_qp_attr init_qp_attr;
+	} *in = (void *)body;
+
+	switch (number) {
+	case RDMA_USER_CM_CMD_CREATE_ID:
+		in->create_id.ps = spaces[choice % 4];
+		in->create_id.qp_type = IBV_QPT_RC;
+		in->create_id.uid = 1;
+		break;
+	case RDMA_USER_CM_CMD_BIND:
+		in->bind.addr_size = sizeof(addr);
+		in->bind.reserved = 0;
+		memcpy(&in->bind.addr, &addr, sizeof(addr));
+		break;
+	case RDMA_USER_CM_CMD_RESOLVE_ADDR:
+		in->resolve_addr.src_size = in->resolve_addr.reserved = 0;
+		in->resolve_addr.dst_size = sizeof(addr);
+		memcpy(&in->resolve_addr.dst_addr, &addr, sizeof(addr));
+		break;
+	case RDMA_USER_CM_CMD_CONNECT:
+		in->connect.conn_param.valid = 1;
+		in->connect.conn_param.private_data_len %= 60;
+		break;
+	case RDMA_USER_CM_CMD_ACCEPT:
+		in->accept.conn_param.valid = choice & 1;
+		in->accept.conn_param.private_data_len %= 100;
+		break;
+	case RDMA_USER_CM_CMD_REJECT:
+		in->reject.reason = 0;
+		in->reject.private_data_len %= 140;
+		break;
+	case RDMA_USER_CM_CMD_JOIN_MCAST:
+		in->join_mcast.addr_size = sizeof(addr);
+		in->join_mcast.join_flags %= 2;
+		memcpy(&in->join_mcast.addr, &addr, sizeof(addr));
+		break;
+	case RDMA_USER_CM_CMD_SET_OPTION:
+		in->set_option.level = choice & 1;
+		in->set_option.optname = choice >> 1 & 3;
+		in->set_option.optlen = (uint32_t[]){ 1, 4, 72, 144 }[choice >> 3 & 3];
+		break;
+	case RDMA_USER_CM_CMD_QUERY:
+		in->query.option = choice % 4;
+		break;
+	case RDMA_USER_CM_CMD_INIT_QP_ATTR:
+		in->init_qp_attr.qp_state = choice % 5;
+		break;
+	}
+}
+
+static void remember(uint8_t number)
+{
+	const struct rdma_ucm_event_resp *event = (void *)response;
+	const struct rdma_ucm_create_id_resp *created = (void *)response;
+
+	if (number == RDMA_USER_CM_CMD_CREATE_ID || number == RDMA_USER_CM_CMD_JOIN_MCAST)
+		ids[id_count++ % 16] = created->id;
+	if (number == RDMA_USER_CM_CMD_GET_EVENT && event->event == UCM_EVENT_CONNECT_REQUEST)
+		ids[id_count++ % 16] = event->id;
+}
+
+static void run_command(struct input *in)
+{
+	struct { struct rdma_ucm_cmd_hdr hdr; uint8_t body[512]; } cmd;
+	uint64_t to = (uintptr_t)response;
+	uint8_t number = byte(in), flags = byte(in), length = byte(in);
+	uint32_t id = ids[byte(in) % 16];
+	int fd = channel[flags % CHANNELS];
+
+	memset(&cmd, 0, sizeof(cmd));
+	cmd.hdr = (struct rdma_ucm_cmd_hdr){ .cmd = number, .in = sizeof(cmd.body), .out = flags & 0x80 ? length : sizeof(response) };
+	if (!(flags & 0x10))
+		number %= sizeof(places) / sizeof(places[0]);
+	cmd.hdr.cmd = number;
+	bytes(in, cmd.body, flags & 8 ? 0 : length);
+	if (!(flags & 0x10))
+		make_plausible(number, length, cmd.body);
+	if (number < sizeof(places) / sizeof(places[0])) {
+		if (places[number].id != NONE && !(flags & 0x20))
+			memcpy(cmd.body + places[number].id, &id, sizeof(id));
+		if (places[number].response != NONE && !(flags & 0x40))
+			memcpy(cmd.body + places[number].response, &to, sizeof(to));
+		if (number == RDMA_USER_CM_CMD_MIGRATE_ID)
+			memcpy(cmd.body + AT(migrate_id, fd), &channel[length % CHANNELS], sizeof(int));
+	}
+	if (weft_ucm_write(fd, &cmd, sizeof(cmd)) >= 0)
+		remember(number);
+}
+
+/* One of our own messages comes back as its answer might, with a byte of the input's in it. */
+static void deliver_own(struct input *in)
+{
+	struct control_msg msg;
+	uint8_t which = byte(in), flags = byte(in), place = byte(in), value = byte(in);
+
+	if (!fake.sent_count)
+		return;
+	msg = fake.sent[which % (fake.sent_count < SENT ? fake.sent_count : SENT)];
+	msg.slot = flags & 1 ? SLOT : SLOT + 1;
+	msg.status = flags & 2 ? 111 : 0;
+	if (flags & 4)
+		msg.mad[place] = value;
+	fake.cm.mad(fake.cm.cm, fake.now, &msg);
+}
+
+static void deliver_any(struct input *in)
+{
+	struct control_msg msg = { .type = CTL_MAD, .slot = byte(in), .device = byte(in) };
+	static const uint8_t header[4] = { 1, 7, 2, 3 };
+
+	bytes(in, msg.mad, sizeof(msg.mad));
+	memcpy(msg.mad, header, sizeof(header));
+	msg.mad[16] = 0;
+	msg.mad[17] = 0x10 + msg.mad[17] % 12;
+	fake.cm.mad(fake.cm.cm, fake.now, &msg);
+}
+
+static void step(struct input *in)
+{
+	int *fd = &channel[byte(in) % CHANNELS];
+
+	switch (byte(in) % 8) {
+	case 0:
+		weft_ucm_close(*fd);
+		close(*fd);
+		*fd = weft_ucm_open(O_NONBLOCK);
+		break;
+	case 1:
+		deliver_any(in);
+		break;
+	case 2:
+	case 3:
+		deliver_own(in);
+		break;
+	case 4:
+		fake.now += WTIME_S * byte(in);
+		fake.cm.expire(fake.cm.cm, fake.now);
+		fake.cm.peer_gone(fake.cm.cm, fake.now, byte(in));
+		break;
+	default:
+		run_command(in);
+	}
+}
+
+static void set_up(void)
+{
+	static const uint8_t gid4[16] = { [10] = 0xff, 0xff, 10, 0, 0, 1 };
+
+	fake.ca.devices = 2;
+	fake.ca.dev[0] = (struct ca_device){ .form = PACKET_IB, .guid = 1, .lid = 1, .pkey = { 0xffff }, .active_mtu = IBV_MTU_4096 };
+	fake.ca.dev[1] = (struct ca_device){ .form = PACKET_ROCE, .guid = 2, .pkey = { 0xffff }, .active_mtu = IBV_MTU_1024 };
+	fake.ca.dev[0].gid[0] = (struct ca_gid){ .raw = { 0xfe, 0x80 }, .valid = true, .type = IBV_GID_TYPE_IB };
+	fake.ca.dev[1].gid[0] = (struct ca_gid){ .valid = true, .type = IBV_GID_TYPE_ROCE_V2 };
+	memcpy(fake.ca.dev[1].gid[0].raw, gid4, 16);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct input in = { data, data + size };
+
+	if (!fake.ca.devices)
+		set_up();
+	fake.sent_count = 0;
+	id_count = 0;
+	memset(ids, 0, sizeof(ids));
+	for (int i = 0; i < CHANNELS; i++)
+		channel[i] = weft_ucm_open(O_NONBLOCK);
+	while (in.at < in.end)
+		step(&in);
+	for (int i = 0; i < CHANNELS; i++) {
+		weft_ucm_close(channel[i]);
+		close(channel[i]);
+	}
+	if (fake.ports || fake.groups || ucm.ids.count || ucm.mcasts.count || ucm.cm.ids)
+		abort();
+	return 0;
+}
