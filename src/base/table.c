@@ -143,6 +143,13 @@ void *table_get(const struct table *t, uint32_t id)
 	return t->slot[slot].object;
 }
 
+void *table_get_any(const struct table *t, uint32_t id)
+{
+	uint32_t index = id >> t->generation_bits, slot = index <= mask(t->index_bits) ? slot_of(t, index) : NONE;
+
+	return slot < t->slots ? t->slot[slot].object : NULL;
+}
+
 void *table_remove(struct table *t, uint32_t id)
 {
 	void *object = table_get(t, id);

@@ -29,6 +29,8 @@ void table_fini(struct table *t);	/* the objects are the caller's */
 int table_insert(struct table *t, void *object, uint32_t *id);
 /* The object, or NULL for an id that is not, or no longer, given away. */
 void *table_get(const struct table *t, uint32_t id);
+/* The object at the id's index whatever its generation, or NULL. */
+void *table_get_any(const struct table *t, uint32_t id);
 /* Takes it out and returns it, or NULL. */
 void *table_remove(struct table *t, uint32_t id);
 

@@ -6,6 +6,7 @@
 #include "verbs/qp.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -118,11 +119,15 @@ static void write_entry(struct cq *cq, const struct cqe *cqe)
 	cq->free_space--;
 }
 
+static _Atomic uint32_t *doorbell(const struct cq *cq)
+{
+	return (_Atomic uint32_t *)(cq->ring.arena->base + cq->ring.doorbell);
+}
+
 /* The doorbell as the engine sees it: what it says beyond the entries there are is not believed. */
 static void doorbell_read(struct cq *cq)
 {
-	_Atomic uint32_t *word = (_Atomic uint32_t *)(cq->ring.arena->base + cq->ring.doorbell);
-	uint32_t n = __atomic_load_n(word, __ATOMIC_ACQUIRE) - cq->returned;
+	uint32_t n = atomic_load_explicit(doorbell(cq), memory_order_acquire) - cq->returned;
 
 	if (n > cq->tail - cq->returned)
 		return;
@@ -231,12 +236,10 @@ bool cq_take(struct cq *cq, struct cqe *cqe)
 
 void cq_doorbell(struct cq *cq)
 {
-	_Atomic uint32_t *word = (_Atomic uint32_t *)(cq->ring.arena->base + cq->ring.doorbell);
-
 	if (!cq->credit_count)
 		return;
 	cq->credit_count = 0;
-	__atomic_store_n(word, cq->head, __ATOMIC_RELEASE);
+	atomic_store_explicit(doorbell(cq), cq->head, memory_order_release);
 	doorbell_read(cq);
 	drain_held(cq);
 }

@@ -7,7 +7,9 @@
 #include <stdlib.h>
 
 enum {
-	BIND_KNOWN = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_ZERO_BASED,
+	/* local write means nothing in a window; consumers give it all the same */
+	BIND_KNOWN = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
+		     IBV_ACCESS_ZERO_BASED,
 	BIND_WRITES = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC,
 	VARIANT_MASK = 0xff,
 };
@@ -26,7 +28,7 @@ int mw_create(struct pd *pd, enum ibv_mw_type type, struct mr **out)
 		free(mw);
 		return -ENOMEM;
 	}
-	mw->handle = mw->key;
+	mw->handle = mw->next_key = mw->key;
 	pd_get(pd);
 	*out = mw;
 	return 0;
@@ -56,11 +58,12 @@ static uint32_t variant_after(uint32_t key)
 	return (key & ~(uint32_t)VARIANT_MASK) | ((key + 1) & VARIANT_MASK);
 }
 
-uint32_t mw_next_key(const struct mr *mw)
+uint32_t mw_next_key(struct mr *mw)
 {
-	uint32_t next = variant_after(mw->key);
-
-	return next ? next : variant_after(next);
+	mw->next_key = variant_after(mw->next_key);
+	if (mw->next_key == 0)
+		mw->next_key = variant_after(mw->next_key);
+	return mw->next_key;
 }
 
 /* The region must allow windows, cover the range and grant what the window grants. IBA 10.6.7.2.2, 10.6.7.2.6. */
@@ -87,7 +90,7 @@ static bool window_allows(const struct mr *mw, const struct qp *qp, const struct
 
 enum ibv_wc_status mw_bind(struct qp *qp, const struct send_wqe *wqe)
 {
-	struct mr *mw = mr_find(qp->ca, wqe->bind_mw_rkey), *mr = NULL;
+	struct mr *mw = table_get_any(&qp->ca->keys, wqe->bind_mw_rkey), *mr = NULL;
 
 	if (!window_allows(mw, qp, wqe))
 		return IBV_WC_MW_BIND_ERR;

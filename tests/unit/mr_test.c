@@ -267,7 +267,7 @@ static void bad_segments_are_refused_and_nothing_written(void **state)
 	assert_int_equal(seg_check(w->pd, &bad[0], 1, 0), IBV_WC_SUCCESS);
 }
 
-static struct send_wqe bind_wqe(const struct world *w, const struct mr *mw, uint64_t offset, uint64_t length, int access)
+static struct send_wqe bind_wqe(const struct world *w, struct mr *mw, uint64_t offset, uint64_t length, int access)
 {
 	return (struct send_wqe){ .opcode = IBV_WR_BIND_MW, .bind_mw_rkey = mw->key, .bind_new_rkey = mw_next_key(mw), .bind_mr_lkey = w->mr->key,
 				  .bind_access = (uint32_t)access, .bind_addr = va(w, offset), .bind_length = length };
@@ -337,7 +337,7 @@ static void binds_that_grant_too_much_fail(void **state)
 		case 4: wqe.bind_mr_lkey = foreign_mw->key; break;
 		case 5: wqe.bind_mw_rkey = foreign_mw->key; break;
 		case 6: wqe.bind_new_rkey += 0x100; break;
-		case 7: wqe.bind_access = LW; break;
+		case 7: wqe.bind_access = BIND; break;
 		case 8: wqe.bind_length = 0; break;
 		case 9: wqe.bind_mw_rkey = w->mr->key; break;
 		}

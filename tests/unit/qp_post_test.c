@@ -217,7 +217,8 @@ static void unsignaled_sends_return_with_the_next_signaled_one(void **state)
 
 	(void)state;
 	for (uint64_t i = 0; i < 8; i++)
-		assert_int_equal(post_one(qp, &(struct ibv_send_wr){ .wr_id = i, .opcode = IBV_WR_SEND, .send_flags = i == 7 ? IBV_SEND_SIGNALED : 0 }), 0);
+		assert_int_equal(post_one(qp, &(struct ibv_send_wr){ .wr_id = i, .opcode = IBV_WR_SEND,
+								     .send_flags = i == 7 ? IBV_SEND_SIGNALED : 0 }), 0);
 	for (unsigned i = 0; i < 8; i++)
 		qp_send_done(qp, IBV_WC_SUCCESS, 0);
 	assert_int_equal(qp->sq.credits, credits - 8);
