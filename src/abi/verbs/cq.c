@@ -1,0 +1,179 @@
+/* Completion queues: creation, polling, arming, resizing. */
+#include "abi/verbs/object.h"
+
+#include <stdlib.h>
+
+static int reap_cq(struct abi_object *o)
+{
+	struct abi_cq *cq = container_of(o, struct abi_cq, object);
+	int err = cq_destroy(cq->cq);
+
+	if (err < 0)
+		return err;
+	events_forget_cq(cq);
+	events_forget(to_context(cq->ibv.context), &cq->ibv);
+	if (cq->ibv.channel)
+		cq->ibv.channel->refcnt--;
+	return 0;
+}
+
+static int attr_check(const struct ibv_context *context, const struct ibv_cq_init_attr_ex *attr)
+{
+	const uint64_t wc_flags = IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
+				  IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
+
+	if (attr->comp_mask & ~(uint32_t)(IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD))
+		return -EINVAL;
+	if (attr->wc_flags & ~wc_flags)
+		return -EOPNOTSUPP;
+	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS &&
+	    attr->flags & ~(uint32_t)(IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN))
+		return -EOPNOTSUPP;
+	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD && (!attr->parent_domain || !to_pd(attr->parent_domain)->parent))
+		return -EINVAL;
+	if (attr->comp_vector >= (uint32_t)context->num_comp_vectors || attr->cqe > INT32_MAX)
+		return -EINVAL;
+	return attr->channel && attr->channel->context->device != context->device ? -EINVAL : 0;
+}
+
+static void fill(struct abi_cq *cq, struct ibv_context *context, const struct ibv_cq_init_attr_ex *attr)
+{
+	cq->host = to_context(context)->host;
+	cq->ibv.context = context;
+	cq->ibv.channel = attr->channel;
+	cq->ibv.cq_context = attr->cq_context;
+	pthread_mutex_init(&cq->ibv.mutex, NULL);
+	pthread_cond_init(&cq->ibv.cond, NULL);
+	cq_ex_setup(cq);
+}
+
+static void free_cq(struct abi_cq *cq)
+{
+	pthread_cond_destroy(&cq->ibv.cond);
+	pthread_mutex_destroy(&cq->ibv.mutex);
+	free(cq);
+}
+
+/* Under the lock. */
+static int attach(struct abi_cq *cq, const struct ibv_cq_init_attr_ex *attr)
+{
+	struct abi_context *ctx = to_context(cq->ibv.context);
+	int err = cq_create(ctx->ca, ctx->dev, (int)attr->cqe, &cq->cq);
+
+	if (err < 0)
+		return err;
+	cq->cq->user = cq;
+	cq->cq->has_channel = attr->channel != NULL;
+	cq->cq->ignore_overrun = attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS && attr->flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
+	cq->ibv.handle = cq->cq->handle;
+	cq->ibv.cqe = (int)cq->cq->requested;
+	if (attr->channel)
+		attr->channel->refcnt++;
+	context_enrol(ctx, &cq->object, reap_cq);
+	return 0;
+}
+
+struct ibv_cq_ex *cq_create_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr)
+{
+	int err = attr_check(context, attr);
+	struct abi_cq *cq;
+
+	if (err < 0)
+		return fail(err);
+	cq = calloc(1, sizeof(*cq));
+	if (!cq)
+		return fail(-ENOMEM);
+	fill(cq, context, attr);
+	host_enter(cq->host);
+	err = attach(cq, attr);
+	host_leave(cq->host);
+	if (err == 0)
+		return &cq->ibv;
+	free_cq(cq);
+	return fail(err);
+}
+
+ABI_EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context, struct ibv_comp_channel *channel,
+					int comp_vector)
+{
+	struct ibv_cq_init_attr_ex attr = {
+		.cqe = (uint32_t)cqe, .cq_context = cq_context, .channel = channel, .comp_vector = (uint32_t)comp_vector,
+	};
+
+	return (struct ibv_cq *)cq_create_ex(context, &attr);
+}
+
+ABI_EXPORT int ibv_resize_cq(struct ibv_cq *ibv, int cqe)
+{
+	struct abi_cq *cq = to_cq(ibv);
+	int err;
+
+	host_enter_poll(cq->host);
+	err = cq_resize(cq->cq, cqe);
+	if (err == 0)
+		ibv->cqe = (int)cq->cq->requested;
+	host_leave(cq->host);
+	return answer(err);
+}
+
+/* Whoever fetched an event may still be about to touch the CQ: wait until all are acknowledged. */
+static void wait_for_acks(struct abi_cq *cq)
+{
+	pthread_mutex_lock(&cq->ibv.mutex);
+	while (cq->ibv.comp_events_completed != cq->comp_events || cq->ibv.async_events_completed != cq->async_events)
+		pthread_cond_wait(&cq->ibv.cond, &cq->ibv.mutex);
+	pthread_mutex_unlock(&cq->ibv.mutex);
+}
+
+ABI_EXPORT int ibv_destroy_cq(struct ibv_cq *ibv)
+{
+	struct abi_cq *cq = to_cq(ibv);
+	int err;
+
+	host_enter(cq->host);
+	err = reap_cq(&cq->object);
+	if (err == 0)
+		list_remove(&cq->object.node);
+	host_leave(cq->host);
+	if (err < 0)
+		return answer(err);
+	wait_for_acks(cq);
+	free_cq(cq);
+	return 0;
+}
+
+static void to_wc(const struct cqe *cqe, struct ibv_wc *wc)
+{
+	*wc = (struct ibv_wc){
+		.wr_id = cqe->wr_id, .status = cqe->status, .opcode = cqe->opcode, .vendor_err = cqe->vendor_err,
+		.byte_len = cqe->byte_len, .imm_data = cqe->imm, .qp_num = cqe->wqn, .src_qp = cqe->src_qp,
+		.wc_flags = cqe->wc_flags, .pkey_index = cqe->pkey_index, .slid = cqe->slid, .sl = cqe->sl,
+		.dlid_path_bits = cqe->dlid_path_bits,
+	};
+}
+
+int cq_poll_many(struct ibv_cq *ibv, int entries, struct ibv_wc *wc)
+{
+	struct abi_cq *cq = to_cq(ibv);
+	struct cqe cqe;
+	int n = 0;
+
+	host_enter_poll(cq->host);
+	while (n < entries && cq_take(cq->cq, &cqe))
+		to_wc(&cqe, &wc[n++]);
+	if (n > 0)
+		cq_doorbell(cq->cq);
+	host_leave(cq->host);
+	return n;
+}
+
+int cq_req_notify(struct ibv_cq *ibv, int solicited_only)
+{
+	struct abi_cq *cq = to_cq(ibv);
+
+	host_enter(cq->host);
+	cq_arm(cq->cq, solicited_only);
+	host_will_sleep(cq->host);
+	host_leave(cq->host);
+	return 0;
+}

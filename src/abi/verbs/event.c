@@ -1,0 +1,302 @@
+/* Completion and asynchronous events. A channel's descriptor is an eventfd that is not 0 while events wait: every event adds
+ * to it, and who fetches one takes all of it and puts some back when more wait. So poll, epoll and O_NONBLOCK work as on the
+ * kernel's own, and a blocked read restarts or ends with EINTR by the program's own choice. */
+#include "abi/verbs/object.h"
+
+#include "base/log.h"
+
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+struct async_event {
+	struct list_node node;
+	struct ibv_async_event event;
+	uint32_t *fetched;	/* borrowed: the object's count, NULL for a port's event */
+};
+
+int event_fd_create(void)
+{
+	return eventfd(0, EFD_CLOEXEC);
+}
+
+static void announce(int fd)
+{
+	uint64_t one = 1;
+
+	if (write(fd, &one, sizeof(one)) < 0)
+		log_line(LOG_WARNING, "an event descriptor cannot be written: %s", strerror(errno));
+}
+
+/* Nothing waits any more. Must not block: another thread may have taken the count already, or may be reading. */
+static void hush(int fd)
+{
+	uint64_t count;
+	struct iovec iov = { &count, sizeof(count) };
+
+	if (preadv2(fd, &iov, 1, -1, RWF_NOWAIT) < 0 && errno != EAGAIN)
+		log_line(LOG_DEBUG, "an event descriptor keeps one wake-up too many: %s", strerror(errno));
+}
+
+/* ---- completion events ---- */
+
+static void cq_event(struct cq *verbs_cq)
+{
+	struct abi_cq *cq = verbs_cq->user;
+	struct abi_channel *channel;
+
+	if (!cq || !cq->ibv.channel)
+		return;
+	channel = to_channel(cq->ibv.channel);
+	if (cq->waiting++ == 0)
+		list_append(&channel->ready, &cq->ready);
+	announce(channel->ibv.fd);
+}
+
+void events_forget_cq(struct abi_cq *cq)
+{
+	if (cq->waiting == 0)
+		return;
+	cq->waiting = 0;
+	list_remove(&cq->ready);
+	if (list_empty(&to_channel(cq->ibv.channel)->ready))
+		hush(cq->ibv.channel->fd);
+}
+
+/* The oldest CQ with events; the next one of the same CQ queues up behind the others'. */
+static struct abi_cq *fetch(struct abi_channel *channel)
+{
+	struct abi_cq *cq = list_first_entry(&channel->ready, struct abi_cq, ready);
+
+	if (!cq)
+		return NULL;
+	list_remove(&cq->ready);
+	if (--cq->waiting > 0)
+		list_append(&channel->ready, &cq->ready);
+	cq->comp_events++;
+	if (!list_empty(&channel->ready))
+		announce(channel->ibv.fd);
+	return cq;
+}
+
+static void will_sleep(struct host *host)
+{
+	host_enter(host);
+	host_will_sleep(host);
+	host_leave(host);
+}
+
+ABI_EXPORT int ibv_get_cq_event(struct ibv_comp_channel *ibv, struct ibv_cq **cq, void **cq_context)
+{
+	struct abi_channel *channel = to_channel(ibv);
+	struct host *host = to_context(ibv->context)->host;
+	struct abi_cq *got = NULL;
+	uint64_t count;
+
+	while (!got) {
+		will_sleep(host);
+		if (read(ibv->fd, &count, sizeof(count)) != sizeof(count))
+			return -1;
+		host_enter(host);
+		got = fetch(channel);
+		host_leave(host);
+	}
+	*cq = (struct ibv_cq *)&got->ibv;
+	*cq_context = got->ibv.cq_context;
+	return 0;
+}
+
+ABI_EXPORT void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int nevents)
+{
+	pthread_mutex_lock(&cq->mutex);
+	cq->comp_events_completed += nevents;
+	pthread_cond_signal(&cq->cond);
+	pthread_mutex_unlock(&cq->mutex);
+}
+
+ABI_EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
+{
+	struct abi_channel *channel = calloc(1, sizeof(*channel));
+
+	if (!channel)
+		return fail(-ENOMEM);
+	channel->ibv.context = context;
+	channel->ibv.fd = event_fd_create();
+	if (channel->ibv.fd < 0) {
+		free(channel);
+		return NULL;
+	}
+	list_init(&channel->ready);
+	return &channel->ibv;
+}
+
+ABI_EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *ibv)
+{
+	struct host *host = to_context(ibv->context)->host;
+	int users;
+
+	host_enter(host);
+	users = ibv->refcnt;
+	host_leave(host);
+	if (users)
+		return answer(-EBUSY);
+	close(ibv->fd);
+	free(to_channel(ibv));
+	return 0;
+}
+
+/* ---- asynchronous events ---- */
+
+static void queue_async(struct abi_context *ctx, const struct ibv_async_event *event, uint32_t *fetched)
+{
+	struct async_event *a = malloc(sizeof(*a));
+
+	if (!a) {
+		log_line(LOG_ERROR, "no memory for the event \"%s\": it is lost", ibv_event_type_str(event->event_type));
+		return;
+	}
+	*a = (struct async_event){ .event = *event, .fetched = fetched };
+	list_append(&ctx->async, &a->node);
+	announce(ctx->vctx.context.async_fd);
+}
+
+static void qp_async(struct ibv_async_event *event, struct abi_qp *qp)
+{
+	event->element.qp = &qp->ibv.qp_base;
+	queue_async(to_context(qp->ibv.qp_base.context), event, &qp->async_events);
+}
+
+static void device_async(struct ibv_async_event *event, const struct ca_device *dev)
+{
+	event->element.port_num = 1;
+	list_for_each(ctx, &contexts, struct abi_context, all)
+		if (ctx->dev == dev)
+			queue_async(ctx, event, NULL);
+}
+
+static void async_event(enum ibv_event_type type, void *object)
+{
+	struct ibv_async_event event = { .event_type = type };
+	struct abi_cq *cq;
+	struct abi_srq *srq;
+
+	switch (type) {
+	case IBV_EVENT_CQ_ERR:
+		cq = ((struct cq *)object)->user;
+		event.element.cq = (struct ibv_cq *)&cq->ibv;
+		queue_async(to_context(cq->ibv.context), &event, &cq->async_events);
+		return;
+	case IBV_EVENT_SRQ_ERR:
+	case IBV_EVENT_SRQ_LIMIT_REACHED:
+		srq = ((struct srq *)object)->user;
+		event.element.srq = &srq->ibv;
+		queue_async(to_context(srq->ibv.context), &event, &srq->async_events);
+		return;
+	case IBV_EVENT_QP_FATAL:
+	case IBV_EVENT_QP_REQ_ERR:
+	case IBV_EVENT_QP_ACCESS_ERR:
+	case IBV_EVENT_COMM_EST:
+	case IBV_EVENT_SQ_DRAINED:
+	case IBV_EVENT_PATH_MIG:
+	case IBV_EVENT_PATH_MIG_ERR:
+	case IBV_EVENT_QP_LAST_WQE_REACHED:
+		if (((struct qp *)object)->user)
+			qp_async(&event, ((struct qp *)object)->user);
+		return;
+	default:
+		device_async(&event, object);
+	}
+}
+
+const struct host_events abi_events = { .cq_event = cq_event, .async_event = async_event };
+
+void events_forget(struct abi_context *ctx, const void *element)
+{
+	bool any = false;
+
+	list_for_each_safe(a, &ctx->async, struct async_event, node) {
+		if (!a->fetched || (const void *)a->event.element.qp != element)
+			continue;
+		list_remove(&a->node);
+		free(a);
+		any = true;
+	}
+	if (any && list_empty(&ctx->async))
+		hush(ctx->vctx.context.async_fd);
+}
+
+void events_free(struct abi_context *ctx)
+{
+	list_for_each_safe(a, &ctx->async, struct async_event, node) {
+		list_remove(&a->node);
+		free(a);
+	}
+}
+
+static struct async_event *fetch_async(struct abi_context *ctx)
+{
+	struct list_node *first = list_pop(&ctx->async);
+	struct async_event *a = first ? container_of(first, struct async_event, node) : NULL;
+
+	if (a && a->fetched)
+		++*a->fetched;
+	if (!list_empty(&ctx->async))
+		announce(ctx->vctx.context.async_fd);
+	return a;
+}
+
+ABI_EXPORT int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event)
+{
+	struct abi_context *ctx = to_context(context);
+	struct async_event *a = NULL;
+	uint64_t count;
+
+	while (!a) {
+		if (read(context->async_fd, &count, sizeof(count)) != sizeof(count))
+			return -1;
+		host_enter(ctx->host);
+		a = fetch_async(ctx);
+		host_leave(ctx->host);
+	}
+	*event = a->event;
+	free(a);
+	return 0;
+}
+
+static void acknowledge(pthread_mutex_t *mutex, pthread_cond_t *cond, uint32_t *completed)
+{
+	pthread_mutex_lock(mutex);
+	++*completed;
+	pthread_cond_signal(cond);
+	pthread_mutex_unlock(mutex);
+}
+
+ABI_EXPORT void ibv_ack_async_event(struct ibv_async_event *event)
+{
+	struct ibv_cq *cq = event->element.cq;
+	struct ibv_srq *srq = event->element.srq;
+	struct ibv_qp *qp = event->element.qp;
+
+	switch (event->event_type) {
+	case IBV_EVENT_CQ_ERR:
+		acknowledge(&cq->mutex, &cq->cond, &cq->async_events_completed);
+		return;
+	case IBV_EVENT_SRQ_ERR:
+	case IBV_EVENT_SRQ_LIMIT_REACHED:
+		acknowledge(&srq->mutex, &srq->cond, &srq->events_completed);
+		return;
+	case IBV_EVENT_QP_FATAL:
+	case IBV_EVENT_QP_REQ_ERR:
+	case IBV_EVENT_QP_ACCESS_ERR:
+	case IBV_EVENT_COMM_EST:
+	case IBV_EVENT_SQ_DRAINED:
+	case IBV_EVENT_PATH_MIG:
+	case IBV_EVENT_PATH_MIG_ERR:
+	case IBV_EVENT_QP_LAST_WQE_REACHED:
+		acknowledge(&qp->mutex, &qp->cond, &qp->events_completed);
+		return;
+	default:
+		return;
+	}
+}

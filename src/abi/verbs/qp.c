@@ -1,0 +1,266 @@
+/* Queue pairs: creation, attributes, posting, multicast, ECE. The builders of extended ones are in qp_ex.c. */
+#include "abi/verbs/object.h"
+
+#include <stdlib.h>
+
+static int reap_qp(struct abi_object *o)
+{
+	struct abi_qp *qp = container_of(o, struct abi_qp, object);
+	bool mine = qp->qp->user == qp;
+	struct qp *behind_it = qp->qp;
+	bool shared = behind_it->refs > 1;
+	int err = qp_destroy(behind_it);
+
+	if (err < 0)
+		return err;
+	if (mine && shared)
+		behind_it->user = NULL;
+	events_forget(to_context(qp->ibv.qp_base.context), &qp->ibv.qp_base);
+	return 0;
+}
+
+static struct abi_qp *create(struct ibv_context *context)
+{
+	struct abi_qp *qp = calloc(1, sizeof(*qp));
+
+	if (qp) {
+		qp->host = to_context(context)->host;
+		qp->ibv.qp_base.context = context;
+		pthread_mutex_init(&qp->ibv.qp_base.mutex, NULL);
+		pthread_cond_init(&qp->ibv.qp_base.cond, NULL);
+		pthread_mutex_init(&qp->builder, NULL);
+	}
+	return qp;
+}
+
+static void free_qp(struct abi_qp *qp)
+{
+	pthread_mutex_destroy(&qp->builder);
+	pthread_cond_destroy(&qp->ibv.qp_base.cond);
+	pthread_mutex_destroy(&qp->ibv.qp_base.mutex);
+	free(qp);
+}
+
+/* Under the lock. */
+static void enrol(struct abi_qp *qp)
+{
+	struct ibv_qp *base = &qp->ibv.qp_base;
+
+	base->handle = qp->qp->handle;
+	base->qp_num = qp->qp->qpn;
+	base->qp_type = qp->qp->type;
+	base->state = qp->qp->state;
+	context_enrol(to_context(base->context), &qp->object, reap_qp);
+}
+
+/* Under the lock. */
+static int attach(struct abi_qp *qp, struct ibv_qp_init_attr_ex *attr)
+{
+	struct abi_context *ctx = to_context(qp->ibv.qp_base.context);
+	struct ibv_pd *pd = attr->comp_mask & IBV_QP_INIT_ATTR_PD ? attr->pd : NULL;
+	struct ibv_xrcd *xrcd = attr->comp_mask & IBV_QP_INIT_ATTR_XRCD ? attr->xrcd : NULL;
+	int err = qp_create(ctx->ca, ctx->dev, attr, behind(pd, to_pd, pd), behind(attr->send_cq, to_cq, cq),
+			    behind(attr->recv_cq, to_cq, cq), behind(attr->srq, to_srq, srq), behind(xrcd, to_xrcd, xrcd), &qp->qp);
+
+	if (err < 0)
+		return err;
+	qp->qp->user = qp;
+	qp->qp->ece.vendor_id = ctx->dev->attr.orig_attr.vendor_id;
+	attr->cap = qp->qp->cap;
+	enrol(qp);
+	return 0;
+}
+
+struct ibv_qp *qp_create_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
+{
+	struct abi_qp *qp = create(context);
+	struct ibv_qp *base;
+	int err;
+
+	if (!qp)
+		return fail(-ENOMEM);
+	base = &qp->ibv.qp_base;
+	base->qp_context = attr->qp_context;
+	base->pd = attr->comp_mask & IBV_QP_INIT_ATTR_PD ? attr->pd : NULL;
+	base->send_cq = attr->send_cq;
+	base->recv_cq = attr->recv_cq;
+	base->srq = attr->srq;
+	qp->is_ex = attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+	if (qp->is_ex)
+		qp_ex_setup(qp);
+	host_enter(qp->host);
+	err = attach(qp, attr);
+	host_leave(qp->host);
+	if (err == 0)
+		return base;
+	free_qp(qp);
+	return fail(err);
+}
+
+ABI_EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
+{
+	struct ibv_qp_init_attr_ex attr = {
+		.qp_context = init->qp_context, .send_cq = init->send_cq, .recv_cq = init->recv_cq, .srq = init->srq,
+		.cap = init->cap, .qp_type = init->qp_type, .sq_sig_all = init->sq_sig_all,
+		.comp_mask = IBV_QP_INIT_ATTR_PD, .pd = pd,
+	};
+	struct ibv_qp *qp = qp_create_ex(pd->context, &attr);
+
+	if (qp)
+		init->cap = attr.cap;
+	return qp;
+}
+
+/* Another handle for an XRC receive QP, which has neither PD nor CQs. */
+struct ibv_qp *qp_open_shared(struct ibv_context *context, struct ibv_qp_open_attr *attr)
+{
+	enum { NEEDED = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE };
+	struct abi_qp *qp;
+	int err;
+
+	if (attr->comp_mask & ~(uint32_t)(IBV_QP_OPEN_ATTR_RESERVED - 1) || (attr->comp_mask & NEEDED) != NEEDED ||
+	    attr->qp_type != IBV_QPT_XRC_RECV || !attr->xrcd)
+		return fail(-EINVAL);
+	qp = create(context);
+	if (!qp)
+		return fail(-ENOMEM);
+	if (attr->comp_mask & IBV_QP_OPEN_ATTR_CONTEXT)
+		qp->ibv.qp_base.qp_context = attr->qp_context;
+	host_enter(qp->host);
+	err = qp_open(to_xrcd(attr->xrcd)->xrcd, attr->qp_num, &qp->qp);
+	if (err == 0)
+		enrol(qp);
+	host_leave(qp->host);
+	if (err == 0)
+		return &qp->ibv.qp_base;
+	free_qp(qp);
+	return fail(err);
+}
+
+ABI_EXPORT struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
+{
+	return to_qp(qp)->is_ex ? &to_qp(qp)->ibv : NULL;
+}
+
+ABI_EXPORT int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
+{
+	struct abi_qp *qp = to_qp(ibv);
+	wtime now = host_enter(qp->host);
+	int err = qp_modify(qp->qp, now, attr, mask);
+
+	if (err == 0)
+		ibv->state = qp->qp->state;
+	host_leave(qp->host);
+	return answer(err);
+}
+
+ABI_EXPORT int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask, struct ibv_qp_init_attr *init)
+{
+	struct abi_qp *qp = to_qp(ibv);
+	int err;
+
+	host_enter(qp->host);
+	err = qp_query(qp->qp, attr, mask, init);
+	if (err == 0)
+		ibv->state = qp->qp->state;
+	host_leave(qp->host);
+	if (err < 0)
+		return answer(err);
+	init->qp_context = ibv->qp_context;
+	init->send_cq = ibv->send_cq;
+	init->recv_cq = ibv->recv_cq;
+	init->srq = ibv->srq;
+	return 0;
+}
+
+/* Messages are placed packet by packet, but a later one may be seen before an earlier one on another path: no promise. */
+ABI_EXPORT int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags)
+{
+	return 0;
+}
+
+ABI_EXPORT int ibv_destroy_qp(struct ibv_qp *ibv)
+{
+	struct abi_qp *qp = to_qp(ibv);
+	int err;
+
+	host_enter(qp->host);
+	err = reap_qp(&qp->object);
+	if (err == 0)
+		list_remove(&qp->object.node);
+	host_leave(qp->host);
+	if (err < 0)
+		return answer(err);
+	pthread_mutex_lock(&ibv->mutex);
+	while (ibv->events_completed != qp->async_events)
+		pthread_cond_wait(&ibv->cond, &ibv->mutex);
+	pthread_mutex_unlock(&ibv->mutex);
+	free_qp(qp);
+	return 0;
+}
+
+int qp_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	struct abi_qp *qp = to_qp(ibv);
+	wtime now;
+	int err;
+
+	if (qp->is_ex)
+		pthread_mutex_lock(&qp->builder);
+	now = host_enter(qp->host);
+	err = qp_post_send(qp->qp, now, wr, bad);
+	host_leave(qp->host);
+	if (qp->is_ex)
+		pthread_mutex_unlock(&qp->builder);
+	return answer(err);
+}
+
+int qp_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	struct abi_qp *qp = to_qp(ibv);
+	wtime now = host_enter(qp->host);
+	int err = qp_post_recv(qp->qp, now, wr, (const struct ibv_recv_wr **)bad);
+
+	host_leave(qp->host);
+	return answer(err);
+}
+
+ABI_EXPORT int ibv_attach_mcast(struct ibv_qp *ibv, const union ibv_gid *gid, uint16_t lid)
+{
+	struct abi_qp *qp = to_qp(ibv);
+	int err;
+
+	host_enter(qp->host);
+	err = mcast_attach(qp->qp, gid->raw, lid);
+	host_leave(qp->host);
+	return answer(err);
+}
+
+ABI_EXPORT int ibv_detach_mcast(struct ibv_qp *ibv, const union ibv_gid *gid, uint16_t lid)
+{
+	struct abi_qp *qp = to_qp(ibv);
+	int err;
+
+	host_enter(qp->host);
+	err = mcast_detach(qp->qp, gid->raw, lid);
+	host_leave(qp->host);
+	return answer(err);
+}
+
+/* Enhanced connection establishment: both ends name the vendor, and the options that both know; there are none yet. */
+ABI_EXPORT int ibv_set_ece(struct ibv_qp *ibv, struct ibv_ece *ece)
+{
+	struct abi_qp *qp = to_qp(ibv);
+
+	if (!ece->vendor_id)
+		return answer(-EOPNOTSUPP);
+	if (ece->comp_mask || ece->vendor_id != qp->qp->ece.vendor_id)
+		return answer(-EINVAL);
+	return 0;
+}
+
+ABI_EXPORT int ibv_query_ece(struct ibv_qp *ibv, struct ibv_ece *ece)
+{
+	*ece = to_qp(ibv)->qp->ece;
+	return 0;
+}
