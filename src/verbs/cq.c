@@ -106,13 +106,12 @@ static void advance(const struct wq *ring, uint32_t *at, uint8_t *phase)
 }
 
 /* The entry is whole before its phase says so: the reader may be another process. */
-static void write_entry(struct cq *cq, const struct cqe *cqe)
+static void write_entry(struct cq *cq, struct cqe *cqe)
 {
 	struct cqe *slot = wq_slot_at(&cq->ring, cq->tail_at);
-	struct cqe entry = *cqe;
 
-	entry.valid = cq->tail_phase ^ 1;
-	*slot = entry;
+	cqe->valid = cq->tail_phase ^ 1;
+	*slot = *cqe;
 	__atomic_store_n(&slot->valid, cq->tail_phase, __ATOMIC_RELEASE);
 	advance(&cq->ring, &cq->tail_at, &cq->tail_phase);
 	cq->tail++;
@@ -177,11 +176,9 @@ static void drop_oldest(struct cq *cq)
 		cq_doorbell(cq);
 }
 
-void cq_push(struct cq *cq, const struct cqe *cqe, bool solicited)
+void cq_push(struct cq *cq, struct cqe *cqe, bool solicited)
 {
-	struct cqe entry = *cqe;
-
-	entry.timestamp_ns = cq->ca->now;
+	cqe->timestamp_ns = cq->ca->now;
 	if (!cq->free_space)
 		doorbell_read(cq);
 	if (!cq->free_space && cq->ignore_overrun)
@@ -189,10 +186,10 @@ void cq_push(struct cq *cq, const struct cqe *cqe, bool solicited)
 	if (cq->overrun)
 		return;
 	if (!cq->free_space || !list_empty(&cq->held)) {
-		overflow(cq, &entry);
+		overflow(cq, cqe);
 		return;
 	}
-	write_entry(cq, &entry);
+	write_entry(cq, cqe);
 	if (cq->arm == CQ_ARMED_ANY || (cq->arm == CQ_ARMED_SOLICITED && (solicited || cqe->status != IBV_WC_SUCCESS))) {
 		cq->arm = CQ_DISARMED;
 		cq->ca->host_ops->cq_event(cq->ca->host, cq);

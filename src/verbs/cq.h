@@ -34,8 +34,8 @@ struct cq {
 int cq_create(struct ca *ca, struct ca_device *dev, int cqe, struct cq **cq);
 int cq_destroy(struct cq *cq);			/* -EBUSY while QPs use it */
 int cq_resize(struct cq *cq, int cqe);		/* -EINVAL when fewer than are waiting */
-/* The engine's side. solicited: a receive whose packet asked for an event; errors always are. */
-void cq_push(struct cq *cq, const struct cqe *cqe, bool solicited);
+/* The engine's side; time and phase are filled in. solicited: a receive whose packet asked for an event; errors always are. */
+void cq_push(struct cq *cq, struct cqe *cqe, bool solicited);
 /* The ULP's side: looks at or removes the oldest; returns credits to its WQ when removed. */
 bool cq_peek(struct cq *cq, struct cqe *cqe);
 bool cq_poll(struct cq *cq, struct cqe *cqe);

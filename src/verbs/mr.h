@@ -18,7 +18,6 @@ struct mr {
 	uint32_t windows;	/* bound to it */
 	/* MR_WINDOW */
 	enum ibv_mw_type mw_type;
-	uint32_t next_key;	/* last one mw_next_key gave */
 	struct mr *bound_to;	/* ref, NULL when unbound */
 	struct qp *mw_qp;	/* type 2, bound: the QP it was bound on; borrowed, unbound before it goes */
 	uint32_t handle;
@@ -34,8 +33,6 @@ int mr_destroy(struct mr *mr);	/* -EBUSY while windows are bound */
 
 int mw_create(struct pd *pd, enum ibv_mw_type type, struct mr **mw);
 int mw_destroy(struct mr *mw);	/* allowed while bound */
-/* The key a type 1 window has after the bind that is posted next: one variant on with every call. */
-uint32_t mw_next_key(struct mr *mw);
 /* The QP is going: windows bound on it are unbound. */
 void mw_forget_qp(struct qp *qp);
 /* Executes a bind WQE (or unbind: length 0) in send-queue order. Returns an ibv_wc_status. The window is known by the

@@ -11,7 +11,7 @@ enum {
 	BIND_KNOWN = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
 		     IBV_ACCESS_ZERO_BASED,
 	BIND_WRITES = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC,
-	VARIANT_MASK = 0xff,
+	VARIANT_BITS = 8,
 };
 
 int mw_create(struct pd *pd, enum ibv_mw_type type, struct mr **out)
@@ -28,7 +28,7 @@ int mw_create(struct pd *pd, enum ibv_mw_type type, struct mr **out)
 		free(mw);
 		return -ENOMEM;
 	}
-	mw->handle = mw->next_key = mw->key;
+	mw->handle = mw->key;
 	pd_get(pd);
 	*out = mw;
 	return 0;
@@ -53,19 +53,6 @@ int mw_destroy(struct mr *mw)
 	return 0;
 }
 
-static uint32_t variant_after(uint32_t key)
-{
-	return (key & ~(uint32_t)VARIANT_MASK) | ((key + 1) & VARIANT_MASK);
-}
-
-uint32_t mw_next_key(struct mr *mw)
-{
-	mw->next_key = variant_after(mw->next_key);
-	if (mw->next_key == 0)
-		mw->next_key = variant_after(mw->next_key);
-	return mw->next_key;
-}
-
 /* The region must allow windows, cover the range and grant what the window grants. IBA 10.6.7.2.2, 10.6.7.2.6. */
 static bool region_allows(const struct mr *mr, const struct qp *qp, const struct send_wqe *wqe)
 {
@@ -85,7 +72,7 @@ static bool window_allows(const struct mr *mw, const struct qp *qp, const struct
 		return false;
 	if (mw->mw_type == IBV_MW_TYPE_2 && (mw->bound_to || wqe->bind_length == 0 || qp->type == IBV_QPT_UD))
 		return false;
-	return wqe->bind_new_rkey >> 8 == mw->key >> 8 && wqe->bind_new_rkey != 0;
+	return wqe->bind_new_rkey >> VARIANT_BITS == mw->key >> VARIANT_BITS && wqe->bind_new_rkey != 0;
 }
 
 enum ibv_wc_status mw_bind(struct qp *qp, const struct send_wqe *wqe)

@@ -12,17 +12,18 @@ void qp_send_done(struct qp *qp, enum ibv_wc_status status, uint32_t byte_len)
 	uint32_t index = qp->sq.completed;
 	const struct send_wqe *wqe = wq_at(&qp->sq, index);
 	const struct send_op *op = send_op(wqe->opcode);
-	struct cqe cqe = {
-		.wr_id = wqe->wr_id, .wqn = qp->qpn, .wqe_index = index, .kind = CQE_SEND, .status = (uint8_t)status,
-		.opcode = op ? op->wc_opcode : IBV_WC_SEND, .byte_len = byte_len, .src_qp = qp->qpn,
-	};
-	bool signaled = qp->sq_sig_all || wqe->flags & IBV_SEND_SIGNALED || status != IBV_WC_SUCCESS;
+	struct cqe cqe;
 
 	qp->sq.completed++;
 	if (qp->sq.started == index)
 		qp->sq.started++;
-	if (signaled)
-		cq_push(qp->send_cq, &cqe, false);
+	if (!qp->sq_sig_all && !(wqe->flags & IBV_SEND_SIGNALED) && status == IBV_WC_SUCCESS)
+		return;
+	cqe = (struct cqe){
+		.wr_id = wqe->wr_id, .wqn = qp->qpn, .wqe_index = index, .kind = CQE_SEND, .status = (uint8_t)status,
+		.opcode = op ? op->wc_opcode : IBV_WC_SEND, .byte_len = byte_len, .src_qp = qp->qpn,
+	};
+	cq_push(qp->send_cq, &cqe, false);
 }
 
 void qp_flush_send(struct qp *qp)

@@ -124,7 +124,7 @@ static void closing_destroys_what_is_left(void **state)
 	assert_int_equal(mr_create(qp->pd, a, 64, 0, IBV_ACCESS_MW_BIND, &mr), 0);
 	assert_int_equal(mw_create(qp->pd, IBV_MW_TYPE_1, &mw), 0);
 	bind.bind_mw_rkey = mw->key;
-	bind.bind_new_rkey = mw_next_key(mw);
+	bind.bind_new_rkey = ibv_inc_rkey(mw->key);
 	bind.bind_mr_lkey = mr->key;
 	bind.bind_length = 8;
 	assert_int_equal(mw_bind(qp, &bind), IBV_WC_SUCCESS);
