@@ -16,7 +16,7 @@
 
 /* ---- the host ---- */
 
-enum { SLOT = 5, STRANGER = 6, LISTENS = 16 };
+enum { SLOT = 5, LISTENS = 16 };
 
 struct host {
 	struct ca ca;
@@ -93,7 +93,7 @@ static void replace(uint64_t from, uint64_t to)
 		}
 }
 
-int host_request(struct host *h, struct control_msg *msg)
+static int answer(struct host *h, struct control_msg *msg)
 {
 	switch (msg->type) {
 	case CTL_PORT:
@@ -113,33 +113,39 @@ int host_request(struct host *h, struct control_msg *msg)
 	}
 }
 
+int host_request(struct host *h, struct control_msg *msg)
+{
+	int error;
+
+	pthread_mutex_lock(&h->lock);
+	error = answer(h, msg);
+	pthread_mutex_unlock(&h->lock);
+	return error;
+}
+
+static void take(struct host *h, const struct control_msg *msg)
+{
+	if (msg->type == CTL_UNPORT)
+		h->ports--;
+	else if (msg->type == CTL_UNLISTEN)
+		replace(msg->service, 0);
+	else if (msg->type == CTL_MCAST)
+		h->groups--;
+}
+
 int host_post(struct host *h, const struct control_msg *msg)
 {
 	struct control_msg back = *msg;
 
-	switch (msg->type) {
-	case CTL_UNPORT:
-		h->ports--;
-		return 0;
-	case CTL_UNLISTEN:
-		replace(msg->service, 0);
-		return 0;
-	case CTL_MCAST:
-		h->groups--;
-		return 0;
-	case CTL_MAD:
-		if (h->loses_mads)
-			return 0;
-		if (!msg->slot && !listens(msg->service))
-			back.status = ECONNREFUSED;
-		else if (msg->slot == STRANGER)
-			return 0;
-		back.slot = SLOT;
+	pthread_mutex_lock(&h->lock);
+	take(h, msg);
+	if (!msg->slot && !listens(msg->service))
+		back.status = ECONNREFUSED;
+	pthread_mutex_unlock(&h->lock);
+	back.slot = SLOT;
+	if (msg->type == CTL_MAD && !h->loses_mads)
 		h->cm.mad(h->cm.cm, h->now, &back);
-		return 0;
-	default:
-		return -EINVAL;
-	}
+	return 0;
 }
 
 static void set_gid(int device, int index, const uint8_t *raw, enum ibv_gid_type type)
@@ -893,6 +899,62 @@ static void a_blocking_reader_is_woken(void **state)
 	expect_nothing_left();
 }
 
+enum { CLIENTS = 4, ROUNDS = 50 };
+
+static void *serve_thread(void *arg)
+{
+	int fd = *(int *)arg;
+
+	for (int gone = 0; gone < CLIENTS * ROUNDS;) {
+		struct rdma_ucm_event_resp resp;
+
+		assert_int_equal(get_event(fd, &resp), 0);
+		if (resp.event == UCM_EVENT_CONNECT_REQUEST) {
+			accept_id(fd, resp.id, 0x200, false);
+		} else if (resp.event == UCM_EVENT_DISCONNECTED) {
+			assert_int_equal(destroy(fd, resp.id, NULL), 0);
+			gone++;
+		}
+	}
+	return NULL;
+}
+
+static void *connect_thread(void *arg)
+{
+	int fd = weft_ucm_open(O_CLOEXEC);
+
+	for (int i = 0; i < ROUNDS; i++) {
+		uint32_t id = resolved(fd, RDMA_PS_TCP, "127.0.0.1", 7000);
+
+		assert_int_equal(connect_to(fd, id, ""), 0);
+		expect_event(fd, UCM_EVENT_CONNECT_RESPONSE, 0);
+		assert_int_equal(accept_id(fd, id, 0, true), 0);
+		assert_int_equal(disconnect(fd, id), 0);
+		expect_event(fd, UCM_EVENT_DISCONNECTED, 0);
+		assert_int_equal(destroy(fd, id, NULL), 0);
+	}
+	channel_close(fd);
+	return NULL;
+}
+
+static void threads_share_the_device(void **state)
+{
+	pthread_t server, client[CLIENTS];
+	int fd = weft_ucm_open(O_CLOEXEC);
+	uint32_t id = create(fd, RDMA_PS_TCP, 0x100);
+
+	assert_int_equal(bind4(fd, id, "0.0.0.0", 7000), 0);
+	assert_int_equal(listen_on(fd, id, 10), 0);
+	assert_int_equal(pthread_create(&server, NULL, serve_thread, &fd), 0);
+	for (int i = 0; i < CLIENTS; i++)
+		assert_int_equal(pthread_create(&client[i], NULL, connect_thread, NULL), 0);
+	for (int i = 0; i < CLIENTS; i++)
+		pthread_join(client[i], NULL);
+	pthread_join(server, NULL);
+	channel_close(fd);
+	expect_nothing_left();
+}
+
 static void ib_addresses_carry_service_ids(void **state)
 {
 	struct sockaddr_ib sib = { .sib_family = AF_IB, .sib_sid = htobe64(0x1060000), .sib_sid_mask = htobe64(0xffffffffffff0000) };
@@ -942,6 +1004,7 @@ int main(void)
 		TEST(too_much_private_data_is_refused),
 		TEST(notify_establishes_once),
 		TEST(a_blocking_reader_is_woken),
+		TEST(threads_share_the_device),
 		TEST(ib_addresses_carry_service_ids),
 	};
 

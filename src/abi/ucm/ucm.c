@@ -147,10 +147,11 @@ int weft_ucm_open(int flags)
 	struct host *host;
 	int error;
 
-	pthread_once(&fork_once, watch_forks);
 	host = host_get();
 	if (!host)
 		return -1;
+	/* after the host's own handlers, so that a fork takes our lock first: the order of locks */
+	pthread_once(&fork_once, watch_forks);
 	file = calloc(1, sizeof(*file));
 	if (!file) {
 		errno = ENOMEM;

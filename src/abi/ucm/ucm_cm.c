@@ -339,8 +339,6 @@ static void sidr_answered(struct ucm_id *id, const struct cm_sidr_rep *rep)
 
 static void disconnected(struct ucm_id *id, int status)
 {
-	if (id->state != UCM_CONNECT)
-		return;
 	id->state = UCM_DISCONNECT;
 	ucm_event_post(id, UCM_EVENT_DISCONNECTED, status);
 }
@@ -353,7 +351,7 @@ static void told(wtime now, const struct cm_event *event, const struct control_m
 		requested(now, event, from);
 		return;
 	}
-	if (!id)
+	if (!id || (id->state != UCM_CONNECT && event->type != CM_EVENT_TIMEWAIT_EXIT))
 		return;
 	switch (event->type) {
 	case CM_EVENT_REP:
