@@ -1,0 +1,265 @@
+/* weftd's hub with a transport of ours: up to eight clients come, say whatever the input makes them say, stall and leave.
+ * After every step the books must balance: slots, groups and counts; at the end nothing may be left. */
+#include "host/message.h"
+#include "weftd/hub.h"
+#include "weftd/page.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { CLIENTS = 8, STEPS = 400 };
+
+static struct {
+	struct hub hub;
+	struct client *client[CLIENTS];		/* NULL: not there */
+	bool is_dropped[CLIENTS], is_stalled[CLIENTS];
+	wtime now;
+} world;
+
+static int event_fd = -1, page_fd = -1, sockets[2];
+static struct fabric_page *page;
+
+static int index_of(const struct client *c)
+{
+	for (int i = 0; i < CLIENTS; i++) {
+		if (world.client[i] == c)
+			return i;
+	}
+	abort();
+}
+
+static bool send_nowhere(struct hub *h, struct client *c, const struct control_msg *msg, const char *text, const int *fds, int nfds)
+{
+	int i = index_of(c);
+
+	(void)h;
+	assert(msg->type >= CTL_HELLO && msg->type <= CTL_UP);
+	assert(msg->text_bytes <= CONTROL_TEXT && (!msg->text_bytes || text));
+	for (int k = 0; k < nfds; k++)
+		assert(fds[k] >= 0);
+	if (world.is_dropped[i])
+		return false;
+	if (world.is_stalled[i] && !msg->seq)
+		world.is_dropped[i] = true;
+	return !world.is_dropped[i];
+}
+
+static bool has_room(struct hub *h, const struct client *c)
+{
+	(void)h;
+	return !world.is_stalled[index_of(c)];
+}
+
+static void drop(struct hub *h, struct client *c, const char *why)
+{
+	(void)h;
+	assert(why && *why);
+	world.is_dropped[index_of(c)] = true;
+}
+
+static const struct hub_ops ops = { .send = send_nowhere, .has_room = has_room, .drop = drop };
+
+struct input {
+	const uint8_t *at, *end;
+};
+
+static uint8_t take(struct input *in)
+{
+	return in->at < in->end ? *in->at++ : 0;
+}
+
+static void come(int i)
+{
+	if (world.client[i])
+		return;
+	world.client[i] = calloc(1, sizeof(struct client));
+	world.client[i]->pid = i + 1;
+	world.client[i]->uid = i & 1 ? geteuid() : 12345;
+	world.is_dropped[i] = world.is_stalled[i] = false;
+	hub_join(&world.hub, world.client[i]);
+}
+
+static void go(int i)
+{
+	struct client *c = world.client[i];
+
+	if (!c)
+		return;
+	hub_leave(&world.hub, c);
+	world.client[i] = NULL;
+	free(c);
+}
+
+/* Who was dropped goes before it can say more, as the transport has it. */
+static void reap(void)
+{
+	for (bool again = true; again;) {
+		again = false;
+		for (int i = 0; i < CLIENTS; i++) {
+			if (world.client[i] && world.is_dropped[i]) {
+				go(i);
+				again = true;
+			}
+		}
+	}
+}
+
+/* A message that means something: addresses, services and texts from small sets, so that clients meet. */
+static void speak(struct input *in, int i)
+{
+	static const char *const texts[] = { "qp", "mr", "counters", "[1, {\"a\": 2}]", "{\"", "\xff\xfe", "" };
+	struct control_msg msg = { .type = take(in) % (CTL_UP + 3), .seq = take(in) % 3 };
+	const struct client *other = world.client[take(in) % CLIENTS];
+	uint8_t what = take(in);
+	const char *text = what & 1 ? texts[take(in) % 7] : "";
+
+	msg.slot = what & 2 && other ? other->slot : take(in);
+	msg.a = take(in) % 4;
+	msg.b = what & 4 ? take(in) : CONTROL_VERSION;
+	msg.device = take(in) % 3;
+	msg.service = (what & 8 ? 0x1060000u : 0x1110000u) + take(in) % 8;
+	msg.gid[0] = what & 16 ? 0xff : 0;
+	msg.gid[15] = take(in) % 4;
+	msg.dgid[15] = what & 32 ? msg.gid[15] : 0;
+	msg.text_bytes = (uint32_t)strlen(text);
+	if (msg.type == CTL_REPORT && what & 64)
+		msg.seq = world.hub.report_seq;
+	hub_input(&world.hub, world.client[i], world.now, &msg, text, &event_fd, what >> 7 || msg.type == CTL_HELLO);
+}
+
+/* Bytes as they come, through a socket and the parser. */
+static void babble(struct input *in, int i)
+{
+	static char text[CONTROL_TEXT + 1];
+	size_t bytes = (size_t)take(in) * 4;
+	int fds[CONTROL_FDS], nfds = 0;
+	struct control_msg msg;
+	int err;
+
+	bytes = bytes > (size_t)(in->end - in->at) ? (size_t)(in->end - in->at) : bytes;
+	if (!bytes || send(sockets[0], in->at, bytes, MSG_DONTWAIT) < 0)
+		return;
+	in->at += bytes;
+	err = message_receive(sockets[1], &msg, text, sizeof(text), fds, &nfds, MSG_DONTWAIT);
+	if (err)
+		world.is_dropped[i] = true;
+	else
+		hub_input(&world.hub, world.client[i], world.now, &msg, text, fds, nfds);
+}
+
+static void check_clients(void)
+{
+	uint32_t slots = 0, processes = 0, leases = 0, count = 0, channels = 0;
+
+	list_for_each(c, &world.hub.clients, struct client, node) {
+		uint32_t owned = 0;
+
+		for (uint32_t i = 0; i < PAGE_SLOTS; i++)
+			owned += world.hub.slot_owner[i] == c;
+		assert(owned == c->slots && c->slots <= QUOTA_SLOTS);
+		assert((c->kind == CLIENT_PROCESS) == (c->slot != 0) && (c->slot != 0) == (c->wake_fd >= 0));
+		assert(c->channels <= QUOTA_CHANNELS && c->group_count <= QUOTA_GROUPS);
+		slots += owned;
+		channels += c->channels;
+		processes += c->kind == CLIENT_PROCESS;
+		leases += c->kind == CLIENT_LEASE;
+		count++;
+	}
+	assert(slots == world.hub.slots_used && processes == world.hub.process_count);
+	assert(leases == world.hub.lease_count && count == world.hub.client_count);
+	assert(channels == 2 * world.hub.channel_count);
+}
+
+static void check_page(void)
+{
+	assert(page->generation % 2 == 0);
+	for (uint32_t i = 0; i < PAGE_SLOTS; i++)
+		assert(page->slot_generation[i] % 2 == (world.hub.slot_owner[i] != NULL));
+	for (int g = 0; g < PAGE_GROUPS; g++) {
+		bool has_member = false;
+
+		for (uint32_t i = 0; page->group[g].used && i < PAGE_SLOTS; i++) {
+			if (!(page->group[g].slots[i / 64] >> i % 64 & 1))
+				continue;
+			has_member = true;
+			assert(world.hub.slot_owner[i] && world.hub.slot_owner[i]->slot == i && world.hub.slot_owner[i]->joined[g]);
+		}
+		assert(!page->group[g].used || has_member);
+	}
+}
+
+static void step(struct input *in)
+{
+	uint8_t op = take(in);
+	int i = op % CLIENTS;
+
+	switch (op / CLIENTS % 8) {
+	case 0:
+		come(i);
+		break;
+	case 1:
+		go(i);
+		break;
+	case 2:
+		world.now += (wtime)take(in) * 10 * WTIME_MS;
+		hub_expire(&world.hub, world.now);
+		assert(hub_deadline(&world.hub) > world.now);
+		break;
+	case 3:
+		world.is_stalled[i] = !world.is_stalled[i];
+		break;
+	case 4:
+		if (world.client[i])
+			babble(in, i);
+		break;
+	default:
+		come(i);
+		speak(in, i);
+		break;
+	}
+	reap();
+}
+
+static void check_empty(void)
+{
+	assert(!world.hub.client_count && !world.hub.process_count && !world.hub.slots_used && !world.hub.channel_count);
+	assert(!world.hub.report_count && list_empty(&world.hub.reports) && list_empty(&world.hub.clients));
+	for (int i = 0; i < HUB_BUCKETS; i++)
+		assert(list_empty(&world.hub.listeners[i]) && list_empty(&world.hub.ports[i]));
+}
+
+static void set_up_once(void)
+{
+	if (page)
+		return;
+	page_fd = page_create(&page);
+	event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (page_fd < 0 || event_fd < 0 || socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sockets))
+		abort();
+	page_set_devices(page, 0x0200000000000100);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+	struct input in = { data, data + bytes };
+
+	set_up_once();
+	hub_init(&world.hub, &ops, page, page_fd);
+	world.now = 1;
+	for (int i = 0; i < STEPS && in.at < in.end; i++) {
+		step(&in);
+		check_clients();
+		check_page();
+	}
+	for (int i = 0; i < CLIENTS; i++)
+		go(i);
+	check_page();
+	check_empty();
+	return 0;
+}
