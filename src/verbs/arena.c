@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 static const uint32_t USED = 1u << 31;
 
@@ -40,18 +39,6 @@ static uint32_t join(struct arena *a, uint32_t page)
 	return length;
 }
 
-/* Only pages that were given away before can be dirty. */
-static void clean(struct arena *a, uint32_t page, uint32_t length)
-{
-	uint32_t dirty = a->untouched > page ? a->untouched - page : 0;
-
-	if (dirty > length)
-		dirty = length;
-	memset(a->base + (uint64_t)page * ARENA_PAGE, 0, (uint64_t)dirty * ARENA_PAGE);
-	if (a->untouched < page + length)
-		a->untouched = page + length;
-}
-
 int arena_alloc(struct arena *a, uint64_t bytes, uint64_t *offset)
 {
 	uint64_t want = (bytes + ARENA_PAGE - 1) / ARENA_PAGE;
@@ -74,7 +61,6 @@ int arena_alloc(struct arena *a, uint64_t bytes, uint64_t *offset)
 		a->map[page] = (uint32_t)want | USED;
 		if (first_free)
 			a->lowest = page + (uint32_t)want;
-		clean(a, page, (uint32_t)want);
 		*offset = (uint64_t)page * ARENA_PAGE;
 		return 0;
 	}

@@ -22,6 +22,15 @@ static uint32_t usable(const struct cq *cq)
 	return cq->ca->seed_cq_profile ? cq->requested : cq->ring.capacity;
 }
 
+/* In memory never written the phase may say anything: on the first lap each slot is made invalid before its turn. */
+static void start_lap(struct cq *cq)
+{
+	cq->tail_at = cq->head_at = 0;
+	cq->tail_phase = cq->head_phase = 1;
+	cq->first_lap = true;
+	((struct cqe *)wq_slot_at(&cq->ring, 0))->valid = 0;
+}
+
 int cq_create(struct ca *ca, struct ca_device *dev, int cqe, struct cq **out)
 {
 	struct cq *cq;
@@ -42,7 +51,7 @@ int cq_create(struct ca *ca, struct ca_device *dev, int cqe, struct cq **out)
 	if (err < 0)
 		goto fini_ring;
 	cq->free_space = usable(cq);
-	cq->tail_phase = cq->head_phase = 1;
+	start_lap(cq);
 	list_init(&cq->held);
 	list_init(&cq->spare);
 	*out = cq;
@@ -110,6 +119,10 @@ static void write_entry(struct cq *cq, struct cqe *cqe)
 {
 	struct cqe *slot = wq_slot_at(&cq->ring, cq->tail_at);
 
+	if (cq->first_lap && cq->tail_at + 1 < cq->ring.capacity)
+		((struct cqe *)wq_slot_at(&cq->ring, cq->tail_at + 1))->valid = 0;
+	else
+		cq->first_lap = false;
 	cqe->valid = cq->tail_phase ^ 1;
 	*slot = *cqe;
 	__atomic_store_n(&slot->valid, cq->tail_phase, __ATOMIC_RELEASE);
@@ -271,8 +284,7 @@ int cq_resize(struct cq *cq, int cqe)
 		return err;
 	next.requested = (uint32_t)cqe;
 	next.tail = next.head = next.returned = next.credit_count = 0;
-	next.tail_at = next.head_at = 0;
-	next.tail_phase = next.head_phase = 1;
+	start_lap(&next);
 	next.free_space = usable(&next);
 	for (uint32_t i = 0, at = cq->head_at; i < waiting; i++) {
 		write_entry(&next, wq_slot_at(&cq->ring, at));

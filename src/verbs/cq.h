@@ -17,6 +17,7 @@ struct cq {
 	uint32_t tail, head;		/* cumulative: written by the engine, removed by the ULP */
 	uint32_t tail_at, head_at;	/* the same as ring positions */
 	uint8_t tail_phase, head_phase;	/* what `valid` says in a new entry, IPS-43 */
+	bool first_lap;			/* slots from the tail on were never written */
 	uint32_t returned;		/* engine: credits taken over from the CQ doorbell */
 	enum cq_arm arm;
 	bool overrun;			/* standard profile: dead; what was written before can still be removed */

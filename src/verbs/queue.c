@@ -18,6 +18,7 @@ struct page_link {
 enum {
 	SLOT_ALIGN = 64,	/* a cache line, so that a CQE never straddles two */
 	SLOTS_MIN = 8,		/* our choice: at most an eighth of a page is spent on its link */
+	PAGES_MOST = 64,	/* our choice: large queues have larger pages, so that making one touches few */
 };
 
 static struct page_link *link_of(const struct wq *wq, uint32_t page)
@@ -42,6 +43,7 @@ static void chain_pages(struct wq *wq)
 {
 	for (uint32_t i = 0; i < wq->pages; i++)
 		link_of(wq, i)->next = (uint64_t)(wq->page[(i + 1) % wq->pages] - wq->arena->base);
+	atomic_init(doorbell(wq), 0);
 	wq->ring = (uint64_t)(wq->page[0] - wq->arena->base);
 	wq->doorbell = (uint64_t)((uint8_t *)doorbell(wq) - wq->arena->base);
 }
@@ -71,7 +73,8 @@ int wq_init_pages(struct wq *wq, struct arena *a, uint32_t pages, uint32_t slots
 
 int wq_init(struct wq *wq, struct arena *a, uint32_t max_wr, uint32_t stride)
 {
-	uint32_t slot = (stride + SLOT_ALIGN - 1) / SLOT_ALIGN * SLOT_ALIGN, page_bytes, slots;
+	uint32_t slot = (stride + SLOT_ALIGN - 1) / SLOT_ALIGN * SLOT_ALIGN, slots = max_wr / PAGES_MOST + 2;
+	uint64_t page_bytes;
 
 	if (stride == 0 || stride > 1u << 20 || max_wr > 1u << 30)
 		return -EINVAL;
@@ -79,8 +82,10 @@ int wq_init(struct wq *wq, struct arena *a, uint32_t max_wr, uint32_t stride)
 		*wq = (struct wq){ .arena = a, .stride = slot };
 		return 0;
 	}
-	page_bytes = (slot * SLOTS_MIN + ARENA_PAGE - 1) / ARENA_PAGE * ARENA_PAGE;
-	slots = page_bytes / slot;
+	if (slots < SLOTS_MIN)
+		slots = SLOTS_MIN;
+	page_bytes = ((uint64_t)slot * slots + ARENA_PAGE - 1) / ARENA_PAGE * ARENA_PAGE;
+	slots = (uint32_t)(page_bytes / slot);
 	return wq_init_pages(wq, a, (max_wr + slots - 2) / (slots - 1), slots, slot);
 }
 

@@ -16,13 +16,12 @@ struct arena {
 	uint64_t bytes;
 	uint32_t *map;	/* owned: the allocator's own book, outside the shared memory */
 	uint32_t pages, lowest;	/* no page before `lowest` is free */
-	uint32_t untouched;	/* pages from here on were never given away: still zero */
 };
 
-/* base: page-aligned memory, zeroed. -EINVAL, -ENOMEM. */
+/* base: page-aligned memory. -EINVAL, -ENOMEM. */
 int arena_init(struct arena *a, void *base, uint64_t bytes);
 void arena_fini(struct arena *a);
-/* Zeroed memory of at least `bytes`, page-aligned; *offset is set. -ENOMEM. */
+/* Memory of at least `bytes`, page-aligned, with whatever was in it; *offset is set. -ENOMEM. */
 int arena_alloc(struct arena *a, uint64_t bytes, uint64_t *offset);
 void arena_free(struct arena *a, uint64_t offset);
 

@@ -25,7 +25,7 @@ struct adapter {
 	unsigned cq_events, async_events, joins, leaves;
 	enum ibv_event_type last_event;
 	void *last_object;
-	bool no_room, no_group;
+	bool no_room, no_group, no_number;
 	uint32_t next_qpn, qpns;
 	bool fault;			/* copy_safely finds no memory */
 	/* what the transport was told */
@@ -84,6 +84,8 @@ static inline int adapter_qpn_alloc(void *host, uint32_t *qpn)
 {
 	struct adapter *a = host;
 
+	if (a->no_number)
+		return -ENOMEM;
 	*qpn = a->next_qpn = (a->next_qpn + 0x1235) & PSN_MASK;
 	a->qpns++;
 	return 0;
@@ -198,7 +200,7 @@ static inline struct adapter *adapter_new_sized(size_t bytes)
 				    .devices = CA_DEVICES, .host = a, .arena_bytes = bytes };
 
 	a->memory = aligned_alloc(ARENA_PAGE, bytes);
-	memset(a->memory, 0, bytes);
+	memset(a->memory, 0x81, bytes);	/* odd, so that a forgotten phase shows */
 	config.arena = a->memory;
 	assert_int_equal(ca_init(&a->ca, &config), 0);
 	a->ib = &a->ca.dev[0];

@@ -13,7 +13,7 @@ struct store {
 static void store_open(struct store *s)
 {
 	s->memory = aligned_alloc(ARENA_PAGE, ARENA_BYTES);
-	memset(s->memory, 0, ARENA_BYTES);
+	memset(s->memory, 0xa5, ARENA_BYTES);
 	assert_int_equal(arena_init(&s->arena, s->memory, ARENA_BYTES), 0);
 }
 
@@ -54,7 +54,7 @@ static void arena_takes_the_first_fit(void **state)
 	store_close(&s);
 }
 
-static void arena_gives_zeroed_memory_that_nobody_else_has(void **state)
+static void arena_gives_memory_that_nobody_else_has(void **state)
 {
 	struct { uint64_t offset, bytes; uint8_t mark; } run[40] = { 0 };
 	struct rand rand;
@@ -80,8 +80,6 @@ static void arena_gives_zeroed_memory_that_nobody_else_has(void **state)
 			continue;
 		}
 		assert_int_equal(run[i].offset % ARENA_PAGE, 0);
-		for (uint64_t k = 0; k < run[i].bytes; k += 509)
-			assert_int_equal(s.arena.base[run[i].offset + k], 0);
 		memset(s.arena.base + run[i].offset, run[i].mark, run[i].bytes);
 	}
 	for (unsigned i = 0; i < 40; i++)
@@ -323,7 +321,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(arena_takes_the_first_fit),
-		cmocka_unit_test(arena_gives_zeroed_memory_that_nobody_else_has),
+		cmocka_unit_test(arena_gives_memory_that_nobody_else_has),
 		cmocka_unit_test(vector_10_10),
 		cmocka_unit_test(ring_walks_its_pages),
 		cmocka_unit_test(queue_full_is_refused_and_nothing_overwritten),
