@@ -135,7 +135,8 @@ static void closing_destroys_what_is_left(void **state)
 static void groups_are_joined_once_per_device(void **state)
 {
 	struct adapter *a = adapter_new();
-	struct qp *one = adapter_qp(a, IBV_QPT_UD, 8, NULL), *two = adapter_qp(a, IBV_QPT_UD, 8, NULL), *rc = adapter_qp(a, IBV_QPT_RC, 8, NULL);
+	struct qp *one = adapter_qp(a, IBV_QPT_UD, 8, NULL), *two = adapter_qp(a, IBV_QPT_UD, 8, NULL);
+	struct qp *rc = adapter_qp(a, IBV_QPT_RC, 8, NULL);
 	const uint8_t group[16] = { 0xff, 0x12, [15] = 1 }, other[16] = { 0xff, 0x12, [15] = 2 }, unicast[16] = { 0xfe, 0x80 };
 	const uint8_t v4_group[16] = { [10] = 0xff, 0xff, 239, 1, 1, 1 };
 

@@ -27,7 +27,8 @@ static void opcodes_depend_on_the_type(void **state)
 		{ IBV_WR_RDMA_WRITE, { 1, 1, 0, 1 } }, { IBV_WR_RDMA_WRITE_WITH_IMM, { 1, 1, 0, 1 } }, { IBV_WR_RDMA_READ, { 1, 0, 0, 1 } },
 		{ IBV_WR_ATOMIC_CMP_AND_SWP, { 1, 0, 0, 1 } }, { IBV_WR_ATOMIC_FETCH_AND_ADD, { 1, 0, 0, 1 } },
 		{ IBV_WR_LOCAL_INV, { 1, 1, 0, 1 } }, { IBV_WR_TSO, { 0, 0, 0, 0 } }, { IBV_WR_DRIVER1, { 0, 0, 0, 0 } },
-		{ (enum ibv_wr_opcode)14, { 0, 0, 0, 0 } }, { (enum ibv_wr_opcode)16, { 0, 0, 0, 0 } }, { (enum ibv_wr_opcode)-1, { 0, 0, 0, 0 } },
+		{ (enum ibv_wr_opcode)14, { 0, 0, 0, 0 } }, { (enum ibv_wr_opcode)16, { 0, 0, 0, 0 } },
+		{ (enum ibv_wr_opcode)-1, { 0, 0, 0, 0 } },
 	};
 	static const enum ibv_qp_type type[4] = { IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD, IBV_QPT_XRC_SEND };
 	struct adapter *a = adapter_new();

@@ -72,7 +72,8 @@ static void types_need_their_objects(void **state)
 		struct ibv_qp_init_attr_ex init = { .qp_type = row[i].type, .cap = { 1, 1, 1, 1, 0 } };
 		struct qp *qp = NULL;
 
-		assert_int_equal(qp_create(&p->a->ca, p->a->ib, &init, row[i].pd, row[i].send, row[i].recv, row[i].srq, row[i].xrcd, &qp), row[i].result);
+		assert_int_equal(qp_create(&p->a->ca, p->a->ib, &init, row[i].pd, row[i].send, row[i].recv, row[i].srq,
+					   row[i].xrcd, &qp), row[i].result);
 		assert_true(!qp == (row[i].result < 0));
 		if (!qp)
 			continue;
@@ -126,13 +127,16 @@ static void extras_are_refused(void **state)
 	static const struct { struct ibv_qp_init_attr_ex init; int result; } row[] = {
 		{ { .qp_type = IBV_QPT_RC, .comp_mask = 1 << 7 }, -EINVAL },
 		{ { .qp_type = IBV_QPT_RC, .comp_mask = IBV_QP_INIT_ATTR_CREATE_FLAGS }, 0 },
-		{ { .qp_type = IBV_QPT_UD, .comp_mask = IBV_QP_INIT_ATTR_CREATE_FLAGS, .create_flags = IBV_QP_CREATE_SCATTER_FCS }, -EOPNOTSUPP },
+		{ { .qp_type = IBV_QPT_UD, .comp_mask = IBV_QP_INIT_ATTR_CREATE_FLAGS, .create_flags = IBV_QP_CREATE_SCATTER_FCS },
+		  -EOPNOTSUPP },
 		{ { .qp_type = IBV_QPT_UD, .comp_mask = IBV_QP_INIT_ATTR_MAX_TSO_HEADER, .max_tso_header = 1 }, -EOPNOTSUPP },
 		{ { .qp_type = IBV_QPT_UD, .comp_mask = IBV_QP_INIT_ATTR_RX_HASH }, -EOPNOTSUPP },
 		{ { .qp_type = IBV_QPT_UD, .comp_mask = IBV_QP_INIT_ATTR_IND_TABLE }, -EOPNOTSUPP },
 		{ { .qp_type = IBV_QPT_UD, .comp_mask = IBV_QP_INIT_ATTR_SEND_OPS_FLAGS, .send_ops_flags = IBV_QP_EX_WITH_SEND }, 0 },
-		{ { .qp_type = IBV_QPT_UD, .comp_mask = IBV_QP_INIT_ATTR_SEND_OPS_FLAGS, .send_ops_flags = IBV_QP_EX_WITH_RDMA_READ }, -EOPNOTSUPP },
-		{ { .qp_type = IBV_QPT_RC, .comp_mask = IBV_QP_INIT_ATTR_SEND_OPS_FLAGS, .send_ops_flags = IBV_QP_EX_WITH_TSO }, -EOPNOTSUPP },
+		{ { .qp_type = IBV_QPT_UD, .comp_mask = IBV_QP_INIT_ATTR_SEND_OPS_FLAGS, .send_ops_flags = IBV_QP_EX_WITH_RDMA_READ },
+		  -EOPNOTSUPP },
+		{ { .qp_type = IBV_QPT_RC, .comp_mask = IBV_QP_INIT_ATTR_SEND_OPS_FLAGS, .send_ops_flags = IBV_QP_EX_WITH_TSO },
+		  -EOPNOTSUPP },
 		{ { .qp_type = IBV_QPT_RC, .comp_mask = IBV_QP_INIT_ATTR_SEND_OPS_FLAGS, .send_ops_flags = 1ull << 40 }, -EOPNOTSUPP },
 	};
 
