@@ -270,8 +270,10 @@ static void bad_segments_are_refused_and_nothing_written(void **state)
 
 static struct send_wqe bind_wqe(const struct world *w, const struct mr *mw, uint64_t offset, uint64_t length, int access)
 {
-	return (struct send_wqe){ .opcode = IBV_WR_BIND_MW, .bind_mw_rkey = mw->key, .bind_new_rkey = ibv_inc_rkey(mw->key),
-				  .bind_mr_lkey = w->mr->key, .bind_access = (uint32_t)access, .bind_addr = va(w, offset), .bind_length = length };
+	return (struct send_wqe){
+		.opcode = IBV_WR_BIND_MW, .bind_mw_rkey = mw->key, .bind_new_rkey = ibv_inc_rkey(mw->key), .bind_mr_lkey = w->mr->key,
+		.bind_access = (uint32_t)access, .bind_addr = va(w, offset), .bind_length = length,
+	};
 }
 
 static void windows_narrow_a_region(void **state)

@@ -46,7 +46,7 @@ static const struct expectation *expected(enum ibv_qp_state from, enum ibv_qp_st
 	return NULL;
 }
 
-static void expect_check(enum ibv_qp_type type, int from, int to, int mask, bool is_good)
+static void expect_answer(enum ibv_qp_type type, int from, int to, int mask, bool is_good)
 {
 	assert_int_equal(transition_check(type, from, to, IBV_QP_STATE | mask), is_good ? 0 : -EINVAL);
 }
@@ -57,12 +57,12 @@ static void check_transition(unsigned type, int from, int to)
 	bool exists = e || to == IBV_QPS_RESET || to == IBV_QPS_ERR;
 	int required = e ? mask_of(e->required[type]) : 0, optional = e ? mask_of(e->optional[type]) : 0;
 
-	expect_check(types[type], from, to, required, exists);
-	expect_check(types[type], from, to, required | optional, exists);
+	expect_answer(types[type], from, to, required, exists);
+	expect_answer(types[type], from, to, required | optional, exists);
 	for (unsigned bit = 1; bit < 31; bit++) {
-		expect_check(types[type], from, to, required | 1 << bit, (required | optional) & 1 << bit);
+		expect_answer(types[type], from, to, required | 1 << bit, (required | optional) & 1 << bit);
 		if (required & 1 << bit)
-			expect_check(types[type], from, to, required & ~(1 << bit), false);
+			expect_answer(types[type], from, to, required & ~(1 << bit), false);
 	}
 }
 
