@@ -2,7 +2,7 @@
 
 /* Our choices. A run is broken by a gap that a polling loop does not make; a wake of the helper costs some 35 us, so
  * trust is worth having after as much polling; 20 ms is a little more than a scheduler's slice. */
-static const wtime GAP = 50 * WTIME_US;
+static const wtime GAP = 100 * WTIME_US;
 static const wtime TRUST_LEAST = 30 * WTIME_US;
 static const wtime TRUST_MOST = 20 * WTIME_MS;
 static const wtime TRUST_GROWS = 100 * WTIME_MS;

@@ -49,6 +49,7 @@ struct host {
 	struct channels channels;
 	uint32_t slot;		/* the first of our slots; constant */
 	wtime now;
+	unsigned polls;
 
 	/* helper thread */
 	pthread_t thread;

@@ -140,6 +140,8 @@ void pump_out(struct host *h, wtime now)
 	struct channel *loop = h->channels.loop;
 	unsigned n = 0, taken;
 
+	if (list_empty(&h->ca.ready) && !loop->link->ops->pending(loop->link))
+		return;
 	do {
 		n += output(h, now);
 		taken = pump_channel(h, loop, now, BURST);

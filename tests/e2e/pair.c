@@ -315,6 +315,7 @@ int main(int argc, char **argv)
 	child = fork();
 	s.is_first = child != 0;
 	s.socket = pair[s.is_first];
+	close(pair[!s.is_first]);
 	event_fd = eventfd(0, EFD_NONBLOCK);
 	host_set_events(&events);
 	s.host = host_get();
