@@ -125,10 +125,15 @@ static int file_insert(struct ucm_file *file)
 	return 0;
 }
 
+static struct ucm_file *file_at(int fd)
+{
+	return fd >= 0 && fd < ucm.files_room ? ucm.files[fd] : NULL;
+}
+
 /* Takes a reference that file_put returns. */
 static struct ucm_file *file_get(int fd)
 {
-	struct ucm_file *file = fd >= 0 && fd < ucm.files_room ? ucm.files[fd] : NULL;
+	struct ucm_file *file = file_at(fd);
 
 	if (file)
 		file->refs++;
@@ -188,17 +193,15 @@ void weft_ucm_close(int fd)
 	struct ucm_id *id;
 
 	ucm_lock();
-	file = file_get(fd);
+	file = file_at(fd);
 	if (!file) {
 		ucm_unlock();
 		return;
 	}
 	ucm.files[fd] = NULL;
 	file->closed = true;
-	ucm_events_wake(file);
 	while ((id = list_first_entry(&file->ids, struct ucm_id, of_file)))
 		ucm_id_destroy(id);
-	file_put(file);
 	file_put(file);
 	ucm_unlock();
 }

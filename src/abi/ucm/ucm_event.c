@@ -14,17 +14,18 @@
 /* What a caller that knows neither the ECE fields nor the word before them has room for. */
 #define EVENT_OLD_BYTES offsetof(struct rdma_ucm_event_resp, reserved)
 
-void ucm_events_wake(struct ucm_file *file)
+static void wake(struct ucm_file *file)
 {
 	__atomic_fetch_add(&file->posted, 1, __ATOMIC_RELEASE);
 	syscall(SYS_futex, &file->posted, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
-/* The count and the list change together, under the lock: so neither call can block. */
+/* The count and the list change together, under the lock: so neither call can block. Not through write(), which the path
+ * shim would take for a command. */
 static void fd_add(struct ucm_file *file)
 {
 	uint64_t one = 1;
-	ssize_t done = write(file->fd, &one, sizeof(one));
+	long done = syscall(SYS_write, file->fd, &one, sizeof(one));
 
 	(void)done;
 }
@@ -65,7 +66,7 @@ void ucm_event_queue(struct ucm_event *event)
 	}
 	list_append(&file->events, &event->node);
 	fd_add(file);
-	ucm_events_wake(file);
+	wake(file);
 }
 
 int ucm_event_post(struct ucm_id *id, enum ucm_event_type type, int status)
@@ -116,7 +117,7 @@ void ucm_events_move(struct ucm_id *id, struct ucm_file *to)
 		fd_take(id->file);
 		list_append(&to->events, &event->node);
 		fd_add(to);
-		ucm_events_wake(to);
+		wake(to);
 	}
 }
 
@@ -125,11 +126,10 @@ static int wait_for_event(struct ucm_file *file)
 {
 	while (list_empty(&file->events)) {
 		uint32_t seen = __atomic_load_n(&file->posted, __ATOMIC_ACQUIRE);
-		int flags = fcntl(file->fd, F_GETFL);
+		int flags = file->closed ? 0 : fcntl(file->fd, F_GETFL);
 		long slept;
 
-		if (file->closed)
-			return -EBADF;
+		/* who waits while another thread closes goes on waiting, as in a read of the kernel's device: programs end so */
 		if (flags >= 0 && (flags & O_NONBLOCK))
 			return -EAGAIN;
 		ucm_unlock();

@@ -65,7 +65,7 @@ struct ucm_file {
 	int fd;
 	uint32_t refs;			/* the table, and every command under way */
 	bool closed;
-	uint32_t posted;		/* futex word: changes with every event and with close */
+	uint32_t posted;		/* futex word: changes with every event */
 	struct list events;		/* struct ucm_event.node */
 	struct list ids;		/* struct ucm_id.of_file */
 };
@@ -181,8 +181,6 @@ void ucm_event_queue(struct ucm_event *event);
 void ucm_events_drop(struct ucm_id *id);
 void ucm_events_drop_mcast(struct ucm_mcast *mcast);
 void ucm_events_move(struct ucm_id *id, struct ucm_file *to);
-/* Every waiter looks again. */
-void ucm_events_wake(struct ucm_file *file);
 
 /* ---- ucm_addr.c ---- */
 
