@@ -8,6 +8,7 @@ export WEFT_DIR
 "$weftd" --foreground --keep 2>"$WEFT_DIR/../${WEFT_DIR##*/}.log" &
 pid=$!
 trap 'kill $pid 2>/dev/null || true; wait $pid || true; rm -rf "$WEFT_DIR" "$WEFT_DIR.log"' EXIT
+trap 'exit 1' TERM INT HUP
 until [ -S "$WEFT_DIR/ctl" ]; do
 	kill -0 $pid || { cat "$WEFT_DIR.log"; exit 1; }
 done
