@@ -102,7 +102,7 @@ ABI_EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, vo
 
 	if (err == 0) {
 		host_enter(host);
-		err = mr_rereg(mr->mr, flags, behind(pd, to_pd, pd), addr, length, access);
+		err = mr_rereg(mr->mr, flags, flags & IBV_REREG_MR_CHANGE_PD ? behind(pd, to_pd, pd) : NULL, addr, length, access);
 		if (err == 0)
 			ibv->lkey = ibv->rkey = mr->mr->key;
 		host_leave(host);
@@ -180,7 +180,7 @@ struct ibv_mr *mr_reg_dm(struct ibv_pd *pd, struct ibv_dm *ibv_dm, uint64_t offs
 	struct abi_mr *mr;
 	int err;
 
-	if (!(access & IBV_ACCESS_ZERO_BASED) || length == 0 || offset > dm->bytes || length > dm->bytes - offset)
+	if (!(access & IBV_ACCESS_ZERO_BASED) || offset > dm->bytes || length > dm->bytes - offset)
 		return fail(-EINVAL);
 	mr = wrap(pd, NULL, length);
 	if (!mr)
