@@ -1,6 +1,7 @@
 /* The helper thread. It sleeps in poll on the wake eventfd (peers, other threads) and on weftd's socket, until the next
  * timer. While the program polls it only looks in once a tick; otherwise it takes in whatever wakes it, and sets the
- * sleeper words again before it sleeps. It never spins. */
+ * sleeper words again before it sleeps. It spins for some microseconds at most,
+ * and only where frames keep coming. */
 #include "host/internal.h"
 
 #include "base/log.h"
@@ -12,7 +13,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { STACK_BYTES = 256 << 10 };
+enum {
+	STACK_BYTES = 256 << 10,
+	LINGER_LUCK = 8,	/* so many lingers in vain end lingering */
+	LINGER_RETRY = 64,	/* wakes until it is tried again */
+};
+
+static const wtime LINGER = 5 * WTIME_US;	/* our choice: what a wake costs at least, on either side of it */
 
 void helper_kick(struct host *h)
 {
@@ -80,23 +87,60 @@ static void run_cm(struct host *h, wtime now)
 	h->cm_deadline = cm.expire ? cm.expire(cm.cm, now) : WTIME_NEVER;
 }
 
-/* One look at the adapter, and the time of the next. */
-static wtime look(struct host *h)
+/* Takes in what arrived, unless the program does. True: more may be there. */
+static bool drain(struct host *h)
 {
-	wtime now = host_enter(h), until;
+	wtime now = host_enter(h);
 	bool more = false;
 
 	if (h->attention.program_polls && attention_tick(&h->attention, now, pump_pending(h)))
 		log_line(LOG_DEBUG, "the program does not poll: the helper takes over");
 	if (!h->attention.program_polls)
-		more = pump(h, now) || !pump_may_sleep(h);
+		more = pump(h, now);
+	host_leave(h);
 	if (more)
-		until = now;
-	else if (h->attention.program_polls)
+		sched_yield();	/* let the program in between */
+	return more;
+}
+
+static bool has_one_cpu(void)
+{
+	cpu_set_t cpus;
+
+	return sched_getaffinity(0, sizeof(cpus), &cpus) == 0 && CPU_COUNT(&cpus) == 1;
+}
+
+/* A wake costs many times a frame, so where frames keep coming the next is waited for, as long as that goes well. */
+static bool linger(struct host *h)
+{
+	wtime until = host_now() + LINGER;
+	bool any, stop;
+
+	if (h->linger_luck == 0 && (++h->linger_tries % LINGER_RETRY || has_one_cpu()))
+		return false;
+	do {
+		pthread_mutex_lock(&h->lock);
+		any = pump_pending(h);
+		stop = h->attention.program_polls;
+		pthread_mutex_unlock(&h->lock);
+	} while (!any && !stop && host_now() < until);
+	if (any && h->linger_luck < LINGER_LUCK)
+		h->linger_luck++;
+	else if (!any && h->linger_luck > 0)
+		h->linger_luck--;
+	return any;
+}
+
+/* Before sleep: peers shall wake us, unless the program polls. Until when. */
+static wtime settle(struct host *h)
+{
+	wtime now = host_enter(h), until = now;
+
+	if (h->attention.program_polls)
 		until = now + ATTENTION_TICK;
-	else
+	else if (pump_may_sleep(h))
 		until = ca_deadline(&h->ca);
-	/* host_leave kicks when its work brought the deadline before this */
+	/* host_leave kicks when its work brings the deadline before this */
 	h->helper_until = until;
 	host_leave(h);
 	return until;
@@ -146,14 +190,13 @@ static void *helper_main(void *arg)
 
 	ask_for_short_slices();
 	for (;;) {
-		wtime until;
+		wtime until = 0;
 
 		if (is_mail)
 			read_mail(h);
 		run_cm(h, host_now());
-		until = look(h);
-		if (until <= host_now())
-			sched_yield();	/* work is left: let the program in between */
+		if (!drain(h) && !linger(h))
+			until = settle(h);
 		is_mail = sleep_until(h, until);
 	}
 	return NULL;

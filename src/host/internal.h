@@ -59,6 +59,7 @@ struct host {
 	struct host_cm cm;
 	wtime cm_deadline;	/* the helper's own */
 	_Atomic bool cm_kicked;
+	unsigned linger_luck, linger_tries;	/* the helper's own */
 
 	struct packet_out out;	/* the pump's; too large for a stack */
 };
