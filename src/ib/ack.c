@@ -176,5 +176,6 @@ bool responder_output(struct qp *qp, wtime now, struct packet_out *out)
 	out->packet.aeth.msn = res->msn;
 	qp->bytes_sent += out->packet.payload_bytes;
 	res->next++;
+	res->answered = res->answered || res->next == res->end;
 	return true;
 }

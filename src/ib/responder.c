@@ -105,7 +105,8 @@ static enum verdict check_domain(struct inbound *in)
 	return responder_pd(in->qp, in->p->xrceth.srqn, &in->pd) ? VERDICT_NEXT : VERDICT_NO_SRQ;
 }
 
-/* 9.7.4.1.4: the oldest must have been answered before its place is taken. */
+/* 9.7.4.1.4: the oldest must have been answered before its place is taken. Once is enough: whoever asks for more has
+ * the answer, and a replay still unsent is for a duplicate on the way. */
 static enum verdict check_resource(struct inbound *in)
 {
 	struct responder *r = in->r;
@@ -117,7 +118,7 @@ static enum verdict check_resource(struct inbound *in)
 	if (r->resources >= r->depth) {
 		const struct resource *reused = responder_resource(r, r->resources - r->depth);
 
-		if (reused->next != reused->end)
+		if (!reused->answered)
 			return VERDICT_TOO_MANY;
 	}
 	return VERDICT_NEXT;

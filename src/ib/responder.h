@@ -32,6 +32,7 @@ struct resource {
 	uint64_t va;
 	uint64_t original;	/* an atomic's result */
 	uint32_t srqn;		/* XRC */
+	bool answered;		/* once in full: what is to be sent, is to be sent again */
 };
 
 enum reply_due { DUE_NOTHING, DUE_ACK, DUE_NAK };
