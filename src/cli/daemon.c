@@ -17,8 +17,9 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A weftd that has just become idle may leave between our start and our connect; then it is started once more. */
-enum { STARTS = 5 };
+/* A weftd that has just become idle may leave between our start and our connect; then it is started once more, for so many
+ * seconds. Our choice: only somebody who sets WEFT_IDLE_S=0 will ever see the second time. */
+enum { START_S = 10 };
 
 int places_find(struct places *p)
 {
@@ -127,13 +128,13 @@ int daemon_start(const struct rundir *d, enum control_kind kind, bool keep)
 		return cli_fail("have root run `weft up --system`", "the system's weftd does not run"), -1;
 	if (fd == -ENOENT && places_find(&p))
 		return cli_fail("mount /proc", "cannot find out where weft is installed"), -1;
-	for (int i = 0; i < STARTS && fd == -ENOENT; i++) {
+	for (time_t end = time(NULL) + START_S; fd == -ENOENT && time(NULL) <= end;) {
 		if (start(&p, d, keep))
 			return -1;
 		fd = daemon_connect(d, kind);
 	}
 	if (fd == -ENOENT)
-		cli_fail("look into weftd.log there", "weftd in %s left as soon as it was started", d->path);
+		cli_fail("look into weftd.log there", "weftd in %s leaves as soon as it is started", d->path);
 	return fd < 0 ? -1 : fd;
 }
 

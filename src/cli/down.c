@@ -1,59 +1,73 @@
 /* weft down: ends weftd, and waits until it has left. */
 #include "cli/cli.h"
 #include "cli/daemon.h"
+#include "cli/output.h"
 
 #include <errno.h>
-#include <poll.h>
+#include <fcntl.h>
 #include <string.h>
+#include <sys/file.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { WAIT_MS = 5000 };	/* our choice: weftd leaves in milliseconds */
+enum { WAIT_MS = 5000, LOOK_MS = 2 };	/* our choice: weftd leaves in milliseconds */
 
-/* It has left once its lock, the last of its files, has gone. */
-static bool wait_until_gone(const struct rundir *d, int fd)
+/* weftd gives up its lock as the last thing it does. */
+static bool wait_until_gone(int lock)
 {
-	struct pollfd p = { .fd = fd };
-	char lock[RUNDIR_FILE];
-
-	poll(&p, 1, WAIT_MS);
-	rundir_file(d, "lock", lock);
-	for (int i = 0; i < WAIT_MS / 5 && access(lock, F_OK) == 0; i++)
-		nanosleep(&(struct timespec){ .tv_nsec = 5000000 }, NULL);
-	return access(lock, F_OK) != 0;
+	for (int i = 0; i < WAIT_MS / LOOK_MS; i++) {
+		if (lock < 0 || flock(lock, LOCK_SH | LOCK_NB) == 0)
+			return true;
+		nanosleep(&(struct timespec){ .tv_nsec = LOOK_MS * 1000000 }, NULL);
+	}
+	return false;
 }
 
 static int report(const struct cli_options *o, const struct rundir *d, bool was_running)
 {
 	if (o->json)
-		printf("{\"running\": false, \"was_running\": %s, \"directory\": \"%s\"}\n", was_running ? "true" : "false", d->path);
-	else
-		puts(was_running ? "weftd has left" : "weftd does not run");
+		return output_json(json_pack("{s:b, s:b, s:s}", "running", 0, "was_running", was_running, "directory", d->path));
+	puts(was_running ? "weftd has left" : "weftd does not run");
+	return EXIT_OK;
+}
+
+/* EXIT_OK when weftd agreed to leave. */
+static int tell(const struct cli_options *o, int fd)
+{
+	struct control_msg msg = { .type = CTL_DOWN, .a = o->force };
+	int err = daemon_call(fd, &msg, NULL);
+
+	if (err == -EBUSY)
+		return cli_fail("end them (weft status lists them), or weft down --force",
+				"weftd is in use: %u processes attached, %u programs started by weft run", msg.b, msg.c);
+	if (err)
+		return cli_fail("ask the user who owns it, or root", "weftd cannot be ended: %s", strerror(-err));
 	return EXIT_OK;
 }
 
 int cli_down(const struct cli_options *o, int argc, char **argv)
 {
-	struct control_msg msg = { .type = CTL_DOWN, .a = o->force };
+	char path[RUNDIR_FILE];
 	struct rundir d;
-	int fd, err;
+	int fd, lock, status = EXIT_FAILED;
 
 	(void)argc, (void)argv;
 	if (daemon_directory(o->system, &d))
 		return EXIT_FAILED;
+	rundir_file(&d, "lock", path);
+	lock = open(path, O_RDONLY | O_CLOEXEC);
 	fd = daemon_connect(&d, CONTROL_COMMAND);
-	if (fd == -ENOENT)
-		return report(o, &d, false);
-	if (fd < 0)
-		return EXIT_FAILED;
-	err = daemon_call(fd, &msg, NULL);
-	if (err == -EBUSY)
-		cli_fail("end them (weft status lists them), or weft down --force", "weftd is in use: %u processes attached, %u programs "
-			 "started by weft run", msg.b, msg.c);
-	else if (err)
-		cli_fail("ask the user who owns it, or root", "weftd cannot be ended: %s", strerror(-err));
-	else if (!wait_until_gone(&d, fd))
-		err = -ETIMEDOUT, cli_fail("kill it: weftd.log there may say why", "weftd in %s does not leave", d.path);
-	close(fd);
-	return err ? EXIT_FAILED : report(o, &d, true);
+	if (fd >= 0)
+		status = tell(o, fd);
+	else if (fd == -ENOENT)
+		status = EXIT_OK;
+	if (status == EXIT_OK && !wait_until_gone(lock))
+		status = cli_fail("kill it: weftd.log there may say why", "weftd in %s does not leave", d.path);
+	if (status == EXIT_OK)
+		status = report(o, &d, fd >= 0);
+	if (fd >= 0)
+		close(fd);
+	if (lock >= 0)
+		close(lock);
+	return status;
 }

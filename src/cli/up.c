@@ -1,6 +1,7 @@
 /* weft up: a weftd that stays when idle. */
 #include "cli/cli.h"
 #include "cli/daemon.h"
+#include "cli/output.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -22,8 +23,7 @@ int cli_up(const struct cli_options *o, int argc, char **argv)
 	if (err)
 		return cli_fail("ask the user who owns it, or root", "weftd cannot be kept: %s", strerror(-err));
 	if (o->json)
-		printf("{\"running\": true, \"directory\": \"%s\"}\n", d.path);
-	else
-		printf("weftd runs in %s until weft down\n", d.path);
+		return output_json(json_pack("{s:b, s:s}", "running", 1, "directory", d.path));
+	printf("weftd runs in %s until weft down\n", d.path);
 	return EXIT_OK;
 }

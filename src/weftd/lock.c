@@ -42,11 +42,10 @@ static bool is_current(int fd, const char *path)
 static int try_lock(const struct rundir *d, const char *path)
 {
 	const char *why;
-	bool made;
 	int fd, err;
 
 	/* who left a moment ago took the directory with it */
-	err = rundir_make(d, &made, &why);
+	err = rundir_make(d, &why);
 	if (err)
 		return err;
 	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -80,13 +79,12 @@ int lock_take(const struct rundir *d)
 	return fd;
 }
 
-void lock_release(const struct rundir *d, int lock, bool with_directory)
+void lock_release(const struct rundir *d, int lock)
 {
 	char path[RUNDIR_FILE];
 
 	rundir_file(d, "lock", path);
 	unlink(path);
-	if (with_directory)
-		rmdir(d->path);
+	rundir_remove(d);
 	close(lock);
 }

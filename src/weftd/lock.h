@@ -8,7 +8,7 @@
  * -errno, told on the standard error. */
 int lock_take(const struct rundir *d);
 
-/* Removes the lock, and the directory too when asked and nothing else is in it. */
-void lock_release(const struct rundir *d, int lock, bool with_directory);
+/* Removes the lock, and the directory too when a weftd made it and nothing else is in it. */
+void lock_release(const struct rundir *d, int lock);
 
 #endif

@@ -89,7 +89,7 @@ static int fail_dir(const struct rundir *d, const char *why)
 	return 1;
 }
 
-static int choose_dir(const struct options *o, struct rundir *d, bool *made)
+static int choose_dir(const struct options *o, struct rundir *d)
 {
 	const char *why;
 	int err = rundir_choose(d, o->system);
@@ -102,7 +102,7 @@ static int choose_dir(const struct options *o, struct rundir *d, bool *made)
 		fprintf(stderr, "weftd: --system is for root; without it weftd serves this user alone\n");
 		return 1;
 	}
-	if (rundir_make(d, made, &why))
+	if (rundir_make(d, &why))
 		return fail_dir(d, why);
 	return 0;
 }
@@ -183,7 +183,6 @@ int main(int argc, char **argv)
 {
 	struct options o = { 0 };
 	struct rundir d;
-	bool made;
 	int ready = -1, lock, status;
 	wtime idle;
 
@@ -191,7 +190,7 @@ int main(int argc, char **argv)
 	idle = idle_time();
 	/* whatever the caller had open would stay open as long as weftd lives */
 	close_range(3, ~0U, 0);
-	if (choose_dir(&o, &d, &made))
+	if (choose_dir(&o, &d))
 		return 1;
 	umask(o.system ? 022 : 077);
 	if (!o.foreground) {
@@ -211,6 +210,6 @@ int main(int argc, char **argv)
 	logfile_open(&d, o.foreground);
 	status = serve(&o, &d, idle, ready);
 	logfile_close(&d, status == 0);
-	lock_release(&d, lock, !d.given || made);
+	lock_release(&d, lock);
 	return status;
 }

@@ -9,6 +9,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* Of several weftds that start at once one makes the directory and perhaps another serves and removes it: the sticky bit,
+ * which has no other meaning in a directory with one writer, tells it that it may. */
+#define MADE_BY_WEFT S_ISVTX
+
 static bool is_own_directory(const char *path)
 {
 	struct stat st;
@@ -23,7 +27,6 @@ int rundir_choose(struct rundir *d, bool system)
 
 	*d = (struct rundir){ .system = system };
 	if (env && *env) {
-		d->given = true;
 		if (env[0] != '/')
 			return -EINVAL;
 		n = snprintf(d->path, sizeof(d->path), "%s", env);
@@ -60,20 +63,25 @@ int rundir_check(const struct rundir *d, const char **why)
 	return 0;
 }
 
-int rundir_make(const struct rundir *d, bool *made, const char **why)
+int rundir_make(const struct rundir *d, const char **why)
 {
-	mode_t mode = d->system ? 0755 : 0700;
+	mode_t mode = MADE_BY_WEFT | (d->system ? 0755 : 0700);
+	bool is_made = mkdir(d->path, mode) == 0;
 
-	*made = mkdir(d->path, mode) == 0;
-	if (!*made && errno != EEXIST) {
-		*why = strerror(errno);
-		return -errno;
-	}
-	if (*made && chmod(d->path, mode)) {	/* whatever the umask said */
+	/* the umask may have taken bits away */
+	if ((!is_made && errno != EEXIST) || (is_made && chmod(d->path, mode))) {
 		*why = strerror(errno);
 		return -errno;
 	}
 	return rundir_check(d, why);
+}
+
+void rundir_remove(const struct rundir *d)
+{
+	struct stat st;
+
+	if (lstat(d->path, &st) == 0 && st.st_mode & MADE_BY_WEFT)
+		rmdir(d->path);
 }
 
 void rundir_file(const struct rundir *d, const char *name, char path[RUNDIR_FILE])

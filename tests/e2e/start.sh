@@ -44,8 +44,7 @@ expect 0 weft run -- cat /sys/class/infiniband_verbs/uverbs1/ibdev
 says weft1
 [ -e "$WEFT_DIR/root/stale" ] && fail "the tree of a killed weftd is still there"
 expect 0 weft down --force
-# this WEFT_DIR was there when the last weftd came, so it stays; what weftd put there does not
-rmdir "$WEFT_DIR" || fail "weftd leaves something: $(ls -R "$WEFT_DIR")"
+gone "$WEFT_DIR" || fail "weftd leaves something: $(ls -R "$WEFT_DIR")"
 
 # SIGTERM is a clean end
 expect 0 weft up

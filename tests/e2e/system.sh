@@ -12,7 +12,7 @@ says "root"
 expect 1 user weft run --system -- true
 says "next: have root run"
 expect 0 weft up --system
-[ "$(stat -c %a "$WEFT_DIR") $(stat -c %a "$WEFT_DIR/ctl")" = "755 666" ] || fail "wrong modes: $(ls -la "$WEFT_DIR")"
+[ "$(stat -c %a "$WEFT_DIR") $(stat -c %a "$WEFT_DIR/ctl")" = "1755 666" ] || fail "wrong modes: $(ls -la "$WEFT_DIR")"
 
 expect 0 user weft run --system -- cat /sys/class/infiniband/weft0/node_guid
 expect 0 user weft devices --system
