@@ -1,0 +1,209 @@
+/* What a completion says, in which order things happen when it is made, and that none is lost in a small queue:
+ * IPS-19, IPS-29, IPS-36, IPS-38, IPS-40 to IPS-42, SAN-26. */
+#include "adapter.h"
+
+/* What the engine's counts were when the owner was told. */
+struct moment {
+	const struct wq *wq;
+	uint32_t pending, free_space, waiting;
+	unsigned times;
+};
+
+static struct moment told;
+
+static void note_moment(void *host, struct cq *cq)
+{
+	(void)host;
+	told.pending = wq_pending(told.wq);
+	told.free_space = cq->free_space;
+	told.waiting = cq->tail - cq->head;
+	told.times++;
+}
+
+static struct ca_host noting_host(void)
+{
+	struct ca_host host = adapter_host;
+
+	host.cq_event = note_moment;
+	return host;
+}
+
+static void post_receives(struct qp *qp, uint64_t first, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		struct ibv_recv_wr wr = { .wr_id = first + i };
+		const struct ibv_recv_wr *bad;
+
+		assert_int_equal(qp_post_recv(qp, 1, &wr, &bad), 0);
+	}
+}
+
+static void receive(struct qp *qp)
+{
+	struct cqe cqe = { .status = IBV_WC_SUCCESS, .opcode = IBV_WC_RECV };
+	struct recv_ref ref;
+
+	assert_true(qp_recv_take(qp, NULL, &ref));
+	qp_recv_done(qp, &ref, &cqe, false);
+	cq_check(qp->recv_cq);
+}
+
+/* IPS-29: pending falls, the entry is written, free space falls, and only then the owner is told. */
+static void the_owner_is_told_last(void **state)
+{
+	struct adapter *a = adapter_new();
+	struct qp *qp = adapter_qp(a, IBV_QPT_RC, 8, NULL);
+	struct ca_host host = noting_host();
+	uint32_t room = qp->recv_cq->free_space;
+
+	(void)state;
+	adapter_move(qp, IBV_QPS_RTS);
+	a->ca.host_ops = &host;
+	told = (struct moment){ .wq = &qp->rq };
+	post_receives(qp, 0, 3);
+	cq_arm(qp->recv_cq, false);
+	receive(qp);
+	assert_int_equal(told.times, 1);
+	assert_int_equal(told.pending, 2);
+	assert_int_equal(told.waiting, 1);
+	assert_int_equal(told.free_space, room - 1);
+	a->ca.host_ops = &adapter_host;
+	adapter_delete(a);
+}
+
+/* SAN-26, IPS-37, IPS-38: three queue pairs share a queue; each entry says whose it is, which WQE, which side, and how it ended. */
+static void entries_name_their_queue_pair(void **state)
+{
+	struct adapter *a = adapter_new();
+	struct qp *qp[3] = { adapter_qp(a, IBV_QPT_RC, 64, NULL) };
+	struct ibv_qp_init_attr_ex init = { .qp_type = IBV_QPT_RC, .cap = { 8, 8, 1, 1, 0 }, .sq_sig_all = 1 };
+	struct cq *cq = qp[0]->send_cq;
+	struct cqe cqe;
+
+	(void)state;
+	for (unsigned i = 1; i < 3; i++)
+		assert_int_equal(qp_create(&a->ca, a->ib, &init, qp[0]->pd, cq, cq, NULL, NULL, &qp[i]), 0);
+	for (unsigned i = 0; i < 3; i++) {
+		adapter_move(qp[i], IBV_QPS_RTS);
+		post_receives(qp[i], 0xfedcba9800000000 + i * 100, 2);
+	}
+	for (unsigned i = 0; i < 6; i++)
+		receive(qp[i % 3]);
+	for (unsigned i = 1; i < 3; i++) {
+		struct ibv_send_wr *bad, wr = { .wr_id = 500 + i, .opcode = IBV_WR_RDMA_READ };
+
+		assert_int_equal(qp_post_send(qp[i], 1, &wr, &bad), 0);
+		qp_send_done(qp[i], i == 1 ? IBV_WC_SUCCESS : IBV_WC_REM_ACCESS_ERR, 0);
+	}
+	for (unsigned i = 0; i < 6; i++) {
+		assert_true(cq_poll(cq, &cqe));
+		assert_int_equal(cqe.wqn, qp[i % 3]->qpn);
+		assert_int_equal(cqe.wqe_index, i / 3);
+		assert_int_equal(cqe.kind, CQE_RECV);
+		assert_int_equal(cqe.wr_id, 0xfedcba9800000000 + i % 3 * 100 + i / 3);
+	}
+	for (unsigned i = 1; i < 3; i++) {
+		assert_true(cq_poll(cq, &cqe));
+		assert_int_equal(cqe.wqn, qp[i]->qpn);
+		assert_int_equal(cqe.kind, CQE_SEND);
+		assert_int_equal(cqe.opcode, IBV_WC_RDMA_READ);
+		assert_int_equal(cqe.status, i == 1 ? IBV_WC_SUCCESS : IBV_WC_REM_ACCESS_ERR);
+		assert_int_equal(cqe.wr_id, 500 + i);
+	}
+	adapter_delete(a);
+}
+
+/* IPS-36: the completion queue's pages are chained by their last slots into a circle, as a work queue's are. */
+static void completion_pages_form_a_circle(void **state)
+{
+	struct adapter *a = adapter_new();
+	struct cq *cq;
+	uint64_t offset;
+
+	(void)state;
+	assert_int_equal(cq_create(&a->ca, a->ib, 500, &cq), 0);
+	assert_true(cq->ring.pages > 1);
+	offset = cq->ring.ring;
+	for (uint32_t i = 0; i < cq->ring.pages; i++) {
+		assert_int_equal(offset, cq->ring.page[i] - a->ca.arena.base);
+		offset = *(uint64_t *)(a->ca.arena.base + offset + (uint64_t)(cq->ring.slots_per_page - 1) * cq->ring.stride);
+	}
+	assert_int_equal(offset, cq->ring.ring);
+	assert_int_equal(cq_destroy(cq), 0);
+	adapter_delete(a);
+}
+
+/* IPS-42, A-25: twenty completions into a queue of four that is reaped late come out once each and in order, one
+ * interrupt for each time it filled up. */
+static void twenty_pass_through_four(void **state)
+{
+	struct adapter *a = adapter_new();
+	struct ibv_qp_init_attr_ex init = { .qp_type = IBV_QPT_RC, .cap = { 1, 20, 1, 1, 0 } };
+	struct cqe cqe;
+	struct pd *pd;
+	struct cq *cq;
+	struct qp *qp;
+
+	(void)state;
+	a->ca.seed_cq_profile = true;
+	assert_int_equal(pd_create(&a->ca, a->ib, &pd), 0);
+	assert_int_equal(cq_create(&a->ca, a->ib, 4, &cq), 0);
+	assert_int_equal(qp_create(&a->ca, a->ib, &init, pd, cq, cq, NULL, NULL, &qp), 0);
+	adapter_move(qp, IBV_QPS_RTS);
+	post_receives(qp, 0, 20);
+	for (unsigned i = 0; i < 20; i++)
+		receive(qp);
+	assert_int_equal(cq->free_space, 0);
+	assert_int_equal(a->async_events, 1);
+	for (unsigned i = 0; i < 20; i++) {
+		assert_true(cq_poll(cq, &cqe));
+		assert_int_equal(cqe.wr_id, i);
+		cq_check(cq);
+		wq_check(&qp->rq);
+	}
+	assert_false(cq_poll(cq, &cqe));
+	assert_int_equal(cq->free_space, 4);
+	assert_int_equal(qp->rq.credits, qp->rq.capacity);
+	adapter_delete(a);
+}
+
+/* IPS-40, IPS-41: size 4 and 5 completions give one interrupt; enlarging by 4 raises the free space by that, less what was kept. */
+static void enlarging_makes_room(void **state)
+{
+	struct adapter *a = adapter_new();
+	struct ibv_qp_init_attr_ex init = { .qp_type = IBV_QPT_RC, .cap = { 1, 8, 1, 1, 0 } };
+	struct pd *pd;
+	struct cq *cq;
+	struct qp *qp;
+
+	(void)state;
+	a->ca.seed_cq_profile = true;
+	assert_int_equal(pd_create(&a->ca, a->ib, &pd), 0);
+	assert_int_equal(cq_create(&a->ca, a->ib, 4, &cq), 0);
+	assert_int_equal(qp_create(&a->ca, a->ib, &init, pd, cq, cq, NULL, NULL, &qp), 0);
+	adapter_move(qp, IBV_QPS_RTS);
+	post_receives(qp, 0, 5);
+	for (unsigned i = 0; i < 4; i++)
+		receive(qp);
+	assert_int_equal(a->async_events, 0);
+	receive(qp);
+	assert_int_equal(a->async_events, 1);
+	assert_int_equal(a->last_event, IBV_EVENT_CQ_ERR);
+	assert_int_equal(cq_resize(cq, 8), 0);
+	assert_int_equal(cq->free_space, 8 - 5);
+	cq_check(cq);
+	adapter_delete(a);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_owner_is_told_last),
+		cmocka_unit_test(entries_name_their_queue_pair),
+		cmocka_unit_test(completion_pages_form_a_circle),
+		cmocka_unit_test(twenty_pass_through_four),
+		cmocka_unit_test(enlarging_makes_room),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
