@@ -1,0 +1,439 @@
+/* The acknowledgement profiles: vectors 10.1, 10.2 and 10.3, MSN-08 to MSN-37, MSN-47. Messages of 3, 6 and 2 packets go
+ * from node 0 to node 1, which starts at PSN 1. */
+#include "engine_test.h"
+
+#include "wire/aeth.h"
+#include "wire/packet.h"
+
+enum { MTU = 256, TAPPED = 64 };
+
+static const uint32_t packets[3] = { 3, 6, 2 };
+
+/* What node 1 answered, and what node 0 asked, in order. */
+struct tape {
+	struct { psn_t psn; uint32_t msn; uint8_t syndrome; } ack[TAPPED];
+	unsigned acks;
+	struct { psn_t psn; bool is_last; } request[TAPPED];
+	unsigned requests;
+	unsigned outstanding, most_outstanding;
+};
+
+static void tap(void *arg, int node, const struct packet *p)
+{
+	const struct opcode_row *row = opcode_row(p->opcode);
+	struct tape *tape = arg;
+
+	if (node == 1 && tape->acks < TAPPED) {
+		tape->ack[tape->acks].psn = p->psn;
+		tape->ack[tape->acks].msn = p->aeth.msn;
+		tape->ack[tape->acks++].syndrome = p->aeth.syndrome;
+	} else if (node == 0 && tape->requests < TAPPED) {
+		tape->request[tape->requests].psn = p->psn;
+		tape->request[tape->requests++].is_last = row->position == POS_LAST || row->position == POS_ONLY;
+	}
+	if (node == 0 && ++tape->outstanding > tape->most_outstanding)
+		tape->most_outstanding = tape->outstanding;
+	if (node == 1)
+		tape->outstanding = 0;
+}
+
+static struct pair *start(struct tape *tape, const struct ib_options *options)
+{
+	struct pair_config config = {
+		.sim = { .seed = 1, .link = { .delay_ns = 1000 } }, .mtu = IBV_MTU_256, .psn = { 1, 100 }, .timeout = 6, .retry_cnt = 2, .rnr_retry = 7,
+		.options = *options,
+	};
+	struct pair *pair = pair_new(&config);
+
+	*tape = (struct tape){ 0 };
+	pair->sim->tap = tap;
+	pair->sim->tap_arg = tape;
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(pair_recv(pair, 1, i, 8192 + i * 2048, 2048), 0);
+	return pair;
+}
+
+/* Message i of the vector; all three at once. */
+static void post(struct pair *pair, unsigned i)
+{
+	struct pair_wr wr = { .wr_id = i, .opcode = IBV_WR_SEND, .bytes = packets[i] * MTU, .local = i * 2048 };
+
+	assert_int_equal(pair_send(pair, 0, &wr), 0);
+}
+
+static void post_all(struct pair *pair)
+{
+	for (unsigned i = 0; i < 3; i++)
+		post(pair, i);
+}
+
+static void expect_all_sent(struct pair *pair)
+{
+	for (unsigned i = 0; i < 3; i++)
+		expect_sent(pair, 0, i, IBV_WC_SUCCESS);
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(expect_received(pair, 1, i, IBV_WC_SUCCESS).byte_len, packets[i] * MTU);
+	expect_nothing(pair, 0);
+}
+
+static struct ib_options options_of(enum ib_profile profile, enum ib_ack_mode mode, uint32_t start_msn)
+{
+	return (struct ib_options){ .profile = profile, .ack_mode = mode, .window_pkts = 64, .ack_every = 3, .start_msn = start_msn };
+}
+
+/* 10.1: an ACK for each packet. */
+static void expect_acks(enum ib_profile profile, uint32_t start_msn, const uint32_t msn[11])
+{
+	struct ib_options options = options_of(profile, IB_ACK_PER_PACKET, start_msn);
+	struct tape tape;
+	struct pair *pair = start(&tape, &options);
+
+	post_all(pair);
+	pair_run(pair);
+	assert_int_equal(tape.acks, 11);
+	for (unsigned i = 0; i < 11; i++) {
+		assert_int_equal(tape.ack[i].psn, i + 1);
+		assert_int_equal(tape.ack[i].msn, msn[i]);
+		assert_int_equal(aeth_kind(tape.ack[i].syndrome), AETH_ACK);
+	}
+	for (unsigned i = 0; i < 11; i++)	/* MSN-02, MSN-03 */
+		assert_int_equal(tape.request[i].is_last, i == 2 || i == 8 || i == 10);
+	expect_all_sent(pair);
+	pair_delete(pair);
+}
+
+static void vector_10_1_seed(void **state)
+{
+	static const uint32_t msn[11] = { 0xffffff, 0xffffff, 0, 0, 0, 0, 0, 0, 1, 1, 2 };
+
+	expect_acks(IB_SEED, 0, msn);
+}
+
+static void vector_10_1_standard(void **state)
+{
+	static const uint32_t msn[11] = { 0, 0, 1, 1, 1, 1, 1, 1, 2, 2, 3 };
+
+	expect_acks(IB_STANDARD, 0, msn);
+}
+
+static void start_msn_wraps(void **state)
+{
+	static const uint32_t msn[11] = { 0xfffffd, 0xfffffd, 0xfffffe, 0xfffffe, 0xfffffe, 0xfffffe, 0xfffffe, 0xfffffe, 0xffffff, 0xffffff, 0 };
+
+	expect_acks(IB_SEED, 0xfffffe, msn);
+}
+
+static void vector_10_2_message_ends(void **state)
+{
+	static const psn_t psn[3] = { 3, 9, 11 };
+	struct ib_options options = options_of(IB_SEED, IB_ACK_MESSAGE_END, 0);
+	struct tape tape;
+	struct pair *pair = start(&tape, &options);
+
+	post_all(pair);
+	pair_run(pair);
+	assert_int_equal(tape.acks, 3);
+	for (unsigned i = 0; i < 3; i++) {
+		assert_int_equal(tape.ack[i].psn, psn[i]);
+		assert_int_equal(tape.ack[i].msn, i);
+	}
+	expect_all_sent(pair);
+	pair_delete(pair);
+}
+
+/* MSN-21: every third packet, and where AckReq forces one. The completions are the same. */
+static void coalesced(void **state)
+{
+	static const psn_t psn[4] = { 3, 6, 9, 11 };
+	struct ib_options options = options_of(IB_SEED, IB_ACK_COALESCED, 0);
+	struct tape tape;
+	struct pair *pair = start(&tape, &options);
+
+	post_all(pair);
+	pair_run(pair);
+	assert_int_equal(tape.acks, 4);
+	for (unsigned i = 0; i < 4; i++)
+		assert_int_equal(tape.ack[i].psn, psn[i]);
+	expect_all_sent(pair);
+	pair_delete(pair);
+}
+
+/* MSN-16: the ACKs of 10.1, fed by hand, complete messages at exactly three of them. */
+static void completion_is_the_change_of_the_msn(void **state)
+{
+	static const uint32_t msn[11] = { 0xffffff, 0xffffff, 0, 0, 0, 0, 0, 0, 1, 1, 2 };
+	struct ib_options options = options_of(IB_SEED, IB_ACK_PER_PACKET, 0);
+	struct tape tape;
+	struct pair *pair = start(&tape, &options);
+	struct qp *qp = pair->side[0].qp;
+	unsigned completed = 0;
+	struct cqe cqe;
+
+	pair->side[1].node->deaf = true;
+	post_all(pair);
+	for (unsigned i = 0; i < 11; i++) {
+		struct packet ack = { .opcode = OPCODE_RC_ACKNOWLEDGE, .dest_qpn = qp->qpn, .pkey = 0xffff, .psn = i + 1,
+				      .path = { .slid = 2, .dlid = 1 }, .aeth = { aeth_syndrome(AETH_ACK, 31), msn[i] } };
+
+		ca_input(qp->ca, qp->dev, pair->sim->now, &ack);
+		while (pair_poll_send(pair, 0, &cqe))
+			assert_int_equal(cqe.wr_id, completed++);
+		assert_int_equal(completed, i < 2 ? 0 : i < 8 ? 1 : i < 10 ? 2 : 3);
+	}
+	pair_delete(pair);
+}
+
+/* MSN-17, MSN-18: the MSN alone completes, whatever the PSN says. */
+static void msn_that_moved_by_d_completes_d(void **state)
+{
+	struct ib_options options = options_of(IB_SEED, IB_ACK_MESSAGE_END, 0);
+	struct tape tape;
+	struct pair *pair = start(&tape, &options);
+	struct qp *qp = pair->side[0].qp;
+	struct packet ack = { .opcode = OPCODE_RC_ACKNOWLEDGE, .dest_qpn = qp->qpn, .pkey = 0xffff, .psn = 1,
+			      .path = { .slid = 2, .dlid = 1 }, .aeth = { aeth_syndrome(AETH_ACK, 31), 1 } };
+
+	pair->side[1].node->deaf = true;
+	post_all(pair);
+	ca_input(qp->ca, qp->dev, pair->sim->now, &ack);
+	expect_sent(pair, 0, 0, IBV_WC_SUCCESS);
+	expect_sent(pair, 0, 1, IBV_WC_SUCCESS);
+	expect_nothing(pair, 0);
+	pair_delete(pair);
+}
+
+/* 10.3: PSN 2 is lost. One NAK with the last good PSN, go-back, then ACK(3, 0). */
+static void vector_10_3_lost_packet(void **state)
+{
+	struct ib_options options = options_of(IB_SEED, IB_ACK_MESSAGE_END, 0);
+	struct tape tape;
+	struct pair *pair = start(&tape, &options);
+
+	sim_fault_add(pair->sim, SIM_DROP, 0, 1);
+	post_all(pair);
+	pair_run(pair);
+	assert_int_equal(tape.acks, 4);
+	assert_int_equal(tape.ack[0].syndrome, aeth_syndrome(AETH_NAK, NAK_PSN_SEQUENCE));
+	assert_int_equal(tape.ack[0].psn, 1);
+	assert_int_equal(tape.ack[0].msn, 0xffffff);
+	assert_int_equal(tape.requests, 11 + 10);
+	for (unsigned i = 0; i < 10; i++)
+		assert_int_equal(tape.request[11 + i].psn, i + 2);
+	assert_int_equal(tape.ack[1].psn, 3);
+	assert_int_equal(tape.ack[1].msn, 0);
+	expect_all_sent(pair);
+	pair_delete(pair);
+}
+
+static void first_packet_lost(void **state)
+{
+	struct ib_options options = options_of(IB_SEED, IB_ACK_MESSAGE_END, 0);
+	struct tape tape;
+	struct pair *pair = start(&tape, &options);
+
+	sim_fault_add(pair->sim, SIM_DROP, 0, 0);
+	post_all(pair);
+	pair_run(pair);
+	assert_int_equal(tape.ack[0].psn, 0);	/* MSN-26: the starting PSN minus one */
+	assert_int_equal(tape.ack[0].msn, 0xffffff);
+	expect_all_sent(pair);
+	pair_delete(pair);
+}
+
+/* the standard's NAK names the expected PSN. */
+static void standard_nak_names_the_expected(void **state)
+{
+	struct ib_options options = options_of(IB_STANDARD, IB_ACK_ON_REQUEST, 0);
+	struct tape tape;
+	struct pair *pair = start(&tape, &options);
+
+	sim_fault_add(pair->sim, SIM_DROP, 0, 1);
+	post_all(pair);
+	pair_run(pair);
+	assert_int_equal(tape.ack[0].psn, 2);
+	assert_int_equal(tape.ack[0].msn, 0);
+	assert_int_equal(tape.requests, 11 + 10);
+	expect_all_sent(pair);
+	pair_delete(pair);
+}
+
+/* 10.3, MSN-30, MSN-31: ACK(3, 0) is lost, ACK(9, 1) completes two messages. */
+static void lost_ack_is_implied(void **state)
+{
+	struct ib_options options = options_of(IB_SEED, IB_ACK_MESSAGE_END, 0);
+	struct tape tape;
+	struct pair *pair = start(&tape, &options);
+
+	sim_fault_add(pair->sim, SIM_DROP, 1, 0);
+	post_all(pair);
+	pair_run(pair);
+	assert_int_equal(tape.acks, 3);
+	assert_int_equal(tape.requests, 11);
+	expect_all_sent(pair);
+	pair_delete(pair);
+}
+
+/* MSN-32: only the newest is reported; the credits of all come back with it. */
+static void report_last_only(void **state)
+{
+	struct ib_options options = options_of(IB_SEED, IB_ACK_MESSAGE_END, 0);
+	struct tape tape;
+	struct pair *pair;
+
+	options.report_last_only = true;
+	pair = start(&tape, &options);
+	sim_fault_add(pair->sim, SIM_DROP, 1, 0);
+	post_all(pair);
+	pair_run(pair);
+	expect_sent(pair, 0, 1, IBV_WC_SUCCESS);
+	expect_sent(pair, 0, 2, IBV_WC_SUCCESS);
+	assert_false(pair_poll_send(pair, 0, &(struct cqe){ 0 }));
+	assert_int_equal(pair->side[0].qp->sq.credits, pair->side[0].qp->sq.capacity);
+	pair_delete(pair);
+}
+
+/* MSN-33 */
+static void duplicate_is_acknowledged_and_not_executed(void **state)
+{
+	struct ib_options options = options_of(IB_SEED, IB_ACK_MESSAGE_END, 0);
+	struct tape tape;
+	struct pair *pair = start(&tape, &options);
+
+	sim_fault_add(pair->sim, SIM_DUPLICATE, 0, 10);
+	post_all(pair);
+	pair_run(pair);
+	assert_int_equal(tape.acks, 4);
+	assert_int_equal(tape.ack[3].psn, 11);
+	assert_int_equal(tape.ack[3].msn, 2);
+	expect_all_sent(pair);
+	pair_delete(pair);
+}
+
+/* MSN-28: one NAK however many follow the gap. MSN-29: it acknowledges what came before. */
+static void one_nak_per_gap(void **state)
+{
+	struct ib_options options = options_of(IB_SEED, IB_ACK_MESSAGE_END, 0);
+	struct tape tape;
+	struct pair *pair = start(&tape, &options);
+
+	sim_fault_add(pair->sim, SIM_DROP, 0, 5);	/* PSN 6 */
+	sim_fault_add(pair->sim, SIM_DROP, 1, 0);	/* ACK(3, 0) */
+	post_all(pair);
+	sim_run(pair->sim, pair->sim->now + 2500);
+	expect_sent(pair, 0, 0, IBV_WC_SUCCESS);
+	assert_int_equal(tape.acks, 2);
+	assert_int_equal(tape.ack[1].psn, 5);
+	assert_int_equal(tape.ack[1].msn, 0);
+	pair_run(pair);
+	assert_int_equal(tape.acks, 4);
+	expect_sent(pair, 0, 1, IBV_WC_SUCCESS);
+	pair_delete(pair);
+}
+
+/* MSN-34, MSN-36: one packet at a time, in both profiles; a lost ACK means the packet is sent again after the time. */
+static void stop_and_wait(void **state)
+{
+	for (int profile = IB_STANDARD; profile <= IB_SEED; profile++) {
+		struct ib_options options = options_of((enum ib_profile)profile, IB_ACK_ON_REQUEST, 0);
+		struct tape tape;
+		struct pair *pair;
+
+		options.window_pkts = 1;
+		pair = start(&tape, &options);
+		sim_fault_add(pair->sim, SIM_DROP, 1, 4);
+		post_all(pair);
+		pair_run(pair);
+		assert_int_equal(tape.most_outstanding, 1);
+		assert_int_equal(tape.requests, 12);
+		assert_int_equal(tape.request[5].psn, 5);
+		assert_true(pair->sim->now > 2 * 11 * 1000 + (4096u << 6));
+		expect_all_sent(pair);
+		pair_delete(pair);
+	}
+}
+
+/* MSN-35: never more than the window; more window, less time. */
+static void sliding_window(void **state)
+{
+	wtime before = WTIME_NEVER;
+
+	for (uint16_t window = 2; window <= 16; window *= 2) {
+		struct ib_options options = options_of(IB_SEED, IB_ACK_PER_PACKET, 0);
+		struct tape tape;
+		struct pair *pair;
+
+		options.window_pkts = window;
+		pair = start(&tape, &options);
+		post_all(pair);
+		pair_run(pair);
+		assert_true(tape.most_outstanding <= window);
+		assert_true(pair->sim->now < before);
+		before = pair->sim->now;
+		expect_all_sent(pair);
+		pair_delete(pair);
+	}
+}
+
+/* MSN-37: a lost tail is repaired by the timer; a peer that is gone ends in errors and flushes. */
+static void tail_loss(void **state)
+{
+	struct ib_options options = options_of(IB_SEED, IB_ACK_MESSAGE_END, 0);
+	struct tape tape;
+	struct pair *pair = start(&tape, &options);
+
+	sim_fault_add(pair->sim, SIM_DROP, 0, 10);
+	post_all(pair);
+	pair_run(pair);
+	expect_all_sent(pair);
+	pair->side[1].node->deaf = true;
+	post(pair, 0);
+	post(pair, 1);
+	pair_run(pair);
+	expect_sent(pair, 0, 0, IBV_WC_RETRY_EXC_ERR);
+	expect_sent(pair, 0, 1, IBV_WC_WR_FLUSH_ERR);
+	assert_int_equal(pair->side[0].qp->state, IBV_QPS_ERR);
+	pair_delete(pair);
+}
+
+/* MSN-44: a packet of the connection before is not accepted. */
+static void old_packets_are_not_accepted(void **state)
+{
+	struct ib_options options = options_of(IB_STANDARD, IB_ACK_ON_REQUEST, 0);
+	struct tape tape;
+	struct pair *pair = start(&tape, &options);
+	struct packet old = { .opcode = OPCODE_RC_SEND_ONLY, .dest_qpn = pair->side[1].qp->qpn, .pkey = 0xffff, .psn = psn_add(1, -500),
+			      .path = { .slid = 1, .dlid = 2 }, .payload = &(struct iovec){ "x", 1 }, .payload_iovs = 1, .payload_bytes = 1 };
+
+	ca_input(&pair->side[1].node->ca, pair->side[1].node->dev, pair->sim->now, &old);
+	expect_nothing(pair, 1);
+	post_all(pair);
+	pair_run(pair);
+	expect_all_sent(pair);
+	pair_delete(pair);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(vector_10_1_seed),
+		cmocka_unit_test(vector_10_1_standard),
+		cmocka_unit_test(start_msn_wraps),
+		cmocka_unit_test(vector_10_2_message_ends),
+		cmocka_unit_test(coalesced),
+		cmocka_unit_test(completion_is_the_change_of_the_msn),
+		cmocka_unit_test(msn_that_moved_by_d_completes_d),
+		cmocka_unit_test(vector_10_3_lost_packet),
+		cmocka_unit_test(first_packet_lost),
+		cmocka_unit_test(standard_nak_names_the_expected),
+		cmocka_unit_test(lost_ack_is_implied),
+		cmocka_unit_test(report_last_only),
+		cmocka_unit_test(duplicate_is_acknowledged_and_not_executed),
+		cmocka_unit_test(one_nak_per_gap),
+		cmocka_unit_test(stop_and_wait),
+		cmocka_unit_test(sliding_window),
+		cmocka_unit_test(tail_loss),
+		cmocka_unit_test(old_packets_are_not_accepted),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
