@@ -3,6 +3,18 @@
 #include "cli/query.h"
 
 
+/* Programs print QP numbers so. */
+static void show_hex(json_t *row, const char *member)
+{
+	const json_t *number = json_object_get(row, member);
+	char text[16];
+
+	if (!json_is_integer(number))
+		return;
+	snprintf(text, sizeof(text), "0x%06llx", (unsigned long long)json_integer_value(number));
+	json_object_set_new(row, member, json_string(text));
+}
+
 int cli_qp(const struct cli_options *o, int argc, char **argv)
 {
 	static const struct output_column columns[] = {
@@ -10,8 +22,9 @@ int cli_qp(const struct cli_options *o, int argc, char **argv)
 		{ "state", "STATE" }, { "dest_qpn", "REMOTE" }, { "path", "PATH" }, { "messages_sent", "SENT" },
 		{ "bytes_sent", "BYTES" }, { "messages_received", "RECEIVED" }, { "bytes_received", "BYTES" }, { 0 },
 	};
-	json_t *answer, *rows;
+	json_t *answer, *rows, *row;
 	int status;
+	size_t i;
 
 	answer = query_ask(o, "qp", argc, argv, &status);
 	if (!answer)
@@ -20,6 +33,10 @@ int cli_qp(const struct cli_options *o, int argc, char **argv)
 		return output_json(answer);
 	query_tell_errors(answer);
 	rows = query_rows(answer);
+	json_array_foreach(rows, i, row) {
+		show_hex(row, "qpn");
+		show_hex(row, "dest_qpn");
+	}
 	output_table(rows, columns);
 	if (!json_array_size(rows))
 		puts("no queue pairs");
