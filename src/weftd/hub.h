@@ -20,6 +20,8 @@ enum {
 	QUOTA_LISTENERS = 8192,
 	QUOTA_PORTS = 16384,
 	QUOTA_CLIENTS = PAGE_SLOTS,	/* in all */
+	QUOTA_USER_CLIENTS = 1024,	/* of one user who is neither root nor weftd's own */
+	QUOTA_USER_SLOTS = 1024,
 	HUB_BUCKETS = 1024,		/* of listeners and of ports */
 };
 

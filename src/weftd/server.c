@@ -93,6 +93,15 @@ static void refuse_one(struct server *s)
 	s->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
+static uint32_t clients_of_user(const struct hub *h, uid_t uid)
+{
+	uint32_t n = 0;
+
+	list_for_each(c, &h->clients, struct client, node)
+		n += c->uid == uid;
+	return n;
+}
+
 static bool is_welcome(const struct server *s, const struct ucred *who)
 {
 	if (!s->dir->system && who->uid != geteuid() && who->uid != 0) {
@@ -101,6 +110,10 @@ static bool is_welcome(const struct server *s, const struct ucred *who)
 	}
 	if (s->conns.hub.client_count >= QUOTA_CLIENTS) {
 		log_line(LOG_WARNING, "a client is refused: there are %u already", s->conns.hub.client_count);
+		return false;
+	}
+	if (who->uid != 0 && who->uid != geteuid() && clients_of_user(&s->conns.hub, who->uid) >= QUOTA_USER_CLIENTS) {
+		log_line(LOG_WARNING, "a client is refused: user %u has %d already", who->uid, QUOTA_USER_CLIENTS);
 		return false;
 	}
 	return true;

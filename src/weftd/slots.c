@@ -6,11 +6,20 @@
 
 #include <errno.h>
 
+static uint32_t slots_of_user(const struct hub *h, uid_t uid)
+{
+	uint32_t n = 0;
+
+	list_for_each(c, &h->clients, struct client, node)
+		n += c->uid == uid ? c->slots : 0;
+	return n;
+}
+
 int slots_take(struct hub *h, struct client *c, uint32_t *slot)
 {
 	uint32_t skip;
 
-	if (c->slots >= QUOTA_SLOTS)
+	if (c->slots >= QUOTA_SLOTS || (!hub_is_owner(h, c) && slots_of_user(h, c->uid) >= QUOTA_USER_SLOTS))
 		return -EDQUOT;
 	if (h->slots_used >= PAGE_SLOTS - 1)
 		return -ENOSPC;
