@@ -108,7 +108,8 @@ static void reads_beyond_the_depth_are_held(void **state)
 
 		pattern_fill(pair->side[1].memory, 4096, 5);
 		for (uint32_t i = 0; i < 4; i++) {
-			struct pair_wr wr = { .wr_id = i, .opcode = IBV_WR_RDMA_READ, .local = (3 - i) * 1024, .remote = i * 1024, .bytes = 1024 };
+			struct pair_wr wr = { .wr_id = i, .opcode = IBV_WR_RDMA_READ, .local = (3 - i) * 1024, .remote = i * 1024,
+					      .bytes = 1024 };
 
 			assert_int_equal(pair_send(pair, 0, &wr), 0);
 		}
