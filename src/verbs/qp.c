@@ -9,6 +9,7 @@
 
 enum {
 	MAX_INLINE = 1024,		/* our choice: UCX and perftest ask for some 220 */
+	MIN_INLINE = 64,		/* our choice: adapters give some unasked, and programs (rdma_xclient) count on it */
 	QPN_LOW_BITS = 12,
 	QPN_LOW = 1 << QPN_LOW_BITS,
 	INIT_KNOWN = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD | IBV_QP_INIT_ATTR_CREATE_FLAGS |
@@ -106,6 +107,8 @@ static void cap_adjust(const struct qp *qp, struct ibv_qp_cap *cap)
 {
 	if (qp->type == IBV_QPT_XRC_RECV)
 		cap->max_send_wr = cap->max_send_sge = cap->max_inline_data = 0;
+	else if (cap->max_inline_data < MIN_INLINE)
+		cap->max_inline_data = MIN_INLINE;
 	if (!qp->recv_cq || qp->srq)
 		cap->max_recv_wr = cap->max_recv_sge = 0;
 }
