@@ -142,11 +142,21 @@ ABI_EXPORT struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
 	return to_qp(qp)->is_ex ? &to_qp(qp)->ibv : NULL;
 }
 
+/* Attributes of the direction that an XRC QP does not have: the kernel's interface ignores them, and programs pass them. */
+static int meant_attributes(enum ibv_qp_type type, int mask)
+{
+	if (type == IBV_QPT_XRC_SEND)
+		return mask & ~(IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+	if (type == IBV_QPT_XRC_RECV)
+		return mask & ~(IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY);
+	return mask;
+}
+
 ABI_EXPORT int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
 {
 	struct abi_qp *qp = to_qp(ibv);
 	wtime now = host_enter(qp->host);
-	int err = qp_modify(qp->qp, now, attr, mask);
+	int err = qp_modify(qp->qp, now, attr, meant_attributes(qp->qp->type, mask));
 
 	if (err == 0)
 		ibv->state = qp->qp->state;
