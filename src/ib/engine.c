@@ -23,7 +23,7 @@ static bool has_requester(const struct qp *qp)
 
 static bool has_responder(const struct qp *qp)
 {
-	return qp->type != IBV_QPT_XRC_SEND && qp->type != IBV_QPT_UD;
+	return qp->type != IBV_QPT_XRC_SEND && !qp_is_datagram(qp);
 }
 
 static uint32_t window_of(const struct qp *qp, const struct ib_options *options)
@@ -195,7 +195,7 @@ static void input(struct ca *ca, struct ca_device *dev, wtime now, const struct 
 		ca->counters.dropped_no_qp++;
 		return;
 	}
-	if (row->service != engine_service(qp) || !engine_receives(qp))
+	if (row->service != engine_service(qp) || qp->type == IBV_QPT_RAW_PACKET || !engine_receives(qp))
 		return;
 	if (qp->type == IBV_QPT_UD) {
 		ud_input(qp, p);

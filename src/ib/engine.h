@@ -20,7 +20,7 @@ static inline struct engine *engine_of(const struct qp *qp)
 
 static inline bool engine_is_reliable(const struct qp *qp)
 {
-	return qp->type != IBV_QPT_UC && qp->type != IBV_QPT_UD;
+	return qp->type != IBV_QPT_UC && !qp_is_datagram(qp);
 }
 
 /* The opcodes' service of a QP type. */
@@ -30,6 +30,7 @@ static inline enum opcode_service engine_service(const struct qp *qp)
 	case IBV_QPT_UC:
 		return SERVICE_UC;
 	case IBV_QPT_UD:
+	case IBV_QPT_RAW_PACKET:
 		return SERVICE_UD;
 	case IBV_QPT_XRC_SEND:
 	case IBV_QPT_XRC_RECV:
@@ -41,6 +42,8 @@ static inline enum opcode_service engine_service(const struct qp *qp)
 
 static inline uint32_t engine_mtu(const struct qp *qp)
 {
+	if (qp->type == IBV_QPT_RAW_PACKET)
+		return PACKET_MAX_PAYLOAD;
 	return 128u << (qp->type == IBV_QPT_UD ? qp->dev->active_mtu : qp->attr.path_mtu);
 }
 

@@ -310,7 +310,7 @@ bool requester_output(struct qp *qp, wtime now, struct packet_out *out)
 		if (f->packet == 0 && !may_begin(qp, wqe, row))
 			return false;
 		if (row->kind != REQUEST_BIND && row->kind != REQUEST_INVALIDATE)
-			return qp->type == IBV_QPT_UD ? ud_output(qp, now, wqe, out) : send_fresh(qp, now, wqe, row, out);
+			return qp_is_datagram(qp) ? ud_output(qp, now, wqe, out) : send_fresh(qp, now, wqe, row, out);
 		status = work_locally(qp, wqe, row->kind);
 		if (status != IBV_WC_SUCCESS) {
 			fail_in_turn(qp, now, index, status);

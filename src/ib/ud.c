@@ -1,9 +1,10 @@
-/* Datagrams out and in. */
+/* Datagrams out and in; raw frames travel as datagrams too (verbs/flow.h). */
 #include "ib/ud.h"
 
 #include "ib/engine.h"
 #include "ib/path.h"
 #include "ib/requester.h"
+#include "verbs/flow.h"
 #include "wire/field.h"
 #include "wire/header.h"
 #include "wire/packet.h"
@@ -142,10 +143,34 @@ static bool is_sender(const struct qp *qp, const struct packet *p)
 	return false;
 }
 
+/* A frame that a rule steers here; one that finds no receive or too short a one is lost, as on any Ethernet. */
+static void raw_input(struct qp *qp, const struct packet *p)
+{
+	struct cqe cqe = { .status = IBV_WC_SUCCESS, .opcode = IBV_WC_RECV, .byte_len = p->payload_bytes };
+	struct recv_ref ref;
+	struct pd *pd;
+
+	if (!engine_receives(qp) || !qp_recv_take(qp, NULL, &ref))
+		return;
+	pd = ref.is_srq ? ref.srq->pd : qp->pd;
+	if (seg_scatter(pd, ref.seg, ref.num_sge, 0, p->payload->iov_base, p->payload_bytes) != IBV_WC_SUCCESS) {
+		qp_recv_untake(qp, &ref);
+		return;
+	}
+	qp->messages_received++;
+	qp->bytes_received += p->payload_bytes;
+	qp->ca->counters.rdma_recvs++;
+	qp_recv_done(qp, &ref, &cqe, false);
+}
+
 void ud_multicast(struct ca *ca, const struct ca_device *dev, const struct packet *p)
 {
 	if (opcode_row(p->opcode)->service != SERVICE_UD)
 		return;
+	if (p->deth.qkey == FLOW_QKEY && p->path.has_grh && memcmp(p->path.dgid, flow_group, sizeof(flow_group)) == 0) {
+		flow_steer(ca, dev, p, raw_input);
+		return;
+	}
 	list_for_each_safe(member, &ca->mcast, struct mcast_member, node)
 		if (member->qp->dev == dev && is_for(member, p) && !is_sender(member->qp, p) && engine_receives(member->qp))
 			ud_input(member->qp, p);

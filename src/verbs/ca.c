@@ -2,6 +2,7 @@
  * something to send) or `blocked` (has, but its peer's link is full). */
 #include "verbs/ca.h"
 
+#include "verbs/flow.h"
 #include "verbs/qp.h"
 
 #include <endian.h>
@@ -100,6 +101,7 @@ int ca_init(struct ca *ca, const struct ca_config *config)
 	list_init(&ca->ready);
 	list_init(&ca->blocked);
 	list_init(&ca->mcast);
+	list_init(&ca->flows);
 	list_init(&ca->all_qps);
 	list_init(&ca->xrcds);
 	heap_init(&ca->timers);
@@ -115,6 +117,7 @@ static void destroy_objects(struct ca *ca)
 
 	list_for_each_safe(member, &ca->mcast, struct mcast_member, node)
 		mcast_detach(member->qp, member->gid, member->lid);
+	flow_destroy_all(ca);
 	for (cursor = 0; (object = table_next(&ca->qps, &cursor));) {
 		((struct qp *)object)->refs = 1;
 		qp_destroy(object);
@@ -181,7 +184,7 @@ static bool has_room(struct ca *ca, struct qp *qp)
 {
 	uint32_t dest = qp->attr.dest_qp_num;
 
-	if (qp->type == IBV_QPT_UD) {
+	if (qp_is_datagram(qp)) {
 		if (qp->sq.started == qp->sq.announced)
 			return true;
 		dest = qp_send_wqe(qp, qp->sq.started)->remote_qpn;

@@ -71,6 +71,7 @@ struct ca {
 	struct list ready;		/* struct qp.ready: something to send */
 	struct list blocked;		/* struct qp.ready: no room on the link */
 	struct list mcast;		/* struct mcast_member */
+	struct list flows;		/* struct flow */
 	struct list all_qps;		/* struct qp.all */
 	struct heap timers;		/* struct qp.timer */
 	struct counters counters;

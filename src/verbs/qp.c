@@ -31,6 +31,8 @@ int qp_kind(enum ibv_qp_type type)
 		return QP_KIND_XRC_SEND;
 	case IBV_QPT_XRC_RECV:
 		return QP_KIND_XRC_RECV;
+	case IBV_QPT_RAW_PACKET:
+		return QP_KIND_RAW;
 	default:
 		return -1;
 	}
@@ -246,7 +248,8 @@ int qp_create(struct ca *ca, struct ca_device *dev, struct ibv_qp_init_attr_ex *
 	int kind = qp_kind(attr->qp_type), err;
 	struct qp *qp;
 
-	if (kind < 0)
+	/* raw packets are Ethernet frames */
+	if (kind < 0 || (kind == QP_KIND_RAW && dev->form != PACKET_ROCE))
 		return -EOPNOTSUPP;
 	err = extras_check(attr, kind);
 	if (err < 0)
@@ -307,7 +310,7 @@ void qp_queues_reset(struct qp *qp)
 
 int qp_destroy(struct qp *qp)
 {
-	if (qp->mcasts)
+	if (qp->mcasts || qp->flows)
 		return -EBUSY;
 	if (--qp->refs)
 		return 0;

@@ -38,6 +38,7 @@ struct qp {
 	uint32_t refs;			/* handles: 1, more for a shared XRC QP */
 	uint32_t mcasts;
 	uint32_t windows;		/* type 2, bound on it */
+	uint32_t flows;			/* raw packet: rules that lead to it */
 	uint32_t handle;
 	void *user;			/* the ABI's object */
 	bool sqd_async;			/* en_sqd_async_notify */
@@ -56,7 +57,7 @@ int qp_create(struct ca *ca, struct ca_device *dev, struct ibv_qp_init_attr_ex *
 /* As ibv_modify_qp, checked against the standard's table. -EINVAL changes nothing. */
 int qp_modify(struct qp *qp, wtime now, const struct ibv_qp_attr *attr, int mask);
 int qp_query(struct qp *qp, struct ibv_qp_attr *attr, int mask, struct ibv_qp_init_attr *init);
-/* Gives back one handle, the last one destroys. -EBUSY while attached to multicast groups. */
+/* Gives back one handle, the last one destroys. -EBUSY while attached to multicast groups or rules lead to it. */
 int qp_destroy(struct qp *qp);
 /* Another handle for the XRC_RECV QP of that number in that domain: -ENOENT, -EINVAL. */
 int qp_open(struct xrcd *xrcd, uint32_t qpn, struct qp **qp);
@@ -113,6 +114,12 @@ void qp_rearm(struct qp *qp);
 /* First packet that arrives in RTR raises COMM_EST. */
 void qp_event(struct qp *qp, enum ibv_event_type event);
 
+/* UD and raw packet: every WQE says where it goes. */
+static inline bool qp_is_datagram(const struct qp *qp)
+{
+	return qp->type == IBV_QPT_UD || qp->type == IBV_QPT_RAW_PACKET;
+}
+
 /* Multicast: UD QPs by group. */
 struct mcast_member {
 	struct list_node node;
@@ -133,7 +140,7 @@ struct send_op {
 	uint32_t ops_flag;	/* IBV_QP_EX_WITH_* */
 };
 const struct send_op *send_op(unsigned opcode);
-enum qp_kind { QP_KIND_RC, QP_KIND_UC, QP_KIND_UD, QP_KIND_XRC_SEND, QP_KIND_XRC_RECV, QP_KINDS };
+enum qp_kind { QP_KIND_RC, QP_KIND_UC, QP_KIND_UD, QP_KIND_XRC_SEND, QP_KIND_XRC_RECV, QP_KIND_RAW, QP_KINDS };
 /* -1 for types that are not supported. */
 int qp_kind(enum ibv_qp_type type);
 /* 0, or -EINVAL when the standard's table does not allow the transition with that mask. */

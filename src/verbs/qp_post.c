@@ -1,4 +1,5 @@
 /* Posting sends: a work request becomes a WQE. One row per opcode says who may post it and what data it has. */
+#include "verbs/flow.h"
 #include "verbs/qp.h"
 
 #include <errno.h>
@@ -6,6 +7,7 @@
 
 enum {
 	RC = 1 << QP_KIND_RC, UC = 1 << QP_KIND_UC, UD = 1 << QP_KIND_UD, XRC = 1 << QP_KIND_XRC_SEND,
+	RAW = 1 << QP_KIND_RAW,
 	RELIABLE = RC | XRC,
 	FLAGS_KNOWN = IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE,
 	ATOMIC_BYTES = 8,
@@ -18,7 +20,7 @@ static const uint32_t message_max = 1u << 31;	/* IBA 9.7.2 */
 static const struct send_op table[] = {
 	[IBV_WR_RDMA_WRITE]		= { RELIABLE | UC, IBV_WC_RDMA_WRITE, DATA_OUT, IBV_QP_EX_WITH_RDMA_WRITE },
 	[IBV_WR_RDMA_WRITE_WITH_IMM]	= { RELIABLE | UC, IBV_WC_RDMA_WRITE, DATA_OUT, IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM },
-	[IBV_WR_SEND]			= { RELIABLE | UC | UD, IBV_WC_SEND, DATA_OUT, IBV_QP_EX_WITH_SEND },
+	[IBV_WR_SEND]			= { RELIABLE | UC | UD | RAW, IBV_WC_SEND, DATA_OUT, IBV_QP_EX_WITH_SEND },
 	[IBV_WR_SEND_WITH_IMM]		= { RELIABLE | UC | UD, IBV_WC_SEND, DATA_OUT, IBV_QP_EX_WITH_SEND_WITH_IMM },
 	[IBV_WR_RDMA_READ]		= { RELIABLE, IBV_WC_RDMA_READ, DATA_IN, IBV_QP_EX_WITH_RDMA_READ },
 	[IBV_WR_ATOMIC_CMP_AND_SWP]	= { RELIABLE, IBV_WC_COMP_SWAP, DATA_ATOMIC, IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP },
@@ -137,6 +139,19 @@ static int fill_target(const struct qp *qp, const struct send_op *op, struct sen
 	return 0;
 }
 
+/* A frame goes to every process whose rules may want it. */
+static void fill_raw(const struct qp *qp, struct send_wqe *wqe)
+{
+	uint8_t own = 0;
+
+	while (own < CA_GIDS - 1 && !qp->dev->gid[own].valid)
+		own++;
+	wqe->av = (struct av){ .is_global = true, .port_num = qp->attr.port_num, .sgid_index = own, .hop_limit = 1 };
+	memcpy(wqe->av.dgid, flow_group, sizeof(flow_group));
+	wqe->remote_qpn = PSN_MASK;	/* multicast: IBA 9.8.3 */
+	wqe->qkey = FLOW_QKEY;
+}
+
 /* The checks that both ways of posting share. Faults that hardware finds only when it executes complete in error. */
 static int check(const struct qp *qp, struct send_wqe *wqe)
 {
@@ -157,6 +172,11 @@ static int check(const struct qp *qp, struct send_wqe *wqe)
 	}
 	if (length > message_max || (op->data == DATA_ATOMIC && length != ATOMIC_BYTES))
 		complete_with(wqe, IBV_WC_LOC_LEN_ERR);
+	if (qp->type == IBV_QPT_RAW_PACKET) {
+		fill_raw(qp, wqe);
+		if (wqe->length > PACKET_MAX_PAYLOAD)
+			complete_with(wqe, IBV_WC_LOC_LEN_ERR);
+	}
 	if (qp->type == IBV_QPT_UD) {
 		if (wqe->length > 128u << qp->dev->active_mtu)
 			complete_with(wqe, IBV_WC_LOC_LEN_ERR);

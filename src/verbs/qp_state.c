@@ -1,4 +1,4 @@
-/* The QP state machine as the standard's table of modify masks: IBA 11.2.5.2, tables 91 to 96; XRC: A14. A transition not
+/* The QP state machine as the standard's table of modify masks: IBA 11.2.5.2, tables 91 to 96; XRC: A14. Raw packet: as the kernel. A transition not
  * in the table is refused, as is a mask that lacks a required attribute or has one that is neither required nor optional.
  * To RESET and ERR leads a way from everywhere, with no attributes. */
 #include "verbs/qp.h"
@@ -7,9 +7,9 @@
 
 enum {
 	RC = 1 << QP_KIND_RC, UC = 1 << QP_KIND_UC, UD = 1 << QP_KIND_UD,
-	XI = 1 << QP_KIND_XRC_SEND, XT = 1 << QP_KIND_XRC_RECV,
+	XI = 1 << QP_KIND_XRC_SEND, XT = 1 << QP_KIND_XRC_RECV, RAW = 1 << QP_KIND_RAW,
 	CONNECTED = RC | UC | XI | XT,
-	ALL = CONNECTED | UD,
+	ALL = CONNECTED | UD | RAW,
 };
 
 enum {
@@ -28,20 +28,26 @@ static const struct transition {
 } table[] = {
 	{ IBV_QPS_RESET, IBV_QPS_INIT, UD,		PKEY | PORT | QKEY,		0 },
 	{ IBV_QPS_RESET, IBV_QPS_INIT, CONNECTED,	PKEY | PORT | ACCESS,		0 },
+	{ IBV_QPS_RESET, IBV_QPS_INIT, RAW,		PORT,				0 },
 	{ IBV_QPS_INIT, IBV_QPS_INIT, UD,		0,	PKEY | PORT | QKEY },
 	{ IBV_QPS_INIT, IBV_QPS_INIT, CONNECTED,	0,	PKEY | PORT | ACCESS },
+	{ IBV_QPS_INIT, IBV_QPS_INIT, RAW,		0,	PORT },
+	{ IBV_QPS_INIT, IBV_QPS_RTR, RAW,		0,			0 },
 	{ IBV_QPS_INIT, IBV_QPS_RTR, UD,		0,			PKEY | QKEY },
 	{ IBV_QPS_INIT, IBV_QPS_RTR, UC | XI,		CONNECT,		ALT | ACCESS | PKEY },
 	{ IBV_QPS_INIT, IBV_QPS_RTR, RC | XT,		CONNECT | RESPONDER,	ALT | ACCESS | PKEY },
+	{ IBV_QPS_RTR, IBV_QPS_RTS, RAW,		0,			CUR },
 	{ IBV_QPS_RTR, IBV_QPS_RTS, UD,			IBV_QP_SQ_PSN,		CUR | QKEY },
 	{ IBV_QPS_RTR, IBV_QPS_RTS, UC,			IBV_QP_SQ_PSN,		RUNNING },
 	{ IBV_QPS_RTR, IBV_QPS_RTS, RC,			IBV_QP_SQ_PSN | RETRY,	RUNNING | RNR },
 	{ IBV_QPS_RTR, IBV_QPS_RTS, XI,			IBV_QP_SQ_PSN | RETRY,	RUNNING },
 	{ IBV_QPS_RTR, IBV_QPS_RTS, XT,			IBV_QP_SQ_PSN | TIMEOUT,	RUNNING | RNR },
+	{ IBV_QPS_RTS, IBV_QPS_RTS, RAW,		0,	CUR },
 	{ IBV_QPS_RTS, IBV_QPS_RTS, UD,			0,	CUR | QKEY },
 	{ IBV_QPS_RTS, IBV_QPS_RTS, UC | XI,		0,	RUNNING },
 	{ IBV_QPS_RTS, IBV_QPS_RTS, RC | XT,		0,	RUNNING | RNR },
 	{ IBV_QPS_RTS, IBV_QPS_SQD, ALL,		0,	IBV_QP_EN_SQD_ASYNC_NOTIFY },
+	{ IBV_QPS_SQD, IBV_QPS_RTS, RAW,		0,	CUR },
 	{ IBV_QPS_SQD, IBV_QPS_RTS, UD,			0,	CUR | QKEY },
 	{ IBV_QPS_SQD, IBV_QPS_RTS, UC | XI,		0,	RUNNING },
 	{ IBV_QPS_SQD, IBV_QPS_RTS, RC | XT,		0,	RUNNING | RNR },
@@ -50,6 +56,7 @@ static const struct transition {
 	{ IBV_QPS_SQD, IBV_QPS_SQD, RC,			0,	PORT | AV | RETRY | RESPONDER | ALT | ACCESS | PKEY | MIG },
 	{ IBV_QPS_SQD, IBV_QPS_SQD, XI,			0,	PORT | AV | RETRY | ALT | ACCESS | PKEY | MIG },
 	{ IBV_QPS_SQD, IBV_QPS_SQD, XT,			0,	PORT | AV | TIMEOUT | RESPONDER | ALT | ACCESS | PKEY | MIG },
+	{ IBV_QPS_SQE, IBV_QPS_RTS, RAW,		0,	CUR },
 	{ IBV_QPS_SQE, IBV_QPS_RTS, UD,			0,	CUR | QKEY },
 	{ IBV_QPS_SQE, IBV_QPS_RTS, UC,			0,	CUR | ACCESS },
 };
@@ -118,7 +125,7 @@ void qp_error(struct qp *qp, wtime now, int event)
 
 void qp_send_error(struct qp *qp, wtime now, int event)
 {
-	if (qp->type != IBV_QPT_UD && qp->type != IBV_QPT_UC) {
+	if (!qp_is_datagram(qp) && qp->type != IBV_QPT_UC) {
 		qp_error(qp, now, event);
 		return;
 	}

@@ -128,6 +128,12 @@ struct abi_qp {
 	int error;		/* the first fault; wr_complete returns it */
 };
 
+struct abi_flow {
+	struct ibv_flow ibv;
+	struct abi_object object;
+	struct flow *flow;
+};
+
 static inline struct abi_context *to_context(struct ibv_context *c)
 {
 	return container_of(c, struct abi_context, vctx.context);
@@ -266,6 +272,9 @@ int srq_number(struct ibv_srq *srq, uint32_t *srqn);
 int srq_post_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 struct ibv_xrcd *xrcd_open_attr(struct ibv_context *context, struct ibv_xrcd_init_attr *attr);
 int xrcd_close_ibv(struct ibv_xrcd *xrcd);
+
+struct ibv_flow *flow_create_ibv(struct ibv_qp *qp, struct ibv_flow_attr *attr);
+int flow_destroy_ibv(struct ibv_flow *flow);
 
 struct ibv_qp *qp_create_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr);
 struct ibv_qp *qp_open_shared(struct ibv_context *context, struct ibv_qp_open_attr *attr);

@@ -1,0 +1,45 @@
+/* Flow steering rules of raw packet QPs. */
+#include "verbs/flow.h"
+
+#include "abi/verbs/object.h"
+
+#include <stdlib.h>
+
+static int reap_flow(struct abi_object *o)
+{
+	flow_destroy(container_of(o, struct abi_flow, object)->flow);
+	return 0;
+}
+
+struct ibv_flow *flow_create_ibv(struct ibv_qp *qp, struct ibv_flow_attr *attr)
+{
+	struct abi_context *ctx = to_context(qp->context);
+	struct abi_flow *flow = calloc(1, sizeof(*flow));
+	int err;
+
+	if (!flow)
+		return fail(-ENOMEM);
+	flow->ibv.context = qp->context;
+	host_enter(ctx->host);
+	err = flow_create(to_qp(qp)->qp, attr, &flow->flow);
+	if (err == 0)
+		context_enrol(ctx, &flow->object, reap_flow);
+	host_leave(ctx->host);
+	if (err == 0)
+		return &flow->ibv;
+	free(flow);
+	return fail(err);
+}
+
+int flow_destroy_ibv(struct ibv_flow *ibv)
+{
+	struct abi_flow *flow = container_of(ibv, struct abi_flow, ibv);
+	struct host *host = to_context(ibv->context)->host;
+
+	host_enter(host);
+	reap_flow(&flow->object);
+	list_remove(&flow->object.node);
+	host_leave(host);
+	free(flow);
+	return 0;
+}
