@@ -10,9 +10,9 @@
 #include <string.h>
 #include <time.h>
 
-/* Our choices: the clock costs as much as the rest of an idle poll; and who has polled in vain for some 50 us is most
+/* Our choices: the clock costs as much as the rest of an idle poll; and who has polled in vain for some microseconds is most
  * likely waiting for somebody who wants this CPU. */
-enum { IDLE_POLLS = 8, YIELD_AFTER = 512, YIELD_EVERY = 32 };
+enum { IDLE_POLLS = 8, YIELD_AFTER = 128, YIELD_EVERY = 32 };
 
 struct host_events host_events;
 
