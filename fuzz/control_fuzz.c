@@ -153,17 +153,18 @@ static void babble(struct input *in, int i)
 
 static void check_clients(void)
 {
-	uint32_t slots = 0, processes = 0, leases = 0, count = 0, channels = 0;
+	uint32_t slots = 0, processes = 0, leases = 0, count = 0, channels = 0, owned[CLIENTS] = { 0 };
 
+	for (uint32_t i = 0; i < PAGE_SLOTS; i++) {
+		assert(page->slot_generation[i] % 2 == (world.hub.slot_owner[i] != NULL));
+		if (world.hub.slot_owner[i])
+			owned[index_of(world.hub.slot_owner[i])]++;
+	}
 	list_for_each(c, &world.hub.clients, struct client, node) {
-		uint32_t owned = 0;
-
-		for (uint32_t i = 0; i < PAGE_SLOTS; i++)
-			owned += world.hub.slot_owner[i] == c;
-		assert(owned == c->slots && c->slots <= QUOTA_SLOTS);
+		assert(owned[index_of(c)] == c->slots && c->slots <= QUOTA_SLOTS);
 		assert((c->kind == CLIENT_PROCESS) == (c->slot != 0) && (c->slot != 0) == (c->wake_fd >= 0));
 		assert(c->channels <= QUOTA_CHANNELS && c->group_count <= QUOTA_GROUPS);
-		slots += owned;
+		slots += c->slots;
 		channels += c->channels;
 		processes += c->kind == CLIENT_PROCESS;
 		leases += c->kind == CLIENT_LEASE;
@@ -177,8 +178,6 @@ static void check_clients(void)
 static void check_page(void)
 {
 	assert(page->generation % 2 == 0);
-	for (uint32_t i = 0; i < PAGE_SLOTS; i++)
-		assert(page->slot_generation[i] % 2 == (world.hub.slot_owner[i] != NULL));
 	for (int g = 0; g < PAGE_GROUPS; g++) {
 		bool has_member = false;
 
