@@ -202,17 +202,22 @@ static bool flow_matches(const struct flow *flow, const struct frame *f)
 
 static int filter_read(struct filter *filter, const uint8_t *from, size_t *bytes)
 {
-	const struct ibv_flow_spec *given = (const struct ibv_flow_spec *)from;
-	const struct spec *spec = spec_of(given->hdr.type);
+	struct {
+		enum ibv_flow_spec_type type;
+		uint16_t size;
+	} head;		/* all specifications begin so, and may stand at any address */
+	const struct spec *spec;
 
+	memcpy(&head, from, sizeof(head));
+	spec = spec_of(head.type);
 	if (!spec)
 		return -EOPNOTSUPP;
-	if (given->hdr.size < spec->bytes)
+	if (head.size < spec->bytes)
 		return -EINVAL;
 	filter->type = spec->type;
 	memcpy(filter->value, from + spec->value, spec->mask - spec->value);
 	memcpy(filter->mask, from + spec->mask, spec->mask - spec->value);
-	*bytes = given->hdr.size;
+	*bytes = head.size;
 	return 0;
 }
 
