@@ -223,6 +223,36 @@ static void loopback(void **state)
 	expect_none(n);
 }
 
+/* SAN-27: a full mesh of N nodes with P processes each takes P * P * (N - 1) queue pairs a node: 8 for 3 and 2. */
+static void full_mesh(void **state)
+{
+	struct net *net = *state;
+	struct qp *qp[3][8];
+	unsigned used[3] = { 0 };
+
+	for (int a = 0; a < 3; a++)
+		for (int b = a + 1; b < 3; b++)
+			for (int processes = 0; processes < 2 * 2; processes++) {
+				struct qp **qa = &qp[a][used[a]++], **qb = &qp[b][used[b]++];
+
+				*qa = new_qp(&net->node[a], IBV_QPT_RC);
+				*qb = new_qp(&net->node[b], IBV_QPT_RC);
+				connect_both(net, &net->node[a], *qa, &net->node[b], *qb);
+			}
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(used[i], 8);
+	for (int i = 0; i < 3; i++)
+		for (int k = 0; k < 8; k++) {
+			struct node *peer = &net->node[qp[i][k]->path.dlid - 1];
+			struct qp *to = qp_find(&peer->sim->ca, qp[i][k]->attr.dest_qp_num);
+
+			assert_non_null(to);
+			receive_at(net, peer, to, 80, 4096, 100);
+			say(net, &net->node[i], qp[i][k], "mesh");
+			assert_int_equal(expect(peer, 80).wqn, to->qpn);
+		}
+}
+
 /* SAN-23: three clients increment one word a hundred times each, then take turns at a lock. */
 static void atomics_of_several_clients(void **state)
 {
@@ -392,6 +422,7 @@ int main(void)
 		NET(three_nodes_in_association),
 		NET(a_second_peer_is_not_heard),
 		NET(loopback),
+		NET(full_mesh),
 		NET(atomics_of_several_clients),
 		NET(one_send_reaches_a_group),
 		NET(datagrams_without_a_receive_are_dropped),
