@@ -1,0 +1,200 @@
+/* What leaves when, and from where: posting order, fences, the initiator depth, the window, and that it does not matter how the
+ * data of a packet was handed over. SAN-17, SAN-19, SAN-22, SAN-32, MSN-01, MSN-39, IPS-14, IPS-32. */
+#include "engine_test.h"
+
+#include "wire/opcode.h"
+#include "wire/packet.h"
+
+#include <errno.h>
+
+enum { NOTED = 256, NOTED_BYTES = 64 << 10 };
+
+/* The frames of node 0, and what node 1 answered, in one order. */
+struct notes {
+	struct { int node; enum opcode_op op; uint32_t imm; psn_t psn; } packet[NOTED];
+	unsigned packets;
+	uint8_t bytes[NOTED_BYTES];
+	size_t used;
+};
+
+static void note(void *arg, int node, const struct packet *p)
+{
+	struct notes *notes = arg;
+	const struct opcode_row *row = opcode_row(p->opcode);
+
+	assert_true(notes->packets < NOTED);
+	notes->packet[notes->packets].node = node;
+	notes->packet[notes->packets].op = row->op;
+	notes->packet[notes->packets].psn = p->psn;
+	notes->packet[notes->packets++].imm = row->headers & HDR_IMM ? p->imm : 0;
+	if (node == 0 && notes->used + PACKET_MAX_BYTES <= NOTED_BYTES)
+		notes->used += packet_build(p, notes->bytes + notes->used, PACKET_MAX_BYTES);
+}
+
+static struct pair *start(struct notes *notes, const struct pair_config *config)
+{
+	struct pair *pair = pair_new(config);
+
+	*notes = (struct notes){ 0 };
+	pair->sim->tap = note;
+	pair->sim->tap_arg = notes;
+	return pair;
+}
+
+/* Where the first packet of that node and operation stands. */
+static unsigned find(const struct notes *notes, int node, enum opcode_op op)
+{
+	for (unsigned i = 0; i < notes->packets; i++)
+		if (notes->packet[i].node == node && notes->packet[i].op == op)
+			return i;
+	fail();
+	return 0;
+}
+
+static void requests_start_in_posting_order(void **state)
+{
+	struct pair_config config = { .sends = 128, .recvs = 128, .retry_cnt = 7 };
+	struct notes notes;
+	struct pair *pair = start(&notes, &config);
+	uint32_t seen = 0;
+
+	for (uint32_t i = 0; i < 100; i++)
+		assert_int_equal(pair_recv(pair, 1, i, 1024, 64), 0);
+	for (uint32_t i = 0; i < 100; i++) {
+		struct pair_wr wr = { .wr_id = i, .opcode = i % 3 ? IBV_WR_SEND_WITH_IMM : IBV_WR_RDMA_WRITE_WITH_IMM, .imm = i,
+				      .bytes = i % 3 * 8 };
+
+		assert_int_equal(pair_send(pair, 0, &wr), 0);
+	}
+	pair_run(pair);
+	for (unsigned i = 0; i < notes.packets; i++)
+		if (notes.packet[i].node == 0)
+			assert_int_equal(notes.packet[i].imm, seen++);
+	assert_int_equal(seen, 100);
+	for (unsigned i = 0; i < 100; i++)
+		expect_sent(pair, 0, i, IBV_WC_SUCCESS);
+	pair_delete(pair);
+}
+
+/* IPS-32: a send behind a read leaves at once; with the fence it waits for the answer. */
+static void a_fence_waits_for_reads(void **state)
+{
+	for (int fenced = 0; fenced < 2; fenced++) {
+		struct pair_config config = { .retry_cnt = 7 };
+		struct notes notes;
+		struct pair *pair = start(&notes, &config);
+		struct pair_wr read = { .wr_id = 1, .opcode = IBV_WR_RDMA_READ, .bytes = 64 };
+		struct pair_wr send = { .wr_id = 2, .opcode = IBV_WR_SEND, .bytes = 64, .flags = fenced ? IBV_SEND_FENCE : 0 };
+
+		assert_int_equal(pair_recv(pair, 1, 3, 1024, 64), 0);
+		assert_int_equal(pair_send(pair, 0, &read), 0);
+		assert_int_equal(pair_send(pair, 0, &send), 0);
+		pair_run(pair);
+		assert_int_equal(find(&notes, 0, OP_SEND) > find(&notes, 1, OP_READ_RESPONSE), fenced);
+		expect_sent(pair, 0, 1, IBV_WC_SUCCESS);
+		expect_sent(pair, 0, 2, IBV_WC_SUCCESS);
+		pair_delete(pair);
+	}
+}
+
+/* IPS-13, IPS-14: as many reads are outstanding as the initiator depth says, and the next is held. SAN-22: each answer goes
+ * where its own request said. */
+static void reads_beyond_the_depth_are_held(void **state)
+{
+	for (uint8_t depth = 1; depth <= 3; depth++) {
+		struct pair_config config = { .retry_cnt = 7, .rd_atomic = depth };
+		struct notes notes;
+		struct pair *pair = start(&notes, &config);
+
+		pattern_fill(pair->side[1].memory, 4096, 5);
+		for (uint32_t i = 0; i < 4; i++) {
+			struct pair_wr wr = { .wr_id = i, .opcode = IBV_WR_RDMA_READ, .local = (3 - i) * 1024, .remote = i * 1024,
+					      .bytes = 1024 };
+
+			assert_int_equal(pair_send(pair, 0, &wr), 0);
+		}
+		pair_run(pair);
+		assert_int_equal(find(&notes, 1, OP_READ_RESPONSE), depth);
+		for (uint32_t i = 0; i < 4; i++) {
+			expect_sent(pair, 0, i, IBV_WC_SUCCESS);
+			assert_memory_equal(pair->side[0].memory + (3 - i) * 1024, pair->side[1].memory + i * 1024, 1024);
+		}
+		pair_delete(pair);
+	}
+}
+
+/* SAN-32: the number of packets without an acknowledgement is fixed before the connection. */
+static void requests_beyond_the_window_are_held(void **state)
+{
+	struct pair_config config = { .retry_cnt = 7, .options = ib_default_options };
+	struct notes notes;
+	struct pair *pair;
+
+	config.options.window_pkts = 4;
+	pair = start(&notes, &config);
+	for (uint32_t i = 0; i < 6; i++) {
+		struct pair_wr wr = { .wr_id = i, .opcode = IBV_WR_RDMA_WRITE, .bytes = 8 };
+
+		assert_int_equal(pair_send(pair, 0, &wr), 0);
+	}
+	assert_int_equal(notes.packets, 4);
+	assert_int_equal(ib_set_options(pair->side[0].qp, &config.options), -EINVAL);
+	pair_run(pair);
+	for (uint32_t i = 0; i < 6; i++)
+		expect_sent(pair, 0, i, IBV_WC_SUCCESS);
+	pair_delete(pair);
+}
+
+/* MSN-01, MSN-39, SAN-19: the data handed over with the request (inline), or read from 1 to 4 pieces of registered memory,
+ * makes the same frames; one piece more than the queue takes is refused. */
+static void feeding_does_not_show_in_the_frames(void **state)
+{
+	static struct notes first, notes;
+
+	for (uint32_t pieces = 0; pieces <= 4; pieces++) {
+		struct pair_config config = { .retry_cnt = 7, .mtu = IBV_MTU_256, .sim = { .seed = 1 } };
+		struct pair *pair = start(&notes, &config);
+		struct pair_wr wr = { .wr_id = 1, .opcode = IBV_WR_RDMA_WRITE, .bytes = 127, .remote = 2048, .pieces = pieces };
+		struct pair_wr large = { .wr_id = 2, .opcode = IBV_WR_RDMA_WRITE, .bytes = 1001, .remote = 4096, .pieces = pieces };
+
+		pattern_fill(pair->side[0].memory, 1001, 9);
+		if (!pieces) {	/* inline data is the program's address */
+			struct ibv_sge sge = { (uintptr_t)pair->side[0].memory, 127, 0 };
+			struct ibv_send_wr *bad, raw = { .wr_id = 1, .opcode = IBV_WR_RDMA_WRITE, .sg_list = &sge, .num_sge = 1,
+							 .send_flags = IBV_SEND_INLINE };
+
+			raw.wr.rdma.remote_addr = PAIR_IOVA + 2048;
+			raw.wr.rdma.rkey = pair->side[1].mr->key;
+			assert_int_equal(qp_post_send(pair->side[0].qp, pair->sim->now, &raw, &bad), 0);
+			sim_pump(pair->sim);
+		} else {
+			assert_int_equal(pair_send(pair, 0, &wr), 0);
+		}
+		assert_int_equal(pair_send(pair, 0, &large), 0);
+		pair_run(pair);
+		expect_sent(pair, 0, 1, IBV_WC_SUCCESS);
+		expect_sent(pair, 0, 2, IBV_WC_SUCCESS);
+		assert_true(pattern_holds(pair->side[1].memory + 2048, 127, 9));
+		assert_true(pattern_holds(pair->side[1].memory + 4096, 1001, 9));
+		if (!pieces)
+			first = notes;
+		assert_int_equal(notes.used, first.used);
+		assert_memory_equal(notes.bytes, first.bytes, first.used);
+		wr.pieces = 5;
+		assert_int_equal(pair_send(pair, 0, &wr), -EINVAL);
+		pair_delete(pair);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(requests_start_in_posting_order),
+		cmocka_unit_test(a_fence_waits_for_reads),
+		cmocka_unit_test(reads_beyond_the_depth_are_held),
+		cmocka_unit_test(requests_beyond_the_window_are_held),
+		cmocka_unit_test(feeding_does_not_show_in_the_frames),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
