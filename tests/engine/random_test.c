@@ -2,7 +2,7 @@
  * exact delivery or a clean error, and the same seed gives the same trace. Arguments: runs, first seed. */
 #include "traffic.h"
 
-static unsigned runs = 40000;
+static unsigned runs = 30000;
 static uint64_t first_seed = 1;
 
 static const enum ibv_wr_opcode opcodes[] = {
