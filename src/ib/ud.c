@@ -4,7 +4,7 @@
 #include "ib/engine.h"
 #include "ib/path.h"
 #include "ib/requester.h"
-#include "verbs/flow.h"
+#include "verbs/rss.h"
 #include "wire/field.h"
 #include "wire/header.h"
 #include "wire/packet.h"
@@ -150,6 +150,8 @@ static void raw_input(struct qp *qp, const struct packet *p)
 	struct recv_ref ref;
 	struct pd *pd;
 
+	if (qp->rss)
+		qp = rss_pick(qp, p->payload->iov_base, p->payload_bytes);
 	if (!engine_receives(qp) || !qp_recv_take(qp, NULL, &ref))
 		return;
 	pd = ref.is_srq ? ref.srq->pd : qp->pd;

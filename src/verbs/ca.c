@@ -2,8 +2,7 @@
  * something to send) or `blocked` (has, but its peer's link is full). */
 #include "verbs/ca.h"
 
-#include "verbs/flow.h"
-#include "verbs/qp.h"
+#include "verbs/rss.h"
 
 #include <endian.h>
 #include <errno.h>
@@ -41,6 +40,18 @@ static void fill_odp(struct ibv_device_attr_ex *attr)
 	attr->xrc_odp_caps = reliable;
 }
 
+static void fill_rss(struct ibv_device_attr_ex *attr)
+{
+	attr->rss_caps = (struct ibv_rss_caps){
+		.supported_qpts = 1 << IBV_QPT_RAW_PACKET, .max_rwq_indirection_tables = MAX_QP,
+		.max_rwq_indirection_table_size = 1 << RSS_LOG_SIZE_MAX, .rx_hash_function = IBV_RX_HASH_FUNC_TOEPLITZ,
+		.rx_hash_fields_mask = IBV_RX_HASH_SRC_IPV4 | IBV_RX_HASH_DST_IPV4 | IBV_RX_HASH_SRC_IPV6 | IBV_RX_HASH_DST_IPV6 |
+				       IBV_RX_HASH_SRC_PORT_TCP | IBV_RX_HASH_DST_PORT_TCP | IBV_RX_HASH_SRC_PORT_UDP |
+				       IBV_RX_HASH_DST_PORT_UDP,
+	};
+	attr->max_wq_type_rq = MAX_QP;
+}
+
 static void fill_attr(struct ca_device *dev)
 {
 	struct ibv_device_attr_ex *ex = &dev->attr;
@@ -72,6 +83,8 @@ static void fill_attr(struct ca_device *dev)
 	ex->device_cap_flags_ex = ex->orig_attr.device_cap_flags;
 	ex->max_dm_size = MAX_DM_BYTES;
 	ex->phys_port_cnt_ex = 1;
+	if (dev->form == PACKET_ROCE)
+		fill_rss(ex);
 }
 
 int ca_init(struct ca *ca, const struct ca_config *config)
@@ -109,7 +122,7 @@ int ca_init(struct ca *ca, const struct ca_config *config)
 }
 
 /* Whatever holds something goes before what it holds, so that every destroy succeeds. Counts that only the ABI's objects
- * stood for (shared handles, address handles) are dropped. */
+ * stood for (shared handles, address handles, tables of work queues) are dropped. */
 static void destroy_objects(struct ca *ca)
 {
 	uint32_t cursor;
@@ -120,6 +133,7 @@ static void destroy_objects(struct ca *ca)
 	flow_destroy_all(ca);
 	for (cursor = 0; (object = table_next(&ca->qps, &cursor));) {
 		((struct qp *)object)->refs = 1;
+		((struct qp *)object)->flows = 0;
 		qp_destroy(object);
 	}
 	for (cursor = 0; (object = table_next(&ca->srqs, &cursor));)

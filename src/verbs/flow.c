@@ -2,15 +2,14 @@
  * filters equals the frame's under the mask. */
 #include "verbs/flow.h"
 
+#include "verbs/frame.h"
+
 #include <endian.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-	ETH_BYTES = 14, VLAN_BYTES = 4, IPV4_LEAST = 20, IPV6_BYTES = 40, PORTS_BYTES = 4,
-	TYPE_VLAN = 0x8100, TYPE_IPV4 = 0x0800, TYPE_IPV6 = 0x86dd,
-	PROTO_TCP = 6, PROTO_UDP = 17,
 	SPECS_MAX = 8,
 	FILTER_MAX = sizeof(struct ibv_flow_ipv6_filter),	/* the largest */
 };
@@ -31,57 +30,6 @@ struct flow {
 	struct filter filter[SPECS_MAX];
 };
 
-/* Where the headers are; 0: there is none. */
-struct frame {
-	const uint8_t *data;
-	size_t bytes;
-	uint16_t ether_type, vlan;	/* host order */
-	size_t network, transport;	/* offsets */
-	uint8_t protocol;
-};
-
-static uint16_t be16_at(const uint8_t *p)
-{
-	return (uint16_t)(p[0] << 8 | p[1]);
-}
-
-static void find_transport(struct frame *f)
-{
-	const uint8_t *ip = f->data + f->network;
-	size_t room = f->bytes - f->network, header;
-
-	if (f->ether_type == TYPE_IPV4 && room >= IPV4_LEAST) {
-		header = (size_t)(ip[0] & 0xf) * 4;
-		f->protocol = ip[9];
-	} else if (f->ether_type == TYPE_IPV6 && room >= IPV6_BYTES) {
-		header = IPV6_BYTES;
-		f->protocol = ip[6];
-	} else {
-		f->network = 0;
-		return;
-	}
-	if (header + PORTS_BYTES <= room)
-		f->transport = f->network + header;
-}
-
-static bool frame_read(struct frame *f, const uint8_t *data, size_t bytes)
-{
-	size_t at = ETH_BYTES;
-
-	*f = (struct frame){ .data = data, .bytes = bytes };
-	if (bytes < ETH_BYTES)
-		return false;
-	f->ether_type = be16_at(data + 12);
-	if (f->ether_type == TYPE_VLAN && bytes >= ETH_BYTES + VLAN_BYTES) {
-		f->vlan = be16_at(data + 14);
-		f->ether_type = be16_at(data + 16);
-		at += VLAN_BYTES;
-	}
-	f->network = at;
-	find_transport(f);
-	return true;
-}
-
 /* ---- the frame in the form of each filter; false: it has no such header ---- */
 
 static bool see_eth(const struct frame *f, void *view)
@@ -100,7 +48,7 @@ static bool see_ipv4(const struct frame *f, void *view)
 	struct ibv_flow_ipv4_ext_filter *v = view;
 	const uint8_t *ip = f->data + f->network;
 
-	if (!f->network || f->ether_type != TYPE_IPV4)
+	if (!f->network || f->ether_type != FRAME_IPV4)
 		return false;
 	memcpy(&v->src_ip, ip + 12, sizeof(v->src_ip));
 	memcpy(&v->dst_ip, ip + 16, sizeof(v->dst_ip));
@@ -116,11 +64,11 @@ static bool see_ipv6(const struct frame *f, void *view)
 	struct ibv_flow_ipv6_filter *v = view;
 	const uint8_t *ip = f->data + f->network;
 
-	if (!f->network || f->ether_type != TYPE_IPV6)
+	if (!f->network || f->ether_type != FRAME_IPV6)
 		return false;
 	memcpy(v->src_ip, ip + 8, sizeof(v->src_ip));
 	memcpy(v->dst_ip, ip + 24, sizeof(v->dst_ip));
-	v->flow_label = htobe32(((uint32_t)(ip[1] & 0xf) << 16) | be16_at(ip + 2));
+	v->flow_label = htobe32((uint32_t)(ip[1] & 0xf) << 16 | (uint32_t)ip[2] << 8 | ip[3]);
 	v->next_hdr = f->protocol;
 	v->traffic_class = (uint8_t)(ip[0] << 4 | ip[1] >> 4);
 	v->hop_limit = ip[7];
@@ -140,12 +88,12 @@ static bool see_ports(const struct frame *f, void *view, uint8_t protocol)
 
 static bool see_tcp(const struct frame *f, void *view)
 {
-	return see_ports(f, view, PROTO_TCP);
+	return see_ports(f, view, FRAME_TCP);
 }
 
 static bool see_udp(const struct frame *f, void *view)
 {
-	return see_ports(f, view, PROTO_UDP);
+	return see_ports(f, view, FRAME_UDP);
 }
 
 #define SPEC(type, spec, see) { type, sizeof(struct spec), offsetof(struct spec, val), offsetof(struct spec, mask), see }

@@ -1,5 +1,5 @@
 /* Queue pairs: creation, numbers, destruction. States are in qp_state.c, attributes in qp_attr.c. */
-#include "verbs/qp.h"
+#include "verbs/rss.h"
 
 #include "base/log.h"
 
@@ -15,7 +15,7 @@ enum {
 	INIT_KNOWN = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD | IBV_QP_INIT_ATTR_CREATE_FLAGS |
 		     IBV_QP_INIT_ATTR_MAX_TSO_HEADER | IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH |
 		     IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
-	INIT_REFUSED = IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH,
+	SPREAD = IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH,
 };
 
 int qp_kind(enum ibv_qp_type type)
@@ -74,7 +74,10 @@ static int extras_check(const struct ibv_qp_init_attr_ex *attr, int kind)
 
 	if (mask & ~(uint32_t)INIT_KNOWN)
 		return -EINVAL;
-	if (mask & INIT_REFUSED || (mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && attr->create_flags) ||
+	/* only frames are spread, and only with both attributes */
+	if (mask & SPREAD && (kind != QP_KIND_RAW || (mask & SPREAD) != SPREAD))
+		return -EOPNOTSUPP;
+	if ((mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && attr->create_flags) ||
 	    (mask & IBV_QP_INIT_ATTR_MAX_TSO_HEADER && attr->max_tso_header))
 		return -EOPNOTSUPP;
 	return mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS ? ops_check(kind, attr->send_ops_flags) : 0;
@@ -90,11 +93,11 @@ static int cap_check(const struct ibv_device_attr *limit, const struct ibv_qp_ca
 }
 
 /* Which objects each type needs, all of the QP's device. IBA 11.2.5.1, A14. */
-static int objects_check(const struct qp *qp)
+static int objects_check(const struct qp *qp, bool spreads)
 {
-	bool sends = qp->type != IBV_QPT_XRC_RECV, receives = sends && qp->type != IBV_QPT_XRC_SEND;
+	bool has_pd = qp->type != IBV_QPT_XRC_RECV, sends = has_pd && !spreads, receives = sends && qp->type != IBV_QPT_XRC_SEND;
 
-	if (sends != !!qp->pd || sends != !!qp->send_cq || receives != !!qp->recv_cq || sends == !!qp->xrcd)
+	if (has_pd != !!qp->pd || sends != !!qp->send_cq || receives != !!qp->recv_cq || has_pd == !!qp->xrcd)
 		return -EINVAL;
 	if (qp->srq && (!receives || qp->srq->type != IBV_SRQT_BASIC || qp->srq->dev != qp->dev))
 		return -EINVAL;
@@ -107,7 +110,7 @@ static int objects_check(const struct qp *qp)
 /* Queues that the type does not have get no WQEs; the others what their rings hold. */
 static void cap_adjust(const struct qp *qp, struct ibv_qp_cap *cap)
 {
-	if (qp->type == IBV_QPT_XRC_RECV)
+	if (!qp->send_cq)
 		cap->max_send_wr = cap->max_send_sge = cap->max_inline_data = 0;
 	else if (cap->max_inline_data < MIN_INLINE)
 		cap->max_inline_data = MIN_INLINE;
@@ -245,6 +248,7 @@ fini_queues:
 int qp_create(struct ca *ca, struct ca_device *dev, struct ibv_qp_init_attr_ex *attr, struct pd *pd, struct cq *send_cq,
 	      struct cq *recv_cq, struct srq *srq, struct xrcd *xrcd, struct qp **out)
 {
+	bool spreads = attr->comp_mask & SPREAD;
 	int kind = qp_kind(attr->qp_type), err;
 	struct qp *qp;
 
@@ -260,14 +264,14 @@ int qp_create(struct ca *ca, struct ca_device *dev, struct ibv_qp_init_attr_ex *
 	*qp = (struct qp){
 		.ca = ca, .dev = dev, .type = attr->qp_type, .state = IBV_QPS_RESET, .refs = 1, .cap = attr->cap,
 		.pd = kind == QP_KIND_XRC_RECV ? NULL : pd,
-		.send_cq = kind == QP_KIND_XRC_RECV ? NULL : send_cq,
-		.recv_cq = kind == QP_KIND_XRC_RECV || kind == QP_KIND_XRC_SEND ? NULL : recv_cq,
+		.send_cq = kind == QP_KIND_XRC_RECV || spreads ? NULL : send_cq,
+		.recv_cq = kind == QP_KIND_XRC_RECV || kind == QP_KIND_XRC_SEND || spreads ? NULL : recv_cq,
 		.srq = srq, .xrcd = kind == QP_KIND_XRC_RECV ? xrcd : NULL,
 		.sq_sig_all = attr->sq_sig_all,
 		.send_ops_flags = attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS ? attr->send_ops_flags : 0,
 	};
 	cap_adjust(qp, &qp->cap);
-	err = objects_check(qp);
+	err = objects_check(qp, spreads);
 	if (err == 0)
 		err = cap_check(&dev->attr.orig_attr, &qp->cap);
 	if (err == 0)
@@ -317,6 +321,7 @@ int qp_destroy(struct qp *qp)
 	list_remove(&qp->ready);
 	heap_remove(&qp->ca->timers, &qp->timer);
 	mw_forget_qp(qp);
+	rss_detach(qp);
 	release_objects(qp);
 	qp->ca->transport->qp_fini(qp);
 	qp_queues_reset(qp);

@@ -38,7 +38,8 @@ struct qp {
 	uint32_t refs;			/* handles: 1, more for a shared XRC QP */
 	uint32_t mcasts;
 	uint32_t windows;		/* type 2, bound on it */
-	uint32_t flows;			/* raw packet: rules that lead to it */
+	uint32_t flows;			/* raw packet: rules and tables that lead to it */
+	struct rss *rss;		/* owned; raw packet: frames are spread over other QPs */
 	uint32_t handle;
 	void *user;			/* the ABI's object */
 	bool sqd_async;			/* en_sqd_async_notify */

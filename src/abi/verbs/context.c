@@ -1,6 +1,6 @@
 /* Contexts: the tables of operations that the stock header's inline functions call through, and the objects made in each.
- * An operation left NULL is refused with EOPNOTSUPP by the header itself: RSS and its work queues, tag matching,
- * counters, ESP, rate limits, CQ moderation. */
+ * An operation left NULL is refused with EOPNOTSUPP by the header itself: tag matching, counters, ESP, rate limits, CQ
+ * moderation. */
 #include "abi/verbs/object.h"
 
 #include <stdlib.h>
@@ -46,6 +46,11 @@ static void fill_ops(struct verbs_context *v)
 	v->close_xrcd = xrcd_close_ibv;
 	v->create_qp_ex = qp_create_ex;
 	v->open_qp = qp_open_shared;
+	v->create_wq = wq_create;
+	v->modify_wq = wq_modify;
+	v->destroy_wq = wq_destroy;
+	v->create_rwq_ind_table = table_create;
+	v->destroy_rwq_ind_table = table_destroy;
 	/* programs built against libibverbs 1.1.8 look for the two in other places */
 	v->ibv_create_flow = flow_create_ibv;
 	v->ibv_destroy_flow = flow_destroy_ibv;

@@ -128,6 +128,18 @@ struct abi_qp {
 	int error;		/* the first fault; wr_complete returns it */
 };
 
+struct abi_wq {
+	struct ibv_wq ibv;
+	struct abi_object object;
+	struct qp *qp;		/* a raw packet QP that only receives */
+};
+
+struct abi_table {
+	struct ibv_rwq_ind_table ibv;
+	struct abi_object object;
+	struct rss_table *table;
+};
+
 struct abi_flow {
 	struct ibv_flow ibv;
 	struct abi_object object;
@@ -272,6 +284,12 @@ int srq_number(struct ibv_srq *srq, uint32_t *srqn);
 int srq_post_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 struct ibv_xrcd *xrcd_open_attr(struct ibv_context *context, struct ibv_xrcd_init_attr *attr);
 int xrcd_close_ibv(struct ibv_xrcd *xrcd);
+
+struct ibv_wq *wq_create(struct ibv_context *context, struct ibv_wq_init_attr *attr);
+int wq_modify(struct ibv_wq *wq, struct ibv_wq_attr *attr);
+int wq_destroy(struct ibv_wq *wq);
+struct ibv_rwq_ind_table *table_create(struct ibv_context *context, struct ibv_rwq_ind_table_init_attr *attr);
+int table_destroy(struct ibv_rwq_ind_table *table);
 
 struct ibv_flow *flow_create_ibv(struct ibv_qp *qp, struct ibv_flow_attr *attr);
 int flow_destroy_ibv(struct ibv_flow *flow);

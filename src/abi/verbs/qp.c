@@ -1,4 +1,6 @@
 /* Queue pairs: creation, attributes, posting, multicast, ECE. The builders of extended ones are in qp_ex.c. */
+#include "verbs/rss.h"
+
 #include "abi/verbs/object.h"
 
 #include <stdlib.h>
@@ -62,6 +64,12 @@ static int attach(struct abi_qp *qp, struct ibv_qp_init_attr_ex *attr)
 	int err = qp_create(ctx->ca, ctx->dev, attr, behind(pd, to_pd, pd), behind(attr->send_cq, to_cq, cq),
 			    behind(attr->recv_cq, to_cq, cq), behind(attr->srq, to_srq, srq), behind(xrcd, to_xrcd, xrcd), &qp->qp);
 
+	if (err == 0 && attr->comp_mask & IBV_QP_INIT_ATTR_IND_TABLE) {
+		err = attr->rwq_ind_tbl ? rss_attach(qp->qp, container_of(attr->rwq_ind_tbl, struct abi_table, ibv)->table,
+						     &attr->rx_hash_conf) : -EINVAL;
+		if (err < 0)
+			qp_destroy(qp->qp);
+	}
 	if (err < 0)
 		return err;
 	qp->qp->user = qp;
