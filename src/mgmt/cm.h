@@ -75,6 +75,7 @@ struct cm_id {
 	/* the message that waits for its answer, and the timer of that or of timewait */
 	uint8_t mad[MAD_BYTES];
 	uint8_t tries_left;
+	uint8_t returns;		/* how often our request came back undelivered */
 	wtime period;
 	struct heap_node timer;
 	struct cm_id *next_local, *next_remote;		/* hash chains */
@@ -168,7 +169,9 @@ int cm_sidr_rep(struct cm_id *id, wtime now, uint8_t status, const struct cm_par
 
 /* A MAD from the process of that slot, on that device. True: *event is for the consumer. */
 bool cm_input(struct cm *cm, wtime now, int device, uint32_t from_slot, const void *mad, uint32_t bytes, struct cm_event *event);
-/* A MAD of ours came back: nobody listens to its service, or the process it was for is gone. */
+/* A MAD of ours came back: nobody listens to its service, or the process it was for is gone. A request is tried a few times
+ * more before that is told, 0.3 s in all: where resolving an address takes its time, a peer that is just about to listen is
+ * found, and programs that only synchronise before (perftest -R) rely on it. */
 bool cm_returned(struct cm *cm, wtime now, const void *mad, uint32_t bytes, struct cm_event *event);
 /* The process of that slot is gone: call until false. Requests whose receiver is not known yet are sent again. */
 bool cm_peer_gone(struct cm *cm, wtime now, uint32_t slot, struct cm_event *event);

@@ -420,6 +420,34 @@ bool cm_peer_gone(struct cm *cm, wtime now, uint32_t slot, struct cm_event *even
 	return false;
 }
 
+/* Is the listener given a little more time? Our choice: 5, 10, 20 ... 160 ms. */
+static bool wait_for_listener(struct cm_id *id, wtime now)
+{
+	enum { RETURNS = 6 };
+
+	if (id->returns == RETURNS)
+		return false;
+	cm_set_timer(id, now + (5 * WTIME_MS << id->returns++));
+	return true;
+}
+
+static bool returned_req(struct cm_id *id, wtime now, struct cm_event *event)
+{
+	if (!id || id->state != CM_REQ_SENT || wait_for_listener(id, now))
+		return false;
+	cm_enter_idle(id);
+	return say_rejected(event, id, CM_REJ_INVALID_SERVICE_ID);
+}
+
+static bool returned_sidr_req(struct cm_id *id, wtime now, struct cm_event *event)
+{
+	if (!id || id->state != CM_SIDR_REQ_SENT || wait_for_listener(id, now))
+		return false;
+	cm_enter_idle(id);
+	event->msg = (struct cm_msg){ .attribute = CM_SIDR_REP, .sidr_rep = { .status = CM_SIDR_UNSUPPORTED } };
+	return tell(event, CM_EVENT_SIDR_REP, id);
+}
+
 bool cm_returned(struct cm *cm, wtime now, const void *mad, uint32_t bytes, struct cm_event *event)
 {
 	struct cm_id *id;
@@ -428,18 +456,9 @@ bool cm_returned(struct cm *cm, wtime now, const void *mad, uint32_t bytes, stru
 		return false;
 	switch (event->msg.attribute) {
 	case CM_REQ:
-		id = cm_find_local(cm, event->msg.req.local_comm_id);
-		if (!id || id->state != CM_REQ_SENT)
-			return false;
-		cm_enter_idle(id);
-		return say_rejected(event, id, CM_REJ_INVALID_SERVICE_ID);
+		return returned_req(cm_find_local(cm, event->msg.req.local_comm_id), now, event);
 	case CM_SIDR_REQ:
-		id = cm_find_local(cm, event->msg.sidr_req.request_id);
-		if (!id || id->state != CM_SIDR_REQ_SENT)
-			return false;
-		cm_enter_idle(id);
-		event->msg = (struct cm_msg){ .attribute = CM_SIDR_REP, .sidr_rep = { .status = CM_SIDR_UNSUPPORTED } };
-		return tell(event, CM_EVENT_SIDR_REP, id);
+		return returned_sidr_req(cm_find_local(cm, event->msg.sidr_req.request_id), now, event);
 	case CM_REP:
 		id = cm_find_local(cm, event->msg.rep.local_comm_id);
 		return id && one_gone(id, now, event);

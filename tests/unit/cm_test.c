@@ -362,8 +362,18 @@ static void nobody_listens(void **state)
 	struct cm_id *id = cm_id_create(cm, NULL);
 
 	assert_int_equal(cm_req(id, 0, SERVICE, &path[0], &param), 0);
+	wtime now = 0;
+
+	for (int i = 0; i < 6; i++) {	/* a little patience */
+		assert_true(cm_output(cm, &out));
+		assert_false(cm_returned(cm, now, out.mad, MAD_BYTES, &event));
+		assert_true(cm_deadline(cm) <= now + 160 * WTIME_MS);
+		now = cm_deadline(cm);
+		assert_false(cm_expire(cm, now, &event));
+	}
 	assert_true(cm_output(cm, &out));
-	assert_true(cm_returned(cm, 1, out.mad, MAD_BYTES, &event));
+	assert_true(cm_returned(cm, now, out.mad, MAD_BYTES, &event));
+	assert_true(now < 320 * WTIME_MS);
 	assert_int_equal(event.type, CM_EVENT_REJ);
 	assert_int_equal(event.msg.rej.reason, CM_REJ_INVALID_SERVICE_ID);
 	assert_false(cm_returned(cm, 2, out.mad, MAD_BYTES, &event));

@@ -371,6 +371,18 @@ static void channel_close(int fd)
 	close(fd);
 }
 
+/* Lets the timers run that are due within this time. */
+static void pass_time(wtime time)
+{
+	wtime end = fake.now + time;
+
+	while (cm_deadline(&ucm.cm) <= end) {
+		fake.now = cm_deadline(&ucm.cm);
+		fake.cm.expire(fake.cm.cm, fake.now);
+	}
+	fake.now = end;
+}
+
 struct pair {
 	int server, client;
 	uint32_t listener, passive, active;
@@ -633,9 +645,28 @@ static void nobody_listening_is_a_rejection(void **state)
 	uint32_t id = resolved(fd, RDMA_PS_TCP, "127.0.0.1", 4444);
 
 	assert_int_equal(connect_to(fd, id, ""), 0);
+	pass_time(WTIME_S / 3);
 	expect_event(fd, UCM_EVENT_REJECTED, CM_REJ_INVALID_SERVICE_ID);
 	channel_close(fd);
 	expect_nothing_left();
+}
+
+static void a_listener_may_come_a_moment_late(void **state)
+{
+	struct pair p;
+
+	p.client = channel();
+	p.server = channel();
+	p.active = resolved(p.client, RDMA_PS_TCP, "127.0.0.1", 7000);
+	assert_int_equal(connect_to(p.client, p.active, ""), 0);
+	pass_time(WTIME_S / 10);
+	expect_no_event(p.client);
+	p.listener = create(p.server, RDMA_PS_TCP, 0x100);
+	assert_int_equal(bind4(p.server, p.listener, "0.0.0.0", 7000), 0);
+	assert_int_equal(listen_on(p.server, p.listener, 0), 0);
+	pass_time(WTIME_S / 3);
+	expect_event(p.server, UCM_EVENT_CONNECT_REQUEST, 0);
+	pair_close(&p);
 }
 
 static void destroying_a_listener_rejects_what_waits(void **state)
@@ -991,6 +1022,7 @@ int main(void)
 		TEST(qp_attributes_are_the_kernels),
 		TEST(a_request_can_be_rejected),
 		TEST(nobody_listening_is_a_rejection),
+		TEST(a_listener_may_come_a_moment_late),
 		TEST(destroying_a_listener_rejects_what_waits),
 		TEST(destroying_counts_what_was_reported),
 		TEST(a_full_backlog_makes_the_peer_ask_again),
