@@ -14,6 +14,7 @@ struct cli_options {
 	bool json;
 	bool force;
 	const char *devices;	/* comma-separated, NULL: all */
+	const char *profile;	/* of the transport, NULL: standard */
 };
 
 /* Which options a subcommand takes, by their letters in main.c's table. */

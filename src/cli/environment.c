@@ -29,7 +29,7 @@ static int prepend(const char *name, const char *value, char separator)
 	return err;
 }
 
-int environment_set(const char *devices, const struct places *p, const struct rundir *d)
+int environment_set(const struct cli_options *o, const struct places *p, const struct rundir *d)
 {
 	char root[RUNDIR_FILE];
 
@@ -37,7 +37,7 @@ int environment_set(const char *devices, const struct places *p, const struct ru
 	if (setenv("WEFT_DIR", d->path, 1) || setenv("WEFT_ROOT", root, 1) || prepend("LD_LIBRARY_PATH", p->library_dir, ':') ||
 	    prepend("LD_PRELOAD", p->shim, ':'))
 		return -ENOMEM;
-	if (devices && setenv("WEFT_DEVICES", devices, 1))
+	if ((o->devices && setenv("WEFT_DEVICES", o->devices, 1)) || (o->profile && setenv("WEFT_PROFILE", o->profile, 1)))
 		return -ENOMEM;
 	return 0;
 }

@@ -3,12 +3,13 @@
 #ifndef WEFT_CLI_ENVIRONMENT_H
 #define WEFT_CLI_ENVIRONMENT_H
 
+#include "cli/cli.h"
 #include "cli/daemon.h"
 
 /* Are our libraries there, and can they be named in LD_PRELOAD? EXIT_OK, or EXIT_FAILED with a message. */
 int environment_check(const struct places *p);
 
-/* Sets the variables of this process. devices: a list of names, or NULL for all. 0 or -errno. */
-int environment_set(const char *devices, const struct places *p, const struct rundir *d);
+/* Sets the variables of this process as the options of weft run say. 0 or -errno. */
+int environment_set(const struct cli_options *o, const struct places *p, const struct rundir *d);
 
 #endif

@@ -7,7 +7,7 @@
 #include <string.h>
 
 static const struct cli_command commands[] = {
-	{ "run", "dSh", "[--] PROGRAM [ARGUMENT]...", "run a program with weft's RDMA devices",
+	{ "run", "dpSh", "[--] PROGRAM [ARGUMENT]...", "run a program with weft's RDMA devices",
 	  "Starts weftd if it does not run. PROGRAM and all it starts see the devices; weftd leaves some seconds after the last\n"
 	  "of them. The exit status is PROGRAM's; 127 when there is no such program, 126 when it cannot be run.\n",
 	  cli_run },
@@ -30,6 +30,7 @@ static const struct option_row {
 } options[] = {
 	{ 'd', "device", "NAME[,NAME]", "show only these devices to the program" },
 	{ 'f', "force", NULL, "also with processes attached, which lose their connections" },
+	{ 'p', "profile", "PROFILE", "standard or seed, with settings after commas" },
 	{ 'j', "json", NULL, "print JSON" },
 	{ 'S', "system", NULL, "use the system's weftd, for all users, in /run/weft" },
 	{ 'h', "help", NULL, "print this text" },
@@ -142,6 +143,8 @@ static int run_command(const struct cli_command *command, int argc, char **argv)
 			o.force = true;
 		else if (c == 'j')
 			o.json = true;
+		else if (c == 'p')
+			o.profile = optarg;
 		else if (c == 'S')
 			o.system = true;
 		else if (c == 'h')

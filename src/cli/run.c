@@ -4,6 +4,7 @@
 #include "cli/daemon.h"
 #include "cli/environment.h"
 #include "cli/program.h"
+#include "ib/ib.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -56,6 +57,7 @@ static int exec_error(const char *name)
 
 int cli_run(const struct cli_options *o, int argc, char **argv)
 {
+	struct ib_options profile;
 	struct places p;
 	struct rundir d;
 	int fd, err;
@@ -68,6 +70,10 @@ int cli_run(const struct cli_options *o, int argc, char **argv)
 		cli_fail("the devices are weft0 and weft1", "--device %s names something else", o->devices);
 		return EXIT_USAGE;
 	}
+	if (o->profile && ib_options_parse(o->profile, &profile)) {
+		cli_fail("man weft-run tells the profiles and their settings", "--profile %s is not a profile", o->profile);
+		return EXIT_USAGE;
+	}
 	if (places_find(&p))
 		return cli_fail("mount /proc", "cannot find out where weft is installed");
 	if (environment_check(&p) || daemon_directory(o->system, &d))
@@ -76,7 +82,7 @@ int cli_run(const struct cli_options *o, int argc, char **argv)
 	fd = daemon_start(&d, CONTROL_LEASE, false);
 	if (fd < 0)
 		return EXIT_FAILED;
-	if (park(fd) < 0 || environment_set(o->devices, &p, &d))
+	if (park(fd) < 0 || environment_set(o, &p, &d))
 		return cli_fail(NULL, "cannot prepare the program's environment: %s", strerror(errno));
 	execvp(argv[0], argv);
 	err = exec_error(argv[0]);

@@ -58,6 +58,7 @@ static int make_adapter(struct host *h)
 	struct ca_config config = { .host_ops = &host_ca_ops, .host = h, .transport = &ib_transport, .arena = h->arena.base,
 				    .arena_bytes = h->arena.bytes, .dev = dev };
 	uint64_t seed;
+	int err;
 
 	if (getrandom(&config.seed, sizeof(config.seed), 0) != sizeof(config.seed) || getrandom(&seed, sizeof(seed), 0) != sizeof(seed))
 		return -EIO;
@@ -65,7 +66,12 @@ static int make_adapter(struct host *h)
 	config.devices = devices_read(h->page, dev);
 	if (config.devices == 0)
 		return -ENODEV;
-	return ca_init(&h->ca, &config);
+	err = ca_init(&h->ca, &config);
+	if (err)
+		return err;
+	h->ca.transport_options = &config_get()->transport;
+	h->ca.seed_cq_profile = config_get()->transport.profile == IB_SEED;
+	return 0;
 }
 
 static int own_first_slot(struct host *h)

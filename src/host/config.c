@@ -41,9 +41,14 @@ static void copy_env(char *to, size_t room, const char *name)
 
 static void read_environment(void)
 {
+	const char *profile = getenv("WEFT_PROFILE");
+
 	log_set_sink(print_line, NULL, level_of(getenv("WEFT_LOG")));
 	copy_env(config.dir, sizeof(config.dir), "WEFT_DIR");
 	copy_env(config.devices, sizeof(config.devices), "WEFT_DEVICES");
+	config.transport = ib_default_options;
+	if (profile && ib_options_parse(profile, &config.transport))
+		log_line(LOG_ERROR, "WEFT_PROFILE=%s is not a profile; see man weft-run", profile);
 }
 
 const struct config *config_get(void)

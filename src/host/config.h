@@ -1,12 +1,15 @@
-/* What the environment says, read once per process: WEFT_DIR, WEFT_DEVICES, WEFT_LOG. */
+/* What the environment says, read once per process: WEFT_DIR, WEFT_DEVICES, WEFT_PROFILE, WEFT_LOG. */
 #ifndef WEFT_HOST_CONFIG_H
 #define WEFT_HOST_CONFIG_H
+
+#include "ib/ib.h"
 
 #include <stdbool.h>
 
 struct config {
 	char dir[96];		/* WEFT_DIR: the daemon's runtime directory; empty: none */
 	char devices[256];	/* WEFT_DEVICES: comma-separated names; empty: all */
+	struct ib_options transport;	/* WEFT_PROFILE */
 };
 
 /* Read at the first call; sets up the log too. Any thread. */

@@ -43,7 +43,7 @@ static int init(struct qp *qp)
 
 	if (!e)
 		return -ENOMEM;
-	e->options = ib_default_options;
+	e->options = qp->ca->transport_options ? *qp->ca->transport_options : ib_default_options;
 	if (flight_init(&e->flight, window_of(qp, &e->options)) < 0) {
 		free(e);
 		return -ENOMEM;

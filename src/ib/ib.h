@@ -44,4 +44,8 @@ extern const struct ib_options ib_default_options;
 /* In RESET or INIT, where nothing is in flight. -EINVAL: another state, or an option out of range; -ENOMEM. */
 int ib_set_options(struct qp *qp, const struct ib_options *options);
 
+/* Reads "standard" or "seed", followed by any of ",ack=request|packet|message|N", ",window=N", ",report=all|last" and
+ * ",start-msn=N". -EINVAL leaves *options as it was. */
+int ib_options_parse(const char *text, struct ib_options *options);
+
 #endif

@@ -1,0 +1,100 @@
+/* The text form of a profile, as `weft run --profile` takes it: standard or seed, then settings after commas. */
+#include "ib/ib.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool number(const char *text, unsigned long least, unsigned long most, unsigned long *value)
+{
+	char *end;
+
+	if (*text < '0' || *text > '9')
+		return false;
+	*value = strtoul(text, &end, 0);
+	return *end == '\0' && *value >= least && *value <= most;
+}
+
+static bool set_ack(const char *value, struct ib_options *o)
+{
+	static const struct { const char *name; enum ib_ack_mode mode; } modes[] = {
+		{ "request", IB_ACK_ON_REQUEST }, { "packet", IB_ACK_PER_PACKET }, { "message", IB_ACK_MESSAGE_END },
+	};
+	unsigned long every;
+
+	for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
+		if (strcmp(value, modes[i].name) == 0) {
+			o->ack_mode = modes[i].mode;
+			return true;
+		}
+	}
+	if (!number(value, 1, IB_WINDOW_MAX, &every))
+		return false;
+	o->ack_mode = IB_ACK_COALESCED;
+	o->ack_every = (uint16_t)every;
+	return true;
+}
+
+static bool set_window(const char *value, struct ib_options *o)
+{
+	unsigned long window;
+
+	if (!number(value, 1, IB_WINDOW_MAX, &window) || (window & (window - 1)))
+		return false;
+	o->window_pkts = (uint16_t)window;
+	return true;
+}
+
+static bool set_report(const char *value, struct ib_options *o)
+{
+	o->report_last_only = strcmp(value, "last") == 0;
+	return o->report_last_only || strcmp(value, "all") == 0;
+}
+
+static bool set_start(const char *value, struct ib_options *o)
+{
+	unsigned long start;
+
+	if (!number(value, 0, PSN_MASK, &start))
+		return false;
+	o->start_msn = (uint32_t)start;
+	return true;
+}
+
+static bool set(char *setting, struct ib_options *o)
+{
+	static const struct { const char *name; bool (*set)(const char *value, struct ib_options *o); } settings[] = {
+		{ "ack", set_ack }, { "window", set_window }, { "report", set_report }, { "start-msn", set_start },
+	};
+	char *value = strchr(setting, '=');
+
+	if (!value)
+		return false;
+	*value++ = '\0';
+	for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++) {
+		if (strcmp(setting, settings[i].name) == 0)
+			return settings[i].set(value, o);
+	}
+	return false;
+}
+
+int ib_options_parse(const char *text, struct ib_options *options)
+{
+	struct ib_options o = ib_default_options;
+	char copy[128], *at = copy, *word;
+
+	if (strlen(text) >= sizeof(copy))
+		return -EINVAL;
+	strcpy(copy, text);
+	word = strsep(&at, ",");
+	if (strcmp(word, "seed") == 0)
+		o.profile = IB_SEED;
+	else if (strcmp(word, "standard") != 0)
+		return -EINVAL;
+	while ((word = strsep(&at, ","))) {
+		if (!set(word, &o))
+			return -EINVAL;
+	}
+	*options = o;
+	return 0;
+}

@@ -1,0 +1,63 @@
+/* The text form of a profile. */
+#include "ib/ib.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+static void good(const char *text, enum ib_profile profile, enum ib_ack_mode ack, uint16_t window, uint16_t every, bool last, uint32_t start)
+{
+	struct ib_options o;
+
+	print_message("%s\n", text);
+	assert_int_equal(ib_options_parse(text, &o), 0);
+	assert_int_equal(o.profile, profile);
+	assert_int_equal(o.ack_mode, ack);
+	assert_int_equal(o.window_pkts, window);
+	assert_int_equal(o.ack_every, every);
+	assert_int_equal(o.report_last_only, last);
+	assert_int_equal(o.start_msn, start);
+}
+
+static void profiles_are_read(void **state)
+{
+	(void)state;
+	good("standard", IB_STANDARD, IB_ACK_ON_REQUEST, IB_WINDOW, 1, false, 0);
+	good("seed", IB_SEED, IB_ACK_ON_REQUEST, IB_WINDOW, 1, false, 0);
+	good("seed,start-msn=0xfffffe", IB_SEED, IB_ACK_ON_REQUEST, IB_WINDOW, 1, false, 0xfffffe);
+	good("seed,ack=packet,report=last", IB_SEED, IB_ACK_PER_PACKET, IB_WINDOW, 1, true, 0);
+	good("standard,ack=message,window=1", IB_STANDARD, IB_ACK_MESSAGE_END, 1, 1, false, 0);
+	good("standard,ack=8,window=4096", IB_STANDARD, IB_ACK_COALESCED, 4096, 8, false, 0);
+}
+
+static void nonsense_changes_nothing(void **state)
+{
+	static const char *const bad[] = {
+		"", "sead", "seed,", "seed,window", "seed,window=", "seed,window=0", "seed,window=3", "seed,window=8192", "seed,window=1x",
+		"seed,window=-1", "seed,ack=0", "seed,ack=never", "seed,report=", "seed,start-msn=0x1000000", "window=4", "seed;ack=packet",
+		"seed,window=1,window=1,window=1,window=1,window=1,window=1,window=1,window=1,window=1,window=1,window=1,window=1,window=1,"
+		"window=1",
+	};
+	struct ib_options o = { .start_msn = 7, .window_pkts = 2 };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		print_message("%s\n", bad[i]);
+		assert_true(ib_options_parse(bad[i], &o) < 0);
+		assert_int_equal(o.start_msn, 7);
+		assert_int_equal(o.window_pkts, 2);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(profiles_are_read),
+		cmocka_unit_test(nonsense_changes_nothing),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
