@@ -54,15 +54,18 @@ static int listen_at(const struct rundir *dir)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	char path[RUNDIR_FILE];
 	int err;
 
 	if (fd < 0)
 		return -errno;
-	rundir_file(dir, "ctl", address.sun_path);
-	/* a socket that a killed weftd left behind: the lock says that nobody serves it */
+	rundir_file(dir, "ctl", path);
+	rundir_file(dir, "ctl.new", address.sun_path);
 	unlink(address.sun_path);
+	/* under its name only once it accepts; there may be one that a killed weftd left, and the lock says that nobody
+	 * serves it */
 	if (bind(fd, (struct sockaddr *)&address, sizeof(address)) == 0 &&
-	    chmod(address.sun_path, dir->system ? 0666 : 0600) == 0 && listen(fd, BACKLOG) == 0)
+	    chmod(address.sun_path, dir->system ? 0666 : 0600) == 0 && listen(fd, BACKLOG) == 0 && rename(address.sun_path, path) == 0)
 		return fd;
 	err = -errno;
 	close(fd);
