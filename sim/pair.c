@@ -145,6 +145,7 @@ static void make_side(struct pair *pair, int side)
 		make_srq(pair, s);
 	s->qp = make_qp(pair, s, c->type);
 	s->target = c->type == IBV_QPT_XRC_SEND ? make_qp(pair, s, IBV_QPT_XRC_RECV) : s->qp;
+	s->target_qpn = s->target->qpn;
 }
 
 struct pair *pair_new(const struct pair_config *config)
@@ -235,7 +236,7 @@ int pair_send(struct pair *pair, int side, const struct pair_wr *from)
 		fill_path(pair, side, &attr);
 		MUST(av_from_attr(s->node->dev, &attr, &ah.av));
 		wr.wr.ud.ah = &ah.ibv;
-		wr.wr.ud.remote_qpn = pair->side[!side].qp->qpn;
+		wr.wr.ud.remote_qpn = pair->side[!side].target_qpn;
 		wr.wr.ud.remote_qkey = 0x1234;
 	} else {
 		fill_target(pair, side, from, &wr);

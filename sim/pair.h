@@ -39,6 +39,7 @@ struct pair_side {
 	struct xrcd *xrcd;
 	struct qp *qp;			/* posts sends */
 	struct qp *target;		/* what the peer's packets name: qp, or for XRC the receiving QP */
+	uint32_t target_qpn;		/* its number, also when it is gone */
 	struct mr *mr;
 	uint8_t *memory;		/* owned */
 };

@@ -111,10 +111,10 @@ static bool fault_is_due(const struct sim *sim, const struct sim_node *from, enu
 static void transmit(struct sim *sim, struct sim_node *from, const struct packet *p)
 {
 	const struct sim_link *link = &sim->config.link;
-	bool lost = rand_chance(&sim->rand, link->loss) | fault_is_due(sim, from, SIM_DROP);
-	bool doubled = rand_chance(&sim->rand, link->duplicate) | fault_is_due(sim, from, SIM_DUPLICATE);
+	bool lost = rand_chance(&sim->rand, link->loss) || fault_is_due(sim, from, SIM_DROP);
+	bool doubled = rand_chance(&sim->rand, link->duplicate) || fault_is_due(sim, from, SIM_DUPLICATE);
 	bool late = rand_chance(&sim->rand, link->reorder);
-	bool flipped = rand_chance(&sim->rand, link->corrupt) | fault_is_due(sim, from, SIM_CORRUPT);
+	bool flipped = rand_chance(&sim->rand, link->corrupt) || fault_is_due(sim, from, SIM_CORRUPT);
 	bool swapped = fault_is_due(sim, from, SIM_SWAP);
 	uint8_t frame[PACKET_MAX_BYTES];
 	uint32_t bytes = (uint32_t)packet_build(p, frame, sizeof(frame));
@@ -326,6 +326,26 @@ bool sim_lose_next(struct sim *sim)
 	return true;
 }
 
+bool sim_delay_next(struct sim *sim, wtime ns)
+{
+	struct sim_frame *frame = next_frame(sim);
+
+	if (frame)
+		heap_update(&sim->frames, &frame->at, frame->at.at + ns);
+	return frame;
+}
+
+bool sim_spoil_next(struct sim *sim, uint32_t bit)
+{
+	struct sim_frame *frame = next_frame(sim);
+
+	if (!frame)
+		return false;
+	bit %= frame->bytes * 8;
+	frame->frame[bit / 8] ^= (uint8_t)(1 << bit % 8);
+	return true;
+}
+
 bool sim_double_next(struct sim *sim)
 {
 	struct sim_frame *frame = next_frame(sim);
@@ -382,19 +402,19 @@ static int node_init(struct sim *sim, int i)
 		.active_mtu = sim->config.mtu, .max_mtu = IBV_MTU_4096, .port_state = IBV_PORT_ACTIVE, .pkey = { 0xffff },
 	};
 	struct ca_config config = {
-		.host_ops = &host_ops, .host = node, .transport = &ib_transport, .arena_bytes = ARENA_BYTES,
+		.host_ops = &host_ops, .host = node, .transport = &ib_transport, .arena_bytes = sim->config.arena_bytes,
 		.seed = rand_u64(&sim->rand), .dev = &dev, .devices = 1,
 	};
 
 	fill_gid(sim, &dev.gid[0], i);
 	node->sim = sim;
 	node->next_qpn = 1 + (uint32_t)rand_below(&sim->rand, SIM_QPNS);
-	node->arena = mmap(NULL, ARENA_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	node->arena = mmap(NULL, sim->config.arena_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (node->arena == MAP_FAILED)
 		return -ENOMEM;
 	config.arena = node->arena;
 	if (ca_init(&node->ca, &config) < 0) {
-		munmap(node->arena, ARENA_BYTES);
+		munmap(node->arena, node->sim->config.arena_bytes);
 		return -ENOMEM;
 	}
 	node->dev = &node->ca.dev[0];
@@ -404,7 +424,7 @@ static int node_init(struct sim *sim, int i)
 static void node_fini(struct sim_node *node)
 {
 	ca_fini(&node->ca);
-	munmap(node->arena, ARENA_BYTES);
+	munmap(node->arena, node->sim->config.arena_bytes);
 }
 
 struct sim *sim_new(const struct sim_config *config)
@@ -415,6 +435,8 @@ struct sim *sim_new(const struct sim_config *config)
 	if (!sim)
 		return NULL;
 	sim->config = *config;
+	if (!sim->config.arena_bytes)
+		sim->config.arena_bytes = ARENA_BYTES;
 	sim->now = 1;
 	rand_seed(&sim->rand, config->seed);
 	heap_init(&sim->frames);

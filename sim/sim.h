@@ -36,6 +36,7 @@ struct sim_config {
 	enum ibv_mtu mtu;		/* the ports' */
 	struct sim_link link;
 	bool trace;
+	uint32_t arena_bytes;		/* for queues, on each node; 0: 16 MB */
 };
 
 struct sim_event {
@@ -93,9 +94,11 @@ void sim_run(struct sim *sim, wtime until);
 void sim_advance(struct sim *sim, wtime ns);
 /* Any bytes arrive at a node, now. */
 void sim_inject(struct sim *sim, int node, const void *frame, size_t bytes);
-/* The next frame under way is lost, or comes once more. False: there is none. */
+/* The next frame under way is lost, comes once more, comes later, or has a bit flipped. False: there is none. */
 bool sim_lose_next(struct sim *sim);
 bool sim_double_next(struct sim *sim);
+bool sim_delay_next(struct sim *sim, wtime ns);
+bool sim_spoil_next(struct sim *sim, uint32_t bit);
 
 /* The text so far, NUL-terminated; with sim_config.trace. */
 const char *sim_trace(struct sim *sim);
