@@ -123,7 +123,7 @@ struct abi_context *context_create(struct host *host, struct ibv_device *device,
 	return create(host, device, dev, memfd_create("weft-context", MFD_CLOEXEC));
 }
 
-/* What holds something was made after it, apart from windows and regions: so newest first, again while anything goes. */
+/* Closing takes all that the program did not destroy. What holds something was made after it, apart from windows and regions: so newest first, again while anything goes. */
 static void reap_objects(struct abi_context *ctx)
 {
 	bool any = true;
@@ -138,6 +138,7 @@ static void reap_objects(struct abi_context *ctx)
 
 			if (o->reap(o) == 0) {
 				list_remove(&o->node);
+				free(o);
 				any = true;
 			}
 			n = before;

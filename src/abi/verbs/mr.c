@@ -10,9 +10,13 @@ static int reap_mr(struct abi_object *o)
 	struct abi_mr *mr = container_of(o, struct abi_mr, object);
 	int err = mr->imported ? 0 : mr_destroy(mr->mr);
 
-	if (err == 0 && mr->dm)
+	if (err < 0)
+		return err;
+	if (mr->dm)
 		mr->dm->refs--;
-	return err;
+	if (mr->map)
+		munmap(mr->map, mr->map_bytes);
+	return 0;
 }
 
 /* Enters the verbs region into a new object of the ABI; consumes it on failure. */
@@ -133,8 +137,6 @@ ABI_EXPORT int ibv_dereg_mr(struct ibv_mr *ibv)
 	host_leave(host);
 	if (err < 0)
 		return answer(err);
-	if (mr->map)
-		munmap(mr->map, mr->map_bytes);
 	free(mr);
 	return 0;
 }

@@ -19,9 +19,10 @@
 
 #define ABI_EXPORT __attribute__((visibility("default")))
 
+/* The first member of every object, so that a forgotten one can be freed by it. */
 struct abi_object {
 	struct list_node node;
-	/* Destroys what stands behind the object, which the program forgot: 0, or -EBUSY to be asked again later. */
+	/* Destroys what stands behind the object: 0, or -EBUSY while others need it. */
 	int (*reap)(struct abi_object *o);
 };
 
@@ -38,8 +39,8 @@ struct abi_context {
 };
 
 struct abi_pd {
-	struct ibv_pd ibv;
 	struct abi_object object;
+	struct ibv_pd ibv;
 	struct pd *pd;
 	struct abi_pd *parent;	/* ref: a parent domain uses this one's pd */
 	struct abi_td *td;	/* ref */
@@ -48,14 +49,14 @@ struct abi_pd {
 };
 
 struct abi_td {
-	struct ibv_td ibv;
 	struct abi_object object;
+	struct ibv_td ibv;
 	uint32_t refs;		/* parent domains */
 };
 
 struct abi_dm {
-	struct ibv_dm ibv;
 	struct abi_object object;
+	struct ibv_dm ibv;
 	uint8_t *memory;	/* owned unless imported */
 	size_t bytes;
 	uint32_t refs;		/* regions and imports */
@@ -63,8 +64,8 @@ struct abi_dm {
 };
 
 struct abi_mr {
-	struct ibv_mr ibv;
 	struct abi_object object;
+	struct ibv_mr ibv;
 	struct mr *mr;
 	struct abi_dm *dm;	/* ref */
 	void *map;		/* owned: a dmabuf's mapping */
@@ -73,14 +74,14 @@ struct abi_mr {
 };
 
 struct abi_mw {
-	struct ibv_mw ibv;
 	struct abi_object object;
+	struct ibv_mw ibv;
 	struct mr *mw;
 };
 
 struct abi_ah {
-	struct ah ah;
 	struct abi_object object;
+	struct ah ah;
 };
 
 struct abi_channel {
@@ -89,8 +90,8 @@ struct abi_channel {
 };
 
 struct abi_cq {
-	struct ibv_cq_ex ibv;
 	struct abi_object object;
+	struct ibv_cq_ex ibv;
 	struct host *host;
 	struct cq *cq;
 	struct list_node ready;
@@ -101,22 +102,22 @@ struct abi_cq {
 };
 
 struct abi_srq {
-	struct ibv_srq ibv;
 	struct abi_object object;
+	struct ibv_srq ibv;
 	struct host *host;
 	struct srq *srq;
 	uint32_t async_events;
 };
 
 struct abi_xrcd {
-	struct ibv_xrcd ibv;
 	struct abi_object object;
+	struct ibv_xrcd ibv;
 	struct xrcd *xrcd;
 };
 
 struct abi_qp {
-	struct ibv_qp_ex ibv;
 	struct abi_object object;
+	struct ibv_qp_ex ibv;
 	struct host *host;
 	struct qp *qp;
 	bool is_ex;
@@ -129,20 +130,20 @@ struct abi_qp {
 };
 
 struct abi_wq {
-	struct ibv_wq ibv;
 	struct abi_object object;
+	struct ibv_wq ibv;
 	struct qp *qp;		/* a raw packet QP that only receives */
 };
 
 struct abi_table {
-	struct ibv_rwq_ind_table ibv;
 	struct abi_object object;
+	struct ibv_rwq_ind_table ibv;
 	struct rss_table *table;
 };
 
 struct abi_flow {
-	struct ibv_flow ibv;
 	struct abi_object object;
+	struct ibv_flow ibv;
 	struct flow *flow;
 };
 

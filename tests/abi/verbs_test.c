@@ -1,0 +1,385 @@
+/* What a program meets at libibverbs beyond traffic: registration of bad memory, event descriptors, builders that fail, imports,
+ * refusals, and closing a device with everything still open. Runs with a weftd of its own (e2e/with_weftd.sh). */
+#include <dirent.h>
+#include <fcntl.h>
+#include <infiniband/verbs.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { PAGE = 4096, BYTES = 256 };
+
+struct end {
+	struct ibv_context *ctx;
+	struct ibv_pd *pd;
+	struct ibv_comp_channel *channel;
+	struct ibv_cq *cq;
+	struct ibv_qp *qp;
+	struct ibv_mr *mr;
+	char *memory;
+};
+
+static struct ibv_context *open_device(void)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	struct ibv_context *ctx;
+
+	assert_non_null(list);
+	assert_non_null(list[0]);
+	ctx = ibv_open_device(list[0]);
+	assert_non_null(ctx);
+	ibv_free_device_list(list);
+	return ctx;
+}
+
+static void to_rts(struct ibv_qp *qp, struct ibv_qp *peer)
+{
+	struct ibv_port_attr port;
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1 };
+
+	assert_int_equal(ibv_query_port(qp->context, 1, &port), 0);
+	assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), 0);
+	attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = peer->qp_num,
+				     .max_dest_rd_atomic = 1, .min_rnr_timer = 12, .ah_attr = { .dlid = port.lid, .port_num = 1 } };
+	assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+				       IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER), 0);
+	attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7, .max_rd_atomic = 1 };
+	assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+				       IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC), 0);
+}
+
+/* An RC QP that is its own peer. */
+static struct end end_open(uint64_t send_ops)
+{
+	struct end e = { .ctx = open_device() };
+	struct ibv_qp_init_attr_ex init = { .cap = { 8, 8, 2, 2, 64 }, .qp_type = IBV_QPT_RC, .comp_mask = IBV_QP_INIT_ATTR_PD };
+
+	e.pd = ibv_alloc_pd(e.ctx);
+	e.channel = ibv_create_comp_channel(e.ctx);
+	assert_non_null(e.channel);
+	e.cq = ibv_create_cq(e.ctx, 32, &e, e.channel, 0);
+	assert_non_null(e.cq);
+	init.pd = e.pd;
+	init.send_cq = init.recv_cq = e.cq;
+	if (send_ops) {
+		init.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+		init.send_ops_flags = send_ops;
+	}
+	e.qp = ibv_create_qp_ex(e.ctx, &init);
+	assert_non_null(e.qp);
+	e.memory = aligned_alloc(PAGE, PAGE);
+	e.mr = ibv_reg_mr(e.pd, e.memory, PAGE, IBV_ACCESS_LOCAL_WRITE);
+	assert_non_null(e.mr);
+	to_rts(e.qp, e.qp);
+	return e;
+}
+
+static void end_close(struct end *e)
+{
+	if (e->qp)
+		assert_int_equal(ibv_destroy_qp(e->qp), 0);
+	if (e->cq)
+		assert_int_equal(ibv_destroy_cq(e->cq), 0);
+	assert_int_equal(ibv_destroy_comp_channel(e->channel), 0);
+	assert_int_equal(ibv_dereg_mr(e->mr), 0);
+	assert_int_equal(ibv_dealloc_pd(e->pd), 0);
+	assert_int_equal(ibv_close_device(e->ctx), 0);
+	free(e->memory);
+}
+
+static void expect_refused(struct ibv_pd *pd, void *addr, size_t length, unsigned int access, int error)
+{
+	errno = 0;
+	assert_null(ibv_reg_mr_iova2(pd, addr, length, (uintptr_t)addr, access));
+	assert_int_equal(errno, error);
+}
+
+static void registration(void **state)
+{
+	struct ibv_context *ctx = open_device();
+	struct ibv_pd *pd = ibv_alloc_pd(ctx);
+	char *m = mmap(NULL, 8 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct ibv_mr *mr;
+
+	expect_refused(pd, m, 0, 0, EINVAL);
+	expect_refused(pd, m, SIZE_MAX, 0, EINVAL);
+	expect_refused(pd, m, PAGE, IBV_ACCESS_REMOTE_WRITE, EINVAL);
+	expect_refused(pd, m, PAGE, 1u << 31, EINVAL);
+	mprotect(m + 7 * PAGE, PAGE, PROT_NONE);
+	expect_refused(pd, m, 8 * PAGE, 0, EFAULT);
+	mprotect(m, PAGE, PROT_READ);
+	expect_refused(pd, m, 2 * PAGE, IBV_ACCESS_LOCAL_WRITE, EFAULT);
+	mr = ibv_reg_mr(pd, m, 2 * PAGE, IBV_ACCESS_REMOTE_READ);
+	assert_non_null(mr);
+	assert_int_equal(ibv_dealloc_pd(pd), EBUSY);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	munmap(m + 3 * PAGE, PAGE);
+	expect_refused(pd, m + 2 * PAGE, 3 * PAGE, IBV_ACCESS_LOCAL_WRITE, EFAULT);
+	expect_refused(pd, m + 3 * PAGE, 1, 0, EFAULT);
+	/* what is not there may still come when the program pages on demand */
+	mr = ibv_reg_mr(pd, m + 3 * PAGE, PAGE, IBV_ACCESS_ON_DEMAND);
+	assert_non_null(mr);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	assert_int_equal(ibv_dealloc_pd(pd), 0);
+	assert_int_equal(ibv_close_device(ctx), 0);
+	munmap(m, 8 * PAGE);
+}
+
+static bool readable(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+
+	return poll(&p, 1, 0) == 1;
+}
+
+static void send_one(struct end *e, unsigned flags)
+{
+	struct ibv_sge sge = { (uintptr_t)e->memory, BYTES, e->mr->lkey };
+	struct ibv_send_wr *bad_send, send = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = flags };
+	struct ibv_recv_wr *bad_recv, recv = { .sg_list = &sge, .num_sge = 1 };
+
+	assert_int_equal(ibv_post_recv(e->qp, &recv, &bad_recv), 0);
+	assert_int_equal(ibv_post_send(e->qp, &send, &bad_send), 0);
+}
+
+static void poll_one(struct end *e)
+{
+	struct ibv_wc wc;
+
+	while (ibv_poll_cq(e->cq, 1, &wc) == 0)
+		;
+	assert_int_equal(wc.status, IBV_WC_SUCCESS);
+	assert_int_equal(wc.byte_len, BYTES);
+}
+
+static void completion_events(void **state)
+{
+	struct end e = end_open(0);
+	struct ibv_cq *cq = NULL;
+	void *context = NULL;
+
+	fcntl(e.channel->fd, F_SETFL, O_NONBLOCK);
+	assert_int_equal(ibv_get_cq_event(e.channel, &cq, &context), -1);
+	assert_int_equal(errno, EAGAIN);
+	assert_false(readable(e.channel->fd));
+	assert_int_equal(ibv_req_notify_cq(e.cq, 0), 0);
+	send_one(&e, 0);
+	poll_one(&e);
+	assert_true(readable(e.channel->fd));
+	assert_int_equal(ibv_get_cq_event(e.channel, &cq, &context), 0);
+	assert_ptr_equal(cq, e.cq);
+	assert_ptr_equal(context, e.cq->cq_context);
+	assert_false(readable(e.channel->fd));
+	ibv_ack_cq_events(cq, 1);
+	/* an event nobody fetched goes with its CQ */
+	assert_int_equal(ibv_req_notify_cq(e.cq, 0), 0);
+	send_one(&e, 0);
+	poll_one(&e);
+	assert_true(readable(e.channel->fd));
+	assert_int_equal(ibv_destroy_comp_channel(e.channel), EBUSY);
+	assert_int_equal(ibv_destroy_cq(e.cq), EBUSY);
+	assert_int_equal(ibv_destroy_qp(e.qp), 0);
+	assert_int_equal(ibv_destroy_cq(e.cq), 0);
+	e.qp = NULL;
+	e.cq = NULL;
+	assert_false(readable(e.channel->fd));
+	assert_int_equal(ibv_get_cq_event(e.channel, &cq, &context), -1);
+	assert_int_equal(errno, EAGAIN);
+	end_close(&e);
+}
+
+static void async_events(void **state)
+{
+	struct end e = end_open(0);
+	struct ibv_async_event event;
+
+	fcntl(e.ctx->async_fd, F_SETFL, O_NONBLOCK);
+	while (ibv_get_async_event(e.ctx, &event) == 0)
+		ibv_ack_async_event(&event);
+	assert_int_equal(errno, EAGAIN);
+	assert_false(readable(e.ctx->async_fd));
+	end_close(&e);
+}
+
+static void builders(void **state)
+{
+	struct end e = end_open(IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_WRITE);
+	struct ibv_qp_ex *qp = ibv_qp_to_qp_ex(e.qp);
+	struct ibv_sge sge[3] = { { (uintptr_t)e.memory, BYTES, e.mr->lkey } };
+	struct ibv_recv_wr *bad, recv = { .sg_list = sge, .num_sge = 1 };
+	struct ibv_wc wc;
+	char large[4096] = { 0 };
+
+	assert_non_null(qp);
+	assert_int_equal(ibv_post_recv(e.qp, &recv, &bad), 0);
+	/* a fault in one request takes back the whole list */
+	ibv_wr_start(qp);
+	qp->wr_flags = IBV_SEND_SIGNALED;
+	ibv_wr_send(qp);
+	ibv_wr_set_sge(qp, e.mr->lkey, (uintptr_t)e.memory, BYTES);
+	ibv_wr_send(qp);
+	ibv_wr_set_sge_list(qp, 3, sge);
+	assert_int_equal(ibv_wr_complete(qp), EINVAL);
+	ibv_wr_start(qp);
+	ibv_wr_send(qp);
+	ibv_wr_set_inline_data(qp, large, sizeof(large));
+	assert_int_not_equal(ibv_wr_complete(qp), 0);
+	ibv_wr_start(qp);
+	ibv_wr_send(qp);
+	ibv_wr_abort(qp);
+	assert_int_equal(ibv_poll_cq(e.cq, 1, &wc), 0);
+	/* more than the queue holds */
+	ibv_wr_start(qp);
+	for (unsigned i = 0; i < 100000; i++)
+		ibv_wr_rdma_write(qp, 0, 0);
+	assert_int_equal(ibv_wr_complete(qp), ENOMEM);
+	/* and after all that, one that is good */
+	ibv_wr_start(qp);
+	qp->wr_id = 7;
+	qp->wr_flags = 0;
+	ibv_wr_send(qp);
+	ibv_wr_set_sge(qp, e.mr->lkey, (uintptr_t)e.memory, BYTES);
+	assert_int_equal(ibv_wr_complete(qp), 0);
+	poll_one(&e);
+	end_close(&e);
+}
+
+static void plain_has_no_builders(void **state)
+{
+	struct end e = end_open(0);
+
+	assert_null(ibv_qp_to_qp_ex(e.qp));
+	end_close(&e);
+}
+
+static void extended_cq(void **state)
+{
+	struct end e = end_open(0);
+	struct ibv_cq_init_attr_ex attr = { .cqe = 8, .wc_flags = IBV_WC_EX_WITH_TM_INFO };
+	struct ibv_values_ex clock = { .comp_mask = IBV_VALUES_MASK_RAW_CLOCK };
+	struct ibv_poll_cq_attr poll_attr = { 0 };
+	struct ibv_cq_ex *cq;
+	uint64_t now;
+
+	assert_null(ibv_create_cq_ex(e.ctx, &attr));
+	assert_int_equal(errno, EOPNOTSUPP);
+	attr.wc_flags = IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP;
+	attr.comp_vector = (uint32_t)e.ctx->num_comp_vectors;
+	assert_null(ibv_create_cq_ex(e.ctx, &attr));
+	assert_int_equal(errno, EINVAL);
+	attr.comp_vector = 0;
+	cq = ibv_create_cq_ex(e.ctx, &attr);
+	assert_non_null(cq);
+	assert_int_equal(ibv_start_poll(cq, &poll_attr), ENOENT);
+	assert_int_equal(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
+	send_one(&e, 0);
+	poll_one(&e);
+	assert_int_equal(ibv_query_rt_values_ex(e.ctx, &clock), 0);
+	now = (uint64_t)clock.raw_clock.tv_sec * 1000000000 + (uint64_t)clock.raw_clock.tv_nsec;
+	/* any CQ can be polled either way */
+	send_one(&e, 0);
+	cq = (struct ibv_cq_ex *)e.cq;
+	while (ibv_start_poll(cq, &poll_attr) == ENOENT)
+		;
+	assert_int_equal(cq->status, IBV_WC_SUCCESS);
+	assert_int_equal(ibv_wc_read_byte_len(cq), BYTES);
+	assert_int_equal(ibv_wc_read_opcode(cq), IBV_WC_RECV);
+	assert_int_equal(ibv_wc_read_qp_num(cq), e.qp->qp_num);
+	assert_true(ibv_wc_read_completion_ts(cq) >= now);
+	assert_int_equal(ibv_next_poll(cq), ENOENT);
+	ibv_end_poll(cq);
+	end_close(&e);
+}
+
+static void imports(void **state)
+{
+	struct end e = end_open(0);
+	struct ibv_context *ctx = ibv_import_device(dup(e.ctx->cmd_fd));
+	struct ibv_pd *pd;
+	struct ibv_mr *mr;
+
+	assert_non_null(ctx);
+	pd = ibv_import_pd(ctx, e.pd->handle);
+	assert_non_null(pd);
+	mr = ibv_import_mr(pd, e.mr->handle);
+	assert_non_null(mr);
+	assert_int_equal(mr->rkey, e.mr->rkey);
+	assert_null(ibv_import_mr(pd, e.mr->handle + 0x100));
+	ibv_unimport_mr(mr);
+	ibv_unimport_pd(pd);
+	assert_int_equal(ibv_close_device(ctx), 0);
+	assert_null(ibv_import_device(STDIN_FILENO));
+	end_close(&e);
+}
+
+static unsigned open_files(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	unsigned n = 0;
+
+	while (readdir(dir))
+		n++;
+	closedir(dir);
+	return n;
+}
+
+/* Thousands of objects nobody destroyed: the adapter has limits it would meet if closing left them. */
+static void close_takes_all(void **state)
+{
+	unsigned before = open_files();
+
+	for (unsigned i = 0; i < 200; i++) {
+		struct ibv_context *ctx = open_device();
+		struct ibv_pd *pd = ibv_alloc_pd(ctx);
+		struct ibv_cq *cq = ibv_create_cq(ctx, 1000, NULL, NULL, 0);
+		struct ibv_srq_init_attr srq_init = { .attr = { .max_wr = 64, .max_sge = 1 } };
+		struct ibv_qp_init_attr init = { .send_cq = cq, .recv_cq = cq, .cap = { 64, 64, 4, 4, 0 }, .qp_type = IBV_QPT_RC };
+		struct ibv_alloc_dm_attr dm = { .length = PAGE };
+		static char memory[PAGE];
+
+		assert_non_null(ibv_alloc_mw(pd, IBV_MW_TYPE_2));
+		assert_non_null(ibv_reg_mr(pd, memory, sizeof(memory), IBV_ACCESS_LOCAL_WRITE));
+		assert_non_null(ibv_create_srq(pd, &srq_init));
+		assert_non_null(ibv_alloc_dm(ctx, &dm));
+		for (unsigned j = 0; j < 50; j++)
+			assert_non_null(ibv_create_qp(pd, &init));
+		assert_int_equal(ibv_close_device(ctx), 0);
+	}
+	assert_int_equal(open_files(), before);
+}
+
+static void refusals(void **state)
+{
+	struct end e = end_open(0);
+	struct ibv_counters_init_attr counters = { 0 };
+	struct ibv_qp_rate_limit_attr rate = { 0 };
+	struct ibv_flow_attr flow = { .port = 1 };
+	struct ibv_qp_init_attr init = { .send_cq = e.cq, .recv_cq = e.cq, .cap = { 1, 1, 1, 1, 0 }, .qp_type = IBV_QPT_DRIVER };
+
+	assert_null(ibv_create_counters(e.ctx, &counters));
+	assert_int_equal(errno, EOPNOTSUPP);
+	assert_int_equal(ibv_modify_qp_rate_limit(e.qp, &rate), EOPNOTSUPP);
+	assert_null(ibv_create_qp(e.pd, &init));
+	assert_int_equal(errno, EOPNOTSUPP);
+	assert_null(ibv_create_flow(e.qp, &flow));
+	assert_int_equal(errno, EINVAL);
+	assert_int_equal(ibv_query_qp_data_in_order(e.qp, IBV_WR_SEND, 0), 0);
+	end_close(&e);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(registration), cmocka_unit_test(completion_events), cmocka_unit_test(async_events),
+		cmocka_unit_test(builders), cmocka_unit_test(plain_has_no_builders), cmocka_unit_test(extended_cq),
+		cmocka_unit_test(imports), cmocka_unit_test(refusals), cmocka_unit_test(close_takes_all),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
