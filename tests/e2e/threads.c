@@ -1,5 +1,6 @@
 /* Many threads of one process enter the adapter at once, each over its own QP (connected to itself), while others fork:
- * every child finds a working device of its own, and nobody's data is lost. `threads THREADS ROUNDS`. Needs WEFT_DIR. */
+ * every child finds a working device of its own, and nobody's data is lost. `threads THREADS ROUNDS [leave]`; with `leave`
+ * the program ends while they are all at it. Needs WEFT_DIR. */
 #include "host/host.h"
 #include "verbs/cq.h"
 #include "verbs/mr.h"
@@ -26,6 +27,7 @@ struct worker {
 };
 
 static unsigned rounds;
+static _Atomic unsigned done_rounds;
 
 static void check(int err, const char *what)
 {
@@ -114,8 +116,10 @@ static void *work(void *arg)
 		check(-19, "attach");
 	make_objects(h, w);
 	connect_to_self(h, w);
-	for (unsigned round = 0; round < rounds; round++)
+	for (unsigned round = 0; round < rounds; round++) {
 		send_to_self(h, w, round);
+		done_rounds++;
+	}
 	destroy_objects(h, w);
 	return NULL;
 }
@@ -147,6 +151,10 @@ int main(int argc, char **argv)
 	rounds = argc > 2 ? (unsigned)atoi(argv[2]) : 200;
 	for (unsigned i = 0; i < threads; i++)
 		pthread_create(&w[i].thread, NULL, work, &w[i]);
+	while (argc > 3 && done_rounds < threads)
+		sched_yield();
+	if (argc > 3)
+		return 0;
 	for (int i = 0; i < 5; i++)
 		fork_once();
 	for (unsigned i = 0; i < threads; i++)
