@@ -5,6 +5,7 @@
 #include "ib/engine.h"
 #include "ib/path.h"
 #include "ib/request.h"
+#include "ib/shortcut.h"
 #include "ib/timer.h"
 #include "ib/ud.h"
 #include "wire/packet.h"
@@ -309,6 +310,16 @@ bool requester_output(struct qp *qp, wtime now, struct packet_out *out)
 
 		if (f->packet == 0 && !may_begin(qp, wqe, row))
 			return false;
+		switch (f->packet == 0 ? shortcut_take(qp, wqe, row) : SHORTCUT_NONE) {
+		case SHORTCUT_NONE:
+			break;
+		case SHORTCUT_LATER:
+			return false;
+		case SHORTCUT_DONE:
+			qp->sq.started++;
+			requester_complete(qp);
+			continue;
+		}
 		if (row->kind != REQUEST_BIND && row->kind != REQUEST_INVALIDATE)
 			return qp_is_datagram(qp) ? ud_output(qp, now, wqe, out) : send_fresh(qp, now, wqe, row, out);
 		status = work_locally(qp, wqe, row->kind);

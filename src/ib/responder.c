@@ -9,6 +9,7 @@
 #include "ib/verdict.h"
 
 #include "base/log.h"
+#include "verbs/direct.h"
 #include "wire/packet.h"
 
 #include <endian.h>
@@ -227,7 +228,7 @@ static enum verdict place_write(struct inbound *in)
 }
 
 /* Programs may use the word with their CPU's own atomics, so ours are those wherever the memory can be reached. */
-static int atomic_word(struct inbound *in, uint64_t *original)
+static int change_word(struct inbound *in, uint64_t *original)
 {
 	uint64_t compare = in->p->atomiceth.compare, operand = in->p->atomiceth.swap_add, old, wanted;
 	uint64_t *word = mr_borrow(in->mr, in->va);
@@ -248,6 +249,20 @@ static int atomic_word(struct inbound *in, uint64_t *original)
 		return -EFAULT;
 	*original = old;
 	return 0;
+}
+
+/* Others of this host may be at it directly: they and we have the same lock. */
+static int atomic_word(struct inbound *in, uint64_t *original)
+{
+	const struct direct_ops *direct = in->qp->ca->direct;
+	int err;
+
+	if (direct)
+		direct->atomic_begin(in->qp->ca->host);
+	err = change_word(in, original);
+	if (direct)
+		direct->atomic_end(in->qp->ca->host);
+	return err;
 }
 
 static int atomic_write(struct inbound *in)
@@ -466,7 +481,7 @@ void responder_resize(struct qp *qp)
 	free(r->resource);
 	r->resource = depth ? calloc(depth, sizeof(*r->resource)) : NULL;
 	r->depth = r->resource ? depth : 0;
-	r->resources = 0;
+	r->resources = r->owing = 0;
 }
 
 void responder_open(struct qp *qp)
@@ -480,7 +495,7 @@ void responder_open(struct qp *qp)
 	r->due = DUE_NOTHING;
 	r->message = MESSAGE_NONE;
 	r->unacked = 0;
-	r->resources = 0;
+	r->resources = r->owing = 0;
 }
 
 /* verbs completes or forgets a receive in hand with the rest of the queue. */
@@ -527,6 +542,7 @@ void responder_check(const struct qp *qp)
 {
 #ifdef WEFT_DEBUG
 	const struct responder *r = &engine_of(qp)->responder;
+	uint32_t owing = 0;
 
 	weft_bug_on(r->psn > PSN_MASK || r->msn > PSN_MASK);
 	weft_bug_on(r->has_receive && !(r->message == MESSAGE_SEND));
@@ -535,6 +551,8 @@ void responder_check(const struct qp *qp)
 		const struct resource *res = responder_resource(r, i);
 
 		weft_bug_on(res->next > res->end || res->end > res->span);
+		owing += res->next != res->end;
 	}
+	weft_bug_on(owing != r->owing);
 #endif
 }

@@ -100,6 +100,7 @@ int ca_init(struct ca *ca, const struct ca_config *config)
 	ca->host_ops = config->host_ops;
 	ca->host = config->host;
 	ca->transport = config->transport;
+	ca->direct = config->direct;
 	ca->devices = config->devices;
 	for (int i = 0; i < config->devices; i++) {
 		ca->dev[i] = config->dev[i];

@@ -39,6 +39,7 @@ struct ca_device {
 struct cq;
 struct qp;
 struct srq;
+struct direct_ops;
 struct transport_ops;
 struct ib_options;
 
@@ -61,6 +62,7 @@ struct ca {
 	const struct ca_host *host_ops;	/* borrowed */
 	void *host;			/* borrowed */
 	const struct transport_ops *transport;	/* borrowed: the packet engine */
+	const struct direct_ops *direct;	/* borrowed; NULL: none, and it may become NULL */
 	struct ca_device dev[CA_DEVICES];
 	int devices;
 	struct arena arena;
@@ -86,6 +88,7 @@ struct ca_config {
 	const struct ca_host *host_ops;
 	void *host;
 	const struct transport_ops *transport;
+	const struct direct_ops *direct;	/* or NULL */
 	void *arena;
 	uint64_t arena_bytes;
 	uint64_t seed;			/* from getrandom in the product, printed in tests */

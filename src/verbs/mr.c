@@ -2,6 +2,7 @@
 #include "verbs/mr.h"
 
 #include "base/log.h"
+#include "verbs/direct.h"
 #include "verbs/qp.h"
 
 #include <errno.h>
@@ -30,6 +31,22 @@ static int range_check(uint64_t start, uint64_t length)
 	return length && start + (length - 1) < start ? -EINVAL : 0;
 }
 
+void mr_show(struct mr *mr)
+{
+	struct ca *ca = mr->pd->ca;
+
+	if (ca->direct)
+		ca->direct->show_mr(ca->host, mr);
+}
+
+void mr_hide(struct mr *mr)
+{
+	struct ca *ca = mr->pd->ca;
+
+	if (ca->direct && mr->shown)
+		ca->direct->hide_mr(ca->host, mr);
+}
+
 int mr_create_kind(struct pd *pd, enum mr_kind kind, void *memory, uint64_t length, uint64_t iova, int access, struct mr **out)
 {
 	struct mr *mr;
@@ -49,6 +66,7 @@ int mr_create_kind(struct pd *pd, enum mr_kind kind, void *memory, uint64_t leng
 	}
 	mr->handle = mr->key;
 	pd_get(pd);
+	mr_show(mr);
 	*out = mr;
 	return 0;
 }
@@ -72,6 +90,7 @@ int mr_rereg(struct mr *mr, int flags, struct pd *pd, void *memory, uint64_t len
 		return -EINVAL;
 	if (mr->windows)
 		return -EBUSY;
+	mr_hide(mr);
 	if (flags & IBV_REREG_MR_CHANGE_ACCESS) {
 		mr->access = access;
 		mr->kind = access & IBV_ACCESS_ON_DEMAND ? MR_ON_DEMAND : MR_MEMORY;
@@ -86,6 +105,7 @@ int mr_rereg(struct mr *mr, int flags, struct pd *pd, void *memory, uint64_t len
 		pd_put(mr->pd);
 		mr->pd = pd;
 	}
+	mr_show(mr);
 	return 0;
 }
 
@@ -94,6 +114,7 @@ int mr_destroy(struct mr *mr)
 	if (mr->windows)
 		return -EBUSY;
 	weft_bug_on(mr->kind == MR_WINDOW);
+	mr_hide(mr);
 	table_remove(&mr->pd->ca->keys, mr->key);
 	pd_put(mr->pd);
 	free(mr);

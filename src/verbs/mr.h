@@ -21,6 +21,7 @@ struct mr {
 	struct mr *bound_to;	/* ref, NULL when unbound */
 	struct qp *mw_qp;	/* type 2, bound: the QP it was bound on; borrowed, unbound before it goes */
 	uint32_t handle;
+	uint32_t shown;		/* the direct path's: 0 when others cannot use it */
 	void *user;		/* the ABI's object */
 };
 
@@ -51,6 +52,9 @@ enum ibv_wc_status seg_scatter(struct pd *pd, const struct wqe_seg *seg, unsigne
 /* Checks that the whole list is accessible without touching it (post-time or start-of-message checks). */
 enum ibv_wc_status seg_check(struct pd *pd, const struct wqe_seg *seg, unsigned segs, int access);
 
+/* The whole list as iovecs into the program's memory. False: no access, no room, or memory that cannot be borrowed. */
+bool seg_borrow(struct pd *pd, const struct wqe_seg *seg, unsigned segs, int access, struct iovec *iov, unsigned room, unsigned *iovs);
+
 enum remote_verdict { REMOTE_OK, REMOTE_ACCESS_ERROR };
 /* Remote access by rkey; a zero-length access passes without a key check (IBA 9.7.4.1.5 exempts it from R_Key checks).
  * need: IBV_ACCESS_REMOTE_READ, _WRITE, _ATOMIC, _FLUSH_*. On OK *mr is set (NULL for zero length). */
@@ -64,6 +68,10 @@ int mr_write(struct mr *mr, uint64_t va, const void *data, uint32_t bytes);
 int mr_read(struct mr *mr, uint64_t va, void *data, uint32_t bytes);
 /* The address of va when it can be borrowed (plain and device memory), or NULL. */
 void *mr_borrow(struct mr *mr, uint64_t va);
+
+/* For this room: others of the host may use it directly; and, when that has ended for all of them. */
+void mr_show(struct mr *mr);
+void mr_hide(struct mr *mr);
 
 struct mr *mr_find(struct ca *ca, uint32_t key);
 /* Is [va, va + bytes) inside? */

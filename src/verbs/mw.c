@@ -36,6 +36,7 @@ int mw_create(struct pd *pd, enum ibv_mw_type type, struct mr **out)
 
 static void unbind(struct mr *mw)
 {
+	mr_hide(mw);
 	if (mw->bound_to)
 		mw->bound_to->windows--;
 	if (mw->mw_qp)
@@ -102,6 +103,7 @@ enum ibv_wc_status mw_bind(struct qp *qp, const struct send_wqe *wqe)
 	mw->length = wqe->bind_length;
 	mw->memory = (uint8_t *)((uintptr_t)mr->memory + (wqe->bind_addr - mr->iova));
 	mw->iova = wqe->bind_access & IBV_ACCESS_ZERO_BASED ? 0 : wqe->bind_addr;
+	mr_show(mw);
 	return IBV_WC_SUCCESS;
 }
 

@@ -1,4 +1,5 @@
 /* Queue pairs: creation, numbers, destruction. States are in qp_state.c, attributes in qp_attr.c. */
+#include "verbs/direct.h"
 #include "verbs/rss.h"
 
 #include "base/log.h"
@@ -320,6 +321,8 @@ int qp_destroy(struct qp *qp)
 		return 0;
 	list_remove(&qp->ready);
 	heap_remove(&qp->ca->timers, &qp->timer);
+	if (qp->ca->direct && qp->shown)
+		qp->ca->direct->hide_qp(qp->ca->host, qp);
 	mw_forget_qp(qp);
 	rss_detach(qp);
 	release_objects(qp);

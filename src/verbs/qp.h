@@ -42,6 +42,7 @@ struct qp {
 	struct rss *rss;		/* owned; raw packet: frames are spread over other QPs */
 	uint32_t handle;
 	void *user;			/* the ABI's object */
+	uint32_t shown;			/* the direct path's: 0 when its peer cannot use it */
 	bool sqd_async;			/* en_sqd_async_notify */
 	struct {			/* the receive a half-arrived message holds; taken while `srq` or `own` */
 		struct srq *srq;	/* borrowed: it outlives the QP or is the QP's */

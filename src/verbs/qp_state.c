@@ -1,6 +1,7 @@
 /* The QP state machine as the standard's table of modify masks: IBA 11.2.5.2, tables 91 to 96; XRC: A14. Raw packet: as the kernel. A transition not
  * in the table is refused, as is a mask that lacks a required attribute or has one that is neither required nor optional.
  * To RESET and ERR leads a way from everywhere, with no attributes. */
+#include "verbs/direct.h"
 #include "verbs/qp.h"
 
 #include <errno.h>
@@ -77,11 +78,25 @@ int transition_check(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_qp_
 	return -EINVAL;
 }
 
+/* Its peer's direct path sees the state and the attributes: none uses the old ones any more, then the new ones. */
+static void hide(struct qp *qp)
+{
+	if (qp->ca->direct && qp->shown)
+		qp->ca->direct->hide_qp(qp->ca->host, qp);
+}
+
+static void show(struct qp *qp)
+{
+	if (qp->ca->direct && !qp->shown)
+		qp->ca->direct->show_qp(qp->ca->host, qp);
+}
+
 /* Queues are flushed after the transport has forgotten, send queue first. IBA 10.3.1.5, 10.3.1.7. */
 static void enter(struct qp *qp, wtime now, enum ibv_qp_state to, int mask)
 {
 	enum ibv_qp_state from = qp->state;
 
+	hide(qp);
 	qp->state = to;
 	qp->ca->now = now;
 	qp->ca->transport->qp_modified(qp, now, from, mask);
@@ -96,6 +111,7 @@ static void enter(struct qp *qp, wtime now, enum ibv_qp_state to, int mask)
 	if (to == IBV_QPS_RESET || to == IBV_QPS_ERR)
 		list_remove(&qp->ready);
 	qp_rearm(qp);
+	show(qp);
 }
 
 int qp_modify(struct qp *qp, wtime now, const struct ibv_qp_attr *attr, int mask)

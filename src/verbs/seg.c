@@ -106,3 +106,23 @@ enum ibv_wc_status seg_check(struct pd *pd, const struct wqe_seg *seg, unsigned 
 			return IBV_WC_LOC_PROT_ERR;
 	return IBV_WC_SUCCESS;
 }
+
+bool seg_borrow(struct pd *pd, const struct wqe_seg *seg, unsigned segs, int access, struct iovec *iov, unsigned room, unsigned *iovs)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < segs; i++) {
+		struct mr *mr;
+
+		if (seg[i].length == 0)
+			continue;
+		mr = seg_region(pd, &seg[i], access);
+		if (!mr || n == room)
+			return false;
+		iov[n] = (struct iovec){ mr_borrow(mr, seg[i].addr), seg[i].length };
+		if (!iov[n++].iov_base)
+			return false;
+	}
+	*iovs = n;
+	return true;
+}

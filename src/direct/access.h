@@ -1,0 +1,39 @@
+/* Which region and which QP of its peer a process uses at this moment: one word of each side in the memory of a channel.
+ * The user says so and then looks the region up; the owner hides the region and then looks at the word. All four are
+ * sequentially consistent, so one of the two sees the other: either the user misses the region, or the owner waits. */
+#ifndef WEFT_DIRECT_ACCESS_H
+#define WEFT_DIRECT_ACCESS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define ACCESS_BUSY (1ull << 63)
+
+/* Before the lookup. key: 0 for none, which no region has. */
+static inline void access_begin(_Atomic uint64_t *word, uint32_t qpn, uint32_t key)
+{
+	atomic_store(word, ACCESS_BUSY | (uint64_t)qpn << 32 | key);
+}
+
+static inline void access_end(_Atomic uint64_t *word)
+{
+	atomic_store_explicit(word, 0, memory_order_release);
+}
+
+/* Is this region, or this QP, in use? After it was hidden. */
+static inline bool access_names_key(const _Atomic uint64_t *word, uint32_t key)
+{
+	uint64_t now = atomic_load(word);
+
+	return now & ACCESS_BUSY && (uint32_t)now == key;
+}
+
+static inline bool access_names_qp(const _Atomic uint64_t *word, uint32_t qpn)
+{
+	uint64_t now = atomic_load(word);
+
+	return now & ACCESS_BUSY && (now >> 32 & 0xffffff) == qpn;
+}
+
+#endif

@@ -1,0 +1,239 @@
+/* The order of things in direct_execute is the whole point: say what is used, look it up, check the copy, move, and say
+ * that it is done. */
+#include "direct/direct.h"
+
+#include "direct/access.h"
+#include "verbs/mr.h"
+
+#include <string.h>
+
+enum { ATOMIC_BYTES = 8, TAIL_BYTES = 64 };
+
+enum { REMOTE_RIGHTS = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC };
+
+static uint32_t access_needed(enum direct_kind kind)
+{
+	return kind == DIRECT_WRITE ? IBV_ACCESS_REMOTE_WRITE : kind == DIRECT_READ ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_ATOMIC;
+}
+
+static uint32_t device_of(const struct ca *ca, const struct ca_device *dev)
+{
+	return (uint32_t)(dev - ca->dev);
+}
+
+/* Of the GIDs of a pair in the order remote, local. Nobody gains by a collision: both ends chose their GIDs. Never 0. */
+static uint64_t digest_gids(const uint8_t remote[16], const uint8_t local[16])
+{
+	uint64_t word[4], sum = 0;
+
+	memcpy(word, remote, 16);
+	memcpy(word + 2, local, 16);
+	for (int i = 0; i < 4; i++)
+		sum = ((sum << 7 | sum >> 57) ^ word[i]) * 0x9e3779b97f4a7c15ull;
+	return sum | 1;
+}
+
+bool direct_shows_region(const struct mr *mr)
+{
+	enum mr_kind kind = mr->kind;
+
+	if (kind == MR_WINDOW && mr->bound_to)
+		kind = mr->bound_to->kind;
+	return kind == MR_MEMORY && mr->length && mr->access & REMOTE_RIGHTS;
+}
+
+void direct_describe_region(const struct mr *mr, struct export_region *out)
+{
+	*out = (struct export_region){
+		.key = mr->key, .pd = mr->pd->handle, .iova = mr->iova, .length = mr->length, .address = (uintptr_t)mr->memory,
+		.access = (uint32_t)mr->access, .device = device_of(mr->pd->ca, mr->pd->dev), .qpn = mr->mw_qp ? mr->mw_qp->qpn : 0,
+	};
+}
+
+/* In RTR the first packet tells the program that the connection stands (IBA 10.3.1.3), so it must be a packet. */
+bool direct_shows_qp(const struct qp *qp)
+{
+	if (qp->type != IBV_QPT_RC && qp->type != IBV_QPT_UC)
+		return false;
+	return qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD;
+}
+
+void direct_describe_qp(const struct qp *qp, struct export_qp *out)
+{
+	*out = (struct export_qp){
+		.qpn = qp->qpn, .pd = qp->pd->handle, .peer_qpn = qp->attr.dest_qp_num, .access = qp->attr.qp_access_flags,
+		.type = qp->type, .device = device_of(qp->ca, qp->dev),
+		.depth = qp->type == IBV_QPT_RC ? qp->attr.max_dest_rd_atomic : 0,
+		.dlid = qp->dev->form == PACKET_IB ? qp->path.dlid : 0,
+		.gids = qp->path.has_grh ? digest_gids(qp->path.dgid, qp->path.sgid) : 0,
+	};
+}
+
+/* IBA 9.6.1.4: it expects us, from where we are. */
+static bool expects_us(const struct qp *qp, const struct export_qp *remote)
+{
+	if (remote->qpn != qp->attr.dest_qp_num || remote->peer_qpn != qp->qpn || remote->type != qp->type ||
+	    remote->device != device_of(qp->ca, qp->dev))
+		return false;
+	if (qp->dev->form == PACKET_IB && remote->dlid != qp->path.slid)
+		return false;
+	return !remote->gids || (qp->path.has_grh && remote->gids == digest_gids(qp->path.sgid, qp->path.dgid));
+}
+
+/* IBA 9.7.4.1.3, 9.7.4.1.4 */
+static bool allows(const struct export_qp *remote, const struct direct_request *r)
+{
+	uint32_t need = access_needed(r->kind);
+
+	return (remote->access & need) == need && (r->kind == DIRECT_WRITE || remote->depth);
+}
+
+/* IBA 9.7.4.1.5 */
+static bool grants(const struct export_region *region, const struct export_qp *remote, const struct direct_request *r)
+{
+	uint32_t need = access_needed(r->kind);
+	uint64_t offset = r->va - region->iova;
+
+	if (region->pd != remote->pd || region->device != remote->device || (region->access & need) != need ||
+	    (region->qpn && region->qpn != remote->qpn))
+		return false;
+	return r->va >= region->iova && offset <= region->length && r->bytes <= region->length - offset;
+}
+
+static bool is_atomic(const struct direct_request *r)
+{
+	return r->kind == DIRECT_CMP_SWAP || r->kind == DIRECT_FETCH_ADD;
+}
+
+static uint64_t atomic_result(const struct direct_request *r, uint64_t original)
+{
+	if (r->kind == DIRECT_FETCH_ADD)
+		return original + r->operand;
+	return original == r->compare ? r->operand : original;
+}
+
+/* The caller has the lock. */
+static bool change_word(const struct direct_peer *peer, uint64_t address, struct direct_request *r)
+{
+	uint64_t word, changed;
+	struct iovec iov = { &word, sizeof(word) };
+
+	if (!peer->mover->read(peer->arg, address, &iov, 1, sizeof(word)))
+		return false;
+	r->original = word;
+	changed = atomic_result(r, word);
+	if (changed == word)
+		return true;
+	iov.iov_base = &changed;
+	return peer->mover->write(peer->arg, address, &iov, 1, sizeof(changed));
+}
+
+static bool move(const struct direct_peer *peer, uint64_t address, struct direct_request *r)
+{
+	struct atomic_lock *lock = &peer->export->atomics;
+	bool moved;
+
+	if (r->kind == DIRECT_WRITE)
+		return peer->mover->write(peer->arg, address, r->iov, r->iovs, r->bytes);
+	if (r->kind == DIRECT_READ)
+		return peer->mover->read(peer->arg, address, r->iov, r->iovs, r->bytes);
+	if (!atomic_lock_take(lock, peer->self, peer->lock_ops, peer->host))
+		return false;
+	moved = change_word(peer, address, r);
+	atomic_lock_give(lock, peer->self);
+	return moved;
+}
+
+/* Between access_begin and access_end. */
+static bool execute(const struct qp *qp, const struct direct_peer *peer, struct direct_request *r)
+{
+	struct export_qp remote;
+	struct export_region region;
+
+	if (!export_find_qp(peer->export, qp->attr.dest_qp_num, &remote) || !expects_us(qp, &remote) || !allows(&remote, r))
+		return false;
+	if (r->bytes == 0)
+		return true;
+	if (!export_find_region(peer->export, r->rkey, &region) || !grants(&region, &remote, r))
+		return false;
+	return move(peer, region.address + (r->va - region.iova), r);
+}
+
+bool direct_execute(const struct qp *qp, const struct direct_peer *peer, struct direct_request *r)
+{
+	bool done;
+
+	if (is_atomic(r) && r->va % ATOMIC_BYTES)
+		return false;
+	access_begin(peer->access, qp->attr.dest_qp_num, r->rkey);
+	done = execute(qp, peer, r);
+	access_end(peer->access);
+	return done;
+}
+
+bool direct_is_connected(const struct qp *qp, const struct direct_peer *peer)
+{
+	struct export_qp remote;
+
+	return export_find_qp(peer->export, qp->attr.dest_qp_num, &remote) && expects_us(qp, &remote);
+}
+
+/* The last line last, here too: another thread may poll it. */
+static void copy_in(uint8_t *to, const struct iovec *iov, unsigned iovs)
+{
+	for (unsigned i = 0; i < iovs; to += iov[i++].iov_len) {
+		const uint8_t *from = iov[i].iov_base;
+		size_t bytes = iov[i].iov_len, head = i + 1 == iovs && bytes > TAIL_BYTES ? bytes - TAIL_BYTES : 0;
+
+		memmove(to, from, head);
+		atomic_thread_fence(memory_order_release);
+		memmove(to + head, from + head, bytes - head);
+	}
+}
+
+static void copy_out(const struct iovec *iov, unsigned iovs, const uint8_t *from)
+{
+	for (unsigned i = 0; i < iovs; from += iov[i++].iov_len)
+		memmove(iov[i].iov_base, from, iov[i].iov_len);
+}
+
+/* As the packet engine does it: the CPU's own atomics. */
+static bool change_own(uint64_t *word, struct direct_request *r)
+{
+	if ((uintptr_t)word % sizeof(*word))
+		return false;
+	r->original = r->compare;
+	if (r->kind == DIRECT_CMP_SWAP)
+		__atomic_compare_exchange_n(word, &r->original, r->operand, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+	else
+		r->original = __atomic_fetch_add(word, r->operand, __ATOMIC_SEQ_CST);
+	return true;
+}
+
+bool direct_execute_own(const struct qp *qp, struct direct_request *r)
+{
+	struct qp *remote = qp_find(qp->ca, qp->attr.dest_qp_num);
+	struct export_qp shown;
+	struct mr *mr;
+	uint8_t *memory;
+
+	if (!remote || !direct_shows_qp(remote) || (is_atomic(r) && r->va % ATOMIC_BYTES))
+		return false;
+	direct_describe_qp(remote, &shown);
+	if (!expects_us(qp, &shown) || !allows(&shown, r))
+		return false;
+	if (remote_check(remote, r->rkey, r->va, r->bytes, (int)access_needed(r->kind), &mr) != REMOTE_OK)
+		return false;
+	if (r->bytes == 0)
+		return true;
+	memory = mr_borrow(mr, r->va);
+	if (!memory)
+		return false;
+	if (is_atomic(r))
+		return change_own((uint64_t *)(void *)memory, r);
+	if (r->kind == DIRECT_WRITE)
+		copy_in(memory, r->iov, r->iovs);
+	else
+		copy_out(r->iov, r->iovs, memory);
+	return true;
+}

@@ -1,0 +1,95 @@
+/* What a process shows the others of its host of its protection table: regions, windows and connected QPs, by key and by
+ * QP number, in memory that they map and it alone writes. An entry is read under its sequence word. It holds numbers, no
+ * pointers that a reader follows: readers copy an entry once and check the copy. What does not fit is not shown. */
+#ifndef WEFT_DIRECT_EXPORT_H
+#define WEFT_DIRECT_EXPORT_H
+
+#include "direct/lock.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+	EXPORT_MAGIC = 0x77647274,
+	EXPORT_VERSION = 1,
+	EXPORT_LINE = 64,
+	EXPORT_WORDS = EXPORT_LINE / 8 - 1,	/* of an entry, after its sequence */
+	EXPORT_ENTRIES = 1 << 16,		/* of each kind: our choice, several times the largest program's of the tests */
+	EXPORT_WAYS = EXPORT_LINE / 8,		/* a bucket is a line */
+	EXPORT_BUCKETS = 2 * EXPORT_ENTRIES / EXPORT_WAYS,
+};
+
+/* One line each. The first word of both is what they are found by. */
+struct export_region {
+	uint32_t key, pd;
+	uint64_t iova, length;
+	uint64_t address;	/* of the byte at iova, in the owner's address space */
+	uint32_t access;	/* IBV_ACCESS_* */
+	uint32_t device;
+	uint32_t qpn;		/* a window that only this QP may use, or 0 */
+	uint32_t rsvd;
+	uint64_t mapped;	/* reserved: where memory that can be mapped is found; 0: private */
+};
+
+struct export_qp {
+	uint32_t qpn, pd;
+	uint32_t peer_qpn;
+	uint32_t access;	/* IBV_ACCESS_* that the QP allows */
+	uint32_t type, device;
+	uint32_t depth;		/* reads and atomics it answers at a time */
+	uint32_t dlid;		/* whom it takes packets from: the peer's LID, and a digest of the pair of GIDs or 0 */
+	uint64_t gids;
+	uint64_t rsvd[2];
+};
+
+struct export_entry {
+	_Alignas(EXPORT_LINE) _Atomic uint64_t sequence;	/* odd: changing, or free */
+	_Atomic uint64_t word[EXPORT_WORDS];
+};
+
+struct export_table {
+	_Alignas(EXPORT_LINE) _Atomic uint64_t way[EXPORT_BUCKETS][EXPORT_WAYS];	/* key << 32 | entry + 1; 0: free */
+	struct export_entry entry[EXPORT_ENTRIES];
+};
+
+struct export_memory {
+	uint32_t magic, version;
+	int32_t pid;		/* as its owner knows it; a reader proves it with the nonce */
+	uint32_t rsvd;
+	uint64_t nonce;		/* what stands at nonce_address in the owner */
+	uint64_t nonce_address;
+	_Alignas(EXPORT_LINE) struct atomic_lock atomics;	/* around every atomic on the owner's memory; all write it */
+	struct export_table regions, qps;
+};
+
+/* The owner's book of one table; it never reads what it has shown. */
+struct export_book {
+	struct export_table *table;	/* borrowed, shared */
+	uint64_t *way;			/* owned: what table->way should be */
+	uint32_t *free;			/* owned: entries given back */
+	uint32_t *key;			/* owned: by entry */
+	uint32_t frees, fresh;		/* no entry from `fresh` on was ever used */
+};
+
+struct export {
+	struct export_memory *memory;	/* borrowed, shared */
+	struct export_book regions, qps;
+};
+
+/* memory is zero. -ENOMEM. */
+int export_init(struct export *e, struct export_memory *memory);
+void export_fini(struct export *e);
+
+/* Shows an entry; returns its handle, or 0 when there is no room. */
+uint32_t export_show_region(struct export *e, const struct export_region *region);
+uint32_t export_show_qp(struct export *e, const struct export_qp *qp);
+/* From now on nobody finds it; whoever has found it is the caller's to wait for (access.h). */
+void export_hide_region(struct export *e, uint32_t handle);
+void export_hide_qp(struct export *e, uint32_t handle);
+
+/* For others. A consistent copy, or false: not there, or just changing. */
+bool export_find_region(const struct export_memory *m, uint32_t key, struct export_region *out);
+bool export_find_qp(const struct export_memory *m, uint32_t qpn, struct export_qp *out);
+
+#endif

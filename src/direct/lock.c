@@ -1,0 +1,31 @@
+/* Patience is counted in tries, as nothing here knows the time. */
+#include "direct/lock.h"
+
+enum {
+	SPINS = 256,		/* our choice: a holder copies 8 bytes twice, in a microsecond */
+	PATIENCE = 1 << 16,	/* tries in all: some 10 ms of a stopped holder */
+};
+
+bool atomic_lock_take(struct atomic_lock *l, uint32_t self, const struct atomic_lock_ops *ops, void *host)
+{
+	for (unsigned tries = 0; tries < PATIENCE; tries++) {
+		uint32_t holder = 0;
+
+		if (atomic_compare_exchange_strong_explicit(&l->holder, &holder, self, memory_order_acquire, memory_order_relaxed))
+			return true;
+		if (tries < SPINS)
+			continue;
+		if (!ops->is_alive(host, holder) &&
+		    atomic_compare_exchange_strong_explicit(&l->holder, &holder, self, memory_order_acquire, memory_order_relaxed))
+			return true;
+		ops->relax(host);
+	}
+	return false;
+}
+
+void atomic_lock_give(struct atomic_lock *l, uint32_t self)
+{
+	uint32_t holder = self;
+
+	atomic_compare_exchange_strong_explicit(&l->holder, &holder, 0, memory_order_release, memory_order_relaxed);
+}

@@ -1,0 +1,98 @@
+/* A request is executed at once only where nothing of the QP is on its way, so that order is the standard's: the peer
+ * has executed everything before it, and what follows comes later. Whatever stands in the way makes it packets. */
+#include "ib/shortcut.h"
+
+#include "ib/engine.h"
+#include "verbs/direct.h"
+
+enum {
+	ATOMIC_BYTES = 8,
+	WORTH_WAITING = 16 << 10,	/* our choice: so long a request takes longer in packets than an acknowledgement does */
+	MOST_BYTES = 1 << 30,		/* of one system call; longer ones go as packets */
+	IOVS = 32,
+};
+
+static bool find_kind(const struct request_row *row, enum direct_kind *kind)
+{
+	switch (row->op) {
+	case OP_WRITE:
+		*kind = DIRECT_WRITE;
+		return row->kind == REQUEST_DATA && !row->trailer;
+	case OP_READ_REQUEST:
+		*kind = DIRECT_READ;
+		return row->kind == REQUEST_READ;
+	case OP_CMP_SWAP:
+		*kind = DIRECT_CMP_SWAP;
+		return true;
+	case OP_FETCH_ADD:
+		*kind = DIRECT_FETCH_ADD;
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* UC does not say what arrived: after its first packet the order of things is not known any more. */
+static bool may_pass(const struct qp *qp)
+{
+	const struct flight *f = &engine_of(qp)->flight;
+
+	return f->window ? flight_empty(f) : f->psn == qp->attr.sq_psn;
+}
+
+static bool borrow(struct qp *qp, const struct send_wqe *wqe, struct direct_request *r, struct iovec iov[IOVS])
+{
+	int access = r->kind == DIRECT_WRITE ? 0 : IBV_ACCESS_LOCAL_WRITE;
+
+	if (wqe->flags & IBV_SEND_INLINE) {
+		iov[0] = (struct iovec){ (uint8_t *)(uintptr_t)wqe->seg, wqe->length };
+		r->iovs = wqe->length > 0;
+		return true;
+	}
+	return seg_borrow(qp->pd, wqe->seg, wqe->num_sge, access, iov, IOVS, &r->iovs);
+}
+
+static void count(struct qp *qp, const struct direct_request *r)
+{
+	struct counters *c = &qp->ca->counters;
+
+	if (r->kind == DIRECT_WRITE)
+		c->direct_writes++;
+	else if (r->kind == DIRECT_READ)
+		c->direct_reads++;
+	else
+		c->direct_atomics++;
+	c->direct_bytes += r->bytes;
+	qp->messages_sent++;
+	if (r->kind == DIRECT_WRITE)
+		qp->bytes_sent += r->bytes;
+	else
+		qp->bytes_received += r->bytes;
+}
+
+enum shortcut shortcut_take(struct qp *qp, const struct send_wqe *wqe, const struct request_row *row)
+{
+	const struct direct_ops *direct = qp->ca->direct;
+	struct iovec iov[IOVS];
+	struct direct_request r = {
+		.rkey = wqe->rkey, .va = wqe->remote_addr, .bytes = wqe->length, .iov = iov, .compare = wqe->compare_add,
+		.operand = row->op == OP_CMP_SWAP ? wqe->swap : wqe->compare_add,
+	};
+	bool is_atomic;
+
+	if (!direct || (qp->type != IBV_QPT_RC && qp->type != IBV_QPT_UC) || !find_kind(row, &r.kind))
+		return SHORTCUT_NONE;
+	if (wqe->flags & WQE_BAD || wqe->length > MOST_BYTES || (r.kind != DIRECT_WRITE && qp->attr.max_rd_atomic == 0))
+		return SHORTCUT_NONE;
+	if (!may_pass(qp))
+		return qp->type == IBV_QPT_RC && wqe->length >= WORTH_WAITING ? SHORTCUT_LATER : SHORTCUT_NONE;
+	is_atomic = r.kind == DIRECT_CMP_SWAP || r.kind == DIRECT_FETCH_ADD;
+	if ((is_atomic && wqe->length != ATOMIC_BYTES) || !borrow(qp, wqe, &r, iov))
+		return SHORTCUT_NONE;
+	if (!direct->execute(qp->ca->host, qp, &r))
+		return SHORTCUT_NONE;
+	if (is_atomic)
+		(void)seg_scatter(qp->pd, wqe->seg, wqe->num_sge, 0, &r.original, sizeof(r.original));
+	count(qp, &r);
+	return SHORTCUT_DONE;
+}
