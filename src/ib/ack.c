@@ -89,7 +89,7 @@ static struct resource *oldest_unanswered(const struct responder *r)
 {
 	uint32_t i = r->resources > r->depth ? r->resources - r->depth : 0;
 
-	for (; i < r->resources; i++) {
+	for (; r->owing && i < r->resources; i++) {
 		struct resource *res = responder_resource(r, i);
 
 		if (res->next != res->end)
@@ -144,7 +144,7 @@ static void withdraw_responses(struct responder *r)
 {
 	struct resource *res;
 
-	while ((res = oldest_unanswered(r)))
+	for (; (res = oldest_unanswered(r)); r->owing--)
 		res->next = res->end;
 }
 
@@ -176,6 +176,9 @@ bool responder_output(struct qp *qp, wtime now, struct packet_out *out)
 	out->packet.aeth.msn = res->msn;
 	qp->bytes_sent += out->packet.payload_bytes;
 	res->next++;
-	res->answered = res->answered || res->next == res->end;
+	if (res->next == res->end) {
+		res->answered = true;
+		r->owing--;
+	}
 	return true;
 }

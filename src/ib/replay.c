@@ -11,7 +11,12 @@ void replay_record(struct qp *qp, const struct packet *p, const struct opcode_ro
 	bool is_read = row->op == OP_READ_REQUEST;
 	uint32_t span = is_read ? request_packets(p->reth.length, engine_mtu(qp)) : 1;
 
-	*responder_resource(r, r->resources) = (struct resource){
+	struct resource *res = responder_resource(r, r->resources);
+
+	/* what is replaced may be owed again, to nobody */
+	if (r->resources < r->depth || res->next == res->end)
+		r->owing++;
+	*res = (struct resource){
 		.psn = p->psn, .span = span, .next = 0, .end = span, .msn = psn_add(r->msn, 1), .op = row->op,
 		.va = p->reth.va, .rkey = p->reth.rkey, .length = p->reth.length,
 		.original = original, .srqn = p->xrceth.srqn,
@@ -35,10 +40,12 @@ static struct resource *find(const struct responder *r, psn_t psn)
 /* What is asked for must be the rest of what was granted. The region itself is checked for each response. */
 static enum verdict read_again(struct qp *qp, struct resource *res, const struct packet *p)
 {
+	struct responder *r = &engine_of(qp)->responder;
 	uint32_t mtu = engine_mtu(qp), skipped = (uint32_t)psn_diff(p->psn, res->psn), offset = skipped * mtu;
 
 	if (p->reth.va != res->va + offset || p->reth.rkey != res->rkey || p->reth.length != res->length - offset)
 		return VERDICT_FORGOTTEN;
+	r->owing += res->next == res->end;
 	res->asked = res->next = skipped;
 	res->end = skipped + request_packets(p->reth.length, mtu);
 	return VERDICT_REPLAYED;
@@ -56,6 +63,7 @@ enum verdict replay_duplicate(struct qp *qp, const struct packet *p, const struc
 		return VERDICT_FORGOTTEN;
 	if (res->op == OP_READ_REQUEST)
 		return read_again(qp, res, p);
+	r->owing += res->next == res->end;
 	res->next = 0;
 	res->end = 1;
 	return VERDICT_REPLAYED;

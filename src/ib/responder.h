@@ -53,6 +53,7 @@ struct responder {
 	struct recv_ref receive;
 	struct resource *resource;	/* owned; ring of depth */
 	uint32_t depth;
+	uint32_t owing;			/* resources with responses still to be sent */
 	uint32_t resources;		/* how many were recorded; kept below 2 * depth, the ring's place is its remainder */
 };
 
