@@ -1,35 +1,43 @@
 #include "host/attention.h"
 
-/* Our choices. A run is broken by a gap that a polling loop does not make; a wake of the helper costs some 35 us, so
- * trust is worth having after as much polling; 20 ms is a little more than a scheduler's slice. */
-static const wtime GAP = 100 * WTIME_US;
-static const wtime TRUST_LEAST = 30 * WTIME_US;
-static const wtime TRUST_MOST = 20 * WTIME_MS;
-static const wtime TRUST_GROWS = 100 * WTIME_MS;
-static const wtime PATIENCE = 200 * WTIME_US;
+/* Our choices. A program that watches memory and polls only afterwards (ib_write_lat) takes every other frame at best, so
+ * a short streak tells it from one that polls for messages. */
+enum { NEEDED_LEAST = 8, NEEDED_MOST = 256 };
+
+static const wtime FORGIVEN_AFTER = 100 * WTIME_MS;
+static const wtime PATIENCE = 200 * WTIME_US;	/* for frames that lie waiting: several of the scheduler's wakes */
+static const wtime RECENT = 50 * WTIME_US;
 
 void attention_init(struct attention *a)
 {
-	*a = (struct attention){ .trust_after = TRUST_LEAST };
+	*a = (struct attention){ .needed = NEEDED_LEAST };
 }
 
-bool attention_poll(struct attention *a, wtime now)
+bool attention_poll(struct attention *a, wtime now, bool took)
 {
-	if (now - a->last_poll > GAP)
-		a->run_start = now;
 	a->last_poll = now;
 	if (a->program_polls) {
-		if (now - a->since > TRUST_GROWS) {
+		if (now - a->since > FORGIVEN_AFTER) {
 			a->since = now;
-			a->trust_after = a->trust_after / 2 > TRUST_LEAST ? a->trust_after / 2 : TRUST_LEAST;
+			a->needed = a->needed / 2 > NEEDED_LEAST ? a->needed / 2 : NEEDED_LEAST;
 		}
 		return false;
 	}
-	if (now - a->run_start < a->trust_after)
+	if (!took || ++a->streak < a->needed)
 		return false;
 	a->program_polls = true;
 	a->since = now;
 	return true;
+}
+
+void attention_helped(struct attention *a)
+{
+	a->streak = 0;
+}
+
+bool attention_is_recent(const struct attention *a, wtime now)
+{
+	return now - a->last_poll < RECENT;
 }
 
 bool attention_tick(struct attention *a, wtime now, bool pending)
@@ -38,9 +46,9 @@ bool attention_tick(struct attention *a, wtime now, bool pending)
 
 	if (quiet < (pending ? PATIENCE : ATTENTION_TICK))
 		return false;
-	/* a program that watches memory and polls only afterwards (ib_write_lat) would stall once per message */
-	if (pending)
-		a->trust_after = wtime_min(a->trust_after * 4, TRUST_MOST);
+	if (pending && a->needed < NEEDED_MOST)
+		a->needed *= 2;
+	a->streak = 0;
 	a->program_polls = false;
 	return true;
 }
@@ -48,5 +56,5 @@ bool attention_tick(struct attention *a, wtime now, bool pending)
 void attention_sleep(struct attention *a)
 {
 	a->program_polls = false;
-	a->last_poll = 0;
+	a->streak = 0;
 }

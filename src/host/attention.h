@@ -1,6 +1,6 @@
-/* Who takes in what arrives: the program, while it polls, or the helper thread. While the program is trusted to poll, its
- * peers need not wake anybody; the helper only looks in now and then. A program that lets frames lie loses that trust
- * for a while, longer each time. Times only: no thread and no clock in here. */
+/* Who takes in what arrives: the program, while it polls, or the helper thread. A program that takes frame after frame
+ * itself is trusted to: then its peers need not wake anybody, and the helper only looks in now and then. One that lets
+ * frames lie loses that trust, and must take more frames each time to win it back. Times only: no thread, no clock. */
 #ifndef WEFT_HOST_ATTENTION_H
 #define WEFT_HOST_ATTENTION_H
 
@@ -11,17 +11,24 @@
 #define ATTENTION_TICK (1 * WTIME_MS)	/* how often the helper looks in on a program that polls */
 
 struct attention {
-	bool program_polls;
+	bool program_polls;	/* it is trusted */
 	wtime last_poll;	/* or 0 */
-	wtime run_start;	/* first poll of an unbroken run of polls */
-	wtime since;		/* trusted since, or since trust last grew */
-	wtime trust_after;	/* a run of this length earns trust */
+	wtime since;		/* trusted since, or since a fault was last forgotten */
+	unsigned streak;	/* times in a row that the program took frames in, not the helper */
+	unsigned needed;	/* a streak of this length earns trust */
 };
 
 void attention_init(struct attention *a);
 
-/* The program polls now. True when it has just earned trust: stop having yourself woken, start to tick. */
-bool attention_poll(struct attention *a, wtime now);
+/* The program polled, and took frames in or found none. True when it has just earned trust: peers need not wake us any
+ * more, and the helper must tick. */
+bool attention_poll(struct attention *a, wtime now, bool took);
+
+/* The helper took frames in. */
+void attention_helped(struct attention *a);
+
+/* Did it poll just now? */
+bool attention_is_recent(const struct attention *a, wtime now);
 
 /* A tick while program_polls. True when the helper must take over; `pending`: frames lie waiting. */
 bool attention_tick(struct attention *a, wtime now, bool pending);

@@ -10,11 +10,13 @@ enum { CONTROL_VERSION = 1, CONTROL_TEXT = 60000, CONTROL_MAD = 256, CONTROL_FDS
 
 enum control_type {
 	/* process -> weftd, answered with the same type and `status` 0 or an errno */
-	CTL_HELLO = 1,	/* b = CONTROL_VERSION, a = enum control_kind; fd 0: the process's wake eventfd (processes only).
+	CTL_HELLO = 1,	/* b = CONTROL_VERSION, a = enum control_kind; fd 0: the process's wake eventfd (processes only);
+			 * and, or not: 1 its export (direct/export.h), 2 its /proc/self/mem, for processes of the same user.
 			 * answer: slot (0 unless a process), fds: 0 fabric page (read-only); EPROTO another version */
 	CTL_SLOT,	/* one more slot for QP numbers. answer: slot */
 	CTL_CHANNEL,	/* slot: open the packet channel to that slot's process. answer: fds: 0 channel memory (shm_memory_create
-			 * of link/shm.h), 1 peer's wake eventfd; a = which side we are (0, 1), b = channel id, unique among all
+			 * of link/shm.h), 1 peer's wake eventfd, and when the peer is of the same user and gave them 2 its export, 3 its
+			 * memory; a = which side we are (0, 1), b = channel id, unique among all
 			 * of this daemon. The peer gets the same, unasked, with slot = the asker's. One channel for a pair of
 			 * processes: asked for again (another slot, or both at once) the answer carries the same b, and the
 			 * fds may be missing. status ENOENT: no such slot alive. Answered without waiting for the peer. */

@@ -91,12 +91,15 @@ static void run_cm(struct host *h, wtime now)
 static bool drain(struct host *h)
 {
 	wtime now = host_enter(h);
+	uint64_t frames = h->frames;
 	bool more = false;
 
 	if (h->attention.program_polls && attention_tick(&h->attention, now, pump_pending(h)))
 		log_line(LOG_DEBUG, "the program does not poll: the helper takes over");
 	if (!h->attention.program_polls)
 		more = pump(h, now);
+	if (h->frames != frames)
+		attention_helped(&h->attention);
 	host_leave(h);
 	if (more)
 		sched_yield();	/* let the program in between */
@@ -113,7 +116,7 @@ static bool has_one_cpu(void)
 /* A wake costs many times a frame, so where frames keep coming the next is waited for, as long as that goes well. */
 static bool linger(struct host *h)
 {
-	wtime until = host_now() + LINGER;
+	wtime now = host_now(), until = now + LINGER;
 	bool any, stop;
 
 	if (h->linger_luck == 0 && (++h->linger_tries % LINGER_RETRY || has_one_cpu()))
@@ -121,9 +124,11 @@ static bool linger(struct host *h)
 	do {
 		pthread_mutex_lock(&h->lock);
 		any = pump_pending(h);
-		stop = h->attention.program_polls;
+		stop = h->attention.program_polls || attention_is_recent(&h->attention, now);
 		pthread_mutex_unlock(&h->lock);
 	} while (!any && !stop && host_now() < until);
+	if (stop)
+		return false;
 	if (any && h->linger_luck < LINGER_LUCK)
 		h->linger_luck++;
 	else if (!any && h->linger_luck > 0)

@@ -107,6 +107,7 @@ void host_leave(struct host *h)
 wtime host_enter_poll(struct host *h)
 {
 	static _Thread_local unsigned idle;
+	uint64_t frames;
 	wtime now;
 
 	if (idle > YIELD_AFTER && idle % YIELD_EVERY == 0)
@@ -117,11 +118,12 @@ wtime host_enter_poll(struct host *h)
 	if (h->forgotten || (idle && ++h->polls % IDLE_POLLS))
 		return h->now;
 	now = tell_time(h);
-	if (attention_poll(&h->attention, now)) {
+	frames = h->frames;
+	pump(h, now);
+	if (attention_poll(&h->attention, now, h->frames != frames)) {
 		pump_awake(h);
 		helper_kick(h);		/* it begins to tick */
 	}
-	pump(h, now);
 	return now;
 }
 

@@ -50,6 +50,7 @@ struct host {
 	uint32_t slot;		/* the first of our slots; constant */
 	wtime now;
 	unsigned polls;
+	uint64_t frames;	/* taken in */
 
 	/* helper thread */
 	pthread_t thread;

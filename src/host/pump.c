@@ -79,6 +79,7 @@ static void input(struct host *h, wtime now, enum packet_form form, const void *
 	struct packet p;
 	enum packet_error err;
 
+	h->frames++;
 	h->ca.counters.rx_bytes += bytes;
 	err = packet_parse(&p, form, frame, bytes, true);
 	if (err == PACKET_OK && dev)
