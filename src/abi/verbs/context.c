@@ -123,7 +123,8 @@ struct abi_context *context_create(struct host *host, struct ibv_device *device,
 	return create(host, device, dev, memfd_create("weft-context", MFD_CLOEXEC));
 }
 
-/* Closing takes all that the program did not destroy. What holds something was made after it, apart from windows and regions: so newest first, again while anything goes. */
+/* Closing takes all that the program did not destroy. What holds something was made after it, apart from windows and
+ * regions: so newest first, again while anything goes. */
 static void reap_objects(struct abi_context *ctx)
 {
 	bool any = true;
