@@ -66,6 +66,8 @@ static unsigned output(struct host *h, wtime now)
 
 static struct ca_device *device_of(struct host *h, enum packet_form form)
 {
+	if (form == PACKET_ETHERNET)
+		form = PACKET_ROCE;
 	for (int i = 0; i < h->ca.devices; i++) {
 		if (h->ca.dev[i].form == form)
 			return &h->ca.dev[i];

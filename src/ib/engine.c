@@ -3,6 +3,7 @@
 
 #include "ib/completer.h"
 #include "ib/path.h"
+#include "ib/raw.h"
 #include "ib/requester.h"
 #include "ib/ud.h"
 
@@ -186,16 +187,20 @@ static void input(struct ca *ca, struct ca_device *dev, wtime now, const struct 
 	struct qp *qp;
 
 	ca->counters.rcvd_pkts++;
+	if (p->form == PACKET_ETHERNET) {
+		raw_input(ca, dev, p);
+		return;
+	}
 	if (p->dest_qpn == UD_MULTICAST_QPN) {
 		ud_multicast(ca, dev, p);
 		return;
 	}
 	qp = qp_find(ca, p->dest_qpn);
-	if (!qp || qp->dev != dev || p->form != dev->form) {
+	if (!qp || qp->dev != dev || p->form != dev->form || qp->type == IBV_QPT_RAW_PACKET) {
 		ca->counters.dropped_no_qp++;
 		return;
 	}
-	if (row->service != engine_service(qp) || qp->type == IBV_QPT_RAW_PACKET || !engine_receives(qp))
+	if (row->service != engine_service(qp) || !engine_receives(qp))
 		return;
 	if (qp->type == IBV_QPT_UD) {
 		ud_input(qp, p);

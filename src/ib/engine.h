@@ -9,7 +9,7 @@
 
 struct engine {
 	struct ib_options options;
-	struct flight flight;		/* RC, UC, XRC_SEND; of UD only the phase */
+	struct flight flight;		/* RC, UC, XRC_SEND; of UD and raw packet only the phase */
 	struct responder responder;	/* RC, UC, XRC_RECV */
 };
 
@@ -23,14 +23,13 @@ static inline bool engine_is_reliable(const struct qp *qp)
 	return qp->type != IBV_QPT_UC && !qp_is_datagram(qp);
 }
 
-/* The opcodes' service of a QP type. */
+/* The opcodes' service of a QP type; raw packets have no opcodes. */
 static inline enum opcode_service engine_service(const struct qp *qp)
 {
 	switch (qp->type) {
 	case IBV_QPT_UC:
 		return SERVICE_UC;
 	case IBV_QPT_UD:
-	case IBV_QPT_RAW_PACKET:
 		return SERVICE_UD;
 	case IBV_QPT_XRC_SEND:
 	case IBV_QPT_XRC_RECV:
@@ -42,9 +41,7 @@ static inline enum opcode_service engine_service(const struct qp *qp)
 
 static inline uint32_t engine_mtu(const struct qp *qp)
 {
-	if (qp->type == IBV_QPT_RAW_PACKET)
-		return PACKET_MAX_PAYLOAD;
-	return 128u << (qp->type == IBV_QPT_UD ? qp->dev->active_mtu : qp->attr.path_mtu);
+	return 128u << (qp_is_datagram(qp) ? qp->dev->active_mtu : qp->attr.path_mtu);
 }
 
 /* May it take packets in? RTR, RTS, SQD and SQE: IBA 10.3.1. */

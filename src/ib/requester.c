@@ -93,7 +93,7 @@ static void fail_in_turn(struct qp *qp, wtime now, uint32_t index, enum ibv_wc_s
 		requester_fail(qp, now, status);
 }
 
-static enum ibv_wc_status gather(struct qp *qp, const struct send_wqe *wqe, uint32_t offset, struct packet_out *out)
+enum ibv_wc_status requester_gather(struct qp *qp, const struct send_wqe *wqe, uint32_t offset, struct packet_out *out)
 {
 	struct packet *p = &out->packet;
 
@@ -125,7 +125,7 @@ static enum ibv_wc_status build_data(struct qp *qp, const struct send_wqe *wqe, 
 	p->imm = be32toh(wqe->imm);
 	p->ieth_rkey = wqe->imm;
 	p->payload_bytes = request_bytes(wqe->length, mtu, packet);
-	return p->payload_bytes ? gather(qp, wqe, packet * mtu, out) : IBV_WC_SUCCESS;
+	return p->payload_bytes ? requester_gather(qp, wqe, packet * mtu, out) : IBV_WC_SUCCESS;
 }
 
 /* The whole sink is checked before anything is asked for; each response is checked again when it is placed. */

@@ -19,6 +19,9 @@ void requester_complete(struct qp *qp);
 /* The oldest WQE fails; the send queue stops (RC: the QP). */
 void requester_fail(struct qp *qp, wtime now, enum ibv_wc_status status);
 
+/* Points the packet at its payload_bytes of the WQE's data from `offset` on: at inline bytes, or gathered. */
+enum ibv_wc_status requester_gather(struct qp *qp, const struct send_wqe *wqe, uint32_t offset, struct packet_out *out);
+
 void requester_expire(struct qp *qp, wtime now);
 
 #endif

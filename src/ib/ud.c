@@ -1,10 +1,10 @@
-/* Datagrams out and in; raw frames travel as datagrams too (verbs/flow.h). */
+/* Datagrams out and in. */
 #include "ib/ud.h"
 
 #include "ib/engine.h"
 #include "ib/path.h"
+#include "ib/raw.h"
 #include "ib/requester.h"
-#include "verbs/rss.h"
 #include "wire/field.h"
 #include "wire/header.h"
 #include "wire/packet.h"
@@ -29,23 +29,17 @@ static enum ibv_wc_status build(struct qp *qp, const struct send_wqe *wqe, struc
 		.form = qp->dev->form, .opcode = has_imm ? OPCODE_UD_SEND_ONLY_IMM : OPCODE_UD_SEND_ONLY,
 		.solicited = wqe->flags & IBV_SEND_SOLICITED, .pkey = qp->dev->pkey[qp->attr.pkey_index],
 		.dest_qpn = wqe->remote_qpn, .psn = engine_of(qp)->flight.psn,
-		.deth = { wqe->qkey, qp->qpn }, .imm = be32toh(wqe->imm),
-		.payload = out->iov, .payload_bytes = wqe->length,
+		.deth = { wqe->qkey, qp->qpn }, .imm = be32toh(wqe->imm), .payload_bytes = wqe->length,
 	};
 	if (av_path(qp->dev, &wqe->av, av_flow_label(qp->qpn, wqe->remote_qpn), &p->path) < 0)
 		return IBV_WC_LOC_QP_OP_ERR;
-	if (wqe->flags & IBV_SEND_INLINE) {
-		out->iov[0] = (struct iovec){ (uint8_t *)wqe->seg, wqe->length };
-		p->payload_iovs = 1;
-		return IBV_WC_SUCCESS;
-	}
-	return seg_gather(qp, wqe->seg, wqe->num_sge, 0, wqe->length, out->iov, PACKET_OUT_IOVS, &p->payload_iovs, out->bounce);
+	return requester_gather(qp, wqe, 0, out);
 }
 
 bool ud_output(struct qp *qp, wtime now, const struct send_wqe *wqe, struct packet_out *out)
 {
 	struct flight *f = &engine_of(qp)->flight;
-	enum ibv_wc_status status = build(qp, wqe, out);
+	enum ibv_wc_status status = qp->type == IBV_QPT_RAW_PACKET ? raw_build(qp, wqe, out) : build(qp, wqe, out);
 
 	if (status != IBV_WC_SUCCESS) {
 		requester_fail(qp, now, status);
@@ -143,36 +137,10 @@ static bool is_sender(const struct qp *qp, const struct packet *p)
 	return false;
 }
 
-/* A frame that a rule steers here; one that finds no receive or too short a one is lost, as on any Ethernet. */
-static void raw_input(struct qp *qp, const struct packet *p)
-{
-	struct cqe cqe = { .status = IBV_WC_SUCCESS, .opcode = IBV_WC_RECV, .byte_len = p->payload_bytes };
-	struct recv_ref ref;
-	struct pd *pd;
-
-	if (qp->rss)
-		qp = rss_pick(qp, p->payload->iov_base, p->payload_bytes);
-	if (!engine_receives(qp) || !qp_recv_take(qp, NULL, &ref))
-		return;
-	pd = ref.is_srq ? ref.srq->pd : qp->pd;
-	if (seg_scatter(pd, ref.seg, ref.num_sge, 0, p->payload->iov_base, p->payload_bytes) != IBV_WC_SUCCESS) {
-		qp_recv_untake(qp, &ref);
-		return;
-	}
-	qp->messages_received++;
-	qp->bytes_received += p->payload_bytes;
-	qp->ca->counters.rdma_recvs++;
-	qp_recv_done(qp, &ref, &cqe, false);
-}
-
 void ud_multicast(struct ca *ca, const struct ca_device *dev, const struct packet *p)
 {
 	if (opcode_row(p->opcode)->service != SERVICE_UD)
 		return;
-	if (p->deth.qkey == FLOW_QKEY && p->path.has_grh && memcmp(p->path.dgid, flow_group, sizeof(flow_group)) == 0) {
-		flow_steer(ca, dev, p, raw_input);
-		return;
-	}
 	list_for_each_safe(member, &ca->mcast, struct mcast_member, node)
 		if (member->qp->dev == dev && is_for(member, p) && !is_sender(member->qp, p) && engine_receives(member->qp))
 			ud_input(member->qp, p);

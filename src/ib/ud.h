@@ -6,7 +6,7 @@
 
 enum { UD_MULTICAST_QPN = 0xffffff };	/* IBA 9.2.3 */
 
-/* The WQE at the cursor as a packet. It is complete as soon as it left. */
+/* The WQE at the cursor as a packet, of raw packet QPs too. It is complete as soon as it left. */
 bool ud_output(struct qp *qp, wtime now, const struct send_wqe *wqe, struct packet_out *out);
 
 /* A datagram for this QP; its state was checked. What does not fit is dropped. */

@@ -111,7 +111,7 @@ static const void *shm_receive(struct link *l, enum packet_form *form, size_t *b
 		note_broken(s);
 		return NULL;
 	}
-	if (kind != PACKET_IB && kind != PACKET_ROCE) {
+	if (kind > PACKET_ETHERNET) {
 		s->rx.broken = s->link.broken = true;
 		return NULL;
 	}

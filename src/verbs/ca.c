@@ -77,6 +77,10 @@ static void fill_attr(struct ca_device *dev)
 		.max_srq = MAX_SRQ, .max_srq_wr = MAX_QP_WR, .max_srq_sge = MAX_SGE,
 		.max_pkeys = CA_PKEYS, .phys_port_cnt = 1,
 	};
+	if (dev->form == PACKET_ROCE) {
+		ex->orig_attr.device_cap_flags |= IBV_DEVICE_MANAGED_FLOW_STEERING;
+		ex->orig_attr.max_raw_ethy_qp = MAX_QP;
+	}
 	fill_odp(ex);
 	ex->completion_timestamp_mask = UINT64_MAX;
 	ex->hca_core_clock = CORE_CLOCK_KHZ;

@@ -74,7 +74,7 @@ struct ca {
 	struct list ready;		/* struct qp.ready: something to send */
 	struct list blocked;		/* struct qp.ready: no room on the link */
 	struct list mcast;		/* struct mcast_member */
-	struct list flows;		/* struct flow */
+	struct list flows;		/* struct flow, as they are asked */
 	struct list all_qps;		/* struct qp.all */
 	struct heap timers;		/* struct qp.timer */
 	struct counters counters;
@@ -118,7 +118,7 @@ struct packet_out {
 	struct packet packet;
 	struct ca_device *dev;
 	struct iovec iov[PACKET_OUT_IOVS];
-	uint8_t bounce[PACKET_MAX_PAYLOAD];	/* payload copied here when it cannot be borrowed */
+	uint8_t bounce[PACKET_MAX_ETHERNET];	/* payload copied here when it cannot be borrowed */
 };
 
 #endif

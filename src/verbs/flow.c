@@ -1,115 +1,94 @@
-/* Flow rules. A frame's headers are written in the form of the ABI's own filters; a rule matches when every one of its
- * filters equals the frame's under the mask. */
+/* Rules are kept in the order in which they are asked; those of one rank and one QP stand together. */
 #include "verbs/flow.h"
 
-#include "verbs/frame.h"
+#include "wire/ether.h"
 
-#include <endian.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-	SPECS_MAX = 8,
-	FILTER_MAX = sizeof(struct ibv_flow_ipv6_filter),	/* the largest */
+	FLOWS_MAX = 4096,		/* our choice, as a frame is compared with one after the other */
+	RANK_DEFAULT = 1 << 16,		/* behind every priority */
 };
 
-const uint8_t flow_group[16] = { 0xff, 0x15, [10] = 'w', 'e', 'f', 't', 'r', 'w' };	/* transient, site-local scope: RFC 4291, 2.7 */
-
-struct filter {
-	enum ibv_flow_spec_type type;
-	uint8_t value[FILTER_MAX], mask[FILTER_MAX];
-};
+/* Transient, of site scope: RFC 4291, 2.7 */
+const uint8_t flow_group[16] = { 0xff, 0x15, [10] = 'w', 'e', 'f', 't', 'r', 'w' };
 
 struct flow {
 	struct list_node all;		/* in ca.flows */
 	struct qp *qp;			/* borrowed */
-	enum ibv_flow_attr_type type;
-	uint16_t priority;
-	unsigned filters;
-	struct filter filter[SPECS_MAX];
+	uint32_t rank;			/* lower is asked first */
+	struct ether value, mask;
 };
 
-/* ---- the frame in the form of each filter; false: it has no such header ---- */
+/* ---- specifications ---- */
 
-static bool see_eth(const struct frame *f, void *view)
+union filter {
+	struct ibv_flow_eth_filter eth;
+	struct ibv_flow_ipv4_filter ipv4;
+	struct ibv_flow_ipv4_ext_filter ipv4_ext;
+	struct ibv_flow_ipv6_filter ipv6;
+	struct ibv_flow_tcp_udp_filter ports;
+};
+
+static void take_eth(struct ether *e, const union filter *f)
 {
-	struct ibv_flow_eth_filter *v = view;
-
-	memcpy(v->dst_mac, f->data, sizeof(v->dst_mac));
-	memcpy(v->src_mac, f->data + 6, sizeof(v->src_mac));
-	v->ether_type = htobe16(f->ether_type);
-	v->vlan_tag = htobe16(f->vlan);
-	return true;
+	memcpy(e->dst_mac, f->eth.dst_mac, sizeof(e->dst_mac));
+	memcpy(e->src_mac, f->eth.src_mac, sizeof(e->src_mac));
+	memcpy(e->type, &f->eth.ether_type, sizeof(e->type));
+	memcpy(e->tag, &f->eth.vlan_tag, sizeof(e->tag));
 }
 
-static bool see_ipv4(const struct frame *f, void *view)
+static void take_ipv4(struct ether *e, const union filter *f)
 {
-	struct ibv_flow_ipv4_ext_filter *v = view;
-	const uint8_t *ip = f->data + f->network;
-
-	if (!f->network || f->ether_type != FRAME_IPV4)
-		return false;
-	memcpy(&v->src_ip, ip + 12, sizeof(v->src_ip));
-	memcpy(&v->dst_ip, ip + 16, sizeof(v->dst_ip));
-	v->proto = f->protocol;
-	v->tos = ip[1];
-	v->ttl = ip[8];
-	v->flags = ip[6] >> 5;
-	return true;
+	memcpy(e->src_ip, &f->ipv4.src_ip, sizeof(f->ipv4.src_ip));
+	memcpy(e->dst_ip, &f->ipv4.dst_ip, sizeof(f->ipv4.dst_ip));
 }
 
-static bool see_ipv6(const struct frame *f, void *view)
+static void take_ipv4_ext(struct ether *e, const union filter *f)
 {
-	struct ibv_flow_ipv6_filter *v = view;
-	const uint8_t *ip = f->data + f->network;
-
-	if (!f->network || f->ether_type != FRAME_IPV6)
-		return false;
-	memcpy(v->src_ip, ip + 8, sizeof(v->src_ip));
-	memcpy(v->dst_ip, ip + 24, sizeof(v->dst_ip));
-	v->flow_label = htobe32((uint32_t)(ip[1] & 0xf) << 16 | (uint32_t)ip[2] << 8 | ip[3]);
-	v->next_hdr = f->protocol;
-	v->traffic_class = (uint8_t)(ip[0] << 4 | ip[1] >> 4);
-	v->hop_limit = ip[7];
-	return true;
+	memcpy(e->src_ip, &f->ipv4_ext.src_ip, sizeof(f->ipv4_ext.src_ip));
+	memcpy(e->dst_ip, &f->ipv4_ext.dst_ip, sizeof(f->ipv4_ext.dst_ip));
+	e->protocol = f->ipv4_ext.proto;
+	e->tos = f->ipv4_ext.tos;
+	e->ttl = f->ipv4_ext.ttl;
+	e->ip_flags = f->ipv4_ext.flags;
 }
 
-static bool see_ports(const struct frame *f, void *view, uint8_t protocol)
+static void take_ipv6(struct ether *e, const union filter *f)
 {
-	struct ibv_flow_tcp_udp_filter *v = view;
-
-	if (!f->transport || f->protocol != protocol)
-		return false;
-	memcpy(&v->src_port, f->data + f->transport, sizeof(v->src_port));
-	memcpy(&v->dst_port, f->data + f->transport + 2, sizeof(v->dst_port));
-	return true;
+	memcpy(e->src_ip, f->ipv6.src_ip, sizeof(e->src_ip));
+	memcpy(e->dst_ip, f->ipv6.dst_ip, sizeof(e->dst_ip));
+	memcpy(e->flow_label, &f->ipv6.flow_label, sizeof(e->flow_label));
+	e->protocol = f->ipv6.next_hdr;
+	e->tos = f->ipv6.traffic_class;
+	e->ttl = f->ipv6.hop_limit;
 }
 
-static bool see_tcp(const struct frame *f, void *view)
+static void take_ports(struct ether *e, const union filter *f)
 {
-	return see_ports(f, view, FRAME_TCP);
+	memcpy(e->src_port, &f->ports.src_port, sizeof(e->src_port));
+	memcpy(e->dst_port, &f->ports.dst_port, sizeof(e->dst_port));
 }
 
-static bool see_udp(const struct frame *f, void *view)
-{
-	return see_ports(f, view, FRAME_UDP);
-}
+#define SPEC(type, layer, headers, spec, take)								\
+	{ type, layer, headers, sizeof(struct spec), offsetof(struct spec, val), offsetof(struct spec, mask),	\
+	  sizeof(((struct spec *)0)->val), take }
 
-#define SPEC(type, spec, see) { type, sizeof(struct spec), offsetof(struct spec, val), offsetof(struct spec, mask), see }
-
-/* ipv4's filter is the beginning of ipv4_ext's. */
 static const struct spec {
 	enum ibv_flow_spec_type type;
-	uint16_t bytes, value, mask;
-	bool (*see)(const struct frame *f, void *view);
+	unsigned layer;
+	uint8_t headers;	/* that a frame must have */
+	uint16_t bytes, value, mask, filter_bytes;
+	void (*take)(struct ether *e, const union filter *f);
 } specs[] = {
-	SPEC(IBV_FLOW_SPEC_ETH, ibv_flow_spec_eth, see_eth),
-	SPEC(IBV_FLOW_SPEC_IPV4, ibv_flow_spec_ipv4, see_ipv4),
-	SPEC(IBV_FLOW_SPEC_IPV4_EXT, ibv_flow_spec_ipv4_ext, see_ipv4),
-	SPEC(IBV_FLOW_SPEC_IPV6, ibv_flow_spec_ipv6, see_ipv6),
-	SPEC(IBV_FLOW_SPEC_TCP, ibv_flow_spec_tcp_udp, see_tcp),
-	SPEC(IBV_FLOW_SPEC_UDP, ibv_flow_spec_tcp_udp, see_udp),
+	SPEC(IBV_FLOW_SPEC_ETH, 2, 0, ibv_flow_spec_eth, take_eth),
+	SPEC(IBV_FLOW_SPEC_IPV4, 3, ETHER_HAS_IPV4, ibv_flow_spec_ipv4, take_ipv4),
+	SPEC(IBV_FLOW_SPEC_IPV4_EXT, 3, ETHER_HAS_IPV4, ibv_flow_spec_ipv4_ext, take_ipv4_ext),
+	SPEC(IBV_FLOW_SPEC_IPV6, 3, ETHER_HAS_IPV6, ibv_flow_spec_ipv6, take_ipv6),
+	SPEC(IBV_FLOW_SPEC_TCP, 4, ETHER_HAS_TCP, ibv_flow_spec_tcp_udp, take_ports),
+	SPEC(IBV_FLOW_SPEC_UDP, 4, ETHER_HAS_UDP, ibv_flow_spec_tcp_udp, take_ports),
 };
 
 static const struct spec *spec_of(enum ibv_flow_spec_type type)
@@ -120,102 +99,126 @@ static const struct spec *spec_of(enum ibv_flow_spec_type type)
 	return NULL;
 }
 
-static bool filter_matches(const struct filter *filter, const struct frame *f)
+static void require(struct flow *flow, uint8_t headers)
 {
-	union {
-		struct ibv_flow_eth_filter eth;
-		struct ibv_flow_ipv4_ext_filter ipv4;
-		struct ibv_flow_ipv6_filter ipv6;
-		struct ibv_flow_tcp_udp_filter ports;
-		uint8_t bytes[FILTER_MAX];
-	} view = { .bytes = { 0 } };
-
-	if (!spec_of(filter->type)->see(f, &view))
-		return false;
-	for (unsigned i = 0; i < FILTER_MAX; i++)
-		if ((view.bytes[i] ^ filter->value[i]) & filter->mask[i])
-			return false;
-	return true;
+	flow->value.headers |= headers;
+	flow->mask.headers |= headers;
 }
 
-static bool flow_matches(const struct flow *flow, const struct frame *f)
+/* A specification may stand at any address. `layers` are those named before: each at most once. */
+static int read_spec(struct flow *flow, const uint8_t *at, unsigned *layers, size_t *bytes)
 {
-	for (unsigned i = 0; i < flow->filters; i++)
-		if (!filter_matches(&flow->filter[i], f))
-			return false;
-	return true;
-}
-
-/* ---- rules ---- */
-
-static int filter_read(struct filter *filter, const uint8_t *from, size_t *bytes)
-{
+	const struct spec *spec;
+	union filter filter;
 	struct {
 		enum ibv_flow_spec_type type;
 		uint16_t size;
-	} head;		/* all specifications begin so, and may stand at any address */
-	const struct spec *spec;
+	} head;
 
-	memcpy(&head, from, sizeof(head));
+	memcpy(&head, at, sizeof(head));
 	spec = spec_of(head.type);
 	if (!spec)
 		return -EOPNOTSUPP;
-	if (head.size < spec->bytes)
+	if (head.size < spec->bytes || *layers & 1u << spec->layer)
 		return -EINVAL;
-	filter->type = spec->type;
-	memcpy(filter->value, from + spec->value, spec->mask - spec->value);
-	memcpy(filter->mask, from + spec->mask, spec->mask - spec->value);
+	memcpy(&filter, at + spec->value, spec->filter_bytes);
+	spec->take(&flow->value, &filter);
+	memcpy(&filter, at + spec->mask, spec->filter_bytes);
+	spec->take(&flow->mask, &filter);
+	require(flow, spec->headers);
+	*layers |= 1u << spec->layer;
 	*bytes = head.size;
 	return 0;
 }
 
-static int filters_read(struct flow *flow, const struct ibv_flow_attr *attr)
+static int read_specs(struct flow *flow, const struct ibv_flow_attr *attr)
 {
 	const uint8_t *at = (const uint8_t *)(attr + 1);
+	unsigned layers = 0;
 	size_t bytes = 0;
 
-	if (attr->num_of_specs > SPECS_MAX)
-		return -EINVAL;
-	for (; flow->filters < attr->num_of_specs; flow->filters++, at += bytes) {
-		int err = filter_read(&flow->filter[flow->filters], at, &bytes);
+	for (unsigned i = 0; i < attr->num_of_specs; i++, at += bytes) {
+		int err = read_spec(flow, at, &layers, &bytes);
 
 		if (err < 0)
 			return err;
 	}
+	if (flow->mask.tag[0] || flow->mask.tag[1])
+		require(flow, ETHER_HAS_TAG);
 	return 0;
 }
 
-static bool device_has_flows(const struct ca *ca, const struct ca_device *dev)
+/* The default rules look at nothing but, for multicast, the group bit: IEEE 802, 8.2. */
+static int read_rule(struct flow *flow, const struct ibv_flow_attr *attr)
 {
+	flow->rank = attr->priority;
+	if (attr->type == IBV_FLOW_ATTR_NORMAL)
+		return read_specs(flow, attr);
+	if (attr->num_of_specs)
+		return -EINVAL;
+	flow->rank += RANK_DEFAULT;
+	if (attr->type == IBV_FLOW_ATTR_MC_DEFAULT)
+		flow->value.dst_mac[0] = flow->mask.dst_mac[0] = 1;
+	return 0;
+}
+
+/* ---- rules ---- */
+
+static unsigned flows_of(const struct ca *ca, const struct ca_device *dev)
+{
+	unsigned n = 0;
+
 	list_for_each(flow, &ca->flows, struct flow, all)
-		if (flow->qp->dev == dev)
-			return true;
-	return false;
+		n += flow->qp->dev == dev;
+	return n;
+}
+
+static bool goes_before(const struct flow *a, const struct flow *b)
+{
+	return a->rank != b->rank ? a->rank < b->rank : a->qp->qpn < b->qp->qpn;
+}
+
+static void insert(struct ca *ca, struct flow *flow)
+{
+	list_for_each(other, &ca->flows, struct flow, all)
+		if (goes_before(flow, other)) {
+			list_insert_before(&other->all, &flow->all);
+			return;
+		}
+	list_append(&ca->flows, &flow->all);
+}
+
+/* A sniffer would see all of the port's traffic, of which frames are only a part. */
+static int attr_check(const struct qp *qp, const struct ibv_flow_attr *attr)
+{
+	if (qp->type != IBV_QPT_RAW_PACKET || attr->port != 1 || attr->type > IBV_FLOW_ATTR_SNIFFER)
+		return -EINVAL;
+	return attr->comp_mask || attr->flags || attr->type == IBV_FLOW_ATTR_SNIFFER ? -EOPNOTSUPP : 0;
 }
 
 int flow_create(struct qp *qp, const struct ibv_flow_attr *attr, struct flow **out)
 {
+	int err = attr_check(qp, attr);
 	struct ca *ca = qp->ca;
 	struct flow *flow;
-	int err;
+	unsigned before;
 
-	if (qp->type != IBV_QPT_RAW_PACKET || attr->port != 1)
-		return -EINVAL;
-	if (attr->comp_mask || attr->flags || attr->type > IBV_FLOW_ATTR_SNIFFER)
-		return -EOPNOTSUPP;
-	flow = calloc(1, sizeof(*flow));
+	if (err < 0)
+		return err;
+	before = flows_of(ca, qp->dev);
+	flow = before < FLOWS_MAX ? calloc(1, sizeof(*flow)) : NULL;
 	if (!flow)
 		return -ENOMEM;
-	*flow = (struct flow){ .qp = qp, .type = attr->type, .priority = attr->priority };
-	err = filters_read(flow, attr);
-	if (err == 0 && !device_has_flows(ca, qp->dev))
+	flow->qp = qp;
+	err = read_rule(flow, attr);
+	if (err == 0 && before == 0)
 		err = ca->host_ops->mcast(ca->host, qp->dev, flow_group, true);
 	if (err < 0) {
 		free(flow);
 		return err;
 	}
 	qp->flows++;
-	list_append(&ca->flows, &flow->all);
+	insert(ca, flow);
 	*out = flow;
 	return 0;
 }
@@ -227,7 +230,8 @@ void flow_destroy(struct flow *flow)
 
 	list_remove(&flow->all);
 	qp->flows--;
-	if (!device_has_flows(ca, qp->dev))
+	/* a failure changes nothing: the group is left at the latest when the process goes */
+	if (flows_of(ca, qp->dev) == 0)
 		(void)ca->host_ops->mcast(ca->host, qp->dev, flow_group, false);
 	free(flow);
 }
@@ -238,34 +242,21 @@ void flow_destroy_all(struct ca *ca)
 		flow_destroy(flow);
 }
 
-/* ---- steering ---- */
-
-static bool concerns(const struct flow *flow, const struct ca_device *dev, const struct packet *p)
+bool flow_steer(struct ca *ca, const struct ca_device *dev, const struct packet *p, void (*deliver)(struct qp *qp, const struct packet *p))
 {
-	return flow->qp->dev == dev && flow->qp->qpn != p->deth.src_qpn;
-}
+	const struct flow *had = NULL;	/* the last that matched */
+	struct ether e;
 
-static bool is_default_for(const struct flow *flow, const struct frame *f)
-{
-	return flow->type == IBV_FLOW_ATTR_ALL_DEFAULT || (flow->type == IBV_FLOW_ATTR_MC_DEFAULT && f->data[0] & 1);
-}
-
-void flow_steer(struct ca *ca, const struct ca_device *dev, const struct packet *p, void (*deliver)(struct qp *qp, const struct packet *p))
-{
-	uint32_t best = UINT32_MAX;
-	struct frame f;
-
-	if (!frame_read(&f, p->payload->iov_base, p->payload_bytes))
-		return;
-	list_for_each(flow, &ca->flows, struct flow, all)
-		if (concerns(flow, dev, p) && flow->type == IBV_FLOW_ATTR_NORMAL && flow->priority < best && flow_matches(flow, &f))
-			best = flow->priority;
+	if (!ether_parse(&e, p->payload->iov_base, p->payload_bytes))
+		return false;
 	list_for_each(flow, &ca->flows, struct flow, all) {
-		bool takes = flow->type == IBV_FLOW_ATTR_SNIFFER ||
-			     (best == UINT32_MAX ? is_default_for(flow, &f) :
-			      flow->type == IBV_FLOW_ATTR_NORMAL && flow->priority == best && flow_matches(flow, &f));
-
-		if (takes && concerns(flow, dev, p))
+		if (had && had->rank != flow->rank)
+			break;
+		if (flow->qp->dev != dev || !ether_matches(&e, &flow->value, &flow->mask))
+			continue;
+		if (!had || had->qp != flow->qp)
 			deliver(flow->qp, p);
+		had = flow;
 	}
+	return had;
 }

@@ -44,7 +44,7 @@ enum ibv_wc_status mw_bind(struct qp *qp, const struct send_wqe *wqe);
 enum ibv_wc_status mr_invalidate(struct qp *qp, uint32_t rkey, bool remote);
 
 /* Local access: the piece [offset, offset + bytes) of a segment list becomes at most `room` iovecs; on-demand and null
- * regions are copied through `bounce` (of PACKET_MAX_PAYLOAD bytes). IBV_WC_SUCCESS, LOC_PROT_ERR or LOC_LEN_ERR. */
+ * regions are copied through `bounce` (of PACKET_MAX_ETHERNET bytes). IBV_WC_SUCCESS, LOC_PROT_ERR or LOC_LEN_ERR. */
 enum ibv_wc_status seg_gather(struct qp *qp, const struct wqe_seg *seg, unsigned segs, uint64_t offset, uint32_t bytes,
 			      struct iovec *iov, unsigned room, unsigned *iovs, uint8_t *bounce);
 /* Copies into the segment list at offset; checks keys, PD, LOCAL_WRITE, bounds. */

@@ -1,5 +1,4 @@
 /* Posting sends: a work request becomes a WQE. One row per opcode says who may post it and what data it has. */
-#include "verbs/flow.h"
 #include "verbs/qp.h"
 
 #include <errno.h>
@@ -139,19 +138,6 @@ static int fill_target(const struct qp *qp, const struct send_op *op, struct sen
 	return 0;
 }
 
-/* A frame goes to every process whose rules may want it. */
-static void fill_raw(const struct qp *qp, struct send_wqe *wqe)
-{
-	uint8_t own = 0;
-
-	while (own < CA_GIDS - 1 && !qp->dev->gid[own].valid)
-		own++;
-	wqe->av = (struct av){ .is_global = true, .port_num = qp->attr.port_num, .sgid_index = own, .hop_limit = 1 };
-	memcpy(wqe->av.dgid, flow_group, sizeof(flow_group));
-	wqe->remote_qpn = PSN_MASK;	/* multicast: IBA 9.8.3 */
-	wqe->qkey = FLOW_QKEY;
-}
-
 /* The checks that both ways of posting share. Faults that hardware finds only when it executes complete in error. */
 static int check(const struct qp *qp, struct send_wqe *wqe)
 {
@@ -172,11 +158,8 @@ static int check(const struct qp *qp, struct send_wqe *wqe)
 	}
 	if (length > message_max || (op->data == DATA_ATOMIC && length != ATOMIC_BYTES))
 		complete_with(wqe, IBV_WC_LOC_LEN_ERR);
-	if (qp->type == IBV_QPT_RAW_PACKET) {
-		fill_raw(qp, wqe);
-		if (wqe->length > PACKET_MAX_PAYLOAD)
-			complete_with(wqe, IBV_WC_LOC_LEN_ERR);
-	}
+	if (qp->type == IBV_QPT_RAW_PACKET)
+		wqe->remote_qpn = PSN_MASK;	/* all who have rules: flow_group */
 	if (qp->type == IBV_QPT_UD) {
 		if (wqe->length > 128u << qp->dev->active_mtu)
 			complete_with(wqe, IBV_WC_LOC_LEN_ERR);

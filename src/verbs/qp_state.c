@@ -1,6 +1,6 @@
-/* The QP state machine as the standard's table of modify masks: IBA 11.2.5.2, tables 91 to 96; XRC: A14. Raw packet: as the kernel. A transition not
- * in the table is refused, as is a mask that lacks a required attribute or has one that is neither required nor optional.
- * To RESET and ERR leads a way from everywhere, with no attributes. */
+/* The QP state machine as the standard's table of modify masks: IBA 11.2.5.2, tables 91 to 96; XRC: A14; raw packet: as
+ * the Linux kernel. A transition not in the table is refused, as is a mask that lacks a required attribute or has one that is
+ * neither required nor optional. To RESET and ERR leads a way from everywhere, with no attributes. */
 #include "verbs/direct.h"
 #include "verbs/qp.h"
 

@@ -1,7 +1,7 @@
 /* Toeplitz hashing of a frame's addresses and ports, and the table from hash to queue. */
 #include "verbs/rss.h"
 
-#include "verbs/frame.h"
+#include "wire/ether.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -97,25 +97,17 @@ static size_t take(uint8_t *input, size_t at, bool wanted, const uint8_t *from, 
 }
 
 /* Source before destination, addresses before ports; what a frame does not have does not count. */
-static size_t hash_input(const struct rss *rss, const struct frame *f, uint8_t *input)
+static size_t hash_input(const struct rss *rss, const struct ether *e, uint8_t *input)
 {
-	bool is_v4 = f->ether_type == FRAME_IPV4;
-	uint64_t ports = rss->fields & (f->protocol == FRAME_TCP ? TCP : f->protocol == FRAME_UDP ? UDP : 0);
-	const uint8_t *ip = f->data + f->network, *l4 = f->data + f->transport;
-	size_t n = 0;
+	bool is_v4 = e->headers & ETHER_HAS_IPV4;
+	uint64_t addresses = rss->fields & (is_v4 ? V4 : e->headers & ETHER_HAS_IPV6 ? V6 : 0);
+	uint64_t ports = rss->fields & (e->headers & ETHER_HAS_TCP ? TCP : e->headers & ETHER_HAS_UDP ? UDP : 0);
+	size_t n = 0, address_bytes = is_v4 ? 4 : 16;
 
-	if (f->network && is_v4) {
-		n = take(input, n, rss->fields & IBV_RX_HASH_SRC_IPV4, ip + 12, 4);
-		n = take(input, n, rss->fields & IBV_RX_HASH_DST_IPV4, ip + 16, 4);
-	} else if (f->network) {
-		n = take(input, n, rss->fields & IBV_RX_HASH_SRC_IPV6, ip + 8, 16);
-		n = take(input, n, rss->fields & IBV_RX_HASH_DST_IPV6, ip + 24, 16);
-	}
-	if (f->transport) {
-		n = take(input, n, ports & (IBV_RX_HASH_SRC_PORT_TCP | IBV_RX_HASH_SRC_PORT_UDP), l4, 2);
-		n = take(input, n, ports & (IBV_RX_HASH_DST_PORT_TCP | IBV_RX_HASH_DST_PORT_UDP), l4 + 2, 2);
-	}
-	return n;
+	n = take(input, n, addresses & (IBV_RX_HASH_SRC_IPV4 | IBV_RX_HASH_SRC_IPV6), e->src_ip, address_bytes);
+	n = take(input, n, addresses & (IBV_RX_HASH_DST_IPV4 | IBV_RX_HASH_DST_IPV6), e->dst_ip, address_bytes);
+	n = take(input, n, ports & (IBV_RX_HASH_SRC_PORT_TCP | IBV_RX_HASH_SRC_PORT_UDP), e->src_port, 2);
+	return take(input, n, ports & (IBV_RX_HASH_DST_PORT_TCP | IBV_RX_HASH_DST_PORT_UDP), e->dst_port, 2);
 }
 
 /* For every bit set in the input, the 32 bits of the key that begin at its position. 36 bytes of input need 40 of key. */
@@ -139,11 +131,11 @@ struct qp *rss_pick(const struct qp *qp, const void *data, size_t bytes)
 {
 	const struct rss *rss = qp->rss;
 	uint8_t input[INPUT_MAX];
-	struct frame f;
+	struct ether e;
 
-	if (!frame_read(&f, data, bytes))
+	if (!ether_parse(&e, data, bytes))
 		return rss->table->wq[0];
-	return rss->table->wq[toeplitz(rss->key, input, hash_input(rss, &f, input)) & (rss->table->size - 1)];
+	return rss->table->wq[toeplitz(rss->key, input, hash_input(rss, &e, input)) & (rss->table->size - 1)];
 }
 
 int rss_wq_modify(struct qp *wq, wtime now, enum ibv_wq_state state)

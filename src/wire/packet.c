@@ -132,6 +132,24 @@ static enum packet_error parse_roce(struct packet *p, const uint8_t *at, size_t 
 	return check_length(wire_get(at, UDP_LENGTH), bytes);
 }
 
+static void point_payload(struct packet *p, const void *at, size_t bytes)
+{
+	p->payload_bytes = (uint32_t)bytes;
+	p->payload_one = (struct iovec){ (void *)(uintptr_t)at, bytes };
+	p->payload = &p->payload_one;
+	p->payload_iovs = 1;
+}
+
+static enum packet_error parse_ethernet(struct packet *p, const void *frame, size_t bytes)
+{
+	if (bytes < ETHER_BYTES)
+		return PACKET_SHORT;
+	if (bytes > PACKET_MAX_ETHERNET)
+		return PACKET_BAD_LENGTH;
+	point_payload(p, frame, bytes);
+	return PACKET_OK;
+}
+
 /* BTH to pad; bytes counts from the BTH to the end of the ICRC. */
 static enum packet_error parse_transport(struct packet *p, const uint8_t *at, size_t bytes)
 {
@@ -166,10 +184,7 @@ static enum packet_error parse_transport(struct packet *p, const uint8_t *at, si
 	if (payload < row->payload_min || payload > row->payload_max)
 		return PACKET_BAD_LENGTH;
 	memcpy(p->resv.pad, at + payload, p->pad);
-	p->payload_bytes = (uint32_t)payload;
-	p->payload_one = (struct iovec){ (void *)(uintptr_t)at, payload };
-	p->payload = &p->payload_one;
-	p->payload_iovs = 1;
+	point_payload(p, at, payload);
 	return PACKET_OK;
 }
 
@@ -180,6 +195,8 @@ enum packet_error packet_parse(struct packet *p, enum packet_form form, const vo
 	size_t used = 0;
 
 	*p = (struct packet){ .form = form };
+	if (form == PACKET_ETHERNET)
+		return parse_ethernet(p, frame, bytes);
 	error = form == PACKET_IB ? parse_ib(p, frame, bytes, &used) : parse_roce(p, frame, bytes, &used);
 	if (!error)
 		error = parse_transport(p, (const uint8_t *)frame + used, bytes - used);
@@ -212,11 +229,15 @@ size_t packet_header_bytes(const struct packet *p)
 {
 	const struct opcode_row *row = opcode_row(p->opcode);
 
+	if (p->form == PACKET_ETHERNET)
+		return 0;
 	return path_bytes(p) + BTH_BYTES + (row ? row->header_bytes : 0);
 }
 
 size_t packet_bytes(const struct packet *p)
 {
+	if (p->form == PACKET_ETHERNET)
+		return p->payload_bytes;
 	return packet_header_bytes(p) + p->payload_bytes + pad_bytes(p) + ICRC_BYTES;
 }
 
@@ -300,11 +321,16 @@ static bool gather(const struct packet *p, uint8_t *at)
 	return !weft_bug_on(left);
 }
 
-size_t packet_build(const struct packet *p, void *frame, size_t room)
+static size_t build_ethernet(const struct packet *p, uint8_t *frame, size_t room)
+{
+	return !weft_bug_on(p->payload_bytes > room) && gather(p, frame) ? p->payload_bytes : 0;
+}
+
+static size_t build_packet(const struct packet *p, uint8_t *frame, size_t room)
 {
 	const struct opcode_row *row = opcode_row(p->opcode);
 	size_t bytes = packet_bytes(p), header = packet_header_bytes(p);
-	uint8_t *at = frame, *icrc_at = at + bytes - ICRC_BYTES;
+	uint8_t *at = frame, *icrc_at = frame + bytes - ICRC_BYTES;
 	uint32_t icrc;
 
 	if (weft_bug_on(!row) || weft_bug_on(bytes > room) || weft_bug_on(p->payload_bytes > PACKET_MAX_PAYLOAD))
@@ -321,6 +347,11 @@ size_t packet_build(const struct packet *p, void *frame, size_t room)
 	icrc = htole32(icrc_compute(p->form, frame, bytes - ICRC_BYTES));
 	memcpy(icrc_at, &icrc, ICRC_BYTES);
 	return bytes;
+}
+
+size_t packet_build(const struct packet *p, void *frame, size_t room)
+{
+	return p->form == PACKET_ETHERNET ? build_ethernet(p, frame, room) : build_packet(p, frame, room);
 }
 
 const char *packet_error_name(enum packet_error e)

@@ -1,10 +1,12 @@
 /* One InfiniBand transport packet in host order, and its two wire forms: LRH-first (InfiniBand link layer) and
- * IP-first (RoCEv2, no Ethernet header). Only packet_parse sees raw bytes; build(parse(x)) == x for every accepted x.
+ * IP-first (RoCEv2, no Ethernet header); and whole Ethernet frames, which are payload to us (their headers: ether.h).
+ * Only packet_parse sees raw bytes; build(parse(x)) == x for every accepted x.
  * IBA vol. 1, chapters 5, 7, 8, 9 and annex A17. */
 #ifndef WEFT_WIRE_PACKET_H
 #define WEFT_WIRE_PACKET_H
 
 #include "base/psn.h"
+#include "wire/ether.h"
 #include "wire/opcode.h"
 
 #include <stdbool.h>
@@ -15,11 +17,13 @@
 enum packet_form {
 	PACKET_IB,	/* LRH [GRH] BTH ... payload ICRC; the VCRC is the link's */
 	PACKET_ROCE,	/* IPv4 or IPv6, UDP 4791, BTH ... payload ICRC */
+	PACKET_ETHERNET,	/* any frame without its FCS, all of it payload */
 };
 
 enum {
 	PACKET_MAX_HEADER = 8 + 40 + 12 + 96,	/* LRH + GRH + BTH + extended headers: an upper bound for both forms */
 	PACKET_MAX_PAYLOAD = 4096,
+	PACKET_MAX_ETHERNET = ETHER_BYTES + ETHER_TAG_BYTES + PACKET_MAX_PAYLOAD,
 	PACKET_MAX_BYTES = PACKET_MAX_HEADER + PACKET_MAX_PAYLOAD + 4 /* + pad <= 3 */ + 4,
 };
 

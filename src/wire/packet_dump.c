@@ -5,7 +5,7 @@
 #include "wire/header.h"
 #include "wire/text.h"
 
-#define DUMP(member, ...) text_field(&t, #member, p->member);
+#define DUMP(member, ...) text_field(t, #member, p->member);
 
 static void dump_address(struct text *t, const struct packet_path *path, const uint8_t *gid)
 {
@@ -25,13 +25,12 @@ static void dump_addresses(struct text *t, const struct packet *p)
 	dump_address(t, &p->path, p->path.dgid);
 }
 
-int packet_dump(const struct packet *p, char *text, size_t room)
+static void dump_headers(struct text *t, const struct packet *p)
 {
 	const struct opcode_row *row = opcode_row(p->opcode);
-	struct text t = { text, room, 0 };
 
-	text_add(&t, "%s", p->form == PACKET_IB ? "IB" : "ROCE");
-	dump_addresses(&t, p);
+	text_add(t, "%s", p->form == PACKET_IB ? "IB" : "ROCE");
+	dump_addresses(t, p);
 	if (p->form == PACKET_IB) {
 		LRH_FIELDS(DUMP)
 	} else {
@@ -42,14 +41,24 @@ int packet_dump(const struct packet *p, char *text, size_t room)
 	DUMP(path.hop_limit)
 	DUMP(path.ip_id)
 	DUMP(path.ip_may_fragment)
-	text_add(&t, " %s", row ? row->name : "?");
+	text_add(t, " %s", row ? row->name : "?");
 	BTH_FIELDS(DUMP)
 #define DUMP_HEADER(x, bit, header_bytes, FIELDS)	\
 	if (row && (row->headers & (bit))) {		\
 		FIELDS(DUMP)				\
 	}
 	EXTENDED_HEADERS(DUMP_HEADER, 0)
-	text_bytes(&t, "resv.pad", p->resv.pad, sizeof(p->resv.pad));
+	text_bytes(t, "resv.pad", p->resv.pad, sizeof(p->resv.pad));
+}
+
+int packet_dump(const struct packet *p, char *text, size_t room)
+{
+	struct text t = { text, room, 0 };
+
+	if (p->form == PACKET_ETHERNET)
+		text_add(&t, "ETHERNET");
+	else
+		dump_headers(&t, p);
 	if (p->payload_bytes)
 		text_add(&t, " payload %u crc 0x%08x", p->payload_bytes, crc_ieee_iov(0, p->payload, p->payload_iovs));
 	return (int)t.length;

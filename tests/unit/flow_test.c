@@ -2,10 +2,9 @@
 #include "adapter.h"
 
 #include "verbs/flow.h"
+#include "wire/ether.h"
 
 #include <endian.h>
-
-enum { SENDER = 0x123456 };
 
 static struct qp *got[8];
 static unsigned gots;
@@ -29,14 +28,16 @@ static const uint8_t tcp6[] = {
 	0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3, 0, 7, 0, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
 };
 
-static unsigned steer(struct adapter *a, const uint8_t *frame, size_t bytes, uint32_t sender)
+static unsigned steer(struct adapter *a, const uint8_t *frame, size_t bytes)
 {
-	struct packet p = { .deth = { .src_qpn = sender }, .payload_bytes = (uint32_t)bytes };
+	struct packet p = { .form = PACKET_ETHERNET, .payload_bytes = (uint32_t)bytes };
+	bool matched;
 
 	p.payload_one = (struct iovec){ (void *)(uintptr_t)frame, bytes };
 	p.payload = &p.payload_one;
 	gots = 0;
-	flow_steer(&a->ca, a->roce, &p, deliver);
+	matched = flow_steer(&a->ca, a->roce, &p, deliver);
+	assert_int_equal(matched, gots > 0);
 	return gots;
 }
 
@@ -90,48 +91,66 @@ static struct flow *create(struct qp *qp, struct rule *r)
 static void priorities(void **state)
 {
 	struct adapter *a = adapter_new();
-	struct qp *first = raw_qp(a), *second = raw_qp(a), *rest = raw_qp(a), *sniffer = raw_qp(a);
-	struct rule low = rule_of(IBV_FLOW_ATTR_NORMAL, 5), high = rule_of(IBV_FLOW_ATTR_NORMAL, 1);
-	struct rule all = rule_of(IBV_FLOW_ATTR_ALL_DEFAULT, 0), multicast = rule_of(IBV_FLOW_ATTR_MC_DEFAULT, 0);
-	struct rule sniff = rule_of(IBV_FLOW_ATTR_SNIFFER, 0);
+	struct qp *first = raw_qp(a), *second = raw_qp(a), *third = raw_qp(a);
+	struct rule low = rule_of(IBV_FLOW_ATTR_NORMAL, 5), high = rule_of(IBV_FLOW_ATTR_NORMAL, 1), any = rule_of(IBV_FLOW_ATTR_NORMAL, 1);
 	struct ibv_flow_spec_eth eth = eth_to(1);
-	struct flow *high_flow, *flow[4];
+	struct flow *flow[5];
 
 	add(&low, &eth, sizeof(eth));
 	add(&high, &eth, sizeof(eth));
 	flow[0] = create(second, &low);
 	assert_int_equal(a->joins, 1);
-	assert_int_equal(steer(a, udp4, sizeof(udp4), SENDER), 1);
+	assert_int_equal(steer(a, udp4, sizeof(udp4)), 1);
 	assert_ptr_equal(got[0], second);
-	high_flow = create(first, &high);
-	assert_int_equal(steer(a, udp4, sizeof(udp4), SENDER), 1);
+	flow[1] = create(first, &high);
+	assert_int_equal(steer(a, udp4, sizeof(udp4)), 1);
 	assert_ptr_equal(got[0], first);
-	/* who sent it does not get it back, and the next best rule has it */
-	assert_int_equal(steer(a, udp4, sizeof(udp4), first->qpn), 1);
-	assert_ptr_equal(got[0], second);
-	flow[1] = create(rest, &all);
-	assert_int_equal(steer(a, udp4, sizeof(udp4), SENDER), 1);
-	assert_int_equal(steer(a, tcp6, sizeof(tcp6), SENDER), 1);
-	assert_ptr_equal(got[0], rest);
-	flow[2] = create(first, &multicast);
-	assert_int_equal(steer(a, tcp6, sizeof(tcp6), SENDER), 2);
-	flow[3] = create(sniffer, &sniff);
-	assert_int_equal(steer(a, udp4, sizeof(udp4), SENDER), 2);
-	assert_int_equal(steer(a, tcp6, 13, SENDER), 0);	/* no Ethernet header */
+	/* another QP of the same priority gets it too, and nobody twice */
+	flow[2] = create(third, &high);
+	flow[3] = create(first, &any);
+	flow[4] = create(third, &any);
+	assert_int_equal(steer(a, udp4, sizeof(udp4)), 2);
+	assert_true(got[0] != got[1] && got[0] != second && got[1] != second);
+	assert_int_equal(steer(a, udp4, ETHER_BYTES - 1), 0);
 	assert_int_equal(qp_destroy(first), -EBUSY);
-	flow_destroy(high_flow);
-	for (unsigned i = 0; i < 4; i++)
+	for (unsigned i = 0; i < 5; i++) {
+		assert_int_equal(a->leaves, 0);
 		flow_destroy(flow[i]);
+	}
+	assert_int_equal(a->joins, 1);
 	assert_int_equal(a->leaves, 1);
+	assert_int_equal(steer(a, udp4, sizeof(udp4)), 0);
 	adapter_delete(a);
+}
+
+static void defaults(void **state)
+{
+	struct adapter *a = adapter_new();
+	struct qp *one = raw_qp(a), *all = raw_qp(a), *multicast = raw_qp(a);
+	struct rule rule = rule_of(IBV_FLOW_ATTR_NORMAL, 65535), rest = rule_of(IBV_FLOW_ATTR_ALL_DEFAULT, 1);
+	struct rule groups = rule_of(IBV_FLOW_ATTR_MC_DEFAULT, 0);
+	struct ibv_flow_spec_eth eth = eth_to(1);
+
+	create(all, &rest);
+	assert_int_equal(steer(a, udp4, sizeof(udp4)), 1);
+	create(multicast, &groups);
+	assert_int_equal(steer(a, tcp6, sizeof(tcp6)), 1);
+	assert_ptr_equal(got[0], multicast);
+	assert_int_equal(steer(a, udp4, sizeof(udp4)), 1);
+	assert_ptr_equal(got[0], all);
+	add(&rule, &eth, sizeof(eth));
+	create(one, &rule);
+	assert_int_equal(steer(a, udp4, sizeof(udp4)), 1);
+	assert_ptr_equal(got[0], one);
+	adapter_delete(a);	/* with its rules */
 }
 
 static void expect(struct adapter *a, struct qp *qp, struct rule r, bool matches4, bool matches6)
 {
 	struct flow *flow = create(qp, &r);
 
-	assert_int_equal(steer(a, udp4, sizeof(udp4), SENDER), matches4);
-	assert_int_equal(steer(a, tcp6, sizeof(tcp6), SENDER), matches6);
+	assert_int_equal(steer(a, udp4, sizeof(udp4)), matches4);
+	assert_int_equal(steer(a, tcp6, sizeof(tcp6)), matches6);
 	flow_destroy(flow);
 }
 
@@ -161,12 +180,11 @@ static void headers(void **state)
 	r = rule_of(IBV_FLOW_ATTR_NORMAL, 0);
 	add(&r, &to, sizeof(to));
 	expect(a, qp, r, true, false);
+	r = rule_of(IBV_FLOW_ATTR_NORMAL, 0);
 	add(&r, &ext, sizeof(ext));
 	expect(a, qp, r, true, false);
 	add(&r, &udp, sizeof(udp));
 	expect(a, qp, r, true, false);
-	add(&r, &six, sizeof(six));
-	expect(a, qp, r, false, false);
 	r = rule_of(IBV_FLOW_ATTR_NORMAL, 0);
 	add(&r, &six, sizeof(six));
 	expect(a, qp, r, false, true);
@@ -201,6 +219,18 @@ static void refusals(void **state)
 	eth.size = 8;
 	add(&r, &eth, sizeof(eth));
 	assert_int_equal(flow_create(qp, &r.attr, &flow), -EINVAL);
+	eth.size = sizeof(eth);
+	r = rule_of(IBV_FLOW_ATTR_NORMAL, 0);
+	add(&r, &eth, sizeof(eth));
+	add(&r, &eth, sizeof(eth));	/* one layer named twice */
+	assert_int_equal(flow_create(qp, &r.attr, &flow), -EINVAL);
+	r.attr.num_of_specs = 1;
+	r.attr.type = IBV_FLOW_ATTR_ALL_DEFAULT;
+	assert_int_equal(flow_create(qp, &r.attr, &flow), -EINVAL);
+	r = rule_of(IBV_FLOW_ATTR_SNIFFER, 0);
+	assert_int_equal(flow_create(qp, &r.attr, &flow), -EOPNOTSUPP);
+	r = rule_of(IBV_FLOW_ATTR_SNIFFER + 1, 0);
+	assert_int_equal(flow_create(qp, &r.attr, &flow), -EINVAL);
 	a->no_group = true;
 	r = rule_of(IBV_FLOW_ATTR_NORMAL, 0);
 	assert_int_equal(flow_create(qp, &r.attr, &flow), -ENOMEM);
@@ -208,10 +238,28 @@ static void refusals(void **state)
 	adapter_delete(a);
 }
 
+static void quota(void **state)
+{
+	struct adapter *a = adapter_new();
+	struct qp *qp = raw_qp(a);
+	struct rule r = rule_of(IBV_FLOW_ATTR_NORMAL, 0);
+	struct flow *last, *more;
+	unsigned n = 0;
+
+	while (flow_create(qp, &r.attr, &last) == 0)
+		n++;
+	assert_int_equal(n, 4096);
+	assert_int_equal(flow_create(qp, &r.attr, &more), -ENOMEM);
+	flow_destroy(last);
+	assert_int_equal(flow_create(qp, &r.attr, &more), 0);
+	adapter_delete(a);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(priorities), cmocka_unit_test(headers), cmocka_unit_test(refusals),
+		cmocka_unit_test(priorities), cmocka_unit_test(defaults), cmocka_unit_test(headers), cmocka_unit_test(refusals),
+		cmocka_unit_test(quota),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -174,7 +174,7 @@ static void wr_bind_mw(struct ibv_qp_ex *ibv, struct ibv_mw *mw, uint32_t rkey, 
 	wqe->bind_length = info->length;
 }
 
-/* Segmentation offload is of raw packet QPs, which cannot be made here. */
+/* Segmentation offload is of raw packet QPs, and not among the device's capabilities. */
 static void wr_send_tso(struct ibv_qp_ex *ibv, void *hdr, uint16_t hdr_sz, uint16_t mss)
 {
 	to_qp_ex(ibv)->error = -EOPNOTSUPP;

@@ -1,0 +1,58 @@
+/* Frames out and in. */
+#include "ib/raw.h"
+
+#include "ib/engine.h"
+#include "ib/requester.h"
+#include "ib/ud.h"
+#include "verbs/rss.h"
+
+#include <string.h>
+
+enum ibv_wc_status raw_build(struct qp *qp, const struct send_wqe *wqe, struct packet_out *out)
+{
+	struct packet *p = &out->packet;
+
+	if (wqe->flags & WQE_BAD)
+		return wqe->bad_status;
+	if (wqe->length < ETHER_BYTES || wqe->length > ETHER_BYTES + ETHER_TAG_BYTES + engine_mtu(qp))
+		return IBV_WC_LOC_LEN_ERR;
+	*p = (struct packet){
+		.form = PACKET_ETHERNET, .path = { .has_grh = true }, .dest_qpn = UD_MULTICAST_QPN, .payload_bytes = wqe->length,
+	};
+	memcpy(p->path.dgid, flow_group, sizeof(p->path.dgid));
+	return requester_gather(qp, wqe, 0, out);
+}
+
+static bool place(struct qp *qp, const struct packet *p)
+{
+	struct cqe cqe = { .status = IBV_WC_SUCCESS, .opcode = IBV_WC_RECV, .byte_len = p->payload_bytes };
+	struct recv_ref ref;
+	struct pd *pd;
+
+	if (!engine_receives(qp) || !qp_recv_take(qp, NULL, &ref))
+		return false;
+	pd = ref.is_srq ? ref.srq->pd : qp->pd;
+	if (seg_scatter(pd, ref.seg, ref.num_sge, 0, p->payload->iov_base, p->payload_bytes) != IBV_WC_SUCCESS) {
+		qp_recv_untake(qp, &ref);
+		return false;
+	}
+	qp->messages_received++;
+	qp->bytes_received += p->payload_bytes;
+	qp_recv_done(qp, &ref, &cqe, false);
+	return true;
+}
+
+static void deliver(struct qp *qp, const struct packet *p)
+{
+	struct counters *counters = &qp->ca->counters;
+
+	if (qp->rss)
+		qp = rss_pick(qp, p->payload->iov_base, p->payload_bytes);
+	*(place(qp, p) ? &counters->rdma_recvs : &counters->dropped_frames) += 1;
+}
+
+void raw_input(struct ca *ca, const struct ca_device *dev, const struct packet *p)
+{
+	if (!flow_steer(ca, dev, p, deliver))
+		ca->counters.dropped_frames++;
+}
