@@ -222,10 +222,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	struct fuzz f = { .in = { data, bytes } };
 	uint32_t how = take(&f.in, 2);
 	struct pair_config config = {
-		.sim = { .seed = 1, .form = how & 1 ? PACKET_ROCE : PACKET_IB, .arena_bytes = 1 << 20 }, .type = types[(how >> 1) % 5], .mtu = IBV_MTU_256,
-		.memory_bytes = MEMORY, .psn = { 0xfffffe, 5 }, .timeout = 6, .retry_cnt = 2, .rnr_retry = how & 0x100 ? 7 : 1, .min_rnr_timer = 1,
+		.sim = { .seed = 1, .form = how & 1 ? PACKET_ROCE : PACKET_IB, .arena_bytes = 1 << 20 },
+		.type = types[(how >> 1) % 5], .mtu = IBV_MTU_256, .memory_bytes = MEMORY, .psn = { 0xfffffe, 5 }, .timeout = 6, .retry_cnt = 2,
+		.rnr_retry = how & 0x100 ? 7 : 1, .min_rnr_timer = 1,
 		.rd_atomic = 1 + how / 0x200 % 3, .dest_rd_atomic = 2, .shared_receives = how & 0x800,
-		.options = { .profile = how & 0x1000 ? IB_SEED : IB_STANDARD, .ack_mode = (enum ib_ack_mode)(how >> 13 & 3), .window_pkts = 8, .ack_every = 2 },
+		.options = {
+			.profile = how & 0x1000 ? IB_SEED : IB_STANDARD, .ack_mode = (enum ib_ack_mode)(how >> 13 & 3),
+			.window_pkts = 8, .ack_every = 2,
+		},
 	};
 
 	log_set_sink(log_bug_line, NULL, LOG_ERROR);

@@ -8,6 +8,8 @@
 #include "ib/shortcut.h"
 #include "ib/timer.h"
 #include "ib/ud.h"
+
+#include "base/log.h"
 #include "wire/packet.h"
 
 #include <endian.h>
@@ -76,6 +78,7 @@ void requester_complete(struct qp *qp)
 
 void requester_fail(struct qp *qp, wtime now, enum ibv_wc_status status)
 {
+	log_line(LOG_INFO, "QP 0x%06x stops: a request fails with status %d", qp->qpn, status);
 	if (qp->sq.started == qp->sq.completed)
 		qp->sq.started++;
 	flight_close(&engine_of(qp)->flight);

@@ -424,6 +424,8 @@ static void follow(struct inbound *in, enum verdict v, wtime now)
 		ack_refuse(in->qp, in->r->psn, aeth_syndrome(AETH_RNR_NAK, in->qp->attr.min_rnr_timer));
 		break;
 	case REPLY_LAST_WORDS:
+		log_line(LOG_INFO, "QP 0x%06x stops: %s of PSN 0x%06x is %s (IBA %s)", in->qp->qpn, in->row->name, in->p->psn,
+			 row->name, row->clause);
 		fail_receive(in->qp, row->status);
 		responder_stop(in->qp, now, in->r->psn, row->syndrome, row->event);
 		break;

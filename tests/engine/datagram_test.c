@@ -17,7 +17,9 @@ static struct pair *start(enum ibv_qp_type type, enum packet_form form, bool wit
 
 static void send(struct pair *pair, uint64_t wr_id, uint32_t bytes)
 {
-	assert_int_equal(pair_send(pair, 0, &(struct pair_wr){ .wr_id = wr_id, .opcode = IBV_WR_SEND, .bytes = bytes, .pieces = bytes > 8 ? 3 : 1 }), 0);
+	struct pair_wr wr = { .wr_id = wr_id, .opcode = IBV_WR_SEND, .bytes = bytes, .pieces = bytes > 8 ? 3 : 1 };
+
+	assert_int_equal(pair_send(pair, 0, &wr), 0);
 }
 
 static void local_datagram_has_no_grh(void **state)
@@ -293,7 +295,8 @@ static void uc_writes(void **state)
 	struct pair *pair = start(IBV_QPT_UC, PACKET_ROCE, false);
 
 	pair_recv(pair, 1, 5, 0, 0);
-	assert_int_equal(pair_send(pair, 0, &(struct pair_wr){ .wr_id = 1, .opcode = IBV_WR_RDMA_WRITE_WITH_IMM, .bytes = 5000, .remote = 20000, .imm = 6 }), 0);
+	assert_int_equal(pair_send(pair, 0, &(struct pair_wr){ .wr_id = 1, .opcode = IBV_WR_RDMA_WRITE_WITH_IMM, .bytes = 5000,
+		.remote = 20000, .imm = 6 }), 0);
 	pair_run(pair);
 	expect_sent(pair, 0, 1, IBV_WC_SUCCESS);
 	assert_int_equal(expect_received(pair, 1, 5, IBV_WC_SUCCESS).byte_len, 5000);

@@ -42,32 +42,35 @@ static void post_around(struct pair *pair, const struct pair_wr *wr)
 	assert_int_equal(pair_send(pair, 0, &around), 0);
 }
 
+#define BAD_ACCESS IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR
+#define BAD_REQUEST IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_REQ_ERR
+
 static const struct refusal {
 	const char *name;
-	struct pair_wr wr;
+	enum ibv_wr_opcode opcode;
+	uint32_t remote, bytes;
 	uint32_t key_xor;
 	int qp_access;
-	uint8_t rd_atomic;
 	enum ibv_wc_status status;
 	enum ibv_event_type event;
 } refusals[] = {
-	{ "one byte too far", { .wr_id = 2, .opcode = IBV_WR_RDMA_WRITE, .remote = (64 << 10) - BYTES + 1, .bytes = BYTES }, 0, 0, 4, IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR },
-	{ "read too far", { .wr_id = 2, .opcode = IBV_WR_RDMA_READ, .remote = (64 << 10) - 1, .bytes = BYTES }, 0, 0, 4, IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR },
-	{ "stale key", { .wr_id = 2, .opcode = IBV_WR_RDMA_WRITE, .remote = 10000, .bytes = BYTES }, 0x01, 0, 4, IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR },
-	{ "foreign key", { .wr_id = 2, .opcode = IBV_WR_RDMA_READ, .remote = 10000, .bytes = BYTES }, 0x10000, 0, 4, IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR },
-	{ "atomic, stale key", { .wr_id = 2, .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD, .remote = 10000, .bytes = 8 }, 0x01, 0, 4, IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR },
-	{ "immediate, stale key", { .wr_id = 2, .opcode = IBV_WR_RDMA_WRITE_WITH_IMM, .remote = 10000, .bytes = BYTES }, 0x01, 0, 4, IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR },
-	{ "misaligned", { .wr_id = 2, .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD, .remote = 10004, .bytes = 8 }, 0, 0, 4, IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_REQ_ERR },
-	{ "reads off", { .wr_id = 2, .opcode = IBV_WR_RDMA_READ, .remote = 10000, .bytes = BYTES }, 0, IBV_ACCESS_REMOTE_WRITE, 4, IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_REQ_ERR },
-	{ "atomics off", { .wr_id = 2, .opcode = IBV_WR_ATOMIC_CMP_AND_SWP, .remote = 10000, .bytes = 8 }, 0, IBV_ACCESS_REMOTE_WRITE, 4, IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_REQ_ERR },
+	{ "one byte too far", IBV_WR_RDMA_WRITE, (64 << 10) - BYTES + 1, BYTES, 0, 0, BAD_ACCESS },
+	{ "read too far", IBV_WR_RDMA_READ, (64 << 10) - 1, BYTES, 0, 0, BAD_ACCESS },
+	{ "stale key", IBV_WR_RDMA_WRITE, 10000, BYTES, 0x01, 0, BAD_ACCESS },
+	{ "foreign key", IBV_WR_RDMA_READ, 10000, BYTES, 0x10000, 0, BAD_ACCESS },
+	{ "atomic, stale key", IBV_WR_ATOMIC_FETCH_AND_ADD, 10000, 8, 0x01, 0, BAD_ACCESS },
+	{ "immediate, stale key", IBV_WR_RDMA_WRITE_WITH_IMM, 10000, BYTES, 0x01, 0, BAD_ACCESS },
+	{ "misaligned", IBV_WR_ATOMIC_FETCH_AND_ADD, 10004, 8, 0, 0, BAD_REQUEST },
+	{ "reads off", IBV_WR_RDMA_READ, 10000, BYTES, 0, IBV_ACCESS_REMOTE_WRITE, BAD_REQUEST },
+	{ "atomics off", IBV_WR_ATOMIC_CMP_AND_SWP, 10000, 8, 0, IBV_ACCESS_REMOTE_WRITE, BAD_REQUEST },
 };
 
 static void remote_refusals(void **state)
 {
 	for (unsigned i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++) {
 		const struct refusal *row = &refusals[i];
-		struct pair *pair = start(i % 2 ? IBV_QPT_XRC_SEND : IBV_QPT_RC, row->qp_access, row->rd_atomic);
-		struct pair_wr wr = row->wr;
+		struct pair *pair = start(i % 2 ? IBV_QPT_XRC_SEND : IBV_QPT_RC, row->qp_access, 4);
+		struct pair_wr wr = { .wr_id = 2, .opcode = row->opcode, .remote = row->remote, .bytes = row->bytes };
 
 		print_message("%s\n", row->name);
 		wr.rkey = pair->side[1].mr->key ^ row->key_xor;

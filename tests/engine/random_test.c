@@ -136,6 +136,11 @@ static uint64_t hash(const char *text)
 	return h;
 }
 
+static bool is_faulty(const struct sim_link *link)
+{
+	return link->loss || link->corrupt || link->reorder || link->duplicate;
+}
+
 static struct outcome run(uint64_t seed, bool verbose)
 {
 	struct outcome outcome;
@@ -154,7 +159,7 @@ static struct outcome run(uint64_t seed, bool verbose)
 	outcome.status = t.side[0].failed ? t.side[0].status : t.side[1].status;
 	outcome.trace_hash = verbose ? hash(sim_trace(t.pair->sim)) : 0;
 	/* without faults there is no excuse, and no error is other than the patience running out */
-	if (!outcome.delivered && !outcome.fault && !(config.sim.link.loss | config.sim.link.corrupt | config.sim.link.reorder | config.sim.link.duplicate))
+	if (!outcome.delivered && !outcome.fault && !is_faulty(&config.sim.link))
 		outcome.fault = "failed without a fault";
 	for (int i = 0; i < 2; i++)
 		if (t.side[i].failed && t.side[i].status != IBV_WC_RETRY_EXC_ERR && t.side[i].status != IBV_WC_WR_FLUSH_ERR && !outcome.fault)

@@ -18,7 +18,9 @@ static void tap(void *arg, int node, const struct packet *p)
 
 static struct pair *start(struct tape *tape, uint8_t rd_atomic)
 {
-	struct pair *pair = pair_new(&(struct pair_config){ .sim = { .seed = 2 }, .timeout = 8, .retry_cnt = 3, .rnr_retry = 7, .rd_atomic = rd_atomic });
+	struct pair *pair = pair_new(&(struct pair_config){
+		.sim = { .seed = 2 }, .timeout = 8, .retry_cnt = 3, .rnr_retry = 7, .rd_atomic = rd_atomic,
+	});
 
 	*tape = (struct tape){ 0 };
 	pair->sim->tap = tap;
@@ -55,7 +57,8 @@ static void atomics_count(void **state)
 
 	*word = 1000;
 	for (unsigned i = 0; i < 30; i++)
-		pair_send(pair, 0, &(struct pair_wr){ .wr_id = i, .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD, .local = 20000 + i * 8, .remote = 64, .bytes = 8, .compare_add = 3 });
+		pair_send(pair, 0, &(struct pair_wr){ .wr_id = i, .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD, .local = 20000 + i * 8,
+			.remote = 64, .bytes = 8, .compare_add = 3 });
 	pair_run(pair);
 	for (unsigned i = 0; i < 30; i++) {
 		expect_sent(pair, 0, i, IBV_WC_SUCCESS);
@@ -300,8 +303,8 @@ static void acknowledgements_merge(void **state)
 {
 	struct tape tape;
 	struct pair *pair = start(&tape, 4);
-	struct packet p = { .opcode = OPCODE_RC_RDMA_WRITE_ONLY, .dest_qpn = pair->side[1].qp->qpn, .pkey = 0xffff, .path = { .slid = 1, .dlid = 2 },
-			    .ack_requested = true, .reth = { PAIR_IOVA, pair->side[1].mr->key, 1 },
+	struct packet p = { .opcode = OPCODE_RC_RDMA_WRITE_ONLY, .dest_qpn = pair->side[1].qp->qpn, .pkey = 0xffff,
+			    .path = { .slid = 1, .dlid = 2 }, .ack_requested = true, .reth = { PAIR_IOVA, pair->side[1].mr->key, 1 },
 			    .payload = &(struct iovec){ "x", 1 }, .payload_iovs = 1, .payload_bytes = 1 };
 
 	for (p.psn = 0; p.psn < 10; p.psn++)
