@@ -9,8 +9,8 @@
 
 struct host;
 
-/* The process's host, attaching to weftd on the first call (starting weftd when WEFT_DIR has none and weft run allowed
- * it). NULL with errno: ENODEV no weftd, EPROTO version. Blocks. After fork the child attaches anew. */
+/* The process's host, attaching to weftd on the first call. NULL with errno: ENODEV no weftd (weft run keeps one for the
+ * programs it starts), EPROTO another version. Blocks. After fork the child attaches anew. */
 struct host *host_get(void);
 
 /* The attached host without attaching: NULL when there is none. */
@@ -27,7 +27,8 @@ wtime host_enter(struct host *h);
 void host_leave(struct host *h);
 
 /* As host_enter, and takes in what arrived: for poll_cq and other calls of a program that polls. Cheap when idle: one
- * load per open channel. Also tells the helper thread that the program polls, so that it need not be woken. */
+ * load per open channel, and the time of an earlier entry. A program that takes frames in this way again and again is
+ * trusted to, so that its helper thread need not be woken. May yield the CPU after many polls in vain. */
 wtime host_enter_poll(struct host *h);
 
 /* Only under the lock and before sleeping on a completion or event fd: the helper thread takes over at once. */
