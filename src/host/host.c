@@ -95,7 +95,7 @@ void host_leave(struct host *h)
 		wtime deadline;
 
 		pump_out(h, h->now);
-		deadline = ca_deadline(&h->ca);
+		deadline = pump_deadline(h);
 		if (deadline < h->helper_until && !h->attention.program_polls) {
 			h->helper_until = deadline;
 			helper_kick(h);
@@ -115,7 +115,7 @@ wtime host_enter_poll(struct host *h)
 	pthread_mutex_lock(&h->lock);
 	idle = pump_pending(h) ? 0 : idle + 1;
 	/* most polls find nothing: then the clock is read, and timers and senders looked after, only now and then */
-	if (h->forgotten || (idle && ++h->polls % IDLE_POLLS))
+	if (h->forgotten || (idle && list_empty(&h->ca.ready) && ++h->polls % IDLE_POLLS))
 		return h->now;
 	now = tell_time(h);
 	frames = h->frames;
@@ -133,7 +133,7 @@ void host_will_sleep(struct host *h)
 		return;
 	attention_sleep(&h->attention);
 	pump(h, h->now);
-	if (!pump_may_sleep(h) || ca_deadline(&h->ca) < h->helper_until)
+	if (!pump_may_sleep(h) || pump_deadline(h) < h->helper_until)
 		helper_kick(h);
 }
 
