@@ -120,6 +120,22 @@ for program in BW + LAT:
 		perftest(program, 'both-ways', '-b')
 		perftest(program, 'list', '-l', '8', '-q', '2', long=True)
 
+# Ethernet frames: who has no receive or no room in its channel loses them, so no test has more under way than both hold.
+def raw_ethernet(program, name, *options, **more):
+	mine, theirs = '02:00:00:00:00:01', '02:00:00:00:00:02'
+	argv = [f'raw_ethernet_{program}', '-d', '{dev}', '-F', '-r', '2048', *options]
+	add(f'perftest/raw_ethernet_{program}-{name}', [*argv, '--client', '-B', theirs, '-E', mine],
+	    [*argv, '--server', '-B', mine, '-E', theirs], ready=r'#bytes', expect=RESULT, devices=ETH, **more)
+
+
+raw_ethernet('lat', 'plain')
+raw_ethernet('lat', 'udp4', '-j', '10.1.1.1', '-J', '10.1.1.2', '-k', '7', '-K', '9')
+raw_ethernet('lat', 'tcp6', '--raw_ipv6', '--tcp', '-j', 'fd01::1', '-J', 'fd01::2', '-k', '7', '-K', '9', long=True)
+raw_ethernet('lat', 'promiscuous', '--promiscuous', long=True)
+raw_ethernet('lat', 'mtu4096', '-m', '4096', '-s', '4000', long=True)
+raw_ethernet('bw', 'plain', '-s', '1500', '-n', '500')
+raw_ethernet('bw', 'inline', '-s', '64', '-I', '64', long=True)
+
 # ---- librdmacm's examples ------------------------------------------------------------------------------------------------------
 
 def cm(name, client, server, **more):
