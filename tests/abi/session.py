@@ -3,6 +3,7 @@
 Nothing here sleeps for a fixed time to let something happen: what is waited for is looked at until the deadline.
 """
 
+import json
 import os
 import pty
 import random
@@ -113,6 +114,11 @@ class Session:
 		if status is None:
 			program.stop()
 		return status, program.text
+
+	def cm_listening(self):
+		"""Does a program of this session take connections by its connection manager?"""
+		status, text = self.command('status', '--json')
+		return status == 0 and any(p['listeners'] for p in json.loads(text).get('processes', []))
 
 	def down(self):
 		"""Stops the daemon. Names the processes that still belong to this session, and ends them."""
