@@ -11,7 +11,7 @@ enum {
 	IPV4_MF = 0x2000, IPV4_OFFSET = 0x1fff,
 };
 
-#define MAC_TYPE	12, 0, 16	/* behind a tag: counted from the tag's own start less 12 */
+#define MAC_TYPE	12, 0, 16	/* also with `at` moved on by the tags */
 #define IPV4_TOS	1, 0, 8
 #define IPV4_TTL	8, 0, 8
 #define IPV6_CLASS	0, 4, 8
