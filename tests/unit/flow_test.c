@@ -54,6 +54,7 @@ static struct qp *raw_qp(struct adapter *a)
 	return qp;
 }
 
+/* As a program lays it out: the specifications follow the attributes. */
 struct rule {
 	struct ibv_flow_attr attr;
 	uint8_t specs[256];
@@ -62,7 +63,7 @@ struct rule {
 
 static void add(struct rule *r, const void *spec, size_t bytes)
 {
-	memcpy((uint8_t *)(&r->attr + 1) + r->bytes, spec, bytes);
+	memcpy(r->specs + r->bytes, spec, bytes);
 	r->bytes += (unsigned)bytes;
 	r->attr.num_of_specs++;
 }
