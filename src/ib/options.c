@@ -78,6 +78,17 @@ static bool set(char *setting, struct ib_options *o)
 	return false;
 }
 
+/* Cuts the next word off at its comma; NULL when there is none. */
+static char *next_word(char **at)
+{
+	char *word = *at, *comma = word ? strchr(word, ',') : NULL;
+
+	if (comma)
+		*comma++ = '\0';
+	*at = comma;
+	return word;
+}
+
 int ib_options_parse(const char *text, struct ib_options *options)
 {
 	struct ib_options o = ib_default_options;
@@ -85,13 +96,13 @@ int ib_options_parse(const char *text, struct ib_options *options)
 
 	if (strlen(text) >= sizeof(copy))
 		return -EINVAL;
-	strcpy(copy, text);
-	word = strsep(&at, ",");
+	memcpy(copy, text, strlen(text) + 1);
+	word = next_word(&at);
 	if (strcmp(word, "seed") == 0)
 		o.profile = IB_SEED;
 	else if (strcmp(word, "standard") != 0)
 		return -EINVAL;
-	while ((word = strsep(&at, ","))) {
+	while ((word = next_word(&at))) {
 		if (!set(word, &o))
 			return -EINVAL;
 	}
