@@ -50,14 +50,6 @@ void direct_describe_region(const struct mr *mr, struct export_region *out)
 	};
 }
 
-/* In RTR the first packet tells the program that the connection stands (IBA 10.3.1.3), so it must be a packet. */
-bool direct_shows_qp(const struct qp *qp)
-{
-	if (qp->type != IBV_QPT_RC && qp->type != IBV_QPT_UC)
-		return false;
-	return qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD;
-}
-
 void direct_describe_qp(const struct qp *qp, struct export_qp *out)
 {
 	*out = (struct export_qp){
@@ -217,7 +209,7 @@ bool direct_execute_own(const struct qp *qp, struct direct_request *r)
 	struct mr *mr;
 	uint8_t *memory;
 
-	if (!remote || !direct_shows_qp(remote) || (is_atomic(r) && r->va % ATOMIC_BYTES))
+	if (!remote || !remote->shown || (is_atomic(r) && r->va % ATOMIC_BYTES))
 		return false;
 	direct_describe_qp(remote, &shown);
 	if (!expects_us(qp, &shown) || !allows(&shown, r))

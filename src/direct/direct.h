@@ -29,9 +29,8 @@ struct direct_peer {
 /* What others are shown of them. */
 void direct_describe_region(const struct mr *mr, struct export_region *out);
 void direct_describe_qp(const struct qp *qp, struct export_qp *out);
-/* May it be shown at all? */
+/* May it be shown at all? QPs: verbs knows. */
 bool direct_shows_region(const struct mr *mr);
-bool direct_shows_qp(const struct qp *qp);
 
 /* Would that process's QP take requests of ours? */
 bool direct_is_connected(const struct qp *qp, const struct direct_peer *peer);

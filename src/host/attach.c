@@ -39,9 +39,10 @@ static void unmap_page(struct host *h)
 static int say_hello(struct host *h)
 {
 	struct control_msg msg = { .type = CTL_HELLO, .a = CONTROL_PROCESS, .b = CONTROL_VERSION };
+	int own[] = { h->wake_fd, h->direct.fd[0], h->direct.fd[1] };
 	int fds[CONTROL_FDS], nfds = 0, err;
 
-	err = session_call(&h->session, &msg, &h->wake_fd, 1, fds, &nfds);
+	err = session_call(&h->session, &msg, own, direct_is_on(h) ? 3 : 1, fds, &nfds);
 	if (err == 0 && (nfds < 1 || msg.slot == 0 || msg.slot >= PAGE_SLOTS))
 		err = -EPROTO;
 	if (err == 0)
@@ -55,7 +56,8 @@ static int say_hello(struct host *h)
 static int make_adapter(struct host *h)
 {
 	struct ca_device dev[CA_DEVICES];
-	struct ca_config config = { .host_ops = &host_ca_ops, .host = h, .transport = &ib_transport, .arena = h->arena.base,
+	struct ca_config config = { .host_ops = &host_ca_ops, .host = h, .transport = &ib_transport,
+				    .direct = direct_is_on(h) ? &host_direct_ops : NULL, .arena = h->arena.base,
 				    .arena_bytes = h->arena.bytes, .dev = dev };
 	uint64_t seed;
 	int err;
@@ -85,8 +87,10 @@ static int own_first_slot(struct host *h)
 
 static int build(struct host *h)
 {
-	int err = say_hello(h);
+	int err;
 
+	direct_init(h);
+	err = say_hello(h);
 	if (err)
 		goto unmap;
 	err = arena_memory_create(&h->arena);
@@ -115,6 +119,7 @@ arena:
 	arena_memory_destroy(&h->arena);
 unmap:
 	unmap_page(h);
+	direct_fini(h);
 	return err;
 }
 

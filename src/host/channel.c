@@ -56,6 +56,7 @@ static void close_at(struct channels *cs, uint32_t i)
 	struct channel *ch = cs->open[i];
 
 	cs->waiting -= ch->waiting;
+	peer_close(ch->peer);
 	ch->link->ops->close(ch->link);
 	free(ch);
 	cs->open[i] = cs->open[--cs->count];
@@ -114,6 +115,8 @@ static struct channel *add(struct host *h, const struct control_msg *msg, int fd
 			link->ops->close(link);
 			return NULL;
 		}
+		if (nfds >= 4)
+			ch->peer = peer_open(h, link, fds[2], fds[3]);
 		if (!h->attention.program_polls)
 			helper_kick(h);		/* so that this one's sleeper word is set too */
 		log_line(LOG_DEBUG, "channel %u to slot %u is open", ch->id, msg->slot);

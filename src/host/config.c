@@ -45,6 +45,7 @@ static void read_environment(void)
 
 	log_set_sink(print_line, NULL, level_of(getenv("WEFT_LOG")));
 	copy_env(config.dir, sizeof(config.dir), "WEFT_DIR");
+	copy_env(config.path, sizeof(config.path), "WEFT_PATH");
 	copy_env(config.devices, sizeof(config.devices), "WEFT_DEVICES");
 	config.transport = ib_default_options;
 	if (profile && ib_options_parse(profile, &config.transport))

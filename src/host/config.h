@@ -9,6 +9,7 @@
 struct config {
 	char dir[96];		/* WEFT_DIR: the daemon's runtime directory; empty: none */
 	char devices[256];	/* WEFT_DEVICES: comma-separated names; empty: all */
+	char path[16];		/* WEFT_PATH: "packet" forces packets; "direct", "auto", empty: direct where possible */
 	struct ib_options transport;	/* WEFT_PROFILE */
 };
 

@@ -49,6 +49,7 @@ static void forget(struct host *h, bool consistent)
 	close(h->session.socket);
 	close(h->wake_fd);
 	arena_memory_privatise(&h->arena);
+	direct_forget(h);
 	/* a list that another thread was changing is better left alone: it costs a descriptor */
 	if (consistent)
 		channels_fini(&h->channels);

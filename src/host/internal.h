@@ -2,6 +2,7 @@
 #ifndef WEFT_HOST_INTERNAL_H
 #define WEFT_HOST_INTERNAL_H
 
+#include "direct/export.h"
 #include "fabric/page.h"
 #include "host/attention.h"
 #include "host/host.h"
@@ -11,9 +12,12 @@
 
 #include <pthread.h>
 
+struct peer;
+
 /* One open channel: to another process, or the loop to ourselves. */
 struct channel {
 	struct link *link;	/* owned */
+	struct peer *peer;	/* owned: the direct path to it, or NULL */
 	uint32_t id;		/* weftd's; the loop has none */
 	bool is_loop;
 	bool dirty;		/* sent since the last flush */
@@ -37,6 +41,12 @@ struct arena_memory {
 	int fd;			/* owned */
 };
 
+/* What we give others for their direct path to us. */
+struct direct {
+	struct export export;
+	int fd[2];		/* owned: the export's memory, and our own; -1: there is no direct path */
+};
+
 struct host {
 	pthread_mutex_t lock;
 	bool forgotten;		/* the parent's, seen in a forked child: nothing moves any more */
@@ -44,6 +54,7 @@ struct host {
 	struct session session;	/* has its own lock */
 	const struct fabric_page *page;	/* mapped read-only; own rules */
 	struct arena_memory arena;
+	struct direct direct;
 	struct rand rand;
 	struct numbers numbers;
 	struct channels channels;
@@ -70,6 +81,33 @@ extern const struct ca_host host_ca_ops;
 
 /* ---- attach.c ---- */
 struct host *host_attach(int *err);
+
+/* ---- direct.c ---- */
+extern const struct direct_ops host_direct_ops;
+/* Before HELLO. Without memory for it, or with packets forced, there is no direct path, which is no error. */
+void direct_init(struct host *h);
+void direct_fini(struct host *h);
+/* In a forked child: its objects are copies, which nobody sees. */
+void direct_forget(struct host *h);
+static inline bool direct_is_on(const struct host *h)
+{
+	return h->direct.fd[0] >= 0;
+}
+/* How this QP's requests go: for people. */
+const char *direct_path_name(struct host *h, struct qp *qp);
+
+/* ---- peer.c ---- */
+/* The direct path to the process behind a channel, from the descriptors that weftd gave (borrowed). NULL: none. */
+struct peer *peer_open(struct host *h, struct link *link, int export_fd, int memory_fd);
+void peer_close(struct peer *p);
+const struct direct_peer *peer_direct(const struct peer *p);
+/* Is its address space still there? */
+bool peer_is_alive(const struct peer *p);
+/* How its memory is reached: for people. */
+const char *peer_tier(const struct peer *p);
+/* For locks that processes share. */
+extern const struct atomic_lock_ops peer_lock_ops;
+uint32_t peer_self(const struct host *h);
 
 /* ---- memory.c ---- */
 int arena_memory_create(struct arena_memory *m);

@@ -28,7 +28,7 @@ static const char *const kind_names[] = {
 	[MR_DEVICE] = "device", [MR_WINDOW] = "window",
 };
 
-static json_t *report_qp(const struct qp *qp)
+static json_t *report_qp(struct host *h, struct qp *qp)
 {
 	json_t *o = json_object();
 
@@ -38,7 +38,7 @@ static json_t *report_qp(const struct qp *qp)
 	json_object_set_new(o, "state", json_string(NAME(state_names, qp->state)));
 	if (qp->type != IBV_QPT_UD && qp->state >= IBV_QPS_RTR && qp->state <= IBV_QPS_SQE)
 		json_object_set_new(o, "dest_qpn", json_integer(qp->attr.dest_qp_num));
-	json_object_set_new(o, "path", json_string("packets"));
+	json_object_set_new(o, "path", json_string(direct_path_name(h, qp)));
 	json_object_set_new(o, "bytes_sent", json_integer((json_int_t)qp->bytes_sent));
 	json_object_set_new(o, "bytes_received", json_integer((json_int_t)qp->bytes_received));
 	json_object_set_new(o, "messages_sent", json_integer((json_int_t)qp->messages_sent));
@@ -46,12 +46,12 @@ static json_t *report_qp(const struct qp *qp)
 	return o;
 }
 
-static json_t *report_qps(struct ca *ca)
+static json_t *report_qps(struct host *h)
 {
 	json_t *all = json_array();
 
-	list_for_each(qp, &ca->all_qps, struct qp, all)
-		json_array_append_new(all, report_qp(qp));
+	list_for_each(qp, &h->ca.all_qps, struct qp, all)
+		json_array_append_new(all, report_qp(h, qp));
 	return all;
 }
 
@@ -91,10 +91,12 @@ static json_t *report_counters(struct ca *ca)
 	return o;
 }
 
-static json_t *report(struct ca *ca, const char *what)
+static json_t *report(struct host *h, const char *what)
 {
+	struct ca *ca = &h->ca;
+
 	if (strcmp(what, "qp") == 0)
-		return report_qps(ca);
+		return report_qps(h);
 	if (strcmp(what, "mr") == 0)
 		return report_mrs(ca);
 	if (strcmp(what, "counters") == 0)
@@ -123,7 +125,7 @@ void report_answer(struct host *h, const struct control_msg *request, const char
 	char *text;
 
 	host_enter(h);
-	json = report(&h->ca, what);
+	json = report(h, what);
 	host_leave(h);
 	text = fitting_text(json);
 	json_decref(json);

@@ -10,6 +10,7 @@
 struct engine {
 	struct ib_options options;
 	struct flight flight;		/* RC, UC, XRC_SEND; of UD and raw packet only the phase */
+	unsigned detours;		/* requests in a row that could have done without packets, but had to follow some */
 	struct responder responder;	/* RC, UC, XRC_RECV */
 };
 

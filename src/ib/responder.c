@@ -447,8 +447,7 @@ void responder_input(struct qp *qp, wtime now, const struct packet *p)
 		return;
 	if (r->phase == RESPONDER_WAITING) {
 		r->phase = RESPONDER_READY;
-		if (qp->state == IBV_QPS_RTR)
-			qp_event(qp, IBV_EVENT_COMM_EST);
+		qp_established(qp);
 	}
 	v = judge(&in);
 	if (verdict_row(v)->counter >= 0)

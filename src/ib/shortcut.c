@@ -7,7 +7,10 @@
 
 enum {
 	ATOMIC_BYTES = 8,
-	WORTH_WAITING = 16 << 10,	/* our choice: so long a request takes longer in packets than an acknowledgement does */
+	/* Our choices: so long a request takes longer in packets than an acknowledgement does; and so many requests in a
+	 * row are a stream, which is worth one wait to be rid of packets. */
+	WORTH_WAITING = 16 << 10,
+	DETOURS = 8,
 	MOST_BYTES = 1 << 30,		/* of one system call; longer ones go as packets */
 	IOVS = 32,
 };
@@ -70,6 +73,19 @@ static void count(struct qp *qp, const struct direct_request *r)
 		qp->bytes_received += r->bytes;
 }
 
+/* Packets stand before the request. */
+static enum shortcut follow(struct qp *qp, const struct send_wqe *wqe)
+{
+	struct engine *e = engine_of(qp);
+
+	if (qp->type != IBV_QPT_RC || (wqe->length < WORTH_WAITING && ++e->detours < DETOURS))
+		return SHORTCUT_NONE;
+	if (qp->ca->direct->reaches(qp->ca->host, qp))
+		return SHORTCUT_LATER;
+	e->detours = 0;
+	return SHORTCUT_NONE;
+}
+
 enum shortcut shortcut_take(struct qp *qp, const struct send_wqe *wqe, const struct request_row *row)
 {
 	const struct direct_ops *direct = qp->ca->direct;
@@ -80,12 +96,17 @@ enum shortcut shortcut_take(struct qp *qp, const struct send_wqe *wqe, const str
 	};
 	bool is_atomic;
 
-	if (!direct || (qp->type != IBV_QPT_RC && qp->type != IBV_QPT_UC) || !find_kind(row, &r.kind))
+	if (!direct || (qp->type != IBV_QPT_RC && qp->type != IBV_QPT_UC))
 		return SHORTCUT_NONE;
+	if (!find_kind(row, &r.kind)) {
+		engine_of(qp)->detours = 0;
+		return SHORTCUT_NONE;
+	}
 	if (wqe->flags & WQE_BAD || wqe->length > MOST_BYTES || (r.kind != DIRECT_WRITE && qp->attr.max_rd_atomic == 0))
 		return SHORTCUT_NONE;
 	if (!may_pass(qp))
-		return qp->type == IBV_QPT_RC && wqe->length >= WORTH_WAITING ? SHORTCUT_LATER : SHORTCUT_NONE;
+		return follow(qp, wqe);
+	engine_of(qp)->detours = 0;
 	is_atomic = r.kind == DIRECT_CMP_SWAP || r.kind == DIRECT_FETCH_ADD;
 	if ((is_atomic && wqe->length != ATOMIC_BYTES) || !borrow(qp, wqe, &r, iov))
 		return SHORTCUT_NONE;

@@ -14,6 +14,7 @@
 
 struct shm_side {
 	_Alignas(RING_LINE) _Atomic uint32_t sleeping;	/* set by its owner, cleared by either */
+	_Alignas(RING_LINE) _Atomic uint64_t access;	/* written by its owner for each direct access, read by the other seldom */
 };
 
 struct shm_memory {
@@ -221,6 +222,16 @@ int shm_open_channel(int memory_fd, int wake_fd, unsigned side, struct link **li
 	if (side > 1 || !is_channel_memory(memory_fd))
 		return -EPROTO;
 	return open_memory(memory_fd, MAP_SHARED, wake_fd, side, side ^ 1, link);
+}
+
+_Atomic uint64_t *shm_own_access(struct link *link)
+{
+	return &shm_of(link)->own->access;
+}
+
+const _Atomic uint64_t *shm_peer_access(const struct link *link)
+{
+	return &((const struct shm *)link)->peer->access;
 }
 
 int shm_open_loop(struct link **link)

@@ -13,6 +13,11 @@ int shm_memory_create(void);
  * the caller's. -EPROTO: not a sealed channel memory; -ENOMEM. */
 int shm_open_channel(int memory_fd, int wake_fd, unsigned side, struct link **link);
 
+/* The words of direct/access.h: what we use of the peer's memory at this moment, and what it uses of ours. Only of a link
+ * that shm_open_channel made. */
+_Atomic uint64_t *shm_own_access(struct link *link);
+const _Atomic uint64_t *shm_peer_access(const struct link *link);
+
 /* A channel whose both ends are this process: frames sent come back. */
 int shm_open_loop(struct link **link);
 

@@ -24,12 +24,14 @@ struct direct_ops {
 	/* Others may use the region or bound window; and: none uses it any more, nor will. mr->shown says which. */
 	void (*show_mr)(void *host, struct mr *mr);
 	void (*hide_mr)(void *host, struct mr *mr);
-	/* The same for the peer of a connected QP. */
+	/* The same for the peer of a connected QP; qp->shown. */
 	void (*show_qp)(void *host, struct qp *qp);
 	void (*hide_qp)(void *host, struct qp *qp);
 	/* Executes the request now, wholly. False: use packets, whatever the reason; memory that the request would change may
 	 * be changed. The QP has nothing in flight. */
 	bool (*execute)(void *host, struct qp *qp, struct direct_request *r);
+	/* Would execute find the QP's peer now? */
+	bool (*reaches)(void *host, struct qp *qp);
 	/* Around an atomic that the packet engine executes on this process's memory. */
 	void (*atomic_begin)(void *host);
 	void (*atomic_end)(void *host);

@@ -113,8 +113,9 @@ void qp_send_error(struct qp *qp, wtime now, int event);
 /* Marks the QP as having something to send, or re-reads its deadline into the timers. Idempotent. */
 void qp_ready(struct qp *qp);
 void qp_rearm(struct qp *qp);
-/* First packet that arrives in RTR raises COMM_EST. */
 void qp_event(struct qp *qp, enum ibv_event_type event);
+/* The first packet arrived. In RTR that raises COMM_EST, and only from now on the peer may do without packets. */
+void qp_established(struct qp *qp);
 
 /* UD and raw packet: every WQE says where it goes. */
 static inline bool qp_is_datagram(const struct qp *qp)

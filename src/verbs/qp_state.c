@@ -87,8 +87,16 @@ static void hide(struct qp *qp)
 
 static void show(struct qp *qp)
 {
-	if (qp->ca->direct && !qp->shown)
+	if (qp->ca->direct && !qp->shown && (qp->type == IBV_QPT_RC || qp->type == IBV_QPT_UC))
 		qp->ca->direct->show_qp(qp->ca->host, qp);
+}
+
+void qp_established(struct qp *qp)
+{
+	if (qp->state != IBV_QPS_RTR)
+		return;
+	qp_event(qp, IBV_EVENT_COMM_EST);
+	show(qp);
 }
 
 /* Queues are flushed after the transport has forgotten, send queue first. IBA 10.3.1.5, 10.3.1.7. */
@@ -111,7 +119,8 @@ static void enter(struct qp *qp, wtime now, enum ibv_qp_state to, int mask)
 	if (to == IBV_QPS_RESET || to == IBV_QPS_ERR)
 		list_remove(&qp->ready);
 	qp_rearm(qp);
-	show(qp);
+	if (qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD)
+		show(qp);
 }
 
 int qp_modify(struct qp *qp, wtime now, const struct ibv_qp_attr *attr, int mask)

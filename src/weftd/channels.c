@@ -54,13 +54,25 @@ static void free_channel(struct hub *h, struct channel *ch)
 	free(ch);
 }
 
+/* What one side gets of the other. The memory of a process is for its own user alone. */
+static int gather_fds(int memory, const struct client *from, const struct client *to, int fds[CONTROL_FDS])
+{
+	bool direct = from->uid == to->uid && from->direct_fd[0] >= 0 && from->direct_fd[1] >= 0;
+
+	fds[0] = memory;
+	fds[1] = from->wake_fd;
+	fds[2] = from->direct_fd[0];
+	fds[3] = from->direct_fd[1];
+	return direct ? 4 : 2;
+}
+
 /* Both sides get the memory and the other's wake eventfd; the asker's answer comes last, so that a peer which cannot be
  * told is never answered for. */
 static int hand_out(struct hub *h, struct channel *ch, struct client *asker, struct client *peer, const struct control_msg *msg)
 {
 	struct control_msg out = *msg;
 	int memory = shm_memory_create();
-	int to_peer[2] = { memory, asker->wake_fd }, to_asker[2] = { memory, peer->wake_fd };
+	int fds[CONTROL_FDS];
 
 	if (memory < 0)
 		return memory;
@@ -71,14 +83,14 @@ static int hand_out(struct hub *h, struct channel *ch, struct client *asker, str
 	out.seq = 0;
 	out.a = 1;
 	out.slot = asker->slot;
-	if (!h->ops->send(h, peer, &out, NULL, to_peer, 2)) {
+	if (!h->ops->send(h, peer, &out, NULL, fds, gather_fds(memory, asker, peer, fds))) {
 		close(memory);
 		return -ENOENT;
 	}
 	out.seq = msg->seq;
 	out.a = 0;
 	out.slot = msg->slot;
-	h->ops->send(h, asker, &out, NULL, to_asker, 2);
+	h->ops->send(h, asker, &out, NULL, fds, gather_fds(memory, peer, asker, fds));
 	close(memory);
 	return 0;
 }

@@ -32,7 +32,7 @@ void hub_init(struct hub *h, const struct hub_ops *ops, struct fabric_page *page
 void hub_join(struct hub *h, struct client *c)
 {
 	c->kind = CLIENT_NEW;
-	c->wake_fd = -1;
+	c->wake_fd = c->direct_fd[0] = c->direct_fd[1] = -1;
 	list_init(&c->ends);
 	list_init(&c->listeners);
 	list_init(&c->ports);
@@ -71,6 +71,17 @@ static void tell_known(struct hub *h, struct client *c, const uint64_t gone[PAGE
 	memset(c->known, 0, sizeof(c->known));
 }
 
+static void close_fds(struct client *c)
+{
+	int *fds[] = { &c->wake_fd, &c->direct_fd[0], &c->direct_fd[1] };
+
+	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
+		if (*fds[i] >= 0)
+			close(*fds[i]);
+		*fds[i] = -1;
+	}
+}
+
 /* What an attached process has; a second call finds nothing. */
 static void free_process(struct hub *h, struct client *c)
 {
@@ -86,9 +97,7 @@ static void free_process(struct hub *h, struct client *c)
 	/* dead in the page before anybody hears of it */
 	slots_leave(h, c, gone);
 	tell_known(h, c, gone);
-	if (c->wake_fd >= 0)
-		close(c->wake_fd);
-	c->wake_fd = -1;
+	close_fds(c);
 	c->slot = 0;
 	h->process_count--;
 	c->kind = CLIENT_COMMAND;
@@ -134,21 +143,29 @@ static bool is_eventfd(int fd)
 	return strcmp(target, "anon_inode:[eventfd]") == 0 && fcntl(fd, F_SETFL, O_NONBLOCK) == 0;
 }
 
-static int attach(struct hub *h, struct client *c, int wake_fd)
+/* Without descriptors for the direct path the process has packets alone. */
+static void keep_direct(struct client *c, const int fds[2])
+{
+	for (int i = 0; i < 2; i++)
+		c->direct_fd[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, 0);
+}
+
+static int attach(struct hub *h, struct client *c, const int *fds, int nfds)
 {
 	int err;
 
-	if (!is_eventfd(wake_fd))
+	if ((nfds != 1 && nfds != 3) || !is_eventfd(fds[0]))
 		return -EBADF;
-	c->wake_fd = fcntl(wake_fd, F_DUPFD_CLOEXEC, 0);
+	c->wake_fd = fcntl(fds[0], F_DUPFD_CLOEXEC, 0);
 	if (c->wake_fd < 0)
 		return -errno;
 	err = slots_take(h, c, &c->slot);
 	if (err) {
-		close(c->wake_fd);
-		c->wake_fd = -1;
+		close_fds(c);
 		return err;
 	}
+	if (nfds == 3)
+		keep_direct(c, fds + 1);
 	c->kind = CLIENT_PROCESS;
 	h->process_count++;
 	return 0;
@@ -162,7 +179,7 @@ static void hello(struct hub *h, struct client *c, const struct control_msg *msg
 	if (msg->b != CONTROL_VERSION)
 		err = -EPROTO;
 	else if (msg->a == CONTROL_PROCESS)
-		err = nfds == 1 ? attach(h, c, fds[0]) : -EBADF;
+		err = attach(h, c, fds, nfds);
 	else if (msg->a == CONTROL_COMMAND)
 		c->kind = CLIENT_COMMAND;
 	else if (msg->a == CONTROL_LEASE)
@@ -235,7 +252,7 @@ static const struct rule {
 	void (*plain)(struct hub *h, struct client *c, const struct control_msg *msg);
 	void (*full)(struct hub *h, struct client *c, const struct control_msg *msg, const char *text, const int *fds, int nfds);
 } rules[] = {
-	[CTL_HELLO] = { FROM_NEW, 1, 0, .full = hello },
+	[CTL_HELLO] = { FROM_NEW, 3, 0, .full = hello },
 	[CTL_SLOT] = { FROM_PROCESS, .plain = slots_input },
 	[CTL_CHANNEL] = { FROM_PROCESS, .plain = channels_input },
 	[CTL_MCAST] = { FROM_PROCESS, .plain = mcast_input },

@@ -34,6 +34,7 @@ struct client {
 	uid_t uid;
 	char program[32];
 	int wake_fd;			/* owned; -1 unless a process */
+	int direct_fd[2];		/* owned; -1, or export and memory */
 	uint32_t slot;			/* the first; 0: none */
 	uint32_t slots;
 	uint32_t channels;

@@ -1,0 +1,257 @@
+/* Our side of the direct path: what we show of us, and waiting for those who use it; and where our requests go. */
+#include "host/internal.h"
+
+#include "base/log.h"
+#include "direct/access.h"
+#include "direct/direct.h"
+#include "host/config.h"
+#include "link/shm.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+enum { LOOK_EVERY = 1024 };	/* yields while waiting, until it is worth a system call to see that the peer lives */
+
+/* What peers find at the address in our export: it proves that a descriptor or a pid is ours. */
+static uint64_t nonce;
+
+static int make_memory(struct export_memory **memory)
+{
+	int fd = memfd_create("weft-export", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	void *m;
+
+	if (fd < 0)
+		return -errno;
+	if (ftruncate(fd, sizeof(**memory)) < 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
+		goto fail;
+	m = mmap(NULL, sizeof(**memory), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+	if (m == MAP_FAILED)
+		goto fail;
+	madvise(m, sizeof(**memory), MADV_DONTFORK);
+	madvise(m, sizeof(**memory), MADV_DONTDUMP);
+	*memory = m;
+	return fd;
+fail:
+	close(fd);
+	return -ENOMEM;
+}
+
+static void introduce(struct export_memory *m)
+{
+	while (nonce == 0 && getrandom(&nonce, sizeof(nonce), 0) == sizeof(nonce))
+		;
+	m->pid = getpid();
+	m->nonce = nonce;
+	m->nonce_address = (uintptr_t)&nonce;
+}
+
+void direct_init(struct host *h)
+{
+	struct export_memory *memory = NULL;
+	int fd, own;
+
+	h->direct.fd[0] = h->direct.fd[1] = -1;
+	if (strcmp(config_get()->path, "packet") == 0)
+		return;
+	own = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
+	fd = own < 0 ? -errno : make_memory(&memory);
+	if (fd < 0)
+		goto none;
+	if (export_init(&h->direct.export, memory) < 0) {
+		munmap(memory, sizeof(*memory));
+		close(fd);
+		goto none;
+	}
+	introduce(memory);
+	h->direct.fd[0] = fd;
+	h->direct.fd[1] = own;
+	return;
+none:
+	log_line(LOG_INFO, "no direct path to this process: packets");
+	if (own >= 0)
+		close(own);
+}
+
+static void close_fds(struct host *h)
+{
+	for (int i = 0; i < 2; i++)
+		close(h->direct.fd[i]);
+	h->direct.fd[0] = h->direct.fd[1] = -1;
+}
+
+void direct_fini(struct host *h)
+{
+	if (!direct_is_on(h))
+		return;
+	munmap(h->direct.export.memory, sizeof(*h->direct.export.memory));
+	export_fini(&h->direct.export);
+	close_fds(h);
+}
+
+/* The mapping did not come along (MADV_DONTFORK). */
+void direct_forget(struct host *h)
+{
+	h->ca.direct = NULL;
+	if (!direct_is_on(h))
+		return;
+	nonce = 0;
+	export_fini(&h->direct.export);
+	close_fds(h);
+}
+
+/* ---- what we show, and hide ---- */
+
+static bool may_be_at_it(const struct host *h, const struct channel *ch)
+{
+	if (ch->gone)
+		return false;
+	return ch->peer ? peer_is_alive(ch->peer) : !h->forgotten;
+}
+
+/* A peer copies within one system call and waits for nobody, so this takes microseconds; a stopped one keeps us until it
+ * goes on or dies, as what it would write into then is no longer the region. */
+static void wait_for_peers(struct host *h, bool (*names)(const _Atomic uint64_t *word, uint32_t number), uint32_t number)
+{
+	for (uint32_t i = 0; i < h->channels.count; i++) {
+		const struct channel *ch = h->channels.open[i];
+		const _Atomic uint64_t *word;
+
+		if (ch->is_loop)
+			continue;
+		word = shm_peer_access(ch->link);
+		for (unsigned n = 1; names(word, number); n++) {
+			sched_yield();
+			if (n % LOOK_EVERY == 0 && !may_be_at_it(h, ch))
+				break;
+		}
+	}
+}
+
+static void show_mr(void *host, struct mr *mr)
+{
+	struct host *h = host;
+	struct export_region region;
+
+	if (!direct_shows_region(mr))
+		return;
+	direct_describe_region(mr, &region);
+	mr->shown = export_show_region(&h->direct.export, &region);
+}
+
+static void hide_mr(void *host, struct mr *mr)
+{
+	struct host *h = host;
+
+	export_hide_region(&h->direct.export, mr->shown);
+	mr->shown = 0;
+	wait_for_peers(h, access_names_key, mr->key);
+}
+
+static void show_qp(void *host, struct qp *qp)
+{
+	struct host *h = host;
+	struct export_qp shown;
+
+	direct_describe_qp(qp, &shown);
+	qp->shown = export_show_qp(&h->direct.export, &shown);
+}
+
+static void hide_qp(void *host, struct qp *qp)
+{
+	struct host *h = host;
+
+	export_hide_qp(&h->direct.export, qp->shown);
+	qp->shown = 0;
+	wait_for_peers(h, access_names_qp, qp->qpn);
+}
+
+/* ---- atomics on our memory, whoever wants them ---- */
+
+static struct atomic_lock *own_lock(struct host *h)
+{
+	return &h->direct.export.memory->atomics;
+}
+
+/* A holder that was stopped in the middle must not stop us: then the lock is ours all the same. */
+static void atomic_begin(void *host)
+{
+	struct host *h = host;
+
+	if (!atomic_lock_take(own_lock(h), peer_self(h), &peer_lock_ops, h))
+		atomic_store(&own_lock(h)->holder, peer_self(h));
+}
+
+static void atomic_end(void *host)
+{
+	struct host *h = host;
+
+	atomic_lock_give(own_lock(h), peer_self(h));
+}
+
+/* ---- where our requests go ---- */
+
+static const struct channel *channel_of(const struct host *h, const struct qp *qp)
+{
+	uint32_t slot = QPN_SLOT(qp->attr.dest_qp_num);
+	uint32_t generation = slot < PAGE_SLOTS ? atomic_load_explicit(&h->page->slot_generation[slot], memory_order_acquire) : 0;
+
+	return generation & 1 && !h->forgotten ? h->channels.by_slot[slot] : NULL;
+}
+
+static bool execute_own(struct host *h, struct qp *qp, struct direct_request *r)
+{
+	bool is_atomic = r->kind == DIRECT_CMP_SWAP || r->kind == DIRECT_FETCH_ADD, done;
+
+	if (is_atomic)
+		atomic_begin(h);
+	done = direct_execute_own(qp, r);
+	if (is_atomic)
+		atomic_end(h);
+	return done;
+}
+
+static bool execute(void *host, struct qp *qp, struct direct_request *r)
+{
+	struct host *h = host;
+	const struct channel *ch = channel_of(h, qp);
+
+	if (!ch)
+		return false;
+	if (ch->is_loop)
+		return execute_own(h, qp, r);
+	return ch->peer && !ch->gone && direct_execute(qp, peer_direct(ch->peer), r);
+}
+
+static bool reaches(void *host, struct qp *qp)
+{
+	struct host *h = host;
+	const struct channel *ch = channel_of(h, qp);
+
+	return ch && (ch->is_loop || (ch->peer && !ch->gone && direct_is_connected(qp, peer_direct(ch->peer))));
+}
+
+const char *direct_path_name(struct host *h, struct qp *qp)
+{
+	const struct channel *ch;
+
+	if (!h->ca.direct || !qp->shown || !reaches(h, qp))
+		return "packets";
+	ch = channel_of(h, qp);
+	return ch->is_loop ? "direct (own memory)" : peer_tier(ch->peer);
+}
+
+const struct direct_ops host_direct_ops = {
+	.show_mr = show_mr,
+	.hide_mr = hide_mr,
+	.show_qp = show_qp,
+	.hide_qp = hide_qp,
+	.execute = execute,
+	.reaches = reaches,
+	.atomic_begin = atomic_begin,
+	.atomic_end = atomic_end,
+};

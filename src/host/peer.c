@@ -1,0 +1,209 @@
+/* Another process's memory: small pieces through its /proc/self/mem, which it gave us itself and which is its address
+ * space whatever becomes of its pid; the others through process_vm_writev and _readv, where the system allows them and
+ * the pid has proved to be the same process: they write the tail apart at less cost, and copy once instead of twice.
+ * Both end short when the process or its memory is gone. */
+#include "host/internal.h"
+
+#include "base/log.h"
+#include "direct/direct.h"
+#include "link/shm.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+enum {
+	READ_CROSSOVER = 12 << 10,	/* from here on pinning the pages costs less than copying twice: measured */
+	TAIL_BYTES = 64,	/* programs poll the last byte: its line is written when all else is there */
+	IOVS = 34,
+};
+
+struct peer {
+	struct direct_peer direct;
+	struct export_memory *export;	/* owned mapping */
+	int memory_fd;			/* owned */
+	pid_t pid;			/* 0: cannot be reached by it */
+	uint64_t nonce, nonce_address;	/* as they were when it was opened */
+};
+
+static bool moved_all(ssize_t moved, uint32_t bytes)
+{
+	return moved == (ssize_t)bytes;
+}
+
+/* The list cut so that its last `tail` bytes are elements of their own. How many elements. */
+static int cut_tail(const struct iovec *iov, unsigned iovs, uint32_t head, struct iovec out[IOVS])
+{
+	uint64_t at = 0;
+	int n = 0;
+
+	for (unsigned i = 0; i < iovs && n + 1 < IOVS; at += iov[i++].iov_len) {
+		if (at < head && at + iov[i].iov_len > head) {
+			out[n++] = (struct iovec){ iov[i].iov_base, head - at };
+			out[n++] = (struct iovec){ (uint8_t *)iov[i].iov_base + (head - at), at + iov[i].iov_len - head };
+		} else {
+			out[n++] = iov[i];
+		}
+	}
+	return n;
+}
+
+/* The kernel writes element after element. */
+static bool write_file(const struct peer *p, uint64_t address, const struct iovec *iov, unsigned iovs, uint32_t bytes)
+{
+	struct iovec cut[IOVS];
+
+	if (iovs == 1 && bytes <= TAIL_BYTES)
+		return moved_all(pwrite(p->memory_fd, iov->iov_base, bytes, (off_t)address), bytes);
+	return moved_all(pwritev(p->memory_fd, cut, bytes > TAIL_BYTES ? cut_tail(iov, iovs, bytes - TAIL_BYTES, cut) :
+				 cut_tail(iov, iovs, bytes, cut), (off_t)address), bytes);
+}
+
+static bool peer_write(void *arg, uint64_t address, const struct iovec *iov, unsigned iovs, uint32_t bytes)
+{
+	const struct peer *p = arg;
+	struct iovec remote[2] = { { (void *)(uintptr_t)address, bytes - TAIL_BYTES },
+				   { (void *)(uintptr_t)(address + bytes - TAIL_BYTES), TAIL_BYTES } };
+
+	if (bytes > TAIL_BYTES && p->pid && moved_all(process_vm_writev(p->pid, iov, iovs, remote, 2, 0), bytes))
+		return true;
+	return write_file(p, address, iov, iovs, bytes);
+}
+
+static bool peer_read(void *arg, uint64_t address, const struct iovec *iov, unsigned iovs, uint32_t bytes)
+{
+	const struct peer *p = arg;
+	struct iovec remote = { (void *)(uintptr_t)address, bytes };
+
+	if (bytes >= READ_CROSSOVER && p->pid && moved_all(process_vm_readv(p->pid, iov, iovs, &remote, 1, 0), bytes))
+		return true;
+	if (iovs == 1)
+		return moved_all(pread(p->memory_fd, iov->iov_base, bytes, (off_t)address), bytes);
+	return moved_all(preadv(p->memory_fd, iov, (int)iovs, (off_t)address), bytes);
+}
+
+static const struct direct_mover mover = { .write = peer_write, .read = peer_read };
+
+/* A slot and how often it was given away: no two processes have the same. */
+static uint32_t holder_number(const struct fabric_page *page, uint32_t slot)
+{
+	return slot | atomic_load_explicit(&page->slot_generation[slot], memory_order_acquire) << 12;
+}
+
+static bool holder_is_alive(void *host, uint32_t holder)
+{
+	const struct host *h = host;
+
+	return holder_number(h->page, holder % PAGE_SLOTS) == holder;
+}
+
+static void relax(void *host)
+{
+	(void)host;
+	sched_yield();
+}
+
+const struct atomic_lock_ops peer_lock_ops = { .is_alive = holder_is_alive, .relax = relax };
+
+uint32_t peer_self(const struct host *h)
+{
+	return holder_number(h->page, h->slot);
+}
+
+/* The size is sealed, so that nothing behind the mapping can go away. */
+static struct export_memory *map_export(int fd)
+{
+	struct stat st;
+	struct export_memory *m;
+	int seals = fcntl(fd, F_GET_SEALS);
+
+	if (seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(fd, &st) < 0 || st.st_size < (off_t)sizeof(*m))
+		return NULL;
+	m = mmap(NULL, sizeof(*m), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+	if (m == MAP_FAILED)
+		return NULL;
+	madvise(m, sizeof(*m), MADV_DONTFORK);
+	madvise(m, sizeof(*m), MADV_DONTDUMP);
+	if (m->magic == EXPORT_MAGIC && m->version == EXPORT_VERSION)
+		return m;
+	munmap(m, sizeof(*m));
+	return NULL;
+}
+
+bool peer_is_alive(const struct peer *p)
+{
+	uint64_t nonce = 0;
+
+	return pread(p->memory_fd, &nonce, sizeof(nonce), (off_t)p->nonce_address) == sizeof(nonce) && nonce == p->nonce;
+}
+
+/* In another PID namespace the number may be somebody else's. */
+static bool reaches_by_pid(const struct peer *p, pid_t pid)
+{
+	uint64_t nonce = 0;
+	struct iovec local = { &nonce, sizeof(nonce) }, remote = { (void *)(uintptr_t)p->nonce_address, sizeof(nonce) };
+
+	return pid > 0 && process_vm_readv(pid, &local, 1, &remote, 1, 0) == sizeof(nonce) && nonce == p->nonce;
+}
+
+static bool is_memory_file(int fd)
+{
+	struct statfs fs;
+
+	return fstatfs(fd, &fs) == 0 && fs.f_type == PROC_SUPER_MAGIC;
+}
+
+struct peer *peer_open(struct host *h, struct link *link, int export_fd, int memory_fd)
+{
+	struct peer *p;
+
+	if (!direct_is_on(h) || !is_memory_file(memory_fd))
+		return NULL;
+	p = calloc(1, sizeof(*p));
+	if (!p)
+		return NULL;
+	p->memory_fd = fcntl(memory_fd, F_DUPFD_CLOEXEC, 0);
+	p->export = map_export(export_fd);
+	if (p->memory_fd < 0 || !p->export)
+		goto fail;
+	p->nonce = p->export->nonce;
+	p->nonce_address = p->export->nonce_address;
+	if (!peer_is_alive(p))
+		goto fail;
+	p->pid = reaches_by_pid(p, p->export->pid) ? p->export->pid : 0;
+	p->direct = (struct direct_peer){ .export = p->export, .access = shm_own_access(link), .mover = &mover, .arg = p,
+					  .self = peer_self(h), .lock_ops = &peer_lock_ops, .host = h };
+	return p;
+fail:
+	log_line(LOG_INFO, "a process has a direct path that we cannot use: packets");
+	peer_close(p);
+	return NULL;
+}
+
+void peer_close(struct peer *p)
+{
+	if (!p)
+		return;
+	if (p->export)
+		munmap(p->export, sizeof(*p->export));
+	if (p->memory_fd >= 0)
+		close(p->memory_fd);
+	free(p);
+}
+
+const struct direct_peer *peer_direct(const struct peer *p)
+{
+	return &p->direct;
+}
+
+const char *peer_tier(const struct peer *p)
+{
+	return p->pid ? "direct (mem fd, process_vm)" : "direct (mem fd)";
+}
