@@ -121,7 +121,7 @@ static void check_preload(struct patient *p, struct finding *f)
 	if (pid == 0) {
 		dup2(out[1], STDOUT_FILENO);
 		close(STDERR_FILENO);
-		environment_set(NULL, &p->places, &p->dir);
+		environment_set(&(struct cli_options){ 0 }, &p->places, &p->dir);
 		execlp("cat", "cat", "/sys/class/infiniband/weft0/node_guid", NULL);
 		_exit(EXIT_NOT_FOUND);
 	}
