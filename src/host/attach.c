@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "host/config.h"
+#include "host/faults.h"
 #include "host/message.h"
 #include "ib/ib.h"
 
@@ -106,10 +107,14 @@ static int build(struct host *h)
 	err = own_first_slot(h);
 	if (err)
 		goto channels;
+	err = faults_create(h);
+	if (err)
+		goto channels;
 	attention_init(&h->attention);
 	err = helper_start(h);
 	if (err == 0)
 		return 0;
+	faults_destroy(h);
 channels:
 	numbers_fini(&h->numbers);
 	channels_fini(&h->channels);
@@ -157,6 +162,8 @@ __attribute__((destructor)) static void leave_at_exit(void)
 	struct host *h = atomic_load(&host_current);
 	struct control_msg msg = { .type = CTL_GOODBYE };
 
+	if (h)
+		faults_leave(h);
 	if (h && !atomic_load(&h->session.dead))
 		message_send(h->session.socket, &msg, NULL, NULL, 0, MSG_DONTWAIT);
 }

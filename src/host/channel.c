@@ -198,7 +198,7 @@ static void cut_off(struct host *h, const struct channel *ch)
 	}
 }
 
-void channels_sweep(struct host *h, wtime now)
+void channels_sweep(struct host *h)
 {
 	struct channels *cs = &h->channels;
 
@@ -207,7 +207,7 @@ void channels_sweep(struct host *h, wtime now)
 		struct channel *ch = cs->open[i];
 
 		if (ch->gone)
-			pump_channel(h, ch, now, LEFT_BEHIND);
+			pump_channel(h, ch, LEFT_BEHIND);
 		else if (ch->link->broken)
 			cut_off(h, ch);
 		else

@@ -47,6 +47,11 @@ static void read_environment(void)
 	copy_env(config.dir, sizeof(config.dir), "WEFT_DIR");
 	copy_env(config.path, sizeof(config.path), "WEFT_PATH");
 	copy_env(config.devices, sizeof(config.devices), "WEFT_DEVICES");
+	copy_env(config.impair, sizeof(config.impair), "WEFT_IMPAIR");
+	copy_env(config.trace, sizeof(config.trace), "WEFT_TRACE");
+	/* frames to impair or to trace exist only on the packet path */
+	if (*config.impair || *config.trace)
+		strcpy(config.path, "packet");
 	config.transport = ib_default_options;
 	if (profile && ib_options_parse(profile, &config.transport))
 		log_line(LOG_ERROR, "WEFT_PROFILE=%s is not a profile; see man weft-run", profile);

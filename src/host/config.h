@@ -1,4 +1,5 @@
-/* What the environment says, read once per process: WEFT_DIR, WEFT_DEVICES, WEFT_PROFILE, WEFT_LOG. */
+/* What the environment says, read once per process: WEFT_DIR, WEFT_DEVICES, WEFT_PATH, WEFT_IMPAIR,
+ * WEFT_TRACE, WEFT_PROFILE, WEFT_LOG. */
 #ifndef WEFT_HOST_CONFIG_H
 #define WEFT_HOST_CONFIG_H
 
@@ -8,8 +9,10 @@
 
 struct config {
 	char dir[96];		/* WEFT_DIR: the daemon's runtime directory; empty: none */
-	char devices[256];	/* WEFT_DEVICES: comma-separated names; empty: all */
 	char path[16];		/* WEFT_PATH: "packet" forces packets; "direct", "auto", empty: direct where possible */
+	char devices[256];	/* WEFT_DEVICES: comma-separated names; empty: all */
+	char impair[512];	/* WEFT_IMPAIR: link/impair.h; empty: none */
+	char trace[512];	/* WEFT_TRACE: the file, absolute; empty: none */
 	struct ib_options transport;	/* WEFT_PROFILE */
 };
 

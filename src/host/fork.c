@@ -1,6 +1,7 @@
 /* Fork. The parent notices nothing. The child forgets: it has no helper thread, closes what it inherited and attaches
  * anew when it needs a device; the parent's objects stay readable in it as private copies, so that a program that
  * destroys them there harms nobody. */
+#include "host/faults.h"
 #include "host/internal.h"
 
 #include <time.h>
@@ -51,8 +52,10 @@ static void forget(struct host *h, bool consistent)
 	arena_memory_privatise(&h->arena);
 	direct_forget(h);
 	/* a list that another thread was changing is better left alone: it costs a descriptor */
-	if (consistent)
+	if (consistent) {
 		channels_fini(&h->channels);
+		faults_destroy(h);
+	}
 	h->channels.count = 0;
 }
 

@@ -5,6 +5,7 @@
 #include "host/internal.h"
 
 #include "base/log.h"
+#include "host/faults.h"
 
 #include <poll.h>
 #include <sched.h>
@@ -144,7 +145,9 @@ static wtime settle(struct host *h)
 	if (h->attention.program_polls)
 		until = now + ATTENTION_TICK;
 	else if (pump_may_sleep(h))
-		until = ca_deadline(&h->ca);
+		until = pump_deadline(h);
+	if (h->faults)
+		faults_flush(h);
 	/* host_leave kicks when its work brings the deadline before this */
 	h->helper_until = until;
 	host_leave(h);

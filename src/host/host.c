@@ -95,7 +95,7 @@ void host_leave(struct host *h)
 		wtime deadline;
 
 		pump_out(h, h->now);
-		deadline = ca_deadline(&h->ca);
+		deadline = pump_deadline(h);
 		if (deadline < h->helper_until && !h->attention.program_polls) {
 			h->helper_until = deadline;
 			helper_kick(h);
@@ -133,7 +133,7 @@ void host_will_sleep(struct host *h)
 		return;
 	attention_sleep(&h->attention);
 	pump(h, h->now);
-	if (!pump_may_sleep(h) || ca_deadline(&h->ca) < h->helper_until)
+	if (!pump_may_sleep(h) || pump_deadline(h) < h->helper_until)
 		helper_kick(h);
 }
 

@@ -73,6 +73,7 @@ struct host {
 	_Atomic bool cm_kicked;
 	unsigned linger_luck, linger_tries;	/* the helper's own */
 
+	struct faults *faults;	/* owned: faults.h, or NULL */
 	struct packet_out out;	/* the pump's; too large for a stack */
 };
 
@@ -134,7 +135,7 @@ struct channel *channel_to(struct host *h, uint32_t slot);
 /* Acts on weftd's mail about channels: peers open them and go. */
 void channels_collect(struct host *h);
 /* Closes channels whose peer broke the rules, or is gone: then what it left is taken in. */
-void channels_sweep(struct host *h, wtime now);
+void channels_sweep(struct host *h);
 
 /* ---- pump.c ---- */
 /* Sends what is ready, and what comes back through the loop. */
@@ -142,11 +143,17 @@ void pump_out(struct host *h, wtime now);
 /* Takes in what arrived on all channels and runs timers, then as pump_out. True: more may be there. */
 bool pump(struct host *h, wtime now);
 /* Takes in at most `budget` frames of one channel. How many. */
-unsigned pump_channel(struct host *h, struct channel *ch, wtime now, unsigned budget);
+unsigned pump_channel(struct host *h, struct channel *ch, unsigned budget);
+/* When pump has something to do even if nothing arrives. */
+wtime pump_deadline(const struct host *h);
 bool pump_pending(const struct host *h);
 /* From now on peers wake us. False: something arrived, pump first. */
 bool pump_may_sleep(struct host *h);
 void pump_awake(struct host *h);
+
+/* A built frame goes to the process that owns the slot; a received one to the parser and the engine. */
+void pump_send_frame(struct host *h, uint32_t slot, enum packet_form form, const void *frame, size_t bytes);
+void pump_deliver(struct host *h, enum packet_form form, const void *frame, size_t bytes);
 
 /* ---- helper.c ---- */
 int helper_start(struct host *h);

@@ -3,6 +3,7 @@
 #include "host/internal.h"
 
 #include "base/log.h"
+#include "host/faults.h"
 #include "wire/packet.h"
 
 enum {
@@ -11,14 +12,33 @@ enum {
 	MULTICAST_QPN = 0xffffff,	/* IBA 9.2.2 */
 };
 
-static void send_on(struct host *h, struct channel *ch, const struct packet *p)
+static void note_sent(struct host *h, struct channel *ch, bool sent, size_t bytes)
 {
-	if (!ch || !ch->link->ops->send(ch->link, p)) {
+	if (!sent) {
 		h->ca.counters.send_err++;
 		return;
 	}
 	ch->dirty = true;
-	h->ca.counters.tx_bytes += packet_bytes(p);
+	h->ca.counters.tx_bytes += bytes;
+}
+
+static void send_on(struct host *h, uint32_t slot, const struct packet *p)
+{
+	struct channel *ch;
+
+	if (h->faults) {
+		faults_send(h, slot, p);
+		return;
+	}
+	ch = channel_to(h, slot);
+	note_sent(h, ch, ch && ch->link->ops->send(ch->link, p), packet_bytes(p));
+}
+
+void pump_send_frame(struct host *h, uint32_t slot, enum packet_form form, const void *frame, size_t bytes)
+{
+	struct channel *ch = channel_to(h, slot);
+
+	note_sent(h, ch, ch && ch->link->ops->send_frame(ch->link, form, frame, bytes), bytes);
 }
 
 static void send_multicast(struct host *h, const struct packet_out *out)
@@ -32,7 +52,7 @@ static void send_multicast(struct host *h, const struct packet_out *out)
 		if (members[slot / 64] == 0)
 			slot |= 63;
 		else if (members[slot / 64] >> slot % 64 & 1)
-			send_on(h, channel_to(h, slot), p);
+			send_on(h, slot, p);
 	}
 }
 
@@ -57,8 +77,10 @@ static unsigned output(struct host *h, wtime now)
 		if (h->out.packet.dest_qpn == MULTICAST_QPN)
 			send_multicast(h, &h->out);
 		else
-			send_on(h, channel_to(h, QPN_SLOT(h->out.packet.dest_qpn)), &h->out.packet);
+			send_on(h, QPN_SLOT(h->out.packet.dest_qpn), &h->out.packet);
 	}
+	if (h->faults)
+		n += faults_run(h, IMPAIR_OUT);
 	if (n)
 		flush(h);
 	return n;
@@ -75,7 +97,7 @@ static struct ca_device *device_of(struct host *h, enum packet_form form)
 	return NULL;
 }
 
-static void input(struct host *h, wtime now, enum packet_form form, const void *frame, size_t bytes)
+void pump_deliver(struct host *h, enum packet_form form, const void *frame, size_t bytes)
 {
 	struct ca_device *dev = device_of(h, form);
 	struct packet p;
@@ -85,14 +107,14 @@ static void input(struct host *h, wtime now, enum packet_form form, const void *
 	h->ca.counters.rx_bytes += bytes;
 	err = packet_parse(&p, form, frame, bytes, true);
 	if (err == PACKET_OK && dev)
-		ca_input(&h->ca, dev, now, &p);
+		ca_input(&h->ca, dev, h->now, &p);
 	else if (err == PACKET_BAD_ICRC)
 		h->ca.counters.icrc_errors++;
 	else
 		h->ca.counters.malformed++;
 }
 
-unsigned pump_channel(struct host *h, struct channel *ch, wtime now, unsigned budget)
+unsigned pump_channel(struct host *h, struct channel *ch, unsigned budget)
 {
 	const struct link_ops *ops = ch->link->ops;
 	enum packet_form form;
@@ -101,9 +123,14 @@ unsigned pump_channel(struct host *h, struct channel *ch, wtime now, unsigned bu
 	unsigned n = 0;
 
 	for (; n < budget && (frame = ops->receive(ch->link, &form, &bytes)); n++) {
-		input(h, now, form, frame, bytes);
+		if (h->faults)
+			faults_receive(h, form, frame, bytes);
+		else
+			pump_deliver(h, form, frame, bytes);
 		ops->release(ch->link);
 	}
+	if (h->faults)
+		n += faults_run(h, IMPAIR_IN);
 	if (ch->link->broken)
 		h->channels.sweep = true;
 	return n;
@@ -127,12 +154,12 @@ static void retry_waiting(struct host *h)
 		ca_unblock(&h->ca);
 }
 
-static unsigned take_in(struct host *h, wtime now)
+static unsigned take_in(struct host *h)
 {
 	unsigned n = 0;
 
 	for (uint32_t i = 0; i < h->channels.count; i++)
-		n += pump_channel(h, h->channels.open[i], now, BURST);
+		n += pump_channel(h, h->channels.open[i], BURST);
 	if (h->channels.waiting)
 		retry_waiting(h);
 	return n;
@@ -147,7 +174,7 @@ void pump_out(struct host *h, wtime now)
 		return;
 	do {
 		n += output(h, now);
-		taken = pump_channel(h, loop, now, BURST);
+		taken = pump_channel(h, loop, BURST);
 		n += taken;
 		if (loop->waiting)
 			retry_waiting(h);
@@ -163,13 +190,20 @@ bool pump(struct host *h, wtime now)
 	if (ca_deadline(&h->ca) <= now)
 		ca_expire(&h->ca, now);
 	do {
-		moved = take_in(h, now);
+		moved = take_in(h);
 		moved += output(h, now);
 		n += moved;
 	} while (moved && n < PUMP_FRAMES);
 	if (h->channels.sweep)
-		channels_sweep(h, now);
+		channels_sweep(h);
 	return moved;
+}
+
+wtime pump_deadline(const struct host *h)
+{
+	wtime engine = ca_deadline(&h->ca);
+
+	return h->faults ? wtime_min(engine, faults_deadline(h)) : engine;
 }
 
 bool pump_pending(const struct host *h)

@@ -15,6 +15,8 @@ struct link_ops {
 	bool (*room)(struct link *l);
 	/* Builds the packet straight into the link's memory. False: no room (nothing sent). */
 	bool (*send)(struct link *l, const struct packet *p);
+	/* As send, with a frame that is built already, or spoilt on purpose; 0 < bytes <= PACKET_MAX_BYTES. */
+	bool (*send_frame)(struct link *l, enum packet_form form, const void *frame, size_t bytes);
 	/* Makes what was sent visible and wakes the peer if it sleeps: once per batch. */
 	void (*flush)(struct link *l);
 	/* The next frame, valid until release, or NULL. *form and *bytes are set; both were range-checked. The frame is

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -58,20 +59,44 @@ static bool shm_room(struct link *l)
 	return !s->waiting;
 }
 
-static bool shm_send(struct link *l, const struct packet *p)
+static void *reserve(struct shm *s, size_t bytes)
 {
-	struct shm *s = shm_of(l);
-	size_t bytes = packet_bytes(p);
 	void *frame = ring_reserve(&s->tx, bytes);
 
 	if (!frame) {
 		s->waiting = true;
 		note_broken(s);
-		return false;
 	}
-	ring_commit(&s->tx, packet_build(p, frame, bytes), p->form);
+	return frame;
+}
+
+static void commit(struct shm *s, size_t bytes, enum packet_form form)
+{
+	ring_commit(&s->tx, bytes, form);
 	s->dirty = true;
-	return true;
+}
+
+static bool shm_send(struct link *l, const struct packet *p)
+{
+	struct shm *s = shm_of(l);
+	size_t bytes = packet_bytes(p);
+	void *frame = reserve(s, bytes);
+
+	if (frame)
+		commit(s, packet_build(p, frame, bytes), p->form);
+	return frame;
+}
+
+static bool shm_send_frame(struct link *l, enum packet_form form, const void *built, size_t bytes)
+{
+	struct shm *s = shm_of(l);
+	void *frame = reserve(s, bytes);
+
+	if (frame) {
+		memcpy(frame, built, bytes);
+		commit(s, bytes, form);
+	}
+	return frame;
 }
 
 static void wake_peer(struct shm *s)
@@ -163,6 +188,7 @@ static const struct link_ops shm_ops = {
 	.name = "shm",
 	.room = shm_room,
 	.send = shm_send,
+	.send_frame = shm_send_frame,
 	.flush = shm_flush,
 	.receive = shm_receive,
 	.release = shm_release,

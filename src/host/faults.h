@@ -1,0 +1,28 @@
+/* Impairment and tracing, between the pump and the links. There is one when the user asked for either (WEFT_IMPAIR,
+ * WEFT_TRACE), otherwise h->faults is NULL and frames pass by. Under the lock. */
+#ifndef WEFT_HOST_FAULTS_H
+#define WEFT_HOST_FAULTS_H
+
+#include "link/impair.h"
+
+struct host;
+
+/* Sets h->faults as the environment says. 0 or -errno, then the reason was logged. */
+int faults_create(struct host *h);
+void faults_destroy(struct host *h);
+
+/* The engine's packet for the process that owns the slot: goes through the stage instead of to the link. */
+void faults_send(struct host *h, uint32_t slot, const struct packet *p);
+/* A frame from a link goes through the stage instead of to the parser. */
+void faults_receive(struct host *h, enum packet_form form, const void *frame, size_t bytes);
+/* Passes on what is due in this direction. How many. */
+unsigned faults_run(struct host *h, enum impair_direction direction);
+/* When something will be due, or WTIME_NEVER. */
+wtime faults_deadline(const struct host *h);
+
+/* Writes the trace out. */
+void faults_flush(struct host *h);
+/* The process ends, other threads may be inside: as faults_flush if that is safe. */
+void faults_leave(struct host *h);
+
+#endif
