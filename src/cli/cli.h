@@ -14,7 +14,11 @@ struct cli_options {
 	bool json;
 	bool force;
 	const char *devices;	/* comma-separated, NULL: all */
+	bool quiet;
+	const char *impair;	/* faults: link/impair.h, NULL: none */
+	const char *trace;	/* file, NULL: none */
 	const char *profile;	/* of the transport, NULL: standard */
+	const char *path;	/* "direct", "packet", "auto"; NULL: auto */
 };
 
 /* Which options a subcommand takes, by their letters in main.c's table. */
@@ -35,6 +39,7 @@ int cli_devices(const struct cli_options *o, int argc, char **argv);
 int cli_qp(const struct cli_options *o, int argc, char **argv);
 int cli_mr(const struct cli_options *o, int argc, char **argv);
 int cli_counters(const struct cli_options *o, int argc, char **argv);
+int cli_replay(const struct cli_options *o, int argc, char **argv);
 int cli_doctor(const struct cli_options *o, int argc, char **argv);
 
 /* "weft: cause" and "  next: step" on the standard error; next may be NULL. Returns EXIT_FAILED. */

@@ -7,7 +7,7 @@
 #include <string.h>
 
 static const struct cli_command commands[] = {
-	{ "run", "dpSh", "[--] PROGRAM [ARGUMENT]...", "run a program with weft's RDMA devices",
+	{ "run", "diptPSh", "[--] PROGRAM [ARGUMENT]...", "run a program with weft's RDMA devices",
 	  "Starts weftd if it does not run. PROGRAM and all it starts see the devices; weftd leaves some seconds after the last\n"
 	  "of them. The exit status is PROGRAM's; 127 when there is no such program, 126 when it cannot be run.\n",
 	  cli_run },
@@ -19,6 +19,10 @@ static const struct cli_command commands[] = {
 	{ "qp", "jSh", "[PID]", "list the queue pairs of every attached process", NULL, cli_qp },
 	{ "mr", "jSh", "[PID]", "list the memory regions of every attached process", NULL, cli_mr },
 	{ "counters", "jSh", "[PID]", "show the counters of every attached process", NULL, cli_counters },
+	{ "replay", "qh", "FILE [PID]", "show a trace, and do its impairment again",
+	  "FILE is what weft run --trace wrote; PID shows one of its processes. The exit status is 1 when a decision of the\n"
+	  "impairment differs from the recorded one.\n",
+	  cli_replay },
 	{ "doctor", "jSh", "[PROGRAM]", "look for what would stand in the way on this machine",
 	  "With PROGRAM also for what would keep that program from using weft. The exit status is 1 when a check failed.\n",
 	  cli_doctor },
@@ -31,7 +35,11 @@ static const struct option_row {
 	{ 'd', "device", "NAME[,NAME]", "show only these devices to the program" },
 	{ 'f', "force", NULL, "also with processes attached, which lose their connections" },
 	{ 'p', "profile", "PROFILE", "standard or seed, with settings after commas" },
+	{ 'i', "impair", "FAULTS", "lose, delay, spoil frames: loss=5%,delay=50us,seed=7" },
 	{ 'j', "json", NULL, "print JSON" },
+	{ 'q', "quiet", NULL, "print the last line only" },
+	{ 't', "trace", "FILE", "write all frames there, for weft replay" },
+	{ 'P', "path", "PATH", "direct, packet, or auto: direct where possible" },
 	{ 'S', "system", NULL, "use the system's weftd, for all users, in /run/weft" },
 	{ 'h', "help", NULL, "print this text" },
 	{ 'V', "version", NULL, "print the version" },
@@ -141,10 +149,18 @@ static int run_command(const struct cli_command *command, int argc, char **argv)
 			o.devices = optarg;
 		else if (c == 'f')
 			o.force = true;
+		else if (c == 'i')
+			o.impair = optarg;
 		else if (c == 'j')
 			o.json = true;
 		else if (c == 'p')
 			o.profile = optarg;
+		else if (c == 'P')
+			o.path = optarg;
+		else if (c == 'q')
+			o.quiet = true;
+		else if (c == 't')
+			o.trace = optarg;
 		else if (c == 'S')
 			o.system = true;
 		else if (c == 'h')

@@ -3,6 +3,7 @@
 #include "cli/cli.h"
 #include "cli/daemon.h"
 #include "cli/environment.h"
+#include "cli/faults.h"
 #include "cli/program.h"
 #include "ib/ib.h"
 
@@ -44,6 +45,11 @@ static bool are_devices(const char *list)
 	return true;
 }
 
+static bool is_path(const char *name)
+{
+	return strcmp(name, "direct") == 0 || strcmp(name, "packet") == 0 || strcmp(name, "auto") == 0;
+}
+
 /* Why exec failed. A folder of PATH that cannot be read makes it say EACCES for a program that is nowhere. */
 static int exec_error(const char *name)
 {
@@ -70,10 +76,16 @@ int cli_run(const struct cli_options *o, int argc, char **argv)
 		cli_fail("the devices are weft0 and weft1", "--device %s names something else", o->devices);
 		return EXIT_USAGE;
 	}
+	if (o->path && !is_path(o->path)) {
+		cli_fail("the paths are direct, packet and auto", "--path %s names something else", o->path);
+		return EXIT_USAGE;
+	}
 	if (o->profile && ib_options_parse(o->profile, &profile)) {
 		cli_fail("man weft-run tells the profiles and their settings", "--profile %s is not a profile", o->profile);
 		return EXIT_USAGE;
 	}
+	if (faults_check(o))
+		return EXIT_USAGE;
 	if (places_find(&p))
 		return cli_fail("mount /proc", "cannot find out where weft is installed");
 	if (environment_check(&p) || daemon_directory(o->system, &d))
@@ -81,6 +93,8 @@ int cli_run(const struct cli_options *o, int argc, char **argv)
 	program_warn(argv[0]);
 	fd = daemon_start(&d, CONTROL_LEASE, false);
 	if (fd < 0)
+		return EXIT_FAILED;
+	if (faults_set(o))
 		return EXIT_FAILED;
 	if (park(fd) < 0 || environment_set(o, &p, &d))
 		return cli_fail(NULL, "cannot prepare the program's environment: %s", strerror(errno));

@@ -1,0 +1,13 @@
+/* What weft run --impair and --trace ask for, checked and put into the program's environment. */
+#ifndef WEFT_CLI_FAULTS_H
+#define WEFT_CLI_FAULTS_H
+
+#include "cli/cli.h"
+
+/* Is the specification right? EXIT_OK, or EXIT_USAGE with a message. */
+int faults_check(const struct cli_options *o);
+/* Empties the trace file and sets the variables. Without seed= one is drawn and told on the standard error, so that the
+ * run can be repeated. EXIT_OK, or EXIT_FAILED with a message. */
+int faults_set(const struct cli_options *o);
+
+#endif

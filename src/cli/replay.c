@@ -1,0 +1,275 @@
+/* weft replay: a trace as text, and a check that the impairment does again what it did: each process's lanes are made anew
+ * from the recorded specification and seed and fed with the recorded frames at the recorded times. */
+#include "cli/cli.h"
+
+#include "link/trace.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* One process of the trace. */
+struct traced {
+	struct traced *next;
+	uint32_t pid;
+	struct trace_process says;
+	struct impair_lane lane[IMPAIR_FORMS][IMPAIR_DIRECTIONS];
+	bool acts[IMPAIR_FORMS][IMPAIR_DIRECTIONS];
+};
+
+struct replay {
+	struct traced *processes;	/* owned */
+	wtime start;			/* time of the first record */
+	uint32_t only;			/* this pid, or 0: all */
+	bool quiet;
+	unsigned long long decisions, passed, different, refused;
+};
+
+static struct traced *find(struct replay *re, uint32_t pid)
+{
+	struct traced *t = re->processes;
+
+	while (t && t->pid != pid)
+		t = t->next;
+	return t;
+}
+
+static void close_lanes(struct traced *t)
+{
+	for (int i = 0; i < IMPAIR_FORMS * IMPAIR_DIRECTIONS; i++)
+		impair_fini(&t->lane[i / IMPAIR_DIRECTIONS][i % IMPAIR_DIRECTIONS]);
+}
+
+static int open_lanes(struct traced *t)
+{
+	struct impair_spec spec;
+	char why[256];
+
+	if (!*t->says.impair)
+		return EXIT_OK;
+	if (impair_parse(t->says.impair, &spec, why, sizeof(why)))
+		return cli_fail(NULL, "process %u: %s", t->pid, why);
+	for (int i = 0; i < IMPAIR_FORMS * IMPAIR_DIRECTIONS; i++) {
+		int form = i / IMPAIR_DIRECTIONS, direction = i % IMPAIR_DIRECTIONS;
+
+		t->acts[form][direction] = impair_rules_act(&spec.rules[form][direction]);
+		if (t->acts[form][direction] &&
+		    impair_init(&t->lane[form][direction], &spec, (enum packet_form)form, (enum impair_direction)direction))
+			return cli_fail(NULL, "%s", strerror(ENOMEM));
+	}
+	return EXIT_OK;
+}
+
+/* A process begins; or, with the same number, another one. */
+static int begin(struct replay *re, const struct trace_record *r)
+{
+	struct traced *t = find(re, r->pid);
+
+	if (!t) {
+		t = calloc(1, sizeof(*t));
+		if (!t)
+			return cli_fail(NULL, "%s", strerror(ENOMEM));
+		t->next = re->processes;
+		t->pid = r->pid;
+		re->processes = t;
+	}
+	close_lanes(t);
+	memset(t->acts, 0, sizeof(t->acts));
+	if (!trace_get_process(&t->says, r))
+		return cli_fail("record it again", "the record of process %u is damaged", r->pid);
+	return open_lanes(t);
+}
+
+static void print_marks(unsigned marks)
+{
+	const char *before = " [";
+
+	for (unsigned i = 0; i < IMPAIR_MARKS; i++) {
+		if (marks >> i & 1) {
+			printf("%s%s", before, impair_mark_name(i));
+			before = " ";
+		}
+	}
+	if (marks)
+		putchar(']');
+}
+
+/* What the parser says of it; frames that passed unspoilt must be accepted with their ICRC. */
+static enum packet_error print_frame(const struct trace_record *r, bool quiet)
+{
+	enum packet_error err;
+	char text[512];
+	struct packet p;
+
+	err = packet_parse(&p, r->form, r->data, r->bytes, true);
+	if (quiet)
+		return err;
+	if (err)
+		printf(" %u bytes: %s", r->bytes, packet_error_name(err));
+	if (err == PACKET_BAD_ICRC)
+		packet_parse(&p, r->form, r->data, r->bytes, false);
+	if (err == PACKET_OK || err == PACKET_BAD_ICRC) {
+		packet_dump(&p, text, sizeof(text));
+		printf(" %s", text);
+	}
+	return err;
+}
+
+static void print_head(const struct replay *re, const struct trace_record *r, const char *what)
+{
+	printf("%12.6f %u weft%u %s %s", (double)(r->time - re->start) / (double)WTIME_S, r->pid, (unsigned)r->form,
+	       r->direction == IMPAIR_OUT ? "out" : "in", what);
+}
+
+static void differs(struct replay *re, const struct trace_record *r, const char *how)
+{
+	re->different++;
+	if (re->different > 1)
+		return;
+	print_head(re, r, "DIFFERS: ");
+	puts(how);
+}
+
+static void replay_offered(struct replay *re, struct traced *t, const struct trace_record *r)
+{
+	if (!re->quiet) {
+		print_head(re, r, "offered");
+		print_marks(r->marks);
+		print_frame(r, false);
+		putchar('\n');
+	}
+	re->decisions++;
+	if (!t->acts[r->form][r->direction])
+		differs(re, r, "a decision where the specification has no rules");
+	else if (impair_push(&t->lane[r->form][r->direction], r->time, r->data, r->bytes, r->to) != r->marks)
+		differs(re, r, "another decision than recorded");
+}
+
+static void replay_passed(struct replay *re, struct traced *t, const struct trace_record *r)
+{
+	const struct impair_frame *f;
+	enum packet_error err;
+
+	if (!re->quiet)
+		print_head(re, r, "passed ");
+	err = print_frame(r, re->quiet);
+	if (!re->quiet)
+		putchar('\n');
+	re->passed++;
+	re->refused += err != PACKET_OK;
+	if (!t->acts[r->form][r->direction])
+		return;
+	f = impair_pop(&t->lane[r->form][r->direction], r->time);
+	if (!f || f->bytes != r->bytes || f->to != r->to || memcmp(f->data, r->data, r->bytes))
+		differs(re, r, f ? "another frame than recorded" : "no frame is due");
+}
+
+static int replay_record(struct replay *re, const struct trace_record *r)
+{
+	struct traced *t;
+
+	if (re->only && r->pid != re->only)
+		return EXIT_OK;
+	if (r->kind == TRACE_PROCESS) {
+		int status = begin(re, r);
+
+		if (status == EXIT_OK && !re->quiet) {
+			t = find(re, r->pid);
+			printf("%12.6f %u is %s%s%s\n", (double)(r->time - re->start) / (double)WTIME_S, r->pid, t->says.program,
+			       *t->says.impair ? ", impaired by " : "", t->says.impair);
+		}
+		return status;
+	}
+	t = find(re, r->pid);
+	if (!t)
+		return cli_fail("record it again", "process %u has frames but no beginning", r->pid);
+	if (r->kind == TRACE_OFFERED)
+		replay_offered(re, t, r);
+	else
+		replay_passed(re, t, r);
+	return EXIT_OK;
+}
+
+static int replay_all(struct replay *re, const uint8_t *data, size_t bytes)
+{
+	struct trace_record r;
+	int status = EXIT_OK;
+
+	for (size_t at = 0; at < bytes && status == EXIT_OK;) {
+		int length = trace_get(&r, data + at, bytes - at);
+
+		if (length < 0)
+			return cli_fail("it is not a trace, or another version's", "there is no record at byte %zu", at);
+		if (length == 0) {
+			fprintf(stderr, "weft: the last record is cut off\n");
+			break;
+		}
+		if (at == 0)
+			re->start = r.time;
+		status = replay_record(re, &r);
+		at += (size_t)length;
+	}
+	return status;
+}
+
+static int verdict(const struct replay *re)
+{
+	printf("%llu frames passed, of which %llu do not parse; %llu decisions replayed, ", re->passed, re->refused, re->decisions);
+	if (re->different)
+		printf("%llu differ from the trace\n", re->different);
+	else
+		puts("all as recorded");
+	return re->different ? EXIT_FAILED : EXIT_OK;
+}
+
+static int map_file(const char *path, const uint8_t **data, size_t *bytes)
+{
+	struct stat st;
+	int fd = open(path, O_RDONLY | O_CLOEXEC), err = 0;
+	void *at = NULL;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		err = errno;
+	else if (st.st_size > 0 && (at = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0)) == MAP_FAILED)
+		err = errno;
+	if (fd >= 0)
+		close(fd);
+	if (err)
+		return cli_fail(NULL, "%s: %s", path, strerror(err));
+	*data = at;
+	*bytes = (size_t)st.st_size;
+	return EXIT_OK;
+}
+
+int cli_replay(const struct cli_options *o, int argc, char **argv)
+{
+	struct replay re = { .quiet = o->quiet };
+	const uint8_t *data;
+	char *end = NULL;
+	size_t bytes;
+	int status;
+
+	if (argc == 2)
+		re.only = (uint32_t)strtoul(argv[1], &end, 10);
+	if (argc < 1 || argc > 2 || (end && (*end || !re.only))) {
+		cli_fail("weft replay FILE [PID]", "a trace file is wanted, and at most one process number");
+		return EXIT_USAGE;
+	}
+	if (map_file(argv[0], &data, &bytes))
+		return EXIT_FAILED;
+	status = replay_all(&re, data, bytes);
+	if (status == EXIT_OK)
+		status = verdict(&re);
+	for (struct traced *t = re.processes, *next; t; t = next) {
+		next = t->next;
+		close_lanes(t);
+		free(t);
+	}
+	if (bytes)
+		munmap((void *)(uintptr_t)data, bytes);
+	return status;
+}
