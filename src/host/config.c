@@ -46,6 +46,9 @@ static void read_environment(void)
 	log_set_sink(print_line, NULL, level_of(getenv("WEFT_LOG")));
 	copy_env(config.dir, sizeof(config.dir), "WEFT_DIR");
 	copy_env(config.path, sizeof(config.path), "WEFT_PATH");
+	/* a profile is of packets */
+	if (profile && !*config.path)
+		strcpy(config.path, "packet");
 	copy_env(config.devices, sizeof(config.devices), "WEFT_DEVICES");
 	copy_env(config.impair, sizeof(config.impair), "WEFT_IMPAIR");
 	copy_env(config.trace, sizeof(config.trace), "WEFT_TRACE");

@@ -32,7 +32,7 @@ shows mr "$server" || fail "weft mr does not show its memory: $out"
 client=$!
 within 10 is_number channels 1 || fail "there is no channel between the two"
 within 10 shows qp RTS || fail "weft qp does not show the connection: $out"
-says "packets"
+says "direct"
 for command in qp mr counters; do
 	out=$(weft $command --json)
 	python3 -c 'import json, sys; assert len(json.load(sys.stdin)["processes"]) == 2' <<<"$out" || fail "weft $command --json: $out"
