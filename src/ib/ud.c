@@ -74,6 +74,13 @@ static bool network_header(const struct packet *p, uint8_t grh[GRH_ROOM])
 	return true;
 }
 
+/* RoCEv2 carries no service level. As mlx5 does, the field tells which network header the 40 bytes hold (1: IPv6, 2: IPv4): UCX
+ * asks nothing else. */
+static uint8_t service_level(const struct packet *p)
+{
+	return p->form == PACKET_IB ? p->path.sl : p->path.is_ipv4 ? 2 : 1;
+}
+
 /* IBA 9.8.3.1: the Q_Key, the partition, the room. The order is the standard's; a failing datagram leaves no trace. */
 static bool accepts(const struct qp *qp, const struct packet *p)
 {
@@ -97,7 +104,7 @@ void ud_input(struct qp *qp, const struct packet *p)
 	struct recv_ref ref;
 	struct cqe cqe = {
 		.status = IBV_WC_SUCCESS, .opcode = IBV_WC_RECV, .byte_len = GRH_ROOM + p->payload_bytes,
-		.src_qp = p->deth.src_qpn, .slid = p->path.slid, .sl = p->path.sl, .pkey_index = qp->attr.pkey_index,
+		.src_qp = p->deth.src_qpn, .slid = p->path.slid, .sl = service_level(p), .pkey_index = qp->attr.pkey_index,
 	};
 	bool has_grh;
 

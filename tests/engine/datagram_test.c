@@ -78,6 +78,7 @@ static void roce_datagram_has_an_ip_header(void **state)
 	cqe = expect_received(pair, 1, 7, IBV_WC_SUCCESS);
 	assert_int_equal(cqe.wc_flags, IBV_WC_GRH);
 	assert_int_equal(cqe.byte_len, GRH + 64);
+	assert_int_equal(cqe.sl, 2);	/* what UCX knows IPv4 by */
 	assert_int_equal(ip[0], 0x45);
 	assert_int_equal(ip[2] << 8 | ip[3], 20 + 8 + 12 + 8 + 64 + 4);
 	assert_int_equal(ip[9], 17);
