@@ -187,25 +187,38 @@ static void async_event(void *host, enum ibv_event_type type, void *object)
 		host_events.async_event(type, object);
 }
 
-/* A destination that nobody owns has room: the packet is dropped on its way, as a fabric would. */
-static bool room(void *host, const struct ca_device *dev, uint32_t dest_qpn)
-{
-	struct host *h = host;
-	struct channel *ch;
+enum { MULTICAST_QPN = 0xffffff };	/* IBA 9.2.2 */
 
-	(void)dev;
-	if (h->forgotten)
-		return false;
-	if (dest_qpn == 0xffffff)
-		return true;
-	ch = channel_to(h, QPN_SLOT(dest_qpn));
-	if (!ch || ch->link->ops->room(ch->link) || ch->link->broken)
+/* Without, the QPs that want it are told when there is some. */
+static bool channel_room(struct host *h, struct channel *ch)
+{
+	if (ch->link->broken || ch->link->ops->room(ch->link))
 		return true;
 	if (!ch->waiting) {
 		ch->waiting = true;
 		h->channels.waiting++;
 	}
 	return false;
+}
+
+/* A destination that nobody owns has room: the packet is dropped on its way, as a fabric would. */
+static bool room(void *host, const struct ca_device *dev, uint32_t dest_qpn)
+{
+	struct host *h = host;
+	struct channel *ch;
+	bool has_room = true;
+
+	(void)dev;
+	if (h->forgotten)
+		return false;
+	if (dest_qpn == MULTICAST_QPN) {
+		/* only its path says where it goes, so it waits for whatever is full */
+		for (uint32_t i = 0; i < h->channels.count && has_room; i++)
+			has_room = channel_room(h, h->channels.open[i]);
+		return has_room;
+	}
+	ch = channel_to(h, QPN_SLOT(dest_qpn));
+	return !ch || channel_room(h, ch);
 }
 
 static int copy_safely(void *host, void *to, const void *from, size_t bytes)
