@@ -1,0 +1,521 @@
+/* The direct path between processes: one target and one or more initiators, on the object model. Exit 0: all was right.
+ * `direct mix ROUNDS SEED`: writes, reads, atomics and sends in random order, every byte checked against a model.
+ * `direct atomics ROUNDS`: three processes and the target itself add to one word, one of them by packets.
+ * `direct dereg ROUNDS`: the target deregisters under traffic; after that its memory does not change.
+ * `direct kill`: the target is killed under traffic; the initiator ends with the standard's status. */
+#include "host/host.h"
+#include "verbs/cq.h"
+#include "verbs/mr.h"
+#include "verbs/pd.h"
+#include "verbs/qp.h"
+
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+	ENDS = 4,
+	BYTES = 1 << 20,
+	DEPTH = 16,
+	ALL_ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
+};
+
+struct address {
+	uint32_t qpn, rkey;
+	uint64_t va;
+	uint16_t lid;
+};
+
+/* What a send says: this is what the target's memory holds now. */
+struct claim {
+	uint64_t offset, bytes, sum;
+};
+
+/* Shared by all processes. */
+static struct board {
+	_Atomic unsigned arrived;
+	struct address target[ENDS], initiator[ENDS];
+	_Atomic unsigned claims, round, total;
+	_Atomic bool running;
+} *board;
+
+struct end {
+	struct host *host;
+	struct pd *pd;
+	struct cq *cq;
+	struct qp *qp[ENDS];
+	struct mr *mr;
+	uint8_t *buffer;
+};
+
+static void die(const char *what)
+{
+	fprintf(stderr, "direct[%d]: %s\n", (int)getpid(), what);
+	exit(1);
+}
+
+static void check(int err, const char *what)
+{
+	if (err)
+		die(what);
+}
+
+/* Everybody comes here `processes` at a time. */
+static void meet(unsigned processes)
+{
+	unsigned mine = atomic_fetch_add(&board->arrived, 1), wave = mine / processes;
+
+	while (atomic_load(&board->arrived) < (wave + 1) * processes)
+		sched_yield();
+}
+
+static void make_qp(struct end *e, int i)
+{
+	struct ibv_qp_init_attr_ex init = { .qp_type = IBV_QPT_RC, .cap = { .max_send_wr = DEPTH, .max_recv_wr = DEPTH,
+					    .max_send_sge = 2, .max_recv_sge = 1 } };
+
+	check(qp_create(host_ca(e->host), &host_ca(e->host)->dev[0], &init, e->pd, e->cq, e->cq, NULL, NULL, &e->qp[i]), "qp");
+}
+
+static void open_end(struct end *e, int qps)
+{
+	struct ca *ca;
+
+	e->host = host_get();
+	if (!e->host)
+		die("no weftd");
+	ca = host_ca(e->host);
+	e->buffer = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	host_enter(e->host);
+	check(pd_create(ca, &ca->dev[0], &e->pd), "pd");
+	check(cq_create(ca, &ca->dev[0], 4 * DEPTH, &e->cq), "cq");
+	check(mr_create(e->pd, e->buffer, BYTES, (uintptr_t)e->buffer, ALL_ACCESS, &e->mr), "mr");
+	for (int i = 0; i < qps; i++)
+		make_qp(e, i);
+	host_leave(e->host);
+}
+
+static struct address address_of(const struct end *e, int i)
+{
+	return (struct address){ .qpn = e->qp[i]->qpn, .rkey = e->mr->key, .va = (uintptr_t)e->buffer, .lid = e->qp[i]->dev->lid };
+}
+
+/* From whatever state to RTS. */
+static void connect_qp(struct end *e, int i, const struct address *peer)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RESET };
+	wtime now = host_enter(e->host);
+
+	check(qp_modify(e->qp[i], now, &attr, IBV_QP_STATE), "reset");
+	attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = ALL_ACCESS & ~IBV_ACCESS_LOCAL_WRITE };
+	check(qp_modify(e->qp[i], now, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), "init");
+	attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_4096, .dest_qp_num = peer->qpn,
+				     .max_dest_rd_atomic = 4, .min_rnr_timer = 1, .ah_attr = { .dlid = peer->lid, .port_num = 1 } };
+	check(qp_modify(e->qp[i], now, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+			IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER), "rtr");
+	attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS, .timeout = 12, .retry_cnt = 7, .rnr_retry = 7, .max_rd_atomic = 4 };
+	check(qp_modify(e->qp[i], now, &attr, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+			IBV_QP_MAX_QP_RD_ATOMIC), "rts");
+	host_leave(e->host);
+}
+
+static bool poll_once(struct end *e, struct cqe *cqe)
+{
+	bool any;
+
+	host_enter_poll(e->host);
+	any = cq_poll(e->cq, cqe);
+	host_leave(e->host);
+	return any;
+}
+
+static enum ibv_wc_status wait_done(struct end *e)
+{
+	struct cqe cqe;
+
+	while (!poll_once(e, &cqe))
+		;
+	return cqe.status;
+}
+
+static void post(struct end *e, int i, struct ibv_send_wr *wr, uint8_t *local, uint32_t bytes)
+{
+	/* two segments where that is possible */
+	uint32_t first = bytes > 8 ? bytes / 3 : bytes;
+	struct ibv_sge sge[2] = { { (uintptr_t)local, first, e->mr->key }, { (uintptr_t)local + first, bytes - first, e->mr->key } };
+	struct ibv_send_wr *bad;
+	wtime now = host_enter(e->host);
+
+	wr->sg_list = sge;
+	wr->num_sge = first < bytes ? 2 : 1;
+	wr->send_flags |= IBV_SEND_SIGNALED;
+	check(qp_post_send(e->qp[i], now, wr, &bad), "post");
+	host_leave(e->host);
+}
+
+static void post_access(struct end *e, int i, enum ibv_wr_opcode opcode, uint8_t *local, uint32_t bytes, uint64_t offset)
+{
+	const struct address *t = &board->target[i];
+	struct ibv_send_wr wr = { .opcode = opcode, .wr.rdma = { t->va + offset, t->rkey } };
+
+	post(e, i, &wr, local, bytes);
+}
+
+static void post_atomic(struct end *e, int i, enum ibv_wr_opcode opcode, uint8_t *local, uint64_t offset, uint64_t compare, uint64_t swap)
+{
+	const struct address *t = &board->target[i];
+	struct ibv_send_wr wr = { .opcode = opcode, .wr.atomic = { t->va + offset, compare, swap, t->rkey } };
+
+	post(e, i, &wr, local, 8);
+}
+
+static void post_receive(struct end *e, int i, uint64_t id)
+{
+	struct ibv_sge sge = { (uintptr_t)(e->buffer + BYTES - (id + 1) * 64), sizeof(struct claim), e->mr->key };
+	struct ibv_recv_wr wr = { .wr_id = id, .sg_list = &sge, .num_sge = 1 };
+	const struct ibv_recv_wr *bad;
+	wtime now = host_enter(e->host);
+
+	check(qp_post_recv(e->qp[i], now, &wr, &bad), "post receive");
+	host_leave(e->host);
+}
+
+static uint64_t sum_of(const uint8_t *data, uint64_t bytes)
+{
+	uint64_t sum = bytes;
+
+	for (uint64_t i = 0; i < bytes; i++)
+		sum = sum * 31 + data[i];
+	return sum;
+}
+
+/* ---- mix ---- */
+
+enum { SHARED = BYTES / 2 };	/* the part of the target's buffer that the initiator plays with */
+
+/* Order: when the send is there, so is all that was written before it. */
+static void mix_target(struct end *e)
+{
+	struct cqe cqe;
+
+	for (uint64_t i = 0; i < DEPTH; i++)
+		post_receive(e, 0, i);
+	meet(2);
+	while (atomic_load(&board->running)) {
+		struct claim c;
+
+		if (!poll_once(e, &cqe))
+			continue;
+		if (cqe.status != IBV_WC_SUCCESS)
+			die("a receive failed");
+		memcpy(&c, e->buffer + BYTES - (cqe.wr_id + 1) * 64, sizeof(c));
+		if (sum_of(e->buffer + c.offset, c.bytes) != c.sum)
+			die("a send came before what was written before it");
+		post_receive(e, 0, cqe.wr_id);
+		atomic_fetch_add(&board->claims, 1);
+	}
+}
+
+struct mix {
+	struct end *e;
+	struct rand rand;
+	uint8_t *model;
+	uint64_t pending;
+};
+
+static void settle(struct mix *m)
+{
+	for (; m->pending; m->pending--)
+		if (wait_done(m->e) != IBV_WC_SUCCESS)
+			die("a request failed");
+}
+
+static void mix_write(struct mix *m, uint64_t offset, uint32_t bytes)
+{
+	uint8_t *from = m->e->buffer + offset;
+
+	settle(m);
+	for (uint32_t i = 0; i < bytes; i++)
+		from[i] = (uint8_t)rand_u64(&m->rand);
+	memcpy(m->model + offset, from, bytes);
+	post_access(m->e, 0, IBV_WR_RDMA_WRITE, from, bytes, offset);
+	m->pending++;
+}
+
+static void mix_read(struct mix *m, uint64_t offset, uint32_t bytes)
+{
+	uint8_t *to = m->e->buffer + SHARED;
+
+	memset(to, 0xee, bytes);
+	post_access(m->e, 0, IBV_WR_RDMA_READ, to, bytes, offset);
+	m->pending++;
+	settle(m);
+	if (memcmp(to, m->model + offset, bytes) != 0)
+		die("a read found something else than was written");
+}
+
+static void mix_atomic(struct mix *m, uint64_t offset)
+{
+	uint8_t *to = m->e->buffer + SHARED;
+	uint64_t before, got, operand = rand_u64(&m->rand);
+
+	memcpy(&before, m->model + offset, 8);
+	if (operand & 1)
+		post_atomic(m->e, 0, IBV_WR_ATOMIC_FETCH_AND_ADD, to, offset, operand, 0);
+	else
+		post_atomic(m->e, 0, IBV_WR_ATOMIC_CMP_AND_SWP, to, offset, operand & 2 ? before : ~before, operand);
+	m->pending++;
+	settle(m);
+	memcpy(&got, to, 8);
+	if (got != before)
+		die("an atomic found something else than was there");
+	before = operand & 1 ? before + operand : operand & 2 ? operand : before;
+	memcpy(m->model + offset, &before, 8);
+}
+
+static void mix_send(struct mix *m, uint64_t offset, uint32_t bytes)
+{
+	struct claim c = { offset, bytes, sum_of(m->model + offset, bytes) };
+	unsigned claims = atomic_load(&board->claims);
+	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND };
+	uint8_t *from = m->e->buffer + BYTES - 64;
+
+	memcpy(from, &c, sizeof(c));
+	post(m->e, 0, &wr, from, sizeof(c));
+	m->pending++;
+	if (rand_u64(&m->rand) % 2) {
+		/* a write right behind it, elsewhere: by packets, or after the acknowledgement */
+		post_access(m->e, 0, IBV_WR_RDMA_WRITE, m->e->buffer + SHARED + SHARED / 2, 8 << rand_u64(&m->rand) % 14, SHARED);
+		m->pending++;
+	}
+	settle(m);
+	while (atomic_load(&board->claims) == claims)
+		sched_yield();
+}
+
+static uint32_t random_size(struct rand *r)
+{
+	return 1 + (uint32_t)(rand_u64(r) % (1u << rand_u64(r) % 18));
+}
+
+static void mix_initiator(struct end *e, unsigned rounds, uint64_t seed)
+{
+	struct mix m = { .e = e, .model = calloc(1, SHARED) };
+
+	rand_seed(&m.rand, seed);
+	meet(2);
+	for (unsigned i = 0; i < rounds; i++) {
+		uint32_t bytes = random_size(&m.rand);
+		uint64_t offset = rand_u64(&m.rand) % (SHARED - bytes);
+
+		switch (rand_u64(&m.rand) % 8) {
+		case 0: case 1: case 2: case 3:
+			mix_write(&m, offset, bytes);
+			break;
+		case 4: case 5:
+			mix_read(&m, offset, bytes);
+			break;
+		case 6:
+			mix_atomic(&m, offset & ~7ull & (SHARED - 8));
+			break;
+		default:
+			mix_send(&m, offset, bytes);
+			break;
+		}
+	}
+	mix_read(&m, 0, SHARED / 2);
+	mix_read(&m, SHARED / 2, SHARED / 2);
+	atomic_store(&board->running, false);
+	free(m.model);
+}
+
+/* ---- atomics ---- */
+
+/* The target's own QP pair is 2 and 3, connected to itself. */
+static void add_up(struct end *e, int i, unsigned rounds)
+{
+	for (unsigned n = 0; n < rounds; n++) {
+		post_atomic(e, i, IBV_WR_ATOMIC_FETCH_AND_ADD, e->buffer + 64, 0, 1, 0);
+		if (wait_done(e) != IBV_WC_SUCCESS)
+			die("an atomic failed");
+	}
+}
+
+/* ---- dereg ---- */
+
+static void register_again(struct end *e, int i)
+{
+	memset(e->buffer, 0x55, BYTES);
+	host_enter(e->host);
+	check(mr_create(e->pd, e->buffer, BYTES, (uintptr_t)e->buffer, ALL_ACCESS, &e->mr), "mr");
+	host_leave(e->host);
+	board->target[i] = address_of(e, i);
+}
+
+static void dereg_target(struct end *e, unsigned rounds)
+{
+	for (unsigned n = 0; n < rounds; n++) {
+		connect_qp(e, 0, &board->initiator[0]);
+		meet(2);
+		/* some traffic first, more or less */
+		for (unsigned i = 0; i < 200 * (n % 7); i++)
+			sched_yield();
+		host_enter(e->host);
+		check(mr_destroy(e->mr), "deregister");
+		memset(e->buffer, 0x77, BYTES);
+		host_leave(e->host);
+		meet(2);
+		for (unsigned i = 0; i < BYTES; i++)
+			if (e->buffer[i] != 0x77)
+				die("memory changed after it was deregistered");
+		register_again(e, 0);
+	}
+}
+
+static void dereg_initiator(struct end *e, unsigned rounds)
+{
+	enum ibv_wc_status status;
+
+	memset(e->buffer, 0x33, BYTES);
+	for (unsigned n = 0; n < rounds; n++) {
+		connect_qp(e, 0, &board->target[0]);
+		meet(2);
+		do {
+			uint32_t bytes = 1u << (n % 21);
+
+			post_access(e, 0, IBV_WR_RDMA_WRITE, e->buffer, bytes, BYTES - bytes);
+			status = wait_done(e);
+		} while (status == IBV_WC_SUCCESS);
+		if (status != IBV_WC_REM_ACCESS_ERR)
+			die("a write without a region did not end with a remote access error");
+		meet(2);
+	}
+}
+
+/* ---- kill ---- */
+
+static void kill_initiator(struct end *e, pid_t target)
+{
+	enum ibv_wc_status status;
+	unsigned n = 0;
+
+	meet(2);
+	do {
+		if (n++ == 1000)
+			kill(target, SIGKILL);
+		post_access(e, 0, n % 2 ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ, e->buffer, 1u << n % 20, 0);
+		status = wait_done(e);
+	} while (status == IBV_WC_SUCCESS);
+	if (status != IBV_WC_RETRY_EXC_ERR)
+		die("a dead target did not end in retries exceeded");
+}
+
+/* ---- the whole ---- */
+
+static void expect_direct(const struct end *e, bool expected)
+{
+	const struct counters *c = &host_ca(e->host)->counters;
+
+	if ((c->direct_writes + c->direct_reads + c->direct_atomics > 0) != expected)
+		die(expected ? "nothing went the direct path" : "something went the direct path");
+}
+
+static void initiate(const char *mode, int i, unsigned rounds, uint64_t seed, unsigned processes, pid_t target)
+{
+	struct end e = { 0 };
+
+	open_end(&e, i + 1);
+	board->initiator[i] = address_of(&e, i);
+	meet(processes);
+	if (strcmp(mode, "dereg") != 0)
+		connect_qp(&e, i, &board->target[i]);
+	meet(processes);
+	if (strcmp(mode, "mix") == 0)
+		mix_initiator(&e, rounds, seed);
+	else if (strcmp(mode, "dereg") == 0)
+		dereg_initiator(&e, rounds);
+	else if (strcmp(mode, "kill") == 0)
+		kill_initiator(&e, target);
+	else
+		add_up(&e, i, rounds);
+	expect_direct(&e, strcmp(getenv("WEFT_PATH") ?: "", "packet") != 0);
+	meet(processes - (strcmp(mode, "kill") == 0));
+	exit(0);
+}
+
+static void be_target(const char *mode, unsigned rounds, unsigned initiators)
+{
+	struct end e = { 0 };
+	uint64_t total;
+
+	open_end(&e, ENDS);
+	for (int i = 0; i < ENDS; i++)
+		board->target[i] = address_of(&e, i);
+	meet(initiators + 1);
+	if (strcmp(mode, "dereg") != 0)
+		for (unsigned i = 0; i < initiators; i++)
+			connect_qp(&e, (int)i, &board->initiator[i]);
+	meet(initiators + 1);
+	if (strcmp(mode, "mix") == 0) {
+		mix_target(&e);
+	} else if (strcmp(mode, "dereg") == 0) {
+		dereg_target(&e, rounds);
+	} else if (strcmp(mode, "kill") == 0) {
+		meet(2);
+		for (;;)
+			pause();
+	} else {
+		connect_qp(&e, 2, &board->target[3]);
+		connect_qp(&e, 3, &board->target[2]);
+		add_up(&e, 2, rounds);
+	}
+	meet(initiators + 1);
+	if (strcmp(mode, "atomics") == 0) {
+		memcpy(&total, e.buffer, sizeof(total));
+		if (total != (uint64_t)rounds * (initiators + 1))
+			die("an addition was lost");
+	}
+	exit(0);
+}
+
+int main(int argc, char **argv)
+{
+	const char *mode = argc > 1 ? argv[1] : "";
+	unsigned rounds = argc > 2 ? (unsigned)strtoul(argv[2], NULL, 0) : 0, initiators = strcmp(mode, "atomics") == 0 ? 2 : 1;
+	uint64_t seed = argc > 3 ? strtoull(argv[3], NULL, 0) : 1;
+	pid_t target, child;
+	int status, failed = 0;
+
+	board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	atomic_store(&board->running, true);
+	target = fork();
+	if (target == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		be_target(mode, rounds, initiators);
+	}
+	for (unsigned i = 0; i < initiators; i++) {
+		if (fork())
+			continue;
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		/* the second of them goes by packets alone */
+		if (i == 1)
+			setenv("WEFT_PATH", "packet", 1);
+		initiate(mode, (int)i, rounds, seed, initiators + 1, target);
+	}
+	while ((child = wait(&status)) > 0) {
+		bool should_die = child == target && strcmp(mode, "kill") == 0;
+
+		if (!should_die && (!WIFEXITED(status) || WEXITSTATUS(status) != 0))
+			failed = 1;
+		if (failed)
+			exit(1);
+	}
+	return failed;
+}
