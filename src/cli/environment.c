@@ -37,7 +37,8 @@ int environment_set(const struct cli_options *o, const struct places *p, const s
 	if (setenv("WEFT_DIR", d->path, 1) || setenv("WEFT_ROOT", root, 1) || prepend("LD_LIBRARY_PATH", p->library_dir, ':') ||
 	    prepend("LD_PRELOAD", p->shim, ':'))
 		return -ENOMEM;
-	if ((o->devices && setenv("WEFT_DEVICES", o->devices, 1)) || (o->profile && setenv("WEFT_PROFILE", o->profile, 1)))
+	if ((o->path && setenv("WEFT_PATH", o->path, 1)) || (o->devices && setenv("WEFT_DEVICES", o->devices, 1)) ||
+	    (o->profile && setenv("WEFT_PROFILE", o->profile, 1)))
 		return -ENOMEM;
 	return 0;
 }
