@@ -219,11 +219,11 @@ qperf('all-cm', QPERF_CM, '-cm', '1', long=True)
 
 
 def fio(verb):
-	# To fio's engine --rw=read is the server; which way the data goes is the verb's to say.
-	common = ['fio', '--ioengine=rdma', '--port={port}', '--bs=64k', '--size=16m']
-	server = common + ['--name=receiver', '--rw=read', '--iodepth=16']
-	client = common + ['--name=sender', f'--hostname={ADDR}', f'--verb={verb}', '--rw=write',
-			   '--iodepth=8', '--iodepth_batch_complete=1']
+	# To fio's engine --rw=read is the server; which way the data goes is the verb's to say. It connects without RNR retries, so that
+	# sends need a receive for each from the start.
+	common = ['fio', '--ioengine=rdma', '--port={port}', '--bs=64k', '--size=4m' if verb == 'send' else '--size=16m']
+	server = common + ['--name=receiver', '--rw=read', '--iodepth=128' if verb == 'send' else '--iodepth=16']
+	client = common + ['--name=sender', f'--hostname={ADDR}', f'--verb={verb}', '--rw=write', '--iodepth=8', '--iodepth_batch_complete=1']
 	add(f'fio/{verb}', client, server, ready='cm', expect=r'err= 0')
 
 
