@@ -188,6 +188,17 @@ void faults_leave(struct host *h)
 {
 	if (!h->faults || pthread_mutex_trylock(&h->lock))
 		return;
+	/* what is on its way survives its sender; time passes only for these */
+	for (int form = 0; form < IMPAIR_FORMS; form++) {
+		wtime due;
+
+		while (h->faults->acts[form][IMPAIR_OUT] &&
+		       (due = impair_deadline(&h->faults->lane[form][IMPAIR_OUT])) != WTIME_NEVER) {
+			h->now = due > h->now ? due : h->now;
+			faults_run(h, IMPAIR_OUT);
+		}
+	}
+	pump_flush(h);
 	faults_flush(h);
 	pthread_mutex_unlock(&h->lock);
 }

@@ -22,7 +22,7 @@ wtime faults_deadline(const struct host *h);
 
 /* Writes the trace out. */
 void faults_flush(struct host *h);
-/* The process ends, other threads may be inside: as faults_flush if that is safe. */
+/* The process ends, other threads may be inside: if it is safe, sends what is on its way, at once, and writes the trace out. */
 void faults_leave(struct host *h);
 
 #endif

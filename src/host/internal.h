@@ -154,6 +154,8 @@ void pump_awake(struct host *h);
 /* A built frame goes to the process that owns the slot; a received one to the parser and the engine. */
 void pump_send_frame(struct host *h, uint32_t slot, enum packet_form form, const void *frame, size_t bytes);
 void pump_deliver(struct host *h, enum packet_form form, const void *frame, size_t bytes);
+/* Wakes the processes to which something was sent. */
+void pump_flush(struct host *h);
 
 /* ---- helper.c ---- */
 int helper_start(struct host *h);

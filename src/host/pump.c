@@ -56,7 +56,7 @@ static void send_multicast(struct host *h, const struct packet_out *out)
 	}
 }
 
-static void flush(struct host *h)
+void pump_flush(struct host *h)
 {
 	for (uint32_t i = 0; i < h->channels.count; i++) {
 		struct channel *ch = h->channels.open[i];
@@ -82,7 +82,7 @@ static unsigned output(struct host *h, wtime now)
 	if (h->faults)
 		n += faults_run(h, IMPAIR_OUT);
 	if (n)
-		flush(h);
+		pump_flush(h);
 	return n;
 }
 

@@ -1,0 +1,193 @@
+#!/usr/bin/python3
+"""Unmodified programs on a bad network: weft run --impair.
+
+impaired.py --list                  one line a test: name, label, timeout
+impaired.py --weft PROGRAM NAME...  runs these tests
+"""
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'abi'))
+import programs
+import run
+from programs import ADDR, BOTH, IB, Pair
+from session import POLL_S, Failure, Session, free_port, tcp_listening
+
+BAD = 'loss=5%,reorder=2%,dup=1%,corrupt=1%'
+WORSE = 'loss=20%'
+
+# What a program prints whose retries ran out: libibverbs' name, perftest's and UCX's.
+GAVE_UP = re.compile(r'transport retry counter exceeded|Failed status 12|syndrome 0x81|status=12|Endpoint timeout')
+
+# perftest's line of results; at this pace MB/s may be 0.00.
+RESULT = r'(?m)^ *\d+ +\d+ +[\d.]+ +[\d.]+'
+PINGPONG = r'\d+ bytes in [\d.]+ seconds'
+
+TABLE = []
+
+
+def add(name, impair, pair, may_give_up=False, long=False):
+	"""may_give_up: a client that ends by an exhausted retry counter has ended correctly."""
+	TABLE.append((name, impair, pair, may_give_up, long))
+
+
+def row(name):
+	return next(p for p in programs.TABLE if p.name == name)
+
+
+def shorter(program, *options, expect=RESULT):
+	"""Few iterations: each lost last packet costs an ACK timeout, 67 ms."""
+	argv = [program, '-d', '{dev}', '-p', '{port}', *options]
+	return Pair(program, argv + [ADDR], argv, expect=expect, timeout=90)
+
+
+def ucx(transport):
+	"""UCX asks for an ACK timeout of one second unless told otherwise."""
+	argv = ['ucx_perftest', '-p', '{port}', '-n', '200', '-w', '10', '-f', '-t', 'am_lat', '-D', 'short', '-d', '{dev}:1', '-x', transport]
+	return Pair('ucx_perftest', argv + [ADDR], argv, expect=r'(?m)^ *200 +[\d.]+', env={'UCX_RC_TIMEOUT': '50ms'}, timeout=90)
+
+
+for level, impair, end in (('bad', BAD, False), ('worse', WORSE, True)):
+	n = '200' if level == 'bad' else '50'
+	for program in ('ib_write_bw', 'ib_send_bw', 'ib_read_bw'):
+		add(f'{program}-{level}', impair, shorter(program, '-F', '-n', n, '-s', '20000'), end, long=program == 'ib_send_bw')
+	for program in ('ib_atomic_bw', 'ib_send_lat', 'ib_write_lat', 'ib_read_lat', 'ib_atomic_lat'):
+		add(f'{program}-{level}', impair, shorter(program, '-F', '-n', n), end, long=program not in ('ib_atomic_bw', 'ib_send_lat'))
+	# It leaves as soon as it has its last message: when its ACK of that one is lost, the other end gives up.
+	add(f'rc_pingpong-{level}', impair, shorter('ibv_rc_pingpong', '@gid', '-c', '-n', n, expect=PINGPONG), True)
+	add(f'rping-{level}', impair, row('rdmacm/rping-plain'), end)
+	add(f'rping-large-{level}', impair, row('rdmacm/rping-large'), end, long=True)
+	add(f'rcopy-{level}', impair, row('rdmacm/rcopy'), end, long=True)
+	add(f'rstream-{level}', impair, row('rdmacm/rstream-checked'), end, long=True)
+	add(f'ucx-rc-{level}', impair, ucx('rc_verbs'), end, long=level != 'bad')
+	add(f'ucx-ud-{level}', impair, ucx('ud_verbs'), end, long=True)
+	add(f'mpi-rc-{level}', impair, row('openmpi/ucx-rc_v'), end, long=True)
+	add(f'mpi-ud-{level}', impair, row('openmpi/ucx-ud_v'), end, long=True)
+
+add('slow', 'delay=200us,jitter=100us,rate=1Gbit,in.delay=50us', shorter('ib_write_bw', '-F', '-n', '200', '-s', '20000'))
+add('scheduled', 'drop=3+7,drop-ack=40', shorter('ib_send_lat', '-F', '-n', '500'))
+add('delayed-pingpong', 'delay=200us,jitter=100us', shorter('ibv_rc_pingpong', '@gid', '-c', '-n', '100', expect=PINGPONG))
+
+
+def impaired(pair, impair):
+	"""The same programs, with the faults in what they inherit; a fixed seed makes failures comparable."""
+	return Pair(**{**vars(pair), 'env': pair.env | {'WEFT_IMPAIR': impair + ',seed=7'}})
+
+
+def run_row(weft, device, impair, pair, may_give_up):
+	session = Session(weft, device)
+	try:
+		with session:
+			run.run_pair(impaired(pair, impair), session)
+	except Failure as failure:
+		texts = '\n'.join(f'--- {" ".join(p.argv)}\n{p.text}' for p in session.programs)
+		if may_give_up and GAVE_UP.search(texts):
+			print('a client gave up as its retry count says')
+			return 0
+		print(f'FAILED: {failure}\n{texts}')
+		return 1
+	return 0
+
+
+def run_unreachable(weft, device):
+	"""Nothing arrives: the client's requests end with the standard's error, soon."""
+	with Session(weft, device) as session:
+		port, gid = free_port(), [] if device == 'weft0' else ['-g', '0']
+		argv = ['ibv_rc_pingpong', '-d', device, '-p', str(port), *gid]
+		deadline = time.monotonic() + 30
+		session.run(argv)
+		while not tcp_listening(port) and time.monotonic() < deadline:
+			time.sleep(POLL_S)
+		client = session.run(argv + [ADDR], {'WEFT_IMPAIR': 'loss=100%,seed=1'})
+		status = client.wait(deadline)
+		if status in (0, None) or not GAVE_UP.search(client.text):
+			print(f'FAILED: the client ended with {status}\n{client.text}')
+			return 1
+	return 0
+
+
+def run_traced(weft, device):
+	"""A trace's decisions are replayed to the bit, and the counters agree with what was asked for."""
+	with Session(weft, device) as session:
+		trace = os.path.join(session.tmp, 'trace')
+		port, deadline = free_port(), time.monotonic() + 60
+		argv = ['ib_write_bw', '-d', device, '-p', str(port), '-F', '-n', '100', '-s', '20000']
+		server = session.run(argv)
+		while not tcp_listening(port) and time.monotonic() < deadline:
+			time.sleep(POLL_S)
+		open(trace, 'w').close()
+		client = session.run(argv + [ADDR], {'WEFT_IMPAIR': f'{BAD},in.delay=20us,in.loss=1%,seed=7', 'WEFT_TRACE': trace})
+		ends = client.wait(deadline), server.wait(deadline)
+		status, text = session.command('replay', '--quiet', trace)
+		found = re.match(r'(\d+) frames passed, of which (\d+) do not parse; (\d+) decisions replayed, all as recorded\n$', text)
+		if ends != (0, 0) or status != 0 or not found or int(found[1]) < 500 or int(found[2]) == 0 or int(found[3]) < 500:
+			print(f'FAILED: the programs ended with {ends}, the replay with {status}: {text}\n{client.text}')
+			return 1
+		with open(trace, 'r+b') as f:
+			f.seek(-1, os.SEEK_END)
+			last = f.read(1)
+			f.seek(-1, os.SEEK_END)
+			f.write(bytes([last[0] ^ 1]))
+		status, text = session.command('replay', '--quiet', trace)
+		if status != 1 or ' differ from the trace' not in text:
+			print(f'FAILED: the replay of a changed trace ends with {status}: {text}')
+			return 1
+	return 0
+
+
+def run_example(weft, device):
+	"""What examples/ci shows to others."""
+	script = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'examples', 'ci', 'rdma-faults.sh')
+	with tempfile.TemporaryDirectory(prefix='weft-example-') as tmp:
+		command = f'ib_send_bw -d {device} -p {free_port()} -F -n 50 -s 20000'
+		env = os.environ | {'PATH': os.path.dirname(weft) + ':' + os.environ['PATH'], 'OUT': tmp, 'SEED': '7'}
+		done = subprocess.run([script, command, command + ' ' + ADDR], env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+		if done.returncode != 0 or done.stdout.count('ok ') != 4 or os.listdir(tmp):
+			print(f'FAILED: the script ended with {done.returncode}: {done.stdout}')
+			return 1
+	return 0
+
+
+ALONE = {'unreachable': run_unreachable, 'traced': run_traced, 'example': run_example}
+
+
+def tests():
+	"""name: (label, timeout, function of weft)"""
+	found = {}
+	for name, impair, pair, may_give_up, long in TABLE:
+		for device in pair.devices:
+			label = 'long' if long or device != pair.devices[0] else 'e2e'
+			found[f'{name}@{device}'] = (label, pair.timeout + 30,
+				lambda weft, d=device, i=impair, p=pair, m=may_give_up: run_row(weft, d, i, p, m))
+	for name, function in ALONE.items():
+		for device in BOTH:
+			found[f'{name}@{device}'] = ('e2e' if device in IB else 'long', 90, lambda weft, d=device, f=function: f(weft, d))
+	return found
+
+
+def main():
+	parser = argparse.ArgumentParser()
+	parser.add_argument('--list', action='store_true')
+	parser.add_argument('--weft', default='build/bin/weft')
+	parser.add_argument('names', nargs='*')
+	args = parser.parse_args()
+	if args.list:
+		for name, (label, timeout, function) in tests().items():
+			print(name, label, timeout)
+		return 0
+	for program in ('ib_write_bw', 'ibv_rc_pingpong', 'rping', 'ucx_perftest', 'mpirun'):
+		if not shutil.which(program):
+			print(f'SKIP: {program} is not installed')
+			return run.SKIP
+	return max(tests()[name][2](os.path.abspath(args.weft)) for name in args.names)
+
+
+if __name__ == '__main__':
+	sys.exit(main())
