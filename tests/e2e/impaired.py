@@ -49,7 +49,8 @@ def shorter(program, *options, expect=RESULT):
 
 
 def ucx(transport):
-	argv = ['ucx_perftest', '-p', '{port}', '-n', '200', '-w', '10', '-f', '-t', 'am_lat', '-D', 'short', '-d', '{dev}:1', '-x', transport]
+	argv = ['ucx_perftest', '-p', '{port}', '-n', '200', '-w', '10', '-f', '-t', 'am_lat', '-D', 'short', '-d', '{dev}:1',
+		'-x', transport]
 	return Pair('ucx_perftest', argv + [ADDR], argv, expect=r'(?m)^ *200 +[\d.]+', timeout=90)
 
 
@@ -157,7 +158,8 @@ def run_example(weft, device):
 	with tempfile.TemporaryDirectory(prefix='weft-example-') as tmp:
 		command = f'ib_send_bw -d {device} -p {free_port()} -F -n 50 -s 20000'
 		env = os.environ | {'PATH': os.path.dirname(weft) + ':' + os.environ['PATH'], 'OUT': tmp, 'SEED': '7'}
-		done = subprocess.run([script, command, command + ' ' + ADDR], env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+		done = subprocess.run([script, command, command + ' ' + ADDR], env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+				      text=True)
 		if done.returncode != 0 or done.stdout.count('ok ') != 4 or os.listdir(tmp):
 			print(f'FAILED: the script ended with {done.returncode}: {done.stdout}')
 			return 1
