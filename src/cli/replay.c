@@ -248,9 +248,9 @@ static int map_file(const char *path, const uint8_t **data, size_t *bytes)
 int cli_replay(const struct cli_options *o, int argc, char **argv)
 {
 	struct replay re = { .quiet = o->quiet };
-	const uint8_t *data;
+	const uint8_t *data = NULL;
 	char *end = NULL;
-	size_t bytes;
+	size_t bytes = 0;
 	int status;
 
 	if (argc == 2)
