@@ -80,6 +80,7 @@ static wtime tell_time(struct host *h)
 	if (now > h->now)
 		h->now = now;
 	h->ca.now = h->now;
+	h->now_is_old = false;
 	return h->now;
 }
 
@@ -89,11 +90,20 @@ wtime host_enter(struct host *h)
 	return tell_time(h);
 }
 
+wtime host_enter_post(struct host *h)
+{
+	pthread_mutex_lock(&h->lock);
+	h->now_is_old = true;
+	return h->ca.stamps ? tell_time(h) : h->now;
+}
+
 void host_leave(struct host *h)
 {
 	if (!h->forgotten) {
 		wtime deadline;
 
+		if (h->now_is_old && pump_has_output(h))
+			tell_time(h);
 		pump_out(h, h->now);
 		deadline = pump_deadline(h);
 		if (deadline < h->helper_until && !h->attention.program_polls) {

@@ -23,6 +23,9 @@ bool host_device_visible(const struct host *h, int device);
 
 /* Enters the adapter: takes the lock; returns `now`, one value for the whole entry. */
 wtime host_enter(struct host *h);
+/* As host_enter, to post: `now` may be what was told last, unless somebody reads timestamps; packets that leave have the
+ * right time. The clock costs as much as all else of posting a small write. */
+wtime host_enter_post(struct host *h);
 /* Leaves it: sends what became ready, raises events, wakes peers, releases the lock. */
 void host_leave(struct host *h);
 

@@ -60,6 +60,7 @@ struct host {
 	struct channels channels;
 	uint32_t slot;		/* the first of our slots; constant */
 	wtime now;
+	bool now_is_old;	/* not told in this entry */
 	unsigned polls;
 	uint64_t frames;	/* taken in */
 
@@ -140,6 +141,8 @@ void channels_sweep(struct host *h);
 /* ---- pump.c ---- */
 /* Sends what is ready, and what comes back through the loop. */
 void pump_out(struct host *h, wtime now);
+/* Would it find anything to do? */
+bool pump_has_output(const struct host *h);
 /* Takes in what arrived on all channels and runs timers, then as pump_out. True: more may be there. */
 bool pump(struct host *h, wtime now);
 /* Takes in at most `budget` frames of one channel. How many. */

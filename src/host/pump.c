@@ -165,12 +165,19 @@ static unsigned take_in(struct host *h)
 	return n;
 }
 
+bool pump_has_output(const struct host *h)
+{
+	const struct link *loop = h->channels.loop->link;
+
+	return !list_empty(&h->ca.ready) || loop->ops->pending(loop);
+}
+
 void pump_out(struct host *h, wtime now)
 {
 	struct channel *loop = h->channels.loop;
 	unsigned n = 0, taken;
 
-	if (list_empty(&h->ca.ready) && !loop->link->ops->pending(loop->link))
+	if (!pump_has_output(h))
 		return;
 	do {
 		n += output(h, now);

@@ -135,7 +135,7 @@ static void modified(struct qp *qp, wtime now, enum ibv_qp_state from, int mask)
 
 static void doorbell(struct qp *qp, wtime now)
 {
-	if (engine_of(qp)->flight.phase == FLIGHT_OPEN)
+	if (engine_of(qp)->flight.phase == FLIGHT_OPEN && !requester_run_ahead(qp))
 		qp_ready(qp);
 }
 

@@ -299,6 +299,22 @@ static bool send_fresh(struct qp *qp, wtime now, const struct send_wqe *wqe, con
 	return true;
 }
 
+bool requester_run_ahead(struct qp *qp)
+{
+	struct flight *f = &engine_of(qp)->flight;
+
+	while (f->phase == FLIGHT_OPEN && qp->sq.started != qp->sq.announced) {
+		const struct send_wqe *wqe = qp_send_wqe(qp, qp->sq.started);
+		const struct request_row *row = request_row(wqe);
+
+		if (f->packet || !may_begin(qp, wqe, row) || shortcut_take(qp, wqe, row) != SHORTCUT_DONE)
+			return false;
+		qp->sq.started++;
+		requester_complete(qp);
+	}
+	return true;
+}
+
 bool requester_output(struct qp *qp, wtime now, struct packet_out *out)
 {
 	struct flight *f = &engine_of(qp)->flight;

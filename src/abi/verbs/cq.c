@@ -63,6 +63,8 @@ static int attach(struct abi_cq *cq, const struct ibv_cq_init_attr_ex *attr)
 	if (err < 0)
 		return err;
 	cq->cq->user = cq;
+	if (attr->wc_flags & (IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK))
+		ctx->ca->stamps = true;
 	cq->cq->has_channel = attr->channel != NULL;
 	cq->cq->ignore_overrun = attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS && attr->flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
 	cq->ibv.handle = cq->cq->handle;

@@ -225,7 +225,7 @@ int qp_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad
 
 	if (qp->is_ex)
 		pthread_mutex_lock(&qp->builder);
-	now = host_enter(qp->host);
+	now = host_enter_post(qp->host);
 	err = qp_post_send(qp->qp, now, wr, bad);
 	host_leave(qp->host);
 	if (qp->is_ex)
@@ -236,7 +236,7 @@ int qp_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad
 int qp_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	struct abi_qp *qp = to_qp(ibv);
-	wtime now = host_enter(qp->host);
+	wtime now = host_enter_post(qp->host);
 	int err = qp_post_recv(qp->qp, now, wr, (const struct ibv_recv_wr **)bad);
 
 	host_leave(qp->host);

@@ -47,7 +47,7 @@ static struct send_wqe *begin(struct ibv_qp_ex *ibv, enum ibv_wr_opcode opcode)
 static int wr_complete(struct ibv_qp_ex *ibv)
 {
 	struct abi_qp *qp = to_qp_ex(ibv);
-	wtime now = host_enter(qp->host);
+	wtime now = host_enter_post(qp->host);
 	int err;
 
 	finish(qp);
