@@ -160,9 +160,8 @@ cm('ucmatose-migrate', ['ucmatose', '-s', ADDR, '-p', '{port}', '-m'], ['ucmatos
 cm('udaddy', ['udaddy', '-s', ADDR], ['udaddy'], expect=r'return status 0')
 cm('udaddy-many', ['udaddy', '-s', ADDR, '-c', '20'], ['udaddy', '-c', '20'], expect=r'return status 0', long=True)
 # udpong makes an address handle without GRH, which RoCE must refuse: it runs on InfiniBand alone, on real adapters too. Its client
-# asks until the server is there. rpoll of librdmacm 44 never returns again once it timed out between two of its checks (a count that
-# it forgets to take back), and udpong's timeouts are of 1 ms: with other programs on the CPUs the long run may hang.
-cm('udpong', ['udpong', '-s', ADDR, '-p', '{port}'], ['udpong', '-p', '{port}', '-b', ADDR], ready=r'', expect=r'64_lat', server_ends='stopped', devices=IB, long=True)
+# asks until the server is there. Its full run is left out: rpoll of librdmacm 44 never returns again once it timed out between two
+# of its checks (a count that it forgets to take back), and udpong's timeouts are of 1 ms, so on busy CPUs it hangs on any device.
 cm('udpong-echo', ['udpong', '-s', ADDR, '-p', '{port}', '-T', 'e', '-C', '1000', '-S', '512'],
    ['udpong', '-p', '{port}', '-b', ADDR, '-T', 'e'], ready=r'', expect=r'512', server_ends='stopped', devices=IB)
 cm('mckey', ['mckey', '-m', '239.2.3.4', '-b', ADDR, '-s'], ['mckey', '-m', '239.2.3.4', '-b', ADDR], ready=r'receiving data transfers',
