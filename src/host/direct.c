@@ -106,11 +106,20 @@ void direct_forget(struct host *h)
 
 /* ---- what we show, and hide ---- */
 
+/* Without a path to it, it is as alive as weftd says. */
+static bool has_living_slot(const struct host *h, const struct channel *ch)
+{
+	for (uint32_t slot = 1; slot < PAGE_SLOTS; slot++)
+		if (h->channels.by_slot[slot] == ch && atomic_load(&h->page->slot_generation[slot]) & 1)
+			return true;
+	return false;
+}
+
 static bool may_be_at_it(const struct host *h, const struct channel *ch)
 {
 	if (ch->gone)
 		return false;
-	return ch->peer ? peer_is_alive(ch->peer) : !h->forgotten;
+	return ch->peer ? peer_is_alive(ch->peer) : has_living_slot(h, ch);
 }
 
 /* A peer copies within one system call and waits for nobody, so this takes microseconds; a stopped one keeps us until it
