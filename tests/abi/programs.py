@@ -105,7 +105,7 @@ for program in BW + LAT:
 		perftest(program, 'multicast', '-c', 'UD', '-g', '-x', '0', devices=ETH)
 		perftest(program, 'multicast-gid', '-c', 'UD', '-g', '-x', '0', '-M', '255:1:0:0:0:2:201:133:0:0:0:0:0:0:0:0', devices=ETH)
 	if verb != 'atomic':
-		perftest(program, 'all-sizes', '-a', '-n', '20', timeout=120)
+		perftest(program, 'all-sizes', '-a', '-n', '20', timeout=120, long=program != 'ib_write_bw')
 		perftest(program, 'odp', '--odp')
 		for mtu in (256, 4096):
 			perftest(program, f'mtu{mtu}', '-m', str(mtu), '-s', '9999', long=True)
