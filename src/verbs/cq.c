@@ -189,6 +189,12 @@ static void drop_oldest(struct cq *cq)
 		cq_doorbell(cq);
 }
 
+static void fire(struct cq *cq)
+{
+	cq->arm = CQ_DISARMED;
+	cq->ca->host_ops->cq_event(cq->ca->host, cq);
+}
+
 void cq_push(struct cq *cq, struct cqe *cqe, bool solicited)
 {
 	cqe->timestamp_ns = cq->ca->now;
@@ -203,10 +209,11 @@ void cq_push(struct cq *cq, struct cqe *cqe, bool solicited)
 		return;
 	}
 	write_entry(cq, cqe);
-	if (cq->arm == CQ_ARMED_ANY || (cq->arm == CQ_ARMED_SOLICITED && (solicited || cqe->status != IBV_WC_SUCCESS))) {
-		cq->arm = CQ_DISARMED;
-		cq->ca->host_ops->cq_event(cq->ca->host, cq);
-	}
+	solicited |= cqe->status != IBV_WC_SUCCESS;
+	if (solicited)
+		cq->solicited_tail = cq->tail;
+	if (cq->arm == CQ_ARMED_ANY || (cq->arm == CQ_ARMED_SOLICITED && solicited))
+		fire(cq);
 }
 
 bool cq_peek(struct cq *cq, struct cqe *cqe)
@@ -264,11 +271,15 @@ bool cq_poll(struct cq *cq, struct cqe *cqe)
 
 void cq_arm(struct cq *cq, bool solicited_only)
 {
+	uint32_t waiting = cq->tail - cq->head, solicited = cq->solicited_tail - cq->head;
+
 	/* IBA 11.4.2.2: a request for the next completion is not weakened by one for solicited completions */
 	if (!solicited_only)
 		cq->arm = CQ_ARMED_ANY;
 	else if (cq->arm == CQ_DISARMED)
 		cq->arm = CQ_ARMED_SOLICITED;
+	if (waiting && (cq->arm == CQ_ARMED_ANY || (solicited && solicited <= waiting)))
+		fire(cq);
 }
 
 int cq_resize(struct cq *cq, int cqe)
@@ -284,6 +295,7 @@ int cq_resize(struct cq *cq, int cqe)
 		return err;
 	next.requested = (uint32_t)cqe;
 	next.tail = next.head = next.returned = next.credit_count = 0;
+	next.solicited_tail = cq->solicited_tail - cq->head;
 	start_lap(&next);
 	next.free_space = usable(&next);
 	for (uint32_t i = 0, at = cq->head_at; i < waiting; i++) {
@@ -325,6 +337,8 @@ void cq_clean(struct cq *cq, uint32_t qpn)
 			write_entry(cq, &cqe);
 		at = at + 1 == cq->ring.capacity ? 0 : at + 1;
 	}
+	if (cq->solicited_tail - cq->head > cq->tail - cq->head && cq->solicited_tail - cq->head <= waiting)
+		cq->solicited_tail = cq->tail;
 	cq->free_space = free_space + waiting - (cq->tail - cq->head);
 	for (uint32_t i = cq->tail - cq->head, gone_at = cq->tail_at, phase = cq->tail_phase; i < waiting; i++) {
 		((struct cqe *)wq_slot_at(&cq->ring, gone_at))->valid = (uint8_t)(phase ^ 1);

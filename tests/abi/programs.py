@@ -276,6 +276,8 @@ for transport in ('rc_v', 'ud_v'):
 		ucx(f'ucp-{transport}-{test}', ['-t', test], {'UCX_TLS': transport, 'UCX_NET_DEVICES': '{dev}:1'}, env_by_device=True, long=not core)
 	ucx(f'ucp-{transport}-tag-rendezvous', ['-t', 'tag_bw', '-s', '1000000'], {'UCX_TLS': transport, 'UCX_NET_DEVICES': '{dev}:1'},
 	    env_by_device=True)
+	ucx(f'ucp-{transport}-sleeping', ['-t', 'tag_lat', '-E', 'sleep'], {'UCX_TLS': transport, 'UCX_NET_DEVICES': '{dev}:1'},
+	    env_by_device=True, long=True)
 
 # ---- Open MPI ------------------------------------------------------------------------------------------------------------------
 

@@ -217,7 +217,8 @@ static void arming_fires_once(void **state)
 		struct cq *cq = cq_new(a, 8);
 		struct cqe cqe = { .status = row[i].failed ? IBV_WC_WR_FLUSH_ERR : IBV_WC_SUCCESS };
 
-		push(cq, 1);	/* what is there already does not fire */
+		push(cq, 1);
+		expect(cq, 1);	/* what was removed does not fire */
 		if (row[i].arm_any)
 			cq_arm(cq, false);
 		if (row[i].arm_solicited)
@@ -225,6 +226,32 @@ static void arming_fires_once(void **state)
 		cq_push(cq, &cqe, row[i].solicited);
 		assert_int_equal(a->cq_events, row[i].events);
 		cq_push(cq, &cqe, row[i].solicited);
+		assert_int_equal(a->cq_events, row[i].events);
+		adapter_delete(a);
+	}
+}
+
+static void arming_fires_for_what_waits(void **state)
+{
+	static const struct { bool solicited, failed, solicited_only; unsigned events; } row[] = {
+		{ false, false, false, 1 },
+		{ true, false, false, 1 },
+		{ false, false, true, 0 },
+		{ true, false, true, 1 },
+		{ false, true, true, 1 },
+	};
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
+		struct adapter *a = adapter_new();
+		struct cq *cq = cq_new(a, 8);
+		struct cqe cqe = { .status = row[i].failed ? IBV_WC_WR_FLUSH_ERR : IBV_WC_SUCCESS };
+
+		cq_push(cq, &cqe, row[i].solicited);
+		cq_arm(cq, row[i].solicited_only);
+		assert_int_equal(a->cq_events, row[i].events);
+		assert_true(cq_poll(cq, &cqe));
+		cq_arm(cq, row[i].solicited_only);
 		assert_int_equal(a->cq_events, row[i].events);
 		adapter_delete(a);
 	}
@@ -305,6 +332,7 @@ int main(void)
 		cmocka_unit_test(ignored_overrun_keeps_the_newest),
 		cmocka_unit_test(seed_overflow_is_kept_and_asked_for),
 		cmocka_unit_test(arming_fires_once),
+		cmocka_unit_test(arming_fires_for_what_waits),
 		cmocka_unit_test(resizing_keeps_what_waits),
 		cmocka_unit_test(cleaning_removes_one_queue_pair_only),
 		cmocka_unit_test(a_queue_in_use_stays),
