@@ -192,6 +192,7 @@ static void drop_oldest(struct cq *cq)
 static void fire(struct cq *cq)
 {
 	cq->arm = CQ_DISARMED;
+	cq->announced = cq->tail;
 	cq->ca->host_ops->cq_event(cq->ca->host, cq);
 }
 
@@ -271,14 +272,15 @@ bool cq_poll(struct cq *cq, struct cqe *cqe)
 
 void cq_arm(struct cq *cq, bool solicited_only)
 {
-	uint32_t waiting = cq->tail - cq->head, solicited = cq->solicited_tail - cq->head;
+	uint32_t waiting = cq->tail - cq->head, unannounced = cq->tail - cq->announced;
+	uint32_t fresh = unannounced < waiting ? unannounced : waiting;
 
 	/* IBA 11.4.2.2: a request for the next completion is not weakened by one for solicited completions */
 	if (!solicited_only)
 		cq->arm = CQ_ARMED_ANY;
 	else if (cq->arm == CQ_DISARMED)
 		cq->arm = CQ_ARMED_SOLICITED;
-	if (waiting && (cq->arm == CQ_ARMED_ANY || (solicited && solicited <= waiting)))
+	if (cq->arm == CQ_ARMED_ANY ? fresh > 0 : cq->tail - cq->solicited_tail < fresh)
 		fire(cq);
 }
 
@@ -296,6 +298,7 @@ int cq_resize(struct cq *cq, int cqe)
 	next.requested = (uint32_t)cqe;
 	next.tail = next.head = next.returned = next.credit_count = 0;
 	next.solicited_tail = cq->solicited_tail - cq->head;
+	next.announced = cq->announced - cq->head;
 	start_lap(&next);
 	next.free_space = usable(&next);
 	for (uint32_t i = 0, at = cq->head_at; i < waiting; i++) {
@@ -337,8 +340,7 @@ void cq_clean(struct cq *cq, uint32_t qpn)
 			write_entry(cq, &cqe);
 		at = at + 1 == cq->ring.capacity ? 0 : at + 1;
 	}
-	if (cq->solicited_tail - cq->head > cq->tail - cq->head && cq->solicited_tail - cq->head <= waiting)
-		cq->solicited_tail = cq->tail;
+	cq->solicited_tail = cq->tail;	/* perhaps gone: better one event too many */
 	cq->free_space = free_space + waiting - (cq->tail - cq->head);
 	for (uint32_t i = cq->tail - cq->head, gone_at = cq->tail_at, phase = cq->tail_phase; i < waiting; i++) {
 		((struct cqe *)wq_slot_at(&cq->ring, gone_at))->valid = (uint8_t)(phase ^ 1);

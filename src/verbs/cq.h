@@ -21,6 +21,7 @@ struct cq {
 	uint32_t returned;		/* engine: credits taken over from the CQ doorbell */
 	enum cq_arm arm;
 	uint32_t solicited_tail;	/* tail after the last completion that fires either arming */
+	uint32_t announced;		/* tail at the last event */
 	bool overrun;			/* standard profile: dead; what was written before can still be removed */
 	bool ignore_overrun;		/* IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN */
 	struct list held;		/* seed profile: completions without room */
@@ -44,8 +45,8 @@ bool cq_poll(struct cq *cq, struct cqe *cqe);
 /* cq_poll in two steps: removals count in credit_count until the doorbell returns them, IPS-44 and IPS-45. */
 bool cq_take(struct cq *cq, struct cqe *cqe);
 void cq_doorbell(struct cq *cq);
-/* One event for the next completion, IBA 11.4.2.2; at once when one already waits to be removed, as adapters do: the
- * standard leaves those to another poll, but a completion between the ULP's last poll and this call may count as next. */
+/* One event for the next completion, IBA 11.4.2.2. At once when one waits that came after the last event: it may have come
+ * since the ULP's last poll, and adapters let no such completion go unnoticed. */
 void cq_arm(struct cq *cq, bool solicited_only);
 /* Removes the entries of a QP being destroyed or reset. */
 void cq_clean(struct cq *cq, uint32_t qpn);
