@@ -5,6 +5,7 @@
 #define WEFT_DIRECT_EXPORT_H
 
 #include "direct/lock.h"
+#include "direct/news.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -12,7 +13,7 @@
 
 enum {
 	EXPORT_MAGIC = 0x77647274,
-	EXPORT_VERSION = 1,
+	EXPORT_VERSION = 2,
 	EXPORT_LINE = 64,
 	EXPORT_WORDS = EXPORT_LINE / 8 - 1,	/* of an entry, after its sequence */
 	EXPORT_ENTRIES = 1 << 16,		/* of each kind: our choice, several times the largest program's of the tests */
@@ -60,6 +61,7 @@ struct export_memory {
 	uint64_t nonce;		/* what stands at nonce_address in the owner */
 	uint64_t nonce_address;
 	_Alignas(EXPORT_LINE) struct atomic_lock atomics;	/* around every atomic on the owner's memory; all write it */
+	struct news news;	/* the owner's; all write it */
 	struct export_table regions, qps;
 };
 

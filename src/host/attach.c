@@ -100,7 +100,7 @@ static int build(struct host *h)
 	err = make_adapter(h);
 	if (err)
 		goto arena;
-	err = channels_init(&h->channels);
+	err = channels_init(&h->channels, direct_news(h));
 	if (err)
 		goto adapter;
 	numbers_init(&h->numbers);

@@ -10,8 +10,48 @@
 #include <string.h>
 #include <unistd.h>
 
-/* what a dead peer may have left: a ring full of the shortest records */
-enum { LEFT_BEHIND = 1 << 15 };
+enum {
+	LEFT_BEHIND = 1 << 15,	/* what a dead peer may have left: a ring full of the shortest records */
+	WATCHED_ALWAYS = 8,	/* our choice: looking at so many costs less than anything else of a poll */
+	IDLE_LOOKS = 64,	/* our choice: in vain they cost as much as a bell */
+};
+
+static void watch(struct channels *cs, struct channel *ch)
+{
+	if (list_linked(&ch->watched))
+		return;
+	ch->idle = 0;
+	list_append(&cs->watched, &ch->watched);
+	cs->watched_count++;
+	ch->link->ops->awake(ch->link);
+}
+
+static void unwatch(struct channels *cs, struct channel *ch)
+{
+	if (!list_linked(&ch->watched))
+		return;
+	list_remove(&ch->watched);
+	cs->watched_count--;
+}
+
+/* A bell may be another channel's that had its place before: then it is a look in vain. */
+void channels_listen(struct channels *cs)
+{
+	int bell;
+
+	while (cs->news && (bell = news_take(cs->news)) >= 0)
+		if ((uint32_t)bell < cs->count)
+			watch(cs, cs->open[bell]);
+}
+
+void channel_rest(struct channels *cs, struct channel *ch)
+{
+	if (++ch->idle < IDLE_LOOKS || cs->watched_count <= WATCHED_ALWAYS || !cs->news || ch->is_loop)
+		return;
+	ch->idle = 0;
+	if (ch->link->ops->may_rest(ch->link, ch->bell))
+		unwatch(cs, ch);
+}
 
 static struct channel *append(struct channels *cs, struct link *link, uint32_t id, bool is_loop)
 {
@@ -29,17 +69,21 @@ static struct channel *append(struct channels *cs, struct link *link, uint32_t i
 	ch = calloc(1, sizeof(*ch));
 	if (!ch)
 		return NULL;
-	*ch = (struct channel){ .link = link, .id = id, .is_loop = is_loop };
+	*ch = (struct channel){ .link = link, .id = id, .is_loop = is_loop, .bell = cs->count };
 	cs->open[cs->count++] = ch;
+	watch(cs, ch);
 	return ch;
 }
 
-int channels_init(struct channels *cs)
+int channels_init(struct channels *cs, struct news *news)
 {
 	struct link *link;
 	int err;
 
 	memset(cs, 0, sizeof(*cs));
+	cs->news = news;
+	list_init(&cs->dirty);
+	list_init(&cs->watched);
 	err = shm_open_loop(&link);
 	if (err)
 		return err;
@@ -53,13 +97,19 @@ int channels_init(struct channels *cs)
 
 static void close_at(struct channels *cs, uint32_t i)
 {
-	struct channel *ch = cs->open[i];
+	struct channel *ch = cs->open[i], *last = cs->open[--cs->count];
 
 	cs->waiting -= ch->waiting;
+	list_remove(&ch->dirty);
+	unwatch(cs, ch);
+	if (last != ch) {
+		cs->open[i] = last;
+		last->bell = i;
+		watch(cs, last);	/* it may have rested with its old bell */
+	}
 	peer_close(ch->peer);
 	ch->link->ops->close(ch->link);
 	free(ch);
-	cs->open[i] = cs->open[--cs->count];
 }
 
 void channels_fini(struct channels *cs)
@@ -67,6 +117,14 @@ void channels_fini(struct channels *cs)
 	while (cs->count)
 		close_at(cs, 0);
 	free(cs->open);
+}
+
+void channels_forget(struct channels *cs)
+{
+	cs->count = 0;
+	cs->news = NULL;
+	list_init(&cs->dirty);
+	list_init(&cs->watched);
 }
 
 static struct channel *find_id(const struct channels *cs, uint32_t id)

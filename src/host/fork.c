@@ -56,7 +56,7 @@ static void forget(struct host *h, bool consistent)
 		channels_fini(&h->channels);
 		faults_destroy(h);
 	}
-	h->channels.count = 0;
+	channels_forget(&h->channels);
 }
 
 static void in_child(void)

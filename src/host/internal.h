@@ -20,7 +20,10 @@ struct channel {
 	struct peer *peer;	/* owned: the direct path to it, or NULL */
 	uint32_t id;		/* weftd's; the loop has none */
 	bool is_loop;
-	bool dirty;		/* sent since the last flush */
+	uint32_t bell;		/* its place in channels.open */
+	struct list_node dirty;	/* in channels.dirty: sent since the last flush */
+	struct list_node watched;	/* in channels.watched, or it rests until its bell rings */
+	unsigned idle;		/* looks in vain */
 	bool waiting;		/* a QP found no room */
 	bool gone;		/* no slot leads to it: closed by the next sweep */
 };
@@ -31,6 +34,10 @@ struct channels {
 	struct channel *by_slot[PAGE_SLOTS];	/* borrowed from open */
 	uint32_t refused[PAGE_SLOTS];	/* slot generation for which weftd had no channel, or 0 */
 	struct channel *loop;	/* borrowed from open */
+	struct list dirty;	/* struct channel.dirty */
+	struct list watched;	/* struct channel.watched */
+	uint32_t watched_count;
+	struct news *news;	/* borrowed from the export; NULL: all are watched */
 	uint32_t waiting;	/* channels with waiting set */
 	bool sweep;		/* some channel is gone or broken */
 };
@@ -95,6 +102,11 @@ static inline bool direct_is_on(const struct host *h)
 {
 	return h->direct.fd[0] >= 0;
 }
+/* Our bells, if others can ring them. */
+static inline struct news *direct_news(struct host *h)
+{
+	return direct_is_on(h) ? &h->direct.export.memory->news : NULL;
+}
 /* How this QP's requests go: for people. */
 const char *direct_path_name(struct host *h, struct qp *qp);
 
@@ -128,11 +140,17 @@ void devices_refresh(struct host *h);
 bool group_members(const struct fabric_page *page, int device, const uint8_t *dgid, uint16_t mlid, uint64_t members[PAGE_SLOTS / 64]);
 
 /* ---- channel.c ---- */
-int channels_init(struct channels *cs);
+int channels_init(struct channels *cs, struct news *news);
 /* Closes everything. */
 void channels_fini(struct channels *cs);
 /* The channel to a slot's process, opened through weftd at the first use; NULL: nobody there. */
 struct channel *channel_to(struct host *h, uint32_t slot);
+/* Watches the channels whose bells rang. */
+void channels_listen(struct channels *cs);
+/* Gives up watching a channel in which nothing came for long, when there are many. */
+void channel_rest(struct channels *cs, struct channel *ch);
+/* In a forked child, where nothing of them can be used. */
+void channels_forget(struct channels *cs);
 /* Acts on weftd's mail about channels: peers open them and go. */
 void channels_collect(struct host *h);
 /* Closes channels whose peer broke the rules, or is gone: then what it left is taken in. */

@@ -180,6 +180,7 @@ struct peer *peer_open(struct host *h, struct link *link, int export_fd, int mem
 	p->pid = reaches_by_pid(p, p->export->pid) ? p->export->pid : 0;
 	p->direct = (struct direct_peer){ .export = p->export, .access = shm_own_access(link), .mover = &mover, .arg = p,
 					  .self = peer_self(h), .lock_ops = &peer_lock_ops, .host = h };
+	shm_ring_at(link, &p->export->news);
 	return p;
 fail:
 	log_line(LOG_INFO, "a process has a direct path that we cannot use: packets");

@@ -18,7 +18,8 @@ static void note_sent(struct host *h, struct channel *ch, bool sent, size_t byte
 		h->ca.counters.send_err++;
 		return;
 	}
-	ch->dirty = true;
+	if (!list_linked(&ch->dirty))
+		list_append(&h->channels.dirty, &ch->dirty);
 	h->ca.counters.tx_bytes += bytes;
 }
 
@@ -58,13 +59,12 @@ static void send_multicast(struct host *h, const struct packet_out *out)
 
 void pump_flush(struct host *h)
 {
-	for (uint32_t i = 0; i < h->channels.count; i++) {
-		struct channel *ch = h->channels.open[i];
+	struct list_node *n;
 
-		if (ch->dirty) {
-			ch->dirty = false;
-			ch->link->ops->flush(ch->link);
-		}
+	while ((n = list_pop(&h->channels.dirty))) {
+		struct link *l = container_of(n, struct channel, dirty)->link;
+
+		l->ops->flush(l);
 	}
 }
 
@@ -141,9 +141,7 @@ static void retry_waiting(struct host *h)
 {
 	bool any = false;
 
-	for (uint32_t i = 0; i < h->channels.count; i++) {
-		struct channel *ch = h->channels.open[i];
-
+	list_for_each(ch, &h->channels.watched, struct channel, watched) {
 		if (ch->waiting && ch->link->ops->room(ch->link)) {
 			ch->waiting = false;
 			h->channels.waiting--;
@@ -156,10 +154,17 @@ static void retry_waiting(struct host *h)
 
 static unsigned take_in(struct host *h)
 {
-	unsigned n = 0;
+	unsigned n = 0, taken;
 
-	for (uint32_t i = 0; i < h->channels.count; i++)
-		n += pump_channel(h, h->channels.open[i], BURST);
+	channels_listen(&h->channels);
+	list_for_each_safe(ch, &h->channels.watched, struct channel, watched) {
+		taken = pump_channel(h, ch, BURST);
+		if (taken)
+			ch->idle = 0;
+		else
+			channel_rest(&h->channels, ch);
+		n += taken;
+	}
 	if (h->channels.waiting)
 		retry_waiting(h);
 	return n;
@@ -215,30 +220,28 @@ wtime pump_deadline(const struct host *h)
 
 bool pump_pending(const struct host *h)
 {
-	for (uint32_t i = 0; i < h->channels.count; i++) {
-		const struct link *l = h->channels.open[i]->link;
-
-		if (l->ops->pending(l))
+	if (h->channels.news && news_waits(h->channels.news))
+		return true;
+	list_for_each(ch, &h->channels.watched, struct channel, watched)
+		if (ch->link->ops->pending(ch->link))
 			return true;
-	}
 	return false;
 }
 
 bool pump_may_sleep(struct host *h)
 {
-	bool may = true;
+	bool may = !h->channels.news || news_may_sleep(h->channels.news);
 
-	for (uint32_t i = 0; i < h->channels.count; i++) {
-		struct link *l = h->channels.open[i]->link;
-
-		if (!l->ops->may_sleep(l))
+	list_for_each(ch, &h->channels.watched, struct channel, watched)
+		if (!ch->link->ops->may_sleep(ch->link))
 			may = false;
-	}
 	return may;
 }
 
 void pump_awake(struct host *h)
 {
-	for (uint32_t i = 0; i < h->channels.count; i++)
-		h->channels.open[i]->link->ops->awake(h->channels.open[i]->link);
+	if (h->channels.news)
+		news_awake(h->channels.news);
+	list_for_each(ch, &h->channels.watched, struct channel, watched)
+		ch->link->ops->awake(ch->link);
 }

@@ -29,6 +29,9 @@ struct link_ops {
 	 * peer then wakes it. After: awake. */
 	bool (*may_sleep)(struct link *l);
 	void (*awake)(struct link *l);
+	/* As may_sleep, before the owner no longer looks at this link: the peer then rings that bell of its news, and the
+	 * owner looks again (awake). False too when the peer cannot ring. */
+	bool (*may_rest)(struct link *l, uint32_t bell);
 	void (*close)(struct link *l);
 };
 

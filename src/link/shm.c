@@ -1,5 +1,6 @@
-/* Sleeping: the owner sets its sleeper word, passes a full fence and looks once more; the peer commits, passes a full
- * fence and looks at the sleeper word. One of the two sees the other, so no wake is lost and a polling pair makes none. */
+/* Sleeping: the owner says in its state that it does not look, passes a full fence and looks once more; the peer commits,
+ * passes a full fence and looks at the state. One of the two sees the other, so no wake is lost and a polling pair makes
+ * none. */
 #include "link/shm.h"
 
 #include "link/ring.h"
@@ -13,8 +14,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* What the owner of a side does about its channel. */
+enum {
+	LOOKS = 0,
+	SLEEPS = 1,	/* wake it */
+	RESTS = 2,	/* ring the bell that the upper bits name */
+	BELL_SHIFT = 2,
+};
+
 struct shm_side {
-	_Alignas(RING_LINE) _Atomic uint32_t sleeping;	/* set by its owner, cleared by either */
+	_Alignas(RING_LINE) _Atomic uint32_t state;	/* set by its owner, back to LOOKS by either */
+	_Atomic uint32_t rings;		/* its owner can ring the other's bells; set once */
 	_Alignas(RING_LINE) _Atomic uint64_t access;	/* written by its owner for each direct access, read by the other seldom */
 };
 
@@ -29,6 +39,7 @@ struct shm {
 	struct shm_memory *memory;	/* owned mapping */
 	struct shm_side *own, *peer;	/* in memory */
 	int wake_fd;			/* owned, or -1 */
+	struct news *peer_news;		/* borrowed, or NULL */
 	bool dirty;			/* sent since the last flush */
 	bool waiting;			/* room() or send() said no */
 	struct ring_producer tx;
@@ -101,9 +112,15 @@ static bool shm_send_frame(struct link *l, enum packet_form form, const void *bu
 
 static void wake_peer(struct shm *s)
 {
+	uint32_t state;
+
 	atomic_thread_fence(memory_order_seq_cst);
-	if (!atomic_load_explicit(&s->peer->sleeping, memory_order_relaxed) ||
-	    !atomic_exchange_explicit(&s->peer->sleeping, 0, memory_order_relaxed))
+	if (atomic_load_explicit(&s->peer->state, memory_order_relaxed) == LOOKS)
+		return;
+	state = atomic_exchange_explicit(&s->peer->state, LOOKS, memory_order_relaxed);
+	if (state == LOOKS)
+		return;
+	if (state & RESTS && !(s->peer_news && news_ring(s->peer_news, state >> BELL_SHIFT & (NEWS_BELLS - 1))))
 		return;
 	/* it cannot fail in a way that matters: a full counter is readable all the same */
 	if (s->wake_fd >= 0)
@@ -155,12 +172,12 @@ static bool shm_pending(const struct link *l)
 	return ring_pending(&((const struct shm *)l)->rx);
 }
 
-static bool shm_may_sleep(struct link *l)
+static bool stop_looking(struct link *l, uint32_t state)
 {
 	struct shm *s = shm_of(l);
 
 	publish(s, true);
-	atomic_store_explicit(&s->own->sleeping, 1, memory_order_relaxed);
+	atomic_store_explicit(&s->own->state, state, memory_order_relaxed);
 	atomic_thread_fence(memory_order_seq_cst);
 	if (ring_pending(&s->rx) || (s->waiting && shm_room(l)))
 		return false;
@@ -169,9 +186,24 @@ static bool shm_may_sleep(struct link *l)
 	return true;
 }
 
+static bool shm_may_sleep(struct link *l)
+{
+	return stop_looking(l, SLEEPS);
+}
+
 static void shm_awake(struct link *l)
 {
-	atomic_store_explicit(&shm_of(l)->own->sleeping, 0, memory_order_relaxed);
+	atomic_store_explicit(&shm_of(l)->own->state, LOOKS, memory_order_relaxed);
+}
+
+static bool shm_may_rest(struct link *l, uint32_t bell)
+{
+	bool can_ring = atomic_load_explicit(&shm_of(l)->peer->rings, memory_order_acquire);
+
+	if (can_ring && bell < NEWS_BELLS && stop_looking(l, RESTS | bell << BELL_SHIFT))
+		return true;
+	shm_awake(l);
+	return false;
 }
 
 static void shm_close(struct link *l)
@@ -195,6 +227,7 @@ static const struct link_ops shm_ops = {
 	.pending = shm_pending,
 	.may_sleep = shm_may_sleep,
 	.awake = shm_awake,
+	.may_rest = shm_may_rest,
 	.close = shm_close,
 };
 
@@ -258,6 +291,14 @@ _Atomic uint64_t *shm_own_access(struct link *link)
 const _Atomic uint64_t *shm_peer_access(const struct link *link)
 {
 	return &((const struct shm *)link)->peer->access;
+}
+
+void shm_ring_at(struct link *link, struct news *peer_news)
+{
+	struct shm *s = shm_of(link);
+
+	s->peer_news = peer_news;
+	atomic_store_explicit(&s->own->rings, 1, memory_order_release);
 }
 
 int shm_open_loop(struct link **link)

@@ -3,6 +3,7 @@
 #ifndef WEFT_LINK_SHM_H
 #define WEFT_LINK_SHM_H
 
+#include "direct/news.h"
 #include "link/link.h"
 
 /* The broker's part: a fresh channel memory, sealed against resizing (so that neither side can make the other fault).
@@ -17,6 +18,9 @@ int shm_open_channel(int memory_fd, int wake_fd, unsigned side, struct link **li
  * that shm_open_channel made. */
 _Atomic uint64_t *shm_own_access(struct link *link);
 const _Atomic uint64_t *shm_peer_access(const struct link *link);
+
+/* Where the peer's bells are, borrowed: from now on it may rest this channel. */
+void shm_ring_at(struct link *link, struct news *peer_news);
 
 /* A channel whose both ends are this process: frames sent come back. */
 int shm_open_loop(struct link **link);

@@ -145,6 +145,48 @@ static void sleeping_sender_hears_of_room(void **state)
 	pair_close(&p);
 }
 
+static void resting_owner_is_rung(void **state)
+{
+	static struct news news;
+	static uint8_t payload[4096];
+	uint32_t psn = 0;
+	struct pair p;
+
+	(void)state;
+	pair_open(&p);
+	/* the peer must know the bells */
+	assert_false(p.b->ops->may_rest(p.b, 3));
+	shm_ring_at(p.a, &news);
+	assert_false(p.b->ops->may_rest(p.b, NEWS_BELLS));
+	assert_true(p.b->ops->may_rest(p.b, 3));
+	assert_true(send(p.a, 1, "", 0));
+	p.a->ops->flush(p.a);
+	assert_int_equal(news_take(&news), 3);
+	/* once is enough, and frames let nobody rest */
+	assert_true(send(p.a, 2, "", 0));
+	p.a->ops->flush(p.a);
+	assert_int_equal(news_take(&news), -1);
+	assert_false(p.b->ops->may_rest(p.b, 3));
+	assert_int_equal(take(p.b, "", 0), 1);
+	assert_int_equal(take(p.b, "", 0), 2);
+	/* who sleeps as a whole is woken, too */
+	assert_true(p.b->ops->may_rest(p.b, 4));
+	assert_true(news_may_sleep(&news));
+	assert_true(send(p.a, 3, "", 0));
+	p.a->ops->flush(p.a);
+	assert_true(was_woken(p.wake_b));
+	assert_int_equal(news_take(&news), 4);
+	assert_int_equal(take(p.b, "", 0), 3);
+	/* room is news */
+	while (p.b->ops->room(p.b))
+		assert_true(send(p.b, psn++, payload, sizeof(payload)));
+	assert_true(p.b->ops->may_rest(p.b, 5));
+	while (take(p.a, payload, sizeof(payload)) >= 0)
+		;
+	assert_int_equal(news_take(&news), 5);
+	pair_close(&p);
+}
+
 static void foreign_kind_breaks(void **state)
 {
 	int memory = shm_memory_create();
@@ -249,6 +291,7 @@ int main(void)
 		cmocka_unit_test(frames_cross),
 		cmocka_unit_test(only_sleepers_are_woken),
 		cmocka_unit_test(sleeping_sender_hears_of_room),
+		cmocka_unit_test(resting_owner_is_rung),
 		cmocka_unit_test(foreign_kind_breaks),
 		cmocka_unit_test(foreign_descriptors_are_refused),
 		cmocka_unit_test(loop_returns_frames),
