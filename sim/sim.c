@@ -400,6 +400,7 @@ static int node_init(struct sim *sim, int i)
 	struct ca_device dev = {
 		.name = "sim", .form = sim->config.form, .guid = (uint64_t)i + 1, .lid = (uint16_t)(i + 1), .sm_lid = 1,
 		.active_mtu = sim->config.mtu, .max_mtu = IBV_MTU_4096, .port_state = IBV_PORT_ACTIVE, .pkey = { 0xffff },
+		.may_reorder = sim->config.link.reorder > 0,
 	};
 	struct ca_config config = {
 		.host_ops = &host_ops, .host = node, .transport = &ib_transport, .arena_bytes = sim->config.arena_bytes,

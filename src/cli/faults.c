@@ -12,14 +12,20 @@
 
 enum { FAULTS_PATH = 512 };	/* what host/config.h has room for */
 
-int faults_check(const struct cli_options *o)
+int faults_check(const struct cli_options *o, const struct ib_options *profile)
 {
 	struct impair_spec spec;
 	char why[256];
 
-	if (!o->impair || impair_parse(o->impair, &spec, why, sizeof(why)) == 0)
+	if (!o->impair)
 		return EXIT_OK;
-	cli_fail("man weft-run tells the faults", "--impair %s: %s", o->impair, why);
+	if (impair_parse(o->impair, &spec, why, sizeof(why))) {
+		cli_fail("man weft-run tells the faults", "--impair %s: %s", o->impair, why);
+		return EXIT_USAGE;
+	}
+	if (profile->ack_mode != IB_ACK_COALESCED || (!impair_reorders(&spec, PACKET_IB) && !impair_reorders(&spec, PACKET_ROCE)))
+		return EXIT_OK;
+	cli_fail("ack=packet goes with it", "one ACK for several packets (--profile %s) needs a network that keeps their order", o->profile);
 	return EXIT_USAGE;
 }
 

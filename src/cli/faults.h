@@ -3,9 +3,10 @@
 #define WEFT_CLI_FAULTS_H
 
 #include "cli/cli.h"
+#include "ib/ib.h"
 
-/* Is the specification right? EXIT_OK, or EXIT_USAGE with a message. */
-int faults_check(const struct cli_options *o);
+/* Is the specification right, and does the profile go with it? EXIT_OK, or EXIT_USAGE with a message. */
+int faults_check(const struct cli_options *o, const struct ib_options *profile);
 /* Empties the trace file and sets the variables. Without seed= one is drawn and told on the standard error, so that the
  * run can be repeated. EXIT_OK, or EXIT_FAILED with a message. */
 int faults_set(const struct cli_options *o);

@@ -34,7 +34,7 @@ static const struct option_row {
 } options[] = {
 	{ 'd', "device", "NAME[,NAME]", "show only these devices to the program" },
 	{ 'f', "force", NULL, "also with processes attached, which lose their connections" },
-	{ 'p', "profile", "PROFILE", "standard or seed, with settings after commas" },
+	{ 'p', "profile", "PROFILE", "standard, seed or printed, with settings after commas" },
 	{ 'i', "impair", "FAULTS", "lose, delay, spoil frames: loss=5%,delay=50us,seed=7" },
 	{ 'j', "json", NULL, "print JSON" },
 	{ 'q', "quiet", NULL, "print the last line only" },

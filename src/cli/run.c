@@ -63,7 +63,7 @@ static int exec_error(const char *name)
 
 int cli_run(const struct cli_options *o, int argc, char **argv)
 {
-	struct ib_options profile;
+	struct ib_options profile = ib_default_options;
 	struct places p;
 	struct rundir d;
 	int fd, err;
@@ -84,7 +84,7 @@ int cli_run(const struct cli_options *o, int argc, char **argv)
 		cli_fail("man weft-run tells the profiles and their settings", "--profile %s is not a profile", o->profile);
 		return EXIT_USAGE;
 	}
-	if (faults_check(o))
+	if (faults_check(o, &profile))
 		return EXIT_USAGE;
 	if (places_find(&p))
 		return cli_fail("mount /proc", "cannot find out where weft is installed");

@@ -74,6 +74,8 @@ int faults_create(struct host *h)
 	if (!h->faults)
 		return -ENOMEM;
 	err = *c->impair ? read_spec(c->impair, &spec) : 0;
+	for (int i = 0; i < h->ca.devices; i++)
+		h->ca.dev[i].may_reorder = impair_reorders(&spec, h->ca.dev[i].form);
 	if (err == 0)
 		err = open_lanes(h->faults, &spec);
 	if (err == 0 && *c->trace)

@@ -2,6 +2,7 @@
  * (MSN-21); responses come first, as an ACK for a later PSN would say that they were sent. IBA 9.7.5.1. */
 #include "ib/ack.h"
 
+#include "ib/agree.h"
 #include "ib/engine.h"
 #include "ib/path.h"
 #include "ib/request.h"
@@ -80,6 +81,8 @@ static bool say(struct qp *qp, struct packet *p)
 	p->aeth.msn = r->msn;
 	if (r->due == DUE_NAK)
 		p->aeth.syndrome = r->syndrome;
+	else if (r->due == DUE_HEARD)
+		agree_say_heard(qp, p);
 	r->due = DUE_NOTHING;
 	r->unacked = 0;
 	return true;
@@ -148,12 +151,22 @@ static void withdraw_responses(struct responder *r)
 		res->next = res->end;
 }
 
+/* SAN-31: any answer acknowledges what came before it, so all of them wait. Reaping makes the QP ready. */
+static bool awaits_consumer(struct qp *qp)
+{
+	const struct engine *e = engine_of(qp);
+
+	qp->held_by_consumer = e->options.ack_when_consumed && e->responder.phase != RESPONDER_LAST_WORDS &&
+			       qp->rq.completed != qp->rq.reaped;
+	return qp->held_by_consumer;
+}
+
 bool responder_output(struct qp *qp, wtime now, struct packet_out *out)
 {
 	struct responder *r = &engine_of(qp)->responder;
 	struct resource *res;
 
-	if (r->phase == RESPONDER_CLOSED)
+	if (r->phase == RESPONDER_CLOSED || awaits_consumer(qp))
 		return false;
 	res = oldest_unanswered(r);
 	if (res && res->op == OP_READ_REQUEST && !respond_read(qp, res, out)) {

@@ -2,6 +2,7 @@
  * (IBA 9.7.5.1.1), and the rest of that read is asked for again: once, until something new comes. IBA 9.7.7.1, 9.7.8. */
 #include "ib/completer.h"
 
+#include "ib/descriptor.h"
 #include "ib/engine.h"
 #include "ib/request.h"
 #include "ib/requester.h"
@@ -21,6 +22,8 @@ static void progress(struct qp *qp, wtime now)
 {
 	requester_reset_retries(qp);
 	timer_progress(qp, now);
+	if (engine_of(qp)->options.completion == IB_COMPLETE_BY_WQE)
+		descriptor_settle(qp);
 	requester_complete(qp);
 	qp_ready(qp);
 }
@@ -59,7 +62,7 @@ static struct flight_entry *acknowledge(struct qp *qp, wtime now, psn_t through,
 	struct flight *f = &engine->flight;
 	struct flight_entry *e;
 
-	if (flight_ack(f, through, engine->options.profile == IB_SEED, msn))
+	if (flight_ack(f, through, engine_completes_by_msn(engine), msn))
 		progress(qp, now);
 	e = oldest(f);
 	return e && e->answer != ANSWER_ACK && psn_cmp(e->psn, through) <= 0 ? e : NULL;

@@ -1,6 +1,7 @@
 /* The table of operations verbs calls, and the way of an inbound packet to its QP. */
 #include "ib/engine.h"
 
+#include "ib/agree.h"
 #include "ib/completer.h"
 #include "ib/path.h"
 #include "ib/raw.h"
@@ -41,13 +42,17 @@ static void check(const struct qp *qp)
 static int init(struct qp *qp)
 {
 	struct engine *e = calloc(1, sizeof(*e));
+	int err;
 
 	if (!e)
 		return -ENOMEM;
 	e->options = qp->ca->transport_options ? *qp->ca->transport_options : ib_default_options;
-	if (flight_init(&e->flight, window_of(qp, &e->options)) < 0) {
+	err = ib_options_check(&e->options, qp->dev);
+	if (err == 0)
+		err = flight_init(&e->flight, window_of(qp, &e->options));
+	if (err < 0) {
 		free(e);
-		return -ENOMEM;
+		return err;
 	}
 	qp->engine = e;
 	return 0;
@@ -63,16 +68,25 @@ static void fini(struct qp *qp)
 	qp->engine = NULL;
 }
 
+int ib_options_check(const struct ib_options *o, const struct ca_device *dev)
+{
+	uint32_t window = o->window_pkts;
+
+	if (window < 1 || window > IB_WINDOW_MAX || (window & (window - 1)) || o->start_msn > PSN_MASK || !o->ack_every)
+		return -EINVAL;
+	return o->ack_mode == IB_ACK_COALESCED && dev->may_reorder ? -EOPNOTSUPP : 0;
+}
+
 int ib_set_options(struct qp *qp, const struct ib_options *options)
 {
 	struct engine *e = engine_of(qp);
-	uint32_t window = options->window_pkts;
 	struct flight flight;
+	int err = ib_options_check(options, qp->dev);
 
 	if (qp->state != IBV_QPS_RESET && qp->state != IBV_QPS_INIT)
 		return -EINVAL;
-	if (window < 1 || window > IB_WINDOW_MAX || (window & (window - 1)) || options->start_msn > PSN_MASK || !options->ack_every)
-		return -EINVAL;
+	if (err < 0)
+		return err;
 	if (flight_init(&flight, window_of(qp, options)) < 0)
 		return -ENOMEM;
 	flight_fini(&e->flight);
@@ -135,7 +149,9 @@ static void modified(struct qp *qp, wtime now, enum ibv_qp_state from, int mask)
 
 static void doorbell(struct qp *qp, wtime now)
 {
-	if (engine_of(qp)->flight.phase == FLIGHT_OPEN && !requester_run_ahead(qp))
+	enum flight_phase phase = engine_of(qp)->flight.phase;
+
+	if (phase == FLIGHT_TELLING || (phase == FLIGHT_OPEN && !requester_run_ahead(qp)))
 		qp_ready(qp);
 }
 
@@ -208,7 +224,9 @@ static void input(struct ca *ca, struct ca_device *dev, wtime now, const struct 
 	}
 	if (!path_accepts(qp, p))
 		return;
-	if (!row->is_response && has_responder(qp))
+	if (agree_is_for(qp, p))
+		agree_input(qp, now, p);
+	else if (!row->is_response && has_responder(qp))
 		responder_input(qp, now, p);
 	else if (row->is_response && has_requester(qp))
 		completer_input(qp, now, p);

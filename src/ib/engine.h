@@ -19,9 +19,23 @@ static inline struct engine *engine_of(const struct qp *qp)
 	return qp->engine;
 }
 
+static inline bool engine_completes_by_msn(const struct engine *e)
+{
+	if (e->options.completion == IB_COMPLETE_AS_PROFILE)
+		return e->options.profile == IB_SEED;
+	return e->options.completion == IB_COMPLETE_BY_MSN;
+}
+
 static inline bool engine_is_reliable(const struct qp *qp)
 {
 	return qp->type != IBV_QPT_UC && !qp_is_datagram(qp);
+}
+
+static inline bool engine_exchanges_start(const struct qp *qp)
+{
+	const struct ib_options *options = &engine_of(qp)->options;
+
+	return options->exchange_start && options->profile == IB_SEED && engine_is_reliable(qp);
 }
 
 /* The opcodes' service of a QP type; raw packets have no opcodes. */

@@ -49,6 +49,10 @@ bool flight_has_room(const struct flight *f, uint32_t span)
 
 void flight_record(struct flight *f, const struct flight_entry *e)
 {
+	if (flight_empty(f) && e->packet == 0) {
+		f->settled = e->wqe;
+		f->settled_psn = e->psn;
+	}
 	*flight_at(f, f->newest) = *e;
 	if (f->resend == f->newest)
 		f->resend++;

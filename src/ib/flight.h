@@ -12,6 +12,8 @@
 
 enum flight_phase {
 	FLIGHT_CLOSED,	/* nothing leaves: not RTS, or in error */
+	FLIGHT_TELLING,	/* open, but first the peer must hear our starting MSN: agree.h */
+	FLIGHT_TOLD,	/* waiting for its answer */
 	FLIGHT_OPEN,
 	FLIGHT_RNR,	/* the peer had no receive: waiting out its timer (IBA 9.7.5.2.8) */
 };
@@ -46,6 +48,9 @@ struct flight {
 	uint32_t unanswered;		/* entries that await more than an ACK: the initiator depth in use */
 	uint32_t unasked;		/* packets since the last AckReq */
 	uint32_t msn;			/* of the last message struck out, counted as the profile counts */
+	uint32_t start_msn;		/* seed profile: of the first message */
+	uint32_t settled;		/* complete=wqe: WQEs before it are complete, as their descriptors say ... */
+	psn_t settled_psn;		/* ... and the PSN at which it begins */
 	uint8_t retries, rnr_retries;	/* left */
 	wtime deadline;			/* timer.c owns it */
 };

@@ -28,6 +28,14 @@ enum ib_ack_mode {
 	IB_ACK_MESSAGE_END,	/* MSN-22 */
 };
 
+/* What tells a message complete from the ACKs. */
+enum ib_completion {
+	IB_COMPLETE_AS_PROFILE,	/* seed: by MSN; standard: by PSN */
+	IB_COMPLETE_BY_MSN,	/* the payload's change (MSN-16) */
+	IB_COMPLETE_BY_PSN,	/* the last packet's PSN, whatever the payload says: the dialect "printed" */
+	IB_COMPLETE_BY_WQE,	/* the same, from the WQE read at each ACK: what MSN-18 is compared with */
+};
+
 enum { IB_WINDOW = 64, IB_WINDOW_MAX = 4096 };	/* our choice: 64 packets of 4 KB are 256 KB, more than any link here holds */
 
 struct ib_options {
@@ -36,16 +44,22 @@ struct ib_options {
 	uint16_t window_pkts;	/* packets in flight: a power of two, 1 (stop and wait, MSN-34) to IB_WINDOW_MAX */
 	uint16_t ack_every;	/* IB_ACK_COALESCED */
 	bool report_last_only;	/* an ACK that completes several messages reports the newest alone (MSN-32) */
-	uint32_t start_msn;	/* seed profile: identity of the first message, agreed at connection (MSN-42) */
+	uint32_t start_msn;	/* seed profile: identity of the first message, given or fixed (MSN-42) */
+	bool exchange_start;	/* seed profile: each requester draws its first MSN and tells its peer (agree.h) */
+	enum ib_completion completion;
+	bool ack_when_consumed;	/* nothing is acknowledged while the consumer has not polled the receives (SAN-31) */
 };
 
 extern const struct ib_options ib_default_options;
 
-/* In RESET or INIT, where nothing is in flight. -EINVAL: another state, or an option out of range; -ENOMEM. */
+/* -EINVAL: out of range. -EOPNOTSUPP: coalesced ACKs on a device whose link may change the order (MSN-23). */
+int ib_options_check(const struct ib_options *options, const struct ca_device *dev);
+/* In RESET or INIT, where nothing is in flight. -EINVAL: another state, or as ib_options_check; -ENOMEM. */
 int ib_set_options(struct qp *qp, const struct ib_options *options);
 
-/* Reads "standard" or "seed", followed by any of ",ack=request|packet|message|N", ",window=N", ",report=all|last" and
- * ",start-msn=N". -EINVAL leaves *options as it was. */
+/* Reads "standard", "seed" or "printed" (seed, completed by PSN), followed by any of ",ack=request|packet|message|N",
+ * ",ack-level=endpoint|process", ",complete=msn|psn|wqe", ",window=N", ",report=all|last" and ",start-msn=N|exchange".
+ * -EINVAL leaves *options as it was. */
 int ib_options_parse(const char *text, struct ib_options *options);
 
 #endif

@@ -1,4 +1,4 @@
-/* The text form of a profile, as `weft run --profile` takes it: standard or seed, then settings after commas. */
+/* The text form of a profile, as `weft run --profile` takes it: its name, then settings after commas. */
 #include "ib/ib.h"
 
 #include <errno.h>
@@ -53,18 +53,41 @@ static bool set_report(const char *value, struct ib_options *o)
 
 static bool set_start(const char *value, struct ib_options *o)
 {
-	unsigned long start;
+	unsigned long start = 0;
 
-	if (!number(value, 0, PSN_MASK, &start))
+	o->exchange_start = strcmp(value, "exchange") == 0;
+	if (!o->exchange_start && !number(value, 0, PSN_MASK, &start))
 		return false;
 	o->start_msn = (uint32_t)start;
 	return true;
+}
+
+static bool set_level(const char *value, struct ib_options *o)
+{
+	o->ack_when_consumed = strcmp(value, "process") == 0;
+	return o->ack_when_consumed || strcmp(value, "endpoint") == 0;
+}
+
+static bool set_completion(const char *value, struct ib_options *o)
+{
+	static const char *const names[] = {
+		[IB_COMPLETE_BY_MSN] = "msn", [IB_COMPLETE_BY_PSN] = "psn", [IB_COMPLETE_BY_WQE] = "wqe",
+	};
+
+	for (unsigned i = IB_COMPLETE_BY_MSN; i <= IB_COMPLETE_BY_WQE; i++) {
+		if (strcmp(value, names[i]) == 0) {
+			o->completion = (enum ib_completion)i;
+			return true;
+		}
+	}
+	return false;
 }
 
 static bool set(char *setting, struct ib_options *o)
 {
 	static const struct { const char *name; bool (*set)(const char *value, struct ib_options *o); } settings[] = {
 		{ "ack", set_ack }, { "window", set_window }, { "report", set_report }, { "start-msn", set_start },
+		{ "ack-level", set_level }, { "complete", set_completion },
 	};
 	char *value = strchr(setting, '=');
 
@@ -89,6 +112,16 @@ static char *next_word(char **at)
 	return word;
 }
 
+static bool set_profile(const char *name, struct ib_options *o)
+{
+	if (strcmp(name, "standard") == 0)
+		return true;
+	o->profile = IB_SEED;
+	if (strcmp(name, "printed") == 0)
+		o->completion = IB_COMPLETE_BY_PSN;
+	return o->completion || strcmp(name, "seed") == 0;
+}
+
 int ib_options_parse(const char *text, struct ib_options *options)
 {
 	struct ib_options o = ib_default_options;
@@ -97,10 +130,7 @@ int ib_options_parse(const char *text, struct ib_options *options)
 	if (strlen(text) >= sizeof(copy))
 		return -EINVAL;
 	memcpy(copy, text, strlen(text) + 1);
-	word = next_word(&at);
-	if (strcmp(word, "seed") == 0)
-		o.profile = IB_SEED;
-	else if (strcmp(word, "standard") != 0)
+	if (!set_profile(next_word(&at), &o))
 		return -EINVAL;
 	while ((word = next_word(&at))) {
 		if (!set(word, &o))

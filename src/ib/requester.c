@@ -2,6 +2,7 @@
  * then making the packet is tried again, which costs nothing and remembers nothing. IBA 9.7.3.1, 10.7.2.1. */
 #include "ib/requester.h"
 
+#include "ib/agree.h"
 #include "ib/engine.h"
 #include "ib/path.h"
 #include "ib/request.h"
@@ -27,6 +28,9 @@ void requester_open(struct qp *qp, psn_t psn)
 	const struct ib_options *options = &engine_of(qp)->options;
 
 	flight_open(&engine_of(qp)->flight, psn, options->profile == IB_SEED ? psn_add(options->start_msn, -1) : 0);
+	engine_of(qp)->flight.start_msn = options->start_msn;
+	if (engine_exchanges_start(qp))
+		agree_open(qp);
 	qp->sq.started = qp->sq.completed;
 	requester_reset_retries(qp);
 }
@@ -45,9 +49,12 @@ static void tell_drained(struct qp *qp)
 
 static uint32_t settled_up_to(const struct qp *qp)
 {
-	const struct flight *f = &engine_of(qp)->flight;
+	const struct engine *e = engine_of(qp);
+	const struct flight *f = &e->flight;
 
-	return flight_empty(f) ? qp->sq.started : flight_at(f, f->oldest)->wqe;
+	if (flight_empty(f))
+		return qp->sq.started;
+	return e->options.completion == IB_COMPLETE_BY_WQE ? f->settled : flight_at(f, f->oldest)->wqe;
 }
 
 /* MSN-32: a newer completion speaks for this one too. */
@@ -319,6 +326,8 @@ bool requester_output(struct qp *qp, wtime now, struct packet_out *out)
 {
 	struct flight *f = &engine_of(qp)->flight;
 
+	if (f->phase == FLIGHT_TELLING)
+		return agree_output(qp, now, out);
 	if (f->phase == FLIGHT_OPEN && f->resend != f->newest)
 		return send_again(qp, now, out);
 	while (f->phase == FLIGHT_OPEN && qp->sq.started != qp->sq.announced) {
@@ -371,6 +380,8 @@ void requester_expire(struct qp *qp, wtime now)
 		f->retries--;
 		qp->ca->counters.completer_retry_err++;
 		f->resend = f->oldest;
+		if (f->phase == FLIGHT_TOLD)
+			f->phase = FLIGHT_TELLING;
 		break;
 	}
 	qp_ready(qp);

@@ -493,6 +493,7 @@ void responder_open(struct qp *qp)
 	r->phase = RESPONDER_WAITING;
 	r->psn = qp->attr.rq_psn;
 	r->msn = options->profile == IB_SEED ? psn_add(options->start_msn, -1) : 0;	/* MSN-12, MSN-47 */
+	r->start_msn = options->start_msn;
 	r->due = DUE_NOTHING;
 	r->message = MESSAGE_NONE;
 	r->unacked = 0;

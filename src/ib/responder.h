@@ -35,12 +35,13 @@ struct resource {
 	bool answered;		/* once in full: what is to be sent, is to be sent again */
 };
 
-enum reply_due { DUE_NOTHING, DUE_ACK, DUE_NAK };
+enum reply_due { DUE_NOTHING, DUE_ACK, DUE_NAK, DUE_HEARD };
 
 struct responder {
 	enum responder_phase phase;
 	psn_t psn;			/* expected */
 	uint32_t msn;			/* as AETHs show it */
+	uint32_t start_msn;		/* seed profile: of the first message */
 	uint32_t unacked;		/* packets accepted since the last ACK */
 	enum reply_due due;
 	uint8_t syndrome;		/* DUE_NAK */

@@ -44,6 +44,8 @@ struct impair_spec {
 int impair_parse(const char *text, struct impair_spec *spec, char *why, size_t room);
 /* Do these rules do anything? */
 bool impair_rules_act(const struct impair_rules *rules);
+/* May frames of this form arrive in another order than they were sent? */
+bool impair_reorders(const struct impair_spec *spec, enum packet_form form);
 
 /* ---- impair.c ---- */
 /* What was done to a frame. */

@@ -251,3 +251,8 @@ bool impair_rules_act(const struct impair_rules *r)
 	return r->loss_ppm || r->dup_ppm || r->reorder_ppm || r->corrupt_ppm || r->delay_ns || r->jitter_ns || r->rate_bps || r->drop[0] ||
 	       r->drop_ack;
 }
+
+bool impair_reorders(const struct impair_spec *spec, enum packet_form form)
+{
+	return spec->rules[form][IMPAIR_OUT].reorder_ppm || spec->rules[form][IMPAIR_IN].reorder_ppm;
+}

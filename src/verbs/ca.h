@@ -31,6 +31,7 @@ struct ca_device {
 	uint16_t lid, sm_lid;
 	enum ibv_mtu active_mtu, max_mtu;
 	enum ibv_port_state port_state;
+	bool may_reorder;		/* what is sent from here may arrive in another order, or what arrives was */
 	uint16_t pkey[CA_PKEYS];	/* 0xffff */
 	struct ca_gid gid[CA_GIDS];
 	struct ibv_device_attr_ex attr;	/* limits and capabilities; filled by ca_init */

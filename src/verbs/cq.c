@@ -239,6 +239,8 @@ static void return_credits(struct cq *cq, const struct cqe *cqe)
 		wq_reaped(&qp->sq, cqe->wqe_index);
 	if (qp && cqe->kind == CQE_RECV && qp->recv_cq == cq)
 		wq_reaped(&qp->rq, cqe->wqe_index);
+	if (qp && qp->held_by_consumer)
+		qp_ready(qp);
 }
 
 bool cq_take(struct cq *cq, struct cqe *cqe)

@@ -44,6 +44,7 @@ struct qp {
 	void *user;			/* the ABI's object */
 	uint32_t shown;			/* the direct path's: 0 when its peer cannot use it */
 	bool sqd_async;			/* en_sqd_async_notify */
+	bool held_by_consumer;		/* the transport has something to say once completed receives are reaped */
 	struct {			/* the receive a half-arrived message holds; taken while `srq` or `own` */
 		struct srq *srq;	/* borrowed: it outlives the QP or is the QP's */
 		bool own;

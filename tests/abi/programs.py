@@ -53,6 +53,9 @@ add('examples/asyncwatch', ['ibv_asyncwatch', '-d', '{dev}'], expect=r'{dev}: as
 add('examples/ibstatus', ['ibstatus'], expect=r'(?s)weft0.*4: ACTIVE.*weft1', devices=IB)
 add('examples/ibstat', ['ibstat', '{dev}', '1'], expect=r'State: Active')
 
+for name, profile in (('exchanged-msn', 'seed,start-msn=exchange'), ('process-ack', 'seed,ack-level=process'), ('printed', 'printed'),
+		      ('by-descriptor', 'standard,complete=wqe')):
+	pingpong('rc', name, devices=IB, env={'WEFT_PROFILE': profile})
 for kind in ('rc', 'uc', 'ud', 'srq', 'xsrq'):
 	pingpong(kind, 'plain')
 	pingpong(kind, 'events', '-e')

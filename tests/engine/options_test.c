@@ -33,11 +33,30 @@ static void profiles_are_read(void **state)
 	good("standard,ack=8,window=4096", IB_STANDARD, IB_ACK_COALESCED, 4096, 8, false, 0);
 }
 
+static void completion_and_levels_are_read(void **state)
+{
+	struct ib_options o;
+
+	(void)state;
+	assert_int_equal(ib_options_parse("printed", &o), 0);
+	assert_int_equal(o.profile, IB_SEED);
+	assert_int_equal(o.completion, IB_COMPLETE_BY_PSN);
+	assert_int_equal(ib_options_parse("seed,complete=wqe,ack-level=process,start-msn=exchange", &o), 0);
+	assert_int_equal(o.completion, IB_COMPLETE_BY_WQE);
+	assert_true(o.ack_when_consumed);
+	assert_true(o.exchange_start);
+	assert_int_equal(ib_options_parse("standard,complete=msn,ack-level=endpoint", &o), 0);
+	assert_int_equal(o.completion, IB_COMPLETE_BY_MSN);
+	assert_false(o.ack_when_consumed);
+	assert_false(o.exchange_start);
+}
+
 static void nonsense_changes_nothing(void **state)
 {
 	static const char *const bad[] = {
 		"", "sead", "seed,", "seed,window", "seed,window=", "seed,window=0", "seed,window=3", "seed,window=8192", "seed,window=1x",
-		"seed,window=-1", "seed,ack=0", "seed,ack=never", "seed,report=", "seed,start-msn=0x1000000", "window=4", "seed;ack=packet",
+		"seed,window=-1", "seed,ack=0", "seed,ack=never", "seed,report=", "seed,start-msn=0x1000000", "seed,start-msn=exchanged", "window=4",
+		"seed,complete=", "seed,ack-level=2", "print", "seed;ack=packet",
 		"seed,window=1,window=1,window=1,window=1,window=1,window=1,window=1,window=1,window=1,window=1,window=1,window=1,window=1,"
 		"window=1",
 	};
@@ -56,6 +75,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(profiles_are_read),
+		cmocka_unit_test(completion_and_levels_are_read),
 		cmocka_unit_test(nonsense_changes_nothing),
 	};
 

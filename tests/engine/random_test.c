@@ -61,10 +61,12 @@ static void draw(struct rand *r, struct pair_config *c)
 		.options = {
 			.profile = rand_below(r, 3) ? IB_STANDARD : IB_SEED, .ack_mode = (enum ib_ack_mode)rand_below(r, 4),
 			.window_pkts = (uint16_t)(1 << rand_below(r, 7)), .ack_every = 1 + (uint16_t)rand_below(r, 5),
-			.start_msn = some_psn(r),
+			.start_msn = some_psn(r), .exchange_start = rand_below(r, 4) == 0, .completion = (enum ib_completion)rand_below(r, 4),
 		},
 	};
 	draw_link(r, &c->sim.link);
+	if (c->sim.link.reorder && c->options.ack_mode == IB_ACK_COALESCED)
+		c->options.ack_mode = IB_ACK_PER_PACKET;	/* refused together: MSN-23 */
 }
 
 static void plan(struct traffic *t, struct rand *r)
