@@ -3,11 +3,12 @@
 #include "direct/direct.h"
 
 #include "direct/access.h"
+#include "direct/mapped.h"
 #include "verbs/mr.h"
 
 #include <string.h>
 
-enum { ATOMIC_BYTES = 8, TAIL_BYTES = 64 };
+enum { ATOMIC_BYTES = 8 };
 
 enum { REMOTE_RIGHTS = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC };
 
@@ -92,11 +93,6 @@ static bool grants(const struct export_region *region, const struct export_qp *r
 	return r->va >= region->iova && offset <= region->length && r->bytes <= region->length - offset;
 }
 
-static bool is_atomic(const struct direct_request *r)
-{
-	return r->kind == DIRECT_CMP_SWAP || r->kind == DIRECT_FETCH_ADD;
-}
-
 static uint64_t atomic_result(const struct direct_request *r, uint64_t original)
 {
 	if (r->kind == DIRECT_FETCH_ADD)
@@ -120,18 +116,23 @@ static bool change_word(const struct direct_peer *peer, uint64_t address, struct
 	return peer->mover->write(peer->arg, address, &iov, 1, sizeof(changed));
 }
 
-static bool move(const struct direct_peer *peer, uint64_t address, struct direct_request *r)
+/* Mapped memory takes the lock for atomics too: others may reach the same word by change_word. */
+static bool move(const struct direct_peer *peer, const struct export_region *region, struct direct_request *r)
 {
+	uint64_t offset = r->va - region->iova, address = region->address + offset;
+	void *mapped = region->file ? peer->mover->map(peer->arg, region->file, region->file_offset + offset, r->bytes) : NULL;
 	struct atomic_lock *lock = &peer->export->atomics;
 	bool moved;
 
-	if (r->kind == DIRECT_WRITE)
-		return peer->mover->write(peer->arg, address, r->iov, r->iovs, r->bytes);
-	if (r->kind == DIRECT_READ)
-		return peer->mover->read(peer->arg, address, r->iov, r->iovs, r->bytes);
+	r->is_mapped = mapped;
+	if (!direct_is_atomic(r)) {
+		if (mapped)
+			return mapped_execute(mapped, r);
+		return (r->kind == DIRECT_WRITE ? peer->mover->write : peer->mover->read)(peer->arg, address, r->iov, r->iovs, r->bytes);
+	}
 	if (!atomic_lock_take(lock, peer->self, peer->lock_ops, peer->host))
 		return false;
-	moved = change_word(peer, address, r);
+	moved = mapped ? mapped_execute(mapped, r) : change_word(peer, address, r);
 	atomic_lock_give(lock, peer->self);
 	return moved;
 }
@@ -148,14 +149,14 @@ static bool execute(const struct qp *qp, const struct direct_peer *peer, struct 
 		return true;
 	if (!export_find_region(peer->export, r->rkey, &region) || !grants(&region, &remote, r))
 		return false;
-	return move(peer, region.address + (r->va - region.iova), r);
+	return move(peer, &region, r);
 }
 
 bool direct_execute(const struct qp *qp, const struct direct_peer *peer, struct direct_request *r)
 {
 	bool done;
 
-	if (is_atomic(r) && r->va % ATOMIC_BYTES)
+	if (direct_is_atomic(r) && r->va % ATOMIC_BYTES)
 		return false;
 	access_begin(peer->access, qp->attr.dest_qp_num, r->rkey);
 	done = execute(qp, peer, r);
@@ -170,38 +171,6 @@ bool direct_is_connected(const struct qp *qp, const struct direct_peer *peer)
 	return export_find_qp(peer->export, qp->attr.dest_qp_num, &remote) && expects_us(qp, &remote);
 }
 
-/* The last line last, here too: another thread may poll it. */
-static void copy_in(uint8_t *to, const struct iovec *iov, unsigned iovs)
-{
-	for (unsigned i = 0; i < iovs; to += iov[i++].iov_len) {
-		const uint8_t *from = iov[i].iov_base;
-		size_t bytes = iov[i].iov_len, head = i + 1 == iovs && bytes > TAIL_BYTES ? bytes - TAIL_BYTES : 0;
-
-		memmove(to, from, head);
-		atomic_thread_fence(memory_order_release);
-		memmove(to + head, from + head, bytes - head);
-	}
-}
-
-static void copy_out(const struct iovec *iov, unsigned iovs, const uint8_t *from)
-{
-	for (unsigned i = 0; i < iovs; from += iov[i++].iov_len)
-		memmove(iov[i].iov_base, from, iov[i].iov_len);
-}
-
-/* As the packet engine does it: the CPU's own atomics. */
-static bool change_own(uint64_t *word, struct direct_request *r)
-{
-	if ((uintptr_t)word % sizeof(*word))
-		return false;
-	r->original = r->compare;
-	if (r->kind == DIRECT_CMP_SWAP)
-		__atomic_compare_exchange_n(word, &r->original, r->operand, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
-	else
-		r->original = __atomic_fetch_add(word, r->operand, __ATOMIC_SEQ_CST);
-	return true;
-}
-
 bool direct_execute_own(const struct qp *qp, struct direct_request *r)
 {
 	struct qp *remote = qp_find(qp->ca, qp->attr.dest_qp_num);
@@ -209,7 +178,7 @@ bool direct_execute_own(const struct qp *qp, struct direct_request *r)
 	struct mr *mr;
 	uint8_t *memory;
 
-	if (!remote || !remote->shown || (is_atomic(r) && r->va % ATOMIC_BYTES))
+	if (!remote || !remote->shown || (direct_is_atomic(r) && r->va % ATOMIC_BYTES))
 		return false;
 	direct_describe_qp(remote, &shown);
 	if (!expects_us(qp, &shown) || !allows(&shown, r))
@@ -221,11 +190,5 @@ bool direct_execute_own(const struct qp *qp, struct direct_request *r)
 	memory = mr_borrow(mr, r->va);
 	if (!memory)
 		return false;
-	if (is_atomic(r))
-		return change_own((uint64_t *)(void *)memory, r);
-	if (r->kind == DIRECT_WRITE)
-		copy_in(memory, r->iov, r->iovs);
-	else
-		copy_out(r->iov, r->iovs, memory);
-	return true;
+	return mapped_execute(memory, r);
 }

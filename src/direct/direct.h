@@ -13,6 +13,8 @@ struct direct_mover {
 	/* All `bytes` of the list to or from `address` on, ascending, the last line last. False: some did not arrive. */
 	bool (*write)(void *peer, uint64_t address, const struct iovec *iov, unsigned iovs, uint32_t bytes);
 	bool (*read)(void *peer, uint64_t address, const struct iovec *iov, unsigned iovs, uint32_t bytes);
+	/* `bytes` of the peer's memory file from `offset` on, in our own address space and there to stay; NULL: no. */
+	void *(*map)(void *peer, uint32_t file, uint64_t offset, uint64_t bytes);
 };
 
 /* Another process of this host. All borrowed. */
@@ -26,7 +28,7 @@ struct direct_peer {
 	void *host;			/* the lock's */
 };
 
-/* What others are shown of them. */
+/* What others are shown of them; private memory. */
 void direct_describe_region(const struct mr *mr, struct export_region *out);
 void direct_describe_qp(const struct qp *qp, struct export_qp *out);
 /* May it be shown at all? QPs: verbs knows. */

@@ -29,8 +29,8 @@ struct export_region {
 	uint32_t access;	/* IBV_ACCESS_* */
 	uint32_t device;
 	uint32_t qpn;		/* a window that only this QP may use, or 0 */
-	uint32_t rsvd;
-	uint64_t mapped;	/* reserved: where memory that can be mapped is found; 0: private */
+	uint32_t file;		/* the owner's memory file that holds all of it (CTL_MEMORY), or 0: private */
+	uint64_t file_offset;	/* of the byte at iova */
 };
 
 struct export_qp {

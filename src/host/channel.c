@@ -174,7 +174,7 @@ static struct channel *add(struct host *h, const struct control_msg *msg, int fd
 			return NULL;
 		}
 		if (nfds >= 4)
-			ch->peer = peer_open(h, link, fds[2], fds[3]);
+			ch->peer = peer_open(h, link, msg->slot, fds[2], fds[3]);
 		if (!h->attention.program_polls)
 			helper_kick(h);		/* so that this one's sleeper word is set too */
 		log_line(LOG_DEBUG, "channel %u to slot %u is open", ch->id, msg->slot);

@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-enum { CONTROL_VERSION = 1, CONTROL_TEXT = 60000, CONTROL_MAD = 256, CONTROL_FDS = 4 };
+enum { CONTROL_VERSION = 1, CONTROL_TEXT = 60000, CONTROL_MAD = 256, CONTROL_FDS = 4, CONTROL_FILES = 8 };
 
 enum control_type {
 	/* process -> weftd, answered with the same type and `status` 0 or an errno */
@@ -45,6 +45,10 @@ enum control_type {
 	CTL_PAGE,	/* the fabric page changed: addresses (a = 1) */
 	/* weft command -> weftd */
 	CTL_UP,		/* stay when idle, until CTL_DOWN */
+	/* process -> weftd, answered */
+	CTL_MEMORY,	/* fd 0: a memory file in which this process has regions, for processes of the same user. answer: b = its
+			 * number, 1..CONTROL_FILES, for as long as the process lives. status EDQUOT: it has given CONTROL_FILES */
+	CTL_MAP,	/* slot, b: the memory file of that number of that slot's process. answer: fd 0. status ENOENT, EPERM */
 };
 
 enum control_kind {

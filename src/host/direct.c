@@ -149,6 +149,7 @@ static void show_mr(void *host, struct mr *mr)
 	if (!direct_shows_region(mr))
 		return;
 	direct_describe_region(mr, &region);
+	region.file = mapped_find(h, mr->memory, mr->length, &region.file_offset);
 	mr->shown = export_show_region(&h->direct.export, &region);
 }
 
@@ -214,7 +215,7 @@ static const struct channel *channel_of(const struct host *h, const struct qp *q
 
 static bool execute_own(struct host *h, struct qp *qp, struct direct_request *r)
 {
-	bool is_atomic = r->kind == DIRECT_CMP_SWAP || r->kind == DIRECT_FETCH_ADD, done;
+	bool is_atomic = direct_is_atomic(r), done;
 
 	if (is_atomic)
 		atomic_begin(h);

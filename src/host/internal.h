@@ -11,6 +11,7 @@
 #include "link/link.h"
 
 #include <pthread.h>
+#include <sys/types.h>
 
 struct peer;
 
@@ -48,9 +49,27 @@ struct arena_memory {
 	int fd;			/* owned */
 };
 
+/* A memory file of ours that others may map. */
+struct shown_file {
+	dev_t device;
+	ino_t inode;
+	uint32_t number;	/* weftd's; it keeps the file, so that the inode is not used again */
+};
+
+/* Memory files of one peer, by number, as we mapped them. */
+struct mapped_files {
+	struct mapped_file {
+		uint8_t *base;	/* owned mapping, or NULL */
+		uint64_t bytes;
+		bool is_known;	/* asked for */
+	} file[CONTROL_FILES];
+};
+
 /* What we give others for their direct path to us. */
 struct direct {
 	struct export export;
+	struct shown_file file[CONTROL_FILES];
+	uint32_t files;
 	int fd[2];		/* owned: the export's memory, and our own; -1: there is no direct path */
 };
 
@@ -112,7 +131,7 @@ const char *direct_path_name(struct host *h, struct qp *qp);
 
 /* ---- peer.c ---- */
 /* The direct path to the process behind a channel, from the descriptors that weftd gave (borrowed). NULL: none. */
-struct peer *peer_open(struct host *h, struct link *link, int export_fd, int memory_fd);
+struct peer *peer_open(struct host *h, struct link *link, uint32_t slot, int export_fd, int memory_fd);
 void peer_close(struct peer *p);
 const struct direct_peer *peer_direct(const struct peer *p);
 /* Is its address space still there? */
@@ -122,6 +141,14 @@ const char *peer_tier(const struct peer *p);
 /* For locks that processes share. */
 extern const struct atomic_lock_ops peer_lock_ops;
 uint32_t peer_self(const struct host *h);
+
+/* ---- mapped.c ---- */
+/* Does memory that others can map hold the whole range? 0: no, or the number of its file, and where in it. */
+uint32_t mapped_find(struct host *h, const void *memory, uint64_t bytes, uint64_t *offset);
+/* That range of a file of the slot's process, mapped at the first use of the file; NULL: no. */
+void *mapped_reach(struct host *h, struct mapped_files *m, uint32_t slot, uint32_t file, uint64_t offset, uint64_t bytes);
+bool mapped_any(const struct mapped_files *m);
+void mapped_close(struct mapped_files *m);
 
 /* ---- memory.c ---- */
 int arena_memory_create(struct arena_memory *m);

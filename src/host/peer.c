@@ -1,4 +1,4 @@
-/* Another process's memory: small pieces through its /proc/self/mem, which it gave us itself and which is its address
+/* Another process's memory: what lies in files that we can map through mapped.c; of the rest small pieces through its /proc/self/mem, which it gave us itself and which is its address
  * space whatever becomes of its pid; the others through process_vm_writev and _readv, where the system allows them and
  * the pid has proved to be the same process: they write the tail apart at less cost, and copy once instead of twice.
  * Both end short when the process or its memory is gone. */
@@ -27,6 +27,9 @@ enum {
 
 struct peer {
 	struct direct_peer direct;
+	struct host *host;		/* borrowed */
+	uint32_t slot;
+	struct mapped_files files;
 	struct export_memory *export;	/* owned mapping */
 	int memory_fd;			/* owned */
 	pid_t pid;			/* 0: cannot be reached by it */
@@ -89,7 +92,14 @@ static bool peer_read(void *arg, uint64_t address, const struct iovec *iov, unsi
 	return moved_all(preadv(p->memory_fd, iov, (int)iovs, (off_t)address), bytes);
 }
 
-static const struct direct_mover mover = { .write = peer_write, .read = peer_read };
+static void *peer_map(void *arg, uint32_t file, uint64_t offset, uint64_t bytes)
+{
+	struct peer *p = arg;
+
+	return mapped_reach(p->host, &p->files, p->slot, file, offset, bytes);
+}
+
+static const struct direct_mover mover = { .write = peer_write, .read = peer_read, .map = peer_map };
 
 /* A slot and how often it was given away: no two processes have the same. */
 static uint32_t holder_number(const struct fabric_page *page, uint32_t slot)
@@ -160,7 +170,7 @@ static bool is_memory_file(int fd)
 	return fstatfs(fd, &fs) == 0 && fs.f_type == PROC_SUPER_MAGIC;
 }
 
-struct peer *peer_open(struct host *h, struct link *link, int export_fd, int memory_fd)
+struct peer *peer_open(struct host *h, struct link *link, uint32_t slot, int export_fd, int memory_fd)
 {
 	struct peer *p;
 
@@ -169,6 +179,8 @@ struct peer *peer_open(struct host *h, struct link *link, int export_fd, int mem
 	p = calloc(1, sizeof(*p));
 	if (!p)
 		return NULL;
+	p->host = h;
+	p->slot = slot;
 	p->memory_fd = fcntl(memory_fd, F_DUPFD_CLOEXEC, 0);
 	p->export = map_export(export_fd);
 	if (p->memory_fd < 0 || !p->export)
@@ -192,6 +204,7 @@ void peer_close(struct peer *p)
 {
 	if (!p)
 		return;
+	mapped_close(&p->files);
 	if (p->export)
 		munmap(p->export, sizeof(*p->export));
 	if (p->memory_fd >= 0)
@@ -206,5 +219,7 @@ const struct direct_peer *peer_direct(const struct peer *p)
 
 const char *peer_tier(const struct peer *p)
 {
+	if (mapped_any(&p->files))
+		return p->pid ? "direct (mapped, mem fd, process_vm)" : "direct (mapped, mem fd)";
 	return p->pid ? "direct (mem fd, process_vm)" : "direct (mem fd)";
 }

@@ -65,6 +65,7 @@ static void count(struct qp *qp, const struct direct_request *r)
 		c->direct_reads++;
 	else
 		c->direct_atomics++;
+	c->direct_mapped += r->is_mapped;
 	c->direct_bytes += r->bytes;
 	qp->messages_sent++;
 	if (r->kind == DIRECT_WRITE)

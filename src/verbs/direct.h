@@ -18,7 +18,13 @@ struct direct_request {
 	unsigned iovs;
 	uint64_t compare, operand;	/* atomics: operand is what is swapped in, or added */
 	uint64_t original;		/* result of atomics */
+	bool is_mapped;			/* result: in memory that both processes map */
 };
+
+static inline bool direct_is_atomic(const struct direct_request *r)
+{
+	return r->kind == DIRECT_CMP_SWAP || r->kind == DIRECT_FETCH_ADD;
+}
 
 struct direct_ops {
 	/* Others may use the region or bound window; and: none uses it any more, nor will. mr->shown says which. */

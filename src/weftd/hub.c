@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "weftd/channels.h"
+#include "weftd/files.h"
 #include "weftd/listeners.h"
 #include "weftd/mad.h"
 #include "weftd/mcast.h"
@@ -93,6 +94,7 @@ static void free_process(struct hub *h, struct client *c)
 	listeners_leave(h, c);
 	ports_leave(h, c);
 	channels_leave(h, c);
+	files_leave(c);
 	report_leave(h, c);
 	/* dead in the page before anybody hears of it */
 	slots_leave(h, c, gone);
@@ -267,6 +269,8 @@ static const struct rule {
 	[CTL_DOWN] = { FROM_COMMAND, .plain = down },
 	[CTL_REPORT] = { FROM_PROCESS, 0, CONTROL_TEXT, .full = reported },
 	[CTL_UP] = { FROM_COMMAND, .plain = up },
+	[CTL_MEMORY] = { FROM_PROCESS, 1, 0, .full = files_add },
+	[CTL_MAP] = { FROM_PROCESS, .plain = files_give },
 };
 
 /* What is wrong with the message, or NULL. */

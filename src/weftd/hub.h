@@ -35,6 +35,8 @@ struct client {
 	char program[32];
 	int wake_fd;			/* owned; -1 unless a process */
 	int direct_fd[2];		/* owned; -1, or export and memory */
+	int file_fd[CONTROL_FILES];	/* owned: memory files that its peers may map */
+	uint32_t files;
 	uint32_t slot;			/* the first; 0: none */
 	uint32_t slots;
 	uint32_t channels;

@@ -341,6 +341,46 @@ static void a_channel_reaches_both_sides_once(void **state)
 	(void)state;
 }
 
+static int offer(struct peer *p, struct control_msg *msg, int fd)
+{
+	*msg = (struct control_msg){ .type = CTL_MEMORY, .seq = 9 };
+	assert_int_equal(message_send(p->socket, msg, NULL, &fd, fd >= 0, 0), 0);
+	return next(p, msg);
+}
+
+static void memory_files_are_handed_on(void **state)
+{
+	struct peer *a = join(CONTROL_PROCESS), *b = join(CONTROL_PROCESS);
+	int fd = memfd_create("control_test", MFD_CLOEXEC);
+	struct control_msg msg = { .type = CTL_MAP, .slot = a->slot, .b = 1 };
+	struct stat given, got;
+
+	assert_int_equal(call(b, &msg), ENOENT);
+	assert_int_equal(offer(a, &msg, -1), EINVAL);
+	for (uint32_t i = 1; i <= CONTROL_FILES; i++) {
+		assert_int_equal(offer(a, &msg, fd), 0);
+		assert_int_equal(msg.b, i);
+	}
+	assert_int_equal(offer(a, &msg, fd), EDQUOT);
+	msg = (struct control_msg){ .type = CTL_MAP, .slot = a->slot, .b = CONTROL_FILES };
+	assert_int_equal(call(b, &msg), 0);
+	assert_int_equal(b->nfds, 1);
+	assert_int_equal(fstat(fd, &given), 0);
+	assert_int_equal(fstat(b->fds[0], &got), 0);
+	assert_int_equal(given.st_ino, got.st_ino);
+	drop_fds(b);
+	for (uint32_t wrong = CONTROL_FILES + 1; wrong; wrong += UINT32_MAX - CONTROL_FILES) {
+		msg = (struct control_msg){ .type = CTL_MAP, .slot = a->slot, .b = wrong };
+		assert_int_equal(call(b, &msg), ENOENT);
+	}
+	msg = (struct control_msg){ .type = CTL_MAP, .slot = UINT32_MAX, .b = 1 };
+	assert_int_equal(call(b, &msg), ENOENT);
+	close(fd);
+	leave(a);
+	leave(b);
+	(void)state;
+}
+
 static void who_dealt_with_the_dead_is_told_once_for_each_slot(void **state)
 {
 	struct peer *a = join(CONTROL_PROCESS), *b = join(CONTROL_PROCESS), *c = join(CONTROL_PROCESS);
@@ -767,6 +807,7 @@ int main(void)
 		cmocka_unit_test(a_wake_descriptor_must_be_an_eventfd),
 		cmocka_unit_test(slots_are_random_and_limited),
 		cmocka_unit_test(a_channel_reaches_both_sides_once),
+		cmocka_unit_test(memory_files_are_handed_on),
 		cmocka_unit_test(who_dealt_with_the_dead_is_told_once_for_each_slot),
 		cmocka_unit_test(a_killed_client_leaves_nothing),
 		cmocka_unit_test(groups_are_counted_for_each_process),

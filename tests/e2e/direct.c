@@ -2,13 +2,15 @@
  * `direct mix ROUNDS SEED`: writes, reads, atomics and sends in random order, every byte checked against a model.
  * `direct atomics ROUNDS`: three processes and the target itself add to one word, one of them by packets.
  * `direct dereg ROUNDS`: the target deregisters under traffic; after that its memory does not change.
- * `direct kill`: the target is killed under traffic; the initiator ends with the standard's status. */
+ * `direct kill`: the target is killed under traffic; the initiator ends with the standard's status.
+ * WEFT_TEST_MEMORY=mapped: buffers lie in sealed memory files; unsealed: in others. */
 #include "host/host.h"
 #include "verbs/cq.h"
 #include "verbs/mr.h"
 #include "verbs/pd.h"
 #include "verbs/qp.h"
 
+#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -84,6 +86,25 @@ static void make_qp(struct end *e, int i)
 	check(qp_create(host_ca(e->host), &host_ca(e->host)->dev[0], &init, e->pd, e->cq, e->cq, NULL, NULL, &e->qp[i]), "qp");
 }
 
+/* With a page before it, so that its place in the file is not the file's start. */
+static uint8_t *make_buffer(void)
+{
+	const char *kind = getenv("WEFT_TEST_MEMORY");
+	size_t before = (size_t)sysconf(_SC_PAGESIZE);
+	uint8_t *buffer;
+	int fd;
+
+	if (!kind)
+		return mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	fd = memfd_create("direct", MFD_ALLOW_SEALING);
+	if (fd < 0 || ftruncate(fd, (off_t)(before + BYTES)) < 0)
+		die("no memory file");
+	if (strcmp(kind, "mapped") == 0 && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK) < 0)
+		die("no seals");
+	buffer = mmap(NULL, before + BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	return buffer + before;
+}
+
 static void open_end(struct end *e, int qps)
 {
 	struct ca *ca;
@@ -92,7 +113,7 @@ static void open_end(struct end *e, int qps)
 	if (!e->host)
 		die("no weftd");
 	ca = host_ca(e->host);
-	e->buffer = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	e->buffer = make_buffer();
 	host_enter(e->host);
 	check(pd_create(ca, &ca->dev[0], &e->pd), "pd");
 	check(cq_create(ca, &ca->dev[0], 4 * DEPTH, &e->cq), "cq");
@@ -421,10 +442,13 @@ static void kill_initiator(struct end *e, pid_t target)
 
 static void expect_direct(const struct end *e, bool expected)
 {
+	const char *memory = getenv("WEFT_TEST_MEMORY");
 	const struct counters *c = &host_ca(e->host)->counters;
 
 	if ((c->direct_writes + c->direct_reads + c->direct_atomics > 0) != expected)
 		die(expected ? "nothing went the direct path" : "something went the direct path");
+	if ((c->direct_mapped > 0) != (expected && memory && strcmp(memory, "mapped") == 0))
+		die("the wrong tier of memory");
 }
 
 static void initiate(const char *mode, int i, unsigned rounds, uint64_t seed, unsigned processes, pid_t target)

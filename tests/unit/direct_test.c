@@ -4,6 +4,7 @@
 
 #include "direct/access.h"
 #include "direct/direct.h"
+#include "direct/mapped.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -244,7 +245,15 @@ static bool move_read(void *peer, uint64_t address, const struct iovec *iov, uns
 	return !mover_fails;
 }
 
-static const struct direct_mover mover = { move_write, move_read };
+/* File 1 of the peer is its target, and mapped; others are not. */
+static uint8_t *mapped_target;
+
+static void *move_map(void *peer, uint32_t file, uint64_t offset, uint64_t bytes)
+{
+	return file == 1 && offset <= 256 && bytes <= 256 - offset ? mapped_target + offset : NULL;
+}
+
+static const struct direct_mover mover = { move_write, move_read, move_map };
 
 /* What one end sees of the other, changed one field at a time. */
 struct stage {
@@ -402,6 +411,124 @@ static void faults_are_left_to_packets(void **state)
 	stage_free(s);
 }
 
+/* ---- memory that is mapped ---- */
+
+/* Every size at every alignment, in one piece and in two; nothing around it changes. */
+static void mapped_writes_are_whole(void **state)
+{
+	uint8_t from[96], to[128] __attribute__((aligned(8)));
+
+	for (unsigned i = 0; i < sizeof(from); i++)
+		from[i] = (uint8_t)(i + 1);
+	for (unsigned at = 8; at < 24; at++) {
+		for (unsigned bytes = 1; bytes <= sizeof(from); bytes++) {
+			unsigned first = bytes / 3;
+			struct iovec two[2] = { { from, first }, { from + first, bytes - first } };
+			struct direct_request r = { .kind = DIRECT_WRITE, .bytes = bytes, .iov = two + !first, .iovs = 1 + (first > 0) };
+
+			memset(to, 0xee, sizeof(to));
+			assert_true(mapped_execute(to + at, &r));
+			assert_memory_equal(to + at, from, bytes);
+			assert_int_equal(to[at - 1], 0xee);
+			assert_int_equal(to[at + bytes], 0xee);
+		}
+	}
+}
+
+static void overlapping_writes_move(void **state)
+{
+	uint8_t memory[64] __attribute__((aligned(8))), expected[64];
+
+	for (unsigned shift = 1; shift < 20; shift++) {
+		struct iovec iov = { memory, 40 };
+		struct direct_request r = { .kind = DIRECT_WRITE, .bytes = 40, .iov = &iov, .iovs = 1 };
+
+		for (unsigned i = 0; i < sizeof(memory); i++)
+			memory[i] = expected[i] = (uint8_t)i;
+		memmove(expected + shift, expected, 40);
+		assert_true(mapped_execute(memory + shift, &r));
+		assert_memory_equal(memory, expected, sizeof(memory));
+	}
+}
+
+/* Another thread that sees the last byte sees all. */
+struct tail_watch {
+	uint8_t memory[256] __attribute__((aligned(64)));
+	_Atomic unsigned seen;
+	_Atomic bool torn;
+};
+
+enum { TAIL_ROUNDS = 20000, TAIL_BYTES = 200 };
+
+static void *watch_tail(void *arg)
+{
+	struct tail_watch *w = arg;
+
+	for (unsigned round = 1; round <= TAIL_ROUNDS; round++) {
+		while (__atomic_load_n(&w->memory[TAIL_BYTES - 1], __ATOMIC_ACQUIRE) != (uint8_t)round)
+			sched_yield();
+		for (unsigned i = 0; i < TAIL_BYTES; i++)
+			if (__atomic_load_n(&w->memory[i], __ATOMIC_RELAXED) != (uint8_t)round)
+				atomic_store(&w->torn, true);
+		atomic_store(&w->seen, round);
+	}
+	return NULL;
+}
+
+static void tail_is_written_last(void **state)
+{
+	struct tail_watch *w = aligned_alloc(64, sizeof(*w));
+	uint8_t from[TAIL_BYTES];
+	struct iovec iov = { from, sizeof(from) };
+	struct direct_request r = { .kind = DIRECT_WRITE, .bytes = sizeof(from), .iov = &iov, .iovs = 1 };
+	pthread_t watcher;
+
+	memset(w, 0, sizeof(*w));
+	assert_int_equal(pthread_create(&watcher, NULL, watch_tail, w), 0);
+	for (unsigned round = 1; round <= TAIL_ROUNDS; round++) {
+		memset(from, (int)round, sizeof(from));
+		assert_true(mapped_execute(w->memory, &r));
+		while (atomic_load(&w->seen) != round)
+			sched_yield();
+	}
+	pthread_join(watcher, NULL);
+	assert_false(atomic_load(&w->torn));
+	free(w);
+}
+
+/* The region says where; the mover says whether. What it does not map goes by the address. */
+static void mapped_regions_are_used(void **state)
+{
+	struct stage *s = stage_make();
+	uint8_t file[256] = { 0 }, zero[256] = { 0 };
+	uint64_t word = 5;
+	struct direct_request add = { .kind = DIRECT_FETCH_ADD, .rkey = 77, .va = 0x10000, .bytes = 8, .operand = 3 };
+
+	mapped_target = file;
+	s->region.file = 1;
+	assert_true(write_at(s, 0x10000, 256));
+	assert_memory_equal(file, s->source, 256);
+	assert_memory_equal(s->target, zero, 256);
+	memcpy(file, &word, 8);
+	assert_true(run(s, &add));
+	assert_int_equal(add.original, 5);
+	memcpy(&word, file, 8);
+	assert_int_equal(word, 8);
+	s->region.file_offset = 16;
+	assert_true(write_at(s, 0x10000 + 8, 8));
+	assert_memory_equal(file + 24, s->source, 8);
+	s->region.file_offset = 1;	/* more than the file has */
+	memset(file, 0, sizeof(file));
+	assert_true(write_at(s, 0x10000, 256));
+	assert_memory_equal(s->target, s->source, 256);
+	assert_memory_equal(file, zero, 256);
+	assert_false(write_at(s, 0x10000 + 1, 256));
+	s->region.file = 2;
+	assert_true(write_at(s, 0x10000, 100));
+	assert_memory_equal(file, zero, 256);
+	stage_free(s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -409,6 +536,8 @@ int main(void)
 		cmocka_unit_test(access_names_what_is_used), cmocka_unit_test(hidden_is_not_used), cmocka_unit_test(lock_excludes),
 		cmocka_unit_test(lock_of_the_dead_is_taken), cmocka_unit_test(data_arrives), cmocka_unit_test(atomics_change_the_word),
 		cmocka_unit_test(bounds_are_checked), cmocka_unit_test(faults_are_left_to_packets),
+		cmocka_unit_test(mapped_writes_are_whole), cmocka_unit_test(overlapping_writes_move),
+		cmocka_unit_test(tail_is_written_last), cmocka_unit_test(mapped_regions_are_used),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

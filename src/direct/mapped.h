@@ -1,0 +1,11 @@
+/* Executing a request on memory that we can address: our own, or another process's that we mapped. */
+#ifndef WEFT_DIRECT_MAPPED_H
+#define WEFT_DIRECT_MAPPED_H
+
+#include "verbs/direct.h"
+
+/* All r->bytes (not 0) from `memory` on are there. The last byte of a write becomes visible last; atomics are the CPU's,
+ * and what else must exclude them is the caller's to see to. False: an atomic on a word that is not aligned. */
+bool mapped_execute(void *memory, struct direct_request *r);
+
+#endif

@@ -1,0 +1,188 @@
+/* Memory that two processes map: regions of ours in memory files, which weftd hands to peers of the same user, and files
+ * of theirs. A file that could become shorter would kill whoever maps it with a signal, so only sealed ones count; the
+ * program must still have it open, as the kernel opens a mapping's file for administrators alone. */
+#include "host/internal.h"
+
+#include "base/log.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+/* ---- ours ---- */
+
+struct mapping {
+	uint64_t start, end, offset;
+	dev_t device;
+	ino_t inode;
+	bool is_shared;		/* and may be read and written */
+};
+
+static bool read_mapping(FILE *maps, struct mapping *m)
+{
+	char line[4096 + 128], rights[5];
+	unsigned major, minor;
+	uint64_t inode;
+
+	if (!fgets(line, sizeof(line), maps) || sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %x:%x %" SCNu64, &m->start, &m->end,
+						       rights, &m->offset, &major, &minor, &inode) != 7)
+		return false;
+	m->device = makedev(major, minor);
+	m->inode = (ino_t)inode;
+	m->is_shared = rights[0] == 'r' && rights[1] == 'w' && rights[3] == 's';
+	return true;
+}
+
+/* The range as one shared mapping of one file; several that continue each other count as one. */
+static bool find_mapping(FILE *maps, uint64_t start, uint64_t end, struct mapping *whole)
+{
+	struct mapping m;
+	uint64_t at = start;
+
+	while (at < end && read_mapping(maps, &m)) {
+		if (m.end <= at)
+			continue;
+		if (m.start > at || !m.is_shared)
+			return false;
+		if (at == start)
+			*whole = m;
+		else if (m.device != whole->device || m.inode != whole->inode || m.offset != whole->offset + (m.start - whole->start))
+			return false;
+		at = m.end;
+	}
+	return at >= end;
+}
+
+static bool is_sealed_memory(int fd)
+{
+	struct statfs fs;
+	int seals = fcntl(fd, F_GET_SEALS);
+
+	return seals >= 0 && seals & F_SEAL_SHRINK && fstatfs(fd, &fs) == 0 && fs.f_type == TMPFS_MAGIC;
+}
+
+/* The program's own descriptor (not ours to close), or -1. */
+static int find_open_file(const struct mapping *m)
+{
+	DIR *d = opendir("/proc/self/fd");
+	struct dirent *e;
+	struct stat st;
+	int fd, found = -1;
+
+	while (d && found < 0 && (e = readdir(d))) {
+		fd = atoi(e->d_name);
+		if (e->d_name[0] != '.' && fstat(fd, &st) == 0 && st.st_dev == m->device && st.st_ino == m->inode &&
+		    (fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDWR && is_sealed_memory(fd))
+			found = fd;
+	}
+	if (d)
+		closedir(d);
+	return found;
+}
+
+/* Gives the file to weftd. Its number, or 0. */
+static uint32_t show_file(struct host *h, const struct mapping *m)
+{
+	struct direct *d = &h->direct;
+	struct control_msg msg = { .type = CTL_MEMORY };
+	int fd;
+
+	for (uint32_t i = 0; i < d->files; i++) {
+		if (d->file[i].device == m->device && d->file[i].inode == m->inode)
+			return d->file[i].number;
+	}
+	fd = d->files < CONTROL_FILES ? find_open_file(m) : -1;
+	if (fd < 0 || session_call(&h->session, &msg, &fd, 1, NULL, NULL) < 0 || msg.b == 0 || msg.b > CONTROL_FILES)
+		return 0;
+	d->file[d->files++] = (struct shown_file){ .device = m->device, .inode = m->inode, .number = msg.b };
+	return msg.b;
+}
+
+uint32_t mapped_find(struct host *h, const void *memory, uint64_t bytes, uint64_t *offset)
+{
+	uint64_t start = (uintptr_t)memory;
+	FILE *maps = fopen("/proc/self/maps", "re");
+	struct mapping m = { 0 };
+	uint32_t file = 0;
+
+	if (maps && find_mapping(maps, start, start + bytes, &m)) {
+		file = show_file(h, &m);
+		*offset = m.offset + (start - m.start);
+	}
+	if (maps)
+		fclose(maps);
+	return file;
+}
+
+/* ---- theirs ---- */
+
+static void map_file(struct mapped_file *f, int fd)
+{
+	struct stat st;
+	void *base;
+
+	if (!is_sealed_memory(fd) || fstat(fd, &st) < 0 || st.st_size <= 0)
+		return;
+	base = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+	if (base == MAP_FAILED)
+		return;
+	madvise(base, (size_t)st.st_size, MADV_DONTFORK);
+	madvise(base, (size_t)st.st_size, MADV_DONTDUMP);
+	f->base = base;
+	f->bytes = (uint64_t)st.st_size;
+}
+
+static void ask_for(struct host *h, struct mapped_file *f, uint32_t slot, uint32_t number)
+{
+	struct control_msg msg = { .type = CTL_MAP, .slot = slot, .b = number };
+	int fd[CONTROL_FDS], fds = 0;
+
+	f->is_known = true;
+	if (session_call(&h->session, &msg, NULL, 0, fd, &fds) < 0)
+		return;
+	if (fds > 0)
+		map_file(f, fd[0]);
+	while (fds > 0)
+		close(fd[--fds]);
+	if (!f->base)
+		log_line(LOG_INFO, "a peer's memory file cannot be mapped: its memory is reached as if it were private");
+}
+
+void *mapped_reach(struct host *h, struct mapped_files *m, uint32_t slot, uint32_t file, uint64_t offset, uint64_t bytes)
+{
+	struct mapped_file *f;
+
+	if (file == 0 || file > CONTROL_FILES)
+		return NULL;
+	f = &m->file[file - 1];
+	if (!f->is_known)
+		ask_for(h, f, slot, file);
+	if (!f->base || offset > f->bytes || bytes > f->bytes - offset)
+		return NULL;
+	return f->base + offset;
+}
+
+bool mapped_any(const struct mapped_files *m)
+{
+	for (uint32_t i = 0; i < CONTROL_FILES; i++) {
+		if (m->file[i].base)
+			return true;
+	}
+	return false;
+}
+
+void mapped_close(struct mapped_files *m)
+{
+	for (uint32_t i = 0; i < CONTROL_FILES; i++) {
+		if (m->file[i].base)
+			munmap(m->file[i].base, m->file[i].bytes);
+	}
+}
