@@ -22,36 +22,18 @@ static void progress(struct qp *qp, wtime now)
 {
 	requester_reset_retries(qp);
 	timer_progress(qp, now);
+	requester_probe_answered(qp);
 	if (engine_of(qp)->options.completion == IB_COMPLETE_BY_WQE)
 		descriptor_settle(qp);
 	requester_complete(qp);
 	qp_ready(qp);
 }
 
-/* Sends again from this PSN on. False: the retries ran out and the QP failed. */
-static bool go_back(struct qp *qp, wtime now, psn_t psn)
-{
-	struct flight *f = &engine_of(qp)->flight;
-
-	if (!flight_rewind(f, psn))
-		return true;
-	if (f->retries == 0) {
-		qp->ca->counters.retry_exceeded_err++;
-		requester_fail(qp, now, IBV_WC_RETRY_EXC_ERR);
-		return false;
-	}
-	f->retries--;
-	qp->ca->counters.completer_retry_err++;
-	timer_went_back(qp, now);
-	qp_ready(qp);
-	return true;
-}
-
 /* The oldest packet's response was skipped. */
 static void response_lost(struct qp *qp, wtime now, struct flight_entry *e)
 {
 	e->asked_again = true;
-	go_back(qp, now, e->psn);
+	requester_go_back(qp, now, e->psn);
 }
 
 /* All packets up to and including `through` arrived. Returns what stands in the way: an entry within them that is owed
@@ -83,6 +65,7 @@ static void receiver_not_ready(struct qp *qp, wtime now, psn_t psn, unsigned cod
 	if (f->rnr_retries != RNR_FOREVER)
 		f->rnr_retries--;
 	flight_rewind(f, psn);
+	rtt_lost(&f->rtt, psn);
 	f->phase = FLIGHT_RNR;
 	timer_receiver_not_ready(qp, now, code);
 }
@@ -99,7 +82,7 @@ static void negative(struct qp *qp, wtime now, psn_t psn, unsigned code)
 
 	if (code == NAK_PSN_SEQUENCE) {
 		qp->ca->counters.rcvd_seq_err++;
-		go_back(qp, now, psn);
+		requester_go_back(qp, now, psn);
 	} else if (code < NAK_CODES) {
 		requester_fail(qp, now, status[code]);
 	}

@@ -10,7 +10,7 @@ enum { PSN_HALF = 1 << 23 };
 
 int flight_init(struct flight *f, uint32_t window)
 {
-	*f = (struct flight){ .phase = FLIGHT_CLOSED, .window = window, .deadline = WTIME_NEVER };
+	*f = (struct flight){ .phase = FLIGHT_CLOSED, .window = window, .deadline = WTIME_NEVER, .ack_deadline = WTIME_NEVER };
 	if (!window)
 		return 0;
 	f->entry = calloc(window, sizeof(*f->entry));
@@ -36,7 +36,8 @@ void flight_close(struct flight *f)
 	f->phase = FLIGHT_CLOSED;
 	f->oldest = f->resend = f->newest = 0;
 	f->packet = f->unanswered = f->unasked = 0;
-	f->deadline = WTIME_NEVER;
+	f->deadline = f->ack_deadline = WTIME_NEVER;
+	f->probe = PROBE_NONE;
 }
 
 bool flight_has_room(const struct flight *f, uint32_t span)

@@ -6,6 +6,7 @@
 
 #include "base/psn.h"
 #include "base/time.h"
+#include "ib/rtt.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,6 +17,14 @@ enum flight_phase {
 	FLIGHT_TOLD,	/* waiting for its answer */
 	FLIGHT_OPEN,
 	FLIGHT_RNR,	/* the peer had no receive: waiting out its timer (IBA 9.7.5.2.8) */
+};
+
+/* The oldest packet, sent once more to hear how far the responder is. */
+enum flight_probe {
+	PROBE_NONE,
+	PROBE_DUE,
+	PROBE_SENT,	/* nothing was answered since */
+	PROBE_ANSWERED,	/* but not yet for all that left before the probe */
 };
 
 /* What the peer owes for a packet. */
@@ -52,7 +61,13 @@ struct flight {
 	uint32_t settled;		/* complete=wqe: WQEs before it are complete, as their descriptors say ... */
 	psn_t settled_psn;		/* ... and the PSN at which it begins */
 	uint8_t retries, rnr_retries;	/* left */
-	wtime deadline;			/* timer.c owns it */
+	enum flight_probe probe;
+	uint32_t probed;		/* entries before this one left before the last probe */
+	struct rtt rtt;
+	/* timer.c owns these */
+	wtime deadline;			/* the next of all timers */
+	wtime ack_deadline;
+	wtime quiet_since;		/* the last packet left, or something new was answered */
 };
 
 int flight_init(struct flight *f, uint32_t window);	/* -ENOMEM */
@@ -68,6 +83,12 @@ static inline bool flight_empty(const struct flight *f)
 static inline struct flight_entry *flight_at(const struct flight *f, uint32_t index)
 {
 	return &f->entry[index & (f->window - 1)];
+}
+
+/* The first PSN that is not settled. */
+static inline psn_t flight_first_psn(const struct flight *f)
+{
+	return flight_empty(f) ? f->psn : flight_at(f, f->oldest)->psn;
 }
 
 static inline psn_t flight_last_psn(const struct flight_entry *e)

@@ -33,6 +33,7 @@ void requester_open(struct qp *qp, psn_t psn)
 		agree_open(qp);
 	qp->sq.started = qp->sq.completed;
 	requester_reset_retries(qp);
+	timer_open(qp);
 }
 
 /* IBA 10.3.1.5: in SQD the WQEs begun are finished, then the consumer is told. */
@@ -220,10 +221,9 @@ static void count_sent(struct qp *qp, const struct packet *p)
 	qp->bytes_sent += p->payload_bytes;
 }
 
-static bool send_again(struct qp *qp, wtime now, struct packet_out *out)
+/* A packet that left before. */
+static bool repeat(struct qp *qp, wtime now, const struct flight_entry *e, struct packet_out *out)
 {
-	struct flight *f = &engine_of(qp)->flight;
-	struct flight_entry *e = flight_at(f, f->resend);
 	enum ibv_wc_status status = build(qp, qp_send_wqe(qp, e->wqe), e->packet, e->path, out);
 
 	if (status != IBV_WC_SUCCESS) {
@@ -231,10 +231,38 @@ static bool send_again(struct qp *qp, wtime now, struct packet_out *out)
 		return false;
 	}
 	out->packet.psn = e->psn;
-	out->packet.ack_requested = ask(f, e, f->resend + 1 == f->newest);
-	f->resend++;
 	timer_packet_sent(qp, now);
 	count_sent(qp, &out->packet);
+	return true;
+}
+
+static bool send_again(struct qp *qp, wtime now, struct packet_out *out)
+{
+	struct flight *f = &engine_of(qp)->flight;
+	struct flight_entry *e = flight_at(f, f->resend);
+
+	if (!repeat(qp, now, e, out))
+		return false;
+	out->packet.ack_requested = ask(f, e, f->resend + 1 == f->newest);
+	rtt_sent(&f->rtt, now, e->psn);
+	f->resend++;
+	return true;
+}
+
+static bool send_probe(struct qp *qp, wtime now, struct packet_out *out)
+{
+	struct flight *f = &engine_of(qp)->flight;
+	struct flight_entry *e = flight_at(f, f->oldest);
+
+	f->probe = PROBE_NONE;
+	if (!repeat(qp, now, e, out))
+		return false;
+	out->packet.ack_requested = true;
+	e->asked_again = false;
+	rtt_doubt(&f->rtt, flight_last_psn(e));
+	f->probe = PROBE_SENT;
+	f->probed = f->newest;
+	qp->ca->counters.probes++;
 	return true;
 }
 
@@ -300,6 +328,7 @@ static bool send_fresh(struct qp *qp, wtime now, const struct send_wqe *wqe, con
 	if (f->window) {
 		out->packet.ack_requested = ask(f, &e, f->newest + 1 - f->oldest == f->window);
 		timer_packet_sent(qp, now);
+		rtt_sent(&f->rtt, now, e.psn);
 	}
 	count_sent(qp, &out->packet);
 	advance(qp, &e);
@@ -330,6 +359,8 @@ bool requester_output(struct qp *qp, wtime now, struct packet_out *out)
 		return agree_output(qp, now, out);
 	if (f->phase == FLIGHT_OPEN && f->resend != f->newest)
 		return send_again(qp, now, out);
+	if (f->phase == FLIGHT_OPEN && f->probe == PROBE_DUE)
+		return send_probe(qp, now, out);
 	while (f->phase == FLIGHT_OPEN && qp->sq.started != qp->sq.announced) {
 		const struct send_wqe *wqe = qp_send_wqe(qp, qp->sq.started);
 		const struct request_row *row = request_row(wqe);
@@ -361,6 +392,56 @@ bool requester_output(struct qp *qp, wtime now, struct packet_out *out)
 	return false;
 }
 
+/* False: none is left, and the QP failed. */
+static bool use_retry(struct qp *qp, wtime now)
+{
+	struct flight *f = &engine_of(qp)->flight;
+
+	f->probe = PROBE_NONE;
+	if (f->retries == 0) {
+		qp->ca->counters.retry_exceeded_err++;
+		requester_fail(qp, now, IBV_WC_RETRY_EXC_ERR);
+		return false;
+	}
+	f->retries--;
+	qp->ca->counters.completer_retry_err++;
+	return true;
+}
+
+void requester_go_back(struct qp *qp, wtime now, psn_t psn)
+{
+	struct flight *f = &engine_of(qp)->flight;
+
+	if (!flight_rewind(f, psn))
+		return;
+	rtt_lost(&f->rtt, psn);
+	if (!use_retry(qp, now))
+		return;
+	timer_went_back(qp, now);
+	qp_ready(qp);
+}
+
+void requester_probe_answered(struct qp *qp)
+{
+	struct flight *f = &engine_of(qp)->flight;
+	bool some_wait = (int32_t)(f->probed - f->oldest) > 0;
+
+	f->probe = some_wait && (f->probe == PROBE_SENT || f->probe == PROBE_ANSWERED) ? PROBE_ANSWERED : PROBE_NONE;
+}
+
+/* It has been quiet. What waits for room in the link is not lost. */
+static void probe(struct qp *qp, wtime now)
+{
+	struct flight *f = &engine_of(qp)->flight;
+
+	if (f->phase != FLIGHT_OPEN || flight_empty(f) || f->resend != f->newest)
+		return;
+	if (f->probe == PROBE_ANSWERED)
+		requester_go_back(qp, now, flight_first_psn(f));
+	else
+		f->probe = PROBE_DUE;
+}
+
 void requester_expire(struct qp *qp, wtime now)
 {
 	struct flight *f = &engine_of(qp)->flight;
@@ -372,16 +453,15 @@ void requester_expire(struct qp *qp, wtime now)
 		f->phase = FLIGHT_OPEN;
 		break;
 	case TIMER_ACK_TIMEOUT:
-		if (f->retries == 0) {
-			qp->ca->counters.retry_exceeded_err++;
-			requester_fail(qp, now, IBV_WC_RETRY_EXC_ERR);
+		if (!use_retry(qp, now))
 			return;
-		}
-		f->retries--;
-		qp->ca->counters.completer_retry_err++;
+		rtt_doubt(&f->rtt, psn_add(f->psn, -1));
 		f->resend = f->oldest;
 		if (f->phase == FLIGHT_TOLD)
 			f->phase = FLIGHT_TELLING;
+		break;
+	case TIMER_PROBE:
+		probe(qp, now);
 		break;
 	}
 	qp_ready(qp);

@@ -25,6 +25,12 @@ void requester_fail(struct qp *qp, wtime now, enum ibv_wc_status status);
 /* Points the packet at its payload_bytes of the WQE's data from `offset` on: at inline bytes, or gathered. */
 enum ibv_wc_status requester_gather(struct qp *qp, const struct send_wqe *wqe, uint32_t offset, struct packet_out *out);
 
+/* Everything from this PSN on was lost: sends it again, unless that is so already. The QP fails when no retries are left. */
+void requester_go_back(struct qp *qp, wtime now, psn_t psn);
+
+/* Something was answered for the first time. */
+void requester_probe_answered(struct qp *qp);
+
 void requester_expire(struct qp *qp, wtime now);
 
 #endif

@@ -1,10 +1,17 @@
-/* All timers of the engine. There are two, both the requester's, and never both at once.
+/* All timers of the engine. There are three, all the requester's.
  *
  * The ACK timer (IBA 9.7.6.1.3) runs while packets are in flight. It starts when the first packet leaves, and again at
  * every sign of progress: an ACK or a response that covers something new, a NAK that makes us go back. When it runs out
  * everything in flight is sent again. IBA lets the wait be one to four times 4.096 us * 2^t; ours is once. t = 0: never.
  *
- * The RNR timer (9.7.5.2.8) starts when an RNR NAK comes and takes the ACK timer's place; until it runs out nothing is
+ * The probe timer is ours. An ACK or NAK that is lost, and packets lost at the end, would cost the whole ACK timeout. But a
+ * responder answers duplicates with how far it is, also while it waits behind a NAK that it must not repeat (9.7.5.1.3,
+ * 9.7.5.1.4). So when for some round-trip times (rtt.h) nothing new was sent or answered, the oldest packet is sent once
+ * more. That is no retry, and the ACK timer runs on. Once the probe was answered, and it is quiet again while packets from
+ * before the probe wait, these were lost, for the path keeps order: now they are sent again, which is a retry. Nothing is
+ * probed where no retries are allowed or there is no ACK timer.
+ *
+ * The RNR timer (9.7.5.2.8) starts when an RNR NAK comes and takes the others' place; until it runs out nothing is
  * requested. Its length is the responder's: table 47.
  *
  * The responder has no timer: an ACK that is due leaves at the next output. */
@@ -13,38 +20,75 @@
 #include "ib/engine.h"
 #include "wire/aeth.h"
 
-static wtime ack_deadline(const struct qp *qp, wtime now)
+static wtime ack_timeout(const struct qp *qp)
 {
-	wtime wait = ack_timeout_ns(qp->attr.timeout);
-
-	return wait == WTIME_NEVER ? WTIME_NEVER : now + wait;
+	return ack_timeout_ns(qp->attr.timeout);
 }
 
+static wtime ack_deadline(const struct qp *qp, wtime now)
+{
+	return ack_timeout(qp) == WTIME_NEVER ? WTIME_NEVER : now + ack_timeout(qp);
+}
+
+/* The ACK timer runs, or none. */
+static void arm(struct qp *qp)
+{
+	struct flight *f = &engine_of(qp)->flight;
+
+	f->deadline = f->ack_deadline;
+	if (f->deadline != WTIME_NEVER && qp->attr.retry_cnt)
+		f->deadline = wtime_min(f->deadline, f->quiet_since + f->rtt.wait_ns);
+}
+
+void timer_open(struct qp *qp)
+{
+	struct flight *f = &engine_of(qp)->flight;
+
+	rtt_init(&f->rtt, f->psn, ack_timeout(qp));
+}
+
+/* That the probe waits longer now is found when it is due. */
 void timer_packet_sent(struct qp *qp, wtime now)
 {
 	struct flight *f = &engine_of(qp)->flight;
 
-	if (f->deadline == WTIME_NEVER)
-		f->deadline = ack_deadline(qp, now);
+	f->quiet_since = now;
+	if (f->ack_deadline != WTIME_NEVER)
+		return;
+	f->ack_deadline = ack_deadline(qp, now);
+	arm(qp);
+}
+
+static void start_again(struct qp *qp, wtime now)
+{
+	struct flight *f = &engine_of(qp)->flight;
+
+	if (f->phase == FLIGHT_RNR)
+		return;
+	f->quiet_since = now;
+	f->ack_deadline = flight_empty(f) ? WTIME_NEVER : ack_deadline(qp, now);
+	arm(qp);
 }
 
 void timer_progress(struct qp *qp, wtime now)
 {
 	struct flight *f = &engine_of(qp)->flight;
 
-	if (f->phase == FLIGHT_RNR)
-		return;
-	f->deadline = flight_empty(f) ? WTIME_NEVER : ack_deadline(qp, now);
+	rtt_answered(&f->rtt, now, flight_first_psn(f), ack_timeout(qp));
+	start_again(qp, now);
 }
 
 void timer_went_back(struct qp *qp, wtime now)
 {
-	timer_progress(qp, now);
+	start_again(qp, now);
 }
 
 void timer_receiver_not_ready(struct qp *qp, wtime now, unsigned rnr_code)
 {
-	engine_of(qp)->flight.deadline = now + rnr_timer_ns(rnr_code);
+	struct flight *f = &engine_of(qp)->flight;
+
+	f->ack_deadline = WTIME_NEVER;
+	f->deadline = now + rnr_timer_ns(rnr_code);
 }
 
 enum timer_event timer_expired(struct qp *qp, wtime now)
@@ -53,6 +97,20 @@ enum timer_event timer_expired(struct qp *qp, wtime now)
 
 	if (now < f->deadline || f->phase == FLIGHT_CLOSED)
 		return TIMER_NONE;
-	f->deadline = WTIME_NEVER;
-	return f->phase == FLIGHT_RNR ? TIMER_RNR_OVER : TIMER_ACK_TIMEOUT;
+	if (f->phase == FLIGHT_RNR) {
+		f->deadline = WTIME_NEVER;
+		return TIMER_RNR_OVER;
+	}
+	if (now >= f->ack_deadline) {
+		f->deadline = f->ack_deadline = WTIME_NEVER;
+		return TIMER_ACK_TIMEOUT;
+	}
+	arm(qp);
+	if (now < f->deadline)
+		return TIMER_NONE;
+	if (f->probe == PROBE_SENT)
+		rtt_back_off(&f->rtt, ack_timeout(qp));
+	f->quiet_since = now;
+	arm(qp);
+	return TIMER_PROBE;
 }

@@ -4,13 +4,14 @@
 
 #include "verbs/qp.h"
 
+void timer_open(struct qp *qp);				/* nothing was sent yet */
 void timer_packet_sent(struct qp *qp, wtime now);
 void timer_progress(struct qp *qp, wtime now);		/* the peer got something it had not */
 void timer_went_back(struct qp *qp, wtime now);		/* a NAK: packets are to be sent again */
 void timer_receiver_not_ready(struct qp *qp, wtime now, unsigned rnr_code);
 
-enum timer_event { TIMER_NONE, TIMER_ACK_TIMEOUT, TIMER_RNR_OVER };
-/* Which timer is due? It is disarmed. */
+enum timer_event { TIMER_NONE, TIMER_ACK_TIMEOUT, TIMER_RNR_OVER, TIMER_PROBE };
+/* Which timer is due? It is disarmed; the probe's runs again. */
 enum timer_event timer_expired(struct qp *qp, wtime now);
 
 #endif

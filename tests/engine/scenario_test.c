@@ -1,5 +1,6 @@
 /* One message, one thing going wrong, and what must come of it. Masks count the frames of a side from bit 0. Frames take
- * 1 us; the ACK timeout is 262 us (code 6), the RNR timer 10 us. */
+ * 1 us; the ACK timeout is 262 us (code 6), a probe comes after 200 us, and
+ * 200 us after its answer what did not arrive is sent again; the RNR timer is 10 us. */
 #include "traffic.h"
 
 enum { MTU = 1024, NEVER = 8 };
@@ -38,26 +39,26 @@ static const struct scenario scenarios[] = {
 
 	SCENARIO(write_loses_first,	.op = WRITE, .bytes = 4096, .drop = 0x1, .resent = 4, .done_by_us = 6)
 	SCENARIO(write_loses_middle,	.op = WRITE, .bytes = 4096, .drop = 0x2, .resent = 3, .done_by_us = 6)
-	SCENARIO(write_loses_last,	.op = WRITE, .bytes = 4096, .drop = 0x8, .resent = 4, .done_by_us = 300)
-	SCENARIO(write_loses_all,	.op = WRITE, .bytes = 4096, .drop = 0xf, .resent = 4, .done_by_us = 300)
-	SCENARIO(write_loses_ack,	.op = WRITE, .bytes = 4096, .drop_answer = 0x1, .resent = 4, .done_by_us = 300)
-	SCENARIO(write_loses_nak,	.op = WRITE, .bytes = 4096, .drop = 0x2, .drop_answer = 0x1, .resent = 4, .done_by_us = 300)
+	SCENARIO(write_loses_last,	.op = WRITE, .bytes = 4096, .drop = 0x8, .resent = 2, .done_by_us = 410)
+	SCENARIO(write_loses_all,	.op = WRITE, .bytes = 4096, .drop = 0xf, .resent = 4, .done_by_us = 410)
+	SCENARIO(write_loses_ack,	.op = WRITE, .bytes = 4096, .drop_answer = 0x1, .resent = 1, .done_by_us = 210)
+	SCENARIO(write_loses_nak,	.op = WRITE, .bytes = 4096, .drop = 0x2, .drop_answer = 0x1, .resent = 4, .done_by_us = 410)
 	SCENARIO(write_spoiled,		.op = WRITE, .bytes = 4096, .corrupt = 0x2, .resent = 3, .done_by_us = 6)
 	SCENARIO(write_doubled,		.op = WRITE, .bytes = 4096, .duplicate = 0xf, .done_by_us = 4)
 	SCENARIO(write_swapped,		.op = WRITE, .bytes = 4096, .swap = 0x2, .resent = 5, .done_by_us = 6)
 	SCENARIO(ack_doubled,		.op = WRITE, .bytes = 4096, .duplicate_answer = 0x1, .done_by_us = 4)
 	SCENARIO(send_loses_first,	.op = SEND, .bytes = 4096, .drop = 0x1, .resent = 4, .done_by_us = 6)
-	SCENARIO(send_loses_ack,	.op = SEND, .bytes = 4096, .drop_answer = 0x1, .resent = 4, .done_by_us = 300)
+	SCENARIO(send_loses_ack,	.op = SEND, .bytes = 4096, .drop_answer = 0x1, .resent = 1, .done_by_us = 210)
 
-	SCENARIO(read_loses_request,		.op = READ, .bytes = 4096, .drop = 0x1, .resent = 1, .done_by_us = 300)
+	SCENARIO(read_loses_request,		.op = READ, .bytes = 4096, .drop = 0x1, .resent = 1, .done_by_us = 210)
 	SCENARIO(read_loses_first_response,	.op = READ, .bytes = 4096, .drop_answer = 0x1, .resent = 1, .done_by_us = 6)
 	SCENARIO(read_loses_middle_response,	.op = READ, .bytes = 4096, .drop_answer = 0x2, .resent = 1, .done_by_us = 6)
 	SCENARIO(read_loses_two_responses,	.op = READ, .bytes = 4096, .drop_answer = 0x5, .resent = 1, .done_by_us = 6)
-	SCENARIO(read_loses_last_response,	.op = READ, .bytes = 4096, .drop_answer = 0x8, .resent = 1, .done_by_us = 300)
+	SCENARIO(read_loses_last_response,	.op = READ, .bytes = 4096, .drop_answer = 0x8, .resent = 1, .done_by_us = 210)
 	SCENARIO(read_response_swapped,		.op = READ, .bytes = 4096, .swap_answer = 0x2, .resent = 2, .done_by_us = 6)
 	SCENARIO(read_doubled,			.op = READ, .bytes = 4096, .duplicate = 0x1, .done_by_us = 5)
-	SCENARIO(atomic_loses_request,	.op = IBV_WR_ATOMIC_FETCH_AND_ADD, .drop = 0x1, .resent = 1, .done_by_us = 300)
-	SCENARIO(atomic_loses_answer,	.op = IBV_WR_ATOMIC_FETCH_AND_ADD, .drop_answer = 0x1, .resent = 1, .done_by_us = 300)
+	SCENARIO(atomic_loses_request,	.op = IBV_WR_ATOMIC_FETCH_AND_ADD, .drop = 0x1, .resent = 1, .done_by_us = 210)
+	SCENARIO(atomic_loses_answer,	.op = IBV_WR_ATOMIC_FETCH_AND_ADD, .drop_answer = 0x1, .resent = 1, .done_by_us = 210)
 	SCENARIO(atomic_doubled,	.op = IBV_WR_ATOMIC_CMP_AND_SWP, .duplicate = 0x1, .done_by_us = 4)
 	SCENARIO(atomic_write_loses_answer, .op = IBV_WR_ATOMIC_WRITE, .drop_answer = 0x1, .resent = 1, .done_by_us = 300)
 
@@ -67,13 +68,13 @@ static const struct scenario scenarios[] = {
 		 .expect = IBV_WC_RNR_RETRY_EXC_ERR, .done_by_us = 40)
 	SCENARIO(send_never_waits,		.op = SEND, .bytes = 2000, .late_receive_us = 1000, .rnr_retry = NEVER,
 		 .expect = IBV_WC_RNR_RETRY_EXC_ERR, .done_by_us = 4)
-	SCENARIO(nobody_hears,			.op = WRITE, .bytes = 2000, .deaf = true, .retry_cnt = 3, .resent = 6,
+	SCENARIO(nobody_hears,			.op = WRITE, .bytes = 2000, .deaf = true, .retry_cnt = 3, .resent = 10,
 		 .expect = IBV_WC_RETRY_EXC_ERR, .done_by_us = 1100)
 	SCENARIO(nobody_hears_and_no_retry,	.op = READ, .bytes = 2000, .deaf = true, .retry_cnt = NEVER,
 		 .expect = IBV_WC_RETRY_EXC_ERR, .done_by_us = 300)
 
 	SCENARIO(xrc_write_loses_middle, .type = IBV_QPT_XRC_SEND, .op = WRITE, .bytes = 4096, .drop = 0x2, .resent = 3, .done_by_us = 6)
-	SCENARIO(xrc_send_loses_ack, .type = IBV_QPT_XRC_SEND, .op = SEND, .bytes = 4096, .drop_answer = 0x1, .resent = 4, .done_by_us = 300)
+	SCENARIO(xrc_send_loses_ack, .type = IBV_QPT_XRC_SEND, .op = SEND, .bytes = 4096, .drop_answer = 0x1, .resent = 1, .done_by_us = 210)
 	SCENARIO(xrc_read_loses_response, .type = IBV_QPT_XRC_SEND, .op = READ, .bytes = 4096, .drop_answer = 0x2, .resent = 1, .done_by_us = 6)
 	SCENARIO(xrc_send_waits, .type = IBV_QPT_XRC_SEND, .op = SEND, .bytes = 100, .late_receive_us = 25, .resent = 3, .done_by_us = 40)
 };
