@@ -67,10 +67,10 @@ static const struct measurement {
 	const char *name, *arguments;
 	int (*run)(int argc, char **argv);
 } measurements[] = {
-	{ "memory", "QPS [SEND RECEIVE SGE]", measure_memory },
-	{ "regions", "REGIONS", measure_regions },
-	{ "messages", "write|send|echo|idle PEERS QPS COUNT", measure_messages },
-	{ "limits", "qp|cq|srq|mr|pd|ah COUNT", measure_limits },
+	{ "memory", "[QPS [SEND RECEIVE SEGMENTS]]", measure_memory },
+	{ "regions", "[REGIONS]", measure_regions },
+	{ "messages", "write|send|echo|idle [PEERS [QPS [COUNT]]]", measure_messages },
+	{ "limits", "qp|cq|srq|mr|mw|pd [COUNT]", measure_limits },
 };
 
 int main(int argc, char **argv)

@@ -168,7 +168,7 @@ static void transfer(struct end *e, const struct address *to, int peers, int qps
 	}
 }
 
-__attribute__((noinline)) static void measured(struct end *e, const struct address *to, int peers, int qps, const char *what, int count)
+__attribute__((noipa)) static void measured(struct end *e, const struct address *to, int peers, int qps, const char *what, int count)
 {
 	transfer(e, to, peers, qps, what, count);
 }

@@ -17,8 +17,8 @@ struct page_link {
 
 enum {
 	SLOT_ALIGN = 64,	/* a cache line, so that a CQE never straddles two */
-	SLOTS_MIN = 8,		/* our choice: at most an eighth of a page is spent on its link */
-	PAGES_MOST = 64,	/* our choice: large queues have larger pages, so that making one touches few */
+	SLOTS_MIN = 4,		/* our choice: at most a quarter of a page is spent on its link */
+	PAGES_MOST = 64,	/* our choice: in so many pieces a queue may lie where the arena is in pieces */
 };
 
 static struct page_link *link_of(const struct wq *wq, uint32_t page)
@@ -71,10 +71,20 @@ int wq_init_pages(struct wq *wq, struct arena *a, uint32_t pages, uint32_t slots
 	return 0;
 }
 
+/* As many as a page of that queue needs, and as fit into the units that those take. */
+static uint32_t slots_of_page(uint32_t max_wr, uint32_t pages, uint32_t slot)
+{
+	uint64_t slots = (max_wr + pages - 1) / pages + 1;
+
+	if (slots < SLOTS_MIN)
+		slots = SLOTS_MIN;
+	return (uint32_t)((slots * slot + ARENA_UNIT - 1) / ARENA_UNIT * ARENA_UNIT / slot);
+}
+
 int wq_init(struct wq *wq, struct arena *a, uint32_t max_wr, uint32_t stride)
 {
-	uint32_t slot = (stride + SLOT_ALIGN - 1) / SLOT_ALIGN * SLOT_ALIGN, slots = max_wr / PAGES_MOST + 2;
-	uint64_t page_bytes;
+	uint32_t slot = (stride + SLOT_ALIGN - 1) / SLOT_ALIGN * SLOT_ALIGN;
+	int err = -ENOMEM;
 
 	if (stride == 0 || stride > 1u << 20 || max_wr > 1u << 30)
 		return -EINVAL;
@@ -82,11 +92,9 @@ int wq_init(struct wq *wq, struct arena *a, uint32_t max_wr, uint32_t stride)
 		*wq = (struct wq){ .arena = a, .stride = slot };
 		return 0;
 	}
-	if (slots < SLOTS_MIN)
-		slots = SLOTS_MIN;
-	page_bytes = ((uint64_t)slot * slots + ARENA_PAGE - 1) / ARENA_PAGE * ARENA_PAGE;
-	slots = (uint32_t)(page_bytes / slot);
-	return wq_init_pages(wq, a, (max_wr + slots - 2) / (slots - 1), slots, slot);
+	for (uint32_t pages = 1; err == -ENOMEM && pages <= PAGES_MOST; pages *= 2)
+		err = wq_init_pages(wq, a, pages, slots_of_page(max_wr, pages, slot), slot);
+	return err;
 }
 
 void wq_fini(struct wq *wq)

@@ -8,20 +8,27 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { ARENA_PAGE = 4096 };
+enum {
+	ARENA_PAGE = 4096,
+	ARENA_UNIT = 256,	/* our choice: small queues share pages, and the book weighs a twentieth at most */
+	ARENA_CLASSES = 32,
+};
 
-/* The memory all queues of one process live in; base is this process's mapping of it. Page-granular first fit. */
+struct arena_run;
+
+/* The memory all queues of one process live in; base is this process's mapping of it. */
 struct arena {
 	uint8_t *base;	/* borrowed from the host */
-	uint64_t bytes;
-	uint32_t *map;	/* owned: the allocator's own book, outside the shared memory */
-	uint32_t pages, lowest;	/* no page before `lowest` is free */
+	uint32_t units, top;	/* in all; ever given away */
+	struct arena_run *run;	/* owned, by unit: the allocator's own book, outside the shared memory */
+	uint32_t room;		/* elements of run */
+	uint32_t free[ARENA_CLASSES];	/* the first free run of 2^i to 2^(i+1) - 1 units */
 };
 
 /* base: page-aligned memory. -EINVAL, -ENOMEM. */
 int arena_init(struct arena *a, void *base, uint64_t bytes);
 void arena_fini(struct arena *a);
-/* Memory of at least `bytes`, page-aligned, with whatever was in it; *offset is set. -ENOMEM. */
+/* Memory of at least `bytes`, aligned to a unit, with whatever was in it; *offset is set. -ENOMEM. */
 int arena_alloc(struct arena *a, uint64_t bytes, uint64_t *offset);
 void arena_free(struct arena *a, uint64_t offset);
 
@@ -128,7 +135,8 @@ struct wq {
 	uint32_t origin;	/* the ring position of index `reaped` */
 };
 
-/* max_wr WQEs of `stride` bytes at least (rounded up to 64). Credits = capacity >= max_wr. -ENOMEM, -EINVAL. */
+/* max_wr WQEs of `stride` bytes at least (rounded up to 64). Credits = capacity >= max_wr. -ENOMEM, -EINVAL. Touches one slot of
+ * each page, and there is one page unless the arena has no room for it in one piece. */
 int wq_init(struct wq *wq, struct arena *a, uint32_t max_wr, uint32_t stride);
 /* The same with the geometry given: capacity is pages * (slots_per_page - 1). */
 int wq_init_pages(struct wq *wq, struct arena *a, uint32_t pages, uint32_t slots_per_page, uint32_t stride);

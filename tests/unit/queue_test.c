@@ -27,23 +27,23 @@ static void store_close(struct store *s)
 	free(s->memory);
 }
 
-static void arena_takes_the_first_fit(void **state)
+static void arena_uses_again_what_came_back(void **state)
 {
 	struct store s;
 	uint64_t a, b, c, d;
 
 	(void)state;
 	store_open(&s);
-	assert_int_equal(arena_alloc(&s.arena, 3 * ARENA_PAGE, &a), 0);
+	assert_int_equal(arena_alloc(&s.arena, 3 * ARENA_UNIT, &a), 0);
 	assert_int_equal(arena_alloc(&s.arena, 1, &b), 0);
-	assert_int_equal(arena_alloc(&s.arena, ARENA_PAGE + 1, &c), 0);
+	assert_int_equal(arena_alloc(&s.arena, ARENA_UNIT + 1, &c), 0);
 	assert_int_equal(a, 0);
-	assert_int_equal(b, 3 * ARENA_PAGE);
-	assert_int_equal(c, 4 * ARENA_PAGE);
+	assert_int_equal(b, 3 * ARENA_UNIT);
+	assert_int_equal(c, 4 * ARENA_UNIT);
 	arena_free(&s.arena, a);
-	assert_int_equal(arena_alloc(&s.arena, 4 * ARENA_PAGE, &d), 0);
-	assert_int_equal(d, 6 * ARENA_PAGE);
-	assert_int_equal(arena_alloc(&s.arena, 2 * ARENA_PAGE, &a), 0);
+	assert_int_equal(arena_alloc(&s.arena, 4 * ARENA_UNIT, &d), 0);
+	assert_int_equal(d, 6 * ARENA_UNIT);
+	assert_int_equal(arena_alloc(&s.arena, 2 * ARENA_UNIT, &a), 0);
 	assert_int_equal(a, 0);
 	assert_int_equal(arena_alloc(&s.arena, ARENA_BYTES, &(uint64_t){ 0 }), -ENOMEM);
 	assert_int_equal(arena_alloc(&s.arena, 0, &(uint64_t){ 0 }), -EINVAL);
@@ -73,18 +73,42 @@ static void arena_gives_memory_that_nobody_else_has(void **state)
 			run[i].bytes = 0;
 			continue;
 		}
-		run[i].bytes = 1 + rand_below(&rand, 12 * ARENA_PAGE);
+		run[i].bytes = 1 + rand_below(&rand, rand_below(&rand, 2) ? 12 * ARENA_PAGE : 12 * ARENA_UNIT);
 		run[i].mark = (uint8_t)(1 + rand_below(&rand, 255));
 		if (arena_alloc(&s.arena, run[i].bytes, &run[i].offset) < 0) {
 			run[i].bytes = 0;
 			continue;
 		}
-		assert_int_equal(run[i].offset % ARENA_PAGE, 0);
+		assert_int_equal(run[i].offset % ARENA_UNIT, 0);
 		memset(s.arena.base + run[i].offset, run[i].mark, run[i].bytes);
 	}
 	for (unsigned i = 0; i < 40; i++)
 		if (run[i].bytes)
 			arena_free(&s.arena, run[i].offset);
+	store_close(&s);
+}
+
+/* A program that makes and destroys queues of one size for ever never needs more memory, whatever lies between them. */
+static void arena_does_not_creep(void **state)
+{
+	uint64_t offset[16];
+	struct store s;
+	uint32_t top;
+
+	(void)state;
+	store_open(&s);
+	for (unsigned i = 0; i < 16; i++)
+		assert_int_equal(arena_alloc(&s.arena, (11 + i % 2) * ARENA_UNIT, &offset[i]), 0);
+	top = s.arena.top;
+	for (unsigned step = 0; step < 100000; step++) {
+		unsigned i = step * 7 % 16;
+
+		arena_free(&s.arena, offset[i]);
+		assert_int_equal(arena_alloc(&s.arena, (11 + i % 2) * ARENA_UNIT, &offset[i]), 0);
+	}
+	assert_int_equal(s.arena.top, top);
+	for (unsigned i = 0; i < 16; i++)
+		arena_free(&s.arena, offset[i]);
 	store_close(&s);
 }
 
@@ -320,8 +344,9 @@ static void random_ledgers(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(arena_takes_the_first_fit),
+		cmocka_unit_test(arena_uses_again_what_came_back),
 		cmocka_unit_test(arena_gives_memory_that_nobody_else_has),
+		cmocka_unit_test(arena_does_not_creep),
 		cmocka_unit_test(vector_10_10),
 		cmocka_unit_test(ring_walks_its_pages),
 		cmocka_unit_test(queue_full_is_refused_and_nothing_overwritten),
