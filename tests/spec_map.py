@@ -11,7 +11,7 @@ import sys
 # How many requirements each family has, numbered from 1.
 FAMILIES = {'SAN': 46, 'MSN': 47, 'RMP': 63, 'IPS': 126, 'MPT': 40, 'GSA': 42, 'X': 7, 'S': 60}
 STATES = ('kept', 'in part', 'not yet')
-UNITS = ('unit', 'wire', 'engine')	# label/NOUN_test is tests/label/NOUN_test.c
+UNITS = ('unit', 'wire', 'engine', 'abi')	# label/NOUN_test is tests/label/NOUN_test.c
 
 root = sys.argv[1] if len(sys.argv) > 1 else os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 faults = []

@@ -25,7 +25,8 @@ int faults_check(const struct cli_options *o, const struct ib_options *profile)
 	}
 	if (profile->ack_mode != IB_ACK_COALESCED || (!impair_reorders(&spec, PACKET_IB) && !impair_reorders(&spec, PACKET_ROCE)))
 		return EXIT_OK;
-	cli_fail("ack=packet goes with it", "one ACK for several packets (--profile %s) needs a network that keeps their order", o->profile);
+	cli_fail("ack=packet goes with it", "one ACK for several packets (--profile %s) needs a network that keeps their order",
+		 o->profile);
 	return EXIT_USAGE;
 }
 

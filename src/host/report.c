@@ -86,6 +86,7 @@ static json_t *report_counters(struct ca *ca)
 {
 	json_t *o = json_object();
 
+	ca->counters.queue_bytes = ca->arena.pinned;
 	for (unsigned i = 0; i < COUNTERS; i++)
 		json_object_set_new(o, counters_name(i), json_integer((json_int_t)counters_value(&ca->counters, i)));
 	return o;

@@ -84,7 +84,7 @@ static bool say(struct qp *qp, struct packet *p)
 	else if (r->due == DUE_HEARD)
 		agree_say_heard(qp, p);
 	r->due = DUE_NOTHING;
-	r->unacked = 0;
+	r->unacked = r->unacked_receives = 0;
 	return true;
 }
 

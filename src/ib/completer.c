@@ -170,6 +170,11 @@ static void input_response(struct qp *qp, wtime now, const struct opcode_row *ro
 		return;
 	}
 	qp->bytes_received += p->payload_bytes;
+	if (e->answer == ANSWER_READ) {
+		const struct send_wqe *wqe = qp_send_wqe(qp, e->wqe);
+
+		wq_transferred(&qp->sq, wqe->seg, wqe->num_sge, (uint64_t)e->packet * engine_mtu(qp) + p->payload_bytes);
+	}
 	flight_answered(f);
 	progress(qp, now);
 }

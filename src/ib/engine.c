@@ -9,6 +9,7 @@
 #include "ib/ud.h"
 
 #include "base/log.h"
+#include "verbs/qp_context.h"
 #include "wire/packet.h"
 
 #include <errno.h>
@@ -190,6 +191,34 @@ static void query(const struct qp *qp, struct ibv_qp_attr *attr)
 		attr->rq_psn = e->responder.psn;
 }
 
+static uint32_t mtu_or_least(const struct qp *qp)
+{
+	return qp->attr.path_mtu || qp_is_datagram(qp) ? engine_mtu(qp) : 128u << IBV_MTU_256;
+}
+
+static void context(const struct qp *qp, struct qp_context *c)
+{
+	const struct flight *f = &engine_of(qp)->flight;
+
+	c->ulp.window_out_bytes = (uint64_t)(f->limit ? f->limit : f->window) * mtu_or_least(qp);
+	if (f->phase != FLIGHT_CLOSED)
+		c->engine.retries = (uint32_t)(f->retries_granted - f->retries);
+	c->engine.receives_awaiting_ack = engine_of(qp)->responder.unacked_receives;
+}
+
+static int set_window(struct qp *qp, uint64_t bytes)
+{
+	struct flight *f = &engine_of(qp)->flight;
+	uint64_t packets = bytes / mtu_or_least(qp);
+
+	if (packets > f->window)
+		return -EINVAL;
+	if (packets < f->newest - f->oldest)
+		return -EBUSY;
+	f->limit = packets ? (uint32_t)packets : 1;
+	return 0;
+}
+
 bool engine_receives(const struct qp *qp)
 {
 	return qp->state == IBV_QPS_RTR || qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD || qp->state == IBV_QPS_SQE;
@@ -245,5 +274,7 @@ const struct transport_ops ib_transport = {
 	.qp_deadline = deadline,
 	.qp_expire = expire,
 	.input = input,
+	.qp_context = context,
+	.qp_set_window = set_window,
 	.qp_query = query,
 };

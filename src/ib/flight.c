@@ -44,7 +44,7 @@ bool flight_has_room(const struct flight *f, uint32_t span)
 {
 	if (flight_empty(f))
 		return true;
-	return f->newest - f->oldest < f->window &&
+	return f->newest - f->oldest < (f->limit ? f->limit : f->window) &&
 	       (uint32_t)psn_diff(f->psn, flight_at(f, f->oldest)->psn) + span <= PSN_HALF - 1;
 }
 

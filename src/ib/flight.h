@@ -52,6 +52,7 @@ struct flight {
 	uint32_t window;		/* entries, a power of two; 0: not reliable, no book is kept */
 	struct flight_entry *entry;	/* owned */
 	uint32_t oldest, resend, newest;
+	uint32_t limit;			/* packets that may be in flight, where that is less than the window; 0: not */
 	uint32_t packet;
 	psn_t psn;			/* of the next fresh packet */
 	uint32_t unanswered;		/* entries that await more than an ACK: the initiator depth in use */
@@ -60,7 +61,8 @@ struct flight {
 	uint32_t start_msn;		/* seed profile: of the first message */
 	uint32_t settled;		/* complete=wqe: WQEs before it are complete, as their descriptors say ... */
 	psn_t settled_psn;		/* ... and the PSN at which it begins */
-	uint8_t retries, rnr_retries;	/* left */
+	uint8_t retries, rnr_retries;	/* left ... */
+	uint8_t retries_granted;	/* ... of so many */
 	enum flight_probe probe;
 	uint32_t probed;		/* entries before this one left before the last probe */
 	struct rtt rtt;

@@ -19,7 +19,7 @@ void requester_reset_retries(struct qp *qp)
 {
 	struct flight *f = &engine_of(qp)->flight;
 
-	f->retries = qp->attr.retry_cnt;
+	f->retries = f->retries_granted = qp->attr.retry_cnt;
 	f->rnr_retries = qp->attr.rnr_retry;
 }
 
@@ -221,6 +221,12 @@ static void count_sent(struct qp *qp, const struct packet *p)
 	qp->bytes_sent += p->payload_bytes;
 }
 
+static void transferred(struct qp *qp, const struct send_wqe *wqe, uint64_t bytes)
+{
+	if (!(wqe->flags & IBV_SEND_INLINE))
+		wq_transferred(&qp->sq, wqe->seg, wqe->num_sge, bytes);
+}
+
 /* A packet that left before. */
 static bool repeat(struct qp *qp, wtime now, const struct flight_entry *e, struct packet_out *out)
 {
@@ -326,11 +332,13 @@ static bool send_fresh(struct qp *qp, wtime now, const struct send_wqe *wqe, con
 	}
 	out->packet.psn = e.psn;
 	if (f->window) {
-		out->packet.ack_requested = ask(f, &e, f->newest + 1 - f->oldest == f->window);
+		out->packet.ack_requested = ask(f, &e, f->newest + 1 - f->oldest == (f->limit ? f->limit : f->window));
 		timer_packet_sent(qp, now);
 		rtt_sent(&f->rtt, now, e.psn);
 	}
 	count_sent(qp, &out->packet);
+	if (row->kind == REQUEST_DATA)
+		transferred(qp, wqe, (uint64_t)e.packet * engine_mtu(qp) + out->packet.payload_bytes);
 	advance(qp, &e);
 	return true;
 }
@@ -345,6 +353,7 @@ bool requester_run_ahead(struct qp *qp)
 
 		if (f->packet || !may_begin(qp, wqe, row) || shortcut_take(qp, wqe, row) != SHORTCUT_DONE)
 			return false;
+		transferred(qp, wqe, wqe->length);
 		qp->sq.started++;
 		requester_complete(qp);
 	}
@@ -375,6 +384,7 @@ bool requester_output(struct qp *qp, wtime now, struct packet_out *out)
 		case SHORTCUT_LATER:
 			return false;
 		case SHORTCUT_DONE:
+			transferred(qp, wqe, wqe->length);
 			qp->sq.started++;
 			requester_complete(qp);
 			continue;

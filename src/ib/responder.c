@@ -215,6 +215,8 @@ static enum verdict place_send(struct inbound *in)
 			     in->p->payload->iov_base, in->p->payload_bytes);
 	if (status != IBV_WC_SUCCESS)
 		return VERDICT_RECEIVE_PROTECTED;
+	wq_transferred(r->receive.is_srq ? &r->receive.srq->wq : &qp->rq, r->receive.seg, r->receive.num_sge,
+		       (uint64_t)offset + in->p->payload_bytes);
 	if (in->row->headers & HDR_IETH && mr_invalidate(qp, in->p->ieth_rkey, true) != IBV_WC_SUCCESS)
 		return VERDICT_NOT_INVALIDATED;
 	return VERDICT_EXECUTED;
@@ -314,6 +316,7 @@ static void complete_receive(struct inbound *in)
 		cqe.imm = p->ieth_rkey;
 	}
 	r->has_receive = false;
+	r->unacked_receives++;
 	qp->ca->counters.rdma_recvs++;
 	qp_recv_done(qp, &r->receive, &cqe, p->solicited);
 }
@@ -496,7 +499,7 @@ void responder_open(struct qp *qp)
 	r->start_msn = options->start_msn;
 	r->due = DUE_NOTHING;
 	r->message = MESSAGE_NONE;
-	r->unacked = 0;
+	r->unacked = r->unacked_receives = 0;
 	r->resources = r->owing = 0;
 }
 

@@ -43,6 +43,7 @@ struct responder {
 	uint32_t msn;			/* as AETHs show it */
 	uint32_t start_msn;		/* seed profile: of the first message */
 	uint32_t unacked;		/* packets accepted since the last ACK */
+	uint32_t unacked_receives;	/* receives completed since then */
 	enum reply_due due;
 	uint8_t syndrome;		/* DUE_NAK */
 	psn_t nak_psn;			/* DUE_NAK */

@@ -49,6 +49,8 @@ bool ud_output(struct qp *qp, wtime now, const struct send_wqe *wqe, struct pack
 	qp->sq.started++;
 	qp->messages_sent++;
 	qp->bytes_sent += wqe->length;
+	if (!(wqe->flags & IBV_SEND_INLINE))
+		wq_transferred(&qp->sq, wqe->seg, wqe->num_sge, wqe->length);
 	qp->ca->counters.sent_pkts++;
 	requester_complete(qp);
 	return true;
@@ -108,10 +110,15 @@ void ud_input(struct qp *qp, const struct packet *p)
 	};
 	bool has_grh;
 
-	if (!accepts(qp, p) || !qp_recv_take(qp, NULL, &ref))
+	if (!accepts(qp, p))
 		return;
+	if (!qp_recv_take(qp, NULL, &ref)) {
+		qp->ca->counters.dropped_datagrams++;
+		return;
+	}
 	if (!place(qp, &ref, p, &has_grh)) {
 		qp_recv_untake(qp, &ref);
+		qp->ca->counters.dropped_datagrams++;
 		return;
 	}
 	if (has_grh)
@@ -120,6 +127,7 @@ void ud_input(struct qp *qp, const struct packet *p)
 		cqe.wc_flags |= IBV_WC_WITH_IMM;
 		cqe.imm = htobe32(p->imm);
 	}
+	wq_transferred(ref.is_srq ? &ref.srq->wq : &qp->rq, ref.seg, ref.num_sge, GRH_ROOM + p->payload_bytes);
 	qp->messages_received++;
 	qp->bytes_received += p->payload_bytes;
 	qp->ca->counters.rdma_recvs++;

@@ -141,6 +141,7 @@ int arena_alloc(struct arena *a, uint64_t bytes, uint64_t *offset)
 	if (first == NONE)
 		return -ENOMEM;
 	mark(a, first, length, USED);
+	a->pinned += (uint64_t)length * ARENA_UNIT;
 	*offset = (uint64_t)first * ARENA_UNIT;
 	return 0;
 }
@@ -152,6 +153,7 @@ void arena_free(struct arena *a, uint64_t offset)
 	if (weft_bug_on(offset % ARENA_UNIT || offset / ARENA_UNIT >= a->top || !(a->run[first].length & USED)))
 		return;
 	length = a->run[first].length & ~USED;
+	a->pinned -= (uint64_t)length * ARENA_UNIT;
 	after = first + length;
 	if (after < a->top && !(a->run[after].length & USED)) {
 		length += a->run[after].length;

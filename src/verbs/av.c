@@ -57,6 +57,11 @@ static uint16_t udp_sport(uint32_t flow_label)
 	return (uint16_t)(SPORT_BASE | ((flow_label & SPORT_MASK) ^ (flow_label >> 14)));
 }
 
+bool av_is_ipv4(const struct av *av)
+{
+	return memcmp(av->dgid, v4_mapped, sizeof(v4_mapped)) == 0;
+}
+
 int av_path(const struct ca_device *dev, const struct av *av, uint32_t qpn_hint, struct packet_path *path)
 {
 	if (av->is_global && !gid_is_valid(dev, av->sgid_index))

@@ -243,6 +243,14 @@ static void return_credits(struct cq *cq, const struct cqe *cqe)
 		qp_ready(qp);
 }
 
+const void *cq_wqe(const struct cq *cq, const struct cqe *cqe)
+{
+	const struct qp *qp = cqe->is_srq ? NULL : qp_find(cq->ca, cqe->wqn);
+	const struct wq *wq = qp && cqe->kind == CQE_SEND ? &qp->sq : qp ? &qp->rq : NULL;
+
+	return wq && wq->cq == cq->handle && cqe->wqe_index - wq->reaped < wq->completed - wq->reaped ? wq_at(wq, cqe->wqe_index) : NULL;
+}
+
 bool cq_take(struct cq *cq, struct cqe *cqe)
 {
 	if (!cq_peek(cq, cqe))

@@ -42,6 +42,9 @@ void cq_push(struct cq *cq, struct cqe *cqe, bool solicited);
 /* The ULP's side: looks at or removes the oldest; returns credits to its WQ when removed. */
 bool cq_peek(struct cq *cq, struct cqe *cqe);
 bool cq_poll(struct cq *cq, struct cqe *cqe);
+/* The WQE that an entry names, with its fields (IPS-38), as long as the entry was not removed. NULL: a receive of an SRQ,
+ * whose slots come free in another order. */
+const void *cq_wqe(const struct cq *cq, const struct cqe *cqe);
 /* cq_poll in two steps: removals count in credit_count until the doorbell returns them, IPS-44 and IPS-45. */
 bool cq_take(struct cq *cq, struct cqe *cqe);
 void cq_doorbell(struct cq *cq);

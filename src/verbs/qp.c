@@ -137,6 +137,8 @@ static int queues_init(struct qp *qp)
 	}
 	qp->cap.max_send_wr = qp->sq.capacity;
 	qp->cap.max_recv_wr = qp->rq.capacity;
+	qp->sq.cq = qp->send_cq ? qp->send_cq->handle : 0;
+	qp->rq.cq = qp->recv_cq ? qp->recv_cq->handle : 0;
 	return 0;
 }
 

@@ -44,6 +44,7 @@ struct qp {
 	void *user;			/* the ABI's object */
 	uint32_t shown;			/* the direct path's: 0 when its peer cannot use it */
 	bool sqd_async;			/* en_sqd_async_notify */
+	uint8_t ip_version;		/* of its path, when the consumer said so: 4, 6 or 0 */
 	bool held_by_consumer;		/* the transport has something to say once completed receives are reaped */
 	struct {			/* the receive a half-arrived message holds; taken while `srq` or `own` */
 		struct srq *srq;	/* borrowed: it outlives the QP or is the QP's */
@@ -159,6 +160,7 @@ void qp_queues_reset(struct qp *qp);
 
 /* UD and connected paths: the packet_path of an address vector; -EINVAL for a bad port, GID index or LID. */
 int av_from_attr(struct ca_device *dev, const struct ibv_ah_attr *attr, struct av *av);
+bool av_is_ipv4(const struct av *av);
 /* The flow label of a connection that was given none: lqpn * rqpn folded to 20 bits, the same at both ends. */
 uint32_t av_flow_label(uint32_t lqpn, uint32_t rqpn);
 /* qpn_hint: av_flow_label or 0. 0, or -EINVAL when the GID index is no longer valid. */

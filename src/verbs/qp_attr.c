@@ -23,6 +23,8 @@ static int path_check(const struct qp *qp, const struct ibv_ah_attr *attr)
 		return err;
 	if (qp->dev->form == PACKET_IB && av.dlid >= MLID_FIRST)
 		return -EINVAL;
+	if (qp->ip_version && qp->ip_version != (av_is_ipv4(&av) ? 4 : 6))
+		return -EINVAL;
 	return av.is_global && av.dgid[0] == 0xff ? -EINVAL : 0;
 }
 

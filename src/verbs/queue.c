@@ -106,6 +106,7 @@ void wq_reset(struct wq *wq)
 {
 	wq->written = wq->announced = wq->started = wq->completed = wq->reaped = wq->origin = 0;
 	wq->credits = wq->capacity;
+	wq->after = wq->after_lkey = 0;
 	if (wq->capacity)
 		atomic_store_explicit(doorbell(wq), 0, memory_order_relaxed);
 }
@@ -127,6 +128,9 @@ int wq_resize(struct wq *wq, uint32_t max_wr)
 	next.completed = wq->completed;
 	next.reaped = wq->reaped;
 	next.credits = next.capacity - outstanding;
+	next.cq = wq->cq;
+	next.after = wq->after;
+	next.after_lkey = wq->after_lkey;
 	for (uint32_t i = wq->reaped; i != wq->written; i++)
 		memcpy(wq_at(&next, i), wq_at(wq, i), wq->stride);
 	if (wq->capacity)

@@ -19,6 +19,7 @@ struct arena_run;
 /* The memory all queues of one process live in; base is this process's mapping of it. */
 struct arena {
 	uint8_t *base;	/* borrowed from the host */
+	uint64_t pinned;	/* bytes given away, IPS-18 */
 	uint32_t units, top;	/* in all; ever given away */
 	struct arena_run *run;	/* owned, by unit: the allocator's own book, outside the shared memory */
 	uint32_t room;		/* elements of run */
@@ -133,6 +134,9 @@ struct wq {
 	/* reaping: completed - reaped are done but their credits have not come back */
 	uint32_t reaped;
 	uint32_t origin;	/* the ring position of index `reaped` */
+	uint32_t cq;		/* index of its CQ, IPS-37 */
+	uint64_t after;		/* the address right after the last byte transferred, and its region: IPS-16 */
+	uint32_t after_lkey;
 };
 
 /* max_wr WQEs of `stride` bytes at least (rounded up to 64). Credits = capacity >= max_wr. -ENOMEM, -EINVAL. Touches one slot of
@@ -155,6 +159,19 @@ void wq_doorbell_read(struct wq *wq);	/* engine: takes over the announced count 
 void *wq_at(const struct wq *wq, uint32_t index);
 /* The slot at a ring position < capacity. */
 void *wq_slot_at(const struct wq *wq, uint32_t position);
+/* The first `bytes` of a WQE's data have been transferred. */
+static inline void wq_transferred(struct wq *wq, const struct wqe_seg *seg, uint32_t segs, uint64_t bytes)
+{
+	for (; segs; segs--, seg++) {
+		if (bytes <= seg->length) {
+			wq->after = seg->addr + bytes;
+			wq->after_lkey = seg->lkey;
+			return;
+		}
+		bytes -= seg->length;
+	}
+}
+
 static inline uint32_t wq_pending(const struct wq *wq)
 {
 	return wq->announced - wq->completed;

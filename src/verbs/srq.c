@@ -40,6 +40,7 @@ int srq_create(struct pd *pd, const struct ibv_srq_init_attr_ex *attr, struct xr
 		if (err < 0)
 			goto remove_srqn;
 		srq->cq = cq;
+		srq->wq.cq = cq->handle;
 		srq->xrcd = xrcd;
 		xrcd->users++;
 	}

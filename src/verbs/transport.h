@@ -4,6 +4,8 @@
 
 #include "verbs/ca.h"
 
+struct qp_context;
+
 struct transport_ops {
 	const char *name;
 	/* Allocates qp->engine for a QP just created (RESET). -ENOMEM. */
@@ -20,6 +22,10 @@ struct transport_ops {
 	wtime (*qp_deadline)(const struct qp *qp);
 	void (*qp_expire)(struct qp *qp, wtime now);
 	void (*input)(struct ca *ca, struct ca_device *dev, wtime now, const struct packet *p);
+	/* Its part of the context: window_out_bytes, retries, receives_awaiting_ack. */
+	void (*qp_context)(const struct qp *qp, struct qp_context *context);
+	/* What may be unacknowledged: -EINVAL for more than the window it was made with, -EBUSY for less than is. */
+	int (*qp_set_window)(struct qp *qp, uint64_t bytes);
 	/* sq_psn, rq_psn and cur state for query_qp */
 	void (*qp_query)(const struct qp *qp, struct ibv_qp_attr *attr);
 };

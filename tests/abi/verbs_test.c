@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-enum { PAGE = 4096, BYTES = 256 };
+enum { PAGE = 4096, BYTES = 256, MANY = 4096 };
 
 struct end {
 	struct ibv_context *ctx;
@@ -25,17 +25,22 @@ struct end {
 	char *memory;
 };
 
-static struct ibv_context *open_device(void)
+static struct ibv_context *open_device_at(int i)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
 	struct ibv_context *ctx;
 
 	assert_non_null(list);
-	assert_non_null(list[0]);
-	ctx = ibv_open_device(list[0]);
+	assert_non_null(list[i]);
+	ctx = ibv_open_device(list[i]);
 	assert_non_null(ctx);
 	ibv_free_device_list(list);
 	return ctx;
+}
+
+static struct ibv_context *open_device(void)
+{
+	return open_device_at(0);
 }
 
 static void to_rts(struct ibv_qp *qp, struct ibv_qp *peer)
@@ -47,6 +52,9 @@ static void to_rts(struct ibv_qp *qp, struct ibv_qp *peer)
 	assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), 0);
 	attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = peer->qp_num,
 				     .max_dest_rd_atomic = 1, .min_rnr_timer = 12, .ah_attr = { .dlid = port.lid, .port_num = 1 } };
+	attr.ah_attr.is_global = port.link_layer == IBV_LINK_LAYER_ETHERNET;
+	attr.ah_attr.grh.hop_limit = 1;
+	assert_int_equal(ibv_query_gid(qp->context, 1, 0, &attr.ah_attr.grh.dgid), 0);
 	assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
 				       IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER), 0);
 	attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7, .max_rd_atomic = 1 };
@@ -373,12 +381,85 @@ static void refusals(void **state)
 	end_close(&e);
 }
 
+/* One port's share of the queue pairs: each is its own peer, and all send through the port before anything is polled. */
+struct share {
+	struct ibv_context *ctx;
+	struct ibv_pd *pd;
+	struct ibv_cq *cq;
+	struct ibv_qp *qp[MANY / 2];
+	struct ibv_mr *mr;
+	uint32_t out[MANY / 2], in[MANY / 2];
+};
+
+static struct share *share_open(int device)
+{
+	struct share *s = calloc(1, sizeof(*s));
+	struct ibv_qp_init_attr init = { .cap = { 1, 1, 1, 1, 0 }, .qp_type = IBV_QPT_RC, .sq_sig_all = 1 };
+
+	s->ctx = open_device_at(device);
+	s->pd = ibv_alloc_pd(s->ctx);
+	init.send_cq = init.recv_cq = s->cq = ibv_create_cq(s->ctx, MANY, NULL, NULL, 0);
+	assert_non_null(s->cq);
+	s->mr = ibv_reg_mr(s->pd, s, sizeof(*s), IBV_ACCESS_LOCAL_WRITE);
+	assert_non_null(s->mr);
+	for (unsigned i = 0; i < MANY / 2; i++) {
+		s->qp[i] = ibv_create_qp(s->pd, &init);
+		assert_non_null(s->qp[i]);
+		to_rts(s->qp[i], s->qp[i]);
+	}
+	return s;
+}
+
+static void share_send(struct share *s, unsigned i, uint32_t value)
+{
+	struct ibv_sge out = { (uintptr_t)&s->out[i], sizeof(s->out[i]), s->mr->lkey };
+	struct ibv_sge in = { (uintptr_t)&s->in[i], sizeof(s->in[i]), s->mr->lkey };
+	struct ibv_send_wr *bad_send, send = { .sg_list = &out, .num_sge = 1, .opcode = IBV_WR_SEND };
+	struct ibv_recv_wr *bad_recv, recv = { .sg_list = &in, .num_sge = 1 };
+
+	s->out[i] = value;
+	assert_int_equal(ibv_post_recv(s->qp[i], &recv, &bad_recv), 0);
+	assert_int_equal(ibv_post_send(s->qp[i], &send, &bad_send), 0);
+}
+
+static void share_finish(struct share *s, uint32_t first)
+{
+	struct ibv_wc wc;
+
+	for (unsigned done = 0; done < MANY;) {
+		int n = ibv_poll_cq(s->cq, 1, &wc);
+
+		assert_true(n >= 0);
+		if (n == 0)
+			continue;
+		assert_int_equal(wc.status, IBV_WC_SUCCESS);
+		done++;
+	}
+	for (unsigned i = 0; i < MANY / 2; i++)
+		assert_int_equal(s->in[i], first + i);
+	assert_int_equal(ibv_close_device(s->ctx), 0);
+	free(s);
+}
+
+/* SAN-16: 4096 queue pairs on two ports, which is also more than one range of numbers of the process holds. */
+static void thousands_share_two_ports(void **state)
+{
+	struct share *port[2] = { share_open(0), share_open(1) };
+
+	(void)state;
+	for (unsigned i = 0; i < MANY; i++)
+		share_send(port[i % 2], i / 2, i % 2 * MANY + i / 2);
+	share_finish(port[0], 0);
+	share_finish(port[1], MANY);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(registration), cmocka_unit_test(completion_events), cmocka_unit_test(async_events),
 		cmocka_unit_test(builders), cmocka_unit_test(plain_has_no_builders), cmocka_unit_test(extended_cq),
 		cmocka_unit_test(imports), cmocka_unit_test(refusals), cmocka_unit_test(close_takes_all),
+		cmocka_unit_test(thousands_share_two_ports),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -147,6 +147,7 @@ static void what_does_not_fit_is_dropped(void **state)
 	for (unsigned i = 0; i < 4; i++)
 		assert_int_equal(expect_received(pair, 1, i, IBV_WC_SUCCESS).byte_len, GRH + 100 + i);
 	expect_nothing(pair, 1);
+	assert_int_equal(pair->side[1].node->ca.counters.dropped_datagrams, 6);
 
 	pair_recv(pair, 1, 20, 0, GRH + 50);
 	pair->side[1].qp->attr.qkey = QKEY + 1;
@@ -154,9 +155,11 @@ static void what_does_not_fit_is_dropped(void **state)
 	pair_run(pair);
 	expect_nothing(pair, 1);
 	pair->side[1].qp->attr.qkey = QKEY;
+	assert_int_equal(pair->side[1].node->ca.counters.dropped_datagrams, 6);
 	send(pair, 21, 51);
 	pair_run(pair);
 	expect_nothing(pair, 1);
+	assert_int_equal(pair->side[1].node->ca.counters.dropped_datagrams, 7);
 	send(pair, 22, 50);
 	pair_run(pair);
 	expect_received(pair, 1, 20, IBV_WC_SUCCESS);

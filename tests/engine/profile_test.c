@@ -536,17 +536,19 @@ static void stop_and_wait_over_a_datagram_network(void **state)
 	for (uint64_t seed = 1; seed <= 50; seed++) {
 		struct pair_config config = {
 			.sim = { .seed = seed, .form = seed & 1 ? PACKET_ROCE : PACKET_IB,
-				 .link = { .delay_ns = 1000, .loss = 50000, .duplicate = 50000, .reorder = 50000, .reorder_ns = 5000, .corrupt = 20000 } },
+				 .link = { .delay_ns = 1000, .loss = 50000, .duplicate = 50000, .reorder = 50000, .reorder_ns = 5000,
+					   .corrupt = 20000 } },
 			.mtu = IBV_MTU_256, .psn = { 1, 100 }, .timeout = 6, .retry_cnt = 7, .rnr_retry = 7,
 			.options = options_of(IB_SEED, IB_ACK_PER_PACKET, 0),
 		};
+		struct pair_wr wr = { .wr_id = 1, .opcode = IBV_WR_RDMA_WRITE, .bytes = 10 * 256 };
 		struct pair *pair;
 
 		config.options.window_pkts = 1;
 		pair = pair_new(&config);
 		pattern_fill(pair->side[0].memory, 10 * 256, 7);
 		print_message("seed %llu\n", (unsigned long long)seed);
-		assert_int_equal(pair_send(pair, 0, &(struct pair_wr){ .wr_id = 1, .opcode = IBV_WR_RDMA_WRITE, .bytes = 10 * 256 }), 0);
+		assert_int_equal(pair_send(pair, 0, &wr), 0);
 		pair_run(pair);
 		expect_sent(pair, 0, 1, IBV_WC_SUCCESS);
 		assert_true(pattern_holds(pair->side[1].memory, 10 * 256, 7));

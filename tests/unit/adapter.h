@@ -173,6 +173,19 @@ static inline void adapter_query(const struct qp *qp, struct ibv_qp_attr *attr)
 	(void)attr;
 }
 
+static inline void adapter_context(const struct qp *qp, struct qp_context *context)
+{
+	(void)qp;
+	(void)context;
+}
+
+static inline int adapter_set_window(struct qp *qp, uint64_t bytes)
+{
+	(void)qp;
+	(void)bytes;
+	return -EINVAL;
+}
+
 static const struct ca_host adapter_host = {
 	.cq_event = adapter_cq_event, .async_event = adapter_async_event, .room = adapter_room, .copy_safely = adapter_copy,
 	.mcast = adapter_mcast, .qpn_alloc = adapter_qpn_alloc, .qpn_free = adapter_qpn_free,
@@ -182,6 +195,7 @@ static const struct transport_ops adapter_transport = {
 	.name = "none", .qp_init = adapter_qp_init, .qp_fini = adapter_qp_fini, .qp_modified = adapter_modified,
 	.qp_doorbell = adapter_doorbell, .qp_recv_doorbell = adapter_recv_doorbell, .qp_output = adapter_output,
 	.qp_deadline = adapter_deadline, .qp_expire = adapter_expire, .input = adapter_input, .qp_query = adapter_query,
+	.qp_context = adapter_context, .qp_set_window = adapter_set_window,
 };
 
 /* weft0 with a LID and one GID, weft1 with ::ffff:10.0.0.1; arena memory of `bytes`. */

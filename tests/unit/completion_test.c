@@ -102,6 +102,11 @@ static void entries_name_their_queue_pair(void **state)
 		assert_int_equal(cqe.kind, CQE_RECV);
 		assert_int_equal(cqe.wr_id, 0xfedcba9800000000 + i % 3 * 100 + i / 3);
 	}
+	for (unsigned i = 0; i < 3; i++) {	/* six work queues name one CQ, by its index */
+		assert_int_equal(qp[i]->sq.cq, cq->handle);
+		assert_int_equal(qp[i]->rq.cq, cq->handle);
+		assert_ptr_equal(table_get(&a->ca.cqs, qp[i]->sq.cq), cq);
+	}
 	for (unsigned i = 1; i < 3; i++) {
 		assert_true(cq_poll(cq, &cqe));
 		assert_int_equal(cqe.wqn, qp[i]->qpn);
@@ -110,6 +115,48 @@ static void entries_name_their_queue_pair(void **state)
 		assert_int_equal(cqe.status, i == 1 ? IBV_WC_SUCCESS : IBV_WC_REM_ACCESS_ERR);
 		assert_int_equal(cqe.wr_id, 500 + i);
 	}
+	adapter_delete(a);
+}
+
+/* IPS-38: until it is removed, an entry leads to the fields of its WQE. */
+static void entries_lead_to_their_wqe(void **state)
+{
+	struct adapter *a = adapter_new();
+	struct qp *qp = adapter_qp(a, IBV_QPT_RC, 8, NULL);
+	struct ibv_sge sge[2] = { { 0x1000, 0x100, 7 }, { 0x2000, 0x200, 8 } };
+	struct ibv_recv_wr recv = { .wr_id = 5, .sg_list = sge, .num_sge = 2 };
+	struct ibv_send_wr *bad, send = { .wr_id = 6, .sg_list = sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE,
+					  .send_flags = IBV_SEND_SIGNALED, .wr.rdma = { 0x3000, 9 } };
+	const struct ibv_recv_wr *bad_recv;
+	const struct send_wqe *sent;
+	const struct recv_wqe *received;
+	struct cqe cqe;
+
+	(void)state;
+	adapter_move(qp, IBV_QPS_RTS);
+	assert_int_equal(qp_post_recv(qp, 1, &recv, &bad_recv), 0);
+	assert_int_equal(qp_post_send(qp, 1, &send, &bad), 0);
+	qp_send_done(qp, IBV_WC_SUCCESS, 0x100);
+	receive(qp);
+	assert_true(cq_peek(qp->send_cq, &cqe));
+	sent = cq_wqe(qp->send_cq, &cqe);
+	assert_non_null(sent);
+	assert_int_equal(sent->opcode, IBV_WR_RDMA_WRITE);
+	assert_int_equal(sent->remote_addr, 0x3000);
+	assert_int_equal(sent->rkey, 9);
+	assert_int_equal(sent->num_sge, 1);
+	assert_int_equal(sent->seg[0].addr, 0x1000);
+	assert_true(cq_poll(qp->send_cq, &cqe));
+	assert_null(cq_wqe(qp->send_cq, &cqe));
+	assert_true(cq_peek(qp->recv_cq, &cqe));
+	received = cq_wqe(qp->recv_cq, &cqe);
+	assert_non_null(received);
+	assert_int_equal(received->length, 0x300);
+	assert_int_equal(received->seg[1].lkey, 8);
+	cqe.wqe_index++;
+	assert_null(cq_wqe(qp->recv_cq, &cqe));
+	cqe.wqn++;
+	assert_null(cq_wqe(qp->recv_cq, &cqe));
 	adapter_delete(a);
 }
 
@@ -146,24 +193,33 @@ static void completion_pages_form_a_circle(void **state)
 	adapter_delete(a);
 }
 
-/* IPS-42, A-25: twenty completions into a queue of four that is reaped late come out once each and in order, one
- * interrupt for each time it filled up. */
-static void twenty_pass_through_four(void **state)
+/* In the seed profile: a QP with a completion queue of four, and so many receives posted. */
+static struct qp *seed_qp(struct adapter *a, unsigned receives)
 {
-	struct adapter *a = adapter_new();
-	struct ibv_qp_init_attr_ex init = { .qp_type = IBV_QPT_RC, .cap = { 1, 20, 1, 1, 0 } };
-	struct cqe cqe;
+	struct ibv_qp_init_attr_ex init = { .qp_type = IBV_QPT_RC, .cap = { 1, receives, 1, 1, 0 } };
 	struct pd *pd;
 	struct cq *cq;
 	struct qp *qp;
 
-	(void)state;
 	a->ca.seed_cq_profile = true;
 	assert_int_equal(pd_create(&a->ca, a->ib, &pd), 0);
 	assert_int_equal(cq_create(&a->ca, a->ib, 4, &cq), 0);
 	assert_int_equal(qp_create(&a->ca, a->ib, &init, pd, cq, cq, NULL, NULL, &qp), 0);
 	adapter_move(qp, IBV_QPS_RTS);
-	post_receives(qp, 0, 20);
+	post_receives(qp, 0, receives);
+	return qp;
+}
+
+/* IPS-42, A-25: twenty completions into a queue of four that is reaped late come out once each and in order, one
+ * interrupt for each time it filled up. */
+static void twenty_pass_through_four(void **state)
+{
+	struct adapter *a = adapter_new();
+	struct qp *qp = seed_qp(a, 20);
+	struct cq *cq = qp->recv_cq;
+	struct cqe cqe;
+
+	(void)state;
 	for (unsigned i = 0; i < 20; i++)
 		receive(qp);
 	assert_int_equal(cq->free_space, 0);
@@ -184,18 +240,10 @@ static void twenty_pass_through_four(void **state)
 static void enlarging_makes_room(void **state)
 {
 	struct adapter *a = adapter_new();
-	struct ibv_qp_init_attr_ex init = { .qp_type = IBV_QPT_RC, .cap = { 1, 8, 1, 1, 0 } };
-	struct pd *pd;
-	struct cq *cq;
-	struct qp *qp;
+	struct qp *qp = seed_qp(a, 5);
+	struct cq *cq = qp->recv_cq;
 
 	(void)state;
-	a->ca.seed_cq_profile = true;
-	assert_int_equal(pd_create(&a->ca, a->ib, &pd), 0);
-	assert_int_equal(cq_create(&a->ca, a->ib, 4, &cq), 0);
-	assert_int_equal(qp_create(&a->ca, a->ib, &init, pd, cq, cq, NULL, NULL, &qp), 0);
-	adapter_move(qp, IBV_QPS_RTS);
-	post_receives(qp, 0, 5);
 	for (unsigned i = 0; i < 4; i++)
 		receive(qp);
 	assert_int_equal(a->async_events, 0);
@@ -213,6 +261,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_owner_is_told_last),
 		cmocka_unit_test(entries_name_their_queue_pair),
+		cmocka_unit_test(entries_lead_to_their_wqe),
 		cmocka_unit_test(completion_pages_form_a_circle),
 		cmocka_unit_test(twenty_pass_through_four),
 		cmocka_unit_test(enlarging_makes_room),

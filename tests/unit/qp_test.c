@@ -181,6 +181,34 @@ static void failing_leaks_nothing(void **state)
 }
 
 /* SAN-16: thousands of queue pairs, found by number. */
+/* IPS-18: what a QP's queues take is counted while it exists. */
+static void pinned_bytes_are_counted(void **state)
+{
+	struct adapter *a = adapter_new();
+	struct ibv_qp_init_attr_ex init = { .qp_type = IBV_QPT_RC, .cap = { 60, 90, 1, 1, 0 } };
+	uint64_t before, rings;
+	struct qp *qp;
+	struct pd *pd;
+	struct cq *cq;
+
+	(void)state;
+	assert_int_equal(a->ca.arena.pinned, 0);
+	assert_int_equal(pd_create(&a->ca, a->ib, &pd), 0);
+	assert_int_equal(cq_create(&a->ca, a->ib, 100, &cq), 0);
+	before = a->ca.arena.pinned;
+	assert_true(before >= 100 * sizeof(struct cqe));
+	assert_int_equal(qp_create(&a->ca, a->ib, &init, pd, cq, cq, NULL, NULL, &qp), 0);
+	rings = (uint64_t)qp->sq.pages * qp->sq.slots_per_page * qp->sq.stride +
+		(uint64_t)qp->rq.pages * qp->rq.slots_per_page * qp->rq.stride;
+	assert_true(a->ca.arena.pinned >= before + rings);
+	assert_int_equal(a->ca.arena.pinned % ARENA_UNIT, 0);
+	assert_int_equal(qp_destroy(qp), 0);
+	assert_int_equal(a->ca.arena.pinned, before);
+	assert_int_equal(cq_destroy(cq), 0);
+	assert_int_equal(a->ca.arena.pinned, 0);
+	adapter_delete(a);
+}
+
 static void thousands_are_found_by_number(void **state)
 {
 	struct adapter *a = adapter_new_sized(ADAPTER_BYTES);
@@ -216,6 +244,7 @@ int main(void)
 		PARTS(sizes_are_limited_and_reported),
 		PARTS(extras_are_refused),
 		cmocka_unit_test(failing_leaks_nothing),
+		cmocka_unit_test(pinned_bytes_are_counted),
 		cmocka_unit_test(thousands_are_found_by_number),
 	};
 
