@@ -68,6 +68,7 @@ void direct_init(struct host *h)
 		goto none;
 	}
 	introduce(memory);
+	h->direct.pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
 	h->direct.fd[0] = fd;
 	h->direct.fd[1] = own;
 	return;
@@ -81,7 +82,9 @@ static void close_fds(struct host *h)
 {
 	for (int i = 0; i < 2; i++)
 		close(h->direct.fd[i]);
-	h->direct.fd[0] = h->direct.fd[1] = -1;
+	if (h->direct.pagemap >= 0)
+		close(h->direct.pagemap);
+	h->direct.fd[0] = h->direct.fd[1] = h->direct.pagemap = -1;
 }
 
 void direct_fini(struct host *h)

@@ -71,6 +71,7 @@ struct direct {
 	struct shown_file file[CONTROL_FILES];
 	uint32_t files;
 	int fd[2];		/* owned: the export's memory, and our own; -1: there is no direct path */
+	int pagemap;		/* owned, or -1 */
 };
 
 struct host {

@@ -11,7 +11,7 @@
 
 /* Our choices; what limits them is the 24-bit QP and SRQ numbers and the 24-bit key indices. */
 enum {
-	MAX_QP = 1 << 18,
+	MAX_QP = 64 * 4095,		/* as many slots as weftd gives a process, QUOTA_SLOTS, times a slot's indices */
 	MAX_QP_WR = 1 << 15,
 	MAX_SGE = 32,			/* struct recv_ref has as many */
 	MAX_CQ = 1 << 20,
