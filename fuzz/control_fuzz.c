@@ -20,8 +20,9 @@ static struct {
 	wtime now;
 } world;
 
-static int event_fd = -1, page_fd = -1, sockets[2];
+static int event_fd = -1, sockets[2];
 static struct fabric_page *page;
+static struct state state;
 
 static int index_of(const struct client *c)
 {
@@ -37,7 +38,7 @@ static bool send_nowhere(struct hub *h, struct client *c, const struct control_m
 	int i = index_of(c);
 
 	(void)h;
-	assert(msg->type >= CTL_HELLO && msg->type <= CTL_UP);
+	assert(msg->type >= CTL_HELLO && msg->type <= CTL_KEPT);
 	assert(msg->text_bytes <= CONTROL_TEXT && (!msg->text_bytes || text));
 	for (int k = 0; k < nfds; k++)
 		assert(fds[k] >= 0);
@@ -77,7 +78,7 @@ static void come(int i)
 	if (world.client[i])
 		return;
 	world.client[i] = calloc(1, sizeof(struct client));
-	world.client[i]->pid = i + 1;
+	world.client[i]->pid = 1000000000 + i;	/* above the kernel's PID_MAX_LIMIT, 2^22 */
 	world.client[i]->uid = i & 1 ? geteuid() : 12345;
 	world.is_dropped[i] = world.is_stalled[i] = false;
 	hub_join(&world.hub, world.client[i]);
@@ -108,17 +109,27 @@ static void reap(void)
 	}
 }
 
+/* 0: there is none. */
+static uint32_t first_awaited(void)
+{
+	for (uint32_t i = 1; i < PAGE_SLOTS; i++) {
+		if (state.claims->slot[i].first == i && !world.hub.slot_owner[i])
+			return i;
+	}
+	return 0;
+}
+
 /* A message that means something: addresses, services and texts from small sets, so that clients meet. */
 static void speak(struct input *in, int i)
 {
 	static const char *const texts[] = { "qp", "mr", "counters", "[1, {\"a\": 2}]", "{\"", "\xff\xfe", "" };
-	struct control_msg msg = { .type = take(in) % (CTL_UP + 3), .seq = take(in) % 3 };
+	struct control_msg msg = { .type = take(in) % (CTL_KEPT + 3), .seq = take(in) % 3 };
 	const struct client *other = world.client[take(in) % CLIENTS];
 	uint8_t what = take(in);
 	const char *text = what & 1 ? texts[take(in) % 7] : "";
 
 	msg.slot = what & 2 && other ? other->slot : take(in);
-	msg.a = take(in) % 4;
+	msg.a = take(in) % 5;
 	msg.b = what & 4 ? take(in) : CONTROL_VERSION;
 	msg.device = take(in) % 3;
 	msg.service = (what & 8 ? 0x1060000u : 0x1110000u) + take(in) % 8;
@@ -126,6 +137,10 @@ static void speak(struct input *in, int i)
 	msg.gid[15] = take(in) % 4;
 	msg.dgid[15] = what & 32 ? msg.gid[15] : 0;
 	msg.text_bytes = (uint32_t)strlen(text);
+	if (msg.type == CTL_HELLO && msg.a == CONTROL_RETURN && what & 64) {
+		msg.slot = first_awaited();
+		memcpy(msg.gid, state.claims->slot[msg.slot].secret, sizeof(msg.gid));
+	}
 	if (msg.type == CTL_REPORT && what & 64)
 		msg.seq = world.hub.report_seq;
 	hub_input(&world.hub, world.client[i], world.now, &msg, text, &event_fd, what >> 7 || msg.type == CTL_HELLO);
@@ -153,12 +168,14 @@ static void babble(struct input *in, int i)
 
 static void check_clients(void)
 {
-	uint32_t slots = 0, processes = 0, leases = 0, count = 0, channels = 0, owned[CLIENTS] = { 0 };
+	uint32_t slots = 0, processes = 0, leases = 0, count = 0, channels = 0, awaited = 0, owned[CLIENTS] = { 0 };
 
 	for (uint32_t i = 0; i < PAGE_SLOTS; i++) {
-		assert(page->slot_generation[i] % 2 == (world.hub.slot_owner[i] != NULL));
+		assert(page->slot_generation[i] % 2 == (state.claims->slot[i].first != 0));
 		if (world.hub.slot_owner[i])
 			owned[index_of(world.hub.slot_owner[i])]++;
+		else
+			awaited += state.claims->slot[i].first != 0;
 	}
 	list_for_each(c, &world.hub.clients, struct client, node) {
 		assert(owned[index_of(c)] == c->slots && c->slots <= QUOTA_SLOTS);
@@ -170,7 +187,7 @@ static void check_clients(void)
 		leases += c->kind == CLIENT_LEASE;
 		count++;
 	}
-	assert(slots == world.hub.slots_used && processes == world.hub.process_count);
+	assert(awaited == world.hub.awaited && slots + awaited == world.hub.slots_used && processes == world.hub.process_count);
 	assert(leases == world.hub.lease_count && count == world.hub.client_count);
 	assert(channels == 2 * world.hub.channel_count);
 }
@@ -185,10 +202,20 @@ static void check_page(void)
 			if (!(page->group[g].slots[i / 64] >> i % 64 & 1))
 				continue;
 			has_member = true;
-			assert(world.hub.slot_owner[i] && world.hub.slot_owner[i]->slot == i && world.hub.slot_owner[i]->joined[g]);
+			assert(state.claims->slot[i].first == i && (!world.hub.slot_owner[i] || world.hub.slot_owner[i]->joined[g]));
 		}
 		assert(!page->group[g].used || has_member);
 	}
+}
+
+/* weftd is killed: its clients are gone, and the next takes the state over. */
+static void restart(void)
+{
+	hub_close(&world.hub);
+	for (int i = 0; i < CLIENTS; i++)
+		go(i);
+	world.now += WTIME_S;
+	hub_init(&world.hub, &ops, &state, world.now);
 }
 
 static void step(struct input *in)
@@ -207,6 +234,9 @@ static void step(struct input *in)
 		world.now += (wtime)take(in) * 10 * WTIME_MS;
 		hub_expire(&world.hub, world.now);
 		assert(hub_deadline(&world.hub) > world.now);
+		break;
+	case 7:
+		restart();
 		break;
 	case 3:
 		world.is_stalled[i] = !world.is_stalled[i];
@@ -235,9 +265,10 @@ static void set_up_once(void)
 {
 	if (page)
 		return;
-	page_fd = page_create(&page);
+	page = calloc(1, sizeof(*page));
 	event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (page_fd < 0 || event_fd < 0 || socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sockets))
+	state = (struct state){ .page = page, .claims = calloc(1, sizeof(struct claims)), .page_fd = event_fd };
+	if (!page || !state.claims || event_fd < 0 || socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sockets))
 		abort();
 	page_set_devices(page, 0x0200000000000100);
 }
@@ -249,8 +280,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	struct input in = { data, data + bytes };
 
 	set_up_once();
-	hub_init(&world.hub, &ops, page, page_fd);
 	world.now = 1;
+	hub_init(&world.hub, &ops, &state, world.now);
 	for (int i = 0; i < STEPS && in.at < in.end; i++) {
 		step(&in);
 		check_clients();
@@ -258,6 +289,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	}
 	for (int i = 0; i < CLIENTS; i++)
 		go(i);
+	/* the pids are of nobody: all who have not come back are gone by then */
+	hub_expire(&world.hub, world.now + 60 * WTIME_S);
 	check_page();
 	check_empty();
 	return 0;

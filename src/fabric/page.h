@@ -9,7 +9,7 @@
 
 enum {
 	PAGE_MAGIC = 0x77656674,	/* "weft" */
-	PAGE_VERSION = 1,
+	PAGE_VERSION = 2,
 	PAGE_DEVICES = 2,
 	PAGE_GIDS = 64,
 	PAGE_SLOTS = 4096,		/* upper 12 bits of a QP number; slot 0 is weftd's */
@@ -48,6 +48,7 @@ struct fabric_page {
 	_Atomic uint64_t generation;
 	uint32_t devices;
 	uint32_t rsvd;
+	uint64_t home;			/* the network namespace whose addresses these are: its inode number */
 	struct page_device device[PAGE_DEVICES];
 	_Atomic uint32_t slot_generation[PAGE_SLOTS];	/* odd while alive */
 	struct page_group group[PAGE_GROUPS];

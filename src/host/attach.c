@@ -37,20 +37,19 @@ static void unmap_page(struct host *h)
 		munmap((void *)(uintptr_t)h->page, sizeof(*h->page));
 }
 
-static int say_hello(struct host *h)
+static int open_session(struct host *h)
 {
-	struct control_msg msg = { .type = CTL_HELLO, .a = CONTROL_PROCESS, .b = CONTROL_VERSION };
 	int own[] = { h->wake_fd, h->direct.fd[0], h->direct.fd[1] };
-	int fds[CONTROL_FDS], nfds = 0, err;
+	int page_fd, err;
 
-	err = session_call(&h->session, &msg, own, direct_is_on(h) ? 3 : 1, fds, &nfds);
-	if (err == 0 && (nfds < 1 || msg.slot == 0 || msg.slot >= PAGE_SLOTS))
-		err = -EPROTO;
-	if (err == 0)
-		err = map_page(h, fds[0]);
-	while (nfds > 0)
-		close(fds[--nfds]);
-	h->slot = msg.slot;
+	err = session_open(&h->session, config_get()->dir, own, direct_is_on(h) ? 3 : 1, &page_fd);
+	if (err)
+		return err;
+	err = map_page(h, page_fd);
+	close(page_fd);
+	h->slot = h->session.slot;
+	if (err)
+		session_close(&h->session);
 	return err;
 }
 
@@ -91,12 +90,12 @@ static int build(struct host *h)
 	int err;
 
 	direct_init(h);
-	err = say_hello(h);
+	err = open_session(h);
 	if (err)
-		goto unmap;
+		goto direct;
 	err = arena_memory_create(&h->arena);
 	if (err)
-		goto unmap;
+		goto session;
 	err = make_adapter(h);
 	if (err)
 		goto arena;
@@ -122,7 +121,9 @@ adapter:
 	ca_fini(&h->ca);
 arena:
 	arena_memory_destroy(&h->arena);
-unmap:
+session:
+	session_close(&h->session);
+direct:
 	unmap_page(h);
 	direct_fini(h);
 	return err;
@@ -141,14 +142,9 @@ struct host *host_attach(int *err)
 		*err = -errno;
 		goto lock;
 	}
-	*err = session_open(&h->session, config_get()->dir, h->wake_fd);
-	if (*err)
-		goto wake;
 	*err = build(h);
 	if (*err == 0)
 		return h;
-	session_close(&h->session);
-wake:
 	close(h->wake_fd);
 lock:
 	pthread_mutex_destroy(&h->lock);
@@ -164,6 +160,6 @@ __attribute__((destructor)) static void leave_at_exit(void)
 
 	if (h)
 		faults_leave(h);
-	if (h && !atomic_load(&h->session.dead))
+	if (h && atomic_load(&h->session.state) == SESSION_ATTACHED)
 		message_send(h->session.socket, &msg, NULL, NULL, 0, MSG_DONTWAIT);
 }

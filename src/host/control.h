@@ -6,13 +6,15 @@
 
 #include <stdint.h>
 
-enum { CONTROL_VERSION = 1, CONTROL_TEXT = 60000, CONTROL_MAD = 256, CONTROL_FDS = 4, CONTROL_FILES = 8 };
+enum { CONTROL_VERSION = 2, CONTROL_TEXT = 60000, CONTROL_MAD = 256, CONTROL_FDS = 4, CONTROL_FILES = 8 };
 
 enum control_type {
 	/* process -> weftd, answered with the same type and `status` 0 or an errno */
 	CTL_HELLO = 1,	/* b = CONTROL_VERSION, a = enum control_kind; fd 0: the process's wake eventfd (processes only);
 			 * and, or not: 1 its export (direct/export.h), 2 its /proc/self/mem, for processes of the same user.
-			 * answer: slot (0 unless a process), fds: 0 fabric page (read-only); EPROTO another version */
+			 * answer: slot (0 unless a process), gid = the secret by which the process keeps its slots over a
+			 * restart of weftd, fds: 0 fabric page (read-only); EPROTO another version. CONTROL_RETURN: slot and
+			 * gid as they were; ESTALE: the slots are not this process's, or no more */
 	CTL_SLOT,	/* one more slot for QP numbers. answer: slot */
 	CTL_CHANNEL,	/* slot: open the packet channel to that slot's process. answer: fds: 0 channel memory (shm_memory_create
 			 * of link/shm.h), 1 peer's wake eventfd, and when the peer is of the same user and gave them 2 its export, 3 its
@@ -47,14 +49,18 @@ enum control_type {
 	CTL_UP,		/* stay when idle, until CTL_DOWN */
 	/* process -> weftd, answered */
 	CTL_MEMORY,	/* fd 0: a memory file in which this process has regions, for processes of the same user. answer: b = its
-			 * number, 1..CONTROL_FILES, for as long as the process lives. status EDQUOT: it has given CONTROL_FILES */
+			 * number, 1..CONTROL_FILES, for as long as the process lives. b = this number or 0: the next. status
+			 * EDQUOT: it has given CONTROL_FILES */
 	CTL_MAP,	/* slot, b: the memory file of that number of that slot's process. answer: fd 0. status ENOENT, EPERM */
+	/* process -> weftd, after CONTROL_RETURN, as MEMORY, PORT, LISTEN and MCAST for what it had */
+	CTL_KEPT,	/* slot, b: this channel to that slot is still open */
 };
 
 enum control_kind {
 	CONTROL_PROCESS,	/* attaches a channel adapter */
 	CONTROL_COMMAND,	/* asks and leaves */
 	CONTROL_LEASE,		/* held open by weft run across exec: weftd stays while the program lives */
+	CONTROL_RETURN,		/* a process that was attached to a weftd which is gone */
 };
 
 struct control_msg {

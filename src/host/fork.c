@@ -44,10 +44,8 @@ static void in_parent(void)
 static void forget(struct host *h, bool consistent)
 {
 	h->forgotten = true;
-	atomic_store(&h->session.dead, true);
 	pthread_mutex_init(&h->lock, NULL);
-	pthread_mutex_init(&h->session.reading, NULL);
-	close(h->session.socket);
+	session_forget(&h->session);
 	close(h->wake_fd);
 	arena_memory_privatise(&h->arena);
 	direct_forget(h);

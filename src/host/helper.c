@@ -154,18 +154,33 @@ static wtime settle(struct host *h)
 	return until;
 }
 
+/* A weftd that was killed is followed by another. When to look for it. */
+static wtime follow_weftd(struct host *h)
+{
+	wtime next = session_return(&h->session);
+
+	if (h->is_away && next == WTIME_NEVER) {
+		host_enter(h);
+		devices_refresh(h);
+		host_leave(h);
+	}
+	h->is_away = next != WTIME_NEVER;
+	return next;
+}
+
 /* True when there is mail. */
 static bool sleep_until(struct host *h, wtime until)
 {
+	wtime look_for_weftd = follow_weftd(h);
 	struct pollfd p[2] = {
 		{ .fd = h->wake_fd, .events = POLLIN },
-		{ .fd = atomic_load(&h->session.dead) ? -1 : h->session.socket, .events = POLLIN },
+		{ .fd = atomic_load(&h->session.state) == SESSION_ATTACHED ? h->session.socket : -1, .events = POLLIN },
 	};
 	struct timespec timeout, *limit = NULL;
 	wtime now = host_now();
 	uint64_t count;
 
-	until = wtime_min(until, h->cm_deadline);
+	until = wtime_min(wtime_min(until, h->cm_deadline), look_for_weftd);
 	if (until != WTIME_NEVER) {
 		wtime left = until > now ? until - now : 0;
 

@@ -251,7 +251,7 @@ static int qpn_alloc(void *host, uint32_t *qpn)
 	struct host *h = host;
 	struct control_msg msg = { .type = CTL_SLOT };
 
-	if (numbers_low(&h->numbers) && session_call(&h->session, &msg, NULL, 0, NULL, NULL) == 0 && msg.slot > 0 &&
+	if (numbers_low(&h->numbers) && session_try(&h->session, &msg, NULL, 0, NULL, NULL) == 0 && msg.slot > 0 &&
 	    msg.slot < PAGE_SLOTS && numbers_add_slot(&h->numbers, &h->rand, msg.slot) == 0)
 		h->channels.by_slot[msg.slot] = h->channels.loop;
 	return numbers_take(&h->numbers, qpn);

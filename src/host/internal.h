@@ -99,6 +99,7 @@ struct host {
 	struct host_cm cm;
 	wtime cm_deadline;	/* the helper's own */
 	_Atomic bool cm_kicked;
+	bool is_away;		/* weftd is; the helper's own */
 	unsigned linger_luck, linger_tries;	/* the helper's own */
 
 	struct faults *faults;	/* owned: faults.h, or NULL */

@@ -6,6 +6,7 @@
 #include "base/log.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <linux/magic.h>
@@ -100,7 +101,7 @@ static uint32_t show_file(struct host *h, const struct mapping *m)
 			return d->file[i].number;
 	}
 	fd = d->files < CONTROL_FILES ? find_open_file(m) : -1;
-	if (fd < 0 || session_call(&h->session, &msg, &fd, 1, NULL, NULL) < 0 || msg.b == 0 || msg.b > CONTROL_FILES)
+	if (fd < 0 || session_try(&h->session, &msg, &fd, 1, NULL, NULL) < 0 || msg.b == 0 || msg.b > CONTROL_FILES)
 		return 0;
 	d->file[d->files++] = (struct shown_file){ .device = m->device, .inode = m->inode, .number = msg.b };
 	return msg.b;
@@ -157,10 +158,11 @@ static void map_file(struct mapped_file *f, int fd)
 static void ask_for(struct host *h, struct mapped_file *f, uint32_t slot, uint32_t number)
 {
 	struct control_msg msg = { .type = CTL_MAP, .slot = slot, .b = number };
-	int fd[CONTROL_FDS], fds = 0;
+	int fd[CONTROL_FDS], fds = 0, err;
 
-	f->is_known = true;
-	if (session_call(&h->session, &msg, NULL, 0, fd, &fds) < 0)
+	err = session_try(&h->session, &msg, NULL, 0, fd, &fds);
+	f->is_known = err != -ENOTCONN;
+	if (err)
 		return;
 	if (fds > 0)
 		map_file(f, fd[0]);

@@ -1,10 +1,13 @@
 /* The process's conversation with weftd: requests that wait for their answer, and a box for what comes unasked. Any
- * thread may ask; whoever waits reads for all. Never waits for anybody but weftd. */
+ * thread may ask; whoever waits reads for all. Never waits for anybody but weftd. When weftd goes, the session comes back
+ * to the next one as the same process, with everything that it had. */
 #ifndef WEFT_HOST_SESSION_H
 #define WEFT_HOST_SESSION_H
 
 #include "base/list.h"
+#include "base/time.h"
 #include "host/control.h"
+#include "host/journal.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -19,27 +22,49 @@ struct mail {
 	int fds;
 };
 
+enum session_state {
+	SESSION_ATTACHED,
+	SESSION_AWAY,			/* weftd is gone; another may come */
+	SESSION_OVER,			/* for good */
+};
+
 struct session {
-	int socket;			/* owned */
-	int wake_fd;			/* borrowed: written when a waiting thread put mail into the box */
-	_Atomic bool dead;		/* weftd is gone */
+	int socket;			/* owned; keeps its number */
+	char dir[96];
+	int own_fds[3], own_fd_count;	/* borrowed: what HELLO gives; the first is the eventfd that is written when a waiting
+					 * thread put mail into a box */
+	uint32_t slot;			/* as weftd gave it */
+	uint8_t secret[16];		/* proves that it is ours */
+	_Atomic enum session_state state;
 	_Atomic bool has_mail;		/* a waiting thread put something into a box */
 	_Atomic uint32_t seq;
-	pthread_mutex_t reading;	/* held by the one thread that reads the socket; guards the lists */
+	pthread_mutex_t reading;	/* held by the one thread that reads the socket; guards what follows */
 	struct list waiters;
 	struct list inbox;		/* struct mail */
 	struct list channel_box;	/* struct mail: CTL_CHANNEL and CTL_PEER_GONE, whose order matters to channels */
+	struct journal journal;
+	int file[CONTROL_FILES];	/* owned: what CTL_MEMORY gave, by number - 1 */
+	uint32_t files;
+	wtime next_try, pause;		/* of coming back */
 };
 
-/* Connects to DIR/ctl. -ENODEV: nobody there. */
-int session_open(struct session *s, const char *dir, int wake_fd);
+/* Connects to DIR/ctl and says HELLO as a process, with fds as CTL_HELLO has them; a weftd that was killed is started again.
+ * *page_fd is the caller's. -ENODEV: nobody there; -errno of the HELLO. */
+int session_open(struct session *s, const char *dir, const int *fds, int nfds, int *page_fd);
 void session_close(struct session *s);
+/* In a forked child: it is the parent's. */
+void session_forget(struct session *s);
 
 /* Sends *msg with send_fds descriptors and blocks for the answer, which replaces *msg. 0 or -status, -ENOTCONN, -ETIMEDOUT.
- * The answer's descriptors go to fds/nfds on success when wanted (NULL: closed). */
+ * The answer's descriptors go to fds/nfds on success when wanted (NULL: closed). While weftd is away it waits some seconds. */
 int session_call(struct session *s, struct control_msg *msg, const int *send_fds, int nsend, int fds[CONTROL_FDS], int *nfds);
+/* As session_call, but while weftd is away it fails at once. */
+int session_try(struct session *s, struct control_msg *msg, const int *send_fds, int nsend, int fds[CONTROL_FDS], int *nfds);
 /* No answer wanted. */
 int session_post(struct session *s, const struct control_msg *msg, const char *text);
+
+/* While weftd is away, to be called again and again: tries to come back. When to call next; WTIME_NEVER: no need. */
+wtime session_return(struct session *s);
 
 /* Reads what is there without blocking. */
 void session_read(struct session *s);

@@ -44,6 +44,21 @@ static void add_end(struct channel *ch, int side, struct client *c)
 	c->channels++;
 }
 
+/* A channel that one side says it has: the other may never have got it, and then it is of no use. */
+struct kept {
+	struct list_node node;		/* client.kept */
+	uint32_t id, slot;
+};
+
+static void join_ends(struct hub *h, struct channel *ch, uint32_t id, struct client *a, struct client *b)
+{
+	ch->id = id;
+	h->channel_count++;
+	add_end(ch, 0, a);
+	add_end(ch, 1, b);
+	hub_acquaint(a, b);
+}
+
 static void free_channel(struct hub *h, struct channel *ch)
 {
 	for (int side = 0; side < 2; side++) {
@@ -105,11 +120,7 @@ static int open_channel(struct hub *h, struct client *c, struct client *peer, co
 	ch = calloc(1, sizeof(*ch));
 	if (!ch)
 		return -ENOMEM;
-	ch->id = ++h->channel_id;
-	h->channel_count++;
-	add_end(ch, 0, c);
-	add_end(ch, 1, peer);
-	hub_acquaint(c, peer);
+	join_ends(h, ch, ++h->claims->channel_id, c, peer);
 	err = hand_out(h, ch, c, peer, msg);
 	if (err)
 		free_channel(h, ch);
@@ -144,10 +155,73 @@ void channels_input(struct hub *h, struct client *c, const struct control_msg *m
 		hub_answer(h, c, msg, -err);
 }
 
+static void free_kept(struct client *c, struct kept *k)
+{
+	list_remove(&k->node);
+	c->kept_count--;
+	free(k);
+}
+
+static struct kept *find_kept(const struct hub *h, struct client *c, const struct client *other, uint32_t id)
+{
+	list_for_each(k, &c->kept, struct kept, node) {
+		if (k->id == id && slots_owner(h, k->slot) == other)
+			return k;
+	}
+	return NULL;
+}
+
+static int note_kept(struct client *c, uint32_t slot, uint32_t id)
+{
+	struct kept *k;
+
+	if (c->kept_count >= QUOTA_CHANNELS)
+		return -EDQUOT;
+	k = calloc(1, sizeof(*k));
+	if (!k)
+		return -ENOMEM;
+	*k = (struct kept){ .slot = slot, .id = id };
+	list_append(&c->kept, &k->node);
+	c->kept_count++;
+	return 0;
+}
+
+static int keep(struct hub *h, struct client *c, uint32_t slot, uint32_t id)
+{
+	struct client *peer = slots_owner(h, slot);
+	struct kept *k = peer ? find_kept(h, peer, c, id) : NULL;
+	struct control_msg gone = { .type = CTL_PEER_GONE, .slot = slot };
+	struct channel *ch;
+
+	if (!peer && !slots_is_awaited(h, slot)) {
+		h->ops->send(h, c, &gone, NULL, NULL, 0);
+		return 0;
+	}
+	if (peer == c || (peer && find_channel(c, peer)))
+		return 0;
+	if (!k)
+		return note_kept(c, slot, id);
+	if (c->channels >= QUOTA_CHANNELS || peer->channels >= QUOTA_CHANNELS)
+		return -EDQUOT;
+	ch = calloc(1, sizeof(*ch));
+	if (!ch)
+		return -ENOMEM;
+	join_ends(h, ch, id, c, peer);
+	free_kept(peer, k);
+	return 0;
+}
+
+void channels_kept(struct hub *h, struct client *c, const struct control_msg *msg)
+{
+	hub_answer(h, c, msg, -keep(h, c, msg->slot, msg->b));
+}
+
 void channels_leave(struct hub *h, struct client *c)
 {
 	struct list_node *n;
 
 	while ((n = list_first(&c->ends)))
 		free_channel(h, container_of(n, struct channel_end, node)->channel);
+	while ((n = list_first(&c->kept)))
+		free_kept(c, container_of(n, struct kept, node));
 }

@@ -125,10 +125,10 @@ static bool has_room(struct hub *h, const struct client *c)
 
 static const struct hub_ops ops = { .send = send_to, .has_room = has_room, .drop = drop };
 
-void conn_set_init(struct conn_set *set, struct fabric_page *page, int page_fd)
+void conn_set_init(struct conn_set *set, const struct state *state, wtime now)
 {
 	*set = (struct conn_set){ .epoll_fd = -1 };
-	hub_init(&set->hub, &ops, page, page_fd);
+	hub_init(&set->hub, &ops, state, now);
 	list_init(&set->doomed);
 }
 

@@ -17,7 +17,7 @@ struct conn_set {
 	struct list doomed;
 };
 
-void conn_set_init(struct conn_set *set, struct fabric_page *page, int page_fd);
+void conn_set_init(struct conn_set *set, const struct state *state, wtime now);
 void conn_set_fini(struct conn_set *set);
 
 /* A client on fd, which is the set's from now on. It must say HELLO by then. 0 or -errno, and fd is still the caller's. */

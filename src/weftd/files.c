@@ -12,8 +12,8 @@ void files_add(struct hub *h, struct client *c, const struct control_msg *msg, c
 	struct control_msg answer = *msg;
 	int fd = -1;
 
-	if (nfds != 1 || c->files == CONTROL_FILES) {
-		hub_answer(h, c, msg, nfds == 1 ? EDQUOT : EINVAL);
+	if (nfds != 1 || (msg->b && msg->b != c->files + 1) || c->files == CONTROL_FILES) {
+		hub_answer(h, c, msg, c->files == CONTROL_FILES ? EDQUOT : EINVAL);
 		return;
 	}
 	fd = fcntl(fds[0], F_DUPFD_CLOEXEC, 0);

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "weftd/channels.h"
 #include "weftd/files.h"
+#include "weftd/leases.h"
 #include "weftd/listeners.h"
 #include "weftd/mad.h"
 #include "weftd/mcast.h"
@@ -19,15 +20,26 @@
 #include <string.h>
 #include <unistd.h>
 
-void hub_init(struct hub *h, const struct hub_ops *ops, struct fabric_page *page, int page_fd)
+/* Our choice: a process that dies while no weftd serves is missed by its peers for so long at most. */
+#define LOOK_EVERY (250 * WTIME_MS)
+
+void hub_init(struct hub *h, const struct hub_ops *ops, const struct state *state, wtime now)
 {
-	*h = (struct hub){ .ops = ops, .page = page, .page_fd = page_fd, .uid = geteuid() };
+	*h = (struct hub){ .ops = ops, .page = state->page, .claims = state->claims, .page_fd = state->page_fd, .uid = geteuid(),
+			   .now = now, .start = now };
 	list_init(&h->clients);
 	list_init(&h->reports);
 	for (int i = 0; i < HUB_BUCKETS; i++) {
 		list_init(&h->listeners[i]);
 		list_init(&h->ports[i]);
 	}
+	slots_inherit(h);
+	leases_inherit(h);
+}
+
+void hub_close(struct hub *h)
+{
+	h->is_closing = true;
 }
 
 void hub_join(struct hub *h, struct client *c)
@@ -37,6 +49,7 @@ void hub_join(struct hub *h, struct client *c)
 	list_init(&c->ends);
 	list_init(&c->listeners);
 	list_init(&c->ports);
+	list_init(&c->kept);
 	list_append(&h->clients, &c->node);
 	h->client_count++;
 }
@@ -56,6 +69,14 @@ static void tell_gone(struct hub *h, struct client *to, const uint64_t gone[PAGE
 			continue;
 		msg.slot = i;
 		h->ops->send(h, to, &msg, NULL, NULL, 0);
+	}
+}
+
+void hub_tell_gone(struct hub *h, const uint64_t gone[PAGE_SLOTS / 64])
+{
+	list_for_each(c, &h->clients, struct client, node) {
+		if (c->kind == CLIENT_PROCESS)
+			tell_gone(h, c, gone);
 	}
 }
 
@@ -90,16 +111,18 @@ static void free_process(struct hub *h, struct client *c)
 
 	if (c->kind != CLIENT_PROCESS)
 		return;
-	mcast_leave(h, c);
 	listeners_leave(h, c);
 	ports_leave(h, c);
 	channels_leave(h, c);
 	files_leave(c);
 	report_leave(h, c);
-	/* dead in the page before anybody hears of it */
-	slots_leave(h, c, gone);
-	tell_known(h, c, gone);
 	close_fds(c);
+	if (!h->is_closing) {
+		mcast_leave(h, c);
+		/* dead in the page before anybody hears of it */
+		slots_leave(h, c, gone);
+		tell_known(h, c, gone);
+	}
 	c->slot = 0;
 	h->process_count--;
 	c->kind = CLIENT_COMMAND;
@@ -110,7 +133,7 @@ void hub_leave(struct hub *h, struct client *c)
 	free_process(h, c);
 	report_leave(h, c);
 	if (c->kind == CLIENT_LEASE)
-		h->lease_count--;
+		leases_remove(h, c);
 	list_remove(&c->node);
 	h->client_count--;
 }
@@ -152,7 +175,22 @@ static void keep_direct(struct client *c, const int fds[2])
 		c->direct_fd[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, 0);
 }
 
-static int attach(struct hub *h, struct client *c, const int *fds, int nfds)
+/* Who was attached to another weftd. All who are here may have dealt with it. */
+static int come_back(struct hub *h, struct client *c, const struct control_msg *msg)
+{
+	int err = slots_return(h, c, msg->slot, msg->gid);
+
+	if (err)
+		return err;
+	mcast_forget(h->page, c->slot);
+	list_for_each(other, &h->clients, struct client, node) {
+		if (other->kind == CLIENT_PROCESS)
+			hub_acquaint(c, other);
+	}
+	return 0;
+}
+
+static int attach(struct hub *h, struct client *c, const struct control_msg *msg, const int *fds, int nfds)
 {
 	int err;
 
@@ -161,7 +199,7 @@ static int attach(struct hub *h, struct client *c, const int *fds, int nfds)
 	c->wake_fd = fcntl(fds[0], F_DUPFD_CLOEXEC, 0);
 	if (c->wake_fd < 0)
 		return -errno;
-	err = slots_take(h, c, &c->slot);
+	err = msg->a == CONTROL_RETURN ? come_back(h, c, msg) : slots_first(h, c);
 	if (err) {
 		close_fds(c);
 		return err;
@@ -180,12 +218,12 @@ static void hello(struct hub *h, struct client *c, const struct control_msg *msg
 
 	if (msg->b != CONTROL_VERSION)
 		err = -EPROTO;
-	else if (msg->a == CONTROL_PROCESS)
-		err = attach(h, c, fds, nfds);
+	else if (msg->a == CONTROL_PROCESS || msg->a == CONTROL_RETURN)
+		err = attach(h, c, msg, fds, nfds);
 	else if (msg->a == CONTROL_COMMAND)
 		c->kind = CLIENT_COMMAND;
 	else if (msg->a == CONTROL_LEASE)
-		c->kind = CLIENT_LEASE, h->lease_count++;
+		leases_add(h, c);
 	else
 		err = -EINVAL;
 	if (err) {
@@ -197,6 +235,8 @@ static void hello(struct hub *h, struct client *c, const struct control_msg *msg
 	answer.status = 0;
 	answer.slot = c->slot;
 	answer.text_bytes = 0;
+	if (c->slot)
+		memcpy(answer.gid, h->claims->slot[c->slot].secret, sizeof(answer.gid));
 	h->ops->send(h, c, &answer, NULL, &h->page_fd, 1);
 }
 
@@ -209,7 +249,7 @@ static void goodbye(struct hub *h, struct client *c, const struct control_msg *m
 static void up(struct hub *h, struct client *c, const struct control_msg *msg)
 {
 	if (hub_is_owner(h, c))
-		h->keep = true;
+		h->claims->keep = true;
 	hub_answer(h, c, msg, hub_is_owner(h, c) ? 0 : EPERM);
 }
 
@@ -218,14 +258,14 @@ static void down(struct hub *h, struct client *c, const struct control_msg *msg)
 	struct control_msg answer = *msg;
 	int status = 0;
 
-	answer.b = h->process_count;
-	answer.c = h->lease_count;
+	answer.b = h->process_count + h->awaited;
+	answer.c = h->lease_count + h->awaited_leases;
 	if (!hub_is_owner(h, c))
 		status = EPERM;
-	else if (!msg->a && (h->process_count || h->lease_count))
+	else if (!msg->a && (answer.b || answer.c))
 		status = EBUSY;
 	else
-		h->stopping = true;
+		h->stopping = true, h->claims->keep = false;
 	hub_answer(h, c, &answer, status);
 }
 
@@ -271,6 +311,7 @@ static const struct rule {
 	[CTL_UP] = { FROM_COMMAND, .plain = up },
 	[CTL_MEMORY] = { FROM_PROCESS, 1, 0, .full = files_add },
 	[CTL_MAP] = { FROM_PROCESS, .plain = files_give },
+	[CTL_KEPT] = { FROM_PROCESS, .plain = channels_kept },
 };
 
 /* What is wrong with the message, or NULL. */
@@ -311,11 +352,16 @@ void hub_expire(struct hub *h, wtime now)
 {
 	h->now = now;
 	report_expire(h);
+	if (h->look_at > now)
+		return;
+	slots_expire(h);
+	leases_expire(h);
+	h->look_at = h->awaited || h->awaited_leases ? now + LOOK_EVERY : WTIME_NEVER;
 }
 
 wtime hub_deadline(const struct hub *h)
 {
-	return report_deadline(h);
+	return wtime_min(report_deadline(h), h->look_at);
 }
 
 void hub_page_changed(struct hub *h)

@@ -8,6 +8,7 @@
 #include "base/time.h"
 #include "fabric/page.h"
 #include "host/control.h"
+#include "weftd/state.h"
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -43,6 +44,8 @@ struct client {
 	struct list ends;		/* struct channel_end */
 	struct list listeners, ports;
 	uint32_t listener_count, port_count;
+	struct list kept;		/* channels that it says it has, and the other side has not said yet */
+	uint32_t kept_count;
 	uint16_t joined[PAGE_GROUPS];	/* how often, by group */
 	uint32_t group_count;
 	uint64_t known[PAGE_SLOTS / 64];	/* first slots of the processes that must hear when it leaves */
@@ -64,16 +67,20 @@ struct hub_ops {
 struct hub {
 	const struct hub_ops *ops;
 	struct fabric_page *page;	/* borrowed, shared with all clients */
+	struct claims *claims;		/* borrowed */
 	int page_fd;			/* borrowed */
 	uid_t uid;			/* ours: this user and root may command */
-	bool keep;			/* stay when idle */
 	bool stopping;			/* CTL_DOWN was granted */
+	bool is_closing;		/* who is attached now is left to the next weftd */
 	bool was_used;			/* somebody said HELLO */
 	struct list clients;
 	uint32_t client_count, process_count, lease_count;
 	struct client *slot_owner[PAGE_SLOTS];
-	uint32_t slots_used;
-	uint32_t channel_id, channel_count;
+	uint32_t slots_used;		/* awaited ones too */
+	uint32_t awaited;		/* slots of processes of the last weftd that have not come back yet */
+	uint32_t awaited_leases;
+	wtime look_at;			/* when to look which of them live */
+	uint32_t channel_count;
 	struct list listeners[HUB_BUCKETS], ports[HUB_BUCKETS];
 	struct list reports;
 	uint32_t report_seq, report_count;
@@ -82,7 +89,10 @@ struct hub {
 	const char *dir;		/* borrowed */
 };
 
-void hub_init(struct hub *h, const struct hub_ops *ops, struct fabric_page *page, int page_fd);
+/* Whom the state knows, and nobody is yet, is awaited. */
+void hub_init(struct hub *h, const struct hub_ops *ops, const struct state *state, wtime now);
+/* From now on leaving takes nothing from a process: the state is for the next weftd. */
+void hub_close(struct hub *h);
 
 /* A client came: zeroed memory of the caller's with pid and uid set. */
 void hub_join(struct hub *h, struct client *c);
@@ -104,6 +114,8 @@ void hub_page_changed(struct hub *h);
 void hub_answer(struct hub *h, struct client *c, const struct control_msg *msg, int status);
 /* a and b deal with each other: when one leaves, the other is told. */
 void hub_acquaint(struct client *a, struct client *b);
+/* Tells every process that these slots' processes are gone. */
+void hub_tell_gone(struct hub *h, const uint64_t gone[PAGE_SLOTS / 64]);
 /* Is this client allowed to command and to see all? */
 bool hub_is_owner(const struct hub *h, const struct client *c);
 

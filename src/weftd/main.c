@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <getopt.h>
 #include <linux/close_range.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -179,6 +180,15 @@ static int serve(const struct options *o, const struct rundir *d, wtime idle, in
 	return 0;
 }
 
+/* Who starts weftd from a thread with signals blocked hands that down. */
+static void unblock_signals(void)
+{
+	sigset_t none;
+
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
 int main(int argc, char **argv)
 {
 	struct options o = { 0 };
@@ -193,6 +203,7 @@ int main(int argc, char **argv)
 	if (choose_dir(&o, &d))
 		return 1;
 	umask(o.system ? 022 : 077);
+	unblock_signals();
 	if (!o.foreground) {
 		status = into_background(&ready);
 		if (status >= 0)

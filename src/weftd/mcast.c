@@ -118,6 +118,14 @@ void mcast_input(struct hub *h, struct client *c, const struct control_msg *msg)
 	hub_answer(h, c, &answer, i < 0 ? -i : 0);
 }
 
+void mcast_forget(struct fabric_page *p, uint32_t slot)
+{
+	for (int i = 0; i < PAGE_GROUPS; i++) {
+		if (p->group[i].used && p->group[i].slots[slot / 64] >> slot % 64 & 1)
+			set_member(p, i, slot, false);
+	}
+}
+
 void mcast_leave(struct hub *h, struct client *c)
 {
 	for (int i = 0; i < PAGE_GROUPS; i++) {

@@ -6,5 +6,7 @@
 
 void mcast_input(struct hub *h, struct client *c, const struct control_msg *msg);
 void mcast_leave(struct hub *h, struct client *c);
+/* The process whose first slot this is has joined nothing, whatever the page says. */
+void mcast_forget(struct fabric_page *p, uint32_t slot);
 
 #endif

@@ -1,36 +1,16 @@
-/* The page is mapped writable here before it is sealed against all later writable mappings, so a client that got the
- * descriptor can only read it. */
+/* Every change is between an odd and an even generation. */
 #include "weftd/page.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 enum { IB = 0, ETHERNET = 1 };
 
-int page_create(struct fabric_page **page)
+void page_repair(struct fabric_page *p)
 {
-	int fd = memfd_create("weft-page", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	void *p = MAP_FAILED;
-	int err;
-
-	if (fd >= 0 && ftruncate(fd, sizeof(struct fabric_page)) == 0)
-		p = mmap(NULL, sizeof(struct fabric_page), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (p != MAP_FAILED &&
-	    fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0) {
-		*page = p;
-		return fd;
-	}
-	err = -errno;
-	if (p != MAP_FAILED)
-		munmap(p, sizeof(struct fabric_page));
-	if (fd >= 0)
-		close(fd);
-	return err;
+	if (atomic_load(&p->generation) & 1)
+		page_write_end(p);
 }
 
 void page_write_begin(struct fabric_page *p)
@@ -60,9 +40,6 @@ static void set_link_local(struct page_gid *g, uint64_t guid, enum ibv_gid_type 
 void page_set_devices(struct fabric_page *p, uint64_t guid)
 {
 	page_write_begin(p);
-	p->magic = PAGE_MAGIC;
-	p->version = PAGE_VERSION;
-	p->devices = PAGE_DEVICES;
 	for (int i = 0; i < PAGE_DEVICES; i++) {
 		struct page_device *d = &p->device[i];
 
@@ -76,7 +53,11 @@ void page_set_devices(struct fabric_page *p, uint64_t guid)
 	set_link_local(&p->device[IB].gid[0], guid, IBV_GID_TYPE_IB);
 	p->device[ETHERNET].link_layer = IBV_LINK_LAYER_ETHERNET;
 	set_link_local(&p->device[ETHERNET].gid[0], guid + 1, IBV_GID_TYPE_ROCE_V2);
+	p->devices = PAGE_DEVICES;
+	p->version = PAGE_VERSION;
 	page_write_end(p);
+	/* last: without it a weftd that finds the page begins anew */
+	p->magic = PAGE_MAGIC;
 }
 
 static bool is_same(const struct page_gid *g, const struct page_address *a)

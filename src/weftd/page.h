@@ -6,9 +6,9 @@
 
 #include <stdbool.h>
 
-/* A fresh page in a memory file which nobody else can write or resize. Returns its descriptor or -errno; the mapping is
- * for the life of the process. */
-int page_create(struct fabric_page **page);
+/* Ends the change in which another weftd was killed. What it left half-written is written anew by who cares: addresses when
+ * they are read next, groups when their members come back. */
+void page_repair(struct fabric_page *p);
 
 /* Fills in the devices with addresses derived from `guid` (weft0's; weft1 has the next). */
 void page_set_devices(struct fabric_page *p, uint64_t guid);

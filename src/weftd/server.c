@@ -32,7 +32,8 @@ struct server {
 	struct conn_set conns;		/* first: conn.c finds the hub in it */
 	const struct rundir *dir;
 	wtime idle, idle_since;
-	int epoll_fd, listen_fd, signal_fd, netlink_fd, page_fd, spare_fd;
+	struct state state;
+	int epoll_fd, listen_fd, signal_fd, netlink_fd, spare_fd;
 	bool is_done;
 };
 
@@ -180,7 +181,7 @@ static wtime leave_at(const struct server *s)
 {
 	const struct hub *h = &s->conns.hub;
 
-	if (h->keep || h->client_count)
+	if (h->claims->keep || h->client_count || h->awaited || h->awaited_leases)
 		return WTIME_NEVER;
 	if (!h->was_used)
 		return h->start + (s->idle > START_GRACE ? s->idle : START_GRACE);
@@ -263,23 +264,30 @@ static int open_all(struct server *s)
 	return err;
 }
 
+static uint64_t network_namespace(void)
+{
+	struct stat st;
+
+	return stat("/proc/self/ns/net", &st) == 0 ? st.st_ino : 0;
+}
+
 static int set_up(struct server *s, const struct server_config *config)
 {
-	struct fabric_page *page;
+	struct hub *h = &s->conns.hub;
 	int err;
 
-	s->page_fd = page_create(&page);
-	if (s->page_fd < 0)
-		return s->page_fd;
-	page_set_devices(page, addresses_guid(geteuid()));
-	conn_set_init(&s->conns, page, s->page_fd);
-	s->conns.hub.keep = config->keep;
-	s->conns.hub.dir = config->dir->path;
-	s->conns.hub.now = s->conns.hub.start = now_ns();
+	if (s->state.page->magic != PAGE_MAGIC)
+		page_set_devices(s->state.page, addresses_guid(geteuid()));
+	s->state.page->home = network_namespace();
+	s->state.claims->keep |= config->keep;
+	conn_set_init(&s->conns, &s->state, now_ns());
+	hub_expire(h, h->now);
+	h->dir = config->dir->path;
 	s->idle = config->idle;
 	refresh_addresses(s);
-	tree_remove(s->dir);
-	err = tree_write(s->dir, page);
+	if (!h->awaited && !h->awaited_leases)
+		tree_remove(s->dir);
+	err = tree_write(s->dir, s->state.page);
 	if (!err)
 		err = open_all(s);
 	s->conns.epoll_fd = s->epoll_fd;
@@ -293,8 +301,13 @@ int server_create(const struct server_config *config, struct server **server)
 
 	if (!s)
 		return -ENOMEM;
+	err = state_open(config->dir, &s->state);
+	if (err) {
+		free(s);
+		return err;
+	}
 	s->dir = config->dir;
-	s->epoll_fd = s->listen_fd = s->signal_fd = s->netlink_fd = s->page_fd = s->spare_fd = -1;
+	s->epoll_fd = s->listen_fd = s->signal_fd = s->netlink_fd = s->spare_fd = -1;
 	err = set_up(s, config);
 	if (err) {
 		log_line(LOG_ERROR, "weftd cannot serve %s: %s", config->dir->path, strerror(-err));
@@ -307,14 +320,20 @@ int server_create(const struct server_config *config, struct server **server)
 
 void server_destroy(struct server *s)
 {
-	const int fds[] = { s->listen_fd, s->epoll_fd, s->signal_fd, s->netlink_fd, s->page_fd, s->spare_fd };
+	const int fds[] = { s->listen_fd, s->epoll_fd, s->signal_fd, s->netlink_fd, s->spare_fd };
+	struct hub *h = &s->conns.hub;
 	char path[RUNDIR_FILE];
+	bool is_needed;
 
 	/* the name goes first: who comes now starts a new weftd, which waits for our lock */
 	rundir_file(s->dir, "ctl", path);
 	unlink(path);
+	is_needed = h->process_count || h->awaited;
+	hub_close(h);
 	conn_set_fini(&s->conns);
-	tree_remove(s->dir);
+	if (!is_needed)
+		tree_remove(s->dir);
+	state_close(s->dir, &s->state, is_needed);
 	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
 		if (fds[i] >= 0)
 			close(fds[i]);

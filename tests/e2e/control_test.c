@@ -1,17 +1,10 @@
-/* A real weftd and clients that speak the control protocol to it, well and badly. WEFTD names the program. Nothing
- * sleeps: every wait is for a message, an end of file or an exit. */
-#include "fabric/page.h"
-#include "host/control.h"
-#include "host/message.h"
+/* A real weftd and clients that speak the control protocol to it, well and badly. */
+#include "control_client.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,201 +16,6 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-
-#include <cmocka.h>
-
-enum { PATIENCE_MS = 20000 };
-
-static char dir[64];
-
-struct peer {
-	int socket, wake_fd;
-	uint32_t slot;
-	const struct fabric_page *page;
-	char text[CONTROL_TEXT + 1];
-	int fds[CONTROL_FDS], nfds;
-};
-
-static pid_t spawn(const char *program, const char *option)
-{
-	pid_t pid = fork();
-
-	if (pid == 0) {
-		execl(program, program, option, NULL);
-		_exit(127);
-	}
-	assert_true(pid > 0);
-	return pid;
-}
-
-static int exit_status(pid_t pid)
-{
-	int status = -1;
-
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
-static int connect_raw(void)
-{
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-
-	snprintf(address.sun_path, sizeof(address.sun_path), "%s/ctl", dir);
-	assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
-	return fd;
-}
-
-/* The next message; its status, or -errno when the connection ended. */
-static int next(struct peer *p, struct control_msg *msg)
-{
-	struct pollfd f = { .fd = p->socket, .events = POLLIN };
-	int err;
-
-	assert_int_equal(poll(&f, 1, PATIENCE_MS), 1);
-	err = message_receive(p->socket, msg, p->text, CONTROL_TEXT, p->fds, &p->nfds, 0);
-	if (!err)
-		p->text[msg->text_bytes] = '\0';
-	return err ? err : msg->status;
-}
-
-static void drop_fds(struct peer *p)
-{
-	while (p->nfds > 0)
-		close(p->fds[--p->nfds]);
-}
-
-static void expect_end(struct peer *p)
-{
-	struct control_msg msg;
-	int err;
-
-	do {
-		err = next(p, &msg);
-		drop_fds(p);
-	} while (err >= 0);
-	assert_int_equal(err, -ENOTCONN);
-}
-
-static int call_text(struct peer *p, struct control_msg *msg, const char *text)
-{
-	msg->seq = 77;
-	msg->text_bytes = text ? (uint32_t)strlen(text) : 0;
-	assert_int_equal(message_send(p->socket, msg, text, NULL, 0, 0), 0);
-	return next(p, msg);
-}
-
-static int call(struct peer *p, struct control_msg *msg)
-{
-	return call_text(p, msg, NULL);
-}
-
-static int hello(struct peer *p, uint32_t kind, uint32_t version, int wake_fd)
-{
-	struct control_msg msg = { .type = CTL_HELLO, .seq = 5, .a = kind, .b = version };
-	int status;
-
-	assert_int_equal(message_send(p->socket, &msg, NULL, &wake_fd, wake_fd >= 0, 0), 0);
-	status = next(p, &msg);
-	if (status == 0)
-		assert_int_equal(msg.seq, 5);
-	p->slot = msg.slot;
-	return status;
-}
-
-static struct peer *connect_peer(void)
-{
-	struct peer *p = calloc(1, sizeof(*p));
-
-	p->socket = connect_raw();
-	p->wake_fd = -1;
-	return p;
-}
-
-static struct peer *join(uint32_t kind)
-{
-	struct peer *p = connect_peer();
-
-	if (kind == CONTROL_PROCESS)
-		p->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	assert_int_equal(hello(p, kind, CONTROL_VERSION, p->wake_fd), 0);
-	assert_int_equal(p->nfds, 1);
-	p->page = mmap(NULL, sizeof(*p->page), PROT_READ, MAP_SHARED, p->fds[0], 0);
-	assert_ptr_not_equal(p->page, MAP_FAILED);
-	drop_fds(p);
-	return p;
-}
-
-static void leave(struct peer *p)
-{
-	if (p->page)
-		munmap((void *)(uintptr_t)p->page, sizeof(*p->page));
-	if (p->wake_fd >= 0)
-		close(p->wake_fd);
-	close(p->socket);
-	free(p);
-}
-
-static int status_number(const char *name)
-{
-	struct peer *c = join(CONTROL_COMMAND);
-	struct control_msg msg = { .type = CTL_STATUS };
-	char *at, key[64];
-	int value;
-
-	assert_int_equal(call(c, &msg), 0);
-	snprintf(key, sizeof(key), "\"%s\":", name);
-	at = strstr(c->text, key);
-	assert_non_null(at);
-	value = atoi(at + strlen(key));
-	leave(c);
-	return value;
-}
-
-/* A client's end is noticed soon, but not at once. */
-static void wait_for(const char *name, int value)
-{
-	time_t deadline = time(NULL) + PATIENCE_MS / 1000;
-
-	while (status_number(name) != value)
-		assert_true(time(NULL) < deadline);
-}
-
-/* A message to everybody else would have come before this answer. */
-static void still_well(struct peer *p)
-{
-	struct control_msg msg = { .type = CTL_UNPORT };
-
-	assert_int_equal(call(p, &msg), ENOENT);
-	assert_int_equal(msg.seq, 77);
-}
-
-static int start_daemon(void **state)
-{
-	(void)state;
-	snprintf(dir, sizeof(dir), "/tmp/weft-control.XXXXXX");
-	assert_non_null(mkdtemp(dir));
-	setenv("WEFT_DIR", dir, 1);
-	setenv("WEFT_IDLE_S", "600", 1);
-	assert_int_equal(exit_status(spawn(WEFTD, NULL)), 0);
-	return 0;
-}
-
-static int stop_daemon(void **state)
-{
-	struct peer *c = join(CONTROL_COMMAND);
-	struct control_msg msg = { .type = CTL_DOWN, .a = 1 };
-
-	(void)state;
-	assert_int_equal(call(c, &msg), 0);
-	expect_end(c);
-	leave(c);
-	/* the directory was there before weftd, so it stays; the lock goes last */
-	while (rmdir(dir) && errno == ENOTEMPTY)
-		;
-	assert_int_equal(access(dir, F_OK), -1);
-	return 0;
-}
 
 static void hello_gives_a_slot_and_a_page_that_only_weftd_can_write(void **state)
 {
@@ -548,17 +346,6 @@ static void mads_go_by_slot_and_by_service(void **state)
 	assert_int_equal(msg.type, CTL_PEER_GONE);
 	leave(c);
 	(void)state;
-}
-
-static int bind_port(struct peer *p, uint64_t service, bool reuse, uint8_t address)
-{
-	struct control_msg msg = { .type = CTL_PORT, .service = service, .a = reuse };
-
-	if (address) {
-		msg.gid[10] = msg.gid[11] = 0xff;
-		msg.gid[15] = address;
-	}
-	return call(p, &msg);
 }
 
 static void ports_follow_the_rules_of_bind(void **state)

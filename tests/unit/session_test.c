@@ -20,6 +20,7 @@
 struct fake {
 	char dir[64];
 	int listener, wake_fd;
+	unsigned lives, returns, told[CTL_KEPT + 1];
 	pthread_t thread;
 	struct session session;
 	int before;	/* descriptors open */
@@ -34,43 +35,76 @@ static int open_descriptors(void)
 	return n;
 }
 
+static const uint8_t secret[16] = "that nobody else";
+
+/* As weftd answers it: the first life gives slot 7 and a secret, later ones want to see them. */
+static void answer_hello(struct fake *f, struct control_msg *answer)
+{
+	if (answer->a == CONTROL_PROCESS) {
+		answer->slot = 7;
+		memcpy(answer->gid, secret, sizeof(secret));
+	} else if (answer->slot == 7 && memcmp(answer->gid, secret, sizeof(secret)) == 0) {
+		f->returns++;
+	} else {
+		answer->status = ESTALE;
+	}
+}
+
 /* Answers by type: SLOT with slot 7; CHANNEL after unasked mail, with two descriptors; MCAST with EDQUOT; LISTEN by
- * leaving; PORT with half a message; GOODBYE not at all; STATUS ends the fake. */
+ * leaving in the first life, then properly; PORT with half a message; GOODBYE not at all; UP and STATUS end the fake. */
+static void serve_one(struct fake *f, int s, const struct control_msg *msg)
+{
+	struct control_msg answer = *msg, unasked;
+	int null[2] = { open("/dev/null", O_RDWR), open("/dev/null", O_RDWR) };
+
+	if (msg->type == CTL_HELLO) {
+		answer_hello(f, &answer);
+		message_send(s, &answer, NULL, null, 1, 0);
+	} else if (msg->type == CTL_SLOT) {
+		answer.slot = 7;
+		message_send(s, &answer, NULL, null, 1, 0);
+	} else if (msg->type == CTL_CHANNEL) {
+		unasked = (struct control_msg){ .type = CTL_REPORT, .seq = msg->seq, .text_bytes = 2 };
+		message_send(s, &unasked, "qp", NULL, 0, 0);
+		unasked = (struct control_msg){ .type = CTL_CHANNEL, .slot = 9, .b = 1 };
+		message_send(s, &unasked, NULL, null, 2, 0);
+		unasked.type = CTL_PEER_GONE;
+		message_send(s, &unasked, NULL, NULL, 0, 0);
+		answer.b = 2;
+		message_send(s, &answer, NULL, null, 2, 0);
+	} else if (msg->type == CTL_MCAST) {
+		answer.status = msg->a ? EDQUOT : 0;
+		message_send(s, &answer, NULL, null, 1, 0);
+	} else if (msg->type == CTL_PORT) {
+		send(s, &answer, sizeof(answer) / 2, 0);
+	} else if (msg->type == CTL_LISTEN && f->lives > 1 && msg->seq) {
+		message_send(s, &answer, NULL, NULL, 0, 0);
+	}
+	close(null[0]);
+	close(null[1]);
+}
+
 static void *serve(void *arg)
 {
 	struct fake *f = arg;
-	int s = accept(f->listener, NULL, NULL), fds[CONTROL_FDS], nfds;
-	struct control_msg msg, unasked;
+	bool is_over = false;
 
-	while (message_receive(s, &msg, NULL, 0, fds, &nfds, 0) == 0) {
-		struct control_msg answer = msg;
-		int null[2] = { open("/dev/null", O_RDWR), open("/dev/null", O_RDWR) };
+	while (!is_over) {
+		int s = accept(f->listener, NULL, NULL), fds[CONTROL_FDS], nfds;
+		struct control_msg msg;
 
-		while (nfds > 0)
-			close(fds[--nfds]);
-		if (msg.type == CTL_SLOT) {
-			answer.slot = 7;
-			message_send(s, &answer, NULL, null, 1, 0);
-		} else if (msg.type == CTL_CHANNEL) {
-			unasked = (struct control_msg){ .type = CTL_REPORT, .seq = msg.seq, .text_bytes = 2 };
-			message_send(s, &unasked, "qp", NULL, 0, 0);
-			unasked = (struct control_msg){ .type = CTL_CHANNEL, .slot = 9 };
-			message_send(s, &unasked, NULL, null, 2, 0);
-			unasked.type = CTL_PEER_GONE;
-			message_send(s, &unasked, NULL, NULL, 0, 0);
-			message_send(s, &answer, NULL, null, 2, 0);
-		} else if (msg.type == CTL_MCAST) {
-			answer.status = EDQUOT;
-			message_send(s, &answer, NULL, null, 1, 0);
-		} else if (msg.type == CTL_PORT) {
-			send(s, &answer, sizeof(answer) / 2, 0);
+		f->lives++;
+		while (message_receive(s, &msg, NULL, 0, fds, &nfds, 0) == 0) {
+			while (nfds > 0)
+				close(fds[--nfds]);
+			f->told[msg.type]++;
+			serve_one(f, s, &msg);
+			is_over = msg.type == CTL_UP || msg.type == CTL_STATUS;
+			if (is_over || (msg.type == CTL_LISTEN && f->lives == 1))
+				break;
 		}
-		close(null[0]);
-		close(null[1]);
-		if (msg.type == CTL_LISTEN || msg.type == CTL_STATUS)
-			break;
+		close(s);
 	}
-	close(s);
 	return NULL;
 }
 
@@ -78,6 +112,7 @@ static int start(void **state)
 {
 	struct fake *f = calloc(1, sizeof(*f));
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int page_fd;
 
 	f->before = open_descriptors();
 	strcpy(f->dir, "/tmp/weft-session-XXXXXX");
@@ -88,7 +123,9 @@ static int start(void **state)
 	assert_int_equal(listen(f->listener, 1), 0);
 	f->wake_fd = eventfd(0, EFD_NONBLOCK);
 	pthread_create(&f->thread, NULL, serve, f);
-	assert_int_equal(session_open(&f->session, f->dir, f->wake_fd), 0);
+	assert_int_equal(session_open(&f->session, f->dir, &f->wake_fd, 1, &page_fd), 0);
+	assert_int_equal(f->session.slot, 7);
+	close(page_fd);
 	*state = f;
 	return 0;
 }
@@ -99,7 +136,8 @@ static int stop(void **state)
 	struct fake *f = *state;
 	char path[80];
 
-	session_post(&f->session, &msg, NULL);
+	/* whatever the session has become of */
+	message_send(f->session.socket, &msg, NULL, NULL, 0, 0);
 	pthread_join(f->thread, NULL);
 	session_close(&f->session);
 	close(f->listener);
@@ -125,7 +163,7 @@ static void answers_find_their_askers(void **state)
 	assert_int_equal(nfds, 1);
 	assert_true(fcntl(fds[0], F_GETFD) & FD_CLOEXEC);
 	close(fds[0]);
-	msg = (struct control_msg){ .type = CTL_MCAST };
+	msg = (struct control_msg){ .type = CTL_MCAST, .a = 1 };
 	assert_int_equal(session_call(&f->session, &msg, NULL, 0, fds, &nfds), -EDQUOT);
 }
 
@@ -160,10 +198,47 @@ static void weftd_dies(void **state)
 	struct fake *f = *state;
 	struct control_msg msg = { .type = CTL_LISTEN };
 
-	assert_int_equal(session_call(&f->session, &msg, NULL, 0, NULL, NULL), -ENOTCONN);
-	assert_true(atomic_load(&f->session.dead));
-	assert_int_equal(session_call(&f->session, &msg, NULL, 0, NULL, NULL), -ENOTCONN);
+	assert_int_equal(session_try(&f->session, &msg, NULL, 0, NULL, NULL), -ENOTCONN);
+	assert_int_equal(atomic_load(&f->session.state), SESSION_AWAY);
+	assert_int_equal(session_try(&f->session, &msg, NULL, 0, NULL, NULL), -ENOTCONN);
 	assert_int_equal(session_post(&f->session, &msg, NULL), -ENOTCONN);
+	while (session_return(&f->session) != WTIME_NEVER)
+		;
+	assert_int_equal(atomic_load(&f->session.state), SESSION_ATTACHED);
+	assert_int_equal(f->returns, 1);
+}
+
+static void a_request_outlives_weftd(void **state)
+{
+	struct fake *f = *state;
+	struct control_msg msg = { .type = CTL_LISTEN, .service = 5 };
+
+	assert_int_equal(session_call(&f->session, &msg, NULL, 0, NULL, NULL), 0);
+	assert_int_equal(msg.service, 5);
+	assert_int_equal(f->returns, 1);
+	assert_int_equal(f->told[CTL_LISTEN], 2);
+}
+
+/* The fake counts what it is told; its answer to a request says that it has read all before. */
+static void weftd_is_told_again(void **state)
+{
+	struct fake *f = *state;
+	struct control_msg msg = { .type = CTL_CHANNEL, .slot = 3 };
+
+	assert_int_equal(session_call(&f->session, &msg, NULL, 0, NULL, NULL), 0);
+	msg = (struct control_msg){ .type = CTL_LISTEN, .service = 5 };
+	assert_int_equal(session_call(&f->session, &msg, NULL, 0, NULL, NULL), 0);
+	msg = (struct control_msg){ .type = CTL_LISTEN, .service = 6 };
+	assert_int_equal(session_call(&f->session, &msg, NULL, 0, NULL, NULL), 0);
+	msg = (struct control_msg){ .type = CTL_UNLISTEN, .service = 5 };
+	assert_int_equal(session_post(&f->session, &msg, NULL), 0);
+	/* the next life: one listener of the two, and the channel whose peer is not gone */
+	memset(f->told, 0, sizeof(f->told));
+	f->lives = 1;
+	msg = (struct control_msg){ .type = CTL_LISTEN, .service = 7 };
+	assert_int_equal(session_call(&f->session, &msg, NULL, 0, NULL, NULL), 0);
+	assert_int_equal(f->told[CTL_KEPT], 1);
+	assert_int_equal(f->told[CTL_LISTEN], 3);	/* 7 twice, and 6 */
 }
 
 static void nonsense_ends_the_session(void **state)
@@ -172,9 +247,9 @@ static void nonsense_ends_the_session(void **state)
 	struct control_msg msg = { .type = CTL_PORT };
 
 	assert_int_equal(session_call(&f->session, &msg, NULL, 0, NULL, NULL), -EPROTO);
-	assert_true(atomic_load(&f->session.dead));
-	/* lets the fake go: stop() may no longer ask it to */
-	shutdown(f->session.socket, SHUT_RDWR);
+	assert_int_equal(atomic_load(&f->session.state), SESSION_OVER);
+	assert_int_equal(session_call(&f->session, &msg, NULL, 0, NULL, NULL), -ENOTCONN);
+	assert_int_equal(session_post(&f->session, &msg, NULL), -ENOTCONN);
 }
 
 static void *ask_often(void *arg)
@@ -208,13 +283,14 @@ static void nobody_is_there(void **state)
 {
 	char far[200];
 	struct session s;
+	int fd = -1;
 
 	(void)state;
 	memset(far, 'x', sizeof(far));
 	far[199] = '\0';
-	assert_int_equal(session_open(&s, "", -1), -ENODEV);
-	assert_int_equal(session_open(&s, far, -1), -ENODEV);
-	assert_int_equal(session_open(&s, "/nonexistent", -1), -ENODEV);
+	assert_int_equal(session_open(&s, "", &fd, 1, &fd), -ENODEV);
+	assert_int_equal(session_open(&s, far, &fd, 1, &fd), -ENODEV);
+	assert_int_equal(session_open(&s, "/nonexistent", &fd, 1, &fd), -ENODEV);
 }
 
 int main(void)
@@ -223,6 +299,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(answers_find_their_askers, start, stop),
 		cmocka_unit_test_setup_teardown(mail_waits_in_order, start, stop),
 		cmocka_unit_test_setup_teardown(weftd_dies, start, stop),
+		cmocka_unit_test_setup_teardown(a_request_outlives_weftd, start, stop),
+		cmocka_unit_test_setup_teardown(weftd_is_told_again, start, stop),
 		cmocka_unit_test_setup_teardown(nonsense_ends_the_session, start, stop),
 		cmocka_unit_test_setup_teardown(many_threads_ask, start, stop),
 		cmocka_unit_test(nobody_is_there),

@@ -1,0 +1,200 @@
+/* weftd is killed and started again: who was attached comes back as the same process, and nobody else in its place. */
+#include "control_client.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void restart_daemon(void)
+{
+	int fd;
+
+	kill(status_number("pid"), SIGKILL);
+	while ((fd = try_to_connect()) >= 0)
+		close(fd);
+	assert_int_equal(exit_status(spawn(WEFTD, NULL)), 0);
+}
+
+/* The status with which weftd takes the peer back. */
+static int come_back(struct peer *p)
+{
+	close(p->socket);
+	p->socket = connect_raw();
+	return hello(p, CONTROL_RETURN, CONTROL_VERSION, p->wake_fd);
+}
+
+static void who_has_the_secret_gets_its_slots_back(void **state)
+{
+	struct peer *a = join(CONTROL_PROCESS), *thief = join(CONTROL_COMMAND);
+	struct control_msg msg = { .type = CTL_SLOT };
+	uint32_t generation, first = a->slot, second;
+
+	(void)state;
+	assert_int_equal(call(a, &msg), 0);
+	second = msg.slot;
+	generation = a->page->slot_generation[first];
+	/* while it is attached nobody else is it, secret or not */
+	memcpy(thief->secret, a->secret, sizeof(a->secret));
+	thief->slot = first;
+	thief->wake_fd = eventfd(0, EFD_NONBLOCK);
+	assert_int_equal(come_back(thief), ESTALE);
+	restart_daemon();
+	assert_int_equal(status_number("slots_used"), 2);
+	assert_int_equal(status_number("awaited"), 2);
+	thief->slot = first;
+	memcpy(thief->secret, a->secret, sizeof(a->secret));
+	thief->secret[15] ^= 1;
+	assert_int_equal(come_back(thief), ESTALE);
+	thief->slot = second;
+	memcpy(thief->secret, a->secret, sizeof(a->secret));
+	assert_int_equal(come_back(thief), ESTALE);
+	assert_int_equal(come_back(a), 0);
+	drop_fds(a);
+	assert_int_equal(a->slot, first);
+	assert_int_equal(a->page->slot_generation[first], generation);
+	assert_int_equal(status_number("awaited"), 0);
+	leave(thief);
+	leave(a);
+	wait_for("slots_used", 0);
+}
+
+/* A process of its own, which attaches and is then killed. */
+static pid_t spawn_process(uint32_t *slot)
+{
+	int p[2];
+	pid_t pid;
+
+	assert_int_equal(pipe(p), 0);
+	pid = fork();
+	if (pid == 0) {
+		struct peer *own = join(CONTROL_PROCESS);
+
+		if (write(p[1], &own->slot, sizeof(own->slot)) == sizeof(own->slot))
+			pause();
+		_exit(0);
+	}
+	assert_int_equal(read(p[0], slot, sizeof(*slot)), sizeof(*slot));
+	close(p[0]);
+	close(p[1]);
+	return pid;
+}
+
+static void who_died_with_weftd_is_missed(void **state)
+{
+	struct peer *a = join(CONTROL_PROCESS);
+	struct control_msg msg;
+	uint32_t slot;
+	pid_t pid = spawn_process(&slot);
+
+	(void)state;
+	restart_daemon();
+	assert_int_equal(come_back(a), 0);
+	drop_fds(a);
+	assert_true(a->page->slot_generation[slot] & 1);
+	kill(pid, SIGKILL);
+	assert_int_equal(next(a, &msg), 0);
+	assert_int_equal(msg.type, CTL_PEER_GONE);
+	assert_int_equal(msg.slot, slot);
+	assert_false(a->page->slot_generation[slot] & 1);
+	waitpid(pid, NULL, 0);
+	/* said again, a channel to it is answered with the news */
+	msg = (struct control_msg){ .type = CTL_KEPT, .slot = slot, .b = 1 };
+	message_send(a->socket, &msg, NULL, NULL, 0, 0);
+	assert_int_equal(next(a, &msg), 0);
+	assert_int_equal(msg.type, CTL_PEER_GONE);
+	assert_int_equal(msg.slot, slot);
+	leave(a);
+	wait_for("slots_used", 0);
+}
+
+static void say_kept(struct peer *p, uint32_t slot, uint32_t id)
+{
+	struct control_msg msg = { .type = CTL_KEPT, .slot = slot, .b = id };
+
+	assert_int_equal(call(p, &msg), 0);
+}
+
+static void a_channel_is_kept_when_both_have_it(void **state)
+{
+	struct peer *a = join(CONTROL_PROCESS), *b = join(CONTROL_PROCESS);
+	struct control_msg msg = { .type = CTL_CHANNEL, .slot = b->slot };
+	uint32_t id;
+
+	(void)state;
+	assert_int_equal(call(a, &msg), 0);
+	id = msg.b;
+	drop_fds(a);
+	assert_int_equal(next(b, &msg), 0);
+	drop_fds(b);
+	restart_daemon();
+	assert_int_equal(come_back(a), 0);
+	drop_fds(a);
+	say_kept(a, b->slot, id);
+	assert_int_equal(come_back(b), 0);
+	drop_fds(b);
+	assert_int_equal(status_number("channels"), 0);
+	say_kept(b, a->slot, id);
+	say_kept(b, a->slot, id);
+	assert_int_equal(status_number("channels"), 1);
+	msg = (struct control_msg){ .type = CTL_CHANNEL, .slot = a->slot };
+	assert_int_equal(call(b, &msg), 0);
+	assert_int_equal(msg.b, id);
+	assert_int_equal(msg.c, 1);
+
+	/* only one has it: a new one, with a number that was never used */
+	restart_daemon();
+	assert_int_equal(come_back(a), 0);
+	drop_fds(a);
+	assert_int_equal(come_back(b), 0);
+	drop_fds(b);
+	say_kept(a, b->slot, id);
+	msg = (struct control_msg){ .type = CTL_CHANNEL, .slot = a->slot };
+	assert_int_equal(call(b, &msg), 0);
+	assert_int_equal(b->nfds, 2);
+	assert_true(msg.b > id);
+	drop_fds(b);
+	assert_int_equal(next(a, &msg), 0);
+	drop_fds(a);
+	leave(a);
+	leave(b);
+	wait_for("slots_used", 0);
+}
+
+static void groups_and_ports_are_what_is_said_again(void **state)
+{
+	struct peer *a = join(CONTROL_PROCESS), *b;
+	struct control_msg msg = { .type = CTL_MCAST, .a = 1, .gid = { 0xff, 1 } };
+	int members = 0;
+
+	(void)state;
+	assert_int_equal(call(a, &msg), 0);
+	restart_daemon();
+	for (int i = 0; i < PAGE_GROUPS; i++)
+		members += a->page->group[i].used;
+	assert_int_equal(members, 1);
+	assert_int_equal(come_back(a), 0);
+	drop_fds(a);
+	for (int i = 0; i < PAGE_GROUPS; i++)
+		assert_false(a->page->group[i].used);
+	assert_int_equal(bind_port(a, 0x106005a, false, 0), 0);
+	b = join(CONTROL_PROCESS);
+	assert_int_equal(bind_port(b, 0x106005a, false, 0), EADDRINUSE);
+	leave(a);
+	leave(b);
+	wait_for("slots_used", 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(who_has_the_secret_gets_its_slots_back),
+		cmocka_unit_test(who_died_with_weftd_is_missed),
+		cmocka_unit_test(a_channel_is_kept_when_both_have_it),
+		cmocka_unit_test(groups_and_ports_are_what_is_said_again),
+	};
+
+	return cmocka_run_group_tests(tests, start_daemon, stop_daemon);
+}
