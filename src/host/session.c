@@ -356,14 +356,17 @@ static void read_rest(struct session *s)
 	lose(s, -ENOTCONN);
 }
 
-/* For the next weftd; the program may close its own descriptor. One that cannot be kept ends the row: no later one may get
- * its number. */
-static void keep_file(struct session *s, uint32_t number, int fd)
+/* For the next weftd; the program may close its own descriptor. One that cannot be kept is not used, nor any later one: the next
+ * weftd would give its number to another file. */
+static int keep_file(struct session *s, uint32_t number, int fd)
 {
 	if (number != s->files + 1 || number > CONTROL_FILES)
-		return;
+		return -EPROTO;
 	s->file[s->files] = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-	s->files += s->file[s->files] >= 0;
+	if (s->file[s->files] < 0)
+		return -errno;
+	s->files++;
+	return 0;
 }
 
 int session_try(struct session *s, struct control_msg *msg, const int *send_fds, int nsend, int fds[CONTROL_FDS], int *nfds)
@@ -386,7 +389,7 @@ int session_try(struct session *s, struct control_msg *msg, const int *send_fds,
 		read_rest(s);
 	list_remove(&w.node);
 	if (err == 0 && msg->type == CTL_MEMORY && msg->status == 0)
-		keep_file(s, msg->b, send_fds[0]);
+		err = keep_file(s, msg->b, send_fds[0]);
 	pthread_mutex_unlock(&s->reading);
 	if (err == -EAGAIN)	/* the time to send is over */
 		return -ETIMEDOUT;
