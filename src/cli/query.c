@@ -2,7 +2,6 @@
 #include "cli/query.h"
 
 #include "cli/daemon.h"
-#include "cli/output.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -77,7 +76,7 @@ void query_tell_errors(const json_t *answer)
 	}
 }
 
-json_t *query_rows(const json_t *answer)
+static json_t *all_rows(const json_t *answer)
 {
 	json_t *rows = json_array(), *row;
 	const json_t *p;
@@ -91,4 +90,30 @@ json_t *query_rows(const json_t *answer)
 		}
 	}
 	return rows;
+}
+
+int query_show(const struct cli_options *o, const char *what, int argc, char **argv, const struct output_column *columns,
+	       void (*beautify)(json_t *row), const char *none)
+{
+	json_t *answer, *rows, *row;
+	int status;
+	size_t i;
+
+	answer = query_ask(o, what, argc, argv, &status);
+	if (!answer)
+		return status;
+	if (o->json)
+		return output_json(answer);
+	query_tell_errors(answer);
+	rows = all_rows(answer);
+	json_array_foreach(rows, i, row) {
+		if (beautify)
+			beautify(row);
+	}
+	output_table(rows, columns);
+	if (!json_array_size(rows))
+		puts(none);
+	json_decref(rows);
+	json_decref(answer);
+	return EXIT_OK;
 }

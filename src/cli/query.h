@@ -3,6 +3,7 @@
 #define WEFT_CLI_QUERY_H
 
 #include "cli/cli.h"
+#include "cli/output.h"
 
 #include <jansson.h>
 
@@ -13,7 +14,10 @@ json_t *query_ask(const struct cli_options *o, const char *what, int argc, char 
 /* Tells on the standard error which processes did not answer. */
 void query_tell_errors(const json_t *answer);
 
-/* One array of all processes' reports, which are arrays of objects; each object gets its process's pid and program. */
-json_t *query_rows(const json_t *answer);
+/* A whole subcommand: one line for each object of all processes' reports, which are arrays of objects, with its process's pid
+ * and program added; or all as JSON. beautify, or NULL, changes an object before it is shown; `none` is said when there is
+ * nothing to show. The exit status. */
+int query_show(const struct cli_options *o, const char *what, int argc, char **argv, const struct output_column *columns,
+	       void (*beautify)(json_t *row), const char *none);
 
 #endif

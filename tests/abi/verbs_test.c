@@ -123,6 +123,9 @@ static void registration(void **state)
 	expect_refused(pd, m, 8 * PAGE, 0, EFAULT);
 	mprotect(m, PAGE, PROT_READ);
 	expect_refused(pd, m, 2 * PAGE, IBV_ACCESS_LOCAL_WRITE, EFAULT);
+	mprotect(m + 2 * PAGE, PAGE, PROT_READ);
+	expect_refused(pd, m + PAGE, 3 * PAGE, IBV_ACCESS_LOCAL_WRITE, EFAULT);
+	mprotect(m + 2 * PAGE, PAGE, PROT_READ | PROT_WRITE);
 	mr = ibv_reg_mr(pd, m, 2 * PAGE, IBV_ACCESS_REMOTE_READ);
 	assert_non_null(mr);
 	assert_int_equal(ibv_dealloc_pd(pd), EBUSY);
@@ -137,6 +140,33 @@ static void registration(void **state)
 	assert_int_equal(ibv_dealloc_pd(pd), 0);
 	assert_int_equal(ibv_close_device(ctx), 0);
 	munmap(m, 8 * PAGE);
+}
+
+/* A mapping with fewer rights in the middle of a large region, whose pages nobody has touched. */
+static void large_regions_are_probed_too(void **state)
+{
+	struct ibv_context *ctx = open_device();
+	struct ibv_pd *pd = ibv_alloc_pd(ctx);
+	size_t bytes = (size_t)1 << 30;
+	char *m = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	struct ibv_mr *mr = ibv_reg_mr(pd, m, bytes, IBV_ACCESS_LOCAL_WRITE);
+	unsigned char present;
+
+	(void)state;
+	assert_non_null(mr);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	assert_int_equal(mincore(m + bytes / 2, PAGE, &present), 0);
+	assert_int_equal(present & 1, 0);
+	mprotect(m + bytes / 2, PAGE, PROT_READ);
+	expect_refused(pd, m, bytes, IBV_ACCESS_LOCAL_WRITE, EFAULT);
+	mr = ibv_reg_mr(pd, m, bytes, IBV_ACCESS_REMOTE_READ);
+	assert_non_null(mr);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	mprotect(m + bytes / 2, PAGE, PROT_NONE);
+	expect_refused(pd, m, bytes, 0, EFAULT);
+	munmap(m, bytes);
+	assert_int_equal(ibv_dealloc_pd(pd), 0);
+	assert_int_equal(ibv_close_device(ctx), 0);
 }
 
 static bool readable(int fd)
@@ -456,7 +486,8 @@ static void thousands_share_two_ports(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(registration), cmocka_unit_test(completion_events), cmocka_unit_test(async_events),
+		cmocka_unit_test(registration), cmocka_unit_test(large_regions_are_probed_too),
+		cmocka_unit_test(completion_events), cmocka_unit_test(async_events),
 		cmocka_unit_test(builders), cmocka_unit_test(plain_has_no_builders), cmocka_unit_test(extended_cq),
 		cmocka_unit_test(imports), cmocka_unit_test(refusals), cmocka_unit_test(close_takes_all),
 		cmocka_unit_test(thousands_share_two_ports),

@@ -148,6 +148,22 @@ ABI_EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *ibv)
 
 /* ---- asynchronous events ---- */
 
+enum owner { OWNER_DEVICE, OWNER_CQ, OWNER_SRQ, OWNER_QP };
+
+/* Whose event it is; what is not here is the device's. */
+static enum owner owner_of(enum ibv_event_type type)
+{
+	static const uint8_t owners[] = {
+		[IBV_EVENT_CQ_ERR] = OWNER_CQ,
+		[IBV_EVENT_SRQ_ERR] = OWNER_SRQ, [IBV_EVENT_SRQ_LIMIT_REACHED] = OWNER_SRQ,
+		[IBV_EVENT_QP_FATAL] = OWNER_QP, [IBV_EVENT_QP_REQ_ERR] = OWNER_QP, [IBV_EVENT_QP_ACCESS_ERR] = OWNER_QP,
+		[IBV_EVENT_COMM_EST] = OWNER_QP, [IBV_EVENT_SQ_DRAINED] = OWNER_QP, [IBV_EVENT_PATH_MIG] = OWNER_QP,
+		[IBV_EVENT_PATH_MIG_ERR] = OWNER_QP, [IBV_EVENT_QP_LAST_WQE_REACHED] = OWNER_QP,
+	};
+
+	return (size_t)type < sizeof(owners) / sizeof(owners[0]) ? (enum owner)owners[type] : OWNER_DEVICE;
+}
+
 static void queue_async(struct abi_context *ctx, const struct ibv_async_event *event, uint32_t *fetched)
 {
 	struct async_event *a = malloc(sizeof(*a));
@@ -181,30 +197,22 @@ static void async_event(enum ibv_event_type type, void *object)
 	struct abi_cq *cq;
 	struct abi_srq *srq;
 
-	switch (type) {
-	case IBV_EVENT_CQ_ERR:
+	switch (owner_of(type)) {
+	case OWNER_CQ:
 		cq = ((struct cq *)object)->user;
 		event.element.cq = (struct ibv_cq *)&cq->ibv;
 		queue_async(to_context(cq->ibv.context), &event, &cq->async_events);
 		return;
-	case IBV_EVENT_SRQ_ERR:
-	case IBV_EVENT_SRQ_LIMIT_REACHED:
+	case OWNER_SRQ:
 		srq = ((struct srq *)object)->user;
 		event.element.srq = &srq->ibv;
 		queue_async(to_context(srq->ibv.context), &event, &srq->async_events);
 		return;
-	case IBV_EVENT_QP_FATAL:
-	case IBV_EVENT_QP_REQ_ERR:
-	case IBV_EVENT_QP_ACCESS_ERR:
-	case IBV_EVENT_COMM_EST:
-	case IBV_EVENT_SQ_DRAINED:
-	case IBV_EVENT_PATH_MIG:
-	case IBV_EVENT_PATH_MIG_ERR:
-	case IBV_EVENT_QP_LAST_WQE_REACHED:
+	case OWNER_QP:
 		if (((struct qp *)object)->user)
 			qp_async(&event, ((struct qp *)object)->user);
 		return;
-	default:
+	case OWNER_DEVICE:
 		device_async(&event, object);
 	}
 }
@@ -278,25 +286,17 @@ ABI_EXPORT void ibv_ack_async_event(struct ibv_async_event *event)
 	struct ibv_srq *srq = event->element.srq;
 	struct ibv_qp *qp = event->element.qp;
 
-	switch (event->event_type) {
-	case IBV_EVENT_CQ_ERR:
+	switch (owner_of(event->event_type)) {
+	case OWNER_CQ:
 		acknowledge(&cq->mutex, &cq->cond, &cq->async_events_completed);
 		return;
-	case IBV_EVENT_SRQ_ERR:
-	case IBV_EVENT_SRQ_LIMIT_REACHED:
+	case OWNER_SRQ:
 		acknowledge(&srq->mutex, &srq->cond, &srq->events_completed);
 		return;
-	case IBV_EVENT_QP_FATAL:
-	case IBV_EVENT_QP_REQ_ERR:
-	case IBV_EVENT_QP_ACCESS_ERR:
-	case IBV_EVENT_COMM_EST:
-	case IBV_EVENT_SQ_DRAINED:
-	case IBV_EVENT_PATH_MIG:
-	case IBV_EVENT_PATH_MIG_ERR:
-	case IBV_EVENT_QP_LAST_WQE_REACHED:
+	case OWNER_QP:
 		acknowledge(&qp->mutex, &qp->cond, &qp->events_completed);
 		return;
-	default:
+	case OWNER_DEVICE:
 		return;
 	}
 }

@@ -1,9 +1,10 @@
 /* Whether a program may register a range. A driver pins every page and so finds holes and wrong rights; here nothing is
  * pinned, so the mappings are asked: msync(MS_ASYNC) writes nothing since Linux 2.6.19 but walks the mappings and names
- * a hole, and MADV_POPULATE on the first and last page answers for the rights. Both cost O(mappings): a region of 1 GB
- * takes microseconds. A mapping in the middle with other rights than both ends goes unnoticed. */
+ * a hole, and MADV_POPULATE answers for the rights of pages, which then exist. For more than a few pages
+ * /proc/self/maps answers: a region of 1 GB is not made to exist, and costs what reading the mappings costs. */
 #include "abi/verbs/object.h"
 
+#include <stdio.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -11,6 +12,8 @@
 #define MADV_POPULATE_READ 22
 #define MADV_POPULATE_WRITE 23
 #endif
+
+enum { PAGES_PROBED = 16 };	/* our choice: these take less time than reading the mappings */
 
 static int populate_known;	/* 1: the kernel knows MADV_POPULATE (5.14), -1: it does not */
 
@@ -24,11 +27,34 @@ static bool has_populate(size_t page)
 	return populate_known > 0;
 }
 
-static int page_probe(uintptr_t at, size_t page, bool writes)
+static int pages_probe(uintptr_t at, size_t bytes, bool writes)
 {
-	if (madvise((void *)at, page, writes ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) == 0)
+	if (madvise((void *)at, bytes, writes ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) == 0)
 		return 0;
 	return errno == EFAULT || errno == EINVAL || errno == ENOMEM ? -EFAULT : 0;
+}
+
+/* The rights of all mappings in [first, end); that there are no holes is known. */
+static int mappings_probe(uintptr_t first, uintptr_t end, bool writes)
+{
+	FILE *maps = fopen("/proc/self/maps", "re");
+	char line[256], rights[5];
+	unsigned long from, to;
+	int err = 0;
+
+	if (!maps)
+		return 0;
+	while (err == 0 && fgets(line, sizeof(line), maps)) {
+		/* the rest of a long line: its path */
+		if (sscanf(line, "%lx-%lx %4s", &from, &to, rights) != 3 || to <= first)
+			continue;
+		if (from >= end)
+			break;
+		if (rights[0] != 'r' || (writes && rights[1] != 'w'))
+			err = -EFAULT;
+	}
+	fclose(maps);
+	return err;
 }
 
 int memory_probe(const void *addr, size_t length, int access)
@@ -42,9 +68,7 @@ int memory_probe(const void *addr, size_t length, int access)
 	last = ((uintptr_t)addr + length - 1) & ~(page - 1);
 	if (msync((void *)first, last - first + page, MS_ASYNC) < 0)
 		return -EFAULT;
-	if (!has_populate(page))
-		return 0;
-	if (page_probe(first, page, writes) < 0 || page_probe(last, page, writes) < 0)
-		return -EFAULT;
-	return 0;
+	if (has_populate(page) && last - first < PAGES_PROBED * page)
+		return pages_probe(first, last - first + page, writes);
+	return mappings_probe(first, last + page, writes);
 }
