@@ -20,6 +20,7 @@ int cm_init(struct cm *cm, const struct cm_config *config)
 	rand_seed(&cm->rand, config->seed);
 	heap_init(&cm->timers);
 	list_init(&cm->all);
+	list_init(&cm->symmetric);
 	cm->out = calloc(CM_OUTS, sizeof(*cm->out));
 	return cm->out ? 0 : -ENOMEM;
 }
@@ -144,6 +145,7 @@ void cm_drop(struct cm_id *id)
 	unhash_local(id);
 	unhash_remote(id);
 	list_remove(&id->all);
+	list_remove(&id->symmetric);
 	id->cm->ids--;
 	free(id);
 }

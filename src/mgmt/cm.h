@@ -71,7 +71,7 @@ struct cm_id {
 	psn_t sq_psn, rq_psn;
 	uint8_t responder_resources, initiator_depth;	/* this side's */
 	uint8_t retry_count, rnr_retry_count;
-	bool symmetric;			/* the other side may open at the same time; see cm_req */
+	struct list_node symmetric;	/* in cm.symmetric: the other side may open at the same time; see cm_req */
 	/* the message that waits for its answer, and the timer of that or of timewait */
 	uint8_t mad[MAD_BYTES];
 	uint8_t tries_left;
@@ -123,7 +123,7 @@ struct cm {
 	uint32_t max_ids, ids;
 	struct rand rand;
 	struct heap timers;
-	struct list all;
+	struct list all, symmetric;
 	struct cm_id *by_local[CM_BUCKETS], *by_remote[CM_BUCKETS];
 	struct cm_out *out;		/* owned: ring of CM_OUTS */
 	uint32_t out_first, out_count;

@@ -122,7 +122,9 @@ int cm_req(struct cm_id *id, wtime now, uint64_t service_id, const struct cm_pat
 	id->responder_resources = param->responder_resources;
 	id->initiator_depth = param->initiator_depth;
 	id->retry_count = at_most_7(param->retry_count);
-	id->symmetric = param->symmetric;
+	list_remove(&id->symmetric);
+	if (param->symmetric)
+		list_append(&id->cm->symmetric, &id->symmetric);
 	req->local_comm_id = id->local_id;
 	req->service_id = service_id;
 	req->local_ca_guid = id->cm->ca_guid[path->device];

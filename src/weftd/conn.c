@@ -14,10 +14,10 @@
 #include <unistd.h>
 
 /* Our choices. Droppable messages (MADs) stop well below the limit, so that what must not be lost still fits. A burst of
- * connection requests to one listener is one message each. */
+ * connection requests to one listener is one message each: 10,000 fit. */
 enum {
-	QUEUE_MESSAGES = 8192,
-	QUEUE_DROPPABLE = 6144,
+	QUEUE_MESSAGES = 16384,
+	QUEUE_DROPPABLE = 14336,
 	ROUND_MESSAGES = 32,		/* of one client before the next has its turn */
 };
 

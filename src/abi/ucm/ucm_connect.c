@@ -103,9 +103,7 @@ static int listen_now(struct ucm_id *id, uint32_t backlog)
 	}
 	if (id->state != UCM_ADDR_BOUND)
 		return -EINVAL;
-	id->backlog = (int32_t)backlog > 0 ? backlog : UCM_DEFAULT_BACKLOG;
-	if (id->backlog > UCM_MAX_BACKLOG)
-		id->backlog = UCM_MAX_BACKLOG;
+	id->backlog = (int32_t)backlog > 0 && backlog < UCM_MAX_BACKLOG ? backlog : UCM_MAX_BACKLOG;
 	/* before weftd knows, for the first request may be here before its answer */
 	id->state = UCM_LISTEN;
 	error = ucm_port_listen(id);

@@ -22,8 +22,9 @@ enum {
 	UCM_MAX_MCASTS_PER_ID = 256,	/* our choice: the fabric page has as many groups */
 	UCM_PORT_BUCKETS = 256,
 	UCM_MAX_FILES = 1 << 20,	/* the kernel's default fs.nr_open */
-	UCM_MAX_BACKLOG = 65536,	/* our choice; Linux caps at net.rdma_ucm.max_backlog, by default 1024 */
-	UCM_DEFAULT_BACKLOG = 1024,	/* as Linux, for a backlog of 0 or less */
+	/* As Linux, where net.rdma_ucm.max_backlog is so large; with its default of 1024, requests beyond wait 4 s until they are
+	 * repeated, also of programs that listen with a backlog of 0, which means as many as there may be. */
+	UCM_MAX_BACKLOG = 65536,
 	UCM_MAX_OPTION = 4096,		/* the longest option is a list of path records */
 	UCM_UDP_QKEY = 0x01234567,	/* RDMA_UDP_QKEY, rdma_cma.h */
 	UCM_IPOIB_QKEY = 0x0b1b,	/* RFC 4392: the broadcast group's, which RDMA_PS_IPOIB shares */
