@@ -159,7 +159,7 @@ static void async_event(void *host, enum ibv_event_type type, void *object)
 		fprintf(node->sim->trace, "%llu %d event %d\n", (unsigned long long)node->sim->now, (int)(node - node->sim->node), type);
 }
 
-static bool room(void *host, const struct ca_device *dev, uint32_t dest_qpn)
+static bool room(void *host, const struct ca_device *dev, uint32_t dest_qpn, const struct av *av)
 {
 	const struct sim_node *node = host;
 	uint32_t limit = node->sim->config.link.room;
@@ -255,7 +255,7 @@ static void land(struct sim *sim, struct sim_frame *frame)
 	from->under_way--;
 	sim_inject(sim, (int)(frame->to - sim->node), frame->frame, frame->bytes);
 	free(frame);
-	if (room(from, from->dev, 0))
+	if (room(from, from->dev, 0, NULL))
 		ca_unblock(&from->ca);
 }
 
@@ -320,7 +320,7 @@ bool sim_lose_next(struct sim *sim)
 	heap_remove(&sim->frames, &frame->at);
 	frame->from->under_way--;
 	sim->dropped++;
-	if (room(frame->from, frame->from->dev, 0))
+	if (room(frame->from, frame->from->dev, 0, NULL))
 		ca_unblock(&frame->from->ca);
 	free(frame);
 	return true;

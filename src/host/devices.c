@@ -121,6 +121,18 @@ bool group_members(const struct fabric_page *page, int device, const uint8_t *dg
 	return true;
 }
 
+uint32_t group_next(const uint64_t members[PAGE_SLOTS / 64], uint32_t slot)
+{
+	while (++slot < PAGE_SLOTS) {
+		uint64_t rest = members[slot / 64] >> slot % 64;
+
+		if (rest)
+			return slot + (uint32_t)__builtin_ctzll(rest);
+		slot |= 63;
+	}
+	return 0;
+}
+
 int host_group_mlid(struct host *h, int device, const uint8_t gid[16], uint16_t *mlid)
 {
 	struct page_group group;

@@ -211,22 +211,32 @@ static bool channel_room(struct host *h, struct channel *ch)
 	return false;
 }
 
+/* A group waits for whichever of its members is full. */
+static bool group_room(struct host *h, const struct ca_device *dev, const struct av *av)
+{
+	uint64_t members[PAGE_SLOTS / 64];
+
+	if (!group_members(h->page, (int)(dev - h->ca.dev), av->is_global ? av->dgid : NULL, av->dlid, members))
+		return true;
+	for (uint32_t slot = 0; (slot = group_next(members, slot));) {
+		struct channel *ch = h->channels.by_slot[slot];
+
+		if (ch && !channel_room(h, ch))
+			return false;
+	}
+	return true;
+}
+
 /* A destination that nobody owns has room: the packet is dropped on its way, as a fabric would. */
-static bool room(void *host, const struct ca_device *dev, uint32_t dest_qpn)
+static bool room(void *host, const struct ca_device *dev, uint32_t dest_qpn, const struct av *av)
 {
 	struct host *h = host;
 	struct channel *ch;
-	bool has_room = true;
 
-	(void)dev;
 	if (h->forgotten)
 		return false;
-	if (dest_qpn == MULTICAST_QPN) {
-		/* only its path says where it goes, so it waits for whatever is full */
-		for (uint32_t i = 0; i < h->channels.count && has_room; i++)
-			has_room = channel_room(h, h->channels.open[i]);
-		return has_room;
-	}
+	if (dest_qpn == MULTICAST_QPN && av)
+		return group_room(h, dev, av);
 	ch = channel_to(h, QPN_SLOT(dest_qpn));
 	return !ch || channel_room(h, ch);
 }

@@ -49,12 +49,8 @@ static void send_multicast(struct host *h, const struct packet_out *out)
 
 	if (!group_members(h->page, (int)(out->dev - h->ca.dev), p->path.has_grh ? p->path.dgid : NULL, p->path.dlid, members))
 		return;
-	for (uint32_t slot = 1; slot < PAGE_SLOTS; slot++) {
-		if (members[slot / 64] == 0)
-			slot |= 63;
-		else if (members[slot / 64] >> slot % 64 & 1)
-			send_on(h, slot, p);
-	}
+	for (uint32_t slot = 0; (slot = group_next(members, slot));)
+		send_on(h, slot, p);
 }
 
 void pump_flush(struct host *h)

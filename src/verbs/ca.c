@@ -201,14 +201,14 @@ void ca_expire(struct ca *ca, wtime now)
 /* Has the link room where the QP's next packet goes? A datagram QP's oldest unsent WQE says where. */
 static bool has_room(struct ca *ca, struct qp *qp)
 {
-	uint32_t dest = qp->attr.dest_qp_num;
+	const struct send_wqe *wqe;
 
-	if (qp_is_datagram(qp)) {
-		if (qp->sq.started == qp->sq.announced)
-			return true;
-		dest = qp_send_wqe(qp, qp->sq.started)->remote_qpn;
-	}
-	return ca->host_ops->room(ca->host, qp->dev, dest);
+	if (!qp_is_datagram(qp))
+		return ca->host_ops->room(ca->host, qp->dev, qp->attr.dest_qp_num, NULL);
+	if (qp->sq.started == qp->sq.announced)
+		return true;
+	wqe = qp_send_wqe(qp, qp->sq.started);
+	return ca->host_ops->room(ca->host, qp->dev, wqe->remote_qpn, &wqe->av);
 }
 
 bool ca_output(struct ca *ca, wtime now, struct packet_out *out)

@@ -43,13 +43,15 @@ struct srq;
 struct direct_ops;
 struct transport_ops;
 struct ib_options;
+struct av;
 
 /* What the adapter needs of its host. All are called under the host's lock. */
 struct ca_host {
 	void (*cq_event)(void *host, struct cq *cq);	/* an armed CQ fires: queue an event on its channel */
 	void (*async_event)(void *host, enum ibv_event_type type, void *object);	/* object: struct qp, cq, srq or ca_device */
-	/* Is there room towards this QP's process for one more frame? When not, the QP waits in ca.blocked. */
-	bool (*room)(void *host, const struct ca_device *dev, uint32_t dest_qpn);
+	/* Is there room towards this QP's process for one more frame? For the multicast QPN av names the group; it is NULL
+	 * for connected QPs. When not, the QP waits in ca.blocked. */
+	bool (*room)(void *host, const struct ca_device *dev, uint32_t dest_qpn, const struct av *av);
 	/* memcpy that answers -EFAULT instead of a signal; for on-demand-paged and implicit regions */
 	int (*copy_safely)(void *host, void *to, const void *from, size_t bytes);
 	/* the first QP joined this group on this device, or the last left it */

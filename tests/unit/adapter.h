@@ -53,7 +53,7 @@ static inline void adapter_async_event(void *host, enum ibv_event_type type, voi
 	a->last_object = object;
 }
 
-static inline bool adapter_room(void *host, const struct ca_device *dev, uint32_t dest_qpn)
+static inline bool adapter_room(void *host, const struct ca_device *dev, uint32_t dest_qpn, const struct av *av)
 {
 	(void)dev;
 	(void)dest_qpn;
