@@ -613,7 +613,7 @@ static void qp_attributes_are_the_kernels(void **state)
 	assert_int_equal(a.rq_psn, b.sq_psn);
 	assert_int_equal(b.qp_attr_mask, IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
 					  IBV_QP_MAX_QP_RD_ATOMIC);
-	assert_int_equal(b.timeout, 19);
+	assert_int_equal(b.timeout, 17);
 	assert_int_equal(b.retry_cnt, 7);
 	assert_int_equal(b.rnr_retry, 5);
 	assert_int_equal(qp_attr(p.server, p.passive, IBV_QPS_SQE, &b), -EINVAL);

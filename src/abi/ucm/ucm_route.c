@@ -7,8 +7,8 @@
 #include <string.h>
 
 enum {
-	/* What Linux's rdma_cm uses for RoCE, seen in captures of rdma_rxe: local ACK timeout 19, one more than the path's life. */
-	PATH_LIFE = 18,
+	/* What Linux's rdma_cm takes for RoCE, which has no path records: 0.27 s. Kernels up to 6.1 took 18. */
+	PATH_LIFE = 16,
 	HOP_LIMIT = 64,
 	RATE_100_GBPS = 16,		/* enum ibv_rate; our choice, nothing paces by it */
 };
