@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "host/config.h"
 #include "host/internal.h"
+#include "host/mads.h"
 #include "host/tracer.h"
 
 #include <errno.h>
@@ -15,6 +16,7 @@ struct faults {
 	struct impair_lane lane[IMPAIR_FORMS][IMPAIR_DIRECTIONS];
 	bool acts[IMPAIR_FORMS][IMPAIR_DIRECTIONS];	/* has rules, so the lane is initialised */
 	struct tracer *tracer;				/* owned, or NULL */
+	struct mads mads;
 	uint8_t frame[PACKET_MAX_BYTES];
 };
 
@@ -112,11 +114,27 @@ static void count(struct counters *c, unsigned marks)
 	c->impaired_delayed += !!(marks & IMPAIR_DELAYED);
 }
 
+static void pass_mad(struct host *h, enum packet_form form, enum impair_direction direction, const void *frame, uint32_t bytes, uint32_t to)
+{
+	struct control_msg msg;
+
+	if (!mads_restore(&h->faults->mads, form, frame, bytes, to, &msg)) {
+		h->ca.counters.icrc_errors++;
+	} else if (direction == IMPAIR_OUT) {
+		session_post(&h->session, &msg, NULL);
+	} else {
+		mads_arrive(&h->faults->mads, &msg);
+		helper_kick(h);
+	}
+}
+
 static void pass(struct host *h, enum packet_form form, enum impair_direction direction, const void *frame, uint32_t bytes, uint32_t to)
 {
 	if (h->faults->tracer)
 		trace(h, (struct trace_record){ TRACE_PASSED, form, direction, .to = to, .data = frame, .bytes = bytes });
-	if (direction == IMPAIR_OUT)
+	if (mads_is_one(to))
+		pass_mad(h, form, direction, frame, bytes, to);
+	else if (direction == IMPAIR_OUT)
 		pump_send_frame(h, to, form, frame, bytes);
 	else
 		pump_deliver(h, form, frame, bytes);
@@ -149,6 +167,36 @@ void faults_send(struct host *h, uint32_t slot, const struct packet *p)
 void faults_receive(struct host *h, enum packet_form form, const void *frame, size_t bytes)
 {
 	offer(h, form, IMPAIR_IN, frame, bytes, 0);
+}
+
+static void offer_mad(struct host *h, enum impair_direction direction, const struct control_msg *msg)
+{
+	struct faults *f = h->faults;
+	const struct ca_device *dev = &h->ca.dev[msg->device];
+	size_t bytes;
+
+	if (msg->device >= (uint32_t)h->ca.devices)
+		return;
+	bytes = mads_frame(dev, msg, f->frame, sizeof(f->frame));
+	if (bytes)
+		offer(h, dev->form, direction, f->frame, bytes, mads_keep(&f->mads, msg));
+	if (faults_run(h, direction))
+		pump_flush(h);
+}
+
+void faults_send_mad(struct host *h, const struct control_msg *msg)
+{
+	offer_mad(h, IMPAIR_OUT, msg);
+}
+
+void faults_receive_mad(struct host *h, const struct control_msg *msg)
+{
+	offer_mad(h, IMPAIR_IN, msg);
+}
+
+bool faults_next_mad(struct host *h, struct control_msg *msg)
+{
+	return mads_take(&h->faults->mads, msg);
 }
 
 unsigned faults_run(struct host *h, enum impair_direction direction)

@@ -3,6 +3,7 @@
 #ifndef WEFT_HOST_FAULTS_H
 #define WEFT_HOST_FAULTS_H
 
+#include "host/control.h"
 #include "link/impair.h"
 
 struct host;
@@ -15,6 +16,10 @@ void faults_destroy(struct host *h);
 void faults_send(struct host *h, uint32_t slot, const struct packet *p);
 /* A frame from a link goes through the stage instead of to the parser. */
 void faults_receive(struct host *h, enum packet_form form, const void *frame, size_t bytes);
+/* CM messages go through the stage too (mads.h): one for weftd, and one from it, that faults_next_mad gives back. */
+void faults_send_mad(struct host *h, const struct control_msg *msg);
+void faults_receive_mad(struct host *h, const struct control_msg *msg);
+bool faults_next_mad(struct host *h, struct control_msg *msg);
 /* Passes on what is due in this direction. How many. */
 unsigned faults_run(struct host *h, enum impair_direction direction);
 /* When something will be due, or WTIME_NEVER. */

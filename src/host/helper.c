@@ -37,6 +37,29 @@ static struct host_cm cm_of(struct host *h)
 	return cm;
 }
 
+static void impair_mad(struct host *h, const struct control_msg *msg)
+{
+	host_enter(h);
+	faults_receive_mad(h, msg);
+	host_leave(h);
+}
+
+/* CM messages that have passed the stage. */
+static void take_mads(struct host *h)
+{
+	struct host_cm cm = cm_of(h);
+	struct control_msg msg;
+	bool any;
+
+	do {
+		host_enter(h);
+		any = faults_next_mad(h, &msg);
+		host_leave(h);
+		if (any && cm.mad)
+			cm.mad(cm.cm, host_now(), &msg);
+	} while (any);
+}
+
 static void open_mail(struct host *h, struct mail *mail)
 {
 	const struct control_msg *msg = &mail->msg;
@@ -44,7 +67,9 @@ static void open_mail(struct host *h, struct mail *mail)
 
 	switch (msg->type) {
 	case CTL_MAD:
-		if (cm.mad)
+		if (h->faults && !msg->status)
+			impair_mad(h, msg);
+		else if (cm.mad)
 			cm.mad(cm.cm, host_now(), msg);
 		break;
 	case CTL_PEER_GONE:
@@ -217,6 +242,8 @@ static void *helper_main(void *arg)
 
 		if (is_mail)
 			read_mail(h);
+		if (h->faults)
+			take_mads(h);
 		run_cm(h, host_now());
 		if (!drain(h) && !linger(h))
 			until = settle(h);

@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "host/config.h"
+#include "host/faults.h"
 #include "host/internal.h"
 
 #include <errno.h>
@@ -159,6 +160,12 @@ int host_request(struct host *h, struct control_msg *msg)
 
 int host_post(struct host *h, const struct control_msg *msg)
 {
+	if (h->faults && msg->type == CTL_MAD) {
+		host_enter(h);
+		faults_send_mad(h, msg);
+		host_leave(h);
+		return 0;
+	}
 	return session_post(&h->session, msg, NULL);
 }
 

@@ -76,7 +76,8 @@ struct cm_id {
 	uint8_t mad[MAD_BYTES];
 	uint8_t tries_left;
 	uint8_t returns;		/* how often our request came back undelivered */
-	wtime period;
+	wtime period;			/* of one try, and until it is repeated */
+	wtime wait;
 	struct heap_node timer;
 	struct cm_id *next_local, *next_remote;		/* hash chains */
 	struct list_node all;

@@ -167,6 +167,7 @@ static bool input_mra(const struct arrival *in)
 	} else {
 		return unexpected(in);
 	}
+	id->wait = id->period;
 	cm_set_timer(id, in->now + cm_time(mra->service_timeout) + cm_time(id->path.ack_timeout));
 	return false;
 }
@@ -504,6 +505,20 @@ static bool give_up(struct cm_id *id, wtime now, struct cm_event *event)
 	}
 }
 
+/* False: it was sent often enough. */
+static bool try_again(struct cm_id *id, wtime now)
+{
+	if (id->state == CM_TIMEWAIT || (id->wait == id->period && !id->tries_left))
+		return false;
+	if (id->wait == id->period)
+		id->tries_left--;
+	id->wait = wtime_min(2 * id->wait, id->period);
+	id->cm->counters.retries++;
+	cm_set_timer(id, now + id->wait);
+	cm_send_again(id);
+	return true;
+}
+
 bool cm_expire(struct cm *cm, wtime now, struct cm_event *event)
 {
 	struct heap_node *first;
@@ -511,14 +526,8 @@ bool cm_expire(struct cm *cm, wtime now, struct cm_event *event)
 	while ((first = heap_min(&cm->timers)) && first->at <= now) {
 		struct cm_id *id = container_of(first, struct cm_id, timer);
 
-		if (id->state != CM_TIMEWAIT && id->tries_left) {
-			id->tries_left--;
-			cm->counters.retries++;
-			cm_set_timer(id, now + id->period);
-			cm_send_again(id);
-		} else if (give_up(id, now, event)) {
+		if (!try_again(id, now) && give_up(id, now, event))
 			return true;
-		}
 	}
 	return false;
 }

@@ -8,6 +8,9 @@
 
 #define QPN_MASK 0xffffffu
 
+/* Our choice: longer than a busy host takes to answer. */
+static const wtime FIRST_WAIT = 64 * WTIME_MS;
+
 static struct cm_out *out_slot(struct cm *cm)
 {
 	if (cm->out_count == CM_OUTS) {	/* the caller pulls after every entry; what is lost is repeated */
@@ -56,7 +59,8 @@ void cm_send_until_answered(struct cm_id *id, wtime now, struct cm_msg *msg)
 	cm_send_kept(id, msg);
 	id->tries_left = id->cm->max_retries;
 	id->period = cm_time(id->cm->response_timeout) + cm_time(id->path.ack_timeout);
-	cm_set_timer(id, now + id->period);
+	id->wait = wtime_min(FIRST_WAIT, id->period);
+	cm_set_timer(id, now + id->wait);
 }
 
 void cm_send_stateless(struct cm *cm, int device, uint32_t slot, const struct cm_msg *msg)

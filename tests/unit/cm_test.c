@@ -346,7 +346,7 @@ static void silence_is_unreachable(void **state)
 	while (cm_output(cm, &out))
 		sent++;
 	assert_int_equal(event.type, CM_EVENT_UNREACHABLE);
-	assert_int_equal(sent, 16 + 1);		/* 15 retries, and a REJ that says so */
+	assert_int_equal(sent, 1 + 7 + 15 + 1);	/* soon, then 15 retries, and a REJ that says so */
 	net_fini(&n);
 }
 
