@@ -8,6 +8,11 @@
 #include <string.h>
 #include <unistd.h>
 
+enum {
+	HEAP_BYTES = 128 << 10,	/* glibc's M_MMAP_THRESHOLD: such blocks are mappings of their own anyway */
+	HEAP_LEAST = 4096,	/* a block is whole pages */
+};
+
 /* Puts value before what the variable has. */
 static int prepend(const char *name, const char *value, char separator)
 {
@@ -29,6 +34,36 @@ static int prepend(const char *name, const char *value, char separator)
 	return err;
 }
 
+unsigned long long environment_heap_bytes(const char *text)
+{
+	static const char units[] = "kmg";
+	const char *unit;
+	char *end;
+	unsigned long long bytes;
+
+	if (!*text)
+		return HEAP_BYTES;
+	if (*text < '0' || *text > '9')
+		return 0;
+	errno = 0;
+	bytes = strtoull(text, &end, 10);
+	unit = *end ? strchr(units, *end | 0x20) : NULL;
+	if (errno || bytes >> 32 || (*end && (!unit || end[1])))
+		return 0;
+	if (unit)
+		bytes <<= 10 * (unit - units + 1);
+	return bytes >= HEAP_LEAST ? bytes : 0;
+}
+
+static int set_heap(const char *text, const struct places *p)
+{
+	char library[4096 + 32], bytes[24];
+
+	snprintf(library, sizeof(library), "%s/libweft-heap.so", p->library_dir);
+	snprintf(bytes, sizeof(bytes), "%llu", environment_heap_bytes(text));
+	return setenv("WEFT_SHARED_HEAP", bytes, 1) || prepend("LD_PRELOAD", library, ':') ? -1 : 0;
+}
+
 int environment_set(const struct cli_options *o, const struct places *p, const struct rundir *d)
 {
 	char root[RUNDIR_FILE];
@@ -38,7 +73,7 @@ int environment_set(const struct cli_options *o, const struct places *p, const s
 	    prepend("LD_PRELOAD", p->shim, ':'))
 		return -ENOMEM;
 	if ((o->path && setenv("WEFT_PATH", o->path, 1)) || (o->devices && setenv("WEFT_DEVICES", o->devices, 1)) ||
-	    (o->profile && setenv("WEFT_PROFILE", o->profile, 1)))
+	    (o->profile && setenv("WEFT_PROFILE", o->profile, 1)) || (o->shared_heap && set_heap(o->shared_heap, p)))
 		return -ENOMEM;
 	return 0;
 }

@@ -7,7 +7,7 @@
 #include <string.h>
 
 static const struct cli_command commands[] = {
-	{ "run", "diptPSh", "[--] PROGRAM [ARGUMENT]...", "run a program with weft's RDMA devices",
+	{ "run", "diptHPSh", "[--] PROGRAM [ARGUMENT]...", "run a program with weft's RDMA devices",
 	  "Starts weftd if it does not run. PROGRAM and all it starts see the devices; weftd leaves some seconds after the last\n"
 	  "of them. The exit status is PROGRAM's; 127 when there is no such program, 126 when it cannot be run.\n",
 	  cli_run },
@@ -39,6 +39,7 @@ static const struct option_row {
 	{ 'j', "json", NULL, "print JSON" },
 	{ 'q', "quiet", NULL, "print the last line only" },
 	{ 't', "trace", "FILE", "write all frames there, for weft replay" },
+	{ 'H', "shared-heap", "[=MINSIZE]", "large blocks come from memory that peers map" },
 	{ 'P', "path", "PATH", "direct, packet, or auto: direct where possible" },
 	{ 'S', "system", NULL, "use the system's weftd, for all users, in /run/weft" },
 	{ 'h', "help", NULL, "print this text" },
@@ -66,6 +67,11 @@ static bool takes(const char *letters, const struct option_row *o)
 	return strchr(letters, o->letter);
 }
 
+static bool is_optional(const struct option_row *o)
+{
+	return o->argument && o->argument[0] == '[';
+}
+
 static void print_options(FILE *to, const char *letters)
 {
 	fputs("\nOptions:\n", to);
@@ -76,8 +82,8 @@ static void print_options(FILE *to, const char *letters)
 		if (!takes(letters, o))
 			continue;
 		snprintf(letter, sizeof(letter), "-%c, ", o->letter);
-		snprintf(left, sizeof(left), "%s--%s%s%s", o->letter >= 'a' ? letter : "    ", o->name, o->argument ? " " : "",
-			 o->argument ? o->argument : "");
+		snprintf(left, sizeof(left), "%s--%s%s%s", o->letter >= 'a' ? letter : "    ", o->name,
+			 o->argument && !is_optional(o) ? " " : "", o->argument ? o->argument : "");
 		fprintf(to, "  %-28s %s\n", left, o->help);
 	}
 }
@@ -116,7 +122,7 @@ static void make_tables(const char *letters, char shorts[2 * COUNT(options) + 2]
 
 		if (!takes(letters, o))
 			continue;
-		longs[n++] = (struct option){ o->name, o->argument ? required_argument : no_argument, NULL, o->letter };
+		longs[n++] = (struct option){ o->name, is_optional(o) ? optional_argument : o->argument ? required_argument : no_argument, NULL, o->letter };
 		if (o->letter < 'a')
 			continue;
 		*shorts++ = o->letter;
@@ -155,6 +161,8 @@ static int run_command(const struct cli_command *command, int argc, char **argv)
 			o.json = true;
 		else if (c == 'p')
 			o.profile = optarg;
+		else if (c == 'H')
+			o.shared_heap = optarg ? optarg : "";
 		else if (c == 'P')
 			o.path = optarg;
 		else if (c == 'q')

@@ -61,19 +61,16 @@ static int exec_error(const char *name)
 	return err;
 }
 
-int cli_run(const struct cli_options *o, int argc, char **argv)
+static int check_options(const struct cli_options *o)
 {
 	struct ib_options profile = ib_default_options;
-	struct places p;
-	struct rundir d;
-	int fd, err;
 
-	if (argc < 1) {
-		cli_fail("weft run -- PROGRAM [ARGUMENT]...", "there is no program to run");
-		return EXIT_USAGE;
-	}
 	if (o->devices && !are_devices(o->devices)) {
 		cli_fail("the devices are weft0 and weft1", "--device %s names something else", o->devices);
+		return EXIT_USAGE;
+	}
+	if (o->shared_heap && !environment_heap_bytes(o->shared_heap)) {
+		cli_fail("the smallest is 4096; k, m and g are units", "--shared-heap=%s is not a size", o->shared_heap);
 		return EXIT_USAGE;
 	}
 	if (o->path && !is_path(o->path)) {
@@ -84,7 +81,20 @@ int cli_run(const struct cli_options *o, int argc, char **argv)
 		cli_fail("man weft-run tells the profiles and their settings", "--profile %s is not a profile", o->profile);
 		return EXIT_USAGE;
 	}
-	if (faults_check(o, &profile))
+	return faults_check(o, &profile);
+}
+
+int cli_run(const struct cli_options *o, int argc, char **argv)
+{
+	struct places p;
+	struct rundir d;
+	int fd, err;
+
+	if (argc < 1) {
+		cli_fail("weft run -- PROGRAM [ARGUMENT]...", "there is no program to run");
+		return EXIT_USAGE;
+	}
+	if (check_options(o))
 		return EXIT_USAGE;
 	if (places_find(&p))
 		return cli_fail("mount /proc", "cannot find out where weft is installed");

@@ -7,6 +7,7 @@ the pingpongs need a GID, and nothing on InfiniBand.
 from dataclasses import dataclass, field
 
 ADDR = '127.0.0.1'
+HEAP = ('--shared-heap',)
 BOTH = ('weft0', 'weft1')
 IB = ('weft0',)
 ETH = ('weft1',)
@@ -27,6 +28,7 @@ class Pair:
 	long: bool = False
 	timeout: int = 60
 	env: dict = field(default_factory=dict)
+	run: tuple = ()			# options of weft run
 	env_by_device: bool = False	# the values of env contain {dev}
 	files: tuple = ()		# two files of {tmp} that must be equal afterwards
 	setup: str = ''			# shell, run in {tmp} before
@@ -107,6 +109,11 @@ for program in BW + LAT:
 		perftest(program, 'srq-events', '--use-srq', '-e', long=True)
 		perftest(program, 'multicast', '-c', 'UD', '-g', '-x', '0', devices=ETH)
 		perftest(program, 'multicast-gid', '-c', 'UD', '-g', '-x', '0', '-M', '255:1:0:0:0:2:201:133:0:0:0:0:0:0:0:0', devices=ETH)
+	if verb != 'send':
+		perftest(program, 'shared-heap', run=HEAP)
+		perftest(program, 'shared-heap-cm', '-R', run=HEAP, long=True)
+	if verb in ('write', 'read'):
+		perftest(program, 'shared-heap-large', '-s', '1048576', '-n', '200', run=HEAP, long=program != 'ib_write_bw')
 	if verb != 'atomic':
 		perftest(program, 'all-sizes', '-a', '-n', '20', timeout=120, long=program != 'ib_write_bw')
 		perftest(program, 'odp', '--odp')
@@ -257,6 +264,9 @@ def uct(transport, test, layout, *options, **more):
 	ucx(f'{transport}-{test}-{layout}', ['-t', test, '-D', layout, '-d', '{dev}:1', '-x', transport, *options], {}, **more)
 
 
+for test in ('put_lat', 'put_bw', 'get'):
+	layout = 'zcopy' if test == 'put_bw' else 'bcopy'
+	ucx(f'rc_verbs-{test}-{layout}-shared-heap', ['-t', test, '-D', layout, '-d', '{dev}:1', '-x', 'rc_verbs'], {}, run=HEAP)
 for layout in ('short', 'bcopy', 'zcopy'):
 	uct('rc_verbs', 'am_lat', layout)
 	uct('rc_verbs', 'put_lat', layout)
@@ -293,6 +303,8 @@ def mpi(name, *options, env=None, **more):
 for transport in ('rc_v', 'ud_v'):
 	mpi(f'ucx-{transport}', '--mca', 'pml', 'ucx', '--mca', 'osc', 'ucx', '--mca', 'pml_ucx_devices', 'any', '--mca', 'pml_ucx_tls', 'any',
 	    env={'UCX_TLS': f'{transport},self', 'UCX_NET_DEVICES': '{dev}:1'})
+	mpi(f'ucx-{transport}-shared-heap', '--mca', 'pml', 'ucx', '--mca', 'osc', 'ucx', '--mca', 'pml_ucx_devices', 'any',
+	    '--mca', 'pml_ucx_tls', 'any', env={'UCX_TLS': f'{transport},self', 'UCX_NET_DEVICES': '{dev}:1'}, run=HEAP, long=transport != 'rc_v')
 OPENIB = ('--mca', 'pml', 'ob1', '--mca', 'btl', 'openib,self', '--mca', 'btl_openib_allow_ib', '1', '--mca',
 	  'btl_openib_warn_no_device_params_found', '0', '--mca', 'btl_openib_if_include', '{dev}')
 # On Ethernet btl openib needs the rdmacm way to connect, which Debian's has not.

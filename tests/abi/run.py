@@ -66,7 +66,7 @@ def await_server(session, server, pair, port, deadline):
 
 def run_client(session, argv, env, pair, server, deadline):
 	"""Runs the client to its end, or to what it prints. Its status is None when neither came in time, or the server failed."""
-	client = session.run(argv, env)
+	client = session.run(argv, env, pair.run)
 	if pair.client_ends == 'stopped':
 		while not re.search(pair.expect.format(dev=session.device), client.text) and client.running() and time.monotonic() < deadline:
 			time.sleep(POLL_S)
@@ -95,7 +95,7 @@ def check_ends(pair, session, client, status, server, deadline):
 		raise Failure(f'the server ended with {server.wait(deadline)}')
 	for program, pattern in ((client, pair.expect), (server, pair.expect_server)):
 		if program and not re.search(pattern.format(dev=session.device), program.text):
-			raise Failure(f'{program.argv[5]} did not print what matches {pattern!r}')
+			raise Failure(f'{program.argv[program.argv.index("--") + 1]} did not print what matches {pattern!r}')
 	if pair.files and not filecmp.cmp(*(os.path.join(session.tmp, f) for f in pair.files), shallow=False):
 		raise Failure(f'{pair.files[0]} and {pair.files[1]} differ')
 
@@ -108,7 +108,7 @@ def run_pair(pair, session):
 	if pair.setup:
 		subprocess.run(pair.setup, shell=True, cwd=session.tmp, check=True)
 	if pair.server:
-		server = session.run(fill_in(pair.server, pair, session, port), env)
+		server = session.run(fill_in(pair.server, pair, session, port), env, pair.run)
 		await_server(session, server, pair, port, deadline)
 	client, status = run_client(session, fill_in(pair.client, pair, session, port), env, pair, server, deadline)
 	check_ends(pair, session, client, status, server, deadline)

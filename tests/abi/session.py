@@ -116,8 +116,8 @@ class Session:
 		keep = {name: value for name, value in os.environ.items() if name in ('PATH', 'LANG', 'TERM', 'ASAN_OPTIONS', 'UBSAN_OPTIONS')}
 		return keep | {'HOME': self.tmp, 'TMPDIR': self.tmp, 'WEFT_DIR': self.dir} | extra
 
-	def run(self, argv, env=None):
-		program = Program([self.weft, 'run', '--device', self.device, '--'] + argv, self.environment(env or {}), self.tmp, self.user)
+	def run(self, argv, env=None, options=()):
+		program = Program([self.weft, 'run', '--device', self.device, *options, '--'] + argv, self.environment(env or {}), self.tmp, self.user)
 		self.programs.append(program)
 		return program
 
