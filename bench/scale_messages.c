@@ -1,5 +1,6 @@
 /* Cost per message over many QPs and many peer processes. One process is measured; each of its peers is a process with
- * as many QPs, which sleeps until something comes. Requests go over the QPs in turn, one at a time. */
+ * as many QPs, which sleeps until something comes. Requests go over the QPs in turn, one at a time: writes, sends, sends that
+ * are echoed, the same while the measured process sleeps too (wake), or polls of an empty CQ (idle). */
 #include "scale.h"
 
 #include <signal.h>
@@ -21,7 +22,7 @@ struct address {
 struct end {
 	struct ibv_context *context;
 	struct ibv_pd *pd;
-	struct ibv_comp_channel *channel;	/* peers only */
+	struct ibv_comp_channel *channel;	/* who sleeps */
 	struct ibv_cq *cq;
 	struct ibv_mr *mr;
 	struct ibv_qp **qp;
@@ -138,18 +139,40 @@ static void serve(int socket, int qps, bool answers)
 	}
 }
 
+static void sleep_if_idle(struct end *e, struct ibv_wc *wc, int *found)
+{
+	struct ibv_cq *cq;
+	void *context;
+
+	must(ibv_req_notify_cq(e->cq, 0) == 0, "notify");
+	*found = ibv_poll_cq(e->cq, 1, wc);
+	if (*found == 0)
+		must(ibv_get_cq_event(e->channel, &cq, &context) == 0, "event");
+	if (*found == 0)
+		ibv_ack_cq_events(cq, 1);
+}
+
 static void complete(struct end *e, unsigned completions)
 {
 	struct ibv_wc wc;
+	int found;
 
 	while (completions) {
-		if (ibv_poll_cq(e->cq, 1, &wc) == 0)
+		found = ibv_poll_cq(e->cq, 1, &wc);
+		if (found == 0 && e->channel)
+			sleep_if_idle(e, &wc, &found);
+		if (found == 0)
 			continue;
 		must(wc.status == IBV_WC_SUCCESS, "completion");
 		if (wc.opcode == IBV_WC_RECV)
 			post_receive(e, (struct ibv_qp *)(uintptr_t)wc.wr_id);
 		completions--;
 	}
+}
+
+static bool is_echoed(const char *what)
+{
+	return strcmp(what, "echo") == 0 || strcmp(what, "wake") == 0;
 }
 
 static void transfer(struct end *e, const struct address *to, int peers, int qps, const char *what, int count)
@@ -159,12 +182,12 @@ static void transfer(struct end *e, const struct address *to, int peers, int qps
 	for (int i = 0; i < count; i++) {
 		int peer = i % peers, qp = i / peers % qps;
 
-		if (*what == 'i') {
+		if (strcmp(what, "idle") == 0) {
 			ibv_poll_cq(e->cq, 1, &wc);
 			continue;
 		}
-		post(e, e->qp[peer * qps + qp], &to[peer], *what == 'w' ? IBV_WR_RDMA_WRITE : IBV_WR_SEND);
-		complete(e, *what == 'e' ? 2 : 1);
+		post(e, e->qp[peer * qps + qp], &to[peer], strcmp(what, "write") == 0 ? IBV_WR_RDMA_WRITE : IBV_WR_SEND);
+		complete(e, is_echoed(what) ? 2 : 1);
 	}
 }
 
@@ -190,17 +213,17 @@ int measure_messages(int argc, char **argv)
 		must(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0, "socketpair");
 		pids[i] = fork();
 		if (pids[i] == 0) {
-			serve(pair[1], qps, *what == 'e');
+			serve(pair[1], qps, is_echoed(what));
 			_exit(0);
 		}
 		close(pair[1]);
 		sockets[i] = pair[0];
 	}
-	end_open(&e, false, peers * qps);
+	end_open(&e, strcmp(what, "wake") == 0, peers * qps);
 	create_qps(&e, e.qp, peers * qps);
 	for (int i = 0; i < peers; i++)
 		exchange(&e, sockets[i], e.qp + i * qps, qps, &to[i]);
-	transfer(&e, to, peers, qps, "send", peers * qps);	/* every channel is open now */
+	transfer(&e, to, peers, qps, is_echoed(what) ? what : "send", peers * qps);	/* every channel is open now */
 	for (int round = 0; round < ROUNDS; round++) {
 		double start = seconds(), time;
 
