@@ -6,6 +6,7 @@
 #include "wire/packet.h"
 
 #include <errno.h>
+#include <pthread.h>
 
 enum { NOTED = 256, NOTED_BYTES = 64 << 10 };
 
@@ -51,29 +52,69 @@ static unsigned find(const struct notes *notes, int node, enum opcode_op op)
 	return 0;
 }
 
+/* Who takes the WQEs from the queue: the thread that posts them, each as it is posted; the same, once all are there; another
+ * thread, at the same time, as the host's lock lets it in. */
+enum executor { EXECUTOR_POSTER, EXECUTOR_LATER, EXECUTOR_OTHER, EXECUTORS };
+
+struct execution {
+	struct pair *pair;
+	pthread_mutex_t lock;
+	bool all_posted;
+};
+
+static void *execute(void *arg)
+{
+	struct execution *e = arg;
+	bool done = false;
+
+	while (!done) {
+		pthread_mutex_lock(&e->lock);
+		done = !sim_step(e->pair->sim) && e->all_posted;
+		pthread_mutex_unlock(&e->lock);
+	}
+	return NULL;
+}
+
+static void post_tagged(struct pair *pair, uint32_t i)
+{
+	struct ibv_send_wr *bad, wr = { .wr_id = i, .opcode = i % 3 ? IBV_WR_SEND_WITH_IMM : IBV_WR_RDMA_WRITE_WITH_IMM,
+					.imm_data = htobe32(i), .wr.rdma = { PAIR_IOVA, pair->side[1].mr->key } };
+
+	assert_int_equal(qp_post_send(pair->side[0].qp, pair->sim->now, &wr, &bad), 0);
+}
+
 static void requests_start_in_posting_order(void **state)
 {
-	struct pair_config config = { .sends = 128, .recvs = 128, .retry_cnt = 7 };
-	struct notes notes;
-	struct pair *pair = start(&notes, &config);
-	uint32_t seen = 0;
+	for (enum executor executor = 0; executor < EXECUTORS; executor++) {
+		struct pair_config config = { .sends = 128, .recvs = 128, .retry_cnt = 7 };
+		struct notes notes;
+		struct execution e = { .pair = start(&notes, &config), .lock = PTHREAD_MUTEX_INITIALIZER };
+		pthread_t thread;
+		uint32_t seen = 0;
 
-	for (uint32_t i = 0; i < 100; i++)
-		assert_int_equal(pair_recv(pair, 1, i, 1024, 64), 0);
-	for (uint32_t i = 0; i < 100; i++) {
-		struct pair_wr wr = { .wr_id = i, .opcode = i % 3 ? IBV_WR_SEND_WITH_IMM : IBV_WR_RDMA_WRITE_WITH_IMM, .imm = i,
-				      .bytes = i % 3 * 8 };
-
-		assert_int_equal(pair_send(pair, 0, &wr), 0);
+		for (uint32_t i = 0; i < 100; i++)
+			assert_int_equal(pair_recv(e.pair, 1, i, 1024, 64), 0);
+		if (executor == EXECUTOR_OTHER)
+			assert_int_equal(pthread_create(&thread, NULL, execute, &e), 0);
+		for (uint32_t i = 0; i < 100; i++) {
+			pthread_mutex_lock(&e.lock);
+			post_tagged(e.pair, i);
+			if (executor == EXECUTOR_POSTER)
+				sim_pump(e.pair->sim);
+			e.all_posted = i == 99;
+			pthread_mutex_unlock(&e.lock);
+		}
+		if (executor == EXECUTOR_OTHER)
+			pthread_join(thread, NULL);
+		pair_run(e.pair);
+		for (unsigned i = 0; i < notes.packets; i++)
+			if (notes.packet[i].node == 0)
+				assert_int_equal(notes.packet[i].imm, seen++);
+		assert_int_equal(seen, 100);
+		for (unsigned i = 0; i < 100; i++)
+			expect_sent(e.pair, 0, i, IBV_WC_SUCCESS);
+		pair_delete(e.pair);
 	}
-	pair_run(pair);
-	for (unsigned i = 0; i < notes.packets; i++)
-		if (notes.packet[i].node == 0)
-			assert_int_equal(notes.packet[i].imm, seen++);
-	assert_int_equal(seen, 100);
-	for (unsigned i = 0; i < 100; i++)
-		expect_sent(pair, 0, i, IBV_WC_SUCCESS);
-	pair_delete(pair);
 }
 
 /* IPS-32: a send behind a read leaves at once; with the fence it waits for the answer. */
