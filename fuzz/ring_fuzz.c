@@ -7,6 +7,14 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+#define REQUIRE(fact)		\
+	do {			\
+		if (!(fact))	\
+			abort(); \
+	} while (0)
+
+enum { RECORDS = 400 };		/* three times as many of the longest as the ring holds */
+
 static struct {
 	struct ring_words words;
 	_Alignas(RING_LINE) uint8_t lines[RING_BYTES];
@@ -25,12 +33,15 @@ static void consume(uint32_t head)
 	free(frame);
 }
 
-static void produce(uint32_t head, size_t bytes)
+/* From a place of the input's on; then the peer says that it has read up to another one. */
+static void produce(uint32_t start, uint32_t head, size_t bytes)
 {
 	struct ring_producer p;
 
 	ring_producer_init(&p, &shared.words, shared.lines);
-	for (unsigned i = 0; i < 2 * RING_LINES; i++) {
+	p.head = p.tail = start;
+	atomic_store(&shared.words.head, start);
+	for (unsigned i = 0; i < RECORDS; i++) {
 		uint8_t *at;
 
 		if (i == 20)
@@ -38,26 +49,28 @@ static void produce(uint32_t head, size_t bytes)
 		at = ring_reserve(&p, bytes);
 		if (!at)
 			break;
-		memset(at, 0x5a, bytes);
+		REQUIRE(at >= shared.lines && at + bytes <= shared.lines + RING_BYTES);
+		at[0] = at[bytes - 1] = 0x5a;
 		ring_commit(&p, bytes, i % RING_KINDS);
 	}
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	uint32_t head;
+	uint32_t head, start;
 	uint16_t bytes;
 
-	if (size < 6)
+	if (size < 10)
 		return 0;
 	memcpy(&head, data, 4);
 	memcpy(&bytes, data + 4, 2);
-	data += 6;
-	size -= 6;
+	memcpy(&start, data + 6, 4);
+	data += 10;
+	size -= 10;
 	memset(&shared, 0, sizeof(shared));
 	for (size_t i = 0; i * 4 + 4 <= size; i++)
 		memcpy(shared.lines + ((head + i) % RING_LINES) * RING_LINE, data + i * 4, 4);
 	consume(head);
-	produce(head, 1 + bytes % RING_MAX_RECORD);
+	produce(start, head, 1 + bytes % RING_MAX_RECORD);
 	return 0;
 }

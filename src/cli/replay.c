@@ -228,7 +228,7 @@ static int verdict(const struct replay *re)
 
 static int map_file(const char *path, const uint8_t **data, size_t *bytes)
 {
-	struct stat st;
+	struct stat st = { 0 };
 	int fd = open(path, O_RDONLY | O_CLOEXEC), err = 0;
 	void *at = NULL;
 
@@ -239,6 +239,7 @@ static int map_file(const char *path, const uint8_t **data, size_t *bytes)
 	if (fd >= 0)
 		close(fd);
 	if (err)
+		/* cppcheck-suppress memleak ; an error means that nothing was mapped */
 		return cli_fail(NULL, "%s: %s", path, strerror(err));
 	*data = at;
 	*bytes = (size_t)st.st_size;

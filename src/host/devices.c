@@ -70,6 +70,16 @@ int devices_read(const struct fabric_page *page, struct ca_device dev[CA_DEVICES
 	return (int)n;
 }
 
+/* By member: the padding is nobody's. */
+static bool same_gids(const struct ca_gid *a, const struct ca_gid *b)
+{
+	for (int i = 0; i < CA_GIDS; i++)
+		if (memcmp(a[i].raw, b[i].raw, sizeof(a[i].raw)) != 0 || a[i].valid != b[i].valid || a[i].type != b[i].type ||
+		    a[i].ndev_ifindex != b[i].ndev_ifindex)
+			return false;
+	return true;
+}
+
 void devices_refresh(struct host *h)
 {
 	struct page_device from;
@@ -83,7 +93,7 @@ void devices_refresh(struct host *h)
 			continue;
 		memcpy(old, dev->gid, sizeof(old));
 		take_port(&from, dev);
-		if (memcmp(old, dev->gid, sizeof(old)) != 0)
+		if (!same_gids(old, dev->gid))
 			h->ca.host_ops->async_event(h, IBV_EVENT_GID_CHANGE, dev);
 		if (state != dev->port_state)
 			h->ca.host_ops->async_event(h, dev->port_state == IBV_PORT_ACTIVE ? IBV_EVENT_PORT_ACTIVE :

@@ -45,7 +45,7 @@ static void introduce(struct export_memory *m)
 {
 	while (nonce == 0 && getrandom(&nonce, sizeof(nonce), 0) == sizeof(nonce))
 		;
-	m->pid = getpid();
+	m->pid = getpid();	/* NOLINT(clang-analyzer-core.NullDereference) ; no memory comes with a negative descriptor only */
 	m->nonce = nonce;
 	m->nonce_address = (uintptr_t)&nonce;
 }

@@ -39,7 +39,9 @@ void arena_memory_destroy(struct arena_memory *m)
 
 void arena_memory_privatise(struct arena_memory *m)
 {
-	mmap(m->base, m->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED, m->fd, 0);
+	/* cppcheck-suppress leakReturnValNotUsed ; it replaces the mapping we have */
+	if (mmap(m->base, m->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED, m->fd, 0) == MAP_FAILED)
+		munmap(m->base, m->bytes);	/* better to fault than to write into the parent's queues */
 	close(m->fd);
 	m->fd = -1;
 }

@@ -14,7 +14,7 @@ struct direct_request {
 	uint32_t rkey;
 	uint64_t va;
 	uint32_t bytes;			/* of the whole list; 8 for atomics */
-	const struct iovec *iov;	/* local memory, already checked; atomics: none */
+	const struct iovec *iov;	/* local memory, already checked, no empty piece; atomics: none */
 	unsigned iovs;
 	uint64_t compare, operand;	/* atomics: operand is what is swapped in, or added */
 	uint64_t original;		/* result of atomics */

@@ -10,10 +10,10 @@ enum {
 	RELIABLE = RC | XRC,
 	FLAGS_KNOWN = IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE,
 	ATOMIC_BYTES = 8,
-	QKEY_PRIVILEGED = 1 << 31,	/* IBA 10.2.5: the QP's own Q_Key is sent instead */
 };
 
-static const uint32_t message_max = 1u << 31;	/* IBA 9.7.2 */
+static const uint32_t qkey_privileged = 1u << 31;	/* IBA 10.2.5: the QP's own Q_Key is sent instead */
+static const uint32_t message_max = 1u << 31;		/* IBA 9.7.2 */
 
 /* IBA table 99: which operations each service type has; send with invalidate and windows: 10.6, 11.4.1.1. */
 static const struct send_op table[] = {
@@ -163,7 +163,7 @@ static int check(const struct qp *qp, struct send_wqe *wqe)
 	if (qp->type == IBV_QPT_UD) {
 		if (wqe->length > 128u << qp->dev->active_mtu)
 			complete_with(wqe, IBV_WC_LOC_LEN_ERR);
-		if (wqe->qkey & (uint32_t)QKEY_PRIVILEGED)
+		if (wqe->qkey & qkey_privileged)
 			wqe->qkey = qp->attr.qkey;
 	}
 	return 0;

@@ -94,6 +94,7 @@ static void refuse_one(struct server *s)
 {
 	log_line(LOG_WARNING, "out of descriptors: a client is refused; raise RLIMIT_NOFILE (ulimit -n)");
 	close(s->spare_fd);
+	/* cppcheck-suppress nullPointer ; the address is optional */
 	close(accept4(s->listen_fd, NULL, NULL, SOCK_CLOEXEC));
 	s->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
@@ -127,6 +128,7 @@ static bool is_welcome(const struct server *s, const struct ucred *who)
 static void accept_some(struct server *s)
 {
 	for (int i = 0; i < ACCEPTS; i++) {
+		/* cppcheck-suppress nullPointer ; the address is optional */
 		int fd = accept4(s->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 		struct ucred who;
 		socklen_t bytes = sizeof(who);

@@ -33,7 +33,7 @@ static void read_root(void)
 		bytes--;
 	if (!bytes || bytes >= sizeof(root) || env[0] != '/')
 		return;
-	memcpy(root, env, bytes);
+	memcpy(root, env, bytes);	/* NOLINT(bugprone-not-null-terminated-result) ; the rest of root is zero */
 	root_bytes = bytes;
 }
 

@@ -45,6 +45,7 @@ bool ucm_addr_is_any(const struct sockaddr_storage *addr)
 
 	switch (addr->ss_family) {
 	case AF_INET:
+		/* NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult) ; the whole storage is initialised */
 		return in4(addr)->sin_addr.s_addr == INADDR_ANY;
 	case AF_INET6:
 		return IN6_IS_ADDR_UNSPECIFIED(&in6(addr)->sin6_addr);
@@ -148,6 +149,7 @@ static int service_space(const struct ucm_id *id, struct sockaddr_storage *addr)
 /* A link-local address means nothing without its interface. */
 static bool lacks_scope(const struct sockaddr_storage *addr)
 {
+	/* NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult) ; the whole storage is initialised */
 	return addr->ss_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&in6(addr)->sin6_addr) && !in6(addr)->sin6_scope_id;
 }
 
