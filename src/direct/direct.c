@@ -59,6 +59,7 @@ void direct_describe_qp(const struct qp *qp, struct export_qp *out)
 		.depth = qp->type == IBV_QPT_RC ? qp->attr.max_dest_rd_atomic : 0,
 		.dlid = qp->dev->form == PACKET_IB ? qp->path.dlid : 0,
 		.gids = qp->path.has_grh ? digest_gids(qp->path.dgid, qp->path.sgid) : 0,
+		.received = qp->received,
 	};
 }
 
@@ -169,6 +170,13 @@ bool direct_is_connected(const struct qp *qp, const struct direct_peer *peer)
 	struct export_qp remote;
 
 	return export_find_qp(peer->export, qp->attr.dest_qp_num, &remote) && expects_us(qp, &remote);
+}
+
+bool direct_watch(const struct qp *qp, const struct export_memory *m, struct export_watch *watch)
+{
+	struct export_qp remote;
+
+	return export_watch_qp(m, qp->attr.dest_qp_num, &remote, watch) && expects_us(qp, &remote);
 }
 
 bool direct_execute_own(const struct qp *qp, struct direct_request *r)

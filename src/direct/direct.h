@@ -36,6 +36,8 @@ bool direct_shows_region(const struct mr *mr);
 
 /* Would that process's QP take requests of ours? */
 bool direct_is_connected(const struct qp *qp, const struct direct_peer *peer);
+/* The same, to be asked again and again: of the process that shows `m`. */
+bool direct_watch(const struct qp *qp, const struct export_memory *m, struct export_watch *watch);
 /* True: executed. False: by packets. */
 bool direct_execute(const struct qp *qp, const struct direct_peer *peer, struct direct_request *r);
 /* The same for a QP whose peer is in this process. The caller has the lock around its atomics. */

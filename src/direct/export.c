@@ -69,29 +69,54 @@ static uint64_t way_content(uint32_t key, uint32_t handle)
 	return (uint64_t)key << 32 | handle;
 }
 
+/* The place is taken. What is written after this belongs to the next owner. */
+static void take_entry(struct export_entry *e)
+{
+	atomic_store_explicit(&e->sequence, (atomic_load_explicit(&e->sequence, memory_order_relaxed) | 1) + 2, memory_order_relaxed);
+}
+
 static void write_entry(struct export_entry *e, const void *content)
 {
-	uint64_t sequence = atomic_load_explicit(&e->sequence, memory_order_relaxed) | 1, word[EXPORT_WORDS];
+	uint64_t sequence = atomic_load_explicit(&e->sequence, memory_order_relaxed), word[EXPORT_WORDS];
 
 	memcpy(word, content, sizeof(word));
-	atomic_store_explicit(&e->sequence, sequence, memory_order_relaxed);
 	for (int i = 0; i < EXPORT_WORDS; i++)
 		atomic_store_explicit(&e->word[i], word[i], memory_order_release);
 	atomic_store_explicit(&e->sequence, sequence + 1, memory_order_release);
 }
 
-static uint32_t show(struct export_book *b, uint32_t key, const void *content)
+/* The handle that the next entry shown would get, or 0. */
+static uint32_t next_handle(const struct export_book *b)
 {
-	uint32_t bucket = bucket_of(key), handle;
-	int w = find_way(b, bucket, 0);
+	uint32_t free = b->given - b->taken;
 
-	if (w < 0 || (!b->frees && b->fresh == EXPORT_ENTRIES))
+	if (b->fresh < EXPORT_ENTRIES && free < EXPORT_REST)
+		return b->fresh + 1;
+	return free ? b->free[b->taken % EXPORT_ENTRIES] + 1 : 0;
+}
+
+/* A place for the key, which finish shows. */
+static uint32_t take(struct export_book *b, uint32_t key)
+{
+	uint32_t handle = next_handle(b);
+
+	if (!handle || find_way(b, bucket_of(key), 0) < 0)
 		return 0;
-	handle = (b->frees ? b->free[--b->frees] : b->fresh++) + 1;
+	if (handle > b->fresh)
+		b->fresh++;
+	else
+		b->taken++;
 	b->key[handle - 1] = key;
-	write_entry(&b->table->entry[handle - 1], content);
-	set_way(b, bucket, w, way_content(key, handle));
+	take_entry(&b->table->entry[handle - 1]);
 	return handle;
+}
+
+static void finish(struct export_book *b, uint32_t handle, const void *content)
+{
+	uint32_t key = b->key[handle - 1], bucket = bucket_of(key);
+
+	write_entry(&b->table->entry[handle - 1], content);
+	set_way(b, bucket, find_way(b, bucket, 0), way_content(key, handle));
 }
 
 /* The sequence becomes odd in the one order of all sequentially consistent accesses: see access.h. */
@@ -102,21 +127,19 @@ static void hide(struct export_book *b, uint32_t handle)
 
 	set_way(b, bucket, find_way(b, bucket, way_content(key, handle)), 0);
 	atomic_store(&e->sequence, atomic_load_explicit(&e->sequence, memory_order_relaxed) | 1);
-	b->free[b->frees++] = handle - 1;
+	b->free[b->given++ % EXPORT_ENTRIES] = handle - 1;
 }
 
-static bool read_entry(const struct export_entry *e, uint64_t word[EXPORT_WORDS])
+static bool read_entry(const struct export_watch *w, uint64_t word[EXPORT_WORDS])
 {
-	uint64_t sequence = atomic_load(&e->sequence);
-
-	if (sequence & 1)
+	if (w->sequence & 1)
 		return false;
 	for (int i = 0; i < EXPORT_WORDS; i++)
-		word[i] = atomic_load_explicit(&e->word[i], memory_order_acquire);
-	return atomic_load_explicit(&e->sequence, memory_order_relaxed) == sequence;
+		word[i] = atomic_load_explicit(&w->entry->word[i], memory_order_acquire);
+	return atomic_load_explicit(&w->entry->sequence, memory_order_relaxed) == w->sequence;
 }
 
-static bool find(const struct export_table *t, uint32_t key, void *out)
+static bool find(const struct export_table *t, uint32_t key, void *out, struct export_watch *watch)
 {
 	const _Atomic uint64_t *way = t->way[bucket_of(key)];
 	uint64_t word[EXPORT_WORDS];
@@ -127,7 +150,9 @@ static bool find(const struct export_table *t, uint32_t key, void *out)
 
 		if (content >> 32 != key || (uint32_t)content == 0 || (uint32_t)content > EXPORT_ENTRIES)
 			continue;
-		if (!read_entry(&t->entry[(uint32_t)content - 1], word))
+		watch->entry = &t->entry[(uint32_t)content - 1];
+		watch->sequence = atomic_load(&watch->entry->sequence);
+		if (!read_entry(watch, word))
 			return false;
 		memcpy(&found, word, sizeof(found));
 		if (found != key)
@@ -140,12 +165,22 @@ static bool find(const struct export_table *t, uint32_t key, void *out)
 
 uint32_t export_show_region(struct export *e, const struct export_region *region)
 {
-	return show(&e->regions, region->key, region);
+	uint32_t handle = take(&e->regions, region->key);
+
+	if (handle)
+		finish(&e->regions, handle, region);
+	return handle;
 }
 
 uint32_t export_show_qp(struct export *e, const struct export_qp *qp)
 {
-	return show(&e->qps, qp->qpn, qp);
+	uint32_t handle = take(&e->qps, qp->qpn);
+
+	if (!handle)
+		return 0;
+	export_set_received(e, handle, (uint32_t)qp->received);
+	finish(&e->qps, handle, qp);
+	return handle;
 }
 
 void export_hide_region(struct export *e, uint32_t handle)
@@ -160,10 +195,26 @@ void export_hide_qp(struct export *e, uint32_t handle)
 
 bool export_find_region(const struct export_memory *m, uint32_t key, struct export_region *out)
 {
-	return find(&m->regions, key, out);
+	struct export_watch watch;
+
+	return find(&m->regions, key, out, &watch);
 }
 
 bool export_find_qp(const struct export_memory *m, uint32_t qpn, struct export_qp *out)
 {
-	return find(&m->qps, qpn, out);
+	struct export_watch watch;
+
+	return find(&m->qps, qpn, out, &watch);
+}
+
+bool export_watch_qp(const struct export_memory *m, uint32_t qpn, struct export_qp *out, struct export_watch *watch)
+{
+	return find(&m->qps, qpn, out, watch);
+}
+
+/* The PSN first: one of another owner is not read without seeing that it took the place. */
+bool export_read_received(const struct export_memory *m, const struct export_watch *w, uint32_t *psn)
+{
+	*psn = atomic_load_explicit(&m->received[w->entry - m->qps.entry].psn, memory_order_acquire);
+	return (atomic_load_explicit(&w->entry->sequence, memory_order_relaxed) & ~1ull) == w->sequence;
 }

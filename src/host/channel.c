@@ -83,6 +83,7 @@ int channels_init(struct channels *cs, struct news *news)
 	memset(cs, 0, sizeof(*cs));
 	cs->news = news;
 	list_init(&cs->dirty);
+	list_init(&cs->told);
 	list_init(&cs->watched);
 	err = shm_open_loop(&link);
 	if (err)
@@ -101,6 +102,7 @@ static void close_at(struct channels *cs, uint32_t i)
 
 	cs->waiting -= ch->waiting;
 	list_remove(&ch->dirty);
+	list_remove(&ch->told);
 	unwatch(cs, ch);
 	if (last != ch) {
 		cs->open[i] = last;
@@ -124,6 +126,7 @@ void channels_forget(struct channels *cs)
 	cs->count = 0;
 	cs->news = NULL;
 	list_init(&cs->dirty);
+	list_init(&cs->told);
 	list_init(&cs->watched);
 }
 
@@ -175,6 +178,8 @@ static struct channel *add(struct host *h, const struct control_msg *msg, int fd
 		}
 		if (nfds >= 4)
 			ch->peer = peer_open(h, link, msg->slot, fds[2], fds[3]);
+		if (ch->peer)
+			shm_set_reads(link);
 		if (!h->attention.program_polls)
 			helper_kick(h);		/* so that this one's sleeper word is set too */
 		log_line(LOG_DEBUG, "channel %u to slot %u is open", ch->id, msg->slot);
@@ -266,12 +271,15 @@ void channels_sweep(struct host *h)
 	for (uint32_t i = 0; i < cs->count; i++) {
 		struct channel *ch = cs->open[i];
 
-		if (ch->gone)
+		if (ch->gone) {
 			pump_channel(h, ch, LEFT_BEHIND);
-		else if (ch->link->broken)
+			ca_collect(&h->ca, h->now);
+		} else if (ch->link->broken) {
 			cut_off(h, ch);
-		else
+		} else {
 			continue;
+		}
+		lane_forget(h, ch);
 		close_at(cs, i--);
 		ca_unblock(&h->ca);
 	}

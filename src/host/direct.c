@@ -208,7 +208,7 @@ static void atomic_end(void *host)
 
 /* ---- where our requests go ---- */
 
-static const struct channel *channel_of(const struct host *h, const struct qp *qp)
+struct channel *direct_channel(const struct host *h, const struct qp *qp)
 {
 	uint32_t slot = QPN_SLOT(qp->attr.dest_qp_num);
 	uint32_t generation = slot < PAGE_SLOTS ? atomic_load_explicit(&h->page->slot_generation[slot], memory_order_acquire) : 0;
@@ -231,7 +231,7 @@ static bool execute_own(struct host *h, struct qp *qp, struct direct_request *r)
 static bool execute(void *host, struct qp *qp, struct direct_request *r)
 {
 	struct host *h = host;
-	const struct channel *ch = channel_of(h, qp);
+	const struct channel *ch = direct_channel(h, qp);
 
 	if (!ch)
 		return false;
@@ -243,7 +243,7 @@ static bool execute(void *host, struct qp *qp, struct direct_request *r)
 static bool reaches(void *host, struct qp *qp)
 {
 	struct host *h = host;
-	const struct channel *ch = channel_of(h, qp);
+	const struct channel *ch = direct_channel(h, qp);
 
 	return ch && (ch->is_loop || (ch->peer && !ch->gone && direct_is_connected(qp, peer_direct(ch->peer))));
 }
@@ -254,7 +254,7 @@ const char *direct_path_name(struct host *h, struct qp *qp)
 
 	if (!h->ca.direct || !qp->shown || !reaches(h, qp))
 		return "packets";
-	ch = channel_of(h, qp);
+	ch = direct_channel(h, qp);
 	return ch->is_loop ? "direct (own memory)" : peer_tier(ch->peer);
 }
 
@@ -265,6 +265,11 @@ const struct direct_ops host_direct_ops = {
 	.hide_qp = hide_qp,
 	.execute = execute,
 	.reaches = reaches,
+	.connect = lane_connect,
+	.send = lane_send,
+	.pull = lane_pull,
+	.publish = lane_publish,
+	.received = lane_received,
 	.atomic_begin = atomic_begin,
 	.atomic_end = atomic_end,
 };

@@ -123,7 +123,9 @@ static bool drain(struct host *h)
 	if (h->attention.program_polls && attention_tick(&h->attention, now, pump_pending(h)))
 		log_line(LOG_DEBUG, "the program does not poll: the helper takes over");
 	if (!h->attention.program_polls)
-		more = pump(h, now);
+		more = pump_all(h, now);
+	if (!list_empty(&h->channels.told))
+		pump_flush(h);
 	if (h->frames != frames)
 		attention_helped(&h->attention);
 	host_leave(h);

@@ -15,6 +15,10 @@
  * likely waiting for somebody who wants this CPU. */
 enum { IDLE_POLLS = 8, YIELD_AFTER = 128, YIELD_EVERY = 32 };
 
+/* Our choice: what a peer executed is seen from its next message, if one comes soon. Reading its word takes the line from
+ * it, which it must fetch back, so that is not done at each poll. */
+enum { COLLECT_POLLS = 64 };
+
 struct host_events host_events;
 
 wtime host_now(void)
@@ -98,19 +102,35 @@ wtime host_enter_post(struct host *h)
 	return h->ca.stamps ? tell_time(h) : h->now;
 }
 
+/* The helper sleeps until the first timer that it knows of, unless it looks in anyway. */
+static void watch_timers(struct host *h)
+{
+	wtime deadline;
+
+	if (h->attention.program_polls)
+		return;
+	if (!list_empty(&h->ca.awaiting)) {
+		if (h->now_is_old)
+			tell_time(h);
+		ca_collect(&h->ca, h->now);	/* which starts theirs */
+	}
+	deadline = pump_deadline(h);
+	if (deadline < h->helper_until) {
+		h->helper_until = deadline;
+		helper_kick(h);
+	}
+}
+
 void host_leave(struct host *h)
 {
 	if (!h->forgotten) {
-		wtime deadline;
-
 		if (h->now_is_old && pump_has_output(h))
 			tell_time(h);
 		pump_out(h, h->now);
-		deadline = pump_deadline(h);
-		if (deadline < h->helper_until && !h->attention.program_polls) {
-			h->helper_until = deadline;
-			helper_kick(h);
-		}
+		/* a program that polls comes back soon, and what it sends then tells of what it executed */
+		if (!list_empty(&h->channels.dirty) || (!list_empty(&h->channels.told) && !h->attention.program_polls))
+			pump_flush(h);
+		watch_timers(h);
 	}
 	pthread_mutex_unlock(&h->lock);
 }
@@ -126,11 +146,19 @@ wtime host_enter_poll(struct host *h)
 	pthread_mutex_lock(&h->lock);
 	idle = pump_pending(h) ? 0 : idle + 1;
 	/* most polls find nothing: then the clock is read, and timers and senders looked after, only now and then */
-	if (h->forgotten || (idle && list_empty(&h->ca.ready) && ++h->polls % IDLE_POLLS))
+	h->polls++;
+	if (h->forgotten || (idle && list_empty(&h->ca.ready) && h->polls % IDLE_POLLS))
 		return h->now;
 	now = tell_time(h);
 	frames = h->frames;
-	pump(h, now);
+	if (!list_empty(&h->channels.told))
+		pump_flush(h);
+	if (h->polls - h->collected >= COLLECT_POLLS) {
+		h->collected = h->polls;
+		pump_all(h, now);
+	} else {
+		pump(h, now);
+	}
 	if (attention_poll(&h->attention, now, h->frames != frames)) {
 		pump_awake(h);
 		helper_kick(h);		/* it begins to tick */
@@ -143,7 +171,7 @@ void host_will_sleep(struct host *h)
 	if (h->forgotten || !h->attention.program_polls)
 		return;
 	attention_sleep(&h->attention);
-	pump(h, h->now);
+	pump_all(h, h->now);
 	if (!pump_may_sleep(h) || pump_deadline(h) < h->helper_until)
 		helper_kick(h);
 }

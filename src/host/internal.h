@@ -13,6 +13,7 @@
 #include <pthread.h>
 #include <sys/types.h>
 
+struct direct_message;
 struct peer;
 
 /* One open channel: to another process, or the loop to ourselves. */
@@ -23,6 +24,7 @@ struct channel {
 	bool is_loop;
 	uint32_t bell;		/* its place in channels.open */
 	struct list_node dirty;	/* in channels.dirty: sent since the last flush */
+	struct list_node told;	/* in channels.told: its messages were executed since the last flush */
 	struct list_node watched;	/* in channels.watched, or it rests until its bell rings */
 	unsigned idle;		/* looks in vain */
 	bool waiting;		/* a QP found no room */
@@ -35,7 +37,7 @@ struct channels {
 	struct channel *by_slot[PAGE_SLOTS];	/* borrowed from open */
 	uint32_t refused[PAGE_SLOTS];	/* slot generation for which weftd had no channel, or 0 */
 	struct channel *loop;	/* borrowed from open */
-	struct list dirty;	/* struct channel.dirty */
+	struct list dirty, told;	/* struct channel.dirty, .told */
 	struct list watched;	/* struct channel.watched */
 	uint32_t watched_count;
 	struct news *news;	/* borrowed from the export; NULL: all are watched */
@@ -88,7 +90,7 @@ struct host {
 	uint32_t slot;		/* the first of our slots; constant */
 	wtime now;
 	bool now_is_old;	/* not told in this entry */
-	unsigned polls;
+	unsigned polls, collected;	/* and as it was when awaiting QPs were looked at */
 	uint64_t frames;	/* taken in */
 
 	/* helper thread */
@@ -130,6 +132,21 @@ static inline struct news *direct_news(struct host *h)
 }
 /* How this QP's requests go: for people. */
 const char *direct_path_name(struct host *h, struct qp *qp);
+
+/* The channel to the process of the QP's peer, if it is open. */
+struct channel *direct_channel(const struct host *h, const struct qp *qp);
+
+/* ---- lane.c ---- */
+/* The way of whole messages: what host_direct_ops has of it. */
+bool lane_connect(void *host, struct qp *qp);
+bool lane_send(void *host, struct qp *qp, const struct direct_message *m);
+bool lane_pull(void *host, struct qp *qp, const struct direct_message *m, uint32_t offset, const struct iovec *to, unsigned tos);
+void lane_publish(void *host, struct qp *qp);
+bool lane_received(void *host, struct qp *qp, psn_t *psn);
+/* A message arrived on the channel. */
+void lane_deliver(struct host *h, struct channel *ch, const void *record, size_t bytes);
+/* The channel is going. */
+void lane_forget(struct host *h, const struct channel *ch);
 
 /* ---- peer.c ---- */
 /* The direct path to the process behind a channel, from the descriptors that weftd gave (borrowed). NULL: none. */
@@ -194,6 +211,8 @@ void pump_out(struct host *h, wtime now);
 bool pump_has_output(const struct host *h);
 /* Takes in what arrived on all channels and runs timers, then as pump_out. True: more may be there. */
 bool pump(struct host *h, wtime now);
+/* As pump, and sees what peers have executed. */
+bool pump_all(struct host *h, wtime now);
 /* Takes in at most `budget` frames of one channel. How many. */
 unsigned pump_channel(struct host *h, struct channel *ch, unsigned budget);
 /* When pump has something to do even if nothing arrives. */
@@ -206,7 +225,7 @@ void pump_awake(struct host *h);
 /* A built frame goes to the process that owns the slot; a received one to the parser and the engine. */
 void pump_send_frame(struct host *h, uint32_t slot, enum packet_form form, const void *frame, size_t bytes);
 void pump_deliver(struct host *h, enum packet_form form, const void *frame, size_t bytes);
-/* Wakes the processes to which something was sent. */
+/* Wakes the processes to which something was sent, or that may wait for what we executed. */
 void pump_flush(struct host *h);
 
 /* ---- helper.c ---- */

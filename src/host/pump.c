@@ -58,7 +58,13 @@ void pump_flush(struct host *h)
 	struct list_node *n;
 
 	while ((n = list_pop(&h->channels.dirty))) {
-		struct link *l = container_of(n, struct channel, dirty)->link;
+		struct channel *ch = container_of(n, struct channel, dirty);
+
+		list_remove(&ch->told);
+		ch->link->ops->flush(ch->link);
+	}
+	while ((n = list_pop(&h->channels.told))) {
+		struct link *l = container_of(n, struct channel, told)->link;
 
 		l->ops->flush(l);
 	}
@@ -77,7 +83,7 @@ static unsigned output(struct host *h, wtime now)
 	}
 	if (h->faults)
 		n += faults_run(h, IMPAIR_OUT);
-	if (n)
+	if (!list_empty(&h->channels.dirty))
 		pump_flush(h);
 	return n;
 }
@@ -113,16 +119,18 @@ void pump_deliver(struct host *h, enum packet_form form, const void *frame, size
 unsigned pump_channel(struct host *h, struct channel *ch, unsigned budget)
 {
 	const struct link_ops *ops = ch->link->ops;
-	enum packet_form form;
 	const void *frame;
+	unsigned kind;
 	size_t bytes;
 	unsigned n = 0;
 
-	for (; n < budget && (frame = ops->receive(ch->link, &form, &bytes)); n++) {
-		if (h->faults)
-			faults_receive(h, form, frame, bytes);
+	for (; n < budget && (frame = ops->receive(ch->link, &kind, &bytes)); n++) {
+		if (kind == LINK_MESSAGE)
+			lane_deliver(h, ch, frame, bytes);
+		else if (h->faults)
+			faults_receive(h, (enum packet_form)kind, frame, bytes);
 		else
-			pump_deliver(h, form, frame, bytes);
+			pump_deliver(h, (enum packet_form)kind, frame, bytes);
 		ops->release(ch->link);
 	}
 	if (h->faults)
@@ -207,6 +215,12 @@ bool pump(struct host *h, wtime now)
 	return moved;
 }
 
+bool pump_all(struct host *h, wtime now)
+{
+	h->frames += ca_collect(&h->ca, now);
+	return pump(h, now);
+}
+
 wtime pump_deadline(const struct host *h)
 {
 	wtime engine = ca_deadline(&h->ca);
@@ -231,6 +245,9 @@ bool pump_may_sleep(struct host *h)
 	list_for_each(ch, &h->channels.watched, struct channel, watched)
 		if (!ch->link->ops->may_sleep(ch->link))
 			may = false;
+	/* after the sleeper words: who executes a message of ours now wakes us */
+	if (!list_empty(&h->ca.awaiting) && ca_collect(&h->ca, h->now))
+		may = false;
 	return may;
 }
 

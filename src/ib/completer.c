@@ -20,13 +20,18 @@ static struct flight_entry *oldest(const struct flight *f)
 /* Something got through. */
 static void progress(struct qp *qp, wtime now)
 {
+	struct engine *e = engine_of(qp);
+
 	requester_reset_retries(qp);
 	timer_progress(qp, now);
 	requester_probe_answered(qp);
-	if (engine_of(qp)->options.completion == IB_COMPLETE_BY_WQE)
+	if (e->options.completion == IB_COMPLETE_BY_WQE)
 		descriptor_settle(qp);
+	if (flight_empty(&e->flight))
+		list_remove(&qp->awaiting);
 	requester_complete(qp);
-	qp_ready(qp);
+	if (e->flight.resend != e->flight.newest || qp->sq.started != qp->sq.announced)
+		qp_ready(qp);
 }
 
 /* The oldest packet's response was skipped. */
@@ -91,6 +96,17 @@ static void negative(struct qp *qp, wtime now, psn_t psn, unsigned code)
 static bool in_flight(const struct flight *f, psn_t psn)
 {
 	return psn_cmp(psn, flight_at(f, f->oldest)->psn) >= 0 && psn_cmp(psn, f->psn) < 0;
+}
+
+bool completer_acknowledge(struct qp *qp, wtime now, psn_t through)
+{
+	struct flight *f = &engine_of(qp)->flight;
+	uint32_t oldest = f->oldest;
+
+	if (f->phase == FLIGHT_CLOSED || flight_empty(f) || !in_flight(f, through))
+		return false;
+	acknowledge(qp, now, through, f->msn);
+	return f->oldest != oldest;
 }
 
 /* A pure acknowledgement. In the seed profile a sequence NAK names the last good PSN (MSN-25). */

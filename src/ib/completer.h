@@ -7,4 +7,7 @@
 /* A response packet for this QP; path and state were checked. */
 void completer_input(struct qp *qp, wtime now, const struct packet *p);
 
+/* All up to PSN `through` were executed, if that can be true. Did something get through? */
+bool completer_acknowledge(struct qp *qp, wtime now, psn_t through);
+
 #endif

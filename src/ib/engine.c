@@ -3,6 +3,7 @@
 
 #include "ib/agree.h"
 #include "ib/completer.h"
+#include "ib/whole.h"
 #include "ib/path.h"
 #include "ib/raw.h"
 #include "ib/requester.h"
@@ -181,6 +182,23 @@ static void expire(struct qp *qp, wtime now)
 	check(qp);
 }
 
+static bool collect(struct qp *qp, wtime now)
+{
+	bool moved = whole_collect(qp, now);
+
+	check(qp);
+	return moved;
+}
+
+static void message(struct ca *ca, wtime now, const void *channel, const struct direct_message *m)
+{
+	struct qp *qp = qp_find(ca, m->dest_qpn);
+
+	whole_input(ca, now, channel, m);
+	if (qp)
+		check(qp);
+}
+
 static void query(const struct qp *qp, struct ibv_qp_attr *attr)
 {
 	const struct engine *e = engine_of(qp);
@@ -276,5 +294,7 @@ const struct transport_ops ib_transport = {
 	.input = input,
 	.qp_context = context,
 	.qp_set_window = set_window,
+	.message = message,
+	.qp_collect = collect,
 	.qp_query = query,
 };

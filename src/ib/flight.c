@@ -27,7 +27,7 @@ void flight_open(struct flight *f, psn_t psn, uint32_t msn)
 {
 	flight_close(f);
 	f->phase = FLIGHT_OPEN;
-	f->psn = psn;
+	f->psn = f->fresh = psn;
 	f->msn = msn;
 }
 
@@ -60,6 +60,8 @@ void flight_record(struct flight *f, const struct flight_entry *e)
 	f->newest++;
 	f->unanswered += e->answer != ANSWER_ACK;
 	f->psn = psn_add(f->psn, e->span);
+	if (psn_cmp(f->psn, f->fresh) > 0)
+		f->fresh = f->psn;
 }
 
 static void strike_out(struct flight *f)
@@ -121,6 +123,18 @@ bool flight_rewind(struct flight *f, psn_t psn)
 	return true;
 }
 
+uint32_t flight_take_back(struct flight *f)
+{
+	const struct flight_entry *first = flight_at(f, f->resend);
+
+	for (uint32_t i = f->resend; i != f->newest; i++)
+		f->unanswered -= flight_at(f, i)->answer != ANSWER_ACK;
+	f->newest = f->resend;
+	f->psn = first->psn;
+	f->packet = 0;
+	return first->wqe;
+}
+
 void flight_check(const struct flight *f)
 {
 #ifdef WEFT_DEBUG
@@ -137,7 +151,7 @@ void flight_check(const struct flight *f)
 	for (uint32_t i = f->oldest; i != f->newest; i++) {
 		const struct flight_entry *e = flight_at(f, i);
 
-		weft_bug_on(e->psn != psn || e->span == 0 || (e->answer != ANSWER_READ && e->span != 1));
+		weft_bug_on(e->psn != psn || e->span == 0 || (e->answer != ANSWER_READ && !e->is_whole && e->span != 1));
 		psn = psn_add(psn, e->span);
 		unanswered += e->answer != ANSWER_ACK;
 	}

@@ -43,6 +43,7 @@ struct flight_entry {
 	uint8_t answer;		/* enum flight_answer */
 	uint8_t path;		/* which path it took */
 	bool is_last;		/* ends its message */
+	bool is_whole;		/* went as one whole message: its packets, if they are wanted, are made afresh */
 	bool asked_again;	/* re-requested after a gap in the responses; nothing came since */
 };
 
@@ -55,6 +56,7 @@ struct flight {
 	uint32_t limit;			/* packets that may be in flight, where that is less than the window; 0: not */
 	uint32_t packet;
 	psn_t psn;			/* of the next fresh packet */
+	psn_t fresh;			/* PSNs before it were given once already, so the same requests must have them again */
 	uint32_t unanswered;		/* entries that await more than an ACK: the initiator depth in use */
 	uint32_t unasked;		/* packets since the last AckReq */
 	uint32_t msn;			/* of the last message struck out, counted as the profile counts */
@@ -98,6 +100,12 @@ static inline psn_t flight_last_psn(const struct flight_entry *e)
 	return psn_add(e->psn, (int64_t)e->span - 1);
 }
 
+/* Were the PSNs that come next taken back? What has them now goes as packets. */
+static inline bool flight_repeats(const struct flight *f)
+{
+	return f->window && f->psn != f->fresh;
+}
+
 /* Is there room for a fresh packet of `span` PSNs? A book never spans more than half the numbers (MSN-46, IBA 9.7.1). */
 bool flight_has_room(const struct flight *f, uint32_t span);
 /* The fresh packet `e` was sent; takes f->psn on. */
@@ -111,6 +119,9 @@ unsigned flight_ack(struct flight *f, psn_t through, bool by_message, uint32_t m
 void flight_answered(struct flight *f);
 /* Everything from this PSN on is to be sent again. False when that was already so. */
 bool flight_rewind(struct flight *f, psn_t psn);
+
+/* The entry at `resend` and all after it were never sent: fresh packets begin with its WQE, whose index is returned. */
+uint32_t flight_take_back(struct flight *f);
 
 void flight_check(const struct flight *f);
 

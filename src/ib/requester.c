@@ -247,6 +247,10 @@ static bool send_again(struct qp *qp, wtime now, struct packet_out *out)
 	struct flight *f = &engine_of(qp)->flight;
 	struct flight_entry *e = flight_at(f, f->resend);
 
+	if (e->is_whole && e->span > 1) {
+		qp->sq.started = flight_take_back(f);
+		return requester_output(qp, now, out);
+	}
 	if (!repeat(qp, now, e, out))
 		return false;
 	out->packet.ack_requested = ask(f, e, f->resend + 1 == f->newest);

@@ -26,7 +26,10 @@ struct inbound {
 	struct mr *mr;			/* write and atomics: what it found; NULL for no bytes */
 	uint64_t va;			/* of this packet's bytes */
 	bool begins, ends;		/* first packet of its message, last one */
+	const struct direct_message *whole;	/* p stands for all packets of it, or NULL */
 };
+
+enum { BOUNCE_BYTES = 4096 };
 
 static bool needs_resource(enum opcode_op op)
 {
@@ -63,7 +66,7 @@ static enum verdict check_psn(struct inbound *in)
 static enum verdict check_sequence(struct inbound *in)
 {
 	struct responder *r = in->r;
-	enum responder_message goes_on = in->row->op == OP_SEND ? MESSAGE_SEND : in->row->op == OP_WRITE ? MESSAGE_WRITE : MESSAGE_NONE;
+	enum responder_whole goes_on = in->row->op == OP_SEND ? MESSAGE_SEND : in->row->op == OP_WRITE ? MESSAGE_WRITE : MESSAGE_NONE;
 
 	if (in->qp->type == IBV_QPT_UC && in->begins && r->message != MESSAGE_NONE)
 		responder_drop(in->qp, MESSAGE_NONE);
@@ -130,7 +133,7 @@ static enum verdict check_length(struct inbound *in)
 {
 	const struct packet *p = in->p;
 	struct responder *r = in->r;
-	uint32_t mtu = engine_mtu(in->qp), length;
+	uint32_t mtu = in->whole ? REQUEST_MAX_BYTES : engine_mtu(in->qp), length;
 
 	if (needs_resource(in->row->op)) {
 		if (in->row->op == OP_CMP_SWAP || in->row->op == OP_FETCH_ADD)
@@ -200,21 +203,69 @@ static enum verdict (*const checks[])(struct inbound *in) = {
 
 /* ---- execution: nothing after this objects to the request's form ---- */
 
+/* The receive is given back: the same message comes again, as packets. */
+static enum verdict out_of_reach(struct inbound *in)
+{
+	responder_drop(in->qp, MESSAGE_NONE);
+	return VERDICT_OUT_OF_REACH;
+}
+
+/* Memory that cannot be borrowed is filled through ours. */
+static enum verdict pull_in_pieces(struct inbound *in, struct pd *pd)
+{
+	const struct direct_message *m = in->whole;
+	struct recv_ref *ref = &in->r->receive;
+	uint8_t bounce[BOUNCE_BYTES];
+
+	for (uint32_t at = 0, n; at < m->bytes; at += n) {
+		struct iovec to = { bounce, n = m->bytes - at < sizeof(bounce) ? m->bytes - at : sizeof(bounce) };
+
+		if (!in->qp->ca->direct->pull(in->qp->ca->host, in->qp, m, at, &to, 1))
+			return out_of_reach(in);
+		if (seg_scatter(pd, ref->seg, ref->num_sge, at, bounce, n) != IBV_WC_SUCCESS)
+			return VERDICT_RECEIVE_PROTECTED;
+	}
+	return VERDICT_EXECUTED;
+}
+
+static enum verdict pull_send(struct inbound *in, struct pd *pd)
+{
+	const struct recv_ref *ref = &in->r->receive;
+	struct iovec to[DIRECT_IOVS];
+	unsigned tos;
+
+	if (!seg_borrow(pd, ref->seg, ref->num_sge, IBV_ACCESS_LOCAL_WRITE, in->whole->bytes, to, DIRECT_IOVS, &tos))
+		return pull_in_pieces(in, pd);
+	return in->qp->ca->direct->pull(in->qp->ca->host, in->qp, in->whole, 0, to, tos) ? VERDICT_EXECUTED : out_of_reach(in);
+}
+
+/* To its place in the receive. */
+static enum verdict scatter_send(struct inbound *in, uint32_t offset)
+{
+	const struct recv_ref *ref = &in->r->receive;
+	struct pd *pd = ref->is_srq ? ref->srq->pd : in->qp->pd;
+
+	if (in->whole && in->whole->payload == PAYLOAD_PULLED)
+		return pull_send(in, pd);
+	if (seg_scatter(pd, ref->seg, ref->num_sge, offset, in->p->payload->iov_base, in->p->payload_bytes) != IBV_WC_SUCCESS)
+		return VERDICT_RECEIVE_PROTECTED;
+	return VERDICT_EXECUTED;
+}
+
 static enum verdict place_send(struct inbound *in)
 {
 	struct qp *qp = in->qp;
 	struct responder *r = in->r;
 	uint32_t offset = in->begins ? 0 : r->offset;
-	enum ibv_wc_status status;
+	enum verdict v;
 
 	if (!qp->taken.own && !qp->taken.srq)
 		return VERDICT_NO_SRQ;	/* destroyed while the message was under way */
 	if ((uint64_t)offset + in->p->payload_bytes > r->receive.length)
 		return VERDICT_TOO_LONG;
-	status = seg_scatter(r->receive.is_srq ? r->receive.srq->pd : qp->pd, r->receive.seg, r->receive.num_sge, offset,
-			     in->p->payload->iov_base, in->p->payload_bytes);
-	if (status != IBV_WC_SUCCESS)
-		return VERDICT_RECEIVE_PROTECTED;
+	v = scatter_send(in, offset);
+	if (v != VERDICT_EXECUTED)
+		return v;
 	wq_transferred(r->receive.is_srq ? &r->receive.srq->wq : &qp->rq, r->receive.seg, r->receive.num_sge,
 		       (uint64_t)offset + in->p->payload_bytes);
 	if (in->row->headers & HDR_IETH && mr_invalidate(qp, in->p->ieth_rkey, true) != IBV_WC_SUCCESS)
@@ -224,6 +275,8 @@ static enum verdict place_send(struct inbound *in)
 
 static enum verdict place_write(struct inbound *in)
 {
+	if (in->whole && in->whole->payload == PAYLOAD_PLACED)
+		return VERDICT_EXECUTED;
 	if (in->p->payload_bytes && mr_write(in->mr, in->va, in->p->payload->iov_base, in->p->payload_bytes) < 0)
 		return VERDICT_MEMORY_GONE;
 	return VERDICT_EXECUTED;
@@ -326,7 +379,7 @@ static void advance(struct inbound *in)
 {
 	struct responder *r = in->r;
 	struct qp *qp = in->qp;
-	uint32_t span = 1;
+	uint32_t span = in->whole ? request_packets(in->whole->bytes, engine_mtu(qp)) : 1;
 
 	if (needs_resource(in->row->op))
 		span = responder_resource(r, r->resources - 1)->span;
@@ -337,6 +390,7 @@ static void advance(struct inbound *in)
 		r->length = in->p->reth.length;
 	}
 	r->psn = psn_add(in->p->psn, span);
+	qp->received = psn_add(r->psn, -1);
 	r->offset += in->p->payload_bytes;
 	r->phase = RESPONDER_READY;
 	if (r->due == DUE_NAK)
@@ -364,7 +418,7 @@ static enum verdict judge(struct inbound *in)
 	return execute(in);
 }
 
-void responder_drop(struct qp *qp, enum responder_message now)
+void responder_drop(struct qp *qp, enum responder_whole now)
 {
 	struct responder *r = &engine_of(qp)->responder;
 
@@ -396,7 +450,7 @@ static void follow_unreliable(struct inbound *in, enum verdict v, wtime now)
 
 	if (row->reply != REPLY_LAST_WORDS && v != VERDICT_NOT_READY)
 		return;
-	in->r->psn = psn_add(in->p->psn, 1);
+	in->r->psn = psn_add(in->p->psn, in->whole ? request_packets(in->whole->bytes, engine_mtu(in->qp)) : 1);
 	if (v != VERDICT_RECEIVE_PROTECTED) {
 		responder_drop(in->qp, in->ends ? MESSAGE_NONE : MESSAGE_LOST);
 		return;
@@ -435,15 +489,10 @@ static void follow(struct inbound *in, enum verdict v, wtime now)
 	}
 }
 
-void responder_input(struct qp *qp, wtime now, const struct packet *p)
+static void take(struct inbound *in, wtime now)
 {
-	struct responder *r = &engine_of(qp)->responder;
-	const struct opcode_row *row = opcode_row(p->opcode);
-	struct inbound in = {
-		.qp = qp, .r = r, .p = p, .row = row,
-		.begins = row->position == POS_FIRST || row->position == POS_ONLY,
-		.ends = row->position == POS_LAST || row->position == POS_ONLY,
-	};
+	struct qp *qp = in->qp;
+	struct responder *r = in->r;
 	enum verdict v;
 
 	if (r->phase == RESPONDER_CLOSED || r->phase == RESPONDER_LAST_WORDS)
@@ -452,19 +501,48 @@ void responder_input(struct qp *qp, wtime now, const struct packet *p)
 		r->phase = RESPONDER_READY;
 		qp_established(qp);
 	}
-	v = judge(&in);
+	v = judge(in);
 	if (verdict_row(v)->counter >= 0)
 		((uint64_t *)&qp->ca->counters)[verdict_row(v)->counter]++;
 	if (v == VERDICT_EXECUTED || v == VERDICT_ANSWERED)
-		advance(&in);
+		advance(in);
 	if (r->phase == RESPONDER_CLOSED)
 		return;		/* the completion found its CQ overrun */
-	if (engine_is_reliable(qp))
-		follow(&in, v, now);
-	else
-		follow_unreliable(&in, v, now);
-	if (engine_is_reliable(qp))
+	if (qp->ca->direct && qp->shown)
+		qp->ca->direct->publish(qp->ca->host, qp);
+	if (!engine_is_reliable(qp)) {
+		follow_unreliable(in, v, now);
+		return;
+	}
+	follow(in, v, now);
+	if (r->due != DUE_NOTHING || r->owing)
 		qp_ready(qp);
+}
+
+void responder_input(struct qp *qp, wtime now, const struct packet *p)
+{
+	const struct opcode_row *row = opcode_row(p->opcode);
+	struct inbound in = {
+		.qp = qp, .r = &engine_of(qp)->responder, .p = p, .row = row,
+		.begins = row->position == POS_FIRST || row->position == POS_ONLY,
+		.ends = row->position == POS_LAST || row->position == POS_ONLY,
+	};
+
+	take(&in, now);
+}
+
+void responder_whole(struct qp *qp, wtime now, const struct direct_message *m)
+{
+	struct packet p = {
+		.path = { .slid = qp->path.dlid, .sl = qp->path.sl }, .opcode = m->opcode, .solicited = m->solicited, .psn = m->psn,
+		.reth = { m->va, m->rkey, m->bytes }, .imm = m->trailer, .ieth_rkey = m->trailer,
+		.payload = m->iov, .payload_iovs = m->iovs, .payload_bytes = m->bytes,
+	};
+	struct inbound in = {
+		.qp = qp, .r = &engine_of(qp)->responder, .p = &p, .row = opcode_row(m->opcode), .begins = true, .ends = true, .whole = m,
+	};
+
+	take(&in, now);
 }
 
 /* ---- the responder's life ---- */
@@ -495,6 +573,7 @@ void responder_open(struct qp *qp)
 
 	r->phase = RESPONDER_WAITING;
 	r->psn = qp->attr.rq_psn;
+	qp->received = psn_add(r->psn, -1);
 	r->msn = options->profile == IB_SEED ? psn_add(options->start_msn, -1) : 0;	/* MSN-12, MSN-47 */
 	r->start_msn = options->start_msn;
 	r->due = DUE_NOTHING;

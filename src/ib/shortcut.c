@@ -3,6 +3,7 @@
 #include "ib/shortcut.h"
 
 #include "ib/engine.h"
+#include "ib/whole.h"
 #include "verbs/direct.h"
 
 enum {
@@ -11,8 +12,6 @@ enum {
 	 * row are a stream, which is worth one wait to be rid of packets. */
 	WORTH_WAITING = 16 << 10,
 	DETOURS = 8,
-	MOST_BYTES = 1 << 30,		/* of one system call; longer ones go as packets */
-	IOVS = 32,
 };
 
 static bool find_kind(const struct request_row *row, enum direct_kind *kind)
@@ -43,7 +42,7 @@ static bool may_pass(const struct qp *qp)
 	return f->window ? flight_empty(f) : f->psn == qp->attr.sq_psn;
 }
 
-static bool borrow(struct qp *qp, const struct send_wqe *wqe, struct direct_request *r, struct iovec iov[IOVS])
+static bool borrow(struct qp *qp, const struct send_wqe *wqe, struct direct_request *r, struct iovec iov[DIRECT_IOVS])
 {
 	int access = r->kind == DIRECT_WRITE ? 0 : IBV_ACCESS_LOCAL_WRITE;
 
@@ -52,7 +51,7 @@ static bool borrow(struct qp *qp, const struct send_wqe *wqe, struct direct_requ
 		r->iovs = wqe->length > 0;
 		return true;
 	}
-	return seg_borrow(qp->pd, wqe->seg, wqe->num_sge, access, iov, IOVS, &r->iovs);
+	return seg_borrow(qp->pd, wqe->seg, wqe->num_sge, access, wqe->length, iov, DIRECT_IOVS, &r->iovs);
 }
 
 static void count(struct qp *qp, const struct direct_request *r)
@@ -87,34 +86,55 @@ static enum shortcut follow(struct qp *qp, const struct send_wqe *wqe)
 	return SHORTCUT_NONE;
 }
 
-enum shortcut shortcut_take(struct qp *qp, const struct send_wqe *wqe, const struct request_row *row)
+/* The request itself, if it needs nothing of the target's program. */
+static bool execute(struct qp *qp, const struct send_wqe *wqe, const struct request_row *row, enum direct_kind kind)
 {
-	const struct direct_ops *direct = qp->ca->direct;
-	struct iovec iov[IOVS];
+	struct iovec iov[DIRECT_IOVS];
 	struct direct_request r = {
-		.rkey = wqe->rkey, .va = wqe->remote_addr, .bytes = wqe->length, .iov = iov, .compare = wqe->compare_add,
+		.kind = kind, .rkey = wqe->rkey, .va = wqe->remote_addr, .bytes = wqe->length, .iov = iov, .compare = wqe->compare_add,
 		.operand = row->op == OP_CMP_SWAP ? wqe->swap : wqe->compare_add,
 	};
-	bool is_atomic;
+	bool is_atomic = kind == DIRECT_CMP_SWAP || kind == DIRECT_FETCH_ADD;
 
-	if (!direct || (qp->type != IBV_QPT_RC && qp->type != IBV_QPT_UC))
-		return SHORTCUT_NONE;
-	if (!find_kind(row, &r.kind)) {
-		engine_of(qp)->detours = 0;
-		return SHORTCUT_NONE;
-	}
-	if (wqe->flags & WQE_BAD || wqe->length > MOST_BYTES || (r.kind != DIRECT_WRITE && qp->attr.max_rd_atomic == 0))
-		return SHORTCUT_NONE;
-	if (!may_pass(qp))
-		return follow(qp, wqe);
-	engine_of(qp)->detours = 0;
-	is_atomic = r.kind == DIRECT_CMP_SWAP || r.kind == DIRECT_FETCH_ADD;
-	if ((is_atomic && wqe->length != ATOMIC_BYTES) || !borrow(qp, wqe, &r, iov))
-		return SHORTCUT_NONE;
-	if (!direct->execute(qp->ca->host, qp, &r))
-		return SHORTCUT_NONE;
+	if (is_atomic && wqe->length != ATOMIC_BYTES)
+		return false;
+	if (!borrow(qp, wqe, &r, iov) || !qp->ca->direct->execute(qp->ca->host, qp, &r))
+		return false;
 	if (is_atomic)
 		(void)seg_scatter(qp->pd, wqe->seg, wqe->num_sge, 0, &r.original, sizeof(r.original));
 	count(qp, &r);
-	return SHORTCUT_DONE;
+	return true;
+}
+
+/* A long write with immediate data: a write, and then word of it. */
+static enum shortcut write_and_tell(struct qp *qp, const struct send_wqe *wqe, const struct request_row *row)
+{
+	if (!qp->ca->direct->connect(qp->ca->host, qp))
+		return SHORTCUT_NONE;
+	if (!may_pass(qp))
+		return qp->type == IBV_QPT_RC ? SHORTCUT_LATER : SHORTCUT_NONE;
+	return execute(qp, wqe, row, DIRECT_WRITE) ? whole_send(qp, wqe, row, true) : SHORTCUT_NONE;
+}
+
+enum shortcut shortcut_take(struct qp *qp, const struct send_wqe *wqe, const struct request_row *row)
+{
+	enum direct_kind kind;
+	enum shortcut how;
+
+	if (!qp->ca->direct || (qp->type != IBV_QPT_RC && qp->type != IBV_QPT_UC))
+		return SHORTCUT_NONE;
+	if (wqe->flags & WQE_BAD || wqe->length > DIRECT_MOST_BYTES || flight_repeats(&engine_of(qp)->flight))
+		return SHORTCUT_NONE;
+	if (!find_kind(row, &kind)) {
+		engine_of(qp)->detours = 0;
+		return row->op == OP_WRITE && wqe->length > WHOLE_CARRIES ? write_and_tell(qp, wqe, row) : whole_send(qp, wqe, row, false);
+	}
+	if (kind != DIRECT_WRITE && qp->attr.max_rd_atomic == 0)
+		return SHORTCUT_NONE;
+	if (!may_pass(qp)) {
+		how = kind == DIRECT_WRITE && wqe->length <= WHOLE_CARRIES ? whole_send(qp, wqe, row, false) : SHORTCUT_NONE;
+		return how == SHORTCUT_NONE ? follow(qp, wqe) : how;
+	}
+	engine_of(qp)->detours = 0;
+	return execute(qp, wqe, row, kind) ? SHORTCUT_DONE : SHORTCUT_NONE;
 }

@@ -30,13 +30,19 @@ static wtime ack_deadline(const struct qp *qp, wtime now)
 	return ack_timeout(qp) == WTIME_NEVER ? WTIME_NEVER : now + ack_timeout(qp);
 }
 
+/* A whole message cannot be lost, nor what its receiver says of it: it only takes its time. */
+static bool awaits_whole(const struct flight *f)
+{
+	return !flight_empty(f) && flight_at(f, f->oldest)->is_whole;
+}
+
 /* The ACK timer runs, or none. */
 static void arm(struct qp *qp)
 {
 	struct flight *f = &engine_of(qp)->flight;
 
 	f->deadline = f->ack_deadline;
-	if (f->deadline != WTIME_NEVER && qp->attr.retry_cnt)
+	if (f->deadline != WTIME_NEVER && qp->attr.retry_cnt && !awaits_whole(f))
 		f->deadline = wtime_min(f->deadline, f->quiet_since + f->rtt.wait_ns);
 }
 

@@ -9,19 +9,25 @@
 
 struct link;
 
+/* What crosses a link is a frame of one of the packet forms or, between two processes of one host, a whole message. */
+enum { LINK_MESSAGE = 15, LINK_MESSAGE_BYTES = 8192 };
+
 struct link_ops {
 	const char *name;
-	/* Room for one more frame of PACKET_MAX_BYTES? When not, the peer will ring our wake fd once there is. */
+	/* Room for one more frame or message? When not, the peer will ring our wake fd once there is. */
 	bool (*room)(struct link *l);
 	/* Builds the packet straight into the link's memory. False: no room (nothing sent). */
 	bool (*send)(struct link *l, const struct packet *p);
 	/* As send, with a frame that is built already, or spoilt on purpose; 0 < bytes <= PACKET_MAX_BYTES. */
 	bool (*send_frame)(struct link *l, enum packet_form form, const void *frame, size_t bytes);
+	/* Memory for a message of 0 < bytes <= LINK_MESSAGE_BYTES, 8-byte aligned, and off it goes. NULL: no room. */
+	void *(*reserve)(struct link *l, size_t bytes);
+	void (*commit)(struct link *l, size_t bytes);
 	/* Makes what was sent visible and wakes the peer if it sleeps: once per batch. */
 	void (*flush)(struct link *l);
-	/* The next frame, valid until release, or NULL. *form and *bytes are set; both were range-checked. The frame is
-	 * private memory: the peer cannot change it any more. */
-	const void *(*receive)(struct link *l, enum packet_form *form, size_t *bytes);
+	/* The next frame or message, valid until release, or NULL. *kind (an enum packet_form, or LINK_MESSAGE) and *bytes are
+	 * set; both were range-checked. It is in private memory: the peer cannot change it any more. */
+	const void *(*receive)(struct link *l, unsigned *kind, size_t *bytes);
 	void (*release)(struct link *l);
 	/* Is a frame waiting? Changes nothing. */
 	bool (*pending)(const struct link *l);

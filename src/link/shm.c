@@ -25,6 +25,7 @@ enum {
 struct shm_side {
 	_Alignas(RING_LINE) _Atomic uint32_t state;	/* set by its owner, back to LOOKS by either */
 	_Atomic uint32_t rings;		/* its owner can ring the other's bells; set once */
+	_Atomic uint32_t reads;		/* its owner can read the other's memory; set once */
 	_Alignas(RING_LINE) _Atomic uint64_t access;	/* written by its owner for each direct access, read by the other seldom */
 };
 
@@ -40,14 +41,14 @@ struct shm {
 	struct shm_side *own, *peer;	/* in memory */
 	int wake_fd;			/* owned, or -1 */
 	struct news *peer_news;		/* borrowed, or NULL */
-	bool dirty;			/* sent since the last flush */
 	bool waiting;			/* room() or send() said no */
 	struct ring_producer tx;
 	struct ring_consumer rx;
-	_Alignas(RING_LINE) uint8_t frame[PACKET_MAX_BYTES];
+	_Alignas(RING_LINE) uint8_t frame[RING_MAX_RECORD];
 };
 
 _Static_assert((int)PACKET_MAX_BYTES <= (int)RING_MAX_RECORD, "a frame is a record");
+_Static_assert((int)LINK_MESSAGE_BYTES <= (int)RING_MAX_RECORD && (int)LINK_MESSAGE < (int)RING_KINDS, "so is a message");
 
 static struct shm *shm_of(struct link *l)
 {
@@ -64,7 +65,7 @@ static bool shm_room(struct link *l)
 {
 	struct shm *s = shm_of(l);
 
-	s->waiting = !ring_room(&s->tx, PACKET_MAX_BYTES);
+	s->waiting = !ring_room(&s->tx, RING_MAX_RECORD);
 	if (s->waiting)
 		note_broken(s);
 	return !s->waiting;
@@ -81,12 +82,6 @@ static void *reserve(struct shm *s, size_t bytes)
 	return frame;
 }
 
-static void commit(struct shm *s, size_t bytes, enum packet_form form)
-{
-	ring_commit(&s->tx, bytes, form);
-	s->dirty = true;
-}
-
 static bool shm_send(struct link *l, const struct packet *p)
 {
 	struct shm *s = shm_of(l);
@@ -94,7 +89,7 @@ static bool shm_send(struct link *l, const struct packet *p)
 	void *frame = reserve(s, bytes);
 
 	if (frame)
-		commit(s, packet_build(p, frame, bytes), p->form);
+		ring_commit(&s->tx, packet_build(p, frame, bytes), p->form);
 	return frame;
 }
 
@@ -105,9 +100,19 @@ static bool shm_send_frame(struct link *l, enum packet_form form, const void *bu
 
 	if (frame) {
 		memcpy(frame, built, bytes);
-		commit(s, bytes, form);
+		ring_commit(&s->tx, bytes, form);
 	}
 	return frame;
+}
+
+static void *shm_reserve(struct link *l, size_t bytes)
+{
+	return reserve(shm_of(l), bytes);
+}
+
+static void shm_commit(struct link *l, size_t bytes)
+{
+	ring_commit(&shm_of(l)->tx, bytes, LINK_MESSAGE);
 }
 
 static void wake_peer(struct shm *s)
@@ -129,12 +134,7 @@ static void wake_peer(struct shm *s)
 
 static void shm_flush(struct link *l)
 {
-	struct shm *s = shm_of(l);
-
-	if (s->dirty) {
-		s->dirty = false;
-		wake_peer(s);
-	}
+	wake_peer(shm_of(l));
 }
 
 static void publish(struct shm *s, bool idle)
@@ -143,22 +143,20 @@ static void publish(struct shm *s, bool idle)
 		wake_peer(s);
 }
 
-static const void *shm_receive(struct link *l, enum packet_form *form, size_t *bytes)
+static const void *shm_receive(struct link *l, unsigned *kind, size_t *bytes)
 {
 	struct shm *s = shm_of(l);
-	unsigned kind;
 
-	*bytes = ring_take(&s->rx, s->frame, sizeof(s->frame), &kind);
+	*bytes = ring_take(&s->rx, s->frame, sizeof(s->frame), kind);
 	if (*bytes == 0) {
 		publish(s, true);
 		note_broken(s);
 		return NULL;
 	}
-	if (kind > PACKET_ETHERNET) {
+	if (*kind != LINK_MESSAGE && (*kind > PACKET_ETHERNET || *bytes > PACKET_MAX_BYTES)) {
 		s->rx.broken = s->link.broken = true;
 		return NULL;
 	}
-	*form = (enum packet_form)kind;
 	return s->frame;
 }
 
@@ -221,6 +219,8 @@ static const struct link_ops shm_ops = {
 	.room = shm_room,
 	.send = shm_send,
 	.send_frame = shm_send_frame,
+	.reserve = shm_reserve,
+	.commit = shm_commit,
 	.flush = shm_flush,
 	.receive = shm_receive,
 	.release = shm_release,
@@ -299,6 +299,16 @@ void shm_ring_at(struct link *link, struct news *peer_news)
 
 	s->peer_news = peer_news;
 	atomic_store_explicit(&s->own->rings, 1, memory_order_release);
+}
+
+void shm_set_reads(struct link *link)
+{
+	atomic_store_explicit(&shm_of(link)->own->reads, 1, memory_order_release);
+}
+
+bool shm_peer_reads(const struct link *link)
+{
+	return atomic_load_explicit(&((const struct shm *)link)->peer->reads, memory_order_acquire);
 }
 
 int shm_open_loop(struct link **link)

@@ -22,6 +22,10 @@ const _Atomic uint64_t *shm_peer_access(const struct link *link);
 /* Where the peer's bells are, borrowed: from now on it may rest this channel. */
 void shm_ring_at(struct link *link, struct news *peer_news);
 
+/* We can read the peer's memory; and, it can read ours. */
+void shm_set_reads(struct link *link);
+bool shm_peer_reads(const struct link *link);
+
 /* A channel whose both ends are this process: frames sent come back. */
 int shm_open_loop(struct link **link);
 

@@ -118,6 +118,7 @@ int ca_init(struct ca *ca, const struct ca_config *config)
 	table_init(&ca->qps, 24, 0, MAX_QP, 0);
 	list_init(&ca->ready);
 	list_init(&ca->blocked);
+	list_init(&ca->awaiting);
 	list_init(&ca->mcast);
 	list_init(&ca->flows);
 	list_init(&ca->all_qps);
@@ -196,6 +197,16 @@ void ca_expire(struct ca *ca, wtime now)
 		if (heap_contains(&qp->timer) && qp->timer.at <= now)
 			heap_update(&ca->timers, &qp->timer, now + 1);
 	}
+}
+
+unsigned ca_collect(struct ca *ca, wtime now)
+{
+	unsigned n = 0;
+
+	ca->now = now;
+	list_for_each_safe(qp, &ca->awaiting, struct qp, awaiting)
+		n += ca->transport->qp_collect(qp, now);
+	return n;
 }
 
 /* Has the link room where the QP's next packet goes? A datagram QP's oldest unsent WQE says where. */

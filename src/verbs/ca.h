@@ -76,6 +76,7 @@ struct ca {
 	struct list xrcds;		/* struct xrcd.all */
 	struct list ready;		/* struct qp.ready: something to send */
 	struct list blocked;		/* struct qp.ready: no room on the link */
+	struct list awaiting;		/* struct qp.awaiting: whole messages under way */
 	struct list mcast;		/* struct mcast_member */
 	struct list flows;		/* struct flow, as they are asked */
 	struct list all_qps;		/* struct qp.all */
@@ -107,6 +108,9 @@ void ca_fini(struct ca *ca);	/* destroys whatever is left */
 wtime ca_deadline(const struct ca *ca);
 /* Runs every timer that is due. */
 void ca_expire(struct ca *ca, wtime now);
+
+/* Sees what peers have executed of the whole messages under way. Returns for how many QPs something was. */
+unsigned ca_collect(struct ca *ca, wtime now);
 
 struct packet_out;
 /* Pulls the next packet of some QP, round robin over the ready list. False when nobody has anything to send now. */

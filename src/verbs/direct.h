@@ -3,9 +3,11 @@
 #ifndef WEFT_VERBS_DIRECT_H
 #define WEFT_VERBS_DIRECT_H
 
+#include "base/psn.h"
 #include "verbs/ca.h"
 
 struct mr;
+struct qp;
 
 enum direct_kind { DIRECT_WRITE, DIRECT_READ, DIRECT_CMP_SWAP, DIRECT_FETCH_ADD };
 
@@ -26,6 +28,35 @@ static inline bool direct_is_atomic(const struct direct_request *r)
 	return r->kind == DIRECT_CMP_SWAP || r->kind == DIRECT_FETCH_ADD;
 }
 
+/* Where a whole message's bytes are. */
+enum direct_payload {
+	PAYLOAD_CARRIED,	/* in it */
+	PAYLOAD_PULLED,		/* in the sender's memory, where the receiver gets them */
+	PAYLOAD_PLACED,		/* a write's: already where they belong */
+};
+
+/* A send or write that travels whole: what its packets' headers would say, once. It takes their PSNs, so it keeps its place
+ * among packets and can be sent again as packets. */
+struct direct_message {
+	uint8_t opcode;			/* of the wire: the ONLY packet of its kind */
+	bool solicited;
+	enum direct_payload payload;
+	uint32_t dest_qpn, src_qpn;
+	psn_t psn;			/* its first */
+	psn_t received;			/* the last PSN that the sending QP has executed itself: an ACK */
+	uint32_t trailer;		/* the immediate, host order, or the key to invalidate */
+	uint32_t rkey;			/* writes */
+	uint64_t va;
+	uint32_t bytes;
+	const struct iovec *iov;	/* the payload; of PAYLOAD_PULLED the addresses are the sender's */
+	unsigned iovs;
+};
+
+enum {
+	DIRECT_IOVS = 32,		/* at most, of any list here */
+	DIRECT_MOST_BYTES = 1 << 30,	/* of one system call; longer requests go as packets */
+};
+
 struct direct_ops {
 	/* Others may use the region or bound window; and: none uses it any more, nor will. mr->shown says which. */
 	void (*show_mr)(void *host, struct mr *mr);
@@ -38,6 +69,15 @@ struct direct_ops {
 	bool (*execute)(void *host, struct qp *qp, struct direct_request *r);
 	/* Would execute find the QP's peer now? */
 	bool (*reaches)(void *host, struct qp *qp);
+	/* Can a whole message go to the QP's peer? Fills qp->lane. */
+	bool (*connect)(void *host, struct qp *qp);
+	/* Sends it over qp->lane. False: not this one, use packets. The order among messages and packets is kept. */
+	bool (*send)(void *host, struct qp *qp, const struct direct_message *m);
+	/* Fetches the bytes from `offset` on of a PAYLOAD_PULLED message that came over qp->lane, as many as the list holds. */
+	bool (*pull)(void *host, struct qp *qp, const struct direct_message *m, uint32_t offset, const struct iovec *to, unsigned tos);
+	/* Tells the peer that qp->received has changed; and what the peer's is now. False: the lane is gone. */
+	void (*publish)(void *host, struct qp *qp);
+	bool (*received)(void *host, struct qp *qp, psn_t *psn);
 	/* Around an atomic that the packet engine executes on this process's memory. */
 	void (*atomic_begin)(void *host);
 	void (*atomic_end)(void *host);

@@ -52,8 +52,10 @@ enum ibv_wc_status seg_scatter(struct pd *pd, const struct wqe_seg *seg, unsigne
 /* Checks that the whole list is accessible without touching it (post-time or start-of-message checks). */
 enum ibv_wc_status seg_check(struct pd *pd, const struct wqe_seg *seg, unsigned segs, int access);
 
-/* The whole list as iovecs into the program's memory. False: no access, no room, or memory that cannot be borrowed. */
-bool seg_borrow(struct pd *pd, const struct wqe_seg *seg, unsigned segs, int access, struct iovec *iov, unsigned room, unsigned *iovs);
+/* The first `bytes` of the list as iovecs into the program's memory. False: it is shorter, no access, no room, or memory
+ * that cannot be borrowed. */
+bool seg_borrow(struct pd *pd, const struct wqe_seg *seg, unsigned segs, int access, uint64_t bytes, struct iovec *iov,
+		unsigned room, unsigned *iovs);
 
 enum remote_verdict { REMOTE_OK, REMOTE_ACCESS_ERROR };
 /* Remote access by rkey; a zero-length access passes without a key check (IBA 9.7.4.1.5 exempts it from R_Key checks).

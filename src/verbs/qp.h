@@ -15,6 +15,13 @@ struct ah {
 	struct av av;
 };
 
+/* The way of whole messages to the QP's peer and back, as the direct path found it; all borrowed. */
+struct lane {
+	void *channel;		/* NULL: none known */
+	const void *entry;	/* the peer's QP as its process shows it, while this is its */
+	uint64_t sequence;
+};
+
 struct qp {
 	struct ca *ca;			/* borrowed */
 	struct ca_device *dev;		/* borrowed */
@@ -43,6 +50,9 @@ struct qp {
 	uint32_t handle;
 	void *user;			/* the ABI's object */
 	uint32_t shown;			/* the direct path's: 0 when its peer cannot use it */
+	struct lane lane;		/* the direct path's */
+	psn_t received;			/* the last PSN executed: what the peer reads instead of ACKs */
+	struct list_node awaiting;	/* in ca.awaiting */
 	bool sqd_async;			/* en_sqd_async_notify */
 	uint8_t ip_version;		/* of its path, when the consumer said so: 4, 6 or 0 */
 	bool held_by_consumer;		/* the transport has something to say once completed receives are reaped */

@@ -105,6 +105,8 @@ static void enter(struct qp *qp, wtime now, enum ibv_qp_state to, int mask)
 	enum ibv_qp_state from = qp->state;
 
 	hide(qp);
+	if (to == IBV_QPS_RESET || mask & IBV_QP_AV)
+		qp->lane = (struct lane){ 0 };
 	qp->state = to;
 	qp->ca->now = now;
 	qp->ca->transport->qp_modified(qp, now, from, mask);

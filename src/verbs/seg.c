@@ -107,22 +107,25 @@ enum ibv_wc_status seg_check(struct pd *pd, const struct wqe_seg *seg, unsigned 
 	return IBV_WC_SUCCESS;
 }
 
-bool seg_borrow(struct pd *pd, const struct wqe_seg *seg, unsigned segs, int access, struct iovec *iov, unsigned room, unsigned *iovs)
+bool seg_borrow(struct pd *pd, const struct wqe_seg *seg, unsigned segs, int access, uint64_t bytes, struct iovec *iov,
+		unsigned room, unsigned *iovs)
 {
 	unsigned n = 0;
 
-	for (unsigned i = 0; i < segs; i++) {
+	for (unsigned i = 0; i < segs && bytes; i++) {
+		uint32_t length = seg[i].length < bytes ? seg[i].length : (uint32_t)bytes;
 		struct mr *mr;
 
-		if (seg[i].length == 0)
+		if (length == 0)
 			continue;
 		mr = seg_region(pd, &seg[i], access);
 		if (!mr || n == room)
 			return false;
-		iov[n] = (struct iovec){ mr_borrow(mr, seg[i].addr), seg[i].length };
+		iov[n] = (struct iovec){ mr_borrow(mr, seg[i].addr), length };
 		if (!iov[n++].iov_base)
 			return false;
+		bytes -= length;
 	}
 	*iovs = n;
-	return true;
+	return bytes == 0;
 }

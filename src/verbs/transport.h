@@ -5,6 +5,7 @@
 #include "verbs/ca.h"
 
 struct qp_context;
+struct direct_message;
 
 struct transport_ops {
 	const char *name;
@@ -26,6 +27,11 @@ struct transport_ops {
 	void (*qp_context)(const struct qp *qp, struct qp_context *context);
 	/* What may be unacknowledged: -EINVAL for more than the window it was made with, -EBUSY for less than is. */
 	int (*qp_set_window)(struct qp *qp, uint64_t bytes);
+	/* A whole message that came over a channel: verbs/direct.h. */
+	void (*message)(struct ca *ca, wtime now, const void *channel, const struct direct_message *m);
+	/* Whole messages are under way: takes over what the peer has executed. Was there anything? The QP leaves ca.awaiting when
+	 * nothing is under way any more. */
+	bool (*qp_collect)(struct qp *qp, wtime now);
 	/* sq_psn, rq_psn and cur state for query_qp */
 	void (*qp_query)(const struct qp *qp, struct ibv_qp_attr *attr);
 };

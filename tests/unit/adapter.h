@@ -167,6 +167,21 @@ static inline void adapter_input(struct ca *ca, struct ca_device *dev, wtime now
 	((struct adapter *)ca->host)->inputs++;
 }
 
+static inline void adapter_message(struct ca *ca, wtime now, const void *channel, const struct direct_message *m)
+{
+	(void)channel;
+	(void)m;
+	(void)now;
+	((struct adapter *)ca->host)->inputs++;
+}
+
+static inline bool adapter_collect(struct qp *qp, wtime now)
+{
+	(void)qp;
+	(void)now;
+	return false;
+}
+
 static inline void adapter_query(const struct qp *qp, struct ibv_qp_attr *attr)
 {
 	(void)qp;
@@ -194,7 +209,8 @@ static const struct ca_host adapter_host = {
 static const struct transport_ops adapter_transport = {
 	.name = "none", .qp_init = adapter_qp_init, .qp_fini = adapter_qp_fini, .qp_modified = adapter_modified,
 	.qp_doorbell = adapter_doorbell, .qp_recv_doorbell = adapter_recv_doorbell, .qp_output = adapter_output,
-	.qp_deadline = adapter_deadline, .qp_expire = adapter_expire, .input = adapter_input, .qp_query = adapter_query,
+	.qp_deadline = adapter_deadline, .qp_expire = adapter_expire, .input = adapter_input,
+	.message = adapter_message, .qp_collect = adapter_collect, .qp_query = adapter_query,
 	.qp_context = adapter_context, .qp_set_window = adapter_set_window,
 };
 

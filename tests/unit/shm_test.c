@@ -59,14 +59,14 @@ static bool send(struct link *l, uint32_t psn, const void *payload, uint32_t byt
 /* Takes one frame, checks it and returns its PSN; -1: none. */
 static int64_t take(struct link *l, const void *payload, uint32_t bytes)
 {
-	enum packet_form form;
+	unsigned kind;
 	struct packet p;
 	size_t length;
-	const void *frame = l->ops->receive(l, &form, &length);
+	const void *frame = l->ops->receive(l, &kind, &length);
 
 	if (!frame)
 		return -1;
-	assert_int_equal(packet_parse(&p, form, frame, length, true), PACKET_OK);
+	assert_int_equal(packet_parse(&p, (enum packet_form)kind, frame, length, true), PACKET_OK);
 	assert_int_equal(p.payload_bytes, bytes);
 	assert_memory_equal(p.payload->iov_base, payload, bytes);
 	l->ops->release(l);
@@ -191,7 +191,7 @@ static void foreign_kind_breaks(void **state)
 {
 	int memory = shm_memory_create();
 	uint32_t word = 0x80000000u | 5u << 24 | 32;
-	enum packet_form form;
+	unsigned kind;
 	struct link *b;
 	size_t bytes;
 	uint8_t *raw = mmap(NULL, 4096 + (2 << 20), PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
@@ -199,7 +199,7 @@ static void foreign_kind_breaks(void **state)
 	(void)state;
 	assert_int_equal(shm_open_channel(memory, -1, 1, &b), 0);
 	memcpy(raw + 4096, &word, sizeof(word));
-	assert_null(b->ops->receive(b, &form, &bytes));
+	assert_null(b->ops->receive(b, &kind, &bytes));
 	assert_true(b->broken);
 	b->ops->close(b);
 	munmap(raw, 4096 + (2 << 20));

@@ -1,0 +1,200 @@
+/* The layout: head, then the RETH's fields and the trailer where the opcode has them, then payload or pieces. */
+#include "direct/message.h"
+
+#include "wire/opcode.h"
+
+#include <string.h>
+
+struct head {
+	uint32_t dest;		/* opcode << 24 | QPN */
+	uint32_t src;		/* flags << 24 | QPN */
+	uint32_t psn, received;
+};
+
+struct target {
+	uint64_t va;
+	uint32_t rkey, rsvd;
+};
+
+/* Of a payload that is elsewhere; PAYLOAD_PULLED: its pieces follow. */
+struct piece {
+	uint64_t address, bytes;
+};
+
+enum { QPN_MASK = 0xffffff, FLAG_SOLICITED = 1, PAYLOAD_SHIFT = 1, FLAGS = 7 };
+
+static bool has_trailer(const struct opcode_row *row)
+{
+	return row->headers & (HDR_IMM | HDR_IETH);
+}
+
+size_t message_bytes(const struct direct_message *m)
+{
+	const struct opcode_row *row = opcode_row(m->opcode);
+	size_t bytes = sizeof(struct head);
+
+	if (row->headers & HDR_RETH)
+		bytes += sizeof(struct target);
+	if (has_trailer(row))
+		bytes += sizeof(m->trailer);
+	if (m->payload == PAYLOAD_CARRIED)
+		return bytes + m->bytes;
+	bytes += sizeof(m->bytes);
+	return m->payload == PAYLOAD_PULLED ? bytes + m->iovs * sizeof(struct piece) : bytes;
+}
+
+static uint8_t *put(uint8_t *at, const void *field, size_t bytes)
+{
+	memcpy(at, field, bytes);
+	return at + bytes;
+}
+
+static void build_payload(const struct direct_message *m, uint8_t *at)
+{
+	if (m->payload != PAYLOAD_CARRIED)
+		at = put(at, &m->bytes, sizeof(m->bytes));
+	for (unsigned i = 0; i < m->iovs && m->payload != PAYLOAD_PLACED; i++) {
+		struct piece piece = { (uintptr_t)m->iov[i].iov_base, m->iov[i].iov_len };
+
+		if (m->payload == PAYLOAD_CARRIED)
+			at = put(at, m->iov[i].iov_base, m->iov[i].iov_len);
+		else
+			at = put(at, &piece, sizeof(piece));
+	}
+}
+
+void message_build(const struct direct_message *m, void *record)
+{
+	const struct opcode_row *row = opcode_row(m->opcode);
+	struct head head = {
+		.dest = (uint32_t)m->opcode << 24 | m->dest_qpn, .psn = m->psn, .received = m->received,
+		.src = (uint32_t)(m->solicited | m->payload << PAYLOAD_SHIFT) << 24 | m->src_qpn,
+	};
+	struct target target = { m->va, m->rkey, 0 };
+	uint8_t *at = put(record, &head, sizeof(head));
+
+	if (row->headers & HDR_RETH)
+		at = put(at, &target, sizeof(target));
+	if (has_trailer(row))
+		at = put(at, &m->trailer, sizeof(m->trailer));
+	build_payload(m, at);
+}
+
+/* The record as it is read: every step says how many bytes are left. */
+struct reader {
+	const uint8_t *at;
+	size_t left;
+};
+
+static bool get(struct reader *r, void *field, size_t bytes)
+{
+	if (r->left < bytes)
+		return false;
+	memcpy(field, r->at, bytes);
+	r->at += bytes;
+	r->left -= bytes;
+	return true;
+}
+
+static bool parse_pieces(struct direct_message *m, struct reader *r, struct iovec iov[DIRECT_IOVS])
+{
+	struct piece piece;
+	uint64_t sum = 0;
+
+	while (r->left) {
+		if (m->iovs == DIRECT_IOVS || !get(r, &piece, sizeof(piece)) || piece.bytes > DIRECT_MOST_BYTES)
+			return false;
+		iov[m->iovs++] = (struct iovec){ (void *)(uintptr_t)piece.address, piece.bytes };
+		sum += piece.bytes;
+	}
+	return sum == m->bytes;
+}
+
+static bool parse_payload(struct direct_message *m, struct reader *r, const struct opcode_row *row, struct iovec iov[DIRECT_IOVS])
+{
+	m->iov = iov;
+	m->iovs = 0;
+	if (m->payload == PAYLOAD_CARRIED) {
+		m->bytes = (uint32_t)r->left;
+		m->iovs = 1;
+		iov[0] = (struct iovec){ (void *)(uintptr_t)r->at, r->left };
+		return true;
+	}
+	if (!get(r, &m->bytes, sizeof(m->bytes)) || m->bytes > DIRECT_MOST_BYTES)
+		return false;
+	if (m->payload == PAYLOAD_PULLED)
+		return row->op == OP_SEND && parse_pieces(m, r, iov);
+	return row->op == OP_WRITE && r->left == 0;
+}
+
+bool message_parse(struct direct_message *m, const void *record, size_t bytes, struct iovec iov[DIRECT_IOVS])
+{
+	struct reader r = { record, bytes };
+	const struct opcode_row *row;
+	struct target target = { 0 };
+	struct head head;
+	uint32_t flags;
+
+	if (bytes > MESSAGE_MAX_BYTES || !get(&r, &head, sizeof(head)) || (head.psn | head.received) > PSN_MASK)
+		return false;
+	flags = head.src >> 24;
+	*m = (struct direct_message){
+		.opcode = (uint8_t)(head.dest >> 24), .dest_qpn = head.dest & QPN_MASK, .src_qpn = head.src & QPN_MASK, .psn = head.psn,
+		.received = head.received, .solicited = flags & FLAG_SOLICITED, .payload = flags >> PAYLOAD_SHIFT,
+	};
+	row = opcode_row(m->opcode);
+	if (!row || row->position != POS_ONLY || (row->op != OP_SEND && row->op != OP_WRITE) || flags > FLAGS || m->payload > PAYLOAD_PLACED)
+		return false;
+	if ((row->headers & HDR_RETH && !get(&r, &target, sizeof(target))) || (has_trailer(row) && !get(&r, &m->trailer, sizeof(m->trailer))))
+		return false;
+	m->va = target.va;
+	m->rkey = target.rkey;
+	return parse_payload(m, &r, row, iov);
+}
+
+/* The part of `to` from `skip` bytes on, at most `bytes` of it. */
+static unsigned slice(const struct iovec *to, unsigned tos, uint64_t skip, uint64_t bytes, struct iovec part[DIRECT_IOVS])
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < tos && bytes && n < DIRECT_IOVS; i++) {
+		uint64_t left = to[i].iov_len > skip ? to[i].iov_len - skip : 0, some = left < bytes ? left : bytes;
+
+		if (some)
+			part[n++] = (struct iovec){ (uint8_t *)to[i].iov_base + skip, some };
+		skip = to[i].iov_len > skip ? 0 : skip - to[i].iov_len;
+		bytes -= some;
+	}
+	return n;
+}
+
+static uint64_t total(const struct iovec *iov, unsigned iovs)
+{
+	uint64_t bytes = 0;
+
+	for (unsigned i = 0; i < iovs; i++)
+		bytes += iov[i].iov_len;
+	return bytes;
+}
+
+bool message_pull(const struct direct_message *m, uint32_t offset, const struct direct_mover *mover, void *peer,
+		  const struct iovec *to, unsigned tos)
+{
+	uint64_t wanted = total(to, tos), done = 0, skip = offset;
+	struct iovec part[DIRECT_IOVS];
+
+	for (unsigned i = 0; i < m->iovs && done < wanted; i++) {
+		uint64_t length = m->iov[i].iov_len, bytes;
+
+		if (skip >= length) {
+			skip -= length;
+			continue;
+		}
+		bytes = length - skip < wanted - done ? length - skip : wanted - done;
+		if (!mover->read(peer, (uintptr_t)m->iov[i].iov_base + skip, part, slice(to, tos, done, bytes, part), (uint32_t)bytes))
+			return false;
+		done += bytes;
+		skip = 0;
+	}
+	return done == wanted;
+}

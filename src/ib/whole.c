@@ -1,0 +1,136 @@
+/* What the peer executed is read from memory, a PSN that covers all before it; the receiver of a message refuses it as it
+ * would refuse its packets, and then they are sent. No ACK timer is started by sending: whole_collect does, soon after. */
+#include "ib/whole.h"
+
+#include "ib/completer.h"
+#include "ib/engine.h"
+#include "ib/path.h"
+#include "ib/timer.h"
+
+#include <endian.h>
+
+static bool borrow(struct qp *qp, const struct send_wqe *wqe, struct direct_message *m, struct iovec iov[DIRECT_IOVS])
+{
+	m->iov = iov;
+	if (wqe->flags & IBV_SEND_INLINE) {
+		iov[0] = (struct iovec){ (uint8_t *)(uintptr_t)wqe->seg, wqe->length };
+		m->iovs = wqe->length > 0;
+		return true;
+	}
+	return seg_borrow(qp->pd, wqe->seg, wqe->num_sge, 0, wqe->length, iov, DIRECT_IOVS, &m->iovs);
+}
+
+static bool describe(struct qp *qp, const struct send_wqe *wqe, const struct request_row *row, bool placed,
+		     struct direct_message *m, struct iovec iov[DIRECT_IOVS])
+{
+	const struct engine *e = engine_of(qp);
+	int opcode = opcode_find(engine_service(qp), row->op, POS_ONLY, row->trailer);
+
+	if (opcode < 0 || wqe->flags & WQE_BAD || wqe->length > (row->op == OP_SEND || placed ? DIRECT_MOST_BYTES : WHOLE_CARRIES))
+		return false;
+	*m = (struct direct_message){
+		.opcode = (uint8_t)opcode, .payload = placed ? PAYLOAD_PLACED : wqe->length > WHOLE_CARRIES ? PAYLOAD_PULLED : PAYLOAD_CARRIED,
+		.solicited = wqe->flags & IBV_SEND_SOLICITED && (row->op == OP_SEND || row->trailer == HDR_IMM),
+		.dest_qpn = qp->attr.dest_qp_num, .src_qpn = qp->qpn, .psn = e->flight.psn, .received = psn_add(e->responder.psn, -1),
+		.trailer = row->trailer == HDR_IMM ? be32toh(wqe->imm) : wqe->imm,
+		.va = wqe->remote_addr, .rkey = wqe->rkey, .bytes = wqe->length,
+	};
+	return placed || borrow(qp, wqe, m, iov);
+}
+
+static void record(struct qp *qp, const struct direct_message *m)
+{
+	struct flight *f = &engine_of(qp)->flight;
+	struct flight_entry e = {
+		.psn = m->psn, .span = request_packets(m->bytes, engine_mtu(qp)), .wqe = qp->sq.started, .answer = ANSWER_ACK,
+		.path = path_choose(qp), .is_last = true, .is_whole = true,
+	};
+
+	if (!f->window) {
+		f->psn = psn_add(f->psn, e.span);
+		return;
+	}
+	flight_record(f, &e);
+	if (!list_linked(&qp->awaiting))
+		list_append(&qp->ca->awaiting, &qp->awaiting);
+}
+
+static void count(struct qp *qp, const struct direct_message *m)
+{
+	qp->ca->counters.direct_sends++;
+	qp->messages_sent++;
+	if (m->payload == PAYLOAD_PLACED)
+		return;
+	qp->ca->counters.direct_bytes += m->bytes;
+	qp->bytes_sent += m->bytes;
+}
+
+/* Whoever chose how ACKs are made wants packets. */
+static bool may_send(const struct engine *e)
+{
+	return e->options.profile == IB_STANDARD && e->options.ack_mode == IB_ACK_ON_REQUEST &&
+	       e->options.completion == ib_default_options.completion && e->flight.resend == e->flight.newest;
+}
+
+enum shortcut whole_send(struct qp *qp, const struct send_wqe *wqe, const struct request_row *row, bool placed)
+{
+	const struct direct_ops *direct = qp->ca->direct;
+	struct engine *e = engine_of(qp);
+	struct flight *f = &e->flight;
+	struct iovec iov[DIRECT_IOVS];
+	struct direct_message m;
+
+	if (row->kind != REQUEST_DATA || !may_send(e) || !direct->connect(qp->ca->host, qp))
+		return SHORTCUT_NONE;
+	if (f->window && !flight_has_room(f, request_packets(wqe->length, engine_mtu(qp))))
+		return SHORTCUT_LATER;
+	if (!describe(qp, wqe, row, placed, &m, iov) || !direct->send(qp->ca->host, qp, &m))
+		return SHORTCUT_NONE;
+	record(qp, &m);
+	count(qp, &m);
+	return SHORTCUT_DONE;
+}
+
+bool whole_collect(struct qp *qp, wtime now)
+{
+	struct flight *f = &engine_of(qp)->flight;
+	bool moved = false;
+	psn_t psn;
+
+	if (qp->ca->direct && qp->ca->direct->received(qp->ca->host, qp, &psn))
+		moved = completer_acknowledge(qp, now, psn);
+	if (f->phase == FLIGHT_CLOSED || flight_empty(f))
+		list_remove(&qp->awaiting);
+	else
+		timer_packet_sent(qp, now);
+	qp_rearm(qp);
+	return moved;
+}
+
+/* IBA 9.6.1.1 to 9.6.1.4, as for a packet; that the channel leads to the QP's peer stands for the addresses. */
+static bool is_for(struct qp *qp, const void *channel, const struct direct_message *m)
+{
+	const struct opcode_row *row = opcode_row(m->opcode);
+
+	if (!qp || qp->attr.dest_qp_num != m->src_qpn || row->service != engine_service(qp) || !engine_receives(qp))
+		return false;
+	if (qp->type != IBV_QPT_RC && qp->type != IBV_QPT_UC)
+		return false;
+	return qp->lane.channel == channel ||
+	       (qp->ca->direct->connect(qp->ca->host, qp) && qp->lane.channel == channel);
+}
+
+void whole_input(struct ca *ca, wtime now, const void *channel, const struct direct_message *m)
+{
+	struct qp *qp = qp_find(ca, m->dest_qpn);
+
+	ca->now = now;
+	if (!is_for(qp, channel, m)) {
+		ca->counters.dropped_no_qp++;
+		return;
+	}
+	if (engine_is_reliable(qp) && !flight_empty(&engine_of(qp)->flight))
+		completer_acknowledge(qp, now, m->received);
+	responder_whole(qp, now, m);
+	qp_rearm(qp);
+}
