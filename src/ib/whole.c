@@ -101,7 +101,7 @@ bool whole_collect(struct qp *qp, wtime now)
 		moved = completer_acknowledge(qp, now, psn);
 	if (f->phase == FLIGHT_CLOSED || flight_empty(f))
 		list_remove(&qp->awaiting);
-	else
+	else if (f->phase == FLIGHT_OPEN)
 		timer_packet_sent(qp, now);
 	qp_rearm(qp);
 	return moved;

@@ -1,0 +1,410 @@
+/* Whole messages between two nodes, among packets: they cross a channel of their own, so any order of both, messages that
+ * find no room, memory that cannot be read, receives that come late and lost packets all happen. Each run ends in exact
+ * delivery, in order, or in a clean error. Arguments: runs, first seed. */
+#include "traffic.h"
+
+#include "direct/message.h"
+
+enum { RECORDS = 64, ALL = 100 };
+
+static unsigned runs = 5000;
+static uint64_t first_seed = 1;
+
+struct record {
+	uint8_t bytes[MESSAGE_MAX_BYTES];
+	size_t length;
+};
+
+/* The channel, its two directions by who receives. */
+static struct {
+	struct pair *pair;
+	struct rand rand;
+	struct record ring[2][RECORDS];
+	unsigned head[2], tail[2];
+	psn_t received[2];		/* what each side shows */
+	unsigned refuses;		/* so many of a hundred times */
+	bool in_order;			/* no message overtakes a packet, nor the other way round, as in one ring */
+	uint64_t sends, pulls;
+} channel;
+
+static int side_of(const void *host)
+{
+	return channel.pair->side[1].node == host;
+}
+
+static bool refuses(void)
+{
+	return rand_below(&channel.rand, ALL) < channel.refuses;
+}
+
+static bool connect(void *host, struct qp *qp)
+{
+	(void)host;
+	qp->lane.channel = &channel;
+	return !refuses();
+}
+
+static bool send(void *host, struct qp *qp, const struct direct_message *m)
+{
+	int to = !side_of(host);
+	struct record *r = &channel.ring[to][channel.tail[to] % RECORDS];
+
+	(void)qp;
+	if (channel.tail[to] - channel.head[to] == RECORDS || refuses())
+		return false;
+	if (channel.in_order && channel.pair->side[!to].node->under_way)
+		return false;
+	r->length = message_bytes(m);
+	assert_true(r->length <= sizeof(r->bytes));
+	message_build(m, r->bytes);
+	channel.tail[to]++;
+	channel.sends++;
+	return true;
+}
+
+static bool read_memory(void *peer, uint64_t address, const struct iovec *iov, unsigned iovs, uint32_t bytes)
+{
+	const uint8_t *from = (const uint8_t *)(uintptr_t)address;
+
+	(void)peer;
+	for (unsigned i = 0; i < iovs; bytes -= (uint32_t)iov[i].iov_len, from += iov[i++].iov_len)
+		memcpy(iov[i].iov_base, from, iov[i].iov_len);
+	assert_int_equal(bytes, 0);
+	return true;
+}
+
+static bool pull(void *host, struct qp *qp, const struct direct_message *m, uint32_t offset, const struct iovec *to, unsigned tos)
+{
+	static const struct direct_mover mover = { .read = read_memory };
+
+	(void)host;
+	(void)qp;
+	channel.pulls++;
+	return !refuses() && message_pull(m, offset, &mover, NULL, to, tos);
+}
+
+static void publish(void *host, struct qp *qp)
+{
+	channel.received[side_of(host)] = qp->received;
+}
+
+static bool received(void *host, struct qp *qp, psn_t *psn)
+{
+	(void)qp;
+	*psn = channel.received[!side_of(host)];
+	return !refuses();
+}
+
+/* Writes and reads; atomics are left to packets. */
+static bool execute(void *host, struct qp *qp, struct direct_request *r)
+{
+	struct qp *remote = channel.pair->side[!side_of(host)].qp;
+	bool is_write = r->kind == DIRECT_WRITE;
+	uint64_t va = r->va;
+	struct mr *mr;
+
+	(void)qp;
+	if ((!is_write && r->kind != DIRECT_READ) || refuses() ||
+	    remote_check(remote, r->rkey, va, r->bytes, is_write ? IBV_ACCESS_REMOTE_WRITE : IBV_ACCESS_REMOTE_READ, &mr) != REMOTE_OK)
+		return false;
+	for (unsigned i = 0; i < r->iovs; va += r->iov[i++].iov_len)
+		assert_int_equal(is_write ? mr_write(mr, va, r->iov[i].iov_base, (uint32_t)r->iov[i].iov_len) :
+				 mr_read(mr, va, r->iov[i].iov_base, (uint32_t)r->iov[i].iov_len), 0);
+	return true;
+}
+
+static bool reaches(void *host, struct qp *qp)
+{
+	(void)host;
+	(void)qp;
+	return true;
+}
+
+static void no_mr(void *host, struct mr *mr)
+{
+	(void)host;
+	(void)mr;
+}
+
+static void no_qp(void *host, struct qp *qp)
+{
+	(void)host;
+	qp->shown = 0;
+}
+
+static void no_lock(void *host)
+{
+	(void)host;
+}
+
+static const struct direct_ops direct = {
+	.show_mr = no_mr, .hide_mr = no_mr, .show_qp = no_qp, .hide_qp = no_qp, .execute = execute, .reaches = reaches,
+	.connect = connect, .send = send, .pull = pull, .publish = publish, .received = received,
+	.atomic_begin = no_lock, .atomic_end = no_lock,
+};
+
+static void open_channel(struct pair *pair, uint64_t seed)
+{
+	memset(&channel, 0, sizeof(channel));
+	channel.pair = pair;
+	rand_seed(&channel.rand, seed);
+	channel.refuses = rand_below(&channel.rand, 2) ? 0 : (unsigned)rand_below(&channel.rand, 20);
+	channel.in_order = rand_below(&channel.rand, 2);
+	for (int i = 0; i < 2; i++) {
+		pair->side[i].node->ca.direct = &direct;
+		pair->side[i].qp->shown = 1;
+		channel.received[i] = pair->side[i].qp->received;
+	}
+}
+
+static bool deliver(int side)
+{
+	struct ca *ca = &channel.pair->side[side].node->ca;
+	struct iovec iov[DIRECT_IOVS];
+	struct direct_message m;
+	struct record r;
+
+	if (channel.head[side] == channel.tail[side])
+		return false;
+	r = channel.ring[side][channel.head[side]++ % RECORDS];
+	assert_true(message_parse(&m, r.bytes, r.length, iov));
+	ca->transport->message(ca, channel.pair->sim->now, &channel, &m);
+	sim_pump(channel.pair->sim);
+	return true;
+}
+
+static bool step(void)
+{
+	bool any = false;
+
+	for (int side = 0; channel.in_order && side < 2; side++)
+		while (deliver(side))
+			any = true;
+	return sim_step(channel.pair->sim) || any;
+}
+
+static bool collect(int side)
+{
+	bool any = ca_collect(&channel.pair->side[side].node->ca, channel.pair->sim->now);
+
+	sim_pump(channel.pair->sim);
+	return any;
+}
+
+static void plan(struct traffic *t, struct rand *r)
+{
+	static const enum ibv_wr_opcode opcodes[] = {
+		IBV_WR_SEND, IBV_WR_SEND, IBV_WR_SEND_WITH_IMM, IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ,
+		IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_ATOMIC_WRITE,
+	};
+	static const uint32_t most[] = { 9, 300, 5000, 30000 };
+
+	for (int side = 0; side < 2; side++)
+		for (uint64_t n = rand_below(r, TRAFFIC_OPS); n; n--)
+			if (!traffic_add(t, side, opcodes[rand_below(r, 8)], (uint32_t)rand_below(r, most[rand_below(r, 4)]),
+					 (rand_below(r, 4) ? IBV_SEND_SIGNALED : 0) | (rand_below(r, 8) ? 0 : IBV_SEND_FENCE), rand_below(r, 1000)))
+				break;
+}
+
+/* Posts, receives, packets and messages in any order, then until all has come to rest. */
+static void drive(struct traffic *t, struct rand *r)
+{
+	bool more = true;
+
+	for (unsigned idle = 0; idle < 100; idle++) {
+		int side = (int)rand_below(r, 2);
+
+		switch (rand_below(r, 6)) {
+		case 0:
+			idle = traffic_post(t, side) ? 0 : idle;
+			break;
+		case 1:
+			idle = traffic_post_receive(t, side) ? 0 : idle;
+			break;
+		case 2:
+			collect(side);
+			break;
+		case 3:
+			step();
+			break;
+		default:
+			deliver(side);
+		}
+		traffic_poll(t);
+	}
+	while (more) {
+		more = false;
+		for (int side = 0; side < 2; side++) {
+			while (traffic_post_receive(t, side) || deliver(side) || traffic_post(t, side))
+				more = true;
+			more |= collect(side);
+		}
+		more |= step();
+		traffic_poll(t);
+	}
+}
+
+struct outcome {
+	bool delivered;
+	const char *fault;
+	uint64_t whole, packets, refused;
+};
+
+static struct outcome run(uint64_t seed)
+{
+	struct outcome outcome;
+	struct pair_config config;
+	struct traffic t;
+	struct rand r;
+
+	rand_seed(&r, seed);
+	config = (struct pair_config){
+		.sim = { .seed = rand_u64(&r), .link.delay_ns = 100 + rand_below(&r, 3000), .link.loss = rand_below(&r, 3) ? 0 : 50000 },
+		.mtu = IBV_MTU_256 + (enum ibv_mtu)rand_below(&r, 5), .memory_bytes = 1 << 20,
+		.psn = { psn_add(0, -(int64_t)rand_below(&r, 20)), (psn_t)rand_below(&r, 1 << 24) },
+		.timeout = 6, .retry_cnt = 7, .rnr_retry = 7, .min_rnr_timer = 1, .rd_atomic = 1 + (uint8_t)rand_below(&r, 4),
+		.shared_receives = rand_below(&r, 2), .unsignaled = true,
+	};
+	traffic_init(&t, pair_new(&config));
+	open_channel(t.pair, rand_u64(&r));
+	plan(&t, &r);
+	drive(&t, &r);
+	outcome = (struct outcome){ .delivered = traffic_settle(&t), .fault = t.fault, .whole = channel.sends };
+	for (int i = 0; i < 2; i++) {
+		outcome.packets += t.pair->side[i].node->ca.counters.sent_pkts;
+		outcome.refused += t.pair->side[i].node->ca.counters.send_rnr_err;
+	}
+	if (!outcome.delivered && !outcome.fault && channel.in_order && !config.sim.link.loss)
+		outcome.fault = "failed without a fault";
+	pair_delete(t.pair);
+	return outcome;
+}
+
+static void every_run_ends_well(void **state)
+{
+	struct outcome sum = { 0 };
+	unsigned delivered = 0;
+
+	for (unsigned i = 0; i < runs; i++) {
+		struct outcome outcome = run(first_seed + i);
+
+		if (outcome.fault)
+			fail_msg("seed %llu: %s", (unsigned long long)(first_seed + i), outcome.fault);
+		delivered += outcome.delivered;
+		sum.whole += outcome.whole;
+		sum.packets += outcome.packets;
+		sum.refused += outcome.refused;
+	}
+	printf("%u runs, %u delivered; %llu whole messages, %llu packets, %llu times not ready\n", runs, delivered,
+	       (unsigned long long)sum.whole, (unsigned long long)sum.packets, (unsigned long long)sum.refused);
+	assert_true(delivered > runs * 19 / 20 && sum.whole && sum.packets && sum.refused);
+}
+
+/* One send each way: nothing but its message crosses, and the word completes it. */
+static void a_send_needs_no_packet(void **state)
+{
+	struct pair *pair = pair_new(&(struct pair_config){ .psn = { 0xffffff, 5 } });
+	struct cqe cqe;
+
+	open_channel(pair, 1);
+	channel.refuses = 0;
+	for (int side = 0; side < 2; side++) {
+		memset(pair->side[side].memory, 0x41 + side, 3000);
+		assert_int_equal(pair_recv(pair, !side, 7, 8192, 4000), 0);
+		assert_int_equal(pair_send(pair, side, &(struct pair_wr){ .wr_id = 9, .opcode = IBV_WR_SEND, .flags = IBV_SEND_SIGNALED,
+									  .bytes = 3000 }), 0);
+		assert_false(pair_poll_recv(pair, !side, &cqe));
+		assert_true(deliver(!side));
+		assert_true(pair_poll_recv(pair, !side, &cqe));
+		assert_int_equal(cqe.byte_len, 3000);
+		assert_memory_equal(pair->side[!side].memory + 8192, pair->side[side].memory, 3000);
+		assert_false(pair_poll_send(pair, side, &cqe));
+		collect(side);
+		assert_true(pair_poll_send(pair, side, &cqe));
+		assert_int_equal(cqe.status, IBV_WC_SUCCESS);
+		assert_int_equal(pair->side[side].node->ca.counters.sent_pkts, 0);
+		assert_int_equal(pair->side[side].node->ca.counters.direct_sends, 1);
+	}
+	pair_delete(pair);
+}
+
+/* The answer tells that the question was executed: no word is read. */
+static void an_answer_acknowledges(void **state)
+{
+	struct pair *pair = pair_new(&(struct pair_config){ 0 });
+	struct cqe cqe;
+
+	open_channel(pair, 1);
+	channel.refuses = 0;
+	for (int side = 0; side < 2; side++) {
+		assert_int_equal(pair_recv(pair, !side, 7, 8192, 64), 0);
+		assert_int_equal(pair_send(pair, side, &(struct pair_wr){ .opcode = IBV_WR_SEND, .flags = IBV_SEND_SIGNALED, .bytes = 8 }), 0);
+		assert_true(deliver(!side));
+		assert_true(pair_poll_recv(pair, !side, &cqe));
+	}
+	assert_true(pair_poll_send(pair, 0, &cqe));
+	assert_false(pair_poll_send(pair, 1, &cqe));
+	pair_delete(pair);
+}
+
+/* What its receiver refuses ends as it would with packets: RNR and a retry, or a status, on both sides. */
+static void refusals_are_the_standards(void **state)
+{
+	struct pair *pair = pair_new(&(struct pair_config){ .rnr_retry = 7, .min_rnr_timer = 1 });
+	struct pair_wr wr = { .opcode = IBV_WR_SEND, .flags = IBV_SEND_SIGNALED, .bytes = 9000 };
+	struct cqe cqe;
+
+	open_channel(pair, 1);
+	channel.refuses = 0;
+	assert_int_equal(pair_send(pair, 0, &wr), 0);
+	assert_true(deliver(1));
+	assert_int_equal(pair->side[1].node->ca.counters.send_rnr_err, 1);
+	assert_int_equal(pair_recv(pair, 1, 1, 16384, 9000), 0);
+	pair_run(pair);
+	assert_true(pair_poll_send(pair, 0, &cqe) && cqe.status == IBV_WC_SUCCESS);
+	assert_true(pair_poll_recv(pair, 1, &cqe) && cqe.status == IBV_WC_SUCCESS && cqe.byte_len == 9000);
+	assert_true(pair->side[0].node->ca.counters.sent_pkts >= 9);
+	/* all acknowledged: whole again, and this one is too long */
+	assert_int_equal(pair_recv(pair, 1, 2, 16384, 8999), 0);
+	assert_int_equal(pair_send(pair, 0, &wr), 0);
+	assert_true(deliver(1));
+	pair_run(pair);
+	assert_true(pair_poll_recv(pair, 1, &cqe) && cqe.status == IBV_WC_LOC_LEN_ERR);
+	assert_true(pair_poll_send(pair, 0, &cqe) && cqe.status == IBV_WC_REM_INV_REQ_ERR);
+	assert_int_equal(pair->side[0].qp->state, IBV_QPS_ERR);
+	pair_delete(pair);
+}
+
+/* A peer that died: nothing is executed, the timer runs, packets follow, and patience ends. */
+static void silence_ends_in_a_status(void **state)
+{
+	struct pair *pair = pair_new(&(struct pair_config){ .retry_cnt = 2 });
+	struct cqe cqe;
+
+	open_channel(pair, 1);
+	channel.refuses = 0;
+	pair->side[1].node->deaf = true;
+	assert_int_equal(pair_send(pair, 0, &(struct pair_wr){ .opcode = IBV_WR_SEND, .flags = IBV_SEND_SIGNALED, .bytes = 5000 }), 0);
+	collect(0);
+	pair_run(pair);
+	assert_true(pair_poll_send(pair, 0, &cqe));
+	assert_int_equal(cqe.status, IBV_WC_RETRY_EXC_ERR);
+	pair_delete(pair);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_run_ends_well),
+		cmocka_unit_test(a_send_needs_no_packet),
+		cmocka_unit_test(an_answer_acknowledges),
+		cmocka_unit_test(refusals_are_the_standards),
+		cmocka_unit_test(silence_ends_in_a_status),
+	};
+
+	if (argc > 1)
+		runs = (unsigned)strtoul(argv[1], NULL, 0);
+	if (argc > 2)
+		first_seed = strtoull(argv[2], NULL, 0);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
