@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* Exit statuses. 126 and 127 are weft run's, with the shell's meaning. */
-enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
+/* Exit statuses. 126 and 127 are weft run's and 130 weft bench's, with the shell's meaning. */
+enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127, EXIT_INTERRUPTED = 130 };
 
 /* What the options of all subcommands come to. */
 struct cli_options {
@@ -20,6 +20,9 @@ struct cli_options {
 	const char *profile;	/* of the transport, NULL: standard */
 	const char *path;	/* "direct", "packet", "auto"; NULL: auto */
 	const char *shared_heap;	/* bytes of the smallest block, empty: ours to choose; NULL: off */
+	/* weft bench's, see bench/bench.h */
+	bool quick, list;
+	const char *only, *reps, *sizes, *cpus, *json_file, *markdown, *svg;
 };
 
 /* Which options a subcommand takes, by their letters in main.c's table. */
@@ -42,6 +45,7 @@ int cli_mr(const struct cli_options *o, int argc, char **argv);
 int cli_counters(const struct cli_options *o, int argc, char **argv);
 int cli_replay(const struct cli_options *o, int argc, char **argv);
 int cli_doctor(const struct cli_options *o, int argc, char **argv);
+int cli_bench(const struct cli_options *o, int argc, char **argv);
 
 /* "weft: cause" and "  next: step" on the standard error; next may be NULL. Returns EXIT_FAILED. */
 int cli_fail(const char *next, const char *cause, ...) __attribute__((format(printf, 2, 3)));

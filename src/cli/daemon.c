@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -191,4 +192,53 @@ json_t *daemon_ask(int fd, enum control_type type, const char *text, int *err)
 	while (nfds > 0)
 		close(fds[--nfds]);
 	return json;
+}
+
+enum { WAIT_MS = 5000, LOOK_MS = 2 };	/* our choice: weftd leaves in milliseconds */
+
+/* weftd gives up its lock as the last thing it does. */
+static bool wait_until_gone(int lock)
+{
+	for (int i = 0; i < WAIT_MS / LOOK_MS; i++) {
+		if (lock < 0 || flock(lock, LOCK_SH | LOCK_NB) == 0)
+			return true;
+		nanosleep(&(struct timespec){ .tv_nsec = LOOK_MS * 1000000 }, NULL);
+	}
+	return false;
+}
+
+/* EXIT_OK when weftd agreed to leave. */
+static int tell(int fd, bool force)
+{
+	struct control_msg msg = { .type = CTL_DOWN, .a = force };
+	int err = daemon_call(fd, &msg, NULL);
+
+	if (err == -EBUSY)
+		return cli_fail("end them (weft status lists them), or weft down --force",
+				"weftd is in use: %u processes attached, %u programs started by weft run", msg.b, msg.c);
+	if (err)
+		return cli_fail("ask the user who owns it, or root", "weftd cannot be ended: %s", strerror(-err));
+	return EXIT_OK;
+}
+
+int daemon_end(const struct rundir *d, bool force, bool *was_running)
+{
+	char path[RUNDIR_FILE];
+	int fd, lock, status = EXIT_FAILED;
+
+	rundir_file(d, "lock", path);
+	lock = open(path, O_RDONLY | O_CLOEXEC);
+	fd = daemon_connect(d, CONTROL_COMMAND);
+	if (fd >= 0)
+		status = tell(fd, force);
+	else if (fd == -ENOENT)
+		status = EXIT_OK;
+	if (status == EXIT_OK && !wait_until_gone(lock))
+		status = cli_fail("kill it: weftd.log there may say why", "weftd in %s does not leave", d->path);
+	*was_running = fd >= 0;
+	if (fd >= 0)
+		close(fd);
+	if (lock >= 0)
+		close(lock);
+	return status;
 }

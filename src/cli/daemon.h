@@ -27,6 +27,9 @@ int daemon_connect(const struct rundir *d, enum control_kind kind);
 /* As daemon_connect, starting weftd when it does not run. The socket, or -1 with everything told. */
 int daemon_start(const struct rundir *d, enum control_kind kind, bool keep);
 
+/* Ends the weftd of this directory, if one runs, and waits until it has left. An exit status, with everything told. */
+int daemon_end(const struct rundir *d, bool force, bool *was_running);
+
 /* Sends *msg with this text (or NULL) and replaces it by its answer. 0 or -errno. */
 int daemon_call(int socket, struct control_msg *msg, const char *text);
 /* As daemon_call; the answer's text as JSON, the caller's. NULL with *err. */

@@ -26,6 +26,10 @@ static const struct cli_command commands[] = {
 	{ "doctor", "jSh", "[PROGRAM]", "look for what would stand in the way on this machine",
 	  "With PROGRAM also for what would keep that program from using weft. The exit status is 1 when a check failed.\n",
 	  cli_doctor },
+	{ "bench", "QOLRZCJMGh", "", "compare weft with its peers on this machine",
+	  "Measures weft, UCX, libfabric, Open MPI and what the machine itself can do, in turn and several times. The exit status is\n"
+	  "1 when weft itself could not be measured; peers that are not installed are named.\n",
+	  cli_bench },
 };
 
 static const struct option_row {
@@ -42,6 +46,15 @@ static const struct option_row {
 	{ 'H', "shared-heap", "[=MINSIZE]", "large blocks come from memory that peers map" },
 	{ 'P', "path", "PATH", "direct, packet, or auto: direct where possible" },
 	{ 'S', "system", NULL, "use the system's weftd, for all users, in /run/weft" },
+	{ 'Q', "quick", NULL, "short trials and three rounds: a look, no verdict" },
+	{ 'O', "only", "NAME[,NAME]", "these contests or contestants, see --list" },
+	{ 'L', "list", NULL, "name them, and what is missing" },
+	{ 'R', "reps", "N", "rounds (7)" },
+	{ 'Z', "size", "BYTES[,BYTES]", "message sizes, with K, M or G" },
+	{ 'C', "cpus", "A,B", "where the two ends run" },
+	{ 'J', "json", "FILE", "write every figure there" },
+	{ 'M', "markdown", "FILE", "write the report there instead of printing it" },
+	{ 'G', "svg", "FILE", "write a plot there" },
 	{ 'h', "help", NULL, "print this text" },
 	{ 'V', "version", NULL, "print the version" },
 };
@@ -142,6 +155,23 @@ static const struct cli_command *find_command(const char *name)
 	return NULL;
 }
 
+static bool take_bench_option(struct cli_options *o, int letter)
+{
+	switch (letter) {
+	case 'Q': o->quick = true; break;
+	case 'L': o->list = true; break;
+	case 'O': o->only = optarg; break;
+	case 'R': o->reps = optarg; break;
+	case 'Z': o->sizes = optarg; break;
+	case 'C': o->cpus = optarg; break;
+	case 'J': o->json_file = optarg; break;
+	case 'M': o->markdown = optarg; break;
+	case 'G': o->svg = optarg; break;
+	default: return false;
+	}
+	return true;
+}
+
 static int run_command(const struct cli_command *command, int argc, char **argv)
 {
 	struct option longs[COUNT(options) + 1];
@@ -173,7 +203,7 @@ static int run_command(const struct cli_command *command, int argc, char **argv)
 			o.system = true;
 		else if (c == 'h')
 			return print_command_help(stdout, command), EXIT_OK;
-		else
+		else if (!take_bench_option(&o, c))
 			return print_command_help(stderr, command), EXIT_USAGE;
 	}
 	if (!*command->arguments && optind < argc) {

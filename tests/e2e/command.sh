@@ -2,7 +2,7 @@
 # The weft command: help, JSON, exit statuses, and programs of every kind under weft run.
 . "${0%/*}/lib.sh"
 
-commands="run up down status devices qp mr counters doctor"
+commands="run up down status devices qp mr counters doctor bench"
 
 is_json() { python3 -c 'import json, sys; json.load(sys.stdin)'; }
 
@@ -22,7 +22,7 @@ for command in $commands; do
 	expect 0 weft help "$command"
 	expect 2 weft "$command" --nonsense
 done
-for command in up down status devices; do
+for command in up down status devices bench; do
 	expect 2 weft "$command" surplus
 done
 for command in qp mr counters; do

@@ -1,0 +1,166 @@
+/* The tables. Foreign programs are used as their packages bring them; where there is none for a figure, ours is {bench}/NAME. */
+#include "bench/contest.h"
+
+#include "bench/parse.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+enum { KB = 1024, MB = 1024 * KB, GB = 1024 * MB };
+#define LATENCY_SIZES { 8, 64, 4 * KB, 64 * KB, MB }
+
+const struct contest contests[] = {
+	{ "send-latency", "Send latency, half a round trip", "us", true, true, LATENCY_SIZES, 2000, 2 },
+	{ "write-latency", "RDMA write latency, half a round trip", "us", true, true, LATENCY_SIZES, 1500, 2 },
+	{ "send-rate", "Messages a second", "M/s", false, true, { 8 }, 300, 1 },
+	{ "write-bandwidth", "Bandwidth of RDMA writes", "GB/s", false, true, { 4 * KB, 64 * KB, MB }, 500, 1 },
+	{ "event-latency", "Send latency asleep, half a round trip", "us", true, true, { 8 }, 80000, 2 },
+	{ "registration", "Registering and deregistering memory", "us", true, false, { 4 * KB, GB }, 100000, 0 },
+	{ "connections", "Connections a second", "1/s", false, false, { 1 }, 0, 0 },
+};
+const size_t contest_count = COUNT(contests);
+
+#define RUN "{weft} run --device weft0 -- "
+#define SHARED_RUN "{weft} run --device weft0 --shared-heap -- "
+#define PERFTEST "-d weft0 -F -s {size} -n {rounds} -p {port}"
+#define VERBS "{bench}/verbs "
+#define LIMITS "{bench}/limits "
+#define ARGUMENTS " {size} {rounds} {cpus}"
+#define UCX "ucx_perftest -f -v -s {size} -n {rounds} -w {warm_up} -p {port} "
+#define MPI "env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun -n 2 --bind-to none --mca pml ob1 " \
+	"--mca btl vader,self {bench}/mpi "
+
+#define WEFT_PERFTEST(binary) .side = SIDE_WEFT, .server = "", .client = "localhost", .ready = READY_TCP, \
+	.program = binary, .package = "perftest"
+#define WEFT_LOOP .side = SIDE_WEFT, .parse = parse_result, .program = "{bench}/verbs", .package = "weft"
+#define MAPPED .is_mapped = true, .weft_option = "--shared-heap"
+#define UCX_PEER .side = SIDE_PEER, .server = "", .client = "localhost", .ready = READY_TCP, \
+	.program = "ucx_perftest", .package = "ucx-utils"
+#define LIBFABRIC_PEER .side = SIDE_PEER, .parse = parse_result, .program = "{bench}/fabric", \
+	.package = "libfabric-dev, then build weft again"
+#define MPI_PEER .side = SIDE_PEER, .parse = parse_result, .program = "{bench}/mpi", \
+	.package = "openmpi-bin and libopenmpi-dev, then build weft again"
+#define LIMIT .side = SIDE_LIMIT, .parse = parse_result, .program = "{bench}/limits", .package = "weft"
+
+const struct contestant contestants[] = {
+	{ "send-latency", "weft-perftest", "ib_send_lat over weft", WEFT_PERFTEST("ib_send_lat"),
+	  .command = RUN "ib_send_lat " PERFTEST, .parse = parse_perftest_latency },
+	{ "send-latency", "weft-loop", "verbs loop over weft", WEFT_LOOP, .command = RUN VERBS "send-latency" ARGUMENTS },
+	{ "send-latency", "ucx-posix", "UCX tag_lat, posix", UCX_PEER,
+	  .command = "env UCX_TLS=posix,self " UCX "-t tag_lat", .parse = parse_ucx_latency },
+	{ "send-latency", "ucx-cma", "UCX tag_lat, posix and cma", UCX_PEER,
+	  .command = "env UCX_TLS=posix,cma,self " UCX "-t tag_lat", .parse = parse_ucx_latency },
+	{ "send-latency", "libfabric", "fi_pingpong, shm", .side = SIDE_PEER, .command = "fi_pingpong -p shm -e rdm -I {rounds} -S {size}",
+	  .server = "-B {port}", .client = "-P {port} localhost", .ready = READY_TCP, .parse = parse_fi_pingpong,
+	  .program = "fi_pingpong", .package = "libfabric-bin" },
+	{ "send-latency", "openmpi", "MPI_Send, vader", MPI_PEER, .command = MPI "latency" ARGUMENTS },
+	{ "send-latency", "line", "a cache line to and fro", LIMIT, .command = LIMITS "line" ARGUMENTS, .only_size = 8 },
+
+	{ "write-latency", "weft-perftest", "ib_write_lat over weft, private", WEFT_PERFTEST("ib_write_lat"),
+	  .command = RUN "ib_write_lat " PERFTEST, .parse = parse_perftest_latency },
+	{ "write-latency", "weft-loop", "verbs loop over weft, private", WEFT_LOOP,
+	  .command = RUN VERBS "write-latency" ARGUMENTS },
+	{ "write-latency", "weft-perftest-mapped", "ib_write_lat over weft, mapped", WEFT_PERFTEST("ib_write_lat"), MAPPED,
+	  .command = SHARED_RUN "ib_write_lat " PERFTEST, .parse = parse_perftest_latency },
+	{ "write-latency", "weft-loop-mapped", "verbs loop over weft, mapped", WEFT_LOOP, MAPPED,
+	  .command = SHARED_RUN VERBS "write-latency" ARGUMENTS },
+	{ "write-latency", "ucx-posix", "UCX put_lat, UCX's own memory", UCX_PEER,
+	  .command = UCX "-x posix -d memory -D short -t put_lat", .parse = parse_ucx_latency },
+	{ "write-latency", "libfabric", "libfabric fi_write, shm", LIBFABRIC_PEER, .command = "{bench}/fabric write-latency" ARGUMENTS },
+	{ "write-latency", "line", "a cache line to and fro", LIMIT, .command = LIMITS "line" ARGUMENTS, .only_size = 8 },
+	{ "write-latency", "memcpy", "memcpy into mapped memory", LIMIT, .command = LIMITS "memcpy" ARGUMENTS },
+	{ "write-latency", "mem-fd", "pwrite into /proc/PID/mem", LIMIT, .command = LIMITS "mem-fd" ARGUMENTS },
+	{ "write-latency", "process-vm", "process_vm_writev", LIMIT, .command = LIMITS "process-vm" ARGUMENTS },
+
+	{ "send-rate", "weft-perftest", "ib_send_bw over weft", WEFT_PERFTEST("ib_send_bw"),
+	  .command = RUN "ib_send_bw " PERFTEST, .parse = parse_perftest_rate },
+	{ "send-rate", "weft-loop", "verbs loop over weft", WEFT_LOOP, .command = RUN VERBS "send-rate" ARGUMENTS },
+	{ "send-rate", "ucx-posix", "UCX tag_bw, posix", UCX_PEER,
+	  .command = "env UCX_TLS=posix,self " UCX "-t tag_bw", .parse = parse_ucx_rate },
+	{ "send-rate", "libfabric", "libfabric fi_send, shm", LIBFABRIC_PEER, .command = "{bench}/fabric rate" ARGUMENTS },
+	{ "send-rate", "openmpi", "MPI_Isend, vader", MPI_PEER, .command = MPI "rate" ARGUMENTS },
+	{ "send-rate", "ring", "a bare ring of cache lines", LIMIT, .command = LIMITS "ring-rate" ARGUMENTS, .only_size = 8 },
+
+	{ "write-bandwidth", "weft-perftest", "ib_write_bw over weft, private", WEFT_PERFTEST("ib_write_bw"),
+	  .command = RUN "ib_write_bw " PERFTEST, .parse = parse_perftest_bandwidth },
+	{ "write-bandwidth", "weft-loop", "verbs loop over weft, private", WEFT_LOOP,
+	  .command = RUN VERBS "write-bandwidth" ARGUMENTS },
+	{ "write-bandwidth", "weft-perftest-mapped", "ib_write_bw over weft, mapped", WEFT_PERFTEST("ib_write_bw"), MAPPED,
+	  .command = SHARED_RUN "ib_write_bw " PERFTEST, .parse = parse_perftest_bandwidth },
+	{ "write-bandwidth", "weft-loop-mapped", "verbs loop over weft, mapped", WEFT_LOOP, MAPPED,
+	  .command = SHARED_RUN VERBS "write-bandwidth" ARGUMENTS },
+	{ "write-bandwidth", "ucx-posix", "UCX put_bw, UCX's own memory", UCX_PEER,
+	  .command = UCX "-x posix -d memory -D short -t put_bw", .parse = parse_ucx_bandwidth },
+	{ "write-bandwidth", "ucx-cma", "UCX tag_bw, posix and cma", UCX_PEER,
+	  .command = "env UCX_TLS=posix,cma,self " UCX "-t tag_bw", .parse = parse_ucx_bandwidth },
+	{ "write-bandwidth", "memcpy", "memcpy into mapped memory", LIMIT, .command = LIMITS "memcpy-bandwidth" ARGUMENTS },
+	{ "write-bandwidth", "process-vm", "process_vm_writev", LIMIT, .command = LIMITS "process-vm-bandwidth" ARGUMENTS },
+
+	{ "event-latency", "weft-perftest", "ib_send_lat -e over weft", WEFT_PERFTEST("ib_send_lat"),
+	  .command = RUN "ib_send_lat -e " PERFTEST, .parse = parse_perftest_latency },
+	{ "event-latency", "weft-loop", "verbs loop over weft, events", WEFT_LOOP,
+	  .command = RUN VERBS "event-latency" ARGUMENTS },
+	{ "event-latency", "tcp", "TCP over the loopback, blocking", LIMIT, .command = LIMITS "tcp" ARGUMENTS },
+	{ "event-latency", "eventfd", "eventfd, blocking", LIMIT, .command = LIMITS "eventfd" ARGUMENTS },
+
+	{ "registration", "weft-loop", "ibv_reg_mr and ibv_dereg_mr over weft", WEFT_LOOP, .command = RUN VERBS "register" ARGUMENTS },
+
+	{ "connections", "weft-cmtime", "cmtime over weft, 1,000 connections", .side = SIDE_WEFT,
+	  .command = "{weft} run -- cmtime -p {port} -c 1000", .server = "", .client = "-s 127.0.0.1", .ready = READY_RDMA_CM,
+	  .parse = parse_cmtime, .program = "cmtime", .package = "rdmacm-utils" },
+};
+const size_t contestant_count = COUNT(contestants);
+
+const struct goal goals[] = {
+	{ "send-latency", 8, false, "ucx-posix", 0.65 },
+	{ "send-latency", 8, false, "openmpi", 0.65 },
+	{ "send-latency", 8, false, "line", 1.6 },
+	{ "write-latency", 8, true, "ucx-posix", 1.0 },
+	{ "write-latency", 8, true, "line", 1.2 },
+	{ "write-latency", 8, false, "libfabric", 1.0 },
+	{ "write-latency", 8, false, "mem-fd", 1.1 },
+	{ "send-rate", 8, false, "ucx-posix", 2.0 },
+	{ "send-rate", 8, false, "libfabric", 1.3 },
+	{ "send-rate", 8, false, "ring", 0.1 },
+	{ "write-bandwidth", 64 * KB, true, "ucx-posix", 1.0 },
+	{ "write-bandwidth", 64 * KB, true, "memcpy", 0.95 },
+	{ "write-bandwidth", MB, true, "ucx-posix", 1.0 },
+	{ "write-bandwidth", MB, true, "memcpy", 0.95 },
+	{ "write-bandwidth", 64 * KB, false, "ucx-cma", 1.1 },
+	{ "write-bandwidth", 64 * KB, false, "process-vm", 0.95 },
+	{ "write-bandwidth", MB, false, "ucx-cma", 1.1 },
+	{ "write-bandwidth", MB, false, "process-vm", 0.95 },
+	{ "event-latency", 8, false, "tcp", 0.9 },
+	{ "event-latency", 8, false, "eventfd", 1.05 },
+};
+const size_t goal_count = COUNT(goals);
+
+const struct contest *contest_find(const char *name)
+{
+	for (size_t i = 0; i < contest_count; i++)
+		if (strcmp(contests[i].name, name) == 0)
+			return &contests[i];
+	return NULL;
+}
+
+unsigned contest_rounds(const struct contest *c, size_t size, double seconds)
+{
+	/* Our choice: 12 bytes in a nanosecond, which is what memory does; fewer rounds than 40 have no median worth the name. */
+	double ns = c->round_ns + (double)size * c->passes / 12;
+	double rounds = ns > 0 ? seconds * 1e9 / ns : 1;
+
+	return rounds < 40 ? 40 : rounds > 1e7 ? 10000000 : (unsigned)rounds;
+}
+
+const char *size_text(size_t size, char text[16])
+{
+	static const char *const units[] = { "B", "KB", "MB", "GB" };
+	int u = 0;
+
+	for (; u < 3 && size >= 1024 && size % 1024 == 0; u++)
+		size /= 1024;
+	snprintf(text, 16, "%zu %s", size, units[u]);
+	return text;
+}

@@ -1,0 +1,61 @@
+/* What is measured, by whom, and what weft is meant to reach: three tables. A contest is a figure, at one or more sizes; a
+ * contestant is a command that measures it; a goal compares weft's contestants with another's figure. */
+#ifndef WEFT_BENCH_CONTEST_H
+#define WEFT_BENCH_CONTEST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { CONTEST_SIZES = 8 };
+
+struct contest {
+	const char *name, *title, *unit;
+	bool is_lower_better;
+	bool has_size;			/* of messages: --size replaces the list */
+	size_t sizes[CONTEST_SIZES];	/* bytes, the last is followed by 0 */
+	/* What a round takes, roughly, from which the number of rounds follows. */
+	unsigned round_ns, passes;	/* times that the bytes are moved */
+};
+
+enum contestant_side { SIDE_WEFT, SIDE_PEER, SIDE_LIMIT };
+
+/* How the server says that it can be connected to. */
+enum contestant_ready { READY_NONE, READY_TCP, READY_RDMA_CM };
+
+struct contestant {
+	const char *contest, *name, *what;
+	enum contestant_side side;
+	bool is_mapped;			/* memory that both processes map, opposed to private memory */
+	/* Words with {size}, {rounds}, {warm_up}, {port}, {cpus}, {bench} (our programs' folder) and {weft} in them. The server and
+	 * client add their own; without a client one command has both ends. */
+	const char *command, *server, *client;
+	enum contestant_ready ready;
+	/* The figure in the client's output, in the contest's unit. False when it is not there. */
+	bool (*parse)(const char *output, double *value);
+	const char *program, *package;	/* what must be there, and the Debian package that brings it */
+	const char *weft_option;	/* of weft run, which must have it; NULL: none */
+	size_t only_size;		/* 0: all */
+};
+
+struct goal {
+	const char *contest;
+	size_t size;
+	bool is_mapped;			/* which of weft's contestants */
+	const char *against;
+	double bound;			/* weft's figure divided by the other's: at most, or at least when higher is better */
+};
+
+extern const struct contest contests[];
+extern const struct contestant contestants[];
+extern const struct goal goals[];
+extern const size_t contest_count, contestant_count, goal_count;
+
+const struct contest *contest_find(const char *name);
+
+/* Rounds that take about so long. */
+unsigned contest_rounds(const struct contest *c, size_t size, double seconds);
+
+/* 8 B, 64 KB, 1 GB. */
+const char *size_text(size_t size, char text[16]);
+
+#endif

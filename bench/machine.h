@@ -1,0 +1,23 @@
+/* What the figures depend on: the processor, the kernel, the versions of all that is measured, and other load. */
+#ifndef WEFT_BENCH_MACHINE_H
+#define WEFT_BENCH_MACHINE_H
+
+#include "bench/trial.h"
+
+enum { MACHINE_FACTS = 24, MACHINE_TEXT = 400 };
+
+struct machine {
+	struct {
+		const char *name;
+		char text[MACHINE_TEXT];
+	} fact[MACHINE_FACTS];
+	int facts;
+	bool is_busy;	/* with something else, when the run began */
+};
+
+void machine_describe(struct machine *m, const struct trial *t);
+
+/* Two CPUs that we may use, of different cores where there are such. False when there is only one. */
+bool machine_choose_cpus(int cpu[2]);
+
+#endif

@@ -1,0 +1,166 @@
+/* A report to read: the machine, the goals, and for each contest a table with a row for each contestant, best first in no case:
+ * the order is the tables', so that two reports can be laid side by side. */
+#include "bench/report.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+/* Three digits that say something. */
+static void print_number(FILE *to, double value)
+{
+	int digits = value >= 100 ? 0 : value >= 10 ? 1 : value >= 1 ? 2 : 3;
+
+	fprintf(to, "%.*f", digits, value);
+}
+
+static void print_spread(FILE *to, const struct spread *s)
+{
+	print_number(to, s->median);
+	if (s->count < 2)
+		return;
+	fputs(" (", to);
+	print_number(to, s->low);
+	fputs("-", to);
+	print_number(to, s->high);
+	fputs(")", to);
+}
+
+static void print_machine(const struct results *r, FILE *to)
+{
+	fputs("### Machine\n\n", to);
+	for (int i = 0; i < r->machine.facts; i++)
+		fprintf(to, "- %s: %s\n", r->machine.fact[i].name, r->machine.fact[i].text);
+	fprintf(to, "- rounds: %d, with one trial of every contestant in each, of about %.2g s\n", r->rounds, r->trial_s);
+}
+
+static void print_judgement(const struct judgement *j, FILE *to)
+{
+	struct spread ours = series_spread(&j->ours->series), other = { 0 };
+	char size[16];
+
+	if (j->other)
+		other = series_spread(&j->other->series);
+	fprintf(to, "| %s, %s%s | %s | ", j->ours->contest->title, size_text(j->goal->size, size), j->goal->is_mapped ? ", mapped" : "",
+		j->ours->who->name);
+	if (ours.count)
+		print_number(to, ours.median);
+	else
+		fputs("-", to);
+	fprintf(to, " | %s | ", j->goal->against);
+	if (other.count)
+		print_number(to, other.median);
+	else
+		fputs("-", to);
+	fputs(" | ", to);
+	if (j->ratio.count)
+		print_spread(to, &j->ratio);
+	else
+		fputs("-", to);
+	fprintf(to, " | %s %.2f | %s |\n", j->ours->contest->is_lower_better ? "at most" : "at least", j->goal->bound,
+		!j->ratio.count ? "not measured" : j->is_met ? "met" : "**missed**");
+}
+
+static void print_goals(const struct results *r, FILE *to)
+{
+	struct judgement j;
+
+	if (!results_judge(r, 0, &j))
+		return;
+	fputs("\n### Goals\n\nA ratio is weft's figure divided by the other's, round by round; the median of the rounds, and their quartiles.\n\n"
+	      "| figure | weft | | against | | ratio | goal | |\n|---|---|--:|---|--:|--:|--:|---|\n", to);
+	for (size_t i = 0; results_judge(r, i, &j); i++)
+		print_judgement(&j, to);
+}
+
+/* Sizes of the contest, in the order of the entries, each once. */
+static size_t list_sizes(const struct results *r, const struct contest *c, size_t sizes[CONTEST_SIZES])
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < r->count; i++) {
+		bool is_new = r->entries[i].contest == c;
+
+		for (size_t k = 0; k < count; k++)
+			is_new &= sizes[k] != r->entries[i].size;
+		if (is_new && count < CONTEST_SIZES)
+			sizes[count++] = r->entries[i].size;
+	}
+	return count;
+}
+
+static void print_row(const struct results *r, const struct contest *c, const struct contestant *who, const size_t *sizes, size_t count,
+		      FILE *to)
+{
+	const struct entry *any = NULL;
+
+	for (size_t k = 0; k < count && !any; k++)
+		any = results_find(r, c->name, who->name, sizes[k]);
+	if (!any || any->is_missing)
+		return;
+	fprintf(to, "| %s%s | %s |", who->name, who->side == SIDE_LIMIT ? " (limit)" : "", who->what);
+	for (size_t k = 0; k < count; k++) {
+		const struct entry *e = results_find(r, c->name, who->name, sizes[k]);
+		struct spread s = { 0 };
+
+		fputs(" ", to);
+		if (e)
+			s = series_spread(&e->series);
+		if (s.count)
+			print_spread(to, &s);
+		else
+			fputs(e ? "failed" : "-", to);
+		fputs(" |", to);
+	}
+	fputs("\n", to);
+}
+
+static void print_contest(const struct results *r, const struct contest *c, FILE *to)
+{
+	size_t sizes[CONTEST_SIZES], count = list_sizes(r, c, sizes);
+	char size[16];
+
+	if (count == 0)
+		return;
+	fprintf(to, "\n### %s (%s, %s is better)\n\n| | |", c->title, c->unit, c->is_lower_better ? "less" : "more");
+	for (size_t k = 0; k < count; k++)
+		fprintf(to, " %s |", sizes[k] > 1 ? size_text(sizes[k], size) : "");
+	fputs("\n|---|---|", to);
+	for (size_t k = 0; k < count; k++)
+		fputs("--:|", to);
+	fputs("\n", to);
+	for (size_t i = 0; i < contestant_count; i++)
+		if (strcmp(contestants[i].contest, c->name) == 0)
+			print_row(r, c, &contestants[i], sizes, count, to);
+}
+
+/* Who could not be measured, and why: once for each contestant and reason. */
+static void print_failures(const struct results *r, FILE *to)
+{
+	const struct entry *before = NULL;
+	bool is_first = true;
+
+	for (size_t i = 0; i < r->count; i++) {
+		const struct entry *e = &r->entries[i];
+
+		if (!*e->why || (before && before->who == e->who && strcmp(before->why, e->why) == 0))
+			continue;
+		if (is_first)
+			fputs("\n### Not measured\n\n", to);
+		is_first = false;
+		fprintf(to, "- %s/%s: %s\n", e->contest->name, e->who->name, e->why);
+		before = e;
+	}
+}
+
+int report_markdown(const struct results *r, const char *picture, FILE *to)
+{
+	print_machine(r, to);
+	print_goals(r, to);
+	if (picture)
+		fprintf(to, "\n![Latency and bandwidth over message size](%s)\n", picture);
+	for (size_t i = 0; i < contest_count; i++)
+		print_contest(r, &contests[i], to);
+	print_failures(r, to);
+	return ferror(to) ? -EIO : 0;
+}

@@ -1,0 +1,39 @@
+#include "bench/results.h"
+
+#include <string.h>
+
+const struct entry *results_find(const struct results *r, const char *contest, const char *name, size_t size)
+{
+	for (size_t i = 0; i < r->count; i++) {
+		const struct entry *e = &r->entries[i];
+
+		if (strcmp(e->contest->name, contest) == 0 && strcmp(e->who->name, name) == 0 && e->size == size)
+			return e;
+	}
+	return NULL;
+}
+
+static void judge(const struct results *r, const struct goal *g, const struct entry *ours, struct judgement *j)
+{
+	*j = (struct judgement){ .goal = g, .ours = ours, .other = results_find(r, g->contest, g->against, g->size) };
+	if (j->other)
+		j->ratio = series_ratio(&ours->series, &j->other->series);
+	if (j->ratio.count)
+		j->is_met = ours->contest->is_lower_better ? j->ratio.median <= g->bound : j->ratio.median >= g->bound;
+}
+
+bool results_judge(const struct results *r, size_t index, struct judgement *j)
+{
+	for (size_t g = 0; g < goal_count; g++) {
+		for (size_t i = 0; i < r->count; i++) {
+			const struct entry *e = &r->entries[i];
+
+			if (strcmp(e->contest->name, goals[g].contest) || e->size != goals[g].size || e->who->side != SIDE_WEFT ||
+			    e->who->is_mapped != goals[g].is_mapped)
+				continue;
+			if (index-- == 0)
+				return judge(r, &goals[g], e, j), true;
+		}
+	}
+	return false;
+}

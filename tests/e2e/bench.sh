@@ -1,0 +1,72 @@
+#!/bin/bash
+# weft bench from end to end: what it writes, whom it names, and that nothing is left. Never how fast anything is.
+. "${0%/*}/lib.sh"
+
+[ "$(nproc)" -ge 2 ] || { echo "skipped: a second CPU is needed"; rmdir "$HOME_DIR"; exit 77; }
+cd "$HOME_DIR" || exit 1
+
+# no weftd and no directory beside ours
+left() { find "$HOME_DIR" -mindepth 1 -maxdepth 1 -name 'run*'; }
+
+expect 0 weft bench --list
+says "send-latency: "
+says "  weft-loop "
+expect 2 weft bench --only nobody
+says "--list"
+for wrong in "--size 8,x" "--size 0" "--size 3G" "--cpus 0" "--cpus 0,99999" "--reps 0" "--reps x"; do
+	# shellcheck disable=SC2086
+	expect 2 weft bench $wrong
+	says "next: "
+done
+left | grep -q . && fail "left: $(left)"
+
+printf 'before\n<!-- weft bench: begin -->\nold\n<!-- weft bench: end -->\nafter\n' >report.md
+expect 0 weft bench --quick --reps 2 --only send-latency/weft-loop,write-latency/weft-loop,memcpy,line,registration,ring \
+	--size 8,4K --json figures.json --markdown report.md --svg plot.svg
+python3 - <<'END' || fail "the files are not as expected: $out"
+import json, math, xml.dom.minidom
+
+report = json.load(open('figures.json'))
+assert report['rounds'] == 2 and report['machine']['processor'] and isinstance(report['machine']['busy'], bool)
+rows = {(r['contest'], r['name'], r['size']): r for r in report['results']}
+wanted = {(c, 'weft-loop', s) for c in ('send-latency', 'write-latency') for s in (8, 4096)}
+wanted |= {('write-latency', 'memcpy', s) for s in (8, 4096)} | {('write-bandwidth', 'memcpy', s) for s in (8, 4096)}
+wanted |= {(c, 'line', 8) for c in ('send-latency', 'write-latency')} | {('send-rate', 'ring', 8)}
+wanted |= {('registration', 'weft-loop', s) for s in (4096, 1 << 30)}
+assert set(rows) == wanted, set(rows) ^ wanted
+for row in rows.values():
+	assert row['spread']['count'] == 2 and len(row['rounds']) == 2, row
+	assert all(math.isfinite(figure) and figure > 0 for figure in row['rounds']), row
+verdicts = {(g['contest'], g['weft'], g['against']): g['verdict'] for g in report['goals']}
+assert verdicts[('send-latency', 'weft-loop', 'line')] in ('met', 'missed')
+assert verdicts[('send-latency', 'weft-loop', 'openmpi')] == 'unknown'
+
+text = open('report.md').read()
+assert text.startswith('before\n<!-- weft bench: begin -->\n') and text.endswith('<!-- weft bench: end -->\nafter\n'), text
+assert 'old' not in text.split('end -->')[0].split('begin -->')[1].splitlines()
+assert '(plot.svg)' in text and '### Goals' in text and 'weft-loop' in text
+svg = xml.dom.minidom.parse('plot.svg').documentElement
+assert svg.tagName == 'svg' and len(svg.getElementsByTagName('polyline')) >= 4
+END
+left | grep -q . && fail "left: $(left)"
+
+# to the standard output, without an error from a peer that is not there
+out=$(PATH=/nonexistent "$BIN/weft" bench --quick --reps 1 --only send-latency --size 8 2>&1) || fail "without peers: $out"
+says "ib_send_lat is not installed: install perftest"
+says "fi_pingpong is not installed: install libfabric-bin"
+says "| weft-loop |"
+expect 1 weft bench --quick --reps 1 --only line --json /nonexistent/file
+
+# ended while it measures, when SIGHUP, SIGINT, SIGTERM and SIGCHLD are blocked; not by SIGINT, which background commands of a script ignore
+"$BIN/weft" bench --only registration,line --reps 100 >/dev/null 2>&1 &
+bench=$!
+measures() { grep -q '^SigBlk:.*14003$' "/proc/$bench/status"; }
+within 10 measures || fail "weft bench does not begin"
+kill -TERM $bench
+wait $bench
+[ $? = 130 ] || fail "an ended weft bench exits otherwise than with 130"
+left | grep -q . && fail "left: $(left)"
+
+rm -f report.md figures.json plot.svg
+cd /
+finish
