@@ -229,7 +229,7 @@ static int set_window(struct qp *qp, uint64_t bytes)
 	struct flight *f = &engine_of(qp)->flight;
 	uint64_t packets = bytes / mtu_or_least(qp);
 
-	if (packets > f->window)
+	if (packets > f->window || !f->window)
 		return -EINVAL;
 	if (packets < f->newest - f->oldest)
 		return -EBUSY;

@@ -49,6 +49,9 @@ says "no-such-program"
 expect 126 weft run -- /etc/passwd
 expect 2 weft run
 expect 2 weft run --device mlx5_0 -- true
+expect 2 weft run --profile sead -- true
+expect 2 weft run --profile seed,ack=4 --impair reorder=1% -- true
+expect 0 weft run --profile seed,ack=4 --impair loss=1% -- true
 expect 0 weft run --device weft1 -- sh -c 'echo $WEFT_DEVICES'
 says weft1
 expect 0 weft run -- cat /sys/class/infiniband/weft1/ports/1/link_layer
