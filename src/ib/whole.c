@@ -68,8 +68,10 @@ static void count(struct qp *qp, const struct direct_message *m)
 /* Whoever chose how ACKs are made wants packets. */
 static bool may_send(const struct engine *e)
 {
-	return e->options.profile == IB_STANDARD && e->options.ack_mode == IB_ACK_ON_REQUEST &&
-	       e->options.completion == ib_default_options.completion && e->flight.resend == e->flight.newest;
+	const struct ib_options *o = &e->options;
+
+	return o->profile == IB_STANDARD && o->ack_mode == IB_ACK_ON_REQUEST && o->completion == ib_default_options.completion &&
+	       !o->ack_when_consumed && e->flight.resend == e->flight.newest;
 }
 
 enum shortcut whole_send(struct qp *qp, const struct send_wqe *wqe, const struct request_row *row, bool placed)

@@ -392,6 +392,30 @@ static void silence_ends_in_a_status(void **state)
 	pair_delete(pair);
 }
 
+/* Who chose how messages are acknowledged or completed gets the packets that show it. */
+static void chosen_acknowledgements_are_packets(void **state)
+{
+	static const char *const profiles[] = { "standard,ack-level=process", "standard,complete=wqe", "seed,start-msn=exchange" };
+
+	for (unsigned i = 0; i < sizeof(profiles) / sizeof(profiles[0]); i++) {
+		struct pair_config config = { 0 };
+		struct pair *pair;
+
+		assert_int_equal(ib_options_parse(profiles[i], &config.options), 0);
+		pair = pair_new(&config);
+		open_channel(pair, 1);
+		channel.refuses = 0;
+		assert_int_equal(pair_recv(pair, 1, 7, 8192, 64), 0);
+		assert_int_equal(pair_send(pair, 0, &(struct pair_wr){ .wr_id = 7, .opcode = IBV_WR_SEND, .bytes = 8 }), 0);
+		sim_run(pair->sim, pair->sim->now + 100000);
+		expect_received(pair, 1, 7, IBV_WC_SUCCESS);
+		pair_run(pair);
+		expect_sent(pair, 0, 7, IBV_WC_SUCCESS);
+		assert_int_equal(pair->side[0].node->ca.counters.direct_sends, 0);
+		pair_delete(pair);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -400,6 +424,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(an_answer_acknowledges),
 		cmocka_unit_test(refusals_are_the_standards),
 		cmocka_unit_test(silence_ends_in_a_status),
+		cmocka_unit_test(chosen_acknowledgements_are_packets),
 	};
 
 	if (argc > 1)
