@@ -83,15 +83,49 @@ static bool allows(const struct export_qp *remote, const struct direct_request *
 }
 
 /* IBA 9.7.4.1.5 */
-static bool grants(const struct export_region *region, const struct export_qp *remote, const struct direct_request *r)
+static bool belongs(const struct export_region *region, const struct export_qp *remote)
+{
+	return region->pd == remote->pd && region->device == remote->device && (!region->qpn || region->qpn == remote->qpn);
+}
+
+static bool grants(const struct export_region *region, const struct direct_request *r)
 {
 	uint32_t need = access_needed(r->kind);
 	uint64_t offset = r->va - region->iova;
 
-	if (region->pd != remote->pd || region->device != remote->device || (region->access & need) != need ||
-	    (region->qpn && region->qpn != remote->qpn))
+	return (region->access & need) == need && r->va >= region->iova && offset <= region->length && r->bytes <= region->length - offset;
+}
+
+static struct direct_hit *hit_of(const struct direct_peer *peer, const struct qp *qp, uint32_t rkey)
+{
+	return &peer->hits[(qp->qpn ^ rkey >> 8) % DIRECT_HITS];	/* keys differ in their upper bits */
+}
+
+/* In the one order of all sequentially consistent accesses: see access.h. */
+static bool is_unchanged(const struct export_watch *w)
+{
+	return atomic_load(&w->entry->sequence) == w->sequence;
+}
+
+static bool is_hit(const struct direct_hit *h, const struct direct_peer *peer, const struct qp *qp, uint32_t rkey)
+{
+	return h->qpn == qp->qpn && h->dest_qpn == qp->attr.dest_qp_num && h->rkey == rkey && h->era == *peer->era &&
+	       is_unchanged(&h->qp_watch) && is_unchanged(&h->region_watch);
+}
+
+static bool look_up(struct direct_hit *h, const struct direct_peer *peer, const struct qp *qp, uint32_t rkey)
+{
+	uint32_t dest = qp->attr.dest_qp_num;
+
+	h->era = 0;
+	if (!export_watch_qp(peer->export, dest, &h->remote, &h->qp_watch) || !expects_us(qp, &h->remote) ||
+	    !export_watch_region(peer->export, rkey, &h->region, &h->region_watch) || !belongs(&h->region, &h->remote))
 		return false;
-	return r->va >= region->iova && offset <= region->length && r->bytes <= region->length - offset;
+	h->qpn = qp->qpn;
+	h->dest_qpn = dest;
+	h->rkey = rkey;
+	h->era = *peer->era;
+	return true;
 }
 
 static uint64_t atomic_result(const struct direct_request *r, uint64_t original)
@@ -138,19 +172,24 @@ static bool move(const struct direct_peer *peer, const struct export_region *reg
 	return moved;
 }
 
+/* No bytes, no key. */
+static bool execute_empty(const struct qp *qp, const struct direct_peer *peer, const struct direct_request *r)
+{
+	struct export_qp remote;
+
+	return export_find_qp(peer->export, qp->attr.dest_qp_num, &remote) && expects_us(qp, &remote) && allows(&remote, r);
+}
+
 /* Between access_begin and access_end. */
 static bool execute(const struct qp *qp, const struct direct_peer *peer, struct direct_request *r)
 {
-	struct export_qp remote;
-	struct export_region region;
+	struct direct_hit *h = hit_of(peer, qp, r->rkey);
 
-	if (!export_find_qp(peer->export, qp->attr.dest_qp_num, &remote) || !expects_us(qp, &remote) || !allows(&remote, r))
-		return false;
 	if (r->bytes == 0)
-		return true;
-	if (!export_find_region(peer->export, r->rkey, &region) || !grants(&region, &remote, r))
+		return execute_empty(qp, peer, r);
+	if (!is_hit(h, peer, qp, r->rkey) && !look_up(h, peer, qp, r->rkey))
 		return false;
-	return move(peer, &region, r);
+	return allows(&h->remote, r) && grants(&h->region, r) && move(peer, &h->region, r);
 }
 
 bool direct_execute(const struct qp *qp, const struct direct_peer *peer, struct direct_request *r)

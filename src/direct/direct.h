@@ -17,8 +17,21 @@ struct direct_mover {
 	void *(*map)(void *peer, uint32_t file, uint64_t offset, uint64_t bytes);
 };
 
+/* What a request found and what of it was right: it holds as long as both entries and our own QPs are as they were. */
+struct direct_hit {
+	uint32_t qpn, dest_qpn, rkey;	/* whose request */
+	uint32_t era;
+	struct export_watch qp_watch, region_watch;
+	struct export_qp remote;
+	struct export_region region;
+};
+
+enum { DIRECT_HITS = 16 };	/* our choice */
+
 /* Another process of this host. All borrowed. */
 struct direct_peer {
+	struct direct_hit *hits;	/* DIRECT_HITS of them, zero at first */
+	const uint32_t *era;		/* changes whenever a QP of ours does; never 0 */
 	struct export_memory *export;
 	_Atomic uint64_t *access;	/* our word of access.h */
 	const struct direct_mover *mover;

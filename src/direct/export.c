@@ -207,6 +207,11 @@ bool export_find_qp(const struct export_memory *m, uint32_t qpn, struct export_q
 	return find(&m->qps, qpn, out, &watch);
 }
 
+bool export_watch_region(const struct export_memory *m, uint32_t key, struct export_region *out, struct export_watch *watch)
+{
+	return find(&m->regions, key, out, watch);
+}
+
 bool export_watch_qp(const struct export_memory *m, uint32_t qpn, struct export_qp *out, struct export_watch *watch)
 {
 	return find(&m->qps, qpn, out, watch);

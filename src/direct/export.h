@@ -113,6 +113,7 @@ static inline void export_set_received(struct export *e, uint32_t handle, uint32
 /* For others. A consistent copy, or false: not there, or just changing. */
 bool export_find_region(const struct export_memory *m, uint32_t key, struct export_region *out);
 bool export_find_qp(const struct export_memory *m, uint32_t qpn, struct export_qp *out);
+bool export_watch_region(const struct export_memory *m, uint32_t key, struct export_region *out, struct export_watch *watch);
 bool export_watch_qp(const struct export_memory *m, uint32_t qpn, struct export_qp *out, struct export_watch *watch);
 /* Is it still shown, unchanged? */
 static inline bool export_is_same(const struct export_watch *w)

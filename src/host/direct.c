@@ -68,6 +68,7 @@ void direct_init(struct host *h)
 		goto none;
 	}
 	introduce(memory);
+	h->direct.era = 1;
 	h->direct.pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
 	h->direct.fd[0] = fd;
 	h->direct.fd[1] = own;
@@ -165,11 +166,18 @@ static void hide_mr(void *host, struct mr *mr)
 	wait_for_peers(h, access_names_key, mr->key);
 }
 
+/* 0 is none. */
+static void new_era(struct host *h)
+{
+	h->direct.era += 1 + (h->direct.era == UINT32_MAX);
+}
+
 static void show_qp(void *host, struct qp *qp)
 {
 	struct host *h = host;
 	struct export_qp shown;
 
+	new_era(h);
 	direct_describe_qp(qp, &shown);
 	qp->shown = export_show_qp(&h->direct.export, &shown);
 }
@@ -178,6 +186,7 @@ static void hide_qp(void *host, struct qp *qp)
 {
 	struct host *h = host;
 
+	new_era(h);
 	export_hide_qp(&h->direct.export, qp->shown);
 	qp->shown = 0;
 	wait_for_peers(h, access_names_qp, qp->qpn);

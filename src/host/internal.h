@@ -72,6 +72,7 @@ struct direct {
 	struct export export;
 	struct shown_file file[CONTROL_FILES];
 	uint32_t files;
+	uint32_t era;		/* of our QPs as others see them */
 	int fd[2];		/* owned: the export's memory, and our own; -1: there is no direct path */
 	int pagemap;		/* owned, or -1 */
 };

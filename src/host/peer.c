@@ -30,6 +30,7 @@ struct peer {
 	struct host *host;		/* borrowed */
 	uint32_t slot;
 	struct mapped_files files;
+	struct direct_hit hits[DIRECT_HITS];
 	struct export_memory *export;	/* owned mapping */
 	int memory_fd;			/* owned */
 	pid_t pid;			/* 0: cannot be reached by it */
@@ -190,8 +191,8 @@ struct peer *peer_open(struct host *h, struct link *link, uint32_t slot, int exp
 	if (!peer_is_alive(p))
 		goto fail;
 	p->pid = reaches_by_pid(p, p->export->pid) ? p->export->pid : 0;
-	p->direct = (struct direct_peer){ .export = p->export, .access = shm_own_access(link), .mover = &mover, .arg = p,
-					  .self = peer_self(h), .lock_ops = &peer_lock_ops, .host = h };
+	p->direct = (struct direct_peer){ .hits = p->hits, .era = &h->direct.era, .export = p->export, .access = shm_own_access(link),
+					  .mover = &mover, .arg = p, .self = peer_self(h), .lock_ops = &peer_lock_ops, .host = h };
 	shm_ring_at(link, &p->export->news);
 	return p;
 fail:

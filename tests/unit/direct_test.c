@@ -266,6 +266,8 @@ struct stage {
 	uint8_t target[256], source[256];
 	_Atomic uint64_t access;
 	uint32_t dead;
+	struct direct_hit hits[DIRECT_HITS];
+	uint32_t era;
 	struct direct_peer peer;
 };
 
@@ -283,7 +285,8 @@ static struct stage *stage_make(void)
 	s->region = (struct export_region){ .key = 77, .pd = 4, .iova = 0x10000, .length = sizeof(s->target),
 					    .address = (uintptr_t)s->target, .access = s->remote.access };
 	s->peer = (struct direct_peer){ .export = s->memory, .access = &s->access, .mover = &mover, .self = 3, .lock_ops = &lock_ops,
-					.host = &s->dead };
+					.host = &s->dead, .hits = s->hits, .era = &s->era };
+	s->era = 1;
 	for (unsigned i = 0; i < sizeof(s->source); i++)
 		s->source[i] = (uint8_t)(i + 1);
 	return s;
@@ -408,6 +411,38 @@ static void faults_are_left_to_packets(void **state)
 	mover_fails = true;
 	assert_false(write_at(s, 0x10000, 16));
 	mover_fails = false;
+	stage_free(s);
+}
+
+/* What was found is used again, until either entry or our own QPs change. */
+static void found_entries_are_remembered(void **state)
+{
+	struct stage *s = stage_make();
+	uint32_t qp = export_show_qp(&s->export, &s->remote), region = export_show_region(&s->export, &s->region);
+	struct iovec iov = { s->source, 16 };
+	struct direct_request r = { .kind = DIRECT_WRITE, .rkey = 77, .va = 0x10000, .bytes = 16, .iov = &iov, .iovs = 1 };
+
+	assert_true(direct_execute(&s->qp, &s->peer, &r));
+	memset(s->memory->regions.way, 0, sizeof(s->memory->regions.way));	/* it would not be found once more */
+	assert_true(direct_execute(&s->qp, &s->peer, &r));
+	r.va = 0x10000 + sizeof(s->target) - 15;
+	assert_false(direct_execute(&s->qp, &s->peer, &r));
+	r.va = 0x10000;
+	s->qp.qpn++;
+	assert_false(direct_execute(&s->qp, &s->peer, &r));
+	s->qp.qpn--;
+	assert_true(direct_execute(&s->qp, &s->peer, &r));
+	export_hide_region(&s->export, region);
+	assert_false(direct_execute(&s->qp, &s->peer, &r));
+	region = export_show_region(&s->export, &s->region);
+	assert_true(direct_execute(&s->qp, &s->peer, &r));
+	export_hide_qp(&s->export, qp);
+	assert_false(direct_execute(&s->qp, &s->peer, &r));
+	qp = export_show_qp(&s->export, &s->remote);
+	assert_true(direct_execute(&s->qp, &s->peer, &r));
+	memset(s->memory->regions.way, 0, sizeof(s->memory->regions.way));
+	s->era++;
+	assert_false(direct_execute(&s->qp, &s->peer, &r));
 	stage_free(s);
 }
 
@@ -536,7 +571,7 @@ int main(void)
 		cmocka_unit_test(access_names_what_is_used), cmocka_unit_test(hidden_is_not_used), cmocka_unit_test(lock_excludes),
 		cmocka_unit_test(lock_of_the_dead_is_taken), cmocka_unit_test(data_arrives), cmocka_unit_test(atomics_change_the_word),
 		cmocka_unit_test(bounds_are_checked), cmocka_unit_test(faults_are_left_to_packets),
-		cmocka_unit_test(mapped_writes_are_whole), cmocka_unit_test(overlapping_writes_move),
+		cmocka_unit_test(found_entries_are_remembered), cmocka_unit_test(mapped_writes_are_whole), cmocka_unit_test(overlapping_writes_move),
 		cmocka_unit_test(tail_is_written_last), cmocka_unit_test(mapped_regions_are_used),
 	};
 
