@@ -67,7 +67,11 @@ struct export_memory {
 	uint32_t rsvd;
 	uint64_t nonce;		/* what stands at nonce_address in the owner */
 	uint64_t nonce_address;
+	uint64_t scratch_address;	/* 64 KiB of the owner's that others may read and write */
 	_Alignas(EXPORT_LINE) struct atomic_lock atomics;	/* around every atomic on the owner's memory; all write it */
+	/* A thread of the owner's; FUTEX_OWNER_DIED is set by the kernel when it ends: before the process's memory goes, or
+	 * gives way to another program's (exec). Linux, Documentation/locking/robust-futexes.rst. */
+	_Alignas(EXPORT_LINE) _Atomic uint32_t life;
 	struct news news;	/* the owner's; all write it */
 	struct export_table regions, qps;
 	struct export_received received[EXPORT_ENTRIES];	/* of each QP */

@@ -9,10 +9,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 enum { LOOK_EVERY = 1024 };	/* yields while waiting, until it is worth a system call to see that the peer lives */
@@ -48,6 +50,22 @@ static void introduce(struct export_memory *m)
 	m->pid = getpid();	/* NOLINT(clang-analyzer-core.NullDereference) ; no memory comes with a negative descriptor only */
 	m->nonce = nonce;
 	m->nonce_address = (uintptr_t)&nonce;
+	m->scratch_address = calibrate_scratch();
+}
+
+void direct_live(struct host *h)
+{
+	static struct robust_list node;
+	static struct robust_list_head head;
+	_Atomic uint32_t *life;
+
+	if (!direct_is_on(h))
+		return;
+	life = &h->direct.export.memory->life;
+	atomic_store(life, (uint32_t)gettid());
+	node.next = &head.list;
+	head = (struct robust_list_head){ .list.next = &node, .futex_offset = (long)((uintptr_t)life - (uintptr_t)&node) };
+	syscall(SYS_set_robust_list, &head, sizeof(head));
 }
 
 void direct_init(struct host *h)
@@ -246,7 +264,7 @@ static bool execute(void *host, struct qp *qp, struct direct_request *r)
 		return false;
 	if (ch->is_loop)
 		return execute_own(h, qp, r);
-	return ch->peer && !ch->gone && direct_execute(qp, peer_direct(ch->peer), r);
+	return ch->peer && !ch->gone && !peer_has_left(ch->peer) && direct_execute(qp, peer_direct(ch->peer), r);
 }
 
 static bool reaches(void *host, struct qp *qp)

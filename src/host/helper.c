@@ -239,6 +239,7 @@ static void *helper_main(void *arg)
 	bool is_mail = true;
 
 	ask_for_short_slices();
+	direct_live(h);
 	for (;;) {
 		wtime until = 0;
 

@@ -131,6 +131,8 @@ static inline struct news *direct_news(struct host *h)
 {
 	return direct_is_on(h) ? &h->direct.export.memory->news : NULL;
 }
+/* The calling thread, which lives as long as the process, says so to our peers: direct/export.h, `life`. */
+void direct_live(struct host *h);
 /* How this QP's requests go: for people. */
 const char *direct_path_name(struct host *h, struct qp *qp);
 
@@ -161,6 +163,21 @@ const char *peer_tier(const struct peer *p);
 /* For locks that processes share. */
 extern const struct atomic_lock_ops peer_lock_ops;
 uint32_t peer_self(const struct host *h);
+
+/* Is it known that the process has ended, or runs another program now? Costs a load. */
+bool peer_has_left(const struct peer *p);
+
+/* ---- calibrate.c ---- */
+enum { PEER_TAIL = 64 };	/* programs poll the last byte: its line is written when all else is there */
+
+/* From so many bytes on process_vm is used; UINT32_MAX: never. */
+struct crossover {
+	uint32_t write_bytes, read_bytes;
+};
+/* Measured at the first call, with the peer's memory file, pid and scratch. Under the lock. */
+struct crossover calibrate(int memory_fd, pid_t pid, uint64_t address);
+/* Where others may read and write to measure. */
+uint64_t calibrate_scratch(void);
 
 /* ---- mapped.c ---- */
 /* Does memory that others can map hold the whole range? 0: no, or the number of its file, and where in it. */

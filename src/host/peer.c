@@ -1,7 +1,8 @@
-/* Another process's memory: what lies in files that we can map through mapped.c; of the rest small pieces through its /proc/self/mem, which it gave us itself and which is its address
- * space whatever becomes of its pid; the others through process_vm_writev and _readv, where the system allows them and
- * the pid has proved to be the same process: they write the tail apart at less cost, and copy once instead of twice.
- * Both end short when the process or its memory is gone. */
+/* Another process's memory: what lies in files that we can map through mapped.c; of the rest small pieces through its
+ * /proc/self/mem, which it gave us itself and which is its address space whatever becomes of its pid; the others through
+ * process_vm_writev and _readv, where the system allows them and the pid has proved to be the same process: they write the
+ * tail apart at less cost, and copy once instead of twice. Both end short when the process or its memory is gone; but a
+ * pid keeps its meaning over exec, so that `life` is looked at before each use of it. */
 #include "host/internal.h"
 
 #include "base/log.h"
@@ -10,6 +11,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <linux/magic.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -19,11 +21,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-enum {
-	READ_CROSSOVER = 12 << 10,	/* from here on pinning the pages costs less than copying twice: measured */
-	TAIL_BYTES = 64,	/* programs poll the last byte: its line is written when all else is there */
-	IOVS = 34,
-};
+enum { IOVS = 34 };
 
 struct peer {
 	struct direct_peer direct;
@@ -34,6 +32,7 @@ struct peer {
 	struct export_memory *export;	/* owned mapping */
 	int memory_fd;			/* owned */
 	pid_t pid;			/* 0: cannot be reached by it */
+	struct crossover crossover;	/* to it */
 	uint64_t nonce, nonce_address;	/* as they were when it was opened */
 };
 
@@ -64,19 +63,30 @@ static bool write_file(const struct peer *p, uint64_t address, const struct iove
 {
 	struct iovec cut[IOVS];
 
-	if (iovs == 1 && bytes <= TAIL_BYTES)
+	if (iovs == 1 && bytes <= PEER_TAIL)
 		return moved_all(pwrite(p->memory_fd, iov->iov_base, bytes, (off_t)address), bytes);
-	return moved_all(pwritev(p->memory_fd, cut, bytes > TAIL_BYTES ? cut_tail(iov, iovs, bytes - TAIL_BYTES, cut) :
+	return moved_all(pwritev(p->memory_fd, cut, bytes > PEER_TAIL ? cut_tail(iov, iovs, bytes - PEER_TAIL, cut) :
 				 cut_tail(iov, iovs, bytes, cut), (off_t)address), bytes);
+}
+
+bool peer_has_left(const struct peer *p)
+{
+	return atomic_load_explicit(&p->export->life, memory_order_acquire) & FUTEX_OWNER_DIED;
+}
+
+static bool may_use_pid(const struct peer *p, uint32_t crossover, uint32_t bytes)
+{
+	return p->pid && bytes >= crossover && !peer_has_left(p);
 }
 
 static bool peer_write(void *arg, uint64_t address, const struct iovec *iov, unsigned iovs, uint32_t bytes)
 {
 	const struct peer *p = arg;
-	struct iovec remote[2] = { { (void *)(uintptr_t)address, bytes - TAIL_BYTES },
-				   { (void *)(uintptr_t)(address + bytes - TAIL_BYTES), TAIL_BYTES } };
+	struct iovec remote[2] = { { (void *)(uintptr_t)address, bytes - PEER_TAIL },
+				   { (void *)(uintptr_t)(address + bytes - PEER_TAIL), PEER_TAIL } };
 
-	if (bytes > TAIL_BYTES && p->pid && moved_all(process_vm_writev(p->pid, iov, iovs, remote, 2, 0), bytes))
+	if (bytes > PEER_TAIL && may_use_pid(p, p->crossover.write_bytes, bytes) &&
+	    moved_all(process_vm_writev(p->pid, iov, iovs, remote, 2, 0), bytes))
 		return true;
 	return write_file(p, address, iov, iovs, bytes);
 }
@@ -86,7 +96,7 @@ static bool peer_read(void *arg, uint64_t address, const struct iovec *iov, unsi
 	const struct peer *p = arg;
 	struct iovec remote = { (void *)(uintptr_t)address, bytes };
 
-	if (bytes >= READ_CROSSOVER && p->pid && moved_all(process_vm_readv(p->pid, iov, iovs, &remote, 1, 0), bytes))
+	if (may_use_pid(p, p->crossover.read_bytes, bytes) && moved_all(process_vm_readv(p->pid, iov, iovs, &remote, 1, 0), bytes))
 		return true;
 	if (iovs == 1)
 		return moved_all(pread(p->memory_fd, iov->iov_base, bytes, (off_t)address), bytes);
@@ -191,6 +201,8 @@ struct peer *peer_open(struct host *h, struct link *link, uint32_t slot, int exp
 	if (!peer_is_alive(p))
 		goto fail;
 	p->pid = reaches_by_pid(p, p->export->pid) ? p->export->pid : 0;
+	if (p->pid)
+		p->crossover = calibrate(p->memory_fd, p->pid, p->export->scratch_address);
 	p->direct = (struct direct_peer){ .hits = p->hits, .era = &h->direct.era, .export = p->export, .access = shm_own_access(link),
 					  .mover = &mover, .arg = p, .self = peer_self(h), .lock_ops = &peer_lock_ops, .host = h };
 	shm_ring_at(link, &p->export->news);

@@ -3,6 +3,8 @@
  * `direct atomics ROUNDS`: three processes and the target itself add to one word, one of them by packets.
  * `direct dereg ROUNDS`: the target deregisters under traffic; after that its memory does not change.
  * `direct kill`: the target is killed under traffic; the initiator ends with the standard's status.
+ * `direct exec ROUNDS`: the target runs another program under traffic, whose memory stays its own.
+ * WEFT_TEST_LIMIT=seccomp: process_vm_* are forbidden; undumpable: /proc/self/mem too; user: the initiator is another user.
  * WEFT_TEST_MEMORY=mapped: buffers lie in sealed memory files; unsealed: in others. */
 #include "host/host.h"
 #include "verbs/cq.h"
@@ -10,15 +12,20 @@
 #include "verbs/pd.h"
 #include "verbs/qp.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -89,13 +96,15 @@ static void make_qp(struct end *e, int i)
 /* With a page before it, so that its place in the file is not the file's start. */
 static uint8_t *make_buffer(void)
 {
+	/* where another program has its memory too, after exec */
+	void *const place = (void *)0x200000000000;
 	const char *kind = getenv("WEFT_TEST_MEMORY");
 	size_t before = (size_t)sysconf(_SC_PAGESIZE);
 	uint8_t *buffer;
 	int fd;
 
 	if (!kind)
-		return mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		return mmap(place, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
 	fd = memfd_create("direct", MFD_ALLOW_SEALING);
 	if (fd < 0 || ftruncate(fd, (off_t)(before + BYTES)) < 0)
 		die("no memory file");
@@ -103,6 +112,31 @@ static uint8_t *make_buffer(void)
 		die("no seals");
 	buffer = mmap(NULL, before + BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	return buffer + before;
+}
+
+static const char *limit(void)
+{
+	return getenv("WEFT_TEST_LIMIT") ?: "";
+}
+
+/* What users and containers do to their processes. */
+static void limit_process(bool is_initiator)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 2, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_writev, 1, 0),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+	};
+	struct sock_fprog filter = { sizeof(code) / sizeof(code[0]), code };
+
+	if (strcmp(limit(), "seccomp") == 0 && (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter)))
+		die("no filter");
+	if (strcmp(limit(), "undumpable") == 0 && prctl(PR_SET_DUMPABLE, 0))
+		die("still dumpable");
+	if (strcmp(limit(), "user") == 0 && is_initiator && (setgid(65534) || setuid(65534)))
+		die("still root");
 }
 
 static void open_end(struct end *e, int qps)
@@ -438,6 +472,52 @@ static void kill_initiator(struct end *e, pid_t target)
 		die("a dead target did not end in retries exceeded");
 }
 
+/* ---- exec ---- */
+
+/* Its end tells the new program that all is done. */
+static int done_pipe[2];
+
+static void exec_initiator(struct end *e)
+{
+	enum ibv_wc_status status;
+
+	memset(e->buffer, 0x33, BYTES);
+	meet(2);
+	do {
+		post_access(e, 0, IBV_WR_RDMA_WRITE, e->buffer, BYTES, 0);
+		status = wait_done(e);
+		atomic_fetch_add(&board->round, 1);
+	} while (status == IBV_WC_SUCCESS);
+	if (status != IBV_WC_RETRY_EXC_ERR)
+		die("another program in the target's place did not end in retries exceeded");
+}
+
+static void exec_target(unsigned rounds)
+{
+	char number[16];
+
+	snprintf(number, sizeof(number), "%d", done_pipe[0]);
+	meet(2);
+	while (atomic_load(&board->round) < rounds)
+		sched_yield();
+	execl("/proc/self/exe", "direct", "image", number, (char *)NULL);
+	die("no exec");
+}
+
+/* The new program. */
+static void be_image(int done)
+{
+	uint8_t *buffer = make_buffer(), byte;
+
+	memset(buffer, 0x77, BYTES);
+	if (read(done, &byte, 1) != 0)
+		die("the initiator did not end");
+	for (unsigned i = 0; i < BYTES; i++)
+		if (buffer[i] != 0x77)
+			die("memory of a new program was written to");
+	exit(0);
+}
+
 /* ---- the whole ---- */
 
 static void expect_direct(const struct end *e, bool expected)
@@ -467,10 +547,13 @@ static void initiate(const char *mode, int i, unsigned rounds, uint64_t seed, un
 		dereg_initiator(&e, rounds);
 	else if (strcmp(mode, "kill") == 0)
 		kill_initiator(&e, target);
+	else if (strcmp(mode, "exec") == 0)
+		exec_initiator(&e);
 	else
 		add_up(&e, i, rounds);
-	expect_direct(&e, strcmp(getenv("WEFT_PATH") ?: "", "packet") != 0);
-	meet(processes - (strcmp(mode, "kill") == 0));
+	expect_direct(&e, strcmp(getenv("WEFT_PATH") ?: "", "packet") != 0 && strcmp(limit(), "undumpable") != 0 &&
+		      strcmp(limit(), "user") != 0);
+	meet(processes - (strcmp(mode, "kill") == 0 || strcmp(mode, "exec") == 0));
 	exit(0);
 }
 
@@ -495,6 +578,8 @@ static void be_target(const char *mode, unsigned rounds, unsigned initiators)
 		meet(2);
 		for (;;)
 			pause();
+	} else if (strcmp(mode, "exec") == 0) {
+		exec_target(rounds);
 	} else {
 		connect_qp(&e, 2, &board->target[3]);
 		connect_qp(&e, 3, &board->target[2]);
@@ -517,22 +602,29 @@ int main(int argc, char **argv)
 	pid_t target, child;
 	int status, failed = 0;
 
+	if (strcmp(mode, "image") == 0)
+		be_image((int)rounds);
+	check(pipe(done_pipe), "pipe");
 	board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	atomic_store(&board->running, true);
 	target = fork();
 	if (target == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		close(done_pipe[1]);
+		limit_process(false);
 		be_target(mode, rounds, initiators);
 	}
 	for (unsigned i = 0; i < initiators; i++) {
 		if (fork())
 			continue;
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		limit_process(true);
 		/* the second of them goes by packets alone */
 		if (i == 1)
 			setenv("WEFT_PATH", "packet", 1);
 		initiate(mode, (int)i, rounds, seed, initiators + 1, target);
 	}
+	close(done_pipe[1]);
 	while ((child = wait(&status)) > 0) {
 		bool should_die = child == target && strcmp(mode, "kill") == 0;
 

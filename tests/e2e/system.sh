@@ -4,6 +4,7 @@
 [ "$(id -u)" = 0 ] || { rmdir "$HOME_DIR"; echo "skipped: only root can start it"; exit 77; }
 setpriv --reuid 65534 test -x "$BIN/weft" || { rmdir "$HOME_DIR"; echo "skipped: user 65534 cannot reach $BIN"; exit 77; }
 chmod 755 "$HOME_DIR"
+DIRECT=${BIN%/bin}/tests/e2e/e2e_direct
 
 user() { setpriv --reuid 65534 --regid 65534 --clear-groups "$BIN/$1" "${@:2}"; }
 
@@ -26,6 +27,10 @@ says "not permitted"
 
 # a program of weft run finds it by WEFT_DIR alone
 expect 0 user weft run --system -- "$BIN/weft" status
+
+# data between two users, and between processes that nobody may look into: all by packets
+expect 0 env WEFT_TEST_LIMIT=user "$DIRECT" mix 300 5
+expect 0 env WEFT_TEST_LIMIT=undumpable setpriv --reuid 65534 --regid 65534 --clear-groups "$DIRECT" mix 300 6
 expect 0 weft down --system --force
 
 # another user's weftd is nobody else's, except root's
