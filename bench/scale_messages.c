@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -213,6 +214,7 @@ int measure_messages(int argc, char **argv)
 		must(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0, "socketpair");
 		pids[i] = fork();
 		if (pids[i] == 0) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
 			serve(pair[1], qps, is_echoed(what));
 			_exit(0);
 		}

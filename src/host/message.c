@@ -1,6 +1,8 @@
 /* The only place where the control protocol's bytes are seen. */
 #include "host/message.h"
 
+#include "base/log.h"
+
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -56,6 +58,12 @@ static int take_fds(struct msghdr *header, int fds[CONTROL_FDS])
 	return n;
 }
 
+static void close_all(const int *fds, int *n)
+{
+	while (*n > 0)
+		close(fds[--*n]);
+}
+
 int message_receive(int socket, struct control_msg *msg, char *text, size_t room, int fds[CONTROL_FDS], int *nfds, int flags)
 {
 	struct iovec iov[2] = { { msg, sizeof(*msg) }, { text, room } };
@@ -72,10 +80,14 @@ int message_receive(int socket, struct control_msg *msg, char *text, size_t room
 	n = take_fds(&header, fds);
 	if (bytes == 0)
 		return -ENOTCONN;
+	if (header.msg_flags & MSG_CTRUNC && n < CONTROL_FDS) {	/* we had no room for them, which is not the sender's fault */
+		log_line(LOG_ERROR, "out of descriptors: raise RLIMIT_NOFILE (ulimit -n)");
+		header.msg_flags &= ~MSG_CTRUNC;
+		close_all(fds, &n);
+	}
 	if (header.msg_flags & (MSG_TRUNC | MSG_CTRUNC) || (size_t)bytes < sizeof(*msg) || msg->text_bytes > CONTROL_TEXT ||
 	    (size_t)bytes != sizeof(*msg) + msg->text_bytes) {
-		while (n > 0)
-			close(fds[--n]);
+		close_all(fds, &n);
 		return -EPROTO;
 	}
 	*nfds = n;

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -279,6 +280,32 @@ static void many_threads_ask(void **state)
 	}
 }
 
+/* A process with many peers runs out of descriptors: that message loses its own, and the session goes on. */
+static void no_room_for_descriptors(void **state)
+{
+	struct control_msg msg = { .type = CTL_CHANNEL, .b = 5 }, got;
+	int pair[2], next, fds[CONTROL_FDS], nfds = -1, before;
+	struct rlimit old, few;
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
+	before = open_descriptors();
+	next = dup(pair[0]);
+	close(next);
+	assert_int_equal(message_send(pair[0], &msg, NULL, (int[]){ pair[0], pair[0], pair[0] }, 3, 0), 0);
+	getrlimit(RLIMIT_NOFILE, &old);
+	few = old;
+	few.rlim_cur = (rlim_t)next + 1;
+	setrlimit(RLIMIT_NOFILE, &few);
+	assert_int_equal(message_receive(pair[1], &got, NULL, 0, fds, &nfds, 0), 0);
+	setrlimit(RLIMIT_NOFILE, &old);
+	assert_int_equal(nfds, 0);
+	assert_int_equal(got.b, 5);
+	assert_int_equal(open_descriptors(), before);
+	close(pair[0]);
+	close(pair[1]);
+}
+
 static void nobody_is_there(void **state)
 {
 	char far[200];
@@ -303,6 +330,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(weftd_is_told_again, start, stop),
 		cmocka_unit_test_setup_teardown(nonsense_ends_the_session, start, stop),
 		cmocka_unit_test_setup_teardown(many_threads_ask, start, stop),
+		cmocka_unit_test(no_room_for_descriptors),
 		cmocka_unit_test(nobody_is_there),
 	};
 
