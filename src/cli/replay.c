@@ -1,6 +1,8 @@
-/* weft replay: a trace as text, and a check that the impairment does again what it did: each process's lanes are made anew
- * from the recorded specification and seed and fed with the recorded frames at the recorded times. */
+/* weft replay: a trace as text, and a check that impairment and engine do again what they did. Each process's lanes are made
+ * anew from the recorded specification and seed and fed with the recorded frames at the recorded times; so is its engine, with
+ * the frames that arrived and what the program asked of it (replay_engine.c). */
 #include "cli/cli.h"
+#include "cli/replay_engine.h"
 
 #include "link/trace.h"
 
@@ -19,6 +21,7 @@ struct traced {
 	struct trace_process says;
 	struct impair_lane lane[IMPAIR_FORMS][IMPAIR_DIRECTIONS];
 	bool acts[IMPAIR_FORMS][IMPAIR_DIRECTIONS];
+	struct replay_engine *engine;	/* owned; NULL: it went another way than the record */
 };
 
 struct replay {
@@ -26,7 +29,7 @@ struct replay {
 	wtime start;			/* time of the first record */
 	uint32_t only;			/* this pid, or 0: all */
 	bool quiet;
-	unsigned long long decisions, passed, different, refused;
+	unsigned long long decisions, passed, different, refused, sent;	/* sent: by the engines, again */
 };
 
 static struct traced *find(struct replay *re, uint32_t pid)
@@ -78,6 +81,10 @@ static int begin(struct replay *re, const struct trace_record *r)
 		re->processes = t;
 	}
 	close_lanes(t);
+	replay_engine_delete(t->engine);
+	t->engine = replay_engine_new();
+	if (!t->engine)
+		return cli_fail(NULL, "%s", strerror(ENOMEM));
 	memset(t->acts, 0, sizeof(t->acts));
 	if (!trace_get_process(&t->says, r))
 		return cli_fail("record it again", "the record of process %u is damaged", r->pid);
@@ -134,6 +141,43 @@ static void differs(struct replay *re, const struct trace_record *r, const char 
 	puts(how);
 }
 
+/* What follows a difference would only repeat it, so that is the end of this engine. */
+static void take_end(struct replay *re, struct traced *t, const struct trace_record *r, enum replay_end end, const char *why)
+{
+	if (end != REPLAY_DIFFERS)
+		return;
+	differs(re, r, why);
+	replay_engine_delete(t->engine);
+	t->engine = NULL;
+}
+
+static void replay_entry(struct replay *re, struct traced *t, const struct trace_record *r)
+{
+	char why[512];
+
+	if (t->engine)
+		take_end(re, t, r, replay_engine_enter(t->engine, r, why, sizeof(why)), why);
+}
+
+/* A frame that the engine was given, or had made. */
+static void replay_frame(struct replay *re, struct traced *t, const struct trace_record *r)
+{
+	enum replay_end end;
+	char why[512];
+
+	if (!t->engine || r->form == PACKET_ETHERNET)
+		return;
+	end = r->direction == IMPAIR_IN ? replay_engine_input(t->engine, r, why, sizeof(why)) :
+					  replay_engine_output(t->engine, r, why, sizeof(why));
+	re->sent += end == REPLAY_SAME && r->direction == IMPAIR_OUT;
+	take_end(re, t, r, end, why);
+}
+
+static enum packet_form lane_form(const struct trace_record *r)
+{
+	return r->form == PACKET_ETHERNET ? PACKET_ROCE : r->form;
+}
+
 static void replay_offered(struct replay *re, struct traced *t, const struct trace_record *r)
 {
 	if (!re->quiet) {
@@ -143,9 +187,11 @@ static void replay_offered(struct replay *re, struct traced *t, const struct tra
 		putchar('\n');
 	}
 	re->decisions++;
-	if (!t->acts[r->form][r->direction])
+	if (r->direction == IMPAIR_OUT)
+		replay_frame(re, t, r);
+	if (!t->acts[lane_form(r)][r->direction])
 		differs(re, r, "a decision where the specification has no rules");
-	else if (impair_push(&t->lane[r->form][r->direction], r->time, r->data, r->bytes, r->to) != r->marks)
+	else if (impair_push(&t->lane[lane_form(r)][r->direction], r->time, r->data, r->bytes, r->to) != r->marks)
 		differs(re, r, "another decision than recorded");
 }
 
@@ -161,9 +207,11 @@ static void replay_passed(struct replay *re, struct traced *t, const struct trac
 		putchar('\n');
 	re->passed++;
 	re->refused += err != PACKET_OK;
-	if (!t->acts[r->form][r->direction])
+	if (r->direction == IMPAIR_IN || !t->acts[lane_form(r)][r->direction])
+		replay_frame(re, t, r);
+	if (!t->acts[lane_form(r)][r->direction])
 		return;
-	f = impair_pop(&t->lane[r->form][r->direction], r->time);
+	f = impair_pop(&t->lane[lane_form(r)][r->direction], r->time);
 	if (!f || f->bytes != r->bytes || f->to != r->to || memcmp(f->data, r->data, r->bytes))
 		differs(re, r, f ? "another frame than recorded" : "no frame is due");
 }
@@ -189,8 +237,10 @@ static int replay_record(struct replay *re, const struct trace_record *r)
 		return cli_fail("record it again", "process %u has frames but no beginning", r->pid);
 	if (r->kind == TRACE_OFFERED)
 		replay_offered(re, t, r);
-	else
+	else if (r->kind == TRACE_PASSED)
 		replay_passed(re, t, r);
+	else
+		replay_entry(re, t, r);
 	return EXIT_OK;
 }
 
@@ -218,7 +268,8 @@ static int replay_all(struct replay *re, const uint8_t *data, size_t bytes)
 
 static int verdict(const struct replay *re)
 {
-	printf("%llu frames passed, of which %llu do not parse; %llu decisions replayed, ", re->passed, re->refused, re->decisions);
+	printf("%llu frames passed, of which %llu do not parse; %llu decisions replayed, %llu frames made again, ", re->passed, re->refused,
+	       re->decisions, re->sent);
 	if (re->different)
 		printf("%llu differ from the trace\n", re->different);
 	else
@@ -268,6 +319,7 @@ int cli_replay(const struct cli_options *o, int argc, char **argv)
 	for (struct traced *t = re.processes, *next; t; t = next) {
 		next = t->next;
 		close_lanes(t);
+		replay_engine_delete(t->engine);
 		free(t);
 	}
 	if (bytes)

@@ -4,7 +4,9 @@
 #include "host/config.h"
 #include "host/internal.h"
 #include "host/mads.h"
+#include "host/recorder.h"
 #include "host/tracer.h"
+#include "ib/ib.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -12,10 +14,14 @@
 #include <string.h>
 #include <sys/random.h>
 
+/* In what impair_push is given as `to`: an Ethernet frame. They go through the lanes of their device, weft1. */
+enum { IS_ETHERNET = 1 << 30 };
+
 struct faults {
 	struct impair_lane lane[IMPAIR_FORMS][IMPAIR_DIRECTIONS];
 	bool acts[IMPAIR_FORMS][IMPAIR_DIRECTIONS];	/* has rules, so the lane is initialised */
 	struct tracer *tracer;				/* owned, or NULL */
+	struct recorder recorder;			/* with a tracer */
 	struct mads mads;
 	uint8_t frame[PACKET_MAX_BYTES];
 };
@@ -82,15 +88,26 @@ int faults_create(struct host *h)
 		err = open_lanes(h->faults, &spec);
 	if (err == 0 && *c->trace)
 		err = open_tracer(h->faults, c->trace, c->impair, &spec);
-	if (err)
+	if (err) {
 		faults_destroy(h);
-	return err;
+		return err;
+	}
+	h->faults->recorder.tracer = h->faults->tracer;
+	if (h->faults->tracer)
+		h->ca.transport = recorder_transport();
+	return 0;
+}
+
+struct recorder *faults_recorder(struct host *h)
+{
+	return &h->faults->recorder;
 }
 
 void faults_destroy(struct host *h)
 {
 	if (!h->faults)
 		return;
+	h->ca.transport = &ib_transport;	/* a forked child's QPs, or none */
 	for (int i = 0; i < IMPAIR_FORMS * IMPAIR_DIRECTIONS; i++)
 		impair_fini(&h->faults->lane[i / IMPAIR_DIRECTIONS][i % IMPAIR_DIRECTIONS]);
 	tracer_destroy(h->faults->tracer);
@@ -130,14 +147,24 @@ static void pass_mad(struct host *h, enum packet_form form, enum impair_directio
 
 static void pass(struct host *h, enum packet_form form, enum impair_direction direction, const void *frame, uint32_t bytes, uint32_t to)
 {
-	if (h->faults->tracer)
-		trace(h, (struct trace_record){ TRACE_PASSED, form, direction, .to = to, .data = frame, .bytes = bytes });
+	struct recorder *recorder = &h->faults->recorder;
+
+	recorder->stopped = false;
 	if (mads_is_one(to))
 		pass_mad(h, form, direction, frame, bytes, to);
 	else if (direction == IMPAIR_OUT)
-		pump_send_frame(h, to, form, frame, bytes);
+		pump_send_frame(h, to & ~(uint32_t)IS_ETHERNET, form, frame, bytes);
 	else
 		pump_deliver(h, form, frame, bytes);
+	if (h->faults->tracer)
+		trace(h, (struct trace_record){ TRACE_PASSED, form, direction, recorder->stopped ? TRACE_STOPPED : 0, .to = to,
+						.data = frame, .bytes = bytes });
+}
+
+/* Whose lanes a frame takes. */
+static enum packet_form device_form(enum packet_form form)
+{
+	return form == PACKET_ETHERNET ? PACKET_ROCE : form;
 }
 
 static void offer(struct host *h, enum packet_form form, enum impair_direction direction, const void *frame, size_t bytes, uint32_t to)
@@ -145,11 +172,13 @@ static void offer(struct host *h, enum packet_form form, enum impair_direction d
 	struct faults *f = h->faults;
 	unsigned marks;
 
-	if (!f->acts[form][direction]) {
+	if (form == PACKET_ETHERNET)
+		to |= IS_ETHERNET;
+	if (!f->acts[device_form(form)][direction]) {
 		pass(h, form, direction, frame, (uint32_t)bytes, to);
 		return;
 	}
-	marks = impair_push(&f->lane[form][direction], h->now, frame, bytes, to);
+	marks = impair_push(&f->lane[device_form(form)][direction], h->now, frame, bytes, to);
 	count(&h->ca.counters, marks);
 	if (f->tracer)
 		trace(h, (struct trace_record){ TRACE_OFFERED, form, direction, (uint8_t)marks, .to = to, .data = frame,
@@ -167,6 +196,11 @@ void faults_send(struct host *h, uint32_t slot, const struct packet *p)
 void faults_receive(struct host *h, enum packet_form form, const void *frame, size_t bytes)
 {
 	offer(h, form, IMPAIR_IN, frame, bytes, 0);
+}
+
+static enum packet_form form_of(const struct impair_frame *frame, enum packet_form lane)
+{
+	return !mads_is_one(frame->to) && frame->to & IS_ETHERNET ? PACKET_ETHERNET : lane;
 }
 
 static void offer_mad(struct host *h, enum impair_direction direction, const struct control_msg *msg)
@@ -210,7 +244,7 @@ unsigned faults_run(struct host *h, enum impair_direction direction)
 		if (!h->faults->acts[form][direction])
 			continue;
 		for (; (frame = impair_pop(lane, h->now)); n++)
-			pass(h, (enum packet_form)form, direction, frame->data, frame->bytes, frame->to);
+			pass(h, form_of(frame, (enum packet_form)form), direction, frame->data, frame->bytes, frame->to);
 	}
 	return n;
 }

@@ -7,6 +7,7 @@
 #include "link/impair.h"
 
 struct host;
+struct recorder;
 
 /* Sets h->faults as the environment says. 0 or -errno, then the reason was logged. */
 int faults_create(struct host *h);
@@ -25,6 +26,8 @@ unsigned faults_run(struct host *h, enum impair_direction direction);
 /* When something will be due, or WTIME_NEVER. */
 wtime faults_deadline(const struct host *h);
 
+/* What host/recorder.c writes with. */
+struct recorder *faults_recorder(struct host *h);
 /* Writes the trace out. */
 void faults_flush(struct host *h);
 /* The process ends, other threads may be inside: if it is safe, sends what is on its way, at once, and writes the trace out. */

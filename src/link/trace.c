@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-enum { MAGIC = 'W', VERSION = 1 };
+enum { MAGIC = 'W', VERSION = 2 };
 
 /* Where each member stands in the 24 bytes. */
 enum { AT_MAGIC = 0, AT_VERSION = 1, AT_KIND = 2, AT_LANE = 3, AT_MARKS = 4, AT_BYTES = 6, AT_PID = 8, AT_TO = 12, AT_TIME = 16 };
@@ -42,8 +42,8 @@ int trace_get(struct trace_record *r, const uint8_t *from, size_t bytes)
 {
 	if (bytes < TRACE_HEAD)
 		return 0;
-	if (from[AT_MAGIC] != MAGIC || from[AT_VERSION] != VERSION || from[AT_KIND] < TRACE_PROCESS || from[AT_KIND] > TRACE_PASSED ||
-	    from[AT_LANE] >= IMPAIR_FORMS * IMPAIR_DIRECTIONS || get(from + AT_MARKS, 2) >> IMPAIR_MARKS ||
+	if (from[AT_MAGIC] != MAGIC || from[AT_VERSION] != VERSION || from[AT_KIND] < TRACE_PROCESS || from[AT_KIND] >= TRACE_KINDS ||
+	    from[AT_LANE] >= (PACKET_ETHERNET + 1) * IMPAIR_DIRECTIONS || get(from + AT_MARKS, 2) >> IMPAIR_MARKS ||
 	    get(from + AT_BYTES, 2) > PACKET_MAX_BYTES)
 		return -1;
 	*r = (struct trace_record){

@@ -15,14 +15,23 @@ enum trace_kind {
 	TRACE_PROCESS = 1,	/* a process attached: trace_process */
 	TRACE_OFFERED,		/* a frame came to a lane that has rules; marks say what becomes of it */
 	TRACE_PASSED,		/* a frame went on: out to the link, or in to the parser and the engine */
+	/* entries into the engine other than frames, `to` is the QP's number: trace_engine.h */
+	TRACE_QP,
+	TRACE_QP_GONE,
+	TRACE_SEND,
+	TRACE_RECEIVES,
+	TRACE_EXPIRE,		/* its timer */
+	TRACE_KINDS,
 };
+
+enum { TRACE_STOPPED = 1 };	/* as marks of a frame that passed in: the engine stopped its QP */
 
 struct trace_record {
 	enum trace_kind kind;
 	enum packet_form form;			/* of frames */
 	enum impair_direction direction;
-	uint8_t marks;				/* enum impair_mark, TRACE_OFFERED */
-	uint32_t pid, to;			/* to: the destination's slot, out */
+	uint8_t marks;				/* enum impair_mark, TRACE_OFFERED; TRACE_STOPPED */
+	uint32_t pid, to;			/* to: the destination's slot, out; what impair_push was given */
 	wtime time;
 	const uint8_t *data;			/* borrowed: the frame, or a process's text */
 	uint32_t bytes;
