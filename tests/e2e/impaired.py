@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import zlib
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'abi'))
 import programs
@@ -23,12 +24,26 @@ from session import POLL_S, Failure, Session, free_port, tcp_listening
 BAD = 'loss=5%,reorder=2%,dup=1%,corrupt=1%'
 WORSE = 'loss=20%'
 
-# What a program prints whose retries ran out: libibverbs' name, perftest's and UCX's.
-GAVE_UP = re.compile(r'transport retry counter exceeded|Failed status 12|syndrome 0x81|status=12|Endpoint timeout')
+# What a program prints whose retries ran out: libibverbs' name, perftest's, UCX's and librdmacm's.
+GAVE_UP = re.compile(r'transport retry counter exceeded|Failed status 12|syndrome 0x81|status=12|Endpoint timeout|status 12|wc 12')
 
 # perftest's line of results; at this pace MB/s may be 0.00.
 RESULT = r'(?m)^ *\d+ +\d+ +[\d.]+ +[\d.]+'
 PINGPONG = r'\d+ bytes in [\d.]+ seconds'
+
+# Rows of programs.py whose messages nobody repeats: they count on receiving each.
+UNRELIABLE = re.compile(r'-uc$|-ud$|-ud-cm$|multicast|raw_ethernet|udaddy|udpong|mckey|/dgram|pingpong/u[cd]-')
+
+# Its server takes any event for that of its own send, but on a bad network the next ping may come before its ACK.
+CONFUSED = re.compile(r'ib_send_lat-(srq-)?events')
+
+# All of these families run on the bad network, and of the others these rows.
+FAMILIES = ('perftest', 'ucx', 'openmpi')
+ROWS = ('pingpong/rc-plain', 'pingpong/rc-checked', 'pingpong/rc-events', 'pingpong/srq-plain', 'pingpong/xsrq-plain',
+	'pingpong/rc-one-megabyte', 'rdmacm/rping-plain', 'rdmacm/rping-large', 'rdmacm/rping-own-qp', 'rdmacm/rping-ipv6',
+	'rdmacm/ucmatose-tcp', 'rdmacm/ucmatose-many', 'rdmacm/cmtime', 'rdmacm/rdma-client', 'rdmacm/rcopy', 'rdmacm/rstream-checked',
+	'rdmacm/riostream-checked', 'fio/write', 'fio/read', 'fio/send', 'libfabric/msg', 'libfabric/rxm')
+SHORT_ROWS = ('pingpong/rc-checked', 'rdmacm/rping-plain', 'rdmacm/cmtime', 'ucx/rc_verbs-am_lat-short', 'ucx/ucp-rc_v-tag_lat')
 
 TABLE = []
 
@@ -43,42 +58,56 @@ def row(name):
 
 
 def shorter(program, *options, expect=RESULT):
-	"""Few iterations: each lost last packet costs an ACK timeout, 67 ms."""
 	argv = [program, '-d', '{dev}', '-p', '{port}', *options]
 	return Pair(program, argv + [ADDR], argv, expect=expect, timeout=90)
 
 
-def ucx(transport):
-	argv = ['ucx_perftest', '-p', '{port}', '-n', '200', '-w', '10', '-f', '-t', 'am_lat', '-D', 'short', '-d', '{dev}:1',
-		'-x', transport]
-	return Pair('ucx_perftest', argv + [ADDR], argv, expect=r'(?m)^ *200 +[\d.]+', timeout=90)
+def one_device(pair):
+	"""The same pair on one of its devices: both have their share of the table."""
+	return Pair(**{**vars(pair), 'devices': (pair.devices[zlib.crc32(pair.name.encode()) % len(pair.devices)],)})
+
+
+def fewer(words):
+	"""As many transfers as meet every fault many times; the rows' own numbers are for networks that lose nothing."""
+	words = ['5' if before == '-n' and word == '20' else '10' if word == '100' else word for before, word in zip([''] + words, words)]
+	counts = '-n' in words or '-D' in words
+	return words[:1] + ['-n', '320'] + words[1:] if words[0].startswith('ib_') and not counts else words
 
 
 def few_transfers(pair):
-	"""Connections made through rdma_cm have ACK timeouts of a good part of a second, so fewer transfers and more patience."""
-	fewer = {'100': '10', '20': '5'}
-	return Pair(**{**vars(pair), 'client': [fewer.get(word, word) for word in pair.client],
-		       'server': [fewer.get(word, word) for word in pair.server], 'timeout': 150})
+	pair = Pair(**{**vars(pair), 'client': fewer(pair.client), 'server': fewer(pair.server) if pair.server else None})
+	if pair.name.endswith('rendezvous'):	# a thousand messages of 1 MB
+		pair.client, pair.server = (['20' if word == '1000' else word for word in words] for words in (pair.client, pair.server))
+		pair.expect = pair.expect.replace('1000', '20')
+	return pair
 
 
-for level, impair, end in (('bad', BAD, False), ('worse', WORSE, True)):
-	n = '200' if level == 'bad' else '50'
-	for program in ('ib_write_bw', 'ib_send_bw', 'ib_read_bw'):
-		add(f'{program}-{level}', impair, shorter(program, '-F', '-n', n, '-s', '20000'), end, long=program == 'ib_send_bw')
-	for program in ('ib_atomic_bw', 'ib_send_lat', 'ib_write_lat', 'ib_read_lat', 'ib_atomic_lat'):
-		add(f'{program}-{level}', impair, shorter(program, '-F', '-n', n), end, long=program not in ('ib_atomic_bw', 'ib_send_lat'))
-	# It leaves as soon as it has its last message: when its ACK of that one is lost, the other end gives up.
-	add(f'rc_pingpong-{level}', impair, shorter('ibv_rc_pingpong', '@gid', '-c', '-n', n, expect=PINGPONG), True)
-	add(f'rping-{level}', impair, few_transfers(row('rdmacm/rping-plain')), end, long=level != 'bad')
-	add(f'mpi-rc-{level}', impair, row('openmpi/ucx-rc_v'), end, long=True)
-	if level == 'worse':	# what follows needs minutes there, by its own timeouts
-		continue
-	add(f'rping-large-{level}', impair, few_transfers(row('rdmacm/rping-large')), end, long=True)
-	add(f'rcopy-{level}', impair, few_transfers(row('rdmacm/rcopy')), end, long=True)
-	add(f'rstream-{level}', impair, few_transfers(row('rdmacm/rstream-checked')), end, long=True)
-	add(f'ucx-rc-{level}', impair, ucx('rc_verbs'), end, long=level != 'bad')
-	add(f'ucx-ud-{level}', impair, ucx('ud_verbs'), end, long=True)
-	add(f'mpi-ud-{level}', impair, row('openmpi/ucx-ud_v'), end, long=True)
+def leaves_at_once(pair):
+	"""Programs that end when they have their last message: if the ACK of that one is lost, nobody repeats it, and the other end
+	gives up. perftest does when it synchronises over the connection itself."""
+	return pair.name.startswith('pingpong/') or '-R' in pair.client
+
+
+def is_short(pair):
+	return pair.name in SHORT_ROWS or re.fullmatch(r'perftest/ib_\w+-plain', pair.name)
+
+
+for pair in programs.TABLE:
+	if (pair.name in ROWS or pair.name.split('/')[0] in FAMILIES) and not (UNRELIABLE.search(pair.name) or CONFUSED.search(pair.name)):
+		pair = one_device(few_transfers(pair))
+		add(f'bad/{pair.name}', BAD, pair, leaves_at_once(pair), long=not is_short(pair))
+
+for program in ('ib_write_bw', 'ib_send_bw', 'ib_read_bw'):
+	add(f'worse/{program}', WORSE, shorter(program, '-F', '-n', '200', '-s', '20000'), True, long=program == 'ib_send_bw')
+for program in ('ib_atomic_bw', 'ib_send_lat', 'ib_write_lat', 'ib_read_lat', 'ib_atomic_lat'):
+	add(f'worse/{program}', WORSE, shorter(program, '-F', '-n', '200'), True, long=program != 'ib_atomic_bw')
+add('worse/rc_pingpong', WORSE, shorter('ibv_rc_pingpong', '@gid', '-c', '-n', '200', expect=PINGPONG), True)
+for name in ('rdmacm/rping-plain', 'rdmacm/cmtime', 'rdmacm/rping-large', 'rdmacm/rcopy', 'rdmacm/rstream-checked',
+	     'ucx/rc_verbs-am_lat-short', 'ucx/ud_verbs-am_lat-short', 'ucx/ucp-rc_v-tag_lat', 'openmpi/ucx-rc_v', 'openmpi/ucx-ud_v'):
+	pair = one_device(few_transfers(row(name)))
+	if name == 'openmpi/ucx-ud_v':	# two minutes, by the timers of UCX's own retries
+		pair.timeout = 300
+	add(f'worse/{name}', WORSE, pair, True, long=name not in ('rdmacm/rping-plain', 'rdmacm/cmtime'))
 
 add('slow', 'delay=200us,jitter=100us,rate=1Gbit,in.delay=50us', shorter('ib_write_bw', '-F', '-n', '200', '-s', '20000'))
 add('scheduled', 'drop=3+7,drop-ack=40', shorter('ib_send_lat', '-F', '-n', '500'))
@@ -86,11 +115,8 @@ add('delayed-pingpong', 'delay=200us,jitter=100us', shorter('ibv_rc_pingpong', '
 
 
 def impaired(pair, impair):
-	"""The same programs, with the faults in what they inherit; a fixed seed makes failures comparable.
-
-	UCX asks for an ACK timeout of one second unless told otherwise, and gives its connection 30 s.
-	"""
-	return Pair(**{**vars(pair), 'env': pair.env | {'WEFT_IMPAIR': impair + ',seed=7', 'UCX_RC_TIMEOUT': '50ms'}})
+	"""The same programs, with the faults in what they inherit; a fixed seed makes failures comparable."""
+	return Pair(**{**vars(pair), 'env': pair.env | {'WEFT_IMPAIR': impair + ',seed=7'}, 'timeout': max(pair.timeout, 90)})
 
 
 def run_row(weft, device, impair, pair, may_give_up):
@@ -200,7 +226,7 @@ def tests():
 	for name, impair, pair, may_give_up, long in TABLE:
 		for device in pair.devices:
 			label = 'long' if long or device != pair.devices[0] else 'e2e'
-			found[f'{name}@{device}'] = (label, pair.timeout + 30,
+			found[f'{name}@{device}'] = (label, max(pair.timeout, 90) + 30,
 				lambda weft, d=device, i=impair, p=pair, m=may_give_up: run_row(weft, d, i, p, m))
 	for name, function in ALONE.items():
 		for device in BOTH:
