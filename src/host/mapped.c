@@ -2,45 +2,22 @@
  * of theirs. A file that could become shorter would kill whoever maps it with a signal, so only sealed ones count; the
  * program must still have it open, as the kernel opens a mapping's file for administrators alone. */
 #include "host/internal.h"
+#include "host/maps.h"
 
 #include "base/log.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
 /* ---- ours ---- */
-
-struct mapping {
-	uint64_t start, end, offset;
-	dev_t device;
-	ino_t inode;
-	bool is_shared;		/* and may be read and written */
-};
-
-static bool read_mapping(FILE *maps, struct mapping *m)
-{
-	char line[4096 + 128], rights[5];
-	unsigned major, minor;
-	uint64_t inode;
-
-	if (!fgets(line, sizeof(line), maps) || sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %x:%x %" SCNu64, &m->start, &m->end,
-						       rights, &m->offset, &major, &minor, &inode) != 7)
-		return false;
-	m->device = makedev(major, minor);
-	m->inode = (ino_t)inode;
-	m->is_shared = rights[0] == 'r' && rights[1] == 'w' && rights[3] == 's';
-	return true;
-}
 
 /* The range as one shared mapping of one file; several that continue each other count as one. */
 static bool find_mapping(FILE *maps, uint64_t start, uint64_t end, struct mapping *whole)
@@ -48,10 +25,10 @@ static bool find_mapping(FILE *maps, uint64_t start, uint64_t end, struct mappin
 	struct mapping m;
 	uint64_t at = start;
 
-	while (at < end && read_mapping(maps, &m)) {
+	while (at < end && maps_next(maps, &m)) {
 		if (m.end <= at)
 			continue;
-		if (m.start > at || !m.is_shared)
+		if (m.start > at || !m.is_shared || !m.is_readable || !m.is_writable)
 			return false;
 		if (at == start)
 			*whole = m;
@@ -127,7 +104,7 @@ uint32_t mapped_find(struct host *h, const void *memory, uint64_t bytes, uint64_
 
 	if (is_private(h, start))
 		return 0;
-	maps = fopen("/proc/self/maps", "re");
+	maps = maps_open();
 	if (maps && find_mapping(maps, start, start + bytes, &m)) {
 		file = show_file(h, &m);
 		*offset = m.offset + (start - m.start);

@@ -4,7 +4,8 @@
  * /proc/self/maps answers: a region of 1 GB is not made to exist, and costs what reading the mappings costs. */
 #include "abi/verbs/object.h"
 
-#include <stdio.h>
+#include "host/maps.h"
+
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -37,22 +38,15 @@ static int pages_probe(uintptr_t at, size_t bytes, bool writes)
 /* The rights of all mappings in [first, end); that there are no holes is known. */
 static int mappings_probe(uintptr_t first, uintptr_t end, bool writes)
 {
-	FILE *maps = fopen("/proc/self/maps", "re");
-	char line[256], rights[5];
-	unsigned long from, to;
+	FILE *maps = maps_open();
+	struct mapping m;
 	int err = 0;
 
 	if (!maps)
 		return 0;
-	while (err == 0 && fgets(line, sizeof(line), maps)) {
-		/* the rest of a long line: its path */
-		if (sscanf(line, "%lx-%lx %4s", &from, &to, rights) != 3 || to <= first)
-			continue;
-		if (from >= end)
-			break;
-		if (rights[0] != 'r' || (writes && rights[1] != 'w'))
+	while (err == 0 && maps_next(maps, &m) && m.start < end)
+		if (m.end > first && (!m.is_readable || (writes && !m.is_writable)))
 			err = -EFAULT;
-	}
 	fclose(maps);
 	return err;
 }
