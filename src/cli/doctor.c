@@ -1,6 +1,7 @@
 /* weft doctor: one table of checks; each looks at one thing and says what it found and what to do. */
 #include "cli/cli.h"
 #include "cli/daemon.h"
+#include "cli/doctor.h"
 #include "cli/environment.h"
 #include "cli/output.h"
 #include "cli/program.h"
@@ -19,14 +20,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum verdict { FINE, WARNING, FAILED };
-
-struct finding {
-	enum verdict verdict;
-	char text[512];
-	const char *next;	/* NULL: nothing to do */
-};
-
 struct patient {
 	struct places places;
 	struct rundir dir;
@@ -34,7 +27,7 @@ struct patient {
 	bool is_served;
 };
 
-__attribute__((format(printf, 4, 5))) static void say(struct finding *f, enum verdict verdict, const char *next, const char *format, ...)
+void finding_say(struct finding *f, enum verdict verdict, const char *next, const char *format, ...)
 {
 	va_list ap;
 
@@ -45,35 +38,22 @@ __attribute__((format(printf, 4, 5))) static void say(struct finding *f, enum ve
 	va_end(ap);
 }
 
-/* The first line of a small file, without its end; false when there is none. */
-static bool read_line(const char *path, char *to, int room)
-{
-	FILE *f = fopen(path, "re");
-	bool is_read = f && fgets(to, room, f);
-
-	if (f)
-		fclose(f);
-	if (is_read)
-		to[strcspn(to, "\n")] = '\0';
-	return is_read;
-}
-
 static void check_files(struct patient *p, struct finding *f)
 {
 	char verbs[4096 + 32];
 
 	snprintf(verbs, sizeof(verbs), "%s/libibverbs.so.1", p->places.library_dir);
 	if (access(p->places.weftd, X_OK))
-		say(f, FAILED, "build or install weft completely", "%s: %s", p->places.weftd, strerror(errno));
+		finding_say(f, FAILED, "build or install weft completely", "%s: %s", p->places.weftd, strerror(errno));
 	else if (access(verbs, R_OK))
-		say(f, FAILED, "build or install weft completely", "%s: %s", verbs, strerror(errno));
+		finding_say(f, FAILED, "build or install weft completely", "%s: %s", verbs, strerror(errno));
 	else if (access(p->places.shim, R_OK))
-		say(f, FAILED, "build or install weft completely", "%s: %s", p->places.shim, strerror(errno));
+		finding_say(f, FAILED, "build or install weft completely", "%s: %s", p->places.shim, strerror(errno));
 	else if (strpbrk(p->places.shim, ": "))
-		say(f, FAILED, "move it: LD_PRELOAD separates names by space and colon", "%s has one of these in its name",
+		finding_say(f, FAILED, "move it: LD_PRELOAD separates names by space and colon", "%s has one of these in its name",
 		    p->places.library_dir);
 	else
-		say(f, FINE, NULL, "weftd and the libraries in %s are there", p->places.library_dir);
+		finding_say(f, FINE, NULL, "weftd and the libraries in %s are there", p->places.library_dir);
 }
 
 static void check_directory(struct patient *p, struct finding *f)
@@ -82,10 +62,10 @@ static void check_directory(struct patient *p, struct finding *f)
 	int err = rundir_check(&p->dir, &why);
 
 	if (err && err != -ENOENT)
-		say(f, FAILED, "remove it or make it yours alone (chmod 700), or set WEFT_DIR to another directory", "%s: %s",
+		finding_say(f, FAILED, "remove it or make it yours alone (chmod 700), or set WEFT_DIR to another directory", "%s: %s",
 		    p->dir.path, why);
 	else
-		say(f, FINE, NULL, "%s%s", p->dir.path, err ? " will be made when needed" : "");
+		finding_say(f, FINE, NULL, "%s%s", p->dir.path, err ? " will be made when needed" : "");
 }
 
 static void check_daemon(struct patient *p, struct finding *f)
@@ -97,10 +77,10 @@ static void check_daemon(struct patient *p, struct finding *f)
 		fd = daemon_start(&p->dir, CONTROL_COMMAND, false);
 	p->is_served = fd >= 0;
 	if (fd >= 0) {
-		say(f, FINE, NULL, was_running ? "it runs and answers" : "it starts and answers");
+		finding_say(f, FINE, NULL, was_running ? "it runs and answers" : "it starts and answers");
 		close(fd);
 	} else {
-		say(f, FAILED, "weftd --foreground shows why", "it cannot be reached or started");
+		finding_say(f, FAILED, "weftd --foreground shows why", "it cannot be reached or started");
 	}
 }
 
@@ -113,7 +93,7 @@ static void check_preload(struct patient *p, struct finding *f)
 	pid_t pid;
 
 	if (!p->is_served || pipe2(out, O_CLOEXEC)) {
-		say(f, FAILED, "see weftd above", "cannot be tried without weftd");
+		finding_say(f, FAILED, "see weftd above", "cannot be tried without weftd");
 		return;
 	}
 	fflush(NULL);
@@ -132,9 +112,9 @@ static void check_preload(struct patient *p, struct finding *f)
 	}
 	close(out[0]);
 	if (n > 0 && status == 0)
-		say(f, FINE, NULL, "a program started by weft run sees the device files");
+		finding_say(f, FINE, NULL, "a program started by weft run sees the device files");
 	else
-		say(f, FAILED, "look for a noexec or otherwise restricted file system under the libraries, and for a musl or static cat",
+		finding_say(f, FAILED, "look for a noexec or otherwise restricted file system under the libraries, and for a musl or static cat",
 		    "the loader did not load the shim into a program: LD_PRELOAD is without effect");
 }
 
@@ -144,12 +124,12 @@ static void check_memfd(struct patient *p, struct finding *f)
 
 	(void)p;
 	if (fd < 0)
-		say(f, FAILED, "allow memfd_create in the container's seccomp profile", "memory files cannot be made: %s",
+		finding_say(f, FAILED, "allow memfd_create in the container's seccomp profile", "memory files cannot be made: %s",
 		    strerror(errno));
 	else if (ftruncate(fd, 4096) || fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SHRINK | F_SEAL_GROW))
-		say(f, FAILED, "use Linux 5.1 or later", "memory files cannot be sealed: %s", strerror(errno));
+		finding_say(f, FAILED, "use Linux 5.1 or later", "memory files cannot be sealed: %s", strerror(errno));
 	else
-		say(f, FINE, NULL, "memory files can be made and sealed");
+		finding_say(f, FINE, NULL, "memory files can be made and sealed");
 	if (fd >= 0)
 		close(fd);
 }
@@ -161,16 +141,16 @@ static void check_shm(struct patient *p, struct finding *f)
 
 	(void)p;
 	if (access("/dev/shm", W_OK) || statvfs("/dev/shm", &v)) {
-		say(f, WARNING, "mount a tmpfs there if UCX or Open MPI complain", "/dev/shm: %s; weft does not use it, but UCX and Open MPI do",
+		finding_say(f, WARNING, "mount a tmpfs there if UCX or Open MPI complain", "/dev/shm: %s; weft does not use it, but UCX and Open MPI do",
 		    strerror(errno));
 		return;
 	}
 	mib = (unsigned long long)v.f_bavail * v.f_frsize >> 20;
 	if (mib < 64)
-		say(f, WARNING, "docker run --shm-size=1g, or a larger tmpfs",
+		finding_say(f, WARNING, "docker run --shm-size=1g, or a larger tmpfs",
 		    "%llu MiB are free in /dev/shm; weft does not use it, but UCX and Open MPI do", mib);
 	else
-		say(f, FINE, NULL, "%llu MiB are free (for UCX and Open MPI; weft does not use it)", mib);
+		finding_say(f, FINE, NULL, "%llu MiB are free (for UCX and Open MPI; weft does not use it)", mib);
 }
 
 static void check_descriptors(struct patient *p, struct finding *f)
@@ -179,14 +159,14 @@ static void check_descriptors(struct patient *p, struct finding *f)
 
 	(void)p;
 	if (getrlimit(RLIMIT_NOFILE, &l)) {
-		say(f, FAILED, NULL, "the limit cannot be read: %s", strerror(errno));
+		finding_say(f, FAILED, NULL, "the limit cannot be read: %s", strerror(errno));
 		return;
 	}
 	/* our choice: a channel takes one descriptor, a completion or event channel two */
 	if (l.rlim_cur < 256)
-		say(f, WARNING, "ulimit -n 1024", "%llu descriptors are few for a program with many peers", (unsigned long long)l.rlim_cur);
+		finding_say(f, WARNING, "ulimit -n 1024", "%llu descriptors are few for a program with many peers", (unsigned long long)l.rlim_cur);
 	else
-		say(f, FINE, NULL, "%llu descriptors per process", (unsigned long long)l.rlim_cur);
+		finding_say(f, FINE, NULL, "%llu descriptors per process", (unsigned long long)l.rlim_cur);
 }
 
 static void check_memlock(struct patient *p, struct finding *f)
@@ -196,40 +176,9 @@ static void check_memlock(struct patient *p, struct finding *f)
 	(void)p;
 	getrlimit(RLIMIT_MEMLOCK, &l);
 	if (l.rlim_cur == RLIM_INFINITY)
-		say(f, FINE, NULL, "unlimited (weft locks no memory)");
+		finding_say(f, FINE, NULL, "unlimited (weft locks no memory)");
 	else
-		say(f, FINE, NULL, "%llu KiB, which does not matter: weft locks no memory", (unsigned long long)l.rlim_cur >> 10);
-}
-
-static void check_ptrace(struct patient *p, struct finding *f)
-{
-	char scope[16];
-
-	(void)p;
-	if (!read_line("/proc/sys/kernel/yama/ptrace_scope", scope, sizeof(scope)))
-		say(f, FINE, NULL, "no Yama: processes of one user may reach each other's memory (packets do not need it)");
-	else
-		say(f, FINE, NULL, "Yama's ptrace_scope is %s (packets do not need access to other processes)", scope);
-}
-
-static void check_seccomp(struct patient *p, struct finding *f)
-{
-	char line[128];
-	int mode = 0;
-	FILE *status = fopen("/proc/self/status", "re");
-
-	(void)p;
-	if (!status) {
-		say(f, FAILED, "mount /proc", "/proc/self/status: %s", strerror(errno));
-		return;
-	}
-	while (fgets(line, sizeof(line), status))
-		sscanf(line, "Seccomp: %d", &mode);
-	fclose(status);
-	if (mode == 0)
-		say(f, FINE, NULL, "no filter of system calls");
-	else
-		say(f, FINE, NULL, "system calls are filtered; what weft needs was tried by the other checks");
+		finding_say(f, FINE, NULL, "%llu KiB, which does not matter: weft locks no memory", (unsigned long long)l.rlim_cur >> 10);
 }
 
 static void check_hardware(struct patient *p, struct finding *f)
@@ -246,12 +195,12 @@ static void check_hardware(struct patient *p, struct finding *f)
 	if (d)
 		closedir(d);
 	if (*name && strncmp(name, "weft", 4) == 0 && getenv("WEFT_ROOT"))
-		say(f, FINE, NULL, "not looked for: this is itself a program of weft run");
+		finding_say(f, FINE, NULL, "not looked for: this is itself a program of weft run");
 	else if (*name)
-		say(f, WARNING, "start programs without weft run to use the real device",
+		finding_say(f, WARNING, "start programs without weft run to use the real device",
 		    "this machine has the RDMA device %s; programs of weft run see weft's devices instead", name);
 	else
-		say(f, FINE, NULL, "this machine has none, so nothing is hidden");
+		finding_say(f, FINE, NULL, "this machine has none, so nothing is hidden");
 }
 
 /* The library's own name, such as libibverbs.so.1.14.44.0: the number before the last is rdma-core's version. */
@@ -272,7 +221,7 @@ static void check_distribution(struct patient *p, struct finding *f)
 
 	(void)p;
 	if (!handle) {
-		say(f, FINE, NULL, "the distribution's libibverbs is not installed; programs get weft's");
+		finding_say(f, FINE, NULL, "the distribution's libibverbs is not installed; programs get weft's");
 		return;
 	}
 	if (dlinfo(handle, RTLD_DI_LINKMAP, &map) || !realpath(map->l_name, path))
@@ -281,11 +230,11 @@ static void check_distribution(struct patient *p, struct finding *f)
 	dlclose(handle);
 	/* the private interface to provider libraries is named for its version in each release */
 	if (getenv("WEFT_ROOT") && strstr(path, "/lib/weft/"))
-		say(f, FINE, NULL, "not looked for: this is itself a program of weft run");
+		finding_say(f, FINE, NULL, "not looked for: this is itself a program of weft run");
 	else if (version == 44)
-		say(f, FINE, NULL, "%s is rdma-core 44, whose interface weft has", path);
+		finding_say(f, FINE, NULL, "%s is rdma-core 44, whose interface weft has", path);
 	else
-		say(f, WARNING, "if a program fails with a missing IBVERBS_PRIVATE version, use the programs of Debian 12",
+		finding_say(f, WARNING, "if a program fails with a missing IBVERBS_PRIVATE version, use the programs of Debian 12",
 		    "%s is of another release than rdma-core 44; programs linked with libmlx5 or libefa may not start", path);
 }
 
@@ -295,14 +244,14 @@ static void check_program(struct patient *p, struct finding *f)
 	enum program_fault fault;
 
 	if (!p->program) {
-		say(f, FINE, NULL, "none named (weft doctor PROGRAM looks at one)");
+		finding_say(f, FINE, NULL, "none named (weft doctor PROGRAM looks at one)");
 		return;
 	}
 	fault = program_examine(p->program, path, sizeof(path));
 	if (fault)
-		say(f, FAILED, program_next(fault), "%s: %s", p->program, program_cause(fault));
+		finding_say(f, FAILED, program_next(fault), "%s: %s", p->program, program_cause(fault));
 	else
-		say(f, FINE, NULL, "%.400s can be run with weft", path);
+		finding_say(f, FINE, NULL, "%.400s can be run with weft", path);
 }
 
 static const struct {
@@ -317,8 +266,9 @@ static const struct {
 	{ "/dev/shm", check_shm },
 	{ "descriptors", check_descriptors },
 	{ "locked memory", check_memlock },
-	{ "ptrace", check_ptrace },
-	{ "seccomp", check_seccomp },
+	{ "mapped memory", check_mapped },
+	{ "memory file", check_memory_file },
+	{ "process_vm", check_process_vm },
 	{ "RDMA hardware", check_hardware },
 	{ "libibverbs", check_distribution },
 	{ "program", check_program },

@@ -19,6 +19,8 @@
 
 enum { LOOK_EVERY = 1024 };	/* yields while waiting, until it is worth a system call to see that the peer lives */
 
+static const wtime PATIENCE = 2 * WTIME_S;	/* our choice: runnable threads get their turn many times */
+
 /* What peers find at the address in our export: it proves that a descriptor or a pid is ours. */
 static uint64_t nonce;
 
@@ -144,10 +146,12 @@ static bool may_be_at_it(const struct host *h, const struct channel *ch)
 	return ch->peer ? peer_is_alive(ch->peer) : has_living_slot(h, ch);
 }
 
-/* A peer copies within one system call and waits for nobody, so this takes microseconds; a stopped one keeps us until it
- * goes on or dies, as what it would write into then is no longer the region. */
-static void wait_for_peers(struct host *h, bool (*names)(const _Atomic uint64_t *word, uint32_t number), uint32_t number)
+/* Until no peer names it. A peer copies without waiting for anybody, so this takes microseconds. False: one was stopped in the
+ * midst of it, and what it would write into when it goes on must stay what it is. */
+static bool wait_for_peers(struct host *h, bool (*names)(const _Atomic uint64_t *word, uint32_t number), uint32_t number)
 {
+	wtime until = WTIME_NEVER;
+
 	for (uint32_t i = 0; i < h->channels.count; i++) {
 		const struct channel *ch = h->channels.open[i];
 		const _Atomic uint64_t *word;
@@ -157,10 +161,16 @@ static void wait_for_peers(struct host *h, bool (*names)(const _Atomic uint64_t 
 		word = shm_peer_access(ch->link);
 		for (unsigned n = 1; names(word, number); n++) {
 			sched_yield();
-			if (n % LOOK_EVERY == 0 && !may_be_at_it(h, ch))
+			if (n % LOOK_EVERY)
+				continue;
+			if (!may_be_at_it(h, ch))
 				break;
+			until = wtime_min(until, host_now() + PATIENCE);
+			if (host_now() >= until)
+				return false;
 		}
 	}
+	return true;
 }
 
 static void show_mr(void *host, struct mr *mr)
@@ -175,13 +185,17 @@ static void show_mr(void *host, struct mr *mr)
 	mr->shown = export_show_region(&h->direct.export, &region);
 }
 
-static void hide_mr(void *host, struct mr *mr)
+static bool hide_mr(void *host, struct mr *mr)
 {
 	struct host *h = host;
 
 	export_hide_region(&h->direct.export, mr->shown);
 	mr->shown = 0;
-	wait_for_peers(h, access_names_key, mr->key);
+	if (wait_for_peers(h, access_names_key, mr->key))
+		return true;
+	log_line(LOG_WARNING, "region 0x%08x stays: a process was stopped while it used it", mr->key);
+	show_mr(h, mr);
+	return false;
 }
 
 /* 0 is none. */
@@ -207,7 +221,8 @@ static void hide_qp(void *host, struct qp *qp)
 	new_era(h);
 	export_hide_qp(&h->direct.export, qp->shown);
 	qp->shown = 0;
-	wait_for_peers(h, access_names_qp, qp->qpn);
+	/* its regions wait for themselves */
+	(void)wait_for_peers(h, access_names_qp, qp->qpn);
 }
 
 /* ---- atomics on our memory, whoever wants them ---- */

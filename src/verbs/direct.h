@@ -58,9 +58,10 @@ enum {
 };
 
 struct direct_ops {
-	/* Others may use the region or bound window; and: none uses it any more, nor will. mr->shown says which. */
+	/* Others may use the region or bound window; and: none uses it any more, nor will. mr->shown says which. False: one
+	 * that stands still is in the midst of it, and it is shown as before. */
 	void (*show_mr)(void *host, struct mr *mr);
-	void (*hide_mr)(void *host, struct mr *mr);
+	bool (*hide_mr)(void *host, struct mr *mr);
 	/* The same for the peer of a connected QP; qp->shown. */
 	void (*show_qp)(void *host, struct qp *qp);
 	void (*hide_qp)(void *host, struct qp *qp);

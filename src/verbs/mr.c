@@ -39,12 +39,11 @@ void mr_show(struct mr *mr)
 		ca->direct->show_mr(ca->host, mr);
 }
 
-void mr_hide(struct mr *mr)
+int mr_hide(struct mr *mr)
 {
 	struct ca *ca = mr->pd->ca;
 
-	if (ca->direct && mr->shown)
-		ca->direct->hide_mr(ca->host, mr);
+	return !ca->direct || !mr->shown || ca->direct->hide_mr(ca->host, mr) ? 0 : -EBUSY;
 }
 
 int mr_create_kind(struct pd *pd, enum mr_kind kind, void *memory, uint64_t length, uint64_t iova, int access, struct mr **out)
@@ -88,9 +87,8 @@ int mr_rereg(struct mr *mr, int flags, struct pd *pd, void *memory, uint64_t len
 		return -EINVAL;
 	if (flags & IBV_REREG_MR_CHANGE_PD && (!pd || pd->dev != mr->pd->dev))
 		return -EINVAL;
-	if (mr->windows)
+	if (mr->windows || mr_hide(mr) < 0)
 		return -EBUSY;
-	mr_hide(mr);
 	if (flags & IBV_REREG_MR_CHANGE_ACCESS) {
 		mr->access = access;
 		mr->kind = access & IBV_ACCESS_ON_DEMAND ? MR_ON_DEMAND : MR_MEMORY;
@@ -111,10 +109,9 @@ int mr_rereg(struct mr *mr, int flags, struct pd *pd, void *memory, uint64_t len
 
 int mr_destroy(struct mr *mr)
 {
-	if (mr->windows)
-		return -EBUSY;
 	weft_bug_on(mr->kind == MR_WINDOW);
-	mr_hide(mr);
+	if (mr->windows || mr_hide(mr) < 0)
+		return -EBUSY;
 	table_remove(&mr->pd->ca->keys, mr->key);
 	pd_put(mr->pd);
 	free(mr);

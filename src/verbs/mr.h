@@ -30,7 +30,7 @@ struct mr {
 int mr_create(struct pd *pd, void *memory, uint64_t length, uint64_t iova, int access, struct mr **mr);
 int mr_create_kind(struct pd *pd, enum mr_kind kind, void *memory, uint64_t length, uint64_t iova, int access, struct mr **mr);
 int mr_rereg(struct mr *mr, int flags, struct pd *pd, void *memory, uint64_t length, int access);
-int mr_destroy(struct mr *mr);	/* -EBUSY while windows are bound */
+int mr_destroy(struct mr *mr);	/* -EBUSY while windows are bound, or a stopped process is in the midst of using it */
 
 int mw_create(struct pd *pd, enum ibv_mw_type type, struct mr **mw);
 int mw_destroy(struct mr *mw);	/* allowed while bound */
@@ -71,9 +71,10 @@ int mr_read(struct mr *mr, uint64_t va, void *data, uint32_t bytes);
 /* The address of va when it can be borrowed (plain and device memory), or NULL. */
 void *mr_borrow(struct mr *mr, uint64_t va);
 
-/* For this room: others of the host may use it directly; and, when that has ended for all of them. */
+/* For this room: others of the host may use it directly; and, when that has ended for all of them. -EBUSY: it does not end
+ * for one that was stopped in the midst of it. */
 void mr_show(struct mr *mr);
-void mr_hide(struct mr *mr);
+int mr_hide(struct mr *mr);
 
 struct mr *mr_find(struct ca *ca, uint32_t key);
 /* Is [va, va + bytes) inside? */

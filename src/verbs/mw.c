@@ -34,9 +34,8 @@ int mw_create(struct pd *pd, enum ibv_mw_type type, struct mr **out)
 	return 0;
 }
 
-static void unbind(struct mr *mw)
+static void detach(struct mr *mw)
 {
-	mr_hide(mw);
 	if (mw->bound_to)
 		mw->bound_to->windows--;
 	if (mw->mw_qp)
@@ -47,7 +46,9 @@ static void unbind(struct mr *mw)
 
 int mw_destroy(struct mr *mw)
 {
-	unbind(mw);
+	if (mr_hide(mw) < 0)
+		return -EBUSY;
+	detach(mw);
 	table_remove(&mw->pd->ca->keys, mw->key);
 	pd_put(mw->pd);
 	free(mw);
@@ -87,9 +88,14 @@ enum ibv_wc_status mw_bind(struct qp *qp, const struct send_wqe *wqe)
 		if (!region_allows(mr, qp, wqe))
 			return IBV_WC_MW_BIND_ERR;
 	}
-	if (table_rekey(&qp->ca->keys, mw->key, wqe->bind_new_rkey) < 0)
+	if (mr_hide(mw) < 0)
 		return IBV_WC_MW_BIND_ERR;
-	unbind(mw);
+	if (table_rekey(&qp->ca->keys, mw->key, wqe->bind_new_rkey) < 0) {
+		if (mw->bound_to)
+			mr_show(mw);
+		return IBV_WC_MW_BIND_ERR;
+	}
+	detach(mw);
 	mw->key = wqe->bind_new_rkey;
 	if (!mr)
 		return IBV_WC_SUCCESS;
@@ -113,16 +119,21 @@ enum ibv_wc_status mr_invalidate(struct qp *qp, uint32_t rkey, bool remote)
 
 	if (!mw || mw->kind != MR_WINDOW || mw->mw_type != IBV_MW_TYPE_2 || !mw->bound_to || mw->pd != qp->pd || mw->mw_qp != qp)
 		return remote ? IBV_WC_REM_ACCESS_ERR : IBV_WC_MW_BIND_ERR;
-	unbind(mw);
+	if (mr_hide(mw) < 0)
+		return remote ? IBV_WC_REM_ACCESS_ERR : IBV_WC_MW_BIND_ERR;
+	detach(mw);
 	return IBV_WC_SUCCESS;
 }
 
+/* A window that a stopped process is in the midst of using stays shown, for a QP that nobody finds any more. */
 void mw_forget_qp(struct qp *qp)
 {
 	uint32_t cursor = 0;
 	struct mr *mr;
 
 	while (qp->windows && (mr = table_next(&qp->ca->keys, &cursor)))
-		if (mr->mw_qp == qp)
-			unbind(mr);
+		if (mr->mw_qp == qp) {
+			(void)mr_hide(mr);
+			detach(mr);
+		}
 }

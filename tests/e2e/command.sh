@@ -84,6 +84,11 @@ if [ "$(id -u)" != 0 ] && [ -u /bin/su ]; then
 	says "setuid"
 fi
 expect 0 weft doctor cat
+for tier in "mapped memory" "memory file" process_vm; do says "$tier"; done
+expect 2 weft run --shared-heap=2k -- true
+says "not a size"
+expect 0 weft run --shared-heap=64k -- env
+says WEFT_SHARED_HEAP=65536
 
 expect 0 weft down
 finish

@@ -4,9 +4,12 @@
  * `direct dereg ROUNDS`: the target deregisters under traffic; after that its memory does not change.
  * `direct kill`: the target is killed under traffic; the initiator ends with the standard's status.
  * `direct exec ROUNDS`: the target runs another program under traffic, whose memory stays its own.
+ * `direct stopped`: a region in whose use its peer stands still is not deregistered, and not waited for without end.
  * WEFT_TEST_LIMIT=seccomp: process_vm_* are forbidden; undumpable: /proc/self/mem too; user: the initiator is another user.
  * WEFT_TEST_MEMORY=mapped: buffers lie in sealed memory files; unsealed: in others. */
-#include "host/host.h"
+#include "direct/access.h"
+#include "host/internal.h"
+#include "link/shm.h"
 #include "verbs/cq.h"
 #include "verbs/mr.h"
 #include "verbs/pd.h"
@@ -472,6 +475,43 @@ static void kill_initiator(struct end *e, pid_t target)
 		die("a dead target did not end in retries exceeded");
 }
 
+/* ---- stopped ---- */
+
+static void stopped_initiator(struct end *e)
+{
+	_Atomic uint64_t *word;
+
+	post_access(e, 0, IBV_WR_RDMA_WRITE, e->buffer, 8, 0);
+	check(wait_done(e) != IBV_WC_SUCCESS, "a write");
+	word = shm_own_access(direct_channel(e->host, e->qp[0])->link);
+	access_begin(word, board->target[0].qpn, board->target[0].rkey);
+	meet(2);
+	while (atomic_load(&board->running))
+		sched_yield();
+	access_end(word);
+	meet(2);
+}
+
+static int deregister(struct end *e)
+{
+	int err;
+
+	host_enter(e->host);
+	err = mr_destroy(e->mr);
+	host_leave(e->host);
+	return err;
+}
+
+static void stopped_target(struct end *e)
+{
+	meet(2);
+	if (deregister(e) != -EBUSY)
+		die("a region in use was deregistered");
+	atomic_store(&board->running, false);
+	meet(2);
+	check(deregister(e), "deregister");
+}
+
 /* ---- exec ---- */
 
 /* Its end tells the new program that all is done. */
@@ -549,6 +589,8 @@ static void initiate(const char *mode, int i, unsigned rounds, uint64_t seed, un
 		kill_initiator(&e, target);
 	else if (strcmp(mode, "exec") == 0)
 		exec_initiator(&e);
+	else if (strcmp(mode, "stopped") == 0)
+		stopped_initiator(&e);
 	else
 		add_up(&e, i, rounds);
 	expect_direct(&e, strcmp(getenv("WEFT_PATH") ?: "", "packet") != 0 && strcmp(limit(), "undumpable") != 0 &&
@@ -580,6 +622,8 @@ static void be_target(const char *mode, unsigned rounds, unsigned initiators)
 			pause();
 	} else if (strcmp(mode, "exec") == 0) {
 		exec_target(rounds);
+	} else if (strcmp(mode, "stopped") == 0) {
+		stopped_target(&e);
 	} else {
 		connect_qp(&e, 2, &board->target[3]);
 		connect_qp(&e, 3, &board->target[2]);

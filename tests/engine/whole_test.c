@@ -120,6 +120,13 @@ static bool reaches(void *host, struct qp *qp)
 	return true;
 }
 
+static bool hide_mr(void *host, struct mr *mr)
+{
+	(void)host;
+	(void)mr;
+	return true;
+}
+
 static void no_mr(void *host, struct mr *mr)
 {
 	(void)host;
@@ -138,7 +145,7 @@ static void no_lock(void *host)
 }
 
 static const struct direct_ops direct = {
-	.show_mr = no_mr, .hide_mr = no_mr, .show_qp = no_qp, .hide_qp = no_qp, .execute = execute, .reaches = reaches,
+	.show_mr = no_mr, .hide_mr = hide_mr, .show_qp = no_qp, .hide_qp = no_qp, .execute = execute, .reaches = reaches,
 	.connect = connect, .send = send, .pull = pull, .publish = publish, .received = received,
 	.atomic_begin = no_lock, .atomic_end = no_lock,
 };
