@@ -4,10 +4,10 @@
 
 #include <errno.h>
 #include <math.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sched.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -118,9 +118,9 @@ static enum bench_outcome read_cpus(const char *text, struct trial *t)
 	if (!text && machine_choose_cpus(t->cpu))
 		return BENCH_MEASURED;
 	if (!text)
-		return refuse("there is no second CPU for the other end in", "/proc/self/status", "weft bench on a machine with two CPUs");
+		return refuse("the other end needs another CPU than the one in", "/proc/self/status", "use a machine with two CPUs");
 	if (sscanf(text, "%d,%d%c", &t->cpu[0], &t->cpu[1], &more) != 2 || !may_use(t->cpu[0]) || !may_use(t->cpu[1]))
-		return refuse("--cpus does not name two CPUs that may be used:", text, "nproc and taskset -p $$ tell which there are");
+		return refuse("--cpus does not name two CPUs that may be used:", text, "taskset -cp $$ tells which there are");
 	return BENCH_MEASURED;
 }
 
@@ -229,9 +229,12 @@ static bool add_entries(struct results *r, const struct selection *s, const stru
 
 static bool make_entries(const struct bench_options *o, const struct selection *s, struct results *r)
 {
-	for (size_t i = 0; i < contestant_count; i++)
-		if ((!o->only || is_named(o->only, contestants[i].contest, contestants[i].name)) && !add_entries(r, s, &contestants[i]))
+	for (size_t i = 0; i < contestant_count; i++) {
+		const struct contestant *c = &contestants[i];
+
+		if ((!o->only || is_named(o->only, c->contest, c->name)) && !add_entries(r, s, c))
 			return false;
+	}
 	return true;
 }
 
@@ -243,8 +246,8 @@ static void show_progress(const struct results *r, const struct entry *e, int ro
 
 	if (!isatty(2))
 		return;
-	fprintf(stderr, "\r\033[K%d of %d, round %d of %d: %s/%s, %s", done + 1, all, round + 1, r->rounds, e->contest->name, e->who->name,
-		size_text(e->size, size));
+	fprintf(stderr, "\r\033[K%d of %d, round %d of %d: %s/%s, %s", done + 1, all, round + 1, r->rounds, e->contest->name,
+		e->who->name, size_text(e->size, size));
 	if (done)
 		fprintf(stderr, ", %ld:%02ld left", left / 60, left % 60);
 }
@@ -335,9 +338,9 @@ static int write_file(const struct results *r, int (*report)(const struct result
 static const char *picture_name(const struct bench_options *o)
 {
 	const char *slash = o->svg ? strrchr(o->svg, '/') : NULL;
-	const char *other = o->markdown ? strrchr(o->markdown, '/') : NULL;
+	size_t folder = slash ? (size_t)(slash - o->svg) + 1 : 0;
 
-	if (slash && other && slash - o->svg == other - o->markdown && strncmp(o->svg, o->markdown, (size_t)(slash - o->svg)) == 0)
+	if (slash && o->markdown && strncmp(o->svg, o->markdown, folder) == 0 && !strchr(o->markdown + folder, '/'))
 		return slash + 1;
 	return o->svg;
 }

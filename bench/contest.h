@@ -26,8 +26,8 @@ struct contestant {
 	const char *contest, *name, *what;
 	enum contestant_side side;
 	bool is_mapped;			/* memory that both processes map, opposed to private memory */
-	/* Words with {size}, {rounds}, {warm_up}, {port}, {cpus}, {bench} (our programs' folder) and {weft} in them. The server and
-	 * client add their own; without a client one command has both ends. */
+	/* Words with {size}, {rounds}, {warm_up}, {port}, {cpus}, {bench} (our programs' folder) and {weft} in them. The server
+	 * and the client add their own; without a client one command has both ends. */
 	const char *command, *server, *client;
 	enum contestant_ready ready;
 	/* The figure in the client's output, in the contest's unit. False when it is not there. */
@@ -42,7 +42,7 @@ struct goal {
 	size_t size;
 	bool is_mapped;			/* which of weft's contestants */
 	const char *against;
-	double bound;			/* weft's figure divided by the other's: at most, or at least when higher is better */
+	double bound;			/* of weft's figure divided by the other's: the greatest, or the least when more is better */
 };
 
 extern const struct contest contests[];

@@ -35,17 +35,18 @@ static json_t *entry(const struct entry *e)
 	for (int i = 0; i < e->series.rounds; i++)
 		json_array_append_new(figures, number(e->series.figure[i]));
 	return json_pack("{s:s, s:s, s:s, s:s, s:I, s:s, s:b, s:o, s:o, s:s}", "contest", e->contest->name, "name", e->who->name,
-			 "side", sides[e->who->side], "what", e->who->what, "size", (json_int_t)e->size, "unit", e->contest->unit,
-			 "lower_is_better", e->contest->is_lower_better, "spread", spread(&s), "rounds", figures, "failure", e->why);
+			 "side", sides[e->who->side], "what", e->who->what, "size", (json_int_t)e->size,
+			 "unit", e->contest->unit, "lower_is_better", e->contest->is_lower_better, "spread", spread(&s),
+			 "rounds", figures, "failure", e->why);
 }
 
 static json_t *judgement(const struct judgement *j)
 {
 	const char *verdict = !j->ratio.count ? "unknown" : j->is_met ? "met" : "missed";
 
-	return json_pack("{s:s, s:I, s:s, s:s, s:f, s:o, s:s}", "contest", j->goal->contest, "size", (json_int_t)j->goal->size, "weft",
-			 j->ours->who->name, "against", j->goal->against, "bound", j->goal->bound, "ratio", spread(&j->ratio), "verdict",
-			 verdict);
+	return json_pack("{s:s, s:I, s:s, s:s, s:f, s:o, s:s}", "contest", j->goal->contest, "size", (json_int_t)j->goal->size,
+			 "weft", j->ours->who->name, "against", j->goal->against, "bound", j->goal->bound,
+			 "ratio", spread(&j->ratio), "verdict", verdict);
 }
 
 int report_json(const struct results *r, FILE *to)
@@ -58,8 +59,8 @@ int report_json(const struct results *r, FILE *to)
 		json_array_append_new(entries, entry(&r->entries[i]));
 	for (size_t i = 0; results_judge(r, i, &j); i++)
 		json_array_append_new(judgements, judgement(&j));
-	all = json_pack("{s:o, s:i, s:f, s:o, s:o}", "machine", machine(&r->machine), "rounds", r->rounds, "trial_seconds", r->trial_s,
-			"results", entries, "goals", judgements);
+	all = json_pack("{s:o, s:i, s:f, s:o, s:o}", "machine", machine(&r->machine), "rounds", r->rounds,
+			"trial_seconds", r->trial_s, "results", entries, "goals", judgements);
 	err = all ? json_dumpf(all, to, JSON_INDENT(2)) : -1;
 	json_decref(all);
 	fputc('\n', to);

@@ -47,7 +47,8 @@ static void add_processor(struct machine *m, const struct trial *t)
 	}
 	if (info)
 		fclose(info);
-	snprintf(text, sizeof(text), "%s, %ld CPUs%s", model, sysconf(_SC_NPROCESSORS_ONLN), is_virtual ? ", virtual machine" : "");
+	snprintf(text, sizeof(text), "%s, %ld CPUs%s", model, sysconf(_SC_NPROCESSORS_ONLN),
+		 is_virtual ? ", virtual machine" : "");
 	add(m, "processor", text);
 	snprintf(text, sizeof(text), "%d and %d", t->cpu[0], t->cpu[1]);
 	add(m, "pinned to CPUs", text);
@@ -92,15 +93,17 @@ static void add_mitigations(struct machine *m)
 	add(m, "mitigations", *text ? text : "none");
 }
 
-/* The first line of what it prints. */
+/* What it prints, from its first digit to the end of the line. */
 static void add_version(struct machine *m, const struct trial *t, const char *name, const char *program, const char *command)
 {
 	static char output[TRIAL_OUTPUT];
+	char *first;
 
 	if (!trial_has_program(t, program) || !trial_capture(t, command, output, sizeof(output)))
 		return;
-	output[strcspn(output, "\n")] = '\0';
-	add(m, name, output + strspn(output, "# "));
+	first = output + strcspn(output, "0123456789");
+	first[strcspn(first, "\n")] = '\0';
+	add(m, name, first);
 }
 
 static void add_load(struct machine *m)
@@ -111,7 +114,8 @@ static void add_load(struct machine *m)
 	if (getloadavg(load, 1) != 1)
 		return;
 	m->is_busy = load[0] > BUSY_LOAD;
-	snprintf(text, sizeof(text), "%.2f at the start%s", load[0], m->is_busy ? ": the machine had other work, so figures are noisy" : "");
+	snprintf(text, sizeof(text), "%.2f at the start%s", load[0],
+		 m->is_busy ? ": the machine had other work, so figures are noisy" : "");
 	add(m, "load", text);
 }
 

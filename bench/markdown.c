@@ -1,5 +1,5 @@
-/* A report to read: the machine, the goals, and for each contest a table with a row for each contestant, best first in no case:
- * the order is the tables', so that two reports can be laid side by side. */
+/* A report to read: the machine, the goals, and for each contest a table with a row for each contestant, in the order of
+ * contest.c, so that two reports can be laid side by side. */
 #include "bench/report.h"
 
 #include <errno.h>
@@ -34,43 +34,65 @@ static void print_machine(const struct results *r, FILE *to)
 	fprintf(to, "- rounds: %d, with one trial of every contestant in each, of about %.2g s\n", r->rounds, r->trial_s);
 }
 
-static void print_judgement(const struct judgement *j, FILE *to)
+static void print_median(FILE *to, const struct entry *e)
 {
-	struct spread ours = series_spread(&j->ours->series), other = { 0 };
-	char size[16];
+	struct spread s = { 0 };
 
-	if (j->other)
-		other = series_spread(&j->other->series);
-	fprintf(to, "| %s, %s%s | %s | ", j->ours->contest->title, size_text(j->goal->size, size), j->goal->is_mapped ? ", mapped" : "",
-		j->ours->who->name);
-	if (ours.count)
-		print_number(to, ours.median);
+	if (e)
+		s = series_spread(&e->series);
+	if (s.count)
+		print_number(to, s.median);
 	else
-		fputs("-", to);
-	fprintf(to, " | %s | ", j->goal->against);
-	if (other.count)
-		print_number(to, other.median);
-	else
-		fputs("-", to);
-	fputs(" | ", to);
-	if (j->ratio.count)
-		print_spread(to, &j->ratio);
-	else
-		fputs("-", to);
-	fprintf(to, " | %s %.2f | %s |\n", j->ours->contest->is_lower_better ? "at most" : "at least", j->goal->bound,
-		!j->ratio.count ? "not measured" : j->is_met ? "met" : "**missed**");
+		fputs("not measured", to);
 }
 
+static void print_goal(const struct judgement *j, FILE *to)
+{
+	char size[16];
+
+	fprintf(to, "| %s, %s%s | ", j->goal->contest, size_text(j->goal->size, size), j->goal->is_mapped ? ", mapped" : "");
+	fprintf(to, "%s: ", j->goal->against);
+	print_median(to, j->other);
+	fprintf(to, " | %s %.2f |", j->ours->contest->is_lower_better ? "at most" : "at least", j->goal->bound);
+}
+
+static void print_judgement(const struct judgement *j, FILE *to)
+{
+	fprintf(to, " %s: ", j->ours->who->name);
+	print_median(to, j->ours);
+	if (j->ratio.count) {
+		fputs(", ratio ", to);
+		print_spread(to, &j->ratio);
+		fputs(j->is_met ? ", met" : ", **missed**", to);
+	}
+	fputs(" |", to);
+}
+
+/* A row for each goal, with a cell for each of weft's contestants. */
 static void print_goals(const struct results *r, FILE *to)
 {
+	const struct goal *before = NULL;
+	int known = 0, met = 0;
 	struct judgement j;
 
+	for (size_t i = 0; results_judge(r, i, &j); i++) {
+		known += j.ratio.count > 0;
+		met += j.is_met;
+	}
 	if (!results_judge(r, 0, &j))
 		return;
-	fputs("\n### Goals\n\nA ratio is weft's figure divided by the other's, round by round; the median of the rounds, and their quartiles.\n\n"
-	      "| figure | weft | | against | | ratio | goal | |\n|---|---|--:|---|--:|--:|--:|---|\n", to);
-	for (size_t i = 0; results_judge(r, i, &j); i++)
+	fprintf(to, "\n### Goals\n\n%d of %d are met. A ratio is weft's figure divided by the other's, round by round: the median, and\n"
+		"the quartiles in brackets.\n\n| figure | against | goal | weft, perftest | weft, own loop |\n"
+		"|---|---|---|---|---|\n", met, known);
+	for (size_t i = 0; results_judge(r, i, &j); i++) {
+		if (j.goal != before) {
+			fputs(before ? "\n" : "", to);
+			print_goal(&j, to);
+		}
 		print_judgement(&j, to);
+		before = j.goal;
+	}
+	fputs("\n", to);
 }
 
 /* Sizes of the contest, in the order of the entries, each once. */
@@ -89,8 +111,8 @@ static size_t list_sizes(const struct results *r, const struct contest *c, size_
 	return count;
 }
 
-static void print_row(const struct results *r, const struct contest *c, const struct contestant *who, const size_t *sizes, size_t count,
-		      FILE *to)
+static void print_row(const struct results *r, const struct contest *c, const struct contestant *who, const size_t *sizes,
+		      size_t count, FILE *to)
 {
 	const struct entry *any = NULL;
 

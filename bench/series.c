@@ -30,7 +30,8 @@ struct spread series_spread(const struct series *s)
 	if (count == 0)
 		return (struct spread){ NAN, NAN, NAN, 0 };
 	qsort(sorted, (size_t)count, sizeof(sorted[0]), compare);
-	return (struct spread){ quantile(sorted, count, 0.25), quantile(sorted, count, 0.5), quantile(sorted, count, 0.75), count };
+	return (struct spread){ .low = quantile(sorted, count, 0.25), .median = quantile(sorted, count, 0.5),
+				.high = quantile(sorted, count, 0.75), .count = count };
 }
 
 struct spread series_ratio(const struct series *a, const struct series *b)

@@ -84,10 +84,11 @@ static void add_entry(struct panel *p, const struct entry *e, const struct sprea
 static int compare_lines(const void *a, const void *b)
 {
 	const struct line *x = a, *y = b;
-	double of_x = series_spread(&x->entry[x->count - 1]->series).median, of_y = series_spread(&y->entry[y->count - 1]->series).median;
+	const struct entry *last_x = x->entry[x->count - 1], *last_y = y->entry[y->count - 1];
+	double of_x = series_spread(&last_x->series).median, of_y = series_spread(&last_y->series).median;
 
-	if (x->entry[x->count - 1]->size != y->entry[y->count - 1]->size)
-		return x->entry[x->count - 1]->size < y->entry[y->count - 1]->size ? 1 : -1;
+	if (last_x->size != last_y->size)
+		return last_x->size < last_y->size ? 1 : -1;
 	return (of_x < of_y) - (of_x > of_y);
 }
 
@@ -173,8 +174,9 @@ static void draw_line(const struct panel *p, const struct line *l, int row, FILE
 		struct spread s = series_spread(&l->entry[i]->series);
 		double x = x_of(p, (double)l->entry[i]->size);
 
-		fprintf(to, "<path d='M%.1f %.1fV%.1f' stroke-width='1.2'/><circle cx='%.1f' cy='%.1f' r='2.6' fill='%s' stroke='none'/>\n",
-			x, y_of(p, s.low), y_of(p, s.high), x, y_of(p, s.median), style->colour);
+		fprintf(to, "<path d='M%.1f %.1fV%.1f' stroke-width='1.2'/>\n", x, y_of(p, s.low), y_of(p, s.high));
+		fprintf(to, "<circle cx='%.1f' cy='%.1f' r='2.6' fill='%s' stroke='none'/>\n", x, y_of(p, s.median),
+			style->colour);
 	}
 	fprintf(to, "<path d='M%d %dh34' stroke-dasharray='%s'/></g>\n", LEGEND, y - 4, style->dashes);
 	draw_text(to, LEGEND + 42, y, "start", l->who->what);
@@ -190,10 +192,11 @@ int report_svg(const struct results *r, FILE *to)
 		if (contests[i].has_size && collect(r, &contests[i], &panels[count]))
 			count++;
 	}
-	fprintf(to, "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 %d %d' width='%d' height='%d'>\n", WIDTH, count * PANEL + 10, WIDTH,
-		count * PANEL + 10);
-	fputs("<style>text { font: 13px sans-serif; fill: #222 } .title { font-weight: bold; font-size: 15px } .grid { stroke: #ddd }\n"
-	      ".frame { fill: none; stroke: #888 }</style>\n<rect width='100%' height='100%' fill='#fff'/>\n", to);
+	fprintf(to, "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 %d %d' width='%d' height='%d'>\n", WIDTH,
+		count * PANEL + 10, WIDTH, count * PANEL + 10);
+	fputs("<style>text { font: 13px sans-serif; fill: #222 } .title { font-weight: bold; font-size: 15px }\n"
+	      ".grid { stroke: #ddd } .frame { fill: none; stroke: #888 }</style>\n"
+	      "<rect width='100%' height='100%' fill='#fff'/>\n", to);
 	for (int i = 0; i < count; i++) {
 		panels[i].top = i * PANEL + TOP;
 		draw_axes(&panels[i], to);

@@ -121,11 +121,14 @@ static void expand(const struct values *v, const char *command, char *text, size
 	size_t used = strlen(text);
 
 	while (*command && used + 1 < room) {
-		size_t length = *command == '{' ? strcspn(command, "}") + 1 : 1;
+		size_t plain = strcspn(command, "{"), braced = strcspn(command + plain, "}");
 
-		used += (size_t)snprintf(text + used, room - used, "%.*s", length == 1 ? 1 : (int)strlen(value_of(v, command, length)),
-					 length == 1 ? command : value_of(v, command, length));
-		command += length;
+		used += (size_t)snprintf(text + used, room - used, "%.*s", (int)plain, command);
+		command += plain;
+		if (*command && used < room) {
+			used += (size_t)snprintf(text + used, room - used, "%s", value_of(v, command, braced + 1));
+			command += braced + 1;
+		}
 	}
 }
 
@@ -301,8 +304,8 @@ static bool listens_in(const char *path, int port)
 	char line[512];
 
 	while (table && !listens && fgets(line, sizeof(line), table))
-		listens = sscanf(line, " %*u: %*[0-9A-Fa-f]:%x %*[0-9A-Fa-f]:%*x %x", &local, &state) == 2 && (int)local == port &&
-			  state == TCP_LISTEN;
+		listens = sscanf(line, " %*u: %*[0-9A-Fa-f]:%x %*[0-9A-Fa-f]:%*x %x", &local, &state) == 2 &&
+			  (int)local == port && state == TCP_LISTEN;
 	if (table)
 		fclose(table);
 	return listens;
@@ -398,7 +401,8 @@ static bool measure(const struct trial *t, const struct contestant *c, const str
 	return true;
 }
 
-bool trial_run(const struct trial *t, const struct contestant *c, size_t size, unsigned rounds, double *value, char why[TRIAL_WHY])
+bool trial_run(const struct trial *t, const struct contestant *c, size_t size, unsigned rounds, double *value,
+	       char why[TRIAL_WHY])
 {
 	struct end ends[2] = { { 0 } };
 	int port = free_port();
@@ -418,7 +422,7 @@ bool trial_capture(const struct trial *t, const char *command, char *output, siz
 	bool is_fine;
 
 	make_values(&v, t, 0, 0, 0);
-	is_fine = start(&end, &v, command, "", -1) && wait_end(&end, READY_MS) && end.status == 0;
+	is_fine = start(&end, &v, command, "", -1) && wait_end(&end, READY_MS);
 	if (is_fine)
 		read_output(&end, output, room);
 	stop_end(&end);
@@ -433,7 +437,8 @@ bool trial_has_program(const struct trial *t, const char *program)
 	const char *list = getenv("PATH");
 
 	if (strncmp(program, "{bench}/", 8) == 0)
-		return snprintf(path, sizeof(path), "%s/%s", t->bench, program + 8) < (int)sizeof(path) && access(path, X_OK) == 0;
+		return snprintf(path, sizeof(path), "%s/%s", t->bench, program + 8) < (int)sizeof(path) &&
+		       access(path, X_OK) == 0;
 	for (list = list ? list : "/bin:/usr/bin"; *list; list += strspn(list, ":")) {
 		int n = (int)strcspn(list, ":");
 

@@ -1,5 +1,5 @@
-/* One measurement by one contestant: its command, or its server and client, each end on its CPU, within a time limit. Nothing of it
- * is left when trial_run returns. Signals that would end the process are blocked throughout and end the trial instead. */
+/* One measurement by one contestant: its command, or its server and client, each end on its CPU, within a time limit. Nothing
+ * of it is left when trial_run returns. Signals that would end the process are blocked throughout and end the trial instead. */
 #ifndef WEFT_BENCH_TRIAL_H
 #define WEFT_BENCH_TRIAL_H
 
@@ -22,9 +22,11 @@ void trial_end(void);
 int trial_interrupted(void);
 
 /* Measures. False with the reason in why; also when interrupted. */
-bool trial_run(const struct trial *t, const struct contestant *c, size_t size, unsigned rounds, double *value, char why[TRIAL_WHY]);
+bool trial_run(const struct trial *t, const struct contestant *c, size_t size, unsigned rounds, double *value,
+	       char why[TRIAL_WHY]);
 
-/* Runs a command without arguments of a trial and takes its output, without pinning it. False when it cannot be run or fails. */
+/* Takes what a command prints, whatever its exit status: there are programs whose --version fails. It is not pinned. False when
+ * it cannot be started or does not end. */
 bool trial_capture(const struct trial *t, const char *command, char *output, size_t room);
 
 /* Is the program in PATH, or, for {bench}/NAME, in our folder? */

@@ -1,5 +1,5 @@
-/* MPI between two ranks, each pinned: `mpi WHAT SIZE ROUNDS CPU_A CPU_B` under mpirun -n 2 prints `result` with microseconds (half a
- * round trip) or millions of messages a second. Any MPI; what carries the messages is mpirun's business. */
+/* MPI between two ranks, each pinned: `mpi WHAT SIZE ROUNDS CPU_A CPU_B` under mpirun -n 2 prints `result` with microseconds
+ * (half a round trip) or millions of messages a second. Any MPI; what carries the messages is mpirun's business. */
 #include "stopwatch.h"
 
 #include <mpi.h>

@@ -95,7 +95,8 @@ static void connect_qp(void)
 
 	check(ibv_query_port(context, PORT, &port), "ibv_query_port");
 	mine.lid = port.lid;
-	check(write(link_fd, &mine, sizeof(mine)) != sizeof(mine) || read(link_fd, &peer, sizeof(peer)) != sizeof(peer), "exchange");
+	check(write(link_fd, &mine, sizeof(mine)) != sizeof(mine), "exchange");
+	check(read(link_fd, &peer, sizeof(peer)) != sizeof(peer), "exchange");
 	check(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), "INIT");
 	a = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTR, .path_mtu = port.active_mtu, .dest_qp_num = peer.qpn,
 		.max_dest_rd_atomic = 1, .min_rnr_timer = 1, .ah_attr = { .dlid = peer.lid, .port_num = PORT } };

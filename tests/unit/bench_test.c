@@ -85,8 +85,8 @@ static void bears_any_output(void **state)
 static void refuses_what_is_no_figure(void **state)
 {
 	static const struct { bool (*parse)(const char *output, double *value); const char *text; } rows[] = {
-		{ parse_result, "" }, { parse_result, "result\n" }, { parse_result, "result nan\n" }, { parse_result, "result -1\n" },
-		{ parse_result, "result 0\n" }, { parse_result, "result 1x\n" }, { parse_result, "a result 1\n" },
+		{ parse_result, "" }, { parse_result, "result\n" }, { parse_result, "result nan\n" },
+		{ parse_result, "result -1\n" }, { parse_result, "result 0\n" }, { parse_result, "result 1x\n" }, { parse_result, "a result 1\n" },
 		{ parse_perftest_latency, " #bytes #iterations t_typical[usec]\n" },
 		{ parse_perftest_latency, " #bytes #iterations t_typical[usec]\n 8 1000\n" },
 		{ parse_perftest_latency, " #bytes #iterations t_typical[usec]\n 8 1000 inf\n" },
@@ -111,8 +111,11 @@ static void tables_fit_together(void **state)
 		assert_non_null(c->parse);
 		assert_non_null(c->package);
 		assert_true((c->client != NULL) == (c->ready != READY_NONE));
-		for (size_t k = 0; k < i; k++)
-			assert_false(strcmp(contestants[k].contest, c->contest) == 0 && strcmp(contestants[k].name, c->name) == 0);
+		for (size_t k = 0; k < i; k++) {
+			const struct contestant *other = &contestants[k];
+
+			assert_false(strcmp(other->contest, c->contest) == 0 && strcmp(other->name, c->name) == 0);
+		}
 	}
 	for (size_t i = 0; i < goal_count; i++) {
 		size_t ours = 0, others = 0;
@@ -139,7 +142,8 @@ static void rounds_follow_time(void **state)
 
 static void spreads_are_quartiles(void **state)
 {
-	struct series s = { { 5, NAN, 1, 3, 2, 4 }, 6 }, one = { { 7 }, 1 }, none = { { NAN }, 1 }, half = { { 10, 1, 4, 3, NAN, 8 }, 6 };
+	struct series s = { { 5, NAN, 1, 3, 2, 4 }, 6 }, half = { { 10, 1, 4, 3, NAN, 8 }, 6 };
+	struct series one = { { 7 }, 1 }, none = { { NAN }, 1 };
 	struct spread of_s = series_spread(&s), of_one = series_spread(&one), ratio = series_ratio(&s, &half);
 
 	assert_int_equal(of_s.count, 5);
@@ -165,8 +169,8 @@ static void judges_in_the_figures_sense(void **state)
 				  strcmp(contestants[i].name, "libfabric") == 0);
 
 		if (is_wanted)
-			entries[r.count++] = (struct entry){ .contest = contest_find("send-rate"), .who = &contestants[i], .size = 8,
-				.series = { { contestants[i].side == SIDE_LIMIT ? 100 : 12 }, 1 } };
+			entries[r.count++] = (struct entry){ .contest = contest_find("send-rate"), .who = &contestants[i],
+				.size = 8, .series = { { contestants[i].side == SIDE_LIMIT ? 100 : 12 }, 1 } };
 	}
 	assert_int_equal(r.count, 3);
 	assert_true(results_judge(&r, 0, &j));	/* against UCX, which was not measured */
