@@ -148,7 +148,7 @@ bool parse_cmtime(const char *output, double *value)
 			steps++;
 		}
 	}
-	if (steps < 2)
+	if (steps < 2 || us < 1e-3 || us > 1e12)
 		return false;
 	*value = 1e6 / us;
 	return true;

@@ -38,7 +38,8 @@ struct line {
 struct panel {
 	const struct contest *contest;
 	struct line line[LINES];
-	int lines, top;
+	size_t sizes[CONTEST_SIZES];
+	int lines, size_count, top;
 	double x_low, x_high, y_low, y_high;
 };
 
@@ -61,6 +62,15 @@ static double y_of(const struct panel *p, double value)
 	return p->top + PLOT_HEIGHT * (1 - (log(value) - log(p->y_low)) / (log(p->y_high) - log(p->y_low)));
 }
 
+static void add_size(struct panel *p, size_t size)
+{
+	for (int i = 0; i < p->size_count; i++)
+		if (p->sizes[i] == size)
+			return;
+	if (p->size_count < CONTEST_SIZES)
+		p->sizes[p->size_count++] = size;
+}
+
 static void add_entry(struct panel *p, const struct entry *e, const struct spread *s)
 {
 	struct line *l = p->lines ? &p->line[p->lines - 1] : NULL;
@@ -74,6 +84,7 @@ static void add_entry(struct panel *p, const struct entry *e, const struct sprea
 	if (l->count == CONTEST_SIZES)
 		return;
 	l->entry[l->count++] = e;
+	add_size(p, e->size);
 	p->x_low = fmin(p->x_low, (double)e->size);
 	p->x_high = fmax(p->x_high, (double)e->size);
 	p->y_low = fmin(p->y_low, s->low);
@@ -133,28 +144,24 @@ static void draw_text(FILE *to, double x, double y, const char *anchor, const ch
 
 static void draw_axes(const struct panel *p, FILE *to)
 {
+	double tick = p->y_low;
 	char text[64];
 
 	fprintf(to, "<text x='%d' y='%d' class='title'>%s (%s, %s is better)</text>\n", LEFT, p->top - 14, p->contest->title,
 		p->contest->unit, p->contest->is_lower_better ? "less" : "more");
-	for (double tick = p->y_low; tick <= p->y_high * 1.0001; tick = tick_after(tick)) {
+	while (tick <= p->y_high * 1.0001) {
 		double y = y_of(p, tick);
 
 		fprintf(to, "<line x1='%d' y1='%.1f' x2='%d' y2='%.1f' class='grid'/>\n", LEFT, y, LEFT + PLOT_WIDTH, y);
 		snprintf(text, sizeof(text), "%g", tick);
 		draw_text(to, LEFT - 8, y + 4, "end", text);
+		tick = tick_after(tick);
 	}
-	for (size_t size = (size_t)p->x_low; (double)size <= p->x_high; size *= 2) {
-		bool is_measured = false;
-		double x = x_of(p, (double)size);
+	for (int i = 0; i < p->size_count; i++) {
+		double x = x_of(p, (double)p->sizes[i]);
 
-		for (int i = 0; i < p->lines; i++)
-			for (int k = 0; k < p->line[i].count; k++)
-				is_measured |= p->line[i].entry[k]->size == size;
-		if (!is_measured)
-			continue;
 		fprintf(to, "<line x1='%.1f' y1='%d' x2='%.1f' y2='%d' class='grid'/>\n", x, p->top, x, p->top + PLOT_HEIGHT);
-		draw_text(to, x, p->top + PLOT_HEIGHT + 18, "middle", size_text(size, text));
+		draw_text(to, x, p->top + PLOT_HEIGHT + 18, "middle", size_text(p->sizes[i], text));
 	}
 	fprintf(to, "<rect x='%d' y='%d' width='%d' height='%d' class='frame'/>\n", LEFT, p->top, PLOT_WIDTH, PLOT_HEIGHT);
 }

@@ -250,17 +250,22 @@ static void kill_children(void)
 
 	snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
 	children = fopen(path, "re");
-	while (children && fscanf(children, "%d", &pid) == 1) {
+	while (children && fscanf(children, "%d", &pid) == 1)
 		kill(pid, SIGKILL);
-		remove_memory_of(pid);
-	}
 	if (children)
 		fclose(children);
 }
 
 static void stop_orphans(void)
 {
-	while (waitpid(-1, NULL, WNOHANG) >= 0) {
+	int64_t deadline = now_ms() + LEAVE_MS;
+	pid_t pid;
+
+	while ((pid = waitpid(-1, NULL, WNOHANG)) >= 0 && now_ms() < deadline) {
+		if (pid > 0) {
+			remove_memory_of(pid);
+			continue;
+		}
 		kill_children();
 		take_signal(LOOK_MS);
 	}
