@@ -28,6 +28,8 @@ static void print_spread(FILE *to, const struct spread *s)
 
 static void print_machine(const struct results *r, FILE *to)
 {
+	if (r->machine.is_busy)
+		fputs("**The machine had other work during this run: averages are worth nothing, medians little.**\n\n", to);
 	fputs("### Machine\n\n", to);
 	for (int i = 0; i < r->machine.facts; i++)
 		fprintf(to, "- %s: %s\n", r->machine.fact[i].name, r->machine.fact[i].text);
