@@ -69,7 +69,7 @@ static const struct measurement {
 } measurements[] = {
 	{ "memory", "[QPS [SEND RECEIVE SEGMENTS]]", measure_memory },
 	{ "regions", "[REGIONS]", measure_regions },
-	{ "messages", "write|send|echo|wake|idle [PEERS [QPS [COUNT]]]", measure_messages },
+	{ "messages", "write|send|echo|wake|burst|stopped|idle [PEERS [QPS [COUNT]]]", measure_messages },
 	{ "limits", "qp|cq|srq|mr|mw|pd [COUNT]", measure_limits },
 };
 

@@ -1,6 +1,7 @@
 /* Cost per message over many QPs and many peer processes. One process is measured; each of its peers is a process with
  * as many QPs, which sleeps until something comes. Requests go over the QPs in turn, one at a time: writes, sends, sends that
- * are echoed, the same while the measured process sleeps too (wake), or polls of an empty CQ (idle). */
+ * are echoed, the same while the measured process sleeps too (wake), one send on each QP at a time (burst), the same
+ * while the peers are stopped, without what comes after posting (stopped), or polls of an empty CQ (idle). */
 #include "scale.h"
 
 #include <signal.h>
@@ -188,13 +189,37 @@ static void transfer(struct end *e, const struct address *to, int peers, int qps
 			continue;
 		}
 		post(e, e->qp[peer * qps + qp], &to[peer], strcmp(what, "write") == 0 ? IBV_WR_RDMA_WRITE : IBV_WR_SEND);
-		complete(e, is_echoed(what) ? 2 : 1);
+		if (strcmp(what, "burst") != 0)
+			complete(e, is_echoed(what) ? 2 : 1);
+		else if ((i + 1) % (peers * qps) == 0)
+			complete(e, (unsigned)(peers * qps));
 	}
 }
 
 __attribute__((noipa)) static void measured(struct end *e, const struct address *to, int peers, int qps, const char *what, int count)
 {
 	transfer(e, to, peers, qps, what, count);
+}
+
+static void signal_all(const pid_t *pids, int peers, int signal)
+{
+	for (int i = 0; i < peers; i++)
+		kill(pids[i], signal);
+}
+
+/* How long posting takes when nothing is answered meanwhile. */
+static double post_to_stopped(struct end *e, const pid_t *pids, int peers, int qps)
+{
+	double start, time;
+
+	signal_all(pids, peers, SIGSTOP);
+	start = seconds();
+	for (int i = 0; i < peers * qps; i++)
+		post(e, e->qp[i], NULL, IBV_WR_SEND);
+	time = seconds() - start;
+	signal_all(pids, peers, SIGCONT);
+	complete(e, (unsigned)(peers * qps));
+	return time;
 }
 
 int measure_messages(int argc, char **argv)
@@ -229,12 +254,18 @@ int measure_messages(int argc, char **argv)
 	for (int round = 0; round < ROUNDS; round++) {
 		double start = seconds(), time;
 
-		measured(&e, to, peers, qps, what, count);
-		time = seconds() - start;
+		if (strcmp(what, "stopped") == 0) {
+			time = post_to_stopped(&e, pids, peers, qps) / (peers * qps) * count;
+		} else {
+			measured(&e, to, peers, qps, what, count);
+			time = seconds() - start;
+		}
 		best = time < best ? time : best;
 	}
 	printf("%s peers %d qps %d: %.0f ns each\n", what, peers, qps, best / count * 1e9);
-	for (int i = 0; i < peers; i++)
-		kill(pids[i], SIGTERM);
+	signal_all(pids, peers, SIGTERM);
+	free(to);
+	free(sockets);
+	free(pids);
 	return 0;
 }
