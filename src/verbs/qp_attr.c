@@ -36,29 +36,29 @@ static int migration_check(const struct ibv_qp_attr *attr, int mask)
 	return mask & IBV_QP_PATH_MIG_STATE && attr->path_mig_state != IBV_MIG_MIGRATED ? -EINVAL : 0;
 }
 
+/* Only what the mask names is looked at: the rest of *attr may not even be initialised. */
+#define RULE(bit, fact) (!(mask & IBV_QP_##bit) || (fact))
+
 int qp_attr_check(const struct qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
 	const struct ibv_device_attr *limit = &qp->dev->attr.orig_attr;
-	const struct {
-		int mask;
-		bool good;
-	} rule[] = {
-		{ IBV_QP_PKEY_INDEX, attr->pkey_index < limit->max_pkeys },
-		{ IBV_QP_PORT, attr->port_num >= 1 && attr->port_num <= limit->phys_port_cnt },
-		{ IBV_QP_ACCESS_FLAGS, !(attr->qp_access_flags & ~(unsigned)ACCESS_KNOWN) },
-		{ IBV_QP_PATH_MTU, attr->path_mtu >= IBV_MTU_256 && attr->path_mtu <= qp->dev->active_mtu },
-		{ IBV_QP_TIMEOUT, attr->timeout <= TIMEOUT_MAX },
-		{ IBV_QP_RETRY_CNT, attr->retry_cnt <= RETRY_MAX },
-		{ IBV_QP_RNR_RETRY, attr->rnr_retry <= RETRY_MAX },
-		{ IBV_QP_MIN_RNR_TIMER, attr->min_rnr_timer <= RNR_TIMER_MAX },
-		{ IBV_QP_MAX_QP_RD_ATOMIC, attr->max_rd_atomic <= limit->max_qp_init_rd_atom },
-		{ IBV_QP_MAX_DEST_RD_ATOMIC, attr->max_dest_rd_atomic <= limit->max_qp_rd_atom },
-		{ IBV_QP_DEST_QPN, attr->dest_qp_num <= PSN_MASK },
-		{ IBV_QP_AV, !(mask & IBV_QP_AV) || path_check(qp, &attr->ah_attr) == 0 },
+	const bool good[] = {
+		RULE(PKEY_INDEX, attr->pkey_index < limit->max_pkeys),
+		RULE(PORT, attr->port_num >= 1 && attr->port_num <= limit->phys_port_cnt),
+		RULE(ACCESS_FLAGS, !(attr->qp_access_flags & ~(unsigned)ACCESS_KNOWN)),
+		RULE(PATH_MTU, attr->path_mtu >= IBV_MTU_256 && attr->path_mtu <= qp->dev->active_mtu),
+		RULE(TIMEOUT, attr->timeout <= TIMEOUT_MAX),
+		RULE(RETRY_CNT, attr->retry_cnt <= RETRY_MAX),
+		RULE(RNR_RETRY, attr->rnr_retry <= RETRY_MAX),
+		RULE(MIN_RNR_TIMER, attr->min_rnr_timer <= RNR_TIMER_MAX),
+		RULE(MAX_QP_RD_ATOMIC, attr->max_rd_atomic <= limit->max_qp_init_rd_atom),
+		RULE(MAX_DEST_RD_ATOMIC, attr->max_dest_rd_atomic <= limit->max_qp_rd_atom),
+		RULE(DEST_QPN, attr->dest_qp_num <= PSN_MASK),
+		RULE(AV, path_check(qp, &attr->ah_attr) == 0),
 	};
 
-	for (unsigned i = 0; i < sizeof(rule) / sizeof(rule[0]); i++)
-		if (mask & rule[i].mask && !rule[i].good)
+	for (unsigned i = 0; i < sizeof(good) / sizeof(good[0]); i++)
+		if (!good[i])
 			return -EINVAL;
 	return migration_check(attr, mask);
 }

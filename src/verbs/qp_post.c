@@ -49,7 +49,8 @@ static void copy_inline(struct send_wqe *wqe, const struct ibv_send_wr *wr)
 	uint8_t *to = (uint8_t *)wqe->seg;
 
 	for (int i = 0; i < wr->num_sge; to += wr->sg_list[i++].length)
-		memcpy(to, (const void *)(uintptr_t)wr->sg_list[i].addr, wr->sg_list[i].length);
+		if (wr->sg_list[i].length)	/* an empty one's address may be NULL */
+			memcpy(to, (const void *)(uintptr_t)wr->sg_list[i].addr, wr->sg_list[i].length);
 }
 
 /* The data is taken at once, as for inline: 8 bytes that the packet's header area carries. */

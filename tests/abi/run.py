@@ -3,9 +3,13 @@
 
 run.py --list                       one line a test: name, label, timeout
 run.py --weft PROGRAM NAME...       runs these tests; a test is PROGRAM-OF-THE-TABLE@DEVICE, and @user to give root up first
+       --preload LIBRARY[:LIBRARY]  for a weft that was built with sanitizers: theirs
+       --under COMMAND              for the programs: 'valgrind -q'
+       --path NAME                  as weft run has it
 """
 
 import argparse
+import dataclasses
 import filecmp
 import os
 import re
@@ -18,6 +22,8 @@ import programs
 from session import NOBODY, POLL_S, Failure, Session, free_port, tcp_listening
 
 SKIP = 77
+WRAPPED_PATIENCE = 4
+FINDING = 'runtime error:|ERROR: (Address|Leak)Sanitizer|WARNING: ThreadSanitizer|FATAL: ThreadSanitizer'
 
 # Suites with many rows a program: on the short list the second device has the plain rows only.
 WIDE = ('pingpong', 'perftest', 'ucx')
@@ -103,7 +109,7 @@ def check_ends(pair, session, client, status, server, deadline):
 def run_pair(pair, session):
 	port = free_port()
 	env = {k: v.format(dev=session.device) for k, v in pair.env.items()}
-	deadline = time.monotonic() + pair.timeout
+	deadline = time.monotonic() + pair.timeout * (WRAPPED_PATIENCE if session.wrapper else 1)
 	server = None
 	if pair.setup:
 		subprocess.run(pair.setup, shell=True, cwd=session.tmp, check=True)
@@ -114,15 +120,22 @@ def run_pair(pair, session):
 	check_ends(pair, session, client, status, server, deadline)
 
 
-def run_test(weft, pair, device, user):
+def check_findings(session):
+	for program in session.programs:
+		if re.search(FINDING, program.text):
+			raise Failure('a sanitizer found something')
+
+
+def run_test(weft, pair, device, user, wrapper):
 	"""Runs one test; returns its exit status and prints why it failed."""
 	if not shutil.which(pair.client[0]):
 		print(f'SKIP: {pair.client[0]} is not installed')
 		return SKIP
-	session = Session(weft, device, NOBODY if user else None)
+	session = Session(weft, device, NOBODY if user else None, wrapper)
 	try:
 		with session:
 			run_pair(pair, session)
+		check_findings(session)
 	except Failure as failure:
 		print(f'FAILED: {failure}')
 		for program in session.programs:
@@ -135,6 +148,9 @@ def main():
 	parser = argparse.ArgumentParser()
 	parser.add_argument('--list', action='store_true')
 	parser.add_argument('--weft', default='build/bin/weft')
+	parser.add_argument('--preload')
+	parser.add_argument('--under', default='')
+	parser.add_argument('--path', action='append', default=[])
 	parser.add_argument('names', nargs='*')
 	args = parser.parse_args()
 	tests = {name: (pair, device, user, label) for pair in programs.TABLE for name, device, user, label in variants(pair)}
@@ -142,10 +158,19 @@ def main():
 		for name, (pair, device, user, label) in tests.items():
 			print(name, label, pair.timeout + 30)
 		return 0
+	wrapper = args.under.split()
+	if wrapper and not shutil.which(wrapper[0]):
+		print(f'SKIP: {wrapper[0]} is not installed: scripts/setup memcheck')
+		return SKIP
+	if args.preload:
+		# AddressSanitizer wants to be the first. ThreadSanitizer must be behind weft's shim: it would take our locks for librdmacm's
+		order = '$LD_PRELOAD:$0' if 'tsan' in args.preload else '$0:$LD_PRELOAD'
+		wrapper += ['sh', '-c', f'LD_PRELOAD={order} exec "$@"', args.preload]
 	worst = 0
 	for name in args.names:
 		pair, device, user, label = tests[name]
-		worst = max(worst, run_test(os.path.abspath(args.weft), pair, device, user))
+		pair = dataclasses.replace(pair, run=(*pair.run, *(f'--path={path}' for path in args.path)))
+		worst = max(worst, run_test(os.path.abspath(args.weft), pair, device, user, wrapper))
 	return worst
 
 

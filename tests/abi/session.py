@@ -74,6 +74,9 @@ class Program:
 				continue
 
 
+# Of the test's own environment.
+KEPT = ('PATH', 'LANG', 'TERM', 'ASAN_OPTIONS', 'UBSAN_OPTIONS', 'TSAN_OPTIONS')
+
 # perftest and qperf leave these files for their XRC domains, which the next user could not open.
 LITTER = ('/tmp/xrc_domain', '/tmp/xrc_domain_client', '/tmp/xrc_domain_server')
 
@@ -87,8 +90,9 @@ def sweep_litter():
 
 
 class Session:
-	def __init__(self, weft, device, user=None):
+	def __init__(self, weft, device, user=None, wrapper=()):
 		self.weft = weft
+		self.wrapper = list(wrapper)
 		self.device = device
 		self.user = user
 		self.programs = []
@@ -113,11 +117,11 @@ class Session:
 			raise Failure('left behind: ' + ', '.join(left))
 
 	def environment(self, extra):
-		keep = {name: value for name, value in os.environ.items() if name in ('PATH', 'LANG', 'TERM', 'ASAN_OPTIONS', 'UBSAN_OPTIONS')}
+		keep = {name: value for name, value in os.environ.items() if name in KEPT}
 		return keep | {'HOME': self.tmp, 'TMPDIR': self.tmp, 'WEFT_DIR': self.dir} | extra
 
 	def run(self, argv, env=None, options=()):
-		program = Program([self.weft, 'run', '--device', self.device, *options, '--'] + argv, self.environment(env or {}), self.tmp, self.user)
+		program = Program([self.weft, 'run', '--device', self.device, *options, '--', *self.wrapper, *argv], self.environment(env or {}), self.tmp, self.user)
 		self.programs.append(program)
 		return program
 

@@ -1,10 +1,10 @@
 #!/bin/bash
-# pyverbs_asan.sh BUILD_DIR COMPILER DEVICE: rdma-core's own suite in one process, over a weft built with AddressSanitizer and
-# UndefinedBehaviorSanitizer. The sanitizers' libraries must come first, so the preload is set behind weft run's back.
-# The interpreter's own leaks are not looked for.
+# pyverbs_sanitized.sh BUILD_DIR DEVICE LIBRARY[:LIBRARY]: rdma-core's own suite in one process, over a weft built with sanitizers,
+# whose libraries these are. They must come first, so the preload is set behind weft run's back. The interpreter's own leaks are
+# not looked for.
 set -eu -o pipefail
 
-build=$1 compiler=$2 device=$3
+build=$1 device=$2 sanitizers=$3
 suite=/usr/share/doc/rdma-core/tests
 [ -d "$suite" ] || { echo "$suite is missing: apt-get install rdma-core without the exclusion of documentation"; exit 77; }
 work=$(mktemp -d)
@@ -17,7 +17,7 @@ cp -r "$suite" "$work/tests"
 find "$work/tests" -name '*.gz' -exec gunzip {} +
 cd "$work"
 
-preload=$("$compiler" -print-file-name=libasan.so):$("$compiler" -print-file-name=libubsan.so):$build/lib/weft/libweft-shim.so
+preload=$sanitizers:$build/lib/weft/libweft-shim.so
 export WEFT_DIR=$work/weft ASAN_OPTIONS=detect_leaks=0:exitcode=66 UBSAN_OPTIONS=print_stacktrace=1
 status=0
 timeout 900 "$build/bin/weft" run -- env LD_PRELOAD="$preload" /usr/bin/python3 tests/run_tests.py --dev "$device" -v \
