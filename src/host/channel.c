@@ -226,8 +226,8 @@ static struct channel *open_channel(struct host *h, uint32_t slot)
 	if (!(generation & 1) || h->channels.refused[slot] == generation)
 		return NULL;
 	err = session_try(&h->session, &msg, NULL, 0, fds, &nfds);
-	if (err == -ENOTCONN)
-		return NULL;	/* weftd is away for a moment: the packet is lost, as packets may be */
+	if (err == -ENOTCONN || err == -EAGAIN)
+		return NULL;	/* weftd or the peer is away for a moment: the packet is lost, as packets may be */
 	/* the peer may have asked first: then its channel came before the answer, and the answer only names it */
 	channels_collect(h);
 	if (err == 0) {

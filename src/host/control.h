@@ -21,7 +21,8 @@ enum control_type {
 			 * memory; a = which side we are (0, 1), b = channel id, unique among all
 			 * of this daemon. The peer gets the same, unasked, with slot = the asker's. One channel for a pair of
 			 * processes: asked for again (another slot, or both at once) the answer carries the same b, and the
-			 * fds may be missing. status ENOENT: no such slot alive. Answered without waiting for the peer. */
+			 * fds may be missing. status ENOENT: no such slot alive; EAGAIN: after a restart of weftd its process has not come
+			 * back yet. Answered without waiting for the peer. */
 	CTL_MCAST,	/* device, gid, a = 1 join, 0 leave (counted per process). answer: b = MLID (0 on Ethernet). The page
 			 * names the first slot of each member process */
 	CTL_LISTEN,	/* service: this process answers CM requests for it, a = device + 1 or 0 any, gid = only for this
@@ -30,7 +31,7 @@ enum control_type {
 	CTL_UNLISTEN,	/* service, a, gid as in CTL_LISTEN. status ENOENT */
 	CTL_MAD,	/* mad: to dest slot `slot`, or when slot is 0 and service set, to the listener; device, gid/dgid.
 			 * delivered unasked as CTL_MAD with slot = sender's (its first). Unroutable: status ENOENT (slot),
-			 * ECONNREFUSED (service), EAGAIN (the receiver is slow; dropped), also when seq is 0: then the
+			 * ECONNREFUSED (service), EAGAIN (the receiver is slow, or not back yet; dropped), also when seq is 0: then the
 			 * message comes back with its mad and service */
 	CTL_GOODBYE,	/* clean detach: nothing of this process may be left */
 	CTL_PORT,	/* reserve an rdma_cm port: service = port space prefix | port (port 0: weftd chooses), a = 1 reuse.

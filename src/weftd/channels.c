@@ -135,7 +135,7 @@ void channels_input(struct hub *h, struct client *c, const struct control_msg *m
 	int err;
 
 	if (!peer) {
-		hub_answer(h, c, msg, ENOENT);
+		hub_answer(h, c, msg, slots_is_awaited(h, msg->slot) ? EAGAIN : ENOENT);
 		return;
 	}
 	if (peer == c) {

@@ -14,6 +14,8 @@ static int forward(struct hub *h, struct client *c, const struct control_msg *ms
 	if (msg->device >= h->page->devices || (!msg->slot && !msg->service))
 		return -EINVAL;
 	to = msg->slot ? slots_owner(h, msg->slot) : listeners_find(h, msg->service, msg->device, msg->dgid);
+	if (!to && slots_are_settling(h))
+		return -EAGAIN;
 	if (!to)
 		return msg->slot ? -ENOENT : -ECONNREFUSED;
 	if (!h->ops->has_room(h, to)) {

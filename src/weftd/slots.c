@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* Our choice: how long a process that cannot be seen from here may take to come back. */
+/* Our choice: how long a process that cannot be seen from here may take to come back, and others wait for any. */
 #define RETURN_LIMIT (10 * WTIME_S)
 
 bool slots_is_awaited(const struct hub *h, uint32_t slot)
@@ -168,6 +168,11 @@ void slots_inherit(struct hub *h)
 		if (is_alive)
 			atomic_fetch_add(&h->page->slot_generation[i], 1);
 	}
+}
+
+bool slots_are_settling(const struct hub *h)
+{
+	return h->awaited && h->now < h->start + RETURN_LIMIT;
 }
 
 static bool is_lost(const struct hub *h, const struct claim *claim)

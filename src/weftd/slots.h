@@ -19,6 +19,9 @@ struct client *slots_owner(const struct hub *h, uint32_t slot);
 
 void slots_input(struct hub *h, struct client *c, const struct control_msg *msg);
 
+/* Processes that were attached to the last weftd are still coming back: who is not here may be among them. */
+bool slots_are_settling(const struct hub *h);
+
 /* Awaits whom the state knows; ends the slots of those who have died since. */
 void slots_inherit(struct hub *h);
 void slots_expire(struct hub *h);

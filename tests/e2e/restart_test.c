@@ -94,6 +94,11 @@ static void who_died_with_weftd_is_missed(void **state)
 	assert_int_equal(come_back(a), 0);
 	drop_fds(a);
 	assert_true(a->page->slot_generation[slot] & 1);
+	/* nobody is refused because of it before it is known to be dead */
+	msg = (struct control_msg){ .type = CTL_CHANNEL, .slot = slot };
+	assert_int_equal(call(a, &msg), EAGAIN);
+	msg = (struct control_msg){ .type = CTL_MAD, .service = 7 };
+	assert_int_equal(call(a, &msg), EAGAIN);
 	kill(pid, SIGKILL);
 	assert_int_equal(next(a, &msg), 0);
 	assert_int_equal(msg.type, CTL_PEER_GONE);

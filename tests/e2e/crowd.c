@@ -1,0 +1,387 @@
+/* Many processes and RC connections between random pairs of them, all made at once: does every one carry a write and a
+ * message each way, and are descriptors and memory bounded, weftd's too? `crowd PROCESSES CONNECTIONS SEED`. Needs WEFT_DIR of a
+ * running weftd. Exit 0: all of it. */
+#include "base/rand.h"
+#include "host/host.h"
+#include "verbs/cq.h"
+#include "verbs/mr.h"
+#include "verbs/pd.h"
+#include "verbs/qp.h"
+
+#include <dirent.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+/* What one more of each may cost at most. weftd keeps of a process its socket, wake eventfd, export and memory; a process of
+ * a peer the memory and the wake eventfd. */
+enum { WEFTD_FDS_EACH = 4, FDS_EACH_PEER = 2, FDS_OWN = 16, WEFTD_MIB = 64, PROCESS_MIB = 64, PATIENCE_S = 60 };
+
+struct end {
+	uint32_t process, qpn, rkey;
+	uint16_t lid;
+	uint64_t va;
+};
+
+/* One for all processes. */
+struct plan {
+	pthread_barrier_t barrier;
+	uint32_t processes, connections;
+	struct end end[][2];
+};
+
+/* One side of one connection in its process. */
+struct side {
+	const struct end *own, *peer;
+	struct qp *qp;
+	uint64_t value;
+};
+
+struct member {
+	struct plan *plan;
+	struct host *host;
+	struct cq *cq;
+	struct mr *mr;
+	struct side *sides;
+	uint32_t count;
+	uint64_t *written, *received, *sent;	/* one word each a side, in one region */
+	uint32_t peers;
+};
+
+static int event_fd;
+
+static void die(const char *what)
+{
+	fprintf(stderr, "crowd: %s\n", what);
+	exit(1);
+}
+
+static void check(int err, const char *what)
+{
+	if (err) {
+		fprintf(stderr, "crowd: %s: %s\n", what, strerror(-err));
+		exit(1);
+	}
+}
+
+static void on_cq_event(struct cq *cq)
+{
+	(void)cq;
+	eventfd_write(event_fd, 1);
+}
+
+static void on_async_event(enum ibv_event_type type, void *object)
+{
+	(void)type, (void)object;
+}
+
+static struct plan *make_plan(uint32_t processes, uint32_t connections, uint64_t seed)
+{
+	size_t bytes = sizeof(struct plan) + connections * sizeof(struct end[2]);
+	struct plan *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	pthread_barrierattr_t attr;
+	struct rand rand;
+
+	if (p == MAP_FAILED)
+		die("no memory");
+	pthread_barrierattr_init(&attr);
+	pthread_barrierattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
+	pthread_barrier_init(&p->barrier, &attr, processes + 1);
+	p->processes = processes;
+	p->connections = connections;
+	rand_seed(&rand, seed);
+	for (uint32_t i = 0; i < connections; i++) {
+		p->end[i][0].process = (uint32_t)rand_below(&rand, processes);
+		p->end[i][1].process = (p->end[i][0].process + 1 + (uint32_t)rand_below(&rand, processes - 1)) % processes;
+	}
+	return p;
+}
+
+/* ---- one process ---- */
+
+static void find_sides(struct member *m, uint32_t self)
+{
+	bool *is_peer = calloc(m->plan->processes, sizeof(*is_peer));
+
+	m->sides = calloc(m->plan->connections, sizeof(*m->sides));
+	for (uint32_t i = 0; i < m->plan->connections; i++) {
+		for (int k = 0; k < 2; k++) {
+			struct end *end = m->plan->end[i];
+
+			if (end[k].process != self)
+				continue;
+			m->peers += !is_peer[end[1 - k].process];
+			is_peer[end[1 - k].process] = true;
+			m->sides[m->count++] = (struct side){ .own = &end[k], .peer = &end[1 - k], .value = 2 * i + (uint64_t)k + 1 };
+		}
+	}
+	free(is_peer);
+}
+
+static void make_objects(struct member *m)
+{
+	struct ca *ca = host_ca(m->host);
+	struct ca_device *dev = &ca->dev[0];
+	struct ibv_qp_init_attr_ex init = { .qp_type = IBV_QPT_RC, .cap = { .max_send_wr = 2, .max_recv_wr = 1, .max_send_sge = 1,
+									   .max_recv_sge = 1 } };
+	struct pd *pd;
+
+	m->written = calloc(3 * m->count + 1, sizeof(*m->written));
+	m->received = m->written + m->count;
+	m->sent = m->received + m->count;
+	host_enter(m->host);
+	check(pd_create(ca, dev, &pd), "pd");
+	check(cq_create(ca, dev, 3 * (int)m->count + 1, &m->cq), "cq");
+	m->cq->has_channel = true;
+	check(mr_create(pd, m->written, (3 * m->count + 1) * sizeof(*m->written), (uintptr_t)m->written,
+			IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, &m->mr), "mr");
+	for (uint32_t i = 0; i < m->count; i++) {
+		struct end *own = (struct end *)(uintptr_t)m->sides[i].own;
+
+		check(qp_create(ca, dev, &init, pd, m->cq, m->cq, NULL, NULL, &m->sides[i].qp), "qp");
+		own->qpn = m->sides[i].qp->qpn;
+		own->rkey = m->mr->key;
+		own->lid = dev->lid;
+		own->va = (uintptr_t)&m->written[i];
+	}
+	host_leave(m->host);
+}
+
+static void connect_side(struct member *m, struct side *s)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE };
+	wtime now = host_enter(m->host);
+
+	check(qp_modify(s->qp, now, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), "init");
+	attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_4096, .dest_qp_num = s->peer->qpn,
+				     .max_dest_rd_atomic = 1, .min_rnr_timer = 12, .ah_attr = { .dlid = s->peer->lid, .port_num = 1 } };
+	check(qp_modify(s->qp, now, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+			IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER), "rtr");
+	attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS, .timeout = 18, .retry_cnt = 7, .rnr_retry = 7, .max_rd_atomic = 1 };
+	check(qp_modify(s->qp, now, &attr, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+			IBV_QP_MAX_QP_RD_ATOMIC), "rts");
+	host_leave(m->host);
+}
+
+static void post_receive(struct member *m, uint32_t i)
+{
+	struct ibv_sge sge = { .addr = (uintptr_t)&m->received[i], .length = sizeof(uint64_t), .lkey = m->mr->key };
+	struct ibv_recv_wr wr = { .sg_list = &sge, .num_sge = 1 };
+	const struct ibv_recv_wr *bad;
+	wtime now = host_enter(m->host);
+
+	check(qp_post_recv(m->sides[i].qp, now, &wr, &bad), "post receive");
+	host_leave(m->host);
+}
+
+static void post(struct member *m, uint32_t i, enum ibv_wr_opcode opcode)
+{
+	struct ibv_sge sge = { .addr = (uintptr_t)&m->sent[i], .length = sizeof(uint64_t), .lkey = m->mr->key };
+	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = opcode, .send_flags = IBV_SEND_SIGNALED }, *bad;
+	wtime now = host_enter(m->host);
+
+	m->sent[i] = m->sides[i].value;
+	wr.wr.rdma.remote_addr = m->sides[i].peer->va;
+	wr.wr.rdma.rkey = m->sides[i].peer->rkey;
+	check(qp_post_send(m->sides[i].qp, now, &wr, &bad), "post send");
+	host_leave(m->host);
+}
+
+static uint32_t poll_all(struct member *m)
+{
+	struct cqe cqe;
+	uint32_t n = 0;
+
+	host_enter_poll(m->host);
+	while (cq_poll(m->cq, &cqe)) {
+		if (cqe.status != IBV_WC_SUCCESS) {
+			fprintf(stderr, "crowd: completion with status %d\n", cqe.status);
+			exit(1);
+		}
+		n++;
+	}
+	host_leave(m->host);
+	return n;
+}
+
+static void await_completions(struct member *m, uint32_t count)
+{
+	struct pollfd p = { .fd = event_fd, .events = POLLIN };
+	eventfd_t events;
+
+	for (uint32_t done = poll_all(m); done < count; done += poll_all(m)) {
+		host_enter(m->host);
+		cq_arm(m->cq, false);
+		host_leave(m->host);
+		done += poll_all(m);
+		if (done >= count)
+			break;
+		host_enter(m->host);
+		host_will_sleep(m->host);
+		host_leave(m->host);
+		poll(&p, 1, -1);
+		eventfd_read(event_fd, &events);
+	}
+}
+
+static void check_data(const struct member *m)
+{
+	for (uint32_t i = 0; i < m->count; i++) {
+		/* the two values of a connection are 2 n + 1 and 2 n + 2 */
+		uint64_t expected = ((m->sides[i].value - 1) ^ 1) + 1;
+
+		if (m->written[i] != expected || m->received[i] != expected)
+			die("data is wrong");
+	}
+}
+
+static uint32_t count_fds(pid_t pid)
+{
+	char path[32];
+	uint32_t n = 0;
+	DIR *d;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
+	d = opendir(path);
+	while (d && readdir(d))
+		n++;
+	if (d)
+		closedir(d);
+	return n;
+}
+
+static uint32_t resident_mib(pid_t pid)
+{
+	char path[32];
+	unsigned long total = 0, resident = 0, shared = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/statm", (int)pid);
+	f = fopen(path, "re");
+	if (!f || fscanf(f, "%lu %lu %lu", &total, &resident, &shared) != 3)
+		die("no /proc");
+	fclose(f);
+	return (uint32_t)((resident - shared) * (unsigned long)sysconf(_SC_PAGESIZE) >> 20);
+}
+
+static void be_member(struct plan *plan, uint32_t self)
+{
+	static const struct host_events events = { .cq_event = on_cq_event, .async_event = on_async_event };
+	struct member m = { .plan = plan };
+
+	event_fd = eventfd(0, EFD_NONBLOCK);
+	host_set_events(&events);
+	m.host = host_get();
+	if (!m.host)
+		die("no weftd");
+	find_sides(&m, self);
+	make_objects(&m);
+	pthread_barrier_wait(&plan->barrier);
+	for (uint32_t i = 0; i < m.count; i++) {
+		connect_side(&m, &m.sides[i]);
+		post_receive(&m, i);
+	}
+	pthread_barrier_wait(&plan->barrier);
+	for (uint32_t i = 0; i < m.count; i++) {
+		post(&m, i, IBV_WR_RDMA_WRITE);
+		post(&m, i, IBV_WR_SEND);
+	}
+	await_completions(&m, 3 * m.count);
+	pthread_barrier_wait(&plan->barrier);
+	check_data(&m);
+	if (count_fds(getpid()) > FDS_OWN + m.peers * FDS_EACH_PEER)
+		die("a process has too many descriptors");
+	if (resident_mib(getpid()) > PROCESS_MIB)
+		die("a process has too much memory");
+	pthread_barrier_wait(&plan->barrier);
+}
+
+/* ---- the parent, which is not attached ---- */
+
+/* Who listens at the socket. */
+static pid_t find_weftd(void)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	struct ucred who = { 0 };
+	socklen_t bytes = sizeof(who);
+
+	snprintf(address.sun_path, sizeof(address.sun_path), "%s/ctl", getenv("WEFT_DIR"));
+	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &bytes))
+		die("no weftd");
+	close(fd);
+	return who.pid;
+}
+
+/* A child that fails leaves the others at the barrier. */
+static void watch(int signal)
+{
+	int status;
+
+	(void)signal;
+	while (waitpid(-1, &status, WNOHANG) > 0) {
+		if (status)
+			kill(0, SIGKILL);
+	}
+}
+
+static void check_weftd(pid_t weftd, uint32_t base, uint32_t processes)
+{
+	uint32_t fds = count_fds(weftd), mib = resident_mib(weftd);
+
+	printf("weftd: %u descriptors, %u of them from before; %u MiB\n", fds, base, mib);
+	if (fds > base + processes * WEFTD_FDS_EACH || mib > WEFTD_MIB)
+		die("weftd has too much");
+}
+
+static void await_base(pid_t weftd, uint32_t base)
+{
+	time_t limit = time(NULL) + PATIENCE_S;
+
+	while (count_fds(weftd) > base) {
+		if (time(NULL) > limit)
+			die("weftd keeps descriptors of processes that are gone");
+		nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	uint32_t processes = argc > 1 ? (uint32_t)atoi(argv[1]) : 0, base;
+	struct plan *plan;
+	pid_t weftd;
+
+	if (argc != 4 || processes < 2)
+		die("usage: crowd PROCESSES CONNECTIONS SEED");
+	plan = make_plan(processes, (uint32_t)atoi(argv[2]), strtoull(argv[3], NULL, 0));
+	weftd = find_weftd();
+	base = count_fds(weftd);
+	setpgid(0, 0);
+	signal(SIGCHLD, watch);
+	for (uint32_t i = 0; i < processes; i++) {
+		pid_t pid = fork();
+
+		if (pid < 0)
+			die("cannot fork");
+		if (pid == 0) {
+			be_member(plan, i);
+			return 0;
+		}
+	}
+	for (int i = 0; i < 3; i++)
+		pthread_barrier_wait(&plan->barrier);
+	check_weftd(weftd, base, processes);
+	pthread_barrier_wait(&plan->barrier);
+	await_base(weftd, base);
+	return 0;
+}

@@ -1,0 +1,285 @@
+#!/usr/bin/python3
+"""Unmodified programs while processes are killed: clients, servers and weftd, at random moments.
+
+torture.py --weft PROGRAM [--seconds N] [--seed N] [--pairs N]
+
+A program whose peer is killed must end by itself, with success or an error. Pairs of which nobody is killed must succeed,
+whatever happens to weftd. At the end nothing may be left: processes, descriptors, slots, channels, files.
+"""
+
+import argparse
+import json
+import os
+import random
+import shutil
+import signal
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'abi'))
+from session import POLL_S, Failure, Session, free_port, tcp_listening
+
+SKIP = 77
+BOUND_S = 90		# for a survivor's end: retries, and connection establishment by rdma_cm, on a slow machine
+WEFTD_FILES = {'ctl', 'lock', 'page', 'claims', 'root', 'weftd.log'}
+
+
+def local_address():
+	"""What rdma_cm takes for an address of weft1, and finds weft0 by too."""
+	import socket
+	with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+		try:
+			s.connect(('192.0.2.1', 9))
+			return s.getsockname()[0]
+		except OSError:
+			return '127.0.0.1'
+
+
+ADDR = local_address()
+
+
+class Kind:
+	"""A program and what may be done to it. victims: who may be killed. A program that only waits, as rsockets, UCX, perftest's -R and a
+	receiver do, waits for a dead peer for ever on any adapter."""
+
+	def __init__(self, name, argv, client=(ADDR,), ready='tcp', victims=('client', 'server'), env=None):
+		self.name = name
+		self.argv = argv
+		self.client = list(client)
+		self.ready = ready
+		self.victims = victims
+		self.env = env or {}
+
+
+def perftest(program, *options, **more):
+	return Kind(' '.join((program, *options)), [program, '-d', '{dev}', '-p', '{port}', '-F', *options], **more)
+
+
+KINDS = [
+	perftest('ib_write_bw', '-D', '2'),
+	perftest('ib_write_bw', '-n', '500', '-s', '100000', '-q', '4'),
+	perftest('ib_send_bw', '-D', '2', victims=('server',)),
+	perftest('ib_read_bw', '-D', '2'),
+	perftest('ib_read_lat', '-n', '5000'),
+	perftest('ib_atomic_bw', '-n', '5000'),
+	perftest('ib_write_bw', '-R', '-n', '2000', ready='cm', victims=()),
+	Kind('rping', ['rping', '-p', '{port}', '-C', '2000', '-S', '4000'], client=('-c', '-a', ADDR), ready='cm'),
+	Kind('rstream', ['rstream', '-p', '{port}', '-C', '500', '-S', '10000'], client=('-s', ADDR), ready='cm', victims=()),
+	Kind('ucx_perftest', ['ucx_perftest', '-p', '{port}', '-n', '3000', '-w', '10', '-f', '-t', 'ucp_put_lat'], victims=(),
+	     env={'UCX_TLS': 'rc_v', 'UCX_NET_DEVICES': '{dev}:1'}),
+]
+
+
+class Pair:
+	def __init__(self, session, kind, rng):
+		self.session = session
+		self.kind = kind
+		self.device = rng.choice(('weft0', 'weft1'))
+		self.port = free_port()
+		self.victim = rng.choice((None, *kind.victims))
+		self.delay = rng.choice((0.02, 0.3, 1.5)) * rng.random()
+		self.client = self.rescue = None
+		self.killed_at = None
+		self.deadline = time.monotonic() + BOUND_S
+		self.server = self.start(['-s'] if kind.name == 'rping' else [])
+
+	def start(self, extra):
+		argv = [word.format(dev=self.device, port=self.port) for word in self.kind.argv] + extra
+		self.session.device = self.device
+		return self.session.run(argv, {k: v.format(dev=self.device) for k, v in self.kind.env.items()})
+
+	def __str__(self):
+		return f'{self.kind.name} on {self.device}, victim {self.victim} after {self.delay:.3f} s'
+
+	def is_ready(self):
+		if self.kind.ready == 'tcp':
+			return tcp_listening(self.port)
+		status, text = self.session.command('status', '--json')
+		return status == 0 and any(p['pid'] == self.server.process.pid and p['listeners'] for p in json.loads(text)['processes'])
+
+	def begin(self):
+		"""The client comes once the server takes one."""
+		if not self.server.running():
+			raise Failure(f'{self}: the server ended before any client came')
+		if self.is_ready():
+			self.client = self.start(self.kind.client)
+			self.kill_at = time.monotonic() + self.delay
+
+	def strike(self):
+		victim = getattr(self, self.victim)
+		if victim.running():
+			os.kill(victim.process.pid, signal.SIGKILL)
+		self.killed_at = time.monotonic()
+		self.deadline = self.killed_at + BOUND_S
+
+	def help_server(self):
+		"""A server whose client was killed before it came waits for the next one, rightly; one with a broken connection ends."""
+		waiting_for_next = self.killed_at and self.victim == 'client' and time.monotonic() > self.killed_at + 5
+		if waiting_for_next and not self.rescue and self.server.running():
+			self.rescue = self.start(self.kind.client)
+
+	def programs(self):
+		return [p for p in (self.server, self.client, self.rescue) if p]
+
+	def step(self):
+		"""True once all of it has ended."""
+		if time.monotonic() > self.deadline:
+			raise Failure(f'{self}: does not end within {BOUND_S} s')
+		if not self.client:
+			self.begin()
+		elif self.victim and not self.killed_at and time.monotonic() > self.kill_at:
+			self.strike()
+		self.help_server()
+		if not self.client or any(p.running() for p in self.programs()):
+			return False
+		self.judge()
+		return True
+
+	def judge(self):
+		for program in self.programs():
+			status = program.wait(self.deadline)
+			if status in (-signal.SIGSEGV, -signal.SIGBUS, -signal.SIGILL, -signal.SIGFPE) or 'bug:' in program.text:
+				raise Failure(f'{self}: a program died of signal {-status}')
+			if not self.victim and status != 0:
+				raise Failure(f'{self}: nobody was killed, yet a program ended with {status}')
+
+
+class Torture:
+	def __init__(self, session, rng, pairs):
+		self.session = session
+		self.rng = rng
+		self.most = pairs
+		self.pairs = []
+		self.done = self.weftds_killed = 0
+		self.next_weftd = time.monotonic() + 2
+
+	def weftds(self):
+		return [pid for pid, name in self.session.members().items() if name == 'weftd']
+
+	def descriptors(self):
+		"""Of the one weftd, by what they are."""
+		pid, = self.weftds()
+		names = []
+		for fd in os.listdir(f'/proc/{pid}/fd'):
+			try:
+				names.append(os.readlink(f'/proc/{pid}/fd/{fd}').split('[')[0].split(':')[0])
+			except FileNotFoundError:
+				pass
+		return sorted(names)
+
+	def strike_weftd(self):
+		for pid in self.weftds():
+			try:
+				os.kill(pid, signal.SIGKILL)
+				self.weftds_killed += 1
+			except ProcessLookupError:
+				pass
+		self.next_weftd = time.monotonic() + self.rng.choice((0.2, 1, 5)) * (0.5 + self.rng.random())
+
+	def step(self, may_start):
+		while may_start and len(self.pairs) < self.most:
+			self.pairs.append(Pair(self.session, self.rng.choice(KINDS), self.rng))
+		for pair in list(self.pairs):
+			self.current = pair
+			if pair.step():
+				self.pairs.remove(pair)
+				self.done += 1
+				for program in pair.programs():
+					self.session.programs.remove(program)
+		self.current = None
+		if may_start and time.monotonic() > self.next_weftd:
+			self.strike_weftd()
+
+	def run(self, seconds):
+		end = time.monotonic() + seconds
+		while time.monotonic() < end or self.pairs:
+			self.step(time.monotonic() < end)
+			time.sleep(POLL_S)
+
+	def status(self):
+		status, text = self.session.command('status', '--json')
+		return json.loads(text) if status == 0 else {}
+
+	def settle(self, base):
+		"""Waits until weftd has forgotten all of it."""
+		deadline = time.monotonic() + 20
+		while True:
+			status = self.status()
+			left = {name: status.get(name) for name in ('attached', 'awaited', 'programs', 'slots_used', 'channels', 'groups')}
+			fds = self.descriptors() if status.get('running') else None
+			if not any(left.values()) and fds == base:
+				return
+			if time.monotonic() > deadline:
+				raise Failure(f'weftd has {left} and descriptors {fds}, not {base}')
+			time.sleep(POLL_S)
+
+	def check_rest(self):
+		others = {pid: name for pid, name in self.session.members().items() if name != 'weftd'}
+		if others:
+			raise Failure(f'processes are left: {others}')
+		files = set(os.listdir(self.session.dir))
+		if files - WEFTD_FILES:
+			raise Failure(f'files are left in the runtime directory: {files - WEFTD_FILES}')
+
+	def last_ping(self):
+		rping = next(k for k in KINDS if k.name == 'rping')
+		pair = Pair(self.session, rping, self.rng)
+		pair.victim = None
+		while not pair.step():
+			time.sleep(POLL_S)
+
+
+def shared_memory():
+	return sorted(name for name in os.listdir('/dev/shm') if 'weft' in name) if os.path.isdir('/dev/shm') else []
+
+
+def torture(session, rng, args):
+	before = shared_memory()
+	if session.command('up')[0] != 0:
+		raise Failure('weft up fails')
+	test = Torture(session, rng, args.pairs)
+	base = test.descriptors()
+	try:
+		test.run(args.seconds)
+	except Failure:
+		for program in test.current.programs():
+			print(f'--- {" ".join(program.argv[5:])} (pid {program.process.pid}, {program.process.poll()})\n{program.text}')
+		raise
+	if session.command('up')[0] != 0:
+		raise Failure('weft up fails at the end')
+	test.settle(base)
+	test.last_ping()
+	test.settle(base)
+	test.check_rest()
+	status, text = session.command('down')
+	if status != 0 or os.listdir(session.dir):
+		raise Failure(f'weft down ends with {status} and leaves {os.listdir(session.dir)}: {text}')
+	if shared_memory() != before:
+		raise Failure(f'/dev/shm has {shared_memory()}, not {before}')
+	print(f'{test.done} pairs, {test.weftds_killed} weftds killed')
+
+
+def main():
+	parser = argparse.ArgumentParser()
+	parser.add_argument('--weft', default='build/bin/weft')
+	parser.add_argument('--seconds', type=float, default=20)
+	parser.add_argument('--pairs', type=int, default=2)
+	parser.add_argument('--seed', type=int, default=int.from_bytes(os.urandom(4), 'little'))
+	args = parser.parse_args()
+	for program in {kind.argv[0] for kind in KINDS}:
+		if not shutil.which(program):
+			print(f'SKIP: {program} is not installed')
+			return SKIP
+	print(f'seed {args.seed}', flush=True)
+	session = Session(os.path.abspath(args.weft), 'weft0')
+	try:
+		with session:
+			torture(session, random.Random(args.seed), args)
+	except Failure as failure:
+		print(f'FAILED (seed {args.seed}): {failure}')
+		return 1
+	return 0
+
+
+if __name__ == '__main__':
+	sys.exit(main())
