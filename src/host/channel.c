@@ -3,6 +3,7 @@
 #include "host/internal.h"
 
 #include "base/log.h"
+#include "host/limits.h"
 #include "link/shm.h"
 
 #include <errno.h>
@@ -237,7 +238,8 @@ static struct channel *open_channel(struct host *h, uint32_t slot)
 	}
 	if (!ch) {
 		h->channels.refused[slot] = generation;
-		log_line(LOG_ERROR, "no channel to slot %u: %s", slot, strerror(err ? -err : EPROTO));
+		err = err ? -err : EPROTO;
+		log_line(LOG_ERROR, "no channel to slot %u: %s%s", slot, strerror(err), limits_advice(err));
 	}
 	return ch;
 }

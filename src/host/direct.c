@@ -5,6 +5,7 @@
 #include "direct/access.h"
 #include "direct/direct.h"
 #include "host/config.h"
+#include "link/memfile.h"
 #include "link/shm.h"
 
 #include <errno.h>
@@ -31,7 +32,7 @@ static int make_memory(struct export_memory **memory)
 
 	if (fd < 0)
 		return -errno;
-	if (ftruncate(fd, sizeof(**memory)) < 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
+	if (memfile_resize(fd, sizeof(**memory)) < 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
 		goto fail;
 	m = mmap(NULL, sizeof(**memory), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
 	if (m == MAP_FAILED)

@@ -1,34 +1,39 @@
 /* The memory that queues live in, and copying from memory that may not be there. */
 #include "host/internal.h"
 
+#include "link/memfile.h"
+
 #include <errno.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Sparse: pages exist once a queue uses them. A limit on address space (ulimit -v) makes us ask for less. */
+/* Sparse: pages exist once a queue uses them. A limit on address space or file sizes (ulimit -v, -f) makes us ask for less. */
 static const size_t ARENA_MOST = 4ull << 30;
 static const size_t ARENA_LEAST = 16ull << 20;
 
 int arena_memory_create(struct arena_memory *m)
 {
-	int fd = memfd_create("weft-queues", MFD_CLOEXEC);
+	int fd = memfd_create("weft-queues", MFD_CLOEXEC), err = -ENOMEM;
 
 	if (fd < 0)
 		return -errno;
 	for (size_t bytes = ARENA_MOST; bytes >= ARENA_LEAST; bytes /= 2) {
 		void *base;
 
-		if (ftruncate(fd, (off_t)bytes) < 0)
+		err = memfile_resize(fd, bytes);
+		if (err)
 			continue;
 		base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
-		if (base == MAP_FAILED)
+		if (base == MAP_FAILED) {
+			err = -ENOMEM;
 			continue;
+		}
 		madvise(base, bytes, MADV_DONTDUMP);
 		*m = (struct arena_memory){ .base = base, .bytes = bytes, .fd = fd };
 		return 0;
 	}
 	close(fd);
-	return -ENOMEM;
+	return err;
 }
 
 void arena_memory_destroy(struct arena_memory *m)

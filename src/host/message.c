@@ -1,9 +1,8 @@
 /* The only place where the control protocol's bytes are seen. */
 #include "host/message.h"
 
-#include "base/log.h"
-
 #include <errno.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -71,6 +70,7 @@ int message_receive(int socket, struct control_msg *msg, char *text, size_t room
 	struct msghdr header = { .msg_iov = iov, .msg_iovlen = text ? 2 : 1, .msg_control = space.bytes,
 				 .msg_controllen = sizeof(space.bytes) };
 	ssize_t bytes;
+	bool no_room;
 	int n;
 
 	while ((bytes = recvmsg(socket, &header, flags | MSG_CMSG_CLOEXEC)) < 0) {
@@ -80,16 +80,15 @@ int message_receive(int socket, struct control_msg *msg, char *text, size_t room
 	n = take_fds(&header, fds);
 	if (bytes == 0)
 		return -ENOTCONN;
-	if (header.msg_flags & MSG_CTRUNC && n < CONTROL_FDS) {	/* we had no room for them, which is not the sender's fault */
-		log_line(LOG_ERROR, "out of descriptors: raise RLIMIT_NOFILE (ulimit -n)");
-		header.msg_flags &= ~MSG_CTRUNC;
-		close_all(fds, &n);
-	}
-	if (header.msg_flags & (MSG_TRUNC | MSG_CTRUNC) || (size_t)bytes < sizeof(*msg) || msg->text_bytes > CONTROL_TEXT ||
-	    (size_t)bytes != sizeof(*msg) + msg->text_bytes) {
+	/* as many descriptors as fit here: there were more; fewer: we had no room for them, which is not the sender's fault */
+	no_room = header.msg_flags & MSG_CTRUNC && n < CONTROL_FDS;
+	if (header.msg_flags & MSG_TRUNC || (header.msg_flags & MSG_CTRUNC && !no_room) || (size_t)bytes < sizeof(*msg) ||
+	    msg->text_bytes > CONTROL_TEXT || (size_t)bytes != sizeof(*msg) + msg->text_bytes) {
 		close_all(fds, &n);
 		return -EPROTO;
 	}
+	if (no_room)
+		close_all(fds, &n);
 	*nfds = n;
-	return 0;
+	return no_room ? -EMFILE : 0;
 }

@@ -11,7 +11,8 @@
 int message_send(int socket, const struct control_msg *msg, const char *text, const int *fds, int nfds, int flags);
 
 /* Receives one message. text: room bytes (its content is not terminated), or NULL with 0. *nfds descriptors are the
- * caller's on success; none when this process has no room for all of them. -EAGAIN; -ENOTCONN: the other side is gone; -EPROTO: not a message (its descriptors are closed). */
+ * caller's on success. -EAGAIN; -ENOTCONN: the other side is gone; -EPROTO: not a message (its descriptors are closed);
+ * -EMFILE: no room for its descriptors, which are lost, but *msg and text are there. */
 int message_receive(int socket, struct control_msg *msg, char *text, size_t room, int fds[CONTROL_FDS], int *nfds, int flags);
 
 #endif

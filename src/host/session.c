@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "host/host.h"
+#include "host/limits.h"
 #include "host/message.h"
 #include "host/starter.h"
 
@@ -299,7 +300,10 @@ static int read_one(struct session *s)
 	struct mail *mail;
 
 	err = message_receive(s->socket, &msg, text, sizeof(text), fd, &fds, MSG_DONTWAIT);
-	if (err) {
+	if (err == -EMFILE) {
+		log_line(LOG_ERROR, "descriptors from weftd are lost: %s%s", strerror(EMFILE), limits_advice(EMFILE));
+		msg.status = EMFILE;
+	} else if (err) {
 		if (err != -EAGAIN)
 			lose(s, err);
 		return err;

@@ -3,6 +3,7 @@
  * none. */
 #include "link/shm.h"
 
+#include "link/memfile.h"
 #include "link/ring.h"
 
 #include <errno.h>
@@ -238,10 +239,10 @@ int shm_memory_create(void)
 
 	if (fd < 0)
 		return -errno;
-	if (ftruncate(fd, sizeof(struct shm_memory)) == 0 &&
-	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
+	err = memfile_resize(fd, sizeof(struct shm_memory));
+	if (!err && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
 		return fd;
-	err = -errno;
+	err = err ? err : -errno;
 	close(fd);
 	return err;
 }

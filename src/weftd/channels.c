@@ -1,11 +1,14 @@
 /* A pair has one channel whoever asked first, so that two processes which ask at once do not end with one each. */
 #include "weftd/channels.h"
 
+#include "base/log.h"
+#include "host/limits.h"
 #include "link/shm.h"
 #include "weftd/slots.h"
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 struct channel;
@@ -89,8 +92,10 @@ static int hand_out(struct hub *h, struct channel *ch, struct client *asker, str
 	int memory = shm_memory_create();
 	int fds[CONTROL_FDS];
 
-	if (memory < 0)
+	if (memory < 0) {
+		log_line(LOG_WARNING, "no memory for a channel: %s%s", strerror(-memory), limits_advice(-memory));
 		return memory;
+	}
 	out.status = 0;
 	out.b = ch->id;
 	out.c = 0;

@@ -241,7 +241,11 @@ static void take_in(struct conn_set *set, struct conn *n)
 
 		if (err == -EAGAIN)
 			return;
-		if (err == -EPROTO)
+		if (err == -EMFILE) {
+			log_line(LOG_WARNING, "out of descriptors: %s[%d] is refused; raise RLIMIT_NOFILE (ulimit -n)", n->client.program,
+				 (int)n->client.pid);
+			hub_answer(&set->hub, &n->client, &msg, EMFILE);
+		} else if (err == -EPROTO)
 			drop(&set->hub, &n->client, "not a control message");
 		else if (err)
 			doom(set, n);

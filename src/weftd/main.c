@@ -187,6 +187,8 @@ static void unblock_signals(void)
 
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
+	/* a limit on file sizes is an error like others */
+	signal(SIGXFSZ, SIG_IGN);
 }
 
 int main(int argc, char **argv)

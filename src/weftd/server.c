@@ -3,6 +3,7 @@
 #include "weftd/server.h"
 
 #include "base/log.h"
+#include "host/message.h"
 #include "weftd/addresses.h"
 #include "weftd/conn.h"
 #include "weftd/hub.h"
@@ -89,13 +90,27 @@ static int catch_signals(void)
 	return fd < 0 ? -errno : fd;
 }
 
+/* Tells who said HELLO, or is about to, why it may not stay. */
+static void refuse(int fd, int status)
+{
+	struct control_msg msg;
+
+	if (fd < 0)
+		return;
+	/* with something unread, closing would take our answer back (unix(7), ECONNRESET) */
+	recv(fd, &msg, sizeof(msg), MSG_DONTWAIT);
+	msg = (struct control_msg){ .type = CTL_HELLO, .seq = 1, .status = status };
+	message_send(fd, &msg, NULL, NULL, 0, MSG_DONTWAIT);
+	close(fd);
+}
+
 /* Without a descriptor to spare a pending client could neither be accepted nor refused, and epoll would report it forever. */
 static void refuse_one(struct server *s)
 {
 	log_line(LOG_WARNING, "out of descriptors: a client is refused; raise RLIMIT_NOFILE (ulimit -n)");
 	close(s->spare_fd);
 	/* cppcheck-suppress nullPointer ; the address is optional */
-	close(accept4(s->listen_fd, NULL, NULL, SOCK_CLOEXEC));
+	refuse(accept4(s->listen_fd, NULL, NULL, SOCK_CLOEXEC), EMFILE);
 	s->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
@@ -108,21 +123,22 @@ static uint32_t clients_of_user(const struct hub *h, uid_t uid)
 	return n;
 }
 
-static bool is_welcome(const struct server *s, const struct ucred *who)
+/* 0, or why it is not. */
+static int is_unwelcome(const struct server *s, const struct ucred *who)
 {
 	if (!s->dir->system && who->uid != geteuid() && who->uid != 0) {
 		log_line(LOG_WARNING, "user %u is refused: this weftd is user %u's", who->uid, geteuid());
-		return false;
+		return EPERM;
 	}
 	if (s->conns.hub.client_count >= QUOTA_CLIENTS) {
 		log_line(LOG_WARNING, "a client is refused: there are %u already", s->conns.hub.client_count);
-		return false;
+		return EDQUOT;
 	}
 	if (who->uid != 0 && who->uid != geteuid() && clients_of_user(&s->conns.hub, who->uid) >= QUOTA_USER_CLIENTS) {
 		log_line(LOG_WARNING, "a client is refused: user %u has %d already", who->uid, QUOTA_USER_CLIENTS);
-		return false;
+		return EDQUOT;
 	}
-	return true;
+	return 0;
 }
 
 static void accept_some(struct server *s)
@@ -132,15 +148,18 @@ static void accept_some(struct server *s)
 		int fd = accept4(s->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 		struct ucred who;
 		socklen_t bytes = sizeof(who);
+		int err;
 
 		if (fd < 0) {
 			if (errno == EMFILE || errno == ENFILE)
 				refuse_one(s);
 			return;
 		}
-		if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &bytes) || !is_welcome(s, &who) ||
-		    conn_add(&s->conns, fd, &who, s->conns.hub.now + HELLO_LIMIT))
-			close(fd);
+		err = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &bytes) ? errno : is_unwelcome(s, &who);
+		if (!err)
+			err = -conn_add(&s->conns, fd, &who, s->conns.hub.now + HELLO_LIMIT);
+		if (err)
+			refuse(fd, err);
 	}
 }
 

@@ -298,7 +298,7 @@ static void no_room_for_descriptors(void **state)
 	few = old;
 	few.rlim_cur = (rlim_t)next + 1;
 	setrlimit(RLIMIT_NOFILE, &few);
-	assert_int_equal(message_receive(pair[1], &got, NULL, 0, fds, &nfds, 0), 0);
+	assert_int_equal(message_receive(pair[1], &got, NULL, 0, fds, &nfds, 0), -EMFILE);
 	setrlimit(RLIMIT_NOFILE, &old);
 	assert_int_equal(nfds, 0);
 	assert_int_equal(got.b, 5);

@@ -3,7 +3,11 @@
  * moderation. */
 #include "abi/verbs/object.h"
 
+#include "base/log.h"
+#include "host/limits.h"
+
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -113,6 +117,7 @@ static struct abi_context *create(struct host *host, struct ibv_device *device, 
 free_ctx:
 	free(ctx);
 close_cmd_fd:
+	log_line(LOG_ERROR, "%s cannot be opened: %s%s", dev->name, strerror(-err), limits_advice(-err));
 	if (cmd_fd >= 0)
 		close(cmd_fd);
 	return fail(err);
