@@ -7,6 +7,7 @@
 #include "weftd/addresses.h"
 #include "weftd/conn.h"
 #include "weftd/hub.h"
+#include "weftd/slots.h"
 #include "weftd/tree.h"
 
 #include <errno.h>
@@ -349,7 +350,7 @@ void server_destroy(struct server *s)
 	/* the name goes first: who comes now starts a new weftd, which waits for our lock */
 	rundir_file(s->dir, "ctl", path);
 	unlink(path);
-	is_needed = h->process_count || h->awaited;
+	is_needed = slots_are_needed(h);
 	hub_close(h);
 	conn_set_fini(&s->conns);
 	if (!is_needed)

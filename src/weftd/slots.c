@@ -175,6 +175,17 @@ bool slots_are_settling(const struct hub *h)
 	return h->awaited && h->now < h->start + RETURN_LIMIT;
 }
 
+bool slots_are_needed(const struct hub *h)
+{
+	for (uint32_t i = 1; i < PAGE_SLOTS; i++) {
+		const struct claim *claim = &h->claims->slot[i];
+
+		if (claim->first == i && state_holder_lives(&claim->holder))
+			return true;
+	}
+	return false;
+}
+
 static bool is_lost(const struct hub *h, const struct claim *claim)
 {
 	return claim->holder.pid ? !state_holder_lives(&claim->holder) : h->now >= h->start + RETURN_LIMIT;

@@ -22,6 +22,9 @@ void slots_input(struct hub *h, struct client *c, const struct control_msg *msg)
 /* Processes that were attached to the last weftd are still coming back: who is not here may be among them. */
 bool slots_are_settling(const struct hub *h);
 
+/* Does a process live that has a slot, whether or not its end was noticed yet? */
+bool slots_are_needed(const struct hub *h);
+
 /* Awaits whom the state knows; ends the slots of those who have died since. */
 void slots_inherit(struct hub *h);
 void slots_expire(struct hub *h);
