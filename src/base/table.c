@@ -130,14 +130,26 @@ int table_insert(struct table *t, void *object, uint32_t *id)
 	return 0;
 }
 
-void *table_get(const struct table *t, uint32_t id)
+/* As slot_of, which is a chain of multiplications. */
+static uint32_t find_slot(struct table *t, uint32_t index)
+{
+	uint32_t place = index % TABLE_RECENT;
+
+	if (t->recent[place].index != index || !t->recent[place].slot) {
+		t->recent[place].index = index;
+		t->recent[place].slot = slot_of(t, index) + 1;
+	}
+	return t->recent[place].slot - 1;
+}
+
+void *table_get(struct table *t, uint32_t id)
 {
 	uint64_t index = (uint64_t)id >> t->generation_bits;
 	uint32_t slot;
 
 	if (index > mask(t->index_bits))
 		return NULL;
-	slot = slot_of(t, (uint32_t)index);
+	slot = find_slot(t, (uint32_t)index);
 	if (slot >= t->slots || (t->slot[slot].generation & mask(t->generation_bits)) != (id & mask(t->generation_bits)))
 		return NULL;
 	return t->slot[slot].object;

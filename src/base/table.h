@@ -12,6 +12,8 @@ struct table_slot {
 	uint32_t generation;
 };
 
+enum { TABLE_RECENT = 8 };	/* our choice: a program's hot path names few keys */
+
 struct table {
 	struct table_slot *slot;	/* owned */
 	uint32_t slots, count;
@@ -19,6 +21,7 @@ struct table {
 	uint32_t max;
 	unsigned index_bits, generation_bits;
 	uint64_t seed;
+	struct { uint32_t index, slot; } recent[TABLE_RECENT];	/* where indices are, which never changes; slot + 1, 0: none */
 };
 
 /* At most max objects. index_bits is even when seed is not 0; index_bits + generation_bits <= 32; max <= 2^index_bits. */
@@ -28,7 +31,7 @@ void table_fini(struct table *t);	/* the objects are the caller's */
 /* 0 and *id, or -ENOMEM: no memory, or max objects are in. May allocate. object is not NULL. */
 int table_insert(struct table *t, void *object, uint32_t *id);
 /* The object, or NULL for an id that is not, or no longer, given away. */
-void *table_get(const struct table *t, uint32_t id);
+void *table_get(struct table *t, uint32_t id);
 /* The object at the id's index whatever its generation, or NULL. */
 void *table_get_any(const struct table *t, uint32_t id);
 /* Takes it out and returns it, or NULL. */

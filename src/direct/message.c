@@ -143,9 +143,11 @@ bool message_parse(struct direct_message *m, const void *record, size_t bytes, s
 		.received = head.received, .solicited = flags & FLAG_SOLICITED, .payload = flags >> PAYLOAD_SHIFT,
 	};
 	row = opcode_row(m->opcode);
-	if (!row || row->position != POS_ONLY || (row->op != OP_SEND && row->op != OP_WRITE) || flags > FLAGS || m->payload > PAYLOAD_PLACED)
+	if (!row || row->position != POS_ONLY || (row->op != OP_SEND && row->op != OP_WRITE) || flags > FLAGS ||
+	    m->payload > PAYLOAD_PLACED)
 		return false;
-	if ((row->headers & HDR_RETH && !get(&r, &target, sizeof(target))) || (has_trailer(row) && !get(&r, &m->trailer, sizeof(m->trailer))))
+	if ((row->headers & HDR_RETH && (!get(&r, &target, sizeof(target)) || target.rsvd)) ||
+	    (has_trailer(row) && !get(&r, &m->trailer, sizeof(m->trailer))))
 		return false;
 	m->va = target.va;
 	m->rkey = target.rkey;

@@ -80,7 +80,7 @@ bool host_device_visible(const struct host *h, int device)
 	return device >= 0 && device < h->ca.devices && config_lists(config_get()->devices, h->ca.dev[device].name);
 }
 
-static wtime tell_time(struct host *h)
+wtime host_tell_time(struct host *h)
 {
 	wtime now = host_now();
 
@@ -94,14 +94,14 @@ static wtime tell_time(struct host *h)
 wtime host_enter(struct host *h)
 {
 	pthread_mutex_lock(&h->lock);
-	return tell_time(h);
+	return host_tell_time(h);
 }
 
 wtime host_enter_post(struct host *h)
 {
 	pthread_mutex_lock(&h->lock);
 	h->now_is_old = true;
-	return h->ca.stamps ? tell_time(h) : h->now;
+	return h->ca.stamps ? host_tell_time(h) : h->now;
 }
 
 /* The helper sleeps until the first timer that it knows of, unless it looks in anyway. */
@@ -113,7 +113,7 @@ static void watch_timers(struct host *h)
 		return;
 	if (!list_empty(&h->ca.awaiting)) {
 		if (h->now_is_old)
-			tell_time(h);
+			host_tell_time(h);
 		ca_collect(&h->ca, h->now);	/* which starts theirs */
 	}
 	deadline = pump_deadline(h);
@@ -127,7 +127,7 @@ void host_leave(struct host *h)
 {
 	if (!h->forgotten) {
 		if (h->now_is_old && pump_has_output(h))
-			tell_time(h);
+			host_tell_time(h);
 		pump_out(h, h->now);
 		/* a program that polls comes back soon, and what it sends then tells of what it executed */
 		if (!list_empty(&h->channels.dirty) || (!list_empty(&h->channels.told) && !h->attention.program_polls))
@@ -137,35 +137,61 @@ void host_leave(struct host *h)
 	pthread_mutex_unlock(&h->lock);
 }
 
+/* Messages need no clock, packets see to it themselves (pump.c). */
+static wtime poll_time(struct host *h, bool idle)
+{
+	h->now_is_old = !idle && h->attention.program_polls && !h->ca.stamps && h->polls % IDLE_POLLS;
+	return h->now_is_old ? h->now : host_tell_time(h);
+}
+
+/* How many QPs had something executed. */
+static unsigned collect(struct host *h, wtime now)
+{
+	if (list_empty(&h->ca.awaiting) ||
+	    (h->attention.program_polls && !h->ca.starved && h->polls - h->collected < COLLECT_POLLS))
+		return 0;
+	h->collected = h->polls;
+	return ca_collect(&h->ca, now);
+}
+
+static void poll(struct host *h, bool idle)
+{
+	wtime now = poll_time(h, idle);
+	uint64_t frames = h->frames;
+	unsigned collected;
+
+	if (!list_empty(&h->channels.told))
+		pump_flush(h);
+	collected = collect(h, now);
+	pump(h, now);
+	if (attention_poll(&h->attention, h->now, collected || h->frames != frames)) {
+		pump_awake(h);
+		helper_kick(h);		/* it begins to tick */
+	}
+}
+
 wtime host_enter_poll(struct host *h)
 {
-	static _Thread_local unsigned idle;
-	uint64_t frames;
-	wtime now;
+	static _Thread_local __attribute__((tls_model("initial-exec"))) unsigned idle;
 
 	if (idle > YIELD_AFTER && idle % YIELD_EVERY == 0)
 		sched_yield();
 	pthread_mutex_lock(&h->lock);
+	h->polls++;
 	idle = pump_pending(h) ? 0 : idle + 1;
 	/* most polls find nothing: then the clock is read, and timers and senders looked after, only now and then */
-	h->polls++;
-	if (h->forgotten || (idle && list_empty(&h->ca.ready) && h->polls % IDLE_POLLS))
-		return h->now;
-	now = tell_time(h);
-	frames = h->frames;
-	if (!list_empty(&h->channels.told))
-		pump_flush(h);
-	if (h->polls - h->collected >= COLLECT_POLLS) {
-		h->collected = h->polls;
-		pump_all(h, now);
-	} else {
-		pump(h, now);
-	}
-	if (attention_poll(&h->attention, now, h->frames != frames)) {
-		pump_awake(h);
-		helper_kick(h);		/* it begins to tick */
-	}
-	return now;
+	h->quiet = h->forgotten || (idle && list_empty(&h->ca.ready) && h->polls % IDLE_POLLS);
+	if (!h->quiet)
+		poll(h, idle);
+	return h->now;
+}
+
+void host_leave_poll(struct host *h)
+{
+	if (h->quiet)
+		pthread_mutex_unlock(&h->lock);
+	else
+		host_leave(h);
 }
 
 void host_will_sleep(struct host *h)

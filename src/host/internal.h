@@ -91,6 +91,7 @@ struct host {
 	uint32_t slot;		/* the first of our slots; constant */
 	wtime now;
 	bool now_is_old;	/* not told in this entry */
+	bool quiet;		/* this poll found nothing, so there is nothing to do on leaving */
 	unsigned polls, collected;	/* and as it was when awaiting QPs were looked at */
 	uint64_t frames;	/* taken in */
 
@@ -114,6 +115,10 @@ extern const struct ca_host host_ca_ops;
 
 /* ---- attach.c ---- */
 struct host *host_attach(int *err);
+
+/* ---- host.c ---- */
+/* Reads the clock: h->now is that from now on. */
+wtime host_tell_time(struct host *h);
 
 /* ---- direct.c ---- */
 extern const struct direct_ops host_direct_ops;

@@ -23,12 +23,17 @@ static void progress(struct qp *qp, wtime now)
 	struct engine *e = engine_of(qp);
 
 	requester_reset_retries(qp);
-	timer_progress(qp, now);
+	if (now == WTIME_NEVER)
+		timer_pause(qp);
+	else
+		timer_progress(qp, now);
 	requester_probe_answered(qp);
 	if (e->options.completion == IB_COMPLETE_BY_WQE)
 		descriptor_settle(qp);
 	if (flight_empty(&e->flight))
 		list_remove(&qp->awaiting);
+	else if (now == WTIME_NEVER && !list_linked(&qp->awaiting))
+		list_append(&qp->ca->awaiting, &qp->awaiting);
 	requester_complete(qp);
 	if (e->flight.resend != e->flight.newest || qp->sq.started != qp->sq.announced)
 		qp_ready(qp);

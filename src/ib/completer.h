@@ -7,7 +7,8 @@
 /* A response packet for this QP; path and state were checked. */
 void completer_input(struct qp *qp, wtime now, const struct packet *p);
 
-/* All up to PSN `through` were executed, if that can be true. Did something get through? */
+/* All up to PSN `through` were executed, if that can be true. Did something get through? `now` may be WTIME_NEVER for a time
+ * that was not asked: then what is still under way has no timer before whole_collect looks at it. */
 bool completer_acknowledge(struct qp *qp, wtime now, psn_t through);
 
 #endif

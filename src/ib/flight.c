@@ -48,22 +48,6 @@ bool flight_has_room(const struct flight *f, uint32_t span)
 	       (uint32_t)psn_diff(f->psn, flight_at(f, f->oldest)->psn) + span <= PSN_HALF - 1;
 }
 
-void flight_record(struct flight *f, const struct flight_entry *e)
-{
-	if (flight_empty(f) && e->packet == 0) {
-		f->settled = e->wqe;
-		f->settled_psn = e->psn;
-	}
-	*flight_at(f, f->newest) = *e;
-	if (f->resend == f->newest)
-		f->resend++;
-	f->newest++;
-	f->unanswered += e->answer != ANSWER_ACK;
-	f->psn = psn_add(f->psn, e->span);
-	if (psn_cmp(f->psn, f->fresh) > 0)
-		f->fresh = f->psn;
-}
-
 static void strike_out(struct flight *f)
 {
 	const struct flight_entry *e = flight_at(f, f->oldest);

@@ -108,8 +108,23 @@ static inline bool flight_repeats(const struct flight *f)
 
 /* Is there room for a fresh packet of `span` PSNs? A book never spans more than half the numbers (MSN-46, IBA 9.7.1). */
 bool flight_has_room(const struct flight *f, uint32_t span);
-/* The fresh packet `e` was sent; takes f->psn on. */
-void flight_record(struct flight *f, const struct flight_entry *e);
+/* The fresh packet `e` was sent; takes f->psn on. Inline, so that the entry is written in place: a copy of what was just
+ * written waits for all stores before it, and the last one may be into a line that the peer has. */
+static inline void flight_record(struct flight *f, const struct flight_entry *e)
+{
+	if (flight_empty(f) && e->packet == 0) {
+		f->settled = e->wqe;
+		f->settled_psn = e->psn;
+	}
+	*flight_at(f, f->newest) = *e;
+	if (f->resend == f->newest)
+		f->resend++;
+	f->newest++;
+	f->unanswered += e->answer != ANSWER_ACK;
+	f->psn = psn_add(f->psn, e->span);
+	if (psn_cmp(f->psn, f->fresh) > 0)
+		f->fresh = f->psn;
+}
 
 /* Everything up to and including PSN `through` arrived: strikes out the entries that an ACK alone settles. With
  * by_message the ends of messages go only as far as `msn` allows (seed profile), whatever their PSN. Returns how many

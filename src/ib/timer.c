@@ -84,6 +84,14 @@ void timer_progress(struct qp *qp, wtime now)
 	start_again(qp, now);
 }
 
+void timer_pause(struct qp *qp)
+{
+	struct flight *f = &engine_of(qp)->flight;
+
+	if (f->phase != FLIGHT_RNR)
+		f->deadline = f->ack_deadline = WTIME_NEVER;
+}
+
 void timer_went_back(struct qp *qp, wtime now)
 {
 	start_again(qp, now);

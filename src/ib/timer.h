@@ -6,6 +6,8 @@
 
 void timer_open(struct qp *qp);				/* nothing was sent yet */
 void timer_packet_sent(struct qp *qp, wtime now);
+/* Something got through, and what is still under way has no timer until timer_packet_sent. */
+void timer_pause(struct qp *qp);
 void timer_progress(struct qp *qp, wtime now);		/* the peer got something it had not */
 void timer_went_back(struct qp *qp, wtime now);		/* a NAK: packets are to be sent again */
 void timer_receiver_not_ready(struct qp *qp, wtime now, unsigned rnr_code);

@@ -84,8 +84,10 @@ enum shortcut whole_send(struct qp *qp, const struct send_wqe *wqe, const struct
 
 	if (row->kind != REQUEST_DATA || !may_send(e) || !direct->connect(qp->ca->host, qp))
 		return SHORTCUT_NONE;
-	if (f->window && !flight_has_room(f, request_packets(wqe->length, engine_mtu(qp))))
+	if (f->window && !flight_has_room(f, request_packets(wqe->length, engine_mtu(qp)))) {
+		qp->ca->starved = true;
 		return SHORTCUT_LATER;
+	}
 	if (!describe(qp, wqe, row, placed, &m, iov) || !direct->send(qp->ca->host, qp, &m))
 		return SHORTCUT_NONE;
 	record(qp, &m);
@@ -132,7 +134,7 @@ void whole_input(struct ca *ca, wtime now, const void *channel, const struct dir
 		return;
 	}
 	if (engine_is_reliable(qp) && !flight_empty(&engine_of(qp)->flight))
-		completer_acknowledge(qp, now, m->received);
+		completer_acknowledge(qp, WTIME_NEVER, m->received);
 	responder_whole(qp, now, m);
 	qp_rearm(qp);
 }

@@ -5,6 +5,7 @@
 
 #include "wire/packet.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 
 struct link;
@@ -29,8 +30,6 @@ struct link_ops {
 	 * set; both were range-checked. It is in private memory: the peer cannot change it any more. */
 	const void *(*receive)(struct link *l, unsigned *kind, size_t *bytes);
 	void (*release)(struct link *l);
-	/* Is a frame waiting? Changes nothing. */
-	bool (*pending)(const struct link *l);
 	/* Before the owner sleeps: true when it may (nothing arrived meanwhile, and no room came for which it waits); the
 	 * peer then wakes it. After: awake. */
 	bool (*may_sleep)(struct link *l);
@@ -43,7 +42,14 @@ struct link_ops {
 
 struct link {
 	const struct link_ops *ops;
+	const _Atomic uint32_t *arrival;	/* not 0 when something waits to be received; the link keeps it right */
 	bool broken;	/* the peer broke the link's rules: nothing moves any more, it should be closed */
 };
+
+/* Is a frame or message waiting? Changes nothing, and costs one load: programs ask it all the time. */
+static inline bool link_pending(const struct link *l)
+{
+	return !l->broken && atomic_load_explicit(l->arrival, memory_order_acquire) != 0;
+}
 
 #endif

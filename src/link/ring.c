@@ -146,6 +146,11 @@ size_t ring_take(struct ring_consumer *c, void *to, size_t room, unsigned *kind)
 	return bytes;
 }
 
+const _Atomic uint32_t *ring_arrival(const struct ring_consumer *c)
+{
+	return word_at(c->lines, c->head);
+}
+
 bool ring_pending(const struct ring_consumer *c)
 {
 	return !c->broken && atomic_load_explicit(word_at(c->lines, c->head), memory_order_acquire) != 0;

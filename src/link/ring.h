@@ -56,6 +56,8 @@ bool ring_drained(struct ring_producer *p);
 /* Copies the oldest record to `to` and takes it. Its bytes (> 0), or 0: nothing there, or broken. A record longer than
  * `room` breaks the ring. */
 size_t ring_take(struct ring_consumer *c, void *to, size_t room, unsigned *kind);
+/* The word that says whether a record waits, by not being 0: until the next ring_take. */
+const _Atomic uint32_t *ring_arrival(const struct ring_consumer *c);
 /* Is a record waiting? */
 bool ring_pending(const struct ring_consumer *c);
 /* Tells the producer what was taken: `idle` at once, otherwise when an eighth of the ring is due. True when the producer

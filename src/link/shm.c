@@ -149,6 +149,7 @@ static const void *shm_receive(struct link *l, unsigned *kind, size_t *bytes)
 	struct shm *s = shm_of(l);
 
 	*bytes = ring_take(&s->rx, s->frame, sizeof(s->frame), kind);
+	l->arrival = ring_arrival(&s->rx);
 	if (*bytes == 0) {
 		publish(s, true);
 		note_broken(s);
@@ -164,11 +165,6 @@ static const void *shm_receive(struct link *l, unsigned *kind, size_t *bytes)
 static void shm_release(struct link *l)
 {
 	publish(shm_of(l), false);
-}
-
-static bool shm_pending(const struct link *l)
-{
-	return ring_pending(&((const struct shm *)l)->rx);
 }
 
 static bool stop_looking(struct link *l, uint32_t state)
@@ -225,7 +221,6 @@ static const struct link_ops shm_ops = {
 	.flush = shm_flush,
 	.receive = shm_receive,
 	.release = shm_release,
-	.pending = shm_pending,
 	.may_sleep = shm_may_sleep,
 	.awake = shm_awake,
 	.may_rest = shm_may_rest,
@@ -273,6 +268,7 @@ static int open_memory(int fd, int flags, int wake_fd, unsigned tx, unsigned rx,
 	s->peer = &s->memory->side[tx ^ 1];
 	ring_producer_init(&s->tx, &s->memory->words[tx], s->memory->lines[tx]);
 	ring_consumer_init(&s->rx, &s->memory->words[rx], s->memory->lines[rx]);
+	s->link.arrival = ring_arrival(&s->rx);
 	*link = &s->link;
 	return 0;
 }

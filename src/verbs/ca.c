@@ -206,6 +206,8 @@ unsigned ca_collect(struct ca *ca, wtime now)
 	ca->now = now;
 	list_for_each_safe(qp, &ca->awaiting, struct qp, awaiting)
 		n += ca->transport->qp_collect(qp, now);
+	if (n || list_empty(&ca->awaiting))
+		ca->starved = false;
 	return n;
 }
 

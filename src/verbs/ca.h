@@ -83,6 +83,7 @@ struct ca {
 	struct heap timers;		/* struct qp.timer */
 	struct counters counters;
 	wtime now;			/* of the entry under way: the timestamp of completions */
+	bool starved;			/* a QP in awaiting can send no more before something of it was executed */
 	bool stamps;			/* somebody reads timestamps of completions */
 	const struct ib_options *transport_options;	/* borrowed; what QPs start with; NULL: the transport's own defaults */
 	bool seed_cq_profile;		/* CQ overflow: seed profile holds and asks, standard profile is CQ_ERR */

@@ -144,6 +144,8 @@ void *wq_slot_at(const struct wq *wq, uint32_t position)
 {
 	uint32_t per_page = wq->slots_per_page - 1;
 
+	if (position < per_page)	/* most queues have one page: no division */
+		return wq->page[0] + (uint64_t)position * wq->stride;
 	return wq->page[position / per_page] + (uint64_t)(position % per_page) * wq->stride;
 }
 

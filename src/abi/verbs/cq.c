@@ -165,7 +165,7 @@ int cq_poll_many(struct ibv_cq *ibv, int entries, struct ibv_wc *wc)
 		to_wc(&cqe, &wc[n++]);
 	if (n > 0)
 		cq_doorbell(cq->cq);
-	host_leave(cq->host);
+	host_leave_poll(cq->host);
 	return n;
 }
 
