@@ -3,6 +3,7 @@
  * `direct atomics ROUNDS`: three processes and the target itself add to one word, one of them by packets.
  * `direct dereg ROUNDS`: the target deregisters under traffic; after that its memory does not change.
  * `direct kill`: the target is killed under traffic; the initiator ends with the standard's status.
+ * `direct kill_sends`: the same with sends, which the target receives all the time.
  * `direct exec ROUNDS`: the target runs another program under traffic, whose memory stays its own.
  * `direct stopped`: a region in whose use its peer stands still is not deregistered, and not waited for without end.
  * WEFT_TEST_LIMIT=seccomp: process_vm_* are forbidden; undumpable: /proc/self/mem too; user: the initiator is another user.
@@ -558,6 +559,49 @@ static void be_image(int done)
 	exit(0);
 }
 
+/* ---- kill sends ---- */
+
+static void kill_sender(struct end *e, pid_t target)
+{
+	enum ibv_wc_status status;
+	unsigned n = 0;
+
+	meet(2);
+	do {
+		struct ibv_send_wr wr = { .opcode = n % 3 ? IBV_WR_SEND : IBV_WR_SEND_WITH_IMM };
+
+		if (n++ == 1000)
+			kill(target, SIGKILL);
+		post(e, 0, &wr, e->buffer, n % sizeof(struct claim));
+		status = wait_done(e);
+	} while (status == IBV_WC_SUCCESS);
+	if (status != IBV_WC_RETRY_EXC_ERR)
+		die("a dead receiver did not end in retries exceeded");
+	if (host_ca(e->host)->counters.direct_sends < 100)
+		die("sends went as packets");
+}
+
+static void receive_until_killed(struct end *e)
+{
+	struct cqe cqe;
+
+	for (uint64_t i = 0; i < DEPTH; i++)
+		post_receive(e, 0, i);
+	meet(2);
+	for (;;) {
+		if (!poll_once(e, &cqe))
+			continue;
+		if (cqe.status != IBV_WC_SUCCESS)
+			die("a receive failed");
+		post_receive(e, 0, cqe.wr_id);
+	}
+}
+
+static bool kills(const char *mode)
+{
+	return strncmp(mode, "kill", 4) == 0;
+}
+
 /* ---- the whole ---- */
 
 static void expect_direct(const struct end *e, bool expected)
@@ -591,11 +635,14 @@ static void initiate(const char *mode, int i, unsigned rounds, uint64_t seed, un
 		exec_initiator(&e);
 	else if (strcmp(mode, "stopped") == 0)
 		stopped_initiator(&e);
+	else if (strcmp(mode, "kill_sends") == 0)
+		kill_sender(&e, target);
 	else
 		add_up(&e, i, rounds);
-	expect_direct(&e, strcmp(getenv("WEFT_PATH") ?: "", "packet") != 0 && strcmp(limit(), "undumpable") != 0 &&
-		      strcmp(limit(), "user") != 0);
-	meet(processes - (strcmp(mode, "kill") == 0 || strcmp(mode, "exec") == 0));
+	if (strcmp(mode, "kill_sends") != 0)
+		expect_direct(&e, strcmp(getenv("WEFT_PATH") ?: "", "packet") != 0 && strcmp(limit(), "undumpable") != 0 &&
+			      strcmp(limit(), "user") != 0);
+	meet(processes - (kills(mode) || strcmp(mode, "exec") == 0));
 	exit(0);
 }
 
@@ -616,6 +663,8 @@ static void be_target(const char *mode, unsigned rounds, unsigned initiators)
 		mix_target(&e);
 	} else if (strcmp(mode, "dereg") == 0) {
 		dereg_target(&e, rounds);
+	} else if (strcmp(mode, "kill_sends") == 0) {
+		receive_until_killed(&e);
 	} else if (strcmp(mode, "kill") == 0) {
 		meet(2);
 		for (;;)
@@ -670,7 +719,7 @@ int main(int argc, char **argv)
 	}
 	close(done_pipe[1]);
 	while ((child = wait(&status)) > 0) {
-		bool should_die = child == target && strcmp(mode, "kill") == 0;
+		bool should_die = child == target && kills(mode);
 
 		if (!should_die && (!WIFEXITED(status) || WEXITSTATUS(status) != 0))
 			failed = 1;

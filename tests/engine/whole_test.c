@@ -7,7 +7,7 @@
 
 enum { RECORDS = 64, ALL = 100 };
 
-static unsigned runs = 5000;
+static unsigned runs = 2000;
 static uint64_t first_seed = 1;
 
 struct record {

@@ -1,0 +1,52 @@
+/* What a hostile peer may write as a whole message: message_parse stays inside the record, and building what it accepts
+ * gives the same bytes. What would be pulled is pulled by a mover that only looks whether it stays inside the receive. */
+#include "direct/message.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define REQUIRE(fact)		\
+	do {			\
+		if (!(fact))	\
+			abort(); \
+	} while (0)
+
+static uint8_t receive[1 << 16];
+
+static bool look(void *peer, uint64_t address, const struct iovec *iov, unsigned iovs, uint32_t bytes)
+{
+	(void)peer;
+	(void)address;
+	for (unsigned i = 0; i < iovs; bytes -= (uint32_t)iov[i++].iov_len) {
+		uint8_t *at = iov[i].iov_base;
+
+		REQUIRE(at >= receive && iov[i].iov_len <= sizeof(receive) && at + iov[i].iov_len <= receive + sizeof(receive));
+	}
+	REQUIRE(bytes == 0);
+	return true;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static const struct direct_mover mover = { .read = look };
+	struct iovec iov[DIRECT_IOVS], to[2] = { { receive, 100 }, { receive + 200, sizeof(receive) - 200 } };
+	struct direct_message m;
+	uint8_t *record, *again;
+
+	/* of their exact size, so that the sanitizer sees each byte too far */
+	record = malloc(size);
+	memcpy(record, data, size);
+	if (message_parse(&m, record, size, iov)) {
+		REQUIRE(message_bytes(&m) == size && m.iovs <= DIRECT_IOVS);
+		again = malloc(size);
+		message_build(&m, again);
+		REQUIRE(!memcmp(again, record, size));
+		free(again);
+		if (m.payload == PAYLOAD_PULLED)
+			message_pull(&m, m.bytes / 2, &mover, NULL, to, 2);
+	}
+	free(record);
+	return 0;
+}
