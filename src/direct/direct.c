@@ -14,7 +14,15 @@ enum { REMOTE_RIGHTS = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_AC
 
 static uint32_t access_needed(enum direct_kind kind)
 {
-	return kind == DIRECT_WRITE ? IBV_ACCESS_REMOTE_WRITE : kind == DIRECT_READ ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_ATOMIC;
+	switch (kind) {
+	case DIRECT_WRITE:
+	case DIRECT_ATOMIC_WRITE:
+		return IBV_ACCESS_REMOTE_WRITE;
+	case DIRECT_READ:
+		return IBV_ACCESS_REMOTE_READ;
+	default:
+		return IBV_ACCESS_REMOTE_ATOMIC;
+	}
 }
 
 static uint32_t device_of(const struct ca *ca, const struct ca_device *dev)
@@ -132,6 +140,8 @@ static uint64_t atomic_result(const struct direct_request *r, uint64_t original)
 {
 	if (r->kind == DIRECT_FETCH_ADD)
 		return original + r->operand;
+	if (r->kind == DIRECT_ATOMIC_WRITE)
+		return r->operand;
 	return original == r->compare ? r->operand : original;
 }
 

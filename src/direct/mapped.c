@@ -46,6 +46,8 @@ static bool change_word(uint64_t *word, struct direct_request *r)
 	r->original = r->compare;
 	if (r->kind == DIRECT_CMP_SWAP)
 		__atomic_compare_exchange_n(word, &r->original, r->operand, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+	else if (r->kind == DIRECT_ATOMIC_WRITE)
+		__atomic_store_n(word, r->operand, __ATOMIC_SEQ_CST);
 	else
 		r->original = __atomic_fetch_add(word, r->operand, __ATOMIC_SEQ_CST);
 	return true;

@@ -320,7 +320,7 @@ static int atomic_word(struct inbound *in, uint64_t *original)
 	return err;
 }
 
-static int atomic_write(struct inbound *in)
+static int write_word(struct inbound *in)
 {
 	uint64_t value, *word = mr_borrow(in->mr, in->va);
 
@@ -329,6 +329,19 @@ static int atomic_write(struct inbound *in)
 		return mr_write(in->mr, in->va, &value, sizeof(value));
 	__atomic_store_n(word, value, __ATOMIC_RELEASE);
 	return 0;
+}
+
+static int atomic_write(struct inbound *in)
+{
+	const struct direct_ops *direct = in->qp->ca->direct;
+	int err;
+
+	if (direct)
+		direct->atomic_begin(in->qp->ca->host);
+	err = write_word(in);
+	if (direct)
+		direct->atomic_end(in->qp->ca->host);
+	return err;
 }
 
 static enum verdict answer_later(struct inbound *in)

@@ -6,6 +6,8 @@
 #include "ib/whole.h"
 #include "verbs/direct.h"
 
+#include <string.h>
+
 enum {
 	ATOMIC_BYTES = 8,
 	/* Our choices: so long a request takes longer in packets than an acknowledgement does; and so many requests in a
@@ -29,6 +31,9 @@ static bool find_kind(const struct request_row *row, enum direct_kind *kind)
 	case OP_FETCH_ADD:
 		*kind = DIRECT_FETCH_ADD;
 		return true;
+	case OP_ATOMIC_WRITE:
+		*kind = DIRECT_ATOMIC_WRITE;
+		return true;
 	default:
 		return false;
 	}
@@ -46,6 +51,10 @@ static bool borrow(struct qp *qp, const struct send_wqe *wqe, struct direct_requ
 {
 	int access = r->kind == DIRECT_WRITE ? 0 : IBV_ACCESS_LOCAL_WRITE;
 
+	if (r->kind == DIRECT_ATOMIC_WRITE) {
+		memcpy(&r->operand, wqe->atomic_write, sizeof(r->operand));
+		return true;
+	}
 	if (wqe->flags & IBV_SEND_INLINE) {
 		iov[0] = (struct iovec){ (uint8_t *)(uintptr_t)wqe->seg, wqe->length };
 		r->iovs = wqe->length > 0;
@@ -67,7 +76,7 @@ static void count(struct qp *qp, const struct direct_request *r)
 	c->direct_mapped += r->is_mapped;
 	c->direct_bytes += r->bytes;
 	qp->messages_sent++;
-	if (r->kind == DIRECT_WRITE)
+	if (r->kind == DIRECT_WRITE || r->kind == DIRECT_ATOMIC_WRITE)
 		qp->bytes_sent += r->bytes;
 	else
 		qp->bytes_received += r->bytes;
@@ -94,13 +103,13 @@ static bool execute(struct qp *qp, const struct send_wqe *wqe, const struct requ
 		.kind = kind, .rkey = wqe->rkey, .va = wqe->remote_addr, .bytes = wqe->length, .iov = iov, .compare = wqe->compare_add,
 		.operand = row->op == OP_CMP_SWAP ? wqe->swap : wqe->compare_add,
 	};
-	bool is_atomic = kind == DIRECT_CMP_SWAP || kind == DIRECT_FETCH_ADD;
+	bool has_result = kind == DIRECT_CMP_SWAP || kind == DIRECT_FETCH_ADD;
 
-	if (is_atomic && wqe->length != ATOMIC_BYTES)
+	if (has_result && wqe->length != ATOMIC_BYTES)
 		return false;
 	if (!borrow(qp, wqe, &r, iov) || !qp->ca->direct->execute(qp->ca->host, qp, &r))
 		return false;
-	if (is_atomic)
+	if (has_result)
 		(void)seg_scatter(qp->pd, wqe->seg, wqe->num_sge, 0, &r.original, sizeof(r.original));
 	count(qp, &r);
 	return true;

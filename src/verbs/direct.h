@@ -9,7 +9,8 @@
 struct mr;
 struct qp;
 
-enum direct_kind { DIRECT_WRITE, DIRECT_READ, DIRECT_CMP_SWAP, DIRECT_FETCH_ADD };
+/* From the third on they are atomic. */
+enum direct_kind { DIRECT_WRITE, DIRECT_READ, DIRECT_CMP_SWAP, DIRECT_FETCH_ADD, DIRECT_ATOMIC_WRITE };
 
 struct direct_request {
 	enum direct_kind kind;
@@ -18,14 +19,14 @@ struct direct_request {
 	uint32_t bytes;			/* of the whole list; 8 for atomics */
 	const struct iovec *iov;	/* local memory, already checked, no empty piece; atomics: none */
 	unsigned iovs;
-	uint64_t compare, operand;	/* atomics: operand is what is swapped in, or added */
+	uint64_t compare, operand;	/* atomics: operand is what is swapped in, added or written */
 	uint64_t original;		/* result of atomics */
 	bool is_mapped;			/* result: in memory that both processes map */
 };
 
 static inline bool direct_is_atomic(const struct direct_request *r)
 {
-	return r->kind == DIRECT_CMP_SWAP || r->kind == DIRECT_FETCH_ADD;
+	return r->kind >= DIRECT_CMP_SWAP;
 }
 
 /* Where a whole message's bytes are. */

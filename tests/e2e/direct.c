@@ -320,11 +320,26 @@ static void mix_read(struct mix *m, uint64_t offset, uint32_t bytes)
 		die("a read found something else than was written");
 }
 
+static void mix_atomic_write(struct mix *m, uint64_t offset, uint64_t value)
+{
+	uint8_t *from = m->e->buffer + SHARED;
+
+	memcpy(from, &value, sizeof(value));
+	memcpy(m->model + offset, &value, sizeof(value));
+	post_access(m->e, 0, IBV_WR_ATOMIC_WRITE, from, sizeof(value), offset);
+	m->pending++;
+	settle(m);
+}
+
 static void mix_atomic(struct mix *m, uint64_t offset)
 {
 	uint8_t *to = m->e->buffer + SHARED;
 	uint64_t before, got, operand = rand_u64(&m->rand);
 
+	if (operand % 4 == 0) {
+		mix_atomic_write(m, offset, operand);
+		return;
+	}
 	memcpy(&before, m->model + offset, 8);
 	if (operand & 1)
 		post_atomic(m->e, 0, IBV_WR_ATOMIC_FETCH_AND_ADD, to, offset, operand, 0);

@@ -353,6 +353,16 @@ static void atomics_change_the_word(void **state)
 	assert_true(run(s, &r));
 	memcpy(&word, s->target + 8, 8);
 	assert_int_equal(word, 7);
+	r = (struct direct_request){ .kind = DIRECT_ATOMIC_WRITE, .rkey = 77, .va = 0x10008, .bytes = 8, .operand = 11 };
+	s->region.access = IBV_ACCESS_REMOTE_WRITE;
+	assert_true(run(s, &r));
+	memcpy(&word, s->target + 8, 8);
+	assert_int_equal(word, 11);
+	s->remote.depth = 0;
+	assert_false(run(s, &r));
+	s->remote.depth = 1;
+	s->region.access = IBV_ACCESS_REMOTE_ATOMIC;
+	assert_false(run(s, &r));
 	r.va++;
 	assert_false(run(s, &r));	/* misaligned */
 	stage_free(s);
@@ -549,6 +559,10 @@ static void mapped_regions_are_used(void **state)
 	assert_int_equal(add.original, 5);
 	memcpy(&word, file, 8);
 	assert_int_equal(word, 8);
+	add = (struct direct_request){ .kind = DIRECT_ATOMIC_WRITE, .rkey = 77, .va = 0x10000, .bytes = 8, .operand = 12 };
+	assert_true(run(s, &add));
+	memcpy(&word, file, 8);
+	assert_int_equal(word, 12);
 	s->region.file_offset = 16;
 	assert_true(write_at(s, 0x10000 + 8, 8));
 	assert_memory_equal(file + 24, s->source, 8);
