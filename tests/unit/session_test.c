@@ -94,15 +94,17 @@ static void *serve(void *arg)
 	while (!is_over) {
 		int s = accept(f->listener, NULL, NULL), fds[CONTROL_FDS], nfds;
 		struct control_msg msg;
+		bool leaves;
 
 		f->lives++;
 		while (message_receive(s, &msg, NULL, 0, fds, &nfds, 0) == 0) {
 			while (nfds > 0)
 				close(fds[--nfds]);
 			f->told[msg.type]++;
+			leaves = msg.type == CTL_LISTEN && f->lives == 1;	/* once answered, the test may change lives */
 			serve_one(f, s, &msg);
 			is_over = msg.type == CTL_UP || msg.type == CTL_STATUS;
-			if (is_over || (msg.type == CTL_LISTEN && f->lives == 1))
+			if (is_over || leaves)
 				break;
 		}
 		close(s);
