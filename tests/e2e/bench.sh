@@ -13,7 +13,7 @@ says "send-latency: "
 says "  weft-loop "
 expect 2 weft bench --only nobody
 says "--list"
-for wrong in "--size 8,x" "--size 0" "--size 3G" "--cpus 0" "--cpus 0,99999" "--reps 0" "--reps x"; do
+for wrong in "--size 8,x" "--size 0" "--size 3G" "--cpus 0" "--cpus 0,0" "--cpus 0,99999" "--reps 0" "--reps x"; do
 	# shellcheck disable=SC2086
 	expect 2 weft bench $wrong
 	says "next: "
