@@ -32,6 +32,7 @@ static struct {
 	const struct direct_request *request;	/* under way */
 	bool can_map, is_alive;
 	_Atomic uint64_t access;
+	struct direct_hit hits[DIRECT_HITS];	/* what requests of this run found */
 } world;
 
 static uint64_t take(struct input *in, unsigned bytes)
@@ -95,8 +96,10 @@ static void execute(struct input *in)
 	uint32_t bytes = 1 + (uint32_t)take(in, 1), first = (uint32_t)take(in, 1) % bytes;
 	struct iovec iov[2] = { { local, first ? first : bytes }, { local + first, bytes - first } };
 	void *mapping = NULL;
+	static const uint32_t era = 1;
 	struct direct_peer peer = {
-		.export = world.memory, .access = &world.access, .mover = &mover, .arg = &mapping, .self = 1, .lock_ops = &lock_ops,
+		.hits = world.hits, .era = &era, .export = world.memory, .access = &world.access, .mover = &mover, .arg = &mapping,
+		.self = 1, .lock_ops = &lock_ops,
 	};
 	struct direct_request r = {
 		.kind = (enum direct_kind)(take(in, 1) % (DIRECT_ATOMIC_WRITE + 1)), .rkey = world.pair->side[1].mr->key,
@@ -184,6 +187,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct input in = { data, data + size };
 
 	set_up_once();
+	memset(world.hits, 0, sizeof(world.hits));
 	while (in.at < in.end) {
 		switch (take(&in, 1) % STEPS) {
 		case SHOW_QP:

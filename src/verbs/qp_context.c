@@ -60,9 +60,9 @@ void qp_context_get(const struct qp *qp, struct qp_context *c)
 
 static uint8_t ack_code(uint64_t wait_ns)
 {
-	for (uint8_t code = 1; code < ACK_CODES; code++)
-		if (ack_timeout_ns(code) >= wait_ns)
-			return code;
+	for (unsigned code = 1; code < ACK_CODES; code++)
+		if (ack_timeout_ns((uint8_t)code) >= wait_ns)
+			return (uint8_t)code;
 	return 0;
 }
 
@@ -116,9 +116,11 @@ int qp_context_set(struct qp *qp, const struct qp_context *context)
 	int mask, err;
 
 	qp_context_get(qp, &now);
+	/* NOLINTBEGIN(bugprone-suspicious-memory-comparison) ; see qp_context_get */
 	if (memcmp(&context->engine, &now.engine, sizeof(now.engine)) || memcmp(&context->fixed, &now.fixed, sizeof(now.fixed)) ||
 	    memcmp(&context->send, &now.send, sizeof(now.send)) || memcmp(&context->recv, &now.recv, sizeof(now.recv)))
 		return -EPERM;
+	/* NOLINTEND(bugprone-suspicious-memory-comparison) */
 	mask = to_attributes(&now.ulp, &context->ulp, &attr);
 	if (mask & settled && qp->state != IBV_QPS_RESET && qp->state != IBV_QPS_INIT)
 		return -EBUSY;
