@@ -117,7 +117,7 @@ static int start(const struct places *p, const struct rundir *d, bool keep)
 		if (errno != EINTR)
 			return EXIT_FAILED;
 	}
-	return WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_FAILED;
+	return WIFEXITED(status) ? WEXITSTATUS(status) : WEFTD_KILLED;
 }
 
 int daemon_start(const struct rundir *d, enum control_kind kind, bool keep)
@@ -130,7 +130,9 @@ int daemon_start(const struct rundir *d, enum control_kind kind, bool keep)
 	if (fd == -ENOENT && places_find(&p))
 		return cli_fail("mount /proc", "cannot find out where weft is installed"), -1;
 	for (time_t end = time(NULL) + START_S; fd == -ENOENT && time(NULL) <= end;) {
-		if (start(&p, d, keep))
+		int status = start(&p, d, keep);
+
+		if (status && status != WEFTD_KILLED)
 			return -1;
 		fd = daemon_connect(d, kind);
 	}

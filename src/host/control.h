@@ -8,6 +8,9 @@
 
 enum { CONTROL_VERSION = 2, CONTROL_TEXT = 60000, CONTROL_MAD = 256, CONTROL_FDS = 4, CONTROL_FILES = 8 };
 
+/* weftd's exit status when it was killed before it served: to be started once more. As EX_TEMPFAIL of sysexits(3). */
+enum { WEFTD_KILLED = 75 };
+
 enum control_type {
 	/* process -> weftd, answered with the same type and `status` 0 or an errno */
 	CTL_HELLO = 1,	/* b = CONTROL_VERSION, a = enum control_kind; fd 0: the process's wake eventfd (processes only);

@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "fabric/page.h"
+#include "host/control.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -126,9 +127,9 @@ static int spawn(struct child *c)
 			err = -errno;
 	}
 	munmap(stack, STACK_BYTES);
-	if (!err && !(WIFEXITED(status) && WEXITSTATUS(status) == 0))
-		err = -ECHILD;
-	return err;
+	if (err || (WIFEXITED(status) && WEXITSTATUS(status) == 0))
+		return err;
+	return WIFSIGNALED(status) || WEXITSTATUS(status) == WEFTD_KILLED ? -EAGAIN : -ECHILD;
 }
 
 int starter_start(const char *dir)
@@ -152,6 +153,9 @@ int starter_start(const char *dir)
 	log_line(LOG_INFO, "weftd is gone: starting %s", c.path);
 	err = spawn(&c);
 	free(c.environment);
+	/* killed on its way: to be tried again */
+	if (err == -EAGAIN)
+		return 0;
 	if (err)
 		log_line(LOG_ERROR, "weftd was killed, and %s cannot be started: %s; see weftd.log in %s", c.path, strerror(-err), dir);
 	return err;

@@ -1,5 +1,6 @@
 /* weftd: options, exactly one per directory, into the background, serve, leave nothing behind. */
 #include "base/log.h"
+#include "host/control.h"
 #include "weftd/lock.h"
 #include "weftd/logfile.h"
 #include "weftd/rundir.h"
@@ -15,6 +16,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* Our choice: long enough for a script's next command, short enough to go unnoticed. */
@@ -125,6 +127,7 @@ static int into_background(int *ready)
 	int p[2];
 	char byte;
 	pid_t pid;
+	int status;
 
 	if (pipe2(p, O_CLOEXEC))
 		return 1;
@@ -140,7 +143,9 @@ static int into_background(int *ready)
 		fprintf(stderr, "weftd: cannot fork: %s\n", strerror(errno));
 		return 1;
 	}
-	return read(p[0], &byte, 1) == 1 ? 0 : 1;
+	if (read(p[0], &byte, 1) == 1)
+		return 0;
+	return waitpid(pid, &status, 0) == pid && WIFSIGNALED(status) ? WEFTD_KILLED : 1;
 }
 
 static void redirect(int from, int fd)
