@@ -140,7 +140,7 @@ void host_leave(struct host *h)
 /* Messages need no clock, packets see to it themselves (pump.c). */
 static wtime poll_time(struct host *h, bool idle)
 {
-	h->now_is_old = !idle && h->attention.program_polls && !h->ca.stamps && h->polls % IDLE_POLLS;
+	h->now_is_old = !idle && h->attention.program_polls && !h->ca.stamps && !h->faults && h->polls % IDLE_POLLS;
 	return h->now_is_old ? h->now : host_tell_time(h);
 }
 
