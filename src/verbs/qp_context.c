@@ -61,7 +61,7 @@ void qp_context_get(const struct qp *qp, struct qp_context *c)
 static uint8_t ack_code(uint64_t wait_ns)
 {
 	for (unsigned code = 1; code < ACK_CODES; code++)
-		if (ack_timeout_ns((uint8_t)code) >= wait_ns)
+		if (ack_timeout_ns(code) >= wait_ns)
 			return (uint8_t)code;
 	return 0;
 }
