@@ -1,12 +1,11 @@
 /* The calls by which programs get memory. Large blocks and page-aligned ones, which is what programs register, come from
- * heap.h; everything else is the next library's. Not reachable: what libc maps for itself (thread stacks, its own arenas)
- * and allocators inside the program that call the kernel without libc. */
+ * heap.h; everything else is the next library's. What programs map themselves stays as it is: there live the small objects
+ * of their own allocators, which a forked child must find unchanged. */
 #include "heap.h"
 
 #include <dlfcn.h>
 #include <errno.h>
 #include <malloc.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -29,9 +28,6 @@ static struct next {
 	void *(*valloc)(size_t bytes);
 	void *(*pvalloc)(size_t bytes);
 	size_t (*malloc_usable_size)(void *p);
-	void *(*mmap)(void *addr, size_t bytes, int prot, int flags, int fd, off_t offset);
-	int (*munmap)(void *addr, size_t bytes);
-	void *(*mremap)(void *addr, size_t bytes, size_t new_bytes, int flags, void *to);
 	int (*madvise)(void *addr, size_t bytes, int advice);
 	bool is_ready;
 } next;
@@ -53,9 +49,6 @@ static void look_up(void)
 	NEXT(valloc);
 	NEXT(pvalloc);
 	NEXT(malloc_usable_size);
-	NEXT(mmap);
-	NEXT(munmap);
-	NEXT(mremap);
 	NEXT(madvise);
 #undef NEXT
 	looking = false;
@@ -118,7 +111,7 @@ EXPORT void free(void *p)
 	if (!heap_owns(p))
 		others()->free(p);
 	else
-		heap_give(p, heap_size(p));
+		heap_give(p);
 }
 
 EXPORT size_t malloc_usable_size(void *p)
@@ -187,94 +180,11 @@ EXPORT void *pvalloc(size_t bytes)
 	return p ? p : others()->pvalloc(bytes);
 }
 
-/* ---- mmap and its relatives ---- */
-
-/* Private memory to read and write, wherever it comes to lie, and without properties that a shared mapping has not. */
-static bool is_plain(int prot, int flags)
-{
-	return prot == (PROT_READ | PROT_WRITE) && (flags & ~(MAP_NORESERVE | MAP_POPULATE)) == (MAP_PRIVATE | MAP_ANONYMOUS);
-}
-
-static void *map(void *addr, size_t bytes, int prot, int flags, int fd, off_t offset)
-{
-	void *p = wants(bytes) && is_plain(prot, flags) ? heap_take(bytes, 1) : NULL;
-
-	if (p) {
-		if (flags & MAP_POPULATE)
-			others()->madvise(p, bytes, MADV_POPULATE_WRITE);
-		return p;
-	}
-	p = others()->mmap(addr, bytes, prot, flags, fd, offset);
-	if (p != MAP_FAILED && flags & MAP_FIXED && heap_owns(p))
-		heap_lose(p, bytes);
-	return p;
-}
-
-EXPORT void *mmap(void *addr, size_t bytes, int prot, int flags, int fd, off_t offset)
-{
-	return map(addr, bytes, prot, flags, fd, offset);
-}
-
-EXPORT void *mmap64(void *addr, size_t bytes, int prot, int flags, int fd, off64_t offset)
-{
-	return map(addr, bytes, prot, flags, fd, offset);
-}
+/* ---- pages ---- */
 
 static bool is_page(const void *p)
 {
 	return (uintptr_t)p % (uintptr_t)sysconf(_SC_PAGESIZE) == 0;
-}
-
-EXPORT int munmap(void *addr, size_t bytes)
-{
-	if (!heap_owns(addr) || !is_page(addr) || bytes == 0)
-		return others()->munmap(addr, bytes);
-	heap_give(addr, bytes);
-	return 0;
-}
-
-/* The file's next pages may be another block's, so a mapping of ours grows by moving. */
-static void *move(void *addr, size_t bytes, size_t new_bytes, int flags, void *to)
-{
-	int place = flags & MREMAP_FIXED ? MAP_FIXED : 0;
-	void *p;
-
-	if (new_bytes == 0 || flags & ~(MREMAP_MAYMOVE | MREMAP_FIXED)) {
-		errno = EINVAL;
-		return MAP_FAILED;
-	}
-	if (!place && new_bytes <= bytes) {
-		size_t page = (size_t)sysconf(_SC_PAGESIZE), kept = (new_bytes + page - 1) & ~(page - 1);
-
-		if (kept < bytes)
-			heap_give((uint8_t *)addr + kept, bytes - kept);
-		return addr;
-	}
-	if (!(flags & MREMAP_MAYMOVE)) {
-		errno = ENOMEM;
-		return MAP_FAILED;
-	}
-	p = map(to, new_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | place, -1, 0);
-	if (p == MAP_FAILED)
-		return p;
-	memcpy(p, addr, bytes < new_bytes ? bytes : new_bytes);
-	heap_give(addr, bytes);
-	return p;
-}
-
-EXPORT void *mremap(void *addr, size_t bytes, size_t new_bytes, int flags, ...)
-{
-	void *to = NULL;
-	va_list ap;
-
-	if (flags & MREMAP_FIXED) {
-		va_start(ap, flags);
-		to = va_arg(ap, void *);
-		va_end(ap);
-	}
-	if (heap_owns(addr) && is_page(addr))
-		return move(addr, bytes, new_bytes, flags, to);
-	return others()->mremap(addr, bytes, new_bytes, flags, to);
 }
 
 /* Programs that free pages in this way count on zeroes, or on nothing (MADV_FREE). */

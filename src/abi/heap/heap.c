@@ -21,12 +21,9 @@ enum {
 /* Our choices: several hundred such stretches of peers fit into the 47 bits of an address space. */
 static const size_t MOST_BYTES = 256ull << 30, LEAST_BYTES = 64ull << 20;
 
-/* The last two are never used again. */
-enum owner { OWNER_HEAP, OWNER_PARENT, OWNER_PROGRAM };
-
 struct range {
 	size_t first, pages;
-	enum owner owner;
+	bool is_inherited;	/* the parent's: private, and never used again */
 };
 
 static struct {
@@ -168,11 +165,10 @@ static void in_child(void)
 	for (size_t i = 0; i < heap.ranges; i++) {
 		struct range *r = &heap.range[i];
 
-		if (r->owner == OWNER_HEAP && had_file)
+		if (!r->is_inherited && had_file)
 			map_pages(address_of(r->first), r->pages * heap.page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, heap.fd,
 			     r->first * heap.page);
-		if (r->owner == OWNER_HEAP)
-			r->owner = OWNER_PARENT;
+		r->is_inherited = true;
 	}
 	if (had_file)
 		close(heap.fd);
@@ -292,21 +288,6 @@ size_t heap_size(const void *p)
 	return bytes;
 }
 
-/* Cuts the range so that one begins at this page. False: no room for one more. */
-static bool split_at(size_t page)
-{
-	size_t i = find_range(page);
-	struct range *r = &heap.range[i], rest;
-
-	if (i == heap.ranges || r->first >= page)
-		return true;
-	rest = (struct range){ .first = page, .pages = r->first + r->pages - page, .owner = r->owner };
-	if (!insert_range(i + 1, rest))
-		return false;
-	r->pages = page - r->first;
-	return true;
-}
-
 static void drop_pages(size_t first, size_t pages)
 {
 	if (has_file())
@@ -316,59 +297,32 @@ static void drop_pages(size_t first, size_t pages)
 }
 
 /* Nothing else of the process may get these addresses, or we would take it for ours. */
-static void give_range(size_t i)
+void heap_give(void *p)
 {
-	struct range *r = &heap.range[i];
-
-	if (r->owner == OWNER_HEAP)
-		drop_pages(r->first, r->pages);
-	reserve(address_of(r->first), r->pages * heap.page);
-	if (r->owner == OWNER_HEAP)
-		remove_range(i);
-}
-
-void heap_give(void *p, size_t bytes)
-{
-	size_t first, end, i;
 	int saved = errno;
+	size_t i;
 
 	pthread_mutex_lock(&heap.lock);
-	first = page_of(p);
-	end = first + (bytes + heap.page - 1) / heap.page;
-	if (split_at(first) && split_at(end)) {
-		/* from the end, as ranges go */
-		for (i = find_range(end); i > 0 && heap.range[i - 1].first >= first; i--)
-			give_range(i - 1);
+	i = find_range(page_of(p));
+	if (i < heap.ranges && address_of(heap.range[i].first) == p) {
+		const struct range r = heap.range[i];
+
+		if (!r.is_inherited)
+			drop_pages(r.first, r.pages);
+		reserve(p, r.pages * heap.page);
+		if (!r.is_inherited)
+			remove_range(i);
 	}
 	pthread_mutex_unlock(&heap.lock);
 	errno = saved;
 }
 
-void heap_lose(void *p, size_t bytes)
+static void clear_piece(bool is_inherited, size_t first, size_t pages)
 {
-	size_t first, end;
-
-	pthread_mutex_lock(&heap.lock);
-	first = page_of(p);
-	end = first + (bytes + heap.page - 1) / heap.page;
-	if (split_at(first) && split_at(end)) {
-		for (size_t i = find_range(first); i < heap.ranges && heap.range[i].first < end; i++)
-			heap.range[i].owner = OWNER_PROGRAM;
-	}
-	pthread_mutex_unlock(&heap.lock);
-}
-
-static void clear_piece(enum owner owner, size_t first, size_t pages)
-{
-	void *p = address_of(first);
-	size_t bytes = pages * heap.page;
-
-	if (owner == OWNER_HEAP)
-		drop_pages(first, pages);
-	else if (owner == OWNER_PARENT)
-		map_pages(p, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+	if (is_inherited)
+		map_pages(address_of(first), pages * heap.page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 	else
-		advise_pages(p, bytes, MADV_DONTNEED);
+		drop_pages(first, pages);
 }
 
 void heap_clear(void *p, size_t bytes)
@@ -383,7 +337,7 @@ void heap_clear(void *p, size_t bytes)
 		const struct range *r = &heap.range[i];
 		size_t from = r->first > first ? r->first : first, to = r->first + r->pages < end ? r->first + r->pages : end;
 
-		clear_piece(r->owner, from, to - from);
+		clear_piece(r->is_inherited, from, to - from);
 	}
 	pthread_mutex_unlock(&heap.lock);
 	errno = saved;

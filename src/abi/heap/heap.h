@@ -16,10 +16,8 @@ bool heap_owns(const void *p);
 /* How long the block is that begins here; 0: none does. */
 size_t heap_size(const void *p);
 
-/* Gives the pages of [p, p + bytes) back, whichever blocks they belong to. */
-void heap_give(void *p, size_t bytes);
-/* The program maps something else over them: they are its own. */
-void heap_lose(void *p, size_t bytes);
+/* Gives the block that begins here back. */
+void heap_give(void *p);
 /* As madvise(MADV_DONTNEED) has it of private memory: zeroes from now on. */
 void heap_clear(void *p, size_t bytes);
 
