@@ -275,7 +275,7 @@ void channels_sweep(struct host *h)
 
 		if (ch->gone) {
 			pump_channel(h, ch, LEFT_BEHIND);
-			ca_collect(&h->ca, h->now);
+			ca_collect(&h->ca, h->now, UINT32_MAX);
 		} else if (ch->link->broken) {
 			cut_off(h, ch);
 		} else {

@@ -18,7 +18,7 @@ enum { IDLE_POLLS = 8, YIELD_AFTER = 128, YIELD_EVERY = 32 };
 
 /* Our choice: what a peer executed is seen from its next message, if one comes soon. Reading its word takes the line from
  * it, which it must fetch back, so that is not done at each poll. */
-enum { COLLECT_POLLS = 64 };
+enum { COLLECT_POLLS = 64, COLLECT_QPS = 32 };
 
 struct host_events host_events;
 
@@ -114,7 +114,7 @@ static void watch_timers(struct host *h)
 	if (!list_empty(&h->ca.awaiting)) {
 		if (h->now_is_old)
 			host_tell_time(h);
-		ca_collect(&h->ca, h->now);	/* which starts theirs */
+		ca_collect(&h->ca, h->now, UINT32_MAX);	/* which starts theirs */
 	}
 	deadline = pump_deadline(h);
 	if (deadline < h->helper_until) {
@@ -151,7 +151,7 @@ static unsigned collect(struct host *h, wtime now)
 	    (h->attention.program_polls && !h->ca.starved && h->polls - h->collected < COLLECT_POLLS))
 		return 0;
 	h->collected = h->polls;
-	return ca_collect(&h->ca, now);
+	return ca_collect(&h->ca, now, COLLECT_QPS);
 }
 
 static void poll(struct host *h, bool idle)

@@ -221,7 +221,7 @@ bool pump(struct host *h, wtime now)
 
 bool pump_all(struct host *h, wtime now)
 {
-	ca_collect(&h->ca, now);
+	ca_collect(&h->ca, now, UINT32_MAX);
 	return pump(h, now);
 }
 
@@ -250,7 +250,7 @@ bool pump_may_sleep(struct host *h)
 		if (!ch->link->ops->may_sleep(ch->link))
 			may = false;
 	/* after the sleeper words: who executes a message of ours now wakes us */
-	if (!list_empty(&h->ca.awaiting) && ca_collect(&h->ca, h->now))
+	if (!list_empty(&h->ca.awaiting) && ca_collect(&h->ca, h->now, UINT32_MAX))
 		may = false;
 	return may;
 }

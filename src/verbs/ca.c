@@ -199,13 +199,19 @@ void ca_expire(struct ca *ca, wtime now)
 	}
 }
 
-unsigned ca_collect(struct ca *ca, wtime now)
+unsigned ca_collect(struct ca *ca, wtime now, unsigned most)
 {
+	struct list_node *newest = list_last(&ca->awaiting);
+	struct qp *qp;
 	unsigned n = 0;
 
 	ca->now = now;
-	list_for_each_safe(qp, &ca->awaiting, struct qp, awaiting)
+	for (bool more = true; more && most && (qp = list_first_entry(&ca->awaiting, struct qp, awaiting)); most--) {
+		more = &qp->awaiting != newest;
+		list_remove(&qp->awaiting);
+		list_append(&ca->awaiting, &qp->awaiting);
 		n += ca->transport->qp_collect(qp, now);
+	}
 	if (n || list_empty(&ca->awaiting))
 		ca->starved = false;
 	return n;

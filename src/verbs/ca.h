@@ -110,8 +110,9 @@ wtime ca_deadline(const struct ca *ca);
 /* Runs every timer that is due. */
 void ca_expire(struct ca *ca, wtime now);
 
-/* Sees what peers have executed of the whole messages under way. Returns for how many QPs something was. */
-unsigned ca_collect(struct ca *ca, wtime now);
+/* Sees what peers have executed of the whole messages under way, of at most so many QPs, those first that were not looked at
+ * the longest. Returns for how many something was. */
+unsigned ca_collect(struct ca *ca, wtime now, unsigned most);
 
 struct packet_out;
 /* Pulls the next packet of some QP, round robin over the ready list. False when nobody has anything to send now. */

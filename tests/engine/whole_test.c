@@ -192,7 +192,7 @@ static bool step(void)
 
 static bool collect(int side)
 {
-	bool any = ca_collect(&channel.pair->side[side].node->ca, channel.pair->sim->now);
+	bool any = ca_collect(&channel.pair->side[side].node->ca, channel.pair->sim->now, UINT32_MAX);
 
 	sim_pump(channel.pair->sim);
 	return any;
