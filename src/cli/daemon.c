@@ -62,7 +62,7 @@ static int say_hello(int fd, enum control_kind kind)
 {
 	struct control_msg msg = { .type = CTL_HELLO, .seq = 1, .a = kind, .b = CONTROL_VERSION };
 	int fds[CONTROL_FDS], nfds = 0;
-	int err = message_send(fd, &msg, NULL, NULL, 0, 0);
+	int err = message_greet(fd, &msg, NULL, 0);
 
 	if (!err)
 		err = message_receive(fd, &msg, NULL, 0, fds, &nfds, 0);

@@ -36,6 +36,13 @@ int message_send(int socket, const struct control_msg *msg, const char *text, co
 	return 0;
 }
 
+int message_greet(int socket, const struct control_msg *msg, const int *fds, int nfds)
+{
+	int err = message_send(socket, msg, NULL, fds, nfds, 0);
+
+	return err == -EPIPE ? 0 : err;
+}
+
 static int take_fds(struct msghdr *header, int fds[CONTROL_FDS])
 {
 	int n = 0;

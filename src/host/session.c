@@ -75,7 +75,7 @@ static int say_hello(const struct session *s, struct control_msg *msg, int *page
 
 	if (fd < 0)
 		return fd;
-	err = message_send(fd, msg, NULL, s->own_fds, s->own_fd_count, 0);
+	err = message_greet(fd, msg, s->own_fds, s->own_fd_count);
 	if (!err)
 		err = await(fd);
 	if (!err)

@@ -66,7 +66,7 @@ static enum verdict check_psn(struct inbound *in)
 static enum verdict check_sequence(struct inbound *in)
 {
 	struct responder *r = in->r;
-	enum responder_whole goes_on = in->row->op == OP_SEND ? MESSAGE_SEND : in->row->op == OP_WRITE ? MESSAGE_WRITE : MESSAGE_NONE;
+	enum responder_message goes_on = in->row->op == OP_SEND ? MESSAGE_SEND : in->row->op == OP_WRITE ? MESSAGE_WRITE : MESSAGE_NONE;
 
 	if (in->qp->type == IBV_QPT_UC && in->begins && r->message != MESSAGE_NONE)
 		responder_drop(in->qp, MESSAGE_NONE);
@@ -431,7 +431,7 @@ static enum verdict judge(struct inbound *in)
 	return execute(in);
 }
 
-void responder_drop(struct qp *qp, enum responder_whole now)
+void responder_drop(struct qp *qp, enum responder_message now)
 {
 	struct responder *r = &engine_of(qp)->responder;
 

@@ -14,7 +14,7 @@ enum responder_phase {
 	RESPONDER_LAST_WORDS,	/* the QP is in error: what is due is still said */
 };
 
-enum responder_whole {
+enum responder_message {
 	MESSAGE_NONE,		/* the next packet is a first or only one */
 	MESSAGE_SEND,
 	MESSAGE_WRITE,
@@ -47,7 +47,7 @@ struct responder {
 	enum reply_due due;
 	uint8_t syndrome;		/* DUE_NAK */
 	psn_t nak_psn;			/* DUE_NAK */
-	enum responder_whole message;
+	enum responder_message message;
 	uint32_t offset;		/* bytes of the message placed */
 	uint64_t va;			/* MESSAGE_WRITE */
 	uint32_t rkey, length;
@@ -79,7 +79,7 @@ struct resource *responder_resource(const struct responder *r, uint32_t index);
 /* The PD whose memory a request may use: of the SRQ it names for XRC (IBA A14.4.2). False: no such SRQ. */
 bool responder_pd(struct qp *qp, uint32_t srqn, const struct pd **pd);
 /* The message under way is given up, its receive given back. */
-void responder_drop(struct qp *qp, enum responder_whole now);
+void responder_drop(struct qp *qp, enum responder_message now);
 /* The QP stops: `syndrome` for `psn` are its last words. */
 void responder_stop(struct qp *qp, wtime now, psn_t psn, uint8_t syndrome, int event);
 void responder_check(const struct qp *qp);

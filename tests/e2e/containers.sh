@@ -27,8 +27,8 @@ run() {
 '"$2" 2>&1) || fail "$out"
 }
 
-# end JOB...: a job is a shell, its child unshare, which takes the rest with it.
-end() { for job in "$@"; do kill -9 $(pgrep -P "$job"); done; }
+# end JOB...: a job is a shell, its child unshare, which takes the rest with it. All at once: each would leave for want of the other.
+end() { kill -9 $(pgrep -P "$(IFS=,; echo "$*")"); }
 
 # rping's server ends with 255 when its client leaves
 run 255 "$(block unshare)"

@@ -110,7 +110,7 @@ int hello(struct peer *p, uint32_t kind, uint32_t version, int wake_fd)
 		msg.slot = p->slot;
 		memcpy(msg.gid, p->secret, sizeof(msg.gid));
 	}
-	assert_int_equal(message_send(p->socket, &msg, NULL, &wake_fd, wake_fd >= 0, 0), 0);
+	assert_int_equal(message_greet(p->socket, &msg, &wake_fd, wake_fd >= 0), 0);
 	status = next(p, &msg);
 	if (status == 0)
 		assert_int_equal(msg.seq, 5);

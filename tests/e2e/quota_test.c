@@ -13,16 +13,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { NOBODY = 65534, SKIP = 77 };
+/* Each test has a user of its own: when weftd has noticed the end of all that one had is not to be seen from outside. */
+enum { MANY_SLOTS = 65534, MANY_CONNECTIONS = 65533, SKIP = 77 };
 
 /* Runs as another user; cmocka's assertions are the parent's, so it tells by its exit status. */
-static int as_nobody(int (*run)(void))
+static int as_user(uid_t user, int (*run)(void))
 {
 	int status;
 	pid_t pid = fork();
 
 	if (pid == 0)
-		_exit(setgid(NOBODY) || setuid(NOBODY) ? 125 : run());
+		_exit(setgid(user) || setuid(user) ? 125 : run());
 	waitpid(pid, &status, 0);
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
@@ -81,17 +82,17 @@ static void others_do_not_notice(void)
 static void a_user_has_so_many_connections(void **state)
 {
 	(void)state;
-	assert_int_equal(as_nobody(connects_too_often), 0);
+	assert_int_equal(as_user(MANY_CONNECTIONS, connects_too_often), 0);
 	others_do_not_notice();
 }
 
 static void a_user_has_so_many_slots(void **state)
 {
 	(void)state;
-	assert_int_equal(as_nobody(takes_too_many_slots), 0);
+	assert_int_equal(as_user(MANY_SLOTS, takes_too_many_slots), 0);
 	others_do_not_notice();
 	/* all of it is free again */
-	assert_int_equal(as_nobody(takes_too_many_slots), 0);
+	assert_int_equal(as_user(MANY_SLOTS, takes_too_many_slots), 0);
 }
 
 static int start_system(void **state)
@@ -109,7 +110,6 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_user_has_so_many_slots),
-		/* last: that weftd has noticed the end of all of them is not to be seen from outside */
 		cmocka_unit_test(a_user_has_so_many_connections),
 	};
 	struct rlimit l;
