@@ -24,6 +24,11 @@ class Failure(Exception):
 	"""A test's finding, in one sentence."""
 
 
+def identity(user):
+	"""How subprocess starts a program as this user; None: as ourselves."""
+	return dict(user=user, group=user, extra_groups=[]) if user is not None else {}
+
+
 class Program:
 	"""A program on a terminal of its own (so that it writes line by line), its output collected as text."""
 
@@ -31,10 +36,9 @@ class Program:
 		self.argv = argv
 		self.text = ''
 		master, slave = pty.openpty()
-		identity = dict(user=user, group=user, extra_groups=[]) if user is not None else {}
 		try:
 			self.process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=slave, stderr=slave, env=env, cwd=cwd,
-							start_new_session=True, **identity)
+							start_new_session=True, **identity(user))
 		finally:
 			os.close(slave)
 		self.reader = threading.Thread(target=self.read, args=(master,), daemon=True)
@@ -126,12 +130,13 @@ class Session:
 		return program
 
 	def command(self, *argv):
-		"""A subcommand of weft: its exit status and output."""
-		program = Program([self.weft, *argv], self.environment({}), self.tmp, self.user)
-		status = program.wait(time.monotonic() + 10)
-		if status is None:
-			program.stop()
-		return status, program.text
+		"""A subcommand of weft: its exit status and output. Through a pipe: the last lines of a terminal can be lost when it closes."""
+		try:
+			done = subprocess.run([self.weft, *argv], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+					      env=self.environment({}), cwd=self.tmp, timeout=10, **identity(self.user))
+		except subprocess.TimeoutExpired:
+			return None, ''
+		return done.returncode, done.stdout
 
 	def cm_listening(self):
 		"""Does a program of this session take connections by its connection manager?"""
