@@ -85,6 +85,13 @@ static bool is_optional(const struct option_row *o)
 	return o->argument && o->argument[0] == '[';
 }
 
+static int argument_of(const struct option_row *o)
+{
+	if (!o->argument)
+		return no_argument;
+	return is_optional(o) ? optional_argument : required_argument;
+}
+
 static void print_options(FILE *to, const char *letters)
 {
 	fputs("\nOptions:\n", to);
@@ -135,7 +142,7 @@ static void make_tables(const char *letters, char shorts[2 * COUNT(options) + 2]
 
 		if (!takes(letters, o))
 			continue;
-		longs[n++] = (struct option){ o->name, is_optional(o) ? optional_argument : o->argument ? required_argument : no_argument, NULL, o->letter };
+		longs[n++] = (struct option){ o->name, argument_of(o), NULL, o->letter };
 		if (o->letter < 'a')
 			continue;
 		*shorts++ = o->letter;

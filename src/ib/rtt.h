@@ -1,5 +1,6 @@
 /* How long an answer takes on a connection: the estimate of RFC 6298, from one packet at a time, until the next answer
- * that covers it. A packet that may have arrived twice is no measure (Karn); one that is sent again because it was lost is. What follows from it is how long to wait before a probe (timer.h).
+ * that covers it. A packet that may have arrived twice is no measure (Karn); one that is sent again because it was lost
+ * is. What follows from it is how long to wait before a probe (timer.h).
  * longest_ns is the connection's ACK timeout, WTIME_NEVER for none. */
 #ifndef WEFT_IB_RTT_H
 #define WEFT_IB_RTT_H

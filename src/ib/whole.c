@@ -20,6 +20,11 @@ static bool borrow(struct qp *qp, const struct send_wqe *wqe, struct direct_mess
 	return seg_borrow(qp->pd, wqe->seg, wqe->num_sge, 0, wqe->length, iov, DIRECT_IOVS, &m->iovs);
 }
 
+static enum direct_payload payload_of(const struct send_wqe *wqe)
+{
+	return wqe->length > WHOLE_CARRIES ? PAYLOAD_PULLED : PAYLOAD_CARRIED;
+}
+
 static bool describe(struct qp *qp, const struct send_wqe *wqe, const struct request_row *row, bool placed,
 		     struct direct_message *m, struct iovec iov[DIRECT_IOVS])
 {
@@ -29,7 +34,7 @@ static bool describe(struct qp *qp, const struct send_wqe *wqe, const struct req
 	if (opcode < 0 || wqe->flags & WQE_BAD || wqe->length > (row->op == OP_SEND || placed ? DIRECT_MOST_BYTES : WHOLE_CARRIES))
 		return false;
 	*m = (struct direct_message){
-		.opcode = (uint8_t)opcode, .payload = placed ? PAYLOAD_PLACED : wqe->length > WHOLE_CARRIES ? PAYLOAD_PULLED : PAYLOAD_CARRIED,
+		.opcode = (uint8_t)opcode, .payload = placed ? PAYLOAD_PLACED : payload_of(wqe),
 		.solicited = wqe->flags & IBV_SEND_SOLICITED && (row->op == OP_SEND || row->trailer == HDR_IMM),
 		.dest_qpn = qp->attr.dest_qp_num, .src_qpn = qp->qpn, .psn = e->flight.psn, .received = psn_add(e->responder.psn, -1),
 		.trailer = row->trailer == HDR_IMM ? be32toh(wqe->imm) : wqe->imm,

@@ -87,11 +87,22 @@ static json_t *describe_hub(const struct hub *h, const struct client *asker)
 		if (c->kind == CLIENT_PROCESS && (hub_is_owner(h, asker) || c->uid == asker->uid))
 			json_array_append_new(processes, describe_client(c));
 	}
-	return json_pack("{s:b, s:s, s:i, s:s, s:i, s:I, s:b, s:i, s:i, s:i, s:i, s:i, s:i, s:o, s:o}", "running", 1, "version", WEFT_VERSION,
-			 "pid", (int)getpid(), "directory", h->dir ? h->dir : "", "uid", (int)h->uid, "uptime_s",
-			 (json_int_t)((h->now - h->start) / WTIME_S), "stays_when_idle", (int)h->claims->keep, "attached", (int)h->process_count, "awaited", (int)h->awaited,
-			 "programs", (int)(h->lease_count + h->awaited_leases), "slots_used", (int)h->slots_used, "channels", (int)h->channel_count, "groups",
-			 count_groups(h->page), "processes", processes, "devices", describe_devices(h->page));
+	return json_pack("{s:b, s:s, s:i, s:s, s:i, s:I, s:b, s:i, s:i, s:i, s:i, s:i, s:i, s:o, s:o}",
+			 "running", 1,
+			 "version", WEFT_VERSION,
+			 "pid", (int)getpid(),
+			 "directory", h->dir ? h->dir : "",
+			 "uid", (int)h->uid,
+			 "uptime_s", (json_int_t)((h->now - h->start) / WTIME_S),
+			 "stays_when_idle", (int)h->claims->keep,
+			 "attached", (int)h->process_count,
+			 "awaited", (int)h->awaited,
+			 "programs", (int)(h->lease_count + h->awaited_leases),
+			 "slots_used", (int)h->slots_used,
+			 "channels", (int)h->channel_count,
+			 "groups", count_groups(h->page),
+			 "processes", processes,
+			 "devices", describe_devices(h->page));
 }
 
 static int text_file(const char *text)
