@@ -8,6 +8,7 @@ import os
 import pty
 import random
 import re
+import select
 import shutil
 import signal
 import socket
@@ -29,31 +30,37 @@ def identity(user):
 	return dict(user=user, group=user, extra_groups=[]) if user is not None else {}
 
 
+END = b'\0'
+
+
 class Program:
-	"""A program on a terminal of its own (so that it writes line by line), its output collected as text."""
+	"""A program on a terminal of its own (so that it writes line by line), its output collected as text.
+
+	A terminal that its last user closes can lose what was written last. So we keep it open, and when the program has ended we
+	write a last byte of our own, which comes after all others.
+	"""
 
 	def __init__(self, argv, env, cwd, user):
 		self.argv = argv
 		self.text = ''
 		master, slave = pty.openpty()
-		try:
-			self.process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=slave, stderr=slave, env=env, cwd=cwd,
-							start_new_session=True, **identity(user))
-		finally:
-			os.close(slave)
-		self.reader = threading.Thread(target=self.read, args=(master,), daemon=True)
+		self.process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=slave, stderr=slave, env=env, cwd=cwd,
+						start_new_session=True, **identity(user))
+		self.reader = threading.Thread(target=self.read, args=(master, slave, os.pidfd_open(self.process.pid)), daemon=True)
 		self.reader.start()
 
-	def read(self, master):
-		while True:
-			try:
-				data = os.read(master, 65536)
-			except OSError:
-				data = b''
-			if not data:
-				os.close(master)
-				return
-			self.text += data.decode(errors='replace').replace('\r\n', '\n')
+	def read(self, master, slave, ended):
+		raw = END[:0]
+		wanted = [master, ended]
+		while END not in raw:
+			if master in select.select(wanted, [], [])[0]:
+				raw += os.read(master, 65536)
+				self.text = raw.rstrip(END).decode(errors='replace').replace('\r\n', '\n')
+			else:
+				os.write(slave, END)
+				wanted.remove(ended)
+		for fd in (master, slave, ended):
+			os.close(fd)
 
 	def running(self):
 		return self.process.poll() is None
