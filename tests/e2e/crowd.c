@@ -326,13 +326,14 @@ static pid_t find_weftd(void)
 /* A child that fails leaves the others at the barrier. */
 static void watch(int signal)
 {
-	int status;
+	int status, before = errno;
 
 	(void)signal;
 	while (waitpid(-1, &status, WNOHANG) > 0) {
 		if (status)
 			kill(0, SIGKILL);
 	}
+	errno = before;
 }
 
 static void check_weftd(pid_t weftd, uint32_t base, uint32_t processes)
