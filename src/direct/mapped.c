@@ -33,7 +33,7 @@ static void copy_in(uint8_t *to, const struct iovec *iov, unsigned iovs)
 		__atomic_store_n(to + head, *(const uint8_t *)&word, __ATOMIC_RELEASE);
 }
 
-static void copy_out(const struct iovec *iov, unsigned iovs, const uint8_t *from)
+void mapped_copy_out(const struct iovec *iov, unsigned iovs, const uint8_t *from)
 {
 	for (unsigned i = 0; i < iovs; from += iov[i++].iov_len)
 		memmove(iov[i].iov_base, from, iov[i].iov_len);
@@ -60,6 +60,6 @@ bool mapped_execute(void *memory, struct direct_request *r)
 	if (r->kind == DIRECT_WRITE)
 		copy_in(memory, r->iov, r->iovs);
 	else
-		copy_out(r->iov, r->iovs, memory);
+		mapped_copy_out(r->iov, r->iovs, memory);
 	return true;
 }

@@ -7,5 +7,7 @@
 /* All r->bytes (not 0) from `memory` on are there. The last byte of a write becomes visible last; atomics are the CPU's,
  * and what else must exclude them is the caller's to see to. False: an atomic on a word that is not aligned. */
 bool mapped_execute(void *memory, struct direct_request *r);
+/* As many bytes from `from` on as the list takes. */
+void mapped_copy_out(const struct iovec *iov, unsigned iovs, const uint8_t *from);
 
 #endif

@@ -2,10 +2,9 @@
 #include "host/internal.h"
 
 #include "direct/direct.h"
+#include "direct/mapped.h"
 #include "direct/message.h"
 #include "link/shm.h"
-
-#include <string.h>
 
 _Static_assert((int)MESSAGE_MAX_BYTES <= (int)LINK_MESSAGE_BYTES, "a message fits a link");
 
@@ -62,12 +61,9 @@ bool lane_send(void *host, struct qp *qp, const struct direct_message *m)
 
 static bool read_own(void *peer, uint64_t address, const struct iovec *iov, unsigned iovs, uint32_t bytes)
 {
-	const uint8_t *from = (const uint8_t *)(uintptr_t)address;
-
 	(void)peer;
 	(void)bytes;
-	for (unsigned i = 0; i < iovs; from += iov[i++].iov_len)
-		memmove(iov[i].iov_base, from, iov[i].iov_len);
+	mapped_copy_out(iov, iovs, (const uint8_t *)(uintptr_t)address);
 	return true;
 }
 

@@ -117,6 +117,16 @@ enum ibv_wc_status requester_gather(struct qp *qp, const struct send_wqe *wqe, u
 	return seg_gather(qp, wqe->seg, wqe->num_sge, offset, p->payload_bytes, out->iov, PACKET_OUT_IOVS, &p->payload_iovs, out->bounce);
 }
 
+bool requester_borrow(struct qp *qp, const struct send_wqe *wqe, int access, struct iovec iov[DIRECT_IOVS], unsigned *iovs)
+{
+	if (wqe->flags & IBV_SEND_INLINE) {
+		iov[0] = (struct iovec){ (uint8_t *)(uintptr_t)wqe->seg, wqe->length };
+		*iovs = wqe->length > 0;
+		return true;
+	}
+	return seg_borrow(qp->pd, wqe->seg, wqe->num_sge, access, wqe->length, iov, DIRECT_IOVS, iovs);
+}
+
 static enum ibv_wc_status build_data(struct qp *qp, const struct send_wqe *wqe, const struct request_row *row, uint32_t packet,
 				     struct packet_out *out)
 {

@@ -2,6 +2,7 @@
 #ifndef WEFT_IB_REQUESTER_H
 #define WEFT_IB_REQUESTER_H
 
+#include "verbs/direct.h"
 #include "verbs/qp.h"
 
 /* The next packet: one to send again, or a fresh one. False: nothing may leave now. */
@@ -24,6 +25,8 @@ void requester_fail(struct qp *qp, wtime now, enum ibv_wc_status status);
 
 /* Points the packet at its payload_bytes of the WQE's data from `offset` on: at inline bytes, or gathered. */
 enum ibv_wc_status requester_gather(struct qp *qp, const struct send_wqe *wqe, uint32_t offset, struct packet_out *out);
+/* All of the WQE's data where it lies, inline bytes or memory that allows `access`. False: some of it cannot be borrowed. */
+bool requester_borrow(struct qp *qp, const struct send_wqe *wqe, int access, struct iovec iov[DIRECT_IOVS], unsigned *iovs);
 
 /* Everything from this PSN on was lost: sends it again, unless that is so already. The QP fails when no retries are left. */
 void requester_go_back(struct qp *qp, wtime now, psn_t psn);

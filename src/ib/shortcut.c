@@ -3,6 +3,7 @@
 #include "ib/shortcut.h"
 
 #include "ib/engine.h"
+#include "ib/requester.h"
 #include "ib/whole.h"
 #include "verbs/direct.h"
 
@@ -55,12 +56,7 @@ static bool borrow(struct qp *qp, const struct send_wqe *wqe, struct direct_requ
 		memcpy(&r->operand, wqe->atomic_write, sizeof(r->operand));
 		return true;
 	}
-	if (wqe->flags & IBV_SEND_INLINE) {
-		iov[0] = (struct iovec){ (uint8_t *)(uintptr_t)wqe->seg, wqe->length };
-		r->iovs = wqe->length > 0;
-		return true;
-	}
-	return seg_borrow(qp->pd, wqe->seg, wqe->num_sge, access, wqe->length, iov, DIRECT_IOVS, &r->iovs);
+	return requester_borrow(qp, wqe, access, iov, &r->iovs);
 }
 
 static void count(struct qp *qp, const struct direct_request *r)

@@ -5,20 +5,10 @@
 #include "ib/completer.h"
 #include "ib/engine.h"
 #include "ib/path.h"
+#include "ib/requester.h"
 #include "ib/timer.h"
 
 #include <endian.h>
-
-static bool borrow(struct qp *qp, const struct send_wqe *wqe, struct direct_message *m, struct iovec iov[DIRECT_IOVS])
-{
-	m->iov = iov;
-	if (wqe->flags & IBV_SEND_INLINE) {
-		iov[0] = (struct iovec){ (uint8_t *)(uintptr_t)wqe->seg, wqe->length };
-		m->iovs = wqe->length > 0;
-		return true;
-	}
-	return seg_borrow(qp->pd, wqe->seg, wqe->num_sge, 0, wqe->length, iov, DIRECT_IOVS, &m->iovs);
-}
 
 static enum direct_payload payload_of(const struct send_wqe *wqe)
 {
@@ -38,9 +28,9 @@ static bool describe(struct qp *qp, const struct send_wqe *wqe, const struct req
 		.solicited = wqe->flags & IBV_SEND_SOLICITED && (row->op == OP_SEND || row->trailer == HDR_IMM),
 		.dest_qpn = qp->attr.dest_qp_num, .src_qpn = qp->qpn, .psn = e->flight.psn, .received = psn_add(e->responder.psn, -1),
 		.trailer = row->trailer == HDR_IMM ? be32toh(wqe->imm) : wqe->imm,
-		.va = wqe->remote_addr, .rkey = wqe->rkey, .bytes = wqe->length,
+		.va = wqe->remote_addr, .rkey = wqe->rkey, .bytes = wqe->length, .iov = iov,
 	};
-	return placed || borrow(qp, wqe, m, iov);
+	return placed || requester_borrow(qp, wqe, 0, iov, &m->iovs);
 }
 
 static void record(struct qp *qp, const struct direct_message *m)
