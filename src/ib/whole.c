@@ -15,13 +15,21 @@ static enum direct_payload payload_of(const struct send_wqe *wqe)
 	return wqe->length > WHOLE_CARRIES ? PAYLOAD_PULLED : PAYLOAD_CARRIED;
 }
 
+/* A pulled message borrows its buffer until the peer has told; UC's peer never tells. */
+static uint32_t most_bytes(const struct qp *qp, const struct request_row *row, bool placed)
+{
+	bool may_be_pulled = row->op == OP_SEND && engine_is_reliable(qp);
+
+	return placed || may_be_pulled ? DIRECT_MOST_BYTES : WHOLE_CARRIES;
+}
+
 static bool describe(struct qp *qp, const struct send_wqe *wqe, const struct request_row *row, bool placed,
 		     struct direct_message *m, struct iovec iov[DIRECT_IOVS])
 {
 	const struct engine *e = engine_of(qp);
 	int opcode = opcode_find(engine_service(qp), row->op, POS_ONLY, row->trailer);
 
-	if (opcode < 0 || wqe->flags & WQE_BAD || wqe->length > (row->op == OP_SEND || placed ? DIRECT_MOST_BYTES : WHOLE_CARRIES))
+	if (opcode < 0 || wqe->flags & WQE_BAD || wqe->length > most_bytes(qp, row, placed))
 		return false;
 	*m = (struct direct_message){
 		.opcode = (uint8_t)opcode, .payload = placed ? PAYLOAD_PLACED : payload_of(wqe),

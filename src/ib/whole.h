@@ -9,7 +9,7 @@
 /* The WQE that would begin now. `placed`: a write's bytes are at the target already. */
 enum shortcut whole_send(struct qp *qp, const struct send_wqe *wqe, const struct request_row *row, bool placed);
 
-/* So many bytes a message carries; more are pulled, of sends alone. */
+/* So many bytes a message carries; more are pulled, of RC's sends alone. */
 enum { WHOLE_CARRIES = 8128 };
 
 /* For the table of transport operations. */

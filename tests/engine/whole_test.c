@@ -4,6 +4,7 @@
 #include "traffic.h"
 
 #include "direct/message.h"
+#include "ib/whole.h"
 
 enum { RECORDS = 64, ALL = 100 };
 
@@ -335,6 +336,31 @@ static void a_send_needs_no_packet(void **state)
 	pair_delete(pair);
 }
 
+/* Nobody tells UC's sender that its message was taken, and its buffer is the program's again at once. */
+static void an_unreliable_send_outlives_its_buffer(void **state)
+{
+	static const uint32_t lengths[] = { WHOLE_CARRIES, WHOLE_CARRIES + 1 };
+
+	for (unsigned i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+		struct pair *pair = pair_new(&(struct pair_config){ .type = IBV_QPT_UC });
+
+		open_channel(pair, 1);
+		channel.refuses = 0;
+		channel.in_order = true;
+		pattern_fill(pair->side[0].memory, lengths[i], 1);
+		assert_int_equal(pair_recv(pair, 1, 7, 16384, lengths[i]), 0);
+		assert_int_equal(pair_send(pair, 0, &(struct pair_wr){ .wr_id = 9, .opcode = IBV_WR_SEND, .flags = IBV_SEND_SIGNALED,
+								       .bytes = lengths[i] }), 0);
+		expect_sent(pair, 0, 9, IBV_WC_SUCCESS);
+		memset(pair->side[0].memory, 0, lengths[i]);
+		while (step())
+			;
+		expect_received(pair, 1, 7, IBV_WC_SUCCESS);
+		assert_true(pattern_holds(pair->side[1].memory + 16384, lengths[i], 1));
+		pair_delete(pair);
+	}
+}
+
 /* The answer tells that the question was executed: no word is read. */
 static void an_answer_acknowledges(void **state)
 {
@@ -428,6 +454,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_run_ends_well),
 		cmocka_unit_test(a_send_needs_no_packet),
+		cmocka_unit_test(an_unreliable_send_outlives_its_buffer),
 		cmocka_unit_test(an_answer_acknowledges),
 		cmocka_unit_test(refusals_are_the_standards),
 		cmocka_unit_test(silence_ends_in_a_status),
