@@ -9,11 +9,11 @@
 #include "wire/aeth.h"
 #include "wire/packet.h"
 
-static bool wants_ack(struct qp *qp, const struct packet *p, bool message_ended)
+static bool wants_ack(const struct qp *qp, bool asked, bool message_ended)
 {
 	const struct ib_options *options = &engine_of(qp)->options;
 
-	if (p->ack_requested)
+	if (asked)
 		return true;
 	switch (options->ack_mode) {
 	case IB_ACK_PER_PACKET:
@@ -27,14 +27,14 @@ static bool wants_ack(struct qp *qp, const struct packet *p, bool message_ended)
 	}
 }
 
-void ack_if_asked(struct qp *qp, const struct packet *p, bool message_ended)
+void ack_if_asked(struct qp *qp, bool asked, bool message_ended)
 {
 	struct responder *r = &engine_of(qp)->responder;
 
 	r->unacked++;
 	if (r->due == DUE_ACK)
 		qp->ca->counters.ack_deferred++;
-	else if (wants_ack(qp, p, message_ended))
+	else if (wants_ack(qp, asked, message_ended))
 		r->due = DUE_ACK;
 }
 

@@ -4,8 +4,8 @@
 
 #include "verbs/qp.h"
 
-/* A request was executed: the packet, the ACK mode or nobody asks for an ACK. */
-void ack_if_asked(struct qp *qp, const struct packet *p, bool message_ended);
+/* A request was executed: its packet asks for an ACK, the ACK mode does, or nobody. */
+void ack_if_asked(struct qp *qp, bool asked, bool message_ended);
 /* A duplicate: say again how far we are. */
 void ack_again(struct qp *qp);
 /* A NAK or RNR NAK for this PSN takes the place of what was due. */

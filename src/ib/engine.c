@@ -194,9 +194,14 @@ static void message(struct ca *ca, wtime now, const void *channel, const struct 
 {
 	struct qp *qp = qp_find(ca, m->dest_qpn);
 
-	whole_input(ca, now, channel, m);
-	if (qp)
-		check(qp);
+	ca->now = now;
+	if (!qp || !whole_is_for(qp, channel, m)) {
+		ca->counters.dropped_no_qp++;
+		return;
+	}
+	whole_input(qp, now, m);
+	qp_rearm(qp);
+	check(qp);
 }
 
 static void query(const struct qp *qp, struct ibv_qp_attr *attr)

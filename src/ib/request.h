@@ -30,7 +30,7 @@ const struct request_row *request_row(const struct send_wqe *wqe);
 /* Packets that `length` bytes take: at least one. */
 static inline uint32_t request_packets(uint32_t length, uint32_t mtu)
 {
-	return length ? (length - 1) / mtu + 1 : 1;
+	return length > mtu ? (length - 1) / mtu + 1 : 1;
 }
 
 /* Bytes of packet number `packet`. */

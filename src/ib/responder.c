@@ -20,13 +20,22 @@
 struct inbound {
 	struct qp *qp;
 	struct responder *r;
-	const struct packet *p;
 	const struct opcode_row *row;
+	const struct packet *packet;	/* NULL: a whole message ... */
+	const struct direct_message *whole;	/* ... which stands for all its packets, or NULL */
+	bool begins, ends;		/* first packet of its message, last one */
+	bool solicited;
+	psn_t psn;
+	struct { uint64_t va; uint32_t rkey, length; } reth;
+	uint32_t trailer;		/* the immediate, or the key to invalidate */
+	uint32_t srqn;			/* XRC */
+	uint16_t slid;
+	uint8_t sl;
+	const void *payload;
+	uint32_t bytes;			/* of it */
 	const struct pd *pd;		/* whose memory it may use */
 	struct mr *mr;			/* write and atomics: what it found; NULL for no bytes */
 	uint64_t va;			/* of this packet's bytes */
-	bool begins, ends;		/* first packet of its message, last one */
-	const struct direct_message *whole;	/* p stands for all packets of it, or NULL */
 };
 
 enum { BOUNCE_BYTES = 4096 };
@@ -48,7 +57,7 @@ static bool needs_receive(const struct inbound *in)
 static enum verdict check_psn(struct inbound *in)
 {
 	struct responder *r = in->r;
-	int order = psn_cmp(in->p->psn, r->psn);
+	int order = psn_cmp(in->psn, r->psn);
 
 	if (in->qp->type == IBV_QPT_UC) {
 		if (order && r->message != MESSAGE_NONE)
@@ -58,7 +67,7 @@ static enum verdict check_psn(struct inbound *in)
 	if (order == 0)
 		return VERDICT_NEXT;
 	if (order < 0)
-		return replay_duplicate(in->qp, in->p, in->row);
+		return replay_duplicate(in->qp, in->packet, in->row);
 	return r->phase == RESPONDER_GAP || r->phase == RESPONDER_RNR ? VERDICT_BEHIND_GAP : VERDICT_OUT_OF_SEQUENCE;
 }
 
@@ -106,7 +115,7 @@ static enum verdict check_enabled(struct inbound *in)
 
 static enum verdict check_domain(struct inbound *in)
 {
-	return responder_pd(in->qp, in->p->xrceth.srqn, &in->pd) ? VERDICT_NEXT : VERDICT_NO_SRQ;
+	return responder_pd(in->qp, in->srqn, &in->pd) ? VERDICT_NEXT : VERDICT_NO_SRQ;
 }
 
 /* 9.7.4.1.4: the oldest must have been answered before its place is taken. Once is enough: whoever asks for more has
@@ -131,7 +140,6 @@ static enum verdict check_resource(struct inbound *in)
 /* The geometry of packets: 9.7.4.1.6. What a message may hold in all is checked before anything is taken for it. */
 static enum verdict check_length(struct inbound *in)
 {
-	const struct packet *p = in->p;
 	struct responder *r = in->r;
 	uint32_t mtu = in->whole ? REQUEST_MAX_BYTES : engine_mtu(in->qp), length;
 
@@ -139,45 +147,45 @@ static enum verdict check_length(struct inbound *in)
 		if (in->row->op == OP_CMP_SWAP || in->row->op == OP_FETCH_ADD)
 			return VERDICT_NEXT;
 		if (in->row->op == OP_ATOMIC_WRITE)
-			return p->reth.length == sizeof(uint64_t) ? VERDICT_NEXT : VERDICT_BAD_LENGTH;
-		return p->reth.length <= REQUEST_MAX_BYTES ? VERDICT_NEXT : VERDICT_BAD_LENGTH;
+			return in->reth.length == sizeof(uint64_t) ? VERDICT_NEXT : VERDICT_BAD_LENGTH;
+		return in->reth.length <= REQUEST_MAX_BYTES ? VERDICT_NEXT : VERDICT_BAD_LENGTH;
 	}
-	if (p->payload_bytes > mtu || (!in->ends && p->payload_bytes != mtu) || (!in->begins && p->payload_bytes == 0))
+	if (in->bytes > mtu || (!in->ends && in->bytes != mtu) || (!in->begins && in->bytes == 0))
 		return VERDICT_BAD_LENGTH;
 	if (in->row->op == OP_SEND)
-		return (uint64_t)r->offset * !in->begins + p->payload_bytes <= REQUEST_MAX_BYTES ? VERDICT_NEXT : VERDICT_BAD_LENGTH;
-	length = in->begins ? p->reth.length : r->length - r->offset;
-	if (length > REQUEST_MAX_BYTES || (in->ends ? p->payload_bytes != length : p->payload_bytes >= length))
+		return (uint64_t)r->offset * !in->begins + in->bytes <= REQUEST_MAX_BYTES ? VERDICT_NEXT : VERDICT_BAD_LENGTH;
+	length = in->begins ? in->reth.length : r->length - r->offset;
+	if (length > REQUEST_MAX_BYTES || (in->ends ? in->bytes != length : in->bytes >= length))
 		return VERDICT_BAD_LENGTH;
 	return VERDICT_NEXT;
 }
 
 static enum verdict check_alignment(struct inbound *in)
 {
-	uint64_t va = in->row->op == OP_ATOMIC_WRITE ? in->p->reth.va : in->p->atomiceth.va;
+	uint64_t va;
 
 	if (in->row->op != OP_CMP_SWAP && in->row->op != OP_FETCH_ADD && in->row->op != OP_ATOMIC_WRITE)
 		return VERDICT_NEXT;
+	va = in->row->op == OP_ATOMIC_WRITE ? in->reth.va : in->packet->atomiceth.va;
 	return va % sizeof(uint64_t) ? VERDICT_MISALIGNED : VERDICT_NEXT;
 }
 
 /* 9.7.4.1.5: the first packet answers for the whole range, and every packet again for its own bytes. */
 static enum verdict check_memory(struct inbound *in)
 {
-	const struct packet *p = in->p;
 	int need = access_needed(in->row->op);
-	uint64_t bytes = p->payload_bytes;
-	uint32_t rkey = in->begins ? p->reth.rkey : in->r->rkey;
+	uint64_t bytes = in->bytes;
+	uint32_t rkey = in->begins ? in->reth.rkey : in->r->rkey;
 
 	if (!need)
 		return VERDICT_NEXT;
-	in->va = in->begins ? p->reth.va : in->r->va + in->r->offset;
+	in->va = in->begins ? in->reth.va : in->r->va + in->r->offset;
 	if (in->row->headers & HDR_ATOMICETH) {
-		in->va = p->atomiceth.va;
-		rkey = p->atomiceth.rkey;
+		in->va = in->packet->atomiceth.va;
+		rkey = in->packet->atomiceth.rkey;
 		bytes = sizeof(uint64_t);
 	} else if (in->begins) {
-		bytes = p->reth.length;
+		bytes = in->reth.length;
 	}
 	return remote_check_pd(in->qp, in->pd, rkey, in->va, bytes, need, &in->mr) == REMOTE_OK ? VERDICT_NEXT : VERDICT_REFUSED;
 }
@@ -186,20 +194,16 @@ static enum verdict check_memory(struct inbound *in)
 static enum verdict check_receive(struct inbound *in)
 {
 	struct responder *r = in->r;
-	struct srq *srq = in->qp->type == IBV_QPT_XRC_RECV ? srq_find(in->qp->ca, in->p->xrceth.srqn) : NULL;
+	struct srq *srq;
 
 	if (!needs_receive(in))
 		return VERDICT_NEXT;
+	srq = in->qp->type == IBV_QPT_XRC_RECV ? srq_find(in->qp->ca, in->srqn) : NULL;
 	if (!qp_recv_take(in->qp, srq, &r->receive))
 		return VERDICT_NOT_READY;
 	r->has_receive = true;
 	return VERDICT_NEXT;
 }
-
-static enum verdict (*const checks[])(struct inbound *in) = {
-	check_psn, check_sequence, check_supported, check_enabled, check_domain, check_resource, check_length,
-	check_alignment, check_memory, check_receive,
-};
 
 /* ---- execution: nothing after this objects to the request's form ---- */
 
@@ -247,7 +251,7 @@ static enum verdict scatter_send(struct inbound *in, uint32_t offset)
 
 	if (in->whole && in->whole->payload == PAYLOAD_PULLED)
 		return pull_send(in, pd);
-	if (seg_scatter(pd, ref->seg, ref->num_sge, offset, in->p->payload->iov_base, in->p->payload_bytes) != IBV_WC_SUCCESS)
+	if (seg_scatter(pd, ref->seg, ref->num_sge, offset, in->payload, in->bytes) != IBV_WC_SUCCESS)
 		return VERDICT_RECEIVE_PROTECTED;
 	return VERDICT_EXECUTED;
 }
@@ -261,14 +265,14 @@ static enum verdict place_send(struct inbound *in)
 
 	if (!qp->taken.own && !qp->taken.srq)
 		return VERDICT_NO_SRQ;	/* destroyed while the message was under way */
-	if ((uint64_t)offset + in->p->payload_bytes > r->receive.length)
+	if ((uint64_t)offset + in->bytes > r->receive.length)
 		return VERDICT_TOO_LONG;
 	v = scatter_send(in, offset);
 	if (v != VERDICT_EXECUTED)
 		return v;
 	wq_transferred(r->receive.is_srq ? &r->receive.srq->wq : &qp->rq, r->receive.seg, r->receive.num_sge,
-		       (uint64_t)offset + in->p->payload_bytes);
-	if (in->row->headers & HDR_IETH && mr_invalidate(qp, in->p->ieth_rkey, true) != IBV_WC_SUCCESS)
+		       (uint64_t)offset + in->bytes);
+	if (in->row->headers & HDR_IETH && mr_invalidate(qp, in->trailer, true) != IBV_WC_SUCCESS)
 		return VERDICT_NOT_INVALIDATED;
 	return VERDICT_EXECUTED;
 }
@@ -277,7 +281,7 @@ static enum verdict place_write(struct inbound *in)
 {
 	if (in->whole && in->whole->payload == PAYLOAD_PLACED)
 		return VERDICT_EXECUTED;
-	if (in->p->payload_bytes && mr_write(in->mr, in->va, in->p->payload->iov_base, in->p->payload_bytes) < 0)
+	if (in->bytes && mr_write(in->mr, in->va, in->payload, in->bytes) < 0)
 		return VERDICT_MEMORY_GONE;
 	return VERDICT_EXECUTED;
 }
@@ -285,7 +289,7 @@ static enum verdict place_write(struct inbound *in)
 /* Programs may use the word with their CPU's own atomics, so ours are those wherever the memory can be reached. */
 static int change_word(struct inbound *in, uint64_t *original)
 {
-	uint64_t compare = in->p->atomiceth.compare, operand = in->p->atomiceth.swap_add, old, wanted;
+	uint64_t compare = in->packet->atomiceth.compare, operand = in->packet->atomiceth.swap_add, old, wanted;
 	uint64_t *word = mr_borrow(in->mr, in->va);
 	bool swaps = in->row->op == OP_CMP_SWAP;
 
@@ -324,7 +328,7 @@ static int write_word(struct inbound *in)
 {
 	uint64_t value, *word = mr_borrow(in->mr, in->va);
 
-	memcpy(&value, in->p->payload->iov_base, sizeof(value));
+	memcpy(&value, in->payload, sizeof(value));
 	if (!word || (uintptr_t)word % sizeof(*word))
 		return mr_write(in->mr, in->va, &value, sizeof(value));
 	__atomic_store_n(word, value, __ATOMIC_RELEASE);
@@ -352,7 +356,7 @@ static enum verdict answer_later(struct inbound *in)
 		return VERDICT_MEMORY_GONE;
 	if (in->row->op == OP_ATOMIC_WRITE && atomic_write(in) < 0)
 		return VERDICT_MEMORY_GONE;
-	replay_record(in->qp, in->p, in->row, original);
+	replay_record(in->qp, in->packet, in->row, original);
 	return VERDICT_ANSWERED;
 }
 
@@ -365,26 +369,30 @@ static enum verdict execute(struct inbound *in)
 
 static void complete_receive(struct inbound *in)
 {
-	const struct packet *p = in->p;
 	struct responder *r = in->r;
 	struct qp *qp = in->qp;
 	struct cqe cqe = {
 		.status = IBV_WC_SUCCESS, .byte_len = r->offset,
 		.opcode = in->row->op == OP_SEND ? IBV_WC_RECV : IBV_WC_RECV_RDMA_WITH_IMM,
-		.src_qp = qp->attr.dest_qp_num, .slid = p->path.slid, .sl = p->path.sl, .pkey_index = qp->attr.pkey_index,
+		.src_qp = qp->attr.dest_qp_num, .slid = in->slid, .sl = in->sl, .pkey_index = qp->attr.pkey_index,
 	};
 
 	if (in->row->headers & HDR_IMM) {
 		cqe.wc_flags = IBV_WC_WITH_IMM;
-		cqe.imm = htobe32(p->imm);
+		cqe.imm = htobe32(in->trailer);
 	} else if (in->row->headers & HDR_IETH) {
 		cqe.wc_flags = IBV_WC_WITH_INV;
-		cqe.imm = p->ieth_rkey;
+		cqe.imm = in->trailer;
 	}
 	r->has_receive = false;
 	r->unacked_receives++;
 	qp->ca->counters.rdma_recvs++;
-	qp_recv_done(qp, &r->receive, &cqe, p->solicited);
+	qp_recv_done(qp, &r->receive, &cqe, in->solicited);
+}
+
+static uint32_t packets_of(const struct inbound *in)
+{
+	return in->whole ? request_packets(in->bytes, engine_mtu(in->qp)) : 1;
 }
 
 /* The packet was executed: what is expected next. */
@@ -392,23 +400,23 @@ static void advance(struct inbound *in)
 {
 	struct responder *r = in->r;
 	struct qp *qp = in->qp;
-	uint32_t span = in->whole ? request_packets(in->whole->bytes, engine_mtu(qp)) : 1;
+	uint32_t span = packets_of(in);
 
 	if (needs_resource(in->row->op))
 		span = responder_resource(r, r->resources - 1)->span;
 	if (in->begins) {
 		r->offset = 0;
-		r->va = in->p->reth.va;
-		r->rkey = in->p->reth.rkey;
-		r->length = in->p->reth.length;
+		r->va = in->reth.va;
+		r->rkey = in->reth.rkey;
+		r->length = in->reth.length;
 	}
-	r->psn = psn_add(in->p->psn, span);
+	r->psn = psn_add(in->psn, span);
 	qp->received = psn_add(r->psn, -1);
-	r->offset += in->p->payload_bytes;
+	r->offset += in->bytes;
 	r->phase = RESPONDER_READY;
 	if (r->due == DUE_NAK)
 		r->due = DUE_ACK;	/* still unsent, and out of date: its packet has come */
-	qp->bytes_received += in->p->payload_bytes;
+	qp->bytes_received += in->bytes;
 	if (!in->ends) {
 		r->message = in->row->op == OP_SEND ? MESSAGE_SEND : MESSAGE_WRITE;
 		return;
@@ -422,12 +430,12 @@ static void advance(struct inbound *in)
 
 static enum verdict judge(struct inbound *in)
 {
-	for (unsigned i = 0; i < sizeof(checks) / sizeof(checks[0]); i++) {
-		enum verdict v = checks[i](in);
+	enum verdict v;
 
-		if (v != VERDICT_NEXT)
-			return v;
-	}
+	if ((v = check_psn(in)) || (v = check_sequence(in)) || (v = check_supported(in)) || (v = check_enabled(in)) ||
+	    (v = check_domain(in)) || (v = check_resource(in)) || (v = check_length(in)) || (v = check_alignment(in)) ||
+	    (v = check_memory(in)) || (v = check_receive(in)))
+		return v;
 	return execute(in);
 }
 
@@ -463,7 +471,7 @@ static void follow_unreliable(struct inbound *in, enum verdict v, wtime now)
 
 	if (row->reply != REPLY_LAST_WORDS && v != VERDICT_NOT_READY)
 		return;
-	in->r->psn = psn_add(in->p->psn, in->whole ? request_packets(in->whole->bytes, engine_mtu(in->qp)) : 1);
+	in->r->psn = psn_add(in->psn, packets_of(in));
 	if (v != VERDICT_RECEIVE_PROTECTED) {
 		responder_drop(in->qp, in->ends ? MESSAGE_NONE : MESSAGE_LOST);
 		return;
@@ -480,7 +488,7 @@ static void follow(struct inbound *in, enum verdict v, wtime now)
 	case REPLY_NONE:
 		break;
 	case REPLY_IF_ASKED:
-		ack_if_asked(in->qp, in->p, in->ends);
+		ack_if_asked(in->qp, in->packet && in->packet->ack_requested, in->ends);
 		break;
 	case REPLY_ACK:
 		ack_again(in->qp);
@@ -494,7 +502,7 @@ static void follow(struct inbound *in, enum verdict v, wtime now)
 		ack_refuse(in->qp, in->r->psn, aeth_syndrome(AETH_RNR_NAK, in->qp->attr.min_rnr_timer));
 		break;
 	case REPLY_LAST_WORDS:
-		log_line(LOG_INFO, "QP 0x%06x stops: %s of PSN 0x%06x is %s (IBA %s)", in->qp->qpn, in->row->name, in->p->psn,
+		log_line(LOG_INFO, "QP 0x%06x stops: %s of PSN 0x%06x is %s (IBA %s)", in->qp->qpn, in->row->name, in->psn,
 			 row->name, row->clause);
 		fail_receive(in->qp, row->status);
 		responder_stop(in->qp, now, in->r->psn, row->syndrome, row->event);
@@ -536,9 +544,12 @@ void responder_input(struct qp *qp, wtime now, const struct packet *p)
 {
 	const struct opcode_row *row = opcode_row(p->opcode);
 	struct inbound in = {
-		.qp = qp, .r = &engine_of(qp)->responder, .p = p, .row = row,
+		.qp = qp, .r = &engine_of(qp)->responder, .row = row, .packet = p,
 		.begins = row->position == POS_FIRST || row->position == POS_ONLY,
 		.ends = row->position == POS_LAST || row->position == POS_ONLY,
+		.solicited = p->solicited, .psn = p->psn, .reth = { p->reth.va, p->reth.rkey, p->reth.length },
+		.trailer = row->headers & HDR_IETH ? p->ieth_rkey : p->imm, .srqn = p->xrceth.srqn, .slid = p->path.slid, .sl = p->path.sl,
+		.payload = p->payload_iovs ? p->payload->iov_base : NULL, .bytes = p->payload_bytes,
 	};
 
 	take(&in, now);
@@ -546,13 +557,10 @@ void responder_input(struct qp *qp, wtime now, const struct packet *p)
 
 void responder_whole(struct qp *qp, wtime now, const struct direct_message *m)
 {
-	struct packet p = {
-		.path = { .slid = qp->path.dlid, .sl = qp->path.sl }, .opcode = m->opcode, .solicited = m->solicited, .psn = m->psn,
-		.reth = { m->va, m->rkey, m->bytes }, .imm = m->trailer, .ieth_rkey = m->trailer,
-		.payload = m->iov, .payload_iovs = m->iovs, .payload_bytes = m->bytes,
-	};
 	struct inbound in = {
-		.qp = qp, .r = &engine_of(qp)->responder, .p = &p, .row = opcode_row(m->opcode), .begins = true, .ends = true, .whole = m,
+		.qp = qp, .r = &engine_of(qp)->responder, .row = opcode_row(m->opcode), .whole = m, .begins = true, .ends = true,
+		.solicited = m->solicited, .psn = m->psn, .reth = { m->va, m->rkey, m->bytes }, .trailer = m->trailer,
+		.slid = qp->path.dlid, .sl = qp->path.sl, .payload = m->iovs ? m->iov->iov_base : NULL, .bytes = m->bytes,
 	};
 
 	take(&in, now);

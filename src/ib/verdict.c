@@ -14,14 +14,9 @@ enum counter_index {
 
 #define NAK(code) (AETH_NAK << 5 | NAK_##code)
 
-static const struct verdict_row rows[VERDICTS] = {
+const struct verdict_row verdict_rows[VERDICTS] = {
 #define VERDICT(name, counter, reply, syndrome, status, event, clause) \
 	[VERDICT_##name] = { #name, clause, AT_##counter, reply, syndrome, status, event },
 #include "ib/verdict.def"
 #undef VERDICT
 };
-
-const struct verdict_row *verdict_row(enum verdict v)
-{
-	return &rows[v];
-}

@@ -8,11 +8,11 @@
 #include <stdint.h>
 
 enum verdict {
+	VERDICT_NEXT,	/* this check has nothing to object: on to the next */
 #define VERDICT(name, ...) VERDICT_##name,
 #include "ib/verdict.def"
 #undef VERDICT
 	VERDICTS,
-	VERDICT_NEXT = VERDICTS,	/* this check has nothing to object: on to the next */
 };
 
 enum verdict_reply {
@@ -33,6 +33,11 @@ struct verdict_row {
 	int event;
 };
 
-const struct verdict_row *verdict_row(enum verdict v);
+extern const struct verdict_row verdict_rows[VERDICTS];
+
+static inline const struct verdict_row *verdict_row(enum verdict v)
+{
+	return &verdict_rows[v];
+}
 
 #endif

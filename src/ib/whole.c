@@ -114,12 +114,9 @@ bool whole_collect(struct qp *qp, wtime now)
 	return moved;
 }
 
-/* IBA 9.6.1.1 to 9.6.1.4, as for a packet; that the channel leads to the QP's peer stands for the addresses. */
-static bool is_for(struct qp *qp, const void *channel, const struct direct_message *m)
+bool whole_is_for(struct qp *qp, const void *channel, const struct direct_message *m)
 {
-	const struct opcode_row *row = opcode_row(m->opcode);
-
-	if (!qp || qp->attr.dest_qp_num != m->src_qpn || row->service != engine_service(qp) || !engine_receives(qp))
+	if (qp->attr.dest_qp_num != m->src_qpn || opcode_row(m->opcode)->service != engine_service(qp) || !engine_receives(qp))
 		return false;
 	if (qp->type != IBV_QPT_RC && qp->type != IBV_QPT_UC)
 		return false;
@@ -127,17 +124,9 @@ static bool is_for(struct qp *qp, const void *channel, const struct direct_messa
 	       (qp->ca->direct->connect(qp->ca->host, qp) && qp->lane.channel == channel);
 }
 
-void whole_input(struct ca *ca, wtime now, const void *channel, const struct direct_message *m)
+void whole_input(struct qp *qp, wtime now, const struct direct_message *m)
 {
-	struct qp *qp = qp_find(ca, m->dest_qpn);
-
-	ca->now = now;
-	if (!is_for(qp, channel, m)) {
-		ca->counters.dropped_no_qp++;
-		return;
-	}
 	if (engine_is_reliable(qp) && !flight_empty(&engine_of(qp)->flight))
 		completer_acknowledge(qp, WTIME_NEVER, m->received);
 	responder_whole(qp, now, m);
-	qp_rearm(qp);
 }

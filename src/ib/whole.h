@@ -13,7 +13,10 @@ enum shortcut whole_send(struct qp *qp, const struct send_wqe *wqe, const struct
 enum { WHOLE_CARRIES = 8128 };
 
 /* For the table of transport operations. */
-void whole_input(struct ca *ca, wtime now, const void *channel, const struct direct_message *m);
 bool whole_collect(struct qp *qp, wtime now);
+
+/* IBA 9.6.1.1 to 9.6.1.4, as for a packet; that the channel leads to the QP's peer stands for the addresses. */
+bool whole_is_for(struct qp *qp, const void *channel, const struct direct_message *m);
+void whole_input(struct qp *qp, wtime now, const struct direct_message *m);
 
 #endif

@@ -4,8 +4,6 @@
 #include "wire/header.h"
 #include "wire/packet.h"
 
-#include <stddef.h>
-
 #define IS_RESPONSE(op) ((op) == OP_READ_RESPONSE || (op) == OP_ACK || (op) == OP_ATOMIC_ACK)
 #define ADD_BYTES(headers, bit, bytes, fields) +((headers) & (bit) ? (bytes) : 0)
 
@@ -13,7 +11,7 @@
 #define EXACT_PAYLOAD(op) ((op) == OP_ATOMIC_WRITE ? 8 : (op) == OP_CNP ? 16 : 0)
 #define MAX_PAYLOAD(op, headers) (EXACT_PAYLOAD(op) ? EXACT_PAYLOAD(op) : (headers) & HDR_PAYLOAD ? PACKET_MAX_PAYLOAD : 0)
 
-static const struct opcode_row rows[256] = {
+const struct opcode_row opcode_rows[256] = {
 #define OPCODE(code_, name_, op_, position_, headers_)						\
 	[code_] = {										\
 		.name = #name_, .code = code_, .service = (code_) & 0xe0, .op = op_, .position = position_, \
@@ -35,11 +33,6 @@ static const uint16_t code_of[8][OPS][POSITIONS][VARIANTS] = {
 #include "wire/opcode.def"
 #undef OPCODE
 };
-
-const struct opcode_row *opcode_row(uint8_t code)
-{
-	return rows[code].name ? &rows[code] : NULL;
-}
 
 int opcode_find(enum opcode_service service, enum opcode_op op, enum opcode_position position, unsigned imm_or_ieth)
 {

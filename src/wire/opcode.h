@@ -4,6 +4,7 @@
 #define WEFT_WIRE_OPCODE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum opcode_service { SERVICE_RC = 0x00, SERVICE_UC = 0x20, SERVICE_RD = 0x40, SERVICE_UD = 0x60, SERVICE_CNP = 0x80, SERVICE_XRC = 0xa0 };
@@ -40,8 +41,13 @@ struct opcode_row {
 	uint16_t payload_min, payload_max;	/* bytes that any path MTU allows; packet_parse lets no other through */
 };
 
+extern const struct opcode_row opcode_rows[256];
+
 /* NULL when the code has no row. */
-const struct opcode_row *opcode_row(uint8_t code);
+static inline const struct opcode_row *opcode_row(uint8_t code)
+{
+	return opcode_rows[code].name ? &opcode_rows[code] : NULL;
+}
 
 /* The code of (service, op, position, HDR_IMM or HDR_IETH or 0), or -1. */
 int opcode_find(enum opcode_service service, enum opcode_op op, enum opcode_position position, unsigned imm_or_ieth);
