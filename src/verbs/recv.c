@@ -61,16 +61,17 @@ int qp_post_recv(struct qp *qp, wtime now, const struct ibv_recv_wr *wr, const s
 	return err;
 }
 
-static void copy_out(struct recv_ref *ref, const struct recv_wqe *wqe, uint32_t max_sge)
+static void copy_out(struct recv_ref *ref, const volatile struct recv_wqe *wqe, uint32_t max_sge)
 {
-	uint32_t num_sge = *(const volatile uint32_t *)&wqe->num_sge;
+	uint32_t num_sge = wqe->num_sge;
 	uint64_t length = 0;
 
 	ref->wr_id = wqe->wr_id;
 	ref->num_sge = num_sge < max_sge ? num_sge : max_sge;
-	memcpy(ref->seg, wqe->seg, ref->num_sge * sizeof(ref->seg[0]));
-	for (uint32_t i = 0; i < ref->num_sge; i++)
+	for (uint32_t i = 0; i < ref->num_sge; i++) {
+		ref->seg[i] = wqe->seg[i];
 		length += ref->seg[i].length;
+	}
 	ref->length = length < UINT32_MAX ? (uint32_t)length : UINT32_MAX;
 }
 
