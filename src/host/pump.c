@@ -122,24 +122,24 @@ void pump_deliver(struct host *h, enum packet_form form, const void *frame, size
 
 unsigned pump_channel(struct host *h, struct channel *ch, unsigned budget)
 {
-	const struct link_ops *ops = ch->link->ops;
+	struct link *l = ch->link;
 	const void *frame;
 	unsigned kind;
 	size_t bytes;
 	unsigned n = 0;
 
-	for (; n < budget && (frame = ops->receive(ch->link, &kind, &bytes)); n++) {
+	for (; n < budget && link_pending(l) && (frame = l->ops->receive(l, &kind, &bytes)); n++) {
 		if (kind == LINK_MESSAGE)
 			lane_deliver(h, ch, frame, bytes);
 		else if (h->faults)
 			faults_receive(h, (enum packet_form)kind, frame, bytes);
 		else
 			pump_deliver(h, (enum packet_form)kind, frame, bytes);
-		ops->release(ch->link);
 	}
+	l->ops->release(l);
 	if (h->faults)
 		n += faults_run(h, IMPAIR_IN);
-	if (ch->link->broken)
+	if (l->broken)
 		h->channels.sweep = true;
 	return n;
 }
@@ -198,7 +198,7 @@ void pump_out(struct host *h, wtime now)
 		n += taken;
 		if (loop->waiting)
 			retry_waiting(h);
-	} while (taken && n < PUMP_FRAMES);
+	} while (taken && pump_has_output(h) && n < PUMP_FRAMES);
 	if (n >= PUMP_FRAMES)
 		helper_kick(h);
 }
@@ -206,6 +206,7 @@ void pump_out(struct host *h, wtime now)
 bool pump(struct host *h, wtime now)
 {
 	unsigned n = 0, moved;
+	bool more;
 
 	if (ca_deadline(&h->ca) <= now)
 		ca_expire(&h->ca, now);
@@ -213,10 +214,11 @@ bool pump(struct host *h, wtime now)
 		moved = take_in(h);
 		moved += output(h, now);
 		n += moved;
-	} while (moved && n < PUMP_FRAMES);
+		more = moved && pump_pending(h);
+	} while (more && n < PUMP_FRAMES);
 	if (h->channels.sweep)
 		channels_sweep(h);
-	return moved;
+	return more;
 }
 
 bool pump_all(struct host *h, wtime now)

@@ -26,9 +26,11 @@ struct link_ops {
 	void (*commit)(struct link *l, size_t bytes);
 	/* Makes what was sent visible and wakes the peer if it sleeps: once per batch. */
 	void (*flush)(struct link *l);
-	/* The next frame or message, valid until release, or NULL. *kind (an enum packet_form, or LINK_MESSAGE) and *bytes are
-	 * set; both were range-checked. It is in private memory: the peer cannot change it any more. */
+	/* The next frame or message, valid until the next is received, or NULL. *kind (an enum packet_form, or LINK_MESSAGE) and
+	 * *bytes are set; both were range-checked. It is in private memory: the peer cannot change it any more. */
 	const void *(*receive)(struct link *l, unsigned *kind, size_t *bytes);
+	/* Lets the peer use the room of what was received, and wakes it if it waits for that: once per batch, and now and then
+	 * when nothing came. */
 	void (*release)(struct link *l);
 	/* Before the owner sleeps: true when it may (nothing arrived meanwhile, and no room came for which it waits); the
 	 * peer then wakes it. After: awake. */

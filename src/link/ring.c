@@ -133,6 +133,7 @@ size_t ring_take(struct ring_consumer *c, void *to, size_t room, unsigned *kind)
 {
 	uint32_t word = c->broken ? 0 : next_word(c);
 	size_t bytes = word & WORD_BYTES;
+	const uint8_t *from;
 
 	if (word == 0)
 		return 0;
@@ -140,7 +141,11 @@ size_t ring_take(struct ring_consumer *c, void *to, size_t room, unsigned *kind)
 		c->broken = true;
 		return 0;
 	}
-	memcpy(to, c->lines + (size_t)(c->head & LINE_MASK) * RING_LINE + RING_HEAD, bytes);
+	from = c->lines + (size_t)(c->head & LINE_MASK) * RING_LINE + RING_HEAD;
+	if (bytes <= RING_SHORT && room >= RING_SHORT)
+		memcpy(to, from, RING_SHORT);	/* of a length that the compiler knows */
+	else
+		memcpy(to, from, bytes);
 	*kind = word >> WORD_KIND_SHIFT & 0xf;
 	c->head += record_lines(bytes);
 	return bytes;

@@ -15,6 +15,7 @@ enum {
 	RING_BYTES = 1 << 20,		/* our choice: 250 full frames in flight, and half of a common L2 */
 	RING_LINES = RING_BYTES / RING_LINE,
 	RING_HEAD = 8,			/* commit word and padding before the record's bytes */
+	RING_SHORT = RING_LINE - RING_HEAD,	/* the longest record of one line */
 	RING_MAX_RECORD = 8192,		/* bytes; enough for the longest frame */
 	RING_KINDS = 16,		/* a record's kind: 0..15, the user's */
 };
@@ -54,7 +55,7 @@ void ring_commit(struct ring_producer *p, size_t bytes, unsigned kind);
 bool ring_drained(struct ring_producer *p);
 
 /* Copies the oldest record to `to` and takes it. Its bytes (> 0), or 0: nothing there, or broken. A record longer than
- * `room` breaks the ring. */
+ * `room` breaks the ring. What follows the record in `to` is not kept. */
 size_t ring_take(struct ring_consumer *c, void *to, size_t room, unsigned *kind);
 /* The word that says whether a record waits, by not being 0: until the next ring_take. */
 const _Atomic uint32_t *ring_arrival(const struct ring_consumer *c);

@@ -151,7 +151,6 @@ static const void *shm_receive(struct link *l, unsigned *kind, size_t *bytes)
 	*bytes = ring_take(&s->rx, s->frame, sizeof(s->frame), kind);
 	l->arrival = ring_arrival(&s->rx);
 	if (*bytes == 0) {
-		publish(s, true);
 		note_broken(s);
 		return NULL;
 	}
@@ -164,7 +163,9 @@ static const void *shm_receive(struct link *l, unsigned *kind, size_t *bytes)
 
 static void shm_release(struct link *l)
 {
-	publish(shm_of(l), false);
+	struct shm *s = shm_of(l);
+
+	publish(s, !ring_pending(&s->rx));
 }
 
 static bool stop_looking(struct link *l, uint32_t state)
