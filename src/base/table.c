@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum {
 	NONE = INT32_MAX,		/* no slot: there are at most 2^30 */
@@ -74,6 +75,7 @@ void table_fini(struct table *t)
 	free(t->slot);
 	t->slot = NULL;
 	t->slots = t->count = 0;
+	memset(t->recent, 0, sizeof(t->recent));
 	t->free_first = t->free_last = NONE;
 }
 
@@ -130,28 +132,33 @@ int table_insert(struct table *t, void *object, uint32_t *id)
 	return 0;
 }
 
-/* As slot_of, which is a chain of multiplications. */
-static uint32_t find_slot(struct table *t, uint32_t index)
-{
-	uint32_t place = index % TABLE_RECENT;
-
-	if (t->recent[place].index != index || !t->recent[place].slot) {
-		t->recent[place].index = index;
-		t->recent[place].slot = slot_of(t, index) + 1;
-	}
-	return t->recent[place].slot - 1;
-}
-
-void *table_get(struct table *t, uint32_t id)
+/* The slot of an id that is given away, or NONE. */
+static uint32_t find_slot(const struct table *t, uint32_t id)
 {
 	uint64_t index = (uint64_t)id >> t->generation_bits;
 	uint32_t slot;
 
 	if (index > mask(t->index_bits))
-		return NULL;
-	slot = find_slot(t, (uint32_t)index);
+		return NONE;
+	slot = slot_of(t, (uint32_t)index);
 	if (slot >= t->slots || (t->slot[slot].generation & mask(t->generation_bits)) != (id & mask(t->generation_bits)))
+		return NONE;
+	return t->slot[slot].object ? slot : NONE;
+}
+
+static void forget(struct table *t, uint32_t id)
+{
+	if (table_recent(t, id)->id == id)
+		*table_recent(t, id) = (struct table_recent){ 0 };
+}
+
+void *table_find(struct table *t, uint32_t id)
+{
+	uint32_t slot = find_slot(t, id);
+
+	if (slot == NONE)
 		return NULL;
+	*table_recent(t, id) = (struct table_recent){ id, t->slot[slot].object };
 	return t->slot[slot].object;
 }
 
@@ -164,12 +171,13 @@ void *table_get_any(const struct table *t, uint32_t id)
 
 void *table_remove(struct table *t, uint32_t id)
 {
-	void *object = table_get(t, id);
-	uint32_t slot;
+	uint32_t slot = find_slot(t, id);
+	void *object;
 
-	if (!object)
+	if (slot == NONE)
 		return NULL;
-	slot = slot_of(t, id >> t->generation_bits);
+	forget(t, id);
+	object = t->slot[slot].object;
 	t->slot[slot].object = NULL;
 	t->slot[slot].generation++;
 	t->count--;
@@ -179,9 +187,12 @@ void *table_remove(struct table *t, uint32_t id)
 
 int table_rekey(struct table *t, uint32_t id, uint32_t to)
 {
-	if (!table_get(t, id) || to == 0 || id >> t->generation_bits != to >> t->generation_bits)
+	uint32_t slot = find_slot(t, id);
+
+	if (slot == NONE || to == 0 || id >> t->generation_bits != to >> t->generation_bits)
 		return -EINVAL;
-	t->slot[slot_of(t, id >> t->generation_bits)].generation = to & mask(t->generation_bits);
+	forget(t, id);
+	t->slot[slot].generation = to & mask(t->generation_bits);
 	return 0;
 }
 

@@ -14,6 +14,11 @@ struct table_slot {
 
 enum { TABLE_RECENT = 8 };	/* our choice: a program's hot path names few keys */
 
+struct table_recent {
+	uint32_t id;
+	void *object;
+};
+
 struct table {
 	struct table_slot *slot;	/* owned */
 	uint32_t slots, count;
@@ -21,7 +26,7 @@ struct table {
 	uint32_t max;
 	unsigned index_bits, generation_bits;
 	uint64_t seed;
-	struct { uint32_t index, slot; } recent[TABLE_RECENT];	/* where indices are, which never changes; slot + 1, 0: none */
+	struct table_recent recent[TABLE_RECENT];	/* found lately, and still in; id 0: none */
 };
 
 /* At most max objects. index_bits is even when seed is not 0; index_bits + generation_bits <= 32; max <= 2^index_bits. */
@@ -30,8 +35,23 @@ void table_fini(struct table *t);	/* the objects are the caller's */
 
 /* 0 and *id, or -ENOMEM: no memory, or max objects are in. May allocate. object is not NULL. */
 int table_insert(struct table *t, void *object, uint32_t *id);
+/* As table_get, for an id that was not found lately. */
+void *table_find(struct table *t, uint32_t id);
+
+/* Where an id is remembered: by the lowest bits of its index, wherever they are. */
+static inline struct table_recent *table_recent(struct table *t, uint32_t id)
+{
+	return &t->recent[(id ^ id >> 8) % TABLE_RECENT];
+}
+
 /* The object, or NULL for an id that is not, or no longer, given away. */
-void *table_get(struct table *t, uint32_t id);
+static inline void *table_get(struct table *t, uint32_t id)
+{
+	const struct table_recent *recent = table_recent(t, id);
+
+	return recent->id == id ? recent->object : table_find(t, id);
+}
+
 /* The object at the id's index whatever its generation, or NULL. */
 void *table_get_any(const struct table *t, uint32_t id);
 /* Takes it out and returns it, or NULL. */

@@ -213,13 +213,12 @@ static enum replay_end post_send(struct replay_engine *e, struct qp *qp, const s
 	if (!wqe)
 		return differs(why, room, "the send queue is full: requests that had completed have not");
 	wqe->opcode = (uint8_t)t.opcode;
-	wqe->flags = (uint16_t)t.flags & WQE_FLAGS;
+	wqe->flags = (uint8_t)t.flags & WQE_FLAGS;
 	wqe->imm = (uint32_t)t.imm;
 	wqe->remote_addr = t.remote_addr;
 	wqe->rkey = (uint32_t)t.rkey;
-	wqe->compare_add = t.compare_add;
+	wqe->compare_add = t.opcode == IBV_WR_ATOMIC_WRITE ? t.atomic_write : t.compare_add;
 	wqe->swap = t.swap;
-	memcpy(wqe->atomic_write, &t.atomic_write, sizeof(wqe->atomic_write));
 	wqe->length = (uint32_t)t.length;
 	wqe->num_sge = 1;
 	wqe->seg[0] = (struct wqe_seg){ .addr = 0, .length = (uint32_t)t.length, .lkey = e->all[r->form]->key };

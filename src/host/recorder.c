@@ -59,7 +59,7 @@ static void doorbell(struct qp *qp, wtime now)
 	for (; qp->recorded != qp->sq.announced; qp->recorded++) {
 		struct trace_send t;
 
-		trace_send_of(qp_send_wqe(qp, qp->recorded), &t);
+		trace_send_of(qp, qp_send_wqe(qp, qp->recorded), &t);
 		record(qp, TRACE_SEND, now, &t, sizeof(t));
 	}
 	enter(r);

@@ -12,7 +12,7 @@ enum ibv_wc_status raw_build(struct qp *qp, const struct send_wqe *wqe, struct p
 {
 	struct packet *p = &out->packet;
 
-	if (wqe->flags & WQE_BAD)
+	if (wqe->bad_status)
 		return wqe->bad_status;
 	if (wqe->length < ETHER_BYTES || wqe->length > ETHER_BYTES + ETHER_TAG_BYTES + engine_mtu(qp))
 		return IBV_WC_LOC_LEN_ERR;

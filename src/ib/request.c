@@ -1,7 +1,7 @@
 /* The rows of request.h. */
 #include "ib/request.h"
 
-static const struct request_row rows[] = {
+const struct request_row request_rows[UINT8_MAX + 1] = {
 	[IBV_WR_RDMA_WRITE] =		{ REQUEST_DATA, OP_WRITE, 0, ANSWER_ACK },
 	[IBV_WR_RDMA_WRITE_WITH_IMM] =	{ REQUEST_DATA, OP_WRITE, HDR_IMM, ANSWER_ACK },
 	[IBV_WR_SEND] =			{ REQUEST_DATA, OP_SEND, 0, ANSWER_ACK },
@@ -14,10 +14,3 @@ static const struct request_row rows[] = {
 	[IBV_WR_BIND_MW] =		{ .kind = REQUEST_BIND },
 	[IBV_WR_LOCAL_INV] =		{ .kind = REQUEST_INVALIDATE },
 };
-
-static const struct request_row none = { .kind = REQUEST_NONE };
-
-const struct request_row *request_row(const struct send_wqe *wqe)
-{
-	return wqe->opcode < sizeof(rows) / sizeof(rows[0]) ? &rows[wqe->opcode] : &none;
-}

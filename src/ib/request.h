@@ -25,7 +25,13 @@ struct request_row {
 	enum flight_answer answer;
 };
 
-const struct request_row *request_row(const struct send_wqe *wqe);
+/* By enum ibv_wr_opcode; those that are not ours are all REQUEST_NONE. */
+extern const struct request_row request_rows[UINT8_MAX + 1];
+
+static inline const struct request_row *request_row(const struct send_wqe *wqe)
+{
+	return &request_rows[wqe->opcode];
+}
 
 /* Packets that `length` bytes take: at least one. */
 static inline uint32_t request_packets(uint32_t length, uint32_t mtu)

@@ -63,7 +63,7 @@ static void done_quietly(struct qp *qp)
 {
 	bool all = qp->sq_sig_all;
 
-	qp_send_wqe(qp, qp->sq.completed)->flags &= (uint16_t)~IBV_SEND_SIGNALED;
+	qp_send_wqe(qp, qp->sq.completed)->flags &= (uint8_t)~IBV_SEND_SIGNALED;
 	qp->sq_sig_all = false;
 	qp_send_done(qp, IBV_WC_SUCCESS, 0);
 	qp->sq_sig_all = all;
@@ -72,9 +72,10 @@ static void done_quietly(struct qp *qp)
 void requester_complete(struct qp *qp)
 {
 	const struct engine *e = engine_of(qp);
+	uint32_t settled = e->flight.phase == FLIGHT_CLOSED ? qp->sq.completed : settled_up_to(qp);
 
-	while (e->flight.phase != FLIGHT_CLOSED && qp->sq.completed != settled_up_to(qp)) {
-		bool is_newest = qp->sq.completed + 1 == settled_up_to(qp);
+	while (qp->sq.completed != settled) {
+		bool is_newest = qp->sq.completed + 1 == settled;
 
 		if (e->options.report_last_only && !is_newest)
 			done_quietly(qp);
@@ -179,8 +180,8 @@ static void build_atomic_write(const struct send_wqe *wqe, struct packet_out *ou
 
 	p->reth.va = wqe->remote_addr;
 	p->reth.rkey = wqe->rkey;
-	p->reth.length = p->payload_bytes = sizeof(wqe->atomic_write);
-	out->iov[0] = (struct iovec){ (uint8_t *)wqe->atomic_write, sizeof(wqe->atomic_write) };
+	p->reth.length = p->payload_bytes = sizeof(wqe->compare_add);
+	out->iov[0] = (struct iovec){ (uint8_t *)&wqe->compare_add, sizeof(wqe->compare_add) };
 	p->payload = out->iov;
 	p->payload_iovs = 1;
 }
@@ -192,7 +193,7 @@ static enum ibv_wc_status build(struct qp *qp, const struct send_wqe *wqe, uint3
 	struct packet *p = &out->packet;
 	int opcode;
 
-	if (wqe->flags & WQE_BAD)
+	if (wqe->bad_status)
 		return wqe->bad_status;
 	if (wqe->length > REQUEST_MAX_BYTES)
 		return IBV_WC_LOC_LEN_ERR;
@@ -289,7 +290,7 @@ static bool send_probe(struct qp *qp, wtime now, struct packet_out *out)
 /* Local work of a WQE in its turn: memory windows. */
 static enum ibv_wc_status work_locally(struct qp *qp, const struct send_wqe *wqe, enum request_kind kind)
 {
-	if (wqe->flags & WQE_BAD)
+	if (wqe->bad_status)
 		return wqe->bad_status;
 	return kind == REQUEST_BIND ? mw_bind(qp, wqe) : mr_invalidate(qp, wqe->imm, false);
 }

@@ -7,8 +7,6 @@
 #include "ib/whole.h"
 #include "verbs/direct.h"
 
-#include <string.h>
-
 enum {
 	ATOMIC_BYTES = 8,
 	/* Our choices: so long a request takes longer in packets than an acknowledgement does; and so many requests in a
@@ -52,11 +50,7 @@ static bool borrow(struct qp *qp, const struct send_wqe *wqe, struct direct_requ
 {
 	int access = r->kind == DIRECT_WRITE ? 0 : IBV_ACCESS_LOCAL_WRITE;
 
-	if (r->kind == DIRECT_ATOMIC_WRITE) {
-		memcpy(&r->operand, wqe->atomic_write, sizeof(r->operand));
-		return true;
-	}
-	return requester_borrow(qp, wqe, access, iov, &r->iovs);
+	return r->kind == DIRECT_ATOMIC_WRITE || requester_borrow(qp, wqe, access, iov, &r->iovs);
 }
 
 static void count(struct qp *qp, const struct direct_request *r)
@@ -128,7 +122,7 @@ enum shortcut shortcut_take(struct qp *qp, const struct send_wqe *wqe, const str
 
 	if (!qp->ca->direct || (qp->type != IBV_QPT_RC && qp->type != IBV_QPT_UC))
 		return SHORTCUT_NONE;
-	if (wqe->flags & WQE_BAD || wqe->length > DIRECT_MOST_BYTES || flight_repeats(&engine_of(qp)->flight))
+	if (wqe->bad_status || wqe->length > DIRECT_MOST_BYTES || flight_repeats(&engine_of(qp)->flight))
 		return SHORTCUT_NONE;
 	if (!find_kind(row, &kind)) {
 		engine_of(qp)->detours = 0;

@@ -21,7 +21,7 @@ static enum ibv_wc_status build(struct qp *qp, const struct send_wqe *wqe, struc
 	struct packet *p = &out->packet;
 	bool has_imm = wqe->opcode == IBV_WR_SEND_WITH_IMM;
 
-	if (wqe->flags & WQE_BAD)
+	if (wqe->bad_status)
 		return wqe->bad_status;
 	if (wqe->length > engine_mtu(qp))
 		return IBV_WC_LOC_LEN_ERR;

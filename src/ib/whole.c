@@ -29,7 +29,7 @@ static bool describe(struct qp *qp, const struct send_wqe *wqe, const struct req
 	const struct engine *e = engine_of(qp);
 	int opcode = opcode_find(engine_service(qp), row->op, POS_ONLY, row->trailer);
 
-	if (opcode < 0 || wqe->flags & WQE_BAD || wqe->length > most_bytes(qp, row, placed))
+	if (opcode < 0 || wqe->bad_status || wqe->length > most_bytes(qp, row, placed))
 		return false;
 	*m = (struct direct_message){
 		.opcode = (uint8_t)opcode, .payload = placed ? PAYLOAD_PLACED : payload_of(wqe),

@@ -69,11 +69,13 @@ int trace_qp_attr(const struct trace_qp *t, struct ibv_qp_attr *attr)
 			       IBV_QP_DEST_QPN);
 }
 
-void trace_send_of(const struct send_wqe *wqe, struct trace_send *t)
+void trace_send_of(const struct qp *qp, const struct send_wqe *wqe, struct trace_send *t)
 {
-	*t = (struct trace_send){
-		.opcode = wqe->opcode, .flags = wqe->flags, .imm = wqe->imm, .length = wqe->length,
-		.remote_addr = wqe->remote_addr, .rkey = wqe->rkey, .compare_add = wqe->compare_add, .swap = wqe->swap,
-	};
-	memcpy(&t->atomic_write, wqe->atomic_write, sizeof(t->atomic_write));
+	*t = (struct trace_send){ .opcode = wqe->opcode, .flags = wqe->flags, .imm = wqe->imm, .length = wqe->length };
+	if (qp_is_datagram(qp) || wqe->opcode == IBV_WR_BIND_MW)
+		return;
+	t->remote_addr = wqe->remote_addr;
+	t->rkey = wqe->rkey;
+	t->swap = wqe->swap;
+	*(wqe->opcode == IBV_WR_ATOMIC_WRITE ? &t->atomic_write : &t->compare_add) = wqe->compare_add;
 }

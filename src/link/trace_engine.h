@@ -33,6 +33,6 @@ bool trace_get_numbers(const struct trace_record *r, void *members, uint32_t byt
 void trace_qp_of(const struct qp *qp, int mask, struct trace_qp *t);
 /* The attributes, and what can be modified of them. The path and the P_Key are the caller's to set. */
 int trace_qp_attr(const struct trace_qp *t, struct ibv_qp_attr *attr);
-void trace_send_of(const struct send_wqe *wqe, struct trace_send *t);
+void trace_send_of(const struct qp *qp, const struct send_wqe *wqe, struct trace_send *t);
 
 #endif

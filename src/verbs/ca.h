@@ -15,7 +15,7 @@
 
 #include <infiniband/verbs.h>
 
-enum { CA_DEVICES = 2, CA_GIDS = 64, CA_PKEYS = 1 };
+enum { CA_DEVICES = 2, CA_GIDS = 64, CA_PKEYS = 1, QPN_LOW_BITS = 12, QPN_LOW = 1 << QPN_LOW_BITS };
 
 struct ca_gid {
 	uint8_t raw[16];
@@ -87,7 +87,7 @@ struct ca {
 	bool stamps;			/* somebody reads timestamps of completions */
 	const struct ib_options *transport_options;	/* borrowed; what QPs start with; NULL: the transport's own defaults */
 	bool seed_cq_profile;		/* CQ overflow: seed profile holds and asks, standard profile is CQ_ERR */
-	struct qp **qp_by_number[4096];	/* owned: by the upper, then the lower 12 bits of the number */
+	struct qp **qp_by_number[QPN_LOW];	/* owned: by the upper, then the lower 12 bits of the number */
 };
 
 struct ca_config {

@@ -110,36 +110,43 @@ static void advance(const struct wq *ring, uint32_t *at, uint8_t *phase)
 {
 	if (++*at == ring->capacity) {
 		*at = 0;
-		*phase ^= 1;
+		*phase ^= 3;
 	}
 }
 
-/* The entry is whole before its phase says so: the reader may be another process. */
-static void write_entry(struct cq *cq, struct cqe *cqe)
+static struct cqe *tail_slot(const struct cq *cq)
 {
-	struct cqe *slot = wq_slot_at(&cq->ring, cq->tail_at);
+	return wq_slot_at(&cq->ring, cq->tail_at);
+}
+
+/* The entry in the tail's slot is whole before its phase says so: the reader may be another process. */
+static void validate(struct cq *cq)
+{
+	struct cqe *slot = tail_slot(cq);
 
 	if (cq->first_lap && cq->tail_at + 1 < cq->ring.capacity)
 		((struct cqe *)wq_slot_at(&cq->ring, cq->tail_at + 1))->valid = 0;
 	else
 		cq->first_lap = false;
-	cqe->valid = cq->tail_phase ^ 1;
-	*slot = *cqe;
 	__atomic_store_n(&slot->valid, cq->tail_phase, __ATOMIC_RELEASE);
 	advance(&cq->ring, &cq->tail_at, &cq->tail_phase);
 	cq->tail++;
 	cq->free_space--;
 }
 
-static _Atomic uint32_t *doorbell(const struct cq *cq)
+static void write_entry(struct cq *cq, const struct cqe *cqe)
 {
-	return (_Atomic uint32_t *)(cq->ring.arena->base + cq->ring.doorbell);
+	struct cqe entry = *cqe;
+
+	entry.valid = 0;
+	*tail_slot(cq) = entry;
+	validate(cq);
 }
 
 /* The doorbell as the engine sees it: what it says beyond the entries there are is not believed. */
 static void doorbell_read(struct cq *cq)
 {
-	uint32_t n = atomic_load_explicit(doorbell(cq), memory_order_acquire) - cq->returned;
+	uint32_t n = atomic_load_explicit(wq_doorbell(&cq->ring), memory_order_acquire) - cq->returned;
 
 	if (n > cq->tail - cq->returned)
 		return;
@@ -160,14 +167,14 @@ static void drain_held(struct cq *cq)
 }
 
 /* IPS-40, IPS-42, A-25: keep the completion and interrupt once; or, standard profile, IBA 11.6.3.1: the CQ is dead. */
-static void overflow(struct cq *cq, const struct cqe *cqe)
+static void overflow(struct cq *cq)
 {
 	struct list_node *node = cq->ca->seed_cq_profile ? list_pop(&cq->spare) : NULL;
 	struct held *held = node ? container_of(node, struct held, node) : NULL;
 
 	weft_bug_on(cq->ca->seed_cq_profile && !held);
 	if (held) {
-		held->cqe = *cqe;
+		held->cqe = cq->homeless;
 		list_append(&cq->held, &held->node);
 		if (cq->asked)
 			return;
@@ -196,35 +203,52 @@ static void fire(struct cq *cq)
 	cq->ca->host_ops->cq_event(cq->ca->host, cq);
 }
 
-void cq_push(struct cq *cq, struct cqe *cqe, bool solicited)
+struct cqe *cq_next(struct cq *cq)
 {
-	cqe->timestamp_ns = cq->ca->now;
 	if (!cq->free_space)
 		doorbell_read(cq);
 	if (!cq->free_space && cq->ignore_overrun)
 		drop_oldest(cq);
-	if (cq->overrun)
-		return;
-	if (!cq->free_space || !list_empty(&cq->held)) {
-		overflow(cq, cqe);
+	return cq->free_space && !cq->overrun && list_empty(&cq->held) ? tail_slot(cq) : &cq->homeless;
+}
+
+void cq_publish(struct cq *cq, struct cqe *cqe, bool solicited)
+{
+	cqe->timestamp_ns = cq->ca->now;
+	if (cqe == &cq->homeless) {
+		overflow(cq);
 		return;
 	}
-	write_entry(cq, cqe);
 	solicited |= cqe->status != IBV_WC_SUCCESS;
+	validate(cq);
 	if (solicited)
 		cq->solicited_tail = cq->tail;
 	if (cq->arm == CQ_ARMED_ANY || (cq->arm == CQ_ARMED_SOLICITED && solicited))
 		fire(cq);
 }
 
-bool cq_peek(struct cq *cq, struct cqe *cqe)
+void cq_push(struct cq *cq, const struct cqe *cqe, bool solicited)
 {
-	struct cqe *slot = wq_slot_at(&cq->ring, cq->head_at);
+	struct cqe *next = cq_next(cq);
 
-	if (__atomic_load_n(&slot->valid, __ATOMIC_ACQUIRE) != cq->head_phase)
-		return false;
-	*cqe = *slot;
-	return true;
+	*next = *cqe;
+	cq_publish(cq, next, solicited);
+}
+
+const struct cqe *cq_front(const struct cq *cq)
+{
+	const struct cqe *slot = wq_slot_at(&cq->ring, cq->head_at);
+
+	return __atomic_load_n(&slot->valid, __ATOMIC_ACQUIRE) == cq->head_phase ? slot : NULL;
+}
+
+bool cq_peek(const struct cq *cq, struct cqe *cqe)
+{
+	const struct cqe *front = cq_front(cq);
+
+	if (front)
+		*cqe = *front;
+	return front;
 }
 
 /* IPS-30, IPS-31: a send completion returns the credits of all before it, a receive completion its own. */
@@ -235,11 +259,13 @@ static void return_credits(struct cq *cq, const struct cqe *cqe)
 
 	if (srq)
 		srq_reaped(srq);
-	if (qp && cqe->kind == CQE_SEND && qp->send_cq == cq)
+	if (!qp)
+		return;
+	if (cqe->kind == CQE_SEND && qp->send_cq == cq)
 		wq_reaped(&qp->sq, cqe->wqe_index);
-	if (qp && cqe->kind == CQE_RECV && qp->recv_cq == cq)
+	else if (cqe->kind == CQE_RECV && qp->recv_cq == cq)
 		wq_reaped(&qp->rq, cqe->wqe_index);
-	if (qp && qp->held_by_consumer)
+	if (qp->held_by_consumer)
 		qp_ready(qp);
 }
 
@@ -251,14 +277,22 @@ const void *cq_wqe(const struct cq *cq, const struct cqe *cqe)
 	return wq && wq->cq == cq->handle && cqe->wqe_index - wq->reaped < wq->completed - wq->reaped ? wq_at(wq, cqe->wqe_index) : NULL;
 }
 
-bool cq_take(struct cq *cq, struct cqe *cqe)
+void cq_remove(struct cq *cq, const struct cqe *front)
 {
-	if (!cq_peek(cq, cqe))
-		return false;
 	advance(&cq->ring, &cq->head_at, &cq->head_phase);
 	cq->head++;
 	cq->credit_count++;
-	return_credits(cq, cqe);
+	return_credits(cq, front);
+}
+
+bool cq_take(struct cq *cq, struct cqe *cqe)
+{
+	const struct cqe *front = cq_front(cq);
+
+	if (!front)
+		return false;
+	*cqe = *front;
+	cq_remove(cq, front);
 	return true;
 }
 
@@ -267,7 +301,7 @@ void cq_doorbell(struct cq *cq)
 	if (!cq->credit_count)
 		return;
 	cq->credit_count = 0;
-	atomic_store_explicit(doorbell(cq), cq->head, memory_order_release);
+	atomic_store_explicit(wq_doorbell(&cq->ring), cq->head, memory_order_release);
 	doorbell_read(cq);
 	drain_held(cq);
 }
@@ -352,12 +386,9 @@ void cq_clean(struct cq *cq, uint32_t qpn)
 	}
 	cq->solicited_tail = cq->tail;	/* perhaps gone: better one event too many */
 	cq->free_space = free_space + waiting - (cq->tail - cq->head);
-	for (uint32_t i = cq->tail - cq->head, gone_at = cq->tail_at, phase = cq->tail_phase; i < waiting; i++) {
-		((struct cqe *)wq_slot_at(&cq->ring, gone_at))->valid = (uint8_t)(phase ^ 1);
-		if (++gone_at == cq->ring.capacity) {
-			gone_at = 0;
-			phase ^= 1;
-		}
+	for (uint32_t i = cq->tail - cq->head, gone_at = cq->tail_at; i < waiting; i++) {
+		((struct cqe *)wq_slot_at(&cq->ring, gone_at))->valid = 0;
+		gone_at = gone_at + 1 == cq->ring.capacity ? 0 : gone_at + 1;
 	}
 	list_for_each_safe(held, &cq->held, struct held, node)
 		if (is_thrown_away(cq, &held->cqe, qpn)) {

@@ -16,7 +16,7 @@ struct cq {
 	uint32_t credit_count;		/* ULP: CQEs removed since the last CQ doorbell, IPS-44, IPS-45 */
 	uint32_t tail, head;		/* cumulative: written by the engine, removed by the ULP */
 	uint32_t tail_at, head_at;	/* the same as ring positions */
-	uint8_t tail_phase, head_phase;	/* what `valid` says in a new entry, IPS-43 */
+	uint8_t tail_phase, head_phase;	/* 1 or 2: what `valid` says in a new entry, IPS-43 */
 	bool first_lap;			/* slots from the tail on were never written */
 	uint32_t returned;		/* engine: credits taken over from the CQ doorbell */
 	enum cq_arm arm;
@@ -24,6 +24,7 @@ struct cq {
 	uint32_t announced;		/* tail at the last event */
 	bool overrun;			/* standard profile: dead; what was written before can still be removed */
 	bool ignore_overrun;		/* IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN */
+	struct cqe homeless;		/* the completion in the making, when there is no slot for it */
 	struct list held;		/* seed profile: completions without room */
 	struct list spare;		/* seed profile: one node for each completion that may come */
 	bool asked;			/* seed profile: the ULP was told, room has not come yet */
@@ -37,16 +38,23 @@ struct cq {
 int cq_create(struct ca *ca, struct ca_device *dev, int cqe, struct cq **cq);
 int cq_destroy(struct cq *cq);			/* -EBUSY while QPs use it */
 int cq_resize(struct cq *cq, int cqe);		/* -EINVAL when fewer than are waiting */
-/* The engine's side; time and phase are filled in. solicited: a receive whose packet asked for an event; errors always are. */
-void cq_push(struct cq *cq, struct cqe *cqe, bool solicited);
+/* The engine's side: where the next completion is to be written, all of it, before cq_publish. It is not valid until then. */
+struct cqe *cq_next(struct cq *cq);
+/* Time and phase are filled in. solicited: a receive whose packet asked for an event; errors always are. */
+void cq_publish(struct cq *cq, struct cqe *cqe, bool solicited);
+/* Both, for a completion that is somewhere else. */
+void cq_push(struct cq *cq, const struct cqe *cqe, bool solicited);
 /* The ULP's side: looks at or removes the oldest; returns credits to its WQ when removed. */
-bool cq_peek(struct cq *cq, struct cqe *cqe);
+bool cq_peek(const struct cq *cq, struct cqe *cqe);
 bool cq_poll(struct cq *cq, struct cqe *cqe);
 /* The WQE that an entry names, with its fields (IPS-38), as long as the entry was not removed. NULL: a receive of an SRQ,
  * whose slots come free in another order. */
 const void *cq_wqe(const struct cq *cq, const struct cqe *cqe);
 /* cq_poll in two steps: removals count in credit_count until the doorbell returns them, IPS-44 and IPS-45. */
 bool cq_take(struct cq *cq, struct cqe *cqe);
+/* cq_take without a copy: the oldest where it lies, or NULL; it stays there until the doorbell. It is removed by cq_remove. */
+const struct cqe *cq_front(const struct cq *cq);
+void cq_remove(struct cq *cq, const struct cqe *front);
 void cq_doorbell(struct cq *cq);
 /* One event for the next completion, IBA 11.4.2.2. At once when one waits that came after the last event: it may have come
  * since the ULP's last poll, and adapters let no such completion go unnoticed. */

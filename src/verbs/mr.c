@@ -118,18 +118,6 @@ int mr_destroy(struct mr *mr)
 	return 0;
 }
 
-struct mr *mr_find(struct ca *ca, uint32_t key)
-{
-	return table_get(&ca->keys, key);
-}
-
-bool mr_covers(const struct mr *mr, uint64_t va, uint64_t bytes)
-{
-	uint64_t offset = va - mr->iova;
-
-	return va >= mr->iova && offset <= mr->length && bytes <= mr->length - offset;
-}
-
 /* Type 2 windows belong to the QP that bound them (2B, IBA 10.6.7.2.4), everything else to its PD. */
 static bool may_use(const struct mr *mr, const struct qp *qp, const struct pd *pd)
 {

@@ -76,8 +76,17 @@ void *mr_borrow(struct mr *mr, uint64_t va);
 void mr_show(struct mr *mr);
 int mr_hide(struct mr *mr);
 
-struct mr *mr_find(struct ca *ca, uint32_t key);
+static inline struct mr *mr_find(struct ca *ca, uint32_t key)
+{
+	return table_get(&ca->keys, key);
+}
+
 /* Is [va, va + bytes) inside? */
-bool mr_covers(const struct mr *mr, uint64_t va, uint64_t bytes);
+static inline bool mr_covers(const struct mr *mr, uint64_t va, uint64_t bytes)
+{
+	uint64_t offset = va - mr->iova;
+
+	return va >= mr->iova && offset <= mr->length && bytes <= mr->length - offset;
+}
 
 #endif

@@ -11,8 +11,6 @@
 enum {
 	MAX_INLINE = 1024,		/* our choice: UCX and perftest ask for some 220 */
 	MIN_INLINE = 64,		/* our choice: adapters give some unasked, and programs (rdma_xclient) count on it */
-	QPN_LOW_BITS = 12,
-	QPN_LOW = 1 << QPN_LOW_BITS,
 	INIT_KNOWN = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD | IBV_QP_INIT_ATTR_CREATE_FLAGS |
 		     IBV_QP_INIT_ATTR_MAX_TSO_HEADER | IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH |
 		     IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
@@ -37,13 +35,6 @@ int qp_kind(enum ibv_qp_type type)
 	default:
 		return -1;
 	}
-}
-
-struct qp *qp_find(struct ca *ca, uint32_t qpn)
-{
-	struct qp **low = qpn <= PSN_MASK ? ca->qp_by_number[qpn >> QPN_LOW_BITS] : NULL;
-
-	return low ? low[qpn & (QPN_LOW - 1)] : NULL;
 }
 
 static int number_set(struct ca *ca, uint32_t qpn, struct qp *qp)
@@ -265,7 +256,7 @@ int qp_create(struct ca *ca, struct ca_device *dev, struct ibv_qp_init_attr_ex *
 	if (!qp)
 		return -ENOMEM;
 	*qp = (struct qp){
-		.ca = ca, .dev = dev, .type = attr->qp_type, .state = IBV_QPS_RESET, .refs = 1, .cap = attr->cap,
+		.ca = ca, .dev = dev, .type = attr->qp_type, .kind = (uint8_t)kind, .state = IBV_QPS_RESET, .refs = 1, .cap = attr->cap,
 		.pd = kind == QP_KIND_XRC_RECV ? NULL : pd,
 		.send_cq = kind == QP_KIND_XRC_RECV || spreads ? NULL : send_cq,
 		.recv_cq = kind == QP_KIND_XRC_RECV || kind == QP_KIND_XRC_SEND || spreads ? NULL : recv_cq,

@@ -30,6 +30,7 @@ struct qp {
 	struct srq *srq;		/* ref or NULL */
 	struct xrcd *xrcd;		/* ref: XRC_RECV */
 	enum ibv_qp_type type;
+	uint8_t kind;			/* enum qp_kind, of the type */
 	uint32_t qpn;
 	enum ibv_qp_state state;
 	struct ibv_qp_attr attr;	/* as modified; qp_state inside is not used */
@@ -76,14 +77,25 @@ int qp_query(struct qp *qp, struct ibv_qp_attr *attr, int mask, struct ibv_qp_in
 int qp_destroy(struct qp *qp);
 /* Another handle for the XRC_RECV QP of that number in that domain: -ENOENT, -EINVAL. */
 int qp_open(struct xrcd *xrcd, uint32_t qpn, struct qp **qp);
-struct qp *qp_find(struct ca *ca, uint32_t qpn);
+static inline struct qp *qp_find(const struct ca *ca, uint32_t qpn)
+{
+	struct qp **low = qpn <= PSN_MASK ? ca->qp_by_number[qpn >> QPN_LOW_BITS] : NULL;
+
+	return low ? low[qpn & (QPN_LOW - 1)] : NULL;
+}
 
 /* Posting copies the list into WQEs and rings the doorbell for what was good; 0 or -errno with *bad set.
  * -EINVAL: wrong state, opcode, flags, too many SGEs, inline too long; -ENOMEM: queue full. */
 int qp_post_send(struct qp *qp, wtime now, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 int qp_post_recv(struct qp *qp, wtime now, const struct ibv_recv_wr *wr, const struct ibv_recv_wr **bad);
-/* For the wr_* builders: validate a WQE written by qp_send_slot, then qp_send_ring announces all. */
+/* For the wr_* builders: validate a WQE written by qp_send_slot, then qp_send_ring announces all. Without credit: NULL. */
 struct send_wqe *qp_send_slot(struct qp *qp);
+/* What a WQE holds of a program's flags; of those it has no room for, some that are refused. */
+static inline uint8_t qp_send_flags(unsigned flags)
+{
+	return flags <= UINT8_MAX ? (uint8_t)flags : UINT8_MAX;
+}
+
 int qp_send_written(struct qp *qp, struct send_wqe *wqe);
 void qp_send_abort(struct qp *qp, uint32_t n);
 void qp_send_ring(struct qp *qp, wtime now);
@@ -91,7 +103,11 @@ void qp_send_ring(struct qp *qp, wtime now);
 /* ---- for transports ---- */
 
 /* The send WQE of that cumulative index, sq.completed <= index < sq.announced. */
-struct send_wqe *qp_send_wqe(struct qp *qp, uint32_t index);
+static inline struct send_wqe *qp_send_wqe(const struct qp *qp, uint32_t index)
+{
+	return wq_at(&qp->sq, index);
+}
+
 /* Send WQE sq.completed (the oldest) is finished; a CQE is made when it is signaled or failed. In order only.
  * On an error status the caller moves the QP to error with qp_error afterwards. */
 void qp_send_done(struct qp *qp, enum ibv_wc_status status, uint32_t byte_len);
@@ -155,7 +171,13 @@ struct send_op {
 	enum { DATA_NONE, DATA_OUT, DATA_IN, DATA_ATOMIC, DATA_ATOMIC_WRITE } data;
 	uint32_t ops_flag;	/* IBV_QP_EX_WITH_* */
 };
-const struct send_op *send_op(unsigned opcode);
+enum { SEND_OPS = IBV_WR_ATOMIC_WRITE + 1 };
+extern const struct send_op send_ops[SEND_OPS];
+static inline const struct send_op *send_op(unsigned opcode)
+{
+	return opcode < SEND_OPS && send_ops[opcode].types ? &send_ops[opcode] : NULL;
+}
+
 enum qp_kind { QP_KIND_RC, QP_KIND_UC, QP_KIND_UD, QP_KIND_XRC_SEND, QP_KIND_XRC_RECV, QP_KIND_RAW, QP_KINDS };
 /* -1 for types that are not supported. */
 int qp_kind(enum ibv_qp_type type);

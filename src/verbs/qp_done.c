@@ -1,29 +1,25 @@
 /* Completions of the send queue, flushing, and what a QP tells its owner. */
 #include "verbs/qp.h"
 
-struct send_wqe *qp_send_wqe(struct qp *qp, uint32_t index)
-{
-	return wq_at(&qp->sq, index);
-}
-
 /* IPS-29: the WQE is finished before its completion can be seen, so that pending is never too high. */
 void qp_send_done(struct qp *qp, enum ibv_wc_status status, uint32_t byte_len)
 {
 	uint32_t index = qp->sq.completed;
 	const struct send_wqe *wqe = wq_at(&qp->sq, index);
 	const struct send_op *op = send_op(wqe->opcode);
-	struct cqe cqe;
+	struct cqe *cqe;
 
 	qp->sq.completed++;
 	if (qp->sq.started == index)
 		qp->sq.started++;
 	if (!qp->sq_sig_all && !(wqe->flags & IBV_SEND_SIGNALED) && status == IBV_WC_SUCCESS)
 		return;
-	cqe = (struct cqe){
+	cqe = cq_next(qp->send_cq);
+	*cqe = (struct cqe){
 		.wr_id = wqe->wr_id, .wqn = qp->qpn, .wqe_index = index, .kind = CQE_SEND, .status = (uint8_t)status,
 		.opcode = op ? op->wc_opcode : IBV_WC_SEND, .byte_len = byte_len, .src_qp = qp->qpn,
 	};
-	cq_push(qp->send_cq, &cqe, false);
+	cq_publish(qp->send_cq, cqe, false);
 }
 
 void qp_flush_send(struct qp *qp)

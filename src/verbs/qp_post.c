@@ -16,7 +16,7 @@ static const uint32_t qkey_privileged = 1u << 31;	/* IBA 10.2.5: the QP's own Q_
 static const uint32_t message_max = 1u << 31;		/* IBA 9.7.2 */
 
 /* IBA table 99: which operations each service type has; send with invalidate and windows: 10.6, 11.4.1.1. */
-static const struct send_op table[] = {
+const struct send_op send_ops[SEND_OPS] = {
 	[IBV_WR_RDMA_WRITE]		= { RELIABLE | UC, IBV_WC_RDMA_WRITE, DATA_OUT, IBV_QP_EX_WITH_RDMA_WRITE },
 	[IBV_WR_RDMA_WRITE_WITH_IMM]	= { RELIABLE | UC, IBV_WC_RDMA_WRITE, DATA_OUT, IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM },
 	[IBV_WR_SEND]			= { RELIABLE | UC | UD | RAW, IBV_WC_SEND, DATA_OUT, IBV_QP_EX_WITH_SEND },
@@ -30,18 +30,11 @@ static const struct send_op table[] = {
 	[IBV_WR_ATOMIC_WRITE]		= { RC, IBV_WC_ATOMIC_WRITE, DATA_ATOMIC_WRITE, IBV_QP_EX_WITH_ATOMIC_WRITE },
 };
 
-const struct send_op *send_op(unsigned opcode)
-{
-	return opcode < sizeof(table) / sizeof(table[0]) && table[opcode].types ? &table[opcode] : NULL;
-}
-
 /* The WQE goes into the queue all the same and completes with the status when its turn comes. */
 static void complete_with(struct send_wqe *wqe, enum ibv_wc_status status)
 {
-	if (wqe->flags & WQE_BAD)
-		return;
-	wqe->flags |= WQE_BAD;
-	wqe->bad_status = (uint8_t)status;
+	if (!wqe->bad_status)
+		wqe->bad_status = (uint8_t)status;
 }
 
 static void copy_inline(struct send_wqe *wqe, const struct ibv_send_wr *wr)
@@ -58,30 +51,34 @@ static int fill_atomic_write(struct send_wqe *wqe, const struct ibv_send_wr *wr)
 {
 	if (wr->num_sge != 1 || wr->sg_list[0].length != ATOMIC_BYTES)
 		return -EINVAL;
-	memcpy(wqe->atomic_write, (const void *)(uintptr_t)wr->sg_list[0].addr, ATOMIC_BYTES);
+	memcpy(&wqe->compare_add, (const void *)(uintptr_t)wr->sg_list[0].addr, ATOMIC_BYTES);
 	wqe->length = ATOMIC_BYTES;
+	return 0;
+}
+
+static int fill_inline(const struct qp *qp, struct send_wqe *wqe, const struct ibv_send_wr *wr)
+{
+	uint64_t length = 0;
+
+	for (int i = 0; i < wr->num_sge; i++)
+		length += wr->sg_list[i].length;
+	if (length > qp->cap.max_inline_data)
+		return -EINVAL;
+	wqe->length = (uint32_t)length;
+	copy_inline(wqe, wr);
 	return 0;
 }
 
 static int fill_data(const struct qp *qp, const struct send_op *op, struct send_wqe *wqe, const struct ibv_send_wr *wr)
 {
-	uint64_t length = 0;
-
 	if (op->data == DATA_NONE)
 		return 0;
 	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->cap.max_send_sge)
 		return -EINVAL;
 	if (op->data == DATA_ATOMIC_WRITE)
 		return fill_atomic_write(wqe, wr);
-	for (int i = 0; i < wr->num_sge; i++)
-		length += wr->sg_list[i].length;
-	if (wqe->flags & IBV_SEND_INLINE) {
-		if (length > qp->cap.max_inline_data)
-			return -EINVAL;
-		wqe->length = (uint32_t)length;
-		copy_inline(wqe, wr);
-		return 0;
-	}
+	if (wqe->flags & IBV_SEND_INLINE)
+		return fill_inline(qp, wqe, wr);
 	for (int i = 0; i < wr->num_sge; i++)
 		wqe->seg[i] = (struct wqe_seg){ wr->sg_list[i].addr, wr->sg_list[i].length, wr->sg_list[i].lkey };
 	wqe->num_sge = (uint8_t)wr->num_sge;
@@ -124,6 +121,8 @@ static int fill_target(const struct qp *qp, const struct send_op *op, struct sen
 		return fill_datagram(qp, wqe, wr);
 	if (qp->type == IBV_QPT_XRC_SEND)
 		wqe->remote_qpn = wr->qp_type.xrc.remote_srqn;
+	if (op->wc_opcode == IBV_WC_SEND)
+		return 0;
 	if (wr->opcode == IBV_WR_BIND_MW)
 		return fill_bind(wqe, wr);
 	if (op->data == DATA_ATOMIC) {
@@ -131,8 +130,7 @@ static int fill_target(const struct qp *qp, const struct send_op *op, struct sen
 		wqe->rkey = wr->wr.atomic.rkey;
 		wqe->compare_add = wr->wr.atomic.compare_add;
 		wqe->swap = wr->wr.atomic.swap;
-	} else if (op->data != DATA_NONE && wr->opcode != IBV_WR_SEND && wr->opcode != IBV_WR_SEND_WITH_IMM &&
-		   wr->opcode != IBV_WR_SEND_WITH_INV) {
+	} else if (op->data != DATA_NONE) {
 		wqe->remote_addr = wr->wr.rdma.remote_addr;
 		wqe->rkey = wr->wr.rdma.rkey;
 	}
@@ -146,7 +144,7 @@ static int check(const struct qp *qp, struct send_wqe *wqe)
 	bool is_inline = wqe->flags & IBV_SEND_INLINE;
 	uint64_t length = 0;
 
-	if (!op || !(op->types & 1 << qp_kind(qp->type)) || wqe->flags & ~(FLAGS_KNOWN | WQE_BAD))
+	if (!op || !(op->types & 1 << qp->kind) || wqe->flags & ~FLAGS_KNOWN)
 		return -EINVAL;
 	if (is_inline && op->data != DATA_OUT && op->data != DATA_ATOMIC_WRITE)
 		return -EINVAL;
@@ -170,6 +168,15 @@ static int check(const struct qp *qp, struct send_wqe *wqe)
 	return 0;
 }
 
+static int written(struct qp *qp, struct send_wqe *wqe)
+{
+	int err = check(qp, wqe);
+
+	if (err == 0)
+		wq_written(&qp->sq);
+	return err;
+}
+
 static bool may_post(const struct qp *qp)
 {
 	return qp->state != IBV_QPS_RESET && qp->state != IBV_QPS_INIT && qp->state != IBV_QPS_RTR && qp->type != IBV_QPT_XRC_RECV;
@@ -181,19 +188,19 @@ static int post_one(struct qp *qp, const struct ibv_send_wr *wr)
 	struct send_wqe *wqe;
 	int err;
 
-	if (!op || wr->send_flags & ~(unsigned)FLAGS_KNOWN)
+	if (!op)
 		return -EINVAL;
 	wqe = qp_send_slot(qp);
 	if (!wqe)
 		return -ENOMEM;
 	wqe->wr_id = wr->wr_id;
 	wqe->opcode = (uint8_t)wr->opcode;
-	wqe->flags = (uint16_t)wr->send_flags;
+	wqe->flags = qp_send_flags(wr->send_flags);
 	wqe->imm = wr->imm_data;
 	err = fill_target(qp, op, wqe, wr);
 	if (err == 0)
 		err = fill_data(qp, op, wqe, wr);
-	return err < 0 ? err : qp_send_written(qp, wqe);
+	return err < 0 ? err : written(qp, wqe);
 }
 
 int qp_post_send(struct qp *qp, wtime now, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
@@ -220,17 +227,13 @@ struct send_wqe *qp_send_slot(struct qp *qp)
 	struct send_wqe *wqe = wq_slot(&qp->sq);
 
 	if (wqe)
-		memset(wqe, 0, sizeof(*wqe));
+		*wqe = (struct send_wqe){ 0 };
 	return wqe;
 }
 
 int qp_send_written(struct qp *qp, struct send_wqe *wqe)
 {
-	int err = may_post(qp) ? check(qp, wqe) : -EINVAL;
-
-	if (err == 0)
-		wq_written(&qp->sq);
-	return err;
+	return may_post(qp) ? written(qp, wqe) : -EINVAL;
 }
 
 void qp_send_abort(struct qp *qp, uint32_t n)

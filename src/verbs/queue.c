@@ -5,7 +5,6 @@
 #include "base/log.h"
 
 #include <errno.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,11 +25,6 @@ static struct page_link *link_of(const struct wq *wq, uint32_t page)
 	return (struct page_link *)(wq->page[page] + (uint64_t)(wq->slots_per_page - 1) * wq->stride);
 }
 
-static _Atomic uint32_t *doorbell(const struct wq *wq)
-{
-	return &link_of(wq, 0)->doorbell;
-}
-
 static void free_pages(struct wq *wq, uint32_t pages)
 {
 	for (uint32_t i = 0; i < pages; i++)
@@ -43,9 +37,9 @@ static void chain_pages(struct wq *wq)
 {
 	for (uint32_t i = 0; i < wq->pages; i++)
 		link_of(wq, i)->next = (uint64_t)(wq->page[(i + 1) % wq->pages] - wq->arena->base);
-	atomic_init(doorbell(wq), 0);
+	atomic_init(&link_of(wq, 0)->doorbell, 0);
 	wq->ring = (uint64_t)(wq->page[0] - wq->arena->base);
-	wq->doorbell = (uint64_t)((uint8_t *)doorbell(wq) - wq->arena->base);
+	wq->doorbell = (uint64_t)((uint8_t *)&link_of(wq, 0)->doorbell - wq->arena->base);
 }
 
 int wq_init_pages(struct wq *wq, struct arena *a, uint32_t pages, uint32_t slots_per_page, uint32_t stride)
@@ -108,7 +102,7 @@ void wq_reset(struct wq *wq)
 	wq->credits = wq->capacity;
 	wq->after = wq->after_lkey = 0;
 	if (wq->capacity)
-		atomic_store_explicit(doorbell(wq), 0, memory_order_relaxed);
+		atomic_store_explicit(wq_doorbell(wq), 0, memory_order_relaxed);
 }
 
 int wq_resize(struct wq *wq, uint32_t max_wr)
@@ -134,76 +128,17 @@ int wq_resize(struct wq *wq, uint32_t max_wr)
 	for (uint32_t i = wq->reaped; i != wq->written; i++)
 		memcpy(wq_at(&next, i), wq_at(wq, i), wq->stride);
 	if (wq->capacity)
-		atomic_store_explicit(doorbell(&next), atomic_load_explicit(doorbell(wq), memory_order_relaxed), memory_order_relaxed);
+		atomic_store_explicit(wq_doorbell(&next), atomic_load_explicit(wq_doorbell(wq), memory_order_relaxed),
+				      memory_order_relaxed);
 	wq_fini(wq);
 	*wq = next;
 	return 0;
-}
-
-void *wq_slot_at(const struct wq *wq, uint32_t position)
-{
-	uint32_t per_page = wq->slots_per_page - 1;
-
-	if (position < per_page)	/* most queues have one page: no division */
-		return wq->page[0] + (uint64_t)position * wq->stride;
-	return wq->page[position / per_page] + (uint64_t)(position % per_page) * wq->stride;
-}
-
-void *wq_at(const struct wq *wq, uint32_t index)
-{
-	uint32_t position = wq->origin + (index - wq->reaped);
-
-	if (position >= wq->capacity)
-		position -= wq->capacity;
-	return wq_slot_at(wq, position);
-}
-
-void *wq_slot(struct wq *wq)
-{
-	return wq->credits ? wq_at(wq, wq->written) : NULL;
-}
-
-void wq_written(struct wq *wq)
-{
-	wq->written++;
-	wq->credits--;
 }
 
 void wq_unwrite(struct wq *wq, uint32_t n)
 {
 	wq->written -= n;
 	wq->credits += n;
-}
-
-void wq_ring(struct wq *wq)
-{
-	if (wq->capacity)
-		atomic_store_explicit(doorbell(wq), wq->written, memory_order_release);
-}
-
-/* The word can hold anything when another process maps it; more WQEs than the ring has are not believed. */
-void wq_doorbell_read(struct wq *wq)
-{
-	uint32_t announced;
-
-	if (!wq->capacity)
-		return;
-	announced = atomic_load_explicit(doorbell(wq), memory_order_acquire);
-	if (announced - wq->reaped <= wq->capacity && announced - wq->reaped >= wq->announced - wq->reaped)
-		wq->announced = announced;
-}
-
-void wq_reaped(struct wq *wq, uint32_t index)
-{
-	uint32_t n = index + 1 - wq->reaped;
-
-	if (n > wq->completed - wq->reaped)
-		return;
-	wq->reaped += n;
-	wq->credits += n;
-	wq->origin += n;
-	if (wq->origin >= wq->capacity)
-		wq->origin -= wq->capacity;
 }
 
 void wq_check(const struct wq *wq)

@@ -5,6 +5,7 @@
 #define WEFT_VERBS_QUEUE_H
 
 #include <infiniband/verbs.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -54,33 +55,35 @@ struct av {
 	uint32_t flow_label;
 };
 
-enum wqe_flag {	/* IBV_SEND_* in the low byte, ours above */
-	WQE_BAD = 1 << 15,	/* posted with a fault that must complete in error, status in bad_status */
-};
-
 /* Send WQE: a fixed head, then `num_sge` segments, or `length` inline bytes. The stride is fixed per queue. */
 struct send_wqe {
 	uint64_t wr_id;
 	uint8_t opcode;		/* enum ibv_wr_opcode */
 	uint8_t num_sge;
-	uint16_t flags;		/* IBV_SEND_SIGNALED, _FENCE, _SOLICITED, _INLINE ... | enum wqe_flag */
+	uint8_t flags;		/* IBV_SEND_SIGNALED, _FENCE, _SOLICITED, _INLINE */
+	uint8_t bad_status;	/* enum ibv_wc_status with which it completes in its turn, when it was posted with a fault; or 0 */
 	uint32_t imm;		/* as posted (big-endian value in memory) or the rkey to invalidate */
 	uint32_t length;	/* sum of the segments; at most 2^31 */
 	uint32_t remote_qpn;	/* UD; XRC: remote SRQ number */
-	uint64_t remote_addr;
-	uint32_t rkey;
-	uint32_t qkey;
-	uint64_t compare_add, swap;
-	/* bind: window rkey (old), the new one, and its region */
-	uint32_t bind_mw_rkey, bind_new_rkey, bind_mr_lkey, bind_access;
-	uint64_t bind_addr, bind_length;
-	struct av av;		/* UD */
-	uint8_t atomic_write[8];
-	uint8_t flush_placement, flush_selectivity;
-	uint8_t bad_status;
-	uint8_t rsvd;
+	union {
+		struct {	/* RDMA and atomics */
+			uint64_t remote_addr;
+			uint32_t rkey;
+			uint64_t compare_add, swap;	/* atomic write: the bytes to write are compare_add's */
+		};
+		struct {	/* UD */
+			struct av av;
+			uint32_t qkey;
+		};
+		struct {	/* bind: window rkey (old), the new one, and its region */
+			uint32_t bind_mw_rkey, bind_new_rkey, bind_mr_lkey, bind_access;
+			uint64_t bind_addr, bind_length;
+		};
+	};
 	struct wqe_seg seg[];	/* or inline bytes */
 };
+
+_Static_assert(sizeof(struct send_wqe) == 64, "the head is a cache line");
 
 struct recv_wqe {
 	uint64_t wr_id;
@@ -100,7 +103,7 @@ struct cqe {
 	uint8_t kind;		/* enum cqe_kind */
 	uint8_t status;		/* enum ibv_wc_status */
 	uint8_t opcode;		/* enum ibv_wc_opcode */
-	uint8_t valid;		/* phase, IPS-43 */
+	uint8_t valid;		/* the phase, IPS-43; 0: never */
 	uint32_t byte_len;
 	uint32_t imm;		/* big-endian in memory, or invalidated rkey */
 	uint32_t src_qp;
@@ -149,16 +152,65 @@ void wq_fini(struct wq *wq);
 int wq_resize(struct wq *wq, uint32_t max_wr);
 /* Empty again, all credits back; the memory stays. */
 void wq_reset(struct wq *wq);
-/* The slot for the next WQE, or NULL when no credit is left (IPS-24). It is not the engine's before wq_ring. */
-void *wq_slot(struct wq *wq);
-void wq_written(struct wq *wq);		/* the slot just filled counts as written */
-void wq_unwrite(struct wq *wq, uint32_t n);	/* takes back the last n written, not yet announced (wr_abort) */
-void wq_ring(struct wq *wq);		/* announces everything written: IPS-25, IPS-27 */
-void wq_doorbell_read(struct wq *wq);	/* engine: takes over the announced count */
-/* The WQE of that cumulative index; reaped <= index < reaped + capacity (modular). */
-void *wq_at(const struct wq *wq, uint32_t index);
 /* The slot at a ring position < capacity. */
-void *wq_slot_at(const struct wq *wq, uint32_t position);
+static inline void *wq_slot_at(const struct wq *wq, uint32_t position)
+{
+	uint32_t per_page = wq->slots_per_page - 1;
+
+	if (position < per_page)	/* most queues have one page: no division */
+		return wq->page[0] + (uint64_t)position * wq->stride;
+	return wq->page[position / per_page] + (uint64_t)(position % per_page) * wq->stride;
+}
+
+/* The WQE of that cumulative index; reaped <= index < reaped + capacity (modular). */
+static inline void *wq_at(const struct wq *wq, uint32_t index)
+{
+	uint32_t position = wq->origin + (index - wq->reaped);
+
+	return wq_slot_at(wq, position < wq->capacity ? position : position - wq->capacity);
+}
+
+/* The slot for the next WQE, or NULL when no credit is left (IPS-24). It is not the engine's before wq_ring. */
+static inline void *wq_slot(const struct wq *wq)
+{
+	return wq->credits ? wq_at(wq, wq->written) : NULL;
+}
+
+/* The slot just filled counts as written. */
+static inline void wq_written(struct wq *wq)
+{
+	wq->written++;
+	wq->credits--;
+}
+
+/* Takes back the last n written, not yet announced (wr_abort). */
+void wq_unwrite(struct wq *wq, uint32_t n);
+
+static inline _Atomic uint32_t *wq_doorbell(const struct wq *wq)
+{
+	return (_Atomic uint32_t *)(wq->arena->base + wq->doorbell);
+}
+
+/* Announces everything written: IPS-25, IPS-27. */
+static inline void wq_ring(struct wq *wq)
+{
+	if (wq->capacity)
+		atomic_store_explicit(wq_doorbell(wq), wq->written, memory_order_release);
+}
+
+/* Engine: takes over the announced count. The word can hold anything when another process maps it; more WQEs than the ring
+ * has are not believed. */
+static inline void wq_doorbell_read(struct wq *wq)
+{
+	uint32_t announced;
+
+	if (!wq->capacity)
+		return;
+	announced = atomic_load_explicit(wq_doorbell(wq), memory_order_acquire);
+	if (announced - wq->reaped <= wq->capacity && announced - wq->reaped >= wq->announced - wq->reaped)
+		wq->announced = announced;
+}
+
 /* The first `bytes` of a WQE's data have been transferred. */
 static inline void wq_transferred(struct wq *wq, const struct wqe_seg *seg, uint32_t segs, uint64_t bytes)
 {
@@ -176,9 +228,22 @@ static inline uint32_t wq_pending(const struct wq *wq)
 {
 	return wq->announced - wq->completed;
 }
+
 /* Credits come back: every WQE up to and including index has been reaped (IPS-30, IPS-31). An index that is not of a
  * completed WQE is ignored: it was read from shared memory. */
-void wq_reaped(struct wq *wq, uint32_t index);
+static inline void wq_reaped(struct wq *wq, uint32_t index)
+{
+	uint32_t n = index + 1 - wq->reaped;
+
+	if (n > wq->completed - wq->reaped)
+		return;
+	wq->reaped += n;
+	wq->credits += n;
+	wq->origin += n;
+	if (wq->origin >= wq->capacity)
+		wq->origin -= wq->capacity;
+}
+
 /* Asserts credits + written-not-announced + pending + completed-not-reaped == capacity (IPS-28). */
 void wq_check(const struct wq *wq);
 

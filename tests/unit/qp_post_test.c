@@ -102,7 +102,7 @@ static void bad_requests_are_refused(void **state)
 		case 7: at = ud; break;				/* no address handle */
 		case 8: wr.opcode = IBV_WR_ATOMIC_WRITE; sge[0].length = 4; break;
 		case 9: wr.opcode = IBV_WR_BIND_MW; break;	/* no window */
-		case 10: wr.send_flags = WQE_BAD; break;
+		case 10: wr.send_flags = 1u << 31 | IBV_SEND_SIGNALED; break;
 		}
 		assert_int_equal(post_one(at, &wr), -EINVAL);
 		assert_int_equal(at->sq.written, 0);
@@ -168,11 +168,10 @@ static void wqes_hold_what_was_posted(void **state)
 	assert_int_equal(wqe->swap, 6);
 	assert_int_equal(wqe->rkey, 7);
 	assert_int_equal(wqe->seg[0].lkey, 3);
-	assert_false(wqe->flags & WQE_BAD);
+	assert_false(wqe->bad_status);
 	sge[0].length = 4;
 	assert_int_equal(post_one(qp, &wr), 0);
 	wqe = qp_send_wqe(qp, 2);
-	assert_true(wqe->flags & WQE_BAD);
 	assert_int_equal(wqe->bad_status, IBV_WC_LOC_LEN_ERR);
 	adapter_delete(a);
 }
@@ -194,7 +193,7 @@ static void datagrams_carry_their_address(void **state)
 	assert_int_equal(wqe->av.dlid, 9);
 	assert_int_equal(wqe->remote_qpn, 0x123456);
 	assert_int_equal(wqe->qkey, 0x22222222);
-	assert_false(wqe->flags & WQE_BAD);
+	assert_false(wqe->bad_status);
 	wr.wr.ud.remote_qkey = 0x80000000;	/* IBA 10.2.5 */
 	sge.length++;				/* more than the port's MTU */
 	assert_int_equal(post_one(qp, &wr), 0);

@@ -62,6 +62,26 @@ static void a_stale_id_misses(void **state)
 	table_fini(&t);
 }
 
+static void a_new_generation_replaces_the_old(void **state)
+{
+	uint32_t id, to;
+	int a;
+	struct table t;
+
+	table_init(&t, 24, 8, 100, 5);
+	assert_int_equal(table_insert(&t, &a, &id), 0);
+	assert_ptr_equal(table_get(&t, id), &a);
+	to = id ^ 7;
+	assert_int_equal(table_rekey(&t, id, to), 0);
+	assert_null(table_get(&t, id));
+	assert_ptr_equal(table_get(&t, to), &a);
+	assert_int_equal(table_rekey(&t, id, to), -EINVAL);
+	assert_int_equal(table_rekey(&t, to, to ^ 1u << 8), -EINVAL);
+	assert_ptr_equal(table_remove(&t, to), &a);
+	assert_null(table_get(&t, to));
+	table_fini(&t);
+}
+
 static void foreign_ids_miss(void **state)
 {
 	static const uint32_t bad[] = { 0, 1, 0xff, 0xffffffff, 0x80000000, 0x12345678 };
@@ -143,6 +163,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(ids_are_distinct_and_not_zero),
 		cmocka_unit_test(a_stale_id_misses),
+		cmocka_unit_test(a_new_generation_replaces_the_old),
 		cmocka_unit_test(foreign_ids_miss),
 		cmocka_unit_test(seeds_hide_the_order),
 		cmocka_unit_test(random_operations),

@@ -157,12 +157,14 @@ static void to_wc(const struct cqe *cqe, struct ibv_wc *wc)
 int cq_poll_many(struct ibv_cq *ibv, int entries, struct ibv_wc *wc)
 {
 	struct abi_cq *cq = to_cq(ibv);
-	struct cqe cqe;
+	const struct cqe *cqe;
 	int n = 0;
 
 	host_enter_poll(cq->host);
-	while (n < entries && cq_take(cq->cq, &cqe))
-		to_wc(&cqe, &wc[n++]);
+	while (n < entries && (cqe = cq_front(cq->cq))) {
+		to_wc(cqe, &wc[n++]);
+		cq_remove(cq->cq, cqe);
+	}
 	if (n > 0)
 		cq_doorbell(cq->cq);
 	host_leave_poll(cq->host);

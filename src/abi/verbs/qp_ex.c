@@ -38,7 +38,7 @@ static struct send_wqe *begin(struct ibv_qp_ex *ibv, enum ibv_wr_opcode opcode)
 	host_leave(qp->host);
 	if (qp->wqe) {
 		qp->wqe->wr_id = ibv->wr_id;
-		qp->wqe->flags = (uint16_t)ibv->wr_flags;
+		qp->wqe->flags = qp_send_flags(ibv->wr_flags);
 		qp->wqe->opcode = (uint8_t)opcode;
 	}
 	return qp->wqe;
@@ -155,8 +155,8 @@ static void wr_atomic_write(struct ibv_qp_ex *ibv, uint32_t rkey, uint64_t addr,
 	struct send_wqe *wqe = begin_remote(ibv, IBV_WR_ATOMIC_WRITE, rkey, addr);
 
 	if (wqe) {
-		memcpy(wqe->atomic_write, data, sizeof(wqe->atomic_write));
-		wqe->length = sizeof(wqe->atomic_write);
+		memcpy(&wqe->compare_add, data, sizeof(wqe->compare_add));
+		wqe->length = sizeof(wqe->compare_add);
 	}
 }
 
@@ -192,10 +192,8 @@ static void wr_set_ud_addr(struct ibv_qp_ex *ibv, struct ibv_ah *ah, uint32_t re
 	qp->wqe->av = to->av;
 	qp->wqe->remote_qpn = remote_qpn & PSN_MASK;
 	qp->wqe->qkey = remote_qkey;
-	if (to->pd != qp->qp->pd) {
-		qp->wqe->flags |= WQE_BAD;
+	if (to->pd != qp->qp->pd)
 		qp->wqe->bad_status = IBV_WC_LOC_QP_OP_ERR;
-	}
 }
 
 static void wr_set_xrc_srqn(struct ibv_qp_ex *ibv, uint32_t remote_srqn)
