@@ -15,8 +15,8 @@ enum control_type {
 	/* process -> weftd, answered with the same type and `status` 0 or an errno */
 	CTL_HELLO = 1,	/* b = CONTROL_VERSION, a = enum control_kind; fd 0: the process's wake eventfd (processes only);
 			 * and, or not: 1 its export (direct/export.h), 2 its /proc/self/mem, for processes of the same user.
-			 * answer: slot (0 unless a process), gid = the secret by which the process keeps its slots over a
-			 * restart of weftd, fds: 0 fabric page (read-only); EPROTO another version. CONTROL_RETURN: slot and
+			 * answer: slot (0 unless a process), c = the least number that no other process has, gid = the
+			 * secret by which the process keeps its slots over a restart of weftd, fds: 0 fabric page (read-only); EPROTO another version. CONTROL_RETURN: slot and
 			 * gid as they were; ESTALE: the slots are not this process's, or no more */
 	CTL_SLOT,	/* one more slot for QP numbers. answer: slot */
 	CTL_CHANNEL,	/* slot: open the packet channel to that slot's process. answer: fds: 0 channel memory (shm_memory_create

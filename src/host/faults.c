@@ -61,10 +61,10 @@ static int open_tracer(struct faults *f, const char *path, const char *impair, c
 
 	snprintf(p.program, sizeof(p.program), "%s", program_invocation_short_name);
 	p.impair[0] = '\0';
-	if (*impair)
-		n = snprintf(p.impair, sizeof(p.impair), spec->has_seed ? "%s" : "%s,seed=%llu", impair, (unsigned long long)spec->seed);
+	if (*impair)	/* the last seed is the one that counts */
+		n = snprintf(p.impair, sizeof(p.impair), "%s,seed=%llu", impair, (unsigned long long)spec->seed);
 	if (n >= (int)sizeof(p.impair)) {
-		log_line(LOG_ERROR, "WEFT_IMPAIR is too long for a trace: give it a seed");
+		log_line(LOG_ERROR, "WEFT_IMPAIR is too long for a trace");
 		return -EINVAL;
 	}
 	return tracer_create(path, &p, host_now(), &f->tracer);
@@ -82,6 +82,7 @@ int faults_create(struct host *h)
 	if (!h->faults)
 		return -ENOMEM;
 	err = *c->impair ? read_spec(c->impair, &spec) : 0;
+	impair_for_process(&spec, h->session.number);
 	for (int i = 0; i < h->ca.devices; i++)
 		h->ca.dev[i].may_reorder = impair_reorders(&spec, h->ca.dev[i].form);
 	if (err == 0)

@@ -136,6 +136,7 @@ int session_open(struct session *s, const char *dir, const int *fds, int nfds, i
 	if (s->socket < 0)
 		return s->socket;
 	s->slot = msg.slot;
+	s->number = msg.c;
 	memcpy(s->secret, msg.gid, sizeof(s->secret));
 	pthread_mutex_init(&s->reading, NULL);
 	list_init(&s->waiters);

@@ -34,6 +34,7 @@ struct session {
 	int own_fds[3], own_fd_count;	/* borrowed: what HELLO gives; the first is the eventfd that is written when a waiting
 					 * thread put mail into a box */
 	uint32_t slot;			/* as weftd gave it */
+	uint32_t number;		/* no other process attached to it has this one */
 	uint8_t secret[16];		/* proves that it is ours */
 	_Atomic enum session_state state;
 	_Atomic bool has_mail;		/* a waiting thread put something into a box */

@@ -46,6 +46,9 @@ int impair_parse(const char *text, struct impair_spec *spec, char *why, size_t r
 bool impair_rules_act(const struct impair_rules *rules);
 /* May frames of this form arrive in another order than they were sent? */
 bool impair_reorders(const struct impair_spec *spec, enum packet_form form);
+/* Processes that share a specification each need chances of their own: with the same ones, two that answer each other frame by
+ * frame lose a frame and its answer together, for ever. 0, the first process, keeps the seed. */
+void impair_for_process(struct impair_spec *spec, uint32_t number);
 
 /* ---- impair.c ---- */
 /* What was done to a frame. */

@@ -256,3 +256,8 @@ bool impair_reorders(const struct impair_spec *spec, enum packet_form form)
 {
 	return spec->rules[form][IMPAIR_OUT].reorder_ppm || spec->rules[form][IMPAIR_IN].reorder_ppm;
 }
+
+void impair_for_process(struct impair_spec *spec, uint32_t number)
+{
+	spec->seed += number * 0x9e3779b97f4a7c15;	/* far from the seeds of lanes, which are neighbours */
+}

@@ -190,6 +190,20 @@ static int come_back(struct hub *h, struct client *c, const struct control_msg *
 	return 0;
 }
 
+static uint32_t least_number(const struct hub *h)
+{
+	uint64_t taken[QUOTA_CLIENTS / 64] = { 0 };
+	uint32_t n = 0;
+
+	list_for_each(c, &h->clients, struct client, node) {
+		if (c->kind == CLIENT_PROCESS)
+			taken[c->number / 64] |= 1ull << c->number % 64;
+	}
+	while (taken[n / 64] >> n % 64 & 1)
+		n++;
+	return n;
+}
+
 static int attach(struct hub *h, struct client *c, const struct control_msg *msg, const int *fds, int nfds)
 {
 	int err;
@@ -206,6 +220,7 @@ static int attach(struct hub *h, struct client *c, const struct control_msg *msg
 	}
 	if (nfds == 3)
 		keep_direct(c, fds + 1);
+	c->number = least_number(h);
 	c->kind = CLIENT_PROCESS;
 	h->process_count++;
 	return 0;
@@ -234,6 +249,7 @@ static void hello(struct hub *h, struct client *c, const struct control_msg *msg
 	h->was_used = true;
 	answer.status = 0;
 	answer.slot = c->slot;
+	answer.c = c->number;
 	answer.text_bytes = 0;
 	if (c->slot)
 		memcpy(answer.gid, h->claims->slot[c->slot].secret, sizeof(answer.gid));

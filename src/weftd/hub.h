@@ -40,6 +40,7 @@ struct client {
 	uint32_t files;
 	uint32_t slot;			/* the first; 0: none */
 	uint32_t slots;
+	uint32_t number;		/* of a process: the least that no other had when it came */
 	uint32_t channels;
 	struct list ends;		/* struct channel_end */
 	struct list listeners, ports;

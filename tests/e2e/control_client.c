@@ -115,6 +115,7 @@ int hello(struct peer *p, uint32_t kind, uint32_t version, int wake_fd)
 	if (status == 0)
 		assert_int_equal(msg.seq, 5);
 	p->slot = msg.slot;
+	p->number = msg.c;
 	memcpy(p->secret, msg.gid, sizeof(p->secret));
 	return status;
 }

@@ -20,7 +20,7 @@ enum { PATIENCE_MS = 20000 };
 
 struct peer {
 	int socket, wake_fd;
-	uint32_t slot;
+	uint32_t slot, number;
 	uint8_t secret[16];
 	const struct fabric_page *page;
 	char text[CONTROL_TEXT + 1];

@@ -89,6 +89,24 @@ static void slots_are_random_and_limited(void **state)
 	(void)state;
 }
 
+static void the_least_number_that_is_free_is_given(void **state)
+{
+	struct peer *p[3];
+
+	wait_for("slots_used", 0);
+	for (uint32_t i = 0; i < 3; i++) {
+		p[i] = join(CONTROL_PROCESS);
+		assert_int_equal(p[i]->number, i);
+	}
+	leave(p[1]);
+	wait_for("slots_used", 2);
+	p[1] = join(CONTROL_PROCESS);
+	assert_int_equal(p[1]->number, 1);
+	for (uint32_t i = 0; i < 3; i++)
+		leave(p[i]);
+	(void)state;
+}
+
 static void a_channel_reaches_both_sides_once(void **state)
 {
 	struct peer *a = join(CONTROL_PROCESS), *b = join(CONTROL_PROCESS);
@@ -593,6 +611,7 @@ int main(void)
 		cmocka_unit_test(hello_of_another_version_is_told_so),
 		cmocka_unit_test(a_wake_descriptor_must_be_an_eventfd),
 		cmocka_unit_test(slots_are_random_and_limited),
+		cmocka_unit_test(the_least_number_that_is_free_is_given),
 		cmocka_unit_test(a_channel_reaches_both_sides_once),
 		cmocka_unit_test(memory_files_are_handed_on),
 		cmocka_unit_test(who_dealt_with_the_dead_is_told_once_for_each_slot),

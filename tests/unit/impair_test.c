@@ -225,6 +225,32 @@ static void rules_draw_apart(void **state)
 	impair_fini(&lane);
 }
 
+static unsigned lost_of_process(uint32_t number, unsigned char lost[2000])
+{
+	struct impair_spec spec = parsed("loss=10%,seed=3");
+	unsigned n = 0;
+
+	impair_for_process(&spec, number);
+	assert_int_equal(impair_init(&lane, &spec, PACKET_IB, IMPAIR_OUT), 0);
+	for (uint32_t i = 0; i < 2000; i++)
+		n += lost[i] = push(0, i) == IMPAIR_LOST;
+	impair_fini(&lane);
+	return n;
+}
+
+/* One loses a frame where the other would lose its answer: nothing that both repeat in turn would ever arrive. */
+static void processes_with_one_seed_lose_different_frames(void **state)
+{
+	static unsigned char first[2000], second[2000];
+	unsigned both = 0;
+
+	assert_in_range(lost_of_process(0, first), 130, 270);
+	assert_in_range(lost_of_process(1, second), 130, 270);
+	for (uint32_t i = 0; i < 2000; i++)
+		both += first[i] && second[i];
+	assert_in_range(both, 1, 45);	/* of 20 that are to be expected */
+}
+
 static void a_spoilt_frame_differs_in_one_to_three_bits(void **state)
 {
 	static const uint8_t clean[BYTES];
@@ -400,6 +426,7 @@ int main(void)
 		cmocka_unit_test(rates_are_kept),
 		cmocka_unit_test(one_seed_one_outcome),
 		cmocka_unit_test(rules_draw_apart),
+		cmocka_unit_test(processes_with_one_seed_lose_different_frames),
 		cmocka_unit_test(a_spoilt_frame_differs_in_one_to_three_bits),
 		cmocka_unit_test(a_late_frame_comes_behind_the_next),
 		cmocka_unit_test(a_late_frame_comes_by_itself_in_the_end),
