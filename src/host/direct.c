@@ -18,9 +18,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { LOOK_EVERY = 1024 };	/* yields while waiting, until it is worth a system call to see that the peer lives */
-
-static const wtime PATIENCE = 2 * WTIME_S;	/* our choice: runnable threads get their turn many times */
+/* Our choices: runnable threads get their turn many times; and a system call sees that the peer lives. */
+static const wtime PATIENCE = 2 * WTIME_S, LOOK_EVERY = WTIME_MS;
 
 /* What peers find at the address in our export: it proves that a descriptor or a pid is ours. */
 static uint64_t nonce;
@@ -151,24 +150,27 @@ static bool may_be_at_it(const struct host *h, const struct channel *ch)
  * midst of it, and what it would write into when it goes on must stay what it is. */
 static bool wait_for_peers(struct host *h, bool (*names)(const _Atomic uint64_t *word, uint32_t number), uint32_t number)
 {
-	wtime until = WTIME_NEVER;
+	wtime give_up = WTIME_NEVER;
 
 	for (uint32_t i = 0; i < h->channels.count; i++) {
 		const struct channel *ch = h->channels.open[i];
 		const _Atomic uint64_t *word;
+		wtime now, look = 0;
 
 		if (ch->is_loop)
 			continue;
 		word = shm_peer_access(ch->link);
-		for (unsigned n = 1; names(word, number); n++) {
-			sched_yield();
-			if (n % LOOK_EVERY)
+		while (names(word, number)) {
+			sched_yield();	/* where all processors are busy, many of these take minutes */
+			now = host_now();
+			give_up = wtime_min(give_up, now + PATIENCE);
+			if (now < look)
 				continue;
 			if (!may_be_at_it(h, ch))
 				break;
-			until = wtime_min(until, host_now() + PATIENCE);
-			if (host_now() >= until)
+			if (now >= give_up)
 				return false;
+			look = now + LOOK_EVERY;
 		}
 	}
 	return true;
