@@ -131,12 +131,13 @@ direct:
 
 struct host *host_attach(int *err)
 {
-	struct host *h = calloc(1, sizeof(*h));
+	struct host *h = aligned_alloc(_Alignof(struct host), sizeof(*h));
 
 	*err = -ENOMEM;
 	if (!h)
 		return NULL;
-	pthread_mutex_init(&h->lock, NULL);
+	memset(h, 0, sizeof(*h));
+	lock_init(&h->lock);
 	h->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (h->wake_fd < 0) {
 		*err = -errno;
@@ -147,7 +148,7 @@ struct host *host_attach(int *err)
 		return h;
 	close(h->wake_fd);
 lock:
-	pthread_mutex_destroy(&h->lock);
+	lock_fini(&h->lock);
 	free(h);
 	return NULL;
 }

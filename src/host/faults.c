@@ -271,7 +271,7 @@ void faults_flush(struct host *h)
 
 void faults_leave(struct host *h)
 {
-	if (!h->faults || pthread_mutex_trylock(&h->lock))
+	if (!h->faults || !lock_try(&h->lock))
 		return;
 	/* what is on its way survives its sender; time passes only for these */
 	for (int form = 0; form < IMPAIR_FORMS; form++) {
@@ -285,5 +285,5 @@ void faults_leave(struct host *h)
 	}
 	pump_flush(h);
 	faults_flush(h);
-	pthread_mutex_unlock(&h->lock);
+	lock_leave(&h->lock);
 }

@@ -15,20 +15,20 @@ static struct host *locked_host;
 static bool locked_attaching;
 
 /* With patience: a signal handler that forks inside one of our calls would wait for itself. */
-static bool lock_soon(pthread_mutex_t *mutex)
+static bool hold_attaching(void)
 {
 	struct timespec limit;
 
 	clock_gettime(CLOCK_REALTIME, &limit);
 	limit.tv_sec += 1;
-	return pthread_mutex_timedlock(mutex, &limit) == 0;
+	return pthread_mutex_timedlock(&host_attaching, &limit) == 0;
 }
 
 static void before_fork(void)
 {
 	struct host *h;
 
-	locked_attaching = lock_soon(&host_attaching);
+	locked_attaching = hold_attaching();
 	h = atomic_load(&host_current);
 	locked_host = h && lock_soon(&h->lock) ? h : NULL;
 }
@@ -36,7 +36,7 @@ static void before_fork(void)
 static void in_parent(void)
 {
 	if (locked_host)
-		pthread_mutex_unlock(&locked_host->lock);
+		lock_leave(&locked_host->lock);
 	if (locked_attaching)
 		pthread_mutex_unlock(&host_attaching);
 }
@@ -44,7 +44,7 @@ static void in_parent(void)
 static void forget(struct host *h, bool consistent)
 {
 	h->forgotten = true;
-	pthread_mutex_init(&h->lock, NULL);
+	lock_init(&h->lock);
 	session_forget(&h->session);
 	close(h->wake_fd);
 	arena_memory_privatise(&h->arena);

@@ -31,9 +31,9 @@ static struct host_cm cm_of(struct host *h)
 {
 	struct host_cm cm;
 
-	pthread_mutex_lock(&h->lock);
+	lock_enter(&h->lock);
 	cm = h->cm;
-	pthread_mutex_unlock(&h->lock);
+	lock_leave(&h->lock);
 	return cm;
 }
 
@@ -150,10 +150,10 @@ static bool linger(struct host *h)
 	if (h->linger_luck == 0 && (++h->linger_tries % LINGER_RETRY || has_one_cpu()))
 		return false;
 	do {
-		pthread_mutex_lock(&h->lock);
+		lock_enter(&h->lock);
 		any = pump_pending(h);
 		stop = h->attention.program_polls || attention_is_recent(&h->attention, now);
-		pthread_mutex_unlock(&h->lock);
+		lock_leave(&h->lock);
 	} while (!any && !stop && host_now() < until);
 	if (stop)
 		return false;

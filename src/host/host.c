@@ -93,13 +93,13 @@ wtime host_tell_time(struct host *h)
 
 wtime host_enter(struct host *h)
 {
-	pthread_mutex_lock(&h->lock);
+	lock_enter(&h->lock);
 	return host_tell_time(h);
 }
 
 wtime host_enter_post(struct host *h)
 {
-	pthread_mutex_lock(&h->lock);
+	lock_enter(&h->lock);
 	h->now_is_old = true;
 	return h->ca.stamps ? host_tell_time(h) : h->now;
 }
@@ -134,7 +134,7 @@ void host_leave(struct host *h)
 			pump_flush(h);
 		watch_timers(h);
 	}
-	pthread_mutex_unlock(&h->lock);
+	lock_leave(&h->lock);
 }
 
 /* Messages need no clock, packets see to it themselves (pump.c). */
@@ -176,7 +176,7 @@ wtime host_enter_poll(struct host *h)
 
 	if (idle > YIELD_AFTER && idle % YIELD_EVERY == 0)
 		sched_yield();
-	pthread_mutex_lock(&h->lock);
+	lock_enter(&h->lock);
 	h->polls++;
 	idle = pump_pending(h) ? 0 : idle + 1;
 	/* most polls find nothing: then the clock is read, and timers and senders looked after, only now and then */
@@ -189,7 +189,7 @@ wtime host_enter_poll(struct host *h)
 void host_leave_poll(struct host *h)
 {
 	if (h->quiet)
-		pthread_mutex_unlock(&h->lock);
+		lock_leave(&h->lock);
 	else
 		host_leave(h);
 }

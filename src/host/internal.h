@@ -6,6 +6,7 @@
 #include "fabric/page.h"
 #include "host/attention.h"
 #include "host/host.h"
+#include "host/lock.h"
 #include "host/numbers.h"
 #include "host/session.h"
 #include "link/link.h"
@@ -78,7 +79,7 @@ struct direct {
 };
 
 struct host {
-	pthread_mutex_t lock;
+	struct host_lock lock;
 	bool forgotten;		/* the parent's, seen in a forked child: nothing moves any more */
 	struct ca ca;
 	struct session session;	/* has its own lock */

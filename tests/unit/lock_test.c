@@ -1,0 +1,171 @@
+/* The lock of a process that mostly one thread enters: threads that enter as often as they can, an owner among them, and what
+ * forking and leaving do with it. */
+#include "host/lock.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+enum { OTHERS = 3, OWNER_ENTRIES = 2000000, OTHER_ENTRIES = 3000, MANY = 5000 };
+
+struct shared {
+	struct host_lock lock;
+	uint64_t count, twin;	/* guarded */
+};
+
+static void count_one(struct shared *s)
+{
+	lock_enter(&s->lock);
+	assert_true(s->count == s->twin);
+	s->count++;
+	s->twin++;
+	lock_leave(&s->lock);
+}
+
+static void *enter_often(void *arg)
+{
+	struct shared *s = arg;
+
+	for (int i = 0; i < OTHER_ENTRIES; i++) {
+		count_one(s);
+		/* some at once, some after the owner has entered often */
+		for (volatile int pause = 0; pause < i % 7 * 1000; pause++)
+			;
+	}
+	return NULL;
+}
+
+static void one_at_a_time(void **state)
+{
+	static struct shared s;
+	pthread_t thread[OTHERS];
+
+	(void)state;
+	lock_init(&s.lock);
+	for (int i = 0; i < OTHERS; i++)
+		assert_int_equal(pthread_create(&thread[i], NULL, enter_often, &s), 0);
+	for (int i = 0; i < OWNER_ENTRIES; i++)
+		count_one(&s);
+	for (int i = 0; i < OTHERS; i++)
+		pthread_join(thread[i], NULL);
+	assert_int_equal(s.count, OWNER_ENTRIES + OTHERS * OTHER_ENTRIES);
+	lock_fini(&s.lock);
+}
+
+static void enter_many(struct host_lock *l)
+{
+	for (int i = 0; i < MANY; i++) {
+		lock_enter(l);
+		lock_leave(l);
+	}
+}
+
+static void *enter_once(void *arg)
+{
+	lock_enter(arg);
+	lock_leave(arg);
+	return NULL;
+}
+
+static void let_another_enter(struct host_lock *l)
+{
+	pthread_t thread;
+
+	assert_int_equal(pthread_create(&thread, NULL, enter_once, l), 0);
+	pthread_join(thread, NULL);
+}
+
+static void who_enters_often_owns_it(void **state)
+{
+	struct host_lock l;
+
+	(void)state;
+	lock_init(&l);
+	if (!l.can_own) {
+		lock_fini(&l);
+		skip();
+	}
+	enter_many(&l);
+	assert_true(l.owner == lock_self());
+	/* another that comes seldom leaves it to the owner, one that comes again at once does not */
+	let_another_enter(&l);
+	assert_true(l.owner == lock_self());
+	let_another_enter(&l);
+	assert_true(l.owner == 0);
+	enter_many(&l);
+	assert_true(l.owner == lock_self());
+	lock_fini(&l);
+}
+
+/* Whether a thread that is not the owner could get in. */
+struct attempt {
+	struct host_lock *lock;
+	bool tried, soon;
+};
+
+static void *attempt(void *arg)
+{
+	struct attempt *a = arg;
+
+	a->tried = lock_try(a->lock);
+	if (a->tried)
+		lock_leave(a->lock);
+	a->soon = lock_soon(a->lock);
+	if (a->soon)
+		lock_leave(a->lock);
+	return NULL;
+}
+
+static struct attempt attempt_elsewhere(struct host_lock *l)
+{
+	struct attempt a = { .lock = l };
+	pthread_t thread;
+
+	assert_int_equal(pthread_create(&thread, NULL, attempt, &a), 0);
+	pthread_join(thread, NULL);
+	return a;
+}
+
+/* Held by the owner or as a mutex: neither another thread nor the same one, in a signal handler say, gets in. */
+static void trying_ends(void **state)
+{
+	const int entries_before[] = { 0, MANY };
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(entries_before) / sizeof(entries_before[0]); i++) {
+		struct host_lock l;
+		struct attempt a;
+
+		lock_init(&l);
+		for (int n = 0; n < entries_before[i]; n++) {
+			lock_enter(&l);
+			lock_leave(&l);
+		}
+		lock_enter(&l);
+		assert_false(lock_try(&l));
+		a = attempt_elsewhere(&l);
+		assert_false(a.tried);
+		assert_false(a.soon);
+		assert_false(lock_soon(&l));
+		lock_leave(&l);
+		a = attempt_elsewhere(&l);
+		assert_true(a.tried);
+		assert_true(a.soon);
+		assert_true(lock_try(&l));
+		lock_leave(&l);
+		lock_fini(&l);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(one_at_a_time),
+		cmocka_unit_test(who_enters_often_owns_it),
+		cmocka_unit_test(trying_ends),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
