@@ -40,7 +40,7 @@ void channels_listen(struct channels *cs)
 {
 	int bell;
 
-	while (cs->news && (bell = news_take(cs->news)) >= 0)
+	while ((bell = news_take(cs->news)) >= 0)
 		if ((uint32_t)bell < cs->count)
 			watch(cs, cs->open[bell]);
 }

@@ -217,7 +217,7 @@ int channels_init(struct channels *cs, struct news *news);
 void channels_fini(struct channels *cs);
 /* The channel to a slot's process, opened through weftd at the first use; NULL: nobody there. */
 struct channel *channel_to(struct host *h, uint32_t slot);
-/* Watches the channels whose bells rang. */
+/* Watches the channels whose bells rang; there are bells. */
 void channels_listen(struct channels *cs);
 /* Gives up watching a channel in which nothing came for long, when there are many. */
 void channel_rest(struct channels *cs, struct channel *ch);

@@ -160,17 +160,21 @@ static void retry_waiting(struct host *h)
 		ca_unblock(&h->ca);
 }
 
-static unsigned take_in(struct host *h)
+/* How many frames and messages. *more: a channel has more than its turn. */
+static unsigned take_in(struct host *h, bool *more)
 {
 	unsigned n = 0, taken;
 
-	channels_listen(&h->channels);
+	*more = false;
+	if (h->channels.news && news_waits(h->channels.news))
+		channels_listen(&h->channels);
 	list_for_each_safe(ch, &h->channels.watched, struct channel, watched) {
 		taken = pump_channel(h, ch, BURST);
 		if (taken)
 			ch->idle = 0;
 		else
 			channel_rest(&h->channels, ch);
+		*more |= taken >= BURST;
 		n += taken;
 	}
 	if (h->channels.waiting)
@@ -205,16 +209,15 @@ void pump_out(struct host *h, wtime now)
 
 bool pump(struct host *h, wtime now)
 {
-	unsigned n = 0, moved;
+	unsigned n = 0;
 	bool more;
 
 	if (ca_deadline(&h->ca) <= now)
 		ca_expire(&h->ca, now);
 	do {
-		moved = take_in(h);
-		moved += output(h, now);
-		n += moved;
-		more = moved && pump_pending(h);
+		n += take_in(h, &more);
+		n += output(h, now);
+		more |= link_pending(h->channels.loop->link);
 	} while (more && n < PUMP_FRAMES);
 	if (h->channels.sweep)
 		channels_sweep(h);

@@ -150,29 +150,3 @@ size_t ring_take(struct ring_consumer *c, void *to, size_t room, unsigned *kind)
 	c->head += record_lines(bytes);
 	return bytes;
 }
-
-const _Atomic uint32_t *ring_arrival(const struct ring_consumer *c)
-{
-	return word_at(c->lines, c->head);
-}
-
-bool ring_pending(const struct ring_consumer *c)
-{
-	return !c->broken && atomic_load_explicit(word_at(c->lines, c->head), memory_order_acquire) != 0;
-}
-
-bool ring_publish(struct ring_consumer *c, bool idle)
-{
-	uint32_t due = c->head - c->published;
-
-	if (!idle && due < RING_LINES / 8)
-		return false;
-	if (due) {
-		atomic_store_explicit(&c->words->head, c->head, memory_order_release);
-		c->published = c->head;
-	}
-	if (!atomic_load_explicit(&c->words->blocked, memory_order_relaxed))
-		return false;
-	atomic_store_explicit(&c->words->blocked, 0, memory_order_relaxed);
-	return true;
-}

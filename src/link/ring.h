@@ -58,11 +58,33 @@ bool ring_drained(struct ring_producer *p);
  * `room` breaks the ring. What follows the record in `to` is not kept. */
 size_t ring_take(struct ring_consumer *c, void *to, size_t room, unsigned *kind);
 /* The word that says whether a record waits, by not being 0: until the next ring_take. */
-const _Atomic uint32_t *ring_arrival(const struct ring_consumer *c);
+static inline const _Atomic uint32_t *ring_arrival(const struct ring_consumer *c)
+{
+	return (const _Atomic uint32_t *)(const void *)(c->lines + (size_t)(c->head % RING_LINES) * RING_LINE);
+}
+
 /* Is a record waiting? */
-bool ring_pending(const struct ring_consumer *c);
+static inline bool ring_pending(const struct ring_consumer *c)
+{
+	return !c->broken && atomic_load_explicit(ring_arrival(c), memory_order_acquire) != 0;
+}
+
 /* Tells the producer what was taken: `idle` at once, otherwise when an eighth of the ring is due. True when the producer
  * was waiting for it and must be woken if it sleeps. */
-bool ring_publish(struct ring_consumer *c, bool idle);
+static inline bool ring_publish(struct ring_consumer *c, bool idle)
+{
+	uint32_t due = c->head - c->published;
+
+	if (!idle && due < RING_LINES / 8)
+		return false;
+	if (due) {
+		atomic_store_explicit(&c->words->head, c->head, memory_order_release);
+		c->published = c->head;
+	}
+	if (!atomic_load_explicit(&c->words->blocked, memory_order_relaxed))
+		return false;
+	atomic_store_explicit(&c->words->blocked, 0, memory_order_relaxed);
+	return true;
+}
 
 #endif
