@@ -19,7 +19,7 @@ enum {
 
 static void watch(struct channels *cs, struct channel *ch)
 {
-	if (list_linked(&ch->watched))
+	if (ch->is_loop || list_linked(&ch->watched))
 		return;
 	ch->idle = 0;
 	list_append(&cs->watched, &ch->watched);
@@ -47,7 +47,7 @@ void channels_listen(struct channels *cs)
 
 void channel_rest(struct channels *cs, struct channel *ch)
 {
-	if (++ch->idle < IDLE_LOOKS || cs->watched_count <= WATCHED_ALWAYS || !cs->news || ch->is_loop)
+	if (++ch->idle < IDLE_LOOKS || cs->watched_count <= WATCHED_ALWAYS || !cs->news)
 		return;
 	ch->idle = 0;
 	if (ch->link->ops->may_rest(ch->link, ch->bell))

@@ -126,9 +126,8 @@ static void watch_timers(struct host *h)
 void host_leave(struct host *h)
 {
 	if (!h->forgotten) {
-		if (h->now_is_old && pump_has_output(h))
-			host_tell_time(h);
-		pump_out(h, h->now);
+		if (pump_has_output(h))
+			pump_out(h, h->now);
 		/* a program that polls comes back soon, and what it sends then tells of what it executed */
 		if (!list_empty(&h->channels.dirty) || (!list_empty(&h->channels.told) && !h->attention.program_polls))
 			pump_flush(h);

@@ -26,7 +26,7 @@ struct channel {
 	uint32_t bell;		/* its place in channels.open */
 	struct list_node dirty;	/* in channels.dirty: sent since the last flush */
 	struct list_node told;	/* in channels.told: its messages were executed since the last flush */
-	struct list_node watched;	/* in channels.watched, or it rests until its bell rings */
+	struct list_node watched;	/* in channels.watched, or it rests until its bell rings; not the loop */
 	unsigned idle;		/* looks in vain */
 	bool waiting;		/* a QP found no room */
 	bool gone;		/* no slot leads to it: closed by the next sweep */
@@ -229,10 +229,13 @@ void channels_collect(struct host *h);
 void channels_sweep(struct host *h);
 
 /* ---- pump.c ---- */
-/* Sends what is ready, and what comes back through the loop. */
+/* Sends what is ready, and takes in what comes back through the loop. */
 void pump_out(struct host *h, wtime now);
 /* Would it find anything to do? */
-bool pump_has_output(const struct host *h);
+static inline bool pump_has_output(const struct host *h)
+{
+	return !list_empty(&h->ca.ready) || link_pending(h->channels.loop->link);
+}
 /* Takes in what arrived on all channels and runs timers, then as pump_out. True: more may be there. */
 bool pump(struct host *h, wtime now);
 /* As pump, and sees what peers have executed. */

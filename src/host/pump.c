@@ -144,18 +144,22 @@ unsigned pump_channel(struct host *h, struct channel *ch, unsigned budget)
 	return n;
 }
 
+static bool waits_no_more(struct host *h, struct channel *ch)
+{
+	if (!ch->waiting || !ch->link->ops->room(ch->link))
+		return false;
+	ch->waiting = false;
+	h->channels.waiting--;
+	return true;
+}
+
 /* QPs that found no room may have some now. */
 static void retry_waiting(struct host *h)
 {
-	bool any = false;
+	bool any = waits_no_more(h, h->channels.loop);
 
-	list_for_each(ch, &h->channels.watched, struct channel, watched) {
-		if (ch->waiting && ch->link->ops->room(ch->link)) {
-			ch->waiting = false;
-			h->channels.waiting--;
-			any = true;
-		}
-	}
+	list_for_each(ch, &h->channels.watched, struct channel, watched)
+		any |= waits_no_more(h, ch);
 	if (any)
 		ca_unblock(&h->ca);
 }
@@ -182,20 +186,11 @@ static unsigned take_in(struct host *h, bool *more)
 	return n;
 }
 
-bool pump_has_output(const struct host *h)
-{
-	const struct link *loop = h->channels.loop->link;
-
-	return !list_empty(&h->ca.ready) || link_pending(loop);
-}
-
 void pump_out(struct host *h, wtime now)
 {
 	struct channel *loop = h->channels.loop;
 	unsigned n = 0, taken;
 
-	if (!pump_has_output(h))
-		return;
 	do {
 		n += output(h, now);
 		taken = pump_channel(h, loop, BURST);
@@ -216,12 +211,12 @@ bool pump(struct host *h, wtime now)
 		ca_expire(&h->ca, now);
 	do {
 		n += take_in(h, &more);
-		n += output(h, now);
-		more |= link_pending(h->channels.loop->link);
+		if (h->faults || pump_has_output(h))
+			pump_out(h, now);
 	} while (more && n < PUMP_FRAMES);
 	if (h->channels.sweep)
 		channels_sweep(h);
-	return more;
+	return more || pump_has_output(h);
 }
 
 bool pump_all(struct host *h, wtime now)
