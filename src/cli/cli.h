@@ -19,6 +19,7 @@ struct cli_options {
 	const char *trace;	/* file, NULL: none */
 	const char *profile;	/* of the transport, NULL: standard */
 	const char *path;	/* "direct", "packet", "auto"; NULL: auto */
+	const char *remap;		/* bytes of the smallest region, empty: ours to choose; NULL: off */
 	const char *shared_heap;	/* bytes of the smallest block, empty: ours to choose; NULL: off */
 	/* weft bench's, see bench/bench.h */
 	bool quick, list;

@@ -267,6 +267,7 @@ static const struct {
 	{ "descriptors", check_descriptors },
 	{ "locked memory", check_memlock },
 	{ "mapped memory", check_mapped },
+	{ "remapped memory", check_remap },
 	{ "memory file", check_memory_file },
 	{ "process_vm", check_process_vm },
 	{ "RDMA hardware", check_hardware },

@@ -16,6 +16,7 @@ __attribute__((format(printf, 4, 5))) void finding_say(struct finding *f, enum v
 
 /* The tiers of memory on the direct path; doctor_tiers.c. */
 void check_mapped(struct patient *p, struct finding *f);
+void check_remap(struct patient *p, struct finding *f);
 void check_memory_file(struct patient *p, struct finding *f);
 void check_process_vm(struct patient *p, struct finding *f);
 

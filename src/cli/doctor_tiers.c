@@ -2,6 +2,8 @@
  * so nothing of this is a failure. */
 #include "cli/doctor.h"
 
+#include "host/pages.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -57,6 +59,28 @@ void check_mapped(struct patient *p, struct finding *f)
 		finding_say(f, WARNING, "ulimit -v unlimited", "peers map each other's sealed memory files as long as address space (ulimit -v) lasts");
 	else
 		finding_say(f, FINE, NULL, "peers map sealed memory files and the blocks of weft run --shared-heap");
+}
+
+void check_remap(struct patient *p, struct finding *f)
+{
+	bool kernel_waits;
+	int fd = is_limited(RLIMIT_FSIZE) ? -EFBIG : pages_open(&kernel_waits);
+
+	(void)p;
+	if (fd == -EFBIG)
+		finding_say(f, WARNING, "ulimit -f unlimited", "weft run --remap has no effect: the size of files is limited");
+	else if (fd == -EOPNOTSUPP)
+		finding_say(f, WARNING, "Linux 6.4", "weft run --remap has no effect: this kernel's userfaultfd cannot protect all pages");
+	else if (fd < 0)
+		finding_say(f, WARNING, "allow userfaultfd in the container's seccomp profile",
+		    "weft run --remap has no effect: userfaultfd: %s", strerror(-fd));
+	else if (kernel_waits)
+		finding_say(f, FINE, NULL, "weft run --remap can move memory; system calls that write into it meanwhile wait");
+	else
+		finding_say(f, FINE, "sysctl vm.unprivileged_userfaultfd=1, should that matter",
+		    "weft run --remap can move memory; system calls that write into it at that moment fail with EFAULT");
+	if (fd >= 0)
+		close(fd);
 }
 
 void check_memory_file(struct patient *p, struct finding *f)

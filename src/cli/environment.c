@@ -10,7 +10,8 @@
 
 enum {
 	HEAP_BYTES = 128 << 10,	/* glibc's M_MMAP_THRESHOLD: such blocks are mappings of their own anyway */
-	HEAP_LEAST = 4096,	/* a block is whole pages */
+	REMAP_BYTES = 64 << 10,	/* our choice: smaller ones are reached well by a system call */
+	LEAST_BYTES = 4096,	/* blocks and what is moved are whole pages */
 };
 
 /* Puts value before what the variable has. */
@@ -34,7 +35,7 @@ static int prepend(const char *name, const char *value, char separator)
 	return err;
 }
 
-unsigned long long environment_heap_bytes(const char *text)
+unsigned long long environment_bytes(const char *text, unsigned long long otherwise)
 {
 	static const char units[] = "kmg";
 	const char *unit;
@@ -42,7 +43,7 @@ unsigned long long environment_heap_bytes(const char *text)
 	unsigned long long bytes;
 
 	if (!*text)
-		return HEAP_BYTES;
+		return otherwise;
 	if (*text < '0' || *text > '9')
 		return 0;
 	errno = 0;
@@ -52,7 +53,7 @@ unsigned long long environment_heap_bytes(const char *text)
 		return 0;
 	if (unit)
 		bytes <<= 10 * (unit - units + 1);
-	return bytes >= HEAP_LEAST ? bytes : 0;
+	return bytes >= LEAST_BYTES ? bytes : 0;
 }
 
 static int set_heap(const char *text, const struct places *p)
@@ -60,8 +61,16 @@ static int set_heap(const char *text, const struct places *p)
 	char library[4096 + 32], bytes[24];
 
 	snprintf(library, sizeof(library), "%s/libweft-heap.so", p->library_dir);
-	snprintf(bytes, sizeof(bytes), "%llu", environment_heap_bytes(text));
+	snprintf(bytes, sizeof(bytes), "%llu", environment_bytes(text, HEAP_BYTES));
 	return setenv("WEFT_SHARED_HEAP", bytes, 1) || prepend("LD_PRELOAD", library, ':') ? -1 : 0;
+}
+
+static int set_remap(const char *text)
+{
+	char bytes[24];
+
+	snprintf(bytes, sizeof(bytes), "%llu", environment_bytes(text, REMAP_BYTES));
+	return setenv("WEFT_REMAP", bytes, 1);
 }
 
 int environment_set(const struct cli_options *o, const struct places *p, const struct rundir *d)
@@ -73,7 +82,8 @@ int environment_set(const struct cli_options *o, const struct places *p, const s
 	    prepend("LD_PRELOAD", p->shim, ':'))
 		return -ENOMEM;
 	if ((o->path && setenv("WEFT_PATH", o->path, 1)) || (o->devices && setenv("WEFT_DEVICES", o->devices, 1)) ||
-	    (o->profile && setenv("WEFT_PROFILE", o->profile, 1)) || (o->shared_heap && set_heap(o->shared_heap, p)))
+	    (o->profile && setenv("WEFT_PROFILE", o->profile, 1)) || (o->shared_heap && set_heap(o->shared_heap, p)) ||
+	    (o->remap && set_remap(o->remap)))
 		return -ENOMEM;
 	return 0;
 }

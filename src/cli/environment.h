@@ -9,8 +9,8 @@
 /* Are our libraries there, and can they be named in LD_PRELOAD? EXIT_OK, or EXIT_FAILED with a message. */
 int environment_check(const struct places *p);
 
-/* --shared-heap's argument: 4096 or more, with k, m or g; empty: what malloc would map too. 0: it is neither. */
-unsigned long long environment_heap_bytes(const char *text);
+/* The argument of --shared-heap and --remap: 4096 or more, with k, m or g; empty: otherwise. 0: it is neither. */
+unsigned long long environment_bytes(const char *text, unsigned long long otherwise);
 
 /* Sets the variables of this process as the options of weft run say. 0 or -errno. */
 int environment_set(const struct cli_options *o, const struct places *p, const struct rundir *d);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 static const struct cli_command commands[] = {
-	{ "run", "diptHPSh", "[--] PROGRAM [ARGUMENT]...", "run a program with weft's RDMA devices",
+	{ "run", "diptHNPSh", "[--] PROGRAM [ARGUMENT]...", "run a program with weft's RDMA devices",
 	  "Starts weftd if it does not run. PROGRAM and all it starts see the devices; weftd leaves some seconds after the last\n"
 	  "of them. The exit status is PROGRAM's; 127 when there is no such program, 126 when it cannot be run.\n",
 	  cli_run },
@@ -44,6 +44,7 @@ static const struct option_row {
 	{ 'q', "quiet", NULL, "print the last line only" },
 	{ 't', "trace", "FILE", "write all frames there, for weft replay" },
 	{ 'H', "shared-heap", "[=MINSIZE]", "large blocks come from memory that peers map" },
+	{ 'N', "remap", "[=MINSIZE]", "registered memory is moved to where peers map it" },
 	{ 'P', "path", "PATH", "direct, packet, or auto: direct where possible" },
 	{ 'S', "system", NULL, "use the system's weftd, for all users, in /run/weft" },
 	{ 'Q', "quick", NULL, "short trials and three rounds: a look, no verdict" },
@@ -200,6 +201,8 @@ static int run_command(const struct cli_command *command, int argc, char **argv)
 			o.profile = optarg;
 		else if (c == 'H')
 			o.shared_heap = optarg ? optarg : "";
+		else if (c == 'N')
+			o.remap = optarg ? optarg : "";
 		else if (c == 'P')
 			o.path = optarg;
 		else if (c == 'q')

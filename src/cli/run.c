@@ -61,6 +61,14 @@ static int exec_error(const char *name)
 	return err;
 }
 
+static bool is_size(const char *option, const char *text)
+{
+	if (!text || environment_bytes(text, 1))
+		return true;
+	cli_fail("the smallest is 4096; k, m and g are units", "--%s=%s is not a size", option, text);
+	return false;
+}
+
 static int check_options(const struct cli_options *o)
 {
 	struct ib_options profile = ib_default_options;
@@ -69,10 +77,8 @@ static int check_options(const struct cli_options *o)
 		cli_fail("the devices are weft0 and weft1", "--device %s names something else", o->devices);
 		return EXIT_USAGE;
 	}
-	if (o->shared_heap && !environment_heap_bytes(o->shared_heap)) {
-		cli_fail("the smallest is 4096; k, m and g are units", "--shared-heap=%s is not a size", o->shared_heap);
+	if (!is_size("shared-heap", o->shared_heap) || !is_size("remap", o->remap))
 		return EXIT_USAGE;
-	}
 	if (o->path && !is_path(o->path)) {
 		cli_fail("the paths are direct, packet and auto", "--path %s names something else", o->path);
 		return EXIT_USAGE;

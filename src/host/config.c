@@ -41,7 +41,7 @@ static void copy_env(char *to, size_t room, const char *name)
 
 static void read_environment(void)
 {
-	const char *profile = getenv("WEFT_PROFILE");
+	const char *profile = getenv("WEFT_PROFILE"), *remap = getenv("WEFT_REMAP");
 
 	log_set_sink(print_line, NULL, level_of(getenv("WEFT_LOG")));
 	copy_env(config.dir, sizeof(config.dir), "WEFT_DIR");
@@ -49,6 +49,7 @@ static void read_environment(void)
 	/* a profile is of packets */
 	if (profile && !*config.path)
 		strcpy(config.path, "packet");
+	config.remap_bytes = remap ? strtoull(remap, NULL, 10) : 0;
 	copy_env(config.devices, sizeof(config.devices), "WEFT_DEVICES");
 	copy_env(config.impair, sizeof(config.impair), "WEFT_IMPAIR");
 	copy_env(config.trace, sizeof(config.trace), "WEFT_TRACE");

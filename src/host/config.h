@@ -1,5 +1,5 @@
 /* What the environment says, read once per process: WEFT_DIR, WEFT_DEVICES, WEFT_PATH, WEFT_IMPAIR,
- * WEFT_TRACE, WEFT_PROFILE, WEFT_LOG. */
+ * WEFT_TRACE, WEFT_PROFILE, WEFT_REMAP, WEFT_LOG. */
 #ifndef WEFT_HOST_CONFIG_H
 #define WEFT_HOST_CONFIG_H
 
@@ -12,6 +12,7 @@ struct config {
 	char path[16];		/* WEFT_PATH: "packet" forces packets; "direct", "auto", empty: direct where possible */
 	char devices[256];	/* WEFT_DEVICES: comma-separated names; empty: all */
 	char impair[512];	/* WEFT_IMPAIR: link/impair.h; empty: none */
+	unsigned long long remap_bytes;	/* WEFT_REMAP: regions from this size on are moved to where peers map them; 0: none */
 	char trace[512];	/* WEFT_TRACE: the file, absolute; empty: none */
 	struct ib_options transport;	/* WEFT_PROFILE */
 };

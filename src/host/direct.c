@@ -183,15 +183,17 @@ static void show_mr(void *host, struct mr *mr)
 
 	if (!direct_shows_region(mr))
 		return;
+	remap_enter(h, mr);
 	direct_describe_region(mr, &region);
 	region.file = mapped_find(h, mr->memory, mr->length, &region.file_offset);
+	mr->is_mapped = region.file;
 	mr->shown = export_show_region(&h->direct.export, &region);
+	if (mr->placed == REMAP_DONE && (!mr->is_mapped || !mr->shown))
+		remap_leave(h, mr, REMAP_SYSTEM);
 }
 
-static bool hide_mr(void *host, struct mr *mr)
+bool direct_hide_region(struct host *h, struct mr *mr)
 {
-	struct host *h = host;
-
 	export_hide_region(&h->direct.export, mr->shown);
 	mr->shown = 0;
 	if (wait_for_peers(h, access_names_key, mr->key))
@@ -199,6 +201,15 @@ static bool hide_mr(void *host, struct mr *mr)
 	log_line(LOG_WARNING, "region 0x%08x stays: a process was stopped while it used it", mr->key);
 	show_mr(h, mr);
 	return false;
+}
+
+static bool hide_mr(void *host, struct mr *mr)
+{
+	bool hidden = direct_hide_region(host, mr);
+
+	if (hidden)
+		remap_leave(host, mr, REMAP_OFF);
+	return hidden;
 }
 
 /* 0 is none. */

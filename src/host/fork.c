@@ -31,12 +31,16 @@ static void before_fork(void)
 	locked_attaching = hold_attaching();
 	h = atomic_load(&host_current);
 	locked_host = h && lock_soon(&h->lock) ? h : NULL;
+	if (locked_host)
+		remap_before_fork(locked_host);
 }
 
 static void in_parent(void)
 {
-	if (locked_host)
+	if (locked_host) {
+		remap_after_fork(locked_host);
 		lock_leave(&locked_host->lock);
+	}
 	if (locked_attaching)
 		pthread_mutex_unlock(&host_attaching);
 }
@@ -48,6 +52,7 @@ static void forget(struct host *h, bool consistent)
 	session_forget(&h->session);
 	close(h->wake_fd);
 	arena_memory_privatise(&h->arena);
+	remap_forget(h);
 	direct_forget(h);
 	/* a list that another thread was changing is better left alone: it costs a descriptor */
 	if (consistent) {

@@ -8,6 +8,7 @@
 #include "host/host.h"
 #include "host/lock.h"
 #include "host/numbers.h"
+#include "host/remap.h"
 #include "host/session.h"
 #include "link/link.h"
 
@@ -73,6 +74,7 @@ struct direct {
 	struct export export;
 	struct shown_file file[CONTROL_FILES];
 	uint32_t files;
+	struct remap remap;
 	uint32_t era;		/* of our QPs as others see them */
 	int fd[2];		/* owned: the export's memory, and our own; -1: there is no direct path */
 	int pagemap;		/* owned, or -1 */
@@ -139,6 +141,8 @@ static inline struct news *direct_news(struct host *h)
 }
 /* The calling thread, which lives as long as the process, says so to our peers: direct/export.h, `life`. */
 void direct_live(struct host *h);
+/* Others no longer use the region, which can be shown again. False: one that stands still does. */
+bool direct_hide_region(struct host *h, struct mr *mr);
 /* How this QP's requests go: for people. */
 const char *direct_path_name(struct host *h, struct qp *qp);
 

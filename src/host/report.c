@@ -55,9 +55,17 @@ static json_t *report_qps(struct host *h)
 	return all;
 }
 
+static const char *tier_name(const struct mr *mr)
+{
+	if (!mr->shown)
+		return "packets";
+	return mr->is_mapped ? "mapped" : "private";
+}
+
 static json_t *report_mr(const struct mr *mr)
 {
 	json_t *o = json_object();
+	const char *remap = remap_reason(mr->placed);
 	char key[16], address[24];
 
 	snprintf(key, sizeof(key), "0x%08x", mr->key);
@@ -68,6 +76,9 @@ static json_t *report_mr(const struct mr *mr)
 	json_object_set_new(o, "iova", json_string(address));
 	json_object_set_new(o, "length", json_integer((json_int_t)mr->length));
 	json_object_set_new(o, "access", json_integer(mr->access));
+	json_object_set_new(o, "tier", json_string(tier_name(mr)));
+	if (remap)
+		json_object_set_new(o, "remap", json_string(remap));
 	return o;
 }
 

@@ -22,6 +22,8 @@ struct mr {
 	struct qp *mw_qp;	/* type 2, bound: the QP it was bound on; borrowed, unbound before it goes */
 	uint32_t handle;
 	uint32_t shown;		/* the direct path's: 0 when others cannot use it */
+	bool is_mapped;		/* shown, and in a file that others may map */
+	int placed;		/* the host's: whether it has moved the memory, and why not */
 	void *user;		/* the ABI's object */
 };
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 ADDR = '127.0.0.1'
 HEAP = ('--shared-heap',)
+REMAP = ('--remap=4k',)
 BOTH = ('weft0', 'weft1')
 IB = ('weft0',)
 ETH = ('weft1',)
@@ -114,6 +115,8 @@ for program in BW + LAT:
 		perftest(program, 'shared-heap-cm', '-R', run=HEAP, long=True)
 	if verb in ('write', 'read'):
 		perftest(program, 'shared-heap-large', '-s', '1048576', '-n', '200', run=HEAP, long=program != 'ib_write_bw')
+	if program in ('ib_write_lat', 'ib_read_bw', 'ib_atomic_bw'):
+		perftest(program, 'remap', run=REMAP, long=program != 'ib_write_lat')
 	if verb != 'atomic':
 		perftest(program, 'all-sizes', '-a', '-n', '20', timeout=120, long=program != 'ib_write_bw')
 		perftest(program, 'odp', '--odp')
@@ -267,6 +270,7 @@ def uct(transport, test, layout, *options, **more):
 for test in ('put_lat', 'put_bw', 'get'):
 	layout = 'zcopy' if test == 'put_bw' else 'bcopy'
 	ucx(f'rc_verbs-{test}-{layout}-shared-heap', ['-t', test, '-D', layout, '-d', '{dev}:1', '-x', 'rc_verbs'], {}, run=HEAP)
+ucx('rc_verbs-put_bw-zcopy-remap', ['-t', 'put_bw', '-D', 'zcopy', '-d', '{dev}:1', '-x', 'rc_verbs'], {}, run=REMAP)
 for layout in ('short', 'bcopy', 'zcopy'):
 	uct('rc_verbs', 'am_lat', layout)
 	uct('rc_verbs', 'put_lat', layout)
@@ -305,6 +309,8 @@ for transport in ('rc_v', 'ud_v'):
 	    env={'UCX_TLS': f'{transport},self', 'UCX_NET_DEVICES': '{dev}:1'})
 	mpi(f'ucx-{transport}-shared-heap', '--mca', 'pml', 'ucx', '--mca', 'osc', 'ucx', '--mca', 'pml_ucx_devices', 'any',
 	    '--mca', 'pml_ucx_tls', 'any', env={'UCX_TLS': f'{transport},self', 'UCX_NET_DEVICES': '{dev}:1'}, run=HEAP, long=transport != 'rc_v')
+mpi('ucx-rc_v-remap', '--mca', 'pml', 'ucx', '--mca', 'osc', 'ucx', '--mca', 'pml_ucx_devices', 'any', '--mca', 'pml_ucx_tls', 'any',
+    env={'UCX_TLS': 'rc_v,self', 'UCX_NET_DEVICES': '{dev}:1'}, run=REMAP, long=True)
 OPENIB = ('--mca', 'pml', 'ob1', '--mca', 'btl', 'openib,self', '--mca', 'btl_openib_allow_ib', '1', '--mca',
 	  'btl_openib_warn_no_device_params_found', '0', '--mca', 'btl_openib_if_include', '{dev}')
 # On Ethernet btl openib needs the rdmacm way to connect, which Debian's has not.

@@ -84,11 +84,17 @@ if [ "$(id -u)" != 0 ] && [ -u /bin/su ]; then
 	says "setuid"
 fi
 expect 0 weft doctor cat
-for tier in "mapped memory" "memory file" process_vm; do says "$tier"; done
+for tier in "mapped memory" "remapped memory" "memory file" process_vm; do says "$tier"; done
 expect 2 weft run --shared-heap=2k -- true
 says "not a size"
 expect 0 weft run --shared-heap=64k -- env
 says WEFT_SHARED_HEAP=65536
+expect 2 weft run --remap=1 -- true
+says "--remap=1 is not a size"
+expect 0 weft run --remap -- env
+says WEFT_REMAP=65536
+expect 0 weft run --remap=1m -- env
+says WEFT_REMAP=1048576
 
 expect 0 weft down
 finish
