@@ -111,10 +111,10 @@ static void watch_timers(struct host *h)
 
 	if (h->attention.program_polls)
 		return;
-	if (!list_empty(&h->ca.awaiting)) {
+	if (!list_empty(&h->ca.unseen)) {
 		if (h->now_is_old)
 			host_tell_time(h);
-		ca_collect(&h->ca, h->now, UINT32_MAX);	/* which starts theirs */
+		ca_collect_unseen(&h->ca, h->now);
 	}
 	deadline = pump_deadline(h);
 	if (deadline < h->helper_until) {
@@ -146,7 +146,7 @@ static wtime poll_time(struct host *h, bool idle)
 /* How many QPs had something executed. */
 static unsigned collect(struct host *h, wtime now)
 {
-	if (list_empty(&h->ca.awaiting) ||
+	if (!ca_awaits(&h->ca) ||
 	    (h->attention.program_polls && !h->ca.starved && h->polls - h->collected < COLLECT_POLLS))
 		return 0;
 	h->collected = h->polls;

@@ -250,7 +250,7 @@ bool pump_may_sleep(struct host *h)
 		if (!ch->link->ops->may_sleep(ch->link))
 			may = false;
 	/* after the sleeper words: who executes a message of ours now wakes us */
-	if (!list_empty(&h->ca.awaiting) && ca_collect(&h->ca, h->now, UINT32_MAX))
+	if (ca_awaits(&h->ca) && ca_collect(&h->ca, h->now, UINT32_MAX))
 		may = false;
 	return may;
 }

@@ -32,8 +32,8 @@ static void progress(struct qp *qp, wtime now)
 		descriptor_settle(qp);
 	if (flight_empty(&e->flight))
 		list_remove(&qp->awaiting);
-	else if (now == WTIME_NEVER && !list_linked(&qp->awaiting))
-		list_append(&qp->ca->awaiting, &qp->awaiting);
+	else if (now == WTIME_NEVER)
+		qp_await(qp);
 	requester_complete(qp);
 	if (e->flight.resend != e->flight.newest || qp->sq.started != qp->sq.announced)
 		qp_ready(qp);

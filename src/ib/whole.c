@@ -55,7 +55,7 @@ static void record(struct qp *qp, const struct direct_message *m)
 	}
 	flight_record(f, &e);
 	if (!list_linked(&qp->awaiting))
-		list_append(&qp->ca->awaiting, &qp->awaiting);
+		qp_await(qp);
 }
 
 static void count(struct qp *qp, const struct direct_message *m)

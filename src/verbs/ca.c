@@ -119,6 +119,7 @@ int ca_init(struct ca *ca, const struct ca_config *config)
 	list_init(&ca->ready);
 	list_init(&ca->blocked);
 	list_init(&ca->awaiting);
+	list_init(&ca->unseen);
 	list_init(&ca->mcast);
 	list_init(&ca->flows);
 	list_init(&ca->all_qps);
@@ -199,20 +200,41 @@ void ca_expire(struct ca *ca, wtime now)
 	}
 }
 
-unsigned ca_collect(struct ca *ca, wtime now, unsigned most)
+/* How many of `some` had something executed. All that were looked at are in ca.awaiting again, or await nothing. */
+static unsigned look_at(struct ca *ca, struct list *some, wtime now, unsigned *most)
 {
-	struct list_node *newest = list_last(&ca->awaiting);
-	struct qp *qp;
+	struct list_node *node;
 	unsigned n = 0;
 
-	ca->now = now;
-	for (bool more = true; more && most && (qp = list_first_entry(&ca->awaiting, struct qp, awaiting)); most--) {
-		more = &qp->awaiting != newest;
-		list_remove(&qp->awaiting);
-		list_append(&ca->awaiting, &qp->awaiting);
-		n += ca->transport->qp_collect(qp, now);
+	for (; *most && (node = list_pop(some)); --*most) {
+		list_append(&ca->awaiting, node);
+		n += ca->transport->qp_collect(container_of(node, struct qp, awaiting), now);
 	}
-	if (n || list_empty(&ca->awaiting))
+	return n;
+}
+
+unsigned ca_collect_unseen(struct ca *ca, wtime now)
+{
+	unsigned most = UINT32_MAX;
+
+	ca->now = now;
+	return look_at(ca, &ca->unseen, now, &most);
+}
+
+unsigned ca_collect(struct ca *ca, wtime now, unsigned most)
+{
+	struct list rest;
+	unsigned n;
+
+	ca->now = now;
+	list_init(&rest);
+	list_splice(&rest, &ca->awaiting);
+	n = look_at(ca, &ca->unseen, now, &most);
+	n += look_at(ca, &rest, now, &most);
+	/* whose turn it was not are first next time */
+	list_splice(&rest, &ca->awaiting);
+	list_splice(&ca->awaiting, &rest);
+	if (n || !ca_awaits(ca))
 		ca->starved = false;
 	return n;
 }

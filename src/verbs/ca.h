@@ -76,14 +76,15 @@ struct ca {
 	struct list xrcds;		/* struct xrcd.all */
 	struct list ready;		/* struct qp.ready: something to send */
 	struct list blocked;		/* struct qp.ready: no room on the link */
-	struct list awaiting;		/* struct qp.awaiting: whole messages under way */
+	struct list awaiting;		/* struct qp.awaiting: whole messages under way, looked at since they were sent */
+	struct list unseen;		/* the same, not looked at: their ACK timers do not run */
 	struct list mcast;		/* struct mcast_member */
 	struct list flows;		/* struct flow, as they are asked */
 	struct list all_qps;		/* struct qp.all */
 	struct heap timers;		/* struct qp.timer */
 	struct counters counters;
 	wtime now;			/* of the entry under way: the timestamp of completions */
-	bool starved;			/* a QP in awaiting can send no more before something of it was executed */
+	bool starved;			/* a QP that awaits something can send no more before something of it was executed */
 	bool stamps;			/* somebody reads timestamps of completions */
 	const struct ib_options *transport_options;	/* borrowed; what QPs start with; NULL: the transport's own defaults */
 	bool seed_cq_profile;		/* CQ overflow: seed profile holds and asks, standard profile is CQ_ERR */
@@ -113,6 +114,13 @@ void ca_expire(struct ca *ca, wtime now);
 /* Sees what peers have executed of the whole messages under way, of at most so many QPs, those first that were not looked at
  * the longest. Returns for how many something was. */
 unsigned ca_collect(struct ca *ca, wtime now, unsigned most);
+/* The same of those whose ACK timers do not run, and starts them. */
+unsigned ca_collect_unseen(struct ca *ca, wtime now);
+/* Is any whole message under way? */
+static inline bool ca_awaits(const struct ca *ca)
+{
+	return !list_empty(&ca->unseen) || !list_empty(&ca->awaiting);
+}
 
 struct packet_out;
 /* Pulls the next packet of some QP, round robin over the ready list. False when nobody has anything to send now. */

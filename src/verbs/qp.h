@@ -53,7 +53,7 @@ struct qp {
 	uint32_t shown;			/* the direct path's: 0 when its peer cannot use it */
 	struct lane lane;		/* the direct path's */
 	psn_t received;			/* the last PSN executed: what the peer reads instead of ACKs */
-	struct list_node awaiting;	/* in ca.awaiting */
+	struct list_node awaiting;	/* in ca.unseen or ca.awaiting */
 	uint32_t recorded;		/* the recorder's: send WQEs that a trace has */
 	bool sqd_async;			/* en_sqd_async_notify */
 	uint8_t ip_version;		/* of its path, when the consumer said so: 4, 6 or 0 */
@@ -142,6 +142,8 @@ void qp_send_error(struct qp *qp, wtime now, int event);
 /* Marks the QP as having something to send, or re-reads its deadline into the timers. Idempotent. */
 void qp_ready(struct qp *qp);
 void qp_rearm(struct qp *qp);
+/* A whole message is under way and the ACK timer does not run: into ca.unseen. */
+void qp_await(struct qp *qp);
 void qp_event(struct qp *qp, enum ibv_event_type event);
 /* The first packet arrived. In RTR that raises COMM_EST, and only from now on the peer may do without packets. */
 void qp_established(struct qp *qp);

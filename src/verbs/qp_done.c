@@ -40,6 +40,12 @@ void qp_ready(struct qp *qp)
 		list_append(&qp->ca->ready, &qp->ready);
 }
 
+void qp_await(struct qp *qp)
+{
+	list_remove(&qp->awaiting);
+	list_append(&qp->ca->unseen, &qp->awaiting);
+}
+
 void qp_rearm(struct qp *qp)
 {
 	struct heap *timers = &qp->ca->timers;

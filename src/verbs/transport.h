@@ -29,7 +29,7 @@ struct transport_ops {
 	int (*qp_set_window)(struct qp *qp, uint64_t bytes);
 	/* A whole message that came over a channel: verbs/direct.h. */
 	void (*message)(struct ca *ca, wtime now, const void *channel, const struct direct_message *m);
-	/* Whole messages are under way: takes over what the peer has executed. Was there anything? The QP leaves ca.awaiting when
+	/* Whole messages are under way: takes over what the peer has executed. Was there anything? The QP leaves its list when
 	 * nothing is under way any more. */
 	bool (*qp_collect)(struct qp *qp, wtime now);
 	/* sq_psn, rq_psn and cur state for query_qp */
