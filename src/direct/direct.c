@@ -59,12 +59,18 @@ void direct_describe_region(const struct mr *mr, struct export_region *out)
 	};
 }
 
+/* How many reads and atomics it takes at a time. */
+static uint32_t depth_of(const struct qp *qp)
+{
+	return qp->type == IBV_QPT_RC ? qp->attr.max_dest_rd_atomic : 0;
+}
+
 void direct_describe_qp(const struct qp *qp, struct export_qp *out)
 {
 	*out = (struct export_qp){
 		.qpn = qp->qpn, .pd = qp->pd->handle, .peer_qpn = qp->attr.dest_qp_num, .access = qp->attr.qp_access_flags,
 		.type = qp->type, .device = device_of(qp->ca, qp->dev),
-		.depth = qp->type == IBV_QPT_RC ? qp->attr.max_dest_rd_atomic : 0,
+		.depth = depth_of(qp),
 		.dlid = qp->dev->form == PACKET_IB ? qp->path.dlid : 0,
 		.gids = qp->path.has_grh ? digest_gids(qp->path.dgid, qp->path.sgid) : 0,
 		.received = qp->received,
@@ -83,11 +89,11 @@ static bool expects_us(const struct qp *qp, const struct export_qp *remote)
 }
 
 /* IBA 9.7.4.1.3, 9.7.4.1.4 */
-static bool allows(const struct export_qp *remote, const struct direct_request *r)
+static bool allows(uint32_t access, uint32_t depth, const struct direct_request *r)
 {
 	uint32_t need = access_needed(r->kind);
 
-	return (remote->access & need) == need && (r->kind == DIRECT_WRITE || remote->depth);
+	return (access & need) == need && (r->kind == DIRECT_WRITE || depth);
 }
 
 /* IBA 9.7.4.1.5 */
@@ -187,7 +193,7 @@ static bool execute_empty(const struct qp *qp, const struct direct_peer *peer, c
 {
 	struct export_qp remote;
 
-	return export_find_qp(peer->export, qp->attr.dest_qp_num, &remote) && expects_us(qp, &remote) && allows(&remote, r);
+	return export_find_qp(peer->export, qp->attr.dest_qp_num, &remote) && expects_us(qp, &remote) && allows(remote.access, remote.depth, r);
 }
 
 /* Between access_begin and access_end. */
@@ -199,7 +205,7 @@ static bool execute(const struct qp *qp, const struct direct_peer *peer, struct 
 		return execute_empty(qp, peer, r);
 	if (!is_hit(h, peer, qp, r->rkey) && !look_up(h, peer, qp, r->rkey))
 		return false;
-	return allows(&h->remote, r) && grants(&h->region, r) && move(peer, &h->region, r);
+	return allows(h->remote.access, h->remote.depth, r) && grants(&h->region, r) && move(peer, &h->region, r);
 }
 
 bool direct_execute(const struct qp *qp, const struct direct_peer *peer, struct direct_request *r)
@@ -231,14 +237,12 @@ bool direct_watch(const struct qp *qp, const struct export_memory *m, struct exp
 bool direct_execute_own(const struct qp *qp, struct direct_request *r)
 {
 	struct qp *remote = qp_find(qp->ca, qp->attr.dest_qp_num);
-	struct export_qp shown;
 	struct mr *mr;
 	uint8_t *memory;
 
 	if (!remote || !remote->shown || (direct_is_atomic(r) && r->va % ATOMIC_BYTES))
 		return false;
-	direct_describe_qp(remote, &shown);
-	if (!expects_us(qp, &shown) || !allows(&shown, r))
+	if (!allows(remote->attr.qp_access_flags, depth_of(remote), r))
 		return false;
 	if (remote_check(remote, r->rkey, r->va, r->bytes, (int)access_needed(r->kind), &mr) != REMOTE_OK)
 		return false;

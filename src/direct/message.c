@@ -51,15 +51,16 @@ static uint8_t *put(uint8_t *at, const void *field, size_t bytes)
 
 static void build_payload(const struct direct_message *m, uint8_t *at)
 {
-	if (m->payload != PAYLOAD_CARRIED)
-		at = put(at, &m->bytes, sizeof(m->bytes));
-	for (unsigned i = 0; i < m->iovs && m->payload != PAYLOAD_PLACED; i++) {
+	if (m->payload == PAYLOAD_CARRIED) {
+		for (unsigned i = 0; i < m->iovs; i++)
+			at = put(at, m->iov[i].iov_base, m->iov[i].iov_len);
+		return;
+	}
+	at = put(at, &m->bytes, sizeof(m->bytes));
+	for (unsigned i = 0; i < m->iovs && m->payload == PAYLOAD_PULLED; i++) {
 		struct piece piece = { (uintptr_t)m->iov[i].iov_base, m->iov[i].iov_len };
 
-		if (m->payload == PAYLOAD_CARRIED)
-			at = put(at, m->iov[i].iov_base, m->iov[i].iov_len);
-		else
-			at = put(at, &piece, sizeof(piece));
+		at = put(at, &piece, sizeof(piece));
 	}
 }
 
@@ -70,11 +71,10 @@ void message_build(const struct direct_message *m, void *record)
 		.dest = (uint32_t)m->opcode << 24 | m->dest_qpn, .psn = m->psn, .received = m->received,
 		.src = (uint32_t)(m->solicited | m->payload << PAYLOAD_SHIFT) << 24 | m->src_qpn,
 	};
-	struct target target = { m->va, m->rkey, 0 };
 	uint8_t *at = put(record, &head, sizeof(head));
 
 	if (row->headers & HDR_RETH)
-		at = put(at, &target, sizeof(target));
+		at = put(at, &(struct target){ m->va, m->rkey, 0 }, sizeof(struct target));
 	if (has_trailer(row))
 		at = put(at, &m->trailer, sizeof(m->trailer));
 	build_payload(m, at);

@@ -276,6 +276,8 @@ static bool execute_own(struct host *h, struct qp *qp, struct direct_request *r)
 {
 	bool is_atomic = direct_is_atomic(r), done;
 
+	if (!lane_connect(h, qp))
+		return false;
 	if (is_atomic)
 		atomic_begin(h);
 	done = direct_execute_own(qp, r);

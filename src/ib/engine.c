@@ -41,6 +41,28 @@ static void check(const struct qp *qp)
 	responder_check(qp);
 }
 
+static enum opcode_service service_of(enum ibv_qp_type type)
+{
+	switch (type) {
+	case IBV_QPT_UC:
+		return SERVICE_UC;
+	case IBV_QPT_UD:
+		return SERVICE_UD;
+	case IBV_QPT_XRC_SEND:
+	case IBV_QPT_XRC_RECV:
+		return SERVICE_XRC;
+	default:
+		return SERVICE_RC;
+	}
+}
+
+static void take_options(struct engine *e, const struct ib_options *o)
+{
+	e->options = *o;
+	e->acks_as_usual = o->profile == IB_STANDARD && o->ack_mode == IB_ACK_ON_REQUEST &&
+			   o->completion == ib_default_options.completion && !o->ack_when_consumed;
+}
+
 static int init(struct qp *qp)
 {
 	struct engine *e = calloc(1, sizeof(*e));
@@ -48,7 +70,8 @@ static int init(struct qp *qp)
 
 	if (!e)
 		return -ENOMEM;
-	e->options = qp->ca->transport_options ? *qp->ca->transport_options : ib_default_options;
+	take_options(e, qp->ca->transport_options ? qp->ca->transport_options : &ib_default_options);
+	e->service = service_of(qp->type);
 	err = ib_options_check(&e->options, qp->dev);
 	if (err == 0)
 		err = flight_init(&e->flight, window_of(qp, &e->options));
@@ -93,7 +116,7 @@ int ib_set_options(struct qp *qp, const struct ib_options *options)
 		return -ENOMEM;
 	flight_fini(&e->flight);
 	e->flight = flight;
-	e->options = *options;
+	take_options(e, options);
 	return 0;
 }
 
@@ -240,11 +263,6 @@ static int set_window(struct qp *qp, uint64_t bytes)
 		return -EBUSY;
 	f->limit = packets ? (uint32_t)packets : 1;
 	return 0;
-}
-
-bool engine_receives(const struct qp *qp)
-{
-	return qp->state == IBV_QPS_RTR || qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD || qp->state == IBV_QPS_SQE;
 }
 
 /* IBA 9.6.1.1 to 9.6.1.4: the QP exists, has this service, may receive, and the packet comes from its peer. What fails

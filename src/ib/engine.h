@@ -9,6 +9,8 @@
 
 struct engine {
 	struct ib_options options;
+	enum opcode_service service;	/* of the QP's type; raw packets have no opcodes */
+	bool acks_as_usual;		/* nobody chose when and how: whole messages may do without */
 	struct flight flight;		/* RC, UC, XRC_SEND; of UD and raw packet only the phase */
 	unsigned detours;		/* requests in a row that could have done without packets, but had to follow some */
 	struct responder responder;	/* RC, UC, XRC_RECV */
@@ -38,20 +40,9 @@ static inline bool engine_exchanges_start(const struct qp *qp)
 	return options->exchange_start && options->profile == IB_SEED && engine_is_reliable(qp);
 }
 
-/* The opcodes' service of a QP type; raw packets have no opcodes. */
 static inline enum opcode_service engine_service(const struct qp *qp)
 {
-	switch (qp->type) {
-	case IBV_QPT_UC:
-		return SERVICE_UC;
-	case IBV_QPT_UD:
-		return SERVICE_UD;
-	case IBV_QPT_XRC_SEND:
-	case IBV_QPT_XRC_RECV:
-		return SERVICE_XRC;
-	default:
-		return SERVICE_RC;
-	}
+	return engine_of(qp)->service;
 }
 
 static inline uint32_t engine_mtu(const struct qp *qp)
@@ -60,6 +51,9 @@ static inline uint32_t engine_mtu(const struct qp *qp)
 }
 
 /* May it take packets in? RTR, RTS, SQD and SQE: IBA 10.3.1. */
-bool engine_receives(const struct qp *qp);
+static inline bool engine_receives(const struct qp *qp)
+{
+	return qp->state == IBV_QPS_RTR || qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD || qp->state == IBV_QPS_SQE;
+}
 
 #endif

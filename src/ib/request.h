@@ -3,6 +3,7 @@
 #define WEFT_IB_REQUEST_H
 
 #include "ib/flight.h"
+#include "verbs/direct.h"
 #include "verbs/queue.h"
 #include "wire/opcode.h"
 
@@ -23,6 +24,8 @@ struct request_row {
 	enum opcode_op op;
 	uint16_t trailer;	/* HDR_IMM or HDR_IETH on the last packet, or 0 */
 	enum flight_answer answer;
+	enum { TARGET_PROGRAM, TARGET_MEMORY } needs;	/* of the target */
+	enum direct_kind direct;	/* what executes it, when it needs only memory */
 };
 
 /* By enum ibv_wr_opcode; those that are not ours are all REQUEST_NONE. */

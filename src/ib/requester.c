@@ -65,7 +65,7 @@ static void done_quietly(struct qp *qp)
 
 	qp_send_wqe(qp, qp->sq.completed)->flags &= (uint8_t)~IBV_SEND_SIGNALED;
 	qp->sq_sig_all = false;
-	qp_send_done(qp, IBV_WC_SUCCESS, 0);
+	qp_send_done(qp, IBV_WC_SUCCESS);
 	qp->sq_sig_all = all;
 }
 
@@ -80,7 +80,7 @@ void requester_complete(struct qp *qp)
 		if (e->options.report_last_only && !is_newest)
 			done_quietly(qp);
 		else
-			qp_send_done(qp, IBV_WC_SUCCESS, qp_send_wqe(qp, qp->sq.completed)->length);
+			qp_send_done(qp, IBV_WC_SUCCESS);
 	}
 	tell_drained(qp);
 }
@@ -91,7 +91,7 @@ void requester_fail(struct qp *qp, wtime now, enum ibv_wc_status status)
 	if (qp->sq.started == qp->sq.completed)
 		qp->sq.started++;
 	flight_close(&engine_of(qp)->flight);
-	qp_send_done(qp, status, 0);
+	qp_send_done(qp, status);
 	if (engine_is_reliable(qp))
 		qp_error(qp, now, -1);
 	else
@@ -118,14 +118,13 @@ enum ibv_wc_status requester_gather(struct qp *qp, const struct send_wqe *wqe, u
 	return seg_gather(qp, wqe->seg, wqe->num_sge, offset, p->payload_bytes, out->iov, PACKET_OUT_IOVS, &p->payload_iovs, out->bounce);
 }
 
-bool requester_borrow(struct qp *qp, const struct send_wqe *wqe, int access, struct iovec iov[DIRECT_IOVS], unsigned *iovs)
+int requester_borrow(const struct qp *qp, const struct send_wqe *wqe, int access, struct iovec iov[DIRECT_IOVS])
 {
 	if (wqe->flags & IBV_SEND_INLINE) {
 		iov[0] = (struct iovec){ (uint8_t *)(uintptr_t)wqe->seg, wqe->length };
-		*iovs = wqe->length > 0;
-		return true;
+		return wqe->length > 0;
 	}
-	return seg_borrow(qp->pd, wqe->seg, wqe->num_sge, access, wqe->length, iov, DIRECT_IOVS, iovs);
+	return seg_borrow(qp->pd, wqe->seg, wqe->num_sge, access, wqe->length, iov);
 }
 
 static enum ibv_wc_status build_data(struct qp *qp, const struct send_wqe *wqe, const struct request_row *row, uint32_t packet,

@@ -25,8 +25,8 @@ void requester_fail(struct qp *qp, wtime now, enum ibv_wc_status status);
 
 /* Points the packet at its payload_bytes of the WQE's data from `offset` on: at inline bytes, or gathered. */
 enum ibv_wc_status requester_gather(struct qp *qp, const struct send_wqe *wqe, uint32_t offset, struct packet_out *out);
-/* All of the WQE's data where it lies, inline bytes or memory that allows `access`. False: some of it cannot be borrowed. */
-bool requester_borrow(struct qp *qp, const struct send_wqe *wqe, int access, struct iovec iov[DIRECT_IOVS], unsigned *iovs);
+/* All of the WQE's data where it lies, inline bytes or memory that allows `access`: so many pieces. -1: some cannot be borrowed. */
+int requester_borrow(const struct qp *qp, const struct send_wqe *wqe, int access, struct iovec iov[DIRECT_IOVS]);
 
 /* Everything from this PSN on was lost: sends it again, unless that is so already. The QP fails when no retries are left. */
 void requester_go_back(struct qp *qp, wtime now, psn_t psn);

@@ -236,11 +236,11 @@ static enum verdict pull_send(struct inbound *in, struct pd *pd)
 {
 	const struct recv_ref *ref = &in->r->receive;
 	struct iovec to[DIRECT_IOVS];
-	unsigned tos;
+	int tos = seg_borrow(pd, ref->seg, ref->num_sge, IBV_ACCESS_LOCAL_WRITE, in->whole->bytes, to);
 
-	if (!seg_borrow(pd, ref->seg, ref->num_sge, IBV_ACCESS_LOCAL_WRITE, in->whole->bytes, to, DIRECT_IOVS, &tos))
+	if (tos < 0)
 		return pull_in_pieces(in, pd);
-	return in->qp->ca->direct->pull(in->qp->ca->host, in->qp, in->whole, 0, to, tos) ? VERDICT_EXECUTED : out_of_reach(in);
+	return in->qp->ca->direct->pull(in->qp->ca->host, in->qp, in->whole, 0, to, (unsigned)tos) ? VERDICT_EXECUTED : out_of_reach(in);
 }
 
 /* To its place in the receive. */

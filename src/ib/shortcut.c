@@ -15,42 +15,12 @@ enum {
 	DETOURS = 8,
 };
 
-static bool find_kind(const struct request_row *row, enum direct_kind *kind)
-{
-	switch (row->op) {
-	case OP_WRITE:
-		*kind = DIRECT_WRITE;
-		return row->kind == REQUEST_DATA && !row->trailer;
-	case OP_READ_REQUEST:
-		*kind = DIRECT_READ;
-		return row->kind == REQUEST_READ;
-	case OP_CMP_SWAP:
-		*kind = DIRECT_CMP_SWAP;
-		return true;
-	case OP_FETCH_ADD:
-		*kind = DIRECT_FETCH_ADD;
-		return true;
-	case OP_ATOMIC_WRITE:
-		*kind = DIRECT_ATOMIC_WRITE;
-		return true;
-	default:
-		return false;
-	}
-}
-
 /* UC does not say what arrived: after its first packet the order of things is not known any more. */
 static bool may_pass(const struct qp *qp)
 {
 	const struct flight *f = &engine_of(qp)->flight;
 
 	return f->window ? flight_empty(f) : f->psn == qp->attr.sq_psn;
-}
-
-static bool borrow(struct qp *qp, const struct send_wqe *wqe, struct direct_request *r, struct iovec iov[DIRECT_IOVS])
-{
-	int access = r->kind == DIRECT_WRITE ? 0 : IBV_ACCESS_LOCAL_WRITE;
-
-	return r->kind == DIRECT_ATOMIC_WRITE || requester_borrow(qp, wqe, access, iov, &r->iovs);
 }
 
 static void count(struct qp *qp, const struct direct_request *r)
@@ -88,16 +58,18 @@ static enum shortcut follow(struct qp *qp, const struct send_wqe *wqe)
 /* The request itself, if it needs nothing of the target's program. */
 static bool execute(struct qp *qp, const struct send_wqe *wqe, const struct request_row *row, enum direct_kind kind)
 {
+	int access = kind == DIRECT_WRITE ? 0 : IBV_ACCESS_LOCAL_WRITE;
 	struct iovec iov[DIRECT_IOVS];
+	int iovs = kind == DIRECT_ATOMIC_WRITE ? 0 : requester_borrow(qp, wqe, access, iov);
 	struct direct_request r = {
-		.kind = kind, .rkey = wqe->rkey, .va = wqe->remote_addr, .bytes = wqe->length, .iov = iov, .compare = wqe->compare_add,
-		.operand = row->op == OP_CMP_SWAP ? wqe->swap : wqe->compare_add,
+		.kind = kind, .rkey = wqe->rkey, .va = wqe->remote_addr, .bytes = wqe->length, .iov = iov, .iovs = (unsigned)iovs,
+		.compare = wqe->compare_add, .operand = row->op == OP_CMP_SWAP ? wqe->swap : wqe->compare_add,
 	};
 	bool has_result = kind == DIRECT_CMP_SWAP || kind == DIRECT_FETCH_ADD;
 
-	if (has_result && wqe->length != ATOMIC_BYTES)
+	if (iovs < 0 || (has_result && wqe->length != ATOMIC_BYTES))
 		return false;
-	if (!borrow(qp, wqe, &r, iov) || !qp->ca->direct->execute(qp->ca->host, qp, &r))
+	if (!qp->ca->direct->execute(qp->ca->host, qp, &r))
 		return false;
 	if (has_result)
 		(void)seg_scatter(qp->pd, wqe->seg, wqe->num_sge, 0, &r.original, sizeof(r.original));
@@ -117,23 +89,22 @@ static enum shortcut write_and_tell(struct qp *qp, const struct send_wqe *wqe, c
 
 enum shortcut shortcut_take(struct qp *qp, const struct send_wqe *wqe, const struct request_row *row)
 {
-	enum direct_kind kind;
 	enum shortcut how;
 
 	if (!qp->ca->direct || (qp->type != IBV_QPT_RC && qp->type != IBV_QPT_UC))
 		return SHORTCUT_NONE;
 	if (wqe->bad_status || wqe->length > DIRECT_MOST_BYTES || flight_repeats(&engine_of(qp)->flight))
 		return SHORTCUT_NONE;
-	if (!find_kind(row, &kind)) {
+	if (row->needs == TARGET_PROGRAM) {
 		engine_of(qp)->detours = 0;
 		return row->op == OP_WRITE && wqe->length > WHOLE_CARRIES ? write_and_tell(qp, wqe, row) : whole_send(qp, wqe, row, false);
 	}
-	if (kind != DIRECT_WRITE && qp->attr.max_rd_atomic == 0)
+	if (row->direct != DIRECT_WRITE && qp->attr.max_rd_atomic == 0)
 		return SHORTCUT_NONE;
 	if (!may_pass(qp)) {
-		how = kind == DIRECT_WRITE && wqe->length <= WHOLE_CARRIES ? whole_send(qp, wqe, row, false) : SHORTCUT_NONE;
+		how = row->direct == DIRECT_WRITE && wqe->length <= WHOLE_CARRIES ? whole_send(qp, wqe, row, false) : SHORTCUT_NONE;
 		return how == SHORTCUT_NONE ? follow(qp, wqe) : how;
 	}
 	engine_of(qp)->detours = 0;
-	return execute(qp, wqe, row, kind) ? SHORTCUT_DONE : SHORTCUT_NONE;
+	return execute(qp, wqe, row, row->direct) ? SHORTCUT_DONE : SHORTCUT_NONE;
 }

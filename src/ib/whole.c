@@ -27,7 +27,7 @@ static bool describe(struct qp *qp, const struct send_wqe *wqe, const struct req
 		     struct direct_message *m, struct iovec iov[DIRECT_IOVS])
 {
 	const struct engine *e = engine_of(qp);
-	int opcode = opcode_find(engine_service(qp), row->op, POS_ONLY, row->trailer);
+	int opcode = opcode_find(engine_service(qp), row->op, POS_ONLY, row->trailer), iovs;
 
 	if (opcode < 0 || wqe->bad_status || wqe->length > most_bytes(qp, row, placed))
 		return false;
@@ -38,14 +38,18 @@ static bool describe(struct qp *qp, const struct send_wqe *wqe, const struct req
 		.trailer = row->trailer == HDR_IMM ? be32toh(wqe->imm) : wqe->imm,
 		.va = wqe->remote_addr, .rkey = wqe->rkey, .bytes = wqe->length, .iov = iov,
 	};
-	return placed || requester_borrow(qp, wqe, 0, iov, &m->iovs);
+	if (placed)
+		return true;
+	iovs = requester_borrow(qp, wqe, 0, iov);
+	m->iovs = (unsigned)iovs;
+	return iovs >= 0;
 }
 
-static void record(struct qp *qp, const struct direct_message *m)
+static void record(struct qp *qp, const struct direct_message *m, uint32_t packets)
 {
 	struct flight *f = &engine_of(qp)->flight;
 	struct flight_entry e = {
-		.psn = m->psn, .span = request_packets(m->bytes, engine_mtu(qp)), .wqe = qp->sq.started, .answer = ANSWER_ACK,
+		.psn = m->psn, .span = packets, .wqe = qp->sq.started, .answer = ANSWER_ACK,
 		.path = path_choose(qp), .is_last = true, .is_whole = true,
 	};
 
@@ -71,10 +75,7 @@ static void count(struct qp *qp, const struct direct_message *m)
 /* Whoever chose how ACKs are made wants packets. */
 static bool may_send(const struct engine *e)
 {
-	const struct ib_options *o = &e->options;
-
-	return o->profile == IB_STANDARD && o->ack_mode == IB_ACK_ON_REQUEST && o->completion == ib_default_options.completion &&
-	       !o->ack_when_consumed && e->flight.resend == e->flight.newest;
+	return e->acks_as_usual && e->flight.resend == e->flight.newest;
 }
 
 enum shortcut whole_send(struct qp *qp, const struct send_wqe *wqe, const struct request_row *row, bool placed)
@@ -82,18 +83,19 @@ enum shortcut whole_send(struct qp *qp, const struct send_wqe *wqe, const struct
 	const struct direct_ops *direct = qp->ca->direct;
 	struct engine *e = engine_of(qp);
 	struct flight *f = &e->flight;
+	uint32_t packets = request_packets(wqe->length, engine_mtu(qp));
 	struct iovec iov[DIRECT_IOVS];
 	struct direct_message m;
 
 	if (row->kind != REQUEST_DATA || !may_send(e) || !direct->connect(qp->ca->host, qp))
 		return SHORTCUT_NONE;
-	if (f->window && !flight_has_room(f, request_packets(wqe->length, engine_mtu(qp)))) {
+	if (f->window && !flight_has_room(f, packets)) {
 		qp->ca->starved = true;
 		return SHORTCUT_LATER;
 	}
 	if (!describe(qp, wqe, row, placed, &m, iov) || !direct->send(qp->ca->host, qp, &m))
 		return SHORTCUT_NONE;
-	record(qp, &m);
+	record(qp, &m, packets);
 	count(qp, &m);
 	return SHORTCUT_DONE;
 }

@@ -25,10 +25,9 @@ static uint32_t usable(const struct cq *cq)
 /* In memory never written the phase may say anything: on the first lap each slot is made invalid before its turn. */
 static void start_lap(struct cq *cq)
 {
-	cq->tail_at = cq->head_at = 0;
-	cq->tail_phase = cq->head_phase = 1;
+	cq->tail_at = cq->head_at = (struct cq_end){ .slot = wq_slot_at(&cq->ring, 0), .phase = 1 };
 	cq->first_lap = true;
-	((struct cqe *)wq_slot_at(&cq->ring, 0))->valid = 0;
+	cq->tail_at.slot->valid = 0;
 }
 
 int cq_create(struct ca *ca, struct ca_device *dev, int cqe, struct cq **out)
@@ -106,30 +105,27 @@ void cq_detach(struct cq *cq, uint32_t wqes)
 	cq->refs--;
 }
 
-static void advance(const struct wq *ring, uint32_t *at, uint8_t *phase)
+static void advance(const struct wq *ring, struct cq_end *end)
 {
-	if (++*at == ring->capacity) {
-		*at = 0;
-		*phase ^= 3;
+	if (++end->position == ring->capacity) {
+		end->position = 0;
+		end->phase ^= 3;
 	}
-}
-
-static struct cqe *tail_slot(const struct cq *cq)
-{
-	return wq_slot_at(&cq->ring, cq->tail_at);
+	end->slot = wq_slot_at(ring, end->position);
 }
 
 /* The entry in the tail's slot is whole before its phase says so: the reader may be another process. */
 static void validate(struct cq *cq)
 {
-	struct cqe *slot = tail_slot(cq);
+	struct cqe *slot = cq->tail_at.slot;
+	uint8_t phase = cq->tail_at.phase;
 
-	if (cq->first_lap && cq->tail_at + 1 < cq->ring.capacity)
-		((struct cqe *)wq_slot_at(&cq->ring, cq->tail_at + 1))->valid = 0;
-	else
+	advance(&cq->ring, &cq->tail_at);
+	if (cq->tail_at.position == 0)
 		cq->first_lap = false;
-	__atomic_store_n(&slot->valid, cq->tail_phase, __ATOMIC_RELEASE);
-	advance(&cq->ring, &cq->tail_at, &cq->tail_phase);
+	if (cq->first_lap)
+		cq->tail_at.slot->valid = 0;
+	__atomic_store_n(&slot->valid, phase, __ATOMIC_RELEASE);
 	cq->tail++;
 	cq->free_space--;
 }
@@ -139,7 +135,7 @@ static void write_entry(struct cq *cq, const struct cqe *cqe)
 	struct cqe entry = *cqe;
 
 	entry.valid = 0;
-	*tail_slot(cq) = entry;
+	*cq->tail_at.slot = entry;
 	validate(cq);
 }
 
@@ -203,13 +199,13 @@ static void fire(struct cq *cq)
 	cq->ca->host_ops->cq_event(cq->ca->host, cq);
 }
 
-struct cqe *cq_next(struct cq *cq)
+struct cqe *cq_make_room(struct cq *cq)
 {
 	if (!cq->free_space)
 		doorbell_read(cq);
 	if (!cq->free_space && cq->ignore_overrun)
 		drop_oldest(cq);
-	return cq->free_space && !cq->overrun && list_empty(&cq->held) ? tail_slot(cq) : &cq->homeless;
+	return cq->free_space && !cq->overrun && list_empty(&cq->held) ? cq->tail_at.slot : &cq->homeless;
 }
 
 void cq_publish(struct cq *cq, struct cqe *cqe, bool solicited)
@@ -233,13 +229,6 @@ void cq_push(struct cq *cq, const struct cqe *cqe, bool solicited)
 
 	*next = *cqe;
 	cq_publish(cq, next, solicited);
-}
-
-const struct cqe *cq_front(const struct cq *cq)
-{
-	const struct cqe *slot = wq_slot_at(&cq->ring, cq->head_at);
-
-	return __atomic_load_n(&slot->valid, __ATOMIC_ACQUIRE) == cq->head_phase ? slot : NULL;
 }
 
 bool cq_peek(const struct cq *cq, struct cqe *cqe)
@@ -279,7 +268,7 @@ const void *cq_wqe(const struct cq *cq, const struct cqe *cqe)
 
 void cq_remove(struct cq *cq, const struct cqe *front)
 {
-	advance(&cq->ring, &cq->head_at, &cq->head_phase);
+	advance(&cq->ring, &cq->head_at);
 	cq->head++;
 	cq->credit_count++;
 	return_credits(cq, front);
@@ -303,7 +292,8 @@ void cq_doorbell(struct cq *cq)
 	cq->credit_count = 0;
 	atomic_store_explicit(wq_doorbell(&cq->ring), cq->head, memory_order_release);
 	doorbell_read(cq);
-	drain_held(cq);
+	if (cq->asked)
+		drain_held(cq);
 }
 
 bool cq_poll(struct cq *cq, struct cqe *cqe)
@@ -345,7 +335,7 @@ int cq_resize(struct cq *cq, int cqe)
 	next.announced = cq->announced - cq->head;
 	start_lap(&next);
 	next.free_space = usable(&next);
-	for (uint32_t i = 0, at = cq->head_at; i < waiting; i++) {
+	for (uint32_t i = 0, at = cq->head_at.position; i < waiting; i++) {
 		write_entry(&next, wq_slot_at(&cq->ring, at));
 		at = at + 1 == cq->ring.capacity ? 0 : at + 1;
 	}
@@ -370,13 +360,12 @@ static bool is_thrown_away(struct cq *cq, const struct cqe *cqe, uint32_t qpn)
 
 void cq_clean(struct cq *cq, uint32_t qpn)
 {
-	uint32_t waiting = cq->tail - cq->head, at = cq->head_at;
+	uint32_t waiting = cq->tail - cq->head, at = cq->head_at.position;
 	uint32_t free_space = cq->free_space;
 
 	/* Write the kept ones again from the head on: the tail can only fall behind where we read. */
 	cq->tail = cq->head;
 	cq->tail_at = cq->head_at;
-	cq->tail_phase = cq->head_phase;
 	for (uint32_t i = 0; i < waiting; i++) {
 		struct cqe cqe = *(struct cqe *)wq_slot_at(&cq->ring, at);
 
@@ -386,7 +375,7 @@ void cq_clean(struct cq *cq, uint32_t qpn)
 	}
 	cq->solicited_tail = cq->tail;	/* perhaps gone: better one event too many */
 	cq->free_space = free_space + waiting - (cq->tail - cq->head);
-	for (uint32_t i = cq->tail - cq->head, gone_at = cq->tail_at; i < waiting; i++) {
+	for (uint32_t i = cq->tail - cq->head, gone_at = cq->tail_at.position; i < waiting; i++) {
 		((struct cqe *)wq_slot_at(&cq->ring, gone_at))->valid = 0;
 		gone_at = gone_at + 1 == cq->ring.capacity ? 0 : gone_at + 1;
 	}

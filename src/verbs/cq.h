@@ -7,6 +7,13 @@
 
 enum cq_arm { CQ_DISARMED, CQ_ARMED_SOLICITED, CQ_ARMED_ANY };
 
+/* One of the ring's two ends. */
+struct cq_end {
+	struct cqe *slot;
+	uint32_t position;		/* of the slot */
+	uint8_t phase;			/* 1 or 2: what `valid` says in a new entry there, IPS-43 */
+};
+
 struct cq {
 	struct ca *ca;			/* borrowed */
 	struct ca_device *dev;		/* borrowed */
@@ -15,8 +22,7 @@ struct cq {
 	uint32_t free_space;		/* engine's conservative count, IPS-39, IPS-47 */
 	uint32_t credit_count;		/* ULP: CQEs removed since the last CQ doorbell, IPS-44, IPS-45 */
 	uint32_t tail, head;		/* cumulative: written by the engine, removed by the ULP */
-	uint32_t tail_at, head_at;	/* the same as ring positions */
-	uint8_t tail_phase, head_phase;	/* 1 or 2: what `valid` says in a new entry, IPS-43 */
+	struct cq_end tail_at, head_at;	/* the same in the ring */
 	bool first_lap;			/* slots from the tail on were never written */
 	uint32_t returned;		/* engine: credits taken over from the CQ doorbell */
 	enum cq_arm arm;
@@ -27,7 +33,7 @@ struct cq {
 	struct cqe homeless;		/* the completion in the making, when there is no slot for it */
 	struct list held;		/* seed profile: completions without room */
 	struct list spare;		/* seed profile: one node for each completion that may come */
-	bool asked;			/* seed profile: the ULP was told, room has not come yet */
+	bool asked;			/* seed profile: the ULP was told, room has not come yet; some may be held */
 	uint32_t refs;			/* QPs */
 	uint32_t handle;
 	void *user;			/* the ABI's object */
@@ -38,8 +44,14 @@ struct cq {
 int cq_create(struct ca *ca, struct ca_device *dev, int cqe, struct cq **cq);
 int cq_destroy(struct cq *cq);			/* -EBUSY while QPs use it */
 int cq_resize(struct cq *cq, int cqe);		/* -EINVAL when fewer than are waiting */
+/* cq_next when there is no free space, as the engine knows. */
+struct cqe *cq_make_room(struct cq *cq);
 /* The engine's side: where the next completion is to be written, all of it, before cq_publish. It is not valid until then. */
-struct cqe *cq_next(struct cq *cq);
+static inline struct cqe *cq_next(struct cq *cq)
+{
+	return cq->free_space && !cq->asked && !cq->overrun ? cq->tail_at.slot : cq_make_room(cq);
+}
+
 /* Time and phase are filled in. solicited: a receive whose packet asked for an event; errors always are. */
 void cq_publish(struct cq *cq, struct cqe *cqe, bool solicited);
 /* Both, for a completion that is somewhere else. */
@@ -53,7 +65,10 @@ const void *cq_wqe(const struct cq *cq, const struct cqe *cqe);
 /* cq_poll in two steps: removals count in credit_count until the doorbell returns them, IPS-44 and IPS-45. */
 bool cq_take(struct cq *cq, struct cqe *cqe);
 /* cq_take without a copy: the oldest where it lies, or NULL; it stays there until the doorbell. It is removed by cq_remove. */
-const struct cqe *cq_front(const struct cq *cq);
+static inline const struct cqe *cq_front(const struct cq *cq)
+{
+	return __atomic_load_n(&cq->head_at.slot->valid, __ATOMIC_ACQUIRE) == cq->head_at.phase ? cq->head_at.slot : NULL;
+}
 void cq_remove(struct cq *cq, const struct cqe *front);
 void cq_doorbell(struct cq *cq);
 /* One event for the next completion, IBA 11.4.2.2. At once when one waits that came after the last event: it may have come

@@ -149,29 +149,11 @@ enum remote_verdict remote_check(struct qp *qp, uint32_t rkey, uint64_t va, uint
 	return remote_check_pd(qp, qp->pd, rkey, va, bytes, need, mr);
 }
 
-static enum mr_kind memory_kind(const struct mr *mr)
-{
-	return mr->kind == MR_WINDOW ? mr->bound_to->kind : mr->kind;
-}
-
-/* An implicit region starts at address 0, so the sum is made of integers. */
-static uint8_t *address(const struct mr *mr, uint64_t va)
-{
-	return (uint8_t *)((uintptr_t)mr->memory + (va - mr->iova));
-}
-
-void *mr_borrow(struct mr *mr, uint64_t va)
-{
-	enum mr_kind kind = memory_kind(mr);
-
-	return kind == MR_MEMORY || kind == MR_DEVICE ? address(mr, va) : NULL;
-}
-
 static int copy(struct mr *mr, void *to, const void *from, size_t bytes)
 {
 	struct ca *ca = mr->pd->ca;
 
-	if (memory_kind(mr) == MR_ON_DEMAND || memory_kind(mr) == MR_IMPLICIT)
+	if (mr_memory_kind(mr) == MR_ON_DEMAND || mr_memory_kind(mr) == MR_IMPLICIT)
 		return ca->host_ops->copy_safely(ca->host, to, from, bytes);
 	memcpy(to, from, bytes);
 	return 0;
@@ -179,18 +161,18 @@ static int copy(struct mr *mr, void *to, const void *from, size_t bytes)
 
 int mr_write(struct mr *mr, uint64_t va, const void *data, uint32_t bytes)
 {
-	if (bytes == 0 || memory_kind(mr) == MR_NULL)
+	if (bytes == 0 || mr_memory_kind(mr) == MR_NULL)
 		return 0;
-	return copy(mr, address(mr, va), data, bytes);
+	return copy(mr, mr_address(mr, va), data, bytes);
 }
 
 int mr_read(struct mr *mr, uint64_t va, void *data, uint32_t bytes)
 {
 	if (bytes == 0)
 		return 0;
-	if (memory_kind(mr) == MR_NULL) {
+	if (mr_memory_kind(mr) == MR_NULL) {
 		memset(data, 0, bytes);
 		return 0;
 	}
-	return copy(mr, data, address(mr, va), bytes);
+	return copy(mr, data, mr_address(mr, va), bytes);
 }

@@ -3,6 +3,7 @@
 #ifndef WEFT_VERBS_MR_H
 #define WEFT_VERBS_MR_H
 
+#include "verbs/direct.h"
 #include "verbs/pd.h"
 
 enum mr_kind { MR_MEMORY, MR_ON_DEMAND, MR_IMPLICIT, MR_NULL, MR_DEVICE, MR_WINDOW };
@@ -54,10 +55,10 @@ enum ibv_wc_status seg_scatter(struct pd *pd, const struct wqe_seg *seg, unsigne
 /* Checks that the whole list is accessible without touching it (post-time or start-of-message checks). */
 enum ibv_wc_status seg_check(struct pd *pd, const struct wqe_seg *seg, unsigned segs, int access);
 
-/* The first `bytes` of the list as iovecs into the program's memory. False: it is shorter, no access, no room, or memory
+/* The first `bytes` of the list as so many iovecs into the program's memory. -1: it is shorter, no access, too many, or memory
  * that cannot be borrowed. */
-bool seg_borrow(struct pd *pd, const struct wqe_seg *seg, unsigned segs, int access, uint64_t bytes, struct iovec *iov,
-		unsigned room, unsigned *iovs);
+int seg_borrow(const struct pd *pd, const struct wqe_seg *seg, unsigned segs, int access, uint32_t bytes,
+	       struct iovec iov[DIRECT_IOVS]);
 
 enum remote_verdict { REMOTE_OK, REMOTE_ACCESS_ERROR };
 /* Remote access by rkey; a zero-length access passes without a key check (IBA 9.7.4.1.5 exempts it from R_Key checks).
@@ -70,8 +71,25 @@ enum remote_verdict remote_check_pd(struct qp *qp, const struct pd *pd, uint32_t
  * this very packet (never remembered across packets: the region may be gone). */
 int mr_write(struct mr *mr, uint64_t va, const void *data, uint32_t bytes);
 int mr_read(struct mr *mr, uint64_t va, void *data, uint32_t bytes);
+/* Of a window: its region's. */
+static inline enum mr_kind mr_memory_kind(const struct mr *mr)
+{
+	return mr->kind == MR_WINDOW ? mr->bound_to->kind : mr->kind;
+}
+
+/* An implicit region starts at address 0, so the sum is made of integers. */
+static inline void *mr_address(const struct mr *mr, uint64_t va)
+{
+	return (void *)((uintptr_t)mr->memory + (va - mr->iova));
+}
+
 /* The address of va when it can be borrowed (plain and device memory), or NULL. */
-void *mr_borrow(struct mr *mr, uint64_t va);
+static inline void *mr_borrow(const struct mr *mr, uint64_t va)
+{
+	enum mr_kind kind = mr_memory_kind(mr);
+
+	return kind == MR_MEMORY || kind == MR_DEVICE ? mr_address(mr, va) : NULL;
+}
 
 /* For this room: others of the host may use it directly; and, when that has ended for all of them. -EBUSY: it does not end
  * for one that was stopped in the midst of it. */

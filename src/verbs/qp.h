@@ -96,6 +96,19 @@ static inline uint8_t qp_send_flags(unsigned flags)
 	return flags <= UINT8_MAX ? (uint8_t)flags : UINT8_MAX;
 }
 
+/* Its data, when that is not inline: n <= cap.max_send_sge segments. A sum that its length cannot hold is too long anyway. */
+static inline void qp_send_data(struct send_wqe *wqe, const struct ibv_sge *sge, uint32_t n)
+{
+	uint64_t length = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		wqe->seg[i] = (struct wqe_seg){ sge[i].addr, sge[i].length, sge[i].lkey };
+		length += sge[i].length;
+	}
+	wqe->num_sge = (uint8_t)n;
+	wqe->length = length < UINT32_MAX ? (uint32_t)length : UINT32_MAX;
+}
+
 int qp_send_written(struct qp *qp, struct send_wqe *wqe);
 void qp_send_abort(struct qp *qp, uint32_t n);
 void qp_send_ring(struct qp *qp, wtime now);
@@ -110,7 +123,7 @@ static inline struct send_wqe *qp_send_wqe(const struct qp *qp, uint32_t index)
 
 /* Send WQE sq.completed (the oldest) is finished; a CQE is made when it is signaled or failed. In order only.
  * On an error status the caller moves the QP to error with qp_error afterwards. */
-void qp_send_done(struct qp *qp, enum ibv_wc_status status, uint32_t byte_len);
+void qp_send_done(struct qp *qp, enum ibv_wc_status status);
 
 /* A receive WQE taken by an inbound message. */
 struct recv_ref {
@@ -170,7 +183,7 @@ int mcast_detach(struct qp *qp, const uint8_t gid[16], uint16_t lid);
 struct send_op {
 	uint8_t types;		/* 1 << qp_kind of every QP type that may post it */
 	uint8_t wc_opcode;	/* enum ibv_wc_opcode */
-	enum { DATA_NONE, DATA_OUT, DATA_IN, DATA_ATOMIC, DATA_ATOMIC_WRITE } data;
+	enum { DATA_NONE, DATA_OUT, DATA_IN, DATA_ATOMIC, DATA_ATOMIC_WRITE } data;	/* the last two are of 8 bytes */
 	uint32_t ops_flag;	/* IBV_QP_EX_WITH_* */
 };
 enum { SEND_OPS = IBV_WR_ATOMIC_WRITE + 1 };

@@ -2,7 +2,7 @@
 #include "verbs/qp.h"
 
 /* IPS-29: the WQE is finished before its completion can be seen, so that pending is never too high. */
-void qp_send_done(struct qp *qp, enum ibv_wc_status status, uint32_t byte_len)
+void qp_send_done(struct qp *qp, enum ibv_wc_status status)
 {
 	uint32_t index = qp->sq.completed;
 	const struct send_wqe *wqe = wq_at(&qp->sq, index);
@@ -17,7 +17,7 @@ void qp_send_done(struct qp *qp, enum ibv_wc_status status, uint32_t byte_len)
 	cqe = cq_next(qp->send_cq);
 	*cqe = (struct cqe){
 		.wr_id = wqe->wr_id, .wqn = qp->qpn, .wqe_index = index, .kind = CQE_SEND, .status = (uint8_t)status,
-		.opcode = op ? op->wc_opcode : IBV_WC_SEND, .byte_len = byte_len, .src_qp = qp->qpn,
+		.opcode = op ? op->wc_opcode : IBV_WC_SEND, .byte_len = status == IBV_WC_SUCCESS ? wqe->length : 0, .src_qp = qp->qpn,
 	};
 	cq_publish(qp->send_cq, cqe, false);
 }
@@ -25,7 +25,7 @@ void qp_send_done(struct qp *qp, enum ibv_wc_status status, uint32_t byte_len)
 void qp_flush_send(struct qp *qp)
 {
 	while (wq_pending(&qp->sq))
-		qp_send_done(qp, IBV_WC_WR_FLUSH_ERR, 0);
+		qp_send_done(qp, IBV_WC_WR_FLUSH_ERR);
 	qp->sq.started = qp->sq.completed;
 }
 

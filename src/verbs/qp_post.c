@@ -79,9 +79,7 @@ static int fill_data(const struct qp *qp, const struct send_op *op, struct send_
 		return fill_atomic_write(wqe, wr);
 	if (wqe->flags & IBV_SEND_INLINE)
 		return fill_inline(qp, wqe, wr);
-	for (int i = 0; i < wr->num_sge; i++)
-		wqe->seg[i] = (struct wqe_seg){ wr->sg_list[i].addr, wr->sg_list[i].length, wr->sg_list[i].lkey };
-	wqe->num_sge = (uint8_t)wr->num_sge;
+	qp_send_data(wqe, wr->sg_list, (uint32_t)wr->num_sge);
 	return 0;
 }
 
@@ -137,34 +135,32 @@ static int fill_target(const struct qp *qp, const struct send_op *op, struct sen
 	return 0;
 }
 
+static void check_datagram(const struct qp *qp, struct send_wqe *wqe)
+{
+	if (qp->type == IBV_QPT_RAW_PACKET) {
+		wqe->remote_qpn = PSN_MASK;	/* all who have rules: flow_group */
+		return;
+	}
+	if (wqe->length > 128u << qp->dev->active_mtu)
+		complete_with(wqe, IBV_WC_LOC_LEN_ERR);
+	if (wqe->qkey & qkey_privileged)
+		wqe->qkey = qp->attr.qkey;
+}
+
 /* The checks that both ways of posting share. Faults that hardware finds only when it executes complete in error. */
 static int check(const struct qp *qp, struct send_wqe *wqe)
 {
 	const struct send_op *op = send_op(wqe->opcode);
-	bool is_inline = wqe->flags & IBV_SEND_INLINE;
-	uint64_t length = 0;
 
-	if (!op || !(op->types & 1 << qp->kind) || wqe->flags & ~FLAGS_KNOWN)
+	if (!op || !(op->types & 1 << qp->kind) || wqe->flags & ~FLAGS_KNOWN || wqe->num_sge > qp->cap.max_send_sge)
 		return -EINVAL;
-	if (is_inline && op->data != DATA_OUT && op->data != DATA_ATOMIC_WRITE)
+	if (wqe->flags & IBV_SEND_INLINE &&
+	    ((op->data != DATA_OUT && op->data != DATA_ATOMIC_WRITE) || wqe->length > qp->cap.max_inline_data))
 		return -EINVAL;
-	if (wqe->num_sge > qp->cap.max_send_sge || (is_inline && wqe->length > qp->cap.max_inline_data))
-		return -EINVAL;
-	if (!is_inline && op->data != DATA_ATOMIC_WRITE) {
-		for (unsigned i = 0; i < wqe->num_sge; i++)
-			length += wqe->seg[i].length;
-		wqe->length = (uint32_t)length;
-	}
-	if (length > message_max || (op->data == DATA_ATOMIC && length != ATOMIC_BYTES))
+	if (wqe->length > message_max || (op->data >= DATA_ATOMIC && wqe->length != ATOMIC_BYTES))
 		complete_with(wqe, IBV_WC_LOC_LEN_ERR);
-	if (qp->type == IBV_QPT_RAW_PACKET)
-		wqe->remote_qpn = PSN_MASK;	/* all who have rules: flow_group */
-	if (qp->type == IBV_QPT_UD) {
-		if (wqe->length > 128u << qp->dev->active_mtu)
-			complete_with(wqe, IBV_WC_LOC_LEN_ERR);
-		if (wqe->qkey & qkey_privileged)
-			wqe->qkey = qp->attr.qkey;
-	}
+	if (qp_is_datagram(qp))
+		check_datagram(qp, wqe);
 	return 0;
 }
 
@@ -175,6 +171,15 @@ static int written(struct qp *qp, struct send_wqe *wqe)
 	if (err == 0)
 		wq_written(&qp->sq);
 	return err;
+}
+
+struct send_wqe *qp_send_slot(struct qp *qp)
+{
+	struct send_wqe *wqe = wq_slot(&qp->sq);
+
+	if (wqe)
+		*wqe = (struct send_wqe){ 0 };
+	return wqe;
 }
 
 static bool may_post(const struct qp *qp)
@@ -220,15 +225,6 @@ int qp_post_send(struct qp *qp, wtime now, struct ibv_send_wr *wr, struct ibv_se
 	}
 	qp_send_ring(qp, now);
 	return err;
-}
-
-struct send_wqe *qp_send_slot(struct qp *qp)
-{
-	struct send_wqe *wqe = wq_slot(&qp->sq);
-
-	if (wqe)
-		*wqe = (struct send_wqe){ 0 };
-	return wqe;
 }
 
 int qp_send_written(struct qp *qp, struct send_wqe *wqe)

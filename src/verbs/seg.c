@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* The region behind a segment, or NULL when key, PD, rights or bounds say no. Windows have no local key. */
-static struct mr *seg_region(const struct pd *pd, const struct wqe_seg *seg, int access)
+static inline struct mr *seg_region(const struct pd *pd, const struct wqe_seg *seg, int access)
 {
 	struct mr *mr = mr_find(pd->ca, seg->lkey);
 
@@ -33,7 +33,7 @@ struct walk {
 };
 
 /* SUCCESS with the next piece; bytes left must be > 0. */
-static enum ibv_wc_status walk_next(struct walk *w, struct piece *piece)
+static inline enum ibv_wc_status walk_next(struct walk *w, struct piece *piece)
 {
 	while (w->segs && w->offset >= w->seg->length) {
 		w->offset -= w->seg->length;
@@ -107,25 +107,24 @@ enum ibv_wc_status seg_check(struct pd *pd, const struct wqe_seg *seg, unsigned 
 	return IBV_WC_SUCCESS;
 }
 
-bool seg_borrow(struct pd *pd, const struct wqe_seg *seg, unsigned segs, int access, uint64_t bytes, struct iovec *iov,
-		unsigned room, unsigned *iovs)
+int seg_borrow(const struct pd *pd, const struct wqe_seg *seg, unsigned segs, int access, uint32_t bytes,
+	       struct iovec iov[DIRECT_IOVS])
 {
-	unsigned n = 0;
+	int n = 0;
 
-	for (unsigned i = 0; i < segs && bytes; i++) {
-		uint32_t length = seg[i].length < bytes ? seg[i].length : (uint32_t)bytes;
-		struct mr *mr;
+	for (; segs && bytes; segs--, seg++) {
+		uint32_t length = seg->length < bytes ? seg->length : bytes;
+		const struct mr *mr;
+		void *memory;
 
 		if (length == 0)
 			continue;
-		mr = seg_region(pd, &seg[i], access);
-		if (!mr || n == room)
-			return false;
-		iov[n] = (struct iovec){ mr_borrow(mr, seg[i].addr), length };
-		if (!iov[n++].iov_base)
-			return false;
+		mr = seg_region(pd, seg, access);
+		memory = mr ? mr_borrow(mr, seg->addr) : NULL;
+		if (!memory || n == DIRECT_IOVS)
+			return -1;
+		iov[n++] = (struct iovec){ memory, length };
 		bytes -= length;
 	}
-	*iovs = n;
-	return bytes == 0;
+	return bytes ? -1 : n;
 }

@@ -23,18 +23,8 @@ const struct opcode_row opcode_rows[256] = {
 #undef OPCODE
 };
 
-enum { OPS = OP_CNP + 1, POSITIONS = POS_ONLY + 1, PLAIN = 0, WITH_IMM, WITH_IETH, VARIANTS };
-
-#define VARIANT(headers) ((headers) & HDR_IMM ? WITH_IMM : (headers) & HDR_IETH ? WITH_IETH : PLAIN)
-
-/* The code plus one; 0 where there is none. */
-static const uint16_t code_of[8][OPS][POSITIONS][VARIANTS] = {
-#define OPCODE(code, name, op, position, headers) [(code) >> 5][op][position][VARIANT(headers)] = (code) + 1,
+const uint16_t opcode_codes[8][OPCODE_OPS][OPCODE_POSITIONS][OPCODE_VARIANTS] = {
+#define OPCODE(code, name, op, position, headers) [(code) >> 5][op][position][OPCODE_VARIANT(headers)] = (code) + 1,
 #include "wire/opcode.def"
 #undef OPCODE
 };
-
-int opcode_find(enum opcode_service service, enum opcode_op op, enum opcode_position position, unsigned imm_or_ieth)
-{
-	return code_of[service >> 5][op][position][VARIANT(imm_or_ieth)] - 1;
-}

@@ -49,7 +49,18 @@ static inline const struct opcode_row *opcode_row(uint8_t code)
 	return opcode_rows[code].name ? &opcode_rows[code] : NULL;
 }
 
+enum { OPCODE_OPS = OP_CNP + 1, OPCODE_POSITIONS = POS_ONLY + 1, OPCODE_VARIANTS = 3 };
+
+/* Plain, with immediate data, with a key to invalidate. */
+#define OPCODE_VARIANT(headers) ((headers) & HDR_IMM ? 1 : (headers) & HDR_IETH ? 2 : 0)
+
+/* The code plus one; 0 where there is none. */
+extern const uint16_t opcode_codes[8][OPCODE_OPS][OPCODE_POSITIONS][OPCODE_VARIANTS];
+
 /* The code of (service, op, position, HDR_IMM or HDR_IETH or 0), or -1. */
-int opcode_find(enum opcode_service service, enum opcode_op op, enum opcode_position position, unsigned imm_or_ieth);
+static inline int opcode_find(enum opcode_service service, enum opcode_op op, enum opcode_position position, unsigned imm_or_ieth)
+{
+	return opcode_codes[service >> 5][op][position][OPCODE_VARIANT(imm_or_ieth)] - 1;
+}
 
 #endif

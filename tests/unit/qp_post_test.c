@@ -220,7 +220,7 @@ static void unsignaled_sends_return_with_the_next_signaled_one(void **state)
 		assert_int_equal(post_one(qp, &(struct ibv_send_wr){ .wr_id = i, .opcode = IBV_WR_SEND,
 								     .send_flags = i == 7 ? IBV_SEND_SIGNALED : 0 }), 0);
 	for (unsigned i = 0; i < 8; i++)
-		qp_send_done(qp, IBV_WC_SUCCESS, 0);
+		qp_send_done(qp, IBV_WC_SUCCESS);
 	assert_int_equal(qp->sq.credits, credits - 8);
 	assert_true(cq_poll(qp->send_cq, &cqe));
 	assert_int_equal(cqe.wr_id, 7);
@@ -234,17 +234,28 @@ static void builders_write_abort_and_ring(void **state)
 {
 	struct adapter *a = adapter_new();
 	struct qp *qp = ready_qp(a, IBV_QPT_RC);
+	const struct ibv_sge huge[3] = { { 0x1000, UINT32_MAX, 5 }, { 0x1000, UINT32_MAX, 5 }, { 0x1000, 2, 5 } };
 	struct send_wqe *wqe;
 
 	(void)state;
 	for (unsigned i = 0; i < 3; i++) {
+		const struct ibv_sge sge[2] = { { 0x1000, 10, 5 }, { 0x2000, i, 6 } };
+
 		wqe = qp_send_slot(qp);
 		wqe->opcode = IBV_WR_SEND;
-		wqe->num_sge = 1;
-		wqe->seg[0] = (struct wqe_seg){ 0x1000, 10 + i, 5 };
+		qp_send_data(wqe, sge, 2);
 		assert_int_equal(qp_send_written(qp, wqe), 0);
+		assert_int_equal(wqe->num_sge, 2);
+		assert_int_equal(wqe->seg[1].lkey, 6);
 		assert_int_equal(wqe->length, 10 + i);
+		assert_int_equal(wqe->bad_status, 0);
 	}
+	wqe = qp_send_slot(qp);
+	wqe->opcode = IBV_WR_SEND;
+	qp_send_data(wqe, huge, 3);
+	assert_int_equal(qp_send_written(qp, wqe), 0);
+	assert_int_equal(wqe->bad_status, IBV_WC_LOC_LEN_ERR);
+	qp_send_abort(qp, 1);
 	qp_send_abort(qp, 3);
 	qp_send_ring(qp, 1);
 	assert_int_equal(a->doorbells, 0);
@@ -315,7 +326,7 @@ static void ledger_of_a_random_run(uint64_t seed)
 			break;
 		case 2:
 			if (wq_pending(&at->sq) && cq->free_space)
-				qp_send_done(at, IBV_WC_SUCCESS, 0);
+				qp_send_done(at, IBV_WC_SUCCESS);
 			break;
 		case 3:
 			if (!qp_recv_take(at, NULL, &ref))

@@ -240,9 +240,7 @@ static void wr_set_sge_list(struct ibv_qp_ex *ibv, size_t num_sge, const struct 
 		qp->error = -EINVAL;
 		return;
 	}
-	for (size_t i = 0; i < num_sge; i++)
-		qp->wqe->seg[i] = (struct wqe_seg){ sg[i].addr, sg[i].length, sg[i].lkey };
-	qp->wqe->num_sge = (uint8_t)num_sge;
+	qp_send_data(qp->wqe, sg, (uint32_t)num_sge);
 }
 
 static void wr_set_sge(struct ibv_qp_ex *ibv, uint32_t lkey, uint64_t addr, uint32_t length)
