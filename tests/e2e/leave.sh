@@ -11,11 +11,12 @@ expect 0 weft run -- true
 within 8 gone "$WEFT_DIR" || fail "weftd does not leave when idle"
 
 # it stays as long as a program of weft run, or a child of one, lives
-weft run -- sh -c 'sleep 1.5 & exec true'
+child=$(weft run -- sh -c 'sleep 60 >/dev/null & echo $!')
 for i in {1..12}; do
 	[ -S "$WEFT_DIR/ctl" ] || fail "weftd leaves while a program lives"
 	sleep 0.1
 done
+kill "$child"
 within 5 gone "$WEFT_DIR" || fail "weftd does not leave after the last child"
 
 # weft up keeps it
