@@ -304,6 +304,7 @@ static void be_member(struct plan *plan, uint32_t self)
 	if (resident_mib(getpid()) > PROCESS_MIB)
 		die("a process has too much memory");
 	pthread_barrier_wait(&plan->barrier);
+	free(m.sides);
 }
 
 /* ---- the parent, which is not attached ---- */

@@ -500,7 +500,9 @@ static void stopped_initiator(struct end *e)
 
 	post_access(e, 0, IBV_WR_RDMA_WRITE, e->buffer, 8, 0);
 	check(wait_done(e) != IBV_WC_SUCCESS, "a write");
+	host_enter(e->host);
 	word = shm_own_access(direct_channel(e->host, e->qp[0])->link);
+	host_leave(e->host);
 	access_begin(word, board->target[0].qpn, board->target[0].rkey);
 	meet(2);
 	while (atomic_load(&board->running))
