@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 """rdma-core's own test suite, unmodified, over weft: every generic test on both link layers, each skip listed with its reason.
 
-pyverbs_suite.py [--weft PROGRAM] [--user] [--remap MINSIZE] [--device DEV]... [--verbose] [PATTERN...]. Without a pattern also
-demands that LEAST tests pass on one device or the other.
+pyverbs_suite.py [--weft PROGRAM] [--user] [--remap MINSIZE] [--device DEV]... [--preload LIBRARY[:LIBRARY]] [--verbose] [PATTERN...].
+Without a pattern also demands that LEAST tests pass on one device or the other. --preload: for a weft built with sanitizers, theirs.
 """
 
 import argparse
@@ -13,7 +13,7 @@ import shutil
 import sys
 import time
 
-from session import NOBODY, Failure, Session
+from session import NOBODY, Failure, Session, preloaded
 
 SUITE = '/usr/share/doc/rdma-core/tests'
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -60,11 +60,13 @@ def read_results(path):
 	return {t: ('failed', 'crashed') if s == 'started' else (s, d) for t, (s, d) in found.items()}
 
 
-def run_suite(weft, device, user, patterns, options):
-	with Session(weft, device, NOBODY if user else None) as session:
+def run_suite(args, device):
+	wrapper = preloaded(args.preload) if args.preload else []
+	options = [f'--remap={args.remap}'] if args.remap else []
+	with Session(os.path.abspath(args.weft), device, NOBODY if args.user else None, wrapper) as session:
 		unpack(os.path.join(session.tmp, 'tests'))
 		results = os.path.join(session.tmp, 'results')
-		program = session.run(['/usr/bin/python3', os.path.join(HERE, 'pyverbs_process.py'), session.tmp, results, device, *patterns],
+		program = session.run(['/usr/bin/python3', os.path.join(HERE, 'pyverbs_process.py'), session.tmp, results, device, *args.patterns],
 				      options=options)
 		status = program.wait(time.monotonic() + SUITE_S)
 		found = read_results(results)
@@ -99,6 +101,7 @@ def main():
 	parser.add_argument('--weft', default='build/bin/weft')
 	parser.add_argument('--user', action='store_true')
 	parser.add_argument('--remap', metavar='MINSIZE', help="weft run's option")
+	parser.add_argument('--preload')
 	parser.add_argument('--verbose', action='store_true')
 	parser.add_argument('--device', action='append')
 	parser.add_argument('patterns', nargs='*')
@@ -106,11 +109,10 @@ def main():
 	if not os.path.isdir(SUITE):
 		print(f'SKIP: {SUITE} is not there (package rdma-core, with its documentation)')
 		return SKIP
-	options = [f'--remap={args.remap}'] if args.remap else []
 	found = {}
 	for device in args.device or ('weft0', 'weft1'):
 		try:
-			found[device] = run_suite(os.path.abspath(args.weft), device, args.user, args.patterns, options)
+			found[device] = run_suite(args, device)
 		except Failure as failure:
 			found.setdefault(device, {})['afterwards'] = ('failed', str(failure))
 	wrong = report(found, args.verbose)

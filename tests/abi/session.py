@@ -86,7 +86,8 @@ class Program:
 
 
 # Of the test's own environment.
-KEPT = ('PATH', 'LANG', 'TERM', 'ASAN_OPTIONS', 'UBSAN_OPTIONS', 'TSAN_OPTIONS')
+KEPT = ('PATH', 'LANG', 'TERM')
+SANITIZERS = ('ASAN_OPTIONS', 'UBSAN_OPTIONS', 'TSAN_OPTIONS')
 
 # perftest and qperf leave these files for their XRC domains, which the next user could not open.
 LITTER = ('/tmp/xrc_domain', '/tmp/xrc_domain_client', '/tmp/xrc_domain_server')
@@ -98,6 +99,13 @@ def sweep_litter():
 			os.unlink(path)
 		except OSError:
 			pass	# not there, or another user's
+
+
+def preloaded(libraries):
+	"""What a program is started with to have a sanitizer's libraries, for a weft that was built with it. AddressSanitizer wants to be the
+	first. ThreadSanitizer must be behind weft's shim: it would take our locks for librdmacm's."""
+	order = '$LD_PRELOAD:$0' if 'tsan' in libraries else '$0:$LD_PRELOAD'
+	return ['sh', '-c', f'LD_PRELOAD={order} exec "$@"', libraries]
 
 
 class Session:
@@ -123,13 +131,26 @@ class Session:
 			program.stop()
 		left = self.down()
 		sweep_litter()
+		found = self.findings()
 		shutil.rmtree(self.tmp, ignore_errors=True)
+		if found:
+			raise Failure('a sanitizer found something:\n' + found) from value
 		if left and kind is None:
 			raise Failure('left behind: ' + ', '.join(left))
 
 	def environment(self, extra):
 		keep = {name: value for name, value in os.environ.items() if name in KEPT}
+		# Findings go to files: weftd, in the background, has no output.
+		keep |= {name: f'{os.environ.get(name, "")}:log_path={self.tmp}/finding' for name in SANITIZERS}
 		return keep | {'HOME': self.tmp, 'TMPDIR': self.tmp, 'WEFT_DIR': self.dir} | extra
+
+	def findings(self):
+		text = ''
+		for name in sorted(os.listdir(self.tmp)):
+			if name.startswith('finding.'):
+				with open(os.path.join(self.tmp, name), errors='replace') as f:
+					text += f'{name}: {f.read()}\n'
+		return text
 
 	def run(self, argv, env=None, options=()):
 		program = Program([self.weft, 'run', '--device', self.device, *options, '--', *self.wrapper, *argv], self.environment(env or {}), self.tmp, self.user)

@@ -58,7 +58,7 @@ expect 0 weft run -- cat /sys/class/infiniband/weft1/ports/1/link_layer
 says Ethernet
 expect 0 weft run true
 expect 0 weft run -- "$BIN/weft" run -- sh -c 'echo "$LD_PRELOAD"'
-case $out in *:*) fail "a weft run inside another preloads twice: $out" ;; esac
+case $out in *libweft-shim*libweft-shim*) fail "a weft run inside another preloads twice: $out" ;; esac
 out=$(LD_PRELOAD=/lib/x86_64-linux-gnu/libm.so.6 weft run -- sh -c 'echo "$LD_PRELOAD"')
 says ":/lib/x86_64-linux-gnu/libm.so.6"
 [ "$(echo text | weft run -- cat)" = text ] || fail "the standard input does not reach the program"

@@ -7,6 +7,11 @@ BIN=$1
 HOME_DIR=$(mktemp -d /tmp/weft-e2e.XXXXXX)
 export WEFT_DIR=$HOME_DIR/run WEFT_IDLE_S=0.2
 unset XDG_RUNTIME_DIR WEFT_ROOT
+# to files: weftd, in the background, has no output
+for runtime in ASAN UBSAN TSAN; do
+	options=${runtime}_OPTIONS
+	export "$options=${!options-}:log_path=$HOME_DIR/finding"
+done
 failures=0
 
 weft() { "$BIN/weft" "$@"; }
@@ -47,17 +52,20 @@ gone() { [ ! -e "$1" ]; }
 daemons() {
 	local p
 	for p in /proc/[0-9]*; do
-		[ "$(readlink "$p/exe" 2>/dev/null)" = "$BIN/weftd" ] || continue
+		[ "$p/exe" -ef "$BIN/weftd" ] || continue
 		tr '\0' '\n' <"$p/environ" 2>/dev/null | grep -qx "WEFT_DIR=$WEFT_DIR" && echo "${p#/proc/}"
 	done
 }
 
 finish() {
-	local pid
+	local pid finding
 	within 5 gone "$WEFT_DIR" || fail "weftd does not leave, or leaves something: $(find "$HOME_DIR" -maxdepth 2)"
 	for pid in $(daemons); do
 		fail "weftd $pid is left"
 		kill -9 "$pid"
+	done
+	for finding in "$HOME_DIR"/finding.*; do
+		[ ! -e "$finding" ] || { fail "a sanitizer found something: $(cat "$finding")"; rm "$finding"; }
 	done
 	rmdir "$HOME_DIR" || { fail "something is left in $HOME_DIR: $(find "$HOME_DIR" -maxdepth 2)"; rm -rf "$HOME_DIR"; }
 	[ "$failures" = 0 ] && echo "all as expected"

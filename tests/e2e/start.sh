@@ -2,7 +2,8 @@
 # Exactly one weftd, however many start at once and whatever a killed one left behind.
 . "${0%/*}/lib.sh"
 
-# one of twenty serves, and all of them report success
+# one of twenty serves, and all of them report success; it stays until it is counted
+export WEFT_IDLE_S=60
 for round in 1 2 3 4 5; do
 	pids=()
 	for i in {1..20}; do

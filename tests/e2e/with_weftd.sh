@@ -1,13 +1,27 @@
 #!/bin/sh
-# with_weftd.sh WEFTD PROGRAM [ARGUMENT]...: runs the program with a weftd of its own, and sees that weftd leaves nothing.
+# with_weftd.sh WEFTD PROGRAM [ARGUMENT]...: runs the program with a weftd of its own, and sees that weftd leaves nothing, and that
+# no sanitizer found anything in either.
 set -eu
 weftd=$1
 shift
 WEFT_DIR=$(mktemp -d /tmp/weft-test-XXXXXX)
 export WEFT_DIR
+for runtime in ASAN UBSAN TSAN; do
+	eval "export ${runtime}_OPTIONS=\"\${${runtime}_OPTIONS-}:log_path=$WEFT_DIR.finding\""
+done
 "$weftd" --foreground --keep 2>"$WEFT_DIR/../${WEFT_DIR##*/}.log" &
 pid=$!
-trap 'kill $pid 2>/dev/null || true; wait $pid || true; rm -rf "$WEFT_DIR" "$WEFT_DIR.log"' EXIT
+finish() {
+	status=$?
+	kill $pid 2>/dev/null || true
+	wait $pid || true
+	if cat "$WEFT_DIR".finding.* 2>/dev/null; then
+		status=1
+	fi
+	rm -rf "$WEFT_DIR" "$WEFT_DIR".log "$WEFT_DIR".finding.*
+	exit $status
+}
+trap finish EXIT
 trap 'exit 1' TERM INT HUP
 until [ -S "$WEFT_DIR/ctl" ]; do
 	kill -0 $pid || { cat "$WEFT_DIR.log"; exit 1; }
