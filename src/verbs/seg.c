@@ -15,88 +15,69 @@ static inline struct mr *seg_region(const struct pd *pd, const struct wqe_seg *s
 	return mr->kind == MR_NULL || mr_covers(mr, seg->addr, seg->length) ? mr : NULL;
 }
 
-/* One contiguous part of a segment list. */
-struct piece {
-	struct mr *mr;
-	uint64_t va;
-	uint32_t bytes;
-};
-
-/* Visits the pieces of [offset, offset + bytes). */
-struct walk {
-	const struct pd *pd;
-	const struct wqe_seg *seg;
-	unsigned segs;
-	uint64_t offset;
-	uint32_t bytes;
-	int access;
-};
-
-/* SUCCESS with the next piece; bytes left must be > 0. */
-static inline enum ibv_wc_status walk_next(struct walk *w, struct piece *piece)
+/* How much of `bytes` lies in the segment from `offset` on. */
+static uint32_t part_of(const struct wqe_seg *seg, uint64_t offset, uint32_t bytes)
 {
-	while (w->segs && w->offset >= w->seg->length) {
-		w->offset -= w->seg->length;
-		w->seg++;
-		w->segs--;
-	}
-	if (!w->segs)
-		return IBV_WC_LOC_LEN_ERR;
-	piece->mr = seg_region(w->pd, w->seg, w->access);
-	if (!piece->mr)
-		return IBV_WC_LOC_PROT_ERR;
-	piece->va = w->seg->addr + w->offset;
-	piece->bytes = w->seg->length - (uint32_t)w->offset;
-	if (piece->bytes > w->bytes)
-		piece->bytes = w->bytes;
-	w->bytes -= piece->bytes;
-	w->offset += piece->bytes;
-	return IBV_WC_SUCCESS;
+	uint32_t left = seg->length - (uint32_t)offset;
+
+	return left < bytes ? left : bytes;
 }
 
 enum ibv_wc_status seg_gather(struct qp *qp, const struct wqe_seg *seg, unsigned segs, uint64_t offset, uint32_t bytes,
 			      struct iovec *iov, unsigned room, unsigned *iovs, uint8_t *bounce)
 {
-	struct walk walk = { qp->pd, seg, segs, offset, bytes, 0 };
-	struct piece piece;
 	unsigned n = 0;
 
-	while (walk.bytes) {
-		enum ibv_wc_status status = walk_next(&walk, &piece);
+	for (; bytes && segs; seg++, segs--) {
+		uint32_t part;
+		struct mr *mr;
 
-		if (status != IBV_WC_SUCCESS)
-			return status;
+		if (offset >= seg->length) {
+			offset -= seg->length;
+			continue;
+		}
+		mr = seg_region(qp->pd, seg, 0);
+		if (!mr)
+			return IBV_WC_LOC_PROT_ERR;
 		if (n == room)
 			return IBV_WC_LOC_LEN_ERR;
-		iov[n].iov_len = piece.bytes;
-		iov[n].iov_base = mr_borrow(piece.mr, piece.va);
+		part = part_of(seg, offset, bytes);
+		iov[n] = (struct iovec){ mr_borrow(mr, seg->addr + offset), part };
 		if (!iov[n].iov_base) {
-			if (mr_read(piece.mr, piece.va, bounce, piece.bytes) < 0)
+			if (mr_read(mr, seg->addr + offset, bounce, part) < 0)
 				return IBV_WC_LOC_PROT_ERR;
 			iov[n].iov_base = bounce;
-			bounce += piece.bytes;
+			bounce += part;
 		}
 		n++;
+		bytes -= part;
+		offset = 0;
 	}
+	if (bytes)
+		return IBV_WC_LOC_LEN_ERR;
 	*iovs = n;
 	return IBV_WC_SUCCESS;
 }
 
 enum ibv_wc_status seg_scatter(struct pd *pd, const struct wqe_seg *seg, unsigned segs, uint64_t offset, const void *data, uint32_t bytes)
 {
-	struct walk walk = { pd, seg, segs, offset, bytes, IBV_ACCESS_LOCAL_WRITE };
-	struct piece piece;
+	for (; bytes && segs; seg++, segs--) {
+		uint32_t part;
+		struct mr *mr;
 
-	while (walk.bytes) {
-		enum ibv_wc_status status = walk_next(&walk, &piece);
-
-		if (status != IBV_WC_SUCCESS)
-			return status;
-		if (mr_write(piece.mr, piece.va, data, piece.bytes) < 0)
+		if (offset >= seg->length) {
+			offset -= seg->length;
+			continue;
+		}
+		mr = seg_region(pd, seg, IBV_ACCESS_LOCAL_WRITE);
+		part = part_of(seg, offset, bytes);
+		if (!mr || mr_write(mr, seg->addr + offset, data, part) < 0)
 			return IBV_WC_LOC_PROT_ERR;
-		data = (const uint8_t *)data + piece.bytes;
+		data = (const uint8_t *)data + part;
+		bytes -= part;
+		offset = 0;
 	}
-	return IBV_WC_SUCCESS;
+	return bytes ? IBV_WC_LOC_LEN_ERR : IBV_WC_SUCCESS;
 }
 
 enum ibv_wc_status seg_check(struct pd *pd, const struct wqe_seg *seg, unsigned segs, int access)
