@@ -40,9 +40,10 @@ struct inbound {
 
 enum { BOUNCE_BYTES = 4096 };
 
+/* Of what is supported: reads and atomics. */
 static bool needs_resource(enum opcode_op op)
 {
-	return op == OP_READ_REQUEST || op == OP_CMP_SWAP || op == OP_FETCH_ADD || op == OP_ATOMIC_WRITE;
+	return op != OP_SEND && op != OP_WRITE;
 }
 
 /* A receive is used up by a send at its first packet, by a write with immediate at its last. */
@@ -75,13 +76,12 @@ static enum verdict check_psn(struct inbound *in)
 static enum verdict check_sequence(struct inbound *in)
 {
 	struct responder *r = in->r;
-	enum responder_message goes_on = in->row->op == OP_SEND ? MESSAGE_SEND : in->row->op == OP_WRITE ? MESSAGE_WRITE : MESSAGE_NONE;
 
-	if (in->qp->type == IBV_QPT_UC && in->begins && r->message != MESSAGE_NONE)
+	if (!in->begins)
+		return r->message == (in->row->op == OP_SEND ? MESSAGE_SEND : MESSAGE_WRITE) ? VERDICT_NEXT : VERDICT_BAD_SEQUENCE;
+	if (in->qp->type == IBV_QPT_UC && r->message != MESSAGE_NONE)
 		responder_drop(in->qp, MESSAGE_NONE);
-	if (in->begins ? r->message != MESSAGE_NONE : goes_on == MESSAGE_NONE || r->message != goes_on)
-		return VERDICT_BAD_SEQUENCE;
-	return VERDICT_NEXT;
+	return r->message == MESSAGE_NONE ? VERDICT_NEXT : VERDICT_BAD_SEQUENCE;
 }
 
 /* 9.7.4.1.3. FLUSH needs regions that grant it, which stock verbs cannot register. */
