@@ -37,8 +37,10 @@ static uint32_t window_of(const struct qp *qp, const struct ib_options *options)
 
 static void check(const struct qp *qp)
 {
+#ifdef WEFT_DEBUG
 	flight_check(&engine_of(qp)->flight);
 	responder_check(qp);
+#endif
 }
 
 static enum opcode_service service_of(enum ibv_qp_type type)

@@ -121,7 +121,6 @@ uint32_t flight_take_back(struct flight *f)
 
 void flight_check(const struct flight *f)
 {
-#ifdef WEFT_DEBUG
 	uint32_t unanswered = 0;
 	psn_t psn;
 
@@ -140,5 +139,4 @@ void flight_check(const struct flight *f)
 		unanswered += e->answer != ANSWER_ACK;
 	}
 	weft_bug_on(psn != f->psn || unanswered != f->unanswered);
-#endif
 }

@@ -645,7 +645,6 @@ bool responder_pd(struct qp *qp, uint32_t srqn, const struct pd **pd)
 
 void responder_check(const struct qp *qp)
 {
-#ifdef WEFT_DEBUG
 	const struct responder *r = &engine_of(qp)->responder;
 	uint32_t owing = 0;
 
@@ -659,5 +658,4 @@ void responder_check(const struct qp *qp)
 		owing += res->next != res->end;
 	}
 	weft_bug_on(owing != r->owing);
-#endif
 }
