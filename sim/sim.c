@@ -203,9 +203,14 @@ void sim_pump(struct sim *sim)
 {
 	struct packet_out out;
 
-	for (int i = 0; i < sim->config.nodes; i++)
-		while (ca_output(&sim->node[i].ca, sim->now, &out))
-			transmit(sim, &sim->node[i], &out.packet);
+	for (int i = 0; i < sim->config.nodes; i++) {
+		struct sim_node *node = &sim->node[i];
+
+		do {
+			while (ca_output(&node->ca, sim->now, &out))
+				transmit(sim, node, &out.packet);
+		} while (ca_resume(&node->ca));
+	}
 }
 
 void sim_inject(struct sim *sim, int node, const void *frame, size_t bytes)

@@ -1,6 +1,7 @@
 /* The layout: head, then the RETH's fields and the trailer where the opcode has them, then payload or pieces. */
 #include "direct/message.h"
 
+#include "base/iov.h"
 #include "wire/opcode.h"
 
 #include <string.h>
@@ -154,22 +155,6 @@ bool message_parse(struct direct_message *m, const void *record, size_t bytes, s
 	return parse_payload(m, &r, row, iov);
 }
 
-/* The part of `to` from `skip` bytes on, at most `bytes` of it. */
-static unsigned slice(const struct iovec *to, unsigned tos, uint64_t skip, uint64_t bytes, struct iovec part[DIRECT_IOVS])
-{
-	unsigned n = 0;
-
-	for (unsigned i = 0; i < tos && bytes && n < DIRECT_IOVS; i++) {
-		uint64_t left = to[i].iov_len > skip ? to[i].iov_len - skip : 0, some = left < bytes ? left : bytes;
-
-		if (some)
-			part[n++] = (struct iovec){ (uint8_t *)to[i].iov_base + skip, some };
-		skip = to[i].iov_len > skip ? 0 : skip - to[i].iov_len;
-		bytes -= some;
-	}
-	return n;
-}
-
 static uint64_t total(const struct iovec *iov, unsigned iovs)
 {
 	uint64_t bytes = 0;
@@ -193,7 +178,7 @@ bool message_pull(const struct direct_message *m, uint32_t offset, const struct 
 			continue;
 		}
 		bytes = length - skip < wanted - done ? length - skip : wanted - done;
-		if (!mover->read(peer, (uintptr_t)m->iov[i].iov_base + skip, part, slice(to, tos, done, bytes, part), (uint32_t)bytes))
+		if (!mover->read(peer, (uintptr_t)m->iov[i].iov_base + skip, part, iov_part(to, tos, done, bytes, part), (uint32_t)bytes))
 			return false;
 		done += bytes;
 		skip = 0;

@@ -91,6 +91,14 @@ wtime host_tell_time(struct host *h)
 	return h->now;
 }
 
+void host_give_way(struct host *h)
+{
+	lock_give_way(&h->lock);
+	/* others came and went */
+	h->quiet = false;
+	host_tell_time(h);
+}
+
 wtime host_enter(struct host *h)
 {
 	lock_enter(&h->lock);

@@ -97,6 +97,7 @@ struct host {
 	bool quiet;		/* this poll found nothing, so there is nothing to do on leaving */
 	unsigned polls, collected;	/* and as it was when awaiting QPs were looked at */
 	uint64_t frames;	/* taken in */
+	bool copies;		/* a thread is in copy_on: pump.c */
 
 	/* helper thread */
 	pthread_t thread;
@@ -122,6 +123,8 @@ struct host *host_attach(int *err);
 /* ---- host.c ---- */
 /* Reads the clock: h->now is that from now on. */
 wtime host_tell_time(struct host *h);
+/* Between two parts of long work: lets those in who wait for the lock. Tells the time. */
+void host_give_way(struct host *h);
 
 /* ---- direct.c ---- */
 extern const struct direct_ops host_direct_ops;

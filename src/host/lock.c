@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <linux/membarrier.h>
+#include <sched.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -11,6 +12,9 @@
 /* Our choices: to take the lock away costs as much as some hundred entries save, so an owner must enter this often between two
  * others; and a thread that enters so many times in a row may become the owner, twice as many each time it was not worth it. */
 enum { WORTH = 1024, NEEDED_LEAST = 64, NEEDED_MOST = 1 << 20 };
+
+/* Our choice: many times what a sleeper's wake takes; one that cannot run (a lower priority, a stopped CPU) must not stop us. */
+enum { GIVE_WAY_YIELDS = 4096 };
 
 enum { LONG_WAIT_NS = 10 * 1000 * 1000 };
 
@@ -108,10 +112,42 @@ static bool enter(struct host_lock *l, const struct timespec *deadline)
 	return true;
 }
 
+static void begin_to_wait(struct host_lock *l)
+{
+	atomic_fetch_add(&l->waiting, 1);
+}
+
+static void end_to_wait(struct host_lock *l)
+{
+	atomic_fetch_sub(&l->waiting, 1);
+	atomic_fetch_add(&l->waited, 1);
+}
+
 void lock_enter_slowly(struct host_lock *l)
 {
-	pthread_mutex_lock(&l->mutex);
+	bool has_mutex = pthread_mutex_trylock(&l->mutex) == 0;
+
+	if (has_mutex && !l->owner) {
+		enter(l, NULL);
+		return;
+	}
+	begin_to_wait(l);
+	if (!has_mutex)
+		pthread_mutex_lock(&l->mutex);
 	enter(l, NULL);
+	end_to_wait(l);
+}
+
+void lock_give_way(struct host_lock *l)
+{
+	uint32_t waiting = atomic_load(&l->waiting), before = atomic_load(&l->waited);
+
+	if (!waiting)
+		return;
+	lock_leave(l);
+	for (unsigned n = 0; atomic_load(&l->waited) - before < waiting && n < GIVE_WAY_YIELDS; n++)
+		sched_yield();
+	lock_enter(l);
 }
 
 void lock_leave_slowly(struct host_lock *l)
@@ -135,8 +171,14 @@ bool lock_try(struct host_lock *l)
 bool lock_soon(struct host_lock *l)
 {
 	struct timespec limit;
+	bool entered;
 
 	clock_gettime(CLOCK_REALTIME, &limit);
 	limit.tv_sec += 1;
-	return !is_ours(l) && pthread_mutex_timedlock(&l->mutex, &limit) == 0 && enter(l, &limit);
+	if (is_ours(l))
+		return false;
+	begin_to_wait(l);
+	entered = pthread_mutex_timedlock(&l->mutex, &limit) == 0 && enter(l, &limit);
+	end_to_wait(l);
+	return entered;
 }

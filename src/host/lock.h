@@ -19,6 +19,7 @@ struct host_lock {
 	uintptr_t owner;		/* whose lock it is, or 0 */
 	uintptr_t last;			/* who had the mutex last ... */
 	uint32_t streak, needed;	/* ... so many times in a row; enough to own the lock */
+	_Atomic uint32_t waiting, waited;	/* threads that found it taken: now, and how many no longer wait */
 	bool can_own;			/* there is membarrier */
 };
 
@@ -68,6 +69,9 @@ static inline void lock_leave(struct host_lock *l)
 	if (atomic_load_explicit(&l->bias, memory_order_relaxed) == 0)
 		lock_left(l);
 }
+
+/* For who is inside for long: lets those in who wait now. To leave alone would be to enter again before a sleeper wakes. */
+void lock_give_way(struct host_lock *l);
 
 /* Entered? False: somebody is inside, perhaps the caller itself in what a signal interrupted; for lock_soon, still so after a
  * second. */

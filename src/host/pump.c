@@ -70,12 +70,24 @@ void pump_flush(struct host *h)
 	}
 }
 
-/* How many packets were sent. Ends by itself: a full ring blocks the QPs that lead to it. */
-static unsigned output(struct host *h, wtime now)
+/* Turn after turn of the copies under way, until all are done; whoever comes meanwhile finds the lock free after each. */
+static void copy_on(struct host *h)
+{
+	h->copies = true;
+	do {
+		host_give_way(h);
+		ca_resume(&h->ca);
+		pump(h, h->now);
+	} while (!list_empty(&h->ca.later));
+	h->copies = false;
+}
+
+/* What QPs have to send. How many packets; as many as an entry may, when time has passed. */
+static unsigned send_ready(struct host *h, wtime now)
 {
 	unsigned n = 0;
 
-	if (h->now_is_old && !list_empty(&h->ca.ready))
+	if (h->now_is_old)
 		now = host_tell_time(h);
 	for (; n < PUMP_FRAMES && ca_output(&h->ca, now, &h->out); n++) {
 		if (h->out.packet.dest_qpn == MULTICAST_QPN)
@@ -83,6 +95,17 @@ static unsigned output(struct host *h, wtime now)
 		else
 			send_on(h, QPN_SLOT(h->out.packet.dest_qpn), &h->out.packet);
 	}
+	if (list_empty(&h->ca.later) || h->copies)
+		return n;
+	copy_on(h);
+	return PUMP_FRAMES;
+}
+
+/* How many packets were sent. Ends by itself: a full ring blocks the QPs that lead to it. */
+static unsigned output(struct host *h, wtime now)
+{
+	unsigned n = list_empty(&h->ca.ready) ? 0 : send_ready(h, now);
+
 	if (h->faults)
 		n += faults_run(h, IMPAIR_OUT);
 	if (!list_empty(&h->channels.dirty))

@@ -41,7 +41,7 @@ static void tell_drained(struct qp *qp)
 {
 	const struct flight *f = &engine_of(qp)->flight;
 
-	if (qp->state != IBV_QPS_SQD || !qp->attr.sq_draining || f->packet || !flight_empty(f))
+	if (qp->state != IBV_QPS_SQD || !qp->attr.sq_draining || f->packet || f->copied || !flight_empty(f))
 		return;
 	qp->attr.sq_draining = 0;
 	if (qp->sqd_async)
@@ -294,14 +294,14 @@ static enum ibv_wc_status work_locally(struct qp *qp, const struct send_wqe *wqe
 	return kind == REQUEST_BIND ? mw_bind(qp, wqe) : mr_invalidate(qp, wqe->imm, false);
 }
 
-/* May the WQE at the cursor begin? SQD begins none; a fenced one waits for the answers to earlier reads and atomics
+/* May the WQE at the cursor begin, or go on in parts? SQD begins none; a fenced one waits for the answers to earlier reads and atomics
  * (IBA 10.8.3.3), and these for the initiator depth. */
 static bool may_begin(const struct qp *qp, const struct send_wqe *wqe, const struct request_row *row)
 {
 	const struct flight *f = &engine_of(qp)->flight;
 
 	if (qp->state == IBV_QPS_SQD)
-		return false;
+		return f->copied;
 	if ((wqe->flags & IBV_SEND_FENCE) && f->unanswered)
 		return false;
 	return row->answer == ANSWER_ACK || f->unanswered == 0 || f->unanswered < qp->attr.max_rd_atomic;
@@ -317,6 +317,7 @@ static void advance(struct qp *qp, const struct flight_entry *e)
 	else
 		f->psn = psn_add(f->psn, 1);
 	f->packet++;
+	f->copied = 0;
 	if (e->is_last) {
 		f->packet = 0;
 		qp->sq.started++;
@@ -396,6 +397,9 @@ bool requester_output(struct qp *qp, wtime now, struct packet_out *out)
 		case SHORTCUT_NONE:
 			break;
 		case SHORTCUT_LATER:
+			return false;
+		case SHORTCUT_PART:
+			qp_later(qp);
 			return false;
 		case SHORTCUT_DONE:
 			transferred(qp, wqe, wqe->length);

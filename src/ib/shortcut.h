@@ -8,6 +8,7 @@
 enum shortcut {
 	SHORTCUT_NONE,	/* packets */
 	SHORTCUT_LATER,	/* when what is in flight has been acknowledged */
+	SHORTCUT_PART,	/* a part of it was executed: the rest in its next turn */
 	SHORTCUT_DONE,	/* executed: the WQE has no PSN and completes now */
 };
 

@@ -1,5 +1,5 @@
-/* The adapter: its tables, who may send next, and the timers. A QP stands in at most one of the two lists: `ready` (has
- * something to send) or `blocked` (has, but its peer's link is full). */
+/* The adapter: its tables, who may send next, and the timers. A QP stands in at most one of three lists: `ready` (has
+ * something to send), `blocked` (has, but its peer's link is full) or `later` (has executed a part of a long request). */
 #include "verbs/ca.h"
 
 #include "verbs/rss.h"
@@ -118,6 +118,7 @@ int ca_init(struct ca *ca, const struct ca_config *config)
 	table_init(&ca->qps, 24, 0, MAX_QP, 0);
 	list_init(&ca->ready);
 	list_init(&ca->blocked);
+	list_init(&ca->later);
 	list_init(&ca->awaiting);
 	list_init(&ca->unseen);
 	list_init(&ca->mcast);
@@ -274,6 +275,15 @@ bool ca_output(struct ca *ca, wtime now, struct packet_out *out)
 		}
 	}
 	return false;
+}
+
+bool ca_resume(struct ca *ca)
+{
+	struct list_node *first = list_pop(&ca->later);
+
+	if (first)
+		list_append(&ca->ready, first);
+	return first;
 }
 
 void ca_unblock(struct ca *ca)

@@ -76,6 +76,7 @@ struct ca {
 	struct list xrcds;		/* struct xrcd.all */
 	struct list ready;		/* struct qp.ready: something to send */
 	struct list blocked;		/* struct qp.ready: no room on the link */
+	struct list later;		/* struct qp.ready: in the midst of a long copy */
 	struct list awaiting;		/* struct qp.awaiting: whole messages under way, looked at since they were sent */
 	struct list unseen;		/* the same, not looked at: their ACK timers do not run */
 	struct list mcast;		/* struct mcast_member */
@@ -125,6 +126,8 @@ static inline bool ca_awaits(const struct ca *ca)
 struct packet_out;
 /* Pulls the next packet of some QP, round robin over the ready list. False when nobody has anything to send now. */
 bool ca_output(struct ca *ca, wtime now, struct packet_out *out);
+/* The next QP that is in the midst of a long copy is ready. False: there is none. */
+bool ca_resume(struct ca *ca);
 /* A link has room again: blocked QPs are ready. */
 void ca_unblock(struct ca *ca);
 /* One parsed frame that arrived on device `dev`. */

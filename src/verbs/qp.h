@@ -40,7 +40,7 @@ struct qp {
 	uint64_t send_ops_flags;	/* extended QP */
 	struct wq sq, rq;
 	void *engine;			/* owned by the transport */
-	struct list_node ready;		/* in ca.ready or ca.blocked */
+	struct list_node ready;		/* in ca.ready, ca.blocked or ca.later */
 	struct list_node all;
 	struct heap_node timer;
 	uint32_t refs;			/* handles: 1, more for a shared XRC QP */
@@ -154,6 +154,8 @@ void qp_error(struct qp *qp, wtime now, int event);
 void qp_send_error(struct qp *qp, wtime now, int event);
 /* Marks the QP as having something to send, or re-reads its deadline into the timers. Idempotent. */
 void qp_ready(struct qp *qp);
+/* It has more to do, when others have had their turn: ca_resume. */
+void qp_later(struct qp *qp);
 void qp_rearm(struct qp *qp);
 /* A whole message is under way and the ACK timer does not run: into ca.unseen. */
 void qp_await(struct qp *qp);

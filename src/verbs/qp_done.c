@@ -46,6 +46,12 @@ void qp_await(struct qp *qp)
 	list_append(&qp->ca->unseen, &qp->awaiting);
 }
 
+void qp_later(struct qp *qp)
+{
+	list_remove(&qp->ready);
+	list_append(&qp->ca->later, &qp->ready);
+}
+
 void qp_rearm(struct qp *qp)
 {
 	struct heap *timers = &qp->ca->timers;

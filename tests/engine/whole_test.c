@@ -26,6 +26,7 @@ static struct {
 	unsigned refuses;		/* so many of a hundred times */
 	bool in_order;			/* no message overtakes a packet, nor the other way round, as in one ring */
 	uint64_t sends, pulls;
+	unsigned turns, last_turn;	/* executed; the next after so many are refused, or 0 */
 } channel;
 
 static int side_of(const void *host)
@@ -105,9 +106,10 @@ static bool execute(void *host, struct qp *qp, struct direct_request *r)
 	struct mr *mr;
 
 	(void)qp;
-	if ((!is_write && r->kind != DIRECT_READ) || refuses() ||
+	if ((!is_write && r->kind != DIRECT_READ) || refuses() || (channel.last_turn && channel.turns == channel.last_turn) ||
 	    remote_check(remote, r->rkey, va, r->bytes, is_write ? IBV_ACCESS_REMOTE_WRITE : IBV_ACCESS_REMOTE_READ, &mr) != REMOTE_OK)
 		return false;
+	channel.turns++;
 	for (unsigned i = 0; i < r->iovs; va += r->iov[i++].iov_len)
 		assert_int_equal(is_write ? mr_write(mr, va, r->iov[i].iov_base, (uint32_t)r->iov[i].iov_len) :
 				 mr_read(mr, va, r->iov[i].iov_base, (uint32_t)r->iov[i].iov_len), 0);
@@ -449,6 +451,155 @@ static void chosen_acknowledgements_are_packets(void **state)
 	}
 }
 
+/* ---- requests that take turns ---- */
+
+enum { LONG_BYTES = 3500003, LONG_TURNS = 3, LONG_PIECES = 3 };
+
+/* A pair whose nodes the test pumps itself. */
+static struct pair *new_long_pair(void)
+{
+	struct pair *pair = pair_new(&(struct pair_config){ .memory_bytes = 4 << 20, .timeout = 14, .retry_cnt = 7 });
+
+	open_channel(pair, 1);
+	channel.refuses = 0;
+	channel.in_order = true;
+	pair->sim->config.nodes = 0;
+	return pair;
+}
+
+/* One turn of what is under way. False: there is nothing. */
+static bool take_turn(struct pair *pair, int side)
+{
+	struct ca *ca = &pair->side[side].node->ca;
+	struct packet_out out;
+
+	assert_false(ca_output(ca, pair->sim->now, &out));
+	return ca_resume(ca);
+}
+
+static void post_long(struct pair *pair, enum ibv_wr_opcode opcode)
+{
+	pattern_fill(pair->side[opcode == IBV_WR_RDMA_READ].memory, LONG_BYTES, 7);
+	assert_int_equal(pair_send(pair, 0, &(struct pair_wr){ .wr_id = 1, .opcode = opcode, .flags = IBV_SEND_SIGNALED,
+							       .bytes = LONG_BYTES, .pieces = LONG_PIECES }), 0);
+}
+
+static void expect_long(const struct pair *pair, enum ibv_wr_opcode opcode)
+{
+	assert_true(pattern_holds(pair->side[opcode != IBV_WR_RDMA_READ].memory, LONG_BYTES, 7));
+}
+
+/* What was posted behind it waits, and its last bytes come last. */
+static void a_long_request_takes_turns(void **state)
+{
+	static const enum ibv_wr_opcode opcodes[] = { IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ };
+
+	for (unsigned i = 0; i < 2; i++) {
+		struct pair *pair = new_long_pair();
+		const struct counters *counters = &pair->side[0].node->ca.counters;
+
+		post_long(pair, opcodes[i]);
+		assert_int_equal(pair_send(pair, 0, &(struct pair_wr){ .wr_id = 2, .opcode = IBV_WR_RDMA_WRITE, .flags = IBV_SEND_SIGNALED,
+								       .local = LONG_BYTES, .remote = LONG_BYTES, .bytes = 8 }), 0);
+		for (unsigned turns = channel.turns; turns < LONG_TURNS; turns++) {
+			expect_nothing(pair, 0);
+			assert_int_equal(channel.turns, turns);
+			take_turn(pair, 0);
+		}
+		expect_sent(pair, 0, 1, IBV_WC_SUCCESS);
+		expect_sent(pair, 0, 2, IBV_WC_SUCCESS);
+		expect_long(pair, opcodes[i]);
+		assert_false(take_turn(pair, 0));
+		assert_int_equal(counters->sent_pkts, 0);
+		assert_int_equal(counters->direct_writes + counters->direct_reads, 2);
+		assert_int_equal(counters->direct_bytes, LONG_BYTES + 8);
+		pair_delete(pair);
+	}
+}
+
+/* Refused in the midst of it: packets have all of it, from its beginning. */
+static void a_long_request_may_end_as_packets(void **state)
+{
+	for (unsigned last = 1; last < LONG_TURNS; last++) {
+		struct pair *pair = new_long_pair();
+
+		channel.last_turn = last;
+		post_long(pair, IBV_WR_RDMA_WRITE);
+		pair->sim->config.nodes = 2;
+		sim_pump(pair->sim);
+		pair_run(pair);
+		expect_sent(pair, 0, 1, IBV_WC_SUCCESS);
+		expect_long(pair, IBV_WR_RDMA_WRITE);
+		assert_int_equal(pair->side[0].node->ca.counters.direct_writes, 0);
+		assert_true(pair->side[0].node->ca.counters.sent_pkts >= LONG_BYTES / 1024);
+		pair_delete(pair);
+	}
+}
+
+/* IBA 9.7.4.1.5: the region goes in the midst of it. */
+static void a_region_that_goes_refuses_the_rest(void **state)
+{
+	struct pair *pair = new_long_pair();
+
+	post_long(pair, IBV_WR_RDMA_WRITE);
+	assert_int_equal(mr_destroy(pair->side[1].mr), 0);
+	pair->sim->config.nodes = 2;
+	sim_pump(pair->sim);
+	pair_run(pair);
+	expect_sent(pair, 0, 1, IBV_WC_REM_ACCESS_ERR);
+	assert_int_equal(channel.turns, 1);
+	pair_delete(pair);
+}
+
+/* So does the initiator's own. */
+static void a_long_request_needs_its_own_region(void **state)
+{
+	struct pair *pair = new_long_pair();
+
+	post_long(pair, IBV_WR_RDMA_WRITE);
+	assert_int_equal(mr_destroy(pair->side[0].mr), 0);
+	pair->sim->config.nodes = 2;
+	sim_pump(pair->sim);
+	pair_run(pair);
+	expect_sent(pair, 0, 1, IBV_WC_LOC_PROT_ERR);
+	assert_int_equal(channel.turns, 1);
+	pair_delete(pair);
+}
+
+static void an_error_ends_a_long_request(void **state)
+{
+	struct pair *pair = new_long_pair();
+
+	post_long(pair, IBV_WR_RDMA_WRITE);
+	assert_true(take_turn(pair, 0));
+	qp_error(pair->side[0].qp, pair->sim->now, -1);
+	expect_sent(pair, 0, 1, IBV_WC_WR_FLUSH_ERR);
+	assert_false(take_turn(pair, 0));
+	assert_int_equal(channel.turns, 2);
+	pair_delete(pair);
+}
+
+/* IBA 10.3.1.5: what was begun is finished, and then the queue is drained. */
+static void draining_waits_for_a_long_request(void **state)
+{
+	struct pair *pair = new_long_pair();
+	struct qp *qp = pair->side[0].qp;
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_SQD, .en_sqd_async_notify = 1 };
+	unsigned before = pair->side[0].node->events;
+
+	post_long(pair, IBV_WR_RDMA_WRITE);
+	assert_int_equal(qp_modify(qp, pair->sim->now, &attr, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY), 0);
+	assert_int_equal(qp->attr.sq_draining, 1);
+	assert_int_equal(pair->side[0].node->events, before);
+	while (take_turn(pair, 0))
+		assert_int_equal(qp->attr.sq_draining, 1);
+	expect_sent(pair, 0, 1, IBV_WC_SUCCESS);
+	assert_int_equal(qp->attr.sq_draining, 0);
+	assert_int_equal(pair->side[0].node->events, before + 1);
+	expect_long(pair, IBV_WR_RDMA_WRITE);
+	pair_delete(pair);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -459,6 +610,12 @@ int main(int argc, char **argv)
 		cmocka_unit_test(refusals_are_the_standards),
 		cmocka_unit_test(silence_ends_in_a_status),
 		cmocka_unit_test(chosen_acknowledgements_are_packets),
+		cmocka_unit_test(a_long_request_takes_turns),
+		cmocka_unit_test(a_long_request_may_end_as_packets),
+		cmocka_unit_test(a_region_that_goes_refuses_the_rest),
+		cmocka_unit_test(a_long_request_needs_its_own_region),
+		cmocka_unit_test(an_error_ends_a_long_request),
+		cmocka_unit_test(draining_waits_for_a_long_request),
 	};
 
 	if (argc > 1)

@@ -159,12 +159,46 @@ static void trying_ends(void **state)
 	}
 }
 
+static void *count_in_turn(void *arg)
+{
+	count_one(arg);
+	return NULL;
+}
+
+/* Who is inside all the time lets in who waits; it ends only when that is so. */
+static void giving_way_lets_others_in(void **state)
+{
+	const int entries_before[] = { 0, MANY };
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(entries_before) / sizeof(entries_before[0]); i++) {
+		struct shared s = { 0 };
+		pthread_t thread[OTHERS];
+
+		lock_init(&s.lock);
+		for (int n = 0; n < entries_before[i]; n++) {
+			lock_enter(&s.lock);
+			lock_leave(&s.lock);
+		}
+		lock_enter(&s.lock);
+		for (int n = 0; n < OTHERS; n++)
+			assert_int_equal(pthread_create(&thread[n], NULL, count_in_turn, &s), 0);
+		while (s.count < OTHERS)
+			lock_give_way(&s.lock);
+		lock_leave(&s.lock);
+		for (int n = 0; n < OTHERS; n++)
+			assert_int_equal(pthread_join(thread[n], NULL), 0);
+		lock_fini(&s.lock);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(one_at_a_time),
 		cmocka_unit_test(who_enters_often_owns_it),
 		cmocka_unit_test(trying_ends),
+		cmocka_unit_test(giving_way_lets_others_in),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,448 @@
+/* Transfers of gigabytes between two processes on the direct path, which take many turns. Exit 0: all was right.
+ * `long write`, `long read`: one thread moves 2 GiB, the most there is, while another plays ping-pong.
+ * `long dereg`: the target deregisters in the midst of it; then its memory does not change any more.
+ * `long error`: the initiator's QP goes to the error state in the midst of it.
+ * `long kill`: the target is killed in the midst of it; `long die`: the initiator is, and the target serves another.
+ * Memory is one short file mapped again and again, so that gigabytes of addresses are few megabytes. */
+#include "host/internal.h"
+#include "verbs/cq.h"
+#include "verbs/mr.h"
+#include "verbs/pd.h"
+#include "verbs/qp.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+	FILE_BYTES = 16 << 20,
+	DEPTH = 16,
+	PINGS = 5,		/* round trips that a transfer must let through at least */
+	ROUNDS = 100,		/* tries at most to meet a transfer under way */
+	ALL_ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ,
+	BULK = 0, PING = 1, QPS = 2,
+	SOURCE_BYTE = 0x33, OLD_BYTE = 0x55, GUARD_BYTE = 0x77,
+};
+
+static const uint32_t long_bytes = 1u << 31;
+
+struct address {
+	uint32_t qpn, rkey;
+	uint64_t va;
+	uint16_t lid;
+};
+
+/* Shared by all processes. */
+static struct board {
+	_Atomic unsigned arrived;
+	struct address end[2][QPS];
+	_Atomic bool running;
+	_Atomic unsigned round, in_midst, status;
+} *board;
+
+/* One process's side: QP 0 for what is long, QP 1 for the ping-pong, each with a CQ. */
+struct end {
+	struct host *host;
+	struct pd *pd;
+	struct cq *cq[QPS];
+	struct qp *qp[QPS];
+	struct mr *mr;
+	uint8_t *buffer;
+	const char *mode;
+	_Atomic unsigned pings;
+	_Atomic bool running;
+};
+
+static void die(const char *what)
+{
+	fprintf(stderr, "long[%d]: %s\n", (int)getpid(), what);
+	exit(1);
+}
+
+static void check(int err, const char *what)
+{
+	if (err)
+		die(what);
+}
+
+static void meet(void)
+{
+	unsigned mine = atomic_fetch_add(&board->arrived, 1), wave = mine / 2;
+
+	while (atomic_load(&board->arrived) < (wave + 1) * 2)
+		sched_yield();
+}
+
+static uint8_t *make_buffer(void)
+{
+	int fd = memfd_create("long", 0);
+	uint8_t *buffer = mmap(NULL, long_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (fd < 0 || ftruncate(fd, FILE_BYTES) < 0 || buffer == MAP_FAILED)
+		die("no memory");
+	for (uint64_t at = 0; at < long_bytes; at += FILE_BYTES)
+		if (mmap(buffer + at, FILE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED)
+			die("no mapping");
+	close(fd);
+	return buffer;
+}
+
+static void open_end(struct end *e, const char *mode, int side)
+{
+	struct ca *ca;
+
+	e->mode = mode;
+	e->host = host_get();
+	if (!e->host)
+		die("no weftd");
+	ca = host_ca(e->host);
+	e->buffer = make_buffer();
+	host_enter(e->host);
+	check(pd_create(ca, &ca->dev[0], &e->pd), "pd");
+	check(mr_create(e->pd, e->buffer, long_bytes, (uintptr_t)e->buffer, ALL_ACCESS, &e->mr), "mr");
+	for (int i = 0; i < QPS; i++) {
+		struct ibv_qp_init_attr_ex init = { .qp_type = IBV_QPT_RC, .cap = { .max_send_wr = DEPTH, .max_recv_wr = DEPTH,
+						    .max_send_sge = 1, .max_recv_sge = 1 } };
+
+		check(cq_create(ca, &ca->dev[0], 4 * DEPTH, &e->cq[i]), "cq");
+		check(qp_create(ca, &ca->dev[0], &init, e->pd, e->cq[i], e->cq[i], NULL, NULL, &e->qp[i]), "qp");
+		board->end[side][i] = (struct address){ .qpn = e->qp[i]->qpn, .rkey = e->mr->key, .va = (uintptr_t)e->buffer,
+							.lid = ca->dev[0].lid };
+	}
+	host_leave(e->host);
+}
+
+static void modify(struct end *e, int i, struct ibv_qp_attr attr, int mask)
+{
+	wtime now = host_enter(e->host);
+
+	check(qp_modify(e->qp[i], now, &attr, mask | IBV_QP_STATE), "modify");
+	host_leave(e->host);
+}
+
+/* From whatever state to RTS. */
+static void connect_qp(struct end *e, int i, const struct address *peer)
+{
+	modify(e, i, (struct ibv_qp_attr){ .qp_state = IBV_QPS_RESET }, 0);
+	modify(e, i, (struct ibv_qp_attr){ .qp_state = IBV_QPS_INIT, .port_num = 1,
+					   .qp_access_flags = ALL_ACCESS & ~IBV_ACCESS_LOCAL_WRITE },
+	       IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+	modify(e, i, (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_4096, .dest_qp_num = peer->qpn,
+					   .max_dest_rd_atomic = 4, .min_rnr_timer = 1, .ah_attr = { .dlid = peer->lid, .port_num = 1 } },
+	       IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+	modify(e, i, (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7, .max_rd_atomic = 4 },
+	       IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+}
+
+static bool poll_once(struct end *e, int i, struct cqe *cqe)
+{
+	bool any;
+
+	host_enter_poll(e->host);
+	any = cq_poll(e->cq[i], cqe);
+	host_leave_poll(e->host);
+	return any;
+}
+
+static enum ibv_wc_status wait_done(struct end *e, int i)
+{
+	struct cqe cqe;
+
+	while (!poll_once(e, i, &cqe))
+		sched_yield();
+	return cqe.status;
+}
+
+static void post(struct end *e, int i, enum ibv_wr_opcode opcode, uint32_t bytes)
+{
+	const struct address *target = &board->end[0][i];
+	struct ibv_sge sge = { (uintptr_t)e->buffer, bytes, e->mr->key };
+	struct ibv_send_wr wr = { .opcode = opcode, .sg_list = &sge, .num_sge = 1, .send_flags = IBV_SEND_SIGNALED,
+				  .wr.rdma = { target->va, target->rkey } }, *bad;
+	wtime now = host_enter(e->host);
+
+	check(qp_post_send(e->qp[i], now, &wr, &bad), "post");
+	host_leave(e->host);
+}
+
+static void post_receive(struct end *e, int i, uint32_t bytes)
+{
+	struct ibv_sge sge = { (uintptr_t)e->buffer, bytes, e->mr->key };
+	struct ibv_recv_wr wr = { .sg_list = &sge, .num_sge = 1 };
+	const struct ibv_recv_wr *bad;
+	wtime now = host_enter(e->host);
+
+	check(qp_post_recv(e->qp[i], now, &wr, &bad), "post receive");
+	host_leave(e->host);
+}
+
+static bool holds(const struct end *e, uint8_t byte)
+{
+	for (unsigned i = 0; i < FILE_BYTES; i++)
+		if (e->buffer[i] != byte)
+			return false;
+	return true;
+}
+
+/* ---- ping-pong ---- */
+
+/* The one side; empty messages, as the memory is the others'. */
+static void *play_ping(void *arg)
+{
+	struct end *e = arg;
+
+	while (atomic_load(&e->running)) {
+		post_receive(e, PING, 0);
+		post(e, PING, IBV_WR_SEND, 0);
+		/* its own completion and the answer */
+		if (wait_done(e, PING) != IBV_WC_SUCCESS || wait_done(e, PING) != IBV_WC_SUCCESS)
+			die("a ping failed");
+		atomic_fetch_add(&e->pings, 1);
+	}
+	return NULL;
+}
+
+/* The other. */
+static void play_pong(struct end *e)
+{
+	struct cqe cqe;
+
+	while (atomic_load(&board->running)) {
+		if (!poll_once(e, PING, &cqe)) {
+			sched_yield();
+			continue;
+		}
+		if (cqe.status != IBV_WC_SUCCESS)
+			die("a pong failed");
+		if (cqe.kind == CQE_SEND)
+			continue;
+		post_receive(e, PING, 0);
+		post(e, PING, IBV_WR_SEND, 0);
+	}
+}
+
+static void expect_direct(const struct end *e, bool is_read)
+{
+	const struct counters *c = &host_ca(e->host)->counters;
+
+	if ((is_read ? c->direct_reads : c->direct_writes) != 1 || c->direct_bytes != long_bytes || c->sent_pkts)
+		die("a long transfer did not go the direct path");
+}
+
+static void run_beside_pings(struct end *e)
+{
+	bool is_read = strcmp(e->mode, "read") == 0;
+	unsigned before;
+	pthread_t thread;
+
+	atomic_store(&e->running, true);
+	check(pthread_create(&thread, NULL, play_ping, e), "thread");
+	while (atomic_load(&e->pings) < PINGS)
+		sched_yield();
+	before = atomic_load(&e->pings);
+	post(e, BULK, is_read ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE, long_bytes);
+	check(wait_done(e, BULK) != IBV_WC_SUCCESS, "a long transfer failed");
+	printf("%u round trips meanwhile\n", atomic_load(&e->pings) - before);
+	if (atomic_load(&e->pings) - before < PINGS)
+		die("a long transfer held up another thread");
+	atomic_store(&e->running, false);
+	pthread_join(thread, NULL);
+	expect_direct(e, is_read);
+	if (is_read && !holds(e, OLD_BYTE))
+		die("a long read fetched something else");
+	atomic_store(&board->running, false);
+}
+
+/* ---- what comes in between ---- */
+
+/* A write has begun and goes on. */
+static void await_midst(const struct end *e)
+{
+	while (*(volatile uint8_t *)e->buffer == OLD_BYTE)
+		sched_yield();
+}
+
+static void dereg_target(struct end *e)
+{
+	do {
+		memset(e->buffer, OLD_BYTE, FILE_BYTES);
+		connect_qp(e, BULK, &board->end[1][BULK]);
+		meet();
+		await_midst(e);
+		host_enter(e->host);
+		check(mr_destroy(e->mr), "deregister");
+		memset(e->buffer, GUARD_BYTE, FILE_BYTES);
+		host_leave(e->host);
+		meet();
+		if (!holds(e, GUARD_BYTE))
+			die("memory changed after it was deregistered");
+		host_enter(e->host);
+		check(mr_create(e->pd, e->buffer, long_bytes, (uintptr_t)e->buffer, ALL_ACCESS, &e->mr), "mr");
+		host_leave(e->host);
+		board->end[0][BULK].rkey = e->mr->key;
+		meet();
+	} while (atomic_load(&board->running));
+}
+
+/* A machine that lets the write end first is asked again. */
+static void dereg_initiator(struct end *e)
+{
+	enum ibv_wc_status status = IBV_WC_SUCCESS;
+
+	for (unsigned n = 0; n < ROUNDS && status == IBV_WC_SUCCESS; n++) {
+		connect_qp(e, BULK, &board->end[0][BULK]);
+		meet();
+		post(e, BULK, IBV_WR_RDMA_WRITE, long_bytes);
+		status = wait_done(e, BULK);
+		atomic_store(&board->running, status == IBV_WC_SUCCESS && n + 1 < ROUNDS);
+		meet();
+		meet();
+	}
+	if (status != IBV_WC_REM_ACCESS_ERR)
+		die("a region that went in the midst of a write did not end in a remote access error");
+}
+
+static void *fail_qp(void *arg)
+{
+	struct end *e = arg;
+
+	while (!atomic_load(&board->in_midst))
+		sched_yield();
+	modify(e, BULK, (struct ibv_qp_attr){ .qp_state = IBV_QPS_ERR }, 0);
+	return NULL;
+}
+
+static void error_initiator(struct end *e)
+{
+	enum ibv_wc_status status = IBV_WC_SUCCESS;
+	pthread_t thread;
+
+	for (unsigned n = 0; n < ROUNDS && status == IBV_WC_SUCCESS; n++) {
+		connect_qp(e, BULK, &board->end[0][BULK]);
+		atomic_store(&board->in_midst, 0);
+		meet();
+		check(pthread_create(&thread, NULL, fail_qp, e), "thread");
+		post(e, BULK, IBV_WR_RDMA_WRITE, long_bytes);
+		status = wait_done(e, BULK);
+		pthread_join(thread, NULL);
+		atomic_store(&board->running, status == IBV_WC_SUCCESS && n + 1 < ROUNDS);
+		meet();
+	}
+	if (status != IBV_WC_WR_FLUSH_ERR)
+		die("a QP in error did not flush what it was at");
+}
+
+static void error_target(struct end *e)
+{
+	do {
+		memset(e->buffer, OLD_BYTE, FILE_BYTES);
+		connect_qp(e, BULK, &board->end[1][BULK]);
+		meet();
+		await_midst(e);
+		atomic_store(&board->in_midst, 1);
+		meet();
+	} while (atomic_load(&board->running));
+}
+
+static void kill_initiator(struct end *e)
+{
+	enum ibv_wc_status status;
+
+	meet();
+	do {
+		post(e, BULK, IBV_WR_RDMA_WRITE, long_bytes);
+		status = wait_done(e, BULK);
+	} while (status == IBV_WC_SUCCESS);
+	if (status != IBV_WC_RETRY_EXC_ERR)
+		die("a dead target did not end in retries exceeded");
+}
+
+static void kill_target(struct end *e)
+{
+	meet();
+	await_midst(e);
+	raise(SIGKILL);
+}
+
+/* ---- the whole ---- */
+
+static void initiate(const char *mode)
+{
+	struct end e = { 0 };
+
+	open_end(&e, mode, 1);
+	memset(e.buffer, SOURCE_BYTE, FILE_BYTES);
+	meet();
+	for (int i = 0; i < QPS; i++)
+		connect_qp(&e, i, &board->end[0][i]);
+	meet();
+	if (strcmp(mode, "dereg") == 0)
+		dereg_initiator(&e);
+	else if (strcmp(mode, "error") == 0)
+		error_initiator(&e);
+	else if (strcmp(mode, "kill") == 0)
+		kill_initiator(&e);
+	else
+		run_beside_pings(&e);
+	exit(0);
+}
+
+static void be_target(const char *mode)
+{
+	struct end e = { 0 };
+
+	open_end(&e, mode, 0);
+	memset(e.buffer, OLD_BYTE, FILE_BYTES);
+	meet();
+	for (int i = 0; i < QPS; i++)
+		connect_qp(&e, i, &board->end[1][i]);
+	post_receive(&e, PING, 0);
+	meet();
+	if (strcmp(mode, "dereg") == 0)
+		dereg_target(&e);
+	else if (strcmp(mode, "error") == 0)
+		error_target(&e);
+	else if (strcmp(mode, "kill") == 0)
+		kill_target(&e);
+	else
+		play_pong(&e);
+	if (strcmp(mode, "write") == 0 && !holds(&e, SOURCE_BYTE))
+		die("a long write left something out");
+	exit(0);
+}
+
+int main(int argc, char **argv)
+{
+	const char *mode = argc > 1 ? argv[1] : "";
+	int status, failed = 0;
+	pid_t target, child;
+
+	board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	atomic_store(&board->running, true);
+	target = fork();
+	if (target == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		be_target(mode);
+	}
+	if (fork() == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		initiate(mode);
+	}
+	while ((child = wait(&status)) > 0) {
+		bool should_die = child == target && strcmp(mode, "kill") == 0;
+
+		if (!should_die && (!WIFEXITED(status) || WEXITSTATUS(status) != 0))
+			failed = 1;
+		if (failed)
+			exit(1);
+	}
+	return failed;
+}
