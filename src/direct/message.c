@@ -103,7 +103,7 @@ static bool parse_pieces(struct direct_message *m, struct reader *r, struct iove
 	uint64_t sum = 0;
 
 	while (r->left) {
-		if (m->iovs == DIRECT_IOVS || !get(r, &piece, sizeof(piece)) || piece.bytes > DIRECT_MOST_BYTES)
+		if (m->iovs == DIRECT_IOVS || !get(r, &piece, sizeof(piece)) || piece.bytes >= DIRECT_LONG)
 			return false;
 		iov[m->iovs++] = (struct iovec){ (void *)(uintptr_t)piece.address, piece.bytes };
 		sum += piece.bytes;
@@ -121,10 +121,10 @@ static bool parse_payload(struct direct_message *m, struct reader *r, const stru
 		iov[0] = (struct iovec){ (void *)(uintptr_t)r->at, r->left };
 		return true;
 	}
-	if (!get(r, &m->bytes, sizeof(m->bytes)) || m->bytes > DIRECT_MOST_BYTES)
+	if (!get(r, &m->bytes, sizeof(m->bytes)))
 		return false;
 	if (m->payload == PAYLOAD_PULLED)
-		return row->op == OP_SEND && parse_pieces(m, r, iov);
+		return row->op == OP_SEND && m->bytes < DIRECT_LONG && parse_pieces(m, r, iov);
 	return row->op == OP_WRITE && r->left == 0;
 }
 
@@ -144,7 +144,7 @@ bool message_parse(struct direct_message *m, const void *record, size_t bytes, s
 		.received = head.received, .solicited = flags & FLAG_SOLICITED, .payload = flags >> PAYLOAD_SHIFT,
 	};
 	row = opcode_row(m->opcode);
-	if (!row || row->position != POS_ONLY || (row->op != OP_SEND && row->op != OP_WRITE) || flags > FLAGS ||
+	if (!row || (row->position != POS_ONLY && m->payload != PAYLOAD_PULLED) || (row->op != OP_SEND && row->op != OP_WRITE) || flags > FLAGS ||
 	    m->payload > PAYLOAD_PLACED)
 		return false;
 	if ((row->headers & HDR_RETH && (!get(&r, &target, sizeof(target)) || target.rsvd)) ||

@@ -159,8 +159,8 @@ bool lane_send(void *host, struct qp *qp, const struct direct_message *m);
 bool lane_pull(void *host, struct qp *qp, const struct direct_message *m, uint32_t offset, const struct iovec *to, unsigned tos);
 void lane_publish(void *host, struct qp *qp);
 bool lane_received(void *host, struct qp *qp, psn_t *psn);
-/* A message arrived on the channel. */
-void lane_deliver(struct host *h, struct channel *ch, const void *record, size_t bytes);
+/* A message arrived on the channel. As how many frames it counts. */
+unsigned lane_deliver(struct host *h, struct channel *ch, const void *record, size_t bytes);
 /* The channel is going. */
 void lane_forget(struct host *h, const struct channel *ch);
 
@@ -236,6 +236,7 @@ void channels_collect(struct host *h);
 void channels_sweep(struct host *h);
 
 /* ---- pump.c ---- */
+enum { PUMP_FRAMES = 1024 };	/* at most per entry, so that the lock is free again within a millisecond */
 /* Sends what is ready, and takes in what comes back through the loop. */
 void pump_out(struct host *h, wtime now);
 /* Would it find anything to do? */

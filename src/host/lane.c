@@ -108,7 +108,7 @@ bool lane_received(void *host, struct qp *qp, psn_t *psn)
 	return export_read_received(shown_by(h, qp->lane.channel), &watch, psn);
 }
 
-void lane_deliver(struct host *h, struct channel *ch, const void *record, size_t bytes)
+unsigned lane_deliver(struct host *h, struct channel *ch, const void *record, size_t bytes)
 {
 	struct iovec iov[DIRECT_IOVS];
 	struct direct_message m;
@@ -116,11 +116,12 @@ void lane_deliver(struct host *h, struct channel *ch, const void *record, size_t
 	h->frames++;
 	if (!h->ca.direct || !shown_by(h, ch) || !message_parse(&m, record, bytes, iov)) {
 		h->ca.counters.malformed++;
-		return;
+		return 1;
 	}
 	h->ca.transport->message(&h->ca, h->now, ch, &m);
 	if (!list_linked(&ch->told))
 		list_append(&h->channels.told, &ch->told);
+	return m.bytes < DIRECT_SLICE ? 1 : PUMP_FRAMES;
 }
 
 void lane_forget(struct host *h, const struct channel *ch)

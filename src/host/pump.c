@@ -8,7 +8,6 @@
 
 enum {
 	BURST = 32,		/* frames of one channel before its answers are sent: our choice, half a window */
-	PUMP_FRAMES = 1024,	/* at most per entry, so that the lock is free again within a millisecond */
 	MULTICAST_QPN = 0xffffff,	/* IBA 9.2.2 */
 };
 
@@ -153,7 +152,7 @@ unsigned pump_channel(struct host *h, struct channel *ch, unsigned budget)
 
 	for (; n < budget && link_pending(l) && (frame = l->ops->receive(l, &kind, &bytes)); n++) {
 		if (kind == LINK_MESSAGE)
-			lane_deliver(h, ch, frame, bytes);
+			n += lane_deliver(h, ch, frame, bytes) - 1;
 		else if (h->faults)
 			faults_receive(h, (enum packet_form)kind, frame, bytes);
 		else
@@ -235,10 +234,12 @@ bool pump(struct host *h, wtime now)
 	do {
 		n += take_in(h, &more);
 		if (h->faults || pump_has_output(h))
-			pump_out(h, now);
+			pump_out(h, h->now);
 	} while (more && n < PUMP_FRAMES);
 	if (h->channels.sweep)
 		channels_sweep(h);
+	if (more)
+		host_give_way(h);
 	return more || pump_has_output(h);
 }
 

@@ -6,8 +6,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-enum { PSN_HALF = 1 << 23 };
-
 int flight_init(struct flight *f, uint32_t window)
 {
 	*f = (struct flight){ .phase = FLIGHT_CLOSED, .window = window, .deadline = WTIME_NEVER, .ack_deadline = WTIME_NEVER };
@@ -45,7 +43,7 @@ bool flight_has_room(const struct flight *f, uint32_t span)
 	if (flight_empty(f))
 		return true;
 	return f->newest - f->oldest < (f->limit ? f->limit : f->window) &&
-	       (uint32_t)psn_diff(f->psn, flight_at(f, f->oldest)->psn) + span <= PSN_HALF - 1;
+	       (uint32_t)psn_diff(f->psn, flight_at(f, f->oldest)->psn) + span <= FLIGHT_SPAN_MOST;
 }
 
 static void strike_out(struct flight *f)
@@ -115,7 +113,8 @@ uint32_t flight_take_back(struct flight *f)
 		f->unanswered -= flight_at(f, i)->answer != ANSWER_ACK;
 	f->newest = f->resend;
 	f->psn = first->psn;
-	f->packet = 0;
+	f->packet = first->packet;
+	f->copied = 0;
 	return first->wqe;
 }
 

@@ -11,6 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+enum { FLIGHT_SPAN_MOST = (1 << 23) - 1 };	/* PSNs in flight, fewer than half of all: MSN-46, IBA 9.7.1 */
+
 enum flight_phase {
 	FLIGHT_CLOSED,	/* nothing leaves: not RTS, or in error */
 	FLIGHT_TELLING,	/* open, but first the peer must hear our starting MSN: agree.h */
@@ -55,7 +57,7 @@ struct flight {
 	uint32_t oldest, resend, newest;
 	uint32_t limit;			/* packets that may be in flight, where that is less than the window; 0: not */
 	uint32_t packet;
-	uint32_t copied;		/* bytes of the fresh WQE that the shortcut has moved, of a request that takes several turns */
+	uint32_t copied;		/* bytes of the fresh WQE that the shortcut has dealt with, of a request that takes several turns */
 	psn_t psn;			/* of the next fresh packet */
 	psn_t fresh;			/* PSNs before it were given once already, so the same requests must have them again */
 	uint32_t unanswered;		/* entries that await more than an ACK: the initiator depth in use */
@@ -107,7 +109,7 @@ static inline bool flight_repeats(const struct flight *f)
 	return f->window && f->psn != f->fresh;
 }
 
-/* Is there room for a fresh packet of `span` PSNs? A book never spans more than half the numbers (MSN-46, IBA 9.7.1). */
+/* Is there room for a fresh packet of `span` PSNs? */
 bool flight_has_room(const struct flight *f, uint32_t span);
 /* The fresh packet `e` was sent; takes f->psn on. Inline, so that the entry is written in place: a copy of what was just
  * written waits for all stores before it, and the last one may be into a line that the peer has. */
@@ -136,7 +138,7 @@ void flight_answered(struct flight *f);
 /* Everything from this PSN on is to be sent again. False when that was already so. */
 bool flight_rewind(struct flight *f, psn_t psn);
 
-/* The entry at `resend` and all after it were never sent: fresh packets begin with its WQE, whose index is returned. */
+/* The entry at `resend` and all after it were never sent: fresh packets begin there, in the WQE whose index is returned. */
 uint32_t flight_take_back(struct flight *f);
 
 void flight_check(const struct flight *f);

@@ -294,8 +294,8 @@ static enum ibv_wc_status work_locally(struct qp *qp, const struct send_wqe *wqe
 	return kind == REQUEST_BIND ? mw_bind(qp, wqe) : mr_invalidate(qp, wqe->imm, false);
 }
 
-/* May the WQE at the cursor begin, or go on in parts? SQD begins none; a fenced one waits for the answers to earlier reads and atomics
- * (IBA 10.8.3.3), and these for the initiator depth. */
+/* May the WQE at the cursor begin, or take its next turn? SQD begins none; a fenced one waits for the answers to earlier reads
+ * and atomics (IBA 10.8.3.3), and these for the initiator depth. */
 static bool may_begin(const struct qp *qp, const struct send_wqe *wqe, const struct request_row *row)
 {
 	const struct flight *f = &engine_of(qp)->flight;
@@ -393,7 +393,7 @@ bool requester_output(struct qp *qp, wtime now, struct packet_out *out)
 
 		if (f->packet == 0 && !may_begin(qp, wqe, row))
 			return false;
-		switch (f->packet == 0 ? shortcut_take(qp, wqe, row) : SHORTCUT_NONE) {
+		switch (f->packet == 0 || f->copied ? shortcut_take(qp, wqe, row) : SHORTCUT_NONE) {
 		case SHORTCUT_NONE:
 			break;
 		case SHORTCUT_LATER:

@@ -8,6 +8,7 @@
 #include "ib/request.h"
 #include "ib/verdict.h"
 
+#include "base/iov.h"
 #include "base/log.h"
 #include "verbs/direct.h"
 #include "wire/packet.h"
@@ -137,6 +138,14 @@ static enum verdict check_resource(struct inbound *in)
 	return VERDICT_NEXT;
 }
 
+/* Of what does not end its message. */
+static bool fills_packets(const struct inbound *in)
+{
+	uint32_t mtu = engine_mtu(in->qp);
+
+	return in->whole ? in->bytes && in->bytes % mtu == 0 : in->bytes == mtu;
+}
+
 /* The geometry of packets: 9.7.4.1.6. What a message may hold in all is checked before anything is taken for it. */
 static enum verdict check_length(struct inbound *in)
 {
@@ -150,7 +159,7 @@ static enum verdict check_length(struct inbound *in)
 			return in->reth.length == sizeof(uint64_t) ? VERDICT_NEXT : VERDICT_BAD_LENGTH;
 		return in->reth.length <= REQUEST_MAX_BYTES ? VERDICT_NEXT : VERDICT_BAD_LENGTH;
 	}
-	if (in->bytes > mtu || (!in->ends && in->bytes != mtu) || (!in->begins && in->bytes == 0))
+	if (in->bytes > mtu || (!in->ends && !fills_packets(in)) || (!in->begins && in->bytes == 0))
 		return VERDICT_BAD_LENGTH;
 	if (in->row->op == OP_SEND)
 		return (uint64_t)r->offset * !in->begins + in->bytes <= REQUEST_MAX_BYTES ? VERDICT_NEXT : VERDICT_BAD_LENGTH;
@@ -207,15 +216,16 @@ static enum verdict check_receive(struct inbound *in)
 
 /* ---- execution: nothing after this objects to the request's form ---- */
 
-/* The receive is given back: the same message comes again, as packets. */
+/* What it was comes again, as packets; the receive is given back, unless it has earlier parts. */
 static enum verdict out_of_reach(struct inbound *in)
 {
-	responder_drop(in->qp, MESSAGE_NONE);
+	if (in->begins)
+		responder_drop(in->qp, MESSAGE_NONE);
 	return VERDICT_OUT_OF_REACH;
 }
 
 /* Memory that cannot be borrowed is filled through ours. */
-static enum verdict pull_in_pieces(struct inbound *in, struct pd *pd)
+static enum verdict pull_in_pieces(struct inbound *in, struct pd *pd, uint32_t offset)
 {
 	const struct direct_message *m = in->whole;
 	struct recv_ref *ref = &in->r->receive;
@@ -226,21 +236,23 @@ static enum verdict pull_in_pieces(struct inbound *in, struct pd *pd)
 
 		if (!in->qp->ca->direct->pull(in->qp->ca->host, in->qp, m, at, &to, 1))
 			return out_of_reach(in);
-		if (seg_scatter(pd, ref->seg, ref->num_sge, at, bounce, n) != IBV_WC_SUCCESS)
+		if (seg_scatter(pd, ref->seg, ref->num_sge, (uint64_t)offset + at, bounce, n) != IBV_WC_SUCCESS)
 			return VERDICT_RECEIVE_PROTECTED;
 	}
 	return VERDICT_EXECUTED;
 }
 
-static enum verdict pull_send(struct inbound *in, struct pd *pd)
+static enum verdict pull_send(struct inbound *in, struct pd *pd, uint32_t offset)
 {
 	const struct recv_ref *ref = &in->r->receive;
-	struct iovec to[DIRECT_IOVS];
-	int tos = seg_borrow(pd, ref->seg, ref->num_sge, IBV_ACCESS_LOCAL_WRITE, in->whole->bytes, to);
+	struct iovec all[DIRECT_IOVS], to[DIRECT_IOVS];
+	int alls = seg_borrow(pd, ref->seg, ref->num_sge, IBV_ACCESS_LOCAL_WRITE, offset + in->bytes, all);
+	unsigned tos;
 
-	if (tos < 0)
-		return pull_in_pieces(in, pd);
-	return in->qp->ca->direct->pull(in->qp->ca->host, in->qp, in->whole, 0, to, (unsigned)tos) ? VERDICT_EXECUTED : out_of_reach(in);
+	if (alls < 0)
+		return pull_in_pieces(in, pd, offset);
+	tos = iov_part(all, (unsigned)alls, offset, in->bytes, to);
+	return in->qp->ca->direct->pull(in->qp->ca->host, in->qp, in->whole, 0, to, tos) ? VERDICT_EXECUTED : out_of_reach(in);
 }
 
 /* To its place in the receive. */
@@ -250,7 +262,7 @@ static enum verdict scatter_send(struct inbound *in, uint32_t offset)
 	struct pd *pd = ref->is_srq ? ref->srq->pd : in->qp->pd;
 
 	if (in->whole && in->whole->payload == PAYLOAD_PULLED)
-		return pull_send(in, pd);
+		return pull_send(in, pd, offset);
 	if (seg_scatter(pd, ref->seg, ref->num_sge, offset, in->payload, in->bytes) != IBV_WC_SUCCESS)
 		return VERDICT_RECEIVE_PROTECTED;
 	return VERDICT_EXECUTED;
@@ -557,8 +569,11 @@ void responder_input(struct qp *qp, wtime now, const struct packet *p)
 
 void responder_whole(struct qp *qp, wtime now, const struct direct_message *m)
 {
+	const struct opcode_row *row = opcode_row(m->opcode);
 	struct inbound in = {
-		.qp = qp, .r = &engine_of(qp)->responder, .row = opcode_row(m->opcode), .whole = m, .begins = true, .ends = true,
+		.qp = qp, .r = &engine_of(qp)->responder, .row = row, .whole = m,
+		.begins = row->position == POS_FIRST || row->position == POS_ONLY,
+		.ends = row->position == POS_LAST || row->position == POS_ONLY,
 		.solicited = m->solicited, .psn = m->psn, .reth = { m->va, m->rkey, m->bytes }, .trailer = m->trailer,
 		.slid = qp->path.dlid, .sl = qp->path.sl, .payload = m->iovs ? m->iov->iov_base : NULL, .bytes = m->bytes,
 	};

@@ -14,10 +14,6 @@ enum {
 	 * row are a stream, which is worth one wait to be rid of packets. */
 	WORTH_WAITING = 16 << 10,
 	DETOURS = 8,
-	/* So much of a long request in a turn: some 100 us, in which nobody else gets the process's lock. Where it was
-	 * measured, from 64 KB to 64 MB made no difference to the whole. */
-	SLICE = 1 << 20,
-	LONG = 2 * SLICE,
 };
 
 /* UC does not say what arrived: after its first packet the order of things is not known any more. */
@@ -69,8 +65,8 @@ static enum shortcut execute_slice(struct qp *qp, struct direct_request *r)
 
 	slice.va += f->copied;
 	slice.bytes -= f->copied;
-	if (slice.bytes >= LONG)
-		slice.bytes = SLICE;
+	if (slice.bytes >= DIRECT_LONG)
+		slice.bytes = DIRECT_SLICE;
 	slice.iov = iov;
 	slice.iovs = iov_part(r->iov, r->iovs, f->copied, slice.bytes, iov);
 	if (!qp->ca->direct->execute(qp->ca->host, qp, &slice))
@@ -98,7 +94,7 @@ static enum shortcut execute(struct qp *qp, const struct send_wqe *wqe, const st
 
 	if (iovs < 0 || (has_result && wqe->length != ATOMIC_BYTES))
 		return SHORTCUT_NONE;
-	if (r.bytes >= LONG)
+	if (r.bytes >= DIRECT_LONG)
 		return execute_slice(qp, &r);
 	if (!qp->ca->direct->execute(qp->ca->host, qp, &r))
 		return SHORTCUT_NONE;
@@ -113,6 +109,8 @@ static enum shortcut write_and_tell(struct qp *qp, const struct send_wqe *wqe, c
 {
 	enum shortcut how;
 
+	if (wqe->length >= DIRECT_LONG && request_packets(wqe->length, engine_mtu(qp)) > FLIGHT_SPAN_MOST)
+		return SHORTCUT_NONE;
 	if (!qp->ca->direct->connect(qp->ca->host, qp))
 		return SHORTCUT_NONE;
 	if (!may_pass(qp))

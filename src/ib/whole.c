@@ -2,6 +2,7 @@
  * would refuse its packets, and then they are sent. No ACK timer is started by sending: whole_collect does, soon after. */
 #include "ib/whole.h"
 
+#include "base/iov.h"
 #include "ib/completer.h"
 #include "ib/engine.h"
 #include "ib/path.h"
@@ -9,6 +10,8 @@
 #include "ib/timer.h"
 
 #include <endian.h>
+
+enum { PARTS_MOST = 4 };	/* of a long send in flight: our choice, as other QPs' messages wait behind them in the same ring */
 
 static enum direct_payload payload_of(const struct send_wqe *wqe)
 {
@@ -20,7 +23,7 @@ static uint32_t most_bytes(const struct qp *qp, const struct request_row *row, b
 {
 	bool may_be_pulled = row->op == OP_SEND && engine_is_reliable(qp);
 
-	return placed || may_be_pulled ? DIRECT_MOST_BYTES : WHOLE_CARRIES;
+	return placed ? REQUEST_MAX_BYTES : may_be_pulled ? DIRECT_LONG - 1 : WHOLE_CARRIES;
 }
 
 static bool describe(struct qp *qp, const struct send_wqe *wqe, const struct request_row *row, bool placed,
@@ -78,6 +81,71 @@ static bool may_send(const struct engine *e)
 	return e->acks_as_usual && e->flight.resend == e->flight.newest;
 }
 
+/* The next part of a long send. False: use packets for the rest. */
+static bool send_part(struct qp *qp, const struct send_wqe *wqe, const struct request_row *row, const struct iovec *iov, unsigned iovs,
+		      uint32_t bytes)
+{
+	struct engine *e = engine_of(qp);
+	struct flight *f = &e->flight;
+	uint32_t span = request_packets(bytes, engine_mtu(qp));
+	bool ends = f->copied + bytes == wqe->length;
+	enum opcode_position position = ends ? POS_LAST : f->copied ? POS_MIDDLE : POS_FIRST;
+	struct flight_entry entry = {
+		.psn = f->psn, .span = span, .wqe = qp->sq.started, .packet = f->packet, .answer = ANSWER_ACK, .path = path_choose(qp),
+		.is_last = ends, .is_whole = true,
+	};
+	struct iovec part[DIRECT_IOVS];
+	struct direct_message m = {
+		.opcode = (uint8_t)opcode_find(engine_service(qp), row->op, position, ends ? row->trailer : 0),
+		.payload = PAYLOAD_PULLED, .solicited = ends && wqe->flags & IBV_SEND_SOLICITED, .dest_qpn = qp->attr.dest_qp_num,
+		.src_qpn = qp->qpn, .psn = f->psn, .received = psn_add(e->responder.psn, -1),
+		.trailer = row->trailer == HDR_IMM ? be32toh(wqe->imm) : wqe->imm, .bytes = bytes, .iov = part,
+		.iovs = iov_part(iov, iovs, f->copied, bytes, part),
+	};
+
+	if (!qp->ca->direct->send(qp->ca->host, qp, &m))
+		return false;
+	flight_record(f, &entry);
+	if (!list_linked(&qp->awaiting))
+		qp_await(qp);
+	qp->ca->counters.direct_sends += ends;
+	qp->ca->counters.direct_bytes += bytes;
+	qp->messages_sent += ends;
+	qp->bytes_sent += bytes;
+	f->copied += bytes;
+	f->packet += span;
+	return true;
+}
+
+static bool goes_in_parts(const struct qp *qp, const struct send_wqe *wqe, const struct request_row *row)
+{
+	return row->op == OP_SEND && engine_is_reliable(qp) && wqe->length >= DIRECT_LONG;
+}
+
+/* A long send crosses in parts of many packets each, as shorter ones do in packets: the receiver does not pull all at once, and
+ * each part is acknowledged for itself. */
+static enum shortcut send_parts(struct qp *qp, const struct send_wqe *wqe, const struct request_row *row)
+{
+	struct flight *f = &engine_of(qp)->flight;
+	struct iovec iov[DIRECT_IOVS];
+	int iovs = requester_borrow(qp, wqe, 0, iov);
+
+	if (iovs < 0)
+		return SHORTCUT_NONE;
+	while (f->copied < wqe->length) {
+		uint32_t left = wqe->length - f->copied, bytes = left < DIRECT_LONG ? left : DIRECT_SLICE;
+
+		if (f->newest - f->oldest >= PARTS_MOST || !flight_has_room(f, request_packets(bytes, engine_mtu(qp)))) {
+			qp->ca->starved = true;
+			return SHORTCUT_LATER;
+		}
+		if (!send_part(qp, wqe, row, iov, (unsigned)iovs, bytes))
+			return SHORTCUT_NONE;
+	}
+	f->packet = f->copied = 0;
+	return SHORTCUT_DONE;
+}
+
 enum shortcut whole_send(struct qp *qp, const struct send_wqe *wqe, const struct request_row *row, bool placed)
 {
 	const struct direct_ops *direct = qp->ca->direct;
@@ -93,7 +161,9 @@ enum shortcut whole_send(struct qp *qp, const struct send_wqe *wqe, const struct
 		qp->ca->starved = true;
 		return SHORTCUT_LATER;
 	}
-	if (!describe(qp, wqe, row, placed, &m, iov) || !direct->send(qp->ca->host, qp, &m))
+	if (!describe(qp, wqe, row, placed, &m, iov))
+		return goes_in_parts(qp, wqe, row) ? send_parts(qp, wqe, row) : SHORTCUT_NONE;
+	if (!direct->send(qp->ca->host, qp, &m))
 		return SHORTCUT_NONE;
 	record(qp, &m, packets);
 	count(qp, &m);

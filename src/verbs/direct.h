@@ -55,7 +55,10 @@ struct direct_message {
 
 enum {
 	DIRECT_IOVS = 32,		/* at most, of any list here */
-	DIRECT_MOST_BYTES = 1 << 30,	/* of one system call; longer requests go as packets */
+	/* So much of a long transfer at a time: some 100 us, in which nobody else gets the process's lock. To the whole, all
+	 * sizes from 64 KB to 64 MB are the same where nobody waits for it. The last is what remains, less than LONG. */
+	DIRECT_SLICE = 2 << 20,
+	DIRECT_LONG = 2 * DIRECT_SLICE,
 };
 
 struct direct_ops {

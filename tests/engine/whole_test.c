@@ -26,7 +26,8 @@ static struct {
 	unsigned refuses;		/* so many of a hundred times */
 	bool in_order;			/* no message overtakes a packet, nor the other way round, as in one ring */
 	uint64_t sends, pulls;
-	unsigned turns, last_turn;	/* executed; the next after so many are refused, or 0 */
+	unsigned turns;			/* executed */
+	unsigned last_turn, last_send, last_pull;	/* all after so many are refused, or 0 */
 } channel;
 
 static int side_of(const void *host)
@@ -52,7 +53,7 @@ static bool send(void *host, struct qp *qp, const struct direct_message *m)
 	struct record *r = &channel.ring[to][channel.tail[to] % RECORDS];
 
 	(void)qp;
-	if (channel.tail[to] - channel.head[to] == RECORDS || refuses())
+	if (channel.tail[to] - channel.head[to] == RECORDS || refuses() || (channel.last_send && channel.sends == channel.last_send))
 		return false;
 	if (channel.in_order && channel.pair->side[!to].node->under_way)
 		return false;
@@ -81,6 +82,8 @@ static bool pull(void *host, struct qp *qp, const struct direct_message *m, uint
 
 	(void)host;
 	(void)qp;
+	if (channel.last_pull && channel.pulls == channel.last_pull)
+		return false;
 	channel.pulls++;
 	return !refuses() && message_pull(m, offset, &mover, NULL, to, tos);
 }
@@ -453,12 +456,12 @@ static void chosen_acknowledgements_are_packets(void **state)
 
 /* ---- requests that take turns ---- */
 
-enum { LONG_BYTES = 3500003, LONG_TURNS = 3, LONG_PIECES = 3 };
+enum { LONG_BYTES = 3 * DIRECT_SLICE + DIRECT_SLICE / 3, LONG_TURNS = 3, LONG_PIECES = 3, LONG_MEMORY = 4 * DIRECT_SLICE };
 
 /* A pair whose nodes the test pumps itself. */
 static struct pair *new_long_pair(void)
 {
-	struct pair *pair = pair_new(&(struct pair_config){ .memory_bytes = 4 << 20, .timeout = 14, .retry_cnt = 7 });
+	struct pair *pair = pair_new(&(struct pair_config){ .memory_bytes = LONG_MEMORY, .timeout = 14, .retry_cnt = 7 });
 
 	open_channel(pair, 1);
 	channel.refuses = 0;
@@ -600,6 +603,153 @@ static void draining_waits_for_a_long_request(void **state)
 	pair_delete(pair);
 }
 
+/* ---- sends that cross in parts ---- */
+
+static void post_long_send(struct pair *pair)
+{
+	pattern_fill(pair->side[0].memory, LONG_BYTES, 7);
+	assert_int_equal(pair_recv(pair, 1, 5, 0, LONG_BYTES), 0);
+	assert_int_equal(pair_send(pair, 0, &(struct pair_wr){ .wr_id = 1, .opcode = IBV_WR_SEND_WITH_IMM, .flags = IBV_SEND_SIGNALED,
+							       .bytes = LONG_BYTES, .pieces = LONG_PIECES, .imm = 0x1234 }), 0);
+}
+
+static void expect_long_received(struct pair *pair)
+{
+	struct cqe cqe = expect_received(pair, 1, 5, IBV_WC_SUCCESS);
+
+	assert_int_equal(cqe.byte_len, LONG_BYTES);
+	assert_int_equal(be32toh(cqe.imm), 0x1234);
+	assert_true(pattern_holds(pair->side[1].memory, LONG_BYTES, 7));
+	expect_nothing(pair, 1);
+}
+
+/* With whatever window: each part is acknowledged for itself, the message completes with the last. */
+static void a_long_send_crosses_in_parts(void **state)
+{
+	static const uint16_t windows[] = { 1, 2, IB_WINDOW };
+
+	for (unsigned i = 0; i < sizeof(windows) / sizeof(windows[0]); i++) {
+		struct pair_config config = { .memory_bytes = LONG_MEMORY, .timeout = 14, .options = ib_default_options };
+		struct pair *pair;
+
+		config.options.window_pkts = windows[i];
+		pair = pair_new(&config);
+		open_channel(pair, 1);
+		channel.refuses = 0;
+		post_long_send(pair);
+		for (unsigned part = 1; part <= LONG_TURNS; part++) {
+			expect_nothing(pair, 0);
+			expect_nothing(pair, 1);
+			assert_true(deliver(1));
+			assert_int_equal(channel.pulls, part);
+			collect(0);
+		}
+		assert_false(deliver(1));
+		expect_long_received(pair);
+		expect_sent(pair, 0, 1, IBV_WC_SUCCESS);
+		assert_int_equal(pair->side[0].node->ca.counters.sent_pkts, 0);
+		assert_int_equal(pair->side[0].node->ca.counters.direct_sends, 1);
+		assert_int_equal(pair->side[0].node->ca.counters.direct_bytes, LONG_BYTES);
+		pair_delete(pair);
+	}
+}
+
+static void end_as_packets(struct pair *pair)
+{
+	while (deliver(1) || collect(0))
+		;
+	pair_run(pair);
+	while (deliver(1) || collect(0))
+		;
+	pair_run(pair);
+	expect_long_received(pair);
+	expect_sent(pair, 0, 1, IBV_WC_SUCCESS);
+	assert_true(pair->side[0].node->ca.counters.sent_pkts > 0);
+}
+
+static struct pair *new_long_sender(void)
+{
+	struct pair *pair = pair_new(&(struct pair_config){ .memory_bytes = LONG_MEMORY, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7,
+							    .min_rnr_timer = 1 });
+
+	open_channel(pair, 1);
+	channel.refuses = 0;
+	channel.in_order = false;
+	return pair;
+}
+
+/* Parts that cannot be sent, or not be pulled, come as packets behind those that were. */
+static void a_long_send_may_end_as_packets(void **state)
+{
+	for (unsigned last = 1; last < LONG_TURNS; last++) {
+		struct pair *pair = new_long_sender();
+
+		channel.last_pull = last;
+		post_long_send(pair);
+		end_as_packets(pair);
+		assert_int_equal(channel.pulls, last);
+		pair_delete(pair);
+
+		pair = new_long_sender();
+		channel.in_order = true;
+		channel.last_send = last;
+		pair->sim->config.nodes = 0;
+		post_long_send(pair);
+		while (deliver(1))
+			;
+		pair->sim->config.nodes = 2;
+		end_as_packets(pair);
+		pair_delete(pair);
+	}
+}
+
+static void a_long_send_finds_no_receive(void **state)
+{
+	struct pair *pair = new_long_sender();
+	struct pair_wr wr = { .wr_id = 1, .opcode = IBV_WR_SEND_WITH_IMM, .flags = IBV_SEND_SIGNALED, .bytes = LONG_BYTES, .imm = 0x1234 };
+
+	pattern_fill(pair->side[0].memory, LONG_BYTES, 7);
+	assert_int_equal(pair_send(pair, 0, &wr), 0);
+	assert_true(deliver(1));
+	assert_int_equal(pair->side[1].node->ca.counters.send_rnr_err, 1);
+	assert_int_equal(pair_recv(pair, 1, 5, 0, LONG_BYTES), 0);
+	end_as_packets(pair);
+	pair_delete(pair);
+}
+
+/* The receive is too short for the second part. */
+static void a_long_send_is_too_long(void **state)
+{
+	struct pair *pair = new_long_sender();
+	struct pair_wr wr = { .wr_id = 1, .opcode = IBV_WR_SEND, .flags = IBV_SEND_SIGNALED, .bytes = LONG_BYTES };
+
+	assert_int_equal(pair_recv(pair, 1, 5, 0, DIRECT_SLICE + 1), 0);
+	assert_int_equal(pair_send(pair, 0, &wr), 0);
+	while (deliver(1))
+		;
+	pair_run(pair);
+	expect_received(pair, 1, 5, IBV_WC_LOC_LEN_ERR);
+	expect_sent(pair, 0, 1, IBV_WC_REM_INV_REQ_ERR);
+	assert_int_equal(channel.pulls, 1);
+	pair_delete(pair);
+}
+
+static void an_error_ends_a_long_send(void **state)
+{
+	for (int side = 0; side < 2; side++) {
+		struct pair *pair = new_long_sender();
+
+		post_long_send(pair);
+		assert_true(deliver(1));
+		qp_error(pair->side[side].qp, pair->sim->now, -1);
+		if (side == 0)
+			expect_sent(pair, 0, 1, IBV_WC_WR_FLUSH_ERR);
+		else
+			expect_received(pair, 1, 5, IBV_WC_WR_FLUSH_ERR);
+		pair_delete(pair);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -616,6 +766,11 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_long_request_needs_its_own_region),
 		cmocka_unit_test(an_error_ends_a_long_request),
 		cmocka_unit_test(draining_waits_for_a_long_request),
+		cmocka_unit_test(a_long_send_crosses_in_parts),
+		cmocka_unit_test(a_long_send_may_end_as_packets),
+		cmocka_unit_test(a_long_send_finds_no_receive),
+		cmocka_unit_test(a_long_send_is_too_long),
+		cmocka_unit_test(an_error_ends_a_long_send),
 	};
 
 	if (argc > 1)

@@ -96,6 +96,23 @@ static void what_is_elsewhere_is_named(void **state)
 	assert_same(&got, &m);
 }
 
+/* Of a long send. */
+static void parts_are_messages(void **state)
+{
+	static const uint8_t parts[] = { OPCODE_RC_SEND_FIRST, OPCODE_RC_SEND_MIDDLE, OPCODE_RC_SEND_LAST, OPCODE_RC_SEND_LAST_IMM };
+	static uint8_t record[MESSAGE_MAX_BYTES];
+	struct iovec piece = { (void *)0x1000, DIRECT_SLICE }, iov[DIRECT_IOVS];
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+		struct direct_message got, m = example(parts[i], PAYLOAD_PULLED, DIRECT_SLICE, &piece, 1);
+
+		message_build(&m, record);
+		assert_true(message_parse(&got, record, message_bytes(&m), iov));
+		assert_same(&got, &m);
+	}
+}
+
 static bool is_refused(const struct direct_message *m, size_t cut, size_t at, uint8_t flip)
 {
 	static uint8_t record[MESSAGE_MAX_BYTES];
@@ -112,15 +129,21 @@ static void others_are_refused(void **state)
 	struct iovec piece = { (void *)0x1000, 9000 };
 	struct direct_message pulled = example(OPCODE_RC_SEND_ONLY, PAYLOAD_PULLED, 9000, &piece, 1);
 	struct direct_message placed = example(OPCODE_RC_RDMA_WRITE_ONLY_IMM, PAYLOAD_PLACED, 9000, NULL, 0);
+	struct iovec bytes = { "12345678", 8 }, much = { (void *)0x1000, DIRECT_LONG };
+	struct direct_message carried = example(OPCODE_RC_SEND_ONLY, PAYLOAD_CARRIED, 8, &bytes, 1);
+	struct direct_message too_long = example(OPCODE_RC_SEND_ONLY, PAYLOAD_PULLED, DIRECT_LONG, &much, 1);
 
 	(void)state;
+	assert_false(is_refused(&carried, 0, 0, 0));
 	assert_false(is_refused(&pulled, 0, 0, 0));
 	assert_false(is_refused(&placed, 0, 0, 0));
 	for (size_t cut = 1; cut <= message_bytes(&pulled); cut++)
 		assert_true(is_refused(&pulled, cut, 0, 0));
 	for (size_t cut = 1; cut <= message_bytes(&placed); cut++)
 		assert_true(is_refused(&placed, cut, 0, 0));
-	assert_true(is_refused(&pulled, 0, 3, OPCODE_RC_SEND_ONLY ^ OPCODE_RC_SEND_FIRST));
+	assert_true(is_refused(&carried, 0, 3, OPCODE_RC_SEND_ONLY ^ OPCODE_RC_SEND_FIRST));
+	assert_true(is_refused(&placed, 0, 3, OPCODE_RC_RDMA_WRITE_ONLY_IMM ^ OPCODE_RC_RDMA_WRITE_LAST_IMM));
+	assert_true(is_refused(&too_long, 0, 0, 0));
 	assert_true(is_refused(&pulled, 0, 3, OPCODE_RC_SEND_ONLY ^ OPCODE_RC_RDMA_READ_REQUEST));
 	assert_true(is_refused(&pulled, 0, 3, 0xff ^ OPCODE_RC_SEND_ONLY));
 	assert_true(is_refused(&pulled, 0, 3, OPCODE_RC_SEND_ONLY ^ OPCODE_RC_RDMA_WRITE_ONLY));	/* writes are not pulled */
@@ -189,6 +212,7 @@ int main(void)
 		cmocka_unit_test(what_is_built_is_read),
 		cmocka_unit_test(a_small_send_is_one_line),
 		cmocka_unit_test(what_is_elsewhere_is_named),
+		cmocka_unit_test(parts_are_messages),
 		cmocka_unit_test(others_are_refused),
 		cmocka_unit_test(the_right_bytes_are_pulled),
 	};
