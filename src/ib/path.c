@@ -5,11 +5,6 @@
 
 enum { PKEY_FULL = 0x8000, PKEY_BASE = 0x7fff };
 
-uint8_t path_choose(const struct qp *qp)
-{
-	return PATH_PRIMARY;
-}
-
 void path_address(const struct qp *qp, uint8_t path, struct packet *p)
 {
 	*p = (struct packet){

@@ -8,7 +8,11 @@
 enum { PATH_PRIMARY = 0 };
 
 /* The path for a fresh packet. */
-uint8_t path_choose(const struct qp *qp);
+static inline uint8_t path_choose(const struct qp *qp)
+{
+	(void)qp;
+	return PATH_PRIMARY;
+}
 
 /* Fills what every packet of a connected QP has in common: addresses, P_Key, destination. The rest is zero. */
 void path_address(const struct qp *qp, uint8_t path, struct packet *p);

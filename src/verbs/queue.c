@@ -38,6 +38,7 @@ static void chain_pages(struct wq *wq)
 	for (uint32_t i = 0; i < wq->pages; i++)
 		link_of(wq, i)->next = (uint64_t)(wq->page[(i + 1) % wq->pages] - wq->arena->base);
 	atomic_init(&link_of(wq, 0)->doorbell, 0);
+	wq->first = wq->page[0];
 	wq->ring = (uint64_t)(wq->page[0] - wq->arena->base);
 	wq->doorbell = (uint64_t)((uint8_t *)&link_of(wq, 0)->doorbell - wq->arena->base);
 }
@@ -98,7 +99,7 @@ void wq_fini(struct wq *wq)
 
 void wq_reset(struct wq *wq)
 {
-	wq->written = wq->announced = wq->started = wq->completed = wq->reaped = wq->origin = 0;
+	wq->written = wq->announced = wq->started = wq->completed = wq->reaped = wq->lap = 0;
 	wq->credits = wq->capacity;
 	wq->after = wq->after_lkey = 0;
 	if (wq->capacity)
@@ -120,7 +121,7 @@ int wq_resize(struct wq *wq, uint32_t max_wr)
 	next.announced = wq->announced;
 	next.started = wq->started;
 	next.completed = wq->completed;
-	next.reaped = wq->reaped;
+	next.reaped = next.lap = wq->reaped;
 	next.credits = next.capacity - outstanding;
 	next.cq = wq->cq;
 	next.after = wq->after;
@@ -147,5 +148,5 @@ void wq_check(const struct wq *wq)
 
 	weft_bug_on(wq->credits + unannounced + wq_pending(wq) + done != wq->capacity);
 	weft_bug_on(unannounced > wq->capacity || wq_pending(wq) > wq->capacity || done > wq->capacity);
-	weft_bug_on(wq->capacity && wq->origin >= wq->capacity);
+	weft_bug_on(wq->capacity && wq->reaped - wq->lap >= wq->capacity);
 }

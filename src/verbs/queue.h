@@ -123,6 +123,7 @@ struct wq {
 	struct arena *arena;	/* borrowed */
 	uint64_t ring;		/* offset of the first page */
 	uint8_t **page;		/* owned: this process's addresses of the pages, so that an index is found in O(1) */
+	uint8_t *first;		/* page[0]: most queues have one page */
 	uint32_t pages, slots_per_page, stride;
 	uint32_t capacity;	/* WQEs: pages * (slots_per_page - 1) */
 	/* ULP */
@@ -136,7 +137,7 @@ struct wq {
 	uint32_t completed;	/* finished in order: announced - completed = pending, IPS-26 */
 	/* reaping: completed - reaped are done but their credits have not come back */
 	uint32_t reaped;
-	uint32_t origin;	/* the ring position of index `reaped` */
+	uint32_t lap;		/* the index at ring position 0: reaped - lap < capacity */
 	uint32_t cq;		/* index of its CQ, IPS-37 */
 	uint64_t after;		/* the address right after the last byte transferred, and its region: IPS-16 */
 	uint32_t after_lkey;
@@ -157,15 +158,15 @@ static inline void *wq_slot_at(const struct wq *wq, uint32_t position)
 {
 	uint32_t per_page = wq->slots_per_page - 1;
 
-	if (position < per_page)	/* most queues have one page: no division */
-		return wq->page[0] + (uint64_t)position * wq->stride;
+	if (position < per_page)
+		return wq->first + (uint64_t)position * wq->stride;
 	return wq->page[position / per_page] + (uint64_t)(position % per_page) * wq->stride;
 }
 
 /* The WQE of that cumulative index; reaped <= index < reaped + capacity (modular). */
 static inline void *wq_at(const struct wq *wq, uint32_t index)
 {
-	uint32_t position = wq->origin + (index - wq->reaped);
+	uint32_t position = index - wq->lap;
 
 	return wq_slot_at(wq, position < wq->capacity ? position : position - wq->capacity);
 }
@@ -239,9 +240,8 @@ static inline void wq_reaped(struct wq *wq, uint32_t index)
 		return;
 	wq->reaped += n;
 	wq->credits += n;
-	wq->origin += n;
-	if (wq->origin >= wq->capacity)
-		wq->origin -= wq->capacity;
+	if (wq->reaped - wq->lap >= wq->capacity)
+		wq->lap += wq->capacity;
 }
 
 /* Asserts credits + written-not-announced + pending + completed-not-reaped == capacity (IPS-28). */

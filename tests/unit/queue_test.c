@@ -299,7 +299,7 @@ static void ledger_holds_over_a_random_run(uint32_t seed)
 	store_open(&s);
 	rand_seed(&rand, seed);
 	assert_int_equal(wq_init_pages(&wq, &s.arena, 3, 8, 64), 0);
-	wq.written = wq.announced = wq.started = wq.completed = wq.reaped = UINT32_MAX - 500;
+	wq.written = wq.announced = wq.started = wq.completed = wq.reaped = wq.lap = UINT32_MAX - 500;
 	wq_ring(&wq);
 	for (unsigned step = 0; step < 5000; step++) {
 		uint32_t n = (uint32_t)rand_below(&rand, 6);
