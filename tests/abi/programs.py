@@ -193,7 +193,7 @@ cm('rcopy', ['rcopy', '{tmp}/source', ADDR + ':{tmp}/copy', '-p', '{port}'], ['r
 for program in ('rstream', 'riostream'):
 	def stream(name, *options, **more):
 		cm(f'{program}-{name}', [program, '-s', ADDR, '-p', '{port}', *options], [program, '-p', '{port}', *options],
-		   **({'expect': r'64_lat(?s:.*)bw'} | more))
+		   **({'expect': r'64_lat(?s:.*)bw', 'timeout': 150} | more))	# a hundred thousand round trips and more
 	stream('plain')
 	stream('checked', '-T', 'v', '-S', '65536', '-C', '100', '-I', '20', expect=r'64k')
 	stream('blocking', '-T', 'b', long=True)
