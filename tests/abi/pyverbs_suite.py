@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 """rdma-core's own test suite, unmodified, over weft: every generic test on both link layers, each skip listed with its reason.
 
-pyverbs_suite.py [--weft PROGRAM] [--user] [--remap MINSIZE] [--device DEV]... [--preload LIBRARY[:LIBRARY]] [--verbose] [PATTERN...].
-Without a pattern also demands that LEAST tests pass on one device or the other. --preload: for a weft built with sanitizers, theirs.
+pyverbs_suite.py [--weft PROGRAM] [--user] [--remap MINSIZE] [--device DEV]... [--verbose] [PATTERN...]. Without a pattern also
+demands that LEAST tests pass on one device or the other.
 """
 
 import argparse
@@ -13,7 +13,7 @@ import shutil
 import sys
 import time
 
-from session import NOBODY, Failure, Session, preloaded
+from session import NOBODY, Failure, Session
 
 SUITE = '/usr/share/doc/rdma-core/tests'
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -61,9 +61,8 @@ def read_results(path):
 
 
 def run_suite(args, device):
-	wrapper = preloaded(args.preload) if args.preload else []
 	options = [f'--remap={args.remap}'] if args.remap else []
-	with Session(os.path.abspath(args.weft), device, NOBODY if args.user else None, wrapper) as session:
+	with Session(os.path.abspath(args.weft), device, NOBODY if args.user else None) as session:
 		unpack(os.path.join(session.tmp, 'tests'))
 		results = os.path.join(session.tmp, 'results')
 		program = session.run(['/usr/bin/python3', os.path.join(HERE, 'pyverbs_process.py'), session.tmp, results, device, *args.patterns],
@@ -101,7 +100,6 @@ def main():
 	parser.add_argument('--weft', default='build/bin/weft')
 	parser.add_argument('--user', action='store_true')
 	parser.add_argument('--remap', metavar='MINSIZE', help="weft run's option")
-	parser.add_argument('--preload')
 	parser.add_argument('--verbose', action='store_true')
 	parser.add_argument('--device', action='append')
 	parser.add_argument('patterns', nargs='*')

@@ -3,7 +3,6 @@
 
 run.py --list                       one line a test: name, label, timeout
 run.py --weft PROGRAM NAME...       runs these tests; a test is PROGRAM-OF-THE-TABLE@DEVICE, and @user to give root up first
-       --preload LIBRARY[:LIBRARY]  for a weft that was built with sanitizers: theirs
        --under COMMAND              for the programs: 'valgrind -q'
        --path NAME                  as weft run has it
 """
@@ -19,7 +18,7 @@ import sys
 import time
 
 import programs
-from session import NOBODY, POLL_S, Failure, Session, free_port, preloaded, tcp_listening
+from session import NOBODY, POLL_S, Failure, Session, free_port, tcp_listening
 
 SKIP = 77
 WRAPPED_PATIENCE = 4
@@ -140,7 +139,6 @@ def main():
 	parser = argparse.ArgumentParser()
 	parser.add_argument('--list', action='store_true')
 	parser.add_argument('--weft', default='build/bin/weft')
-	parser.add_argument('--preload')
 	parser.add_argument('--under', default='')
 	parser.add_argument('--path', action='append', default=[])
 	parser.add_argument('names', nargs='*')
@@ -154,8 +152,6 @@ def main():
 	if wrapper and not shutil.which(wrapper[0]):
 		print(f'SKIP: {wrapper[0]} is not installed: scripts/setup memcheck')
 		return SKIP
-	if args.preload:
-		wrapper += preloaded(args.preload)
 	worst = 0
 	for name in args.names:
 		pair, device, user, label = tests[name]

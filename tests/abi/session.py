@@ -101,17 +101,24 @@ def sweep_litter():
 			pass	# not there, or another user's
 
 
-def preloaded(libraries):
-	"""What a program is started with to have a sanitizer's libraries, for a weft that was built with it. AddressSanitizer wants to be the
-	first. ThreadSanitizer must be behind weft's shim: it would take our locks for librdmacm's."""
-	order = '$LD_PRELOAD:$0' if 'tsan' in libraries else '$0:$LD_PRELOAD'
-	return ['sh', '-c', f'LD_PRELOAD={order} exec "$@"', libraries]
+def preloading():
+	"""What programs are started with over a weft that was built with a sanitizer: WEFT_TEST_PRELOAD names its libraries. AddressSanitizer
+	wants to be the first. ThreadSanitizer must be behind weft's shim: it would take our locks for librdmacm's. And it knows nothing of
+	threads that have ended, which enter the functions that UCX, libfabric and Open MPI put in the place of libc's."""
+	libraries = os.environ.get('WEFT_TEST_PRELOAD', '')
+	if not libraries:
+		return []
+	order, hooks = '$0:$LD_PRELOAD', []
+	if 'tsan' in libraries:
+		order, hooks = '$LD_PRELOAD:$0', ['env', 'UCX_MEM_MMAP_HOOK_MODE=none', 'FI_MR_CACHE_MONITOR=disabled',
+						    'OMPI_MCA_memory=^patcher']
+	return [*hooks, 'sh', '-c', f'LD_PRELOAD={order} exec "$@"', libraries]
 
 
 class Session:
 	def __init__(self, weft, device, user=None, wrapper=()):
 		self.weft = weft
-		self.wrapper = list(wrapper)
+		self.wrapper = [*wrapper, *preloading()]
 		self.device = device
 		self.user = user
 		self.programs = []

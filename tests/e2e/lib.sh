@@ -7,6 +7,8 @@ BIN=$1
 HOME_DIR=$(mktemp -d /tmp/weft-e2e.XXXXXX)
 export WEFT_DIR=$HOME_DIR/run WEFT_IDLE_S=0.2
 unset XDG_RUNTIME_DIR WEFT_ROOT
+# of a build with sanitizers, for the programs
+[ -z "${WEFT_TEST_PRELOAD-}" ] || export LD_PRELOAD=$WEFT_TEST_PRELOAD
 # to files: weftd, in the background, has no output
 for runtime in ASAN UBSAN TSAN; do
 	options=${runtime}_OPTIONS
