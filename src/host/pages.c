@@ -11,6 +11,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22
+#endif
 #ifndef UFFD_USER_MODE_ONLY
 #define UFFD_USER_MODE_ONLY 1
 #endif
@@ -162,6 +165,7 @@ static int share_piece(int pages, uint8_t *at, size_t bytes, int fd, uint64_t of
 
 	if (err)
 		return err;
+	madvise(at, bytes, MADV_POPULATE_READ);		/* faster than one after the other; Linux 5.14 */
 	err = copy_out(at, bytes, fd, offset);
 	if (err == 0 && (void *)syscall(SYS_mmap, at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, offset) == MAP_FAILED)
 		err = -errno;

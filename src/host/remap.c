@@ -268,28 +268,38 @@ static int unshare_piece(int pages, const struct remap_file *f, struct range r)
 	return err;
 }
 
-/* Whatever of the range is private (share) or in the file (not share). */
-static int move(const struct remap *rm, const struct remap_file *f, struct range r, bool share)
-{
-	bool kernel_waits;
-	int pages = pages_open(&kernel_waits), err = pages < 0 ? pages : 0;
-	FILE *maps = err ? NULL : maps_open();
-	struct mapping m;
+typedef int move_piece(int pages, const struct remap_file *f, struct range r);
 
-	if (!err && !maps)
-		err = -ENOENT;
+/* Mappings that follow each other move as one. */
+static int move_mappings(const struct remap *rm, const struct remap_file *f, struct range r, move_piece *piece, int pages)
+{
+	FILE *maps = maps_open();
+	struct range now = { r.start, r.start };
+	struct mapping m;
+	int err = maps ? 0 : -ENOENT;
+
 	while (err == 0 && maps_next(maps, &m) && m.start < r.end) {
 		const struct remap_file *behind = file_behind(rm, &m);
 
-		if (m.end <= r.start)
+		if (m.end <= r.start || (piece == share_piece ? behind != NULL : behind != f || !is_in_place(f, &m)))
 			continue;
-		if (share && !behind)
-			err = share_piece(pages, f, common(r, &m));
-		else if (!share && behind == f && is_in_place(f, &m))
-			err = unshare_piece(pages, f, common(r, &m));
+		if (now.end < m.start) {
+			err = piece(pages, f, now);
+			now.start = m.start;
+		}
+		now.end = common(r, &m).end;
 	}
 	if (maps)
 		fclose(maps);
+	return err ? err : piece(pages, f, now);
+}
+
+/* Whatever of the range is private (share_piece) or in the file (unshare_piece). */
+static int move(const struct remap *rm, const struct remap_file *f, struct range r, move_piece *piece)
+{
+	bool kernel_waits;
+	int pages = pages_open(&kernel_waits), err = pages < 0 ? pages : move_mappings(rm, f, r, piece, pages);
+
 	if (pages >= 0)
 		close(pages);
 	return err;
@@ -314,7 +324,7 @@ static enum remap_verdict try_enter(struct host *h, const struct mr *mr)
 	f = file_for(&h->direct.remap, r);
 	if (!f)
 		return REMAP_FAR;
-	err = move(&h->direct.remap, f, r, true);
+	err = move(&h->direct.remap, f, r, share_piece);
 	if (err) {
 		log_line(LOG_INFO, "memory of a region stays private: %s", strerror(-err));
 		return REMAP_SYSTEM;
@@ -359,7 +369,7 @@ static void take_back(const struct remap *rm, struct range r)
 
 		if (!holds(f, r) || !is_open(f))
 			continue;
-		err = move(rm, f, r, false);
+		err = move(rm, f, r, unshare_piece);
 		if (err)
 			log_line(LOG_WARNING, "memory of a region stays shared: %s", strerror(-err));
 		else if (!rm->is_over)
