@@ -2,7 +2,7 @@
  * /proc/self/mem, which it gave us itself and which is its address space whatever becomes of its pid; the others through
  * process_vm_writev and _readv, where the system allows them and the pid has proved to be the same process: they write the
  * tail apart at less cost, and copy once instead of twice. Both end short when the process or its memory is gone; but a
- * pid keeps its meaning over exec, so that `life` is looked at before each use of it. */
+ * pid keeps its meaning over exec, so that `life` is looked at before each use of it, and of a read again after it. */
 #include "host/internal.h"
 
 #include "base/log.h"
@@ -96,7 +96,9 @@ static bool peer_read(void *arg, uint64_t address, const struct iovec *iov, unsi
 	const struct peer *p = arg;
 	struct iovec remote = { (void *)(uintptr_t)address, bytes };
 
-	if (may_use_pid(p, p->crossover.read_bytes, bytes) && moved_all(process_vm_readv(p->pid, iov, iovs, &remote, 1, 0), bytes))
+	/* what came from another program's memory is not the answer */
+	if (may_use_pid(p, p->crossover.read_bytes, bytes) && moved_all(process_vm_readv(p->pid, iov, iovs, &remote, 1, 0), bytes) &&
+	    !peer_has_left(p))
 		return true;
 	if (iovs == 1)
 		return moved_all(pread(p->memory_fd, iov->iov_base, bytes, (off_t)address), bytes);
