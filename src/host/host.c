@@ -177,15 +177,19 @@ static void poll(struct host *h, bool idle)
 	}
 }
 
+/* This thread's polls in a row for which nothing came and that found nothing. */
+static _Thread_local __attribute__((tls_model("initial-exec"))) unsigned in_vain;
+
 wtime host_enter_poll(struct host *h)
 {
-	static _Thread_local __attribute__((tls_model("initial-exec"))) unsigned idle;
+	bool idle;
 
-	if (idle > YIELD_AFTER && idle % YIELD_EVERY == 0)
+	if (in_vain > YIELD_AFTER && in_vain % YIELD_EVERY == 0)
 		sched_yield();
 	lock_enter(&h->lock);
 	h->polls++;
-	idle = pump_pending(h) ? 0 : idle + 1;
+	idle = !pump_pending(h);
+	in_vain = idle ? in_vain + 1 : 0;
 	/* most polls find nothing: then the clock is read, and timers and senders looked after, only now and then */
 	h->quiet = h->forgotten || (idle && list_empty(&h->ca.ready) && h->polls % IDLE_POLLS);
 	if (!h->quiet)
@@ -193,8 +197,10 @@ wtime host_enter_poll(struct host *h)
 	return h->now;
 }
 
-void host_leave_poll(struct host *h)
+void host_leave_poll(struct host *h, bool found)
 {
+	if (found)
+		in_vain = 0;
 	/* an ACK may have waited for what was reaped */
 	if (h->quiet && list_empty(&h->ca.ready))
 		lock_leave(&h->lock);

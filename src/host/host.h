@@ -34,8 +34,8 @@ void host_leave(struct host *h);
  * trusted to, so that its helper thread need not be woken. May yield the CPU after many polls in vain. */
 wtime host_enter_poll(struct host *h);
 
-/* Leaves after host_enter_poll, when nothing was posted in between. */
-void host_leave_poll(struct host *h);
+/* Leaves after host_enter_poll, when nothing was posted in between. found: completions, so that this was not in vain. */
+void host_leave_poll(struct host *h, bool found);
 
 /* Only under the lock and before sleeping on a completion or event fd: the helper thread takes over at once. */
 void host_will_sleep(struct host *h);

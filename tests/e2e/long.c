@@ -150,7 +150,7 @@ static bool poll_once(struct end *e, int i, struct cqe *cqe)
 
 	host_enter_poll(e->host);
 	any = cq_poll(e->cq[i], cqe);
-	host_leave_poll(e->host);
+	host_leave_poll(e->host, false);
 	return any;
 }
 

@@ -167,7 +167,7 @@ int cq_poll_many(struct ibv_cq *ibv, int entries, struct ibv_wc *wc)
 	}
 	if (n > 0)
 		cq_doorbell(cq->cq);
-	host_leave_poll(cq->host);
+	host_leave_poll(cq->host, n > 0);
 	return n;
 }
 

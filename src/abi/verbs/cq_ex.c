@@ -21,7 +21,7 @@ static int start_poll(struct ibv_cq_ex *ibv, struct ibv_poll_cq_attr *attr)
 		return EINVAL;
 	host_enter_poll(cq->host);
 	err = step(cq);
-	host_leave(cq->host);
+	host_leave_poll(cq->host, err == 0);
 	return err;
 }
 
@@ -32,7 +32,7 @@ static int next_poll(struct ibv_cq_ex *ibv)
 
 	host_enter_poll(cq->host);
 	err = step(cq);
-	host_leave(cq->host);
+	host_leave_poll(cq->host, err == 0);
 	return err;
 }
 
