@@ -27,7 +27,7 @@ struct inbound {
 	bool begins, ends;		/* first packet of its message, last one */
 	bool solicited;
 	psn_t psn;
-	struct { uint64_t va; uint32_t rkey, length; } reth;
+	struct { uint64_t va; uint32_t rkey, length; } reth;	/* of an atomic: its word */
 	uint32_t trailer;		/* the immediate, or the key to invalidate */
 	uint32_t srqn;			/* XRC */
 	uint16_t slid;
@@ -171,12 +171,9 @@ static enum verdict check_length(struct inbound *in)
 
 static enum verdict check_alignment(struct inbound *in)
 {
-	uint64_t va;
-
 	if (in->row->op != OP_CMP_SWAP && in->row->op != OP_FETCH_ADD && in->row->op != OP_ATOMIC_WRITE)
 		return VERDICT_NEXT;
-	va = in->row->op == OP_ATOMIC_WRITE ? in->reth.va : in->packet->atomiceth.va;
-	return va % sizeof(uint64_t) ? VERDICT_MISALIGNED : VERDICT_NEXT;
+	return in->reth.va % sizeof(uint64_t) ? VERDICT_MISALIGNED : VERDICT_NEXT;
 }
 
 /* 9.7.4.1.5: the first packet answers for the whole range, and every packet again for its own bytes. */
@@ -189,13 +186,8 @@ static enum verdict check_memory(struct inbound *in)
 	if (!need)
 		return VERDICT_NEXT;
 	in->va = in->begins ? in->reth.va : in->r->va + in->r->offset;
-	if (in->row->headers & HDR_ATOMICETH) {
-		in->va = in->packet->atomiceth.va;
-		rkey = in->packet->atomiceth.rkey;
-		bytes = sizeof(uint64_t);
-	} else if (in->begins) {
+	if (in->begins)
 		bytes = in->reth.length;
-	}
 	return remote_check_pd(in->qp, in->pd, rkey, in->va, bytes, need, &in->mr) == REMOTE_OK ? VERDICT_NEXT : VERDICT_REFUSED;
 }
 
@@ -564,6 +556,11 @@ void responder_input(struct qp *qp, wtime now, const struct packet *p)
 		.payload = p->payload_iovs ? p->payload->iov_base : NULL, .bytes = p->payload_bytes,
 	};
 
+	if (row->headers & HDR_ATOMICETH) {
+		in.reth.va = p->atomiceth.va;
+		in.reth.rkey = p->atomiceth.rkey;
+		in.reth.length = sizeof(uint64_t);
+	}
 	take(&in, now);
 }
 

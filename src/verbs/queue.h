@@ -156,10 +156,11 @@ void wq_reset(struct wq *wq);
 /* The slot at a ring position < capacity. */
 static inline void *wq_slot_at(const struct wq *wq, uint32_t position)
 {
-	uint32_t per_page = wq->slots_per_page - 1;
+	uint32_t per_page;
 
-	if (position < per_page)
+	if (wq->pages <= 1)	/* as nearly all queues: no division */
 		return wq->first + (uint64_t)position * wq->stride;
+	per_page = wq->slots_per_page - 1;
 	return wq->page[position / per_page] + (uint64_t)(position % per_page) * wq->stride;
 }
 

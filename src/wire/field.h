@@ -66,6 +66,8 @@ static inline __attribute__((always_inline)) void wire_put(void *header, uint64_
 	uint32_t v32;
 	uint16_t v16;
 
+	if (word && shift > 64 - width)	/* never: so that analysers know */
+		return;
 	if (weft_bug_on(value > mask))
 		value &= mask;
 	switch (word) {
