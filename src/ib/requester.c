@@ -41,7 +41,8 @@ static void tell_drained(struct qp *qp)
 {
 	const struct flight *f = &engine_of(qp)->flight;
 
-	if (qp->state != IBV_QPS_SQD || !qp->attr.sq_draining || f->packet || f->copied || !flight_empty(f))
+	if (qp->state != IBV_QPS_SQD || !qp->attr.sq_draining || f->packet || f->copied || flight_repeats(f) ||
+	    !flight_empty(f))
 		return;
 	qp->attr.sq_draining = 0;
 	if (qp->sqd_async)
@@ -252,13 +253,23 @@ static bool repeat(struct qp *qp, wtime now, const struct flight_entry *e, struc
 	return true;
 }
 
+/* What is to be sent again begins with a whole message: from there on it is as if nothing had been sent. */
+static void take_back(struct qp *qp)
+{
+	struct flight *f = &engine_of(qp)->flight;
+
+	for (uint32_t i = f->resend; i != f->newest; i++)
+		qp->messages_sent -= flight_at(f, i)->is_last;
+	qp->sq.started = flight_take_back(f);
+}
+
 static bool send_again(struct qp *qp, wtime now, struct packet_out *out)
 {
 	struct flight *f = &engine_of(qp)->flight;
 	struct flight_entry *e = flight_at(f, f->resend);
 
 	if (e->is_whole && e->span > 1) {
-		qp->sq.started = flight_take_back(f);
+		take_back(qp);
 		return requester_output(qp, now, out);
 	}
 	if (!repeat(qp, now, e, out))
@@ -286,12 +297,17 @@ static bool send_probe(struct qp *qp, wtime now, struct packet_out *out)
 	return true;
 }
 
-/* Local work of a WQE in its turn: memory windows. */
-static enum ibv_wc_status work_locally(struct qp *qp, const struct send_wqe *wqe, enum request_kind kind)
+/* Local work of a WQE in its turn, once even if what was sent before it is taken back: memory windows. */
+static enum ibv_wc_status work_locally(struct qp *qp, struct send_wqe *wqe, enum request_kind kind)
 {
-	if (wqe->bad_status)
-		return wqe->bad_status;
-	return kind == REQUEST_BIND ? mw_bind(qp, wqe) : mr_invalidate(qp, wqe->imm, false);
+	enum ibv_wc_status status = wqe->bad_status;
+
+	if (status != IBV_WC_SUCCESS || wqe->flags & WQE_WORKED)
+		return status;
+	status = kind == REQUEST_BIND ? mw_bind(qp, wqe) : mr_invalidate(qp, wqe->imm, false);
+	if (status == IBV_WC_SUCCESS)
+		wqe->flags |= WQE_WORKED;
+	return status;
 }
 
 /* May the WQE at the cursor begin, or take its next turn? SQD begins none; a fenced one waits for the answers to earlier reads
@@ -300,8 +316,8 @@ static bool may_begin(const struct qp *qp, const struct send_wqe *wqe, const str
 {
 	const struct flight *f = &engine_of(qp)->flight;
 
-	if (qp->state == IBV_QPS_SQD)
-		return f->copied;
+	if (qp->state == IBV_QPS_SQD && !f->copied && !flight_repeats(f))	/* what was begun, or begun and taken back, goes on */
+		return false;
 	if ((wqe->flags & IBV_SEND_FENCE) && f->unanswered)
 		return false;
 	return row->answer == ANSWER_ACK || f->unanswered == 0 || f->unanswered < qp->attr.max_rd_atomic;
@@ -378,6 +394,7 @@ bool requester_run_ahead(struct qp *qp)
 bool requester_output(struct qp *qp, wtime now, struct packet_out *out)
 {
 	struct flight *f = &engine_of(qp)->flight;
+	bool moved = false;	/* something took of the room that the link had */
 
 	if (f->phase == FLIGHT_TELLING)
 		return agree_output(qp, now, out);
@@ -395,7 +412,10 @@ bool requester_output(struct qp *qp, wtime now, struct packet_out *out)
 			return false;
 		switch (f->packet == 0 || f->copied ? shortcut_take(qp, wqe, row) : SHORTCUT_NONE) {
 		case SHORTCUT_NONE:
-			break;
+			if (!moved)
+				break;
+			qp_ready(qp);
+			return false;
 		case SHORTCUT_LATER:
 			return false;
 		case SHORTCUT_PART:
@@ -405,11 +425,12 @@ bool requester_output(struct qp *qp, wtime now, struct packet_out *out)
 			transferred(qp, wqe, wqe->length);
 			qp->sq.started++;
 			requester_complete(qp);
+			moved = true;
 			continue;
 		}
 		if (row->kind != REQUEST_BIND && row->kind != REQUEST_INVALIDATE)
 			return qp_is_datagram(qp) ? ud_output(qp, now, wqe, out) : send_fresh(qp, now, wqe, row, out);
-		status = work_locally(qp, wqe, row->kind);
+		status = work_locally(qp, qp_send_wqe(qp, index), row->kind);
 		if (status != IBV_WC_SUCCESS) {
 			fail_in_turn(qp, now, index, status);
 			return false;

@@ -68,9 +68,9 @@ static void record(struct qp *qp, const struct direct_message *m, uint32_t packe
 static void count(struct qp *qp, const struct direct_message *m)
 {
 	qp->ca->counters.direct_sends++;
-	qp->messages_sent++;
-	if (m->payload == PAYLOAD_PLACED)
+	if (m->payload == PAYLOAD_PLACED)	/* the write was counted */
 		return;
+	qp->messages_sent++;
 	qp->ca->counters.direct_bytes += m->bytes;
 	qp->bytes_sent += m->bytes;
 }

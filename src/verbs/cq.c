@@ -188,8 +188,8 @@ static void drop_oldest(struct cq *cq)
 {
 	struct cqe lost;
 
-	if (cq_take(cq, &lost))
-		cq_doorbell(cq);
+	cq_take(cq, &lost);
+	cq_doorbell(cq);	/* also of what was taken, but not given back yet */
 }
 
 static void fire(struct cq *cq)

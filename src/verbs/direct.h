@@ -39,7 +39,7 @@ enum direct_payload {
 /* A send or write that travels whole: what its packets' headers would say, once. It takes their PSNs, so it keeps its place
  * among packets and can be sent again as packets. */
 struct direct_message {
-	uint8_t opcode;			/* of the wire: the ONLY packet of its kind */
+	uint8_t opcode;			/* of the wire: the ONLY packet of its kind, or the first, middle or last part */
 	bool solicited;
 	enum direct_payload payload;
 	uint32_t dest_qpn, src_qpn;

@@ -90,10 +90,10 @@ int qp_post_send(struct qp *qp, wtime now, struct ibv_send_wr *wr, struct ibv_se
 int qp_post_recv(struct qp *qp, wtime now, const struct ibv_recv_wr *wr, const struct ibv_recv_wr **bad);
 /* For the wr_* builders: validate a WQE written by qp_send_slot, then qp_send_ring announces all. Without credit: NULL. */
 struct send_wqe *qp_send_slot(struct qp *qp);
-/* What a WQE holds of a program's flags; of those it has no room for, some that are refused. */
+/* What a WQE holds of a program's flags; of those it has no room for, one that is refused. */
 static inline uint8_t qp_send_flags(unsigned flags)
 {
-	return flags <= UINT8_MAX ? (uint8_t)flags : UINT8_MAX;
+	return flags <= UINT8_MAX ? (uint8_t)flags : WQE_WORKED;
 }
 
 /* Its data, when that is not inline: n <= cap.max_send_sge segments. A sum that its length cannot hold is too long anyway. */

@@ -55,12 +55,14 @@ struct av {
 	uint32_t flow_label;
 };
 
+enum { WQE_WORKED = 1 << 7 };	/* in a send WQE's flags, the engine's: its local work is done */
+
 /* Send WQE: a fixed head, then `num_sge` segments, or `length` inline bytes. The stride is fixed per queue. */
 struct send_wqe {
 	uint64_t wr_id;
 	uint8_t opcode;		/* enum ibv_wr_opcode */
 	uint8_t num_sge;
-	uint8_t flags;		/* IBV_SEND_SIGNALED, _FENCE, _SOLICITED, _INLINE */
+	uint8_t flags;		/* IBV_SEND_SIGNALED, _FENCE, _SOLICITED, _INLINE, WQE_WORKED */
 	uint8_t bad_status;	/* enum ibv_wc_status with which it completes in its turn, when it was posted with a fault; or 0 */
 	uint32_t imm;		/* as posted (big-endian value in memory) or the rkey to invalidate */
 	uint32_t length;	/* sum of the segments; at most 2^31 */

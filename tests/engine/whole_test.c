@@ -756,6 +756,120 @@ static void an_error_ends_a_long_send(void **state)
 	}
 }
 
+/* ---- what is taken back: a whole message that found no receive, and all behind it ---- */
+
+static struct pair *new_pair_without_receives(void)
+{
+	struct pair *pair = pair_new(&(struct pair_config){ .rnr_retry = 7, .min_rnr_timer = 1 });
+
+	open_channel(pair, 1);
+	channel.refuses = 0;
+	return pair;
+}
+
+static void post_whole(struct pair *pair)
+{
+	assert_int_equal(pair_send(pair, 0, &(struct pair_wr){ .wr_id = 1, .opcode = IBV_WR_SEND, .flags = IBV_SEND_SIGNALED, .bytes = 9000 }), 0);
+}
+
+/* The message is refused; then there is a receive. */
+static void refuse_once(struct pair *pair)
+{
+	assert_true(deliver(1));
+	assert_int_equal(pair_recv(pair, 1, 2, 16384, 9000), 0);
+	pair_run(pair);
+	while (deliver(1) || collect(0))
+		pair_run(pair);
+	assert_int_equal(pair->side[0].node->ca.counters.rcvd_rnr_err, 1);
+	expect_received(pair, 1, 2, IBV_WC_SUCCESS);
+}
+
+static void post_local(struct pair *pair, struct send_wqe fields)
+{
+	struct qp *qp = pair->side[0].qp;
+	struct send_wqe *wqe = qp_send_slot(qp);
+
+	assert_non_null(wqe);
+	fields.flags = IBV_SEND_SIGNALED;
+	*wqe = fields;
+	assert_int_equal(qp_send_written(qp, wqe), 0);
+	qp_send_ring(qp, pair->sim->now);
+	sim_pump(pair->sim);
+}
+
+/* A window cannot be invalidated twice. */
+static void local_work_is_done_once(void **state)
+{
+	struct pair *pair = new_pair_without_receives();
+	struct mr *window;
+	uint32_t key;
+
+	assert_int_equal(mw_create(pair->side[0].pd, IBV_MW_TYPE_2, &window), 0);
+	key = window->key ^ 1;
+	post_local(pair, (struct send_wqe){ .wr_id = 7, .opcode = IBV_WR_BIND_MW, .bind_mw_rkey = window->key, .bind_new_rkey = key,
+					    .bind_mr_lkey = pair->side[0].mr->key, .bind_access = IBV_ACCESS_REMOTE_WRITE,
+					    .bind_addr = PAIR_IOVA, .bind_length = 64 });
+	expect_sent(pair, 0, 7, IBV_WC_SUCCESS);
+	post_whole(pair);
+	post_local(pair, (struct send_wqe){ .wr_id = 8, .opcode = IBV_WR_LOCAL_INV, .imm = key });
+	refuse_once(pair);
+	expect_sent(pair, 0, 1, IBV_WC_SUCCESS);
+	expect_sent(pair, 0, 8, IBV_WC_SUCCESS);
+	assert_int_equal(pair->side[0].qp->state, IBV_QPS_RTS);
+	assert_int_equal(pair->side[0].qp->messages_sent, 1);
+	pair_delete(pair);
+}
+
+/* IBA 10.3.1.5: it was begun, so the queue is not drained before it is finished. */
+static void draining_sends_again(void **state)
+{
+	struct pair *pair = new_pair_without_receives();
+	struct qp *qp = pair->side[0].qp;
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_SQD, .en_sqd_async_notify = 1 };
+	unsigned before = pair->side[0].node->events;
+
+	post_whole(pair);
+	assert_int_equal(qp_modify(qp, pair->sim->now, &attr, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY), 0);
+	refuse_once(pair);
+	expect_sent(pair, 0, 1, IBV_WC_SUCCESS);
+	assert_int_equal(qp->attr.sq_draining, 0);
+	assert_int_equal(pair->side[0].node->events, before + 1);
+	pair_delete(pair);
+}
+
+static bool channel_has_room(void *host, const struct ca_device *dev, uint32_t dest_qpn, const struct av *av)
+{
+	(void)host;
+	(void)dev;
+	(void)dest_qpn;
+	(void)av;
+	return channel.tail[1] - channel.head[1] < RECORDS;
+}
+
+/* Messages take the room that a packet behind them would need, which nobody would miss: UC's sender hears nothing. */
+static void no_packet_is_made_for_a_full_link(void **state)
+{
+	enum { SENDS = 2 * RECORDS, TAKEN = 10 };
+	struct pair *pair = pair_new(&(struct pair_config){ .type = IBV_QPT_UC, .sends = SENDS });
+	struct ca *ca = &pair->side[0].node->ca;
+	struct ca_host ops = *ca->host_ops;
+	struct packet_out out;
+
+	open_channel(pair, 1);
+	channel.refuses = 0;
+	ops.room = channel_has_room;
+	ca->host_ops = &ops;
+	for (unsigned i = 0; i < SENDS; i++)
+		assert_int_equal(pair_send(pair, 0, &(struct pair_wr){ .opcode = IBV_WR_SEND, .bytes = 8 }), 0);
+	assert_int_equal(channel.sends, RECORDS);
+	channel.head[1] += TAKEN;
+	ca_unblock(ca);
+	assert_false(ca_output(ca, pair->sim->now, &out));
+	assert_int_equal(channel.sends, RECORDS + TAKEN);
+	assert_int_equal(ca->counters.sent_pkts, 0);
+	pair_delete(pair);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -777,6 +891,9 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_long_send_finds_no_receive),
 		cmocka_unit_test(a_long_send_is_too_long),
 		cmocka_unit_test(an_error_ends_a_long_send),
+		cmocka_unit_test(local_work_is_done_once),
+		cmocka_unit_test(draining_sends_again),
+		cmocka_unit_test(no_packet_is_made_for_a_full_link),
 	};
 
 	if (argc > 1)
