@@ -187,8 +187,11 @@ static void show_mr(void *host, struct mr *mr)
 	direct_describe_region(mr, &region);
 	region.file = mapped_find(h, mr->memory, mr->length, &region.file_offset);
 	mr->is_mapped = region.file;
+	/* before peers see it as private memory: its pages move */
+	if (mr->placed == REMAP_DONE && !mr->is_mapped)
+		remap_leave(h, mr, REMAP_SYSTEM);
 	mr->shown = export_show_region(&h->direct.export, &region);
-	if (mr->placed == REMAP_DONE && (!mr->is_mapped || !mr->shown))
+	if (mr->placed == REMAP_DONE && !mr->shown)
 		remap_leave(h, mr, REMAP_SYSTEM);
 }
 

@@ -10,9 +10,9 @@
 pthread_mutex_t host_attaching = PTHREAD_MUTEX_INITIALIZER;
 struct host *_Atomic host_current;
 
-/* Held over the fork, when they could be had. */
-static struct host *locked_host;
-static bool locked_attaching;
+/* Held over the fork, when they could be had. Of the thread that forks: one that did not get them must not say so for another. */
+static _Thread_local __attribute__((tls_model("initial-exec"))) struct host *locked_host;
+static _Thread_local __attribute__((tls_model("initial-exec"))) bool locked_attaching;
 
 /* With patience: a signal handler that forks inside one of our calls would wait for itself. */
 static bool hold_attaching(void)

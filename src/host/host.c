@@ -128,6 +128,8 @@ static void watch_timers(struct host *h)
 	if (deadline < h->helper_until) {
 		h->helper_until = deadline;
 		helper_kick(h);
+	} else if (pump_has_output(h)) {
+		helper_kick(h);		/* what was seen lets QPs send; where we are the peer, nobody else wakes us */
 	}
 }
 
@@ -192,7 +194,9 @@ wtime host_enter_poll(struct host *h)
 	in_vain = idle ? in_vain + 1 : 0;
 	/* most polls find nothing: then the clock is read, and timers and senders looked after, only now and then */
 	h->quiet = h->forgotten || (idle && list_empty(&h->ca.ready) && h->polls % IDLE_POLLS);
-	if (!h->quiet)
+	if (h->quiet)
+		h->now_is_old = true;
+	else
 		poll(h, idle);
 	return h->now;
 }

@@ -203,18 +203,18 @@ static int move(move_piece *piece, size_t most, int pages, uint8_t *at, size_t b
 	int err = 0;
 
 	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
 	while (bytes && err == 0) {
 		size_t now = most - (uintptr_t)at % most;
 
 		if (now > bytes)
 			now = bytes;
+		pthread_sigmask(SIG_SETMASK, &all, &before);
 		err = piece(pages, at, now, fd, offset);
+		pthread_sigmask(SIG_SETMASK, &before, NULL);
 		at += now;
 		offset += now;
 		bytes -= now;
 	}
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	return err;
 }
 

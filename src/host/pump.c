@@ -7,6 +7,7 @@
 #include "wire/packet.h"
 
 enum {
+	COPY_TURNS = 64,	/* slices that one entry copies for all: our choice, some 20 ms */
 	BURST = 32,		/* frames of one channel before its answers are sent: our choice, half a window */
 	MULTICAST_QPN = 0xffffff,	/* IBA 9.2.2 */
 };
@@ -69,16 +70,20 @@ void pump_flush(struct host *h)
 	}
 }
 
-/* Turn after turn of the copies under way, until all are done; whoever comes meanwhile finds the lock free after each. */
+/* Turn after turn of the copies under way; whoever comes meanwhile finds the lock free after each. Where others post ever more of
+ * them, whoever leaves next goes on with the rest. */
 static void copy_on(struct host *h)
 {
+	unsigned turns = 0;
+
 	h->copies = true;
 	do {
 		host_give_way(h);
 		ca_resume(&h->ca);
 		pump(h, h->now);
-	} while (!list_empty(&h->ca.later));
+	} while (!list_empty(&h->ca.later) && ++turns < COPY_TURNS);
 	h->copies = false;
+	ca_resume(&h->ca);
 }
 
 /* What QPs have to send. How many packets; as many as an entry may, when time has passed. */

@@ -188,15 +188,17 @@ static enum remap_verdict judge_mapping(const struct mapping *m, const char *fla
 	return has_any(flags, watched) ? REMAP_WATCHED : REMAP_DONE;
 }
 
-static enum remap_verdict judge_mappings(const struct remap *rm, struct range r)
+/* For a region that has moved before, its flags are known: reading them takes long. */
+static enum remap_verdict judge_mappings(const struct remap *rm, const struct mr *mr, struct range r)
 {
-	FILE *maps = maps_open_flags();
-	char flags[MAPS_FLAGS];
+	bool known = mr->placed == REMAP_DONE;
+	FILE *maps = known ? maps_open() : maps_open_flags();
+	char flags[MAPS_FLAGS] = "";
 	struct mapping m;
 	enum remap_verdict v = REMAP_DONE;
 	uint64_t at = r.start;
 
-	while (maps && v == REMAP_DONE && at < r.end && maps_next_flags(maps, &m, flags)) {
+	while (maps && v == REMAP_DONE && at < r.end && (known ? maps_next(maps, &m) : maps_next_flags(maps, &m, flags))) {
 		if (m.end <= at)
 			continue;
 		if (m.start > at)
@@ -242,7 +244,7 @@ static enum remap_verdict judge(struct host *h, const struct mr *mr, struct rang
 		return REMAP_STACK;
 	if (has_neighbour(&h->ca, mr, r))
 		return REMAP_NEIGHBOUR;
-	return judge_mappings(&h->direct.remap, r);
+	return judge_mappings(&h->direct.remap, mr, r);
 }
 
 /* ---- moving ---- */
@@ -333,7 +335,7 @@ static enum remap_verdict try_enter(struct host *h, const struct mr *mr)
 	return REMAP_DONE;
 }
 
-/* The next piece of the range from *start on that is in no other region which peers map. */
+/* The next piece of the range from *start on that is in no other region which peers map, or write into by system calls. */
 static bool find_unused(struct ca *ca, const struct mr *self, uint64_t end, uint64_t *start, uint64_t *stop)
 {
 	const struct mr *mr;
@@ -347,7 +349,7 @@ static bool find_unused(struct ca *ca, const struct mr *self, uint64_t end, uint
 		while ((mr = table_next(&ca->keys, &cursor))) {
 			struct range r = pages_of(mr);
 
-			if (mr == self || !mr->is_mapped || r.end <= *start || r.start >= *stop)
+			if (mr == self || (!mr->is_mapped && !mr->shown) || r.end <= *start || r.start >= *stop)
 				continue;
 			if (r.start <= *start) {
 				*start = r.end;
@@ -434,7 +436,7 @@ void remap_before_fork(struct host *h)
 	if (!h->direct.remap.regions)
 		return;
 	while ((mr = table_next(&h->ca.keys, &cursor)))
-		if (mr->shown && mr->is_mapped && !direct_hide_region(h, mr))
+		if (mr->shown && !direct_hide_region(h, mr))
 			return;		/* a peer stands still: the pages stay */
 	look_for_strays(&h->direct.remap);
 	cursor = 0;
@@ -455,7 +457,7 @@ void remap_after_fork(struct host *h)
 			remap_enter(h, mr);
 	cursor = 0;
 	while ((mr = table_next(&h->ca.keys, &cursor)))
-		if (!mr->shown && mr->is_mapped)
+		if (!mr->shown)
 			mr_show(mr);
 }
 

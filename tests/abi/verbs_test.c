@@ -239,6 +239,42 @@ static void completion_events(void **state)
 	end_close(&e);
 }
 
+/* More sends than may be under way at once, to itself, and then it sleeps: nobody but its own helper can go on with them. */
+static void a_sleeper_is_its_own_peer(void **state)
+{
+	enum { SENDS = 512, PATIENCE_MS = 20000 };
+	struct end e = end_open(0);
+	struct ibv_cq *received = ibv_create_cq(e.ctx, SENDS, NULL, NULL, 0);
+	struct ibv_qp_init_attr init = { .send_cq = e.cq, .recv_cq = received, .cap = { SENDS, SENDS, 1, 1, 0 }, .qp_type = IBV_QPT_RC };
+	struct ibv_qp *qp = ibv_create_qp(e.pd, &init);
+	struct ibv_sge sge = { (uintptr_t)e.memory, BYTES, e.mr->lkey };
+	struct ibv_recv_wr *bad_recv, recv = { .sg_list = &sge, .num_sge = 1 };
+	struct ibv_send_wr *bad_send, *send = calloc(SENDS, sizeof(*send));
+	struct pollfd p = { .fd = e.channel->fd, .events = POLLIN };
+	struct ibv_cq *cq;
+	void *context;
+
+	assert_non_null(received);
+	assert_non_null(qp);
+	to_rts(qp, qp);
+	for (unsigned i = 0; i < SENDS; i++) {
+		send[i] = (struct ibv_send_wr){ .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND };
+		send[i].next = i + 1 < SENDS ? &send[i + 1] : NULL;
+		assert_int_equal(ibv_post_recv(qp, &recv, &bad_recv), 0);
+	}
+	send[SENDS - 1].send_flags = IBV_SEND_SIGNALED;
+	assert_int_equal(ibv_req_notify_cq(e.cq, 0), 0);
+	assert_int_equal(ibv_post_send(qp, send, &bad_send), 0);
+	assert_int_equal(poll(&p, 1, PATIENCE_MS), 1);
+	assert_int_equal(ibv_get_cq_event(e.channel, &cq, &context), 0);
+	ibv_ack_cq_events(cq, 1);
+	poll_one(&e);
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+	assert_int_equal(ibv_destroy_cq(received), 0);
+	free(send);
+	end_close(&e);
+}
+
 static void async_events(void **state)
 {
 	struct end e = end_open(0);
@@ -577,7 +613,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(registration), cmocka_unit_test(large_regions_are_probed_too),
-		cmocka_unit_test(completion_events), cmocka_unit_test(async_events),
+		cmocka_unit_test(completion_events), cmocka_unit_test(a_sleeper_is_its_own_peer), cmocka_unit_test(async_events),
 		cmocka_unit_test(builders), cmocka_unit_test(plain_has_no_builders), cmocka_unit_test(extended_cq),
 		cmocka_unit_test(imports), cmocka_unit_test(refusals), cmocka_unit_test(close_takes_all),
 		cmocka_unit_test(thousands_share_two_ports), cmocka_unit_test(polling_makes_no_system_calls),
