@@ -176,14 +176,12 @@ static bool wait_for_peers(struct host *h, bool (*names)(const _Atomic uint64_t 
 	return true;
 }
 
-static void show_mr(void *host, struct mr *mr)
+void direct_show_placed(struct host *h, struct mr *mr)
 {
-	struct host *h = host;
 	struct export_region region;
 
 	if (!direct_shows_region(mr))
 		return;
-	remap_enter(h, mr);
 	direct_describe_region(mr, &region);
 	region.file = mapped_find(h, mr->memory, mr->length, &region.file_offset);
 	mr->is_mapped = region.file;
@@ -195,6 +193,13 @@ static void show_mr(void *host, struct mr *mr)
 		remap_leave(h, mr, REMAP_SYSTEM);
 }
 
+static void show_mr(void *host, struct mr *mr)
+{
+	if (direct_shows_region(mr))
+		remap_enter(host, mr);
+	direct_show_placed(host, mr);
+}
+
 bool direct_hide_region(struct host *h, struct mr *mr)
 {
 	export_hide_region(&h->direct.export, mr->shown);
@@ -202,7 +207,7 @@ bool direct_hide_region(struct host *h, struct mr *mr)
 	if (wait_for_peers(h, access_names_key, mr->key))
 		return true;
 	log_line(LOG_WARNING, "region 0x%08x stays: a process was stopped while it used it", mr->key);
-	show_mr(h, mr);
+	direct_show_placed(h, mr);
 	return false;
 }
 

@@ -144,6 +144,8 @@ static inline struct news *direct_news(struct host *h)
 }
 /* The calling thread, which lives as long as the process, says so to our peers: direct/export.h, `life`. */
 void direct_live(struct host *h);
+/* Shows others the region where it lies now, if it is one for them. */
+void direct_show_placed(struct host *h, struct mr *mr);
 /* Others no longer use the region, which can be shown again. False: one that stands still does. */
 bool direct_hide_region(struct host *h, struct mr *mr);
 /* How this QP's requests go: for people. */

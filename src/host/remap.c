@@ -458,7 +458,7 @@ void remap_after_fork(struct host *h)
 	cursor = 0;
 	while ((mr = table_next(&h->ca.keys, &cursor)))
 		if (!mr->shown)
-			mr_show(mr);
+			direct_show_placed(h, mr);
 }
 
 static void make_private(const struct remap_file *f, const struct mapping *m)

@@ -1,6 +1,8 @@
 /* Many processes and RC connections between random pairs of them, all made at once: does every one carry a write and a
  * message each way, and are descriptors and memory bounded, weftd's too? `crowd PROCESSES CONNECTIONS SEED`. Needs WEFT_DIR of a
  * running weftd. Exit 0: all of it. */
+#include "fail.h"
+
 #include "base/rand.h"
 #include "host/host.h"
 #include "verbs/cq.h"
@@ -59,20 +61,6 @@ struct member {
 };
 
 static int event_fd;
-
-static void die(const char *what)
-{
-	fprintf(stderr, "crowd: %s\n", what);
-	exit(1);
-}
-
-static void check(int err, const char *what)
-{
-	if (err) {
-		fprintf(stderr, "crowd: %s: %s\n", what, strerror(-err));
-		exit(1);
-	}
-}
 
 static void on_cq_event(struct cq *cq)
 {

@@ -8,6 +8,8 @@
  * `direct stopped`: a region in whose use its peer stands still is not deregistered, and not waited for without end.
  * WEFT_TEST_LIMIT=seccomp: process_vm_* are forbidden; undumpable: /proc/self/mem too; user: the initiator is another user.
  * WEFT_TEST_MEMORY=mapped: buffers lie in sealed memory files; unsealed: in others. */
+#include "fail.h"
+
 #include "direct/access.h"
 #include "host/internal.h"
 #include "host/pages.h"
@@ -68,18 +70,6 @@ struct end {
 	struct mr *mr;
 	uint8_t *buffer;
 };
-
-static void die(const char *what)
-{
-	fprintf(stderr, "direct[%d]: %s\n", (int)getpid(), what);
-	exit(1);
-}
-
-static void check(int err, const char *what)
-{
-	if (err)
-		die(what);
-}
 
 /* Everybody comes here `processes` at a time. */
 static void meet(unsigned processes)

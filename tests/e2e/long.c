@@ -5,6 +5,8 @@
  * `long error`: the initiator's QP goes to the error state in the midst of it.
  * `long kill`, `long kill_send`: the target is killed in the midst of it; `long die`, `long die_send`: the initiator is.
  * Memory is one short file mapped again and again, so that gigabytes of addresses are few megabytes. */
+#include "fail.h"
+
 #include "host/internal.h"
 #include "verbs/cq.h"
 #include "verbs/mr.h"
@@ -61,18 +63,6 @@ struct end {
 	_Atomic unsigned pings;
 	_Atomic bool running;
 };
-
-static void die(const char *what)
-{
-	fprintf(stderr, "long[%d]: %s\n", (int)getpid(), what);
-	exit(1);
-}
-
-static void check(int err, const char *what)
-{
-	if (err)
-		die(what);
-}
 
 static void meet(void)
 {

@@ -1,6 +1,8 @@
 /* Two processes and one RC connection, on the object model directly, without libibverbs: does data arrive, in every way
  * a program may wait for it, and how fast. `pair send|write|watch|event|stream BYTES ROUNDS`; prints half round trips or
  * bandwidth. Needs WEFT_DIR of a running weftd. Exit 0: every byte was right. */
+#include "fail.h"
+
 #include "host/host.h"
 #include "verbs/cq.h"
 #include "verbs/mr.h"
@@ -37,20 +39,6 @@ struct side {
 };
 
 static int event_fd;
-
-static void die(const char *what)
-{
-	fprintf(stderr, "pair: %s\n", what);
-	exit(1);
-}
-
-static void check(int err, const char *what)
-{
-	if (err) {
-		fprintf(stderr, "pair: %s: %s\n", what, strerror(-err));
-		exit(1);
-	}
-}
 
 static void on_cq_event(struct cq *cq)
 {

@@ -476,6 +476,14 @@ static void delete_long_pair(struct pair *pair)
 	pair_delete(pair);
 }
 
+/* From now on turns are taken, and packets travel, until nothing is under way. */
+static void let_run(struct pair *pair)
+{
+	pair->sim->config.nodes = 2;
+	sim_pump(pair->sim);
+	pair_run(pair);
+}
+
 /* One turn of what is under way. False: there is nothing. */
 static bool take_turn(struct pair *pair, int side)
 {
@@ -534,9 +542,7 @@ static void a_long_request_may_end_as_packets(void **state)
 
 		channel.last_turn = last;
 		post_long(pair, IBV_WR_RDMA_WRITE);
-		pair->sim->config.nodes = 2;
-		sim_pump(pair->sim);
-		pair_run(pair);
+		let_run(pair);
 		expect_sent(pair, 0, 1, IBV_WC_SUCCESS);
 		expect_long(pair, IBV_WR_RDMA_WRITE);
 		assert_int_equal(pair->side[0].node->ca.counters.direct_writes, 0);
@@ -552,9 +558,7 @@ static void a_region_that_goes_refuses_the_rest(void **state)
 
 	post_long(pair, IBV_WR_RDMA_WRITE);
 	assert_int_equal(mr_destroy(pair->side[1].mr), 0);
-	pair->sim->config.nodes = 2;
-	sim_pump(pair->sim);
-	pair_run(pair);
+	let_run(pair);
 	expect_sent(pair, 0, 1, IBV_WC_REM_ACCESS_ERR);
 	assert_int_equal(channel.turns, 1);
 	delete_long_pair(pair);
@@ -567,9 +571,7 @@ static void a_long_request_needs_its_own_region(void **state)
 
 	post_long(pair, IBV_WR_RDMA_WRITE);
 	assert_int_equal(mr_destroy(pair->side[0].mr), 0);
-	pair->sim->config.nodes = 2;
-	sim_pump(pair->sim);
-	pair_run(pair);
+	let_run(pair);
 	expect_sent(pair, 0, 1, IBV_WC_LOC_PROT_ERR);
 	assert_int_equal(channel.turns, 1);
 	delete_long_pair(pair);
