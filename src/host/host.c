@@ -171,7 +171,9 @@ static void poll(struct host *h, bool idle)
 
 	if (!list_empty(&h->channels.told))
 		pump_flush(h);
+	ca_settle(&h->ca, now);
 	collected = collect(h, now);
+	h->ca.defers = h->attention.program_polls;
 	pump(h, now);
 	if (attention_poll(&h->attention, h->now, collected || h->frames != frames)) {
 		pump_awake(h);
@@ -199,6 +201,11 @@ wtime host_enter_poll(struct host *h)
 	else
 		poll(h, idle);
 	return h->now;
+}
+
+bool host_look_again(struct host *h)
+{
+	return !list_empty(&h->ca.unsettled) && ca_settle(&h->ca, h->ca.stamps ? host_tell_time(h) : h->now);
 }
 
 void host_leave_poll(struct host *h, bool found)

@@ -34,6 +34,9 @@ void host_leave(struct host *h);
  * trusted to, so that its helper thread need not be woken. May yield the CPU after many polls in vain. */
 wtime host_enter_poll(struct host *h);
 
+/* The CQ has nothing: does what was put off. True: completions have come of it, perhaps here. */
+bool host_look_again(struct host *h);
+
 /* Leaves after host_enter_poll, when nothing was posted in between. found: completions, so that this was not in vain. */
 void host_leave_poll(struct host *h, bool found);
 

@@ -250,6 +250,8 @@ bool pump(struct host *h, wtime now)
 
 bool pump_all(struct host *h, wtime now)
 {
+	h->ca.defers = false;
+	ca_settle(&h->ca, now);
 	ca_collect(&h->ca, now, UINT32_MAX);
 	return pump(h, now);
 }

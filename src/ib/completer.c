@@ -115,6 +115,21 @@ bool completer_acknowledge(struct qp *qp, wtime now, psn_t through)
 	return f->oldest != oldest;
 }
 
+void completer_note(struct qp *qp, psn_t through)
+{
+	engine_of(qp)->noted = through;
+	if (!list_linked(&qp->unsettled))
+		list_append(&qp->ca->unsettled, &qp->unsettled);
+}
+
+bool completer_settle(struct qp *qp)
+{
+	if (!list_linked(&qp->unsettled))
+		return false;
+	list_remove(&qp->unsettled);
+	return completer_acknowledge(qp, WTIME_NEVER, engine_of(qp)->noted);
+}
+
 /* A pure acknowledgement. In the seed profile a sequence NAK names the last good PSN (MSN-25). */
 static void input_ack(struct qp *qp, wtime now, const struct packet *p)
 {

@@ -11,4 +11,9 @@ void completer_input(struct qp *qp, wtime now, const struct packet *p);
  * that was not asked: then what is still under way has no timer before whole_collect looks at it. */
 bool completer_acknowledge(struct qp *qp, wtime now, psn_t through);
 
+/* The same is known, but nothing follows from it before completer_settle. */
+void completer_note(struct qp *qp, psn_t through);
+/* What was noted, if anything was: did something get through? */
+bool completer_settle(struct qp *qp);
+
 #endif

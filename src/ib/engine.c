@@ -145,6 +145,7 @@ static void start_sending(struct qp *qp, enum ibv_qp_state from)
 
 static void modified(struct qp *qp, wtime now, enum ibv_qp_state from, int mask)
 {
+	completer_settle(qp);	/* what was executed is not flushed */
 	if (mask & IBV_QP_MAX_DEST_RD_ATOMIC && has_responder(qp))
 		responder_resize(qp);
 	switch (qp->state) {
@@ -210,6 +211,14 @@ static void expire(struct qp *qp, wtime now)
 static bool collect(struct qp *qp, wtime now)
 {
 	bool moved = whole_collect(qp, now);
+
+	check(qp);
+	return moved;
+}
+
+static bool settle(struct qp *qp)
+{
+	bool moved = completer_settle(qp);
 
 	check(qp);
 	return moved;
@@ -321,5 +330,6 @@ const struct transport_ops ib_transport = {
 	.qp_set_window = set_window,
 	.message = message,
 	.qp_collect = collect,
+	.qp_settle = settle,
 	.qp_query = query,
 };

@@ -12,6 +12,7 @@ struct engine {
 	enum opcode_service service;	/* of the QP's type; raw packets have no opcodes */
 	bool acks_as_usual;		/* nobody chose when and how: whole messages may do without */
 	struct flight flight;		/* RC, UC, XRC_SEND; of UD and raw packet only the phase */
+	psn_t noted;			/* while the QP is in ca.unsettled: its peer has executed all up to this one */
 	unsigned detours;		/* requests in a row that could have done without packets, but had to follow some */
 	struct responder responder;	/* RC, UC, XRC_RECV */
 };

@@ -3,6 +3,7 @@
 #include "ib/requester.h"
 
 #include "ib/agree.h"
+#include "ib/completer.h"
 #include "ib/engine.h"
 #include "ib/path.h"
 #include "ib/request.h"
@@ -495,6 +496,7 @@ void requester_expire(struct qp *qp, wtime now)
 {
 	struct flight *f = &engine_of(qp)->flight;
 
+	completer_settle(qp);
 	switch (timer_expired(qp, now)) {
 	case TIMER_NONE:
 		return;

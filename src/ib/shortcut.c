@@ -3,6 +3,7 @@
 #include "ib/shortcut.h"
 
 #include "base/iov.h"
+#include "ib/completer.h"
 #include "ib/engine.h"
 #include "ib/requester.h"
 #include "ib/whole.h"
@@ -17,11 +18,13 @@ enum {
 };
 
 /* UC does not say what arrived: after its first packet the order of things is not known any more. */
-static bool may_pass(const struct qp *qp)
+static bool may_pass(struct qp *qp)
 {
 	const struct flight *f = &engine_of(qp)->flight;
 
-	return f->window ? flight_empty(f) : f->psn == qp->attr.sq_psn;
+	if (!f->window)
+		return f->psn == qp->attr.sq_psn;
+	return flight_empty(f) || (completer_settle(qp) && flight_empty(f));
 }
 
 static void count(struct qp *qp, const struct direct_request *r)

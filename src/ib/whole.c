@@ -198,7 +198,12 @@ bool whole_is_for(struct qp *qp, const void *channel, const struct direct_messag
 
 void whole_input(struct qp *qp, wtime now, const struct direct_message *m)
 {
-	if (engine_is_reliable(qp) && !flight_empty(&engine_of(qp)->flight))
-		completer_acknowledge(qp, WTIME_NEVER, m->received);
+	bool acknowledges = engine_is_reliable(qp) && !flight_empty(&engine_of(qp)->flight);
+
+	if (acknowledges)
+		completer_note(qp, m->received);
 	responder_whole(qp, now, m);
+	/* whoever sleeps until a send completes is not made to wait for a poll */
+	if (acknowledges && (!qp->ca->defers || qp->send_cq->arm != CQ_DISARMED))
+		completer_settle(qp);
 }

@@ -121,6 +121,7 @@ int ca_init(struct ca *ca, const struct ca_config *config)
 	list_init(&ca->later);
 	list_init(&ca->awaiting);
 	list_init(&ca->unseen);
+	list_init(&ca->unsettled);
 	list_init(&ca->mcast);
 	list_init(&ca->flows);
 	list_init(&ca->all_qps);
@@ -238,6 +239,19 @@ unsigned ca_collect(struct ca *ca, wtime now, unsigned most)
 	if (n || !ca_awaits(ca))
 		ca->starved = false;
 	return n;
+}
+
+bool ca_settle_all(struct ca *ca, wtime now)
+{
+	bool moved = false;
+	struct qp *qp;
+
+	ca->now = now;
+	while ((qp = list_first_entry(&ca->unsettled, struct qp, unsettled))) {
+		moved |= ca->transport->qp_settle(qp);
+		qp_rearm(qp);
+	}
+	return moved;
 }
 
 /* Has the link room where the QP's next packet goes? A datagram QP's oldest unsent WQE says where. */

@@ -79,6 +79,7 @@ struct ca {
 	struct list later;		/* struct qp.ready: in the midst of a long copy */
 	struct list awaiting;		/* struct qp.awaiting: whole messages under way, looked at since they were sent */
 	struct list unseen;		/* the same, not looked at: their ACK timers do not run */
+	struct list unsettled;		/* struct qp.unsettled: messages of peers acknowledge what has not completed yet */
 	struct list mcast;		/* struct mcast_member */
 	struct list flows;		/* struct flow, as they are asked */
 	struct list all_qps;		/* struct qp.all */
@@ -86,6 +87,7 @@ struct ca {
 	struct counters counters;
 	wtime now;			/* of the entry under way: the timestamp of completions */
 	bool starved;			/* a QP that awaits something can send no more before something of it was executed */
+	bool defers;			/* the program polls: what acknowledges is settled when it polls next, what it waits for comes first */
 	bool stamps;			/* somebody reads timestamps of completions */
 	const struct ib_options *transport_options;	/* borrowed; what QPs start with; NULL: the transport's own defaults */
 	bool seed_cq_profile;		/* CQ overflow: seed profile holds and asks, standard profile is CQ_ERR */
@@ -121,6 +123,13 @@ unsigned ca_collect_unseen(struct ca *ca, wtime now);
 static inline bool ca_awaits(const struct ca *ca)
 {
 	return !list_empty(&ca->unseen) || !list_empty(&ca->awaiting);
+}
+
+/* Settles what messages of peers acknowledge. Did anything complete? */
+bool ca_settle_all(struct ca *ca, wtime now);
+static inline bool ca_settle(struct ca *ca, wtime now)
+{
+	return !list_empty(&ca->unsettled) && ca_settle_all(ca, now);
 }
 
 struct packet_out;

@@ -314,6 +314,7 @@ int qp_destroy(struct qp *qp)
 		return 0;
 	list_remove(&qp->ready);
 	list_remove(&qp->awaiting);
+	list_remove(&qp->unsettled);
 	heap_remove(&qp->ca->timers, &qp->timer);
 	if (qp->ca->direct && qp->shown)
 		qp->ca->direct->hide_qp(qp->ca->host, qp);

@@ -54,6 +54,7 @@ struct qp {
 	struct lane lane;		/* the direct path's */
 	psn_t received;			/* the last PSN executed: what the peer reads instead of ACKs */
 	struct list_node awaiting;	/* in ca.unseen or ca.awaiting */
+	struct list_node unsettled;	/* in ca.unsettled */
 	uint32_t recorded;		/* the recorder's: send WQEs that a trace has */
 	bool sqd_async;			/* en_sqd_async_notify */
 	uint8_t ip_version;		/* of its path, when the consumer said so: 4, 6 or 0 */

@@ -32,6 +32,8 @@ struct transport_ops {
 	/* Whole messages are under way: takes over what the peer has executed. Was there anything? The QP leaves its list when
 	 * nothing is under way any more. */
 	bool (*qp_collect)(struct qp *qp, wtime now);
+	/* What was noted of the QP is settled, and it leaves ca.unsettled. Did anything get through? */
+	bool (*qp_settle)(struct qp *qp);
 	/* sq_psn, rq_psn and cur state for query_qp */
 	void (*qp_query)(const struct qp *qp, struct ibv_qp_attr *attr);
 };

@@ -219,6 +219,15 @@ static void plan(struct traffic *t, struct rand *r)
 				break;
 }
 
+/* As a program that polls. */
+static bool settle(int side)
+{
+	bool any = ca_settle(&channel.pair->side[side].node->ca, channel.pair->sim->now);
+
+	sim_pump(channel.pair->sim);
+	return any;
+}
+
 /* Posts, receives, packets and messages in any order, then until all has come to rest. */
 static void drive(struct traffic *t, struct rand *r)
 {
@@ -227,7 +236,7 @@ static void drive(struct traffic *t, struct rand *r)
 	for (unsigned idle = 0; idle < 100; idle++) {
 		int side = (int)rand_below(r, 2);
 
-		switch (rand_below(r, 6)) {
+		switch (rand_below(r, 7)) {
 		case 0:
 			idle = traffic_post(t, side) ? 0 : idle;
 			break;
@@ -240,6 +249,9 @@ static void drive(struct traffic *t, struct rand *r)
 		case 3:
 			step();
 			break;
+		case 4:
+			settle(side);
+			break;
 		default:
 			deliver(side);
 		}
@@ -251,6 +263,7 @@ static void drive(struct traffic *t, struct rand *r)
 			while (traffic_post_receive(t, side) || deliver(side) || traffic_post(t, side))
 				more = true;
 			more |= collect(side);
+			more |= settle(side);
 		}
 		more |= step();
 		traffic_poll(t);
@@ -280,6 +293,8 @@ static struct outcome run(uint64_t seed)
 	};
 	traffic_init(&t, pair_new(&config));
 	open_channel(t.pair, rand_u64(&r));
+	for (int side = 0; side < 2; side++)
+		t.pair->side[side].node->ca.defers = rand_below(&r, 2);
 	plan(&t, &r);
 	drive(&t, &r);
 	outcome = (struct outcome){ .delivered = traffic_settle(&t), .fault = t.fault, .whole = channel.sends };
@@ -382,6 +397,111 @@ static void an_answer_acknowledges(void **state)
 	}
 	assert_true(pair_poll_send(pair, 0, &cqe));
 	assert_false(pair_poll_send(pair, 1, &cqe));
+	pair_delete(pair);
+}
+
+/* A pair of which side 0 has sent `requests`, and has the answer that acknowledges them all, unsettled. */
+static struct pair *new_answered_pair(unsigned requests)
+{
+	struct pair *pair = pair_new(&(struct pair_config){ 0 });
+	struct pair_wr wr = { .opcode = IBV_WR_SEND, .flags = IBV_SEND_SIGNALED, .bytes = 8 };
+
+	open_channel(pair, 1);
+	channel.refuses = 0;
+	pair->side[0].node->ca.defers = true;
+	assert_int_equal(pair_recv(pair, 0, 7, 8192, 64), 0);
+	for (wr.wr_id = 1; wr.wr_id <= requests; wr.wr_id++) {
+		assert_int_equal(pair_recv(pair, 1, wr.wr_id, 8192, 64), 0);
+		assert_int_equal(pair_send(pair, 0, &wr), 0);
+		assert_true(deliver(1));
+	}
+	assert_int_equal(pair_send(pair, 1, &wr), 0);
+	assert_true(deliver(0));
+	expect_received(pair, 0, 7, IBV_WC_SUCCESS);
+	expect_nothing(pair, 0);
+	return pair;
+}
+
+static void expect_all_sent(struct pair *pair, unsigned requests)
+{
+	for (unsigned i = 1; i <= requests; i++)
+		expect_sent(pair, 0, i, IBV_WC_SUCCESS);
+	expect_nothing(pair, 0);
+}
+
+/* Where the program polls, what it waits for comes before what it has sent; nothing of that is ever forgotten. */
+static void an_acknowledgement_may_wait_for_a_poll(void **state)
+{
+	enum { REQUESTS = 3 };
+	struct pair *pair = new_answered_pair(REQUESTS);
+
+	assert_true(settle(0));
+	expect_all_sent(pair, REQUESTS);
+	assert_false(settle(0));
+	pair_delete(pair);
+}
+
+static void an_error_does_not_flush_what_was_acknowledged(void **state)
+{
+	struct pair *pair = new_answered_pair(2);
+
+	qp_error(pair->side[0].qp, pair->sim->now, -1);
+	expect_all_sent(pair, 2);
+	pair_delete(pair);
+}
+
+static void a_reset_forgets_what_was_acknowledged(void **state)
+{
+	struct pair *pair = new_answered_pair(1);
+
+	assert_int_equal(qp_modify(pair->side[0].qp, pair->sim->now, &(struct ibv_qp_attr){ .qp_state = IBV_QPS_RESET }, IBV_QP_STATE), 0);
+	expect_nothing(pair, 0);
+	assert_false(settle(0));
+	pair_delete(pair);
+}
+
+/* Nothing is sent again for want of a poll. */
+static void a_timer_settles_first(void **state)
+{
+	struct pair *pair = new_answered_pair(1);
+
+	pair->side[1].node->deaf = true;
+	channel.received[1] = psn_add(channel.received[1], -1);
+	collect(0);
+	pair_run(pair);
+	expect_all_sent(pair, 1);
+	assert_int_equal(pair->side[0].node->ca.counters.sent_pkts, 0);
+	pair_delete(pair);
+}
+
+/* A write behind it needs no packet. */
+static void a_write_settles_first(void **state)
+{
+	struct pair *pair = new_answered_pair(1);
+
+	assert_int_equal(pair_send(pair, 0, &(struct pair_wr){ .wr_id = 2, .opcode = IBV_WR_RDMA_WRITE, .flags = IBV_SEND_SIGNALED, .bytes = 8 }), 0);
+	expect_all_sent(pair, 2);
+	assert_int_equal(pair->side[0].node->ca.counters.direct_writes, 1);
+	pair_delete(pair);
+}
+
+/* Whoever sleeps does not poll. */
+static void an_armed_queue_does_not_wait(void **state)
+{
+	struct pair *pair = pair_new(&(struct pair_config){ 0 });
+
+	open_channel(pair, 1);
+	channel.refuses = 0;
+	pair->side[0].node->ca.defers = true;
+	cq_arm(pair->side[0].send_cq, false);
+	for (int side = 0; side < 2; side++) {
+		assert_int_equal(pair_recv(pair, !side, 7, 8192, 64), 0);
+		assert_int_equal(pair_send(pair, side, &(struct pair_wr){ .wr_id = 1, .opcode = IBV_WR_SEND, .flags = IBV_SEND_SIGNALED,
+									  .bytes = 8 }), 0);
+		assert_true(deliver(!side));
+	}
+	expect_sent(pair, 0, 1, IBV_WC_SUCCESS);
+	assert_int_equal(pair->side[0].send_cq->arm, CQ_DISARMED);
 	pair_delete(pair);
 }
 
@@ -879,6 +999,12 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_send_needs_no_packet),
 		cmocka_unit_test(an_unreliable_send_outlives_its_buffer),
 		cmocka_unit_test(an_answer_acknowledges),
+		cmocka_unit_test(an_acknowledgement_may_wait_for_a_poll),
+		cmocka_unit_test(an_error_does_not_flush_what_was_acknowledged),
+		cmocka_unit_test(a_reset_forgets_what_was_acknowledged),
+		cmocka_unit_test(a_timer_settles_first),
+		cmocka_unit_test(a_write_settles_first),
+		cmocka_unit_test(an_armed_queue_does_not_wait),
 		cmocka_unit_test(refusals_are_the_standards),
 		cmocka_unit_test(silence_ends_in_a_status),
 		cmocka_unit_test(chosen_acknowledgements_are_packets),

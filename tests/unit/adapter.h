@@ -182,6 +182,12 @@ static inline bool adapter_collect(struct qp *qp, wtime now)
 	return false;
 }
 
+static inline bool adapter_settle(struct qp *qp)
+{
+	(void)qp;
+	return false;
+}
+
 static inline void adapter_query(const struct qp *qp, struct ibv_qp_attr *attr)
 {
 	(void)qp;
@@ -210,7 +216,7 @@ static const struct transport_ops adapter_transport = {
 	.name = "none", .qp_init = adapter_qp_init, .qp_fini = adapter_qp_fini, .qp_modified = adapter_modified,
 	.qp_doorbell = adapter_doorbell, .qp_recv_doorbell = adapter_recv_doorbell, .qp_output = adapter_output,
 	.qp_deadline = adapter_deadline, .qp_expire = adapter_expire, .input = adapter_input,
-	.message = adapter_message, .qp_collect = adapter_collect, .qp_query = adapter_query,
+	.message = adapter_message, .qp_collect = adapter_collect, .qp_settle = adapter_settle, .qp_query = adapter_query,
 	.qp_context = adapter_context, .qp_set_window = adapter_set_window,
 };
 

@@ -154,17 +154,27 @@ static void to_wc(const struct cqe *cqe, struct ibv_wc *wc)
 	};
 }
 
-int cq_poll_many(struct ibv_cq *ibv, int entries, struct ibv_wc *wc)
+static int take(struct cq *cq, int entries, struct ibv_wc *wc)
 {
-	struct abi_cq *cq = to_cq(ibv);
 	const struct cqe *cqe;
 	int n = 0;
 
-	host_enter_poll(cq->host);
-	while (n < entries && (cqe = cq_front(cq->cq))) {
+	while (n < entries && (cqe = cq_front(cq))) {
 		to_wc(cqe, &wc[n++]);
-		cq_remove(cq->cq, cqe);
+		cq_remove(cq, cqe);
 	}
+	return n;
+}
+
+int cq_poll_many(struct ibv_cq *ibv, int entries, struct ibv_wc *wc)
+{
+	struct abi_cq *cq = to_cq(ibv);
+	int n;
+
+	host_enter_poll(cq->host);
+	n = take(cq->cq, entries, wc);
+	if (n == 0 && host_look_again(cq->host))
+		n = take(cq->cq, entries, wc);
 	if (n > 0)
 		cq_doorbell(cq->cq);
 	host_leave_poll(cq->host, n > 0);

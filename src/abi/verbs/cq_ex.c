@@ -5,7 +5,7 @@
 
 static int step(struct abi_cq *cq)
 {
-	if (!cq_take(cq->cq, &cq->at))
+	if (!cq_take(cq->cq, &cq->at) && !(host_look_again(cq->host) && cq_take(cq->cq, &cq->at)))
 		return ENOENT;
 	cq->ibv.status = cq->at.status;
 	cq->ibv.wr_id = cq->at.wr_id;
