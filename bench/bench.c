@@ -118,7 +118,8 @@ static enum bench_outcome read_cpus(const char *text, struct trial *t)
 	if (!text && machine_choose_cpus(t->cpu))
 		return BENCH_MEASURED;
 	if (!text)
-		return refuse("the other end needs another CPU than the one in", "/proc/self/status", "use a machine with two CPUs");
+		return refuse("the other end needs another CPU than the one in", "/proc/self/status",
+			      "use a machine with two CPUs");
 	if (sscanf(text, "%d,%d%c", &t->cpu[0], &t->cpu[1], &more) != 2 || t->cpu[0] == t->cpu[1] || !may_use(t->cpu[0]) ||
 	    !may_use(t->cpu[1]))
 		return refuse("--cpus does not name two CPUs that may be used:", text, "taskset -cp $$ tells which there are");

@@ -42,7 +42,7 @@ struct goal {
 	size_t size;
 	bool is_mapped;			/* which of weft's contestants */
 	const char *against;
-	double bound;			/* of weft's figure divided by the other's: the greatest, or the least when more is better */
+	double bound;			/* of weft's figure divided by the other's: the greatest; the least when more is better */
 };
 
 extern const struct contest contests[];

@@ -83,7 +83,8 @@ static void print_goals(const struct results *r, FILE *to)
 	}
 	if (!results_judge(r, 0, &j))
 		return;
-	fprintf(to, "\n### Goals\n\n%d of %d are met. A ratio is weft's figure divided by the other's, round by round: the median, and\n"
+	fprintf(to, "\n### Goals\n\n"
+		"%d of %d are met. A ratio is weft's figure divided by the other's, round by round: the median, and\n"
 		"the quartiles in brackets.\n\n| figure | against | goal | weft, perftest | weft, own loop |\n"
 		"|---|---|---|---|---|\n", met, known);
 	for (size_t i = 0; results_judge(r, i, &j); i++) {

@@ -55,7 +55,8 @@ static void connect_qp(struct ibv_qp *qp, const struct address *to, uint32_t qpn
 
 	must(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PORT | IBV_QP_PKEY_INDEX | IBV_QP_ACCESS_FLAGS) == 0, "INIT");
 	attr = (struct ibv_qp_attr){
-		.qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = qpn, .max_dest_rd_atomic = 1, .min_rnr_timer = 12,
+		.qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = qpn,
+		.max_dest_rd_atomic = 1, .min_rnr_timer = 12,
 		.ah_attr = { .dlid = to->lid, .port_num = 1, .is_global = 1, .grh = { .dgid = to->gid, .hop_limit = 64 } },
 	};
 	must(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
@@ -95,8 +96,8 @@ static void exchange(struct end *e, int socket, struct ibv_qp **qp, int qps, str
 	for (int i = 0; i < qps; i++)
 		qpn[i] = qp[i]->qp_num;
 	must(write(socket, &e->own, sizeof(e->own)) == sizeof(e->own) && write(socket, qpn, bytes) == (ssize_t)bytes, "write");
-	must(recv(socket, other, sizeof(*other), MSG_WAITALL) == sizeof(*other) && recv(socket, qpn, bytes, MSG_WAITALL) == (ssize_t)bytes,
-	     "recv");
+	must(recv(socket, other, sizeof(*other), MSG_WAITALL) == sizeof(*other) &&
+	     recv(socket, qpn, bytes, MSG_WAITALL) == (ssize_t)bytes, "recv");
 	for (int i = 0; i < qps; i++) {
 		connect_qp(qp[i], other, qpn[i]);
 		for (int n = 0; n < RECEIVES; n++)
@@ -196,7 +197,8 @@ static void transfer(struct end *e, const struct address *to, int peers, int qps
 	}
 }
 
-__attribute__((noipa)) static void measured(struct end *e, const struct address *to, int peers, int qps, const char *what, int count)
+__attribute__((noipa))
+static void measured(struct end *e, const struct address *to, int peers, int qps, const char *what, int count)
 {
 	transfer(e, to, peers, qps, what, count);
 }

@@ -12,7 +12,8 @@ target_compile_options(weft_flags INTERFACE -Wall -Wextra -Wshadow -Wpointer-ari
 target_compile_definitions(weft_flags INTERFACE _GNU_SOURCE WEFT_VERSION="${PROJECT_VERSION}")
 target_include_directories(weft_flags INTERFACE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
 if(WEFT_ASAN)
-  target_compile_options(weft_flags INTERFACE -fsanitize=address,undefined -fno-omit-frame-pointer -fno-sanitize-recover=undefined)
+  target_compile_options(weft_flags INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=undefined
+    -fno-omit-frame-pointer)
   target_link_options(weft_flags INTERFACE -fsanitize=address,undefined)
 endif()
 if(WEFT_TSAN)

@@ -33,7 +33,8 @@ static int index_of(const struct client *c)
 	abort();
 }
 
-static bool send_nowhere(struct hub *h, struct client *c, const struct control_msg *msg, const char *text, const int *fds, int nfds)
+static bool send_nowhere(struct hub *h, struct client *c, const struct control_msg *msg, const char *text,
+			 const int *fds, int nfds)
 {
 	int i = index_of(c);
 
@@ -202,7 +203,8 @@ static void check_page(void)
 			if (!(page->group[g].slots[i / 64] >> i % 64 & 1))
 				continue;
 			has_member = true;
-			assert(state.claims->slot[i].first == i && (!world.hub.slot_owner[i] || world.hub.slot_owner[i]->joined[g]));
+			assert(state.claims->slot[i].first == i);
+			assert(!world.hub.slot_owner[i] || world.hub.slot_owner[i]->joined[g]);
 		}
 		assert(!page->group[g].used || has_member);
 	}

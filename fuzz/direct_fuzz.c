@@ -98,12 +98,13 @@ static void execute(struct input *in)
 	void *mapping = NULL;
 	static const uint32_t era = 1;
 	struct direct_peer peer = {
-		.hits = world.hits, .era = &era, .export = world.memory, .access = &world.access, .mover = &mover, .arg = &mapping,
-		.self = 1, .lock_ops = &lock_ops,
+		.hits = world.hits, .era = &era, .export = world.memory, .access = &world.access,
+		.mover = &mover, .arg = &mapping, .self = 1, .lock_ops = &lock_ops,
 	};
 	struct direct_request r = {
 		.kind = (enum direct_kind)(take(in, 1) % (DIRECT_ATOMIC_WRITE + 1)), .rkey = world.pair->side[1].mr->key,
-		.va = PAIR_IOVA + (take(in, 1) & 0x7f) * 8, .bytes = bytes, .iov = iov, .iovs = first ? 2 : 1, .compare = 3, .operand = 5,
+		.va = PAIR_IOVA + (take(in, 1) & 0x7f) * 8, .bytes = bytes, .iov = iov, .iovs = first ? 2 : 1,
+		.compare = 3, .operand = 5,
 	};
 	uint8_t how = (uint8_t)take(in, 1);
 

@@ -46,7 +46,8 @@ static void post(struct fuzz *f)
 	int side = (int)take(&f->in, 1) & 1;
 	uint32_t bytes = take(&f->in, 2) % MEMORY;
 	struct pair_wr wr = {
-		.wr_id = bytes, .opcode = (enum ibv_wr_opcode)(take(&f->in, 1) % (IBV_WR_ATOMIC_WRITE + 1)), .flags = take(&f->in, 1) & 0xf,
+		.wr_id = bytes, .opcode = (enum ibv_wr_opcode)(take(&f->in, 1) % (IBV_WR_ATOMIC_WRITE + 1)),
+		.flags = take(&f->in, 1) & 0xf,
 		.bytes = bytes, .remote = take(&f->in, 2) % (MEMORY + 100), .local = take(&f->in, 2) % (MEMORY + 100),
 		.imm = take(&f->in, 1), .compare_add = 3, .swap = 5, .pieces = 1 + bytes % 3,
 	};
@@ -223,8 +224,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	uint32_t how = take(&f.in, 2);
 	struct pair_config config = {
 		.sim = { .seed = 1, .form = how & 1 ? PACKET_ROCE : PACKET_IB, .arena_bytes = 1 << 20 },
-		.type = types[(how >> 1) % 5], .mtu = IBV_MTU_256, .memory_bytes = MEMORY, .psn = { 0xfffffe, 5 }, .timeout = 6, .retry_cnt = 2,
-		.rnr_retry = how & 0x100 ? 7 : 1, .min_rnr_timer = 1,
+		.type = types[(how >> 1) % 5], .mtu = IBV_MTU_256, .memory_bytes = MEMORY, .psn = { 0xfffffe, 5 },
+		.timeout = 6, .retry_cnt = 2, .rnr_retry = how & 0x100 ? 7 : 1, .min_rnr_timer = 1,
 		.rd_atomic = 1 + how / 0x200 % 3, .dest_rd_atomic = 2, .shared_receives = how & 0x800,
 		.options = {
 			.profile = how & 0x1000 ? IB_SEED : IB_STANDARD, .ack_mode = (enum ib_ack_mode)(how >> 13 & 3),

@@ -237,7 +237,9 @@ static void run_command(struct input *in)
 	int fd = channel[flags % CHANNELS];
 
 	memset(&cmd, 0, sizeof(cmd));
-	cmd.hdr = (struct rdma_ucm_cmd_hdr){ .cmd = number, .in = sizeof(cmd.body), .out = flags & 0x80 ? length : sizeof(response) };
+	cmd.hdr = (struct rdma_ucm_cmd_hdr){
+		.cmd = number, .in = sizeof(cmd.body), .out = flags & 0x80 ? length : sizeof(response),
+	};
 	if (!(flags & 0x10))
 		number %= sizeof(places) / sizeof(places[0]);
 	cmd.hdr.cmd = number;
@@ -316,7 +318,9 @@ static void set_up(void)
 	static const uint8_t gid4[16] = { [10] = 0xff, 0xff, 10, 0, 0, 1 };
 
 	fake.ca.devices = 2;
-	fake.ca.dev[0] = (struct ca_device){ .form = PACKET_IB, .guid = 1, .lid = 1, .pkey = { 0xffff }, .active_mtu = IBV_MTU_4096 };
+	fake.ca.dev[0] = (struct ca_device){
+		.form = PACKET_IB, .guid = 1, .lid = 1, .pkey = { 0xffff }, .active_mtu = IBV_MTU_4096,
+	};
 	fake.ca.dev[1] = (struct ca_device){ .form = PACKET_ROCE, .guid = 2, .pkey = { 0xffff }, .active_mtu = IBV_MTU_1024 };
 	fake.ca.dev[0].gid[0] = (struct ca_gid){ .raw = { 0xfe, 0x80 }, .valid = true, .type = IBV_GID_TYPE_IB };
 	fake.ca.dev[1].gid[0] = (struct ca_gid){ .valid = true, .type = IBV_GID_TYPE_ROCE_V2 };

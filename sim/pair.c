@@ -46,7 +46,9 @@ static void fill_path(const struct pair *pair, int side, struct ibv_ah_attr *ah)
 
 static int to_init(struct pair *pair, struct qp *qp)
 {
-	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = 0x1234, .qp_access_flags = (unsigned)pair->config.qp_access };
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = 0x1234, .qp_access_flags = (unsigned)pair->config.qp_access,
+	};
 	int mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | (qp->type == IBV_QPT_UD ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS);
 
 	return qp_modify(qp, pair->sim->now, &attr, mask);
@@ -101,7 +103,9 @@ int pair_connect(struct pair *pair, int side, struct qp *qp, struct qp *remote, 
 static void make_srq(struct pair *pair, struct pair_side *s)
 {
 	const struct pair_config *c = &pair->config;
-	struct ibv_srq_init_attr_ex attr = { .attr = { .max_wr = c->recvs, .max_sge = c->sges }, .comp_mask = IBV_SRQ_INIT_ATTR_TYPE };
+	struct ibv_srq_init_attr_ex attr = {
+		.attr = { .max_wr = c->recvs, .max_sge = c->sges }, .comp_mask = IBV_SRQ_INIT_ATTR_TYPE,
+	};
 
 	attr.srq_type = c->type == IBV_QPT_XRC_SEND ? IBV_SRQT_XRC : IBV_SRQT_BASIC;
 	if (attr.srq_type == IBV_SRQT_XRC) {

@@ -21,7 +21,8 @@ struct pair_config {
 	uint32_t sends, recvs;		/* queue depths [32] */
 	uint32_t sges;			/* [4] */
 	psn_t psn[2];			/* where each side starts */
-	uint8_t timeout, retry_cnt, rnr_retry, min_rnr_timer;	/* attribute codes; timeout [8: 1.05 ms], the others as they are */
+	uint8_t timeout;		/* this and the next three: attribute codes [8: 1.05 ms] */
+	uint8_t retry_cnt, rnr_retry, min_rnr_timer;	/* as they are */
 	uint8_t rd_atomic;		/* both depths [4] */
 	uint8_t dest_rd_atomic;		/* the responders' [rd_atomic] */
 	int qp_access;			/* [everything]; -1: none */
@@ -50,7 +51,7 @@ struct pair {
 	struct pair_side side[2];
 };
 
-struct pair *pair_new(const struct pair_config *config);	/* connected, RTS; aborts on failure: there is no test without it */
+struct pair *pair_new(const struct pair_config *config);	/* connected, RTS; aborts on failure: no test without it */
 void pair_delete(struct pair *pair);
 
 /* Everything of `attr` that `to` needs, for QPs connected by hand. */

@@ -65,7 +65,9 @@ static int node_of(const struct sim *sim, const struct packet *p)
 
 static bool is_multicast(const struct packet *p)
 {
-	return p->form == PACKET_IB ? p->path.dlid >= 0xc000 : p->path.dgid[0] == 0xff || (p->path.is_ipv4 && p->path.dgid[12] >> 4 == 0xe);
+	if (p->form == PACKET_IB)
+		return p->path.dlid >= 0xc000;
+	return p->path.dgid[0] == 0xff || (p->path.is_ipv4 && p->path.dgid[12] >> 4 == 0xe);
 }
 
 static void deliver_to_all(struct sim *sim, struct sim_node *from, const uint8_t *frame, uint32_t bytes, bool in_order)
@@ -74,7 +76,8 @@ static void deliver_to_all(struct sim *sim, struct sim_node *from, const uint8_t
 		launch(sim, from, &sim->node[i], frame, bytes, arrival(sim, from, bytes, in_order));
 }
 
-static void carry(struct sim *sim, struct sim_node *from, const struct packet *p, const uint8_t *frame, uint32_t bytes, bool in_order)
+static void carry(struct sim *sim, struct sim_node *from, const struct packet *p, const uint8_t *frame, uint32_t bytes,
+		  bool in_order)
 {
 	int to = node_of(sim, p);
 
@@ -156,7 +159,8 @@ static void async_event(void *host, enum ibv_event_type type, void *object)
 	if (node->events < SIM_EVENTS)
 		node->event[node->events++] = (struct sim_event){ type, object };
 	if (node->sim->trace)
-		fprintf(node->sim->trace, "%llu %d event %d\n", (unsigned long long)node->sim->now, (int)(node - node->sim->node), type);
+		fprintf(node->sim->trace, "%llu %d event %d\n", (unsigned long long)node->sim->now,
+			(int)(node - node->sim->node), type);
 }
 
 static bool room(void *host, const struct ca_device *dev, uint32_t dest_qpn, const struct av *av)
@@ -415,7 +419,8 @@ static int node_init(struct sim *sim, int i)
 	fill_gid(sim, &dev.gid[0], i);
 	node->sim = sim;
 	node->next_qpn = 1 + (uint32_t)rand_below(&sim->rand, SIM_QPNS);
-	node->arena = mmap(NULL, sim->config.arena_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	node->arena = mmap(NULL, sim->config.arena_bytes, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (node->arena == MAP_FAILED)
 		return -ENOMEM;
 	config.arena = node->arena;

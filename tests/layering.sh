@@ -12,7 +12,8 @@ for room in $order; do
 	case $room in
 	direct | iwarp) allowed=" base wire verbs $room " ;;
 	esac
-	includes=$(grep -rhoE '^#include "[a-z]+/' "$room" --include='*.[ch]' --include='*.def' 2>/dev/null | sed 's/.*"//; s,/,,' | sort -u)
+	includes=$(grep -rhoE '^#include "[a-z]+/' "$room" --include='*.[ch]' --include='*.def' 2>/dev/null |
+		sed 's/.*"//; s,/,,' | sort -u)
 	[ -n "$includes" ] && rooms_checked=$((rooms_checked + 1))
 	for used in $includes; do
 		[ -d "$used" ] || continue

@@ -30,7 +30,8 @@ run() {
 	local pid=$!
 	sleep "${START:-1}"	# until the server listens
 	# shellcheck disable=SC2086
-	timeout "$limit" weft run --impair "$impair" --trace "$out/$name.client.trace" -- $client >"$out/$name.client.log" 2>&1 || failed=$?
+	timeout "$limit" weft run --impair "$impair" --trace "$out/$name.client.trace" -- $client \
+		>"$out/$name.client.log" 2>&1 || failed=$?
 	[ $failed = 0 ] || kill $pid 2>/dev/null
 	wait $pid || failed=${failed/#0/server}
 	if [ "$failed" = 0 ]; then

@@ -59,7 +59,9 @@ static uint32_t slot_of(const struct table *t, uint32_t index)
 
 static uint32_t id_of(const struct table *t, uint32_t slot)
 {
-	return (uint32_t)((uint64_t)index_of(t, slot) << t->generation_bits) | (t->slot[slot].generation & mask(t->generation_bits));
+	uint32_t generation = t->slot[slot].generation & mask(t->generation_bits);
+
+	return (uint32_t)((uint64_t)index_of(t, slot) << t->generation_bits) | generation;
 }
 
 void table_init(struct table *t, unsigned index_bits, unsigned generation_bits, uint32_t max, uint64_t seed)

@@ -49,8 +49,9 @@ int daemon_directory(bool system, struct rundir *d)
 	int err = rundir_choose(d, system);
 
 	if (err)
-		return cli_fail("set WEFT_DIR to an absolute path of at most 95 bytes", "the runtime directory %s cannot be used: %s",
-				d->path, err == -EINVAL ? "WEFT_DIR is not an absolute path" : "its path is too long");
+		return cli_fail("set WEFT_DIR to an absolute path of at most 95 bytes",
+				"the runtime directory %s cannot be used: %s", d->path,
+				err == -EINVAL ? "WEFT_DIR is not an absolute path" : "its path is too long");
 	err = rundir_check(d, &why);
 	if (err && err != -ENOENT)
 		return cli_fail("remove it or make it yours alone (chmod 700), or set WEFT_DIR to another directory",

@@ -50,8 +50,8 @@ static void check_files(struct patient *p, struct finding *f)
 	else if (access(p->places.shim, R_OK))
 		finding_say(f, FAILED, "build or install weft completely", "%s: %s", p->places.shim, strerror(errno));
 	else if (strpbrk(p->places.shim, ": "))
-		finding_say(f, FAILED, "move it: LD_PRELOAD separates names by space and colon", "%s has one of these in its name",
-		    p->places.library_dir);
+		finding_say(f, FAILED, "move it: LD_PRELOAD separates names by space and colon",
+		    "%s has one of these in its name", p->places.library_dir);
 	else
 		finding_say(f, FINE, NULL, "weftd and the libraries in %s are there", p->places.library_dir);
 }
@@ -62,8 +62,8 @@ static void check_directory(struct patient *p, struct finding *f)
 	int err = rundir_check(&p->dir, &why);
 
 	if (err && err != -ENOENT)
-		finding_say(f, FAILED, "remove it or make it yours alone (chmod 700), or set WEFT_DIR to another directory", "%s: %s",
-		    p->dir.path, why);
+		finding_say(f, FAILED, "remove it or make it yours alone (chmod 700), or set WEFT_DIR to another directory",
+		    "%s: %s", p->dir.path, why);
 	else
 		finding_say(f, FINE, NULL, "%s%s", p->dir.path, err ? " will be made when needed" : "");
 }
@@ -114,7 +114,8 @@ static void check_preload(struct patient *p, struct finding *f)
 	if (n > 0 && status == 0)
 		finding_say(f, FINE, NULL, "a program started by weft run sees the device files");
 	else
-		finding_say(f, FAILED, "look for a noexec or otherwise restricted file system under the libraries, and for a musl or static cat",
+		finding_say(f, FAILED,
+		    "look for a noexec or otherwise restricted file system under the libraries, and for a musl or static cat",
 		    "the loader did not load the shim into a program: LD_PRELOAD is without effect");
 }
 
@@ -141,8 +142,8 @@ static void check_shm(struct patient *p, struct finding *f)
 
 	(void)p;
 	if (access("/dev/shm", W_OK) || statvfs("/dev/shm", &v)) {
-		finding_say(f, WARNING, "mount a tmpfs there if UCX or Open MPI complain", "/dev/shm: %s; weft does not use it, but UCX and Open MPI do",
-		    strerror(errno));
+		finding_say(f, WARNING, "mount a tmpfs there if UCX or Open MPI complain",
+		    "/dev/shm: %s; weft does not use it, but UCX and Open MPI do", strerror(errno));
 		return;
 	}
 	mib = (unsigned long long)v.f_bavail * v.f_frsize >> 20;
@@ -164,7 +165,8 @@ static void check_descriptors(struct patient *p, struct finding *f)
 	}
 	/* our choice: a channel takes one descriptor, a completion or event channel two */
 	if (l.rlim_cur < 256)
-		finding_say(f, WARNING, "ulimit -n 1024", "%llu descriptors are few for a program with many peers", (unsigned long long)l.rlim_cur);
+		finding_say(f, WARNING, "ulimit -n 1024", "%llu descriptors are few for a program with many peers",
+		    (unsigned long long)l.rlim_cur);
 	else
 		finding_say(f, FINE, NULL, "%llu descriptors per process", (unsigned long long)l.rlim_cur);
 }
@@ -178,7 +180,8 @@ static void check_memlock(struct patient *p, struct finding *f)
 	if (l.rlim_cur == RLIM_INFINITY)
 		finding_say(f, FINE, NULL, "unlimited (weft locks no memory)");
 	else
-		finding_say(f, FINE, NULL, "%llu KiB, which does not matter: weft locks no memory", (unsigned long long)l.rlim_cur >> 10);
+		finding_say(f, FINE, NULL, "%llu KiB, which does not matter: weft locks no memory",
+		    (unsigned long long)l.rlim_cur >> 10);
 }
 
 static void check_hardware(struct patient *p, struct finding *f)
@@ -234,7 +237,8 @@ static void check_distribution(struct patient *p, struct finding *f)
 	else if (version == 44)
 		finding_say(f, FINE, NULL, "%s is rdma-core 44, whose interface weft has", path);
 	else
-		finding_say(f, WARNING, "if a program fails with a missing IBVERBS_PRIVATE version, use the programs of Debian 12",
+		finding_say(f, WARNING,
+		    "if a program fails with a missing IBVERBS_PRIVATE version, use the programs of Debian 12",
 		    "%s is of another release than rdma-core 44; programs linked with libmlx5 or libefa may not start", path);
 }
 
@@ -288,7 +292,8 @@ static json_t *describe(const char *name, const struct finding *f)
 {
 	static const char *const verdicts[] = { [FINE] = "ok", [WARNING] = "warning", [FAILED] = "failed" };
 
-	return json_pack("{s:s, s:s, s:s, s:s?}", "check", name, "verdict", verdicts[f->verdict], "finding", f->text, "next", f->next);
+	return json_pack("{s:s, s:s, s:s, s:s?}", "check", name, "verdict", verdicts[f->verdict],
+			 "finding", f->text, "next", f->next);
 }
 
 int cli_doctor(const struct cli_options *o, int argc, char **argv)
@@ -299,7 +304,8 @@ int cli_doctor(const struct cli_options *o, int argc, char **argv)
 
 	if (places_find(&p.places) || rundir_choose(&p.dir, o->system)) {
 		json_decref(all);
-		return cli_fail("mount /proc; set WEFT_DIR to an absolute path of at most 95 bytes", "weft cannot find its own places");
+		return cli_fail("mount /proc; set WEFT_DIR to an absolute path of at most 95 bytes",
+				"weft cannot find its own places");
 	}
 	for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]); i++) {
 		struct finding f = { 0 };

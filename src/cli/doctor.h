@@ -12,7 +12,8 @@ struct finding {
 
 struct patient;
 
-__attribute__((format(printf, 4, 5))) void finding_say(struct finding *f, enum verdict verdict, const char *next, const char *format, ...);
+__attribute__((format(printf, 4, 5)))
+void finding_say(struct finding *f, enum verdict verdict, const char *next, const char *format, ...);
 
 /* The tiers of memory on the direct path; doctor_tiers.c. */
 void check_mapped(struct patient *p, struct finding *f);

@@ -53,10 +53,12 @@ void check_mapped(struct patient *p, struct finding *f)
 
 	(void)p;
 	if (err)
-		finding_say(f, WARNING, is_limited(RLIMIT_FSIZE) ? "ulimit -f unlimited" : "allow memfd_create, and address space (ulimit -v)",
+		finding_say(f, WARNING,
+		    is_limited(RLIMIT_FSIZE) ? "ulimit -f unlimited" : "allow memfd_create, and address space (ulimit -v)",
 		    "peers cannot map each other's memory (%s): weft run --shared-heap has no effect", strerror(err));
 	else if (is_limited(RLIMIT_AS))
-		finding_say(f, WARNING, "ulimit -v unlimited", "peers map each other's sealed memory files as long as address space (ulimit -v) lasts");
+		finding_say(f, WARNING, "ulimit -v unlimited",
+		    "peers map each other's sealed memory files as long as address space (ulimit -v) lasts");
 	else
 		finding_say(f, FINE, NULL, "peers map sealed memory files and the blocks of weft run --shared-heap");
 }
@@ -70,7 +72,8 @@ void check_remap(struct patient *p, struct finding *f)
 	if (fd == -EFBIG)
 		finding_say(f, WARNING, "ulimit -f unlimited", "weft run --remap has no effect: the size of files is limited");
 	else if (fd == -EOPNOTSUPP)
-		finding_say(f, WARNING, "Linux 6.4", "weft run --remap has no effect: this kernel's userfaultfd cannot protect all pages");
+		finding_say(f, WARNING, "Linux 6.4",
+		    "weft run --remap has no effect: this kernel's userfaultfd cannot protect all pages");
 	else if (fd < 0)
 		finding_say(f, WARNING, "allow userfaultfd in the container's seccomp profile",
 		    "weft run --remap has no effect: userfaultfd: %s", strerror(-fd));
@@ -157,12 +160,12 @@ void check_process_vm(struct patient *p, struct finding *f)
 	if (err == 0)
 		finding_say(f, FINE, NULL, "processes of one user reach each other by process_vm_writev");
 	else if (scope > 0)
-		finding_say(f, WARNING, "sysctl kernel.yama.ptrace_scope=0", "Yama's ptrace_scope is %d: large transfers take the memory file, which costs "
-		    "about twice the time", scope);
+		finding_say(f, WARNING, "sysctl kernel.yama.ptrace_scope=0",
+		    "Yama's ptrace_scope is %d: large transfers take the memory file, which costs about twice the time", scope);
 	else if (read_number("/proc/self/status", "Seccomp: %d"))
 		finding_say(f, WARNING, "allow process_vm_readv and process_vm_writev in the container's seccomp profile",
-		    "a filter of system calls forbids process_vm_writev (%s): large transfers take the memory file, which costs about twice "
-		    "the time", strerror(err));
+		    "a filter of system calls forbids process_vm_writev (%s): large transfers take the memory file, which costs "
+		    "about twice the time", strerror(err));
 	else
 		finding_say(f, WARNING, NULL, "process_vm_readv: %s; large transfers take the memory file", strerror(err));
 }

@@ -27,8 +27,8 @@ static const struct cli_command commands[] = {
 	  "With PROGRAM also for what would keep that program from using weft. The exit status is 1 when a check failed.\n",
 	  cli_doctor },
 	{ "bench", "QOLRZCJMGh", "", "compare weft with its peers on this machine",
-	  "Measures weft, UCX, libfabric, Open MPI and what the machine itself can do, in turn and several times. The exit status is\n"
-	  "1 when weft itself could not be measured; peers that are not installed are named.\n",
+	  "Measures weft, UCX, libfabric, Open MPI and what the machine itself can do, in turn and several times. The exit\n"
+	  "status is 1 when weft itself could not be measured; peers that are not installed are named.\n",
 	  cli_bench },
 };
 

@@ -117,8 +117,8 @@ static const struct {
 	[PROGRAM_MISSING] = { "there is no such program", "look at its name and at PATH" },
 	[PROGRAM_STATIC] = { "it is statically linked, so no library can be put in place of its own",
 			     "link it dynamically with libibverbs" },
-	[PROGRAM_PRIVILEGED] = { "it is setuid, setgid or has file capabilities, and the loader ignores LD_PRELOAD for such programs",
-				 "run a copy without these bits, or be the user whom it becomes" },
+	[PROGRAM_PRIVILEGED] = { "it is setuid, setgid or has file capabilities, and the loader ignores LD_PRELOAD for such "
+				 "programs", "run a copy without these bits, or be the user whom it becomes" },
 	[PROGRAM_OTHER_MACHINE] = { "it is built for another kind of processor than weft", "build both for the same one" },
 };
 

@@ -268,8 +268,8 @@ static int replay_all(struct replay *re, const uint8_t *data, size_t bytes)
 
 static int verdict(const struct replay *re)
 {
-	printf("%llu frames passed, of which %llu do not parse; %llu decisions replayed, %llu frames made again, ", re->passed, re->refused,
-	       re->decisions, re->sent);
+	printf("%llu frames passed, of which %llu do not parse; %llu decisions replayed, %llu frames made again, ",
+	       re->passed, re->refused, re->decisions, re->sent);
 	if (re->different)
 		printf("%llu differ from the trace\n", re->different);
 	else

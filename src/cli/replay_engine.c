@@ -156,13 +156,15 @@ static struct qp *make_qp(struct replay_engine *e, const struct trace_record *r,
 {
 	struct ibv_qp_init_attr_ex attr = {
 		.qp_type = (enum ibv_qp_type)t->type, .sq_sig_all = 1,
-		.cap = { .max_send_wr = (uint32_t)t->max_send_wr, .max_recv_wr = (uint32_t)t->max_recv_wr, .max_send_sge = 1, .max_recv_sge = 1 },
+		.cap = { .max_send_wr = (uint32_t)t->max_send_wr, .max_recv_wr = (uint32_t)t->max_recv_wr,
+			 .max_send_sge = 1, .max_recv_sge = 1 },
 	};
 	struct qp *qp;
 
 	e->options = (struct ib_options){
-		.profile = (enum ib_profile)t->profile, .ack_mode = (enum ib_ack_mode)t->ack_mode, .window_pkts = (uint16_t)t->window_pkts,
-		.ack_every = (uint16_t)t->ack_every, .report_last_only = t->report_last_only, .start_msn = (uint32_t)t->start_msn,
+		.profile = (enum ib_profile)t->profile, .ack_mode = (enum ib_ack_mode)t->ack_mode,
+		.window_pkts = (uint16_t)t->window_pkts, .ack_every = (uint16_t)t->ack_every,
+		.report_last_only = t->report_last_only, .start_msn = (uint32_t)t->start_msn,
 		.completion = (enum ib_completion)t->completion,
 	};
 	if (ib_options_check(&e->options, &e->ca.dev[r->form]) || r->to == 0)
@@ -307,12 +309,13 @@ static struct qp *sender_of(struct replay_engine *e, const struct packet *p)
 /* Payloads and the results of atomics come from memory. */
 static bool same_packet(const struct packet *a, const struct packet *b)
 {
-	return a->opcode == b->opcode && a->psn == b->psn && a->dest_qpn == b->dest_qpn && a->ack_requested == b->ack_requested &&
-	       a->solicited == b->solicited && a->payload_bytes == b->payload_bytes && a->aeth.syndrome == b->aeth.syndrome &&
-	       a->aeth.msn == b->aeth.msn && a->reth.va == b->reth.va && a->reth.rkey == b->reth.rkey && a->reth.length == b->reth.length &&
+	return a->opcode == b->opcode && a->psn == b->psn && a->dest_qpn == b->dest_qpn &&
+	       a->ack_requested == b->ack_requested && a->solicited == b->solicited && a->payload_bytes == b->payload_bytes &&
+	       a->aeth.syndrome == b->aeth.syndrome && a->aeth.msn == b->aeth.msn &&
+	       a->reth.va == b->reth.va && a->reth.rkey == b->reth.rkey && a->reth.length == b->reth.length &&
 	       a->atomiceth.va == b->atomiceth.va && a->atomiceth.rkey == b->atomiceth.rkey &&
-	       a->atomiceth.swap_add == b->atomiceth.swap_add && a->atomiceth.compare == b->atomiceth.compare && a->imm == b->imm &&
-	       a->ieth_rkey == b->ieth_rkey;
+	       a->atomiceth.swap_add == b->atomiceth.swap_add && a->atomiceth.compare == b->atomiceth.compare &&
+	       a->imm == b->imm && a->ieth_rkey == b->ieth_rkey;
 }
 
 /* The engine fills members that its packet has no header for; the wire shows which those are. */

@@ -22,7 +22,8 @@ static void print(const json_t *s)
 	       output_text(s, "directory"), output_number(s, "uptime_s"),
 	       json_is_true(json_object_get(s, "stays_when_idle")) ? "stays when idle" : "leaves when idle");
 	printf("%lld processes attached, %lld programs started by weft run, %lld channels, %lld multicast groups\n",
-	       output_number(s, "attached"), output_number(s, "programs"), output_number(s, "channels"), output_number(s, "groups"));
+	       output_number(s, "attached"), output_number(s, "programs"), output_number(s, "channels"),
+	       output_number(s, "groups"));
 }
 
 int cli_status(const struct cli_options *o, int argc, char **argv)

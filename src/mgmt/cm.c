@@ -1,7 +1,7 @@
 /* Ids and their end: creation under the quota, the two hashes, timers, and what destroying says to the peer. The timers in
- * prose: a REQ, REP, DREQ or SIDR_REQ is repeated every id->period until its answer comes or tries_left is used up; at first it is
- * repeated sooner, after 64, 128, 256 ms and so on, as a lost message should not cost seconds; an MRA
- * stretches the current period; timewait lasts the path's ACK timeout, which is twice its packet lifetime. */
+ * prose: a REQ, REP, DREQ or SIDR_REQ is repeated every id->period until its answer comes or tries_left is used up; at first it
+ * is repeated sooner, after 64, 128, 256 ms and so on, as a lost message should not cost seconds; an MRA stretches the current
+ * period; timewait lasts the path's ACK timeout, which is twice its packet lifetime. */
 #include "mgmt/cm_internal.h"
 
 #include <errno.h>

@@ -66,7 +66,8 @@ static struct cm_id *crossing(const struct arrival *in)
 	list_for_each(id, &in->cm->symmetric, struct cm_id, symmetric)
 		if ((id->state == CM_REQ_SENT || id->state == CM_MRA_REQ_RECEIVED) &&
 		    id->service_id == req->service_id && id->path.device == in->device && id->local_id != req->local_comm_id &&
-		    memcmp(id->path.dgid, req->primary.local_gid, 16) == 0 && memcmp(id->path.sgid, req->primary.remote_gid, 16) == 0)
+		    memcmp(id->path.dgid, req->primary.local_gid, 16) == 0 &&
+		    memcmp(id->path.sgid, req->primary.remote_gid, 16) == 0)
 			return id;
 	return NULL;
 }

@@ -116,7 +116,8 @@ int cm_req(struct cm_id *id, wtime now, uint64_t service_id, const struct cm_pat
 	struct cm_req *req = &msg.req;
 	bool is_xrc = param->qp_type == IBV_QPT_XRC_SEND;
 
-	if (id->state != CM_IDLE || put_private(req->private_data, sizeof(req->private_data), param->private_data, param->private_bytes))
+	if (id->state != CM_IDLE ||
+	    put_private(req->private_data, sizeof(req->private_data), param->private_data, param->private_bytes))
 		return -EINVAL;
 	id->service_id = service_id;
 	id->path = *path;
@@ -161,7 +162,8 @@ int cm_rep(struct cm_id *id, wtime now, const struct cm_param *param)
 	struct cm_msg msg = { .attribute = CM_REP, .attr_modifier = param->ece_options };
 	struct cm_rep *rep = &msg.rep;
 
-	if (id->state != CM_REQ_RECEIVED || put_private(rep->private_data, sizeof(rep->private_data), param->private_data, param->private_bytes))
+	if (id->state != CM_REQ_RECEIVED ||
+	    put_private(rep->private_data, sizeof(rep->private_data), param->private_data, param->private_bytes))
 		return -EINVAL;
 	id->local_qpn = param->qpn & QPN_MASK;
 	id->sq_psn = param->psn & PSN_MASK;
@@ -290,7 +292,8 @@ int cm_sidr_req(struct cm_id *id, wtime now, uint64_t service_id, const struct c
 {
 	struct cm_msg msg = { .attribute = CM_SIDR_REQ };
 
-	if (id->state != CM_IDLE || put_private(msg.sidr_req.private_data, sizeof(msg.sidr_req.private_data), private_data, bytes))
+	if (id->state != CM_IDLE ||
+	    put_private(msg.sidr_req.private_data, sizeof(msg.sidr_req.private_data), private_data, bytes))
 		return -EINVAL;
 	id->service_id = service_id;
 	id->path = *path;

@@ -25,7 +25,8 @@ static void set_ipv6(uint8_t raw[16], const struct sockaddr *sa)
 	memcpy(raw, &((const struct sockaddr_in6 *)(const void *)sa)->sin6_addr, 16);
 }
 
-static int take(struct page_address *to, int n, int room, const struct ifaddrs *i, void (*set)(uint8_t *, const struct sockaddr *))
+static int take(struct page_address *to, int n, int room, const struct ifaddrs *i,
+		void (*set)(uint8_t *, const struct sockaddr *))
 {
 	struct page_address *a = &to[n];
 
@@ -69,7 +70,9 @@ int addresses_read(struct page_address *to, int room)
 
 int addresses_watch(void)
 {
-	struct sockaddr_nl address = { .nl_family = AF_NETLINK, .nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR };
+	struct sockaddr_nl address = {
+		.nl_family = AF_NETLINK, .nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR,
+	};
 	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE);
 	int err;
 

@@ -74,7 +74,8 @@ static int watch_for(struct conn_set *set, struct conn *n, int op, uint32_t even
 	return epoll_ctl(set->epoll_fd, op, n->fd, &e) ? -errno : 0;
 }
 
-static int enqueue(struct conn_set *set, struct conn *n, const struct control_msg *msg, const char *text, const int *fds, int nfds)
+static int enqueue(struct conn_set *set, struct conn *n, const struct control_msg *msg, const char *text,
+		   const int *fds, int nfds)
 {
 	struct letter *l;
 
@@ -242,8 +243,8 @@ static void take_in(struct conn_set *set, struct conn *n)
 		if (err == -EAGAIN)
 			return;
 		if (err == -EMFILE) {
-			log_line(LOG_WARNING, "out of descriptors: %s[%d] is refused; raise RLIMIT_NOFILE (ulimit -n)", n->client.program,
-				 (int)n->client.pid);
+			log_line(LOG_WARNING, "out of descriptors: %s[%d] is refused; raise RLIMIT_NOFILE (ulimit -n)",
+				 n->client.program, (int)n->client.pid);
 			hub_answer(&set->hub, &n->client, &msg, EMFILE);
 		} else if (err == -EPROTO)
 			drop(&set->hub, &n->client, "not a control message");

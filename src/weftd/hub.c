@@ -338,7 +338,8 @@ static const char *find_fault(const struct client *c, const struct control_msg *
 	if (!r->from)
 		return "a message of a type that is not for weftd";
 	if (!(r->from >> c->kind & 1))
-		return c->kind == CLIENT_NEW ? "a message before the first HELLO" : "a message that this kind of client may not send";
+		return c->kind == CLIENT_NEW ? "a message before the first HELLO" :
+					       "a message that this kind of client may not send";
 	if (nfds > r->max_fds)
 		return "descriptors that do not belong to the message";
 	if (msg->text_bytes > r->max_text)

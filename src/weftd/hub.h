@@ -58,7 +58,8 @@ struct hub;
 /* The transport. Nothing here blocks or re-enters the hub. */
 struct hub_ops {
 	/* Queues a message. Descriptors stay the caller's. False: the client is too slow or gone; the transport sees to it. */
-	bool (*send)(struct hub *hub, struct client *c, const struct control_msg *msg, const char *text, const int *fds, int nfds);
+	bool (*send)(struct hub *hub, struct client *c, const struct control_msg *msg, const char *text,
+		     const int *fds, int nfds);
 	/* May more be queued for it that may also be dropped? */
 	bool (*has_room)(struct hub *hub, const struct client *c);
 	/* The client broke the rules: nothing more of it is taken in, and hub_leave follows soon. */

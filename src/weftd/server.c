@@ -69,7 +69,8 @@ static int listen_at(const struct rundir *dir)
 	/* under its name only once it accepts; there may be one that a killed weftd left, and the lock says that nobody
 	 * serves it */
 	if (bind(fd, (struct sockaddr *)&address, sizeof(address)) == 0 &&
-	    chmod(address.sun_path, dir->system ? 0666 : 0600) == 0 && listen(fd, BACKLOG) == 0 && rename(address.sun_path, path) == 0)
+	    chmod(address.sun_path, dir->system ? 0666 : 0600) == 0 && listen(fd, BACKLOG) == 0 &&
+	    rename(address.sun_path, path) == 0)
 		return fd;
 	err = -errno;
 	close(fd);

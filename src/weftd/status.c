@@ -12,7 +12,8 @@
 
 json_t *status_process(const struct client *c)
 {
-	return json_pack("{s:i, s:s, s:i, s:i}", "pid", (int)c->pid, "program", c->program, "uid", (int)c->uid, "slot", (int)c->slot);
+	return json_pack("{s:i, s:s, s:i, s:i}", "pid", (int)c->pid, "program", c->program,
+			 "uid", (int)c->uid, "slot", (int)c->slot);
 }
 
 static json_t *describe_client(const struct client *c)
@@ -60,12 +61,11 @@ static json_t *describe_devices(const struct fabric_page *p)
 		char guid[20];
 
 		snprintf(guid, sizeof(guid), "%016llx", (unsigned long long)d->guid);
-		json_array_append_new(all, json_pack("{s:s, s:s, s:i, s:s, s:s, s:i, s:i, s:i, s:o}", "name", d->name, "guid", guid,
-						     "port", 1, "state", d->port_state == IBV_PORT_ACTIVE ? "ACTIVE" : "DOWN",
-						     "link_layer",
-						     d->link_layer == IBV_LINK_LAYER_ETHERNET ? "Ethernet" : "InfiniBand", "lid",
-						     d->lid, "sm_lid", d->sm_lid, "mtu", 128 << d->active_mtu, "gids",
-						     describe_gids(d)));
+		json_array_append_new(all, json_pack("{s:s, s:s, s:i, s:s, s:s, s:i, s:i, s:i, s:o}",
+			"name", d->name, "guid", guid, "port", 1,
+			"state", d->port_state == IBV_PORT_ACTIVE ? "ACTIVE" : "DOWN",
+			"link_layer", d->link_layer == IBV_LINK_LAYER_ETHERNET ? "Ethernet" : "InfiniBand",
+			"lid", d->lid, "sm_lid", d->sm_lid, "mtu", 128 << d->active_mtu, "gids", describe_gids(d)));
 	}
 	return all;
 }

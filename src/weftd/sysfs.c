@@ -41,9 +41,9 @@ static const char *const port_counters[] = {
 
 /* The names of the kernel's software RDMA device, which tools know. */
 static const char *const hw_counters[] = {
-	"ack_deferred", "completer_retry_err", "duplicate_request", "link_downed", "out_of_seq_request", "rcvd_pkts", "rcvd_rnr_err",
-	"rcvd_seq_err", "rdma_recvs", "rdma_sends", "retry_exceeded_err", "retry_rnr_exceeded_err", "send_err", "send_rnr_err",
-	"sent_pkts",
+	"ack_deferred", "completer_retry_err", "duplicate_request", "link_downed", "out_of_seq_request", "rcvd_pkts",
+	"rcvd_rnr_err", "rcvd_seq_err", "rdma_recvs", "rdma_sends", "retry_exceeded_err", "retry_rnr_exceeded_err", "send_err",
+	"send_rnr_err", "sent_pkts",
 };
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))

@@ -34,8 +34,8 @@ struct sysfs_device {
 	int pkey_count;
 };
 
-/* Writes the tree of n devices below root, which is made if missing; devs[i] is uverbs<i>. May be called again to refresh: a file that
- * keeps its length is never seen empty, and one that is no longer due stays until sysfs_remove. Returns 0 or -errno. */
+/* Writes the tree of n devices below root, which is made if missing; devs[i] is uverbs<i>. May be called again to refresh: a file
+ * that keeps its length is never seen empty, and one that is no longer due stays until sysfs_remove. Returns 0 or -errno. */
 int sysfs_write(const char *root, const struct sysfs_device *devs, int n);
 
 /* Removes root and all below it, following no link. A root that is not there is no error. */

@@ -56,7 +56,9 @@ struct cm_msg {
 enum cm_answered { CM_ANSWERS_REQ = 0, CM_ANSWERS_REP = 1, CM_ANSWERS_OTHER = 2 /* REJ: none; MRA: LAP */ };
 
 /* IBA 12.6.5: REQ.transport; XRC is EXTENDED with extended_transport 1 (A14) */
-enum cm_transport { CM_TRANSPORT_RC = 0, CM_TRANSPORT_UC = 1, CM_TRANSPORT_RD = 2, CM_TRANSPORT_EXTENDED = 3, CM_EXTENDED_XRC = 1 };
+enum cm_transport {
+	CM_TRANSPORT_RC = 0, CM_TRANSPORT_UC = 1, CM_TRANSPORT_RD = 2, CM_TRANSPORT_EXTENDED = 3, CM_EXTENDED_XRC = 1,
+};
 
 /* IBA 12.6.7.2, table 109 */
 enum cm_rej_reason {

@@ -1,5 +1,5 @@
-/* The tables of IBA chapter 12 as field lists: F(type, member, byte, bit from the msb, width), B(member, byte, bytes). Bytes count
- * from behind the MAD header, as in the specification. From one list come the struct, the parser, the builder and the dump. */
+/* The tables of IBA chapter 12 as field lists: F(type, member, byte, bit from the msb, width), B(member, byte, bytes). Bytes
+ * count from behind the MAD header, as in the specification. From one list come struct, parser, builder and dump. */
 #ifndef WEFT_WIRE_CM_FIELDS_H
 #define WEFT_WIRE_CM_FIELDS_H
 

@@ -29,9 +29,19 @@ static inline unsigned field_word(unsigned byte, unsigned bit, unsigned width)
 	return width == 64 && bit == 0 ? 8 : 0;
 }
 
-static inline __attribute__((always_inline)) uint64_t wire_get(const void *header, unsigned byte, unsigned bit, unsigned width)
+/* Where that word begins. */
+static inline unsigned field_start(unsigned byte, unsigned bit, unsigned width)
 {
-	unsigned word = field_word(byte, bit, width), first = byte + bit / 8, start = word == 8 ? first : first / (word ? word : 1) * word;
+	unsigned word = field_word(byte, bit, width), first = byte + bit / 8;
+
+	return word == 0 || word == 8 ? first : first / word * word;
+}
+
+#define FIELD_INLINE static inline __attribute__((always_inline))
+
+FIELD_INLINE uint64_t wire_get(const void *header, unsigned byte, unsigned bit, unsigned width)
+{
+	unsigned word = field_word(byte, bit, width), start = field_start(byte, bit, width);
 	unsigned shift = 8 * word - (8 * (byte - start) + bit + width);
 	const uint8_t *at = (const uint8_t *)header + start;
 	uint64_t v64;
@@ -56,9 +66,9 @@ static inline __attribute__((always_inline)) uint64_t wire_get(const void *heade
 }
 
 /* The value must fit the width; bits around the field stay. */
-static inline __attribute__((always_inline)) void wire_put(void *header, uint64_t value, unsigned byte, unsigned bit, unsigned width)
+FIELD_INLINE void wire_put(void *header, uint64_t value, unsigned byte, unsigned bit, unsigned width)
 {
-	unsigned word = field_word(byte, bit, width), first = byte + bit / 8, start = word == 8 ? first : first / (word ? word : 1) * word;
+	unsigned word = field_word(byte, bit, width), start = field_start(byte, bit, width);
 	unsigned shift = 8 * word - (8 * (byte - start) + bit + width);
 	uint64_t mask = field_mask(width);
 	uint8_t *at = (uint8_t *)header + start;

@@ -7,7 +7,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum opcode_service { SERVICE_RC = 0x00, SERVICE_UC = 0x20, SERVICE_RD = 0x40, SERVICE_UD = 0x60, SERVICE_CNP = 0x80, SERVICE_XRC = 0xa0 };
+enum opcode_service {
+	SERVICE_RC = 0x00, SERVICE_UC = 0x20, SERVICE_RD = 0x40, SERVICE_UD = 0x60, SERVICE_CNP = 0x80, SERVICE_XRC = 0xa0,
+};
 
 enum opcode_op {
 	OP_SEND, OP_WRITE, OP_READ_REQUEST, OP_READ_RESPONSE, OP_ACK, OP_ATOMIC_ACK, OP_CMP_SWAP, OP_FETCH_ADD,

@@ -172,9 +172,10 @@ cm('ucmatose-many', ['ucmatose', '-s', ADDR, '-p', '{port}', '-c', '100', '-C', 
 cm('ucmatose-migrate', ['ucmatose', '-s', ADDR, '-p', '{port}', '-m'], ['ucmatose', '-p', '{port}', '-m'], expect=r'return status 0')
 cm('udaddy', ['udaddy', '-s', ADDR], ['udaddy'], expect=r'return status 0')
 cm('udaddy-many', ['udaddy', '-s', ADDR, '-c', '20'], ['udaddy', '-c', '20'], expect=r'return status 0', long=True)
-# udpong makes an address handle without GRH, which RoCE must refuse: it runs on InfiniBand alone, on real adapters too. Its client
-# asks until the server is there. Its full run is left out: rpoll of librdmacm 44 never returns again once it timed out between two
-# of its checks (a count that it forgets to take back), and udpong's timeouts are of 1 ms, so on busy CPUs it hangs on any device.
+# udpong makes an address handle without GRH, which RoCE must refuse: it runs on InfiniBand alone, on real adapters too. Its
+# client asks until the server is there. Its full run is left out: rpoll of librdmacm 44 never returns again once it timed out
+# between two of its checks (a count that it forgets to take back), and udpong's timeouts are of 1 ms, so on busy CPUs it hangs on
+# any device.
 cm('udpong-echo', ['udpong', '-s', ADDR, '-p', '{port}', '-T', 'e', '-C', '1000', '-S', '512'],
    ['udpong', '-p', '{port}', '-b', ADDR, '-T', 'e'], ready=r'', expect=r'512', server_ends='stopped', devices=IB)
 cm('mckey', ['mckey', '-m', '239.2.3.4', '-b', ADDR, '-s'], ['mckey', '-m', '239.2.3.4', '-b', ADDR], ready=r'receiving data transfers',
@@ -233,8 +234,8 @@ qperf('all-cm', QPERF_CM, '-cm', '1', long=True)
 
 
 def fio(verb):
-	# To fio's engine --rw=read is the server; which way the data goes is the verb's to say. It connects without RNR retries, so that
-	# sends need a receive for each from the start.
+	# To fio's engine --rw=read is the server; which way the data goes is the verb's to say. It connects without RNR retries,
+	# so that sends need a receive for each from the start.
 	common = ['fio', '--ioengine=rdma', '--port={port}', '--bs=64k', '--size=4m' if verb == 'send' else '--size=16m']
 	server = common + ['--name=receiver', '--rw=read', '--iodepth=128' if verb == 'send' else '--iodepth=16']
 	client = common + ['--name=sender', f'--hostname={ADDR}', f'--verb={verb}', '--rw=write', '--iodepth=8', '--iodepth_batch_complete=1']

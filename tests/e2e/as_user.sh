@@ -1,5 +1,5 @@
 #!/bin/bash
-# as_user.sh SCRIPT ARGUMENT...: runs the test as an ordinary user. As root that user is nobody (65534), when it can reach the build.
+# as_user.sh SCRIPT ARGUMENT...: runs the test as an ordinary user. As root: as nobody (65534), when it can reach the build.
 set -u
 if [ "$(id -u)" != 0 ]; then
 	exec "$@"

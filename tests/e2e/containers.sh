@@ -27,7 +27,8 @@ run() {
 '"$2" 2>&1) || fail "$out"
 }
 
-# end JOB...: a job is a shell, its child unshare, which takes the rest with it. All at once: each would leave for want of the other.
+# end JOB...: a job is a shell, its child unshare, which takes the rest with it. All at once, as each would leave for want of
+# the other.
 end() { kill -9 $(pgrep -P "$(IFS=,; echo "$*")"); }
 
 # rping's server ends with 255 when its client leaves

@@ -37,8 +37,8 @@ UNRELIABLE = re.compile(r'-uc$|-ud$|-ud-cm$|multicast|raw_ethernet|udaddy|udpong
 # Its server takes any event for that of its own send, but on a bad network the next ping may come before its ACK.
 CONFUSED = re.compile(r'ib_send_lat-(srq-)?events')
 
-# All of these families run on the bad network, and of the others these rows. fio, fi_pingpong and rdma_client leave as soon as they
-# have their last message: when its ACK is lost the other end cannot tell, and they call that an error or wait for ever.
+# All of these families run on the bad network, and of the others these rows. fio, fi_pingpong and rdma_client leave as soon as
+# they have their last message: when its ACK is lost the other end cannot tell, and they call that an error or wait for ever.
 FAMILIES = ('perftest', 'ucx', 'openmpi')
 ROWS = ('pingpong/rc-plain', 'pingpong/rc-checked', 'pingpong/rc-events', 'pingpong/srq-plain', 'pingpong/xsrq-plain',
 	'pingpong/rc-one-megabyte', 'rdmacm/rping-plain', 'rdmacm/rping-large', 'rdmacm/rping-own-qp', 'rdmacm/rping-ipv6',
@@ -72,8 +72,8 @@ def fewer(words):
 	"""As many transfers as meet every fault many times; the rows' own numbers are for networks that lose nothing."""
 	words = ['5' if before == '-n' and word == '20' else '10' if word == '100' else word for before, word in zip([''] + words, words)]
 	counts = '-n' in words or '-D' in words
-	# A multiple of perftest's 100 requests for a completion, or it counts more than there were and with several QPs stops polling too
-	# early; and of the 8 of its lists.
+	# A multiple of perftest's 100 requests for a completion, or it counts more than there were and with several QPs stops
+	# polling too early; and of the 8 of its lists.
 	return words[:1] + ['-n', '400'] + words[1:] if words[0].startswith('ib_') and not counts else words
 
 
@@ -83,8 +83,8 @@ def instead_of_thousand(pair, count):
 	pair.expect = pair.expect.replace('1000', count)
 
 
-# UCX's own repeats of datagrams are 10 ms apart and more, and each that is lost again doubles that. By the tenth the endpoint's 30 s
-# are over, and it gives up; so here they stay as near as they begin.
+# UCX's own repeats of datagrams are 10 ms apart and more, and each that is lost again doubles that. By the tenth the endpoint's
+# 30 s are over, and it gives up; so here they stay as near as they begin.
 UCX_DATAGRAMS = {'UCX_UD_VERBS_TIMER_BACKOFF': '1.0'}
 
 

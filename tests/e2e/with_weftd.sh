@@ -1,6 +1,6 @@
 #!/bin/sh
-# with_weftd.sh WEFTD PROGRAM [ARGUMENT]...: runs the program with a weftd of its own, and sees that weftd leaves nothing, and that
-# no sanitizer found anything in either.
+# with_weftd.sh WEFTD PROGRAM [ARGUMENT]...: runs the program with a weftd of its own, and sees that weftd leaves nothing, and
+# that no sanitizer found anything in either.
 set -eu
 weftd=$1
 shift

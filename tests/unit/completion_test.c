@@ -71,7 +71,7 @@ static void the_owner_is_told_last(void **state)
 	adapter_delete(a);
 }
 
-/* SAN-26, IPS-37, IPS-38: three queue pairs share a queue; each entry says whose it is, which WQE, which side, and how it ended. */
+/* SAN-26, IPS-37, IPS-38: three queue pairs share a queue; each entry says whose it is, which WQE, which side, how it ended. */
 static void entries_name_their_queue_pair(void **state)
 {
 	struct adapter *a = adapter_new();
@@ -172,7 +172,8 @@ static void take_every_other_page(struct arena *arena)
 		arena_free(arena, (uint64_t)i * ARENA_PAGE);
 }
 
-/* IPS-36: where the arena is in pieces, the completion queue's pages are chained by their last slots into a circle, as a work queue's are. */
+/* IPS-36: where the arena is in pieces, the completion queue's pages, like a work queue's, are chained by their last slots into a
+ * circle. */
 static void completion_pages_form_a_circle(void **state)
 {
 	struct adapter *a = adapter_new();
@@ -236,7 +237,7 @@ static void twenty_pass_through_four(void **state)
 	adapter_delete(a);
 }
 
-/* IPS-40, IPS-41: size 4 and 5 completions give one interrupt; enlarging by 4 raises the free space by that, less what was kept. */
+/* IPS-40, IPS-41: size 4 and 5 completions give one interrupt; enlarging by 4 adds that to the free space, less what was kept. */
 static void enlarging_makes_room(void **state)
 {
 	struct adapter *a = adapter_new();

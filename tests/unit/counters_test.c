@@ -32,9 +32,9 @@ static void names_follow_the_struct(void **state)
 static void has_the_public_names(void **state)
 {
 	static const char *const names[] = {
-		"sent_pkts", "rcvd_pkts", "duplicate_request", "out_of_seq_request", "rcvd_rnr_err", "send_rnr_err", "rcvd_seq_err",
-		"ack_deferred", "retry_exceeded_err", "retry_rnr_exceeded_err", "completer_retry_err", "send_err", "link_downed",
-		"rdma_sends", "rdma_recvs",
+		"sent_pkts", "rcvd_pkts", "duplicate_request", "out_of_seq_request", "rcvd_rnr_err", "send_rnr_err",
+		"rcvd_seq_err", "ack_deferred", "retry_exceeded_err", "retry_rnr_exceeded_err", "completer_retry_err", "send_err",
+		"link_downed", "rdma_sends", "rdma_recvs",
 	};
 
 	for (unsigned i = 0; i < sizeof(names) / sizeof(*names); i++)

@@ -284,8 +284,8 @@ static struct stage *stage_make(void)
 					.access = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC };
 	s->region = (struct export_region){ .key = 77, .pd = 4, .iova = 0x10000, .length = sizeof(s->target),
 					    .address = (uintptr_t)s->target, .access = s->remote.access };
-	s->peer = (struct direct_peer){ .export = s->memory, .access = &s->access, .mover = &mover, .self = 3, .lock_ops = &lock_ops,
-					.host = &s->dead, .hits = s->hits, .era = &s->era };
+	s->peer = (struct direct_peer){ .export = s->memory, .access = &s->access, .mover = &mover, .self = 3,
+					.lock_ops = &lock_ops, .host = &s->dead, .hits = s->hits, .era = &s->era };
 	s->era = 1;
 	for (unsigned i = 0; i < sizeof(s->source); i++)
 		s->source[i] = (uint8_t)(i + 1);
@@ -316,7 +316,8 @@ static bool write_at(struct stage *s, uint64_t va, uint32_t bytes)
 {
 	struct iovec iov = { s->source, bytes };
 
-	return run(s, &(struct direct_request){ .kind = DIRECT_WRITE, .rkey = 77, .va = va, .bytes = bytes, .iov = &iov, .iovs = bytes > 0 });
+	return run(s, &(struct direct_request){
+		.kind = DIRECT_WRITE, .rkey = 77, .va = va, .bytes = bytes, .iov = &iov, .iovs = bytes > 0 });
 }
 
 static void data_arrives(void **state)
@@ -344,7 +345,9 @@ static void atomics_change_the_word(void **state)
 	memcpy(s->target + 8, &word, 8);
 	assert_true(run(s, &r));
 	assert_int_equal(r.original, 40);
-	r = (struct direct_request){ .kind = DIRECT_CMP_SWAP, .rkey = 77, .va = 0x10008, .bytes = 8, .compare = 41, .operand = 7 };
+	r = (struct direct_request){
+		.kind = DIRECT_CMP_SWAP, .rkey = 77, .va = 0x10008, .bytes = 8, .compare = 41, .operand = 7,
+	};
 	assert_true(run(s, &r));
 	assert_int_equal(r.original, 42);
 	memcpy(&word, s->target + 8, 8);
@@ -469,7 +472,9 @@ static void mapped_writes_are_whole(void **state)
 		for (unsigned bytes = 1; bytes <= sizeof(from); bytes++) {
 			unsigned first = bytes / 3;
 			struct iovec two[2] = { { from, first }, { from + first, bytes - first } };
-			struct direct_request r = { .kind = DIRECT_WRITE, .bytes = bytes, .iov = two + !first, .iovs = 1 + (first > 0) };
+			struct direct_request r = {
+				.kind = DIRECT_WRITE, .bytes = bytes, .iov = two + !first, .iovs = 1 + (first > 0),
+			};
 
 			memset(to, 0xee, sizeof(to));
 			assert_true(mapped_execute(to + at, &r));
@@ -581,11 +586,13 @@ static void mapped_regions_are_used(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(shown_is_found), cmocka_unit_test(tables_fill_and_empty), cmocka_unit_test(spoilt_tables_are_survived),
-		cmocka_unit_test(access_names_what_is_used), cmocka_unit_test(hidden_is_not_used), cmocka_unit_test(lock_excludes),
-		cmocka_unit_test(lock_of_the_dead_is_taken), cmocka_unit_test(data_arrives), cmocka_unit_test(atomics_change_the_word),
-		cmocka_unit_test(bounds_are_checked), cmocka_unit_test(faults_are_left_to_packets),
-		cmocka_unit_test(found_entries_are_remembered), cmocka_unit_test(mapped_writes_are_whole), cmocka_unit_test(overlapping_writes_move),
+		cmocka_unit_test(shown_is_found), cmocka_unit_test(tables_fill_and_empty),
+		cmocka_unit_test(spoilt_tables_are_survived), cmocka_unit_test(access_names_what_is_used),
+		cmocka_unit_test(hidden_is_not_used), cmocka_unit_test(lock_excludes),
+		cmocka_unit_test(lock_of_the_dead_is_taken), cmocka_unit_test(data_arrives),
+		cmocka_unit_test(atomics_change_the_word), cmocka_unit_test(bounds_are_checked),
+		cmocka_unit_test(faults_are_left_to_packets), cmocka_unit_test(found_entries_are_remembered),
+		cmocka_unit_test(mapped_writes_are_whole), cmocka_unit_test(overlapping_writes_move),
 		cmocka_unit_test(tail_is_written_last), cmocka_unit_test(mapped_regions_are_used),
 	};
 

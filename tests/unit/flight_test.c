@@ -20,7 +20,9 @@ static void fill(struct flight *f, uint32_t msn)
 	flight_open(f, 0xfffffd, msn);
 	for (uint32_t wqe = 0; wqe < 3; wqe++)
 		for (uint32_t i = 0; i < packets[wqe]; i++) {
-			struct flight_entry e = { .psn = f->psn, .span = 1, .wqe = wqe, .packet = i, .is_last = i + 1 == packets[wqe] };
+			struct flight_entry e = {
+				.psn = f->psn, .span = 1, .wqe = wqe, .packet = i, .is_last = i + 1 == packets[wqe],
+			};
 
 			flight_record(f, &e);
 		}
@@ -32,7 +34,8 @@ static void fill(struct flight *f, uint32_t msn)
 static void acknowledgements_are_cumulative(void **state)
 {
 	static const struct { psn_t through; unsigned gone; uint32_t msn; } row[] = {
-		{ 0xfffffc, 0, 0 }, { 0xfffffd, 1, 0 }, { 0xffffff, 2, 1 }, { 0xfffffe, 0, 1 }, { 2, 3, 1 }, { 6, 4, 2 }, { 7, 1, 3 },
+		{ 0xfffffc, 0, 0 }, { 0xfffffd, 1, 0 }, { 0xffffff, 2, 1 }, { 0xfffffe, 0, 1 },
+		{ 2, 3, 1 }, { 6, 4, 2 }, { 7, 1, 3 },
 	};
 	struct flight f;
 

@@ -75,7 +75,9 @@ static struct rule rule_of(enum ibv_flow_attr_type type, uint16_t priority)
 
 static struct ibv_flow_spec_eth eth_to(uint8_t last)
 {
-	struct ibv_flow_spec_eth s = { .type = IBV_FLOW_SPEC_ETH, .size = sizeof(s), .val = { .dst_mac = { 2, 0, 0, 0, 0, last } } };
+	struct ibv_flow_spec_eth s = {
+		.type = IBV_FLOW_SPEC_ETH, .size = sizeof(s), .val = { .dst_mac = { 2, 0, 0, 0, 0, last } },
+	};
 
 	memset(s.mask.dst_mac, 0xff, sizeof(s.mask.dst_mac));
 	return s;
@@ -93,7 +95,8 @@ static void priorities(void **state)
 {
 	struct adapter *a = adapter_new();
 	struct qp *first = raw_qp(a), *second = raw_qp(a), *third = raw_qp(a);
-	struct rule low = rule_of(IBV_FLOW_ATTR_NORMAL, 5), high = rule_of(IBV_FLOW_ATTR_NORMAL, 1), any = rule_of(IBV_FLOW_ATTR_NORMAL, 1);
+	struct rule low = rule_of(IBV_FLOW_ATTR_NORMAL, 5);
+	struct rule high = rule_of(IBV_FLOW_ATTR_NORMAL, 1), any = rule_of(IBV_FLOW_ATTR_NORMAL, 1);
 	struct ibv_flow_spec_eth eth = eth_to(1);
 	struct flow *flow[5];
 

@@ -25,8 +25,8 @@ static struct impair_spec parsed(const char *text)
 
 static void settings(void **state)
 {
-	struct impair_spec s = parsed("loss=5%,reorder=1%,dup=0.25%,corrupt=0.0001%,delay=50us,jitter=1.5us,rate=10Gbit,queue=7,gap=2,"
-				      "hold=2ms,drop=3+7,drop-ack=100,seed=18446744073709551615");
+	struct impair_spec s = parsed("loss=5%,reorder=1%,dup=0.25%,corrupt=0.0001%,delay=50us,jitter=1.5us,rate=10Gbit,queue=7,"
+				      "gap=2,hold=2ms,drop=3+7,drop-ack=100,seed=18446744073709551615");
 
 	assert_true(s.has_seed && s.seed == UINT64_MAX);
 	for (int form = 0; form < IMPAIR_FORMS; form++) {
@@ -65,8 +65,9 @@ static void prefixes(void **state)
 
 static void each_rule_acts(void **state)
 {
-	static const char *const texts[] = { "loss=1%", "dup=1%", "reorder=1%", "corrupt=1%", "delay=1ns", "jitter=1ns", "rate=1Kbit",
-					     "drop=1", "drop-ack=1" };
+	static const char *const texts[] = {
+		"loss=1%", "dup=1%", "reorder=1%", "corrupt=1%", "delay=1ns", "jitter=1ns", "rate=1Kbit", "drop=1", "drop-ack=1",
+	};
 	struct impair_spec none = parsed("loss=0%,queue=5,seed=1");
 
 	assert_false(impair_rules_act(&none.rules[0][0]));
@@ -81,13 +82,16 @@ static void each_rule_acts(void **state)
 static void refusals(void **state)
 {
 	static const struct { const char *text, *names; } rows[] = {
-		{ "", "nothing between commas" }, { "loss", "loss" }, { "loss=5%,", "nothing between commas" }, { "loss=", "loss=" },
-		{ "dup=1%,loss=101%", "loss=101%" }, { "loss=-1%", "loss=-1%" }, { "loss=5", "loss=5" }, { "loss=.5%", "loss=.5%" },
+		{ "", "nothing between commas" }, { "loss=5%,", "nothing between commas" }, { "loss", "loss" },
+		{ "loss=", "loss=" }, { "dup=1%,loss=101%", "loss=101%" }, { "loss=-1%", "loss=-1%" },
+		{ "loss=5", "loss=5" }, { "loss=.5%", "loss=.5%" },
 		{ "loss=5%%", "loss=5%%" }, { "delay=5", "delay=5" }, { "delay=11s", "delay=11s" }, { "rate=10", "rate=10" },
 		{ "rate=0Gbit", "rate=0Gbit" }, { "rate=1001Gbit", "rate=1001Gbit" }, { "queue=0", "queue=0" },
-		{ "queue=65537", "queue=65537" }, { "queue=1.5", "queue=1.5" }, { "gap=65", "gap=65" }, { "hold=0ns", "hold=0ns" },
+		{ "queue=65537", "queue=65537" }, { "queue=1.5", "queue=1.5" },
+		{ "gap=65", "gap=65" }, { "hold=0ns", "hold=0ns" },
 		{ "drop=0", "drop=0" }, { "drop=3+", "drop=3+" }, { "drop=3;7", "drop=3;7" }, { "drop=99999999999", "drop=" },
-		{ "drop=1+2+3+4+5+6+7+8+9+10+11+12+13+14+15+16+17", "drop=" }, { "drop-ack=0", "drop-ack=0" }, { "seed=", "seed=" },
+		{ "drop=1+2+3+4+5+6+7+8+9+10+11+12+13+14+15+16+17", "drop=" },
+		{ "drop-ack=0", "drop-ack=0" }, { "seed=", "seed=" },
 		{ "seed=x", "seed=x" }, { "seed=18446744073709551616", "seed=" }, { "in.seed=1", "seed=1" }, { "los=5%", "los" },
 		{ "weft2.loss=5%", "weft2" }, { ".loss=5%", ".loss" }, { "delay=99999999999999999999999s", "delay=" },
 	};
@@ -379,7 +383,9 @@ static void a_full_queue_drops_the_tail(void **state)
 
 static unsigned push_packet(uint8_t opcode, uint32_t qpn)
 {
-	struct packet p = { .form = PACKET_IB, .path = { .slid = 1, .dlid = 2 }, .opcode = opcode, .pkey = 0xffff, .dest_qpn = qpn };
+	struct packet p = {
+		.form = PACKET_IB, .path = { .slid = 1, .dlid = 2 }, .opcode = opcode, .pkey = 0xffff, .dest_qpn = qpn,
+	};
 	uint8_t frame[PACKET_MAX_BYTES];
 
 	return impair_push(&lane, 0, frame, packet_build(&p, frame, sizeof(frame)), 0);

@@ -11,8 +11,8 @@
 #include <cmocka.h>
 
 static const uint8_t opcodes[] = {
-	OPCODE_RC_SEND_ONLY, OPCODE_RC_SEND_ONLY_IMM, OPCODE_RC_SEND_ONLY_INV, OPCODE_RC_RDMA_WRITE_ONLY, OPCODE_RC_RDMA_WRITE_ONLY_IMM,
-	OPCODE_UC_SEND_ONLY, OPCODE_UC_RDMA_WRITE_ONLY_IMM,
+	OPCODE_RC_SEND_ONLY, OPCODE_RC_SEND_ONLY_IMM, OPCODE_RC_SEND_ONLY_INV, OPCODE_RC_RDMA_WRITE_ONLY,
+	OPCODE_RC_RDMA_WRITE_ONLY_IMM, OPCODE_UC_SEND_ONLY, OPCODE_UC_RDMA_WRITE_ONLY_IMM,
 };
 
 static struct direct_message example(uint8_t opcode, enum direct_payload payload, uint32_t bytes, const struct iovec *iov,
@@ -21,8 +21,9 @@ static struct direct_message example(uint8_t opcode, enum direct_payload payload
 	const struct opcode_row *row = opcode_row(opcode);
 
 	return (struct direct_message){
-		.opcode = opcode, .solicited = bytes & 1, .payload = payload, .dest_qpn = 0x123456, .src_qpn = 0xfedcba, .psn = PSN_MASK,
-		.received = 5, .trailer = row->headers & (HDR_IMM | HDR_IETH) ? 0xdeadbeef : 0, .bytes = bytes, .iov = iov, .iovs = iovs,
+		.opcode = opcode, .solicited = bytes & 1, .payload = payload, .dest_qpn = 0x123456, .src_qpn = 0xfedcba,
+		.psn = PSN_MASK, .received = 5, .trailer = row->headers & (HDR_IMM | HDR_IETH) ? 0xdeadbeef : 0,
+		.bytes = bytes, .iov = iov, .iovs = iovs,
 		.va = row->headers & HDR_RETH ? 0x1122334455667788 : 0, .rkey = row->headers & HDR_RETH ? 0xabcdef01 : 0,
 	};
 }
@@ -99,7 +100,9 @@ static void what_is_elsewhere_is_named(void **state)
 /* Of a long send. */
 static void parts_are_messages(void **state)
 {
-	static const uint8_t parts[] = { OPCODE_RC_SEND_FIRST, OPCODE_RC_SEND_MIDDLE, OPCODE_RC_SEND_LAST, OPCODE_RC_SEND_LAST_IMM };
+	static const uint8_t parts[] = {
+		OPCODE_RC_SEND_FIRST, OPCODE_RC_SEND_MIDDLE, OPCODE_RC_SEND_LAST, OPCODE_RC_SEND_LAST_IMM,
+	};
 	static uint8_t record[MESSAGE_MAX_BYTES];
 	struct iovec piece = { (void *)0x1000, DIRECT_SLICE }, iov[DIRECT_IOVS];
 
@@ -146,7 +149,8 @@ static void others_are_refused(void **state)
 	assert_true(is_refused(&too_long, 0, 0, 0));
 	assert_true(is_refused(&pulled, 0, 3, OPCODE_RC_SEND_ONLY ^ OPCODE_RC_RDMA_READ_REQUEST));
 	assert_true(is_refused(&pulled, 0, 3, 0xff ^ OPCODE_RC_SEND_ONLY));
-	assert_true(is_refused(&pulled, 0, 3, OPCODE_RC_SEND_ONLY ^ OPCODE_RC_RDMA_WRITE_ONLY));	/* writes are not pulled */
+	/* writes are not pulled */
+	assert_true(is_refused(&pulled, 0, 3, OPCODE_RC_SEND_ONLY ^ OPCODE_RC_RDMA_WRITE_ONLY));
 	assert_true(is_refused(&pulled, 0, 7, 6));		/* a payload of no kind */
 	assert_true(is_refused(&pulled, 0, 7, 8));		/* a flag nobody knows */
 	assert_true(is_refused(&pulled, 0, 11, 1));		/* a PSN of 25 bits */
@@ -194,7 +198,8 @@ static void the_right_bytes_are_pulled(void **state)
 		uint32_t bytes = 1 + (uint32_t)rand_below(&r, sizeof(theirs)), offset = (uint32_t)rand_below(&r, bytes);
 		struct iovec pieces[5], to[5];
 		/* addresses are offsets in the mover's memory */
-		struct direct_message m = example(OPCODE_RC_SEND_ONLY, PAYLOAD_PULLED, bytes, pieces, cut(&r, bytes, 5, pieces, NULL));
+		unsigned pulled = cut(&r, bytes, 5, pieces, NULL);
+		struct direct_message m = example(OPCODE_RC_SEND_ONLY, PAYLOAD_PULLED, bytes, pieces, pulled);
 		unsigned tos = cut(&r, bytes - offset, 5, to, ours);
 
 		memset(ours, 0, sizeof(ours));

@@ -67,8 +67,8 @@ static void registration_checks_its_arguments(void **state)
 	for (unsigned i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
 		struct mr *mr = NULL;
 
-		assert_int_equal(mr_create(w->pd, (void *)(uintptr_t)row[i].address, row[i].length, row[i].iova, row[i].access, &mr),
-				 row[i].result);
+		assert_int_equal(mr_create(w->pd, (void *)(uintptr_t)row[i].address, row[i].length, row[i].iova,
+					   row[i].access, &mr), row[i].result);
 		assert_true(!mr == (row[i].result < 0));
 		if (mr)
 			assert_int_equal(mr_destroy(mr), 0);
@@ -111,7 +111,8 @@ static void remote_access_is_checked(void **state)
 	struct mr *mr;
 
 	for (unsigned i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
-		assert_int_equal(remote_check(w->qp, w->mr->key, va(w, row[i].offset), row[i].bytes, row[i].need, &mr), row[i].verdict);
+		assert_int_equal(remote_check(w->qp, w->mr->key, va(w, row[i].offset), row[i].bytes, row[i].need, &mr),
+				 row[i].verdict);
 		if (row[i].verdict == REMOTE_OK)
 			assert_ptr_equal(mr, row[i].bytes ? w->mr : NULL);
 	}
@@ -181,9 +182,11 @@ static void reregistration_changes_what_it_names(void **state)
 	assert_int_equal(mr_rereg(w->mr, IBV_REREG_MR_CHANGE_PD, NULL, NULL, 0, 0), -EINVAL);
 	assert_int_equal(mr_rereg(w->mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, RW), -EINVAL);
 	assert_int_equal(mr_rereg(w->mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, elsewhere, 0, 0), -EINVAL);
-	assert_int_equal(mr_rereg(w->mr, IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_ACCESS, NULL, elsewhere, 64, RW), -EINVAL);
+	assert_int_equal(mr_rereg(w->mr, IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_ACCESS, NULL,
+				  elsewhere, 64, RW), -EINVAL);
 	assert_int_equal(w->mr->length, BYTES);
-	assert_int_equal(mr_rereg(w->mr, IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD, w->other_pd, elsewhere, 64, 0), 0);
+	assert_int_equal(mr_rereg(w->mr, IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD, w->other_pd,
+				  elsewhere, 64, 0), 0);
 	assert_int_equal(w->mr->key, key);
 	assert_int_equal(remote_check(w->qp, key, (uintptr_t)elsewhere, 64, RW, &mr), REMOTE_ACCESS_ERROR);
 	assert_int_equal(remote_check(w->other_qp, key, (uintptr_t)elsewhere, 64, RW, &mr), REMOTE_OK);
@@ -196,7 +199,8 @@ static void scatter_and_gather_walk_the_list(void **state)
 {
 	struct world *w = *state;
 	struct wqe_seg seg[4] = {
-		{ va(w, 0), 10, w->mr->key }, { va(w, 100), 0, 12345 }, { va(w, 200), 5, w->mr->key }, { va(w, 300), 20, w->mr->key },
+		{ va(w, 0), 10, w->mr->key }, { va(w, 100), 0, 12345 },
+		{ va(w, 200), 5, w->mr->key }, { va(w, 300), 20, w->mr->key },
 	};
 	uint8_t bounce[PACKET_MAX_PAYLOAD], data[35];
 	struct iovec iov[8];
@@ -271,8 +275,9 @@ static void bad_segments_are_refused_and_nothing_written(void **state)
 static struct send_wqe bind_wqe(const struct world *w, const struct mr *mw, uint64_t offset, uint64_t length, int access)
 {
 	return (struct send_wqe){
-		.opcode = IBV_WR_BIND_MW, .bind_mw_rkey = mw->key, .bind_new_rkey = ibv_inc_rkey(mw->key), .bind_mr_lkey = w->mr->key,
-		.bind_access = (uint32_t)access, .bind_addr = va(w, offset), .bind_length = length,
+		.opcode = IBV_WR_BIND_MW, .bind_mw_rkey = mw->key, .bind_new_rkey = ibv_inc_rkey(mw->key),
+		.bind_mr_lkey = w->mr->key, .bind_access = (uint32_t)access,
+		.bind_addr = va(w, offset), .bind_length = length,
 	};
 }
 
@@ -306,7 +311,8 @@ static void windows_narrow_a_region(void **state)
 		} else {
 			struct qp *sibling = w->other_qp;
 
-			assert_int_equal(remote_check_pd(sibling, w->pd, mw->key, va(w, 100), 50, RW, &found), REMOTE_ACCESS_ERROR);
+			assert_int_equal(remote_check_pd(sibling, w->pd, mw->key, va(w, 100), 50, RW, &found),
+					 REMOTE_ACCESS_ERROR);
 			wqe = bind_wqe(w, mw, 0, 8, RW);
 			assert_int_equal(mw_bind(w->qp, &wqe), IBV_WC_MW_BIND_ERR);
 			assert_int_equal(mr_invalidate(sibling, mw->key, true), IBV_WC_REM_ACCESS_ERR);

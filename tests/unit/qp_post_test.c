@@ -23,8 +23,9 @@ static void opcodes_depend_on_the_type(void **state)
 {
 	/* which of RC, UC, UD, XRC_SEND may post it */
 	static const struct { enum ibv_wr_opcode opcode; bool may[4]; } row[] = {
-		{ IBV_WR_SEND, { 1, 1, 1, 1 } }, { IBV_WR_SEND_WITH_IMM, { 1, 1, 1, 1 } }, { IBV_WR_SEND_WITH_INV, { 1, 0, 0, 1 } },
-		{ IBV_WR_RDMA_WRITE, { 1, 1, 0, 1 } }, { IBV_WR_RDMA_WRITE_WITH_IMM, { 1, 1, 0, 1 } }, { IBV_WR_RDMA_READ, { 1, 0, 0, 1 } },
+		{ IBV_WR_SEND, { 1, 1, 1, 1 } }, { IBV_WR_SEND_WITH_IMM, { 1, 1, 1, 1 } },
+		{ IBV_WR_SEND_WITH_INV, { 1, 0, 0, 1 } }, { IBV_WR_RDMA_WRITE, { 1, 1, 0, 1 } },
+		{ IBV_WR_RDMA_WRITE_WITH_IMM, { 1, 1, 0, 1 } }, { IBV_WR_RDMA_READ, { 1, 0, 0, 1 } },
 		{ IBV_WR_ATOMIC_CMP_AND_SWP, { 1, 0, 0, 1 } }, { IBV_WR_ATOMIC_FETCH_AND_ADD, { 1, 0, 0, 1 } },
 		{ IBV_WR_LOCAL_INV, { 1, 1, 0, 1 } }, { IBV_WR_TSO, { 0, 0, 0, 0 } }, { IBV_WR_DRIVER1, { 0, 0, 0, 0 } },
 		{ (enum ibv_wr_opcode)14, { 0, 0, 0, 0 } }, { (enum ibv_wr_opcode)16, { 0, 0, 0, 0 } },
@@ -141,7 +142,8 @@ static void wqes_hold_what_was_posted(void **state)
 	struct qp *qp = ready_qp(a, IBV_QPT_RC);
 	char text[] = "inline", more[] = " data";
 	struct ibv_sge sge[2] = { { (uintptr_t)text, 6, 0 }, { (uintptr_t)more, 6, 0 } };
-	struct ibv_send_wr wr = { .wr_id = 42, .opcode = IBV_WR_RDMA_WRITE_WITH_IMM, .sg_list = sge, .num_sge = 2, .imm_data = 0x01020304,
+	struct ibv_send_wr wr = { .wr_id = 42, .opcode = IBV_WR_RDMA_WRITE_WITH_IMM, .imm_data = 0x01020304,
+				  .sg_list = sge, .num_sge = 2,
 				  .send_flags = IBV_SEND_INLINE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED,
 				  .wr.rdma = { 0x1234567890, 0xabcdef01 } };
 	struct send_wqe *wqe;
@@ -311,7 +313,8 @@ static void ledger_of_a_random_run(uint64_t seed)
 	adapter_move(qp[1], IBV_QPS_RTS);
 	for (unsigned step = 0; step < 3000; step++) {
 		struct qp *at = qp[rand_below(&rand, 2)];
-		struct ibv_send_wr send = { .opcode = IBV_WR_SEND, .send_flags = rand_below(&rand, 2) ? IBV_SEND_SIGNALED : 0 }, *bad;
+		unsigned flags = rand_below(&rand, 2) ? IBV_SEND_SIGNALED : 0;
+		struct ibv_send_wr send = { .opcode = IBV_WR_SEND, .send_flags = flags }, *bad;
 		struct ibv_recv_wr recv = { 0 };
 		const struct ibv_recv_wr *bad_recv;
 		struct recv_ref ref;

@@ -111,8 +111,8 @@ static void bad_values_change_nothing(void **state)
 		.qp_state = IBV_QPS_SQD, .port_num = 1, .path_mtu = IBV_MTU_1024, .ah_attr = { .dlid = 1, .port_num = 1 },
 	};
 	int all = IBV_QP_PORT | IBV_QP_PKEY_INDEX | IBV_QP_ACCESS_FLAGS | IBV_QP_PATH_MTU | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-		  IBV_QP_RNR_RETRY | IBV_QP_MIN_RNR_TIMER | IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_DEST_QPN |
-		  IBV_QP_AV | IBV_QP_PATH_MIG_STATE;
+		  IBV_QP_RNR_RETRY | IBV_QP_MIN_RNR_TIMER | IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_MAX_DEST_RD_ATOMIC |
+		  IBV_QP_DEST_QPN | IBV_QP_AV | IBV_QP_PATH_MIG_STATE;
 
 	(void)state;
 	assert_int_equal(qp_attr_check(qp, &good, all), 0);

@@ -265,8 +265,8 @@ static void a_forged_doorbell_or_index_is_not_believed(void **state)
 static void sizes_hold_what_was_asked_for(void **state)
 {
 	static const struct { uint32_t max_wr, stride; int result; } row[] = {
-		{ 1, 16, 0 }, { 63, 64, 0 }, { 64, 64, 0 }, { 100, 1232, 0 }, { 0, 64, 0 }, { 1, 0, -EINVAL }, { 1u << 31, 64, -EINVAL },
-		{ 1 << 20, 64, -ENOMEM },
+		{ 1, 16, 0 }, { 63, 64, 0 }, { 64, 64, 0 }, { 100, 1232, 0 }, { 0, 64, 0 },
+		{ 1, 0, -EINVAL }, { 1u << 31, 64, -EINVAL }, { 1 << 20, 64, -ENOMEM },
 	};
 	struct store s;
 

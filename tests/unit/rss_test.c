@@ -33,7 +33,9 @@ struct spread {
 
 static struct qp *raw_qp(struct spread *s, uint32_t mask)
 {
-	struct ibv_qp_init_attr_ex init = { .qp_type = IBV_QPT_RAW_PACKET, .cap = { .max_recv_wr = 1, .max_recv_sge = 1 }, .comp_mask = mask };
+	struct ibv_qp_init_attr_ex init = {
+		.qp_type = IBV_QPT_RAW_PACKET, .cap = { .max_recv_wr = 1, .max_recv_sge = 1 }, .comp_mask = mask,
+	};
 	struct cq *cq = mask ? NULL : s->cq;
 	struct qp *qp;
 

@@ -11,7 +11,9 @@
 
 static void numbers_come_back(void **state)
 {
-	const struct trace_send put = { .opcode = 1, .flags = 2, .length = 1u << 31, .remote_addr = UINT64_MAX, .swap = 0x0123456789abcdef };
+	const struct trace_send put = {
+		.opcode = 1, .flags = 2, .length = 1u << 31, .remote_addr = UINT64_MAX, .swap = 0x0123456789abcdef,
+	};
 	uint8_t data[sizeof(put)];
 	struct trace_record r = { .kind = TRACE_SEND, .data = data, .bytes = sizeof(data) };
 	struct trace_send got;
@@ -32,7 +34,8 @@ static void attributes_come_back(void **state)
 	struct ca_device dev = { .form = PACKET_ROCE, .pkey = { 0xffff } };
 	struct qp qp = {
 		.ca = &ca, .dev = &dev, .type = IBV_QPT_RC, .state = IBV_QPS_RTR,
-		.attr = { .dest_qp_num = 0x123456, .rq_psn = 0xfffffe, .path_mtu = IBV_MTU_2048, .max_dest_rd_atomic = 7, .min_rnr_timer = 12 },
+		.attr = { .dest_qp_num = 0x123456, .rq_psn = 0xfffffe, .path_mtu = IBV_MTU_2048,
+			  .max_dest_rd_atomic = 7, .min_rnr_timer = 12 },
 		.path = { .has_grh = true, .sgid = { 1, 2 }, .dgid = { [15] = 9 } },
 	};
 	struct ibv_qp_attr attr;

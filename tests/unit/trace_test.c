@@ -33,8 +33,9 @@ static void records_come_back(void **state)
 
 static void foreign_bytes_are_refused(void **state)
 {
-	static const struct { unsigned at; uint8_t value; } rows[] = { { 0, 'X' }, { 1, 1 }, { 2, 0 }, { 2, TRACE_KINDS }, { 3, 6 }, { 4, 0x80 },
-								       { 5, 1 }, { 7, 0xff } };
+	static const struct { unsigned at; uint8_t value; } rows[] = {
+		{ 0, 'X' }, { 1, 1 }, { 2, 0 }, { 2, TRACE_KINDS }, { 3, 6 }, { 4, 0x80 }, { 5, 1 }, { 7, 0xff },
+	};
 	const struct trace_record put = { .kind = TRACE_PASSED };
 	struct trace_record got;
 

@@ -164,8 +164,8 @@ static const uint8_t gid_v4[16] = { [10] = 0xff, 0xff, 10, 1, 2, 3 };
 static int set_up(void **state)
 {
 	fake.ca.devices = 2;
-	fake.ca.dev[0] = (struct ca_device){ .name = "weft0", .form = PACKET_IB, .guid = 0x10, .lid = 3, .active_mtu = IBV_MTU_4096,
-					     .pkey = { 0xffff } };
+	fake.ca.dev[0] = (struct ca_device){ .name = "weft0", .form = PACKET_IB, .guid = 0x10, .lid = 3,
+					     .active_mtu = IBV_MTU_4096, .pkey = { 0xffff } };
 	fake.ca.dev[1] = (struct ca_device){ .name = "weft1", .form = PACKET_ROCE, .guid = 0x11, .active_mtu = IBV_MTU_1024,
 					     .pkey = { 0xffff } };
 	set_gid(0, 0, gid_ib, IBV_GID_TYPE_IB);
@@ -319,8 +319,10 @@ static uint32_t resolved(int fd, uint16_t ps, const char *text, uint16_t port)
 
 static struct rdma_ucm_conn_param conn_param(const char *words)
 {
-	struct rdma_ucm_conn_param conn = { .qp_num = 0x5001, .private_data_len = (uint8_t)strlen(words), .responder_resources = 2,
-					    .initiator_depth = 1, .retry_count = 7, .rnr_retry_count = 5, .valid = 1 };
+	struct rdma_ucm_conn_param conn = {
+		.qp_num = 0x5001, .private_data_len = (uint8_t)strlen(words), .responder_resources = 2, .initiator_depth = 1,
+		.retry_count = 7, .rnr_retry_count = 5, .valid = 1,
+	};
 
 	memcpy(conn.private_data, words, strlen(words));
 	return conn;
@@ -468,7 +470,8 @@ static void ids_belong_to_their_channel(void **state)
 static void addresses_of_this_host_resolve(void **state)
 {
 	static const struct { const char *text; uint64_t guid; const uint8_t *gid; } rows[] = {
-		{ "10.1.2.3", 0x11, gid_v4 }, { "127.0.0.1", 0x11, gid_v4 }, { "127.8.8.8", 0x11, gid_v4 }, { "0.0.0.0", 0x11, gid_v4 },
+		{ "10.1.2.3", 0x11, gid_v4 }, { "127.0.0.1", 0x11, gid_v4 },
+		{ "127.8.8.8", 0x11, gid_v4 }, { "0.0.0.0", 0x11, gid_v4 },
 	};
 	int fd = channel();
 
@@ -530,7 +533,9 @@ static void ports_collide_as_in_linux(void **state)
 	int one = 1, fd = channel();
 	uint32_t a = create(fd, RDMA_PS_TCP, 1), b = create(fd, RDMA_PS_TCP, 2), c = create(fd, RDMA_PS_TCP, 3);
 	uint32_t d = create(fd, RDMA_PS_TCP, 4), e = create(fd, RDMA_PS_TCP, 5);
-	struct rdma_ucm_set_option reuse = { .optval = (uintptr_t)&one, .optname = RDMA_OPTION_ID_REUSEADDR, .optlen = sizeof(one) };
+	struct rdma_ucm_set_option reuse = {
+		.optval = (uintptr_t)&one, .optname = RDMA_OPTION_ID_REUSEADDR, .optlen = sizeof(one),
+	};
 
 	assert_int_equal(bind4(fd, a, "10.1.2.3", 7000), 0);
 	assert_int_equal(bind4(fd, a, "10.1.2.3", 7000), -EINVAL);
@@ -988,7 +993,9 @@ static void threads_share_the_device(void **state)
 
 static void ib_addresses_carry_service_ids(void **state)
 {
-	struct sockaddr_ib sib = { .sib_family = AF_IB, .sib_sid = htobe64(0x1060000), .sib_sid_mask = htobe64(0xffffffffffff0000) };
+	struct sockaddr_ib sib = {
+		.sib_family = AF_IB, .sib_sid = htobe64(0x1060000), .sib_sid_mask = htobe64(0xffffffffffff0000),
+	};
 	struct rdma_ucm_bind in = { .addr_size = sizeof(sib) };
 	struct rdma_ucm_query_addr_resp addr;
 	int fd = channel();

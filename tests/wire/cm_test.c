@@ -16,8 +16,9 @@ static void places(void **state)
 {
 	uint8_t mad[MAD_BYTES];
 	struct cm_msg m = { .attribute = CM_REQ, .tid = 0x1122334455667788, .attr_modifier = 5,
-			    .req = { .service_id = 0x0106abcd, .local_qpn = 0x123456, .starting_psn = 0xabcdef, .rnr_retry_count = 7,
-				     .srq = 1, .extended_transport = 1, .primary = { .local_lid = 0xffff, .ack_timeout = 19 },
+			    .req = { .service_id = 0x0106abcd, .local_qpn = 0x123456, .starting_psn = 0xabcdef,
+				     .rnr_retry_count = 7, .srq = 1, .extended_transport = 1,
+				     .primary = { .local_lid = 0xffff, .ack_timeout = 19 },
 				     .alternate = { .hop_limit = 3 } } };
 
 	cm_build(&m, mad);
@@ -115,8 +116,8 @@ static void random_round_trips(void **state)
 	rand_seed(&r, 5);
 	for (int i = 0; i < 20000; i++) {
 		const struct mad_header h = {
-			.base_version = 1, .mgmt_class = MAD_CLASS_CM, .class_version = 2, .method = MAD_SEND, .tid = rand_u64(&r),
-			.attr_id = (uint16_t)(CM_REQ + rand_below(&r, CM_APR - CM_REQ + 1)),
+			.base_version = 1, .mgmt_class = MAD_CLASS_CM, .class_version = 2, .method = MAD_SEND,
+			.tid = rand_u64(&r), .attr_id = (uint16_t)(CM_REQ + rand_below(&r, CM_APR - CM_REQ + 1)),
 		};
 
 		for (unsigned k = 0; k < MAD_BYTES; k++)
@@ -174,7 +175,9 @@ static void names(void **state)
 static const struct {
 	uint8_t version_byte, ip_byte;
 	bool is_good;
-} cma_headers[] = { { 0, 0x40, true }, { 0, 0x60, true }, { 1, 0x40, false }, { 0, 0x50, false }, { 0, 0x00, false }, { 0, 0x4f, true } };
+} cma_headers[] = {
+	{ 0, 0x40, true }, { 0, 0x60, true }, { 1, 0x40, false }, { 0, 0x50, false }, { 0, 0x00, false }, { 0, 0x4f, true },
+};
 
 static void rdma_cm_header(void **state)
 {

@@ -14,12 +14,12 @@
 #define MAC_FIELDS .dst_mac = { 2, 0, 0, 0, 0, 1 }, .src_mac = { 2, 0, 0, 0, 0, 2 }
 #define IPV4(ihl, flags, offset, protocol) \
 	0x40 | (ihl), 0x10, 0, 32, 0, 7, (flags) << 5, (offset), 64, (protocol), 0, 0, 10, 0, 0, 2, 10, 0, 0, 3
-#define IPV4_FIELDS(flags, proto) .src_ip = { 10, 0, 0, 2 }, .dst_ip = { 10, 0, 0, 3 }, .protocol = (proto), .tos = 0x10, .ttl = 64, \
-	.ip_flags = (flags), .type = { 8, 0 }
+#define IPV4_FIELDS(flags, proto) .src_ip = { 10, 0, 0, 2 }, .dst_ip = { 10, 0, 0, 3 }, .protocol = (proto), \
+	.tos = 0x10, .ttl = 64, .ip_flags = (flags), .type = { 8, 0 }
 #define IPV6(next) 0x61, 0x23, 0x45, 0x67, 0, 20, (next), 9, \
 	0x20, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0x20, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3
-#define IPV6_FIELDS(next) .src_ip = { 0x20, 1, [15] = 2 }, .dst_ip = { 0x20, 1, [15] = 3 }, .protocol = (next), .tos = 0x12, .ttl = 9, \
-	.flow_label = { 0, 3, 0x45, 0x67 }, .type = { 0x86, 0xdd }
+#define IPV6_FIELDS(next) .src_ip = { 0x20, 1, [15] = 2 }, .dst_ip = { 0x20, 1, [15] = 3 }, .protocol = (next), \
+	.tos = 0x12, .ttl = 9, .flow_label = { 0, 3, 0x45, 0x67 }, .type = { 0x86, 0xdd }
 #define PORTS 0, 7, 1, 9
 #define PORT_FIELDS .src_port = { 0, 7 }, .dst_port = { 1, 9 }
 
@@ -50,9 +50,11 @@ static const struct {
 	{ "IPv6 extension header", FRAME(MACS, 0x86, 0xdd, IPV6(43), PORTS),
 	  { .headers = ETHER_HAS_IPV6, MAC_FIELDS, IPV6_FIELDS(43) } },
 	{ "tagged", FRAME(MACS, 0x81, 0, 0xb0, 5, 8, 0, IPV4(5, 0, 0, 17), PORTS),
-	  { .headers = ETHER_HAS_TAG | ETHER_HAS_IPV4 | ETHER_HAS_UDP, MAC_FIELDS, .tag = { 0xb0, 5 }, IPV4_FIELDS(0, 17), PORT_FIELDS } },
+	  { .headers = ETHER_HAS_TAG | ETHER_HAS_IPV4 | ETHER_HAS_UDP, MAC_FIELDS, .tag = { 0xb0, 5 },
+	    IPV4_FIELDS(0, 17), PORT_FIELDS } },
 	{ "tagged twice", FRAME(MACS, 0x88, 0xa8, 0, 1, 0x81, 0, 0, 2, 0x86, 0xdd, IPV6(17), PORTS),
-	  { .headers = ETHER_HAS_TAG | ETHER_HAS_IPV6 | ETHER_HAS_UDP, MAC_FIELDS, .tag = { 0, 2 }, IPV6_FIELDS(17), PORT_FIELDS } },
+	  { .headers = ETHER_HAS_TAG | ETHER_HAS_IPV6 | ETHER_HAS_UDP, MAC_FIELDS, .tag = { 0, 2 },
+	    IPV6_FIELDS(17), PORT_FIELDS } },
 	{ "a third tag is payload", FRAME(MACS, 0x81, 0, 0, 1, 0x81, 0, 0, 2, 0x81, 0, 0, 3, 8, 0),
 	  { .headers = ETHER_HAS_TAG, MAC_FIELDS, .tag = { 0, 2 }, .type = { 0x81, 0 } } },
 	{ "no room for the tag", FRAME(MACS, 0x81, 0, 0, 1), { MAC_FIELDS, .type = { 0x81, 0 } } },

@@ -52,7 +52,8 @@ static const struct form {
 	struct variant_bits variant[12];
 } forms[] = {
 	{ "local", { .slid = 3, .dlid = 4, .sl = 5, .vl = 1 }, PACKET_IB, 8, { { 0, 0xf0 }, { 12, 0xff } } },
-	{ "global", { .slid = 3, .dlid = 4, .has_grh = true, .tclass = 1, .flow_label = 9, .hop_limit = 2, .sgid = { 1 } }, PACKET_IB, 48,
+	{ "global", { .slid = 3, .dlid = 4, .has_grh = true, .tclass = 1, .flow_label = 9, .hop_limit = 2, .sgid = { 1 } },
+	  PACKET_IB, 48,
 	  { { 0, 0xff }, { 1, 0xfc }, { 2, 0xff }, { 3, 0xff }, { 6, 0xff }, { 7, 0xff },	/* LRH but LNH and PktLen */
 	    { 8, 0x0f }, { 9, 0xff }, { 10, 0xff }, { 11, 0xff }, { 15, 0xff }, { 52, 0xff } } },
 	{ "ipv4", { .is_ipv4 = true, .hop_limit = 64, .udp_sport = 0xc000, .ip_id = 7 }, PACKET_ROCE, 28,
@@ -83,8 +84,9 @@ static void icrc_covers_all_but_the_variant_bits(void **state)
 	const struct iovec payload = { data, 11 };
 
 	for (unsigned f = 0; f < COUNT(forms); f++) {
-		struct packet p = { .form = forms[f].form, .path = forms[f].path, .opcode = OPCODE_RC_RDMA_WRITE_ONLY, .pkey = 0xffff,
-				    .dest_qpn = 0x123456, .psn = 77, .payload = &payload, .payload_iovs = 1, .payload_bytes = 11 };
+		struct packet p = { .form = forms[f].form, .path = forms[f].path, .opcode = OPCODE_RC_RDMA_WRITE_ONLY,
+				    .pkey = 0xffff, .dest_qpn = 0x123456, .psn = 77,
+				    .payload = &payload, .payload_iovs = 1, .payload_bytes = 11 };
 		size_t bytes = packet_build(&p, frame, sizeof(frame));
 		uint32_t icrc = icrc_compute(p.form, frame, bytes - ICRC_BYTES);
 
@@ -120,7 +122,9 @@ static void headers_in_bytes(void **state)
 	};
 	static const uint8_t flush[] = { 0, 0, 0, 0x12, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3 };
 	static const uint8_t invalidate[] = { 0xca, 0xfe, 0xba, 0xbe };
-	static const uint8_t bth[] = { OPCODE_RC_SEND_ONLY_INV, 0xc0, 0x12, 0x34, 0xc0, 0xab, 0xcd, 0xef, 0x80, 0x65, 0x43, 0x21 };
+	static const uint8_t bth[] = {
+		OPCODE_RC_SEND_ONLY_INV, 0xc0, 0x12, 0x34, 0xc0, 0xab, 0xcd, 0xef, 0x80, 0x65, 0x43, 0x21,
+	};
 	struct packet p = { .form = PACKET_IB, .opcode = OPCODE_XRC_FETCH_ADD, .xrceth.srqn = 0x0a0b0c,
 			    .path = { .has_grh = true, .tclass = 0xa5, .flow_label = 0x12345, .hop_limit = 64 },
 			    .atomiceth = { 0x0102030405060708, 0x090a0b0c, 0x1112131415161718, 0x2122232425262728 } };

@@ -46,7 +46,9 @@ static void open_capture(struct pcap *pcap, const char *name)
 
 static const uint8_t *cm_mad(const struct packet *p)
 {
-	return p->opcode == OPCODE_UD_SEND_ONLY && p->dest_qpn == 1 && p->payload_bytes == MAD_BYTES ? p->payload->iov_base : NULL;
+	bool is_mad = p->opcode == OPCODE_UD_SEND_ONLY && p->dest_qpn == 1 && p->payload_bytes == MAD_BYTES;
+
+	return is_mad ? p->payload->iov_base : NULL;
 }
 
 static void check_cm(const uint8_t *mad)

@@ -101,8 +101,8 @@ static bool make_stretch(void)
 	void *base = MAP_FAILED;
 	size_t bytes = wanted_bytes();
 
-	heap.range = map_pages(NULL, MOST_RANGES * sizeof(*heap.range), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-			  -1, 0);
+	heap.range = map_pages(NULL, MOST_RANGES * sizeof(*heap.range), PROT_READ | PROT_WRITE,
+			       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (heap.range == MAP_FAILED)
 		return false;
 	for (; bytes >= LEAST_BYTES && base == MAP_FAILED; bytes /= 2) {
@@ -166,8 +166,8 @@ static void in_child(void)
 		struct range *r = &heap.range[i];
 
 		if (!r->is_inherited && had_file)
-			map_pages(address_of(r->first), r->pages * heap.page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, heap.fd,
-			     r->first * heap.page);
+			map_pages(address_of(r->first), r->pages * heap.page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED,
+				  heap.fd, r->first * heap.page);
 		r->is_inherited = true;
 	}
 	if (had_file)
@@ -252,9 +252,11 @@ static void *take(size_t pages, size_t align)
 	size_t at, first;
 	void *p;
 
-	if (!open_heap() || !find_gap(pages, align, &at, &first) || !insert_range(at, (struct range){ .first = first, .pages = pages }))
+	if (!open_heap() || !find_gap(pages, align, &at, &first) ||
+	    !insert_range(at, (struct range){ .first = first, .pages = pages }))
 		return NULL;
-	p = map_pages(address_of(first), pages * heap.page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, heap.fd, first * heap.page);
+	p = map_pages(address_of(first), pages * heap.page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+		      heap.fd, first * heap.page);
 	if (p != MAP_FAILED)
 		return p;
 	remove_range(at);
@@ -291,7 +293,8 @@ size_t heap_size(const void *p)
 static void drop_pages(size_t first, size_t pages)
 {
 	if (has_file())
-		fallocate(heap.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)(first * heap.page), (off_t)(pages * heap.page));
+		fallocate(heap.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+			  (off_t)(first * heap.page), (off_t)(pages * heap.page));
 	else
 		advise_pages(address_of(first), pages * heap.page, MADV_REMOVE);
 }
@@ -320,7 +323,8 @@ void heap_give(void *p)
 static void clear_piece(bool is_inherited, size_t first, size_t pages)
 {
 	if (is_inherited)
-		map_pages(address_of(first), pages * heap.page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+		map_pages(address_of(first), pages * heap.page, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 	else
 		drop_pages(first, pages);
 }

@@ -1,5 +1,5 @@
-/* The calls that take a path, in all variants which programs of Debian 12 import: each hands the rewritten path to the next library.
- * Nothing else happens here. What is not reachable this way: calls libc makes to itself, static binaries, io_uring. */
+/* The calls that take a path, in all variants which programs of Debian 12 import: each hands the rewritten path to the next
+ * library. Nothing else happens here. What is not reachable this way: calls libc makes to itself, static binaries, io_uring. */
 #include "cm_device.h"
 #include "next.h"
 #include "path.h"

@@ -1,5 +1,5 @@
-/* The connection manager's device: see cm_device.h. Every open file is known to libibverbs by one number, its home: the descriptor
- * it was opened as. Duplicates share the home, which therefore stays open, parked, when it is closed before them.
+/* The connection manager's device: see cm_device.h. Every open file is known to libibverbs by one number, its home: the
+ * descriptor it was opened as. Duplicates share the home, which therefore stays open, parked, when it is closed before them.
  * A child of vfork shares this memory but not the descriptors: what it closes changes nothing here. */
 #include "cm_device.h"
 #include "next.h"

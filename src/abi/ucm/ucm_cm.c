@@ -38,7 +38,9 @@ static bool next_message(struct control_msg *msg)
 	}
 	if (!cm_output(&ucm.cm, &out))
 		return false;
-	*msg = (struct control_msg){ .type = CTL_MAD, .slot = out.slot, .device = (uint32_t)out.device, .service = out.service_id };
+	*msg = (struct control_msg){
+		.type = CTL_MAD, .slot = out.slot, .device = (uint32_t)out.device, .service = out.service_id,
+	};
 	memcpy(msg->gid, out.sgid, 16);
 	memcpy(msg->dgid, out.dgid, 16);
 	memcpy(msg->mad, out.mad, sizeof(msg->mad));
@@ -308,8 +310,8 @@ static void post_conn(struct ucm_id *id, enum ucm_event_type type, int status, c
 		conn->initiator_depth = rep->rep.responder_resources;
 		conn->flow_control = rep->rep.flow_control;
 		conn->rnr_retry_count = rep->rep.rnr_retry_count;
-		put_ece(&event->resp, (uint32_t)rep->rep.vendor_id_high << 16 | rep->rep.vendor_id_middle << 8 | rep->rep.vendor_id_low,
-			rep->attr_modifier);
+		put_ece(&event->resp, (uint32_t)rep->rep.vendor_id_high << 16 | rep->rep.vendor_id_middle << 8 |
+				      rep->rep.vendor_id_low, rep->attr_modifier);
 	}
 	if (bytes)
 		memcpy(conn->private_data, private_data, bytes);
@@ -355,7 +357,8 @@ static void told(wtime now, const struct cm_event *event, const struct control_m
 		return;
 	switch (event->type) {
 	case CM_EVENT_REP:
-		post_conn(id, UCM_EVENT_CONNECT_RESPONSE, 0, event->msg.rep.private_data, sizeof(event->msg.rep.private_data), &event->msg);
+		post_conn(id, UCM_EVENT_CONNECT_RESPONSE, 0, event->msg.rep.private_data, sizeof(event->msg.rep.private_data),
+			  &event->msg);
 		break;
 	case CM_EVENT_RTU:
 		post_conn(id, UCM_EVENT_ESTABLISHED, 0, NULL, 0, NULL);

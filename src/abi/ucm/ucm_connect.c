@@ -186,8 +186,8 @@ int ucm_reject(const struct ucm_call *call)
 	if (!id->cm)
 		error = -EINVAL;
 	else if (ucm_is_ud(id))
-		error = cm_sidr_rep(id->cm, host_now(), CM_SIDR_REJECT,
-				    &(struct cm_param){ .private_data = in->private_data, .private_bytes = in->private_data_len });
+		error = cm_sidr_rep(id->cm, host_now(), CM_SIDR_REJECT, &(struct cm_param){
+			.private_data = in->private_data, .private_bytes = in->private_data_len });
 	else
 		error = cm_rej(id->cm, host_now(), reason, in->private_data, in->private_data_len);
 	ucm_unlock();

@@ -80,7 +80,8 @@ static int own_index(const struct abi_context *ctx, const union ibv_gid *gid, bo
 	for (int i = 0; i < CA_GIDS; i++) {
 		const struct ca_gid *own = &ctx->dev->gid[i];
 
-		if (own->valid && memcmp(own->raw, gid->raw, sizeof(own->raw)) == 0 && (own->type == IBV_GID_TYPE_ROCE_V2) == is_v2)
+		if (own->valid && memcmp(own->raw, gid->raw, sizeof(own->raw)) == 0 &&
+		    (own->type == IBV_GID_TYPE_ROCE_V2) == is_v2)
 			return i;
 	}
 	return -1;
@@ -149,8 +150,8 @@ ABI_EXPORT struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc
 
 /* weft's frames have no Ethernet header, so no neighbour need be asked: a link-local GID holds its MAC (RFC 4291, 2.5.6),
  * any other gets one of its own, locally administered. */
-ABI_EXPORT int ibv_resolve_eth_l2_from_gid(struct ibv_context *context, struct ibv_ah_attr *attr, uint8_t eth_mac[ETHERNET_LL_SIZE],
-					   uint16_t *vid)
+ABI_EXPORT int ibv_resolve_eth_l2_from_gid(struct ibv_context *context, struct ibv_ah_attr *attr,
+					   uint8_t eth_mac[ETHERNET_LL_SIZE], uint16_t *vid)
 {
 	enum { LOCAL = 0x02, NO_VLAN = 0xffff };
 	const uint8_t *gid = attr->grh.dgid.raw;

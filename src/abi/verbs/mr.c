@@ -106,7 +106,8 @@ ABI_EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, vo
 
 	if (err == 0) {
 		host_enter(host);
-		err = mr_rereg(mr->mr, flags, flags & IBV_REREG_MR_CHANGE_PD ? behind(pd, to_pd, pd) : NULL, addr, length, access);
+		err = mr_rereg(mr->mr, flags, flags & IBV_REREG_MR_CHANGE_PD ? behind(pd, to_pd, pd) : NULL,
+			       addr, length, access);
 		if (err == 0)
 			ibv->lkey = ibv->rkey = mr->mr->key;
 		host_leave(host);
@@ -233,7 +234,8 @@ static int advise_one(struct abi_pd *pd, enum ibv_advise_mr_advice advice, const
 		return EPERM;
 	if (mr->kind != MR_ON_DEMAND && mr->kind != MR_IMPLICIT)
 		return EINVAL;
-	if (mr->kind == MR_ON_DEMAND && (sg->addr < mr->iova || sg->length > mr->length || sg->addr - mr->iova > mr->length - sg->length))
+	if (mr->kind == MR_ON_DEMAND &&
+	    (sg->addr < mr->iova || sg->length > mr->length || sg->addr - mr->iova > mr->length - sg->length))
 		return EFAULT;
 	return advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE && !(mr->access & IBV_ACCESS_LOCAL_WRITE) ? EPERM : 0;
 }
