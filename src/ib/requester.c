@@ -120,15 +120,6 @@ enum ibv_wc_status requester_gather(struct qp *qp, const struct send_wqe *wqe, u
 	return seg_gather(qp, wqe->seg, wqe->num_sge, offset, p->payload_bytes, out->iov, PACKET_OUT_IOVS, &p->payload_iovs, out->bounce);
 }
 
-int requester_borrow(const struct qp *qp, const struct send_wqe *wqe, int access, struct iovec iov[DIRECT_IOVS])
-{
-	if (wqe->flags & IBV_SEND_INLINE) {
-		iov[0] = (struct iovec){ (uint8_t *)(uintptr_t)wqe->seg, wqe->length };
-		return wqe->length > 0;
-	}
-	return seg_borrow(qp->pd, wqe->seg, wqe->num_sge, access, wqe->length, iov);
-}
-
 static enum ibv_wc_status build_data(struct qp *qp, const struct send_wqe *wqe, const struct request_row *row, uint32_t packet,
 				     struct packet_out *out)
 {
@@ -387,7 +378,8 @@ bool requester_run_ahead(struct qp *qp)
 			return false;
 		transferred(qp, wqe, wqe->length);
 		qp->sq.started++;
-		requester_complete(qp);
+		if (flight_empty(f))	/* otherwise it completes when its answer comes */
+			requester_complete(qp);
 	}
 	return true;
 }

@@ -26,7 +26,14 @@ void requester_fail(struct qp *qp, wtime now, enum ibv_wc_status status);
 /* Points the packet at its payload_bytes of the WQE's data from `offset` on: at inline bytes, or gathered. */
 enum ibv_wc_status requester_gather(struct qp *qp, const struct send_wqe *wqe, uint32_t offset, struct packet_out *out);
 /* All of the WQE's data where it lies, inline bytes or memory that allows `access`: so many pieces. -1: some cannot be borrowed. */
-int requester_borrow(const struct qp *qp, const struct send_wqe *wqe, int access, struct iovec iov[DIRECT_IOVS]);
+static inline int requester_borrow(const struct qp *qp, const struct send_wqe *wqe, int access, struct iovec iov[DIRECT_IOVS])
+{
+	if (wqe->flags & IBV_SEND_INLINE) {
+		iov[0] = (struct iovec){ (uint8_t *)(uintptr_t)wqe->seg, wqe->length };
+		return wqe->length > 0;
+	}
+	return seg_borrow(qp->pd, wqe->seg, wqe->num_sge, access, wqe->length, iov);
+}
 
 /* Everything from this PSN on was lost: sends it again, unless that is so already. The QP fails when no retries are left. */
 void requester_go_back(struct qp *qp, wtime now, psn_t psn);

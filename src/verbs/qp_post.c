@@ -9,6 +9,7 @@ enum {
 	RAW = 1 << QP_KIND_RAW,
 	RELIABLE = RC | XRC,
 	FLAGS_KNOWN = IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE,
+	MAY_POST = 1 << IBV_QPS_RTS | 1 << IBV_QPS_SQD | 1 << IBV_QPS_SQE | 1 << IBV_QPS_ERR,	/* IBA 10.3.1 */
 	ATOMIC_BYTES = 8,
 };
 
@@ -29,6 +30,12 @@ const struct send_op send_ops[SEND_OPS] = {
 	[IBV_WR_SEND_WITH_INV]		= { RELIABLE, IBV_WC_SEND, DATA_OUT, IBV_QP_EX_WITH_SEND_WITH_INV },
 	[IBV_WR_ATOMIC_WRITE]		= { RC, IBV_WC_ATOMIC_WRITE, DATA_ATOMIC_WRITE, IBV_QP_EX_WITH_ATOMIC_WRITE },
 };
+
+/* The operation, if QPs of this type have it. */
+static inline const struct send_op *op_of(const struct qp *qp, unsigned opcode)
+{
+	return opcode < SEND_OPS && send_ops[opcode].types & 1 << qp->kind ? &send_ops[opcode] : NULL;
+}
 
 /* The WQE goes into the queue all the same and completes with the status when its turn comes. */
 static void complete_with(struct send_wqe *wqe, enum ibv_wc_status status)
@@ -69,7 +76,7 @@ static int fill_inline(const struct qp *qp, struct send_wqe *wqe, const struct i
 	return 0;
 }
 
-static int fill_data(const struct qp *qp, const struct send_op *op, struct send_wqe *wqe, const struct ibv_send_wr *wr)
+static inline int fill_data(const struct qp *qp, const struct send_op *op, struct send_wqe *wqe, const struct ibv_send_wr *wr)
 {
 	if (op->data == DATA_NONE)
 		return 0;
@@ -112,6 +119,11 @@ static int fill_bind(struct send_wqe *wqe, const struct ibv_send_wr *wr)
 	return 0;
 }
 
+static inline bool has_target(const struct qp *qp, const struct send_op *op)
+{
+	return op->wc_opcode != IBV_WC_SEND || qp->kind > QP_KIND_UC;
+}
+
 /* What the operation addresses at the other side. */
 static int fill_target(const struct qp *qp, const struct send_op *op, struct send_wqe *wqe, const struct ibv_send_wr *wr)
 {
@@ -148,11 +160,9 @@ static void check_datagram(const struct qp *qp, struct send_wqe *wqe)
 }
 
 /* The checks that both ways of posting share. Faults that hardware finds only when it executes complete in error. */
-static int check(const struct qp *qp, struct send_wqe *wqe)
+static inline int check(const struct qp *qp, const struct send_op *op, struct send_wqe *wqe)
 {
-	const struct send_op *op = send_op(wqe->opcode);
-
-	if (!op || !(op->types & 1 << qp->kind) || wqe->flags & ~FLAGS_KNOWN || wqe->num_sge > qp->cap.max_send_sge)
+	if (wqe->flags & ~FLAGS_KNOWN)
 		return -EINVAL;
 	if (wqe->flags & IBV_SEND_INLINE &&
 	    ((op->data != DATA_OUT && op->data != DATA_ATOMIC_WRITE) || wqe->length > qp->cap.max_inline_data))
@@ -164,16 +174,7 @@ static int check(const struct qp *qp, struct send_wqe *wqe)
 	return 0;
 }
 
-static int written(struct qp *qp, struct send_wqe *wqe)
-{
-	int err = check(qp, wqe);
-
-	if (err == 0)
-		wq_written(&qp->sq);
-	return err;
-}
-
-struct send_wqe *qp_send_slot(struct qp *qp)
+static inline struct send_wqe *slot(struct qp *qp)
 {
 	struct send_wqe *wqe = wq_slot(&qp->sq);
 
@@ -182,30 +183,40 @@ struct send_wqe *qp_send_slot(struct qp *qp)
 	return wqe;
 }
 
-static bool may_post(const struct qp *qp)
+struct send_wqe *qp_send_slot(struct qp *qp)
 {
-	return qp->state != IBV_QPS_RESET && qp->state != IBV_QPS_INIT && qp->state != IBV_QPS_RTR && qp->type != IBV_QPT_XRC_RECV;
+	return slot(qp);
 }
 
-static int post_one(struct qp *qp, const struct ibv_send_wr *wr)
+static inline bool may_post(const struct qp *qp)
 {
-	const struct send_op *op = send_op(wr->opcode);
+	return 1u << qp->state & MAY_POST;
+}
+
+static inline int post_one(struct qp *qp, const struct ibv_send_wr *wr)
+{
+	const struct send_op *op = op_of(qp, wr->opcode);
 	struct send_wqe *wqe;
-	int err;
+	int err = 0;
 
 	if (!op)
 		return -EINVAL;
-	wqe = qp_send_slot(qp);
+	wqe = slot(qp);
 	if (!wqe)
 		return -ENOMEM;
 	wqe->wr_id = wr->wr_id;
 	wqe->opcode = (uint8_t)wr->opcode;
 	wqe->flags = qp_send_flags(wr->send_flags);
 	wqe->imm = wr->imm_data;
-	err = fill_target(qp, op, wqe, wr);
+	if (has_target(qp, op))
+		err = fill_target(qp, op, wqe, wr);
 	if (err == 0)
 		err = fill_data(qp, op, wqe, wr);
-	return err < 0 ? err : written(qp, wqe);
+	if (err == 0)
+		err = check(qp, op, wqe);
+	if (err == 0)
+		wq_written(&qp->sq);
+	return err;
 }
 
 int qp_post_send(struct qp *qp, wtime now, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
@@ -229,7 +240,12 @@ int qp_post_send(struct qp *qp, wtime now, struct ibv_send_wr *wr, struct ibv_se
 
 int qp_send_written(struct qp *qp, struct send_wqe *wqe)
 {
-	return may_post(qp) ? written(qp, wqe) : -EINVAL;
+	const struct send_op *op = op_of(qp, wqe->opcode);
+	int err = may_post(qp) && op && wqe->num_sge <= qp->cap.max_send_sge ? check(qp, op, wqe) : -EINVAL;
+
+	if (err == 0)
+		wq_written(&qp->sq);
+	return err;
 }
 
 void qp_send_abort(struct qp *qp, uint32_t n)
@@ -242,8 +258,7 @@ void qp_send_ring(struct qp *qp, wtime now)
 	if (qp->sq.written == qp->sq.announced)
 		return;
 	qp->ca->now = now;
-	wq_ring(&qp->sq);
-	wq_doorbell_read(&qp->sq);
+	wq_announce(&qp->sq);
 	if (qp->state == IBV_QPS_ERR || qp->state == IBV_QPS_SQE)
 		qp_flush_send(qp);
 	else

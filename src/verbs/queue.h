@@ -215,6 +215,13 @@ static inline void wq_doorbell_read(struct wq *wq)
 		wq->announced = announced;
 }
 
+/* Both at once, where the engine is the ULP's process: what was just rung need not be read back to be believed. */
+static inline void wq_announce(struct wq *wq)
+{
+	wq_ring(wq);
+	wq->announced = wq->written;
+}
+
 /* The first `bytes` of a WQE's data have been transferred. */
 static inline void wq_transferred(struct wq *wq, const struct wqe_seg *seg, uint32_t segs, uint64_t bytes)
 {
