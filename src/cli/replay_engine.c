@@ -5,6 +5,7 @@
 #include "verbs/mr.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,13 @@ enum {
 	WQE_FLAGS = IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED,
 };
 
+/* A shared receive queue, which has another number here. */
+struct shared {
+	struct list_node node;
+	uint32_t number;		/* recorded */
+	struct srq *srq;		/* the adapter's */
+};
+
 struct replay_engine {
 	struct ca ca;
 	void *arena;			/* owned */
@@ -24,6 +32,8 @@ struct replay_engine {
 	struct pd *pd[CA_DEVICES];
 	struct cq *cq[CA_DEVICES];
 	struct mr *all[CA_DEVICES];	/* covers every address; has no memory */
+	struct xrcd *xrcd[CA_DEVICES];
+	struct list shared;		/* struct shared, owned */
 	struct ib_options options;
 	struct packet_out out;
 };
@@ -81,6 +91,8 @@ static int make_objects(struct replay_engine *e, int i)
 		err = cq_create(&e->ca, dev, CQES, &e->cq[i]);
 	if (err == 0)
 		err = mr_create_kind(e->pd[i], MR_ON_DEMAND, NULL, UINT64_MAX, 0, access, &e->all[i]);
+	if (err == 0)
+		err = xrcd_open(&e->ca, dev, 0, 0, O_CREAT, &e->xrcd[i]);
 	return err;
 }
 
@@ -109,6 +121,7 @@ struct replay_engine *replay_engine_new(void)
 
 	if (!e)
 		return NULL;
+	list_init(&e->shared);
 	e->options = ib_default_options;
 	e->arena = mmap(NULL, ARENA_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (e->arena != MAP_FAILED && make_adapter(e) == 0)
@@ -121,8 +134,12 @@ struct replay_engine *replay_engine_new(void)
 
 void replay_engine_delete(struct replay_engine *e)
 {
+	struct list_node *node;
+
 	if (!e)
 		return;
+	while ((node = list_pop(&e->shared)))
+		free(container_of(node, struct shared, node));
 	ca_fini(&e->ca);
 	munmap(e->arena, ARENA_BYTES);
 	free(e);
@@ -149,7 +166,16 @@ static void reap(struct replay_engine *e)
 
 static bool is_replayed(const struct trace_qp *t)
 {
-	return (t->type == IBV_QPT_RC || t->type == IBV_QPT_UC) && !t->has_srq && !t->exchange_start && !t->ack_when_consumed;
+	return t->type != IBV_QPT_RAW_PACKET && !t->exchange_start && !t->ack_when_consumed;
+}
+
+static struct shared *find_shared(struct replay_engine *e, uint64_t number)
+{
+	list_for_each(s, &e->shared, struct shared, node) {
+		if (s->number == number)
+			return s;
+	}
+	return NULL;
 }
 
 static struct qp *make_qp(struct replay_engine *e, const struct trace_record *r, const struct trace_qp *t)
@@ -159,6 +185,9 @@ static struct qp *make_qp(struct replay_engine *e, const struct trace_record *r,
 		.cap = { .max_send_wr = (uint32_t)t->max_send_wr, .max_recv_wr = (uint32_t)t->max_recv_wr,
 			 .max_send_sge = 1, .max_recv_sge = 1 },
 	};
+	struct shared *shared = t->srq ? find_shared(e, t->srq - 1) : NULL;
+	bool is_receiver = t->type == IBV_QPT_XRC_RECV, is_sender = t->type == IBV_QPT_XRC_SEND;
+	struct cq *cq = is_receiver ? NULL : e->cq[r->form];
 	struct qp *qp;
 
 	e->options = (struct ib_options){
@@ -167,10 +196,11 @@ static struct qp *make_qp(struct replay_engine *e, const struct trace_record *r,
 		.report_last_only = t->report_last_only, .start_msn = (uint32_t)t->start_msn,
 		.completion = (enum ib_completion)t->completion,
 	};
-	if (ib_options_check(&e->options, &e->ca.dev[r->form]) || r->to == 0)
+	if (ib_options_check(&e->options, &e->ca.dev[r->form]) || r->to == 0 || (t->srq && !shared))
 		return NULL;
 	e->next_qpn = r->to;
-	if (qp_create(&e->ca, &e->ca.dev[r->form], &attr, e->pd[r->form], e->cq[r->form], e->cq[r->form], NULL, NULL, &qp) < 0)
+	if (qp_create(&e->ca, &e->ca.dev[r->form], &attr, is_receiver ? NULL : e->pd[r->form], cq, is_sender ? NULL : cq,
+		      shared ? shared->srq : NULL, is_receiver ? e->xrcd[r->form] : NULL, &qp) < 0)
 		return NULL;
 	return qp;
 }
@@ -188,7 +218,7 @@ static enum replay_end modify(struct replay_engine *e, struct qp *qp, const stru
 	struct trace_qp t;
 	int mask;
 
-	if (!trace_get_numbers(r, &t, sizeof(t)) || t.pkey_index >= CA_PKEYS)
+	if (!trace_get_numbers(r, &t, sizeof(t)) || t.pkey_index >= CA_PKEYS || t.path_mtu > IBV_MTU_4096)
 		return differs(why, room, "the record of a QP is damaged");
 	if (!is_replayed(&t))
 		return REPLAY_NOT_OURS;
@@ -197,11 +227,28 @@ static enum replay_end modify(struct replay_engine *e, struct qp *qp, const stru
 	if (!qp)
 		return differs(why, room, "the QP cannot be made");
 	qp->dev->pkey[t.pkey_index] = (uint16_t)t.pkey;
+	if (qp_is_datagram(qp) && t.path_mtu)
+		qp->dev->active_mtu = (enum ibv_mtu)t.path_mtu;
 	mask = trace_qp_attr(&t, &attr);
 	if (qp_modify(qp, r->time, &attr, mask) < 0)
 		return differs(why, room, "the QP does not take its new attributes");
 	set_path(qp, &t);
 	return REPLAY_SAME;
+}
+
+/* What a request addresses at the other side. */
+static void set_target(const struct qp *qp, struct send_wqe *wqe, const struct trace_send *t)
+{
+	wqe->remote_qpn = (uint32_t)t->remote_qpn;
+	if (qp_is_datagram(qp)) {
+		wqe->av = (struct av){ .is_global = true, .port_num = 1, .dlid = 1 };
+		wqe->qkey = (uint32_t)t->qkey;
+		return;
+	}
+	wqe->remote_addr = t->remote_addr;
+	wqe->rkey = (uint32_t)t->rkey;
+	wqe->compare_add = t->opcode == IBV_WR_ATOMIC_WRITE ? t->atomic_write : t->compare_add;
+	wqe->swap = t->swap;
 }
 
 static enum replay_end post_send(struct replay_engine *e, struct qp *qp, const struct trace_record *r, char *why, size_t room)
@@ -217,10 +264,7 @@ static enum replay_end post_send(struct replay_engine *e, struct qp *qp, const s
 	wqe->opcode = (uint8_t)t.opcode;
 	wqe->flags = (uint8_t)t.flags & WQE_FLAGS;
 	wqe->imm = (uint32_t)t.imm;
-	wqe->remote_addr = t.remote_addr;
-	wqe->rkey = (uint32_t)t.rkey;
-	wqe->compare_add = t.opcode == IBV_WR_ATOMIC_WRITE ? t.atomic_write : t.compare_add;
-	wqe->swap = t.swap;
+	set_target(qp, wqe, &t);
 	wqe->length = (uint32_t)t.length;
 	wqe->num_sge = 1;
 	wqe->seg[0] = (struct wqe_seg){ .addr = 0, .length = (uint32_t)t.length, .lkey = e->all[r->form]->key };
@@ -230,19 +274,81 @@ static enum replay_end post_send(struct replay_engine *e, struct qp *qp, const s
 	return REPLAY_SAME;
 }
 
-static enum replay_end post_receives(struct replay_engine *e, struct qp *qp, const struct trace_record *r, char *why, size_t room)
+/* Receives until so many were announced in all. False: the queue is full. */
+static bool fill_up(struct replay_engine *e, const struct trace_record *r, struct wq *wq, uint64_t announced)
 {
 	struct ibv_sge sge = { .addr = 0, .length = RECEIVE_BYTES, .lkey = e->all[r->form]->key };
-	const struct ibv_recv_wr *bad;
 	struct ibv_recv_wr wr = { .sg_list = &sge, .num_sge = 1 };
+	const struct ibv_recv_wr *bad;
+
+	while (wq->announced != (uint32_t)announced) {
+		if (recv_post(wq, 1, &wr, &bad) < 0)
+			return false;
+	}
+	return true;
+}
+
+/* What a datagram used decides nothing that is sent, and those of groups are not followed: there a full queue means nothing. */
+static enum replay_end post_receives(struct replay_engine *e, struct qp *qp, const struct trace_record *r, char *why, size_t room)
+{
 	struct trace_receives t;
 
 	if (!trace_get_numbers(r, &t, sizeof(t)))
 		return differs(why, room, "the record of receives is damaged");
-	while (qp->rq.announced != (uint32_t)t.announced) {
-		if (qp_post_recv(qp, r->time, &wr, &bad) < 0)
-			return differs(why, room, "the receive queue is full: receives that were used are not");
+	if (!fill_up(e, r, &qp->rq, t.announced) && !qp_is_datagram(qp))
+		return differs(why, room, "the receive queue is full: receives that were used are not");
+	e->ca.transport->qp_recv_doorbell(qp, r->time);
+	return REPLAY_SAME;
+}
+
+/* A QP that has it and should have gone keeps it. */
+static void drop_shared(struct shared *s)
+{
+	(void)srq_destroy(s->srq);
+	list_remove(&s->node);
+	free(s);
+}
+
+static struct shared *make_shared(struct replay_engine *e, const struct trace_record *r, const struct trace_srq *t)
+{
+	struct ibv_srq_init_attr_ex attr = { .attr = { .max_wr = (uint32_t)t->max_wr, .max_sge = 1 },
+					     .srq_type = t->is_xrc ? IBV_SRQT_XRC : IBV_SRQT_BASIC };
+	struct xrcd *xrcd = t->is_xrc ? e->xrcd[r->form] : NULL;
+	struct cq *cq = t->is_xrc ? e->cq[r->form] : NULL;
+	struct shared *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return NULL;
+	if (srq_create(e->pd[r->form], &attr, xrcd, cq, &s->srq) < 0) {
+		free(s);
+		return NULL;
 	}
+	s->number = r->to;
+	list_append(&e->shared, &s->node);
+	return s;
+}
+
+static enum replay_end post_shared(struct replay_engine *e, const struct trace_record *r, char *why, size_t room)
+{
+	struct shared *s = find_shared(e, r->to);
+	struct trace_srq t;
+
+	if (!trace_get_numbers(r, &t, sizeof(t)) || t.max_wr > UINT32_MAX)
+		return differs(why, room, "the record of a shared receive queue is damaged");
+	if (s && (t.is_new || !t.max_wr)) {
+		drop_shared(s);
+		s = NULL;
+	}
+	if (!t.max_wr)
+		return REPLAY_SAME;
+	if (!s)
+		s = make_shared(e, r, &t);
+	if (!s)
+		return differs(why, room, "the shared receive queue cannot be made");
+	if (t.max_wr > s->srq->max_wr)
+		(void)srq_modify(s->srq, &(struct ibv_srq_attr){ .max_wr = (uint32_t)t.max_wr }, IBV_SRQ_MAX_WR);
+	if (!fill_up(e, r, &s->srq->wq, t.announced))
+		return differs(why, room, "the shared receive queue is full: receives that were used are not");
 	return REPLAY_SAME;
 }
 
@@ -251,7 +357,11 @@ enum replay_end replay_engine_enter(struct replay_engine *e, const struct trace_
 	struct qp *qp = r->to <= PSN_MASK ? qp_find(&e->ca, r->to) : NULL;
 	enum replay_end end = REPLAY_SAME;
 
-	if (r->form == PACKET_ETHERNET || r->to > PSN_MASK || (!qp && r->kind != TRACE_QP))
+	if (r->form == PACKET_ETHERNET)
+		return REPLAY_NOT_OURS;
+	if (r->kind == TRACE_SRQ)
+		return post_shared(e, r, why, room);
+	if (r->to > PSN_MASK || (!qp && r->kind != TRACE_QP))
 		return REPLAY_NOT_OURS;
 	switch (r->kind) {
 	case TRACE_QP:
@@ -280,6 +390,7 @@ enum replay_end replay_engine_enter(struct replay_engine *e, const struct trace_
 
 enum replay_end replay_engine_input(struct replay_engine *e, const struct trace_record *r, char *why, size_t room)
 {
+	struct shared *shared;
 	struct packet p;
 	struct qp *qp;
 
@@ -290,6 +401,9 @@ enum replay_end replay_engine_input(struct replay_engine *e, const struct trace_
 		return REPLAY_NOT_OURS;
 	/* what its owner's keys allowed was recorded as the outcome */
 	p.reth.rkey = p.atomiceth.rkey = r->marks & TRACE_STOPPED ? 0 : e->all[r->form]->key;
+	shared = qp->type == IBV_QPT_XRC_RECV ? find_shared(e, p.xrceth.srqn) : NULL;
+	if (shared)
+		p.xrceth.srqn = shared->srq->srqn;
 	ca_input(&e->ca, qp->dev, r->time, &p);
 	reap(e);
 	if (r->marks & TRACE_STOPPED && qp->state != IBV_QPS_ERR)
@@ -299,6 +413,8 @@ enum replay_end replay_engine_input(struct replay_engine *e, const struct trace_
 
 static struct qp *sender_of(struct replay_engine *e, const struct packet *p)
 {
+	if (opcode_row(p->opcode)->service == SERVICE_UD)
+		return qp_find(&e->ca, p->deth.src_qpn);
 	list_for_each(qp, &e->ca.all_qps, struct qp, all) {
 		if (qp->attr.dest_qp_num == p->dest_qpn && qp->dev->form == p->form)
 			return qp;
@@ -315,7 +431,8 @@ static bool same_packet(const struct packet *a, const struct packet *b)
 	       a->reth.va == b->reth.va && a->reth.rkey == b->reth.rkey && a->reth.length == b->reth.length &&
 	       a->atomiceth.va == b->atomiceth.va && a->atomiceth.rkey == b->atomiceth.rkey &&
 	       a->atomiceth.swap_add == b->atomiceth.swap_add && a->atomiceth.compare == b->atomiceth.compare &&
-	       a->imm == b->imm && a->ieth_rkey == b->ieth_rkey;
+	       a->imm == b->imm && a->ieth_rkey == b->ieth_rkey &&
+	       a->xrceth.srqn == b->xrceth.srqn && a->deth.qkey == b->deth.qkey && a->deth.src_qpn == b->deth.src_qpn;
 }
 
 /* The engine fills members that its packet has no header for; the wire shows which those are. */

@@ -1,6 +1,5 @@
 /* One process's transport engine, run again from its trace: an adapter without a program. What it says must be what was
- * recorded, but for the payload, which a trace does not know before it leaves. Reliable and unreliable connections with
- * receive queues of their own are replayed; datagrams, XRC, and QPs of shared receive queues are not. */
+ * recorded, but for the payload, which a trace does not know before it leaves. */
 #ifndef WEFT_CLI_REPLAY_ENGINE_H
 #define WEFT_CLI_REPLAY_ENGINE_H
 

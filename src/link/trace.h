@@ -21,6 +21,7 @@ enum trace_kind {
 	TRACE_SEND,
 	TRACE_RECEIVES,
 	TRACE_EXPIRE,		/* its timer */
+	TRACE_SRQ,		/* `to` is the shared receive queue's number */
 	TRACE_KINDS,
 };
 

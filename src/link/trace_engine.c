@@ -39,9 +39,10 @@ void trace_qp_of(const struct qp *qp, int mask, struct trace_qp *t)
 
 	*t = (struct trace_qp){
 		.type = qp->type, .state = qp->state, .mask = (unsigned)mask, .max_send_wr = qp->cap.max_send_wr,
-		.max_recv_wr = qp->cap.max_recv_wr, .has_srq = qp->srq != NULL,
-		.pkey_index = a->pkey_index, .pkey = qp->dev->pkey[a->pkey_index], .qkey = a->qkey, .path_mtu = a->path_mtu,
-		.dest_qpn = a->dest_qp_num, .rq_psn = a->rq_psn, .sq_psn = a->sq_psn, .access = a->qp_access_flags, .timeout = a->timeout,
+		.max_recv_wr = qp->cap.max_recv_wr, .srq = qp->srq ? qp->srq->srqn + UINT64_C(1) : 0,
+		.pkey_index = a->pkey_index, .pkey = qp->dev->pkey[a->pkey_index], .qkey = a->qkey,
+		.path_mtu = qp_is_datagram(qp) ? qp->dev->active_mtu : a->path_mtu, .dest_qpn = a->dest_qp_num,
+		.rq_psn = a->rq_psn, .sq_psn = a->sq_psn, .access = a->qp_access_flags, .timeout = a->timeout,
 		.retry_cnt = a->retry_cnt, .rnr_retry = a->rnr_retry, .min_rnr_timer = a->min_rnr_timer,
 		.max_rd_atomic = a->max_rd_atomic, .max_dest_rd_atomic = a->max_dest_rd_atomic,
 		.has_grh = qp->path.has_grh, .slid = qp->path.slid, .dlid = qp->path.dlid,
@@ -56,10 +57,11 @@ void trace_qp_of(const struct qp *qp, int mask, struct trace_qp *t)
 int trace_qp_attr(const struct trace_qp *t, struct ibv_qp_attr *attr)
 {
 	*attr = (struct ibv_qp_attr){
-		.qp_state = (enum ibv_qp_state)t->state, .pkey_index = (uint16_t)t->pkey_index, .port_num = 1, .qkey = (uint32_t)t->qkey,
-		.path_mtu = (enum ibv_mtu)t->path_mtu, .dest_qp_num = (uint32_t)t->dest_qpn, .rq_psn = (uint32_t)t->rq_psn,
-		.sq_psn = (uint32_t)t->sq_psn, .qp_access_flags = (unsigned)t->access, .timeout = (uint8_t)t->timeout,
-		.retry_cnt = (uint8_t)t->retry_cnt, .rnr_retry = (uint8_t)t->rnr_retry, .min_rnr_timer = (uint8_t)t->min_rnr_timer,
+		.qp_state = (enum ibv_qp_state)t->state, .pkey_index = (uint16_t)t->pkey_index, .port_num = 1,
+		.qkey = (uint32_t)t->qkey, .path_mtu = (enum ibv_mtu)t->path_mtu, .dest_qp_num = (uint32_t)t->dest_qpn,
+		.rq_psn = (uint32_t)t->rq_psn, .sq_psn = (uint32_t)t->sq_psn, .qp_access_flags = (unsigned)t->access,
+		.timeout = (uint8_t)t->timeout, .retry_cnt = (uint8_t)t->retry_cnt, .rnr_retry = (uint8_t)t->rnr_retry,
+		.min_rnr_timer = (uint8_t)t->min_rnr_timer,
 		.max_rd_atomic = (uint8_t)t->max_rd_atomic, .max_dest_rd_atomic = (uint8_t)t->max_dest_rd_atomic,
 		.ah_attr = { .port_num = 1, .dlid = 1, .is_global = 1 },
 	};
@@ -71,7 +73,10 @@ int trace_qp_attr(const struct trace_qp *t, struct ibv_qp_attr *attr)
 
 void trace_send_of(const struct qp *qp, const struct send_wqe *wqe, struct trace_send *t)
 {
-	*t = (struct trace_send){ .opcode = wqe->opcode, .flags = wqe->flags, .imm = wqe->imm, .length = wqe->length };
+	*t = (struct trace_send){ .opcode = wqe->opcode, .flags = wqe->flags, .imm = wqe->imm, .length = wqe->length,
+				  .remote_qpn = wqe->remote_qpn };
+	if (qp->type == IBV_QPT_UD)
+		t->qkey = wqe->qkey;
 	if (qp_is_datagram(qp) || wqe->opcode == IBV_WR_BIND_MW)
 		return;
 	t->remote_addr = wqe->remote_addr;

@@ -19,7 +19,7 @@ struct srq {
 	struct ca *ca;
 	struct ca_device *dev;
 	struct pd *pd;		/* ref */
-	struct wq wq;		/* a WQE is copied when taken, so slots free up in order; only credits wait for completions */
+	struct wq wq;		/* a WQE is copied when taken, so slots free up in order; credits wait for completions */
 	uint32_t max_wr, max_sge;
 	uint32_t limit;		/* armed when > 0 */
 	uint32_t srqn;
@@ -28,6 +28,8 @@ struct srq {
 	struct cq *cq;		/* XRC, ref */
 	uint32_t refs;		/* QPs */
 	uint32_t handle;
+	bool is_recorded;	/* the recorder's: a trace has it ... */
+	uint32_t recorded;	/* ... with so many receives announced */
 	void *user;
 };
 

@@ -179,10 +179,11 @@ def trace_records(data):
 		at += 24 + bytes_
 
 
-def trace_pair(session, program, env):
+def trace_pair(session, words, env):
 	"""Both ends of a program write one trace. What is wrong, or ''."""
+	program = words[0]
 	port, deadline = free_port(), time.monotonic() + 60
-	argv = [program, '-d', session.device, '-p', str(port), '-F', '-n', '50', *([] if 'atomic' in program else ['-s', '20000'])]
+	argv = [program, '-d', session.device, '-p', str(port), '-F', '-n', '50', *words[1:]]
 	open(env['WEFT_TRACE'], 'w').close()
 	server = session.run(argv, env)
 	while not tcp_listening(port) and time.monotonic() < deadline:
@@ -193,8 +194,22 @@ def trace_pair(session, program, env):
 	found = re.match(r'(\d+) frames passed, of which \d+ do not parse; (\d+) decisions replayed, '
 			 r'(\d+) frames made again, all as recorded\n$', text)
 	if ends != (0, 0) or status != 0 or not found or min(map(int, found.groups())) < 100:
-		return f'{program} ended with {ends}, the replay with {status}: {text}\n{client.text}'
+		return f'{" ".join(words)} ended with {ends}, the replay with {status}: {text}\n{client.text}'
 	return ''
+
+
+BAD_BOTH_WAYS = BAD + ',in.delay=20us,in.loss=1%'
+
+# Program, profile, faults; datagrams are not repeated. The last one's trace is also read with changes.
+TRACED = (
+	('ib_write_bw -s 20000', 'standard', BAD_BOTH_WAYS),
+	('ib_read_bw -s 20000', 'standard', BAD_BOTH_WAYS),
+	('ib_atomic_lat', 'standard', BAD_BOTH_WAYS),
+	('ib_send_bw -s 20000 --use-srq', 'standard', BAD_BOTH_WAYS),
+	('ib_send_bw -s 20000 -c XRC', 'standard', BAD_BOTH_WAYS),
+	('ib_send_lat -s 500 -c UD', 'standard', 'delay=20us'),
+	('ib_send_bw -s 20000', 'seed,ack=message', BAD_BOTH_WAYS),
+)
 
 
 def run_traced(weft, device):
@@ -202,10 +217,9 @@ def run_traced(weft, device):
 	psn = 19 if device == 'weft0' else 39	# the last byte of the PSN: after LRH, or IPv4 and UDP
 	with Session(weft, device) as session:
 		trace = os.path.join(session.tmp, 'trace')
-		env = {'WEFT_IMPAIR': f'{BAD},in.delay=20us,in.loss=1%,seed=7', 'WEFT_TRACE': trace}
-		for program, profile in (('ib_write_bw', 'standard'), ('ib_read_bw', 'standard'), ('ib_atomic_lat', 'standard'),
-					 ('ib_send_bw', 'seed,ack=message')):
-			wrong = trace_pair(session, program, env | {'WEFT_PROFILE': profile})
+		for program, profile, impair in TRACED:
+			env = {'WEFT_IMPAIR': impair + ',seed=7', 'WEFT_TRACE': trace, 'WEFT_PROFILE': profile}
+			wrong = trace_pair(session, program.split(), env)
 			if wrong:
 				print(f'FAILED: {wrong}')
 				return 1
