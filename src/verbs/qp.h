@@ -137,6 +137,9 @@ struct recv_ref {
 };
 /* Takes the next receive from the RQ, the SRQ, or the given XRC SRQ. False: none posted (RNR, or drop for UC and UD). */
 bool qp_recv_take(struct qp *qp, struct srq *xrc_srq, struct recv_ref *ref);
+/* All of a plain send that arrived in one piece: takes the next receive of the RQ or SRQ, fills and completes it. For receives as
+ * most are, of one segment. False: nothing was taken, and qp_recv_take and what follows it tell why. */
+bool qp_recv_whole(struct qp *qp, const void *data, uint32_t bytes, bool solicited);
 /* Completes it: cqe->status, opcode, byte_len, imm, wc_flags, src_qp, slid, sl ... are the caller's; the rest is filled. */
 void qp_recv_done(struct qp *qp, const struct recv_ref *ref, struct cqe *cqe, bool solicited);
 /* Gives back a receive that was taken but not used (UC and UD messages that fail): it is next again. */

@@ -96,6 +96,37 @@ bool qp_recv_take(struct qp *qp, struct srq *xrc_srq, struct recv_ref *ref)
 	return true;
 }
 
+bool qp_recv_whole(struct qp *qp, const void *data, uint32_t bytes, bool solicited)
+{
+	struct srq *srq = qp->srq;
+	struct wq *wq = srq ? &srq->wq : &qp->rq;
+	const volatile struct recv_wqe *wqe;
+	struct wqe_seg seg;
+	struct cqe *cqe;
+
+	if (wq->started == wq->announced)
+		return false;
+	wqe = wq_at(wq, wq->started);
+	if (wqe->num_sge != 1 || (srq ? srq->max_sge : qp->cap.max_recv_sge) == 0)
+		return false;
+	seg = wqe->seg[0];
+	if (bytes > seg.length || !seg_fill(srq ? srq->pd : qp->pd, &seg, data, bytes))
+		return false;
+	cqe = cq_next(qp->recv_cq);
+	*cqe = (struct cqe){
+		.wr_id = wqe->wr_id, .wqn = qp->qpn, .wqe_index = wq->started, .kind = CQE_RECV, .status = IBV_WC_SUCCESS,
+		.opcode = IBV_WC_RECV, .byte_len = bytes, .src_qp = qp->attr.dest_qp_num, .slid = qp->path.dlid, .sl = qp->path.sl,
+		.pkey_index = qp->attr.pkey_index, .is_srq = srq != NULL, .srqn = srq ? srq->srqn : 0,
+	};
+	wq->started++;
+	wq->completed++;
+	wq_transferred(wq, &seg, 1, bytes);
+	if (srq)
+		srq_limit_check(srq);
+	cq_publish(qp->recv_cq, cqe, solicited);
+	return true;
+}
+
 /* The end of the receive the QP holds: false when its SRQ went meanwhile. */
 static bool release(struct qp *qp)
 {

@@ -91,6 +91,13 @@ enum ibv_wc_status seg_scatter(struct pd *pd, const struct wqe_seg *seg, unsigne
 	return bytes ? IBV_WC_LOC_LEN_ERR : IBV_WC_SUCCESS;
 }
 
+bool seg_fill(const struct pd *pd, const struct wqe_seg *seg, const void *data, uint32_t bytes)
+{
+	struct mr *mr = seg_region(pd, seg, IBV_ACCESS_LOCAL_WRITE);
+
+	return mr && mr_write(mr, seg->addr, data, bytes) == 0;
+}
+
 enum ibv_wc_status seg_check(struct pd *pd, const struct wqe_seg *seg, unsigned segs, int access)
 {
 	for (unsigned i = 0; i < segs; i++)
