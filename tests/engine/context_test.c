@@ -139,7 +139,7 @@ static void windows_and_counts_are_what_happens(void **state)
 	assert_int_equal(qp_context_set(qp, &c), 0);
 	pair->sim->tap = tap;
 	pair->sim->tap_arg = qp;
-	assert_int_equal(pair_send(pair, 0, &(struct pair_wr){ .wr_id = 1, .opcode = IBV_WR_RDMA_WRITE, .bytes = 20 * MTU }), 0);
+	post_wr(pair, 0, (struct pair_wr){ .wr_id = 1, .opcode = IBV_WR_RDMA_WRITE, .bytes = 20 * MTU });
 	assert_int_equal(pair->side[0].node->sent, 4);
 	assert_int_equal(get(qp).send.pending_transfers, 0);	/* begun is what left in full */
 	c = get(qp);
@@ -152,12 +152,12 @@ static void windows_and_counts_are_what_happens(void **state)
 	assert_int_equal(pair_recv(pair, 1, 2, 0, 3000), 0);
 	assert_int_equal(pair_recv(pair, 1, 3, 0, 500), 0);
 	assert_int_equal(get(peer).engine.window_in_bytes, 3500);
-	assert_int_equal(pair_send(pair, 0, &(struct pair_wr){ .wr_id = 2, .opcode = IBV_WR_SEND, .bytes = 10 }), 0);
+	post_wr(pair, 0, (struct pair_wr){ .wr_id = 2, .opcode = IBV_WR_SEND, .bytes = 10 });
 	pair_run(pair);
 	assert_int_equal(get(peer).engine.window_in_bytes, 500);
 	assert_int_equal(get(peer).engine.receives_awaiting_ack, 0);
 	pair->side[1].node->deaf = true;
-	pair_send(pair, 0, &(struct pair_wr){ .wr_id = 3, .opcode = IBV_WR_SEND, .bytes = 10 });
+	post_wr(pair, 0, (struct pair_wr){ .wr_id = 3, .opcode = IBV_WR_SEND, .bytes = 10 });
 	sim_run(pair->sim, pair->sim->now + 2 * (4096 << 8) + 1000);
 	assert_int_equal(get(qp).engine.retries, 2);
 	pair_delete(pair);
@@ -172,7 +172,7 @@ static void receives_await_their_ack(void **state)
 	config.options.ack_when_consumed = true;
 	pair = pair_new(&config);
 	pair_recv(pair, 1, 1, 0, 100);
-	pair_send(pair, 0, &(struct pair_wr){ .wr_id = 1, .opcode = IBV_WR_SEND, .bytes = 100 });
+	post_wr(pair, 0, (struct pair_wr){ .wr_id = 1, .opcode = IBV_WR_SEND, .bytes = 100 });
 	sim_run(pair->sim, pair->sim->now + 100000);
 	assert_int_equal(get(pair->side[1].qp).engine.receives_awaiting_ack, 1);
 	expect_received(pair, 1, 1, IBV_WC_SUCCESS);
@@ -195,7 +195,7 @@ static void work_queues_tell_where_they_are(void **state)
 	c = get(s[1].qp);
 	assert_int_equal(c.recv.pending_wqes, 1);
 	assert_int_not_equal(c.recv.head, c.recv.next_wqe);
-	pair_send(pair, 0, &(struct pair_wr){ .wr_id = 1, .opcode = IBV_WR_SEND, .local = 100, .bytes = 2500, .pieces = 3 });
+	post_wr(pair, 0, (struct pair_wr){ .wr_id = 1, .opcode = IBV_WR_SEND, .local = 100, .bytes = 2500, .pieces = 3 });
 	c = get(s[0].qp);
 	assert_int_equal(c.send.pending_wqes, 1);
 	assert_int_equal(c.send.pending_transfers, 1);
@@ -209,7 +209,7 @@ static void work_queues_tell_where_they_are(void **state)
 	c = get(s[1].qp);
 	assert_int_equal(c.recv.after_logical, PAIR_IOVA + 4096 + 2500);
 	assert_ptr_equal((void *)(uintptr_t)c.recv.after_memory, s[1].memory + 4096 + 2500);
-	pair_send(pair, 0, &(struct pair_wr){ .wr_id = 2, .opcode = IBV_WR_RDMA_READ, .local = 7, .bytes = 5000 });
+	post_wr(pair, 0, (struct pair_wr){ .wr_id = 2, .opcode = IBV_WR_RDMA_READ, .local = 7, .bytes = 5000 });
 	pair_run(pair);
 	assert_int_equal(get(s[0].qp).send.after_logical, PAIR_IOVA + 7 + 5000);
 	pair_delete(pair);

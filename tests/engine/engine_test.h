@@ -35,6 +35,11 @@ static inline bool pattern_holds(const uint8_t *memory, uint32_t bytes, uint32_t
 	return true;
 }
 
+static inline void post_wr(struct pair *pair, int side, struct pair_wr wr)
+{
+	assert_int_equal(pair_send(pair, side, &wr), 0);
+}
+
 /* The next send completion is this one. */
 static inline void expect_sent(struct pair *pair, int side, uint64_t wr_id, enum ibv_wc_status status)
 {

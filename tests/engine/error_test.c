@@ -9,8 +9,8 @@ enum { BYTES = 2500 };
 static struct pair *start(enum ibv_qp_type type, int qp_access, uint8_t rd_atomic)
 {
 	struct pair *pair = pair_new(&(struct pair_config){
-		.sim = { .seed = 3 }, .type = type, .qp_access = qp_access, .dest_rd_atomic = rd_atomic, .timeout = 6, .retry_cnt = 2, .rnr_retry = 1,
-		.min_rnr_timer = 1, .psn = { 77, 0xffffff },
+		.sim = { .seed = 3 }, .type = type, .qp_access = qp_access, .dest_rd_atomic = rd_atomic,
+		.timeout = 6, .retry_cnt = 2, .rnr_retry = 1, .min_rnr_timer = 1, .psn = { 77, 0xffffff },
 	});
 
 	pattern_fill(pair->side[0].memory, 8192, 1);
@@ -36,10 +36,10 @@ static void post_around(struct pair *pair, const struct pair_wr *wr)
 {
 	struct pair_wr around = { .wr_id = 1, .opcode = IBV_WR_RDMA_WRITE, .bytes = 100, .remote = 60000 };
 
-	assert_int_equal(pair_send(pair, 0, &around), 0);
+	post_wr(pair, 0, around);
 	assert_int_equal(pair_send(pair, 0, wr), 0);
 	around.wr_id = 3;
-	assert_int_equal(pair_send(pair, 0, &around), 0);
+	post_wr(pair, 0, around);
 }
 
 #define BAD_ACCESS IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR
@@ -87,7 +87,7 @@ static void writes_off(void **state)
 {
 	struct pair *pair = start(IBV_QPT_RC, IBV_ACCESS_REMOTE_READ, 4);
 
-	pair_send(pair, 0, &(struct pair_wr){ .wr_id = 1, .opcode = IBV_WR_RDMA_WRITE, .bytes = 10 });
+	post_wr(pair, 0, (struct pair_wr){ .wr_id = 1, .opcode = IBV_WR_RDMA_WRITE, .bytes = 10 });
 	pair_run(pair);
 	expect_sent(pair, 0, 1, IBV_WC_REM_INV_REQ_ERR);
 	pair_delete(pair);
@@ -96,10 +96,12 @@ static void writes_off(void **state)
 /* Two reads at a responder that holds one. */
 static void too_many_reads(void **state)
 {
-	struct pair *pair = pair_new(&(struct pair_config){ .sim = { .seed = 1, .link = { .room = 4 } }, .rd_atomic = 8, .dest_rd_atomic = 1 });
+	struct pair *pair = pair_new(&(struct pair_config){
+		.sim = { .seed = 1, .link = { .room = 4 } }, .rd_atomic = 8, .dest_rd_atomic = 1,
+	});
 
 	for (unsigned i = 0; i < 8; i++)
-		pair_send(pair, 0, &(struct pair_wr){ .wr_id = i, .opcode = IBV_WR_RDMA_READ, .bytes = 8000 });
+		post_wr(pair, 0, (struct pair_wr){ .wr_id = i, .opcode = IBV_WR_RDMA_READ, .bytes = 8000 });
 	pair_run(pair);
 	assert_int_equal(sim_events(pair->side[1].node, IBV_EVENT_QP_REQ_ERR), 1);
 	assert_int_equal(pair->side[1].qp->state, IBV_QPS_ERR);
@@ -146,7 +148,7 @@ static void region_goes_during_a_read(void **state)
 	struct mr *mr;
 
 	assert_int_equal(mr_create(pair->side[1].pd, pair->side[1].memory, 32768, PAIR_IOVA, PAIR_ACCESS, &mr), 0);
-	pair_send(pair, 0, &(struct pair_wr){ .wr_id = 1, .opcode = IBV_WR_RDMA_READ, .bytes = 8192, .rkey = mr->key });
+	post_wr(pair, 0, (struct pair_wr){ .wr_id = 1, .opcode = IBV_WR_RDMA_READ, .bytes = 8192, .rkey = mr->key });
 	sim_run(pair->sim, pair->sim->now + 5000);
 	assert_int_equal(mr_destroy(mr), 0);
 	pair_run(pair);
@@ -163,7 +165,7 @@ static void region_goes_during_a_write(void **state)
 
 	pattern_fill(pair->side[0].memory, 8192, 1);
 	assert_int_equal(mr_create(pair->side[1].pd, pair->side[1].memory, 32768, PAIR_IOVA, PAIR_ACCESS, &mr), 0);
-	pair_send(pair, 0, &(struct pair_wr){ .wr_id = 1, .opcode = IBV_WR_RDMA_WRITE, .bytes = 8192, .rkey = mr->key });
+	post_wr(pair, 0, (struct pair_wr){ .wr_id = 1, .opcode = IBV_WR_RDMA_WRITE, .bytes = 8192, .rkey = mr->key });
 	sim_run(pair->sim, pair->sim->now + 5000);
 	assert_int_equal(mr_destroy(mr), 0);
 	pair_run(pair);
@@ -179,7 +181,8 @@ static void memory_gone(void **state)
 	struct pair *pair = start(IBV_QPT_RC, 0, 4);
 	struct mr *mr;
 
-	assert_int_equal(mr_create(pair->side[1].pd, pair->side[1].memory, 32768, PAIR_IOVA, PAIR_ACCESS | IBV_ACCESS_ON_DEMAND, &mr), 0);
+	assert_int_equal(mr_create(pair->side[1].pd, pair->side[1].memory, 32768, PAIR_IOVA,
+				   PAIR_ACCESS | IBV_ACCESS_ON_DEMAND, &mr), 0);
 	pair->side[1].node->memory_gone = true;
 	post_around(pair, &(struct pair_wr){ .wr_id = 2, .opcode = IBV_WR_RDMA_WRITE, .bytes = 100, .rkey = mr->key });
 	expect_failed(pair, IBV_WC_REM_OP_ERR, IBV_EVENT_QP_FATAL);
@@ -197,9 +200,9 @@ static void local_fault(struct ibv_sge sge, enum ibv_wr_opcode opcode, enum ibv_
 	wr.wr.rdma.rkey = pair->side[1].mr->key;
 	if (!sge.lkey)
 		sge.lkey = pair->side[0].mr->key;
-	pair_send(pair, 0, &(struct pair_wr){ .wr_id = 1, .opcode = IBV_WR_RDMA_WRITE, .bytes = BYTES, .remote = 30000 });
+	post_wr(pair, 0, (struct pair_wr){ .wr_id = 1, .opcode = IBV_WR_RDMA_WRITE, .bytes = BYTES, .remote = 30000 });
 	assert_int_equal(qp_post_send(pair->side[0].qp, 1, &wr, &bad), 0);
-	pair_send(pair, 0, &(struct pair_wr){ .wr_id = 3, .opcode = IBV_WR_RDMA_WRITE, .bytes = BYTES, .remote = 30000 });
+	post_wr(pair, 0, (struct pair_wr){ .wr_id = 3, .opcode = IBV_WR_RDMA_WRITE, .bytes = BYTES, .remote = 30000 });
 	pair_run(pair);
 	expect_sent(pair, 0, 1, IBV_WC_SUCCESS);
 	expect_sent(pair, 0, 2, status);
@@ -222,7 +225,7 @@ static void no_initiator_depth(void **state)
 	struct pair *pair = start(IBV_QPT_RC, 0, 4);
 
 	pair->side[0].qp->attr.max_rd_atomic = 0;
-	pair_send(pair, 0, &(struct pair_wr){ .wr_id = 1, .opcode = IBV_WR_RDMA_READ, .bytes = 10 });
+	post_wr(pair, 0, (struct pair_wr){ .wr_id = 1, .opcode = IBV_WR_RDMA_READ, .bytes = 10 });
 	pair_run(pair);
 	expect_sent(pair, 0, 1, IBV_WC_LOC_QP_OP_ERR);
 	pair_delete(pair);
@@ -287,7 +290,8 @@ static void foreign_packets(void **state)
 	for (unsigned i = 0; i < 5; i++) {
 		struct pair *pair = start(IBV_QPT_RC, 0, 4);
 		struct packet p = { .opcode = OPCODE_RC_SEND_ONLY, .dest_qpn = pair->side[1].qp->qpn, .pkey = 0xffff, .psn = 77,
-				    .path = { .slid = 1, .dlid = 2 }, .payload = &(struct iovec){ "x", 1 }, .payload_iovs = 1, .payload_bytes = 1 };
+				    .path = { .slid = 1, .dlid = 2 },
+				    .payload = &(struct iovec){ "x", 1 }, .payload_iovs = 1, .payload_bytes = 1 };
 
 		pair_recv(pair, 1, 9, 20000, 4096);
 		p.path.slid = i == 0 ? 3 : 1;
@@ -308,16 +312,19 @@ static void foreign_packets(void **state)
 /* A response of the wrong size or kind. */
 static void bad_responses(void **state)
 {
-	static const uint8_t opcode[] = { OPCODE_RC_RDMA_READ_RESPONSE_ONLY, OPCODE_RC_RDMA_READ_RESPONSE_LAST, OPCODE_RC_ATOMIC_ACKNOWLEDGE };
+	static const uint8_t opcode[] = {
+		OPCODE_RC_RDMA_READ_RESPONSE_ONLY, OPCODE_RC_RDMA_READ_RESPONSE_LAST, OPCODE_RC_ATOMIC_ACKNOWLEDGE,
+	};
 
 	for (unsigned i = 0; i < 3; i++) {
 		struct pair *pair = start(IBV_QPT_RC, 0, 4);
 		uint8_t data[1024] = { 0 };
-		struct packet p = { .opcode = opcode[i], .dest_qpn = pair->side[0].qp->qpn, .pkey = 0xffff, .psn = 77, .path = { .slid = 2, .dlid = 1 },
+		struct packet p = { .opcode = opcode[i], .dest_qpn = pair->side[0].qp->qpn, .pkey = 0xffff, .psn = 77,
+				    .path = { .slid = 2, .dlid = 1 },
 				    .payload = &(struct iovec){ data, 1024 }, .payload_iovs = 1, .payload_bytes = 1024 };
 
 		pair->side[1].node->deaf = true;
-		pair_send(pair, 0, &(struct pair_wr){ .wr_id = 1, .opcode = IBV_WR_RDMA_READ, .bytes = 3000 });
+		post_wr(pair, 0, (struct pair_wr){ .wr_id = 1, .opcode = IBV_WR_RDMA_READ, .bytes = 3000 });
 		ca_input(&pair->side[0].node->ca, pair->side[0].node->dev, pair->sim->now, &p);
 		expect_sent(pair, 0, 1, IBV_WC_BAD_RESP_ERR);
 		pair_delete(pair);
@@ -332,14 +339,16 @@ static void xrc_without_srq(void **state)
 
 	assert_int_equal(srq_destroy(pair->side[1].srq), 0);
 	pair->side[1].srq = &(struct srq){ .srqn = srqn };
-	pair_send(pair, 0, &(struct pair_wr){ .wr_id = 1, .opcode = IBV_WR_SEND, .bytes = 100 });
+	post_wr(pair, 0, (struct pair_wr){ .wr_id = 1, .opcode = IBV_WR_SEND, .bytes = 100 });
 	pair_run(pair);
 	expect_sent(pair, 0, 1, IBV_WC_REM_INV_REQ_ERR);
 	pair_delete(pair);
 
-	pair = pair_new(&(struct pair_config){ .sim = { .seed = 1, .link = { .room = 1 } }, .type = IBV_QPT_XRC_SEND, .retry_cnt = 1 });
+	pair = pair_new(&(struct pair_config){
+		.sim = { .seed = 1, .link = { .room = 1 } }, .type = IBV_QPT_XRC_SEND, .retry_cnt = 1,
+	});
 	pair_recv(pair, 1, 1, 0, 8192);
-	pair_send(pair, 0, &(struct pair_wr){ .wr_id = 1, .opcode = IBV_WR_SEND, .bytes = 8192 });
+	post_wr(pair, 0, (struct pair_wr){ .wr_id = 1, .opcode = IBV_WR_SEND, .bytes = 8192 });
 	sim_run(pair->sim, pair->sim->now + 3000);
 	assert_int_equal(srq_destroy(pair->side[1].srq), 0);
 	pair_run(pair);
@@ -353,7 +362,7 @@ static void destroyed_while_the_peer_sends(void **state)
 	struct pair *pair = start(IBV_QPT_RC, 0, 4);
 
 	pair_recv(pair, 1, 9, 20000, 8192);
-	pair_send(pair, 0, &(struct pair_wr){ .wr_id = 1, .opcode = IBV_WR_SEND, .bytes = 8192 });
+	post_wr(pair, 0, (struct pair_wr){ .wr_id = 1, .opcode = IBV_WR_SEND, .bytes = 8192 });
 	assert_int_equal(qp_destroy(pair->side[1].qp), 0);
 	pair_run(pair);
 	expect_sent(pair, 0, 1, IBV_WC_RETRY_EXC_ERR);

@@ -22,7 +22,9 @@ struct net {
 static int open_net(void **state)
 {
 	struct net *net = calloc(1, sizeof(*net));
-	struct sim_config config = { .seed = 3, .nodes = NODES, .form = PACKET_IB, .mtu = IBV_MTU_1024, .link = { .delay_ns = 1000 } };
+	struct sim_config config = {
+		.seed = 3, .nodes = NODES, .form = PACKET_IB, .mtu = IBV_MTU_1024, .link = { .delay_ns = 1000 },
+	};
 
 	net->sim = sim_new(&config);
 	for (int i = 0; i < NODES; i++) {
@@ -91,7 +93,8 @@ static void receive_at(struct net *net, struct node *n, struct qp *qp, uint64_t 
 }
 
 /* With `remote` NULL a send. */
-static struct ibv_send_wr request(enum ibv_wr_opcode opcode, uint64_t wr_id, struct ibv_sge *sge, const struct node *remote, uint32_t at)
+static struct ibv_send_wr request(enum ibv_wr_opcode opcode, uint64_t wr_id, struct ibv_sge *sge, const struct node *remote,
+				  uint32_t at)
 {
 	struct ibv_send_wr wr = { .wr_id = wr_id, .opcode = opcode, .sg_list = sge, .num_sge = 1 };
 
@@ -148,7 +151,9 @@ static void three_nodes_in_association(void **state)
 {
 	struct net *net = *state;
 	static const struct { int node[2]; uint32_t number[2]; const char *text; } row[] = {
-		{ { 0, 1 }, { 4, 2 }, "four to two" }, { { 0, 2 }, { 7, 5 }, "seven to five" }, { { 1, 2 }, { 6, 9 }, "six to nine" },
+		{ { 0, 1 }, { 4, 2 }, "four to two" },
+		{ { 0, 2 }, { 7, 5 }, "seven to five" },
+		{ { 1, 2 }, { 6, 9 }, "six to nine" },
 	};
 	struct qp *qp[3][2];
 

@@ -8,7 +8,8 @@
 
 #include <cmocka.h>
 
-static void good(const char *text, enum ib_profile profile, enum ib_ack_mode ack, uint16_t window, uint16_t every, bool last, uint32_t start)
+static void good(const char *text, enum ib_profile profile, enum ib_ack_mode ack, uint16_t window, uint16_t every, bool last,
+		 uint32_t start)
 {
 	struct ib_options o;
 
@@ -54,11 +55,12 @@ static void completion_and_levels_are_read(void **state)
 static void nonsense_changes_nothing(void **state)
 {
 	static const char *const bad[] = {
-		"", "sead", "seed,", "seed,window", "seed,window=", "seed,window=0", "seed,window=3", "seed,window=8192", "seed,window=1x",
-		"seed,window=-1", "seed,ack=0", "seed,ack=never", "seed,report=", "seed,start-msn=0x1000000", "seed,start-msn=exchanged", "window=4",
-		"seed,complete=", "seed,ack-level=2", "print", "seed;ack=packet",
-		"seed,window=1,window=1,window=1,window=1,window=1,window=1,window=1,window=1,window=1,window=1,window=1,window=1,window=1,"
-		"window=1",
+		"", "sead", "seed,", "window=4", "print", "seed;ack=packet",
+		"seed,window", "seed,window=", "seed,window=0", "seed,window=3", "seed,window=8192", "seed,window=1x",
+		"seed,window=-1", "seed,ack=0", "seed,ack=never", "seed,report=", "seed,complete=", "seed,ack-level=2",
+		"seed,start-msn=0x1000000", "seed,start-msn=exchanged",
+		"seed,window=1,window=1,window=1,window=1,window=1,window=1,window=1,window=1,window=1,window=1,window=1,"
+		"window=1,window=1,window=1",
 	};
 	struct ib_options o = { .start_msn = 7, .window_pkts = 2 };
 

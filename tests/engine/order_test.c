@@ -128,8 +128,8 @@ static void a_fence_waits_for_reads(void **state)
 		struct pair_wr send = { .wr_id = 2, .opcode = IBV_WR_SEND, .bytes = 64, .flags = fenced ? IBV_SEND_FENCE : 0 };
 
 		assert_int_equal(pair_recv(pair, 1, 3, 1024, 64), 0);
-		assert_int_equal(pair_send(pair, 0, &read), 0);
-		assert_int_equal(pair_send(pair, 0, &send), 0);
+		post_wr(pair, 0, read);
+		post_wr(pair, 0, send);
 		pair_run(pair);
 		assert_int_equal(find(&notes, 0, OP_SEND) > find(&notes, 1, OP_READ_RESPONSE), fenced);
 		expect_sent(pair, 0, 1, IBV_WC_SUCCESS);
@@ -152,7 +152,7 @@ static void reads_beyond_the_depth_are_held(void **state)
 			struct pair_wr wr = { .wr_id = i, .opcode = IBV_WR_RDMA_READ, .local = (3 - i) * 1024, .remote = i * 1024,
 					      .bytes = 1024 };
 
-			assert_int_equal(pair_send(pair, 0, &wr), 0);
+			post_wr(pair, 0, wr);
 		}
 		pair_run(pair);
 		assert_int_equal(find(&notes, 1, OP_READ_RESPONSE), depth);
@@ -176,7 +176,7 @@ static void requests_beyond_the_window_are_held(void **state)
 	for (uint32_t i = 0; i < 6; i++) {
 		struct pair_wr wr = { .wr_id = i, .opcode = IBV_WR_RDMA_WRITE, .bytes = 8 };
 
-		assert_int_equal(pair_send(pair, 0, &wr), 0);
+		post_wr(pair, 0, wr);
 	}
 	assert_int_equal(notes.packets, 4);
 	assert_int_equal(ib_set_options(pair->side[0].qp, &config.options), -EINVAL);
@@ -196,7 +196,9 @@ static void feeding_does_not_show_in_the_frames(void **state)
 		struct pair_config config = { .retry_cnt = 7, .mtu = IBV_MTU_256, .sim = { .seed = 1 } };
 		struct pair *pair = start(&notes, &config);
 		struct pair_wr wr = { .wr_id = 1, .opcode = IBV_WR_RDMA_WRITE, .bytes = 127, .remote = 2048, .pieces = pieces };
-		struct pair_wr large = { .wr_id = 2, .opcode = IBV_WR_RDMA_WRITE, .bytes = 1001, .remote = 4096, .pieces = pieces };
+		struct pair_wr large = {
+			.wr_id = 2, .opcode = IBV_WR_RDMA_WRITE, .bytes = 1001, .remote = 4096, .pieces = pieces,
+		};
 
 		pattern_fill(pair->side[0].memory, 1001, 9);
 		if (!pieces) {	/* inline data is the program's address */
@@ -209,9 +211,9 @@ static void feeding_does_not_show_in_the_frames(void **state)
 			assert_int_equal(qp_post_send(pair->side[0].qp, pair->sim->now, &raw, &bad), 0);
 			sim_pump(pair->sim);
 		} else {
-			assert_int_equal(pair_send(pair, 0, &wr), 0);
+			post_wr(pair, 0, wr);
 		}
-		assert_int_equal(pair_send(pair, 0, &large), 0);
+		post_wr(pair, 0, large);
 		pair_run(pair);
 		expect_sent(pair, 0, 1, IBV_WC_SUCCESS);
 		expect_sent(pair, 0, 2, IBV_WC_SUCCESS);

@@ -43,8 +43,8 @@ static void tap(void *arg, int node, const struct packet *p)
 static struct pair *start(struct tape *tape, const struct ib_options *options)
 {
 	struct pair_config config = {
-		.sim = { .seed = 1, .link = { .delay_ns = 1000 } }, .mtu = IBV_MTU_256, .psn = { 1, 100 }, .timeout = 6, .retry_cnt = 2, .rnr_retry = 7,
-		.options = *options,
+		.sim = { .seed = 1, .link = { .delay_ns = 1000 } }, .mtu = IBV_MTU_256, .psn = { 1, 100 },
+		.timeout = 6, .retry_cnt = 2, .rnr_retry = 7, .options = *options,
 	};
 	struct pair *pair = pair_new(&config);
 
@@ -61,7 +61,7 @@ static void post(struct pair *pair, unsigned i)
 {
 	struct pair_wr wr = { .wr_id = i, .opcode = IBV_WR_SEND, .bytes = packets[i] * MTU, .local = i * 2048 };
 
-	assert_int_equal(pair_send(pair, 0, &wr), 0);
+	post_wr(pair, 0, wr);
 }
 
 static void post_all(struct pair *pair)
@@ -81,7 +81,9 @@ static void expect_all_sent(struct pair *pair)
 
 static struct ib_options options_of(enum ib_profile profile, enum ib_ack_mode mode, uint32_t start_msn)
 {
-	return (struct ib_options){ .profile = profile, .ack_mode = mode, .window_pkts = 64, .ack_every = 3, .start_msn = start_msn };
+	return (struct ib_options){
+		.profile = profile, .ack_mode = mode, .window_pkts = 64, .ack_every = 3, .start_msn = start_msn,
+	};
 }
 
 /* 10.1: an ACK for each packet. */
@@ -121,7 +123,9 @@ static void vector_10_1_standard(void **state)
 
 static void start_msn_wraps(void **state)
 {
-	static const uint32_t msn[11] = { 0xfffffd, 0xfffffd, 0xfffffe, 0xfffffe, 0xfffffe, 0xfffffe, 0xfffffe, 0xfffffe, 0xffffff, 0xffffff, 0 };
+	static const uint32_t msn[11] = {
+		0xfffffd, 0xfffffd, 0xfffffe, 0xfffffe, 0xfffffe, 0xfffffe, 0xfffffe, 0xfffffe, 0xffffff, 0xffffff, 0,
+	};
 
 	expect_acks(IB_SEED, 0xfffffe, msn);
 }
@@ -473,7 +477,7 @@ static void adapters_exchange_the_starting_msn(void **state)
 		pair_run(pair);
 		expect_all_sent(pair);
 		assert_int_equal(pair_recv(pair, 0, 9, 0, 2048), 0);
-		assert_int_equal(pair_send(pair, 1, &(struct pair_wr){ .wr_id = 9, .opcode = IBV_WR_SEND, .bytes = 1 }), 0);
+		post_wr(pair, 1, (struct pair_wr){ .wr_id = 9, .opcode = IBV_WR_SEND, .bytes = 1 });
 		pair_run(pair);
 		expect_sent(pair, 1, 9, IBV_WC_SUCCESS);
 		for (int i = 0; i < 2; i++) {
@@ -483,7 +487,8 @@ static void adapters_exchange_the_starting_msn(void **state)
 			assert_int_equal(to->responder.msn, psn_add(from->flight.start_msn, i == 0 ? 2 : 0));
 			assert_int_equal(from->flight.msn, to->responder.msn);
 		}
-		assert_int_not_equal(engine_of(pair->side[0].qp)->flight.start_msn, engine_of(pair->side[1].qp)->flight.start_msn);
+		assert_int_not_equal(engine_of(pair->side[0].qp)->flight.start_msn,
+				     engine_of(pair->side[1].qp)->flight.start_msn);
 		pair_delete(pair);
 	}
 }
@@ -536,8 +541,8 @@ static void stop_and_wait_over_a_datagram_network(void **state)
 	for (uint64_t seed = 1; seed <= 50; seed++) {
 		struct pair_config config = {
 			.sim = { .seed = seed, .form = seed & 1 ? PACKET_ROCE : PACKET_IB,
-				 .link = { .delay_ns = 1000, .loss = 50000, .duplicate = 50000, .reorder = 50000, .reorder_ns = 5000,
-					   .corrupt = 20000 } },
+				 .link = { .delay_ns = 1000, .loss = 50000, .duplicate = 50000, .corrupt = 20000,
+					   .reorder = 50000, .reorder_ns = 5000 } },
 			.mtu = IBV_MTU_256, .psn = { 1, 100 }, .timeout = 6, .retry_cnt = 7, .rnr_retry = 7,
 			.options = options_of(IB_SEED, IB_ACK_PER_PACKET, 0),
 		};
@@ -548,7 +553,7 @@ static void stop_and_wait_over_a_datagram_network(void **state)
 		pair = pair_new(&config);
 		pattern_fill(pair->side[0].memory, 10 * 256, 7);
 		print_message("seed %llu\n", (unsigned long long)seed);
-		assert_int_equal(pair_send(pair, 0, &wr), 0);
+		post_wr(pair, 0, wr);
 		pair_run(pair);
 		expect_sent(pair, 0, 1, IBV_WC_SUCCESS);
 		assert_true(pattern_holds(pair->side[1].memory, 10 * 256, 7));
@@ -562,8 +567,9 @@ static void old_packets_are_not_accepted(void **state)
 	struct ib_options options = options_of(IB_STANDARD, IB_ACK_ON_REQUEST, 0);
 	struct tape tape;
 	struct pair *pair = start(&tape, &options);
-	struct packet old = { .opcode = OPCODE_RC_SEND_ONLY, .dest_qpn = pair->side[1].qp->qpn, .pkey = 0xffff, .psn = psn_add(1, -500),
-			      .path = { .slid = 1, .dlid = 2 }, .payload = &(struct iovec){ "x", 1 }, .payload_iovs = 1, .payload_bytes = 1 };
+	struct packet old = { .opcode = OPCODE_RC_SEND_ONLY, .dest_qpn = pair->side[1].qp->qpn, .pkey = 0xffff,
+			      .psn = psn_add(1, -500), .path = { .slid = 1, .dlid = 2 },
+			      .payload = &(struct iovec){ "x", 1 }, .payload_iovs = 1, .payload_bytes = 1 };
 
 	ca_input(&pair->side[1].node->ca, pair->side[1].node->dev, pair->sim->now, &old);
 	expect_nothing(pair, 1);

@@ -43,7 +43,8 @@ static void draw_link(struct rand *r, struct sim_link *link)
 	*link = (struct sim_link){
 		.delay_ns = 100 + rand_below(r, 3000), .byte_ns = rand_below(r, 2),
 		.loss = some_ppm(r), .duplicate = some_ppm(r), .reorder = some_ppm(r), .corrupt = some_ppm(r),
-		.reorder_ns = rand_below(r, 2) ? rand_below(r, 20000) : 0, .room = rand_below(r, 3) ? 0 : 1 + (uint32_t)rand_below(r, 8),
+		.reorder_ns = rand_below(r, 2) ? rand_below(r, 20000) : 0,
+		.room = rand_below(r, 3) ? 0 : 1 + (uint32_t)rand_below(r, 8),
 	};
 }
 
@@ -61,7 +62,8 @@ static void draw(struct rand *r, struct pair_config *c)
 		.options = {
 			.profile = rand_below(r, 3) ? IB_STANDARD : IB_SEED, .ack_mode = (enum ib_ack_mode)rand_below(r, 4),
 			.window_pkts = (uint16_t)(1 << rand_below(r, 7)), .ack_every = 1 + (uint16_t)rand_below(r, 5),
-			.start_msn = some_psn(r), .exchange_start = rand_below(r, 4) == 0, .completion = (enum ib_completion)rand_below(r, 4),
+			.start_msn = some_psn(r), .exchange_start = rand_below(r, 4) == 0,
+			.completion = (enum ib_completion)rand_below(r, 4),
 		},
 	};
 	draw_link(r, &c->sim.link);
@@ -163,9 +165,12 @@ static struct outcome run(uint64_t seed, bool verbose)
 	/* without faults there is no excuse, and no error is other than the patience running out */
 	if (!outcome.delivered && !outcome.fault && !is_faulty(&config.sim.link))
 		outcome.fault = "failed without a fault";
-	for (int i = 0; i < 2; i++)
-		if (t.side[i].failed && t.side[i].status != IBV_WC_RETRY_EXC_ERR && t.side[i].status != IBV_WC_WR_FLUSH_ERR && !outcome.fault)
+	for (int i = 0; i < 2; i++) {
+		enum ibv_wc_status status = t.side[i].status;
+
+		if (t.side[i].failed && status != IBV_WC_RETRY_EXC_ERR && status != IBV_WC_WR_FLUSH_ERR && !outcome.fault)
 			outcome.fault = "failed for another reason than retries";
+	}
 	if (verbose && outcome.fault)
 		printf("%s\n", sim_trace(t.pair->sim));
 	pair_delete(t.pair);
@@ -182,7 +187,8 @@ static void every_run_ends_well(void **state)
 		if (outcome.fault)
 			run(first_seed + i, true);
 		if (outcome.fault)
-			fail_msg("seed %llu: %s (status %u)", (unsigned long long)(first_seed + i), outcome.fault, outcome.status);
+			fail_msg("seed %llu: %s (status %u)", (unsigned long long)(first_seed + i), outcome.fault,
+				 outcome.status);
 		delivered += outcome.delivered;
 	}
 	printf("%u runs, %u delivered, %u clean errors\n", runs, delivered, runs - delivered);

@@ -44,7 +44,7 @@ static struct measure stream(enum ibv_wr_opcode opcode, unsigned at_once, const 
 		if (done == MESSAGES / 2)
 			pair->sim->config.link.delay_ns = later_delay;
 		while (posted < MESSAGES && posted - done < at_once) {
-			assert_int_equal(pair_send(pair, 0, &wr), 0);
+			post_wr(pair, 0, wr);
 			posted++;
 		}
 		assert_true(sim_step(pair->sim));
@@ -66,7 +66,8 @@ static void nothing_is_sent_twice_without_loss(void **state)
 			for (int profile = IB_STANDARD; profile <= IB_SEED; profile++)
 				for (unsigned at_once = 1; at_once <= 16; at_once *= 16) {
 					struct sim_link link = { .delay_ns = delays[d], .byte_ns = 1 };
-					struct measure m = stream(opcodes[o], at_once, &link, delays[d], (enum ib_profile)profile);
+					struct measure m = stream(opcodes[o], at_once, &link, delays[d],
+								  (enum ib_profile)profile);
 
 					assert_int_equal(m.probes + m.repeats + m.back, 0);
 				}

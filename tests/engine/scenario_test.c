@@ -42,7 +42,8 @@ static const struct scenario scenarios[] = {
 	SCENARIO(write_loses_last,	.op = WRITE, .bytes = 4096, .drop = 0x8, .resent = 2, .done_by_us = 410)
 	SCENARIO(write_loses_all,	.op = WRITE, .bytes = 4096, .drop = 0xf, .resent = 4, .done_by_us = 410)
 	SCENARIO(write_loses_ack,	.op = WRITE, .bytes = 4096, .drop_answer = 0x1, .resent = 1, .done_by_us = 210)
-	SCENARIO(write_loses_nak,	.op = WRITE, .bytes = 4096, .drop = 0x2, .drop_answer = 0x1, .resent = 4, .done_by_us = 410)
+	SCENARIO(write_loses_nak,	.op = WRITE, .bytes = 4096, .drop = 0x2, .drop_answer = 0x1, .resent = 4,
+		 .done_by_us = 410)
 	SCENARIO(write_spoiled,		.op = WRITE, .bytes = 4096, .corrupt = 0x2, .resent = 3, .done_by_us = 6)
 	SCENARIO(write_doubled,		.op = WRITE, .bytes = 4096, .duplicate = 0xf, .done_by_us = 4)
 	SCENARIO(write_swapped,		.op = WRITE, .bytes = 4096, .swap = 0x2, .resent = 5, .done_by_us = 6)
@@ -62,8 +63,10 @@ static const struct scenario scenarios[] = {
 	SCENARIO(atomic_doubled,	.op = IBV_WR_ATOMIC_CMP_AND_SWP, .duplicate = 0x1, .done_by_us = 4)
 	SCENARIO(atomic_write_loses_answer, .op = IBV_WR_ATOMIC_WRITE, .drop_answer = 0x1, .resent = 1, .done_by_us = 300)
 
-	SCENARIO(send_waits_for_a_receive,	.op = SEND, .bytes = 2000, .late_receive_us = 100, .resent = 18, .done_by_us = 120)
-	SCENARIO(imm_waits_for_a_receive,	.op = IBV_WR_RDMA_WRITE_WITH_IMM, .bytes = 2000, .late_receive_us = 25, .resent = 2, .done_by_us = 40)
+	SCENARIO(send_waits_for_a_receive,	.op = SEND, .bytes = 2000, .late_receive_us = 100, .resent = 18,
+		 .done_by_us = 120)
+	SCENARIO(imm_waits_for_a_receive,	.op = IBV_WR_RDMA_WRITE_WITH_IMM, .bytes = 2000, .late_receive_us = 25,
+		 .resent = 2, .done_by_us = 40)
 	SCENARIO(send_gives_up_waiting,		.op = SEND, .bytes = 2000, .late_receive_us = 1000, .rnr_retry = 2, .resent = 4,
 		 .expect = IBV_WC_RNR_RETRY_EXC_ERR, .done_by_us = 40)
 	SCENARIO(send_never_waits,		.op = SEND, .bytes = 2000, .late_receive_us = 1000, .rnr_retry = NEVER,
@@ -73,10 +76,14 @@ static const struct scenario scenarios[] = {
 	SCENARIO(nobody_hears_and_no_retry,	.op = READ, .bytes = 2000, .deaf = true, .retry_cnt = NEVER,
 		 .expect = IBV_WC_RETRY_EXC_ERR, .done_by_us = 300)
 
-	SCENARIO(xrc_write_loses_middle, .type = IBV_QPT_XRC_SEND, .op = WRITE, .bytes = 4096, .drop = 0x2, .resent = 3, .done_by_us = 6)
-	SCENARIO(xrc_send_loses_ack, .type = IBV_QPT_XRC_SEND, .op = SEND, .bytes = 4096, .drop_answer = 0x1, .resent = 1, .done_by_us = 210)
-	SCENARIO(xrc_read_loses_response, .type = IBV_QPT_XRC_SEND, .op = READ, .bytes = 4096, .drop_answer = 0x2, .resent = 1, .done_by_us = 6)
-	SCENARIO(xrc_send_waits, .type = IBV_QPT_XRC_SEND, .op = SEND, .bytes = 100, .late_receive_us = 25, .resent = 3, .done_by_us = 40)
+	SCENARIO(xrc_write_loses_middle, .type = IBV_QPT_XRC_SEND, .op = WRITE, .bytes = 4096, .drop = 0x2, .resent = 3,
+		 .done_by_us = 6)
+	SCENARIO(xrc_send_loses_ack, .type = IBV_QPT_XRC_SEND, .op = SEND, .bytes = 4096, .drop_answer = 0x1, .resent = 1,
+		 .done_by_us = 210)
+	SCENARIO(xrc_read_loses_response, .type = IBV_QPT_XRC_SEND, .op = READ, .bytes = 4096, .drop_answer = 0x2, .resent = 1,
+		 .done_by_us = 6)
+	SCENARIO(xrc_send_waits, .type = IBV_QPT_XRC_SEND, .op = SEND, .bytes = 100, .late_receive_us = 25, .resent = 3,
+		 .done_by_us = 40)
 };
 
 struct counts {
@@ -120,8 +127,9 @@ static unsigned packets_of(const struct scenario *s)
 static void play(const struct scenario *s)
 {
 	struct pair_config config = {
-		.sim = { .seed = 1, .link = { .delay_ns = 1000 } }, .type = s->type, .mtu = mtu_code(mtu_of(s)), .memory_bytes = 256 << 10,
-		.psn = { 0xfffffe, 0x7ffffe }, .timeout = 6, .retry_cnt = limit_of(s->retry_cnt), .rnr_retry = limit_of(s->rnr_retry), .min_rnr_timer = 1,
+		.sim = { .seed = 1, .link = { .delay_ns = 1000 } }, .type = s->type, .mtu = mtu_code(mtu_of(s)),
+		.memory_bytes = 256 << 10, .psn = { 0xfffffe, 0x7ffffe }, .timeout = 6, .min_rnr_timer = 1,
+		.retry_cnt = limit_of(s->retry_cnt), .rnr_retry = limit_of(s->rnr_retry),
 	};
 	struct counts counts = { { 0 } };
 	struct traffic t;

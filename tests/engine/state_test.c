@@ -36,9 +36,11 @@ static void fenced_send_carries_what_was_read(void **state)
 	struct pair *pair = start(&tape, 4);
 
 	pair_recv(pair, 1, 9, 0, 4096);
-	pair_send(pair, 0, &(struct pair_wr){ .wr_id = 1, .opcode = IBV_WR_RDMA_READ, .local = 20000, .remote = 32768, .bytes = 3000 });
-	pair_send(pair, 0, &(struct pair_wr){ .wr_id = 2, .opcode = IBV_WR_RDMA_WRITE, .remote = 60000, .bytes = 10 });
-	pair_send(pair, 0, &(struct pair_wr){ .wr_id = 3, .opcode = IBV_WR_SEND, .flags = IBV_SEND_FENCE, .local = 20000, .bytes = 3000 });
+	post_wr(pair, 0, (struct pair_wr){ .wr_id = 1, .opcode = IBV_WR_RDMA_READ, .local = 20000, .remote = 32768,
+					   .bytes = 3000 });
+	post_wr(pair, 0, (struct pair_wr){ .wr_id = 2, .opcode = IBV_WR_RDMA_WRITE, .remote = 60000, .bytes = 10 });
+	post_wr(pair, 0, (struct pair_wr){ .wr_id = 3, .opcode = IBV_WR_SEND, .flags = IBV_SEND_FENCE, .local = 20000,
+					   .bytes = 3000 });
 	assert_int_equal(tape.frames[0], 2);
 	pair_run(pair);
 	expect_received(pair, 1, 9, IBV_WC_SUCCESS);
@@ -57,8 +59,8 @@ static void atomics_count(void **state)
 
 	*word = 1000;
 	for (unsigned i = 0; i < 30; i++)
-		pair_send(pair, 0, &(struct pair_wr){ .wr_id = i, .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD, .local = 20000 + i * 8,
-			.remote = 64, .bytes = 8, .compare_add = 3 });
+		post_wr(pair, 0, (struct pair_wr){ .wr_id = i, .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD, .local = 20000 + i * 8,
+						   .remote = 64, .bytes = 8, .compare_add = 3 });
 	pair_run(pair);
 	for (unsigned i = 0; i < 30; i++) {
 		expect_sent(pair, 0, i, IBV_WC_SUCCESS);
@@ -74,7 +76,9 @@ static void inline_data_is_taken_when_posted(void **state)
 	struct pair *pair = start(&tape, 4);
 	uint8_t data[100];
 	struct ibv_sge sge = { (uintptr_t)data, sizeof(data), 0xdead };
-	struct ibv_send_wr *bad, wr = { .wr_id = 1, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_INLINE, .sg_list = &sge, .num_sge = 1 };
+	struct ibv_send_wr *bad, wr = {
+		.wr_id = 1, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_INLINE, .sg_list = &sge, .num_sge = 1,
+	};
 
 	pattern_fill(data, sizeof(data), 6);
 	wr.wr.rdma.remote_addr = PAIR_IOVA;
@@ -115,8 +119,9 @@ static void window_is_bound_used_and_invalidated(void **state)
 	expect_sent(pair, 1, 1, IBV_WC_SUCCESS);
 
 	pair_recv(pair, 1, 9, 8000, 100);
-	pair_send(pair, 0, &(struct pair_wr){ .wr_id = 1, .opcode = IBV_WR_RDMA_WRITE, .remote = 1000, .bytes = 500, .rkey = mw->key });
-	pair_send(pair, 0, &(struct pair_wr){ .wr_id = 2, .opcode = IBV_WR_SEND_WITH_INV, .bytes = 10, .imm = mw->key });
+	post_wr(pair, 0, (struct pair_wr){ .wr_id = 1, .opcode = IBV_WR_RDMA_WRITE, .remote = 1000, .bytes = 500,
+					   .rkey = mw->key });
+	post_wr(pair, 0, (struct pair_wr){ .wr_id = 2, .opcode = IBV_WR_SEND_WITH_INV, .bytes = 10, .imm = mw->key });
 	pair_run(pair);
 	expect_sent(pair, 0, 1, IBV_WC_SUCCESS);
 	expect_sent(pair, 0, 2, IBV_WC_SUCCESS);
@@ -125,7 +130,8 @@ static void window_is_bound_used_and_invalidated(void **state)
 	assert_int_equal(cqe.wc_flags, IBV_WC_WITH_INV);
 	assert_int_equal(cqe.imm, mw->key);
 
-	pair_send(pair, 0, &(struct pair_wr){ .wr_id = 3, .opcode = IBV_WR_RDMA_WRITE, .remote = 1000, .bytes = 500, .rkey = mw->key });
+	post_wr(pair, 0, (struct pair_wr){ .wr_id = 3, .opcode = IBV_WR_RDMA_WRITE, .remote = 1000, .bytes = 500,
+					   .rkey = mw->key });
 	pair_run(pair);
 	expect_sent(pair, 0, 3, IBV_WC_REM_ACCESS_ERR);
 	pair_delete(pair);
@@ -138,9 +144,9 @@ static void local_operations_keep_their_place(void **state)
 	struct pair *pair = start(&tape, 4);
 	struct ibv_send_wr invalidate = { .wr_id = 2, .opcode = IBV_WR_LOCAL_INV, .invalidate_rkey = 0x12345 };
 
-	pair_send(pair, 0, &(struct pair_wr){ .wr_id = 1, .opcode = IBV_WR_RDMA_WRITE, .bytes = 3000 });
+	post_wr(pair, 0, (struct pair_wr){ .wr_id = 1, .opcode = IBV_WR_RDMA_WRITE, .bytes = 3000 });
 	assert_int_equal(post_local(pair, 0, &invalidate), 0);
-	pair_send(pair, 0, &(struct pair_wr){ .wr_id = 3, .opcode = IBV_WR_RDMA_WRITE, .bytes = 3000 });
+	post_wr(pair, 0, (struct pair_wr){ .wr_id = 3, .opcode = IBV_WR_RDMA_WRITE, .bytes = 3000 });
 	expect_nothing(pair, 0);
 	pair_run(pair);
 	expect_sent(pair, 0, 1, IBV_WC_SUCCESS);
@@ -153,8 +159,9 @@ static void local_operations_keep_their_place(void **state)
 static void modify(struct pair *pair, int side, enum ibv_qp_state to, bool notify)
 {
 	struct ibv_qp_attr attr = { .qp_state = to, .en_sqd_async_notify = notify };
+	int mask = IBV_QP_STATE | (notify ? IBV_QP_EN_SQD_ASYNC_NOTIFY : 0);
 
-	assert_int_equal(qp_modify(pair->side[side].qp, pair->sim->now, &attr, IBV_QP_STATE | (notify ? IBV_QP_EN_SQD_ASYNC_NOTIFY : 0)), 0);
+	assert_int_equal(qp_modify(pair->side[side].qp, pair->sim->now, &attr, mask), 0);
 	sim_pump(pair->sim);
 }
 
@@ -168,7 +175,7 @@ static void send_queue_drains(void **state)
 	pair->sim->tap = tap;
 	pair->sim->tap_arg = &tape;
 	for (unsigned i = 0; i < 3; i++)
-		pair_send(pair, 0, &(struct pair_wr){ .wr_id = i, .opcode = IBV_WR_RDMA_WRITE, .bytes = 3000 });
+		post_wr(pair, 0, (struct pair_wr){ .wr_id = i, .opcode = IBV_WR_RDMA_WRITE, .bytes = 3000 });
 	modify(pair, 0, IBV_QPS_SQD, true);
 	assert_int_equal(pair->side[0].qp->attr.sq_draining, 1);
 	assert_int_equal(sim_events(pair->side[0].node, IBV_EVENT_SQ_DRAINED), 0);
@@ -197,8 +204,8 @@ static void first_packet_in_rtr(void **state)
 	assert_int_equal(pair_connect(pair, 1, qp, pair->side[0].qp, IBV_QPS_RTR), 0);
 	pair_recv(pair, 1, 1, 0, 100);
 	pair_recv(pair, 1, 2, 0, 100);
-	pair_send(pair, 0, &(struct pair_wr){ .wr_id = 1, .opcode = IBV_WR_SEND, .bytes = 100 });
-	pair_send(pair, 0, &(struct pair_wr){ .wr_id = 2, .opcode = IBV_WR_SEND, .bytes = 100 });
+	post_wr(pair, 0, (struct pair_wr){ .wr_id = 1, .opcode = IBV_WR_SEND, .bytes = 100 });
+	post_wr(pair, 0, (struct pair_wr){ .wr_id = 2, .opcode = IBV_WR_SEND, .bytes = 100 });
 	pair_run(pair);
 	expect_sent(pair, 0, 1, IBV_WC_SUCCESS);
 	expect_received(pair, 1, 1, IBV_WC_SUCCESS);
@@ -214,8 +221,8 @@ static void reset_and_again(void **state)
 	struct pair *pair = start(&tape, 4);
 
 	pair_recv(pair, 1, 1, 0, 16384);
-	pair_send(pair, 0, &(struct pair_wr){ .wr_id = 1, .opcode = IBV_WR_SEND, .bytes = 16384 });
-	pair_send(pair, 0, &(struct pair_wr){ .wr_id = 2, .opcode = IBV_WR_RDMA_READ, .bytes = 16384 });
+	post_wr(pair, 0, (struct pair_wr){ .wr_id = 1, .opcode = IBV_WR_SEND, .bytes = 16384 });
+	post_wr(pair, 0, (struct pair_wr){ .wr_id = 2, .opcode = IBV_WR_RDMA_READ, .bytes = 16384 });
 	sim_run(pair->sim, pair->sim->now + 1005);
 	for (int i = 0; i < 2; i++)
 		modify(pair, i, IBV_QPS_RESET, false);
@@ -226,7 +233,7 @@ static void reset_and_again(void **state)
 		assert_int_equal(pair_connect(pair, i, pair->side[i].qp, pair->side[!i].qp, IBV_QPS_RTS), 0);
 	pattern_fill(pair->side[0].memory, 16384, 1);
 	pair_recv(pair, 1, 3, 0, 16384);
-	pair_send(pair, 0, &(struct pair_wr){ .wr_id = 3, .opcode = IBV_WR_SEND, .bytes = 16384 });
+	post_wr(pair, 0, (struct pair_wr){ .wr_id = 3, .opcode = IBV_WR_SEND, .bytes = 16384 });
 	pair_run(pair);
 	expect_sent(pair, 0, 3, IBV_WC_SUCCESS);
 	expect_received(pair, 1, 3, IBV_WC_SUCCESS);
@@ -240,7 +247,7 @@ static void back_pressure(void **state)
 	struct pair *pair = pair_new(&(struct pair_config){ .sim = { .seed = 1, .link = { .room = 1 } } });
 
 	pattern_fill(pair->side[0].memory, 60000, 3);
-	pair_send(pair, 0, &(struct pair_wr){ .wr_id = 1, .opcode = IBV_WR_RDMA_WRITE, .bytes = 60000 });
+	post_wr(pair, 0, (struct pair_wr){ .wr_id = 1, .opcode = IBV_WR_RDMA_WRITE, .bytes = 60000 });
 	assert_false(list_empty(&pair->side[0].node->ca.blocked));
 	pair_run(pair);
 	expect_sent(pair, 0, 1, IBV_WC_SUCCESS);
@@ -259,7 +266,8 @@ static void state_is_small(void **state)
 	struct qp *qp[100];
 
 	for (unsigned i = 0; i < 100; i++)
-		assert_int_equal(qp_create(&s->node->ca, s->node->dev, &attr, s->pd, s->send_cq, s->recv_cq, NULL, NULL, &qp[i]), 0);
+		assert_int_equal(qp_create(&s->node->ca, s->node->dev, &attr, s->pd, s->send_cq, s->recv_cq, NULL, NULL,
+					   &qp[i]), 0);
 	assert_true((mallinfo2().uordblks - before) / 100 < (64 << 20) / 10000);
 	print_message("%zu bytes a QP\n", (mallinfo2().uordblks - before) / 100);
 	pair_delete(pair);
@@ -275,8 +283,8 @@ static void data_flows_without_allocation(void **state)
 
 	pair_recv(pair, 1, 1, 0, 16384);
 	pair->sim->config.nodes = 0;	/* the test carries the frames itself */
-	pair_send(pair, 0, &(struct pair_wr){ .wr_id = 1, .opcode = IBV_WR_SEND, .bytes = 16384 });
-	pair_send(pair, 0, &(struct pair_wr){ .wr_id = 2, .opcode = IBV_WR_RDMA_READ, .bytes = 16384 });
+	post_wr(pair, 0, (struct pair_wr){ .wr_id = 1, .opcode = IBV_WR_SEND, .bytes = 16384 });
+	post_wr(pair, 0, (struct pair_wr){ .wr_id = 2, .opcode = IBV_WR_RDMA_READ, .bytes = 16384 });
 	before = mallinfo2().uordblks;
 	for (bool moved = true; moved;) {
 		moved = false;
@@ -304,7 +312,8 @@ static void acknowledgements_merge(void **state)
 	struct tape tape;
 	struct pair *pair = start(&tape, 4);
 	struct packet p = { .opcode = OPCODE_RC_RDMA_WRITE_ONLY, .dest_qpn = pair->side[1].qp->qpn, .pkey = 0xffff,
-			    .path = { .slid = 1, .dlid = 2 }, .ack_requested = true, .reth = { PAIR_IOVA, pair->side[1].mr->key, 1 },
+			    .path = { .slid = 1, .dlid = 2 }, .ack_requested = true,
+			    .reth = { PAIR_IOVA, pair->side[1].mr->key, 1 },
 			    .payload = &(struct iovec){ "x", 1 }, .payload_iovs = 1, .payload_bytes = 1 };
 
 	for (p.psn = 0; p.psn < 10; p.psn++)

@@ -85,7 +85,8 @@ static inline int traffic_add_receive(struct traffic *t, int side, int from_op, 
 }
 
 /* Plans an operation; false when there is no memory left for it. */
-static inline bool traffic_add(struct traffic *t, int side, enum ibv_wr_opcode opcode, uint32_t bytes, unsigned flags, uint64_t operand)
+static inline bool traffic_add(struct traffic *t, int side, enum ibv_wr_opcode opcode, uint32_t bytes, unsigned flags,
+			       uint64_t operand)
 {
 	struct traffic_side *s = &t->side[side];
 	struct traffic_op *op = &s->op[s->ops];
@@ -113,7 +114,8 @@ static inline bool traffic_add(struct traffic *t, int side, enum ibv_wr_opcode o
 		pattern_fill(t->pair->side[side].memory + op->local, bytes, traffic_tag(side, s->ops));
 	}
 	if (traffic_uses_receive(opcode))
-		op->receive = traffic_add_receive(t, !side, (int)s->ops, opcode == IBV_WR_RDMA_WRITE_WITH_IMM ? 0 : bytes, op->remote);
+		op->receive = traffic_add_receive(t, !side, (int)s->ops, opcode == IBV_WR_RDMA_WRITE_WITH_IMM ? 0 : bytes,
+						  op->remote);
 	s->ops++;
 	return true;
 }
@@ -139,7 +141,9 @@ static inline bool traffic_post(struct traffic *t, int side)
 	/* the data of an atomic write is read at once, from where the program has it */
 	if (op->opcode == IBV_WR_ATOMIC_WRITE) {
 		struct ibv_sge sge = { (uintptr_t)t->pair->side[side].memory + op->local, op->bytes, 0 };
-		struct ibv_send_wr *bad, raw = { .wr_id = wr.wr_id, .opcode = wr.opcode, .send_flags = wr.flags, .sg_list = &sge, .num_sge = 1 };
+		struct ibv_send_wr *bad, raw = {
+			.wr_id = wr.wr_id, .opcode = wr.opcode, .send_flags = wr.flags, .sg_list = &sge, .num_sge = 1,
+		};
 
 		raw.wr.rdma.remote_addr = PAIR_IOVA + op->remote;
 		raw.wr.rdma.rkey = t->pair->side[!side].mr->key;
@@ -216,7 +220,8 @@ static inline void traffic_received(struct traffic *t, int side, const struct cq
 	TRAFFIC_EXPECT(cqe->opcode == (op->opcode == IBV_WR_RDMA_WRITE_WITH_IMM ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV));
 	if (op->opcode != IBV_WR_SEND)
 		TRAFFIC_EXPECT(cqe->imm == htobe32(0xabcd0000 + (uint32_t)s->recv[i].from_op));
-	TRAFFIC_EXPECT(pattern_holds(t->pair->side[side].memory + op->remote, op->bytes, traffic_tag(!side, (unsigned)s->recv[i].from_op)));
+	TRAFFIC_EXPECT(pattern_holds(t->pair->side[side].memory + op->remote, op->bytes,
+				     traffic_tag(!side, (unsigned)s->recv[i].from_op)));
 }
 
 static inline void traffic_poll(struct traffic *t)

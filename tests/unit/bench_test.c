@@ -86,7 +86,8 @@ static void refuses_what_is_no_figure(void **state)
 {
 	static const struct { bool (*parse)(const char *output, double *value); const char *text; } rows[] = {
 		{ parse_result, "" }, { parse_result, "result\n" }, { parse_result, "result nan\n" },
-		{ parse_result, "result -1\n" }, { parse_result, "result 0\n" }, { parse_result, "result 1x\n" }, { parse_result, "a result 1\n" },
+		{ parse_result, "result -1\n" }, { parse_result, "result 0\n" }, { parse_result, "result 1x\n" },
+		{ parse_result, "a result 1\n" },
 		{ parse_perftest_latency, " #bytes #iterations t_typical[usec]\n" },
 		{ parse_perftest_latency, " #bytes #iterations t_typical[usec]\n 8 1000\n" },
 		{ parse_perftest_latency, " #bytes #iterations t_typical[usec]\n 8 1000 inf\n" },
