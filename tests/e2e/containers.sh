@@ -28,8 +28,8 @@ run() {
 }
 
 # end JOB...: a job is a shell, its child unshare, which takes the rest with it. All at once, as each would leave for want of
-# the other.
-end() { kill -9 $(pgrep -P "$(IFS=,; echo "$*")"); }
+# the other. Without a sanitizer's library, over which Debian's pgrep waits for a lock of libc for ever.
+end() { kill -9 $(LD_PRELOAD='' pgrep -P "$(IFS=,; echo "$*")"); }
 
 # rping's server ends with 255 when its client leaves
 run 255 "$(block unshare)"
