@@ -63,17 +63,28 @@ int rundir_check(const struct rundir *d, const char **why)
 	return 0;
 }
 
+static int fails(const char **why)
+{
+	int err = -errno;
+
+	*why = strerror(errno);
+	return err;
+}
+
 int rundir_make(const struct rundir *d, const char **why)
 {
 	mode_t mode = MADE_BY_WEFT | (d->system ? 0755 : 0700);
-	bool is_made = mkdir(d->path, mode) == 0;
+	int err;
 
-	/* the umask may have taken bits away */
-	if ((!is_made && errno != EEXIST) || (is_made && chmod(d->path, mode))) {
-		*why = strerror(errno);
-		return -errno;
-	}
-	return rundir_check(d, why);
+	do {
+		bool is_made = mkdir(d->path, mode) == 0;
+
+		if (!is_made && errno != EEXIST)
+			return fails(why);
+		/* the umask may have taken bits away */
+		err = is_made && chmod(d->path, mode) ? fails(why) : rundir_check(d, why);
+	} while (err == -ENOENT);	/* who leaves just now took it away */
+	return err;
 }
 
 void rundir_remove(const struct rundir *d)
