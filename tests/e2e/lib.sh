@@ -55,13 +55,16 @@ daemons() {
 	local p
 	for p in /proc/[0-9]*; do
 		[ "$p/exe" -ef "$BIN/weftd" ] || continue
-		tr '\0' '\n' <"$p/environ" 2>/dev/null | grep -qx "WEFT_DIR=$WEFT_DIR" && echo "${p#/proc/}"
+		tr '\0' '\n' 2>/dev/null <"$p/environ" | grep -qx "WEFT_DIR=$WEFT_DIR" && echo "${p#/proc/}"
 	done
 }
+
+are_live() { [ "$(daemons | wc -w)" = "$1" ]; }
 
 finish() {
 	local pid finding
 	within 5 gone "$WEFT_DIR" || fail "weftd does not leave, or leaves something: $(find "$HOME_DIR" -maxdepth 2)"
+	within 5 are_live 0
 	for pid in $(daemons); do
 		fail "weftd $pid is left"
 		kill -9 "$pid"
