@@ -1,4 +1,6 @@
 /* Many objects in one process, connected and in use: what they weigh is bounded. */
+#include "../rc_steps.h"
+
 #include <infiniband/verbs.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -53,18 +55,16 @@ static uint64_t memory_kb(void)
 
 static void connect_qp(struct ibv_qp *qp, uint32_t qpn)
 {
-	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE };
-
-	assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PORT | IBV_QP_PKEY_INDEX | IBV_QP_ACCESS_FLAGS), 0);
-	attr = (struct ibv_qp_attr){
-		.qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = qpn, .max_dest_rd_atomic = 1, .min_rnr_timer = 12,
+	struct ibv_qp_attr attr = {
+		.port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE, .path_mtu = IBV_MTU_1024, .dest_qp_num = qpn,
 		.ah_attr = { .dlid = lid, .port_num = 1, .is_global = 1, .grh = { .dgid = gid, .hop_limit = 64 } },
+		.timeout = 18, .retry_cnt = 7, .rnr_retry = 7, .min_rnr_timer = 12, .max_rd_atomic = 1, .max_dest_rd_atomic = 1,
 	};
-	assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-				       IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER), 0);
-	attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS, .timeout = 18, .retry_cnt = 7, .rnr_retry = 7, .max_rd_atomic = 1 };
-	assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-				       IBV_QP_MAX_QP_RD_ATOMIC), 0);
+
+	for (unsigned i = 0; i < RC_STEPS; i++) {
+		attr.qp_state = rc_step[i].to;
+		assert_int_equal(ibv_modify_qp(qp, &attr, rc_step[i].mask), 0);
+	}
 }
 
 static void await(unsigned completions)
@@ -82,7 +82,9 @@ static void await(unsigned completions)
 static void send_and_receive(struct ibv_qp *from, struct ibv_qp *to)
 {
 	struct ibv_sge sge = { (uintptr_t)memory, 64, mr->lkey }, into = { (uintptr_t)memory + 1024, 64, mr->lkey };
-	struct ibv_send_wr send = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED }, *bad_send;
+	struct ibv_send_wr *bad_send, send = {
+		.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED,
+	};
 	struct ibv_recv_wr receive = { .sg_list = &into, .num_sge = 1 }, *bad_receive;
 
 	assert_int_equal(ibv_post_recv(to, &receive, &bad_receive), 0);

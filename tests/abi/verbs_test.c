@@ -1,5 +1,7 @@
 /* What a program meets at libibverbs beyond traffic: registration of bad memory, event descriptors, builders that fail, imports,
  * refusals, and closing a device with everything still open. Runs with a weftd of its own (e2e/with_weftd.sh). */
+#include "../rc_steps.h"
+
 #include <dirent.h>
 #include <fcntl.h>
 #include <infiniband/verbs.h>
@@ -53,20 +55,20 @@ static struct ibv_context *open_device(void)
 static void to_rts(struct ibv_qp *qp, struct ibv_qp *peer)
 {
 	struct ibv_port_attr port;
-	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1 };
+	struct ibv_qp_attr attr = {
+		.port_num = 1, .path_mtu = IBV_MTU_1024, .dest_qp_num = peer->qp_num, .ah_attr = { .port_num = 1 },
+		.timeout = 14, .retry_cnt = 7, .rnr_retry = 7, .min_rnr_timer = 12, .max_rd_atomic = 1, .max_dest_rd_atomic = 1,
+	};
 
 	assert_int_equal(ibv_query_port(qp->context, 1, &port), 0);
-	assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), 0);
-	attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = peer->qp_num,
-				     .max_dest_rd_atomic = 1, .min_rnr_timer = 12, .ah_attr = { .dlid = port.lid, .port_num = 1 } };
+	attr.ah_attr.dlid = port.lid;
 	attr.ah_attr.is_global = port.link_layer == IBV_LINK_LAYER_ETHERNET;
 	attr.ah_attr.grh.hop_limit = 1;
 	assert_int_equal(ibv_query_gid(qp->context, 1, 0, &attr.ah_attr.grh.dgid), 0);
-	assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-				       IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER), 0);
-	attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7, .max_rd_atomic = 1 };
-	assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-				       IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC), 0);
+	for (unsigned i = 0; i < RC_STEPS; i++) {
+		attr.qp_state = rc_step[i].to;
+		assert_int_equal(ibv_modify_qp(qp, &attr, rc_step[i].mask), 0);
+	}
 }
 
 /* An RC QP that is its own peer. */
@@ -245,7 +247,9 @@ static void a_sleeper_is_its_own_peer(void **state)
 	enum { SENDS = 512, PATIENCE_MS = 20000 };
 	struct end e = end_open(0);
 	struct ibv_cq *received = ibv_create_cq(e.ctx, SENDS, NULL, NULL, 0);
-	struct ibv_qp_init_attr init = { .send_cq = e.cq, .recv_cq = received, .cap = { SENDS, SENDS, 1, 1, 0 }, .qp_type = IBV_QPT_RC };
+	struct ibv_qp_init_attr init = {
+		.send_cq = e.cq, .recv_cq = received, .cap = { SENDS, SENDS, 1, 1, 0 }, .qp_type = IBV_QPT_RC,
+	};
 	struct ibv_qp *qp = ibv_create_qp(e.pd, &init);
 	struct ibv_sge sge = { (uintptr_t)e.memory, BYTES, e.mr->lkey };
 	struct ibv_recv_wr *bad_recv, recv = { .sg_list = &sge, .num_sge = 1 };
@@ -420,7 +424,9 @@ static void close_takes_all(void **state)
 		struct ibv_pd *pd = ibv_alloc_pd(ctx);
 		struct ibv_cq *cq = ibv_create_cq(ctx, 1000, NULL, NULL, 0);
 		struct ibv_srq_init_attr srq_init = { .attr = { .max_wr = 64, .max_sge = 1 } };
-		struct ibv_qp_init_attr init = { .send_cq = cq, .recv_cq = cq, .cap = { 64, 64, 4, 4, 0 }, .qp_type = IBV_QPT_RC };
+		struct ibv_qp_init_attr init = {
+			.send_cq = cq, .recv_cq = cq, .cap = { 64, 64, 4, 4, 0 }, .qp_type = IBV_QPT_RC,
+		};
 		struct ibv_alloc_dm_attr dm = { .length = PAGE };
 		static char memory[PAGE];
 
@@ -480,7 +486,8 @@ static bool refuse_calls(void)
 	struct sock_fprog program = { N + 3, filter };
 
 	for (unsigned i = 0; i < N; i++)
-		filter[i + 1] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)allowed[i], (uint8_t)(N - i), 0);
+		filter[i + 1] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)allowed[i],
+							     (uint8_t)(N - i), 0);
 	filter[N + 1] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP);
 	filter[N + 2] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
 	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;

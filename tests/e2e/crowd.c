@@ -1,7 +1,7 @@
 /* Many processes and RC connections between random pairs of them, all made at once: does every one carry a write and a
  * message each way, and are descriptors and memory bounded, weftd's too? `crowd PROCESSES CONNECTIONS SEED`. Needs WEFT_DIR of a
  * running weftd. Exit 0: all of it. */
-#include "fail.h"
+#include "connect.h"
 
 #include "base/rand.h"
 #include "host/host.h"
@@ -110,7 +110,9 @@ static void find_sides(struct member *m, uint32_t self)
 				continue;
 			m->peers += !is_peer[end[1 - k].process];
 			is_peer[end[1 - k].process] = true;
-			m->sides[m->count++] = (struct side){ .own = &end[k], .peer = &end[1 - k], .value = 2 * i + (uint64_t)k + 1 };
+			m->sides[m->count++] = (struct side){
+				.own = &end[k], .peer = &end[1 - k], .value = 2 * i + (uint64_t)k + 1,
+			};
 		}
 	}
 	free(is_peer);
@@ -147,17 +149,11 @@ static void make_objects(struct member *m)
 
 static void connect_side(struct member *m, struct side *s)
 {
-	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE };
-	wtime now = host_enter(m->host);
-
-	check(qp_modify(s->qp, now, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), "init");
-	attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_4096, .dest_qp_num = s->peer->qpn,
-				     .max_dest_rd_atomic = 1, .min_rnr_timer = 12, .ah_attr = { .dlid = s->peer->lid, .port_num = 1 } };
-	check(qp_modify(s->qp, now, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-			IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER), "rtr");
-	attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS, .timeout = 18, .retry_cnt = 7, .rnr_retry = 7, .max_rd_atomic = 1 };
-	check(qp_modify(s->qp, now, &attr, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-			IBV_QP_MAX_QP_RD_ATOMIC), "rts");
+	rc_connect(s->qp, host_enter(m->host), (struct ibv_qp_attr){
+		.port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE,
+		.path_mtu = IBV_MTU_4096, .dest_qp_num = s->peer->qpn, .ah_attr = { .dlid = s->peer->lid, .port_num = 1 },
+		.timeout = 18, .retry_cnt = 7, .rnr_retry = 7, .min_rnr_timer = 12,
+		.max_rd_atomic = 1, .max_dest_rd_atomic = 1 });
 	host_leave(m->host);
 }
 

@@ -8,7 +8,7 @@
  * `direct stopped`: a region in whose use its peer stands still is not deregistered, and not waited for without end.
  * WEFT_TEST_LIMIT=seccomp: process_vm_* are forbidden; undumpable: /proc/self/mem too; user: the initiator is another user.
  * WEFT_TEST_MEMORY=mapped: buffers lie in sealed memory files; unsealed: in others. */
-#include "fail.h"
+#include "connect.h"
 
 #include "direct/access.h"
 #include "host/internal.h"
@@ -126,7 +126,8 @@ static void limit_process(bool is_initiator)
 	};
 	struct sock_fprog filter = { sizeof(code) / sizeof(code[0]), code };
 
-	if (strcmp(limit(), "seccomp") == 0 && (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter)))
+	if (strcmp(limit(), "seccomp") == 0 &&
+	    (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter)))
 		die("no filter");
 	if (strcmp(limit(), "undumpable") == 0 && prctl(PR_SET_DUMPABLE, 0))
 		die("still dumpable");
@@ -154,25 +155,23 @@ static void open_end(struct end *e, int qps)
 
 static struct address address_of(const struct end *e, int i)
 {
-	return (struct address){ .qpn = e->qp[i]->qpn, .rkey = e->mr->key, .va = (uintptr_t)e->buffer, .lid = e->qp[i]->dev->lid };
+	return (struct address){
+		.qpn = e->qp[i]->qpn, .rkey = e->mr->key, .va = (uintptr_t)e->buffer, .lid = e->qp[i]->dev->lid,
+	};
 }
 
 /* From whatever state to RTS. */
 static void connect_qp(struct end *e, int i, const struct address *peer)
 {
-	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RESET };
+	struct ibv_qp_attr reset = { .qp_state = IBV_QPS_RESET };
 	wtime now = host_enter(e->host);
 
-	check(qp_modify(e->qp[i], now, &attr, IBV_QP_STATE), "reset");
-	attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = ALL_ACCESS & ~IBV_ACCESS_LOCAL_WRITE };
-	check(qp_modify(e->qp[i], now, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), "init");
-	attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_4096, .dest_qp_num = peer->qpn,
-				     .max_dest_rd_atomic = 4, .min_rnr_timer = 1, .ah_attr = { .dlid = peer->lid, .port_num = 1 } };
-	check(qp_modify(e->qp[i], now, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-			IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER), "rtr");
-	attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS, .timeout = 12, .retry_cnt = 7, .rnr_retry = 7, .max_rd_atomic = 4 };
-	check(qp_modify(e->qp[i], now, &attr, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-			IBV_QP_MAX_QP_RD_ATOMIC), "rts");
+	check(qp_modify(e->qp[i], now, &reset, IBV_QP_STATE), "reset");
+	rc_connect(e->qp[i], now, (struct ibv_qp_attr){
+		.port_num = 1, .qp_access_flags = ALL_ACCESS & ~IBV_ACCESS_LOCAL_WRITE,
+		.path_mtu = IBV_MTU_4096, .dest_qp_num = peer->qpn, .ah_attr = { .dlid = peer->lid, .port_num = 1 },
+		.timeout = 12, .retry_cnt = 7, .rnr_retry = 7, .min_rnr_timer = 1,
+		.max_rd_atomic = 4, .max_dest_rd_atomic = 4 });
 	host_leave(e->host);
 }
 
@@ -199,7 +198,9 @@ static void post(struct end *e, int i, struct ibv_send_wr *wr, uint8_t *local, u
 {
 	/* two segments where that is possible */
 	uint32_t first = bytes > 8 ? bytes / 3 : bytes;
-	struct ibv_sge sge[2] = { { (uintptr_t)local, first, e->mr->key }, { (uintptr_t)local + first, bytes - first, e->mr->key } };
+	struct ibv_sge sge[2] = {
+		{ (uintptr_t)local, first, e->mr->key }, { (uintptr_t)local + first, bytes - first, e->mr->key },
+	};
 	struct ibv_send_wr *bad;
 	wtime now = host_enter(e->host);
 
@@ -218,7 +219,8 @@ static void post_access(struct end *e, int i, enum ibv_wr_opcode opcode, uint8_t
 	post(e, i, &wr, local, bytes);
 }
 
-static void post_atomic(struct end *e, int i, enum ibv_wr_opcode opcode, uint8_t *local, uint64_t offset, uint64_t compare, uint64_t swap)
+static void post_atomic(struct end *e, int i, enum ibv_wr_opcode opcode, uint8_t *local, uint64_t offset, uint64_t compare,
+			uint64_t swap)
 {
 	const struct address *t = &board->target[i];
 	struct ibv_send_wr wr = { .opcode = opcode, .wr.atomic = { t->va + offset, compare, swap, t->rkey } };

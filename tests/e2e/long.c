@@ -5,7 +5,7 @@
  * `long error`: the initiator's QP goes to the error state in the midst of it.
  * `long kill`, `long kill_send`: the target is killed in the midst of it; `long die`, `long die_send`: the initiator is.
  * Memory is one short file mapped again and again, so that gigabytes of addresses are few megabytes. */
-#include "fail.h"
+#include "connect.h"
 
 #include "host/internal.h"
 #include "verbs/cq.h"
@@ -35,7 +35,22 @@ enum {
 	SOURCE_BYTE = 0x33, OLD_BYTE = 0x55, GUARD_BYTE = 0x77,
 };
 
+/* A busy machine takes its time; but the end of a process is to be noticed. */
+enum { PATIENT = 20, BRISK = 14 };
+
 static const uint32_t long_bytes = 1u << 31;
+
+struct end;
+
+/* What is done, by whom, and who does not live to the end. */
+struct mode {
+	const char *name;
+	enum ibv_wr_opcode opcode;	/* of what is long */
+	void (*initiate)(struct end *e);
+	void (*answer)(struct end *e);	/* the target's part */
+	enum { NOBODY, INITIATOR, TARGET } dies;
+	uint8_t timeout;		/* the attribute */
+};
 
 struct address {
 	uint32_t qpn, rkey;
@@ -59,7 +74,7 @@ struct end {
 	struct qp *qp[QPS];
 	struct mr *mr;
 	uint8_t *buffer;
-	const char *mode;
+	const struct mode *mode;
 	_Atomic unsigned pings;
 	_Atomic bool running;
 };
@@ -86,7 +101,7 @@ static uint8_t *make_buffer(void)
 	return buffer;
 }
 
-static void open_end(struct end *e, const char *mode, int side)
+static void open_end(struct end *e, const struct mode *mode, int side)
 {
 	struct ca *ca;
 
@@ -111,27 +126,25 @@ static void open_end(struct end *e, const char *mode, int side)
 	host_leave(e->host);
 }
 
-static void modify(struct end *e, int i, struct ibv_qp_attr attr, int mask)
+static void to_state(struct end *e, int i, enum ibv_qp_state state)
 {
+	struct ibv_qp_attr attr = { .qp_state = state };
 	wtime now = host_enter(e->host);
 
-	check(qp_modify(e->qp[i], now, &attr, mask | IBV_QP_STATE), "modify");
+	check(qp_modify(e->qp[i], now, &attr, IBV_QP_STATE), "modify");
 	host_leave(e->host);
 }
 
 /* From whatever state to RTS. */
 static void connect_qp(struct end *e, int i, const struct address *peer)
 {
-	modify(e, i, (struct ibv_qp_attr){ .qp_state = IBV_QPS_RESET }, 0);
-	modify(e, i, (struct ibv_qp_attr){ .qp_state = IBV_QPS_INIT, .port_num = 1,
-					   .qp_access_flags = ALL_ACCESS & ~IBV_ACCESS_LOCAL_WRITE },
-	       IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
-	modify(e, i, (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_4096, .dest_qp_num = peer->qpn,
-					   .max_dest_rd_atomic = 4, .min_rnr_timer = 1, .ah_attr = { .dlid = peer->lid, .port_num = 1 } },
-	       IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
-	/* a busy machine takes its time; but the end of a process is to be noticed */
-	modify(e, i, (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS, .timeout = strncmp(e->mode, "kill", 4) == 0 ? 14 : 20, .retry_cnt = 7, .rnr_retry = 7, .max_rd_atomic = 4 },
-	       IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+	to_state(e, i, IBV_QPS_RESET);
+	rc_connect(e->qp[i], host_enter(e->host), (struct ibv_qp_attr){
+		.port_num = 1, .qp_access_flags = ALL_ACCESS & ~IBV_ACCESS_LOCAL_WRITE,
+		.path_mtu = IBV_MTU_4096, .dest_qp_num = peer->qpn, .ah_attr = { .dlid = peer->lid, .port_num = 1 },
+		.timeout = e->mode->timeout, .retry_cnt = 7, .rnr_retry = 7, .min_rnr_timer = 1,
+		.max_rd_atomic = 4, .max_dest_rd_atomic = 4 });
+	host_leave(e->host);
 }
 
 static bool poll_once(struct end *e, int i, struct cqe *cqe)
@@ -221,15 +234,6 @@ static void play_pong(struct end *e)
 	}
 }
 
-static enum ibv_wr_opcode bulk_opcode(const char *mode)
-{
-	if (strcmp(mode, "imm") == 0)
-		return IBV_WR_RDMA_WRITE_WITH_IMM;
-	if (strstr(mode, "send"))
-		return IBV_WR_SEND;
-	return strcmp(mode, "read") == 0 ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE;
-}
-
 static void expect_direct(const struct end *e)
 {
 	const struct counters *c = &host_ca(e->host)->counters;
@@ -248,6 +252,25 @@ static void await_bulk(struct end *e)
 		die("a long message was not received");
 }
 
+static void expect_source(const struct end *e)
+{
+	if (!holds(e, SOURCE_BYTE))
+		die("a long transfer left something out");
+}
+
+static void take_write(struct end *e)
+{
+	play_pong(e);
+	expect_source(e);
+}
+
+static void take_message(struct end *e)
+{
+	play_pong(e);
+	await_bulk(e);
+	expect_source(e);
+}
+
 static void run_beside_pings(struct end *e)
 {
 	unsigned before;
@@ -258,7 +281,7 @@ static void run_beside_pings(struct end *e)
 	while (atomic_load(&e->pings) < PINGS)
 		sched_yield();
 	before = atomic_load(&e->pings);
-	post(e, BULK, bulk_opcode(e->mode), long_bytes);
+	post(e, BULK, e->mode->opcode, long_bytes);
 	check(wait_done(e, BULK) != IBV_WC_SUCCESS, "a long transfer failed");
 	printf("%u round trips meanwhile\n", atomic_load(&e->pings) - before);
 	if (atomic_load(&e->pings) - before < PINGS)
@@ -266,7 +289,7 @@ static void run_beside_pings(struct end *e)
 	atomic_store(&e->running, false);
 	pthread_join(thread, NULL);
 	expect_direct(e);
-	if (strcmp(e->mode, "read") == 0 && !holds(e, OLD_BYTE))
+	if (e->mode->opcode == IBV_WR_RDMA_READ && !holds(e, OLD_BYTE))
 		die("a long read fetched something else");
 	atomic_store(&board->running, false);
 }
@@ -326,7 +349,7 @@ static void *fail_qp(void *arg)
 
 	while (!atomic_load(&board->in_midst))
 		sched_yield();
-	modify(e, BULK, (struct ibv_qp_attr){ .qp_state = IBV_QPS_ERR }, 0);
+	to_state(e, BULK, IBV_QPS_ERR);
 	return NULL;
 }
 
@@ -368,7 +391,7 @@ static void kill_initiator(struct end *e)
 
 	meet();
 	do {
-		post(e, BULK, bulk_opcode(e->mode), long_bytes);
+		post(e, BULK, e->mode->opcode, long_bytes);
 		status = wait_done(e, BULK);
 	} while (status == IBV_WC_SUCCESS);
 	if (status != IBV_WC_RETRY_EXC_ERR)
@@ -386,7 +409,7 @@ static void begin_to_receive(struct end *e)
 {
 	pthread_t thread;
 
-	if (!strstr(e->mode, "send"))
+	if (e->mode->opcode != IBV_WR_SEND)
 		return;
 	post_receive(e, BULK, long_bytes);
 	check(pthread_create(&thread, NULL, receive_bulk, e), "thread");
@@ -405,7 +428,7 @@ static void kill_target(struct end *e)
 static void die_initiator(struct end *e)
 {
 	meet();
-	post(e, BULK, bulk_opcode(e->mode), long_bytes);
+	post(e, BULK, e->mode->opcode, long_bytes);
 	for (;;)
 		wait_done(e, BULK);
 }
@@ -419,7 +442,7 @@ static void die_target(struct end *e)
 	atomic_store(&board->in_midst, 1);
 	while (atomic_load(&board->running))
 		sched_yield();
-	modify(e, BULK, (struct ibv_qp_attr){ .qp_state = IBV_QPS_ERR }, 0);
+	to_state(e, BULK, IBV_QPS_ERR);
 	host_enter(e->host);
 	check(mr_destroy(e->mr), "deregister");
 	host_leave(e->host);
@@ -427,7 +450,29 @@ static void die_target(struct end *e)
 
 /* ---- the whole ---- */
 
-static void initiate(const char *mode)
+static const struct mode modes[] = {
+	/* name		opcode				initiate		answer		dies		timeout */
+	{ "write",	IBV_WR_RDMA_WRITE,		run_beside_pings,	take_write,	NOBODY,		PATIENT },
+	{ "read",	IBV_WR_RDMA_READ,		run_beside_pings,	play_pong,	NOBODY,		PATIENT },
+	{ "send",	IBV_WR_SEND,			run_beside_pings,	take_message,	NOBODY,		PATIENT },
+	{ "imm",	IBV_WR_RDMA_WRITE_WITH_IMM,	run_beside_pings,	take_message,	NOBODY,		PATIENT },
+	{ "dereg",	IBV_WR_RDMA_WRITE,		dereg_initiator,	dereg_target,	NOBODY,		PATIENT },
+	{ "error",	IBV_WR_RDMA_WRITE,		error_initiator,	error_target,	NOBODY,		PATIENT },
+	{ "kill",	IBV_WR_RDMA_WRITE,		kill_initiator,		kill_target,	TARGET,		BRISK },
+	{ "kill_send",	IBV_WR_SEND,			kill_initiator,		kill_target,	TARGET,		BRISK },
+	{ "die",	IBV_WR_RDMA_WRITE,		die_initiator,		die_target,	INITIATOR,	PATIENT },
+	{ "die_send",	IBV_WR_SEND,			die_initiator,		die_target,	INITIATOR,	PATIENT },
+};
+
+static const struct mode *find_mode(const char *name)
+{
+	for (unsigned i = 0; i < sizeof(modes) / sizeof(modes[0]); i++)
+		if (strcmp(modes[i].name, name) == 0)
+			return &modes[i];
+	return NULL;
+}
+
+static void initiate(const struct mode *mode)
 {
 	struct end e = { 0 };
 
@@ -437,20 +482,10 @@ static void initiate(const char *mode)
 	for (int i = 0; i < QPS; i++)
 		connect_qp(&e, i, &board->end[0][i]);
 	meet();
-	if (strcmp(mode, "dereg") == 0)
-		dereg_initiator(&e);
-	else if (strcmp(mode, "error") == 0)
-		error_initiator(&e);
-	else if (strncmp(mode, "kill", 4) == 0)
-		kill_initiator(&e);
-	else if (strncmp(mode, "die", 3) == 0)
-		die_initiator(&e);
-	else
-		run_beside_pings(&e);
-	exit(0);
+	mode->initiate(&e);
 }
 
-static void be_target(const char *mode)
+static void be_target(const struct mode *mode)
 {
 	struct end e = { 0 };
 
@@ -460,51 +495,41 @@ static void be_target(const char *mode)
 	for (int i = 0; i < QPS; i++)
 		connect_qp(&e, i, &board->end[1][i]);
 	post_receive(&e, PING, 0);
-	if (strcmp(mode, "send") == 0 || strcmp(mode, "imm") == 0)
-		post_receive(&e, BULK, strcmp(mode, "imm") == 0 ? 0 : long_bytes);
+	if (mode->answer == take_message)
+		post_receive(&e, BULK, mode->opcode == IBV_WR_SEND ? long_bytes : 0);
 	meet();
-	if (strcmp(mode, "dereg") == 0)
-		dereg_target(&e);
-	else if (strcmp(mode, "error") == 0)
-		error_target(&e);
-	else if (strncmp(mode, "kill", 4) == 0)
-		kill_target(&e);
-	else if (strncmp(mode, "die", 3) == 0)
-		die_target(&e);
-	else
-		play_pong(&e);
-	if (strcmp(mode, "send") == 0 || strcmp(mode, "imm") == 0)
-		await_bulk(&e);
-	if ((strcmp(mode, "write") == 0 || strcmp(mode, "send") == 0 || strcmp(mode, "imm") == 0) && !holds(&e, SOURCE_BYTE))
-		die("a long transfer left something out");
+	mode->answer(&e);
+}
+
+static pid_t start(void (*part)(const struct mode *mode), const struct mode *mode)
+{
+	pid_t child = fork();
+
+	if (child)
+		return child;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	part(mode);
 	exit(0);
 }
 
 int main(int argc, char **argv)
 {
-	const char *mode = argc > 1 ? argv[1] : "";
-	bool kills = strncmp(mode, "kill", 4) == 0, dies = strncmp(mode, "die", 3) == 0;
+	const struct mode *mode = find_mode(argc > 1 ? argv[1] : "");
 	pid_t target, initiator, child;
 	int status;
 
+	if (!mode)
+		die("no such mode");
 	board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	atomic_store(&board->running, true);
-	target = fork();
-	if (target == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		be_target(mode);
-	}
-	initiator = fork();
-	if (initiator == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		initiate(mode);
-	}
-	while (dies && !atomic_load(&board->in_midst))
+	target = start(be_target, mode);
+	initiator = start(initiate, mode);
+	while (mode->dies == INITIATOR && !atomic_load(&board->in_midst))
 		sched_yield();
-	if (dies)
+	if (mode->dies == INITIATOR)
 		kill(initiator, SIGKILL);
 	while ((child = wait(&status)) > 0) {
-		bool should_die = (child == target && kills) || (child == initiator && dies);
+		bool should_die = mode->dies == (child == target ? TARGET : INITIATOR);
 
 		if (child == initiator)
 			atomic_store(&board->running, false);

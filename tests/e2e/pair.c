@@ -1,7 +1,7 @@
 /* Two processes and one RC connection, on the object model directly, without libibverbs: does data arrive, in every way
  * a program may wait for it, and how fast. `pair send|write|watch|event|stream BYTES ROUNDS`; prints half round trips or
  * bandwidth. Needs WEFT_DIR of a running weftd. Exit 0: every byte was right. */
-#include "fail.h"
+#include "connect.h"
 
 #include "host/host.h"
 #include "verbs/cq.h"
@@ -64,7 +64,8 @@ static void make_objects(struct side *s)
 	check(pd_create(ca, dev, &pd), "pd");
 	check(cq_create(ca, dev, 4 * DEPTH, &s->cq), "cq");
 	s->cq->has_channel = true;
-	check(mr_create(pd, s->buffer, 2 * s->bytes, (uintptr_t)s->buffer, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, &s->mr), "mr");
+	check(mr_create(pd, s->buffer, 2 * s->bytes, (uintptr_t)s->buffer, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE,
+			&s->mr), "mr");
 	struct ibv_qp_init_attr_ex init = { .qp_type = IBV_QPT_RC, .cap = { .max_send_wr = DEPTH, .max_recv_wr = DEPTH,
 					    .max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = 64 } };
 	check(qp_create(ca, dev, &init, pd, s->cq, s->cq, NULL, NULL, &s->qp), "qp");
@@ -73,7 +74,9 @@ static void make_objects(struct side *s)
 
 static void exchange(struct side *s)
 {
-	struct address own = { .qpn = s->qp->qpn, .psn = 0xfffff0, .rkey = s->mr->key, .lid = s->qp->dev->lid, .va = (uintptr_t)s->buffer };
+	struct address own = {
+		.qpn = s->qp->qpn, .psn = 0xfffff0, .rkey = s->mr->key, .lid = s->qp->dev->lid, .va = (uintptr_t)s->buffer,
+	};
 
 	if (write(s->socket, &own, sizeof(own)) != sizeof(own) || read(s->socket, &s->peer, sizeof(s->peer)) != sizeof(s->peer))
 		die("the other side is gone");
@@ -89,19 +92,11 @@ static void barrier(struct side *s)
 
 static void connect_qp(struct side *s)
 {
-	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE };
-	wtime now = host_enter(s->host);
-
-	check(qp_modify(s->qp, now, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), "init");
-	attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_4096, .dest_qp_num = s->peer.qpn,
-				     .rq_psn = s->peer.psn, .max_dest_rd_atomic = 1, .min_rnr_timer = 12,
-				     .ah_attr = { .dlid = s->peer.lid, .port_num = 1 } };
-	check(qp_modify(s->qp, now, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-			IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER), "rtr");
-	attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7, .sq_psn = 0xfffff0,
-				     .max_rd_atomic = 1 };
-	check(qp_modify(s->qp, now, &attr, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-			IBV_QP_MAX_QP_RD_ATOMIC), "rts");
+	rc_connect(s->qp, host_enter(s->host), (struct ibv_qp_attr){
+		.port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE,
+		.path_mtu = IBV_MTU_4096, .dest_qp_num = s->peer.qpn, .ah_attr = { .dlid = s->peer.lid, .port_num = 1 },
+		.rq_psn = s->peer.psn, .sq_psn = 0xfffff0, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7, .min_rnr_timer = 12,
+		.max_rd_atomic = 1, .max_dest_rd_atomic = 1 });
 	host_leave(s->host);
 }
 

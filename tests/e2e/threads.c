@@ -1,6 +1,8 @@
 /* Many threads of one process enter the adapter at once, each over its own QP (connected to itself), while others fork:
  * every child finds a working device of its own, and nobody's data is lost. `threads THREADS ROUNDS [leave]`; with `leave`
  * the program ends while they are all at it. Needs WEFT_DIR. */
+#include "connect.h"
+
 #include "host/host.h"
 #include "verbs/cq.h"
 #include "verbs/mr.h"
@@ -29,14 +31,6 @@ struct worker {
 static unsigned rounds;
 static _Atomic unsigned done_rounds;
 
-static void check(int err, const char *what)
-{
-	if (err) {
-		fprintf(stderr, "threads: %s: %s\n", what, strerror(-err));
-		_exit(1);
-	}
-}
-
 static void make_objects(struct host *h, struct worker *w)
 {
 	struct ibv_qp_init_attr_ex init = { .qp_type = IBV_QPT_RC, .cap = { 8, 8, 1, 1, 0 } };
@@ -52,17 +46,10 @@ static void make_objects(struct host *h, struct worker *w)
 
 static void connect_to_self(struct host *h, struct worker *w)
 {
-	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1 };
-	wtime now = host_enter(h);
-
-	check(qp_modify(w->qp, now, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), "init");
-	attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_4096, .dest_qp_num = w->qp->qpn, .min_rnr_timer = 1,
-				     .ah_attr = { .dlid = w->qp->dev->lid, .port_num = 1 } };
-	check(qp_modify(w->qp, now, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-			IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER), "rtr");
-	attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7 };
-	check(qp_modify(w->qp, now, &attr, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-			IBV_QP_MAX_QP_RD_ATOMIC), "rts");
+	rc_connect(w->qp, host_enter(h), (struct ibv_qp_attr){
+		.port_num = 1, .path_mtu = IBV_MTU_4096, .dest_qp_num = w->qp->qpn,
+		.ah_attr = { .dlid = w->qp->dev->lid, .port_num = 1 },
+		.timeout = 14, .retry_cnt = 7, .rnr_retry = 7, .min_rnr_timer = 1 });
 	host_leave(h);
 }
 
@@ -81,7 +68,9 @@ static void send_to_self(struct host *h, struct worker *w, unsigned round)
 	struct ibv_sge to = { .addr = (uintptr_t)w->buffer, .length = BYTES, .lkey = w->mr->key };
 	struct ibv_sge from = { .addr = (uintptr_t)w->buffer + BYTES, .length = BYTES, .lkey = w->mr->key };
 	struct ibv_recv_wr recv = { .sg_list = &to, .num_sge = 1 };
-	struct ibv_send_wr send = { .sg_list = &from, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED }, *bad;
+	struct ibv_send_wr *bad, send = {
+		.sg_list = &from, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED,
+	};
 	const struct ibv_recv_wr *bad_recv;
 	struct cqe cqe;
 	wtime now;
