@@ -371,7 +371,8 @@ static int run_preloaded(void)
 {
 	const struct CMUnitTest off[] = { cmocka_unit_test(off_is_off) };
 	const struct CMUnitTest on[] = {
-		cmocka_unit_test(large_blocks_are_shared), cmocka_unit_test(blocks_are_aligned), cmocka_unit_test(freed_memory_goes_back),
+		cmocka_unit_test(large_blocks_are_shared), cmocka_unit_test(blocks_are_aligned),
+		cmocka_unit_test(freed_memory_goes_back),
 		cmocka_unit_test(realloc_keeps_the_content), cmocka_unit_test(mappings_stay_private),
 		cmocka_unit_test(protection_ends_with_the_block), cmocka_unit_test(dontneed_gives_zeroes),
 		cmocka_unit_test(mappings_over_blocks_are_the_programs), cmocka_unit_test(a_child_has_what_fork_gives_it),

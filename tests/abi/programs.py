@@ -1,7 +1,7 @@
 """The table of unmodified programs: what is started, what it must print, and how it ends.
 
-In arguments, {port} is a free port, {dev} the device, {tmp} the test's folder; the element '@gid' becomes '-g 0' on Ethernet, where
-the pingpongs need a GID, and nothing on InfiniBand.
+In arguments, {port} is a free port, {dev} the device, {tmp} the test's folder; the element '@gid' becomes '-g 0' on Ethernet,
+where the pingpongs need a GID, and nothing on InfiniBand.
 """
 
 from dataclasses import dataclass, field
@@ -56,8 +56,8 @@ add('examples/asyncwatch', ['ibv_asyncwatch', '-d', '{dev}'], expect=r'{dev}: as
 add('examples/ibstatus', ['ibstatus'], expect=r'(?s)weft0.*4: ACTIVE.*weft1', devices=IB)
 add('examples/ibstat', ['ibstat', '{dev}', '1'], expect=r'State: Active')
 
-for name, profile in (('exchanged-msn', 'seed,start-msn=exchange'), ('process-ack', 'seed,ack-level=process'), ('printed', 'printed'),
-		      ('by-descriptor', 'standard,complete=wqe')):
+for name, profile in (('exchanged-msn', 'seed,start-msn=exchange'), ('process-ack', 'seed,ack-level=process'),
+		      ('printed', 'printed'), ('by-descriptor', 'standard,complete=wqe')):
 	pingpong('rc', name, devices=IB, env={'WEFT_PROFILE': profile})
 for kind in ('rc', 'uc', 'ud', 'srq', 'xsrq'):
 	pingpong(kind, 'plain')
@@ -109,7 +109,8 @@ for program in BW + LAT:
 		perftest(program, 'srq', '--use-srq')
 		perftest(program, 'srq-events', '--use-srq', '-e', long=True)
 		perftest(program, 'multicast', '-c', 'UD', '-g', '-x', '0', devices=ETH)
-		perftest(program, 'multicast-gid', '-c', 'UD', '-g', '-x', '0', '-M', '255:1:0:0:0:2:201:133:0:0:0:0:0:0:0:0', devices=ETH)
+		perftest(program, 'multicast-gid', '-c', 'UD', '-g', '-x', '0', '-M', '255:1:0:0:0:2:201:133:0:0:0:0:0:0:0:0',
+			 devices=ETH)
 	if verb != 'send':
 		perftest(program, 'shared-heap', run=HEAP)
 		perftest(program, 'shared-heap-cm', '-R', run=HEAP, long=True)
@@ -154,6 +155,11 @@ def cm(name, client, server, **more):
 	add(f'rdmacm/{name}', client, server, **({'ready': 'cm'} | more))
 
 
+def cm_alike(name, program, *options, **more):
+	"""One program is both ends, and takes the same options as each."""
+	cm(name, [program, '-s', ADDR, '-p', '{port}', *options], [program, '-p', '{port}', *options], **more)
+
+
 def rping(name, *options, address=ADDR, **more):
 	common = ['-a', address, '-p', '{port}', '-v', '-V', *options]
 	cm(f'rping-{name}', ['rping', '-c', *common], ['rping', '-s', *common], expect=r'ping data: rdma-ping-9:', **more)
@@ -164,45 +170,43 @@ rping('large', '-C', '100', '-S', '65535', long=True)
 rping('own-qp', '-C', '10', '-q')
 rping('ipv6', '-C', '10', address='::1')
 
-for space, kind in (('tcp', 'ucmatose'), ('ib', 'ucmatose')):
-	extra = ['-P', 'ib'] if space == 'ib' else []
-	cm(f'{kind}-{space}', [kind, '-s', ADDR, '-p', '{port}', *extra], [kind, '-p', '{port}', *extra], expect=r'test complete')
-cm('ucmatose-many', ['ucmatose', '-s', ADDR, '-p', '{port}', '-c', '100', '-C', '3'],
-   ['ucmatose', '-p', '{port}', '-c', '100', '-C', '3'], expect=r'return status 0')
-cm('ucmatose-migrate', ['ucmatose', '-s', ADDR, '-p', '{port}', '-m'], ['ucmatose', '-p', '{port}', '-m'], expect=r'return status 0')
+cm_alike('ucmatose-tcp', 'ucmatose', expect=r'test complete')
+cm_alike('ucmatose-ib', 'ucmatose', '-P', 'ib', expect=r'test complete')
+cm_alike('ucmatose-many', 'ucmatose', '-c', '100', '-C', '3', expect=r'return status 0')
+cm_alike('ucmatose-migrate', 'ucmatose', '-m', expect=r'return status 0')
 cm('udaddy', ['udaddy', '-s', ADDR], ['udaddy'], expect=r'return status 0')
 cm('udaddy-many', ['udaddy', '-s', ADDR, '-c', '20'], ['udaddy', '-c', '20'], expect=r'return status 0', long=True)
 # udpong makes an address handle without GRH, which RoCE must refuse: it runs on InfiniBand alone, on real adapters too. Its
 # client asks until the server is there. Its full run is left out: rpoll of librdmacm 44 never returns again once it timed out
-# between two of its checks (a count that it forgets to take back), and udpong's timeouts are of 1 ms, so on busy CPUs it hangs on
-# any device.
+# between two of its checks (a count that it forgets to take back), and udpong's timeouts are of 1 ms, so on busy CPUs it hangs,
+# whatever the device.
 cm('udpong-echo', ['udpong', '-s', ADDR, '-p', '{port}', '-T', 'e', '-C', '1000', '-S', '512'],
    ['udpong', '-p', '{port}', '-b', ADDR, '-T', 'e'], ready=r'', expect=r'512', server_ends='stopped', devices=IB)
-cm('mckey', ['mckey', '-m', '239.2.3.4', '-b', ADDR, '-s'], ['mckey', '-m', '239.2.3.4', '-b', ADDR], ready=r'receiving data transfers',
-   expect=r'return status 0', expect_server=r'receiving data transfers\n(?s:.*)return status 0')
+cm('mckey', ['mckey', '-m', '239.2.3.4', '-b', ADDR, '-s'], ['mckey', '-m', '239.2.3.4', '-b', ADDR],
+   ready=r'receiving data transfers', expect=r'return status 0',
+   expect_server=r'receiving data transfers\n(?s:.*)return status 0')
 cm('mckey-ipv6', ['mckey', '-m', 'ff0e::4:5:6', '-b', '::1', '-s'], ['mckey', '-m', 'ff0e::4:5:6', '-b', '::1'],
    ready=r'receiving data transfers', expect=r'return status 0', long=True)
-cm('cmtime', ['cmtime', '-s', ADDR, '-p', '{port}', '-c', '100'], ['cmtime', '-p', '{port}', '-c', '100'], expect=r'(?m)^connect',
-   server_ends='stopped')
+cm_alike('cmtime', 'cmtime', '-c', '100', expect=r'(?m)^connect', server_ends='stopped')
 cm('rdma-client', ['rdma_client', '-s', ADDR, '-p', '{port}'], ['rdma_server', '-p', '{port}'], expect=r'rdma_client: end 0',
    expect_server=r'rdma_server: end 0')
 for kind in ('r', 'x'):
-	cm(f'rdma-xclient-{kind}', ['rdma_xclient', '-s', ADDR, '-p', '{port}', '-c', kind], ['rdma_xserver', '-p', '{port}', '-c', kind],
-	   expect=r'end 0', expect_server=r'end 0')
-cm('rcopy', ['rcopy', '{tmp}/source', ADDR + ':{tmp}/copy', '-p', '{port}'], ['rcopy', '-p', '{port}'], ready=r'waiting for connection',
-   expect=r'done', server_ends='stopped', setup='head -c 5000001 /dev/urandom >source', files=('source', 'copy'))
+	cm(f'rdma-xclient-{kind}', ['rdma_xclient', '-s', ADDR, '-p', '{port}', '-c', kind],
+	   ['rdma_xserver', '-p', '{port}', '-c', kind], expect=r'end 0', expect_server=r'end 0')
+cm('rcopy', ['rcopy', '{tmp}/source', ADDR + ':{tmp}/copy', '-p', '{port}'], ['rcopy', '-p', '{port}'],
+   ready=r'waiting for connection', expect=r'done', server_ends='stopped',
+   setup='head -c 5000001 /dev/urandom >source', files=('source', 'copy'))
 for program in ('rstream', 'riostream'):
 	def stream(name, *options, **more):
-		cm(f'{program}-{name}', [program, '-s', ADDR, '-p', '{port}', *options], [program, '-p', '{port}', *options],
-		   **({'expect': r'64_lat(?s:.*)bw', 'timeout': 150} | more))	# a hundred thousand round trips and more
+		# a hundred thousand round trips and more
+		cm_alike(f'{program}-{name}', program, *options, **({'expect': r'64_lat(?s:.*)bw', 'timeout': 150} | more))
 	stream('plain')
 	stream('checked', '-T', 'v', '-S', '65536', '-C', '100', '-I', '20', expect=r'64k')
 	stream('blocking', '-T', 'b', long=True)
 	stream('nonblocking', '-T', 'n', long=True)
 	stream('async', '-T', 'a', long=True)
-cm('rstream-resolve', ['rstream', '-s', ADDR, '-p', '{port}', '-T', 'r'], ['rstream', '-p', '{port}', '-T', 'r'], expect=r'64_lat')
-cm('rstream-fork', ['rstream', '-s', ADDR, '-p', '{port}', '-T', 'f', '-S', '4096'], ['rstream', '-p', '{port}', '-T', 'f', '-S', '4096'],
-   ready='tcp', expect=r'4k', long=True)  # which is plain TCP
+cm_alike('rstream-resolve', 'rstream', '-T', 'r', expect=r'64_lat')
+cm_alike('rstream-fork', 'rstream', '-T', 'f', '-S', '4096', ready='tcp', expect=r'4k', long=True)  # which is plain TCP
 cm('librspreload', ['rstream', '-s', ADDR, '-p', '{port}', '-T', 's', '-T', 'v', '-S', '4096', '-C', '1000'],
    ['rstream', '-p', '{port}', '-T', 's', '-T', 'v', '-S', '4096', '-C', '1000'], expect=r'4k',
    env={'LD_PRELOAD': '/usr/lib/x86_64-linux-gnu/rsocket/librspreload.so'})
@@ -222,8 +226,8 @@ QPERF_CM = tuple(t for t in QPERF if not t.startswith(('uc', 'ud')))
 def qperf(name, tests, *options, **more):
 	# The server ends when the client's last test, `quit`, tells it to.
 	expect = '(?s)' + '.*'.join(f'{t}:' for t in tests)
-	add(f'qperf/{name}', ['qperf', '-lp', '{port}', '-t', '1', *options, ADDR, *tests, 'quit'], ['qperf', '-lp', '{port}'], expect=expect,
-	    timeout=30 + 6 * len(tests), **more)
+	add(f'qperf/{name}', ['qperf', '-lp', '{port}', '-t', '1', *options, ADDR, *tests, 'quit'], ['qperf', '-lp', '{port}'],
+	    expect=expect, timeout=30 + 6 * len(tests), **more)
 
 
 qperf('core', ('rc_lat', 'ud_lat', 'uc_bw', 'rc_rdma_write_bw', 'rc_rdma_read_bw', 'ver_rc_compare_swap', 'ver_rc_fetch_add'),
@@ -238,7 +242,8 @@ def fio(verb):
 	# so that sends need a receive for each from the start.
 	common = ['fio', '--ioengine=rdma', '--port={port}', '--bs=64k', '--size=4m' if verb == 'send' else '--size=16m']
 	server = common + ['--name=receiver', '--rw=read', '--iodepth=128' if verb == 'send' else '--iodepth=16']
-	client = common + ['--name=sender', f'--hostname={ADDR}', f'--verb={verb}', '--rw=write', '--iodepth=8', '--iodepth_batch_complete=1']
+	client = common + ['--name=sender', f'--hostname={ADDR}', f'--verb={verb}', '--rw=write', '--iodepth=8',
+			   '--iodepth_batch_complete=1']
 	add(f'fio/{verb}', client, server, ready='cm', expect=r'err= 0')
 
 
@@ -247,8 +252,8 @@ for verb in ('write', 'read', 'send'):
 
 
 def fabric(name, *options, **more):
-	add(f'libfabric/{name}', ['fi_pingpong', '-P', '{port}', '-c', *options, ADDR], ['fi_pingpong', '-B', '{port}', '-c', *options],
-	    expect=r'(?m)^64 ', timeout=90, **more)
+	add(f'libfabric/{name}', ['fi_pingpong', '-P', '{port}', '-c', *options, ADDR],
+	    ['fi_pingpong', '-B', '{port}', '-c', *options], expect=r'(?m)^64 ', timeout=90, **more)
 
 
 fabric('msg', '-p', 'verbs', '-e', 'msg')
@@ -262,6 +267,10 @@ add('libfabric/info', ['fi_info', '-p', 'verbs'], expect=r'domain: {dev}')
 def ucx(name, options, env, **more):
 	argv = ['ucx_perftest', '-p', '{port}', '-n', '1000', '-w', '10', '-f', *options]
 	add(f'ucx/{name}', argv + [ADDR], argv, expect=r'(?m)^ *1000 +[\d.]+', env=env, timeout=90, **more)
+
+
+def ucx_over(transports):
+	return {'UCX_TLS': transports, 'UCX_NET_DEVICES': '{dev}:1'}
 
 
 def uct(transport, test, layout, *options, **more):
@@ -285,33 +294,31 @@ for layout in ('bcopy', 'zcopy'):
 for test in ('fadd', 'cswap', 'add_mr'):
 	uct('rc_verbs', test, 'short', long=test != 'fadd')
 
-UCP = ('tag_lat', 'tag_bw', 'tag_sync_lat', 'ucp_put_lat', 'ucp_put_bw', 'ucp_get', 'ucp_am_lat', 'ucp_am_bw', 'stream_bw', 'stream_lat',
-       'ucp_fadd', 'ucp_cswap')
+UCP = ('tag_lat', 'tag_bw', 'tag_sync_lat', 'ucp_put_lat', 'ucp_put_bw', 'ucp_get', 'ucp_am_lat', 'ucp_am_bw', 'stream_bw',
+       'stream_lat', 'ucp_fadd', 'ucp_cswap')
 # UCX's short names: rc_v is rc_verbs with ud_verbs to wire it up.
 for transport in ('rc_v', 'ud_v'):
 	for test in UCP:
 		core = test in ('tag_lat', 'ucp_put_bw', 'ucp_get', 'ucp_am_bw')
-		ucx(f'ucp-{transport}-{test}', ['-t', test], {'UCX_TLS': transport, 'UCX_NET_DEVICES': '{dev}:1'}, env_by_device=True, long=not core)
-	ucx(f'ucp-{transport}-tag-rendezvous', ['-t', 'tag_bw', '-s', '1000000'], {'UCX_TLS': transport, 'UCX_NET_DEVICES': '{dev}:1'},
-	    env_by_device=True)
-	ucx(f'ucp-{transport}-sleeping', ['-t', 'tag_lat', '-E', 'sleep'], {'UCX_TLS': transport, 'UCX_NET_DEVICES': '{dev}:1'},
-	    env_by_device=True, long=True)
+		ucx(f'ucp-{transport}-{test}', ['-t', test], ucx_over(transport), env_by_device=True, long=not core)
+	ucx(f'ucp-{transport}-tag-rendezvous', ['-t', 'tag_bw', '-s', '1000000'], ucx_over(transport), env_by_device=True)
+	ucx(f'ucp-{transport}-sleeping', ['-t', 'tag_lat', '-E', 'sleep'], ucx_over(transport), env_by_device=True, long=True)
 
 # ---- Open MPI ------------------------------------------------------------------------------------------------------------------
 
 def mpi(name, *options, env=None, **more):
-	argv = ['mpirun', '--allow-run-as-root', '--oversubscribe', '-n', '2', '--mca', 'btl_base_warn_component_unused', '0', *options,
-		'{mpi_check}']
-	add(f'openmpi/{name}', argv, expect=r'mpi_check: all collectives agree', timeout=120, env=env or {}, env_by_device=True, **more)
+	argv = ['mpirun', '--allow-run-as-root', '--oversubscribe', '-n', '2', '--mca', 'btl_base_warn_component_unused', '0',
+		*options, '{mpi_check}']
+	add(f'openmpi/{name}', argv, expect=r'mpi_check: all collectives agree', timeout=120, env=env or {}, env_by_device=True,
+	    **more)
 
 
+PML_UCX = ('--mca', 'pml', 'ucx', '--mca', 'osc', 'ucx', '--mca', 'pml_ucx_devices', 'any', '--mca', 'pml_ucx_tls', 'any')
 for transport in ('rc_v', 'ud_v'):
-	mpi(f'ucx-{transport}', '--mca', 'pml', 'ucx', '--mca', 'osc', 'ucx', '--mca', 'pml_ucx_devices', 'any', '--mca', 'pml_ucx_tls', 'any',
-	    env={'UCX_TLS': f'{transport},self', 'UCX_NET_DEVICES': '{dev}:1'})
-	mpi(f'ucx-{transport}-shared-heap', '--mca', 'pml', 'ucx', '--mca', 'osc', 'ucx', '--mca', 'pml_ucx_devices', 'any',
-	    '--mca', 'pml_ucx_tls', 'any', env={'UCX_TLS': f'{transport},self', 'UCX_NET_DEVICES': '{dev}:1'}, run=HEAP, long=transport != 'rc_v')
-mpi('ucx-rc_v-remap', '--mca', 'pml', 'ucx', '--mca', 'osc', 'ucx', '--mca', 'pml_ucx_devices', 'any', '--mca', 'pml_ucx_tls', 'any',
-    env={'UCX_TLS': 'rc_v,self', 'UCX_NET_DEVICES': '{dev}:1'}, run=REMAP, long=True)
+	env = ucx_over(f'{transport},self')
+	mpi(f'ucx-{transport}', *PML_UCX, env=env)
+	mpi(f'ucx-{transport}-shared-heap', *PML_UCX, env=env, run=HEAP, long=transport != 'rc_v')
+mpi('ucx-rc_v-remap', *PML_UCX, env=ucx_over('rc_v,self'), run=REMAP, long=True)
 OPENIB = ('--mca', 'pml', 'ob1', '--mca', 'btl', 'openib,self', '--mca', 'btl_openib_allow_ib', '1', '--mca',
 	  'btl_openib_warn_no_device_params_found', '0', '--mca', 'btl_openib_if_include', '{dev}')
 # On Ethernet btl openib needs the rdmacm way to connect, which Debian's has not.

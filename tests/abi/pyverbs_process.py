@@ -1,7 +1,7 @@
 """Runs inside `weft run`: loads rdma-core's test package from a folder and runs its tests in this one process.
 
-pyverbs_process.py SUITE_DIR RESULTS DEVICE [PATTERN...]: one line `id status detail` a test goes to the file RESULTS as it ends, and
-`id started` before, so that a crash is seen to belong to its test.
+pyverbs_process.py SUITE_DIR RESULTS DEVICE [PATTERN...]: one line `id status detail` a test goes to the file RESULTS as it ends,
+and `id started` before, so that a crash is seen to belong to its test.
 """
 
 import importlib
@@ -71,7 +71,8 @@ def main():
 	importlib.import_module('tests')
 	signal.signal(signal.SIGALRM, overdue)
 	loader = unittest.defaultTestLoader
-	names = sorted(f[:-3] for f in os.listdir(os.path.join(suite_dir, 'tests')) if f.startswith('test_') and f.endswith('.py'))
+	files = os.listdir(os.path.join(suite_dir, 'tests'))
+	names = sorted(f[:-3] for f in files if f.startswith('test_') and f.endswith('.py'))
 	tests = [t for name in names for t in flat(loader.loadTestsFromName('tests.' + name)) if not HARDWARES_OWN.match(t.id())]
 	tests = [t for t in tests if not patterns or any(re.search(p, t.id()) for p in patterns)]
 	with open(results, 'w') as out:

@@ -24,7 +24,8 @@ SKIP = 77
 
 # (pattern of the test's id, pattern of the reason it gives, why it is right that it skips)
 ALLOWED = (
-	(r'test_mr\.DmaBuf', r'dma-?buf|renderD', 'the suite makes dmabufs of graphics memory alone, and this machine has no such device'),
+	(r'test_mr\.DmaBuf', r'dma-?buf|renderD',
+	 'the suite makes dmabufs of graphics memory alone, and this machine has no such device'),
 	(r'huge', r'no huge pages', 'the administrator has reserved none (vm.nr_hugepages)'),
 	(r'test_tag_matching\.', r'Extended CQ is not supported', 'tag matching is refused'),
 	(r'test_rdmacm\.', r"Device weft0 doesn't have net interface", 'weft0 has LIDs, weft1 has the IP addresses'),
@@ -65,7 +66,8 @@ def run_suite(args, device):
 	with Session(os.path.abspath(args.weft), device, NOBODY if args.user else None) as session:
 		unpack(os.path.join(session.tmp, 'tests'))
 		results = os.path.join(session.tmp, 'results')
-		program = session.run(['/usr/bin/python3', os.path.join(HERE, 'pyverbs_process.py'), session.tmp, results, device, *args.patterns],
+		runner = os.path.join(HERE, 'pyverbs_process.py')
+		program = session.run(['/usr/bin/python3', runner, session.tmp, results, device, *args.patterns],
 				      options=options)
 		status = program.wait(time.monotonic() + SUITE_S)
 		found = read_results(results)
@@ -76,7 +78,8 @@ def run_suite(args, device):
 
 
 def why_skipped(test, reason):
-	return next((why for test_pattern, pattern, why in ALLOWED if re.search(test_pattern, test) and re.search(pattern, reason)), None)
+	return next((why for test_pattern, pattern, why in ALLOWED
+		     if re.search(test_pattern, test) and re.search(pattern, reason)), None)
 
 
 def report(found, verbose):

@@ -58,7 +58,8 @@ static bool is_moved(const void *p)
 	bool found = false;
 
 	while (!found && fgets(line, sizeof(line), maps))
-		found = sscanf(line, "%" SCNxPTR "-%" SCNxPTR, &start, &end) == 2 && start <= at && at < end && strstr(line, "weft-remap");
+		found = sscanf(line, "%" SCNxPTR "-%" SCNxPTR, &start, &end) == 2 && start <= at && at < end &&
+			strstr(line, "weft-remap");
 	fclose(maps);
 	return found;
 }
@@ -244,7 +245,8 @@ static void what_is_unmapped_is_forgotten(void **state)
 	memset(p, 1, BYTES);
 	mr = reg(p, BYTES);
 	assert_int_equal(munmap(p + LEAST, LEAST), 0);
-	assert_ptr_equal(mmap(p + LEAST, LEAST, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0), p + LEAST);
+	assert_ptr_equal(mmap(p + LEAST, LEAST, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
+			 p + LEAST);
 	expect_bytes(p + LEAST, 0, LEAST);
 	p[LEAST] = 2;
 	again = reg(p + LEAST, LEAST);
@@ -298,7 +300,8 @@ static void a_child_has_what_fork_gives_it(void **state)
 		p[LEAST] = 2;
 		region[0] = 2;
 		/* the parent writes before it answers */
-		_exit(read(ready[0], &byte, 1) != 1 || is_moved(p) || p[0] != 1 || p[BYTES - 1] != 1 || p[LEAST] != 2 || region[0] != 2);
+		_exit(read(ready[0], &byte, 1) != 1 || is_moved(p) || p[0] != 1 || p[BYTES - 1] != 1 || p[LEAST] != 2 ||
+		      region[0] != 2);
 	}
 	assert_true(is_moved(p) && is_moved(p + LEAST) && is_moved(p + BYTES - 1));
 	p[0] = p[BYTES - 1] = p[LEAST] = 3;

@@ -28,8 +28,8 @@ WIDE = ('pingpong', 'perftest', 'ucx')
 
 
 def is_long(pair, device, user):
-	"""The short list has every row that is not long itself on its first device, and one of each program on the second and for a
-	user who gives root up."""
+	"""The short list has every row that is not long itself on its first device, and one of each program on the second and for
+	a user who gives root up."""
 	first = device == pair.devices[0]
 	plain = pair.name.split('/')[0] not in WIDE or pair.name.endswith(('-plain', '-cm'))
 	return pair.long or (user and not (first and plain)) or not (first or plain)
@@ -69,10 +69,12 @@ def await_server(session, server, pair, port, deadline):
 
 
 def run_client(session, argv, env, pair, server, deadline):
-	"""Runs the client to its end, or to what it prints. Its status is None when neither came in time, or the server failed."""
+	"""Runs the client to its end, or to what it prints. Its status is None when neither came in time, or the server
+	failed."""
 	client = session.run(argv, env, pair.run)
 	if pair.client_ends == 'stopped':
-		while not re.search(pair.expect.format(dev=session.device), client.text) and client.running() and time.monotonic() < deadline:
+		expected = pair.expect.format(dev=session.device)
+		while not re.search(expected, client.text) and client.running() and time.monotonic() < deadline:
 			time.sleep(POLL_S)
 		return client, 0 if client.running() else client.wait(deadline)
 	while time.monotonic() < deadline:

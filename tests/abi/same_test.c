@@ -45,7 +45,9 @@ static void layouts(void **state)
 
 static void texts(void **state)
 {
-	static const char *const names[] = { "ibv_node_type_str", "ibv_port_state_str", "ibv_event_type_str", "ibv_wc_status_str" };
+	static const char *const names[] = {
+		"ibv_node_type_str", "ibv_port_state_str", "ibv_event_type_str", "ibv_wc_status_str",
+	};
 
 	for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		const char *(*theirs)(int) = entry(stock, names[i]), *(*mine)(int) = entry(ours, names[i]);

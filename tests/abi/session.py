@@ -1,4 +1,4 @@
-"""One private weft for a test: a runtime directory of its own, programs started through `weft run`, and a check that nothing stays.
+"""One private weft for a test: a runtime directory, programs started through `weft run`, and a check that nothing stays.
 
 Nothing here sleeps for a fixed time to let something happen: what is waited for is looked at until the deadline.
 """
@@ -46,7 +46,8 @@ class Program:
 		master, slave = pty.openpty()
 		self.process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=slave, stderr=slave, env=env, cwd=cwd,
 						start_new_session=True, **identity(user))
-		self.reader = threading.Thread(target=self.read, args=(master, slave, os.pidfd_open(self.process.pid)), daemon=True)
+		self.reader = threading.Thread(target=self.read, args=(master, slave, os.pidfd_open(self.process.pid)),
+					       daemon=True)
 		self.reader.start()
 
 	def read(self, master, slave, ended):
@@ -102,9 +103,10 @@ def sweep_litter():
 
 
 def preloading():
-	"""What programs are started with over a weft that was built with a sanitizer: WEFT_TEST_PRELOAD names its libraries. AddressSanitizer
-	wants to be the first. ThreadSanitizer must be behind weft's shim: it would take our locks for librdmacm's. And it knows nothing of
-	threads that have ended, which enter the functions that UCX, libfabric and Open MPI put in the place of libc's."""
+	"""What programs are started with over a weft that was built with a sanitizer: WEFT_TEST_PRELOAD names its libraries.
+	AddressSanitizer wants to be the first. ThreadSanitizer must be behind weft's shim: it would take our locks for
+	librdmacm's. And it knows nothing of threads that have ended, which enter the functions that UCX, libfabric and Open MPI
+	put in the place of libc's."""
 	libraries = os.environ.get('WEFT_TEST_PRELOAD', '')
 	if not libraries:
 		return []
@@ -160,15 +162,18 @@ class Session:
 		return text
 
 	def run(self, argv, env=None, options=()):
-		program = Program([self.weft, 'run', '--device', self.device, *options, '--', *self.wrapper, *argv], self.environment(env or {}), self.tmp, self.user)
+		argv = [self.weft, 'run', '--device', self.device, *options, '--', *self.wrapper, *argv]
+		program = Program(argv, self.environment(env or {}), self.tmp, self.user)
 		self.programs.append(program)
 		return program
 
 	def command(self, *argv):
-		"""A subcommand of weft: its exit status and output. Through a pipe: the last lines of a terminal can be lost when it closes."""
+		"""A subcommand of weft: its exit status and output. Through a pipe: the last lines of a terminal can be lost when
+		it closes."""
 		try:
-			done = subprocess.run([self.weft, *argv], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-					      env=self.environment({}), cwd=self.tmp, timeout=10, **identity(self.user))
+			done = subprocess.run([self.weft, *argv], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+					      stderr=subprocess.STDOUT, text=True, env=self.environment({}), cwd=self.tmp,
+					      timeout=10, **identity(self.user))
 		except subprocess.TimeoutExpired:
 			return None, ''
 		return done.returncode, done.stdout

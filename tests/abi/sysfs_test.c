@@ -25,8 +25,8 @@ static const uint16_t pkeys[] = { 0xffff, 0x8001 };
 
 static const struct sysfs_device devices[] = {
 	{ .name = "weft0", .node_desc = "host weft0", .fw_ver = "0.1.0", .board_id = "weft", .node_guid = 0x0211223344556677,
-	  .sys_image_guid = 0x0211223344556678, .vendor_id = 0x1234, .vendor_part_id = 7, .lid = 0x11, .sm_lid = 1, .cap_mask = 0x2514868,
-	  .gids = ib_gids, .gid_count = 1, .pkeys = pkeys, .pkey_count = 2 },
+	  .sys_image_guid = 0x0211223344556678, .vendor_id = 0x1234, .vendor_part_id = 7, .lid = 0x11, .sm_lid = 1,
+	  .cap_mask = 0x2514868, .gids = ib_gids, .gid_count = 1, .pkeys = pkeys, .pkey_count = 2 },
 	{ .name = "weft1", .node_desc = "host weft1", .fw_ver = "0.1.0", .board_id = "weft", .ethernet = true,
 	  .gids = eth_gids, .gid_count = 2, .pkeys = pkeys, .pkey_count = 1 },
 };
@@ -73,7 +73,8 @@ static const struct {
 };
 
 static const char *const present[] = {
-	"dev/infiniband/uverbs0", "dev/infiniband/uverbs1", "dev/infiniband/umad0", "dev/infiniband/issm0", "dev/infiniband/rdma_cm",
+	"dev/infiniband/uverbs0", "dev/infiniband/uverbs1", "dev/infiniband/umad0", "dev/infiniband/issm0",
+	"dev/infiniband/rdma_cm",
 	"sys/class/infiniband/weft1/device/net/lo", "sys/class/infiniband/weft0/device/local_cpus",
 };
 

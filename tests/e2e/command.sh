@@ -69,7 +69,10 @@ chmod +x "$HOME_DIR/script"
 expect 0 weft run -- "$HOME_DIR/script"
 says weft0
 rm "$HOME_DIR/script"
-expect 0 weft run -- python3 -c 'import os, subprocess; print(os.listdir("/sys/class/infiniband")); subprocess.run(["ls", "/dev/infiniband"])'
+expect 0 weft run -- python3 -c '
+import os, subprocess
+print(os.listdir("/sys/class/infiniband"))
+subprocess.run(["ls", "/dev/infiniband"])'
 says weft1
 says uverbs0
 if command -v gcc >/dev/null && printf 'int main(void) { return 3; }' | gcc -static -x c -o "$HOME_DIR/static" - 2>/dev/null; then

@@ -23,7 +23,9 @@ export ADDRESS=${ADDRESS:-127.0.0.1}
 block() { awk -v kind="$1" '/^```/ { inside = ($0 == "```sh " kind); next } inside' "$doc"; }
 # run TEXT: fails when any of its commands does, those in the background too
 run() {
-	out=$(timeout -s KILL 100 bash -c "$(declare -f end)"'; set -e; wait() { local p; for p in $(jobs -p); do builtin wait $p || [ $? = '"$1"' ] || exit 1; done; }
+	out=$(timeout -s KILL 100 bash -c "$(declare -f end)"'
+set -e
+wait() { local p; for p in $(jobs -p); do builtin wait $p || [ $? = '"$1"' ] || exit 1; done; }
 '"$2" 2>&1) || fail "$out"
 }
 

@@ -322,7 +322,9 @@ static void mads_go_by_slot_and_by_service(void **state)
 
 	assert_int_equal(call(b, &msg), 0);
 	assert_int_equal(call(c, &msg), EADDRINUSE);
-	msg = (struct control_msg){ .type = CTL_LISTEN, .service = 0x0106000000004711, .gid = { [10] = 0xff, 0xff, 10, 0, 0, 1 } };
+	msg = (struct control_msg){
+		.type = CTL_LISTEN, .service = 0x0106000000004711, .gid = { [10] = 0xff, 0xff, 10, 0, 0, 1 },
+	};
 	assert_int_equal(call(c, &msg), 0);
 
 	msg = (struct control_msg){ .type = CTL_MAD, .service = 0x0106000000004711, .mad = { 1, 2, 3 } };

@@ -25,7 +25,8 @@ BAD = 'loss=5%,reorder=2%,dup=1%,corrupt=1%'
 WORSE = 'loss=20%'
 
 # What a program prints whose retries ran out: libibverbs' name, perftest's, UCX's and librdmacm's.
-GAVE_UP = re.compile(r'transport retry counter exceeded|Failed status 12|syndrome 0x81|status=12|Endpoint timeout|status 12|wc 12')
+GAVE_UP = re.compile(
+	r'transport retry counter exceeded|Failed status 12|syndrome 0x81|status=12|Endpoint timeout|status 12|wc 12')
 
 # perftest's line of results; at this pace MB/s may be 0.00.
 RESULT = r'(?m)^ *\d+ +\d+ +[\d.]+ +[\d.]+'
@@ -70,7 +71,8 @@ def one_device(pair):
 
 def fewer(words):
 	"""As many transfers as meet every fault many times; the rows' own numbers are for networks that lose nothing."""
-	words = ['5' if before == '-n' and word == '20' else '10' if word == '100' else word for before, word in zip([''] + words, words)]
+	pairs = zip([''] + words, words)
+	words = ['5' if before == '-n' and word == '20' else '10' if word == '100' else word for before, word in pairs]
 	counts = '-n' in words or '-D' in words
 	# A multiple of perftest's 100 requests for a completion, or it counts more than there were and with several QPs stops
 	# polling too early; and of the 8 of its lists.
@@ -100,8 +102,8 @@ def few_transfers(pair):
 
 
 def leaves_at_once(pair):
-	"""Programs that end when they have their last message: if the ACK of that one is lost, nobody repeats it, and the other end
-	gives up. perftest does when it synchronises over the connection itself."""
+	"""Programs that end when they have their last message: if the ACK of that one is lost, nobody repeats it, and the other
+	end gives up. perftest does when it synchronises over the connection itself."""
 	return pair.name.startswith('pingpong/') or '-R' in pair.client
 
 
@@ -112,7 +114,8 @@ def is_short(pair):
 for pair in programs.TABLE:
 	if pair.run == programs.REMAP:	# packets reach no memory directly
 		continue
-	if (pair.name in ROWS or pair.name.split('/')[0] in FAMILIES) and not (UNRELIABLE.search(pair.name) or CONFUSED.search(pair.name)):
+	is_unfit = UNRELIABLE.search(pair.name) or CONFUSED.search(pair.name)
+	if (pair.name in ROWS or pair.name.split('/')[0] in FAMILIES) and not is_unfit:
 		pair = one_device(few_transfers(pair))
 		add(f'bad/{pair.name}', BAD, pair, leaves_at_once(pair), long=not is_short(pair))
 
@@ -122,7 +125,8 @@ for program in ('ib_atomic_bw', 'ib_send_lat', 'ib_write_lat', 'ib_read_lat', 'i
 	add(f'worse/{program}', WORSE, shorter(program, '-F', '-n', '200'), True, long=program != 'ib_atomic_bw')
 add('worse/rc_pingpong', WORSE, shorter('ibv_rc_pingpong', '@gid', '-c', '-n', '200', expect=PINGPONG), True)
 for name in ('rdmacm/rping-plain', 'rdmacm/cmtime', 'rdmacm/rping-large', 'rdmacm/rcopy', 'rdmacm/rstream-checked',
-	     'ucx/rc_verbs-am_lat-short', 'ucx/ud_verbs-am_lat-short', 'ucx/ucp-rc_v-tag_lat', 'openmpi/ucx-rc_v', 'openmpi/ucx-ud_v'):
+	     'ucx/rc_verbs-am_lat-short', 'ucx/ud_verbs-am_lat-short', 'ucx/ucp-rc_v-tag_lat', 'openmpi/ucx-rc_v',
+	     'openmpi/ucx-ud_v'):
 	pair = one_device(few_transfers(row(name)))
 	if name == 'openmpi/ucx-ud_v':	# the better part of a minute, by the timers of UCX's own retries
 		pair.timeout = 300
@@ -225,7 +229,8 @@ def run_traced(weft, device):
 				return 1
 		with open(trace, 'rb') as f:
 			data = f.read()
-		offered = [at for at, kind, direction, length in trace_records(data) if kind == 2 and direction == 0 and length > 1000]
+		offered = [at for at, kind, direction, length in trace_records(data)
+			   if kind == 2 and direction == 0 and length > 1000]
 		for at, what in ((offered[-1] + psn, 'the engine sends '), (offered[-1] + 500, 'another frame than recorded')):
 			with open(trace, 'wb') as f:
 				f.write(data[:at] + bytes([data[at] ^ 1]) + data[at + 1:])
@@ -242,8 +247,8 @@ def run_example(weft, device):
 	with tempfile.TemporaryDirectory(prefix='weft-example-') as tmp:
 		command = f'ib_send_bw -d {device} -p {free_port()} -F -n 50 -s 20000'
 		env = os.environ | {'PATH': os.path.dirname(weft) + ':' + os.environ['PATH'], 'OUT': tmp, 'SEED': '7'}
-		done = subprocess.run([script, command, command + ' ' + ADDR], env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-				      text=True)
+		done = subprocess.run([script, command, command + ' ' + ADDR], env=env, text=True,
+				      stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 		if done.returncode != 0 or done.stdout.count('ok ') != 4 or os.listdir(tmp):
 			print(f'FAILED: the script ended with {done.returncode}: {done.stdout}')
 			return 1
@@ -263,7 +268,8 @@ def tests():
 				lambda weft, d=device, i=impair, p=pair, m=may_give_up: run_row(weft, d, i, p, m))
 	for name, function in ALONE.items():
 		for device in BOTH:
-			found[f'{name}@{device}'] = ('e2e' if device in IB else 'long', 180, lambda weft, d=device, f=function: f(weft, d))
+			found[f'{name}@{device}'] = ('e2e' if device in IB else 'long', 180,
+						     lambda weft, d=device, f=function: f(weft, d))
 	return found
 
 

@@ -11,12 +11,18 @@ descriptors() { ls "/proc/$(daemons)/fd" | wc -l; }
 are_descriptors() { [ "$(descriptors)" = "$1" ]; }
 shows() { out=$(weft "$1" 2>&1); case $out in *"$2"*) ;; *) false ;; esac }
 # a busy machine may keep others from answering in time too
-names_the_stopped() { shows qp "process $watcher (ibv_asyncwatch): no answer within 1 s" && case $out in *RTS*) ;; *) false ;; esac }
+names_the_stopped() {
+	shows qp "process $watcher (ibv_asyncwatch): no answer within 1 s" && case $out in *RTS*) ;; *) false ;; esac
+}
 
 # a port of 127.0.0.1 that nobody listens at
 free_port() {
-	local port
-	while port=$((20000 + RANDOM % 10000)); grep -qiE "^ *[0-9]+: [0-9A-F]+:$(printf %04X "$port") " /proc/net/tcp /proc/net/tcp6; do :; done
+	local port hex
+	while
+		port=$((20000 + RANDOM % 10000))
+		hex=$(printf %04X "$port")
+		grep -qiE "^ *[0-9]+: [0-9A-F]+:$hex " /proc/net/tcp /proc/net/tcp6
+	do :; done
 	echo "$port"
 }
 
@@ -37,7 +43,8 @@ within 10 shows qp RTS || fail "weft qp does not show the connection: $out"
 says "direct"
 for command in qp mr counters; do
 	out=$(weft $command --json)
-	python3 -c 'import json, sys; assert len(json.load(sys.stdin)["processes"]) == 2' <<<"$out" || fail "weft $command --json: $out"
+	python3 -c 'import json, sys; assert len(json.load(sys.stdin)["processes"]) == 2' <<<"$out" ||
+		fail "weft $command --json: $out"
 	expect 0 weft $command "$client"
 	says "$client"
 done

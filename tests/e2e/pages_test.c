@@ -129,7 +129,8 @@ static bool through_pipe(const int fd[2], const void *from, void *to, struct sce
 	if (!done) {
 		uint64_t rest;
 
-		must(errno == EFAULT && read(fd[0], &rest, sizeof(rest)) == sizeof(rest), "read() failed otherwise than with EFAULT");
+		must(errno == EFAULT && read(fd[0], &rest, sizeof(rest)) == sizeof(rest),
+		     "read() failed otherwise than with EFAULT");
 		s->refused++;
 	}
 	return done;
@@ -167,8 +168,8 @@ static void check_counts(const struct scene *s, const struct writer *w)
 	for (unsigned page = 0; page < PAGES; page++) {
 		for (unsigned i = 0; i < WRITERS; i++)
 			if (s->page[page][i] != w[i].count[page])
-				fail_msg("thread %u counted %lu in page %u, where %lu is", i, (unsigned long)w[i].count[page], page,
-					 (unsigned long)s->page[page][i]);
+				fail_msg("thread %u counted %lu in page %u, where %lu is", i,
+					 (unsigned long)w[i].count[page], page, (unsigned long)s->page[page][i]);
 		added += s->page[page][SHARED_WORD];
 	}
 	assert_int_equal(added, s->added);
@@ -198,7 +199,8 @@ static void no_write_is_lost(void **state)
 	check_counts(&s, w);
 	if (kernel_waits)
 		assert_int_equal(s.refused, 0);
-	printf("%u moves there and back, %lu counts, %lu reads refused\n", rounds, (unsigned long)s.added, (unsigned long)s.refused);
+	printf("%u moves there and back, %lu counts, %lu reads refused\n", rounds, (unsigned long)s.added,
+	       (unsigned long)s.refused);
 	scene_fini(&s);
 	(void)state;
 }

@@ -39,8 +39,8 @@ ADDR = local_address()
 
 
 class Kind:
-	"""A program and what may be done to it. victims: who may be killed. A program that only waits, as rsockets, UCX, perftest's -R and a
-	receiver do, waits for a dead peer for ever on any adapter."""
+	"""A program and what may be done to it. victims: who may be killed. A program that only waits, as rsockets, UCX,
+	perftest's -R and a receiver do, waits for a dead peer for ever on any adapter."""
 
 	def __init__(self, name, argv, client=(ADDR,), ready='tcp', victims=('client', 'server'), env=None):
 		self.name = name
@@ -95,7 +95,8 @@ class Pair:
 		if self.kind.ready == 'tcp':
 			return tcp_listening(self.port)
 		status, text = self.session.command('status', '--json')
-		return status == 0 and any(p['pid'] == self.server.process.pid and p['listeners'] for p in json.loads(text)['processes'])
+		return status == 0 and any(p['pid'] == self.server.process.pid and p['listeners']
+					   for p in json.loads(text)['processes'])
 
 	def begin(self):
 		"""The client comes once the server takes one."""
@@ -113,7 +114,8 @@ class Pair:
 		self.deadline = self.killed_at + BOUND_S
 
 	def help_server(self):
-		"""A server whose client was killed before it came waits for the next one, rightly; one with a broken connection ends."""
+		"""A server whose client was killed before it came waits for the next one, rightly; one with a broken connection
+		ends."""
 		waiting_for_next = self.killed_at and self.victim == 'client' and time.monotonic() > self.killed_at + 5
 		if waiting_for_next and not self.rescue and self.server.running():
 			self.rescue = self.start(self.kind.client)
@@ -205,7 +207,8 @@ class Torture:
 		deadline = time.monotonic() + 20
 		while True:
 			status = self.status()
-			left = {name: status.get(name) for name in ('attached', 'awaited', 'programs', 'slots_used', 'channels', 'groups')}
+			names = ('attached', 'awaited', 'programs', 'slots_used', 'channels', 'groups')
+			left = {name: status.get(name) for name in names}
 			fds = self.descriptors() if status.get('running') else None
 			if not any(left.values()) and fds == base:
 				return
@@ -243,7 +246,8 @@ def torture(session, rng, args):
 		test.run(args.seconds)
 	except Failure:
 		for program in test.current.programs():
-			print(f'--- {" ".join(program.argv[5:])} (pid {program.process.pid}, {program.process.poll()})\n{program.text}')
+			process = program.process
+			print(f'--- {" ".join(program.argv[5:])} (pid {process.pid}, {process.poll()})\n{program.text}')
 		raise
 	if session.command('up')[0] != 0:
 		raise Failure('weft up fails at the end')

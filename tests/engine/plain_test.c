@@ -71,7 +71,8 @@ static void hide_qp(void *host, struct qp *qp)
 }
 
 static const struct direct_ops direct = {
-	.show_mr = no_mr, .hide_mr = hide_mr, .show_qp = hide_qp, .hide_qp = hide_qp, .connect = connect, .pull = pull, .publish = publish,
+	.show_mr = no_mr, .hide_mr = hide_mr, .show_qp = hide_qp, .hide_qp = hide_qp, .connect = connect, .pull = pull,
+	.publish = publish,
 };
 
 static struct pair *new_twin(uint64_t sim_seed, bool is_general, bool shared, enum ibv_mtu mtu)
@@ -97,7 +98,8 @@ static void make_regions(int t)
 	assert_int_equal(mr_create(s->pd, s->memory, BYTES, PAIR_IOVA, 0, &region[t][1]), 0);
 	assert_int_equal(mr_create(foreign, s->memory, BYTES, PAIR_IOVA, IBV_ACCESS_LOCAL_WRITE, &region[t][2]), 0);
 	assert_int_equal(mr_create_kind(s->pd, MR_NULL, NULL, 0, 0, IBV_ACCESS_LOCAL_WRITE, &region[t][3]), 0);
-	assert_int_equal(mr_create_kind(s->pd, MR_ON_DEMAND, s->memory, BYTES, PAIR_IOVA, IBV_ACCESS_LOCAL_WRITE, &region[t][4]), 0);
+	assert_int_equal(mr_create_kind(s->pd, MR_ON_DEMAND, s->memory, BYTES, PAIR_IOVA, IBV_ACCESS_LOCAL_WRITE,
+					&region[t][4]), 0);
 	assert_int_equal(mw_create(s->pd, IBV_MW_TYPE_2, &region[t][5]), 0);
 }
 
@@ -150,13 +152,15 @@ static void deliver(struct rand *r)
 	uint8_t opcode = is_odd(r) ? kinds[rand_below(r, sizeof(kinds))] : OPCODE_RC_SEND_ONLY;
 	const struct qp *qp = twin[0]->side[1].qp;
 	uint32_t bytes = length_of(r, opcode_row(opcode)->position);
+	bool is_write = opcode_row(opcode)->op == OP_WRITE;
+	bool is_carried = opcode_row(opcode)->position == POS_ONLY && (is_write || !is_odd(r));
 	struct iovec iov = { payload + rand_below(r, 1000), bytes };
 	struct direct_message m = {
 		.opcode = opcode, .solicited = rand_below(r, 2), .dest_qpn = qp->qpn, .src_qpn = qp->attr.dest_qp_num,
-		.psn = psn_add(responder_of(0)->psn, is_odd(r) ? (int64_t)rand_below(r, 5) - 2 : 0), .received = (psn_t)rand_below(r, 1 << 24),
-		.trailer = rand_below(r, 2) ? region[0][5]->key : 7, .rkey = region[0][0]->key, .va = PAIR_IOVA + rand_below(r, BYTES), .bytes = bytes,
-		.payload = opcode_row(opcode)->position == POS_ONLY && (opcode_row(opcode)->op == OP_WRITE || !is_odd(r)) ? PAYLOAD_CARRIED :
-			   PAYLOAD_PULLED,
+		.psn = psn_add(responder_of(0)->psn, is_odd(r) ? (int64_t)rand_below(r, 5) - 2 : 0),
+		.received = (psn_t)rand_below(r, 1 << 24), .trailer = rand_below(r, 2) ? region[0][5]->key : 7,
+		.rkey = region[0][0]->key, .va = PAIR_IOVA + rand_below(r, BYTES), .bytes = bytes,
+		.payload = is_carried ? PAYLOAD_CARRIED : PAYLOAD_PULLED,
 		.iov = &iov, .iovs = 1,
 	};
 
