@@ -146,6 +146,14 @@ void host_leave(struct host *h)
 	lock_leave(&h->lock);
 }
 
+void host_leave_receives(struct host *h)
+{
+	if (list_empty(&h->ca.ready))
+		lock_leave(&h->lock);
+	else
+		host_leave(h);
+}
+
 /* Messages need no clock, packets see to it themselves (pump.c). */
 static wtime poll_time(struct host *h, bool idle)
 {

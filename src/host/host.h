@@ -26,6 +26,8 @@ wtime host_enter(struct host *h);
 /* As host_enter, to post: `now` may be what was told last, unless somebody reads timestamps; packets that leave have the
  * right time. The clock costs as much as all else of posting a small write. */
 wtime host_enter_post(struct host *h);
+/* Leaves after host_enter_post when only receives were posted: nothing follows from them before something arrives. */
+void host_leave_receives(struct host *h);
 /* Leaves it: sends what became ready, raises events, wakes peers, releases the lock. */
 void host_leave(struct host *h);
 

@@ -149,11 +149,11 @@ enum remote_verdict remote_check(struct qp *qp, uint32_t rkey, uint64_t va, uint
 	return remote_check_pd(qp, qp->pd, rkey, va, bytes, need, mr);
 }
 
-static int copy(struct mr *mr, void *to, const void *from, size_t bytes)
+static int copy(const struct mr *mr, enum mr_kind kind, void *to, const void *from, size_t bytes)
 {
 	struct ca *ca = mr->pd->ca;
 
-	if (mr_memory_kind(mr) == MR_ON_DEMAND || mr_memory_kind(mr) == MR_IMPLICIT)
+	if (kind == MR_ON_DEMAND || kind == MR_IMPLICIT)
 		return ca->host_ops->copy_safely(ca->host, to, from, bytes);
 	memcpy(to, from, bytes);
 	return 0;
@@ -161,18 +161,20 @@ static int copy(struct mr *mr, void *to, const void *from, size_t bytes)
 
 int mr_write(struct mr *mr, uint64_t va, const void *data, uint32_t bytes)
 {
-	if (bytes == 0 || mr_memory_kind(mr) == MR_NULL)
+	enum mr_kind kind = bytes ? mr_memory_kind(mr) : MR_NULL;
+
+	if (kind == MR_NULL)
 		return 0;
-	return copy(mr, mr_address(mr, va), data, bytes);
+	return copy(mr, kind, mr_address(mr, va), data, bytes);
 }
 
 int mr_read(struct mr *mr, uint64_t va, void *data, uint32_t bytes)
 {
-	if (bytes == 0)
-		return 0;
-	if (mr_memory_kind(mr) == MR_NULL) {
+	enum mr_kind kind = bytes ? mr_memory_kind(mr) : MR_NULL;
+
+	if (kind == MR_NULL) {
 		memset(data, 0, bytes);
 		return 0;
 	}
-	return copy(mr, data, mr_address(mr, va), bytes);
+	return copy(mr, kind, data, mr_address(mr, va), bytes);
 }

@@ -39,8 +39,7 @@ int recv_post(struct wq *wq, uint32_t max_sge, const struct ibv_recv_wr *wr, con
 		}
 		wq_written(wq);
 	}
-	wq_ring(wq);
-	wq_doorbell_read(wq);
+	wq_announce(wq);
 	return err;
 }
 

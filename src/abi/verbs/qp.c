@@ -242,7 +242,7 @@ int qp_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad
 	wtime now = host_enter_post(qp->host);
 	int err = qp_post_recv(qp->qp, now, wr, (const struct ibv_recv_wr **)bad);
 
-	host_leave(qp->host);
+	host_leave_receives(qp->host);
 	return answer(err);
 }
 

@@ -143,9 +143,9 @@ int srq_post_recv(struct ibv_srq *ibv, struct ibv_recv_wr *wr, struct ibv_recv_w
 	struct abi_srq *srq = to_srq(ibv);
 	int err;
 
-	host_enter(srq->host);
+	host_enter_post(srq->host);
 	err = srq_post(srq->srq, wr, (const struct ibv_recv_wr **)bad);
-	host_leave(srq->host);
+	host_leave_receives(srq->host);
 	return answer(err);
 }
 
