@@ -18,9 +18,7 @@ static inline uint32_t serial_add(uint32_t a, int64_t n, unsigned width)
 /* The signed distance from b to a, in -2^(width-1) .. 2^(width-1)-1: negative when a is before b. */
 static inline int64_t serial_diff(uint32_t a, uint32_t b, unsigned width)
 {
-	uint64_t d = ((uint64_t)a - b) & ((1ull << width) - 1);
-
-	return d >> (width - 1) ? (int64_t)d - (int64_t)(1ull << width) : (int64_t)d;
+	return (int64_t)(((uint64_t)a - b) << (64 - width)) >> (64 - width);	/* the upper bits become copies of the sign */
 }
 
 static inline psn_t psn_add(psn_t a, int64_t n)
@@ -34,11 +32,9 @@ static inline int32_t psn_diff(psn_t a, psn_t b)
 }
 
 /* <0, 0 or >0 as a is before, equal to or after b. */
-static inline int psn_cmp(psn_t a, psn_t b)
+static inline int32_t psn_cmp(psn_t a, psn_t b)
 {
-	int32_t d = psn_diff(a, b);
-
-	return (d > 0) - (d < 0);
+	return psn_diff(a, b);
 }
 
 #endif

@@ -6,12 +6,6 @@
 
 #include <string.h>
 
-struct head {
-	uint32_t dest;		/* opcode << 24 | QPN */
-	uint32_t src;		/* flags << 24 | QPN */
-	uint32_t psn, received;
-};
-
 struct target {
 	uint64_t va;
 	uint32_t rkey, rsvd;
@@ -29,18 +23,19 @@ static bool has_trailer(const struct opcode_row *row)
 	return row->headers & (HDR_IMM | HDR_IETH);
 }
 
-size_t message_bytes(const struct direct_message *m)
-{
-	const struct opcode_row *row = opcode_row(m->opcode);
-	size_t bytes = sizeof(struct head);
+#define HEAD_BYTES(headers) (sizeof(struct message_head) + ((headers) & HDR_RETH ? sizeof(struct target) : 0) + \
+			     ((headers) & (HDR_IMM | HDR_IETH) ? sizeof(uint32_t) : 0))
 
-	if (row->headers & HDR_RETH)
-		bytes += sizeof(struct target);
-	if (has_trailer(row))
-		bytes += sizeof(m->trailer);
-	if (m->payload == PAYLOAD_CARRIED)
-		return bytes + m->bytes;
-	bytes += sizeof(m->bytes);
+const uint8_t message_heads[256] = {
+#define OPCODE(code, name, op, position, headers) [code] = HEAD_BYTES(headers),
+#include "wire/opcode.def"
+#undef OPCODE
+};
+
+size_t message_bytes_elsewhere(const struct direct_message *m)
+{
+	size_t bytes = message_heads[m->opcode] + sizeof(m->bytes);
+
 	return m->payload == PAYLOAD_PULLED ? bytes + m->iovs * sizeof(struct piece) : bytes;
 }
 
@@ -65,20 +60,31 @@ static void build_payload(const struct direct_message *m, uint8_t *at)
 	}
 }
 
-void message_build(const struct direct_message *m, void *record)
+static uint8_t *build_fields(const struct direct_message *m, uint8_t *at)
 {
 	const struct opcode_row *row = opcode_row(m->opcode);
-	struct head head = {
-		.dest = (uint32_t)m->opcode << 24 | m->dest_qpn, .psn = m->psn, .received = m->received,
-		.src = (uint32_t)(m->solicited | m->payload << PAYLOAD_SHIFT) << 24 | m->src_qpn,
-	};
-	uint8_t *at = put(record, &head, sizeof(head));
 
 	if (row->headers & HDR_RETH)
 		at = put(at, &(struct target){ m->va, m->rkey, 0 }, sizeof(struct target));
 	if (has_trailer(row))
 		at = put(at, &m->trailer, sizeof(m->trailer));
-	build_payload(m, at);
+	return at;
+}
+
+void message_build(const struct direct_message *m, void *record)
+{
+	struct message_head head = {
+		.dest = (uint32_t)m->opcode << 24 | m->dest_qpn, .psn = m->psn, .received = m->received,
+		.src = (uint32_t)(m->solicited | m->payload << PAYLOAD_SHIFT) << 24 | m->src_qpn,
+	};
+	uint8_t *at = put(record, &head, sizeof(head));
+
+	if (message_heads[m->opcode] != sizeof(head))
+		at = build_fields(m, at);
+	if (m->payload == PAYLOAD_CARRIED && m->iovs == 1)	/* as nearly all */
+		memcpy(at, m->iov->iov_base, m->iov->iov_len);
+	else
+		build_payload(m, at);
 }
 
 /* The record as it is read: every step says how many bytes are left. */
@@ -133,7 +139,7 @@ bool message_parse(struct direct_message *m, const void *record, size_t bytes, s
 	struct reader r = { record, bytes };
 	const struct opcode_row *row;
 	struct target target = { 0 };
-	struct head head;
+	struct message_head head;
 	uint32_t flags;
 
 	if (bytes > MESSAGE_MAX_BYTES || !get(&r, &head, sizeof(head)) || (head.psn | head.received) > PSN_MASK)

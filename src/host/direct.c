@@ -284,7 +284,7 @@ static bool execute_own(struct host *h, struct qp *qp, struct direct_request *r)
 {
 	bool is_atomic = direct_is_atomic(r), done;
 
-	if (!lane_connect(h, qp))
+	if (!lane_is_good(&qp->lane) && !lane_connect(h, qp))
 		return false;
 	if (is_atomic)
 		atomic_begin(h);
@@ -333,6 +333,7 @@ const struct direct_ops host_direct_ops = {
 	.reaches = reaches,
 	.connect = lane_connect,
 	.send = lane_send,
+	.send_plain = lane_send_plain,
 	.pull = lane_pull,
 	.publish = lane_publish,
 	.received = lane_received,

@@ -158,6 +158,7 @@ struct channel *direct_channel(const struct host *h, const struct qp *qp);
 /* The way of whole messages: what host_direct_ops has of it. */
 bool lane_connect(void *host, struct qp *qp);
 bool lane_send(void *host, struct qp *qp, const struct direct_message *m);
+bool lane_send_plain(void *host, struct qp *qp, psn_t psn, psn_t received, const void *data, uint32_t bytes);
 bool lane_pull(void *host, struct qp *qp, const struct direct_message *m, uint32_t offset, const struct iovec *to, unsigned tos);
 void lane_publish(void *host, struct qp *qp);
 bool lane_received(void *host, struct qp *qp, psn_t *psn);

@@ -6,6 +6,9 @@
 #include "direct/message.h"
 #include "link/shm.h"
 
+#include <stddef.h>
+
+_Static_assert(offsetof(struct export_entry, sequence) == 0, "what lane_is_good reads");
 _Static_assert((int)MESSAGE_MAX_BYTES <= (int)LINK_MESSAGE_BYTES, "a message fits a link");
 
 static const struct export_memory *shown_by(const struct host *h, const struct channel *ch)
@@ -18,26 +21,26 @@ static struct export_watch watch_of(const struct qp *qp)
 	return (struct export_watch){ qp->lane.entry, qp->lane.sequence };
 }
 
-static bool is_connected(const struct qp *qp)
-{
-	struct export_watch watch = watch_of(qp);
-
-	return qp->lane.channel && export_is_same(&watch);
-}
-
 bool lane_connect(void *host, struct qp *qp)
 {
 	struct host *h = host;
 	struct export_watch watch;
 	struct channel *ch;
 
-	if (is_connected(qp))
+	if (lane_is_good(&qp->lane))
 		return true;
 	ch = direct_channel(h, qp);
 	if (!ch || ch->gone || !shown_by(h, ch) || !direct_watch(qp, shown_by(h, ch), &watch))
 		return false;
 	qp->lane = (struct lane){ ch, watch.entry, watch.sequence };
 	return true;
+}
+
+static inline void commit(struct host *h, struct channel *ch, size_t bytes)
+{
+	ch->link->ops->commit(ch->link, bytes);
+	if (!list_linked(&ch->dirty))
+		list_append(&h->channels.dirty, &ch->dirty);
 }
 
 bool lane_send(void *host, struct qp *qp, const struct direct_message *m)
@@ -49,13 +52,23 @@ bool lane_send(void *host, struct qp *qp, const struct direct_message *m)
 
 	if (ch->gone || (m->payload == PAYLOAD_PULLED && !ch->is_loop && !shm_peer_reads(ch->link)))
 		return false;
-	record = ch->link->ops->reserve(ch->link, bytes);
+	record = link_reserve(ch->link, bytes);
 	if (!record)
 		return false;
 	message_build(m, record);
-	ch->link->ops->commit(ch->link, bytes);
-	if (!list_linked(&ch->dirty))
-		list_append(&h->channels.dirty, &ch->dirty);
+	commit(h, ch, bytes);
+	return true;
+}
+
+bool lane_send_plain(void *host, struct qp *qp, psn_t psn, psn_t received, const void *data, uint32_t bytes)
+{
+	struct channel *ch = qp->lane.channel;
+	void *record = ch->gone ? NULL : link_reserve(ch->link, MESSAGE_HEAD_BYTES + (size_t)bytes);
+
+	if (!record)
+		return false;
+	message_build_plain(record, qp->attr.dest_qp_num, qp->qpn, psn, received, data, bytes);
+	commit(host, ch, MESSAGE_HEAD_BYTES + (size_t)bytes);
 	return true;
 }
 
@@ -84,7 +97,7 @@ static bool pull(const struct channel *ch, const struct direct_message *m, uint3
 /* A QP that stops is hidden before its buffers are the program's again: what was read after that is not the message. */
 bool lane_pull(void *host, struct qp *qp, const struct direct_message *m, uint32_t offset, const struct iovec *to, unsigned tos)
 {
-	return lane_connect(host, qp) && pull(qp->lane.channel, m, offset, to, tos) && is_connected(qp);
+	return lane_connect(host, qp) && pull(qp->lane.channel, m, offset, to, tos) && lane_is_good(&qp->lane);
 }
 
 void lane_publish(void *host, struct qp *qp)
@@ -128,5 +141,5 @@ void lane_forget(struct host *h, const struct channel *ch)
 {
 	list_for_each(qp, &h->ca.all_qps, struct qp, all)
 		if (qp->lane.channel == ch)
-			qp->lane.channel = NULL;
+			qp->lane = (struct lane){ 0 };
 }

@@ -27,7 +27,7 @@ static void progress(struct qp *qp, wtime now)
 		timer_pause(qp);
 	else
 		timer_progress(qp, now);
-	requester_probe_answered(qp);
+	flight_probe_answered(&e->flight);
 	if (e->options.completion == IB_COMPLETE_BY_WQE)
 		descriptor_settle(qp);
 	if (flight_empty(&e->flight))
@@ -106,13 +106,14 @@ static bool in_flight(const struct flight *f, psn_t psn)
 
 bool completer_acknowledge(struct qp *qp, wtime now, psn_t through)
 {
-	struct flight *f = &engine_of(qp)->flight;
-	uint32_t oldest = f->oldest;
+	struct engine *e = engine_of(qp);
+	struct flight *f = &e->flight;
 
-	if (f->phase == FLIGHT_CLOSED || flight_empty(f) || !in_flight(f, through))
+	if (f->phase == FLIGHT_CLOSED || flight_empty(f) || !in_flight(f, through) ||
+	    !flight_ack(f, through, engine_completes_by_msn(e), f->msn))
 		return false;
-	acknowledge(qp, now, through, f->msn);
-	return f->oldest != oldest;
+	progress(qp, now);
+	return true;
 }
 
 void completer_note(struct qp *qp, psn_t through)

@@ -38,14 +38,6 @@ void flight_close(struct flight *f)
 	f->probe = PROBE_NONE;
 }
 
-bool flight_has_room(const struct flight *f, uint32_t span)
-{
-	if (flight_empty(f))
-		return true;
-	return f->newest - f->oldest < (f->limit ? f->limit : f->window) &&
-	       (uint32_t)psn_diff(f->psn, flight_at(f, f->oldest)->psn) + span <= FLIGHT_SPAN_MOST;
-}
-
 static void strike_out(struct flight *f)
 {
 	const struct flight_entry *e = flight_at(f, f->oldest);
@@ -58,20 +50,21 @@ static void strike_out(struct flight *f)
 	f->oldest++;
 }
 
+/* MSN-16, MSN-17: the change of the MSN completes, and covers every packet of the message. */
+static bool arrived_by_message(const struct flight *f, const struct flight_entry *e, psn_t through, uint32_t msn)
+{
+	return psn_cmp(msn, f->msn) > 0 || (!e->is_last && psn_cmp(flight_last_psn(e), through) <= 0);
+}
+
 unsigned flight_ack(struct flight *f, psn_t through, bool by_message, uint32_t msn)
 {
 	unsigned gone = 0;
 
 	while (!flight_empty(f)) {
 		const struct flight_entry *e = flight_at(f, f->oldest);
-		bool arrived = psn_cmp(flight_last_psn(e), through) <= 0;
 
-		/* MSN-16, MSN-17: the change of the MSN completes, and covers every packet of the message */
-		if (by_message && psn_cmp(msn, f->msn) > 0)
-			arrived = true;
-		else if (by_message && e->is_last)
-			arrived = false;
-		if (e->answer != ANSWER_ACK || !arrived)
+		if (e->answer != ANSWER_ACK ||
+		    !(by_message ? arrived_by_message(f, e, through, msn) : psn_cmp(flight_last_psn(e), through) <= 0))
 			break;
 		strike_out(f);
 		gone++;

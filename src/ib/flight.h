@@ -110,16 +110,24 @@ static inline bool flight_repeats(const struct flight *f)
 }
 
 /* Is there room for a fresh packet of `span` PSNs? */
-bool flight_has_room(const struct flight *f, uint32_t span);
-/* The fresh packet `e` was sent; takes f->psn on. Inline, so that the entry is written in place: a copy of what was just
- * written waits for all stores before it, and the last one may be into a line that the peer has. */
-static inline void flight_record(struct flight *f, const struct flight_entry *e)
+static inline bool flight_has_room(const struct flight *f, uint32_t span)
 {
+	if (flight_empty(f))
+		return true;
+	return f->newest - f->oldest < (f->limit ? f->limit : f->window) &&
+	       (uint32_t)psn_diff(f->psn, flight_at(f, f->oldest)->psn) + span <= FLIGHT_SPAN_MOST;
+}
+
+/* The fresh packet that flight_at(f, f->newest) describes was sent; takes f->psn on. Whoever can fills that in place: a copy of
+ * what was just written waits for all stores before it, and the last one may be into a line that the peer has. */
+static inline void flight_recorded(struct flight *f)
+{
+	const struct flight_entry *e = flight_at(f, f->newest);
+
 	if (flight_empty(f) && e->packet == 0) {
 		f->settled = e->wqe;
 		f->settled_psn = e->psn;
 	}
-	*flight_at(f, f->newest) = *e;
 	if (f->resend == f->newest)
 		f->resend++;
 	f->newest++;
@@ -129,12 +137,26 @@ static inline void flight_record(struct flight *f, const struct flight_entry *e)
 		f->fresh = f->psn;
 }
 
+static inline void flight_record(struct flight *f, const struct flight_entry *e)
+{
+	*flight_at(f, f->newest) = *e;
+	flight_recorded(f);
+}
+
 /* Everything up to and including PSN `through` arrived: strikes out the entries that an ACK alone settles. With
  * by_message the ends of messages go only as far as `msn` allows (seed profile), whatever their PSN. Returns how many
  * went; stops at the first entry that is owed a response. */
 unsigned flight_ack(struct flight *f, psn_t through, bool by_message, uint32_t msn);
 /* The oldest entry got one of its responses. */
 void flight_answered(struct flight *f);
+/* Something was answered for the first time. */
+static inline void flight_probe_answered(struct flight *f)
+{
+	bool some_wait = (int32_t)(f->probed - f->oldest) > 0;
+
+	if (f->probe != PROBE_NONE)
+		f->probe = some_wait && f->probe != PROBE_DUE ? PROBE_ANSWERED : PROBE_NONE;
+}
 /* Everything from this PSN on is to be sent again. False when that was already so. */
 bool flight_rewind(struct flight *f, psn_t psn);
 

@@ -42,8 +42,7 @@ static void tell_drained(struct qp *qp)
 {
 	const struct flight *f = &engine_of(qp)->flight;
 
-	if (qp->state != IBV_QPS_SQD || !qp->attr.sq_draining || f->packet || f->copied || flight_repeats(f) ||
-	    !flight_empty(f))
+	if (!qp->attr.sq_draining || f->packet || f->copied || flight_repeats(f) || !flight_empty(f))
 		return;
 	qp->attr.sq_draining = 0;
 	if (qp->sqd_async)
@@ -60,14 +59,16 @@ static uint32_t settled_up_to(const struct qp *qp)
 	return e->options.completion == IB_COMPLETE_BY_WQE ? f->settled : flight_at(f, f->oldest)->wqe;
 }
 
-/* MSN-32: a newer completion speaks for this one too. */
-static void done_quietly(struct qp *qp)
+/* MSN-32: the newest completion speaks for those before it too. */
+static void complete_quietly(struct qp *qp, uint32_t newest)
 {
 	bool all = qp->sq_sig_all;
 
-	qp_send_wqe(qp, qp->sq.completed)->flags &= (uint8_t)~IBV_SEND_SIGNALED;
 	qp->sq_sig_all = false;
-	qp_send_done(qp, IBV_WC_SUCCESS);
+	while (qp->sq.completed != newest) {
+		qp_send_wqe(qp, qp->sq.completed)->flags &= (uint8_t)~IBV_SEND_SIGNALED;
+		qp_send_done(qp, IBV_WC_SUCCESS);
+	}
 	qp->sq_sig_all = all;
 }
 
@@ -76,15 +77,12 @@ void requester_complete(struct qp *qp)
 	const struct engine *e = engine_of(qp);
 	uint32_t settled = e->flight.phase == FLIGHT_CLOSED ? qp->sq.completed : settled_up_to(qp);
 
-	while (qp->sq.completed != settled) {
-		bool is_newest = qp->sq.completed + 1 == settled;
-
-		if (e->options.report_last_only && !is_newest)
-			done_quietly(qp);
-		else
-			qp_send_done(qp, IBV_WC_SUCCESS);
-	}
-	tell_drained(qp);
+	if (e->options.report_last_only && qp->sq.completed != settled)
+		complete_quietly(qp, settled - 1);
+	while (qp->sq.completed != settled)
+		qp_send_done(qp, IBV_WC_SUCCESS);
+	if (qp->state == IBV_QPS_SQD)
+		tell_drained(qp);
 }
 
 void requester_fail(struct qp *qp, wtime now, enum ibv_wc_status status)
@@ -224,7 +222,7 @@ static void count_sent(struct qp *qp, const struct packet *p)
 	qp->bytes_sent += p->payload_bytes;
 }
 
-static void transferred(struct qp *qp, const struct send_wqe *wqe, uint64_t bytes)
+static inline void transferred(struct qp *qp, const struct send_wqe *wqe, uint64_t bytes)
 {
 	if (!(wqe->flags & IBV_SEND_INLINE))
 		wq_transferred(&qp->sq, wqe->seg, wqe->num_sge, bytes);
@@ -304,7 +302,7 @@ static enum ibv_wc_status work_locally(struct qp *qp, struct send_wqe *wqe, enum
 
 /* May the WQE at the cursor begin, or take its next turn? SQD begins none; a fenced one waits for the answers to earlier reads
  * and atomics (IBA 10.8.3.3), and these for the initiator depth. */
-static bool may_begin(const struct qp *qp, const struct send_wqe *wqe, const struct request_row *row)
+static inline bool may_begin(const struct qp *qp, const struct send_wqe *wqe, const struct request_row *row)
 {
 	const struct flight *f = &engine_of(qp)->flight;
 
@@ -370,7 +368,7 @@ bool requester_run_ahead(struct qp *qp)
 {
 	struct flight *f = &engine_of(qp)->flight;
 
-	while (f->phase == FLIGHT_OPEN && qp->sq.started != qp->sq.announced) {
+	while (qp->sq.started != qp->sq.announced && f->phase == FLIGHT_OPEN) {
 		const struct send_wqe *wqe = qp_send_wqe(qp, qp->sq.started);
 		const struct request_row *row = request_row(wqe);
 
@@ -461,14 +459,6 @@ void requester_go_back(struct qp *qp, wtime now, psn_t psn)
 		return;
 	timer_went_back(qp, now);
 	qp_ready(qp);
-}
-
-void requester_probe_answered(struct qp *qp)
-{
-	struct flight *f = &engine_of(qp)->flight;
-	bool some_wait = (int32_t)(f->probed - f->oldest) > 0;
-
-	f->probe = some_wait && (f->probe == PROBE_SENT || f->probe == PROBE_ANSWERED) ? PROBE_ANSWERED : PROBE_NONE;
 }
 
 /* It has been quiet. What waits for room in the link is not lost. */

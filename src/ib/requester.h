@@ -32,14 +32,15 @@ static inline int requester_borrow(const struct qp *qp, const struct send_wqe *w
 		iov[0] = (struct iovec){ (uint8_t *)(uintptr_t)wqe->seg, wqe->length };
 		return wqe->length > 0;
 	}
+	if (wqe->num_sge == 1 && wqe->length && wqe->seg->length == wqe->length) {	/* as most have: no list to walk */
+		iov[0] = (struct iovec){ seg_memory(qp->pd, wqe->seg, access), wqe->length };
+		return iov[0].iov_base ? 1 : -1;
+	}
 	return seg_borrow(qp->pd, wqe->seg, wqe->num_sge, access, wqe->length, iov);
 }
 
 /* Everything from this PSN on was lost: sends it again, unless that is so already. The QP fails when no retries are left. */
 void requester_go_back(struct qp *qp, wtime now, psn_t psn);
-
-/* Something was answered for the first time. */
-void requester_probe_answered(struct qp *qp);
 
 void requester_expire(struct qp *qp, wtime now);
 

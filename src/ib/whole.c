@@ -11,11 +11,19 @@
 
 #include <endian.h>
 
-enum { PARTS_MOST = 4 };	/* of a long send in flight: our choice, as other QPs' messages wait behind them in the same ring */
+enum {
+	PARTS_MOST = 4,		/* of a long send in flight: our choice, as other messages wait behind them */
+	PLAIN_MOST = 256,	/* bytes: the least MTU, IBA 9.4 */
+};
 
 static enum direct_payload payload_of(const struct send_wqe *wqe)
 {
 	return wqe->length > WHOLE_CARRIES ? PAYLOAD_PULLED : PAYLOAD_CARRIED;
+}
+
+static inline bool has_lane(struct qp *qp)
+{
+	return lane_is_good(&qp->lane) || qp->ca->direct->connect(qp->ca->host, qp);
 }
 
 /* A pulled message borrows its buffer until the peer has told; UC's peer never tells. */
@@ -26,13 +34,13 @@ static uint32_t most_bytes(const struct qp *qp, const struct request_row *row, b
 	return placed ? REQUEST_MAX_BYTES : may_be_pulled ? DIRECT_LONG - 1 : WHOLE_CARRIES;
 }
 
-static bool describe(struct qp *qp, const struct send_wqe *wqe, const struct request_row *row, bool placed,
+static inline bool describe(struct qp *qp, const struct send_wqe *wqe, const struct request_row *row, bool placed,
 		     struct direct_message *m, struct iovec iov[DIRECT_IOVS])
 {
 	const struct engine *e = engine_of(qp);
 	int opcode = opcode_find(engine_service(qp), row->op, POS_ONLY, row->trailer), iovs;
 
-	if (opcode < 0 || wqe->bad_status || wqe->length > most_bytes(qp, row, placed))
+	if (opcode < 0 || wqe->bad_status || (wqe->length > WHOLE_CARRIES && wqe->length > most_bytes(qp, row, placed)))
 		return false;
 	*m = (struct direct_message){
 		.opcode = (uint8_t)opcode, .payload = placed ? PAYLOAD_PLACED : payload_of(wqe),
@@ -48,31 +56,29 @@ static bool describe(struct qp *qp, const struct send_wqe *wqe, const struct req
 	return iovs >= 0;
 }
 
-static void record(struct qp *qp, const struct direct_message *m, uint32_t packets)
+static inline void record(struct qp *qp, uint32_t packets)
 {
 	struct flight *f = &engine_of(qp)->flight;
-	struct flight_entry e = {
-		.psn = m->psn, .span = packets, .wqe = qp->sq.started, .answer = ANSWER_ACK,
-		.path = path_choose(qp), .is_last = true, .is_whole = true,
-	};
 
 	if (!f->window) {
-		f->psn = psn_add(f->psn, e.span);
+		f->psn = psn_add(f->psn, packets);
 		return;
 	}
-	flight_record(f, &e);
+	*flight_at(f, f->newest) = (struct flight_entry){
+		.psn = f->psn, .span = packets, .wqe = qp->sq.started, .answer = ANSWER_ACK, .path = path_choose(qp),
+		.is_last = true, .is_whole = true,
+	};
+	flight_recorded(f);
 	if (!list_linked(&qp->awaiting))
 		qp_await(qp);
 }
 
-static void count(struct qp *qp, const struct direct_message *m)
+static inline void count(struct qp *qp, uint32_t bytes)
 {
-	qp->ca->counters.direct_sends++;
-	if (m->payload == PAYLOAD_PLACED)	/* the write was counted */
-		return;
 	qp->messages_sent++;
-	qp->ca->counters.direct_bytes += m->bytes;
-	qp->bytes_sent += m->bytes;
+	qp->ca->counters.direct_sends++;
+	qp->ca->counters.direct_bytes += bytes;
+	qp->bytes_sent += bytes;
 }
 
 /* Whoever chose how ACKs are made wants packets. */
@@ -146,28 +152,63 @@ static enum shortcut send_parts(struct qp *qp, const struct send_wqe *wqe, const
 	return SHORTCUT_DONE;
 }
 
-enum shortcut whole_send(struct qp *qp, const struct send_wqe *wqe, const struct request_row *row, bool placed)
+static enum shortcut no_room(struct qp *qp)
 {
-	const struct direct_ops *direct = qp->ca->direct;
-	struct engine *e = engine_of(qp);
-	struct flight *f = &e->flight;
+	qp->ca->starved = true;
+	return SHORTCUT_LATER;
+}
+
+static enum shortcut send_any(struct qp *qp, const struct send_wqe *wqe, const struct request_row *row, bool placed)
+{
+	struct flight *f = &engine_of(qp)->flight;
 	uint32_t packets = request_packets(wqe->length, engine_mtu(qp));
 	struct iovec iov[DIRECT_IOVS];
 	struct direct_message m;
 
-	if (row->kind != REQUEST_DATA || !may_send(e) || !direct->connect(qp->ca->host, qp))
-		return SHORTCUT_NONE;
-	if (f->window && !flight_has_room(f, packets)) {
-		qp->ca->starved = true;
-		return SHORTCUT_LATER;
-	}
+	if (f->window && !flight_has_room(f, packets))
+		return no_room(qp);
 	if (!describe(qp, wqe, row, placed, &m, iov))
 		return goes_in_parts(qp, wqe, row) ? send_parts(qp, wqe, row) : SHORTCUT_NONE;
-	if (!direct->send(qp->ca->host, qp, &m))
+	if (!qp->ca->direct->send(qp->ca->host, qp, &m))
 		return SHORTCUT_NONE;
-	record(qp, &m, packets);
-	count(qp, &m);
+	record(qp, packets);
+	if (placed)	/* the write was counted */
+		qp->ca->counters.direct_sends++;
+	else
+		count(qp, m.bytes);
 	return SHORTCUT_DONE;
+}
+
+/* As most messages are: of one packet whatever the MTU, and of one segment. What describe() says of them is known. */
+static inline bool is_plain(const struct qp *qp, const struct send_wqe *wqe)
+{
+	return wqe->opcode == IBV_WR_SEND && wqe->length - 1 < PLAIN_MOST && qp->type == IBV_QPT_RC &&
+	       (wqe->flags & IBV_SEND_INLINE || (wqe->num_sge == 1 && wqe->seg->length == wqe->length)) &&
+	       !(wqe->flags & IBV_SEND_SOLICITED);
+}
+
+static inline enum shortcut send_plain(struct qp *qp, const struct send_wqe *wqe)
+{
+	const struct engine *e = engine_of(qp);
+	const struct flight *f = &e->flight;
+	uint32_t bytes = wqe->length;
+	const void *data;
+
+	if (!flight_has_room(f, 1))
+		return no_room(qp);
+	data = wqe->flags & IBV_SEND_INLINE ? (const void *)wqe->seg : seg_memory(qp->pd, wqe->seg, 0);
+	if (!data || !qp->ca->direct->send_plain(qp->ca->host, qp, f->psn, psn_add(e->responder.psn, -1), data, bytes))
+		return SHORTCUT_NONE;
+	record(qp, 1);
+	count(qp, bytes);
+	return SHORTCUT_DONE;
+}
+
+enum shortcut whole_send(struct qp *qp, const struct send_wqe *wqe, const struct request_row *row, bool placed)
+{
+	if (row->kind != REQUEST_DATA || !may_send(engine_of(qp)) || !has_lane(qp))
+		return SHORTCUT_NONE;
+	return is_plain(qp, wqe) ? send_plain(qp, wqe) : send_any(qp, wqe, row, placed);
 }
 
 bool whole_collect(struct qp *qp, wtime now)

@@ -11,7 +11,7 @@
 struct link;
 
 /* What crosses a link is a frame of one of the packet forms or, between two processes of one host, a whole message. */
-enum { LINK_MESSAGE = 15, LINK_MESSAGE_BYTES = 8192 };
+enum { LINK_MESSAGE = 15, LINK_MESSAGE_BYTES = 8192, LINK_SHORT_BYTES = 56 };
 
 struct link_ops {
 	const char *name;
@@ -45,6 +45,7 @@ struct link_ops {
 struct link {
 	const struct link_ops *ops;
 	const _Atomic uint32_t *arrival;	/* not 0 when something waits to be received; the link keeps it right */
+	void *line;	/* where the next message goes if it is short; NULL: ask `reserve`; the link keeps it right */
 	bool broken;	/* the peer broke the link's rules: nothing moves any more, it should be closed */
 };
 
@@ -52,6 +53,12 @@ struct link {
 static inline bool link_pending(const struct link *l)
 {
 	return !l->broken && atomic_load_explicit(l->arrival, memory_order_acquire) != 0;
+}
+
+/* ops->reserve, at once for a message as short as most are. */
+static inline void *link_reserve(struct link *l, size_t bytes)
+{
+	return l->line && bytes - 1 < LINK_SHORT_BYTES ? l->line : l->ops->reserve(l, bytes);
 }
 
 #endif

@@ -4,28 +4,11 @@
 
 #include <string.h>
 
-/* Commit word: bit 31 valid, bit 30 skip, bits 24..27 kind, bits 0..15 bytes. */
-#define WORD_VALID 0x80000000u
-#define WORD_SKIP 0x40000000u
-#define WORD_KIND_SHIFT 24
-#define WORD_BYTES 0xffffu
-#define WORD_SPARE (~(WORD_VALID | WORD_SKIP | 0xfu << WORD_KIND_SHIFT | WORD_BYTES))
-
-#define LINE_MASK (RING_LINES - 1u)
-
-static inline _Atomic uint32_t *word_at(uint8_t *lines, uint32_t position)
-{
-	return (_Atomic uint32_t *)(void *)(lines + (size_t)(position & LINE_MASK) * RING_LINE);
-}
-
-static inline uint32_t record_lines(size_t bytes)
-{
-	return (uint32_t)((RING_HEAD + bytes + RING_LINE - 1) / RING_LINE);
-}
+#define WORD_SPARE (~(RING_VALID | RING_SKIP | 0xfu << RING_KIND_SHIFT | RING_BYTES_MASK))
 
 static inline uint32_t lines_to_end(uint32_t position)
 {
-	return RING_LINES - (position & LINE_MASK);
+	return RING_LINES - (position & RING_LINE_MASK);
 }
 
 void ring_producer_init(struct ring_producer *p, struct ring_words *words, void *lines)
@@ -72,33 +55,19 @@ static bool find_room(struct ring_producer *p, uint32_t lines)
 bool ring_room(struct ring_producer *p, size_t bytes)
 {
 	/* at worst the record does not fit before the end, and as many lines less one are skipped */
-	return find_room(p, 2 * record_lines(bytes) - 1);
-}
-
-static void commit_word(struct ring_producer *p, uint32_t lines, uint32_t word)
-{
-	atomic_store_explicit(word_at(p->lines, p->tail + lines), 0, memory_order_relaxed);
-	atomic_store_explicit(word_at(p->lines, p->tail), word, memory_order_release);
-	p->tail += lines;
-	/* the next record's zero most often goes here: have the line before its commit must wait for it */
-	__builtin_prefetch(word_at(p->lines, p->tail + 1), 1);
+	return find_room(p, 2 * ring_record_lines(bytes) - 1);
 }
 
 void *ring_reserve(struct ring_producer *p, size_t bytes)
 {
-	uint32_t lines = record_lines(bytes);
+	uint32_t lines = ring_record_lines(bytes);
 	uint32_t rest = lines_to_end(p->tail);
 
 	if (bytes == 0 || bytes > RING_MAX_RECORD || !find_room(p, lines <= rest ? lines : rest + lines))
 		return NULL;
 	if (lines > rest)
-		commit_word(p, rest, WORD_VALID | WORD_SKIP);
-	return p->lines + (size_t)(p->tail & LINE_MASK) * RING_LINE + RING_HEAD;
-}
-
-void ring_commit(struct ring_producer *p, size_t bytes, unsigned kind)
-{
-	commit_word(p, record_lines(bytes), WORD_VALID | (uint32_t)kind << WORD_KIND_SHIFT | (uint32_t)bytes);
+		ring_commit_word(p, rest, RING_VALID | RING_SKIP);
+	return p->lines + (size_t)(p->tail & RING_LINE_MASK) * RING_LINE + RING_HEAD;
 }
 
 bool ring_drained(struct ring_producer *p)
@@ -110,19 +79,19 @@ bool ring_drained(struct ring_producer *p)
 /* The word of the next record, past a skip; 0 when nothing is there or the producer broke the rules. */
 static uint32_t next_word(struct ring_consumer *c)
 {
-	uint32_t word = atomic_load_explicit(word_at(c->lines, c->head), memory_order_acquire);
+	uint32_t word = atomic_load_explicit(ring_word(c->lines, c->head), memory_order_acquire);
 
-	if (word & WORD_SKIP) {
-		if (word != (WORD_VALID | WORD_SKIP) || lines_to_end(c->head) == RING_LINES) {
+	if (word & RING_SKIP) {
+		if (word != (RING_VALID | RING_SKIP) || lines_to_end(c->head) == RING_LINES) {
 			c->broken = true;
 			return 0;
 		}
 		c->head += lines_to_end(c->head);
-		word = atomic_load_explicit(word_at(c->lines, c->head), memory_order_acquire);
+		word = atomic_load_explicit(ring_word(c->lines, c->head), memory_order_acquire);
 	}
 	if (word == 0)
 		return 0;
-	if (!(word & WORD_VALID) || word & (WORD_SPARE | WORD_SKIP)) {
+	if (!(word & RING_VALID) || word & (WORD_SPARE | RING_SKIP)) {
 		c->broken = true;
 		return 0;
 	}
@@ -132,21 +101,21 @@ static uint32_t next_word(struct ring_consumer *c)
 size_t ring_take(struct ring_consumer *c, void *to, size_t room, unsigned *kind)
 {
 	uint32_t word = c->broken ? 0 : next_word(c);
-	size_t bytes = word & WORD_BYTES;
+	size_t bytes = word & RING_BYTES_MASK;
 	const uint8_t *from;
 
 	if (word == 0)
 		return 0;
-	if (bytes == 0 || bytes > room || record_lines(bytes) > lines_to_end(c->head)) {
+	if (bytes == 0 || bytes > room || ring_record_lines(bytes) > lines_to_end(c->head)) {
 		c->broken = true;
 		return 0;
 	}
-	from = c->lines + (size_t)(c->head & LINE_MASK) * RING_LINE + RING_HEAD;
+	from = c->lines + (size_t)(c->head & RING_LINE_MASK) * RING_LINE + RING_HEAD;
 	if (bytes <= RING_SHORT && room >= RING_SHORT)
 		memcpy(to, from, RING_SHORT);	/* of a length that the compiler knows */
 	else
 		memcpy(to, from, bytes);
-	*kind = word >> WORD_KIND_SHIFT & 0xf;
-	c->head += record_lines(bytes);
+	*kind = word >> RING_KIND_SHIFT & 0xf;
+	c->head += ring_record_lines(bytes);
 	return bytes;
 }

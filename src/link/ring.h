@@ -41,6 +41,37 @@ struct ring_consumer {
 	bool broken;
 };
 
+/* Commit word: bit 31 valid, bit 30 skip, bits 24..27 kind, bits 0..15 bytes. */
+#define RING_VALID 0x80000000u
+#define RING_SKIP 0x40000000u
+#define RING_KIND_SHIFT 24
+#define RING_BYTES_MASK 0xffffu
+
+#define RING_LINE_MASK (RING_LINES - 1u)
+
+static inline _Atomic uint32_t *ring_word(uint8_t *lines, uint32_t position)
+{
+	return (_Atomic uint32_t *)(void *)(lines + (size_t)(position & RING_LINE_MASK) * RING_LINE);
+}
+
+static inline uint32_t ring_record_lines(size_t bytes)
+{
+	return (uint32_t)((RING_HEAD + bytes + RING_LINE - 1) / RING_LINE);
+}
+
+/* For ring.c and ring_commit: the record that begins at the tail is there, and nothing behind it. */
+static inline void ring_commit_word(struct ring_producer *p, uint32_t lines, uint32_t word)
+{
+	uint8_t *base = p->lines;
+	uint32_t tail = p->tail, next = tail + lines;
+
+	atomic_store_explicit(ring_word(base, next), 0, memory_order_relaxed);
+	atomic_store_explicit(ring_word(base, tail), word, memory_order_release);
+	p->tail = next;
+	/* the next record's zero most often goes here: have the line before its commit must wait for it */
+	__builtin_prefetch(ring_word(base, next + 1), 1);
+}
+
 /* Fresh rings: the memory is zero. */
 void ring_producer_init(struct ring_producer *p, struct ring_words *words, void *lines);
 void ring_consumer_init(struct ring_consumer *c, struct ring_words *words, void *lines);
@@ -50,7 +81,17 @@ bool ring_room(struct ring_producer *p, size_t bytes);
 /* Memory for a record of `bytes` (<= RING_MAX_RECORD), contiguous, 8-byte aligned; NULL when there is no room. Nothing
  * is visible before ring_commit with the same `bytes`. */
 void *ring_reserve(struct ring_producer *p, size_t bytes);
-void ring_commit(struct ring_producer *p, size_t bytes, unsigned kind);
+static inline void ring_commit(struct ring_producer *p, size_t bytes, unsigned kind)
+{
+	ring_commit_word(p, ring_record_lines(bytes), RING_VALID | (uint32_t)kind << RING_KIND_SHIFT | (uint32_t)bytes);
+}
+/* What ring_reserve would return for any record of one line, without a look at the consumer; NULL when that must be asked. */
+static inline void *ring_line(const struct ring_producer *p)
+{
+	bool free = RING_LINES - (p->tail - p->head) > 1;	/* and the zero commit word behind it */
+
+	return free && !p->broken ? p->lines + (size_t)(p->tail & RING_LINE_MASK) * RING_LINE + RING_HEAD : NULL;
+}
 /* Has the consumer taken everything, as far as it has told? */
 bool ring_drained(struct ring_producer *p);
 

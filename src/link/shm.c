@@ -49,6 +49,7 @@ struct shm {
 };
 
 _Static_assert((int)PACKET_MAX_BYTES <= (int)RING_MAX_RECORD, "a frame is a record");
+_Static_assert((int)LINK_SHORT_BYTES == (int)RING_SHORT, "a short message is a line");
 _Static_assert((int)LINK_MESSAGE_BYTES <= (int)RING_MAX_RECORD && (int)LINK_MESSAGE < (int)RING_KINDS, "so is a message");
 
 static struct shm *shm_of(struct link *l)
@@ -60,6 +61,7 @@ static struct shm *shm_of(struct link *l)
 static void note_broken(struct shm *s)
 {
 	s->link.broken = s->rx.broken || s->tx.broken;
+	s->link.line = ring_line(&s->tx);
 }
 
 static bool shm_room(struct link *l)
@@ -70,6 +72,12 @@ static bool shm_room(struct link *l)
 	if (s->waiting)
 		note_broken(s);
 	return !s->waiting;
+}
+
+static inline void commit(struct shm *s, size_t bytes, unsigned kind)
+{
+	ring_commit(&s->tx, bytes, kind);
+	s->link.line = ring_line(&s->tx);
 }
 
 static void *reserve(struct shm *s, size_t bytes)
@@ -90,7 +98,7 @@ static bool shm_send(struct link *l, const struct packet *p)
 	void *frame = reserve(s, bytes);
 
 	if (frame)
-		ring_commit(&s->tx, packet_build(p, frame, bytes), p->form);
+		commit(s, packet_build(p, frame, bytes), p->form);
 	return frame;
 }
 
@@ -101,7 +109,7 @@ static bool shm_send_frame(struct link *l, enum packet_form form, const void *bu
 
 	if (frame) {
 		memcpy(frame, built, bytes);
-		ring_commit(&s->tx, bytes, form);
+		commit(s, bytes, form);
 	}
 	return frame;
 }
@@ -113,7 +121,7 @@ static void *shm_reserve(struct link *l, size_t bytes)
 
 static void shm_commit(struct link *l, size_t bytes)
 {
-	ring_commit(&shm_of(l)->tx, bytes, LINK_MESSAGE);
+	commit(shm_of(l), bytes, LINK_MESSAGE);
 }
 
 static void wake_peer(struct shm *s)
@@ -270,6 +278,7 @@ static int open_memory(int fd, int flags, int wake_fd, unsigned tx, unsigned rx,
 	ring_producer_init(&s->tx, &s->memory->words[tx], s->memory->lines[tx]);
 	ring_consumer_init(&s->rx, &s->memory->words[rx], s->memory->lines[rx]);
 	s->link.arrival = ring_arrival(&s->rx);
+	s->link.line = ring_line(&s->tx);
 	*link = &s->link;
 	return 0;
 }

@@ -111,4 +111,15 @@ static inline bool mr_covers(const struct mr *mr, uint64_t va, uint64_t bytes)
 	return va >= mr->iova && offset <= mr->length && bytes <= mr->length - offset;
 }
 
+/* All of the segment's memory, if it can be borrowed and allows `access`; NULL otherwise. */
+static inline void *seg_memory(const struct pd *pd, const struct wqe_seg *seg, int access)
+{
+	const struct mr *mr = mr_find(pd->ca, seg->lkey);
+
+	if (!mr || (mr->kind != MR_MEMORY && mr->kind != MR_DEVICE) || mr->pd != pd || (mr->access & access) != access ||
+	    !mr_covers(mr, seg->addr, seg->length))
+		return NULL;
+	return mr_address(mr, seg->addr);
+}
+
 #endif

@@ -18,9 +18,15 @@ struct ah {
 /* The way of whole messages to the QP's peer and back, as the direct path found it; all borrowed. */
 struct lane {
 	void *channel;		/* NULL: none known */
-	const void *entry;	/* the peer's QP as its process shows it, while this is its */
+	const void *entry;	/* the peer's QP as its process shows it, while its first word is this; NULL: not known */
 	uint64_t sequence;
 };
+
+/* Is the peer as it was when it was found? Otherwise direct_ops.connect looks for it. */
+static inline bool lane_is_good(const struct lane *l)
+{
+	return l->entry && atomic_load_explicit((const _Atomic uint64_t *)l->entry, memory_order_acquire) == l->sequence;
+}
 
 struct qp {
 	struct ca *ca;			/* borrowed */
@@ -162,7 +168,11 @@ void qp_ready(struct qp *qp);
 void qp_later(struct qp *qp);
 void qp_rearm(struct qp *qp);
 /* A whole message is under way and the ACK timer does not run: into ca.unseen. */
-void qp_await(struct qp *qp);
+static inline void qp_await(struct qp *qp)
+{
+	list_remove(&qp->awaiting);
+	list_append(&qp->ca->unseen, &qp->awaiting);
+}
 void qp_event(struct qp *qp, enum ibv_event_type event);
 /* The first packet arrived. In RTR that raises COMM_EST, and only from now on the peer may do without packets. */
 void qp_established(struct qp *qp);

@@ -6,7 +6,6 @@ void qp_send_done(struct qp *qp, enum ibv_wc_status status)
 {
 	uint32_t index = qp->sq.completed;
 	const struct send_wqe *wqe = wq_at(&qp->sq, index);
-	const struct send_op *op = send_op(wqe->opcode);
 	struct cqe *cqe;
 
 	qp->sq.completed++;
@@ -17,7 +16,8 @@ void qp_send_done(struct qp *qp, enum ibv_wc_status status)
 	cqe = cq_next(qp->send_cq);
 	*cqe = (struct cqe){
 		.wr_id = wqe->wr_id, .wqn = qp->qpn, .wqe_index = index, .kind = CQE_SEND, .status = (uint8_t)status,
-		.opcode = op ? op->wc_opcode : IBV_WC_SEND, .byte_len = status == IBV_WC_SUCCESS ? wqe->length : 0, .src_qp = qp->qpn,
+		.opcode = wqe->opcode < SEND_OPS ? send_ops[wqe->opcode].wc_opcode : IBV_WC_SEND,
+		.byte_len = status == IBV_WC_SUCCESS ? wqe->length : 0, .src_qp = qp->qpn,
 	};
 	cq_publish(qp->send_cq, cqe, false);
 }
@@ -38,12 +38,6 @@ void qp_ready(struct qp *qp)
 {
 	if (!list_linked(&qp->ready))
 		list_append(&qp->ca->ready, &qp->ready);
-}
-
-void qp_await(struct qp *qp)
-{
-	list_remove(&qp->awaiting);
-	list_append(&qp->ca->unseen, &qp->awaiting);
 }
 
 void qp_later(struct qp *qp)

@@ -80,7 +80,7 @@ static inline int fill_data(const struct qp *qp, const struct send_op *op, struc
 {
 	if (op->data == DATA_NONE)
 		return 0;
-	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->cap.max_send_sge)
+	if ((uint32_t)wr->num_sge > qp->cap.max_send_sge)	/* or negative */
 		return -EINVAL;
 	if (op->data == DATA_ATOMIC_WRITE)
 		return fill_atomic_write(wqe, wr);
@@ -219,6 +219,18 @@ static inline int post_one(struct qp *qp, const struct ibv_send_wr *wr)
 	return err;
 }
 
+static inline void ring(struct qp *qp, wtime now)
+{
+	if (qp->sq.written == qp->sq.announced)
+		return;
+	qp->ca->now = now;
+	wq_announce(&qp->sq);
+	if (qp->state == IBV_QPS_ERR || qp->state == IBV_QPS_SQE)
+		qp_flush_send(qp);
+	else
+		qp->ca->transport->qp_doorbell(qp, now);
+}
+
 int qp_post_send(struct qp *qp, wtime now, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	int err = 0;
@@ -234,7 +246,7 @@ int qp_post_send(struct qp *qp, wtime now, struct ibv_send_wr *wr, struct ibv_se
 			break;
 		}
 	}
-	qp_send_ring(qp, now);
+	ring(qp, now);
 	return err;
 }
 
@@ -255,12 +267,5 @@ void qp_send_abort(struct qp *qp, uint32_t n)
 
 void qp_send_ring(struct qp *qp, wtime now)
 {
-	if (qp->sq.written == qp->sq.announced)
-		return;
-	qp->ca->now = now;
-	wq_announce(&qp->sq);
-	if (qp->state == IBV_QPS_ERR || qp->state == IBV_QPS_SQE)
-		qp_flush_send(qp);
-	else
-		qp->ca->transport->qp_doorbell(qp, now);
+	ring(qp, now);
 }

@@ -215,10 +215,10 @@ static inline void wq_doorbell_read(struct wq *wq)
 		wq->announced = announced;
 }
 
-/* Both at once, where the engine is the ULP's process: what was just rung need not be read back to be believed. */
+/* Both at once, when something was written and the engine is the ULP's process: what was just rung need not be read back. */
 static inline void wq_announce(struct wq *wq)
 {
-	wq_ring(wq);
+	atomic_store_explicit(wq_doorbell(wq), wq->written, memory_order_release);
 	wq->announced = wq->written;
 }
 

@@ -15,17 +15,6 @@ static inline struct mr *seg_region(const struct pd *pd, const struct wqe_seg *s
 	return mr->kind == MR_NULL || mr_covers(mr, seg->addr, seg->length) ? mr : NULL;
 }
 
-/* The segment's memory, if it can be borrowed: seg_region and mr_borrow in one. */
-static inline void *borrow(const struct pd *pd, const struct wqe_seg *seg, int access)
-{
-	const struct mr *mr = mr_find(pd->ca, seg->lkey);
-
-	if (!mr || (mr->kind != MR_MEMORY && mr->kind != MR_DEVICE) || mr->pd != pd || (mr->access & access) != access ||
-	    !mr_covers(mr, seg->addr, seg->length))
-		return NULL;
-	return mr_address(mr, seg->addr);
-}
-
 /* How much of `bytes` lies in the segment from `offset` on. */
 static uint32_t part_of(const struct wqe_seg *seg, uint64_t offset, uint32_t bytes)
 {
@@ -117,7 +106,7 @@ int seg_borrow(const struct pd *pd, const struct wqe_seg *seg, unsigned segs, in
 
 		if (length == 0)
 			continue;
-		memory = borrow(pd, seg, access);
+		memory = seg_memory(pd, seg, access);
 		if (!memory || n == DIRECT_IOVS)
 			return -1;
 		iov[n++] = (struct iovec){ memory, length };

@@ -79,6 +79,31 @@ static void a_small_send_is_one_line(void **state)
 	assert_int_equal(message_bytes(&m), 56);
 }
 
+static void a_plain_message_is_as_any(void **state)
+{
+	uint8_t payload[300], plain[MESSAGE_MAX_BYTES], any[MESSAGE_MAX_BYTES];
+	struct rand r;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(payload); i++)
+		payload[i] = (uint8_t)(i * 7);
+	rand_seed(&r, 7);
+	for (unsigned i = 0; i < 10000; i++) {
+		struct iovec iov = { payload, 1 + rand_below(&r, sizeof(payload)) };
+		struct direct_message m = {
+			.opcode = OPCODE_RC_SEND_ONLY,
+			.dest_qpn = (uint32_t)rand_u64(&r) & PSN_MASK, .src_qpn = (uint32_t)rand_u64(&r) & PSN_MASK,
+			.psn = (uint32_t)rand_u64(&r) & PSN_MASK, .received = (uint32_t)rand_u64(&r) & PSN_MASK,
+			.bytes = (uint32_t)iov.iov_len, .iov = &iov, .iovs = 1,
+		};
+
+		message_build(&m, any);
+		message_build_plain(plain, m.dest_qpn, m.src_qpn, m.psn, m.received, payload, m.bytes);
+		assert_int_equal(message_bytes(&m), MESSAGE_HEAD_BYTES + m.bytes);
+		assert_memory_equal(plain, any, MESSAGE_HEAD_BYTES + m.bytes);
+	}
+}
+
 static void what_is_elsewhere_is_named(void **state)
 {
 	static uint8_t record[MESSAGE_MAX_BYTES];
@@ -216,6 +241,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_is_built_is_read),
 		cmocka_unit_test(a_small_send_is_one_line),
+		cmocka_unit_test(a_plain_message_is_as_any),
 		cmocka_unit_test(what_is_elsewhere_is_named),
 		cmocka_unit_test(parts_are_messages),
 		cmocka_unit_test(others_are_refused),

@@ -48,13 +48,18 @@ static const struct {
 	{ 0x800000, 0, -0x800000 }, { 0, 0x800000, -0x800000 }, { 0x800001, 0, -0x7fffff }, { 5, 0xfffffb, 10 },
 };
 
+static int sign(int d)
+{
+	return (d > 0) - (d < 0);
+}
+
 static void psn_edges(void **state)
 {
 	for (unsigned i = 0; i < COUNT(psns); i++) {
 		int32_t d = psns[i].diff;
 
 		assert_int_equal(psn_diff(psns[i].a, psns[i].b), d);
-		assert_int_equal(psn_cmp(psns[i].a, psns[i].b), (d > 0) - (d < 0));
+		assert_int_equal(sign(psn_cmp(psns[i].a, psns[i].b)), sign(d));
 		assert_int_equal(psn_add(psns[i].b, d), psns[i].a);
 	}
 	assert_int_equal(psn_add(0xffffff, 1), 0);

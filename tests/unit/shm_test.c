@@ -2,6 +2,7 @@
  * sleep, a full channel tells the sender when there is room, and foreign descriptors are refused. */
 #include "link/shm.h"
 
+#include "base/rand.h"
 #include "wire/opcode.h"
 
 #include <errno.h>
@@ -93,6 +94,37 @@ static void frames_cross(void **state)
 		assert_int_equal(take(p.a, payload, 0), -1);
 	}
 	assert_false(was_woken(p.wake_a) || was_woken(p.wake_b));
+	pair_close(&p);
+}
+
+/* Where it says that a short message goes, that is where any way says so. */
+static void the_line_is_what_is_reserved(void **state)
+{
+	unsigned lines = 0, kind;
+	struct rand r;
+	struct pair p;
+	size_t bytes;
+
+	(void)state;
+	rand_seed(&r, 3);
+	pair_open(&p);
+	for (unsigned i = 0; i < 300000; i++) {
+		void *line = p.a->line, *record;
+
+		bytes = 1 + rand_below(&r, rand_below(&r, 16) ? LINK_SHORT_BYTES : 3000);
+		record = p.a->ops->reserve(p.a, bytes);
+		if (line && bytes <= LINK_SHORT_BYTES)
+			assert_ptr_equal(record, line);
+		assert_ptr_equal(record, link_reserve(p.a, bytes));
+		lines += line != NULL;
+		if (record) {
+			memset(record, (int)i, bytes);
+			p.a->ops->commit(p.a, bytes);
+		}
+		while (rand_below(&r, i / 50000 + 1) == 0 && p.b->ops->receive(p.b, &kind, &bytes))
+			p.b->ops->release(p.b);
+	}
+	assert_true(lines > 1000);
 	pair_close(&p);
 }
 
@@ -289,6 +321,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(frames_cross),
+		cmocka_unit_test(the_line_is_what_is_reserved),
 		cmocka_unit_test(only_sleepers_are_woken),
 		cmocka_unit_test(sleeping_sender_hears_of_room),
 		cmocka_unit_test(resting_owner_is_rung),
