@@ -112,6 +112,16 @@ wtime host_enter_post(struct host *h)
 	return h->ca.stamps ? host_tell_time(h) : h->now;
 }
 
+void host_enter_briefly(struct host *h)
+{
+	lock_enter(&h->lock);
+}
+
+void host_leave_briefly(struct host *h)
+{
+	lock_leave(&h->lock);
+}
+
 /* The helper sleeps until the first timer that it knows of, unless it looks in anyway. */
 static void watch_timers(struct host *h)
 {

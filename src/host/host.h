@@ -31,6 +31,10 @@ void host_leave_receives(struct host *h);
 /* Leaves it: sends what became ready, raises events, wakes peers, releases the lock. */
 void host_leave(struct host *h);
 
+/* For a moment, in which nothing is sent, completed or told, and that needs no time: the lock and nothing else. */
+void host_enter_briefly(struct host *h);
+void host_leave_briefly(struct host *h);
+
 /* As host_enter, and takes in what arrived: for poll_cq and other calls of a program that polls. Cheap when idle: one
  * load per open channel, and the time of an earlier entry. A program that takes frames in this way again and again is
  * trusted to, so that its helper thread need not be woken. May yield the CPU after many polls in vain. */

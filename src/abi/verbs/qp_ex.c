@@ -28,14 +28,14 @@ static struct send_wqe *begin(struct ibv_qp_ex *ibv, enum ibv_wr_opcode opcode)
 {
 	struct abi_qp *qp = to_qp_ex(ibv);
 
-	host_enter(qp->host);
+	host_enter_briefly(qp->host);
 	finish(qp);
 	if (qp->error == 0) {
 		qp->wqe = qp_send_slot(qp->qp);
 		if (!qp->wqe)
 			qp->error = -ENOMEM;
 	}
-	host_leave(qp->host);
+	host_leave_briefly(qp->host);
 	if (qp->wqe) {
 		qp->wqe->wr_id = ibv->wr_id;
 		qp->wqe->flags = qp_send_flags(ibv->wr_flags);
@@ -65,9 +65,9 @@ static void wr_abort(struct ibv_qp_ex *ibv)
 {
 	struct abi_qp *qp = to_qp_ex(ibv);
 
-	host_enter(qp->host);
+	host_enter_briefly(qp->host);
 	qp_send_abort(qp->qp, qp->built);
-	host_leave(qp->host);
+	host_leave_briefly(qp->host);
 	qp->wqe = NULL;
 	pthread_mutex_unlock(&qp->builder);
 }
