@@ -1,12 +1,11 @@
 /* Any output to the parsers of weft bench: a positive figure, or none and the variable as it was. */
+#include "fuzz.h"
+
 #include "bench/parse.h"
 
 #include <math.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

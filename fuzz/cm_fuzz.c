@@ -1,17 +1,10 @@
 /* Any 256 bytes as a CM MAD: what cm_parse accepts, cm_build gives back but for the reserved bits, and then for good. The private
  * data is read as rdma_cm's header too. */
+#include "fuzz.h"
+
 #include "wire/cm.h"
 
-#include <stdlib.h>
 #include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define REQUIRE(fact)		\
-	do {			\
-		if (!(fact))	\
-			abort(); \
-	} while (0)
 
 static void check_accepted(const struct cm_msg *m, const uint8_t *mad)
 {

@@ -1,5 +1,7 @@
 /* weftd's hub with a transport of ours: up to eight clients come, say whatever the input makes them say, stall and leave.
  * The books must balance again and again: slots, groups and counts; at the end nothing may be left. */
+#include "fuzz.h"
+
 #include "host/message.h"
 #include "weftd/hub.h"
 #include "weftd/page.h"
@@ -65,15 +67,6 @@ static void drop(struct hub *h, struct client *c, const char *why)
 
 static const struct hub_ops ops = { .send = send_nowhere, .has_room = has_room, .drop = drop };
 
-struct input {
-	const uint8_t *at, *end;
-};
-
-static uint8_t take(struct input *in)
-{
-	return in->at < in->end ? *in->at++ : 0;
-}
-
 static void come(int i)
 {
 	if (world.client[i])
@@ -124,18 +117,18 @@ static uint32_t first_awaited(void)
 static void speak(struct input *in, int i)
 {
 	static const char *const texts[] = { "qp", "mr", "counters", "[1, {\"a\": 2}]", "{\"", "\xff\xfe", "" };
-	struct control_msg msg = { .type = take(in) % (CTL_KEPT + 3), .seq = take(in) % 3 };
-	const struct client *other = world.client[take(in) % CLIENTS];
-	uint8_t what = take(in);
-	const char *text = what & 1 ? texts[take(in) % 7] : "";
+	struct control_msg msg = { .type = take_byte(in) % (CTL_KEPT + 3), .seq = take_byte(in) % 3 };
+	const struct client *other = world.client[take_byte(in) % CLIENTS];
+	uint8_t what = take_byte(in);
+	const char *text = what & 1 ? texts[take_byte(in) % 7] : "";
 
-	msg.slot = what & 2 && other ? other->slot : take(in);
-	msg.a = take(in) % 5;
-	msg.b = what & 4 ? take(in) : CONTROL_VERSION;
-	msg.device = take(in) % 3;
-	msg.service = (what & 8 ? 0x1060000u : 0x1110000u) + take(in) % 8;
+	msg.slot = what & 2 && other ? other->slot : take_byte(in);
+	msg.a = take_byte(in) % 5;
+	msg.b = what & 4 ? take_byte(in) : CONTROL_VERSION;
+	msg.device = take_byte(in) % 3;
+	msg.service = (what & 8 ? 0x1060000u : 0x1110000u) + take_byte(in) % 8;
 	msg.gid[0] = what & 16 ? 0xff : 0;
-	msg.gid[15] = take(in) % 4;
+	msg.gid[15] = take_byte(in) % 4;
 	msg.dgid[15] = what & 32 ? msg.gid[15] : 0;
 	msg.text_bytes = (uint32_t)strlen(text);
 	if (msg.type == CTL_HELLO && msg.a == CONTROL_RETURN && what & 64) {
@@ -151,7 +144,7 @@ static void speak(struct input *in, int i)
 static void babble(struct input *in, int i)
 {
 	static char text[CONTROL_TEXT + 1];
-	size_t bytes = (size_t)take(in) * 4;
+	size_t bytes = (size_t)take_byte(in) * 4;
 	int fds[CONTROL_FDS], nfds = 0;
 	struct control_msg msg;
 	int err;
@@ -222,7 +215,7 @@ static void restart(void)
 
 static void step(struct input *in)
 {
-	uint8_t op = take(in);
+	uint8_t op = take_byte(in);
 	int i = op % CLIENTS;
 
 	switch (op / CLIENTS % 8) {
@@ -233,7 +226,7 @@ static void step(struct input *in)
 		go(i);
 		break;
 	case 2:
-		world.now += (wtime)take(in) * 10 * WTIME_MS;
+		world.now += (wtime)take_byte(in) * 10 * WTIME_MS;
 		hub_expire(&world.hub, world.now);
 		assert(hub_deadline(&world.hub) > world.now);
 		break;
@@ -274,8 +267,6 @@ static void set_up_once(void)
 		abort();
 	page_set_devices(page, 0x0200000000000100);
 }
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {

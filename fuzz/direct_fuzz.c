@@ -1,28 +1,16 @@
 /* What a hostile peer may write into the memory by which it shows its regions and QPs: true entries with a word spoilt, and
  * any words anywhere. Lookups stay inside the tables, a request moves exactly the bytes that it should or none, and waiting
  * for its lock ends. */
+#include "fuzz.h"
 #include "pair.h"
 
 #include "direct/direct.h"
 #include "direct/mapped.h"
 
 #include <stddef.h>
-#include <stdlib.h>
 #include <string.h>
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define REQUIRE(fact)		\
-	do {			\
-		if (!(fact))	\
-			abort(); \
-	} while (0)
-
 enum { REQUEST_MOST = 256, SPOILT_MOST = 64, SHOW_QP = 0, SHOW_REGION, SPOIL, HOLD_LOCK, EXECUTE, STEPS };
-
-struct input {
-	const uint8_t *at, *end;
-};
 
 static struct {
 	struct pair *pair;
@@ -34,15 +22,6 @@ static struct {
 	_Atomic uint64_t access;
 	struct direct_hit hits[DIRECT_HITS];	/* what requests of this run found */
 } world;
-
-static uint64_t take(struct input *in, unsigned bytes)
-{
-	uint64_t v = 0;
-
-	for (; bytes && in->at < in->end; bytes--)
-		v = v << 8 | *in->at++;
-	return v;
-}
 
 static bool mover_write(void *peer, uint64_t address, const struct iovec *iov, unsigned iovs, uint32_t bytes)
 {

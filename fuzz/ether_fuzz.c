@@ -1,18 +1,11 @@
 /* Any bytes as an Ethernet frame: the parser stays inside them, says of no header that is not there, and the frame matches
  * itself; as a packet it is rebuilt to the same bytes. */
+#include "fuzz.h"
+
 #include "wire/ether.h"
 #include "wire/packet.h"
 
-#include <stdlib.h>
 #include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define REQUIRE(fact)		\
-	do {			\
-		if (!(fact))	\
-			abort(); \
-	} while (0)
 
 static bool is_zero(const uint8_t *at, size_t bytes)
 {

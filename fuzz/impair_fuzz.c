@@ -1,17 +1,10 @@
 /* Any text as a specification, then any frames and steps of time through its lane: nothing is lost without a mark, and
  * nothing comes out twice without one. Text and steps are divided by the first NUL. */
+#include "fuzz.h"
+
 #include "link/impair.h"
 
-#include <stdlib.h>
 #include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define REQUIRE(fact)		\
-	do {			\
-		if (!(fact))	\
-			abort(); \
-	} while (0)
 
 static struct impair_lane lane;
 

@@ -1,17 +1,10 @@
 /* What a hostile peer may write as a whole message: message_parse stays inside the record, and building what it accepts
  * gives the same bytes. What would be pulled is pulled by a mover that only looks whether it stays inside the receive. */
+#include "fuzz.h"
+
 #include "direct/message.h"
 
-#include <stdlib.h>
 #include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define REQUIRE(fact)		\
-	do {			\
-		if (!(fact))	\
-			abort(); \
-	} while (0)
 
 static uint8_t receive[1 << 16];
 

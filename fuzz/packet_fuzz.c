@@ -1,17 +1,9 @@
 /* Any bytes as a frame: packet_parse stays inside them, and build(parse(x)) == x for whatever it accepts. The first byte
  * chooses: bit 0 the wire form, bit 1 puts the IPv4 header checksum right, which chance would hardly hit. */
+#include "fuzz.h"
+
 #include "wire/header.h"
 #include "wire/packet.h"
-
-#include <stdlib.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define REQUIRE(fact)		\
-	do {			\
-		if (!(fact))	\
-			abort(); \
-	} while (0)
 
 static void repair_checksum(uint8_t *ip)
 {

@@ -1,16 +1,9 @@
 /* Any contents of the fabric page: what a process takes over from it is in range, and reading it ends. */
+#include "fuzz.h"
+
 #include "host/internal.h"
 
-#include <stdlib.h>
 #include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define REQUIRE(fact)		\
-	do {			\
-		if (!(fact))	\
-			abort(); \
-	} while (0)
 
 enum { PIECE = 40, GROUPS_AT = offsetof(struct fabric_page, group), DEVICES_AT = offsetof(struct fabric_page, device) };
 

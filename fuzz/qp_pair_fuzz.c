@@ -1,23 +1,18 @@
 /* Two connected QPs and a hostile network. The input's first bytes choose the connection, the others are commands: post,
  * receive, deliver, drop, double, delay, spoil, let time pass, forge a packet whose ICRC is right, change a QP's state,
  * take its memory away, destroy it. The engine's own checks and the sanitizers say what is wrong. */
+#include "fuzz.h"
 #include "pair.h"
 
 #include "base/log.h"
 #include "wire/packet.h"
 
 #include <stddef.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum {
 	MEMORY = 16 << 10, MAX_FRAMES = 2000,
 	POST = 0, RECEIVE, DELIVER, DROP, DOUBLE, DELAY, SPOIL, PASS_TIME, FORGE, STATE, TAKE_MEMORY, DESTROY, COMMANDS,
-};
-
-struct input {
-	const uint8_t *at;
-	size_t left;
 };
 
 struct fuzz {
@@ -26,15 +21,6 @@ struct fuzz {
 	bool gone[2];			/* the side's QP was destroyed */
 	struct mr *extra[2];		/* a region that may go */
 };
-
-static uint32_t take(struct input *in, unsigned bytes)
-{
-	uint32_t v = 0;
-
-	for (; bytes && in->left; bytes--, in->at++, in->left--)
-		v = v << 8 | *in->at;
-	return v;
-}
 
 static void log_bug_line(void *arg, enum log_level level, const char *line)
 {
@@ -215,12 +201,10 @@ static void check(const struct fuzz *f)
 	}
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
 	static const enum ibv_qp_type types[] = { IBV_QPT_RC, IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_XRC_SEND, IBV_QPT_UD };
-	struct fuzz f = { .in = { data, bytes } };
+	struct fuzz f = { .in = { data, data + bytes } };
 	uint32_t how = take(&f.in, 2);
 	struct pair_config config = {
 		.sim = { .seed = 1, .form = how & 1 ? PACKET_ROCE : PACKET_IB, .arena_bytes = 1 << 20 },
@@ -238,7 +222,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	for (int i = 0; i < 2; i++)
 		if (mr_create(f.pair->side[i].pd, f.pair->side[i].memory, MEMORY, PAIR_IOVA, PAIR_ACCESS, &f.extra[i]) < 0)
 			abort();
-	while (f.in.left) {
+	while (f.in.at < f.in.end) {
 		obey(&f);
 		check(&f);
 	}

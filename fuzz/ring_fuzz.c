@@ -1,17 +1,10 @@
 /* What a hostile peer may write into a channel: the input is laid over the ring and the head word, and both our ends are
  * driven over it. Nothing may be touched outside and everything must end. */
+#include "fuzz.h"
+
 #include "link/ring.h"
 
-#include <stdlib.h>
 #include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define REQUIRE(fact)		\
-	do {			\
-		if (!(fact))	\
-			abort(); \
-	} while (0)
 
 enum { RECORDS = 400 };		/* three times as many of the longest as the ring holds */
 

@@ -1,16 +1,9 @@
 /* Any bytes as a trace: records stay inside, and what is read is written to the same bytes. */
+#include "fuzz.h"
+
 #include "link/trace.h"
 
-#include <stdlib.h>
 #include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define REQUIRE(fact)		\
-	do {			\
-		if (!(fact))	\
-			abort(); \
-	} while (0)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -1,14 +1,14 @@
 /* The rdma_cm device under hostile commands and CM MADs. The input is a script: each step opens or closes a channel, runs a
  * command with the input's bytes (ids and response pointers made plausible as often as not), delivers a MAD of the
  * input's or one of our own, changed or not, lets time pass, or ends the peer. Nothing may crash, and closing leaves nothing. */
+#include "fuzz.h"
+
 #include "abi/ucm/ucm_state.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { SLOT = 5, CHANNELS = 3, SENT = 32 };
 
@@ -88,15 +88,6 @@ int host_post(struct host *h, const struct control_msg *msg)
 	if (msg->type == CTL_MAD)
 		h->sent[h->sent_count++ % SENT] = *msg;
 	return 0;
-}
-
-struct input {
-	const uint8_t *at, *end;
-};
-
-static uint8_t byte(struct input *in)
-{
-	return in->at < in->end ? *in->at++ : 0;
 }
 
 static void bytes(struct input *in, void *to, size_t n)
@@ -232,8 +223,8 @@ static void run_command(struct input *in)
 {
 	struct { struct rdma_ucm_cmd_hdr hdr; uint8_t body[512]; } cmd;
 	uint64_t to = (uintptr_t)response;
-	uint8_t number = byte(in), flags = byte(in), length = byte(in);
-	uint32_t id = ids[byte(in) % 16];
+	uint8_t number = take_byte(in), flags = take_byte(in), length = take_byte(in);
+	uint32_t id = ids[take_byte(in) % 16];
 	int fd = channel[flags % CHANNELS];
 
 	memset(&cmd, 0, sizeof(cmd));
@@ -262,7 +253,7 @@ static void run_command(struct input *in)
 static void deliver_own(struct input *in)
 {
 	struct control_msg msg;
-	uint8_t which = byte(in), flags = byte(in), place = byte(in), value = byte(in);
+	uint8_t which = take_byte(in), flags = take_byte(in), place = take_byte(in), value = take_byte(in);
 
 	if (!fake.sent_count)
 		return;
@@ -276,7 +267,7 @@ static void deliver_own(struct input *in)
 
 static void deliver_any(struct input *in)
 {
-	struct control_msg msg = { .type = CTL_MAD, .slot = byte(in), .device = byte(in) };
+	struct control_msg msg = { .type = CTL_MAD, .slot = take_byte(in), .device = take_byte(in) };
 	static const uint8_t header[4] = { 1, 7, 2, 3 };
 
 	bytes(in, msg.mad, sizeof(msg.mad));
@@ -288,9 +279,9 @@ static void deliver_any(struct input *in)
 
 static void step(struct input *in)
 {
-	int *fd = &channel[byte(in) % CHANNELS];
+	int *fd = &channel[take_byte(in) % CHANNELS];
 
-	switch (byte(in) % 8) {
+	switch (take_byte(in) % 8) {
 	case 0:
 		weft_ucm_close(*fd);
 		close(*fd);
@@ -304,9 +295,9 @@ static void step(struct input *in)
 		deliver_own(in);
 		break;
 	case 4:
-		fake.now += WTIME_S * byte(in);
+		fake.now += WTIME_S * take_byte(in);
 		fake.cm.expire(fake.cm.cm, fake.now);
-		fake.cm.peer_gone(fake.cm.cm, fake.now, byte(in));
+		fake.cm.peer_gone(fake.cm.cm, fake.now, take_byte(in));
 		break;
 	default:
 		run_command(in);
