@@ -18,7 +18,7 @@ done
 compare() {
 	local text option
 	text=$(LC_ALL=C MANWIDTH=200 man -l "$2" 2>/dev/null)
-	for option in $($1 --help | grep -oE -- '--[a-z]+' | sort -u); do
+	for option in $($1 --help | grep -oE -- '--[a-z-]+' | sort -u); do
 		case $text in *"$option"*) ;; *) fail "${2##*/} does not know $option of '$1'" ;; esac
 	done
 }

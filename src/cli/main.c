@@ -19,9 +19,9 @@ static const struct cli_command commands[] = {
 	{ "qp", "jSh", "[PID]", "list the queue pairs of every attached process", NULL, cli_qp },
 	{ "mr", "jSh", "[PID]", "list the memory regions of every attached process", NULL, cli_mr },
 	{ "counters", "jSh", "[PID]", "show the counters of every attached process", NULL, cli_counters },
-	{ "replay", "qh", "FILE [PID]", "show a trace, and do its impairment again",
+	{ "replay", "qh", "FILE [PID]", "show a trace, and run its impairment and engine again",
 	  "FILE is what weft run --trace wrote; PID shows one of its processes. The exit status is 1 when a decision of the\n"
-	  "impairment differs from the recorded one.\n",
+	  "impairment or a frame of the engine differs from the recorded one.\n",
 	  cli_replay },
 	{ "doctor", "jSh", "[PROGRAM]", "look for what would stand in the way on this machine",
 	  "With PROGRAM also for what would keep that program from using weft. The exit status is 1 when a check failed.\n",
