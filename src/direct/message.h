@@ -35,9 +35,11 @@ void message_build(const struct direct_message *m, void *record);
 static inline void message_build_plain(void *record, uint32_t dest_qpn, uint32_t src_qpn, psn_t psn, psn_t received,
 				       const void *data, uint32_t bytes)
 {
-	*(struct message_head *)record = (struct message_head){
+	const struct message_head head = {
 		.dest = (uint32_t)OPCODE_RC_SEND_ONLY << 24 | dest_qpn, .src = src_qpn, .psn = psn, .received = received,
 	};
+
+	memcpy(record, &head, sizeof(head));
 	memcpy((uint8_t *)record + MESSAGE_HEAD_BYTES, data, bytes);
 }
 /* Reads a record that nobody changes any more. m->iov points to `iov`, the payload into the record. False: no message. */
