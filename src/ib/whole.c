@@ -56,14 +56,10 @@ static inline bool describe(struct qp *qp, const struct send_wqe *wqe, const str
 	return iovs >= 0;
 }
 
-static inline void record(struct qp *qp, uint32_t packets)
+static inline void book(struct qp *qp, uint32_t packets)
 {
 	struct flight *f = &engine_of(qp)->flight;
 
-	if (!f->window) {
-		f->psn = psn_add(f->psn, packets);
-		return;
-	}
 	*flight_at(f, f->newest) = (struct flight_entry){
 		.psn = f->psn, .span = packets, .wqe = qp->sq.started, .answer = ANSWER_ACK, .path = path_choose(qp),
 		.is_last = true, .is_whole = true,
@@ -171,7 +167,10 @@ static enum shortcut send_any(struct qp *qp, const struct send_wqe *wqe, const s
 		return goes_in_parts(qp, wqe, row) ? send_parts(qp, wqe, row) : SHORTCUT_NONE;
 	if (!qp->ca->direct->send(qp->ca->host, qp, &m))
 		return SHORTCUT_NONE;
-	record(qp, packets);
+	if (f->window)
+		book(qp, packets);
+	else
+		f->psn = psn_add(f->psn, packets);
 	if (placed)	/* the write was counted */
 		qp->ca->counters.direct_sends++;
 	else
@@ -179,36 +178,40 @@ static enum shortcut send_any(struct qp *qp, const struct send_wqe *wqe, const s
 	return SHORTCUT_DONE;
 }
 
-/* As most messages are: of one packet whatever the MTU, and of one segment. What describe() says of them is known. */
-static inline bool is_plain(const struct qp *qp, const struct send_wqe *wqe)
+/* As most messages are: of one packet whatever the MTU, and of one segment. Then what describe() says of them is known but for
+ * where the bytes are; NULL: it must say. */
+static inline const void *plain_data(const struct qp *qp, const struct send_wqe *wqe)
 {
-	return wqe->opcode == IBV_WR_SEND && wqe->length - 1 < PLAIN_MOST && qp->type == IBV_QPT_RC &&
-	       (wqe->flags & IBV_SEND_INLINE || (wqe->num_sge == 1 && wqe->seg->length == wqe->length)) &&
-	       !(wqe->flags & IBV_SEND_SOLICITED);
+	if (wqe->opcode != IBV_WR_SEND || wqe->length - 1 >= PLAIN_MOST || qp->type != IBV_QPT_RC ||
+	    wqe->flags & IBV_SEND_SOLICITED)
+		return NULL;
+	if (wqe->flags & IBV_SEND_INLINE)
+		return wqe->seg;
+	return wqe->num_sge == 1 && wqe->seg->length == wqe->length ? seg_memory(qp->pd, wqe->seg, 0) : NULL;
 }
 
-static inline enum shortcut send_plain(struct qp *qp, const struct send_wqe *wqe)
+static inline enum shortcut send_plain(struct qp *qp, const void *data, uint32_t bytes)
 {
 	const struct engine *e = engine_of(qp);
-	const struct flight *f = &e->flight;
-	uint32_t bytes = wqe->length;
-	const void *data;
+	psn_t received = psn_add(e->responder.psn, -1);
 
-	if (!flight_has_room(f, 1))
+	if (!flight_has_room(&e->flight, 1))
 		return no_room(qp);
-	data = wqe->flags & IBV_SEND_INLINE ? (const void *)wqe->seg : seg_memory(qp->pd, wqe->seg, 0);
-	if (!data || !qp->ca->direct->send_plain(qp->ca->host, qp, f->psn, psn_add(e->responder.psn, -1), data, bytes))
+	if (!qp->ca->direct->send_plain(qp->ca->host, qp, e->flight.psn, received, data, bytes))
 		return SHORTCUT_NONE;
-	record(qp, 1);
+	book(qp, 1);
 	count(qp, bytes);
 	return SHORTCUT_DONE;
 }
 
 enum shortcut whole_send(struct qp *qp, const struct send_wqe *wqe, const struct request_row *row, bool placed)
 {
+	const void *data;
+
 	if (row->kind != REQUEST_DATA || !may_send(engine_of(qp)) || !has_lane(qp))
 		return SHORTCUT_NONE;
-	return is_plain(qp, wqe) ? send_plain(qp, wqe) : send_any(qp, wqe, row, placed);
+	data = plain_data(qp, wqe);
+	return data ? send_plain(qp, data, wqe->length) : send_any(qp, wqe, row, placed);
 }
 
 bool whole_collect(struct qp *qp, wtime now)

@@ -106,13 +106,14 @@ static inline uint8_t qp_send_flags(unsigned flags)
 /* Its data, when that is not inline: n <= cap.max_send_sge segments. A sum that its length cannot hold is too long anyway. */
 static inline void qp_send_data(struct send_wqe *wqe, const struct ibv_sge *sge, uint32_t n)
 {
+	struct wqe_seg *seg = wqe->seg;
 	uint64_t length = 0;
 
-	for (uint32_t i = 0; i < n; i++) {
-		wqe->seg[i] = (struct wqe_seg){ sge[i].addr, sge[i].length, sge[i].lkey };
-		length += sge[i].length;
-	}
 	wqe->num_sge = (uint8_t)n;
+	for (; n; n--, sge++, seg++) {
+		*seg = (struct wqe_seg){ sge->addr, sge->length, sge->lkey };
+		length += sge->length;
+	}
 	wqe->length = length < UINT32_MAX ? (uint32_t)length : UINT32_MAX;
 }
 
