@@ -26,7 +26,11 @@ free_port() {
 	echo "$port"
 }
 
+# of weftd's sockets only the one that listens
+nobody_is_connected() { [ "$(grep -cF "$WEFT_DIR/ctl" /proc/net/unix)" = 1 ]; }
+
 expect 0 weft up
+within 5 nobody_is_connected || fail "weftd keeps the connection of weft up"
 before=$(descriptors)
 
 # a queue pair and its memory
