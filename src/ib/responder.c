@@ -585,8 +585,8 @@ static bool is_plain(const struct qp *qp, const struct direct_message *m)
 	const struct engine *e = engine_of(qp);
 	const struct responder *r = &e->responder;
 
-	return m->opcode == OPCODE_RC_SEND_ONLY && m->payload == PAYLOAD_CARRIED && m->psn == r->psn && r->phase == RESPONDER_READY &&
-	       r->message == MESSAGE_NONE && r->due == DUE_NOTHING && !r->owing && e->acks_as_usual;
+	return m->opcode == OPCODE_RC_SEND_ONLY && m->payload == PAYLOAD_CARRIED && m->psn == r->psn && e->acks_as_usual &&
+	       r->phase == RESPONDER_READY && r->message == MESSAGE_NONE && r->due == DUE_NOTHING && !r->owing;
 }
 
 static void plain_executed(struct qp *qp, uint32_t bytes)

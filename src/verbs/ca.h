@@ -87,7 +87,7 @@ struct ca {
 	struct counters counters;
 	wtime now;			/* of the entry under way: the timestamp of completions */
 	bool starved;			/* a QP that awaits something can send no more before something of it was executed */
-	bool defers;			/* the program polls: what acknowledges is settled when it polls next, what it waits for comes first */
+	bool defers;			/* the program polls: what was acknowledged is settled when it polls next */
 	bool stamps;			/* somebody reads timestamps of completions */
 	const struct ib_options *transport_options;	/* borrowed; what QPs start with; NULL: the transport's own defaults */
 	bool seed_cq_profile;		/* CQ overflow: seed profile holds and asks, standard profile is CQ_ERR */
