@@ -13,7 +13,7 @@
 
 enum {
 	EXPORT_MAGIC = 0x77647274,
-	EXPORT_VERSION = 2,
+	EXPORT_VERSION = 3,
 	EXPORT_LINE = 64,
 	EXPORT_WORDS = EXPORT_LINE / 8 - 1,	/* of an entry, after its sequence */
 	EXPORT_ENTRIES = 1 << 16,		/* of each kind: our choice, several times the largest program's of the tests */

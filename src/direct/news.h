@@ -1,6 +1,7 @@
 /* Which of its channels a process shall look at, so that a poll need not look at all: bells in memory that its peers of
  * the same user map. Who waits for a channel's bell says so in the channel, passes a full fence and looks at the channel
- * once more; who sends passes a full fence and looks whether the bell is waited for. A bell means only "look". */
+ * once more; who sends passes a full fence and looks whether the bell is waited for. A bell means only "look". And how a
+ * sleeping owner is woken: by its eventfd, where its helper thread listens, or by the futex here, where another thread does. */
 #ifndef WEFT_DIRECT_NEWS_H
 #define WEFT_DIRECT_NEWS_H
 
@@ -10,18 +11,21 @@
 
 enum { NEWS_BELLS = 64 * 64 };
 
+enum news_wake { NEWS_AWAKE, NEWS_WAKE_FD, NEWS_WAKE_FUTEX };
+
 struct news {
-	_Alignas(64) _Atomic uint32_t sleeping;		/* set by its owner, cleared by either */
+	_Alignas(64) _Atomic uint32_t sleeping;		/* enum news_wake; set by its owner, cleared by either */
+	_Atomic uint32_t wakes;				/* a futex: counts up with every wake by it */
 	_Alignas(64) _Atomic uint64_t any;		/* bit i: look at word[i] */
 	_Atomic uint64_t word[NEWS_BELLS / 64];
 };
 
-/* bell < NEWS_BELLS. True: the owner sleeps and is the caller's to wake. */
-static inline bool news_ring(struct news *n, uint32_t bell)
+/* bell < NEWS_BELLS. How the owner, which sleeps, is the caller's to wake. */
+static inline enum news_wake news_ring(struct news *n, uint32_t bell)
 {
 	atomic_fetch_or(&n->word[bell / 64], 1ull << bell % 64);
 	atomic_fetch_or(&n->any, 1ull << bell / 64);
-	return atomic_load(&n->sleeping) && atomic_exchange(&n->sleeping, 0);
+	return atomic_load(&n->sleeping) ? (enum news_wake)atomic_exchange(&n->sleeping, NEWS_AWAKE) : NEWS_AWAKE;
 }
 
 static inline bool news_waits(const struct news *n)
@@ -51,16 +55,16 @@ static inline int news_take(struct news *n)
 	return -1;
 }
 
-/* From now on who rings wakes the owner. False: something rang. */
-static inline bool news_may_sleep(struct news *n)
+/* From now on who rings wakes the owner in this way. False: something rang. */
+static inline bool news_may_sleep(struct news *n, enum news_wake how)
 {
-	atomic_store(&n->sleeping, 1);
+	atomic_store(&n->sleeping, how);
 	return atomic_load(&n->any) == 0;
 }
 
 static inline void news_awake(struct news *n)
 {
-	atomic_store_explicit(&n->sleeping, 0, memory_order_relaxed);
+	atomic_store_explicit(&n->sleeping, NEWS_AWAKE, memory_order_relaxed);
 }
 
 #endif

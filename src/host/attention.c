@@ -58,3 +58,9 @@ void attention_sleep(struct attention *a)
 	a->program_polls = false;
 	a->streak = 0;
 }
+
+void attention_return(struct attention *a, wtime now)
+{
+	a->program_polls = true;
+	a->last_poll = a->since = now;
+}

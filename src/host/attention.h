@@ -36,4 +36,7 @@ bool attention_tick(struct attention *a, wtime now, bool pending);
 /* The program said that it will sleep. */
 void attention_sleep(struct attention *a);
 
+/* It polled until it slept, and is awake again: it is trusted as before. */
+void attention_return(struct attention *a, wtime now);
+
 #endif

@@ -48,6 +48,7 @@ static void in_parent(void)
 static void forget(struct host *h, bool consistent)
 {
 	h->forgotten = true;
+	h->watch = (struct watch){ 0 };
 	lock_init(&h->lock);
 	session_forget(&h->session);
 	close(h->wake_fd);

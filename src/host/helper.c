@@ -1,7 +1,7 @@
 /* The helper thread. It sleeps in poll on the wake eventfd (peers, other threads) and on weftd's socket, until the next
- * timer. While the program polls it only looks in once a tick; otherwise it takes in whatever wakes it, and sets the
- * sleeper words again before it sleeps. It spins for some microseconds at most,
- * and only where frames keep coming. */
+ * timer. While the program polls it only looks in once a tick; while a thread of it watches (watch.c), peers wake that one;
+ * otherwise it takes in whatever wakes it, and sets the sleeper words again before it sleeps. It spins for some microseconds at
+ * most, and only where frames keep coming. */
 #include "host/internal.h"
 
 #include "base/log.h"

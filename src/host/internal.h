@@ -80,6 +80,14 @@ struct direct {
 	int pagemap;		/* owned, or -1 */
 };
 
+/* The thread in host_watch, if any. */
+struct watch {
+	uintptr_t thread;	/* lock_self(), or 0: nobody watches */
+	const struct list *events;	/* borrowed: what it waits for; NULL: it is gone */
+	bool listens;		/* peers shall wake it, not the helper */
+	bool looks;		/* it is awake, and looks at its events before it sleeps or leaves */
+};
+
 struct host {
 	struct host_lock lock;
 	bool forgotten;		/* the parent's, seen in a forked child: nothing moves any more */
@@ -103,6 +111,7 @@ struct host {
 	pthread_t thread;
 	int wake_fd;		/* owned: eventfd, known to all peers; constant */
 	struct attention attention;
+	struct watch watch;
 	wtime helper_until;	/* when the helper wakes by itself */
 	struct host_cm cm;
 	wtime cm_deadline;	/* the helper's own */
@@ -256,7 +265,7 @@ unsigned pump_channel(struct host *h, struct channel *ch, unsigned budget);
 /* When pump has something to do even if nothing arrives. */
 wtime pump_deadline(const struct host *h);
 bool pump_pending(const struct host *h);
-/* From now on peers wake us. False: something arrived, pump first. */
+/* From now on peers wake whoever listens. False: something arrived, pump first. */
 bool pump_may_sleep(struct host *h);
 void pump_awake(struct host *h);
 

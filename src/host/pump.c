@@ -275,10 +275,11 @@ bool pump_pending(const struct host *h)
 
 bool pump_may_sleep(struct host *h)
 {
-	bool may = !h->channels.news || news_may_sleep(h->channels.news);
+	enum news_wake how = h->watch.listens ? NEWS_WAKE_FUTEX : NEWS_WAKE_FD;
+	bool may = !h->channels.news || news_may_sleep(h->channels.news, how);
 
 	list_for_each(ch, &h->channels.watched, struct channel, watched)
-		if (!ch->link->ops->may_sleep(ch->link))
+		if (!ch->link->ops->may_sleep(ch->link, how))
 			may = false;
 	/* after the sleeper words: who executes a message of ours now wakes us */
 	if (ca_awaits(&h->ca) && ca_collect(&h->ca, h->now, UINT32_MAX))

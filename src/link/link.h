@@ -3,6 +3,7 @@
 #ifndef WEFT_LINK_LINK_H
 #define WEFT_LINK_LINK_H
 
+#include "direct/news.h"
 #include "wire/packet.h"
 
 #include <stdatomic.h>
@@ -33,8 +34,8 @@ struct link_ops {
 	 * when nothing came. */
 	void (*release)(struct link *l);
 	/* Before the owner sleeps: true when it may (nothing arrived meanwhile, and no room came for which it waits); the
-	 * peer then wakes it. After: awake. */
-	bool (*may_sleep)(struct link *l);
+	 * peer then wakes it in that way, or by its eventfd when it knows no other. After: awake. */
+	bool (*may_sleep)(struct link *l, enum news_wake how);
 	void (*awake)(struct link *l);
 	/* As may_sleep, before the owner no longer looks at this link: the peer then rings that bell of its news, and the
 	 * owner looks again (awake). False too when the peer cannot ring. */

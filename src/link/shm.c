@@ -8,18 +8,22 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 /* What the owner of a side does about its channel. */
 enum {
 	LOOKS = 0,
-	SLEEPS = 1,	/* wake it */
+	SLEEPS = 1,	/* wake it by its eventfd */
 	RESTS = 2,	/* ring the bell that the upper bits name */
+	WATCHES = 3,	/* wake it by the futex of its news */
 	BELL_SHIFT = 2,
 };
 
@@ -124,17 +128,39 @@ static void shm_commit(struct link *l, size_t bytes)
 	commit(shm_of(l), bytes, LINK_MESSAGE);
 }
 
+/* How the peer's owner, who was in this state, is to be woken. */
+static enum news_wake wake_of(const struct shm *s, uint32_t state)
+{
+	switch (state & ((1 << BELL_SHIFT) - 1)) {
+	case SLEEPS:
+		return NEWS_WAKE_FD;
+	case WATCHES:
+		return NEWS_WAKE_FUTEX;
+	case RESTS:
+		return s->peer_news ? news_ring(s->peer_news, state >> BELL_SHIFT & (NEWS_BELLS - 1)) : NEWS_AWAKE;
+	default:
+		return NEWS_AWAKE;
+	}
+}
+
+bool shm_wake(struct news *news)
+{
+	atomic_fetch_add(&news->wakes, 1);
+	return syscall(SYS_futex, &news->wakes, FUTEX_WAKE, INT_MAX, NULL, NULL, 0) > 0;
+}
+
 static void wake_peer(struct shm *s)
 {
+	enum news_wake how;
 	uint32_t state;
 
 	atomic_thread_fence(memory_order_seq_cst);
 	if (atomic_load_explicit(&s->peer->state, memory_order_relaxed) == LOOKS)
 		return;
 	state = atomic_exchange_explicit(&s->peer->state, LOOKS, memory_order_relaxed);
-	if (state == LOOKS)
-		return;
-	if (state & RESTS && !(s->peer_news && news_ring(s->peer_news, state >> BELL_SHIFT & (NEWS_BELLS - 1))))
+	how = wake_of(s, state);
+	/* a thread that is not asleep on the futex may never look at it again; the helper will */
+	if (how == NEWS_AWAKE || (how == NEWS_WAKE_FUTEX && s->peer_news && shm_wake(s->peer_news)))
 		return;
 	/* it cannot fail in a way that matters: a full counter is readable all the same */
 	if (s->wake_fd >= 0)
@@ -190,9 +216,14 @@ static bool stop_looking(struct link *l, uint32_t state)
 	return true;
 }
 
-static bool shm_may_sleep(struct link *l)
+static bool can_ring(const struct shm *s)
 {
-	return stop_looking(l, SLEEPS);
+	return atomic_load_explicit(&s->peer->rings, memory_order_acquire);
+}
+
+static bool shm_may_sleep(struct link *l, enum news_wake how)
+{
+	return stop_looking(l, how == NEWS_WAKE_FUTEX && can_ring(shm_of(l)) ? WATCHES : SLEEPS);
 }
 
 static void shm_awake(struct link *l)
@@ -202,9 +233,7 @@ static void shm_awake(struct link *l)
 
 static bool shm_may_rest(struct link *l, uint32_t bell)
 {
-	bool can_ring = atomic_load_explicit(&shm_of(l)->peer->rings, memory_order_acquire);
-
-	if (can_ring && bell < NEWS_BELLS && stop_looking(l, RESTS | bell << BELL_SHIFT))
+	if (can_ring(shm_of(l)) && bell < NEWS_BELLS && stop_looking(l, RESTS | bell << BELL_SHIFT))
 		return true;
 	shm_awake(l);
 	return false;

@@ -19,8 +19,11 @@ int shm_open_channel(int memory_fd, int wake_fd, unsigned side, struct link **li
 _Atomic uint64_t *shm_own_access(struct link *link);
 const _Atomic uint64_t *shm_peer_access(const struct link *link);
 
-/* Where the peer's bells are, borrowed: from now on it may rest this channel. */
+/* Where the peer's bells are, borrowed: from now on it may rest this channel, and sleep on its futex. */
 void shm_ring_at(struct link *link, struct news *peer_news);
+
+/* Wakes who sleeps on the futex of these news. False: nobody does. */
+bool shm_wake(struct news *news);
 
 /* We can read the peer's memory; and, it can read ours. */
 void shm_set_reads(struct link *link);

@@ -111,6 +111,24 @@ static void sleep_is_believed(void **state)
 	assert_false(attention_is_recent(&a, now + WTIME_MS));
 }
 
+static void a_trusted_sleeper_is_trusted_again(void **state)
+{
+	struct attention a;
+	wtime now = START;
+
+	(void)state;
+	attention_init(&a);
+	earn_trust(&a, &now);
+	attention_sleep(&a);
+	assert_false(a.program_polls);
+	attention_return(&a, now += WTIME_S);
+	assert_true(a.program_polls);
+	assert_false(attention_tick(&a, now + 10 * WTIME_US, true));
+	/* but not for long */
+	assert_true(attention_tick(&a, now + ATTENTION_TICK, false));
+	assert_false(a.program_polls);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -120,6 +138,7 @@ int main(void)
 		cmocka_unit_test(silence_ends_it_without_blame),
 		cmocka_unit_test(waiting_frames_cost_trust),
 		cmocka_unit_test(sleep_is_believed),
+		cmocka_unit_test(a_trusted_sleeper_is_trusted_again),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

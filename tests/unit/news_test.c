@@ -31,10 +31,10 @@ static void only_a_sleeping_owner_is_woken(void **state)
 {
 	struct news n = { 0 };
 
-	assert_true(news_may_sleep(&n));
+	assert_true(news_may_sleep(&n, NEWS_WAKE_FD));
 	assert_true(news_ring(&n, 5));
 	assert_false(news_ring(&n, 6));	/* once is enough */
-	assert_false(news_may_sleep(&n));
+	assert_false(news_may_sleep(&n, NEWS_WAKE_FD));
 	news_awake(&n);
 	assert_int_equal(news_take(&n), 5);
 	assert_int_equal(news_take(&n), 6);

@@ -7,12 +7,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -134,7 +136,7 @@ static void only_sleepers_are_woken(void **state)
 
 	(void)state;
 	pair_open(&p);
-	assert_true(p.b->ops->may_sleep(p.b));
+	assert_true(p.b->ops->may_sleep(p.b, NEWS_WAKE_FD));
 	assert_true(send(p.a, 1, "", 0));
 	p.a->ops->flush(p.a);
 	assert_true(was_woken(p.wake_b));
@@ -143,7 +145,7 @@ static void only_sleepers_are_woken(void **state)
 	p.a->ops->flush(p.a);
 	assert_false(was_woken(p.wake_b));
 	/* it may not sleep on top of frames */
-	assert_false(p.b->ops->may_sleep(p.b));
+	assert_false(p.b->ops->may_sleep(p.b, NEWS_WAKE_FD));
 	p.b->ops->awake(p.b);
 	assert_true(send(p.a, 3, "", 0));
 	p.a->ops->flush(p.a);
@@ -161,7 +163,7 @@ static void sleeping_sender_hears_of_room(void **state)
 	pair_open(&p);
 	while (p.a->ops->room(p.a))
 		assert_true(send(p.a, psn++, payload, sizeof(payload)));
-	assert_true(p.a->ops->may_sleep(p.a));
+	assert_true(p.a->ops->may_sleep(p.a, NEWS_WAKE_FD));
 	while (take(p.b, payload, sizeof(payload)) >= 0)
 		got++;
 	assert_int_equal(got, psn);
@@ -172,8 +174,49 @@ static void sleeping_sender_hears_of_room(void **state)
 		assert_true(send(p.a, psn++, payload, sizeof(payload)));
 	while (take(p.b, payload, sizeof(payload)) >= 0)
 		;
-	assert_false(p.a->ops->may_sleep(p.a));
+	assert_false(p.a->ops->may_sleep(p.a, NEWS_WAKE_FD));
 	assert_false(p.a->broken || p.b->broken);
+	pair_close(&p);
+}
+
+static void *await_wakes(void *news)
+{
+	_Atomic uint32_t *wakes = &((struct news *)news)->wakes;
+
+	while (atomic_load(wakes) == 0)
+		syscall(SYS_futex, wakes, FUTEX_WAIT, 0, NULL, NULL, 0);
+	return NULL;
+}
+
+static void watcher_is_woken_by_its_futex(void **state)
+{
+	static struct news news;
+	pthread_t thread;
+	struct pair p;
+
+	(void)state;
+	pair_open(&p);
+	/* who cannot reach the futex wakes by the eventfd */
+	assert_true(p.b->ops->may_sleep(p.b, NEWS_WAKE_FUTEX));
+	assert_true(send(p.a, 1, "", 0));
+	p.a->ops->flush(p.a);
+	assert_true(was_woken(p.wake_b));
+	assert_int_equal(take(p.b, "", 0), 1);
+	shm_ring_at(p.a, &news);
+	assert_int_equal(pthread_create(&thread, NULL, await_wakes, &news), 0);
+	assert_true(p.b->ops->may_sleep(p.b, NEWS_WAKE_FUTEX));
+	assert_true(send(p.a, 2, "", 0));
+	p.a->ops->flush(p.a);
+	pthread_join(thread, NULL);
+	assert_int_equal(atomic_load(&news.wakes), 1);
+	assert_int_equal(take(p.b, "", 0), 2);
+	was_woken(p.wake_b);	/* if the thread was late */
+	/* nobody there: whoever listens at the eventfd is woken */
+	assert_true(p.b->ops->may_sleep(p.b, NEWS_WAKE_FUTEX));
+	assert_true(send(p.a, 3, "", 0));
+	p.a->ops->flush(p.a);
+	assert_true(was_woken(p.wake_b));
+	assert_int_equal(atomic_load(&news.wakes), 2);
 	pair_close(&p);
 }
 
@@ -203,7 +246,7 @@ static void resting_owner_is_rung(void **state)
 	assert_int_equal(take(p.b, "", 0), 2);
 	/* who sleeps as a whole is woken, too */
 	assert_true(p.b->ops->may_rest(p.b, 4));
-	assert_true(news_may_sleep(&news));
+	assert_true(news_may_sleep(&news, NEWS_WAKE_FD));
 	assert_true(send(p.a, 3, "", 0));
 	p.a->ops->flush(p.a);
 	assert_true(was_woken(p.wake_b));
@@ -267,7 +310,7 @@ static void loop_returns_frames(void **state)
 		l->ops->flush(l);
 		assert_int_equal(take(l, "payload", 7), psn);
 	}
-	assert_true(l->ops->may_sleep(l));
+	assert_true(l->ops->may_sleep(l, NEWS_WAKE_FD));
 	l->ops->close(l);
 }
 
@@ -286,7 +329,7 @@ static void *answer(void *arg)
 				;
 			p->b->ops->flush(p->b);
 			done++;
-		} else if (p->b->ops->may_sleep(p->b)) {
+		} else if (p->b->ops->may_sleep(p->b, NEWS_WAKE_FD)) {
 			fd_set set;
 
 			FD_ZERO(&set);
@@ -324,6 +367,7 @@ int main(void)
 		cmocka_unit_test(the_line_is_what_is_reserved),
 		cmocka_unit_test(only_sleepers_are_woken),
 		cmocka_unit_test(sleeping_sender_hears_of_room),
+		cmocka_unit_test(watcher_is_woken_by_its_futex),
 		cmocka_unit_test(resting_owner_is_rung),
 		cmocka_unit_test(foreign_kind_breaks),
 		cmocka_unit_test(foreign_descriptors_are_refused),

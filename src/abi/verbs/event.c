@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/uio.h>
@@ -51,7 +52,8 @@ static void cq_event(struct cq *verbs_cq)
 	channel = to_channel(cq->ibv.channel);
 	if (cq->waiting++ == 0)
 		list_append(&channel->ready, &cq->ready);
-	announce(channel->ibv.fd);
+	if (!host_tell_watcher(cq->host, &channel->ready))
+		announce(channel->ibv.fd);
 }
 
 void events_forget_cq(struct abi_cq *cq)
@@ -80,27 +82,63 @@ static struct abi_cq *fetch(struct abi_channel *channel)
 	return cq;
 }
 
-static void will_sleep(struct host *host)
+/* May a read of it sleep? The program says so by fcntl, at any time. */
+static bool blocks(int fd)
 {
+	int flags = fcntl(fd, F_GETFL);
+
+	return flags >= 0 && !(flags & O_NONBLOCK);
+}
+
+/* Sleeps for an event. -EAGAIN: read the descriptor. */
+static int watch(struct abi_channel *channel, struct abi_cq **got)
+{
+	struct host *host = to_context(channel->ibv.context)->host;
+	bool may = blocks(channel->ibv.fd);
+	int err, cancel_state;
+
+	/* what is written under the lock is no cancellation point */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
 	host_enter(host);
-	host_will_sleep(host);
+	err = may ? host_watch(host, &channel->ready, cancel_state) : -EAGAIN;
+	if (err == 0)
+		*got = fetch(channel);
+	else if (err == -EAGAIN)
+		host_will_sleep(host);
 	host_leave(host);
+	pthread_setcancelstate(cancel_state, NULL);
+	return err;
+}
+
+static int read_event(struct abi_channel *channel, struct abi_cq **got)
+{
+	struct host *host = to_context(channel->ibv.context)->host;
+	uint64_t count;
+
+	if (read(channel->ibv.fd, &count, sizeof(count)) != sizeof(count))
+		return -errno;
+	host_enter(host);
+	*got = fetch(channel);
+	host_leave(host);
+	return 0;
 }
 
 ABI_EXPORT int ibv_get_cq_event(struct ibv_comp_channel *ibv, struct ibv_cq **cq, void **cq_context)
 {
 	struct abi_channel *channel = to_channel(ibv);
-	struct host *host = to_context(ibv->context)->host;
 	struct abi_cq *got = NULL;
-	uint64_t count;
+	int err;
 
 	while (!got) {
-		will_sleep(host);
-		if (read(ibv->fd, &count, sizeof(count)) != sizeof(count))
+		err = watch(channel, &got);
+		if (err == -ECANCELED)
+			return pause();		/* the channel was destroyed: a read would not end either */
+		if (err == -EAGAIN)
+			err = read_event(channel, &got);
+		if (err) {
+			errno = -err;
 			return -1;
-		host_enter(host);
-		got = fetch(channel);
-		host_leave(host);
+		}
 	}
 	*cq = (struct ibv_cq *)&got->ibv;
 	*cq_context = got->ibv.cq_context;
@@ -138,6 +176,8 @@ ABI_EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *ibv)
 
 	host_enter(host);
 	users = ibv->refcnt;
+	if (!users)
+		host_forget_events(host, &to_channel(ibv)->ready);
 	host_leave(host);
 	if (users)
 		return answer(-EBUSY);

@@ -1,0 +1,149 @@
+/* One thread that waits for an event is the watcher: it listens in the helper's place, so that a message wakes one thread and not
+ * two. Invariant: whenever the lock is free, each channel's sleeper word and the news name who listens and sleeps, or looks once more
+ * before it does: the watcher from when it goes to the futex of the news until it has handed on, the helper otherwise. A peer that
+ * finds nobody on the futex, as the watcher is leaving or was torn away, wakes the helper too, who takes in what there is whoever
+ * listens. Timers, weftd's mail and what another thread leaves over are the helper's throughout. */
+#include "host/internal.h"
+
+#include "link/shm.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Our choice: more are most likely others' messages, for which the helper is as good; and a signal that comes while this thread is
+ * awake does not end its call. */
+enum { WAKES_IN_VAIN = 4 };
+
+/* Peers wake the helper again, unless the program is trusted. Events that this raises are announced. */
+static void end(struct host *h)
+{
+	h->watch = (struct watch){ 0 };
+	if (!h->forgotten && !h->attention.program_polls && !pump_may_sleep(h))
+		helper_kick(h);
+}
+
+/* The thread is cancelled in its sleep. */
+static void abandon(void *host)
+{
+	struct host *h = host;
+
+	host_enter(h);
+	end(h);
+	host_leave(h);
+}
+
+/* As read(2): a cancellation point, and after a signal started again if its handler wants that. */
+static int wait_on(_Atomic uint32_t *word, uint32_t value, int cancel_state)
+{
+	int type, err;
+
+	pthread_setcancelstate(cancel_state, NULL);
+	pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
+	err = syscall(SYS_futex, word, FUTEX_WAIT, value, NULL, NULL, 0) < 0 ? errno : 0;
+	pthread_setcanceltype(type, NULL);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+	return err == EINTR ? -EINTR : 0;
+}
+
+/* Outside the lock. Events of the time are announced, as this thread does not look. */
+static int sleep_on(struct host *h, _Atomic uint32_t *word, uint32_t value, int cancel_state)
+{
+	int err;
+
+	h->watch.looks = false;
+	host_leave(h);
+	pthread_cleanup_push(abandon, h);
+	err = wait_on(word, value, cancel_state);
+	pthread_cleanup_pop(0);
+	host_enter(h);
+	h->watch.looks = true;
+	return err;
+}
+
+static void take_in(struct host *h)
+{
+	uint64_t frames = h->frames;
+
+	pump_all(h, h->now);
+	if (h->frames != frames)
+		attention_helped(&h->attention);
+}
+
+/* Still for nothing? */
+static bool waits(const struct host *h)
+{
+	return h->watch.events && list_empty(h->watch.events);
+}
+
+/* As host_watch. */
+static int watch(struct host *h, int cancel_state)
+{
+	struct news *news = h->channels.news;
+
+	for (unsigned n = 0; waits(h); take_in(h)) {
+		uint32_t wakes = atomic_load(&news->wakes);
+		int err;
+
+		if (!h->attention.program_polls && !pump_may_sleep(h)) {
+			host_give_way(h);
+			continue;
+		}
+		if (n++ == WAKES_IN_VAIN)
+			return -EAGAIN;
+		err = sleep_on(h, &news->wakes, wakes, cancel_state);
+		if (h->forgotten || (h->watch.events && !waits(h)))
+			return -EAGAIN;		/* who raised events while nobody looked has announced them */
+		if (err)
+			return err;
+	}
+	return h->watch.events ? 0 : -ECANCELED;
+}
+
+/* A thread that is the watcher already has left by a jump out of a signal's handler. */
+static bool may_watch(const struct host *h, const struct list *events)
+{
+	return !h->forgotten && h->channels.news && list_empty(events) && (!h->watch.thread || h->watch.thread == lock_self());
+}
+
+/* Who polled until it slept most likely polls again: it is trusted as before, for a tick. */
+static void trust_again(struct host *h)
+{
+	attention_return(&h->attention, h->now);
+	pump_awake(h);
+	if (h->helper_until > h->now + ATTENTION_TICK)
+		helper_kick(h);
+}
+
+int host_watch(struct host *h, const struct list *events, int cancel_state)
+{
+	bool polled = h->attention.program_polls;
+	int err;
+
+	if (!may_watch(h, events))
+		return -EAGAIN;
+	if (polled)
+		attention_sleep(&h->attention);
+	h->watch = (struct watch){ .events = events, .thread = lock_self(), .listens = true, .looks = true };
+	err = watch(h, cancel_state);
+	if (polled && err == 0)
+		trust_again(h);
+	end(h);
+	return err;
+}
+
+bool host_tell_watcher(struct host *h, const struct list *events)
+{
+	if (h->watch.events != events)
+		return false;
+	if (!h->watch.looks)
+		shm_wake(h->channels.news);
+	return h->watch.looks;
+}
+
+void host_forget_events(struct host *h, const struct list *events)
+{
+	if (h->watch.events == events)
+		h->watch.events = NULL;
+}
