@@ -3,14 +3,12 @@
 # programs have written: corpora, captures, golden dumps, outputs, the report of a benchmark.
 # usage: columns.sh SOURCE_DIR
 cd "$1" || exit 2
-# the rooms of src/ that keep to it so far
-rooms="src/abi/heap src/abi/shim src/abi/ucm src/base src/cli src/fabric src/mgmt src/weftd src/wire"
 set -- fuzz/corpus tests/wire/captures tests/wire/golden tests/unit/bench docs/performance.md docs/performance.svg
 for written; do
 	skipped="${skipped-}${skipped+ -o }-path $written"
 done
 # shellcheck disable=SC2086
-find ./*.md ./*.txt ./*.json ./Makefile .ci bench cmake docs examples fuzz include man scripts sim tests $rooms \
+find ./*.md ./*.txt ./*.json ./Makefile .ci bench cmake docs examples fuzz include man scripts sim src tests \
 	\( $skipped -o -name __pycache__ \) -prune -o -type f -exec awk '
 	FILENAME ~ /\.md$/ && /^ *\|/ { next }
 	{

@@ -55,7 +55,8 @@ void direct_describe_region(const struct mr *mr, struct export_region *out)
 {
 	*out = (struct export_region){
 		.key = mr->key, .pd = mr->pd->handle, .iova = mr->iova, .length = mr->length, .address = (uintptr_t)mr->memory,
-		.access = (uint32_t)mr->access, .device = device_of(mr->pd->ca, mr->pd->dev), .qpn = mr->mw_qp ? mr->mw_qp->qpn : 0,
+		.access = (uint32_t)mr->access, .device = device_of(mr->pd->ca, mr->pd->dev),
+		.qpn = mr->mw_qp ? mr->mw_qp->qpn : 0,
 	};
 }
 
@@ -107,7 +108,8 @@ static bool grants(const struct export_region *region, const struct direct_reque
 	uint32_t need = access_needed(r->kind);
 	uint64_t offset = r->va - region->iova;
 
-	return (region->access & need) == need && r->va >= region->iova && offset <= region->length && r->bytes <= region->length - offset;
+	return (region->access & need) == need && r->va >= region->iova && offset <= region->length &&
+	       r->bytes <= region->length - offset;
 }
 
 static struct direct_hit *hit_of(const struct direct_peer *peer, const struct qp *qp, uint32_t rkey)
@@ -179,7 +181,9 @@ static bool move(const struct direct_peer *peer, const struct export_region *reg
 	if (!direct_is_atomic(r)) {
 		if (mapped)
 			return mapped_execute(mapped, r);
-		return (r->kind == DIRECT_WRITE ? peer->mover->write : peer->mover->read)(peer->arg, address, r->iov, r->iovs, r->bytes);
+		if (r->kind == DIRECT_WRITE)
+			return peer->mover->write(peer->arg, address, r->iov, r->iovs, r->bytes);
+		return peer->mover->read(peer->arg, address, r->iov, r->iovs, r->bytes);
 	}
 	if (!atomic_lock_take(lock, peer->self, peer->lock_ops, peer->host))
 		return false;
@@ -193,7 +197,8 @@ static bool execute_empty(const struct qp *qp, const struct direct_peer *peer, c
 {
 	struct export_qp remote;
 
-	return export_find_qp(peer->export, qp->attr.dest_qp_num, &remote) && expects_us(qp, &remote) && allows(remote.access, remote.depth, r);
+	return export_find_qp(peer->export, qp->attr.dest_qp_num, &remote) && expects_us(qp, &remote) &&
+	       allows(remote.access, remote.depth, r);
 }
 
 /* Between access_begin and access_end. */

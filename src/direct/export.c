@@ -72,7 +72,9 @@ static uint64_t way_content(uint32_t key, uint32_t handle)
 /* The place is taken. What is written after this belongs to the next owner. */
 static void take_entry(struct export_entry *e)
 {
-	atomic_store_explicit(&e->sequence, (atomic_load_explicit(&e->sequence, memory_order_relaxed) | 1) + 2, memory_order_relaxed);
+	uint64_t sequence = atomic_load_explicit(&e->sequence, memory_order_relaxed);
+
+	atomic_store_explicit(&e->sequence, (sequence | 1) + 2, memory_order_relaxed);
 }
 
 static void write_entry(struct export_entry *e, const void *content)

@@ -146,12 +146,13 @@ bool message_parse(struct direct_message *m, const void *record, size_t bytes, s
 		return false;
 	flags = head.src >> 24;
 	*m = (struct direct_message){
-		.opcode = (uint8_t)(head.dest >> 24), .dest_qpn = head.dest & QPN_MASK, .src_qpn = head.src & QPN_MASK, .psn = head.psn,
-		.received = head.received, .solicited = flags & FLAG_SOLICITED, .payload = flags >> PAYLOAD_SHIFT,
+		.opcode = (uint8_t)(head.dest >> 24), .dest_qpn = head.dest & QPN_MASK, .src_qpn = head.src & QPN_MASK,
+		.psn = head.psn, .received = head.received,
+		.solicited = flags & FLAG_SOLICITED, .payload = flags >> PAYLOAD_SHIFT,
 	};
 	row = opcode_row(m->opcode);
-	if (!row || (row->position != POS_ONLY && m->payload != PAYLOAD_PULLED) || (row->op != OP_SEND && row->op != OP_WRITE) || flags > FLAGS ||
-	    m->payload > PAYLOAD_PLACED)
+	if (!row || (row->position != POS_ONLY && m->payload != PAYLOAD_PULLED) || (row->op != OP_SEND && row->op != OP_WRITE) ||
+	    flags > FLAGS || m->payload > PAYLOAD_PLACED)
 		return false;
 	if ((row->headers & HDR_RETH && (!get(&r, &target, sizeof(target)) || target.rsvd)) ||
 	    (has_trailer(row) && !get(&r, &m->trailer, sizeof(m->trailer))))
@@ -184,7 +185,8 @@ bool message_pull(const struct direct_message *m, uint32_t offset, const struct 
 			continue;
 		}
 		bytes = length - skip < wanted - done ? length - skip : wanted - done;
-		if (!mover->read(peer, (uintptr_t)m->iov[i].iov_base + skip, part, iov_part(to, tos, done, bytes, part), (uint32_t)bytes))
+		if (!mover->read(peer, (uintptr_t)m->iov[i].iov_base + skip, part, iov_part(to, tos, done, bytes, part),
+				 (uint32_t)bytes))
 			return false;
 		done += bytes;
 		skip = 0;

@@ -62,7 +62,8 @@ static int make_adapter(struct host *h)
 	uint64_t seed;
 	int err;
 
-	if (getrandom(&config.seed, sizeof(config.seed), 0) != sizeof(config.seed) || getrandom(&seed, sizeof(seed), 0) != sizeof(seed))
+	if (getrandom(&config.seed, sizeof(config.seed), 0) != sizeof(config.seed) ||
+	    getrandom(&seed, sizeof(seed), 0) != sizeof(seed))
 		return -EIO;
 	rand_seed(&h->rand, seed);
 	config.devices = devices_read(h->page, dev);

@@ -99,7 +99,8 @@ struct crossover calibrate(int memory_fd, pid_t pid, uint64_t address)
 	if (!is_known) {
 		found.write_bytes = compare(&f, file_write, process_write);
 		found.read_bytes = compare(&f, file_read, process_read);
-		log_line(LOG_DEBUG, "process_vm is used for writes from %u and reads from %u bytes on", found.write_bytes, found.read_bytes);
+		log_line(LOG_DEBUG, "process_vm is used for writes from %u and reads from %u bytes on",
+			 found.write_bytes, found.read_bytes);
 	}
 	is_known = true;
 	return found;

@@ -16,16 +16,17 @@ enum control_type {
 	CTL_HELLO = 1,	/* b = CONTROL_VERSION, a = enum control_kind; fd 0: the process's wake eventfd (processes only);
 			 * and, or not: 1 its export (direct/export.h), 2 its /proc/self/mem, for processes of the same user.
 			 * answer: slot (0 unless a process), c = the least number that no other process has, gid = the
-			 * secret by which the process keeps its slots over a restart of weftd, fds: 0 fabric page (read-only); EPROTO another version. CONTROL_RETURN: slot and
-			 * gid as they were; ESTALE: the slots are not this process's, or no more */
+			 * secret by which the process keeps its slots over a restart of weftd, fds: 0 fabric page (read-only);
+			 * EPROTO another version. CONTROL_RETURN: slot and gid as they were; ESTALE: the slots are not this
+			 * process's, or no more */
 	CTL_SLOT,	/* one more slot for QP numbers. answer: slot */
 	CTL_CHANNEL,	/* slot: open the packet channel to that slot's process. answer: fds: 0 channel memory (shm_memory_create
-			 * of link/shm.h), 1 peer's wake eventfd, and when the peer is of the same user and gave them 2 its export, 3 its
-			 * memory; a = which side we are (0, 1), b = channel id, unique among all
-			 * of this daemon. The peer gets the same, unasked, with slot = the asker's. One channel for a pair of
-			 * processes: asked for again (another slot, or both at once) the answer carries the same b, and the
-			 * fds may be missing. status ENOENT: no such slot alive; EAGAIN: after a restart of weftd its process has not come
-			 * back yet. Answered without waiting for the peer. */
+			 * of link/shm.h), 1 peer's wake eventfd, and when the peer is of the same user and gave them 2 its
+			 * export, 3 its memory; a = which side we are (0, 1), b = channel id, unique among all of this daemon.
+			 * The peer gets the same, unasked, with slot = the asker's. One channel for a pair of processes: asked
+			 * for again (another slot, or both at once) the answer carries the same b, and the fds may be missing.
+			 * status ENOENT: no such slot alive; EAGAIN: after a restart of weftd its process has not come back
+			 * yet. Answered without waiting for the peer. */
 	CTL_MCAST,	/* device, gid, a = 1 join, 0 leave (counted per process). answer: b = MLID (0 on Ethernet). The page
 			 * names the first slot of each member process */
 	CTL_LISTEN,	/* service: this process answers CM requests for it, a = device + 1 or 0 any, gid = only for this
@@ -34,8 +35,8 @@ enum control_type {
 	CTL_UNLISTEN,	/* service, a, gid as in CTL_LISTEN. status ENOENT */
 	CTL_MAD,	/* mad: to dest slot `slot`, or when slot is 0 and service set, to the listener; device, gid/dgid.
 			 * delivered unasked as CTL_MAD with slot = sender's (its first). Unroutable: status ENOENT (slot),
-			 * ECONNREFUSED (service), EAGAIN (the receiver is slow, or not back yet; dropped), also when seq is 0: then the
-			 * message comes back with its mad and service */
+			 * ECONNREFUSED (service), EAGAIN (the receiver is slow, or not back yet; dropped), also when seq is 0:
+			 * then the message comes back with its mad and service */
 	CTL_GOODBYE,	/* clean detach: nothing of this process may be left */
 	CTL_PORT,	/* reserve an rdma_cm port: service = port space prefix | port (port 0: weftd chooses), a = 1 reuse.
 			 * answer: service with the port. gid = the bound address (IPv4-mapped) or zero: any; different

@@ -121,7 +121,8 @@ static bool copy_group(const struct fabric_page *page, int device, const uint8_t
 	       (dgid ? memcmp(group->gid, dgid, sizeof(group->gid)) == 0 : group->mlid == mlid);
 }
 
-bool group_members(const struct fabric_page *page, int device, const uint8_t *dgid, uint16_t mlid, uint64_t members[PAGE_SLOTS / 64])
+bool group_members(const struct fabric_page *page, int device, const uint8_t *dgid, uint16_t mlid,
+		   uint64_t members[PAGE_SLOTS / 64])
 {
 	struct page_group group;
 

@@ -49,7 +49,7 @@ static void introduce(struct export_memory *m)
 {
 	while (nonce == 0 && getrandom(&nonce, sizeof(nonce), 0) == sizeof(nonce))
 		;
-	m->pid = getpid();	/* NOLINT(clang-analyzer-core.NullDereference) ; no memory comes with a negative descriptor only */
+	m->pid = getpid();	/* NOLINT(clang-analyzer-core.NullDereference) ; NULL comes with a negative descriptor only */
 	m->nonce = nonce;
 	m->nonce_address = (uintptr_t)&nonce;
 	m->scratch_address = calibrate_scratch();

@@ -132,7 +132,8 @@ static void count(struct counters *c, unsigned marks)
 	c->impaired_delayed += !!(marks & IMPAIR_DELAYED);
 }
 
-static void pass_mad(struct host *h, enum packet_form form, enum impair_direction direction, const void *frame, uint32_t bytes, uint32_t to)
+static void pass_mad(struct host *h, enum packet_form form, enum impair_direction direction, const void *frame, uint32_t bytes,
+		     uint32_t to)
 {
 	struct control_msg msg;
 
@@ -146,7 +147,8 @@ static void pass_mad(struct host *h, enum packet_form form, enum impair_directio
 	}
 }
 
-static void pass(struct host *h, enum packet_form form, enum impair_direction direction, const void *frame, uint32_t bytes, uint32_t to)
+static void pass(struct host *h, enum packet_form form, enum impair_direction direction, const void *frame, uint32_t bytes,
+		 uint32_t to)
 {
 	struct recorder *recorder = &h->faults->recorder;
 
@@ -168,7 +170,8 @@ static enum packet_form device_form(enum packet_form form)
 	return form == PACKET_ETHERNET ? PACKET_ROCE : form;
 }
 
-static void offer(struct host *h, enum packet_form form, enum impair_direction direction, const void *frame, size_t bytes, uint32_t to)
+static void offer(struct host *h, enum packet_form form, enum impair_direction direction, const void *frame, size_t bytes,
+		  uint32_t to)
 {
 	struct faults *f = h->faults;
 	unsigned marks;

@@ -225,7 +225,13 @@ static bool sleep_until(struct host *h, wtime until)
  * a frame waits for the end of theirs, some 4 ms (Linux 6.12 and later; earlier ones do not look at it). */
 static void ask_for_short_slices(void)
 {
-	struct { uint32_t size, policy; uint64_t flags; int32_t nice; uint32_t priority; uint64_t runtime, deadline, period; } attr = { 0 };
+	struct {
+		uint32_t size, policy;
+		uint64_t flags;
+		int32_t nice;
+		uint32_t priority;
+		uint64_t runtime, deadline, period;
+	} attr = { 0 };
 
 	if (syscall(SYS_sched_getattr, 0, &attr, sizeof(attr), 0) == 0 && attr.policy == SCHED_OTHER) {
 		attr.runtime = 100 * WTIME_US;	/* the kernel's least */

@@ -43,8 +43,8 @@ static void complain(int err)
 	if (!done && !*config_get()->dir)
 		log_line(LOG_ERROR, "no devices: WEFT_DIR is not set; start the program with weft run");
 	else if (!done)
-		log_line(LOG_ERROR, "no devices: cannot attach to weftd in %s: %s%s; see weft doctor", config_get()->dir, strerror(-err),
-			 limits_advice(-err));
+		log_line(LOG_ERROR, "no devices: cannot attach to weftd in %s: %s%s; see weft doctor", config_get()->dir,
+			 strerror(-err), limits_advice(-err));
 	done = true;
 }
 

@@ -49,10 +49,11 @@ void host_leave_poll(struct host *h, bool found);
 /* Only under the lock and before sleeping on a completion or event fd: the helper thread takes over at once. */
 void host_will_sleep(struct host *h);
 
-/* Between host_enter and host_leave: sleeps until `events` is not empty, with the lock given back, and takes in by itself what peers
- * send meanwhile, without the helper thread's help. 0: there are some, none of them announced (below); -EINTR: a signal's handler
- * ended it; -EAGAIN: they are announced, or this thread cannot watch now: it shall sleep on what announces them; -ECANCELED:
- * forgotten. The caller has cancellation disabled, and cancel_state is what it was: in its sleep the thread can be cancelled then. */
+/* Between host_enter and host_leave: sleeps until `events` is not empty, with the lock given back, and takes in by itself what
+ * peers send meanwhile, without the helper thread's help. 0: there are some, none of them announced (below); -EINTR: a signal's
+ * handler ended it; -EAGAIN: they are announced, or this thread cannot watch now: it shall sleep on what announces them;
+ * -ECANCELED: forgotten. The caller has cancellation disabled, and cancel_state is what it was: in its sleep the thread can be
+ * cancelled then. */
 int host_watch(struct host *h, const struct list *events, int cancel_state);
 /* An event was raised. False: it must be announced. True: the watcher looks at once. Under the lock. */
 bool host_tell_watcher(struct host *h, const struct list *events);

@@ -226,7 +226,8 @@ int devices_read(const struct fabric_page *page, struct ca_device dev[CA_DEVICES
 /* Takes over changed addresses and tells the program. */
 void devices_refresh(struct host *h);
 /* The members of the group that dgid (or, without one, the MLID) names on this device; false: no such group. */
-bool group_members(const struct fabric_page *page, int device, const uint8_t *dgid, uint16_t mlid, uint64_t members[PAGE_SLOTS / 64]);
+bool group_members(const struct fabric_page *page, int device, const uint8_t *dgid, uint16_t mlid,
+		   uint64_t members[PAGE_SLOTS / 64]);
 /* The next member after this slot, or 0. */
 uint32_t group_next(const uint64_t members[PAGE_SLOTS / 64], uint32_t slot);
 

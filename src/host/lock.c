@@ -56,8 +56,8 @@ void lock_left(struct host_lock *l)
 	syscall(SYS_futex, &l->inside, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
-/* Every thread's stores are seen, and what it loads after this is fresh. A sandbox that came later may forbid it: stores are never
- * held back for as long as we then sleep, and nobody becomes the owner again. */
+/* Every thread's stores are seen, and what it loads after this is fresh. A sandbox that came later may forbid it: stores are
+ * never held back for as long as we then sleep, and nobody becomes the owner again. */
 static void settle_memory(struct host_lock *l)
 {
 	if (membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0)

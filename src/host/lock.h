@@ -1,7 +1,7 @@
 /* The lock of a process that mostly one thread enters. Once a thread has entered often enough in a row the lock is *its*: it
- * enters and leaves by plain stores, no atomic instruction that would wait for the lines it has just written for its peers. Others
- * then take the lock away for as long as they are inside, by membarrier(2), which costs them microseconds; when they do that
- * often, the lock becomes an ordinary mutex again. Without membarrier it always is. Not recursive. */
+ * enters and leaves by plain stores, no atomic instruction that would wait for the lines it has just written for its peers.
+ * Others then take the lock away for as long as they are inside, by membarrier(2), which costs them microseconds; when they do
+ * that often, the lock becomes an ordinary mutex again. Without membarrier it always is. Not recursive. */
 #ifndef WEFT_HOST_LOCK_H
 #define WEFT_HOST_LOCK_H
 

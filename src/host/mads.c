@@ -54,7 +54,8 @@ bool mads_is_one(uint32_t to)
 	return to & IS_MAD;
 }
 
-bool mads_restore(const struct mads *m, enum packet_form form, const void *frame, size_t bytes, uint32_t to, struct control_msg *msg)
+bool mads_restore(const struct mads *m, enum packet_form form, const void *frame, size_t bytes, uint32_t to,
+		  struct control_msg *msg)
 {
 	uint32_t number = to & ~(uint32_t)IS_MAD;
 	struct packet p;

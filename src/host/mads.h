@@ -28,7 +28,8 @@ uint32_t mads_keep(struct mads *m, const struct control_msg *msg);
 /* Is this a frame's `to` from mads_keep? */
 bool mads_is_one(uint32_t to);
 /* The message of a frame that has passed. False: spoilt on its way, or too old. */
-bool mads_restore(const struct mads *m, enum packet_form form, const void *frame, size_t bytes, uint32_t to, struct control_msg *msg);
+bool mads_restore(const struct mads *m, enum packet_form form, const void *frame, size_t bytes, uint32_t to,
+		  struct control_msg *msg);
 
 /* One that came in waits for mads_take. When there is no room it is lost. */
 void mads_arrive(struct mads *m, const struct control_msg *msg);

@@ -32,7 +32,8 @@ static bool find_mapping(FILE *maps, uint64_t start, uint64_t end, struct mappin
 			return false;
 		if (at == start)
 			*whole = m;
-		else if (m.device != whole->device || m.inode != whole->inode || m.offset != whole->offset + (m.start - whole->start))
+		else if (m.device != whole->device || m.inode != whole->inode ||
+			 m.offset != whole->offset + (m.start - whole->start))
 			return false;
 		at = m.end;
 	}
@@ -89,10 +90,10 @@ static uint32_t show_file(struct host *h, const struct mapping *m)
 static bool is_private(const struct host *h, uint64_t start)
 {
 	const uint64_t present = 1ull << 63, file_or_shared = 1ull << 61;
-	uint64_t entry;
+	uint64_t page = start / (uint64_t)sysconf(_SC_PAGESIZE), entry;
 
-	return pread(h->direct.pagemap, &entry, sizeof(entry), (off_t)(start / (uint64_t)sysconf(_SC_PAGESIZE) * sizeof(entry))) ==
-	       sizeof(entry) && (entry & (present | file_or_shared)) == present;
+	return pread(h->direct.pagemap, &entry, sizeof(entry), (off_t)(page * sizeof(entry))) == sizeof(entry) &&
+	       (entry & (present | file_or_shared)) == present;
 }
 
 uint32_t mapped_find(struct host *h, const void *memory, uint64_t bytes, uint64_t *offset)

@@ -16,8 +16,9 @@ bool maps_next(FILE *maps, struct mapping *m)
 	unsigned major, minor;
 	uint64_t inode;
 
-	if (!fgets(line, sizeof(line), maps) || sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %x:%x %" SCNu64, &m->start, &m->end,
-						       rights, &m->offset, &major, &minor, &inode) != 7)
+	if (!fgets(line, sizeof(line), maps) ||
+	    sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %x:%x %" SCNu64,
+		   &m->start, &m->end, rights, &m->offset, &major, &minor, &inode) != 7)
 		return false;
 	m->device = makedev(major, minor);
 	m->inode = (ino_t)inode;

@@ -10,7 +10,7 @@
  * another -errno when the socket is of no more use. */
 int message_send(int socket, const struct control_msg *msg, const char *text, const int *fds, int nfds, int flags);
 
-/* The first message of a connection, blocking. 0 also when weftd has refused us and left already: its answer waits to be received. */
+/* The first message of a connection, blocking. 0 also when weftd has refused us and left: its answer waits to be received. */
 int message_greet(int socket, const struct control_msg *msg, const int *fds, int nfds);
 
 /* Receives one message. text: room bytes (its content is not terminated), or NULL with 0. *nfds descriptors are the

@@ -167,7 +167,8 @@ static int share_piece(int pages, uint8_t *at, size_t bytes, int fd, uint64_t of
 		return err;
 	madvise(at, bytes, MADV_POPULATE_READ);		/* faster than one after the other; Linux 5.14 */
 	err = copy_out(at, bytes, fd, offset);
-	if (err == 0 && (void *)syscall(SYS_mmap, at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, offset) == MAP_FAILED)
+	if (err == 0 &&
+	    (void *)syscall(SYS_mmap, at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, offset) == MAP_FAILED)
 		err = -errno;
 	thaw(pages, at, bytes);
 	return err;

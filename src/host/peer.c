@@ -97,8 +97,8 @@ static bool peer_read(void *arg, uint64_t address, const struct iovec *iov, unsi
 	struct iovec remote = { (void *)(uintptr_t)address, bytes };
 
 	/* what came from another program's memory is not the answer */
-	if (may_use_pid(p, p->crossover.read_bytes, bytes) && moved_all(process_vm_readv(p->pid, iov, iovs, &remote, 1, 0), bytes) &&
-	    !peer_has_left(p))
+	if (may_use_pid(p, p->crossover.read_bytes, bytes) &&
+	    moved_all(process_vm_readv(p->pid, iov, iovs, &remote, 1, 0), bytes) && !peer_has_left(p))
 		return true;
 	if (iovs == 1)
 		return moved_all(pread(p->memory_fd, iov->iov_base, bytes, (off_t)address), bytes);
@@ -205,8 +205,10 @@ struct peer *peer_open(struct host *h, struct link *link, uint32_t slot, int exp
 	p->pid = reaches_by_pid(p, p->export->pid) ? p->export->pid : 0;
 	if (p->pid)
 		p->crossover = calibrate(p->memory_fd, p->pid, p->export->scratch_address);
-	p->direct = (struct direct_peer){ .hits = p->hits, .era = &h->direct.era, .export = p->export, .access = shm_own_access(link),
-					  .mover = &mover, .arg = p, .self = peer_self(h), .lock_ops = &peer_lock_ops, .host = h };
+	p->direct = (struct direct_peer){
+		.hits = p->hits, .era = &h->direct.era, .export = p->export, .access = shm_own_access(link),
+		.mover = &mover, .arg = p, .self = peer_self(h), .lock_ops = &peer_lock_ops, .host = h,
+	};
 	shm_ring_at(link, &p->export->news);
 	return p;
 fail:

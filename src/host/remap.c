@@ -25,7 +25,7 @@ enum {
 	STACK_IN_USE = 64 << 10,	/* our choice: more than our own calls need */
 };
 
-static const uint64_t FILE_BYTES = 256ull << 30;	/* our choice, as the shared heap's: hundreds fit into a peer's addresses */
+static const uint64_t FILE_BYTES = 256ull << 30;	/* our choice, as the shared heap's: hundreds fit in a peer's addresses */
 static const uint64_t FILE_ALIGN = 2ull << 20;		/* of huge pages */
 
 struct range {
@@ -252,7 +252,8 @@ static enum remap_verdict judge(struct host *h, const struct mr *mr, struct rang
 static void punch(const struct remap_file *f, struct range r)
 {
 	if (r.start < r.end)
-		fallocate(f->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)(r.start - f->base), (off_t)(r.end - r.start));
+		fallocate(f->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)(r.start - f->base),
+			  (off_t)(r.end - r.start));
 }
 
 static int share_piece(int pages, const struct remap_file *f, struct range r)
@@ -466,7 +467,8 @@ static void make_private(const struct remap_file *f, const struct mapping *m)
 	int rights = (m->is_readable ? PROT_READ : 0) | (m->is_writable ? PROT_WRITE : 0);
 
 	/* cppcheck-suppress leakReturnValNotUsed ; it replaces the mapping there is */
-	if (mmap((void *)(uintptr_t)m->start, m->end - m->start, rights, MAP_PRIVATE | MAP_FIXED, f->fd, (off_t)m->offset) == MAP_FAILED)
+	if (mmap((void *)(uintptr_t)m->start, m->end - m->start, rights, MAP_PRIVATE | MAP_FIXED, f->fd,
+		 (off_t)m->offset) == MAP_FAILED)
 		log_line(LOG_ERROR, "a region's memory stays shared with the parent: %s", strerror(errno));
 }
 
@@ -495,9 +497,10 @@ void remap_forget(struct host *h)
 const char *remap_reason(int placed)
 {
 	static const char *const texts[] = {
-		[REMAP_DONE] = "moved", [REMAP_SMALL] = "small", [REMAP_SHARED] = "shared already", [REMAP_FILE] = "mapping of a file",
-		[REMAP_STACK] = "stack", [REMAP_RIGHTS] = "not readable and writable", [REMAP_LOCKED] = "locked, or huge pages by name",
-		[REMAP_FORK] = "not for children of a fork", [REMAP_WATCHED] = "watched by a userfaultfd",
+		[REMAP_DONE] = "moved", [REMAP_SMALL] = "small", [REMAP_SHARED] = "shared already",
+		[REMAP_FILE] = "mapping of a file", [REMAP_STACK] = "stack", [REMAP_RIGHTS] = "not readable and writable",
+		[REMAP_LOCKED] = "locked, or huge pages by name", [REMAP_FORK] = "not for children of a fork",
+		[REMAP_WATCHED] = "watched by a userfaultfd",
 		[REMAP_NEIGHBOUR] = "pages of another region", [REMAP_MANY] = "too many regions", [REMAP_FAR] = "no file for it",
 		[REMAP_TAKEN] = "the program moves it itself (mremap)", [REMAP_SYSTEM] = "refused by the system",
 	};

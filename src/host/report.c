@@ -19,8 +19,8 @@ static const char *const state_names[] = {
 };
 
 static const char *const type_names[] = {
-	[IBV_QPT_RC] = "RC", [IBV_QPT_UC] = "UC", [IBV_QPT_UD] = "UD", [IBV_QPT_XRC_SEND] = "XRC_SEND", [IBV_QPT_RAW_PACKET] = "RAW",
-	[IBV_QPT_XRC_RECV] = "XRC_RECV",
+	[IBV_QPT_RC] = "RC", [IBV_QPT_UC] = "UC", [IBV_QPT_UD] = "UD", [IBV_QPT_RAW_PACKET] = "RAW",
+	[IBV_QPT_XRC_SEND] = "XRC_SEND", [IBV_QPT_XRC_RECV] = "XRC_RECV",
 };
 
 static const char *const kind_names[] = {

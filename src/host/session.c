@@ -196,7 +196,8 @@ static void try_to_return(struct session *s)
 		s->pause = s->pause ? wtime_min(2 * s->pause, PAUSE_MOST) : LOOK_EVERY;
 		s->next_try = host_now() + s->pause;
 	} else {
-		log_line(LOG_ERROR, "weftd does not take this process back: %s; connections go on, new ones need a restart of the program",
+		log_line(LOG_ERROR,
+			 "weftd does not take this process back: %s; connections go on, new ones need a restart of the program",
 			 strerror(-err));
 		atomic_store(&s->state, SESSION_OVER);
 	}
@@ -321,8 +322,8 @@ static int read_one(struct session *s)
 		return 0;
 	}
 	if (is_refusal(&msg))
-		log_line(LOG_ERROR, "weftd did not take back %s of this process: %s", msg.type == CTL_MCAST ? "a multicast group" : "a port",
-			 strerror(msg.status));
+		log_line(LOG_ERROR, "weftd did not take back %s of this process: %s",
+			 msg.type == CTL_MCAST ? "a multicast group" : "a port", strerror(msg.status));
 	mail = calloc(1, sizeof(*mail));
 	if (!mail) {
 		while (fds > 0)

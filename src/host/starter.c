@@ -164,6 +164,7 @@ int starter_start(const char *dir)
 	if (err == -EAGAIN)
 		return 0;
 	if (err)
-		log_line(LOG_ERROR, "weftd was killed, and %s cannot be started: %s; see weftd.log in %s", c.path, strerror(-err), dir);
+		log_line(LOG_ERROR, "weftd was killed, and %s cannot be started: %s; see weftd.log in %s",
+			 c.path, strerror(-err), dir);
 	return err;
 }

@@ -1,8 +1,8 @@
-/* One thread that waits for an event is the watcher: it listens in the helper's place, so that a message wakes one thread and not
- * two. Invariant: whenever the lock is free, each channel's sleeper word and the news name who listens and sleeps, or looks once more
- * before it does: the watcher from when it goes to the futex of the news until it has handed on, the helper otherwise. A peer that
- * finds nobody on the futex, as the watcher is leaving or was torn away, wakes the helper too, who takes in what there is whoever
- * listens. Timers, weftd's mail and what another thread leaves over are the helper's throughout. */
+/* One thread that waits for an event is the watcher: it listens in the helper's place, so that a message wakes one thread and
+ * not two. Invariant: whenever the lock is free, each channel's sleeper word and the news name who listens and sleeps, or looks
+ * once more before it does: the watcher from when it goes to the futex of the news until it has handed on, the helper otherwise.
+ * A peer that finds nobody on the futex, as the watcher is leaving or was torn away, wakes the helper too, who takes in what
+ * there is whoever listens. Timers, weftd's mail and what another thread leaves over are the helper's throughout. */
 #include "host/internal.h"
 
 #include "link/shm.h"
@@ -12,8 +12,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Our choice: more are most likely others' messages, for which the helper is as good; and a signal that comes while this thread is
- * awake does not end its call. */
+/* Our choice: more are most likely others' messages, for which the helper is as good; and a signal that comes while this thread
+ * is awake does not end its call. */
 enum { WAKES_IN_VAIN = 4 };
 
 /* Peers wake the helper again, unless the program is trusted. Events that this raises are announced. */

@@ -169,7 +169,8 @@ static enum ibv_wc_status place(struct qp *qp, const struct opcode_row *row, con
 			return IBV_WC_BAD_RESP_ERR;
 		if ((row->position == POS_LAST || row->position == POS_ONLY) != (e->span == 1))
 			return IBV_WC_BAD_RESP_ERR;
-		return seg_scatter(qp->pd, wqe->seg, wqe->num_sge, (uint64_t)e->packet * mtu, p->payload->iov_base, p->payload_bytes);
+		return seg_scatter(qp->pd, wqe->seg, wqe->num_sge, (uint64_t)e->packet * mtu,
+				   p->payload->iov_base, p->payload_bytes);
 	case ANSWER_ATOMIC:
 		if (row->op != OP_ATOMIC_ACK)
 			return IBV_WC_BAD_RESP_ERR;

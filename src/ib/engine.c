@@ -191,7 +191,8 @@ static void recv_doorbell(struct qp *qp, wtime now)
 /* Answers go before requests: a peer waits for them. */
 static bool output(struct qp *qp, wtime now, struct packet_out *out)
 {
-	bool made = (has_responder(qp) && responder_output(qp, now, out)) || (has_requester(qp) && requester_output(qp, now, out));
+	bool made = (has_responder(qp) && responder_output(qp, now, out)) ||
+		    (has_requester(qp) && requester_output(qp, now, out));
 
 	check(qp);
 	return made;

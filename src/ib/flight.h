@@ -57,7 +57,7 @@ struct flight {
 	uint32_t oldest, resend, newest;
 	uint32_t limit;			/* packets that may be in flight, where that is less than the window; 0: not */
 	uint32_t packet;
-	uint32_t copied;		/* bytes of the fresh WQE that the shortcut has dealt with, of a request that takes several turns */
+	uint32_t copied;		/* bytes of the fresh WQE that the shortcut has dealt with, when it takes several turns */
 	psn_t psn;			/* of the next fresh packet */
 	psn_t fresh;			/* PSNs before it were given once already, so the same requests must have them again */
 	uint32_t unanswered;		/* entries that await more than an ACK: the initiator depth in use */

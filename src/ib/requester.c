@@ -115,7 +115,8 @@ enum ibv_wc_status requester_gather(struct qp *qp, const struct send_wqe *wqe, u
 		p->payload_iovs = 1;
 		return IBV_WC_SUCCESS;
 	}
-	return seg_gather(qp, wqe->seg, wqe->num_sge, offset, p->payload_bytes, out->iov, PACKET_OUT_IOVS, &p->payload_iovs, out->bounce);
+	return seg_gather(qp, wqe->seg, wqe->num_sge, offset, p->payload_bytes, out->iov, PACKET_OUT_IOVS, &p->payload_iovs,
+			  out->bounce);
 }
 
 static enum ibv_wc_status build_data(struct qp *qp, const struct send_wqe *wqe, const struct request_row *row, uint32_t packet,
@@ -306,7 +307,8 @@ static inline bool may_begin(const struct qp *qp, const struct send_wqe *wqe, co
 {
 	const struct flight *f = &engine_of(qp)->flight;
 
-	if (qp->state == IBV_QPS_SQD && !f->copied && !flight_repeats(f))	/* what was begun, or begun and taken back, goes on */
+	/* what was begun, or begun and taken back, goes on */
+	if (qp->state == IBV_QPS_SQD && !f->copied && !flight_repeats(f))
 		return false;
 	if ((wqe->flags & IBV_SEND_FENCE) && f->unanswered)
 		return false;
@@ -333,7 +335,8 @@ static void advance(struct qp *qp, const struct flight_entry *e)
 		requester_complete(qp);
 }
 
-static bool send_fresh(struct qp *qp, wtime now, const struct send_wqe *wqe, const struct request_row *row, struct packet_out *out)
+static bool send_fresh(struct qp *qp, wtime now, const struct send_wqe *wqe, const struct request_row *row,
+		       struct packet_out *out)
 {
 	struct flight *f = &engine_of(qp)->flight;
 	uint32_t packets = request_packets(wqe->length, engine_mtu(qp));

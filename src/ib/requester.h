@@ -25,7 +25,7 @@ void requester_fail(struct qp *qp, wtime now, enum ibv_wc_status status);
 
 /* Points the packet at its payload_bytes of the WQE's data from `offset` on: at inline bytes, or gathered. */
 enum ibv_wc_status requester_gather(struct qp *qp, const struct send_wqe *wqe, uint32_t offset, struct packet_out *out);
-/* All of the WQE's data where it lies, inline bytes or memory that allows `access`: so many pieces. -1: some cannot be borrowed. */
+/* All of the WQE's data where it lies, inline or in memory that allows `access`: so many pieces. -1: some cannot be borrowed. */
 static inline int requester_borrow(const struct qp *qp, const struct send_wqe *wqe, int access, struct iovec iov[DIRECT_IOVS])
 {
 	if (wqe->flags & IBV_SEND_INLINE) {

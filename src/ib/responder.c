@@ -78,8 +78,11 @@ static enum verdict check_sequence(struct inbound *in)
 {
 	struct responder *r = in->r;
 
-	if (!in->begins)
-		return r->message == (in->row->op == OP_SEND ? MESSAGE_SEND : MESSAGE_WRITE) ? VERDICT_NEXT : VERDICT_BAD_SEQUENCE;
+	if (!in->begins) {
+		enum responder_message begun = in->row->op == OP_SEND ? MESSAGE_SEND : MESSAGE_WRITE;
+
+		return r->message == begun ? VERDICT_NEXT : VERDICT_BAD_SEQUENCE;
+	}
 	if (in->qp->type == IBV_QPT_UC && r->message != MESSAGE_NONE)
 		responder_drop(in->qp, MESSAGE_NONE);
 	return r->message == MESSAGE_NONE ? VERDICT_NEXT : VERDICT_BAD_SEQUENCE;
@@ -552,7 +555,8 @@ void responder_input(struct qp *qp, wtime now, const struct packet *p)
 		.begins = row->position == POS_FIRST || row->position == POS_ONLY,
 		.ends = row->position == POS_LAST || row->position == POS_ONLY,
 		.solicited = p->solicited, .psn = p->psn, .reth = { p->reth.va, p->reth.rkey, p->reth.length },
-		.trailer = row->headers & HDR_IETH ? p->ieth_rkey : p->imm, .srqn = p->xrceth.srqn, .slid = p->path.slid, .sl = p->path.sl,
+		.trailer = row->headers & HDR_IETH ? p->ieth_rkey : p->imm, .srqn = p->xrceth.srqn,
+		.slid = p->path.slid, .sl = p->path.sl,
 		.payload = p->payload_iovs ? p->payload->iov_base : NULL, .bytes = p->payload_bytes,
 	};
 

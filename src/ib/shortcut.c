@@ -124,7 +124,7 @@ static enum shortcut write_and_tell(struct qp *qp, const struct send_wqe *wqe, c
 
 enum shortcut shortcut_take(struct qp *qp, const struct send_wqe *wqe, const struct request_row *row)
 {
-	enum shortcut how;
+	enum shortcut how = SHORTCUT_NONE;
 
 	if (!qp->ca->direct || (qp->type != IBV_QPT_RC && qp->type != IBV_QPT_UC))
 		return SHORTCUT_NONE;
@@ -132,12 +132,15 @@ enum shortcut shortcut_take(struct qp *qp, const struct send_wqe *wqe, const str
 		return SHORTCUT_NONE;
 	if (row->needs == TARGET_PROGRAM) {
 		engine_of(qp)->detours = 0;
-		return row->op == OP_WRITE && wqe->length > WHOLE_CARRIES ? write_and_tell(qp, wqe, row) : whole_send(qp, wqe, row, false);
+		if (row->op == OP_WRITE && wqe->length > WHOLE_CARRIES)
+			return write_and_tell(qp, wqe, row);
+		return whole_send(qp, wqe, row, false);
 	}
 	if (row->direct != DIRECT_WRITE && qp->attr.max_rd_atomic == 0)
 		return SHORTCUT_NONE;
 	if (!may_pass(qp)) {
-		how = row->direct == DIRECT_WRITE && wqe->length <= WHOLE_CARRIES ? whole_send(qp, wqe, row, false) : SHORTCUT_NONE;
+		if (row->direct == DIRECT_WRITE && wqe->length <= WHOLE_CARRIES)
+			how = whole_send(qp, wqe, row, false);
 		return how == SHORTCUT_NONE ? follow(qp, wqe) : how;
 	}
 	engine_of(qp)->detours = 0;

@@ -45,8 +45,8 @@ static inline bool describe(struct qp *qp, const struct send_wqe *wqe, const str
 	*m = (struct direct_message){
 		.opcode = (uint8_t)opcode, .payload = placed ? PAYLOAD_PLACED : payload_of(wqe),
 		.solicited = wqe->flags & IBV_SEND_SOLICITED && (row->op == OP_SEND || row->trailer == HDR_IMM),
-		.dest_qpn = qp->attr.dest_qp_num, .src_qpn = qp->qpn, .psn = e->flight.psn, .received = psn_add(e->responder.psn, -1),
-		.trailer = row->trailer == HDR_IMM ? be32toh(wqe->imm) : wqe->imm,
+		.dest_qpn = qp->attr.dest_qp_num, .src_qpn = qp->qpn, .psn = e->flight.psn,
+		.received = psn_add(e->responder.psn, -1), .trailer = row->trailer == HDR_IMM ? be32toh(wqe->imm) : wqe->imm,
 		.va = wqe->remote_addr, .rkey = wqe->rkey, .bytes = wqe->length, .iov = iov,
 	};
 	if (placed)
@@ -84,8 +84,8 @@ static bool may_send(const struct engine *e)
 }
 
 /* The next part of a long send. False: use packets for the rest. */
-static bool send_part(struct qp *qp, const struct send_wqe *wqe, const struct request_row *row, const struct iovec *iov, unsigned iovs,
-		      uint32_t bytes)
+static bool send_part(struct qp *qp, const struct send_wqe *wqe, const struct request_row *row, const struct iovec *iov,
+		      unsigned iovs, uint32_t bytes)
 {
 	struct engine *e = engine_of(qp);
 	struct flight *f = &e->flight;
@@ -93,8 +93,8 @@ static bool send_part(struct qp *qp, const struct send_wqe *wqe, const struct re
 	bool ends = f->copied + bytes == wqe->length;
 	enum opcode_position position = ends ? POS_LAST : f->copied ? POS_MIDDLE : POS_FIRST;
 	struct flight_entry entry = {
-		.psn = f->psn, .span = span, .wqe = qp->sq.started, .packet = f->packet, .answer = ANSWER_ACK, .path = path_choose(qp),
-		.is_last = ends, .is_whole = true,
+		.psn = f->psn, .span = span, .wqe = qp->sq.started, .packet = f->packet, .answer = ANSWER_ACK,
+		.path = path_choose(qp), .is_last = ends, .is_whole = true,
 	};
 	struct iovec part[DIRECT_IOVS];
 	struct direct_message m = {

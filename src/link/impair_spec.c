@@ -248,8 +248,8 @@ int impair_parse(const char *text, struct impair_spec *spec, char *why, size_t r
 
 bool impair_rules_act(const struct impair_rules *r)
 {
-	return r->loss_ppm || r->dup_ppm || r->reorder_ppm || r->corrupt_ppm || r->delay_ns || r->jitter_ns || r->rate_bps || r->drop[0] ||
-	       r->drop_ack;
+	return r->loss_ppm || r->dup_ppm || r->reorder_ppm || r->corrupt_ppm || r->delay_ns || r->jitter_ns || r->rate_bps ||
+	       r->drop[0] || r->drop_ack;
 }
 
 bool impair_reorders(const struct impair_spec *spec, enum packet_form form)

@@ -31,7 +31,7 @@ struct shm_side {
 	_Alignas(RING_LINE) _Atomic uint32_t state;	/* set by its owner, back to LOOKS by either */
 	_Atomic uint32_t rings;		/* its owner can ring the other's bells; set once */
 	_Atomic uint32_t reads;		/* its owner can read the other's memory; set once */
-	_Alignas(RING_LINE) _Atomic uint64_t access;	/* written by its owner for each direct access, read by the other seldom */
+	_Alignas(RING_LINE) _Atomic uint64_t access;	/* written by its owner at each direct access, read by the other seldom */
 };
 
 struct shm_memory {

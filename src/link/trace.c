@@ -42,7 +42,8 @@ int trace_get(struct trace_record *r, const uint8_t *from, size_t bytes)
 {
 	if (bytes < TRACE_HEAD)
 		return 0;
-	if (from[AT_MAGIC] != MAGIC || from[AT_VERSION] != VERSION || from[AT_KIND] < TRACE_PROCESS || from[AT_KIND] >= TRACE_KINDS ||
+	if (from[AT_MAGIC] != MAGIC || from[AT_VERSION] != VERSION ||
+	    from[AT_KIND] < TRACE_PROCESS || from[AT_KIND] >= TRACE_KINDS ||
 	    from[AT_LANE] >= (PACKET_ETHERNET + 1) * IMPAIR_DIRECTIONS || get(from + AT_MARKS, 2) >> IMPAIR_MARKS ||
 	    get(from + AT_BYTES, 2) > PACKET_MAX_BYTES)
 		return -1;

@@ -105,7 +105,8 @@ static uint32_t extend(struct arena *a, uint32_t length)
 	if (length > a->units - first)
 		return NONE;
 	if (first + length > a->room) {
-		uint32_t twice = a->room < a->units / 2 ? 2 * a->room : a->units, room = first + length > twice ? first + length : twice;
+		uint32_t twice = a->room < a->units / 2 ? 2 * a->room : a->units;
+		uint32_t room = first + length > twice ? first + length : twice;
 		struct arena_run *run = realloc(a->run, room * sizeof(*run));
 
 		if (!run)

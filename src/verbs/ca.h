@@ -48,7 +48,7 @@ struct av;
 /* What the adapter needs of its host. All are called under the host's lock. */
 struct ca_host {
 	void (*cq_event)(void *host, struct cq *cq);	/* an armed CQ fires: queue an event on its channel */
-	void (*async_event)(void *host, enum ibv_event_type type, void *object);	/* object: struct qp, cq, srq or ca_device */
+	void (*async_event)(void *host, enum ibv_event_type type, void *object);	/* object: a qp, cq, srq or ca_device */
 	/* Is there room towards this QP's process for one more frame? For the multicast QPN av names the group; it is NULL
 	 * for connected QPs. When not, the QP waits in ca.blocked. */
 	bool (*room)(void *host, const struct ca_device *dev, uint32_t dest_qpn, const struct av *av);

@@ -263,7 +263,9 @@ const void *cq_wqe(const struct cq *cq, const struct cqe *cqe)
 	const struct qp *qp = cqe->is_srq ? NULL : qp_find(cq->ca, cqe->wqn);
 	const struct wq *wq = qp && cqe->kind == CQE_SEND ? &qp->sq : qp ? &qp->rq : NULL;
 
-	return wq && wq->cq == cq->handle && cqe->wqe_index - wq->reaped < wq->completed - wq->reaped ? wq_at(wq, cqe->wqe_index) : NULL;
+	if (!wq || wq->cq != cq->handle || cqe->wqe_index - wq->reaped >= wq->completed - wq->reaped)
+		return NULL;
+	return wq_at(wq, cqe->wqe_index);
 }
 
 void cq_remove(struct cq *cq, const struct cqe *front)

@@ -81,7 +81,8 @@ struct direct_ops {
 	/* The same for a plain message: RC's SEND ONLY, neither solicited nor empty, carried, in one piece. */
 	bool (*send_plain)(void *host, struct qp *qp, psn_t psn, psn_t received, const void *data, uint32_t bytes);
 	/* Fetches the bytes from `offset` on of a PAYLOAD_PULLED message that came over qp->lane, as many as the list holds. */
-	bool (*pull)(void *host, struct qp *qp, const struct direct_message *m, uint32_t offset, const struct iovec *to, unsigned tos);
+	bool (*pull)(void *host, struct qp *qp, const struct direct_message *m, uint32_t offset, const struct iovec *to,
+		     unsigned tos);
 	/* Tells the peer that qp->received has changed; and what the peer's is now. False: the lane is gone. */
 	void (*publish)(void *host, struct qp *qp);
 	bool (*received)(void *host, struct qp *qp, psn_t *psn);

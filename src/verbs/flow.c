@@ -242,7 +242,8 @@ void flow_destroy_all(struct ca *ca)
 		flow_destroy(flow);
 }
 
-bool flow_steer(struct ca *ca, const struct ca_device *dev, const struct packet *p, void (*deliver)(struct qp *qp, const struct packet *p))
+bool flow_steer(struct ca *ca, const struct ca_device *dev, const struct packet *p,
+		void (*deliver)(struct qp *qp, const struct packet *p))
 {
 	const struct flow *had = NULL;	/* the last that matched */
 	struct ether e;

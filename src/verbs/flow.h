@@ -19,6 +19,7 @@ void flow_destroy_all(struct ca *ca);
 
 /* Hands the frame that p carries to every QP that the best matching rules name, once to each: rules before default rules,
  * then the lowest number in `priority`. False: no rule matches. */
-bool flow_steer(struct ca *ca, const struct ca_device *dev, const struct packet *p, void (*deliver)(struct qp *qp, const struct packet *p));
+bool flow_steer(struct ca *ca, const struct ca_device *dev, const struct packet *p,
+		void (*deliver)(struct qp *qp, const struct packet *p));
 
 #endif

@@ -51,7 +51,8 @@ enum ibv_wc_status mr_invalidate(struct qp *qp, uint32_t rkey, bool remote);
 enum ibv_wc_status seg_gather(struct qp *qp, const struct wqe_seg *seg, unsigned segs, uint64_t offset, uint32_t bytes,
 			      struct iovec *iov, unsigned room, unsigned *iovs, uint8_t *bounce);
 /* Copies into the segment list at offset; checks keys, PD, LOCAL_WRITE, bounds. */
-enum ibv_wc_status seg_scatter(struct pd *pd, const struct wqe_seg *seg, unsigned segs, uint64_t offset, const void *data, uint32_t bytes);
+enum ibv_wc_status seg_scatter(struct pd *pd, const struct wqe_seg *seg, unsigned segs, uint64_t offset,
+			       const void *data, uint32_t bytes);
 /* The same into the beginning of one segment, which has room for it. False: refused. */
 bool seg_fill(const struct pd *pd, const struct wqe_seg *seg, const void *data, uint32_t bytes);
 /* Checks that the whole list is accessible without touching it (post-time or start-of-message checks). */

@@ -62,7 +62,8 @@ static bool region_allows(const struct mr *mr, const struct qp *qp, const struct
 		return false;
 	if (!(mr->access & IBV_ACCESS_MW_BIND) || mr->access & IBV_ACCESS_ZERO_BASED)
 		return false;
-	if (wqe->bind_access & ~(uint32_t)BIND_KNOWN || (wqe->bind_access & BIND_WRITES && !(mr->access & IBV_ACCESS_LOCAL_WRITE)))
+	if (wqe->bind_access & ~(uint32_t)BIND_KNOWN ||
+	    (wqe->bind_access & BIND_WRITES && !(mr->access & IBV_ACCESS_LOCAL_WRITE)))
 		return false;
 	return mr_covers(mr, wqe->bind_addr, wqe->bind_length);
 }

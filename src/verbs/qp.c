@@ -256,7 +256,8 @@ int qp_create(struct ca *ca, struct ca_device *dev, struct ibv_qp_init_attr_ex *
 	if (!qp)
 		return -ENOMEM;
 	*qp = (struct qp){
-		.ca = ca, .dev = dev, .type = attr->qp_type, .kind = (uint8_t)kind, .state = IBV_QPS_RESET, .refs = 1, .cap = attr->cap,
+		.ca = ca, .dev = dev, .type = attr->qp_type, .kind = (uint8_t)kind, .state = IBV_QPS_RESET,
+		.refs = 1, .cap = attr->cap,
 		.pd = kind == QP_KIND_XRC_RECV ? NULL : pd,
 		.send_cq = kind == QP_KIND_XRC_RECV || spreads ? NULL : send_cq,
 		.recv_cq = kind == QP_KIND_XRC_RECV || kind == QP_KIND_XRC_SEND || spreads ? NULL : recv_cq,

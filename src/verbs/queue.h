@@ -63,7 +63,7 @@ struct send_wqe {
 	uint8_t opcode;		/* enum ibv_wr_opcode */
 	uint8_t num_sge;
 	uint8_t flags;		/* IBV_SEND_SIGNALED, _FENCE, _SOLICITED, _INLINE, WQE_WORKED */
-	uint8_t bad_status;	/* enum ibv_wc_status with which it completes in its turn, when it was posted with a fault; or 0 */
+	uint8_t bad_status;	/* enum ibv_wc_status with which it completes in its turn, when posted with a fault; or 0 */
 	uint32_t imm;		/* as posted (big-endian value in memory) or the rkey to invalidate */
 	uint32_t length;	/* sum of the segments; at most 2^31 */
 	uint32_t remote_qpn;	/* UD; XRC: remote SRQ number */

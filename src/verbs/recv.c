@@ -114,8 +114,9 @@ bool qp_recv_whole(struct qp *qp, const void *data, uint32_t bytes, bool solicit
 	cqe = cq_next(qp->recv_cq);
 	*cqe = (struct cqe){
 		.wr_id = wqe->wr_id, .wqn = qp->qpn, .wqe_index = wq->started, .kind = CQE_RECV, .status = IBV_WC_SUCCESS,
-		.opcode = IBV_WC_RECV, .byte_len = bytes, .src_qp = qp->attr.dest_qp_num, .slid = qp->path.dlid, .sl = qp->path.sl,
-		.pkey_index = qp->attr.pkey_index, .is_srq = srq != NULL, .srqn = srq ? srq->srqn : 0,
+		.opcode = IBV_WC_RECV, .byte_len = bytes, .src_qp = qp->attr.dest_qp_num,
+		.slid = qp->path.dlid, .sl = qp->path.sl, .pkey_index = qp->attr.pkey_index,
+		.is_srq = srq != NULL, .srqn = srq ? srq->srqn : 0,
 	};
 	wq->started++;
 	wq->completed++;
@@ -186,7 +187,9 @@ void qp_recv_forget(struct qp *qp)
 void qp_flush_recv(struct qp *qp)
 {
 	struct srq *srq = qp->taken.srq;
-	struct cqe cqe = { .wr_id = qp->taken.wr_id, .wqe_index = qp->taken.index, .status = IBV_WC_WR_FLUSH_ERR, .opcode = IBV_WC_RECV };
+	struct cqe cqe = {
+		.wr_id = qp->taken.wr_id, .wqe_index = qp->taken.index, .status = IBV_WC_WR_FLUSH_ERR, .opcode = IBV_WC_RECV,
+	};
 
 	release(qp);
 	if (srq)

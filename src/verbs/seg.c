@@ -59,7 +59,8 @@ enum ibv_wc_status seg_gather(struct qp *qp, const struct wqe_seg *seg, unsigned
 	return IBV_WC_SUCCESS;
 }
 
-enum ibv_wc_status seg_scatter(struct pd *pd, const struct wqe_seg *seg, unsigned segs, uint64_t offset, const void *data, uint32_t bytes)
+enum ibv_wc_status seg_scatter(struct pd *pd, const struct wqe_seg *seg, unsigned segs, uint64_t offset,
+			       const void *data, uint32_t bytes)
 {
 	for (; bytes && segs; seg++, segs--) {
 		uint32_t part;

@@ -8,11 +8,13 @@
 #include <fcntl.h>
 #include <stdlib.h>
 
-static int attr_check(const struct ibv_device_attr *limit, const struct ibv_srq_init_attr_ex *attr, struct xrcd *xrcd, struct cq *cq)
+static int attr_check(const struct ibv_device_attr *limit, const struct ibv_srq_init_attr_ex *attr,
+		      struct xrcd *xrcd, struct cq *cq)
 {
 	if (attr->srq_type != IBV_SRQT_BASIC && attr->srq_type != IBV_SRQT_XRC)
 		return -EOPNOTSUPP;
-	if (attr->attr.max_wr == 0 || attr->attr.max_wr > (uint32_t)limit->max_srq_wr || attr->attr.max_sge > (uint32_t)limit->max_srq_sge)
+	if (attr->attr.max_wr == 0 || attr->attr.max_wr > (uint32_t)limit->max_srq_wr ||
+	    attr->attr.max_sge > (uint32_t)limit->max_srq_sge)
 		return -EINVAL;
 	return (attr->srq_type == IBV_SRQT_XRC) == (xrcd && cq) ? 0 : -EINVAL;
 }
@@ -28,7 +30,8 @@ int srq_create(struct pd *pd, const struct ibv_srq_init_attr_ex *attr, struct xr
 	if (!srq)
 		return -ENOMEM;
 	*srq = (struct srq){ .ca = pd->ca, .dev = pd->dev, .pd = pd, .max_sge = attr->attr.max_sge, .type = attr->srq_type };
-	err = wq_init(&srq->wq, &pd->ca->arena, attr->attr.max_wr, sizeof(struct recv_wqe) + srq->max_sge * sizeof(struct wqe_seg));
+	err = wq_init(&srq->wq, &pd->ca->arena, attr->attr.max_wr,
+		      sizeof(struct recv_wqe) + srq->max_sge * sizeof(struct wqe_seg));
 	if (err < 0)
 		goto free_srq;
 	srq->max_wr = srq->wq.capacity;

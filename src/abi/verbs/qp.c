@@ -62,7 +62,8 @@ static int attach(struct abi_qp *qp, struct ibv_qp_init_attr_ex *attr)
 	struct ibv_pd *pd = attr->comp_mask & IBV_QP_INIT_ATTR_PD ? attr->pd : NULL;
 	struct ibv_xrcd *xrcd = attr->comp_mask & IBV_QP_INIT_ATTR_XRCD ? attr->xrcd : NULL;
 	int err = qp_create(ctx->ca, ctx->dev, attr, behind(pd, to_pd, pd), behind(attr->send_cq, to_cq, cq),
-			    behind(attr->recv_cq, to_cq, cq), behind(attr->srq, to_srq, srq), behind(xrcd, to_xrcd, xrcd), &qp->qp);
+			    behind(attr->recv_cq, to_cq, cq), behind(attr->srq, to_srq, srq), behind(xrcd, to_xrcd, xrcd),
+			    &qp->qp);
 
 	if (err == 0 && attr->comp_mask & IBV_QP_INIT_ATTR_IND_TABLE) {
 		err = attr->rwq_ind_tbl ? rss_attach(qp->qp, container_of(attr->rwq_ind_tbl, struct abi_table, ibv)->table,
