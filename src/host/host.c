@@ -239,7 +239,10 @@ void host_leave_poll(struct host *h, bool found)
 
 void host_will_sleep(struct host *h)
 {
-	if (h->forgotten || !h->attention.program_polls)
+	if (h->forgotten)
+		return;
+	ca_settle(&h->ca, h->now);
+	if (!h->attention.program_polls)
 		return;
 	attention_sleep(&h->attention);
 	pump_all(h, h->now);

@@ -119,6 +119,27 @@ static bool send_part(struct qp *qp, const struct send_wqe *wqe, const struct re
 	return true;
 }
 
+/* In the window; what a message of the peer has acknowledged already makes some. */
+static bool has_room(struct qp *qp, uint32_t packets)
+{
+	const struct flight *f = &engine_of(qp)->flight;
+
+	return flight_has_room(f, packets) || (completer_settle(qp) && flight_has_room(f, packets));
+}
+
+static bool has_place_for_part(struct qp *qp)
+{
+	const struct flight *f = &engine_of(qp)->flight;
+
+	return f->newest - f->oldest < PARTS_MOST || (completer_settle(qp) && f->newest - f->oldest < PARTS_MOST);
+}
+
+static enum shortcut no_room(struct qp *qp)
+{
+	qp->ca->starved = true;
+	return SHORTCUT_LATER;
+}
+
 static bool goes_in_parts(const struct qp *qp, const struct send_wqe *wqe, const struct request_row *row)
 {
 	return row->op == OP_SEND && engine_is_reliable(qp) && wqe->length >= DIRECT_LONG;
@@ -137,21 +158,13 @@ static enum shortcut send_parts(struct qp *qp, const struct send_wqe *wqe, const
 	while (f->copied < wqe->length) {
 		uint32_t left = wqe->length - f->copied, bytes = left < DIRECT_LONG ? left : DIRECT_SLICE;
 
-		if (f->newest - f->oldest >= PARTS_MOST || !flight_has_room(f, request_packets(bytes, engine_mtu(qp)))) {
-			qp->ca->starved = true;
-			return SHORTCUT_LATER;
-		}
+		if (!has_place_for_part(qp) || !has_room(qp, request_packets(bytes, engine_mtu(qp))))
+			return no_room(qp);
 		if (!send_part(qp, wqe, row, iov, (unsigned)iovs, bytes))
 			return SHORTCUT_NONE;
 	}
 	f->packet = f->copied = 0;
 	return SHORTCUT_DONE;
-}
-
-static enum shortcut no_room(struct qp *qp)
-{
-	qp->ca->starved = true;
-	return SHORTCUT_LATER;
 }
 
 static enum shortcut send_any(struct qp *qp, const struct send_wqe *wqe, const struct request_row *row, bool placed)
@@ -161,7 +174,7 @@ static enum shortcut send_any(struct qp *qp, const struct send_wqe *wqe, const s
 	struct iovec iov[DIRECT_IOVS];
 	struct direct_message m;
 
-	if (f->window && !flight_has_room(f, packets))
+	if (f->window && !has_room(qp, packets))
 		return no_room(qp);
 	if (!describe(qp, wqe, row, placed, &m, iov))
 		return goes_in_parts(qp, wqe, row) ? send_parts(qp, wqe, row) : SHORTCUT_NONE;
@@ -195,7 +208,7 @@ static inline enum shortcut send_plain(struct qp *qp, const void *data, uint32_t
 	const struct engine *e = engine_of(qp);
 	psn_t received = psn_add(e->responder.psn, -1);
 
-	if (!flight_has_room(&e->flight, 1))
+	if (!has_room(qp, 1))
 		return no_room(qp);
 	if (!qp->ca->direct->send_plain(qp->ca->host, qp, e->flight.psn, received, data, bytes))
 		return SHORTCUT_NONE;

@@ -130,7 +130,7 @@ static int fill_target(const struct qp *qp, const struct send_op *op, struct sen
 	if (qp->type == IBV_QPT_UD)
 		return fill_datagram(qp, wqe, wr);
 	if (qp->type == IBV_QPT_XRC_SEND)
-		wqe->remote_qpn = wr->qp_type.xrc.remote_srqn;
+		wqe->remote_qpn = wr->qp_type.xrc.remote_srqn & PSN_MASK;
 	if (op->wc_opcode == IBV_WC_SEND)
 		return 0;
 	if (wr->opcode == IBV_WR_BIND_MW)

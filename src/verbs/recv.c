@@ -39,7 +39,8 @@ int recv_post(struct wq *wq, uint32_t max_sge, const struct ibv_recv_wr *wr, con
 		}
 		wq_written(wq);
 	}
-	wq_announce(wq);
+	if (wq->written != wq->announced)
+		wq_announce(wq);
 	return err;
 }
 

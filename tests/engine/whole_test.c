@@ -588,6 +588,19 @@ static void a_write_settles_first(void **state)
 	pair_delete(pair);
 }
 
+/* The window has what was acknowledged free again for what is posted next. */
+static void a_full_window_settles_first(void **state)
+{
+	enum { WINDOW = 3 };
+	struct pair *pair = new_answered_pair(WINDOW);
+
+	engine_of(pair->side[0].qp)->flight.limit = WINDOW;
+	post_wr(pair, 0, (struct pair_wr){ .wr_id = WINDOW + 1, .opcode = IBV_WR_SEND, .flags = IBV_SEND_SIGNALED, .bytes = 8 });
+	assert_int_equal(pair->side[0].qp->sq.started, WINDOW + 1);
+	expect_all_sent(pair, WINDOW);
+	pair_delete(pair);
+}
+
 /* Whoever sleeps does not poll. */
 static void an_armed_queue_does_not_wait(void **state)
 {
@@ -1114,6 +1127,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_reset_forgets_what_was_acknowledged),
 		cmocka_unit_test(a_timer_settles_first),
 		cmocka_unit_test(a_write_settles_first),
+		cmocka_unit_test(a_full_window_settles_first),
 		cmocka_unit_test(an_armed_queue_does_not_wait),
 		cmocka_unit_test(refusals_are_the_standards),
 		cmocka_unit_test(silence_ends_in_a_status),

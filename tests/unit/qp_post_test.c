@@ -362,10 +362,36 @@ static void random_ledgers(void **state)
 		ledger_of_a_random_run(seed);
 }
 
+/* A queue without memory has no doorbell that could be rung. */
+static void a_queue_for_none_touches_nobody_elses_memory(void **state)
+{
+	struct adapter *a = adapter_new();
+	struct qp *qp;
+	struct ibv_qp_init_attr_ex init = { .qp_type = IBV_QPT_RC, .cap = { .max_send_wr = 8, .max_send_sge = 1 } };
+	struct cqe cqe = { .wr_id = 0x1122334455667788, .status = IBV_WC_SUCCESS }, polled;
+	struct ibv_recv_wr wr = { .wr_id = 1 };
+	const struct ibv_recv_wr *bad;
+	struct pd *pd;
+	struct cq *cq;
+
+	(void)state;
+	assert_int_equal(pd_create(&a->ca, a->ib, &pd), 0);
+	assert_int_equal(cq_create(&a->ca, a->ib, 8, &cq), 0);	/* the first queue, at the beginning of the arena */
+	assert_int_equal(qp_create(&a->ca, a->ib, &init, pd, cq, cq, NULL, NULL, &qp), 0);
+	adapter_move(qp, IBV_QPS_RTS);
+	cq_push(cq, &cqe, false);
+	assert_int_equal(qp_post_recv(qp, 1, &wr, &bad), -ENOMEM);
+	assert_int_equal(qp_post_recv(qp, 1, NULL, &bad), 0);
+	assert_true(cq_poll(cq, &polled));
+	assert_int_equal(polled.wr_id, cqe.wr_id);
+	adapter_delete(a);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(opcodes_depend_on_the_type),
+		cmocka_unit_test(a_queue_for_none_touches_nobody_elses_memory),
 		cmocka_unit_test(states_decide_who_may_post),
 		cmocka_unit_test(bad_requests_are_refused),
 		cmocka_unit_test(a_list_is_posted_up_to_the_bad_one),

@@ -201,7 +201,7 @@ static void wr_set_xrc_srqn(struct ibv_qp_ex *ibv, uint32_t remote_srqn)
 	struct abi_qp *qp = to_qp_ex(ibv);
 
 	if (qp->wqe)
-		qp->wqe->remote_qpn = remote_srqn;
+		qp->wqe->remote_qpn = remote_srqn & PSN_MASK;
 }
 
 static void wr_set_inline_data_list(struct ibv_qp_ex *ibv, size_t num_buf, const struct ibv_data_buf *buf)
