@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "host/faults.h"
+#include "link/calls.h"
 
 #include <poll.h>
 #include <sched.h>
@@ -24,7 +25,7 @@ static const wtime LINGER = 5 * WTIME_US;	/* our choice: what a wake costs at le
 
 void helper_kick(struct host *h)
 {
-	eventfd_write(h->wake_fd, 1);
+	call_wake(h->wake_fd);
 }
 
 static struct host_cm cm_of(struct host *h)

@@ -223,7 +223,7 @@ wtime host_enter_poll(struct host *h)
 
 bool host_look_again(struct host *h)
 {
-	return !list_empty(&h->ca.unsettled) && ca_settle(&h->ca, h->ca.stamps ? host_tell_time(h) : h->now);
+	return !h->forgotten && !list_empty(&h->ca.unsettled) && ca_settle(&h->ca, h->ca.stamps ? host_tell_time(h) : h->now);
 }
 
 void host_leave_poll(struct host *h, bool found)

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "direct/direct.h"
+#include "link/calls.h"
 #include "link/shm.h"
 
 #include <errno.h>
@@ -64,9 +65,9 @@ static bool write_file(const struct peer *p, uint64_t address, const struct iove
 	struct iovec cut[IOVS];
 
 	if (iovs == 1 && bytes <= PEER_TAIL)
-		return moved_all(pwrite(p->memory_fd, iov->iov_base, bytes, (off_t)address), bytes);
-	return moved_all(pwritev(p->memory_fd, cut, bytes > PEER_TAIL ? cut_tail(iov, iovs, bytes - PEER_TAIL, cut) :
-				 cut_tail(iov, iovs, bytes, cut), (off_t)address), bytes);
+		return moved_all(call_pwrite(p->memory_fd, iov->iov_base, bytes, address), bytes);
+	iovs = cut_tail(iov, iovs, bytes > PEER_TAIL ? bytes - PEER_TAIL : bytes, cut);
+	return moved_all(call_pwritev(p->memory_fd, cut, (int)iovs, address), bytes);
 }
 
 bool peer_has_left(const struct peer *p)
@@ -101,8 +102,8 @@ static bool peer_read(void *arg, uint64_t address, const struct iovec *iov, unsi
 	    moved_all(process_vm_readv(p->pid, iov, iovs, &remote, 1, 0), bytes) && !peer_has_left(p))
 		return true;
 	if (iovs == 1)
-		return moved_all(pread(p->memory_fd, iov->iov_base, bytes, (off_t)address), bytes);
-	return moved_all(preadv(p->memory_fd, iov, (int)iovs, (off_t)address), bytes);
+		return moved_all(call_pread(p->memory_fd, iov->iov_base, bytes, address), bytes);
+	return moved_all(call_preadv(p->memory_fd, iov, (int)iovs, address), bytes);
 }
 
 static void *peer_map(void *arg, uint32_t file, uint64_t offset, uint64_t bytes)
@@ -164,7 +165,7 @@ bool peer_is_alive(const struct peer *p)
 {
 	uint64_t nonce = 0;
 
-	return pread(p->memory_fd, &nonce, sizeof(nonce), (off_t)p->nonce_address) == sizeof(nonce) && nonce == p->nonce;
+	return call_pread(p->memory_fd, &nonce, sizeof(nonce), p->nonce_address) == sizeof(nonce) && nonce == p->nonce;
 }
 
 /* In another PID namespace the number may be somebody else's. */

@@ -2,7 +2,9 @@
  * not two. Invariant: whenever the lock is free, each channel's sleeper word and the news name who listens and sleeps, or looks
  * once more before it does: the watcher from when it goes to the futex of the news until it has handed on, the helper otherwise.
  * A peer that finds nobody on the futex, as the watcher is leaving or was torn away, wakes the helper too, who takes in what
- * there is whoever listens. Timers, weftd's mail and what another thread leaves over are the helper's throughout. */
+ * there is whoever listens. Timers, weftd's mail and what another thread leaves over are the helper's throughout. A signal's
+ * handler that jumps out of the sleep in the very moment in which it ends takes that wake along: then the next message or timer
+ * makes up for it. */
 #include "host/internal.h"
 
 #include "link/shm.h"
@@ -16,15 +18,22 @@
  * is awake does not end its call. */
 enum { WAKES_IN_VAIN = 4 };
 
+static bool is_ours(const struct host *h)
+{
+	return h->watch.thread == lock_self();
+}
+
 /* Peers wake the helper again, unless the program is trusted. Events that this raises are announced. */
 static void end(struct host *h)
 {
+	if (!is_ours(h))
+		return;
 	h->watch = (struct watch){ 0 };
 	if (!h->forgotten && !h->attention.program_polls && !pump_may_sleep(h))
 		helper_kick(h);
 }
 
-/* The thread is cancelled in its sleep. */
+/* A thread that has watched ends: perhaps it was cancelled in its sleep, or left that by a jump out of a signal's handler. */
 static void abandon(void *host)
 {
 	struct host *h = host;
@@ -32,6 +41,21 @@ static void abandon(void *host)
 	host_enter(h);
 	end(h);
 	host_leave(h);
+}
+
+static pthread_key_t watched;
+
+static void make_key(void)
+{
+	pthread_key_create(&watched, abandon);
+}
+
+static void hand_on_at_end(struct host *h)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, make_key);
+	pthread_setspecific(watched, h);
 }
 
 /* As read(2): a cancellation point, and after a signal started again if its handler wants that. */
@@ -55,11 +79,9 @@ static int sleep_on(struct host *h, _Atomic uint32_t *word, uint32_t value, int 
 
 	h->watch.looks = false;
 	host_leave(h);
-	pthread_cleanup_push(abandon, h);
 	err = wait_on(word, value, cancel_state);
-	pthread_cleanup_pop(0);
 	host_enter(h);
-	h->watch.looks = true;
+	h->watch.looks |= is_ours(h);
 	return err;
 }
 
@@ -94,7 +116,7 @@ static int watch(struct host *h, int cancel_state)
 		if (n++ == WAKES_IN_VAIN)
 			return -EAGAIN;
 		err = sleep_on(h, &news->wakes, wakes, cancel_state);
-		if (h->forgotten || (h->watch.events && !waits(h)))
+		if (h->forgotten || !is_ours(h) || (h->watch.events && !waits(h)))
 			return -EAGAIN;		/* who raised events while nobody looked has announced them */
 		if (err)
 			return err;
@@ -102,7 +124,7 @@ static int watch(struct host *h, int cancel_state)
 	return h->watch.events ? 0 : -ECANCELED;
 }
 
-/* A thread that is the watcher already has left by a jump out of a signal's handler. */
+/* A thread that is the watcher already is in a signal's handler, or has left by a jump out of one. */
 static bool may_watch(const struct host *h, const struct list *events)
 {
 	return !h->forgotten && h->channels.news && list_empty(events) && (!h->watch.thread || h->watch.thread == lock_self());
@@ -124,9 +146,13 @@ int host_watch(struct host *h, const struct list *events, int cancel_state)
 
 	if (!may_watch(h, events))
 		return -EAGAIN;
+	hand_on_at_end(h);
+	if (h->watch.thread)	/* this one, in a signal's handler: what that interrupted shall read the descriptor */
+		atomic_fetch_add(&h->channels.news->wakes, 1);
 	if (polled)
 		attention_sleep(&h->attention);
 	h->ca.defers = false;
+	ca_settle(&h->ca, h->now);
 	h->watch = (struct watch){ .events = events, .thread = lock_self(), .listens = true, .looks = true };
 	err = watch(h, cancel_state);
 	if (polled && err == 0)

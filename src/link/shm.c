@@ -3,6 +3,7 @@
  * none. */
 #include "link/shm.h"
 
+#include "link/calls.h"
 #include "link/memfile.h"
 #include "link/ring.h"
 
@@ -12,7 +13,6 @@
 #include <linux/futex.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -164,7 +164,7 @@ static void wake_peer(struct shm *s)
 		return;
 	/* it cannot fail in a way that matters: a full counter is readable all the same */
 	if (s->wake_fd >= 0)
-		eventfd_write(s->wake_fd, 1);
+		call_wake(s->wake_fd);
 }
 
 static void shm_flush(struct link *l)

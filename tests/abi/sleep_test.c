@@ -412,15 +412,20 @@ static void *sleep_once(void *arg)
 	return NULL;
 }
 
-static struct sleeper *fall_asleep(struct line *l)
+static struct sleeper *start(struct line *l, void *(*how)(void *))
 {
 	struct sleeper *s = calloc(1, sizeof(*s));
 
 	must(s, "calloc");
 	s->line = l;
 	s->result = 1;
-	must(pthread_create(&s->thread, NULL, sleep_once, s) == 0, "pthread_create");
+	must(pthread_create(&s->thread, NULL, how, s) == 0, "pthread_create");
 	return s;
+}
+
+static struct sleeper *fall_asleep(struct line *l)
+{
+	return start(l, sleep_once);
 }
 
 static void on_signal(int number)
@@ -533,16 +538,94 @@ static bool is_asleep(pid_t tid)
 	return n == 3 && (number == SYS_read || (number == SYS_futex && args[1] == FUTEX_WAIT));
 }
 
+static void await_sleep(struct sleeper *s)
+{
+	pid_t tid;
+
+	while (!(tid = atomic_load(&s->tid)) || !is_asleep(tid))
+		sched_yield();
+}
+
+static sigjmp_buf before_sleep;
+
+static void jump_out(int number)
+{
+	siglongjmp(before_sleep, 1);
+}
+
+static void *sleep_and_jump(void *arg)
+{
+	struct sleeper *s = arg;
+	struct ibv_cq *cq;
+	void *context;
+
+	if (sigsetjmp(before_sleep, 1) == 0) {
+		atomic_store(&s->tid, gettid());
+		ibv_get_cq_event(s->line->channel, &cq, &context);
+	}
+	pthread_exit(NULL);
+}
+
+/* A handler leaves the sleep for good; then the thread ends. */
+static void jumps(struct end *e)
+{
+	struct sigaction action = { .sa_handler = jump_out };
+	struct line idle = { .end = e, .channel = idle_channel(e) };
+
+	sigaction(SIGUSR1, &action, NULL);
+	for (int i = 0; i < CANCELS; i++) {
+		struct sleeper *s = start(&idle, sleep_and_jump);
+
+		await_sleep(s);
+		pthread_kill(s->thread, SIGUSR1);
+		pthread_join(s->thread, NULL);
+		free(s);
+		ask_once(&e->line[0]);
+	}
+}
+
+static void *arm_cancelled(void *arg)
+{
+	struct line *l = arg;
+
+	pthread_cancel(pthread_self());
+	must(ibv_req_notify_cq(l->recv, 0) == 0, "ibv_req_notify_cq");
+	return NULL;
+}
+
+/* To arm a CQ that is not empty raises an event, which is no place to be cancelled at. */
+static void arms(struct end *e)
+{
+	struct line *l = &e->line[0];
+
+	for (int i = 0; i < CANCELS; i++) {
+		unsigned sent = 0, received = 0;
+		pthread_t thread;
+		void *result;
+
+		post_send(l);
+		await_event(l);
+		post_send(l);
+		for (; sent < 2; sent += reap(l->send, IBV_WC_SUCCESS))
+			sched_yield();
+		must(pthread_create(&thread, NULL, arm_cancelled, l) == 0, "pthread_create");
+		pthread_join(thread, &result);
+		must(result == NULL, "a thread was cancelled where verbs have no cancellation point");
+		for (; received < 2; received += reap(l->recv, IBV_WC_SUCCESS))
+			sched_yield();
+		post_receive(l);
+		post_receive(l);
+	}
+}
+
 /* Others go on when the channel of one that sleeps is destroyed. */
 static void destroys(struct end *e)
 {
 	for (int i = 0; i < CANCELS; i++) {
 		struct line idle = { .end = e, .channel = idle_channel(e) };
 		struct sleeper *s = fall_asleep(&idle);
-		pid_t tid;
 
-		while (!(tid = atomic_load(&s->tid)) || !is_asleep(tid))
-			sched_yield();
+		await_sleep(s);
 		must(ibv_destroy_comp_channel(idle.channel) == 0, "ibv_destroy_comp_channel");
 		ask_once(&e->line[0]);
 		must(atomic_load(&s->result) == 1, "the end of a channel ended a sleep");
@@ -578,6 +661,16 @@ static void signals_end_sleep_or_do_not(void **state)
 static void cancelled_sleepers_leave_others_awake(void **state)
 {
 	run_pair(cancels, answer, 1, false);
+}
+
+static void jumps_out_of_sleep_leave_others_awake(void **state)
+{
+	run_pair(jumps, answer, 1, false);
+}
+
+static void arming_is_no_cancellation_point(void **state)
+{
+	run_pair(arms, answer, 1, false);
 }
 
 static void destroyed_channels_leave_others_awake(void **state)
@@ -630,6 +723,8 @@ int main(void)
 		cmocka_unit_test(who_computes_is_served),
 		cmocka_unit_test(signals_end_sleep_or_do_not),
 		cmocka_unit_test(cancelled_sleepers_leave_others_awake),
+		cmocka_unit_test(jumps_out_of_sleep_leave_others_awake),
+		cmocka_unit_test(arming_is_no_cancellation_point),
 		cmocka_unit_test(destroyed_channels_leave_others_awake),
 		cmocka_unit_test(poll_and_no_blocking),
 		cmocka_unit_test(a_dead_peer_is_noticed_asleep),

@@ -4,11 +4,11 @@
 #include "abi/verbs/object.h"
 
 #include "base/log.h"
+#include "link/calls.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 struct async_event {
@@ -24,9 +24,7 @@ int event_fd_create(void)
 
 static void announce(int fd)
 {
-	uint64_t one = 1;
-
-	if (write(fd, &one, sizeof(one)) < 0)
+	if (call_wake(fd) < 0)
 		log_line(LOG_WARNING, "an event descriptor cannot be written: %s", strerror(errno));
 }
 
@@ -36,7 +34,7 @@ static void hush(int fd)
 	uint64_t count;
 	struct iovec iov = { &count, sizeof(count) };
 
-	if (preadv2(fd, &iov, 1, -1, RWF_NOWAIT) < 0 && errno != EAGAIN)
+	if (call_read_now(fd, &iov) < 0 && errno != EAGAIN)
 		log_line(LOG_DEBUG, "an event descriptor keeps one wake-up too many: %s", strerror(errno));
 }
 
@@ -129,6 +127,7 @@ ABI_EXPORT int ibv_get_cq_event(struct ibv_comp_channel *ibv, struct ibv_cq **cq
 	struct abi_cq *got = NULL;
 	int err;
 
+	pthread_testcancel();
 	while (!got) {
 		err = watch(channel, &got);
 		if (err == -ECANCELED)
