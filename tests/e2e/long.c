@@ -472,33 +472,32 @@ static const struct mode *find_mode(const char *name)
 	return NULL;
 }
 
+/* Threads of either use it until the process ends. */
+static struct end ours;
+
 static void initiate(const struct mode *mode)
 {
-	struct end e = { 0 };
-
-	open_end(&e, mode, 1);
-	memset(e.buffer, SOURCE_BYTE, FILE_BYTES);
+	open_end(&ours, mode, 1);
+	memset(ours.buffer, SOURCE_BYTE, FILE_BYTES);
 	meet();
 	for (int i = 0; i < QPS; i++)
-		connect_qp(&e, i, &board->end[0][i]);
+		connect_qp(&ours, i, &board->end[0][i]);
 	meet();
-	mode->initiate(&e);
+	mode->initiate(&ours);
 }
 
 static void be_target(const struct mode *mode)
 {
-	struct end e = { 0 };
-
-	open_end(&e, mode, 0);
-	memset(e.buffer, OLD_BYTE, FILE_BYTES);
+	open_end(&ours, mode, 0);
+	memset(ours.buffer, OLD_BYTE, FILE_BYTES);
 	meet();
 	for (int i = 0; i < QPS; i++)
-		connect_qp(&e, i, &board->end[1][i]);
-	post_receive(&e, PING, 0);
+		connect_qp(&ours, i, &board->end[1][i]);
+	post_receive(&ours, PING, 0);
 	if (mode->answer == take_message)
-		post_receive(&e, BULK, mode->opcode == IBV_WR_SEND ? long_bytes : 0);
+		post_receive(&ours, BULK, mode->opcode == IBV_WR_SEND ? long_bytes : 0);
 	meet();
-	mode->answer(&e);
+	mode->answer(&ours);
 }
 
 static pid_t start(void (*part)(const struct mode *mode), const struct mode *mode)
