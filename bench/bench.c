@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -155,11 +156,73 @@ static enum bench_outcome select_all(const struct bench_options *o, struct selec
 	return outcome;
 }
 
+#define BEGIN_MARK "<!-- weft bench: begin -->\n"
+#define END_MARK "<!-- weft bench: end -->\n"
+
+/* The file's text; NULL: it is not there, empty, or no regular file. */
+static char *read_file(const char *path)
+{
+	FILE *file = fopen(path, "re");
+	char *text = NULL;
+	struct stat st;
+	size_t room = 0;
+
+	if (file && fstat(fileno(file), &st) == 0 && S_ISREG(st.st_mode) && getdelim(&text, &room, '\0', file) < 0) {
+		free(text);
+		text = NULL;
+	}
+	if (file)
+		fclose(file);
+	return text;
+}
+
+static bool begins_so(const char *text, const char *begin)
+{
+	return strncmp(text, begin, strlen(begin)) == 0;
+}
+
+/* Is there nothing at the path that a report would overwrite, but an earlier report? */
+static bool is_replaceable(const char *path, bool (*is_report)(const char *text))
+{
+	char *text = path && strcmp(path, "-") ? read_file(path) : NULL;
+	bool is_so = !text || is_report(text);
+
+	free(text);
+	return is_so;
+}
+
+static bool has_marks(const char *text)
+{
+	const char *begin = strstr(text, BEGIN_MARK);
+
+	return begin && strstr(begin, END_MARK);
+}
+
+static bool is_json_report(const char *text)
+{
+	return begins_so(text, REPORT_JSON_BEGIN);
+}
+
+static bool is_svg_report(const char *text)
+{
+	return begins_so(text, REPORT_SVG_BEGIN);
+}
+
 enum bench_outcome bench_check(const struct bench_options *o)
 {
 	struct selection s;
+	enum bench_outcome outcome = select_all(o, &s);
 
-	return select_all(o, &s);
+	if (outcome)
+		return outcome;
+	if (!is_replaceable(o->markdown, has_marks))
+		return refuse("there is something else in", o->markdown,
+			"name another file, or mark the place with <!-- weft bench: begin --> and <!-- weft bench: end -->");
+	if (!is_replaceable(o->json, is_json_report))
+		return refuse("there is something else in", o->json, "name another file");
+	if (!is_replaceable(o->svg, is_svg_report))
+		return refuse("there is something else in", o->svg, "name another file");
+	return BENCH_MEASURED;
 }
 
 /* Why it cannot take part. False when it can. */
@@ -288,38 +351,21 @@ static void measure_all(const struct selection *s, struct results *r)
 	clear_progress();
 }
 
-/* The file, or what is between the two marks if it has them: what people wrote around it stays. */
-static char *read_file(const char *path)
-{
-	FILE *file = fopen(path, "re");
-	char *text = NULL;
-	size_t room = 0;
-
-	if (file && getdelim(&text, &room, '\0', file) < 0) {
-		free(text);
-		text = NULL;
-	}
-	if (file)
-		fclose(file);
-	return text;
-}
-
-#define BEGIN_MARK "<!-- weft bench: begin -->\n"
-#define END_MARK "<!-- weft bench: end -->\n"
-
+/* What people wrote around the two marks of the file stays; a new file has nothing else. bench_check has looked at it. */
 static int write_markdown(const struct results *r, const char *picture, const char *path)
 {
-	char *old = strcmp(path, "-") ? read_file(path) : NULL;
+	bool is_file = strcmp(path, "-") != 0;
+	char *old = is_file ? read_file(path) : NULL;
 	char *begin = old ? strstr(old, BEGIN_MARK) : NULL, *end = begin ? strstr(begin, END_MARK) : NULL;
-	FILE *file = strcmp(path, "-") ? fopen(path, "we") : stdout;
+	FILE *file = is_file ? fopen(path, "we") : stdout;
 	int err = file ? 0 : -errno;
 
-	if (file && end)
-		fprintf(file, "%.*s", (int)(begin - old) + (int)strlen(BEGIN_MARK), old);
+	if (file && is_file)
+		fprintf(file, "%.*s" BEGIN_MARK, end ? (int)(begin - old) : 0, old ? old : "");
 	if (file)
 		err = report_markdown(r, picture, file);
-	if (file && end)
-		fputs(end, file);
+	if (file && is_file)
+		fputs(end ? end : END_MARK, file);
 	if (file && (file == stdout ? fflush(file) : fclose(file)))
 		err = err ? err : -errno;
 	free(old);
@@ -357,13 +403,18 @@ static bool is_written(int err, const char *path)
 static bool write_all(const struct bench_options *o, const struct results *r)
 {
 	const char *markdown = o->markdown ? o->markdown : o->json || o->svg ? NULL : "-";
-	bool is_fine = true;
+	bool is_fine = true, has_plot = o->svg && report_has_plot(r);
 
+	if (o->svg && !has_plot) {
+		fprintf(stderr, "weft: %s is not written: no contest over message sizes was measured\n"
+			"  next: choose one that has sizes (weft bench --list), or leave out --svg\n", o->svg);
+		is_fine = false;
+	}
 	if (markdown)
-		is_fine &= is_written(write_markdown(r, picture_name(o), markdown), markdown);
+		is_fine &= is_written(write_markdown(r, has_plot ? picture_name(o) : NULL, markdown), markdown);
 	if (o->json)
 		is_fine &= is_written(write_file(r, report_json, o->json), o->json);
-	if (o->svg)
+	if (has_plot)
 		is_fine &= is_written(write_file(r, report_svg, o->svg), o->svg);
 	return is_fine;
 }

@@ -59,8 +59,8 @@ int report_json(const struct results *r, FILE *to)
 		json_array_append_new(entries, entry(&r->entries[i]));
 	for (size_t i = 0; results_judge(r, i, &j); i++)
 		json_array_append_new(judgements, judgement(&j));
-	all = json_pack("{s:o, s:i, s:f, s:o, s:o}", "machine", machine(&r->machine), "rounds", r->rounds,
-			"trial_seconds", r->trial_s, "results", entries, "goals", judgements);
+	all = json_pack("{s:o, s:i, s:f, s:o, s:o, s:i}", "machine", machine(&r->machine), "rounds", r->rounds,
+			"trial_seconds", r->trial_s, "results", entries, "goals", judgements, "schema", 1);
 	err = all ? json_dumpf(all, to, JSON_INDENT(2)) : -1;
 	json_decref(all);
 	fputc('\n', to);

@@ -4,11 +4,18 @@
 
 #include "bench/results.h"
 
+#include <stdbool.h>
 #include <stdio.h>
+
+/* How those begin that were written here. */
+#define REPORT_JSON_BEGIN "{\n  \"machine\": {"
+#define REPORT_SVG_BEGIN "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 "
 
 /* picture: the name of the plot to show in it, or NULL. */
 int report_markdown(const struct results *r, const char *picture, FILE *to);
 int report_json(const struct results *r, FILE *to);
+/* Was a contest over message sizes measured? Without one a plot would be empty. */
+bool report_has_plot(const struct results *r);
 int report_svg(const struct results *r, FILE *to);
 
 #endif

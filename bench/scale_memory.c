@@ -5,6 +5,10 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23	/* Linux 5.14 */
+#endif
+
 enum { ROUNDS = 9 };
 
 /* Of the arrays that hold the handles, only what is written counts, so that all is touched first. */

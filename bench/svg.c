@@ -189,6 +189,17 @@ static void draw_line(const struct panel *p, const struct line *l, int row, FILE
 	draw_text(to, LEGEND + 42, y, "start", l->who->what);
 }
 
+bool report_has_plot(const struct results *r)
+{
+	static struct panel panel;
+
+	for (size_t i = 0; i < contest_count; i++) {
+		if (contests[i].has_size && collect(r, &contests[i], &panel))
+			return true;
+	}
+	return false;
+}
+
 int report_svg(const struct results *r, FILE *to)
 {
 	static struct panel panels[8];
@@ -199,7 +210,7 @@ int report_svg(const struct results *r, FILE *to)
 		if (contests[i].has_size && collect(r, &contests[i], &panels[count]))
 			count++;
 	}
-	fprintf(to, "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 %d %d' width='%d' height='%d'>\n", WIDTH,
+	fprintf(to, REPORT_SVG_BEGIN "%d %d' width='%d' height='%d'>\n", WIDTH,
 		count * PANEL + 10, WIDTH, count * PANEL + 10);
 	fputs("<style>text { font: 13px sans-serif; fill: #222 } .title { font-weight: bold; font-size: 15px }\n"
 	      ".grid { stroke: #ddd } .frame { fill: none; stroke: #888 }</style>\n"

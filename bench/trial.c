@@ -16,6 +16,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -214,10 +215,13 @@ static void remove_memory_of(pid_t pid)
 	DIR *dir = opendir("/dev/shm");
 	struct dirent *e;
 	char prefix[16];
+	struct stat st;
 
 	snprintf(prefix, sizeof(prefix), "%d:", (int)pid);
 	while (dir && (e = readdir(dir)))
-		if (strncmp(e->d_name, prefix, strlen(prefix)) == 0)
+		if (strncmp(e->d_name, prefix, strlen(prefix)) == 0 &&
+		    fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) &&
+		    st.st_uid == geteuid())
 			unlinkat(dirfd(dir), e->d_name, 0);
 	if (dir)
 		closedir(dir);

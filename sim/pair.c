@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_PIECES = 8, RUN_NS_MAX = 100 };
+enum { MAX_PIECES = 8, RUN_SECONDS_MAX = 100 };
 
 #define MUST(call) do { if ((call) < 0) abort(); } while (0)
 #define DEFAULT(member, value) do { if (!c->member) c->member = (value); } while (0)
@@ -37,7 +37,7 @@ static void fill_path(const struct pair *pair, int side, struct ibv_ah_attr *ah)
 	const struct ca_device *peer = pair->side[!side].node->dev;
 
 	*ah = (struct ibv_ah_attr){ .dlid = peer->lid, .port_num = 1 };
-	if (!pair->config.with_grh && peer->form == PACKET_IB)
+	if (!pair->config.with_grh && !device_has(peer, DEVICE_GRH_REQUIRED))
 		return;
 	ah->is_global = 1;
 	ah->grh.hop_limit = 64;
@@ -135,9 +135,10 @@ static void make_side(struct pair *pair, int side)
 {
 	const struct pair_config *c = &pair->config;
 	struct pair_side *s = &pair->side[side];
-	int cqes = (int)(2 * (c->sends + c->recvs) + 64);
+	int cqes = (int)(c->cqes ? c->cqes : 2 * (c->sends + c->recvs) + 64);
 
 	s->node = &pair->sim->node[side];
+	s->node->ca.seed_cq_profile = c->options.profile == IB_SEED;
 	s->memory = calloc(1, c->memory_bytes);
 	if (!s->memory)
 		abort();
@@ -274,5 +275,5 @@ bool pair_poll_recv(struct pair *pair, int side, struct cqe *cqe)
 
 void pair_run(struct pair *pair)
 {
-	sim_run(pair->sim, pair->sim->now + RUN_NS_MAX * WTIME_S);
+	sim_run(pair->sim, pair->sim->now + RUN_SECONDS_MAX * WTIME_S);
 }

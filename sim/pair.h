@@ -19,6 +19,7 @@ struct pair_config {
 	enum ibv_mtu mtu;		/* path [IBV_MTU_1024] */
 	uint32_t memory_bytes;		/* on each side [64 KB] */
 	uint32_t sends, recvs;		/* queue depths [32] */
+	uint32_t cqes;			/* of each completion queue [enough for both queues] */
 	uint32_t sges;			/* [4] */
 	psn_t psn[2];			/* where each side starts */
 	uint8_t timeout;		/* this and the next three: attribute codes [8: 1.05 ms] */

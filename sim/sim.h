@@ -4,13 +4,13 @@
 #ifndef WEFT_SIM_SIM_H
 #define WEFT_SIM_SIM_H
 
-#include "base/heap.h"
 #include "base/rand.h"
+#include "base/timer_heap.h"
 #include "verbs/qp.h"
 
 #include <stdio.h>
 
-enum { SIM_NODES = 4, SIM_EVENTS = 16, SIM_FAULTS = 4, SIM_QPNS = 1 << 16 };
+enum { SIM_EVENTS = 16, SIM_FAULTS = 4, SIM_QPNS = 1 << 16 };
 
 /* What a link does to frames by chance, in parts per million. */
 struct sim_link {
@@ -19,6 +19,7 @@ struct sim_link {
 	uint32_t loss, duplicate, reorder, corrupt;
 	wtime reorder_ns;		/* how much later a reordered or doubled frame may come */
 	uint32_t room;			/* frames under way before a sender must wait; 0: any number */
+	bool keeps;			/* the sender knows what has not been taken yet */
 };
 
 /* What happens to the nth frame (from 0) that this node sends. */
@@ -50,28 +51,37 @@ struct sim_node {
 	struct ca_device *dev;
 	void *arena;			/* owned */
 	uint32_t sent;			/* frames */
-	uint32_t held_bytes;		/* SIM_SWAP: the frame that waits for the next */
-	uint8_t held[PACKET_MAX_BYTES];
+	uint32_t held_bytes;
+	uint8_t *held;			/* owned; SIM_SWAP: the frame that waits for the next; or NULL */
 	uint32_t under_way;		/* frames it sent that have not arrived */
 	wtime last_arrival;		/* of its frames: links keep order */
-	uint32_t next_qpn;
+	uint32_t next_qpn;		/* its lower 20 bits; the upper 4 are of the node */
 	struct sim_event event[SIM_EVENTS];	/* the adapter's asynchronous events, the first ones */
 	unsigned events;
 	unsigned cq_events;
 	bool memory_gone;		/* on-demand memory is not there */
 	bool deaf;			/* nothing arrives any more */
+	bool is_stopped;		/* does nothing; what arrives waits */
+	struct list parked;		/* of struct sim_frame: what waits */
+	struct timer_heap_node deadline;	/* in sim.deadlines, at the adapter's next timer */
+	struct timer_heap_node turn;		/* in sim.touched or sim.due, at its number */
+	uint64_t launched, taken;	/* frames towards it */
 };
 
 struct sim {
 	struct sim_config config;
 	struct rand rand;
 	wtime now;
-	struct heap frames;		/* of struct sim_frame */
-	struct sim_node node[SIM_NODES];
+	struct timer_heap frames;		/* of struct sim_frame */
+	struct timer_heap deadlines;		/* of struct sim_node.deadline: who has a timer */
+	struct timer_heap touched;		/* of struct sim_node.turn: who may have something to send, or another timer */
+	struct timer_heap due;		/* of struct sim_node.turn: whose timers expire now */
+	uint64_t steps, turns;		/* things that happened; nodes that were looked at for them */
+	struct sim_node *node;		/* owned: config.nodes */
 	struct sim_fault fault[SIM_FAULTS];
 	unsigned faults;
 	uint32_t dropped, corrupted;	/* frames that chance or a fault took; that the ICRC caught */
-	/* called for each frame a node sends, before anything happens to it */
+	/* called for each frame a node sends, before anything happens to it; may post to any node, and then calls sim_touch */
 	void (*tap)(void *arg, int node, const struct packet *p);
 	void *tap_arg;
 	FILE *trace;			/* owned: into text */
@@ -79,21 +89,31 @@ struct sim {
 	size_t text_bytes;
 };
 
-struct sim *sim_new(const struct sim_config *config);	/* NULL without memory */
+/* NULL without memory, or with more nodes than there are addresses: 49,151 LIDs, 16,777,214 IPv4 addresses of 10.0.0.0/8. Node n
+ * has the n-th, counted from 0. */
+struct sim *sim_new(const struct sim_config *config);
 void sim_delete(struct sim *sim);
 
 void sim_fault_add(struct sim *sim, enum sim_fault_kind kind, int node, uint32_t nth);
 
-/* Sends everything that may leave now. For whoever posted. */
+/* Somebody posted to the node, or polled: the loop looks at it. */
+void sim_touch(struct sim *sim, int node);
+/* Sends everything that may leave now. Touches every node. */
 void sim_pump(struct sim *sim);
-/* The next thing that happens, at its time. False: nothing will, ever. */
+/* The next thing that happens, at its time, after sim_pump. False: nothing will, ever. */
 bool sim_step(struct sim *sim);
-/* Steps until nothing happens any more, or the time is `until`. */
+/* sim_pump, then whatever happens until the time is `until` or nothing more does, in the order of sim_step. A thing that happens
+ * costs O(log n) of n nodes and n frames: only the nodes that it touches are looked at. */
 void sim_run(struct sim *sim, wtime until);
+/* The node stands still, as a process that is stopped, and goes on. */
+void sim_stop(struct sim *sim, int node);
+void sim_continue(struct sim *sim, int node);
 /* Time passes without anything that is due happening before the next step. */
 void sim_advance(struct sim *sim, wtime ns);
-/* Any bytes arrive at a node, now. */
-void sim_inject(struct sim *sim, int node, const void *frame, size_t bytes);
+/* Any bytes arrive at a node from another, now. */
+void sim_inject(struct sim *sim, int from, int node, const void *frame, size_t bytes);
+/* Any bytes leave one node for another, as a frame of the first. */
+void sim_launch(struct sim *sim, int from, int to, const void *frame, uint32_t bytes);
 /* The next frame under way is lost, comes once more, comes later, or has a bit flipped. False: there is none. */
 bool sim_lose_next(struct sim *sim);
 bool sim_double_next(struct sim *sim);

@@ -1,59 +1,47 @@
-/* isa-l computes; here is the one convention. crc32_gzip_refl inverts by itself, crc32_iscsi does not. */
+/* Both CRCs by carry-less multiplication where the processor has it, by tables elsewhere. Inside, crc is the inverted register,
+ * and the first bit of a message is the coefficient of its highest power. A stretch of 128 bits that stands n bits before
+ * another is added to it after multiplication by x^n mod P: in halves, by x^(n+64) and x^n. A product of reflected factors is
+ * short of one power, so each constant has one less. */
 #include "base/crc.h"
+#include "base/crc_poly.h"
 
-#include <isa-l/crc.h>
-#include <limits.h>
 #include <stdbool.h>
+#include <string.h>
+
+static uint32_t by_table(uint32_t crc, const uint8_t *at, size_t bytes, uint32_t poly)
+{
+	uint32_t table[16];	/* of half bytes: what they add to the register */
+
+	for (uint32_t i = 0; i < 16; i++) {
+		table[i] = i;
+		for (int bit = 0; bit < 4; bit++)
+			table[i] = table[i] >> 1 ^ (table[i] & 1 ? poly : 0);
+	}
+	for (; bytes; bytes--, at++) {
+		crc ^= *at;
+		crc = crc >> 4 ^ table[crc & 15];
+		crc = crc >> 4 ^ table[crc & 15];
+	}
+	return crc;
+}
 
 #ifdef __x86_64__
-#include <cpuid.h>
-#include <immintrin.h>
-
-/* isa-l's AVX-512 code returns without vzeroupper, and every SSE instruction after it is slow until somebody says so: measured
- * 190 ns instead of 50 to build a small packet. */
-static bool has_avx;	/* the processor, and the system saves its registers: Intel SDM vol. 1, 14.3 */
-
-static __attribute__((constructor)) void find_avx(void)
-{
-	enum { SSE_AND_AVX_STATE = 6 };
-	unsigned a, b, c, d, enabled, high;
-
-	if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE) || !(c & bit_AVX))
-		return;
-	__asm__ volatile("xgetbv" : "=a"(enabled), "=d"(high) : "c"(0));
-	has_avx = (enabled & SSE_AND_AVX_STATE) == SSE_AND_AVX_STATE;
-}
-
-static __attribute__((target("avx"))) void clear_upper_halves(void)
-{
-	_mm256_zeroupper();
-}
-
-static uint32_t leave(uint32_t crc)
-{
-	if (has_avx)
-		clear_upper_halves();
-	return crc;
-}
+#include "base/crc_x86.h"
 #else
-static uint32_t leave(uint32_t crc)
+static uint32_t run(uint32_t crc, const uint8_t *at, size_t bytes, const struct crc_poly *k)
 {
-	return crc;
+	return by_table(crc, at, bytes, k->bits);
 }
 #endif
 
 uint32_t crc_ieee(uint32_t crc, const void *data, size_t bytes)
 {
-	return leave(crc32_gzip_refl(crc, data, bytes));
+	return ~run(~crc, data, bytes, &crc_poly_ieee);
 }
 
 uint32_t crc_castagnoli(uint32_t crc, const void *data, size_t bytes)
 {
-	unsigned char *at = (unsigned char *)(uintptr_t)data;	/* isa-l reads only, its prototype lacks the const */
-
-	for (; bytes > INT_MAX; bytes -= INT_MAX, at += INT_MAX)
-		crc = ~crc32_iscsi(at, INT_MAX, ~crc);
-	return leave(~crc32_iscsi(at, (int)bytes, ~crc));
+	return ~run(~crc, data, bytes, &crc_poly_castagnoli);
 }
 
 uint32_t crc_ieee_iov(uint32_t crc, const struct iovec *iov, unsigned iovs)

@@ -1,5 +1,5 @@
-/* CRC-32 of IEEE 802.3 (the ICRC) and CRC-32C of RFC 3385 (MPA), both incremental in zlib's convention: start with 0, pass
- * what came back together with the next bytes. */
+/* CRC-32 of IEEE 802.3 (the ICRC) and CRC-32C of RFC 3385 (of MPA's frames, RFC 5044), both incremental in zlib's convention:
+ * start with 0, pass what came back together with the next bytes. */
 #ifndef WEFT_BASE_CRC_H
 #define WEFT_BASE_CRC_H
 

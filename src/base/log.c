@@ -13,12 +13,18 @@ static struct {
 } out;
 
 static _Atomic uint64_t bugs;
+static void (*bug_sink)(const char *line);
 
 void log_set_sink(log_sink sink, void *arg, enum log_level level)
 {
 	out.sink = sink;
 	out.arg = arg;
 	out.level = level;
+}
+
+bool log_hears(enum log_level level)
+{
+	return out.sink && level <= out.level;
 }
 
 void log_line(enum log_level level, const char *format, ...)
@@ -36,11 +42,21 @@ void log_line(enum log_level level, const char *format, ...)
 
 void log_bug(const char *what, const char *file, int line)
 {
+	char text[1001];
+
 	atomic_fetch_add(&bugs, 1);
-	log_line(LOG_ERROR, "bug: %s at %s:%d", what, file, line);
+	snprintf(text, sizeof(text), "bug: %s at %s:%d", what, file, line);
+	log_line(LOG_ERROR, "%s", text);
+	if (bug_sink)
+		bug_sink(text);
 #ifdef WEFT_DEBUG
 	abort();
 #endif
+}
+
+void log_set_bug_sink(void (*sink)(const char *line))
+{
+	bug_sink = sink;
 }
 
 uint64_t log_bugs(void)

@@ -13,6 +13,8 @@ typedef void (*log_sink)(void *arg, enum log_level level, const char *line);
 /* Lines up to `level` go to the sink, one call a line, without newline. NULL turns the log off. Not thread-safe: set it once. */
 void log_set_sink(log_sink sink, void *arg, enum log_level level);
 
+/* Does anybody hear lines of this level? */
+bool log_hears(enum log_level level);
 /* Lines are cut at 1000 bytes. */
 void log_line(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
@@ -28,6 +30,9 @@ static inline bool log_bug_if(bool is_bug, const char *what, const char *file, i
 		log_bug(what, file, line);
 	return is_bug;
 }
+
+/* Where each failed check is told besides the sink, in one line without newline; NULL: nowhere. Set it once. */
+void log_set_bug_sink(void (*sink)(const char *line));
 
 /* How many times weft_bug_on held. */
 uint64_t log_bugs(void);

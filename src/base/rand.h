@@ -1,16 +1,21 @@
-/* Seeded random numbers (xoshiro256**, Blackman and Vigna 2018): the same seed gives the same sequence on every machine.
- * As unguessable as the seed, and not for cryptography. */
+/* Random numbers: SipHash-2-4 of a counter. Who does not have the key cannot tell the next one from those that he has seen, as
+ * ids, keys and PSNs are. The same key gives the same sequence on every machine. */
 #ifndef WEFT_BASE_RAND_H
 #define WEFT_BASE_RAND_H
+
+#include "base/siphash.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
 struct rand {
-	uint64_t s[4];
+	struct siphash_key key;
+	uint64_t count;
 };
 
-/* Every seed is good, 0 included. */
+/* With the kernel's bytes for what others must not guess. */
+void rand_key(struct rand *r, const struct siphash_key *key);
+/* For sequences that shall come again. Every seed is good, 0 included. */
 void rand_seed(struct rand *r, uint64_t seed);
 uint64_t rand_u64(struct rand *r);
 

@@ -1,4 +1,4 @@
-/* Slots are a dense array; an id's index is its slot's number, permuted by a small Feistel network when there is a seed. */
+/* Slots are a dense array; an id's index is its slot's number, or a number that is drawn when the slot is used first. */
 #include "base/table.h"
 
 #include "base/log.h"
@@ -9,7 +9,6 @@
 
 enum {
 	NONE = INT32_MAX,		/* no slot: there are at most 2^30 */
-	ROUNDS = 4,			/* four Feistel rounds make a pseudo-random permutation (Luby and Rackoff) */
 };
 
 static uint32_t mask(unsigned bits)
@@ -17,65 +16,67 @@ static uint32_t mask(unsigned bits)
 	return (uint32_t)((1ull << bits) - 1);
 }
 
-static uint32_t round_function(const struct table *t, unsigned round, uint32_t half)
+/* Where to look for an index first: drawn indices are random, so their lower bits are. */
+static uint32_t place_of(const struct table *t, uint32_t index)
 {
-	uint64_t x = (t->seed + round * 0x9e3779b97f4a7c15) ^ half * 0xff51afd7ed558ccdull;
-
-	x = (x ^ x >> 33) * 0xc4ceb9fe1a85ec53;
-	return (uint32_t)(x >> 32) & mask(t->index_bits / 2);
+	return index & (t->places - 1);
 }
 
-static uint32_t index_of(const struct table *t, uint32_t slot)
-{
-	unsigned half = t->index_bits / 2;
-	uint32_t left = slot >> half, right = slot & mask(half);
-
-	if (!t->seed)
-		return slot;
-	for (unsigned i = 0; i < ROUNDS; i++) {
-		uint32_t next = left ^ round_function(t, i, right);
-
-		left = right;
-		right = next;
-	}
-	return left << half | right;
-}
-
+/* The slot that has the index, or NONE. */
 static uint32_t slot_of(const struct table *t, uint32_t index)
 {
-	unsigned half = t->index_bits / 2;
-	uint32_t left = index >> half, right = index & mask(half);
+	if (!t->is_random)
+		return index < t->slots ? index : NONE;
+	for (uint32_t at = place_of(t, index); t->places && t->by_index[at]; at = (at + 1) & (t->places - 1))
+		if (t->slot[t->by_index[at] - 1].index == index)
+			return t->by_index[at] - 1;
+	return NONE;
+}
 
-	if (!t->seed)
-		return index;
-	for (unsigned i = ROUNDS; i-- > 0;) {
-		uint32_t before = right ^ round_function(t, i, left);
+static void note_index(struct table *t, uint32_t slot)
+{
+	uint32_t at = place_of(t, t->slot[slot].index);
 
-		right = left;
-		left = before;
-	}
-	return left << half | right;
+	while (t->by_index[at])
+		at = (at + 1) & (t->places - 1);
+	t->by_index[at] = slot + 1;
+}
+
+/* A slot keeps its index for ever. Index 0 without a generation would be id 0. */
+static void draw_index(struct table *t, uint32_t slot)
+{
+	uint32_t index;
+
+	do
+		index = (uint32_t)rand_u64(&t->rand) & mask(t->index_bits);
+	while ((!index && !t->generation_bits) || slot_of(t, index) != NONE);
+	t->slot[slot].index = index;
+	note_index(t, slot);
 }
 
 static uint32_t id_of(const struct table *t, uint32_t slot)
 {
 	uint32_t generation = t->slot[slot].generation & mask(t->generation_bits);
 
-	return (uint32_t)((uint64_t)index_of(t, slot) << t->generation_bits) | generation;
+	return (uint32_t)((uint64_t)t->slot[slot].index << t->generation_bits) | generation;
 }
 
-void table_init(struct table *t, unsigned index_bits, unsigned generation_bits, uint32_t max, uint64_t seed)
+void table_init(struct table *t, unsigned index_bits, unsigned generation_bits, uint32_t max, const struct siphash_key *key)
 {
-	*t = (struct table){ .index_bits = index_bits, .generation_bits = generation_bits, .max = max, .seed = seed,
+	*t = (struct table){ .index_bits = index_bits, .generation_bits = generation_bits, .max = max, .is_random = key,
 			     .free_first = NONE, .free_last = NONE };
+	if (key)
+		rand_key(&t->rand, key);
 	weft_bug_on(index_bits > 30 || index_bits + generation_bits > 32 || max > 1u << index_bits);
-	weft_bug_on(seed && index_bits % 2);
 }
 
 void table_fini(struct table *t)
 {
 	free(t->slot);
+	free(t->by_index);
 	t->slot = NULL;
+	t->by_index = NULL;
+	t->places = 0;
 	t->slots = t->count = 0;
 	memset(t->recent, 0, sizeof(t->recent));
 	t->free_first = t->free_last = NONE;
@@ -91,25 +92,53 @@ static void free_append(struct table *t, uint32_t slot)
 	t->free_last = slot;
 }
 
+/* Places for so many slots. */
+static int grow_places(struct table *t, uint32_t slots)
+{
+	uint32_t places = t->places ? t->places : 2, *by_index;
+
+	while (places < 2 * slots)
+		places *= 2;
+	by_index = calloc(places, sizeof(*by_index));
+	if (!by_index)
+		return -ENOMEM;
+	free(t->by_index);
+	t->by_index = by_index;
+	t->places = places;
+	for (uint32_t i = 0; i < t->slots; i++)
+		if (t->slot[i].index != UINT32_MAX)
+			note_index(t, i);
+	return 0;
+}
+
+/* How many slots there may be: each random one needs an index; of the others the one whose id would be 0 is never used. */
+static uint32_t slots_most(const struct table *t)
+{
+	uint32_t indices = mask(t->index_bits) + 1;
+
+	if (!t->is_random)
+		return t->max < indices ? t->max + 1 : indices;
+	return t->max < indices ? t->max : indices - !t->generation_bits;
+}
+
 static int grow(struct table *t)
 {
-	uint32_t limit = mask(t->index_bits), slots = t->slots ? 2 * t->slots : 16;
+	uint32_t most = slots_most(t), slots = t->slots ? 2 * t->slots : 16;
 	struct table_slot *slot;
 
-	/* One slot more than max may be needed: the one whose id would be 0 is never used when it has no generations. */
-	if (limit > t->max)
-		limit = t->max;
-	if (slots > limit + 1)
-		slots = limit + 1;
+	if (slots > most)
+		slots = most;
 	if (slots <= t->slots)
+		return -ENOMEM;
+	if (t->is_random && grow_places(t, slots))
 		return -ENOMEM;
 	slot = realloc(t->slot, slots * sizeof(*slot));
 	if (!slot)
 		return -ENOMEM;
 	t->slot = slot;
 	for (uint32_t i = t->slots; i < slots; i++) {
-		slot[i] = (struct table_slot){ .generation = 0 };
-		if (t->generation_bits || index_of(t, i) != 0)
+		slot[i] = (struct table_slot){ .index = t->is_random ? UINT32_MAX : i };
+		if (t->generation_bits || slot[i].index)
 			free_append(t, i);
 	}
 	t->slots = slots;
@@ -126,6 +155,8 @@ int table_insert(struct table *t, void *object, uint32_t *id)
 		return -ENOMEM;
 	slot = t->free_first;
 	t->free_first = t->slot[slot].next;
+	if (t->slot[slot].index == UINT32_MAX)
+		draw_index(t, slot);
 	if (id_of(t, slot) == 0)
 		t->slot[slot].generation++;
 	t->slot[slot].object = object;
@@ -143,7 +174,7 @@ static uint32_t find_slot(const struct table *t, uint32_t id)
 	if (index > mask(t->index_bits))
 		return NONE;
 	slot = slot_of(t, (uint32_t)index);
-	if (slot >= t->slots || (t->slot[slot].generation & mask(t->generation_bits)) != (id & mask(t->generation_bits)))
+	if (slot == NONE || (t->slot[slot].generation & mask(t->generation_bits)) != (id & mask(t->generation_bits)))
 		return NONE;
 	return t->slot[slot].object ? slot : NONE;
 }
@@ -168,7 +199,7 @@ void *table_get_any(const struct table *t, uint32_t id)
 {
 	uint32_t index = id >> t->generation_bits, slot = index <= mask(t->index_bits) ? slot_of(t, index) : NONE;
 
-	return slot < t->slots ? t->slot[slot].object : NULL;
+	return slot != NONE ? t->slot[slot].object : NULL;
 }
 
 void *table_remove(struct table *t, uint32_t id)

@@ -1,14 +1,18 @@
 /* A growable table from ids to objects: memory keys, object handles. An id is an index in its upper bits and a generation
- * in its lower bits; the generation changes whenever an index is given away again, so that a stale id misses. With a seed
- * the indices are a seeded permutation of the slots and look random; without, they are small. 0 is never an id. */
+ * in its lower bits; the generation changes whenever an index is given away again, so that a stale id misses. With a key
+ * the indices are drawn at random (base/rand.h), without, they are small. 0 is never an id. */
 #ifndef WEFT_BASE_TABLE_H
 #define WEFT_BASE_TABLE_H
 
+#include "base/rand.h"
+
+#include <stdbool.h>
 #include <stdint.h>
 
 struct table_slot {
 	void *object;		/* borrowed; NULL when free */
 	uint32_t next;		/* free: the next free slot */
+	uint32_t index;		/* UINT32_MAX: not drawn yet */
 	uint32_t generation;
 };
 
@@ -25,12 +29,15 @@ struct table {
 	uint32_t free_first, free_last;	/* reused in order of freeing: a generation comes back as late as possible */
 	uint32_t max;
 	unsigned index_bits, generation_bits;
-	uint64_t seed;
+	bool is_random;
+	struct rand rand;		/* draws indices */
+	uint32_t *by_index;		/* owned: slot + 1 at a drawn index's place or, where that is taken, behind it; 0: free */
+	uint32_t places;		/* a power of two, at least twice the slots */
 	struct table_recent recent[TABLE_RECENT];	/* found lately, and still in; id 0: none */
 };
 
-/* At most max objects. index_bits is even when seed is not 0; index_bits + generation_bits <= 32; max <= 2^index_bits. */
-void table_init(struct table *t, unsigned index_bits, unsigned generation_bits, uint32_t max, uint64_t seed);
+/* At most max objects. index_bits + generation_bits <= 32; max <= 2^index_bits. key: NULL for small indices. */
+void table_init(struct table *t, unsigned index_bits, unsigned generation_bits, uint32_t max, const struct siphash_key *key);
 void table_fini(struct table *t);	/* the objects are the caller's */
 
 /* 0 and *id, or -ENOMEM: no memory, or max objects are in. May allocate. object is not NULL. */

@@ -17,7 +17,7 @@ static int set_directory(void)
 	if (rundir_choose(&usual, false))
 		return -1;
 	snprintf(own, sizeof(own), "%s-bench-%d", usual.path, (int)getpid());
-	return setenv("WEFT_DIR", own, 1) || setenv("WEFT_IDLE_S", "0.5", 1);
+	return setenv("WEFT_DIR", own, 1) || setenv("WEFT_IDLE_S", "0.5", 1) || unsetenv("WEFT_NODE");
 }
 
 static int exit_status(enum bench_outcome outcome)

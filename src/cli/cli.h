@@ -15,12 +15,22 @@ struct cli_options {
 	bool force;
 	const char *devices;	/* comma-separated, NULL: all */
 	bool quiet;
-	const char *impair;	/* faults: link/impair.h, NULL: none */
+	const char *impair;	/* faults: impair/impair.h, NULL: none */
 	const char *trace;	/* file, NULL: none */
 	const char *profile;	/* of the transport, NULL: standard */
 	const char *path;	/* "direct", "packet", "auto"; NULL: auto */
+	const char *engine;		/* "thread", "caller"; NULL: caller */
 	const char *remap;		/* bytes of the smallest region, empty: ours to choose; NULL: off */
 	const char *shared_heap;	/* bytes of the smallest block, empty: ours to choose; NULL: off */
+	const char *node;		/* of weft run: host of the network's fabric, or HOST:PORT; NULL: none */
+	const char *routing;		/* of weft fabric: "auto", "min-hop", "up-down"; NULL: auto */
+	bool history;			/* of weft qp */
+	const char *during;		/* of weft link: for how long; NULL: until it is told otherwise */
+	bool prometheus, explain;	/* weft counters' */
+	const char *stats;		/* of weft run: file, empty: the standard error; NULL: none */
+	/* weft pair's, see round.h; NULL: as it is without */
+	const char *clients, *seeds, *seed, *timeout, *ready, *delay;
+	bool stop_server;
 	/* weft bench's, see bench/bench.h */
 	bool quick, list;
 	const char *only, *reps, *sizes, *cpus, *json_file, *markdown, *svg;
@@ -29,7 +39,7 @@ struct cli_options {
 /* Which options a subcommand takes, by their letters in main.c's table. */
 struct cli_command {
 	const char *name;
-	const char *options;	/* letters */
+	const char *options;	/* letters; with a * they may also stand behind the first argument */
 	const char *arguments;	/* for the usage line */
 	const char *summary;
 	const char *help;	/* more, or NULL */
@@ -37,15 +47,22 @@ struct cli_command {
 };
 
 int cli_run(const struct cli_options *o, int argc, char **argv);
+int cli_pair(const struct cli_options *o, int argc, char **argv);
 int cli_up(const struct cli_options *o, int argc, char **argv);
 int cli_down(const struct cli_options *o, int argc, char **argv);
 int cli_status(const struct cli_options *o, int argc, char **argv);
 int cli_devices(const struct cli_options *o, int argc, char **argv);
 int cli_qp(const struct cli_options *o, int argc, char **argv);
+int cli_cq(const struct cli_options *o, int argc, char **argv);
 int cli_mr(const struct cli_options *o, int argc, char **argv);
 int cli_counters(const struct cli_options *o, int argc, char **argv);
 int cli_replay(const struct cli_options *o, int argc, char **argv);
+int cli_impair(const struct cli_options *o, int argc, char **argv);
+int cli_link(const struct cli_options *o, int argc, char **argv);
 int cli_doctor(const struct cli_options *o, int argc, char **argv);
+int cli_fabric(const struct cli_options *o, int argc, char **argv);
+int cli_env(const struct cli_options *o, int argc, char **argv);
+int cli_completion(const struct cli_options *o, int argc, char **argv);
 int cli_bench(const struct cli_options *o, int argc, char **argv);
 
 /* "weft: cause" and "  next: step" on the standard error; next may be NULL. Returns EXIT_FAILED. */

@@ -2,15 +2,21 @@
 #include "cli/daemon.h"
 
 #include "cli/cli.h"
-#include "host/message.h"
+#include "cli/holder.h"
+#include "control/message.h"
+#include "weftd/lock.h"
+#include "weftd/old_rundir.h"
+#include "weftd/sweep.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -18,9 +24,12 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A weftd that has just become idle may leave between our start and our connect; then it is started once more, for so many
- * seconds. Our choice: only somebody who sets WEFT_IDLE_S=0 will ever see the second time. */
-enum { START_S = 10 };
+/* A weftd may be killed, or leave as nobody came, between our start and our connect: then it is started once more. Our choice:
+ * some ten seconds when none stays. Tries are counted and not seconds, in most of which we may have been stopped. */
+enum { START_TRIES = 1000, START_PAUSE_MS = 10 };
+
+/* Our choice: weftd answers in microseconds, and on a machine at its limit within seconds. */
+enum { ANSWER_S = 10, FORCE_S = 3 };
 
 int places_find(struct places *p)
 {
@@ -49,14 +58,20 @@ int daemon_directory(bool system, struct rundir *d)
 	int err = rundir_choose(d, system);
 
 	if (err)
-		return cli_fail("set WEFT_DIR to an absolute path of at most 95 bytes",
-				"the runtime directory %s cannot be used: %s", d->path,
-				err == -EINVAL ? "WEFT_DIR is not an absolute path" : "its path is too long");
+		return cli_fail(rundir_advice(err), "the runtime directory %s cannot be used: %s",
+				err == -EINVAL ? getenv("WEFT_DIR") : d->path, rundir_refusal(err));
 	err = rundir_check(d, &why);
 	if (err && err != -ENOENT)
-		return cli_fail("remove it or make it yours alone (chmod 700), or set WEFT_DIR to another directory",
-				"the runtime directory %s cannot be trusted: %s", d->path, why);
+		return cli_fail(rundir_advice(err), "the runtime directory %s cannot be used: %s", d->path, why);
 	return EXIT_OK;
+}
+
+static void limit_wait(int fd, int seconds)
+{
+	struct timeval limit = { .tv_sec = seconds };
+
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
 }
 
 static int say_hello(int fd, enum control_kind kind)
@@ -72,7 +87,8 @@ static int say_hello(int fd, enum control_kind kind)
 	return err ? err : -msg.status;
 }
 
-int daemon_connect(const struct rundir *d, enum control_kind kind)
+/* The socket, -ENOENT: no weftd serves, -EPROTO: one of another version, -ETIMEDOUT: it does not answer, other -errno. */
+static int try_to_connect(const struct rundir *d, enum control_kind kind, int seconds)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
@@ -81,17 +97,51 @@ int daemon_connect(const struct rundir *d, enum control_kind kind)
 	if (fd < 0)
 		return -errno;
 	rundir_file(d, "ctl", address.sun_path);
+	limit_wait(fd, seconds);
 	err = connect(fd, (struct sockaddr *)&address, sizeof(address)) ? -errno : say_hello(fd, kind);
+	limit_wait(fd, 0);
 	if (!err)
 		return fd;
 	close(fd);
 	if (err == -ECONNREFUSED || err == -ENOTCONN || err == -EPIPE || err == -ECONNRESET)
 		return -ENOENT;
+	return err == -EAGAIN ? -ETIMEDOUT : err;
+}
+
+static bool has_socket(const struct rundir *d)
+{
+	char path[RUNDIR_FILE];
+
+	rundir_file(d, "ctl", path);
+	return access(path, F_OK) == 0;
+}
+
+static void complain(const struct rundir *d, int err)
+{
 	if (err == -EPROTO)
-		cli_fail("end it with its own version's `weft down --force`", "the weftd in %s is of another version", d->path);
+		cli_fail("weft down --force ends it", "the weftd in %s is of another version", d->path);
+	else if (err == -EDQUOT)
+		cli_fail("end programs of this user (man weftd, LIMITS)",
+			 "weftd in %s takes no more of this user: its share of connections or descriptors is used up", d->path);
+	else if (err == -ETIMEDOUT)
+		cli_fail("weft down --force ends it", "weftd in %s does not answer", d->path);
+	else if (err == -EACCES || err == -EPERM)
+		cli_fail("set WEFT_DIR to a directory of your own, or ask its owner", "weftd in %s serves another user: %s",
+			 d->path, strerror(-err));
 	else if (err != -ENOENT)
-		cli_fail("weft doctor", "weftd in %s cannot be reached: %s", d->path, strerror(-err));
-	return err;
+		cli_fail("look into weftd.log there", "weftd in %s cannot be reached: %s", d->path, strerror(-err));
+}
+
+int daemon_connect(const struct rundir *d, enum control_kind kind)
+{
+	int fd = try_to_connect(d, kind, ANSWER_S);
+
+	if (fd < 0)
+		complain(d, fd);
+	/* a socket without a weftd tells those who were attached that it was killed: they start the next one */
+	if (fd == -ENOENT && !has_socket(d))
+		sweep_left(d, false);
+	return fd;
 }
 
 static int start(const struct places *p, const struct rundir *d, bool keep)
@@ -107,6 +157,8 @@ static int start(const struct places *p, const struct rundir *d, bool keep)
 	fflush(NULL);
 	pid = fork();
 	if (pid == 0) {
+		/* it would choose the same, unless another one begins to serve this user just now */
+		setenv("WEFT_DIR", d->path, 1);
 		execv(p->weftd, argv);
 		fprintf(stderr, "weft: %s cannot be started: %s\n  next: build or install weftd next to weft\n", p->weftd,
 			strerror(errno));
@@ -130,37 +182,65 @@ int daemon_start(const struct rundir *d, enum control_kind kind, bool keep)
 		return cli_fail("have root run `weft up --system`", "the system's weftd does not run"), -1;
 	if (fd == -ENOENT && places_find(&p))
 		return cli_fail("mount /proc", "cannot find out where weft is installed"), -1;
-	for (time_t end = time(NULL) + START_S; fd == -ENOENT && time(NULL) <= end;) {
-		int status = start(&p, d, keep);
+	for (int i = 0; fd == -ENOENT && i < START_TRIES; i++) {
+		int status;
 
+		if (i)
+			nanosleep(&(struct timespec){ .tv_nsec = START_PAUSE_MS * 1000000 }, NULL);
+		status = start(&p, d, keep);
 		if (status && status != WEFTD_KILLED)
 			return -1;
 		fd = daemon_connect(d, kind);
 	}
 	if (fd == -ENOENT)
-		cli_fail("look into weftd.log there", "weftd in %s leaves as soon as it is started", d->path);
+		cli_fail("look into weftd.log there", "weftd in %s exits as soon as it is started", d->path);
 	return fd < 0 ? -1 : fd;
 }
 
-static int call(int fd, struct control_msg *msg, const char *text, char *answer, int fds[CONTROL_FDS], int *nfds)
+/* file: -1: none goes along. */
+static int call(int fd, struct control_msg *msg, const char *text, int file, char *answer, int fds[CONTROL_FDS], int *nfds)
 {
 	int err;
 
 	msg->seq = 1;
 	msg->text_bytes = text ? (uint32_t)strlen(text) : 0;
-	err = message_send(fd, msg, text, NULL, 0, 0);
+	err = message_send(fd, msg, text, &file, file >= 0, 0);
 	if (!err)
 		err = message_receive(fd, msg, answer, answer ? CONTROL_TEXT : 0, fds, nfds, 0);
 	return err ? err : -msg->status;
 }
 
-int daemon_call(int fd, struct control_msg *msg, const char *text)
+static int call_for_status(int fd, struct control_msg *msg, const char *text, int file)
 {
 	int fds[CONTROL_FDS], nfds = 0;
-	int err = call(fd, msg, text, NULL, fds, &nfds);
+	int err = call(fd, msg, text, file, NULL, fds, &nfds);
 
 	while (nfds > 0)
 		close(fds[--nfds]);
+	return err;
+}
+
+int daemon_call(int fd, struct control_msg *msg, const char *text)
+{
+	return call_for_status(fd, msg, text, -1);
+}
+
+int daemon_give(int fd, struct control_msg *msg, int file)
+{
+	return call_for_status(fd, msg, NULL, file);
+}
+
+int daemon_get(int fd, struct control_msg *msg, int *file)
+{
+	int fds[CONTROL_FDS], nfds = 0;
+	int err = call(fd, msg, NULL, -1, NULL, fds, &nfds);
+
+	while (nfds > (err ? 0 : 1))
+		close(fds[--nfds]);
+	if (!err && !nfds)
+		err = -EPROTO;
+	if (!err)
+		*file = fds[0];
 	return err;
 }
 
@@ -180,6 +260,21 @@ static json_t *load_file(int fd)
 	return json;
 }
 
+int daemon_keep(const struct rundir *d)
+{
+	struct control_msg msg = { .type = CTL_UP };
+	int fd = daemon_start(d, CONTROL_COMMAND, true), err;
+
+	if (fd < 0)
+		return fd;
+	err = daemon_call(fd, &msg, NULL);
+	if (!err)
+		return fd;
+	cli_fail("ask the user who owns it, or root", "weftd cannot be kept: %s", strerror(-err));
+	close(fd);
+	return -1;
+}
+
 json_t *daemon_ask(int fd, enum control_type type, const char *text, int *err)
 {
 	static char answer[CONTROL_TEXT];
@@ -187,7 +282,7 @@ json_t *daemon_ask(int fd, enum control_type type, const char *text, int *err)
 	int fds[CONTROL_FDS], nfds = 0;
 	json_t *json = NULL;
 
-	*err = call(fd, &msg, text, answer, fds, &nfds);
+	*err = call(fd, &msg, text, -1, answer, fds, &nfds);
 	if (!*err)
 		json = nfds ? load_file(fds[0]) : json_loadb(answer, msg.text_bytes, 0, NULL);
 	if (!*err && !json)
@@ -197,48 +292,118 @@ json_t *daemon_ask(int fd, enum control_type type, const char *text, int *err)
 	return json;
 }
 
-enum { WAIT_MS = 5000, LOOK_MS = 2 };	/* our choice: weftd leaves in milliseconds */
+json_t *daemon_status(int fd)
+{
+	int err;
+	json_t *status = daemon_ask(fd, CTL_STATUS, NULL, &err);
+
+	close(fd);
+	if (!status)
+		cli_fail("weft doctor", "weftd does not answer: %s", strerror(-err));
+	return status;
+}
+
+int fd_park(int fd)
+{
+	struct rlimit l = { 1024, 1024 };
+	int parked;
+
+	getrlimit(RLIMIT_NOFILE, &l);
+	parked = fcntl(fd, F_DUPFD, l.rlim_cur > 1024 ? 1000 : (int)l.rlim_cur * 3 / 4);
+	if (parked < 0)
+		parked = fcntl(fd, F_DUPFD, 3);
+	close(fd);
+	return parked;
+}
+
+/* ---- ending it ---- */
+
+enum { WAIT_MS = 3000, LOOK_MS = 2 };	/* our choice: weftd leaves in milliseconds */
 
 /* weftd gives up its lock as the last thing it does. */
 static bool wait_until_gone(int lock)
 {
 	for (int i = 0; i < WAIT_MS / LOOK_MS; i++) {
-		if (lock < 0 || flock(lock, LOCK_SH | LOCK_NB) == 0)
+		if (lock < 0)
 			return true;
+		if (flock(lock, LOCK_SH | LOCK_NB) == 0) {
+			flock(lock, LOCK_UN);
+			return true;
+		}
 		nanosleep(&(struct timespec){ .tv_nsec = LOOK_MS * 1000000 }, NULL);
 	}
 	return false;
 }
 
-/* EXIT_OK when weftd agreed to leave. */
-static int tell(int fd, bool force)
+/* The lock of who serves the directory, or -1. */
+static int find_lock(const struct rundir *d)
+{
+	struct rundir at = *d;
+	const char *why;
+	int err, lock = -1;
+
+	at.fd = at.own = -1;
+	err = rundir_visit(&at, &why);
+	if (!err)
+		lock = lock_look(&at);
+	rundir_close(&at);
+	return err == -ENOENT ? old_rundir_lock(d->path) : lock;
+}
+
+/* EXIT_OK when weftd agreed to leave; EXIT_USAGE, not told, when it does not answer. */
+static int ask_to_leave(int fd, bool force)
 {
 	struct control_msg msg = { .type = CTL_DOWN, .a = force };
-	int err = daemon_call(fd, &msg, NULL);
+	int err;
 
+	limit_wait(fd, force ? FORCE_S : ANSWER_S);
+	err = daemon_call(fd, &msg, NULL);
 	if (err == -EBUSY)
 		return cli_fail("end them (weft status lists them), or weft down --force",
 				"weftd is in use: %u processes attached, %u programs started by weft run", msg.b, msg.c);
-	if (err)
+	if (err == -EPERM)
 		return cli_fail("ask the user who owns it, or root", "weftd cannot be ended: %s", strerror(-err));
-	return EXIT_OK;
+	return err && err != -ENOTCONN && err != -EPIPE && err != -ECONNRESET ? EXIT_USAGE : EXIT_OK;
+}
+
+/* Ends who holds the lock: politely, so that it cleans up, and then in any case. */
+static int end_holder(const struct rundir *d, int lock)
+{
+	static const int signals[] = { SIGTERM, SIGKILL };
+
+	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
+		int holder = holder_find(lock), err = holder < 0 ? holder : holder_signal(holder, signals[i]);
+
+		if (holder >= 0)
+			close(holder);
+		if (err && err != -ESRCH)
+			return cli_fail("kill it", "weftd in %s cannot be ended: %s", d->path, strerror(-err));
+		if (err && !wait_until_gone(lock))
+			return cli_fail("run weft down --force where it was started",
+					"who holds the lock in %s is no weftd of this user that can be seen from here", d->path);
+		if (wait_until_gone(lock))
+			return EXIT_OK;
+	}
+	return cli_fail("weftd.log there may say why, and /proc/PID/stack", "weftd in %s survives SIGKILL", d->path);
 }
 
 int daemon_end(const struct rundir *d, bool force, bool *was_running)
 {
-	char path[RUNDIR_FILE];
-	int fd, lock, status = EXIT_FAILED;
+	int lock = find_lock(d), fd = try_to_connect(d, CONTROL_COMMAND, force ? FORCE_S : ANSWER_S), status;
 
-	rundir_file(d, "lock", path);
-	lock = open(path, O_RDONLY | O_CLOEXEC);
-	fd = daemon_connect(d, CONTROL_COMMAND);
-	if (fd >= 0)
-		status = tell(fd, force);
-	else if (fd == -ENOENT)
-		status = EXIT_OK;
+	*was_running = fd != -ENOENT;
+	status = fd >= 0 ? ask_to_leave(fd, force) : fd == -ENOENT ? EXIT_OK : EXIT_USAGE;
 	if (status == EXIT_OK && !wait_until_gone(lock))
-		status = cli_fail("kill it: weftd.log there may say why", "weftd in %s does not leave", d->path);
-	*was_running = fd >= 0;
+		status = EXIT_USAGE;
+	if (status == EXIT_USAGE && force && lock >= 0) {
+		*was_running = true;
+		status = end_holder(d, lock);
+	} else if (status == EXIT_USAGE) {
+		complain(d, fd < 0 && fd != -ENOENT ? fd : -ETIMEDOUT);
+		status = EXIT_FAILED;
+	}
+	if (status == EXIT_OK)
+		sweep_left(d, force);
 	if (fd >= 0)
 		close(fd);
 	if (lock >= 0)

@@ -2,7 +2,7 @@
 #ifndef WEFT_CLI_DAEMON_H
 #define WEFT_CLI_DAEMON_H
 
-#include "host/control.h"
+#include "control/protocol.h"
 #include "weftd/rundir.h"
 
 #include <jansson.h>
@@ -27,12 +27,23 @@ int daemon_connect(const struct rundir *d, enum control_kind kind);
 /* As daemon_connect, starting weftd when it does not run. The socket, or -1 with everything told. */
 int daemon_start(const struct rundir *d, enum control_kind kind, bool keep);
 
+/* As daemon_start of a command; weftd stays when idle from now on. */
+int daemon_keep(const struct rundir *d);
+
+/* Moves a descriptor far from those that programs count on; it stays open across exec. The descriptor, or -1 with errno. */
+int fd_park(int fd);
+
 /* Ends the weftd of this directory, if one runs, and waits until it has left. An exit status, with everything told. */
 int daemon_end(const struct rundir *d, bool force, bool *was_running);
 
 /* Sends *msg with this text (or NULL) and replaces it by its answer. 0 or -errno. */
 int daemon_call(int socket, struct control_msg *msg, const char *text);
+/* As daemon_call without a text: a file goes along, or comes with the answer and is the caller's. */
+int daemon_give(int socket, struct control_msg *msg, int file);
+int daemon_get(int socket, struct control_msg *msg, int *file);
 /* As daemon_call; the answer's text as JSON, the caller's. NULL with *err. */
 json_t *daemon_ask(int socket, enum control_type type, const char *text, int *err);
+/* What weftd says of itself, its processes and its devices, the caller's; closes the socket. NULL with everything told. */
+json_t *daemon_status(int socket);
 
 #endif

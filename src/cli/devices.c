@@ -3,9 +3,6 @@
 #include "cli/daemon.h"
 #include "cli/output.h"
 
-#include <string.h>
-#include <unistd.h>
-
 static void print_gids(const json_t *gids)
 {
 	const json_t *g;
@@ -36,7 +33,7 @@ int cli_devices(const struct cli_options *o, int argc, char **argv)
 {
 	json_t *status;
 	struct rundir d;
-	int fd, err;
+	int fd, failed = EXIT_OK;
 
 	(void)argc, (void)argv;
 	if (daemon_directory(o->system, &d))
@@ -44,14 +41,13 @@ int cli_devices(const struct cli_options *o, int argc, char **argv)
 	fd = daemon_start(&d, CONTROL_COMMAND, false);
 	if (fd < 0)
 		return EXIT_FAILED;
-	status = daemon_ask(fd, CTL_STATUS, NULL, &err);
-	close(fd);
+	status = daemon_status(fd);
 	if (!status)
-		return cli_fail("weft doctor", "weftd does not answer: %s", strerror(-err));
+		return EXIT_FAILED;
 	if (o->json)
-		output_json(json_pack("{s:O}", "devices", json_object_get(status, "devices")));
+		failed = output_json(json_pack("{s:O}", "devices", json_object_get(status, "devices")));
 	else
 		print(json_object_get(status, "devices"));
 	json_decref(status);
-	return EXIT_OK;
+	return failed;
 }

@@ -5,6 +5,10 @@
 #include "cli/environment.h"
 #include "cli/output.h"
 #include "cli/program.h"
+#include "control/networks.h"
+#include "link/memfile.h"
+#include "link/udp_group.h"
+#include "wire/header.h"
 
 #include <dirent.h>
 #include <dlfcn.h>
@@ -14,7 +18,6 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <sys/wait.h>
@@ -25,6 +28,7 @@ struct patient {
 	struct rundir dir;
 	const char *program;	/* NULL: none named */
 	bool is_served;
+	char holder[200];	/* of the port: what to do */
 };
 
 void finding_say(struct finding *f, enum verdict verdict, const char *next, const char *format, ...)
@@ -62,10 +66,31 @@ static void check_directory(struct patient *p, struct finding *f)
 	int err = rundir_check(&p->dir, &why);
 
 	if (err && err != -ENOENT)
-		finding_say(f, FAILED, "remove it or make it yours alone (chmod 700), or set WEFT_DIR to another directory",
-		    "%s: %s", p->dir.path, why);
+		finding_say(f, FAILED, rundir_advice(err), "%s: %s", p->dir.path, why);
 	else
 		finding_say(f, FINE, NULL, "%s%s", p->dir.path, err ? " will be made when needed" : "");
+}
+
+static void note_other(void *arg, const char *dir, uid_t owner)
+{
+	(void)dir;
+	*(bool *)arg |= owner == geteuid();
+}
+
+/* Programs of two networks do not meet. */
+static void check_networks(struct patient *p, struct finding *f)
+{
+	bool has_own = false;
+	char others[400];
+
+	networks_visit(p->dir.path, note_other, &has_own);
+	if (!networks_describe(p->dir.path, others, sizeof(others)))
+		finding_say(f, FINE, NULL, "no other weftd can be seen on this machine");
+	else if (has_own)
+		finding_say(f, WARNING, "weft down there, or the same WEFT_DIR for all programs that are to meet",
+		    "this user has another weftd, whose programs do not meet those of %.90s: %s", p->dir.path, others);
+	else
+		finding_say(f, FINE, NULL, "there are others, whose programs do not meet those of this one: %s", others);
 }
 
 static void check_daemon(struct patient *p, struct finding *f)
@@ -82,6 +107,34 @@ static void check_daemon(struct patient *p, struct finding *f)
 	} else {
 		finding_say(f, FAILED, "weftd --foreground shows why", "it cannot be reached or started");
 	}
+}
+
+/* Opened for a moment: it is nobody's as long as no program has another host to reach, or a UD QP of weft1. */
+static void check_wire(struct patient *p, struct finding *f)
+{
+	json_t *status = p->is_served ? daemon_status(daemon_connect(&p->dir, CONTROL_COMMAND)) : NULL;
+	const json_t *wire = json_object_get(status, "wire");
+	struct udp_group *group;
+	int err;
+
+	if (wire && output_number(wire, "port") == 0) {
+		finding_say(f, WARNING, "weft run without --system",
+		    "its weftd serves several users, and so has no way to other hosts");
+	} else if (json_is_true(json_object_get(wire, "open"))) {
+		finding_say(f, FINE, NULL, "UDP port %d is open to other hosts, for %lld processes", ROCE_PORT,
+		    output_number(wire, "sockets"));
+	} else if ((err = udp_group_open(ROCE_PORT, 1, &group)) == 0) {
+		udp_group_close(group);
+		finding_say(f, FINE, NULL, "UDP port %d is free; it is opened when a program has another host to reach, or "
+		    "makes a UD QP of weft1", ROCE_PORT);
+	} else if (err == -EADDRINUSE) {
+		udp_port_holder(ROCE_PORT, p->holder, sizeof(p->holder));
+		finding_say(f, WARNING, p->holder, "UDP port %d is another's, so programs reach no other hosts", ROCE_PORT);
+	} else {
+		finding_say(f, WARNING, "allow UDP sockets, as in a container's seccomp profile",
+		    "UDP port %d cannot be opened: %s", ROCE_PORT, strerror(-err));
+	}
+	json_decref(status);
 }
 
 /* The one check of the whole: a dynamic program that reads a device file. */
@@ -101,7 +154,7 @@ static void check_preload(struct patient *p, struct finding *f)
 	if (pid == 0) {
 		dup2(out[1], STDOUT_FILENO);
 		close(STDERR_FILENO);
-		environment_set(&(struct cli_options){ 0 }, &p->places, &p->dir);
+		environment_set(&(struct cli_options){ 0 }, &p->places, &p->dir, 0);
 		execlp("cat", "cat", "/sys/class/infiniband/weft0/node_guid", NULL);
 		_exit(EXIT_NOT_FOUND);
 	}
@@ -121,14 +174,12 @@ static void check_preload(struct patient *p, struct finding *f)
 
 static void check_memfd(struct patient *p, struct finding *f)
 {
-	int fd = memfd_create("weft-doctor", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int fd = memfile_create_fixed("weft-doctor", 4096);
 
 	(void)p;
 	if (fd < 0)
-		finding_say(f, FAILED, "allow memfd_create in the container's seccomp profile", "memory files cannot be made: %s",
-		    strerror(errno));
-	else if (ftruncate(fd, 4096) || fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SHRINK | F_SEAL_GROW))
-		finding_say(f, FAILED, "use Linux 5.1 or later", "memory files cannot be sealed: %s", strerror(errno));
+		finding_say(f, FAILED, "allow memfd_create in the container's seccomp profile",
+		    "memory files cannot be made and sealed: %s", strerror(-fd));
 	else
 		finding_say(f, FINE, NULL, "memory files can be made and sealed");
 	if (fd >= 0)
@@ -206,6 +257,10 @@ static void check_hardware(struct patient *p, struct finding *f)
 		finding_say(f, FINE, NULL, "this machine has none, so nothing is hidden");
 }
 
+/* abi/verbs/private.symbols has what the programs of these releases, and of those between, ask of libibverbs. */
+#define OLDEST_RDMA_CORE 33
+#define NEWEST_RDMA_CORE 56
+
 /* The library's own name, such as libibverbs.so.1.14.44.0: the number before the last is rdma-core's version. */
 static int library_version(const char *path)
 {
@@ -234,28 +289,32 @@ static void check_distribution(struct patient *p, struct finding *f)
 	/* the private interface to provider libraries is named for its version in each release */
 	if (getenv("WEFT_ROOT") && strstr(path, "/lib/weft/"))
 		finding_say(f, FINE, NULL, "not looked for: this is itself a program of weft run");
-	else if (version == 44)
-		finding_say(f, FINE, NULL, "%s is rdma-core 44, whose interface weft has", path);
+	else if (version >= OLDEST_RDMA_CORE && version <= NEWEST_RDMA_CORE)
+		finding_say(f, FINE, NULL, "%s is of rdma-core %d, whose programs weft serves", path, version);
 	else
-		finding_say(f, WARNING,
-		    "if a program fails with a missing IBVERBS_PRIVATE version, use the programs of Debian 12",
-		    "%s is of another release than rdma-core 44; programs linked with libmlx5 or libefa may not start", path);
+		finding_say(f, WARNING, "if a program misses an IBVERBS_PRIVATE version, build weft on this machine",
+		    "%s is not of rdma-core %d to %d; programs linked with libmlx5 or libefa may not start", path,
+		    OLDEST_RDMA_CORE, NEWEST_RDMA_CORE);
 }
 
 static void check_program(struct patient *p, struct finding *f)
 {
+	const char *what, *next;
 	char path[4096];
 	enum program_fault fault;
+	struct elf e;
 
 	if (!p->program) {
 		finding_say(f, FINE, NULL, "none named (weft doctor PROGRAM looks at one)");
 		return;
 	}
-	fault = program_examine(p->program, path, sizeof(path));
+	fault = program_examine(p->program, path, sizeof(path), &e);
 	if (fault)
 		finding_say(f, FAILED, program_next(fault), "%s: %s", p->program, program_cause(fault));
+	else if (program_foresee(&e, &what, &next))
+		finding_say(f, FINE, next, "%.300s %s", path, what);
 	else
-		finding_say(f, FINE, NULL, "%.400s can be run with weft", path);
+		finding_say(f, WARNING, next, "%.300s %s", path, what);
 }
 
 static const struct {
@@ -265,6 +324,8 @@ static const struct {
 	{ "files", check_files },
 	{ "runtime directory", check_directory },
 	{ "weftd", check_daemon },
+	{ "other networks", check_networks },
+	{ "other hosts", check_wire },
 	{ "LD_PRELOAD", check_preload },
 	{ "memory files", check_memfd },
 	{ "/dev/shm", check_shm },
@@ -318,7 +379,7 @@ int cli_doctor(const struct cli_options *o, int argc, char **argv)
 			print(checks[i].name, &f);
 	}
 	if (o->json)
-		output_json(json_pack("{s:b, s:O}", "healthy", !has_failed, "checks", all));
+		has_failed |= output_json(json_pack("{s:b, s:O}", "healthy", !has_failed, "checks", all)) != EXIT_OK;
 	json_decref(all);
 	return has_failed ? EXIT_FAILED : EXIT_OK;
 }

@@ -2,7 +2,8 @@
  * so nothing of this is a failure. */
 #include "cli/doctor.h"
 
-#include "host/pages.h"
+#include "link/memfile.h"
+#include "remap/pages.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -31,19 +32,16 @@ static bool is_limited(int resource)
 /* 0 or an errno. */
 static int try_mapping(void)
 {
-	int fd = memfd_create("weft-doctor", MFD_CLOEXEC | MFD_ALLOW_SEALING), err = 0;
-	void *p = MAP_FAILED;
+	int fd = memfile_create_fixed("weft-doctor", STRETCH_BYTES), err;
+	void *p;
 
-	if (fd < 0 || ftruncate(fd, (off_t)STRETCH_BYTES) || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK))
-		err = errno;
-	else
-		p = mmap(NULL, STRETCH_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
-	if (err == 0 && p == MAP_FAILED)
-		err = errno;
-	if (p != MAP_FAILED)
+	if (fd < 0)
+		return -fd;
+	p = mmap(NULL, STRETCH_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+	err = p == MAP_FAILED ? errno : 0;
+	if (!err)
 		munmap(p, STRETCH_BYTES);
-	if (fd >= 0)
-		close(fd);
+	close(fd);
 	return err;
 }
 
@@ -96,20 +94,23 @@ void check_memory_file(struct patient *p, struct finding *f)
 		finding_say(f, WARNING, "mount /proc for its user to write; programs must be dumpable (prctl PR_SET_DUMPABLE)",
 		    "/proc/self/mem: %s; private memory is reached by packets alone", strerror(errno));
 	else
-		finding_say(f, FINE, NULL, "processes hand their /proc/self/mem to peers of their user, whatever ptrace allows");
+		finding_say(f, FINE, NULL, "processes hand their /proc/self/mem to peers that may trace them");
 	if (fd >= 0)
 		close(fd);
 }
 
-/* A child that waits to be looked into. */
+/* A child that waits to be looked into, for as long as its parent lives. */
 static pid_t start_target(void)
 {
-	pid_t pid = fork();
+	pid_t parent = getpid(), pid;
 
+	fflush(NULL);	/* a closed pipe must end the parent before it has a child */
+	pid = fork();
 	if (pid == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		for (;;)
+		while (getppid() == parent)
 			pause();
+		_exit(0);
 	}
 	return pid;
 }
@@ -121,7 +122,6 @@ static int try_process_vm(void)
 	pid_t target = start_target(), reader;
 	int status = 0;
 
-	fflush(NULL);
 	reader = fork();
 	if (reader == 0) {
 		uint64_t got;
@@ -160,8 +160,8 @@ void check_process_vm(struct patient *p, struct finding *f)
 	if (err == 0)
 		finding_say(f, FINE, NULL, "processes of one user reach each other by process_vm_writev");
 	else if (scope > 0)
-		finding_say(f, WARNING, "sysctl kernel.yama.ptrace_scope=0",
-		    "Yama's ptrace_scope is %d: large transfers take the memory file, which costs about twice the time", scope);
+		finding_say(f, WARNING, "sysctl kernel.yama.ptrace_scope=0, or WEFT_MEMORY=user (man weftd)",
+		    "Yama's ptrace_scope is %d: processes get nothing of each other's memory, and data goes as packets", scope);
 	else if (read_number("/proc/self/status", "Seccomp: %d"))
 		finding_say(f, WARNING, "allow process_vm_readv and process_vm_writev in the container's seccomp profile",
 		    "a filter of system calls forbids process_vm_writev (%s): large transfers take the memory file, which costs "

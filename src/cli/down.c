@@ -9,7 +9,7 @@ static int report(const struct cli_options *o, const struct rundir *d, bool was_
 {
 	if (o->json)
 		return output_json(json_pack("{s:b, s:b, s:s}", "running", 0, "was_running", was_running, "directory", d->path));
-	puts(was_running ? "weftd has left" : "weftd does not run");
+	puts(was_running ? "weftd has exited" : "weftd does not run");
 	return EXIT_OK;
 }
 

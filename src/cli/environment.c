@@ -2,6 +2,8 @@
 #include "cli/environment.h"
 
 #include "cli/cli.h"
+#include "cli/preload.h"
+#include "control/devices.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -56,13 +58,12 @@ unsigned long long environment_bytes(const char *text, unsigned long long otherw
 	return bytes >= LEAST_BYTES ? bytes : 0;
 }
 
-static int set_heap(const char *text, const struct places *p)
+static int set_heap(const char *text)
 {
-	char library[4096 + 32], bytes[24];
+	char bytes[24];
 
-	snprintf(library, sizeof(library), "%s/libweft-heap.so", p->library_dir);
 	snprintf(bytes, sizeof(bytes), "%llu", environment_bytes(text, HEAP_BYTES));
-	return setenv("WEFT_SHARED_HEAP", bytes, 1) || prepend("LD_PRELOAD", library, ':') ? -1 : 0;
+	return setenv("WEFT_SHARED_HEAP", bytes, 1);
 }
 
 static int set_remap(const char *text)
@@ -73,19 +74,45 @@ static int set_remap(const char *text)
 	return setenv("WEFT_REMAP", bytes, 1);
 }
 
-int environment_set(const struct cli_options *o, const struct places *p, const struct rundir *d)
+/* GCC's AddressSanitizer refuses to start a program whose first library is not its own. A preloaded library comes before those
+ * that the program is linked with, so it always refused. Order does not matter here: weft's libraries call the next one's. */
+static int set_sanitizer(void)
 {
-	char root[RUNDIR_FILE];
+	return prepend("ASAN_OPTIONS", "verify_asan_link_order=0", ':');
+}
 
-	rundir_file(d, "root", root);
+uint32_t environment_only_device(const struct cli_options *o)
+{
+	const char *list = o->devices ? o->devices : getenv("WEFT_DEVICES");
+	unsigned named;
+
+	control_devices_listed(list ? list : "", &named);
+	return __builtin_popcount(named) == 1 ? (uint32_t)__builtin_ctz(named) + 1 : 0;
+}
+
+const char *environment_node(const struct cli_options *o)
+{
+	const char *node = o->node ? o->node : getenv("WEFT_NODE");
+
+	return node && *node ? node : NULL;
+}
+
+int environment_set(const struct cli_options *o, const struct places *p, const struct rundir *d, uint32_t at)
+{
+	uint32_t only = environment_only_device(o);
+	char root[RUNDIR_TREE_PATH];
+
+	rundir_tree(d, at, only ? control_devices[only - 1].name : NULL, root);
 	if (setenv("WEFT_DIR", d->path, 1) || setenv("WEFT_ROOT", root, 1) || prepend("LD_LIBRARY_PATH", p->library_dir, ':') ||
-	    prepend("LD_PRELOAD", p->shim, ':'))
+	    set_sanitizer())
+		return -ENOMEM;
+	if (at && setenv("WEFT_NODE", environment_node(o), 1))
 		return -ENOMEM;
 	if ((o->path && setenv("WEFT_PATH", o->path, 1)) || (o->devices && setenv("WEFT_DEVICES", o->devices, 1)) ||
-	    (o->profile && setenv("WEFT_PROFILE", o->profile, 1)) || (o->shared_heap && set_heap(o->shared_heap, p)) ||
-	    (o->remap && set_remap(o->remap)))
+	    (o->profile && setenv("WEFT_PROFILE", o->profile, 1)) || (o->shared_heap && set_heap(o->shared_heap)) ||
+	    (o->remap && set_remap(o->remap)) || (o->engine && setenv("WEFT_ENGINE", o->engine, 1)))
 		return -ENOMEM;
-	return 0;
+	return preload_set(p->library_dir, getenv("WEFT_SHARED_HEAP") != NULL);
 }
 
 int environment_check(const struct places *p)

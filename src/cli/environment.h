@@ -12,7 +12,13 @@ int environment_check(const struct places *p);
 /* The argument of --shared-heap and --remap: 4096 or more, with k, m or g; empty: otherwise. 0: it is neither. */
 unsigned long long environment_bytes(const char *text, unsigned long long otherwise);
 
-/* Sets the variables of this process as the options of weft run say. 0 or -errno. */
-int environment_set(const struct cli_options *o, const struct places *p, const struct rundir *d);
+/* The host at which programs are to be, of --node or of who started us; NULL: none. */
+const char *environment_node(const struct cli_options *o);
+/* The device that --device or the environment names, when it is one alone: its index and 1; 0: all. */
+uint32_t environment_only_device(const struct cli_options *o);
+
+/* Sets the variables of this process as the options of weft run say. at: of environment_node's host in the fabric (fabric_net.h),
+ * or 0: none. 0 or -errno. */
+int environment_set(const struct cli_options *o, const struct places *p, const struct rundir *d, uint32_t at);
 
 #endif

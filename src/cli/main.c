@@ -1,31 +1,62 @@
 /* The table of subcommands and of options, and the help made from them. */
 #include "cli/cli.h"
+#include "cli/table.h"
+#include "commit.h"
 
+#include "control/bugs.h"
+
+#include <errno.h>
 #include <getopt.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
 static const struct cli_command commands[] = {
-	{ "run", "diptHNPSh", "[--] PROGRAM [ARGUMENT]...", "run a program with weft's RDMA devices",
-	  "Starts weftd if it does not run. PROGRAM and all it starts see the devices; weftd leaves some seconds after the last\n"
+	{ "run", "diptBEHKNPSh", "[--] PROGRAM [ARGUMENT]...", "run a program with weft's RDMA devices",
+	  "Starts weftd if it does not run. PROGRAM and all it starts see the devices; weftd exits some seconds after the last\n"
 	  "of them. The exit status is PROGRAM's; 127 when there is no such program, 126 when it cannot be run.\n",
 	  cli_run },
+	{ "pair", "dipntEHNPAITYDWjh", "[--] SERVER [ARGUMENT]... --- CLIENT [ARGUMENT]...",
+	  "run a server and its clients in a network of their own",
+	  "Starts SERVER, waits until it listens, and starts the clients. The exit status is 0 when all exit with 0, else that\n"
+	  "of the first that failed; 124 when the time is up. What was started is ended, and nothing is left.\n",
+	  cli_pair },
 	{ "up", "jSh", "", "start weftd, and keep it until weft down", NULL, cli_up },
 	{ "down", "fjSh", "", "end weftd", NULL, cli_down },
 	{ "status", "jSh", "", "show weftd and the processes attached to it",
 	  "The exit status is 0 when weftd runs, 1 when not.\n", cli_status },
 	{ "devices", "jSh", "", "list the devices, their ports and addresses", NULL, cli_devices },
-	{ "qp", "jSh", "[PID]", "list the queue pairs of every attached process", NULL, cli_qp },
+	{ "qp", "j2Sh", "[PID]", "list the queue pairs of every attached process", NULL, cli_qp },
+	{ "cq", "jSh", "[PID]", "list the completion queues of every attached process", NULL, cli_cq },
 	{ "mr", "jSh", "[PID]", "list the memory regions of every attached process", NULL, cli_mr },
-	{ "counters", "jSh", "[PID]", "show the counters of every attached process", NULL, cli_counters },
-	{ "replay", "qh", "FILE [PID]", "show a trace, and run its impairment and engine again",
+	{ "counters", "jXFSh", "[PID]", "show the counters of every attached process", NULL, cli_counters },
+	{ "replay", "jqh", "FILE [PID]", "show a trace, and run its impairment and engine again",
 	  "FILE is what weft run --trace wrote; PID shows one of its processes. The exit status is 1 when a decision of the\n"
 	  "impairment or a frame of the engine differs from the recorded one.\n",
 	  cli_replay },
-	{ "doctor", "jSh", "[PROGRAM]", "look for what would stand in the way on this machine",
-	  "With PROGRAM also for what would keep that program from using weft. The exit status is 1 when a check failed.\n",
+	{ "fabric", "*jUSh", "make KIND [NAME=VALUE]... | check FILE | path FILE FROM TO\n"
+	  "       | load FILE | unload | link PORT down|up",
+	  "make fabrics, check them, and give a network one",
+	  "make prints a topology in ibnetdiscover's format; without KIND it lists the kinds. check reads one, of ibnetdiscover\n"
+	  "or ibsim, gives it LIDs and forwarding tables, and follows all paths; path shows one. load gives the network one, in\n"
+	  "which weft run --node HOST runs programs, and unload takes it away; link takes a link down, or brings it up. The\n"
+	  "exit status is 1 when a path does not reach.\n",
+	  cli_fabric },
+	{ "impair", "*jSh", "PID|all|DEVICE FAULTS | show [PID] | clear [PID]",
+	  "impair programs while they run",
+	  "FAULTS are those of weft run --impair, in place of what the processes had; with DEVICE, those of its frames, for all\n"
+	  "processes. show lists what is in force, clear ends it.\n",
+	  cli_impair },
+	{ "link", "*1jSh", "down|up DEVICE|NODE:PORT", "take the link of a port down, or bring it up",
+	  "DEVICE is weft0 or weft1: its port is down for all programs of the network. NODE:PORT is a port of the fabric that\n"
+	  "weft fabric load gave the network. Programs get the event; what they send is lost until the link is up.\n",
+	  cli_link },
+	{ "doctor", "jSh", "[PROGRAM]", "check this machine for problems",
+	  "With PROGRAM, check also whether that program can use weft. The exit status is 1 when a check failed.\n",
 	  cli_doctor },
+	{ "env", "Sh", "[sh|fish|docker|vscode]", "print the environment of weft run",
+	  "Starts weftd and keeps it until weft down, as programs that find it so do not start it.\n", cli_env },
+	{ "completion", "h", "bash|zsh|fish", "print a shell's completion of weft's commands", NULL, cli_completion },
 	{ "bench", "QOLRZCJMGh", "", "compare weft with its peers on this machine",
 	  "Measures weft, UCX, libfabric, Open MPI and what the machine itself can do, in turn and several times. The exit\n"
 	  "status is 1 when weft itself could not be measured; peers that are not installed are named.\n",
@@ -37,16 +68,31 @@ static const struct option_row {
 	const char *name, *argument, *help;
 } options[] = {
 	{ 'd', "device", "NAME[,NAME]", "show only these devices to the program" },
-	{ 'f', "force", NULL, "also with processes attached, which lose their connections" },
+	{ 'f', "force", NULL, "also with processes attached; they keep their connections" },
 	{ 'p', "profile", "PROFILE", "standard, seed or printed, with settings after commas" },
-	{ 'i', "impair", "FAULTS", "lose, delay, spoil frames: loss=5%,delay=50us,seed=7" },
+	{ 'i', "impair", "FAULTS", "lose, delay, corrupt frames: loss=5%,delay=50us,seed=7" },
 	{ 'j', "json", NULL, "print JSON" },
 	{ 'q', "quiet", NULL, "print the last line only" },
 	{ 't', "trace", "FILE", "write all frames there, for weft replay" },
 	{ 'H', "shared-heap", "[=MINSIZE]", "large blocks come from memory that peers map" },
 	{ 'N', "remap", "[=MINSIZE]", "registered memory is moved to where peers map it" },
-	{ 'P', "path", "PATH", "direct, packet, or auto: direct where possible" },
+	{ 'K', "node", "HOST", "run it at this host of the fabric that weft fabric load gave the network" },
+	{ 'P', "path", "PATH", "direct, packet, wire (UDP), or auto: direct where possible" },
+	{ 'E', "engine", "WHERE", "thread, or caller: in the calls that post and poll" },
+	{ 'U', "routing", "ENGINE", "min-hop, up-down, or auto: min-hop unless it deadlocks; load: or none" },
 	{ 'S', "system", NULL, "use the system's weftd, for all users, in /run/weft" },
+	{ 'X', "prometheus", NULL, "print Prometheus' text format" },
+	{ 'F', "explain", NULL, "say what each counter counts" },
+	{ 'B', "stats", "[=FILE]", "print the counters when PROGRAM has ended; JSON to *.json" },
+	{ '2', "history", NULL, "why queue pairs have stopped, also of programs that have ended" },
+	{ '1', "for", "TIME", "bring it up again after 500ms, 3s, ..." },
+	{ 'n', "clients", "N", "so many clients, each the same command (1)" },
+	{ 'A', "seeds", "N", "try so many seeds, one after another, until one fails" },
+	{ 'I', "seed", "N", "the seed of --impair, or the first of --seeds" },
+	{ 'T', "timeout", "SECONDS", "for all of it (120)" },
+	{ 'Y', "ready", "REGEX", "the clients start when SERVER prints this" },
+	{ 'D', "delay", "SECONDS", "the clients start after so long" },
+	{ 'W', "stop-server", NULL, "end SERVER by SIGTERM when the clients have ended" },
 	{ 'Q', "quick", NULL, "short trials and three rounds: a look, no verdict" },
 	{ 'O', "only", "NAME[,NAME]", "these contests or contestants, see --list" },
 	{ 'L', "list", NULL, "name them, and what is missing" },
@@ -81,6 +127,24 @@ static bool takes(const char *letters, const struct option_row *o)
 	return strchr(letters, o->letter);
 }
 
+const struct cli_command *table_command(size_t i)
+{
+	return i < COUNT(commands) ? &commands[i] : NULL;
+}
+
+bool table_option(const struct cli_command *c, size_t i, struct table_option *o)
+{
+	for (size_t k = 0; k < COUNT(options); k++) {
+		const struct option_row *row = &options[k];
+
+		if (!takes(c->options, row) || i--)
+			continue;
+		*o = (struct table_option){ row->letter >= 'a' ? row->letter : '\0', row->name, row->argument, row->help };
+		return true;
+	}
+	return false;
+}
+
 static bool is_optional(const struct option_row *o)
 {
 	return o->argument && o->argument[0] == '[';
@@ -103,7 +167,7 @@ static void print_options(FILE *to, const char *letters)
 		if (!takes(letters, o))
 			continue;
 		snprintf(letter, sizeof(letter), "-%c, ", o->letter);
-		snprintf(left, sizeof(left), "%s--%s%s%s", o->letter >= 'a' ? letter : "    ", o->name,
+		snprintf(left, sizeof(left), "%s--%s%s%s", o->letter >= 'a' || o->letter == 'V' ? letter : "    ", o->name,
 			 o->argument && !is_optional(o) ? " " : "", o->argument ? o->argument : "");
 		fprintf(to, "  %-28s %s\n", left, o->help);
 	}
@@ -132,12 +196,20 @@ static void print_command_help(FILE *to, const struct cli_command *c)
 	print_options(to, c->options);
 }
 
+/* After a message about how the command was used. */
+static int advise_help(const struct cli_command *c)
+{
+	fprintf(stderr, "  next: weft %s --help\n", c->name);
+	return EXIT_USAGE;
+}
+
 /* getopt_long's tables for these letters; "+" ends the options at the first argument, which may have options of its own. */
 static void make_tables(const char *letters, char shorts[2 * COUNT(options) + 2], struct option longs[COUNT(options) + 1])
 {
 	size_t n = 0;
 
-	*shorts++ = '+';
+	if (!strchr(letters, '*'))
+		*shorts++ = '+';
 	for (size_t i = 0; i < COUNT(options); i++) {
 		const struct option_row *o = &options[i];
 
@@ -180,14 +252,38 @@ static bool take_bench_option(struct cli_options *o, int letter)
 	return true;
 }
 
+static bool take_other_option(struct cli_options *o, int letter)
+{
+	switch (letter) {
+	case 'X': o->prometheus = true; break;
+	case 'F': o->explain = true; break;
+	case 'B': o->stats = optarg ? optarg : ""; break;
+	case '2': o->history = true; break;
+	case '1': o->during = optarg; break;
+	case 'K': o->node = optarg; break;
+	case 'n': o->clients = optarg; break;
+	case 'A': o->seeds = optarg; break;
+	case 'I': o->seed = optarg; break;
+	case 'T': o->timeout = optarg; break;
+	case 'Y': o->ready = optarg; break;
+	case 'D': o->delay = optarg; break;
+	case 'W': o->stop_server = true; break;
+	default: return false;
+	}
+	return true;
+}
+
 static int run_command(const struct cli_command *command, int argc, char **argv)
 {
 	struct option longs[COUNT(options) + 1];
 	char shorts[2 * COUNT(options) + 2];
 	struct cli_options o = { 0 };
+	char name[32];
 	int c;
 
 	make_tables(command->options, shorts, longs);
+	snprintf(name, sizeof(name), "weft %s", command->name);
+	argv[0] = name;	/* getopt's messages begin with it */
 	while ((c = getopt_long(argc, argv, shorts, longs, NULL)) != -1) {
 		if (c == 'd')
 			o.devices = optarg;
@@ -205,33 +301,37 @@ static int run_command(const struct cli_command *command, int argc, char **argv)
 			o.remap = optarg ? optarg : "";
 		else if (c == 'P')
 			o.path = optarg;
+		else if (c == 'E')
+			o.engine = optarg;
 		else if (c == 'q')
 			o.quiet = true;
 		else if (c == 't')
 			o.trace = optarg;
+		else if (c == 'U')
+			o.routing = optarg;
 		else if (c == 'S')
 			o.system = true;
 		else if (c == 'h')
 			return print_command_help(stdout, command), EXIT_OK;
-		else if (!take_bench_option(&o, c))
-			return print_command_help(stderr, command), EXIT_USAGE;
+		else if (!take_other_option(&o, c) && !take_bench_option(&o, c))
+			return advise_help(command);
 	}
 	if (!*command->arguments && optind < argc) {
-		fprintf(stderr, "weft: %s takes no argument, but there is '%s'\n", command->name, argv[optind]);
-		return print_command_help(stderr, command), EXIT_USAGE;
+		fprintf(stderr, "weft %s: takes no argument, but there is '%s'\n", command->name, argv[optind]);
+		return advise_help(command);
 	}
 	return command->run(&o, argc - optind, argv + optind);
 }
 
-int main(int argc, char **argv)
+static int answer(int argc, char **argv)
 {
 	const struct cli_command *command;
 	const char *first = argc > 1 ? argv[1] : "";
 
 	if (!strcmp(first, "-h") || !strcmp(first, "--help") || (!strcmp(first, "help") && argc == 2))
 		return print_usage(stdout), EXIT_OK;
-	if (!strcmp(first, "--version"))
-		return printf("weft %s\n", WEFT_VERSION), EXIT_OK;
+	if (!strcmp(first, "--version") || !strcmp(first, "-V") || (!strcmp(first, "version") && argc == 2))
+		return printf("weft %s (%s)\n", WEFT_VERSION, WEFT_COMMIT), EXIT_OK;
 	if (!strcmp(first, "help")) {
 		argv[1] = argv[2];
 		argv[2] = "--help";
@@ -244,4 +344,21 @@ int main(int argc, char **argv)
 		return EXIT_USAGE;
 	}
 	return run_command(command, argc - 1, argv + 1);
+}
+
+/* Whoever reads the answer may take the exit status for its end. */
+static int finish(int status)
+{
+	errno = 0;
+	if (!fflush(stdout) && !ferror(stdout))
+		return status;
+	cli_fail("see that it is open and its disk has room", "the standard output cannot be written%s%s", errno ? ": " : "",
+		 errno ? strerror(errno) : "");
+	return status == EXIT_OK ? EXIT_FAILED : status;
+}
+
+int main(int argc, char **argv)
+{
+	bugs_to_file();
+	return finish(answer(argc, argv));
 }

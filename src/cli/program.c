@@ -1,23 +1,14 @@
-/* The ELF header and program headers (System V ABI, chapter 5): PT_INTERP names the dynamic loader. */
+/* Which file execvp would run, and what its ELF facts mean for weft. */
 #include "cli/program.h"
 
 #include "cli/cli.h"
 
-#include <elf.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
 #include <unistd.h>
-
-#if defined(__x86_64__)
-#define OUR_MACHINE EM_X86_64
-#elif defined(__aarch64__)
-#define OUR_MACHINE EM_AARCH64
-#else
-#define OUR_MACHINE EM_NONE
-#endif
 
 enum { HEAD = 4096, SCRIPTS = 4 };	/* a script's interpreter may be a script: Linux follows four */
 
@@ -55,23 +46,15 @@ static bool is_privileged(const char *path)
 	return geteuid() != 0 && getxattr(path, "security.capability", NULL, 0) > 0;
 }
 
-static enum program_fault examine_elf(int fd, const unsigned char *head, size_t bytes)
+static bool is_launcher(const char *path)
 {
-	Elf64_Ehdr e;
-	Elf64_Phdr ph;
+	static const char *const names[] = { "sudo", "su", "doas", "pkexec" };
+	const char *slash = strrchr(path, '/');
 
-	if (bytes < sizeof(e) || head[EI_CLASS] != ELFCLASS64)
-		return PROGRAM_OTHER_MACHINE;
-	memcpy(&e, head, sizeof(e));
-	if (OUR_MACHINE != EM_NONE && e.e_machine != OUR_MACHINE)
-		return PROGRAM_OTHER_MACHINE;
-	for (int i = 0; i < e.e_phnum; i++) {
-		if (pread(fd, &ph, sizeof(ph), (off_t)(e.e_phoff + (Elf64_Off)i * e.e_phentsize)) != sizeof(ph))
-			break;
-		if (ph.p_type == PT_INTERP)
-			return PROGRAM_FINE;
-	}
-	return PROGRAM_STATIC;
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+		if (strcmp(slash ? slash + 1 : path, names[i]) == 0)
+			return true;
+	return false;
 }
 
 /* The interpreter that a script's first line names goes to path. */
@@ -87,28 +70,65 @@ static bool read_script(char *head, size_t bytes, char *path, size_t room)
 	return *name && (size_t)snprintf(path, room, "%s", name) < room;
 }
 
-enum program_fault program_examine(const char *name, char *path, size_t room)
+static enum program_fault fault_of(const char *path, const struct elf *e)
+{
+	if (is_privileged(path))
+		return is_launcher(path) ? PROGRAM_LAUNCHER : PROGRAM_PRIVILEGED;
+	if (!e->is_elf)
+		return PROGRAM_FINE;
+	if (e->is_other_machine)
+		return PROGRAM_OTHER_MACHINE;
+	return e->has_interpreter ? PROGRAM_FINE : PROGRAM_STATIC;
+}
+
+enum program_fault program_examine(const char *name, char *path, size_t room, struct elf *e)
 {
 	char head[HEAD];
 
+	*e = (struct elf){ 0 };
 	if (!find_program(name, path, room))
 		return PROGRAM_MISSING;
 	for (int i = 0; i < SCRIPTS; i++) {
 		int fd = open(path, O_RDONLY | O_CLOEXEC);
 		ssize_t n = fd < 0 ? 0 : read(fd, head, sizeof(head));
-		enum program_fault fault = PROGRAM_FINE;
-		bool is_elf = n >= EI_NIDENT && memcmp(head, ELFMAG, SELFMAG) == 0;
+		enum program_fault fault;
 
-		if (is_privileged(path))
-			fault = PROGRAM_PRIVILEGED;
-		else if (is_elf)
-			fault = examine_elf(fd, (unsigned char *)head, (size_t)n);
+		elf_read(fd, e);
+		fault = fault_of(path, e);
 		if (fd >= 0)
 			close(fd);
-		if (fault || is_elf || n <= 0 || !read_script(head, (size_t)n, path, room))
+		if (fault || e->is_elf || n <= 0 || !read_script(head, (size_t)n, path, room))
 			return fault;
 	}
 	return PROGRAM_FINE;
+}
+
+/* The first row that is so is told: from what keeps a program from weft's devices to what does not. */
+bool program_foresee(const struct elf *e, const char **what, const char **next)
+{
+	*next = NULL;
+	*what = "is no ELF file: what it starts gets weft's libibverbs";
+	if (!e->is_elf)
+		return true;
+	if (e->has_own_verbs) {
+		*what = "has a libibverbs linked into it statically, which sees none of weft's devices";
+		*next = "link it with libibverbs.so.1 instead";
+		return false;
+	}
+	if (e->is_go) {
+		*what = "is a Go program: verbs (by cgo) are weft's, but Go's own file calls do not see /sys/class/infiniband";
+		*next = "let it ask libibverbs for devices";
+		return false;
+	}
+	if (!e->needs_verbs)
+		*what = "does not name libibverbs; a library of its may, or it opens libibverbs.so.1 later: it gets weft's";
+	else if (e->needs_asan)
+		*what = "needs libibverbs.so.1 and gets weft's; AddressSanitizer is told to bear preloaded libraries";
+	else if (e->has_rpath)
+		*what = "needs libibverbs.so.1 and gets weft's, which is preloaded: its DT_RPATH is not asked";
+	else
+		*what = "needs libibverbs.so.1 and gets weft's";
+	return true;
 }
 
 static const struct {
@@ -119,6 +139,9 @@ static const struct {
 			     "link it dynamically with libibverbs" },
 	[PROGRAM_PRIVILEGED] = { "it is setuid, setgid or has file capabilities, and the loader ignores LD_PRELOAD for such "
 				 "programs", "run a copy without these bits, or be the user whom it becomes" },
+	[PROGRAM_LAUNCHER] = { "it is setuid to become another user, and the loader ignores LD_PRELOAD for it",
+			       "put weft inside: sudo weft run -- PROGRAM; that is a network of the other user's own, and "
+			       "weft up --system, by root, makes one for all users" },
 	[PROGRAM_OTHER_MACHINE] = { "it is built for another kind of processor than weft", "build both for the same one" },
 };
 
@@ -135,9 +158,13 @@ const char *program_next(enum program_fault fault)
 void program_warn(const char *name)
 {
 	char path[4096];
-	enum program_fault fault = program_examine(name, path, sizeof(path));
+	struct elf e;
+	enum program_fault fault = program_examine(name, path, sizeof(path), &e);
+	const char *what, *next;
 
 	if (fault != PROGRAM_FINE && fault != PROGRAM_MISSING)
 		fprintf(stderr, "weft: warning: %s will not see weft's devices: %s\n  next: %s\n", path, program_cause(fault),
 			program_next(fault));
+	else if (e.has_own_verbs && !program_foresee(&e, &what, &next))
+		fprintf(stderr, "weft: warning: %s %s\n  next: %s\n", path, what, next);
 }

@@ -1,6 +1,8 @@
 /* weft qp: one line for each queue pair. */
 #include "cli/query.h"
 
+#include <string.h>
+
 /* Programs print QP numbers so. */
 static void show_hex(json_t *row, const char *member)
 {
@@ -13,19 +15,50 @@ static void show_hex(json_t *row, const char *member)
 	json_object_set_new(row, member, json_string(text));
 }
 
+/* "channel to slot 12", "udp to 10.0.0.2" */
+static void show_route(json_t *row)
+{
+	const json_t *slot = json_object_get(row, "route_slot"), *address = json_object_get(row, "route_address");
+	char text[80];
+
+	if (json_is_string(address))
+		snprintf(text, sizeof(text), "udp to %.60s", json_string_value(address));
+	else if (json_is_integer(slot) && strcmp(output_text(row, "route"), "channel") == 0)
+		snprintf(text, sizeof(text), "channel to slot %lld", (long long)json_integer_value(slot));
+	else
+		return;
+	json_object_set_new(row, "route", json_string(text));
+}
+
 static void show_numbers(json_t *row)
 {
+	show_route(row);
 	show_hex(row, "qpn");
 	show_hex(row, "dest_qpn");
+}
+
+static int show_history(const struct cli_options *o, int argc, char **argv)
+{
+	static const struct output_column columns[] = {
+		{ "pid", "PID" }, { "program", "PROGRAM" }, { "device", "DEVICE" }, { "qpn", "QPN" }, { "dest_qpn", "REMOTE" },
+		{ "side", "SIDE" }, { "request", "REQUEST" }, { "wr_id", "WR_ID" }, { "status", "STATUS" }, { "cause", "CAUSE" },
+		{ "next", "NEXT" }, { 0 },
+	};
+
+	return query_show(o, "history", argc, argv, columns, show_numbers, "no queue pair has stopped by an error");
 }
 
 int cli_qp(const struct cli_options *o, int argc, char **argv)
 {
 	static const struct output_column columns[] = {
 		{ "pid", "PID" }, { "program", "PROGRAM" }, { "device", "DEVICE" }, { "qpn", "QPN" }, { "type", "TYPE" },
-		{ "state", "STATE" }, { "dest_qpn", "REMOTE" }, { "path", "PATH" }, { "messages_sent", "SENT" },
-		{ "bytes_sent", "BYTES" }, { "messages_received", "RECEIVED" }, { "bytes_received", "BYTES" }, { 0 },
+		{ "state", "STATE" }, { "dest_qpn", "REMOTE" }, { "route", "ROUTE" }, { "path", "PATH" },
+		{ "messages_sent", "SENT" }, { "bytes_sent", "SENT BYTES" },
+		{ "messages_received", "RECEIVED" }, { "bytes_received", "RECEIVED BYTES" },
+		{ 0 },
 	};
 
+	if (o->history)
+		return show_history(o, argc, argv);
 	return query_show(o, "qp", argc, argv, columns, show_numbers, "no queue pairs");
 }

@@ -4,6 +4,8 @@
 #include "cli/daemon.h"
 
 #include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -24,7 +26,9 @@ static json_t *ask_daemon(const struct cli_options *o, const char *what, int *er
 		return NULL;
 	answer = daemon_ask(fd, CTL_QUERY, what, err);
 	close(fd);
-	if (!answer)
+	if (!answer && *err == -EDQUOT)
+		cli_fail("ask again when they have ended", "this user's share of questions under way is used up");
+	else if (!answer)
 		cli_fail(*err == -EAGAIN ? "ask again" : "weft doctor", "weftd does not answer: %s", strerror(-*err));
 	return answer;
 }
@@ -49,13 +53,16 @@ json_t *query_ask(const struct cli_options *o, const char *what, int argc, char 
 
 	*status = EXIT_USAGE;
 	if (argc > 1 || (end && (*end || pid <= 0))) {
-		cli_fail("weft status lists them", "'%s' is not the number of one process", argv[argc - 1]);
+		if (argc > 1)
+			cli_fail("name one process, or none for all", "at most one PID, but there is '%s'", argv[1]);
+		else
+			cli_fail("weft status lists the processes", "'%s' is not a PID", argv[0]);
 		return NULL;
 	}
 	*status = EXIT_FAILED;
 	answer = ask_daemon(o, what, &err);
 	if (answer && pid && !keep_only(answer, pid)) {
-		cli_fail("weft status lists those that are", "process %ld is not attached", pid);
+		cli_fail("weft status lists the processes that are", "process %ld is not attached", pid);
 		json_decref(answer);
 		return NULL;
 	}
@@ -66,14 +73,58 @@ json_t *query_ask(const struct cli_options *o, const char *what, int argc, char 
 
 void query_tell_errors(const json_t *answer)
 {
+	char program[64], error[128];
 	const json_t *p;
 	size_t i;
 
 	json_array_foreach(json_object_get(answer, "processes"), i, p) {
-		if (json_object_get(p, "error"))
-			fprintf(stderr, "weft: process %lld (%s): %s\n", output_number(p, "pid"), output_text(p, "program"),
-				output_text(p, "error"));
+		if (!json_object_get(p, "error") && !json_object_get(p, "is_cut"))
+			continue;
+		output_plain(output_text(p, "program"), program, sizeof(program));
+		output_plain(output_text(p, "error"), error, sizeof(error));
+		fprintf(stderr, "weft: process %lld (%s): %s\n", output_number(p, "pid"), program,
+			*error ? error : "it has more than is shown");
 	}
+}
+
+/* "0x7f00" as 32512. Beyond 2^63 JSON's numbers are inexact, as most readers' are beyond 2^53. */
+static void make_number(json_t *row, const char *member)
+{
+	const char *text = json_string_value(json_object_get(row, member));
+	char *end = NULL;
+	unsigned long long value = text ? strtoull(text, &end, 16) : 0;
+
+	if (!text || end == text || *end)
+		return;
+	json_object_set_new(row, member, value <= INT64_MAX ? json_integer((json_int_t)value) : json_real((double)value));
+}
+
+int query_json(json_t *answer, const char *what)
+{
+	static const struct { const char *what, *name; } names[] = {
+		{ "counters", "counters" }, { "impair", "impairments" }, { "history", "stops" },
+	};
+	char name[16];
+	json_t *p, *row;
+	size_t i, k;
+
+	snprintf(name, sizeof(name), "%ss", what);
+	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (strcmp(what, names[i].what) == 0)
+			snprintf(name, sizeof(name), "%s", names[i].name);
+	json_array_foreach(json_object_get(answer, "processes"), i, p) {
+		json_t *report = json_object_get(p, "report");
+
+		if (!report)
+			continue;
+		json_array_foreach(report, k, row) {
+			make_number(row, "key");
+			make_number(row, "iova");
+		}
+		json_object_set(p, name, report);
+		json_object_del(p, "report");
+	}
+	return output_json(answer);
 }
 
 static json_t *all_rows(const json_t *answer)
@@ -103,7 +154,7 @@ int query_show(const struct cli_options *o, const char *what, int argc, char **a
 	if (!answer)
 		return status;
 	if (o->json)
-		return output_json(answer);
+		return query_json(answer, what);
 	query_tell_errors(answer);
 	rows = all_rows(answer);
 	json_array_foreach(rows, i, row) {

@@ -11,6 +11,10 @@
  * those of argv[0] when there is one. NULL: everything is told, and *status is the exit status. */
 json_t *query_ask(const struct cli_options *o, const char *what, int argc, char **argv, int *status);
 
+/* Prints the answer as JSON and releases it: the report of each process is named for what it has (qps, cqs, mrs, counters), and
+ * what tables show in hexadecimal is a number. The exit status. */
+int query_json(json_t *answer, const char *what);
+
 /* Tells on the standard error which processes did not answer. */
 void query_tell_errors(const json_t *answer);
 

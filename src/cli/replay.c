@@ -2,9 +2,11 @@
  * anew from the recorded specification and seed and fed with the recorded frames at the recorded times; so is its engine, with
  * the frames that arrived and what the program asked of it (replay_engine.c). */
 #include "cli/cli.h"
+#include "cli/output.h"
 #include "cli/replay_engine.h"
 
-#include "link/trace.h"
+#include "impair/lanes.h"
+#include "impair/trace.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,8 +21,7 @@ struct traced {
 	struct traced *next;
 	uint32_t pid;
 	struct trace_process says;
-	struct impair_lane lane[IMPAIR_FORMS][IMPAIR_DIRECTIONS];
-	bool acts[IMPAIR_FORMS][IMPAIR_DIRECTIONS];
+	struct impair_lanes lanes;
 	struct replay_engine *engine;	/* owned; NULL: it went another way than the record */
 };
 
@@ -28,23 +29,18 @@ struct replay {
 	struct traced *processes;	/* owned */
 	wtime start;			/* time of the first record */
 	uint32_t only;			/* this pid, or 0: all */
-	bool quiet;
+	bool quiet, json;
+	const char *path;
 	unsigned long long decisions, passed, different, refused, sent;	/* sent: by the engines, again */
 };
 
-static struct traced *find(struct replay *re, uint32_t pid)
+static struct traced *find(const struct replay *re, uint32_t pid)
 {
 	struct traced *t = re->processes;
 
 	while (t && t->pid != pid)
 		t = t->next;
 	return t;
-}
-
-static void close_lanes(struct traced *t)
-{
-	for (int i = 0; i < IMPAIR_FORMS * IMPAIR_DIRECTIONS; i++)
-		impair_fini(&t->lane[i / IMPAIR_DIRECTIONS][i % IMPAIR_DIRECTIONS]);
 }
 
 static int open_lanes(struct traced *t)
@@ -56,21 +52,14 @@ static int open_lanes(struct traced *t)
 		return EXIT_OK;
 	if (impair_parse(t->says.impair, &spec, why, sizeof(why)))
 		return cli_fail(NULL, "process %u: %s", t->pid, why);
-	for (int i = 0; i < IMPAIR_FORMS * IMPAIR_DIRECTIONS; i++) {
-		int form = i / IMPAIR_DIRECTIONS, direction = i % IMPAIR_DIRECTIONS;
-
-		t->acts[form][direction] = impair_rules_act(&spec.rules[form][direction]);
-		if (t->acts[form][direction] &&
-		    impair_init(&t->lane[form][direction], &spec, (enum packet_form)form, (enum impair_direction)direction))
-			return cli_fail(NULL, "%s", strerror(ENOMEM));
-	}
-	return EXIT_OK;
+	return impair_lanes_init(&t->lanes, &spec) ? cli_fail(NULL, "%s", strerror(ENOMEM)) : EXIT_OK;
 }
 
 /* A process begins; or, with the same number, another one. */
 static int begin(struct replay *re, const struct trace_record *r)
 {
 	struct traced *t = find(re, r->pid);
+	int err;
 
 	if (!t) {
 		t = calloc(1, sizeof(*t));
@@ -80,14 +69,28 @@ static int begin(struct replay *re, const struct trace_record *r)
 		t->pid = r->pid;
 		re->processes = t;
 	}
-	close_lanes(t);
+	impair_lanes_fini(&t->lanes);
 	replay_engine_delete(t->engine);
-	t->engine = replay_engine_new();
-	if (!t->engine)
-		return cli_fail(NULL, "%s", strerror(ENOMEM));
-	memset(t->acts, 0, sizeof(t->acts));
+	t->engine = NULL;
 	if (!trace_get_process(&t->says, r))
 		return cli_fail("record it again", "the record of process %u is damaged", r->pid);
+	t->engine = replay_engine_new(&t->says, &err);
+	if (!t->engine && err == -EPROTONOSUPPORT)
+		return cli_fail("this weft knows InfiniBand and RoCEv2", "process %u has a device of another protocol", r->pid);
+	if (!t->engine)
+		return cli_fail(NULL, "%s", strerror(-err));
+	return open_lanes(t);
+}
+
+static int change(const struct replay *re, struct traced *t, const struct trace_record *r)
+{
+	if (!trace_get_impair(r, t->says.impair))
+		return cli_fail("record it again", "a record of process %u's faults is damaged", r->pid);
+	impair_lanes_fini(&t->lanes);
+	memset(&t->lanes, 0, sizeof(t->lanes));
+	if (!re->quiet)
+		printf("%12.6f %u is impaired by %s\n", (double)(r->time - re->start) / (double)WTIME_S, r->pid,
+		       *t->says.impair ? t->says.impair : "nothing");
 	return open_lanes(t);
 }
 
@@ -105,7 +108,7 @@ static void print_marks(unsigned marks)
 		putchar(']');
 }
 
-/* What the parser says of it; frames that passed unspoilt must be accepted with their ICRC. */
+/* What the parser says of it; frames that passed without corruption must be accepted with their ICRC. */
 static enum packet_error print_frame(const struct trace_record *r, bool quiet)
 {
 	enum packet_error err;
@@ -128,14 +131,16 @@ static enum packet_error print_frame(const struct trace_record *r, bool quiet)
 
 static void print_head(const struct replay *re, const struct trace_record *r, const char *what)
 {
-	printf("%12.6f %u weft%u %s %s", (double)(r->time - re->start) / (double)WTIME_S, r->pid, (unsigned)r->form,
+	const struct traced *t = find(re, r->pid);
+
+	printf("%12.6f %u %s %s %s", (double)(r->time - re->start) / (double)WTIME_S, r->pid, t->says.device[r->device].name,
 	       r->direction == IMPAIR_OUT ? "out" : "in", what);
 }
 
 static void differs(struct replay *re, const struct trace_record *r, const char *how)
 {
 	re->different++;
-	if (re->different > 1)
+	if (re->different > 1 || re->json)
 		return;
 	print_head(re, r, "DIFFERS: ");
 	puts(how);
@@ -173,13 +178,10 @@ static void replay_frame(struct replay *re, struct traced *t, const struct trace
 	take_end(re, t, r, end, why);
 }
 
-static enum packet_form lane_form(const struct trace_record *r)
-{
-	return r->form == PACKET_ETHERNET ? PACKET_ROCE : r->form;
-}
-
 static void replay_offered(struct replay *re, struct traced *t, const struct trace_record *r)
 {
+	struct impair_lane *lane = impair_lane(&t->lanes, r->device, r->direction);
+
 	if (!re->quiet) {
 		print_head(re, r, "offered");
 		print_marks(r->marks);
@@ -189,29 +191,30 @@ static void replay_offered(struct replay *re, struct traced *t, const struct tra
 	re->decisions++;
 	if (r->direction == IMPAIR_OUT)
 		replay_frame(re, t, r);
-	if (!t->acts[lane_form(r)][r->direction])
+	if (!lane)
 		differs(re, r, "a decision where the specification has no rules");
-	else if (impair_push(&t->lane[lane_form(r)][r->direction], r->time, r->data, r->bytes, r->to) != r->marks)
+	else if (impair_push(lane, r->time, r->form, r->data, r->bytes, r->to) != r->marks)
 		differs(re, r, "another decision than recorded");
 }
 
 static void replay_passed(struct replay *re, struct traced *t, const struct trace_record *r)
 {
+	struct impair_lane *lane = impair_lane(&t->lanes, r->device, r->direction);
 	const struct impair_frame *f;
 	enum packet_error err;
 
 	if (!re->quiet)
-		print_head(re, r, "passed ");
+		print_head(re, r, r->direction == IMPAIR_IN && r->marks & TRACE_REFUSED ? "refused " : "passed ");
 	err = print_frame(r, re->quiet);
 	if (!re->quiet)
 		putchar('\n');
 	re->passed++;
 	re->refused += err != PACKET_OK;
-	if (r->direction == IMPAIR_IN || !t->acts[lane_form(r)][r->direction])
+	if (r->direction == IMPAIR_IN || !lane)
 		replay_frame(re, t, r);
-	if (!t->acts[lane_form(r)][r->direction])
+	if (!lane)
 		return;
-	f = impair_pop(&t->lane[lane_form(r)][r->direction], r->time);
+	f = impair_pop(lane, r->time);
 	if (!f || f->bytes != r->bytes || f->to != r->to || memcmp(f->data, r->data, r->bytes))
 		differs(re, r, f ? "another frame than recorded" : "no frame is due");
 }
@@ -235,6 +238,10 @@ static int replay_record(struct replay *re, const struct trace_record *r)
 	t = find(re, r->pid);
 	if (!t)
 		return cli_fail("record it again", "process %u has frames but no beginning", r->pid);
+	if (r->device >= t->says.devices)
+		return cli_fail("record it again", "process %u has a record of a device that it does not name", r->pid);
+	if (r->kind == TRACE_IMPAIR)
+		return change(re, t, r);
 	if (r->kind == TRACE_OFFERED)
 		replay_offered(re, t, r);
 	else if (r->kind == TRACE_PASSED)
@@ -242,6 +249,18 @@ static int replay_record(struct replay *re, const struct trace_record *r)
 	else
 		replay_entry(re, t, r);
 	return EXIT_OK;
+}
+
+static int no_record(const struct replay *re, const uint8_t *data, size_t bytes, size_t at)
+{
+	int version = trace_version(data + at, bytes - at);
+
+	if (version >= 0 && version != TRACE_VERSION)
+		return cli_fail("replay it with the weft that recorded it, or record it again",
+				"the trace is of version %d, and this weft reads version %d", version, TRACE_VERSION);
+	if (at == 0)
+		return cli_fail("name a file of weft run --trace", "%s is not a weft trace", re->path);
+	return cli_fail("record it again", "%s is damaged: there is no record at byte %zu", re->path, at);
 }
 
 static int replay_all(struct replay *re, const uint8_t *data, size_t bytes)
@@ -253,7 +272,7 @@ static int replay_all(struct replay *re, const uint8_t *data, size_t bytes)
 		int length = trace_get(&r, data + at, bytes - at);
 
 		if (length < 0)
-			return cli_fail("it is not a trace, or another version's", "there is no record at byte %zu", at);
+			return no_record(re, data, bytes, at);
 		if (length == 0) {
 			fprintf(stderr, "weft: the last record is cut off\n");
 			break;
@@ -266,8 +285,29 @@ static int replay_all(struct replay *re, const uint8_t *data, size_t bytes)
 	return status;
 }
 
+/* A trace without a frame shows nothing, least of all that a program works. */
+static int fail_empty(const struct replay *re)
+{
+	if (re->only && !find(re, re->only))
+		return cli_fail("weft replay FILE shows all processes", "no process %u was recorded in %s", re->only, re->path);
+	if (!re->processes)
+		return cli_fail("weft doctor PROGRAM may show why", "%s is empty: no program opened a device of weft's",
+				re->path);
+	return cli_fail("weft qp shows what a running program does", "no frames were recorded in %s", re->path);
+}
+
 static int verdict(const struct replay *re)
 {
+	if (!re->passed && !re->decisions)
+		return fail_empty(re);
+	if (re->json) {
+		int status = output_json(json_pack("{s:b, s:I, s:I, s:I, s:I, s:I}", "as_recorded", !re->different,
+						   "frames", (json_int_t)re->passed, "unparsable", (json_int_t)re->refused,
+						   "decisions", (json_int_t)re->decisions, "remade", (json_int_t)re->sent,
+						   "different", (json_int_t)re->different));
+
+		return re->different ? EXIT_FAILED : status;
+	}
 	printf("%llu frames passed, of which %llu do not parse; %llu decisions replayed, %llu frames made again, ",
 	       re->passed, re->refused, re->decisions, re->sent);
 	if (re->different)
@@ -299,7 +339,7 @@ static int map_file(const char *path, const uint8_t **data, size_t *bytes)
 
 int cli_replay(const struct cli_options *o, int argc, char **argv)
 {
-	struct replay re = { .quiet = o->quiet };
+	struct replay re = { .quiet = o->quiet || o->json, .json = o->json, .path = argc > 0 ? argv[0] : NULL };
 	const uint8_t *data = NULL;
 	char *end = NULL;
 	size_t bytes = 0;
@@ -318,7 +358,7 @@ int cli_replay(const struct cli_options *o, int argc, char **argv)
 		status = verdict(&re);
 	for (struct traced *t = re.processes, *next; t; t = next) {
 		next = t->next;
-		close_lanes(t);
+		impair_lanes_fini(&t->lanes);
 		replay_engine_delete(t->engine);
 		free(t);
 	}

@@ -1,9 +1,9 @@
 #include "cli/replay_engine.h"
 
 #include "ib/ib.h"
-#include "ib/ud.h"
-#include "link/trace_engine.h"
+#include "impair/trace_engine.h"
 #include "verbs/mr.h"
+#include "wire/addr.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -36,7 +36,7 @@ struct replay_engine {
 	struct xrcd *xrcd[CA_DEVICES];
 	struct list shared;		/* struct shared, owned */
 	struct ib_options options;
-	struct packet_out out;
+	struct burst burst;		/* of one packet */
 	uint8_t frame[PACKET_MAX_BYTES];	/* what was made last, as the wire shows it */
 	struct packet to_group;		/* the last datagram to a group */
 };
@@ -51,9 +51,27 @@ static void ignore_async_event(void *host, enum ibv_event_type type, void *objec
 {
 }
 
-static bool has_room(void *host, const struct ca_device *dev, uint32_t dest_qpn, const struct av *av)
+/* It leads into the trace, wherever. */
+static void lead_on(void *host, const struct ca_device *dev, const struct packet_path *path, struct route *r)
+{
+	r->kind = ROUTE_CHANNEL;
+}
+
+static unsigned has_room(void *host, const struct ca_device *dev, const struct route *r, const struct av *av)
+{
+	return 1;
+}
+
+/* Frames that were not their sender's are marked in the trace, and not entered. */
+static bool speak_for_all(void *host, origin_t origin, const struct route *back)
 {
 	return true;
+}
+
+/* What a trace has was sent over a wire, as faults and traces make one. */
+static bool keeps_nothing(void *host, const struct route *r, uint64_t *mark)
+{
+	return false;
 }
 
 /* The program's memory is not in the trace. */
@@ -78,8 +96,9 @@ static void drop_qpn(void *host, uint32_t qpn)
 }
 
 static const struct ca_host host_ops = {
-	.cq_event = ignore_cq_event, .async_event = ignore_async_event, .room = has_room, .copy_safely = copy_nothing,
-	.mcast = no_mcast, .qpn_alloc = take_qpn, .qpn_free = drop_qpn,
+	.cq_event = ignore_cq_event, .async_event = ignore_async_event, .route = lead_on, .space = has_room,
+	.origin_matches = speak_for_all, .undelivered = keeps_nothing, .read_program = copy_nothing,
+	.write_program = copy_nothing, .mcast = no_mcast, .qpn_alloc = take_qpn, .qpn_free = drop_qpn,
 };
 
 /* ---- life ---- */
@@ -99,35 +118,52 @@ static int make_objects(struct replay_engine *e, int i)
 	return err;
 }
 
-static int make_adapter(struct replay_engine *e)
+static int fill_devices(const struct trace_process *process, struct ca_device dev[IMPAIR_DEVICES])
 {
-	struct ca_device dev[IMPAIR_FORMS];
-	struct ca_config config = { .host_ops = &host_ops, .host = e, .transport = &ib_transport, .arena = e->arena,
-				    .arena_bytes = ARENA_BYTES, .dev = dev, .devices = IMPAIR_FORMS };
-	int err;
-
-	for (int i = 0; i < IMPAIR_FORMS; i++) {
-		dev[i] = (struct ca_device){ .name = "replay", .form = (enum packet_form)i, .lid = 1, .active_mtu = IBV_MTU_4096,
-					     .max_mtu = IBV_MTU_4096, .port_state = IBV_PORT_ACTIVE, .pkey = { 0xffff } };
+	for (unsigned i = 0; i < process->devices; i++) {
+		dev[i] = (struct ca_device){ .name = "replay", .transport = &ib_transport,
+					     .protocol = device_protocol_named(process->device[i].protocol),
+					     .lid = 1, .active_mtu = IBV_MTU_4096, .max_mtu = IBV_MTU_4096,
+					     .port_state = IBV_PORT_ACTIVE, .pkey = { 0xffff } };
 		dev[i].gid[0].valid = true;
+		if (!dev[i].protocol)
+			return -EPROTONOSUPPORT;
 	}
-	err = ca_init(&e->ca, &config);
+	return 0;
+}
+
+static int make_adapter(struct replay_engine *e, const struct trace_process *process)
+{
+	struct ca_device dev[IMPAIR_DEVICES];
+	struct ca_config config = { .host_ops = &host_ops, .host = e, .arena = e->arena,
+				    .arena_bytes = ARENA_BYTES, .dev = dev, .devices = (int)process->devices };
+	int err = fill_devices(process, dev);
+
+	if (err == 0)
+		err = ca_init(&e->ca, &config);
+	if (err)
+		return err;
 	e->ca.transport_options = &e->options;
-	for (int i = 0; i < IMPAIR_FORMS && err == 0; i++)
+	for (int i = 0; i < e->ca.devices && err == 0; i++)
 		err = make_objects(e, i);
+	if (err)
+		ca_fini(&e->ca);
 	return err;
 }
 
-struct replay_engine *replay_engine_new(void)
+struct replay_engine *replay_engine_new(const struct trace_process *process, int *err)
 {
 	struct replay_engine *e = calloc(1, sizeof(*e));
 
+	*err = -ENOMEM;
 	if (!e)
 		return NULL;
 	list_init(&e->shared);
 	e->options = ib_default_options;
 	e->arena = mmap(NULL, ARENA_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (e->arena != MAP_FAILED && make_adapter(e) == 0)
+	if (e->arena != MAP_FAILED)
+		*err = make_adapter(e, process);
+	if (*err == 0)
 		return e;
 	if (e->arena != MAP_FAILED)
 		munmap(e->arena, ARENA_BYTES);
@@ -161,7 +197,7 @@ static void reap(struct replay_engine *e)
 {
 	struct cqe cqe;
 
-	for (int i = 0; i < IMPAIR_FORMS; i++) {
+	for (int i = 0; i < e->ca.devices; i++) {
 		while (cq_poll(e->cq[i], &cqe))
 			;
 	}
@@ -193,7 +229,7 @@ static struct qp *make_qp(struct replay_engine *e, const struct trace_record *r,
 	};
 	struct shared *shared = t->srq ? find_shared(e, t->srq - 1) : NULL;
 	bool is_receiver = t->type == IBV_QPT_XRC_RECV, is_sender = t->type == IBV_QPT_XRC_SEND;
-	struct cq *cq = is_receiver ? NULL : e->cq[r->form];
+	struct cq *cq = is_receiver ? NULL : e->cq[r->device];
 	struct qp *qp;
 
 	e->options = (struct ib_options){
@@ -202,11 +238,11 @@ static struct qp *make_qp(struct replay_engine *e, const struct trace_record *r,
 		.report_last_only = t->report_last_only, .start_msn = (uint32_t)t->start_msn,
 		.completion = (enum ib_completion)t->completion,
 	};
-	if (ib_options_check(&e->options, &e->ca.dev[r->form]) || r->to == 0 || (t->srq && !shared))
+	if (ib_options_check(&e->options, &e->ca.dev[r->device]) || r->to == 0 || (t->srq && !shared))
 		return NULL;
 	e->next_qpn = r->to;
-	if (qp_create(&e->ca, &e->ca.dev[r->form], &attr, is_receiver ? NULL : e->pd[r->form], cq, is_sender ? NULL : cq,
-		      shared ? shared->srq : NULL, is_receiver ? e->xrcd[r->form] : NULL, &qp) < 0)
+	if (qp_create(&e->ca, &e->ca.dev[r->device], &attr, is_receiver ? NULL : e->pd[r->device], cq, is_sender ? NULL : cq,
+		      shared ? shared->srq : NULL, is_receiver ? e->xrcd[r->device] : NULL, &qp) < 0)
 		return NULL;
 	return qp;
 }
@@ -273,7 +309,7 @@ static enum replay_end post_send(struct replay_engine *e, struct qp *qp, const s
 	set_target(qp, wqe, &t);
 	wqe->length = (uint32_t)t.length;
 	wqe->num_sge = 1;
-	wqe->seg[0] = (struct wqe_seg){ .addr = 0, .length = (uint32_t)t.length, .lkey = e->all[r->form]->key };
+	wqe->seg[0] = (struct wqe_seg){ .addr = 0, .length = (uint32_t)t.length, .lkey = e->all[r->device]->key };
 	if (qp_send_written(qp, wqe) < 0)
 		return differs(why, room, "the request is not taken");
 	qp_send_ring(qp, r->time);
@@ -283,13 +319,14 @@ static enum replay_end post_send(struct replay_engine *e, struct qp *qp, const s
 /* Receives until so many were announced in all. False: the queue is full. */
 static bool fill_up(struct replay_engine *e, const struct trace_record *r, struct wq *wq, uint64_t announced)
 {
-	struct ibv_sge sge = { .addr = 0, .length = RECEIVE_BYTES, .lkey = e->all[r->form]->key };
+	struct ibv_sge sge = { .addr = 0, .length = RECEIVE_BYTES, .lkey = e->all[r->device]->key };
 	struct ibv_recv_wr wr = { .sg_list = &sge, .num_sge = 1 };
 	const struct ibv_recv_wr *bad;
 
-	while (wq->announced != (uint32_t)announced) {
+	while (wq->engine.announced != (uint32_t)announced) {
 		if (recv_post(wq, 1, &wr, &bad) < 0)
 			return false;
+		wq_doorbell_read(&wq->engine);
 	}
 	return true;
 }
@@ -303,7 +340,7 @@ static enum replay_end post_receives(struct replay_engine *e, struct qp *qp, con
 		return differs(why, room, "the record of receives is damaged");
 	if (!fill_up(e, r, &qp->rq, t.announced) && !qp_is_datagram(qp))
 		return differs(why, room, "the receive queue is full: receives that were used are not");
-	e->ca.transport->qp_recv_doorbell(qp, r->time);
+	ib_transport.qp_recv_doorbell(qp, r->time);
 	return REPLAY_SAME;
 }
 
@@ -319,13 +356,13 @@ static struct shared *make_shared(struct replay_engine *e, const struct trace_re
 {
 	struct ibv_srq_init_attr_ex attr = { .attr = { .max_wr = (uint32_t)t->max_wr, .max_sge = 1 },
 					     .srq_type = t->is_xrc ? IBV_SRQT_XRC : IBV_SRQT_BASIC };
-	struct xrcd *xrcd = t->is_xrc ? e->xrcd[r->form] : NULL;
-	struct cq *cq = t->is_xrc ? e->cq[r->form] : NULL;
+	struct xrcd *xrcd = t->is_xrc ? e->xrcd[r->device] : NULL;
+	struct cq *cq = t->is_xrc ? e->cq[r->device] : NULL;
 	struct shared *s = calloc(1, sizeof(*s));
 
 	if (!s)
 		return NULL;
-	if (srq_create(e->pd[r->form], &attr, xrcd, cq, &s->srq) < 0) {
+	if (srq_create(e->pd[r->device], &attr, xrcd, cq, &s->srq) < 0) {
 		free(s);
 		return NULL;
 	}
@@ -382,7 +419,7 @@ enum replay_end replay_engine_enter(struct replay_engine *e, const struct trace_
 		end = post_receives(e, qp, r, why, room);
 		break;
 	case TRACE_EXPIRE:
-		e->ca.transport->qp_expire(qp, r->time);
+		ib_transport.qp_expire(qp, r->time);
 		break;
 	default:
 		return REPLAY_NOT_OURS;
@@ -399,29 +436,29 @@ enum replay_end replay_engine_input(struct replay_engine *e, const struct trace_
 	struct packet p;
 	struct qp *qp;
 
-	if (packet_parse(&p, r->form, r->data, r->bytes, true) != PACKET_OK)
+	if (r->marks & TRACE_REFUSED || packet_parse(&p, r->form, r->data, r->bytes, true) != PACKET_OK)
 		return REPLAY_NOT_OURS;
 	qp = qp_find(&e->ca, p.dest_qpn);
 	if (!qp)
 		return REPLAY_NOT_OURS;
 	/* what its owner's keys allowed was recorded as the outcome */
-	p.reth.rkey = p.atomiceth.rkey = r->marks & TRACE_STOPPED ? 0 : e->all[r->form]->key;
+	p.reth.rkey = p.atomiceth.rkey = r->marks & TRACE_STOPPED ? 0 : e->all[r->device]->key;
 	shared = qp->type == IBV_QPT_XRC_RECV ? find_shared(e, p.xrceth.srqn) : NULL;
 	if (shared)
 		p.xrceth.srqn = shared->srq->srqn;
-	ca_input(&e->ca, qp->dev, r->time, &p);
+	ca_input(&e->ca, &e->ca.dev[r->device], r->time, r->to, &p);
 	reap(e);
 	if (r->marks & TRACE_STOPPED && qp->state != IBV_QPS_ERR)
 		return differs(why, room, "this frame stopped the QP, and does not any more");
 	return REPLAY_SAME;
 }
 
-static struct qp *sender_of(struct replay_engine *e, const struct packet *p)
+static struct qp *sender_of(struct replay_engine *e, unsigned device, const struct packet *p)
 {
 	if (opcode_row(p->opcode)->service == SERVICE_UD)
 		return qp_find(&e->ca, p->deth.src_qpn);
 	list_for_each(qp, &e->ca.all_qps, struct qp, all) {
-		if (qp->attr.dest_qp_num == p->dest_qpn && qp->dev->form == p->form)
+		if (qp->attr.dest_qp_num == p->dest_qpn && qp->dev->index == device)
 			return qp;
 	}
 	return NULL;
@@ -452,11 +489,15 @@ static void pass_wire(struct packet *p, struct packet *seen, uint8_t frame[PACKE
 /* The next packet of the QP. */
 static bool make(struct replay_engine *e, struct qp *qp, wtime now, struct packet *made)
 {
-	if (!e->ca.transport->qp_output(qp, now, &e->out))
+	struct packet_out *out;
+
+	burst_begin(&e->burst, qp->dev);
+	out = burst_place(&e->burst);
+	if (!ib_transport.packets->qp_output(qp, now, out))
 		return false;
 	reap(e);
-	pass_wire(&e->out.packet, made, e->frame);
-	if (made->dest_qpn == UD_MULTICAST_QPN)
+	pass_wire(&out->packet, made, e->frame);
+	if (made->dest_qpn == MULTICAST_QPN)
 		e->to_group = *made;
 	return true;
 }
@@ -464,7 +505,7 @@ static bool make(struct replay_engine *e, struct qp *qp, wtime now, struct packe
 /* A datagram leaves one frame for each member process of its group, or none. */
 static bool had_members(const struct packet *made, const struct packet *recorded)
 {
-	return made->dest_qpn != UD_MULTICAST_QPN || made->psn == recorded->psn;
+	return made->dest_qpn != MULTICAST_QPN || made->psn == recorded->psn;
 }
 
 enum replay_end replay_engine_output(struct replay_engine *e, const struct trace_record *r, char *why, size_t room)
@@ -476,7 +517,7 @@ enum replay_end replay_engine_output(struct replay_engine *e, const struct trace
 
 	if (packet_parse(&recorded, r->form, r->data, r->bytes, false) != PACKET_OK)
 		return REPLAY_NOT_OURS;
-	qp = sender_of(e, &recorded);
+	qp = sender_of(e, r->device, &recorded);
 	if (!qp)
 		return REPLAY_NOT_OURS;
 	if (qp->type == IBV_QPT_UD && same_packet(&e->to_group, &recorded))

@@ -3,11 +3,12 @@
 #ifndef WEFT_CLI_REPLAY_ENGINE_H
 #define WEFT_CLI_REPLAY_ENGINE_H
 
-#include "link/trace.h"
+#include "impair/trace.h"
 
 struct replay_engine;
 
-struct replay_engine *replay_engine_new(void);	/* NULL without memory */
+/* With the devices that the process had. NULL: -ENOMEM, or -EPROTONOSUPPORT of a protocol that this weft does not know. */
+struct replay_engine *replay_engine_new(const struct trace_process *process, int *err);
 void replay_engine_delete(struct replay_engine *e);
 
 enum replay_end { REPLAY_NOT_OURS, REPLAY_SAME, REPLAY_DIFFERS };

@@ -1,20 +1,28 @@
-/* The fabric page: what weftd publishes to every attached process, read-only and mapped by all: devices and their
- * addresses, which slots are alive, and who listens to which multicast group. Data only. A writer (weftd alone) makes
- * `generation` odd, changes, makes it even; readers retry (sequence lock). Everything read from it is range-checked. */
+/* The fabric page: what weftd publishes to every attached process, read-only and mapped by all: devices and their addresses,
+ * which slots are alive and at which ports of a fabric (fabric/fabric.h), and who listens to which multicast group. Data only.
+ * A writer (weftd alone) makes `generation` odd, changes, makes it even; readers retry (sequence lock). Everything read from it
+ * is range-checked. */
 #ifndef WEFT_FABRIC_PAGE_H
 #define WEFT_FABRIC_PAGE_H
 
+#include "base/qpn.h"
+
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 enum {
 	PAGE_MAGIC = 0x77656674,	/* "weft" */
-	PAGE_VERSION = 2,
-	PAGE_DEVICES = 2,
+	PAGE_VERSION = 6,
+	PAGE_DEVICES = 4,		/* places; page.devices says how many there are */
 	PAGE_GIDS = 64,
-	PAGE_SLOTS = 4096,		/* upper 12 bits of a QP number; slot 0 is weftd's */
+	PAGE_SLOTS = QPN_SLOTS,		/* slot 0 is weftd's */
 	PAGE_GROUPS = 256,
 };
+
+/* A device's network: its link layer, what its addresses are like, and the form of its frames. */
+enum page_protocol { PAGE_IB, PAGE_ROCE_V2, PAGE_PROTOCOLS };
 
 struct page_gid {
 	uint8_t raw[16];
@@ -27,18 +35,29 @@ struct page_gid {
 
 struct page_device {
 	char name[16];
-	uint8_t link_layer;		/* IBV_LINK_LAYER_* */
+	uint8_t protocol;		/* enum page_protocol */
 	uint8_t active_mtu, max_mtu;	/* enum ibv_mtu */
 	uint8_t port_state;		/* enum ibv_port_state */
 	uint16_t lid, sm_lid;
-	uint64_t guid;
+	uint64_t guid, system_guid;	/* of the node, and of what it is a part of */
+	uint8_t lmc, phys_state, width, speed;	/* as in struct ibv_port_attr */
+	uint16_t pkey;			/* the first of its table */
+	uint16_t rsvd;
 	struct page_gid gid[PAGE_GIDS];
 };
+
+static inline bool page_device_has_gid(const struct page_device *d, const uint8_t gid[16])
+{
+	for (int i = 0; i < PAGE_GIDS; i++)
+		if (d->gid[i].valid && !memcmp(d->gid[i].raw, gid, sizeof(d->gid[i].raw)))
+			return true;
+	return false;
+}
 
 struct page_group {
 	uint8_t used;
 	uint8_t device;
-	uint16_t mlid;			/* 0xc000.. on weft0 */
+	uint16_t mlid;			/* 0xc000.. on InfiniBand */
 	uint8_t gid[16];
 	uint64_t slots[PAGE_SLOTS / 64];
 };
@@ -51,10 +70,16 @@ struct fabric_page {
 	uint64_t home;			/* the network namespace whose addresses these are: its inode number */
 	struct page_device device[PAGE_DEVICES];
 	_Atomic uint32_t slot_generation[PAGE_SLOTS];	/* odd while alive */
+	/* The process that has the slot, or had it last: one number for all its slots, which no other process gets before
+	 * its first slot was given away 2^18 times. 0: nobody had it. Below 2^30. */
+	_Atomic uint32_t slot_owner[PAGE_SLOTS];
+	/* Where the slot's process is in the fabric that was loaded: 0 nowhere, else the index of its port, and 1. */
+	_Atomic uint32_t slot_port[PAGE_SLOTS];
+	/* Not 0: the slot's process is impaired while it runs, and whoever deals with it sends packets. */
+	_Atomic uint8_t slot_packets[PAGE_SLOTS];
+	_Atomic uint32_t fabric;	/* the number of the fabric that was loaded last; 0: there is none */
+	uint32_t rsvd2;
 	struct page_group group[PAGE_GROUPS];
 };
-
-#define QPN_SLOT(qpn) ((qpn) >> 12)
-#define QPN_INDEX(qpn) ((qpn) & 0xfffu)
 
 #endif

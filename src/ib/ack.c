@@ -2,8 +2,8 @@
  * (MSN-21); responses come first, as an ACK for a later PSN would say that they were sent. IBA 9.7.5.1. */
 #include "ib/ack.h"
 
-#include "ib/agree.h"
 #include "ib/engine.h"
+#include "ib/msn_exchange.h"
 #include "ib/path.h"
 #include "ib/request.h"
 #include "wire/aeth.h"
@@ -57,7 +57,7 @@ void ack_refuse(struct qp *qp, psn_t psn, uint8_t syndrome)
 
 static void address(struct qp *qp, struct packet *p, enum opcode_op op, enum opcode_position position, psn_t psn)
 {
-	path_address(qp, PATH_PRIMARY, p);
+	path_address(qp, p);
 	p->opcode = (uint8_t)opcode_find(engine_service(qp), op, position, 0);
 	p->psn = psn;
 	p->aeth.syndrome = aeth_syndrome(AETH_ACK, AETH_NO_CREDITS);
@@ -82,7 +82,7 @@ static bool say(struct qp *qp, struct packet *p)
 	if (r->due == DUE_NAK)
 		p->aeth.syndrome = r->syndrome;
 	else if (r->due == DUE_HEARD)
-		agree_say_heard(qp, p);
+		msn_exchange_say_heard(qp, p);
 	r->due = DUE_NOTHING;
 	r->unacked = r->unacked_receives = 0;
 	return true;
@@ -113,7 +113,7 @@ static bool read_memory(struct qp *qp, const struct resource *res, uint32_t offs
 	if (!responder_pd(qp, res->srqn, &pd) ||
 	    remote_check_pd(qp, pd, res->rkey, res->va + offset, p->payload_bytes, IBV_ACCESS_REMOTE_READ, &mr) != REMOTE_OK)
 		return false;
-	out->iov[0] = (struct iovec){ mr ? mr_borrow(mr, res->va + offset) : out->bounce, p->payload_bytes };
+	out->iov[0] = (struct iovec){ mr ? mr_borrow_to_copy(mr, res->va + offset) : out->bounce, p->payload_bytes };
 	if (out->iov[0].iov_base)
 		return true;
 	out->iov[0].iov_base = out->bounce;
@@ -157,7 +157,7 @@ static bool awaits_consumer(struct qp *qp)
 	const struct engine *e = engine_of(qp);
 
 	qp->held_by_consumer = e->options.ack_when_consumed && e->responder.phase != RESPONDER_LAST_WORDS &&
-			       qp->rq.completed != qp->rq.reaped;
+			       qp->rq.engine.completed != qp->rq.ulp.reaped;
 	return qp->held_by_consumer;
 }
 

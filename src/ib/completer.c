@@ -2,7 +2,7 @@
  * (IBA 9.7.5.1.1), and the rest of that read is asked for again: once, until something new comes. IBA 9.7.7.1, 9.7.8. */
 #include "ib/completer.h"
 
-#include "ib/descriptor.h"
+#include "ib/complete_by_wqe.h"
 #include "ib/engine.h"
 #include "ib/request.h"
 #include "ib/requester.h"
@@ -29,13 +29,13 @@ static void progress(struct qp *qp, wtime now)
 		timer_progress(qp, now);
 	flight_probe_answered(&e->flight);
 	if (e->options.completion == IB_COMPLETE_BY_WQE)
-		descriptor_settle(qp);
+		complete_by_wqe_advance(qp);
 	if (flight_empty(&e->flight))
-		list_remove(&qp->awaiting);
+		list_remove(&qp->unacked);
 	else if (now == WTIME_NEVER)
-		qp_await(qp);
+		qp_await_ack(qp);
 	requester_complete(qp);
-	if (e->flight.resend != e->flight.newest || qp->sq.started != qp->sq.announced)
+	if (e->flight.resend != e->flight.newest || qp->sq.engine.started != qp->sq.engine.announced)
 		qp_ready(qp);
 }
 
@@ -116,19 +116,19 @@ bool completer_acknowledge(struct qp *qp, wtime now, psn_t through)
 	return true;
 }
 
-void completer_note(struct qp *qp, psn_t through)
+void completer_defer_ack(struct qp *qp, psn_t through)
 {
-	engine_of(qp)->noted = through;
-	if (!list_linked(&qp->unsettled))
-		list_append(&qp->ca->unsettled, &qp->unsettled);
+	engine_of(qp)->deferred_psn = through;
+	if (!list_linked(&qp->deferred))
+		list_append(&qp->ca->acks.deferred, &qp->deferred);
 }
 
-bool completer_settle(struct qp *qp)
+bool completer_ack_deferred(struct qp *qp)
 {
-	if (!list_linked(&qp->unsettled))
+	if (!list_linked(&qp->deferred))
 		return false;
-	list_remove(&qp->unsettled);
-	return completer_acknowledge(qp, WTIME_NEVER, engine_of(qp)->noted);
+	list_remove(&qp->deferred);
+	return completer_acknowledge(qp, WTIME_NEVER, engine_of(qp)->deferred_psn);
 }
 
 /* A pure acknowledgement. In the seed profile a sequence NAK names the last good PSN (MSN-25). */
@@ -212,7 +212,7 @@ static void input_response(struct qp *qp, wtime now, const struct opcode_row *ro
 	if (e->answer == ANSWER_READ) {
 		const struct send_wqe *wqe = qp_send_wqe(qp, e->wqe);
 
-		wq_transferred(&qp->sq, wqe->seg, wqe->num_sge, (uint64_t)e->packet * engine_mtu(qp) + p->payload_bytes);
+		wq_transferred(&qp->sq.engine, wqe->seg, wqe->num_sge, (uint64_t)e->packet * engine_mtu(qp) + p->payload_bytes);
 	}
 	flight_answered(f);
 	progress(qp, now);

@@ -7,13 +7,13 @@
 /* A response packet for this QP; path and state were checked. */
 void completer_input(struct qp *qp, wtime now, const struct packet *p);
 
-/* All up to PSN `through` were executed, if that can be true. Did something get through? `now` may be WTIME_NEVER for a time
- * that was not asked: then what is still under way has no timer before whole_collect looks at it. */
+/* An ACK: all up to PSN `through` were executed, if that can be true. Did something get through? `now` may be WTIME_NEVER, for a
+ * time that was not asked: then the rest of the flight has no timer before direct_send_reap_acks starts it. */
 bool completer_acknowledge(struct qp *qp, wtime now, psn_t through);
 
-/* The same is known, but nothing follows from it before completer_settle. */
-void completer_note(struct qp *qp, psn_t through);
-/* What was noted, if anything was: did something get through? */
-bool completer_settle(struct qp *qp);
+/* The same ACK, deferred: it takes effect in completer_ack_deferred. */
+void completer_defer_ack(struct qp *qp, psn_t through);
+/* The deferred ACK, if there is one, takes effect. Did something get through? */
+bool completer_ack_deferred(struct qp *qp);
 
 #endif

@@ -1,9 +1,9 @@
 /* The table of operations verbs calls, and the way of an inbound packet to its QP. */
 #include "ib/engine.h"
 
-#include "ib/agree.h"
 #include "ib/completer.h"
-#include "ib/whole.h"
+#include "ib/direct_send.h"
+#include "ib/msn_exchange.h"
 #include "ib/path.h"
 #include "ib/raw.h"
 #include "ib/requester.h"
@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "verbs/qp_context.h"
+#include "wire/addr.h"
 #include "wire/packet.h"
 
 #include <errno.h>
@@ -35,11 +36,16 @@ static uint32_t window_of(const struct qp *qp, const struct ib_options *options)
 	return has_requester(qp) && engine_is_reliable(qp) ? options->window_pkts : 0;
 }
 
+void ib_check(const struct qp *qp)
+{
+	flight_check(&engine_of(qp)->flight);
+	responder_check(qp);
+}
+
 static void check(const struct qp *qp)
 {
 #ifdef WEFT_DEBUG
-	flight_check(&engine_of(qp)->flight);
-	responder_check(qp);
+	ib_check(qp);
 #endif
 }
 
@@ -74,6 +80,7 @@ static int init(struct qp *qp)
 		return -ENOMEM;
 	take_options(e, qp->ca->transport_options ? qp->ca->transport_options : &ib_default_options);
 	e->service = service_of(qp->type);
+	origin_forget(&e->origin);
 	err = ib_options_check(&e->options, qp->dev);
 	if (err == 0)
 		err = flight_init(&e->flight, window_of(qp, &e->options));
@@ -135,9 +142,10 @@ static void start_sending(struct qp *qp, enum ibv_qp_state from)
 
 	if (!has_requester(qp))
 		return;
-	if (from == IBV_QPS_RTR)
+	if (from == IBV_QPS_RTR) {
+		f->has_sent = false;
 		requester_open(qp, qp->attr.sq_psn);
-	else if (from == IBV_QPS_SQE)
+	} else if (from == IBV_QPS_SQE)
 		requester_open(qp, f->psn);
 	qp->attr.sq_draining = 0;
 	qp_ready(qp);
@@ -145,7 +153,8 @@ static void start_sending(struct qp *qp, enum ibv_qp_state from)
 
 static void modified(struct qp *qp, wtime now, enum ibv_qp_state from, int mask)
 {
-	completer_settle(qp);	/* what was executed is not flushed */
+	completer_ack_deferred(qp);	/* what was executed is not flushed */
+	origin_forget(&engine_of(qp)->origin);
 	if (mask & IBV_QP_MAX_DEST_RD_ATOMIC && has_responder(qp))
 		responder_resize(qp);
 	switch (qp->state) {
@@ -179,7 +188,7 @@ static void doorbell(struct qp *qp, wtime now)
 {
 	enum flight_phase phase = engine_of(qp)->flight.phase;
 
-	if (phase == FLIGHT_TELLING || (phase == FLIGHT_OPEN && !requester_run_ahead(qp)))
+	if (phase == FLIGHT_SENDING_MSN || (phase == FLIGHT_OPEN && !requester_run_ahead(qp)))
 		qp_ready(qp);
 }
 
@@ -209,32 +218,35 @@ static void expire(struct qp *qp, wtime now)
 	check(qp);
 }
 
-static bool collect(struct qp *qp, wtime now)
+static bool reap_acks(struct qp *qp, wtime now)
 {
-	bool moved = whole_collect(qp, now);
+	bool moved = direct_send_reap_acks(qp, now);
 
 	check(qp);
 	return moved;
 }
 
-static bool settle(struct qp *qp)
+static bool ack_deferred(struct qp *qp)
 {
-	bool moved = completer_settle(qp);
+	bool moved = completer_ack_deferred(qp);
 
 	check(qp);
 	return moved;
 }
 
-static void message(struct ca *ca, wtime now, const void *channel, const struct direct_message *m)
+static void message(struct qp *qp, wtime now, const void *channel, const struct direct_message *m)
 {
-	struct qp *qp = qp_find(ca, m->dest_qpn);
+	struct ca *ca = qp->ca;
 
-	ca->now = now;
-	if (!qp || !whole_is_for(qp, channel, m)) {
+	if (!direct_send_is_for(qp, m)) {
 		ca->counters.dropped_no_qp++;
 		return;
 	}
-	whole_input(qp, now, m);
+	if (!direct_send_is_of_peer(qp, channel, m)) {
+		ca->counters.dropped_source++;
+		return;
+	}
+	direct_send_input(qp, now, m);
 	qp_rearm(qp);
 	check(qp);
 }
@@ -251,7 +263,7 @@ static void query(const struct qp *qp, struct ibv_qp_attr *attr)
 
 static uint32_t mtu_or_least(const struct qp *qp)
 {
-	return qp->attr.path_mtu || qp_is_datagram(qp) ? engine_mtu(qp) : 128u << IBV_MTU_256;
+	return qp->attr.path_mtu || qp_is_datagram(qp) ? engine_mtu(qp) : mtu_bytes(IBV_MTU_256);
 }
 
 static void context(const struct qp *qp, struct qp_context *c)
@@ -279,7 +291,7 @@ static int set_window(struct qp *qp, uint64_t bytes)
 
 /* IBA 9.6.1.1 to 9.6.1.4: the QP exists, has this service, may receive, and the packet comes from its peer. What fails
  * is dropped silently. */
-static void input(struct ca *ca, struct ca_device *dev, wtime now, const struct packet *p)
+static void input(struct ca *ca, struct ca_device *dev, wtime now, origin_t origin, const struct packet *p)
 {
 	const struct opcode_row *row = opcode_row(p->opcode);
 	struct qp *qp;
@@ -289,25 +301,25 @@ static void input(struct ca *ca, struct ca_device *dev, wtime now, const struct 
 		raw_input(ca, dev, p);
 		return;
 	}
-	if (p->dest_qpn == UD_MULTICAST_QPN) {
-		ud_multicast(ca, dev, p);
+	if (p->dest_qpn == MULTICAST_QPN) {
+		ud_multicast(ca, dev, origin, p);
 		return;
 	}
 	qp = qp_find(ca, p->dest_qpn);
-	if (!qp || qp->dev != dev || p->form != dev->form || qp->type == IBV_QPT_RAW_PACKET) {
+	if (!qp || qp->dev != dev || !device_takes(dev, p->form) || qp->type == IBV_QPT_RAW_PACKET) {
 		ca->counters.dropped_no_qp++;
 		return;
 	}
 	if (row->service != engine_service(qp) || !engine_receives(qp))
 		return;
 	if (qp->type == IBV_QPT_UD) {
-		ud_input(qp, p);
+		ud_input(qp, origin, p);
 		return;
 	}
-	if (!path_accepts(qp, p))
+	if (!path_accepts(qp, p) || !origin_is_peer(&engine_of(qp)->origin, qp, origin, p))
 		return;
-	if (agree_is_for(qp, p))
-		agree_input(qp, now, p);
+	if (msn_exchange_is_for(qp, p))
+		msn_exchange_input(qp, now, p);
 	else if (!row->is_response && has_responder(qp))
 		responder_input(qp, now, p);
 	else if (row->is_response && has_requester(qp))
@@ -316,21 +328,27 @@ static void input(struct ca *ca, struct ca_device *dev, wtime now, const struct 
 	check(qp);
 }
 
+static const struct packet_ops packets = { .qp_output = output, .input = input };
+
+static const struct message_ops messages = {
+	.qp_message = message, .qp_reap_acks = reap_acks, .qp_ack_deferred = ack_deferred,
+};
+
 const struct transport_ops ib_transport = {
 	.name = "ib",
+	.qp_types = (1 << QP_KINDS) - 1,
+	.send_ops = UINT32_MAX,
+	.transitions = &qp_iba_transitions,
+	.packets = &packets,
+	.messages = &messages,
 	.qp_init = init,
 	.qp_fini = fini,
 	.qp_modified = modified,
 	.qp_doorbell = doorbell,
 	.qp_recv_doorbell = recv_doorbell,
-	.qp_output = output,
 	.qp_deadline = deadline,
 	.qp_expire = expire,
-	.input = input,
 	.qp_context = context,
 	.qp_set_window = set_window,
-	.message = message,
-	.qp_collect = collect,
-	.qp_settle = settle,
 	.qp_query = query,
 };

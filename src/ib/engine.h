@@ -4,17 +4,20 @@
 
 #include "ib/flight.h"
 #include "ib/ib.h"
+#include "ib/origin.h"
 #include "ib/responder.h"
 #include "verbs/qp.h"
+#include "wire/mtu.h"
 
 struct engine {
 	struct ib_options options;
 	enum opcode_service service;	/* of the QP's type; raw packets have no opcodes */
-	bool acks_as_usual;		/* nobody chose when and how: whole messages may do without */
+	bool acks_as_usual;		/* nobody chose when and how: direct messages may do without */
 	struct flight flight;		/* RC, UC, XRC_SEND; of UD and raw packet only the phase */
-	psn_t noted;			/* while the QP is in ca.unsettled: its peer has executed all up to this one */
+	psn_t deferred_psn;			/* the deferred ACK, while the QP is in ca.acks.deferred */
 	unsigned detours;		/* requests in a row that could have done without packets, but had to follow some */
 	struct responder responder;	/* RC, UC, XRC_RECV */
+	struct origin origin;		/* of what it takes in */
 };
 
 static inline struct engine *engine_of(const struct qp *qp)
@@ -48,7 +51,7 @@ static inline enum opcode_service engine_service(const struct qp *qp)
 
 static inline uint32_t engine_mtu(const struct qp *qp)
 {
-	return 128u << (qp_is_datagram(qp) ? qp->dev->active_mtu : qp->attr.path_mtu);
+	return mtu_bytes(qp_is_datagram(qp) ? qp->dev->active_mtu : qp->attr.path_mtu);
 }
 
 /* May it take packets in? RTR, RTS, SQD and SQE: IBA 10.3.1. */

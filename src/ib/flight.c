@@ -126,7 +126,7 @@ void flight_check(const struct flight *f)
 	for (uint32_t i = f->oldest; i != f->newest; i++) {
 		const struct flight_entry *e = flight_at(f, i);
 
-		weft_bug_on(e->psn != psn || e->span == 0 || (e->answer != ANSWER_READ && !e->is_whole && e->span != 1));
+		weft_bug_on(e->psn != psn || e->span == 0 || (e->answer != ANSWER_READ && !e->is_direct && e->span != 1));
 		psn = psn_add(psn, e->span);
 		unanswered += e->answer != ANSWER_ACK;
 	}

@@ -1,5 +1,5 @@
 /* What a send queue has on the wire: the book that the requester writes and the completer strikes out. One entry per
- * packet, oldest first, with the PSNs it takes and the path it went. Lost packets stay in the book: going back moves
+ * packet, oldest first, with the PSNs it takes. Lost packets stay in the book: going back moves
  * `resend`, so an acknowledgement that arrives after all still counts. IBA 9.7.5, 9.7.8. */
 #ifndef WEFT_IB_FLIGHT_H
 #define WEFT_IB_FLIGHT_H
@@ -15,8 +15,8 @@ enum { FLIGHT_SPAN_MOST = (1 << 23) - 1 };	/* PSNs in flight, fewer than half of
 
 enum flight_phase {
 	FLIGHT_CLOSED,	/* nothing leaves: not RTS, or in error */
-	FLIGHT_TELLING,	/* open, but first the peer must hear our starting MSN: agree.h */
-	FLIGHT_TOLD,	/* waiting for its answer */
+	FLIGHT_SENDING_MSN,	/* open, but first the peer must hear our starting MSN: msn_exchange.h */
+	FLIGHT_AWAITING_MSN,	/* waiting for its answer */
 	FLIGHT_OPEN,
 	FLIGHT_RNR,	/* the peer had no receive: waiting out its timer (IBA 9.7.5.2.8) */
 };
@@ -37,19 +37,25 @@ enum flight_answer {
 	ANSWER_EMPTY,	/* a read response without payload: atomic write */
 };
 
+/* Where what is in flight is, as far as its link says: ca_host.undelivered. */
+enum flight_link {
+	FLIGHT_LINK_UNKNOWN,	/* nobody asked since something was answered or sent again */
+	FLIGHT_UNDELIVERED,	/* the peer's process had not taken all of it */
+	FLIGHT_LINK_LEFT,	/* all of it was taken, or the link does not know */
+};
+
 struct flight_entry {
 	psn_t psn;		/* the first PSN still owed */
 	uint32_t span;		/* PSNs still owed: 1, or as many as responses are to come */
 	uint32_t wqe;		/* cumulative index in the send queue */
 	uint32_t packet;	/* number of its first packet within the message */
 	uint8_t answer;		/* enum flight_answer */
-	uint8_t path;		/* which path it took */
 	bool is_last;		/* ends its message */
-	bool is_whole;		/* went as one whole message: its packets, if they are wanted, are made afresh */
+	bool is_direct;		/* went as one direct message: it is sent again as packets, made afresh */
 	bool asked_again;	/* re-requested after a gap in the responses; nothing came since */
 };
 
-/* Counts are cumulative modulo 2^32: oldest <= resend <= newest. What comes fresh is WQE sq.started, packet `packet`. */
+/* Counts are cumulative modulo 2^32: oldest <= resend <= newest. What comes fresh is WQE sq.engine.started, packet `packet`. */
 struct flight {
 	enum flight_phase phase;
 	uint32_t window;		/* entries, a power of two; 0: not reliable, no book is kept */
@@ -57,15 +63,16 @@ struct flight {
 	uint32_t oldest, resend, newest;
 	uint32_t limit;			/* packets that may be in flight, where that is less than the window; 0: not */
 	uint32_t packet;
-	uint32_t copied;		/* bytes of the fresh WQE that the shortcut has dealt with, when it takes several turns */
+	uint32_t copied;		/* bytes of the fresh WQE that direct_rma or direct_send has dealt with, in slices */
 	psn_t psn;			/* of the next fresh packet */
+	bool has_sent;			/* window 0: since RTR something left, of which nobody says whether it arrived */
 	psn_t fresh;			/* PSNs before it were given once already, so the same requests must have them again */
 	uint32_t unanswered;		/* entries that await more than an ACK: the initiator depth in use */
 	uint32_t unasked;		/* packets since the last AckReq */
 	uint32_t msn;			/* of the last message struck out, counted as the profile counts */
 	uint32_t start_msn;		/* seed profile: of the first message */
-	uint32_t settled;		/* complete=wqe: WQEs before it are complete, as their descriptors say ... */
-	psn_t settled_psn;		/* ... and the PSN at which it begins */
+	uint32_t wqe_completed;	/* complete=wqe: WQEs before it are complete, as their descriptors say ... */
+	psn_t wqe_completed_psn;	/* ... and the PSN at which it begins */
 	uint8_t retries, rnr_retries;	/* left ... */
 	uint8_t retries_granted;	/* ... of so many */
 	enum flight_probe probe;
@@ -75,6 +82,8 @@ struct flight {
 	wtime deadline;			/* the next of all timers */
 	wtime ack_deadline;
 	wtime quiet_since;		/* the last packet left, or something new was answered */
+	enum flight_link link;
+	uint64_t link_mark;		/* FLIGHT_UNDELIVERED: up to where, as ca_host.undelivered counts */
 };
 
 int flight_init(struct flight *f, uint32_t window);	/* -ENOMEM */
@@ -125,8 +134,8 @@ static inline void flight_recorded(struct flight *f)
 	const struct flight_entry *e = flight_at(f, f->newest);
 
 	if (flight_empty(f) && e->packet == 0) {
-		f->settled = e->wqe;
-		f->settled_psn = e->psn;
+		f->wqe_completed = e->wqe;
+		f->wqe_completed_psn = e->psn;
 	}
 	if (f->resend == f->newest)
 		f->resend++;
@@ -141,6 +150,13 @@ static inline void flight_record(struct flight *f, const struct flight_entry *e)
 {
 	*flight_at(f, f->newest) = *e;
 	flight_recorded(f);
+}
+
+/* Window 0: these packets left, and nothing more will be heard of them. */
+static inline void flight_left(struct flight *f, uint32_t packets)
+{
+	f->psn = psn_add(f->psn, packets);
+	f->has_sent = true;
 }
 
 /* Everything up to and including PSN `through` arrived: strikes out the entries that an ACK alone settles. With

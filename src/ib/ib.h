@@ -1,5 +1,5 @@
 /* The InfiniBand packet transport: RC, UC, UD and XRC as a pure engine behind verbs' table of operations (IBA vol. 1,
- * chapter 9). Packets go in and out, time is told, nothing here sleeps, sends or draws a random number.
+ * chapter 9). Packets go in and out and time is told; random numbers come from ca.rand, which is seeded. Nothing here sleeps.
  *
  * The link delivers a multicast packet once to every process with a member, the sender's own included; the sending QP
  * itself does not get it back. */
@@ -13,7 +13,8 @@
 
 extern const struct transport_ops ib_transport;
 
-/* What the MSN in an AETH means, and who a NAK names: REQUIREMENTS 9.2. Both ends of a connection use the same. */
+/* What the MSN in an AETH means, and who a NAK names: docs/spec-map.md, MSN-47 and after. Both ends of a connection use the
+ * same. */
 enum ib_profile {
 	IB_STANDARD,	/* completed requests, from 0 (MSN-47); completion by PSN; a NAK names the expected PSN */
 	IB_SEED,	/* identity of the last complete message, start_msn - 1 before the first; completion by its change;
@@ -45,8 +46,9 @@ struct ib_options {
 	uint16_t ack_every;	/* IB_ACK_COALESCED */
 	bool report_last_only;	/* an ACK that completes several messages reports the newest alone (MSN-32) */
 	uint32_t start_msn;	/* seed profile: identity of the first message, given or fixed (MSN-42) */
-	bool exchange_start;	/* seed profile: each requester draws its first MSN and tells its peer (agree.h) */
+	bool exchange_start;	/* seed profile: each requester draws its first MSN and tells its peer (msn_exchange.h) */
 	enum ib_completion completion;
+	bool timeout_as_standard;	/* the ACK timer counts also while the peer has not taken what the link keeps */
 	bool ack_when_consumed;	/* nothing is acknowledged while the consumer has not polled the receives (SAN-31) */
 };
 
@@ -57,9 +59,13 @@ int ib_options_check(const struct ib_options *options, const struct ca_device *d
 /* In RESET or INIT, where nothing is in flight. -EINVAL: another state, or as ib_options_check; -ENOMEM. */
 int ib_set_options(struct qp *qp, const struct ib_options *options);
 
+/* Asserts what must be so of a QP's flight and responder between any two entries (weft_bug_on). Debug builds do so after each
+ * entry, the simulator in every build. */
+void ib_check(const struct qp *qp);
+
 /* Reads "standard", "seed" or "printed" (seed, completed by PSN), followed by any of ",ack=request|packet|message|N",
- * ",ack-level=endpoint|process", ",complete=msn|psn|wqe", ",window=N", ",report=all|last" and ",start-msn=N|exchange".
- * -EINVAL leaves *options as it was. */
+ * ",ack-level=endpoint|process", ",complete=msn|psn|wqe", ",window=N", ",report=all|last", ",start-msn=N|exchange" and
+ * ",timeout=taken|standard". -EINVAL leaves *options as it was. */
 int ib_options_parse(const char *text, struct ib_options *options);
 
 #endif

@@ -68,6 +68,12 @@ static bool set_level(const char *value, struct ib_options *o)
 	return o->ack_when_consumed || strcmp(value, "endpoint") == 0;
 }
 
+static bool set_timeout(const char *value, struct ib_options *o)
+{
+	o->timeout_as_standard = strcmp(value, "standard") == 0;
+	return o->timeout_as_standard || strcmp(value, "taken") == 0;
+}
+
 static bool set_completion(const char *value, struct ib_options *o)
 {
 	static const char *const names[] = {
@@ -87,7 +93,7 @@ static bool set(char *setting, struct ib_options *o)
 {
 	static const struct { const char *name; bool (*set)(const char *value, struct ib_options *o); } settings[] = {
 		{ "ack", set_ack }, { "window", set_window }, { "report", set_report }, { "start-msn", set_start },
-		{ "ack-level", set_level }, { "complete", set_completion },
+		{ "ack-level", set_level }, { "complete", set_completion }, { "timeout", set_timeout },
 	};
 	char *value = strchr(setting, '=');
 

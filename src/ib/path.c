@@ -1,23 +1,21 @@
 /* Addresses of connected QPs, out and in. */
 #include "ib/path.h"
 
+#include "wire/pkey.h"
+
 #include <string.h>
 
-enum { PKEY_FULL = 0x8000, PKEY_BASE = 0x7fff };
-
-void path_address(const struct qp *qp, uint8_t path, struct packet *p)
+void path_address(const struct qp *qp, struct packet *p)
 {
 	*p = (struct packet){
-		.form = qp->dev->form, .path = qp->path,
+		.form = qp->dev->protocol->form, .path = qp->path,
 		.pkey = qp->dev->pkey[qp->attr.pkey_index], .dest_qpn = qp->attr.dest_qp_num,
 	};
 }
 
 bool path_pkey_matches(const struct qp *qp, uint16_t pkey)
 {
-	uint16_t ours = qp->dev->pkey[qp->attr.pkey_index];
-
-	return ((ours ^ pkey) & PKEY_BASE) == 0 && ((ours | pkey) & PKEY_FULL);
+	return pkey_matches(qp->dev->pkey[qp->attr.pkey_index], pkey);
 }
 
 /* A local path is known by its LIDs, a global one by its GIDs. */
@@ -27,7 +25,7 @@ bool path_accepts(const struct qp *qp, const struct packet *p)
 
 	if (!path_pkey_matches(qp, p->pkey))
 		return false;
-	if (qp->dev->form == PACKET_IB && p->path.slid != ours->dlid)
+	if (device_has(qp->dev, DEVICE_LIDS) && p->path.slid != ours->dlid)
 		return false;
 	if (!ours->has_grh)
 		return true;

@@ -1,21 +1,11 @@
-/* Paths of a connection: where its packets go, and which packets may come. One path today; entries in flight name theirs,
- * so that more can follow. */
+/* The path of a connected QP: where its packets go, and which packets may come. */
 #ifndef WEFT_IB_PATH_H
 #define WEFT_IB_PATH_H
 
 #include "verbs/qp.h"
 
-enum { PATH_PRIMARY = 0 };
-
-/* The path for a fresh packet. */
-static inline uint8_t path_choose(const struct qp *qp)
-{
-	(void)qp;
-	return PATH_PRIMARY;
-}
-
 /* Fills what every packet of a connected QP has in common: addresses, P_Key, destination. The rest is zero. */
-void path_address(const struct qp *qp, uint8_t path, struct packet *p);
+void path_address(const struct qp *qp, struct packet *p);
 
 /* IBA 9.6.1.4: may this packet be for this connection? Its P_Key, and that it comes from the peer. */
 bool path_accepts(const struct qp *qp, const struct packet *p);

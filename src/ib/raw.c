@@ -5,6 +5,7 @@
 #include "ib/requester.h"
 #include "ib/ud.h"
 #include "verbs/rss.h"
+#include "wire/addr.h"
 
 #include <string.h>
 
@@ -17,7 +18,7 @@ enum ibv_wc_status raw_build(struct qp *qp, const struct send_wqe *wqe, struct p
 	if (wqe->length < ETHER_BYTES || wqe->length > ETHER_BYTES + ETHER_TAG_BYTES + engine_mtu(qp))
 		return IBV_WC_LOC_LEN_ERR;
 	*p = (struct packet){
-		.form = PACKET_ETHERNET, .path = { .has_grh = true }, .dest_qpn = UD_MULTICAST_QPN, .payload_bytes = wqe->length,
+		.form = PACKET_ETHERNET, .path = { .has_grh = true }, .dest_qpn = MULTICAST_QPN, .payload_bytes = wqe->length,
 	};
 	memcpy(p->path.dgid, flow_group, sizeof(p->path.dgid));
 	return requester_gather(qp, wqe, 0, out);

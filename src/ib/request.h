@@ -7,8 +7,6 @@
 #include "verbs/queue.h"
 #include "wire/opcode.h"
 
-#define REQUEST_MAX_BYTES (1u << 31)	/* IBA 9.4.3 */
-
 enum request_kind {
 	REQUEST_NONE,		/* not ours: refused */
 	REQUEST_DATA,		/* carries a payload, cut by the path MTU */
@@ -25,7 +23,6 @@ struct request_row {
 	uint16_t trailer;	/* HDR_IMM or HDR_IETH on the last packet, or 0 */
 	enum flight_answer answer;
 	enum { TARGET_PROGRAM, TARGET_MEMORY } needs;	/* of the target */
-	enum direct_kind direct;	/* what executes it, when it needs only memory */
 };
 
 /* By enum ibv_wr_opcode; those that are not ours are all REQUEST_NONE. */

@@ -1,13 +1,14 @@
 /* From WQEs to packets. A failing WQE is found when its packet is made, and completes when those before it have: until
  * then making the packet is tried again, which costs nothing and remembers nothing. IBA 9.7.3.1, 10.7.2.1. */
+#include "ib/explain.h"
 #include "ib/requester.h"
 
-#include "ib/agree.h"
 #include "ib/completer.h"
+#include "ib/direct_rma.h"
 #include "ib/engine.h"
+#include "ib/msn_exchange.h"
 #include "ib/path.h"
 #include "ib/request.h"
-#include "ib/shortcut.h"
 #include "ib/timer.h"
 #include "ib/ud.h"
 
@@ -31,8 +32,8 @@ void requester_open(struct qp *qp, psn_t psn)
 	flight_open(&engine_of(qp)->flight, psn, options->profile == IB_SEED ? psn_add(options->start_msn, -1) : 0);
 	engine_of(qp)->flight.start_msn = options->start_msn;
 	if (engine_exchanges_start(qp))
-		agree_open(qp);
-	qp->sq.started = qp->sq.completed;
+		msn_exchange_open(qp);
+	qp->sq.engine.started = qp->sq.engine.completed;
 	requester_reset_retries(qp);
 	timer_open(qp);
 }
@@ -55,8 +56,14 @@ static uint32_t settled_up_to(const struct qp *qp)
 	const struct flight *f = &e->flight;
 
 	if (flight_empty(f))
-		return qp->sq.started;
-	return e->options.completion == IB_COMPLETE_BY_WQE ? f->settled : flight_at(f, f->oldest)->wqe;
+		return qp->sq.engine.started;
+	return e->options.completion == IB_COMPLETE_BY_WQE ? f->wqe_completed : flight_at(f, f->oldest)->wqe;
+}
+
+/* A completion that finds its CQ dead completes all there is. */
+static bool completes(const struct qp *qp, uint32_t up_to)
+{
+	return (int32_t)(up_to - qp->sq.engine.completed) > 0;
 }
 
 /* MSN-32: the newest completion speaks for those before it too. */
@@ -65,8 +72,8 @@ static void complete_quietly(struct qp *qp, uint32_t newest)
 	bool all = qp->sq_sig_all;
 
 	qp->sq_sig_all = false;
-	while (qp->sq.completed != newest) {
-		qp_send_wqe(qp, qp->sq.completed)->flags &= (uint8_t)~IBV_SEND_SIGNALED;
+	while (completes(qp, newest)) {
+		qp_send_wqe(qp, qp->sq.engine.completed)->flags &= (uint8_t)~IBV_SEND_SIGNALED;
 		qp_send_done(qp, IBV_WC_SUCCESS);
 	}
 	qp->sq_sig_all = all;
@@ -75,11 +82,11 @@ static void complete_quietly(struct qp *qp, uint32_t newest)
 void requester_complete(struct qp *qp)
 {
 	const struct engine *e = engine_of(qp);
-	uint32_t settled = e->flight.phase == FLIGHT_CLOSED ? qp->sq.completed : settled_up_to(qp);
+	uint32_t settled = e->flight.phase == FLIGHT_CLOSED ? qp->sq.engine.completed : settled_up_to(qp);
 
-	if (e->options.report_last_only && qp->sq.completed != settled)
+	if (e->options.report_last_only && qp->sq.engine.completed != settled)
 		complete_quietly(qp, settled - 1);
-	while (qp->sq.completed != settled)
+	while (completes(qp, settled))
 		qp_send_done(qp, IBV_WC_SUCCESS);
 	if (qp->state == IBV_QPS_SQD)
 		tell_drained(qp);
@@ -87,9 +94,9 @@ void requester_complete(struct qp *qp)
 
 void requester_fail(struct qp *qp, wtime now, enum ibv_wc_status status)
 {
-	log_line(LOG_INFO, "QP 0x%06x stops: a request fails with status %d", qp->qpn, status);
-	if (qp->sq.started == qp->sq.completed)
-		qp->sq.started++;
+	explain_request(qp, now, status);
+	if (qp->sq.engine.started == qp->sq.engine.completed)
+		qp->sq.engine.started++;
 	flight_close(&engine_of(qp)->flight);
 	qp_send_done(qp, status);
 	if (engine_is_reliable(qp))
@@ -101,7 +108,7 @@ void requester_fail(struct qp *qp, wtime now, enum ibv_wc_status status)
 /* The WQE at `index` cannot be sent: it fails in its turn. */
 static void fail_in_turn(struct qp *qp, wtime now, uint32_t index, enum ibv_wc_status status)
 {
-	if (qp->sq.completed == index)
+	if (qp->sq.engine.completed == index)
 		requester_fail(qp, now, status);
 }
 
@@ -160,7 +167,7 @@ static enum ibv_wc_status build_atomic(struct qp *qp, const struct send_wqe *wqe
 	p->atomiceth.swap_add = row->op == OP_CMP_SWAP ? wqe->swap : wqe->compare_add;
 	if (row->op == OP_FETCH_ADD)
 		p->atomiceth.compare = 0;
-	if (wqe->length < sizeof(uint64_t))
+	if (wqe->length < ATOMIC_BYTES)
 		return IBV_WC_LOC_LEN_ERR;
 	return seg_check(qp->pd, wqe->seg, wqe->num_sge, IBV_ACCESS_LOCAL_WRITE);
 }
@@ -178,7 +185,7 @@ static void build_atomic_write(const struct send_wqe *wqe, struct packet_out *ou
 }
 
 /* Packet number `packet` of the WQE, PSN and AckReq left open. */
-static enum ibv_wc_status build(struct qp *qp, const struct send_wqe *wqe, uint32_t packet, uint8_t path, struct packet_out *out)
+static enum ibv_wc_status build(struct qp *qp, const struct send_wqe *wqe, uint32_t packet, struct packet_out *out)
 {
 	const struct request_row *row = request_row(wqe);
 	struct packet *p = &out->packet;
@@ -186,9 +193,9 @@ static enum ibv_wc_status build(struct qp *qp, const struct send_wqe *wqe, uint3
 
 	if (wqe->bad_status)
 		return wqe->bad_status;
-	if (wqe->length > REQUEST_MAX_BYTES)
+	if (wqe->length > MESSAGE_MAX_BYTES)
 		return IBV_WC_LOC_LEN_ERR;
-	path_address(qp, path, p);
+	path_address(qp, p);
 	p->xrceth.srqn = wqe->remote_qpn;
 	if (row->kind == REQUEST_DATA)
 		return build_data(qp, wqe, row, packet, out);
@@ -226,13 +233,13 @@ static void count_sent(struct qp *qp, const struct packet *p)
 static inline void transferred(struct qp *qp, const struct send_wqe *wqe, uint64_t bytes)
 {
 	if (!(wqe->flags & IBV_SEND_INLINE))
-		wq_transferred(&qp->sq, wqe->seg, wqe->num_sge, bytes);
+		wq_transferred(&qp->sq.engine, wqe->seg, wqe->num_sge, bytes);
 }
 
 /* A packet that left before. */
 static bool repeat(struct qp *qp, wtime now, const struct flight_entry *e, struct packet_out *out)
 {
-	enum ibv_wc_status status = build(qp, qp_send_wqe(qp, e->wqe), e->packet, e->path, out);
+	enum ibv_wc_status status = build(qp, qp_send_wqe(qp, e->wqe), e->packet, out);
 
 	if (status != IBV_WC_SUCCESS) {
 		fail_in_turn(qp, now, e->wqe, status);
@@ -244,14 +251,14 @@ static bool repeat(struct qp *qp, wtime now, const struct flight_entry *e, struc
 	return true;
 }
 
-/* What is to be sent again begins with a whole message: from there on it is as if nothing had been sent. */
+/* What is to be sent again begins with a direct message: from there on it is as if nothing had been sent. */
 static void take_back(struct qp *qp)
 {
 	struct flight *f = &engine_of(qp)->flight;
 
 	for (uint32_t i = f->resend; i != f->newest; i++)
 		qp->messages_sent -= flight_at(f, i)->is_last;
-	qp->sq.started = flight_take_back(f);
+	qp->sq.engine.started = flight_take_back(f);
 }
 
 static bool send_again(struct qp *qp, wtime now, struct packet_out *out)
@@ -259,7 +266,7 @@ static bool send_again(struct qp *qp, wtime now, struct packet_out *out)
 	struct flight *f = &engine_of(qp)->flight;
 	struct flight_entry *e = flight_at(f, f->resend);
 
-	if (e->is_whole && e->span > 1) {
+	if (e->is_direct && e->span > 1) {
 		take_back(qp);
 		return requester_output(qp, now, out);
 	}
@@ -301,14 +308,14 @@ static enum ibv_wc_status work_locally(struct qp *qp, struct send_wqe *wqe, enum
 	return status;
 }
 
-/* May the WQE at the cursor begin, or take its next turn? SQD begins none; a fenced one waits for the answers to earlier reads
- * and atomics (IBA 10.8.3.3), and these for the initiator depth. */
+/* May the WQE at the cursor begin, or take its next turn? SQD begins none, nor does a queue whose CQ awaits room (A-25); a fenced
+ * one waits for the answers to earlier reads and atomics (IBA 10.8.3.3), and these for the initiator depth. */
 static inline bool may_begin(const struct qp *qp, const struct send_wqe *wqe, const struct request_row *row)
 {
 	const struct flight *f = &engine_of(qp)->flight;
 
 	/* what was begun, or begun and taken back, goes on */
-	if (qp->state == IBV_QPS_SQD && !f->copied && !flight_repeats(f))
+	if ((qp->state == IBV_QPS_SQD || qp->send_cq->asked) && !f->copied && !flight_repeats(f))
 		return false;
 	if ((wqe->flags & IBV_SEND_FENCE) && f->unanswered)
 		return false;
@@ -323,12 +330,12 @@ static void advance(struct qp *qp, const struct flight_entry *e)
 	if (f->window)
 		flight_record(f, e);
 	else
-		f->psn = psn_add(f->psn, 1);
+		flight_left(f, 1);
 	f->packet++;
 	f->copied = 0;
 	if (e->is_last) {
 		f->packet = 0;
-		qp->sq.started++;
+		qp->sq.engine.started++;
 		qp->messages_sent++;
 	}
 	if (!f->window)
@@ -341,15 +348,15 @@ static bool send_fresh(struct qp *qp, wtime now, const struct send_wqe *wqe, con
 	struct flight *f = &engine_of(qp)->flight;
 	uint32_t packets = request_packets(wqe->length, engine_mtu(qp));
 	struct flight_entry e = {
-		.psn = f->psn, .span = row->answer == ANSWER_READ ? packets : 1, .wqe = qp->sq.started, .packet = f->packet,
-		.answer = row->answer, .path = path_choose(qp),
+		.psn = f->psn, .span = row->answer == ANSWER_READ ? packets : 1, .wqe = qp->sq.engine.started,
+		.packet = f->packet, .answer = row->answer,
 		.is_last = row->kind != REQUEST_DATA || f->packet == packets - 1,
 	};
 	enum ibv_wc_status status;
 
 	if (f->window && !flight_has_room(f, e.span))
 		return false;
-	status = build(qp, wqe, e.packet, e.path, out);
+	status = build(qp, wqe, e.packet, out);
 	if (status != IBV_WC_SUCCESS) {
 		fail_in_turn(qp, now, e.wqe, status);
 		return false;
@@ -371,18 +378,27 @@ bool requester_run_ahead(struct qp *qp)
 {
 	struct flight *f = &engine_of(qp)->flight;
 
-	while (qp->sq.started != qp->sq.announced && f->phase == FLIGHT_OPEN) {
-		const struct send_wqe *wqe = qp_send_wqe(qp, qp->sq.started);
+	while (qp->sq.engine.started != qp->sq.engine.announced && f->phase == FLIGHT_OPEN) {
+		const struct send_wqe *wqe = qp_send_next(qp);
 		const struct request_row *row = request_row(wqe);
 
-		if (f->packet || !may_begin(qp, wqe, row) || shortcut_take(qp, wqe, row) != SHORTCUT_DONE)
+		if (f->packet || !may_begin(qp, wqe, row) || direct_rma_take(qp, wqe, row) != DIRECT_DONE)
 			return false;
 		transferred(qp, wqe, wqe->length);
-		qp->sq.started++;
+		qp->sq.engine.started++;
 		if (flight_empty(f))	/* otherwise it completes when its answer comes */
 			requester_complete(qp);
 	}
 	return true;
+}
+
+/* Would the QP's next WQE go directly, before packets that have not left yet? */
+static bool passes(struct qp *qp)
+{
+	const struct flight *f = &engine_of(qp)->flight;
+
+	return (f->packet == 0 || f->copied) && qp->ca->direct && (qp->type == IBV_QPT_RC || qp->type == IBV_QPT_UC) &&
+	       qp->ca->direct->connect(qp->ca->direct_arg, qp);
 }
 
 bool requester_output(struct qp *qp, wtime now, struct packet_out *out)
@@ -390,46 +406,50 @@ bool requester_output(struct qp *qp, wtime now, struct packet_out *out)
 	struct flight *f = &engine_of(qp)->flight;
 	bool moved = false;	/* something took of the room that the link had */
 
-	if (f->phase == FLIGHT_TELLING)
-		return agree_output(qp, now, out);
+	if (f->phase == FLIGHT_SENDING_MSN)
+		return msn_exchange_output(qp, now, out);
 	if (f->phase == FLIGHT_OPEN && f->resend != f->newest)
 		return send_again(qp, now, out);
 	if (f->phase == FLIGHT_OPEN && f->probe == PROBE_DUE)
 		return send_probe(qp, now, out);
-	while (f->phase == FLIGHT_OPEN && qp->sq.started != qp->sq.announced) {
-		const struct send_wqe *wqe = qp_send_wqe(qp, qp->sq.started);
+	while (f->phase == FLIGHT_OPEN && qp->sq.engine.started != qp->sq.engine.announced) {
+		struct send_wqe *wqe = qp_send_next(qp);
 		const struct request_row *row = request_row(wqe);
-		uint32_t index = qp->sq.started;
+		uint32_t index = qp->sq.engine.started;
 		enum ibv_wc_status status;
 
 		if (f->packet == 0 && !may_begin(qp, wqe, row))
 			return false;
-		switch (f->packet == 0 || f->copied ? shortcut_take(qp, wqe, row) : SHORTCUT_NONE) {
-		case SHORTCUT_NONE:
+		if (out->follows && passes(qp)) {
+			qp_ready(qp);
+			return false;
+		}
+		switch (f->packet == 0 || f->copied ? direct_rma_take(qp, wqe, row) : DIRECT_NONE) {
+		case DIRECT_NONE:
 			if (!moved)
 				break;
 			qp_ready(qp);
 			return false;
-		case SHORTCUT_LATER:
+		case DIRECT_LATER:
 			return false;
-		case SHORTCUT_PART:
-			qp_later(qp);
+		case DIRECT_PART:
+			qp_next_slice(qp);
 			return false;
-		case SHORTCUT_DONE:
+		case DIRECT_DONE:
 			transferred(qp, wqe, wqe->length);
-			qp->sq.started++;
+			qp->sq.engine.started++;
 			requester_complete(qp);
 			moved = true;
 			continue;
 		}
 		if (row->kind != REQUEST_BIND && row->kind != REQUEST_INVALIDATE)
 			return qp_is_datagram(qp) ? ud_output(qp, now, wqe, out) : send_fresh(qp, now, wqe, row, out);
-		status = work_locally(qp, qp_send_wqe(qp, index), row->kind);
+		status = work_locally(qp, wqe, row->kind);
 		if (status != IBV_WC_SUCCESS) {
 			fail_in_turn(qp, now, index, status);
 			return false;
 		}
-		qp->sq.started++;
+		qp->sq.engine.started++;
 		requester_complete(qp);
 	}
 	return false;
@@ -481,7 +501,7 @@ void requester_expire(struct qp *qp, wtime now)
 {
 	struct flight *f = &engine_of(qp)->flight;
 
-	completer_settle(qp);
+	completer_ack_deferred(qp);
 	switch (timer_expired(qp, now)) {
 	case TIMER_NONE:
 		return;
@@ -493,8 +513,9 @@ void requester_expire(struct qp *qp, wtime now)
 			return;
 		rtt_doubt(&f->rtt, psn_add(f->psn, -1));
 		f->resend = f->oldest;
-		if (f->phase == FLIGHT_TOLD)
-			f->phase = FLIGHT_TELLING;
+		if (f->phase == FLIGHT_AWAITING_MSN)
+			f->phase = FLIGHT_SENDING_MSN;
+		timer_went_back(qp, now);	/* a link without room is no excuse */
 		break;
 	case TIMER_PROBE:
 		probe(qp, now);

@@ -33,7 +33,7 @@ static inline int requester_borrow(const struct qp *qp, const struct send_wqe *w
 		return wqe->length > 0;
 	}
 	if (wqe->num_sge == 1 && wqe->length && wqe->seg->length == wqe->length) {	/* as most have: no list to walk */
-		iov[0] = (struct iovec){ seg_memory(qp->pd, wqe->seg, access), wqe->length };
+		iov[0] = (struct iovec){ seg_memory(qp->pd, wqe->seg, wqe->length, access), wqe->length };
 		return iov[0].iov_base ? 1 : -1;
 	}
 	return seg_borrow(qp->pd, wqe->seg, wqe->num_sge, access, wqe->length, iov);

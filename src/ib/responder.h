@@ -59,6 +59,12 @@ struct responder {
 	uint32_t resources;		/* how many were recorded; kept below 2 * depth, the ring's place is its remainder */
 };
 
+/* The last PSN executed: an ACK, where it goes with a direct message. */
+static inline psn_t responder_received(const struct responder *r)
+{
+	return psn_add(r->psn, -1);
+}
+
 void responder_fini(struct responder *r);
 void responder_open(struct qp *qp);	/* to RTR */
 /* The attribute max_dest_rd_atomic was given: the ring of resources is made, the engine's one allocation after creation.
@@ -69,8 +75,8 @@ void responder_close(struct qp *qp, enum ibv_qp_state to);
 
 /* A request packet for this QP; path and state were checked. */
 void responder_input(struct qp *qp, wtime now, const struct packet *p);
-/* A whole message for it, the same. */
-void responder_whole(struct qp *qp, wtime now, const struct direct_message *m);
+/* The same for a direct message. */
+void responder_direct(struct qp *qp, wtime now, const struct direct_message *m);
 /* The next response or acknowledgement that is due. */
 bool responder_output(struct qp *qp, wtime now, struct packet_out *out);
 

@@ -11,6 +11,10 @@
  * before the probe wait, these were lost, for the path keeps order: now they are sent again, which is a retry. Nothing is
  * probed where no retries are allowed or there is no ACK timer.
  *
+ * Both wait while the link keeps what was sent and the peer's process, which lives, has not taken it: it is stopped, or has
+ * no CPU. Nothing can be lost and nothing answered, so nothing is sent again and no retry is used up. Once all was taken the
+ * answer has its whole time. The option timeout=standard does without: then a peer that stands still costs retries.
+ *
  * The RNR timer (9.7.5.2.8) starts when an RNR NAK comes and takes the others' place; until it runs out nothing is
  * requested. Its length is the responder's: table 47.
  *
@@ -30,10 +34,10 @@ static wtime ack_deadline(const struct qp *qp, wtime now)
 	return ack_timeout(qp) == WTIME_NEVER ? WTIME_NEVER : now + ack_timeout(qp);
 }
 
-/* A whole message cannot be lost, nor what its receiver says of it: it only takes its time. */
-static bool awaits_whole(const struct flight *f)
+/* A direct message cannot be lost, and neither can its ACK. Both only take their time. */
+static bool awaits_direct_message(const struct flight *f)
 {
-	return !flight_empty(f) && flight_at(f, f->oldest)->is_whole;
+	return !flight_empty(f) && flight_at(f, f->oldest)->is_direct;
 }
 
 /* The ACK timer runs, or none. */
@@ -42,7 +46,7 @@ static void arm(struct qp *qp)
 	struct flight *f = &engine_of(qp)->flight;
 
 	f->deadline = f->ack_deadline;
-	if (f->deadline != WTIME_NEVER && qp->attr.retry_cnt && !awaits_whole(f))
+	if (f->deadline != WTIME_NEVER && qp->attr.retry_cnt && !awaits_direct_message(f))
 		f->deadline = wtime_min(f->deadline, f->quiet_since + f->rtt.wait_ns);
 }
 
@@ -53,14 +57,39 @@ void timer_open(struct qp *qp)
 	rtt_init(&f->rtt, f->psn, ack_timeout(qp));
 }
 
-/* That the probe waits longer now is found when it is due. */
+/* Is it still on its way to the peer, or was it when this was asked last? Then its answer has its time from now on. */
+static bool is_kept(struct qp *qp)
+{
+	struct flight *f = &engine_of(qp)->flight;
+	enum flight_link was = f->link;
+
+	if (was == FLIGHT_LINK_LEFT || engine_of(qp)->options.timeout_as_standard)
+		return false;
+	if (was == FLIGHT_LINK_UNKNOWN)
+		f->link_mark = 0;
+	if (qp->ca->host_ops->undelivered(qp->ca->host, qp_route(qp), &f->link_mark)) {
+		f->link = FLIGHT_UNDELIVERED;
+		return true;
+	}
+	f->link = FLIGHT_LINK_LEFT;
+	return was == FLIGHT_UNDELIVERED;
+}
+
 void timer_packet_sent(struct qp *qp, wtime now)
+{
+	/* that the probe waits longer now is found when it is due */
+	engine_of(qp)->flight.quiet_since = now;
+	timer_start(qp, now);
+}
+
+void timer_start(struct qp *qp, wtime now)
 {
 	struct flight *f = &engine_of(qp)->flight;
 
-	f->quiet_since = now;
 	if (f->ack_deadline != WTIME_NEVER)
 		return;
+	f->link = FLIGHT_LINK_UNKNOWN;
+	f->quiet_since = now;
 	f->ack_deadline = ack_deadline(qp, now);
 	arm(qp);
 }
@@ -71,6 +100,7 @@ static void start_again(struct qp *qp, wtime now)
 
 	if (f->phase == FLIGHT_RNR)
 		return;
+	f->link = FLIGHT_LINK_UNKNOWN;
 	f->quiet_since = now;
 	f->ack_deadline = flight_empty(f) ? WTIME_NEVER : ack_deadline(qp, now);
 	arm(qp);
@@ -115,13 +145,20 @@ enum timer_event timer_expired(struct qp *qp, wtime now)
 		f->deadline = WTIME_NEVER;
 		return TIMER_RNR_OVER;
 	}
+	arm(qp);
+	if (now < f->deadline)
+		return TIMER_NONE;
+	if (is_kept(qp)) {
+		rtt_back_off(&f->rtt, ack_timeout(qp));
+		f->quiet_since = now;
+		f->ack_deadline = ack_deadline(qp, now);
+		arm(qp);
+		return TIMER_NONE;
+	}
 	if (now >= f->ack_deadline) {
 		f->deadline = f->ack_deadline = WTIME_NEVER;
 		return TIMER_ACK_TIMEOUT;
 	}
-	arm(qp);
-	if (now < f->deadline)
-		return TIMER_NONE;
 	if (f->probe == PROBE_SENT)
 		rtt_back_off(&f->rtt, ack_timeout(qp));
 	f->quiet_since = now;

@@ -1,4 +1,5 @@
-/* The engine's timers. Others report what happened; only timer.c sets a deadline. */
+/* The engine's timers. Others report what happened; timer.c sets the deadlines, and flight.c takes back those of a flight that
+ * ends. */
 #ifndef WEFT_IB_TIMER_H
 #define WEFT_IB_TIMER_H
 
@@ -6,7 +7,8 @@
 
 void timer_open(struct qp *qp);				/* nothing was sent yet */
 void timer_packet_sent(struct qp *qp, wtime now);
-/* Something got through, and what is still under way has no timer until timer_packet_sent. */
+void timer_start(struct qp *qp, wtime now);		/* something is under way; nothing happens if the timer runs */
+/* Something got through, and what is still under way has no timer until timer_packet_sent or timer_start. */
 void timer_pause(struct qp *qp);
 void timer_progress(struct qp *qp, wtime now);		/* the peer got something it had not */
 void timer_went_back(struct qp *qp, wtime now);		/* a NAK: packets are to be sent again */

@@ -26,7 +26,7 @@ static enum ibv_wc_status build(struct qp *qp, const struct send_wqe *wqe, struc
 	if (wqe->length > engine_mtu(qp))
 		return IBV_WC_LOC_LEN_ERR;
 	*p = (struct packet){
-		.form = qp->dev->form, .opcode = has_imm ? OPCODE_UD_SEND_ONLY_IMM : OPCODE_UD_SEND_ONLY,
+		.form = qp->dev->protocol->form, .opcode = has_imm ? OPCODE_UD_SEND_ONLY_IMM : OPCODE_UD_SEND_ONLY,
 		.solicited = wqe->flags & IBV_SEND_SOLICITED, .pkey = qp->dev->pkey[qp->attr.pkey_index],
 		.dest_qpn = wqe->remote_qpn, .psn = engine_of(qp)->flight.psn,
 		.deth = { wqe->qkey, qp->qpn }, .imm = be32toh(wqe->imm), .payload_bytes = wqe->length,
@@ -46,11 +46,11 @@ bool ud_output(struct qp *qp, wtime now, const struct send_wqe *wqe, struct pack
 		return false;
 	}
 	f->psn = psn_add(f->psn, 1);
-	qp->sq.started++;
+	qp->sq.engine.started++;
 	qp->messages_sent++;
 	qp->bytes_sent += wqe->length;
 	if (!(wqe->flags & IBV_SEND_INLINE))
-		wq_transferred(&qp->sq, wqe->seg, wqe->num_sge, wqe->length);
+		wq_transferred(&qp->sq.engine, wqe->seg, wqe->num_sge, wqe->length);
 	qp->ca->counters.sent_pkts++;
 	requester_complete(qp);
 	return true;
@@ -101,7 +101,7 @@ static bool place(struct qp *qp, const struct recv_ref *ref, const struct packet
 	       seg_scatter(pd, ref->seg, ref->num_sge, GRH_ROOM, p->payload->iov_base, p->payload_bytes) == IBV_WC_SUCCESS;
 }
 
-void ud_input(struct qp *qp, const struct packet *p)
+void ud_input(struct qp *qp, origin_t origin, const struct packet *p)
 {
 	struct recv_ref ref;
 	struct cqe cqe = {
@@ -110,7 +110,7 @@ void ud_input(struct qp *qp, const struct packet *p)
 	};
 	bool has_grh;
 
-	if (!accepts(qp, p))
+	if (!accepts(qp, p) || !origin_owns_source(&engine_of(qp)->origin, qp, origin, p))
 		return;
 	if (!qp_recv_take(qp, NULL, &ref)) {
 		qp->ca->counters.dropped_datagrams++;
@@ -127,7 +127,7 @@ void ud_input(struct qp *qp, const struct packet *p)
 		cqe.wc_flags |= IBV_WC_WITH_IMM;
 		cqe.imm = htobe32(p->imm);
 	}
-	wq_transferred(ref.is_srq ? &ref.srq->wq : &qp->rq, ref.seg, ref.num_sge, GRH_ROOM + p->payload_bytes);
+	wq_transferred(ref.is_srq ? &ref.srq->wq.engine : &qp->rq.engine, ref.seg, ref.num_sge, GRH_ROOM + p->payload_bytes);
 	qp->messages_received++;
 	qp->bytes_received += p->payload_bytes;
 	qp->ca->counters.rdma_recvs++;
@@ -152,11 +152,11 @@ static bool is_sender(const struct qp *qp, const struct packet *p)
 	return false;
 }
 
-void ud_multicast(struct ca *ca, const struct ca_device *dev, const struct packet *p)
+void ud_multicast(struct ca *ca, const struct ca_device *dev, origin_t origin, const struct packet *p)
 {
 	if (opcode_row(p->opcode)->service != SERVICE_UD)
 		return;
 	list_for_each_safe(member, &ca->mcast, struct mcast_member, node)
 		if (member->qp->dev == dev && is_for(member, p) && !is_sender(member->qp, p) && engine_receives(member->qp))
-			ud_input(member->qp, p);
+			ud_input(member->qp, origin, p);
 }

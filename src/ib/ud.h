@@ -4,15 +4,13 @@
 
 #include "verbs/qp.h"
 
-enum { UD_MULTICAST_QPN = 0xffffff };	/* IBA 9.2.3 */
-
 /* The WQE at the cursor as a packet, of raw packet QPs too. It is complete as soon as it left. */
 bool ud_output(struct qp *qp, wtime now, const struct send_wqe *wqe, struct packet_out *out);
 
 /* A datagram for this QP; its state was checked. What does not fit is dropped. */
-void ud_input(struct qp *qp, const struct packet *p);
+void ud_input(struct qp *qp, origin_t origin, const struct packet *p);
 
 /* A datagram for a group: every member of this device gets it, save the QP that sent it. */
-void ud_multicast(struct ca *ca, const struct ca_device *dev, const struct packet *p);
+void ud_multicast(struct ca *ca, const struct ca_device *dev, origin_t origin, const struct packet *p);
 
 #endif

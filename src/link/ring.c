@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#define WORD_SPARE (~(RING_VALID | RING_SKIP | 0xfu << RING_KIND_SHIFT | RING_BYTES_MASK))
+#define WORD_SPARE (~(RING_VALID | RING_SKIP | (RING_KINDS - 1u) << RING_KIND_SHIFT | RING_BYTES_MASK))
 
 static inline uint32_t lines_to_end(uint32_t position)
 {
@@ -38,7 +38,7 @@ static bool has_free(const struct ring_producer *p, uint32_t lines)
 	return RING_LINES - (p->tail - p->head) > lines;
 }
 
-static bool find_room(struct ring_producer *p, uint32_t lines)
+bool ring_find_room(struct ring_producer *p, uint32_t lines)
 {
 	if (has_free(p, lines))
 		return !p->broken;
@@ -52,18 +52,12 @@ static bool find_room(struct ring_producer *p, uint32_t lines)
 	return !p->broken && has_free(p, lines);
 }
 
-bool ring_room(struct ring_producer *p, size_t bytes)
-{
-	/* at worst the record does not fit before the end, and as many lines less one are skipped */
-	return find_room(p, 2 * ring_record_lines(bytes) - 1);
-}
-
 void *ring_reserve(struct ring_producer *p, size_t bytes)
 {
 	uint32_t lines = ring_record_lines(bytes);
 	uint32_t rest = lines_to_end(p->tail);
 
-	if (bytes == 0 || bytes > RING_MAX_RECORD || !find_room(p, lines <= rest ? lines : rest + lines))
+	if (bytes == 0 || bytes > RING_MAX_RECORD || !ring_find_room(p, lines <= rest ? lines : rest + lines))
 		return NULL;
 	if (lines > rest)
 		ring_commit_word(p, rest, RING_VALID | RING_SKIP);
@@ -74,6 +68,12 @@ bool ring_drained(struct ring_producer *p)
 {
 	read_head(p);
 	return p->broken || p->head == p->tail;
+}
+
+bool ring_undelivered(struct ring_producer *p, uint64_t mark)
+{
+	read_head(p);
+	return !p->broken && p->tail - (uint32_t)mark < p->tail - p->head;
 }
 
 /* The word of the next record, past a skip; 0 when nothing is there or the producer broke the rules. */
@@ -115,7 +115,7 @@ size_t ring_take(struct ring_consumer *c, void *to, size_t room, unsigned *kind)
 		memcpy(to, from, RING_SHORT);	/* of a length that the compiler knows */
 	else
 		memcpy(to, from, bytes);
-	*kind = word >> RING_KIND_SHIFT & 0xf;
+	*kind = word >> RING_KIND_SHIFT & (RING_KINDS - 1);
 	c->head += ring_record_lines(bytes);
 	return bytes;
 }

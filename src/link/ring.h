@@ -17,7 +17,7 @@ enum {
 	RING_HEAD = 8,			/* commit word and padding before the record's bytes */
 	RING_SHORT = RING_LINE - RING_HEAD,	/* the longest record of one line */
 	RING_MAX_RECORD = 8192,		/* bytes; enough for the longest frame */
-	RING_KINDS = 16,		/* a record's kind: 0..15, the user's */
+	RING_KINDS = 256,		/* a record's kind: 0..255, the user's */
 };
 
 /* The shared words of a ring: one line per writer. */
@@ -41,13 +41,14 @@ struct ring_consumer {
 	bool broken;
 };
 
-/* Commit word: bit 31 valid, bit 30 skip, bits 24..27 kind, bits 0..15 bytes. */
+/* Commit word: bit 31 valid, bit 30 skip, bits 20..27 kind, bits 0..15 bytes. */
 #define RING_VALID 0x80000000u
 #define RING_SKIP 0x40000000u
-#define RING_KIND_SHIFT 24
+#define RING_KIND_SHIFT 20
 #define RING_BYTES_MASK 0xffffu
 
 #define RING_LINE_MASK (RING_LINES - 1u)
+#define RING_MARKED (1ull << 32)
 
 static inline _Atomic uint32_t *ring_word(uint8_t *lines, uint32_t position)
 {
@@ -76,8 +77,17 @@ static inline void ring_commit_word(struct ring_producer *p, uint32_t lines, uin
 void ring_producer_init(struct ring_producer *p, struct ring_words *words, void *lines);
 void ring_consumer_init(struct ring_consumer *c, struct ring_words *words, void *lines);
 
-/* Is there room for a record of any length up to `bytes`? When not, the consumer is told that we wait. */
-bool ring_room(struct ring_producer *p, size_t bytes);
+/* For ring.c and ring_room: are so many lines free, and one behind them? When not, the consumer is told that we wait. */
+bool ring_find_room(struct ring_producer *p, uint32_t lines);
+/* For how many records of any length up to `bytes` is there room, as far as the consumer has told? When for none, it is told that
+ * we wait. */
+static inline unsigned ring_room(struct ring_producer *p, size_t bytes)
+{
+	uint32_t lines = ring_record_lines(bytes);
+
+	/* at worst a record does not fit before the end, and as many lines less one are skipped */
+	return ring_find_room(p, 2 * lines - 1) ? (RING_LINES - (p->tail - p->head) - lines) / lines : 0;
+}
 /* Memory for a record of `bytes` (<= RING_MAX_RECORD), contiguous, 8-byte aligned; NULL when there is no room. Nothing
  * is visible before ring_commit with the same `bytes`. */
 void *ring_reserve(struct ring_producer *p, size_t bytes);
@@ -94,6 +104,13 @@ static inline void *ring_line(const struct ring_producer *p)
 }
 /* Has the consumer taken everything, as far as it has told? */
 bool ring_drained(struct ring_producer *p);
+
+/* Where it ends now, never 0; and has the consumer not yet told that it took all up to there? */
+static inline uint64_t ring_mark(const struct ring_producer *p)
+{
+	return RING_MARKED | p->tail;
+}
+bool ring_undelivered(struct ring_producer *p, uint64_t mark);
 
 /* Copies the oldest record to `to` and takes it. Its bytes (> 0), or 0: nothing there, or broken. A record longer than
  * `room` breaks the ring. What follows the record in `to` is not kept. */

@@ -3,27 +3,27 @@
  * none. */
 #include "link/shm.h"
 
+#include "base/list.h"
 #include "link/calls.h"
 #include "link/memfile.h"
 #include "link/ring.h"
+#include "link/wake.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 /* What the owner of a side does about its channel. */
 enum {
 	LOOKS = 0,
-	SLEEPS = 1,	/* wake it by its eventfd */
-	RESTS = 2,	/* ring the bell that the upper bits name */
-	WATCHES = 3,	/* wake it by the futex of its news */
+	SLEEPS_ON_FD = 1,	/* wake it by its eventfd or timer */
+	RESTS = 2,		/* ring the bell that the upper bits name */
+	SLEEPS_ON_FUTEX = 3,	/* wake it by the futex of its bells */
 	BELL_SHIFT = 2,
 };
 
@@ -31,7 +31,8 @@ struct shm_side {
 	_Alignas(RING_LINE) _Atomic uint32_t state;	/* set by its owner, back to LOOKS by either */
 	_Atomic uint32_t rings;		/* its owner can ring the other's bells; set once */
 	_Atomic uint32_t reads;		/* its owner can read the other's memory; set once */
-	_Alignas(RING_LINE) _Atomic uint64_t access;	/* written by its owner at each direct access, read by the other seldom */
+	_Atomic uint32_t reads_hazards;		/* its owner waits for the other's accesses: from when it takes the channel up */
+	_Alignas(RING_LINE) _Atomic uint64_t hazard;	/* written by its owner at each direct access, read by the other seldom */
 };
 
 struct shm_memory {
@@ -40,12 +41,13 @@ struct shm_memory {
 	_Alignas(4096) uint8_t lines[2][RING_BYTES];
 };
 
-struct shm {
-	struct link link;
+struct end {
+	struct shm shm;
 	struct shm_memory *memory;	/* owned mapping */
 	struct shm_side *own, *peer;	/* in memory */
 	int wake_fd;			/* owned, or -1 */
-	struct news *peer_news;		/* borrowed, or NULL */
+	bool is_foreign;		/* wake_fd is a timer; and shm_may_rest needs no bell */
+	struct channel_bells *peer_bells;	/* borrowed, or NULL */
 	bool waiting;			/* room() or send() said no */
 	struct ring_producer tx;
 	struct ring_consumer rx;
@@ -53,38 +55,45 @@ struct shm {
 };
 
 _Static_assert((int)PACKET_MAX_BYTES <= (int)RING_MAX_RECORD, "a frame is a record");
-_Static_assert((int)LINK_SHORT_BYTES == (int)RING_SHORT, "a short message is a line");
-_Static_assert((int)LINK_MESSAGE_BYTES <= (int)RING_MAX_RECORD && (int)LINK_MESSAGE < (int)RING_KINDS, "so is a message");
+_Static_assert((int)SHM_SHORT_BYTES == (int)RING_SHORT, "a short message is a line");
+_Static_assert((int)SHM_MESSAGE_BYTES <= (int)RING_MAX_RECORD && (int)SHM_MESSAGE < 1 << LINK_FORM_BITS, "so is a message");
+_Static_assert((int)LINK_DEVICES << (int)LINK_FORM_BITS == (int)RING_KINDS, "a kind fits");
 
-static struct shm *shm_of(struct link *l)
+static struct end *end_of(struct shm *shm)
 {
-	return (struct shm *)l;
+	return container_of(shm, struct end, shm);
 }
 
-/* Nothing came of a ring: is that its peer's fault? */
-static void note_broken(struct shm *s)
+static struct end *end_of_link(struct link *l)
 {
-	s->link.broken = s->rx.broken || s->tx.broken;
-	s->link.line = ring_line(&s->tx);
+	return end_of(container_of(l, struct shm, link));
 }
 
-static bool shm_room(struct link *l)
+/* Marks the link broken when either ring found that its peer broke the ring's rules. */
+static void note_broken(struct end *s)
 {
-	struct shm *s = shm_of(l);
+	s->shm.link.broken = s->rx.broken || s->tx.broken;
+	s->shm.line = ring_line(&s->tx);
+}
 
-	s->waiting = !ring_room(&s->tx, RING_MAX_RECORD);
+static unsigned shm_room(struct link *l)
+{
+	struct end *s = end_of_link(l);
+	unsigned room = ring_room(&s->tx, RING_MAX_RECORD);
+
+	s->waiting = !room;
 	if (s->waiting)
 		note_broken(s);
-	return !s->waiting;
+	return room;
 }
 
-static inline void commit(struct shm *s, size_t bytes, unsigned kind)
+static inline void commit(struct end *s, size_t bytes, unsigned kind)
 {
 	ring_commit(&s->tx, bytes, kind);
-	s->link.line = ring_line(&s->tx);
+	s->shm.line = ring_line(&s->tx);
 }
 
-static void *reserve(struct shm *s, size_t bytes)
+static void *reserve(struct end *s, size_t bytes)
 {
 	void *frame = ring_reserve(&s->tx, bytes);
 
@@ -95,63 +104,70 @@ static void *reserve(struct shm *s, size_t bytes)
 	return frame;
 }
 
-static bool shm_send(struct link *l, const struct packet *p)
+static unsigned shm_send(struct link *l, unsigned device, const struct packet *const p[], unsigned n)
 {
-	struct shm *s = shm_of(l);
-	size_t bytes = packet_bytes(p);
-	void *frame = reserve(s, bytes);
+	struct end *s = end_of_link(l);
+	unsigned i;
 
-	if (frame)
-		commit(s, packet_build(p, frame, bytes), p->form);
-	return frame;
+	for (i = 0; i < n; i++) {
+		size_t bytes = packet_bytes(p[i]);
+		void *frame = reserve(s, bytes);
+
+		if (!frame)
+			break;
+		commit(s, packet_build(p[i], frame, bytes), link_kind(device, p[i]->form));
+	}
+	return i;
 }
 
-static bool shm_send_frame(struct link *l, enum packet_form form, const void *built, size_t bytes)
+static bool shm_send_frame(struct link *l, unsigned kind, const void *built, size_t bytes)
 {
-	struct shm *s = shm_of(l);
+	struct end *s = end_of_link(l);
 	void *frame = reserve(s, bytes);
 
 	if (frame) {
 		memcpy(frame, built, bytes);
-		commit(s, bytes, form);
+		commit(s, bytes, kind);
 	}
 	return frame;
 }
 
-static void *shm_reserve(struct link *l, size_t bytes)
+void *shm_reserve_any(struct shm *shm, size_t bytes)
 {
-	return reserve(shm_of(l), bytes);
+	return reserve(end_of(shm), bytes);
 }
 
-static void shm_commit(struct link *l, size_t bytes)
+void shm_commit(struct shm *shm, size_t bytes)
 {
-	commit(shm_of(l), bytes, LINK_MESSAGE);
+	commit(end_of(shm), bytes, SHM_MESSAGE);
 }
 
 /* How the peer's owner, who was in this state, is to be woken. */
-static enum news_wake wake_of(const struct shm *s, uint32_t state)
+static enum bell_wake wake_of(const struct end *s, uint32_t state)
 {
 	switch (state & ((1 << BELL_SHIFT) - 1)) {
-	case SLEEPS:
-		return NEWS_WAKE_FD;
-	case WATCHES:
-		return NEWS_WAKE_FUTEX;
+	case SLEEPS_ON_FD:
+		return BELL_WAKE_FD;
+	case SLEEPS_ON_FUTEX:
+		return BELL_WAKE_FUTEX;
 	case RESTS:
-		return s->peer_news ? news_ring(s->peer_news, state >> BELL_SHIFT & (NEWS_BELLS - 1)) : NEWS_AWAKE;
+		if (!s->peer_bells)
+			return BELL_AWAKE;
+		return bells_ring(s->peer_bells, state >> BELL_SHIFT & (CHANNEL_BELLS - 1));
 	default:
-		return NEWS_AWAKE;
+		return BELL_AWAKE;
 	}
 }
 
-bool shm_wake(struct news *news)
+bool shm_wake(struct channel_bells *bells)
 {
-	atomic_fetch_add(&news->wakes, 1);
-	return syscall(SYS_futex, &news->wakes, FUTEX_WAKE, INT_MAX, NULL, NULL, 0) > 0;
+	atomic_fetch_add(&bells->wakes, 1);
+	return syscall(SYS_futex, &bells->wakes, FUTEX_WAKE, INT_MAX, NULL, NULL, 0) > 0;
 }
 
-static void wake_peer(struct shm *s)
+static void wake_peer(struct end *s)
 {
-	enum news_wake how;
+	enum bell_wake how;
 	uint32_t state;
 
 	atomic_thread_fence(memory_order_seq_cst);
@@ -160,19 +176,21 @@ static void wake_peer(struct shm *s)
 	state = atomic_exchange_explicit(&s->peer->state, LOOKS, memory_order_relaxed);
 	how = wake_of(s, state);
 	/* a thread that is not asleep on the futex may never look at it again; the helper will */
-	if (how == NEWS_AWAKE || (how == NEWS_WAKE_FUTEX && s->peer_news && shm_wake(s->peer_news)))
+	if (how == BELL_AWAKE || (how == BELL_WAKE_FUTEX && s->peer_bells && shm_wake(s->peer_bells)))
 		return;
-	/* it cannot fail in a way that matters: a full counter is readable all the same */
-	if (s->wake_fd >= 0)
+	/* neither can fail in a way that matters: a full counter is readable all the same */
+	if (s->is_foreign)
+		wake_timer_set(s->wake_fd);
+	else if (s->wake_fd >= 0)
 		call_wake(s->wake_fd);
 }
 
 static void shm_flush(struct link *l)
 {
-	wake_peer(shm_of(l));
+	wake_peer(end_of_link(l));
 }
 
-static void publish(struct shm *s, bool idle)
+static void publish(struct end *s, bool idle)
 {
 	if (ring_publish(&s->rx, idle))
 		wake_peer(s);
@@ -180,7 +198,7 @@ static void publish(struct shm *s, bool idle)
 
 static const void *shm_receive(struct link *l, unsigned *kind, size_t *bytes)
 {
-	struct shm *s = shm_of(l);
+	struct end *s = end_of_link(l);
 
 	*bytes = ring_take(&s->rx, s->frame, sizeof(s->frame), kind);
 	l->arrival = ring_arrival(&s->rx);
@@ -188,8 +206,8 @@ static const void *shm_receive(struct link *l, unsigned *kind, size_t *bytes)
 		note_broken(s);
 		return NULL;
 	}
-	if (*kind != LINK_MESSAGE && (*kind > PACKET_ETHERNET || *bytes > PACKET_MAX_BYTES)) {
-		s->rx.broken = s->link.broken = true;
+	if (*kind != SHM_MESSAGE && (link_form(*kind) > PACKET_ETHERNET || *bytes > PACKET_MAX_BYTES)) {
+		s->rx.broken = l->broken = true;
 		return NULL;
 	}
 	return s->frame;
@@ -197,56 +215,82 @@ static const void *shm_receive(struct link *l, unsigned *kind, size_t *bytes)
 
 static void shm_release(struct link *l)
 {
-	struct shm *s = shm_of(l);
+	struct end *s = end_of_link(l);
 
 	publish(s, !ring_pending(&s->rx));
 }
 
-static bool stop_looking(struct link *l, uint32_t state)
+bool shm_undelivered(struct shm *shm, uint64_t *mark)
 {
-	struct shm *s = shm_of(l);
+	struct end *s = end_of(shm);
 
+	if (!*mark)
+		*mark = ring_mark(&s->tx);
+	return ring_undelivered(&s->tx, *mark);
+}
+
+static bool stop_looking(struct end *s, uint32_t state)
+{
 	publish(s, true);
 	atomic_store_explicit(&s->own->state, state, memory_order_relaxed);
 	atomic_thread_fence(memory_order_seq_cst);
-	if (ring_pending(&s->rx) || (s->waiting && shm_room(l)))
+	if (ring_pending(&s->rx) || (s->waiting && shm_room(&s->shm.link)))
 		return false;
 	/* a producer that found no room just before our word was visible: it looks no more, so we must */
 	publish(s, true);
 	return true;
 }
 
-static bool can_ring(const struct shm *s)
+static bool can_ring(const struct end *s)
 {
 	return atomic_load_explicit(&s->peer->rings, memory_order_acquire);
 }
 
-static bool shm_may_sleep(struct link *l, enum news_wake how)
+static bool shm_may_sleep(struct link *l, bool by_futex)
 {
-	return stop_looking(l, how == NEWS_WAKE_FUTEX && can_ring(shm_of(l)) ? WATCHES : SLEEPS);
+	struct end *s = end_of_link(l);
+
+	return stop_looking(s, by_futex && can_ring(s) ? SLEEPS_ON_FUTEX : SLEEPS_ON_FD);
 }
 
 static void shm_awake(struct link *l)
 {
-	atomic_store_explicit(&shm_of(l)->own->state, LOOKS, memory_order_relaxed);
+	atomic_store_explicit(&end_of_link(l)->own->state, LOOKS, memory_order_relaxed);
 }
 
-static bool shm_may_rest(struct link *l, uint32_t bell)
+bool shm_may_rest(struct shm *shm, uint32_t bell)
 {
-	if (can_ring(shm_of(l)) && bell < NEWS_BELLS && stop_looking(l, RESTS | bell << BELL_SHIFT))
+	struct end *s = end_of(shm);
+
+	if (s->is_foreign ? stop_looking(s, SLEEPS_ON_FD) :
+			    can_ring(s) && bell < CHANNEL_BELLS && stop_looking(s, RESTS | bell << BELL_SHIFT))
 		return true;
-	shm_awake(l);
+	shm_awake(&shm->link);
 	return false;
+}
+
+static void shm_take_event(struct link *l)
+{
+	wake_timer_clear(l->event_fd);
+}
+
+static void shm_forget(struct link *l)
+{
+	struct end *s = end_of_link(l);
+
+	if (s->wake_fd >= 0)
+		close(s->wake_fd);
+	if (l->event_fd >= 0)
+		close(l->event_fd);
+	free(s);
 }
 
 static void shm_close(struct link *l)
 {
-	struct shm *s = shm_of(l);
-
-	munmap(s->memory, sizeof(*s->memory));
-	if (s->wake_fd >= 0)
-		close(s->wake_fd);
-	free(s);
+	/* nobody will look at what the peer uses of our memory */
+	atomic_store(&end_of_link(l)->own->reads_hazards, 0);
+	munmap(end_of_link(l)->memory, sizeof(struct shm_memory));
+	shm_forget(l);
 }
 
 static const struct link_ops shm_ops = {
@@ -254,47 +298,28 @@ static const struct link_ops shm_ops = {
 	.room = shm_room,
 	.send = shm_send,
 	.send_frame = shm_send_frame,
-	.reserve = shm_reserve,
-	.commit = shm_commit,
 	.flush = shm_flush,
 	.receive = shm_receive,
 	.release = shm_release,
 	.may_sleep = shm_may_sleep,
 	.awake = shm_awake,
-	.may_rest = shm_may_rest,
+	.take_event = shm_take_event,
 	.close = shm_close,
+	.forget = shm_forget,
 };
 
 int shm_memory_create(void)
 {
-	int fd = memfd_create("weft-channel", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	int err;
-
-	if (fd < 0)
-		return -errno;
-	err = memfile_resize(fd, sizeof(struct shm_memory));
-	if (!err && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
-		return fd;
-	err = err ? err : -errno;
-	close(fd);
-	return err;
+	return memfile_create_fixed("weft-channel", sizeof(struct shm_memory));
 }
 
-static bool is_channel_memory(int fd)
+static int open_memory(int fd, int flags, int wake_fd, unsigned tx, unsigned rx, struct shm **shm)
 {
-	struct stat st;
-	int seals = fcntl(fd, F_GET_SEALS);
-
-	return seals >= 0 && seals & F_SEAL_SHRINK && fstat(fd, &st) == 0 && st.st_size >= (off_t)sizeof(struct shm_memory);
-}
-
-static int open_memory(int fd, int flags, int wake_fd, unsigned tx, unsigned rx, struct link **link)
-{
-	struct shm *s = aligned_alloc(RING_LINE, sizeof(*s));
+	struct end *s = aligned_alloc(RING_LINE, sizeof(*s));
 
 	if (!s)
 		return -ENOMEM;
-	*s = (struct shm){ .link.ops = &shm_ops, .wake_fd = wake_fd };
+	*s = (struct end){ .shm.link = { .ops = &shm_ops, .event_fd = -1 }, .wake_fd = wake_fd };
 	s->memory = mmap(NULL, sizeof(*s->memory), PROT_READ | PROT_WRITE, flags, fd, 0);
 	if (s->memory == MAP_FAILED) {
 		free(s);
@@ -306,48 +331,69 @@ static int open_memory(int fd, int flags, int wake_fd, unsigned tx, unsigned rx,
 	s->peer = &s->memory->side[tx ^ 1];
 	ring_producer_init(&s->tx, &s->memory->words[tx], s->memory->lines[tx]);
 	ring_consumer_init(&s->rx, &s->memory->words[rx], s->memory->lines[rx]);
-	s->link.arrival = ring_arrival(&s->rx);
-	s->link.line = ring_line(&s->tx);
-	*link = &s->link;
+	s->shm.link.arrival = ring_arrival(&s->rx);
+	s->shm.line = ring_line(&s->tx);
+	*shm = &s->shm;
 	return 0;
 }
 
-int shm_open_channel(int memory_fd, int wake_fd, unsigned side, struct link **link)
+int shm_open_channel(int channel_fd, int wake_fd, unsigned side, struct shm **shm)
 {
-	if (side > 1 || !is_channel_memory(memory_fd))
+	if (side > 1 || !memfile_is_fixed(channel_fd, sizeof(struct shm_memory)))
 		return -EPROTO;
-	return open_memory(memory_fd, MAP_SHARED, wake_fd, side, side ^ 1, link);
+	return open_memory(channel_fd, MAP_SHARED, wake_fd, side, side ^ 1, shm);
 }
 
-_Atomic uint64_t *shm_own_access(struct link *link)
+int shm_open_foreign(int channel_fd, int wake_timer, int own_timer, unsigned side, struct shm **shm)
 {
-	return &shm_of(link)->own->access;
+	int err = shm_open_channel(channel_fd, wake_timer, side, shm);
+
+	if (err)
+		return err;
+	end_of(*shm)->is_foreign = true;
+	(*shm)->link.event_fd = own_timer;
+	return 0;
 }
 
-const _Atomic uint64_t *shm_peer_access(const struct link *link)
+_Atomic uint64_t *shm_own_hazard(struct shm *shm)
 {
-	return &((const struct shm *)link)->peer->access;
+	return &end_of(shm)->own->hazard;
 }
 
-void shm_ring_at(struct link *link, struct news *peer_news)
+const _Atomic uint64_t *shm_peer_hazard(const struct shm *shm)
 {
-	struct shm *s = shm_of(link);
+	return &((const struct end *)shm)->peer->hazard;
+}
 
-	s->peer_news = peer_news;
+void shm_ring_at(struct shm *shm, struct channel_bells *peer_bells)
+{
+	struct end *s = end_of(shm);
+
+	s->peer_bells = peer_bells;
 	atomic_store_explicit(&s->own->rings, 1, memory_order_release);
 }
 
-void shm_set_reads(struct link *link)
+void shm_set_heeds(struct shm *shm)
 {
-	atomic_store_explicit(&shm_of(link)->own->reads, 1, memory_order_release);
+	atomic_store_explicit(&end_of(shm)->own->reads_hazards, 1, memory_order_release);
 }
 
-bool shm_peer_reads(const struct link *link)
+bool shm_peer_heeds(const struct shm *shm)
 {
-	return atomic_load_explicit(&((const struct shm *)link)->peer->reads, memory_order_acquire);
+	return atomic_load_explicit(&((const struct end *)shm)->peer->reads_hazards, memory_order_acquire);
 }
 
-int shm_open_loop(struct link **link)
+void shm_set_reads(struct shm *shm)
 {
-	return open_memory(-1, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0, 0, link);
+	atomic_store_explicit(&end_of(shm)->own->reads, 1, memory_order_release);
+}
+
+bool shm_peer_reads(const struct shm *shm)
+{
+	return atomic_load_explicit(&((const struct end *)shm)->peer->reads, memory_order_acquire);
+}
+
+int shm_open_loop(struct shm **shm)
+{
+	return open_memory(-1, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0, 0, shm);
 }

@@ -2,7 +2,8 @@
  * prose: a REQ, REP, DREQ or SIDR_REQ is repeated every id->period until its answer comes or tries_left is used up; at first it
  * is repeated sooner, after 64, 128, 256 ms and so on, as a lost message should not cost seconds; an MRA stretches the current
  * period; timewait lasts the path's ACK timeout, which is twice its packet lifetime. */
-#include "mgmt/cm_internal.h"
+#include "mgmt/cm_id.h"
+#include "mgmt/cm_send.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -18,10 +19,16 @@ int cm_init(struct cm *cm, const struct cm_config *config)
 	*cm = (struct cm){ .slot = config->slot, .max_ids = config->max_ids,
 			   .response_timeout = RESPONSE_TIMEOUT, .max_retries = MAX_RETRIES };
 	memcpy(cm->ca_guid, config->ca_guid, sizeof(cm->ca_guid));
-	rand_seed(&cm->rand, config->seed);
-	heap_init(&cm->timers);
+	if (config->key)
+		rand_key(&cm->rand, config->key);
+	else
+		rand_seed(&cm->rand, config->seed);
+	cm->remote_key.k0 = rand_u64(&cm->rand);
+	cm->remote_key.k1 = rand_u64(&cm->rand);
+	timer_heap_init(&cm->timers);
 	list_init(&cm->all);
 	list_init(&cm->symmetric);
+	list_init(&cm->gone);
 	cm->out = calloc(CM_OUTS, sizeof(*cm->out));
 	return cm->out ? 0 : -ENOMEM;
 }
@@ -29,6 +36,12 @@ int cm_init(struct cm *cm, const struct cm_config *config)
 static uint32_t bucket(uint32_t id)
 {
 	return (id ^ id >> CM_SLOT_SHIFT) % CM_BUCKETS;
+}
+
+/* Peers with one id at different ports are few: the id alone finds the bucket. */
+static struct cm_id **remote_bucket(struct cm *cm, uint32_t id)
+{
+	return &cm->by_remote[siphash_word(&cm->remote_key, id) % CM_BUCKETS];
 }
 
 struct cm_id *cm_find_local(struct cm *cm, uint32_t local_id)
@@ -40,11 +53,11 @@ struct cm_id *cm_find_local(struct cm *cm, uint32_t local_id)
 	return id;
 }
 
-struct cm_id *cm_find_remote(struct cm *cm, uint32_t remote_id, uint32_t slot)
+struct cm_id *cm_find_remote(struct cm *cm, uint32_t remote_id, const struct gmp *in)
 {
-	struct cm_id *id = cm->by_remote[bucket(remote_id)];
+	struct cm_id *id = *remote_bucket(cm, remote_id);
 
-	while (id && (id->remote_id != remote_id || id->peer_slot != slot))
+	while (id && (id->remote_id != remote_id || id->path.device != in->device || !gmp_path_is_from(&in->path, &id->to)))
 		id = id->next_remote;
 	return id;
 }
@@ -61,7 +74,7 @@ static void unhash_local(struct cm_id *id)
 
 static void unhash_remote(struct cm_id *id)
 {
-	struct cm_id **at = &id->cm->by_remote[bucket(id->remote_id)];
+	struct cm_id **at = remote_bucket(id->cm, id->remote_id);
 
 	while (*at && *at != id)
 		at = &(*at)->next_remote;
@@ -69,13 +82,14 @@ static void unhash_remote(struct cm_id *id)
 		*at = id->next_remote;
 }
 
-void cm_set_peer(struct cm_id *id, uint32_t remote_id, uint32_t slot)
+void cm_set_peer(struct cm_id *id, uint32_t remote_id, const struct gmp *in)
 {
-	struct cm_id **head = &id->cm->by_remote[bucket(remote_id)];
+	struct cm_id **head = remote_bucket(id->cm, remote_id);
 
 	unhash_remote(id);
 	id->remote_id = remote_id;
-	id->peer_slot = slot;
+	id->to = gmp_path_back(&in->path);
+	id->peer_is_here = in->is_from_here;
 	id->next_remote = *head;
 	*head = id;
 }
@@ -99,7 +113,7 @@ struct cm_id *cm_id_create(struct cm *cm, void *user)
 		cm->counters.over_quota++;
 		return NULL;
 	}
-	if (heap_reserve(&cm->timers, cm->ids + 1))
+	if (timer_heap_reserve(&cm->timers, cm->ids + 1))
 		return NULL;
 	id = calloc(1, sizeof(*id));
 	if (!id)
@@ -118,14 +132,14 @@ struct cm_id *cm_id_create(struct cm *cm, void *user)
 
 void cm_set_timer(struct cm_id *id, wtime at)
 {
-	struct heap *h = &id->cm->timers;
+	struct timer_heap *h = &id->cm->timers;
 
 	if (at == WTIME_NEVER)
-		heap_remove(h, &id->timer);
-	else if (heap_contains(&id->timer))
-		heap_update(h, &id->timer, at);
+		timer_heap_remove(h, &id->timer);
+	else if (timer_heap_contains(&id->timer))
+		timer_heap_update(h, &id->timer, at);
 	else
-		heap_insert(h, &id->timer, at);
+		timer_heap_insert(h, &id->timer, at);
 }
 
 void cm_enter_timewait(struct cm_id *id, wtime now)
@@ -147,6 +161,7 @@ void cm_drop(struct cm_id *id)
 	unhash_remote(id);
 	list_remove(&id->all);
 	list_remove(&id->symmetric);
+	list_remove(&id->gone);
 	id->cm->ids--;
 	free(id);
 }
@@ -189,19 +204,19 @@ void cm_fini(struct cm *cm)
 
 	while ((id = list_first_entry(&cm->all, struct cm_id, all)))
 		cm_drop(id);
-	heap_fini(&cm->timers);
+	timer_heap_fini(&cm->timers);
 	free(cm->out);
 	cm->out = NULL;
 }
 
 wtime cm_deadline(const struct cm *cm)
 {
-	const struct heap_node *first = heap_min(&cm->timers);
+	const struct timer_heap_node *first = timer_heap_min(&cm->timers);
 
 	return first ? first->at : WTIME_NEVER;
 }
 
-bool cm_output(struct cm *cm, struct cm_out *out)
+bool cm_output(struct cm *cm, struct gmp *out)
 {
 	if (!cm->out_count)
 		return false;

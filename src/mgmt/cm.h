@@ -1,16 +1,25 @@
 /* The InfiniBand Communication Manager (IBA vol. 1, chapter 12) as an engine: REQ, REP, RTU, REJ, MRA, DREQ, DREP and
  * the SIDR pair, with their timeouts and retries. Pure: time is injected, MADs are pulled with cm_output, and what the
- * consumer must hear comes back from cm_input, cm_expire and cm_peer_gone as one event a call. The caller holds a lock
- * around every entry. Memory is bounded by cm_config.max_ids. State and message rules are in cm_state.c and cm_input.c. */
+ * consumer must hear comes back from cm_input, cm_expire and cm_next_gone as one event a call. The caller holds a lock
+ * around every entry. Memory is bounded by cm_config.max_ids. Message rules are in cm_input.c.
+ *
+ * A peer is a port and a communication id there. MADs go to QP1 of the port (mgmt/gmp.h), by the path of the conversation or
+ * back by the path that its first MAD came by. Which of the processes that share a port a MAD is for is the business of QP1's
+ * owner: the upper 12 bits of a communication id are the slot of the process that made it. */
 #ifndef WEFT_MGMT_CM_H
 #define WEFT_MGMT_CM_H
 
-#include "base/heap.h"
 #include "base/list.h"
 #include "base/psn.h"
 #include "base/rand.h"
 #include "base/time.h"
+#include "base/timer_heap.h"
+#include "mgmt/gmp.h"
 #include "wire/cm.h"
+
+/* The slot of the process that made this communication id, on this host. */
+enum { CM_SLOT_SHIFT = 20 };	/* a communication id is slot << 20 | random */
+#define CM_ID_SLOT(id) ((id) >> CM_SLOT_SHIFT)
 
 enum cm_state {		/* IBA 12.9.5: active and passive side; 12.11: SIDR */
 	CM_IDLE,
@@ -30,11 +39,10 @@ enum cm_state {		/* IBA 12.9.5: active and passive side; 12.11: SIDR */
 	CM_REQ_REJECTED,	/* our REJ */
 };
 
-/* Where the MADs of a conversation go and what its packets will use. */
+/* What the packets of a conversation will use, and the MADs that the active side sends. */
 struct cm_path {
 	int device;
 	uint8_t sgid[16], dgid[16];
-	uint8_t target[16];		/* the address that was asked for, as its listener may have bound it */
 	uint16_t slid, dlid;		/* 0xffff on RoCE */
 	uint16_t pkey;
 	uint8_t sl, tclass, hop_limit, rate;
@@ -47,7 +55,7 @@ struct cm_path {
 struct cm_param {
 	uint8_t qp_type;		/* enum ibv_qp_type */
 	uint32_t qpn, qkey;
-	psn_t psn;
+	psn_t psn;			/* that the other side is to begin with */
 	uint8_t responder_resources, initiator_depth;
 	uint8_t retry_count, rnr_retry_count;
 	bool flow_control, srq;
@@ -62,25 +70,27 @@ struct cm_id {
 	struct cm *cm;			/* borrowed */
 	void *user;			/* the consumer's */
 	enum cm_state state;
-	uint32_t local_id, remote_id;	/* communication ids; for SIDR the request id */
-	uint32_t peer_slot;		/* 0 until the peer is known */
+	uint32_t local_id, remote_id;	/* communication ids; for SIDR the request id. remote_id 0: not known yet */
+	struct packet_path to;		/* to QP1 of the peer's port */
+	bool peer_is_here;		/* once remote_id is known: on this host */
 	uint64_t tid, service_id;
 	struct cm_path path;
 	uint8_t qp_type;		/* as seen from this side: XRC_SEND is active, XRC_RECV passive */
 	uint32_t local_qpn, remote_qpn, remote_qkey;
-	psn_t sq_psn, rq_psn;
+	psn_t sq_psn, rq_psn;		/* sq_psn is the peer's to choose: IBA 12.7, Starting PSN */
 	uint8_t responder_resources, initiator_depth;	/* this side's */
 	uint8_t retry_count, rnr_retry_count;
 	struct list_node symmetric;	/* in cm.symmetric: the other side may open at the same time; see cm_req */
 	/* the message that waits for its answer, and the timer of that or of timewait */
 	uint8_t mad[MAD_BYTES];
 	uint8_t tries_left;
-	uint8_t returns;		/* how often our request came back undelivered */
+	uint8_t returns;		/* how often we heard that nobody listens */
 	wtime period;			/* of one try, and until it is repeated */
 	wtime wait;
-	struct heap_node timer;
+	struct timer_heap_node timer;
 	struct cm_id *next_local, *next_remote;		/* hash chains */
 	struct list_node all;
+	struct list_node gone;		/* in cm.gone: its peer's process is gone, which is not told yet */
 };
 
 enum cm_event_type {
@@ -103,16 +113,7 @@ struct cm_event {
 	struct cm_msg msg;	/* the message that made it; not for timers */
 };
 
-/* A MAD to send. `slot` 0: by service id. */
-struct cm_out {
-	int device;
-	uint32_t slot;
-	uint64_t service_id;
-	uint8_t sgid[16], dgid[16];
-	uint8_t mad[MAD_BYTES];
-};
-
-enum { CM_BUCKETS = 1024, CM_OUTS = 256 };
+enum { CM_BUCKETS = 1024, CM_OUTS = 256, CM_DEVICES = 4 };	/* devices: as many as an adapter has at most */
 
 struct cm_counters {
 	uint64_t received, malformed, unexpected, duplicates, retries, timeouts, out_dropped, over_quota;
@@ -120,13 +121,14 @@ struct cm_counters {
 
 struct cm {
 	uint32_t slot;			/* upper 12 bits of every communication id */
-	uint64_t ca_guid[2];
+	uint64_t ca_guid[CM_DEVICES];
 	uint32_t max_ids, ids;
 	struct rand rand;
-	struct heap timers;
-	struct list all, symmetric;
+	struct siphash_key remote_key;	/* of by_remote, whose ids the peers choose */
+	struct timer_heap timers;
+	struct list all, symmetric, gone;
 	struct cm_id *by_local[CM_BUCKETS], *by_remote[CM_BUCKETS];
-	struct cm_out *out;		/* owned: ring of CM_OUTS */
+	struct gmp *out;		/* owned: ring of CM_OUTS */
 	uint32_t out_first, out_count;
 	struct cm_counters counters;
 	/* our choice: as Linux's rdma_cm, 15 retries of 4.096 us << 20 */
@@ -135,8 +137,9 @@ struct cm {
 
 struct cm_config {
 	uint32_t slot;
-	uint64_t ca_guid[2];	/* by device, host order */
-	uint64_t seed;		/* from getrandom in the product */
+	uint64_t ca_guid[CM_DEVICES];	/* by device, host order */
+	const struct siphash_key *key;	/* from the kernel in the product; NULL: */
+	uint64_t seed;
 	uint32_t max_ids;
 };
 
@@ -168,18 +171,21 @@ int cm_sidr_rep(struct cm_id *id, wtime now, uint8_t status, const struct cm_par
 
 /* ---- the network's side ---- */
 
-/* A MAD from the process of that slot, on that device. True: *event is for the consumer. */
-bool cm_input(struct cm *cm, wtime now, int device, uint32_t from_slot, const void *mad, uint32_t bytes, struct cm_event *event);
-/* A MAD of ours came back: nobody listens to its service, or the process it was for is gone. A request is tried a few times
- * more before that is told, 0.3 s in all: where resolving an address takes its time, a peer that is just about to listen is
- * found, and programs that only synchronise before (perftest -R) rely on it. */
-bool cm_returned(struct cm *cm, wtime now, const void *mad, uint32_t bytes, struct cm_event *event);
-/* The process of that slot is gone: call until false. Requests whose receiver is not known yet are sent again. */
-bool cm_peer_gone(struct cm *cm, wtime now, uint32_t slot, struct cm_event *event);
+/* A MAD that came to QP1. True: *event is for the consumer. A request that nobody listens to is tried a few times more before
+ * that is told, 0.3 s in all: where resolving an address takes its time, a peer that is just about to listen is found, and
+ * programs that only synchronise before (perftest -R) rely on it. */
+bool cm_input(struct cm *cm, wtime now, const struct gmp *in, struct cm_event *event);
+/* What the CM of a port answers to a message for which it has no conversation and nobody listens: IBA 12.9.8, 12.11. False:
+ * nothing. The answer goes back by the path that the message came by. */
+bool cm_answer_stray(const struct cm_msg *msg, struct cm_msg *answer);
+/* The process of that slot of this host is gone: cm_next_gone says what follows, call it until false. Requests whose receiver is
+ * not known yet are sent again. */
+void cm_peer_gone(struct cm *cm, uint32_t slot);
+bool cm_next_gone(struct cm *cm, wtime now, struct cm_event *event);
 /* Runs one due timer; call until false. */
 bool cm_expire(struct cm *cm, wtime now, struct cm_event *event);
 wtime cm_deadline(const struct cm *cm);
-bool cm_output(struct cm *cm, struct cm_out *out);
+bool cm_output(struct cm *cm, struct gmp *out);
 
 const char *cm_state_name(enum cm_state state);
 

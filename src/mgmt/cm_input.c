@@ -1,7 +1,9 @@
 /* The network's side: one function a message, each a list of the states in which it means something (IBA 12.9.5 to 12.9.8).
  * In any other state it is a duplicate or late: answered again where the peer may still need the answer, else dropped. A
- * message counts only from the process that the conversation is with, and only with its transaction id. */
-#include "mgmt/cm_internal.h"
+ * message counts only from the port that the conversation is with, and only with its ids and its transaction id. On this host
+ * weftd sees to it that the sender's id is the sender's own (weftd/qp1.c). */
+#include "mgmt/cm_id.h"
+#include "mgmt/cm_send.h"
 
 #include <infiniband/verbs.h>
 #include <string.h>
@@ -9,17 +11,27 @@
 struct arrival {
 	struct cm *cm;
 	wtime now;
-	int device;
-	uint32_t slot;
+	const struct gmp *gmp;
 	const struct cm_msg *msg;
 };
+
+static bool is_from_peer(const struct arrival *in, const struct cm_id *id, uint32_t remote_id)
+{
+	return id->remote_id == remote_id && id->path.device == in->gmp->device && gmp_path_is_from(&in->gmp->path, &id->to);
+}
 
 /* The conversation that a message names by both ids. */
 static struct cm_id *conversation(const struct arrival *in, uint32_t local_id, uint32_t remote_id)
 {
 	struct cm_id *id = cm_find_local(in->cm, local_id);
 
-	return id && id->remote_id == remote_id && id->peer_slot == in->slot ? id : NULL;
+	return id && is_from_peer(in, id, remote_id) ? id : NULL;
+}
+
+/* Once the peer has told its id, nobody else speaks in its place. */
+static bool is_peer(const struct arrival *in, const struct cm_id *id, uint32_t remote_id)
+{
+	return !id->remote_id || is_from_peer(in, id, remote_id);
 }
 
 static bool unexpected(const struct arrival *in)
@@ -46,7 +58,44 @@ static void refuse(const struct arrival *in, enum cm_answered answered, uint32_t
 	struct cm_msg msg = { .attribute = CM_REJ, .tid = in->msg->tid,
 			      .rej = { .remote_comm_id = remote_id, .message = answered, .reason = reason } };
 
-	cm_send_stateless(in->cm, in->device, in->slot, &msg);
+	cm_send_back(in->cm, in->gmp, &msg);
+}
+
+bool cm_answer_stray(const struct cm_msg *msg, struct cm_msg *answer)
+{
+	*answer = (struct cm_msg){ .tid = msg->tid };
+	switch (msg->attribute) {
+	case CM_REQ:
+		answer->attribute = CM_REJ;
+		answer->rej = (struct cm_rej){ .remote_comm_id = msg->req.local_comm_id, .message = CM_ANSWERS_REQ,
+					       .reason = CM_REJ_INVALID_SERVICE_ID };
+		return true;
+	case CM_REP:
+		answer->attribute = CM_REJ;
+		answer->rej = (struct cm_rej){ .remote_comm_id = msg->rep.local_comm_id, .message = CM_ANSWERS_REP,
+					       .reason = CM_REJ_INVALID_COMM_ID };
+		return true;
+	case CM_DREQ:
+		answer->attribute = CM_DREP;
+		answer->drep = (struct cm_drep){ .local_comm_id = msg->dreq.remote_comm_id,
+						 .remote_comm_id = msg->dreq.local_comm_id };
+		return true;
+	case CM_SIDR_REQ:
+		answer->attribute = CM_SIDR_REP;
+		answer->sidr_rep = (struct cm_sidr_rep){ .request_id = msg->sidr_req.request_id, .status = CM_SIDR_UNSUPPORTED,
+							 .service_id = msg->sidr_req.service_id };
+		return true;
+	default:
+		return false;
+	}
+}
+
+static void answer_stray(const struct arrival *in)
+{
+	struct cm_msg answer;
+
+	if (cm_answer_stray(in->msg, &answer))
+		cm_send_back(in->cm, in->gmp, &answer);
 }
 
 static bool req_again(const struct arrival *in, struct cm_id *id)
@@ -65,7 +114,8 @@ static struct cm_id *crossing(const struct arrival *in)
 
 	list_for_each(id, &in->cm->symmetric, struct cm_id, symmetric)
 		if ((id->state == CM_REQ_SENT || id->state == CM_MRA_REQ_RECEIVED) &&
-		    id->service_id == req->service_id && id->path.device == in->device && id->local_id != req->local_comm_id &&
+		    id->service_id == req->service_id && id->path.device == in->gmp->device &&
+		    id->local_id != req->local_comm_id &&
 		    memcmp(id->path.dgid, req->primary.local_gid, 16) == 0 &&
 		    memcmp(id->path.sgid, req->primary.remote_gid, 16) == 0)
 			return id;
@@ -106,35 +156,36 @@ static void take_req(struct cm_id *id, const struct arrival *in, uint8_t qp_type
 	const struct cm_req *req = &in->msg->req;
 	const struct cm_req_path *path = &req->primary;
 
-	cm_set_peer(id, req->local_comm_id, in->slot);
+	cm_set_peer(id, req->local_comm_id, in->gmp);
 	cm_set_timer(id, WTIME_NEVER);
 	id->state = CM_REQ_RECEIVED;
 	id->tid = in->msg->tid;
 	id->service_id = req->service_id;
 	id->qp_type = qp_type;
 	id->remote_qpn = req->local_qpn;
-	id->rq_psn = req->starting_psn;
+	id->sq_psn = req->starting_psn;
 	/* each side's initiator is the other side's responder */
 	id->responder_resources = req->initiator_depth;
 	id->initiator_depth = req->responder_resources;
 	id->retry_count = req->retry_count;
 	id->rnr_retry_count = req->rnr_retry_count;
 	id->path = (struct cm_path){
-		.device = in->device, .slid = path->remote_lid, .dlid = path->local_lid, .pkey = req->pkey, .sl = path->sl,
+		.device = in->gmp->device, .slid = path->remote_lid, .dlid = path->local_lid, .pkey = req->pkey, .sl = path->sl,
 		.tclass = path->tclass, .hop_limit = path->hop_limit, .rate = path->packet_rate,
 		.flow_label = path->flow_label, .mtu = req->path_mtu, .ack_timeout = path->ack_timeout,
 	};
 	memcpy(id->path.sgid, path->remote_gid, 16);
 	memcpy(id->path.dgid, path->local_gid, 16);
-	memcpy(id->path.target, path->local_gid, 16);
 }
 
 static bool input_req(const struct arrival *in, struct cm_event *event)
 {
 	const struct cm_req *req = &in->msg->req;
-	struct cm_id *id = cm_find_remote(in->cm, req->local_comm_id, in->slot);
+	struct cm_id *id = cm_find_remote(in->cm, req->local_comm_id, in->gmp);
 	uint8_t qp_type;
 
+	if (!req->local_comm_id)	/* IBA 12.6.5: it is the name of the sender's conversation */
+		return unexpected(in);
 	if (id)
 		return req_again(in, id);
 	if (!qp_type_of(req, &qp_type)) {
@@ -157,13 +208,12 @@ static bool input_mra(const struct arrival *in)
 	const struct cm_mra *mra = &in->msg->mra;
 	struct cm_id *id = cm_find_local(in->cm, mra->remote_comm_id);
 
-	if (!id || in->msg->tid != id->tid)
+	if (!id || !mra->local_comm_id || in->msg->tid != id->tid || !is_peer(in, id, mra->local_comm_id))
 		return unexpected(in);
 	if (mra->message == CM_ANSWERS_REQ && (id->state == CM_REQ_SENT || id->state == CM_MRA_REQ_RECEIVED)) {
-		cm_set_peer(id, mra->local_comm_id, in->slot);
+		cm_set_peer(id, mra->local_comm_id, in->gmp);
 		id->state = CM_MRA_REQ_RECEIVED;
-	} else if (mra->message == CM_ANSWERS_REP && id->peer_slot == in->slot &&
-		   (id->state == CM_REP_SENT || id->state == CM_MRA_REP_RECEIVED)) {
+	} else if (mra->message == CM_ANSWERS_REP && (id->state == CM_REP_SENT || id->state == CM_MRA_REP_RECEIVED)) {
 		id->state = CM_MRA_REP_RECEIVED;
 	} else {
 		return unexpected(in);
@@ -188,19 +238,18 @@ static bool input_rep(const struct arrival *in, struct cm_event *event)
 	struct cm_id *id = cm_find_local(in->cm, rep->remote_comm_id);
 
 	if (!id || in->msg->tid != id->tid) {
-		refuse(in, CM_ANSWERS_REP, rep->local_comm_id, CM_REJ_INVALID_COMM_ID);
+		answer_stray(in);
 		return unexpected(in);
 	}
-	if (id->state != CM_REQ_SENT && id->state != CM_MRA_REQ_RECEIVED) {
-		if (id->remote_id == rep->local_comm_id && id->peer_slot == in->slot)
-			return rep_again(in, id);
+	if (!rep->local_comm_id || !is_peer(in, id, rep->local_comm_id))
 		return unexpected(in);
-	}
-	cm_set_peer(id, rep->local_comm_id, in->slot);
+	if (id->state != CM_REQ_SENT && id->state != CM_MRA_REQ_RECEIVED)
+		return rep_again(in, id);
+	cm_set_peer(id, rep->local_comm_id, in->gmp);
 	cm_set_timer(id, WTIME_NEVER);
 	id->state = CM_REP_RECEIVED;
 	id->remote_qpn = id->qp_type == IBV_QPT_XRC_SEND ? rep->local_eecn : rep->local_qpn;
-	id->rq_psn = rep->starting_psn;
+	id->sq_psn = rep->starting_psn;
 	id->initiator_depth = rep->responder_resources;
 	id->responder_resources = rep->initiator_depth;
 	id->rnr_retry_count = rep->rnr_retry_count;
@@ -218,18 +267,50 @@ static bool input_rtu(const struct arrival *in, struct cm_event *event)
 	return tell(event, CM_EVENT_RTU, id);
 }
 
-/* A REJ of our REQ may come from one who never had an id of his own; one who gives up his REQ may not know ours. */
+/* Is the listener given a little more time? Our choice: 5, 10, 20 ... 160 ms. */
+static bool wait_for_listener(struct cm_id *id, wtime now)
+{
+	enum { RETURNS = 6 };
+
+	if (id->returns == RETURNS)
+		return false;
+	cm_set_timer(id, now + (5 * WTIME_MS << id->returns++));
+	return true;
+}
+
+/* Before the connection is established one side may lack an id: who rejects our REQ or REP may never have had one of its own,
+ * who gives up its REQ may not know ours. */
+static bool lacks_an_id(const struct cm_id *id)
+{
+	switch (id->state) {
+	case CM_REQ_SENT:
+	case CM_MRA_REQ_RECEIVED:
+	case CM_REQ_RECEIVED:
+	case CM_REP_SENT:
+	case CM_MRA_REP_RECEIVED:
+		return true;
+	default:
+		return false;
+	}
+}
+
 static struct cm_id *rejected(const struct arrival *in)
 {
 	const struct cm_rej *rej = &in->msg->rej;
-	struct cm_id *id;
+	struct cm_id *id = rej->remote_comm_id ? cm_find_local(in->cm, rej->remote_comm_id) :
+						 cm_find_remote(in->cm, rej->local_comm_id, in->gmp);
 
-	if (!rej->remote_comm_id)
-		return cm_find_remote(in->cm, rej->local_comm_id, in->slot);
-	id = cm_find_local(in->cm, rej->remote_comm_id);
 	if (!id || in->msg->tid != id->tid)
 		return NULL;
-	return !id->peer_slot || id->peer_slot == in->slot ? id : NULL;
+	if ((!rej->remote_comm_id || !rej->local_comm_id) && !lacks_an_id(id))
+		return NULL;
+	return is_peer(in, id, rej->local_comm_id ? rej->local_comm_id : id->remote_id) ? id : NULL;
+}
+
+/* Who had a listener has an id too. */
+static bool nobody_listens(const struct cm_rej *rej)
+{
+	return !rej->local_comm_id && rej->reason == CM_REJ_INVALID_SERVICE_ID;
 }
 
 static bool input_rej(const struct arrival *in, struct cm_event *event)
@@ -240,6 +321,10 @@ static bool input_rej(const struct arrival *in, struct cm_event *event)
 		return unexpected(in);
 	switch (id->state) {
 	case CM_REQ_SENT:
+		if (nobody_listens(&in->msg->rej) && wait_for_listener(id, in->now))
+			return false;
+		cm_enter_idle(id);
+		break;
 	case CM_MRA_REQ_RECEIVED:
 	case CM_REQ_RECEIVED:
 		cm_enter_idle(id);
@@ -257,22 +342,13 @@ static bool input_rej(const struct arrival *in, struct cm_event *event)
 	return tell(event, CM_EVENT_REJ, id);
 }
 
-static void answer_stray_dreq(const struct arrival *in)
-{
-	const struct cm_dreq *dreq = &in->msg->dreq;
-	struct cm_msg msg = { .attribute = CM_DREP, .tid = in->msg->tid,
-			      .drep = { .local_comm_id = dreq->remote_comm_id, .remote_comm_id = dreq->local_comm_id } };
-
-	cm_send_stateless(in->cm, in->device, in->slot, &msg);
-}
-
 static bool input_dreq(const struct arrival *in, struct cm_event *event)
 {
 	const struct cm_dreq *dreq = &in->msg->dreq;
 	struct cm_id *id = conversation(in, dreq->remote_comm_id, dreq->local_comm_id);
 
 	if (!id) {
-		answer_stray_dreq(in);
+		answer_stray(in);
 		return unexpected(in);
 	}
 	if (dreq->remote_qpn != id->local_qpn)
@@ -286,7 +362,7 @@ static bool input_dreq(const struct arrival *in, struct cm_event *event)
 		cm_set_timer(id, WTIME_NEVER);
 		return tell(event, CM_EVENT_DREQ, id);
 	case CM_TIMEWAIT:
-		answer_stray_dreq(in);
+		answer_stray(in);
 		return duplicate(in);
 	default:
 		return duplicate(in);
@@ -306,7 +382,7 @@ static bool input_drep(const struct arrival *in, struct cm_event *event)
 static bool input_sidr_req(const struct arrival *in, struct cm_event *event)
 {
 	const struct cm_sidr_req *req = &in->msg->sidr_req;
-	struct cm_id *id = cm_find_remote(in->cm, req->request_id, in->slot);
+	struct cm_id *id = cm_find_remote(in->cm, req->request_id, in->gmp);
 
 	if (id) {
 		if (id->state == CM_SIDR_REP_SENT)
@@ -316,13 +392,14 @@ static bool input_sidr_req(const struct arrival *in, struct cm_event *event)
 	id = cm_id_create(in->cm, NULL);
 	if (!id)
 		return false;
-	cm_set_peer(id, req->request_id, in->slot);
+	cm_set_peer(id, req->request_id, in->gmp);
 	id->state = CM_SIDR_REQ_RECEIVED;
 	id->tid = in->msg->tid;
 	id->service_id = req->service_id;
 	id->qp_type = IBV_QPT_UD;
-	id->path.device = in->device;
-	id->path.pkey = req->pkey;
+	id->path = (struct cm_path){ .device = in->gmp->device, .pkey = req->pkey, .slid = id->to.slid, .dlid = id->to.dlid };
+	memcpy(id->path.sgid, id->to.sgid, 16);
+	memcpy(id->path.dgid, id->to.dgid, 16);
 	return tell(event, CM_EVENT_SIDR_REQ, id);
 }
 
@@ -332,6 +409,8 @@ static bool input_sidr_rep(const struct arrival *in, struct cm_event *event)
 
 	if (!id || id->state != CM_SIDR_REQ_SENT || in->msg->tid != id->tid)
 		return unexpected(in);
+	if (in->msg->sidr_rep.status == CM_SIDR_UNSUPPORTED && wait_for_listener(id, in->now))
+		return false;
 	id->remote_qpn = in->msg->sidr_rep.qpn;
 	id->remote_qkey = in->msg->sidr_rep.qkey;
 	cm_enter_idle(id);
@@ -364,14 +443,14 @@ static bool dispatch(const struct arrival *in, struct cm_event *event)
 	}
 }
 
-bool cm_input(struct cm *cm, wtime now, int device, uint32_t from_slot, const void *mad, uint32_t bytes, struct cm_event *event)
+bool cm_input(struct cm *cm, wtime now, const struct gmp *in, struct cm_event *event)
 {
 	cm->counters.received++;
-	if (bytes != MAD_BYTES || !from_slot || !cm_parse(&event->msg, mad)) {
+	if (!cm_parse(&event->msg, in->mad)) {
 		cm->counters.malformed++;
 		return false;
 	}
-	return dispatch(&(struct arrival){ cm, now, device, from_slot, &event->msg }, event);
+	return dispatch(&(struct arrival){ cm, now, in, &event->msg }, event);
 }
 
 /* What the peer's CM would have said of its process's end. */
@@ -409,70 +488,26 @@ static bool one_gone(struct cm_id *id, wtime now, struct cm_event *event)
 static void ask_again(struct cm *cm)
 {
 	list_for_each(id, &cm->all, struct cm_id, all)
-		if (!id->peer_slot && (id->state == CM_REQ_SENT || id->state == CM_SIDR_REQ_SENT))
+		if (!id->remote_id && (id->state == CM_REQ_SENT || id->state == CM_SIDR_REQ_SENT))
 			cm_send_again(id);
 }
 
-bool cm_peer_gone(struct cm *cm, wtime now, uint32_t slot, struct cm_event *event)
+void cm_peer_gone(struct cm *cm, uint32_t slot)
 {
 	list_for_each(id, &cm->all, struct cm_id, all)
-		if (id->peer_slot == slot && one_gone(id, now, event))
-			return true;
+		if (id->remote_id && id->peer_is_here && CM_ID_SLOT(id->remote_id) == slot && !list_linked(&id->gone))
+			list_append(&cm->gone, &id->gone);
 	ask_again(cm);
+}
+
+bool cm_next_gone(struct cm *cm, wtime now, struct cm_event *event)
+{
+	struct list_node *n;
+
+	while ((n = list_pop(&cm->gone)))
+		if (one_gone(container_of(n, struct cm_id, gone), now, event))
+			return true;
 	return false;
-}
-
-/* Is the listener given a little more time? Our choice: 5, 10, 20 ... 160 ms. */
-static bool wait_for_listener(struct cm_id *id, wtime now)
-{
-	enum { RETURNS = 6 };
-
-	if (id->returns == RETURNS)
-		return false;
-	cm_set_timer(id, now + (5 * WTIME_MS << id->returns++));
-	return true;
-}
-
-static bool returned_req(struct cm_id *id, wtime now, struct cm_event *event)
-{
-	if (!id || id->state != CM_REQ_SENT || wait_for_listener(id, now))
-		return false;
-	cm_enter_idle(id);
-	return say_rejected(event, id, CM_REJ_INVALID_SERVICE_ID);
-}
-
-static bool returned_sidr_req(struct cm_id *id, wtime now, struct cm_event *event)
-{
-	if (!id || id->state != CM_SIDR_REQ_SENT || wait_for_listener(id, now))
-		return false;
-	cm_enter_idle(id);
-	event->msg = (struct cm_msg){ .attribute = CM_SIDR_REP, .sidr_rep = { .status = CM_SIDR_UNSUPPORTED } };
-	return tell(event, CM_EVENT_SIDR_REP, id);
-}
-
-bool cm_returned(struct cm *cm, wtime now, const void *mad, uint32_t bytes, struct cm_event *event)
-{
-	struct cm_id *id;
-
-	if (bytes != MAD_BYTES || !cm_parse(&event->msg, mad))
-		return false;
-	switch (event->msg.attribute) {
-	case CM_REQ:
-		return returned_req(cm_find_local(cm, event->msg.req.local_comm_id), now, event);
-	case CM_SIDR_REQ:
-		return returned_sidr_req(cm_find_local(cm, event->msg.sidr_req.request_id), now, event);
-	case CM_REP:
-		id = cm_find_local(cm, event->msg.rep.local_comm_id);
-		return id && one_gone(id, now, event);
-	case CM_RTU:
-		id = cm_find_local(cm, event->msg.rtu.local_comm_id);
-		return id && one_gone(id, now, event);
-	case CM_DREQ:
-		id = cm_find_local(cm, event->msg.dreq.local_comm_id);
-		return id && one_gone(id, now, event);
-	default:
-		return false;
-	}
 }
 
 /* No answer came to what id->mad holds, and it was sent often enough. */
@@ -522,9 +557,9 @@ static bool try_again(struct cm_id *id, wtime now)
 
 bool cm_expire(struct cm *cm, wtime now, struct cm_event *event)
 {
-	struct heap_node *first;
+	struct timer_heap_node *first;
 
-	while ((first = heap_min(&cm->timers)) && first->at <= now) {
+	while ((first = timer_heap_min(&cm->timers)) && first->at <= now) {
 		struct cm_id *id = container_of(first, struct cm_id, timer);
 
 		if (!try_again(id, now) && give_up(id, now, event))

@@ -1,6 +1,7 @@
 /* The consumer's calls: each checks the state, fills one message, and says what answers it. Private data fills up with
  * zeroes to the message's fixed length, as IBA 12.6 has it. */
-#include "mgmt/cm_internal.h"
+#include "mgmt/cm_id.h"
+#include "mgmt/cm_send.h"
 
 #include <errno.h>
 #include <infiniband/verbs.h>
@@ -11,7 +12,7 @@
 /* Our choice: longer than a busy host takes to answer. */
 static const wtime FIRST_WAIT = 64 * WTIME_MS;
 
-static struct cm_out *out_slot(struct cm *cm)
+static struct gmp *next_out(struct cm *cm)
 {
 	if (cm->out_count == CM_OUTS) {	/* the caller pulls after every entry; what is lost is repeated */
 		cm->counters.out_dropped++;
@@ -22,14 +23,11 @@ static struct cm_out *out_slot(struct cm *cm)
 
 static void out_mad(struct cm_id *id, const uint8_t mad[MAD_BYTES])
 {
-	struct cm_out *out = out_slot(id->cm);
+	struct gmp *out = next_out(id->cm);
 
 	if (!out)
 		return;
-	*out = (struct cm_out){ .device = id->path.device, .slot = id->peer_slot,
-				.service_id = id->peer_slot ? 0 : id->service_id };
-	memcpy(out->sgid, id->path.sgid, 16);
-	memcpy(out->dgid, id->path.target, 16);
+	*out = (struct gmp){ .device = id->path.device, .pkey = id->path.pkey, .path = id->to };
 	memcpy(out->mad, mad, MAD_BYTES);
 }
 
@@ -63,13 +61,13 @@ void cm_send_until_answered(struct cm_id *id, wtime now, struct cm_msg *msg)
 	cm_set_timer(id, now + id->wait);
 }
 
-void cm_send_stateless(struct cm *cm, int device, uint32_t slot, const struct cm_msg *msg)
+void cm_send_back(struct cm *cm, const struct gmp *in, const struct cm_msg *msg)
 {
-	struct cm_out *out = out_slot(cm);
+	struct gmp *out = next_out(cm);
 
 	if (!out)
 		return;
-	*out = (struct cm_out){ .device = device, .slot = slot };
+	*out = (struct gmp){ .device = in->device, .pkey = in->pkey, .path = gmp_path_back(&in->path) };
 	cm_build(msg, out->mad);
 }
 
@@ -80,6 +78,17 @@ static int put_private(uint8_t *to, size_t room, const void *from, uint32_t byte
 	if (bytes)
 		memcpy(to, from, bytes);
 	return 0;
+}
+
+/* A GRH on each device: it is what tells the receiver of a SIDR_REQ the GIDs of its ends. */
+static struct packet_path mad_path(const struct cm_path *path)
+{
+	struct packet_path to = { .slid = path->slid, .dlid = path->dlid, .sl = path->sl, .has_grh = true, .tclass = path->tclass,
+				  .hop_limit = path->hop_limit, .flow_label = path->flow_label };
+
+	memcpy(to.sgid, path->sgid, 16);
+	memcpy(to.dgid, path->dgid, 16);
+	return to;
 }
 
 static void put_path(struct cm_req_path *to, const struct cm_path *path)
@@ -121,9 +130,10 @@ int cm_req(struct cm_id *id, wtime now, uint64_t service_id, const struct cm_pat
 		return -EINVAL;
 	id->service_id = service_id;
 	id->path = *path;
+	id->to = mad_path(path);
 	id->qp_type = param->qp_type;
 	id->local_qpn = param->qpn & QPN_MASK;
-	id->sq_psn = param->psn & PSN_MASK;
+	id->rq_psn = param->psn & PSN_MASK;
 	id->responder_resources = param->responder_resources;
 	id->initiator_depth = param->initiator_depth;
 	id->retry_count = at_most_7(param->retry_count);
@@ -139,7 +149,7 @@ int cm_req(struct cm_id *id, wtime now, uint64_t service_id, const struct cm_pat
 	req->transport = transport_of(param->qp_type);
 	req->extended_transport = is_xrc ? CM_EXTENDED_XRC : 0;
 	req->flow_control = param->flow_control;
-	req->starting_psn = id->sq_psn;
+	req->starting_psn = id->rq_psn;
 	req->pkey = path->pkey;
 	req->path_mtu = path->mtu & 15;
 	req->max_cm_retries = id->cm->max_retries;
@@ -166,12 +176,12 @@ int cm_rep(struct cm_id *id, wtime now, const struct cm_param *param)
 	    put_private(rep->private_data, sizeof(rep->private_data), param->private_data, param->private_bytes))
 		return -EINVAL;
 	id->local_qpn = param->qpn & QPN_MASK;
-	id->sq_psn = param->psn & PSN_MASK;
+	id->rq_psn = param->psn & PSN_MASK;
 	id->responder_resources = param->responder_resources;
 	id->initiator_depth = param->initiator_depth;
 	rep->local_comm_id = id->local_id;
 	rep->remote_comm_id = id->remote_id;
-	rep->starting_psn = id->sq_psn;
+	rep->starting_psn = id->rq_psn;
 	rep->responder_resources = param->responder_resources;
 	rep->target_ack_delay = 0;
 	rep->failover_accepted = 1;	/* IBA 12.6.8: failover not supported */
@@ -297,6 +307,7 @@ int cm_sidr_req(struct cm_id *id, wtime now, uint64_t service_id, const struct c
 		return -EINVAL;
 	id->service_id = service_id;
 	id->path = *path;
+	id->to = mad_path(path);
 	id->qp_type = IBV_QPT_UD;
 	msg.sidr_req.request_id = id->local_id;
 	msg.sidr_req.pkey = path->pkey;

@@ -1,5 +1,5 @@
 /* The adapter: its tables, who may send next, and the timers. A QP stands in at most one of three lists: `ready` (has
- * something to send), `blocked` (has, but its peer's link is full) or `later` (has executed a part of a long request). */
+ * something to send), `blocked` (has, but its peer's link is full) or `slices` (the next slice of a long request is due). */
 #include "verbs/ca.h"
 
 #include "verbs/rss.h"
@@ -52,6 +52,17 @@ static void fill_rss(struct ibv_device_attr_ex *attr)
 	attr->max_wq_type_rq = MAX_QP;
 }
 
+/* What QPs of the transport do not have. */
+static void take_away(const struct transport_ops *transport, struct ibv_device_attr *attr)
+{
+	if (!(transport->send_ops & 1u << IBV_WR_ATOMIC_CMP_AND_SWP))
+		attr->atomic_cap = IBV_ATOMIC_NONE;
+	if (!(transport->qp_types & 1 << QP_KIND_XRC_RECV))
+		attr->device_cap_flags &= ~(unsigned)IBV_DEVICE_XRC;
+	if (!(transport->qp_types & 1 << QP_KIND_UD))
+		attr->max_mcast_grp = attr->max_mcast_qp_attach = attr->max_total_mcast_qp_attach = attr->max_ah = 0;
+}
+
 static void fill_attr(struct ca_device *dev)
 {
 	struct ibv_device_attr_ex *ex = &dev->attr;
@@ -59,7 +70,7 @@ static void fill_attr(struct ca_device *dev)
 	memset(ex, 0, sizeof(*ex));
 	ex->orig_attr = (struct ibv_device_attr){
 		.fw_ver = WEFT_VERSION,
-		.node_guid = htobe64(dev->guid), .sys_image_guid = htobe64(dev->guid),
+		.node_guid = htobe64(dev->guid), .sys_image_guid = htobe64(dev->system_guid),
 		.max_mr_size = UINT64_MAX, .page_size_cap = 0xfffff000,
 		.vendor_id = VENDOR, .vendor_part_id = 1, .hw_ver = 1,
 		.max_qp = MAX_QP, .max_qp_wr = MAX_QP_WR,
@@ -77,7 +88,8 @@ static void fill_attr(struct ca_device *dev)
 		.max_srq = MAX_SRQ, .max_srq_wr = MAX_QP_WR, .max_srq_sge = MAX_SGE,
 		.max_pkeys = CA_PKEYS, .phys_port_cnt = 1,
 	};
-	if (dev->form == PACKET_ROCE) {
+	take_away(dev->transport, &ex->orig_attr);
+	if (device_has(dev, DEVICE_RAW_ETHERNET)) {
 		ex->orig_attr.device_cap_flags |= IBV_DEVICE_MANAGED_FLOW_STEERING;
 		ex->orig_attr.max_raw_ethy_qp = MAX_QP;
 	}
@@ -87,8 +99,29 @@ static void fill_attr(struct ca_device *dev)
 	ex->device_cap_flags_ex = ex->orig_attr.device_cap_flags;
 	ex->max_dm_size = MAX_DM_BYTES;
 	ex->phys_port_cnt_ex = 1;
-	if (dev->form == PACKET_ROCE)
+	if (device_has(dev, DEVICE_RAW_ETHERNET))
 		fill_rss(ex);
+}
+
+static void make_random_table(struct ca *ca, struct table *t, unsigned generation_bits, uint32_t max)
+{
+	struct siphash_key key = { rand_u64(&ca->rand), 0 };
+
+	key.k1 = rand_u64(&ca->rand);
+	table_init(t, 24, generation_bits, max, &key);
+}
+
+static void make_tables(struct ca *ca, const struct ca_config *config)
+{
+	if (config->key)
+		rand_key(&ca->rand, config->key);
+	else
+		rand_seed(&ca->rand, config->seed);
+	make_random_table(ca, &ca->keys, 8, MAX_KEYS);
+	make_random_table(ca, &ca->srqs, 0, MAX_SRQ);
+	table_init(&ca->pds, 24, 0, MAX_PD, NULL);
+	table_init(&ca->cqs, 24, 0, MAX_CQ, NULL);
+	table_init(&ca->qps, 24, 0, MAX_QP, NULL);
 }
 
 int ca_init(struct ca *ca, const struct ca_config *config)
@@ -101,32 +134,36 @@ int ca_init(struct ca *ca, const struct ca_config *config)
 	err = arena_init(&ca->arena, config->arena, config->arena_bytes);
 	if (err < 0)
 		return err;
+	ca->dev = malloc((size_t)config->devices * sizeof(*ca->dev));
+	if (!ca->dev)
+		return -ENOMEM;
+	err = qp_table_init(&ca->by_number);
+	if (err < 0) {
+		free(ca->dev);
+		return err;
+	}
 	ca->host_ops = config->host_ops;
 	ca->host = config->host;
-	ca->transport = config->transport;
 	ca->direct = config->direct;
+	ca->direct_arg = config->direct_arg;
 	ca->devices = config->devices;
 	for (int i = 0; i < config->devices; i++) {
 		ca->dev[i] = config->dev[i];
+		ca->dev[i].index = (uint8_t)i;
 		fill_attr(&ca->dev[i]);
+		device_set_link(&ca->dev[i]);
 	}
-	rand_seed(&ca->rand, config->seed);
-	table_init(&ca->keys, 24, 8, MAX_KEYS, rand_u64(&ca->rand) | 1);
-	table_init(&ca->srqs, 24, 0, MAX_SRQ, rand_u64(&ca->rand) | 1);
-	table_init(&ca->pds, 24, 0, MAX_PD, 0);
-	table_init(&ca->cqs, 24, 0, MAX_CQ, 0);
-	table_init(&ca->qps, 24, 0, MAX_QP, 0);
+	make_tables(ca, config);
+	routes_init(&ca->routes);
 	list_init(&ca->ready);
 	list_init(&ca->blocked);
-	list_init(&ca->later);
-	list_init(&ca->awaiting);
-	list_init(&ca->unseen);
-	list_init(&ca->unsettled);
+	list_init(&ca->slices);
+	message_acks_init(&ca->acks);
 	list_init(&ca->mcast);
 	list_init(&ca->flows);
 	list_init(&ca->all_qps);
 	list_init(&ca->xrcds);
-	heap_init(&ca->timers);
+	timer_heap_init(&ca->timers);
 	return 0;
 }
 
@@ -137,10 +174,9 @@ static void destroy_objects(struct ca *ca)
 	uint32_t cursor;
 	void *object;
 
-	list_for_each_safe(member, &ca->mcast, struct mcast_member, node)
-		mcast_detach(member->qp, member->gid, member->lid);
 	flow_destroy_all(ca);
 	for (cursor = 0; (object = table_next(&ca->qps, &cursor));) {
+		mcast_detach_all(object);
 		((struct qp *)object)->refs = 1;
 		((struct qp *)object)->flows = 0;
 		qp_destroy(object);
@@ -167,133 +203,136 @@ static void destroy_objects(struct ca *ca)
 void ca_fini(struct ca *ca)
 {
 	destroy_objects(ca);
-	for (unsigned i = 0; i < sizeof(ca->qp_by_number) / sizeof(ca->qp_by_number[0]); i++)
-		free(ca->qp_by_number[i]);
-	heap_fini(&ca->timers);
+	qp_table_fini(&ca->by_number);
+	timer_heap_fini(&ca->timers);
 	table_fini(&ca->qps);
 	table_fini(&ca->cqs);
 	table_fini(&ca->pds);
 	table_fini(&ca->srqs);
 	table_fini(&ca->keys);
 	arena_fini(&ca->arena);
+	free(ca->dev);
+}
+
+struct counters ca_counters(const struct ca *ca)
+{
+	struct counters now = ca->counters;
+
+	now.queue_bytes = ca->arena.pinned;
+	return now;
 }
 
 wtime ca_deadline(const struct ca *ca)
 {
-	const struct heap_node *first = heap_min(&ca->timers);
+	const struct timer_heap_node *first = timer_heap_min(&ca->timers);
 
 	return first ? first->at : WTIME_NEVER;
 }
 
 void ca_expire(struct ca *ca, wtime now)
 {
-	struct heap_node *first;
+	struct timer_heap_node *first;
 
 	ca->now = now;
-	while ((first = heap_min(&ca->timers)) && first->at <= now) {
+	while ((first = timer_heap_min(&ca->timers)) && first->at <= now) {
 		struct qp *qp = container_of(first, struct qp, timer);
 
-		heap_remove(&ca->timers, first);
-		ca->transport->qp_expire(qp, now);
+		timer_heap_remove(&ca->timers, first);
+		qp->dev->transport->qp_expire(qp, now);
 		qp_rearm(qp);
 		/* a deadline that has passed again comes next time, or this loop might not end */
-		if (heap_contains(&qp->timer) && qp->timer.at <= now)
-			heap_update(&ca->timers, &qp->timer, now + 1);
+		if (timer_heap_contains(&qp->timer) && qp->timer.at <= now)
+			timer_heap_update(&ca->timers, &qp->timer, now + 1);
 	}
 }
 
-/* How many of `some` had something executed. All that were looked at are in ca.awaiting again, or await nothing. */
-static unsigned look_at(struct ca *ca, struct list *some, wtime now, unsigned *most)
-{
-	struct list_node *node;
-	unsigned n = 0;
+/* Where a datagram QP's next packet goes. */
+struct destination {
+	struct av av;
+	uint32_t qpn;
+};
 
-	for (; *most && (node = list_pop(some)); --*most) {
-		list_append(&ca->awaiting, node);
-		n += ca->transport->qp_collect(container_of(node, struct qp, awaiting), now);
-	}
-	return n;
-}
-
-unsigned ca_collect_unseen(struct ca *ca, wtime now)
-{
-	unsigned most = UINT32_MAX;
-
-	ca->now = now;
-	return look_at(ca, &ca->unseen, now, &most);
-}
-
-unsigned ca_collect(struct ca *ca, wtime now, unsigned most)
-{
-	struct list rest;
-	unsigned n;
-
-	ca->now = now;
-	list_init(&rest);
-	list_splice(&rest, &ca->awaiting);
-	n = look_at(ca, &ca->unseen, now, &most);
-	n += look_at(ca, &rest, now, &most);
-	/* whose turn it was not are first next time */
-	list_splice(&rest, &ca->awaiting);
-	list_splice(&ca->awaiting, &rest);
-	if (n || !ca_awaits(ca))
-		ca->starved = false;
-	return n;
-}
-
-bool ca_settle_all(struct ca *ca, wtime now)
-{
-	bool moved = false;
-	struct qp *qp;
-
-	ca->now = now;
-	while ((qp = list_first_entry(&ca->unsettled, struct qp, unsettled))) {
-		moved |= ca->transport->qp_settle(qp);
-		qp_rearm(qp);
-	}
-	return moved;
-}
-
-/* Has the link room where the QP's next packet goes? A datagram QP's oldest unsent WQE says where. */
-static bool has_room(struct ca *ca, struct qp *qp)
+/* The oldest WQE that is not sent says where. False: there is none, or the QP is connected. */
+static bool next_destination(struct qp *qp, struct destination *to)
 {
 	const struct send_wqe *wqe;
 
-	if (!qp_is_datagram(qp))
-		return ca->host_ops->room(ca->host, qp->dev, qp->attr.dest_qp_num, NULL);
-	if (qp->sq.started == qp->sq.announced)
-		return true;
-	wqe = qp_send_wqe(qp, qp->sq.started);
-	return ca->host_ops->room(ca->host, qp->dev, wqe->remote_qpn, &wqe->av);
+	if (!qp_is_datagram(qp) || qp->sq.engine.started == qp->sq.engine.announced)
+		return false;
+	wqe = qp_send_next(qp);
+	*to = (struct destination){ wqe->av, wqe->remote_qpn };
+	return true;
 }
 
-bool ca_output(struct ca *ca, wtime now, struct packet_out *out)
+static bool goes_on(struct qp *qp, const struct destination *first)
+{
+	struct destination next;
+
+	return next_destination(qp, &next) && next.qpn == first->qpn && av_is_same(&next.av, &first->av);
+}
+
+static const struct route *next_route(struct qp *qp, const struct destination *to, bool is_datagram)
+{
+	return is_datagram ? route_of_av(qp->ca, qp->dev, &to->av, to->qpn) : qp_route(qp);
+}
+
+/* How many packets may the QP send now by this route? */
+static unsigned room_of(const struct qp *qp, const struct route *r, const struct destination *to, bool is_datagram)
+{
+	const struct ca *ca = qp->ca;
+
+	if (is_datagram)
+		return ca->host_ops->space(ca->host, qp->dev, r, &to->av);
+	return qp_is_datagram(qp) ? 1 : ca->host_ops->space(ca->host, qp->dev, r, NULL);
+}
+
+/* The QP stays ready as long as it has more to send. */
+static void take_turn(struct qp *qp, const struct packet_ops *packets, wtime now, struct burst *b)
+{
+	struct destination first;
+	bool is_datagram = next_destination(qp, &first), sent;
+	unsigned room;
+
+	b->route = next_route(qp, &first, is_datagram);
+	room = room_of(qp, b->route, &first, is_datagram);
+	if (!room) {
+		list_append(&qp->ca->blocked, &qp->ready);
+		return;
+	}
+	do {
+		sent = packets->qp_output(qp, now, burst_place(b));
+		if (sent)
+			burst_add(b);
+	} while (sent && b->packets < room && burst_has_place(b) && (!is_datagram || goes_on(qp, &first)));
+	qp_rearm(qp);
+	if (sent)
+		qp_ready(qp);
+}
+
+unsigned ca_output(struct ca *ca, wtime now, struct burst *b)
 {
 	struct qp *qp;
 
 	ca->now = now;
-	while ((qp = list_first_entry(&ca->ready, struct qp, ready))) {
-		bool sent;
+	b->packets = 0;
+	while (b->packets == 0 && (qp = list_first_entry(&ca->ready, struct qp, ready))) {
+		const struct packet_ops *packets = qp->dev->transport->packets;
 
 		list_remove(&qp->ready);
-		if (!has_room(ca, qp)) {
-			list_append(&ca->blocked, &qp->ready);
-			continue;
-		}
-		sent = ca->transport->qp_output(qp, now, out);
-		qp_rearm(qp);
-		if (sent) {
-			out->dev = qp->dev;
-			qp_ready(qp);
-			return true;
+		if (packets) {
+			burst_begin(b, qp->dev);
+			take_turn(qp, packets, now, b);
+		} else {
+			qp->dev->transport->qp_doorbell(qp, now);
+			qp_rearm(qp);
 		}
 	}
-	return false;
+	return b->packets;
 }
 
 bool ca_resume(struct ca *ca)
 {
-	struct list_node *first = list_pop(&ca->later);
+	struct list_node *first = list_pop(&ca->slices);
 
 	if (first)
 		list_append(&ca->ready, first);
@@ -305,8 +344,8 @@ void ca_unblock(struct ca *ca)
 	list_splice(&ca->ready, &ca->blocked);
 }
 
-void ca_input(struct ca *ca, struct ca_device *dev, wtime now, const struct packet *p)
+void ca_input(struct ca *ca, struct ca_device *dev, wtime now, origin_t origin, const struct packet *p)
 {
 	ca->now = now;
-	ca->transport->input(ca, dev, now, p);
+	dev->transport->packets->input(ca, dev, now, origin, p);
 }

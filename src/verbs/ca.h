@@ -1,47 +1,29 @@
-/* The channel adapter of one process: both devices' ports and limits, the tables of all objects, the list of QPs with
+/* The channel adapter of one process: its devices, the tables of all objects, the list of QPs with
  * something to send and the timers. Pure: the host injects time, randomness and call-backs, and holds one lock around
  * every entry. */
 #ifndef WEFT_VERBS_CA_H
 #define WEFT_VERBS_CA_H
 
 #include "base/counters.h"
-#include "base/heap.h"
 #include "base/list.h"
 #include "base/rand.h"
 #include "base/table.h"
 #include "base/time.h"
+#include "base/timer_heap.h"
+#include "verbs/qp_history.h"
+#include "verbs/acks.h"
+#include "verbs/burst.h"
+#include "verbs/device.h"
+#include "verbs/qp_table.h"
 #include "verbs/queue.h"
+#include "verbs/route.h"
 #include "wire/packet.h"
-
-#include <infiniband/verbs.h>
-
-enum { CA_DEVICES = 2, CA_GIDS = 64, CA_PKEYS = 1, QPN_LOW_BITS = 12, QPN_LOW = 1 << QPN_LOW_BITS };
-
-struct ca_gid {
-	uint8_t raw[16];
-	bool valid;
-	enum ibv_gid_type type;
-	uint32_t ndev_ifindex;
-};
-
-struct ca_device {
-	char name[16];			/* weft0 */
-	enum packet_form form;		/* PACKET_IB: weft0; PACKET_ROCE: weft1 */
-	uint64_t guid;			/* host order */
-	uint16_t lid, sm_lid;
-	enum ibv_mtu active_mtu, max_mtu;
-	enum ibv_port_state port_state;
-	bool may_reorder;		/* what is sent from here may arrive in another order, or what arrives was */
-	uint16_t pkey[CA_PKEYS];	/* 0xffff */
-	struct ca_gid gid[CA_GIDS];
-	struct ibv_device_attr_ex attr;	/* limits and capabilities; filled by ca_init */
-};
 
 struct cq;
 struct qp;
+struct doorbells;
 struct srq;
 struct direct_ops;
-struct transport_ops;
 struct ib_options;
 struct av;
 
@@ -49,12 +31,27 @@ struct av;
 struct ca_host {
 	void (*cq_event)(void *host, struct cq *cq);	/* an armed CQ fires: queue an event on its channel */
 	void (*async_event)(void *host, enum ibv_event_type type, void *object);	/* object: a qp, cq, srq or ca_device */
-	/* Is there room towards this QP's process for one more frame? For the multicast QPN av names the group; it is NULL
-	 * for connected QPs. When not, the QP waits in ca.blocked. */
-	bool (*room)(void *host, const struct ca_device *dev, uint32_t dest_qpn, const struct av *av);
-	/* memcpy that answers -EFAULT instead of a signal; for on-demand-paged and implicit regions */
-	int (*copy_safely)(void *host, void *to, const void *from, size_t bytes);
-	/* the first QP joined this group on this device, or the last left it */
+	/* Where does what is sent from this device to this address go, for the QP r->qpn? Sets r->kind and r->place, which hold
+	 * until the host calls routes_change(&ca->routes). The path's source is not looked at. Waits for nobody. */
+	void (*route)(void *host, const struct ca_device *dev, const struct packet_path *path, struct route *r);
+	/* For how many more frames is there room where the route leads? Of a group av is the address; it is NULL for connected
+	 * QPs. When for none, the QP waits in ca.blocked. */
+	unsigned (*space)(void *host, const struct ca_device *dev, const struct route *r, const struct av *av);
+	/* The longest packets that this path takes, where r leads: enum ibv_mtu; 0: of any length. NULL: all paths do. */
+	int (*path_mtu)(void *host, const struct route *r, const struct packet_path *path);
+	/* Does what comes from there come from the process to which this route, back to its source, leads? Constant: the engine
+	 * keeps the answer "yes" with the QP that got the packet. */
+	bool (*origin_matches)(void *host, origin_t origin, const struct route *back);
+	/* True if the link that the route leads over still holds data up to *mark that the process behind it, which is alive, has
+	 * not taken: then nothing of it is lost, and nothing can be answered. A *mark of 0 is set to the end of what was sent
+	 * until now. False on links that lose frames. */
+	bool (*undelivered)(void *host, const struct route *r, uint64_t *mark);
+	/* memcpy from and to the program's memory that answers -EFAULT instead of a signal; for on-demand-paged and implicit
+	 * regions, and for all regions of the program while ca.runs_apart */
+	int (*read_program)(void *host, void *to, const void *from, size_t bytes);
+	int (*write_program)(void *host, void *to, const void *from, size_t bytes);
+	/* The first QP joins this group on this device, or the last has left it. -EINPROGRESS: the host must ask for it first,
+	 * which takes time, and then the operation is done again. */
 	int (*mcast)(void *host, struct ca_device *dev, const uint8_t gid[16], bool joined);
 	/* a QP number whose upper bits are a slot of this process; -ENOMEM. And its return. */
 	int (*qpn_alloc)(void *host, uint32_t *qpn);
@@ -64,91 +61,97 @@ struct ca_host {
 struct ca {
 	const struct ca_host *host_ops;	/* borrowed */
 	void *host;			/* borrowed */
-	const struct transport_ops *transport;	/* borrowed: the packet engine */
 	const struct direct_ops *direct;	/* borrowed; NULL: none, and it may become NULL */
-	struct ca_device dev[CA_DEVICES];
+	void *direct_arg;		/* borrowed: the first argument of its operations */
+	struct ca_device *dev;		/* owned: an array */
 	int devices;
 	struct arena arena;
+	struct doorbells *doorbells;		/* in the arena: the engine runs apart from who posts; NULL: in their calls */
 	struct rand rand;		/* keys and PSNs: seeded from getrandom by the host */
 	struct table keys;		/* struct mr or struct mw by key (24-bit index + 8-bit variant) */
-	struct table pds, cqs, qps;	/* by handle, small numbers; QPs by number: qp_find */
+	struct table pds, cqs, qps;	/* by handle, small numbers */
+	struct qp_table by_number;	/* qp_find */
 	struct table srqs;		/* by SRQ number, 24 bits */
 	struct list xrcds;		/* struct xrcd.all */
 	struct list ready;		/* struct qp.ready: something to send */
 	struct list blocked;		/* struct qp.ready: no room on the link */
-	struct list later;		/* struct qp.ready: in the midst of a long copy */
-	struct list awaiting;		/* struct qp.awaiting: whole messages under way, looked at since they were sent */
-	struct list unseen;		/* the same, not looked at: their ACK timers do not run */
-	struct list unsettled;		/* struct qp.unsettled: messages of peers acknowledge what has not completed yet */
+	struct list slices;		/* struct qp.ready: the next slice of a long copy is due */
+	struct message_acks acks;
 	struct list mcast;		/* struct mcast_member */
 	struct list flows;		/* struct flow, as they are asked */
 	struct list all_qps;		/* struct qp.all */
-	struct heap timers;		/* struct qp.timer */
+	struct timer_heap timers;		/* struct qp.timer */
+	struct routes routes;
 	struct counters counters;
 	wtime now;			/* of the entry under way: the timestamp of completions */
-	bool starved;			/* a QP that awaits something can send no more before something of it was executed */
-	bool defers;			/* the program polls: what was acknowledged is settled when it polls next */
+	bool runs_apart;		/* a thread of the host has entered: meanwhile the program may unmap a region */
 	bool stamps;			/* somebody reads timestamps of completions */
 	const struct ib_options *transport_options;	/* borrowed; what QPs start with; NULL: the transport's own defaults */
+	struct qp_history history;
 	bool seed_cq_profile;		/* CQ overflow: seed profile holds and asks, standard profile is CQ_ERR */
-	struct qp **qp_by_number[QPN_LOW];	/* owned: by the upper, then the lower 12 bits of the number */
 };
 
 struct ca_config {
 	const struct ca_host *host_ops;
 	void *host;
-	const struct transport_ops *transport;
 	const struct direct_ops *direct;	/* or NULL */
+	void *direct_arg;
 	void *arena;
 	uint64_t arena_bytes;
-	uint64_t seed;			/* from getrandom in the product, printed in tests */
-	const struct ca_device *dev;	/* name, form, guid, lid, gids, mtu filled; attr is filled by ca_init */
+	const struct siphash_key *key;	/* of what others must not guess, from the kernel; NULL: */
+	uint64_t seed;			/* the same again for the same seed */
+	const struct ca_device *dev;	/* without index, attr and takes, which ca_init fills */
 	int devices;
 };
 
 int ca_init(struct ca *ca, const struct ca_config *config);
 void ca_fini(struct ca *ca);	/* destroys whatever is left */
 
+/* From now on posting only writes WQEs and rings doorbells, and ca_read_doorbells runs the engine. Before the first QP.
+ * -ENOMEM. */
+int ca_run_apart(struct ca *ca);
+/* The engine apart takes over what doorbells announce, of those that were rung (verbs/doorbells.h). */
+void ca_read_doorbells(struct ca *ca, wtime now);
+
+/* What was counted until now, with the amounts that stand now. */
+struct counters ca_counters(const struct ca *ca);
+
 /* The earliest timer, or WTIME_NEVER. */
 wtime ca_deadline(const struct ca *ca);
 /* Runs every timer that is due. */
 void ca_expire(struct ca *ca, wtime now);
 
-/* Sees what peers have executed of the whole messages under way, of at most so many QPs, those first that were not looked at
- * the longest. Returns for how many something was. */
-unsigned ca_collect(struct ca *ca, wtime now, unsigned most);
-/* The same of those whose ACK timers do not run, and starts them. */
-unsigned ca_collect_unseen(struct ca *ca, wtime now);
-/* Is any whole message under way? */
-static inline bool ca_awaits(const struct ca *ca)
+/* ---- acks.c ---- */
+
+/* Reads the ACKs of direct messages, of at most `most` QPs, those first whose last look is the longest ago. Returns how many QPs
+ * had a new one. */
+unsigned ca_read_acks(struct ca *ca, wtime now, unsigned most);
+/* The same for the QPs whose ACK timers do not run. It starts the timers. */
+unsigned ca_reap_untimed(struct ca *ca, wtime now);
+/* Is any direct message unacknowledged? */
+static inline bool ca_awaits_acks(const struct ca *ca)
 {
-	return !list_empty(&ca->unseen) || !list_empty(&ca->awaiting);
+	return !list_empty(&ca->acks.untimed) || !list_empty(&ca->acks.unacked);
 }
 
-/* Settles what messages of peers acknowledge. Did anything complete? */
-bool ca_settle_all(struct ca *ca, wtime now);
-static inline bool ca_settle(struct ca *ca, wtime now)
+/* The deferred ACKs take effect. Did anything complete? */
+bool ca_ack_all_deferred(struct ca *ca, wtime now);
+static inline bool ca_ack_deferred(struct ca *ca, wtime now)
 {
-	return !list_empty(&ca->unsettled) && ca_settle_all(ca, now);
+	return !list_empty(&ca->acks.deferred) && ca_ack_all_deferred(ca, now);
 }
 
-struct packet_out;
-/* Pulls the next packet of some QP, round robin over the ready list. False when nobody has anything to send now. */
-bool ca_output(struct ca *ca, wtime now, struct packet_out *out);
+/* ---- ca.c ---- */
+
+/* Pulls the next packets of some QP, round robin over the ready list: as many as it has for one destination, at most a burst and
+ * what there is room for; QPs of transports without packets go on by themselves. How many; 0 when nobody has anything to send
+ * now. */
+unsigned ca_output(struct ca *ca, wtime now, struct burst *b);
 /* The next QP that is in the midst of a long copy is ready. False: there is none. */
 bool ca_resume(struct ca *ca);
 /* A link has room again: blocked QPs are ready. */
 void ca_unblock(struct ca *ca);
-/* One parsed frame that arrived on device `dev`. */
-void ca_input(struct ca *ca, struct ca_device *dev, wtime now, const struct packet *p);
-
-/* Packet with its payload gather list. Borrowed memory stays valid until the next entry into the adapter. */
-enum { PACKET_OUT_IOVS = 32 };
-struct packet_out {
-	struct packet packet;
-	struct ca_device *dev;
-	struct iovec iov[PACKET_OUT_IOVS];
-	uint8_t bounce[PACKET_MAX_ETHERNET];	/* payload copied here when it cannot be borrowed */
-};
+/* One parsed frame that arrived on device `dev`, whose transport has packets, from `origin`. */
+void ca_input(struct ca *ca, struct ca_device *dev, wtime now, origin_t origin, const struct packet *p);
 
 #endif

@@ -1,5 +1,6 @@
-/* Completion queues: IPS-36..49. Standard profile: an overrun is a fatal CQ_ERR. Seed profile: completions that find no
- * room are kept, the ULP is told by the same event and may enlarge (IPS-40..42). */
+/* Completion queues: IPS-36..49. Standard profile: an overrun is a fatal CQ_ERR, and the QPs that complete into the dead queue
+ * go to the error state. Seed profile: completions that find no room are kept, the ULP is told by the same event and may
+ * enlarge (IPS-40..42). */
 #ifndef WEFT_VERBS_CQ_H
 #define WEFT_VERBS_CQ_H
 
@@ -14,17 +15,30 @@ struct cq_end {
 	uint8_t phase;			/* 1 or 2: what `valid` says in a new entry there, IPS-43 */
 };
 
+/* The consumer's (ULP's) side. */
+struct cq_ulp {
+	struct queue_ring ring;		/* of struct cqe */
+	uint32_t head;			/* cumulative: removed */
+	uint32_t credit_count;		/* CQEs removed since the last CQ doorbell, IPS-44, IPS-45 */
+	struct cq_end head_at;
+};
+
+/* The engine's side. It believes nothing that is in the ring or its doorbell. */
+struct cq_engine {
+	struct queue_ring ring;
+	uint32_t free_space;		/* conservative, IPS-39, IPS-47 */
+	uint32_t tail;			/* cumulative: written */
+	struct cq_end tail_at;
+	uint32_t returned;		/* credits taken over from the CQ doorbell */
+	bool first_lap;			/* slots from the tail on were never written */
+};
+
 struct cq {
 	struct ca *ca;			/* borrowed */
 	struct ca_device *dev;		/* borrowed */
-	struct wq ring;			/* page-linked ring of struct cqe */
+	struct cq_ulp ulp;
+	struct cq_engine engine;
 	uint32_t requested;		/* CQEs asked for; ring.capacity >= it */
-	uint32_t free_space;		/* engine's conservative count, IPS-39, IPS-47 */
-	uint32_t credit_count;		/* ULP: CQEs removed since the last CQ doorbell, IPS-44, IPS-45 */
-	uint32_t tail, head;		/* cumulative: written by the engine, removed by the ULP */
-	struct cq_end tail_at, head_at;	/* the same in the ring */
-	bool first_lap;			/* slots from the tail on were never written */
-	uint32_t returned;		/* engine: credits taken over from the CQ doorbell */
 	enum cq_arm arm;
 	uint32_t solicited_tail;	/* tail after the last completion that fires either arming */
 	uint32_t announced;		/* tail at the last event */
@@ -33,7 +47,8 @@ struct cq {
 	struct cqe homeless;		/* the completion in the making, when there is no slot for it */
 	struct list held;		/* seed profile: completions without room */
 	struct list spare;		/* seed profile: one node for each completion that may come */
-	bool asked;			/* seed profile: the ULP was told, room has not come yet; some may be held */
+	bool asked;			/* seed profile: the ULP was told, room has not come yet; some may be held. The work
+					 * queues that complete here stand still meanwhile, A-25 */
 	uint32_t refs;			/* QPs */
 	uint32_t handle;
 	void *user;			/* the ABI's object */
@@ -43,16 +58,18 @@ struct cq {
 /* 1 <= cqe <= max_cqe, else -EINVAL. */
 int cq_create(struct ca *ca, struct ca_device *dev, int cqe, struct cq **cq);
 int cq_destroy(struct cq *cq);			/* -EBUSY while QPs use it */
-int cq_resize(struct cq *cq, int cqe);		/* -EINVAL when fewer than are waiting */
+/* -EINVAL when fewer than are waiting. -EIO: the CQ is dead, and no size would change that. */
+int cq_resize(struct cq *cq, int cqe);
 /* cq_next when there is no free space, as the engine knows. */
 struct cqe *cq_make_room(struct cq *cq);
 /* The engine's side: where the next completion is to be written, all of it, before cq_publish. It is not valid until then. */
 static inline struct cqe *cq_next(struct cq *cq)
 {
-	return cq->free_space && !cq->asked && !cq->overrun ? cq->tail_at.slot : cq_make_room(cq);
+	return cq->engine.free_space && !cq->asked && !cq->overrun ? cq->engine.tail_at.slot : cq_make_room(cq);
 }
 
-/* Time and phase are filled in. solicited: a receive whose packet asked for an event; errors always are. */
+/* Time and phase are filled in. solicited: a receive whose packet asked for an event; errors always are. The WQE counts as
+ * completed already. Without room, in the standard profile, its QP is in the error state afterwards, its queues flushed. */
 void cq_publish(struct cq *cq, struct cqe *cqe, bool solicited);
 /* Both, for a completion that is somewhere else. */
 void cq_push(struct cq *cq, const struct cqe *cqe, bool solicited);
@@ -67,10 +84,15 @@ bool cq_take(struct cq *cq, struct cqe *cqe);
 /* cq_take without a copy: the oldest where it lies, or NULL; it stays there until the doorbell. It is removed by cq_remove. */
 static inline const struct cqe *cq_front(const struct cq *cq)
 {
-	return __atomic_load_n(&cq->head_at.slot->valid, __ATOMIC_ACQUIRE) == cq->head_at.phase ? cq->head_at.slot : NULL;
+	const struct cq_end *head = &cq->ulp.head_at;
+
+	return __atomic_load_n(&head->slot->valid, __ATOMIC_ACQUIRE) == head->phase ? head->slot : NULL;
 }
 void cq_remove(struct cq *cq, const struct cqe *front);
+/* The ULP's: says how many were removed. Unless the engine runs apart, it reads the doorbell at once. */
 void cq_doorbell(struct cq *cq);
+/* The engine's: free_space as the doorbell says; held completions and work queues that stood still go on. */
+void cq_doorbell_read(struct cq *cq);
 /* One event for the next completion, IBA 11.4.2.2. At once when one waits that came after the last event: it may have come
  * since the ULP's last poll, and adapters let no such completion go unnoticed. */
 void cq_arm(struct cq *cq, bool solicited_only);
@@ -79,6 +101,8 @@ void cq_clean(struct cq *cq, uint32_t qpn);
 /* A work queue of that many WQEs uses the CQ, or no longer does. -ENOMEM. */
 int cq_attach(struct cq *cq, uint32_t wqes);
 void cq_detach(struct cq *cq, uint32_t wqes);
+/* Seed profile: completions that wait for room. */
+uint32_t cq_kept(const struct cq *cq);
 /* Asserts that free_space is never above the true room, and what else must hold. */
 void cq_check(const struct cq *cq);
 

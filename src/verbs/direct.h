@@ -1,5 +1,5 @@
-/* The shortcut to memory of this host: RDMA writes, reads and atomics that their initiator executes itself. What verbs and
- * the packet engine ask of it; ca.direct is NULL where there is none (simulator, packet path forced). */
+/* Direct paths: RDMA writes, reads and atomics on this host's memory that their initiator executes, and messages without packets.
+ * What verbs and the packet engine ask of them; ca.direct is NULL where there are none (simulator, packet path forced). */
 #ifndef WEFT_VERBS_DIRECT_H
 #define WEFT_VERBS_DIRECT_H
 
@@ -9,11 +9,8 @@
 struct mr;
 struct qp;
 
-/* From the third on they are atomic. */
-enum direct_kind { DIRECT_WRITE, DIRECT_READ, DIRECT_CMP_SWAP, DIRECT_FETCH_ADD, DIRECT_ATOMIC_WRITE };
-
 struct direct_request {
-	enum direct_kind kind;
+	enum opcode_op op;		/* that remote_rights knows */
 	uint32_t rkey;
 	uint64_t va;
 	uint32_t bytes;			/* of the whole list; 8 for atomics */
@@ -26,18 +23,31 @@ struct direct_request {
 
 static inline bool direct_is_atomic(const struct direct_request *r)
 {
-	return r->kind >= DIRECT_CMP_SWAP;
+	return r->op >= OP_CMP_SWAP;
 }
 
-/* Where a whole message's bytes are. */
-enum direct_payload {
-	PAYLOAD_CARRIED,	/* in it */
-	PAYLOAD_PULLED,		/* in the sender's memory, where the receiver gets them */
-	PAYLOAD_PLACED,		/* a write's: already where they belong */
+/* How direct messages reach the QP's peer: filled by direct_ops.connect, all borrowed. */
+struct direct_path {
+	void *channel;		/* NULL: none known */
+	const void *entry;	/* the peer's QP as shown, current while its first word is `sequence`; NULL: unknown */
+	uint64_t sequence;
 };
 
-/* A send or write that travels whole: what its packets' headers would say, once. It takes their PSNs, so it keeps its place
- * among packets and can be sent again as packets. */
+/* Is the peer as it was when it was found? Otherwise direct_ops.connect looks for it. */
+static inline bool direct_path_is_current(const struct direct_path *p)
+{
+	return p->entry && atomic_load_explicit((const _Atomic uint64_t *)p->entry, memory_order_acquire) == p->sequence;
+}
+
+/* Where a direct message's bytes are. */
+enum direct_payload {
+	PAYLOAD_EAGER,		/* in the message */
+	PAYLOAD_RENDEZVOUS,	/* in the sender's memory, from which the receiver pulls them */
+	PAYLOAD_PLACED,		/* a write's: already at the target */
+};
+
+/* A direct message: a send or a write, or a part of 2 MB of a long one, with the fields of its packets' headers. It takes the
+ * packets' PSNs, so it keeps its place among packets and can be sent again as packets. */
 struct direct_message {
 	uint8_t opcode;			/* of the wire: the ONLY packet of its kind, or the first, middle or last part */
 	bool solicited;
@@ -49,7 +59,7 @@ struct direct_message {
 	uint32_t rkey;			/* writes */
 	uint64_t va;
 	uint32_t bytes;
-	const struct iovec *iov;	/* the payload; of PAYLOAD_PULLED the addresses are the sender's */
+	const struct iovec *iov;	/* the payload; of PAYLOAD_RENDEZVOUS the addresses are the sender's */
 	unsigned iovs;
 };
 
@@ -62,33 +72,34 @@ enum {
 };
 
 struct direct_ops {
-	/* Others may use the region or bound window; and: none uses it any more, nor will. mr->shown says which. False: one
-	 * that stands still is in the midst of it, and it is shown as before. */
-	void (*show_mr)(void *host, struct mr *mr);
-	bool (*hide_mr)(void *host, struct mr *mr);
-	/* The same for the peer of a connected QP; qp->shown. */
-	void (*show_qp)(void *host, struct qp *qp);
-	void (*hide_qp)(void *host, struct qp *qp);
+	/* publish_mr publishes a region or bound window to the peers of this host. unpublish_mr, where mr->direct is not NULL,
+	 * takes it back and waits until no peer uses it. False: a stopped peer uses it still, and it stays published. */
+	void (*publish_mr)(void *arg, struct mr *mr);
+	bool (*unpublish_mr)(void *arg, struct mr *mr);
+	/* The same for the peer of a connected QP; qp->published. */
+	void (*publish_qp)(void *arg, struct qp *qp);
+	void (*unpublish_qp)(void *arg, struct qp *qp);
 	/* Executes the request now, wholly. False: use packets, whatever the reason; memory that the request would change may
 	 * be changed. The QP has nothing in flight. */
-	bool (*execute)(void *host, struct qp *qp, struct direct_request *r);
+	bool (*execute)(void *arg, struct qp *qp, struct direct_request *r);
 	/* Would execute find the QP's peer now? */
-	bool (*reaches)(void *host, struct qp *qp);
-	/* Can a whole message go to the QP's peer? Fills qp->lane. */
-	bool (*connect)(void *host, struct qp *qp);
-	/* Sends it over qp->lane. False: not this one, use packets. The order among messages and packets is kept. */
-	bool (*send)(void *host, struct qp *qp, const struct direct_message *m);
-	/* The same for a plain message: RC's SEND ONLY, neither solicited nor empty, carried, in one piece. */
-	bool (*send_plain)(void *host, struct qp *qp, psn_t psn, psn_t received, const void *data, uint32_t bytes);
-	/* Fetches the bytes from `offset` on of a PAYLOAD_PULLED message that came over qp->lane, as many as the list holds. */
-	bool (*pull)(void *host, struct qp *qp, const struct direct_message *m, uint32_t offset, const struct iovec *to,
+	bool (*reaches)(void *arg, struct qp *qp);
+	/* Can a direct message go to the QP's peer? Fills qp->direct_path. */
+	bool (*connect)(void *arg, struct qp *qp);
+	/* Sends it over qp->direct_path. False: not this one, use packets. The order among messages and packets is kept. */
+	bool (*send)(void *arg, struct qp *qp, const struct direct_message *m);
+	/* The same for a short message: RC's SEND ONLY, neither solicited nor empty, eager, of one segment. */
+	bool (*send_short)(void *arg, struct qp *qp, psn_t psn, psn_t received, const void *data, uint32_t bytes);
+	/* Pulls the bytes from `offset` on of a rendezvous message that came over qp->direct_path, as many as the list holds. */
+	bool (*pull)(void *arg, struct qp *qp, const struct direct_message *m, uint32_t offset, const struct iovec *to,
 		     unsigned tos);
-	/* Tells the peer that qp->received has changed; and what the peer's is now. False: the lane is gone. */
-	void (*publish)(void *host, struct qp *qp);
-	bool (*received)(void *host, struct qp *qp, psn_t *psn);
+	/* Tells the peer the last PSN that the QP has executed, which it reads instead of ACKs; and what the peer's is now.
+	 * False: the direct path is gone. */
+	void (*publish)(void *arg, struct qp *qp, psn_t received);
+	bool (*received)(void *arg, struct qp *qp, psn_t *psn);
 	/* Around an atomic that the packet engine executes on this process's memory. */
-	void (*atomic_begin)(void *host);
-	void (*atomic_end)(void *host);
+	void (*atomic_begin)(void *arg);
+	void (*atomic_end)(void *arg);
 };
 
 #endif

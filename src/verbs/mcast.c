@@ -2,24 +2,17 @@
  * leaves. IBA 10.5, 11.3. */
 #include "verbs/qp.h"
 
+#include "wire/addr.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MLID_FIRST = 0xc000, MLID_LAST = 0xfffe };	/* IBA 4.1.3 */
-
-static bool is_multicast(const uint8_t gid[16])
-{
-	static const uint8_t v4_mapped[12] = { [10] = 0xff, [11] = 0xff };
-
-	return gid[0] == 0xff || (!memcmp(gid, v4_mapped, sizeof(v4_mapped)) && gid[12] >> 4 == 0xe);
-}
-
 static int group_check(const struct qp *qp, const uint8_t gid[16], uint16_t lid)
 {
-	if (qp->type != IBV_QPT_UD || !is_multicast(gid))
+	if (qp->type != IBV_QPT_UD || !(gid_is_multicast(gid) || gid_is_ipv4_multicast(gid)))
 		return -EINVAL;
-	return qp->dev->form == PACKET_IB && (lid < MLID_FIRST || lid > MLID_LAST) ? -EINVAL : 0;
+	return device_has(qp->dev, DEVICE_LIDS) && (lid < MLID_FIRST || lid > MLID_LAST) ? -EINVAL : 0;
 }
 
 static struct mcast_member *find(const struct qp *qp, const uint8_t gid[16], uint16_t lid)
@@ -69,18 +62,32 @@ int mcast_attach(struct qp *qp, const uint8_t gid[16], uint16_t lid)
 	return 0;
 }
 
-int mcast_detach(struct qp *qp, const uint8_t gid[16], uint16_t lid)
+static void leave(struct mcast_member *member)
 {
-	struct mcast_member *member = find(qp, gid, lid);
+	struct qp *qp = member->qp;
 	struct ca *ca = qp->ca;
 
-	if (!member)
-		return -EINVAL;
 	list_remove(&member->node);
 	qp->mcasts--;
 	/* the host can do nothing about a failure that we could: the group is left at the latest when the process goes */
 	if (listeners(qp, member->gid) == 0)
 		(void)ca->host_ops->mcast(ca->host, qp->dev, member->gid, false);
 	free(member);
+}
+
+int mcast_detach(struct qp *qp, const uint8_t gid[16], uint16_t lid)
+{
+	struct mcast_member *member = find(qp, gid, lid);
+
+	if (!member)
+		return -EINVAL;
+	leave(member);
 	return 0;
+}
+
+void mcast_detach_all(struct qp *qp)
+{
+	list_for_each_safe(member, &qp->ca->mcast, struct mcast_member, node)
+		if (member->qp == qp)
+			leave(member);
 }

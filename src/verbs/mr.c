@@ -10,16 +10,13 @@
 #include <string.h>
 
 enum {
-	ACCESS_KNOWN = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
-		       IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB |
-		       IBV_ACCESS_OPTIONAL_RANGE,
 	REREG_KNOWN = IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD | IBV_REREG_MR_CHANGE_ACCESS,
 };
 
 /* IBA 10.6.3.1: whoever may write from afar must be allowed to write at home. */
 static int access_check(int access)
 {
-	if (access & ~ACCESS_KNOWN)
+	if (access & ~MR_ACCESS_KNOWN)
 		return -EINVAL;
 	if (access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC) && !(access & IBV_ACCESS_LOCAL_WRITE))
 		return -EINVAL;
@@ -31,19 +28,19 @@ static int range_check(uint64_t start, uint64_t length)
 	return length && start + (length - 1) < start ? -EINVAL : 0;
 }
 
-void mr_show(struct mr *mr)
+void mr_publish(struct mr *mr)
 {
 	struct ca *ca = mr->pd->ca;
 
 	if (ca->direct)
-		ca->direct->show_mr(ca->host, mr);
+		ca->direct->publish_mr(ca->direct_arg, mr);
 }
 
-int mr_hide(struct mr *mr)
+int mr_unpublish(struct mr *mr)
 {
 	struct ca *ca = mr->pd->ca;
 
-	return !ca->direct || !mr->shown || ca->direct->hide_mr(ca->host, mr) ? 0 : -EBUSY;
+	return !ca->direct || !mr->direct || ca->direct->unpublish_mr(ca->direct_arg, mr) ? 0 : -EBUSY;
 }
 
 int mr_create_kind(struct pd *pd, enum mr_kind kind, void *memory, uint64_t length, uint64_t iova, int access, struct mr **out)
@@ -65,7 +62,7 @@ int mr_create_kind(struct pd *pd, enum mr_kind kind, void *memory, uint64_t leng
 	}
 	mr->handle = mr->key;
 	pd_get(pd);
-	mr_show(mr);
+	mr_publish(mr);
 	*out = mr;
 	return 0;
 }
@@ -87,7 +84,7 @@ int mr_rereg(struct mr *mr, int flags, struct pd *pd, void *memory, uint64_t len
 		return -EINVAL;
 	if (flags & IBV_REREG_MR_CHANGE_PD && (!pd || pd->dev != mr->pd->dev))
 		return -EINVAL;
-	if (mr->windows || mr_hide(mr) < 0)
+	if (mr->windows || mr_unpublish(mr) < 0)
 		return -EBUSY;
 	if (flags & IBV_REREG_MR_CHANGE_ACCESS) {
 		mr->access = access;
@@ -103,14 +100,14 @@ int mr_rereg(struct mr *mr, int flags, struct pd *pd, void *memory, uint64_t len
 		pd_put(mr->pd);
 		mr->pd = pd;
 	}
-	mr_show(mr);
+	mr_publish(mr);
 	return 0;
 }
 
 int mr_destroy(struct mr *mr)
 {
 	weft_bug_on(mr->kind == MR_WINDOW);
-	if (mr->windows || mr_hide(mr) < 0)
+	if (mr->windows || mr_unpublish(mr) < 0)
 		return -EBUSY;
 	table_remove(&mr->pd->ca->keys, mr->key);
 	pd_put(mr->pd);
@@ -149,32 +146,42 @@ enum remote_verdict remote_check(struct qp *qp, uint32_t rkey, uint64_t va, uint
 	return remote_check_pd(qp, qp->pd, rkey, va, bytes, need, mr);
 }
 
-static int copy(const struct mr *mr, enum mr_kind kind, void *to, const void *from, size_t bytes)
+/* Must it be reached by system calls, which survive that it is not there? */
+static bool may_be_gone(const struct mr *mr, enum mr_kind kind)
 {
-	struct ca *ca = mr->pd->ca;
-
-	if (kind == MR_ON_DEMAND || kind == MR_IMPLICIT)
-		return ca->host_ops->copy_safely(ca->host, to, from, bytes);
-	memcpy(to, from, bytes);
-	return 0;
+	return kind == MR_MEMORY ? mr->pd->ca->runs_apart : kind == MR_ON_DEMAND || kind == MR_IMPLICIT;
 }
 
 int mr_write(struct mr *mr, uint64_t va, const void *data, uint32_t bytes)
 {
 	enum mr_kind kind = bytes ? mr_memory_kind(mr) : MR_NULL;
+	struct ca *ca = mr->pd->ca;
+	int err;
 
-	if (kind == MR_NULL)
-		return 0;
-	return copy(mr, kind, mr_address(mr, va), data, bytes);
+	if (may_be_gone(mr, kind)) {
+		err = ca->host_ops->write_program(ca->host, mr_address(mr, va), data, bytes);
+		return kind == MR_MEMORY ? 0 : err;
+	}
+	if (kind != MR_NULL)
+		memcpy(mr_address(mr, va), data, bytes);
+	return 0;
 }
 
 int mr_read(struct mr *mr, uint64_t va, void *data, uint32_t bytes)
 {
 	enum mr_kind kind = bytes ? mr_memory_kind(mr) : MR_NULL;
+	struct ca *ca = mr->pd->ca;
+	int err;
 
-	if (kind == MR_NULL) {
-		memset(data, 0, bytes);
-		return 0;
+	if (may_be_gone(mr, kind)) {
+		err = ca->host_ops->read_program(ca->host, data, mr_address(mr, va), bytes);
+		if (!err || kind != MR_MEMORY)
+			return err;
+		kind = MR_NULL;
 	}
-	return copy(mr, kind, data, mr_address(mr, va), bytes);
+	if (kind == MR_NULL)
+		memset(data, 0, bytes);
+	else
+		memcpy(data, mr_address(mr, va), bytes);
+	return 0;
 }

@@ -1,10 +1,17 @@
-/* Memory regions and windows, and the only checks through which engines reach memory: key, PD, rights, bounds.
+/* Memory regions and windows, and the checks through which packets reach memory: key, PD, rights, bounds. A peer of this host
+ * that executes its requests itself makes the same checks on what is published of them: direct/rma.c.
  * IBA 10.6; SAN-25, IPS-34, IPS-123. Keys: 24-bit index, 8-bit variant, indices drawn at random. */
 #ifndef WEFT_VERBS_MR_H
 #define WEFT_VERBS_MR_H
 
 #include "verbs/direct.h"
 #include "verbs/pd.h"
+
+enum {
+	MR_ACCESS_KNOWN = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
+			  IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB |
+			  IBV_ACCESS_OPTIONAL_RANGE,
+};
 
 enum mr_kind { MR_MEMORY, MR_ON_DEMAND, MR_IMPLICIT, MR_NULL, MR_DEVICE, MR_WINDOW };
 
@@ -22,9 +29,7 @@ struct mr {
 	struct mr *bound_to;	/* ref, NULL when unbound */
 	struct qp *mw_qp;	/* type 2, bound: the QP it was bound on; borrowed, unbound before it goes */
 	uint32_t handle;
-	uint32_t shown;		/* the direct path's: 0 when others cannot use it */
-	bool is_mapped;		/* shown, and in a file that others may map */
-	int placed;		/* the host's: whether it has moved the memory, and why not */
+	void *direct;		/* owned by the same-host path (verbs/direct.h), or NULL: others never could use it */
 	void *user;		/* the ABI's object */
 };
 
@@ -50,7 +55,7 @@ enum ibv_wc_status mr_invalidate(struct qp *qp, uint32_t rkey, bool remote);
  * regions are copied through `bounce` (of PACKET_MAX_ETHERNET bytes). IBV_WC_SUCCESS, LOC_PROT_ERR or LOC_LEN_ERR. */
 enum ibv_wc_status seg_gather(struct qp *qp, const struct wqe_seg *seg, unsigned segs, uint64_t offset, uint32_t bytes,
 			      struct iovec *iov, unsigned room, unsigned *iovs, uint8_t *bounce);
-/* Copies into the segment list at offset; checks keys, PD, LOCAL_WRITE, bounds. */
+/* Copies into the segment list at offset; checks keys, PD, LOCAL_WRITE and that what is copied into is in the regions. */
 enum ibv_wc_status seg_scatter(struct pd *pd, const struct wqe_seg *seg, unsigned segs, uint64_t offset,
 			       const void *data, uint32_t bytes);
 /* The same into the beginning of one segment, which has room for it. False: refused. */
@@ -63,6 +68,23 @@ enum ibv_wc_status seg_check(struct pd *pd, const struct wqe_seg *seg, unsigned 
 int seg_borrow(const struct pd *pd, const struct wqe_seg *seg, unsigned segs, int access, uint32_t bytes,
 	       struct iovec iov[DIRECT_IOVS]);
 
+/* What an operation needs of the target's QP and of the region, as IBV_ACCESS_*. 0: nothing. IBA 9.7.4.1.3, 9.7.4.1.5. */
+static inline uint32_t remote_rights(enum opcode_op op)
+{
+	switch (op) {
+	case OP_WRITE:
+	case OP_ATOMIC_WRITE:
+		return IBV_ACCESS_REMOTE_WRITE;
+	case OP_READ_REQUEST:
+		return IBV_ACCESS_REMOTE_READ;
+	case OP_CMP_SWAP:
+	case OP_FETCH_ADD:
+		return IBV_ACCESS_REMOTE_ATOMIC;
+	default:
+		return 0;
+	}
+}
+
 enum remote_verdict { REMOTE_OK, REMOTE_ACCESS_ERROR };
 /* Remote access by rkey; a zero-length access passes without a key check (IBA 9.7.4.1.5 exempts it from R_Key checks).
  * need: IBV_ACCESS_REMOTE_READ, _WRITE, _ATOMIC, _FLUSH_*. On OK *mr is set (NULL for zero length). */
@@ -71,7 +93,9 @@ enum remote_verdict remote_check(struct qp *qp, uint32_t rkey, uint64_t va, uint
 enum remote_verdict remote_check_pd(struct qp *qp, const struct pd *pd, uint32_t rkey, uint64_t va, uint64_t bytes, int need,
 				    struct mr **mr);
 /* Moves bytes; -EFAULT only for on-demand regions whose memory is not there. The range was checked by remote_check for
- * this very packet (never remembered across packets: the region may be gone). */
+ * this very packet (never remembered across packets: the region may be gone). A program may unmap the memory of a region before
+ * it deregisters it; an adapter has pinned the pages and uses them on. While ca.runs_apart, what is written to such memory is
+ * lost, and zeros are read. */
 int mr_write(struct mr *mr, uint64_t va, const void *data, uint32_t bytes);
 int mr_read(struct mr *mr, uint64_t va, void *data, uint32_t bytes);
 /* Of a window: its region's. */
@@ -94,10 +118,16 @@ static inline void *mr_borrow(const struct mr *mr, uint64_t va)
 	return kind == MR_MEMORY || kind == MR_DEVICE ? mr_address(mr, va) : NULL;
 }
 
-/* For this room: others of the host may use it directly; and, when that has ended for all of them. -EBUSY: it does not end
- * for one that was stopped in the midst of it. */
-void mr_show(struct mr *mr);
-int mr_hide(struct mr *mr);
+/* As mr_borrow, to copy from at once or later in the same entry: NULL also while the program may unmap the memory. */
+static inline void *mr_borrow_to_copy(const struct mr *mr, uint64_t va)
+{
+	return mr->pd->ca->runs_apart && mr_memory_kind(mr) == MR_MEMORY ? NULL : mr_borrow(mr, va);
+}
+
+/* For this room: mr_publish publishes the region to the peers of this host, mr_unpublish takes it back. -EBUSY: a stopped peer
+ * uses it still. */
+void mr_publish(struct mr *mr);
+int mr_unpublish(struct mr *mr);
 
 static inline struct mr *mr_find(struct ca *ca, uint32_t key)
 {
@@ -112,13 +142,13 @@ static inline bool mr_covers(const struct mr *mr, uint64_t va, uint64_t bytes)
 	return va >= mr->iova && offset <= mr->length && bytes <= mr->length - offset;
 }
 
-/* All of the segment's memory, if it can be borrowed and allows `access`; NULL otherwise. */
-static inline void *seg_memory(const struct pd *pd, const struct wqe_seg *seg, int access)
+/* The first `bytes` of the segment's memory, if they can be borrowed and allow `access`; NULL otherwise. */
+static inline void *seg_memory(const struct pd *pd, const struct wqe_seg *seg, uint32_t bytes, int access)
 {
 	const struct mr *mr = mr_find(pd->ca, seg->lkey);
 
 	if (!mr || (mr->kind != MR_MEMORY && mr->kind != MR_DEVICE) || mr->pd != pd || (mr->access & access) != access ||
-	    !mr_covers(mr, seg->addr, seg->length))
+	    !mr_covers(mr, seg->addr, bytes))
 		return NULL;
 	return mr_address(mr, seg->addr);
 }

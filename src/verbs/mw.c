@@ -46,7 +46,7 @@ static void detach(struct mr *mw)
 
 int mw_destroy(struct mr *mw)
 {
-	if (mr_hide(mw) < 0)
+	if (mr_unpublish(mw) < 0)
 		return -EBUSY;
 	detach(mw);
 	table_remove(&mw->pd->ca->keys, mw->key);
@@ -89,11 +89,11 @@ enum ibv_wc_status mw_bind(struct qp *qp, const struct send_wqe *wqe)
 		if (!region_allows(mr, qp, wqe))
 			return IBV_WC_MW_BIND_ERR;
 	}
-	if (mr_hide(mw) < 0)
+	if (mr_unpublish(mw) < 0)
 		return IBV_WC_MW_BIND_ERR;
 	if (table_rekey(&qp->ca->keys, mw->key, wqe->bind_new_rkey) < 0) {
 		if (mw->bound_to)
-			mr_show(mw);
+			mr_publish(mw);
 		return IBV_WC_MW_BIND_ERR;
 	}
 	detach(mw);
@@ -110,7 +110,7 @@ enum ibv_wc_status mw_bind(struct qp *qp, const struct send_wqe *wqe)
 	mw->length = wqe->bind_length;
 	mw->memory = (uint8_t *)((uintptr_t)mr->memory + (wqe->bind_addr - mr->iova));
 	mw->iova = wqe->bind_access & IBV_ACCESS_ZERO_BASED ? 0 : wqe->bind_addr;
-	mr_show(mw);
+	mr_publish(mw);
 	return IBV_WC_SUCCESS;
 }
 
@@ -120,7 +120,7 @@ enum ibv_wc_status mr_invalidate(struct qp *qp, uint32_t rkey, bool remote)
 
 	if (!mw || mw->kind != MR_WINDOW || mw->mw_type != IBV_MW_TYPE_2 || !mw->bound_to || mw->pd != qp->pd || mw->mw_qp != qp)
 		return remote ? IBV_WC_REM_ACCESS_ERR : IBV_WC_MW_BIND_ERR;
-	if (mr_hide(mw) < 0)
+	if (mr_unpublish(mw) < 0)
 		return remote ? IBV_WC_REM_ACCESS_ERR : IBV_WC_MW_BIND_ERR;
 	detach(mw);
 	return IBV_WC_SUCCESS;
@@ -134,7 +134,7 @@ void mw_forget_qp(struct qp *qp)
 
 	while (qp->windows && (mr = table_next(&qp->ca->keys, &cursor)))
 		if (mr->mw_qp == qp) {
-			(void)mr_hide(mr);
+			(void)mr_unpublish(mr);
 			detach(mr);
 		}
 }

@@ -37,30 +37,26 @@ int qp_kind(enum ibv_qp_type type)
 	}
 }
 
-static int number_set(struct ca *ca, uint32_t qpn, struct qp *qp)
+/* The bits of those operations that both have. */
+static uint32_t ops_of(const struct transport_ops *transport, int kind)
 {
-	struct qp ***low = &ca->qp_by_number[qpn >> QPN_LOW_BITS];
+	uint32_t ops = 0;
 
-	if (!*low)
-		*low = calloc(QPN_LOW, sizeof(**low));
-	if (!*low)
-		return -ENOMEM;
-	(*low)[qpn & (QPN_LOW - 1)] = qp;
-	return 0;
+	for (unsigned opcode = 0; opcode < SEND_OPS; opcode++)
+		if (send_ops[opcode].types & 1 << kind)
+			ops |= transport->send_ops & 1u << opcode;
+	return ops;
 }
 
-static int ops_check(int kind, uint64_t ops)
+static int ops_check(uint32_t ops, uint64_t wanted_flags)
 {
-	for (unsigned opcode = 0; opcode <= IBV_WR_ATOMIC_WRITE; opcode++) {
-		const struct send_op *op = send_op(opcode);
-
-		if (op && op->types & 1 << kind)
-			ops &= ~(uint64_t)op->ops_flag;
-	}
-	return ops ? -EOPNOTSUPP : 0;
+	for (unsigned opcode = 0; opcode < SEND_OPS; opcode++)
+		if (ops & 1u << opcode)
+			wanted_flags &= ~(uint64_t)send_ops[opcode].ops_flag;
+	return wanted_flags ? -EOPNOTSUPP : 0;
 }
 
-static int extras_check(const struct ibv_qp_init_attr_ex *attr, int kind)
+static int extras_check(const struct transport_ops *transport, const struct ibv_qp_init_attr_ex *attr, int kind)
 {
 	uint32_t mask = attr->comp_mask;
 
@@ -72,7 +68,7 @@ static int extras_check(const struct ibv_qp_init_attr_ex *attr, int kind)
 	if ((mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && attr->create_flags) ||
 	    (mask & IBV_QP_INIT_ATTR_MAX_TSO_HEADER && attr->max_tso_header))
 		return -EOPNOTSUPP;
-	return mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS ? ops_check(kind, attr->send_ops_flags) : 0;
+	return mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS ? ops_check(ops_of(transport, kind), attr->send_ops_flags) : 0;
 }
 
 static int cap_check(const struct ibv_device_attr *limit, const struct ibv_qp_cap *cap)
@@ -118,35 +114,39 @@ static int queues_init(struct qp *qp)
 	if (data < qp->cap.max_inline_data)
 		data = qp->cap.max_inline_data;
 	err = wq_init(&qp->sq, &qp->ca->arena, qp->cap.max_send_wr, (uint32_t)(sizeof(struct send_wqe) + data));
+	if (err == 0)
+		err = wq_init_copies(&qp->sq.engine);
 	if (err < 0)
-		return err;
+		goto fini_sq;
 	err = wq_init(&qp->rq, &qp->ca->arena, qp->cap.max_recv_wr,
 		      (uint32_t)(sizeof(struct recv_wqe) + qp->cap.max_recv_sge * sizeof(struct wqe_seg)));
-	if (err < 0) {
-		wq_fini(&qp->sq);
-		return err;
-	}
-	qp->cap.max_send_wr = qp->sq.capacity;
-	qp->cap.max_recv_wr = qp->rq.capacity;
-	qp->sq.cq = qp->send_cq ? qp->send_cq->handle : 0;
-	qp->rq.cq = qp->recv_cq ? qp->recv_cq->handle : 0;
+	if (err < 0)
+		goto fini_sq;
+	qp->cap.max_send_wr = qp->sq.engine.ring.capacity;
+	qp->cap.max_recv_wr = qp->rq.engine.ring.capacity;
+	qp->sq.engine.cq = qp->send_cq ? qp->send_cq->handle : 0;
+	qp->rq.engine.cq = qp->recv_cq ? qp->recv_cq->handle : 0;
 	return 0;
+
+fini_sq:
+	wq_fini(&qp->sq);
+	return err;
 }
 
 static uint32_t receives_at_most(const struct qp *qp)
 {
-	return qp->srq ? qp->srq->wq.capacity : qp->rq.capacity;
+	return qp->srq ? qp->srq->wq.engine.ring.capacity : qp->rq.engine.ring.capacity;
 }
 
 static int cqs_attach(struct qp *qp)
 {
-	int err = qp->send_cq ? cq_attach(qp->send_cq, qp->sq.capacity) : 0;
+	int err = qp->send_cq ? cq_attach(qp->send_cq, qp->sq.engine.ring.capacity) : 0;
 
 	if (err < 0 || !qp->recv_cq)
 		return err;
 	err = cq_attach(qp->recv_cq, receives_at_most(qp));
 	if (err < 0)
-		cq_detach(qp->send_cq, qp->sq.capacity);
+		cq_detach(qp->send_cq, qp->sq.engine.ring.capacity);
 	return err;
 }
 
@@ -155,7 +155,7 @@ static void cqs_detach(struct qp *qp)
 	if (qp->recv_cq)
 		cq_detach(qp->recv_cq, receives_at_most(qp));
 	if (qp->send_cq)
-		cq_detach(qp->send_cq, qp->sq.capacity);
+		cq_detach(qp->send_cq, qp->sq.engine.ring.capacity);
 }
 
 static int number_init(struct qp *qp)
@@ -167,13 +167,14 @@ static int number_init(struct qp *qp)
 		return err;
 	if (weft_bug_on(qp->qpn > PSN_MASK || qp_find(ca, qp->qpn)))
 		return -EINVAL;
-	err = number_set(ca, qp->qpn, qp);
-	if (err == 0)
-		err = table_insert(&ca->qps, qp, &qp->handle);
+	err = qp_table_insert(&ca->by_number, qp);
+	if (err < 0)
+		goto free_number;
+	err = table_insert(&ca->qps, qp, &qp->handle);
 	if (err == 0)
 		return 0;
-	if (qp_find(ca, qp->qpn))
-		(void)number_set(ca, qp->qpn, NULL);
+	qp_table_remove(&ca->by_number, qp);
+free_number:
 	ca->host_ops->qpn_free(ca->host, qp->qpn);
 	return err;
 }
@@ -181,7 +182,7 @@ static int number_init(struct qp *qp)
 static void number_fini(struct qp *qp)
 {
 	table_remove(&qp->ca->qps, qp->handle);
-	(void)number_set(qp->ca, qp->qpn, NULL);
+	qp_table_remove(&qp->ca->by_number, qp);
 	qp->ca->host_ops->qpn_free(qp->ca->host, qp->qpn);
 }
 
@@ -217,13 +218,13 @@ static int setup(struct qp *qp)
 	err = cqs_attach(qp);
 	if (err < 0)
 		goto fini_queues;
-	err = heap_reserve(&qp->ca->timers, qp->ca->qps.count + 1);
+	err = timer_heap_reserve(&qp->ca->timers, qp->ca->qps.count + 1);
 	if (err < 0)
 		goto detach_cqs;
 	err = number_init(qp);
 	if (err < 0)
 		goto detach_cqs;
-	err = qp->ca->transport->qp_init(qp);
+	err = qp->dev->transport->qp_init(qp);
 	if (err < 0)
 		goto fini_number;
 	hold_objects(qp);
@@ -247,9 +248,9 @@ int qp_create(struct ca *ca, struct ca_device *dev, struct ibv_qp_init_attr_ex *
 	struct qp *qp;
 
 	/* raw packets are Ethernet frames */
-	if (kind < 0 || (kind == QP_KIND_RAW && dev->form != PACKET_ROCE))
+	if (kind < 0 || !(dev->transport->qp_types & 1 << kind) || (kind == QP_KIND_RAW && !device_has(dev, DEVICE_RAW_ETHERNET)))
 		return -EOPNOTSUPP;
-	err = extras_check(attr, kind);
+	err = extras_check(dev->transport, attr, kind);
 	if (err < 0)
 		return err;
 	qp = calloc(1, sizeof(*qp));
@@ -262,7 +263,7 @@ int qp_create(struct ca *ca, struct ca_device *dev, struct ibv_qp_init_attr_ex *
 		.send_cq = kind == QP_KIND_XRC_RECV || spreads ? NULL : send_cq,
 		.recv_cq = kind == QP_KIND_XRC_RECV || kind == QP_KIND_XRC_SEND || spreads ? NULL : recv_cq,
 		.srq = srq, .xrcd = kind == QP_KIND_XRC_RECV ? xrcd : NULL,
-		.sq_sig_all = attr->sq_sig_all,
+		.sq_sig_all = attr->sq_sig_all, .send_ops = ops_of(dev->transport, kind),
 		.send_ops_flags = attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS ? attr->send_ops_flags : 0,
 	};
 	cap_adjust(qp, &qp->cap);
@@ -314,20 +315,21 @@ int qp_destroy(struct qp *qp)
 	if (--qp->refs)
 		return 0;
 	list_remove(&qp->ready);
-	list_remove(&qp->awaiting);
-	list_remove(&qp->unsettled);
-	heap_remove(&qp->ca->timers, &qp->timer);
-	if (qp->ca->direct && qp->shown)
-		qp->ca->direct->hide_qp(qp->ca->host, qp);
+	list_remove(&qp->unacked);
+	list_remove(&qp->deferred);
+	timer_heap_remove(&qp->ca->timers, &qp->timer);
+	if (qp->ca->direct && qp->published)
+		qp->ca->direct->unpublish_qp(qp->ca->direct_arg, qp);
 	mw_forget_qp(qp);
 	rss_detach(qp);
 	release_objects(qp);
-	qp->ca->transport->qp_fini(qp);
+	qp->dev->transport->qp_fini(qp);
 	qp_queues_reset(qp);
 	number_fini(qp);
 	cqs_detach(qp);
 	wq_fini(&qp->rq);
 	wq_fini(&qp->sq);
+	free(qp->observer);
 	free(qp);
 	return 0;
 }
@@ -337,7 +339,7 @@ int qp_query(struct qp *qp, struct ibv_qp_attr *attr, int mask, struct ibv_qp_in
 	*attr = qp->attr;
 	attr->qp_state = attr->cur_qp_state = qp->state;
 	attr->cap = qp->cap;
-	qp->ca->transport->qp_query(qp, attr);
+	qp->dev->transport->qp_query(qp, attr);
 	memset(init, 0, sizeof(*init));
 	init->cap = qp->cap;
 	init->qp_type = qp->type;

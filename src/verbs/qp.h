@@ -4,6 +4,8 @@
 #define WEFT_VERBS_QP_H
 
 #include "verbs/cq.h"
+#include "verbs/direct.h"
+#include "verbs/doorbells.h"
 #include "verbs/mr.h"
 #include "verbs/srq.h"
 #include "verbs/transport.h"
@@ -14,19 +16,6 @@ struct ah {
 	struct pd *pd;			/* ref */
 	struct av av;
 };
-
-/* The way of whole messages to the QP's peer and back, as the direct path found it; all borrowed. */
-struct lane {
-	void *channel;		/* NULL: none known */
-	const void *entry;	/* the peer's QP as its process shows it, while its first word is this; NULL: not known */
-	uint64_t sequence;
-};
-
-/* Is the peer as it was when it was found? Otherwise direct_ops.connect looks for it. */
-static inline bool lane_is_good(const struct lane *l)
-{
-	return l->entry && atomic_load_explicit((const _Atomic uint64_t *)l->entry, memory_order_acquire) == l->sequence;
-}
 
 struct qp {
 	struct ca *ca;			/* borrowed */
@@ -41,14 +30,16 @@ struct qp {
 	enum ibv_qp_state state;
 	struct ibv_qp_attr attr;	/* as modified; qp_state inside is not used */
 	struct packet_path path;	/* derived from attr.ah_attr: addresses of every packet this QP sends (not UD) */
+	struct route route;		/* where they go: qp_route */
 	struct ibv_qp_cap cap;
 	bool sq_sig_all;
 	uint64_t send_ops_flags;	/* extended QP */
+	uint32_t send_ops;		/* 1 << IBV_WR_* of those that its type and its transport have */
 	struct wq sq, rq;
 	void *engine;			/* owned by the transport */
-	struct list_node ready;		/* in ca.ready, ca.blocked or ca.later */
+	struct list_node ready;		/* in ca.ready, ca.blocked or ca.slices */
 	struct list_node all;
-	struct heap_node timer;
+	struct timer_heap_node timer;
 	uint32_t refs;			/* handles: 1, more for a shared XRC QP */
 	uint32_t mcasts;
 	uint32_t windows;		/* type 2, bound on it */
@@ -56,12 +47,11 @@ struct qp {
 	struct rss *rss;		/* owned; raw packet: frames are spread over other QPs */
 	uint32_t handle;
 	void *user;			/* the ABI's object */
-	uint32_t shown;			/* the direct path's: 0 when its peer cannot use it */
-	struct lane lane;		/* the direct path's */
-	psn_t received;			/* the last PSN executed: what the peer reads instead of ACKs */
-	struct list_node awaiting;	/* in ca.unseen or ca.awaiting */
-	struct list_node unsettled;	/* in ca.unsettled */
-	uint32_t recorded;		/* the recorder's: send WQEs that a trace has */
+	uint32_t published;			/* the direct path's: 0 when its peer cannot use it */
+	struct direct_path direct_path;		/* the direct path's */
+	struct list_node unacked;	/* in ca.acks.untimed or ca.acks.unacked */
+	struct list_node deferred;	/* in ca.acks.deferred */
+	void *observer;			/* owned, from malloc: of who watches the transport (a recorder); NULL: nothing */
 	bool sqd_async;			/* en_sqd_async_notify */
 	uint8_t ip_version;		/* of its path, when the consumer said so: 4, 6 or 0 */
 	bool held_by_consumer;		/* the transport has something to say once completed receives are reaped */
@@ -84,11 +74,36 @@ int qp_query(struct qp *qp, struct ibv_qp_attr *attr, int mask, struct ibv_qp_in
 int qp_destroy(struct qp *qp);
 /* Another handle for the XRC_RECV QP of that number in that domain: -ENOENT, -EINVAL. */
 int qp_open(struct xrcd *xrcd, uint32_t qpn, struct qp **qp);
+/* The QP of that number, or NULL; any number may be asked for. */
 static inline struct qp *qp_find(const struct ca *ca, uint32_t qpn)
 {
-	struct qp **low = qpn <= PSN_MASK ? ca->qp_by_number[qpn >> QPN_LOW_BITS] : NULL;
+	const struct qp_table *t = &ca->by_number;
+	uint32_t at = qp_table_home(t, qpn);
+	struct qp *qp;
 
-	return low ? low[qpn & (QPN_LOW - 1)] : NULL;
+	while ((qp = t->place[at]) && qp->qpn != qpn)
+		at = qp_table_after(t, at);
+	return qp;
+}
+
+/* Where what the connected QP sends goes. */
+static inline const struct route *qp_route(struct qp *qp)
+{
+	if (qp->route.generation != qp->ca->routes.generation)
+		route_ask(qp->ca, qp->dev, &qp->path, qp->attr.dest_qp_num, &qp->route);
+	return &qp->route;
+}
+
+/* A direct message that came over a channel. A QP whose transport takes none gets none. */
+static inline void ca_message(struct ca *ca, wtime now, const void *channel, const struct direct_message *m)
+{
+	struct qp *qp = qp_find(ca, m->dest_qpn);
+
+	ca->now = now;
+	if (qp && qp->dev->transport->messages)
+		qp->dev->transport->messages->qp_message(qp, now, channel, m);
+	else
+		ca->counters.dropped_no_qp++;
 }
 
 /* Posting copies the list into WQEs and rings the doorbell for what was good; 0 or -errno with *bad set.
@@ -97,10 +112,14 @@ int qp_post_send(struct qp *qp, wtime now, struct ibv_send_wr *wr, struct ibv_se
 int qp_post_recv(struct qp *qp, wtime now, const struct ibv_recv_wr *wr, const struct ibv_recv_wr **bad);
 /* For the wr_* builders: validate a WQE written by qp_send_slot, then qp_send_ring announces all. Without credit: NULL. */
 struct send_wqe *qp_send_slot(struct qp *qp);
+enum {
+	SEND_FLAGS_KNOWN = IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE,
+	SEND_FLAG_REFUSED = 1 << 7,	/* none of IBV_SEND_* that a WQE can have */
+};
 /* What a WQE holds of a program's flags; of those it has no room for, one that is refused. */
 static inline uint8_t qp_send_flags(unsigned flags)
 {
-	return flags <= UINT8_MAX ? (uint8_t)flags : WQE_WORKED;
+	return flags <= UINT8_MAX ? (uint8_t)flags : SEND_FLAG_REFUSED;
 }
 
 /* Its data, when that is not inline: n <= cap.max_send_sge segments. A sum that its length cannot hold is too long anyway. */
@@ -121,17 +140,54 @@ int qp_send_written(struct qp *qp, struct send_wqe *wqe);
 void qp_send_abort(struct qp *qp, uint32_t n);
 void qp_send_ring(struct qp *qp, wtime now);
 
-/* ---- for transports ---- */
+/* ---- the engine's, and for transports ---- */
 
-/* The send WQE of that cumulative index, sq.completed <= index < sq.announced. */
-static inline struct send_wqe *qp_send_wqe(const struct qp *qp, uint32_t index)
+/* Completes everything announced with WR_FLUSH_ERR. */
+void qp_flush_send(struct qp *qp);
+void qp_flush_recv(struct qp *qp);
+
+/* sq.engine.announced has grown. */
+static inline void qp_send_announced(struct qp *qp, wtime now)
 {
-	return wq_at(&qp->sq, index);
+	qp->ca->now = now;
+	if (qp->state == IBV_QPS_ERR || qp->state == IBV_QPS_SQE)
+		qp_flush_send(qp);
+	else
+		qp->dev->transport->qp_doorbell(qp, now);
 }
 
-/* Send WQE sq.completed (the oldest) is finished; a CQE is made when it is signaled or failed. In order only.
- * On an error status the caller moves the QP to error with qp_error afterwards. */
+enum { WQE_WORKED = 1 << 7 };	/* in the flags of the engine's copy: the local work of the WQE is done */
+
+/* The next send WQE that was not copied yet (fetched < announced) becomes the engine's copy, which is returned. Each byte of the
+ * ring is read once, as another process may write it at any time. A copy that could not be executed within the bounds of its
+ * slot has a bad_status, no segments and no inline bytes. */
+struct send_wqe *qp_send_fetch(struct qp *qp);
+/* The send WQE of that cumulative index as the engine has it, sq.engine.completed <= index < sq.engine.fetched. */
+static inline struct send_wqe *qp_send_wqe(const struct qp *qp, uint32_t index)
+{
+	return wq_copy_at(&qp->sq.engine, wq_position(&qp->sq.engine, index));
+}
+
+/* The WQE that starts next, sq.engine.started < sq.engine.announced. */
+static inline struct send_wqe *qp_send_next(struct qp *qp)
+{
+	return qp->sq.engine.fetched == qp->sq.engine.started ? qp_send_fetch(qp) : qp_send_wqe(qp, qp->sq.engine.started);
+}
+
+/* Send WQE sq.engine.completed (the oldest) is finished; a CQE is made when it is signaled or failed. In order only.
+ * On an error status the caller moves the QP to error with qp_error afterwards. When the CQ is dead the QP is in the error
+ * state already: that also holds for qp_recv_done and qp_recv_short. */
 void qp_send_done(struct qp *qp, enum ibv_wc_status status);
+
+/* rq.engine.announced has grown. */
+static inline void qp_recv_announced(struct qp *qp, wtime now)
+{
+	qp->ca->now = now;
+	if (qp->state == IBV_QPS_ERR)
+		qp_flush_recv(qp);
+	else
+		qp->dev->transport->qp_recv_doorbell(qp, now);
+}
 
 /* A receive WQE taken by an inbound message. */
 struct recv_ref {
@@ -144,19 +200,16 @@ struct recv_ref {
 };
 /* Takes the next receive from the RQ, the SRQ, or the given XRC SRQ. False: none posted (RNR, or drop for UC and UD). */
 bool qp_recv_take(struct qp *qp, struct srq *xrc_srq, struct recv_ref *ref);
-/* All of a plain send that arrived in one piece: takes the next receive of the RQ or SRQ, fills and completes it. For receives as
- * most are, of one segment. False: nothing was taken, and qp_recv_take and what follows it tell why. */
-bool qp_recv_whole(struct qp *qp, const void *data, uint32_t bytes, bool solicited);
+/* A short send, which arrives in one piece: takes the next receive of the RQ or SRQ, if it has one segment, fills and completes
+ * it. False: nothing was taken; qp_recv_take and its followers tell why. */
+bool qp_recv_short(struct qp *qp, const void *data, uint32_t bytes, bool solicited);
 /* Completes it: cqe->status, opcode, byte_len, imm, wc_flags, src_qp, slid, sl ... are the caller's; the rest is filled. */
 void qp_recv_done(struct qp *qp, const struct recv_ref *ref, struct cqe *cqe, bool solicited);
 /* Gives back a receive that was taken but not used (UC and UD messages that fail): it is next again. */
 void qp_recv_untake(struct qp *qp, const struct recv_ref *ref);
 
-/* Writes a list of receives into a queue and announces them: for RQs and SRQs. */
+/* Writes a list of receives into a queue and rings its doorbell: for RQs and SRQs. */
 int recv_post(struct wq *wq, uint32_t max_sge, const struct ibv_recv_wr *wr, const struct ibv_recv_wr **bad);
-/* Completes everything announced with WR_FLUSH_ERR. */
-void qp_flush_send(struct qp *qp);
-void qp_flush_recv(struct qp *qp);
 
 /* To the error state: transport forgets, both queues flush with WR_FLUSH_ERR, LAST_WQE_REACHED for SRQ QPs.
  * event: 0 or the async event to raise first (e.g. IBV_EVENT_QP_ACCESS_ERR, -1 for none). */
@@ -165,14 +218,14 @@ void qp_error(struct qp *qp, wtime now, int event);
 void qp_send_error(struct qp *qp, wtime now, int event);
 /* Marks the QP as having something to send, or re-reads its deadline into the timers. Idempotent. */
 void qp_ready(struct qp *qp);
-/* It has more to do, when others have had their turn: ca_resume. */
-void qp_later(struct qp *qp);
+/* Its next slice comes after other QPs: ca_resume. */
+void qp_next_slice(struct qp *qp);
 void qp_rearm(struct qp *qp);
-/* A whole message is under way and the ACK timer does not run: into ca.unseen. */
-static inline void qp_await(struct qp *qp)
+/* A direct message was sent without starting the ACK timer: into ca.acks.untimed. */
+static inline void qp_await_ack(struct qp *qp)
 {
-	list_remove(&qp->awaiting);
-	list_append(&qp->ca->unseen, &qp->awaiting);
+	list_remove(&qp->unacked);
+	list_append(&qp->ca->acks.untimed, &qp->unacked);
 }
 void qp_event(struct qp *qp, enum ibv_event_type event);
 /* The first packet arrived. In RTR that raises COMM_EST, and only from now on the peer may do without packets. */
@@ -193,6 +246,7 @@ struct mcast_member {
 };
 int mcast_attach(struct qp *qp, const uint8_t gid[16], uint16_t lid);
 int mcast_detach(struct qp *qp, const uint8_t gid[16], uint16_t lid);
+void mcast_detach_all(struct qp *qp);
 
 /* ---- between the files of this room ---- */
 
@@ -209,12 +263,18 @@ static inline const struct send_op *send_op(unsigned opcode)
 {
 	return opcode < SEND_OPS && send_ops[opcode].types ? &send_ops[opcode] : NULL;
 }
+/* The same, if the QP has the operation. */
+static inline const struct send_op *send_op_of(const struct qp *qp, unsigned opcode)
+{
+	return opcode < SEND_OPS && qp->send_ops & 1u << opcode ? &send_ops[opcode] : NULL;
+}
 
 enum qp_kind { QP_KIND_RC, QP_KIND_UC, QP_KIND_UD, QP_KIND_XRC_SEND, QP_KIND_XRC_RECV, QP_KIND_RAW, QP_KINDS };
 /* -1 for types that are not supported. */
 int qp_kind(enum ibv_qp_type type);
-/* 0, or -EINVAL when the standard's table does not allow the transition with that mask. */
-int transition_check(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_qp_state to, int mask);
+/* 0, or -EINVAL when the table does not allow the transition with that mask. */
+int transition_check(const struct qp_transitions *table, enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_qp_state to,
+		     int mask);
 /* The values of the masked attributes: -EINVAL, -EOPNOTSUPP. */
 int qp_attr_check(const struct qp *qp, const struct ibv_qp_attr *attr, int mask);
 void qp_attr_store(struct qp *qp, const struct ibv_qp_attr *attr, int mask);
@@ -226,6 +286,10 @@ void qp_queues_reset(struct qp *qp);
 /* UD and connected paths: the packet_path of an address vector; -EINVAL for a bad port, GID index or LID. */
 int av_from_attr(struct ca_device *dev, const struct ibv_ah_attr *attr, struct av *av);
 bool av_is_ipv4(const struct av *av);
+/* Do both lead to the same place, in the same way? */
+bool av_is_same(const struct av *a, const struct av *b);
+/* Could av_from_attr have made it, but for GIDs that come and go? */
+bool av_is_sound(const struct ca_device *dev, const struct av *av);
 /* The flow label of a connection that was given none: lqpn * rqpn folded to 20 bits, the same at both ends. */
 uint32_t av_flow_label(uint32_t lqpn, uint32_t rqpn);
 /* qpn_hint: av_flow_label or 0. 0, or -EINVAL when the GID index is no longer valid. */

@@ -2,15 +2,17 @@
  * decided by the table in qp_state.c. */
 #include "verbs/qp.h"
 
+#include "wire/addr.h"
+
 #include <errno.h>
 #include <string.h>
 
 enum {
-	ACCESS_KNOWN = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
-		       IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB |
-		       IBV_ACCESS_OPTIONAL_RANGE,
+	/* IBV_ACCESS_FLUSH_GLOBAL and _PERSISTENT, which older headers have not. A QP may have them, as newer programs give
+	 * them to every QP; no request uses them, and no region grants them. */
+	ACCESS_FLUSH = 1 << 8 | 1 << 9,
+	ACCESS_KNOWN = MR_ACCESS_KNOWN | ACCESS_FLUSH,
 	TIMEOUT_MAX = 31, RETRY_MAX = 7, RNR_TIMER_MAX = 31,	/* 5, 3 and 5 bits: IBA 9.7.5.2.8, 9.7.6.1.3 */
-	MLID_FIRST = 0xc000,
 };
 
 /* A connection has one peer, so its path leads to no group. */
@@ -21,11 +23,11 @@ static int path_check(const struct qp *qp, const struct ibv_ah_attr *attr)
 
 	if (err < 0)
 		return err;
-	if (qp->dev->form == PACKET_IB && av.dlid >= MLID_FIRST)
+	if (device_has(qp->dev, DEVICE_LIDS) && av.dlid >= MLID_FIRST)
 		return -EINVAL;
 	if (qp->ip_version && qp->ip_version != (av_is_ipv4(&av) ? 4 : 6))
 		return -EINVAL;
-	return av.is_global && av.dgid[0] == 0xff ? -EINVAL : 0;
+	return av.is_global && gid_is_multicast(av.dgid) ? -EINVAL : 0;
 }
 
 /* Automatic path migration is not among the device's capabilities. */
@@ -68,8 +70,10 @@ static void derive_path(struct qp *qp)
 {
 	struct av av;
 
-	if (av_from_attr(qp->dev, &qp->attr.ah_attr, &av) == 0)
-		(void)av_path(qp->dev, &av, av_flow_label(qp->qpn, qp->attr.dest_qp_num), &qp->path);
+	if (av_from_attr(qp->dev, &qp->attr.ah_attr, &av) == 0 &&
+	    av_path(qp->dev, &av, av_flow_label(qp->qpn, qp->attr.dest_qp_num), &qp->path) == 0)
+		/* IBA 11.2.2.1: the source path bits: which of the port's LIDs */
+		qp->path.slid |= av.src_path_bits & ((1u << qp->dev->lmc) - 1);
 }
 
 void qp_attr_store(struct qp *qp, const struct ibv_qp_attr *attr, int mask)
@@ -91,8 +95,10 @@ void qp_attr_store(struct qp *qp, const struct ibv_qp_attr *attr, int mask)
 	STORE(IBV_QP_MAX_DEST_RD_ATOMIC, max_dest_rd_atomic);
 	STORE(IBV_QP_DEST_QPN, dest_qp_num);
 	STORE(IBV_QP_PATH_MIG_STATE, path_mig_state);
-	STORE(IBV_QP_EN_SQD_ASYNC_NOTIFY, en_sqd_async_notify);
 #undef STORE
+	/* IBA 11.2.5.2: asked for this time */
+	if (mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_SQD)
+		own->en_sqd_async_notify = mask & IBV_QP_EN_SQD_ASYNC_NOTIFY && attr->en_sqd_async_notify;
 	/* PSNs have 24 bits; consumers pass random 32-bit numbers, which the kernel masks too */
 	if (mask & IBV_QP_RQ_PSN)
 		own->rq_psn = attr->rq_psn & PSN_MASK;

@@ -1,6 +1,7 @@
 #include "verbs/qp_context.h"
 
 #include "wire/aeth.h"
+#include "wire/mtu.h"
 
 #include <errno.h>
 #include <string.h>
@@ -9,31 +10,31 @@ enum { ACK_CODES = 32 };
 
 static uint64_t offset_of(const struct wq *wq, const void *slot)
 {
-	return (uint64_t)((const uint8_t *)slot - wq->arena->base);
+	return (uint64_t)((const uint8_t *)slot - wq->engine.ring.arena->base);
 }
 
 static void wq_context_get(const struct qp *qp, const struct wq *wq, struct wq_context *c)
 {
-	struct mr *mr = wq->after_lkey ? mr_find(qp->ca, wq->after_lkey) : NULL;
+	struct mr *mr = wq->engine.after_lkey ? mr_find(qp->ca, wq->engine.after_lkey) : NULL;
 
-	if (!wq->capacity)
+	if (!wq->engine.ring.capacity)
 		return;
-	c->head = offset_of(wq, wq_at(wq, wq->written));
-	c->next_wqe = offset_of(wq, wq_at(wq, wq->started));
-	c->cq = wq->cq;
-	c->pending_wqes = wq_pending(wq);
-	c->pending_transfers = wq->started - wq->completed;
-	c->after_logical = wq->after;
-	if (mr && mr->kind != MR_WINDOW && mr_covers(mr, wq->after, 0))
-		c->after_memory = (uintptr_t)mr_borrow(mr, wq->after);
+	c->head = offset_of(wq, wq_ulp_at(&wq->ulp, wq->ulp.written));
+	c->next_wqe = offset_of(wq, wq_engine_at(&wq->engine, wq->engine.started));
+	c->cq = wq->engine.cq;
+	c->pending_wqes = wq_pending(&wq->engine);
+	c->pending_transfers = wq->engine.started - wq->engine.completed;
+	c->after_logical = wq->engine.after;
+	if (mr && mr->kind != MR_WINDOW && mr_covers(mr, wq->engine.after, 0))
+		c->after_memory = (uintptr_t)mr_borrow(mr, wq->engine.after);
 }
 
 static uint64_t receive_bytes(const struct wq *wq)
 {
 	uint64_t bytes = 0;
 
-	for (uint32_t i = wq->started; i != wq->announced; i++)
-		bytes += ((const struct recv_wqe *)wq_at(wq, i))->length;
+	for (uint32_t i = wq->engine.started; i != wq->engine.announced; i++)
+		bytes += ((const struct recv_wqe *)wq_engine_at(&wq->engine, i))->length;
 	return bytes;
 }
 
@@ -44,7 +45,7 @@ void qp_context_get(const struct qp *qp, struct qp_context *c)
 	memset(c, 0, sizeof(*c));	/* padding too: parts are compared as memory */
 	c->ulp.ip_version = qp->ip_version;
 	c->ulp.port = qp->attr.port_num;
-	c->ulp.pmtu_bytes = qp->attr.path_mtu ? 128u << qp->attr.path_mtu : 0;
+	c->ulp.pmtu_bytes = qp->attr.path_mtu ? mtu_bytes(qp->attr.path_mtu) : 0;
 	c->ulp.retry_limit = qp->attr.retry_cnt;
 	c->ulp.max_reads = qp->attr.max_rd_atomic;
 	c->ulp.ack_wait_ns = ack_timeout_ns(qp->attr.timeout);
@@ -55,7 +56,7 @@ void qp_context_get(const struct qp *qp, struct qp_context *c)
 	c->fixed.pd = qp->pd ? qp->pd->handle : 0;
 	wq_context_get(qp, &qp->sq, &c->send);
 	wq_context_get(qp, receives, &c->recv);
-	qp->ca->transport->qp_context(qp, c);
+	qp->dev->transport->qp_context(qp, c);
 }
 
 static uint8_t ack_code(uint64_t wait_ns)
@@ -70,7 +71,7 @@ static enum ibv_mtu mtu_code(uint32_t bytes)
 {
 	unsigned code = IBV_MTU_256;
 
-	while (code <= IBV_MTU_4096 && 128u << code != bytes)
+	while (code <= IBV_MTU_4096 && mtu_bytes(code) != bytes)
 		code++;
 	return (enum ibv_mtu)code;	/* one too many is refused with the other attributes */
 }
@@ -79,7 +80,7 @@ static int ip_version_check(const struct qp *qp, uint32_t version)
 {
 	if (version != 0 && version != 4 && version != 6)
 		return -EINVAL;
-	if (version && qp->dev->form != PACKET_ROCE)
+	if (version && !device_has(qp->dev, DEVICE_IP_GIDS))
 		return -EINVAL;
 	return version != qp->ip_version && qp->state != IBV_QPS_RESET && qp->state != IBV_QPS_INIT ? -EBUSY : 0;
 }
@@ -128,7 +129,7 @@ int qp_context_set(struct qp *qp, const struct qp_context *context)
 	if (err == 0)
 		err = qp_attr_check(qp, &attr, mask);
 	if (err == 0 && context->ulp.window_out_bytes != now.ulp.window_out_bytes)
-		err = qp->ca->transport->qp_set_window(qp, context->ulp.window_out_bytes);
+		err = qp->dev->transport->qp_set_window(qp, context->ulp.window_out_bytes);
 	if (err < 0)
 		return err;
 	qp->ip_version = (uint8_t)context->ulp.ip_version;

@@ -1,16 +1,25 @@
 /* Completions of the send queue, flushing, and what a QP tells its owner. */
 #include "verbs/qp.h"
 
+static bool is_send(const struct send_wqe *wqe)
+{
+	return wqe->opcode < SEND_OPS && send_ops[wqe->opcode].wc_opcode == IBV_WC_SEND;
+}
+
 /* IPS-29: the WQE is finished before its completion can be seen, so that pending is never too high. */
 void qp_send_done(struct qp *qp, enum ibv_wc_status status)
 {
-	uint32_t index = qp->sq.completed;
-	const struct send_wqe *wqe = wq_at(&qp->sq, index);
+	struct wq_engine *sq = &qp->sq.engine;
+	uint32_t index = sq->completed;
+	const struct send_wqe *wqe;
 	struct cqe *cqe;
 
-	qp->sq.completed++;
-	if (qp->sq.started == index)
-		qp->sq.started++;
+	wqe = sq->fetched == index ? qp_send_fetch(qp) : qp_send_wqe(qp, index);	/* the first: flushed before it started */
+	wq_completed(sq);
+	if (sq->started == index)
+		sq->started++;
+	if (status == IBV_WC_SUCCESS)
+		qp->ca->counters.rdma_sends += is_send(wqe);
 	if (!qp->sq_sig_all && !(wqe->flags & IBV_SEND_SIGNALED) && status == IBV_WC_SUCCESS)
 		return;
 	cqe = cq_next(qp->send_cq);
@@ -24,9 +33,9 @@ void qp_send_done(struct qp *qp, enum ibv_wc_status status)
 
 void qp_flush_send(struct qp *qp)
 {
-	while (wq_pending(&qp->sq))
+	while (wq_pending(&qp->sq.engine))
 		qp_send_done(qp, IBV_WC_WR_FLUSH_ERR);
-	qp->sq.started = qp->sq.completed;
+	qp->sq.engine.started = qp->sq.engine.completed;
 }
 
 void qp_event(struct qp *qp, enum ibv_event_type event)
@@ -40,21 +49,21 @@ void qp_ready(struct qp *qp)
 		list_append(&qp->ca->ready, &qp->ready);
 }
 
-void qp_later(struct qp *qp)
+void qp_next_slice(struct qp *qp)
 {
 	list_remove(&qp->ready);
-	list_append(&qp->ca->later, &qp->ready);
+	list_append(&qp->ca->slices, &qp->ready);
 }
 
 void qp_rearm(struct qp *qp)
 {
-	struct heap *timers = &qp->ca->timers;
-	wtime at = qp->ca->transport->qp_deadline(qp);
+	struct timer_heap *timers = &qp->ca->timers;
+	wtime at = qp->dev->transport->qp_deadline(qp);
 
 	if (at == WTIME_NEVER)
-		heap_remove(timers, &qp->timer);
-	else if (!heap_contains(&qp->timer))
-		heap_insert(timers, &qp->timer, at);
+		timer_heap_remove(timers, &qp->timer);
+	else if (!timer_heap_contains(&qp->timer))
+		timer_heap_insert(timers, &qp->timer, at);
 	else if (qp->timer.at != at)
-		heap_update(timers, &qp->timer, at);
+		timer_heap_update(timers, &qp->timer, at);
 }

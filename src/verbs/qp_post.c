@@ -8,13 +8,8 @@ enum {
 	RC = 1 << QP_KIND_RC, UC = 1 << QP_KIND_UC, UD = 1 << QP_KIND_UD, XRC = 1 << QP_KIND_XRC_SEND,
 	RAW = 1 << QP_KIND_RAW,
 	RELIABLE = RC | XRC,
-	FLAGS_KNOWN = IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE,
 	MAY_POST = 1 << IBV_QPS_RTS | 1 << IBV_QPS_SQD | 1 << IBV_QPS_SQE | 1 << IBV_QPS_ERR,	/* IBA 10.3.1 */
-	ATOMIC_BYTES = 8,
 };
-
-static const uint32_t qkey_privileged = 1u << 31;	/* IBA 10.2.5: the QP's own Q_Key is sent instead */
-static const uint32_t message_max = 1u << 31;		/* IBA 9.7.2 */
 
 /* IBA table 99: which operations each service type has; send with invalidate and windows: 10.6, 11.4.1.1. */
 const struct send_op send_ops[SEND_OPS] = {
@@ -31,19 +26,6 @@ const struct send_op send_ops[SEND_OPS] = {
 	[IBV_WR_ATOMIC_WRITE]		= { RC, IBV_WC_ATOMIC_WRITE, DATA_ATOMIC_WRITE, IBV_QP_EX_WITH_ATOMIC_WRITE },
 };
 
-/* The operation, if QPs of this type have it. */
-static inline const struct send_op *op_of(const struct qp *qp, unsigned opcode)
-{
-	return opcode < SEND_OPS && send_ops[opcode].types & 1 << qp->kind ? &send_ops[opcode] : NULL;
-}
-
-/* The WQE goes into the queue all the same and completes with the status when its turn comes. */
-static void complete_with(struct send_wqe *wqe, enum ibv_wc_status status)
-{
-	if (!wqe->bad_status)
-		wqe->bad_status = (uint8_t)status;
-}
-
 static void copy_inline(struct send_wqe *wqe, const struct ibv_send_wr *wr)
 {
 	uint8_t *to = (uint8_t *)wqe->seg;
@@ -53,7 +35,7 @@ static void copy_inline(struct send_wqe *wqe, const struct ibv_send_wr *wr)
 			memcpy(to, (const void *)(uintptr_t)wr->sg_list[i].addr, wr->sg_list[i].length);
 }
 
-/* The data is taken at once, as for inline: 8 bytes that the packet's header area carries. */
+/* The data is taken at once, as for inline: 8 bytes of payload. */
 static int fill_atomic_write(struct send_wqe *wqe, const struct ibv_send_wr *wr)
 {
 	if (wr->num_sge != 1 || wr->sg_list[0].length != ATOMIC_BYTES)
@@ -99,8 +81,8 @@ static int fill_datagram(const struct qp *qp, struct send_wqe *wqe, const struct
 	wqe->av = ah->av;
 	wqe->remote_qpn = wr->wr.ud.remote_qpn & PSN_MASK;
 	wqe->qkey = wr->wr.ud.remote_qkey;
-	if (ah->pd != qp->pd)
-		complete_with(wqe, IBV_WC_LOC_QP_OP_ERR);
+	if (ah->pd != qp->pd)	/* it completes with that when its turn comes */
+		wqe->bad_status = IBV_WC_LOC_QP_OP_ERR;
 	return 0;
 }
 
@@ -147,36 +129,20 @@ static int fill_target(const struct qp *qp, const struct send_op *op, struct sen
 	return 0;
 }
 
-static void check_datagram(const struct qp *qp, struct send_wqe *wqe)
+/* The checks that both ways of posting share. Faults that an adapter finds when it executes are found then: qp_fetch.c. */
+static inline int check(const struct qp *qp, const struct send_op *op, const struct send_wqe *wqe)
 {
-	if (qp->type == IBV_QPT_RAW_PACKET) {
-		wqe->remote_qpn = PSN_MASK;	/* all who have rules: flow_group */
-		return;
-	}
-	if (wqe->length > 128u << qp->dev->active_mtu)
-		complete_with(wqe, IBV_WC_LOC_LEN_ERR);
-	if (wqe->qkey & qkey_privileged)
-		wqe->qkey = qp->attr.qkey;
-}
-
-/* The checks that both ways of posting share. Faults that hardware finds only when it executes complete in error. */
-static inline int check(const struct qp *qp, const struct send_op *op, struct send_wqe *wqe)
-{
-	if (wqe->flags & ~FLAGS_KNOWN)
+	if (wqe->flags & ~SEND_FLAGS_KNOWN)
 		return -EINVAL;
 	if (wqe->flags & IBV_SEND_INLINE &&
 	    ((op->data != DATA_OUT && op->data != DATA_ATOMIC_WRITE) || wqe->length > qp->cap.max_inline_data))
 		return -EINVAL;
-	if (wqe->length > message_max || (op->data >= DATA_ATOMIC && wqe->length != ATOMIC_BYTES))
-		complete_with(wqe, IBV_WC_LOC_LEN_ERR);
-	if (qp_is_datagram(qp))
-		check_datagram(qp, wqe);
 	return 0;
 }
 
 static inline struct send_wqe *slot(struct qp *qp)
 {
-	struct send_wqe *wqe = wq_slot(&qp->sq);
+	struct send_wqe *wqe = wq_slot(&qp->sq.ulp);
 
 	if (wqe)
 		*wqe = (struct send_wqe){ 0 };
@@ -195,7 +161,7 @@ static inline bool may_post(const struct qp *qp)
 
 static inline int post_one(struct qp *qp, const struct ibv_send_wr *wr)
 {
-	const struct send_op *op = op_of(qp, wr->opcode);
+	const struct send_op *op = send_op_of(qp, wr->opcode);
 	struct send_wqe *wqe;
 	int err = 0;
 
@@ -215,20 +181,20 @@ static inline int post_one(struct qp *qp, const struct ibv_send_wr *wr)
 	if (err == 0)
 		err = check(qp, op, wqe);
 	if (err == 0)
-		wq_written(&qp->sq);
+		wq_written(&qp->sq.ulp);
 	return err;
 }
 
 static inline void ring(struct qp *qp, wtime now)
 {
-	if (qp->sq.written == qp->sq.announced)
+	if (!wq_ring_doorbell(&qp->sq.ulp))
 		return;
-	qp->ca->now = now;
-	wq_announce(&qp->sq);
-	if (qp->state == IBV_QPS_ERR || qp->state == IBV_QPS_SQE)
-		qp_flush_send(qp);
-	else
-		qp->ca->transport->qp_doorbell(qp, now);
+	if (qp->ca->doorbells) {
+		doorbells_ring(qp->ca->doorbells, qp->handle);
+		return;
+	}
+	wq_doorbell_read(&qp->sq.engine);
+	qp_send_announced(qp, now);
 }
 
 int qp_post_send(struct qp *qp, wtime now, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
@@ -252,17 +218,17 @@ int qp_post_send(struct qp *qp, wtime now, struct ibv_send_wr *wr, struct ibv_se
 
 int qp_send_written(struct qp *qp, struct send_wqe *wqe)
 {
-	const struct send_op *op = op_of(qp, wqe->opcode);
+	const struct send_op *op = send_op_of(qp, wqe->opcode);
 	int err = may_post(qp) && op && wqe->num_sge <= qp->cap.max_send_sge ? check(qp, op, wqe) : -EINVAL;
 
 	if (err == 0)
-		wq_written(&qp->sq);
+		wq_written(&qp->sq.ulp);
 	return err;
 }
 
 void qp_send_abort(struct qp *qp, uint32_t n)
 {
-	wq_unwrite(&qp->sq, n);
+	wq_unwrite(&qp->sq.ulp, n);
 }
 
 void qp_send_ring(struct qp *qp, wtime now)

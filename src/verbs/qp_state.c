@@ -1,6 +1,6 @@
-/* The QP state machine as the standard's table of modify masks: IBA 11.2.5.2, tables 91 to 96; XRC: A14; raw packet: as
- * the Linux kernel. A transition not in the table is refused, as is a mask that lacks a required attribute or has one that is
- * neither required nor optional. To RESET and ERR leads a way from everywhere, with no attributes. */
+/* The QP state machine as a table of modify masks, which each transport names. Here is the standard's: IBA 11.2.5.2, tables 91 to
+ * 96; XRC: A14; raw packet: as the Linux kernel. A transition not in the table is refused, as is a mask that lacks a required
+ * attribute or has one that is neither required nor optional. To RESET and ERR a way leads from everywhere, with no mask. */
 #include "verbs/direct.h"
 #include "verbs/qp.h"
 
@@ -23,10 +23,7 @@ enum {
 	RUNNING = CUR | ACCESS | ALT | MIG,
 };
 
-static const struct transition {
-	uint8_t from, to, types;
-	int required, optional;
-} table[] = {
+static const struct qp_transition iba[] = {
 	{ IBV_QPS_RESET, IBV_QPS_INIT, UD,		PKEY | PORT | QKEY,		0 },
 	{ IBV_QPS_RESET, IBV_QPS_INIT, CONNECTED,	PKEY | PORT | ACCESS,		0 },
 	{ IBV_QPS_RESET, IBV_QPS_INIT, RAW,		PORT,				0 },
@@ -62,14 +59,17 @@ static const struct transition {
 	{ IBV_QPS_SQE, IBV_QPS_RTS, UC,			0,	CUR | ACCESS },
 };
 
-int transition_check(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_qp_state to, int mask)
+const struct qp_transitions qp_iba_transitions = { iba, sizeof(iba) / sizeof(iba[0]) };
+
+int transition_check(const struct qp_transitions *table, enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_qp_state to,
+		     int mask)
 {
 	int attributes = mask & ~IBV_QP_STATE, types = 1 << qp_kind(type);
 
 	if (to == IBV_QPS_RESET || to == IBV_QPS_ERR)
 		return attributes ? -EINVAL : 0;
-	for (unsigned i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
-		const struct transition *t = &table[i];
+	for (unsigned i = 0; i < table->rows; i++) {
+		const struct qp_transition *t = &table->row[i];
 
 		if (t->from != from || t->to != to || !(t->types & types))
 			continue;
@@ -81,14 +81,15 @@ int transition_check(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_qp_
 /* Its peer's direct path sees the state and the attributes: none uses the old ones any more, then the new ones. */
 static void hide(struct qp *qp)
 {
-	if (qp->ca->direct && qp->shown)
-		qp->ca->direct->hide_qp(qp->ca->host, qp);
+	if (qp->ca->direct && qp->published)
+		qp->ca->direct->unpublish_qp(qp->ca->direct_arg, qp);
 }
 
 static void show(struct qp *qp)
 {
-	if (qp->ca->direct && !qp->shown && (qp->type == IBV_QPT_RC || qp->type == IBV_QPT_UC))
-		qp->ca->direct->show_qp(qp->ca->host, qp);
+	if (qp->ca->direct && qp->dev->transport->messages && !qp->published &&
+	    (qp->type == IBV_QPT_RC || qp->type == IBV_QPT_UC))
+		qp->ca->direct->publish_qp(qp->ca->direct_arg, qp);
 }
 
 void qp_established(struct qp *qp)
@@ -99,17 +100,35 @@ void qp_established(struct qp *qp)
 	show(qp);
 }
 
+/* Packets that are too long for their path would all be lost. A peer whose path is as narrow finds the same, as it must: both
+ * ends have one path MTU (IBA 9.7.1). */
+static void fit_path(struct qp *qp)
+{
+	const struct ca_host *ops = qp->ca->host_ops;
+	const struct route *r = qp_route(qp);
+	int mtu = ops->path_mtu ? ops->path_mtu(qp->ca->host, r, &qp->path) : 0;
+
+	if (mtu && (int)qp->attr.path_mtu > mtu)
+		qp->attr.path_mtu = (enum ibv_mtu)mtu;
+}
+
 /* Queues are flushed after the transport has forgotten, send queue first. IBA 10.3.1.5, 10.3.1.7. */
 static void enter(struct qp *qp, wtime now, enum ibv_qp_state to, int mask)
 {
 	enum ibv_qp_state from = qp->state;
 
 	hide(qp);
-	if (to == IBV_QPS_RESET || mask & IBV_QP_AV)
-		qp->lane = (struct lane){ 0 };
+	if (to == IBV_QPS_RESET || mask & IBV_QP_AV) {
+		qp->direct_path = (struct direct_path){ 0 };
+		qp->route = (struct route){ 0 };
+	}
 	qp->state = to;
 	qp->ca->now = now;
-	qp->ca->transport->qp_modified(qp, now, from, mask);
+	if (mask & IBV_QP_AV)
+		qp_route(qp);
+	if (to == IBV_QPS_RTR && mask & IBV_QP_PATH_MTU)
+		fit_path(qp);
+	qp->dev->transport->qp_modified(qp, now, from, mask);
 	if (to == IBV_QPS_RESET)
 		qp_queues_reset(qp);
 	if (to == IBV_QPS_ERR) {
@@ -132,7 +151,7 @@ int qp_modify(struct qp *qp, wtime now, const struct ibv_qp_attr *attr, int mask
 
 	if (mask & IBV_QP_CUR_STATE && attr->cur_qp_state != qp->state)
 		return -EINVAL;
-	err = transition_check(qp->type, qp->state, to, mask);
+	err = transition_check(qp->dev->transport->transitions, qp->type, qp->state, to, mask);
 	if (err == 0)
 		err = qp_attr_check(qp, attr, mask);
 	if (err < 0)

@@ -1,4 +1,4 @@
-/* Work and completion queues in memory that another process can map (REQUIREMENTS 4.2 to 4.4): rings of pages chained
+/* Work and completion queues in memory that another process can map (docs/spec-map.md, IPS-16): rings of pages chained
  * by their last slots, holding offsets into the arena, never pointers; doorbells, credits and free-space counts.
  * The consumer of verbs (ULP) writes at the head; the engine sees only what a doorbell announced. */
 #ifndef WEFT_VERBS_QUEUE_H
@@ -51,18 +51,16 @@ struct av {
 	uint8_t sgid_index;
 	uint8_t hop_limit;
 	uint8_t tclass;
-	bool is_global;
+	uint8_t is_global;	/* as a flag: other processes may write it */
 	uint32_t flow_label;
 };
-
-enum { WQE_WORKED = 1 << 7 };	/* in a send WQE's flags, the engine's: its local work is done */
 
 /* Send WQE: a fixed head, then `num_sge` segments, or `length` inline bytes. The stride is fixed per queue. */
 struct send_wqe {
 	uint64_t wr_id;
 	uint8_t opcode;		/* enum ibv_wr_opcode */
 	uint8_t num_sge;
-	uint8_t flags;		/* IBV_SEND_SIGNALED, _FENCE, _SOLICITED, _INLINE, WQE_WORKED */
+	uint8_t flags;		/* IBV_SEND_SIGNALED, _FENCE, _SOLICITED, _INLINE */
 	uint8_t bad_status;	/* enum ibv_wc_status with which it completes in its turn, when posted with a fault; or 0 */
 	uint32_t imm;		/* as posted (big-endian value in memory) or the rkey to invalidate */
 	uint32_t length;	/* sum of the segments; at most 2^31 */
@@ -120,141 +118,204 @@ struct cqe {
 	uint32_t srqn;		/* is_srq: whose WQE it was */
 };
 
-/* One work queue: the ring, the ULP's side and the engine's side of it. All counts are cumulative modulo 2^32. */
-struct wq {
+/* A ring as one process has it mapped: pages of slots, chained by their last slots. What lies in the shared memory is the slots
+ * and the doorbell. */
+struct queue_ring {
 	struct arena *arena;	/* borrowed */
-	uint64_t ring;		/* offset of the first page */
-	uint8_t **page;		/* owned: this process's addresses of the pages, so that an index is found in O(1) */
-	uint8_t *first;		/* page[0]: most queues have one page */
+	uint64_t offset;	/* of the first page in the arena */
+	uint8_t *first;		/* the first page: most rings have no other */
+	uint8_t **page;		/* owned: the addresses of all pages, so that an index is found in O(1); NULL when there is one */
+	_Atomic uint32_t *doorbell;	/* cumulative; of a completion queue what was removed */
 	uint32_t pages, slots_per_page, stride;
-	uint32_t capacity;	/* WQEs: pages * (slots_per_page - 1) */
-	/* ULP */
+	uint32_t capacity;	/* slots for WQEs or CQEs: pages * (slots_per_page - 1) */
+};
+
+/* Slots of `stride` bytes at least (rounded up to 64) for `most` entries, in one page unless the arena has no room for it in one
+ * piece. No page for 0 entries. -ENOMEM, -EINVAL. Touches one slot of each page. */
+int queue_ring_init(struct queue_ring *r, struct arena *a, uint32_t most, uint32_t stride);
+/* The same with the geometry given. */
+int queue_ring_init_pages(struct queue_ring *r, struct arena *a, uint32_t pages, uint32_t slots_per_page, uint32_t stride);
+/* The same ring for the other side. -ENOMEM. */
+int queue_ring_map(struct queue_ring *r, const struct queue_ring *other);
+void queue_ring_unmap(struct queue_ring *r);
+/* Gives the memory back. All other mappings are gone. */
+void queue_ring_fini(struct queue_ring *r);
+
+/* The slot at a position < capacity. */
+static inline void *queue_ring_at(const struct queue_ring *r, uint32_t position)
+{
+	uint32_t per_page;
+
+	if (r->pages <= 1)	/* as nearly all: no division */
+		return r->first + (uint64_t)position * r->stride;
+	per_page = r->slots_per_page - 1;
+	return r->page[position / per_page] + (uint64_t)(position % per_page) * r->stride;
+}
+
+/* The position after one. */
+static inline uint32_t queue_ring_next(const struct queue_ring *r, uint32_t position)
+{
+	return position + 1 == r->capacity ? 0 : position + 1;
+}
+
+/* Where that cumulative index lies, lap <= index < lap + 2 * capacity (modular); `lap` is an index at position 0. */
+static inline uint32_t queue_ring_position(const struct queue_ring *r, uint32_t lap, uint32_t index)
+{
+	uint32_t position = index - lap;
+
+	return position < r->capacity ? position : position - r->capacity;
+}
+
+/* The consumer's (ULP's) side of a work queue. All counts are cumulative modulo 2^32. */
+struct wq_ulp {
+	struct queue_ring ring;
 	uint32_t written;	/* WQEs written at the head, announced or not */
+	uint32_t rung;		/* what the doorbell says */
 	uint32_t credits;	/* IPS-23, IPS-27 */
-	/* shared word the doorbell is: offset in the arena of a _Atomic uint32_t, cumulative */
-	uint64_t doorbell;
-	/* engine */
+	uint32_t reaped;	/* done, and their credits have come back */
+	uint32_t lap;		/* the index at ring position 0: reaped - lap < capacity */
+};
+
+/* The engine's side. It believes nothing that is in the ring or its doorbell. */
+struct wq_engine {
+	struct queue_ring ring;
+	uint8_t *copies;	/* owned, send queues: WQEs as they were judged, by ring position */
 	uint32_t announced;	/* doorbells consumed */
+	uint32_t fetched;	/* send queues: copied; not less than started */
 	uint32_t started;	/* handed to the transport */
 	uint32_t completed;	/* finished in order: announced - completed = pending, IPS-26 */
-	/* reaping: completed - reaped are done but their credits have not come back */
-	uint32_t reaped;
-	uint32_t lap;		/* the index at ring position 0: reaped - lap < capacity */
+	uint32_t lap;		/* the index at ring position 0: completed - lap < capacity */
 	uint32_t cq;		/* index of its CQ, IPS-37 */
 	uint64_t after;		/* the address right after the last byte transferred, and its region: IPS-16 */
 	uint32_t after_lkey;
 };
 
-/* max_wr WQEs of `stride` bytes at least (rounded up to 64). Credits = capacity >= max_wr. -ENOMEM, -EINVAL. Touches one slot of
- * each page, and there is one page unless the arena has no room for it in one piece. */
+/* Both sides, where one process has both. */
+struct wq {
+	struct wq_ulp ulp;
+	struct wq_engine engine;
+};
+
+/* max_wr WQEs of `stride` bytes at least. Credits = capacity >= max_wr. As queue_ring_init. */
 int wq_init(struct wq *wq, struct arena *a, uint32_t max_wr, uint32_t stride);
-/* The same with the geometry given: capacity is pages * (slots_per_page - 1). */
+/* The same with the geometry given. */
 int wq_init_pages(struct wq *wq, struct arena *a, uint32_t pages, uint32_t slots_per_page, uint32_t stride);
 void wq_fini(struct wq *wq);
-/* Moves the WQEs to a ring of at least max_wr; indices stay. -EINVAL when more are outstanding, -ENOMEM: unchanged. */
+/* Memory of the engine's own for a copy of each WQE: wq_copy_at. -ENOMEM. */
+int wq_init_copies(struct wq_engine *e);
+/* Moves the WQEs of a queue without copies to a ring of at least max_wr; indices stay. -EINVAL when more are outstanding,
+ * -ENOMEM: unchanged. */
 int wq_resize(struct wq *wq, uint32_t max_wr);
 /* Empty again, all credits back; the memory stays. */
 void wq_reset(struct wq *wq);
-/* The slot at a ring position < capacity. */
-static inline void *wq_slot_at(const struct wq *wq, uint32_t position)
-{
-	uint32_t per_page;
+/* Asserts credits + written-not-announced + pending + completed-not-reaped == capacity (IPS-28). */
+void wq_check(const struct wq *wq);
 
-	if (wq->pages <= 1)	/* as nearly all queues: no division */
-		return wq->first + (uint64_t)position * wq->stride;
-	per_page = wq->slots_per_page - 1;
-	return wq->page[position / per_page] + (uint64_t)(position % per_page) * wq->stride;
-}
+/* ---- the consumer's ---- */
 
 /* The WQE of that cumulative index; reaped <= index < reaped + capacity (modular). */
-static inline void *wq_at(const struct wq *wq, uint32_t index)
+static inline void *wq_ulp_at(const struct wq_ulp *u, uint32_t index)
 {
-	uint32_t position = index - wq->lap;
-
-	return wq_slot_at(wq, position < wq->capacity ? position : position - wq->capacity);
+	return queue_ring_at(&u->ring, queue_ring_position(&u->ring, u->lap, index));
 }
 
-/* The slot for the next WQE, or NULL when no credit is left (IPS-24). It is not the engine's before wq_ring. */
-static inline void *wq_slot(const struct wq *wq)
+/* The slot for the next WQE, or NULL when no credit is left (IPS-24). It is not the engine's before wq_ring_doorbell. */
+static inline void *wq_slot(const struct wq_ulp *u)
 {
-	return wq->credits ? wq_at(wq, wq->written) : NULL;
+	return u->credits ? wq_ulp_at(u, u->written) : NULL;
 }
 
 /* The slot just filled counts as written. */
-static inline void wq_written(struct wq *wq)
+static inline void wq_written(struct wq_ulp *u)
 {
-	wq->written++;
-	wq->credits--;
+	u->written++;
+	u->credits--;
 }
 
 /* Takes back the last n written, not yet announced (wr_abort). */
-void wq_unwrite(struct wq *wq, uint32_t n);
+void wq_unwrite(struct wq_ulp *u, uint32_t n);
 
-static inline _Atomic uint32_t *wq_doorbell(const struct wq *wq)
+/* Announces everything written: IPS-25, IPS-27. False: nothing new was. */
+static inline bool wq_ring_doorbell(struct wq_ulp *u)
 {
-	return (_Atomic uint32_t *)(wq->arena->base + wq->doorbell);
+	if (u->rung == u->written)
+		return false;
+	u->rung = u->written;
+	atomic_store_explicit(u->ring.doorbell, u->rung, memory_order_release);
+	return true;
 }
 
-/* Announces everything written: IPS-25, IPS-27. */
-static inline void wq_ring(struct wq *wq)
+/* Credits come back: every WQE up to and including index has been reaped (IPS-30, IPS-31). An index of no WQE that was announced
+ * is ignored: it was read from shared memory. */
+static inline void wq_reaped(struct wq_ulp *u, uint32_t index)
 {
-	if (wq->capacity)
-		atomic_store_explicit(wq_doorbell(wq), wq->written, memory_order_release);
+	uint32_t n = index + 1 - u->reaped;
+
+	if (n > u->rung - u->reaped)
+		return;
+	u->reaped += n;
+	u->credits += n;
+	if (u->reaped - u->lap >= u->ring.capacity)
+		u->lap += u->ring.capacity;
 }
 
-/* Engine: takes over the announced count. The word can hold anything when another process maps it; more WQEs than the ring
- * has are not believed. */
-static inline void wq_doorbell_read(struct wq *wq)
+/* ---- the engine's ---- */
+
+/* The ring position of that cumulative index; completed <= index < completed + capacity (modular). */
+static inline uint32_t wq_position(const struct wq_engine *e, uint32_t index)
+{
+	return queue_ring_position(&e->ring, e->lap, index);
+}
+
+/* The WQE of that index in the ring. */
+static inline void *wq_engine_at(const struct wq_engine *e, uint32_t index)
+{
+	return queue_ring_at(&e->ring, wq_position(e, index));
+}
+
+/* The engine's copy of the WQE at a ring position. */
+static inline void *wq_copy_at(const struct wq_engine *e, uint32_t position)
+{
+	return e->copies + (uint64_t)position * e->ring.stride;
+}
+
+/* Takes over the announced count. The doorbell can hold anything when another process maps it: it is not believed that the ring
+ * has more WQEs than slots, nor that any were taken back. */
+static inline void wq_doorbell_read(struct wq_engine *e)
 {
 	uint32_t announced;
 
-	if (!wq->capacity)
+	if (!e->ring.capacity)
 		return;
-	announced = atomic_load_explicit(wq_doorbell(wq), memory_order_acquire);
-	if (announced - wq->reaped <= wq->capacity && announced - wq->reaped >= wq->announced - wq->reaped)
-		wq->announced = announced;
+	announced = atomic_load_explicit(e->ring.doorbell, memory_order_acquire);
+	if (announced - e->completed <= e->ring.capacity && announced - e->completed >= e->announced - e->completed)
+		e->announced = announced;
 }
 
-/* Both at once, when something was written and the engine is the ULP's process: what was just rung need not be read back. */
-static inline void wq_announce(struct wq *wq)
+/* One more is finished: its slot may be the consumer's again. */
+static inline void wq_completed(struct wq_engine *e)
 {
-	atomic_store_explicit(wq_doorbell(wq), wq->written, memory_order_release);
-	wq->announced = wq->written;
+	e->completed++;
+	if (e->completed - e->lap == e->ring.capacity)
+		e->lap = e->completed;
 }
 
 /* The first `bytes` of a WQE's data have been transferred. */
-static inline void wq_transferred(struct wq *wq, const struct wqe_seg *seg, uint32_t segs, uint64_t bytes)
+static inline void wq_transferred(struct wq_engine *e, const struct wqe_seg *seg, uint32_t segs, uint64_t bytes)
 {
 	for (; segs; segs--, seg++) {
 		if (bytes <= seg->length) {
-			wq->after = seg->addr + bytes;
-			wq->after_lkey = seg->lkey;
+			e->after = seg->addr + bytes;
+			e->after_lkey = seg->lkey;
 			return;
 		}
 		bytes -= seg->length;
 	}
 }
 
-static inline uint32_t wq_pending(const struct wq *wq)
+static inline uint32_t wq_pending(const struct wq_engine *e)
 {
-	return wq->announced - wq->completed;
+	return e->announced - e->completed;
 }
-
-/* Credits come back: every WQE up to and including index has been reaped (IPS-30, IPS-31). An index that is not of a
- * completed WQE is ignored: it was read from shared memory. */
-static inline void wq_reaped(struct wq *wq, uint32_t index)
-{
-	uint32_t n = index + 1 - wq->reaped;
-
-	if (n > wq->completed - wq->reaped)
-		return;
-	wq->reaped += n;
-	wq->credits += n;
-	if (wq->reaped - wq->lap >= wq->capacity)
-		wq->lap += wq->capacity;
-}
-
-/* Asserts credits + written-not-announced + pending + completed-not-reaped == capacity (IPS-28). */
-void wq_check(const struct wq *wq);
 
 #endif

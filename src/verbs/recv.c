@@ -30,17 +30,16 @@ int recv_post(struct wq *wq, uint32_t max_sge, const struct ibv_recv_wr *wr, con
 	int err = 0;
 
 	for (; wr; wr = wr->next) {
-		struct recv_wqe *wqe = wq_slot(wq);
+		struct recv_wqe *wqe = wq_slot(&wq->ulp);
 
 		err = wqe ? fill(wqe, max_sge, wr) : -ENOMEM;
 		if (err < 0) {
 			*bad = wr;
 			break;
 		}
-		wq_written(wq);
+		wq_written(&wq->ulp);
 	}
-	if (wq->written != wq->announced)
-		wq_announce(wq);
+	wq_ring_doorbell(&wq->ulp);
 	return err;
 }
 
@@ -52,12 +51,13 @@ int qp_post_recv(struct qp *qp, wtime now, const struct ibv_recv_wr *wr, const s
 		*bad = wr;
 		return -EINVAL;
 	}
-	qp->ca->now = now;
 	err = recv_post(&qp->rq, qp->cap.max_recv_sge, wr, bad);
-	if (qp->state == IBV_QPS_ERR)
-		qp_flush_recv(qp);
-	else
-		qp->ca->transport->qp_recv_doorbell(qp, now);
+	if (qp->ca->doorbells) {
+		doorbells_ring(qp->ca->doorbells, qp->handle);
+		return err;
+	}
+	wq_doorbell_read(&qp->rq.engine);
+	qp_recv_announced(qp, now);
 	return err;
 }
 
@@ -75,17 +75,31 @@ static void copy_out(struct recv_ref *ref, const volatile struct recv_wqe *wqe, 
 	ref->length = length < UINT32_MAX ? (uint32_t)length : UINT32_MAX;
 }
 
+/* Where receives of the QP, or of that SRQ, complete. */
+static struct cq *completes_into(struct qp *qp, struct srq *srq)
+{
+	return srq && srq->type == IBV_SRQT_XRC ? srq->cq : qp->recv_cq;
+}
+
+/* Is there one? A consumer whose engine runs apart may have announced some since its doorbell was read. */
+static inline bool has_receive(struct wq_engine *wq)
+{
+	if (wq->started == wq->announced)
+		wq_doorbell_read(wq);
+	return wq->started != wq->announced;
+}
+
 bool qp_recv_take(struct qp *qp, struct srq *xrc_srq, struct recv_ref *ref)
 {
 	struct srq *srq = xrc_srq ? xrc_srq : qp->srq;
-	struct wq *wq = srq ? &srq->wq : &qp->rq;
+	struct wq_engine *wq = srq ? &srq->wq.engine : &qp->rq.engine;
 
-	if (wq->started == wq->announced || weft_bug_on(qp->taken.own || qp->taken.srq))
+	if (!has_receive(wq) || completes_into(qp, srq)->asked || weft_bug_on(qp->taken.own || qp->taken.srq))
 		return false;
 	ref->index = wq->started;
 	ref->is_srq = srq;
 	ref->srq = srq;
-	copy_out(ref, wq_at(wq, wq->started), srq ? srq->max_sge : qp->cap.max_recv_sge);
+	copy_out(ref, wq_engine_at(wq, wq->started), srq ? srq->max_sge : qp->cap.max_recv_sge);
 	wq->started++;
 	qp->taken.srq = srq;
 	qp->taken.own = !srq;
@@ -96,17 +110,17 @@ bool qp_recv_take(struct qp *qp, struct srq *xrc_srq, struct recv_ref *ref)
 	return true;
 }
 
-bool qp_recv_whole(struct qp *qp, const void *data, uint32_t bytes, bool solicited)
+bool qp_recv_short(struct qp *qp, const void *data, uint32_t bytes, bool solicited)
 {
 	struct srq *srq = qp->srq;
-	struct wq *wq = srq ? &srq->wq : &qp->rq;
+	struct wq_engine *wq = srq ? &srq->wq.engine : &qp->rq.engine;
 	const volatile struct recv_wqe *wqe;
 	struct wqe_seg seg;
 	struct cqe *cqe;
 
-	if (wq->started == wq->announced)
+	if (!has_receive(wq) || qp->recv_cq->asked)
 		return false;
-	wqe = wq_at(wq, wq->started);
+	wqe = wq_engine_at(wq, wq->started);
 	if (wqe->num_sge != 1 || (srq ? srq->max_sge : qp->cap.max_recv_sge) == 0)
 		return false;
 	seg = wqe->seg[0];
@@ -120,7 +134,7 @@ bool qp_recv_whole(struct qp *qp, const void *data, uint32_t bytes, bool solicit
 		.is_srq = srq != NULL, .srqn = srq ? srq->srqn : 0,
 	};
 	wq->started++;
-	wq->completed++;
+	wq_completed(wq);
 	wq_transferred(wq, &seg, 1, bytes);
 	if (srq)
 		srq_limit_check(srq);
@@ -147,8 +161,8 @@ static void complete(struct qp *qp, struct srq *srq, struct cqe *cqe, bool solic
 	if (srq)
 		srq_done(srq);
 	else
-		qp->rq.completed++;
-	cq_push(srq && srq->type == IBV_SRQT_XRC ? srq->cq : qp->recv_cq, cqe, solicited);
+		wq_completed(&qp->rq.engine);
+	cq_push(completes_into(qp, srq), cqe, solicited);
 }
 
 void qp_recv_done(struct qp *qp, const struct recv_ref *ref, struct cqe *cqe, bool solicited)
@@ -162,13 +176,13 @@ void qp_recv_done(struct qp *qp, const struct recv_ref *ref, struct cqe *cqe, bo
 
 void qp_recv_untake(struct qp *qp, const struct recv_ref *ref)
 {
-	struct wq *wq = ref->is_srq ? &ref->srq->wq : &qp->rq;
+	struct wq_engine *wq = ref->is_srq ? &ref->srq->wq.engine : &qp->rq.engine;
 	struct recv_wqe *wqe;
 
 	if (!release(qp))
 		return;
 	/* Others may have taken from the SRQ since; the slot before the next is free as long as our credit is out. */
-	wqe = wq_at(wq, --wq->started);
+	wqe = wq_engine_at(wq, --wq->started);
 	wqe->wr_id = ref->wr_id;
 	wqe->num_sge = ref->num_sge;
 	wqe->length = ref->length;
@@ -195,10 +209,10 @@ void qp_flush_recv(struct qp *qp)
 	release(qp);
 	if (srq)
 		complete(qp, srq, &cqe, false);
-	while (wq_pending(&qp->rq)) {
-		cqe.wr_id = ((struct recv_wqe *)wq_at(&qp->rq, qp->rq.completed))->wr_id;
-		cqe.wqe_index = qp->rq.completed;
+	while (wq_pending(&qp->rq.engine)) {
+		cqe.wr_id = ((struct recv_wqe *)wq_engine_at(&qp->rq.engine, qp->rq.engine.completed))->wr_id;
+		cqe.wqe_index = qp->rq.engine.completed;
 		complete(qp, NULL, &cqe, false);
 	}
-	qp->rq.started = qp->rq.completed;
+	qp->rq.engine.started = qp->rq.engine.completed;
 }

@@ -34,16 +34,16 @@ int srq_create(struct pd *pd, const struct ibv_srq_init_attr_ex *attr, struct xr
 		      sizeof(struct recv_wqe) + srq->max_sge * sizeof(struct wqe_seg));
 	if (err < 0)
 		goto free_srq;
-	srq->max_wr = srq->wq.capacity;
+	srq->max_wr = srq->wq.engine.ring.capacity;
 	err = table_insert(&pd->ca->srqs, srq, &srq->srqn);
 	if (err < 0)
 		goto fini_wq;
 	if (srq->type == IBV_SRQT_XRC) {
-		err = cq_attach(cq, srq->wq.capacity);
+		err = cq_attach(cq, srq->wq.engine.ring.capacity);
 		if (err < 0)
 			goto remove_srqn;
 		srq->cq = cq;
-		srq->wq.cq = cq->handle;
+		srq->wq.engine.cq = cq->handle;
 		srq->xrcd = xrcd;
 		xrcd->users++;
 	}
@@ -78,12 +78,13 @@ int srq_destroy(struct srq *srq)
 		return -EBUSY;
 	if (srq->type == IBV_SRQT_XRC) {
 		fail_takers(srq);
-		cq_detach(srq->cq, srq->wq.capacity);
+		cq_detach(srq->cq, srq->wq.engine.ring.capacity);
 		srq->xrcd->users--;
 	}
 	table_remove(&srq->ca->srqs, srq->srqn);
 	wq_fini(&srq->wq);
 	pd_put(srq->pd);
+	free(srq->observer);
 	free(srq);
 	return 0;
 }
@@ -107,7 +108,7 @@ int srq_modify(struct srq *srq, const struct ibv_srq_attr *attr, int mask)
 
 		if (err < 0)
 			return err;
-		srq->max_wr = srq->wq.capacity;
+		srq->max_wr = srq->wq.engine.ring.capacity;
 	}
 	if (mask & IBV_SRQ_LIMIT) {
 		srq->limit = attr->srq_limit;
@@ -123,7 +124,10 @@ void srq_query(const struct srq *srq, struct ibv_srq_attr *attr)
 
 void srq_limit_check(struct srq *srq)
 {
-	if (srq->limit == 0 || srq->wq.announced - srq->wq.started >= srq->limit)
+	if (srq->limit == 0)
+		return;
+	wq_doorbell_read(&srq->wq.engine);
+	if (srq->wq.engine.announced - srq->wq.engine.started >= srq->limit)
 		return;
 	srq->limit = 0;
 	srq->ca->host_ops->async_event(srq->ca->host, IBV_EVENT_SRQ_LIMIT_REACHED, srq);
@@ -131,17 +135,21 @@ void srq_limit_check(struct srq *srq)
 
 int srq_post(struct srq *srq, const struct ibv_recv_wr *wr, const struct ibv_recv_wr **bad)
 {
-	return recv_post(&srq->wq, srq->max_sge, wr, bad);
+	int err = recv_post(&srq->wq, srq->max_sge, wr, bad);
+
+	if (!srq->ca->doorbells)	/* else when a message takes one */
+		wq_doorbell_read(&srq->wq.engine);
+	return err;
 }
 
 void srq_done(struct srq *srq)
 {
-	srq->wq.completed++;
+	wq_completed(&srq->wq.engine);
 }
 
 void srq_reaped(struct srq *srq)
 {
-	wq_reaped(&srq->wq, srq->wq.reaped);
+	wq_reaped(&srq->wq.ulp, srq->wq.ulp.reaped);
 }
 
 int xrcd_open(struct ca *ca, struct ca_device *dev, uint64_t inode_dev, uint64_t inode, int oflags, struct xrcd **out)

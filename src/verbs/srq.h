@@ -28,8 +28,7 @@ struct srq {
 	struct cq *cq;		/* XRC, ref */
 	uint32_t refs;		/* QPs */
 	uint32_t handle;
-	bool is_recorded;	/* the recorder's: a trace has it ... */
-	uint32_t recorded;	/* ... with so many receives announced */
+	void *observer;		/* as a QP's */
 	void *user;
 };
 

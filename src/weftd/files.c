@@ -2,6 +2,7 @@
 #include "weftd/files.h"
 
 #include "weftd/slots.h"
+#include "weftd/trust.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -33,7 +34,7 @@ void files_give(struct hub *h, struct client *c, const struct control_msg *msg)
 
 	if (!owner || msg->b == 0 || msg->b > owner->files) {
 		hub_answer(h, c, msg, ENOENT);
-	} else if (owner->uid != c->uid) {
+	} else if (owner != c && !trust_allows(h, owner, c)) {
 		hub_answer(h, c, msg, EPERM);
 	} else {
 		answer.status = 0;

@@ -3,21 +3,31 @@
 #include "weftd/hub.h"
 
 #include "base/log.h"
+#include "control/fds.h"
 #include "weftd/channels.h"
 #include "weftd/files.h"
+#include "weftd/impairs.h"
+#include "weftd/intake.h"
+#include "weftd/last_words.h"
 #include "weftd/leases.h"
+#include "weftd/links.h"
 #include "weftd/listeners.h"
-#include "weftd/mad.h"
 #include "weftd/mcast.h"
+#include "weftd/page.h"
 #include "weftd/ports.h"
+#include "weftd/qp1.h"
 #include "weftd/report.h"
 #include "weftd/slots.h"
 #include "weftd/status.h"
+#include "weftd/subnet.h"
+#include "weftd/umad.h"
+#include "weftd/wire.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 /* Our choice: a process that dies while no weftd serves is missed by its peers for so long at most. */
@@ -25,25 +35,43 @@
 
 void hub_init(struct hub *h, const struct hub_ops *ops, const struct state *state, wtime now)
 {
+	struct rlimit files = { 0 };
+
 	*h = (struct hub){ .ops = ops, .page = state->page, .claims = state->claims, .page_fd = state->page_fd, .uid = geteuid(),
 			   .now = now, .start = now };
 	list_init(&h->clients);
+	list_init(&h->accounts);
 	list_init(&h->reports);
-	for (int i = 0; i < HUB_BUCKETS; i++) {
-		list_init(&h->listeners[i]);
-		list_init(&h->ports[i]);
-	}
+	hash_table_init(&h->listeners);
+	hash_table_init(&h->tallies);
+	hash_table_init(&h->ports);
+	memset(h->group_user, 0xff, sizeof(h->group_user));
+	getrlimit(RLIMIT_NOFILE, &files);
+	h->descriptors = files.rlim_cur;
+	h->last_fabric = atomic_load(&h->page->fabric);
 	slots_inherit(h);
 	leases_inherit(h);
+	umad_start(h);
 }
 
 void hub_close(struct hub *h)
 {
 	h->is_closing = true;
+	last_words_free(h);
 }
 
-void hub_join(struct hub *h, struct client *c)
+int hub_join(struct hub *h, struct client *c, enum control_limit *limit)
 {
+	c->account = account_get(h, c->uid);
+	if (!c->account)
+		return -ENOMEM;
+	*limit = account_check(h, c, LIMIT_CONNECTIONS, 1);
+	if (!*limit)
+		*limit = account_check(h, c, LIMIT_DESCRIPTORS, 1);
+	if (*limit) {
+		account_put(c->account);
+		return -EDQUOT;
+	}
 	c->kind = CLIENT_NEW;
 	c->wake_fd = c->direct_fd[0] = c->direct_fd[1] = -1;
 	list_init(&c->ends);
@@ -52,6 +80,7 @@ void hub_join(struct hub *h, struct client *c)
 	list_init(&c->kept);
 	list_append(&h->clients, &c->node);
 	h->client_count++;
+	return 0;
 }
 
 void hub_acquaint(struct client *a, struct client *b)
@@ -60,16 +89,28 @@ void hub_acquaint(struct client *a, struct client *b)
 	b->known[a->slot / 64] |= 1ull << a->slot % 64;
 }
 
+/* The lowest slot of the set, which is taken out; 0: there is none. */
+static uint32_t take_slot(uint64_t set[PAGE_SLOTS / 64])
+{
+	for (uint32_t w = 0; w < PAGE_SLOTS / 64; w++) {
+		uint32_t slot = w * 64 + (set[w] ? (uint32_t)__builtin_ctzll(set[w]) : 0);
+
+		if (!set[w])
+			continue;
+		set[w] &= set[w] - 1;
+		return slot;
+	}
+	return 0;
+}
+
 static void tell_gone(struct hub *h, struct client *to, const uint64_t gone[PAGE_SLOTS / 64])
 {
 	struct control_msg msg = { .type = CTL_PEER_GONE };
+	uint64_t left[PAGE_SLOTS / 64];
 
-	for (uint32_t i = 1; i < PAGE_SLOTS; i++) {
-		if (!(gone[i / 64] >> i % 64 & 1))
-			continue;
-		msg.slot = i;
+	memcpy(left, gone, sizeof(left));
+	while ((msg.slot = take_slot(left)))
 		h->ops->send(h, to, &msg, NULL, NULL, 0);
-	}
 }
 
 void hub_tell_gone(struct hub *h, const uint64_t gone[PAGE_SLOTS / 64])
@@ -80,28 +121,25 @@ void hub_tell_gone(struct hub *h, const uint64_t gone[PAGE_SLOTS / 64])
 	}
 }
 
+/* As many steps as there are processes to tell. */
 static void tell_known(struct hub *h, struct client *c, const uint64_t gone[PAGE_SLOTS / 64])
 {
-	for (uint32_t i = 1; i < PAGE_SLOTS; i++) {
-		struct client *to = h->slot_owner[i];
+	uint32_t slot;
 
-		if (!(c->known[i / 64] >> i % 64 & 1) || !to)
+	while ((slot = take_slot(c->known))) {
+		struct client *to = h->slot_owner[slot];
+
+		if (!to)
 			continue;
 		to->known[c->slot / 64] &= ~(1ull << c->slot % 64);
 		tell_gone(h, to, gone);
 	}
-	memset(c->known, 0, sizeof(c->known));
 }
 
 static void close_fds(struct client *c)
 {
-	int *fds[] = { &c->wake_fd, &c->direct_fd[0], &c->direct_fd[1] };
-
-	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
-		if (*fds[i] >= 0)
-			close(*fds[i]);
-		*fds[i] = -1;
-	}
+	fds_close(&c->wake_fd, 1);
+	fds_close(c->direct_fd, 2);
 }
 
 /* What an attached process has; a second call finds nothing. */
@@ -116,6 +154,7 @@ static void free_process(struct hub *h, struct client *c)
 	channels_leave(h, c);
 	files_leave(c);
 	report_leave(h, c);
+	wire_leave(h, c);
 	close_fds(c);
 	if (!h->is_closing) {
 		mcast_leave(h, c);
@@ -132,9 +171,11 @@ void hub_leave(struct hub *h, struct client *c)
 {
 	free_process(h, c);
 	report_leave(h, c);
+	umad_leave(h, c);
 	if (c->kind == CLIENT_LEASE)
 		leases_remove(h, c);
 	list_remove(&c->node);
+	account_put(c->account);
 	h->client_count--;
 }
 
@@ -149,23 +190,28 @@ void hub_answer(struct hub *h, struct client *c, const struct control_msg *msg, 
 	h->ops->send(h, c, &answer, NULL, NULL, 0);
 }
 
+void hub_refuse(struct hub *h, struct client *c, const struct control_msg *msg, enum control_limit limit)
+{
+	struct control_msg answer = *msg;
+
+	answer.c = limit;
+	hub_answer(h, c, &answer, EDQUOT);
+}
+
+bool hub_stays(const struct hub *h)
+{
+	return h->claims->keep || page_is_any_down(h->page);
+}
+
 bool hub_is_owner(const struct hub *h, const struct client *c)
 {
 	return c->uid == 0 || c->uid == h->uid;
 }
 
 /* Peers write to it, so it must be what it should be: something else might block them. */
-static bool is_eventfd(int fd)
+static bool is_fit_to_wake(int fd)
 {
-	char link[48], target[64];
-	ssize_t n;
-
-	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-	n = readlink(link, target, sizeof(target) - 1);
-	if (n <= 0)
-		return false;
-	target[n] = '\0';
-	return strcmp(target, "anon_inode:[eventfd]") == 0 && fcntl(fd, F_SETFL, O_NONBLOCK) == 0;
+	return intake_is_eventfd(fd) && fcntl(fd, F_SETFL, O_NONBLOCK) == 0;
 }
 
 /* Without descriptors for the direct path the process has packets alone. */
@@ -190,6 +236,13 @@ static int come_back(struct hub *h, struct client *c, const struct control_msg *
 	return 0;
 }
 
+static void note_number(uint64_t taken[QUOTA_CLIENTS / 64], uint32_t number)
+{
+	taken[number % QUOTA_CLIENTS / 64] |= 1ull << number % 64;
+}
+
+/* Who has not come back yet has kept its own: two processes never draw the same faults. There is one: each number taken stands
+ * for a slot, and there are fewer slots. */
 static uint32_t least_number(const struct hub *h)
 {
 	uint64_t taken[QUOTA_CLIENTS / 64] = { 0 };
@@ -197,22 +250,35 @@ static uint32_t least_number(const struct hub *h)
 
 	list_for_each(c, &h->clients, struct client, node) {
 		if (c->kind == CLIENT_PROCESS)
-			taken[c->number / 64] |= 1ull << c->number % 64;
+			note_number(taken, c->number);
+	}
+	for (uint32_t i = 1; h->awaited && i < PAGE_SLOTS; i++) {
+		if (slots_is_awaited(h, i))
+			note_number(taken, h->claims->slot[i].number);
 	}
 	while (taken[n / 64] >> n % 64 & 1)
 		n++;
 	return n;
 }
 
-static int attach(struct hub *h, struct client *c, const struct control_msg *msg, const int *fds, int nfds)
+/* -EDQUOT: *limit says which. */
+static int attach(struct hub *h, struct client *c, const struct control_msg *msg, const int *fds, int nfds, uint32_t *limit)
 {
 	int err;
 
-	if ((nfds != 1 && nfds != 3) || !is_eventfd(fds[0]))
+	*limit = msg->a == CONTROL_PROCESS ? account_check(h, c, LIMIT_SLOTS, 1) : 0;
+	if (!*limit)
+		*limit = account_check(h, c, LIMIT_DESCRIPTORS, (uint64_t)nfds);
+	if (*limit)
+		return -EDQUOT;
+
+	if ((nfds != 1 && nfds != 3) || !is_fit_to_wake(fds[0]))
 		return -EBADF;
 	c->wake_fd = fcntl(fds[0], F_DUPFD_CLOEXEC, 0);
 	if (c->wake_fd < 0)
 		return -errno;
+	if (msg->a == CONTROL_PROCESS)
+		c->number = least_number(h);
 	err = msg->a == CONTROL_RETURN ? come_back(h, c, msg) : slots_first(h, c);
 	if (err) {
 		close_fds(c);
@@ -220,7 +286,8 @@ static int attach(struct hub *h, struct client *c, const struct control_msg *msg
 	}
 	if (nfds == 3)
 		keep_direct(c, fds + 1);
-	c->number = least_number(h);
+	c->has_returned = msg->a == CONTROL_RETURN;
+	c->told_kept = !c->has_returned;
 	c->kind = CLIENT_PROCESS;
 	h->process_count++;
 	return 0;
@@ -234,15 +301,17 @@ static void hello(struct hub *h, struct client *c, const struct control_msg *msg
 	if (msg->b != CONTROL_VERSION)
 		err = -EPROTO;
 	else if (msg->a == CONTROL_PROCESS || msg->a == CONTROL_RETURN)
-		err = attach(h, c, msg, fds, nfds);
+		err = attach(h, c, msg, fds, nfds, &answer.c);
 	else if (msg->a == CONTROL_COMMAND)
 		c->kind = CLIENT_COMMAND;
+	else if (msg->a == CONTROL_MADS)
+		c->kind = CLIENT_MADS;
 	else if (msg->a == CONTROL_LEASE)
 		leases_add(h, c);
 	else
 		err = -EINVAL;
 	if (err) {
-		hub_answer(h, c, msg, -err);
+		hub_answer(h, c, &answer, -err);
 		h->ops->drop(h, c, strerror(-err));
 		return;
 	}
@@ -256,8 +325,10 @@ static void hello(struct hub *h, struct client *c, const struct control_msg *msg
 	h->ops->send(h, c, &answer, NULL, &h->page_fd, 1);
 }
 
-static void goodbye(struct hub *h, struct client *c, const struct control_msg *msg)
+static void goodbye(struct hub *h, struct client *c, const struct control_msg *msg, const char *text, const int *fds, int nfds)
 {
+	if (c->kind == CLIENT_PROCESS && msg->text_bytes)
+		last_words_add(h, c, text, msg->text_bytes);
 	free_process(h, c);
 	hub_answer(h, c, msg, 0);
 }
@@ -296,11 +367,22 @@ static void reported(struct hub *h, struct client *c, const struct control_msg *
 	report_input(h, c, msg, text);
 }
 
+static void frame(struct hub *h, struct client *c, const struct control_msg *msg, const char *text, const int *fds, int nfds)
+{
+	qp1_input(h, c, msg, text);
+}
+
+static void impair(struct hub *h, struct client *c, const struct control_msg *msg, const char *text, const int *fds, int nfds)
+{
+	impairs_input(h, c, msg, text);
+}
+
 enum {
 	FROM_NEW = 1 << CLIENT_NEW,
 	FROM_PROCESS = 1 << CLIENT_PROCESS,
 	FROM_COMMAND = 1 << CLIENT_COMMAND,
 	FROM_LEASE = 1 << CLIENT_LEASE,
+	FROM_MADS = 1 << CLIENT_MADS,
 };
 
 static const struct rule {
@@ -309,31 +391,52 @@ static const struct rule {
 	uint32_t max_text;
 	void (*plain)(struct hub *h, struct client *c, const struct control_msg *msg);
 	void (*full)(struct hub *h, struct client *c, const struct control_msg *msg, const char *text, const int *fds, int nfds);
+	enum control_limit takes;	/* one more of these; 0: nothing, or the part looks itself */
 } rules[] = {
 	[CTL_HELLO] = { FROM_NEW, 3, 0, .full = hello },
-	[CTL_SLOT] = { FROM_PROCESS, .plain = slots_input },
+	[CTL_SLOT] = { FROM_PROCESS, .plain = slots_input, .takes = LIMIT_SLOTS },
 	[CTL_CHANNEL] = { FROM_PROCESS, .plain = channels_input },
 	[CTL_MCAST] = { FROM_PROCESS, .plain = mcast_input },
-	[CTL_LISTEN] = { FROM_PROCESS, .plain = listeners_add },
+	[CTL_LISTEN] = { FROM_PROCESS, .plain = listeners_add, .takes = LIMIT_LISTENERS },
 	[CTL_UNLISTEN] = { FROM_PROCESS, .plain = listeners_remove },
-	[CTL_MAD] = { FROM_PROCESS, .plain = mad_input },
-	[CTL_GOODBYE] = { FROM_PROCESS | FROM_COMMAND | FROM_LEASE, .plain = goodbye },
-	[CTL_PORT] = { FROM_PROCESS, .plain = ports_add },
+	[CTL_FRAME] = { FROM_PROCESS, 0, GMP_FRAME, .full = frame },
+	[CTL_GOODBYE] = { FROM_PROCESS | FROM_COMMAND | FROM_LEASE, 0, CONTROL_LAST_WORDS, .full = goodbye },
+	[CTL_PORT] = { FROM_PROCESS, .plain = ports_add, .takes = LIMIT_PORTS },
 	[CTL_UNPORT] = { FROM_PROCESS, .plain = ports_remove },
 	[CTL_STATUS] = { FROM_COMMAND, .plain = status_input },
 	[CTL_QUERY] = { FROM_COMMAND, 0, REPORT_WHAT, .full = query },
 	[CTL_DOWN] = { FROM_COMMAND, .plain = down },
 	[CTL_REPORT] = { FROM_PROCESS, 0, CONTROL_TEXT, .full = reported },
 	[CTL_UP] = { FROM_COMMAND, .plain = up },
-	[CTL_MEMORY] = { FROM_PROCESS, 1, 0, .full = files_add },
+	[CTL_MEMORY] = { FROM_PROCESS, 1, 0, .full = files_add, .takes = LIMIT_DESCRIPTORS },
 	[CTL_MAP] = { FROM_PROCESS, .plain = files_give },
 	[CTL_KEPT] = { FROM_PROCESS, .plain = channels_kept },
+	[CTL_WIRE] = { FROM_PROCESS, .plain = wire_input },
+	[CTL_FABRIC] = { FROM_COMMAND, 1, 0, .full = subnet_load, .takes = LIMIT_DESCRIPTORS },
+	[CTL_NODE] = { FROM_PROCESS | FROM_COMMAND | FROM_LEASE, .plain = subnet_node },
+	[CTL_IMPAIR] = { FROM_COMMAND, 0, IMPAIRS_TEXT, .full = impair },
+	[CTL_LINK] = { FROM_COMMAND, .plain = links_input },
+	[CTL_MAD_PORT] = { FROM_MADS, 0, NODE_DESCRIPTION + 8, .full = umad_port },
+	[CTL_MAD] = { FROM_MADS, 0, sizeof(struct control_mad) + CONTROL_MAD_PIECE, .full = umad_input },
+	[CTL_MAD_AGENT] = { FROM_COMMAND, 0, sizeof(struct control_agent), .full = umad_agent },
 };
+
+static const struct rule *find_rule(const struct control_msg *msg)
+{
+	return &rules[msg->type < sizeof(rules) / sizeof(rules[0]) ? msg->type : 0];
+}
+
+bool hub_takes_fds(const struct client *c, const struct control_msg *msg)
+{
+	const struct rule *r = find_rule(msg);
+
+	return r->from >> c->kind & 1 && r->max_fds;
+}
 
 /* What is wrong with the message, or NULL. */
 static const char *find_fault(const struct client *c, const struct control_msg *msg, int nfds)
 {
-	const struct rule *r = &rules[msg->type < sizeof(rules) / sizeof(rules[0]) ? msg->type : 0];
+	const struct rule *r = find_rule(msg);
 
 	if (!r->from)
 		return "a message of a type that is not for weftd";
@@ -351,6 +454,7 @@ void hub_input(struct hub *h, struct client *c, wtime now, const struct control_
 	       int nfds)
 {
 	const char *fault = find_fault(c, msg, nfds);
+	enum control_limit limit;
 	const struct rule *r;
 
 	h->now = now;
@@ -359,7 +463,10 @@ void hub_input(struct hub *h, struct client *c, wtime now, const struct control_
 		return;
 	}
 	r = &rules[msg->type];
-	if (r->full)
+	limit = r->takes ? account_check(h, c, r->takes, 1) : 0;
+	if (limit)
+		hub_refuse(h, c, msg, limit);
+	else if (r->full)
 		r->full(h, c, msg, text, fds, nfds);
 	else
 		r->plain(h, c, msg);
@@ -369,6 +476,10 @@ void hub_expire(struct hub *h, wtime now)
 {
 	h->now = now;
 	report_expire(h);
+	links_expire(h);
+	umad_expire(h);
+	wire_expire(h);
+	impairs_expire(h);
 	if (h->look_at > now)
 		return;
 	slots_expire(h);
@@ -378,12 +489,14 @@ void hub_expire(struct hub *h, wtime now)
 
 wtime hub_deadline(const struct hub *h)
 {
-	return wtime_min(report_deadline(h), h->look_at);
+	wtime parts = wtime_min(wtime_min(report_deadline(h), umad_deadline(h)), wtime_min(links_deadline(h), wire_deadline(h)));
+
+	return wtime_min(wtime_min(parts, impairs_deadline(h)), h->look_at);
 }
 
-void hub_page_changed(struct hub *h)
+void hub_page_changed(struct hub *h, uint32_t what)
 {
-	struct control_msg msg = { .type = CTL_PAGE, .a = 1 };
+	struct control_msg msg = { .type = CTL_PAGE, .a = what };
 
 	list_for_each(c, &h->clients, struct client, node) {
 		if (c->kind == CLIENT_PROCESS)

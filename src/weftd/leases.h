@@ -7,6 +7,10 @@
 
 void leases_add(struct hub *h, struct client *c);
 void leases_remove(struct hub *h, struct client *c);
+/* The lease's program is at this port of the fabric from now on. */
+void leases_place(struct hub *h, struct client *c, uint32_t port);
+/* Leases of programs at ports of the fabric, awaited ones too, but for those whose process is at a port by itself. */
+uint32_t leases_count_placed(const struct hub *h);
 
 /* Those of the last weftd whose program lives are awaited, until leases_expire finds that it has ended. */
 void leases_inherit(struct hub *h);

@@ -1,4 +1,5 @@
-/* A few services have many listeners, most have one: a hash by service, and exact triples within it. */
+/* Exact triples in one table, and beside them how many listeners of a service each client and all clients have on each device:
+ * so both who answers and who would be in the way are a few lookups, however many listeners there are. */
 #include "weftd/listeners.h"
 
 #include "weftd/ports.h"
@@ -8,25 +9,39 @@
 #include <string.h>
 
 struct listener {
-	struct list_node node;		/* hub.listeners */
+	struct hash_node node;		/* hub.listeners */
 	struct list_node own;		/* client.listeners */
+	struct tally *in[2];		/* counts it: of its client, of all */
 	struct client *client;
-	uint64_t service;
-	uint32_t device;		/* index + 1, 0: any */
-	uint8_t gid[16];		/* zero: any */
+	struct listener_key {
+		uint64_t service;
+		uint64_t device;	/* index + 1, 0: any */
+		uint8_t gid[16];	/* zero: any */
+	} key;
+};
+
+/* The listeners of a service that a client has, or all have. */
+struct tally {
+	struct hash_node node;		/* hub.tallies */
+	struct tally_key {
+		uint64_t service;
+		const struct client *client;	/* NULL: all */
+	} key;
+	uint32_t on[PAGE_DEVICES + 1];	/* by device as in listener_key */
 };
 
 static const uint8_t any[16];
 
-static struct list *bucket(struct hub *h, uint64_t service)
-{
-	return &h->listeners[service * 0x9e3779b97f4a7c15 >> 54 & (HUB_BUCKETS - 1)];
-}
-
 static struct listener *find_exact(struct hub *h, uint64_t service, uint32_t device, const uint8_t gid[16])
 {
-	list_for_each(l, bucket(h, service), struct listener, node) {
-		if (l->service == service && l->device == device && memcmp(l->gid, gid, 16) == 0)
+	struct listener_key key = { .service = service, .device = device };
+	struct hash_node *n;
+
+	memcpy(key.gid, gid, sizeof(key.gid));
+	for (n = hash_table_first(&h->listeners, hash_table_hash(&h->listeners, &key, sizeof(key))); n; n = hash_table_next(n)) {
+		struct listener *l = container_of(n, struct listener, node);
+
+		if (memcmp(&l->key, &key, sizeof(key)) == 0)
 			return l;
 	}
 	return NULL;
@@ -45,41 +60,142 @@ struct client *listeners_find(struct hub *h, uint64_t service, uint32_t device, 
 	return l ? l->client : NULL;
 }
 
-static int add(struct hub *h, struct client *c, const struct control_msg *msg)
-{
-	struct listener *l;
-	int err;
+/* ---- who is in the way ---- */
 
+static struct tally *find_tally(struct hub *h, uint64_t service, const struct client *c)
+{
+	struct tally_key key = { service, c };
+	struct hash_node *n;
+
+	for (n = hash_table_first(&h->tallies, hash_table_hash(&h->tallies, &key, sizeof(key))); n; n = hash_table_next(n)) {
+		struct tally *t = container_of(n, struct tally, node);
+
+		if (t->key.service == service && t->key.client == c)
+			return t;
+	}
+	return NULL;
+}
+
+/* On a device, or on any: those that hear what arrives there. */
+static uint32_t hear(struct hub *h, uint64_t service, const struct client *c, uint32_t device)
+{
+	const struct tally *t = find_tally(h, service, c);
+	uint32_t n = 0;
+
+	for (uint32_t on = 0; t && on <= PAGE_DEVICES; on++)
+		if (!on || !device || on == device)
+			n += t->on[on];
+	return n;
+}
+
+static bool is_others(struct hub *h, const struct client *c, uint64_t service, uint32_t device, const uint8_t gid[16])
+{
+	const struct listener *l = find_exact(h, service, device, gid);
+
+	return l && l->client != c;
+}
+
+bool listeners_others_hear(struct hub *h, const struct client *c, uint64_t service, uint32_t device, const uint8_t gid[16])
+{
+	if (memcmp(gid, any, sizeof(any)) == 0)
+		return hear(h, service, NULL, device) > hear(h, service, c, device);
+	for (uint32_t on = 0; on <= PAGE_DEVICES; on++) {
+		if (on && device && on != device)
+			continue;
+		if (is_others(h, c, service, on, gid) || is_others(h, c, service, on, any))
+			return true;
+	}
+	return false;
+}
+
+static struct tally *make_tally(struct hub *h, uint64_t service, const struct client *c)
+{
+	struct tally *t = find_tally(h, service, c);
+
+	if (t || hash_table_reserve(&h->tallies, 1))
+		return t;
+	t = calloc(1, sizeof(*t));
+	if (!t)
+		return NULL;
+	t->key = (struct tally_key){ service, c };
+	hash_table_add(&h->tallies, &t->node, hash_table_hash(&h->tallies, &t->key, sizeof(t->key)));
+	return t;
+}
+
+static void drop_tally(struct hub *h, struct tally *t)
+{
+	for (uint32_t on = 0; t && on <= PAGE_DEVICES; on++)
+		if (t->on[on])
+			return;
+	if (!t)
+		return;
+	hash_table_remove(&h->tallies, &t->node);
+	free(t);
+}
+
+/* ---- messages ---- */
+
+static int check(struct hub *h, struct client *c, const struct control_msg *msg)
+{
 	if (msg->a > h->page->devices)
 		return -EINVAL;
-	if (c->listener_count >= QUOTA_LISTENERS)
-		return -EDQUOT;
-	if (find_exact(h, msg->service, msg->a, msg->gid))
+	if (!ports_may_use(h, c, msg->service))
+		return -EACCES;
+	if (find_exact(h, msg->service, msg->a, msg->gid) || listeners_others_hear(h, c, msg->service, msg->a, msg->gid))
 		return -EADDRINUSE;
-	l = calloc(1, sizeof(*l));
-	if (!l)
-		return -ENOMEM;
-	err = ports_listen(h, c, msg->service, msg->gid);
-	if (err) {
-		free(l);
-		return err;
-	}
-	l->client = c;
-	l->service = msg->service;
-	l->device = msg->a;
-	memcpy(l->gid, msg->gid, 16);
-	list_append(bucket(h, l->service), &l->node);
-	list_append(&c->listeners, &l->own);
-	c->listener_count++;
 	return 0;
 }
 
-static void free_listener(struct client *c, struct listener *l)
+static void free_listener(struct hub *h, struct listener *l)
 {
-	list_remove(&l->node);
+	for (int i = 0; i < 2; i++) {
+		l->in[i]->on[l->key.device]--;
+		drop_tally(h, l->in[i]);
+	}
+	hash_table_remove(&h->listeners, &l->node);
 	list_remove(&l->own);
-	c->listener_count--;
+	l->client->listener_count--;
 	free(l);
+}
+
+static struct listener *make_listener(struct hub *h, struct client *c, const struct control_msg *msg)
+{
+	struct listener *l = calloc(1, sizeof(*l));
+
+	if (!l)
+		return NULL;
+	l->client = c;
+	l->key = (struct listener_key){ .service = msg->service, .device = msg->a };
+	memcpy(l->key.gid, msg->gid, sizeof(l->key.gid));
+	l->in[0] = make_tally(h, msg->service, c);
+	l->in[1] = l->in[0] ? make_tally(h, msg->service, NULL) : NULL;
+	if (l->in[1] && hash_table_reserve(&h->listeners, 1) == 0)
+		return l;
+	for (int i = 0; i < 2; i++)
+		drop_tally(h, l->in[i]);
+	free(l);
+	return NULL;
+}
+
+static int add(struct hub *h, struct client *c, const struct control_msg *msg)
+{
+	struct listener *l;
+	int err = check(h, c, msg);
+
+	if (err)
+		return err;
+	l = make_listener(h, c, msg);
+	if (!l)
+		return -ENOMEM;
+	for (int i = 0; i < 2; i++)
+		l->in[i]->on[l->key.device]++;
+	hash_table_add(&h->listeners, &l->node, hash_table_hash(&h->listeners, &l->key, sizeof(l->key)));
+	list_append(&c->listeners, &l->own);
+	c->listener_count++;
+	err = ports_listen(h, c, msg->service, msg->gid);
+	if (err)
+		free_listener(h, l);
+	return err;
 }
 
 void listeners_add(struct hub *h, struct client *c, const struct control_msg *msg)
@@ -96,7 +212,7 @@ void listeners_remove(struct hub *h, struct client *c, const struct control_msg 
 		return;
 	}
 	ports_unlisten(h, c, msg->service, msg->gid);
-	free_listener(c, l);
+	free_listener(h, l);
 	hub_answer(h, c, msg, 0);
 }
 
@@ -105,5 +221,5 @@ void listeners_leave(struct hub *h, struct client *c)
 	struct list_node *n;
 
 	while ((n = list_first(&c->listeners)))
-		free_listener(c, container_of(n, struct listener, own));
+		free_listener(h, container_of(n, struct listener, own));
 }

@@ -8,6 +8,9 @@ void listeners_add(struct hub *h, struct client *c, const struct control_msg *ms
 void listeners_remove(struct hub *h, struct client *c, const struct control_msg *msg);
 void listeners_leave(struct hub *h, struct client *c);
 
+/* Does somebody else listen where a listener at this triple would, be it at a wildcard? device as in CTL_LISTEN. */
+bool listeners_others_hear(struct hub *h, const struct client *c, uint64_t service, uint32_t device, const uint8_t gid[16]);
+
 /* The process that answers a request for this service arriving at this device for this destination: the listener that
  * names most of them exactly. NULL: nobody. */
 struct client *listeners_find(struct hub *h, uint64_t service, uint32_t device, const uint8_t dgid[16]);

@@ -2,6 +2,10 @@
  * with that name. */
 #include "weftd/lock.h"
 
+#include "control/protocol.h"
+#include "weftd/entry.h"
+#include "weftd/old_rundir.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -12,6 +16,8 @@
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
+
+#define LOCK_NAME "lock"
 
 /* Our choice: another weftd is just starting or just leaving, both of which take milliseconds. */
 enum { TRIES = 2000, TRY_MS = 5 };
@@ -30,61 +36,57 @@ static bool is_served(const struct rundir *d)
 	return served;
 }
 
-static bool is_current(int fd, const char *path)
+int lock_try(const struct rundir *d)
 {
-	struct stat of_fd, of_path;
+	int fd = entry_open(d->own, LOCK_NAME, O_RDWR | O_CREAT, 0600), err;
 
-	return fstat(fd, &of_fd) == 0 && lstat(path, &of_path) == 0 && of_fd.st_ino == of_path.st_ino &&
-	       of_fd.st_dev == of_path.st_dev;
-}
-
-/* The lock, -EAGAIN when another holds it, -errno. */
-static int try_lock(const struct rundir *d, const char *path)
-{
-	const char *why;
-	int fd, err;
-
-	/* who left a moment ago took the directory with it */
-	err = rundir_make(d, &why);
-	if (err)
-		return err;
-	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
-		return errno == ENOENT ? -EAGAIN : -errno;
-	if (flock(fd, LOCK_EX | LOCK_NB) == 0 && is_current(fd, path))
-		return fd;
-	err = errno == EWOULDBLOCK || errno == 0 ? -EAGAIN : -errno;
+		return fd == -ENOENT ? -EAGAIN : fd;
+	if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
+		if (entry_is(d->own, LOCK_NAME, fd) && rundir_is_current(d))
+			return fd;
+		err = -EAGAIN;
+	} else {
+		err = errno == EWOULDBLOCK ? -EAGAIN : -errno;
+	}
 	close(fd);
 	return err;
 }
 
-int lock_take(const struct rundir *d)
+int lock_look(const struct rundir *d)
 {
-	char path[RUNDIR_FILE];
+	return entry_open(d->own, LOCK_NAME, O_RDONLY, 0);
+}
+
+int lock_take(struct rundir *d)
+{
+	const char *why = NULL;
 	int fd = -EAGAIN;
 
-	rundir_file(d, "lock", path);
 	for (int i = 0; i < TRIES && fd == -EAGAIN; i++) {
 		if (i)
 			nanosleep(&(struct timespec){ .tv_nsec = TRY_MS * 1000000 }, NULL);
-		errno = 0;
-		fd = try_lock(d, path);
+		/* who left a moment ago took the directory with it */
+		fd = rundir_open(d, &why);
+		if (fd == 0)
+			fd = lock_try(d);
 		if (fd == -EAGAIN && is_served(d))
 			return -EALREADY;
 	}
 	if (fd == -EAGAIN)
-		fprintf(stderr, "weftd: another weftd holds %s but does not answer; next: end it (fuser %s)\n", path, path);
+		fprintf(stderr, "weftd: another weftd holds %s/" CONTROL_OWN "/" LOCK_NAME
+			" but does not answer; next: weft down --force\n", d->path);
 	else if (fd < 0)
-		fprintf(stderr, "weftd: %s cannot be locked: %s\n", path, strerror(-fd));
+		fprintf(stderr, "weftd: %s cannot be locked: %s\n", d->path, why ? why : strerror(-fd));
+	else
+		old_rundir_remove(d->fd);
 	return fd;
 }
 
-void lock_release(const struct rundir *d, int lock)
+void lock_release(struct rundir *d, int lock)
 {
-	char path[RUNDIR_FILE];
-
-	rundir_file(d, "lock", path);
-	unlink(path);
-	rundir_remove(d);
+	if (entry_is(d->own, LOCK_NAME, lock))
+		entry_remove(d->own, LOCK_NAME, S_IFREG);
+	rundir_leave(d);
 	close(lock);
 }

@@ -2,23 +2,17 @@
  * not zero. */
 #include "weftd/mcast.h"
 
+#include "control/devices.h"
 #include "weftd/page.h"
+#include "wire/addr.h"
 
 #include <errno.h>
 #include <infiniband/verbs.h>
 #include <string.h>
 
-/* IBA vol. 1, 4.1.3: multicast LIDs begin at C000h. */
-#define MLID_FIRST 0xc000
-
-/* FFxx::, or on Ethernet an IPv4 group as an IPv4-mapped address, which is RoCEv2's form. */
 static bool is_multicast(const struct page_device *d, const uint8_t gid[16])
 {
-	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
-
-	if (gid[0] == 0xff)
-		return true;
-	return d->link_layer == IBV_LINK_LAYER_ETHERNET && memcmp(gid, mapped, 12) == 0 && gid[12] >> 4 == 0xe;
+	return gid_is_multicast(gid) || (control_device_protocol(d)->caps & DEVICE_IP_GIDS && gid_is_ipv4_multicast(gid));
 }
 
 static int find_group(const struct fabric_page *p, uint32_t device, const uint8_t gid[16])
@@ -30,8 +24,10 @@ static int find_group(const struct fabric_page *p, uint32_t device, const uint8_
 	return -ENOENT;
 }
 
-static int make_group(struct fabric_page *p, uint32_t device, const uint8_t gid[16])
+static int make_group(struct hub *h, const struct client *c, uint32_t device, const uint8_t gid[16])
 {
+	struct fabric_page *p = h->page;
+
 	for (int i = 0; i < PAGE_GROUPS; i++) {
 		struct page_group *g = &p->group[i];
 
@@ -40,10 +36,11 @@ static int make_group(struct fabric_page *p, uint32_t device, const uint8_t gid[
 		page_write_begin(p);
 		memset(g, 0, sizeof(*g));
 		g->device = (uint8_t)device;
-		g->mlid = p->device[device].link_layer == IBV_LINK_LAYER_INFINIBAND ? (uint16_t)(MLID_FIRST + i) : 0;
+		g->mlid = control_device_protocol(&p->device[device])->caps & DEVICE_LIDS ? (uint16_t)(MLID_FIRST + i) : 0;
 		memcpy(g->gid, gid, 16);
 		g->used = 1;
 		page_write_end(p);
+		h->group_user[i] = c->account->user;
 		return i;
 	}
 	return -ENOSPC;
@@ -80,12 +77,15 @@ static int join(struct hub *h, struct client *c, const struct control_msg *msg)
 	if (i >= 0 && c->joined[i] == UINT16_MAX)
 		return -EDQUOT;
 	if (i < 0 || !c->joined[i]) {
-		if (c->group_count >= QUOTA_GROUPS)
+		if (c->group_count >= QUOTA_GROUPS || (i < 0 && account_check(h, c, LIMIT_GROUPS, 1)))
 			return -EDQUOT;
 		if (i < 0)
-			i = make_group(h->page, msg->device, msg->gid);
+			i = make_group(h, c, msg->device, msg->gid);
 		if (i < 0)
 			return i;
+		/* of the last weftd's time */
+		if (h->group_user[i] == UINT32_MAX)
+			h->group_user[i] = c->account->user;
 		c->group_count++;
 		set_member(h->page, i, c->slot, true);
 	}
@@ -115,7 +115,10 @@ void mcast_input(struct hub *h, struct client *c, const struct control_msg *msg)
 		i = msg->a ? join(h, c, msg) : leave(h, c, msg);
 	if (i >= 0)
 		answer.b = h->page->group[i].mlid;
-	hub_answer(h, c, &answer, i < 0 ? -i : 0);
+	if (i == -EDQUOT)
+		hub_refuse(h, c, msg, LIMIT_GROUPS);
+	else
+		hub_answer(h, c, &answer, i < 0 ? -i : 0);
 }
 
 void mcast_forget(struct fabric_page *p, uint32_t slot)

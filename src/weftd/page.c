@@ -1,11 +1,20 @@
 /* Every change is between an odd and an even generation. */
 #include "weftd/page.h"
 
+#include "control/devices.h"
+
 #include <infiniband/verbs.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { IB = 0, ETHERNET = 1 };
+/* As struct ibv_port_attr has them. */
+enum {
+	PHYS_DISABLED = 3,	/* PortPhysicalState */
+	PHYS_LINK_UP = 5,
+	WIDTH_4X = 2,		/* LinkWidthActive */
+	SPEED_EDR = 32,		/* LinkSpeedExtActive: 25.78 Gb/s a lane */
+	PKEY_DEFAULT = 0xffff,	/* IBA 10.9.1.2: the default partition, full member */
+};
 
 void page_repair(struct fabric_page *p)
 {
@@ -37,23 +46,32 @@ static void set_link_local(struct page_gid *g, uint64_t guid, enum ibv_gid_type 
 	g->type = (uint8_t)type;
 }
 
+static void set_device(struct page_device *d, int index, uint64_t guid)
+{
+	const struct device_protocol *protocol;
+
+	snprintf(d->name, sizeof(d->name), "%s", control_devices[index].name);
+	d->protocol = (uint8_t)control_devices[index].protocol;
+	protocol = control_device_protocol(d);
+	d->active_mtu = d->max_mtu = IBV_MTU_4096;
+	d->port_state = IBV_PORT_ACTIVE;
+	d->guid = d->system_guid = guid;
+	d->phys_state = PHYS_LINK_UP;
+	d->width = WIDTH_4X;
+	d->speed = SPEED_EDR;
+	d->pkey = PKEY_DEFAULT;
+	d->lid = d->sm_lid = protocol->caps & DEVICE_LIDS ? 1 : 0;
+	set_link_local(&d->gid[0], guid, protocol->gid_type);
+}
+
+_Static_assert((int)CONTROL_DEVICES <= (int)PAGE_DEVICES, "each has a place");
+
 void page_set_devices(struct fabric_page *p, uint64_t guid)
 {
 	page_write_begin(p);
-	for (int i = 0; i < PAGE_DEVICES; i++) {
-		struct page_device *d = &p->device[i];
-
-		snprintf(d->name, sizeof(d->name), "weft%d", i);
-		d->active_mtu = d->max_mtu = IBV_MTU_4096;
-		d->port_state = IBV_PORT_ACTIVE;
-		d->guid = guid + (uint64_t)i;
-	}
-	p->device[IB].link_layer = IBV_LINK_LAYER_INFINIBAND;
-	p->device[IB].lid = p->device[IB].sm_lid = 1;
-	set_link_local(&p->device[IB].gid[0], guid, IBV_GID_TYPE_IB);
-	p->device[ETHERNET].link_layer = IBV_LINK_LAYER_ETHERNET;
-	set_link_local(&p->device[ETHERNET].gid[0], guid + 1, IBV_GID_TYPE_ROCE_V2);
-	p->devices = PAGE_DEVICES;
+	for (int i = 0; i < CONTROL_DEVICES; i++)
+		set_device(&p->device[i], i, guid + (uint64_t)i);
+	p->devices = CONTROL_DEVICES;
 	p->version = PAGE_VERSION;
 	page_write_end(p);
 	/* last: without it a weftd that finds the page begins anew */
@@ -66,12 +84,20 @@ static bool is_same(const struct page_gid *g, const struct page_address *a)
 	       strncmp(g->ifname, a->ifname, sizeof(g->ifname)) == 0;
 }
 
+/* 127.0.0.0/8 is given while the host has no other IPv4 address, and stays then: connections of this host are at it. */
+static bool is_loopback(const struct page_gid *g)
+{
+	static const uint8_t mapped[13] = { [10] = 0xff, [11] = 0xff, [12] = 127 };
+
+	return memcmp(g->raw, mapped, sizeof(mapped)) == 0;
+}
+
 static bool remove_gone(struct page_device *d, const struct page_address *addresses, int n)
 {
 	bool is_changed = false;
 
 	for (int i = 1; i < PAGE_GIDS; i++) {
-		bool is_there = !d->gid[i].valid;
+		bool is_there = !d->gid[i].valid || is_loopback(&d->gid[i]);
 
 		for (int k = 0; k < n && !is_there; k++)
 			is_there = is_same(&d->gid[i], &addresses[k]);
@@ -113,17 +139,41 @@ static bool set_interface(struct page_gid *own, const struct page_address *a)
 	return true;
 }
 
-bool page_set_addresses(struct fabric_page *p, const struct page_address *addresses, int n)
+static bool set_addresses(struct page_device *d, const struct page_address *addresses, int n)
 {
-	struct page_device *d = &p->device[ETHERNET];
-	bool is_changed;
+	bool is_changed = remove_gone(d, addresses, n);
 
-	page_write_begin(p);
-	is_changed = remove_gone(d, addresses, n);
 	for (int i = 0; i < n; i++)
 		is_changed |= add_new(d, &addresses[i]);
 	if (n > 0)
 		is_changed |= set_interface(&d->gid[0], &addresses[0]);
+	return is_changed;
+}
+
+bool page_set_addresses(struct fabric_page *p, const struct page_address *addresses, int n)
+{
+	bool is_changed = false;
+
+	page_write_begin(p);
+	for (uint32_t i = 0; i < p->devices && i < PAGE_DEVICES; i++)
+		if (control_device_protocol(&p->device[i])->caps & DEVICE_IP_GIDS)
+			is_changed |= set_addresses(&p->device[i], addresses, n);
 	page_write_end(p);
 	return is_changed;
+}
+
+void page_set_link(struct fabric_page *p, uint32_t device, bool is_up)
+{
+	page_write_begin(p);
+	p->device[device].port_state = is_up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
+	p->device[device].phys_state = is_up ? PHYS_LINK_UP : PHYS_DISABLED;
+	page_write_end(p);
+}
+
+bool page_is_any_down(const struct fabric_page *p)
+{
+	for (uint32_t i = 0; i < p->devices && i < PAGE_DEVICES; i++)
+		if (p->device[i].port_state != IBV_PORT_ACTIVE)
+			return true;
+	return false;
 }

@@ -2,6 +2,7 @@
 #ifndef WEFT_WEFTD_PAGE_H
 #define WEFT_WEFTD_PAGE_H
 
+#include "control/protocol.h"
 #include "fabric/page.h"
 
 #include <stdbool.h>
@@ -13,15 +14,19 @@ void page_repair(struct fabric_page *p);
 /* Fills in the devices with addresses derived from `guid` (weft0's; weft1 has the next). */
 void page_set_devices(struct fabric_page *p, uint64_t guid);
 
-/* One address of the host, for weft1's GID table. */
+/* One address of the host, for the GID tables of RoCE devices. */
 struct page_address {
 	uint8_t raw[16];	/* IPv6, or IPv4-mapped */
 	uint32_t ifindex;
 	char ifname[16];
 };
 
-/* Brings weft1's GID table into line: an address that stays keeps its index. True when anything changed. */
+/* Brings their GID tables into line: an address that stays keeps its index. True when anything changed. */
 bool page_set_addresses(struct fabric_page *p, const struct page_address *addresses, int n);
+
+/* The link of the device's port, index < page.devices. */
+void page_set_link(struct fabric_page *p, uint32_t device, bool is_up);
+bool page_is_any_down(const struct fabric_page *p);
 
 /* Around every change; readers between the two see an odd generation and try again. */
 void page_write_begin(struct fabric_page *p);

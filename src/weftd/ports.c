@@ -1,72 +1,229 @@
 /* The rules are those of bind(2) as the kernel's rdma_cm keeps them: two reservations of one port collide unless both
- * allow reuse and the earlier one does not listen, or both name an address and the addresses differ. */
+ * allow reuse and the earlier one does not listen, or both name an address and the addresses differ. Nobody looks at
+ * reservations one by one: they are counted by service, by address and by client, so that each question is a few lookups. */
 #include "weftd/ports.h"
 
+#include "weftd/listeners.h"
 #include "weftd/random.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The kernel's default of net.ipv4.ip_local_port_range. */
-#define PORT_FIRST 32768u
-#define PORT_COUNT (60999u - PORT_FIRST + 1)
+enum {
+	PORT_MASK = 0xffff,
+	FIRST_FOR_ALL = 1024,	/* PROT_SOCK: Linux's cma_use_port gives those below to CAP_NET_BIND_SERVICE alone, EACCES */
+	CHOICES = 256,		/* our choice: so many candidates for a port are looked at */
+};
+
+static const uint8_t any[16];
+
+/* The reservations of a service: at one address or at all, of one client or of everybody. */
+struct holding {
+	struct hash_node node;		/* hub.ports */
+	struct holding_key {
+		uint64_t service;
+		const struct client *client;	/* NULL: everybody */
+		uint64_t is_whole;		/* at all addresses; gid is zero */
+		uint8_t gid[16];
+	} key;
+	uint32_t total, firm;		/* firm: who cannot share it, or listens */
+	struct list ports;		/* struct port.held: those of one client at one address */
+};
+
+enum { OF_CLIENT, HOLDINGS = 4 };
 
 struct port {
-	struct list_node node;		/* hub.ports */
 	struct list_node own;		/* client.ports */
+	struct list_node held;		/* holding.ports */
+	struct holding *in[HOLDINGS];	/* counts it; OF_CLIENT: of its client at its address */
 	struct client *client;
 	uint64_t service;
 	uint8_t gid[16];
 	bool is_reusable, is_listening;
 };
 
-static struct list *bucket(struct hub *h, uint64_t service)
+/* ---- ports to choose from: a bit for each that is reserved, of the port spaces of rdma/rdma_cma.h ---- */
+
+static uint64_t *used_of(struct hub *h, uint64_t service)
 {
-	/* Fibonacci hashing: ports are consecutive */
-	return &h->ports[service * 0x9e3779b97f4a7c15 >> 54 & (HUB_BUCKETS - 1)];
+	static const uint64_t spaces[PORT_SPACES] = { 0x0002, 0x0106, 0x0111, 0x013f };
+
+	for (int i = 0; i < PORT_SPACES; i++)
+		if (service >> 16 == spaces[i])
+			return h->ports_used[i];
+	return NULL;
 }
 
-static bool is_any(const uint8_t gid[16])
+static void mark(struct hub *h, uint64_t service, bool is_used)
 {
-	static const uint8_t zero[16];
+	uint64_t *used = used_of(h, service);
+	uint32_t at = (uint32_t)(service & PORT_MASK) - PORT_FIRST;
 
-	return memcmp(gid, zero, 16) == 0;
+	if (!used || at >= PORT_COUNT)
+		return;
+	if (is_used)
+		used[at / 64] |= 1ull << at % 64;
+	else
+		used[at / 64] &= ~(1ull << at % 64);
 }
 
-static bool addresses_overlap(const uint8_t a[16], const uint8_t b[16])
+/* The first place from `start` on, in a circle, whose bit is not set; PORT_COUNT: all are. */
+static uint32_t first_unused(const uint64_t *used, uint32_t start)
 {
-	return is_any(a) || is_any(b) || memcmp(a, b, 16) == 0;
-}
+	for (uint32_t i = 0; i <= PORT_WORDS; i++) {
+		uint32_t word = (start / 64 + i) % PORT_WORDS;
+		uint64_t free_bits = ~used[word];
 
-static bool is_taken(struct hub *h, uint64_t service, const uint8_t gid[16], bool may_reuse, const struct port *except)
-{
-	list_for_each(p, bucket(h, service), struct port, node) {
-		if (p == except || p->service != service || !addresses_overlap(p->gid, gid))
-			continue;
-		if (!(may_reuse && p->is_reusable && !p->is_listening))
-			return true;
+		if (i == 0)
+			free_bits &= UINT64_MAX << start % 64;
+		if (word == PORT_WORDS - 1)
+			free_bits &= UINT64_MAX >> (64 - (PORT_COUNT - 1) % 64 - 1);
+		if (free_bits)
+			return word * 64 + (uint32_t)__builtin_ctzll(free_bits);
 	}
-	return false;
+	return PORT_COUNT;
 }
 
-static struct port *find_own(struct client *c, uint64_t service, const uint8_t gid[16], bool is_listening)
+/* ---- counting ---- */
+
+static struct holding_key key_of(uint64_t service, const struct client *c, bool is_whole, const uint8_t gid[16])
 {
-	list_for_each(p, &c->ports, struct port, own) {
-		if (p->service == service && p->is_listening == is_listening && memcmp(p->gid, gid, 16) == 0)
-			return p;
+	struct holding_key key = { .service = service, .client = c, .is_whole = is_whole };
+
+	if (!is_whole)
+		memcpy(key.gid, gid, sizeof(key.gid));
+	return key;
+}
+
+static struct holding *find_holding(struct hub *h, const struct holding_key *key)
+{
+	struct hash_node *n = hash_table_first(&h->ports, hash_table_hash(&h->ports, key, sizeof(*key)));
+
+	for (; n; n = hash_table_next(n)) {
+		struct holding *holding = container_of(n, struct holding, node);
+
+		if (memcmp(&holding->key, key, sizeof(*key)) == 0)
+			return holding;
 	}
 	return NULL;
 }
 
-static int choose(struct hub *h, const uint8_t gid[16], uint64_t *service)
+/* Room in the table was made. */
+static struct holding *make_holding(struct hub *h, const struct holding_key *key)
 {
-	uint32_t start = random_below(PORT_COUNT);
+	struct holding *holding = find_holding(h, key);
 
-	for (uint32_t i = 0; i < PORT_COUNT; i++) {
-		uint64_t s = *service | (PORT_FIRST + (start + i) % PORT_COUNT);
+	if (holding)
+		return holding;
+	holding = calloc(1, sizeof(*holding));
+	if (!holding)
+		return NULL;
+	holding->key = *key;
+	list_init(&holding->ports);
+	hash_table_add(&h->ports, &holding->node, hash_table_hash(&h->ports, key, sizeof(*key)));
+	if (key->is_whole && !key->client)
+		mark(h, key->service, true);
+	return holding;
+}
 
-		if (is_taken(h, s, gid, false, NULL))
+static void drop_holding(struct hub *h, struct holding *holding)
+{
+	if (holding->total)
+		return;
+	if (holding->key.is_whole && !holding->key.client)
+		mark(h, holding->key.service, false);
+	hash_table_remove(&h->ports, &holding->node);
+	free(holding);
+}
+
+static bool is_firm(const struct port *p)
+{
+	return !p->is_reusable || p->is_listening;
+}
+
+static void count(struct port *p, uint32_t by)
+{
+	for (int i = 0; i < HOLDINGS; i++) {
+		p->in[i]->total += by;
+		p->in[i]->firm += is_firm(p) ? by : 0;
+	}
+}
+
+static int enter(struct hub *h, struct port *p)
+{
+	struct client *c = p->client;
+	const struct holding_key key[HOLDINGS] = {
+		key_of(p->service, c, false, p->gid), key_of(p->service, c, true, NULL),
+		key_of(p->service, NULL, false, p->gid), key_of(p->service, NULL, true, NULL),
+	};
+	int n = 0;
+
+	if (hash_table_reserve(&h->ports, HOLDINGS))
+		return -ENOMEM;
+	for (; n < HOLDINGS; n++) {
+		p->in[n] = make_holding(h, &key[n]);
+		if (!p->in[n])
+			goto undo;
+	}
+	count(p, 1);
+	list_append(&p->in[OF_CLIENT]->ports, &p->held);
+	return 0;
+undo:
+	while (n--)
+		drop_holding(h, p->in[n]);
+	return -ENOMEM;
+}
+
+static void set_listening(struct port *p, bool is_listening)
+{
+	count(p, UINT32_MAX);
+	p->is_listening = is_listening;
+	count(p, 1);
+}
+
+/* How many reservations of this client, or of everybody, overlap with the address; those that nobody can share, or all. */
+static uint32_t overlapping(struct hub *h, uint64_t service, const struct client *c, const uint8_t gid[16], bool only_firm)
+{
+	bool is_any = memcmp(gid, any, sizeof(any)) == 0;
+	const struct holding_key key[] = { key_of(service, c, is_any, gid), key_of(service, c, false, any) };
+	uint32_t n = 0;
+
+	for (int i = 0; i < (is_any ? 1 : 2); i++) {
+		const struct holding *holding = find_holding(h, &key[i]);
+
+		if (holding)
+			n += only_firm ? holding->firm : holding->total;
+	}
+	return n;
+}
+
+bool ports_may_use(struct hub *h, const struct client *c, uint64_t service)
+{
+	return c->uid == 0 || (service & PORT_MASK) >= FIRST_FOR_ALL || !used_of(h, service);
+}
+
+bool ports_others_hold(struct hub *h, const struct client *c, uint64_t service, const uint8_t gid[16])
+{
+	return overlapping(h, service, NULL, gid, false) > overlapping(h, service, c, gid, false);
+}
+
+/* ---- questions ---- */
+
+static bool is_taken(struct hub *h, const struct client *c, uint64_t service, const uint8_t gid[16], bool may_reuse)
+{
+	return overlapping(h, service, NULL, gid, may_reuse) || listeners_others_hear(h, c, service, 0, gid);
+}
+
+static int choose(struct hub *h, const struct client *c, const uint8_t gid[16], uint64_t *service)
+{
+	const uint64_t *used = used_of(h, *service);
+
+	for (int i = 0; i < CHOICES; i++) {
+		uint32_t start = random_below(PORT_COUNT), at = used ? first_unused(used, start) : start;
+		uint64_t s = *service | (PORT_FIRST + (at < PORT_COUNT ? at : start));	/* used, but at another address? */
+
+		if (is_taken(h, c, s, gid, false))
 			continue;
 		*service = s;
 		return 0;
@@ -77,17 +234,16 @@ static int choose(struct hub *h, const uint8_t gid[16], uint64_t *service)
 static int reserve(struct hub *h, struct client *c, uint64_t *service, const uint8_t gid[16], bool may_reuse)
 {
 	struct port *p;
+	int err = 0;
 
-	if (c->port_count >= QUOTA_PORTS)
-		return -EDQUOT;
-	if ((*service & 0xffff) == 0) {
-		int err = choose(h, gid, service);
-
-		if (err)
-			return err;
-	} else if (is_taken(h, *service, gid, may_reuse, NULL)) {
-		return -EADDRINUSE;
-	}
+	if ((*service & PORT_MASK) == 0)
+		err = choose(h, c, gid, service);
+	else if (!ports_may_use(h, c, *service))
+		err = -EACCES;
+	else if (is_taken(h, c, *service, gid, may_reuse))
+		err = -EADDRINUSE;
+	if (err)
+		return err;
 	p = calloc(1, sizeof(*p));
 	if (!p)
 		return -ENOMEM;
@@ -95,18 +251,40 @@ static int reserve(struct hub *h, struct client *c, uint64_t *service, const uin
 	p->service = *service;
 	p->is_reusable = may_reuse;
 	memcpy(p->gid, gid, 16);
-	list_append(bucket(h, p->service), &p->node);
+	err = enter(h, p);
+	if (err) {
+		free(p);
+		return err;
+	}
 	list_append(&c->ports, &p->own);
 	c->port_count++;
 	return 0;
 }
 
-static void free_port(struct client *c, struct port *p)
+static void free_port(struct hub *h, struct port *p)
 {
-	list_remove(&p->node);
+	count(p, UINT32_MAX);
+	list_remove(&p->held);
+	for (int i = 0; i < HOLDINGS; i++)
+		drop_holding(h, p->in[i]);
 	list_remove(&p->own);
-	c->port_count--;
+	p->client->port_count--;
 	free(p);
+}
+
+/* One that listens, or one that does not. */
+static struct port *find_own(struct hub *h, const struct client *c, uint64_t service, const uint8_t gid[16], bool is_listening)
+{
+	struct holding_key key = key_of(service, c, false, gid);
+	struct holding *holding = find_holding(h, &key);
+
+	if (!holding)
+		return NULL;
+	list_for_each(p, &holding->ports, struct port, held) {
+		if (p->is_listening == is_listening)
+			return p;
+	}
+	return NULL;
 }
 
 void ports_add(struct hub *h, struct client *c, const struct control_msg *msg)
@@ -119,12 +297,12 @@ void ports_add(struct hub *h, struct client *c, const struct control_msg *msg)
 
 void ports_remove(struct hub *h, struct client *c, const struct control_msg *msg)
 {
-	struct port *p = find_own(c, msg->service, msg->gid, false);
+	struct port *p = find_own(h, c, msg->service, msg->gid, false);
 
 	if (!p)
-		p = find_own(c, msg->service, msg->gid, true);
+		p = find_own(h, c, msg->service, msg->gid, true);
 	if (p)
-		free_port(c, p);
+		free_port(h, p);
 	hub_answer(h, c, msg, p ? 0 : ENOENT);
 }
 
@@ -133,25 +311,25 @@ void ports_leave(struct hub *h, struct client *c)
 	struct list_node *n;
 
 	while ((n = list_first(&c->ports)))
-		free_port(c, container_of(n, struct port, own));
+		free_port(h, container_of(n, struct port, own));
 }
 
 int ports_listen(struct hub *h, struct client *c, uint64_t service, const uint8_t gid[16])
 {
-	struct port *p = find_own(c, service, gid, false);
+	struct port *p = find_own(h, c, service, gid, false);
 
 	if (!p)
-		return 0;
-	if (is_taken(h, service, gid, false, p))
+		return ports_others_hold(h, c, service, gid) ? -EADDRINUSE : 0;
+	if (overlapping(h, service, NULL, gid, false) > 1)	/* itself is one */
 		return -EADDRINUSE;
-	p->is_listening = true;
+	set_listening(p, true);
 	return 0;
 }
 
 void ports_unlisten(struct hub *h, struct client *c, uint64_t service, const uint8_t gid[16])
 {
-	struct port *p = find_own(c, service, gid, true);
+	struct port *p = find_own(h, c, service, gid, true);
 
 	if (p)
-		p->is_listening = false;
+		set_listening(p, false);
 }

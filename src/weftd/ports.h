@@ -9,8 +9,14 @@ void ports_add(struct hub *h, struct client *c, const struct control_msg *msg);
 void ports_remove(struct hub *h, struct client *c, const struct control_msg *msg);
 void ports_leave(struct hub *h, struct client *c);
 
-/* c begins to listen there: from now on nobody else may reserve it, reuse or not. 0; -EADDRINUSE when somebody else has
- * reserved it too. A service that c has not reserved is no rdma_cm port, and always free. */
+/* Ports below 1024 of rdma_cm's port spaces are root's, as the kernel's rdma_cm asks for CAP_NET_BIND_SERVICE there. */
+bool ports_may_use(struct hub *h, const struct client *c, uint64_t service);
+
+/* Has somebody else reserved the port at an address that overlaps with this one? */
+bool ports_others_hold(struct hub *h, const struct client *c, uint64_t service, const uint8_t gid[16]);
+
+/* c begins to listen there: from now on nobody else may reserve it, reuse or not. 0; -EADDRINUSE when the port is reserved at
+ * an overlapping address by somebody else, or by c once more. */
 int ports_listen(struct hub *h, struct client *c, uint64_t service, const uint8_t gid[16]);
 void ports_unlisten(struct hub *h, struct client *c, uint64_t service, const uint8_t gid[16]);
 

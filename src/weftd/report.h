@@ -5,7 +5,7 @@
 
 #include "weftd/hub.h"
 
-enum { REPORT_WHAT = 32, REPORT_MAX = 32 };	/* bytes of a question; questions at a time, in all */
+enum { REPORT_WHAT = 32 };	/* bytes of a question */
 
 void report_query(struct hub *h, struct client *c, const struct control_msg *msg, const char *text);
 void report_input(struct hub *h, struct client *c, const struct control_msg *msg, const char *text);

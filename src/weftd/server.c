@@ -3,12 +3,16 @@
 #include "weftd/server.h"
 
 #include "base/log.h"
-#include "host/message.h"
+#include "control/clock.h"
 #include "weftd/addresses.h"
 #include "weftd/conn.h"
+#include "weftd/entry.h"
 #include "weftd/hub.h"
 #include "weftd/slots.h"
+#include "weftd/subnet.h"
 #include "weftd/tree.h"
+#include "weftd/users.h"
+#include "weftd/wire.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -35,17 +39,10 @@ struct server {
 	const struct rundir *dir;
 	wtime idle, idle_since;
 	struct state state;
+	struct subnet subnet;
 	int epoll_fd, listen_fd, signal_fd, netlink_fd, spare_fd;
 	bool is_done;
 };
-
-static wtime now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (wtime)t.tv_sec * WTIME_S + (wtime)t.tv_nsec;
-}
 
 static int watch(struct server *s, int fd)
 {
@@ -54,25 +51,48 @@ static int watch(struct server *s, int fd)
 	return epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, fd, &e) ? -errno : 0;
 }
 
-static int listen_at(const struct rundir *dir)
+/* With the right mode from the beginning. bind(2) takes a path alone, and makes, but never replaces: the path is looked at
+ * afterwards. */
+static int bind_at(const struct rundir *dir, int fd, const char *name)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	char path[RUNDIR_FILE];
+	mode_t old = umask(dir->system ? 0111 : 0177);
 	int err;
+
+	rundir_file(dir, name, address.sun_path);
+	err = bind(fd, (struct sockaddr *)&address, sizeof(address)) ? -errno : 0;
+	umask(old);
+	return !err && !rundir_is_current(dir) ? -ENOENT : err;
+}
+
+/* Makes the name free: a killed weftd may have left a socket, and the lock says that nobody serves it. */
+static int clear(const struct rundir *dir, const char *name)
+{
+	int err = entry_remove(dir->fd, name, S_IFSOCK);
+
+	if (err == -EEXIST)
+		log_line(LOG_ERROR, "%s/%s was not made by weft; next: move it elsewhere", dir->path, name);
+	return err;
+}
+
+/* Under its name only once it accepts. */
+static int listen_at(const struct rundir *dir)
+{
+	struct stat st;
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), err;
 
 	if (fd < 0)
 		return -errno;
-	rundir_file(dir, "ctl", path);
-	rundir_file(dir, "ctl.new", address.sun_path);
-	unlink(address.sun_path);
-	/* under its name only once it accepts; there may be one that a killed weftd left, and the lock says that nobody
-	 * serves it */
-	if (bind(fd, (struct sockaddr *)&address, sizeof(address)) == 0 &&
-	    chmod(address.sun_path, dir->system ? 0666 : 0600) == 0 && listen(fd, BACKLOG) == 0 &&
-	    rename(address.sun_path, path) == 0)
+	err = clear(dir, "ctl.new");
+	/* what is not a socket stays; a socket is replaced in one step, as its name tells that weftd was killed, not ended */
+	if (!err && fstatat(dir->fd, "ctl", &st, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISSOCK(st.st_mode))
+		err = clear(dir, "ctl");
+	if (!err)
+		err = bind_at(dir, fd, "ctl.new");
+	if (!err && (listen(fd, BACKLOG) || renameat(dir->fd, "ctl.new", dir->fd, "ctl")))
+		err = -errno;
+	if (!err)
 		return fd;
-	err = -errno;
 	close(fd);
 	return err;
 }
@@ -92,41 +112,23 @@ static int catch_signals(void)
 	return fd < 0 ? -errno : fd;
 }
 
-/* Tells who said HELLO, or is about to, why it may not stay. */
-static void refuse(int fd, int status)
-{
-	struct control_msg msg;
-
-	if (fd < 0)
-		return;
-	/* with something unread, closing would take our answer back (unix(7), ECONNRESET) */
-	recv(fd, &msg, sizeof(msg), MSG_DONTWAIT);
-	msg = (struct control_msg){ .type = CTL_HELLO, .seq = 1, .status = status };
-	message_send(fd, &msg, NULL, NULL, 0, MSG_DONTWAIT);
-	close(fd);
-}
-
 /* Without a descriptor to spare a pending client could neither be accepted nor refused, and epoll would report it forever. */
 static void refuse_one(struct server *s)
 {
+	int fd;
+
 	log_line(LOG_WARNING, "out of descriptors: a client is refused; raise RLIMIT_NOFILE (ulimit -n)");
 	close(s->spare_fd);
 	/* cppcheck-suppress nullPointer ; the address is optional */
-	refuse(accept4(s->listen_fd, NULL, NULL, SOCK_CLOEXEC), EMFILE);
+	fd = accept4(s->listen_fd, NULL, NULL, SOCK_CLOEXEC);
+	if (fd >= 0)
+		conn_refuse(&s->conns, fd, EMFILE, 0);
+	intake_sweep(&s->conns.intake);
 	s->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
-static uint32_t clients_of_user(const struct hub *h, uid_t uid)
-{
-	uint32_t n = 0;
-
-	list_for_each(c, &h->clients, struct client, node)
-		n += c->uid == uid;
-	return n;
-}
-
 /* 0, or why it is not. */
-static int is_unwelcome(const struct server *s, const struct ucred *who)
+static int is_unwelcome(const struct server *s, const struct ucred *who, enum control_limit *limit)
 {
 	if (!s->dir->system && who->uid != geteuid() && who->uid != 0) {
 		log_line(LOG_WARNING, "user %u is refused: this weftd is user %u's", who->uid, geteuid());
@@ -134,11 +136,12 @@ static int is_unwelcome(const struct server *s, const struct ucred *who)
 	}
 	if (s->conns.hub.client_count >= QUOTA_CLIENTS) {
 		log_line(LOG_WARNING, "a client is refused: there are %u already", s->conns.hub.client_count);
+		*limit = LIMIT_CONNECTIONS;
 		return EDQUOT;
 	}
-	if (who->uid != 0 && who->uid != geteuid() && clients_of_user(&s->conns.hub, who->uid) >= QUOTA_USER_CLIENTS) {
-		log_line(LOG_WARNING, "a client is refused: user %u has %d already", who->uid, QUOTA_USER_CLIENTS);
-		return EDQUOT;
+	if (!users_is_somebody(who->uid)) {
+		log_line(LOG_WARNING, "a client is refused: its user is not mapped in weftd's user namespace");
+		return EPERM;
 	}
 	return 0;
 }
@@ -148,6 +151,7 @@ static void accept_some(struct server *s)
 	for (int i = 0; i < ACCEPTS; i++) {
 		/* cppcheck-suppress nullPointer ; the address is optional */
 		int fd = accept4(s->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		enum control_limit limit = 0;
 		struct ucred who;
 		socklen_t bytes = sizeof(who);
 		int err;
@@ -157,11 +161,11 @@ static void accept_some(struct server *s)
 				refuse_one(s);
 			return;
 		}
-		err = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &bytes) ? errno : is_unwelcome(s, &who);
+		err = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &bytes) ? errno : is_unwelcome(s, &who, &limit);
 		if (!err)
-			err = -conn_add(&s->conns, fd, &who, s->conns.hub.now + HELLO_LIMIT);
+			err = -conn_add(&s->conns, fd, &who, s->conns.hub.now + HELLO_LIMIT, &limit);
 		if (err)
-			refuse(fd, err);
+			conn_refuse(&s->conns, fd, err, limit);
 	}
 }
 
@@ -184,7 +188,8 @@ static void addresses_changed(struct server *s)
 		return;
 	log_line(LOG_INFO, "the host's addresses changed");
 	tree_write(s->dir, s->conns.hub.page);
-	hub_page_changed(&s->conns.hub);
+	subnet_addresses_changed(&s->subnet);
+	hub_page_changed(&s->conns.hub, 1);
 }
 
 static void dispatch(struct server *s, const struct epoll_event *e)
@@ -195,6 +200,8 @@ static void dispatch(struct server *s, const struct epoll_event *e)
 		addresses_changed(s);
 	else if (e->data.fd == s->signal_fd)
 		s->is_done = true;
+	else if (wire_is_fd(&s->conns.hub, e->data.fd))
+		wire_ready(&s->conns.hub);
 	else
 		conn_ready(&s->conns, e->data.fd, e->events);
 }
@@ -204,7 +211,7 @@ static wtime leave_at(const struct server *s)
 {
 	const struct hub *h = &s->conns.hub;
 
-	if (h->claims->keep || h->client_count || h->awaited || h->awaited_leases)
+	if (hub_stays(h) || h->client_count || h->awaited || h->awaited_leases)
 		return WTIME_NEVER;
 	if (!h->was_used)
 		return h->start + (s->idle > START_GRACE ? s->idle : START_GRACE);
@@ -249,10 +256,10 @@ void server_run(struct server *s)
 	struct hub *h = &s->conns.hub;
 
 	while (!s->is_done) {
-		int n = epoll_wait(s->epoll_fd, events, EVENTS, wait_ms(s, now_ns()));
+		int n = epoll_wait(s->epoll_fd, events, EVENTS, wait_ms(s, clock_now()));
 		bool had_clients = h->client_count != 0;
 
-		h->now = now_ns();
+		h->now = clock_now();
 		for (int i = 0; i < n; i++) {
 			dispatch(s, &events[i]);
 			had_clients |= h->client_count != 0;
@@ -303,9 +310,13 @@ static int set_up(struct server *s, const struct server_config *config)
 		page_set_devices(s->state.page, addresses_guid(geteuid()));
 	s->state.page->home = network_namespace();
 	s->state.claims->keep |= config->keep;
-	conn_set_init(&s->conns, &s->state, now_ns());
+	subnet_open(&s->subnet, config->dir, s->state.page);
+	conn_set_init(&s->conns, &s->state, clock_now());
+	h->subnet = &s->subnet;
 	hub_expire(h, h->now);
 	h->dir = config->dir->path;
+	h->gives_to_user = config->gives_to_user;
+	h->wire.port = config->wire_port;
 	s->idle = config->idle;
 	refresh_addresses(s);
 	if (!h->awaited && !h->awaited_leases)
@@ -313,7 +324,7 @@ static int set_up(struct server *s, const struct server_config *config)
 	err = tree_write(s->dir, s->state.page);
 	if (!err)
 		err = open_all(s);
-	s->conns.epoll_fd = s->epoll_fd;
+	conn_set_epoll(&s->conns, s->epoll_fd);
 	return err;
 }
 
@@ -330,6 +341,7 @@ int server_create(const struct server_config *config, struct server **server)
 		return err;
 	}
 	s->dir = config->dir;
+	s->subnet.fd = -1;
 	s->epoll_fd = s->listen_fd = s->signal_fd = s->netlink_fd = s->spare_fd = -1;
 	err = set_up(s, config);
 	if (err) {
@@ -341,25 +353,29 @@ int server_create(const struct server_config *config, struct server **server)
 	return 0;
 }
 
-void server_destroy(struct server *s)
+bool server_destroy(struct server *s)
 {
-	const int fds[] = { s->listen_fd, s->epoll_fd, s->signal_fd, s->netlink_fd, s->spare_fd };
+	const int fds[] = { s->epoll_fd, s->signal_fd, s->netlink_fd, s->spare_fd };
 	struct hub *h = &s->conns.hub;
-	char path[RUNDIR_FILE];
-	bool is_needed;
+	bool is_needed, is_whole = true;
 
 	/* the name goes first: who comes now starts a new weftd, which waits for our lock */
-	rundir_file(s->dir, "ctl", path);
-	unlink(path);
+	if (s->listen_fd >= 0)
+		entry_remove(s->dir->fd, "ctl", S_IFSOCK);
 	is_needed = slots_are_needed(h);
 	hub_close(h);
+	/* who has not been accepted may have sent descriptors */
+	if (s->listen_fd >= 0)
+		intake_close(&s->conns.intake, s->listen_fd);
 	conn_set_fini(&s->conns);
 	if (!is_needed)
-		tree_remove(s->dir);
+		is_whole = tree_remove(s->dir);
+	subnet_close(&s->subnet);
 	state_close(s->dir, &s->state, is_needed);
 	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
 		if (fds[i] >= 0)
 			close(fds[i]);
 	}
 	free(s);
+	return is_whole;
 }

@@ -7,11 +7,14 @@
 #include "weftd/rundir.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct server_config {
-	const struct rundir *dir;	/* borrowed; checked, and ours by its lock */
+	const struct rundir *dir;	/* borrowed; open, and ours by its lock */
 	wtime idle;			/* leave this long after the last client */
 	bool keep;			/* stay when idle */
+	bool gives_to_user;		/* hub.gives_to_user */
+	uint16_t wire_port;		/* of RoCEv2; 0: no wire */
 };
 
 struct server;
@@ -20,7 +23,8 @@ struct server;
 int server_create(const struct server_config *config, struct server **server);
 /* Serves until it is idle for long enough, told to leave, or signalled (SIGTERM, SIGINT). */
 void server_run(struct server *s);
-/* Removes the socket and the tree. */
-void server_destroy(struct server *s);
+/* Removes the socket and, when nobody needs them, the state and the tree. False when something in the tree was not made by weft
+ * and stays. */
+bool server_destroy(struct server *s);
 
 #endif

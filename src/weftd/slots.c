@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "weftd/mcast.h"
 #include "weftd/random.h"
+#include "weftd/wire.h"
 
 #include <errno.h>
 #include <string.h>
@@ -17,13 +18,9 @@ bool slots_is_awaited(const struct hub *h, uint32_t slot)
 	return slot < PAGE_SLOTS && h->claims->slot[slot].first && !h->slot_owner[slot];
 }
 
-static uint32_t slots_of_user(const struct hub *h, uid_t uid)
+uint32_t slots_number(const struct hub *h, const struct client *c)
 {
-	uint32_t n = 0;
-
-	list_for_each(c, &h->clients, struct client, node)
-		n += c->uid == uid ? c->slots : 0;
-	return n;
+	return atomic_load(&h->page->slot_owner[c->slot]);
 }
 
 static void set_owner(struct hub *h, struct client *c, uint32_t slot)
@@ -32,16 +29,34 @@ static void set_owner(struct hub *h, struct client *c, uint32_t slot)
 	c->slots++;
 }
 
+/* Below 2^30, as the page promises. The slot is the first of a process that attaches now. */
+static uint32_t fresh_owner(const struct hub *h, uint32_t slot)
+{
+	uint32_t lives = atomic_load(&h->page->slot_generation[slot]) / 2 + 1;
+
+	return (lives & 0x3ffff) << 12 | slot;
+}
+
+static void note_used(struct hub *h, uint32_t slot)
+{
+	h->slots_used++;
+	h->member_slots[wire_member(slot)]++;
+}
+
 static void begin(struct hub *h, struct client *c, uint32_t slot)
 {
 	struct claim *claim = &h->claims->slot[slot];
 
 	claim->holder = c->slot ? h->claims->slot[c->slot].holder : state_holder(c->pid);
+	claim->number = c->number;
 	random_bytes(claim->secret, sizeof(claim->secret));
 	atomic_thread_fence(memory_order_release);
 	claim->first = c->slot ? c->slot : slot;
+	atomic_store(&h->page->slot_owner[slot], c->slot ? slots_number(h, c) : fresh_owner(h, slot));
+	atomic_store(&h->page->slot_port[slot], c->slot ? h->page->slot_port[c->slot] : 0);
+	atomic_store(&h->page->slot_packets[slot], c->slot ? h->page->slot_packets[c->slot] : 0);
 	atomic_fetch_add(&h->page->slot_generation[slot], 1);
-	h->slots_used++;
+	note_used(h, slot);
 	set_owner(h, c, slot);
 }
 
@@ -49,29 +64,50 @@ static void begin(struct hub *h, struct client *c, uint32_t slot)
 static void end(struct hub *h, uint32_t slot)
 {
 	atomic_fetch_add(&h->page->slot_generation[slot], 1);
+	atomic_store(&h->page->slot_port[slot], 0);
+	atomic_store(&h->page->slot_packets[slot], 0);
 	h->claims->slot[slot] = (struct claim){ 0 };
 	h->slot_owner[slot] = NULL;
 	h->slots_used--;
+	h->member_slots[wire_member(slot)]--;
+}
+
+static bool is_free(const struct hub *h, uint32_t slot)
+{
+	return !h->slot_owner[slot] && !slots_is_awaited(h, slot);
+}
+
+/* Do packets of other hosts for this slot find the process, and no other one? */
+static bool is_reached(const struct hub *h, const struct client *c, uint32_t slot)
+{
+	uint32_t member = wire_member(slot);
+
+	return c->slot ? member == wire_member(c->slot) : member && !h->member_slots[member];
+}
+
+/* One of those that are free, or reached too; 0: there is none. */
+static uint32_t draw(const struct hub *h, const struct client *c, bool reached)
+{
+	uint16_t found[PAGE_SLOTS] = { 0 };
+	uint32_t n = 0;
+
+	for (uint32_t i = 1; i < PAGE_SLOTS; i++)
+		if (is_free(h, i) && (!reached || is_reached(h, c, i)))
+			found[n++] = (uint16_t)i;
+	return n ? found[random_below(n)] : 0;
 }
 
 static int take(struct hub *h, struct client *c, uint32_t *slot)
 {
-	uint32_t skip;
+	uint32_t drawn = draw(h, c, true);
 
-	if (c->slots >= QUOTA_SLOTS || (!hub_is_owner(h, c) && slots_of_user(h, c->uid) >= QUOTA_USER_SLOTS))
-		return -EDQUOT;
-	if (h->slots_used >= PAGE_SLOTS - 1)
+	if (!drawn)
+		drawn = draw(h, c, false);
+	if (!drawn)
 		return -ENOSPC;
-	skip = random_below(PAGE_SLOTS - 1 - h->slots_used);
-	for (uint32_t i = 1; i < PAGE_SLOTS; i++) {
-		if (h->slot_owner[i] || slots_is_awaited(h, i) || skip--)
-			continue;
-		begin(h, c, i);
-		*slot = i;
-		return 0;
-	}
-	weft_bug_on(true);
-	return -ENOSPC;
+	begin(h, c, drawn);
+	*slot = drawn;		/* may be c->slot, by which begin knows whether it is the process's first */
+	return 0;
 }
 
 static void end_awaited(struct hub *h, uint32_t slot, uint64_t gone[PAGE_SLOTS / 64])
@@ -120,6 +156,7 @@ int slots_return(struct hub *h, struct client *c, uint32_t slot, const uint8_t s
 	    !is_secret(&h->claims->slot[slot], secret))
 		return -ESTALE;
 	c->slot = slot;
+	c->number = h->claims->slot[slot].number % QUOTA_CLIENTS;
 	for (uint32_t i = 1; i < PAGE_SLOTS; i++) {
 		if (h->claims->slot[i].first != slot)
 			continue;
@@ -160,7 +197,7 @@ void slots_inherit(struct hub *h)
 		bool is_alive = atomic_load(&h->page->slot_generation[i]) & 1;
 
 		if (is_alive && claim->first && claim->first < PAGE_SLOTS) {
-			h->slots_used++;
+			note_used(h, i);
 			h->awaited++;
 			continue;
 		}
@@ -177,13 +214,7 @@ bool slots_are_settling(const struct hub *h)
 
 bool slots_are_needed(const struct hub *h)
 {
-	for (uint32_t i = 1; i < PAGE_SLOTS; i++) {
-		const struct claim *claim = &h->claims->slot[i];
-
-		if (claim->first == i && state_holder_lives(&claim->holder))
-			return true;
-	}
-	return false;
+	return state_is_needed(h->claims);
 }
 
 static bool is_lost(const struct hub *h, const struct claim *claim)

@@ -1,5 +1,9 @@
 /* Slots: the upper 12 bits of QP numbers, handed out at random, so that another process's QP numbers cannot be guessed. A
- * process keeps its slots over a restart of weftd by the secret that it got with the first. */
+ * process keeps its slots over a restart of weftd by the secret that it got with the first.
+ *
+ * The low bits of a slot are a member of the group of UDP port 4791 (weftd/wire.h). A process's first slot is of a member that no
+ * other process has, and its further ones are of the same member, as long as there are any; then any slot will do, and packets
+ * from other hosts do not reach it. */
 #ifndef WEFT_WEFTD_SLOTS_H
 #define WEFT_WEFTD_SLOTS_H
 
@@ -14,6 +18,8 @@ void slots_leave(struct hub *h, struct client *c, uint64_t gone[PAGE_SLOTS / 64]
 
 /* Any value of slot. */
 bool slots_is_awaited(const struct hub *h, uint32_t slot);
+/* The attached process's number in the fabric page. */
+uint32_t slots_number(const struct hub *h, const struct client *c);
 /* The process that owns the slot, or NULL. Any value of slot. */
 struct client *slots_owner(const struct hub *h, uint32_t slot);
 

@@ -1,6 +1,12 @@
 /* The figures that `weft status` and `weft devices` show. */
 #include "weftd/status.h"
 
+#include "control/devices.h"
+#include "weftd/subnet.h"
+#include "weftd/trust.h"
+#include "wire/mtu.h"
+#include "weftd/wire.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <infiniband/verbs.h>
@@ -16,9 +22,22 @@ json_t *status_process(const struct client *c)
 			 "uid", (int)c->uid, "slot", (int)c->slot);
 }
 
-static json_t *describe_client(const struct client *c)
+/* The host at which it is. A name that is no UTF-8 is not told. */
+static void describe_place(json_t *o, const struct hub *h, const struct client *c)
+{
+	uint32_t port = subnet_port(h, c);
+
+	if (port == PORT_NONE)
+		return;
+	json_object_set_new(o, "node", json_string(h->subnet->fabric.node[h->subnet->fabric.owner[port]].description));
+	json_object_set_new(o, "node_port", json_integer(fabric_port_number(&h->subnet->fabric, port)));
+}
+
+static json_t *describe_client(const struct hub *h, const struct client *c)
 {
 	json_t *o = status_process(c);
+
+	describe_place(o, h, c);
 
 	json_object_set_new(o, "slots", json_integer(c->slots));
 	json_object_set_new(o, "channels", json_integer(c->channels));
@@ -33,6 +52,11 @@ static json_t *describe_client(const struct client *c)
 static const char *gid_type(const struct page_gid *g)
 {
 	return g->type == IBV_GID_TYPE_ROCE_V2 ? "RoCE v2" : "IB";
+}
+
+static const char *link_layer(const struct page_device *d)
+{
+	return control_device_protocol(d)->link_layer == IBV_LINK_LAYER_INFINIBAND ? "InfiniBand" : "Ethernet";
 }
 
 static json_t *describe_gids(const struct page_device *d)
@@ -64,8 +88,8 @@ static json_t *describe_devices(const struct fabric_page *p)
 		json_array_append_new(all, json_pack("{s:s, s:s, s:i, s:s, s:s, s:i, s:i, s:i, s:o}",
 			"name", d->name, "guid", guid, "port", 1,
 			"state", d->port_state == IBV_PORT_ACTIVE ? "ACTIVE" : "DOWN",
-			"link_layer", d->link_layer == IBV_LINK_LAYER_ETHERNET ? "Ethernet" : "InfiniBand",
-			"lid", d->lid, "sm_lid", d->sm_lid, "mtu", 128 << d->active_mtu, "gids", describe_gids(d)));
+			"link_layer", link_layer(d),
+			"lid", d->lid, "sm_lid", d->sm_lid, "mtu", mtu_bytes(d->active_mtu), "gids", describe_gids(d)));
 	}
 	return all;
 }
@@ -84,25 +108,27 @@ static json_t *describe_hub(const struct hub *h, const struct client *asker)
 	json_t *processes = json_array();
 
 	list_for_each(c, &h->clients, struct client, node) {
-		if (c->kind == CLIENT_PROCESS && (hub_is_owner(h, asker) || c->uid == asker->uid))
-			json_array_append_new(processes, describe_client(c));
+		if (c->kind == CLIENT_PROCESS && (hub_is_owner(h, asker) || trust_same_user(c, asker)))
+			json_array_append_new(processes, describe_client(h, c));
 	}
-	return json_pack("{s:b, s:s, s:i, s:s, s:i, s:I, s:b, s:i, s:i, s:i, s:i, s:i, s:i, s:o, s:o}",
+	return json_pack("{s:b, s:s, s:i, s:s, s:i, s:I, s:b, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:o, s:o, s:o}",
 			 "running", 1,
 			 "version", WEFT_VERSION,
 			 "pid", (int)getpid(),
 			 "directory", h->dir ? h->dir : "",
 			 "uid", (int)h->uid,
 			 "uptime_s", (json_int_t)((h->now - h->start) / WTIME_S),
-			 "stays_when_idle", (int)h->claims->keep,
+			 "stays_when_idle", (int)hub_stays(h),
 			 "attached", (int)h->process_count,
 			 "awaited", (int)h->awaited,
 			 "programs", (int)(h->lease_count + h->awaited_leases),
 			 "slots_used", (int)h->slots_used,
 			 "channels", (int)h->channel_count,
 			 "groups", count_groups(h->page),
+			 "fabric_nodes", (int)subnet_nodes(h),
 			 "processes", processes,
-			 "devices", describe_devices(h->page));
+			 "devices", describe_devices(h->page),
+			 "wire", wire_describe(h));
 }
 
 static int text_file(const char *text)
@@ -117,31 +143,34 @@ static int text_file(const char *text)
 	return -ENOMEM;
 }
 
-void status_send(struct hub *h, struct client *c, const struct control_msg *msg, const json_t *json)
+void status_send_text(struct hub *h, struct client *c, const struct control_msg *msg, const char *text)
 {
 	struct control_msg answer = *msg;
-	char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
 	int fd = -1;
 
 	answer.status = 0;
-	answer.text_bytes = text ? (uint32_t)strlen(text) : 0;
-	if (answer.text_bytes > CONTROL_TEXT) {
+	answer.text_bytes = (uint32_t)strlen(text);
+	if (strlen(text) > CONTROL_TEXT) {
 		answer.text_bytes = 0;
 		fd = text_file(text);
 	}
-	if (!text || (fd < 0 && !answer.text_bytes))
+	if (fd < 0 && !answer.text_bytes)
 		hub_answer(h, c, msg, ENOMEM);
 	else
 		h->ops->send(h, c, &answer, text, &fd, fd >= 0);
 	if (fd >= 0)
 		close(fd);
-	free(text);
 }
 
 void status_input(struct hub *h, struct client *c, const struct control_msg *msg)
 {
 	json_t *all = describe_hub(h, c);
+	char *text = all ? json_dumps(all, JSON_COMPACT) : NULL;
 
-	status_send(h, c, msg, all);
+	if (text)
+		status_send_text(h, c, msg, text);
+	else
+		hub_answer(h, c, msg, ENOMEM);
+	free(text);
 	json_decref(all);
 }

@@ -1,11 +1,13 @@
 /* Writes the tree described in sysfs.h. Names and formats are those of the Linux kernel's documented sysfs ABI
  * (Documentation/ABI/stable/sysfs-class-infiniband), device numbers those of its devices.txt. */
-#include "sysfs.h"
+#include "weftd/sysfs.h"
+
+#include "base/log.h"
+#include "weftd/entry.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
-#include <limits.h>
+#include <net/if.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,11 +26,21 @@
 #define MAD_ABI 5
 #define CM_ABI 4
 
-/* Where the next file goes, and the first error met, after which nothing more is written. */
+/* Two devices have 55 folders; the longest name of one has 60 bytes. */
+enum { FOLDERS = 96, FOLDER_NAME = 128, DEVICES = 2 };
+
+/* One walk writes the files and removes them: which names there are is told once. */
+enum phase { WRITING, DROPPING_FILES, DROPPING_FOLDERS };
+
 struct tree {
-	const char *root;
-	char dir[PATH_MAX];
-	int error;
+	const char *name;
+	int root;	/* owned */
+	int dir;	/* owned: the folder entered, where the next file goes; negative: when removing, it is not there */
+	char at[FOLDER_NAME];	/* its name */
+	enum phase phase;
+	int error;	/* the first error met, after which nothing more is written */
+	int folders;	/* those entered while files were dropped */
+	char folder[FOLDERS][FOLDER_NAME];
 };
 
 static const char *const port_counters[] = {
@@ -48,75 +60,127 @@ static const char *const hw_counters[] = {
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
 
-/* Makes every missing folder of path. */
-static int make_dirs(char *path)
+/* Something that weft did not make: it stays, and writing stops. */
+static void meet_other(struct tree *t, const char *folder, const char *name)
 {
-	for (char *p = path + 1;; p++) {
-		char c = *p;
-
-		if (c != '/' && c != '\0')
-			continue;
-		*p = '\0';
-		if (mkdir(path, 0755) && errno != EEXIST)
-			return -errno;
-		*p = c;
-		if (c == '\0')
-			return 0;
-	}
+	log_line(LOG_WARNING, "%s/%s%s%s was not made by weft: it stays as it is", t->name, folder, *folder ? "/" : "", name);
 }
 
-/* Goes to a folder below the root, made if missing. */
+static bool is_known(const struct tree *t, const char *folder)
+{
+	for (int i = 0; i < t->folders; i++) {
+		if (strcmp(t->folder[i], folder) == 0)
+			return true;
+	}
+	return false;
+}
+
+static void remember(struct tree *t, const char *folder)
+{
+	if (!weft_bug_on(t->folders == FOLDERS))
+		snprintf(t->folder[t->folders++], FOLDER_NAME, "%s", folder);
+}
+
+/* A descriptor of the folder below the root, -errno; `below` is as it was in the end. */
+static int walk(struct tree *t, char *below)
+{
+	int at = openat(t->root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (at < 0)
+		return -errno;
+	for (char *name = below, *end; name && at >= 0; name = end) {
+		bool is_new;
+		int next;
+
+		end = strchr(name, '/');
+		if (end)
+			*end = '\0';
+		is_new = t->phase == WRITING || !is_known(t, below);
+		if (is_new && t->phase == DROPPING_FILES)
+			remember(t, below);
+		next = entry_enter(at, name, t->phase == WRITING ? 0755 : 0);
+		if (next == -EEXIST && is_new)
+			meet_other(t, "", below);
+		if (end)
+			*end++ = '/';
+		close(at);
+		at = next;
+	}
+	return at;
+}
+
+static void leave(struct tree *t)
+{
+	if (t->dir >= 0)
+		close(t->dir);
+	t->dir = -ENOENT;
+}
+
+/* Goes to a folder below the root; when writing, it is made if missing. */
 __attribute__((format(printf, 2, 3))) static void enter(struct tree *t, const char *format, ...)
 {
-	char below[256];
 	va_list ap;
 	int n;
 
 	if (t->error)
 		return;
+	leave(t);
 	va_start(ap, format);
-	n = vsnprintf(below, sizeof(below), format, ap);
+	n = vsnprintf(t->at, sizeof(t->at), format, ap);
 	va_end(ap);
-	if (n < 0 || (size_t)n >= sizeof(below) ||
-	    (size_t)snprintf(t->dir, sizeof(t->dir), "%s/%s", t->root, below) >= sizeof(t->dir)) {
+	if (n < 0 || (size_t)n >= sizeof(t->at)) {
 		t->error = -ENAMETOOLONG;
 		return;
 	}
-	t->error = make_dirs(t->dir);
+	t->dir = walk(t, t->at);
+	if (t->dir < 0 && t->phase == WRITING)
+		t->error = t->dir;
 }
 
-static int write_file(const char *path, const char *text, size_t bytes)
+static int write_file(int dir, const char *name, const char *text, size_t bytes)
 {
-	int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+	int fd = entry_open(dir, name, O_WRONLY | O_CREAT, 0644);
 	int error = 0;
 
 	if (fd < 0)
-		return -errno;
-	if (write(fd, text, bytes) != (ssize_t)bytes || ftruncate(fd, bytes))
+		return fd;
+	errno = 0;
+	if (write(fd, text, bytes) != (ssize_t)bytes || ftruncate(fd, (off_t)bytes))
 		error = errno ? -errno : -EIO;
 	close(fd);
 	return error;
 }
 
-/* Writes one line to a file of the folder entered. */
+static void drop_file(struct tree *t, const char *name)
+{
+	if (t->dir >= 0 && entry_remove(t->dir, name, S_IFREG))
+		meet_other(t, t->at, name);
+}
+
+/* Writes one line to a file of the folder entered, or removes it. */
 __attribute__((format(printf, 3, 4))) static void put(struct tree *t, const char *name, const char *format, ...)
 {
-	char path[PATH_MAX], text[4096];
+	char text[4096];
 	va_list ap;
 	int n;
 
 	if (t->error)
 		return;
+	if (t->phase != WRITING) {
+		drop_file(t, name);
+		return;
+	}
 	va_start(ap, format);
 	n = vsnprintf(text, sizeof(text) - 1, format, ap);
 	va_end(ap);
-	if (n < 0 || (size_t)n >= sizeof(text) - 1 ||
-	    (size_t)snprintf(path, sizeof(path), "%s/%s", t->dir, name) >= sizeof(path)) {
+	if (n < 0 || (size_t)n >= sizeof(text) - 1) {
 		t->error = -ENAMETOOLONG;
 		return;
 	}
 	text[n++] = '\n';
-	t->error = write_file(path, text, n);
+	t->error = write_file(t->dir, name, text, (size_t)n);
+	if (t->error == -EEXIST)
+		meet_other(t, t->at, name);
 }
 
 static void put_guid(struct tree *t, const char *name, uint64_t guid)
@@ -183,14 +247,45 @@ static void write_gids(struct tree *t, const struct sysfs_device *d)
 	}
 }
 
+/* In the kernel's words. */
+static const char *state_name(unsigned state)
+{
+	static const char *const names[] = { "NOP", "DOWN", "INIT", "ARMED", "ACTIVE" };
+
+	return state < (unsigned)COUNT(names) ? names[state] : "UNKNOWN";
+}
+
+static const char *phys_state_name(unsigned state)
+{
+	static const char *const names[] = { "NOP", "Sleep", "Polling", "Disabled", "PortConfigurationTraining", "LinkUp" };
+
+	return state < (unsigned)COUNT(names) ? names[state] : "UNKNOWN";
+}
+
+/* As the kernel does, SDR where there is no speed: signals of all lanes, in tenths of Gb/s, by the bit of the speed. */
+static void put_rate(struct tree *t, unsigned width, unsigned speed)
+{
+	static const struct { unsigned tenths; const char *name; } speeds[] = {
+		{ 25, "SDR" }, { 50, "DDR" }, { 100, "QDR" }, { 100, "FDR10" }, { 140, "FDR" }, { 250, "EDR" }, { 500, "HDR" },
+		{ 1000, "NDR" },
+	};
+	unsigned lanes = width == 16 ? 2 : width == 8 ? 12 : width == 4 ? 8 : width == 2 ? 4 : 1;
+	unsigned row = speed ? (unsigned)__builtin_ctz(speed) : 0, rate;
+
+	if (row >= (unsigned)COUNT(speeds))
+		row = 0;
+	rate = speeds[row].tenths * lanes;
+	put(t, "rate", "%u%s Gb/sec (%uX %s)", rate / 10, rate % 10 ? ".5" : "", lanes, speeds[row].name);
+}
+
 static void write_port(struct tree *t, const struct sysfs_device *d)
 {
 	char name[16];
 
 	enter(t, "sys/class/infiniband/%s/ports/1", d->name);
-	put(t, "state", "4: ACTIVE");
-	put(t, "phys_state", "5: LinkUp");
-	put(t, "rate", "100 Gb/sec (4X EDR)");
+	put(t, "state", "%u: %s", d->state, state_name(d->state));
+	put(t, "phys_state", "%u: %s", d->phys_state, phys_state_name(d->phys_state));
+	put_rate(t, d->width, d->speed);
 	put(t, "link_layer", "%s", d->ethernet ? "Ethernet" : "InfiniBand");
 	put(t, "lid", "0x%x", d->lid);
 	put(t, "lid_mask_count", "%u", d->lmc);
@@ -210,6 +305,24 @@ static void write_port(struct tree *t, const struct sysfs_device *d)
 	write_gids(t, d);
 }
 
+static bool drop_interface(void *arg, const char *name)
+{
+	struct tree *t = arg;
+
+	/* another name than an interface's, or a folder with something in it, is met again when its folder is to go */
+	if (strlen(name) < IFNAMSIZ)
+		entry_remove(t->dir, name, S_IFDIR);
+	return true;
+}
+
+/* Their names are those that the host's interfaces had when the tree was written. */
+static void drop_interfaces(struct tree *t, const struct sysfs_device *d)
+{
+	enter(t, "sys/class/infiniband/%s/device/net", d->name);
+	if (t->dir >= 0)
+		entry_visit(t->dir, drop_interface, t);
+}
+
 /* What would be the link to the PCI function: the same folder again, named for what programs read of it. */
 static void write_parent(struct tree *t, const struct sysfs_device *d, int index)
 {
@@ -220,7 +333,9 @@ static void write_parent(struct tree *t, const struct sysfs_device *d, int index
 	put_cpus(t);
 	enter(t, "sys/class/infiniband/%s/device/infiniband/%s", d->name, d->name);
 	enter(t, "sys/class/infiniband/%s/device/infiniband_verbs/uverbs%d", d->name, index);
-	for (int i = 0; i < d->gid_count; i++)
+	if (t->phase != WRITING)
+		drop_interfaces(t, d);
+	for (int i = 0; i < d->gid_count && t->phase == WRITING; i++)
 		if (d->gids[i].ndev)
 			enter(t, "sys/class/infiniband/%s/device/net/%s", d->name, d->gids[i].ndev);
 }
@@ -286,35 +401,95 @@ static void write_classes(struct tree *t)
 	put(t, "max_backlog", "%d", 65535);
 }
 
-int sysfs_write(const char *root, const struct sysfs_device *devs, int n)
+static void write_devices(struct tree *t, const struct sysfs_device *devs, int n, int first)
 {
-	struct tree t = { .root = root };
 	int mads = 0;
 
-	if (!root || root[0] != '/')
-		return -EINVAL;
-	enter(&t, "sys/class/infiniband");
-	write_classes(&t);
+	enter(t, "sys/class/infiniband");
+	write_classes(t);
 	for (int i = 0; i < n; i++) {
-		write_ca(&t, &devs[i], i);
-		write_uverbs(&t, &devs[i], i);
+		write_ca(t, &devs[i], first + i);
+		write_uverbs(t, &devs[i], first + i);
 		if (devs[i].ethernet)
 			continue;
-		write_mad_node(&t, &devs[i], "umad", mads, UMAD_MINOR);
-		write_mad_node(&t, &devs[i], "issm", mads, ISSM_MINOR);
+		write_mad_node(t, &devs[i], "umad", mads, UMAD_MINOR);
+		write_mad_node(t, &devs[i], "issm", mads, ISSM_MINOR);
 		mads++;
 	}
+	leave(t);
+}
+
+int sysfs_write(int dir, const char *name, const struct sysfs_device *devs, int n, int first)
+{
+	struct tree t = { .name = name, .dir = -ENOENT, .root = entry_enter(dir, name, 0755) };
+
+	if (t.root == -EEXIST)
+		meet_other(&t, "", "");
+	if (t.root < 0)
+		return t.root;
+	write_devices(&t, devs, n, first);
+	close(t.root);
 	return t.error;
 }
 
-static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *level)
+/* Longer names first: what is in a folder before the folder. */
+static int by_depth(const void *a, const void *b)
 {
-	remove(path);
-	return 0;
+	size_t of_a = strlen(a), of_b = strlen(b);
+
+	return of_a < of_b ? 1 : of_a > of_b ? -1 : strcmp(a, b);
 }
 
-void sysfs_remove(const char *root)
+/* Names each entry of the folder at hand that is no folder of ours: those are met themselves. */
+static bool tell_other(void *arg, const char *name)
 {
-	if (root && root[0] == '/' && root[1])
-		nftw(root, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+	struct tree *t = arg;
+	char path[2 * FOLDER_NAME + 256];
+
+	snprintf(path, sizeof(path), "%s%s%s", t->at, *t->at ? "/" : "", name);
+	if (!is_known(t, path))
+		meet_other(t, t->at, name);
+	return true;
+}
+
+static void drop_folder(struct tree *t, const char *folder)
+{
+	char above[FOLDER_NAME];
+	const char *name = strrchr(folder, '/');
+	int err;
+
+	snprintf(above, sizeof(above), "%.*s", name ? (int)(name - folder) : 0, folder);
+	enter(t, "%s", *above ? above : ".");
+	err = t->dir < 0 ? t->dir : entry_remove(t->dir, name ? name + 1 : folder, S_IFDIR);
+	if (err != -ENOTEMPTY)
+		return;
+	enter(t, "%s", folder);
+	if (t->dir >= 0)
+		entry_visit(t->dir, tell_other, t);
+}
+
+bool sysfs_remove(int dir, const char *name, const char *const *devs, int n, int first)
+{
+	static const struct sysfs_gid gids[SYSFS_GIDS] = { [0 ... SYSFS_GIDS - 1] = { .type = "", .ndev = "" } };
+	static const uint16_t pkeys[SYSFS_PKEYS];
+	struct tree t = { .name = name, .dir = -ENOENT, .root = entry_enter(dir, name, 0), .phase = DROPPING_FILES };
+	struct sysfs_device all[DEVICES];
+
+	if (t.root == -EEXIST)
+		meet_other(&t, "", "");
+	if (t.root < 0)
+		return t.root == -ENOENT;
+	for (int i = 0; i < n && i < DEVICES; i++)
+		all[i] = (struct sysfs_device){ .name = devs[i], .node_desc = "", .fw_ver = "", .board_id = "", .gids = gids,
+						.gid_count = SYSFS_GIDS, .pkeys = pkeys, .pkey_count = SYSFS_PKEYS };
+	write_devices(&t, all, n < DEVICES ? n : DEVICES, first);
+	t.phase = DROPPING_FOLDERS;
+	qsort(t.folder, (size_t)t.folders, FOLDER_NAME, by_depth);
+	for (int i = 0; i < t.folders; i++)
+		drop_folder(&t, t.folder[i]);
+	leave(&t);
+	t.at[0] = '\0';
+	entry_visit(t.root, tell_other, &t);
+	close(t.root);
+	return entry_remove(dir, name, S_IFDIR) == 0;
 }

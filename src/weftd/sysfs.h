@@ -27,6 +27,7 @@ struct sysfs_device {
 	uint16_t sm_lid;
 	uint8_t lmc;
 	uint8_t sm_sl;
+	uint8_t state, phys_state, width, speed;	/* as in struct ibv_port_attr */
 	uint32_t cap_mask;
 	const struct sysfs_gid *gids;
 	int gid_count;
@@ -34,11 +35,17 @@ struct sysfs_device {
 	int pkey_count;
 };
 
-/* Writes the tree of n devices below root, which is made if missing; devs[i] is uverbs<i>. May be called again to refresh: a file
- * that keeps its length is never seen empty, and one that is no longer due stays until sysfs_remove. Returns 0 or -errno. */
-int sysfs_write(const char *root, const struct sysfs_device *devs, int n);
+/* Entries of a port's tables that are ever written. */
+enum { SYSFS_GIDS = 64, SYSFS_PKEYS = 16 };
 
-/* Removes root and all below it, following no link. A root that is not there is no error. */
-void sysfs_remove(const char *root);
+/* Writes the tree of n devices below the directory of this name in `dir`, which is made if missing; devs[i] is uverbs<first + i>.
+ * May be called again to refresh: a file that keeps its length is never seen empty, and one that is no longer due stays until
+ * sysfs_remove. Returns 0 or -errno; -EEXIST, logged: something that weft did not make is in the way. */
+int sysfs_write(int dir, const char *name, const struct sysfs_device *devs, int n, int first);
+
+/* Removes each file and folder that sysfs_write may ever have written for devices of these names, and then the directory.
+ * What else is there stays, with the folders above it, and is logged. True when nothing is left; a tree that is not there is no
+ * error. */
+bool sysfs_remove(int dir, const char *name, const char *const *devs, int n, int first);
 
 #endif

@@ -1,11 +1,24 @@
-/* The synthetic /sys and /dev tree of this weftd, in DIR/root, from the fabric page. */
+/* The synthetic /sys and /dev tree of this weftd, from the fabric page: RUNDIR_TREE of the runtime directory, and
+ * beside it a tree of each device alone, for programs that are to see no other. The same for programs at a port of the fabric. */
 #ifndef WEFT_WEFTD_TREE_H
 #define WEFT_WEFTD_TREE_H
 
+#include "fabric/fabric.h"
 #include "fabric/page.h"
 #include "weftd/rundir.h"
 
+/* 0 or -errno, logged. */
 int tree_write(const struct rundir *dir, const struct fabric_page *page);
-void tree_remove(const struct rundir *dir);
+/* One tree for programs at this port: of all devices (which = 0), or of device which - 1 alone. host_has_programs(f, port). */
+int tree_write_port(const struct rundir *dir, const struct fabric_page *page, const struct fabric *f, uint32_t port,
+		    uint32_t which);
+bool tree_has_port(const struct rundir *dir, uint32_t port, uint32_t which);
+/* Each port that has trees, once for each tree. */
+void tree_visit_ports(const struct rundir *dir, void (*visit)(void *arg, uint32_t port), void *arg);
+
+/* All of them. False when something in them was not made by weft, and stays. */
+bool tree_remove(const struct rundir *dir);
+/* Those of ports. */
+bool tree_remove_ports(const struct rundir *dir);
 
 #endif

@@ -97,6 +97,29 @@ void cm_build(const struct cm_msg *msg, uint8_t mad[MAD_BYTES])
 	}
 }
 
+struct cm_ids cm_ids_of(const struct cm_msg *msg)
+{
+#define BOTH(NAME, member) case CM_##NAME: return (struct cm_ids){ msg->member.local_comm_id, msg->member.remote_comm_id };
+	switch (msg->attribute) {
+	BOTH(MRA, mra)
+	BOTH(REJ, rej)
+	BOTH(REP, rep)
+	BOTH(RTU, rtu)
+	BOTH(DREQ, dreq)
+	BOTH(DREP, drep)
+	BOTH(LAP, lap)
+	BOTH(APR, apr)
+	case CM_REQ:
+		return (struct cm_ids){ .sender = msg->req.local_comm_id };
+	case CM_SIDR_REQ:
+		return (struct cm_ids){ .sender = msg->sidr_req.request_id };
+	case CM_SIDR_REP:
+		return (struct cm_ids){ .receiver = msg->sidr_rep.request_id };
+	}
+#undef BOTH
+	return (struct cm_ids){ 0 };
+}
+
 const char *cm_name(unsigned attribute)
 {
 	switch (attribute) {

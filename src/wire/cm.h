@@ -91,6 +91,12 @@ bool cm_parse(struct cm_msg *msg, const uint8_t mad[MAD_BYTES]);
 /* Builds all 256 bytes; reserved bits are 0. */
 void cm_build(const struct cm_msg *msg, uint8_t mad[MAD_BYTES]);
 
+/* The communication ids that a message names; for SIDR the request id. 0: it names none. */
+struct cm_ids {
+	uint32_t sender, receiver;
+};
+struct cm_ids cm_ids_of(const struct cm_msg *msg);
+
 /* One line, as packet_dump: every field that is not 0. */
 int cm_dump(const struct cm_msg *msg, char *text, size_t room);
 

@@ -42,6 +42,7 @@ enum { IPV6_SOURCE = 8, IPV6_DESTINATION = 24 };
 #define IPV4_VERSION	0, 0, 4
 #define IPV4_IHL	0, 4, 4
 #define IPV4_LENGTH	2, 0, 16
+#define IPV4_IDENTIFICATION 4, 0, 16
 #define IPV4_FRAGMENT	6, 0, 16	/* flags and offset */
 #define IPV4_PROTOCOL	9, 0, 8
 #define IPV4_CHECKSUM	10, 0, 16
@@ -49,9 +50,10 @@ enum { IPV6_SOURCE = 8, IPV6_DESTINATION = 24 };
 	F(path.tclass,	1, 0, 8)	\
 	F(path.ip_id,	4, 0, 16)	\
 	F(path.hop_limit, 8, 0, 8)
-enum { IPV4_SOURCE = 12, IPV4_DESTINATION = 16, IPV4_DF = 0x4000 };
+enum { IPV4_ID = 4, IPV4_SOURCE = 12, IPV4_DESTINATION = 16, IPV4_DF = 0x4000 };
 
 /* RFC 768 */
+#define UDP_SPORT	0, 0, 16
 #define UDP_DPORT	2, 0, 16
 #define UDP_LENGTH	4, 0, 16
 #define UDP_FIELDS(F)			\
@@ -62,6 +64,7 @@ enum { IPV4_SOURCE = 12, IPV4_DESTINATION = 16, IPV4_DF = 0x4000 };
 #define BTH_OPCODE	0, 0, 8
 #define BTH_PAD		1, 2, 2
 #define BTH_TVER	1, 4, 4
+#define BTH_DEST_QPN	5, 0, 24
 #define BTH_FIELDS(F)			\
 	F(solicited,	1, 0, 1)	\
 	F(migrated,	1, 1, 1)	\

@@ -18,6 +18,12 @@ enum mad_method {
 	MAD_GET_RESP = 0x81, MAD_REPORT_RESP = 0x86,
 };
 
+/* IBA 13.4.7, table 115: of the status field; the low two bits tell of redirection and being busy */
+enum mad_status {
+	MAD_STATUS_BAD_VERSION = 0x04, MAD_STATUS_BAD_METHOD = 0x08, MAD_STATUS_BAD_ATTRIBUTE = 0x0c, MAD_STATUS_BAD_VALUE = 0x1c,
+};
+enum { MAD_RESPONSE = 0x80 };	/* in a method: IBA 13.4.5 */
+
 /* F(type, member, byte, bit, width) */
 #define MAD_HEADER_FIELDS(F)			\
 	F(uint8_t, base_version, 0, 0, 8)	\
@@ -39,5 +45,9 @@ struct mad_header {
 /* Never fails: which values are right is the class's to say. The reserved bytes are ignored, and built as 0. */
 void mad_header_parse(struct mad_header *h, const uint8_t mad[MAD_BYTES]);
 void mad_header_build(const struct mad_header *h, uint8_t mad[MAD_BYTES]);
+
+/* Makes a Get's or Set's response of a request: its method and status, and the bit that turns a directed route around. All else
+ * stays. */
+void mad_respond(uint8_t mad[MAD_BYTES], enum mad_status status);
 
 #endif

@@ -1,11 +1,10 @@
 /* Parsing and building of both wire forms from the field lists of header.h. Every length is checked here, once: behind
- * packet_parse nobody sees raw bytes. Masking for the ICRC is in icrc.c, printing in dump.c. */
+ * packet_parse nobody sees raw bytes. Masking for the ICRC is in icrc.c, printing in packet_dump.c. */
 #include "wire/packet.h"
 
+#include "wire/addr.h"
 #include "wire/header.h"
 #include "wire/icrc.h"
-
-static const uint8_t ipv4_mapped[12] = { [10] = 0xff, [11] = 0xff };	/* RFC 4291, 2.5.5.2 */
 
 #define GET(member, ...) p->member = wire_get(at, __VA_ARGS__);
 #define PUT(member, ...) wire_put(at, p->member, __VA_ARGS__);
@@ -89,10 +88,8 @@ static enum packet_error parse_ipv4(struct packet *p, const uint8_t *at, size_t 
 	IPV4_FIELDS(GET)
 	p->path.ip_may_fragment = !fragment;
 	p->path.is_ipv4 = true;
-	memcpy(p->path.sgid, ipv4_mapped, 12);
-	memcpy(p->path.sgid + 12, at + IPV4_SOURCE, 4);
-	memcpy(p->path.dgid, ipv4_mapped, 12);
-	memcpy(p->path.dgid + 12, at + IPV4_DESTINATION, 4);
+	gid_from_ipv4(p->path.sgid, at + IPV4_SOURCE);
+	gid_from_ipv4(p->path.dgid, at + IPV4_DESTINATION);
 	*used = IPV4_BYTES;
 	return PACKET_OK;
 }
@@ -130,6 +127,19 @@ static enum packet_error parse_roce(struct packet *p, const uint8_t *at, size_t 
 	p->path.has_grh = true;
 	*used += UDP_BYTES;
 	return check_length(wire_get(at, UDP_LENGTH), bytes);
+}
+
+enum packet_error packet_parse_path(struct packet_path *path, const void *frame, size_t bytes, size_t *header_bytes)
+{
+	struct packet p = { .form = PACKET_ROCE };
+	size_t used = 0;
+	enum packet_error error = parse_roce(&p, frame, bytes, &used);
+
+	if (error)
+		return error;
+	*path = p.path;
+	*header_bytes = used;
+	return PACKET_OK;
 }
 
 static void point_payload(struct packet *p, const void *at, size_t bytes)
@@ -253,7 +263,7 @@ static void build_ipv6(const struct packet *p, uint8_t *at, size_t bytes, unsign
 	memcpy(at + IPV6_DESTINATION, p->path.dgid, 16);
 }
 
-static void build_ipv4(const struct packet *p, uint8_t *at, size_t bytes)
+static inline __attribute__((always_inline)) void build_ipv4(const struct packet *p, uint8_t *at, size_t bytes)
 {
 	wire_put(at, 4, IPV4_VERSION);
 	wire_put(at, IPV4_BYTES / 4, IPV4_IHL);
@@ -275,7 +285,7 @@ static void build_ib(const struct packet *p, uint8_t *at, size_t bytes)
 		build_ipv6(p, at + LRH_BYTES, bytes - LRH_BYTES, NEXT_HEADER_BTH);
 }
 
-static void build_roce(const struct packet *p, uint8_t *at, size_t bytes)
+static inline __attribute__((always_inline)) void build_roce(const struct packet *p, uint8_t *at, size_t bytes)
 {
 	size_t ip = p->path.is_ipv4 ? IPV4_BYTES : IPV6_BYTES;
 
@@ -287,6 +297,12 @@ static void build_roce(const struct packet *p, uint8_t *at, size_t bytes)
 	wire_put(at, ROCE_PORT, UDP_DPORT);
 	wire_put(at, bytes - ip, UDP_LENGTH);
 	UDP_FIELDS(PUT)
+}
+
+void packet_build_path(const struct packet_path *path, void *header, size_t bytes)
+{
+	memset(header, 0, (path->is_ipv4 ? IPV4_BYTES : IPV6_BYTES) + UDP_BYTES);
+	build_roce(&(struct packet){ .path = *path }, header, bytes);
 }
 
 static void build_transport(const struct packet *p, const struct opcode_row *row, uint8_t *at)
@@ -327,7 +343,8 @@ static size_t build_ethernet(const struct packet *p, uint8_t *frame, size_t room
 	return !weft_bug_on(p->payload_bytes > room) && gather(p, frame) ? p->payload_bytes : 0;
 }
 
-static size_t build_packet(const struct packet *p, uint8_t *frame, size_t room)
+/* The header alone, or all of it: one function for both, so that the compiler makes one of it and all that it calls. */
+static __attribute__((noinline, noclone)) size_t build_packet(const struct packet *p, uint8_t *frame, size_t room, bool whole)
 {
 	const struct opcode_row *row = opcode_row(p->opcode);
 	size_t bytes = packet_bytes(p), header = packet_header_bytes(p);
@@ -342,6 +359,8 @@ static size_t build_packet(const struct packet *p, uint8_t *frame, size_t room)
 	else
 		build_roce(p, at, bytes);
 	build_transport(p, row, at + path_bytes(p));
+	if (!whole)
+		return header;
 	if (!gather(p, at + header))
 		return 0;
 	memcpy(at + header + p->payload_bytes, p->resv.pad, pad_bytes(p));
@@ -350,9 +369,14 @@ static size_t build_packet(const struct packet *p, uint8_t *frame, size_t room)
 	return bytes;
 }
 
+size_t packet_build_header(const struct packet *p, void *header)
+{
+	return build_packet(p, header, SIZE_MAX, false);
+}
+
 size_t packet_build(const struct packet *p, void *frame, size_t room)
 {
-	return p->form == PACKET_ETHERNET ? build_ethernet(p, frame, room) : build_packet(p, frame, room);
+	return p->form == PACKET_ETHERNET ? build_ethernet(p, frame, room) : build_packet(p, frame, room, true);
 }
 
 const char *packet_error_name(enum packet_error e)

@@ -20,12 +20,21 @@ enum packet_form {
 	PACKET_ETHERNET,	/* any frame without its FCS, all of it payload */
 };
 
+#define MESSAGE_MAX_BYTES (1u << 31)	/* IBA 9.7.2 */
+enum { ATOMIC_BYTES = 8 };		/* IBA 9.4.5: the word of an atomic operation; of an atomic write too */
+
 enum {
 	PACKET_MAX_HEADER = 8 + 40 + 12 + 96,	/* LRH + GRH + BTH + extended headers: an upper bound for both forms */
 	PACKET_MAX_PAYLOAD = 4096,
 	PACKET_MAX_ETHERNET = ETHER_BYTES + ETHER_TAG_BYTES + PACKET_MAX_PAYLOAD,
 	PACKET_MAX_BYTES = PACKET_MAX_HEADER + PACKET_MAX_PAYLOAD + 4 /* + pad <= 3 */ + 4,
 };
+
+/* Where a frame came from, as the host tells places apart: the other end of a channel, or the network. One number stands for one
+ * place as long as the adapter lives. */
+typedef uint32_t origin_t;
+#define ORIGIN_NONE UINT32_MAX		/* no frame's */
+#define ORIGIN_NETWORK (UINT32_MAX - 1)	/* other hosts: their processes are not told apart */
 
 /* Where the packet goes and comes from: one of LRH(+GRH) and IP. */
 struct packet_path {
@@ -111,6 +120,13 @@ size_t packet_header_bytes(const struct packet *p);
 /* Builds the whole frame, payload gathered, pad zeroed, ICRC computed. `room` must be >= packet_bytes(p), opcode must have
  * a row and the gather list hold payload_bytes. Returns the bytes written (0 after a weft_bug_on). */
 size_t packet_build(const struct packet *p, void *frame, size_t room);
+
+/* Only what packet_header_bytes counts, into at most PACKET_MAX_HEADER bytes. Returns the same number (0 after a weft_bug_on). */
+size_t packet_build_header(const struct packet *p, void *header);
+/* Only the IP and UDP headers of a RoCE packet that has `bytes` bytes with them; and back, whatever follows them. *header_bytes
+ * and *path are set on PACKET_OK. */
+void packet_build_path(const struct packet_path *path, void *header, size_t bytes);
+enum packet_error packet_parse_path(struct packet_path *path, const void *frame, size_t bytes, size_t *header_bytes);
 
 /* One line, without newline, for traces and golden tests: path, opcode, every header field that is not 0 under the name it
  * has above, and the payload's length and CRC-32. Cut to room like snprintf; returns the length it needs. */

@@ -2,6 +2,8 @@
  * looked at before each use: a program that closes what it does not know may have something else under its number. */
 #include "heap.h"
 
+#include "link/memfile.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -13,13 +15,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum {
-	MOST_RANGES = 1 << 14,	/* our choice: with the gaps half of the mappings that the kernel allows a process */
-	FAR_FD = 900,		/* away from the numbers that programs count on */
-};
-
-/* Our choices: several hundred such stretches of peers fit into the 47 bits of an address space. */
-static const size_t MOST_BYTES = 256ull << 30, LEAST_BYTES = 64ull << 20;
+enum { MOST_RANGES = 1 << 14 };	/* our choice: with the gaps half of the mappings that the kernel allows a process */
+static const size_t LEAST_BYTES = 64ull << 20;	/* our choice */
 
 struct range {
 	size_t first, pages;
@@ -82,7 +79,7 @@ static size_t wanted_bytes(void)
 	size_t memory = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE), bytes = LEAST_BYTES;
 	struct rlimit limit;
 
-	while (bytes < memory && bytes < MOST_BYTES)
+	while (bytes < memory && bytes < MEMFILE_STRETCH_MOST)
 		bytes *= 2;
 	/* a larger file would be answered with a signal */
 	if (getrlimit(RLIMIT_FSIZE, &limit) == 0)
@@ -118,18 +115,13 @@ static bool make_stretch(void)
 
 static bool make_file(void)
 {
-	int near = memfd_create("weft-heap", MFD_CLOEXEC | MFD_ALLOW_SEALING), fd;
+	int fd = memfile_create_fixed("weft-heap", heap.bytes);
 	struct stat st;
 
-	if (near < 0)
-		return false;
-	fd = fcntl(near, F_DUPFD_CLOEXEC, FAR_FD);
 	if (fd < 0)
-		fd = near;
-	else
-		close(near);
-	if (ftruncate(fd, (off_t)heap.bytes) < 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0 ||
-	    fstat(fd, &st) < 0) {
+		return false;
+	fd = memfile_move_away(fd);
+	if (fstat(fd, &st) < 0) {
 		close(fd);
 		return false;
 	}
@@ -269,7 +261,7 @@ void *heap_take(size_t bytes, size_t alignment)
 	int saved = errno;
 	void *p;
 
-	if (bytes == 0 || bytes > MOST_BYTES || alignment > MOST_BYTES)
+	if (bytes == 0 || bytes > MEMFILE_STRETCH_MOST || alignment > MEMFILE_STRETCH_MOST)
 		return NULL;
 	pthread_mutex_lock(&heap.lock);
 	p = take((bytes + page - 1) / page, alignment > page ? alignment / page : 1);

@@ -1,6 +1,8 @@
 /* The calls that take a path, in all variants which programs of Debian 12 import: each hands the rewritten path to the next
- * library. Nothing else happens here. What is not reachable this way: calls libc makes to itself, static binaries, io_uring. */
+ * library. Opening the rdma_cm device is cm_device.c's. What is not reachable this way: calls libc makes to itself, static
+ * binaries, io_uring. */
 #include "cm_device.h"
+#include "issm_device.h"
 #include "next.h"
 #include "path.h"
 
@@ -44,6 +46,8 @@
 			return -1;                                     \
 		if (shim_path_is_rdma_cm(path))                        \
 			return cm_device_open(flags);                  \
+		if (shim_path_is_issm(path, &room))                    \
+			return issm_device_open(&room);                \
 		path = shim_path(path, &room);                         \
 		return next args;                                      \
 	}
@@ -59,6 +63,8 @@
 			return -1;                                     \
 		if (shim_path_is_rdma_cm(path))                        \
 			return cm_device_open(flags);                  \
+		if (shim_path_is_issm(path, &room))                    \
+			return issm_device_open(&room);                \
 		path = shim_path(path, &room);                         \
 		return next args;                                      \
 	}

@@ -23,6 +23,7 @@
 static struct {
 	int (*open)(int flags);
 	ssize_t (*write)(int fd, const void *cmd, size_t bytes);
+	void (*await_reader)(int fd);
 	void (*close)(int fd);
 } ucm;
 
@@ -60,6 +61,7 @@ static void bind_ucm(void)
 		return;
 	ucm.write = (ssize_t (*)(int, const void *, size_t))dlsym(verbs, "weft_ucm_write");
 	ucm.close = (void (*)(int))dlsym(verbs, "weft_ucm_close");
+	ucm.await_reader = (void (*)(int))dlsym(verbs, "weft_ucm_await_reader");
 	ucm.open = (int (*)(int))dlsym(verbs, "weft_ucm_open");
 	owner = getpid();
 	pthread_atfork(lock_taken, lock_given, forked);
@@ -94,7 +96,7 @@ int cm_device_open(int flags)
 	int fd;
 
 	pthread_once(&bound, bind_ucm);
-	if (!ucm.open || !ucm.write || !ucm.close) {
+	if (!ucm.open || !ucm.write || !ucm.await_reader || !ucm.close) {
 		errno = ENXIO;
 		return -1;
 	}
@@ -170,7 +172,10 @@ SHIM_EXPORT ssize_t write(int fd, const void *buf, size_t bytes)
 SHIM_EXPORT int close(int fd)
 {
 	bool parked = false;
+	int home = entry(fd);
 
+	if (home > 0 && !in_vfork_child())
+		ucm.await_reader(home - 1);
 	if (!is_ours(fd) || in_vfork_child())
 		return real_close(fd);
 	if (entry(fd) == PARKED) {
@@ -180,6 +185,10 @@ SHIM_EXPORT int close(int fd)
 	release(fd, &parked);
 	return parked ? 0 : real_close(fd);
 }
+
+/* glibc declares them since 2.34. */
+int close_range(unsigned int first, unsigned int last, int flags);
+void closefrom(int first);
 
 SHIM_EXPORT int close_range(unsigned int first, unsigned int last, int flags)
 {

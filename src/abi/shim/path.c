@@ -1,4 +1,5 @@
 /* Path rewriting of the shim: see path.h. Only the prefixes below are ours; the rest of /sys, /dev and /proc is the host's. */
+#include "loaded.h"
 #include "path.h"
 
 #include <errno.h>
@@ -10,10 +11,11 @@
 #include <unistd.h>
 
 #define DEV_DIR "/dev/infiniband"
+#define VERBS_DIR "/sys/class/infiniband_verbs"
 
 static const char *const prefixes[] = {
 	"/sys/class/infiniband",
-	"/sys/class/infiniband_verbs",
+	VERBS_DIR,
 	"/sys/class/infiniband_mad",
 	"/sys/class/misc/rdma_cm",
 	"/proc/sys/net/rdma_ucm",
@@ -81,6 +83,8 @@ const char *shim_path(const char *path, struct shim_path *room)
 
 	if (!path || !is_ours(path))
 		return path;
+	if (is_within(path, VERBS_DIR))
+		loaded_check();
 	bytes = strlen(path);
 	if (root_bytes + bytes >= sizeof(room->text))
 		return path;
@@ -92,4 +96,19 @@ const char *shim_path(const char *path, struct shim_path *room)
 bool shim_path_is_rdma_cm(const char *path)
 {
 	return path && strcmp(path, DEV_DIR "/rdma_cm") == 0 && shim_active();
+}
+
+bool shim_path_is_issm(const char *path, struct shim_path *room)
+{
+	static const char issm[] = DEV_DIR "/issm";
+	size_t bytes;
+
+	if (!path || strncmp(path, issm, sizeof(issm) - 1) != 0 || !shim_active())
+		return false;
+	bytes = strlen(path);
+	if (root_bytes + bytes >= sizeof(room->text))
+		return false;
+	memcpy(room->text, root, root_bytes);
+	memcpy(room->text + root_bytes, path, bytes + 1);
+	return is_node(path, room->text);
 }

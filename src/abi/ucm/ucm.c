@@ -2,6 +2,8 @@
  * caller's pointers is reached through the kernel, so that a bad pointer is EFAULT here as it is there. */
 #include "abi/ucm/ucm_state.h"
 
+#include "base/array.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -86,6 +88,19 @@ static void watch_forks(void)
 	pthread_atfork(ucm_lock, unlock, forked);
 }
 
+/* The sysctl's, where the kernel has it. */
+static uint32_t read_max_backlog(void)
+{
+	int fd = open("/proc/sys/net/rdma_ucm/max_backlog", O_RDONLY | O_CLOEXEC);
+	char text[16] = "";
+	ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof(text) - 1);
+	long value = n > 0 ? strtol(text, NULL, 10) : UCM_MAX_BACKLOG;
+
+	if (fd >= 0)
+		close(fd);
+	return value > 0 && value < UCM_MAX_IDS ? (uint32_t)value : UCM_MAX_BACKLOG;
+}
+
 /* Under the lock: the first open. Tables are set up before the host may call in. */
 static int start(struct host *host)
 {
@@ -93,9 +108,10 @@ static int start(struct host *host)
 
 	if (ucm.host)
 		return 0;
-	table_init(&ucm.ids, 16, 0, UCM_MAX_IDS, 0);
-	table_init(&ucm.mcasts, 16, 0, UCM_MAX_IDS, 0);
+	table_init(&ucm.ids, 16, 0, UCM_MAX_IDS, NULL);
+	table_init(&ucm.mcasts, 16, 0, UCM_MAX_IDS, NULL);
 	list_init(&ucm.posts);
+	ucm.max_backlog = read_max_backlog();
 	for (int i = 0; i < UCM_PORT_BUCKETS; i++)
 		list_init(&ucm.ports[i]);
 	error = ucm_cm_open(host);
@@ -106,28 +122,17 @@ static int start(struct host *host)
 
 static int file_insert(struct ucm_file *file)
 {
-	int room = ucm.files_room ? ucm.files_room : 64;
-	struct ucm_file **files;
-
 	if (file->fd >= UCM_MAX_FILES)
 		return -EMFILE;
-	while (room <= file->fd)
-		room *= 2;
-	if (room != ucm.files_room) {
-		files = realloc(ucm.files, room * sizeof(*files));
-		if (!files)
-			return -ENOMEM;
-		memset(files + ucm.files_room, 0, (room - ucm.files_room) * sizeof(*files));
-		ucm.files = files;
-		ucm.files_room = room;
-	}
+	if (array_reserve(&ucm.files, &ucm.files_room, (uint32_t)file->fd + 1, sizeof(*ucm.files)))
+		return -ENOMEM;
 	ucm.files[file->fd] = file;
 	return 0;
 }
 
 static struct ucm_file *file_at(int fd)
 {
-	return fd >= 0 && fd < ucm.files_room ? ucm.files[fd] : NULL;
+	return fd >= 0 && (uint32_t)fd < ucm.files_room ? ucm.files[fd] : NULL;
 }
 
 /* Takes a reference that file_put returns. */
@@ -185,6 +190,19 @@ free_file:
 	free(file);
 	errno = -error;
 	return -1;
+}
+
+void weft_ucm_await_reader(int fd)
+{
+	struct ucm_file *file;
+
+	ucm_lock();
+	file = file_get(fd);
+	if (file) {
+		ucm_await_reader(file);
+		file_put(file);
+	}
+	ucm_unlock();
 }
 
 void weft_ucm_close(int fd)

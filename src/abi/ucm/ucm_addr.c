@@ -2,6 +2,8 @@
  * the events that tell of it are queued before the command returns. */
 #include "abi/ucm/ucm_state.h"
 
+#include "wire/addr.h"
+
 #include <endian.h>
 #include <errno.h>
 #include <string.h>
@@ -77,8 +79,7 @@ void ucm_addr_gid(const struct sockaddr_storage *addr, uint8_t gid[16])
 		return;
 	switch (addr->ss_family) {
 	case AF_INET:
-		memset(gid + 10, 0xff, 2);
-		memcpy(gid + 12, &in4(addr)->sin_addr, 4);
+		gid_from_ipv4(gid, &in4(addr)->sin_addr);
 		return;
 	case AF_INET6:
 		memcpy(gid, &in6(addr)->sin6_addr, 16);
@@ -228,7 +229,7 @@ int ucm_bind(const struct ucm_call *call)
 }
 
 /* The source that a destination on this host has when none was chosen: the destination itself, as Linux routes it. */
-static void choose_source(struct ucm_id *id, const struct sockaddr_storage *dst)
+static void choose_source(struct ucm_id *id, const struct sockaddr_storage *dst, bool is_here)
 {
 	uint16_t port = ucm_addr_port(&id->src);
 
@@ -236,7 +237,7 @@ static void choose_source(struct ucm_id *id, const struct sockaddr_storage *dst)
 		return;
 	if (dst->ss_family == AF_IB) {
 		memcpy(&((struct sockaddr_ib *)&id->src)->sib_addr, id->sgid, 16);
-	} else if (!ucm_addr_is_multicast(dst)) {
+	} else if (!ucm_addr_is_multicast(dst) && is_here) {
 		id->src = *dst;
 		ucm_addr_set_port(&id->src, port);
 	} else if (dst->ss_family == AF_INET && IN6_IS_ADDR_V4MAPPED((struct in6_addr *)id->sgid)) {
@@ -257,6 +258,56 @@ static void name_this_host(struct sockaddr_storage *dst)
 		((struct sockaddr_in6 *)dst)->sin6_addr = in6addr_loopback;
 }
 
+/* As Linux, a device that nobody chose is the one that the destination is reached by. */
+static int set_device(struct ucm_id *id, int device, const uint8_t sgid[16])
+{
+	if (id->device == UCM_NO_DEVICE) {
+		id->device = device;
+		memcpy(id->sgid, sgid, 16);
+	}
+	return id->device == device ? 0 : -ENETUNREACH;
+}
+
+/* As Linux, nothing leaves the host from there. */
+static bool is_loopback(const struct sockaddr_storage *addr)
+{
+	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)addr;
+
+	if (addr->ss_family == AF_INET)
+		return be32toh(((const struct sockaddr_in *)addr)->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+	return addr->ss_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&in6->sin6_addr);
+}
+
+/* Asks the kernel and weftd, the lock given up meanwhile. */
+static int route_to_other_host(struct ucm_id *id, const struct sockaddr_storage *dst, const struct ucm_device *devices)
+{
+	struct ucm_way way = { .device = id->device };
+	uint8_t dgid[16];
+	int error;
+
+	if (is_loopback(&id->src))
+		return -ENETUNREACH;
+	ucm_addr_gid(dst, dgid);
+	if (id->device != UCM_NO_DEVICE)
+		memcpy(way.sgid, id->sgid, 16);
+	ucm_unlock();
+	error = ucm_route_remote(devices, dgid, &way);
+	ucm_lock();
+	if (id->destroyed || id->state != UCM_ADDR_BOUND)
+		return -EINVAL;
+	if (!error)
+		error = set_device(id, way.device, way.sgid);
+	if (error)
+		return error;
+	memcpy(id->dgid, dgid, 16);
+	id->dst = *dst;
+	choose_source(id, dst, false);
+	ucm_route_fill(id, &devices[way.device].dev);
+	if (way.mtu < id->path.mtu)
+		id->path.mtu = way.mtu;
+	return 0;
+}
+
 /* Finds the destination's GID and, when the id has none yet, its device and source. */
 static int route(struct ucm_id *id, const struct sockaddr_storage *dst)
 {
@@ -274,20 +325,18 @@ static int route(struct ucm_id *id, const struct sockaddr_storage *dst)
 	} else {
 		error = ucm_route_default(devices, dst->ss_family, &device, dgid);
 	}
+	if (error == -ENODEV)
+		return route_to_other_host(id, dst, devices);
+	if (!error)
+		error = set_device(id, device, dgid);
 	if (error)
 		return error;
-	if (id->device == UCM_NO_DEVICE) {
-		id->device = device;
-		memcpy(id->sgid, dgid, 16);
-	}
-	if (id->device != device)
-		return -ENETUNREACH;
 	if (ucm_addr_is_multicast(dst))
 		ucm_mgid(id, &devices[device].dev, dst, dgid);
 	memcpy(id->dgid, dgid, 16);
 	id->dst = *dst;
 	name_this_host(&id->dst);
-	choose_source(id, &id->dst);
+	choose_source(id, &id->dst, true);
 	ucm_route_fill(id, &devices[device].dev);
 	return 0;
 }
@@ -311,6 +360,8 @@ static int resolve(struct ucm_id *id, const struct sockaddr_storage *src, const 
 	if (id->state != UCM_ADDR_BOUND || id->src.ss_family != dst->ss_family)
 		return -EINVAL;
 	error = route(id, dst);
+	if (id->destroyed || id->state != UCM_ADDR_BOUND)
+		return -EINVAL;
 	if (error)
 		return ucm_event_post(id, UCM_EVENT_ADDR_ERROR, error);
 	id->state = UCM_ADDR_RESOLVED;

@@ -1,7 +1,9 @@
-/* The engine's consumer: what arrives for the communication manager becomes events of ids, what the engine wants to say goes
- * to weftd once the lock is given up. Which events a user sees, with what status and private data, is as Linux's rdma_cm
- * tells them. */
+/* The engine's consumer: what comes to QP1 for the communication manager becomes events of ids, what the engine wants to say
+ * goes to QP1 of its peer's port once the lock is given up. Which events a user sees, with what status and private data, is as
+ * Linux's rdma_cm tells them. */
 #include "abi/ucm/ucm_state.h"
+
+#include "wire/addr.h"
 
 #include <endian.h>
 #include <errno.h>
@@ -25,26 +27,16 @@ void ucm_post(const struct control_msg *msg)
 	list_append(&ucm.posts, &post->node);
 }
 
-static bool next_message(struct control_msg *msg)
+static void send_posts(struct host *host, struct list *posts)
 {
-	struct post *post = list_first_entry(&ucm.posts, struct post, node);
-	struct cm_out out;
+	struct list_node *n;
 
-	if (post) {
-		*msg = post->msg;
-		list_remove(&post->node);
+	while ((n = list_pop(posts))) {
+		struct post *post = container_of(n, struct post, node);
+
+		host_post(host, &post->msg);
 		free(post);
-		return true;
 	}
-	if (!cm_output(&ucm.cm, &out))
-		return false;
-	*msg = (struct control_msg){
-		.type = CTL_MAD, .slot = out.slot, .device = (uint32_t)out.device, .service = out.service_id,
-	};
-	memcpy(msg->gid, out.sgid, 16);
-	memcpy(msg->dgid, out.dgid, 16);
-	memcpy(msg->mad, out.mad, sizeof(msg->mad));
-	return true;
 }
 
 static bool deadline_moved(void)
@@ -60,17 +52,22 @@ static bool deadline_moved(void)
 void ucm_unlock(void)
 {
 	enum { BATCH = 8 };		/* our choice: what is reasonable on a stack */
-	struct control_msg batch[BATCH];
+	struct gmp batch[BATCH];
 	struct host *host = ucm.host;
 	bool moved = host && deadline_moved();
+	struct list posts;
 	int n;
 
 	do {
-		for (n = 0; host && n < BATCH && next_message(&batch[n]);)
+		list_init(&posts);
+		if (host)
+			list_splice(&posts, &ucm.posts);
+		for (n = 0; host && n < BATCH && cm_output(&ucm.cm, &batch[n]);)
 			n++;
 		pthread_mutex_unlock(&ucm.lock);
+		send_posts(host, &posts);
 		for (int i = 0; i < n; i++)
-			host_post(host, &batch[i]);
+			host_send_gmp(host, &batch[i]);
 		if (n == BATCH)
 			pthread_mutex_lock(&ucm.lock);
 	} while (n == BATCH);
@@ -82,7 +79,6 @@ void ucm_unlock(void)
 
 struct request {
 	struct cm_id *cm;
-	const struct control_msg *from;
 	const uint8_t *private_data;
 	uint32_t private_bytes;
 	struct cma_header header;
@@ -94,6 +90,26 @@ static bool qp_types_match(const struct ucm_id *listener, const struct cm_id *cm
 	return !listener->qp_type || listener->qp_type == cm->qp_type;
 }
 
+static void header_gid(const struct request *request, const uint8_t address[16], uint8_t gid[16])
+{
+	if (request->header.ip_version == 4)
+		gid_from_ipv4(gid, address + 12);
+	else
+		memcpy(gid, address, 16);
+}
+
+/* What rdma_cm's header says was asked for. Of another host it must be where the packet came: no stranger reaches who listens at
+ * a loop-back address, nor at another one than he can send to. */
+static bool asks_for_its_way(const struct request *request)
+{
+	uint8_t asked[16];
+
+	if (request->cm->peer_is_here)
+		return true;
+	header_gid(request, request->header.destination, asked);
+	return memcmp(asked, request->cm->to.sgid, 16) == 0;
+}
+
 /* Is this what the listener was bound to? An IPv6 wildcard takes IPv4 too unless it is AFONLY. */
 static bool address_matches(const struct ucm_id *listener, const struct request *request)
 {
@@ -102,7 +118,7 @@ static bool address_matches(const struct ucm_id *listener, const struct request 
 
 	if (src->ss_family == AF_IB)
 		return true;
-	if (!request->has_header)
+	if (!request->has_header || !asks_for_its_way(request))
 		return false;
 	if (ucm_addr_is_any(src) && !listener->afonly)
 		return true;
@@ -156,14 +172,12 @@ static void set_ib_address(struct sockaddr_storage *to, const uint8_t gid[16], u
 	memcpy(to, &sib, sizeof(sib));
 }
 
-/* The GIDs of a datagram's ends are in no message: they are the address asked for and whoever sent it. */
+/* The GIDs of a datagram's ends are in no message: they are those of the packet, and the address that was asked for is ours. */
 static int set_sidr_path(struct cm_id *cm, const struct request *request, const struct ucm_device *devices)
 {
 	struct sockaddr_storage dst = { 0 };
 	int device = cm->path.device;
 
-	memcpy(cm->path.dgid, request->from->gid, 16);
-	memcpy(cm->path.sgid, request->from->dgid, 16);
 	if (!request->has_header)
 		return 0;
 	set_address(&dst, request, request->header.destination, 0);
@@ -189,7 +203,6 @@ static int make_id(struct ucm_id *listener, const struct request *request, struc
 	memcpy(id->dgid, cm->path.dgid, 16);
 	id->path = cm->path;
 	id->paths = 1;
-	id->psn = cm->rq_psn;		/* Linux numbers both directions alike, so its peers must */
 	if (listener->src.ss_family == AF_IB) {
 		set_ib_address(&id->src, id->sgid, cm->path.pkey, cm->service_id);
 		set_ib_address(&id->dst, id->dgid, cm->path.pkey, 0);
@@ -248,7 +261,7 @@ static int offer(struct ucm_id *listener, const struct request *request, const s
 		memcpy(event->resp.param.ud.private_data, data, bytes);
 		event->resp.param.ud.private_data_len = (uint8_t)bytes;
 	}
-	listener->backlog--;
+	ucm_request_queued(event);
 	ucm_event_queue(event);
 	return 0;
 }
@@ -262,11 +275,34 @@ static void refuse(struct cm_id *cm, wtime now, uint16_t reason)
 	cm_drop(cm);
 }
 
-static void requested(wtime now, const struct cm_event *event, const struct control_msg *from)
+/* A listener's quota is for each process of this host, and for all of other hosts together. */
+uint32_t ucm_requester(const struct cm_id *cm)
+{
+	return cm->peer_is_here ? CM_ID_SLOT(cm->remote_id) : 0;
+}
+
+/* Packets of a connection with another host go where its MADs come from: nobody turns them on a third host. */
+static bool leads_back(const struct cm_id *cm)
+{
+	return cm->peer_is_here || (memcmp(cm->path.dgid, cm->to.dgid, 16) == 0 && memcmp(cm->path.sgid, cm->to.sgid, 16) == 0);
+}
+
+/* The program sees where the header says that it is from, and may admit by it: of another host that is where it comes from. */
+static bool says_where_from(const struct ucm_id *listener, const struct request *request)
+{
+	uint8_t said[16];
+
+	if (request->cm->peer_is_here || listener->src.ss_family == AF_IB)
+		return true;
+	header_gid(request, request->header.source, said);
+	return memcmp(said, request->cm->to.dgid, 16) == 0;
+}
+
+static void requested(wtime now, const struct cm_event *event)
 {
 	const struct cm_msg *msg = &event->msg;
 	bool is_ud = event->type == CM_EVENT_SIDR_REQ;
-	struct request request = { .cm = event->id, .from = from,
+	struct request request = { .cm = event->id,
 				   .private_data = is_ud ? msg->sidr_req.private_data : msg->req.private_data,
 				   .private_bytes = is_ud ? sizeof(msg->sidr_req.private_data) : sizeof(msg->req.private_data) };
 	struct ucm_device devices[CA_DEVICES];
@@ -283,12 +319,14 @@ static void requested(wtime now, const struct cm_event *event, const struct cont
 		refuse(event->id, now, CM_REJ_INVALID_GID);
 		return;
 	}
-	if (ucm_gid_index(&devices[event->id->path.device].dev, event->id->path.sgid) < 0) {
+	if (!leads_back(event->id) || !says_where_from(listener, &request) ||
+	    device_gid_index(&devices[event->id->path.device].dev, event->id->path.sgid) < 0) {
 		refuse(event->id, now, CM_REJ_INVALID_GID);
 		return;
 	}
 	/* a full backlog is not a refusal: as in Linux the peer asks again */
-	if (!listener->backlog || offer(listener, &request, msg))
+	if (!listener->backlog || ucm.unreported[ucm_requester(event->id)] >= ucm.max_backlog ||
+	    offer(listener, &request, msg))
 		cm_drop(event->id);
 }
 
@@ -345,12 +383,12 @@ static void disconnected(struct ucm_id *id, int status)
 	ucm_event_post(id, UCM_EVENT_DISCONNECTED, status);
 }
 
-static void told(wtime now, const struct cm_event *event, const struct control_msg *from)
+static void told(wtime now, const struct cm_event *event)
 {
 	struct ucm_id *id = event->id->user;
 
 	if (event->type == CM_EVENT_REQ || event->type == CM_EVENT_SIDR_REQ) {
-		requested(now, event, from);
+		requested(now, event);
 		return;
 	}
 	if (!id || (id->state != UCM_CONNECT && event->type != CM_EVENT_TIMEWAIT_EXIT))
@@ -364,6 +402,8 @@ static void told(wtime now, const struct cm_event *event, const struct control_m
 		post_conn(id, UCM_EVENT_ESTABLISHED, 0, NULL, 0, NULL);
 		break;
 	case CM_EVENT_REJ:
+		if (!event->msg.rej.local_comm_id && event->msg.rej.reason == CM_REJ_INVALID_SERVICE_ID)
+			host_tell_missing(ucm.host);
 		post_conn(id, UCM_EVENT_REJECTED, event->msg.rej.reason, event->msg.rej.private_data,
 			  sizeof(event->msg.rej.private_data), NULL);
 		break;
@@ -382,6 +422,8 @@ static void told(wtime now, const struct cm_event *event, const struct control_m
 			ucm_event_post(id, UCM_EVENT_TIMEWAIT_EXIT, 0);
 		break;
 	case CM_EVENT_SIDR_REP:
+		if (event->msg.sidr_rep.status == CM_SIDR_UNSUPPORTED)
+			host_tell_missing(ucm.host);
 		sidr_answered(id, &event->msg.sidr_rep);
 		break;
 	default:
@@ -391,23 +433,14 @@ static void told(wtime now, const struct cm_event *event, const struct control_m
 
 /* ---- the host's call-backs, in its helper thread ---- */
 
-static void mad_arrived(void *cm, wtime now, const struct control_msg *msg)
+static void mad_arrived(void *cm, wtime now, const struct gmp *gmp)
 {
 	struct cm_event event;
-	bool has_event;
 
 	(void)cm;
 	ucm_lock();
-	if (!ucm.host || msg->device >= CA_DEVICES) {
-		ucm_unlock();
-		return;
-	}
-	if (!msg->status)
-		has_event = cm_input(&ucm.cm, now, (int)msg->device, msg->slot, msg->mad, sizeof(msg->mad), &event);
-	else	/* a slow receiver is a lost message: it is repeated */
-		has_event = msg->status != EAGAIN && cm_returned(&ucm.cm, now, msg->mad, sizeof(msg->mad), &event);
-	if (has_event)
-		told(now, &event, msg);
+	if (ucm.host && cm_input(&ucm.cm, now, gmp, &event))
+		told(now, &event);
 	ucm_unlock();
 }
 
@@ -417,8 +450,10 @@ static void peer_gone(void *cm, wtime now, uint32_t slot)
 
 	(void)cm;
 	ucm_lock();
-	while (ucm.host && cm_peer_gone(&ucm.cm, now, slot, &event))
-		told(now, &event, NULL);
+	if (ucm.host)
+		cm_peer_gone(&ucm.cm, slot);
+	while (ucm.host && cm_next_gone(&ucm.cm, now, &event))
+		told(now, &event);
 	ucm_unlock();
 }
 
@@ -431,7 +466,7 @@ static wtime expire(void *cm, wtime now)
 	ucm_lock();
 	if (ucm.host) {
 		while (cm_expire(&ucm.cm, now, &event))
-			told(now, &event, NULL);
+			told(now, &event);
 		deadline = ucm.cm_deadline = cm_deadline(&ucm.cm);
 	}
 	ucm_unlock();
@@ -441,13 +476,15 @@ static wtime expire(void *cm, wtime now)
 int ucm_cm_open(struct host *host)
 {
 	struct cm_config config = { .slot = host_slot(host), .max_ids = UCM_MAX_IDS };
+	struct siphash_key key;
 	struct ca *ca = host_ca(host);
 	int error;
 
-	for (int i = 0; i < CA_DEVICES; i++)
+	for (int i = 0; i < ca->devices; i++)
 		config.ca_guid[i] = ca->dev[i].guid;
-	if (getrandom(&config.seed, sizeof(config.seed), 0) != sizeof(config.seed))
+	if (getrandom(&key, sizeof(key), 0) != sizeof(key))
 		return -EIO;
+	config.key = &key;
 	error = cm_init(&ucm.cm, &config);
 	if (error)
 		return error;

@@ -1,6 +1,8 @@
 /* Connecting, listening, accepting, rejecting and disconnecting: Linux's rdma_cm states in front of the engine's. */
 #include "abi/ucm/ucm_state.h"
 
+#include "control/clock.h"
+
 #include <errno.h>
 #include <string.h>
 
@@ -63,9 +65,9 @@ static int connect_now(struct ucm_id *id, const struct rdma_ucm_connect *in)
 	if (id->has_timeout)
 		id->path.ack_timeout = id->ack_timeout;
 	if (ucm_is_ud(id))
-		error = cm_sidr_req(id->cm, host_now(), service, &id->path, data, param.private_bytes);
+		error = cm_sidr_req(id->cm, clock_now(), service, &id->path, data, param.private_bytes);
 	else
-		error = cm_req(id->cm, host_now(), service, &id->path, &param);
+		error = cm_req(id->cm, clock_now(), service, &id->path, &param);
 	if (error) {
 		cm_drop(id->cm);
 		id->cm = NULL;
@@ -103,7 +105,7 @@ static int listen_now(struct ucm_id *id, uint32_t backlog)
 	}
 	if (id->state != UCM_ADDR_BOUND)
 		return -EINVAL;
-	id->backlog = (int32_t)backlog > 0 && backlog < UCM_MAX_BACKLOG ? backlog : UCM_MAX_BACKLOG;
+	id->backlog = (int32_t)backlog > 0 && backlog < ucm.max_backlog ? backlog : ucm.max_backlog;
 	/* before weftd knows, for the first request may be here before its answer */
 	id->state = UCM_LISTEN;
 	error = ucm_port_listen(id);
@@ -136,7 +138,7 @@ static int accept_datagram(struct ucm_id *id, const struct rdma_ucm_accept *in)
 	param.qkey = ucm_qkey(id);
 	param.private_data = in->conn_param.private_data;
 	param.private_bytes = in->conn_param.private_data_len;
-	return cm_sidr_rep(id->cm, host_now(), CM_SIDR_VALID, &param);
+	return cm_sidr_rep(id->cm, clock_now(), CM_SIDR_VALID, &param);
 }
 
 static int accept_connection(struct ucm_id *id, const struct rdma_ucm_accept *in)
@@ -144,10 +146,10 @@ static int accept_connection(struct ucm_id *id, const struct rdma_ucm_accept *in
 	struct cm_param param = param_of(id, &in->conn_param, &in->ece);
 
 	if (!in->conn_param.valid)
-		return cm_rtu(id->cm, host_now());
+		return cm_rtu(id->cm, clock_now());
 	param.private_data = in->conn_param.private_data;
 	param.private_bytes = in->conn_param.private_data_len;
-	return cm_rep(id->cm, host_now(), &param);
+	return cm_rep(id->cm, clock_now(), &param);
 }
 
 int ucm_accept(const struct ucm_call *call)
@@ -163,7 +165,7 @@ int ucm_accept(const struct ucm_call *call)
 		goto unlock;
 	error = ucm_is_ud(id) ? accept_datagram(id, in) : accept_connection(id, in);
 	if (error)	/* as Linux: an accept that fails refuses */
-		cm_rej(id->cm, host_now(), CM_REJ_CONSUMER, NULL, 0);
+		cm_rej(id->cm, clock_now(), CM_REJ_CONSUMER, NULL, 0);
 	else if (in->conn_param.valid)
 		id->uid = in->uid;
 unlock:
@@ -186,10 +188,10 @@ int ucm_reject(const struct ucm_call *call)
 	if (!id->cm)
 		error = -EINVAL;
 	else if (ucm_is_ud(id))
-		error = cm_sidr_rep(id->cm, host_now(), CM_SIDR_REJECT, &(struct cm_param){
+		error = cm_sidr_rep(id->cm, clock_now(), CM_SIDR_REJECT, &(struct cm_param){
 			.private_data = in->private_data, .private_bytes = in->private_data_len });
 	else
-		error = cm_rej(id->cm, host_now(), reason, in->private_data, in->private_data_len);
+		error = cm_rej(id->cm, clock_now(), reason, in->private_data, in->private_data_len);
 	ucm_unlock();
 	return error;
 }
@@ -205,8 +207,8 @@ int ucm_disconnect(const struct ucm_call *call)
 	/* starts it or answers the peer's; when it is over already there is nothing to say, and no error either */
 	if (!id->cm)
 		error = -EINVAL;
-	else if (cm_dreq(id->cm, host_now()))
-		cm_drep(id->cm, host_now());
+	else if (cm_dreq(id->cm, clock_now()))
+		cm_drep(id->cm, clock_now());
 	ucm_unlock();
 	return error;
 }

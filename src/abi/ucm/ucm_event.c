@@ -1,11 +1,13 @@
 /* Events: queued per channel, counted by the channel's eventfd (a semaphore, so that it is readable exactly while events
  * are queued), waited for on a futex, which restarts after signals as a read of the kernel's device would. */
 #include "abi/ucm/ucm_state.h"
+#include "control/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/futex.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -55,13 +57,42 @@ struct ucm_event *ucm_event_new(struct ucm_id *id, enum ucm_event_type type, int
 	return event;
 }
 
+static uint16_t *unreported(const struct ucm_event *event)
+{
+	return &ucm.unreported[ucm_requester(event->fresh->cm)];
+}
+
+void ucm_request_queued(const struct ucm_event *event)
+{
+	event->id->backlog--;
+	++*unreported(event);
+}
+
+static void request_settled(const struct ucm_event *event)
+{
+	event->id->backlog++;
+	--*unreported(event);
+}
+
+/* With the id of a request, which nobody will hear of. */
+static void discard(struct ucm_event *event)
+{
+	struct ucm_id *fresh = event->fresh;
+
+	if (fresh)
+		request_settled(event);
+	free(event);
+	if (fresh)
+		ucm_id_destroy(fresh);
+}
+
 void ucm_event_queue(struct ucm_event *event)
 {
 	struct ucm_file *file = event->id->file;
 
 	/* Linux too: nobody could tell whose event it is. An accept comes too late then and fails. */
 	if (!event->id->uid || !file || file->closed) {
-		free(event);
+		discard(event);
 		return;
 	}
 	list_append(&file->events, &event->node);
@@ -79,11 +110,10 @@ int ucm_event_post(struct ucm_id *id, enum ucm_event_type type, int status)
 	return 0;
 }
 
-static void drop(struct ucm_event *event)
+static void take_out(struct ucm_event *event)
 {
 	list_remove(&event->node);
 	fd_take(event->id->file);
-	free(event);
 }
 
 void ucm_events_drop(struct ucm_id *id)
@@ -91,21 +121,20 @@ void ucm_events_drop(struct ucm_id *id)
 	if (!id->file)
 		return;
 	list_for_each_safe(event, &id->file->events, struct ucm_event, node) {
-		struct ucm_id *fresh = event->fresh;
-
 		if (event->id != id)
 			continue;
-		drop(event);
-		if (fresh)
-			ucm_id_destroy(fresh);
+		take_out(event);
+		discard(event);
 	}
 }
 
 void ucm_events_drop_mcast(struct ucm_mcast *mcast)
 {
 	list_for_each_safe(event, &mcast->id->file->events, struct ucm_event, node)
-		if (event->mcast == mcast)
-			drop(event);
+		if (event->mcast == mcast) {
+			take_out(event);
+			discard(event);
+		}
 }
 
 void ucm_events_move(struct ucm_id *id, struct ucm_file *to)
@@ -127,33 +156,58 @@ static int wait_for_event(struct ucm_file *file)
 	while (list_empty(&file->events)) {
 		uint32_t seen = __atomic_load_n(&file->posted, __ATOMIC_ACQUIRE);
 		int flags = file->closed ? 0 : fcntl(file->fd, F_GETFL);
+		bool interrupted;
 		long slept;
 
 		/* who waits while another thread closes goes on waiting, as in a read of the kernel's device: programs end so */
 		if (flags >= 0 && (flags & O_NONBLOCK))
 			return -EAGAIN;
+		file->waiting++;
+		syscall(SYS_futex, &file->waiting, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 		ucm_unlock();
 		slept = syscall(SYS_futex, &file->posted, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
-		if (slept < 0 && errno == EINTR) {
-			ucm_lock();
-			return -EINTR;
-		}
+		interrupted = slept < 0 && errno == EINTR;
 		ucm_lock();
+		file->waiting--;
+		if (interrupted)
+			return -EINTR;
 	}
 	return 0;
+}
+
+/* Under the lock. */
+static bool reader_is_away(const struct ucm_file *file)
+{
+	return file->reader && !file->waiting && file->reader != gettid() && !file->closed &&
+	       clock_now() < file->reader_left + UCM_READER_BACK_MS * WTIME_MS &&
+	       tgkill(getpid(), file->reader, 0) == 0 && !(fcntl(file->fd, F_GETFL) & O_NONBLOCK);
+}
+
+void ucm_await_reader(struct ucm_file *file)
+{
+	struct timespec pause = { .tv_nsec = 1000 * 1000 };
+
+	while (reader_is_away(file)) {
+		ucm_unlock();
+		syscall(SYS_futex, &file->waiting, FUTEX_WAIT_PRIVATE, 0, &pause, NULL, 0);
+		ucm_lock();
+	}
 }
 
 /* A reported request's id is the user's from now on; its listener has room for one more. */
 static void report(struct ucm_event *event)
 {
+	event->id->file->reader = event->resp.event == UCM_EVENT_DISCONNECTED ? gettid() : 0;
+	event->id->file->reader_left = clock_now();
 	event->id->events_reported++;
 	if (event->mcast)
 		event->mcast->events_reported++;
 	if (event->fresh) {
-		event->id->backlog++;
+		request_settled(event);
 		ucm_id_join(event->fresh, event->id->file);
 	}
-	drop(event);
+	take_out(event);
+	free(event);
 }
 
 int ucm_get_event(const struct ucm_call *call)
@@ -193,7 +247,7 @@ int ucm_migrate_id(const struct ucm_call *call)
 	if (call->out_bytes < sizeof(resp))
 		return -ENOSPC;
 	ucm_lock();
-	from = in->fd < (uint32_t)ucm.files_room ? ucm.files[in->fd] : NULL;
+	from = in->fd < ucm.files_room ? ucm.files[in->fd] : NULL;
 	if (!from)
 		goto unlock;
 	error = ucm_id_find(from, in->id, &id);

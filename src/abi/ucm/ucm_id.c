@@ -2,6 +2,8 @@
  * possible, ended with whatever the state of their conversation asks for. */
 #include "abi/ucm/ucm_state.h"
 
+#include "control/clock.h"
+
 #include <errno.h>
 #include <stdlib.h>
 
@@ -83,7 +85,7 @@ uint32_t ucm_id_destroy(struct ucm_id *id)
 	list_remove(&id->of_file);
 	id->file = NULL;
 	if (id->cm)
-		cm_id_destroy(id->cm, host_now());
+		cm_id_destroy(id->cm, clock_now());
 	id->cm = NULL;
 	ucm_port_release(id);
 	reported = id->events_reported;

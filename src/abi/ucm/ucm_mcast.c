@@ -2,11 +2,13 @@
  * Linux's: on RoCEv2 the address itself (IPv4 mapped), on InfiniBand IPoIB's (RFC 4391, 4) with rdma_cm's own signature. */
 #include "abi/ucm/ucm_state.h"
 
+#include "wire/addr.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { QPN_MULTICAST = 0xffffff, PORT = 1 };
+enum { PORT = 1 };
 
 bool ucm_addr_is_multicast(const struct sockaddr_storage *addr)
 {
@@ -53,7 +55,7 @@ static void mgid_ib(const struct ucm_id *id, const struct sockaddr_storage *addr
 
 void ucm_mgid(const struct ucm_id *id, const struct ca_device *dev, const struct sockaddr_storage *addr, uint8_t mgid[16])
 {
-	if (dev->form == PACKET_IB)
+	if (device_has(dev, DEVICE_LIDS))
 		mgid_ib(id, addr, dev->pkey[0], mgid);
 	else
 		ucm_addr_gid(addr, mgid);
@@ -64,7 +66,7 @@ static struct ucm_event *joined_event(struct ucm_mcast *mcast, const struct ca_d
 	struct ucm_id *id = mcast->id;
 	struct ucm_event *event = ucm_event_new(id, UCM_EVENT_MULTICAST_JOIN, 0);
 	struct rdma_ucm_ud_param *ud;
-	int index = ucm_gid_index(dev, id->sgid);
+	int index = device_gid_index(dev, id->sgid);
 
 	if (!event)
 		return NULL;
@@ -72,13 +74,13 @@ static struct ucm_event *joined_event(struct ucm_mcast *mcast, const struct ca_d
 	event->resp.uid = mcast->uid;
 	event->resp.id = mcast->number;
 	ud = &event->resp.param.ud;
-	ud->qp_num = QPN_MULTICAST;
+	ud->qp_num = MULTICAST_QPN;
 	ud->qkey = ucm_qkey(id);
 	ud->ah_attr.is_global = 1;
 	ud->ah_attr.port_num = PORT;
 	ud->ah_attr.dlid = mlid;
 	ud->ah_attr.grh.sgid_index = index < 0 ? 0 : (uint8_t)index;
-	ud->ah_attr.grh.hop_limit = dev->form == PACKET_IB ? 1 : 64;
+	ud->ah_attr.grh.hop_limit = device_has(dev, DEVICE_IP_GIDS) ? 64 : 1;
 	ud->ah_attr.grh.traffic_class = id->tos;
 	memcpy(ud->ah_attr.grh.dgid, mcast->mgid, 16);
 	return event;

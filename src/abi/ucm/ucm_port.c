@@ -46,27 +46,24 @@ static int conflicts(const struct ucm_id *id, uint64_t service, bool reuse)
 	return 0;
 }
 
-/* A request to weftd about one service, the lock given up meanwhile. id stays allocated. */
-static int ask(struct ucm_id *id, struct control_msg *msg)
+static void post(uint32_t type, uint64_t service, const uint8_t gid[16])
+{
+	struct control_msg msg = { .type = type, .service = service };
+
+	memcpy(msg.gid, gid, 16);
+	ucm_post(&msg);
+}
+
+/* A request to weftd about one service, the lock given up meanwhile. The caller keeps its id, which may be destroyed by then:
+ * what weftd granted is to be given back. */
+static int ask(struct control_msg *msg)
 {
 	int error;
 
-	ucm_id_get(id);
 	ucm_unlock();
 	error = host_request(ucm.host, msg);
 	ucm_lock();
-	if (!error && id->destroyed)
-		error = -EINVAL;
-	ucm_id_put(id);
 	return error;
-}
-
-static void post(uint32_t type, const struct ucm_port *port)
-{
-	struct control_msg msg = { .type = type, .service = port->service };
-
-	memcpy(msg.gid, port->gid, 16);
-	ucm_post(&msg);
 }
 
 /* *port stays what another thread made meanwhile, or becomes a new one. */
@@ -76,18 +73,24 @@ static int port_reserve(struct ucm_id *id, const uint8_t gid[16], struct ucm_por
 	int error;
 
 	memcpy(msg.gid, gid, 16);
-	error = ask(id, &msg);
+	error = ask(&msg);
 	if (error)
 		return error;
+	if (id->destroyed) {
+		post(CTL_UNPORT, msg.service, gid);
+		return -EINVAL;
+	}
 	ucm_addr_set_port(&id->src, (uint16_t)msg.service);
 	*port = port_find(msg.service, gid);
 	if (*port) {	/* now reserved twice */
-		post(CTL_UNPORT, *port);
+		post(CTL_UNPORT, msg.service, gid);
 		return 0;
 	}
 	*port = calloc(1, sizeof(**port));
-	if (!*port)
+	if (!*port) {
+		post(CTL_UNPORT, msg.service, gid);
 		return -ENOMEM;
+	}
 	(*port)->service = msg.service;
 	memcpy((*port)->gid, gid, 16);
 	list_init(&(*port)->ids);
@@ -121,18 +124,45 @@ int ucm_port_bind(struct ucm_id *id)
 	return 0;
 }
 
+/* For an id that is gone; another one may listen there by now, and weftd knows one listener for all. */
+static int unlisten(uint64_t service, const uint8_t gid[16])
+{
+	const struct ucm_port *port = port_find(service, gid);
+
+	if (!port || !port->listens)
+		post(CTL_UNLISTEN, service, gid);
+	return -EINVAL;
+}
+
+/* The wire first: weftd passes nothing of other hosts on to who could not answer them. */
+static int ask_to_listen(const struct ucm_id *id, struct control_msg *msg)
+{
+	struct sockaddr_storage src = id->src;
+	int error;
+
+	ucm_unlock();
+	ucm_route_expect(&src);
+	error = host_request(ucm.host, msg);
+	ucm_lock();
+	return error;
+}
+
 int ucm_port_listen(struct ucm_id *id)
 {
 	struct control_msg msg = { .type = CTL_LISTEN, .service = id->port->service };
+	uint8_t gid[16];
 	int error = conflicts(id, id->port->service, false);
 
 	if (error)
 		return error;
-	memcpy(msg.gid, id->port->gid, 16);
+	memcpy(gid, id->port->gid, 16);
+	memcpy(msg.gid, gid, 16);
 	id->is_listening = true;
 	if (id->port->listens++)
 		return 0;
-	error = ask(id, &msg);
+	error = ask_to_listen(id, &msg);
+	if (!error && id->destroyed)
+		error = unlisten(msg.service, gid);
 	if (error && id->is_listening) {
 		id->is_listening = false;
 		id->port->listens--;
@@ -149,11 +179,11 @@ void ucm_port_release(struct ucm_id *id)
 	list_remove(&id->of_port);
 	id->port = NULL;
 	if (id->is_listening && --port->listens == 0)
-		post(CTL_UNLISTEN, port);
+		post(CTL_UNLISTEN, port->service, port->gid);
 	id->is_listening = false;
 	if (!list_empty(&port->ids))
 		return;
 	list_remove(&port->node);
-	post(CTL_UNPORT, port);
+	post(CTL_UNPORT, port->service, port->gid);
 	free(port);
 }

@@ -37,13 +37,13 @@ void ucm_ah_attr(const struct ucm_id *id, struct ib_uverbs_ah_attr *attr)
 {
 	struct ucm_device devices[CA_DEVICES];
 	const struct ca_device *dev = device_of(id, devices);
-	int index = ucm_gid_index(dev, id->path.sgid);
+	int index = device_gid_index(dev, id->path.sgid);
 
 	memset(attr, 0, sizeof(*attr));
 	attr->port_num = PORT;
 	attr->sl = id->path.sl;
 	attr->grh.sgid_index = index < 0 ? 0 : (uint8_t)index;
-	if (dev->form == PACKET_IB) {	/* one subnet: the LID is the whole address */
+	if (!device_has(dev, DEVICE_GRH_REQUIRED)) {	/* one subnet: the LID is the whole address */
 		attr->dlid = id->path.dlid;
 		return;
 	}
@@ -89,7 +89,7 @@ static int attr_rtr(const struct ucm_id *id, struct ib_uverbs_qp_attr *attr)
 	ucm_ah_attr(id, &attr->ah_attr);
 	attr->path_mtu = id->path.mtu;
 	attr->dest_qp_num = cm->remote_qpn;
-	attr->rq_psn = cm->rq_psn;
+	attr->rq_psn = id->psn;
 	if (cm->qp_type == IBV_QPT_RC || cm->qp_type == IBV_QPT_XRC_RECV) {
 		attr->qp_attr_mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
 		attr->max_dest_rd_atomic = cm->responder_resources;
@@ -105,7 +105,7 @@ static int attr_rts(const struct ucm_id *id, struct ib_uverbs_qp_attr *attr)
 	if (!knows_peer(cm))
 		return -EINVAL;
 	attr->qp_attr_mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
-	attr->sq_psn = id->psn;
+	attr->sq_psn = cm->sq_psn;
 	if (is_requester) {
 		attr->qp_attr_mask |= IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
 		attr->retry_cnt = cm->retry_count;

@@ -1,6 +1,7 @@
-/* From IP addresses to devices and GIDs. weft1's GIDs are the host's addresses (RoCEv2: the address itself, IPv4 mapped);
- * loop-back addresses stand for the first GID of their family. When the user only wants to see weft0, every address of
- * this host is weft0's LID, as if it had an IPoIB interface with all of them. */
+/* From IP addresses to devices and GIDs. weft1's GIDs are the host's addresses (RoCEv2: the address itself, IPv4 mapped), and
+ * other hosts are reached by weft1 as the kernel routes their addresses; loop-back addresses stand for the first GID of their
+ * family. When the user only wants to see weft0, every address of this host is weft0's LID, as if it had an IPoIB interface with
+ * all of them. */
 #include "abi/ucm/ucm_state.h"
 
 #include <errno.h>
@@ -26,14 +27,6 @@ void ucm_devices(struct ucm_device devices[CA_DEVICES])
 	host_leave(ucm.host);
 }
 
-int ucm_gid_index(const struct ca_device *dev, const uint8_t gid[16])
-{
-	for (int i = 0; i < CA_GIDS; i++)
-		if (dev->gid[i].valid && dev->gid[i].type != IBV_GID_TYPE_ROCE_V1 && memcmp(dev->gid[i].raw, gid, 16) == 0)
-			return i;
-	return -ENOENT;
-}
-
 static bool is_mapped_ipv4(const uint8_t gid[16])
 {
 	return IN6_IS_ADDR_V4MAPPED((const struct in6_addr *)gid);
@@ -42,7 +35,7 @@ static bool is_mapped_ipv4(const uint8_t gid[16])
 /* Does a connection of this family read well with this GID? */
 static bool gid_fits(const struct ca_gid *gid, int family)
 {
-	if (!gid->valid || gid->type == IBV_GID_TYPE_ROCE_V1)
+	if (!gid->valid)
 		return false;
 	if (family == AF_INET)
 		return is_mapped_ipv4(gid->raw);
@@ -69,7 +62,7 @@ int ucm_route_default(const struct ucm_device *devices, int family, int *device,
 
 		if (!devices[i].visible)
 			continue;
-		if (device_default(dev, dev->form == PACKET_ROCE ? family : 0, gid) || device_default(dev, 0, gid)) {
+		if (device_default(dev, device_has(dev, DEVICE_IP_GIDS) ? family : 0, gid) || device_default(dev, 0, gid)) {
 			*device = i;
 			return 0;
 		}
@@ -93,9 +86,9 @@ int ucm_route_local(const struct ucm_device *devices, const struct sockaddr_stor
 	if (is_loopback(addr->ss_family, wanted))
 		return ucm_route_default(devices, addr->ss_family, device, gid);
 	for (int i = CA_DEVICES; i-- > 0;) {
-		if (ucm_gid_index(&devices[i].dev, wanted) < 0)
+		if (device_gid_index(&devices[i].dev, wanted) < 0)
 			continue;
-		is_host_address = devices[i].dev.form == PACKET_ROCE;
+		is_host_address = device_has(&devices[i].dev, DEVICE_IP_GIDS);
 		if (!devices[i].visible)
 			continue;
 		memcpy(gid, wanted, 16);
@@ -105,17 +98,48 @@ int ucm_route_local(const struct ucm_device *devices, const struct sockaddr_stor
 	return is_host_address ? ucm_route_default(devices, 0, device, gid) : -ENODEV;
 }
 
+/* The device whose addresses are the host's. */
+static int device_of_hosts(const struct ucm_device *devices)
+{
+	for (int i = CA_DEVICES; i-- > 0;)
+		if (devices[i].visible && device_has(&devices[i].dev, DEVICE_IP_GIDS))
+			return i;
+	return -ENETUNREACH;
+}
+
+int ucm_route_remote(const struct ucm_device *devices, const uint8_t dgid[16], struct ucm_way *way)
+{
+	int device = device_of_hosts(devices), error;
+
+	if (device < 0 || (way->device != UCM_NO_DEVICE && way->device != device))
+		return -ENETUNREACH;
+	way->device = device;
+	error = host_way_to(ucm.host, dgid, way->sgid, &way->mtu);
+	if (error)
+		return error;
+	return device_gid_index(&devices[device].dev, way->sgid) < 0 ? -ENETUNREACH : 0;
+}
+
+void ucm_route_expect(const struct sockaddr_storage *src)
+{
+	struct ca *ca = host_ca(ucm.host);
+	uint8_t gid[16];
+
+	ucm_addr_gid(src, gid);
+	for (int i = 0; i < ca->devices && !is_loopback(src->ss_family, gid); i++)
+		if (device_has(&ca->dev[i], DEVICE_IP_GIDS) && host_device_visible(ucm.host, i))
+			host_await_wire(ucm.host, &ca->dev[i]);
+}
+
 void ucm_route_fill(struct ucm_id *id, const struct ca_device *dev)
 {
-	bool is_ib = dev->form == PACKET_IB;
+	uint16_t lid = device_has(dev, DEVICE_LIDS) ? dev->lid : 0xffff;	/* if any, both ends are on this host */
 
 	id->path = (struct cm_path){
 		.device = id->device, .pkey = dev->pkey[0], .mtu = dev->active_mtu, .ack_timeout = PATH_LIFE + 1,
-		.rate = RATE_100_GBPS, .hop_limit = is_ib ? 0 : HOP_LIMIT, .tclass = id->tos,
-		/* both ends are on this host, so they share the port and its LID */
-		.slid = is_ib ? dev->lid : 0xffff, .dlid = is_ib ? dev->lid : 0xffff,
+		.rate = RATE_100_GBPS, .hop_limit = device_has(dev, DEVICE_GRH_REQUIRED) ? HOP_LIMIT : 0, .tclass = id->tos,
+		.slid = lid, .dlid = lid,
 	};
 	memcpy(id->path.sgid, id->sgid, 16);
 	memcpy(id->path.dgid, id->dgid, 16);
-	ucm_addr_gid(&id->dst, id->path.target);
 }

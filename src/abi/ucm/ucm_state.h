@@ -8,8 +8,9 @@
 #include "abi/ucm/ucm.h"
 #include "base/list.h"
 #include "base/table.h"
-#include "host/host.h"
+#include "fabric/page.h"
 #include "mgmt/cm.h"
+#include "runtime/host.h"
 
 #include <netinet/in.h>
 #include <pthread.h>
@@ -22,13 +23,14 @@ enum {
 	UCM_MAX_MCASTS_PER_ID = 256,	/* our choice: the fabric page has as many groups */
 	UCM_PORT_BUCKETS = 256,
 	UCM_MAX_FILES = 1 << 20,	/* the kernel's default fs.nr_open */
-	/* As Linux, where net.rdma_ucm.max_backlog is so large; with its default of 1024, requests beyond wait 4 s until they are
-	 * repeated, also of programs that listen with a backlog of 0, which means as many as there may be. */
-	UCM_MAX_BACKLOG = 65536,
+	/* Linux's default of net.rdma_ucm.max_backlog (drivers/infiniband/core/ucma.c): more requests do not queue, be it that a
+	 * program listens with a larger backlog or with 0, which means as many as there may be. They are asked again. */
+	UCM_MAX_BACKLOG = 1024,
 	UCM_MAX_OPTION = 4096,		/* the longest option is a list of path records */
 	UCM_UDP_QKEY = 0x01234567,	/* RDMA_UDP_QKEY, rdma_cma.h */
 	UCM_IPOIB_QKEY = 0x0b1b,	/* RFC 4392: the broadcast group's, which RDMA_PS_IPOIB shares */
 	UCM_NO_DEVICE = -1,
+	UCM_READER_BACK_MS = 50,	/* our choice: far more than a thread needs from one rdma_get_cm_event to the next */
 };
 
 /* rdma/rdma_cma.h: enum rdma_cm_event_type */
@@ -67,6 +69,9 @@ struct ucm_file {
 	uint32_t refs;			/* the table, and every command under way */
 	bool closed;
 	uint32_t posted;		/* futex word: changes with every event */
+	uint32_t waiting;		/* futex word: threads that wait for an event */
+	pid_t reader;			/* the thread that took the last event, if that was DISCONNECTED; else 0 */
+	wtime reader_left;		/* when */
 	struct list events;		/* struct ucm_event.node */
 	struct list ids;		/* struct ucm_id.of_file */
 };
@@ -103,7 +108,7 @@ struct ucm_id {
 	uint32_t paths;			/* 0 until the route is resolved, then 1 */
 	uint32_t backlog;		/* requests that may still queue */
 	struct cm_id *cm;		/* owned once connecting; NULL before */
-	psn_t psn;			/* of what this side sends */
+	psn_t psn;			/* of what the other side sends */
 	uint32_t qkey;			/* 0: the port space's */
 	struct list mcasts;		/* struct ucm_mcast.node */
 	uint32_t mcast_count;
@@ -131,8 +136,10 @@ struct ucm {
 	pthread_mutex_t lock;
 	struct host *host;		/* borrowed; NULL until the first open */
 	struct ucm_file **files;	/* owned: by descriptor */
-	int files_room;
+	uint32_t files_room;
 	struct table ids, mcasts;
+	uint32_t max_backlog;		/* of each listener, and of what one process may have queued here in all */
+	uint16_t unreported[PAGE_SLOTS];	/* requests that are queued, by ucm_requester */
 	struct list ports[UCM_PORT_BUCKETS];	/* by port number */
 	struct cm cm;
 	wtime cm_deadline;		/* what the host was last told */
@@ -179,9 +186,13 @@ int ucm_event_post(struct ucm_id *id, enum ucm_event_type type, int status);
 /* A fresh event to fill and hand to ucm_event_queue; NULL without memory. */
 struct ucm_event *ucm_event_new(struct ucm_id *id, enum ucm_event_type type, int status);
 void ucm_event_queue(struct ucm_event *event);
+/* A request stands in the queue, or no more. */
+void ucm_request_queued(const struct ucm_event *event);
 void ucm_events_drop(struct ucm_id *id);
 void ucm_events_drop_mcast(struct ucm_mcast *mcast);
 void ucm_events_move(struct ucm_id *id, struct ucm_file *to);
+/* weft_ucm_await_reader's wait, which gives the lock up meanwhile; the caller has a reference of the file. */
+void ucm_await_reader(struct ucm_file *file);
 
 /* ---- ucm_addr.c ---- */
 
@@ -219,7 +230,16 @@ void ucm_devices(struct ucm_device devices[CA_DEVICES]);
 int ucm_route_local(const struct ucm_device *devices, const struct sockaddr_storage *addr, int *device, uint8_t gid[16]);
 /* The first GID that an RDMA connection of this family can use, or -ENODEV. family 0: any. */
 int ucm_route_default(const struct ucm_device *devices, int family, int *device, uint8_t gid[16]);
-int ucm_gid_index(const struct ca_device *dev, const uint8_t gid[16]);	/* -ENOENT */
+/* The way to an address of another host, by this device and source: any, where they are UCM_NO_DEVICE and zero. Waits for weftd:
+ * not under the lock. -ENETUNREACH. */
+struct ucm_way {
+	int device;
+	uint8_t sgid[16];
+	uint8_t mtu;		/* enum ibv_mtu */
+};
+int ucm_route_remote(const struct ucm_device *devices, const uint8_t dgid[16], struct ucm_way *way);
+/* Requests of other hosts may come for a listener at this address. As ucm_route_remote. */
+void ucm_route_expect(const struct sockaddr_storage *src);
 /* id->path from its device and GIDs. */
 void ucm_route_fill(struct ucm_id *id, const struct ca_device *dev);
 
@@ -232,6 +252,8 @@ void ucm_port_release(struct ucm_id *id);
 /* ---- ucm_cm.c: the engine's consumer ---- */
 
 int ucm_cm_open(struct host *host);
+/* The slot of the process that asks, or 0. */
+uint32_t ucm_requester(const struct cm_id *cm);
 /* Sends msg once the lock is given up; no answer wanted. */
 void ucm_post(const struct control_msg *msg);
 

@@ -1,13 +1,15 @@
 /* Address handles, and how to answer whoever sent a datagram. */
 #include "abi/verbs/object.h"
 
+#include "wire/addr.h"
+
 #include <arpa/inet.h>
 #include <endian.h>
 #include <netinet/in.h>
 #include <netinet/ip.h>
 #include <stdlib.h>
 
-static int reap_ah(struct abi_object *o)
+static int destroy_ah(struct abi_object *o)
 {
 	pd_put(container_of(o, struct abi_ah, object)->ah.pd);
 	return 0;
@@ -27,7 +29,7 @@ ABI_EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *a
 	err = av_from_attr(ctx->dev, attr, &ah->ah.av);
 	if (err == 0) {
 		pd_get(ah->ah.pd);
-		context_enrol(ctx, &ah->object, reap_ah);
+		context_enrol(ctx, &ah->object, destroy_ah);
 	}
 	host_leave(ctx->host);
 	if (err == 0)
@@ -42,7 +44,7 @@ ABI_EXPORT int ibv_destroy_ah(struct ibv_ah *ibv)
 	struct abi_ah *ah = to_ah(ibv);
 
 	host_enter(host);
-	reap_ah(&ah->object);
+	destroy_ah(&ah->object);
 	list_remove(&ah->object.node);
 	host_leave(host);
 	free(ah);
@@ -69,9 +71,7 @@ static const struct iphdr *ipv4_header(const struct ibv_grh *grh)
 
 static void map_ipv4(uint32_t address, union ibv_gid *gid)
 {
-	memset(gid->raw, 0, sizeof(gid->raw));
-	gid->raw[10] = gid->raw[11] = 0xff;
-	memcpy(gid->raw + 12, &address, sizeof(address));
+	gid_from_ipv4(gid->raw, &address);
 }
 
 /* The index of our GID, or -1: not ours, or a multicast group's. */
@@ -130,7 +130,7 @@ ABI_EXPORT int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_num
 		return 0;
 	attr->is_global = 1;
 	attr->grh.flow_label = be32toh(grh->version_tclass_flow) & 0xfffff;
-	ip = ctx->dev->form == PACKET_ROCE ? ipv4_header(grh) : NULL;
+	ip = device_has(ctx->dev, DEVICE_IP_GIDS) ? ipv4_header(grh) : NULL;
 	host_enter(ctx->host);
 	err = ip ? from_ipv4(ctx, ip, &attr->grh) : from_grh(ctx, grh, &attr->grh);
 	host_leave(ctx->host);
@@ -156,7 +156,7 @@ ABI_EXPORT int ibv_resolve_eth_l2_from_gid(struct ibv_context *context, struct i
 	enum { LOCAL = 0x02, NO_VLAN = 0xffff };
 	const uint8_t *gid = attr->grh.dgid.raw;
 
-	if (to_context(context)->dev->form != PACKET_ROCE)
+	if (!device_has(to_context(context)->dev, DEVICE_ETH_AH))
 		return -EINVAL;
 	if (gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80) {
 		const uint8_t mac[ETHERNET_LL_SIZE] = { gid[8] ^ LOCAL, gid[9], gid[10], gid[13], gid[14], gid[15] };

@@ -4,7 +4,7 @@
 #include "abi/verbs/object.h"
 
 #include "base/log.h"
-#include "host/limits.h"
+#include "control/limits.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,9 +16,9 @@ enum { COMP_VECTORS = 1 };	/* one helper thread raises all events */
 
 struct list contexts = { .head = { &contexts.head, &contexts.head } };
 
-void context_enrol(struct abi_context *ctx, struct abi_object *o, int (*reap)(struct abi_object *o))
+void context_enrol(struct abi_context *ctx, struct abi_object *o, int (*destroy)(struct abi_object *o))
 {
-	o->reap = reap;
+	o->destroy = destroy;
 	list_append(&ctx->objects, &o->node);
 }
 
@@ -75,20 +75,13 @@ static int set_cmd_fd(struct abi_context *ctx, int cmd_fd)
 	return 0;
 }
 
-static void register_events(void)
-{
-	host_set_events(&abi_events);
-}
-
 /* Takes over cmd_fd, also on failure. */
 static struct abi_context *create(struct host *host, struct ibv_device *device, struct ca_device *dev, int cmd_fd)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct abi_context *ctx = calloc(1, sizeof(*ctx));
 	struct ibv_context *c;
 	int err = -ENOMEM;
 
-	pthread_once(&once, register_events);
 	if (!ctx)
 		goto close_cmd_fd;
 	c = &ctx->vctx.context;
@@ -109,6 +102,7 @@ static struct abi_context *create(struct host *host, struct ibv_device *device, 
 	ctx->dev = dev;
 	list_init(&ctx->objects);
 	list_init(&ctx->async);
+	host_set_events(host, &abi_events);
 	host_enter(host);
 	list_append(&contexts, &ctx->all);
 	host_leave(host);
@@ -130,7 +124,7 @@ struct abi_context *context_create(struct host *host, struct ibv_device *device,
 
 /* Closing takes all that the program did not destroy. What holds something was made after it, apart from windows and
  * regions: so newest first, again while anything goes. */
-static void reap_objects(struct abi_context *ctx)
+static void destroy_objects(struct abi_context *ctx)
 {
 	bool any = true;
 
@@ -142,7 +136,7 @@ static void reap_objects(struct abi_context *ctx)
 			struct list_node *before = n->prev == &ctx->objects.head ? NULL : n->prev;
 			struct abi_object *o = container_of(n, struct abi_object, node);
 
-			if (o->reap(o) == 0) {
+			if (o->destroy(o) == 0) {
 				list_remove(&o->node);
 				free(o);
 				any = true;
@@ -156,8 +150,11 @@ ABI_EXPORT int ibv_close_device(struct ibv_context *context)
 {
 	struct abi_context *ctx = to_context(context);
 
+	host_run_engine(ctx->host);
 	host_enter(ctx->host);
-	reap_objects(ctx);
+	destroy_objects(ctx);
+	while (list_pop(&ctx->objects))
+		;	/* what a peer that stands still uses: its list goes */
 	list_remove(&ctx->all);
 	events_free(ctx);
 	host_leave(ctx->host);

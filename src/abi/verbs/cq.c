@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-static int reap_cq(struct abi_object *o)
+static int destroy_cq(struct abi_object *o)
 {
 	struct abi_cq *cq = container_of(o, struct abi_cq, object);
 	int err = cq_destroy(cq->cq);
@@ -71,7 +71,7 @@ static int attach(struct abi_cq *cq, const struct ibv_cq_init_attr_ex *attr)
 	cq->ibv.cqe = (int)cq->cq->requested;
 	if (attr->channel)
 		attr->channel->refcnt++;
-	context_enrol(ctx, &cq->object, reap_cq);
+	context_enrol(ctx, &cq->object, destroy_cq);
 	return 0;
 }
 
@@ -110,6 +110,7 @@ ABI_EXPORT int ibv_resize_cq(struct ibv_cq *ibv, int cqe)
 	struct abi_cq *cq = to_cq(ibv);
 	int err;
 
+	host_run_engine(cq->host);
 	host_enter_poll(cq->host);
 	err = cq_resize(cq->cq, cqe);
 	if (err == 0)
@@ -133,7 +134,7 @@ ABI_EXPORT int ibv_destroy_cq(struct ibv_cq *ibv)
 	int err;
 
 	host_enter(cq->host);
-	err = reap_cq(&cq->object);
+	err = destroy_cq(&cq->object);
 	if (err == 0)
 		list_remove(&cq->object.node);
 	host_leave(cq->host);
@@ -175,9 +176,11 @@ int cq_poll_many(struct ibv_cq *ibv, int entries, struct ibv_wc *wc)
 	n = take(cq->cq, entries, wc);
 	if (n == 0 && host_look_again(cq->host))
 		n = take(cq->cq, entries, wc);
-	if (n > 0)
+	if (n > 0) {
 		cq_doorbell(cq->cq);
-	host_leave_poll(cq->host, n > 0);
+		host_poll_found();
+	}
+	host_leave(cq->host);
 	return n;
 }
 

@@ -1,6 +1,8 @@
 /* Extended polling: one completion at a time, its fields read on demand. The lock is held for a step, never between two. */
 #include "abi/verbs/object.h"
 
+#include "control/clock.h"
+
 #include <time.h>
 
 static int step(struct abi_cq *cq)
@@ -12,19 +14,6 @@ static int step(struct abi_cq *cq)
 	return 0;
 }
 
-static int start_poll(struct ibv_cq_ex *ibv, struct ibv_poll_cq_attr *attr)
-{
-	struct abi_cq *cq = to_cq_ex(ibv);
-	int err;
-
-	if (attr && attr->comp_mask)
-		return EINVAL;
-	host_enter_poll(cq->host);
-	err = step(cq);
-	host_leave_poll(cq->host, err == 0);
-	return err;
-}
-
 static int next_poll(struct ibv_cq_ex *ibv)
 {
 	struct abi_cq *cq = to_cq_ex(ibv);
@@ -32,8 +21,15 @@ static int next_poll(struct ibv_cq_ex *ibv)
 
 	host_enter_poll(cq->host);
 	err = step(cq);
-	host_leave_poll(cq->host, err == 0);
+	if (err == 0)
+		host_poll_found();
+	host_leave(cq->host);
 	return err;
+}
+
+static int start_poll(struct ibv_cq_ex *ibv, struct ibv_poll_cq_attr *attr)
+{
+	return attr && attr->comp_mask ? EINVAL : next_poll(ibv);
 }
 
 static void end_poll(struct ibv_cq_ex *ibv)
@@ -71,7 +67,7 @@ static uint64_t read_wallclock(struct ibv_cq_ex *ibv)
 	struct timespec wall;
 
 	clock_gettime(CLOCK_REALTIME, &wall);
-	return (uint64_t)wall.tv_sec * WTIME_S + (uint64_t)wall.tv_nsec - host_now() + to_cq_ex(ibv)->at.timestamp_ns;
+	return (uint64_t)wall.tv_sec * WTIME_S + (uint64_t)wall.tv_nsec - clock_now() + to_cq_ex(ibv)->at.timestamp_ns;
 }
 
 /* What cannot be asked for at creation (VLAN, flow tag, tag matching) reads as nothing. */

@@ -9,7 +9,7 @@ enum { WORD = 4 };	/* devices' memory is read and written by words */
 
 static uint32_t last_handle;
 
-static int reap_dm(struct abi_object *o)
+static int destroy_dm(struct abi_object *o)
 {
 	struct abi_dm *dm = container_of(o, struct abi_dm, object);
 
@@ -83,7 +83,7 @@ struct ibv_dm *dm_alloc(struct ibv_context *context, struct ibv_alloc_dm_attr *a
 	}
 	host_enter(ctx->host);
 	dm->ibv.handle = ++last_handle;
-	context_enrol(ctx, &dm->object, reap_dm);
+	context_enrol(ctx, &dm->object, destroy_dm);
 	host_leave(ctx->host);
 	return &dm->ibv;
 }
@@ -95,7 +95,7 @@ int dm_free(struct ibv_dm *ibv)
 	int err;
 
 	host_enter(host);
-	err = reap_dm(&dm->object);
+	err = destroy_dm(&dm->object);
 	if (err == 0)
 		list_remove(&dm->object.node);
 	host_leave(host);
@@ -112,7 +112,7 @@ static struct abi_dm *find(const struct ca_device *dev, uint32_t handle)
 		list_for_each(o, &ctx->objects, struct abi_object, node) {
 			struct abi_dm *dm = container_of(o, struct abi_dm, object);
 
-			if (o->reap == reap_dm && dm->ibv.handle == handle)
+			if (o->destroy == destroy_dm && dm->ibv.handle == handle)
 				return dm;
 		}
 	}
@@ -133,7 +133,7 @@ ABI_EXPORT struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t dm
 		dm->memory = dm->origin->memory;
 		dm->bytes = dm->origin->bytes;
 		dm->ibv.handle = ++last_handle;
-		context_enrol(ctx, &dm->object, reap_dm);
+		context_enrol(ctx, &dm->object, destroy_dm);
 	}
 	host_leave(ctx->host);
 	if (dm->origin)

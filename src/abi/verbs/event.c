@@ -50,7 +50,7 @@ static void cq_event(struct cq *verbs_cq)
 	channel = to_channel(cq->ibv.channel);
 	if (cq->waiting++ == 0)
 		list_append(&channel->ready, &cq->ready);
-	if (!host_tell_watcher(cq->host, &channel->ready))
+	if (!host_wake_sleeper(cq->host, &channel->ready))
 		announce(channel->ibv.fd);
 }
 
@@ -98,7 +98,7 @@ static int watch(struct abi_channel *channel, struct abi_cq **got)
 	/* what is written under the lock is no cancellation point */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
 	host_enter(host);
-	err = may ? host_watch(host, &channel->ready, cancel_state) : -EAGAIN;
+	err = may ? host_wait(host, &channel->ready, cancel_state) : -EAGAIN;
 	if (err == 0)
 		*got = fetch(channel);
 	else if (err == -EAGAIN)

@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-static int reap_flow(struct abi_object *o)
+static int destroy_flow(struct abi_object *o)
 {
 	flow_destroy(container_of(o, struct abi_flow, object)->flow);
 	return 0;
@@ -20,11 +20,15 @@ struct ibv_flow *flow_create_ibv(struct ibv_qp *qp, struct ibv_flow_attr *attr)
 	if (!flow)
 		return fail(-ENOMEM);
 	flow->ibv.context = qp->context;
-	host_enter(ctx->host);
-	err = flow_create(to_qp(qp)->qp, attr, &flow->flow);
-	if (err == 0)
-		context_enrol(ctx, &flow->object, reap_flow);
-	host_leave(ctx->host);
+	host_join_begin(ctx->host);
+	do {
+		host_enter(ctx->host);
+		err = flow_create(to_qp(qp)->qp, attr, &flow->flow);
+		if (err == 0)
+			context_enrol(ctx, &flow->object, destroy_flow);
+		host_leave(ctx->host);
+	} while (host_join(ctx->host, &err));
+	host_join_end(ctx->host);
 	if (err == 0)
 		return &flow->ibv;
 	free(flow);
@@ -37,7 +41,7 @@ int flow_destroy_ibv(struct ibv_flow *ibv)
 	struct host *host = to_context(ibv->context)->host;
 
 	host_enter(host);
-	reap_flow(&flow->object);
+	destroy_flow(&flow->object);
 	list_remove(&flow->object.node);
 	host_leave(host);
 	free(flow);

@@ -1,10 +1,10 @@
 /* Whether a program may register a range. A driver pins every page and so finds holes and wrong rights; here nothing is
  * pinned, so the mappings are asked: msync(MS_ASYNC) writes nothing since Linux 2.6.19 but walks the mappings and names
  * a hole, and MADV_POPULATE answers for the rights of pages, which then exist. For more than a few pages
- * /proc/self/maps answers: a region of 1 GB is not made to exist, and costs what reading the mappings costs. */
+ * /proc/self/maps answers: a region of 1 GB is not made to exist, and costs what looking at its mappings costs. */
 #include "abi/verbs/object.h"
 
-#include "host/maps.h"
+#include "remap/maps.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -39,13 +39,13 @@ static int pages_probe(uintptr_t at, size_t bytes, bool writes)
 static int mappings_probe(uintptr_t first, uintptr_t end, bool writes)
 {
 	FILE *maps = maps_open();
-	struct mapping m;
+	struct mapping m = { .end = first };
 	int err = 0;
 
 	if (!maps)
 		return 0;
-	while (err == 0 && maps_next(maps, &m) && m.start < end)
-		if (m.end > first && (!m.is_readable || (writes && !m.is_writable)))
+	while (err == 0 && maps_find(maps, m.end, &m) && m.start < end)
+		if (!m.is_readable || (writes && !m.is_writable))
 			err = -EFAULT;
 	fclose(maps);
 	return err;

@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-static int reap_mr(struct abi_object *o)
+static int destroy_mr(struct abi_object *o)
 {
 	struct abi_mr *mr = container_of(o, struct abi_mr, object);
 	int err = mr->imported ? 0 : mr_destroy(mr->mr);
@@ -41,7 +41,7 @@ static struct ibv_mr *finish(struct abi_mr *mr, int err)
 		mr->mr->user = mr;
 		mr->ibv.handle = mr->mr->handle;
 		mr->ibv.lkey = mr->ibv.rkey = mr->mr->key;
-		context_enrol(ctx, &mr->object, reap_mr);
+		context_enrol(ctx, &mr->object, destroy_mr);
 	}
 	host_leave(ctx->host);
 	if (err == 0)
@@ -132,7 +132,7 @@ ABI_EXPORT int ibv_dereg_mr(struct ibv_mr *ibv)
 	int err;
 
 	host_enter(host);
-	err = reap_mr(&mr->object);
+	err = destroy_mr(&mr->object);
 	if (err == 0)
 		list_remove(&mr->object.node);
 	host_leave(host);
@@ -158,7 +158,7 @@ ABI_EXPORT struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t mr_handle)
 	mr->ibv.length = found->length;
 	mr->ibv.handle = found->handle;
 	mr->ibv.lkey = mr->ibv.rkey = found->key;
-	context_enrol(ctx, &mr->object, reap_mr);
+	context_enrol(ctx, &mr->object, destroy_mr);
 	host_leave(ctx->host);
 	return &mr->ibv;
 }

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-static int reap_mw(struct abi_object *o)
+static int destroy_mw(struct abi_object *o)
 {
 	return mw_destroy(container_of(o, struct abi_mw, object)->mw);
 }
@@ -23,7 +23,7 @@ struct ibv_mw *mw_alloc(struct ibv_pd *pd, enum ibv_mw_type type)
 		mw->mw->user = mw;
 		mw->ibv.rkey = mw->mw->key;
 		mw->ibv.handle = mw->mw->handle;
-		context_enrol(ctx, &mw->object, reap_mw);
+		context_enrol(ctx, &mw->object, destroy_mw);
 	}
 	host_leave(ctx->host);
 	if (err == 0)
@@ -39,7 +39,7 @@ int mw_dealloc(struct ibv_mw *ibv)
 	int err;
 
 	host_enter(host);
-	err = reap_mw(&mw->object);
+	err = destroy_mw(&mw->object);
 	if (err == 0)
 		list_remove(&mw->object.node);
 	host_leave(host);

@@ -5,7 +5,7 @@
 #define WEFT_ABI_VERBS_OBJECT_H
 
 #include "base/list.h"
-#include "host/host.h"
+#include "runtime/host.h"
 #include "verbs/qp.h"
 
 #include <pthread.h>
@@ -22,8 +22,8 @@
 /* The first member of every object, so that a forgotten one can be freed by it. */
 struct abi_object {
 	struct list_node node;
-	/* Destroys what stands behind the object: 0, or -EBUSY while others need it. */
-	int (*reap)(struct abi_object *o);
+	/* The device is closed: destroys what stands behind the object. 0, or -EBUSY while others need it. */
+	int (*destroy)(struct abi_object *o);
 };
 
 struct abi_context {
@@ -239,7 +239,7 @@ const char *ibv_get_sysfs_path(void);
 
 /* ---- context.c ---- */
 struct abi_context *context_create(struct host *host, struct ibv_device *device, struct ca_device *dev);
-void context_enrol(struct abi_context *ctx, struct abi_object *o, int (*reap)(struct abi_object *o));
+void context_enrol(struct abi_context *ctx, struct abi_object *o, int (*destroy)(struct abi_object *o));
 /* All contexts, for events of a whole device; guarded by the host's lock. */
 extern struct list contexts;
 

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-static int reap_pd(struct abi_object *o)
+static int destroy_pd(struct abi_object *o)
 {
 	struct abi_pd *pd = container_of(o, struct abi_pd, object);
 	int err = 0;
@@ -16,7 +16,7 @@ static int reap_pd(struct abi_object *o)
 	return err;
 }
 
-static int reap_td(struct abi_object *o)
+static int destroy_td(struct abi_object *o)
 {
 	return 0;
 }
@@ -25,7 +25,7 @@ static void enrol(struct abi_context *ctx, struct abi_pd *pd)
 {
 	pd->ibv.context = &ctx->vctx.context;
 	pd->ibv.handle = pd->pd->handle;
-	context_enrol(ctx, &pd->object, reap_pd);
+	context_enrol(ctx, &pd->object, destroy_pd);
 }
 
 ABI_EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
@@ -49,7 +49,7 @@ ABI_EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 
 static int dealloc(struct abi_pd *pd)
 {
-	int err = pd->refs ? -EBUSY : reap_pd(&pd->object);
+	int err = pd->refs ? -EBUSY : destroy_pd(&pd->object);
 
 	if (err < 0)
 		return err;
@@ -112,7 +112,7 @@ struct ibv_td *td_alloc(struct ibv_context *context, struct ibv_td_init_attr *at
 		return fail(-ENOMEM);
 	td->ibv.context = context;
 	host_enter(ctx->host);
-	context_enrol(ctx, &td->object, reap_td);
+	context_enrol(ctx, &td->object, destroy_td);
 	host_leave(ctx->host);
 	return &td->ibv;
 }

@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-static int reap_qp(struct abi_object *o)
+static int destroy_qp(struct abi_object *o)
 {
 	struct abi_qp *qp = container_of(o, struct abi_qp, object);
 	bool mine = qp->qp->user == qp;
@@ -19,6 +19,13 @@ static int reap_qp(struct abi_object *o)
 		behind_it->user = NULL;
 	events_forget(to_context(qp->ibv.qp_base.context), &qp->ibv.qp_base);
 	return 0;
+}
+
+/* With its device: it leaves its groups. */
+static int destroy_closed_qp(struct abi_object *o)
+{
+	mcast_detach_all(container_of(o, struct abi_qp, object)->qp);
+	return destroy_qp(o);
 }
 
 static struct abi_qp *create(struct ibv_context *context)
@@ -52,7 +59,7 @@ static void enrol(struct abi_qp *qp)
 	base->qp_num = qp->qp->qpn;
 	base->qp_type = qp->qp->type;
 	base->state = qp->qp->state;
-	context_enrol(to_context(base->context), &qp->object, reap_qp);
+	context_enrol(to_context(base->context), &qp->object, destroy_closed_qp);
 }
 
 /* Under the lock. */
@@ -97,6 +104,9 @@ struct ibv_qp *qp_create_ex(struct ibv_context *context, struct ibv_qp_init_attr
 	qp->is_ex = attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 	if (qp->is_ex)
 		qp_ex_setup(qp);
+	host_reserve_numbers(qp->host);
+	if (attr->qp_type == IBV_QPT_UD)
+		host_await_wire(qp->host, to_context(context)->dev);
 	host_enter(qp->host);
 	err = attach(qp, attr);
 	host_leave(qp->host);
@@ -170,6 +180,9 @@ ABI_EXPORT int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int m
 	if (err == 0)
 		ibv->state = qp->qp->state;
 	host_leave(qp->host);
+	/* the peer may send as soon as it hears that we are ready */
+	if (err == 0 && ibv->state == IBV_QPS_RTR)
+		host_await_wire(qp->host, NULL);
 	return answer(err);
 }
 
@@ -206,8 +219,9 @@ ABI_EXPORT int ibv_destroy_qp(struct ibv_qp *ibv)
 	if (!ibv)	/* qperf's server destroys its rdma_cm_id's QP twice */
 		return answer(-EINVAL);
 	qp = to_qp(ibv);
+	host_flush_qp(qp->host, qp->qp);
 	host_enter(qp->host);
-	err = reap_qp(&qp->object);
+	err = destroy_qp(&qp->object);
 	if (err == 0)
 		list_remove(&qp->object.node);
 	host_leave(qp->host);
@@ -240,10 +254,10 @@ int qp_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad
 int qp_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	struct abi_qp *qp = to_qp(ibv);
-	wtime now = host_enter_post(qp->host);
+	wtime now = host_enter_receive(qp->host);
 	int err = qp_post_recv(qp->qp, now, wr, (const struct ibv_recv_wr **)bad);
 
-	host_leave_receives(qp->host);
+	host_leave(qp->host);
 	return answer(err);
 }
 
@@ -252,9 +266,13 @@ ABI_EXPORT int ibv_attach_mcast(struct ibv_qp *ibv, const union ibv_gid *gid, ui
 	struct abi_qp *qp = to_qp(ibv);
 	int err;
 
-	host_enter(qp->host);
-	err = mcast_attach(qp->qp, gid->raw, lid);
-	host_leave(qp->host);
+	host_join_begin(qp->host);
+	do {
+		host_enter(qp->host);
+		err = mcast_attach(qp->qp, gid->raw, lid);
+		host_leave(qp->host);
+	} while (host_join(qp->host, &err));
+	host_join_end(qp->host);
 	return answer(err);
 }
 

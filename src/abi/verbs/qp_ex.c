@@ -35,7 +35,7 @@ static struct send_wqe *begin(struct ibv_qp_ex *ibv, enum ibv_wr_opcode opcode)
 		if (!qp->wqe)
 			qp->error = -ENOMEM;
 	}
-	host_leave_briefly(qp->host);
+	host_leave(qp->host);
 	if (qp->wqe) {
 		qp->wqe->wr_id = ibv->wr_id;
 		qp->wqe->flags = qp_send_flags(ibv->wr_flags);
@@ -67,7 +67,7 @@ static void wr_abort(struct ibv_qp_ex *ibv)
 
 	host_enter_briefly(qp->host);
 	qp_send_abort(qp->qp, qp->built);
-	host_leave_briefly(qp->host);
+	host_leave(qp->host);
 	qp->wqe = NULL;
 	pthread_mutex_unlock(&qp->builder);
 }

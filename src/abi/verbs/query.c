@@ -1,15 +1,13 @@
 /* What the adapter says about itself: device, port, GID and P_Key tables, the clock. */
 #include "abi/verbs/object.h"
 
+#include "control/clock.h"
+
 #include <endian.h>
 
 enum {
 	PORT = 1,		/* each device has one */
-	MAX_MESSAGE = 1u << 31,	/* IBA 9.7.2 */
 	SUBNET_TIMEOUT = 18,	/* 4.096 us * 2^18, OpenSM's default */
-	WIDTH_4X = 2,		/* IBA table 154, LinkWidthActive */
-	SPEED_EDR = 32,		/* LinkSpeedExtActive: 25.78 Gb/s a lane, as the synthetic sysfs says */
-	PHYS_LINK_UP = 5,	/* PortPhysicalState */
 	VL0_ONLY = 1,		/* VLCap */
 };
 
@@ -39,18 +37,18 @@ int query_device_ex(struct ibv_context *context, const struct ibv_query_device_e
 
 static void fill_port(const struct ca_device *dev, struct ibv_port_attr *attr)
 {
-	bool is_ib = dev->form == PACKET_IB;
+	bool has_lids = device_has(dev, DEVICE_LIDS);
 
 	*attr = (struct ibv_port_attr){
 		.state = dev->port_state, .max_mtu = dev->max_mtu, .active_mtu = dev->active_mtu,
-		.gid_tbl_len = CA_GIDS, .pkey_tbl_len = CA_PKEYS, .max_msg_sz = MAX_MESSAGE,
-		.port_cap_flags = IBV_PORT_CM_SUP | (is_ib ? IBV_PORT_SYS_IMAGE_GUID_SUP | IBV_PORT_AUTO_MIGR_SUP :
-						     IBV_PORT_IP_BASED_GIDS),
-		.lid = is_ib ? dev->lid : 0, .sm_lid = is_ib ? dev->sm_lid : 0,
+		.gid_tbl_len = CA_GIDS, .pkey_tbl_len = CA_PKEYS, .max_msg_sz = MESSAGE_MAX_BYTES,
+		.port_cap_flags = IBV_PORT_CM_SUP | (has_lids ? IBV_PORT_SYS_IMAGE_GUID_SUP | IBV_PORT_AUTO_MIGR_SUP : 0) |
+				  (device_has(dev, DEVICE_IP_GIDS) ? IBV_PORT_IP_BASED_GIDS : 0),
+		.lid = has_lids ? dev->lid : 0, .sm_lid = has_lids ? dev->sm_lid : 0, .lmc = has_lids ? dev->lmc : 0,
 		.max_vl_num = VL0_ONLY, .subnet_timeout = SUBNET_TIMEOUT,
-		.active_width = WIDTH_4X, .active_speed = SPEED_EDR, .phys_state = PHYS_LINK_UP,
-		.link_layer = is_ib ? IBV_LINK_LAYER_INFINIBAND : IBV_LINK_LAYER_ETHERNET,
-		.flags = is_ib ? 0 : IBV_QPF_GRH_REQUIRED,
+		.active_width = dev->width, .active_speed = dev->speed, .phys_state = dev->phys_state,
+		.link_layer = dev->protocol->link_layer,
+		.flags = device_has(dev, DEVICE_GRH_REQUIRED) ? IBV_QPF_GRH_REQUIRED : 0,
 	};
 }
 
@@ -152,6 +150,14 @@ int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned i
 	return 0;
 }
 
+/* Programs of rdma-core 33 ask for it in the private node of that release. */
+ABI_EXPORT __typeof__(ibv_query_gid_type) query_gid_type_33;
+int query_gid_type_33(struct ibv_context *context, uint8_t port_num, unsigned int index, int *type)
+{
+	return ibv_query_gid_type(context, port_num, index, type);
+}
+__asm__(".symver query_gid_type_33,ibv_query_gid_type@IBVERBS_PRIVATE_33");
+
 ABI_EXPORT int ibv_query_pkey(struct ibv_context *context, uint8_t port_num, int index, __be16 *pkey)
 {
 	struct abi_context *ctx = to_context(context);
@@ -177,7 +183,7 @@ ABI_EXPORT int ibv_get_pkey_index(struct ibv_context *context, uint8_t port_num,
 /* The clock that completions are stamped with. */
 int query_rt_values(struct ibv_context *context, struct ibv_values_ex *values)
 {
-	wtime now = host_now();
+	wtime now = clock_now();
 
 	if (values->comp_mask & ~(uint32_t)IBV_VALUES_MASK_RAW_CLOCK)
 		return EINVAL;

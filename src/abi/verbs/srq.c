@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-static int reap_srq(struct abi_object *o)
+static int destroy_srq(struct abi_object *o)
 {
 	struct abi_srq *srq = container_of(o, struct abi_srq, object);
 	int err = srq_destroy(srq->srq);
@@ -43,7 +43,7 @@ static int attach(struct abi_srq *srq, struct ibv_srq_init_attr_ex *attr)
 	srq->srq->user = srq;
 	srq->ibv.handle = srq->srq->handle;
 	srq_query(srq->srq, &attr->attr);
-	context_enrol(to_context(srq->ibv.context), &srq->object, reap_srq);
+	context_enrol(to_context(srq->ibv.context), &srq->object, destroy_srq);
 	return 0;
 }
 
@@ -118,7 +118,7 @@ ABI_EXPORT int ibv_destroy_srq(struct ibv_srq *ibv)
 	int err;
 
 	host_enter(srq->host);
-	err = reap_srq(&srq->object);
+	err = destroy_srq(&srq->object);
 	if (err == 0)
 		list_remove(&srq->object.node);
 	host_leave(srq->host);
@@ -143,13 +143,13 @@ int srq_post_recv(struct ibv_srq *ibv, struct ibv_recv_wr *wr, struct ibv_recv_w
 	struct abi_srq *srq = to_srq(ibv);
 	int err;
 
-	host_enter_post(srq->host);
+	host_enter_receive(srq->host);
 	err = srq_post(srq->srq, wr, (const struct ibv_recv_wr **)bad);
-	host_leave_receives(srq->host);
+	host_leave(srq->host);
 	return answer(err);
 }
 
-static int reap_xrcd(struct abi_object *o)
+static int destroy_xrcd(struct abi_object *o)
 {
 	return xrcd_close(container_of(o, struct abi_xrcd, object)->xrcd);
 }
@@ -183,7 +183,7 @@ struct ibv_xrcd *xrcd_open_attr(struct ibv_context *context, struct ibv_xrcd_ini
 	host_enter(ctx->host);
 	err = xrcd_open(ctx->ca, ctx->dev, st.st_dev, st.st_ino, attr->oflags, &xrcd->xrcd);
 	if (err == 0)
-		context_enrol(ctx, &xrcd->object, reap_xrcd);
+		context_enrol(ctx, &xrcd->object, destroy_xrcd);
 	host_leave(ctx->host);
 	if (err == 0)
 		return &xrcd->ibv;
@@ -198,7 +198,7 @@ int xrcd_close_ibv(struct ibv_xrcd *ibv)
 	int err;
 
 	host_enter(host);
-	err = reap_xrcd(&xrcd->object);
+	err = destroy_xrcd(&xrcd->object);
 	if (err == 0)
 		list_remove(&xrcd->object.node);
 	host_leave(host);

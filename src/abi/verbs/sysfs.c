@@ -75,24 +75,47 @@ struct verbs_sysfs_dev {
 	char ibdev_path[IBV_SYSFS_PATH_MAX];
 };
 
-ABI_EXPORT int ibv_read_ibdev_sysfs_file(char *buf, size_t size, struct verbs_sysfs_dev *dev, const char *format, ...)
-	__attribute__((format(printf, 4, 5)));
-int ibv_read_ibdev_sysfs_file(char *buf, size_t size, struct verbs_sysfs_dev *dev, const char *format, ...)
+static int read_of_device(char *buf, size_t size, struct verbs_sysfs_dev *dev, const char *format, va_list args)
 {
 	char file[IBV_SYSFS_PATH_MAX];
-	va_list args;
 	int n;
 
 	if (!dev) {
 		errno = EINVAL;
 		return -1;
 	}
-	va_start(args, format);
 	n = vsnprintf(file, sizeof(file), format, args);
-	va_end(args);
 	if (n < 0 || n >= (int)sizeof(file)) {
 		errno = ENAMETOOLONG;
 		return -1;
 	}
 	return ibv_read_sysfs_file(dev->ibdev_path, file, buf, size);
 }
+
+ABI_EXPORT int ibv_read_ibdev_sysfs_file(char *buf, size_t size, struct verbs_sysfs_dev *dev, const char *format, ...)
+	__attribute__((format(printf, 4, 5)));
+int ibv_read_ibdev_sysfs_file(char *buf, size_t size, struct verbs_sysfs_dev *dev, const char *format, ...)
+{
+	va_list args;
+	int n;
+
+	va_start(args, format);
+	n = read_of_device(buf, size, dev, format, args);
+	va_end(args);
+	return n;
+}
+
+/* The same in the private node of rdma-core 33. No alias: of two symbols with one name and one address, ld keeps one. */
+ABI_EXPORT int read_ibdev_sysfs_file_33(char *buf, size_t size, struct verbs_sysfs_dev *dev, const char *format, ...)
+	__attribute__((format(printf, 4, 5)));
+int read_ibdev_sysfs_file_33(char *buf, size_t size, struct verbs_sysfs_dev *dev, const char *format, ...)
+{
+	va_list args;
+	int n;
+
+	va_start(args, format);
+	n = read_of_device(buf, size, dev, format, args);
+	va_end(args);
+	return n;
+}
+__asm__(".symver read_ibdev_sysfs_file_33,ibv_read_ibdev_sysfs_file@IBVERBS_PRIVATE_33");

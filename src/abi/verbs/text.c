@@ -91,3 +91,29 @@ ABI_EXPORT const char *ibv_wc_status_str(enum ibv_wc_status status)
 
 	return NAME(names, status);
 }
+
+/* Of rdma-core 49 and later, which keep the symbol in the providers' node though their headers declare it. */
+const char *ibv_wr_opcode_str(enum ibv_wr_opcode opcode);
+
+ABI_EXPORT const char *ibv_wr_opcode_str(enum ibv_wr_opcode opcode)
+{
+	enum { FLUSH = 14 };	/* IBV_WR_FLUSH, which older headers have not */
+	static const char *const names[] = {
+		[IBV_WR_RDMA_WRITE] = "rdma-write",
+		[IBV_WR_RDMA_WRITE_WITH_IMM] = "rdma-write-with-imm",
+		[IBV_WR_SEND] = "send",
+		[IBV_WR_SEND_WITH_IMM] = "send-with-imm",
+		[IBV_WR_RDMA_READ] = "rdma-read",
+		[IBV_WR_ATOMIC_CMP_AND_SWP] = "atomic-cmp-and-swp",
+		[IBV_WR_ATOMIC_FETCH_AND_ADD] = "atomic-fetch-and-add",
+		[IBV_WR_LOCAL_INV] = "local-inv",
+		[IBV_WR_BIND_MW] = "bind-mw",
+		[IBV_WR_SEND_WITH_INV] = "send-with-inv",
+		[IBV_WR_TSO] = "tso",
+		[IBV_WR_DRIVER1] = "driver1",
+		[FLUSH] = "flush",
+		[IBV_WR_ATOMIC_WRITE] = "atomic-write",
+	};
+
+	return NAME(names, opcode);
+}

@@ -16,7 +16,7 @@ ABI_EXPORT size_t weft_counters(struct weft_counter *counters, size_t room)
 	if (!host)
 		return 0;
 	host_enter(host);
-	now = host_ca(host)->counters;
+	now = host_counters(host);
 	host_leave(host);
 	for (unsigned i = 0; i < COUNTERS && i < room; i++)
 		counters[i] = (struct weft_counter){ counters_name(i), counters_text(i), counters_value(&now, i) };

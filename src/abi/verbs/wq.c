@@ -10,7 +10,7 @@ static struct abi_wq *to_wq(struct ibv_wq *wq)
 	return container_of(wq, struct abi_wq, ibv);
 }
 
-static int reap_wq(struct abi_object *o)
+static int destroy_wq(struct abi_object *o)
 {
 	return qp_destroy(container_of(o, struct abi_wq, object)->qp);
 }
@@ -52,6 +52,7 @@ struct ibv_wq *wq_create(struct ibv_context *context, struct ibv_wq_init_attr *a
 		return fail(-ENOMEM);
 	wq->ibv = (struct ibv_wq){ .context = context, .pd = attr->pd, .cq = attr->cq, .wq_type = IBV_WQT_RQ,
 				   .state = IBV_WQS_RESET, .post_recv = post_recv };
+	host_reserve_numbers(ctx->host);
 	host_enter(ctx->host);
 	err = create_qp(wq, attr);
 	if (err == 0) {
@@ -59,7 +60,7 @@ struct ibv_wq *wq_create(struct ibv_context *context, struct ibv_wq_init_attr *a
 		wq->ibv.handle = wq->qp->handle;
 		attr->max_wr = wq->qp->cap.max_recv_wr;
 		attr->max_sge = wq->qp->cap.max_recv_sge;
-		context_enrol(ctx, &wq->object, reap_wq);
+		context_enrol(ctx, &wq->object, destroy_wq);
 	}
 	host_leave(ctx->host);
 	if (err == 0)
@@ -97,7 +98,7 @@ int wq_destroy(struct ibv_wq *ibv)
 	int err;
 
 	host_enter(host);
-	err = reap_wq(&wq->object);
+	err = destroy_wq(&wq->object);
 	if (err == 0)
 		list_remove(&wq->object.node);
 	host_leave(host);
@@ -108,7 +109,7 @@ int wq_destroy(struct ibv_wq *ibv)
 
 /* ---- tables ---- */
 
-static int reap_table(struct abi_object *o)
+static int destroy_table(struct abi_object *o)
 {
 	return rss_table_destroy(container_of(o, struct abi_table, object)->table);
 }
@@ -142,7 +143,7 @@ struct ibv_rwq_ind_table *table_create(struct ibv_context *context, struct ibv_r
 	err = fill(table, attr);
 	if (err == 0) {
 		table->ibv.ind_tbl_num = table->ibv.ind_tbl_handle = ++last_number;
-		context_enrol(ctx, &table->object, reap_table);
+		context_enrol(ctx, &table->object, destroy_table);
 	}
 	host_leave(ctx->host);
 	if (err == 0)
@@ -158,7 +159,7 @@ int table_destroy(struct ibv_rwq_ind_table *ibv)
 	int err;
 
 	host_enter(host);
-	err = reap_table(&table->object);
+	err = destroy_table(&table->object);
 	if (err == 0)
 		list_remove(&table->object.node);
 	host_leave(host);

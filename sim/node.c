@@ -1,0 +1,215 @@
+/* A node: its addresses and numbers, and what its adapter asks of its host. Addresses tell nodes apart, as they do on a network;
+ * two nodes may have QPs of the same number. */
+#include "parts.h"
+
+#include "ib/ib.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum {
+	LID_MOST = 0xbfff,		/* of unicast: IBA 4.1.3 */
+	IPV4_HOSTS = (1 << 24) - 2,	/* in 10.0.0.0/8 */
+	QPN_LOW_BITS = 20,
+	QPN_HIGHS = 15,			/* values of the bits above, but 0: so QP0, QP1 and 0xffffff are nobody's */
+};
+
+int node_numbers(enum packet_form form)
+{
+	return form == PACKET_IB ? LID_MOST : IPV4_HOSTS;
+}
+
+static const struct device_protocol *protocol_of(enum packet_form form)
+{
+	return form == PACKET_IB ? &protocol_ib : &protocol_roce_v2;
+}
+
+/* Node n has LID n + 1 and fe80::(n + 1), or 10.0.0.0 + n + 1. */
+static void fill_gid(enum packet_form form, struct ca_gid *gid, int number)
+{
+	uint32_t host = htobe32((uint32_t)number + 1);
+
+	gid->valid = true;
+	gid->type = protocol_of(form)->gid_type;
+	memcpy(gid->raw + 12, &host, sizeof(host));
+	if (form == PACKET_ROCE) {
+		gid->raw[10] = gid->raw[11] = 0xff;	/* ::ffff:10.x.y.z */
+		gid->raw[12] = 10;
+	} else {
+		gid->raw[0] = 0xfe;
+		gid->raw[1] = 0x80;
+	}
+}
+
+static uint32_t host_of(const uint8_t gid[16])
+{
+	return (uint32_t)gid[13] << 16 | (uint32_t)gid[14] << 8 | gid[15];
+}
+
+struct sim_node *node_at(const struct sim *sim, const struct packet_path *path)
+{
+	bool has_lids = sim->config.form == PACKET_IB;
+	uint32_t host = has_lids ? path->dlid : host_of(path->dgid);
+	struct sim_node *node = host && host <= (uint32_t)sim->config.nodes ? &sim->node[host - 1] : NULL;
+
+	if (node && !has_lids && memcmp(node->dev->gid[0].raw, path->dgid, sizeof(path->dgid)) != 0)
+		return NULL;
+	return node;
+}
+
+/* What the node's QP numbers have in their upper bits: other than its neighbours' have. */
+static uint32_t qpn_high(const struct sim_node *node)
+{
+	return (uint32_t)(node_number(node) % QPN_HIGHS + 1);
+}
+
+/* ---- what the adapter asks ---- */
+
+static void cq_event(void *host, struct cq *cq)
+{
+	((struct sim_node *)host)->cq_events++;
+}
+
+static void async_event(void *host, enum ibv_event_type type, void *object)
+{
+	struct sim_node *node = host;
+
+	if (node->events < SIM_EVENTS)
+		node->event[node->events++] = (struct sim_event){ type, object };
+	if (node->sim->trace)
+		fprintf(node->sim->trace, "%llu %d event %d\n", (unsigned long long)node->sim->now, node_number(node), type);
+}
+
+unsigned node_room(const struct sim_node *node)
+{
+	uint32_t limit = node->sim->config.link.room;
+
+	if (!limit)
+		return UINT_MAX;
+	return node->under_way < limit ? limit - node->under_way : 0;
+}
+
+/* A route's place is the node. */
+static void route(void *host, const struct ca_device *dev, const struct packet_path *path, struct route *r)
+{
+	const struct sim *sim = ((struct sim_node *)host)->sim;
+	struct sim_node *node = node_at(sim, path);
+
+	if (node && (!path->has_grh || memcmp(node->dev->gid[0].raw, path->dgid, sizeof(path->dgid)) == 0)) {
+		r->kind = ROUTE_CHANNEL;
+		r->place = node;
+	}
+}
+
+static unsigned room(void *host, const struct ca_device *dev, const struct route *r, const struct av *av)
+{
+	return node_room(host);
+}
+
+static bool origin_matches(void *host, origin_t origin, const struct route *back)
+{
+	const struct sim_node *from = back->place;
+
+	return from && origin == node_origin(from) && back->qpn >> QPN_LOW_BITS == qpn_high(from);
+}
+
+static bool undelivered(void *host, const struct route *r, uint64_t *mark)
+{
+	const struct sim *sim = ((struct sim_node *)host)->sim;
+	const struct sim_node *to = r->place;
+
+	if (!sim->config.link.keeps || !to || to->deaf)
+		return false;
+	if (!*mark)
+		*mark = to->launched + 1;
+	return to->taken + 1 < *mark;
+}
+
+static int copy_safely(void *host, void *to, const void *from, size_t bytes)
+{
+	if (((struct sim_node *)host)->memory_gone)
+		return -EFAULT;
+	memcpy(to, from, bytes);
+	return 0;
+}
+
+static int mcast(void *host, struct ca_device *dev, const uint8_t gid[16], bool joined)
+{
+	return 0;
+}
+
+static int qpn_alloc(void *host, uint32_t *qpn)
+{
+	struct sim_node *node = host;
+
+	if (node->next_qpn >= 1 << QPN_LOW_BITS)
+		return -ENOMEM;
+	*qpn = qpn_high(node) << QPN_LOW_BITS | node->next_qpn++;
+	return 0;
+}
+
+static void qpn_free(void *host, uint32_t qpn)
+{
+}
+
+static const struct ca_host host_ops = {
+	.cq_event = cq_event, .async_event = async_event, .route = route, .space = room,
+	.origin_matches = origin_matches, .undelivered = undelivered,
+	.read_program = copy_safely, .write_program = copy_safely, .mcast = mcast, .qpn_alloc = qpn_alloc, .qpn_free = qpn_free,
+};
+
+/* ---- life ---- */
+
+int node_init(struct sim *sim, int number)
+{
+	struct sim_node *node = &sim->node[number];
+	struct ca_device dev = {
+		.name = "sim", .protocol = protocol_of(sim->config.form), .transport = &ib_transport,
+		.guid = (uint64_t)number + 1, .lid = (uint16_t)(number + 1), .sm_lid = 1,
+		.active_mtu = sim->config.mtu, .max_mtu = IBV_MTU_4096, .port_state = IBV_PORT_ACTIVE, .pkey = { 0xffff },
+		.may_reorder = sim->config.link.reorder > 0,
+	};
+	struct ca_config config = {
+		.host_ops = &host_ops, .host = node, .direct_arg = node, .arena_bytes = sim->config.arena_bytes,
+		.seed = rand_u64(&sim->rand), .dev = &dev, .devices = 1,
+	};
+
+	fill_gid(sim->config.form, &dev.gid[0], number);
+	node->sim = sim;
+	list_init(&node->parked);
+	node->next_qpn = 1 + (uint32_t)rand_below(&sim->rand, SIM_QPNS);
+	node->arena = mmap(NULL, sim->config.arena_bytes, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (node->arena == MAP_FAILED)
+		return -ENOMEM;
+	config.arena = node->arena;
+	if (ca_init(&node->ca, &config) < 0) {
+		munmap(node->arena, sim->config.arena_bytes);
+		return -ENOMEM;
+	}
+	node->dev = &node->ca.dev[0];
+	return 0;
+}
+
+void node_fini(struct sim_node *node)
+{
+	struct list_node *n;
+
+	while ((n = list_pop(&node->parked)))
+		free(container_of(n, struct sim_frame, parked));
+	free(node->held);
+	ca_fini(&node->ca);
+	munmap(node->arena, node->sim->config.arena_bytes);
+}
+
+unsigned sim_events(const struct sim_node *node, enum ibv_event_type type)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < node->events; i++)
+		n += node->event[i].type == type;
+	return n;
+}

@@ -1,0 +1,443 @@
+/* A port that a program has opened is a connection with weftd: the number it gets is that of the socket, which is readable when a
+ * datagram has come. weftd forgets the port when the last process has closed the socket. Agents are registered by a second
+ * connection, so that the answer is not among datagrams. */
+#include "abi/umad/umad_sysfs.h"
+
+#include "control/connect.h"
+#include "control/devices.h"
+#include "control/message.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { LEAST_BYTES = 256 };		/* of a datagram's room: umad_recv(3) */
+
+struct port {
+	struct port *next;
+	int fd;				/* owned */
+	uint8_t secret[16];
+	uint32_t agents;		/* bits */
+	pthread_mutex_t reading;	/* pieces of one datagram go to one reader */
+	unsigned users;
+};
+
+static struct port *ports;		/* owned */
+static pthread_mutex_t ports_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static struct port *port_get(int fd)
+{
+	struct port *p;
+
+	pthread_mutex_lock(&ports_lock);
+	for (p = ports; p && p->fd != fd;)
+		p = p->next;
+	if (p)
+		p->users++;
+	pthread_mutex_unlock(&ports_lock);
+	return p;
+}
+
+static void port_put(struct port *p)
+{
+	bool is_last;
+
+	pthread_mutex_lock(&ports_lock);
+	is_last = --p->users == 0;
+	pthread_mutex_unlock(&ports_lock);
+	if (!is_last)
+		return;
+	pthread_mutex_destroy(&p->reading);
+	free(p);
+}
+
+/* ---- opening ---- */
+
+static uint32_t device_index(const char *name)
+{
+	uint32_t i = 0;
+
+	while (i < CONTROL_DEVICES && strcmp(control_devices[i].name, name) != 0)
+		i++;
+	return i;
+}
+
+/* The socket or -errno. */
+static int open_file(const char *ca_name, bool is_sm, uint8_t secret[16])
+{
+	const char *dir = getenv("WEFT_DIR"), *node = getenv("WEFT_NODE");
+	struct control_msg msg = { .type = CTL_MAD_PORT, .device = device_index(ca_name), .a = is_sm };
+	int fd = connect_as(dir ? dir : "", CONTROL_MADS), err;
+
+	if (fd < 0)
+		return fd;
+	msg.text_bytes = node ? (uint32_t)strlen(node) : 0;
+	err = msg.text_bytes > CONTROL_TEXT ? -EINVAL : connect_ask(fd, &msg, node);
+	if (!err) {
+		memcpy(secret, msg.gid, sizeof(msg.gid));
+		return fd;
+	}
+	close(fd);
+	return err;
+}
+
+UMAD_EXPORT int umad_open_port(const char *ca_name, int portnum)
+{
+	char name[UMAD_NAME];
+	int number = umad_resolve(ca_name, portnum, name);
+	struct port *p;
+
+	if (number < 0)
+		return number;
+	p = calloc(1, sizeof(*p));
+	if (!p)
+		return -ENOMEM;
+	p->fd = open_file(name, false, p->secret);
+	if (p->fd < 0) {
+		free(p);
+		return -EIO;
+	}
+	p->users = 1;
+	pthread_mutex_init(&p->reading, NULL);
+	pthread_mutex_lock(&ports_lock);
+	p->next = ports;
+	ports = p;
+	pthread_mutex_unlock(&ports_lock);
+	return p->fd;
+}
+
+/* What opening issmN comes to: the port is a subnet manager's until the descriptor is closed. A descriptor, or -1 and errno. */
+UMAD_EXPORT int weft_umad_issm_open(const char *ca_name);
+int weft_umad_issm_open(const char *ca_name)
+{
+	uint8_t secret[16];
+	int fd = open_file(ca_name, true, secret);
+
+	if (fd >= 0)
+		return fd;
+	errno = -fd;
+	return -1;
+}
+
+static struct port *take_out(int fd)
+{
+	struct port *p = NULL;
+
+	pthread_mutex_lock(&ports_lock);
+	for (struct port **at = &ports; *at; at = &(*at)->next) {
+		if ((*at)->fd != fd)
+			continue;
+		p = *at;
+		*at = p->next;
+		break;
+	}
+	pthread_mutex_unlock(&ports_lock);
+	return p;
+}
+
+/* Of a number that is no port the stock library closes the descriptor, and says so never. */
+UMAD_EXPORT int umad_close_port(int portid)
+{
+	struct port *p = take_out(portid);
+
+	if (p)
+		port_put(p);
+	close(portid);
+	return 0;
+}
+
+UMAD_EXPORT int umad_get_fd(int portid)
+{
+	return portid;
+}
+
+/* ---- agents ---- */
+
+/* 0 or -errno; b of the answer is the agent. */
+static int ask_about_agent(const struct port *p, struct control_msg *msg, const struct control_agent *agent)
+{
+	const char *dir = getenv("WEFT_DIR");
+	int fd = connect_as(dir ? dir : "", CONTROL_COMMAND), err;
+
+	if (fd < 0)
+		return fd;
+	msg->type = CTL_MAD_AGENT;
+	memcpy(msg->gid, p->secret, sizeof(msg->gid));
+	msg->text_bytes = agent ? sizeof(*agent) : 0;
+	err = connect_ask(fd, msg, agent);
+	close(fd);
+	return !err && msg->b >= CONTROL_AGENTS ? -EPROTO : err;
+}
+
+/* The agent's number or -errno. */
+static int add_agent(int portid, const struct control_agent *agent)
+{
+	struct port *p = port_get(portid);
+	struct control_msg msg = { .a = 0 };
+	int err = p ? ask_about_agent(p, &msg, agent) : -EINVAL;
+
+	if (!err)
+		__atomic_or_fetch(&p->agents, 1u << msg.b, __ATOMIC_RELAXED);
+	if (p)
+		port_put(p);
+	return err ? err : (int)msg.b;
+}
+
+static bool has_oui(int mgmt_class)
+{
+	return mgmt_class >= 0x30 && mgmt_class <= 0x4f;	/* IBA 13.4.4 */
+}
+
+/* Any failure but a caller's is the same to callers: umad_register(3). */
+static int register_agent(int portid, struct control_agent *agent, const long *method_mask)
+{
+	int id;
+
+	if (method_mask)
+		memcpy(agent->methods, method_mask, sizeof(agent->methods));
+	id = add_agent(portid, agent);
+	return id < 0 ? -EPERM : id;
+}
+
+UMAD_EXPORT int umad_register(int portid, int mgmt_class, int mgmt_version, uint8_t rmpp_version,
+			      long method_mask[16 / sizeof(long)])
+{
+	struct control_agent agent = { .mgmt_class = (uint8_t)mgmt_class, .class_version = (uint8_t)mgmt_version,
+				       .rmpp_version = rmpp_version, .oui = 0x1405 /* OpenIB's */ };
+
+	return register_agent(portid, &agent, method_mask);
+}
+
+UMAD_EXPORT int umad_register_oui(int portid, int mgmt_class, uint8_t rmpp_version, uint8_t oui[3],
+				  long method_mask[16 / sizeof(long)])
+{
+	struct control_agent agent = { .mgmt_class = (uint8_t)mgmt_class, .class_version = 1, .rmpp_version = rmpp_version };
+
+	if (!has_oui(mgmt_class))
+		return -EINVAL;
+	agent.oui = (uint32_t)oui[0] << 16 | (uint32_t)oui[1] << 8 | oui[2];
+	return register_agent(portid, &agent, method_mask);
+}
+
+UMAD_EXPORT int umad_register2(int portid, struct umad_reg_attr *attr, uint32_t *agent_id)
+{
+	struct control_agent agent;
+	int id;
+
+	if (!attr || !agent_id)
+		return EINVAL;
+	if (attr->flags & ~(uint32_t)UMAD_USER_RMPP) {
+		attr->flags = UMAD_USER_RMPP;
+		return EINVAL;
+	}
+	agent = (struct control_agent){ .mgmt_class = attr->mgmt_class, .class_version = attr->mgmt_class_version,
+					.rmpp_version = attr->rmpp_version, .is_user_rmpp = attr->flags & UMAD_USER_RMPP,
+					.oui = attr->oui, .methods = { attr->method_mask[0], attr->method_mask[1] } };
+	id = add_agent(portid, &agent);
+	if (id < 0)
+		return -id;
+	*agent_id = (uint32_t)id;
+	return 0;
+}
+
+UMAD_EXPORT int umad_unregister(int portid, int agentid)
+{
+	struct port *p = port_get(portid);
+	struct control_msg msg = { .a = 1, .b = (uint32_t)agentid };
+	int err = p && agentid >= 0 && agentid < UMAD_AGENTS ? ask_about_agent(p, &msg, NULL) : -EINVAL;
+
+	if (!err)
+		__atomic_and_fetch(&p->agents, ~(1u << agentid), __ATOMIC_RELAXED);
+	if (p)
+		port_put(p);
+	return err;
+}
+
+/* ---- sending ---- */
+
+static void fill_head(struct control_mad *head, const struct ib_user_mad *mad)
+{
+	const struct ib_mad_addr *a = &mad->addr;
+
+	*head = (struct control_mad){
+		.agent = mad->agent_id, .timeout_ms = mad->timeout_ms, .retries = mad->retries,
+		.qpn = be32toh(a->qpn), .qkey = be32toh(a->qkey), .flow_label = be32toh(a->flow_label),
+		.lid = be16toh(a->lid), .pkey_index = a->pkey_index, .sl = a->sl, .path_bits = a->path_bits,
+		.has_grh = a->grh_present, .gid_index = a->gid_index, .hop_limit = a->hop_limit, .tclass = a->traffic_class,
+	};
+	memcpy(head->gid, a->gid, sizeof(head->gid));
+}
+
+/* Under a lock: pieces of several threads would mix. */
+static int send_pieces(int fd, struct control_mad *head, const uint8_t *data)
+{
+	static pthread_mutex_t sending = PTHREAD_MUTEX_INITIALIZER;
+	uint8_t text[sizeof(*head) + CONTROL_MAD_PIECE];
+	int err = 0;
+
+	pthread_mutex_lock(&sending);
+	do {
+		uint32_t left = head->total - head->at, bytes = left < CONTROL_MAD_PIECE ? left : CONTROL_MAD_PIECE;
+		struct control_msg msg = { .type = CTL_MAD, .text_bytes = (uint32_t)sizeof(*head) + bytes };
+
+		memcpy(text, head, sizeof(*head));
+		memcpy(text + sizeof(*head), data + head->at, bytes);
+		err = message_send(fd, &msg, (char *)text, NULL, 0, 0);
+		head->at += bytes;
+	} while (!err && head->at < head->total);
+	pthread_mutex_unlock(&sending);
+	return err;
+}
+
+UMAD_EXPORT int umad_send(int portid, int agentid, void *umad, int length, int timeout_ms, int retries)
+{
+	struct ib_user_mad *mad = umad;
+	struct port *p = port_get(portid);
+	struct control_mad head;
+	int err = -EIO;
+
+	mad->timeout_ms = (uint32_t)timeout_ms;
+	mad->retries = (uint32_t)retries;
+	mad->agent_id = (uint32_t)agentid;
+	fill_head(&head, mad);
+	head.total = (uint32_t)length;
+	if (p && agentid >= 0 && agentid < UMAD_AGENTS && __atomic_load_n(&p->agents, __ATOMIC_RELAXED) >> agentid & 1 &&
+	    length > 0 && length <= CONTROL_MAD_MOST)
+		err = send_pieces(p->fd, &head, mad->data);
+	if (p)
+		port_put(p);
+	if (!err)
+		return 0;
+	errno = p && err == -EIO ? EINVAL : -err;
+	return -EIO;
+}
+
+/* ---- receiving ---- */
+
+/* 0, -ETIMEDOUT, -EIO. Signals do not shorten the time. */
+static int wait_for(int fd, int timeout_ms)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	struct timespec now, end;
+
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	end.tv_sec += timeout_ms / 1000;
+	end.tv_nsec += timeout_ms % 1000 * 1000000L;
+	for (;;) {
+		int n = poll(&p, 1, timeout_ms);
+
+		if (n > 0)
+			return p.revents == POLLIN || p.revents == (POLLIN | POLLHUP) ? 0 : -EIO;
+		if (n == 0)
+			return -ETIMEDOUT;
+		if (errno != EINTR)
+			return -EIO;
+		if (timeout_ms < 0)
+			continue;
+		clock_gettime(CLOCK_MONOTONIC, &now);
+		timeout_ms = (int)((end.tv_sec - now.tv_sec) * 1000 + (end.tv_nsec - now.tv_nsec) / 1000000);
+		if (timeout_ms < 0)
+			timeout_ms = 0;
+	}
+}
+
+UMAD_EXPORT int umad_poll(int portid, int timeout_ms)
+{
+	return wait_for(portid, timeout_ms);
+}
+
+struct letter {
+	struct control_msg msg;
+	struct control_mad head;
+};
+
+/* Looks at what comes next, which stays. */
+static int peek(int fd, struct letter *l)
+{
+	ssize_t n = recv(fd, l, sizeof(*l), MSG_PEEK | MSG_DONTWAIT);
+
+	if (n < 0)
+		return errno == EAGAIN || errno == EINTR ? -EWOULDBLOCK : -EIO;
+	return n == sizeof(*l) && l->msg.type == CTL_MAD && l->head.total <= CONTROL_MAD_MOST ? 0 : -EIO;
+}
+
+static void fill_mad(struct ib_user_mad *mad, const struct control_mad *head)
+{
+	struct ib_mad_addr *a = &mad->addr;
+
+	mad->agent_id = head->agent;
+	mad->status = head->status;
+	mad->timeout_ms = head->timeout_ms;
+	mad->retries = head->retries;
+	mad->length = (uint32_t)sizeof(*mad) + head->total;
+	*a = (struct ib_mad_addr){
+		.qpn = htobe32(head->qpn), .qkey = htobe32(head->qkey), .lid = htobe16(head->lid), .sl = head->sl,
+		.path_bits = head->path_bits, .grh_present = head->has_grh, .gid_index = head->gid_index,
+		.hop_limit = head->hop_limit, .traffic_class = head->tclass, .flow_label = htobe32(head->flow_label),
+		.pkey_index = head->pkey_index,
+	};
+	memcpy(a->gid, head->gid, sizeof(a->gid));
+}
+
+/* The pieces follow each other: weftd sends them at once. */
+static int take_pieces(int fd, const struct control_mad *first, uint8_t *data)
+{
+	struct letter l;
+	uint32_t at = 0;
+
+	do {
+		struct iovec iov[2] = { { &l, sizeof(l) }, { data + at, first->total - at } };
+		struct msghdr header = { .msg_iov = iov, .msg_iovlen = 2 };
+		ssize_t n;
+
+		if (at && wait_for(fd, -1))
+			return -EIO;
+		n = recvmsg(fd, &header, MSG_DONTWAIT);
+		if (n < (ssize_t)sizeof(l) || header.msg_flags & MSG_TRUNC || l.head.at != at || l.head.total != first->total)
+			return -EIO;
+		at += (uint32_t)(n - (ssize_t)sizeof(l));
+	} while (at < first->total);
+	return 0;
+}
+
+static int take(struct port *p, struct ib_user_mad *mad, int *length)
+{
+	struct letter l;
+	int room = *length, err = peek(p->fd, &l);
+
+	if (err)
+		return err;
+	fill_mad(mad, &l.head);
+	*length = (int)l.head.total;
+	if (l.head.total > (uint32_t)room)
+		return -ENOSPC;
+	err = take_pieces(p->fd, &l.head, mad->data);
+	return err ? err : (int)l.head.agent;
+}
+
+UMAD_EXPORT int umad_recv(int portid, void *umad, int *length, int timeout_ms)
+{
+	struct port *p = port_get(portid);
+	int result = -EINVAL;
+
+	if (p && *length >= LEAST_BYTES) {
+		result = timeout_ms ? wait_for(p->fd, timeout_ms) : 0;
+		if (!result) {
+			pthread_mutex_lock(&p->reading);
+			result = take(p, umad, length);
+			pthread_mutex_unlock(&p->reading);
+		}
+	}
+	if (p)
+		port_put(p);
+	if (result < 0)
+		errno = -result;
+	return result;
+}

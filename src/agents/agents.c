@@ -1,0 +1,265 @@
+/* Which way a MAD goes, and who has it where it arrives. */
+#include "agents/agents.h"
+
+#include "agents/notice.h"
+#include "agents/pma.h"
+#include "agents/port_state.h"
+#include "agents/sma.h"
+#include "agents/smi.h"
+#include "fabric/host.h"
+#include "fabric/walk.h"
+#include "mgmt/gmp.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const texts[LOSSES] = {
+#define LOSS(name, text) [LOSS_##name] = text,
+#include "agents/loss.def"
+#undef LOSS
+};
+
+const char *mad_loss_text(enum mad_loss loss)
+{
+	return loss < LOSSES ? texts[loss] : "";
+}
+
+int agents_init(struct agents *a, struct fabric *f)
+{
+	*a = (struct agents){ .fabric = f, .lease_end = WTIME_NEVER };
+	a->lease = calloc(f->ports + 1, sizeof(*a->lease));
+	a->trap = calloc(AGENT_TRAPS, sizeof(*a->trap));
+	a->counters = calloc(f->ports + 1, sizeof(*a->counters));
+	if (a->lease && a->trap && a->counters)
+		return 0;
+	agents_fini(a);
+	return -ENOMEM;
+}
+
+void agents_fini(struct agents *a)
+{
+	free(a->lease);
+	free(a->trap);
+	free(a->counters);
+	*a = (struct agents){ .lease_end = WTIME_NEVER };
+}
+
+static enum mad_outcome lose(struct agents *a, enum mad_loss loss)
+{
+	a->lost = loss;
+	a->losses[loss]++;
+	return MAD_LOST;
+}
+
+/* A port that has a QP0: 14.1. Any value. */
+static bool is_end_port(const struct fabric *f, uint32_t port)
+{
+	return port < f->ports && !fabric_is_switch(f, f->owner[port]) == !!fabric_port_number(f, port);
+}
+
+/* The LID that the port sends from: the one that is asked for, if it has it. Nobody sends in another one's name. */
+static uint16_t source(const struct fabric *f, uint32_t port, uint16_t asked)
+{
+	return host_has_lid(f, port, asked) ? asked : FABRIC_READ(f->port[port].lid);
+}
+
+/* A response that came to another port than the sender's is one that nobody asked for there. */
+static enum mad_outcome for_sender(uint32_t from, enum mad_outcome outcome, const struct mad_arrival *out)
+{
+	return outcome == MAD_ANSWERED && out->port != from ? MAD_ARRIVED : outcome;
+}
+
+/* ---- QP0 ---- */
+
+static void arrive(const struct agents *a, const struct smp_place *place, uint8_t sl, struct mad_arrival *out)
+{
+	*out = (struct mad_arrival){
+		.port = smi_end_port(a->fabric, place->port),
+		.address = { .path = { .slid = place->slid, .dlid = place->dlid, .sl = sl } },
+	};
+}
+
+/* The response goes back to where the request came from. */
+static enum mad_outcome send_back(struct agents *a, struct smp_place *place, uint8_t sl, uint8_t mad[MAD_BYTES],
+				  struct mad_arrival *out)
+{
+	struct smp_place back = { .port = place->port, .slid = place->dlid, .dlid = place->slid };
+	enum mad_loss loss = smi_carry(a, &back, sl, mad);
+
+	if (loss != LOSS_NONE)
+		return lose(a, loss);
+	arrive(a, &back, sl, out);
+	a->answered++;
+	return MAD_ANSWERED;
+}
+
+static enum mad_outcome send_smp(struct agents *a, wtime now, uint32_t from, const struct packet_path *path,
+				 uint8_t mad[MAD_BYTES], struct mad_arrival *out)
+{
+	struct smp_place place = { .port = from, .slid = path->slid, .dlid = path->dlid };
+	struct mad_header h;
+	enum mad_loss loss;
+	enum mad_outcome outcome;
+
+	mad_header_parse(&h, mad);
+	place.slid = place.dlid == LID_PERMISSIVE ? LID_PERMISSIVE : source(a->fabric, from, path->slid);
+	loss = smi_carry(a, &place, path->sl, mad);
+	if (loss != LOSS_NONE)
+		return lose(a, loss);
+	arrive(a, &place, path->sl, out);
+	if (!sma_has(&h)) {
+		a->arrived++;
+		return MAD_ARRIVED;
+	}
+	outcome = sma_input(a, now, &place, mad, &loss);
+	if (outcome == MAD_LOST)
+		return lose(a, loss);
+	return outcome == MAD_ANSWERED ? for_sender(from, send_back(a, &place, path->sl, mad, out), out) : outcome;
+}
+
+/* ---- QP1 ---- */
+
+/* 10.9.4: P_KeyViolations and trap 257. */
+static void count_pkey(struct agents *a, wtime now, uint32_t port, const struct mad_address *address)
+{
+	struct fabric *f = a->fabric;
+
+	fabric_write(f, f->owner[port]);
+	if (f->port[port].pkey_violations < UINT16_MAX)
+		f->port[port].pkey_violations++;
+	fabric_written(f, f->owner[port]);
+	notice_pkey(a, now, port, address);
+}
+
+static enum mad_outcome send_gmp(struct agents *a, wtime now, uint32_t from, const struct mad_address *to,
+				 struct mad_arrival *out)
+{
+	const struct fabric *f = a->fabric;
+	struct walk_packet p = { .from = from, .dlid = to->path.dlid, .pkey = to->pkey, .sl = to->path.sl & 15,
+				 .switches = SWITCHES_MOST };
+	struct mad_arrival arrival = { .address = *to };
+	struct walk_route r;
+	enum walk_verdict v;
+	int pkey_index;
+
+	if (!(to->pkey & 0x7fff))
+		return lose(a, LOSS_PARTITION);
+	v = fabric_walk(f, &p, &r);
+	port_counters_way(a->counters, f, &r, to->path.has_grh);
+	if (v != WALK_DELIVERED)
+		return lose(a, v == WALK_PKEY_IN || v == WALK_PKEY_OUT ? LOSS_PARTITION : LOSS_NO_ROUTE);
+	if (to->qkey != GSI_QKEY)
+		return lose(a, LOSS_QKEY);
+	arrival.port = r.at;
+	arrival.address.path.slid = source(f, from, to->path.slid);
+	pkey_index = fabric_find_pkey(f, r.at, to->pkey);
+	if (pkey_index < 0) {
+		count_pkey(a, now, r.at, &arrival.address);
+		return lose(a, LOSS_PARTITION);
+	}
+	arrival.pkey_index = (uint16_t)pkey_index;
+	*out = arrival;
+	a->arrived++;
+	return MAD_ARRIVED;
+}
+
+/* A response goes back to who sent the request that came so (13.5.4). */
+static enum mad_outcome answer_gmp(struct agents *a, wtime now, const struct mad_arrival *at, struct mad_arrival *out)
+{
+	struct mad_address back = at->address;
+
+	back.path = gmp_path_back(&at->address.path);
+	back.src_qpn = at->address.dest_qpn;
+	back.dest_qpn = at->address.src_qpn;
+	if (send_gmp(a, now, at->port, &back, out) == MAD_LOST)
+		return MAD_LOST;
+	a->arrived--;
+	a->answered++;
+	return MAD_ANSWERED;
+}
+
+/* 13.4.4: SMPs go from QP0 to QP0, and all other MADs from QP1 to QP1. */
+static bool has_its_queue(const struct mad_address *to, const struct mad_header *h)
+{
+	bool is_smp = h->mgmt_class == MAD_CLASS_SUBN_LID || h->mgmt_class == MAD_CLASS_SUBN_DIRECTED;
+
+	return to->src_qpn == to->dest_qpn && to->dest_qpn == (is_smp ? 0 : GSI_QPN);
+}
+
+enum mad_outcome agents_mad(struct agents *a, wtime now, uint32_t from, const struct mad_address *to, uint8_t mad[MAD_BYTES],
+			    struct mad_arrival *out)
+{
+	enum mad_outcome outcome;
+	struct mad_header h;
+
+	a->lost = LOSS_NONE;
+	agents_expire(a, now);
+	if (!is_end_port(a->fabric, from))
+		return lose(a, LOSS_NO_PORT);
+	mad_header_parse(&h, mad);
+	if (!has_its_queue(to, &h))
+		return lose(a, LOSS_QUEUE);
+	if (!to->dest_qpn)
+		return send_smp(a, now, from, &to->path, mad, out);
+	outcome = send_gmp(a, now, from, to, out);
+	if (outcome != MAD_ARRIVED || !pma_has(&h))
+		return outcome;
+	a->arrived--;
+	pma_input(a, out->port, mad);
+	return for_sender(from, answer_gmp(a, now, out, out), out);
+}
+
+enum mad_outcome agents_refuse(struct agents *a, wtime now, const struct mad_arrival *at, uint8_t mad[MAD_BYTES],
+			       struct mad_arrival *out)
+{
+	struct mad_header h;
+
+	a->lost = LOSS_NONE;
+	mad_header_parse(&h, mad);
+	if (!is_end_port(a->fabric, at->port) || (h.method != MAD_GET && h.method != MAD_SET))
+		return lose(a, LOSS_UNCLAIMED);
+	mad_respond(mad, MAD_STATUS_BAD_ATTRIBUTE);
+	if (!at->address.src_qpn) {
+		struct smp_place place = { .port = at->port, .slid = at->address.path.slid, .dlid = at->address.path.dlid };
+
+		return send_back(a, &place, at->address.path.sl, mad, out);
+	}
+	return answer_gmp(a, now, at, out);
+}
+
+void agents_set_link(struct agents *a, wtime now, uint32_t port, bool is_up)
+{
+	struct fabric *f = a->fabric;
+	uint32_t ends[2] = { port, fabric_peer(f, port) };
+	bool was_up = f->port[port].state != PORT_DOWN, is_managed = false;
+
+	fabric_set_link(f, port, is_up);
+	a->changes++;
+	for (int i = 0; i < 2; i++)
+		is_managed |= FABRIC_READ(f->port[smi_end_port(f, ends[i])].sm_lid) != 0;
+	for (int i = 0; is_managed && was_up != is_up && i < 2; i++) {
+		fabric_write(f, f->owner[ends[i]]);
+		if (is_up)
+			FABRIC_SET(f->port[ends[i]].state, PORT_INIT);
+		fabric_written(f, f->owner[ends[i]]);
+		notice_link(a, now, ends[i]);
+	}
+}
+
+void agents_set_sm(struct agents *a, wtime now, uint32_t port, bool is_sm)
+{
+	struct fabric *f = a->fabric;
+	uint32_t capabilities;
+
+	if (!is_end_port(f, port))
+		return;
+	capabilities = (f->port[port].capabilities & ~(uint32_t)CAPABLE_SM) | (is_sm ? CAPABLE_SM : 0);
+	if (capabilities == f->port[port].capabilities)
+		return;
+	fabric_write(f, f->owner[port]);
+	FABRIC_SET(f->port[port].capabilities, capabilities);
+	fabric_written(f, f->owner[port]);
+	a->changes++;
+	notice_capability(a, now, port);
+}

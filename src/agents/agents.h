@@ -1,0 +1,103 @@
+/* The agents of a subnet: what answers at QP0 and QP1 of every port, and how a MAD gets there and back through the fabric as it
+ * stands. Pure: a MAD in, and what became of it out; what agents send by themselves is pulled; time is injected. The owner of the
+ * fabric calls; what agents change in the fabric changes under its nodes' sequence words.
+ *
+ * A MAD is answered by an agent of weft, or it has arrived where a client may be registered for it, or it is lost. Which client
+ * that is, TIDs and timeouts are the caller's. */
+#ifndef WEFT_AGENTS_AGENTS_H
+#define WEFT_AGENTS_AGENTS_H
+
+#include "agents/port_counters.h"
+#include "base/time.h"
+#include "fabric/fabric.h"
+#include "wire/mad.h"
+#include "wire/packet.h"
+#include "wire/smp.h"
+
+/* Where a MAD goes. Of the path: dlid, sl, and the GRH; slid: one of the sending port's LIDs, any other value: its first. dlid
+ * LID_PERMISSIVE: the way is in the directed-route SMP. */
+struct mad_address {
+	struct packet_path path;
+	uint16_t pkey;			/* value; QP1 only */
+	uint32_t src_qpn, dest_qpn;	/* 0 and 0 for SMPs, 1 and 1 for all others; what has other numbers is lost */
+	uint32_t qkey;			/* QP1 only: GSI_QKEY */
+};
+
+/* What came back, or what arrived: at which port, and from whom. The path is as on the wire: slid and sgid are the sender's. */
+struct mad_arrival {
+	uint32_t port;			/* index in the fabric: its node is fabric.owner[port] */
+	struct mad_address address;
+	uint16_t pkey_index;		/* of the port that has it; QP1 only */
+};
+
+enum mad_outcome {
+	MAD_ANSWERED,		/* by an agent: `mad` is the response as it came back to the sender */
+	MAD_ARRIVED,		/* `mad` is as it came to out->port: a client's, or nobody's (agents_refuse). An agent's response
+				 * too, if the request's directed route led it to another port than the sender's */
+	MAD_TAKEN,		/* by an agent, which answers nothing: a TrapRepress */
+	MAD_LOST,		/* nobody hears it: the sender's time runs out; agents.lost says why */
+};
+
+enum mad_loss {
+#define LOSS(name, text) LOSS_##name,
+#include "agents/loss.def"
+#undef LOSS
+	LOSSES,
+};
+
+const char *mad_loss_text(enum mad_loss loss);
+
+/* Our choice: traps under way, and those of bad keys among them; more are not told. */
+enum { AGENT_TRAPS = 1024, AGENT_ALARMS = 512 };
+
+/* A trap that is sent until its TrapRepress comes. */
+struct trap {
+	uint32_t port;			/* end port that sends it */
+	uint8_t sends;			/* still to come; 0: the place is free */
+	wtime next;
+	uint64_t tid;
+	struct smp_notice notice;
+};
+
+struct agents {
+	struct fabric *fabric;			/* borrowed */
+	enum mad_loss lost;			/* why the last MAD was */
+	uint64_t losses[LOSSES];
+	uint64_t answered, arrived;
+	struct port_counters *counters;		/* owned: by port */
+	uint64_t changes;			/* of states, addresses and tables: who keeps routes or trees looks again */
+	wtime *lease;				/* owned: by end port: when its M_Key lease ends; 0: none runs */
+	wtime lease_end;			/* none ends earlier */
+	struct trap *trap;			/* owned: AGENT_TRAPS */
+	uint32_t traps;				/* of them under way */
+	uint64_t last_trap;			/* TID */
+};
+
+/* Of a fabric that the caller may write and keeps open longer. 0 or -ENOMEM. */
+int agents_init(struct agents *a, struct fabric *f);
+void agents_fini(struct agents *a);
+
+/* One MAD that the port `from` sends. `from`: an end port, that is a port of a channel adapter or router, or port 0 of a switch;
+ * any value. *out is set but for MAD_LOST. */
+enum mad_outcome agents_mad(struct agents *a, wtime now, uint32_t from, const struct mad_address *to, uint8_t mad[MAD_BYTES],
+			    struct mad_arrival *out);
+
+/* A MAD has arrived, and no client is registered for it. A Get or Set is answered as IBA 13.4.7 says (MAD_ANSWERED: `mad` is the
+ * response, out->port the port that had sent the request); all others are dropped (MAD_LOST). at and out may be the same. */
+enum mad_outcome agents_refuse(struct agents *a, wtime now, const struct mad_arrival *at, uint8_t mad[MAD_BYTES],
+			       struct mad_arrival *out);
+
+/* When agents want to be called again (agents_output), or WTIME_NEVER. It may become earlier by any call. */
+wtime agents_deadline(const struct agents *a);
+/* What an agent sends by itself: true: `mad` has arrived at out->port, as MAD_ARRIVED. To be called until it is false. */
+bool agents_output(struct agents *a, wtime now, uint8_t mad[MAD_BYTES], struct mad_arrival *out);
+/* What time alone changes; agents_mad and agents_output call it. */
+void agents_expire(struct agents *a, wtime now);
+
+/* Takes the link of a port down, or up as fabric_set_link() does; but a subnet that has a manager finds it initialised, and the
+ * manager is told. The port has a link. */
+void agents_set_link(struct agents *a, wtime now, uint32_t port, bool is_up);
+/* A subnet manager runs at this end port, or no longer: CapabilityMask.IsSM. Any value of port. */
+void agents_set_sm(struct agents *a, wtime now, uint32_t port, bool is_sm);
+
+#endif

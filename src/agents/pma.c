@@ -1,0 +1,168 @@
+#include "agents/pma.h"
+
+#include "wire/field.h"
+
+#include <string.h>
+
+enum {
+	PMA_CLASS_VERSION = 1, PMA_DATA = 64, PMA_DATA_BYTES = MAD_BYTES - PMA_DATA,
+	CLASS_PORT_INFO = 0x0001, PORT_COUNTERS = 0x0012, PORT_COUNTERS_EXTENDED = 0x001d,	/* table 244 */
+	/* 16.1.3.1: all ports at once, 64 bits, 64 bits of multicast too, XmitWait */
+	CAPABILITIES = 1 << 8 | 1 << 9 | 1 << 12,
+	RESPONSE_TIME = 18,	/* a second; our choice */
+	ALL_PORTS = 255,
+};
+
+#define CPI_BASE_VERSION 0, 0, 8
+#define CPI_CLASS_VERSION 1, 0, 8
+#define CPI_CAPABILITIES 2, 0, 16
+#define CPI_RESPONSE_TIME 7, 3, 5
+
+#define COUNTERS_PORT 1, 0, 8
+#define COUNTERS_SELECT 2, 0, 16
+#define COUNTERS_SELECT2 18, 7, 1	/* XmitWait */
+#define EXT_FIRST 8			/* PortCountersExtended: 64 bits each from here on */
+
+static const struct place {
+	uint8_t byte, bit, width, select;
+} places[PORT_COUNTS] = {
+#define COUNTER(name, byte, bit, width, select) [COUNT_##name] = { byte, bit, width, select },
+#include "agents/counter.def"
+#undef COUNTER
+};
+
+/* The ports that PortSelect names. */
+struct range {
+	struct port_counters *first;
+	unsigned count;
+};
+
+static struct range select_ports(const struct agents *a, uint32_t node, unsigned number)
+{
+	const struct fabric *f = a->fabric;
+	unsigned first = fabric_is_switch(f, node) ? 0 : 1;
+
+	if (number == ALL_PORTS)
+		return (struct range){ a->counters + f->place[node].first_port + first, f->place[node].ports + 1u - first };
+	if (number < first || number > f->place[node].ports)
+		return (struct range){ NULL, 0 };
+	return (struct range){ a->counters + fabric_port_index(f, node, number), 1 };
+}
+
+/* ---- PortCounters: a counter stays at its greatest value ---- */
+
+static void set_counters(struct range r, const uint8_t *data)
+{
+	uint32_t select = (uint32_t)wire_get(data, COUNTERS_SELECT) | (uint32_t)wire_get(data, COUNTERS_SELECT2) << 16;
+
+	for (unsigned i = 0; i < r.count; i++) {
+		for (unsigned c = 0; c < PORT_COUNTS; c++) {
+			const struct place *at = &places[c];
+
+			if (select >> at->select & 1)
+				r.first[i].from[c] = r.first[i].total[c] - wire_get(data, at->byte, at->bit, at->width);
+		}
+	}
+}
+
+static void get_counters(struct range r, uint8_t *data)
+{
+	for (unsigned c = 0; c < PORT_COUNTS; c++) {
+		const struct place *at = &places[c];
+		uint64_t sum = 0, most = field_mask(at->width);
+
+		for (unsigned i = 0; i < r.count; i++) {
+			uint64_t value = r.first[i].total[c] - r.first[i].from[c];
+
+			sum += value < most ? value : most;
+		}
+		wire_put(data, sum < most ? sum : most, at->byte, at->bit, at->width);
+	}
+}
+
+/* ---- PortCountersExtended ---- */
+
+static uint64_t ext_total(const struct port_counters *p, unsigned i)
+{
+	switch (i) {
+	case 0: return p->total[COUNT_XMIT_DATA];
+	case 1: return p->total[COUNT_RCV_DATA];
+	case 2: return p->total[COUNT_XMIT_PKTS];
+	case 3: return p->total[COUNT_RCV_PKTS];
+	case 4: return p->total[COUNT_XMIT_PKTS] - p->multicast_xmit;
+	case 5: return p->total[COUNT_RCV_PKTS] - p->multicast_rcv;
+	case 6: return p->multicast_xmit;
+	default: return p->multicast_rcv;
+	}
+}
+
+static void set_extended(struct range r, const uint8_t *data)
+{
+	unsigned select = (unsigned)wire_get(data, COUNTERS_SELECT);
+
+	for (unsigned i = 0; i < r.count; i++) {
+		for (unsigned c = 0; c < EXT_COUNTS; c++) {
+			if (select >> c & 1)
+				r.first[i].ext_from[c] = ext_total(&r.first[i], c) -
+							 wire_get(data, EXT_FIRST + 8 * c, 0, 64);
+		}
+	}
+}
+
+static void get_extended(struct range r, uint8_t *data)
+{
+	for (unsigned c = 0; c < EXT_COUNTS; c++) {
+		uint64_t sum = 0;
+
+		for (unsigned i = 0; i < r.count; i++)
+			sum += ext_total(&r.first[i], c) - r.first[i].ext_from[c];
+		wire_put(data, sum, EXT_FIRST + 8 * c, 0, 64);
+	}
+}
+
+/* ---- requests ---- */
+
+bool pma_has(const struct mad_header *h)
+{
+	return h->mgmt_class == MAD_CLASS_PERF && (h->method == MAD_GET || h->method == MAD_SET);
+}
+
+static enum mad_status get_class(uint8_t *data)
+{
+	memset(data, 0, PMA_DATA_BYTES);
+	wire_put(data, MAD_BASE_VERSION, CPI_BASE_VERSION);
+	wire_put(data, PMA_CLASS_VERSION, CPI_CLASS_VERSION);
+	wire_put(data, CAPABILITIES, CPI_CAPABILITIES);
+	wire_put(data, RESPONSE_TIME, CPI_RESPONSE_TIME);
+	return 0;
+}
+
+static enum mad_status serve(struct agents *a, uint32_t node, const struct mad_header *h, uint8_t *data)
+{
+	bool is_extended = h->attr_id == PORT_COUNTERS_EXTENDED, sets = h->method == MAD_SET;
+	unsigned port = (unsigned)wire_get(data, COUNTERS_PORT);
+	struct range r = select_ports(a, node, port);
+
+	if (h->base_version != MAD_BASE_VERSION || h->class_version != PMA_CLASS_VERSION)
+		return MAD_STATUS_BAD_VERSION;
+	if (h->attr_id == CLASS_PORT_INFO && !sets)
+		return get_class(data);
+	if (h->attr_id != PORT_COUNTERS && !is_extended)
+		return MAD_STATUS_BAD_ATTRIBUTE;
+	if (!r.count)
+		return MAD_STATUS_BAD_VALUE;
+	if (sets)
+		(is_extended ? set_extended : set_counters)(r, data);
+	memset(data, 0, PMA_DATA_BYTES);
+	wire_put(data, port, COUNTERS_PORT);
+	(is_extended ? get_extended : get_counters)(r, data);
+	return 0;
+}
+
+void pma_input(struct agents *a, uint32_t port, uint8_t mad[MAD_BYTES])
+{
+	struct mad_header h;
+
+	mad_header_parse(&h, mad);
+	mad_respond(mad, serve(a, a->fabric->owner[port], &h, mad + PMA_DATA));
+}

@@ -1,0 +1,29 @@
+/* What the ports of a fabric count. A total only grows; setting a counter moves where it counts from, of PortCounters and of
+ * PortCountersExtended apart. */
+#ifndef WEFT_AGENTS_PORT_COUNTERS_H
+#define WEFT_AGENTS_PORT_COUNTERS_H
+
+#include "fabric/fabric.h"
+#include "fabric/walk.h"
+
+enum port_count {
+#define COUNTER(name, ...) COUNT_##name,
+#include "agents/counter.def"
+#undef COUNTER
+	PORT_COUNTS,
+};
+
+/* Of PortCountersExtended, in its order (16.1.4.11); unicast packets are those without multicast. */
+enum { EXT_COUNTS = 8 };
+
+struct port_counters {
+	uint64_t total[PORT_COUNTS], multicast_xmit, multicast_rcv;
+	uint64_t from[PORT_COUNTS], ext_from[EXT_COUNTS];
+};
+
+/* A MAD has passed the link from `out` to `in`. */
+void port_counters_link(struct port_counters *all, uint32_t out, uint32_t in, bool has_grh);
+/* A MAD went this way, and was delivered or dropped at its end. */
+void port_counters_way(struct port_counters *all, const struct fabric *f, const struct walk_route *route, bool has_grh);
+
+#endif

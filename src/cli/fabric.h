@@ -1,0 +1,31 @@
+/* A topology's file as a fabric in memory of this process; shared by the verbs of weft fabric. */
+#ifndef WEFT_CLI_FABRIC_H
+#define WEFT_CLI_FABRIC_H
+
+#include "cli/cli.h"
+
+#include "fabric/route.h"
+
+struct loaded {
+	struct fabric f;
+	void *mapping;	/* owned */
+	size_t bytes;
+};
+
+/* Reads, judges and maps a file, or "-". An exit status; what went wrong is told. */
+int fabric_load(const char *path, struct loaded *l);
+void fabric_unload(struct loaded *l);
+
+/* Routes by the engine of this name, NULL: auto, and makes all links active. An exit status; what went wrong is told. */
+int fabric_set_up(struct loaded *l, const char *routing, enum route_engine *used);
+
+/* A port with the name of its node, as it may be shown: s1[3]. Returns `to`. */
+const char *fabric_port_name(const struct fabric *f, uint32_t port, char *to, size_t room);
+enum { PORT_NAME = 4 * NODE_DESCRIPTION + 8 };
+
+int fabric_no_memory(void);
+
+/* weft fabric path FILE FROM TO */
+int fabric_path(const struct cli_options *o, int argc, char **argv);
+
+#endif

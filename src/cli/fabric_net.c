@@ -1,0 +1,264 @@
+/* weft fabric load, unload and link: the fabric of a running network. The topology is read, routed and judged here; weftd gets
+ * the tables alone. Names are looked up here too: weftd knows ports by their numbers. */
+#include "cli/fabric_net.h"
+
+#include "cli/daemon.h"
+#include "cli/fabric.h"
+#include "cli/output.h"
+#include "control/fabric_file.h"
+#include "fabric/host.h"
+#include "link/memfile.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static const char load_one[] = "weft fabric load FILE";
+
+/* ---- what weftd has ---- */
+
+struct view {
+	struct fabric f;	/* owned mapping */
+	uint32_t number;
+};
+
+static int map_view(struct view *v, int fd)
+{
+	char why[200];
+	int err = fabric_file_map(&v->f, fd, false, why, sizeof(why));
+
+	if (!err)
+		return EXIT_OK;
+	if (err == -ENOMEM)
+		return fabric_no_memory();
+	return cli_fail(load_one, "the network's fabric is not sound: %s", err == -EINVAL ? why : strerror(-err));
+}
+
+static int view(struct view *v, int socket)
+{
+	struct control_msg msg = { .type = CTL_NODE };
+	int fd, status, err = daemon_get(socket, &msg, &fd);
+
+	if (err == -ENOENT)
+		return cli_fail(load_one, "the network has no fabric");
+	if (err)
+		return cli_fail("weft doctor", "weftd does not give its fabric: %s", strerror(-err));
+	v->number = msg.b;
+	status = map_view(v, fd);
+	close(fd);
+	return status;
+}
+
+static int fail_call(int err)
+{
+	if (err == -ENOENT)
+		return cli_fail(load_one, "the network has no fabric");
+	if (err == -EDQUOT)
+		return cli_fail("use hosts that were used before, another network (WEFT_DIR), or have the fabric loaded anew",
+				"so many hosts of this fabric were used that there are no device files for another one");
+	if (err == -ESTALE)
+		return cli_fail("try again", "another fabric was loaded in this moment");
+	if (err == -EBUSY)
+		return cli_fail("bring some up", "so many links are down for a time that no other can be");
+	if (err == -EPERM)
+		return cli_fail("ask the user who owns it, or root", "the network is not yours to change: %s",
+				strerror(-err));
+	return cli_fail("look into weftd.log", "weftd cannot do it: %s", strerror(-err));
+}
+
+int fabric_net_call(int socket, struct control_msg *msg)
+{
+	int err = daemon_call(socket, msg, NULL);
+
+	return err ? fail_call(err) : EXIT_OK;
+}
+
+int fabric_net_node(int socket, const char *name, uint32_t only, uint32_t *at)
+{
+	struct control_msg msg = { .type = CTL_NODE };
+	struct view v = { .number = 0 };
+	uint32_t port;
+	bool is_host;
+	int status = view(&v, socket);
+
+	if (status != EXIT_OK)
+		return status;
+	port = host_find_port(&v.f, name);
+	is_host = host_has_programs(&v.f, port);
+	fabric_file_unmap(&v.f);
+	if (!is_host)
+		return cli_fail("name a host of the topology that was loaded, or a port of it as NAME:PORT",
+				"the network's fabric has no host '%s' with a link", name);
+	*at = port + 1;
+	msg.a = port + 1;
+	msg.b = v.number;
+	msg.c = only;
+	return fabric_net_call(socket, &msg);
+}
+
+/* ---- load, unload ---- */
+
+/* A network that stays, as the fabric would be gone with it. Its socket, or -1 with everything told. */
+static int keep_network(const struct cli_options *o, struct rundir *d)
+{
+	return daemon_directory(o->system, d) ? -1 : daemon_keep(d);
+}
+
+static int tell_result(int err, uint32_t processes)
+{
+	if (err == -EBUSY)
+		return cli_fail("end them (weft status lists them)", "%u processes are at ports of the fabric that is loaded",
+				processes);
+	return err ? fail_call(err) : EXIT_OK;
+}
+
+/* A memory file with the tables, or -1 with everything told. */
+static int make_file(const struct loaded *l)
+{
+	int fd = memfd_create("weft-fabric", MFD_CLOEXEC), err = fd < 0 ? -errno : memfile_resize(fd, l->bytes);
+
+	for (size_t at = 0; !err && at < l->bytes;) {
+		ssize_t n = pwrite(fd, (const char *)l->mapping + at, l->bytes - at, (off_t)at);
+
+		if (n < 0 && errno != EINTR)
+			err = -errno;
+		at += n > 0 ? (size_t)n : 0;
+	}
+	if (!err)
+		return fd;
+	cli_fail("raise the limit on file sizes, or end programs that take much memory", "no memory for the fabric: %s",
+		 strerror(-err));
+	if (fd >= 0)
+		close(fd);
+	return -1;
+}
+
+static int give(const struct cli_options *o, const struct loaded *l, const char *routing)
+{
+	struct control_msg msg = { .type = CTL_FABRIC };
+	struct rundir d;
+	int file = make_file(l), fd = file < 0 ? -1 : keep_network(o, &d), status = EXIT_FAILED;
+
+	if (fd >= 0) {
+		int err = daemon_give(fd, &msg, file);
+
+		status = tell_result(err, msg.a);
+	}
+	if (fd >= 0)
+		close(fd);
+	if (file >= 0)
+		close(file);
+	if (status != EXIT_OK)
+		return status;
+	if (o->json)
+		return output_json(json_pack("{s:i, s:I, s:s, s:s}", "nodes", (int)l->f.nodes, "bytes", (json_int_t)l->bytes,
+					     "routing", routing, "directory", d.path));
+	printf("the network in %s is a fabric of %u nodes now, routed by %s\n", d.path, l->f.nodes, routing);
+	return EXIT_OK;
+}
+
+/* As hardware is when it is switched on: what is missing is a subnet manager's to write. */
+static void take_addresses(struct fabric *f)
+{
+	for (uint32_t i = 0; i < f->ports; i++)
+		f->port[i].lid = f->port[i].sm_lid = 0;
+}
+
+int fabric_net_load(const struct cli_options *o, int argc, char **argv)
+{
+	enum route_engine used;
+	struct loaded l;
+	bool is_bare;
+	int status;
+
+	if (argc != 1) {
+		cli_fail("weft fabric load FILE, or - for the standard input", "one file is wanted");
+		return EXIT_USAGE;
+	}
+	status = fabric_load(argv[0], &l);
+	if (status != EXIT_OK)
+		return status;
+	is_bare = o->routing && !strcmp(o->routing, "none");
+	if (is_bare)
+		take_addresses(&l.f);
+	else
+		status = fabric_set_up(&l, o->routing, &used);
+	if (status == EXIT_OK)
+		status = give(o, &l, is_bare ? "a subnet manager to come" : route_engine_name(used));
+	fabric_unload(&l);
+	return status;
+}
+
+/* The network's socket, -1 with everything told. */
+static int find_network(const struct cli_options *o)
+{
+	struct rundir d;
+	int fd;
+
+	if (daemon_directory(o->system, &d))
+		return -1;
+	fd = daemon_connect(&d, CONTROL_COMMAND);
+	if (fd == -ENOENT)
+		cli_fail(load_one, "there is no network in %s", d.path);
+	return fd < 0 ? -1 : fd;
+}
+
+int fabric_net_unload(const struct cli_options *o, int argc, char **argv)
+{
+	struct control_msg msg = { .type = CTL_FABRIC };
+	int fd, err;
+
+	(void)argv;
+	if (argc) {
+		cli_fail("weft fabric unload", "unload takes no argument");
+		return EXIT_USAGE;
+	}
+	fd = find_network(o);
+	if (fd < 0)
+		return EXIT_FAILED;
+	err = daemon_call(fd, &msg, NULL);
+	close(fd);
+	return tell_result(err, msg.a);
+}
+
+/* ---- link ---- */
+
+int fabric_net_find_link(int fd, const char *name, struct control_msg *msg)
+{
+	struct view v = { .number = 0 };
+	uint32_t port;
+	int err = view(&v, fd);
+
+	if (err)
+		return err;
+	port = host_find_port(&v.f, name);
+	if (port != PORT_NONE && fabric_peer(&v.f, port) == PORT_NONE)
+		port = PORT_NONE;
+	fabric_file_unmap(&v.f);
+	if (port == PORT_NONE)
+		return cli_fail("name a node of the topology that was loaded, and a port of it, as s2:5",
+				"the network's fabric has no link at '%s'", name);
+	msg->a = port + 1;
+	msg->b = v.number;
+	return EXIT_OK;
+}
+
+int fabric_net_link(const struct cli_options *o, int argc, char **argv)
+{
+	struct control_msg msg = { .type = CTL_LINK, .c = argc == 2 && !strcmp(argv[1], "up") };
+	int fd, status;
+
+	if (argc != 2 || (!msg.c && strcmp(argv[1], "down") != 0)) {
+		cli_fail("weft fabric link NODE:PORT down, or up", "a port and what becomes of its link are wanted");
+		return EXIT_USAGE;
+	}
+	fd = find_network(o);
+	if (fd < 0)
+		return EXIT_FAILED;
+	status = fabric_net_find_link(fd, argv[0], &msg);
+	if (status == EXIT_OK)
+		status = fabric_net_call(fd, &msg);
+	close(fd);
+	return status;
+}

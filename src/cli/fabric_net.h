@@ -1,0 +1,26 @@
+/* The fabric of a running network, for the weft command. */
+#ifndef WEFT_CLI_FABRIC_NET_H
+#define WEFT_CLI_FABRIC_NET_H
+
+#include "cli/cli.h"
+
+#include "control/protocol.h"
+
+#include <stdint.h>
+
+/* weft fabric load FILE, unload, link NODE:PORT down|up */
+int fabric_net_load(const struct cli_options *o, int argc, char **argv);
+int fabric_net_unload(const struct cli_options *o, int argc, char **argv);
+int fabric_net_link(const struct cli_options *o, int argc, char **argv);
+
+/* Fills in a and b of a CTL_LINK for the port of this name. An exit status; what went wrong is told. */
+int fabric_net_find_link(int socket, const char *name, struct control_msg *msg);
+/* A message that changes the network; *msg becomes the answer. An exit status; what went wrong is told. */
+int fabric_net_call(int socket, struct control_msg *msg);
+
+/* Finds the host of this name in the fabric of the network at the other end of the socket, and has the device files of programs
+ * there made: of all devices (only = 0), or of the one of index only - 1. *at: its port and 1. An exit
+ * status; what went wrong is told. */
+int fabric_net_node(int socket, const char *name, uint32_t only, uint32_t *at);
+
+#endif

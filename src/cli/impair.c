@@ -1,0 +1,146 @@
+/* weft impair: gives faults to processes that run, shows and ends them. */
+#include "cli/cli.h"
+#include "cli/daemon.h"
+#include "cli/faults.h"
+#include "cli/query.h"
+#include "control/devices.h"
+#include "impair/impair.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* What a command is about: one process, or all (pid = 0), and of their frames those of one device, or all (NULL). */
+struct target {
+	const char *name;
+	uint32_t pid;
+	const char *device;
+};
+
+static bool read_target(const char *name, struct target *t)
+{
+	char *end;
+	unsigned long pid = strtoul(name, &end, 10);
+
+	*t = (struct target){ .name = name };
+	if (strcmp(name, "all") == 0)
+		return true;
+	for (size_t i = 0; i < CONTROL_DEVICES && !t->device; i++) {
+		if (strcmp(name, control_devices[i].name) == 0)
+			t->device = name;
+	}
+	t->pid = *name >= '1' && *name <= '9' && !*end && pid <= INT32_MAX ? (uint32_t)pid : 0;
+	return t->device || t->pid;
+}
+
+/* "loss=5%,seed=7" as "weft1.loss=5%,seed=7". False: it is too long. */
+static bool name_device(const char *device, const char *text, char *to, size_t room)
+{
+	size_t at = 0;
+
+	for (const char *end; *text && at < room; text = *end ? end + 1 : end) {
+		bool is_seed = strncmp(text, "seed=", 5) == 0;
+
+		end = text + strcspn(text, ",");
+		at += (size_t)snprintf(to + at, room - at, "%s%s%s%.*s", at ? "," : "", is_seed ? "" : device, is_seed ? "" : ".",
+				       (int)(end - text), text);
+	}
+	return at < room;
+}
+
+static int tell_result(const struct target *t, int err)
+{
+	if (err == -ENOENT)
+		return cli_fail("weft status lists the processes that are", "process %s is not attached", t->name);
+	if (err == -EPERM)
+		return cli_fail("impair your own processes, or ask the user who owns it, or root", "process %s is not yours",
+				t->name);
+	return cli_fail("weft doctor", "weftd does not pass faults on: %s", strerror(-err));
+}
+
+/* An exit status; *processes have been told. */
+static int give(const struct cli_options *o, const struct target *t, const char *text, uint32_t *processes)
+{
+	struct control_msg msg = { .type = CTL_IMPAIR, .slot = t->pid };
+	struct rundir d;
+	int fd, err;
+
+	*processes = 0;
+	if (daemon_directory(o->system, &d))
+		return EXIT_FAILED;
+	fd = daemon_connect(&d, CONTROL_COMMAND);
+	if (fd == -ENOENT)
+		return t->pid ? tell_result(t, fd) : EXIT_OK;
+	if (fd < 0)
+		return EXIT_FAILED;
+	err = daemon_call(fd, &msg, text);
+	close(fd);
+	*processes = msg.b;
+	return err ? tell_result(t, err) : EXIT_OK;
+}
+
+static int report(const struct cli_options *o, const char *text, uint32_t processes)
+{
+	if (o->json)
+		return output_json(json_pack("{s:i, s:s}", "processes", (int)processes, "faults", text ? text : ""));
+	if (processes)
+		printf("%u processes %s%s\n", processes, text ? "are impaired by " : "are not impaired", text ? text : "");
+	else
+		puts("no process is attached");
+	return EXIT_OK;
+}
+
+static int impair(const struct cli_options *o, const struct target *t, const char *faults)
+{
+	struct cli_options given = { .impair = faults };
+	char named[IMPAIR_TEXT], text[IMPAIR_TEXT];
+	uint32_t processes;
+	int status;
+
+	if (t->device && !name_device(t->device, faults, named, sizeof(named)))
+		return cli_fail(NULL, "the faults are too long");
+	if (t->device)
+		given.impair = named;
+	status = faults_check(&given, NULL);
+	if (status == EXIT_OK)
+		status = faults_seed(given.impair, text);
+	if (status == EXIT_OK)
+		status = give(o, t, text, &processes);
+	return status == EXIT_OK ? report(o, text, processes) : status;
+}
+
+static int clear(const struct cli_options *o, const char *name)
+{
+	struct target t;
+	uint32_t processes;
+	int status;
+
+	if (!read_target(name, &t) || t.device) {
+		cli_fail("weft impair clear, or clear PID", "'%s' is not a PID", name);
+		return EXIT_USAGE;
+	}
+	status = give(o, &t, NULL, &processes);
+	return status == EXIT_OK ? report(o, NULL, processes) : status;
+}
+
+int cli_impair(const struct cli_options *o, int argc, char **argv)
+{
+	static const struct output_column columns[] = {
+		{ "pid", "PID" }, { "program", "PROGRAM" }, { "fault", "FAULT" }, { 0 },
+	};
+	struct target t;
+
+	if (argc >= 1 && strcmp(argv[0], "show") == 0)
+		return query_show(o, "impair", argc - 1, argv + 1, columns, NULL, "no process is impaired");
+	if (argc >= 1 && argc <= 2 && strcmp(argv[0], "clear") == 0)
+		return clear(o, argc == 2 ? argv[1] : "all");
+	if (argc == 2 && read_target(argv[0], &t))
+		return impair(o, &t, argv[1]);
+	if (argc == 2)
+		cli_fail("weft status lists the processes, weft devices the devices",
+			 "'%s' is neither a PID, nor all, nor a device", argv[0]);
+	else
+		cli_fail("weft impair all loss=5%, weft impair show, weft impair clear", "whom to impair is wanted, and faults");
+	return EXIT_USAGE;
+}

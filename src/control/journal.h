@@ -1,0 +1,30 @@
+/* What this process has of weftd, so that the next weftd can be told: ports, listeners, multicast groups and channels. */
+#ifndef WEFT_CONTROL_JOURNAL_H
+#define WEFT_CONTROL_JOURNAL_H
+
+#include "base/list.h"
+#include "control/protocol.h"
+#include "fabric/page.h"
+
+#include <stdbool.h>
+
+struct journal {
+	struct list entries;
+	uint32_t channel[PAGE_SLOTS];	/* the id of the channel to a slot's process; 0: none */
+};
+
+void journal_init(struct journal *j);
+void journal_fini(struct journal *j);
+
+/* weftd granted this request, answered it with a channel, or sent this unasked. Other messages are no matter. -ENOMEM: this one
+ * will be forgotten. */
+int journal_granted(struct journal *j, const struct control_msg *answer);
+/* This channel is no more, though the slot's process lives. */
+void journal_lost(struct journal *j, const struct control_msg *msg);
+/* The request gives something back. False: it is no such request, or nothing was there. */
+bool journal_returned(struct journal *j, const struct control_msg *request);
+
+/* Calls `tell` with one request for each thing and one that ends them, until it fails. */
+int journal_replay(const struct journal *j, int (*tell)(void *arg, const struct control_msg *msg), void *arg);
+
+#endif

@@ -1,0 +1,184 @@
+/* The control protocol between weftd and its clients: fixed-size messages over one SOCK_SEQPACKET Unix socket per
+ * process (file WEFT_DIR/ctl), descriptors by SCM_RIGHTS. One struct control_msg per datagram, host byte order; both
+ * sides check length, type and every range. A request carries `seq` != 0 and its answer repeats it; seq 0 is unasked. */
+#ifndef WEFT_CONTROL_PROTOCOL_H
+#define WEFT_CONTROL_PROTOCOL_H
+
+#include <stdint.h>
+
+enum { CONTROL_VERSION = 5, CONTROL_TEXT = 60000, CONTROL_FDS = 4, CONTROL_FILES = 8 };
+
+enum { CONTROL_DEVICES = 2 };	/* that weftd makes: control/devices.h */
+
+enum { CONTROL_LAST_WORDS = 16000 };	/* bytes: our choice */
+
+#define CONTROL_LINK_NS (24 * 3600 * 1000000000ull)
+
+/* The directory in WEFT_DIR that is weft's alone, and the mark by which WEFT_DIR is known as weft's. */
+#define CONTROL_OWN "made-by-weft"
+
+/* weftd's exit status when it was killed before it served: to be started once more. As EX_TEMPFAIL of sysexits(3). */
+enum { WEFTD_KILLED = 75 };
+
+enum control_type {
+	/* process -> weftd, answered with the same type and `status` 0 or an errno */
+	CTL_HELLO = 1,	/* b = CONTROL_VERSION, a = enum control_kind; fd 0: the process's wake eventfd (processes only);
+			 * and, or not: 1 its share (direct/share.h), 2 its /proc/self/mem, for processes of the same user.
+			 * answer: slot (0 unless a process), c = the least number that no other process has, gid = the
+			 * secret by which the process keeps its slots over a restart of weftd, fds: 0 fabric page (read-only);
+			 * EPROTO another version. CONTROL_RETURN: slot and gid as they were; ESTALE: the slots are not this
+			 * process's, or no more */
+	CTL_SLOT,	/* one more slot for QP numbers. answer: slot */
+	CTL_CHANNEL,	/* slot: open the packet channel to that slot's process. answer: fds: 0 channel memory (shm_memory_create
+			 * of link/shm.h), 1 peer's wake eventfd, and when the peer gave them 2 its share, 3 its memory; of a
+			 * peer that may not trace us (CHANNEL_FOREIGN): 1 the timer that wakes it (link/wake.h), 2 the one that
+			 * wakes us.
+			 * a = which side we are (0, 1), b = channel id, unique among all of this daemon, c = CHANNEL_*,
+			 * service = the peer's number in the fabric page (slot_owner).
+			 * The peer gets the same, unasked, with slot = the asker's. One channel for a pair of processes: asked
+			 * for again (another slot, or both at once) the answer carries the same b, and the fds may be missing;
+			 * asked for with a = 1, as it did not arrive, it is a new one for both.
+			 * status ENOENT: no such slot alive; EAGAIN: after a restart of weftd its process has not come back
+			 * yet; EDQUOT: one of the two has its share of channels, in all or with the other's user. Answered
+			 * without waiting for the peer. */
+	CTL_MCAST,	/* device, gid, a = 1 join, 0 leave (counted per process). answer: b = MLID (0 on Ethernet). The page
+			 * names the first slot of each member process */
+	CTL_LISTEN,	/* service: this process answers CM requests for it, a = device + 1 or 0 any, gid = only for this
+			 * address (that a request asks for) or zero. status EADDRINUSE: the same triple is taken, somebody else
+			 * listens where this one would (a wildcard overlaps with everything) or has reserved the port; EACCES as
+			 * for CTL_PORT */
+	CTL_UNLISTEN,	/* service, a, gid as in CTL_LISTEN. status ENOENT */
+	CTL_FRAME,	/* text: a frame of QP1 (mgmt/gmp.h) as that device's link would carry it. weftd passes it on to the
+			 * process that it is for, unasked and unchanged, answers it by a frame where no process is, or drops
+			 * it: a datagram. No other answer but with seq: status 0 where it was passed on or answered, EINVAL no
+			 * such frame, EPERM not the sender's to send, EHOSTUNREACH not a port of this host, EAGAIN dropped as
+			 * its receiver is slow or not back yet, ENOENT dropped as it is for nobody */
+	CTL_GOODBYE,	/* clean detach: nothing of this process may be left. text: why its QPs have stopped, as a report, or
+			 * none */
+	CTL_PORT,	/* reserve an rdma_cm port: service = port space prefix | port (port 0: weftd chooses), a = 1 reuse.
+			 * answer: service with the port. gid = the bound address (IPv4-mapped) or zero: any; different
+			 * addresses do not collide. status EADDRINUSE, also where somebody else listens; EADDRNOTAVAIL: none is
+			 * free; EACCES: the port is below 1024 and the process not root's, as the kernel's rdma_cm has it */
+	CTL_UNPORT,	/* service, gid as reserved */
+	/* weft command -> weftd. Text longer than CONTROL_TEXT comes in fd 0, a memory file, and text_bytes is 0 */
+	CTL_STATUS,	/* answer: text JSON */
+	CTL_QUERY,	/* text: "qp", "cq", "mr" or "counters"; weftd asks every process and joins the answers. answer: text
+			 * JSON */
+	CTL_DOWN,	/* a = 1 even with processes attached. status EBUSY */
+	/* weftd -> process, unasked */
+	CTL_PEER_GONE,	/* slot: that process (all its slots, one message each) is gone; its channel will be silent */
+	CTL_REPORT,	/* text: what to report, a: from which row on; the process answers with CTL_REPORT, same seq and a, text
+			 * JSON: the rows that fit, b = the row with which the next part begins, 0: there is none */
+	CTL_PAGE,	/* the fabric page changed: addresses and states of ports (a = 1); the fabric in which the process is did
+			 * (a = 2); slot_packets (a = 4) */
+	/* weft command -> weftd */
+	CTL_UP,		/* stay when idle, until CTL_DOWN */
+	/* process -> weftd, answered */
+	CTL_MEMORY,	/* fd 0: a memory file in which this process has regions, for processes of the same user. answer: b = its
+			 * number, 1..CONTROL_FILES, for as long as the process lives. b = this number or 0: the next. status
+			 * EDQUOT: it has given CONTROL_FILES */
+	CTL_MAP,	/* slot, b: the memory file of that number of that slot's process. answer: fd 0. status ENOENT, EPERM */
+	/* process -> weftd, after CONTROL_RETURN, as MEMORY, PORT, LISTEN and MCAST for what it had */
+	CTL_KEPT,	/* slot, b: this channel to that slot is still open; slot 0, last: that was all. status ENOENT, also
+			 * unasked: the process of that slot does not have it, as weftd was killed before it was told. Then the
+			 * channel leads nowhere, and is asked for anew */
+	/* process -> weftd, answered */
+	CTL_WIRE,	/* a socket of UDP port 4791 for this process (weftd/wire.h), always the same one; who asks again loses
+			 * what it received until then. answer: a = the member of the group that it is, b = how many members
+			 * there can be, a power of two, c = 0; fd 0: the socket. status EOPNOTSUPP: this weftd serves several
+			 * users; EADDRINUSE: somebody else has the port; EAGAIN: a process of the last weftd, or one that is
+			 * ending, may have it still; EPERM: one that has a socket does not trust this process, or it is
+			 * another user's than weftd; EBUSY: no member is left that the process's slot leads to; EDQUOT, or as
+			 * the kernel refuses it */
+	/* a fabric (fabric/fabric.h) */
+	CTL_FABRIC,	/* weft command: fd 0: a memory file with a fabric, which weftd copies: it is the network's from now on;
+			 * without one: there is none any more. status EPERM; ENOENT: there was none; EBUSY: processes are at its
+			 * ports, or programs of leases are to be (a = how many); EINVAL: it is not sound, the log says why;
+			 * EFBIG, ENOSPC, other errno: it cannot be kept */
+	CTL_NODE,	/* any client: a = 0: answer: fd 0 the fabric, read-only, b = its number; status ENOENT: there is none.
+			 * a = port + 1 of a host (host_has_programs): a process is at this port from now on, for as long as it
+			 * lives; for others, programs can be there: a tree of device files of this port is in the runtime
+			 * directory (rundir_tree), c = 0: of all devices, index + 1: of this one alone. b = the number. status
+			 * ENOENT, EINVAL: no such port or device, EBUSY: the process is at another, ESTALE: the fabric has
+			 * another number by now; EDQUOT: there are trees of so many hosts that there is none for another */
+	CTL_LINK,	/* weft command: a = port + 1, b = the fabric's number, or a = 0: the port of `device`, for processes that
+			 * are nowhere in a fabric. c = 1: its link comes up, 0: goes down, and with service != 0 comes up again
+			 * after so many nanoseconds, at most CONTROL_LINK_NS. status EPERM, ENOENT, EINVAL: no port with a link,
+			 * ESTALE; EBUSY: too many links are down for a time */
+	CTL_IMPAIR,	/* weft command: text: faults (impair/impair.h), none: ends them. slot = the PID of an attached process,
+			 * 0: of each of this user. answer: b = how many. status ENOENT, EPERM.
+			 * weftd -> process, unasked: text: the same, from now on in place of what it had */
+	/* management datagrams of programs: CONTROL_MADS -> weftd (weftd/umad.h) */
+	CTL_MAD_PORT,	/* once: this connection is a file of the device's port from now on. device; a = 1: for as long as it is
+			 * there, the port is a subnet manager's, and there are no datagrams; text: the host of the fabric, or
+			 * none. answer: gid = the secret by which agents are registered for it. status ENODEV: no such device, or
+			 * one without datagrams; ENOENT: no fabric, or no such host in it; EPERM: not the caller's to be a subnet
+			 * manager; EINVAL: it has a port; EDQUOT */
+	CTL_MAD,	/* text: struct control_mad, then a piece of the datagram. Both ways, no answer: what cannot be sent is
+			 * lost, and times out */
+	/* weft's library as CONTROL_COMMAND, so that the answer does not come among datagrams */
+	CTL_MAD_AGENT,	/* gid = such a secret; a = 0: text: struct control_agent. answer: b = the agent's number in that file;
+			 * a = 1: agent b goes. status ENOENT: no such file or agent; EPERM: QP0 is the owner's; EINVAL: such an
+			 * agent cannot be; EBUSY: one of the methods is another agent's; EDQUOT: the file has CONTROL_AGENTS */
+};
+
+enum {
+	CONTROL_AGENTS = 32,			/* of a file: as many as the kernel allows */
+	CONTROL_MAD_MOST = 3 << 19,		/* our choice: bytes of a datagram with all of its segments (RMPP) */
+	CONTROL_MAD_PIECE = 32 << 10,		/* our choice: of which so many come at once */
+};
+
+/* A file of datagrams: how it is registered for some of them. */
+struct control_agent {
+	uint8_t mgmt_class, class_version, rmpp_version;
+	uint8_t is_user_rmpp;		/* the program segments by itself */
+	uint32_t oui;			/* of vendor's classes that have one */
+	uint64_t methods[2];		/* bit n: it answers method n */
+};
+
+/* One datagram on its way, as struct ib_user_mad of the kernel has it; numbers in host byte order. */
+struct control_mad {
+	uint32_t agent, status, timeout_ms, retries;
+	uint32_t total, at;		/* bytes in all; where this piece belongs. Pieces come in order */
+	uint32_t qpn, qkey, flow_label;
+	uint16_t lid, pkey_index;
+	uint8_t sl, path_bits, has_grh, gid_index, hop_limit, tclass;
+	uint8_t rsvd[2];
+	uint8_t gid[16];
+};
+
+/* CTL_CHANNEL, c. */
+enum {
+	CHANNEL_KNOWN = 1,		/* it was there before: there are no descriptors */
+	CHANNEL_FOREIGN = 2,		/* the peer may not trace us, or not be traced (weftd/trust.h) */
+	CHANNEL_SEES_US = 4,		/* the peer was given our share and memory */
+};
+
+/* What an EDQUOT is about, in c of the answer; 0: not told. control/limits.h has their names. */
+enum control_limit {
+	LIMIT_CONNECTIONS = 1, LIMIT_DESCRIPTORS, LIMIT_LETTERS, LIMIT_SLOTS, LIMIT_CHANNELS, LIMIT_GROUPS, LIMIT_LISTENERS,
+	LIMIT_PORTS, LIMIT_QUESTIONS, LIMIT_NODES, LIMIT_DATAGRAMS, CONTROL_LIMITS
+};
+
+enum control_kind {
+	CONTROL_PROCESS,	/* attaches a channel adapter */
+	CONTROL_COMMAND,	/* asks and leaves */
+	CONTROL_LEASE,		/* held open by weft run across exec: weftd stays while the program lives */
+	CONTROL_RETURN,		/* a process that was attached to a weftd which is gone */
+	CONTROL_MADS,		/* a file of management datagrams, which a program has opened */
+};
+
+struct control_msg {
+	uint32_t type;		/* enum control_type */
+	uint32_t seq;
+	int32_t status;		/* 0 or errno */
+	uint32_t slot;
+	uint32_t device;
+	uint32_t a, b, c;
+	uint64_t service;
+	uint8_t gid[16], dgid[16];
+	uint32_t text_bytes;	/* text follows in the same datagram, 0..CONTROL_TEXT */
+	uint32_t rsvd;
+};
+
+#endif

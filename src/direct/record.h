@@ -1,0 +1,56 @@
+/* Direct messages as records of a channel between two processes, in host order: a head of 16 bytes, what the opcode's row
+ * says of its headers, and the payload or where it is. A small send is one line of the ring. */
+#ifndef WEFT_DIRECT_RECORD_H
+#define WEFT_DIRECT_RECORD_H
+
+#include "direct/rma.h"
+#include "wire/opcode.h"
+
+#include <string.h>
+
+/* What every record begins with. */
+struct record_head {
+	uint32_t dest;		/* opcode << 24 | QPN */
+	uint32_t src;		/* flags << 24 | QPN */
+	uint32_t psn, received;
+};
+
+enum {
+	RECORD_MAX_BYTES = 8192,	/* of a record; the writer's longest payload fits with all heads */
+	RECORD_HEAD_BYTES = sizeof(struct record_head),
+};
+
+/* What stands before the payload, by opcode: the head and what the opcode's row adds. */
+extern const uint8_t record_heads[256];
+
+/* Bytes of the record. At most RECORD_MAX_BYTES, if an eager payload has at most DIRECT_EAGER_MAX. */
+size_t record_bytes_elsewhere(const struct direct_message *m);
+static inline size_t record_bytes(const struct direct_message *m)
+{
+	return m->payload == PAYLOAD_EAGER ? record_heads[m->opcode] + (size_t)m->bytes : record_bytes_elsewhere(m);
+}
+static inline struct record_head record_head(uint32_t opcode, uint32_t flags, uint32_t dest_qpn, uint32_t src_qpn, psn_t psn,
+					      psn_t received)
+{
+	return (struct record_head){ opcode << 24 | dest_qpn, flags << 24 | src_qpn, psn, received };
+}
+
+/* Writes them. */
+void record_build(const struct direct_message *m, void *record);
+/* As record_build, of a short message (direct_ops.send_short), which has neither flags nor fields of its own. */
+static inline void record_build_short(void *record, uint32_t dest_qpn, uint32_t src_qpn, psn_t psn, psn_t received,
+				       const void *data, uint32_t bytes)
+{
+	const struct record_head head = record_head(OPCODE_RC_SEND_ONLY, 0, dest_qpn, src_qpn, psn, received);
+
+	memcpy(record, &head, sizeof(head));
+	memcpy((uint8_t *)record + RECORD_HEAD_BYTES, data, bytes);
+}
+/* Reads a record that nobody changes any more. m->iov points to `iov`, the payload into the record. False: no message. */
+bool record_parse(struct direct_message *m, const void *record, size_t bytes, struct iovec iov[DIRECT_IOVS]);
+
+/* Copies from `offset` on of what the list names in the memory that the mover reaches, as many bytes as `to` holds. */
+bool record_pull(const struct direct_message *m, uint32_t offset, const struct rma_mover *mover, void *peer,
+		  const struct iovec *to, unsigned tos);
+
+#endif

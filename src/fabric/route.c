@@ -1,0 +1,339 @@
+/* Shortest paths by a breadth-first search from each switch, and among equally good ports the one with the fewest paths so far:
+ * the switches choose from the farthest to the nearest, so that each knows how many hosts' paths it passes on.
+ *
+ * Up and down: every switch has a rank, that of the middle is the lowest, and each link leads up at one end, down at the other.
+ * A switch that can reach the destination by going down alone does so, even where another path is shorter; the others go up.
+ * So a path that has gone down meets only switches that go down. */
+#include "fabric/route.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FAR = 0xffff };	/* no path */
+
+struct router {
+	struct fabric *f;
+	enum route_engine engine;
+	uint32_t switches;
+	uint32_t *node;			/* of each switch */
+	uint32_t *number;		/* of each node that is a switch */
+	uint32_t *next;			/* by port: the switch at the other end, or PORT_NONE */
+	uint32_t *load;			/* by port: paths from hosts to hosts that leave by it */
+	uint32_t *hosts;		/* of each switch: ports of hosts behind it */
+	uint32_t *carries;		/* of each switch: hosts whose path to the destination passes it */
+	uint32_t *order;		/* switches with a path to the destination, the farthest first */
+	uint32_t *places;		/* for each number of hops, where such switches go in the order */
+	uint32_t reached;		/* length of the order */
+	uint32_t *rank, *by_rank;	/* of UP_DOWN */
+	uint32_t *queue;
+	uint16_t *hops;			/* of each switch to the destination */
+	uint8_t *goes_down;		/* each switch: its paths to the destination only go down */
+	uint8_t (*good)[NODE_PORTS];	/* each switch: ports that lead to the destination */
+	uint8_t *goods;
+};
+
+const char *route_engine_name(enum route_engine engine)
+{
+	return engine == ROUTE_UP_DOWN ? "up-down" : "min-hop";
+}
+
+static unsigned ports_of(const struct router *r, uint32_t s)
+{
+	return r->f->place[r->node[s]].ports;
+}
+
+static uint32_t next_of(const struct router *r, uint32_t s, unsigned port)
+{
+	return r->next[fabric_port_index(r->f, r->node[s], port)];
+}
+
+/* Hops of all switches to one; how many reach it, and the sum of their hops. */
+static uint32_t search(const struct router *r, uint32_t from, uint64_t *sum)
+{
+	uint32_t head = 0, tail = 0;
+
+	memset(r->hops, 0xff, r->switches * sizeof(*r->hops));
+	r->hops[from] = 0;
+	r->queue[tail++] = from;
+	for (*sum = 0; head < tail; head++) {
+		uint32_t s = r->queue[head];
+
+		*sum += r->hops[s];
+		for (unsigned i = 1; i <= ports_of(r, s); i++) {
+			uint32_t other = next_of(r, s, i);
+
+			if (other == PORT_NONE || r->hops[other] != FAR)
+				continue;
+			r->hops[other] = (uint16_t)(r->hops[s] + 1);
+			r->queue[tail++] = other;
+		}
+	}
+	return tail;
+}
+
+/* Among those that have paths to each other, the one whose paths are the shortest. */
+static uint32_t find_middle(const struct router *r, const uint32_t *among, uint32_t count)
+{
+	uint64_t sum, best = UINT64_MAX;
+	uint32_t middle = among[0];
+
+	for (uint32_t i = 0; i < count; i++) {
+		search(r, among[i], &sum);
+		if (sum < best || (sum == best && among[i] < middle)) {
+			best = sum;
+			middle = among[i];
+		}
+	}
+	return middle;
+}
+
+/* No two ranks are equal, so each link has an upper end. Parts of the fabric without a link between them have a middle each. */
+static void rank_switches(const struct router *r)
+{
+	uint32_t ranked = 0;
+	uint64_t sum;
+
+	for (uint32_t s = 0; s < r->switches; s++) {
+		uint32_t reached = r->rank[s] ? 0 : search(r, s, &sum);
+
+		if (!reached)
+			continue;
+		/* the order is written later */
+		memcpy(r->order, r->queue, reached * sizeof(*r->order));
+		search(r, find_middle(r, r->order, reached), &sum);
+		for (uint32_t i = 0; i < reached; i++) {
+			r->by_rank[ranked++] = r->queue[i];
+			r->rank[r->queue[i]] = ranked;
+		}
+	}
+}
+
+static bool is_above(const struct router *r, uint32_t a, uint32_t b)
+{
+	return r->rank[a] < r->rank[b];
+}
+
+/* Who reaches the destination by going down: those above it, those above them, and so on. */
+static void search_down(const struct router *r, uint32_t to)
+{
+	uint32_t head = 0, tail = 0;
+
+	memset(r->hops, 0xff, r->switches * sizeof(*r->hops));
+	memset(r->goes_down, 0, r->switches);
+	r->hops[to] = 0;
+	r->goes_down[to] = 1;
+	r->queue[tail++] = to;
+	for (; head < tail; head++) {
+		uint32_t s = r->queue[head];
+
+		for (unsigned i = 1; i <= ports_of(r, s); i++) {
+			uint32_t other = next_of(r, s, i);
+
+			if (other == PORT_NONE || r->goes_down[other] || !is_above(r, other, s))
+				continue;
+			r->hops[other] = (uint16_t)(r->hops[s] + 1);
+			r->goes_down[other] = 1;
+			r->queue[tail++] = other;
+		}
+	}
+}
+
+/* The others, from above: what is above a switch has its hops already. */
+static void search_up(const struct router *r)
+{
+	for (uint32_t i = 0; i < r->switches; i++) {
+		uint32_t s = r->by_rank[i];
+
+		for (unsigned port = 1; port <= ports_of(r, s) && !r->goes_down[s]; port++) {
+			uint32_t other = next_of(r, s, port);
+
+			if (other == PORT_NONE || !is_above(r, other, s) || r->hops[other] == FAR)
+				continue;
+			if (r->hops[other] + 1 < r->hops[s])
+				r->hops[s] = (uint16_t)(r->hops[other] + 1);
+		}
+	}
+}
+
+static bool is_good(const struct router *r, uint32_t s, uint32_t other)
+{
+	if (other == PORT_NONE || r->hops[other] == FAR || r->hops[other] + 1 != r->hops[s])
+		return false;
+	if (r->engine == ROUTE_MIN_HOP)
+		return true;
+	return r->goes_down[s] ? r->goes_down[other] && is_above(r, s, other) : is_above(r, other, s);
+}
+
+/* By counting: hops are below the number of switches. */
+static void sort_by_hops(struct router *r)
+{
+	uint32_t before = 0;
+
+	memset(r->places, 0, (r->switches + 1) * sizeof(*r->places));
+	for (uint32_t s = 0; s < r->switches; s++) {
+		if (r->hops[s] != FAR)
+			r->places[r->hops[s]]++;
+	}
+	for (uint32_t hops = r->switches; hops-- > 0;) {
+		uint32_t count = r->places[hops];
+
+		r->places[hops] = before;
+		before += count;
+	}
+	r->reached = before;
+	for (uint32_t s = 0; s < r->switches; s++) {
+		if (r->hops[s] != FAR)
+			r->order[r->places[r->hops[s]]++] = s;
+	}
+}
+
+/* The ports of every switch that lead to this one. */
+static void find_good(struct router *r, uint32_t to)
+{
+	uint64_t sum;
+
+	if (r->engine == ROUTE_MIN_HOP) {
+		search(r, to, &sum);
+	} else {
+		search_down(r, to);
+		search_up(r);
+	}
+	for (uint32_t s = 0; s < r->switches; s++) {
+		r->goods[s] = 0;
+		for (unsigned i = 1; i <= ports_of(r, s) && s != to; i++) {
+			if (is_good(r, s, next_of(r, s, i)))
+				r->good[s][r->goods[s]++] = (uint8_t)i;
+		}
+	}
+}
+
+static unsigned choose_port(const struct router *r, uint32_t s, const uint32_t *load)
+{
+	unsigned best = r->good[s][0];
+
+	for (unsigned i = 1; i < r->goods[s]; i++) {
+		if (load[r->good[s][i]] < load[best])
+			best = r->good[s][i];
+	}
+	return best;
+}
+
+/* A LID behind a port of the switch `to`, or of the switch itself, whose LID is no load. */
+static void route_lid(const struct router *r, uint32_t to, unsigned port, uint32_t lid)
+{
+	memcpy(r->carries, r->hosts, r->switches * sizeof(*r->carries));
+	for (uint32_t i = 0; i < r->reached; i++) {
+		uint32_t s = r->order[i], *load = &r->load[r->f->place[r->node[s]].first_port];
+		unsigned out = s == to ? port : choose_port(r, s, load);
+
+		FABRIC_SET(fabric_lft(r->f, r->node[s])[lid], (uint8_t)out);
+		if (s == to || !port)
+			continue;
+		load[out] += r->carries[s];
+		r->carries[next_of(r, s, out)] += r->carries[s];
+	}
+}
+
+/* All LIDs of a port. */
+static void route_port(const struct router *r, uint32_t to, unsigned port, const struct fabric_port *p)
+{
+	uint32_t lid = FABRIC_READ(p->lid), count = 1u << (FABRIC_READ(p->lmc) & LMC_MOST);
+
+	for (uint32_t i = lid; lid && i < lid + count && i < r->f->lids; i++)
+		route_lid(r, to, port, i);
+}
+
+static void route_switch(struct router *r, uint32_t to)
+{
+	const struct fabric *f = r->f;
+
+	find_good(r, to);
+	sort_by_hops(r);
+	route_port(r, to, 0, &f->port[fabric_port_index(f, r->node[to], 0)]);
+	for (unsigned i = 1; i <= ports_of(r, to); i++) {
+		uint32_t peer = fabric_peer(f, fabric_port_index(f, r->node[to], i));
+
+		if (peer != PORT_NONE && !fabric_is_switch(f, f->owner[peer]))
+			route_port(r, to, i, &f->port[peer]);
+	}
+}
+
+static bool is_up(const struct fabric *f, uint32_t port)
+{
+	return FABRIC_READ(f->port[port].state) != PORT_DOWN;
+}
+
+static void collect(struct router *r)
+{
+	const struct fabric *f = r->f;
+
+	for (uint32_t n = 0; n < f->nodes; n++) {
+		if (fabric_is_switch(f, n)) {
+			r->number[n] = r->switches;
+			r->node[r->switches++] = n;
+		}
+	}
+	for (uint32_t port = 0; port < f->ports; port++) {
+		uint32_t peer = fabric_peer(f, port);
+		bool leads = peer != PORT_NONE && fabric_is_switch(f, f->owner[port]) && fabric_is_switch(f, f->owner[peer]) &&
+			     is_up(f, port) && is_up(f, peer);
+
+		r->next[port] = leads ? r->number[f->owner[peer]] : PORT_NONE;
+		if (peer != PORT_NONE && fabric_is_switch(f, f->owner[port]) && !fabric_is_switch(f, f->owner[peer]))
+			r->hosts[r->number[f->owner[port]]]++;
+	}
+}
+
+static void route_all(struct router *r)
+{
+	struct fabric *f = r->f;
+
+	collect(r);
+	if (r->engine == ROUTE_UP_DOWN)
+		rank_switches(r);
+	for (uint32_t s = 0; s < r->switches; s++) {
+		fabric_write(f, r->node[s]);
+		for (uint32_t lid = 0; lid < f->lids; lid++)
+			FABRIC_SET(fabric_lft(f, r->node[s])[lid], (uint8_t)LFT_NONE);
+	}
+	for (uint32_t s = 0; s < r->switches; s++)
+		route_switch(r, s);
+	for (uint32_t s = 0; s < r->switches; s++)
+		fabric_written(f, r->node[s]);
+}
+
+int fabric_route(struct fabric *f, enum route_engine engine)
+{
+	struct router r = { .f = f, .engine = engine };
+	size_t nodes = f->nodes + 1, ports = f->ports + 1;
+	struct {
+		void *array;	/* a pointer member of r */
+		size_t count, each;
+	} owned[] = {
+		{ &r.node, nodes, sizeof(*r.node) }, { &r.number, nodes, sizeof(*r.number) },
+		{ &r.next, ports, sizeof(*r.next) }, { &r.load, ports, sizeof(*r.load) },
+		{ &r.hosts, nodes, sizeof(*r.hosts) }, { &r.carries, nodes, sizeof(*r.carries) },
+		{ &r.order, nodes, sizeof(*r.order) }, { &r.places, nodes, sizeof(*r.places) },
+		{ &r.rank, nodes, sizeof(*r.rank) }, { &r.by_rank, nodes, sizeof(*r.by_rank) },
+		{ &r.queue, nodes, sizeof(*r.queue) }, { &r.hops, nodes, sizeof(*r.hops) },
+		{ &r.goes_down, nodes, 1 }, { &r.good, nodes, sizeof(*r.good) }, { &r.goods, nodes, 1 },
+	};
+	int err = 0;
+
+	for (size_t i = 0; i < sizeof(owned) / sizeof(owned[0]); i++) {
+		void *array = calloc(owned[i].count, owned[i].each);
+
+		memcpy(owned[i].array, &array, sizeof(array));
+		err = array ? err : -ENOMEM;
+	}
+	if (!err)
+		route_all(&r);
+	for (size_t i = 0; i < sizeof(owned) / sizeof(owned[0]); i++) {
+		void *array;
+
+		memcpy(&array, owned[i].array, sizeof(array));
+		free(array);
+	}
+	return err;
+}

@@ -1,0 +1,27 @@
+/* Forwarding tables without a subnet manager: each switch gets, for each LID, the port that leads there.
+ *
+ * The mapping must be private to the caller: these functions read peers and states several times, and rely on each reading being
+ * what fabric_open() checked. A mapping that another process may write is walked only (walk.h). */
+#ifndef WEFT_FABRIC_ROUTE_H
+#define WEFT_FABRIC_ROUTE_H
+
+#include "fabric/fabric.h"
+
+/* MIN_HOP: every path is a shortest one. Paths may wait for each other's buffers in a circle where links form rings.
+ * UP_DOWN: no path goes up again after it went down, seen from the switch in the middle, so no such circle can be; paths may be
+ * longer. Both spread the LIDs of hosts evenly over the ports that are equally good. */
+enum route_engine { ROUTE_MIN_HOP, ROUTE_UP_DOWN, ROUTE_ENGINES };
+
+const char *route_engine_name(enum route_engine engine);
+
+/* Writes the LFT of every switch; LIDs that cannot be reached lead nowhere. 0 or -ENOMEM. */
+int fabric_route(struct fabric *f, enum route_engine engine);
+
+/* Every host port, and port 0 of every switch, becomes a member of a multicast group, whose packets follow a tree of shortest
+ * paths. 0; -ENOMEM; -EINVAL: no MLID that the tables have. */
+int fabric_route_group(struct fabric *f, uint32_t mlid);
+
+/* Makes every link that is up active, as a subnet manager does when the tables are written. */
+void fabric_activate(struct fabric *f);
+
+#endif

@@ -1,0 +1,160 @@
+/* RDMA writes, reads and atomics of an RC QP, and writes of a UC QP, whose target is a process of this host, user and
+ * container. The initiator executes them itself (ca.direct: peers/direct_target.c, direct/rma.c): the target runs nothing, and
+ * the request takes no PSN.
+ *
+ * A request is executed so only when nothing of the QP is in flight, so that order is the standard's: the peer has executed
+ * everything before it, and what follows comes later. A request behind packets of its own QP goes as packets too, or waits for
+ * the ACK when it is long or when many follow each other. Any obstacle turns the request into packets, so that NAKs, events
+ * and statuses come from one engine.
+ *
+ * A long request is done in slices of 2 MB. Each slice is looked up and checked again: a region that goes in the middle is
+ * missed by the next slice, and the packets find that out. Between slices the QP is in ca.slices. One thread takes the slices
+ * of all QPs (copy_on in runtime/pump.c); after each slice it lets waiting threads into the adapter and runs the pump.
+ *
+ * The alternative, a thread in the target, costs a wake of some 35 us, or a CPU for a thread that polls. */
+#include "ib/direct_rma.h"
+
+#include "base/iov.h"
+#include "ib/completer.h"
+#include "ib/direct_send.h"
+#include "ib/engine.h"
+#include "ib/requester.h"
+#include "verbs/direct.h"
+
+enum {
+	/* Our choices: so long a request takes longer in packets than an acknowledgement does; and so many requests in a
+	 * row are a stream, which is worth one wait to be rid of packets. */
+	WORTH_WAITING = 16 << 10,
+	DETOURS = 8,
+};
+
+/* UC does not say what arrived: after its first packet the order of things is not known any more. */
+static bool may_pass(struct qp *qp)
+{
+	const struct flight *f = &engine_of(qp)->flight;
+
+	if (!f->window)
+		return !f->has_sent;
+	return flight_empty(f) || (completer_ack_deferred(qp) && flight_empty(f));
+}
+
+static void count(struct qp *qp, const struct direct_request *r)
+{
+	struct counters *c = &qp->ca->counters;
+
+	if (r->op == OP_WRITE)
+		c->direct_writes++;
+	else if (r->op == OP_READ_REQUEST)
+		c->direct_reads++;
+	else
+		c->direct_atomics++;
+	c->direct_mapped += r->is_mapped;
+	c->direct_bytes += r->bytes;
+	qp->messages_sent++;
+	if (r->op == OP_WRITE || r->op == OP_ATOMIC_WRITE)
+		qp->bytes_sent += r->bytes;
+	else
+		qp->bytes_received += r->bytes;
+}
+
+/* Packets stand before the request. */
+static enum direct_outcome follow(struct qp *qp, const struct send_wqe *wqe)
+{
+	struct engine *e = engine_of(qp);
+
+	if (qp->type != IBV_QPT_RC || (wqe->length < WORTH_WAITING && ++e->detours < DETOURS))
+		return DIRECT_NONE;
+	if (qp->ca->direct->reaches(qp->ca->direct_arg, qp))
+		return DIRECT_LATER;
+	e->detours = 0;
+	return DIRECT_NONE;
+}
+
+/* The next slice. What is left at the end is one of up to two, so that it has the tail. */
+static enum direct_outcome execute_slice(struct qp *qp, struct direct_request *r)
+{
+	struct flight *f = &engine_of(qp)->flight;
+	struct direct_request slice = *r;
+	struct iovec iov[DIRECT_IOVS];
+
+	slice.va += f->copied;
+	slice.bytes -= f->copied;
+	if (slice.bytes >= DIRECT_LONG)
+		slice.bytes = DIRECT_SLICE;
+	slice.iov = iov;
+	slice.iovs = iov_part(r->iov, r->iovs, f->copied, slice.bytes, iov);
+	if (!qp->ca->direct->execute(qp->ca->direct_arg, qp, &slice))
+		return DIRECT_NONE;
+	f->copied += slice.bytes;
+	if (f->copied < r->bytes)
+		return DIRECT_PART;
+	f->copied = 0;
+	r->is_mapped = slice.is_mapped;
+	count(qp, r);
+	return DIRECT_DONE;
+}
+
+/* The request itself, if it needs nothing of the target's program. */
+static enum direct_outcome execute(struct qp *qp, const struct send_wqe *wqe, const struct request_row *row)
+{
+	int access = row->op == OP_WRITE ? 0 : IBV_ACCESS_LOCAL_WRITE;
+	struct iovec iov[DIRECT_IOVS];
+	int iovs = row->op == OP_ATOMIC_WRITE ? 0 : requester_borrow(qp, wqe, access, iov);
+	struct direct_request r = {
+		.op = row->op, .rkey = wqe->rkey, .va = wqe->remote_addr, .bytes = wqe->length,
+		.iov = iov, .iovs = (unsigned)iovs, .compare = wqe->compare_add,
+		.operand = row->op == OP_CMP_SWAP ? wqe->swap : wqe->compare_add,
+	};
+	bool has_result = row->op == OP_CMP_SWAP || row->op == OP_FETCH_ADD;
+
+	if (iovs < 0 || (has_result && wqe->length != ATOMIC_BYTES))
+		return DIRECT_NONE;
+	if (r.bytes >= DIRECT_LONG)
+		return execute_slice(qp, &r);
+	if (!qp->ca->direct->execute(qp->ca->direct_arg, qp, &r))
+		return DIRECT_NONE;
+	if (has_result)
+		(void)seg_scatter(qp->pd, wqe->seg, wqe->num_sge, 0, &r.original, sizeof(r.original));
+	count(qp, &r);
+	return DIRECT_DONE;
+}
+
+/* A long write with immediate data: a write, and then word of it. */
+static enum direct_outcome write_and_tell(struct qp *qp, const struct send_wqe *wqe, const struct request_row *row)
+{
+	enum direct_outcome how;
+
+	if (wqe->length >= DIRECT_LONG && request_packets(wqe->length, engine_mtu(qp)) > FLIGHT_SPAN_MOST)
+		return DIRECT_NONE;
+	if (!qp->ca->direct->connect(qp->ca->direct_arg, qp))
+		return DIRECT_NONE;
+	if (!may_pass(qp))
+		return qp->type == IBV_QPT_RC ? DIRECT_LATER : DIRECT_NONE;
+	how = execute(qp, wqe, row);
+	return how == DIRECT_DONE ? direct_send_take(qp, wqe, row, true) : how;
+}
+
+enum direct_outcome direct_rma_take(struct qp *qp, const struct send_wqe *wqe, const struct request_row *row)
+{
+	enum direct_outcome how = DIRECT_NONE;
+
+	if (!qp->ca->direct || (qp->type != IBV_QPT_RC && qp->type != IBV_QPT_UC))
+		return DIRECT_NONE;
+	if (wqe->bad_status || flight_repeats(&engine_of(qp)->flight))
+		return DIRECT_NONE;
+	if (row->needs == TARGET_PROGRAM) {
+		engine_of(qp)->detours = 0;
+		if (row->op == OP_WRITE && wqe->length > DIRECT_EAGER_MAX)
+			return write_and_tell(qp, wqe, row);
+		return direct_send_take(qp, wqe, row, false);
+	}
+	if (row->op != OP_WRITE && qp->attr.max_rd_atomic == 0)
+		return DIRECT_NONE;
+	if (!may_pass(qp)) {
+		if (row->op == OP_WRITE && wqe->length <= DIRECT_EAGER_MAX)
+			how = direct_send_take(qp, wqe, row, false);
+		return how == DIRECT_NONE ? follow(qp, wqe) : how;
+	}
+	engine_of(qp)->detours = 0;
+	return execute(qp, wqe, row);
+}

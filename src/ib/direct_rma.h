@@ -1,0 +1,18 @@
+/* Direct RMA: writes, reads and atomics with a target on this host. ca.direct executes them, in order and without packets. */
+#ifndef WEFT_IB_DIRECT_RMA_H
+#define WEFT_IB_DIRECT_RMA_H
+
+#include "ib/request.h"
+#include "verbs/qp.h"
+
+enum direct_outcome {
+	DIRECT_NONE,	/* the WQE goes by packets */
+	DIRECT_LATER,	/* again when the packets in flight have been acknowledged, or the link has room */
+	DIRECT_PART,	/* a slice was executed: the rest in the QP's next turn */
+	DIRECT_DONE,	/* executed: no PSN, the WQE completes now; or sent as a direct message */
+};
+
+/* Executes or sends the WQE that is next to begin. */
+enum direct_outcome direct_rma_take(struct qp *qp, const struct send_wqe *wqe, const struct request_row *row);
+
+#endif

@@ -1,0 +1,303 @@
+/* A send, or a write with immediate data, needs the receive queue of the target's program. Between two processes of a host it
+ * crosses the ring as one record (direct/record.h): no frame, no ICRC, no packets of the size of the MTU.
+ *
+ * The sender books the message in its flight as one entry, which takes the PSNs of all the packets that it stands for. So
+ * messages and packets of a QP may follow each other in any order: the ring keeps it, and the responder checks it. The
+ * receiver judges the message as it judges packets, and draws the same NAK; what is sent again is packets. Timers, retries,
+ * statuses, events and MSNs are one engine's. A book of messages apart from PSNs would be a second transport.
+ *
+ * Up to DIRECT_EAGER_MAX bytes are in the record (eager); more are read from the sender's memory straight into the receive
+ * (rendezvous). The initiator places the bytes of a longer write with immediate data first, as for any write. A long send is
+ * cut into FIRST, MIDDLE and LAST parts of 2 MB, each of which is acknowledged by itself and refused by itself.
+ *
+ * No ACK is sent. The receiver keeps the last PSN that its QP executed in a word of its share, and each message carries the
+ * same of the other direction. The sender reads the word when it polls in vain or goes to sleep; in a ping-pong nobody reads
+ * it. Sending starts no ACK timer, as that costs a look at the clock: direct_send_reap_acks starts it. */
+#include "ib/direct_send.h"
+
+#include "base/iov.h"
+#include "ib/completer.h"
+#include "ib/engine.h"
+#include "ib/requester.h"
+#include "ib/timer.h"
+
+#include <endian.h>
+
+enum {
+	PARTS_MOST = 4,		/* of a long send in flight: our choice, as other messages wait behind them */
+	SHORT_MOST = 256,	/* bytes: the least MTU, IBA 9.4 */
+};
+
+static enum direct_payload payload_of(const struct send_wqe *wqe)
+{
+	return wqe->length > DIRECT_EAGER_MAX ? PAYLOAD_RENDEZVOUS : PAYLOAD_EAGER;
+}
+
+static inline bool has_direct_path(struct qp *qp)
+{
+	return direct_path_is_current(&qp->direct_path) || qp->ca->direct->connect(qp->ca->direct_arg, qp);
+}
+
+/* A rendezvous message borrows its buffer until the peer has acknowledged it; UC's peer never does. */
+static uint32_t most_bytes(const struct qp *qp, const struct request_row *row, bool placed)
+{
+	bool may_rendezvous = row->op == OP_SEND && engine_is_reliable(qp);
+
+	return placed ? MESSAGE_MAX_BYTES : may_rendezvous ? DIRECT_LONG - 1 : DIRECT_EAGER_MAX;
+}
+
+static inline bool describe(struct qp *qp, const struct send_wqe *wqe, const struct request_row *row, bool placed,
+		     struct direct_message *m, struct iovec iov[DIRECT_IOVS])
+{
+	const struct engine *e = engine_of(qp);
+	int opcode = opcode_find(engine_service(qp), row->op, POS_ONLY, row->trailer), iovs;
+
+	if (opcode < 0 || wqe->bad_status || (wqe->length > DIRECT_EAGER_MAX && wqe->length > most_bytes(qp, row, placed)))
+		return false;
+	*m = (struct direct_message){
+		.opcode = (uint8_t)opcode, .payload = placed ? PAYLOAD_PLACED : payload_of(wqe),
+		.solicited = wqe->flags & IBV_SEND_SOLICITED && (row->op == OP_SEND || row->trailer == HDR_IMM),
+		.dest_qpn = qp->attr.dest_qp_num, .src_qpn = qp->qpn, .psn = e->flight.psn,
+		.received = responder_received(&e->responder), .trailer = row->trailer == HDR_IMM ? be32toh(wqe->imm) : wqe->imm,
+		.va = wqe->remote_addr, .rkey = wqe->rkey, .bytes = wqe->length, .iov = iov,
+	};
+	if (placed)
+		return true;
+	iovs = requester_borrow(qp, wqe, 0, iov);
+	m->iovs = (unsigned)iovs;
+	return iovs >= 0;
+}
+
+static inline void book(struct qp *qp, uint32_t packets)
+{
+	struct flight *f = &engine_of(qp)->flight;
+
+	*flight_at(f, f->newest) = (struct flight_entry){
+		.psn = f->psn, .span = packets, .wqe = qp->sq.engine.started, .answer = ANSWER_ACK, .is_last = true,
+		.is_direct = true,
+	};
+	flight_recorded(f);
+	if (!list_linked(&qp->unacked))
+		qp_await_ack(qp);
+}
+
+static inline void count(struct qp *qp, uint32_t bytes)
+{
+	qp->messages_sent++;
+	qp->ca->counters.direct_sends++;
+	qp->ca->counters.direct_bytes += bytes;
+	qp->bytes_sent += bytes;
+}
+
+/* A QP whose options choose when ACKs are made uses packets. */
+static bool may_send(const struct engine *e)
+{
+	return e->acks_as_usual && e->flight.resend == e->flight.newest;
+}
+
+/* The next part of a long send. False: use packets for the rest. */
+static bool send_part(struct qp *qp, const struct send_wqe *wqe, const struct request_row *row, const struct iovec *iov,
+		      unsigned iovs, uint32_t bytes)
+{
+	struct engine *e = engine_of(qp);
+	struct flight *f = &e->flight;
+	uint32_t span = request_packets(bytes, engine_mtu(qp));
+	bool ends = f->copied + bytes == wqe->length;
+	enum opcode_position position = ends ? POS_LAST : f->copied ? POS_MIDDLE : POS_FIRST;
+	struct flight_entry entry = {
+		.psn = f->psn, .span = span, .wqe = qp->sq.engine.started, .packet = f->packet, .answer = ANSWER_ACK,
+		.is_last = ends, .is_direct = true,
+	};
+	struct iovec part[DIRECT_IOVS];
+	struct direct_message m = {
+		.opcode = (uint8_t)opcode_find(engine_service(qp), row->op, position, ends ? row->trailer : 0),
+		.payload = PAYLOAD_RENDEZVOUS, .solicited = ends && wqe->flags & IBV_SEND_SOLICITED,
+		.dest_qpn = qp->attr.dest_qp_num, .src_qpn = qp->qpn, .psn = f->psn,
+		.received = responder_received(&e->responder),
+		.trailer = row->trailer == HDR_IMM ? be32toh(wqe->imm) : wqe->imm, .bytes = bytes, .iov = part,
+		.iovs = iov_part(iov, iovs, f->copied, bytes, part),
+	};
+
+	if (!qp->ca->direct->send(qp->ca->direct_arg, qp, &m))
+		return false;
+	flight_record(f, &entry);
+	if (!list_linked(&qp->unacked))
+		qp_await_ack(qp);
+	qp->ca->counters.direct_sends += ends;
+	qp->ca->counters.direct_bytes += bytes;
+	qp->messages_sent += ends;
+	qp->bytes_sent += bytes;
+	f->copied += bytes;
+	f->packet += span;
+	return true;
+}
+
+/* Of the window: an ACK that a message of the peer brought makes some. */
+static bool has_room(struct qp *qp, uint32_t packets)
+{
+	const struct flight *f = &engine_of(qp)->flight;
+
+	return flight_has_room(f, packets) || (completer_ack_deferred(qp) && flight_has_room(f, packets));
+}
+
+static bool has_place_for_part(struct qp *qp)
+{
+	const struct flight *f = &engine_of(qp)->flight;
+
+	return f->newest - f->oldest < PARTS_MOST || (completer_ack_deferred(qp) && f->newest - f->oldest < PARTS_MOST);
+}
+
+static enum direct_outcome no_room(struct qp *qp)
+{
+	qp->ca->acks.starved = true;
+	return DIRECT_LATER;
+}
+
+static bool link_has_room(struct qp *qp)
+{
+	return qp->ca->host_ops->space(qp->ca->host, qp->dev, qp_route(qp), NULL);
+}
+
+/* The QP is blocked until the link has room. */
+static enum direct_outcome no_room_in_link(struct qp *qp)
+{
+	qp_ready(qp);
+	return DIRECT_LATER;
+}
+
+static bool goes_in_parts(const struct qp *qp, const struct send_wqe *wqe, const struct request_row *row)
+{
+	return row->op == OP_SEND && engine_is_reliable(qp) && wqe->length >= DIRECT_LONG;
+}
+
+/* A long send crosses in parts of many packets each, as shorter ones do in packets: the receiver does not pull all at once, and
+ * each part is acknowledged for itself. */
+static enum direct_outcome send_parts(struct qp *qp, const struct send_wqe *wqe, const struct request_row *row)
+{
+	struct flight *f = &engine_of(qp)->flight;
+	struct iovec iov[DIRECT_IOVS];
+	int iovs = requester_borrow(qp, wqe, 0, iov);
+
+	if (iovs < 0)
+		return DIRECT_NONE;
+	while (f->copied < wqe->length) {
+		uint32_t left = wqe->length - f->copied, bytes = left < DIRECT_LONG ? left : DIRECT_SLICE;
+
+		if (!has_place_for_part(qp) || !has_room(qp, request_packets(bytes, engine_mtu(qp))))
+			return no_room(qp);
+		if (!send_part(qp, wqe, row, iov, (unsigned)iovs, bytes))
+			return link_has_room(qp) ? DIRECT_NONE : no_room_in_link(qp);
+	}
+	f->packet = f->copied = 0;
+	return DIRECT_DONE;
+}
+
+/* The bytes of a short send, as most sends are: one packet whatever the MTU, one segment, not solicited. describe() knows nothing
+ * else of it. NULL: the send is not short. */
+static inline const void *short_data(const struct qp *qp, const struct send_wqe *wqe)
+{
+	if (wqe->opcode != IBV_WR_SEND || wqe->length - 1 >= SHORT_MOST || qp->type != IBV_QPT_RC ||
+	    wqe->flags & IBV_SEND_SOLICITED)
+		return NULL;
+	if (wqe->flags & IBV_SEND_INLINE)
+		return wqe->seg;
+	return wqe->num_sge == 1 && wqe->seg->length == wqe->length ? seg_memory(qp->pd, wqe->seg, wqe->length, 0) : NULL;
+}
+
+static inline bool hand_short(struct qp *qp, const struct engine *e, const void *data, uint32_t bytes)
+{
+	return qp->ca->direct->send_short(qp->ca->direct_arg, qp, e->flight.psn, responder_received(&e->responder), data, bytes);
+}
+
+/* short_data is NULL for all calls of one caller and for none of the other's: short sends have a copy of this function from which
+ * what they cannot be is gone. */
+static inline __attribute__((always_inline)) enum direct_outcome send_one(struct qp *qp, const struct send_wqe *wqe,
+									  const struct request_row *row, bool placed,
+									  const void *short_data)
+{
+	struct engine *e = engine_of(qp);
+	bool is_short = short_data, is_reliable = is_short || e->flight.window;
+	uint32_t packets = is_short ? 1 : request_packets(wqe->length, engine_mtu(qp)), bytes = wqe->length;
+	struct iovec iov[DIRECT_IOVS];
+	struct direct_message m;
+
+	if (is_reliable && !has_room(qp, packets))
+		return no_room(qp);
+	if (!is_short && !describe(qp, wqe, row, placed, &m, iov))
+		return goes_in_parts(qp, wqe, row) ? send_parts(qp, wqe, row) : DIRECT_NONE;
+	if (is_short ? !hand_short(qp, e, short_data, bytes) : !qp->ca->direct->send(qp->ca->direct_arg, qp, &m))
+		return DIRECT_NONE;
+	if (is_reliable)
+		book(qp, packets);
+	else
+		flight_left(&e->flight, packets);
+	if (placed)	/* the write was counted */
+		qp->ca->counters.direct_sends++;
+	else
+		count(qp, bytes);
+	return DIRECT_DONE;
+}
+
+static enum direct_outcome send_any(struct qp *qp, const struct send_wqe *wqe, const struct request_row *row, bool placed)
+{
+	return send_one(qp, wqe, row, placed, NULL);
+}
+
+static inline enum direct_outcome send_short(struct qp *qp, const struct send_wqe *wqe, const void *data)
+{
+	if (!data)
+		__builtin_unreachable();
+	return send_one(qp, wqe, NULL, false, data);
+}
+
+enum direct_outcome direct_send_take(struct qp *qp, const struct send_wqe *wqe, const struct request_row *row, bool placed)
+{
+	const void *data;
+
+	if (row->kind != REQUEST_DATA || !may_send(engine_of(qp)) || !has_direct_path(qp))
+		return DIRECT_NONE;
+	data = short_data(qp, wqe);
+	return data ? send_short(qp, wqe, data) : send_any(qp, wqe, row, placed);
+}
+
+bool direct_send_reap_acks(struct qp *qp, wtime now)
+{
+	struct flight *f = &engine_of(qp)->flight;
+	bool moved = false;
+	psn_t psn;
+
+	if (qp->ca->direct && qp->ca->direct->received(qp->ca->direct_arg, qp, &psn))
+		moved = completer_acknowledge(qp, now, psn);
+	if (f->phase == FLIGHT_CLOSED || flight_empty(f))
+		list_remove(&qp->unacked);
+	else if (f->phase == FLIGHT_OPEN)
+		timer_start(qp, now);
+	qp_rearm(qp);
+	return moved;
+}
+
+bool direct_send_is_for(const struct qp *qp, const struct direct_message *m)
+{
+	return (qp->type == IBV_QPT_RC || qp->type == IBV_QPT_UC) && opcode_row(m->opcode)->service == engine_service(qp) &&
+	       engine_receives(qp);
+}
+
+bool direct_send_is_of_peer(struct qp *qp, const void *channel, const struct direct_message *m)
+{
+	if (qp->attr.dest_qp_num != m->src_qpn)
+		return false;
+	return qp->direct_path.channel == channel ||
+	       (qp->ca->direct->connect(qp->ca->direct_arg, qp) && qp->direct_path.channel == channel);
+}
+
+void direct_send_input(struct qp *qp, wtime now, const struct direct_message *m)
+{
+	bool acknowledges = engine_is_reliable(qp) && !flight_empty(&engine_of(qp)->flight);
+
+	if (acknowledges)
+		completer_defer_ack(qp, m->received);
+	responder_direct(qp, now, m);
+	/* whoever sleeps until a send completes is not made to wait for a poll */
+	if (acknowledges && (!qp->ca->acks.defers || qp->send_cq->arm != CQ_DISARMED))
+		completer_ack_deferred(qp);
+}

@@ -1,0 +1,17 @@
+/* Responder resources: the reads and atomics of a QP, kept until the peer can ask for them no more. Their responses are made from
+ * here, the first time and for duplicates. */
+#ifndef WEFT_IB_RESPONDER_RESOURCES_H
+#define WEFT_IB_RESPONDER_RESOURCES_H
+
+#include "ib/verdict.h"
+#include "verbs/qp.h"
+#include "wire/opcode.h"
+
+/* The request was executed: its response is due. There is room (9.7.4.1.4). */
+void resources_record(struct qp *qp, const struct packet *p, const struct opcode_row *row, uint64_t original);
+
+/* A request that came before: sends and writes are acknowledged again, reads read again from the PSN asked for, atomics
+ * answered from what is kept, never executed twice. IBA 9.7.5.1.4, 9.7.5.1.5. */
+enum verdict resources_answer_again(struct qp *qp, const struct packet *p, const struct opcode_row *row);
+
+#endif

@@ -1,0 +1,206 @@
+/* The first socket is bound without SO_REUSEPORT, which fails while anybody has the port: with it, a second group of the same
+ * user would join the first one's sockets. */
+#include "link/udp_group.h"
+
+#include "base/qpn.h"
+#include "link/udp_parts.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/sock_diag.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { MEMBERS_MOST = QPN_SLOTS, QPN_WORD = 4, DRAIN = 4096 };
+
+struct udp_member {
+	int fd;			/* owned; the process has a duplicate */
+	bool is_issued;
+	uint32_t drops;		/* the kernel's count, as far as it is told or was the last process's */
+};
+
+struct udp_group {
+	uint16_t port;
+	sa_family_t family;
+	unsigned members, opened;
+	uint64_t dead_letters;	/* of members that were issued again since */
+	struct udp_member member[];
+};
+
+/* The program sees the datagram behind its UDP header. Word 1 of a BTH ends with the destination QP (IBA 9.2); a slot is the
+ * upper half of its number. What is too short for it is member 0's, which drops it. */
+static int steer(int fd, unsigned members)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_LEN, 0),
+		BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, ROCE_UDP_LEAST, 1, 0),
+		BPF_STMT(BPF_RET | BPF_K, 0),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, QPN_WORD),
+		BPF_STMT(BPF_ALU | BPF_RSH | BPF_K, QPN_INDEX_BITS),
+		BPF_STMT(BPF_ALU | BPF_AND | BPF_K, members - 1),
+		BPF_STMT(BPF_RET | BPF_A, 0),
+	};
+	struct sock_fprog program = { sizeof(code) / sizeof(*code), code };
+
+	return setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof(program)) ? -errno : 0;
+}
+
+static int bind_any(int fd, sa_family_t family, uint16_t port)
+{
+	static const uint8_t any[2][16] = { { 0 }, { [10] = 0xff, [11] = 0xff } };
+	union udp_address address;
+	socklen_t bytes;
+
+	udp_address_set(family, any[family == AF_INET], port, &address, &bytes);
+	return bind(fd, &address.any, bytes) ? -errno : 0;
+}
+
+static int open_socket(sa_family_t family)
+{
+	int off = 0, fd = socket(family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	if (fd < 0)
+		return -errno;
+	if (family == AF_INET6)
+		setsockopt(fd, SOL_IPV6, IPV6_V6ONLY, &off, sizeof(off));
+	return fd;
+}
+
+/* Deaf from its first moment on, as nobody reads it yet. */
+static int open_member(struct udp_group *g)
+{
+	const int on = 1;
+	bool is_first = g->opened == 0;
+	int fd = open_socket(g->family), err;
+
+	if (fd < 0)
+		return fd;
+	err = udp_deafen(fd);
+	if (!err && !is_first && setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)))
+		err = -errno;
+	if (!err)
+		err = bind_any(fd, g->family, g->port);
+	if (!err && is_first && setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)))
+		err = -errno;
+	/* the program is the group's, which exists from the second member on; for one alone it would steer nothing */
+	if (!err && g->opened == 1)
+		err = steer(fd, g->members);
+	if (err) {
+		close(fd);
+		return err;
+	}
+	g->member[g->opened++] = (struct udp_member){ .fd = fd };
+	return 0;
+}
+
+static sa_family_t family_here(void)
+{
+	int fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0)
+		return AF_INET;
+	close(fd);
+	return AF_INET6;
+}
+
+int udp_group_open(uint16_t port, unsigned members, struct udp_group **group)
+{
+	struct udp_group *g;
+	int err;
+
+	if (!members || members > MEMBERS_MOST || members & (members - 1))
+		return -EINVAL;
+	g = calloc(1, sizeof(*g) + members * sizeof(g->member[0]));
+	if (!g)
+		return -ENOMEM;
+	g->port = port;
+	g->members = members;
+	g->family = family_here();
+	err = open_member(g);
+	if (err) {
+		free(g);
+		return err;
+	}
+	*group = g;
+	return 0;
+}
+
+void udp_group_close(struct udp_group *g)
+{
+	for (unsigned i = 0; i < g->opened; i++)
+		close(g->member[i].fd);
+	free(g);
+}
+
+unsigned udp_group_members(const struct udp_group *g)
+{
+	return g->members;
+}
+
+static uint32_t drops_of(const struct udp_member *m)
+{
+	uint32_t info[SK_MEMINFO_VARS] = { 0 };
+	socklen_t bytes = sizeof(info);
+
+	getsockopt(m->fd, SOL_SOCKET, SO_MEMINFO, info, &bytes);
+	return info[SK_MEMINFO_DROPS];
+}
+
+/* What came before it was deaf. Bounded: nothing more comes. */
+static unsigned drain(int fd)
+{
+	unsigned n = 0;
+	char byte;
+
+	while (n < DRAIN && recv(fd, &byte, 1, MSG_DONTWAIT | MSG_TRUNC) >= 0)
+		n++;
+	return n;
+}
+
+int udp_group_issue(struct udp_group *g, unsigned member)
+{
+	const int unused = 0;
+	struct udp_member *m;
+	uint32_t drops;
+	int err = 0;
+
+	if (member >= g->members)
+		return -EINVAL;
+	while (!err && g->opened <= member)
+		err = open_member(g);
+	if (err)
+		return err;
+	m = &g->member[member];
+	if (m->is_issued)
+		return -EBUSY;
+	drops = drops_of(m);
+	g->dead_letters += drops - m->drops;
+	m->drops = drops;
+	if (setsockopt(m->fd, SOL_SOCKET, SO_DETACH_FILTER, &unused, sizeof(unused)))
+		return -errno;
+	m->is_issued = true;
+	return m->fd;
+}
+
+void udp_group_retire(struct udp_group *g, unsigned member)
+{
+	struct udp_member *m = &g->member[member];
+
+	if (member >= g->opened || !m->is_issued)
+		return;
+	m->is_issued = false;
+	m->drops = drops_of(m);
+	udp_deafen(m->fd);
+	g->dead_letters += drain(m->fd);
+}
+
+uint64_t udp_group_dead_letters(const struct udp_group *g)
+{
+	uint64_t n = g->dead_letters;
+
+	for (unsigned i = 0; i < g->opened; i++)
+		if (!g->member[i].is_issued)
+			n += drops_of(&g->member[i]) - g->member[i].drops;
+	return n;
+}

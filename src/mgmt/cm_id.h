@@ -1,0 +1,26 @@
+/* A conversation of the communication manager, as its files see it: found, its timer, its ends. */
+#ifndef WEFT_MGMT_CM_ID_H
+#define WEFT_MGMT_CM_ID_H
+
+#include "base/log.h"
+#include "mgmt/cm.h"
+
+enum { CM_MRA_TIMEOUT = 24 };	/* 68.7 s: as Linux's rdma_cm asks for a consumer's time to accept */
+
+/* IBA 12.7.x: 4.096 us << n */
+static inline wtime cm_time(unsigned exponent)
+{
+	return 4096ull << (exponent & 31);
+}
+
+struct cm_id *cm_find_local(struct cm *cm, uint32_t local_id);
+/* By the id that the sender of `in` has given it. */
+struct cm_id *cm_find_remote(struct cm *cm, uint32_t remote_id, const struct gmp *in);
+/* The peer, who sent `in`, is known from now on. */
+void cm_set_peer(struct cm_id *id, uint32_t remote_id, const struct gmp *in);
+void cm_set_timer(struct cm_id *id, wtime at);		/* WTIME_NEVER: none */
+void cm_enter_timewait(struct cm_id *id, wtime now);
+/* Nothing is under way any more. */
+void cm_enter_idle(struct cm_id *id);
+
+#endif

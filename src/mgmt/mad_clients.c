@@ -1,0 +1,688 @@
+/* Timers: a request has one, set when it is sent and when it is sent again: its timeout, or the next ACK while its segments are
+ * on their way. A datagram that comes in segments is forgotten, whole or not, when none has come for TRANSFER_LIMIT.
+ *
+ * What is to be sent is put into the list of hops and leaves in turn (run), so that answers to answers do not nest. */
+#include "mgmt/mad_clients.h"
+
+#include "mgmt/rmpp.h"
+#include "wire/field.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TID_UPPER 8, 0, 32
+#define TID 8, 0, 64
+#define MGMT_CLASS 1, 0, 8
+#define CLASS_VERSION 2, 0, 8
+#define METHOD 3, 0, 8
+#define ATTR_MODIFIER 20, 0, 32
+#define VENDOR_OUI 37, 0, 24		/* IBA 16.5.2 */
+
+#define TRANSFER_LIMIT (10 * WTIME_S)	/* our choice */
+
+enum { CLASSES = 0x50, CLASS_VERSIONS = 0x83, METHOD_RESPONSE = 0x80 };
+
+/* Something that an agent has sent and that is not over: an answer is due, or ACKs of its segments. */
+struct request {
+	struct list_node node;		/* mad_file.request_list */
+	struct timer_heap_node timer;	/* mad_clients.requests */
+	struct mad_file *file;
+	uint32_t agent;
+	struct mad_remote remote;
+	uint32_t timeout_ms, retries;
+	uint64_t own_tid, tid;		/* as the program wrote it, and as it was sent */
+	bool is_segmented, is_sending;
+	struct rmpp_send rmpp;
+	uint32_t bytes;
+	uint8_t data[];
+};
+
+/* A datagram that comes in segments, or has come. */
+struct transfer {
+	struct list_node node;		/* mad_file.transfer_list */
+	struct timer_heap_node timer;	/* mad_clients.transfers */
+	struct mad_file *file;
+	uint32_t agent;
+	uint64_t tid;
+	uint16_t lid;
+	uint8_t mgmt_class, method;
+	bool is_answer, is_done;
+	uint32_t counted;		/* bytes on the file's account */
+	struct rmpp_recv rmpp;
+};
+
+struct hop {
+	struct list_node node;		/* mad_clients.hops */
+	uint32_t from;
+	struct mad_remote to;
+	uint8_t mad[MAD_BYTES];
+};
+
+static uint8_t class_of(const uint8_t *mad)
+{
+	return (uint8_t)wire_get(mad, MGMT_CLASS);
+}
+
+unsigned mad_class_qpn(uint8_t mgmt_class)
+{
+	return mgmt_class != MAD_CLASS_SUBN_LID && mgmt_class != MAD_CLASS_SUBN_DIRECTED;
+}
+
+static bool has_oui(uint8_t mgmt_class)
+{
+	return mgmt_class >= 0x30 && mgmt_class <= 0x4f;
+}
+
+/* 13.6.2.2: of other classes the bytes of its header are something else. */
+static bool has_rmpp(uint8_t mgmt_class)
+{
+	return mgmt_class == MAD_CLASS_SA || mgmt_class == MAD_CLASS_DEVICE || mgmt_class == 0x10 || mgmt_class == 0x12 ||
+	       has_oui(mgmt_class);
+}
+
+/* IBA 13.4.5; TrapRepress answers a trap, and the board manager tells in the modifier (Linux knows it so). */
+static bool is_response(const uint8_t *mad)
+{
+	uint8_t method = (uint8_t)wire_get(mad, METHOD);
+
+	return method & METHOD_RESPONSE || method == MAD_TRAP_REPRESS ||
+	       (class_of(mad) == MAD_CLASS_BM && wire_get(mad, ATTR_MODIFIER) & 1);
+}
+
+static bool segments(const struct mad_agent *a, uint8_t mgmt_class)
+{
+	return a->what.rmpp_version && !a->what.is_user_rmpp && has_rmpp(mgmt_class);
+}
+
+/* ---- files and agents ---- */
+
+void mad_clients_init(struct mad_clients *c, const struct mad_ops *ops, void *arg, const struct siphash_key *key)
+{
+	*c = (struct mad_clients){ .ops = ops, .arg = arg };
+	rand_key(&c->rand, key);
+	list_init(&c->files);
+	timer_heap_init(&c->requests);
+	timer_heap_init(&c->transfers);
+	list_init(&c->hops);
+}
+
+void mad_file_open(struct mad_clients *c, struct mad_file *f, uint32_t port)
+{
+	f->port = port;
+	list_init(&f->request_list);
+	list_init(&f->transfer_list);
+	list_append(&c->files, &f->node);
+}
+
+static void request_free(struct mad_clients *c, struct request *r)
+{
+	list_remove(&r->node);
+	timer_heap_remove(&c->requests, &r->timer);
+	r->file->requests--;
+	r->file->bytes -= sizeof(*r) + r->bytes;
+	free(r);
+}
+
+static void transfer_free(struct mad_clients *c, struct transfer *t)
+{
+	list_remove(&t->node);
+	timer_heap_remove(&c->transfers, &t->timer);
+	rmpp_recv_fini(&t->rmpp);
+	t->file->transfers--;
+	t->file->bytes_in -= t->counted;
+	free(t);
+}
+
+/* agent MAD_AGENTS: of all. */
+static void forget(struct mad_clients *c, const struct mad_file *f, uint32_t agent)
+{
+	list_for_each_safe(r, &f->request_list, struct request, node) {
+		if (agent == MAD_AGENTS || r->agent == agent)
+			request_free(c, r);
+	}
+	list_for_each_safe(t, &f->transfer_list, struct transfer, node) {
+		if (agent == MAD_AGENTS || t->agent == agent)
+			transfer_free(c, t);
+	}
+}
+
+void mad_file_close(struct mad_clients *c, struct mad_file *f)
+{
+	forget(c, f, MAD_AGENTS);
+	list_remove(&f->node);
+	memset(f->agent, 0, sizeof(f->agent));
+	if (!list_empty(&c->files))
+		return;
+	timer_heap_fini(&c->requests);
+	timer_heap_fini(&c->transfers);
+}
+
+void mad_clients_fini(struct mad_clients *c)
+{
+	struct mad_file *f;
+
+	while ((f = list_first_entry(&c->files, struct mad_file, node)))
+		mad_file_close(c, f);
+}
+
+static bool answers_any(const struct mad_registration *what)
+{
+	return what->methods[0] || what->methods[1];
+}
+
+static bool is_of(const struct mad_registration *what, uint8_t mgmt_class, uint8_t version, uint32_t oui)
+{
+	return what->mgmt_class == mgmt_class && what->class_version == version &&
+	       (!has_oui(mgmt_class) || what->oui == oui);
+}
+
+static bool is_taken(const struct mad_clients *c, uint32_t port, const struct mad_registration *what)
+{
+	list_for_each(f, &c->files, struct mad_file, node) {
+		for (int i = 0; f->port == port && i < MAD_AGENTS; i++) {
+			const struct mad_registration *other = &f->agent[i].what;
+
+			if (f->agent[i].is_used && is_of(other, what->mgmt_class, what->class_version, what->oui) &&
+			    (other->methods[0] & what->methods[0] || other->methods[1] & what->methods[1]))
+				return true;
+		}
+	}
+	return false;
+}
+
+static struct mad_agent *find_tid(const struct mad_clients *c, uint32_t port, uint32_t tid, struct mad_file **file)
+{
+	list_for_each(f, &c->files, struct mad_file, node) {
+		for (int i = 0; f->port == port && i < MAD_AGENTS; i++) {
+			if (f->agent[i].is_used && f->agent[i].tid == tid) {
+				*file = f;
+				return &f->agent[i];
+			}
+		}
+	}
+	return NULL;
+}
+
+static uint32_t draw_tid(struct mad_clients *c, uint32_t port)
+{
+	struct mad_file *f;
+	uint32_t tid;
+
+	do
+		tid = (uint32_t)rand_u64(&c->rand);
+	while (!tid || find_tid(c, port, tid, &f));
+	return tid;
+}
+
+/* Linux refuses the same ones. */
+static bool can_be(const struct mad_registration *what)
+{
+	uint8_t mgmt_class = what->mgmt_class;
+
+	if (what->class_version >= CLASS_VERSIONS || what->rmpp_version > 1 || what->oui >> 24)
+		return false;
+	if (!mgmt_class)
+		return !answers_any(what);
+	return (mgmt_class < CLASSES || mgmt_class == MAD_CLASS_SUBN_DIRECTED) &&
+	       (!what->rmpp_version || has_rmpp(mgmt_class)) &&
+	       (!has_oui(mgmt_class) || what->oui || !answers_any(what));
+}
+
+int mad_register(struct mad_clients *c, struct mad_file *f, const struct mad_registration *what, uint32_t *agent)
+{
+	uint32_t i = 0;
+
+	if (!can_be(what))
+		return -EINVAL;
+	if (is_taken(c, f->port, what))
+		return -EBUSY;
+	while (i < MAD_AGENTS && f->agent[i].is_used)
+		i++;
+	if (i == MAD_AGENTS)
+		return -EDQUOT;
+	f->agent[i] = (struct mad_agent){ true, draw_tid(c, f->port), *what };
+	*agent = i;
+	return 0;
+}
+
+int mad_unregister(struct mad_clients *c, struct mad_file *f, uint32_t agent)
+{
+	if (agent >= MAD_AGENTS || !f->agent[agent].is_used)
+		return -ENOENT;
+	forget(c, f, agent);
+	f->agent[agent].is_used = false;
+	return 0;
+}
+
+/* Who answers what this MAD asks, at this port. */
+static struct mad_agent *find_method(const struct mad_clients *c, uint32_t port, const uint8_t *mad, struct mad_file **file)
+{
+	uint8_t method = (uint8_t)wire_get(mad, METHOD), version = (uint8_t)wire_get(mad, CLASS_VERSION);
+	uint32_t oui = (uint32_t)wire_get(mad, VENDOR_OUI);
+
+	if (method & METHOD_RESPONSE)
+		return NULL;
+	list_for_each(f, &c->files, struct mad_file, node) {
+		for (int i = 0; f->port == port && i < MAD_AGENTS; i++) {
+			struct mad_agent *a = &f->agent[i];
+
+			if (a->is_used && is_of(&a->what, class_of(mad), version, oui) &&
+			    a->what.methods[method / 64] >> method % 64 & 1) {
+				*file = f;
+				return a;
+			}
+		}
+	}
+	return NULL;
+}
+
+/* ---- what goes out ---- */
+
+/* Lost when there is no memory, as on any network. */
+static void enqueue(struct mad_clients *c, uint32_t from, const struct mad_remote *to, const uint8_t mad[MAD_BYTES])
+{
+	struct hop *h = calloc(1, sizeof(*h));
+
+	if (!h)
+		return;
+	h->from = from;
+	h->to = *to;
+	memcpy(h->mad, mad, MAD_BYTES);
+	list_append(&c->hops, &h->node);
+}
+
+static wtime due(wtime now, uint32_t timeout_ms)
+{
+	return timeout_ms ? now + timeout_ms * WTIME_MS : WTIME_NEVER;
+}
+
+/* All segments that may go; the last ACK is awaited. */
+static void send_segments(struct mad_clients *c, wtime now, struct request *r)
+{
+	uint8_t mad[MAD_BYTES];
+
+	while (rmpp_send_output(&r->rmpp, now, mad))
+		enqueue(c, r->file->port, &r->remote, mad);
+	timer_heap_update(&c->requests, &r->timer, r->rmpp.deadline);
+}
+
+static void send_once(struct mad_clients *c, wtime now, struct request *r)
+{
+	uint8_t mad[MAD_BYTES] = { 0 };
+
+	if (r->is_segmented) {
+		r->is_sending = true;
+		rmpp_send_init(&r->rmpp, r->data, r->bytes);
+		send_segments(c, now, r);
+		return;
+	}
+	memcpy(mad, r->data, r->bytes);
+	timer_heap_update(&c->requests, &r->timer, due(now, r->timeout_ms));
+	enqueue(c, r->file->port, &r->remote, mad);
+}
+
+/* Its time is up, or it cannot be sent. Linux shows the program the header alone. */
+static void fail(struct mad_clients *c, struct request *r)
+{
+	struct mad_letter letter = { .agent = r->agent, .status = ETIMEDOUT, .timeout_ms = r->timeout_ms, .remote = r->remote,
+				     .data = r->data, .bytes = r->bytes < MAD_HEADER_BYTES ? r->bytes : MAD_HEADER_BYTES };
+
+	wire_put(r->data, r->own_tid, TID);
+	if (r->timeout_ms)
+		c->ops->deliver(c->arg, r->file, &letter);
+	request_free(c, r);
+}
+
+/* All segments were acknowledged: of a request an answer is awaited now. */
+static void sent_all(struct mad_clients *c, wtime now, struct request *r)
+{
+	r->is_sending = false;
+	timer_heap_update(&c->requests, &r->timer, due(now, r->timeout_ms));
+	if (!r->timeout_ms || is_response(r->data))
+		request_free(c, r);
+}
+
+static uint32_t at_most(uint32_t n, uint32_t most)
+{
+	return n < most ? n : most;
+}
+
+static int make_request(struct mad_clients *c, struct mad_file *f, const struct mad_letter *l, struct request **made)
+{
+	size_t bytes = sizeof(struct request) + l->bytes;
+	struct request *r;
+
+	if (f->requests >= MAD_REQUESTS || f->bytes + bytes > MAD_FILE_BYTES || !c->ops->may_hold(c->arg, f, bytes))
+		return -EDQUOT;
+	r = timer_heap_reserve(&c->requests, c->requests.count + 1) ? NULL : calloc(1, bytes);
+	if (!r)
+		return -ENOMEM;
+	*r = (struct request){ .file = f, .agent = l->agent, .remote = l->remote, .bytes = l->bytes,
+			       .timeout_ms = at_most(l->timeout_ms, MAD_TIMEOUT_MOST),
+			       .retries = at_most(l->retries, MAD_RETRIES_MOST) };
+	memcpy(r->data, l->data, l->bytes);
+	f->requests++;
+	f->bytes += bytes;
+	list_append(&f->request_list, &r->node);
+	timer_heap_insert(&c->requests, &r->timer, WTIME_NEVER);
+	*made = r;
+	return 0;
+}
+
+/* A program may use an id again: what came for the last question is not repeated then. */
+static void forget_answer(struct mad_clients *c, const struct mad_file *f, uint64_t tid)
+{
+	list_for_each_safe(t, &f->transfer_list, struct transfer, node) {
+		if (t->tid == tid && t->is_done)
+			transfer_free(c, t);
+	}
+}
+
+/* As a response to the request with this id in its class; ACKs of its segments come by the same id. */
+static struct request *find_request(const struct mad_file *f, const uint8_t *mad)
+{
+	uint64_t tid = wire_get(mad, TID);
+
+	list_for_each(r, &f->request_list, struct request, node) {
+		if (r->tid == tid && class_of(r->data) == class_of(mad))
+			return r;
+	}
+	return NULL;
+}
+
+/* Two of them cannot be told apart by their answers. */
+static bool is_asked(const struct mad_file *f, const struct mad_agent *a, const uint8_t *mad)
+{
+	uint8_t head[MAD_HEADER_BYTES];
+
+	memcpy(head, mad, sizeof(head));
+	wire_put(head, a->tid, TID_UPPER);
+	return !is_response(mad) && find_request(f, head);
+}
+
+static void run(struct mad_clients *c, wtime now);
+
+int mad_send(struct mad_clients *c, wtime now, struct mad_file *f, const struct mad_letter *l)
+{
+	const struct mad_agent *a = l->agent < MAD_AGENTS ? &f->agent[l->agent] : NULL;
+	struct rmpp_header h = { 0 };
+	struct request *r;
+	int err;
+
+	if (!a || !a->is_used || l->bytes < MAD_HEADER_BYTES || l->bytes > MAD_LONGEST ||
+	    mad_class_qpn(class_of(l->data)) != mad_class_qpn(a->what.mgmt_class))
+		return -EINVAL;
+	if (l->bytes >= RMPP_HEADER_END && segments(a, class_of(l->data)))
+		rmpp_parse(&h, l->data);
+	if ((!h.is_active && l->bytes > MAD_BYTES) || is_asked(f, a, l->data))
+		return -EINVAL;
+	err = make_request(c, f, l, &r);
+	if (err)
+		return err;
+	r->own_tid = r->tid = wire_get(r->data, TID);
+	if (!is_response(r->data)) {
+		wire_put(r->data, a->tid, TID_UPPER);
+		r->tid = wire_get(r->data, TID);
+		forget_answer(c, f, r->tid);
+	}
+	r->is_segmented = h.is_active;
+	send_once(c, now, r);
+	if (!r->is_segmented && !r->timeout_ms)
+		request_free(c, r);
+	run(c, now);
+	return 0;
+}
+
+/* ---- what comes in ---- */
+
+/* Gives a whole datagram to its agent; the first answer to a request ends that. Of a program that segments by itself, more than
+ * one may come, as one. data is changed. */
+static void give(struct mad_clients *c, struct mad_file *f, uint32_t agent, const struct mad_remote *sender, uint8_t *data,
+		 uint32_t bytes, bool is_one_of_many)
+{
+	struct request *r = is_response(data) ? find_request(f, data) : NULL;
+	struct mad_letter letter = { .agent = agent, .remote = *sender, .data = data, .bytes = bytes };
+
+	if (is_response(data) && !r && !is_one_of_many)
+		return;
+	if (r) {
+		wire_put(data, r->own_tid, TID);
+		letter.timeout_ms = r->timeout_ms;
+		request_free(c, r);
+	}
+	c->ops->deliver(c->arg, f, &letter);
+}
+
+static struct transfer *find_transfer(const struct mad_file *f, const struct mad_remote *sender, const uint8_t *mad)
+{
+	list_for_each(t, &f->transfer_list, struct transfer, node) {
+		if (t->tid == wire_get(mad, TID) && t->lid == sender->lid && t->mgmt_class == class_of(mad) &&
+		    t->method == wire_get(mad, METHOD))
+			return t;
+	}
+	return NULL;
+}
+
+/* Those that are done are kept to acknowledge what comes again: the oldest one of them makes room. */
+static void make_place(struct mad_clients *c, const struct mad_file *f)
+{
+	if (f->transfers < MAD_TRANSFERS)
+		return;
+	list_for_each_safe(t, &f->transfer_list, struct transfer, node) {
+		if (t->is_done) {
+			transfer_free(c, t);
+			return;
+		}
+	}
+}
+
+/* What is not asked for takes a share of the places alone, if it is of one sender. */
+static bool has_place(const struct mad_file *f, const struct mad_remote *sender, const uint8_t *mad)
+{
+	uint32_t others = 0;
+
+	list_for_each(t, &f->transfer_list, struct transfer, node)
+		others += t->lid == sender->lid && !t->is_done && !t->is_answer;
+	return f->transfers < MAD_TRANSFERS && (is_response(mad) || others < MAD_TRANSFERS_OF_ONE);
+}
+
+static struct transfer *make_transfer(struct mad_clients *c, struct mad_file *f, uint32_t agent, const struct mad_remote *sender,
+				      const uint8_t *mad)
+{
+	struct transfer *t;
+
+	make_place(c, f);
+	if (!has_place(f, sender, mad) || timer_heap_reserve(&c->transfers, c->transfers.count + 1))
+		return NULL;
+	t = calloc(1, sizeof(*t));
+	if (!t)
+		return NULL;
+	t->file = f;
+	t->agent = agent;
+	t->tid = wire_get(mad, TID);
+	t->lid = sender->lid;
+	t->mgmt_class = class_of(mad);
+	t->method = (uint8_t)wire_get(mad, METHOD);
+	t->is_answer = is_response(mad);
+	rmpp_recv_init(&t->rmpp, MAD_LONGEST);
+	f->transfers++;
+	list_append(&f->transfer_list, &t->node);
+	timer_heap_insert(&c->transfers, &t->timer, WTIME_NEVER);
+	return t;
+}
+
+/* 0, or -EDQUOT: that is too much, and it is to be freed. */
+static int count(const struct mad_clients *c, struct transfer *t)
+{
+	t->file->bytes_in += t->rmpp.room - t->counted;
+	t->counted = t->rmpp.room;
+	return t->file->bytes_in <= MAD_FILE_BYTES && c->ops->may_hold(c->arg, t->file, 0) ? 0 : -EDQUOT;
+}
+
+static void take_segment(struct mad_clients *c, wtime now, struct mad_file *f, uint32_t agent, const struct mad_remote *sender,
+			 const uint8_t mad[MAD_BYTES])
+{
+	struct transfer *t = find_transfer(f, sender, mad);
+	uint8_t reply[MAD_BYTES];
+	enum rmpp_verdict verdict;
+	struct rmpp_header h;
+	bool answers;
+
+	/* without a request nobody waits for the answer */
+	rmpp_parse(&h, mad);
+	if (!t && h.segment == 1 && (!is_response(mad) || find_request(f, mad)))
+		t = make_transfer(c, f, agent, sender, mad);
+	if (!t)
+		return;
+	timer_heap_update(&c->transfers, &t->timer, now + TRANSFER_LIMIT);
+	if (t->is_done) {
+		rmpp_ack(mad, t->rmpp.last, t->rmpp.window_last, reply);
+		enqueue(c, f->port, sender, reply);
+		return;
+	}
+	verdict = rmpp_recv_input(&t->rmpp, mad, &answers, reply);
+	if (answers)
+		enqueue(c, f->port, sender, reply);
+	if (verdict == RMPP_FAILED || count(c, t)) {
+		transfer_free(c, t);
+		return;
+	}
+	if (verdict != RMPP_DONE)
+		return;
+	t->is_done = true;
+	give(c, f, agent, sender, t->rmpp.data, t->rmpp.bytes, false);
+	rmpp_recv_fini(&t->rmpp);
+	f->bytes_in -= t->counted;
+	t->counted = 0;
+}
+
+/* ACK, STOP or ABORT: of what the agent sends; a STOP or ABORT else ends what comes. */
+static void take_reply(struct mad_clients *c, wtime now, struct mad_file *f, const struct mad_remote *sender,
+		       const uint8_t mad[MAD_BYTES])
+{
+	struct request *r = find_request(f, mad);
+	struct transfer *t;
+
+	if (!r || !r->is_sending) {
+		t = find_transfer(f, sender, mad);
+		if (t && wire_get(mad, 25, 0, 8) != RMPP_ACK)
+			transfer_free(c, t);
+		return;
+	}
+	switch (rmpp_send_input(&r->rmpp, now, mad)) {
+	case RMPP_GOES_ON:
+		send_segments(c, now, r);
+		break;
+	case RMPP_DONE:
+		sent_all(c, now, r);
+		break;
+	case RMPP_FAILED:
+		fail(c, r);
+		break;
+	}
+}
+
+/* False: nobody is registered for it. */
+static bool take(struct mad_clients *c, wtime now, uint32_t port, const struct mad_remote *sender, const uint8_t mad[MAD_BYTES])
+{
+	struct mad_file *f = NULL;
+	const struct mad_agent *a = is_response(mad) ? find_tid(c, port, (uint32_t)wire_get(mad, TID_UPPER), &f) :
+						       find_method(c, port, mad, &f);
+	struct rmpp_header h = { 0 };
+	uint8_t copy[MAD_BYTES];
+	bool segments_here;
+	uint32_t agent;
+
+	if (!a)
+		return is_response(mad);
+	agent = (uint32_t)(a - f->agent);
+	segments_here = segments(a, class_of(mad));
+	if (has_rmpp(class_of(mad)))
+		rmpp_parse(&h, mad);
+	if (segments_here && h.is_active && h.type == RMPP_DATA) {
+		take_segment(c, now, f, agent, sender, mad);
+	} else if (segments_here && h.is_active && h.type) {
+		take_reply(c, now, f, sender, mad);
+	} else {
+		memcpy(copy, mad, MAD_BYTES);
+		give(c, f, agent, sender, copy, MAD_BYTES, !segments_here && h.is_active);
+	}
+	return true;
+}
+
+static void arrive(struct mad_clients *c, wtime now, uint32_t port, struct mad_remote *sender, uint8_t mad[MAD_BYTES])
+{
+	if (!take(c, now, port, sender, mad) && c->ops->refuse(c->arg, now, &port, sender, mad) != MAD_WAS_LOST)
+		take(c, now, port, sender, mad);
+}
+
+static void run(struct mad_clients *c, wtime now)
+{
+	struct list_node *node;
+
+	while ((node = list_pop(&c->hops))) {
+		struct hop *h = container_of(node, struct hop, node);
+		struct mad_remote sender = { 0 };
+		uint32_t port = h->from;
+		enum mad_fate fate = c->ops->carry(c->arg, now, h->from, mad_class_qpn(class_of(h->mad)), &h->to, h->mad, &port,
+						   &sender);
+
+		if (fate == MAD_WAS_ANSWERED)
+			take(c, now, port, &sender, h->mad);
+		else if (fate == MAD_HAS_ARRIVED)
+			arrive(c, now, port, &sender, h->mad);
+		free(h);
+	}
+}
+
+void mad_arrived(struct mad_clients *c, wtime now, uint32_t port, const struct mad_remote *sender, const uint8_t mad[MAD_BYTES])
+{
+	struct mad_remote from = *sender;
+	uint8_t copy[MAD_BYTES];
+
+	memcpy(copy, mad, MAD_BYTES);
+	arrive(c, now, port, &from, copy);
+	run(c, now);
+}
+
+/* ---- time ---- */
+
+static void expire_request(struct mad_clients *c, wtime now, struct request *r)
+{
+	enum rmpp_verdict verdict = r->is_sending ? rmpp_send_expire(&r->rmpp, now) : RMPP_FAILED;
+
+	if (verdict == RMPP_GOES_ON)
+		send_segments(c, now, r);
+	else if (r->is_sending || !r->retries)
+		fail(c, r);
+	else {
+		r->retries--;
+		send_once(c, now, r);
+	}
+}
+
+void mad_clients_expire(struct mad_clients *c, wtime now)
+{
+	struct timer_heap_node *n;
+
+	while ((n = timer_heap_min(&c->requests)) && n->at <= now) {
+		expire_request(c, now, container_of(n, struct request, timer));
+		/* the segments of one are many: they leave before those of the next are made */
+		run(c, now);
+	}
+	while ((n = timer_heap_min(&c->transfers)) && n->at <= now)
+		transfer_free(c, container_of(n, struct transfer, timer));
+}
+
+static wtime earliest(const struct timer_heap *h)
+{
+	const struct timer_heap_node *n = timer_heap_min(h);
+
+	return n ? n->at : WTIME_NEVER;
+}
+
+wtime mad_clients_deadline(const struct mad_clients *c)
+{
+	return wtime_min(earliest(&c->requests), earliest(&c->transfers));
+}

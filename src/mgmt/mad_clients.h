@@ -1,0 +1,124 @@
+/* Programs that send and receive management datagrams at ports: which agent of which file a MAD is for, and what becomes of what
+ * they send. Pure: a table of functions carries MADs and takes what is for a file; time and random numbers are injected.
+ *
+ * As Linux has it: an agent is a class, its version and the methods that it answers; a method of a class at a port is one
+ * agent's. Of what an agent sends, the upper half of the transaction id is replaced by a number of the agent's own, so that the
+ * answer finds it; it is put back in the answer, which Linux leaves as it came. A request with a timeout is sent again as
+ * often as it says, and comes back with the status ETIMEDOUT when nobody answers; more than MAD_TIMEOUT_MOST and MAD_RETRIES_MOST
+ * count as these. Requests that nobody is registered for are refused by what carries MADs. An agent with an RMPP version gets,
+ * and gives, whole datagrams (rmpp.h). */
+#ifndef WEFT_MGMT_MAD_CLIENTS_H
+#define WEFT_MGMT_MAD_CLIENTS_H
+
+#include "base/list.h"
+#include "base/rand.h"
+#include "base/time.h"
+#include "base/timer_heap.h"
+#include "wire/mad.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+	MAD_AGENTS = 32,		/* of a file */
+	MAD_REQUESTS = 1024,		/* of a file, under way: our choice */
+	MAD_TRANSFERS = 64,		/* of a file, coming in: our choice */
+	MAD_TRANSFERS_OF_ONE = 16,	/* of these, without a request, from one LID: our choice */
+	MAD_LONGEST = 3 << 19,		/* bytes of a datagram with all of its segments: our choice */
+	MAD_FILE_BYTES = 4 << 20,	/* that a file's datagrams may take, each way: our choice */
+	MAD_TIMEOUT_MOST = 600000,	/* ms that an answer is awaited, at each try: our choice */
+	MAD_RETRIES_MOST = 16,		/* our choice */
+};
+
+/* The other side of a MAD. */
+struct mad_remote {
+	uint32_t qpn, qkey, flow_label;
+	uint16_t lid, pkey_index;
+	uint8_t sl, path_bits;
+	bool has_grh;
+	uint8_t gid_index, hop_limit, tclass;
+	uint8_t gid[16];
+};
+
+struct mad_registration {
+	uint8_t mgmt_class, class_version, rmpp_version;
+	bool is_user_rmpp;		/* RMPP is the program's business */
+	uint32_t oui;			/* of classes 0x30 to 0x4f */
+	uint64_t methods[2];		/* bit n: it answers method n; none: it only asks */
+};
+
+struct mad_agent {
+	bool is_used;
+	uint32_t tid;			/* the upper half of its transaction ids */
+	struct mad_registration what;
+};
+
+/* What a program has opened. */
+struct mad_file {
+	struct list_node node;		/* mad_clients.files */
+	uint32_t port;
+	struct mad_agent agent[MAD_AGENTS];
+	struct list request_list, transfer_list;
+	uint32_t requests, transfers;
+	size_t bytes, bytes_in;		/* of its requests; of its transfers */
+};
+
+/* A whole datagram for a file, or from it. */
+struct mad_letter {
+	uint32_t agent, status, timeout_ms, retries;
+	struct mad_remote remote;
+	const uint8_t *data;
+	uint32_t bytes;
+};
+
+enum mad_fate { MAD_WAS_ANSWERED, MAD_HAS_ARRIVED, MAD_WAS_LOST };
+
+struct mad_ops {
+	/* Sends one MAD from a port's QP0 or QP1. ANSWERED: `mad` is what came back, at *port. ARRIVED: it came to *port. In both
+	 * cases *sender is the other side. */
+	enum mad_fate (*carry)(void *arg, wtime now, uint32_t from, unsigned qpn, const struct mad_remote *to,
+			       uint8_t mad[MAD_BYTES], uint32_t *port, struct mad_remote *sender);
+	/* Nobody is registered for what has just arrived at *port. As carry. */
+	enum mad_fate (*refuse)(void *arg, wtime now, uint32_t *port, struct mad_remote *sender, uint8_t mad[MAD_BYTES]);
+	void (*deliver)(void *arg, struct mad_file *file, const struct mad_letter *letter);
+	/* May whoever has this file hold so many bytes more? mad_file.bytes and bytes_in are what it
+	 * holds. */
+	bool (*may_hold)(void *arg, const struct mad_file *file, size_t more);
+};
+
+struct mad_clients {
+	const struct mad_ops *ops;	/* borrowed */
+	void *arg;
+	struct rand rand;
+	struct list files;
+	struct timer_heap requests, transfers;
+	struct list hops;
+};
+
+void mad_clients_init(struct mad_clients *c, const struct mad_ops *ops, void *arg, const struct siphash_key *key);
+/* All files are closed. */
+void mad_clients_fini(struct mad_clients *c);
+
+/* A file's memory is the caller's, and zero. */
+void mad_file_open(struct mad_clients *c, struct mad_file *f, uint32_t port);
+void mad_file_close(struct mad_clients *c, struct mad_file *f);
+
+/* 0 and the agent's number. -EINVAL: there can be no such agent; -EBUSY: another one answers one of the methods; -EDQUOT. */
+int mad_register(struct mad_clients *c, struct mad_file *f, const struct mad_registration *what, uint32_t *agent);
+/* -ENOENT: there is none. */
+int mad_unregister(struct mad_clients *c, struct mad_file *f, uint32_t agent);
+
+/* 0; -EINVAL: no such agent, bytes that are no datagram, one of the other QP than the agent's, or a request whose id another one
+ * under way has; -EDQUOT, -ENOMEM: it is not sent. */
+int mad_send(struct mad_clients *c, wtime now, struct mad_file *f, const struct mad_letter *letter);
+/* A MAD that came to a port by itself. */
+void mad_arrived(struct mad_clients *c, wtime now, uint32_t port, const struct mad_remote *sender, const uint8_t mad[MAD_BYTES]);
+
+void mad_clients_expire(struct mad_clients *c, wtime now);
+wtime mad_clients_deadline(const struct mad_clients *c);
+
+/* QP0 or QP1: where MADs of a class go (IBA 13.4.4). */
+unsigned mad_class_qpn(uint8_t mgmt_class);
+
+#endif

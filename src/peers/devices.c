@@ -1,0 +1,200 @@
+/* What the fabric page says, copied under its sequence lock and checked: devices and their addresses, and the members of
+ * multicast groups. */
+#include "peers/devices.h"
+
+#include "control/devices.h"
+#include "verbs/qp.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* weftd's writes take microseconds; one that died half-way leaves the last good state out of reach, not us hanging */
+enum { PAGE_TRIES = 100000 };
+
+/* Copies `bytes` at `from` inside the page as they were at one moment. */
+static bool page_copy(const struct fabric_page *page, const void *from, void *to, size_t bytes)
+{
+	for (int i = 0; i < PAGE_TRIES; i++) {
+		uint64_t before = atomic_load_explicit(&page->generation, memory_order_acquire);
+
+		if (before & 1)
+			continue;
+		memcpy(to, from, bytes);
+		atomic_thread_fence(memory_order_acquire);
+		if (atomic_load_explicit(&page->generation, memory_order_relaxed) == before)
+			return true;
+	}
+	return false;
+}
+
+static void take_gids(const struct page_device *from, struct ca_device *to)
+{
+	for (int i = 0; i < CA_GIDS; i++) {
+		const struct page_gid *g = &from->gid[i];
+
+		to->gid[i] = (struct ca_gid){ .valid = g->valid, .type = (enum ibv_gid_type)g->type, .ndev_ifindex = g->ifindex };
+		memcpy(to->gid[i].raw, g->raw, sizeof(g->raw));
+	}
+}
+
+static void take_port(const struct page_device *from, struct ca_device *to)
+{
+	to->lid = from->lid;
+	to->sm_lid = from->sm_lid;
+	to->lmc = from->lmc;
+	to->pkey[0] = from->pkey;
+	to->phys_state = from->phys_state;
+	to->width = from->width;
+	to->speed = from->speed;
+	to->active_mtu = from->active_mtu;
+	to->max_mtu = from->max_mtu;
+	to->port_state = from->port_state;
+	take_gids(from, to);
+}
+
+static bool is_sane(const struct page_device *d)
+{
+	return memchr(d->name, '\0', sizeof(d->name)) && d->active_mtu >= IBV_MTU_256 && d->active_mtu <= d->max_mtu &&
+	       d->max_mtu <= IBV_MTU_4096 && control_device_protocol(d);
+}
+
+_Static_assert((int)CA_DEVICES == PAGE_DEVICES && (int)CA_GIDS == PAGE_GIDS, "an adapter has what the page has");
+
+int devices_read(const struct fabric_page *page, const struct node *node, struct ca_device dev[CA_DEVICES])
+{
+	struct page_device from[PAGE_DEVICES];
+	uint32_t n = page->devices;
+
+	if (n > CA_DEVICES || !page_copy(page, page->device, from, sizeof(from)))
+		return 0;
+	for (uint32_t i = 0; i < n; i++) {
+		if (!is_sane(&from[i]))
+			return 0;
+		node_describe(node, &from[i]);
+		memset(&dev[i], 0, sizeof(dev[i]));
+		memcpy(dev[i].name, from[i].name, sizeof(dev[i].name));
+		dev[i].protocol = control_device_protocol(&from[i]);
+		dev[i].guid = from[i].guid;
+		dev[i].system_guid = from[i].system_guid;
+		take_port(&from[i], &dev[i]);
+	}
+	return (int)n;
+}
+
+/* By member: the padding is nobody's. */
+static bool same_gids(const struct ca_gid *a, const struct ca_gid *b)
+{
+	for (int i = 0; i < CA_GIDS; i++)
+		if (memcmp(a[i].raw, b[i].raw, sizeof(a[i].raw)) != 0 || a[i].valid != b[i].valid || a[i].type != b[i].type ||
+		    a[i].ndev_ifindex != b[i].ndev_ifindex)
+			return false;
+	return true;
+}
+
+static bool still_leads(const struct route *r, const void *channel)
+{
+	return route_goes_both_ways(r->kind) && r->place == channel;
+}
+
+/* A QP's peer may be at an address that is gone, or behind a link that is down. A path that still leads there stays: it knows
+ * which messages its peer has executed, also when that has gone meanwhile. */
+static void forget_routes(struct ca *ca, const struct ca_device *dev)
+{
+	routes_change(&ca->routes);
+	list_for_each(qp, &ca->all_qps, struct qp, all)
+		if (qp->dev == dev && qp->direct_path.channel && !still_leads(qp_route(qp), qp->direct_path.channel))
+			qp->direct_path = (struct direct_path){ 0 };
+}
+
+void devices_forget_routes(struct ca *ca)
+{
+	for (int i = 0; i < ca->devices; i++)
+		forget_routes(ca, &ca->dev[i]);
+}
+
+void devices_refresh(const struct fabric_page *page, const struct node *node, struct ca *ca)
+{
+	struct page_device from;
+
+	for (int i = 0; i < ca->devices; i++) {
+		struct ca_device *dev = &ca->dev[i];
+		struct ca_gid old[CA_GIDS];
+		enum ibv_port_state state = dev->port_state;
+
+		if (!page_copy(page, &page->device[i], &from, sizeof(from)) || !is_sane(&from))
+			continue;
+		memcpy(old, dev->gid, sizeof(old));
+		node_describe(node, &from);
+		take_port(&from, dev);
+		device_set_link(dev);
+		ca->counters.link_downed += state == IBV_PORT_ACTIVE && dev->port_state != state;
+		if (!same_gids(old, dev->gid) || state != dev->port_state ||
+		    (node_is_somewhere(node) && device_has(dev, DEVICE_LIDS)))
+			forget_routes(ca, dev);
+		if (!same_gids(old, dev->gid))
+			ca->host_ops->async_event(ca->host, IBV_EVENT_GID_CHANGE, dev);
+		if (state != dev->port_state)
+			ca->host_ops->async_event(ca->host, dev->port_state == IBV_PORT_ACTIVE ? IBV_EVENT_PORT_ACTIVE :
+						    IBV_EVENT_PORT_ERR, dev);
+	}
+}
+
+bool devices_has_gid(const struct fabric_page *page, int device, const uint8_t gid[16])
+{
+	struct page_device now;
+
+	return page_copy(page, &page->device[device], &now, sizeof(now)) && page_device_has_gid(&now, gid);
+}
+
+/* The group's index, or -1. Looks without the sequence lock: who uses the answer copies and looks again. */
+static int find_group(const struct fabric_page *page, int device, const uint8_t *dgid, uint16_t mlid)
+{
+	for (int i = 0; i < PAGE_GROUPS; i++) {
+		const struct page_group *g = &page->group[i];
+
+		if (g->used && g->device == device && (dgid ? memcmp(g->gid, dgid, sizeof(g->gid)) == 0 : g->mlid == mlid))
+			return i;
+	}
+	return -1;
+}
+
+static bool copy_group(const struct fabric_page *page, int device, const uint8_t *dgid, uint16_t mlid, struct page_group *group)
+{
+	int i = find_group(page, device, dgid, mlid);
+
+	return i >= 0 && page_copy(page, &page->group[i], group, sizeof(*group)) && group->used && group->device == device &&
+	       (dgid ? memcmp(group->gid, dgid, sizeof(group->gid)) == 0 : group->mlid == mlid);
+}
+
+bool group_members(const struct fabric_page *page, int device, const uint8_t *dgid, uint16_t mlid,
+		   uint64_t members[PAGE_SLOTS / 64])
+{
+	struct page_group group;
+
+	if (!copy_group(page, device, dgid, mlid, &group))
+		return false;
+	memcpy(members, group.slots, sizeof(group.slots));
+	return true;
+}
+
+uint32_t group_next(const uint64_t members[PAGE_SLOTS / 64], uint32_t slot)
+{
+	while (++slot < PAGE_SLOTS) {
+		uint64_t rest = members[slot / 64] >> slot % 64;
+
+		if (rest)
+			return slot + (uint32_t)__builtin_ctzll(rest);
+		slot |= 63;
+	}
+	return 0;
+}
+
+int group_mlid(const struct fabric_page *page, int device, const uint8_t gid[16], uint16_t *mlid)
+{
+	struct page_group group;
+
+	if (!copy_group(page, device, gid, 0, &group))
+		return -ENOENT;
+	*mlid = group.mlid;
+	return 0;
+}

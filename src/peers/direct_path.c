@@ -1,0 +1,160 @@
+/* The way of direct messages between a QP and its peer: our ring to the peer's process, and its word of what it executed. */
+#include "peers/direct_path.h"
+
+#include "direct/copy.h"
+#include "direct/record.h"
+#include "direct/rma.h"
+#include "link/shm.h"
+#include "peers/direct_target.h"
+#include "peers/peer.h"
+#include "peers/peers.h"
+#include "verbs/qp.h"
+#include "verbs/transport.h"
+
+#include <stddef.h>
+
+_Static_assert(offsetof(struct share_entry, sequence) == 0, "what direct_path_is_current reads");
+_Static_assert((int)RECORD_MAX_BYTES <= (int)SHM_MESSAGE_BYTES, "a message fits a channel");
+
+static const struct share_memory *shown_by(const struct peers *ps, const struct channel *ch)
+{
+	/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference) ; a current path has its channel */
+	return ch->is_loop ? ps->published.share.memory : ch->peer ? peer_rma(ch->peer)->share : NULL;
+}
+
+static struct share_watch watch_of(const struct qp *qp)
+{
+	return (struct share_watch){ qp->direct_path.entry, qp->direct_path.sequence };
+}
+
+/* Who does not see our QP drops what it says, and an ACK timeout would tell us only then. */
+static bool sees(const struct channel *ch, const struct qp *qp)
+{
+	return qp->published && (ch->is_loop || shm_peer_reads(ch->shm));
+}
+
+bool direct_path_connect(void *peers, struct qp *qp)
+{
+	struct peers *ps = peers;
+	struct share_watch watch;
+	struct channel *ch;
+
+	if (direct_path_is_current(&qp->direct_path))
+		return true;
+	ch = direct_target_channel(ps, qp);
+	if (!ch || ch->gone || !sees(ch, qp) || !shown_by(ps, ch) || !rma_watch(qp, shown_by(ps, ch), &watch))
+		return false;
+	qp->direct_path = (struct direct_path){ ch, watch.entry, watch.sequence };
+	return true;
+}
+
+static inline void commit(struct peers *ps, struct shm *shm, size_t bytes)
+{
+	shm_commit(shm, bytes);
+	links_note_sent(&ps->links, &shm->link);
+}
+
+/* is_short is a constant: then of m only what direct_ops.send_short has is read. */
+static inline __attribute__((always_inline)) bool send_record(struct peers *ps, struct qp *qp, const struct direct_message *m,
+							      bool is_short)
+{
+	const struct channel *ch = qp->direct_path.channel;
+	size_t bytes = is_short ? RECORD_HEAD_BYTES + (size_t)m->bytes : record_bytes(m);
+	struct shm *shm = ch->shm;
+	void *record = ch->gone ? NULL : shm_reserve(shm, bytes);
+
+	if (!record)
+		return false;
+	if (is_short)
+		record_build_short(record, qp->attr.dest_qp_num, qp->qpn, m->psn, m->received, m->iov->iov_base, m->bytes);
+	else
+		record_build(m, record);
+	commit(ps, shm, bytes);
+	return true;
+}
+
+bool direct_path_send(void *peers, struct qp *qp, const struct direct_message *m)
+{
+	return send_record(peers, qp, m, false);
+}
+
+bool direct_path_send_short(void *peers, struct qp *qp, psn_t psn, psn_t received, const void *data, uint32_t bytes)
+{
+	const struct iovec iov = { (void *)(uintptr_t)data, bytes };
+	const struct direct_message m = { .psn = psn, .received = received, .bytes = bytes, .iov = &iov };
+
+	return send_record(peers, qp, &m, true);
+}
+
+static bool read_own(void *peer, uint64_t address, const struct iovec *iov, unsigned iovs, uint32_t bytes)
+{
+	(void)peer;
+	(void)bytes;
+	copy_scatter(iov, iovs, (const uint8_t *)(uintptr_t)address);
+	return true;
+}
+
+static const struct rma_mover own_mover = { .read = read_own };
+
+static bool pull(const struct channel *ch, const struct direct_message *m, uint32_t offset, const struct iovec *to, unsigned tos)
+{
+	const struct rma_peer *peer;
+
+	if (ch->is_loop)
+		return record_pull(m, offset, &own_mover, NULL, to, tos);
+	if (!ch->peer)
+		return false;
+	peer = peer_rma(ch->peer);
+	return record_pull(m, offset, peer->mover, peer->arg, to, tos);
+}
+
+/* A QP that stops is hidden before its buffers are the program's again: what was read after that is not the message. */
+bool direct_path_pull(void *peers, struct qp *qp, const struct direct_message *m, uint32_t offset, const struct iovec *to,
+		      unsigned tos)
+{
+	return direct_path_connect(peers, qp) && pull(qp->direct_path.channel, m, offset, to, tos) &&
+	       direct_path_is_current(&qp->direct_path);
+}
+
+void direct_path_publish(void *peers, struct qp *qp, psn_t received)
+{
+	struct peers *ps = peers;
+
+	share_set_received(&ps->published.share, qp->published, received);
+}
+
+bool direct_path_received(void *peers, struct qp *qp, psn_t *psn)
+{
+	struct peers *ps = peers;
+	struct share_watch watch = watch_of(qp);
+
+	/* a peer that stopped since has executed what it says all the same */
+	if (qp->direct_path.channel && share_read_received(shown_by(ps, qp->direct_path.channel), &watch, psn))
+		return true;
+	if (!direct_path_connect(ps, qp))
+		return false;
+	watch = watch_of(qp);
+	return share_read_received(shown_by(ps, qp->direct_path.channel), &watch, psn);
+}
+
+bool direct_path_deliver(struct peers *ps, struct channel *ch, const void *record, size_t bytes)
+{
+	struct iovec iov[DIRECT_IOVS];
+	struct direct_message m;
+
+	if (!ps->ca->direct || !shown_by(ps, ch) || !record_parse(&m, record, bytes, iov)) {
+		ps->ca->counters.malformed++;
+		return false;
+	}
+	ca_message(ps->ca, ps->ca->now, ch, &m);
+	if (!list_linked(&ch->link->acks_owed))
+		list_append(&ps->links.acks_owed, &ch->link->acks_owed);
+	return m.bytes >= DIRECT_SLICE;
+}
+
+void direct_path_forget(struct peers *ps, const struct channel *ch)
+{
+	list_for_each(qp, &ps->ca->all_qps, struct qp, all)
+		if (qp->direct_path.channel == ch)
+			qp->direct_path = (struct direct_path){ 0 };
+}

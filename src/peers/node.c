@@ -1,0 +1,164 @@
+#include "peers/node.h"
+
+#include "base/log.h"
+#include "control/fabric_file.h"
+#include "control/protocol.h"
+#include "control/session.h"
+#include "fabric/host.h"
+#include "fabric/walk.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- coming and going ---- */
+
+/* Of a fabric that is there, as long as we do not say at which port we are another one may take its place. */
+static int ask_for_fabric(struct session *s, struct control_msg *msg, int *fd)
+{
+	int fds[CONTROL_FDS], nfds = 0, err;
+
+	*msg = (struct control_msg){ .type = CTL_NODE };
+	err = session_call(s, msg, NULL, 0, fds, &nfds);
+	if (err)
+		return err;
+	while (nfds > 1)
+		close(fds[--nfds]);
+	if (!nfds)
+		return -EPROTO;
+	*fd = fds[0];
+	return 0;
+}
+
+static int map(struct node *n, int fd)
+{
+	char why[200];
+	int err = fabric_file_map(&n->fabric, fd, false, why, sizeof(why));
+
+	if (err != -EINVAL)
+		return err;
+	log_line(LOG_ERROR, "the network's fabric is not sound: %s; next: weft fabric load FILE", why);
+	return -ENODEV;
+}
+
+static int take_port(struct node *n, struct session *s, struct control_msg *msg, const char *name)
+{
+	n->port = host_find_port(&n->fabric, name);
+	if (!host_has_programs(&n->fabric, n->port)) {
+		log_line(LOG_ERROR, "the network's fabric has no host '%s' with a link; next: weft run --node HOST, a host of "
+			 "the topology that was loaded", name);
+		return -ENODEV;
+	}
+	*msg = (struct control_msg){ .type = CTL_NODE, .a = n->port + 1, .b = msg->b };
+	return session_call(s, msg, NULL, 0, NULL, NULL);
+}
+
+static int join_once(struct node *n, struct session *s, const char *name)
+{
+	struct control_msg msg;
+	int fd, err = ask_for_fabric(s, &msg, &fd);
+
+	if (err == -ENOENT) {
+		log_line(LOG_ERROR, "the network has no fabric, so no host '%s'; next: weft fabric load FILE", name);
+		return -ENODEV;
+	}
+	if (err)
+		return err;
+	err = map(n, fd);
+	close(fd);
+	if (!err)
+		err = take_port(n, s, &msg, name);
+	if (err)
+		node_leave(n);
+	return err;
+}
+
+int node_join(struct node *n, struct session *s, const char *name)
+{
+	int err;
+
+	/* ESTALE: another fabric was loaded meanwhile */
+	do
+		err = join_once(n, s, name);
+	while (err == -ESTALE);
+	return err;
+}
+
+void node_leave(struct node *n)
+{
+	fabric_file_unmap(&n->fabric);
+	*n = (struct node){ 0 };
+}
+
+void node_describe(const struct node *n, struct page_device *d)
+{
+	if (node_is_somewhere(n) && d->protocol == PAGE_IB)
+		host_describe(&n->fabric, n->port, d);
+}
+
+/* ---- who reaches whom ---- */
+
+/* The port of the slot's process, or PORT_NONE. */
+static uint32_t port_of(const struct node *n, const struct fabric_page *page, uint32_t slot)
+{
+	uint32_t port = atomic_load_explicit(&page->slot_port[slot], memory_order_relaxed);
+
+	return port && host_has_programs(&n->fabric, port - 1) ? port - 1 : PORT_NONE;
+}
+
+static bool is_port(const struct node *n, uint32_t port, const struct packet_path *path)
+{
+	return host_has_lid(&n->fabric, port, path->dlid) && (!path->has_grh || host_has_gid(&n->fabric, port, path->dgid));
+}
+
+/* The port that a packet from this one gets to, or PORT_NONE. */
+static uint32_t destination(const struct node *n, const struct ca_device *dev, uint32_t from, uint16_t dlid, uint8_t sl)
+{
+	return fabric_destination(&n->fabric, &(struct walk_packet){ .from = from, .dlid = dlid, .pkey = dev->pkey[0], .sl = sl,
+								     .switches = SWITCHES_MOST });
+}
+
+static enum route_kind way_to_management(const struct node *n, const struct ca_device *dev, const struct packet_path *path)
+{
+	uint32_t to = destination(n, dev, n->port, path->dlid, path->sl);
+
+	if (to == PORT_NONE)
+		return ROUTE_CUT;
+	return is_port(n, to, path) ? ROUTE_LOOP : ROUTE_NOWHERE;
+}
+
+enum route_kind node_way(const struct node *n, const struct fabric_page *page, const struct ca_device *dev,
+			 const struct packet_path *path, uint32_t slot)
+{
+	uint32_t to;
+
+	if (!slot)
+		return way_to_management(n, dev, path);
+	to = port_of(n, page, slot);
+	if (to == PORT_NONE || !is_port(n, to, path))
+		return ROUTE_NOWHERE;
+	if (destination(n, dev, n->port, path->dlid, path->sl) != to)
+		return ROUTE_CUT;
+	return destination(n, dev, to, dev->lid, path->sl) == n->port ? ROUTE_LOOP : ROUTE_ONE_WAY;
+}
+
+static bool reaches_member(const struct node *n, const struct fabric_page *page, const struct ca_device *dev, uint32_t slot)
+{
+	uint32_t to;
+
+	if (!node_is_somewhere(n))
+		return !atomic_load_explicit(&page->slot_port[slot], memory_order_relaxed);
+	to = port_of(n, page, slot);
+	return to != PORT_NONE && destination(n, dev, n->port, FABRIC_READ(n->fabric.port[to].lid), 0) == to;
+}
+
+void node_filter(const struct node *n, const struct fabric_page *page, const struct ca_device *dev,
+		 uint64_t members[PAGE_SLOTS / 64])
+{
+	if (!device_has(dev, DEVICE_LIDS) || !atomic_load_explicit(&page->fabric, memory_order_relaxed))
+		return;
+	for (uint32_t slot = 0; slot < PAGE_SLOTS; slot++) {
+		if (members[slot / 64] >> slot % 64 & 1 && !reaches_member(n, page, dev, slot))
+			members[slot / 64] &= ~(1ull << slot % 64);
+	}
+}

@@ -1,0 +1,42 @@
+/* Where this process is in the fabric that was loaded: at a port of a host, or nowhere. Who is at ports reaches whom the
+ * fabric's tables, states and partitions let it reach (fabric/walk.h); who is nowhere reaches those who are nowhere, as without
+ * a fabric. */
+#ifndef WEFT_PEERS_NODE_H
+#define WEFT_PEERS_NODE_H
+
+#include "fabric/fabric.h"
+#include "fabric/page.h"
+#include "verbs/ca.h"
+
+struct session;
+
+/* Zero: nowhere. Constant from node_join on, but for what weftd changes in the fabric. */
+struct node {
+	struct fabric fabric;	/* owned mapping (control/fabric_file.h); without one: nowhere */
+	uint32_t port;
+};
+
+static inline bool node_is_somewhere(const struct node *n)
+{
+	return n->fabric.head;
+}
+
+/* Puts the process at the port of that name (host_find_port). Blocks for weftd. 0; -ENODEV, logged with the cause: there is no
+ * fabric or no such port; -ENOMEM, another -errno. node_leave ends it. */
+int node_join(struct node *n, struct session *s, const char *name);
+void node_leave(struct node *n);
+
+/* What a device of the page is at our port. */
+void node_describe(const struct node *n, struct page_device *d);
+
+/* How a packet to this address for a QP of this slot's process goes: ROUTE_NOWHERE: the address is not where that process is;
+ * ROUTE_CUT: it gets lost; ROUTE_ONE_WAY: what comes back gets lost; ROUTE_LOOP: both ways are there. slot < PAGE_SLOTS; 0: for
+ * QP0 or QP1 of whichever port it gets to. */
+enum route_kind node_way(const struct node *n, const struct fabric_page *page, const struct ca_device *dev,
+			 const struct packet_path *path, uint32_t slot);
+
+/* Takes out of a group's members on this device those that a packet of ours does not reach. */
+void node_filter(const struct node *n, const struct fabric_page *page, const struct ca_device *dev,
+		 uint64_t members[PAGE_SLOTS / 64]);
+
+#endif

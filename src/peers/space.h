@@ -1,0 +1,14 @@
+/* Space on the way of a packet, and who waits for it. */
+#ifndef WEFT_PEERS_SPACE_H
+#define WEFT_PEERS_SPACE_H
+
+#include "verbs/ca.h"
+
+struct peers;
+
+/* As ca_host.space. */
+unsigned space_for(struct peers *ps, const struct ca_device *dev, const struct route *r, const struct av *av);
+/* QPs that found no space may have some now, or wait no more. */
+void space_retry(struct peers *ps);
+
+#endif

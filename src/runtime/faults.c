@@ -1,0 +1,338 @@
+#include "runtime/faults.h"
+
+#include "base/log.h"
+#include "control/clock.h"
+#include "ib/ib.h"
+#include "impair/lanes.h"
+#include "peers/route.h"
+#include "runtime/config.h"
+#include "runtime/gsi.h"
+#include "runtime/helper.h"
+#include "runtime/pump.h"
+#include "runtime/recorder.h"
+#include "runtime/runtime.h"
+#include "runtime/tracer.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+enum { TO_NOBODY = PAGE_SLOTS };
+
+struct faults {
+	struct impair_lanes lanes;
+	struct tracer *tracer;				/* owned, or NULL */
+	struct recorder recorder;			/* with a tracer */
+	char text[IMPAIR_TEXT];				/* what is in force, with this process's seed */
+	uint8_t frame[PACKET_MAX_BYTES];
+};
+
+static int read_spec(const char *text, const struct ca *ca, struct impair_spec *spec)
+{
+	char why[256];
+
+	if (impair_parse(text, spec, why, sizeof(why))) {
+		log_line(LOG_ERROR, "faults: %s; see man weft-run", why);
+		return -EINVAL;
+	}
+	if (spec->named >> ca->devices) {
+		log_line(LOG_ERROR, "the faults name weft%d, and the last device is %s; see weft devices",
+			 31 - __builtin_clz(spec->named), ca->dev[ca->devices - 1].name);
+		return -ENODEV;
+	}
+	if (!spec->has_seed && getrandom(&spec->seed, sizeof(spec->seed), 0) != sizeof(spec->seed))
+		return -EIO;
+	return 0;
+}
+
+static int open_tracer(struct faults *f, const struct ca *ca, const char *path)
+{
+	struct trace_process p = { .devices = (unsigned)ca->devices };
+
+	snprintf(p.program, sizeof(p.program), "%s", program_invocation_short_name);
+	for (unsigned i = 0; i < p.devices; i++) {
+		snprintf(p.device[i].name, sizeof(p.device[i].name), "%s", ca->dev[i].name);
+		snprintf(p.device[i].protocol, sizeof(p.device[i].protocol), "%s", ca->dev[i].protocol->name);
+	}
+	snprintf(p.impair, sizeof(p.impair), "%s", f->text);
+	return tracer_create(path, &p, clock_now(), &f->tracer);
+}
+
+static void trace(struct host *h, struct trace_record r)
+{
+	r.time = h->ca.now;
+	tracer_add(h->faults->tracer, &r);
+}
+
+/* Entries of QPs whose transport was `from` go to `to`. */
+static void record_engines(struct host *h, const struct transport_ops *from, const struct transport_ops *to)
+{
+	for (int i = 0; i < h->ca.devices; i++)
+		if (h->ca.dev[i].transport == from)
+			h->ca.dev[i].transport = to;
+}
+
+/* 0 or -errno, logged. *to has the text with the seed of this process. */
+static int read_faults(struct host *h, const char *text, struct impair_spec *spec, char to[IMPAIR_TEXT])
+{
+	int err;
+
+	*spec = (struct impair_spec){ 0 };
+	*to = '\0';
+	if (!*text)
+		return 0;
+	err = read_spec(text, &h->ca, spec);
+	if (err)
+		return err;
+	impair_for_process(spec, h->session.number);
+	if (!impair_set_seed(text, spec->seed, to, IMPAIR_TEXT))
+		return 0;
+	log_line(LOG_ERROR, "the faults are too long");
+	return -EINVAL;
+}
+
+static void note_order(struct host *h, const struct impair_spec *spec)
+{
+	for (int i = 0; i < h->ca.devices; i++)
+		h->ca.dev[i].may_reorder = impair_reorders(spec, (unsigned)i);
+}
+
+int faults_create(struct host *h)
+{
+	const struct config *c = h->config;
+	struct impair_spec spec;
+	int err;
+
+	if (!*c->impair && !*c->trace)
+		return 0;
+	h->faults = calloc(1, sizeof(*h->faults));
+	if (!h->faults)
+		return -ENOMEM;
+	err = read_faults(h, c->impair, &spec, h->faults->text);
+	note_order(h, &spec);
+	if (err == 0)
+		err = impair_lanes_init(&h->faults->lanes, &spec);
+	if (err == 0 && *c->trace)
+		err = open_tracer(h->faults, &h->ca, c->trace);
+	if (err) {
+		faults_destroy(h);
+		return err;
+	}
+	h->faults->recorder.tracer = h->faults->tracer;
+	if (h->faults->tracer)
+		record_engines(h, &ib_transport, recorder_transport(&h->faults->recorder));
+	return 0;
+}
+
+static bool any_reorders(const struct impair_spec *spec)
+{
+	for (unsigned device = 0; device < IMPAIR_DEVICES; device++)
+		if (impair_reorders(spec, device))
+			return true;
+	return false;
+}
+
+/* The lanes of the last faults go with what waits in them. */
+static void change_lanes(struct host *h, const struct impair_spec *spec, const char *text)
+{
+	struct faults *f = h->faults;
+
+	h->ca.counters.impaired_lost += impair_lanes_waiting(&f->lanes);
+	impair_lanes_fini(&f->lanes);
+	memset(&f->lanes, 0, sizeof(f->lanes));
+	snprintf(f->text, sizeof(f->text), "%s", text);
+	if (impair_lanes_init(&f->lanes, spec)) {
+		log_line(LOG_ERROR, "no memory for faults: there are none now");
+		impair_lanes_fini(&f->lanes);
+		f->text[0] = '\0';
+	}
+	if (f->tracer)
+		trace(h, (struct trace_record){ TRACE_IMPAIR, .data = (const uint8_t *)f->text,
+						.bytes = (uint32_t)strlen(f->text) + 1 });
+}
+
+/* A stage without faults and trace costs what a stage costs: it is put aside. */
+void faults_change(struct host *h, const char *text)
+{
+	char seeded[IMPAIR_TEXT];
+	struct impair_spec spec;
+
+	if (strlen(text) >= sizeof(seeded) || read_faults(h, text, &spec, seeded))
+		return;
+	if (h->config->transport.ack_mode == IB_ACK_COALESCED && any_reorders(&spec)) {
+		log_line(LOG_ERROR, "frames are not reordered: the profile has one ACK for several packets");
+		return;
+	}
+	if (!h->faults)
+		h->faults = h->idle_faults;
+	if (!h->faults && *text)
+		h->faults = calloc(1, sizeof(*h->faults));
+	h->idle_faults = NULL;
+	if (!h->faults)
+		return;
+	note_order(h, &spec);
+	change_lanes(h, &spec, seeded);
+	if (*h->faults->text || h->faults->tracer)
+		return;
+	h->idle_faults = h->faults;
+	h->faults = NULL;
+}
+
+const char *faults_text(const struct host *h)
+{
+	return h->faults ? h->faults->text : "";
+}
+
+struct recorder *faults_recorder(struct host *h)
+{
+	return &h->faults->recorder;
+}
+
+void faults_destroy(struct host *h)
+{
+	free(h->idle_faults);
+	h->idle_faults = NULL;
+	if (!h->faults)
+		return;
+	record_engines(h, &h->faults->recorder.ops, &ib_transport);	/* a forked child's QPs, or none */
+	impair_lanes_fini(&h->faults->lanes);
+	tracer_destroy(h->faults->tracer);
+	free(h->faults);
+	h->faults = NULL;
+}
+
+static void count(struct counters *c, unsigned marks)
+{
+	c->impaired_lost += !!(marks & (IMPAIR_LOST | IMPAIR_SCHEDULED));
+	c->impaired_overrun += !!(marks & IMPAIR_OVERRUN);
+	c->impaired_duplicated += !!(marks & IMPAIR_DUPLICATED);
+	c->impaired_reordered += !!(marks & IMPAIR_REORDERED);
+	c->impaired_corrupted += !!(marks & IMPAIR_CORRUPTED);
+	c->impaired_delayed += !!(marks & IMPAIR_DELAYED);
+}
+
+/* The route that there is by now; NULL: nobody's. */
+static struct link *link_to(struct host *h, uint32_t to)
+{
+	const struct route r = route_to_slot(&h->peers, to);
+
+	return to > TO_NOBODY ? links_find(&h->peers.links, to - TO_NOBODY) : route_link(&r);
+}
+
+static void pass(struct host *h, unsigned kind, enum impair_direction direction, const void *frame, uint32_t bytes, uint32_t to)
+{
+	struct recorder *recorder = &h->faults->recorder;
+
+	recorder->stopped = recorder->refused = false;
+	if (!to && direction == IMPAIR_OUT) {
+		gsi_send_frame(h, kind, frame, bytes);
+	} else if (!to) {
+		gsi_deliver(h, kind, frame, bytes);
+		helper_kick(h);
+	} else if (direction == IMPAIR_OUT) {
+		pump_send_frame(h, link_to(h, to), kind, frame, bytes);
+	} else {
+		pump_deliver(h, to, kind, frame, bytes);
+	}
+	if (h->faults->tracer)
+		trace(h, (struct trace_record){ TRACE_PASSED, link_device(kind), link_form(kind), direction,
+						recorder_marks(recorder), .to = to, .data = frame, .bytes = bytes });
+}
+
+static void offer(struct host *h, unsigned kind, enum impair_direction direction, const void *frame, size_t bytes, uint32_t to)
+{
+	struct faults *f = h->faults;
+	unsigned marks, device = link_device(kind);
+	struct impair_lane *lane = impair_lane(&f->lanes, device, direction);
+
+	if (!lane) {
+		pass(h, kind, direction, frame, (uint32_t)bytes, to);
+		return;
+	}
+	marks = impair_push(lane, h->ca.now, link_form(kind), frame, bytes, to);
+	count(&h->ca.counters, marks);
+	if (f->tracer)
+		trace(h, (struct trace_record){ TRACE_OFFERED, device, link_form(kind), direction, (uint8_t)marks, .to = to,
+						.data = frame, .bytes = (uint32_t)bytes });
+}
+
+/* Where a frame goes, as a number that it can wait with: a slot, which for weftd, whose frames are QP1's, is 0; or a link to
+ * other hosts. */
+static uint32_t destination(const struct route *r)
+{
+	if (r->kind == ROUTE_LINK)
+		return TO_NOBODY + route_link(r)->number;
+	if (r->kind == ROUTE_NOWHERE || r->kind == ROUTE_CUT || r->kind == ROUTE_NO_LINK)
+		return TO_NOBODY;
+	return route_slot(r);
+}
+
+/* Only gsi.c sends to weftd. */
+void faults_send(struct host *h, const struct route *r, const struct ca_device *dev, const struct packet *p)
+{
+	size_t bytes = packet_build(p, h->faults->frame, sizeof(h->faults->frame));
+	uint32_t to = r->kind == ROUTE_MANAGEMENT ? TO_NOBODY : destination(r);
+
+	if (bytes)
+		offer(h, link_kind(dev->index, p->form), IMPAIR_OUT, h->faults->frame, bytes, to);
+}
+
+void faults_send_frame(struct host *h, const struct route *r, unsigned kind, const void *frame, size_t bytes)
+{
+	offer(h, kind, IMPAIR_OUT, frame, bytes, destination(r));
+	faults_run(h, IMPAIR_OUT);
+}
+
+void faults_receive(struct host *h, uint32_t origin, unsigned kind, const void *frame, size_t bytes)
+{
+	if (link_device(kind) < (unsigned)h->ca.devices)
+		offer(h, kind, IMPAIR_IN, frame, bytes, origin);
+	else
+		h->ca.counters.malformed++;
+}
+
+unsigned faults_run(struct host *h, enum impair_direction direction)
+{
+	unsigned n = 0;
+
+	for (unsigned device = 0; device < IMPAIR_DEVICES; device++) {
+		struct impair_lane *lane = impair_lane(&h->faults->lanes, device, direction);
+		const struct impair_frame *frame;
+
+		for (; lane && (frame = impair_pop(lane, h->ca.now)); n++)
+			pass(h, link_kind(device, frame->form), direction, frame->data, frame->bytes, frame->to);
+	}
+	return n;
+}
+
+wtime faults_deadline(const struct host *h)
+{
+	return impair_lanes_deadline(&h->faults->lanes);
+}
+
+void faults_flush(struct host *h)
+{
+	if (h->faults->tracer)
+		tracer_flush(h->faults->tracer);
+}
+
+void faults_leave(struct host *h)
+{
+	if (!h->faults || !lock_soon(&h->lock))
+		return;
+	/* what is on its way survives its sender; time passes only for these */
+	for (unsigned device = 0; device < IMPAIR_DEVICES; device++) {
+		const struct impair_lane *lane = impair_lane(&h->faults->lanes, device, IMPAIR_OUT);
+		wtime due;
+
+		while (lane && (due = impair_deadline(lane)) != WTIME_NEVER) {
+			h->ca.now = due > h->ca.now ? due : h->ca.now;
+			faults_run(h, IMPAIR_OUT);
+		}
+	}
+	pump_flush(h);
+	faults_flush(h);
+	lock_leave(&h->lock);
+}

@@ -1,0 +1,95 @@
+/* Fork. The parent notices nothing. The child forgets: it has no helper thread, closes what it inherited and attaches
+ * anew when it needs a device; the parent's objects stay readable in it as private copies, so that a program that
+ * destroys them there harms nobody. */
+#include "runtime/faults.h"
+#include "runtime/process.h"
+#include "runtime/runtime.h"
+
+#include <time.h>
+#include <unistd.h>
+
+struct process process = { .attaching = PTHREAD_MUTEX_INITIALIZER, .watched = PTHREAD_ONCE_INIT };
+
+/* With patience: a signal handler that forks inside one of our calls would wait for itself. */
+static bool hold_attaching(void)
+{
+	struct timespec limit;
+
+	clock_gettime(CLOCK_REALTIME, &limit);
+	limit.tv_sec += 1;
+	return pthread_mutex_timedlock(&process.attaching, &limit) == 0;
+}
+
+/* Of a lock: it is held over the fork by this thread. One that did not get it must not say so for another. */
+static bool is_ours(const _Atomic uintptr_t *forking)
+{
+	return atomic_load(forking) == lock_self();
+}
+
+static void before_fork(void)
+{
+	if (hold_attaching())
+		atomic_store(&process.forking, lock_self());
+	for (struct host *h = atomic_load(&process.hosts); h; h = atomic_load(&h->next)) {
+		if (!lock_soon(&h->lock))
+			continue;
+		atomic_store(&h->forking, lock_self());
+		publish_before_fork(&h->peers);
+	}
+}
+
+static void in_parent(void)
+{
+	for (struct host *h = atomic_load(&process.hosts); h; h = atomic_load(&h->next)) {
+		if (!is_ours(&h->forking))
+			continue;
+		publish_after_fork(&h->peers);
+		atomic_store(&h->forking, 0);
+		lock_leave(&h->lock);
+	}
+	if (is_ours(&process.forking)) {
+		atomic_store(&process.forking, 0);
+		pthread_mutex_unlock(&process.attaching);
+	}
+}
+
+static void forget(struct host *h, bool consistent)
+{
+	h->peers.forgotten = true;
+	routes_change(&h->ca.routes);
+	progress_forked(&h->progress);
+	lock_init(&h->lock);
+	session_forget(&h->session);
+	close(h->wake_fd);
+	arena_memory_privatise(&h->arena);
+	copy_file_forget(&h->copy_file);
+	remap_forget(&h->peers.published.remap);
+	h->ca.direct = NULL;
+	publish_forget(&h->peers.published);
+	/* a list that another thread was changing is better left alone: it costs a descriptor */
+	if (consistent)
+		faults_destroy(h);
+	channels_forget(&h->peers.channels, consistent);
+	wire_forget(&h->peers.wire, consistent);
+	links_forget(&h->peers.links);
+}
+
+static void in_child(void)
+{
+	pthread_mutex_init(&process.attaching, NULL);
+	atomic_store(&process.forking, 0);
+	for (struct host *h = atomic_load(&process.hosts); h; h = atomic_load(&h->next))
+		forget(h, is_ours(&h->forking));
+	atomic_store(&process.hosts, NULL);
+	atomic_store(&process.own, NULL);
+}
+
+static void watch(void)
+{
+	pthread_atfork(before_fork, in_parent, in_child);
+}
+
+void fork_watch(void)
+{
+	pthread_once(&process.watched, watch);
+}

@@ -1,0 +1,26 @@
+/* What a process has of the runtime: its hosts, mostly one. Nothing else below abi stands at a fixed address but what
+ * tests/singletons.sh lists; this does, since the handlers of fork and exit are given no argument. */
+#ifndef WEFT_RUNTIME_PROCESS_H
+#define WEFT_RUNTIME_PROCESS_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct host;
+
+struct process {
+	pthread_mutex_t attaching;	/* around attaching and closing, also held over fork */
+	_Atomic uintptr_t forking;	/* the thread that holds it over fork: lock_self */
+	struct host *_Atomic hosts;	/* the attached ones, the newest first: host.next. They join and go with `attaching` */
+	struct host *_Atomic own;	/* one of them: host_get's */
+	pthread_once_t watched;		/* of fork_watch */
+	bool has_complained;		/* that it cannot attach */
+};
+extern struct process process;
+
+/* Before the first host is attached: what becomes of hosts in a forked child (fork.c). */
+void fork_watch(void);
+
+#endif

@@ -1,0 +1,112 @@
+#include "runtime/progress.h"
+
+/* Our choices. A program that watches memory and polls only afterwards (ib_write_lat) takes every other frame at best, so
+ * a short streak tells it from one that polls for messages. */
+enum { NEEDED_LEAST = 8, NEEDED_MOST = 256 };
+
+static const wtime FORGIVEN_AFTER = 100 * WTIME_MS;
+static const wtime PATIENCE = 200 * WTIME_US;	/* for frames that lie waiting: several of the scheduler's wakes */
+static const wtime RECENT = 50 * WTIME_US;
+
+enum event { TRUSTED, SILENT, ARMED, WAIT_BEGINS, WAIT_ENDS, WAIT_PAYS, FORKED, EVENTS };
+
+/* The table of the header, by event and state. */
+static const uint8_t next[EVENTS][PROGRESS_STATES] = {
+	[TRUSTED] = { BY_POLLER, BY_POLLER, BY_POLLER_BESIDE_SLEEPER, BY_POLLER_BESIDE_SLEEPER },
+	[SILENT] = { BY_HELPER, BY_HELPER, BY_SLEEPER, BY_SLEEPER },
+	[ARMED] = { BY_HELPER, BY_HELPER, BY_SLEEPER, BY_SLEEPER },
+	[WAIT_BEGINS] = { BY_SLEEPER, BY_SLEEPER, BY_SLEEPER, BY_SLEEPER },
+	[WAIT_ENDS] = { BY_HELPER, BY_POLLER, BY_HELPER, BY_POLLER },
+	[WAIT_PAYS] = { BY_HELPER, BY_POLLER, BY_POLLER, BY_POLLER },
+	[FORKED] = { BY_HELPER, BY_HELPER, BY_HELPER, BY_HELPER },
+};
+
+static void enter_state(struct progress *p, enum event event)
+{
+	p->state = (enum progress_state)next[event][p->state];
+}
+
+void progress_init(struct progress *p)
+{
+	*p = (struct progress){ .needed = NEEDED_LEAST };
+}
+
+/* A fault is forgotten after a while without another. */
+static void forgive(struct progress *p, wtime now)
+{
+	if (now - p->trusted_since <= FORGIVEN_AFTER)
+		return;
+	p->trusted_since = now;
+	p->needed = p->needed / 2 > NEEDED_LEAST ? p->needed / 2 : NEEDED_LEAST;
+}
+
+bool progress_polled(struct progress *p, wtime now, bool took)
+{
+	p->last_poll = now;
+	if (progress_is_polled(p)) {
+		forgive(p, now);
+		return false;
+	}
+	if (!took || ++p->streak < p->needed)
+		return false;
+	p->trusted_since = now;
+	enter_state(p, TRUSTED);
+	return true;
+}
+
+void progress_helped(struct progress *p)
+{
+	p->streak = 0;
+}
+
+bool progress_is_recent(const struct progress *p, wtime now)
+{
+	return now - p->last_poll < RECENT;
+}
+
+bool progress_ticked(struct progress *p, wtime now, bool pending)
+{
+	wtime quiet = now - p->last_poll;
+
+	if (!progress_is_polled(p) || quiet < (pending ? PATIENCE : PROGRESS_TICK))
+		return false;
+	if (pending && p->needed < NEEDED_MOST)
+		p->needed *= 2;
+	p->streak = 0;
+	enter_state(p, SILENT);
+	return true;
+}
+
+void progress_armed(struct progress *p)
+{
+	p->streak = 0;
+	enter_state(p, ARMED);
+}
+
+void progress_wait_begins(struct progress *p, uintptr_t thread, const struct list *events)
+{
+	if (progress_is_polled(p))
+		p->streak = 0;
+	p->sleeper = thread;
+	p->events = events;
+	p->sleeper_looks = true;
+	enter_state(p, WAIT_BEGINS);
+}
+
+void progress_wait_ends(struct progress *p, wtime now, bool trust)
+{
+	p->sleeper = 0;
+	p->events = NULL;
+	p->sleeper_looks = false;
+	if (trust)
+		p->last_poll = p->trusted_since = now;
+	enter_state(p, trust ? WAIT_PAYS : WAIT_ENDS);
+}
+
+void progress_forked(struct progress *p)
+{
+	p->sleeper = 0;
+	p->events = NULL;
+	p->sleeper_looks = false;
+	enter_state(p, FORKED);
+}

@@ -1,0 +1,84 @@
+/* Who takes in what arrives for this process. One state says it; what follows from the state stands in this table:
+ *
+ *   state                      takes in               peers wake           ACKs of messages       helper wakes by itself
+ *   BY_HELPER                  the helper thread      the helper           are sent at once       at the next timer
+ *   BY_POLLER                  the program's polls    nobody               wait for a poll        at each tick
+ *   BY_SLEEPER                 the sleeping thread    that thread          are sent at once       at the next timer
+ *   BY_POLLER_BESIDE_SLEEPER   the program's polls    nobody               wait for a poll        at each tick
+ *
+ * The sleeper is the one thread that is in host_wait; all others that wait for events read a descriptor, to which the helper
+ * writes. The transitions:
+ *
+ *   event                               BY_HELPER    BY_POLLER   BY_SLEEPER                 BY_POLLER_BESIDE_SLEEPER
+ *   polls took frames often enough      BY_POLLER    -           BY_POLLER_BESIDE_SLEEPER   -
+ *   a tick: no poll, or frames lie      -            BY_HELPER   -                          BY_SLEEPER
+ *   a CQ is armed, to sleep             -            BY_HELPER   -                          BY_SLEEPER
+ *   a wait begins                       BY_SLEEPER   BY_SLEEPER  BY_SLEEPER                 BY_SLEEPER
+ *   a wait ends, or is cancelled        -            -           BY_HELPER                  BY_POLLER
+ *   a poller's wait ends with events    -            -           BY_POLLER                  BY_POLLER
+ *   the process forked: in the child    BY_HELPER    BY_HELPER   BY_HELPER                  BY_HELPER
+ *
+ * A program that takes frame after frame itself is trusted to: its peers need wake nobody, and the helper looks in now and then.
+ * One that lets frames lie loses that trust, and must take more frames each time to win it back. Frames that the helper takes in
+ * break the row. Pure: no thread, no clock. */
+#ifndef WEFT_RUNTIME_PROGRESS_H
+#define WEFT_RUNTIME_PROGRESS_H
+
+#include "base/list.h"
+#include "base/time.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define PROGRESS_TICK (1 * WTIME_MS)	/* how often the helper looks in on a program that polls */
+
+enum progress_state { BY_HELPER, BY_POLLER, BY_SLEEPER, BY_POLLER_BESIDE_SLEEPER, PROGRESS_STATES };
+
+struct progress {
+	enum progress_state state;
+
+	/* polls */
+	wtime last_poll;	/* or 0 */
+	wtime trusted_since;	/* or since a fault was last forgotten */
+	unsigned streak;	/* times in a row that the program took frames in, not the helper */
+	unsigned needed;	/* a streak of this length earns trust */
+
+	/* the sleeper */
+	uintptr_t sleeper;	/* lock_self() of it; 0: there is none */
+	const struct list *events;	/* borrowed: what it waits for; NULL: it is gone */
+	bool sleeper_looks;	/* it is awake, and looks at its events before it sleeps or leaves */
+};
+
+void progress_init(struct progress *p);
+
+/* Does the program take frames in by its polls? */
+static inline bool progress_is_polled(const struct progress *p)
+{
+	return p->state == BY_POLLER || p->state == BY_POLLER_BESIDE_SLEEPER;
+}
+
+/* Whom peers wake, if anybody: the sleeper, not the helper. */
+static inline bool progress_has_sleeper(const struct progress *p)
+{
+	return p->sleeper != 0;
+}
+
+/* The program polled, and took frames in or found none. True: it is trusted from now on, so peers wake nobody any more, and the
+ * helper must tick. */
+bool progress_polled(struct progress *p, wtime now, bool took);
+/* The helper or the sleeper took frames in. */
+void progress_helped(struct progress *p);
+/* Did the program poll just now? */
+bool progress_is_recent(const struct progress *p, wtime now);
+/* A tick of the helper while the program polls. True: the helper, or the sleeper, takes over; `pending`: frames lie waiting. */
+bool progress_ticked(struct progress *p, wtime now, bool pending);
+/* The program armed a CQ, to sleep. */
+void progress_armed(struct progress *p);
+/* This thread begins to wait for these events. */
+void progress_wait_begins(struct progress *p, uintptr_t thread, const struct list *events);
+/* Its wait ends, or was cancelled. trust: it polled until it slept and got its events, so most likely it polls again. */
+void progress_wait_ends(struct progress *p, wtime now, bool trust);
+/* In the child. */
+void progress_forked(struct progress *p);
+
+#endif

@@ -1,0 +1,12 @@
+/* What weft qp, mr, cq and counters ask of a process. */
+#ifndef WEFT_RUNTIME_REPORT_H
+#define WEFT_RUNTIME_REPORT_H
+
+#include "runtime/runtime.h"
+
+void report_answer(struct host *h, const struct control_msg *request, const char *what);
+
+/* Why QPs of this host have stopped, as text for weftd, the caller's; NULL: none has. Under the lock. */
+char *report_last_words(struct host *h);
+
+#endif

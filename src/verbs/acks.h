@@ -1,0 +1,21 @@
+/* Which QPs of an adapter await an ACK of direct messages, and which have put one off. Like ca.ready and ca.timers these lists
+ * go over all transports of an adapter, as its host asks once for all: whose turn it is stands here, what an ACK does is the
+ * transport's (message_ops). */
+#ifndef WEFT_VERBS_ACKS_H
+#define WEFT_VERBS_ACKS_H
+
+#include "base/list.h"
+
+#include <stdbool.h>
+
+struct message_acks {
+	struct list unacked;	/* struct qp.unacked: direct messages without an ACK, their ACK timers run */
+	struct list untimed;	/* struct qp.unacked: the same, their ACK timers do not run yet */
+	struct list deferred;	/* struct qp.deferred: a deferred ACK came with a peer's message */
+	bool starved;		/* the window of a QP with unacknowledged direct messages is full until an ACK is read */
+	bool defers;		/* the program polls: the ACKs in peers' messages take effect when it polls next */
+};
+
+void message_acks_init(struct message_acks *acks);
+
+#endif

@@ -1,0 +1,62 @@
+/* A device of an adapter: its port, its addresses and limits, and what its network is like. Code asks what a device can do.
+ * Only its index in the adapter identifies it: two devices may have one protocol. */
+#ifndef WEFT_VERBS_DEVICE_H
+#define WEFT_VERBS_DEVICE_H
+
+#include "wire/protocol.h"
+
+#include <infiniband/verbs.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { CA_DEVICES = 4, CA_GIDS = 64, CA_PKEYS = 1 };	/* devices: as many as the fabric page has */
+
+struct transport_ops;
+
+struct ca_gid {
+	uint8_t raw[16];
+	bool valid;
+	enum ibv_gid_type type;
+	uint32_t ndev_ifindex;
+};
+
+struct ca_device {
+	char name[16];			/* weft0 */
+	const struct device_protocol *protocol;	/* borrowed */
+	const struct transport_ops *transport;	/* borrowed */
+	uint8_t index;			/* its place in the adapter, and in the fabric page; filled by ca_init */
+	uint64_t guid, system_guid;	/* of the node, and of what it is a part of; host order */
+	uint16_t lid, sm_lid;		/* DEVICE_LIDS */
+	uint8_t lmc;			/* DEVICE_LIDS */
+	uint8_t phys_state, width, speed;	/* as in struct ibv_port_attr */
+	enum ibv_mtu active_mtu, max_mtu;
+	enum ibv_port_state port_state;
+	uint8_t takes;			/* by bits of enum packet_form: frames that it takes in; device_set_link */
+	bool may_reorder;		/* what is sent from here may arrive in another order, or what arrives was */
+	uint16_t pkey[CA_PKEYS];	/* 0xffff */
+	struct ca_gid gid[CA_GIDS];
+	struct ibv_device_attr_ex attr;	/* limits and capabilities; filled by ca_init */
+};
+
+static inline bool device_has(const struct ca_device *dev, enum device_cap cap)
+{
+	return dev->protocol->caps & cap;
+}
+
+/* Where the GID stands in the device's table, or -1. */
+int device_gid_index(const struct ca_device *dev, const uint8_t gid[16]);
+/* Is this the address of the device's port? gid: NULL in a packet without a GRH. Where ports have no LIDs, lid is any. */
+static inline bool device_is_port(const struct ca_device *dev, uint16_t lid, const uint8_t *gid)
+{
+	return (!device_has(dev, DEVICE_LIDS) || lid == dev->lid) && (!gid || device_gid_index(dev, gid) >= 0);
+}
+
+/* Is a frame of this form the device's to take in? None is while its port is down. */
+static inline bool device_takes(const struct ca_device *dev, enum packet_form form)
+{
+	return dev->takes >> form & 1;
+}
+/* After its port_state was set. */
+void device_set_link(struct ca_device *dev);
+
+#endif

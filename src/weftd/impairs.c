@@ -1,0 +1,82 @@
+#include "weftd/impairs.h"
+
+#include "weftd/trust.h"
+
+#include <errno.h>
+
+/* Our choice: each process looks for its ways anew when it is told, and anybody may have all of them told. */
+static const wtime TELL_EVERY = 50 * WTIME_MS;
+
+/* A user's own processes; whose weftd it is, all. */
+static bool may_impair(const struct hub *h, const struct client *asker, const struct client *c)
+{
+	return hub_is_owner(h, asker) || trust_same_user(c, asker);
+}
+
+static bool is_meant(const struct client *c, const struct control_msg *msg)
+{
+	return c->kind == CLIENT_PROCESS && (!msg->slot || (uint32_t)c->pid == msg->slot);
+}
+
+/* How many were meant, and how many of them may be impaired. */
+static void choose(struct hub *h, const struct client *asker, const struct control_msg *msg, uint32_t *meant, uint32_t *chosen)
+{
+	*meant = *chosen = 0;
+	list_for_each(c, &h->clients, struct client, node) {
+		*meant += is_meant(c, msg);
+		*chosen += is_meant(c, msg) && may_impair(h, asker, c);
+	}
+}
+
+/* Those that send to a process that is impaired take the direct way no more. True: something changed. */
+static bool set_packets(struct hub *h, const struct client *asker, const struct control_msg *msg)
+{
+	uint8_t on = msg->text_bytes != 0;
+	bool changed = false;
+
+	for (uint32_t i = 1; i < PAGE_SLOTS; i++) {
+		const struct client *c = h->slot_owner[i];
+
+		if (c && is_meant(c, msg) && may_impair(h, asker, c))
+			changed |= atomic_exchange(&h->page->slot_packets[i], on) != on;
+	}
+	return changed;
+}
+
+static void pass_on(struct hub *h, const struct client *asker, const struct control_msg *msg, const char *text)
+{
+	struct control_msg out = { .type = CTL_IMPAIR, .text_bytes = msg->text_bytes };
+
+	list_for_each(c, &h->clients, struct client, node) {
+		if (is_meant(c, msg) && may_impair(h, asker, c))
+			h->ops->send(h, c, &out, text, NULL, 0);
+	}
+}
+
+void impairs_input(struct hub *h, struct client *c, const struct control_msg *msg, const char *text)
+{
+	struct control_msg answer = *msg;
+	uint32_t meant;
+
+	choose(h, c, msg, &meant, &answer.b);
+	if (answer.b) {
+		h->packets_untold |= set_packets(h, c, msg);
+		impairs_expire(h);
+		pass_on(h, c, msg, text);
+	}
+	hub_answer(h, c, &answer, answer.b || !msg->slot ? 0 : meant ? EPERM : ENOENT);
+}
+
+void impairs_expire(struct hub *h)
+{
+	if (!h->packets_untold || h->now < h->tell_packets_at)
+		return;
+	h->packets_untold = false;
+	h->tell_packets_at = h->now + TELL_EVERY;
+	hub_page_changed(h, 4);
+}
+
+wtime impairs_deadline(const struct hub *h)
+{
+	return h->packets_untold ? h->tell_packets_at : WTIME_NEVER;
+}

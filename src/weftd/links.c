@@ -1,0 +1,108 @@
+#include "weftd/links.h"
+
+#include "base/log.h"
+#include "weftd/page.h"
+#include "weftd/subnet.h"
+#include "weftd/tree.h"
+
+#include <errno.h>
+
+/* Programs at hosts of a fabric get trees with the new state when they start. */
+static int set_device(struct hub *h, uint32_t device, bool is_up)
+{
+	if (device >= h->page->devices)
+		return -EINVAL;
+	page_set_link(h->page, device, is_up);
+	log_line(LOG_INFO, "the link of %s is %s", h->page->device[device].name, is_up ? "up" : "down");
+	if (h->subnet) {
+		tree_write(h->subnet->dir, h->page);
+		subnet_addresses_changed(h->subnet);
+	}
+	hub_page_changed(h, 1);
+	return 0;
+}
+
+static int set(struct hub *h, const struct outage *o, bool is_up)
+{
+	return o->port ? subnet_set_link(h, o->port - 1, o->fabric, is_up) : set_device(h, o->device, is_up);
+}
+
+static bool is_same(const struct outage *a, const struct outage *b)
+{
+	return a->until && a->port == b->port && (a->port ? a->fabric == b->fabric : a->device == b->device);
+}
+
+/* Nothing is down by it, or nothing that there is. */
+static bool is_free(const struct hub *h, const struct outage *o)
+{
+	return !o->until || (o->port && o->fabric != atomic_load(&h->page->fabric));
+}
+
+/* The place of this link, or a free one; NULL: there is none. */
+static struct outage *find_place(struct hub *h, const struct outage *of)
+{
+	struct outage *place = NULL;
+
+	for (int i = 0; i < STATE_LINKS; i++) {
+		struct outage *o = &h->claims->outage[i];
+
+		if (is_same(o, of))
+			return o;
+		if (is_free(h, o))
+			place = o;
+	}
+	return place;
+}
+
+/* What is said last holds. */
+static int change(struct hub *h, const struct control_msg *msg)
+{
+	struct outage o = { .device = msg->a ? 0 : msg->device, .port = msg->a, .fabric = msg->a ? msg->b : 0 };
+	struct outage *place = find_place(h, &o);
+	int err;
+
+	if (msg->c > 1 || (msg->service && (msg->c || msg->service > CONTROL_LINK_NS)))
+		return -EINVAL;
+	if (msg->service && !place)
+		return -EBUSY;
+	err = set(h, &o, msg->c);
+	if (err || !place)
+		return err;
+	o.until = msg->service ? h->now + msg->service : 0;
+	*place = o;
+	return 0;
+}
+
+void links_input(struct hub *h, struct client *c, const struct control_msg *msg)
+{
+	hub_answer(h, c, msg, hub_is_owner(h, c) ? -change(h, msg) : EPERM);
+}
+
+/* A time beyond any that is given is of the clock before the machine was started anew. */
+static bool is_due(const struct hub *h, const struct outage *o)
+{
+	return o->until && (o->until <= h->now || o->until > h->now + CONTROL_LINK_NS);
+}
+
+void links_expire(struct hub *h)
+{
+	for (int i = 0; i < STATE_LINKS; i++) {
+		struct outage *o = &h->claims->outage[i];
+		struct outage ended = *o;
+
+		if (!is_due(h, &ended))
+			continue;
+		o->until = 0;
+		set(h, &ended, true);
+	}
+}
+
+wtime links_deadline(const struct hub *h)
+{
+	wtime at = WTIME_NEVER;
+
+	for (int i = 0; i < STATE_LINKS; i++)
+		if (h->claims->outage[i].until)
+			at = wtime_min(at, h->claims->outage[i].until);
+	return at;
+}

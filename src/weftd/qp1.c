@@ -1,0 +1,279 @@
+#include "weftd/qp1.h"
+
+#include "control/devices.h"
+#include "mgmt/cm.h"
+#include "wire/addr.h"
+#include "weftd/listeners.h"
+#include "weftd/slots.h"
+#include "weftd/subnet.h"
+#include "weftd/wire.h"
+#include "wire/pkey.h"
+
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <string.h>
+
+static const struct asked nobody;
+
+static enum packet_form form_of(const struct page_device *dev)
+{
+	return control_device_protocol(dev)->form;
+}
+
+/* Does a packet to, or from, this LID and GID name the device's port? */
+static bool is_port(const struct page_device *dev, const struct packet_path *path, uint16_t lid, const uint8_t gid[16])
+{
+	if (control_device_protocol(dev)->caps & DEVICE_LIDS && lid != dev->lid)
+		return false;
+	return !path->has_grh || page_device_has_gid(dev, gid);
+}
+
+static int send_frame(struct hub *h, struct client *to, uint32_t device, const void *frame, size_t bytes)
+{
+	struct control_msg msg = { .type = CTL_FRAME, .device = device, .text_bytes = (uint32_t)bytes };
+
+	return h->ops->send(h, to, &msg, frame, NULL, 0) ? 0 : -ENOENT;
+}
+
+/* From this port back to the sender, by the path that its packet came by. */
+static int answer(struct hub *h, struct client *c, const struct gmp *in, const struct cm_msg *stray)
+{
+	struct gmp out = { .device = in->device, .pkey = in->pkey, .path = gmp_path_back(&in->path) };
+	uint8_t frame[GMP_FRAME];
+	struct cm_msg msg;
+
+	if (!cm_answer_stray(stray, &msg))
+		return -ENOENT;
+	if (!h->ops->has_room(h, c))
+		return -EAGAIN;
+	cm_build(&msg, out.mad);
+	return send_frame(h, c, (uint32_t)out.device, frame, gmp_build(&out, form_of(&h->page->device[out.device]), frame));
+}
+
+/* The address that a request asks for: rdma_cm's header tells it as its listener may have bound it, be it a loop-back
+ * address, the path otherwise. */
+static void asked_address(const struct gmp *in, const uint8_t *private_data, uint8_t address[16])
+{
+	struct cma_header header;
+
+	memcpy(address, in->path.dgid, 16);
+	if (!cma_parse(&header, private_data))
+		return;
+	if (header.ip_version == 4)
+		gid_from_ipv4(address, header.destination + 12);
+	else
+		memcpy(address, header.destination, 16);
+}
+
+static struct client *listener(struct hub *h, const struct gmp *in, uint64_t service, const uint8_t *private_data)
+{
+	uint8_t address[16];
+	struct client *to;
+
+	asked_address(in, private_data, address);
+	to = listeners_find(h, service, (uint32_t)in->device, address);
+	/* what looked like a header is the private data of a program that has none (AF_IB) */
+	return to ? to : listeners_find(h, service, (uint32_t)in->device, in->path.dgid);
+}
+
+static struct asked *asked_of(struct client *c, uint32_t id)
+{
+	return &c->asked[id % QP1_ASKED];
+}
+
+/* IBA 12.6.7: who gives up its request may not know the receiver's id. */
+static struct client *who_was_asked(struct hub *h, const struct asked *a, uint32_t id)
+{
+	return a->id == id ? slots_owner(h, a->slot) : NULL;
+}
+
+/* Of a message that is no request. asked: who got the sender's request with this id. */
+static struct client *converses(struct hub *h, const struct asked *asked, const struct cm_msg *msg)
+{
+	struct cm_ids ids = cm_ids_of(msg);
+
+	if (msg->attribute == CM_REJ && !ids.receiver)
+		return who_was_asked(h, asked, ids.sender);
+	return slots_owner(h, CM_ID_SLOT(ids.receiver));
+}
+
+static struct client *receiver(struct hub *h, struct client *c, const struct gmp *in, const struct cm_msg *msg)
+{
+	switch (msg->attribute) {
+	case CM_REQ:
+		return listener(h, in, msg->req.service_id, msg->req.private_data);
+	case CM_SIDR_REQ:
+		return listener(h, in, msg->sidr_req.service_id, msg->sidr_req.private_data);
+	default:
+		return converses(h, asked_of(c, cm_ids_of(msg).sender), msg);
+	}
+}
+
+static bool know_each_other(const struct client *a, const struct client *b)
+{
+	return a->known[b->slot / 64] >> b->slot % 64 & 1;
+}
+
+/* A REJ of what has no conversation with its sender names none of the sender's (IBA 12.6.7), a SIDR_REP never does. Both answer
+ * something, so the two have exchanged MADs. */
+static bool is_senders_own(const struct client *c, const struct cm_msg *msg, const struct client *to)
+{
+	uint32_t id = cm_ids_of(msg).sender;
+
+	if (id)
+		return CM_ID_SLOT(id) == c->slot;
+	return (msg->attribute == CM_REJ || msg->attribute == CM_SIDR_REP) && (!to || know_each_other(c, to));
+}
+
+/* Where ports have LIDs, the receiver is where the packet goes, and the fabric leads there. */
+static bool is_reached(struct hub *h, const struct client *c, const struct client *to, const struct gmp *in)
+{
+	const struct page_device *dev = &h->page->device[in->device];
+
+	return !(control_device_protocol(dev)->caps & DEVICE_LIDS) || subnet_connects(h, c, to, in->path.dlid, in->path.sl);
+}
+
+static int pass_on(struct hub *h, struct client *c, const struct gmp *in, const char *frame, size_t bytes)
+{
+	struct cm_msg msg;
+	struct client *to;
+
+	if (!cm_parse(&msg, in->mad))
+		return -EINVAL;
+	to = receiver(h, c, in, &msg);
+	if (!is_senders_own(c, &msg, to))
+		return -EPERM;
+	if (!to)
+		return slots_are_settling(h) ? -EAGAIN : answer(h, c, in, &msg);
+	if (!is_reached(h, c, to, in))
+		return -EHOSTUNREACH;
+	if (!h->ops->has_room(h, to))
+		return -EAGAIN;
+	hub_acquaint(c, to);
+	if (msg.attribute == CM_REQ)
+		*asked_of(c, msg.req.local_comm_id) = (struct asked){ msg.req.local_comm_id, to->slot };
+	return send_frame(h, to, (uint32_t)in->device, frame, bytes);
+}
+
+static int take(struct hub *h, struct client *c, const struct control_msg *msg, const char *frame)
+{
+	struct gmp in = { .device = (int)msg->device };
+	struct page_device dev;
+	enum gmp_verdict verdict;
+
+	if (msg->device >= h->page->devices)
+		return -EINVAL;
+	subnet_describe(h, c, msg->device, &dev);
+	if (dev.port_state != IBV_PORT_ACTIVE)
+		return -EHOSTUNREACH;
+	verdict = gmp_parse(&in, form_of(&dev), frame, msg->text_bytes);
+	if (verdict != GMP_OK)
+		return verdict == GMP_NOT_QP1 ? -EPERM : -EINVAL;
+	if (!is_port(&dev, &in.path, in.path.slid, in.path.sgid))
+		return -EPERM;
+	/* a client in a fabric may mean the port of another host: its receiver tells */
+	if (!is_port(&dev, &in.path, in.path.dlid, in.path.dgid) && subnet_port(h, c) == PORT_NONE)
+		return -EHOSTUNREACH;
+	return pass_on(h, c, &in, frame, msg->text_bytes);
+}
+
+void qp1_input(struct hub *h, struct client *c, const struct control_msg *msg, const char *frame)
+{
+	int err = take(h, c, msg, frame);
+
+	if (err)
+		c->mads_dropped++;
+	else
+		c->mads_sent++;
+	if (msg->seq)
+		hub_answer(h, c, msg, -err);
+}
+
+/* ---- from other hosts ---- */
+
+/* Where the request of this id that came from this address is noted. Others cannot tell which of theirs have the same place. */
+static struct stranger *stranger_of(struct hub *h, const uint8_t gid[16], uint32_t id)
+{
+	uint8_t key[20];
+
+	memcpy(key, gid, 16);
+	memcpy(key + 16, &id, sizeof(id));
+	return &h->wire.strangers[hash_table_hash(&h->listeners, key, sizeof(key)) % QP1_STRANGERS];
+}
+
+static void note_stranger(struct hub *h, const struct gmp *in, const struct cm_msg *msg, const struct client *to)
+{
+	struct stranger *s = stranger_of(h, in->path.sgid, msg->req.local_comm_id);
+
+	memcpy(s->gid, in->path.sgid, sizeof(s->gid));
+	s->asked = (struct asked){ msg->req.local_comm_id, to->slot };
+}
+
+static struct client *receiver_here(struct hub *h, const struct gmp *in, const struct cm_msg *msg)
+{
+	const struct stranger *s;
+
+	switch (msg->attribute) {
+	case CM_REQ:
+		return listeners_find(h, msg->req.service_id, (uint32_t)in->device, in->path.dgid);
+	case CM_SIDR_REQ:
+		return listeners_find(h, msg->sidr_req.service_id, (uint32_t)in->device, in->path.dgid);
+	default:
+		s = stranger_of(h, in->path.sgid, cm_ids_of(msg).sender);
+		return converses(h, memcmp(s->gid, in->path.sgid, sizeof(s->gid)) ? &nobody : &s->asked, msg);
+	}
+}
+
+/* Strangers get no more of weftd's time, and nobody by it more packets, than that. */
+static bool may_answer(struct wire_port *w, wtime now)
+{
+	if (now - w->answers_from >= WTIME_S) {
+		w->answers_from = now;
+		w->answers = 0;
+	}
+	return w->answers++ < QP1_ANSWERS;
+}
+
+static enum qp1_fate answer_stranger(struct hub *h, const struct gmp *in, const struct cm_msg *stray)
+{
+	struct gmp out = { .device = in->device, .pkey = in->pkey, .path = gmp_path_back(&in->path) };
+	uint8_t frame[GMP_FRAME];
+	struct cm_msg msg;
+
+	if (slots_are_settling(h) || !cm_answer_stray(stray, &msg))
+		return QP1_NOBODY;
+	if (!may_answer(&h->wire, h->now))
+		return QP1_NO_ROOM;
+	cm_build(&msg, out.mad);
+	return wire_send(h, frame, gmp_build(&out, PACKET_ROCE, frame)) ? QP1_ANSWERED : QP1_NO_ROOM;
+}
+
+enum qp1_fate qp1_input_wire(struct hub *h, const void *frame, size_t bytes)
+{
+	struct gmp in = { .device = (int)wire_device(h) };
+	const struct page_device *dev = &h->page->device[in.device];
+	enum gmp_verdict verdict = gmp_parse(&in, PACKET_ROCE, frame, bytes);
+	struct client *to;
+	struct cm_msg msg;
+
+	if (verdict != GMP_OK)
+		return verdict == GMP_NOT_QP1 ? QP1_WRONG_KEY : QP1_NO_MAD;
+	if (dev->port_state != IBV_PORT_ACTIVE)
+		return QP1_PORT_DOWN;
+	if (!pkey_matches(dev->pkey, in.pkey))
+		return QP1_WRONG_PARTITION;
+	if (page_device_has_gid(dev, in.path.sgid) || !page_device_has_gid(dev, in.path.dgid))
+		return QP1_WRONG_SOURCE;
+	if (!cm_parse(&msg, in.mad))
+		return QP1_NO_MAD;
+	to = receiver_here(h, &in, &msg);
+	if (!to)
+		return answer_stranger(h, &in, &msg);
+	if (!to->has_socket)
+		return QP1_NO_SOCKET;
+	if (!h->ops->has_room(h, to))
+		return QP1_NO_ROOM;
+	if (msg.attribute == CM_REQ)
+		note_stranger(h, &in, &msg, to);
+	return send_frame(h, to, (uint32_t)in.device, frame, bytes) ? QP1_NO_ROOM : QP1_PASSED;
+}

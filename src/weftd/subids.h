@@ -1,0 +1,14 @@
+/* Whose subordinate users are whose (subuid(5)): a user can be each of those that /etc/subuid gives him. */
+#ifndef WEFT_WEFTD_SUBIDS_H
+#define WEFT_WEFTD_SUBIDS_H
+
+#include <stdint.h>
+
+/* The user to whom this uid belongs: itself, unless a line of `subuid` has it. Both texts are terminated; passwd gives names
+ * their numbers. A range whose owner has no number there is one user by itself, its first. */
+uint32_t subids_find(uint32_t uid, const char *subuid, const char *passwd);
+
+/* The same from /etc/subuid and /etc/passwd as they are now. Reads files; asks no name service. */
+uint32_t subids_owner(uint32_t uid);
+
+#endif

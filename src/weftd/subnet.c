@@ -1,0 +1,485 @@
+/* A fabric that a command gives is copied before it is judged, so that nobody changes it in between. The file has its name once
+ * it is whole; who maps an older one keeps that. A port's state changes under its node's sequence word, and then processes are
+ * told to look at it again. */
+#include "weftd/subnet.h"
+
+#include "base/log.h"
+#include "control/devices.h"
+#include "control/fabric_file.h"
+#include "fabric/host.h"
+#include "fabric/walk.h"
+#include "weftd/entry.h"
+#include "weftd/leases.h"
+#include "weftd/page.h"
+#include "weftd/tree.h"
+#include "weftd/umad.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define NAME "fabric"
+#define FRESH "fabric.new"
+
+/* ---- the file ---- */
+
+static void forget(struct subnet *s)
+{
+	agents_fini(&s->agents);
+	fabric_file_unmap(&s->fabric);
+	if (s->fd >= 0)
+		close(s->fd);
+	*s = (struct subnet){ .dir = s->dir, .fd = -1 };
+}
+
+static void end_manager(struct fabric *f, uint32_t port)
+{
+	uint32_t capabilities = f->port[port].capabilities;
+
+	if (!(capabilities & CAPABLE_SM))
+		return;
+	fabric_write(f, f->owner[port]);
+	FABRIC_SET(f->port[port].capabilities, capabilities & ~(uint32_t)CAPABLE_SM);
+	fabric_written(f, f->owner[port]);
+}
+
+/* A weftd that was killed in the middle of a change leaves a node whose word says so for ever, or a link that is down at one
+ * end; and ports of subnet managers, whose connections ended with it. */
+static void end_changes(struct fabric *f)
+{
+	for (uint32_t n = 0; n < f->nodes; n++) {
+		if (atomic_load(&f->node[n].sequence) & 1)
+			fabric_written(f, n);
+	}
+	for (uint32_t port = 0; port < f->ports; port++) {
+		uint32_t peer = fabric_peer(f, port);
+
+		end_manager(f, port);
+		if (peer != PORT_NONE && FABRIC_READ(f->port[port].state) == PORT_DOWN &&
+		    FABRIC_READ(f->port[peer].state) != PORT_DOWN)
+			fabric_set_link(f, port, false);
+	}
+}
+
+static int map_file(struct subnet *s, const char *name, int fd)
+{
+	char why[200];
+	int err = fabric_file_map(&s->fabric, fd, true, why, sizeof(why));
+
+	if (err) {
+		log_line(LOG_ERROR, "the fabric is refused: %s", err == -EINVAL ? why : strerror(-err));
+		return err;
+	}
+	end_changes(&s->fabric);
+	err = agents_init(&s->agents, &s->fabric);
+	if (err)
+		return err;
+	s->fd = entry_open(s->dir->own, name, O_RDONLY, 0);
+	return s->fd < 0 ? s->fd : 0;
+}
+
+void subnet_remove(const struct rundir *dir)
+{
+	static const char *const names[] = { NAME, FRESH };
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		if (entry_remove(dir->own, names[i], S_IFREG) == -EEXIST)
+			log_line(LOG_WARNING, "%s/" CONTROL_OWN "/%s was not made by weft: it stays", dir->path, names[i]);
+	}
+}
+
+static int take_over(struct subnet *s)
+{
+	int fd = entry_open(s->dir->own, NAME, O_RDWR, 0), err;
+
+	if (fd < 0)
+		return fd;
+	err = map_file(s, NAME, fd);
+	close(fd);
+	return err;
+}
+
+static uint32_t find_tree(const struct subnet *s, uint32_t port)
+{
+	uint32_t i = 0;
+
+	while (i < s->trees && s->tree[i].port != port)
+		i++;
+	return i;
+}
+
+/* A tree that the last weftd wrote may tell old addresses, and is written anew when somebody asks for it. */
+static void count_tree(void *arg, uint32_t port)
+{
+	struct subnet *s = arg;
+	uint32_t i = find_tree(s, port);
+
+	if (i < s->trees || i == SUBNET_TREES)
+		return;
+	s->tree[i].port = port;
+	s->tree[i].user = SUBNET_NOBODY;
+	s->trees++;
+}
+
+void subnet_open(struct subnet *s, const struct rundir *dir, struct fabric_page *page)
+{
+	int err = -ENOENT;
+
+	*s = (struct subnet){ .dir = dir, .fd = -1 };
+	if (atomic_load(&page->fabric))
+		err = take_over(s);
+	if (!err) {
+		tree_visit_ports(dir, count_tree, s);
+		return;
+	}
+	forget(s);
+	tree_remove_ports(dir);
+	subnet_remove(dir);
+	if (atomic_load(&page->fabric))
+		log_line(LOG_ERROR, "the network's fabric is lost: %s; next: weft fabric load FILE", strerror(-err));
+	atomic_store(&page->fabric, 0);
+}
+
+void subnet_close(struct subnet *s)
+{
+	forget(s);
+}
+
+/* ---- loading ---- */
+
+/* From a file that may change or shrink meanwhile. */
+static int copy(int from, void *to, size_t bytes)
+{
+	for (size_t at = 0; at < bytes;) {
+		ssize_t n = pread(from, (uint8_t *)to + at, bytes - at, (off_t)at);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n ? -errno : -EINVAL;
+		at += (size_t)n;
+	}
+	return 0;
+}
+
+/* A file with a copy of what is in `from`, whole. Its descriptor, or -errno. */
+static int make_copy(const struct rundir *dir, int from, size_t bytes)
+{
+	int fd = entry_open(dir->own, FRESH, O_RDWR | O_CREAT | O_EXCL, 0600), err;
+	void *to;
+
+	if (fd < 0)
+		return fd;
+	err = -posix_fallocate(fd, 0, (off_t)bytes);
+	to = err ? MAP_FAILED : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (!err && to == MAP_FAILED)
+		err = -errno;
+	if (!err)
+		err = copy(from, to, bytes);
+	if (to != MAP_FAILED)
+		munmap(to, bytes);
+	if (!err)
+		return fd;
+	close(fd);
+	return err;
+}
+
+/* What a subnet manager writes later may have LIDs that two ports have. */
+static int check_lids(const struct fabric *f)
+{
+	char why[200];
+	int err = fabric_check_lids(f, why, sizeof(why));
+
+	if (err)
+		log_line(LOG_ERROR, "the fabric is refused: %s", err == -EINVAL ? why : strerror(-err));
+	return err;
+}
+
+static int load(struct subnet *fresh, const struct rundir *dir, int from)
+{
+	struct stat st;
+	int fd, err;
+
+	*fresh = (struct subnet){ .dir = dir, .fd = -1 };
+	if (fstat(from, &st))
+		return -errno;
+	if (st.st_size <= 0)
+		return -EINVAL;
+	if (st.st_size > FABRIC_BYTES_MOST)
+		return -EFBIG;
+	entry_remove(dir->own, FRESH, S_IFREG);
+	fd = make_copy(dir, from, (size_t)st.st_size);
+	if (fd < 0)
+		return fd;
+	err = map_file(fresh, FRESH, fd);
+	close(fd);
+	return err ? err : check_lids(&fresh->fabric);
+}
+
+/* Processes at ports, those too that have not come back yet, and programs of weft run that are to be there. */
+static uint32_t count_placed(const struct hub *h)
+{
+	uint32_t n = leases_count_placed(h);
+
+	for (uint32_t i = 1; i < PAGE_SLOTS; i++)
+		n += h->claims->slot[i].first == i && atomic_load(&h->page->slot_port[i]);
+	return n;
+}
+
+/* The next number, which no fabric has had; 0 is none. */
+static void number(struct hub *h, bool any)
+{
+	uint32_t last = h->last_fabric;
+
+	h->last_fabric = last == UINT32_MAX ? 1 : last + 1;
+	atomic_store(&h->page->fabric, any ? h->last_fabric : 0);
+}
+
+/* The number is set first: a weftd that is killed in between leaves the last fabric with a new number, and never a new fabric
+ * with the number of the last. */
+static int give_name(struct hub *h)
+{
+	uint32_t last = atomic_load(&h->page->fabric);
+	int err = 0, dir = h->subnet->dir->own;
+
+	number(h, true);
+	if (renameat(dir, FRESH, dir, NAME)) {
+		err = -errno;
+		atomic_store(&h->page->fabric, last);
+	}
+	return err;
+}
+
+static int replace(struct hub *h, const int *fds, int nfds)
+{
+	struct subnet fresh = { .fd = -1 };
+	int err = nfds ? load(&fresh, h->subnet->dir, fds[0]) : 0;
+
+	if (nfds && !err)
+		err = give_name(h);
+	if (err) {
+		entry_remove(h->subnet->dir->own, FRESH, S_IFREG);
+		forget(&fresh);
+		return err;
+	}
+	if (!nfds)
+		number(h, false);
+	forget(h->subnet);
+	tree_remove_ports(h->subnet->dir);
+	if (nfds) {
+		*h->subnet = fresh;
+		h->subnet->agents.fabric = &h->subnet->fabric;
+	} else {
+		subnet_remove(h->subnet->dir);
+	}
+	log_line(LOG_INFO, nfds ? "a fabric of %u nodes is loaded" : "there is no fabric any more", h->subnet->fabric.nodes);
+	return 0;
+}
+
+static bool has_fabric(const struct hub *h)
+{
+	return h->subnet && h->subnet->fabric.head;
+}
+
+void subnet_load(struct hub *h, struct client *c, const struct control_msg *msg, const char *text, const int *fds, int nfds)
+{
+	struct control_msg answer = *msg;
+	int err;
+
+	(void)text;
+	answer.a = count_placed(h);
+	if (!answer.a)
+		answer.a = umad_count_placed(h);
+	if (!h->subnet)
+		err = -ENODEV;
+	else if (!hub_is_owner(h, c))
+		err = -EPERM;
+	else if (!nfds && !has_fabric(h))
+		err = -ENOENT;
+	else
+		err = answer.a ? -EBUSY : replace(h, fds, nfds);
+	hub_answer(h, c, &answer, -err);
+}
+
+/* ---- who is where ---- */
+
+/* 0, or why it is no number of a fabric that there is. */
+static int check_number(const struct hub *h, uint32_t number)
+{
+	if (!has_fabric(h))
+		return -ENOENT;
+	return number == atomic_load(&h->page->fabric) ? 0 : -ESTALE;
+}
+
+static void give(struct hub *h, struct client *c, const struct control_msg *msg)
+{
+	struct control_msg answer = *msg;
+
+	answer.status = 0;
+	answer.text_bytes = 0;
+	answer.b = atomic_load(&h->page->fabric);
+	h->ops->send(h, c, &answer, NULL, &h->subnet->fd, 1);
+}
+
+static void place(struct hub *h, const struct client *c, uint32_t port)
+{
+	for (uint32_t i = 1; i < PAGE_SLOTS; i++) {
+		if (h->slot_owner[i] == c)
+			atomic_store(&h->page->slot_port[i], port + 1);
+	}
+}
+
+void subnet_addresses_changed(struct subnet *s)
+{
+	s->era++;
+}
+
+/* Of the node of this port: it tells whether a tree is still true. */
+static uint32_t sequence_at(const struct subnet *s, uint32_t port)
+{
+	return port < s->fabric.ports ? atomic_load(&s->fabric.node[s->fabric.owner[port]].sequence) : 0;
+}
+
+/* A tree that is there is not written again, whoever asks for it how often. */
+static int write_tree(struct hub *h, const struct client *c, uint32_t port, uint32_t which)
+{
+	struct subnet *s = h->subnet;
+	uint32_t i = find_tree(s, port);
+	int err;
+
+	if (which > CONTROL_DEVICES)
+		return -EINVAL;
+	if (i == SUBNET_TREES || (i == s->trees && account_check(h, c, LIMIT_NODES, 1)))
+		return -EDQUOT;
+	if (i == s->trees) {
+		s->tree[i].port = port;
+		s->tree[i].user = c->account->user;
+		s->tree[i].written = 0;
+		s->tree[i].sequence = sequence_at(s, port);
+		s->trees++;
+	}
+	if (s->tree[i].era != s->era)
+		s->tree[i].written = 0;
+	s->tree[i].era = s->era;
+	if (s->tree[i].written >> which & 1)
+		return 0;
+	err = tree_write_port(s->dir, h->page, &s->fabric, port, which);
+	s->tree[i].written |= err ? 0 : 1u << which;
+	return err;
+}
+
+static int enter(struct hub *h, struct client *c, const struct control_msg *msg)
+{
+	uint32_t port = msg->a - 1;
+	int err = check_number(h, msg->b);
+
+	if (err)
+		return err;
+	if (!host_has_programs(&h->subnet->fabric, port))
+		return -EINVAL;
+	if (c->kind != CLIENT_PROCESS) {
+		err = write_tree(h, c, port, msg->c);
+		if (!err && c->kind == CLIENT_LEASE)
+			leases_place(h, c, port);
+		return err;
+	}
+	if (subnet_port(h, c) != PORT_NONE && subnet_port(h, c) != port)
+		return -EBUSY;
+	place(h, c, port);
+	return 0;
+}
+
+void subnet_node(struct hub *h, struct client *c, const struct control_msg *msg)
+{
+	int err = 0;
+
+	if (!has_fabric(h))
+		err = -ENOENT;
+	else if (msg->a)
+		err = enter(h, c, msg);
+	else
+		give(h, c, msg);
+	if (err == -EDQUOT)
+		hub_refuse(h, c, msg, LIMIT_NODES);
+	else if (msg->a || err)
+		hub_answer(h, c, msg, -err);
+}
+
+uint32_t subnet_nodes(const struct hub *h)
+{
+	return has_fabric(h) ? h->subnet->fabric.nodes : 0;
+}
+
+uint32_t subnet_port(const struct hub *h, const struct client *c)
+{
+	uint32_t port = c->slot && has_fabric(h) ? atomic_load(&h->page->slot_port[c->slot]) : 0;
+
+	return port && host_has_programs(&h->subnet->fabric, port - 1) ? port - 1 : PORT_NONE;
+}
+
+void subnet_describe(const struct hub *h, const struct client *c, uint32_t device, struct page_device *d)
+{
+	uint32_t port = subnet_port(h, c);
+
+	*d = h->page->device[device];
+	if (port != PORT_NONE && d->protocol == PAGE_IB)
+		host_describe(&h->subnet->fabric, port, d);
+}
+
+bool subnet_connects(const struct hub *h, const struct client *from, const struct client *to, uint16_t dlid, uint8_t sl)
+{
+	uint32_t a = subnet_port(h, from), b = subnet_port(h, to);
+	struct walk_packet p = { .from = a, .dlid = dlid, .sl = sl, .switches = SWITCHES_MOST };
+
+	if (a == PORT_NONE || b == PORT_NONE)
+		return a == b;
+	p.pkey = FABRIC_READ(fabric_pkeys(&h->subnet->fabric, a)[0]);
+	return fabric_destination(&h->subnet->fabric, &p) == b;
+}
+
+/* ---- links ---- */
+
+/* The trees of programs at the link's ends say what state it has. */
+static void refresh_tree(struct hub *h, uint32_t port)
+{
+	struct subnet *s = h->subnet;
+
+	for (uint32_t which = 0; port != PORT_NONE && which <= CONTROL_DEVICES; which++) {
+		if (tree_has_port(s->dir, port, which))
+			tree_write_port(s->dir, h->page, &s->fabric, port, which);
+	}
+}
+
+void subnet_tell_changes(struct hub *h)
+{
+	struct subnet *s = h->subnet;
+
+	if (!has_fabric(h) || s->told == s->agents.changes)
+		return;
+	s->told = s->agents.changes;
+	for (uint32_t i = 0; i < s->trees; i++) {
+		if (s->tree[i].sequence != sequence_at(s, s->tree[i].port))
+			refresh_tree(h, s->tree[i].port);
+		s->tree[i].sequence = sequence_at(s, s->tree[i].port);
+	}
+	hub_page_changed(h, 2);
+}
+
+int subnet_set_link(struct hub *h, uint32_t port, uint32_t number, bool is_up)
+{
+	struct fabric *f;
+	int err = check_number(h, number);
+
+	if (err)
+		return err;
+	f = &h->subnet->fabric;
+	if (port >= f->ports || fabric_peer(f, port) == PORT_NONE)
+		return -EINVAL;
+	agents_set_link(&h->subnet->agents, h->now, port, is_up);
+	subnet_tell_changes(h);
+	return 0;
+}

@@ -1,0 +1,61 @@
+/* The fabric of a network, when one was loaded: a file of the runtime directory, which weftd alone writes and processes map
+ * read-only, and which the next weftd finds. Who is at which port is told in the fabric page. */
+#ifndef WEFT_WEFTD_SUBNET_H
+#define WEFT_WEFTD_SUBNET_H
+
+#include "agents/agents.h"
+#include "fabric/fabric.h"
+#include "fabric/page.h"
+#include "weftd/hub.h"
+#include "weftd/rundir.h"
+
+/* Our choice: hosts that have trees of device files, of 350 small files each (weftd/tree.h). Trees stay until another fabric is
+ * loaded. account.c has how many of these hosts are one user's. */
+enum { SUBNET_TREES = 1024 };
+#define SUBNET_NOBODY UINT32_MAX
+
+struct subnet {
+	const struct rundir *dir;	/* borrowed */
+	int fd;				/* owned, read-only: what clients get; -1: there is no fabric */
+	struct fabric fabric;		/* owned mapping, writable */
+	struct agents agents;		/* of the fabric */
+	uint64_t told;			/* of agents.changes */
+	struct {
+		uint32_t port, era;
+		uint32_t sequence;	/* of the port's node, when the tree was written */
+		uint32_t user;		/* whose account it is on: who asked first; SUBNET_NOBODY: the last weftd wrote it */
+		uint32_t written;	/* in this era, by bits: of all devices (0), of one alone (its index + 1) */
+	} tree[SUBNET_TREES];		/* hosts that have trees */
+	uint32_t trees;
+	uint32_t era;			/* trees of another one tell old addresses */
+};
+
+/* Takes over what the last weftd left, if its page is the one at hand. A file that is not sound is removed; logged. */
+void subnet_open(struct subnet *s, const struct rundir *dir, struct fabric_page *page);
+void subnet_close(struct subnet *s);
+/* Removes the files. */
+void subnet_remove(const struct rundir *dir);
+/* The host's addresses have changed: trees of device files are written anew when the next program starts. */
+void subnet_addresses_changed(struct subnet *s);
+
+/* Of the fabric; 0: there is none. */
+uint32_t subnet_nodes(const struct hub *h);
+/* Where the process is, or PORT_NONE. */
+uint32_t subnet_port(const struct hub *h, const struct client *c);
+/* What this device is for that process. */
+void subnet_describe(const struct hub *h, const struct client *c, uint32_t device, struct page_device *d);
+/* Does a packet of QP1 from one process's port get to the other's? Both are in the fabric, or neither is. */
+bool subnet_connects(const struct hub *h, const struct client *from, const struct client *to, uint16_t dlid, uint8_t sl);
+
+/* Processes and trees of device files learn of what agents have changed in the fabric since the last call. */
+void subnet_tell_changes(struct hub *h);
+
+/* Sets the link of a port of the fabric of this number. 0; -ENOENT: there is no fabric; -ESTALE: it has another number; -EINVAL:
+ * no port with a link. */
+int subnet_set_link(struct hub *h, uint32_t port, uint32_t number, bool is_up);
+
+/* CTL_FABRIC, CTL_NODE. */
+void subnet_load(struct hub *h, struct client *c, const struct control_msg *msg, const char *text, const int *fds, int nfds);
+void subnet_node(struct hub *h, struct client *c, const struct control_msg *msg);
+
+#endif

@@ -1,0 +1,449 @@
+#include "weftd/umad.h"
+
+#include "base/log.h"
+#include "control/devices.h"
+#include "fabric/host.h"
+#include "weftd/random.h"
+#include "weftd/subnet.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+_Static_assert((int)MAD_AGENTS == (int)CONTROL_AGENTS && (int)MAD_LONGEST == (int)CONTROL_MAD_MOST, "told by both");
+
+struct mad_port {
+	struct mad_file file;		/* first */
+	struct client *client;		/* borrowed: whose connection it is */
+	uint8_t secret[16];
+	bool is_sm;			/* it makes its port a subnet manager's, and has no datagrams */
+	struct control_mad head;	/* of a datagram that comes in pieces; total 0: none does */
+	uint8_t *data;			/* owned: what has come of it; NULL: it is lost */
+};
+
+static const struct mad_port *mad_port_of(const struct mad_file *f)
+{
+	return (const struct mad_port *)f;
+}
+
+/* ---- datagrams on their way ---- */
+
+/* A program at no port of a fabric is heard by nobody. */
+static bool is_placed(const struct hub *h, uint32_t port)
+{
+	return subnet_nodes(h) && port < h->subnet->fabric.ports;
+}
+
+static void write_address(const struct hub *h, uint32_t from, unsigned qpn, const struct mad_remote *to, struct mad_address *a)
+{
+	const struct fabric *f = &h->subnet->fabric;
+
+	*a = (struct mad_address){ .src_qpn = qpn, .dest_qpn = to->qpn, .qkey = to->qkey };
+	a->path.dlid = to->lid;
+	a->path.sl = to->sl & 15;
+	a->path.slid = (uint16_t)(FABRIC_READ(f->port[from].lid) + to->path_bits);	/* agents_mad judges it */
+	a->pkey = FABRIC_READ(fabric_pkeys(f, from)[to->pkey_index % PORT_PKEYS]);
+	a->path.has_grh = to->has_grh;
+	a->path.hop_limit = to->hop_limit;
+	a->path.tclass = to->tclass;
+	a->path.flow_label = to->flow_label;
+	memcpy(a->path.dgid, to->gid, sizeof(to->gid));
+	host_write_gid(f, from, to->gid_index % FABRIC_GUIDS, a->path.sgid);
+}
+
+static void read_sender(const struct hub *h, const struct mad_arrival *at, struct mad_remote *r)
+{
+	const struct packet_path *path = &at->address.path;
+	unsigned lmc = FABRIC_READ(h->subnet->fabric.port[at->port].lmc) & LMC_MOST;
+
+	*r = (struct mad_remote){
+		.qpn = at->address.src_qpn, .qkey = at->address.qkey, .lid = path->slid, .sl = path->sl,
+		.path_bits = (uint8_t)(path->dlid & ((1u << lmc) - 1)), .pkey_index = at->pkey_index,
+		.has_grh = path->has_grh, .hop_limit = path->hop_limit, .tclass = path->tclass, .flow_label = path->flow_label,
+	};
+	memcpy(r->gid, path->sgid, sizeof(r->gid));
+}
+
+static enum mad_fate fate_of(struct hub *h, enum mad_outcome outcome, const struct mad_arrival *at, uint32_t *port,
+			     struct mad_remote *sender)
+{
+	if (outcome == MAD_LOST || outcome == MAD_TAKEN)
+		return MAD_WAS_LOST;
+	*port = at->port;
+	read_sender(h, at, sender);
+	h->mad_at = *at;
+	return outcome == MAD_ANSWERED ? MAD_WAS_ANSWERED : MAD_HAS_ARRIVED;
+}
+
+static enum mad_fate carry(void *arg, wtime now, uint32_t from, unsigned qpn, const struct mad_remote *to,
+			   uint8_t mad[MAD_BYTES], uint32_t *port, struct mad_remote *sender)
+{
+	struct hub *h = arg;
+	struct mad_arrival at;
+	struct mad_address a;
+
+	if (!is_placed(h, from))
+		return MAD_WAS_LOST;
+	write_address(h, from, qpn, to, &a);
+	return fate_of(h, agents_mad(&h->subnet->agents, now, from, &a, mad, &at), &at, port, sender);
+}
+
+static enum mad_fate refuse(void *arg, wtime now, uint32_t *port, struct mad_remote *sender, uint8_t mad[MAD_BYTES])
+{
+	struct hub *h = arg;
+	struct mad_arrival at;
+
+	if (!is_placed(h, *port))
+		return MAD_WAS_LOST;
+	return fate_of(h, agents_refuse(&h->subnet->agents, now, &h->mad_at, mad, &at), &at, port, sender);
+}
+
+static void fill_head(struct control_mad *head, const struct mad_letter *l)
+{
+	const struct mad_remote *r = &l->remote;
+
+	*head = (struct control_mad){
+		.agent = l->agent, .status = l->status, .timeout_ms = l->timeout_ms, .retries = l->retries, .total = l->bytes,
+		.qpn = r->qpn, .qkey = r->qkey, .flow_label = r->flow_label, .lid = r->lid, .pkey_index = r->pkey_index,
+		.sl = r->sl, .path_bits = r->path_bits, .has_grh = r->has_grh, .gid_index = r->gid_index,
+		.hop_limit = r->hop_limit, .tclass = r->tclass,
+	};
+	memcpy(head->gid, r->gid, sizeof(head->gid));
+}
+
+/* Dropped when the program does not read. */
+static void deliver(void *arg, struct mad_file *f, const struct mad_letter *l)
+{
+	struct hub *h = arg;
+	struct client *c = mad_port_of(f)->client;
+	uint8_t text[sizeof(struct control_mad) + CONTROL_MAD_PIECE];
+	struct control_mad head;
+	bool goes_on = true;
+
+	if (!h->ops->has_room(h, c)) {
+		c->mads_dropped++;
+		return;
+	}
+	fill_head(&head, l);
+	while (goes_on && head.at < head.total) {
+		uint32_t left = head.total - head.at, bytes = left < CONTROL_MAD_PIECE ? left : CONTROL_MAD_PIECE;
+		struct control_msg msg = { .type = CTL_MAD, .text_bytes = (uint32_t)sizeof(head) + bytes };
+
+		memcpy(text, &head, sizeof(head));
+		memcpy(text + sizeof(head), l->data + head.at, bytes);
+		goes_on = h->ops->send(h, c, &msg, (char *)text, NULL, 0);
+		head.at += bytes;
+	}
+}
+
+static bool may_hold(void *arg, const struct mad_file *f, size_t more)
+{
+	return !account_check(arg, mad_port_of(f)->client, LIMIT_DATAGRAMS, more);
+}
+
+static const struct mad_ops ops = { .carry = carry, .refuse = refuse, .deliver = deliver, .may_hold = may_hold };
+
+void umad_start(struct hub *h)
+{
+	struct siphash_key key;
+
+	random_bytes(&key, sizeof(key));
+	mad_clients_init(&h->mads, &ops, h, &key);
+}
+
+/* What agents of the fabric say by themselves. */
+static void pull_agents(struct hub *h)
+{
+	uint8_t mad[MAD_BYTES];
+	struct mad_arrival at;
+
+	while (agents_output(&h->subnet->agents, h->now, mad, &at)) {
+		struct mad_remote sender;
+
+		h->mad_at = at;
+		read_sender(h, &at, &sender);
+		mad_arrived(&h->mads, h->now, at.port, &sender, mad);
+	}
+}
+
+/* Called in each round of weftd, so that what many datagrams change is told once. */
+void umad_expire(struct hub *h)
+{
+	if (mad_clients_deadline(&h->mads) <= h->now)
+		mad_clients_expire(&h->mads, h->now);
+	if (!subnet_nodes(h))
+		return;
+	if (agents_deadline(&h->subnet->agents) <= h->now)
+		pull_agents(h);
+	subnet_tell_changes(h);
+}
+
+wtime umad_deadline(const struct hub *h)
+{
+	wtime agents = subnet_nodes(h) ? agents_deadline(&h->subnet->agents) : WTIME_NEVER;
+
+	return wtime_min(mad_clients_deadline(&h->mads), agents);
+}
+
+/* ---- files ---- */
+
+/* The port of the fabric that a program means, in *port. Without a name it is at none. */
+static int find_port(const struct hub *h, const char *text, uint32_t bytes, uint32_t *port)
+{
+	char name[NODE_DESCRIPTION + 8];
+
+	*port = PORT_NONE;
+	if (!bytes)
+		return 0;
+	if (!subnet_nodes(h) || bytes >= sizeof(name) || memchr(text, '\0', bytes))
+		return -ENOENT;
+	memcpy(name, text, bytes);
+	name[bytes] = '\0';
+	*port = host_find_port(&h->subnet->fabric, name);
+	return host_has_programs(&h->subnet->fabric, *port) ? 0 : -ENOENT;
+}
+
+/* A file that makes its port a manager's has come or gone. */
+static void tell_manager(struct hub *h, const struct mad_port *changed)
+{
+	bool is_sm = false;
+
+	if (!changed->is_sm || !is_placed(h, changed->file.port))
+		return;
+	list_for_each(f, &h->mads.files, struct mad_file, node)
+		is_sm |= f->port == changed->file.port && mad_port_of(f)->is_sm;
+	agents_set_sm(&h->subnet->agents, h->now, changed->file.port, is_sm);
+}
+
+static int open_port(struct hub *h, struct client *c, const struct control_msg *msg, const char *text)
+{
+	struct mad_port *p;
+	uint32_t port;
+	int err;
+
+	if (c->mad_port)
+		return -EINVAL;
+	if (msg->device >= h->page->devices || msg->device >= CONTROL_DEVICES || h->page->device[msg->device].protocol != PAGE_IB)
+		return -ENODEV;
+	if (msg->a && !hub_is_owner(h, c))
+		return -EPERM;
+	err = find_port(h, text, msg->text_bytes, &port);
+	if (err)
+		return err;
+	p = calloc(1, sizeof(*p));
+	if (!p)
+		return -ENOMEM;
+	p->client = c;
+	p->is_sm = msg->a;
+	random_bytes(p->secret, sizeof(p->secret));
+	mad_file_open(&h->mads, &p->file, port);
+	c->mad_port = p;
+	tell_manager(h, p);
+	return 0;
+}
+
+void umad_secret(const struct mad_file *f, uint8_t secret[16])
+{
+	memcpy(secret, mad_port_of(f)->secret, 16);
+}
+
+void umad_port(struct hub *h, struct client *c, const struct control_msg *msg, const char *text, const int *fds, int nfds)
+{
+	struct control_msg answer = *msg;
+	int err = open_port(h, c, msg, text);
+
+	if (!err)
+		umad_secret(&c->mad_port->file, answer.gid);
+	hub_answer(h, c, &answer, -err);
+}
+
+static void drop_pieces(struct mad_port *p)
+{
+	free(p->data);
+	p->data = NULL;
+	p->head.total = 0;
+}
+
+void umad_leave(struct hub *h, struct client *c)
+{
+	struct mad_port *p = c->mad_port;
+
+	if (!p)
+		return;
+	mad_file_close(&h->mads, &p->file);
+	tell_manager(h, p);
+	drop_pieces(p);
+	free(p);
+	c->mad_port = NULL;
+}
+
+uint64_t umad_bytes(const struct client *c)
+{
+	const struct mad_port *p = c->mad_port;
+
+	return p ? p->file.bytes + p->file.bytes_in + (p->data ? p->head.total : 0) : 0;
+}
+
+uint32_t umad_count_placed(const struct hub *h)
+{
+	uint32_t n = 0;
+
+	list_for_each(f, &h->mads.files, struct mad_file, node)
+		n += f->port != PORT_NONE;
+	return n;
+}
+
+/* ---- agents ---- */
+
+/* All are compared, and each wholly: how long it takes tells nothing of a secret. */
+static struct mad_port *find_secret(const struct hub *h, const uint8_t secret[16])
+{
+	struct mad_port *found = NULL;
+
+	list_for_each(c, &h->clients, struct client, node) {
+		uint8_t other = 0;
+
+		for (int i = 0; c->mad_port && i < 16; i++)
+			other |= c->mad_port->secret[i] ^ secret[i];
+		if (c->mad_port && !other)
+			found = c->mad_port;
+	}
+	return found;
+}
+
+static int add_agent(struct hub *h, const struct client *c, struct mad_port *p, const struct control_agent *a, uint32_t *id)
+{
+	const struct mad_registration what = {
+		.mgmt_class = a->mgmt_class, .class_version = a->class_version, .rmpp_version = a->rmpp_version,
+		.is_user_rmpp = a->is_user_rmpp, .oui = a->oui, .methods = { a->methods[0], a->methods[1] },
+	};
+
+	if (!mad_class_qpn(a->mgmt_class) && !hub_is_owner(h, c))
+		return -EPERM;
+	return mad_register(&h->mads, &p->file, &what, id);
+}
+
+void umad_agent(struct hub *h, struct client *c, const struct control_msg *msg, const char *text, const int *fds, int nfds)
+{
+	struct mad_port *p = find_secret(h, msg->gid);
+	struct control_msg answer = *msg;
+	struct control_agent agent;
+	int err = -EINVAL;
+
+	if (!p || p->client->uid != c->uid || p->is_sm) {
+		err = -ENOENT;
+	} else if (msg->a == 1) {
+		err = mad_unregister(&h->mads, &p->file, msg->b);
+	} else if (!msg->a && msg->text_bytes == sizeof(agent)) {
+		memcpy(&agent, text, sizeof(agent));
+		err = add_agent(h, c, p, &agent, &answer.b);
+	}
+	hub_answer(h, c, &answer, -err);
+}
+
+/* ---- what programs send ---- */
+
+static void fill_remote(struct mad_remote *r, const struct control_mad *head)
+{
+	*r = (struct mad_remote){
+		.qpn = head->qpn, .qkey = head->qkey, .flow_label = head->flow_label, .lid = head->lid,
+		.pkey_index = head->pkey_index, .sl = head->sl, .path_bits = head->path_bits, .has_grh = head->has_grh,
+		.gid_index = head->gid_index, .hop_limit = head->hop_limit, .tclass = head->tclass,
+	};
+	memcpy(r->gid, head->gid, sizeof(r->gid));
+}
+
+/* The class says which QP a datagram leaves by, whatever its agent was registered for. */
+static bool may_send(const struct hub *h, const struct client *c, const struct mad_letter *l)
+{
+	return l->bytes < MAD_HEADER_BYTES || mad_class_qpn(l->data[1]) || hub_is_owner(h, c);
+}
+
+static void make_letter(struct mad_letter *l, const struct control_mad *head, const uint8_t *data, uint32_t bytes)
+{
+	*l = (struct mad_letter){ .agent = head->agent, .timeout_ms = head->timeout_ms, .retries = head->retries, .data = data,
+				  .bytes = bytes };
+	fill_remote(&l->remote, head);
+}
+
+/* A request that cannot be sent comes back at once, as the kernel's write(2) would fail. */
+static void come_back(struct hub *h, struct client *c, struct mad_letter *l, int err)
+{
+	c->mads_dropped++;
+	l->status = (uint32_t)-err;
+	if (l->bytes > MAD_HEADER_BYTES)
+		l->bytes = MAD_HEADER_BYTES;
+	if (l->timeout_ms)
+		deliver(h, &c->mad_port->file, l);
+}
+
+static void send_whole(struct hub *h, struct client *c, const struct control_mad *head, const uint8_t *data)
+{
+	struct mad_letter l;
+	int err;
+
+	make_letter(&l, head, data, head->total);
+	err = may_send(h, c, &l) ? mad_send(&h->mads, h->now, &c->mad_port->file, &l) : -EPERM;
+	if (err)
+		come_back(h, c, &l, err);
+	else
+		c->mads_sent++;
+}
+
+/* Where there is no room for the datagram, its pieces come to nothing. */
+static void begin_pieces(struct hub *h, struct client *c, const struct control_mad *head, const uint8_t *data, uint32_t bytes)
+{
+	struct mad_port *p = c->mad_port;
+	struct mad_letter l;
+	bool fits;
+
+	drop_pieces(p);
+	p->head = *head;
+	fits = !account_check(h, c, LIMIT_DATAGRAMS, head->total);
+	p->data = fits ? malloc(head->total) : NULL;
+	if (p->data)
+		return;
+	make_letter(&l, head, data, bytes);
+	come_back(h, c, &l, fits ? -ENOMEM : -EDQUOT);
+}
+
+/* False: it is no piece of the datagram under way. */
+static bool add_piece(struct mad_port *p, const struct control_mad *head, const uint8_t *data, uint32_t bytes)
+{
+	if (head->total != p->head.total || head->at != p->head.at || bytes > p->head.total - p->head.at)
+		return false;
+	if (p->data)
+		memcpy(p->data + p->head.at, data, bytes);
+	p->head.at += bytes;
+	return true;
+}
+
+void umad_input(struct hub *h, struct client *c, const struct control_msg *msg, const char *text, const int *fds, int nfds)
+{
+	struct mad_port *p = c->mad_port;
+	struct control_mad head = { 0 };
+	const uint8_t *data = (const uint8_t *)text + sizeof(head);
+	uint32_t bytes = msg->text_bytes - (uint32_t)sizeof(head);
+
+	if (msg->text_bytes > sizeof(head))
+		memcpy(&head, text, sizeof(head));
+	if (!p || p->is_sm || !head.total || head.total > CONTROL_MAD_MOST) {
+		h->ops->drop(h, c, "a datagram that is none");
+		return;
+	}
+	if (!head.at && bytes == head.total) {
+		send_whole(h, c, &head, data);
+		return;
+	}
+	if (!head.at)
+		begin_pieces(h, c, &head, data, bytes);
+	if (!add_piece(p, &head, data, bytes)) {
+		h->ops->drop(h, c, "a piece of no datagram");
+		return;
+	}
+	if (p->head.at < p->head.total)
+		return;
+	if (p->data)
+		send_whole(h, c, &p->head, p->data);
+	drop_pieces(p);
+}

@@ -1,0 +1,29 @@
+/* Files of management datagrams that programs have opened (abi/umad). Each is a connection: what is sent by it comes in as
+ * CTL_MAD, and what is for its agents goes out so. mgmt/mad_clients.h has the agents, timeouts and segments; here a file gets its
+ * port, and datagrams come in pieces. QP0 belongs to the owner of the network: who else registers an agent of a class of QP0, or
+ * sends a datagram of one, is refused. What a user's datagrams take is on its account. */
+#ifndef WEFT_WEFTD_UMAD_H
+#define WEFT_WEFTD_UMAD_H
+
+#include "weftd/hub.h"
+
+void umad_start(struct hub *h);
+
+/* CTL_MAD_PORT, CTL_MAD_AGENT, CTL_MAD. */
+void umad_port(struct hub *h, struct client *c, const struct control_msg *msg, const char *text, const int *fds, int nfds);
+void umad_agent(struct hub *h, struct client *c, const struct control_msg *msg, const char *text, const int *fds, int nfds);
+void umad_input(struct hub *h, struct client *c, const struct control_msg *msg, const char *text, const int *fds, int nfds);
+/* The connection ends. */
+void umad_leave(struct hub *h, struct client *c);
+
+/* By which agents are registered for this file. */
+void umad_secret(const struct mad_file *f, uint8_t secret[16]);
+/* In datagrams that weftd holds for the client's file. */
+uint64_t umad_bytes(const struct client *c);
+/* Files at ports of the fabric. */
+uint32_t umad_count_placed(const struct hub *h);
+
+void umad_expire(struct hub *h);
+wtime umad_deadline(const struct hub *h);
+
+#endif

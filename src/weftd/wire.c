@@ -1,0 +1,249 @@
+#include "weftd/wire.h"
+
+#include "base/log.h"
+#include "control/devices.h"
+#include "link/udp.h"
+#include "link/udp_group.h"
+#include "weftd/qp1.h"
+#include "weftd/slots.h"
+#include "weftd/trust.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Our choice: before processes of this host have their turn again. */
+enum { ROUND_FRAMES = 64 };
+
+/* Who may trace one process that has a socket can take that socket, and so on: one of them stands for all, but for those that
+ * are ending. 0; -EPERM; -EAGAIN: only such have one. */
+static int check_trust(const struct hub *h, const struct client *c)
+{
+	int err = 0;
+
+	if (c->uid != h->uid)
+		return -EPERM;
+	list_for_each(other, &h->clients, struct client, node) {
+		if (!other->has_socket)
+			continue;
+		if (trust_allows(h, other, c))
+			return 0;
+		if (!trust_is_ending(other))
+			return -EPERM;
+		err = -EAGAIN;
+	}
+	return err;
+}
+
+/* Members are opened in order, up to the one that is wanted. */
+static bool has_descriptors(const struct hub *h)
+{
+	return h->descriptors > WIRE_RESERVE + WIRE_MEMBERS;
+}
+
+uint32_t wire_device(const struct hub *h)
+{
+	uint32_t i = 0;
+
+	while (i < h->page->devices && control_device_protocol(&h->page->device[i])->form != PACKET_ROCE)
+		i++;
+	return i;
+}
+
+/* ---- weftd's own socket ---- */
+
+/* Asks to be told of what comes next. What came already is taken in with the next hub_expire. */
+static void rest(struct wire_port *w)
+{
+	w->is_pending = !w->link->ops->may_sleep(w->link, false);
+}
+
+static int open_own(struct hub *h, struct udp_group *group)
+{
+	struct udp_config config = { .device = wire_device(h), .member = 0, .members = WIRE_MEMBERS };
+	struct link *link;
+	int fd = udp_group_issue(group, config.member), err;
+
+	if (fd < 0)
+		return fd;
+	config.fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	if (config.fd < 0)
+		return -errno;
+	err = udp_open(&config, &link);
+	if (err) {
+		close(config.fd);
+		return err;
+	}
+	err = h->ops->watch(h, link->event_fd);
+	if (err) {
+		link->ops->close(link);
+		return err;
+	}
+	h->wire.link = link;
+	rest(&h->wire);
+	return 0;
+}
+
+bool wire_is_fd(const struct hub *h, int fd)
+{
+	return h->wire.link && h->wire.link->event_fd == fd;
+}
+
+static void take_in(struct hub *h)
+{
+	struct link *l = h->wire.link;
+	const void *frame;
+	unsigned kind;
+	size_t bytes;
+
+	for (int n = 0; n < ROUND_FRAMES && (frame = l->ops->receive(l, &kind, &bytes)); n++)
+		h->wire.fates[qp1_input_wire(h, frame, bytes)]++;
+	rest(&h->wire);
+}
+
+void wire_ready(struct hub *h)
+{
+	h->wire.link->ops->take_event(h->wire.link);
+	take_in(h);
+}
+
+void wire_expire(struct hub *h)
+{
+	if (h->wire.is_pending)
+		take_in(h);
+}
+
+wtime wire_deadline(const struct hub *h)
+{
+	return h->wire.is_pending ? h->now : WTIME_NEVER;
+}
+
+bool wire_send(struct hub *h, const void *frame, size_t bytes)
+{
+	struct link *l = h->wire.link;
+
+	return l && l->ops->send_frame(l, link_kind(wire_device(h), PACKET_ROCE), frame, bytes);
+}
+
+/* ---- the group ---- */
+
+static void close_group(struct wire_port *w)
+{
+	if (w->link)
+		w->link->ops->close(w->link);
+	w->link = NULL;
+	w->is_pending = false;
+	w->dead_letters += udp_group_dead_letters(w->group);
+	udp_group_close(w->group);
+	w->group = NULL;
+}
+
+/* A process of the last weftd closes its socket when it finds that weftd gone. */
+static int open_group(struct hub *h)
+{
+	struct wire_port *w = &h->wire;
+	int err;
+
+	if (w->group)
+		return 0;
+	err = udp_group_open(w->port, WIRE_MEMBERS, &w->group);
+	if (!err) {
+		err = open_own(h, w->group);
+		if (err)
+			close_group(w);
+	}
+	if (!err)
+		log_line(LOG_INFO, "the wire is open: UDP port %u", w->port);
+	else if (err != -EADDRINUSE)
+		log_line(LOG_WARNING, "UDP port %u cannot be opened: %s", w->port, strerror(-err));
+	return err == -EADDRINUSE && slots_are_settling(h) ? -EAGAIN : err;
+}
+
+static void close_unused(struct wire_port *w)
+{
+	if (w->group && !w->sockets)
+		close_group(w);
+}
+
+/* The process could not take its socket up, and asks again. What came meanwhile is late, and lost. */
+static int issue_again(struct hub *h, const struct client *c)
+{
+	udp_group_retire(h->wire.group, wire_member(c->slot));
+	return udp_group_issue(h->wire.group, wire_member(c->slot));
+}
+
+/* The socket, borrowed, or -errno. */
+static int issue(struct hub *h, struct client *c)
+{
+	struct wire_port *w = &h->wire;
+	int fd, err;
+
+	if (!w->port)
+		return -EOPNOTSUPP;
+	if (c->has_socket)
+		return issue_again(h, c);
+	err = check_trust(h, c);
+	if (err)
+		return err;
+	if (!has_descriptors(h))
+		return -EMFILE;
+	err = wire_member(c->slot) ? open_group(h) : -EBUSY;
+	if (err)
+		return err;
+	fd = udp_group_issue(w->group, wire_member(c->slot));
+	if (fd >= 0) {
+		c->has_socket = true;
+		w->sockets++;
+	}
+	close_unused(w);
+	return fd;
+}
+
+void wire_input(struct hub *h, struct client *c, const struct control_msg *msg)
+{
+	struct control_msg answer = *msg;
+	int fd = issue(h, c);
+
+	answer.a = wire_member(c->slot);
+	answer.b = WIRE_MEMBERS;
+	answer.c = 0;
+	if (fd < 0) {
+		hub_answer(h, c, &answer, -fd);
+		return;
+	}
+	answer.status = 0;
+	answer.text_bytes = 0;
+	h->ops->send(h, c, &answer, NULL, &fd, 1);
+}
+
+void wire_leave(struct hub *h, struct client *c)
+{
+	struct wire_port *w = &h->wire;
+
+	if (!c->has_socket)
+		return;
+	c->has_socket = false;
+	w->sockets--;
+	udp_group_retire(w->group, wire_member(c->slot));
+	close_unused(w);
+}
+
+static const char *const fate_names[QP1_FATES] = {
+	[QP1_PASSED] = "passed", [QP1_ANSWERED] = "answered", [QP1_NO_MAD] = "no_mad", [QP1_WRONG_KEY] = "wrong_key",
+	[QP1_PORT_DOWN] = "port_down", [QP1_WRONG_PARTITION] = "wrong_partition", [QP1_WRONG_SOURCE] = "wrong_source",
+	[QP1_NOBODY] = "nobody", [QP1_NO_SOCKET] = "no_socket", [QP1_NO_ROOM] = "no_room",
+};
+
+json_t *wire_describe(const struct hub *h)
+{
+	const struct wire_port *w = &h->wire;
+	uint64_t dead = w->dead_letters + (w->group ? udp_group_dead_letters(w->group) : 0);
+
+	json_t *qp1 = json_object();
+
+	for (int i = 0; i < QP1_FATES; i++)
+		json_object_set_new(qp1, fate_names[i], json_integer((json_int_t)w->fates[i]));
+	return json_pack("{s:i, s:b, s:i, s:I, s:o}", "port", (int)w->port, "open", w->group != NULL, "sockets", (int)w->sockets,
+			 "dead_letters", (json_int_t)dead, "qp1", qp1);
+}

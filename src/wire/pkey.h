@@ -1,0 +1,17 @@
+/* P_Keys: a partition and a membership. IBA vol. 1, 10.9.1. */
+#ifndef WEFT_WIRE_PKEY_H
+#define WEFT_WIRE_PKEY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { PKEY_FULL = 0x8000 };	/* 10.9.1.1: the membership bit */
+
+/* 10.9.3: two P_Keys let a packet in when they are of one partition and one of them is a full member's. Partition 0 is none
+ * (10.9.1.2). */
+static inline bool pkey_matches(uint16_t a, uint16_t b)
+{
+	return a & ~PKEY_FULL && ((a ^ b) & ~PKEY_FULL) == 0 && (a | b) & PKEY_FULL;
+}
+
+#endif
