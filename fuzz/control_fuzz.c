@@ -2,9 +2,13 @@
  * The books must balance again and again: slots, groups and counts; at the end nothing may be left. */
 #include "fuzz.h"
 
-#include "host/message.h"
+#include "control/message.h"
+#include "mgmt/gmp.h"
 #include "weftd/hub.h"
 #include "weftd/page.h"
+#include "weftd/umad.h"
+#include "wire/cm.h"
+#include "wire/field.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -41,7 +45,7 @@ static bool send_nowhere(struct hub *h, struct client *c, const struct control_m
 	int i = index_of(c);
 
 	(void)h;
-	assert(msg->type >= CTL_HELLO && msg->type <= CTL_KEPT);
+	assert(msg->type >= CTL_HELLO && msg->type <= CTL_MAD_AGENT);
 	assert(msg->text_bytes <= CONTROL_TEXT && (!msg->text_bytes || text));
 	for (int k = 0; k < nfds; k++)
 		assert(fds[k] >= 0);
@@ -69,13 +73,16 @@ static const struct hub_ops ops = { .send = send_nowhere, .has_room = has_room, 
 
 static void come(int i)
 {
+	enum control_limit limit;
+
 	if (world.client[i])
 		return;
 	world.client[i] = calloc(1, sizeof(struct client));
 	world.client[i]->pid = 1000000000 + i;	/* above the kernel's PID_MAX_LIMIT, 2^22 */
 	world.client[i]->uid = i & 1 ? geteuid() : 12345;
 	world.is_dropped[i] = world.is_stalled[i] = false;
-	hub_join(&world.hub, world.client[i]);
+	if (hub_join(&world.hub, world.client[i], &limit))
+		abort();
 }
 
 static void go(int i)
@@ -113,15 +120,79 @@ static uint32_t first_awaited(void)
 	return 0;
 }
 
+/* A MAD of the input's from QP1 to QP1 of a port: ids of clients, services as speak has them, now and then a byte of the frame
+ * changed. */
+static void say_mad(struct input *in, int i)
+{
+	const struct client *c = world.client[i], *other = world.client[take_byte(in) % CLIENTS];
+	uint8_t what = take_byte(in), attribute = take_byte(in);
+	struct control_msg msg = { .type = CTL_FRAME, .seq = what & 1, .device = what >> 1 & 1 };
+	const struct page_device *dev = &state.page->device[msg.device];
+	struct gmp gmp = { .pkey = 0xffff, .path = { .slid = dev->lid, .dlid = dev->lid, .has_grh = msg.device || what & 4 } };
+	uint32_t theirs = other ? other->slot << 20 : 0;
+	uint8_t frame[GMP_FRAME];
+
+	memcpy(gmp.mad, (uint8_t[4]){ MAD_BASE_VERSION, MAD_CLASS_CM, CM_CLASS_VERSION, MAD_SEND }, 4);
+	gmp.mad[17] = (uint8_t)(CM_REQ + attribute % 12);
+	for (int k = MAD_HEADER_BYTES; k < MAD_HEADER_BYTES + 16; k++)
+		gmp.mad[k] = take_byte(in);
+	wire_put(gmp.mad + MAD_HEADER_BYTES, (what & 8 ? theirs : c->slot << 20) | attribute, 0, 0, 32);
+	if (gmp.mad[17] != CM_REQ)
+		wire_put(gmp.mad + MAD_HEADER_BYTES, what & 16 ? theirs : 0, 4, 0, 32);
+	else
+		wire_put(gmp.mad + MAD_HEADER_BYTES, (what & 16 ? 0x1060000u : 0x1110000u) + attribute % 8, 8, 0, 64);
+	memcpy(gmp.path.sgid, dev->gid[0].raw, 16);
+	memcpy(gmp.path.dgid, dev->gid[what & 32 ? 1 : 0].raw, 16);
+	msg.text_bytes = (uint32_t)gmp_build(&gmp, msg.device ? PACKET_ROCE : PACKET_IB, frame);
+	if (what & 64)
+		frame[take_byte(in) % msg.text_bytes] ^= take_byte(in);
+	hub_input(&world.hub, world.client[i], world.now, &msg, (const char *)frame, NULL, 0);
+}
+
+/* What a program says that has opened a port for datagrams: it says so, registers an agent, sends pieces of datagrams. Nobody is
+ * behind the port, as there is no fabric. */
+static void say_umad(struct input *in, int i)
+{
+	uint8_t what = take_byte(in);
+	struct control_msg msg = { .type = CTL_MAD_PORT + what % 3, .seq = 1, .device = what >> 2 & 1, .a = what >> 3 & 1 };
+	struct control_agent agent = { .mgmt_class = take_byte(in), .class_version = 1, .rmpp_version = what >> 4 & 1,
+				       .methods = { take_byte(in) } };
+	uint8_t text[sizeof(struct control_mad) + 512] = { 0 };
+	struct control_mad head = { .agent = what >> 5 & 1, .timeout_ms = take_byte(in), .retries = take_byte(in) % 3,
+				    .total = (uint32_t)take(in, 2), .at = (uint32_t)take(in, 2) };
+	struct mad_file *f = list_first_entry(&world.hub.mads.files, struct mad_file, node);
+
+	if (msg.type == CTL_MAD_AGENT) {
+		if (f)
+			umad_secret(f, msg.gid);
+		memcpy(text, &agent, sizeof(agent));
+		msg.text_bytes = sizeof(agent);
+	} else if (msg.type == CTL_MAD) {
+		memcpy(text, &head, sizeof(head));
+		for (size_t k = sizeof(head); k < sizeof(head) + 40; k++)
+			text[k] = take_byte(in);
+		msg.text_bytes = (uint32_t)sizeof(head) + (uint32_t)take(in, 2) % 512;
+	}
+	hub_input(&world.hub, world.client[i], world.now, &msg, (const char *)text, NULL, 0);
+}
+
 /* A message that means something: addresses, services and texts from small sets, so that clients meet. */
 static void speak(struct input *in, int i)
 {
 	static const char *const texts[] = { "qp", "mr", "counters", "[1, {\"a\": 2}]", "{\"", "\xff\xfe", "" };
-	struct control_msg msg = { .type = take_byte(in) % (CTL_KEPT + 3), .seq = take_byte(in) % 3 };
+	struct control_msg msg = { .type = take_byte(in) % (CTL_MAD_AGENT + 3), .seq = take_byte(in) % 3 };
 	const struct client *other = world.client[take_byte(in) % CLIENTS];
 	uint8_t what = take_byte(in);
 	const char *text = what & 1 ? texts[take_byte(in) % 7] : "";
 
+	if (msg.type == CTL_FRAME) {
+		say_mad(in, i);
+		return;
+	}
+	if (msg.type >= CTL_MAD_PORT && msg.type <= CTL_MAD_AGENT) {
+		say_umad(in, i);
+		return;
+	}
 	msg.slot = what & 2 && other ? other->slot : take_byte(in);
 	msg.a = take_byte(in) % 5;
 	msg.b = what & 4 ? take_byte(in) : CONTROL_VERSION;
@@ -251,9 +322,12 @@ static void step(struct input *in)
 static void check_empty(void)
 {
 	assert(!world.hub.client_count && !world.hub.process_count && !world.hub.slots_used && !world.hub.channel_count);
+	assert(list_empty(&world.hub.accounts));
 	assert(!world.hub.report_count && list_empty(&world.hub.reports) && list_empty(&world.hub.clients));
-	for (int i = 0; i < HUB_BUCKETS; i++)
-		assert(list_empty(&world.hub.listeners[i]) && list_empty(&world.hub.ports[i]));
+	assert(list_empty(&world.hub.mads.files) && !world.hub.mads.requests.count);
+	assert(!world.hub.listeners.count && !world.hub.tallies.count && !world.hub.ports.count);
+	for (int i = 0; i < PORT_SPACES * PORT_WORDS; i++)
+		assert(!world.hub.ports_used[i / PORT_WORDS][i % PORT_WORDS]);
 }
 
 static void set_up_once(void)
@@ -289,5 +363,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	hub_expire(&world.hub, world.now + 60 * WTIME_S);
 	check_page();
 	check_empty();
+	hub_close(&world.hub);
 	return 0;
 }

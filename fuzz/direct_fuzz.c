@@ -4,8 +4,8 @@
 #include "fuzz.h"
 #include "pair.h"
 
-#include "direct/direct.h"
-#include "direct/mapped.h"
+#include "direct/copy.h"
+#include "direct/rma.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -14,13 +14,13 @@ enum { REQUEST_MOST = 256, SPOILT_MOST = 64, SHOW_QP = 0, SHOW_REGION, SPOIL, HO
 
 static struct {
 	struct pair *pair;
-	struct export_memory *memory;
+	struct share_memory *memory;
 	_Atomic uint64_t *spoilt[SPOILT_MOST];	/* words to be cleared, so that the next run starts afresh */
 	unsigned spoilts, patience;
 	const struct direct_request *request;	/* under way */
 	bool can_map, is_alive;
 	_Atomic uint64_t access;
-	struct direct_hit hits[DIRECT_HITS];	/* what requests of this run found */
+	struct rma_hit hits[RMA_HITS];	/* what requests of this run found */
 } world;
 
 static bool mover_write(void *peer, uint64_t address, const struct iovec *iov, unsigned iovs, uint32_t bytes)
@@ -55,7 +55,7 @@ static void *mover_map(void *peer, uint32_t file, uint64_t offset, uint64_t byte
 	return *mapping;
 }
 
-static const struct direct_mover mover = { mover_write, mover_read, mover_map };
+static const struct rma_mover mover = { mover_write, mover_read, mover_map };
 
 static bool is_alive(void *host, uint32_t holder)
 {
@@ -71,17 +71,18 @@ static const struct atomic_lock_ops lock_ops = { is_alive, relax };
 
 static void execute(struct input *in)
 {
+	static const enum opcode_op ops[] = { OP_WRITE, OP_READ_REQUEST, OP_CMP_SWAP, OP_FETCH_ADD, OP_ATOMIC_WRITE };
 	static uint8_t local[REQUEST_MOST];
 	uint32_t bytes = 1 + (uint32_t)take(in, 1), first = (uint32_t)take(in, 1) % bytes;
 	struct iovec iov[2] = { { local, first ? first : bytes }, { local + first, bytes - first } };
 	void *mapping = NULL;
 	static const uint32_t era = 1;
-	struct direct_peer peer = {
-		.hits = world.hits, .era = &era, .export = world.memory, .access = &world.access,
+	struct rma_peer peer = {
+		.hits = world.hits, .era = &era, .share = world.memory, .hazard = &world.access,
 		.mover = &mover, .arg = &mapping, .self = 1, .lock_ops = &lock_ops,
 	};
 	struct direct_request r = {
-		.kind = (enum direct_kind)(take(in, 1) % (DIRECT_ATOMIC_WRITE + 1)), .rkey = world.pair->side[1].mr->key,
+		.op = ops[take(in, 1) % 5], .rkey = world.pair->side[1].mr->key,
 		.va = PAIR_IOVA + (take(in, 1) & 0x7f) * 8, .bytes = bytes, .iov = iov, .iovs = first ? 2 : 1,
 		.compare = 3, .operand = 5,
 	};
@@ -93,8 +94,8 @@ static void execute(struct input *in)
 	world.is_alive = how & 2;
 	world.patience = 0;
 	world.request = &r;
-	(void)direct_is_connected(world.pair->side[0].qp, &peer);
-	(void)direct_execute(world.pair->side[0].qp, &peer, &r);
+	(void)rma_is_connected(world.pair->side[0].qp, &peer);
+	(void)rma_execute(world.pair->side[0].qp, &peer, &r);
 	REQUIRE(!atomic_load(&world.access));
 	free(mapping);
 }
@@ -107,36 +108,36 @@ static void spoil(_Atomic uint64_t *word, uint64_t value)
 	atomic_store(word, value);
 }
 
-static void show(struct export_table *table, uint64_t word[EXPORT_WORDS], struct input *in)
+static void show(struct share_table *table, uint64_t word[SHARE_WORDS], struct input *in)
 {
 	uint32_t key = (uint32_t)word[0], at = (uint32_t)take(in, 1);
 	/* where find looks first: see bucket_of */
-	uint32_t bucket = (uint32_t)((key * 0x9e3779b97f4a7c15ull) >> 32) % EXPORT_BUCKETS;
-	uint32_t entry = (uint32_t)take(in, 2) % EXPORT_ENTRIES;
+	uint32_t bucket = (uint32_t)((key * 0x9e3779b97f4a7c15ull) >> 32) % SHARE_BUCKETS;
+	uint32_t entry = (uint32_t)take(in, 2) % SHARE_ENTRIES;
 
 	if (at & 0x80)
-		word[at % EXPORT_WORDS] ^= take(in, 8);
+		word[at % SHARE_WORDS] ^= take(in, 8);
 	spoil(&table->way[bucket][at >> 3 & 7], (uint64_t)key << 32 | (entry + 1));
-	for (unsigned i = 0; i < EXPORT_WORDS; i++)
+	for (unsigned i = 0; i < SHARE_WORDS; i++)
 		spoil(&table->entry[entry].word[i], word[i]);
 }
 
 static void show_qp(struct input *in)
 {
-	uint64_t word[EXPORT_WORDS];
-	struct export_qp qp;
+	uint64_t word[SHARE_WORDS];
+	struct share_qp qp;
 
-	direct_describe_qp(world.pair->side[1].target, &qp);
+	rma_describe_qp(world.pair->side[1].target, &qp);
 	memcpy(word, &qp, sizeof(word));
 	show(&world.memory->qps, word, in);
 }
 
 static void show_region(struct input *in)
 {
-	uint64_t word[EXPORT_WORDS];
-	struct export_region region;
+	uint64_t word[SHARE_WORDS];
+	struct share_region region;
 
-	direct_describe_region(world.pair->side[1].mr, &region);
+	rma_describe_region(world.pair->side[1].mr, &region);
 	region.file = (uint32_t)take(in, 1) & 1;
 	memcpy(word, &region, sizeof(word));
 	show(&world.memory->regions, word, in);
@@ -144,7 +145,7 @@ static void show_region(struct input *in)
 
 static void spoil_any(struct input *in)
 {
-	struct export_table *t = take(in, 1) & 1 ? &world.memory->qps : &world.memory->regions;
+	struct share_table *t = take(in, 1) & 1 ? &world.memory->qps : &world.memory->regions;
 	uint64_t at = take(in, 3) % (sizeof(*t) / sizeof(uint64_t));
 
 	spoil((_Atomic uint64_t *)(void *)t + at, take(in, 8));
@@ -157,7 +158,7 @@ static void set_up_once(void)
 	if (world.pair)
 		return;
 	world.pair = pair_new(&config);
-	world.memory = aligned_alloc(EXPORT_LINE, sizeof(*world.memory));
+	world.memory = aligned_alloc(SHARE_LINE, sizeof(*world.memory));
 	REQUIRE(world.memory);
 	memset(world.memory, 0, sizeof(*world.memory));
 }

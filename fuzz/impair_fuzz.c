@@ -2,7 +2,7 @@
  * nothing comes out twice without one. Text and steps are divided by the first NUL. */
 #include "fuzz.h"
 
-#include "link/impair.h"
+#include "impair/impair.h"
 
 #include <string.h>
 
@@ -22,7 +22,7 @@ static unsigned drain(wtime now)
 static unsigned push(wtime now, const uint8_t *frame, size_t bytes)
 {
 	uint32_t before = lane.waiting;
-	unsigned marks = impair_push(&lane, now, frame, bytes, 0);
+	unsigned marks = impair_push(&lane, now, PACKET_IB, frame, bytes, 0);
 	unsigned admitted = lane.waiting - before;
 
 	if (marks & (IMPAIR_LOST | IMPAIR_SCHEDULED))
@@ -62,9 +62,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		REQUIRE(*why);
 		return 0;
 	}
-	spec.rules[PACKET_IB][IMPAIR_OUT].queue_frames %= 64;
-	spec.rules[PACKET_IB][IMPAIR_OUT].queue_frames++;
-	REQUIRE(impair_init(&lane, &spec, PACKET_IB, IMPAIR_OUT) == 0);
+	spec.rules[0][IMPAIR_OUT].queue_frames %= 64;
+	spec.rules[0][IMPAIR_OUT].queue_frames++;
+	REQUIRE(impair_init(&lane, &spec, 0, IMPAIR_OUT) == 0);
 	drive(end + 1, size - (size_t)(end + 1 - data));
 	impair_fini(&lane);
 	return 0;

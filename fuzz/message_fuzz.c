@@ -1,8 +1,8 @@
-/* What a hostile peer may write as a whole message: message_parse stays inside the record, and building what it accepts
+/* What a hostile peer may write as a direct message: record_parse stays inside the record, and building what it accepts
  * gives the same bytes. What would be pulled is pulled by a mover that only looks whether it stays inside the receive. */
 #include "fuzz.h"
 
-#include "direct/message.h"
+#include "direct/record.h"
 
 #include <string.h>
 
@@ -23,7 +23,7 @@ static bool look(void *peer, uint64_t address, const struct iovec *iov, unsigned
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static const struct direct_mover mover = { .read = look };
+	static const struct rma_mover mover = { .read = look };
 	struct iovec iov[DIRECT_IOVS], to[2] = { { receive, 100 }, { receive + 200, sizeof(receive) - 200 } };
 	struct direct_message m;
 	uint8_t *record, *again;
@@ -31,14 +31,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	/* of their exact size, so that the sanitizer sees each byte too far */
 	record = malloc(size);
 	memcpy(record, data, size);
-	if (message_parse(&m, record, size, iov)) {
-		REQUIRE(message_bytes(&m) == size && m.iovs <= DIRECT_IOVS);
+	if (record_parse(&m, record, size, iov)) {
+		REQUIRE(record_bytes(&m) == size && m.iovs <= DIRECT_IOVS);
 		again = malloc(size);
-		message_build(&m, again);
+		record_build(&m, again);
 		REQUIRE(!memcmp(again, record, size));
 		free(again);
-		if (m.payload == PAYLOAD_PULLED)
-			message_pull(&m, m.bytes / 2, &mover, NULL, to, 2);
+		if (m.payload == PAYLOAD_RENDEZVOUS)
+			record_pull(&m, m.bytes / 2, &mover, NULL, to, 2);
 	}
 	free(record);
 	return 0;

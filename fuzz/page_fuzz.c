@@ -1,7 +1,7 @@
 /* Any contents of the fabric page: what a process takes over from it is in range, and reading it ends. */
 #include "fuzz.h"
 
-#include "host/internal.h"
+#include "peers/devices.h"
 
 #include <string.h>
 
@@ -33,14 +33,14 @@ static void set_plausible(uint8_t how)
 static void check_devices(void)
 {
 	struct ca_device dev[CA_DEVICES];
-	int n = devices_read(&page, dev);
+	int n = devices_read(&page, &(const struct node){ 0 }, dev);
 
 	REQUIRE(n >= 0 && n <= CA_DEVICES);
 	for (int i = 0; i < n; i++) {
 		REQUIRE(memchr(dev[i].name, '\0', sizeof(dev[i].name)));
 		REQUIRE(dev[i].active_mtu >= IBV_MTU_256 && dev[i].active_mtu <= dev[i].max_mtu);
 		REQUIRE(dev[i].max_mtu <= IBV_MTU_4096);
-		REQUIRE(dev[i].form == PACKET_IB || dev[i].form == PACKET_ROCE);
+		REQUIRE(dev[i].protocol == &protocol_ib || dev[i].protocol == &protocol_roce_v2);
 	}
 }
 

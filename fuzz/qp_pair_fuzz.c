@@ -5,8 +5,10 @@
 #include "pair.h"
 
 #include "base/log.h"
+#include "ib/engine.h"
 #include "wire/packet.h"
 
+#include <assert.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -60,12 +62,13 @@ static void receive(struct fuzz *f)
 		pair_recv(f->pair, side, bytes, take(&f->in, 1), bytes);
 }
 
-/* A packet that the peer might have sent: everything but the addresses is the input's. */
+/* A packet that the peer might have sent, or that somebody else sends in its name: all but the addresses is the input's. */
 static void forge(struct fuzz *f)
 {
 	static uint8_t data[PACKET_MAX_PAYLOAD], frame[PACKET_MAX_BYTES];
-	int side = (int)take(&f->in, 1) & 1;
+	int who = (int)take(&f->in, 1), side = who & 1, from = who & 0x80 ? side : !side;
 	struct pair_side *to = &f->pair->side[side];
+	uint64_t refused = to->node->ca.counters.dropped_source, taken = to->node->ca.counters.rcvd_pkts;
 	struct iovec payload = { data, 0 };
 	struct packet p = {
 		.form = f->pair->config.sim.form, .opcode = (uint8_t)take(&f->in, 1), .pkey = 0xffff, .solicited = true,
@@ -73,11 +76,13 @@ static void forge(struct fuzz *f)
 	};
 	const struct opcode_row *row = opcode_row(p.opcode);
 	struct qp *qp = to->target;
+	bool is_taken;
 
 	if (!row || f->gone[side])
 		return;
 	if (row->is_response)
 		qp = to->qp;
+	is_taken = !qp_is_datagram(qp) && row->service == engine_service(qp) && engine_receives(qp);
 	p.path = qp->path;
 	p.path.slid = qp->path.dlid;
 	p.path.dlid = qp->path.slid;
@@ -98,8 +103,11 @@ static void forge(struct fuzz *f)
 	p.aeth.msn = take(&f->in, 1);
 	p.xrceth.srqn = f->pair->side[side].srq ? f->pair->side[side].srq->srqn : 0;
 	p.deth.qkey = 0x1234;
+	p.deth.src_qpn = f->pair->side[!side].target_qpn;
 	p.ieth_rkey = take(&f->in, 4);
-	sim_inject(f->pair->sim, side, frame, packet_build(&p, frame, sizeof(frame)));
+	sim_inject(f->pair->sim, from, side, frame, packet_build(&p, frame, sizeof(frame)));
+	if (from == side && to->node->ca.counters.rcvd_pkts != taken && is_taken)
+		assert(to->node->ca.counters.dropped_source == refused + 1);
 }
 
 static void change_state(struct fuzz *f)

@@ -1,7 +1,7 @@
 /* Any bytes as a trace: records stay inside, and what is read is written to the same bytes. */
 #include "fuzz.h"
 
-#include "link/trace.h"
+#include "impair/trace.h"
 
 #include <string.h>
 

@@ -3,91 +3,21 @@
  * input's or one of our own, changed or not, lets time pass, or ends the peer. Nothing may crash, and closing leaves nothing. */
 #include "fuzz.h"
 
-#include "abi/ucm/ucm_state.h"
+#include "../tests/unit/ucm_host.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { SLOT = 5, CHANNELS = 3, SENT = 32 };
+enum { CHANNELS = 3, SENT = 32 };
 
-struct host {
-	struct ca ca;
-	struct host_cm cm;
-	struct control_msg sent[SENT];
-	unsigned sent_count;
-	int ports, groups;
-	uint16_t next_port;
-	wtime now;
-};
+static struct gmp sent[SENT];
+static unsigned sent_count;
 
-static struct host fake;
-
-struct host *host_get(void)
+void host_send_gmp(struct host *h, const struct gmp *gmp)
 {
-	return &fake;
-}
-
-struct ca *host_ca(struct host *h)
-{
-	return &h->ca;
-}
-
-bool host_device_visible(const struct host *h, int device)
-{
-	return true;
-}
-
-wtime host_enter(struct host *h)
-{
-	return h->now;
-}
-
-void host_leave(struct host *h)
-{
-}
-
-uint32_t host_slot(const struct host *h)
-{
-	return SLOT;
-}
-
-wtime host_now(void)
-{
-	return fake.now;
-}
-
-void host_set_cm(struct host *h, const struct host_cm *cm)
-{
-	h->cm = *cm;
-}
-
-void host_cm_kick(struct host *h)
-{
-}
-
-int host_request(struct host *h, struct control_msg *msg)
-{
-	if (msg->type == CTL_PORT) {
-		h->ports++;
-		if (!(msg->service & 0xffff))
-			msg->service |= 1u + h->next_port++ % 60000;
-	}
-	if (msg->type == CTL_MCAST)
-		h->groups++;
-	return 0;
-}
-
-int host_post(struct host *h, const struct control_msg *msg)
-{
-	if (msg->type == CTL_UNPORT)
-		h->ports--;
-	if (msg->type == CTL_MCAST)
-		h->groups--;
-	if (msg->type == CTL_MAD)
-		h->sent[h->sent_count++ % SENT] = *msg;
-	return 0;
+	sent[sent_count++ % SENT] = *gmp;
 }
 
 static void bytes(struct input *in, void *to, size_t n)
@@ -249,32 +179,38 @@ static void run_command(struct input *in)
 		remember(number);
 }
 
-/* One of our own messages comes back as its answer might, with a byte of the input's in it. */
+/* One of our own messages comes back as its answer might, with a byte of the input's in it, or as the owner of QP1 answers it. */
 static void deliver_own(struct input *in)
 {
-	struct control_msg msg;
+	struct gmp gmp;
+	struct cm_msg msg, answer;
 	uint8_t which = take_byte(in), flags = take_byte(in), place = take_byte(in), value = take_byte(in);
 
-	if (!fake.sent_count)
+	if (!sent_count)
 		return;
-	msg = fake.sent[which % (fake.sent_count < SENT ? fake.sent_count : SENT)];
-	msg.slot = flags & 1 ? SLOT : SLOT + 1;
-	msg.status = flags & 2 ? 111 : 0;
+	gmp = sent[which % (sent_count < SENT ? sent_count : SENT)];
+	gmp.is_from_here = flags & 1;
+	if (flags & 2 && cm_parse(&msg, gmp.mad) && cm_answer_stray(&msg, &answer))
+		cm_build(&answer, gmp.mad);
 	if (flags & 4)
-		msg.mad[place] = value;
-	fake.cm.mad(fake.cm.cm, fake.now, &msg);
+		gmp.mad[place] = value;
+	if (flags & 8)
+		gmp.path = gmp_path_back(&gmp.path);
+	fake.cm.mad(fake.cm.cm, fake.now, &gmp);
 }
 
 static void deliver_any(struct input *in)
 {
-	struct control_msg msg = { .type = CTL_MAD, .slot = take_byte(in), .device = take_byte(in) };
+	uint8_t port = take_byte(in);
+	struct gmp gmp = { .is_from_here = port & 1, .device = take_byte(in) % 2, .pkey = 0xffff,
+			   .path = { .slid = port, .has_grh = port & 2, .sgid = { port } } };
 	static const uint8_t header[4] = { 1, 7, 2, 3 };
 
-	bytes(in, msg.mad, sizeof(msg.mad));
-	memcpy(msg.mad, header, sizeof(header));
-	msg.mad[16] = 0;
-	msg.mad[17] = 0x10 + msg.mad[17] % 12;
-	fake.cm.mad(fake.cm.cm, fake.now, &msg);
+	bytes(in, gmp.mad, sizeof(gmp.mad));
+	memcpy(gmp.mad, header, sizeof(header));
+	gmp.mad[16] = 0;
+	gmp.mad[17] = 0x10 + gmp.mad[17] % 12;
+	fake.cm.mad(fake.cm.cm, fake.now, &gmp);
 }
 
 static void step(struct input *in)
@@ -306,16 +242,11 @@ static void step(struct input *in)
 
 static void set_up(void)
 {
-	static const uint8_t gid4[16] = { [10] = 0xff, 0xff, 10, 0, 0, 1 };
+	static const uint8_t gid_ib[16] = { 0xfe, 0x80 }, gid_v4[16] = { [10] = 0xff, 0xff, 10, 0, 0, 1 };
 
-	fake.ca.devices = 2;
-	fake.ca.dev[0] = (struct ca_device){
-		.form = PACKET_IB, .guid = 1, .lid = 1, .pkey = { 0xffff }, .active_mtu = IBV_MTU_4096,
-	};
-	fake.ca.dev[1] = (struct ca_device){ .form = PACKET_ROCE, .guid = 2, .pkey = { 0xffff }, .active_mtu = IBV_MTU_1024 };
-	fake.ca.dev[0].gid[0] = (struct ca_gid){ .raw = { 0xfe, 0x80 }, .valid = true, .type = IBV_GID_TYPE_IB };
-	fake.ca.dev[1].gid[0] = (struct ca_gid){ .valid = true, .type = IBV_GID_TYPE_ROCE_V2 };
-	memcpy(fake.ca.dev[1].gid[0].raw, gid4, 16);
+	fake_devices();
+	fake_gid(0, 0, gid_ib, IBV_GID_TYPE_IB);
+	fake_gid(1, 0, gid_v4, IBV_GID_TYPE_ROCE_V2);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -324,7 +255,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (!fake.ca.devices)
 		set_up();
-	fake.sent_count = 0;
+	sent_count = 0;
 	id_count = 0;
 	memset(ids, 0, sizeof(ids));
 	for (int i = 0; i < CHANNELS; i++)

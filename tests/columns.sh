@@ -1,9 +1,9 @@
 #!/bin/sh
 # No line is wider than 130 columns, a tab counting 8. Left out are rows of Markdown tables, which cannot be broken, and what
-# programs have written: corpora, captures, golden dumps, outputs, the report of a benchmark.
+# programs have written: corpora, captures, golden dumps, outputs, patches, the report of a benchmark.
 # usage: columns.sh SOURCE_DIR
 cd "$1" || exit 2
-set -- fuzz/corpus tests/wire/captures tests/wire/golden tests/unit/bench docs/performance.md docs/performance.svg
+set -- fuzz/corpus tests/wire/captures tests/wire/golden tests/unit/bench tests/mutants docs/performance.md docs/performance.svg
 for written; do
 	skipped="${skipped-}${skipped+ -o }-path $written"
 done

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Checks docs/spec-map.md: every requirement id stands there once, and every file, function and test named there exists.
+"""Checks docs/spec-map.md: every requirement id stands there once, and every file, function and test named there exists. The
+same of the names in docs/hostile.md.
 usage: spec_map.py SOURCE_DIR
 """
 
@@ -11,14 +12,15 @@ import sys
 # How many requirements each family has, numbered from 1.
 FAMILIES = {'SAN': 46, 'MSN': 47, 'RMP': 63, 'IPS': 126, 'MPT': 40, 'GSA': 42, 'X': 7, 'S': 60}
 STATES = ('kept', 'in part', 'not yet')
-UNITS = ('unit', 'wire', 'engine', 'abi')	# label/NOUN_test is tests/label/NOUN_test.c
+UNITS = ('unit', 'wire', 'engine', 'abi', 'e2e')	# label/NOUN_test is tests/label/NOUN_test.c
 
 root = sys.argv[1] if len(sys.argv) > 1 else os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 faults = []
+page = 'docs/spec-map.md'	# that is being checked
 
 
 def fault(line, text):
-	faults.append(f'docs/spec-map.md:{line}: {text}')
+	faults.append(f'{page}:{line}: {text}')
 
 
 def read(path):
@@ -44,7 +46,7 @@ def rows(text):
 		if not line.startswith('|'):
 			continue
 		cells = [c.strip() for c in line.strip('|').split('|')]
-		if cells[0] not in ('id', 'clause') and set(cells[0]) != {'-'}:
+		if cells[0] not in ('id', 'clause', 'what') and set(cells[0]) != {'-'}:
 			yield number, cells
 
 
@@ -106,6 +108,8 @@ def check_test(line, name, programs):
 			fault(line, f'{path} has no case {case}')
 	elif case:
 		fault(line, f'no such file: {path}')
+	elif label == 'fuzz' and exists(f'fuzz/{rest}.c'):
+		pass
 	elif label == 'abi' and (rest in programs or rest == 'pyverbs'):
 		pass
 	elif label == 'e2e' and re.search(rf'\b{rest}\b', read('tests/e2e/CMakeLists.txt')):
@@ -135,7 +139,20 @@ def check_requirement(line, cells, seen, known_programs):
 		fault(line, f'{identity}: says not what')
 
 
+def check_hostile(line, cells):
+	if len(cells) != 4:
+		fault(line, f'{len(cells)} cells in a row')
+		return
+	what, writer, code, tests = cells
+	if not (what and writer and quoted(code) and quoted(tests)):
+		fault(line, f'{what}: without writer, code or test')
+	check_code(line, code)
+	for name in quoted(tests):
+		check_test(line, name, set())
+
+
 def main():
+	global page
 	seen = {family: {} for family in FAMILIES}
 	known_programs = programs()
 	clauses = 0
@@ -150,6 +167,9 @@ def main():
 		else:
 			fault(line, f'{len(cells)} cells in a row')
 	check_complete(seen)
+	page = 'docs/hostile.md'
+	for line, cells in rows(read(page)):
+		check_hostile(line, cells)
 	print('\n'.join(faults) or f'{sum(len(s) for s in seen.values())} requirements and {clauses} clauses: every name exists')
 	return 1 if faults else 0
 

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 """rdma-core's own test suite, unmodified, over weft: every generic test on both link layers, each skip listed with its reason.
 
-pyverbs_suite.py [--weft PROGRAM] [--user] [--remap MINSIZE] [--device DEV]... [--verbose] [PATTERN...]. Without a pattern also
-demands that LEAST tests pass on one device or the other.
+pyverbs_suite.py [--weft PROGRAM] [--user] [--remap MINSIZE] [--engine WHERE] [--device DEV]... [--verbose] [PATTERN...]. Without
+a pattern also demands that LEAST tests pass on one device or the other.
 """
 
 import argparse
@@ -31,6 +31,7 @@ ALLOWED = (
 	(r'test_rdmacm\.', r"Device weft0 doesn't have net interface", 'weft0 has LIDs, weft1 has the IP addresses'),
 	(r'test_flow\.|test_rss_traffic\.|raw_qp', r'[Mm]ust be (run|done) by root on Ethernet',
 	 'raw packets are Ethernet frames; the suite itself wants root for them'),
+	(r'test_qpex\..*_flush', r'IBV_ACCESS_FLUSH_GLOBAL access flag is not supported', 'FLUSH is not built'),
 	(r'test_addr\.', r'is InfiniBand , skip RoCE test', 'of RoCE alone'),
 )
 
@@ -45,6 +46,18 @@ def unpack(to):
 				shutil.copyfileobj(packed, plain)
 		else:
 			shutil.copy(source, to)
+
+
+def stand_in(folder):
+	"""A PATH with an rdma(8) that knows no device, made in a new folder. The newer suite asks that program for a device's
+	network interface, and the program asks the kernel's RDMA: weft is no part of it, and a kernel without it makes it
+	fail. Told of no device, the suite looks in /sys, as the older one does."""
+	os.mkdir(folder)
+	path = os.path.join(folder, 'rdma')
+	with open(path, 'w') as f:
+		f.write("#!/bin/sh\necho '[]'\n")
+	os.chmod(path, 0o755)
+	return f'{folder}:{os.environ["PATH"]}'
 
 
 def read_results(path):
@@ -62,13 +75,13 @@ def read_results(path):
 
 
 def run_suite(args, device):
-	options = [f'--remap={args.remap}'] if args.remap else []
+	options = [f'--{name}={value}' for name, value in (('remap', args.remap), ('engine', args.engine)) if value]
 	with Session(os.path.abspath(args.weft), device, NOBODY if args.user else None) as session:
 		unpack(os.path.join(session.tmp, 'tests'))
 		results = os.path.join(session.tmp, 'results')
-		runner = os.path.join(HERE, 'pyverbs_process.py')
+		runner = session.reach(os.path.join(HERE, 'pyverbs_process.py'))
 		program = session.run(['/usr/bin/python3', runner, session.tmp, results, device, *args.patterns],
-				      options=options)
+				      {'PATH': stand_in(os.path.join(session.tmp, 'bin'))}, options)
 		status = program.wait(time.monotonic() + SUITE_S)
 		found = read_results(results)
 		if status != 0:
@@ -90,8 +103,10 @@ def report(found, verbose):
 			why = why_skipped(test, detail) if status == 'skipped' else None
 			bad = status == 'failed' or (status == 'skipped' and not why)
 			wrong += bad
-			if bad or verbose:
-				note = f' [{why}]' if why else ' [not on the list]' if status == 'skipped' else ''
+			if why:
+				print(f'part skipped: {device} {test}: {why}')
+			elif bad or verbose:
+				note = ' [not on the list]' if status == 'skipped' else ''
 				print(f'{device} {test}: {status} {detail[-400:]}{note}')
 		count = [sum(s == want for s, d in results.values()) for want in ('passed', 'skipped', 'failed')]
 		print('{}: {} passed, {} skipped, {} failed'.format(device, *count))
@@ -103,6 +118,7 @@ def main():
 	parser.add_argument('--weft', default='build/bin/weft')
 	parser.add_argument('--user', action='store_true')
 	parser.add_argument('--remap', metavar='MINSIZE', help="weft run's option")
+	parser.add_argument('--engine', metavar='WHERE', help="weft run's option")
 	parser.add_argument('--verbose', action='store_true')
 	parser.add_argument('--device', action='append')
 	parser.add_argument('patterns', nargs='*')
@@ -119,7 +135,7 @@ def main():
 	wrong = report(found, args.verbose)
 	passed = {test for results in found.values() for test, (status, detail) in results.items() if status == 'passed'}
 	print(f'{len(passed)} tests pass on one device or another')
-	least = LEAST_AS_USER if args.user else LEAST
+	least = LEAST_AS_USER if args.user or os.geteuid() else LEAST
 	return 1 if wrong or (not args.patterns and not args.device and len(passed) < least) else 0
 
 

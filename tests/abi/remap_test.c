@@ -1,10 +1,14 @@
 /* weft run --remap: which memory moves when a program registers it, that the program does not notice, and that nothing
  * stays behind. Runs with a weftd of its own (e2e/with_weftd.sh). */
-#include "host/pages.h"
+#include "rc.h"
+
+#include "remap/maps.h"
+#include "remap/pages.h"
 
 #include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <inttypes.h>
+#include <linux/userfaultfd.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -16,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -25,6 +30,7 @@
 #include <cmocka.h>
 
 enum { PAGE = 4096, LEAST = 65536, BYTES = 4 * LEAST, REMOTE = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, ROUNDS = 300 };
+enum { SYS_MSEAL = 462 };	/* Linux 6.10; headers of before do not have it */
 
 static struct ibv_pd *pd;
 
@@ -119,6 +125,77 @@ static void refuses_at(int line, uint8_t *p, size_t bytes)
 	if (is_moved(p) || is_moved(p + bytes - 1))
 		fail_msg("line %d: the memory was moved", line);
 	dereg(mr);
+}
+
+/* Do all mappings of the memory have this flag (Linux, Documentation/filesystems/proc.rst, VmFlags)? */
+static bool has_flag(const uint8_t *p, size_t bytes, const char *name)
+{
+	FILE *maps = maps_open_flags();
+	char flags[MAPS_FLAGS];
+	struct mapping m;
+	unsigned with = 0, without = 0;
+
+	assert_non_null(maps);
+	while (maps_next_flags(maps, &m, flags))
+		if (m.start < (uintptr_t)p + bytes && (uintptr_t)p < m.end) {
+			with += maps_has_flag(flags, name);
+			without += !maps_has_flag(flags, name);
+		}
+	fclose(maps);
+	return with && !without;
+}
+
+/* All of it, its beginning, its middle and its end. */
+static void refuses_parts(uint8_t *p)
+{
+	refuses(p, BYTES);
+	refuses(p, LEAST);
+	refuses(p + LEAST, LEAST);
+	refuses(p + BYTES - LEAST, LEAST);
+}
+
+/* To find out what memory is advised changes nothing. */
+static void advice_for_fork_is_kept(void **state)
+{
+	uint8_t *all = map(BYTES + 2 * PAGE), *p = all + PAGE;
+	struct ibv_mr *mr;
+
+	memset(p, 1, BYTES);
+	assert_int_equal(madvise(p, BYTES, MADV_DONTFORK), 0);
+	refuses_parts(p);
+	assert_true(has_flag(p, BYTES, "dc"));
+	assert_int_equal(madvise(p, BYTES, MADV_WIPEONFORK), 0);
+	refuses_parts(p);
+	assert_true(has_flag(p, BYTES, "dc") && has_flag(p, BYTES, "wf"));
+	assert_int_equal(madvise(p, BYTES, MADV_DOFORK), 0);
+	refuses_parts(p);
+	assert_true(has_flag(p, BYTES, "wf") && !has_flag(p, BYTES, "dc"));
+	assert_int_equal(madvise(p, BYTES, MADV_KEEPONFORK), 0);
+	assert_false(has_flag(all, BYTES + 2 * PAGE, "dc") || has_flag(all, BYTES + 2 * PAGE, "wf"));
+	mr = reg(p, BYTES);
+	assert_true(is_moved(p));
+	dereg(mr);
+	munmap(all, BYTES + 2 * PAGE);
+	(void)state;
+}
+
+static void watched_and_sealed_memory_stays(void **state)
+{
+	uint8_t *p = map(BYTES), *sealed = map(BYTES);
+	struct uffdio_register watch = { .range = { (uintptr_t)p + LEAST, LEAST }, .mode = UFFDIO_REGISTER_MODE_WP };
+	bool kernel_waits;
+	int fd = pages_open(&kernel_waits);
+
+	assert_true(fd >= 0);
+	assert_int_equal(ioctl(fd, UFFDIO_REGISTER, &watch), 0);
+	refuses(p, BYTES);
+	refuses(p + LEAST, LEAST);
+	assert_int_equal(ioctl(fd, UFFDIO_UNREGISTER, &watch.range), 0);
+	close(fd);
+	if (syscall(SYS_MSEAL, sealed + LEAST, PAGE, 0) == 0)
+		refuses(sealed, BYTES);
+	munmap(p, BYTES);
+	(void)state;
 }
 
 static void refused_memory_stays(void **state)
@@ -398,12 +475,12 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(memory_moves_and_returns), cmocka_unit_test(refused_memory_stays), cmocka_unit_test(stacks_stay),
+		cmocka_unit_test(advice_for_fork_is_kept), cmocka_unit_test(watched_and_sealed_memory_stays),
 		cmocka_unit_test(regions_overlap), cmocka_unit_test(pages_of_private_regions_stay),
 		cmocka_unit_test(what_is_unmapped_is_forgotten), cmocka_unit_test(realloc_while_registered),
 		cmocka_unit_test(a_child_has_what_fork_gives_it), cmocka_unit_test(writers_lose_nothing),
 		cmocka_unit_test(closing_its_descriptor_does_no_harm), cmocka_unit_test(moved_away_memory_is_left_alone),
 	};
-	struct ibv_device **list;
 	struct ibv_context *ctx;
 	bool kernel_waits;
 	int fd = pages_open(&kernel_waits), failed;
@@ -414,8 +491,7 @@ int main(void)
 	}
 	close(fd);
 	setenv("WEFT_REMAP", "65536", 1);
-	list = ibv_get_device_list(NULL);
-	ctx = list && list[0] ? ibv_open_device(list[0]) : NULL;
+	ctx = device_open(0);
 	pd = ctx ? ibv_alloc_pd(ctx) : NULL;
 	failed = pd ? cmocka_run_group_tests(tests, NULL, NULL) : 1;
 	if (!pd)
@@ -423,6 +499,5 @@ int main(void)
 	else
 		ibv_dealloc_pd(pd);
 	ibv_close_device(ctx);
-	ibv_free_device_list(list);
 	return failed;
 }

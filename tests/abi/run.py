@@ -3,8 +3,9 @@
 
 run.py --list                       one line a test: name, label, timeout
 run.py --weft PROGRAM NAME...       runs these tests; a test is PROGRAM-OF-THE-TABLE@DEVICE, and @user to give root up first
-       --under COMMAND              for the programs: 'valgrind -q'
-       --path NAME                  as weft run has it
+       --under COMMAND              for the programs: 'valgrind -q', 'gdb -q -batch -return-child-result -ex run --args',
+                                    'strace -f -o /tmp/calls'
+       --path NAME, --engine NAME   as weft run has them
 """
 
 import argparse
@@ -18,10 +19,16 @@ import sys
 import time
 
 import programs
-from session import NOBODY, POLL_S, Failure, Session, free_port, tcp_listening
+from session import NOBODY, POLL_S, Ended, Failure, Finding, Session, explain, free_port, identity, tcp_listening
 
 SKIP = 77
+
+# What perftest's and the pingpongs' clients say when they find no server. scripts/run-tests looks for the mark.
+NOT_MET = re.compile(r"Couldn't connect to |Unable to connect|Unexpected CM event bl blka|Failed to connect RDMA CM client")
 WRAPPED_PATIENCE = 4
+
+# What we wrote for other people's libraries.
+OURS = {'mpi_check': os.environ.get('MPI_CHECK', 'mpi_check'), 'gloo_check': os.environ.get('GLOO_CHECK', 'gloo_check')}
 
 # Suites with many rows a program: on the short list the second device has the plain rows only.
 WIDE = ('pingpong', 'perftest', 'ucx')
@@ -45,7 +52,10 @@ def variants(pair):
 
 def fill_in(words, pair, session, port):
 	gid = [] if session.device == 'weft0' else ['-g', '0']
-	known = dict(port=port, dev=session.device, tmp=session.tmp, mpi_check=os.environ.get('MPI_CHECK', 'mpi_check'))
+	known = dict(port=port, dev=session.device, tmp=session.tmp, **OURS)
+	for name in OURS:
+		if f'{{{name}}}' in words:
+			known[name] = session.reach(known[name])
 	filled = []
 	for word in words:
 		filled += gid if word == '@gid' else [word.format(**known)]
@@ -82,37 +92,50 @@ def run_client(session, argv, env, pair, server, deadline):
 		if status is not None:
 			return client, status
 		if server and not server.running() and server.wait(deadline) != 0:
-			raise Failure(f'the server ended with {server.wait(deadline)} before the client')
+			raise Ended(f'the server ended with {server.wait(deadline)} before the client', server)
 	return client, None
+
+
+def is_mapped(pair, session):
+	"""Rows of memory that both ends map, --shared-heap and --remap: the programs' last line has the counters. Packets reach
+	no memory directly, and a sanitizer's malloc comes before ours."""
+	packets = 'WEFT_IMPAIR' in pair.env or '--path=packet' in pair.run
+	asked = any(option.startswith(('--shared-heap', '--remap')) for option in pair.run)
+	return asked and not packets and not session.sanitized
 
 
 def check_ends(pair, session, client, status, server, deadline):
 	if status is None:
 		raise Failure('the client did not end in time')
 	if status != 0:
-		raise Failure(f'the client ended with {status}')
+		raise Ended(f'the client ended with {status}', client)
 	if server and pair.server_ends == 'itself':
 		status = server.wait(deadline)
 		if status is None:
 			raise Failure('the server did not end by itself')
 		if status != 0:
-			raise Failure(f'the server ended with {status}')
+			raise Ended(f'the server ended with {status}', server)
 	elif server and not server.running():
 		raise Failure(f'the server ended with {server.wait(deadline)}')
 	for program, pattern in ((client, pair.expect), (server, pair.expect_server)):
 		if program and not re.search(pattern.format(dev=session.device), program.text):
 			raise Failure(f'{program.argv[program.argv.index("--") + 1]} did not print what matches {pattern!r}')
+	ran = server and [server, client] or [client]
+	if is_mapped(pair, session) and not any(re.search(r' direct_mapped=[1-9]', program.text) for program in ran):
+		raise Failure('nothing went through mapped memory: no counter direct_mapped')
 	if pair.files and not filecmp.cmp(*(os.path.join(session.tmp, f) for f in pair.files), shallow=False):
 		raise Failure(f'{pair.files[0]} and {pair.files[1]} differ')
 
 
 def run_pair(pair, session):
 	port = free_port()
-	env = {k: v.format(dev=session.device) for k, v in pair.env.items()}
+	env = {k: v.format(dev=session.device, tmp=session.tmp) for k, v in pair.env.items()}
+	if is_mapped(pair, session):
+		env['WEFT_LOG'] = 'info'
 	deadline = time.monotonic() + pair.timeout * (WRAPPED_PATIENCE if session.wrapper else 1)
 	server = None
 	if pair.setup:
-		subprocess.run(pair.setup, shell=True, cwd=session.tmp, check=True)
+		subprocess.run(pair.setup, shell=True, cwd=session.tmp, check=True, **identity(session.user))
 	if pair.server:
 		server = session.run(fill_in(pair.server, pair, session, port), env, pair.run)
 		await_server(session, server, pair, port, deadline)
@@ -120,21 +143,49 @@ def run_pair(pair, session):
 	check_ends(pair, session, client, status, server, deadline)
 
 
-def run_test(weft, pair, device, user, wrapper):
-	"""Runs one test; returns its exit status and prints why it failed."""
-	if not shutil.which(pair.client[0]):
-		print(f'SKIP: {pair.client[0]} is not installed')
-		return SKIP
+def met_too_early(pair, failure, session):
+	return pair.own_race and not isinstance(failure, Finding) and len(session.programs) == 2 and \
+		re.search(pair.own_race, session.programs[1].text)
+
+
+def run_test(weft, pair, device, user, wrapper, attempts=3):
+	"""Runs one test; returns its exit status and prints why it failed. Programs that met too early meet again."""
+	for program in (pair.client[0], *pair.needs):
+		program = program.format(**OURS)
+		if not shutil.which(program):
+			print(f'SKIP: {program} is not installed')
+			return SKIP
 	session = Session(weft, device, NOBODY if user else None, wrapper)
 	try:
 		with session:
 			run_pair(pair, session)
 	except Failure as failure:
-		print(f'FAILED: {failure}')
-		for program in session.programs:
-			print(f'--- {" ".join(program.argv)}\n{program.text}')
+		if attempts > 1 and met_too_early(pair, failure, session):
+			print(f'again: {pair.own_race}')
+			return run_test(weft, pair, device, user, wrapper, attempts - 1)
+		if not isinstance(failure, Finding) and len(session.programs) == 2 and NOT_MET.search(session.programs[1].text):
+			print('not met: the client found no server')
+		explain(session, failure)
 		return 1
 	return 0
+
+
+def run_table(tests, needs):
+	"""The command line of a script whose tests are {name: (label, timeout, function of weft)}. An exit status."""
+	parser = argparse.ArgumentParser()
+	parser.add_argument('--list', action='store_true')
+	parser.add_argument('--weft', default='build/bin/weft')
+	parser.add_argument('names', nargs='*')
+	args = parser.parse_args()
+	if args.list:
+		for name, (label, timeout, function) in tests.items():
+			print(name, label, timeout)
+		return 0
+	for program in needs:
+		if not shutil.which(program):
+			print(f'SKIP: {program} is not installed')
+			return SKIP
+	return max(tests[name][2](os.path.abspath(args.weft)) for name in args.names)
 
 
 def main():
@@ -143,6 +194,7 @@ def main():
 	parser.add_argument('--weft', default='build/bin/weft')
 	parser.add_argument('--under', default='')
 	parser.add_argument('--path', action='append', default=[])
+	parser.add_argument('--engine', action='append', default=[])
 	parser.add_argument('names', nargs='*')
 	args = parser.parse_args()
 	tests = {name: (pair, device, user, label) for pair in programs.TABLE for name, device, user, label in variants(pair)}
@@ -157,7 +209,8 @@ def main():
 	worst = 0
 	for name in args.names:
 		pair, device, user, label = tests[name]
-		pair = dataclasses.replace(pair, run=(*pair.run, *(f'--path={path}' for path in args.path)))
+		options = (*(f'--path={path}' for path in args.path), *(f'--engine={engine}' for engine in args.engine))
+		pair = dataclasses.replace(pair, run=(*pair.run, *options))
 		worst = max(worst, run_test(os.path.abspath(args.weft), pair, device, user, wrapper))
 	return worst
 

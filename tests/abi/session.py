@@ -12,6 +12,7 @@ import select
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import tempfile
 import threading
@@ -22,7 +23,26 @@ POLL_S = 0.01
 
 
 class Failure(Exception):
-	"""A test's finding, in one sentence."""
+	"""Why a test fails, in one sentence."""
+
+
+class Ended(Failure):
+	"""A program ended with a status that is not its success."""
+
+	def __init__(self, text, program):
+		super().__init__(text)
+		self.program = program
+
+
+class Finding(Failure):
+	"""What no behaviour of the programs excuses: of a sanitizer, of a check inside weft, or something left behind."""
+
+
+def explain(session, failure):
+	"""Prints why a test fails, and what its programs said."""
+	print(f'FAILED: {failure}')
+	for program in session.programs:
+		print(f'--- {" ".join(program.argv)}\n{program.text}')
 
 
 def identity(user):
@@ -42,7 +62,7 @@ class Program:
 
 	def __init__(self, argv, env, cwd, user):
 		self.argv = argv
-		self.text = ''
+		self.raw = bytearray()
 		master, slave = pty.openpty()
 		self.process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=slave, stderr=slave, env=env, cwd=cwd,
 						start_new_session=True, **identity(user))
@@ -51,17 +71,22 @@ class Program:
 		self.reader.start()
 
 	def read(self, master, slave, ended):
-		raw = END[:0]
+		piece = END[:0]
 		wanted = [master, ended]
-		while END not in raw:
+		while END not in piece:
 			if master in select.select(wanted, [], [])[0]:
-				raw += os.read(master, 65536)
-				self.text = raw.rstrip(END).decode(errors='replace').replace('\r\n', '\n')
+				piece = os.read(master, 65536)
+				self.raw += piece
 			else:
 				os.write(slave, END)
 				wanted.remove(ended)
 		for fd in (master, slave, ended):
 			os.close(fd)
+
+	@property
+	def text(self):
+		"""What it has printed so far: made when it is asked for, as some print megabytes, 4 KB at a time."""
+		return bytes(self.raw).rstrip(END).decode(errors='replace').replace('\r\n', '\n')
 
 	def running(self):
 		return self.process.poll() is None
@@ -90,14 +115,16 @@ class Program:
 KEPT = ('PATH', 'LANG', 'TERM')
 SANITIZERS = ('ASAN_OPTIONS', 'UBSAN_OPTIONS', 'TSAN_OPTIONS')
 
-# perftest and qperf leave these files for their XRC domains, which the next user could not open.
+# perftest and qperf leave these empty files for their XRC domains, which the next user could not open.
 LITTER = ('/tmp/xrc_domain', '/tmp/xrc_domain_client', '/tmp/xrc_domain_server')
 
 
 def sweep_litter():
 	for path in LITTER:
 		try:
-			os.unlink(path)
+			info = os.lstat(path)
+			if stat.S_ISREG(info.st_mode) and info.st_size == 0:
+				os.unlink(path)
 		except OSError:
 			pass	# not there, or another user's
 
@@ -119,8 +146,8 @@ def preloading():
 
 class Session:
 	def __init__(self, weft, device, user=None, wrapper=()):
-		self.weft = weft
-		self.wrapper = [*wrapper, *preloading()]
+		self.sanitized = preloading()
+		self.wrapper = [*wrapper, *self.sanitized]
 		self.device = device
 		self.user = user
 		self.programs = []
@@ -130,9 +157,28 @@ class Session:
 		if user is not None:
 			os.chown(self.tmp, user, user)
 			os.chown(self.dir, user, user)
+		self.weft = self.reach(weft, ('bin', 'lib'))
+
+	def reach(self, path, folders=()):
+		"""A file as this session's user can reach it: itself, or a copy where it lies below a folder that is closed to
+		that user, as root's home is. For a program of a build also the folders of that build that it needs."""
+		if self.user is None or not os.path.isabs(path):
+			return path
+		if subprocess.run(['test', '-r', path], **identity(self.user)).returncode == 0:
+			return path
+		aside = os.path.join(self.tmp, 'aside')
+		build = os.path.dirname(os.path.dirname(path))
+		for folder in folders:
+			shutil.copytree(os.path.join(build, folder), os.path.join(aside, folder))
+		if folders:
+			return os.path.join(aside, os.path.relpath(path, build))
+		os.makedirs(aside, exist_ok=True)
+		return shutil.copy(path, aside)
 
 	def __enter__(self):
 		sweep_litter()
+		if self.sanitized:	# weftd's leaks are looked for when it does not come from a program's environment
+			self.command('up')
 		return self
 
 	def __exit__(self, kind, value, trace):
@@ -143,15 +189,21 @@ class Session:
 		found = self.findings()
 		shutil.rmtree(self.tmp, ignore_errors=True)
 		if found:
-			raise Failure('a sanitizer found something:\n' + found) from value
+			raise Finding('found by a sanitizer or a check of weft:\n' + found) from value
 		if left and kind is None:
-			raise Failure('left behind: ' + ', '.join(left))
+			raise Finding('left behind: ' + ', '.join(left))
 
 	def environment(self, extra):
 		keep = {name: value for name, value in os.environ.items() if name in KEPT}
 		# Findings go to files: weftd, in the background, has no output.
 		keep |= {name: f'{os.environ.get(name, "")}:log_path={self.tmp}/finding' for name in SANITIZERS}
+		keep['WEFT_BUGS'] = f'{self.tmp}/finding.bugs'
 		return keep | {'HOME': self.tmp, 'TMPDIR': self.tmp, 'WEFT_DIR': self.dir} | extra
+
+	def own_environment(self):
+		"""For weft and weftd, where leaks are looked for; not so in the programs of others (tests/CMakeLists.txt)."""
+		own = self.environment({})
+		return own | {'ASAN_OPTIONS': own['ASAN_OPTIONS'] + ':detect_leaks=1'}
 
 	def findings(self):
 		text = ''
@@ -162,8 +214,10 @@ class Session:
 		return text
 
 	def run(self, argv, env=None, options=()):
+		name = argv[0]
 		argv = [self.weft, 'run', '--device', self.device, *options, '--', *self.wrapper, *argv]
 		program = Program(argv, self.environment(env or {}), self.tmp, self.user)
+		program.name = name
 		self.programs.append(program)
 		return program
 
@@ -172,7 +226,8 @@ class Session:
 		it closes."""
 		try:
 			done = subprocess.run([self.weft, *argv], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-					      stderr=subprocess.STDOUT, text=True, env=self.environment({}), cwd=self.tmp,
+					      stderr=subprocess.STDOUT, text=True, env=self.own_environment(),
+					      cwd=self.tmp,
 					      timeout=10, **identity(self.user))
 		except subprocess.TimeoutExpired:
 			return None, ''

@@ -30,6 +30,7 @@ static const struct sysfs_gid gids[] = { { { 0xfe, 0x80 }, "IB/RoCE v1", NULL } 
 static const uint16_t pkeys[] = { 0xffff };
 static const struct sysfs_device device = {
 	.name = "weft0", .node_desc = "weft0", .fw_ver = "1", .board_id = "weft", .node_guid = 1, .sys_image_guid = 1, .lid = 1,
+	.state = 4, .phys_state = 5, .width = 2, .speed = 32,
 	.gids = gids, .gid_count = 1, .pkeys = pkeys, .pkey_count = 1,
 };
 
@@ -93,6 +94,7 @@ static void other_paths_are_untouched(void **state)
 	assert_true(S_ISREG(st.st_mode) && (st.st_mode & 0777) == 0640 && st.st_size == 1);
 	assert_int_equal(close(fd), 0);
 	unlink(name);
+	/* not in the tree either: main put one of this name there */
 	assert_int_equal(access("/sys/class/infinibandage", F_OK), -1);
 	assert_int_equal(access("/sys/class/net", F_OK), 0);
 	assert_int_equal(open("/dev/infiniband/nonesuch", O_RDONLY), -1);
@@ -191,8 +193,10 @@ static void cm_device_is_answered(void **state)
 	assert_int_equal(write(fd, cmd, 1), -1);
 	assert_int_equal(errno, EINVAL);
 	assert_int_equal(fake("fake_open_files"), 1);
+	assert_int_equal(fake("fake_awaited_fd"), -1);
 	assert_int_equal(close(fd), 0);
 	assert_int_equal(fake("fake_open_files"), 0);
+	assert_int_equal(fake("fake_awaited_fd"), fd);
 	assert_int_equal(write(fd, cmd, sizeof(cmd)), -1);
 	assert_int_equal(errno, EBADF);
 }
@@ -263,13 +267,16 @@ static int run_shimmed(void)
 
 int main(int argc, char **argv)
 {
-	char root[] = "/tmp/weft-shim-root-XXXXXX";
+	char root[] = "/tmp/weft-shim-root-XXXXXX", strange[64];
 	int status = 1;
 	pid_t child;
 
 	if (argc > 1)
 		return run_shimmed();
-	if (!mkdtemp(root) || sysfs_write(root, &device, 1))
+	if (!mkdtemp(root) || sysfs_write(AT_FDCWD, root, &device, 1, 0))
+		return 1;
+	snprintf(strange, sizeof(strange), "%s/sys/class/infinibandage", root);
+	if (mkdir(strange, 0700))
 		return 1;
 	child = fork();
 	if (child == 0) {
@@ -280,8 +287,8 @@ int main(int argc, char **argv)
 		_exit(127);
 	}
 	waitpid(child, &status, 0);
-	sysfs_remove(root);
-	if (access(root, F_OK) == 0)
+	rmdir(strange);
+	if (!sysfs_remove(AT_FDCWD, root, &device.name, 1, 0))
 		return 1;
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }

@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,6 +27,7 @@ static const uint16_t pkeys[] = { 0xffff, 0x8001 };
 static const struct sysfs_device devices[] = {
 	{ .name = "weft0", .node_desc = "host weft0", .fw_ver = "0.1.0", .board_id = "weft", .node_guid = 0x0211223344556677,
 	  .sys_image_guid = 0x0211223344556678, .vendor_id = 0x1234, .vendor_part_id = 7, .lid = 0x11, .sm_lid = 1,
+	  .state = 4, .phys_state = 5, .width = 2, .speed = 32,
 	  .cap_mask = 0x2514868, .gids = ib_gids, .gid_count = 1, .pkeys = pkeys, .pkey_count = 2 },
 	{ .name = "weft1", .node_desc = "host weft1", .fw_ver = "0.1.0", .board_id = "weft", .ethernet = true,
 	  .gids = eth_gids, .gid_count = 2, .pkeys = pkeys, .pkey_count = 1 },
@@ -85,6 +87,8 @@ static const char *const absent[] = {
 
 static char root[] = "/tmp/weft-sysfs-XXXXXX";
 
+static const char *const names[] = { "weft0", "weft1" };
+
 static int start(void **state)
 {
 	return mkdtemp(root) ? 0 : -1;
@@ -92,8 +96,7 @@ static int start(void **state)
 
 static int finish(void **state)
 {
-	sysfs_remove(root);
-	return access(root, F_OK) == 0;
+	return !sysfs_remove(AT_FDCWD, root, names, 2, 0);
 }
 
 static void join(char path[4096], const char *below)
@@ -106,7 +109,7 @@ static void every_line_reads_as_the_kernel_writes_it(void **state)
 	char path[4096], line[256];
 	FILE *f;
 
-	assert_int_equal(sysfs_write(root, devices, 2), 0);
+	assert_int_equal(sysfs_write(AT_FDCWD, root, devices, 2, 0), 0);
 	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
 		join(path, lines[i].path);
 		f = fopen(path, "r");
@@ -143,7 +146,7 @@ static void a_second_write_refreshes(void **state)
 	FILE *f;
 
 	moved.lid = 5;
-	assert_int_equal(sysfs_write(root, &moved, 1), 0);
+	assert_int_equal(sysfs_write(AT_FDCWD, root, &moved, 1, 0), 0);
 	join(path, "sys/class/infiniband/weft0/ports/1/lid");
 	f = fopen(path, "r");
 	assert_int_equal(fread(line, 1, sizeof(line) - 1, f), 4);
@@ -153,22 +156,75 @@ static void a_second_write_refreshes(void **state)
 
 static void bad_roots_are_refused(void **state)
 {
-	assert_int_equal(sysfs_write("relative", devices, 2), -EINVAL);
-	assert_int_equal(sysfs_write("/proc/nonesuch", devices, 2), -ENOENT);
-	sysfs_remove(NULL);
-	sysfs_remove("/nonesuch/weft");
+	assert_int_equal(sysfs_write(AT_FDCWD, "/proc/nonesuch", devices, 2, 0), -ENOENT);
+	assert_int_equal(sysfs_write(AT_FDCWD, "/dev/null", devices, 2, 0), -EEXIST);
+	assert_true(sysfs_remove(AT_FDCWD, "/nonesuch/weft", names, 2, 0));
 }
 
-static void removal_follows_no_link(void **state)
+static void put_file(const char *below, const char *text)
+{
+	char path[4096];
+	FILE *f;
+
+	join(path, below);
+	f = fopen(path, "w");
+	assert_non_null(f);
+	assert_true(fputs(text, f) >= 0);
+	fclose(f);
+}
+
+static void remove_file(const char *below)
+{
+	char path[4096];
+
+	join(path, below);
+	assert_int_equal(unlink(path), 0);
+}
+
+/* What the tree's names lead to, by a link of either kind, and what has other names. */
+static void removal_takes_only_what_was_written(void **state)
+{
+	char victim[] = "/tmp/weft-victim-XXXXXX", file[64], path[4096];
+	struct stat st;
+
+	assert_non_null(mkdtemp(victim));
+	snprintf(file, sizeof(file), "%s/lid", victim);
+	join(path, "sys/class/infiniband/weft0/ports/1/lid");
+	assert_int_equal(rename(path, file), 0);
+	assert_int_equal(link(file, path), 0);
+	assert_int_equal(sysfs_write(AT_FDCWD, root, devices, 2, 0), -EEXIST);
+	join(path, "sys/class/infiniband/weft1/ports/1/gids");
+	assert_false(sysfs_remove(AT_FDCWD, root, names, 2, 0));
+	assert_int_equal(symlink(victim, path), -1);	/* its folder is gone */
+	join(path, "sys/class/infiniband_verbs");
+	assert_int_equal(symlink(victim, path), 0);
+	put_file("sys/class/infiniband/notes", "mine");
+	assert_false(sysfs_remove(AT_FDCWD, root, names, 2, 0));
+	assert_int_equal(lstat(path, &st), 0);
+	assert_int_equal(stat(file, &st), 0);
+	assert_int_equal(st.st_nlink, 2);
+	assert_true(st.st_size > 0);
+	remove_file("sys/class/infiniband/notes");
+	remove_file("sys/class/infiniband_verbs");
+	remove_file("sys/class/infiniband/weft0/ports/1/lid");
+	assert_true(sysfs_remove(AT_FDCWD, root, names, 2, 0));
+	assert_int_equal(access(root, F_OK), -1);
+	assert_int_equal(unlink(file), 0);
+	assert_int_equal(rmdir(victim), 0);
+}
+
+static void a_folder_of_the_way_that_is_a_link_is_not_entered(void **state)
 {
 	char victim[] = "/tmp/weft-victim-XXXXXX", path[4096];
 
 	assert_non_null(mkdtemp(victim));
-	join(path, "sys/link");
+	assert_int_equal(mkdir(root, 0700), 0);
+	join(path, "sys");
 	assert_int_equal(symlink(victim, path), 0);
-	sysfs_remove(root);
-	assert_int_equal(access(root, F_OK), -1);
+	assert_int_equal(sysfs_write(AT_FDCWD, root, devices, 2, 0), -EEXIST);
+	assert_false(sysfs_remove(AT_FDCWD, root, names, 2, 0));
 	assert_int_equal(rmdir(victim), 0);
+	assert_int_equal(unlink(path), 0);
 }
 
 int main(void)
@@ -178,7 +234,8 @@ int main(void)
 		cmocka_unit_test(nodes_follow_the_link_layer),
 		cmocka_unit_test(a_second_write_refreshes),
 		cmocka_unit_test(bad_roots_are_refused),
-		cmocka_unit_test(removal_follows_no_link),
+		cmocka_unit_test(removal_takes_only_what_was_written),
+		cmocka_unit_test(a_folder_of_the_way_that_is_a_link_is_not_entered),
 	};
 
 	return cmocka_run_group_tests(tests, start, finish);

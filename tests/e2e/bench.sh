@@ -50,6 +50,17 @@ assert svg.tagName == 'svg' and len(svg.getElementsByTagName('polyline')) >= 4
 END
 left | grep -q . && fail "left: $(left)"
 
+# a new file has the marks, so that the next report replaces this one
+for i in 1 2; do
+	expect 0 weft bench --quick --reps 1 --only line --markdown new.md --json figures.json
+	[ "$(head -n 1 new.md) $(tail -n 1 new.md)" = "<!-- weft bench: begin --> <!-- weft bench: end -->" ] || fail "no marks"
+done
+rm new.md
+# no picture without anything in it
+expect 1 weft bench --quick --reps 1 --only line --svg empty.svg
+says "empty.svg is not written: no contest over message sizes was measured"
+[ ! -e empty.svg ] || fail "an empty picture is written"
+
 # to the standard output, without an error from a peer that is not there
 out=$(PATH=/nonexistent "$BIN/weft" bench --quick --reps 1 --only send-latency --size 8 2>&1) || fail "without peers: $out"
 says "ib_send_lat is not installed: install perftest"

@@ -23,7 +23,7 @@ for command in $commands; do
 	expect 2 weft "$command" --nonsense
 done
 for command in up down status devices bench; do
-	expect 2 weft "$command" surplus
+	expect 2 timeout 20 "$BIN/weft" "$command" surplus
 done
 for command in qp mr counters; do
 	expect 2 weft "$command" seven
@@ -48,16 +48,41 @@ expect 127 weft run -- no-such-program
 says "no-such-program"
 expect 126 weft run -- /etc/passwd
 expect 2 weft run
-expect 2 weft run --device mlx5_0 -- true
+for devices in mlx5_0 weft weft01 weft0,mlx5_0 weft0:weft1; do
+	expect 2 weft run --device $devices -- true
+	says "unknown device in --device $devices"
+done
+expect 2 weft run --path packets -- true
+says "unknown path: --path packets"
 expect 2 weft run --profile sead -- true
 expect 2 weft run --profile seed,ack=4 --impair reorder=1% -- true
 expect 0 weft run --profile seed,ack=4 --impair loss=1% -- true
+expect 2 weft run --impair weft2.loss=1% -- true
+says "weft devices lists the devices"
+
+# a trace of an older format, and what is none
+printf 'W\002\001%61s' '' >"$HOME_DIR/old.trace"
+expect 1 weft replay "$HOME_DIR/old.trace"
+says "of version 2"
+printf '%64s' '' >"$HOME_DIR/no.trace"
+expect 1 weft replay "$HOME_DIR/no.trace"
+says "is not a weft trace"
+rm -f "$HOME_DIR/old.trace" "$HOME_DIR/no.trace"
 expect 0 weft run --device weft1 -- sh -c 'echo $WEFT_DEVICES'
 says weft1
 expect 0 weft run -- cat /sys/class/infiniband/weft1/ports/1/link_layer
 says Ethernet
 expect 0 weft run true
+
+# no descriptor where a program might count on its own, and a trace that is found from everywhere
+low='cd /proc/$$/fd && ls -d [0-9] [1-9][0-9] 2>/dev/null'
+[ "$(weft run -- sh -c "$low")" = "$(sh -c "$low")" ] || fail "weft run leaves a low descriptor open: $(weft run -- sh -c "$low")"
+out=$(cd "$HOME_DIR" && "$BIN/weft" run --trace here -- sh -c 'cd / && echo "$WEFT_TRACE"')
+[ "$out" = "$HOME_DIR/here" ] || fail "weft run --trace here is $out"
+rm "$HOME_DIR/here"
 expect 0 weft run -- "$BIN/weft" run -- sh -c 'echo "$LD_PRELOAD"'
+case $out in *libweft-shim*libweft-shim*) fail "a weft run inside another preloads twice: $out" ;; esac
+out=$(LD_PRELOAD=/lib/x86_64-linux-gnu/libm.so.6 weft run -- "$BIN/weft" run -- sh -c 'echo "$LD_PRELOAD"')
 case $out in *libweft-shim*libweft-shim*) fail "a weft run inside another preloads twice: $out" ;; esac
 out=$(LD_PRELOAD=/lib/x86_64-linux-gnu/libm.so.6 weft run -- sh -c 'echo "$LD_PRELOAD"')
 says ":/lib/x86_64-linux-gnu/libm.so.6"
@@ -85,6 +110,11 @@ fi
 if [ "$(id -u)" != 0 ] && [ -u /bin/su ]; then
 	expect 1 weft doctor su
 	says "setuid"
+	says "put weft inside: sudo weft run --"
+	cp /bin/true "$HOME_DIR/sudo" && chmod u+s "$HOME_DIR/sudo"
+	expect 0 weft run -- "$HOME_DIR/sudo"	# its own user's: a program like any other
+	[ -z "$out" ] || fail "weft run warns of $out"
+	rm "$HOME_DIR/sudo"
 fi
 expect 0 weft doctor cat
 for tier in "mapped memory" "remapped memory" "memory file" process_vm; do says "$tier"; done
@@ -92,6 +122,13 @@ expect 2 weft run --shared-heap=2k -- true
 says "not a size"
 expect 0 weft run --shared-heap=64k -- env
 says WEFT_SHARED_HEAP=65536
+for size in 4096 5000k 2m 4194303k 1g; do expect 0 weft run --shared-heap=$size -- true; done
+expect 0 weft run --shared-heap=2M -- env
+says WEFT_SHARED_HEAP=2097152
+for size in 4095 3k k 4096b 1kk -4096 9999999999; do
+	expect 2 weft run --shared-heap=$size -- true
+	says "--shared-heap=$size is not a size"
+done
 expect 2 weft run --remap=1 -- true
 says "--remap=1 is not a size"
 expect 0 weft run --remap -- env

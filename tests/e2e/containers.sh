@@ -39,7 +39,7 @@ says "#bytes"
 if command -v bwrap >/dev/null && bwrap --unshare-all --ro-bind / / true 2>/dev/null; then
 	run 255 "$(block unshare | sed -n '/^listening()/p'; block bwrap)"
 else
-	echo "no bwrap here: its commands are not run"
+	echo "part skipped: no bwrap here, or it may make no namespaces: its commands are not run"
 fi
 
 # a server in a container outlives weftd, and who comes then finds it, by the path that the document tells
@@ -55,7 +55,33 @@ listening
 container weft run -- rping -c -a \"\$ADDRESS\" -C 10 -p 7177
 container weft run -- rping -c -a \"\$ADDRESS\" -C 100000000 -p 7177 &
 client=\$!
-until weft qp | grep -q ' RTS .* direct .*mem fd'; do sleep 0.1; done
+until weft qp | grep -q ' RTS .* packets'; do sleep 0.1; done
+end \$server \$client
+wait"
+
+# within one container ptrace is allowed, and memory is handed out; between containers only where that is asked for
+until_direct="until weft qp | grep -q ' RTS .* direct .*mem fd'; do sleep 0.1; done"
+run 137 "$functions
+both() {
+	weft run -- rping -s -P -p 7178 &
+	listening
+	weft run -- rping -c -a \"\$ADDRESS\" -C 100000000 -p 7178
+}
+container bash -c \"\$(declare -f listening both); both\" &
+both=\$!
+$until_direct
+end \$both
+wait"
+expect 0 weft down --force
+export WEFT_MEMORY=user
+weft up >/dev/null
+run 137 "$functions
+container weft run -- rping -s -P -p 7179 &
+server=\$!
+listening
+container weft run -- rping -c -a \"\$ADDRESS\" -C 100000000 -p 7179 &
+client=\$!
+$until_direct
 end \$server \$client
 wait"
 expect 0 weft down --force

@@ -120,12 +120,16 @@ int hello(struct peer *p, uint32_t kind, uint32_t version, int wake_fd)
 	return status;
 }
 
+static struct peer *here;
+
 struct peer *connect_peer(void)
 {
 	struct peer *p = calloc(1, sizeof(*p));
 
 	p->socket = connect_raw();
 	p->wake_fd = -1;
+	p->next = here;
+	here = p;
 	return p;
 }
 
@@ -145,12 +149,26 @@ struct peer *join(uint32_t kind)
 
 void leave(struct peer *p)
 {
+	struct peer **at = &here;
+
+	while (*at && *at != p)
+		at = &(*at)->next;
+	if (*at)
+		*at = p->next;
 	if (p->page)
 		munmap((void *)(uintptr_t)p->page, sizeof(*p->page));
 	if (p->wake_fd >= 0)
 		close(p->wake_fd);
 	close(p->socket);
 	free(p);
+}
+
+int leave_all(void **state)
+{
+	(void)state;
+	while (here)
+		leave(here);
+	return 0;
 }
 
 int status_number(const char *name)
@@ -212,13 +230,71 @@ int stop_daemon(void **state)
 	return 0;
 }
 
-int bind_port(struct peer *p, uint64_t service, bool reuse, uint8_t address)
+static int call_at(struct peer *p, struct control_msg msg, uint8_t address)
 {
-	struct control_msg msg = { .type = CTL_PORT, .service = service, .a = reuse };
-
 	if (address) {
 		msg.gid[10] = msg.gid[11] = 0xff;
 		msg.gid[15] = address;
 	}
 	return call(p, &msg);
+}
+
+int bind_port(struct peer *p, uint64_t service, bool reuse, uint8_t address)
+{
+	return call_at(p, (struct control_msg){ .type = CTL_PORT, .service = service, .a = reuse }, address);
+}
+
+int listen_at(struct peer *p, uint64_t service, uint32_t device, uint8_t address)
+{
+	return call_at(p, (struct control_msg){ .type = CTL_LISTEN, .service = service, .a = device }, address);
+}
+
+int send_frame(struct peer *p, const void *frame, size_t bytes)
+{
+	struct control_msg msg = { .type = CTL_FRAME, .seq = 78, .text_bytes = (uint32_t)bytes };
+
+	assert_int_equal(message_send(p->socket, &msg, frame, NULL, 0, 0), 0);
+	return next(p, &msg);
+}
+
+struct gmp gmp_of(const struct peer *p, const struct cm_msg *msg)
+{
+	const struct page_device *dev = &p->page->device[0];
+	struct gmp gmp = { .pkey = 0xffff, .path = { .slid = dev->lid, .dlid = dev->lid, .has_grh = true } };
+
+	memcpy(gmp.path.sgid, dev->gid[0].raw, 16);
+	memcpy(gmp.path.dgid, dev->gid[0].raw, 16);
+	cm_build(msg, gmp.mad);
+	return gmp;
+}
+
+int send_mad(struct peer *p, const struct cm_msg *msg)
+{
+	struct gmp gmp = gmp_of(p, msg);
+	uint8_t frame[GMP_FRAME];
+
+	return send_frame(p, frame, gmp_build(&gmp, PACKET_IB, frame));
+}
+
+struct cm_msg req_of(const struct peer *p, uint64_t service, uint8_t address)
+{
+	struct cm_msg msg = { .attribute = CM_REQ, .tid = 7, .req.service_id = service };
+	struct cma_header header = { .version = CMA_VERSION, .ip_version = 4 };
+
+	msg.req.local_comm_id = p->slot << 20 | 1;
+	header.destination[15] = address;
+	cma_build(&header, msg.req.private_data);
+	return msg;
+}
+
+void next_mad(struct peer *p, struct cm_msg *msg)
+{
+	struct control_msg head;
+	struct gmp gmp;
+
+	assert_int_equal(next(p, &head), 0);
+	assert_int_equal(head.type, CTL_FRAME);
+	assert_int_equal(head.seq, 0);
+	assert_int_equal(gmp_parse(&gmp, head.device ? PACKET_ROCE : PACKET_IB, p->text, head.text_bytes), GMP_OK);
+	assert_true(cm_parse(msg, gmp.mad));
 }

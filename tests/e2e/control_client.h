@@ -3,9 +3,11 @@
 #ifndef WEFT_TESTS_CONTROL_CLIENT_H
 #define WEFT_TESTS_CONTROL_CLIENT_H
 
+#include "control/message.h"
+#include "control/protocol.h"
 #include "fabric/page.h"
-#include "host/control.h"
-#include "host/message.h"
+#include "mgmt/gmp.h"
+#include "wire/cm.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,6 +27,7 @@ struct peer {
 	const struct fabric_page *page;
 	char text[CONTROL_TEXT + 1];
 	int fds[CONTROL_FDS], nfds;
+	struct peer *next;	/* of those that have not left */
 };
 
 extern char dir[64];	/* weftd's runtime directory */
@@ -44,6 +47,8 @@ int hello(struct peer *p, uint32_t kind, uint32_t version, int wake_fd);
 struct peer *connect_peer(void);
 struct peer *join(uint32_t kind);
 void leave(struct peer *p);
+/* For the teardown of a test: whom a failed one leaves would fail the next ones too. */
+int leave_all(void **state);
 int status_number(const char *name);
 /* A client's end is noticed soon, but not at once. */
 void wait_for(const char *name, int value);
@@ -52,5 +57,16 @@ void still_well(struct peer *p);
 int start_daemon(void **state);
 int stop_daemon(void **state);
 int bind_port(struct peer *p, uint64_t service, bool reuse, uint8_t address);
+/* device: index + 1, or 0. */
+int listen_at(struct peer *p, uint64_t service, uint32_t device, uint8_t address);
+/* A frame of weft0 for weftd; its status. */
+int send_frame(struct peer *p, const void *frame, size_t bytes);
+/* From QP1 of weft0's port to itself: what all processes of this host do. */
+struct gmp gmp_of(const struct peer *p, const struct cm_msg *msg);
+int send_mad(struct peer *p, const struct cm_msg *msg);
+/* A REQ of this process, for a service at this address (0: any). */
+struct cm_msg req_of(const struct peer *p, uint64_t service, uint8_t address);
+/* The next message is a MAD. */
+void next_mad(struct peer *p, struct cm_msg *msg);
 
 #endif

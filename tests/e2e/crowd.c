@@ -1,10 +1,12 @@
 /* Many processes and RC connections between random pairs of them, all made at once: does every one carry a write and a
  * message each way, and are descriptors and memory bounded, weftd's too? `crowd PROCESSES CONNECTIONS SEED`. Needs WEFT_DIR of a
  * running weftd. Exit 0: all of it. */
+#include "../weftd_pid.h"
+#include "attach.h"
 #include "connect.h"
 
 #include "base/rand.h"
-#include "host/host.h"
+#include "runtime/host.h"
 #include "verbs/cq.h"
 #include "verbs/mr.h"
 #include "verbs/pd.h"
@@ -18,16 +20,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/mman.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-/* What one more of each may cost at most. weftd keeps of a process its socket, wake eventfd, export and memory; a process of
+/* What one more of each may cost at most. weftd keeps of a process its socket, wake eventfd, share and memory; a process of
  * a peer the memory and the wake eventfd. */
-enum { WEFTD_FDS_EACH = 4, FDS_EACH_PEER = 2, FDS_OWN = 16, WEFTD_MIB = 64, PROCESS_MIB = 64, PATIENCE_S = 60 };
+enum { WEFTD_FDS_EACH = 4, FDS_EACH_PEER = 2, FDS_OWN = 20, WEFTD_MIB = 64, PROCESS_MIB = 64, PATIENCE_S = 60 };
 
 struct end {
 	uint32_t process, qpn, rkey;
@@ -76,12 +75,10 @@ static void on_async_event(enum ibv_event_type type, void *object)
 static struct plan *make_plan(uint32_t processes, uint32_t connections, uint64_t seed)
 {
 	size_t bytes = sizeof(struct plan) + connections * sizeof(struct end[2]);
-	struct plan *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct plan *p = share_with_children(bytes);
 	pthread_barrierattr_t attr;
 	struct rand rand;
 
-	if (p == MAP_FAILED)
-		die("no memory");
 	pthread_barrierattr_init(&attr);
 	pthread_barrierattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
 	pthread_barrier_init(&p->barrier, &attr, processes + 1);
@@ -264,10 +261,8 @@ static void be_member(struct plan *plan, uint32_t self)
 	struct member m = { .plan = plan };
 
 	event_fd = eventfd(0, EFD_NONBLOCK);
-	host_set_events(&events);
-	m.host = host_get();
-	if (!m.host)
-		die("no weftd");
+	m.host = attach();
+	host_set_events(m.host, &events);
 	find_sides(&m, self);
 	make_objects(&m);
 	pthread_barrier_wait(&plan->barrier);
@@ -292,21 +287,6 @@ static void be_member(struct plan *plan, uint32_t self)
 }
 
 /* ---- the parent, which is not attached ---- */
-
-/* Who listens at the socket. */
-static pid_t find_weftd(void)
-{
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	struct ucred who = { 0 };
-	socklen_t bytes = sizeof(who);
-
-	snprintf(address.sun_path, sizeof(address.sun_path), "%s/ctl", getenv("WEFT_DIR"));
-	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &bytes))
-		die("no weftd");
-	close(fd);
-	return who.pid;
-}
 
 /* A child that fails leaves the others at the barrier. */
 static void watch(int signal)
@@ -350,7 +330,9 @@ int main(int argc, char **argv)
 	if (argc != 4 || processes < 2)
 		die("usage: crowd PROCESSES CONNECTIONS SEED");
 	plan = make_plan(processes, (uint32_t)atoi(argv[2]), strtoull(argv[3], NULL, 0));
-	weftd = find_weftd();
+	weftd = weftd_pid();
+	if (!weftd)
+		die("no weftd");
 	base = count_fds(weftd);
 	setpgid(0, 0);
 	signal(SIGCHLD, watch);

@@ -3,17 +3,24 @@
  * `direct atomics ROUNDS`: three processes and the target itself add to one word, one of them by packets.
  * `direct dereg ROUNDS`: the target deregisters under traffic; after that its memory does not change.
  * `direct kill`: the target is killed under traffic; the initiator ends with the standard's status.
+ * `direct sends ROUNDS`: sends, directly if both processes see each other's QP, and at once by packets otherwise.
  * `direct kill_sends`: the same with sends, which the target receives all the time.
  * `direct exec ROUNDS`: the target runs another program under traffic, whose memory stays its own.
+ * `direct exec_unseen ROUNDS`: the same when weftd stands still, and cannot tell.
  * `direct stopped`: a region in whose use its peer stands still is not deregistered, and not waited for without end.
- * WEFT_TEST_LIMIT=seccomp: process_vm_* are forbidden; undumpable: /proc/self/mem too; user: the initiator is another user.
+ * `direct untaken`: a target to which the channel has not come yet is written to by packets, not behind its back.
+ * WEFT_TEST_LIMIT=seccomp: process_vm_* are forbidden; undumpable: /proc/self/mem too; user: the initiator is another user;
+ * blind: the target has no room for the initiator's share; unlisted: the initiator's share has no place for its QP.
  * WEFT_TEST_MEMORY=mapped: buffers lie in sealed memory files; unsealed: in others. */
+#include "attach.h"
 #include "connect.h"
 
-#include "direct/access.h"
-#include "host/internal.h"
-#include "host/pages.h"
+#include "control/clock.h"
+#include "direct/hazard.h"
 #include "link/shm.h"
+#include "peers/direct_target.h"
+#include "remap/pages.h"
+#include "runtime/runtime.h"
 #include "verbs/cq.h"
 #include "verbs/mr.h"
 #include "verbs/pd.h"
@@ -32,6 +39,8 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -60,6 +69,7 @@ static struct board {
 	struct address target[ENDS], initiator[ENDS];
 	_Atomic unsigned claims, round, total;
 	_Atomic bool running;
+	_Atomic pid_t weftd;	/* stopped by a target */
 } *board;
 
 struct end {
@@ -139,9 +149,7 @@ static void open_end(struct end *e, int qps)
 {
 	struct ca *ca;
 
-	e->host = host_get();
-	if (!e->host)
-		die("no weftd");
+	e->host = attach();
 	ca = host_ca(e->host);
 	e->buffer = make_buffer();
 	host_enter(e->host);
@@ -160,11 +168,10 @@ static struct address address_of(const struct end *e, int i)
 	};
 }
 
-/* From whatever state to RTS. */
-static void connect_qp(struct end *e, int i, const struct address *peer)
+/* From whatever state to RTS; under the lock. */
+static void connect_locked(struct end *e, int i, const struct address *peer, wtime now)
 {
 	struct ibv_qp_attr reset = { .qp_state = IBV_QPS_RESET };
-	wtime now = host_enter(e->host);
 
 	check(qp_modify(e->qp[i], now, &reset, IBV_QP_STATE), "reset");
 	rc_connect(e->qp[i], now, (struct ibv_qp_attr){
@@ -172,6 +179,11 @@ static void connect_qp(struct end *e, int i, const struct address *peer)
 		.path_mtu = IBV_MTU_4096, .dest_qp_num = peer->qpn, .ah_attr = { .dlid = peer->lid, .port_num = 1 },
 		.timeout = 12, .retry_cnt = 7, .rnr_retry = 7, .min_rnr_timer = 1,
 		.max_rd_atomic = 4, .max_dest_rd_atomic = 4 });
+}
+
+static void connect_qp(struct end *e, int i, const struct address *peer)
+{
+	connect_locked(e, i, peer, host_enter(e->host));
 	host_leave(e->host);
 }
 
@@ -486,20 +498,30 @@ static void kill_initiator(struct end *e, pid_t target)
 
 /* ---- stopped ---- */
 
+/* The first ones are packets: the target has not taken the channel up yet. */
+static void write_directly(struct end *e)
+{
+	const struct counters *c = &host_ca(e->host)->counters;
+
+	do {
+		post_access(e, 0, IBV_WR_RDMA_WRITE, e->buffer, 8, 0);
+		check(wait_done(e) != IBV_WC_SUCCESS, "a write");
+	} while (c->direct_writes == 0);
+}
+
 static void stopped_initiator(struct end *e)
 {
 	_Atomic uint64_t *word;
 
-	post_access(e, 0, IBV_WR_RDMA_WRITE, e->buffer, 8, 0);
-	check(wait_done(e) != IBV_WC_SUCCESS, "a write");
+	write_directly(e);
 	host_enter(e->host);
-	word = shm_own_access(direct_channel(e->host, e->qp[0])->link);
+	word = shm_own_hazard(direct_target_channel(&e->host->peers, e->qp[0])->shm);
 	host_leave(e->host);
-	access_begin(word, board->target[0].qpn, board->target[0].rkey);
+	hazard_begin(word, board->target[0].qpn, board->target[0].rkey);
 	meet(2);
 	while (atomic_load(&board->running))
 		sched_yield();
-	access_end(word);
+	hazard_end(word);
 	meet(2);
 }
 
@@ -523,10 +545,97 @@ static void stopped_target(struct end *e)
 	check(deregister(e), "deregister");
 }
 
+/* ---- untaken ---- */
+
+static void untaken_initiator(struct end *e)
+{
+	wtime until;
+
+	meet(2);
+	connect_qp(e, 0, &board->target[0]);
+	post_access(e, 0, IBV_WR_RDMA_WRITE, e->buffer, 8, 0);
+	for (until = clock_now() + 200 * WTIME_MS; clock_now() < until;)
+		if (poll_once(e, &(struct cqe){ 0 }))
+			die("a target that has no channel was written to");
+	meet(2);
+	check(wait_done(e) != IBV_WC_SUCCESS, "a write");
+	write_directly(e);
+}
+
+/* Nothing is taken up while the lock is held. */
+static void untaken_target(struct end *e)
+{
+	connect_locked(e, 0, &board->initiator[0], host_enter(e->host));
+	meet(2);
+	meet(2);
+	host_leave(e->host);
+}
+
+/* ---- sends ---- */
+
+/* Room for a channel, and not for a share. */
+static void go_blind(void)
+{
+	unsigned long pages = 0;
+	FILE *f = fopen("/proc/self/statm", "re");
+	struct rlimit l;
+
+	if (!f || fscanf(f, "%lu", &pages) != 1 || getrlimit(RLIMIT_AS, &l))
+		die("no limit");
+	fclose(f);
+	l.rlim_cur = pages * (unsigned long)sysconf(_SC_PAGESIZE) + sizeof(struct share_memory) / 2;
+	check(setrlimit(RLIMIT_AS, &l), "RLIMIT_AS");
+}
+
+/* With QPs that nobody has. */
+static void fill_export(struct end *e)
+{
+	struct share_qp none = { 0 };
+
+	host_enter(e->host);
+	for (uint32_t i = 0; i < 4 * SHARE_ENTRIES; i++) {
+		none.qpn = i + 1;
+		share_show_qp(&e->host->peers.published.share, &none);
+	}
+	host_leave(e->host);
+}
+
+static void send_all(struct end *e, unsigned rounds)
+{
+	bool direct = strcmp(limit(), "blind") != 0 && strcmp(limit(), "unlisted") != 0;
+	uint64_t sent;
+
+	meet(2);
+	for (unsigned n = 0; n < rounds; n++) {
+		struct ibv_send_wr wr = { .opcode = n % 3 ? IBV_WR_SEND : IBV_WR_SEND_WITH_IMM };
+
+		post(e, 0, &wr, e->buffer, n % sizeof(struct claim));
+		check(wait_done(e) != IBV_WC_SUCCESS, "a send");
+	}
+	sent = host_ca(e->host)->counters.direct_sends;
+	if (direct ? sent < rounds / 2 : sent > 0)
+		die(direct ? "sends went as packets" : "messages went to who cannot know of whom");
+	atomic_store(&board->running, false);
+}
+
+static void receive_all(struct end *e)
+{
+	struct cqe cqe;
+
+	for (uint64_t i = 0; i < DEPTH; i++)
+		post_receive(e, 0, i);
+	meet(2);
+	while (atomic_load(&board->running))
+		if (poll_once(e, &cqe))
+			post_receive(e, 0, cqe.wr_id);
+}
+
 /* ---- exec ---- */
 
 /* Its end tells the new program that all is done. */
 static int done_pipe[2];
+/* The new program says that its memory is there. */
+static int ready_pipe[2];
 
 static void exec_initiator(struct end *e)
 {
@@ -543,24 +652,81 @@ static void exec_initiator(struct end *e)
 		die("another program in the target's place did not end in retries exceeded");
 }
 
-static void exec_target(unsigned rounds)
+/* Writes when the new program's memory is where the target's was: the kernel alone has said that it is another's. As packets
+ * it is more than the ring holds, which nobody empties. */
+static void exec_unseen_initiator(struct end *e, unsigned rounds)
 {
-	char number[16];
+	enum ibv_wc_status status;
+	uint8_t byte;
 
-	snprintf(number, sizeof(number), "%d", done_pipe[0]);
+	memset(e->buffer, 0x33, BYTES);
 	meet(2);
-	while (atomic_load(&board->round) < rounds)
-		sched_yield();
-	execl("/proc/self/exe", "direct", "image", number, (char *)NULL);
+	for (unsigned n = 0; n < rounds; n++) {
+		post_access(e, 0, IBV_WR_RDMA_WRITE, e->buffer, BYTES, 0);
+		check(wait_done(e) != IBV_WC_SUCCESS, "a write");
+	}
+	meet(2);
+	if (read(ready_pipe[0], &byte, 1) != 1)
+		die("no new program");
+	post_access(e, 0, IBV_WR_RDMA_WRITE, e->buffer, BYTES, 0);
+	status = wait_done(e);
+	if (status != IBV_WC_RETRY_EXC_ERR)
+		die("another program in the target's place did not end in retries exceeded");
+}
+
+static void run_image(void)
+{
+	char done[16], ready[16];
+
+	snprintf(done, sizeof(done), "%d", done_pipe[0]);
+	snprintf(ready, sizeof(ready), "%d", ready_pipe[1]);
+	execl("/proc/self/exe", "direct", "image", done, ready, (char *)NULL);
 	die("no exec");
 }
 
+static void exec_target(unsigned rounds)
+{
+	meet(2);
+	while (atomic_load(&board->round) < rounds)
+		sched_yield();
+	run_image();
+}
+
+static void stop_weftd(const struct end *e)
+{
+	struct ucred weftd;
+	socklen_t bytes = sizeof(weftd);
+	char name[32], state = 0;
+
+	check(getsockopt(e->host->session.socket, SOL_SOCKET, SO_PEERCRED, &weftd, &bytes), "SO_PEERCRED");
+	snprintf(name, sizeof(name), "/proc/%d/stat", (int)weftd.pid);
+	atomic_store(&board->weftd, weftd.pid);
+	check(kill(weftd.pid, SIGSTOP), "SIGSTOP");
+	while (state != 'T') {
+		FILE *f = fopen(name, "re");
+
+		if (!f || fscanf(f, "%*d (%*[^)]) %c", &state) != 1)
+			die("no weftd");
+		fclose(f);
+	}
+}
+
+static void exec_unseen_target(const struct end *e)
+{
+	meet(2);
+	meet(2);
+	stop_weftd(e);
+	run_image();
+}
+
 /* The new program. */
-static void be_image(int done)
+static void be_image(int done, int ready)
 {
 	uint8_t *buffer = make_buffer(), byte;
 
 	memset(buffer, 0x77, BYTES);
+	if (write(ready, "", 1) != 1)
+		die("no initiator");
 	if (read(done, &byte, 1) != 0)
 		die("the initiator did not end");
 	for (unsigned i = 0; i < BYTES; i++)
@@ -639,14 +805,21 @@ static void expect_direct(const struct end *e, bool expected)
 		die("the wrong tier of memory");
 }
 
+static bool connects_itself(const char *mode)
+{
+	return strcmp(mode, "dereg") == 0 || strcmp(mode, "untaken") == 0;
+}
+
 static void initiate(const char *mode, int i, unsigned rounds, uint64_t seed, unsigned processes, pid_t target)
 {
 	struct end e = { 0 };
 
 	open_end(&e, i + 1);
+	if (strcmp(limit(), "unlisted") == 0)
+		fill_export(&e);
 	board->initiator[i] = address_of(&e, i);
 	meet(processes);
-	if (strcmp(mode, "dereg") != 0)
+	if (!connects_itself(mode))
 		connect_qp(&e, i, &board->target[i]);
 	meet(processes);
 	if (strcmp(mode, "mix") == 0)
@@ -657,16 +830,22 @@ static void initiate(const char *mode, int i, unsigned rounds, uint64_t seed, un
 		kill_initiator(&e, target);
 	else if (strcmp(mode, "exec") == 0)
 		exec_initiator(&e);
+	else if (strcmp(mode, "exec_unseen") == 0)
+		exec_unseen_initiator(&e, rounds);
 	else if (strcmp(mode, "stopped") == 0)
 		stopped_initiator(&e);
+	else if (strcmp(mode, "untaken") == 0)
+		untaken_initiator(&e);
 	else if (strcmp(mode, "kill_sends") == 0)
 		kill_sender(&e, target);
+	else if (strcmp(mode, "sends") == 0)
+		send_all(&e, rounds);
 	else
 		add_up(&e, i, rounds);
-	if (strcmp(mode, "kill_sends") != 0)
+	if (!strstr(mode, "sends"))
 		expect_direct(&e, strcmp(getenv("WEFT_PATH") ?: "", "packet") != 0 && strcmp(limit(), "undumpable") != 0 &&
 			      strcmp(limit(), "user") != 0);
-	meet(processes - (kills(mode) || strcmp(mode, "exec") == 0));
+	meet(processes - (kills(mode) || strncmp(mode, "exec", 4) == 0));
 	exit(0);
 }
 
@@ -676,10 +855,12 @@ static void be_target(const char *mode, unsigned rounds, unsigned initiators)
 	uint64_t total;
 
 	open_end(&e, ENDS);
+	if (strcmp(limit(), "blind") == 0)
+		go_blind();
 	for (int i = 0; i < ENDS; i++)
 		board->target[i] = address_of(&e, i);
 	meet(initiators + 1);
-	if (strcmp(mode, "dereg") != 0)
+	if (!connects_itself(mode))
 		for (unsigned i = 0; i < initiators; i++)
 			connect_qp(&e, (int)i, &board->initiator[i]);
 	meet(initiators + 1);
@@ -687,6 +868,8 @@ static void be_target(const char *mode, unsigned rounds, unsigned initiators)
 		mix_target(&e);
 	} else if (strcmp(mode, "dereg") == 0) {
 		dereg_target(&e, rounds);
+	} else if (strcmp(mode, "sends") == 0) {
+		receive_all(&e);
 	} else if (strcmp(mode, "kill_sends") == 0) {
 		receive_until_killed(&e);
 	} else if (strcmp(mode, "kill") == 0) {
@@ -695,8 +878,12 @@ static void be_target(const char *mode, unsigned rounds, unsigned initiators)
 			pause();
 	} else if (strcmp(mode, "exec") == 0) {
 		exec_target(rounds);
+	} else if (strcmp(mode, "exec_unseen") == 0) {
+		exec_unseen_target(&e);
 	} else if (strcmp(mode, "stopped") == 0) {
 		stopped_target(&e);
+	} else if (strcmp(mode, "untaken") == 0) {
+		untaken_target(&e);
 	} else {
 		connect_qp(&e, 2, &board->target[3]);
 		connect_qp(&e, 3, &board->target[2]);
@@ -720,9 +907,10 @@ int main(int argc, char **argv)
 	int status, failed = 0;
 
 	if (strcmp(mode, "image") == 0)
-		be_image((int)rounds);
+		be_image((int)rounds, (int)seed);
 	check(pipe(done_pipe), "pipe");
-	board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	check(pipe(ready_pipe), "pipe");
+	board = share_with_children(sizeof(*board));
 	atomic_store(&board->running, true);
 	target = fork();
 	if (target == 0) {
@@ -735,6 +923,7 @@ int main(int argc, char **argv)
 		if (fork())
 			continue;
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		close(ready_pipe[1]);
 		limit_process(true);
 		/* the second of them goes by packets alone */
 		if (i == 1)
@@ -742,13 +931,13 @@ int main(int argc, char **argv)
 		initiate(mode, (int)i, rounds, seed, initiators + 1, target);
 	}
 	close(done_pipe[1]);
-	while ((child = wait(&status)) > 0) {
+	close(ready_pipe[1]);
+	while (!failed && (child = wait(&status)) > 0) {
 		bool should_die = child == target && kills(mode);
 
-		if (!should_die && (!WIFEXITED(status) || WEXITSTATUS(status) != 0))
-			failed = 1;
-		if (failed)
-			exit(1);
+		failed = !should_die && (!WIFEXITED(status) || WEXITSTATUS(status) != 0);
 	}
+	if (atomic_load(&board->weftd))
+		kill(atomic_load(&board->weftd), SIGCONT);
 	return failed;
 }

@@ -9,21 +9,9 @@ number() { weft status --json | python3 -c "import json, sys; print(json.load(sy
 is_number() { [ "$(number "$1")" = "$2" ]; }
 descriptors() { ls "/proc/$(daemons)/fd" | wc -l; }
 are_descriptors() { [ "$(descriptors)" = "$1" ]; }
-shows() { out=$(weft "$1" 2>&1); case $out in *"$2"*) ;; *) false ;; esac }
 # a busy machine may keep others from answering in time too
 names_the_stopped() {
 	shows qp "process $watcher (ibv_asyncwatch): no answer within 1 s" && case $out in *RTS*) ;; *) false ;; esac
-}
-
-# a port of 127.0.0.1 that nobody listens at
-free_port() {
-	local port hex
-	while
-		port=$((20000 + RANDOM % 10000))
-		hex=$(printf %04X "$port")
-		grep -qiE "^ *[0-9]+: [0-9A-F]+:$hex " /proc/net/tcp /proc/net/tcp6
-	do :; done
-	echo "$port"
 }
 
 # of weftd's sockets only the one that listens
@@ -45,6 +33,7 @@ client=$!
 within 10 is_number channels 1 || fail "there is no channel between the two"
 within 10 shows qp RTS || fail "weft qp does not show the connection: $out"
 says "direct"
+within 10 shows qp "channel to slot" || fail "weft qp does not show that a channel leads to the peer: $out"
 for command in qp mr counters; do
 	out=$(weft $command --json)
 	python3 -c 'import json, sys; assert len(json.load(sys.stdin)["processes"]) == 2' <<<"$out" ||

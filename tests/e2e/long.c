@@ -1,13 +1,15 @@
 /* Transfers of gigabytes between two processes on the direct path, which take many turns. Exit 0: all was right.
  * `long write`, `long read`, `long send`, `long imm` (a write with immediate data): one thread moves 2 GiB, the most there is,
  *   while another plays ping-pong.
+ * `long apart`: posts to another QP in the midst of copies are executed between their slices (WEFT_ENGINE=thread).
  * `long dereg`: the target deregisters in the midst of it; then its memory does not change any more.
  * `long error`: the initiator's QP goes to the error state in the midst of it.
  * `long kill`, `long kill_send`: the target is killed in the midst of it; `long die`, `long die_send`: the initiator is.
  * Memory is one short file mapped again and again, so that gigabytes of addresses are few megabytes. */
+#include "attach.h"
 #include "connect.h"
 
-#include "host/internal.h"
+#include "runtime/runtime.h"
 #include "verbs/cq.h"
 #include "verbs/mr.h"
 #include "verbs/pd.h"
@@ -27,7 +29,9 @@
 
 enum {
 	FILE_BYTES = 16 << 20,
-	DEPTH = 16,
+	DEPTH = 256,
+	PIECE = 4 << 20,	/* of `apart`: two slices */
+	PIECES_BETWEEN = 2,	/* that may end before what was posted meanwhile: the one under way, and one more */
 	PINGS = 5,		/* round trips that a transfer must let through at least */
 	ROUNDS = 100,		/* tries at most to meet a transfer under way */
 	ALL_ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ,
@@ -39,6 +43,7 @@ enum {
 enum { PATIENT = 20, BRISK = 14 };
 
 static const uint32_t long_bytes = 1u << 31;
+static const uint64_t PROBE = 1;	/* a wr_id */
 
 struct end;
 
@@ -50,6 +55,7 @@ struct mode {
 	void (*answer)(struct end *e);	/* the target's part */
 	enum { NOBODY, INITIATOR, TARGET } dies;
 	uint8_t timeout;		/* the attribute */
+	bool has_one_cq;		/* both QPs complete into it */
 };
 
 struct address {
@@ -106,9 +112,7 @@ static void open_end(struct end *e, const struct mode *mode, int side)
 	struct ca *ca;
 
 	e->mode = mode;
-	e->host = host_get();
-	if (!e->host)
-		die("no weftd");
+	e->host = attach();
 	ca = host_ca(e->host);
 	e->buffer = make_buffer();
 	host_enter(e->host);
@@ -118,7 +122,10 @@ static void open_end(struct end *e, const struct mode *mode, int side)
 		struct ibv_qp_init_attr_ex init = { .qp_type = IBV_QPT_RC, .cap = { .max_send_wr = DEPTH, .max_recv_wr = DEPTH,
 						    .max_send_sge = 1, .max_recv_sge = 1 } };
 
-		check(cq_create(ca, &ca->dev[0], 4 * DEPTH, &e->cq[i]), "cq");
+		if (i == BULK || !mode->has_one_cq)
+			check(cq_create(ca, &ca->dev[0], 4 * DEPTH, &e->cq[i]), "cq");
+		else
+			e->cq[i] = e->cq[BULK];
 		check(qp_create(ca, &ca->dev[0], &init, e->pd, e->cq[i], e->cq[i], NULL, NULL, &e->qp[i]), "qp");
 		board->end[side][i] = (struct address){ .qpn = e->qp[i]->qpn, .rkey = e->mr->key, .va = (uintptr_t)e->buffer,
 							.lid = ca->dev[0].lid };
@@ -153,7 +160,7 @@ static bool poll_once(struct end *e, int i, struct cqe *cqe)
 
 	host_enter_poll(e->host);
 	any = cq_poll(e->cq[i], cqe);
-	host_leave_poll(e->host, false);
+	host_leave(e->host);
 	return any;
 }
 
@@ -166,15 +173,20 @@ static enum ibv_wc_status wait_done(struct end *e, int i)
 	return cqe.status;
 }
 
-static void post(struct end *e, int i, enum ibv_wr_opcode opcode, uint32_t bytes)
+/* The caller has entered the host. */
+static void post_inside(struct end *e, wtime now, int i, uint64_t wr_id, enum ibv_wr_opcode opcode, uint32_t bytes)
 {
 	const struct address *target = &board->end[0][i];
 	struct ibv_sge sge = { (uintptr_t)e->buffer, bytes, e->mr->key };
-	struct ibv_send_wr wr = { .opcode = opcode, .sg_list = &sge, .num_sge = 1, .send_flags = IBV_SEND_SIGNALED,
-				  .wr.rdma = { target->va, target->rkey } }, *bad;
-	wtime now = host_enter(e->host);
+	struct ibv_send_wr wr = { .wr_id = wr_id, .opcode = opcode, .sg_list = &sge, .num_sge = 1,
+				  .send_flags = IBV_SEND_SIGNALED, .wr.rdma = { target->va, target->rkey } }, *bad;
 
 	check(qp_post_send(e->qp[i], now, &wr, &bad), "post");
+}
+
+static void post(struct end *e, int i, enum ibv_wr_opcode opcode, uint32_t bytes)
+{
+	post_inside(e, host_enter(e->host), i, 0, opcode, bytes);
 	host_leave(e->host);
 }
 
@@ -292,6 +304,64 @@ static void run_beside_pings(struct end *e)
 	if (e->mode->opcode == IBV_WR_RDMA_READ && !holds(e, OLD_BYTE))
 		die("a long read fetched something else");
 	atomic_store(&board->running, false);
+}
+
+/* ---- an engine apart ---- */
+
+/* Takes completions until the probe's. How many pieces ended before it. */
+static unsigned await_probe(struct end *e)
+{
+	unsigned pieces = 0;
+	struct cqe cqe;
+
+	for (;; pieces++) {
+		while (!poll_once(e, BULK, &cqe))
+			sched_yield();
+		check(cqe.status != IBV_WC_SUCCESS, "a write failed");
+		if (cqe.wr_id == PROBE)
+			return pieces;
+	}
+}
+
+/* How many pieces have ended by now; the probe is behind them. */
+static unsigned post_probe(struct end *e)
+{
+	wtime now = host_enter(e->host);
+	unsigned pieces = 0;
+	struct cqe cqe;
+
+	while (cq_poll(e->cq[BULK], &cqe))
+		pieces++;
+	post_inside(e, now, PING, PROBE, IBV_WR_RDMA_WRITE, 8);
+	host_leave(e->host);
+	return pieces;
+}
+
+static void probe_beside_copies(struct end *e)
+{
+	unsigned done = 0, between, probes = 0;
+	wtime now;
+
+	post_probe(e);
+	await_probe(e);
+	now = host_enter(e->host);
+	for (unsigned n = 0; n < DEPTH; n++)
+		post_inside(e, now, BULK, 0, IBV_WR_RDMA_WRITE, PIECE);
+	host_leave(e->host);
+	for (; done < DEPTH; done += between, probes++) {
+		done += post_probe(e);
+		between = await_probe(e);
+		if (between > PIECES_BETWEEN)
+			die("what was posted beside long copies waited for many of them");
+	}
+	printf("%u writes beside %d long ones\n", probes, DEPTH);
+	atomic_store(&board->running, false);
+}
+
+static void wait_for_the_end(struct end *e)
+{
+	while (atomic_load(&board->running))
+		sched_yield();
 }
 
 /* ---- what comes in between ---- */
@@ -451,17 +521,18 @@ static void die_target(struct end *e)
 /* ---- the whole ---- */
 
 static const struct mode modes[] = {
-	/* name		opcode				initiate		answer		dies		timeout */
-	{ "write",	IBV_WR_RDMA_WRITE,		run_beside_pings,	take_write,	NOBODY,		PATIENT },
-	{ "read",	IBV_WR_RDMA_READ,		run_beside_pings,	play_pong,	NOBODY,		PATIENT },
-	{ "send",	IBV_WR_SEND,			run_beside_pings,	take_message,	NOBODY,		PATIENT },
-	{ "imm",	IBV_WR_RDMA_WRITE_WITH_IMM,	run_beside_pings,	take_message,	NOBODY,		PATIENT },
-	{ "dereg",	IBV_WR_RDMA_WRITE,		dereg_initiator,	dereg_target,	NOBODY,		PATIENT },
-	{ "error",	IBV_WR_RDMA_WRITE,		error_initiator,	error_target,	NOBODY,		PATIENT },
-	{ "kill",	IBV_WR_RDMA_WRITE,		kill_initiator,		kill_target,	TARGET,		BRISK },
-	{ "kill_send",	IBV_WR_SEND,			kill_initiator,		kill_target,	TARGET,		BRISK },
-	{ "die",	IBV_WR_RDMA_WRITE,		die_initiator,		die_target,	INITIATOR,	PATIENT },
-	{ "die_send",	IBV_WR_SEND,			die_initiator,		die_target,	INITIATOR,	PATIENT },
+	/* name		opcode				initiate		answer		dies		timeout, one CQ */
+	{ "write",	IBV_WR_RDMA_WRITE,		run_beside_pings,	take_write,	NOBODY,		PATIENT, false },
+	{ "read",	IBV_WR_RDMA_READ,		run_beside_pings,	play_pong,	NOBODY,		PATIENT, false },
+	{ "send",	IBV_WR_SEND,			run_beside_pings,	take_message,	NOBODY,		PATIENT, false },
+	{ "imm",	IBV_WR_RDMA_WRITE_WITH_IMM,	run_beside_pings,	take_message,	NOBODY,		PATIENT, false },
+	{ "apart",	IBV_WR_RDMA_WRITE,		probe_beside_copies,	wait_for_the_end, NOBODY,	PATIENT, true },
+	{ "dereg",	IBV_WR_RDMA_WRITE,		dereg_initiator,	dereg_target,	NOBODY,		PATIENT, false },
+	{ "error",	IBV_WR_RDMA_WRITE,		error_initiator,	error_target,	NOBODY,		PATIENT, false },
+	{ "kill",	IBV_WR_RDMA_WRITE,		kill_initiator,		kill_target,	TARGET,		BRISK, false },
+	{ "kill_send",	IBV_WR_SEND,			kill_initiator,		kill_target,	TARGET,		BRISK, false },
+	{ "die",	IBV_WR_RDMA_WRITE,		die_initiator,		die_target,	INITIATOR,	PATIENT, false },
+	{ "die_send",	IBV_WR_SEND,			die_initiator,		die_target,	INITIATOR,	PATIENT, false },
 };
 
 static const struct mode *find_mode(const char *name)
@@ -519,7 +590,7 @@ int main(int argc, char **argv)
 
 	if (!mode)
 		die("no such mode");
-	board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	board = share_with_children(sizeof(*board));
 	atomic_store(&board->running, true);
 	target = start(be_target, mode);
 	initiator = start(initiate, mode);

@@ -1,6 +1,6 @@
 /* Pages that move into a memory file and back while everybody uses them: nothing that a thread or a system call writes may
  * be lost. pages_test [ROUNDS]; as root it runs once more as nobody, for whom system calls do not wait. */
-#include "host/pages.h"
+#include "remap/pages.h"
 
 #include <errno.h>
 #include <fcntl.h>

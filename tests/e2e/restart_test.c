@@ -61,6 +61,8 @@ static void who_has_the_secret_gets_its_slots_back(void **state)
 	wait_for("slots_used", 0);
 }
 
+static uint32_t spawned_number;
+
 /* A process of its own, which attaches and is then killed. */
 static pid_t spawn_process(uint32_t *slot)
 {
@@ -72,20 +74,51 @@ static pid_t spawn_process(uint32_t *slot)
 	if (pid == 0) {
 		struct peer *own = join(CONTROL_PROCESS);
 
-		if (write(p[1], &own->slot, sizeof(own->slot)) == sizeof(own->slot))
+		if (write(p[1], &own->slot, sizeof(own->slot)) == sizeof(own->slot) &&
+		    write(p[1], &own->number, sizeof(own->number)) == sizeof(own->number))
 			pause();
 		_exit(0);
 	}
 	assert_int_equal(read(p[0], slot, sizeof(*slot)), sizeof(*slot));
+	assert_int_equal(read(p[0], &spawned_number, sizeof(spawned_number)), sizeof(spawned_number));
 	close(p[0]);
 	close(p[1]);
 	return pid;
+}
+
+/* The number goes into the seed of a process's faults (weft run --impair). */
+static void two_processes_have_two_numbers_over_a_restart(void **state)
+{
+	struct peer *a = join(CONTROL_PROCESS);
+	uint32_t slot, of_first, of_second;
+	pid_t first = spawn_process(&slot), second;
+
+	(void)state;
+	of_first = spawned_number;
+	assert_int_not_equal(of_first, a->number);
+	restart_daemon();
+	/* who comes now comes before those who had theirs are back */
+	second = spawn_process(&slot);
+	of_second = spawned_number;
+	assert_int_not_equal(of_second, of_first);
+	assert_int_not_equal(of_second, a->number);
+	spawned_number = a->number;
+	assert_int_equal(come_back(a), 0);
+	drop_fds(a);
+	assert_int_equal(a->number, spawned_number);
+	kill(first, SIGKILL);
+	kill(second, SIGKILL);
+	waitpid(first, NULL, 0);
+	waitpid(second, NULL, 0);
+	leave(a);
+	wait_for("slots_used", 0);
 }
 
 static void who_died_with_weftd_is_missed(void **state)
 {
 	struct peer *a = join(CONTROL_PROCESS);
 	struct control_msg msg;
+	struct cm_msg req;
 	uint32_t slot;
 	pid_t pid = spawn_process(&slot);
 
@@ -97,8 +130,8 @@ static void who_died_with_weftd_is_missed(void **state)
 	/* nobody is refused because of it before it is known to be dead */
 	msg = (struct control_msg){ .type = CTL_CHANNEL, .slot = slot };
 	assert_int_equal(call(a, &msg), EAGAIN);
-	msg = (struct control_msg){ .type = CTL_MAD, .service = 7 };
-	assert_int_equal(call(a, &msg), EAGAIN);
+	req = req_of(a, 7, 0);
+	assert_int_equal(send_mad(a, &req), EAGAIN);
 	kill(pid, SIGKILL);
 	assert_int_equal(next(a, &msg), 0);
 	assert_int_equal(msg.type, CTL_PEER_GONE);
@@ -168,6 +201,44 @@ static void a_channel_is_kept_when_both_have_it(void **state)
 	wait_for("slots_used", 0);
 }
 
+/* weftd was killed when it had told one side of a new channel, and not the other: that side would write where nobody reads. */
+static void a_channel_that_one_side_never_got_is_told(void **state)
+{
+	(void)state;
+	for (int b_is_first = 0; b_is_first < 2; b_is_first++) {
+		struct peer *a = join(CONTROL_PROCESS), *b = join(CONTROL_PROCESS);
+		struct control_msg msg;
+
+		restart_daemon();
+		assert_int_equal(come_back(a), 0);
+		drop_fds(a);
+		if (!b_is_first)
+			say_kept(a, b->slot, 4711);
+		assert_int_equal(come_back(b), 0);
+		drop_fds(b);
+		say_kept(b, 0, 0);
+		if (b_is_first) {
+			msg = (struct control_msg){ .type = CTL_KEPT, .slot = b->slot, .b = 4711 };
+			assert_int_equal(call(a, &msg), ENOENT);
+		} else {
+			assert_int_equal(next(a, &msg), ENOENT);
+			assert_int_equal(msg.type, CTL_KEPT);
+			assert_int_equal(msg.slot, b->slot);
+			assert_int_equal(msg.b, 4711);
+		}
+		assert_int_equal(status_number("channels"), 0);
+		msg = (struct control_msg){ .type = CTL_CHANNEL, .slot = b->slot };
+		assert_int_equal(call(a, &msg), 0);
+		drop_fds(a);
+		assert_int_equal(next(b, &msg), 0);
+		assert_int_equal(msg.type, CTL_CHANNEL);
+		drop_fds(b);
+		leave(a);
+		leave(b);
+		wait_for("slots_used", 0);
+	}
+}
+
 static void groups_and_ports_are_what_is_said_again(void **state)
 {
 	struct peer *a = join(CONTROL_PROCESS), *b;
@@ -184,9 +255,9 @@ static void groups_and_ports_are_what_is_said_again(void **state)
 	drop_fds(a);
 	for (int i = 0; i < PAGE_GROUPS; i++)
 		assert_false(a->page->group[i].used);
-	assert_int_equal(bind_port(a, 0x106005a, false, 0), 0);
+	assert_int_equal(bind_port(a, 0x1065a5a, false, 0), 0);
 	b = join(CONTROL_PROCESS);
-	assert_int_equal(bind_port(b, 0x106005a, false, 0), EADDRINUSE);
+	assert_int_equal(bind_port(b, 0x1065a5a, false, 0), EADDRINUSE);
 	leave(a);
 	leave(b);
 	wait_for("slots_used", 0);
@@ -196,8 +267,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(who_has_the_secret_gets_its_slots_back),
+		cmocka_unit_test(two_processes_have_two_numbers_over_a_restart),
 		cmocka_unit_test(who_died_with_weftd_is_missed),
 		cmocka_unit_test(a_channel_is_kept_when_both_have_it),
+		cmocka_unit_test(a_channel_that_one_side_never_got_is_told),
 		cmocka_unit_test(groups_and_ports_are_what_is_said_again),
 	};
 

@@ -41,11 +41,12 @@ kill -9 "$(daemons)"
 expect 1 weft status
 says "does not run"
 expect 0 weft run -- cat /sys/class/infiniband/weft0/node_guid
-touch "$WEFT_DIR/root/stale"
+gids=$WEFT_DIR/made-by-weft/devices/sys/class/infiniband/weft1/ports/1/gids
+cp "$gids/0" "$gids/63"
 kill -9 "$(daemons)"
 expect 0 weft run -- cat /sys/class/infiniband_verbs/uverbs1/ibdev
 says weft1
-[ -e "$WEFT_DIR/root/stale" ] && fail "the tree of a killed weftd is still there"
+[ -e "$gids/63" ] && fail "the tree of a killed weftd is still there"
 expect 0 weft down --force
 gone "$WEFT_DIR" || fail "weftd leaves something: $(ls -R "$WEFT_DIR")"
 

@@ -2,9 +2,11 @@
 # One weftd for all users: root starts and ends it, everybody uses it, and sees of the others no more than the addresses.
 . "${0%/*}/lib.sh"
 [ "$(id -u)" = 0 ] || { rmdir "$HOME_DIR"; echo "skipped: only root can start it"; exit 77; }
-setpriv --reuid 65534 test -x "$BIN/weft" || { rmdir "$HOME_DIR"; echo "skipped: user 65534 cannot reach $BIN"; exit 77; }
 chmod 755 "$HOME_DIR"
 DIRECT=${BIN%/bin}/tests/e2e/e2e_direct
+STRANGER=${BIN%/bin}/tests/e2e/e2e_stranger
+PAIR=${BIN%/bin}/tests/e2e/e2e_pair
+DEAF=${BIN%/bin}/tests/e2e/e2e_deaf
 
 user() { setpriv --reuid 65534 --regid 65534 --clear-groups "$BIN/$1" "${@:2}"; }
 
@@ -31,6 +33,37 @@ expect 0 user weft run --system -- "$BIN/weft" status
 # data between two users, and between processes that nobody may look into: all by packets
 expect 0 env WEFT_TEST_LIMIT=user "$DIRECT" mix 300 5
 expect 0 env WEFT_TEST_LIMIT=undumpable setpriv --reuid 65534 --regid 65534 --clear-groups "$DIRECT" mix 300 6
+# a server's port is nobody else's, by whatever address
+listens() { weft status --system --json | grep -q '"listeners": *1'; }
+if command -v rping >/dev/null; then
+	weft run --system -- rping -s -a 0.0.0.0 -p 7302 -C 3 >"$HOME_DIR/server" 2>&1 &
+	server=$!
+	within 10 listens || fail "rping does not listen: $(cat "$HOME_DIR/server")"
+	expect 0 setpriv --reuid 65534 --regid 65534 --clear-groups "${BIN%/bin}/tests/e2e/e2e_intruder" 7302
+	# nor are its faults, and the links are the owner's
+	pid=$(weft status --system --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["processes"][0]["pid"])')
+	expect 1 user weft impair --system "$pid" loss=5%
+	says "process $pid is not yours"
+	expect 1 user weft link --system down weft1
+	says "not yours to change"
+	expect 0 weft impair --system show
+	says "no process is impaired"
+	expect 0 weft impair --system "$pid" loss=1%
+	expect 0 weft impair --system show "$pid"
+	says "loss=1%"
+	expect 0 user weft run --system -- rping -c -a 127.0.0.1 -p 7302 -C 3
+	wait $server || fail "the server of rping ends with $?: $(cat "$HOME_DIR/server")"
+	rm "$HOME_DIR/server"
+fi
+
+# a third user who knows all numbers of a connection is not heard
+expect 0 env WEFT_TEST_LIMIT=user "$STRANGER"
+says "packets dropped"
+# one of another user that is stopped does not stop who sends to others too
+expect 0 env WEFT_TEST_LIMIT=user "$DEAF" group
+expect 0 env WEFT_TEST_LIMIT=user "$DEAF" single
+# two users who sleep wake each other
+expect 0 env WEFT_TEST_LIMIT=user "$PAIR" event 8 300
 expect 0 weft down --system --force
 
 # another user's weftd is nobody else's, except root's
@@ -41,6 +74,19 @@ expect 0 user weft up
 expect 1 weft status
 says "belongs to another user"
 expect 0 user weft down
+rmdir "$HOME_DIR/own"
+
+# where nobody is mapped all users look alike, and a directory of nobody's is anybody's
+mkdir -m 755 "$HOME_DIR/own"
+chown 20001:20001 "$HOME_DIR/own"
+export WEFT_DIR=$HOME_DIR/own
+if setpriv --reuid 20002 --regid 20002 --clear-groups unshare --user true 2>/dev/null; then
+	for command in "weft status" "weft run -- true" "weftd --foreground"; do
+		# shellcheck disable=SC2086
+		expect 1 setpriv --reuid 20002 --regid 20002 --clear-groups unshare --user "$BIN/"$command
+		says "not mapped"
+	done
+fi
 rmdir "$HOME_DIR/own"
 
 finish

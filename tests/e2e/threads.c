@@ -3,7 +3,7 @@
  * the program ends while they are all at it. Needs WEFT_DIR. */
 #include "connect.h"
 
-#include "host/host.h"
+#include "runtime/host.h"
 #include "verbs/cq.h"
 #include "verbs/mr.h"
 #include "verbs/pd.h"

@@ -1,63 +1,14 @@
 /* Every allocation fails once: whatever is being made does without it, or says -ENOMEM and can be made right afterwards, and
- * nothing is lost. The linker puts the functions below in the place of the C library's. */
+ * nothing is lost. */
 #include "engine_test.h"
 
-#include "direct/export.h"
+#include "../allocator.h"
+#include "direct/share.h"
 #include "mgmt/cm.h"
 
 #include <fcntl.h>
 
-void *__real_malloc(size_t bytes);
-void *__real_calloc(size_t n, size_t bytes);
-void *__real_realloc(void *old, size_t bytes);
-void __real_free(void *old);
-void *__wrap_malloc(size_t bytes);
-void *__wrap_calloc(size_t n, size_t bytes);
-void *__wrap_realloc(void *old, size_t bytes);
-void __wrap_free(void *old);
-
 enum { NEVER = 0, TRIES_MOST = 1000 };
-
-static unsigned fail_at;	/* the how many-th allocation from now */
-static long held;		/* allocations not yet freed */
-
-static bool fails(void)
-{
-	return fail_at && --fail_at == 0;
-}
-
-static void *count(void *got)
-{
-	held += got != NULL;
-	return got;
-}
-
-void *__wrap_malloc(size_t bytes)
-{
-	return fails() ? NULL : count(__real_malloc(bytes));
-}
-
-void *__wrap_calloc(size_t n, size_t bytes)
-{
-	return fails() ? NULL : count(__real_calloc(n, bytes));
-}
-
-void *__wrap_realloc(void *old, size_t bytes)
-{
-	void *got;
-
-	if (fails())
-		return NULL;
-	got = __real_realloc(old, bytes);
-	held += got && !old;
-	return got;
-}
-
-void __wrap_free(void *old)
-{
-	held -= old != NULL;
-	__real_free(old);
-}
 
 /* All that the steps below make, each from what stands before it. */
 static struct {
@@ -70,11 +21,11 @@ static struct {
 	struct qp *qp[3];
 	struct cm cm;
 	struct cm_id *cm_id[2];
-	struct export export;
+	struct share share;
 } world;
 
 static uint8_t memory[4096];
-static struct export_memory export_memory;
+static struct share_memory share_memory;
 
 static int make_sim(void)
 {
@@ -252,13 +203,13 @@ static int make_cm_id(void)
 
 static int make_export(void)
 {
-	memset(&export_memory, 0, sizeof(export_memory));
-	return export_init(&world.export, &export_memory);
+	memset(&share_memory, 0, sizeof(share_memory));
+	return share_init(&world.share, &share_memory);
 }
 
 static int delete_export(void)
 {
-	export_fini(&world.export);
+	share_fini(&world.share);
 	return 0;
 }
 
@@ -297,10 +248,10 @@ static bool make_failing(const struct step *s, unsigned n)
 	bool failed;
 	int err;
 
-	fail_at = n;
+	allocator.fail_at = n;
 	err = s->make();
-	failed = fail_at == 0;
-	fail_at = NEVER;
+	failed = allocator.fail_at == 0;
+	allocator.fail_at = NEVER;
 	if (err != 0 && (err != -ENOMEM || !failed))
 		fail_msg("%s: allocation %u %s, and it says %d", s->name, n, failed ? "failed" : "succeeded", err);
 	if (err && s->make() != 0)
@@ -312,7 +263,7 @@ static bool make_failing(const struct step *s, unsigned n)
 static bool build(unsigned which, unsigned n)
 {
 	bool failed = false;
-	long before = held;
+	long before = allocator.held;
 
 	for (unsigned i = 0; i < STEPS; i++) {
 		if (i == which)
@@ -322,8 +273,8 @@ static bool build(unsigned which, unsigned n)
 	}
 	for (unsigned i = STEPS; i--; )
 		assert_int_equal(steps[i].unmake(), 0);
-	if (held != before)
-		fail_msg("%s: %ld allocations are lost after the %uth failed", steps[which].name, held - before, n);
+	if (allocator.held != before)
+		fail_msg("%s: %ld allocations are lost after the %uth failed", steps[which].name, allocator.held - before, n);
 	return failed;
 }
 

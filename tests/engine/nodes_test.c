@@ -381,7 +381,7 @@ static void a_disk_write_in_three_steps(void **state)
 	run(net);
 	expect(host, 1);
 	expect(disk, 10);
-	receives = wq_pending(&h->rq);
+	receives = wq_pending(&h->rq.engine);
 	memset(&command, 0, sizeof(command));
 	memcpy(&command, disk->memory, sizeof(command));
 	sge = (struct ibv_sge){ PAIR_IOVA + 4096, command.bytes, disk->mr->key };
@@ -392,7 +392,7 @@ static void a_disk_write_in_three_steps(void **state)
 	run(net);
 	expect(disk, 11);
 	assert_true(pattern_holds(disk->memory + 4096, 3000, 1));
-	assert_int_equal(wq_pending(&h->rq), receives);
+	assert_int_equal(wq_pending(&h->rq.engine), receives);
 	expect_none(host);
 	say(net, disk, d, "written");
 	expect(host, 20);

@@ -42,13 +42,15 @@ static void completion_and_levels_are_read(void **state)
 	assert_int_equal(ib_options_parse("printed", &o), 0);
 	assert_int_equal(o.profile, IB_SEED);
 	assert_int_equal(o.completion, IB_COMPLETE_BY_PSN);
-	assert_int_equal(ib_options_parse("seed,complete=wqe,ack-level=process,start-msn=exchange", &o), 0);
+	assert_int_equal(ib_options_parse("seed,complete=wqe,ack-level=process,start-msn=exchange,timeout=standard", &o), 0);
 	assert_int_equal(o.completion, IB_COMPLETE_BY_WQE);
 	assert_true(o.ack_when_consumed);
+	assert_true(o.timeout_as_standard);
 	assert_true(o.exchange_start);
 	assert_int_equal(ib_options_parse("standard,complete=msn,ack-level=endpoint", &o), 0);
 	assert_int_equal(o.completion, IB_COMPLETE_BY_MSN);
 	assert_false(o.ack_when_consumed);
+	assert_false(o.timeout_as_standard);
 	assert_false(o.exchange_start);
 }
 
@@ -57,7 +59,8 @@ static void nonsense_changes_nothing(void **state)
 	static const char *const bad[] = {
 		"", "sead", "seed,", "window=4", "print", "seed;ack=packet",
 		"seed,window", "seed,window=", "seed,window=0", "seed,window=3", "seed,window=8192", "seed,window=1x",
-		"seed,window=-1", "seed,ack=0", "seed,ack=never", "seed,report=", "seed,complete=", "seed,ack-level=2",
+		"seed,window=-1", "standard,timeout=1",
+		"seed,ack=0", "seed,ack=never", "seed,report=", "seed,complete=", "seed,ack-level=2",
 		"seed,start-msn=0x1000000", "seed,start-msn=exchanged",
 		"seed,window=1,window=1,window=1,window=1,window=1,window=1,window=1,window=1,window=1,window=1,window=1,"
 		"window=1,window=1,window=1",

@@ -117,6 +117,38 @@ static void requests_start_in_posting_order(void **state)
 	}
 }
 
+/* Answers wait for the consumer (SAN-31); then those to a read leave before the ACK of the send behind it, which covers them. */
+static void an_ack_stays_behind_the_responses_that_it_covers(void **state)
+{
+	struct pair_config config = { .retry_cnt = 7, .timeout = 20, .options = ib_default_options };
+	unsigned responses = 0, acks = 0;
+	struct notes notes;
+	struct pair *pair;
+
+	config.options.ack_when_consumed = true;
+	pair = start(&notes, &config);
+	for (uint64_t i = 0; i < 2; i++)
+		assert_int_equal(pair_recv(pair, 1, i, 1024, 64), 0);
+	post_wr(pair, 0, (struct pair_wr){ .wr_id = 1, .opcode = IBV_WR_SEND, .bytes = 64 });
+	post_wr(pair, 0, (struct pair_wr){ .wr_id = 2, .opcode = IBV_WR_RDMA_READ, .bytes = 8192 });
+	post_wr(pair, 0, (struct pair_wr){ .wr_id = 3, .opcode = IBV_WR_SEND, .bytes = 64 });
+	sim_run(pair->sim, pair->sim->now + WTIME_MS);
+	for (unsigned i = 0; i < notes.packets; i++)
+		assert_int_equal(notes.packet[i].node, 0);
+	for (uint64_t i = 0; i < 2; i++)
+		expect_received(pair, 1, i, IBV_WC_SUCCESS);
+	pair_run(pair);
+	for (unsigned i = 0; i < notes.packets; i++) {
+		responses += notes.packet[i].node == 1 && notes.packet[i].op == OP_READ_RESPONSE;
+		acks += notes.packet[i].node == 1 && notes.packet[i].op == OP_ACK;
+		assert_true(acks == 0 || responses == 8);
+	}
+	assert_int_equal(acks, 1);
+	for (uint64_t i = 1; i <= 3; i++)
+		expect_sent(pair, 0, i, IBV_WC_SUCCESS);
+	pair_delete(pair);
+}
+
 /* IPS-32: a send behind a read leaves at once; with the fence it waits for the answer. */
 static void a_fence_waits_for_reads(void **state)
 {
@@ -234,6 +266,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(requests_start_in_posting_order),
 		cmocka_unit_test(a_fence_waits_for_reads),
+		cmocka_unit_test(an_ack_stays_behind_the_responses_that_it_covers),
 		cmocka_unit_test(reads_beyond_the_depth_are_held),
 		cmocka_unit_test(requests_beyond_the_window_are_held),
 		cmocka_unit_test(feeding_does_not_show_in_the_frames),

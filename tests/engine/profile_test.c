@@ -180,7 +180,7 @@ static void feed_acks(const struct ib_options *options, const uint32_t msn[11], 
 		struct packet ack = { .opcode = OPCODE_RC_ACKNOWLEDGE, .dest_qpn = qp->qpn, .pkey = 0xffff, .psn = psn,
 				      .path = { .slid = 2, .dlid = 1 }, .aeth = { aeth_syndrome(AETH_ACK, 31), msn[psn - 1] } };
 
-		ca_input(qp->ca, qp->dev, pair->sim->now, &ack);
+		ca_input(qp->ca, qp->dev, pair->sim->now, qp->attr.dest_qp_num >> 20, &ack);
 		while (pair_poll_send(pair, 0, &cqe))
 			assert_int_equal(cqe.wr_id, completed++);
 		assert_int_equal(completed, (psn >= ends[0]) + (psn >= ends[1]) + (psn >= ends[2]));
@@ -190,13 +190,43 @@ static void feed_acks(const struct ib_options *options, const uint32_t msn[11], 
 
 static const psn_t message_ends[3] = { 3, 9, 11 };
 
-/* MSN-16: the ACKs of 10.1, fed by hand, complete messages at exactly three of them. */
+/* MSN-16: the ACKs of 10.1, fed by hand, complete messages at exactly three of them. Where the MSN moves one ACK later, so do the
+ * completions, whatever the PSN says. */
 static void completion_is_the_change_of_the_msn(void **state)
 {
 	static const uint32_t msn[11] = { 0xffffff, 0xffffff, 0, 0, 0, 0, 0, 0, 1, 1, 2 };
+	static const uint32_t later[11] = { 0xffffff, 0xffffff, 0xffffff, 0, 0, 0, 0, 0, 0, 1, 1 };
 	struct ib_options options = options_of(IB_SEED, IB_ACK_PER_PACKET, 0);
 
 	feed_acks(&options, msn, message_ends);
+	feed_acks(&options, later, (psn_t[3]){ 4, 10, 12 });
+}
+
+/* MSN-36: stop and wait, a sliding window and coalesced ACKs complete by the MSN alike: of a responder that counts one message
+ * too few the last message never completes, though each of its packets was acknowledged. */
+static void every_method_completes_by_the_msn(void **state)
+{
+	static const struct { uint16_t window; enum ib_ack_mode mode; unsigned completed; } row[] = {
+		{ 1, IB_ACK_PER_PACKET, 0 }, { 16, IB_ACK_PER_PACKET, 2 }, { 64, IB_ACK_COALESCED, 2 },
+	};
+
+	for (unsigned i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
+		struct ib_options options = options_of(IB_SEED, row[i].mode, 0);
+		struct responder *responder;
+		struct tape tape;
+		struct pair *pair;
+
+		options.window_pkts = row[i].window;
+		pair = start(&tape, &options);
+		responder = &engine_of(pair->side[1].qp)->responder;
+		responder->msn = psn_add(responder->msn, -1);
+		post_all(pair);
+		pair_run(pair);
+		for (unsigned k = 0; k < row[i].completed; k++)
+			expect_sent(pair, 0, k, IBV_WC_SUCCESS);
+		expect_sent(pair, 0, row[i].completed, IBV_WC_RETRY_EXC_ERR);
+		pair_delete(pair);
+	}
 }
 
 /* A-02: Table 1 as printed names the message under way. Taken for the change of the MSN it completes messages too early;
@@ -232,6 +262,30 @@ static void no_ack_reads_a_descriptor(void **state)
 	}
 }
 
+/* MSN-18: what descriptors say once their packets have left decides nothing. */
+static void descriptors_are_not_asked_when_acks_come(void **state)
+{
+	struct ib_options options = options_of(IB_SEED, IB_ACK_PER_PACKET, 0);
+	struct tape tape;
+	struct pair *pair = start(&tape, &options);
+	const struct wq *sq = &pair->side[0].qp->sq;
+
+	post_all(pair);
+	assert_int_equal(tape.requests, 11);
+	for (uint32_t i = 0; i < 3; i++) {
+		struct send_wqe *wqe = wq_copy_at(&sq->engine, wq_position(&sq->engine, i));
+		struct send_wqe kept = { .wr_id = wqe->wr_id, .opcode = wqe->opcode, .flags = wqe->flags };
+
+		memset(wqe, 0xff, sq->engine.ring.stride);
+		*wqe = kept;
+	}
+	pair_run(pair);
+	for (unsigned i = 0; i < 3; i++)
+		expect_sent(pair, 0, i, IBV_WC_SUCCESS);
+	expect_nothing(pair, 0);
+	pair_delete(pair);
+}
+
 /* MSN-23 */
 static void coalescing_needs_an_ordered_link(void **state)
 {
@@ -260,7 +314,7 @@ static void msn_that_moved_by_d_completes_d(void **state)
 
 	pair->side[1].node->deaf = true;
 	post_all(pair);
-	ca_input(qp->ca, qp->dev, pair->sim->now, &ack);
+	ca_input(qp->ca, qp->dev, pair->sim->now, qp->attr.dest_qp_num >> 20, &ack);
 	expect_sent(pair, 0, 0, IBV_WC_SUCCESS);
 	expect_sent(pair, 0, 1, IBV_WC_SUCCESS);
 	expect_nothing(pair, 0);
@@ -331,6 +385,9 @@ static void lost_ack_is_implied(void **state)
 
 	sim_fault_add(pair->sim, SIM_DROP, 1, 0);
 	post_all(pair);
+	while (pair->side[0].send_cq->engine.tail == 0)
+		assert_true(sim_step(pair->sim));
+	assert_int_equal(pair->side[0].send_cq->engine.tail, 2);
 	pair_run(pair);
 	assert_int_equal(tape.acks, 3);
 	assert_int_equal(tape.requests, 11);
@@ -353,7 +410,7 @@ static void report_last_only(void **state)
 	expect_sent(pair, 0, 1, IBV_WC_SUCCESS);
 	expect_sent(pair, 0, 2, IBV_WC_SUCCESS);
 	assert_false(pair_poll_send(pair, 0, &(struct cqe){ 0 }));
-	assert_int_equal(pair->side[0].qp->sq.credits, pair->side[0].qp->sq.capacity);
+	assert_int_equal(pair->side[0].qp->sq.ulp.credits, pair->side[0].qp->sq.engine.ring.capacity);
 	pair_delete(pair);
 }
 
@@ -371,6 +428,34 @@ static void duplicate_is_acknowledged_and_not_executed(void **state)
 	assert_int_equal(tape.ack[3].psn, 11);
 	assert_int_equal(tape.ack[3].msn, 2);
 	expect_all_sent(pair);
+	pair_delete(pair);
+}
+
+/* MSN-33: the last packet comes once more when all is done. Its bytes, which differ, are not placed, and no receive is used. */
+static void a_late_duplicate_changes_nothing(void **state)
+{
+	struct ib_options options = options_of(IB_SEED, IB_ACK_MESSAGE_END, 0);
+	struct tape tape;
+	struct pair *pair = start(&tape, &options);
+	static uint8_t other[MTU] = { 0xee };
+	struct packet late = { .opcode = OPCODE_RC_SEND_LAST, .dest_qpn = pair->side[1].qp->qpn, .pkey = 0xffff, .psn = 11,
+			       .path = { .slid = 1, .dlid = 2 }, .ack_requested = true,
+			       .payload = &(struct iovec){ other, MTU }, .payload_iovs = 1, .payload_bytes = MTU };
+	uint8_t *memory = pair->side[1].memory + 8192 + 2 * 2048;
+
+	pattern_fill(pair->side[0].memory + 2 * 2048, 2 * MTU, 5);
+	post_all(pair);
+	pair_run(pair);
+	expect_all_sent(pair);
+	assert_int_equal(pair_recv(pair, 1, 9, 8192 + 2 * 2048, 2048), 0);
+	ca_input(&pair->side[1].node->ca, pair->side[1].node->dev, pair->sim->now, 1, &late);
+	sim_pump(pair->sim);
+	pair_run(pair);
+	assert_true(pattern_holds(memory, 2 * MTU, 5));
+	expect_nothing(pair, 1);
+	assert_int_equal(tape.acks, 4);
+	assert_int_equal(tape.ack[3].psn, 11);
+	assert_int_equal(tape.ack[3].msn, 2);
 	pair_delete(pair);
 }
 
@@ -571,11 +656,131 @@ static void old_packets_are_not_accepted(void **state)
 			      .psn = psn_add(1, -500), .path = { .slid = 1, .dlid = 2 },
 			      .payload = &(struct iovec){ "x", 1 }, .payload_iovs = 1, .payload_bytes = 1 };
 
-	ca_input(&pair->side[1].node->ca, pair->side[1].node->dev, pair->sim->now, &old);
+	ca_input(&pair->side[1].node->ca, pair->side[1].node->dev, pair->sim->now, 1, &old);
 	expect_nothing(pair, 1);
 	post_all(pair);
 	pair_run(pair);
 	expect_all_sent(pair);
+	pair_delete(pair);
+}
+
+/* The frames of a connection. */
+struct recording {
+	struct { uint8_t bytes[PACKET_MAX_BYTES]; size_t length; } frame[TAPPED];
+	unsigned frames;
+};
+
+static void record(void *arg, int node, const struct packet *p)
+{
+	struct recording *r = arg;
+
+	if (node == 0 && r->frames < TAPPED) {
+		r->frame[r->frames].length = packet_build(p, r->frame[r->frames].bytes, PACKET_MAX_BYTES);
+		r->frames++;
+	}
+}
+
+/* MSN-44: the same two QPs connect again, from other PSNs. All frames of the first connection come once more. */
+static void a_replayed_connection_is_not_accepted(void **state)
+{
+	struct ib_options options = options_of(IB_STANDARD, IB_ACK_ON_REQUEST, 0);
+	struct ibv_qp_attr reset = { .qp_state = IBV_QPS_RESET };
+	static struct recording recording;
+	struct tape tape;
+	struct pair *pair = start(&tape, &options);
+	struct pair_side *side = pair->side;
+
+	recording.frames = 0;
+	pair->sim->tap = record;
+	pair->sim->tap_arg = &recording;
+	post_all(pair);
+	pair_run(pair);
+	expect_all_sent(pair);
+	assert_int_equal(recording.frames, 11);
+	pair->sim->tap = NULL;
+	pair->config.psn[0] = 5000;
+	pair->config.psn[1] = 9000;
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(qp_modify(side[i].qp, pair->sim->now, &reset, IBV_QP_STATE), 0);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(pair_connect(pair, i, side[i].qp, side[!i].qp, IBV_QPS_RTS), 0);
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(pair_recv(pair, 1, i, 8192 + i * 2048, 2048), 0);
+	memset(side[1].memory, 0xaa, pair->config.memory_bytes);
+	for (unsigned i = 0; i < recording.frames; i++)
+		sim_inject(pair->sim, 0, 1, recording.frame[i].bytes, recording.frame[i].length);
+	pair_run(pair);
+	expect_nothing(pair, 1);
+	for (uint32_t i = 0; i < pair->config.memory_bytes; i++)
+		assert_int_equal(side[1].memory[i], 0xaa);
+	post_all(pair);
+	pair_run(pair);
+	expect_all_sent(pair);
+	pair_delete(pair);
+}
+
+/* A-25: with a completion queue of four, either side's work queue stops at the fifth completion, which is kept, and goes on when
+ * there is room: nothing is lost. The first entry that is reaped makes room for the completion that was kept, the second for
+ * another. */
+static struct pair *start_with_four_entries(struct tape *tape)
+{
+	struct pair_config config = {
+		.sim = { .seed = 1, .link = { .delay_ns = 1000 } }, .mtu = IBV_MTU_256, .psn = { 1, 100 }, .cqes = 4,
+		.timeout = 12, .retry_cnt = 2, .rnr_retry = 7, .min_rnr_timer = 1,
+		.options = options_of(IB_SEED, IB_ACK_ON_REQUEST, 0),
+	};
+	struct pair *pair = pair_new(&config);
+
+	*tape = (struct tape){ 0 };
+	pair->sim->tap = tap;
+	pair->sim->tap_arg = tape;
+	return pair;
+}
+
+static void a_send_queue_stops_while_its_cq_awaits_room(void **state)
+{
+	struct tape tape;
+	struct pair *pair = start_with_four_entries(&tape);
+	struct cq *cq = pair->side[0].send_cq;
+
+	(void)state;
+	for (unsigned i = 0; i < 20; i++) {
+		post_wr(pair, 0, (struct pair_wr){ .wr_id = i, .opcode = IBV_WR_RDMA_WRITE, .bytes = 8 });
+		pair_run(pair);
+		assert_int_equal(tape.requests, i < 5 ? i + 1 : 5);
+	}
+	assert_true(cq->asked);
+	for (unsigned i = 0; i < 20; i++) {
+		expect_sent(pair, 0, i, IBV_WC_SUCCESS);
+		pair_run(pair);
+		assert_int_equal(tape.requests, i + 1 < 2 ? 5 : 20);	/* what has begun completes, with or without room */
+	}
+	expect_nothing(pair, 0);
+	pair_delete(pair);
+}
+
+static void a_receive_queue_stops_while_its_cq_awaits_room(void **state)
+{
+	struct tape tape;
+	struct pair *pair = start_with_four_entries(&tape);
+	const struct qp *target = pair->side[1].qp;
+	unsigned executed;
+
+	(void)state;
+	for (unsigned i = 0; i < 20; i++)
+		assert_int_equal(pair_recv(pair, 1, i, i * 64, 64), 0);
+	for (unsigned i = 0; i < 20; i++)
+		post_wr(pair, 0, (struct pair_wr){ .wr_id = i, .opcode = IBV_WR_SEND, .bytes = 8 });
+	for (unsigned i = 0; i < 20; i++) {
+		sim_run(pair->sim, pair->sim->now + 10 * WTIME_MS);
+		executed = 5 + 2 * (i / 2);	/* of two more the second finds no room */
+		assert_int_equal(target->messages_received, executed < 20 ? executed : 20);
+		expect_received(pair, 1, i, IBV_WC_SUCCESS);
+		expect_sent(pair, 0, i, IBV_WC_SUCCESS);
+	}
+	pair_run(pair);
+	expect_nothing(pair, 0);
+	expect_nothing(pair, 1);
 	pair_delete(pair);
 }
 
@@ -587,6 +792,7 @@ int main(void)
 		cmocka_unit_test(start_msn_wraps),
 		cmocka_unit_test(printed_table_is_read_by_psn),
 		cmocka_unit_test(no_ack_reads_a_descriptor),
+		cmocka_unit_test(descriptors_are_not_asked_when_acks_come),
 		cmocka_unit_test(coalescing_needs_an_ordered_link),
 		cmocka_unit_test(adapters_exchange_the_starting_msn),
 		cmocka_unit_test(exchange_with_nobody_fails),
@@ -595,6 +801,7 @@ int main(void)
 		cmocka_unit_test(vector_10_2_message_ends),
 		cmocka_unit_test(coalesced),
 		cmocka_unit_test(completion_is_the_change_of_the_msn),
+		cmocka_unit_test(every_method_completes_by_the_msn),
 		cmocka_unit_test(msn_that_moved_by_d_completes_d),
 		cmocka_unit_test(vector_10_3_lost_packet),
 		cmocka_unit_test(first_packet_lost),
@@ -602,11 +809,15 @@ int main(void)
 		cmocka_unit_test(lost_ack_is_implied),
 		cmocka_unit_test(report_last_only),
 		cmocka_unit_test(duplicate_is_acknowledged_and_not_executed),
+		cmocka_unit_test(a_late_duplicate_changes_nothing),
 		cmocka_unit_test(one_nak_per_gap),
 		cmocka_unit_test(stop_and_wait),
 		cmocka_unit_test(sliding_window),
 		cmocka_unit_test(tail_loss),
 		cmocka_unit_test(old_packets_are_not_accepted),
+		cmocka_unit_test(a_replayed_connection_is_not_accepted),
+		cmocka_unit_test(a_send_queue_stops_while_its_cq_awaits_room),
+		cmocka_unit_test(a_receive_queue_stops_while_its_cq_awaits_room),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

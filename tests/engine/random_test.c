@@ -2,6 +2,8 @@
  * exact delivery or a clean error, and the same seed gives the same trace. Arguments: runs, first seed. */
 #include "traffic.h"
 
+#include "wire/mtu.h"
+
 static unsigned runs = 30000;
 static uint64_t first_seed = 1;
 
@@ -73,7 +75,7 @@ static void draw(struct rand *r, struct pair_config *c)
 
 static void plan(struct traffic *t, struct rand *r)
 {
-	uint32_t mtu = 128u << t->pair->config.mtu;
+	uint32_t mtu = mtu_bytes(t->pair->config.mtu);
 
 	for (int side = 0; side < 2; side++) {
 		unsigned ops = (unsigned)rand_below(r, TRAFFIC_OPS);
@@ -101,19 +103,15 @@ static void drive(struct traffic *t, struct rand *r)
 				;
 	for (unsigned idle = 0; idle < 200; idle++) {
 		int side = (int)rand_below(r, 2);
+		uint64_t what = rand_below(r, 4);
 
-		switch (rand_below(r, 4)) {
-		case 0:
-			idle = traffic_post(t, side) ? 0 : idle;
-			break;
-		case 1:
-			idle = traffic_post_receive(t, side) ? 0 : idle;
-			break;
-		default:
-			for (uint64_t n = rand_below(r, 6); n; n--)
-				sim_step(t->pair->sim);
-			traffic_poll(t);
+		if (what < 2) {
+			idle = traffic_post_one(t, side, what) ? 0 : idle;
+			continue;
 		}
+		for (uint64_t n = rand_below(r, 6); n; n--)
+			sim_step(t->pair->sim);
+		traffic_poll(t);
 	}
 	for (int side = 0; side < 2; side++) {
 		while (traffic_post_receive(t, side))

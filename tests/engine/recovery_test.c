@@ -24,7 +24,7 @@ static struct measure stream(enum ibv_wr_opcode opcode, unsigned at_once, const 
 			     enum ib_profile profile)
 {
 	struct pair_config config = {
-		.sim = { .seed = 5, .link = *link }, .timeout = 18, .retry_cnt = 7, .rd_atomic = 8, .sends = 32,
+		.sim = { .seed = 6, .link = *link }, .timeout = 18, .retry_cnt = 7, .rd_atomic = 8, .sends = 32,
 		.options = ib_default_options,
 	};
 	struct pair_wr wr = { .opcode = opcode, .flags = IBV_SEND_SIGNALED, .bytes = PACKETS * MTU, .compare_add = 1 };

@@ -156,6 +156,27 @@ static void local_operations_keep_their_place(void **state)
 	pair_delete(pair);
 }
 
+/* rdma_rxe's meaning of the counter: sends that were completed, signalled or not, and no other operation. */
+static void completed_sends_are_counted(void **state)
+{
+	struct tape tape;
+	struct pair *pair = start(&tape, 4);
+
+	for (unsigned i = 1; i <= 3; i++) {
+		pair_recv(pair, 1, i, i * 4096, 4096);
+		post_wr(pair, 0, (struct pair_wr){ .wr_id = i, .opcode = IBV_WR_SEND, .bytes = 3000 });
+	}
+	post_wr(pair, 0, (struct pair_wr){ .wr_id = 4, .opcode = IBV_WR_RDMA_WRITE, .bytes = 3000 });
+	assert_int_equal(pair->side[0].node->ca.counters.rdma_sends, 0);
+	pair_run(pair);
+	assert_int_equal(pair->side[0].node->ca.counters.rdma_sends, 3);
+	post_wr(pair, 0, (struct pair_wr){ .wr_id = 5, .opcode = IBV_WR_SEND, .bytes = 3000 });
+	assert_int_equal(qp_modify(pair->side[0].qp, pair->sim->now, &(struct ibv_qp_attr){ .qp_state = IBV_QPS_ERR },
+				   IBV_QP_STATE), 0);
+	assert_int_equal(pair->side[0].node->ca.counters.rdma_sends, 3);
+	pair_delete(pair);
+}
+
 static void modify(struct pair *pair, int side, enum ibv_qp_state to, bool notify)
 {
 	struct ibv_qp_attr attr = { .qp_state = to, .en_sqd_async_notify = notify };
@@ -190,6 +211,26 @@ static void send_queue_drains(void **state)
 	expect_sent(pair, 0, 2, IBV_WC_SUCCESS);
 	modify(pair, 0, IBV_QPS_SQD, true);
 	assert_int_equal(sim_events(pair->side[0].node, IBV_EVENT_SQ_DRAINED), 2);
+	pair_delete(pair);
+}
+
+/* IBA 11.2.5.2: the event is for who asked, and for this time. */
+static void drained_send_queue_tells_only_who_asked(void **state)
+{
+	struct pair *pair = pair_new(&(struct pair_config){ .sim = { .seed = 1, .link = { .room = 1 } } });
+
+	for (unsigned asked = 0; asked < 2; asked++) {
+		post_wr(pair, 0, (struct pair_wr){ .wr_id = 1, .opcode = IBV_WR_RDMA_WRITE, .bytes = 3000 });
+		modify(pair, 0, IBV_QPS_SQD, asked);
+		assert_int_equal(pair->side[0].qp->attr.sq_draining, 1);
+		pair_run(pair);
+		assert_int_equal(pair->side[0].qp->attr.sq_draining, 0);
+		assert_int_equal(sim_events(pair->side[0].node, IBV_EVENT_SQ_DRAINED), asked);
+		expect_sent(pair, 0, 1, IBV_WC_SUCCESS);
+		modify(pair, 0, IBV_QPS_RTS, false);
+	}
+	modify(pair, 0, IBV_QPS_SQD, false);
+	assert_int_equal(sim_events(pair->side[0].node, IBV_EVENT_SQ_DRAINED), 1);
 	pair_delete(pair);
 }
 
@@ -273,34 +314,43 @@ static void state_is_small(void **state)
 	pair_delete(pair);
 }
 
+static void carry_burst(const struct burst *b, struct pair_side *to, origin_t origin)
+{
+	for (unsigned i = 0; i < b->packets; i++) {
+		static uint8_t frame[PACKET_MAX_BYTES];
+		size_t bytes = packet_build(&b->out[i].packet, frame, sizeof(frame));
+		struct packet p;
+
+		assert_int_equal(packet_parse(&p, PACKET_IB, frame, bytes, true), PACKET_OK);
+		ca_input(&to->node->ca, to->node->dev, 1, origin, &p);
+	}
+}
+
 /* Where data flows nothing is allocated. */
 static void data_flows_without_allocation(void **state)
 {
 	struct tape tape;
 	struct pair *pair = start(&tape, 4);
-	struct packet_out out;
+	struct burst burst;
 	size_t before;
 
 	pair_recv(pair, 1, 1, 0, 16384);
-	pair->sim->config.nodes = 0;	/* the test carries the frames itself */
+	for (int i = 0; i < 2; i++)
+		sim_stop(pair->sim, i);	/* the test carries the frames itself */
 	post_wr(pair, 0, (struct pair_wr){ .wr_id = 1, .opcode = IBV_WR_SEND, .bytes = 16384 });
 	post_wr(pair, 0, (struct pair_wr){ .wr_id = 2, .opcode = IBV_WR_RDMA_READ, .bytes = 16384 });
 	before = mallinfo2().uordblks;
 	for (bool moved = true; moved;) {
 		moved = false;
 		for (int i = 0; i < 2; i++)
-			while (ca_output(&pair->side[i].node->ca, 1, &out)) {
-				static uint8_t frame[PACKET_MAX_BYTES];
-				size_t bytes = packet_build(&out.packet, frame, sizeof(frame));
-				struct packet p;
-
-				assert_int_equal(packet_parse(&p, PACKET_IB, frame, bytes, true), PACKET_OK);
-				ca_input(&pair->side[!i].node->ca, pair->side[!i].node->dev, 1, &p);
+			while (ca_output(&pair->side[i].node->ca, 1, &burst)) {
+				carry_burst(&burst, &pair->side[!i], (origin_t)i + 1);
 				moved = true;
 			}
 	}
 	assert_int_equal(mallinfo2().uordblks, before);
-	pair->sim->config.nodes = 2;
+	for (int i = 0; i < 2; i++)
+		sim_continue(pair->sim, i);
 	expect_sent(pair, 0, 1, IBV_WC_SUCCESS);
 	expect_sent(pair, 0, 2, IBV_WC_SUCCESS);
 	pair_delete(pair);
@@ -317,7 +367,7 @@ static void acknowledgements_merge(void **state)
 			    .payload = &(struct iovec){ "x", 1 }, .payload_iovs = 1, .payload_bytes = 1 };
 
 	for (p.psn = 0; p.psn < 10; p.psn++)
-		ca_input(&pair->side[1].node->ca, pair->side[1].node->dev, pair->sim->now, &p);
+		ca_input(&pair->side[1].node->ca, pair->side[1].node->dev, pair->sim->now, 1, &p);
 	sim_pump(pair->sim);
 	assert_int_equal(tape.frames[1], 1);
 	assert_int_equal(pair->side[1].node->ca.counters.ack_deferred, 9);
@@ -353,7 +403,9 @@ int main(void)
 		cmocka_unit_test(inline_data_is_taken_when_posted),
 		cmocka_unit_test(window_is_bound_used_and_invalidated),
 		cmocka_unit_test(local_operations_keep_their_place),
+		cmocka_unit_test(completed_sends_are_counted),
 		cmocka_unit_test(send_queue_drains),
+		cmocka_unit_test(drained_send_queue_tells_only_who_asked),
 		cmocka_unit_test(first_packet_in_rtr),
 		cmocka_unit_test(reset_and_again),
 		cmocka_unit_test(back_pressure),

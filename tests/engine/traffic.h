@@ -169,6 +169,12 @@ static inline bool traffic_post_receive(struct traffic *t, int side)
 	return true;
 }
 
+/* 0: an operation, else a receive. */
+static inline bool traffic_post_one(struct traffic *t, int side, uint64_t kind)
+{
+	return kind ? traffic_post_receive(t, side) : traffic_post(t, side);
+}
+
 #define TRAFFIC_EXPECT(cond) do { if (!(cond) && !t->fault) t->fault = #cond; } while (0)
 
 static inline void traffic_check_op(struct traffic *t, int side, unsigned i)
@@ -257,7 +263,7 @@ static inline bool traffic_settle(struct traffic *t)
 
 		good = good && !s->failed;
 		wq_check(&t->pair->side[i].qp->sq);
-		TRAFFIC_EXPECT(wq_pending(&t->pair->side[i].qp->sq) == 0);
+		TRAFFIC_EXPECT(wq_pending(&t->pair->side[i].qp->sq.engine) == 0);
 	}
 	for (int i = 0; i < 2 && good; i++) {
 		struct traffic_side *s = &t->side[i];

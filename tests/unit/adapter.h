@@ -6,6 +6,7 @@
 #include "verbs/qp.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,19 +20,24 @@ enum { ADAPTER_BYTES = 64 << 20, ADAPTER_LID = 5 };
 
 struct adapter {
 	struct ca ca;
-	struct ca_device *ib, *roce;
+	struct ca_device *ib, *roce, *second_roce;	/* weft0, weft1, weft2 */
 	void *memory;
 	/* what the host was told */
 	unsigned cq_events, async_events, joins, leaves;
 	enum ibv_event_type last_event;
 	void *last_object;
 	bool no_room, no_group, no_number;
+	unsigned room;			/* frames that the link takes at once; 0: any number */
+	unsigned routes;		/* asked, */
+	struct packet_path asked;	/* the last for this address, */
+	void *place;			/* and to which they lead */
 	uint32_t next_qpn, qpns;
-	bool fault;			/* copy_safely finds no memory */
+	bool fault;			/* the program's memory is not there */
 	/* what the transport was told */
 	unsigned modified, doorbells, recv_doorbells, inputs, expired, engines;
 	struct qp *to_send[4];		/* qp_output has a packet for these, in turn */
 	unsigned sends[4];
+	bool takes_wqes;		/* each packet is a WQE */
 	wtime deadline;
 	int init_error;
 };
@@ -53,11 +59,40 @@ static inline void adapter_async_event(void *host, enum ibv_event_type type, voi
 	a->last_object = object;
 }
 
-static inline bool adapter_room(void *host, const struct ca_device *dev, uint32_t dest_qpn, const struct av *av)
+static inline void adapter_route(void *host, const struct ca_device *dev, const struct packet_path *path, struct route *r)
+{
+	struct adapter *a = host;
+
+	(void)dev;
+	a->asked = *path;
+	a->routes++;
+	r->kind = ROUTE_CHANNEL;
+	r->place = a->place;
+}
+
+static inline unsigned adapter_room(void *host, const struct ca_device *dev, const struct route *r, const struct av *av)
 {
 	(void)dev;
-	(void)dest_qpn;
-	return !((struct adapter *)host)->no_room;
+	(void)r;
+	const struct adapter *a = host;
+
+	return a->no_room ? 0 : a->room ? a->room : UINT_MAX;
+}
+
+static inline bool adapter_origin_matches(void *host, origin_t origin, const struct route *back)
+{
+	(void)host;
+	(void)origin;
+	(void)back;
+	return true;
+}
+
+static inline bool adapter_undelivered(void *host, const struct route *r, uint64_t *mark)
+{
+	(void)host;
+	(void)r;
+	(void)mark;
+	return false;
 }
 
 static inline int adapter_copy(void *host, void *to, const void *from, size_t bytes)
@@ -141,6 +176,7 @@ static inline bool adapter_output(struct qp *qp, wtime now, struct packet_out *o
 	for (unsigned i = 0; i < 4; i++)
 		if (a->to_send[i] == qp && a->sends[i]) {
 			a->sends[i]--;
+			qp->sq.engine.started += a->takes_wqes;
 			return true;
 		}
 	return false;
@@ -159,20 +195,21 @@ static inline void adapter_expire(struct qp *qp, wtime now)
 	((struct adapter *)qp->ca->host)->expired++;
 }
 
-static inline void adapter_input(struct ca *ca, struct ca_device *dev, wtime now, const struct packet *p)
+static inline void adapter_input(struct ca *ca, struct ca_device *dev, wtime now, origin_t origin, const struct packet *p)
 {
+	(void)origin;
 	(void)dev;
 	(void)now;
 	(void)p;
 	((struct adapter *)ca->host)->inputs++;
 }
 
-static inline void adapter_message(struct ca *ca, wtime now, const void *channel, const struct direct_message *m)
+static inline void adapter_message(struct qp *qp, wtime now, const void *channel, const struct direct_message *m)
 {
 	(void)channel;
 	(void)m;
 	(void)now;
-	((struct adapter *)ca->host)->inputs++;
+	((struct adapter *)qp->ca->host)->inputs++;
 }
 
 static inline bool adapter_collect(struct qp *qp, wtime now)
@@ -208,40 +245,72 @@ static inline int adapter_set_window(struct qp *qp, uint64_t bytes)
 }
 
 static const struct ca_host adapter_host = {
-	.cq_event = adapter_cq_event, .async_event = adapter_async_event, .room = adapter_room, .copy_safely = adapter_copy,
-	.mcast = adapter_mcast, .qpn_alloc = adapter_qpn_alloc, .qpn_free = adapter_qpn_free,
+	.cq_event = adapter_cq_event, .async_event = adapter_async_event, .route = adapter_route, .space = adapter_room,
+	.origin_matches = adapter_origin_matches, .undelivered = adapter_undelivered, .read_program = adapter_copy,
+	.write_program = adapter_copy, .mcast = adapter_mcast, .qpn_alloc = adapter_qpn_alloc, .qpn_free = adapter_qpn_free,
+};
+
+static const struct packet_ops adapter_packets = { .qp_output = adapter_output, .input = adapter_input };
+
+static const struct message_ops adapter_messages = {
+	.qp_message = adapter_message, .qp_reap_acks = adapter_collect, .qp_ack_deferred = adapter_settle,
 };
 
 static const struct transport_ops adapter_transport = {
-	.name = "none", .qp_init = adapter_qp_init, .qp_fini = adapter_qp_fini, .qp_modified = adapter_modified,
-	.qp_doorbell = adapter_doorbell, .qp_recv_doorbell = adapter_recv_doorbell, .qp_output = adapter_output,
-	.qp_deadline = adapter_deadline, .qp_expire = adapter_expire, .input = adapter_input,
-	.message = adapter_message, .qp_collect = adapter_collect, .qp_settle = adapter_settle, .qp_query = adapter_query,
+	.name = "none", .qp_types = (1 << QP_KINDS) - 1, .send_ops = UINT32_MAX, .transitions = &qp_iba_transitions,
+	.packets = &adapter_packets, .messages = &adapter_messages,
+	.qp_init = adapter_qp_init, .qp_fini = adapter_qp_fini, .qp_modified = adapter_modified,
+	.qp_doorbell = adapter_doorbell, .qp_recv_doorbell = adapter_recv_doorbell,
+	.qp_deadline = adapter_deadline, .qp_expire = adapter_expire, .qp_query = adapter_query,
 	.qp_context = adapter_context, .qp_set_window = adapter_set_window,
 };
 
-/* weft0 with a LID and one GID, weft1 with ::ffff:10.0.0.1; arena memory of `bytes`. */
-static inline struct adapter *adapter_new_sized(size_t bytes)
+/* From now on all devices have this transport. */
+static inline void adapter_set_transports(struct adapter *a, const struct transport_ops *transport)
 {
-	static const struct ca_device devices[CA_DEVICES] = {
-		{ .name = "weft0", .form = PACKET_IB, .guid = 0x0277660000000001, .lid = ADAPTER_LID, .active_mtu = IBV_MTU_2048,
-		  .max_mtu = IBV_MTU_4096, .port_state = IBV_PORT_ACTIVE, .pkey = { 0xffff },
+	for (int i = 0; i < a->ca.devices; i++)
+		a->ca.dev[i].transport = transport;
+}
+
+/* weft0 with a LID and one GID; weft1 and weft2, both RoCE, with the same ::ffff:10.0.0.1; arena memory of `bytes`.
+ * `third` is in the place of weft2, unless it is NULL. */
+static inline struct adapter *adapter_new_with(size_t bytes, const struct ca_device *third)
+{
+	static const struct ca_device devices[] = {
+		{ .name = "weft0", .protocol = &protocol_ib, .guid = 0x0277660000000001, .lid = ADAPTER_LID,
+		  .active_mtu = IBV_MTU_2048, .max_mtu = IBV_MTU_4096, .port_state = IBV_PORT_ACTIVE, .pkey = { 0xffff },
 		  .gid = { { .raw = { 0xfe, 0x80, [15] = 1 }, .valid = true, .type = IBV_GID_TYPE_IB } } },
-		{ .name = "weft1", .form = PACKET_ROCE, .guid = 0x0277660000000002, .active_mtu = IBV_MTU_4096,
+		{ .name = "weft1", .protocol = &protocol_roce_v2, .guid = 0x0277660000000002, .active_mtu = IBV_MTU_4096,
+		  .max_mtu = IBV_MTU_4096, .port_state = IBV_PORT_ACTIVE, .pkey = { 0xffff },
+		  .gid = { { .raw = { [10] = 0xff, 0xff, 10, 0, 0, 1 }, .valid = true, .type = IBV_GID_TYPE_ROCE_V2 } } },
+		{ .name = "weft2", .protocol = &protocol_roce_v2, .guid = 0x0277660000000003, .active_mtu = IBV_MTU_4096,
 		  .max_mtu = IBV_MTU_4096, .port_state = IBV_PORT_ACTIVE, .pkey = { 0xffff },
 		  .gid = { { .raw = { [10] = 0xff, 0xff, 10, 0, 0, 1 }, .valid = true, .type = IBV_GID_TYPE_ROCE_V2 } } },
 	};
+	enum { DEVICES = sizeof(devices) / sizeof(devices[0]) };
+	struct ca_device dev[DEVICES];
 	struct adapter *a = calloc(1, sizeof(*a));
-	struct ca_config config = { .host_ops = &adapter_host, .transport = &adapter_transport, .seed = 1, .dev = devices,
-				    .devices = CA_DEVICES, .host = a, .arena_bytes = bytes };
+	struct ca_config config = { .host_ops = &adapter_host, .seed = 1, .dev = dev, .devices = DEVICES, .host = a,
+				    .arena_bytes = bytes };
 
+	memcpy(dev, devices, sizeof(dev));
+	for (int i = 0; i < DEVICES; i++)
+		dev[i].transport = &adapter_transport;
+	if (third)
+		dev[2] = *third;
 	a->memory = aligned_alloc(ARENA_PAGE, bytes);
 	memset(a->memory, 0x81, bytes);	/* odd, so that a forgotten phase shows */
 	config.arena = a->memory;
 	assert_int_equal(ca_init(&a->ca, &config), 0);
 	a->ib = &a->ca.dev[0];
 	a->roce = &a->ca.dev[1];
+	a->second_roce = &a->ca.dev[2];
 	return a;
+}
+
+static inline struct adapter *adapter_new_sized(size_t bytes)
+{
+	return adapter_new_with(bytes, NULL);
 }
 
 static inline struct adapter *adapter_new(void)

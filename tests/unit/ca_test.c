@@ -4,11 +4,14 @@
 
 #include <endian.h>
 
+/* A QP that has much to send takes no more of a turn than a burst. */
 static void queue_pairs_send_in_turn(void **state)
 {
 	struct adapter *a = adapter_new();
-	struct packet_out *out = calloc(1, sizeof(*out));
-	const unsigned turn[] = { 0, 1, 2, 0, 2, 2 };
+	struct burst *out = calloc(1, sizeof(*out));
+	const struct { unsigned qp, packets; } turn[] = {
+		{ 0, BURST_PACKETS }, { 1, 1 }, { 2, BURST_PACKETS }, { 0, 1 }, { 2, BURST_PACKETS }, { 2, 3 },
+	};
 
 	(void)state;
 	for (unsigned i = 0; i < 3; i++) {
@@ -16,18 +19,120 @@ static void queue_pairs_send_in_turn(void **state)
 		qp_ready(a->to_send[i]);
 		qp_ready(a->to_send[i]);
 	}
-	a->sends[0] = 2;
+	a->sends[0] = BURST_PACKETS + 1;
 	a->sends[1] = 1;
-	a->sends[2] = 3;
-	for (unsigned i = 0; i < 6; i++) {
-		unsigned before[3] = { a->sends[0], a->sends[1], a->sends[2] };
+	a->sends[2] = 2 * BURST_PACKETS + 3;
+	for (unsigned i = 0; i < sizeof(turn) / sizeof(turn[0]); i++) {
+		unsigned before = a->sends[turn[i].qp];
 
-		assert_true(ca_output(&a->ca, 5, out));
+		assert_int_equal(ca_output(&a->ca, 5, out), turn[i].packets);
 		assert_ptr_equal(out->dev, a->ib);
-		assert_int_equal(a->sends[turn[i]], before[turn[i]] - 1);
+		assert_int_equal(a->sends[turn[i].qp], before - turn[i].packets);
 	}
-	assert_false(ca_output(&a->ca, 5, out));
+	assert_int_equal(ca_output(&a->ca, 5, out), 0);
 	assert_true(list_empty(&a->ca.ready));
+	free(out);
+	adapter_delete(a);
+}
+
+/* What a link takes at once is less than a burst: the QP goes on when its turn comes again. */
+static void a_burst_ends_where_the_room_does(void **state)
+{
+	struct adapter *a = adapter_new();
+	struct burst *out = calloc(1, sizeof(*out));
+
+	(void)state;
+	a->to_send[0] = adapter_qp(a, IBV_QPT_RC, 8, NULL);
+	a->sends[0] = 8;
+	a->room = 3;
+	qp_ready(a->to_send[0]);
+	assert_int_equal(ca_output(&a->ca, 5, out), 3);
+	assert_int_equal(ca_output(&a->ca, 5, out), 3);
+	assert_int_equal(ca_output(&a->ca, 5, out), 2);
+	assert_int_equal(ca_output(&a->ca, 5, out), 0);
+	free(out);
+	adapter_delete(a);
+}
+
+static void add_packet(struct burst *b, uint32_t bytes, unsigned iovs, bool copied)
+{
+	struct packet_out *out;
+
+	assert_true(burst_has_place(b));
+	out = burst_place(b);
+	assert_int_equal(out->follows, b->packets > 0);
+	out->packet = (struct packet){ .payload = out->iov, .payload_iovs = iovs, .payload_bytes = bytes };
+	for (unsigned i = 0; i < iovs; i++)
+		out->iov[i] = (struct iovec){ "", 1 };
+	if (copied)
+		out->iov[iovs - 1].iov_base = out->bounce + PACKET_MAX_ETHERNET - 1;
+	burst_add(b);
+}
+
+static void expect_places(struct burst *b, uint32_t bytes, unsigned iovs, bool copied, unsigned packets)
+{
+	burst_begin(b, NULL);
+	for (unsigned i = 0; i < packets; i++)
+		add_packet(b, bytes, iovs, copied);
+	assert_false(burst_has_place(b));
+	assert_true(b->bytes <= BURST_BYTES);
+	for (unsigned i = 1; i < packets; i++)
+		assert_true(b->out[i].packet.payload == b->out[i - 1].packet.payload + iovs);
+}
+
+/* By packets, by bytes, by elements of gather lists, by copies. */
+static void a_burst_is_bounded(void **state)
+{
+	struct burst *b = calloc(1, sizeof(*b));
+
+	(void)state;
+	expect_places(b, 8, 1, false, BURST_PACKETS);
+	expect_places(b, 4096, 1, false, 15);
+	expect_places(b, 64, PACKET_OUT_IOVS, false, 2);
+	expect_places(b, 64, PACKET_OUT_IOVS - 1, false, 2);
+	expect_places(b, 64, 3, false, 11);
+	expect_places(b, 64, 1, true, BURST_COPIES);
+	expect_places(b, 64, 5, true, BURST_COPIES);
+	free(b);
+}
+
+static void post_datagram(struct qp *qp, const struct av *av, uint32_t qpn)
+{
+	struct send_wqe *wqe = qp_send_slot(qp);
+
+	assert_non_null(wqe);
+	wqe->opcode = IBV_WR_SEND;
+	wqe->remote_qpn = qpn;
+	wqe->av = *av;
+	assert_int_equal(qp_send_written(qp, wqe), 0);
+}
+
+/* A link, and later the network, takes a burst as one. */
+static void a_burst_has_one_destination(void **state)
+{
+	const struct av here = { .dlid = 3, .port_num = 1 }, there = { .dlid = 4, .port_num = 1 };
+	struct adapter *a = adapter_new();
+	struct burst *out = calloc(1, sizeof(*out));
+	struct qp *qp = adapter_qp(a, IBV_QPT_UD, 8, NULL);
+
+	(void)state;
+	adapter_move(qp, IBV_QPS_RTS);
+	a->to_send[0] = qp;
+	a->takes_wqes = true;
+	a->sends[0] = 6;
+	post_datagram(qp, &here, 7);
+	post_datagram(qp, &here, 7);
+	post_datagram(qp, &there, 7);
+	post_datagram(qp, &there, 8);
+	post_datagram(qp, &there, 8);
+	post_datagram(qp, &here, 7);
+	qp_send_ring(qp, 5);
+	qp_ready(qp);
+	assert_int_equal(ca_output(&a->ca, 5, out), 2);
+	assert_int_equal(ca_output(&a->ca, 5, out), 1);
+	assert_int_equal(ca_output(&a->ca, 5, out), 2);
+	assert_int_equal(ca_output(&a->ca, 5, out), 1);
+	assert_int_equal(ca_output(&a->ca, 5, out), 0);
 	free(out);
 	adapter_delete(a);
 }
@@ -35,7 +140,7 @@ static void queue_pairs_send_in_turn(void **state)
 static void a_full_link_blocks_until_it_has_room(void **state)
 {
 	struct adapter *a = adapter_new();
-	struct packet_out *out = calloc(1, sizeof(*out));
+	struct burst *out = calloc(1, sizeof(*out));
 	struct qp *qp = adapter_qp(a, IBV_QPT_RC, 8, NULL);
 
 	(void)state;
@@ -81,6 +186,13 @@ static void timers_fire_when_due(void **state)
 	ca_expire(&a->ca, 151);
 	assert_int_equal(a->expired, 2);
 	assert_int_equal(ca_deadline(&a->ca), WTIME_NEVER);
+	/* all that are due, in one call */
+	a->deadline = 200;
+	qp_rearm(qp);
+	qp_rearm(adapter_qp(a, IBV_QPT_RC, 8, NULL));
+	a->deadline = 0;
+	ca_expire(&a->ca, 200);
+	assert_int_equal(a->expired, 4);
 	a->deadline = 200;
 	qp_rearm(qp);
 	assert_int_equal(qp_destroy(qp), 0);
@@ -164,6 +276,14 @@ static void groups_are_joined_once_per_device(void **state)
 	assert_int_equal(a->leaves, 1);
 	assert_int_equal(mcast_detach(one, other, 0xc001), 0);
 	assert_int_equal(mcast_detach(one, v4_group, 0xc002), 0);
+	/* the other device's members are not ours */
+	assert_int_equal(mcast_attach(two, group, 0xc000), 0);
+	one->dev = a->roce;
+	assert_int_equal(mcast_attach(one, group, 0), 0);
+	assert_int_equal(a->joins, 5);
+	assert_int_equal(mcast_detach(one, group, 0), 0);
+	assert_int_equal(a->leaves, 4);
+	one->dev = a->ib;
 	assert_int_equal(qp_destroy(one), 0);
 	adapter_delete(a);
 }
@@ -209,6 +329,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(queue_pairs_send_in_turn),
+		cmocka_unit_test(a_burst_ends_where_the_room_does),
+		cmocka_unit_test(a_burst_is_bounded),
+		cmocka_unit_test(a_burst_has_one_destination),
 		cmocka_unit_test(a_full_link_blocks_until_it_has_room),
 		cmocka_unit_test(timers_fire_when_due),
 		cmocka_unit_test(limits_are_told),

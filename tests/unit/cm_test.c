@@ -41,15 +41,40 @@ struct net {
 };
 
 static const struct cm_path path[SIDES] = {
-	{ .device = 1, .sgid = { 1 }, .dgid = { 2 }, .target = { 2 }, .slid = 0xffff, .dlid = 0xffff, .pkey = 0xffff, .mtu = 3,
+	{ .device = 1, .sgid = { 1 }, .dgid = { 2 }, .slid = 0xffff, .dlid = 0xffff, .pkey = 0xffff, .mtu = 3,
 	  .ack_timeout = 19, .hop_limit = 64 },
-	{ .device = 1, .sgid = { 2 }, .dgid = { 1 }, .target = { 1 }, .slid = 0xffff, .dlid = 0xffff, .pkey = 0xffff, .mtu = 3,
+	{ .device = 1, .sgid = { 2 }, .dgid = { 1 }, .slid = 0xffff, .dlid = 0xffff, .pkey = 0xffff, .mtu = 3,
 	  .ack_timeout = 19, .hop_limit = 64 },
 };
 
 static uint32_t slot_of(int side)
 {
 	return (uint32_t)side + 5;
+}
+
+/* The first byte of a side's GID, and of a third port's. */
+enum { STRANGER = 77 };
+
+static uint8_t port_of(int side)
+{
+	return (uint8_t)(side + 1);
+}
+
+/* A MAD as it comes to QP1 of a side, from a port of this host. */
+static struct gmp arriving(int side, uint8_t from, const uint8_t mad[MAD_BYTES])
+{
+	struct gmp in = { .device = 1, .pkey = 0xffff, .is_from_here = true,
+			  .path = { .has_grh = true, .sgid = { from }, .dgid = { port_of(side) } } };
+
+	memcpy(in.mad, mad, MAD_BYTES);
+	return in;
+}
+
+static bool deliver(struct cm *cm, int side, wtime now, const uint8_t mad[MAD_BYTES], struct cm_event *event)
+{
+	struct gmp in = arriving(side, port_of(!side), mad);
+
+	return cm_input(cm, now, &in, event);
 }
 
 static struct cm_param param_of(int side, const char *words)
@@ -59,7 +84,7 @@ static struct cm_param param_of(int side, const char *words)
 				  .private_data = (const uint8_t *)words, .private_bytes = (uint32_t)strlen(words) };
 }
 
-static void launch(struct net *n, int from, const struct cm_out *out)
+static void launch(struct net *n, int from, const struct gmp *out)
 {
 	enum fault fault = FAULT_NONE;
 
@@ -69,7 +94,9 @@ static void launch(struct net *n, int from, const struct cm_out *out)
 	n->sent++;
 	for (int i = 0; i < MAD_BYTES; i++)
 		n->trace = (n->trace ^ out->mad[i]) * 0x100000001b3;
-	assert_true(out->slot == slot_of(!from) || (out->slot == 0 && out->service_id == SERVICE));
+	assert_true(out->device == 1 && out->pkey == 0xffff && out->path.has_grh);
+	assert_int_equal(out->path.sgid[0], port_of(from));
+	assert_int_equal(out->path.dgid[0], port_of(!from));
 	for (int copies = fault == FAULT_DROP ? 0 : fault == FAULT_DUPLICATE ? 2 : 1; copies; copies--) {
 		struct flight *f = n->flight;
 
@@ -83,7 +110,7 @@ static void launch(struct net *n, int from, const struct cm_out *out)
 
 static void pull(struct net *n)
 {
-	struct cm_out out;
+	struct gmp out;
 
 	for (int i = 0; i < SIDES; i++)
 		while (cm_output(&n->side[i].cm, &out))
@@ -190,7 +217,7 @@ static bool step(struct net *n)
 	n->now = at;
 	if (f && f->at == at) {
 		f->used = false;
-		if (cm_input(&n->side[f->to].cm, n->now, 1, slot_of(!f->to), f->mad, MAD_BYTES, &event))
+		if (deliver(&n->side[f->to].cm, f->to, n->now, f->mad, &event))
 			hear(n, f->to, &event);
 	}
 	for (int i = 0; i < SIDES; i++)
@@ -332,7 +359,7 @@ static void silence_is_unreachable(void **state)
 {
 	struct cm_param param = param_of(0, "hello");
 	struct cm_event event = { 0 };
-	struct cm_out out;
+	struct gmp out;
 	struct net n;
 	int sent = 0;
 
@@ -350,33 +377,71 @@ static void silence_is_unreachable(void **state)
 	net_fini(&n);
 }
 
-static void nobody_listens(void **state)
+/* What the owner of QP1 answers, where no process is. */
+static bool stray(struct cm *cm, wtime now, const struct gmp *out, struct cm_event *event)
 {
-	struct cm_param param = param_of(0, "");
+	struct cm_msg msg, answer;
+	uint8_t mad[MAD_BYTES];
+
+	assert_true(cm_parse(&msg, out->mad));
+	assert_true(cm_answer_stray(&msg, &answer));
+	cm_build(&answer, mad);
+	return deliver(cm, 0, now, mad, event);
+}
+
+static void ask_nobody(bool sidr)
+{
 	struct cm_event event;
-	struct cm_out out;
+	struct gmp out;
 	struct net n;
-
-	net_init(&n, PLAN_CONNECT);
 	struct cm *cm = &n.side[0].cm;
-	struct cm_id *id = cm_id_create(cm, NULL);
-
-	assert_int_equal(cm_req(id, 0, SERVICE, &path[0], &param), 0);
 	wtime now = 0;
+
+	net_init(&n, sidr ? PLAN_SIDR : PLAN_CONNECT);
+	open_from(&n, 0);
 
 	for (int i = 0; i < 6; i++) {	/* a little patience */
 		assert_true(cm_output(cm, &out));
-		assert_false(cm_returned(cm, now, out.mad, MAD_BYTES, &event));
+		assert_false(stray(cm, now, &out, &event));
 		assert_true(cm_deadline(cm) <= now + 160 * WTIME_MS);
 		now = cm_deadline(cm);
 		assert_false(cm_expire(cm, now, &event));
 	}
 	assert_true(cm_output(cm, &out));
-	assert_true(cm_returned(cm, now, out.mad, MAD_BYTES, &event));
+	assert_true(stray(cm, now, &out, &event));
 	assert_true(now < 320 * WTIME_MS);
+	assert_int_equal(event.type, sidr ? CM_EVENT_SIDR_REP : CM_EVENT_REJ);
+	if (!sidr)
+		assert_int_equal(event.msg.rej.reason, CM_REJ_INVALID_SERVICE_ID);
+	assert_false(stray(cm, now, &out, &event));
+	net_fini(&n);
+}
+
+static void nobody_listens(void **state)
+{
+	ask_nobody(false);
+	ask_nobody(true);
+}
+
+/* A listener that refuses the service is believed at once: it has an id. */
+static void a_listener_that_refuses_is_not_asked_again(void **state)
+{
+	struct cm_event event;
+	struct gmp out;
+	struct cm_msg msg = { .attribute = CM_REJ };
+	uint8_t mad[MAD_BYTES];
+	struct net n;
+
+	net_init(&n, PLAN_CONNECT);
+	open_from(&n, 0);
+	assert_true(cm_output(&n.side[0].cm, &out));
+	msg.tid = n.side[0].id->tid;
+	msg.rej.local_comm_id = 0x600001;
+	msg.rej.remote_comm_id = n.side[0].id->local_id;
+	msg.rej.reason = CM_REJ_INVALID_SERVICE_ID;
+	cm_build(&msg, mad);
+	assert_true(deliver(&n.side[0].cm, 0, 0, mad, &event));
 	assert_int_equal(event.type, CM_EVENT_REJ);
-	assert_int_equal(event.msg.rej.reason, CM_REJ_INVALID_SERVICE_ID);
-	assert_false(cm_returned(cm, 2, out.mad, MAD_BYTES, &event));
 	net_fini(&n);
 }
 
@@ -395,10 +460,92 @@ static void dead_peer_disconnects(void **state)
 	struct net n;
 
 	connect_only(&n);
-	assert_false(cm_peer_gone(&n.side[0].cm, n.now, 99, &event));
-	assert_true(cm_peer_gone(&n.side[0].cm, n.now, slot_of(1), &event));
+	cm_peer_gone(&n.side[0].cm, 99);
+	assert_false(cm_next_gone(&n.side[0].cm, n.now, &event));
+	cm_peer_gone(&n.side[0].cm, slot_of(1));
+	assert_true(cm_next_gone(&n.side[0].cm, n.now, &event));
 	assert_int_equal(event.type, CM_EVENT_DREQ);
-	assert_false(cm_peer_gone(&n.side[0].cm, n.now, slot_of(1), &event));
+	assert_false(cm_next_gone(&n.side[0].cm, n.now, &event));
+	cm_peer_gone(&n.side[0].cm, slot_of(1));
+	assert_false(cm_next_gone(&n.side[0].cm, n.now, &event));
+	net_fini(&n);
+}
+
+/* A process of this host ends. What another host calls its conversations says nothing of processes here. */
+static void the_end_of_a_process_ends_nothing_elsewhere(void **state)
+{
+	struct cm_event event;
+	struct net n;
+
+	connect_only(&n);
+	n.side[0].id->peer_is_here = false;
+	cm_peer_gone(&n.side[0].cm, slot_of(1));
+	assert_false(cm_next_gone(&n.side[0].cm, n.now, &event));
+	assert_int_equal(n.side[0].id->state, CM_ESTABLISHED);
+	net_fini(&n);
+}
+
+/* The message from the peer's port, or another: does anything come of it? */
+static bool hears(struct net *n, uint8_t from, const struct cm_msg *msg)
+{
+	struct cm_event event;
+	struct gmp in, out;
+	uint8_t mad[MAD_BYTES];
+	bool heard;
+
+	cm_build(msg, mad);
+	in = arriving(0, from, mad);
+	heard = cm_input(&n->side[0].cm, n->now, &in, &event);
+	while (cm_output(&n->side[0].cm, &out))
+		;
+	return heard;
+}
+
+/* Two ports may name their conversations alike. */
+static void one_id_at_two_ports_is_two_peers(void **state)
+{
+	struct cm_msg msg = { .attribute = CM_REQ, .tid = 1, .req = { .local_comm_id = 0x700001, .service_id = SERVICE } };
+	uint8_t mad[MAD_BYTES];
+	struct net n;
+
+	net_init(&n, PLAN_CONNECT);
+	cm_build(&msg, mad);
+	for (int again = 0; again < 2; again++) {
+		assert_int_equal(hears(&n, STRANGER, &msg), !again);
+		assert_int_equal(hears(&n, STRANGER + 1, &msg), !again);
+	}
+	assert_int_equal(n.side[0].cm.ids, 2);
+	msg.req.local_comm_id = 0;
+	assert_false(hears(&n, STRANGER, &msg));
+	net_fini(&n);
+}
+
+/* Which address answers is not the engine's to choose: the path that a MAD came by leads back (IBA 13.5.4). */
+static void an_answer_goes_back_by_the_path_that_its_question_came_by(void **state)
+{
+	struct cm_msg msg = { .attribute = CM_REQ, .tid = 1, .req = { .local_comm_id = 0x700001, .service_id = SERVICE } };
+	struct cm_event event;
+	struct gmp in, out;
+	uint8_t mad[MAD_BYTES];
+	struct net n;
+
+	net_init(&n, PLAN_CONNECT);
+	cm_build(&msg, mad);
+	in = arriving(0, STRANGER, mad);
+	in.device = 0;
+	in.pkey = 0x8001;
+	in.path = (struct packet_path){ .slid = 7, .dlid = 9, .sl = 3 };
+	assert_true(cm_input(&n.side[0].cm, 0, &in, &event));
+	assert_int_equal(cm_rej(event.id, 0, CM_REJ_CONSUMER, NULL, 0), 0);
+	assert_true(cm_output(&n.side[0].cm, &out));
+	assert_int_equal(out.device, 0);
+	assert_int_equal(out.path.dlid, 7);
+	assert_int_equal(out.path.slid, 9);
+	assert_int_equal(out.path.sl, 3);
+	assert_false(out.path.has_grh);
+	/* again, from another LID: that is another port */
+	in.path.slid = 8;
+	assert_true(cm_input(&n.side[0].cm, 0, &in, &event));
 	net_fini(&n);
 }
 
@@ -407,6 +554,7 @@ static void messages_of_strangers_are_ignored(void **state)
 	struct cm_msg msg = { .attribute = CM_DREQ };
 	struct cm_event event;
 	uint8_t mad[MAD_BYTES];
+	struct gmp in;
 	struct net n;
 
 	connect_only(&n);
@@ -414,9 +562,100 @@ static void messages_of_strangers_are_ignored(void **state)
 	msg.dreq.local_comm_id = n.side[0].id->remote_id;
 	msg.dreq.remote_qpn = n.side[0].id->local_qpn;
 	cm_build(&msg, mad);
-	assert_false(cm_input(&n.side[0].cm, n.now, 1, 77, mad, MAD_BYTES, &event));
+	in = arriving(0, STRANGER, mad);
+	assert_false(cm_input(&n.side[0].cm, n.now, &in, &event));
 	assert_int_equal(n.side[0].id->state, CM_ESTABLISHED);
-	assert_true(cm_input(&n.side[0].cm, n.now, 1, slot_of(1), mad, MAD_BYTES, &event));
+	assert_true(deliver(&n.side[0].cm, 0, n.now, mad, &event));
+	net_fini(&n);
+}
+
+/* Who knows one number of a conversation, or all of them but is not its peer, changes nothing. */
+static void a_conversation_is_known_by_all_its_numbers(void **state)
+{
+	static const enum cm_attribute attributes[] = { CM_RTU, CM_DREP, CM_REJ, CM_MRA, CM_REP, CM_LAP, CM_DREQ };
+	struct net n;
+	struct cm_id *id;
+
+	connect_only(&n);
+	id = n.side[0].id;
+	for (unsigned i = 0; i < sizeof(attributes) / sizeof(attributes[0]); i++) {
+		/* 0, 1: an id is wrong; 2: the port; 3: the QP number, of what has one */
+		for (unsigned wrong = 0; wrong < 4; wrong++) {
+			uint32_t ours = id->local_id ^ (wrong == 0), theirs = id->remote_id ^ (wrong == 1);
+			struct cm_msg msg = { .attribute = attributes[i], .tid = id->tid };
+
+			if (wrong == 3 && attributes[i] != CM_DREQ)
+				continue;
+			switch (attributes[i]) {
+			case CM_RTU:
+				msg.rtu.remote_comm_id = ours, msg.rtu.local_comm_id = theirs;
+				break;
+			case CM_DREP:
+				msg.drep.remote_comm_id = ours, msg.drep.local_comm_id = theirs;
+				break;
+			case CM_REJ:
+				msg.rej.remote_comm_id = ours, msg.rej.local_comm_id = theirs;
+				break;
+			case CM_MRA:
+				msg.mra.remote_comm_id = ours, msg.mra.local_comm_id = theirs;
+				break;
+			case CM_REP:
+				msg.rep.remote_comm_id = ours, msg.rep.local_comm_id = theirs;
+				break;
+			case CM_DREQ:
+				msg.dreq.remote_comm_id = ours, msg.dreq.local_comm_id = theirs;
+				msg.dreq.remote_qpn = id->local_qpn ^ (wrong == 3);
+				break;
+			default:
+				break;
+			}
+			assert_false(hears(&n, wrong == 2 ? STRANGER : port_of(1), &msg));
+			assert_int_equal(id->state, CM_ESTABLISHED);
+			assert_int_equal(id->to.dgid[0], port_of(1));
+		}
+	}
+	/* a REJ without one of the ids was for a request that nobody had answered */
+	assert_false(hears(&n, port_of(1), &(struct cm_msg){ .attribute = CM_REJ, .tid = id->tid,
+							     .rej.local_comm_id = id->remote_id }));
+	assert_false(hears(&n, port_of(1), &(struct cm_msg){ .attribute = CM_REJ, .tid = id->tid,
+							     .rej.remote_comm_id = id->local_id }));
+	assert_false(hears(&n, port_of(1), &(struct cm_msg){ .attribute = CM_REJ, .tid = id->tid + 1,
+							     .rej = { .local_comm_id = id->remote_id,
+								      .remote_comm_id = id->local_id } }));
+	assert_int_equal(id->state, CM_ESTABLISHED);
+	assert_true(hears(&n, port_of(1), &(struct cm_msg){ .attribute = CM_REJ, .tid = id->tid,
+							    .rej = { .local_comm_id = id->remote_id,
+								     .remote_comm_id = id->local_id } }));
+	net_fini(&n);
+}
+
+/* Whoever has answered a request is the one who goes on: here its listener asked for time, and another port, and another process
+ * of that port, answer. */
+static void who_asked_for_time_answers(void **state)
+{
+	struct cm_msg msg = { .attribute = CM_MRA };
+	struct cm_id *id;
+	struct net n;
+
+	net_init(&n, PLAN_CONNECT);
+	open_from(&n, 0);
+	id = n.side[0].id;
+	msg.tid = id->tid;
+	msg.mra.remote_comm_id = id->local_id;
+	msg.mra.local_comm_id = 0x600001;
+	msg.mra.message = CM_ANSWERS_REQ;
+	assert_false(hears(&n, port_of(1), &msg));
+	assert_int_equal(id->state, CM_MRA_REQ_RECEIVED);
+	assert_false(hears(&n, STRANGER, &msg));
+	msg = (struct cm_msg){ .attribute = CM_REP, .tid = id->tid,
+			       .rep = { .remote_comm_id = id->local_id, .local_comm_id = 0x600001 } };
+	assert_false(hears(&n, STRANGER, &msg));
+	msg.rep.local_comm_id++;
+	assert_false(hears(&n, port_of(1), &msg));
+	assert_int_equal(id->to.dgid[0], port_of(1));
+	assert_int_equal(id->state, CM_MRA_REQ_RECEIVED);
+	msg.rep.local_comm_id--;
+	assert_true(hears(&n, port_of(1), &msg));
 	net_fini(&n);
 }
 
@@ -424,7 +663,7 @@ static void messages_of_strangers_are_ignored(void **state)
 static void old_connections_are_answered_only(void **state)
 {
 	struct cm_event event;
-	struct cm_out dreq, drep;
+	struct gmp dreq, drep;
 	struct cm_msg msg;
 	struct net n;
 
@@ -432,12 +671,120 @@ static void old_connections_are_answered_only(void **state)
 	assert_int_equal(cm_dreq(n.side[0].id, n.now), 0);
 	assert_true(cm_output(&n.side[0].cm, &dreq));
 	cm_drop(n.side[1].id);
-	assert_false(cm_input(&n.side[1].cm, n.now, 1, slot_of(0), dreq.mad, MAD_BYTES, &event));
+	assert_false(deliver(&n.side[1].cm, 1, n.now, dreq.mad, &event));
 	assert_true(cm_output(&n.side[1].cm, &drep));
 	assert_true(cm_parse(&msg, drep.mad));
 	assert_int_equal(msg.attribute, CM_DREP);
-	assert_true(cm_input(&n.side[0].cm, n.now, 1, slot_of(1), drep.mad, MAD_BYTES, &event));
+	assert_true(deliver(&n.side[0].cm, 0, n.now, drep.mad, &event));
 	assert_int_equal(event.type, CM_EVENT_DREP);
+	net_fini(&n);
+}
+
+/* IBA 12.6.6: who was asked for time waits for as long as the MRA says and the path takes, and asks again only then. */
+static void an_mra_stretches_the_wait(void **state)
+{
+	enum { SERVICE_TIMEOUT = 24 };
+	struct cm_msg msg = { .attribute = CM_MRA, .mra = { .message = CM_ANSWERS_REQ, .service_timeout = SERVICE_TIMEOUT } };
+	struct cm_event event;
+	struct gmp out;
+	struct cm *cm;
+	struct net n;
+	wtime until;
+
+	net_init(&n, PLAN_CONNECT);
+	open_from(&n, 0);
+	cm = &n.side[0].cm;
+	msg.tid = n.side[0].id->tid;
+	msg.mra.remote_comm_id = n.side[0].id->local_id;
+	msg.mra.local_comm_id = 0x600001;
+	until = n.now + (4096ull << SERVICE_TIMEOUT) + (4096ull << path[0].ack_timeout);
+	assert_false(hears(&n, port_of(1), &msg));
+	assert_true(cm_deadline(cm) == until);
+	assert_false(cm_expire(cm, until - 1, &event));
+	assert_false(cm_output(cm, &out));
+	assert_false(cm_expire(cm, until, &event));
+	assert_true(cm_output(cm, &out));
+	net_fini(&n);
+}
+
+static void a_rep_of_an_earlier_conversation_is_refused(void **state)
+{
+	struct cm_msg msg = { .attribute = CM_REP }, refusal;
+	struct cm_event event;
+	struct gmp out;
+	uint8_t mad[MAD_BYTES];
+	struct cm_id *id;
+	struct net n;
+
+	net_init(&n, PLAN_CONNECT);
+	open_from(&n, 0);
+	id = n.side[0].id;
+	assert_true(cm_output(&n.side[0].cm, &out));
+	msg.tid = id->tid + 1;
+	msg.rep.remote_comm_id = id->local_id;
+	msg.rep.local_comm_id = 0x600001;
+	cm_build(&msg, mad);
+	assert_false(deliver(&n.side[0].cm, 0, n.now, mad, &event));
+	assert_int_equal(id->state, CM_REQ_SENT);
+	assert_true(cm_output(&n.side[0].cm, &out));
+	assert_true(cm_parse(&refusal, out.mad));
+	assert_int_equal(refusal.attribute, CM_REJ);
+	assert_int_equal(refusal.rej.reason, CM_REJ_INVALID_COMM_ID);
+	msg.tid = id->tid;
+	assert_true(hears(&n, port_of(1), &msg));
+	net_fini(&n);
+}
+
+/* A retry count has three bits in REQ and REP (IBA 12.6.5, 12.6.8): more than 7 is 7, not what is left of it. */
+static void retry_counts_above_7_are_7(void **state)
+{
+	struct cm_param param = param_of(0, "");
+	struct cm_event event;
+	struct gmp out;
+	struct cm_msg msg;
+	struct net n;
+
+	net_init(&n, PLAN_CONNECT);
+	param.retry_count = 8;
+	param.rnr_retry_count = 255 - 7;
+	assert_int_equal(cm_req(cm_id_create(&n.side[0].cm, NULL), 0, SERVICE, &path[0], &param), 0);
+	assert_true(cm_output(&n.side[0].cm, &out));
+	assert_true(cm_parse(&msg, out.mad));
+	assert_int_equal(msg.req.retry_count, 7);
+	assert_int_equal(msg.req.rnr_retry_count, 7);
+	assert_true(deliver(&n.side[1].cm, 1, 0, out.mad, &event));
+	assert_int_equal(cm_rep(event.id, 0, &param), 0);
+	assert_true(cm_output(&n.side[1].cm, &out));
+	assert_true(cm_parse(&msg, out.mad));
+	assert_int_equal(msg.rep.rnr_retry_count, 7);
+	net_fini(&n);
+}
+
+/* The DREP was lost: timewait answers the DREQ that comes again, and ends when no packet can be on its way any more. */
+static void timewait_answers_a_dreq_and_ends_in_time(void **state)
+{
+	struct cm_event event;
+	struct gmp dreq, lost, drep;
+	struct net n;
+	struct cm *a, *b;
+	wtime until;
+
+	connect_only(&n);
+	a = &n.side[0].cm, b = &n.side[1].cm;
+	assert_int_equal(cm_dreq(n.side[0].id, n.now), 0);
+	assert_true(cm_output(a, &dreq));
+	assert_true(deliver(b, 1, n.now, dreq.mad, &event));
+	assert_int_equal(cm_drep(event.id, n.now), 0);
+	assert_true(cm_output(b, &lost));
+	until = n.now + (4096ull << path[0].ack_timeout);
+	assert_true(cm_deadline(b) == until);
+	assert_false(deliver(b, 1, until - 1, dreq.mad, &event));
+	assert_true(cm_output(b, &drep));
+	assert_true(deliver(a, 0, until - 1, drep.mad, &event));
+	assert_int_equal(event.type, CM_EVENT_DREP);
+	assert_false(cm_expire(b, until - 1, &event));
+	assert_true(cm_expire(b, until, &event));
+	assert_int_equal(event.type, CM_EVENT_TIMEWAIT_EXIT);
 	net_fini(&n);
 }
 
@@ -517,7 +864,7 @@ static void xrc_names_the_target_as_eec(void **state)
 {
 	struct cm_param param = param_of(0, "hello");
 	struct cm_event event;
-	struct cm_out out;
+	struct gmp out;
 	struct net n;
 
 	net_init(&n, PLAN_CONNECT);
@@ -527,12 +874,12 @@ static void xrc_names_the_target_as_eec(void **state)
 	param.qp_type = IBV_QPT_XRC_SEND;
 	assert_int_equal(cm_req(id, 0, SERVICE, &path[0], &param), 0);
 	assert_true(cm_output(a, &out));
-	assert_true(cm_input(b, 0, 1, slot_of(0), out.mad, MAD_BYTES, &event));
+	assert_true(deliver(b, 1, 0, out.mad, &event));
 	assert_int_equal(event.id->qp_type, IBV_QPT_XRC_RECV);
 	param.qpn = 0x777;
 	assert_int_equal(cm_rep(event.id, 0, &param), 0);
 	assert_true(cm_output(b, &out));
-	assert_true(cm_input(a, 0, 1, slot_of(1), out.mad, MAD_BYTES, &event));
+	assert_true(deliver(a, 0, 0, out.mad, &event));
 	assert_int_equal(id->remote_qpn, 0x777);
 	net_fini(&n);
 }
@@ -548,8 +895,18 @@ int main(void)
 		cmocka_unit_test(silence_is_unreachable),
 		cmocka_unit_test(nobody_listens),
 		cmocka_unit_test(dead_peer_disconnects),
+		cmocka_unit_test(a_listener_that_refuses_is_not_asked_again),
+		cmocka_unit_test(the_end_of_a_process_ends_nothing_elsewhere),
+		cmocka_unit_test(one_id_at_two_ports_is_two_peers),
+		cmocka_unit_test(an_answer_goes_back_by_the_path_that_its_question_came_by),
 		cmocka_unit_test(messages_of_strangers_are_ignored),
+		cmocka_unit_test(a_conversation_is_known_by_all_its_numbers),
+		cmocka_unit_test(who_asked_for_time_answers),
 		cmocka_unit_test(old_connections_are_answered_only),
+		cmocka_unit_test(an_mra_stretches_the_wait),
+		cmocka_unit_test(a_rep_of_an_earlier_conversation_is_refused),
+		cmocka_unit_test(retry_counts_above_7_are_7),
+		cmocka_unit_test(timewait_answers_a_dreq_and_ends_in_time),
 		cmocka_unit_test(destroying_tells_the_peer),
 		cmocka_unit_test(ids_are_bounded_and_carry_the_slot),
 		cmocka_unit_test(calls_in_the_wrong_state_change_nothing),

@@ -53,35 +53,39 @@ static void vector_10_10(void **state)
 	struct qp *qp = adapter_qp(a, IBV_QPT_RC, 21, NULL);
 	struct ibv_recv_wr wr[5] = { { .wr_id = 100 }, { .wr_id = 101 }, { .wr_id = 102 }, { .wr_id = 103 }, { .wr_id = 104 } };
 	const struct ibv_recv_wr *bad;
-	uint32_t capacity = qp->rq.capacity, room = qp->recv_cq->free_space;
+	uint32_t room = qp->recv_cq->engine.free_space, cq = qp->rq.engine.cq;
 	struct recv_ref ref;
 	struct cqe cqe;
 
 	(void)state;
+	wq_fini(&qp->rq);
+	assert_int_equal(wq_init_pages(&qp->rq, &a->ca.arena, 3, 8, 64), 0);
+	qp->rq.engine.cq = cq;
+	assert_int_equal(qp->rq.ulp.credits, 21);
 	for (int i = 0; i < 4; i++)
 		wr[i].next = &wr[i + 1];
 	adapter_move(qp, IBV_QPS_RTS);
 	assert_int_equal(qp_post_recv(qp, 1, wr, &bad), 0);
-	assert_int_equal(qp->rq.credits, capacity - 5);
-	assert_int_equal(wq_pending(&qp->rq), 5);
+	assert_int_equal(qp->rq.ulp.credits, 16);
+	assert_int_equal(wq_pending(&qp->rq.engine), 5);
 	for (int i = 0; i < 2; i++) {
 		struct cqe done = { .opcode = IBV_WC_RECV };
 
 		assert_true(qp_recv_take(qp, NULL, &ref));
 		qp_recv_done(qp, &ref, &done, false);
 	}
-	assert_int_equal(wq_pending(&qp->rq), 3);
-	assert_int_equal(qp->recv_cq->free_space, room - 2);
+	assert_int_equal(wq_pending(&qp->rq.engine), 3);
+	assert_int_equal(qp->recv_cq->engine.free_space, room - 2);
 	assert_true(cq_take(qp->recv_cq, &cqe));
 	assert_int_equal(cqe.wr_id, 100);
 	assert_true(cq_take(qp->recv_cq, &cqe));
 	assert_int_equal(cqe.wr_id, 101);
-	assert_int_equal(qp->rq.credits, capacity - 3);
-	assert_int_equal(qp->recv_cq->credit_count, 2);
-	assert_int_equal(qp->recv_cq->free_space, room - 2);
+	assert_int_equal(qp->rq.ulp.credits, 18);
+	assert_int_equal(qp->recv_cq->ulp.credit_count, 2);
+	assert_int_equal(qp->recv_cq->engine.free_space, room - 2);
 	cq_doorbell(qp->recv_cq);
-	assert_int_equal(qp->recv_cq->credit_count, 0);
-	assert_int_equal(qp->recv_cq->free_space, room);
+	assert_int_equal(qp->recv_cq->ulp.credit_count, 0);
+	assert_int_equal(qp->recv_cq->engine.free_space, room);
 	wq_check(&qp->rq);
 	cq_check(qp->recv_cq);
 	adapter_delete(a);
@@ -94,12 +98,12 @@ static void entries_carry_the_time_and_the_phase(void **state)
 	struct cqe cqe;
 
 	(void)state;
-	for (uint32_t i = 0; i < 3 * cq->ring.capacity; i++) {
+	for (uint32_t i = 0; i < 3 * cq->engine.ring.capacity; i++) {
 		a->ca.now = 1000 + i;
 		push(cq, i);
 		assert_true(cq_peek(cq, &cqe));
 		assert_int_equal(cqe.timestamp_ns, 1000 + i);
-		assert_int_equal(cqe.valid, i / cq->ring.capacity % 2 ? 2 : 1);
+		assert_int_equal(cqe.valid, i / cq->engine.ring.capacity % 2 ? 2 : 1);
 		expect(cq, i);
 		expect_empty(cq);
 	}
@@ -117,7 +121,7 @@ static void many_completions_pass_through_a_small_queue(void **state)
 	(void)state;
 	rand_seed(&rand, 3);
 	while (out < (1 << 16) + 100) {
-		for (uint64_t n = rand_below(&rand, cq->free_space + 1); n--;)
+		for (uint64_t n = rand_below(&rand, cq->engine.free_space + 1); n--;)
 			push(cq, in++);
 		for (uint64_t n = rand_below(&rand, in - out + 1); n--;)
 			expect(cq, out++);
@@ -130,7 +134,7 @@ static void standard_overrun_is_fatal_and_told_once(void **state)
 {
 	struct adapter *a = adapter_new();
 	struct cq *cq = cq_new(a, 4);
-	uint32_t room = cq->ring.capacity;
+	uint32_t room = cq->engine.ring.capacity;
 
 	(void)state;
 	for (uint32_t i = 0; i < room; i++)
@@ -153,7 +157,7 @@ static void ignored_overrun_keeps_the_newest(void **state)
 {
 	struct adapter *a = adapter_new();
 	struct cq *cq = cq_new(a, 4);
-	uint32_t room = cq->ring.capacity;
+	uint32_t room = cq->engine.ring.capacity;
 
 	(void)state;
 	cq->ignore_overrun = true;
@@ -176,19 +180,19 @@ static void seed_overflow_is_kept_and_asked_for(void **state)
 	a->ca.seed_cq_profile = true;
 	cq = cq_new(a, 4);
 	assert_int_equal(cq_attach(cq, 20), 0);
-	assert_int_equal(cq->free_space, 4);
+	assert_int_equal(cq->engine.free_space, 4);
 	for (unsigned i = 0; i < 5; i++)
 		push(cq, i);
 	assert_int_equal(a->async_events, 1);
 	for (unsigned i = 5; i < 12; i++)
 		push(cq, i);
 	assert_int_equal(a->async_events, 1);
-	assert_int_equal(cq->free_space, 0);
+	assert_int_equal(cq->engine.free_space, 0);
 	assert_int_equal(cq_resize(cq, 8), 0);
-	assert_int_equal(cq->tail - cq->head, 8);
+	assert_int_equal(cq->engine.tail - cq->ulp.head, 8);
 	for (unsigned i = 0; i < 6; i++)
 		expect(cq, i);
-	assert_int_equal(cq->free_space, 2);
+	assert_int_equal(cq->engine.free_space, 2);
 	for (unsigned i = 12; i < 15; i++)
 		push(cq, i);
 	assert_int_equal(a->async_events, 2);
@@ -310,6 +314,41 @@ static void cleaning_removes_one_queue_pair_only(void **state)
 	}
 }
 
+/* What a queue pair leaves when it goes is room for the others. */
+static void cleaning_gives_the_room_back(void **state)
+{
+	struct adapter *a = adapter_new();
+	struct cq *cq = cq_new(a, 8);
+	uint32_t capacity = cq->engine.ring.capacity;
+
+	(void)state;
+	for (uint32_t round = 0; round < 3; round++) {
+		for (uint32_t i = 0; i < capacity; i++)
+			push(cq, i);
+		cq_clean(cq, 1);
+		assert_int_equal(cq->engine.free_space, capacity);
+	}
+	assert_int_equal(a->async_events, 0);
+	adapter_delete(a);
+}
+
+/* The doorbell is in memory that the consumer writes: one that returns more than was ever there is not believed. */
+static void a_doorbell_of_too_much_is_not_believed(void **state)
+{
+	struct adapter *a = adapter_new();
+	struct cq *cq = cq_new(a, 8);
+	uint32_t capacity = cq->engine.ring.capacity;
+
+	(void)state;
+	for (uint32_t i = 0; i < capacity; i++)
+		push(cq, i);
+	atomic_store(cq->engine.ring.doorbell, capacity + 1);
+	push(cq, 1000);
+	assert_true(cq->overrun);
+	expect(cq, 0);
+	adapter_delete(a);
+}
+
 static void a_queue_in_use_stays(void **state)
 {
 	struct adapter *a = adapter_new();
@@ -337,6 +376,8 @@ int main(void)
 		cmocka_unit_test(arming_fires_for_what_waits),
 		cmocka_unit_test(resizing_keeps_what_waits),
 		cmocka_unit_test(cleaning_removes_one_queue_pair_only),
+		cmocka_unit_test(cleaning_gives_the_room_back),
+		cmocka_unit_test(a_doorbell_of_too_much_is_not_believed),
 		cmocka_unit_test(a_queue_in_use_stays),
 	};
 

@@ -50,6 +50,22 @@ static void acknowledgements_are_cumulative(void **state)
 	flight_fini(&f);
 }
 
+/* A direct message takes the PSNs of its packets: it is settled by the last of them. */
+static void a_whole_message_is_settled_by_its_last_psn(void **state)
+{
+	struct flight_entry whole = { .psn = 0xfffffe, .span = 4, .answer = ANSWER_ACK, .is_last = true, .is_direct = true };
+	struct flight f;
+
+	(void)state;
+	assert_int_equal(flight_init(&f, WINDOW), 0);
+	flight_open(&f, 0xfffffe, 0);
+	flight_record(&f, &whole);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(flight_ack(&f, psn_add(0xfffffe, i), false, 0), 0);
+	assert_int_equal(flight_ack(&f, 1, false, 0), 1);
+	flight_fini(&f);
+}
+
 /* MSN-17: in the seed profile ends of messages go as far as the MSN, across its wrap, and no further. */
 static void the_msn_takes_whole_messages(void **state)
 {
@@ -112,6 +128,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(acknowledgements_are_cumulative),
+		cmocka_unit_test(a_whole_message_is_settled_by_its_last_psn),
 		cmocka_unit_test(the_msn_takes_whole_messages),
 		cmocka_unit_test(going_back_keeps_the_book),
 		cmocka_unit_test(half_the_numbers_at_most),

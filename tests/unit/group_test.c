@@ -1,5 +1,5 @@
 /* Walking the members of a multicast group. */
-#include "host/internal.h"
+#include "peers/devices.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

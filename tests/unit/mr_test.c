@@ -158,6 +158,35 @@ static void kinds_move_bytes(void **state)
 	}
 }
 
+/* A program may unmap what it has registered: a thread of the host that comes upon it meanwhile copies with care. */
+static void memory_may_go_while_the_engine_runs_apart(void **state)
+{
+	struct world *w = *state;
+	uint8_t bounce[PACKET_MAX_PAYLOAD], out[16];
+	struct wqe_seg seg = { va(w, 100), 16, w->mr->key };
+	struct iovec iov;
+	unsigned iovs;
+
+	memset(w->memory, 'x', BYTES);
+	assert_ptr_equal(mr_borrow_to_copy(w->mr, va(w, 100)), w->memory + 100);
+	w->a->ca.runs_apart = true;
+	assert_null(mr_borrow_to_copy(w->mr, va(w, 100)));
+	assert_non_null(mr_borrow(w->mr, va(w, 100)));
+	assert_int_equal(seg_gather(w->qp, &seg, 1, 0, 16, &iov, 1, &iovs, bounce), IBV_WC_SUCCESS);
+	assert_ptr_equal(iov.iov_base, bounce);
+	assert_memory_equal(bounce, w->memory, 16);
+	w->a->fault = true;
+	assert_int_equal(mr_write(w->mr, va(w, 100), "fifteen letters", 16), 0);
+	assert_int_equal(w->memory[100], 'x');
+	memset(out, 'y', 16);
+	assert_int_equal(mr_read(w->mr, va(w, 100), out, 16), 0);
+	assert_memory_equal(out, (uint8_t[16]){ 0 }, 16);
+	w->a->fault = false;
+	assert_int_equal(mr_write(w->mr, va(w, 100), "fifteen letters", 16), 0);
+	assert_string_equal((char *)w->memory + 100, "fifteen letters");
+	w->a->ca.runs_apart = false;
+}
+
 static void zero_based_regions_count_from_zero(void **state)
 {
 	struct world *w = *state;
@@ -175,6 +204,7 @@ static void reregistration_changes_what_it_names(void **state)
 	struct world *w = *state;
 	uint8_t elsewhere[64];
 	uint32_t key = w->mr->key;
+	struct pd *roce_pd;
 	struct mr *mr;
 
 	assert_int_equal(mr_rereg(w->mr, 0, NULL, NULL, 0, 0), -EINVAL);
@@ -182,6 +212,8 @@ static void reregistration_changes_what_it_names(void **state)
 	assert_int_equal(mr_rereg(w->mr, IBV_REREG_MR_CHANGE_PD, NULL, NULL, 0, 0), -EINVAL);
 	assert_int_equal(mr_rereg(w->mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, RW), -EINVAL);
 	assert_int_equal(mr_rereg(w->mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, elsewhere, 0, 0), -EINVAL);
+	assert_int_equal(pd_create(&w->a->ca, w->a->roce, &roce_pd), 0);
+	assert_int_equal(mr_rereg(w->mr, IBV_REREG_MR_CHANGE_PD, roce_pd, NULL, 0, 0), -EINVAL);
 	assert_int_equal(mr_rereg(w->mr, IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_ACCESS, NULL,
 				  elsewhere, 64, RW), -EINVAL);
 	assert_int_equal(w->mr->length, BYTES);
@@ -266,10 +298,38 @@ static void bad_segments_are_refused_and_nothing_written(void **state)
 	for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		assert_int_equal(seg_check(w->pd, &bad[i], 1, LW), IBV_WC_LOC_PROT_ERR);
 		assert_int_equal(seg_scatter(w->pd, &bad[i], 1, 0, data, 8), IBV_WC_LOC_PROT_ERR);
+		assert_false(seg_fill(w->pd, &bad[i], data, 8));
+		assert_null(seg_memory(w->pd, &bad[i], 8, LW));
 	}
 	for (unsigned i = 0; i < BYTES; i++)
 		assert_int_equal(w->memory[i], 0);
 	assert_int_equal(seg_check(w->pd, &bad[0], 1, 0), IBV_WC_SUCCESS);
+}
+
+/* As other adapters have it: what counts is where the bytes go. */
+static void a_receive_may_be_longer_than_its_region(void **state)
+{
+	struct world *w = *state;
+	const struct wqe_seg seg = { va(w, BYTES - 8), 64, w->mr->key };
+	struct iovec iov[DIRECT_IOVS];
+	uint8_t data[9] = "12345678";
+
+	assert_int_equal(seg_scatter(w->pd, &seg, 1, 0, data, 4), IBV_WC_SUCCESS);
+	assert_int_equal(seg_scatter(w->pd, &seg, 1, 4, data + 4, 4), IBV_WC_SUCCESS);
+	assert_memory_equal(w->memory + BYTES - 8, data, 8);
+	memset(w->memory, 0, BYTES);
+	assert_true(seg_fill(w->pd, &seg, data, 8));
+	assert_memory_equal(w->memory + BYTES - 8, data, 8);
+	assert_int_equal(seg_borrow(w->pd, &seg, 1, LW, 8, iov), 1);
+	assert_ptr_equal(iov[0].iov_base, w->memory + BYTES - 8);
+	assert_int_equal(iov[0].iov_len, 8);
+	memset(w->memory, 0, BYTES);
+	assert_int_equal(seg_scatter(w->pd, &seg, 1, 0, data, 9), IBV_WC_LOC_PROT_ERR);
+	assert_int_equal(seg_scatter(w->pd, &seg, 1, 8, data, 1), IBV_WC_LOC_PROT_ERR);
+	assert_false(seg_fill(w->pd, &seg, data, 9));
+	assert_int_equal(seg_borrow(w->pd, &seg, 1, LW, 9, iov), -1);
+	for (unsigned i = 0; i < BYTES; i++)
+		assert_int_equal(w->memory[i], 0);
 }
 
 static struct send_wqe bind_wqe(const struct world *w, const struct mr *mw, uint64_t offset, uint64_t length, int access)
@@ -377,6 +437,25 @@ static void binding_again_needs_no_current_variant(void **state)
 	assert_int_equal(w->mr->windows, 1);
 }
 
+/* The domain is the same: only the QP differs. */
+static void only_its_queue_pair_invalidates_a_window(void **state)
+{
+	struct world *w = *state;
+	struct pd *other_pd = w->other_qp->pd;
+	struct mr *mw;
+
+	assert_int_equal(mw_create(w->pd, IBV_MW_TYPE_2, &mw), 0);
+	struct send_wqe wqe = bind_wqe(w, mw, 0, 8, RW);
+
+	assert_int_equal(mw_bind(w->qp, &wqe), IBV_WC_SUCCESS);
+	w->other_qp->pd = w->pd;
+	assert_int_equal(mr_invalidate(w->other_qp, mw->key, false), IBV_WC_MW_BIND_ERR);
+	assert_int_equal(mr_invalidate(w->other_qp, mw->key, true), IBV_WC_REM_ACCESS_ERR);
+	w->other_qp->pd = other_pd;
+	assert_ptr_equal(mw->bound_to, w->mr);
+	assert_int_equal(mr_invalidate(w->qp, mw->key, false), IBV_WC_SUCCESS);
+}
+
 static void windows_go_with_their_queue_pair(void **state)
 {
 	struct world *w = *state;
@@ -417,14 +496,17 @@ int main(void)
 		WORLD(stale_and_foreign_keys_miss),
 		WORLD(remote_access_is_checked),
 		WORLD(kinds_move_bytes),
+		WORLD(memory_may_go_while_the_engine_runs_apart),
 		WORLD(zero_based_regions_count_from_zero),
 		WORLD(reregistration_changes_what_it_names),
 		WORLD(scatter_and_gather_walk_the_list),
 		WORLD(gathering_copies_what_cannot_be_borrowed),
 		WORLD(bad_segments_are_refused_and_nothing_written),
+		WORLD(a_receive_may_be_longer_than_its_region),
 		WORLD(windows_narrow_a_region),
 		WORLD(binds_that_grant_too_much_fail),
 		WORLD(binding_again_needs_no_current_variant),
+		WORLD(only_its_queue_pair_invalidates_a_window),
 		WORLD(windows_go_with_their_queue_pair),
 		WORLD(domains_outlive_their_children),
 	};

@@ -48,7 +48,7 @@ static const struct expectation *expected(enum ibv_qp_state from, enum ibv_qp_st
 
 static void expect_answer(enum ibv_qp_type type, int from, int to, int mask, bool is_good)
 {
-	assert_int_equal(transition_check(type, from, to, IBV_QP_STATE | mask), is_good ? 0 : -EINVAL);
+	assert_int_equal(transition_check(&qp_iba_transitions, type, from, to, IBV_QP_STATE | mask), is_good ? 0 : -EINVAL);
 }
 
 static void check_transition(unsigned type, int from, int to)
@@ -144,6 +144,8 @@ static void bad_values_change_nothing(void **state)
 		assert_int_equal(qp_attr_check(qp, &attr, all), -EINVAL);
 	}
 	assert_int_equal(qp_attr_check(qp, &good, all | IBV_QP_ALT_PATH), -EOPNOTSUPP);
+	/* the rights to FLUSH, which pyverbs 56 gives to each of its QPs */
+	assert_int_equal(qp_attr_check(qp, &(struct ibv_qp_attr){ .qp_access_flags = 3 << 8 }, IBV_QP_ACCESS_FLAGS), 0);
 	adapter_move(qp, IBV_QPS_INIT);
 	struct ibv_qp_attr bad = good;
 
@@ -243,6 +245,43 @@ static void error_flushes_sends_then_receives(void **state)
 	adapter_delete(a);
 }
 
+/* IBA 11.6.3.4: told when the QP enters the error state, not again when it is moved there once more. */
+static void the_last_wqe_is_told_once(void **state)
+{
+	struct ibv_srq_init_attr_ex init = { .attr = { 4, 1, 0 }, .srq_type = IBV_SRQT_BASIC };
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+	struct adapter *a = adapter_new();
+	struct srq *srq;
+	struct pd *pd;
+	struct qp *qp;
+
+	(void)state;
+	assert_int_equal(pd_create(&a->ca, a->ib, &pd), 0);
+	assert_int_equal(srq_create(pd, &init, NULL, NULL, &srq), 0);
+	qp = adapter_qp(a, IBV_QPT_RC, 8, srq);
+	adapter_move(qp, IBV_QPS_RTS);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(qp_modify(qp, 1, &attr, IBV_QP_STATE), 0);
+		assert_int_equal(a->async_events, 1);
+		assert_int_equal(a->last_event, IBV_EVENT_QP_LAST_WQE_REACHED);
+	}
+	adapter_delete(a);
+}
+
+/* PSNs have 24 bits: consumers pass random words. */
+static void starting_psns_are_cut_to_24_bits(void **state)
+{
+	struct ibv_qp_attr attr = { .rq_psn = 0x12345678, .sq_psn = 0x87654321 };
+	struct adapter *a = adapter_new();
+	struct qp *qp = adapter_qp(a, IBV_QPT_RC, 8, NULL);
+
+	(void)state;
+	qp_attr_store(qp, &attr, IBV_QP_RQ_PSN | IBV_QP_SQ_PSN);
+	assert_int_equal(qp->attr.rq_psn, 0x345678);
+	assert_int_equal(qp->attr.sq_psn, 0x654321);
+	adapter_delete(a);
+}
+
 static void reset_forgets_everything(void **state)
 {
 	struct adapter *a = adapter_new();
@@ -256,11 +295,11 @@ static void reset_forgets_everything(void **state)
 	qp_send_done(qp, IBV_WC_LOC_PROT_ERR);
 	assert_int_equal(qp_modify(qp, 3, &attr, IBV_QP_STATE), 0);
 	assert_false(cq_poll(qp->send_cq, &cqe));
-	assert_int_equal(qp->sq.credits, qp->sq.capacity);
-	assert_int_equal(qp->rq.credits, qp->rq.capacity);
+	assert_int_equal(qp->sq.ulp.credits, qp->sq.engine.ring.capacity);
+	assert_int_equal(qp->rq.ulp.credits, qp->rq.engine.ring.capacity);
 	wq_check(&qp->sq);
 	adapter_move(qp, IBV_QPS_RTS);
-	post(qp, qp->sq.capacity, qp->rq.capacity);
+	post(qp, qp->sq.engine.ring.capacity, qp->rq.engine.ring.capacity);
 	adapter_delete(a);
 }
 
@@ -277,13 +316,13 @@ static void datagram_send_errors_lead_to_sqe(void **state)
 	qp_send_done(qp, IBV_WC_LOC_PROT_ERR);
 	qp_send_error(qp, 2, -1);
 	assert_int_equal(qp->state, IBV_QPS_SQE);
-	assert_int_equal(wq_pending(&qp->sq), 0);
-	assert_int_equal(wq_pending(&qp->rq), 2);
+	assert_int_equal(wq_pending(&qp->sq.engine), 0);
+	assert_int_equal(wq_pending(&qp->rq.engine), 2);
 	post(qp, 1, 0);
-	assert_int_equal(wq_pending(&qp->sq), 0);
+	assert_int_equal(wq_pending(&qp->sq.engine), 0);
 	assert_int_equal(qp_modify(qp, 3, &attr, IBV_QP_STATE), 0);
 	post(qp, 1, 0);
-	assert_int_equal(wq_pending(&qp->sq), 1);
+	assert_int_equal(wq_pending(&qp->sq.engine), 1);
 	adapter_delete(a);
 }
 
@@ -295,6 +334,8 @@ int main(void)
 		cmocka_unit_test(bad_values_change_nothing),
 		cmocka_unit_test(paths_are_derived_on_both_link_layers),
 		cmocka_unit_test(error_flushes_sends_then_receives),
+		cmocka_unit_test(the_last_wqe_is_told_once),
+		cmocka_unit_test(starting_psns_are_cut_to_24_bits),
 		cmocka_unit_test(reset_forgets_everything),
 		cmocka_unit_test(datagram_send_errors_lead_to_sqe),
 	};

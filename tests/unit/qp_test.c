@@ -201,9 +201,10 @@ static void pinned_bytes_are_counted(void **state)
 	before = a->ca.arena.pinned;
 	assert_true(before >= 100 * sizeof(struct cqe));
 	assert_int_equal(qp_create(&a->ca, a->ib, &init, pd, cq, cq, NULL, NULL, &qp), 0);
-	rings = (uint64_t)qp->sq.pages * qp->sq.slots_per_page * qp->sq.stride +
-		(uint64_t)qp->rq.pages * qp->rq.slots_per_page * qp->rq.stride;
+	rings = (uint64_t)qp->sq.engine.ring.pages * qp->sq.engine.ring.slots_per_page * qp->sq.engine.ring.stride +
+		(uint64_t)qp->rq.engine.ring.pages * qp->rq.engine.ring.slots_per_page * qp->rq.engine.ring.stride;
 	assert_true(a->ca.arena.pinned >= before + rings);
+	assert_int_equal(ca_counters(&a->ca).queue_bytes, a->ca.arena.pinned);
 	assert_int_equal(a->ca.arena.pinned % ARENA_UNIT, 0);
 	assert_int_equal(qp_destroy(qp), 0);
 	assert_int_equal(a->ca.arena.pinned, before);
@@ -238,6 +239,25 @@ static void thousands_are_found_by_number(void **state)
 	adapter_delete(a);
 }
 
+/* By its number, and only from the domain that it is in. */
+static void shared_queue_pairs_are_opened_within_their_domain(void **state)
+{
+	struct adapter *a = ((struct parts *)*state)->a;
+	struct qp *qp = adapter_qp(a, IBV_QPT_XRC_RECV, 8, NULL), *rc = adapter_qp(a, IBV_QPT_RC, 8, NULL), *opened = NULL;
+	struct xrcd *other;
+
+	assert_int_equal(xrcd_open(&a->ca, a->ib, 0, 0, 0100, &other), 0);
+	assert_int_equal(qp_open(other, qp->qpn, &opened), -EINVAL);
+	assert_int_equal(qp_open(qp->xrcd, rc->qpn, &opened), -EINVAL);
+	assert_int_equal(qp_open(qp->xrcd, qp->qpn ^ 1, &opened), -ENOENT);
+	assert_null(opened);
+	assert_int_equal(qp_open(qp->xrcd, qp->qpn, &opened), 0);
+	assert_ptr_equal(opened, qp);
+	assert_int_equal(qp_destroy(qp), 0);
+	assert_ptr_equal(qp_find(&a->ca, qp->qpn), qp);
+	assert_int_equal(qp_destroy(qp), 0);
+}
+
 #define PARTS(test) cmocka_unit_test_setup_teardown(test, open_parts, close_parts)
 
 int main(void)
@@ -246,6 +266,7 @@ int main(void)
 		PARTS(types_need_their_objects),
 		PARTS(sizes_are_limited_and_reported),
 		PARTS(extras_are_refused),
+		PARTS(shared_queue_pairs_are_opened_within_their_domain),
 		cmocka_unit_test(failing_leaks_nothing),
 		cmocka_unit_test(pinned_bytes_are_counted),
 		cmocka_unit_test(thousands_are_found_by_number),

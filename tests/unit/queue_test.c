@@ -116,27 +116,27 @@ static void arena_does_not_creep(void **state)
 static void post(struct wq *wq, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
-		uint32_t *slot = wq_slot(wq);
+		uint32_t *slot = wq_slot(&wq->ulp);
 
 		assert_non_null(slot);
-		*slot = wq->written;
-		wq_written(wq);
+		*slot = wq->ulp.written;
+		wq_written(&wq->ulp);
 	}
 	wq_check(wq);
 }
 
 static void announce(struct wq *wq)
 {
-	wq_ring(wq);
-	wq_doorbell_read(wq);
+	wq_ring_doorbell(&wq->ulp);
+	wq_doorbell_read(&wq->engine);
 	wq_check(wq);
 }
 
 static void complete(struct wq *wq, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
-		assert_int_equal(*(uint32_t *)wq_at(wq, wq->completed), wq->completed);
-		wq->completed++;
+		assert_int_equal(*(uint32_t *)wq_ulp_at(&wq->ulp, wq->engine.completed), wq->engine.completed);
+		wq_completed(&wq->engine);
 	}
 	wq_check(wq);
 }
@@ -150,18 +150,18 @@ static void vector_10_10(void **state)
 	(void)state;
 	store_open(&s);
 	assert_int_equal(wq_init_pages(&wq, &s.arena, 3, 8, 64), 0);
-	assert_int_equal(wq.capacity, 21);
-	assert_int_equal(wq.credits, 21);
+	assert_int_equal(wq.engine.ring.capacity, 21);
+	assert_int_equal(wq.ulp.credits, 21);
 	post(&wq, 5);
 	announce(&wq);
-	assert_int_equal(wq.credits, 16);
-	assert_int_equal(wq_pending(&wq), 5);
+	assert_int_equal(wq.ulp.credits, 16);
+	assert_int_equal(wq_pending(&wq.engine), 5);
 	complete(&wq, 2);
-	assert_int_equal(wq_pending(&wq), 3);
-	wq_reaped(&wq, 0);
-	wq_reaped(&wq, 1);
-	assert_int_equal(wq.credits, 18);
-	assert_int_equal(wq.credits + wq_pending(&wq) + (wq.completed - wq.reaped), 21);
+	assert_int_equal(wq_pending(&wq.engine), 3);
+	wq_reaped(&wq.ulp, 0);
+	wq_reaped(&wq.ulp, 1);
+	assert_int_equal(wq.ulp.credits, 18);
+	assert_int_equal(wq.ulp.credits + wq_pending(&wq.engine) + (wq.engine.completed - wq.ulp.reaped), 21);
 	wq_fini(&wq);
 	store_close(&s);
 }
@@ -176,16 +176,16 @@ static void ring_walks_its_pages(void **state)
 	store_open(&s);
 	assert_int_equal(wq_init_pages(&wq, &s.arena, 3, 8, 64), 0);
 	for (unsigned i = 0; i < 100; i++) {
-		uint64_t page = (uint64_t)(wq.page[i % 21 / 7] - s.arena.base);
+		uint64_t page = (uint64_t)(wq.ulp.ring.page[i % 21 / 7] - s.arena.base);
 
-		assert_ptr_equal(wq_slot(&wq), s.arena.base + page + i % 7 * 64);
+		assert_ptr_equal(wq_slot(&wq.ulp), s.arena.base + page + i % 7 * 64);
 		post(&wq, 1);
 		announce(&wq);
 		complete(&wq, 1);
-		wq_reaped(&wq, i);
+		wq_reaped(&wq.ulp, i);
 	}
-	for (unsigned i = 0, offset = (unsigned)wq.ring; i < 4; i++) {
-		assert_int_equal(offset, wq.page[i % 3] - s.arena.base);
+	for (unsigned i = 0, offset = (unsigned)wq.ulp.ring.offset; i < 4; i++) {
+		assert_int_equal(offset, wq.ulp.ring.page[i % 3] - s.arena.base);
 		offset = (unsigned)*(uint64_t *)(s.arena.base + offset + 7 * 64);
 	}
 	wq_fini(&wq);
@@ -201,14 +201,14 @@ static void queue_full_is_refused_and_nothing_overwritten(void **state)
 	store_open(&s);
 	assert_int_equal(wq_init_pages(&wq, &s.arena, 1, 9, 64), 0);
 	post(&wq, 8);
-	assert_null(wq_slot(&wq));
+	assert_null(wq_slot(&wq.ulp));
 	announce(&wq);
-	assert_null(wq_slot(&wq));
+	assert_null(wq_slot(&wq.ulp));
 	complete(&wq, 8);
-	assert_null(wq_slot(&wq));
+	assert_null(wq_slot(&wq.ulp));
 	/* IPS-31: one reaped completion returns the credits of all before it */
-	wq_reaped(&wq, 7);
-	assert_int_equal(wq.credits, 8);
+	wq_reaped(&wq.ulp, 7);
+	assert_int_equal(wq.ulp.credits, 8);
 	wq_fini(&wq);
 	store_close(&s);
 }
@@ -222,13 +222,13 @@ static void nothing_is_pending_before_the_doorbell(void **state)
 	store_open(&s);
 	assert_int_equal(wq_init_pages(&wq, &s.arena, 1, 9, 64), 0);
 	post(&wq, 3);
-	wq_doorbell_read(&wq);
-	assert_int_equal(wq_pending(&wq), 0);
-	wq_unwrite(&wq, 1);
+	wq_doorbell_read(&wq.engine);
+	assert_int_equal(wq_pending(&wq.engine), 0);
+	wq_unwrite(&wq.ulp, 1);
 	wq_check(&wq);
 	announce(&wq);
-	assert_int_equal(wq_pending(&wq), 2);
-	assert_int_equal(wq.credits, 6);
+	assert_int_equal(wq_pending(&wq.engine), 2);
+	assert_int_equal(wq.ulp.credits, 6);
 	wq_fini(&wq);
 	store_close(&s);
 }
@@ -245,19 +245,19 @@ static void a_forged_doorbell_or_index_is_not_believed(void **state)
 	post(&wq, 4);
 	announce(&wq);
 	complete(&wq, 1);
-	word = (uint32_t *)(s.arena.base + wq.doorbell);
+	word = (uint32_t *)wq.engine.ring.doorbell;
 	for (unsigned i = 0; i < 3; i++) {
-		*word = (uint32_t[]){ 9, 3, 0x80000000 }[i];
-		wq_doorbell_read(&wq);
-		assert_int_equal(wq.announced, 4);
+		*word = (uint32_t[]){ 10, 3, 0x80000000 }[i];
+		wq_doorbell_read(&wq.engine);
+		assert_int_equal(wq.engine.announced, 4);
 	}
-	wq_reaped(&wq, 1);
-	wq_reaped(&wq, UINT32_MAX - 4);
-	assert_int_equal(wq.credits, 4);
-	wq_reaped(&wq, 0);
-	assert_int_equal(wq.credits, 5);
-	wq_reaped(&wq, 0);
-	assert_int_equal(wq.credits, 5);
+	wq_reaped(&wq.ulp, 4);
+	wq_reaped(&wq.ulp, UINT32_MAX - 4);
+	assert_int_equal(wq.ulp.credits, 4);
+	wq_reaped(&wq.ulp, 0);
+	assert_int_equal(wq.ulp.credits, 5);
+	wq_reaped(&wq.ulp, 0);
+	assert_int_equal(wq.ulp.credits, 5);
 	wq_fini(&wq);
 	store_close(&s);
 }
@@ -278,9 +278,10 @@ static void sizes_hold_what_was_asked_for(void **state)
 		assert_int_equal(wq_init(&wq, &s.arena, row[i].max_wr, row[i].stride), row[i].result);
 		if (row[i].result < 0)
 			continue;
-		assert_true(wq.capacity >= row[i].max_wr && wq.credits == wq.capacity && wq.stride >= row[i].stride);
+		assert_true(wq.ulp.ring.capacity >= row[i].max_wr && wq.ulp.ring.stride >= row[i].stride);
+		assert_true(wq.engine.ring.capacity == wq.ulp.ring.capacity && wq.ulp.credits == wq.ulp.ring.capacity);
 		if (row[i].max_wr == 0)
-			assert_null(wq_slot(&wq));
+			assert_null(wq_slot(&wq.ulp));
 		wq_check(&wq);
 		wq_fini(&wq);
 	}
@@ -299,30 +300,33 @@ static void ledger_holds_over_a_random_run(uint32_t seed)
 	store_open(&s);
 	rand_seed(&rand, seed);
 	assert_int_equal(wq_init_pages(&wq, &s.arena, 3, 8, 64), 0);
-	wq.written = wq.announced = wq.started = wq.completed = wq.reaped = wq.lap = UINT32_MAX - 500;
-	wq_ring(&wq);
+	wq.ulp.written = wq.ulp.rung = wq.ulp.reaped = wq.ulp.lap = UINT32_MAX - 500;
+	wq.engine.announced = wq.engine.started = wq.engine.completed = wq.engine.lap = UINT32_MAX - 500;
+	atomic_store(wq.ulp.ring.doorbell, UINT32_MAX - 500);
 	for (unsigned step = 0; step < 5000; step++) {
 		uint32_t n = (uint32_t)rand_below(&rand, 6);
 
-		switch (rand_below(&rand, 6)) {
+		switch (rand_below(&rand, 7)) {
 		case 0:
-			post(&wq, n < wq.credits ? n : wq.credits);
+			post(&wq, n < wq.ulp.credits ? n : wq.ulp.credits);
 			break;
 		case 1:
 			announce(&wq);
 			break;
 		case 2:
-			complete(&wq, n < wq_pending(&wq) ? n : wq_pending(&wq));
+			complete(&wq, n < wq_pending(&wq.engine) ? n : wq_pending(&wq.engine));
 			break;
 		case 3:
-			if (wq.completed != wq.reaped)
-				wq_reaped(&wq, wq.reaped + (uint32_t)rand_below(&rand, wq.completed - wq.reaped));
+			if (wq.engine.completed != wq.ulp.reaped)
+				wq_reaped(&wq.ulp, wq.engine.completed - 1 -
+					  (uint32_t)rand_below(&rand, wq.engine.completed - wq.ulp.reaped));
 			break;
 		case 4:
-			n = (uint32_t)rand_below(&rand, wq.written - wq.announced + 1);
 			/* what a doorbell has said cannot be taken back */
-			if (*(uint32_t *)(s.arena.base + wq.doorbell) == wq.announced)
-				wq_unwrite(&wq, n);
+			wq_unwrite(&wq.ulp, (uint32_t)rand_below(&rand, wq.ulp.written - wq.ulp.rung + 1));
+			break;
+		case 5:
+			wq_ring_doorbell(&wq.ulp);	/* the engine reads it later */
 			break;
 		default:
 			if (rand_below(&rand, 50) == 0)

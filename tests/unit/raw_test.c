@@ -32,7 +32,7 @@ static struct station *station_new(void)
 	struct station *s = calloc(1, sizeof(*s));
 
 	s->a = adapter_new();
-	s->a->ca.transport = &ib_transport;
+	adapter_set_transports(s->a, &ib_transport);
 	assert_int_equal(pd_create(&s->a->ca, s->a->roce, &s->pd), 0);
 	assert_int_equal(cq_create(&s->a->ca, s->a->roce, 16, &s->cq), 0);
 	assert_int_equal(mr_create(s->pd, s->memory, MEMORY, (uintptr_t)s->memory, IBV_ACCESS_LOCAL_WRITE, &s->mr), 0);
@@ -85,23 +85,29 @@ static void post_send(struct station *s, uint8_t last, uint32_t bytes, unsigned 
 	assert_int_equal(qp_post_send(s->qp, 1, &wr, &bad), 0);
 }
 
+static void carry_frame(const struct packet *sent, struct station *from, struct station *to)
+{
+	uint8_t frame[PACKET_MAX_BYTES];
+	struct packet p;
+	size_t bytes;
+
+	assert_int_equal(sent->form, PACKET_ETHERNET);
+	assert_memory_equal(sent->path.dgid, flow_group, 16);
+	bytes = packet_build(sent, frame, sizeof(frame));
+	assert_int_equal(packet_parse(&p, PACKET_ETHERNET, frame, bytes, true), PACKET_OK);
+	ca_input(&from->a->ca, from->a->roce, 1, 1, &p);
+	ca_input(&to->a->ca, to->a->roce, 1, 1, &p);
+}
+
 /* What `from` sends goes to both. Frames sent. */
 static unsigned carry(struct station *from, struct station *to)
 {
-	uint8_t frame[PACKET_MAX_BYTES];
-	struct packet_out out;
-	struct packet p;
+	struct burst burst;
 	unsigned n = 0;
-	size_t bytes;
 
-	for (; ca_output(&from->a->ca, 1, &out); n++) {
-		assert_int_equal(out.packet.form, PACKET_ETHERNET);
-		assert_memory_equal(out.packet.path.dgid, flow_group, 16);
-		bytes = packet_build(&out.packet, frame, sizeof(frame));
-		assert_int_equal(packet_parse(&p, PACKET_ETHERNET, frame, bytes, true), PACKET_OK);
-		ca_input(&from->a->ca, from->a->roce, 1, &p);
-		ca_input(&to->a->ca, to->a->roce, 1, &p);
-	}
+	for (; ca_output(&from->a->ca, 1, &burst); n += burst.packets)
+		for (unsigned i = 0; i < burst.packets; i++)
+			carry_frame(&burst.out[i].packet, from, to);
 	return n;
 }
 
@@ -227,7 +233,7 @@ static void transport_packets_are_not_for_it(void **state)
 	post_recv(b, 100);
 	for (unsigned i = 0; i < sizeof(opcodes); i++) {
 		p.opcode = opcodes[i];
-		ca_input(&b->a->ca, b->a->roce, 1, &p);
+		ca_input(&b->a->ca, b->a->roce, 1, 1, &p);
 	}
 	assert_int_equal(b->a->ca.counters.dropped_no_qp, sizeof(opcodes));
 	expect_nothing(b);

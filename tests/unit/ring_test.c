@@ -111,12 +111,46 @@ static void full_ring_tells_the_consumer(void **state)
 	assert_true(filled(got, 4000, out++));
 	assert_false(ring_publish(&r->c, false));
 	assert_false(ring_room(&r->p, 4000));
+	while (r->c.head < RING_LINES / 8) {
+		assert_false(ring_publish(&r->c, false));
+		assert_int_equal(ring_take(&r->c, got, sizeof(got), &kind), 4000);
+		assert_true(filled(got, 4000, out++));
+	}
+	assert_true(ring_publish(&r->c, false));
+	assert_true(ring_room(&r->p, 4000));
+	while (ring_room(&r->p, 4000))
+		assert_true(produce(&r->p, 4000, in++));
 	while (ring_take(&r->c, got, sizeof(got), &kind))
 		assert_true(filled(got, 4000, out++));
 	assert_int_equal(out, in);
 	assert_true(ring_publish(&r->c, true));
 	assert_false(ring_publish(&r->c, true));
 	assert_true(ring_room(&r->p, 4000));
+	free(r);
+}
+
+/* Wherever the ring's end is. */
+static void what_is_promised_has_room(void **state)
+{
+	struct pair *r = pair_create();
+	uint8_t got[RING_MAX_RECORD];
+	uint32_t in = 0, out = 0;
+	unsigned kind, room;
+	size_t bytes;
+
+	(void)state;
+	for (uint32_t i = 0; i < 4 * RING_LINES; i += 61) {
+		for (uint32_t full = i % 97; full; full--)
+			assert_true(produce(&r->p, 40 + full, in++));
+		room = ring_room(&r->p, RING_MAX_RECORD);
+		assert_true(room > 0);
+		for (; room; room--)
+			assert_true(produce(&r->p, RING_MAX_RECORD, in++));
+		while ((bytes = ring_take(&r->c, got, sizeof(got), &kind)))
+			assert_true(filled(got, bytes, out++));
+		ring_publish(&r->c, true);
+	}
+	assert_int_equal(out, in);
 	free(r);
 }
 
@@ -242,6 +276,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(records_come_out_in_order),
 		cmocka_unit_test(full_ring_tells_the_consumer),
+		cmocka_unit_test(what_is_promised_has_room),
 		cmocka_unit_test(two_threads),
 		cmocka_unit_test(hostile_records),
 		cmocka_unit_test(record_beyond_the_end_breaks),

@@ -1,7 +1,7 @@
 /* The client's conversation with weftd, against a weftd of a few lines: answers find their askers whatever comes between,
  * descriptors arrive or are closed, and a weftd that dies or talks nonsense ends the session, not the program. */
-#include "host/message.h"
-#include "host/session.h"
+#include "control/message.h"
+#include "control/session.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -52,8 +52,9 @@ static void answer_hello(struct fake *f, struct control_msg *answer)
 	}
 }
 
-/* Answers by type: SLOT with slot 7; CHANNEL after unasked mail, with two descriptors; MCAST with EDQUOT; LISTEN by
- * leaving in the first life, then properly; PORT with half a message; GOODBYE not at all; UP and STATUS end the fake. */
+/* Answers by type: SLOT with slot 7; CHANNEL after unasked mail, with two descriptors; MCAST with EDQUOT,
+ * after an answer that nobody waits for; LISTEN by leaving in the first life, then properly; PORT with half a message; GOODBYE
+ * not at all; UP and STATUS end the fake. */
 static void serve_one(struct fake *f, int s, const struct control_msg *msg)
 {
 	struct control_msg answer = *msg, unasked;
@@ -75,6 +76,9 @@ static void serve_one(struct fake *f, int s, const struct control_msg *msg)
 		answer.b = 2;
 		message_send(s, &answer, NULL, null, 2, 0);
 	} else if (msg->type == CTL_MCAST) {
+		unasked = (struct control_msg){ .type = CTL_MCAST, .seq = msg->seq + 1000 };
+		if (msg->a)
+			message_send(s, &unasked, NULL, NULL, 0, 0);
 		answer.status = msg->a ? EDQUOT : 0;
 		message_send(s, &answer, NULL, null, 1, 0);
 	} else if (msg->type == CTL_PORT) {
@@ -241,7 +245,7 @@ static void weftd_is_told_again(void **state)
 	f->lives = 1;
 	msg = (struct control_msg){ .type = CTL_LISTEN, .service = 7 };
 	assert_int_equal(session_call(&f->session, &msg, NULL, 0, NULL, NULL), 0);
-	assert_int_equal(f->told[CTL_KEPT], 1);
+	assert_int_equal(f->told[CTL_KEPT], 2);	/* one, and that it was all */
 	assert_int_equal(f->told[CTL_LISTEN], 3);	/* 7 twice, and 6 */
 }
 
@@ -323,6 +327,23 @@ static void nobody_is_there(void **state)
 	assert_int_equal(session_open(&s, "/nonexistent", &fd, 1, &fd), -ENODEV);
 }
 
+/* A weftd that refuses us says why and leaves, with what we have sent meanwhile unread. */
+static void a_refusal_is_heard_though_nobody_read_us(void **state)
+{
+	struct control_msg msg = { .type = CTL_HELLO, .seq = 1 }, answer = { .type = CTL_HELLO, .seq = 1, .status = EDQUOT };
+	int pair[2];
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+	assert_int_equal(message_send(pair[0], &msg, NULL, NULL, 0, 0), 0);
+	assert_int_equal(message_send(pair[1], &answer, NULL, NULL, 0, 0), 0);
+	close(pair[1]);
+	assert_int_equal(message_receive(pair[0], &msg, NULL, 0, NULL, NULL, 0), 0);
+	assert_int_equal(msg.status, EDQUOT);
+	assert_int_equal(message_receive(pair[0], &msg, NULL, 0, NULL, NULL, 0), -ENOTCONN);
+	close(pair[0]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -334,6 +355,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(nonsense_ends_the_session, start, stop),
 		cmocka_unit_test_setup_teardown(many_threads_ask, start, stop),
 		cmocka_unit_test(no_room_for_descriptors),
+		cmocka_unit_test(a_refusal_is_heard_though_nobody_read_us),
 		cmocka_unit_test(nobody_is_there),
 	};
 

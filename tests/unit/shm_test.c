@@ -3,10 +3,12 @@
 #include "link/shm.h"
 
 #include "base/rand.h"
+#include "link/wake.h"
 #include "wire/opcode.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -19,9 +21,12 @@
 
 #include <cmocka.h>
 
+enum { DEVICE = 3 };	/* of its frames */
+
 struct pair {
-	struct link *a, *b;
-	int wake_a, wake_b;	/* borrowed from the links */
+	struct link *a, *b;	/* of the channel's two ends: */
+	struct shm *end_a, *end_b;
+	int wake_a, wake_b;	/* borrowed from the ends */
 };
 
 static void pair_open(struct pair *p)
@@ -31,8 +36,10 @@ static void pair_open(struct pair *p)
 	assert_true(memory >= 0);
 	p->wake_a = eventfd(0, EFD_NONBLOCK);
 	p->wake_b = eventfd(0, EFD_NONBLOCK);
-	assert_int_equal(shm_open_channel(memory, p->wake_b, 0, &p->a), 0);
-	assert_int_equal(shm_open_channel(memory, p->wake_a, 1, &p->b), 0);
+	assert_int_equal(shm_open_channel(memory, p->wake_b, 0, &p->end_a), 0);
+	assert_int_equal(shm_open_channel(memory, p->wake_a, 1, &p->end_b), 0);
+	p->a = &p->end_a->link;
+	p->b = &p->end_b->link;
 	close(memory);
 }
 
@@ -56,7 +63,7 @@ static bool send(struct link *l, uint32_t psn, const void *payload, uint32_t byt
 			    .payload = &iov, .payload_iovs = 1, .payload_bytes = bytes };
 
 	p.opcode = (uint8_t)opcode_find(SERVICE_RC, OP_SEND, POS_ONLY, 0);
-	return l->ops->send(l, &p);
+	return l->ops->send(l, DEVICE, (const struct packet *const[]){ &p }, 1) == 1;
 }
 
 /* Takes one frame, checks it and returns its PSN; -1: none. */
@@ -69,7 +76,8 @@ static int64_t take(struct link *l, const void *payload, uint32_t bytes)
 
 	if (!frame)
 		return -1;
-	assert_int_equal(packet_parse(&p, (enum packet_form)kind, frame, length, true), PACKET_OK);
+	assert_int_equal(link_device(kind), DEVICE);
+	assert_int_equal(packet_parse(&p, link_form(kind), frame, length, true), PACKET_OK);
 	assert_int_equal(p.payload_bytes, bytes);
 	assert_memory_equal(p.payload->iov_base, payload, bytes);
 	l->ops->release(l);
@@ -99,6 +107,37 @@ static void frames_cross(void **state)
 	pair_close(&p);
 }
 
+/* What there was said to be room for goes, of any length; of more, what there is room for. */
+static void a_batch_goes_as_far_as_there_is_room(void **state)
+{
+	static uint8_t payload[PACKET_MAX_PAYLOAD];
+	struct iovec iov = { payload, sizeof(payload) };
+	const struct packet *batch[64];
+	struct packet p[64];
+	unsigned room, sent, total = 0, kind;
+	struct pair pair;
+	size_t bytes;
+
+	(void)state;
+	pair_open(&pair);
+	for (unsigned i = 0; i < 64; i++) {
+		p[i] = (struct packet){ .form = PACKET_IB, .opcode = OPCODE_RC_SEND_ONLY, .psn = i, .payload = &iov,
+					.payload_iovs = 1, .payload_bytes = sizeof(payload) };
+		batch[i] = &p[i];
+	}
+	while ((room = pair.a->ops->room(pair.a))) {
+		room = room < 7 ? room : 7;
+		assert_int_equal(pair.a->ops->send(pair.a, DEVICE, batch, room), room);
+		total += room;
+	}
+	sent = pair.a->ops->send(pair.a, DEVICE, batch, 64);
+	assert_true(sent < 64);
+	for (total += sent; pair.b->ops->receive(pair.b, &kind, &bytes); total--)
+		;
+	assert_int_equal(total, 0);
+	pair_close(&pair);
+}
+
 /* Where it says that a short message goes, that is where any way says so. */
 static void the_line_is_what_is_reserved(void **state)
 {
@@ -111,17 +150,17 @@ static void the_line_is_what_is_reserved(void **state)
 	rand_seed(&r, 3);
 	pair_open(&p);
 	for (unsigned i = 0; i < 300000; i++) {
-		void *line = p.a->line, *record;
+		void *line = p.end_a->line, *record;
 
-		bytes = 1 + rand_below(&r, rand_below(&r, 16) ? LINK_SHORT_BYTES : 3000);
-		record = p.a->ops->reserve(p.a, bytes);
-		if (line && bytes <= LINK_SHORT_BYTES)
+		bytes = 1 + rand_below(&r, rand_below(&r, 16) ? SHM_SHORT_BYTES : 3000);
+		record = shm_reserve_any(p.end_a, bytes);
+		if (line && bytes <= SHM_SHORT_BYTES)
 			assert_ptr_equal(record, line);
-		assert_ptr_equal(record, link_reserve(p.a, bytes));
+		assert_ptr_equal(record, shm_reserve(p.end_a, bytes));
 		lines += line != NULL;
 		if (record) {
 			memset(record, (int)i, bytes);
-			p.a->ops->commit(p.a, bytes);
+			shm_commit(p.end_a, bytes);
 		}
 		while (rand_below(&r, i / 50000 + 1) == 0 && p.b->ops->receive(p.b, &kind, &bytes))
 			p.b->ops->release(p.b);
@@ -136,7 +175,7 @@ static void only_sleepers_are_woken(void **state)
 
 	(void)state;
 	pair_open(&p);
-	assert_true(p.b->ops->may_sleep(p.b, NEWS_WAKE_FD));
+	assert_true(p.b->ops->may_sleep(p.b, false));
 	assert_true(send(p.a, 1, "", 0));
 	p.a->ops->flush(p.a);
 	assert_true(was_woken(p.wake_b));
@@ -145,7 +184,7 @@ static void only_sleepers_are_woken(void **state)
 	p.a->ops->flush(p.a);
 	assert_false(was_woken(p.wake_b));
 	/* it may not sleep on top of frames */
-	assert_false(p.b->ops->may_sleep(p.b, NEWS_WAKE_FD));
+	assert_false(p.b->ops->may_sleep(p.b, false));
 	p.b->ops->awake(p.b);
 	assert_true(send(p.a, 3, "", 0));
 	p.a->ops->flush(p.a);
@@ -163,7 +202,7 @@ static void sleeping_sender_hears_of_room(void **state)
 	pair_open(&p);
 	while (p.a->ops->room(p.a))
 		assert_true(send(p.a, psn++, payload, sizeof(payload)));
-	assert_true(p.a->ops->may_sleep(p.a, NEWS_WAKE_FD));
+	assert_true(p.a->ops->may_sleep(p.a, false));
 	while (take(p.b, payload, sizeof(payload)) >= 0)
 		got++;
 	assert_int_equal(got, psn);
@@ -174,14 +213,47 @@ static void sleeping_sender_hears_of_room(void **state)
 		assert_true(send(p.a, psn++, payload, sizeof(payload)));
 	while (take(p.b, payload, sizeof(payload)) >= 0)
 		;
-	assert_false(p.a->ops->may_sleep(p.a, NEWS_WAKE_FD));
+	assert_false(p.a->ops->may_sleep(p.a, false));
 	assert_false(p.a->broken || p.b->broken);
 	pair_close(&p);
 }
 
-static void *await_wakes(void *news)
+/* What the peer has not taken is known: up to a mark, whatever is sent behind it; past the ring's end too. */
+static void sender_knows_what_was_not_taken(void **state)
 {
-	_Atomic uint32_t *wakes = &((struct news *)news)->wakes;
+	static const uint8_t payload[4096];
+	uint64_t mark = 0, later = 0;
+	struct pair p;
+	unsigned kind;
+	size_t bytes;
+
+	(void)state;
+	pair_open(&p);
+	assert_false(shm_undelivered(p.end_a, &mark));	/* nothing was sent */
+	for (unsigned round = 0; round < 1000; round++) {
+		mark = later = 0;
+		assert_true(send(p.a, round, payload, sizeof(payload)));
+		assert_true(shm_undelivered(p.end_a, &mark));
+		assert_true(send(p.a, round, payload, 64));
+		assert_true(shm_undelivered(p.end_a, &later));
+		assert_true(later != mark);
+		assert_non_null(p.b->ops->receive(p.b, &kind, &bytes));
+		assert_true(shm_undelivered(p.end_a, &mark));	/* it has not told of it */
+		assert_non_null(p.b->ops->receive(p.b, &kind, &bytes));
+		p.b->ops->release(p.b);
+		assert_true(send(p.a, round, payload, 64));
+		assert_false(shm_undelivered(p.end_a, &mark));
+		assert_false(shm_undelivered(p.end_a, &later));
+		assert_non_null(p.b->ops->receive(p.b, &kind, &bytes));
+		p.b->ops->release(p.b);
+		assert_false(shm_undelivered(p.end_a, &mark));
+	}
+	pair_close(&p);
+}
+
+static void *await_wakes(void *bells)
+{
+	_Atomic uint32_t *wakes = &((struct channel_bells *)bells)->wakes;
 
 	while (atomic_load(wakes) == 0)
 		syscall(SYS_futex, wakes, FUTEX_WAIT, 0, NULL, NULL, 0);
@@ -190,39 +262,46 @@ static void *await_wakes(void *news)
 
 static void watcher_is_woken_by_its_futex(void **state)
 {
-	static struct news news;
+	static struct channel_bells bells;
 	pthread_t thread;
 	struct pair p;
 
 	(void)state;
 	pair_open(&p);
 	/* who cannot reach the futex wakes by the eventfd */
-	assert_true(p.b->ops->may_sleep(p.b, NEWS_WAKE_FUTEX));
+	assert_true(p.b->ops->may_sleep(p.b, true));
 	assert_true(send(p.a, 1, "", 0));
 	p.a->ops->flush(p.a);
 	assert_true(was_woken(p.wake_b));
 	assert_int_equal(take(p.b, "", 0), 1);
-	shm_ring_at(p.a, &news);
-	assert_int_equal(pthread_create(&thread, NULL, await_wakes, &news), 0);
-	assert_true(p.b->ops->may_sleep(p.b, NEWS_WAKE_FUTEX));
+	shm_ring_at(p.end_a, &bells);
+	assert_int_equal(pthread_create(&thread, NULL, await_wakes, &bells), 0);
+	assert_true(p.b->ops->may_sleep(p.b, true));
 	assert_true(send(p.a, 2, "", 0));
 	p.a->ops->flush(p.a);
 	pthread_join(thread, NULL);
-	assert_int_equal(atomic_load(&news.wakes), 1);
+	assert_int_equal(atomic_load(&bells.wakes), 1);
 	assert_int_equal(take(p.b, "", 0), 2);
 	was_woken(p.wake_b);	/* if the thread was late */
 	/* nobody there: whoever listens at the eventfd is woken */
-	assert_true(p.b->ops->may_sleep(p.b, NEWS_WAKE_FUTEX));
+	assert_true(p.b->ops->may_sleep(p.b, true));
 	assert_true(send(p.a, 3, "", 0));
 	p.a->ops->flush(p.a);
 	assert_true(was_woken(p.wake_b));
-	assert_int_equal(atomic_load(&news.wakes), 2);
+	assert_int_equal(atomic_load(&bells.wakes), 2);
+	assert_int_equal(take(p.b, "", 0), 3);
+	/* who listens there from the start is not looked for at the futex */
+	assert_true(p.b->ops->may_sleep(p.b, false));
+	assert_true(send(p.a, 4, "", 0));
+	p.a->ops->flush(p.a);
+	assert_true(was_woken(p.wake_b));
+	assert_int_equal(atomic_load(&bells.wakes), 2);
 	pair_close(&p);
 }
 
 static void resting_owner_is_rung(void **state)
 {
-	static struct news news;
+	static struct channel_bells bells;
 	static uint8_t payload[4096];
 	uint32_t psn = 0;
 	struct pair p;
@@ -230,61 +309,135 @@ static void resting_owner_is_rung(void **state)
 	(void)state;
 	pair_open(&p);
 	/* the peer must know the bells */
-	assert_false(p.b->ops->may_rest(p.b, 3));
-	shm_ring_at(p.a, &news);
-	assert_false(p.b->ops->may_rest(p.b, NEWS_BELLS));
-	assert_true(p.b->ops->may_rest(p.b, 3));
+	assert_false(shm_may_rest(p.end_b, 3));
+	shm_ring_at(p.end_a, &bells);
+	assert_false(shm_may_rest(p.end_b, CHANNEL_BELLS));
+	assert_true(shm_may_rest(p.end_b, 3));
 	assert_true(send(p.a, 1, "", 0));
 	p.a->ops->flush(p.a);
-	assert_int_equal(news_take(&news), 3);
+	assert_int_equal(bells_take(&bells), 3);
 	/* once is enough, and frames let nobody rest */
 	assert_true(send(p.a, 2, "", 0));
 	p.a->ops->flush(p.a);
-	assert_int_equal(news_take(&news), -1);
-	assert_false(p.b->ops->may_rest(p.b, 3));
+	assert_int_equal(bells_take(&bells), -1);
+	assert_false(shm_may_rest(p.end_b, 3));
 	assert_int_equal(take(p.b, "", 0), 1);
 	assert_int_equal(take(p.b, "", 0), 2);
 	/* who sleeps as a whole is woken, too */
-	assert_true(p.b->ops->may_rest(p.b, 4));
-	assert_true(news_may_sleep(&news, NEWS_WAKE_FD));
+	assert_true(shm_may_rest(p.end_b, 4));
+	assert_true(bells_may_sleep(&bells, BELL_WAKE_FD));
 	assert_true(send(p.a, 3, "", 0));
 	p.a->ops->flush(p.a);
 	assert_true(was_woken(p.wake_b));
-	assert_int_equal(news_take(&news), 4);
+	assert_int_equal(bells_take(&bells), 4);
 	assert_int_equal(take(p.b, "", 0), 3);
-	/* room is news */
+	/* room is bells */
 	while (p.b->ops->room(p.b))
 		assert_true(send(p.b, psn++, payload, sizeof(payload)));
-	assert_true(p.b->ops->may_rest(p.b, 5));
+	assert_true(shm_may_rest(p.end_b, 5));
 	while (take(p.a, payload, sizeof(payload)) >= 0)
 		;
-	assert_int_equal(news_take(&news), 5);
+	assert_int_equal(bells_take(&bells), 5);
 	pair_close(&p);
 }
 
-static void foreign_kind_breaks(void **state)
+static bool is_set(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+
+	return poll(&p, 1, 0) == 1;
+}
+
+/* Who does not look at the other's accesses, not yet or no more, is not written to directly. */
+static void a_side_heeds_from_when_it_says_so_until_it_closes(void **state)
 {
 	int memory = shm_memory_create();
-	uint32_t word = 0x80000000u | 5u << 24 | 32;
+	struct shm *a, *b;
+
+	(void)state;
+	assert_int_equal(shm_open_channel(memory, -1, 0, &a), 0);
+	assert_int_equal(shm_open_channel(memory, -1, 1, &b), 0);
+	assert_false(shm_peer_heeds(a));
+	shm_set_heeds(b);
+	assert_true(shm_peer_heeds(a));
+	assert_false(shm_peer_heeds(b));
+	b->link.ops->close(&b->link);
+	assert_false(shm_peer_heeds(a));
+	a->link.ops->close(&a->link);
+	close(memory);
+}
+
+/* However its owner left the descriptor. */
+static void foreign_owner_is_woken_by_its_timer(void **state)
+{
+	int memory = shm_memory_create(), timer = wake_timer_create(), theirs = wake_timer_create(), own;
+	struct shm *a, *b;
+
+	(void)state;
+	assert_true(timer >= 0);
+	own = fcntl(timer, F_DUPFD_CLOEXEC, 0);
+	assert_int_equal(fcntl(timer, F_SETFL, 0), 0);
+	assert_int_equal(shm_open_foreign(memory, timer, theirs, 0, &a), 0);
+	wake_timer_set(theirs);
+	assert_true(is_set(a->link.event_fd));
+	a->link.ops->take_event(&a->link);
+	assert_false(is_set(a->link.event_fd));
+	assert_int_equal(shm_open_channel(memory, -1, 1, &b), 0);
+	assert_true(send(&a->link, 1, "", 0));
+	a->link.ops->flush(&a->link);
+	assert_false(is_set(own));
+	assert_int_equal(take(&b->link, "", 0), 1);
+	assert_true(b->link.ops->may_sleep(&b->link, true));
+	for (uint32_t psn = 2; psn < 4; psn++) {
+		assert_true(send(&a->link, psn, "", 0));
+		a->link.ops->flush(&a->link);
+		assert_int_equal(is_set(own), psn == 2);
+		wake_timer_clear(own);
+		assert_false(is_set(own));
+	}
+	/* it can rest, without a bell, as long as nothing came */
+	assert_true(shm_may_rest(a, CHANNEL_BELLS));
+	assert_true(send(&b->link, 1, "", 0));
+	assert_false(shm_may_rest(a, 0));
+	assert_int_equal(take(&a->link, "", 0), 1);
+	assert_true(shm_may_rest(a, 0));
+	a->link.ops->close(&a->link);
+	b->link.ops->close(&b->link);
+	close(own);
+	close(memory);
+}
+
+static void check_foreign_kind(unsigned foreign)
+{
+	int memory = shm_memory_create();
+	uint32_t word = 0x80000000u | foreign << 20 | 32;
 	unsigned kind;
-	struct link *b;
+	struct shm *b;
 	size_t bytes;
 	uint8_t *raw = mmap(NULL, 4096 + (2 << 20), PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
 
-	(void)state;
 	assert_int_equal(shm_open_channel(memory, -1, 1, &b), 0);
 	memcpy(raw + 4096, &word, sizeof(word));
-	assert_null(b->ops->receive(b, &kind, &bytes));
-	assert_true(b->broken);
-	b->ops->close(b);
+	assert_null(b->link.ops->receive(&b->link, &kind, &bytes));
+	assert_true(b->link.broken);
+	b->link.ops->close(&b->link);
 	munmap(raw, 4096 + (2 << 20));
 	close(memory);
+}
+
+/* A form that there is not, and a message of a device: messages have none. */
+static void foreign_kind_breaks(void **state)
+{
+	(void)state;
+	check_foreign_kind(5);
+	check_foreign_kind(2 << 4 | 5);
+	check_foreign_kind(1 << 4 | SHM_MESSAGE);
 }
 
 static void foreign_descriptors_are_refused(void **state)
 {
 	int unsealed = memfd_create("x", MFD_ALLOW_SEALING), small = memfd_create("y", MFD_ALLOW_SEALING);
-	struct link *l;
+	struct shm *l;
 
 	(void)state;
 	assert_int_equal(ftruncate(unsealed, 4 << 20), 0);
@@ -301,16 +454,18 @@ static void foreign_descriptors_are_refused(void **state)
 
 static void loop_returns_frames(void **state)
 {
+	struct shm *loop;
 	struct link *l;
 
 	(void)state;
-	assert_int_equal(shm_open_loop(&l), 0);
+	assert_int_equal(shm_open_loop(&loop), 0);
+	l = &loop->link;
 	for (uint32_t psn = 0; psn < 100000; psn++) {
 		assert_true(send(l, psn, "payload", 7));
 		l->ops->flush(l);
 		assert_int_equal(take(l, "payload", 7), psn);
 	}
-	assert_true(l->ops->may_sleep(l, NEWS_WAKE_FD));
+	assert_true(l->ops->may_sleep(l, false));
 	l->ops->close(l);
 }
 
@@ -329,7 +484,7 @@ static void *answer(void *arg)
 				;
 			p->b->ops->flush(p->b);
 			done++;
-		} else if (p->b->ops->may_sleep(p->b, NEWS_WAKE_FD)) {
+		} else if (p->b->ops->may_sleep(p->b, false)) {
 			fd_set set;
 
 			FD_ZERO(&set);
@@ -364,11 +519,15 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(frames_cross),
+		cmocka_unit_test(a_batch_goes_as_far_as_there_is_room),
 		cmocka_unit_test(the_line_is_what_is_reserved),
 		cmocka_unit_test(only_sleepers_are_woken),
 		cmocka_unit_test(sleeping_sender_hears_of_room),
+		cmocka_unit_test(sender_knows_what_was_not_taken),
 		cmocka_unit_test(watcher_is_woken_by_its_futex),
 		cmocka_unit_test(resting_owner_is_rung),
+		cmocka_unit_test(a_side_heeds_from_when_it_says_so_until_it_closes),
+		cmocka_unit_test(foreign_owner_is_woken_by_its_timer),
 		cmocka_unit_test(foreign_kind_breaks),
 		cmocka_unit_test(foreign_descriptors_are_refused),
 		cmocka_unit_test(loop_returns_frames),

@@ -77,7 +77,7 @@ static void receives_complete_out_of_order(void **state)
 	struct pd *pd;
 	struct srq *srq = srq_new(a, &pd, 8);
 	struct qp *one = adapter_qp(a, IBV_QPT_RC, 128, srq), *two = adapter_qp(a, IBV_QPT_RC, 128, srq);
-	uint32_t capacity = srq->wq.capacity;
+	uint32_t capacity = srq->wq.engine.ring.capacity;
 	struct recv_ref first, second;
 	struct cqe cqe = { .opcode = IBV_WC_RECV };
 
@@ -94,13 +94,13 @@ static void receives_complete_out_of_order(void **state)
 		expect(two, 11 + i, IBV_WC_SUCCESS);
 		post(srq, 12 + i, 1);
 	}
-	assert_int_equal(srq->wq.credits, capacity - 2);
+	assert_int_equal(srq->wq.ulp.credits, capacity - 2);
 	qp_recv_untake(one, &first);
 	assert_true(qp_recv_take(two, NULL, &second));
 	assert_int_equal(second.wr_id, 10);
 	qp_recv_done(two, &second, &cqe, false);
 	expect(two, 10, IBV_WC_SUCCESS);
-	assert_int_equal(srq->wq.credits, capacity - 1);
+	assert_int_equal(srq->wq.ulp.credits, capacity - 1);
 	wq_check(&srq->wq);
 	adapter_delete(a);
 }
@@ -115,7 +115,7 @@ static void the_queue_fills_up_and_says_so(void **state)
 
 	(void)state;
 	assert_int_equal(srq_post(srq, &fat, &bad), -EINVAL);
-	post(srq, 0, srq->wq.capacity);
+	post(srq, 0, srq->wq.engine.ring.capacity);
 	assert_int_equal(srq_post(srq, &wr, &bad), -ENOMEM);
 	assert_ptr_equal(bad, &wr);
 	adapter_delete(a);
@@ -182,7 +182,7 @@ static void resizing_keeps_the_receives(void **state)
 	}
 	for (uint64_t i = 0; i < 290; i++)
 		expect(qp, i, IBV_WC_SUCCESS);
-	assert_int_equal(srq->wq.credits, srq->wq.capacity);
+	assert_int_equal(srq->wq.ulp.credits, srq->wq.engine.ring.capacity);
 	adapter_delete(a);
 }
 
@@ -210,7 +210,7 @@ static void errors_flush_the_taken_receive_only(void **state)
 	/* what the transport says about it afterwards is too late */
 	qp_recv_done(qp, &ref, &cqe, false);
 	assert_false(cq_poll(qp->recv_cq, &cqe));
-	assert_int_equal(srq->wq.credits, srq->wq.capacity - 2);
+	assert_int_equal(srq->wq.ulp.credits, srq->wq.engine.ring.capacity - 2);
 	assert_int_equal(srq_destroy(srq), -EBUSY);
 	adapter_delete(a);
 }
@@ -231,7 +231,7 @@ static void destroying_a_queue_pair_returns_its_credits(void **state)
 	qp_recv_done(qp, &ref, &cqe, false);	/* its completion is never polled */
 	assert_true(qp_recv_take(qp, NULL, &ref));
 	assert_int_equal(qp_destroy(qp), 0);
-	assert_int_equal(srq->wq.credits, srq->wq.capacity - 2);
+	assert_int_equal(srq->wq.ulp.credits, srq->wq.engine.ring.capacity - 2);
 	wq_check(&srq->wq);
 	adapter_delete(a);
 }
@@ -258,7 +258,7 @@ static void xrc_receives_go_to_the_queue_named(void **state)
 	assert_true(cq_poll(cq, &cqe));
 	assert_int_equal(cqe.wr_id, 7);
 	assert_int_equal(cqe.wqn, qp->qpn);
-	assert_int_equal(srq->wq.credits, srq->wq.capacity - 1);
+	assert_int_equal(srq->wq.ulp.credits, srq->wq.engine.ring.capacity - 1);
 	/* the SRQ goes while a message is half arrived */
 	assert_true(qp_recv_take(qp, srq, &ref));
 	assert_int_equal(srq_destroy(srq), 0);

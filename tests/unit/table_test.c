@@ -11,13 +11,16 @@
 
 #define COUNT(a) (sizeof(a) / sizeof(*(a)))
 
+static const struct siphash_key key = { 42, 7 }, other_key = { 42, 8 };
+
 /* The forms in use: handles, handles with generations, memory keys, and two that are soon full. */
 static const struct form {
 	unsigned index_bits, generation_bits;
 	uint32_t max;
-	uint64_t seed;
+	const struct siphash_key *key;
 } forms[] = {
-	{ 20, 0, 1000, 0 }, { 16, 16, 1000, 0 }, { 24, 8, 1000, 42 }, { 4, 2, 16, 7 }, { 4, 0, 15, 7 }, { 4, 0, 15, 0 },
+	{ 20, 0, 1000, NULL }, { 16, 16, 1000, NULL }, { 24, 8, 1000, &key }, { 4, 2, 16, &key }, { 4, 0, 15, &key },
+	{ 4, 0, 15, NULL }, { 5, 0, 20, &key },
 };
 
 static void ids_are_distinct_and_not_zero(void **state)
@@ -26,7 +29,7 @@ static void ids_are_distinct_and_not_zero(void **state)
 		uint32_t id[1000], extra;
 		struct table t;
 
-		table_init(&t, forms[f].index_bits, forms[f].generation_bits, forms[f].max, forms[f].seed);
+		table_init(&t, forms[f].index_bits, forms[f].generation_bits, forms[f].max, forms[f].key);
 		for (uint32_t i = 0; i < forms[f].max; i++) {
 			assert_int_equal(table_insert(&t, &id[i], &id[i]), 0);
 			assert_int_not_equal(id[i], 0);
@@ -47,7 +50,7 @@ static void a_stale_id_misses(void **state)
 	int a, b;
 	struct table t;
 
-	table_init(&t, 24, 8, 1 << 20, 99);
+	table_init(&t, 24, 8, 1 << 20, &key);
 	assert_int_equal(table_insert(&t, &a, &id), 0);
 	assert_ptr_equal(table_remove(&t, id), &a);
 	assert_null(table_get(&t, id));
@@ -68,7 +71,7 @@ static void a_new_generation_replaces_the_old(void **state)
 	int a;
 	struct table t;
 
-	table_init(&t, 24, 8, 100, 5);
+	table_init(&t, 24, 8, 100, &key);
 	assert_int_equal(table_insert(&t, &a, &id), 0);
 	assert_ptr_equal(table_get(&t, id), &a);
 	to = id ^ 7;
@@ -89,7 +92,7 @@ static void foreign_ids_miss(void **state)
 	int a;
 	struct table t;
 
-	table_init(&t, 24, 8, 100, 5);
+	table_init(&t, 24, 8, 100, &key);
 	for (unsigned i = 0; i < COUNT(bad); i++)
 		assert_null(table_get(&t, bad[i]));
 	assert_int_equal(table_insert(&t, &a, &id), 0);
@@ -100,19 +103,37 @@ static void foreign_ids_miss(void **state)
 	table_fini(&t);
 }
 
-static void seeds_hide_the_order(void **state)
+static void keys_hide_the_order(void **state)
 {
 	uint32_t with_1, with_2;
 	int a;
 	struct table t;
 
-	table_init(&t, 24, 8, 100, 1);
+	table_init(&t, 24, 8, 100, &key);
 	assert_int_equal(table_insert(&t, &a, &with_1), 0);
 	table_fini(&t);
-	table_init(&t, 24, 8, 100, 2);
+	table_init(&t, 24, 8, 100, &other_key);
 	assert_int_equal(table_insert(&t, &a, &with_2), 0);
 	table_fini(&t);
 	assert_int_not_equal(with_1, with_2);
+}
+
+/* What a program sees of its keys tells nothing of others: they are what the generator, which is tested, draws for this key. */
+static void indices_are_random_numbers(void **state)
+{
+	struct rand r;
+	struct table t;
+	int a;
+
+	rand_key(&r, &key);
+	table_init(&t, 24, 8, 1000, &key);
+	for (int i = 0; i < 100; i++) {
+		uint32_t id;
+
+		assert_int_equal(table_insert(&t, &a, &id), 0);
+		assert_int_equal(id >> 8, rand_u64(&r) & 0xffffff);
+	}
+	table_fini(&t);
 }
 
 static void random_run(const struct form *form, uint64_t seed)
@@ -123,7 +144,7 @@ static void random_run(const struct form *form, uint64_t seed)
 	struct table t;
 
 	rand_seed(&r, seed);
-	table_init(&t, form->index_bits, form->generation_bits, form->max, form->seed);
+	table_init(&t, form->index_bits, form->generation_bits, form->max, form->key);
 	for (int step = 0; step < 20000; step++) {
 		uint32_t i = (uint32_t)rand_below(&r, OBJECTS);
 
@@ -165,7 +186,8 @@ int main(void)
 		cmocka_unit_test(a_stale_id_misses),
 		cmocka_unit_test(a_new_generation_replaces_the_old),
 		cmocka_unit_test(foreign_ids_miss),
-		cmocka_unit_test(seeds_hide_the_order),
+		cmocka_unit_test(keys_hide_the_order),
+		cmocka_unit_test(indices_are_random_numbers),
 		cmocka_unit_test(random_operations),
 	};
 

@@ -1,5 +1,7 @@
 /* The rdma_cm device by its commands, over a host that is one function: messages for this process come straight back. */
-#include "abi/ucm/ucm_state.h"
+#include "ucm_host.h"
+
+#include <arpa/inet.h>
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -7,172 +9,65 @@
 #include <cmocka.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <infiniband/sa.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
-/* ---- the host ---- */
+/* ---- messages of the communication manager ---- */
 
-enum { SLOT = 5, LISTENS = 16 };
+static bool loses_mads;
 
-struct host {
-	struct ca ca;
-	struct host_cm cm;
-	bool visible[CA_DEVICES];
-	uint64_t listens[LISTENS];
-	int ports, groups, next_port;
-	bool loses_mads;
-	wtime now;
-	pthread_mutex_t lock;
-};
-
-static struct host fake = { .lock = PTHREAD_MUTEX_INITIALIZER };
-
-struct host *host_get(void)
+static bool has_receiver(const struct cm_msg *msg)
 {
-	return &fake;
+	if (msg->attribute == CM_REQ)
+		return listens(msg->req.service_id);
+	if (msg->attribute == CM_SIDR_REQ)
+		return listens(msg->sidr_req.service_id);
+	/* a REJ that takes a request back names no receiver */
+	return CM_ID_SLOT(cm_ids_of(msg).receiver) == SLOT || msg->attribute == CM_REJ;
 }
 
-struct ca *host_ca(struct host *h)
-{
-	return &h->ca;
-}
+static uint32_t asked_psn;	/* of the last request */
 
-bool host_device_visible(const struct host *h, int device)
+/* QP1: to this process, or answered as by its owner. */
+void host_send_gmp(struct host *h, const struct gmp *gmp)
 {
-	return h->visible[device];
-}
+	struct gmp in = *gmp;
+	struct cm_msg msg, answer;
 
-wtime host_enter(struct host *h)
-{
-	pthread_mutex_lock(&h->lock);
-	return h->now;
-}
-
-void host_leave(struct host *h)
-{
-	pthread_mutex_unlock(&h->lock);
-}
-
-uint32_t host_slot(const struct host *h)
-{
-	return SLOT;
-}
-
-wtime host_now(void)
-{
-	return fake.now;
-}
-
-void host_set_cm(struct host *h, const struct host_cm *cm)
-{
-	h->cm = *cm;
-}
-
-void host_cm_kick(struct host *h)
-{
-}
-
-static bool listens(uint64_t service)
-{
-	for (int i = 0; i < LISTENS; i++)
-		if (fake.listens[i] == service)
-			return true;
-	return false;
-}
-
-static void replace(uint64_t from, uint64_t to)
-{
-	for (int i = 0; i < LISTENS; i++)
-		if (fake.listens[i] == from) {
-			fake.listens[i] = to;
+	assert_true(cm_parse(&msg, gmp->mad));
+	if (msg.attribute == CM_REQ)
+		asked_psn = msg.req.starting_psn;
+	in.is_from_here = true;
+	if (!has_receiver(&msg)) {
+		if (!cm_answer_stray(&msg, &answer))
 			return;
-		}
-}
-
-static int answer(struct host *h, struct control_msg *msg)
-{
-	switch (msg->type) {
-	case CTL_PORT:
-		if (!(msg->service & 0xffff))
-			msg->service |= (uint64_t)(40000 + h->next_port++);
-		h->ports++;
-		return 0;
-	case CTL_LISTEN:
-		replace(0, msg->service);
-		return 0;
-	case CTL_MCAST:
-		h->groups++;
-		msg->b = msg->device ? 0 : 0xc123;
-		return 0;
-	default:
-		return -EINVAL;
+		in.path = gmp_path_back(&gmp->path);
+		cm_build(&answer, in.mad);
 	}
-}
-
-int host_request(struct host *h, struct control_msg *msg)
-{
-	int error;
-
-	pthread_mutex_lock(&h->lock);
-	error = answer(h, msg);
-	pthread_mutex_unlock(&h->lock);
-	return error;
-}
-
-static void take(struct host *h, const struct control_msg *msg)
-{
-	if (msg->type == CTL_UNPORT)
-		h->ports--;
-	else if (msg->type == CTL_UNLISTEN)
-		replace(msg->service, 0);
-	else if (msg->type == CTL_MCAST)
-		h->groups--;
-}
-
-int host_post(struct host *h, const struct control_msg *msg)
-{
-	struct control_msg back = *msg;
-
-	pthread_mutex_lock(&h->lock);
-	take(h, msg);
-	if (!msg->slot && !listens(msg->service))
-		back.status = ECONNREFUSED;
-	pthread_mutex_unlock(&h->lock);
-	back.slot = SLOT;
-	if (msg->type == CTL_MAD && !h->loses_mads)
-		h->cm.mad(h->cm.cm, h->now, &back);
-	return 0;
-}
-
-static void set_gid(int device, int index, const uint8_t *raw, enum ibv_gid_type type)
-{
-	struct ca_gid *gid = &fake.ca.dev[device].gid[index];
-
-	memcpy(gid->raw, raw, 16);
-	gid->valid = true;
-	gid->type = type;
+	if (!loses_mads)
+		h->cm.mad(h->cm.cm, h->now, &in);
 }
 
 static const uint8_t gid_ib[16] = { 0xfe, 0x80, [15] = 7 };
 static const uint8_t gid_v6[16] = { 0xfd, 1, [15] = 9 };
 static const uint8_t gid_v4[16] = { [10] = 0xff, 0xff, 10, 1, 2, 3 };
+static const uint8_t gid_far[16] = { [10] = 0xff, 0xff, 10, 7, 0, 2 };	/* of another host */
 
 static int set_up(void **state)
 {
-	fake.ca.devices = 2;
-	fake.ca.dev[0] = (struct ca_device){ .name = "weft0", .form = PACKET_IB, .guid = 0x10, .lid = 3,
-					     .active_mtu = IBV_MTU_4096, .pkey = { 0xffff } };
-	fake.ca.dev[1] = (struct ca_device){ .name = "weft1", .form = PACKET_ROCE, .guid = 0x11, .active_mtu = IBV_MTU_1024,
-					     .pkey = { 0xffff } };
-	set_gid(0, 0, gid_ib, IBV_GID_TYPE_IB);
-	set_gid(1, 0, gid_v6, IBV_GID_TYPE_ROCE_V2);
-	set_gid(1, 1, gid_v4, IBV_GID_TYPE_ROCE_V2);
-	fake.visible[0] = fake.visible[1] = true;
-	fake.loses_mads = false;
+	fake_devices();
+	fake_gid(0, 0, gid_ib, IBV_GID_TYPE_IB);
+	fake_gid(1, 0, gid_v6, IBV_GID_TYPE_ROCE_V2);
+	fake_gid(1, 1, gid_v4, IBV_GID_TYPE_ROCE_V2);
+	loses_mads = false;
 	return 0;
 }
 
@@ -523,7 +418,39 @@ static void foreign_addresses_do_not_resolve(void **state)
 	assert_int_equal(resolve4(fd, id, "10.9.9.9", 1), 0);
 	assert_int_equal(get_event(fd, &resp), 0);
 	assert_int_equal(resp.event, UCM_EVENT_ADDR_ERROR);
-	assert_int_equal((int32_t)resp.status, -ENODEV);
+	assert_int_equal((int32_t)resp.status, -ENETUNREACH);
+	channel_close(fd);
+	expect_nothing_left();
+}
+
+static void addresses_of_other_hosts_resolve(void **state)
+{
+	struct rdma_ucm_event_resp resp;
+	int fd = channel();
+	uint32_t number = resolved(fd, RDMA_PS_TCP, "10.7.0.2", 1), without;
+	struct rdma_ucm_query_addr_resp gid = query(fd, number, RDMA_USER_CM_QUERY_GID);
+	struct rdma_ucm_query_addr_resp ip = query(fd, number, RDMA_USER_CM_QUERY_ADDR);
+	struct ucm_id *id = NULL;
+
+	assert_memory_equal(((struct sockaddr_ib *)&gid.src_addr)->sib_addr.sib_raw, gid_v4, 16);
+	assert_memory_equal(((struct sockaddr_ib *)&gid.dst_addr)->sib_addr.sib_raw, gid_far, 16);
+	assert_int_equal(((struct sockaddr_in *)&ip.src_addr)->sin_addr.s_addr, inet_addr("10.1.2.3"));
+	assert_int_equal(((struct sockaddr_in *)&ip.dst_addr)->sin_addr.s_addr, inet_addr("10.7.0.2"));
+	id = table_get(&ucm.ids, number);
+	assert_int_equal(id->path.mtu, IBV_MTU_512);
+	assert_memory_equal(id->path.dgid, gid_far, 16);
+	/* from no address that stays at home */
+	without = create(fd, RDMA_PS_TCP, 3);
+	assert_int_equal(bind4(fd, without, "127.0.0.1", 0), 0);
+	assert_int_equal(resolve4(fd, without, "10.7.0.2", 1), 0);
+	assert_int_equal(get_event(fd, &resp), 0);
+	assert_int_equal(resp.event, UCM_EVENT_ADDR_ERROR);
+	/* they are reached by weft1 alone */
+	fake.visible[1] = false;
+	without = create(fd, RDMA_PS_TCP, 2);
+	assert_int_equal(resolve4(fd, without, "10.7.0.2", 1), 0);
+	assert_int_equal(get_event(fd, &resp), 0);
+	assert_int_equal(resp.event, UCM_EVENT_ADDR_ERROR);
 	channel_close(fd);
 	expect_nothing_left();
 }
@@ -533,6 +460,7 @@ static void ports_collide_as_in_linux(void **state)
 	int one = 1, fd = channel();
 	uint32_t a = create(fd, RDMA_PS_TCP, 1), b = create(fd, RDMA_PS_TCP, 2), c = create(fd, RDMA_PS_TCP, 3);
 	uint32_t d = create(fd, RDMA_PS_TCP, 4), e = create(fd, RDMA_PS_TCP, 5);
+	uint32_t f = create(fd, RDMA_PS_TCP, 6), g = create(fd, RDMA_PS_TCP, 7);
 	struct rdma_ucm_set_option reuse = {
 		.optval = (uintptr_t)&one, .optname = RDMA_OPTION_ID_REUSEADDR, .optlen = sizeof(one),
 	};
@@ -552,7 +480,96 @@ static void ports_collide_as_in_linux(void **state)
 	assert_int_equal(listen_on(fd, d, 1), -EADDRNOTAVAIL);
 	assert_int_equal(listen_on(fd, c, 1), 0);
 	assert_int_equal(listen_on(fd, c, 1), -EINVAL);
+	/* who listens shares with nobody who comes later */
+	reuse.id = f;
+	assert_int_equal(COMMAND(fd, SET_OPTION, reuse, 0), 0);
+	reuse.id = g;
+	assert_int_equal(COMMAND(fd, SET_OPTION, reuse, 0), 0);
+	assert_int_equal(bind4(fd, f, "0.0.0.0", 7003), 0);
+	assert_int_equal(listen_on(fd, f, 1), 0);
+	assert_int_equal(bind4(fd, g, "0.0.0.0", 7003), -EADDRNOTAVAIL);
 	channel_close(fd);
+	expect_nothing_left();
+}
+
+static void options_are_checked(void **state)
+{
+	struct ibv_path_data path = { .flags = IB_PATH_GMP | IB_PATH_PRIMARY | IB_PATH_BIDIRECTIONAL };
+	struct rdma_ucm_set_option in = { .optname = RDMA_OPTION_ID_ACK_TIMEOUT, .optlen = 1 };
+	uint8_t timeout = 32;
+	int fd = channel();
+
+	in.id = create(fd, RDMA_PS_TCP, 1);
+	in.optval = (uintptr_t)&timeout;
+	assert_int_equal(COMMAND(fd, SET_OPTION, in, 0), -EINVAL);
+	timeout = 31;
+	assert_int_equal(COMMAND(fd, SET_OPTION, in, 0), 0);
+	/* a path must be between the addresses that were resolved */
+	assert_int_equal(resolve4(fd, in.id, "10.1.2.3", 7000), 0);
+	expect_event(fd, UCM_EVENT_ADDR_RESOLVED, 0);
+	in.level = RDMA_OPTION_IB;
+	in.optname = RDMA_OPTION_IB_PATH;
+	in.optval = (uintptr_t)&path;
+	in.optlen = sizeof(path);
+	memcpy(path.path.sgid.raw, gid_v4, 16);
+	memcpy(path.path.dgid.raw, gid_v6, 16);
+	assert_int_equal(COMMAND(fd, SET_OPTION, in, 0), -EINVAL);
+	memcpy(path.path.sgid.raw, gid_v6, 16);
+	memcpy(path.path.dgid.raw, gid_v4, 16);
+	assert_int_equal(COMMAND(fd, SET_OPTION, in, 0), -EINVAL);
+	memcpy(path.path.sgid.raw, gid_v4, 16);
+	assert_int_equal(COMMAND(fd, SET_OPTION, in, 0), 0);
+	expect_event(fd, UCM_EVENT_ROUTE_RESOLVED, 0);
+	channel_close(fd);
+	expect_nothing_left();
+}
+
+static uint32_t create_of_type(int fd, uint8_t qp_type)
+{
+	struct rdma_ucm_create_id_resp resp = { 0 };
+	struct rdma_ucm_create_id in = { .uid = 0x300, .response = (uintptr_t)&resp, .ps = RDMA_PS_IB, .qp_type = qp_type };
+
+	assert_int_equal(COMMAND(fd, CREATE_ID, in, sizeof(resp)), 0);
+	return resp.id;
+}
+
+/* Nobody gets the request: a rejection. */
+static void expect_no_listener(int fd, uint32_t id, const char *text)
+{
+	assert_int_equal(resolve4(fd, id, text, 7000), 0);
+	expect_event(fd, UCM_EVENT_ADDR_RESOLVED, 0);
+	resolve_route(fd, id);
+	assert_int_equal(connect_to(fd, id, ""), 0);
+	pass_time(WTIME_S / 3);
+	expect_event(fd, UCM_EVENT_REJECTED, CM_REJ_INVALID_SERVICE_ID);
+}
+
+static void listeners_take_only_what_is_for_them(void **state)
+{
+	struct rdma_ucm_bind_ip any6 = { .addr = { .sin6_family = AF_INET6, .sin6_port = htons(7000) } };
+	int one = 1, server = channel(), client = channel();
+	struct rdma_ucm_set_option afonly = {
+		.optval = (uintptr_t)&one, .optname = RDMA_OPTION_ID_AFONLY, .optlen = sizeof(one),
+	};
+	uint32_t bound = create(server, RDMA_PS_TCP, 1), typed = create_of_type(server, IBV_QPT_RC);
+
+	/* another address of this host, and then IPv6 alone */
+	assert_int_equal(bind4(server, bound, "10.1.2.3", 7000), 0);
+	assert_int_equal(listen_on(server, bound, 0), 0);
+	expect_no_listener(client, create(client, RDMA_PS_TCP, 2), "127.0.0.1");
+	assert_int_equal(destroy(server, bound, NULL), 0);
+	any6.id = afonly.id = create(server, RDMA_PS_TCP, 1);
+	assert_int_equal(COMMAND(server, SET_OPTION, afonly, 0), 0);
+	assert_int_equal(COMMAND(server, BIND_IP, any6, 0), 0);
+	assert_int_equal(listen_on(server, any6.id, 0), 0);
+	expect_no_listener(client, create(client, RDMA_PS_TCP, 2), "10.1.2.3");
+	/* another type of QP */
+	assert_int_equal(bind4(server, typed, "0.0.0.0", 7000), 0);
+	assert_int_equal(listen_on(server, typed, 0), 0);
+	expect_no_listener(client, create_of_type(client, IBV_QPT_UC), "10.1.2.3");
+	expect_no_event(server);
+	channel_close(client);
+	channel_close(server);
 	expect_nothing_left();
 }
 
@@ -616,11 +633,22 @@ static void qp_attributes_are_the_kernels(void **state)
 	assert_memory_equal(a.ah_attr.grh.dgid, gid_v4, 16);
 	assert_int_equal(qp_attr(p.server, p.passive, IBV_QPS_RTS, &b), 0);
 	assert_int_equal(a.rq_psn, b.sq_psn);
+	/* each side says what the other one begins with, as Linux takes it */
+	assert_int_equal(a.rq_psn, asked_psn);
 	assert_int_equal(b.qp_attr_mask, IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
 					  IBV_QP_MAX_QP_RD_ATOMIC);
 	assert_int_equal(b.timeout, 17);
 	assert_int_equal(b.retry_cnt, 7);
 	assert_int_equal(b.rnr_retry, 5);
+	/* what one side asks for is what the other answers */
+	assert_int_equal(b.max_rd_atomic, 1);
+	assert_int_equal(a.max_dest_rd_atomic, 1);
+	assert_int_equal(qp_attr(p.server, p.passive, IBV_QPS_RTR, &b), 0);
+	assert_int_equal(b.max_dest_rd_atomic, 2);
+	assert_int_not_equal(b.rq_psn, asked_psn);
+	assert_int_equal(qp_attr(p.client, p.active, IBV_QPS_RTS, &a), 0);
+	assert_int_equal(a.sq_psn, b.rq_psn);
+	assert_int_equal(a.max_rd_atomic, 2);
 	assert_int_equal(qp_attr(p.server, p.passive, IBV_QPS_SQE, &b), -EINVAL);
 	assert_int_equal(qp_attr(p.server, p.listener, IBV_QPS_INIT, &b), -EINVAL);
 	pair_close(&p);
@@ -726,22 +754,212 @@ static void a_full_backlog_makes_the_peer_ask_again(void **state)
 	pair_close(&p);
 }
 
-static void a_backlog_of_2000_is_kept(void **state)
+/* As Linux with net.rdma_ucm.max_backlog, whatever a program asks for; 0 means as many as there may be. */
+static void no_backlog_is_longer_than_the_sysctls(void **state)
 {
-	enum { MANY = 2000 };
-	struct pair p;
+	static const uint32_t backlogs[] = { 0, 2000 };
 
-	p.server = channel();
-	p.client = channel();
-	p.listener = create(p.server, RDMA_PS_TCP, 0x100);
-	assert_int_equal(bind4(p.server, p.listener, "0.0.0.0", 7000), 0);
-	assert_int_equal(listen_on(p.server, p.listener, MANY), 0);
-	for (int i = 0; i < MANY; i++)
-		assert_int_equal(connect_to(p.client, resolved(p.client, RDMA_PS_TCP, "127.0.0.1", 7000), ""), 0);
-	for (int i = 0; i < MANY; i++)
-		expect_event(p.server, UCM_EVENT_CONNECT_REQUEST, 0);
-	expect_no_event(p.server);
-	pair_close(&p);
+	for (int round = 0; round < 2; round++) {
+		struct pair p;
+		uint32_t many;
+
+		p.server = channel();
+		p.client = channel();
+		many = ucm.max_backlog + 3;
+		p.listener = create(p.server, RDMA_PS_TCP, 0x100);
+		assert_int_equal(bind4(p.server, p.listener, "0.0.0.0", 7000), 0);
+		assert_int_equal(listen_on(p.server, p.listener, backlogs[round]), 0);
+		for (uint32_t i = 0; i < many; i++)
+			assert_int_equal(connect_to(p.client, resolved(p.client, RDMA_PS_TCP, "127.0.0.1", 7000), ""), 0);
+		for (uint32_t i = 0; i < ucm.max_backlog; i++)
+			expect_event(p.server, UCM_EVENT_CONNECT_REQUEST, 0);
+		expect_no_event(p.server);
+		fake.now += 7 * WTIME_S;
+		fake.cm.expire(fake.cm.cm, fake.now);
+		for (uint32_t i = ucm.max_backlog; i < many; i++)
+			expect_event(p.server, UCM_EVENT_CONNECT_REQUEST, 0);
+		pair_close(&p);
+	}
+}
+
+/* A request of another process, which has nothing behind it. */
+static void flood(uint32_t slot, uint32_t comm_id, uint16_t port)
+{
+	struct cm_msg msg = { .attribute = CM_REQ, .tid = comm_id };
+	struct gmp from = { .device = 1, .pkey = 0xffff, .is_from_here = true, .path.has_grh = true };
+	struct cma_header header = { .version = CMA_VERSION, .ip_version = 4, .port = 1 };
+
+	memcpy(from.path.sgid, gid_v4, 16);
+	memcpy(from.path.dgid, gid_v4, 16);
+	msg.req.local_comm_id = slot << 20 | comm_id;
+	msg.req.service_id = (uint64_t)RDMA_PS_TCP << 16 | port;
+	memcpy(msg.req.primary.remote_gid, gid_v4, 16);
+	memcpy(msg.req.primary.local_gid, gid_v4, 16);
+	memcpy(header.destination + 12, gid_v4 + 12, 4);
+	cma_build(&header, msg.req.private_data);
+	cm_build(&msg, from.mad);
+	fake.cm.mad(fake.cm.cm, fake.now, &from);
+}
+
+/* One process asks 60,000 times, of two listeners: so many stand in the queues as one may have, and its end is one pass over
+ * them. Others get in. */
+static void a_flood_of_requests_is_bounded(void **state)
+{
+	enum { FLOODER = 9, OTHER = 10, MANY = 60000 };
+	int fd = channel();
+	uint32_t listener[2];
+
+	for (uint16_t i = 0; i < 2; i++) {
+		listener[i] = create(fd, RDMA_PS_TCP, 0x100u + i);
+		assert_int_equal(bind4(fd, listener[i], "0.0.0.0", (uint16_t)(7000 + i)), 0);
+		assert_int_equal(listen_on(fd, listener[i], 0), 0);
+	}
+	for (uint32_t i = 0; i < MANY; i++)
+		flood(FLOODER, i + 1, (uint16_t)(7000 + i % 2));
+	assert_int_equal(ucm.cm.ids, ucm.max_backlog);
+	assert_int_equal(ucm.ids.count, 2 + ucm.max_backlog);
+	flood(OTHER, 1, 7000);
+	flood(OTHER, 2, 7001);
+	assert_int_equal(ucm.cm.ids, ucm.max_backlog + 2);
+	fake.cm.peer_gone(fake.cm.cm, fake.now, FLOODER);
+	/* what is reported, or goes with its listener, makes room again */
+	expect_event(fd, UCM_EVENT_CONNECT_REQUEST, 0);
+	flood(FLOODER, MANY + 1, 7000);
+	flood(FLOODER, MANY + 2, 7000);
+	assert_int_equal(ucm.cm.ids, ucm.max_backlog + 3);
+	assert_int_equal(destroy(fd, listener[1], NULL), 0);
+	flood(FLOODER, MANY + 3, 7000);
+	assert_int_equal(ucm.unreported[OTHER], 1);
+	assert_int_equal(destroy(fd, listener[0], NULL), 0);
+	assert_int_equal(ucm.unreported[FLOODER], 0);
+	assert_int_equal(ucm.unreported[OTHER], 0);
+	weft_ucm_close(fd);
+	close(fd);
+	expect_nothing_left();
+}
+
+/* What a stranger's request is: from gid_far, but for what it says. */
+struct claim {
+	uint16_t attribute;
+	const uint8_t *to, *leads_to;	/* of its packet; of the connection */
+	const uint8_t *asked, *from;	/* in its header */
+};
+
+static void stranger_asks(struct claim c)
+{
+	struct cm_msg msg = { .attribute = c.attribute, .tid = 7 };
+	struct gmp from = { .device = 1, .pkey = 0xffff, .path.has_grh = true };
+	struct cma_header header = { .version = CMA_VERSION, .ip_version = 4, .port = 1 };
+	bool is_ud = c.attribute == CM_SIDR_REQ;
+
+	memcpy(from.path.sgid, gid_far, 16);
+	memcpy(from.path.dgid, c.to, 16);
+	memcpy(header.destination + 12, c.asked + 12, 4);
+	memcpy(header.source + 12, c.from + 12, 4);
+	if (is_ud) {
+		msg.sidr_req.request_id = 99;
+		msg.sidr_req.pkey = 0xffff;
+		msg.sidr_req.service_id = (uint64_t)RDMA_PS_UDP << 16 | 7000;
+	} else {
+		msg.req.local_comm_id = 99;
+		msg.req.service_id = (uint64_t)RDMA_PS_TCP << 16 | 7000;
+		memcpy(msg.req.primary.remote_gid, c.to, 16);
+		memcpy(msg.req.primary.local_gid, c.leads_to, 16);
+	}
+	cma_build(&header, is_ud ? msg.sidr_req.private_data : msg.req.private_data);
+	cm_build(&msg, from.mad);
+	fake.cm.mad(fake.cm.cm, fake.now, &from);
+}
+
+static const uint8_t gid_third[16] = { [10] = 0xff, 0xff, 10, 7, 9, 9 };
+static const uint8_t gid_loopback[16] = { [10] = 0xff, 0xff, 127, 0, 0, 1 };
+
+static void strangers_ask_for_where_they_send_to(void **state)
+{
+	int fd = channel();
+	uint32_t at_home = create(fd, RDMA_PS_TCP, 0x100), listener = create(fd, RDMA_PS_TCP, 0x101);
+
+	assert_int_equal(bind4(fd, at_home, "127.0.0.1", 7000), 0);
+	assert_int_equal(listen_on(fd, at_home, 0), 0);
+	assert_int_equal(fake.strangers, 0);
+	stranger_asks((struct claim){ CM_REQ, gid_v4, gid_far, gid_loopback, gid_far });
+	expect_no_event(fd);
+	assert_int_equal(destroy(fd, at_home, NULL), 0);
+
+	assert_int_equal(bind4(fd, listener, "0.0.0.0", 7000), 0);
+	assert_int_equal(listen_on(fd, listener, 0), 0);
+	assert_int_equal(fake.strangers, 1);
+	stranger_asks((struct claim){ CM_REQ, gid_v4, gid_far, gid_loopback, gid_far });
+	stranger_asks((struct claim){ CM_REQ, gid_v4, gid_third, gid_v4, gid_far });
+	assert_int_equal(ucm.cm.ids, 0);
+	expect_no_event(fd);
+	stranger_asks((struct claim){ CM_REQ, gid_v4, gid_far, gid_v4, gid_far });
+	expect_event(fd, UCM_EVENT_CONNECT_REQUEST, 0);
+	fake.strangers = 0;
+	weft_ucm_close(fd);
+	close(fd);
+	expect_nothing_left();
+}
+
+/* Programs admit by the address that they see. */
+static void strangers_say_where_they_are(void **state)
+{
+	static const uint8_t nobody[16];
+	static const struct { uint16_t port_space, attribute; } kinds[] = {
+		{ RDMA_PS_TCP, CM_REQ }, { RDMA_PS_UDP, CM_SIDR_REQ },
+	};
+
+	for (size_t i = 0; i < 2; i++) {
+		uint16_t kind = kinds[i].attribute;
+		int fd = channel();
+		uint32_t listener = create(fd, kinds[i].port_space, 0x100);
+
+		assert_int_equal(bind4(fd, listener, "0.0.0.0", 7000), 0);
+		assert_int_equal(listen_on(fd, listener, 0), 0);
+		stranger_asks((struct claim){ kind, gid_v4, gid_far, gid_v4, nobody });
+		stranger_asks((struct claim){ kind, gid_v4, gid_far, gid_v4, gid_loopback });
+		stranger_asks((struct claim){ kind, gid_v4, gid_far, gid_v4, gid_v4 });
+		stranger_asks((struct claim){ kind, gid_v4, gid_far, gid_v4, gid_third });
+		assert_int_equal(ucm.cm.ids, 0);
+		expect_no_event(fd);
+		stranger_asks((struct claim){ kind, gid_v4, gid_far, gid_v4, gid_far });
+		expect_event(fd, UCM_EVENT_CONNECT_REQUEST, 0);
+		fake.strangers = 0;
+		weft_ucm_close(fd);
+		close(fd);
+		expect_nothing_left();
+	}
+}
+
+/* As another thread might, while weftd is asked. */
+static int doomed_fd;
+static uint32_t doomed;
+
+static void destroy_doomed(void)
+{
+	fake.meanwhile = NULL;
+	assert_int_equal(destroy(doomed_fd, doomed, NULL), 0);
+}
+
+static void an_id_destroyed_while_it_binds_leaves_no_port(void **state)
+{
+	doomed_fd = channel();
+	doomed = create(doomed_fd, RDMA_PS_TCP, 0x100);
+	fake.meanwhile = destroy_doomed;
+	assert_int_equal(bind4(doomed_fd, doomed, "0.0.0.0", 0), -EINVAL);
+	assert_int_equal(fake.ports, 0);
+	doomed = create(doomed_fd, RDMA_PS_TCP, 0x101);
+	assert_int_equal(bind4(doomed_fd, doomed, "0.0.0.0", 7000), 0);
+	fake.meanwhile = destroy_doomed;
+	assert_int_equal(listen_on(doomed_fd, doomed, 0), -EINVAL);
+	assert_false(listens((uint64_t)RDMA_PS_TCP << 16 | 7000));
+	doomed = create(doomed_fd, RDMA_PS_TCP, 0x102);
+	assert_int_equal(bind4(doomed_fd, doomed, "10.1.2.3", 7000), 0);
+	fake.meanwhile = destroy_doomed;
+	assert_int_equal(resolve4(doomed_fd, doomed, "10.7.0.2", 7000), -EINVAL);
+	weft_ucm_close(doomed_fd);
+	close(doomed_fd);
+	expect_nothing_left();
 }
 
 static void migration_takes_queued_events_along(void **state)
@@ -853,7 +1071,7 @@ static void silence_is_unreachable(void **state)
 	int fd = channel();
 	uint32_t id = resolved(fd, RDMA_PS_TCP, "127.0.0.1", 4444);
 
-	fake.loses_mads = true;
+	loses_mads = true;
 	assert_int_equal(connect_to(fd, id, ""), 0);
 	for (int i = 0; i < 7 + 16; i++) {	/* those that come soon, and the first try with its 15 retries */
 		expect_no_event(fd);
@@ -932,6 +1150,71 @@ static void a_blocking_reader_is_woken(void **state)
 	assert_ptr_equal(result, &fd);
 	assert_false(readable(fd));
 	channel_close(fd);
+	expect_nothing_left();
+}
+
+struct reader {
+	int fd;
+	pid_t closer;
+	uint32_t taken;
+	bool closed;
+};
+
+static bool waits_for_reader(pid_t tid)
+{
+	char path[64];
+	long number = -1;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/syscall", (int)tid);
+	f = fopen(path, "r");
+	assert_non_null(f);
+	if (fscanf(f, "%ld", &number) != 1)
+		number = -1;
+	fclose(f);
+	return number == SYS_futex;
+}
+
+static void *read_two_events_thread(void *arg)
+{
+	struct reader *reader = arg;
+	struct rdma_ucm_event_resp resp;
+
+	for (int i = 0; i < 2; i++) {
+		if (get_event(reader->fd, &resp))
+			return NULL;
+		__atomic_store_n(&reader->taken, i + 1, __ATOMIC_RELEASE);
+		while (!__atomic_load_n(&reader->closed, __ATOMIC_ACQUIRE) && !waits_for_reader(reader->closer))
+			sched_yield();
+	}
+	return arg;
+}
+
+/* rping's thread of events ends the program when rdma_get_cm_event fails. */
+static void closing_lets_the_reader_come_back_first(void **state)
+{
+	struct reader reader = { .fd = weft_ucm_open(O_CLOEXEC), .closer = gettid() };
+	uint32_t number = create(reader.fd, RDMA_PS_TCP, 1);
+	struct ucm_id *id;
+	pthread_t thread;
+	void *result;
+
+	weft_ucm_await_reader(reader.fd);	/* nobody has read: nobody is waited for */
+	assert_int_equal(ucm_id_find(ucm.files[reader.fd], number, &id), 0);
+	ucm_lock();
+	assert_int_equal(ucm_event_post(id, UCM_EVENT_DISCONNECTED, 0), 0);
+	ucm_unlock();
+	assert_int_equal(pthread_create(&thread, NULL, read_two_events_thread, &reader), 0);
+	while (!__atomic_load_n(&reader.taken, __ATOMIC_ACQUIRE))
+		sched_yield();
+	ucm.files[reader.fd]->reader_left += 10 * WTIME_S;	/* however late the reader comes back */
+	weft_ucm_await_reader(reader.fd);
+	assert_int_equal(__atomic_load_n(&ucm.files[reader.fd]->waiting, __ATOMIC_ACQUIRE), 1);
+	__atomic_store_n(&reader.closed, true, __ATOMIC_RELEASE);
+	assert_int_equal(resolve4(reader.fd, number, "127.0.0.1", 1), 0);
+	pthread_join(thread, &result);
+	assert_ptr_equal(result, &reader);
+	channel_close(reader.fd);
 	expect_nothing_left();
 }
 
@@ -1015,6 +1298,40 @@ static void ib_addresses_carry_service_ids(void **state)
 	expect_nothing_left();
 }
 
+/* It has none of its parent's conversations, and may have its own. No assertions: they are the parent's. */
+static bool is_well_as_child(const struct pair *p)
+{
+	struct rdma_ucm_create_id_resp resp = { 0 };
+	struct rdma_ucm_create_id in = { .response = (uintptr_t)&resp, .ps = RDMA_PS_TCP, .qp_type = IBV_QPT_RC };
+	int fd;
+
+	if (COMMAND(p->server, CREATE_ID, in, sizeof(resp)) != -EBADF || ucm.ids.count)
+		return false;
+	fd = weft_ucm_open(O_CLOEXEC | O_NONBLOCK);
+	return fd >= 0 && COMMAND(fd, CREATE_ID, in, sizeof(resp)) == 0 && ucm.ids.count == 1;
+}
+
+static void a_child_leaves_its_parents_connections_alone(void **state)
+{
+	struct pair p;
+	int status;
+	pid_t pid;
+
+	pair_connect(&p);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		alarm(20);
+		_exit(!is_well_as_child(&p));
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	channel_close(p.client);
+	expect_event(p.server, UCM_EVENT_DISCONNECTED, 0);
+	channel_close(p.server);
+	expect_nothing_left();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -1024,7 +1341,12 @@ int main(void)
 		TEST(addresses_of_this_host_resolve),
 		TEST(loopback_over_ipv6_and_over_weft0),
 		TEST(foreign_addresses_do_not_resolve),
+		TEST(addresses_of_other_hosts_resolve),
+		TEST(strangers_ask_for_where_they_send_to),
+		TEST(strangers_say_where_they_are),
 		TEST(ports_collide_as_in_linux),
+		TEST(options_are_checked),
+		TEST(listeners_take_only_what_is_for_them),
 		TEST(a_connection_comes_and_goes),
 		TEST(qp_attributes_are_the_kernels),
 		TEST(a_request_can_be_rejected),
@@ -1033,7 +1355,9 @@ int main(void)
 		TEST(destroying_a_listener_rejects_what_waits),
 		TEST(destroying_counts_what_was_reported),
 		TEST(a_full_backlog_makes_the_peer_ask_again),
-		TEST(a_backlog_of_2000_is_kept),
+		TEST(no_backlog_is_longer_than_the_sysctls),
+		TEST(a_flood_of_requests_is_bounded),
+		TEST(an_id_destroyed_while_it_binds_leaves_no_port),
 		TEST(migration_takes_queued_events_along),
 		TEST(datagrams_learn_qpn_and_qkey),
 		TEST(groups_map_as_in_linux),
@@ -1043,8 +1367,10 @@ int main(void)
 		TEST(too_much_private_data_is_refused),
 		TEST(notify_establishes_once),
 		TEST(a_blocking_reader_is_woken),
+		TEST(closing_lets_the_reader_come_back_first),
 		TEST(threads_share_the_device),
 		TEST(ib_addresses_carry_service_ids),
+		TEST(a_child_leaves_its_parents_connections_alone),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,7 @@
 /* CM messages of every kind: where each field stands, that the messages fill the MAD, random round trips, refusals. What
  * rdma_rxe sent is in packet_golden_test. */
+#include "ones.h"
+
 #include "base/rand.h"
 #include "wire/cm.h"
 #include "wire/field.h"
@@ -58,15 +60,6 @@ static void private_data_ends_the_mad(void **state)
 		assert_int_equal(mad[MAD_BYTES - 1], 0xee);			\
 	} while (0);
 	CM_MESSAGES(END)
-}
-
-static unsigned ones(const uint8_t *data, size_t bytes)
-{
-	unsigned n = 0;
-
-	while (bytes--)
-		n += (unsigned)__builtin_popcount(data[bytes]);
-	return n;
 }
 
 /* All fields filled with ones fill as many bits as their widths add up to: none lies on another, nor outside the MAD. */

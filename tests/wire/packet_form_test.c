@@ -1,5 +1,7 @@
 /* Both wire forms without captures: the specification's worked packet, what the ICRC covers bit by bit, and seeded random
  * packets through build and parse. */
+#include "ones.h"
+
 #include "base/rand.h"
 #include "wire/header.h"
 #include "wire/icrc.h"
@@ -146,15 +148,6 @@ static void headers_in_bytes(void **state)
 	assert_int_equal(packet_build(&p, frame, sizeof(frame)), 8 + 12 + 4 + 4);
 	assert_memory_equal(frame + 8, bth, sizeof(bth));
 	assert_memory_equal(frame + 20, invalidate, sizeof(invalidate));
-}
-
-static unsigned ones(const uint8_t *data, size_t bytes)
-{
-	unsigned n = 0;
-
-	while (bytes--)
-		n += (unsigned)__builtin_popcount(data[bytes]);
-	return n;
 }
 
 /* All fields of a header filled with ones fill as many bits as their widths add up to: none lies on another. */

@@ -1,0 +1,169 @@
+/* A process that is stopped loses the datagrams that are for it, and nobody else any: a sender's other receivers go on.
+ * `deaf group`: both are members of a multicast group; `deaf single`: a datagram QP sends to the one and the other in turn.
+ * Needs WEFT_DIR of a running weftd. Exit 0: all of it. WEFT_TEST_LIMIT=user: the one that is stopped is another user. */
+#include "attach.h"
+
+#include "runtime/host.h"
+#include "runtime/runtime.h"
+#include "verbs/cq.h"
+#include "verbs/mr.h"
+#include "verbs/pd.h"
+#include "verbs/qp.h"
+
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+
+enum { LIVE, DEAF, RECEIVERS, DATAGRAMS = 20000, DEPTH = 64, BYTES = 1024, QKEY = 0x1234, MLID = 0xc000, PATIENCE_S = 20 };
+
+static const uint8_t group[16] = { 0xff, 0x12, 0x40, 0x1b, [15] = 7 };
+
+/* Shared by all. */
+static struct board {
+	_Atomic uint32_t qpn[RECEIVERS];
+	_Atomic uint64_t frames[RECEIVERS];
+} *board;
+
+struct end {
+	struct host *host;
+	struct pd *pd;
+	struct cq *cq;
+	struct mr *mr;
+	struct qp *qp;
+	uint8_t *buffer;
+};
+
+static void make_end(struct end *e)
+{
+	static const enum ibv_qp_state states[] = { IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS };
+	static const int masks[] = { IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY, 0, IBV_QP_SQ_PSN };
+	struct ibv_qp_init_attr_ex init = { .qp_type = IBV_QPT_UD, .cap = { .max_send_wr = DEPTH, .max_recv_wr = 1,
+									   .max_send_sge = 1, .max_recv_sge = 1 } };
+	struct ca *ca;
+	wtime now;
+
+	e->host = attach();
+	ca = host_ca(e->host);
+	e->buffer = calloc(1, BYTES);
+	now = host_enter(e->host);
+	check(pd_create(ca, &ca->dev[0], &e->pd), "pd");
+	check(cq_create(ca, &ca->dev[0], 2 * DEPTH, &e->cq), "cq");
+	check(mr_create(e->pd, e->buffer, BYTES, (uintptr_t)e->buffer, IBV_ACCESS_LOCAL_WRITE, &e->mr), "mr");
+	check(qp_create(ca, &ca->dev[0], &init, e->pd, e->cq, e->cq, NULL, NULL, &e->qp), "qp");
+	for (int i = 0; i < 3; i++) {
+		struct ibv_qp_attr attr = { .qp_state = states[i], .port_num = 1, .qkey = QKEY };
+
+		check(qp_modify(e->qp, now, &attr, IBV_QP_STATE | masks[i]), "connect");
+	}
+	host_leave(e->host);
+}
+
+static void be_receiver(int i)
+{
+	struct end e = { 0 };
+	int err;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (i == DEAF && strcmp(getenv("WEFT_TEST_LIMIT") ?: "", "user") == 0 && (setgid(65534) || setuid(65534)))
+		die("still root");
+	make_end(&e);
+	host_join_begin(e.host);
+	do {
+		host_enter(e.host);
+		err = mcast_attach(e.qp, group, MLID);
+		host_leave(e.host);
+	} while (host_join(e.host, &err));
+	host_join_end(e.host);
+	check(err, "join");
+	for (;;) {
+		host_enter_poll(e.host);
+		atomic_store(&board->frames[i], e.host->frames);
+		host_leave(e.host);
+		atomic_store(&board->qpn[i], e.qp->qpn);
+	}
+}
+
+static void post(struct end *e, struct ah *ah, uint32_t qpn)
+{
+	struct ibv_sge sge = { (uintptr_t)e->buffer, BYTES, e->mr->key };
+	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED,
+				  .wr.ud = { &ah->ibv, qpn, QKEY } }, *bad;
+	wtime now = host_enter(e->host);
+
+	check(qp_post_send(e->qp, now, &wr, &bad), "post");
+	host_leave(e->host);
+}
+
+static unsigned poll_all(struct end *e)
+{
+	struct cqe cqe;
+	unsigned n = 0;
+
+	host_enter_poll(e->host);
+	while (cq_poll(e->cq, &cqe)) {
+		check(cqe.status != IBV_WC_SUCCESS, "a completion");
+		n++;
+	}
+	if (n)
+		host_poll_found();
+	host_leave(e->host);
+	return n;
+}
+
+static void make_ah(struct end *e, bool to_group, struct ah *ah)
+{
+	struct ibv_ah_attr attr = { .dlid = to_group ? MLID : e->qp->dev->lid, .port_num = 1, .is_global = to_group };
+
+	memcpy(attr.grh.dgid.raw, group, sizeof(group));
+	*ah = (struct ah){ .pd = e->pd };
+	check(av_from_attr(e->qp->dev, &attr, &ah->av), "address");
+}
+
+static void send_all(struct end *e, bool to_group)
+{
+	time_t deadline = time(NULL) + PATIENCE_S;
+	unsigned posted = 0, done = 0;
+	struct ah ah;
+
+	make_ah(e, to_group, &ah);
+	while (done < DATAGRAMS) {
+		for (; posted < DATAGRAMS && posted - done < DEPTH; posted++)
+			post(e, &ah, to_group ? 0xffffff : atomic_load(&board->qpn[posted % RECEIVERS]));
+		done += poll_all(e);
+		if (time(NULL) > deadline)
+			die("one that is stopped stops the others");
+	}
+}
+
+int main(int argc, char **argv)
+{
+	bool to_group = argc == 2 && strcmp(argv[1], "group") == 0;
+	uint64_t expected = to_group ? DATAGRAMS : DATAGRAMS / RECEIVERS;
+	time_t deadline;
+	pid_t pid[RECEIVERS];
+	struct end e = { 0 };
+
+	board = share_with_children(sizeof(*board));
+	for (int i = 0; i < RECEIVERS; i++) {
+		pid[i] = fork();
+		if (pid[i] == 0)
+			be_receiver(i);
+	}
+	make_end(&e);
+	while (!atomic_load(&board->qpn[LIVE]) || !atomic_load(&board->qpn[DEAF]))
+		sched_yield();
+	check(kill(pid[DEAF], SIGSTOP), "stop");
+	send_all(&e, to_group);
+	deadline = time(NULL) + PATIENCE_S;
+	while (atomic_load(&board->frames[LIVE]) < expected)
+		if (time(NULL) > deadline)
+			die("who was not stopped lost datagrams");
+	if (!host_ca(e.host)->counters.dropped_full)
+		die("what was lost is not counted");
+	for (int i = 0; i < RECEIVERS; i++)
+		kill(pid[i], SIGKILL);
+	return 0;
+}

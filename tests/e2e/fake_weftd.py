@@ -1,0 +1,72 @@
+"""A weftd of a test's own, which answers as the test wants, so that only the command stands between the two."""
+import json
+import os
+import socket
+import struct
+import subprocess
+import tempfile
+import threading
+
+HEAD = struct.Struct('<IIi' + 'I' * 5 + 'Q16s16sII')	# struct control_msg of control/protocol.h
+TYPE, STATUS, TEXT_BYTES = 0, 2, 11
+HELLO, CTL_STATUS, QUERY = 1, 11, 12
+OWN = 'made-by-weft'	# weft's mark of a directory
+
+
+class Weftd:
+	"""texts: by the message's type, what it answers, or an errno; questions: what was asked."""
+
+	def __init__(self, texts):
+		self.texts, self.questions = texts, []
+
+	def __enter__(self):
+		self.tmp = tempfile.TemporaryDirectory(prefix='weft-fake.')
+		self.directory = self.tmp.name
+		os.mkdir(f'{self.directory}/{OWN}')
+		self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+		self.listener.bind(self.directory + '/ctl')
+		self.listener.listen(8)
+		threading.Thread(target=self.serve, daemon=True).start()
+		return self
+
+	def __exit__(self, *_):
+		self.listener.close()
+		self.tmp.cleanup()
+
+	def serve(self):
+		while True:
+			try:
+				client, _ = self.listener.accept()
+			except OSError:
+				return
+			while data := client.recv(65536):
+				client.send(self.answer(list(HEAD.unpack_from(data)), data[HEAD.size:]))
+			client.close()
+
+	def answer(self, head, text):
+		what = self.texts.get(head[TYPE], b'')
+		if head[TYPE] != HELLO:
+			self.questions.append((head[TYPE], text.decode()))
+		head[STATUS] = what if isinstance(what, int) else 0
+		body = b'' if isinstance(what, int) else what
+		head[TEXT_BYTES] = len(body)
+		return HEAD.pack(*head) + body
+
+	def run(self, weft, *arguments):
+		return subprocess.run([weft, *arguments], env=dict(os.environ, WEFT_DIR=self.directory), capture_output=True,
+				      timeout=60)
+
+
+def as_text(value):
+	return json.dumps(value, ensure_ascii=False).encode()
+
+
+def as_json(command, answer):
+	"""What `weft COMMAND --json` makes of the answer to a query: a schema, the report by its name, and numbers as numbers."""
+	name = command if command == 'counters' else command + 's'
+	processes = []
+	for process in json.loads(json.dumps(answer))['processes']:
+		for row in process['report'] if isinstance(process.get('report'), list) else ():
+			row.update({member: int(row[member], 16) for member in ('key', 'iova') if member in row})
+		processes.append({name if member == 'report' else member: value for member, value in process.items()})
+	return {'schema': 1, 'processes': processes}

@@ -1,0 +1,335 @@
+#!/bin/bash
+# Two hosts, each a network namespace with a weftd of its own, that have a wire between them: programs that nobody here wrote, and
+# the messages of weft about other hosts. hosts.sh BIN ROW...: NAME-FAMILY-MTU-LOSS, as rc_pingpong-4-1024-5; cm-NAME-FAMILY-LOSS:
+# over rdma_cm; taken: the port is another's; same_host: two programs of one host go over the wire.
+# Exit 77: no namespaces, or no such programs here.
+set -u
+
+if [ "${1:-}" != inside ]; then
+	unshare -Urn true 2>/dev/null || { echo "SKIP: no user and network namespaces can be made here"; exit 77; }
+	exec unshare -Urn "$0" inside "$@"
+fi
+shift
+BIN=$1
+shift
+failed=0
+
+fail()
+{
+	echo "FAILED: $row: $*"
+	failed=1
+}
+
+skip()
+{
+	echo "SKIP: $*"
+	exit 77
+}
+
+# needs PROGRAM...
+needs()
+{
+	local program
+	for program in "$@"; do
+		command -v "$program" >/dev/null || skip "no $program here"
+	done
+}
+
+needs ip nsenter python3 ss
+tmp=$(mktemp -d /tmp/weft-hosts.XXXXXX)
+unshare -n sleep 1000 &	# the first host is this namespace, the second that of a process which stays
+far=$!
+
+# shellcheck disable=SC2317 # by the trap
+clean_up()
+{
+	local i
+	for i in 0 1; do
+		on "$i" "$BIN/weft" down --force >/dev/null 2>&1
+	done
+	kill "$far"
+	rm -rf "${tmp:?}"
+}
+trap clean_up EXIT
+trap 'exit 1' TERM INT HUP
+
+while [ "$(readlink "/proc/$far/ns/net")" = "$(readlink /proc/self/ns/net)" ]; do
+	kill -0 "$far" || skip "no second network namespace can be made here"
+	sleep 0.02
+done
+if ! { ip link set lo up && ip link add w0 type veth peer name w1 netns "$far"; }; then
+	skip "no veth devices can be made here"
+fi
+
+# on HOST COMMAND...: 0 is here
+on()
+{
+	local host=$1
+	shift
+	if [ "$host" = 0 ]; then
+		WEFT_DIR=$tmp/0 "$@"
+	else
+		WEFT_DIR=$tmp/1 nsenter -t "$far" -n "$@"
+	fi
+}
+
+# has_family 4|6: the kernel may have been started without IPv6
+has_family() { [ "$1" != 6 ] || [ -e /proc/net/if_inet6 ] || skip "no IPv6 here"; }
+
+# both ends of the wire, for packets of RoCE with so much payload
+wire()
+{
+	local mtu=1500 i
+	[ "$1" = 4096 ] && mtu=4200
+	for i in 0 1; do
+		on $i ip link set lo up
+		on $i ip link set w$i mtu $mtu up
+		on $i ip addr replace 10.7.0.$((i + 1))/24 dev w$i
+		[ ! -e /proc/net/if_inet6 ] || on $i ip addr replace fd07::$((i + 1))/64 dev w$i nodad
+	done
+}
+
+# the index of this address in the GID table of weft1
+gid_of()
+{
+	on "$1" "$BIN/weft" devices --json |
+		python3 -c 'import json, sys
+gids = next(d["gids"] for d in json.load(sys.stdin)["devices"] if d["name"] == "weft1")
+print(next(g["index"] for g in gids if g["gid"] == sys.argv[1]))' "$2"
+}
+
+weft()
+{
+	local host=$1 loss=$2
+	shift 2
+	if [ "$loss" = 0 ]; then
+		on "$host" timeout 60 "$BIN/weft" run --stats="$tmp/stats.$host.json" -- "$@"
+	else
+		on "$host" timeout 60 "$BIN/weft" run --impair "weft1.in.loss=$loss%,seed=7" --stats="$tmp/stats.$host.json" \
+			-- "$@"
+	fi
+}
+
+# what a program needs to know of: the row's name, its family and MTU, and the index of its GID
+arguments()
+{
+	local program=$1 mtu=$2 gid=$3
+	case $program in
+	rc_pingpong | uc_pingpong | srq_pingpong) echo "ibv_$program -d weft1 -g $gid -m $mtu -n 300 -s 9000" ;;
+	ud_pingpong) echo "ibv_ud_pingpong -d weft1 -g $gid -n 300 -s 900" ;;
+	default_mtu) echo "ib_write_bw -d weft1 -x $gid -s 65536 -n 300 -F" ;;
+	# datagrams that nobody takes in are lost: no more than a socket's buffer has room for
+	ud_send_bw) echo "ib_send_bw -d weft1 -x $gid -c UD -s 1000 -n 120 -F" ;;
+	event_lat) echo "ib_write_lat -d weft1 -x $gid -m $mtu -s 64 -n 200 -F" ;;
+	*) echo "ib_$program -d weft1 -x $gid -m $mtu -s 65536 -n 300 -F" ;;
+	esac
+}
+
+# The sum of the figures of this name that the host's program counted.
+count()
+{
+	python3 -c 'import re, sys
+print(sum(int(n) for n in re.findall(r"\"%s\": ?(\d+)" % sys.argv[2], open(sys.argv[1]).read())))' "$tmp/stats.$1.json" "$2"
+}
+
+two_programs()
+{
+	local program family mtu loss address=() gid=() i
+	IFS=- read -r program family mtu loss <<<"$row"
+	# shellcheck disable=SC2046 # the first word
+	needs $(arguments "$program" "$mtu" 0 | cut -d' ' -f1)
+	has_family "$family"
+	wire "$mtu"
+	for i in 0 1; do
+		[ "$family" = 4 ] && address[i]=10.7.0.$((i + 1)) || address[i]=fd07::$((i + 1))
+		[ "$family" = 4 ] && address[i]=::ffff:${address[i]}
+		gid[i]=$(gid_of $i "${address[i]}")
+		[ -n "${gid[i]}" ] || { fail "no GID of ${address[i]}"; return; }
+	done
+	# shellcheck disable=SC2046 # words
+	weft 1 "$loss" $(arguments "$program" "$mtu" "${gid[1]}") >"$tmp/server" 2>&1 &
+	local server=$!
+	until on 1 ss -Htln 'sport = 18515' | grep -q LISTEN; do
+		kill -0 $server 2>/dev/null || { fail "the server: $(cat "$tmp/server")"; return; }
+		sleep 0.02
+	done
+	# shellcheck disable=SC2046 # words
+	weft 0 "$loss" $(arguments "$program" "$mtu" "${gid[0]}") 10.7.0.2 >"$tmp/client" 2>&1 ||
+		fail "client: $(cat "$tmp/client")"
+	# a client that has all it wants ends at once; when its last ACK was lost, nobody sends it again
+	wait $server || { [ "$loss" != 0 ] && grep -q 'transport retry counter exceeded' "$tmp/server"; } ||
+		fail "the server: $(cat "$tmp/server")"
+	for i in 0 1; do
+		[ "$program-$i" = ud_send_bw-0 ] || [ "$(count $i wire_received)" -gt 0 ] ||
+			fail "host $i received nothing over the wire"
+		# not wire_refused: so is an ACK to a peer that has ended
+		for lost in wire_too_big wire_misrouted icrc_errors malformed; do
+			[ "$(count $i $lost)" = 0 ] || fail "host $i: $(count $i $lost) $lost"
+		done
+	done
+	[ "$loss" = 0 ] || [ "$(count 0 impaired_lost)" -gt 0 ] || fail "nothing was lost"
+	echo "$row:$(tail -2 "$tmp/client" | tr -s ' \n' ' ')"
+	echo "   sent $(count 0 wire_sent) packets in $(count 0 wire_send_calls) calls, received $(count 0 wire_received)" \
+		"in $(count 0 wire_receive_calls), lost $(count 0 impaired_lost)"
+}
+
+# a server and its client over rdma_cm; ADDRESS is the server's
+cm_server()
+{
+	case $1 in
+	rping) echo "rping -s -a $2 -C 20 -V" ;;
+	ucmatose) echo "ucmatose -b $2 -c 8 -C 20" ;;
+	udaddy) echo "udaddy -b $2 -c 8 -C 20" ;;
+	rdma_client) echo "rdma_server" ;;
+	cmtime) echo "cmtime -b $2 -c 100" ;;
+	*) echo "ib_$1 -R -d weft1 -F -n 300" ;;
+	esac
+}
+
+cm_client()
+{
+	case $1 in
+	rping) echo "rping -c -a $2 -C 20 -V" ;;
+	ucmatose) echo "ucmatose -s $2 -c 8 -C 20" ;;
+	udaddy) echo "udaddy -s $2 -c 8 -C 20" ;;
+	rdma_client) echo "rdma_client -s $2" ;;
+	cmtime) echo "cmtime -s $2 -c 100" ;;
+	*) echo "ib_$1 -R -d weft1 -F -n 300 $2" ;;
+	esac
+}
+
+cm_listens()
+{
+	on 1 "$BIN/weft" status --json | python3 -c 'import json, sys
+sys.exit(not any(p["listeners"] for p in json.load(sys.stdin).get("processes", [])))'
+}
+
+# What came to QP1 of the host, as told in one line; 1: nothing for a process, or what no CM of a host sends.
+qp1_is_well()
+{
+	on "$1" "$BIN/weft" status --json | python3 -c 'import json, sys
+fates = json.load(sys.stdin)["wire"]["qp1"]
+print(*(f"{n} {name}" for name, n in fates.items() if n))
+strange = "no_mad", "wrong_key", "wrong_partition", "wrong_source", "no_socket"
+sys.exit(not fates["passed"] or any(fates[name] for name in strange))'
+}
+
+# The server, then the client, whose status this is.
+cm_pair()
+{
+	local program=$1 loss=$2 address=$3
+	# shellcheck disable=SC2046 # words
+	weft 1 "$loss" $(cm_server "$program" "$address") >"$tmp/server" 2>&1 &
+	server=$!
+	until cm_listens; do
+		kill -0 $server 2>/dev/null || { echo "no server" >"$tmp/client"; return 1; }
+		sleep 0.02
+	done
+	# shellcheck disable=SC2046 # words
+	weft 0 "$loss" $(cm_client "$program" "$address") >"$tmp/client" 2>&1
+}
+
+# perftest's server ends to listen after its first connection, and listens again: a client that is faster is rejected, as there is
+# no such service (8), over any adapter.
+is_too_early()
+{
+	[[ "$1" == *_bw || "$1" == *_lat ]] && grep -q 'RDMA_CM_EVENT_REJECTED; error: 8' "$tmp/client"
+}
+
+cm_programs()
+{
+	local program family loss address server i attempt
+	IFS=- read -r _ program family loss <<<"$row"
+	# shellcheck disable=SC2046 # the first words
+	needs $(cm_server "$program" "" | cut -d' ' -f1) $(cm_client "$program" "" | cut -d' ' -f1)
+	has_family "$family"
+	wire 1024
+	[ "$family" = 4 ] && address=10.7.0.2 || address=fd07::2
+	for attempt in 1 2 3 4; do
+		cm_pair "$program" "$loss" "$address" && break
+		if [ $attempt = 4 ] || ! is_too_early "$program"; then
+			fail "client: $(cat "$tmp/client")"
+			break
+		fi
+		pkill -TERM -P $server
+		wait $server
+	done
+	if [ "$program" = cmtime ]; then	# before rdma-core 52 its server serves for ever
+		pkill -TERM -P $server
+		wait $server
+	else
+		wait $server || fail "the server: $(cat "$tmp/server")"
+	fi
+	for i in 0 1; do
+		qp1_is_well $i >"$tmp/qp1" || fail "QP1 of host $i: $(cat "$tmp/qp1")"
+		echo "$row: QP1 of host $i: $(cat "$tmp/qp1")"
+	done
+}
+
+# The program that wants another host is told who has the port, and a program that stays at home is told nothing.
+taken()
+{
+	local holder gid server
+	needs ibv_rc_pingpong
+	has_family 6
+	wire 1024
+	python3 -c 'import signal, socket
+s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+s.bind(("::", 4791))
+print("bound", flush=True)
+signal.pause()' >"$tmp/holder" &
+	holder=$!
+	until grep -qs bound "$tmp/holder"; do
+		kill -0 $holder || { fail "nobody has the port"; return; }
+		sleep 0.02
+	done
+	gid=$(gid_of 0 ::ffff:10.7.0.1)
+	on 0 "$BIN/weft" pair -- ibv_rc_pingpong -d weft1 -g "$gid" -n 10 --- ibv_rc_pingpong -d weft1 -g "$gid" -n 10 10.7.0.1 \
+		>"$tmp/out" 2>&1 || fail "one host alone: $(cat "$tmp/out")"
+	grep -q "error:" "$tmp/out" && fail "one host alone is told: $(cat "$tmp/out")"
+	on 0 "$BIN/weft" doctor >"$tmp/out" 2>&1
+	grep -q "^other hosts .*warning" "$tmp/out" || fail "doctor: $(grep -A1 "^other hosts" "$tmp/out")"
+	weft 1 0 ibv_rc_pingpong -d weft1 -g "$(gid_of 1 ::ffff:10.7.0.2)" -n 10 >/dev/null 2>&1 &
+	server=$!
+	until on 1 ss -Htln 'sport = 18515' | grep -q LISTEN; do
+		kill -0 $server 2>/dev/null || { fail "no server"; break; }
+		sleep 0.02
+	done
+	weft 0 0 ibv_rc_pingpong -d weft1 -g "$gid" -n 10 10.7.0.2 >"$tmp/out" 2>&1 && fail "it reaches the other host"
+	grep -q "no way to other hosts: process $holder (python3) of user [0-9]* has UDP port 4791: end it" "$tmp/out" ||
+		fail "the message: $(cat "$tmp/out")"
+	[ "$(grep -c "no way to other hosts" "$tmp/out")" = 1 ] || fail "it is told more than once: $(cat "$tmp/out")"
+	pkill -P $server	# it waits for the client for ever
+	kill $holder
+	wait $server $holder
+}
+
+same_host()
+{
+	local gid
+	needs ibv_rc_pingpong ibv_ud_pingpong
+	wire 1024
+	gid=$(gid_of 0 ::ffff:10.7.0.1)
+	on 0 "$BIN/weft" pair --path wire -- ibv_rc_pingpong -d weft1 -g "$gid" -n 50 --- \
+		timeout 60 "$BIN/weft" run --stats="$tmp/stats.0.json" -- ibv_rc_pingpong -d weft1 -g "$gid" -n 50 10.7.0.1 \
+		>"$tmp/out" 2>&1 || fail "$(cat "$tmp/out")"
+	[ "$(count 0 wire_received)" -ge 100 ] || fail "nothing went over the wire"
+	# any host may send to a UD QP first
+	weft 0 0 ibv_ud_pingpong -d weft1 -g "$gid" >/dev/null 2>&1 &
+	local server=$!
+	until on 0 "$BIN/weft" status | grep -q "UDP port 4791 is open to other hosts, for 1 processes"; do
+		kill -0 $server 2>/dev/null || { fail "status: $(on 0 "$BIN/weft" status)"; break; }
+		sleep 0.02
+	done
+	pkill -P $server	# it waits for a client for ever
+	wait $server
+}
+
+for row in "$@"; do
+	case $row in
+	cm-*) cm_programs ;;
+	*-*) two_programs ;;
+	*) $row ;;
+	esac
+done
+exit $failed

@@ -1,0 +1,39 @@
+/* A process that asks weftd for the service of an rdma_cm server of somebody else, at every device and address that might be
+ * preferred to the server's. `intruder PORT`; WEFT_DIR names the network. Exit 0: weftd refuses all of it. */
+#include "control_client.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TCP = 0x106, DEVICES = 3 };
+
+int main(int argc, char **argv)
+{
+	uint64_t service = argc > 1 ? (uint64_t)TCP << 16 | strtoul(argv[1], NULL, 0) : 0;
+	struct peer *p;
+	int taken = 0;
+
+	if (!service || !getenv("WEFT_DIR")) {
+		fprintf(stderr, "usage: intruder PORT, with WEFT_DIR of a running weftd\n");
+		return 2;
+	}
+	snprintf(dir, sizeof(dir), "%s", getenv("WEFT_DIR"));
+	p = join(CONTROL_PROCESS);
+	for (uint32_t device = 0; device < DEVICES; device++) {
+		static const uint8_t local[16] = { [10] = 0xff, 0xff, 127, 0, 0, 1 };
+
+		for (int i = 0; i <= PAGE_GIDS; i++) {
+			struct control_msg msg = { .type = CTL_LISTEN, .service = service, .a = device };
+			const struct page_gid *gid = &p->page->device[1].gid[i];
+
+			memcpy(msg.gid, i < PAGE_GIDS ? gid->raw : local, sizeof(msg.gid));
+			taken += call(p, &msg) != EADDRINUSE;
+		}
+		taken += bind_port(p, service, true, (uint8_t)device) != EADDRINUSE;
+	}
+	if (taken)
+		printf("%d times weftd gave away the port\n", taken);
+	return taken != 0;
+}

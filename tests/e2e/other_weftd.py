@@ -1,0 +1,63 @@
+#!/usr/bin/python3
+"""Holds the lock of a runtime directory, as another version's weftd or as something else, until a signal ends it.
+
+other_weftd.py DIRECTORY NAME KIND
+
+NAME is what the process is called. KIND: `answers`, it tells who comes that its protocol is another, as any weftd does; `silent`,
+it takes no connection and ignores SIGTERM; `before`, as `answers`, in a directory as it was before weft marked its own.
+"""
+
+import errno
+import fcntl
+import os
+import signal
+import socket
+import struct
+import sys
+
+directory, name, kind = sys.argv[1:]
+with open('/proc/self/comm', 'w') as comm:
+	comm.write(name)
+os.umask(0o77)
+own = os.path.join(directory, 'made-by-weft')
+if kind == 'before':
+	own = directory
+else:
+	os.makedirs(own, exist_ok=True)
+lock = os.open(os.path.join(own, 'lock'), os.O_RDWR | os.O_CREAT, 0o600)
+fcntl.flock(lock, fcntl.LOCK_EX)
+if kind == 'before':
+	for file, magic in (('page', 0x77656674), ('claims', 0x636c6d73)):
+		with open(os.path.join(directory, file), 'wb') as f:
+			f.write(struct.pack('=II', magic, 1) + bytes(100))
+	os.makedirs(os.path.join(directory, 'root/sys/class/infiniband/weft0'))
+	with open(os.path.join(directory, 'root/sys/class/infiniband/weft0/node_type'), 'w') as f:
+		f.write('1: CA\n')
+	with open(os.path.join(directory, 'weftd.log'), 'w') as f:
+		f.write('2026-11-21 10:00:00 weftd[1] info: serving\n')
+if kind == 'silent':
+	signal.signal(signal.SIGTERM, signal.SIG_IGN)
+listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+path = os.path.join(directory, 'ctl')
+listener.bind(path)
+listener.listen(10)
+
+
+def leave(*_):
+	os.unlink(path)
+	os.unlink(os.path.join(own, 'lock'))
+	os._exit(0)
+
+
+if kind == 'answers':
+	signal.signal(signal.SIGTERM, leave)
+print('serves', flush=True)
+while kind != 'silent':
+	client, _ = listener.accept()
+	message = bytearray(client.recv(1 << 16))
+	message[8:12] = struct.pack('=i', errno.EPROTO)
+	client.send(message)
+	client.close()
+signal.pause()
+while True:
+	signal.pause()

@@ -1,0 +1,180 @@
+#!/usr/bin/env python3
+"""The calls of libibumad, as their pages tell them, at a host of a fabric: descriptors, agents, timeouts, long datagrams.
+
+usage: umad_calls.py WEFT"""
+import ctypes
+import os
+import select
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+from errno import EAGAIN, EBUSY, EINVAL, EIO, ENOENT, ENOSPC, EPERM, ETIMEDOUT
+
+HEAD, MAD = 64, 256
+SA, PERF, GET, GET_TABLE = 3, 4, 1, 0x12
+QKEY = 0x80010000
+failures = 0
+
+
+def check(what, got, wanted):
+	global failures
+	if got != wanted:
+		print(f'FAILED: {what}: {got}, not {wanted}')
+		failures += 1
+
+
+class Library:
+	def __init__(self):
+		self.lib = ctypes.CDLL('libibumad.so.3')
+
+	def __getattr__(self, name):
+		return getattr(self.lib, 'umad_' + name)
+
+	def send(self, port, agent, mad, lid, timeout_ms=1000, retries=0, path_bits=0):
+		"""mad: its bytes."""
+		buffer = ctypes.create_string_buffer(HEAD + max(len(mad), MAD))
+		self.lib.umad_set_addr(buffer, lid, 1, 0, ctypes.c_int(QKEY - (1 << 32)))
+		buffer[31] = path_bits
+		ctypes.memmove(ctypes.addressof(buffer) + HEAD, mad, len(mad))
+		return self.lib.umad_send(port, agent, buffer, len(mad), timeout_ms, retries)
+
+	def receive(self, port, timeout_ms=20000, room=MAD):
+		"""What umad_recv returns, the length, status and bytes of what has come, and who sent it."""
+		buffer = ctypes.create_string_buffer(HEAD + room)
+		length = ctypes.c_int(room)
+		got = self.lib.umad_recv(port, buffer, ctypes.byref(length), timeout_ms)
+		status, = struct.unpack_from('=I', buffer.raw, 4)
+		lid, = struct.unpack_from('>H', buffer.raw, 28)
+		return got, length.value, status, buffer.raw[HEAD:HEAD + length.value], lid
+
+
+def make(mgmt_class, method, tid, version=1, attribute=0x10, length=MAD, active=False):
+	head = struct.pack('>BBBBHHQHHI', 1, mgmt_class, version, method, 0, 0, tid, attribute, 0, 0)
+	return (head + struct.pack('>BBB', 1, 0, active) + bytes(i % 251 for i in range(length)))[:length]
+
+
+def mask(*methods):
+	longs = (ctypes.c_long * 2)()
+	for m in methods:
+		longs[m // 64] |= 1 << m % 64
+	return longs
+
+
+class Attributes(ctypes.Structure):
+	_fields_ = [('mgmt_class', ctypes.c_uint8), ('version', ctypes.c_uint8), ('flags', ctypes.c_uint32),
+		    ('methods', ctypes.c_uint64 * 2), ('oui', ctypes.c_uint32), ('rmpp', ctypes.c_uint8)]
+
+
+def test_descriptor(lib):
+	port = lib.open_port(b'weft0', 1)
+	check('the port is a descriptor', port > 2 and lib.get_fd(port), port)
+	check('nothing has come', lib.poll(port, 20), -ETIMEDOUT)
+	check('nothing can be read', lib.receive(port, 0)[0], -EAGAIN)
+	check('nothing comes', lib.receive(port, 20)[0], -ETIMEDOUT)
+	check('a buffer too small for a MAD', lib.receive(port, 0, MAD - 1)[0], -EINVAL)
+	check('no such device', lib.open_port(b'weft9', 1) < 0, True)
+	check('a device without datagrams', lib.open_port(b'weft1', 1) < 0, True)
+	check('no such port', lib.open_port(b'weft0', 7) < 0, True)
+	check('no agent', lib.send(port, 3, make(PERF, GET, 1), 1), -EIO)
+	check('its end', lib.close_port(port), 0)
+	check('a port that is closed', lib.receive(port, 0)[0], -EINVAL)
+	check('a port that is closed takes no agent', lib.register(port, PERF, 1, 0, None), -EPERM)
+
+
+def test_agents(lib):
+	a, b = (lib.open_port(b'weft0', 1) for i in range(2))
+	first = lib.register(a, SA, 2, 1, mask(GET))
+	check('an agent', first, 0)
+	check('the same method again', lib.register(b, SA, 2, 1, mask(GET, GET_TABLE)), -EPERM)
+	attributes = Attributes(SA, 2, 0, (ctypes.c_uint64 * 2)(1 << GET, 0), 0, 1)
+	agent = ctypes.c_uint32(99)
+	check('the same method by attributes', lib.register2(b, ctypes.byref(attributes), ctypes.byref(agent)), EBUSY)
+	attributes.flags = 6
+	check('flags that there are not', lib.register2(b, ctypes.byref(attributes), ctypes.byref(agent)), EINVAL)
+	check('which there are', attributes.flags, 1)
+	check('another class', lib.register_oui(b, SA, 0, b'abc', None), -EINVAL)
+	check("a vendor's class", lib.register_oui(b, 0x32, 0, b'abc', mask(GET)), 0)
+	check('its end', lib.unregister(a, first), 0)
+	check('its second end', lib.unregister(a, first), -ENOENT)
+	check('the method is free', lib.register(b, SA, 2, 1, mask(GET)), 1)
+	# closing a port ends its agents, but for those that weftd has not heard of yet
+	lib.close_port(b)
+	while lib.register(a, SA, 2, 1, mask(GET)) == -EPERM:
+		pass
+	lib.close_port(a)
+
+
+def test_answers(lib, lid):
+	server, client = (lib.open_port(b'weft0', 1) for i in range(2))
+	answers = lib.register(server, SA, 2, 1, mask(GET, GET_TABLE))
+	asks = lib.register(client, SA, 2, 1, None)
+	tid = 0x123456789abcdef0
+	check('a question', lib.send(client, asks, make(SA, GET, tid, 2), lid), 0)
+	check('it has come', select.select([server], [], [], 20)[0], [server])
+	agent, length, status, mad, sender = lib.receive(server)
+	check('the question', (agent, length, status, sender), (answers, MAD, 0, lid))
+	check('its upper half is the sender\'s agent', mad[8:12] != make(SA, GET, tid)[8:12] and mad[12:16],
+	      make(SA, GET, tid)[12:16])
+	check('an answer', lib.send(server, answers, mad[:3] + b'\x81' + mad[4:], lid, 0), 0)
+	agent, length, status, mad, sender = lib.receive(client)
+	check('the answer', (agent, length, status, sender, mad[3]), (asks, MAD, 0, lid, 0x81))
+	check('its transaction id', struct.unpack_from('>Q', mad, 8)[0], tid)
+	check('a question as from another LID', lib.send(client, asks, make(SA, GET, tid, 2), lid, 0, path_bits=1), 0)
+	check('its sender', lib.receive(server)[4], lid)
+	# a table, in pieces and segments
+	for bytes_ in (300, 5000, 100000):
+		lib.send(client, asks, make(SA, GET_TABLE, tid, 2), lid)
+		question = lib.receive(server)[3]
+		table = question[:3] + b'\x92' + question[4:24] + make(SA, 0, 0, 2, 0, bytes_, True)[24:]
+		check('a table', lib.send(server, answers, table, lid), 0)
+		check('there is no room', lib.receive(client)[:2], (-ENOSPC, bytes_))
+		agent, length, status, got, sender = lib.receive(client, room=200000)
+		check('the table', (agent, length, status, got[56:] == table[56:]), (asks, bytes_, 0, True))
+	lib.close_port(server)
+	lib.close_port(client)
+
+
+def test_silence(lib):
+	port = lib.open_port(b'weft0', 1)
+	agent = lib.register(port, SA, 2, 1, None)
+	lib.send(port, agent, make(SA, GET, 7, 2), 0x3fff, 30, 2)
+	got, length, status, mad, sender = lib.receive(port)
+	check('silence', (got, length, status, sender, mad), (agent, 24, ETIMEDOUT, 0x3fff, make(SA, GET, 7, 2)[:24]))
+	lib.close_port(port)
+
+
+def inside(lid):
+	lib = Library()
+	test_descriptor(lib)
+	test_agents(lib)
+	test_answers(lib, lid)
+	test_silence(lib)
+	sys.exit(failures != 0)
+
+
+def outside(weft):
+	home = tempfile.mkdtemp(prefix='weft-e2e.')
+	os.environ['WEFT_DIR'] = os.path.join(home, 'run')
+	net = os.path.join(home, 'net')
+	try:
+		with open(net, 'w', encoding='utf-8') as f:
+			subprocess.run([weft, 'fabric', 'make', 'line', 'switches=2'], stdout=f, check=True)
+		subprocess.run([weft, 'fabric', 'load', net], check=True)
+		run = [weft, 'run', '--node', 'h2', '--']
+		lid = subprocess.run([*run, 'cat', '/sys/class/infiniband/weft0/ports/1/lid'], capture_output=True, text=True,
+				     check=True).stdout
+		python = '/usr/bin/python3'
+		calls = [*run, python, '-B', __file__, '--inside', lid.strip()]
+		status = subprocess.run(calls, timeout=100, check=False).returncode
+	finally:
+		subprocess.run([weft, 'down', '--force'], stdout=subprocess.DEVNULL, check=False)
+		shutil.rmtree(home, ignore_errors=True)
+	print('failed' if status else 'all as expected')
+	sys.exit(status != 0)
+
+
+if sys.argv[1] == '--inside':
+	inside(int(sys.argv[2], 16))
+outside(os.path.abspath(sys.argv[1]))

@@ -1,0 +1,86 @@
+/* A process that has no descriptor left for the socket that weftd gives it has one when it can. In a network namespace of the
+ * test's own. */
+#include "control_client.h"
+#include "own_network.h"
+
+#include "peers/wire.h"
+#include "runtime/config.h"
+#include "runtime/runtime.h"
+
+#include <poll.h>
+#include <sys/resource.h>
+#include <time.h>
+
+static enum wire_state state_of(struct host *h)
+{
+	enum wire_state state;
+
+	host_enter(h);
+	state = h->peers.wire.state;
+	host_leave(h);
+	return state;
+}
+
+static void wait_for_state(struct host *h, enum wire_state wanted)
+{
+	struct timespec now;
+	time_t until;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	until = now.tv_sec + PATIENCE_MS / 1000;
+	while (state_of(h) != wanted && now.tv_sec < until) {
+		poll(NULL, 0, 1);
+		clock_gettime(CLOCK_MONOTONIC, &now);
+	}
+	assert_int_equal(state_of(h), wanted);
+}
+
+/* Opens nothing more. What it was. */
+static rlim_t forbid_descriptors(void)
+{
+	struct rlimit limit;
+	rlim_t before;
+	int lowest = dup(0);
+
+	assert_true(lowest >= 0);
+	close(lowest);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	before = limit.rlim_cur;
+	limit.rlim_cur = (rlim_t)lowest;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	return before;
+}
+
+static void allow_descriptors(rlim_t count)
+{
+	struct rlimit limit;
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	limit.rlim_cur = count;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+}
+
+static void a_socket_that_was_lost_is_had_later(void **state)
+{
+	struct host *h = host_open(config_get());
+	rlim_t count;
+
+	(void)state;
+	assert_non_null(h);
+	count = forbid_descriptors();
+	host_enter(h);
+	wire_need(&h->peers);
+	host_leave(h);
+	wait_for_state(h, WIRE_REFUSED);
+	allow_descriptors(count);
+	wait_for_state(h, WIRE_OPEN);
+	host_close(h);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = { cmocka_unit_test(a_socket_that_was_lost_is_had_later) };
+
+	network_enter();
+	return cmocka_run_group_tests(tests, start_daemon, stop_daemon);
+}

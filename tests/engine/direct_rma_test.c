@@ -1,0 +1,186 @@
+/* Where direct messages, direct requests and packets of one QP meet: none overtakes what nobody has heard of, packets that are
+ * lost among messages are probed for, and a link that was full once does not make the rest of a long send packets. */
+#include "engine_test.h"
+
+#include "ib/engine.h"
+#include "verbs/direct.h"
+
+enum { BYTES = 64, LONG_BYTES = 16 << 20, PARTS = LONG_BYTES / DIRECT_SLICE, FULL_AFTER = 6, TIMEOUT = 14 };
+
+static const wtime TIMEOUT_NS = 4096ull << TIMEOUT;
+
+/* The way to the peer. */
+static struct {
+	bool executes, sends;	/* direct requests; messages */
+	unsigned executed, sent;
+	unsigned full_after;	/* messages; then there is no room, or 0 */
+	bool is_full;
+	psn_t received;		/* what the peer says that it has executed */
+	struct ca_host host;
+} way;
+
+static bool execute(void *host, struct qp *qp, struct direct_request *r)
+{
+	way.executed += way.executes;
+	return way.executes;
+}
+
+static bool connect(void *host, struct qp *qp)
+{
+	qp->direct_path.channel = &way;
+	return way.sends;
+}
+
+static bool send(void *host, struct qp *qp, const struct direct_message *m)
+{
+	if (way.full_after && way.sent == way.full_after) {
+		way.full_after = 0;
+		way.is_full = true;
+	}
+	if (way.is_full)
+		return false;
+	way.sent++;
+	return true;
+}
+
+static bool send_short(void *host, struct qp *qp, psn_t psn, psn_t received, const void *data, uint32_t bytes)
+{
+	return send(host, qp, NULL);
+}
+
+static bool received(void *host, struct qp *qp, psn_t *psn)
+{
+	*psn = way.received;
+	return true;
+}
+
+static unsigned room(void *host, const struct ca_device *dev, const struct route *r, const struct av *av)
+{
+	return !way.is_full;
+}
+
+static void hide(void *host, struct qp *qp)
+{
+	qp->published = 0;
+}
+
+static const struct direct_ops direct = {
+	.publish_qp = hide, .unpublish_qp = hide, .execute = execute, .connect = connect, .send = send, .send_short = send_short,
+	.received = received,
+};
+
+static struct pair *start(enum ibv_qp_type type, uint32_t memory)
+{
+	struct pair *pair = pair_new(&(struct pair_config){
+		.sim = { .seed = 9 }, .type = type, .memory_bytes = memory, .timeout = TIMEOUT, .retry_cnt = 7,
+		.min_rnr_timer = 1,
+	});
+	struct ca *ca = &pair->side[0].node->ca;
+
+	memset(&way, 0, sizeof(way));
+	way.host = *ca->host_ops;
+	way.host.space = room;
+	way.received = psn_add(pair->config.psn[0], -1);
+	ca->host_ops = &way.host;
+	ca->direct = &direct;
+	return pair;
+}
+
+static void finish(struct pair *pair)
+{
+	pair->side[0].node->ca.direct = NULL;
+	pair_delete(pair);
+}
+
+static void write_one(struct pair *pair, uint64_t wr_id)
+{
+	post_wr(pair, 0, (struct pair_wr){ .wr_id = wr_id, .opcode = IBV_WR_RDMA_WRITE, .bytes = BYTES });
+}
+
+/* After as many packets as there are PSNs the next PSN is the first again, and the last packet is still on its way. */
+static void a_direct_write_of_uc_does_not_overtake_a_packet(void **state)
+{
+	struct pair *pair = start(IBV_QPT_UC, 0);
+	struct flight *f = &engine_of(pair->side[0].qp)->flight;
+
+	write_one(pair, 0);
+	f->psn = psn_add(pair->side[0].qp->attr.sq_psn, -1);
+	write_one(pair, 1);
+	assert_int_equal(f->psn, pair->side[0].qp->attr.sq_psn);
+	way.executes = true;
+	write_one(pair, 2);
+	assert_int_equal(way.executed, 0);
+	assert_int_equal(pair->side[0].node->sent, 3);
+	finish(pair);
+}
+
+/* The program polls all the time: that is no sign of life of the peer. */
+static void a_packet_lost_behind_a_message_is_probed_for(void **state)
+{
+	struct pair *pair = start(IBV_QPT_RC, 0);
+	struct ca *ca = &pair->side[0].node->ca;
+	wtime since;
+
+	assert_int_equal(pair_recv(pair, 1, 1, 0, 4096), 0);
+	way.sends = true;
+	post_wr(pair, 0, (struct pair_wr){ .wr_id = 1, .opcode = IBV_WR_SEND, .bytes = BYTES });
+	assert_int_equal(way.sent, 1);
+	way.sends = false;
+	sim_fault_add(pair->sim, SIM_DROP, 0, 0);
+	write_one(pair, 2);
+	assert_int_equal(pair->sim->dropped, 1);
+	/* the peer has executed the message, and then one more is under way behind the lost packet */
+	way.received = pair->config.psn[0];
+	way.sends = true;
+	post_wr(pair, 0, (struct pair_wr){ .wr_id = 3, .opcode = IBV_WR_SEND, .bytes = BYTES });
+	assert_int_equal(way.sent, 2);
+	since = pair->sim->now;
+	while (pair->sim->now < since + TIMEOUT_NS && !ca->counters.probes) {
+		ca_read_acks(ca, pair->sim->now, UINT32_MAX);
+		sim_advance(pair->sim, 50 * WTIME_US);
+		ca_expire(ca, pair->sim->now);
+		sim_pump(pair->sim);
+	}
+	assert_true(ca->counters.probes > 0);
+	finish(pair);
+}
+
+static void a_full_link_does_not_make_a_long_send_packets(void **state)
+{
+	struct pair *pair = start(IBV_QPT_RC, LONG_BYTES);
+	struct ca *ca = &pair->side[0].node->ca;
+	struct qp *qp = pair->side[0].qp;
+
+	way.sends = true;
+	way.full_after = FULL_AFTER;
+	post_wr(pair, 0, (struct pair_wr){ .wr_id = 1, .opcode = IBV_WR_SEND, .bytes = LONG_BYTES });
+	/* a few parts may be under way: the peer executes them */
+	for (unsigned i = 0; i < 2 * PARTS && way.sent < PARTS; i++) {
+		way.received = psn_add(engine_of(qp)->flight.psn, -1);
+		ca_read_acks(ca, pair->sim->now, UINT32_MAX);
+		sim_pump(pair->sim);
+		if (!way.is_full)
+			continue;
+		assert_int_equal(way.sent, FULL_AFTER);
+		way.is_full = false;
+		ca_unblock(ca);
+		sim_pump(pair->sim);
+	}
+	assert_int_equal(way.sent, PARTS);
+	assert_int_equal(pair->side[0].node->sent, 0);
+	way.received = psn_add(engine_of(qp)->flight.psn, -1);
+	ca_read_acks(ca, pair->sim->now, UINT32_MAX);
+	expect_sent(pair, 0, 1, IBV_WC_SUCCESS);
+	finish(pair);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_direct_write_of_uc_does_not_overtake_a_packet),
+		cmocka_unit_test(a_packet_lost_behind_a_message_is_probed_for),
+		cmocka_unit_test(a_full_link_does_not_make_a_long_send_packets),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,160 @@
+/* The performance management agent: what was sent is counted, and counters are read, set and full. */
+#include "agents.h"
+
+#include "fabric/route.h"
+
+enum { CLASS_PORT_INFO = 1, PORT_COUNTERS = 0x12, EXTENDED = 0x1d, WORDS = 72 };
+
+static void start(struct test_agents *g)
+{
+	AGENTS(g, "line", "switches=2");
+	assert_int_equal(fabric_route(&g->t.f, ROUTE_MIN_HOP), 0);
+	fabric_activate(&g->t.f);
+}
+
+static uint8_t *data_of(struct test_agents *g)
+{
+	return g->mad + 64;
+}
+
+/* h1 asks the node with this LID. */
+static unsigned ask(struct test_agents *g, unsigned method, unsigned attribute, const char *node, unsigned number, unsigned port,
+		    unsigned select)
+{
+	struct mad_address to = { .pkey = PKEY_DEFAULT, .src_qpn = 1, .dest_qpn = 1, .qkey = GSI_QKEY };
+	struct mad_header h = { .base_version = 1, .mgmt_class = MAD_CLASS_PERF, .class_version = 1, .method = (uint8_t)method,
+				.tid = 5, .attr_id = (uint16_t)attribute };
+	uint32_t h1 = port_named(&g->t.f, "h1", 1);
+
+	mad_header_build(&h, g->mad);
+	wire_put(data_of(g), port, 1, 0, 8);
+	wire_put(data_of(g), select & 0xffff, 2, 0, 16);
+	if (attribute == PORT_COUNTERS)
+		wire_put(data_of(g), select >> 16, 18, 7, 1);
+	to.path.dlid = g->t.f.port[port_named(&g->t.f, node, number)].lid;
+	assert_int_equal(agents_mad(&g->a, 1, h1, &to, g->mad, &g->out), MAD_ANSWERED);
+	assert_int_equal(g->out.port, h1);
+	assert_int_equal(g->out.address.path.slid, to.path.dlid);
+	assert_int_equal(g->mad[3], MAD_GET_RESP);
+	return status_of(g->mad);
+}
+
+static uint64_t field(struct test_agents *g, unsigned byte, unsigned bit, unsigned width)
+{
+	return wire_get(data_of(g), byte, bit, width);
+}
+
+static void what_was_sent_is_counted_at_every_port(void **state)
+{
+	struct test_agents g;
+
+	start(&g);
+	for (int i = 0; i < 3; i++) {
+		make_directed(g.mad, MAD_GET, SMP_NODE_INFO, 0, PATH(1));
+		assert_int_equal(send_directed(&g, port_named(&g.t.f, "h1", 1)), MAD_ANSWERED);
+	}
+	memset(g.mad, 0, sizeof(g.mad));
+	assert_int_equal(ask(&g, MAD_GET, PORT_COUNTERS, "h1", 1, 1, 0), 0);
+	assert_int_equal(field(&g, 1, 0, 8), 1);
+	assert_int_equal(field(&g, 24, 0, 32), 3 * WORDS);
+	assert_int_equal(field(&g, 28, 0, 32), 3 * WORDS);
+	assert_int_equal(field(&g, 32, 0, 32), 3);
+	assert_int_equal(field(&g, 36, 0, 32), 3);
+	/* the request has come to the switch by then */
+	assert_int_equal(ask(&g, MAD_GET, EXTENDED, "s1", 0, 255, 0), 0);
+	assert_int_equal(field(&g, 8, 0, 64), 3 * WORDS);
+	assert_int_equal(field(&g, 16, 0, 64), 4 * WORDS);
+	assert_int_equal(field(&g, 40, 0, 64), 3);
+	assert_int_equal(field(&g, 48, 0, 64), 4);
+	assert_int_equal(field(&g, 56, 0, 64), 0);
+	end_agents(&g);
+}
+
+static void counters_are_set_one_by_one_and_stay_at_their_greatest(void **state)
+{
+	struct test_agents g;
+	struct port_counters *p;
+
+	start(&g);
+	p = &g.a.counters[port_named(&g.t.f, "h2", 1)];
+	for (unsigned c = 0; c < PORT_COUNTS; c++)
+		p->total[c] = 1ull << 40;
+	memset(g.mad, 0, sizeof(g.mad));
+	assert_int_equal(ask(&g, MAD_GET, PORT_COUNTERS, "h2", 1, 1, 0), 0);
+	assert_memory_equal(data_of(&g) + 4, ((const uint8_t[]){ 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+			    0xff, 0xff, 0xff, 0, 0xff, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff }), 24);
+	/* link downed becomes 3, XmitWait 9, and nothing else anything */
+	memset(data_of(&g), 0, 64);
+	wire_put(data_of(&g), 3, 7, 0, 8);
+	wire_put(data_of(&g), 9, 40, 0, 32);
+	assert_int_equal(ask(&g, MAD_SET, PORT_COUNTERS, "h2", 1, 1, 1 << 2 | 1 << 16), 0);
+	assert_int_equal(field(&g, 6, 0, 16), 0xff03);
+	assert_int_equal(field(&g, 40, 0, 32), 9);
+	assert_int_equal(field(&g, 4, 0, 16), 0xffff);
+	p->total[COUNT_LINK_DOWNED] += 2;
+	assert_int_equal(ask(&g, MAD_GET, PORT_COUNTERS, "h2", 1, 1, 0), 0);
+	assert_int_equal(field(&g, 7, 0, 8), 5);
+	/* the 64 bits count on */
+	assert_int_equal(ask(&g, MAD_GET, EXTENDED, "h2", 1, 1, 0), 0);
+	assert_true(field(&g, 8, 0, 64) > 1ull << 39);
+	memset(data_of(&g), 0, 72);
+	assert_int_equal(ask(&g, MAD_SET, EXTENDED, "h2", 1, 1, 1), 0);
+	assert_int_equal(field(&g, 8, 0, 64), 0);
+	assert_true(field(&g, 16, 0, 64) > 1ull << 39);
+	end_agents(&g);
+}
+
+static void what_is_dropped_is_counted_where(void **state)
+{
+	struct test_agents g;
+	struct mad_address to = { .pkey = PKEY_DEFAULT, .src_qpn = 1, .dest_qpn = 1, .qkey = GSI_QKEY };
+	uint32_t h1, s1;
+
+	start(&g);
+	h1 = port_named(&g.t.f, "h1", 1);
+	s1 = fabric_peer(&g.t.f, h1);
+	memset(g.mad, 0, sizeof(g.mad));
+	to.path.dlid = (uint16_t)(g.t.f.lids - 1);
+	assert_int_equal(agents_mad(&g.a, 1, h1, &to, g.mad, &g.out), MAD_LOST);
+	assert_int_equal(g.a.counters[s1].total[COUNT_RCV_RELAY], 1);
+	to.path.dlid = g.t.f.port[port_named(&g.t.f, "h2", 1)].lid;
+	to.pkey = 0x8001;
+	g.t.f.port[s1].enforce = ENFORCE_IN;
+	assert_int_equal(agents_mad(&g.a, 1, h1, &to, g.mad, &g.out), MAD_LOST);
+	assert_int_equal(g.a.lost, LOSS_PARTITION);
+	assert_int_equal(g.a.counters[s1].total[COUNT_RCV_CONSTRAINT], 1);
+	to.pkey = PKEY_DEFAULT;
+	g.t.f.port[h1].state = PORT_INIT;
+	assert_int_equal(agents_mad(&g.a, 1, h1, &to, g.mad, &g.out), MAD_LOST);
+	assert_int_equal(g.a.counters[h1].total[COUNT_XMIT_DISCARDS], 1);
+	end_agents(&g);
+}
+
+static void ports_and_attributes_that_are_not_there(void **state)
+{
+	struct test_agents g;
+
+	start(&g);
+	memset(g.mad, 0, sizeof(g.mad));
+	assert_int_equal(ask(&g, MAD_GET, CLASS_PORT_INFO, "s2", 0, 0, 0), 0);
+	assert_memory_equal(data_of(&g), ((const uint8_t[]){ 1, 1, 0x13, 0, 0, 0, 0, 18, 0 }), 9);
+	assert_int_equal(ask(&g, MAD_SET, CLASS_PORT_INFO, "s2", 0, 0, 0), MAD_STATUS_BAD_ATTRIBUTE);
+	assert_int_equal(ask(&g, MAD_GET, 0x10, "s2", 0, 0, 0), MAD_STATUS_BAD_ATTRIBUTE);
+	assert_int_equal(ask(&g, MAD_GET, PORT_COUNTERS, "s2", 0, 0, 0), 0);
+	assert_int_equal(ask(&g, MAD_GET, PORT_COUNTERS, "h2", 1, 0, 0), MAD_STATUS_BAD_VALUE);
+	assert_int_equal(ask(&g, MAD_GET, PORT_COUNTERS, "h2", 1, 2, 0), MAD_STATUS_BAD_VALUE);
+	assert_int_equal(ask(&g, MAD_SET, EXTENDED, "s2", 0, 254, 0xffff), MAD_STATUS_BAD_VALUE);
+	end_agents(&g);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_was_sent_is_counted_at_every_port),
+		cmocka_unit_test(counters_are_set_one_by_one_and_stay_at_their_greatest),
+		cmocka_unit_test(what_is_dropped_is_counted_where),
+		cmocka_unit_test(ports_and_attributes_that_are_not_there),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

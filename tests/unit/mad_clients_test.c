@@ -1,0 +1,542 @@
+/* Which agent a MAD is for, and what becomes of what agents send. Ports are linked by a table of the test: a MAD to LID n arrives
+ * at port n; LIDs from 100 on answer by themselves. */
+#include "mgmt/mad_clients.h"
+
+#include "mgmt/rmpp.h"
+#include "wire/field.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { CLASS = 0x04, FILES = 3, GOT = 8 };
+
+struct waiting {
+	struct list_node node;
+};
+
+struct got {
+	struct mad_letter letter;
+	uint8_t head[MAD_BYTES];
+};
+
+static struct world {
+	struct mad_clients clients;
+	struct mad_file file[FILES];
+	struct got got[FILES][GOT];
+	unsigned letters[FILES];
+	unsigned carried, refused;
+	bool is_cut;
+	size_t hold_most;	/* of one file; 0: without bound */
+	unsigned waiting;	/* the most that were to be sent while another one was */
+	wtime now;
+} w;
+
+static enum mad_fate carry(void *arg, wtime now, uint32_t from, unsigned qpn, const struct mad_remote *to,
+			   uint8_t mad[MAD_BYTES], uint32_t *port, struct mad_remote *sender)
+{
+	unsigned waiting = 0;
+
+	(void)arg;
+	(void)now;
+	w.carried++;
+	list_for_each(node, &w.clients.hops, struct waiting, node)
+		waiting++;
+	w.waiting = waiting > w.waiting ? waiting : w.waiting;
+	assert_int_equal(qpn, mad_class_qpn(mad[1]));
+	if (w.is_cut)
+		return MAD_WAS_LOST;
+	*sender = (struct mad_remote){ .lid = to->lid >= 100 ? to->lid : (uint16_t)from, .qpn = 1 };
+	*port = to->lid >= 100 ? from : to->lid;
+	if (to->lid < 100)
+		return MAD_HAS_ARRIVED;
+	mad[3] |= 0x80;
+	return MAD_WAS_ANSWERED;
+}
+
+static enum mad_fate refuse(void *arg, wtime now, uint32_t *port, struct mad_remote *sender, uint8_t mad[MAD_BYTES])
+{
+	(void)arg;
+	(void)now;
+	w.refused++;
+	*port = sender->lid;
+	mad[3] |= 0x80;
+	mad[5] = 0x0c;
+	return MAD_WAS_ANSWERED;
+}
+
+static void deliver(void *arg, struct mad_file *f, const struct mad_letter *l)
+{
+	size_t i = (size_t)(f - w.file);
+	struct got *g = &w.got[i][w.letters[i]++ % GOT];
+
+	(void)arg;
+	g->letter = *l;
+	memcpy(g->head, l->data, l->bytes < MAD_BYTES ? l->bytes : MAD_BYTES);
+}
+
+static bool may_hold(void *arg, const struct mad_file *f, size_t more)
+{
+	(void)arg;
+	return !w.hold_most || f->bytes + f->bytes_in + more <= w.hold_most;
+}
+
+/* Files 0 and 1 are at port 0, the third at port 2. */
+static int begin(void **state)
+{
+	static const struct mad_ops ops = { carry, refuse, deliver, may_hold };
+	const struct siphash_key key = { 1, 2 };
+
+	(void)state;
+	memset(&w, 0, sizeof(w));
+	mad_clients_init(&w.clients, &ops, NULL, &key);
+	for (uint32_t i = 0; i < FILES; i++)
+		mad_file_open(&w.clients, &w.file[i], i < 2 ? 0 : 2);
+	return 0;
+}
+
+static int end(void **state)
+{
+	(void)state;
+	mad_clients_fini(&w.clients);
+	for (int i = 0; i < FILES; i++) {
+		assert_int_equal(w.file[i].requests, 0);
+		assert_int_equal(w.file[i].transfers, 0);
+		assert_int_equal(w.file[i].bytes + w.file[i].bytes_in, 0);
+	}
+	assert_true(list_empty(&w.clients.hops));
+	return 0;
+}
+
+static uint32_t add(int file, uint8_t mgmt_class, uint8_t rmpp, uint64_t methods)
+{
+	const struct mad_registration what = { .mgmt_class = mgmt_class, .class_version = 1, .rmpp_version = rmpp,
+					       .methods = { methods } };
+	uint32_t agent = MAD_AGENTS;
+
+	assert_int_equal(mad_register(&w.clients, &w.file[file], &what, &agent), 0);
+	return agent;
+}
+
+static int send(int file, uint32_t agent, uint16_t lid, const uint8_t *data, uint32_t bytes, uint32_t timeout_ms,
+		uint32_t retries)
+{
+	struct mad_letter l = { .agent = agent, .timeout_ms = timeout_ms, .retries = retries, .remote = { .lid = lid, .qpn = 1 },
+				.data = data, .bytes = bytes };
+
+	return mad_send(&w.clients, w.now, &w.file[file], &l);
+}
+
+static const uint8_t *make(uint8_t mgmt_class, uint8_t method, uint64_t tid)
+{
+	static uint8_t mad[MAD_BYTES];
+
+	memset(mad, 0, sizeof(mad));
+	mad[0] = mad[2] = 1;
+	mad[1] = mgmt_class;
+	mad[3] = method;
+	wire_put(mad, tid, 8, 0, 64);
+	return mad;
+}
+
+static void an_answer_finds_who_asked(void **state)
+{
+	uint32_t a = add(0, CLASS, 0, 0), b = add(1, CLASS, 0, 0);
+
+	(void)state;
+	assert_int_equal(send(0, a, 100, make(CLASS, MAD_GET, 0x1111222233334444), MAD_BYTES, 100, 0), 0);
+	assert_int_equal(send(1, b, 101, make(CLASS, MAD_GET, 0x1111222233334444), MAD_BYTES, 100, 0), 0);
+	assert_int_equal(w.letters[0], 1);
+	assert_int_equal(w.letters[1], 1);
+	assert_int_equal(w.got[0][0].letter.remote.lid, 100);
+	assert_int_equal(w.got[1][0].letter.remote.lid, 101);
+	assert_int_equal(w.got[0][0].letter.status, 0);
+	assert_true(wire_get(w.got[0][0].head, 8, 0, 64) == 0x1111222233334444);
+	assert_true(mad_clients_deadline(&w.clients) == WTIME_NEVER);
+}
+
+static void a_method_is_one_agents(void **state)
+{
+	struct mad_registration what = { .mgmt_class = CLASS, .class_version = 1, .methods = { 1 << MAD_SET } };
+	uint32_t agent, asker = add(2, CLASS, 0, 0), a = add(0, CLASS, 0, 1 << MAD_GET | 1 << MAD_SET);
+
+	(void)state;
+	assert_int_equal(mad_register(&w.clients, &w.file[1], &what, &agent), -EBUSY);
+	assert_int_equal(mad_register(&w.clients, &w.file[2], &what, &agent), 0);
+	what.class_version = 2;
+	assert_int_equal(mad_register(&w.clients, &w.file[1], &what, &agent), 0);
+	send(2, asker, 0, make(CLASS, MAD_GET, 5), MAD_BYTES, 100, 0);
+	assert_int_equal(w.letters[0], 1);
+	assert_int_equal(w.letters[1], 0);
+	assert_int_equal(mad_unregister(&w.clients, &w.file[0], a), 0);
+	assert_int_equal(mad_unregister(&w.clients, &w.file[0], a), -ENOENT);
+	what.class_version = 1;
+	assert_int_equal(mad_register(&w.clients, &w.file[1], &what, &agent), 0);
+}
+
+static void a_question_is_answered_by_a_program(void **state)
+{
+	uint32_t server = add(0, CLASS, 0, 1 << MAD_GET), asker = add(2, CLASS, 0, 0);
+	uint8_t answer[MAD_BYTES];
+
+	(void)state;
+	send(2, asker, 0, make(CLASS, MAD_GET, 77), MAD_BYTES, 100, 0);
+	assert_int_equal(w.letters[0], 1);
+	memcpy(answer, w.got[0][0].head, MAD_BYTES);
+	/* what its asker wrote is not what was sent */
+	assert_true(wire_get(answer, 8, 0, 32) != 0);
+	answer[3] = MAD_GET_RESP;
+	send(0, server, w.got[0][0].letter.remote.lid, answer, MAD_BYTES, 0, 0);
+	assert_int_equal(w.letters[2], 1);
+	assert_true(wire_get(w.got[2][0].head, 8, 0, 64) == 77);
+	/* a second answer to one question is nobody's */
+	send(0, server, 2, answer, MAD_BYTES, 0, 0);
+	assert_int_equal(w.letters[2], 1);
+}
+
+static void what_nobody_answers_is_refused(void **state)
+{
+	uint32_t a = add(2, CLASS, 0, 0);
+
+	(void)state;
+	send(2, a, 0, make(CLASS, MAD_GET, 1), MAD_BYTES, 100, 0);
+	assert_int_equal(w.refused, 1);
+	assert_int_equal(w.letters[2], 1);
+	assert_int_equal(w.got[2][0].head[5], 0x0c);
+}
+
+static void silence_is_a_timeout(void **state)
+{
+	uint32_t a = add(0, CLASS, 0, 0);
+
+	(void)state;
+	w.is_cut = true;
+	send(0, a, 100, make(CLASS, MAD_GET, 0xabcdef0012345678), MAD_BYTES, 100, 2);
+	for (unsigned i = 1; i <= 3; i++) {
+		assert_int_equal(w.carried, i);
+		assert_int_equal(w.letters[0], 0);
+		assert_true(mad_clients_deadline(&w.clients) == i * 100 * WTIME_MS);
+		w.now = i * 100 * WTIME_MS;
+		mad_clients_expire(&w.clients, w.now - 1);
+		mad_clients_expire(&w.clients, w.now);
+	}
+	assert_int_equal(w.carried, 3);
+	assert_int_equal(w.letters[0], 1);
+	assert_int_equal(w.got[0][0].letter.status, ETIMEDOUT);
+	assert_int_equal(w.got[0][0].letter.bytes, MAD_HEADER_BYTES);
+	assert_true(wire_get(w.got[0][0].head, 8, 0, 64) == 0xabcdef0012345678);
+	/* without a timeout nothing is awaited */
+	send(0, a, 100, make(CLASS, MAD_SEND, 1), MAD_BYTES, 0, 0);
+	assert_true(mad_clients_deadline(&w.clients) == WTIME_NEVER);
+}
+
+/* A question, and its answer of so many bytes. */
+static void ask_for_table_as(uint32_t server, uint32_t asker, uint32_t bytes, uint64_t tid)
+{
+	unsigned questions = w.letters[0], answers = w.letters[2];
+	uint8_t *table = calloc(1, bytes);
+	const struct got *got = &w.got[2][answers % GOT];
+
+	send(2, asker, 0, make(MAD_CLASS_SA, 0x12, tid), MAD_BYTES, 1000, 0);
+	assert_int_equal(w.letters[0], questions + 1);
+	memcpy(table, w.got[0][questions % GOT].head, MAD_BYTES);
+	table[3] = 0x92;
+	wire_put(table, 1, 26, 7, 1);
+	assert_int_equal(send(0, server, 2, table, bytes, 1000, 0), 0);
+	free(table);
+	assert_int_equal(w.letters[2], answers + 1);
+	assert_int_equal(got->letter.bytes, bytes);
+	assert_int_equal(got->letter.status, 0);
+	assert_true(wire_get(got->head, 8, 0, 64) == tid);
+}
+
+static void ask_for_table(uint32_t server, uint32_t asker, uint32_t bytes)
+{
+	ask_for_table_as(server, asker, bytes, 9);
+}
+
+static void a_table_comes_in_segments(void **state)
+{
+	enum { BYTES = 56 + 64 * 1000 };
+	uint32_t server = add(0, MAD_CLASS_SA, 1, 1 << 0x12), asker = add(2, MAD_CLASS_SA, 1, 0);
+
+	(void)state;
+	ask_for_table(server, asker, BYTES);
+	assert_int_equal(w.carried, 1 + (BYTES - 56 + 199) / 200 + 1 + 5);
+}
+
+static void a_transaction_id_is_used_again(void **state)
+{
+	uint32_t server = add(0, MAD_CLASS_SA, 1, 1 << 0x12), asker = add(2, MAD_CLASS_SA, 1, 0);
+
+	(void)state;
+	for (uint32_t bytes = 300; bytes < 6000; bytes += 1000)
+		ask_for_table(server, asker, bytes);
+}
+
+static void what_is_no_datagram_is_not_sent(void **state)
+{
+	static uint8_t large[2 * MAD_BYTES];
+	uint32_t a = add(0, CLASS, 0, 0);
+
+	(void)state;
+	assert_int_equal(send(0, a + 1, 100, make(CLASS, MAD_GET, 1), MAD_BYTES, 0, 0), -EINVAL);
+	assert_int_equal(send(0, UINT32_MAX, 100, make(CLASS, MAD_GET, 1), MAD_BYTES, 0, 0), -EINVAL);
+	assert_int_equal(send(0, a, 100, make(CLASS, MAD_GET, 1), MAD_HEADER_BYTES - 1, 0, 0), -EINVAL);
+	assert_int_equal(send(0, a, 100, large, sizeof(large), 0, 0), -EINVAL);
+	assert_int_equal(w.carried, 0);
+}
+
+static void timeouts_and_retries_have_an_end(void **state)
+{
+	uint32_t a = add(0, CLASS, 0, 0);
+
+	(void)state;
+	w.is_cut = true;
+	send(0, a, 100, make(CLASS, MAD_GET, 1), MAD_BYTES, UINT32_MAX, UINT32_MAX);
+	assert_true(mad_clients_deadline(&w.clients) == MAD_TIMEOUT_MOST * WTIME_MS);
+	for (unsigned i = 0; i <= MAD_RETRIES_MOST; i++) {
+		assert_int_equal(w.letters[0], 0);
+		w.now = mad_clients_deadline(&w.clients);
+		mad_clients_expire(&w.clients, w.now);
+	}
+	assert_int_equal(w.letters[0], 1);
+	assert_int_equal(w.carried, 1 + MAD_RETRIES_MOST);
+	assert_true(mad_clients_deadline(&w.clients) == WTIME_NEVER);
+}
+
+static void requests_end_in_their_order(void **state)
+{
+	static const uint32_t timeout[] = { 300, 100, 200, 50 };
+	uint32_t a = add(0, CLASS, 0, 0), b = add(1, CLASS, 0, 0);
+
+	(void)state;
+	w.is_cut = true;
+	for (unsigned i = 0; i < 4; i++)
+		send(i == 3, i == 3 ? b : a, 100, make(CLASS, MAD_GET, i), MAD_BYTES, timeout[i], 0);
+	assert_true(mad_clients_deadline(&w.clients) == 50 * WTIME_MS);
+	mad_file_close(&w.clients, &w.file[1]);
+	mad_file_open(&w.clients, &w.file[1], 0);
+	for (unsigned i = 1; i <= 3; i++) {
+		assert_true(mad_clients_deadline(&w.clients) == i * 100 * WTIME_MS);
+		mad_clients_expire(&w.clients, i * 100 * WTIME_MS);
+		assert_int_equal(w.letters[0], i);
+		assert_true(wire_get(w.got[0][i - 1].head, 8, 0, 64) == i % 3);
+	}
+	assert_int_equal(w.letters[1], 0);
+}
+
+static uint8_t *make_table(uint32_t bytes, uint64_t tid)
+{
+	uint8_t *table = calloc(1, bytes);
+
+	memcpy(table, make(MAD_CLASS_SA, 0x92, tid), MAD_BYTES);
+	wire_put(table, 1, 26, 7, 1);
+	return table;
+}
+
+/* A receiver may ask for all segments at once. */
+static void what_is_sent_again_leaves_one_by_one(void **state)
+{
+	enum { SEGMENTS = 20, BYTES = 56 + 200 * SEGMENTS, DATAGRAMS = 8 };
+	uint32_t server = add(0, MAD_CLASS_SA, 1, 0);
+	uint8_t ack[MAD_BYTES];
+
+	(void)state;
+	w.is_cut = true;
+	for (unsigned i = 0; i < DATAGRAMS; i++) {
+		uint8_t *table = make_table(BYTES, i + (w.file[0].agent[server].tid * (1ull << 32)));
+
+		assert_int_equal(send(0, server, 2, table, BYTES, 10000, 0), 0);
+		rmpp_ack(table, 0, UINT32_MAX, ack);
+		/* as a response, which finds the agent by its id */
+		ack[3] = 0x92;
+		mad_arrived(&w.clients, w.now, 0, &(struct mad_remote){ .lid = 2, .qpn = 1 }, ack);
+		free(table);
+	}
+	assert_int_equal(w.carried, DATAGRAMS * SEGMENTS);
+	assert_int_equal(w.waiting, SEGMENTS - 2);
+	mad_clients_expire(&w.clients, RMPP_ACK_NS);
+	assert_int_equal(w.carried, 2 * DATAGRAMS * SEGMENTS);
+	assert_int_equal(w.waiting, SEGMENTS - 1);
+}
+
+static void what_a_user_may_not_hold_is_not_held(void **state)
+{
+	uint32_t server = add(0, MAD_CLASS_SA, 1, 1 << 0x12), asker = add(2, MAD_CLASS_SA, 1, 0);
+	uint8_t *table;
+
+	(void)state;
+	w.hold_most = 20000;
+	table = make_table(w.hold_most, 1);
+	assert_int_equal(send(0, server, 2, table, (uint32_t)w.hold_most, 1000, 0), -EDQUOT);
+	assert_int_equal(w.carried, 0);
+	free(table);
+	send(2, asker, 0, make(MAD_CLASS_SA, 0x12, 9), MAD_BYTES, 1000, 0);
+	table = make_table(18000, 9);
+	memcpy(table, w.got[0][0].head, MAD_HEADER_BYTES);
+	table[3] = 0x92;
+	/* its sender has room, its receiver has none behind 16 KB */
+	assert_int_equal(send(0, server, 2, table, 18000, 1000, 0), 0);
+	free(table);
+	assert_int_equal(w.letters[2], 0);
+	assert_int_equal(w.file[2].bytes_in, 0);
+}
+
+/* Each is done before the next; they are remembered for ten seconds. */
+static void tables_that_are_done_make_room(void **state)
+{
+	uint32_t server = add(0, MAD_CLASS_SA, 1, 1 << 0x12), asker = add(2, MAD_CLASS_SA, 1, 0);
+
+	(void)state;
+	for (unsigned i = 0; i < 3 * MAD_TRANSFERS; i++)
+		ask_for_table_as(server, asker, 300, i);
+	assert_int_equal(w.file[2].transfers, MAD_TRANSFERS);
+}
+
+static void say_segment(uint16_t lid, uint64_t tid, uint32_t segment)
+{
+	uint8_t mad[MAD_BYTES];
+
+	memcpy(mad, make(MAD_CLASS_SA, 0x14, tid), MAD_BYTES);
+	mad[24] = 1;
+	mad[25] = RMPP_DATA;
+	mad[26] = segment == 1 ? 3 : 1;
+	wire_put(mad, segment, 28, 0, 32);
+	mad_arrived(&w.clients, w.now, 0, &(struct mad_remote){ .lid = lid, .qpn = 1 }, mad);
+}
+
+static void one_sender_does_not_take_all_places(void **state)
+{
+	(void)state;
+	add(0, MAD_CLASS_SA, 1, 1 << 0x14);
+	w.is_cut = true;
+	say_segment(7, 1000, 7);
+	assert_int_equal(w.file[0].transfers, 0);
+	for (unsigned i = 0; i < 2 * MAD_TRANSFERS; i++)
+		say_segment(7, i, 1);
+	assert_int_equal(w.file[0].transfers, MAD_TRANSFERS_OF_ONE);
+	say_segment(8, 0, 1);
+	assert_int_equal(w.file[0].transfers, MAD_TRANSFERS_OF_ONE + 1);
+	assert_int_equal(w.file[0].bytes, 0);
+}
+
+/* As a program that segments by itself: the first answer ends the request, and what follows comes too. */
+static void with_user_rmpp_the_first_answer_ends_the_request(void **state)
+{
+	const struct mad_registration what = { .mgmt_class = MAD_CLASS_SA, .class_version = 1, .rmpp_version = 1,
+					       .is_user_rmpp = true };
+	uint8_t answer[MAD_BYTES];
+	uint32_t a;
+
+	(void)state;
+	assert_int_equal(mad_register(&w.clients, &w.file[0], &what, &a), 0);
+	w.is_cut = true;
+	assert_int_equal(send(0, a, 100, make(MAD_CLASS_SA, 0x12, 5), MAD_BYTES, 100, 3), 0);
+	memcpy(answer, make(MAD_CLASS_SA, 0x92, 5 + (w.file[0].agent[a].tid * (1ull << 32))), MAD_BYTES);
+	wire_put(answer, 1, 26, 7, 1);
+	answer[25] = RMPP_DATA;
+	for (unsigned i = 1; i <= 3; i++) {
+		mad_arrived(&w.clients, w.now, 0, &(struct mad_remote){ .lid = 100, .qpn = 1 }, answer);
+		assert_int_equal(w.letters[0], i);
+	}
+	assert_true(mad_clients_deadline(&w.clients) == WTIME_NEVER);
+	answer[26] = 0;
+	mad_arrived(&w.clients, w.now, 0, &(struct mad_remote){ .lid = 100, .qpn = 1 }, answer);
+	assert_int_equal(w.letters[0], 3);
+}
+
+static void an_id_under_way_is_not_taken_again(void **state)
+{
+	uint32_t a = add(0, CLASS, 0, 0), b = add(0, CLASS, 0, 0);
+
+	(void)state;
+	w.is_cut = true;
+	assert_int_equal(send(0, a, 100, make(CLASS, MAD_GET, 5), MAD_BYTES, 100, 0), 0);
+	assert_int_equal(send(0, a, 101, make(CLASS, MAD_GET, 5), MAD_BYTES, 100, 0), -EINVAL);
+	assert_int_equal(send(0, b, 101, make(CLASS, MAD_GET, 5), MAD_BYTES, 100, 0), 0);
+	mad_clients_expire(&w.clients, 100 * WTIME_MS);
+	assert_int_equal(w.letters[0], 2);
+	assert_int_equal(send(0, a, 101, make(CLASS, MAD_GET, 5), MAD_BYTES, 100, 0), 0);
+}
+
+/* A file may have agents of both, but none is both. */
+static void an_agent_sends_by_its_own_qp(void **state)
+{
+	uint32_t gmp = add(0, CLASS, 0, 0), any = add(0, 0, 0, 0), smp = add(0, MAD_CLASS_SUBN_DIRECTED, 0, 0);
+
+	(void)state;
+	assert_int_equal(send(0, gmp, 100, make(MAD_CLASS_SUBN_LID, MAD_SET, 1), MAD_BYTES, 0, 0), -EINVAL);
+	assert_int_equal(send(0, any, 100, make(MAD_CLASS_SUBN_DIRECTED, MAD_SET, 1), MAD_BYTES, 0, 0), -EINVAL);
+	assert_int_equal(send(0, smp, 100, make(CLASS, MAD_SET, 1), MAD_BYTES, 0, 0), -EINVAL);
+	assert_int_equal(w.carried, 0);
+	assert_int_equal(send(0, smp, 100, make(MAD_CLASS_SUBN_LID, MAD_SET, 1), MAD_BYTES, 0, 0), 0);
+	assert_int_equal(send(0, any, 100, make(CLASS, MAD_SET, 1), MAD_BYTES, 0, 0), 0);
+	assert_int_equal(w.carried, 2);
+}
+
+static void a_file_has_its_share(void **state)
+{
+	uint32_t a = add(0, CLASS, 0, 0), b = add(1, CLASS, 0, 0), agent;
+	const struct mad_registration what = { .mgmt_class = CLASS, .class_version = 1 };
+
+	(void)state;
+	w.is_cut = true;
+	for (unsigned i = 0; i < MAD_REQUESTS; i++)
+		assert_int_equal(send(0, a, 100, make(CLASS, MAD_GET, i), MAD_BYTES, 100, 0), 0);
+	assert_int_equal(send(0, a, 100, make(CLASS, MAD_GET, MAD_REQUESTS), MAD_BYTES, 100, 0), -EDQUOT);
+	assert_int_equal(send(1, b, 100, make(CLASS, MAD_GET, 1), MAD_BYTES, 100, 0), 0);
+	for (unsigned i = 1; i < MAD_AGENTS; i++)
+		add(0, CLASS, 0, 0);
+	assert_int_equal(mad_register(&w.clients, &w.file[0], &what, &agent), -EDQUOT);
+}
+
+static void agents_that_cannot_be(void **state)
+{
+	static const struct mad_registration bad[] = {
+		{ .mgmt_class = CLASS, .class_version = 0x83 }, { .mgmt_class = MAD_CLASS_SA, .rmpp_version = 2 },
+		{ .mgmt_class = CLASS, .class_version = 1, .rmpp_version = 1 },
+		{ .mgmt_class = MAD_CLASS_SUBN_DIRECTED, .class_version = 1, .rmpp_version = 1 },
+		{ .mgmt_class = 0x50, .class_version = 1, .methods = { 2 } }, { .mgmt_class = 0xff, .class_version = 1 },
+		{ .mgmt_class = 0x30, .class_version = 1, .methods = { 2 } }, { .methods = { 2 } },
+		{ .mgmt_class = 0x30, .class_version = 1, .oui = 1 << 24 },
+	};
+	uint32_t agent;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		assert_int_equal(mad_register(&w.clients, &w.file[0], &bad[i], &agent), -EINVAL);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(an_answer_finds_who_asked),
+		TEST(a_method_is_one_agents),
+		TEST(a_question_is_answered_by_a_program),
+		TEST(what_nobody_answers_is_refused),
+		TEST(silence_is_a_timeout),
+		TEST(a_table_comes_in_segments),
+		TEST(a_transaction_id_is_used_again),
+		TEST(what_is_no_datagram_is_not_sent),
+		TEST(timeouts_and_retries_have_an_end),
+		TEST(requests_end_in_their_order),
+		TEST(what_is_sent_again_leaves_one_by_one),
+		TEST(what_a_user_may_not_hold_is_not_held),
+		TEST(tables_that_are_done_make_room),
+		TEST(one_sender_does_not_take_all_places),
+		TEST(with_user_rmpp_the_first_answer_ends_the_request),
+		TEST(an_id_under_way_is_not_taken_again),
+		TEST(an_agent_sends_by_its_own_qp),
+		TEST(a_file_has_its_share),
+		TEST(agents_that_cannot_be),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,276 @@
+/* Ports of hosts by name and as devices; and whom a process at one reaches. */
+#include "fabric.h"
+
+#include "fabric/host.h"
+#include "fabric/route.h"
+#include "peers/node.h"
+
+enum { SLOT = 9, OTHER_SLOT = 11, OUTSIDE = 13 };
+
+/* This process is at h1 of a line of two switches, that of SLOT at h2, that of OTHER_SLOT at h1 too. */
+struct world {
+	struct test_fabric t;
+	struct fabric_page *page;
+	struct node node;
+	struct ca_device dev;
+};
+
+static const struct device_protocol *const protocols[] = { &protocol_ib, &protocol_roce_v2 };
+
+static uint32_t host(const struct world *w, const char *name)
+{
+	return port_named(&w->t.f, name, 1);
+}
+
+static void take_device(struct world *w)
+{
+	struct page_device d = { .protocol = PAGE_IB, .max_mtu = 5 };
+
+	node_describe(&w->node, &d);
+	w->dev = (struct ca_device){ .protocol = protocols[0], .lid = d.lid, .pkey = { d.pkey } };
+}
+
+static int set_up(void **state)
+{
+	struct world *w = calloc(1, sizeof(*w));
+
+	assert_non_null(w);
+	w->page = calloc(1, sizeof(*w->page));
+	MAKE(&w->t, "line", "switches=2");
+	assert_int_equal(fabric_route(&w->t.f, ROUTE_MIN_HOP), 0);
+	fabric_activate(&w->t.f);
+	w->node = (struct node){ .fabric = w->t.f, .port = host(w, "h1") };
+	w->page->fabric = 1;
+	w->page->slot_port[SLOT] = host(w, "h2") + 1;
+	w->page->slot_port[OTHER_SLOT] = host(w, "h1") + 1;
+	take_device(w);
+	*state = w;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct world *w = *state;
+
+	end_fabric(&w->t);
+	free(w->page);
+	free(w);
+	return 0;
+}
+
+static struct packet_path path_to(const struct world *w, const char *name)
+{
+	return (struct packet_path){ .dlid = w->t.f.port[host(w, name)].lid };
+}
+
+static void put_gid(const struct world *w, uint8_t gid[16], const char *name)
+{
+	struct page_device d = { .protocol = PAGE_IB, .max_mtu = 5 };
+
+	host_describe(&w->t.f, host(w, name), &d);
+	memcpy(gid, d.gid[0].raw, 16);
+}
+
+static enum route_kind way(const struct world *w, const struct packet_path *path, uint32_t slot)
+{
+	return node_way(&w->node, w->page, &w->dev, path, slot);
+}
+
+static void names_are_found(void **state)
+{
+	const struct world *w = *state;
+	const struct fabric *f = &w->t.f;
+
+	assert_int_equal(host_find_port(f, "h2"), port_named(f, "h2", 1));
+	assert_int_equal(host_find_port(f, "s1"), port_named(f, "s1", 0));
+	assert_int_equal(host_find_port(f, "s2:1"), port_named(f, "s2", 1));
+	assert_int_equal(host_find_port(f, "h2:1"), port_named(f, "h2", 1));
+	assert_int_equal(host_find_port(f, "h"), PORT_NONE);
+	assert_int_equal(host_find_port(f, "h22"), PORT_NONE);
+	assert_int_equal(host_find_port(f, "h2:"), PORT_NONE);
+	assert_int_equal(host_find_port(f, "h2:-1"), PORT_NONE);
+	assert_int_equal(host_find_port(f, "h2:2"), PORT_NONE);
+	assert_int_equal(host_find_port(f, ""), PORT_NONE);
+	/* a description without an end, as another process may make it */
+	memset(f->node[node_named(f, "h1")].description, 'x', sizeof(f->node[0].description));
+	assert_int_equal(host_find_port(f, "h2"), port_named(f, "h2", 1));
+	assert_true(host_has_programs(f, port_named(f, "h2", 1)));
+	assert_false(host_has_programs(f, port_named(f, "h2", 0)));
+	assert_false(host_has_programs(f, port_named(f, "s1", 0)));
+	assert_false(host_has_programs(f, port_named(f, "s1", 1)));
+	assert_false(host_has_programs(f, f->ports));
+	assert_false(host_has_programs(f, PORT_NONE));
+	f->port[port_named(f, "h2", 1)].lid = 0;
+	assert_true(host_has_programs(f, port_named(f, "h2", 1)));
+	f->port[port_named(f, "h2", 1)].peer = PORT_NONE;
+	assert_false(host_has_programs(f, port_named(f, "h2", 1)));
+}
+
+static void a_port_is_shown_as_a_device(void **state)
+{
+	const struct world *w = *state;
+	uint32_t at = host(w, "h2");
+	struct fabric_port *p = &w->t.f.port[at];
+	struct page_device d = { .protocol = PAGE_IB, .max_mtu = 5 };
+
+	p->lmc = 2;
+	p->sm_lid = 77;
+	p->mtu = 4;
+	fabric_pkeys(&w->t.f, at)[0] = 0x8123;
+	fabric_guids(&w->t.f, at)[3] = 0x1122334455667788;
+	host_describe(&w->t.f, at, &d);
+	assert_int_equal(d.lid, p->lid);
+	assert_int_equal(d.lmc, 2);
+	assert_int_equal(d.sm_lid, 77);
+	assert_int_equal(d.active_mtu, 4);
+	assert_int_equal(d.port_state, PORT_ACTIVE);
+	assert_int_equal(d.phys_state, PHYS_LINK_UP);
+	assert_int_equal(d.width, 2);
+	assert_int_equal(d.speed, 64);		/* HDR */
+	assert_int_equal(d.pkey, 0x8123);
+	assert_int_equal(d.guid, 0x0200000000100002);
+	assert_memory_equal(d.gid[0].raw, "\xfe\x80\0\0\0\0\0\0\x02\0\0\0\0\x10\0\x03", 16);
+	assert_true(d.gid[0].valid);
+	assert_false(d.gid[1].valid);
+	assert_true(d.gid[3].valid);
+	assert_memory_equal(d.gid[3].raw + 8, "\x11\x22\x33\x44\x55\x66\x77\x88", 8);
+	assert_true(host_has_gid(&w->t.f, at, d.gid[3].raw));
+	assert_false(host_has_gid(&w->t.f, at, d.gid[1].raw));
+	d.gid[0].raw[1] ^= 1;
+	assert_false(host_has_gid(&w->t.f, at, d.gid[0].raw));
+	assert_true(host_has_lid(&w->t.f, at, p->lid + 3u));
+	assert_false(host_has_lid(&w->t.f, at, p->lid + 4u));
+	/* values that no port has */
+	p->mtu = 77;
+	p->state = 0;
+	p->speed = 200;
+	host_describe(&w->t.f, at, &d);
+	assert_int_equal(d.active_mtu, 5);
+	assert_int_equal(d.port_state, PORT_DOWN);
+	assert_int_equal(d.speed, 0);
+}
+
+static void another_node_is_reached_at_its_address(void **state)
+{
+	struct world *w = *state;
+	struct packet_path path = path_to(w, "h2");
+
+	assert_int_equal(way(w, &path, SLOT), ROUTE_LOOP);
+	/* the LID of one host and the process of another */
+	assert_int_equal(way(w, &path, OTHER_SLOT), ROUTE_NOWHERE);
+	assert_int_equal(way(w, &path, OUTSIDE), ROUTE_NOWHERE);
+	path.has_grh = true;
+	put_gid(w, path.dgid, "h2");
+	assert_int_equal(way(w, &path, SLOT), ROUTE_LOOP);
+	put_gid(w, path.dgid, "h1");
+	assert_int_equal(way(w, &path, SLOT), ROUTE_NOWHERE);
+	path = path_to(w, "h1");
+	assert_int_equal(way(w, &path, SLOT), ROUTE_NOWHERE);
+	assert_int_equal(way(w, &path, OTHER_SLOT), ROUTE_LOOP);
+	/* a word of the page that is no port's */
+	w->page->slot_port[OUTSIDE] = UINT32_MAX;
+	assert_int_equal(way(w, &path, OUTSIDE), ROUTE_NOWHERE);
+}
+
+static void a_link_that_is_down_cuts(void **state)
+{
+	struct world *w = *state;
+	struct packet_path there = path_to(w, "h2"), own = path_to(w, "h1");
+
+	for (int i = 0; i < 2; i++) {
+		uint32_t port = i ? port_named(&w->t.f, "s1", 1) : host(w, "h1");
+		uint32_t sequence = w->t.f.node[w->t.f.owner[port]].sequence;
+
+		fabric_set_link(&w->t.f, port, false);
+		assert_int_not_equal(w->t.f.node[w->t.f.owner[port]].sequence, sequence);
+		assert_int_equal(w->t.f.node[w->t.f.owner[port]].sequence % 2, 0);
+		assert_int_equal(w->t.f.port[fabric_peer(&w->t.f, port)].state, PORT_DOWN);
+		assert_int_equal(way(w, &there, SLOT), ROUTE_CUT);
+		assert_int_equal(way(w, &there, 0), ROUTE_CUT);
+		/* who shares the host is not on the other side of a link */
+		assert_int_equal(way(w, &own, OTHER_SLOT), ROUTE_LOOP);
+		fabric_set_link(&w->t.f, port, true);
+		assert_int_equal(way(w, &there, SLOT), ROUTE_LOOP);
+		/* QP1 of whom it gets to */
+		assert_int_equal(way(w, &there, 0), ROUTE_LOOP);
+	}
+}
+
+static void a_way_without_return_is_told(void **state)
+{
+	struct world *w = *state;
+	struct packet_path path = path_to(w, "h2");
+	uint8_t *lft = &fabric_lft(&w->t.f, node_named(&w->t.f, "s2"))[w->dev.lid], was = *lft;
+
+	*lft = LFT_NONE;
+	assert_int_equal(way(w, &path, SLOT), ROUTE_ONE_WAY);
+	*lft = was;
+	lft = &fabric_lft(&w->t.f, node_named(&w->t.f, "s2"))[path.dlid];
+	*lft = LFT_NONE;
+	assert_int_equal(way(w, &path, SLOT), ROUTE_CUT);
+}
+
+static void partitions_and_lanes_are_heeded(void **state)
+{
+	struct world *w = *state;
+	struct packet_path path = path_to(w, "h2");
+	uint32_t in = port_named(&w->t.f, "s2", 1);
+
+	w->t.f.port[in].enforce = ENFORCE_IN;
+	assert_int_equal(way(w, &path, SLOT), ROUTE_LOOP);
+	w->dev.pkey[0] = 0x8001;
+	assert_int_equal(way(w, &path, SLOT), ROUTE_CUT);
+	fabric_pkeys(&w->t.f, in)[5] = 0x8001;
+	assert_int_equal(way(w, &path, SLOT), ROUTE_LOOP);
+	path.sl = 9;
+	memset(fabric_sl2vl(&w->t.f, node_named(&w->t.f, "s1"), 2, 1), 0xff, FABRIC_SL2VL);
+	assert_int_equal(way(w, &path, SLOT), ROUTE_CUT);
+}
+
+static bool is_member(const uint64_t members[PAGE_SLOTS / 64], uint32_t slot)
+{
+	return members[slot / 64] >> slot % 64 & 1;
+}
+
+static void groups_have_those_who_are_reached(void **state)
+{
+	struct world *w = *state;
+	const struct node nowhere = { 0 };
+	const uint64_t all[PAGE_SLOTS / 64] = { 1ull << SLOT | 1ull << OTHER_SLOT | 1ull << OUTSIDE };
+	uint64_t members[PAGE_SLOTS / 64];
+
+	memcpy(members, all, sizeof(all));
+	node_filter(&w->node, w->page, &w->dev, members);
+	assert_true(is_member(members, SLOT) && is_member(members, OTHER_SLOT) && !is_member(members, OUTSIDE));
+	fabric_set_link(&w->t.f, host(w, "h2"), false);
+	node_filter(&w->node, w->page, &w->dev, members);
+	assert_true(!is_member(members, SLOT) && is_member(members, OTHER_SLOT));
+	memcpy(members, all, sizeof(all));
+	node_filter(&nowhere, w->page, &w->dev, members);
+	assert_true(!is_member(members, SLOT) && !is_member(members, OTHER_SLOT) && is_member(members, OUTSIDE));
+	/* on the other device, and without a fabric, all are */
+	memcpy(members, all, sizeof(all));
+	w->dev.protocol = protocols[1];
+	node_filter(&w->node, w->page, &w->dev, members);
+	w->dev.protocol = protocols[0];
+	w->page->fabric = 0;
+	node_filter(&nowhere, w->page, &w->dev, members);
+	assert_memory_equal(members, all, sizeof(all));
+}
+
+#define WORLD(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		WORLD(names_are_found),
+		WORLD(a_port_is_shown_as_a_device),
+		WORLD(another_node_is_reached_at_its_address),
+		WORLD(a_link_that_is_down_cuts),
+		WORLD(a_way_without_return_is_told),
+		WORLD(partitions_and_lanes_are_heeded),
+		WORLD(groups_have_those_who_are_reached),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,240 @@
+/* Files of management datagrams in weftd, asked without a socket: who may send what, and how much a user may have of it. There is
+ * no fabric, so that nobody answers. */
+#include "control/devices.h"
+#include "weftd/hub.h"
+#include "weftd/page.h"
+#include "weftd/umad.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { OWNER, STRANGER, CLIENTS = 9 };	/* STRANGER and those behind it are of one user */
+
+static struct world {
+	struct hub hub;
+	struct fabric_page page;
+	struct claims claims;
+	struct client client[CLIENTS];
+	struct control_msg last;
+	uint8_t secret[CLIENTS][16];
+	unsigned letters[CLIENTS], drops;
+	struct control_mad letter;	/* the last one */
+} *world;
+
+static bool take_message(struct hub *hub, struct client *c, const struct control_msg *msg, const char *text, const int *fds,
+			 int nfds)
+{
+	(void)hub;
+	(void)fds;
+	(void)nfds;
+	if (msg->type != CTL_MAD) {
+		world->last = *msg;
+		return true;
+	}
+	world->letters[c - world->client]++;
+	memcpy(&world->letter, text, sizeof(world->letter));
+	return true;
+}
+
+static bool has_room(struct hub *hub, const struct client *c)
+{
+	(void)hub;
+	(void)c;
+	return true;
+}
+
+static void drop(struct hub *hub, struct client *c, const char *why)
+{
+	(void)hub;
+	(void)c;
+	(void)why;
+	world->drops++;
+}
+
+static const struct hub_ops ops = { .send = take_message, .has_room = has_room, .drop = drop };
+
+static int set_up(void **state)
+{
+	enum control_limit limit;
+	struct state s;
+
+	(void)state;
+	world = calloc(1, sizeof(*world));
+	world->page.devices = CONTROL_DEVICES;
+	world->page.device[0].protocol = PAGE_IB;
+	s = (struct state){ .page = &world->page, .claims = &world->claims, .page_fd = -1 };
+	hub_init(&world->hub, &ops, &s, 1);
+	world->hub.uid = 1000;
+	for (uint32_t i = 0; i < CLIENTS; i++) {
+		world->client[i].uid = i == OWNER ? 1000 : 1001;
+		assert_int_equal(hub_join(&world->hub, &world->client[i], &limit), 0);
+	}
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	for (int i = 0; i < CLIENTS; i++)
+		hub_leave(&world->hub, &world->client[i]);
+	assert_true(list_empty(&world->hub.mads.files));
+	free(world);
+	return 0;
+}
+
+static void open_file(int client)
+{
+	const struct control_msg msg = { .type = CTL_MAD_PORT, .seq = 1 };
+
+	umad_port(&world->hub, &world->client[client], &msg, "", NULL, 0);
+	assert_int_equal(world->last.status, 0);
+	memcpy(world->secret[client], world->last.gid, 16);
+}
+
+/* The answer's status; the agent's number is in *id. */
+static uint32_t add_agent(int client, uint8_t mgmt_class, uint32_t *id)
+{
+	struct control_agent agent = { .mgmt_class = mgmt_class, .class_version = 1 };
+	struct control_msg msg = { .type = CTL_MAD_AGENT, .seq = 1, .text_bytes = sizeof(agent) };
+
+	memcpy(msg.gid, world->secret[client], sizeof(msg.gid));
+	umad_agent(&world->hub, &world->client[client], &msg, (const char *)&agent, NULL, 0);
+	*id = world->last.b;
+	return world->last.status;
+}
+
+/* A datagram of so many bytes, or its first ones. */
+static void send_first(int client, uint32_t agent, uint8_t mgmt_class, uint32_t bytes, uint32_t total)
+{
+	const struct control_mad head = { .agent = agent, .timeout_ms = 1000, .total = total, .qpn = mad_class_qpn(mgmt_class) };
+	const struct control_msg msg = { .type = CTL_MAD, .text_bytes = (uint32_t)sizeof(head) + bytes };
+	char *text = calloc(1, msg.text_bytes);
+
+	memcpy(text, &head, sizeof(head));
+	text[sizeof(head)] = text[sizeof(head) + 2] = 1;
+	text[sizeof(head) + 1] = (char)mgmt_class;
+	text[sizeof(head) + 3] = MAD_SET;
+	/* each with its own transaction id */
+	memcpy(text + sizeof(head) + 12, &world->client[client].mads_sent, 4);
+	umad_input(&world->hub, &world->client[client], &msg, text, NULL, 0);
+	free(text);
+}
+
+static void send_one(int client, uint32_t agent, uint8_t mgmt_class)
+{
+	send_first(client, agent, mgmt_class, MAD_BYTES, MAD_BYTES);
+}
+
+static void qp0_is_the_owners(void **state)
+{
+	static const uint8_t qp0[] = { MAD_CLASS_SUBN_LID, MAD_CLASS_SUBN_DIRECTED };
+	uint32_t agent, other;
+
+	(void)state;
+	for (int i = OWNER; i <= STRANGER; i++)
+		open_file(i);
+	assert_int_equal(add_agent(STRANGER, MAD_CLASS_PERF, &agent), 0);
+	for (unsigned i = 0; i < sizeof(qp0); i++) {
+		assert_int_equal(add_agent(STRANGER, qp0[i], &other), EPERM);
+		send_one(STRANGER, agent, qp0[i]);
+		assert_int_equal(world->letters[STRANGER], i + 1);
+		assert_int_equal(world->letter.status, EPERM);
+	}
+	assert_int_equal(world->client[STRANGER].mads_sent, 0);
+	send_one(STRANGER, agent, MAD_CLASS_PERF);
+	assert_int_equal(world->client[STRANGER].mads_sent, 1);
+	assert_int_equal(add_agent(OWNER, MAD_CLASS_SUBN_DIRECTED, &agent), 0);
+	for (unsigned i = 0; i < sizeof(qp0); i++)
+		send_one(OWNER, agent, qp0[i]);
+	assert_int_equal(world->client[OWNER].mads_sent, 2);
+	assert_int_equal(world->drops, 0);
+}
+
+static uint64_t held_by_all(void)
+{
+	uint64_t bytes = 0;
+
+	for (int i = STRANGER; i < CLIENTS; i++)
+		bytes += umad_bytes(&world->client[i]);
+	return bytes;
+}
+
+static void send_piece(int client, uint32_t at, uint32_t bytes, uint32_t total)
+{
+	const struct control_mad head = { .timeout_ms = 1000, .total = total, .at = at };
+	const struct control_msg msg = { .type = CTL_MAD, .text_bytes = (uint32_t)sizeof(head) + bytes };
+	char *text = calloc(1, msg.text_bytes);
+
+	memcpy(text, &head, sizeof(head));
+	umad_input(&world->hub, &world->client[client], &msg, text, NULL, 0);
+	free(text);
+}
+
+/* A datagram that is not whole takes its bytes; for whom there is no room, it comes back. */
+static void pieces_are_on_the_account(void **state)
+{
+	enum { FIT = (8 << 20) / CONTROL_MAD_MOST };
+	uint32_t agent;
+
+	(void)state;
+	for (int i = OWNER; i < CLIENTS; i++)
+		open_file(i);
+	for (int i = STRANGER; i < CLIENTS; i++) {
+		add_agent(i, MAD_CLASS_PERF, &agent);
+		send_first(i, agent, MAD_CLASS_PERF, MAD_BYTES, CONTROL_MAD_MOST);
+		assert_int_equal(world->letters[i], i - STRANGER >= FIT);
+	}
+	assert_int_equal(world->letter.status, EDQUOT);
+	assert_true(held_by_all() == (uint64_t)FIT * CONTROL_MAD_MOST);
+	/* what belongs to it is nothing wrong */
+	send_piece(CLIENTS - 1, MAD_BYTES, CONTROL_MAD_MOST - MAD_BYTES, CONTROL_MAD_MOST);
+	assert_int_equal(world->drops, 0);
+	send_piece(CLIENTS - 1, MAD_BYTES, MAD_BYTES, CONTROL_MAD_MOST);
+	assert_int_equal(world->drops, 1);
+	add_agent(OWNER, MAD_CLASS_PERF, &agent);
+	send_first(OWNER, agent, MAD_CLASS_PERF, MAD_BYTES, CONTROL_MAD_MOST);
+	assert_int_equal(world->letters[OWNER], 0);
+	umad_leave(&world->hub, &world->client[STRANGER]);
+	send_first(CLIENTS - 1, 0, MAD_CLASS_PERF, MAD_BYTES, CONTROL_MAD_MOST);
+	assert_int_equal(world->letters[CLIENTS - 1], 1);
+}
+
+static void requests_are_on_the_account(void **state)
+{
+	uint32_t agent;
+
+	(void)state;
+	for (int i = STRANGER; i < CLIENTS; i++) {
+		open_file(i);
+		add_agent(i, MAD_CLASS_PERF, &agent);
+	}
+	for (int i = STRANGER; i < STRANGER + (8 << 20) / CONTROL_MAD_MOST; i++)
+		send_first(i, 0, MAD_CLASS_PERF, MAD_BYTES, CONTROL_MAD_MOST);
+	for (unsigned i = 0; i < 1024; i++)
+		send_one(CLIENTS - 2, 0, MAD_CLASS_PERF);
+	assert_true(world->letters[CLIENTS - 2] == 0 && held_by_all() > 8300000);
+	for (unsigned i = 0; i < 1024; i++)
+		send_one(CLIENTS - 1, 0, MAD_CLASS_PERF);
+	assert_true(world->letters[CLIENTS - 1] > 0 && held_by_all() <= 8 << 20);
+	assert_int_equal(world->letter.status, EDQUOT);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(qp0_is_the_owners),
+		TEST(pieces_are_on_the_account),
+		TEST(requests_are_on_the_account),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
