@@ -1,18 +1,28 @@
-# What a newcomer types. All of them install what is missing first (see scripts/setup) and build into build/.
+# What a newcomer types. `make` builds weft into build/; `make deps` installs the packages which that needs. `make demo` and
+# `make check` install what is missing by themselves (see scripts/setup).
 
-.PHONY: all demo check install clean build
+.PHONY: all deps demo check install uninstall clean build product deb tarball
 
+# Without the tests, unless build/ was set up with them.
 all:
-	scripts/setup build
-	$(MAKE) --no-print-directory build
+	scripts/setup --ask build
+	$(MAKE) --no-print-directory product
 
+product:
+	test -e build/CMakeCache.txt || cmake --preset release -DWEFT_TESTS=OFF
+	cmake --build --preset release --parallel $$(nproc)
+
+deps:
+	scripts/setup build
+
+# With the tests.
 build:
-	cmake --preset release
+	cmake --preset release -DWEFT_TESTS=ON
 	cmake --build --preset release --parallel $$(nproc)
 
 demo:
 	scripts/setup build demo
-	$(MAKE) --no-print-directory build
+	$(MAKE) --no-print-directory product
 	scripts/demo
 
 check:
@@ -20,10 +30,24 @@ check:
 	$(MAKE) --no-print-directory build
 	scripts/run-tests build build/check.xml -LE '^long$$'
 
-# DESTDIR and PREFIX as usual.
+# DESTDIR and PREFIX as usual. Installs what `make` has built, and builds nothing, as it may be root that installs.
 PREFIX ?= /usr/local
-install: all
+install:
+	@test -x build/bin/weft || { echo "make install: nothing is built here: run make first" >&2; exit 1; }
 	cmake --install build --prefix $(PREFIX)
+
+# What the last `make install` installed.
+uninstall:
+	@test -e build/install_manifest.txt || { echo "make uninstall: nothing was installed from here" >&2; exit 1; }
+	while read -r file || [ -n "$$file" ]; do rm -f "$(DESTDIR)$$file"; done <build/install_manifest.txt
+
+# Packages, into build/packages. The archive is built in a system of its own, which only root can make.
+deb:
+	scripts/setup build package
+	scripts/package-deb
+
+tarball:
+	scripts/package-tarball
 
 clean:
 	rm -rf build build-debug build-asan build-tsan build-fuzz
