@@ -68,6 +68,7 @@ static struct board {
 	_Atomic unsigned arrived;
 	struct address target[ENDS], initiator[ENDS];
 	_Atomic unsigned claims, round, total;
+	_Atomic uint64_t direct_writes;	/* in the tier that is expected */
 	_Atomic bool running;
 	_Atomic pid_t weftd;	/* stopped by a target */
 } *board;
@@ -122,6 +123,28 @@ static uint8_t *make_buffer(void)
 static const char *limit(void)
 {
 	return getenv("WEFT_TEST_LIMIT") ?: "";
+}
+
+/* Operations may go the direct path. */
+static bool expects_direct(void)
+{
+	return strcmp(getenv("WEFT_PATH") ?: "", "packet") != 0 && strcmp(limit(), "undumpable") != 0 &&
+	       strcmp(limit(), "user") != 0;
+}
+
+/* WEFT_REMAP: private memory becomes mapped, where the system lets its pages move. */
+static bool is_mapped(void)
+{
+	const char *memory = getenv("WEFT_TEST_MEMORY");
+	bool kernel_waits;
+	int pages;
+
+	if (!getenv("WEFT_REMAP"))
+		return memory && strcmp(memory, "mapped") == 0;
+	pages = pages_open(&kernel_waits);
+	if (pages >= 0)
+		close(pages);
+	return pages >= 0;
 }
 
 /* What users and containers do to their processes. */
@@ -441,10 +464,14 @@ static void register_again(struct end *e, int i)
 static void dereg_target(struct end *e, unsigned rounds)
 {
 	for (unsigned n = 0; n < rounds; n++) {
+		uint64_t direct = atomic_load(&board->direct_writes);
+
 		connect_qp(e, 0, &board->initiator[0]);
 		meet(2);
-		/* some traffic first, more or less */
+		/* some traffic first, more or less, and now and then by the path that the test is about */
 		for (unsigned i = 0; i < 200 * (n % 7); i++)
+			sched_yield();
+		while (n % 7 == 6 && expects_direct() && atomic_load(&board->direct_writes) == direct)
 			sched_yield();
 		host_enter(e->host);
 		check(mr_destroy(e->mr), "deregister");
@@ -460,6 +487,8 @@ static void dereg_target(struct end *e, unsigned rounds)
 
 static void dereg_initiator(struct end *e, unsigned rounds)
 {
+	const struct counters *c = &host_ca(e->host)->counters;
+	const bool mapped = is_mapped();
 	enum ibv_wc_status status;
 
 	memset(e->buffer, 0x33, BYTES);
@@ -471,6 +500,7 @@ static void dereg_initiator(struct end *e, unsigned rounds)
 
 			post_access(e, 0, IBV_WR_RDMA_WRITE, e->buffer, bytes, BYTES - bytes);
 			status = wait_done(e);
+			atomic_store(&board->direct_writes, mapped ? c->direct_mapped : c->direct_writes);
 		} while (status == IBV_WC_SUCCESS);
 		if (status != IBV_WC_REM_ACCESS_ERR)
 			die("a write without a region did not end with a remote access error");
@@ -780,22 +810,7 @@ static bool kills(const char *mode)
 
 /* ---- the whole ---- */
 
-/* WEFT_REMAP: private memory becomes mapped, where the system lets its pages move. */
-static bool is_mapped(void)
-{
-	const char *memory = getenv("WEFT_TEST_MEMORY");
-	bool kernel_waits;
-	int pages;
-
-	if (!getenv("WEFT_REMAP"))
-		return memory && strcmp(memory, "mapped") == 0;
-	pages = pages_open(&kernel_waits);
-	if (pages >= 0)
-		close(pages);
-	return pages >= 0;
-}
-
-static void expect_direct(const struct end *e, bool expected)
+static void check_direct(const struct end *e, bool expected)
 {
 	const struct counters *c = &host_ca(e->host)->counters;
 
@@ -843,8 +858,7 @@ static void initiate(const char *mode, int i, unsigned rounds, uint64_t seed, un
 	else
 		add_up(&e, i, rounds);
 	if (!strstr(mode, "sends"))
-		expect_direct(&e, strcmp(getenv("WEFT_PATH") ?: "", "packet") != 0 && strcmp(limit(), "undumpable") != 0 &&
-			      strcmp(limit(), "user") != 0);
+		check_direct(&e, expects_direct());
 	meet(processes - (kills(mode) || strncmp(mode, "exec", 4) == 0));
 	exit(0);
 }
