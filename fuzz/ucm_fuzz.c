@@ -15,7 +15,7 @@ enum { CHANNELS = 3, SENT = 32 };
 static struct gmp sent[SENT];
 static unsigned sent_count;
 
-void host_send_gmp(struct host *h, const struct gmp *gmp)
+void runtime_send_gmp(struct runtime *rt, const struct gmp *gmp)
 {
 	sent[sent_count++ % SENT] = *gmp;
 }

@@ -28,6 +28,6 @@ expect no weft_link verbs/qp.h
 expect no weft_impair link/link.h
 expect yes weft_impair ib/ib.h
 expect no weft_weftd verbs/qp.h
-expect no weft_control runtime/host.h
+expect no weft_control runtime/runtime.h
 [ $tried -ge 20 ] || { echo "only $tried includes tried: is $1 a build directory?"; exit 2; }
 exit $failed

@@ -9,13 +9,13 @@
 #include "peers/devices.h"
 #include "peers/direct_target.h"
 #include "runtime/config.h"
-#include "runtime/stats.h"
 #include "runtime/faults.h"
 #include "runtime/helper.h"
 #include "runtime/process.h"
 #include "runtime/pump.h"
 #include "runtime/report.h"
-#include "runtime/runtime.h"
+#include "runtime/state.h"
+#include "runtime/stats.h"
 #include "runtime/wait.h"
 
 #include <errno.h>
@@ -30,97 +30,98 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static int map_page(struct host *h, int fd)
+static int map_page(struct runtime *rt, int fd)
 {
 	struct stat st;
 	void *page;
 
-	if (fstat(fd, &st) < 0 || st.st_size < (off_t)sizeof(*h->peers.page))
+	if (fstat(fd, &st) < 0 || st.st_size < (off_t)sizeof(*rt->peers.page))
 		return -EPROTO;
-	page = mmap(NULL, sizeof(*h->peers.page), PROT_READ, MAP_SHARED, fd, 0);
+	page = mmap(NULL, sizeof(*rt->peers.page), PROT_READ, MAP_SHARED, fd, 0);
 	if (page == MAP_FAILED)
 		return -ENOMEM;
-	h->peers.page = page;
-	return h->peers.page->magic == PAGE_MAGIC && h->peers.page->version == PAGE_VERSION ? 0 : -EPROTO;
+	rt->peers.page = page;
+	return rt->peers.page->magic == PAGE_MAGIC && rt->peers.page->version == PAGE_VERSION ? 0 : -EPROTO;
 }
 
-static void unmap_page(struct host *h)
+static void unmap_page(struct runtime *rt)
 {
-	node_leave(&h->peers.node);
-	if (h->peers.page)
-		munmap((void *)(uintptr_t)h->peers.page, sizeof(*h->peers.page));
+	node_leave(&rt->peers.node);
+	if (rt->peers.page)
+		munmap((void *)(uintptr_t)rt->peers.page, sizeof(*rt->peers.page));
 }
 
-static int open_session(struct host *h)
+static int open_session(struct runtime *rt)
 {
-	int own[] = { h->wake_fd, h->peers.published.fd[0], h->peers.published.fd[1] };
+	int own[] = { rt->wake_fd, rt->peers.published.fd[0], rt->peers.published.fd[1] };
 	int page_fd, err;
 
-	err = session_open(&h->session, h->config->dir, own, publish_is_on(&h->peers.published) ? 3 : 1, &page_fd);
+	err = session_open(&rt->session, rt->config->dir, own, publish_is_on(&rt->peers.published) ? 3 : 1, &page_fd);
 	if (err)
 		return err;
-	err = map_page(h, page_fd);
+	err = map_page(rt, page_fd);
 	close(page_fd);
-	h->peers.slot = h->session.slot;
-	if (!err && *h->config->node)
-		err = node_join(&h->peers.node, &h->session, h->config->node);
+	rt->peers.slot = rt->session.slot;
+	if (!err && *rt->config->node)
+		err = node_join(&rt->peers.node, &rt->session, rt->config->node);
 	if (err)
-		session_close(&h->session);
+		session_close(&rt->session);
 	return err;
 }
 
-static int make_adapter(struct host *h)
+static int make_adapter(struct runtime *rt)
 {
 	struct ca_device dev[CA_DEVICES];
-	struct ca_config config = { .host_ops = &host_ca_ops, .host = h,
-				    .direct = publish_is_on(&h->peers.published) ? &peers_direct_ops : NULL,
-				    .direct_arg = &h->peers, .arena = h->arena.base, .arena_bytes = h->arena.bytes, .dev = dev };
+	struct ca_config config = { .host_ops = &runtime_ca_ops, .host = rt,
+				    .direct = publish_is_on(&rt->peers.published) ? &peers_direct_ops : NULL,
+				    .direct_arg = &rt->peers, .arena = rt->arena.base, .arena_bytes = rt->arena.bytes,
+				    .dev = dev };
 	struct siphash_key key[2];
 	int err;
 
 	if (getrandom(key, sizeof(key), 0) != sizeof(key))
 		return -EIO;
 	config.key = &key[0];
-	rand_key(&h->rand, &key[1]);
-	config.devices = devices_read(h->peers.page, &h->peers.node, dev);
+	rand_key(&rt->rand, &key[1]);
+	config.devices = devices_read(rt->peers.page, &rt->peers.node, dev);
 	if (config.devices == 0)
 		return -ENODEV;
 	for (int i = 0; i < config.devices; i++)
 		dev[i].transport = &ib_transport;
-	err = ca_init(&h->ca, &config);
+	err = ca_init(&rt->ca, &config);
 	if (err)
 		return err;
-	h->ca.transport_options = &h->config->transport;
-	h->ca.seed_cq_profile = h->config->transport.profile == IB_SEED;
-	if (!h->config->engine_apart)
+	rt->ca.transport_options = &rt->config->transport;
+	rt->ca.seed_cq_profile = rt->config->transport.profile == IB_SEED;
+	if (!rt->config->engine_apart)
 		return 0;
-	h->full = LEAVE_TO_HELPER;
-	err = ca_run_apart(&h->ca);
+	rt->full = LEAVE_TO_HELPER;
+	err = ca_run_apart(&rt->ca);
 	if (err)
-		ca_fini(&h->ca);
+		ca_fini(&rt->ca);
 	return err;
 }
 
-static int own_first_slot(struct host *h)
+static int own_first_slot(struct runtime *rt)
 {
-	int err = qpn_pool_add_slot(&h->qpns, &h->rand, h->peers.slot);
+	int err = qpn_pool_add_slot(&rt->qpns, &rt->rand, rt->peers.slot);
 
 	if (err)
 		return err;
-	h->peers.channels.loop->link->origin = atomic_load(&h->peers.page->slot_owner[h->peers.slot]);
-	channels_own(&h->peers, h->peers.slot);
+	rt->peers.channels.loop->link->origin = atomic_load(&rt->peers.page->slot_owner[rt->peers.slot]);
+	channels_own(&rt->peers, rt->peers.slot);
 	return 0;
 }
 
-static void init_peers(struct host *h)
+static void init_peers(struct runtime *rt)
 {
-	struct published *pub = &h->peers.published;
+	struct published *pub = &rt->peers.published;
 
-	h->peers.ca = &h->ca;
-	h->peers.session = &h->session;
-	remap_init(&pub->remap, &h->ca, h->config->remap_bytes);
-	wire_init(&h->peers.wire, strcmp(h->config->path, "wire") == 0);
-	if (h->peers.wire.takes_all || strcmp(h->config->path, "packet") == 0)
+	rt->peers.ca = &rt->ca;
+	rt->peers.session = &rt->session;
+	remap_init(&pub->remap, &rt->ca, rt->config->remap_bytes);
+	wire_init(&rt->peers.wire, strcmp(rt->config->path, "wire") == 0);
+	if (rt->peers.wire.takes_all || strcmp(rt->config->path, "packet") == 0)
 		unpublish_all(pub);
 	else
 		publish_init(pub);
@@ -129,147 +130,147 @@ static void init_peers(struct host *h)
 /* What is built, in this order. */
 enum stage { PUBLISHED, SESSION, ARENA, ADAPTER, CHANNELS, FAULTS, WHOLE };
 
-static int build_peers(struct host *h)
+static int build_peers(struct runtime *rt)
 {
 	int err;
 
-	links_init(&h->peers.links);
-	err = channels_init(&h->peers.channels, &h->peers.links, publish_bells(&h->peers.published));
+	links_init(&rt->peers.links);
+	err = channels_init(&rt->peers.channels, &rt->peers.links, publish_bells(&rt->peers.published));
 	if (err)
 		return err;
-	qpn_pool_init(&h->qpns);
+	qpn_pool_init(&rt->qpns);
 	return 0;
 }
 
 /* *stage: what there is of it when it fails. */
-static int build(struct host *h, enum stage *stage)
+static int build(struct runtime *rt, enum stage *stage)
 {
 	int err;
 
 	*stage = PUBLISHED;
-	init_peers(h);
-	err = open_session(h);
+	init_peers(rt);
+	err = open_session(rt);
 	if (err)
 		return err;
 	*stage = SESSION;
-	err = arena_memory_create(&h->arena);
+	err = arena_memory_create(&rt->arena);
 	if (err)
 		return err;
-	copy_file_create(&h->copy_file);
+	copy_file_create(&rt->copy_file);
 	*stage = ARENA;
-	err = make_adapter(h);
+	err = make_adapter(rt);
 	if (err)
 		return err;
 	*stage = ADAPTER;
-	err = build_peers(h);
+	err = build_peers(rt);
 	if (err)
 		return err;
 	*stage = CHANNELS;
-	err = own_first_slot(h);
+	err = own_first_slot(rt);
 	if (err == 0)
-		err = faults_create(h);
+		err = faults_create(rt);
 	if (err)
 		return err;
 	*stage = FAULTS;
-	progress_init(&h->progress);
-	err = helper_start(h);
+	progress_init(&rt->progress);
+	err = helper_start(rt);
 	if (err == 0)
 		*stage = WHOLE;
 	return err;
 }
 
-static void take_apart(struct host *h, enum stage stage)
+static void take_apart(struct runtime *rt, enum stage stage)
 {
 	switch (stage) {
 	case WHOLE:
-		helper_stop(h);
+		helper_stop(rt);
 		/* fall through */
 	case FAULTS:
-		faults_destroy(h);
+		faults_destroy(rt);
 		/* fall through */
 	case CHANNELS:
-		qpn_pool_fini(&h->qpns);
-		wire_fini(&h->peers);
-		channels_fini(&h->peers.channels);
-		links_fini(&h->peers.links);
+		qpn_pool_fini(&rt->qpns);
+		wire_fini(&rt->peers);
+		channels_fini(&rt->peers.channels);
+		links_fini(&rt->peers.links);
 		/* fall through */
 	case ADAPTER:
-		ca_fini(&h->ca);
+		ca_fini(&rt->ca);
 		/* fall through */
 	case ARENA:
-		copy_file_destroy(&h->copy_file);
-		arena_memory_destroy(&h->arena);
+		copy_file_destroy(&rt->copy_file);
+		arena_memory_destroy(&rt->arena);
 		/* fall through */
 	case SESSION:
-		session_close(&h->session);
+		session_close(&rt->session);
 		/* fall through */
 	case PUBLISHED:
-		unmap_page(h);
-		remap_forget(&h->peers.published.remap);
-		publish_fini(&h->peers.published);
+		unmap_page(rt);
+		remap_forget(&rt->peers.published.remap);
+		publish_fini(&rt->peers.published);
 	}
 }
 
-static int init(struct host *h, const struct config *config)
+static int init(struct runtime *rt, const struct config *config)
 {
 	int err;
 
-	memset(h, 0, sizeof(*h));
-	h->config = config;
-	err = wait_init(h);
+	memset(rt, 0, sizeof(*rt));
+	rt->config = config;
+	err = wait_init(rt);
 	if (err)
 		return err;
-	h->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (h->wake_fd < 0) {
+	rt->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (rt->wake_fd < 0) {
 		err = -errno;
-		wait_fini(h);
+		wait_fini(rt);
 		return err;
 	}
-	lock_init(&h->lock);
-	pthread_mutex_init(&h->asking, NULL);
+	lock_init(&rt->lock);
+	pthread_mutex_init(&rt->asking, NULL);
 	return 0;
 }
 
-static void fini(struct host *h)
+static void fini(struct runtime *rt)
 {
-	pthread_mutex_destroy(&h->asking);
-	lock_fini(&h->lock);
-	close(h->wake_fd);
-	wait_fini(h);
+	pthread_mutex_destroy(&rt->asking);
+	lock_fini(&rt->lock);
+	close(rt->wake_fd);
+	wait_fini(rt);
 }
 
-struct host *host_attach(const struct config *config, int *err)
+struct runtime *runtime_attach(const struct config *config, int *err)
 {
-	struct host *h = aligned_alloc(_Alignof(struct host), sizeof(*h));
+	struct runtime *rt = aligned_alloc(_Alignof(struct runtime), sizeof(*rt));
 	enum stage stage;
 
 	*err = -ENOMEM;
-	if (!h)
+	if (!rt)
 		return NULL;
-	*err = init(h, config);
+	*err = init(rt, config);
 	if (*err)
 		goto memory;
-	*err = build(h, &stage);
+	*err = build(rt, &stage);
 	if (*err == 0)
-		return h;
-	take_apart(h, stage);
-	fini(h);
+		return rt;
+	take_apart(rt, stage);
+	fini(rt);
 memory:
-	free(h);
+	free(rt);
 	return NULL;
 }
 
 /* The adapter's counters that are not zero, for who has no time to ask with weft counters. A line of the log is short. */
-static void log_counters(struct host *h)
+static void log_counters(struct runtime *rt)
 {
 	char line[900] = "";
 	struct counters now;
 	size_t length = 0;
 
 	/* who is inside may not come back */
-	if (!log_hears(LOG_INFO) || !lock_soon(&h->lock))
+	if (!log_hears(LOG_INFO) || !lock_soon(&rt->lock))
 		return;
-	now = host_counters(h);
+	now = runtime_counters(rt);
 	for (unsigned i = 0; i < COUNTERS; i++) {
 		uint64_t value = counters_value(&now, i);
 
@@ -281,66 +282,66 @@ static void log_counters(struct host *h)
 		}
 		length += (size_t)snprintf(line + length, sizeof(line) - length, " %s=%" PRIu64, counters_name(i), value);
 	}
-	lock_leave(&h->lock);
+	lock_leave(&rt->lock);
 	if (length)
 		log_line(LOG_INFO, "counters:%s", line);
 }
 
 /* With an engine apart: what was posted last, and the helper has not yet seen. */
-static void let_posts_out(struct host *h)
+static void let_posts_out(struct runtime *rt)
 {
-	if (!h->ca.doorbells || h->peers.forgotten || !lock_soon(&h->lock))
+	if (!rt->ca.doorbells || rt->peers.forgotten || !lock_soon(&rt->lock))
 		return;
-	ca_read_doorbells(&h->ca, clock_now());
-	pump(h, h->ca.now);
-	lock_leave(&h->lock);
+	ca_read_doorbells(&rt->ca, clock_now());
+	pump(rt, rt->ca.now);
+	lock_leave(&rt->lock);
 }
 
 /* Who is inside may not come back. */
-static char *last_words(struct host *h)
+static char *last_words(struct runtime *rt)
 {
 	char *text;
 
-	if (h->peers.forgotten || !lock_soon(&h->lock))
+	if (rt->peers.forgotten || !lock_soon(&rt->lock))
 		return NULL;
-	text = report_last_words(h);
-	lock_leave(&h->lock);
+	text = report_last_words(rt);
+	lock_leave(&rt->lock);
 	return text;
 }
 
 /* What was posted or held back goes out, and weftd is told. */
-static void leave(struct host *h)
+static void leave(struct runtime *rt)
 {
 	struct control_msg msg = { .type = CTL_GOODBYE };
-	char *text = last_words(h);
+	char *text = last_words(rt);
 	int err = 0;
 
 	msg.text_bytes = text ? (uint32_t)strlen(text) : 0;
 
-	let_posts_out(h);
-	faults_leave(h);
-	if (!h->peers.forgotten) {
-		log_counters(h);
-		stats_leave(h);
+	let_posts_out(rt);
+	faults_leave(rt);
+	if (!rt->peers.forgotten) {
+		log_counters(rt);
+		stats_leave(rt);
 	}
-	if (atomic_load(&h->session.state) == SESSION_ATTACHED)
-		err = message_send(h->session.socket, &msg, text, NULL, 0, MSG_DONTWAIT);
+	if (atomic_load(&rt->session.state) == SESSION_ATTACHED)
+		err = message_send(rt->session.socket, &msg, text, NULL, 0, MSG_DONTWAIT);
 	free(text);
-	if (err == -EPIPE || err == -ENOTCONN || atomic_load(&h->session.state) == SESSION_AWAY)
-		starter_sweep(h->session.dir);
+	if (err == -EPIPE || err == -ENOTCONN || atomic_load(&rt->session.state) == SESSION_AWAY)
+		starter_sweep(rt->session.dir);
 }
 
-void host_detach(struct host *h)
+void runtime_detach(struct runtime *rt)
 {
-	leave(h);
-	take_apart(h, WHOLE);
-	fini(h);
-	free(h);
+	leave(rt);
+	take_apart(rt, WHOLE);
+	fini(rt);
+	free(rt);
 }
 
 /* At exit other threads may still be inside, so nothing is taken apart: the kernel does the rest. */
 __attribute__((destructor)) static void leave_at_exit(void)
 {
-	for (struct host *h = atomic_load(&process.hosts); h; h = atomic_load(&h->next))
-		leave(h);
+	for (struct runtime *rt = atomic_load(&process.runtimes); rt; rt = atomic_load(&rt->next))
+		leave(rt);
 }

@@ -3,10 +3,10 @@
 #define WEFT_RUNTIME_ATTACH_H
 
 struct config;
-struct host;
+struct runtime;
 /* NULL with *err = -errno. Blocks. config: borrowed. */
-struct host *host_attach(const struct config *config, int *err);
-/* As host_close, when it is in no list any more. */
-void host_detach(struct host *h);
+struct runtime *runtime_attach(const struct config *config, int *err);
+/* As runtime_close, when it is in no list any more. */
+void runtime_detach(struct runtime *rt);
 
 #endif

@@ -10,7 +10,7 @@
 #include "runtime/helper.h"
 #include "runtime/pump.h"
 #include "runtime/recorder.h"
-#include "runtime/runtime.h"
+#include "runtime/state.h"
 #include "runtime/tracer.h"
 
 #include <errno.h>
@@ -60,22 +60,22 @@ static int open_tracer(struct faults *f, const struct ca *ca, const char *path)
 	return tracer_create(path, &p, clock_now(), &f->tracer);
 }
 
-static void trace(struct host *h, struct trace_record r)
+static void trace(struct runtime *rt, struct trace_record r)
 {
-	r.time = h->ca.now;
-	tracer_add(h->faults->tracer, &r);
+	r.time = rt->ca.now;
+	tracer_add(rt->faults->tracer, &r);
 }
 
 /* Entries of QPs whose transport was `from` go to `to`. */
-static void record_engines(struct host *h, const struct transport_ops *from, const struct transport_ops *to)
+static void record_engines(struct runtime *rt, const struct transport_ops *from, const struct transport_ops *to)
 {
-	for (int i = 0; i < h->ca.devices; i++)
-		if (h->ca.dev[i].transport == from)
-			h->ca.dev[i].transport = to;
+	for (int i = 0; i < rt->ca.devices; i++)
+		if (rt->ca.dev[i].transport == from)
+			rt->ca.dev[i].transport = to;
 }
 
 /* 0 or -errno, logged. *to has the text with the seed of this process. */
-static int read_faults(struct host *h, const char *text, struct impair_spec *spec, char to[IMPAIR_TEXT])
+static int read_faults(struct runtime *rt, const char *text, struct impair_spec *spec, char to[IMPAIR_TEXT])
 {
 	int err;
 
@@ -83,46 +83,46 @@ static int read_faults(struct host *h, const char *text, struct impair_spec *spe
 	*to = '\0';
 	if (!*text)
 		return 0;
-	err = read_spec(text, &h->ca, spec);
+	err = read_spec(text, &rt->ca, spec);
 	if (err)
 		return err;
-	impair_for_process(spec, h->session.number);
+	impair_for_process(spec, rt->session.number);
 	if (!impair_set_seed(text, spec->seed, to, IMPAIR_TEXT))
 		return 0;
 	log_line(LOG_ERROR, "the faults are too long");
 	return -EINVAL;
 }
 
-static void note_order(struct host *h, const struct impair_spec *spec)
+static void note_order(struct runtime *rt, const struct impair_spec *spec)
 {
-	for (int i = 0; i < h->ca.devices; i++)
-		h->ca.dev[i].may_reorder = impair_reorders(spec, (unsigned)i);
+	for (int i = 0; i < rt->ca.devices; i++)
+		rt->ca.dev[i].may_reorder = impair_reorders(spec, (unsigned)i);
 }
 
-int faults_create(struct host *h)
+int faults_create(struct runtime *rt)
 {
-	const struct config *c = h->config;
+	const struct config *c = rt->config;
 	struct impair_spec spec;
 	int err;
 
 	if (!*c->impair && !*c->trace)
 		return 0;
-	h->faults = calloc(1, sizeof(*h->faults));
-	if (!h->faults)
+	rt->faults = calloc(1, sizeof(*rt->faults));
+	if (!rt->faults)
 		return -ENOMEM;
-	err = read_faults(h, c->impair, &spec, h->faults->text);
-	note_order(h, &spec);
+	err = read_faults(rt, c->impair, &spec, rt->faults->text);
+	note_order(rt, &spec);
 	if (err == 0)
-		err = impair_lanes_init(&h->faults->lanes, &spec);
+		err = impair_lanes_init(&rt->faults->lanes, &spec);
 	if (err == 0 && *c->trace)
-		err = open_tracer(h->faults, &h->ca, c->trace);
+		err = open_tracer(rt->faults, &rt->ca, c->trace);
 	if (err) {
-		faults_destroy(h);
+		faults_destroy(rt);
 		return err;
 	}
-	h->faults->recorder.tracer = h->faults->tracer;
-	if (h->faults->tracer)
-		record_engines(h, &ib_transport, recorder_transport(&h->faults->recorder));
+	rt->faults->recorder.tracer = rt->faults->tracer;
+	if (rt->faults->tracer)
+		record_engines(rt, &ib_transport, recorder_transport(&rt->faults->recorder));
 	return 0;
 }
 
@@ -135,11 +135,11 @@ static bool any_reorders(const struct impair_spec *spec)
 }
 
 /* The lanes of the last faults go with what waits in them. */
-static void change_lanes(struct host *h, const struct impair_spec *spec, const char *text)
+static void change_lanes(struct runtime *rt, const struct impair_spec *spec, const char *text)
 {
-	struct faults *f = h->faults;
+	struct faults *f = rt->faults;
 
-	h->ca.counters.impaired_lost += impair_lanes_waiting(&f->lanes);
+	rt->ca.counters.impaired_lost += impair_lanes_waiting(&f->lanes);
 	impair_lanes_fini(&f->lanes);
 	memset(&f->lanes, 0, sizeof(f->lanes));
 	snprintf(f->text, sizeof(f->text), "%s", text);
@@ -149,58 +149,58 @@ static void change_lanes(struct host *h, const struct impair_spec *spec, const c
 		f->text[0] = '\0';
 	}
 	if (f->tracer)
-		trace(h, (struct trace_record){ TRACE_IMPAIR, .data = (const uint8_t *)f->text,
-						.bytes = (uint32_t)strlen(f->text) + 1 });
+		trace(rt, (struct trace_record){ TRACE_IMPAIR, .data = (const uint8_t *)f->text,
+						 .bytes = (uint32_t)strlen(f->text) + 1 });
 }
 
 /* A stage without faults and trace costs what a stage costs: it is put aside. */
-void faults_change(struct host *h, const char *text)
+void faults_change(struct runtime *rt, const char *text)
 {
 	char seeded[IMPAIR_TEXT];
 	struct impair_spec spec;
 
-	if (strlen(text) >= sizeof(seeded) || read_faults(h, text, &spec, seeded))
+	if (strlen(text) >= sizeof(seeded) || read_faults(rt, text, &spec, seeded))
 		return;
-	if (h->config->transport.ack_mode == IB_ACK_COALESCED && any_reorders(&spec)) {
+	if (rt->config->transport.ack_mode == IB_ACK_COALESCED && any_reorders(&spec)) {
 		log_line(LOG_ERROR, "frames are not reordered: the profile has one ACK for several packets");
 		return;
 	}
-	if (!h->faults)
-		h->faults = h->idle_faults;
-	if (!h->faults && *text)
-		h->faults = calloc(1, sizeof(*h->faults));
-	h->idle_faults = NULL;
-	if (!h->faults)
+	if (!rt->faults)
+		rt->faults = rt->idle_faults;
+	if (!rt->faults && *text)
+		rt->faults = calloc(1, sizeof(*rt->faults));
+	rt->idle_faults = NULL;
+	if (!rt->faults)
 		return;
-	note_order(h, &spec);
-	change_lanes(h, &spec, seeded);
-	if (*h->faults->text || h->faults->tracer)
+	note_order(rt, &spec);
+	change_lanes(rt, &spec, seeded);
+	if (*rt->faults->text || rt->faults->tracer)
 		return;
-	h->idle_faults = h->faults;
-	h->faults = NULL;
+	rt->idle_faults = rt->faults;
+	rt->faults = NULL;
 }
 
-const char *faults_text(const struct host *h)
+const char *faults_text(const struct runtime *rt)
 {
-	return h->faults ? h->faults->text : "";
+	return rt->faults ? rt->faults->text : "";
 }
 
-struct recorder *faults_recorder(struct host *h)
+struct recorder *faults_recorder(struct runtime *rt)
 {
-	return &h->faults->recorder;
+	return &rt->faults->recorder;
 }
 
-void faults_destroy(struct host *h)
+void faults_destroy(struct runtime *rt)
 {
-	free(h->idle_faults);
-	h->idle_faults = NULL;
-	if (!h->faults)
+	free(rt->idle_faults);
+	rt->idle_faults = NULL;
+	if (!rt->faults)
 		return;
-	record_engines(h, &h->faults->recorder.ops, &ib_transport);	/* a forked child's QPs, or none */
-	impair_lanes_fini(&h->faults->lanes);
-	tracer_destroy(h->faults->tracer);
-	free(h->faults);
-	h->faults = NULL;
+	record_engines(rt, &rt->faults->recorder.ops, &ib_transport);	/* a forked child's QPs, or none */
+	impair_lanes_fini(&rt->faults->lanes);
+	tracer_destroy(rt->faults->tracer);
+	free(rt->faults);
+	rt->faults = NULL;
 }
 
 static void count(struct counters *c, unsigned marks)
@@ -214,48 +214,50 @@ static void count(struct counters *c, unsigned marks)
 }
 
 /* The route that there is by now; NULL: nobody's. */
-static struct link *link_to(struct host *h, uint32_t to)
+static struct link *link_to(struct runtime *rt, uint32_t to)
 {
-	const struct route r = route_to_slot(&h->peers, to);
+	const struct route r = route_to_slot(&rt->peers, to);
 
-	return to > TO_NOBODY ? links_find(&h->peers.links, to - TO_NOBODY) : route_link(&r);
+	return to > TO_NOBODY ? links_find(&rt->peers.links, to - TO_NOBODY) : route_link(&r);
 }
 
-static void pass(struct host *h, unsigned kind, enum impair_direction direction, const void *frame, uint32_t bytes, uint32_t to)
+static void pass(struct runtime *rt, unsigned kind, enum impair_direction direction, const void *frame, uint32_t bytes,
+		 uint32_t to)
 {
-	struct recorder *recorder = &h->faults->recorder;
+	struct recorder *recorder = &rt->faults->recorder;
 
 	recorder->stopped = recorder->refused = false;
 	if (!to && direction == IMPAIR_OUT) {
-		gsi_send_frame(h, kind, frame, bytes);
+		gsi_send_frame(rt, kind, frame, bytes);
 	} else if (!to) {
-		gsi_deliver(h, kind, frame, bytes);
-		helper_kick(h);
+		gsi_deliver(rt, kind, frame, bytes);
+		helper_kick(rt);
 	} else if (direction == IMPAIR_OUT) {
-		pump_send_frame(h, link_to(h, to), kind, frame, bytes);
+		pump_send_frame(rt, link_to(rt, to), kind, frame, bytes);
 	} else {
-		pump_deliver(h, to, kind, frame, bytes);
+		pump_deliver(rt, to, kind, frame, bytes);
 	}
-	if (h->faults->tracer)
-		trace(h, (struct trace_record){ TRACE_PASSED, link_device(kind), link_form(kind), direction,
-						recorder_marks(recorder), .to = to, .data = frame, .bytes = bytes });
+	if (rt->faults->tracer)
+		trace(rt, (struct trace_record){ TRACE_PASSED, link_device(kind), link_form(kind), direction,
+						 recorder_marks(recorder), .to = to, .data = frame, .bytes = bytes });
 }
 
-static void offer(struct host *h, unsigned kind, enum impair_direction direction, const void *frame, size_t bytes, uint32_t to)
+static void offer(struct runtime *rt, unsigned kind, enum impair_direction direction, const void *frame, size_t bytes,
+		  uint32_t to)
 {
-	struct faults *f = h->faults;
+	struct faults *f = rt->faults;
 	unsigned marks, device = link_device(kind);
 	struct impair_lane *lane = impair_lane(&f->lanes, device, direction);
 
 	if (!lane) {
-		pass(h, kind, direction, frame, (uint32_t)bytes, to);
+		pass(rt, kind, direction, frame, (uint32_t)bytes, to);
 		return;
 	}
-	marks = impair_push(lane, h->ca.now, link_form(kind), frame, bytes, to);
-	count(&h->ca.counters, marks);
+	marks = impair_push(lane, rt->ca.now, link_form(kind), frame, bytes, to);
+	count(&rt->ca.counters, marks);
 	if (f->tracer)
-		trace(h, (struct trace_record){ TRACE_OFFERED, device, link_form(kind), direction, (uint8_t)marks, .to = to,
-						.data = frame, .bytes = (uint32_t)bytes });
+		trace(rt, (struct trace_record){ TRACE_OFFERED, device, link_form(kind), direction, (uint8_t)marks, .to = to,
+						 .data = frame, .bytes = (uint32_t)bytes });
 }
 
 /* Where a frame goes, as a number that it can wait with: a slot, which for weftd, whose frames are QP1's, is 0; or a link to
@@ -270,69 +272,69 @@ static uint32_t destination(const struct route *r)
 }
 
 /* Only gsi.c sends to weftd. */
-void faults_send(struct host *h, const struct route *r, const struct ca_device *dev, const struct packet *p)
+void faults_send(struct runtime *rt, const struct route *r, const struct ca_device *dev, const struct packet *p)
 {
-	size_t bytes = packet_build(p, h->faults->frame, sizeof(h->faults->frame));
+	size_t bytes = packet_build(p, rt->faults->frame, sizeof(rt->faults->frame));
 	uint32_t to = r->kind == ROUTE_MANAGEMENT ? TO_NOBODY : destination(r);
 
 	if (bytes)
-		offer(h, link_kind(dev->index, p->form), IMPAIR_OUT, h->faults->frame, bytes, to);
+		offer(rt, link_kind(dev->index, p->form), IMPAIR_OUT, rt->faults->frame, bytes, to);
 }
 
-void faults_send_frame(struct host *h, const struct route *r, unsigned kind, const void *frame, size_t bytes)
+void faults_send_frame(struct runtime *rt, const struct route *r, unsigned kind, const void *frame, size_t bytes)
 {
-	offer(h, kind, IMPAIR_OUT, frame, bytes, destination(r));
-	faults_run(h, IMPAIR_OUT);
+	offer(rt, kind, IMPAIR_OUT, frame, bytes, destination(r));
+	faults_run(rt, IMPAIR_OUT);
 }
 
-void faults_receive(struct host *h, uint32_t origin, unsigned kind, const void *frame, size_t bytes)
+void faults_receive(struct runtime *rt, uint32_t origin, unsigned kind, const void *frame, size_t bytes)
 {
-	if (link_device(kind) < (unsigned)h->ca.devices)
-		offer(h, kind, IMPAIR_IN, frame, bytes, origin);
+	if (link_device(kind) < (unsigned)rt->ca.devices)
+		offer(rt, kind, IMPAIR_IN, frame, bytes, origin);
 	else
-		h->ca.counters.malformed++;
+		rt->ca.counters.malformed++;
 }
 
-unsigned faults_run(struct host *h, enum impair_direction direction)
+unsigned faults_run(struct runtime *rt, enum impair_direction direction)
 {
 	unsigned n = 0;
 
 	for (unsigned device = 0; device < IMPAIR_DEVICES; device++) {
-		struct impair_lane *lane = impair_lane(&h->faults->lanes, device, direction);
+		struct impair_lane *lane = impair_lane(&rt->faults->lanes, device, direction);
 		const struct impair_frame *frame;
 
-		for (; lane && (frame = impair_pop(lane, h->ca.now)); n++)
-			pass(h, link_kind(device, frame->form), direction, frame->data, frame->bytes, frame->to);
+		for (; lane && (frame = impair_pop(lane, rt->ca.now)); n++)
+			pass(rt, link_kind(device, frame->form), direction, frame->data, frame->bytes, frame->to);
 	}
 	return n;
 }
 
-wtime faults_deadline(const struct host *h)
+wtime faults_deadline(const struct runtime *rt)
 {
-	return impair_lanes_deadline(&h->faults->lanes);
+	return impair_lanes_deadline(&rt->faults->lanes);
 }
 
-void faults_flush(struct host *h)
+void faults_flush(struct runtime *rt)
 {
-	if (h->faults->tracer)
-		tracer_flush(h->faults->tracer);
+	if (rt->faults->tracer)
+		tracer_flush(rt->faults->tracer);
 }
 
-void faults_leave(struct host *h)
+void faults_leave(struct runtime *rt)
 {
-	if (!h->faults || !lock_soon(&h->lock))
+	if (!rt->faults || !lock_soon(&rt->lock))
 		return;
 	/* what is on its way survives its sender; time passes only for these */
 	for (unsigned device = 0; device < IMPAIR_DEVICES; device++) {
-		const struct impair_lane *lane = impair_lane(&h->faults->lanes, device, IMPAIR_OUT);
+		const struct impair_lane *lane = impair_lane(&rt->faults->lanes, device, IMPAIR_OUT);
 		wtime due;
 
 		while (lane && (due = impair_deadline(lane)) != WTIME_NEVER) {
-			h->ca.now = due > h->ca.now ? due : h->ca.now;
-			faults_run(h, IMPAIR_OUT);
+			rt->ca.now = due > rt->ca.now ? due : rt->ca.now;
+			faults_run(rt, IMPAIR_OUT);
 		}
 	}
-	pump_flush(h);
-	faults_flush(h);
-	lock_leave(&h->lock);
+	pump_flush(rt);
+	faults_flush(rt);
+	lock_leave(&rt->lock);
 }

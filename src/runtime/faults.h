@@ -13,38 +13,38 @@
 
 #include "impair/impair.h"
 
-struct host;
+struct runtime;
 struct recorder;
 struct route;
 
 /* Sets h->faults as the environment says. 0 or -errno, then the reason was logged. */
-int faults_create(struct host *h);
-void faults_destroy(struct host *h);
+int faults_create(struct runtime *rt);
+void faults_destroy(struct runtime *rt);
 
 /* From now on frames meet the faults of this text, which is impair/impair.h's, in place of what they met before; empty: none.
  * What waits in the stage is lost. A text that cannot be used is logged, and nothing changes. */
-void faults_change(struct host *h, const char *text);
+void faults_change(struct runtime *rt, const char *text);
 /* What is in force, with its seed; empty: nothing. */
-const char *faults_text(const struct host *h);
+const char *faults_text(const struct runtime *rt);
 
 /* The engine's packet of this device goes through the stage instead of to the link. What the stage holds back takes the route
  * that there is when it leaves. */
-void faults_send(struct host *h, const struct route *r, const struct ca_device *dev, const struct packet *p);
+void faults_send(struct runtime *rt, const struct route *r, const struct ca_device *dev, const struct packet *p);
 /* As faults_send, a frame of a link_kind for QP1 where the route leads: to weftd, or another host. */
-void faults_send_frame(struct host *h, const struct route *r, unsigned kind, const void *frame, size_t bytes);
+void faults_send_frame(struct runtime *rt, const struct route *r, unsigned kind, const void *frame, size_t bytes);
 /* A frame from a link, of a link_kind, goes through the stage instead of to the parser. From weftd: origin 0. */
-void faults_receive(struct host *h, uint32_t origin, unsigned kind, const void *frame, size_t bytes);
+void faults_receive(struct runtime *rt, uint32_t origin, unsigned kind, const void *frame, size_t bytes);
 /* Passes on what is due in this direction. How many. */
-unsigned faults_run(struct host *h, enum impair_direction direction);
+unsigned faults_run(struct runtime *rt, enum impair_direction direction);
 /* When something will be due, or WTIME_NEVER. */
-wtime faults_deadline(const struct host *h);
+wtime faults_deadline(const struct runtime *rt);
 
 /* What runtime/recorder.c writes with. */
-struct recorder *faults_recorder(struct host *h);
+struct recorder *faults_recorder(struct runtime *rt);
 /* Writes the trace out. */
-void faults_flush(struct host *h);
+void faults_flush(struct runtime *rt);
 /* The process ends, other threads may be inside: unless one stays there for a second, sends what is on its way, at once, and
  * writes the trace out. */
-void faults_leave(struct host *h);
+void faults_leave(struct runtime *rt);
 
 #endif

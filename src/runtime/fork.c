@@ -3,7 +3,7 @@
  * destroys them there harms nobody. */
 #include "runtime/faults.h"
 #include "runtime/process.h"
-#include "runtime/runtime.h"
+#include "runtime/state.h"
 
 #include <time.h>
 #include <unistd.h>
@@ -30,22 +30,22 @@ static void before_fork(void)
 {
 	if (hold_attaching())
 		atomic_store(&process.forking, lock_self());
-	for (struct host *h = atomic_load(&process.hosts); h; h = atomic_load(&h->next)) {
-		if (!lock_soon(&h->lock))
+	for (struct runtime *rt = atomic_load(&process.runtimes); rt; rt = atomic_load(&rt->next)) {
+		if (!lock_soon(&rt->lock))
 			continue;
-		atomic_store(&h->forking, lock_self());
-		publish_before_fork(&h->peers);
+		atomic_store(&rt->forking, lock_self());
+		publish_before_fork(&rt->peers);
 	}
 }
 
 static void in_parent(void)
 {
-	for (struct host *h = atomic_load(&process.hosts); h; h = atomic_load(&h->next)) {
-		if (!is_ours(&h->forking))
+	for (struct runtime *rt = atomic_load(&process.runtimes); rt; rt = atomic_load(&rt->next)) {
+		if (!is_ours(&rt->forking))
 			continue;
-		publish_after_fork(&h->peers);
-		atomic_store(&h->forking, 0);
-		lock_leave(&h->lock);
+		publish_after_fork(&rt->peers);
+		atomic_store(&rt->forking, 0);
+		lock_leave(&rt->lock);
 	}
 	if (is_ours(&process.forking)) {
 		atomic_store(&process.forking, 0);
@@ -53,34 +53,34 @@ static void in_parent(void)
 	}
 }
 
-static void forget(struct host *h, bool consistent)
+static void forget(struct runtime *rt, bool consistent)
 {
-	h->peers.forgotten = true;
-	routes_change(&h->ca.routes);
-	progress_forked(&h->progress);
-	lock_init(&h->lock);
-	session_forget(&h->session);
-	close(h->wake_fd);
-	arena_memory_privatise(&h->arena);
-	copy_file_forget(&h->copy_file);
-	remap_forget(&h->peers.published.remap);
-	h->ca.direct = NULL;
-	publish_forget(&h->peers.published);
+	rt->peers.forgotten = true;
+	routes_change(&rt->ca.routes);
+	progress_forked(&rt->progress);
+	lock_init(&rt->lock);
+	session_forget(&rt->session);
+	close(rt->wake_fd);
+	arena_memory_privatise(&rt->arena);
+	copy_file_forget(&rt->copy_file);
+	remap_forget(&rt->peers.published.remap);
+	rt->ca.direct = NULL;
+	publish_forget(&rt->peers.published);
 	/* a list that another thread was changing is better left alone: it costs a descriptor */
 	if (consistent)
-		faults_destroy(h);
-	channels_forget(&h->peers.channels, consistent);
-	wire_forget(&h->peers.wire, consistent);
-	links_forget(&h->peers.links);
+		faults_destroy(rt);
+	channels_forget(&rt->peers.channels, consistent);
+	wire_forget(&rt->peers.wire, consistent);
+	links_forget(&rt->peers.links);
 }
 
 static void in_child(void)
 {
 	pthread_mutex_init(&process.attaching, NULL);
 	atomic_store(&process.forking, 0);
-	for (struct host *h = atomic_load(&process.hosts); h; h = atomic_load(&h->next))
-		forget(h, is_ours(&h->forking));
-	atomic_store(&process.hosts, NULL);
+	for (struct runtime *rt = atomic_load(&process.runtimes); rt; rt = atomic_load(&rt->next))
+		forget(rt, is_ours(&rt->forking));
+	atomic_store(&process.runtimes, NULL);
 	atomic_store(&process.own, NULL);
 }
 

@@ -3,14 +3,14 @@
 #include "peers/route.h"
 #include "runtime/faults.h"
 #include "runtime/pump.h"
-#include "runtime/runtime.h"
+#include "runtime/state.h"
 #include "wire/pkey.h"
 
 #include <string.h>
 
-void gsi_send(struct host *h, const struct gmp *gmp)
+void gsi_send(struct runtime *rt, const struct gmp *gmp)
 {
-	const struct ca_device *dev = &h->ca.dev[gmp->device];
+	const struct ca_device *dev = &rt->ca.dev[gmp->device];
 	enum packet_form form = dev->protocol->form;
 	unsigned kind = link_kind((unsigned)gmp->device, form);
 	uint8_t frame[GMP_FRAME];
@@ -19,42 +19,42 @@ void gsi_send(struct host *h, const struct gmp *gmp)
 
 	if (!bytes)
 		return;
-	host_enter(h);
-	route_ask(&h->ca, dev, &gmp->path, GSI_QPN, &r);
-	if (h->faults)
-		faults_send_frame(h, &r, kind, frame, bytes);
+	runtime_enter(rt);
+	route_ask(&rt->ca, dev, &gmp->path, GSI_QPN, &r);
+	if (rt->faults)
+		faults_send_frame(rt, &r, kind, frame, bytes);
 	else if (r.kind == ROUTE_MANAGEMENT)
-		gsi_send_frame(h, kind, frame, bytes);
+		gsi_send_frame(rt, kind, frame, bytes);
 	else
-		pump_send_frame(h, route_link(&r), kind, frame, bytes);
-	host_leave(h);
+		pump_send_frame(rt, route_link(&r), kind, frame, bytes);
+	runtime_leave(rt);
 }
 
-void gsi_send_frame(struct host *h, unsigned kind, const void *frame, size_t bytes)
+void gsi_send_frame(struct runtime *rt, unsigned kind, const void *frame, size_t bytes)
 {
 	struct control_msg msg = { .type = CTL_FRAME, .device = link_device(kind), .text_bytes = (uint32_t)bytes };
 
-	if (session_post(&h->session, &msg, frame))
-		h->ca.counters.send_err++;
+	if (session_post(&rt->session, &msg, frame))
+		rt->ca.counters.send_err++;
 	else
-		h->ca.counters.tx_bytes += bytes;
+		rt->ca.counters.tx_bytes += bytes;
 }
 
-void gsi_receive(struct host *h, int device, const void *frame, size_t bytes)
+void gsi_receive(struct runtime *rt, int device, const void *frame, size_t bytes)
 {
 	unsigned kind;
 
-	if (device < 0 || device >= h->ca.devices)
+	if (device < 0 || device >= rt->ca.devices)
 		return;
-	kind = link_kind((unsigned)device, h->ca.dev[device].protocol->form);
-	host_enter(h);
-	if (h->faults) {
-		faults_receive(h, 0, kind, frame, bytes);
-		faults_run(h, IMPAIR_IN);
+	kind = link_kind((unsigned)device, rt->ca.dev[device].protocol->form);
+	runtime_enter(rt);
+	if (rt->faults) {
+		faults_receive(rt, 0, kind, frame, bytes);
+		faults_run(rt, IMPAIR_IN);
 	} else {
-		gsi_deliver(h, kind, frame, bytes);
+		gsi_deliver(rt, kind, frame, bytes);
 	}
-	host_leave(h);
+	runtime_leave(rt);
 }
 
 static bool is_in_partition(const struct ca_device *dev, uint16_t pkey)
@@ -71,40 +71,40 @@ static void keep(struct gsi *g, const struct gmp *gmp)
 		g->arrived[(g->first + g->count++) % GSI_ARRIVED] = *gmp;
 }
 
-void gsi_deliver(struct host *h, unsigned kind, const void *frame, size_t bytes)
+void gsi_deliver(struct runtime *rt, unsigned kind, const void *frame, size_t bytes)
 {
 	struct gmp gmp = { .device = (int)link_device(kind) };
-	const struct ca_device *dev = &h->ca.dev[gmp.device];
+	const struct ca_device *dev = &rt->ca.dev[gmp.device];
 
-	h->ca.counters.rx_bytes += bytes;
+	rt->ca.counters.rx_bytes += bytes;
 	switch (gmp_parse(&gmp, link_form(kind), frame, bytes)) {
 	case GMP_OK:
 		break;
 	case GMP_SPOILT:
-		h->ca.counters.icrc_errors++;
+		rt->ca.counters.icrc_errors++;
 		return;
 	default:
-		h->ca.counters.malformed++;
+		rt->ca.counters.malformed++;
 		return;
 	}
 	if (!is_in_partition(dev, gmp.pkey))
 		return;
 	gmp.is_from_here = device_is_port(dev, gmp.path.slid, gmp.path.has_grh ? gmp.path.sgid : NULL);
-	keep(&h->gsi, &gmp);
+	keep(&rt->gsi, &gmp);
 }
 
-bool gsi_take(struct host *h, struct gmp *gmp)
+bool gsi_take(struct runtime *rt, struct gmp *gmp)
 {
-	struct gsi *g = &h->gsi;
+	struct gsi *g = &rt->gsi;
 	bool any;
 
-	host_enter_briefly(h);
+	runtime_enter_briefly(rt);
 	any = g->count;
 	if (any) {
 		*gmp = g->arrived[g->first];
 		g->first = (g->first + 1) % GSI_ARRIVED;
 		g->count--;
 	}
-	host_leave(h);
+	runtime_leave(rt);
 	return any;
 }

@@ -7,7 +7,7 @@
 
 #include "mgmt/gmp.h"
 
-struct host;
+struct runtime;
 
 enum { GSI_ARRIVED = 64 };	/* our choice: what one look of the stage lets through at most; more is lost, and sent again */
 
@@ -17,15 +17,15 @@ struct gsi {
 };
 
 /* Not under the lock. Lost when weftd is away or does not read, and counted when no route leads to the address. */
-void gsi_send(struct host *h, const struct gmp *gmp);
+void gsi_send(struct runtime *rt, const struct gmp *gmp);
 /* A frame from weftd for this device, as it came: passes the stage. Not under the lock. */
-void gsi_receive(struct host *h, int device, const void *frame, size_t bytes);
+void gsi_receive(struct runtime *rt, int device, const void *frame, size_t bytes);
 /* What has come, oldest first. Not under the lock. */
-bool gsi_take(struct host *h, struct gmp *gmp);
+bool gsi_take(struct runtime *rt, struct gmp *gmp);
 
 /* The two ends of the stage, under the lock: a frame for weftd; one for QP1 here, which is checked as a UD QP checks it. `kind`
  * is a link_kind of a device that there is. */
-void gsi_send_frame(struct host *h, unsigned kind, const void *frame, size_t bytes);
-void gsi_deliver(struct host *h, unsigned kind, const void *frame, size_t bytes);
+void gsi_send_frame(struct runtime *rt, unsigned kind, const void *frame, size_t bytes);
+void gsi_deliver(struct runtime *rt, unsigned kind, const void *frame, size_t bytes);
 
 #endif

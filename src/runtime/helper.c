@@ -13,7 +13,7 @@
 #include "runtime/gsi.h"
 #include "runtime/pump.h"
 #include "runtime/report.h"
-#include "runtime/runtime.h"
+#include "runtime/state.h"
 #include "verbs/doorbells.h"
 
 #include <poll.h>
@@ -31,135 +31,135 @@ enum {
 
 static const wtime LINGER = 5 * WTIME_US;	/* our choice: what a wake costs at least, on either side of it */
 
-void helper_kick(struct host *h)
+void helper_kick(struct runtime *rt)
 {
-	call_wake(h->wake_fd);
+	call_wake(rt->wake_fd);
 }
 
-static struct host_cm cm_of(struct host *h)
+static struct runtime_cm cm_of(struct runtime *rt)
 {
-	struct host_cm cm;
+	struct runtime_cm cm;
 
-	lock_enter(&h->lock);
-	cm = h->cm;
-	lock_leave(&h->lock);
+	lock_enter(&rt->lock);
+	cm = rt->cm;
+	lock_leave(&rt->lock);
 	return cm;
 }
 
 /* Those that have passed the stage, or none stands before them. */
-static void take_mads(struct host *h)
+static void take_mads(struct runtime *rt)
 {
-	struct host_cm cm = cm_of(h);
+	struct runtime_cm cm = cm_of(rt);
 	struct gmp gmp;
 
-	while (gsi_take(h, &gmp))
+	while (gsi_take(rt, &gmp))
 		if (cm.mad)
 			cm.mad(cm.cm, clock_now(), &gmp);
 }
 
-static void open_wire(struct host *h, struct mail *mail)
+static void open_wire(struct runtime *rt, struct mail *mail)
 {
 	bool is_told;
 
-	host_enter(h);
-	is_told = wire_answered(&h->peers, mail);
-	host_leave(h);
+	runtime_enter(rt);
+	is_told = wire_answered(&rt->peers, mail);
+	runtime_leave(rt);
 	if (is_told)
 		wire_tell(mail->msg.status);
 }
 
-static void open_mail(struct host *h, struct mail *mail)
+static void open_mail(struct runtime *rt, struct mail *mail)
 {
 	const struct control_msg *msg = &mail->msg;
-	struct host_cm cm = cm_of(h);
+	struct runtime_cm cm = cm_of(rt);
 
 	switch (msg->type) {
 	case CTL_FRAME:
-		gsi_receive(h, (int)msg->device, mail->text, msg->text_bytes);
-		take_mads(h);
+		gsi_receive(rt, (int)msg->device, mail->text, msg->text_bytes);
+		take_mads(rt);
 		break;
 	case CTL_PEER_GONE:
 		if (cm.peer_gone)
 			cm.peer_gone(cm.cm, clock_now(), msg->slot);
 		break;
 	case CTL_WIRE:
-		open_wire(h, mail);
+		open_wire(rt, mail);
 		break;
 	case CTL_REPORT:
-		report_answer(h, msg, mail->text);
+		report_answer(rt, msg, mail->text);
 		break;
 	case CTL_PAGE:
-		host_enter(h);
-		devices_refresh(h->peers.page, &h->peers.node, &h->ca);
+		runtime_enter(rt);
+		devices_refresh(rt->peers.page, &rt->peers.node, &rt->ca);
 		if (msg->a == 4)
-			devices_forget_routes(&h->ca);
-		host_leave(h);
+			devices_forget_routes(&rt->ca);
+		runtime_leave(rt);
 		break;
 	case CTL_IMPAIR:
-		host_enter(h);
-		faults_change(h, mail->text);
-		host_leave(h);
+		runtime_enter(rt);
+		faults_change(rt, mail->text);
+		runtime_leave(rt);
 		/* what a thread of the program has let through meanwhile: without faults nobody looks */
-		take_mads(h);
+		take_mads(rt);
 		break;
 	default:
 		log_line(LOG_DEBUG, "weftd sent a message of type %u that nobody waits for", msg->type);
 	}
 }
 
-static void read_mail(struct host *h)
+static void read_mail(struct runtime *rt)
 {
 	struct mail *mail;
 
-	session_read(&h->session);
-	host_enter(h);
-	channels_collect(&h->peers);
-	host_leave(h);
-	while ((mail = session_take(&h->session))) {
-		open_mail(h, mail);
+	session_read(&rt->session);
+	runtime_enter(rt);
+	channels_collect(&rt->peers);
+	runtime_leave(rt);
+	while ((mail = session_take(&rt->session))) {
+		open_mail(rt, mail);
 		mail_free(mail);
 	}
 }
 
-static void run_cm(struct host *h, wtime now)
+static void run_cm(struct runtime *rt, wtime now)
 {
-	struct host_cm cm;
+	struct runtime_cm cm;
 
-	if (!atomic_exchange(&h->cm_kicked, false) && now < h->cm_deadline)
+	if (!atomic_exchange(&rt->cm_kicked, false) && now < rt->cm_deadline)
 		return;
-	cm = cm_of(h);
-	h->cm_deadline = cm.expire ? cm.expire(cm.cm, now) : WTIME_NEVER;
+	cm = cm_of(rt);
+	rt->cm_deadline = cm.expire ? cm.expire(cm.cm, now) : WTIME_NEVER;
 }
 
-/* As host_enter, to run the engine whoever runs it else. Ends with host_leave_apart. */
-static wtime enter_engine(struct host *h)
+/* As runtime_enter, to run the engine whoever runs it else. Ends with runtime_leave_apart. */
+static wtime enter_engine(struct runtime *rt)
 {
-	wtime now = host_enter(h);
+	wtime now = runtime_enter(rt);
 
-	h->leaving = LEAVE_FULLY;
-	h->ca.runs_apart = true;
-	h->helper_rests = false;
-	if (h->ca.doorbells)
-		ca_read_doorbells(&h->ca, now);
+	rt->leaving = LEAVE_FULLY;
+	rt->ca.runs_apart = true;
+	rt->helper_rests = false;
+	if (rt->ca.doorbells)
+		ca_read_doorbells(&rt->ca, now);
 	return now;
 }
 
 /* Takes in what arrived, unless the program does. True: more may be there. */
-static bool drain(struct host *h)
+static bool drain(struct runtime *rt)
 {
-	wtime now = enter_engine(h);
-	uint64_t frames = h->frames;
+	wtime now = enter_engine(rt);
+	uint64_t frames = rt->frames;
 	bool more = false;
 
-	if (progress_ticked(&h->progress, now, pump_look(h)))
+	if (progress_ticked(&rt->progress, now, pump_look(rt)))
 		log_line(LOG_DEBUG, "the program does not poll: the helper takes over");
-	if (!progress_is_polled(&h->progress))
-		more = pump_all(h, now);
-	if (!list_empty(&h->peers.links.acks_owed))
-		pump_flush(h);
-	if (h->frames != frames)
-		progress_helped(&h->progress);
-	host_leave_apart(h);
+	if (!progress_is_polled(&rt->progress))
+		more = pump_all(rt, now);
+	if (!list_empty(&rt->peers.links.acks_owed))
+		pump_flush(rt);
+	if (rt->frames != frames)
+		progress_helped(&rt->progress);
+	runtime_leave_apart(rt);
 	if (more)
 		sched_yield();	/* let the program in between */
 	return more;
@@ -173,91 +173,91 @@ static bool has_one_cpu(void)
 }
 
 /* A wake costs many times a frame, so where frames keep coming the next is waited for, as long as that goes well. */
-static bool linger(struct host *h)
+static bool linger(struct runtime *rt)
 {
 	wtime now = clock_now(), until = now + LINGER;
 	bool any, stop;
 
-	if (h->linger_luck == 0 && (++h->linger_tries % LINGER_RETRY || has_one_cpu()))
+	if (rt->linger_luck == 0 && (++rt->linger_tries % LINGER_RETRY || has_one_cpu()))
 		return false;
 	do {
-		lock_enter(&h->lock);
-		any = pump_look(h) || (h->ca.doorbells && doorbells_any(h->ca.doorbells));
-		stop = progress_is_polled(&h->progress) || progress_is_recent(&h->progress, now);
-		lock_leave(&h->lock);
+		lock_enter(&rt->lock);
+		any = pump_look(rt) || (rt->ca.doorbells && doorbells_any(rt->ca.doorbells));
+		stop = progress_is_polled(&rt->progress) || progress_is_recent(&rt->progress, now);
+		lock_leave(&rt->lock);
 	} while (!any && !stop && clock_now() < until);
 	if (stop)
 		return false;
-	if (any && h->linger_luck < LINGER_LUCK)
-		h->linger_luck++;
-	else if (!any && h->linger_luck > 0)
-		h->linger_luck--;
+	if (any && rt->linger_luck < LINGER_LUCK)
+		rt->linger_luck++;
+	else if (!any && rt->linger_luck > 0)
+		rt->linger_luck--;
 	return any;
 }
 
 /* Before sleep: peers shall wake us, unless the program polls. Until when. */
-static wtime settle(struct host *h)
+static wtime settle(struct runtime *rt)
 {
-	wtime now = enter_engine(h), until = now, regain;
+	wtime now = enter_engine(rt), until = now, regain;
 
-	regain = wtime_min(channels_regain(&h->peers, now), wire_ask_again(&h->peers, now));
-	if (progress_is_polled(&h->progress))
+	regain = wtime_min(channels_regain(&rt->peers, now), wire_ask_again(&rt->peers, now));
+	if (progress_is_polled(&rt->progress))
 		until = now + PROGRESS_TICK;
-	else if (pump_may_sleep(h))
-		until = wtime_min(pump_deadline(h), regain);
-	if (h->faults)
-		faults_flush(h);
-	/* host_leave kicks when its work brings the deadline before this */
-	h->helper_until = until;
-	h->helper_rests = true;
-	host_leave_apart(h);
+	else if (pump_may_sleep(rt))
+		until = wtime_min(pump_deadline(rt), regain);
+	if (rt->faults)
+		faults_flush(rt);
+	/* runtime_leave kicks when its work brings the deadline before this */
+	rt->helper_until = until;
+	rt->helper_rests = true;
+	runtime_leave_apart(rt);
 	return until;
 }
 
 /* A weftd that was killed is followed by another. When to look for it; at once when there is something to settle anew. */
-static wtime follow_weftd(struct host *h)
+static wtime follow_weftd(struct runtime *rt)
 {
-	wtime next = session_return(&h->session);
-	uint32_t losses = atomic_load(&h->session.losses);
-	bool is_lost = h->losses != losses, is_back = h->is_away && next == WTIME_NEVER;
+	wtime next = session_return(&rt->session);
+	uint32_t losses = atomic_load(&rt->session.losses);
+	bool is_lost = rt->losses != losses, is_back = rt->is_away && next == WTIME_NEVER;
 
 	if (is_lost) {
-		h->losses = losses;
-		host_enter(h);
-		channels_unasked(&h->peers);
-		wire_lost(&h->peers);
-		host_leave(h);
+		rt->losses = losses;
+		runtime_enter(rt);
+		channels_unasked(&rt->peers);
+		wire_lost(&rt->peers);
+		runtime_leave(rt);
 	}
 	if (is_back) {
-		host_enter(h);
-		devices_refresh(h->peers.page, &h->peers.node, &h->ca);
-		host_leave(h);
+		runtime_enter(rt);
+		devices_refresh(rt->peers.page, &rt->peers.node, &rt->ca);
+		runtime_leave(rt);
 	}
-	h->is_away = next != WTIME_NEVER;
+	rt->is_away = next != WTIME_NEVER;
 	return is_lost || is_back ? 0 : next;
 }
 
-static void take_events(struct host *h)
+static void take_events(struct runtime *rt)
 {
-	lock_enter(&h->lock);
-	links_take_events(&h->peers.links);
-	lock_leave(&h->lock);
+	lock_enter(&rt->lock);
+	links_take_events(&rt->peers.links);
+	lock_leave(&rt->lock);
 }
 
 /* True when there is mail. */
-static bool sleep_until(struct host *h, wtime until)
+static bool sleep_until(struct runtime *rt, wtime until)
 {
-	wtime look_for_weftd = follow_weftd(h);
+	wtime look_for_weftd = follow_weftd(rt);
 	struct pollfd p[3] = {
-		{ .fd = h->wake_fd, .events = POLLIN },
-		{ .fd = atomic_load(&h->session.state) == SESSION_ATTACHED ? h->session.socket : -1, .events = POLLIN },
-		{ .fd = atomic_load(&h->peers.links.event_fd), .events = POLLIN },
+		{ .fd = rt->wake_fd, .events = POLLIN },
+		{ .fd = atomic_load(&rt->session.state) == SESSION_ATTACHED ? rt->session.socket : -1, .events = POLLIN },
+		{ .fd = atomic_load(&rt->peers.links.event_fd), .events = POLLIN },
 	};
 	struct timespec timeout, *limit = NULL;
 	wtime now = clock_now();
 	uint64_t count;
 
-	until = wtime_min(wtime_min(until, h->cm_deadline), look_for_weftd);
+	until = wtime_min(wtime_min(until, rt->cm_deadline), look_for_weftd);
 	if (until != WTIME_NEVER) {
 		wtime left = until > now ? until - now : 0;
 
@@ -267,10 +267,10 @@ static bool sleep_until(struct host *h, wtime until)
 	if (ppoll(p, 3, limit, NULL) <= 0)
 		p[0].revents = p[1].revents = p[2].revents = 0;
 	if (p[0].revents)
-		eventfd_read(h->wake_fd, &count);
+		eventfd_read(rt->wake_fd, &count);
 	if (p[2].revents)
-		take_events(h);
-	return p[1].revents || atomic_load(&h->session.has_mail);
+		take_events(rt);
+	return p[1].revents || atomic_load(&rt->session.has_mail);
 }
 
 /* A short time slice, so that the scheduler lets us in at once where the program's threads spin on every CPU: otherwise
@@ -293,49 +293,49 @@ static void ask_for_short_slices(void)
 
 static void *helper_main(void *arg)
 {
-	struct host *h = arg;
+	struct runtime *rt = arg;
 	bool is_mail = true;
 
 	ask_for_short_slices();
-	publish_life(&h->peers.published);
-	while (!atomic_load(&h->is_closing)) {
+	publish_life(&rt->peers.published);
+	while (!atomic_load(&rt->is_closing)) {
 		wtime until = 0;
 
 		if (is_mail)
-			read_mail(h);
-		if (h->faults)
-			take_mads(h);
-		run_cm(h, clock_now());
-		if (!drain(h) && !linger(h))
-			until = settle(h);
-		is_mail = sleep_until(h, until);
+			read_mail(rt);
+		if (rt->faults)
+			take_mads(rt);
+		run_cm(rt, clock_now());
+		if (!drain(rt) && !linger(rt))
+			until = settle(rt);
+		is_mail = sleep_until(rt, until);
 	}
 	return NULL;
 }
 
-void helper_stop(struct host *h)
+void helper_stop(struct runtime *rt)
 {
-	atomic_store(&h->is_closing, true);
-	helper_kick(h);
-	pthread_join(h->thread, NULL);
+	atomic_store(&rt->is_closing, true);
+	helper_kick(rt);
+	pthread_join(rt->thread, NULL);
 }
 
-int helper_start(struct host *h)
+int helper_start(struct runtime *rt)
 {
 	pthread_attr_t attr;
 	sigset_t all, old;
 	int err;
 
-	h->cm_deadline = WTIME_NEVER;
+	rt->cm_deadline = WTIME_NEVER;
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, STACK_BYTES);
 	/* signals are the program's */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	err = -pthread_create(&h->thread, &attr, helper_main, h);
+	err = -pthread_create(&rt->thread, &attr, helper_main, rt);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	pthread_attr_destroy(&attr);
 	if (err == 0)
-		pthread_setname_np(h->thread, "weft");
+		pthread_setname_np(rt->thread, "weft");
 	return err;
 }

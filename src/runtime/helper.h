@@ -2,13 +2,13 @@
 #ifndef WEFT_RUNTIME_HELPER_H
 #define WEFT_RUNTIME_HELPER_H
 
-#include "runtime/runtime.h"
+#include "runtime/state.h"
 
 /* 0 or -errno. */
-int helper_start(struct host *h);
+int helper_start(struct runtime *rt);
 /* Waits for its end. */
-void helper_stop(struct host *h);
+void helper_stop(struct runtime *rt);
 /* Has the helper look now. Any thread. */
-void helper_kick(struct host *h);
+void helper_kick(struct runtime *rt);
 
 #endif

@@ -33,32 +33,32 @@ static bool have_membarrier(void)
 #endif
 }
 
-void lock_init(struct host_lock *l)
+void lock_init(struct runtime_lock *l)
 {
-	*l = (struct host_lock){ .needed = NEEDED_LEAST, .can_own = have_membarrier() };
+	*l = (struct runtime_lock){ .needed = NEEDED_LEAST, .can_own = have_membarrier() };
 	pthread_mutex_init(&l->mutex, NULL);
 }
 
-void lock_fini(struct host_lock *l)
+void lock_fini(struct runtime_lock *l)
 {
 	pthread_mutex_destroy(&l->mutex);
 }
 
 /* False: the deadline, of the clock that mutexes use, has passed. */
-static bool wait_inside(struct host_lock *l, const struct timespec *deadline)
+static bool wait_inside(struct runtime_lock *l, const struct timespec *deadline)
 {
 	return syscall(SYS_futex, &l->inside, FUTEX_WAIT_BITSET_PRIVATE | FUTEX_CLOCK_REALTIME, 1, deadline, NULL,
 		       FUTEX_BITSET_MATCH_ANY) == 0 || errno != ETIMEDOUT;
 }
 
-void lock_left(struct host_lock *l)
+void lock_left(struct runtime_lock *l)
 {
 	syscall(SYS_futex, &l->inside, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
 /* Every thread's stores are seen, and what it loads after this is fresh. A sandbox that came later may forbid it: stores are
  * never held back for as long as we then sleep, and nobody becomes the owner again. */
-static void settle_memory(struct host_lock *l)
+static void settle_memory(struct runtime_lock *l)
 {
 	if (membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0)
 		return;
@@ -67,7 +67,7 @@ static void settle_memory(struct host_lock *l)
 }
 
 /* With the mutex: nobody is inside but us. False: the owner still was at the deadline (NULL: never comes), and goes on. */
-static bool take_away(struct host_lock *l, const struct timespec *deadline)
+static bool take_away(struct runtime_lock *l, const struct timespec *deadline)
 {
 	bool waits = true;
 
@@ -82,7 +82,7 @@ static bool take_away(struct host_lock *l, const struct timespec *deadline)
 }
 
 /* Inside, with the mutex: is an owner worth it? */
-static void judge(struct host_lock *l, uintptr_t self)
+static void judge(struct runtime_lock *l, uintptr_t self)
 {
 	if (l->owner && l->owner != self) {
 		if (l->entries < WORTH || !l->can_own) {
@@ -100,7 +100,7 @@ static void judge(struct host_lock *l, uintptr_t self)
 }
 
 /* With the mutex, which is given back when it is in vain. */
-static bool enter(struct host_lock *l, const struct timespec *deadline)
+static bool enter(struct runtime_lock *l, const struct timespec *deadline)
 {
 	uintptr_t self = lock_self();
 
@@ -112,18 +112,18 @@ static bool enter(struct host_lock *l, const struct timespec *deadline)
 	return true;
 }
 
-static void begin_to_wait(struct host_lock *l)
+static void begin_to_wait(struct runtime_lock *l)
 {
 	atomic_fetch_add(&l->waiting, 1);
 }
 
-static void end_to_wait(struct host_lock *l)
+static void end_to_wait(struct runtime_lock *l)
 {
 	atomic_fetch_sub(&l->waiting, 1);
 	atomic_fetch_add(&l->waited, 1);
 }
 
-void lock_enter_slowly(struct host_lock *l)
+void lock_enter_slowly(struct runtime_lock *l)
 {
 	bool has_mutex = pthread_mutex_trylock(&l->mutex) == 0;
 
@@ -138,7 +138,7 @@ void lock_enter_slowly(struct host_lock *l)
 	end_to_wait(l);
 }
 
-void lock_give_way(struct host_lock *l)
+void lock_give_way(struct runtime_lock *l)
 {
 	uint32_t waiting = atomic_load(&l->waiting), before = atomic_load(&l->waited);
 
@@ -150,18 +150,18 @@ void lock_give_way(struct host_lock *l)
 	lock_enter(l);
 }
 
-void lock_leave_slowly(struct host_lock *l)
+void lock_leave_slowly(struct runtime_lock *l)
 {
 	atomic_store_explicit(&l->bias, l->owner, memory_order_release);
 	pthread_mutex_unlock(&l->mutex);
 }
 
-static bool is_ours(const struct host_lock *l)
+static bool is_ours(const struct runtime_lock *l)
 {
 	return atomic_load_explicit(&l->bias, memory_order_relaxed) == lock_self() && l->entered;
 }
 
-bool lock_soon(struct host_lock *l)
+bool lock_soon(struct runtime_lock *l)
 {
 	struct timespec limit;
 	bool entered;

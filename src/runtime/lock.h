@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct host_lock {
+struct runtime_lock {
 	_Alignas(64) _Atomic uintptr_t bias;	/* the owner, while it may enter by itself; 0 otherwise */
 	_Atomic uint32_t inside;	/* the owner is, or tries; a futex */
 	bool entered;			/* the owner is, by itself; only its own */
@@ -23,13 +23,13 @@ struct host_lock {
 	bool can_own;			/* there is membarrier */
 };
 
-void lock_init(struct host_lock *l);
-void lock_fini(struct host_lock *l);
+void lock_init(struct runtime_lock *l);
+void lock_fini(struct runtime_lock *l);
 
 /* For lock_enter and lock_leave: through the mutex, and telling who waits for the owner to leave. */
-void lock_enter_slowly(struct host_lock *l);
-void lock_leave_slowly(struct host_lock *l);
-void lock_left(struct host_lock *l);
+void lock_enter_slowly(struct runtime_lock *l);
+void lock_leave_slowly(struct runtime_lock *l);
+void lock_left(struct runtime_lock *l);
 
 /* What tells threads apart: the address of their control block. */
 static inline uintptr_t lock_self(void)
@@ -46,7 +46,7 @@ static inline uintptr_t lock_self(void)
 
 /* The store to `inside` and the load of `bias` may pass each other here; who changes `bias` makes up for that with
  * membarrier, and then looks at `inside`. */
-static inline void lock_enter(struct host_lock *l)
+static inline void lock_enter(struct runtime_lock *l)
 {
 	uintptr_t self = lock_self();
 
@@ -64,7 +64,7 @@ static inline void lock_enter(struct host_lock *l)
 	lock_enter_slowly(l);
 }
 
-static inline void lock_leave(struct host_lock *l)
+static inline void lock_leave(struct runtime_lock *l)
 {
 	if (!l->entered) {
 		lock_leave_slowly(l);
@@ -78,10 +78,10 @@ static inline void lock_leave(struct host_lock *l)
 }
 
 /* For who is inside for long: lets those in who wait now. To leave alone would be to enter again before a sleeper wakes. */
-void lock_give_way(struct host_lock *l);
+void lock_give_way(struct runtime_lock *l);
 
 /* Entered? Waits a second at most. False: somebody is inside all the time, perhaps the caller itself in what a signal
  * interrupted. */
-bool lock_soon(struct host_lock *l);
+bool lock_soon(struct runtime_lock *l);
 
 #endif

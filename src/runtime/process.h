@@ -8,19 +8,19 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct host;
+struct runtime;
 
 struct process {
 	pthread_mutex_t attaching;	/* around attaching and closing, also held over fork */
 	_Atomic uintptr_t forking;	/* the thread that holds it over fork: lock_self */
-	struct host *_Atomic hosts;	/* the attached ones, the newest first: host.next. They join and go with `attaching` */
-	struct host *_Atomic own;	/* one of them: host_get's */
+	struct runtime *_Atomic runtimes;	/* the attached ones, the newest first. They join and go with `attaching` */
+	struct runtime *_Atomic own;	/* one of them: runtime_get's */
 	pthread_once_t watched;		/* of fork_watch */
 	bool has_complained;		/* that it cannot attach */
 };
 extern struct process process;
 
-/* Before the first host is attached: what becomes of hosts in a forked child (fork.c). */
+/* Before the first runtime is attached: what becomes of runtimes in a forked child (fork.c). */
 void fork_watch(void);
 
 #endif

@@ -6,7 +6,7 @@
  *   BY_SLEEPER                 the sleeping thread    that thread          are sent at once       at the next timer
  *   BY_POLLER_BESIDE_SLEEPER   the program's polls    nobody               wait for a poll        at each tick
  *
- * The sleeper is the one thread that is in host_wait; all others that wait for events read a descriptor, to which the helper
+ * The sleeper is the one thread that is in runtime_wait; all others that wait for events read a descriptor, to which the helper
  * writes. The transitions:
  *
  *   event                               BY_HELPER    BY_POLLER   BY_SLEEPER                 BY_POLLER_BESIDE_SLEEPER

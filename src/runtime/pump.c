@@ -10,7 +10,7 @@
 #include "runtime/faults.h"
 #include "runtime/helper.h"
 #include "runtime/recorder.h"
-#include "runtime/runtime.h"
+#include "runtime/state.h"
 #include "verbs/transport.h"
 #include "wire/packet.h"
 
@@ -21,21 +21,21 @@ enum {
 	TURN = 32,		/* frames of one link before its answers are sent: our choice, half a window */
 };
 
-static void note_sent(struct host *h, struct link *l, size_t bytes)
+static void note_sent(struct runtime *rt, struct link *l, size_t bytes)
 {
-	links_note_sent(&h->peers.links, l);
-	h->ca.counters.tx_bytes += bytes;
+	links_note_sent(&rt->peers.links, l);
+	rt->ca.counters.tx_bytes += bytes;
 }
 
-static void note_dropped(struct host *h, const struct link *l, unsigned packets)
+static void note_dropped(struct runtime *rt, const struct link *l, unsigned packets)
 {
 	if (l && !l->broken)
-		h->ca.counters.dropped_full += packets;
+		rt->ca.counters.dropped_full += packets;
 	else
-		h->ca.counters.send_err += packets;
+		rt->ca.counters.send_err += packets;
 }
 
-static void send_by(struct host *h, const struct route *r, const struct burst *b)
+static void send_by(struct runtime *rt, const struct route *r, const struct burst *b)
 {
 	const struct packet *packet[BURST_PACKETS];
 	unsigned sent = 0;
@@ -44,58 +44,58 @@ static void send_by(struct host *h, const struct route *r, const struct burst *b
 
 	for (unsigned i = 0; i < b->packets; i++)
 		packet[i] = &b->out[i].packet;
-	if (h->faults) {
+	if (rt->faults) {
 		for (unsigned i = 0; i < b->packets; i++)
-			faults_send(h, r, b->dev, packet[i]);
+			 faults_send(rt, r, b->dev, packet[i]);
 		return;
 	}
 	l = route_link(r);
 	if (r->kind == ROUTE_LINK && !l->broken)
-		links_watch(&h->peers.links, l);	/* an answer comes soon */
+		links_watch(&rt->peers.links, l);	/* an answer comes soon */
 	if (l)
 		sent = l->ops->send(l, b->dev->index, packet, b->packets);
 	for (unsigned i = 0; i < sent; i++)
 		bytes += packet_bytes(packet[i]);
 	if (sent)
-		note_sent(h, l, bytes);
+		note_sent(rt, l, bytes);
 	if (sent < b->packets)
-		note_dropped(h, l, b->packets - sent);
+		note_dropped(rt, l, b->packets - sent);
 }
 
-void pump_send_frame(struct host *h, struct link *l, unsigned kind, const void *frame, size_t bytes)
+void pump_send_frame(struct runtime *rt, struct link *l, unsigned kind, const void *frame, size_t bytes)
 {
 	if (l && l->ops->send_frame(l, kind, frame, bytes))
-		note_sent(h, l, bytes);
+		note_sent(rt, l, bytes);
 	else
-		note_dropped(h, l, 1);
+		note_dropped(rt, l, 1);
 }
 
-static void send_multicast(struct host *h, const struct burst *b)
+static void send_multicast(struct runtime *rt, const struct burst *b)
 {
 	const struct packet_path *path = &b->out[0].packet.path;
 	uint64_t members[PAGE_SLOTS / 64];
 
-	if (!group_members(h->peers.page, b->dev->index, path->has_grh ? path->dgid : NULL, path->dlid, members))
+	if (!group_members(rt->peers.page, b->dev->index, path->has_grh ? path->dgid : NULL, path->dlid, members))
 		return;
-	node_filter(&h->peers.node, h->peers.page, b->dev, members);
+	node_filter(&rt->peers.node, rt->peers.page, b->dev, members);
 	for (uint32_t slot = 0; (slot = group_next(members, slot));) {
-		const struct route r = route_to_slot(&h->peers, slot);
+		const struct route r = route_to_slot(&rt->peers, slot);
 
-		send_by(h, &r, b);
+		send_by(rt, &r, b);
 	}
 }
 
-void pump_flush(struct host *h)
+void pump_flush(struct runtime *rt)
 {
 	struct list_node *n;
 
-	while ((n = list_pop(&h->peers.links.dirty))) {
+	while ((n = list_pop(&rt->peers.links.dirty))) {
 		struct link *l = container_of(n, struct link, dirty);
 
 		list_remove(&l->acks_owed);
 		l->ops->flush(l);
 	}
-	while ((n = list_pop(&h->peers.links.acks_owed))) {
+	while ((n = list_pop(&rt->peers.links.acks_owed))) {
 		struct link *l = container_of(n, struct link, acks_owed);
 
 		l->ops->flush(l);
@@ -104,120 +104,120 @@ void pump_flush(struct host *h)
 
 /* Turn after turn of the copies under way; whoever comes meanwhile finds the lock free after each. Where others post ever more of
  * them, whoever leaves next goes on with the rest. */
-static void copy_on(struct host *h)
+static void copy_on(struct runtime *rt)
 {
 	unsigned turns = 0;
 
-	h->copies = true;
+	rt->copies = true;
 	do {
-		host_yield_lock(h);
-		if (h->ca.doorbells)	/* what others posted meanwhile, where the engine reads doorbells */
-			ca_read_doorbells(&h->ca, h->ca.now);
-		ca_resume(&h->ca);
-		pump(h, h->ca.now);
-	} while (!list_empty(&h->ca.slices) && ++turns < COPY_TURNS);
-	h->copies = false;
-	ca_resume(&h->ca);
+		runtime_yield_lock(rt);
+		if (rt->ca.doorbells)	/* what others posted meanwhile, where the engine reads doorbells */
+			ca_read_doorbells(&rt->ca, rt->ca.now);
+		ca_resume(&rt->ca);
+		pump(rt, rt->ca.now);
+	} while (!list_empty(&rt->ca.slices) && ++turns < COPY_TURNS);
+	rt->copies = false;
+	ca_resume(&rt->ca);
 }
 
 /* What QPs have to send. How many packets; as many as an entry may, when time has passed. */
-static unsigned send_ready(struct host *h)
+static unsigned send_ready(struct runtime *rt)
 {
-	struct burst *b = &h->burst;
+	struct burst *b = &rt->burst;
 	unsigned n = 0;
 
-	if (h->now_is_old)
-		host_read_clock(h);
-	for (; n < PUMP_FRAMES && ca_output(&h->ca, h->ca.now, b); n += b->packets) {
+	if (rt->now_is_old)
+		runtime_read_clock(rt);
+	for (; n < PUMP_FRAMES && ca_output(&rt->ca, rt->ca.now, b); n += b->packets) {
 		if (b->route->kind == ROUTE_GROUP)
-			send_multicast(h, b);
+			send_multicast(rt, b);
 		else
-			send_by(h, b->route, b);
+			send_by(rt, b->route, b);
 	}
-	if (list_empty(&h->ca.slices) || h->copies)
+	if (list_empty(&rt->ca.slices) || rt->copies)
 		return n;
-	copy_on(h);
+	copy_on(rt);
 	return PUMP_FRAMES;
 }
 
 /* How many packets were sent. Ends by itself: a full ring blocks the QPs that lead to it. */
-static unsigned output(struct host *h)
+static unsigned output(struct runtime *rt)
 {
-	unsigned n = list_empty(&h->ca.ready) ? 0 : send_ready(h);
+	unsigned n = list_empty(&rt->ca.ready) ? 0 : send_ready(rt);
 
-	if (h->faults)
-		n += faults_run(h, IMPAIR_OUT);
-	if (!list_empty(&h->peers.links.dirty))
-		pump_flush(h);
+	if (rt->faults)
+		n += faults_run(rt, IMPAIR_OUT);
+	if (!list_empty(&rt->peers.links.dirty))
+		pump_flush(rt);
 	return n;
 }
 
 /* A frame in order that is not taken in. */
-static void note_untaken(struct host *h, unsigned kind)
+static void note_untaken(struct runtime *rt, unsigned kind)
 {
 	unsigned index = link_device(kind);
 
-	if (index >= (unsigned)h->ca.devices || h->ca.dev[index].port_state != IBV_PORT_DOWN) {
-		h->ca.counters.malformed++;
+	if (index >= (unsigned)rt->ca.devices || rt->ca.dev[index].port_state != IBV_PORT_DOWN) {
+		rt->ca.counters.malformed++;
 		return;
 	}
-	h->ca.counters.dropped_port_down++;
-	if (h->faults)
-		faults_recorder(h)->refused = true;
+	rt->ca.counters.dropped_port_down++;
+	if (rt->faults)
+		faults_recorder(rt)->refused = true;
 }
 
 /* The device that a frame of this kind is for; NULL: none of ours takes it. */
-static struct ca_device *device_of(struct host *h, unsigned kind)
+static struct ca_device *device_of(struct runtime *rt, unsigned kind)
 {
 	unsigned index = link_device(kind);
-	struct ca_device *dev = index < (unsigned)h->ca.devices ? &h->ca.dev[index] : NULL;
+	struct ca_device *dev = index < (unsigned)rt->ca.devices ? &rt->ca.dev[index] : NULL;
 
 	return dev && dev->transport->packets && device_takes(dev, link_form(kind)) ? dev : NULL;
 }
 
-void pump_deliver(struct host *h, origin_t origin, unsigned kind, const void *frame, size_t bytes)
+void pump_deliver(struct runtime *rt, origin_t origin, unsigned kind, const void *frame, size_t bytes)
 {
-	struct ca_device *dev = device_of(h, kind);
+	struct ca_device *dev = device_of(rt, kind);
 	struct packet p;
 	enum packet_error err;
 
-	if (h->now_is_old)
-		host_read_clock(h);
-	h->frames++;
-	h->ca.counters.rx_bytes += bytes;
+	if (rt->now_is_old)
+		runtime_read_clock(rt);
+	rt->frames++;
+	rt->ca.counters.rx_bytes += bytes;
 	err = packet_parse(&p, link_form(kind), frame, bytes, true);
 	if (err == PACKET_OK && dev)
-		ca_input(&h->ca, dev, h->ca.now, origin, &p);
+		ca_input(&rt->ca, dev, rt->ca.now, origin, &p);
 	else if (err == PACKET_BAD_ICRC)
-		h->ca.counters.icrc_errors++;
+		rt->ca.counters.icrc_errors++;
 	else if (err == PACKET_OK)
-		note_untaken(h, kind);
+		note_untaken(rt, kind);
 	else
-		h->ca.counters.malformed++;
+		rt->ca.counters.malformed++;
 }
 
 /* How many frames' time it took more than one. */
-static unsigned deliver_message(struct host *h, struct channel *ch, const void *record, size_t bytes)
+static unsigned deliver_message(struct runtime *rt, struct channel *ch, const void *record, size_t bytes)
 {
-	h->frames++;
-	return direct_path_deliver(&h->peers, ch, record, bytes) ? PUMP_FRAMES - 1 : 0;
+	rt->frames++;
+	return direct_path_deliver(&rt->peers, ch, record, bytes) ? PUMP_FRAMES - 1 : 0;
 }
 
 /* Whoever owns a link that is no channel's closes it: until then nobody looks at it. QPs that waited for it find room to drop. */
-static void note_broken(struct host *h, struct link *l)
+static void note_broken(struct runtime *rt, struct link *l)
 {
 	if (l->channel) {
-		h->peers.channels.sweep = true;
+		rt->peers.channels.sweep = true;
 		return;
 	}
 	log_line(LOG_ERROR, "the %s link is broken: nothing is sent or received by it any more", l->ops->name);
-	h->ca.counters.link_downed++;
-	links_remove(&h->peers.links, l);
-	ca_unblock(&h->ca);
+	rt->ca.counters.link_downed++;
+	links_remove(&rt->peers.links, l);
+	ca_unblock(&rt->ca);
 }
 
 /* Takes in at most `budget` frames and messages. How many. */
-static unsigned take_in_from(struct host *h, struct link *l, unsigned budget)
+static unsigned take_in_from(struct runtime *rt, struct link *l, unsigned budget)
 {
 	const void *frame;
 	unsigned kind;
@@ -226,32 +226,32 @@ static unsigned take_in_from(struct host *h, struct link *l, unsigned budget)
 
 	for (; n < budget && link_pending(l) && (frame = l->ops->receive(l, &kind, &bytes)); n++) {
 		if (kind == SHM_MESSAGE)
-			n += deliver_message(h, l->channel, frame, bytes);
-		else if (h->faults)
-			faults_receive(h, l->origin, kind, frame, bytes);
+			n += deliver_message(rt, l->channel, frame, bytes);
+		else if (rt->faults)
+			faults_receive(rt, l->origin, kind, frame, bytes);
 		else
-			pump_deliver(h, l->origin, kind, frame, bytes);
+			pump_deliver(rt, l->origin, kind, frame, bytes);
 	}
 	l->ops->release(l);
-	if (h->faults)
-		n += faults_run(h, IMPAIR_IN);
+	if (rt->faults)
+		n += faults_run(rt, IMPAIR_IN);
 	if (l->broken)
-		note_broken(h, l);
+		note_broken(rt, l);
 	return n;
 }
 
 /* Nothing came. A link that must be asked costs a system call each time, so it rests once it was asked for some milliseconds in
  * vain: then its descriptor wakes the helper, which watches it again. Frames that wait in the stage are for a watched link. */
-static void note_idle(struct host *h, struct link *l)
+static void note_idle(struct runtime *rt, struct link *l)
 {
-	struct links *ls = &h->peers.links;
+	struct links *ls = &rt->peers.links;
 
 	if (l->channel) {
 		if (links_looked_in_vain(ls, l))
-			channel_rest(&h->peers.channels, l->channel);
+			channel_rest(&rt->peers.channels, l->channel);
 		return;
 	}
-	if (++l->idle < ASKED_IN_VAIN || h->faults || l->waiting)
+	if (++l->idle < ASKED_IN_VAIN || rt->faults || l->waiting)
 		return;
 	l->idle = 0;
 	if (l->ops->may_sleep(l, false))
@@ -259,123 +259,123 @@ static void note_idle(struct host *h, struct link *l)
 }
 
 /* How many frames and messages. *more: a link has more than its turn. */
-static unsigned take_in(struct host *h, bool *more)
+static unsigned take_in(struct runtime *rt, bool *more)
 {
-	struct links *ls = &h->peers.links;
+	struct links *ls = &rt->peers.links;
 	unsigned n = 0, taken;
 
 	*more = false;
-	if (h->peers.channels.bells && bells_waits(h->peers.channels.bells))
-		channels_listen(&h->peers.channels);
+	if (rt->peers.channels.bells && bells_waits(rt->peers.channels.bells))
+		channels_listen(&rt->peers.channels);
 	links_look(ls);
 	list_for_each_safe(l, &ls->watched, struct link, watched) {
-		taken = take_in_from(h, l, TURN);
+		taken = take_in_from(rt, l, TURN);
 		if (taken)
 			l->idle = 0;
 		else
-			note_idle(h, l);
+			note_idle(rt, l);
 		*more |= taken >= TURN;
 		n += taken;
 	}
 	if (ls->waiting)
-		space_retry(&h->peers);
+		space_retry(&rt->peers);
 	return n;
 }
 
-void pump_out(struct host *h)
+void pump_out(struct runtime *rt)
 {
-	struct link *loop = h->peers.channels.loop->link;
+	struct link *loop = rt->peers.channels.loop->link;
 	unsigned n = 0, taken;
 
 	do {
-		n += output(h);
-		taken = take_in_from(h, loop, TURN);
+		n += output(rt);
+		taken = take_in_from(rt, loop, TURN);
 		n += taken;
 		if (loop->waiting)
-			space_retry(&h->peers);
-	} while (taken && pump_has_output(h) && n < PUMP_FRAMES);
+			space_retry(&rt->peers);
+	} while (taken && pump_has_output(rt) && n < PUMP_FRAMES);
 	if (n >= PUMP_FRAMES)
-		helper_kick(h);
+		helper_kick(rt);
 }
 
 /* Closes channels whose peer broke the rules, or is gone: then what it left is taken in. */
-static void sweep(struct host *h)
+static void sweep(struct runtime *rt)
 {
 	struct channel *ch;
 
-	while ((ch = channels_leaving(&h->peers.channels))) {
+	while ((ch = channels_leaving(&rt->peers.channels))) {
 		if (ch->gone) {
-			take_in_from(h, ch->link, LEFT_BEHIND);
-			ca_read_acks(&h->ca, h->ca.now, UINT32_MAX);
+			take_in_from(rt, ch->link, LEFT_BEHIND);
+			ca_read_acks(&rt->ca, rt->ca.now, UINT32_MAX);
 		}
-		channel_leave(&h->peers, ch);
+		channel_leave(&rt->peers, ch);
 	}
 }
 
-bool pump(struct host *h, wtime now)
+bool pump(struct runtime *rt, wtime now)
 {
 	unsigned n = 0;
 	bool more;
 
-	if (ca_deadline(&h->ca) <= now)
-		ca_expire(&h->ca, now);
+	if (ca_deadline(&rt->ca) <= now)
+		ca_expire(&rt->ca, now);
 	do {
-		n += take_in(h, &more);
-		if (h->faults || pump_has_output(h))
-			pump_out(h);
+		n += take_in(rt, &more);
+		if (rt->faults || pump_has_output(rt))
+			pump_out(rt);
 	} while (more && n < PUMP_FRAMES);
-	if (h->peers.channels.sweep)
-		sweep(h);
+	if (rt->peers.channels.sweep)
+		sweep(rt);
 	if (more)
-		host_yield_lock(h);
-	return more || pump_has_output(h);
+		runtime_yield_lock(rt);
+	return more || pump_has_output(rt);
 }
 
-bool pump_all(struct host *h, wtime now)
+bool pump_all(struct runtime *rt, wtime now)
 {
-	h->ca.acks.defers = false;
-	ca_ack_deferred(&h->ca, now);
-	ca_read_acks(&h->ca, now, UINT32_MAX);
-	return pump(h, now);
+	rt->ca.acks.defers = false;
+	ca_ack_deferred(&rt->ca, now);
+	ca_read_acks(&rt->ca, now, UINT32_MAX);
+	return pump(rt, now);
 }
 
-wtime pump_deadline(const struct host *h)
+wtime pump_deadline(const struct runtime *rt)
 {
-	wtime engine = wtime_min(ca_deadline(&h->ca), h->peers.links.waiting ? h->peers.channels.give_up_at : WTIME_NEVER);
+	wtime engine = wtime_min(ca_deadline(&rt->ca), rt->peers.links.waiting ? rt->peers.channels.give_up_at : WTIME_NEVER);
 
-	return h->faults ? wtime_min(engine, faults_deadline(h)) : engine;
+	return rt->faults ? wtime_min(engine, faults_deadline(rt)) : engine;
 }
 
-bool pump_pending(const struct host *h)
+bool pump_pending(const struct runtime *rt)
 {
-	return (h->peers.channels.bells && bells_waits(h->peers.channels.bells)) || links_pending(&h->peers.links);
+	return (rt->peers.channels.bells && bells_waits(rt->peers.channels.bells)) || links_pending(&rt->peers.links);
 }
 
-bool pump_look(struct host *h)
+bool pump_look(struct runtime *rt)
 {
-	links_look(&h->peers.links);
-	return pump_pending(h);
+	links_look(&rt->peers.links);
+	return pump_pending(rt);
 }
 
-bool pump_may_sleep(struct host *h)
+bool pump_may_sleep(struct runtime *rt)
 {
-	struct channel_bells *bells = h->peers.channels.bells;
-	bool by_futex = progress_has_sleeper(&h->progress);
+	struct channel_bells *bells = rt->peers.channels.bells;
+	bool by_futex = progress_has_sleeper(&rt->progress);
 	bool may = !bells || bells_may_sleep(bells, by_futex ? BELL_WAKE_FUTEX : BELL_WAKE_FD);
 
-	list_for_each(l, &h->peers.links.watched, struct link, watched)
+	list_for_each(l, &rt->peers.links.watched, struct link, watched)
 		if (!l->ops->may_sleep(l, by_futex))
 			may = false;
 	/* after the sleeper words: who executes a message of ours now wakes us */
-	if (ca_awaits_acks(&h->ca) && ca_read_acks(&h->ca, h->ca.now, UINT32_MAX))
+	if (ca_awaits_acks(&rt->ca) && ca_read_acks(&rt->ca, rt->ca.now, UINT32_MAX))
 		may = false;
 	return may;
 }
 
-void pump_awake(struct host *h)
+void pump_awake(struct runtime *rt)
 {
-	if (h->peers.channels.bells)
-		bells_awake(h->peers.channels.bells);
-	list_for_each(l, &h->peers.links.watched, struct link, watched)
+	if (rt->peers.channels.bells)
+		bells_awake(rt->peers.channels.bells);
+	list_for_each(l, &rt->peers.links.watched, struct link, watched)
 		l->ops->awake(l);
 }

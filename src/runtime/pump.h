@@ -3,34 +3,34 @@
 #ifndef WEFT_RUNTIME_PUMP_H
 #define WEFT_RUNTIME_PUMP_H
 
-#include "runtime/runtime.h"
+#include "runtime/state.h"
 
 enum { PUMP_FRAMES = 1024 };	/* at most per entry, so that the lock is free again within a millisecond */
 /* Sends what is ready, and takes in what comes back through the loop. */
-void pump_out(struct host *h);
+void pump_out(struct runtime *rt);
 /* Would it find anything to do? */
-static inline bool pump_has_output(const struct host *h)
+static inline bool pump_has_output(const struct runtime *rt)
 {
-	return !list_empty(&h->ca.ready) || link_pending(h->peers.channels.loop->link);
+	return !list_empty(&rt->ca.ready) || link_pending(rt->peers.channels.loop->link);
 }
 /* Takes in what arrived on all links and runs timers, then as pump_out. True: more may be there. */
-bool pump(struct host *h, wtime now);
+bool pump(struct runtime *rt, wtime now);
 /* As pump, and sees what peers have executed. */
-bool pump_all(struct host *h, wtime now);
+bool pump_all(struct runtime *rt, wtime now);
 /* When pump has something to do even if nothing arrives. */
-wtime pump_deadline(const struct host *h);
+wtime pump_deadline(const struct runtime *rt);
 /* Did anything arrive? Costs a load or two for each watched link; links that must be asked are not. */
-bool pump_pending(const struct host *h);
+bool pump_pending(const struct runtime *rt);
 /* The same, and asks those. */
-bool pump_look(struct host *h);
+bool pump_look(struct runtime *rt);
 /* From now on peers wake whoever listens. False: something arrived, pump first. */
-bool pump_may_sleep(struct host *h);
-void pump_awake(struct host *h);
+bool pump_may_sleep(struct runtime *rt);
+void pump_awake(struct runtime *rt);
 
 /* A built frame leaves by the link, NULL: is dropped; a received one goes to the parser and the engine. */
-void pump_send_frame(struct host *h, struct link *l, unsigned kind, const void *frame, size_t bytes);
-void pump_deliver(struct host *h, origin_t origin, unsigned kind, const void *frame, size_t bytes);
+void pump_send_frame(struct runtime *rt, struct link *l, unsigned kind, const void *frame, size_t bytes);
+void pump_deliver(struct runtime *rt, origin_t origin, unsigned kind, const void *frame, size_t bytes);
 /* Wakes the processes to which something was sent, or that may wait for what we executed. */
-void pump_flush(struct host *h);
+void pump_flush(struct runtime *rt);
 
 #endif

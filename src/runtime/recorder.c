@@ -3,7 +3,7 @@
 #include "ib/ib.h"
 #include "impair/trace_engine.h"
 #include "runtime/faults.h"
-#include "runtime/runtime.h"
+#include "runtime/state.h"
 
 #include <stdlib.h>
 
@@ -32,9 +32,9 @@ static void record_as(const struct qp *qp, enum trace_kind kind, uint32_t to, wt
 	uint8_t data[sizeof(struct trace_qp)];
 	struct trace_record r = { .kind = kind, .device = qp->dev->index, .form = qp->dev->protocol->form, .to = to, .time = now,
 				  .data = data, .bytes = bytes };
-	const struct host *h = qp->ca->host;
+	const struct runtime *rt = qp->ca->host;
 
-	if (h->peers.forgotten)
+	if (rt->peers.forgotten)
 		return;		/* the trace is the parent's */
 	trace_put_numbers(numbers, bytes, data);
 	tracer_add(recorder_of(qp)->tracer, &r);

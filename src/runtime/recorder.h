@@ -20,7 +20,7 @@ static inline uint8_t recorder_marks(const struct recorder *r)
 	return (r->stopped ? TRACE_STOPPED : 0) | (r->refused ? TRACE_REFUSED : 0);
 }
 
-/* In the place of ib_transport, for devices of the host that has this recorder (faults.h). */
+/* In the place of ib_transport, for devices of the runtime that has this recorder (faults.h). */
 const struct transport_ops *recorder_transport(struct recorder *r);
 
 #endif

@@ -6,7 +6,7 @@
 #include "peers/direct_target.h"
 #include "peers/route.h"
 #include "runtime/json_row.h"
-#include "runtime/runtime.h"
+#include "runtime/state.h"
 #include "verbs/mr.h"
 #include "verbs/qp_context.h"
 #include "wire/addr.h"
@@ -147,7 +147,7 @@ static void add_peer(struct json_row *o, struct qp *qp)
 		json_row_string(o, "route_address", address_name(qp->path.dgid, text, sizeof(text)));
 }
 
-static void report_qp(struct host *h, void *object, struct json_row *o)
+static void report_qp(struct runtime *rt, void *object, struct json_row *o)
 {
 	struct qp *qp = object;
 
@@ -157,8 +157,8 @@ static void report_qp(struct host *h, void *object, struct json_row *o)
 	json_row_string(o, "state", NAME(state_names, qp->state));
 	if (!qp_is_datagram(qp) && qp->state >= IBV_QPS_RTR && qp->state <= IBV_QPS_SQE)
 		add_peer(o, qp);
-	json_row_string(o, "path", direct_tier_name(&h->peers, qp));
-	json_row_string(o, "engine", h->ca.doorbells ? "thread" : "caller");
+	json_row_string(o, "path", direct_tier_name(&rt->peers, qp));
+	json_row_string(o, "engine", rt->ca.doorbells ? "thread" : "caller");
 	json_row_number(o, "bytes_sent", qp->bytes_sent);
 	json_row_number(o, "bytes_received", qp->bytes_received);
 	json_row_number(o, "messages_sent", qp->messages_sent);
@@ -174,7 +174,7 @@ static const char *cq_state(const struct cq *cq)
 }
 
 /* IPS-36 to IPS-47. */
-static void report_cq(struct host *h, void *object, struct json_row *o)
+static void report_cq(struct runtime *rt, void *object, struct json_row *o)
 {
 	const struct cq *cq = object;
 
@@ -202,7 +202,7 @@ static const char *tier_name(const struct mr *mr)
 	return g->is_mapped ? "mapped" : "private";
 }
 
-static void report_mr(struct host *h, void *object, struct json_row *o)
+static void report_mr(struct runtime *rt, void *object, struct json_row *o)
 {
 	const struct mr *mr = object;
 	const char *remap = mr->direct ? remap_reason(region_of(mr)->placed) : NULL;
@@ -222,8 +222,8 @@ static void report_mr(struct host *h, void *object, struct json_row *o)
 }
 
 /* A row for each object of the table. */
-static void report_table(struct host *h, struct part *p, struct table *t,
-			 void (*describe)(struct host *h, void *object, struct json_row *o))
+static void report_table(struct runtime *rt, struct part *p, struct table *t,
+			 void (*describe)(struct runtime *rt, void *object, struct json_row *o))
 {
 	uint32_t cursor = 0;
 	void *object;
@@ -234,14 +234,14 @@ static void report_table(struct host *h, struct part *p, struct table *t,
 		if (!part_wants(p))
 			continue;
 		row = part_row(p);
-		describe(h, object, &row);
+		describe(rt, object, &row);
 		part_add(p, &row);
 	}
 }
 
-static void report_counters(struct host *h, struct part *p)
+static void report_counters(struct runtime *rt, struct part *p)
 {
-	struct counters now = host_counters(h);
+	struct counters now = runtime_counters(rt);
 	struct json_row row, *o = &row;
 
 	json_row_begin(o, p->text, CONTROL_TEXT);
@@ -275,9 +275,9 @@ static const char *opcode_name(unsigned opcode)
 	return NAME(names, opcode);
 }
 
-static void report_stop(struct host *h, const struct qp_stop *s, struct json_row *o)
+static void report_stop(struct runtime *rt, const struct qp_stop *s, struct json_row *o)
 {
-	json_row_string(o, "device", h->ca.dev[s->device].name);
+	json_row_string(o, "device", rt->ca.dev[s->device].name);
 	json_row_number(o, "qpn", s->qpn);
 	json_row_number(o, "dest_qpn", s->dest_qpn);
 	json_row_string(o, "side", s->is_request ? "requester" : "responder");
@@ -293,9 +293,9 @@ static void report_stop(struct host *h, const struct qp_stop *s, struct json_row
 }
 
 /* The oldest first. */
-static void report_history(struct host *h, struct part *p)
+static void report_history(struct runtime *rt, struct part *p)
 {
-	const struct qp_history *all = &h->ca.history;
+	const struct qp_history *all = &rt->ca.history;
 	uint64_t first = all->stops > QP_HISTORY ? all->stops - QP_HISTORY : 0;
 
 	for (uint64_t i = first; i < all->stops; i++) {
@@ -304,15 +304,15 @@ static void report_history(struct host *h, struct part *p)
 		if (!part_wants(p))
 			continue;
 		row = part_row(p);
-		report_stop(h, &all->stop[i % QP_HISTORY], &row);
+		report_stop(rt, &all->stop[i % QP_HISTORY], &row);
 		part_add(p, &row);
 	}
 }
 
 /* A setting a row. */
-static void report_faults(struct host *h, struct part *p)
+static void report_faults(struct runtime *rt, struct part *p)
 {
-	const char *at = faults_text(h);
+	const char *at = faults_text(rt);
 	char setting[IMPAIR_TEXT];
 
 	while (*at) {
@@ -330,24 +330,24 @@ static void report_faults(struct host *h, struct part *p)
 }
 
 /* False: there is no such report. */
-static bool report(struct host *h, const char *what, struct part *p)
+static bool report(struct runtime *rt, const char *what, struct part *p)
 {
-	struct ca *ca = &h->ca;
+	struct ca *ca = &rt->ca;
 
 	if (strcmp(what, "counters") == 0) {
-		report_counters(h, p);
+		report_counters(rt, p);
 		return true;
 	}
 	if (strcmp(what, "qp") == 0)
-		report_table(h, p, &ca->qps, report_qp);
+		report_table(rt, p, &ca->qps, report_qp);
 	else if (strcmp(what, "cq") == 0)
-		report_table(h, p, &ca->cqs, report_cq);
+		report_table(rt, p, &ca->cqs, report_cq);
 	else if (strcmp(what, "mr") == 0)
-		report_table(h, p, &ca->keys, report_mr);
+		report_table(rt, p, &ca->keys, report_mr);
 	else if (strcmp(what, "impair") == 0)
-		report_faults(h, p);
+		report_faults(rt, p);
 	else if (strcmp(what, "history") == 0)
-		report_history(h, p);
+		report_history(rt, p);
 	else
 		return false;
 	if (!p->rows)
@@ -356,16 +356,16 @@ static bool report(struct host *h, const char *what, struct part *p)
 	return true;
 }
 
-void report_answer(struct host *h, const struct control_msg *request, const char *what)
+void report_answer(struct runtime *rt, const struct control_msg *request, const char *what)
 {
 	struct control_msg msg = { .type = CTL_REPORT, .seq = request->seq };
 	struct part part = { .skip = request->a, .text = malloc(CONTROL_TEXT + 1) };
 	bool is_known = false;
 
 	if (part.text) {
-		host_enter(h);
-		is_known = report(h, what, &part);
-		host_leave(h);
+		runtime_enter(rt);
+		is_known = report(rt, what, &part);
+		runtime_leave(rt);
 	}
 	if (is_known) {
 		part.text[part.bytes] = '\0';
@@ -375,15 +375,15 @@ void report_answer(struct host *h, const struct control_msg *request, const char
 	} else {
 		msg.status = part.text ? EINVAL : ENOMEM;
 	}
-	session_post(&h->session, &msg, is_known ? part.text : NULL);
+	session_post(&rt->session, &msg, is_known ? part.text : NULL);
 	free(part.text);
 }
 
-char *report_last_words(struct host *h)
+char *report_last_words(struct runtime *rt)
 {
 	struct part part = { .text = malloc(CONTROL_TEXT + 1) };
 
-	if (part.text && h->ca.history.stops && report(h, "history", &part) && part.bytes <= CONTROL_LAST_WORDS) {
+	if (part.text && rt->ca.history.stops && report(rt, "history", &part) && part.bytes <= CONTROL_LAST_WORDS) {
 		part.text[part.bytes] = '\0';
 		return part.text;
 	}

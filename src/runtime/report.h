@@ -2,11 +2,11 @@
 #ifndef WEFT_RUNTIME_REPORT_H
 #define WEFT_RUNTIME_REPORT_H
 
-#include "runtime/runtime.h"
+#include "runtime/state.h"
 
-void report_answer(struct host *h, const struct control_msg *request, const char *what);
+void report_answer(struct runtime *rt, const struct control_msg *request, const char *what);
 
-/* Why QPs of this host have stopped, as text for weftd, the caller's; NULL: none has. Under the lock. */
-char *report_last_words(struct host *h);
+/* Why QPs of this process have stopped, as text for weftd, the caller's; NULL: none has. Under the lock. */
+char *report_last_words(struct runtime *rt);
 
 #endif

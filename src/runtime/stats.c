@@ -23,20 +23,20 @@ static void append(const char *path, const char *line, size_t bytes)
 	close(fd);
 }
 
-void stats_leave(struct host *h)
+void stats_leave(struct runtime *rt)
 {
 	char line[128 + COUNTERS * 64];
 	struct counters now;
 	struct json_row row;
 	size_t bytes;
 
-	if (!*h->config->stats || !lock_soon(&h->lock))
+	if (!*rt->config->stats || !lock_soon(&rt->lock))
 		return;
-	now = host_counters(h);
-	lock_leave(&h->lock);
+	now = runtime_counters(rt);
+	lock_leave(&rt->lock);
 	json_row_begin(&row, line, sizeof(line) - 1);
 	json_row_number(&row, "pid", (uint64_t)getpid());
-	json_row_number(&row, "slot", h->peers.slot);
+	json_row_number(&row, "slot", rt->peers.slot);
 	json_row_string(&row, "program", program_invocation_short_name);
 	for (unsigned i = 0; i < COUNTERS; i++)
 		json_row_number(&row, counters_name(i), counters_value(&now, i));
@@ -44,5 +44,5 @@ void stats_leave(struct host *h)
 	if (!bytes)
 		return;
 	line[bytes] = '\n';
-	append(h->config->stats, line, bytes + 1);
+	append(rt->config->stats, line, bytes + 1);
 }

@@ -2,10 +2,10 @@
 #ifndef WEFT_RUNTIME_STATS_H
 #define WEFT_RUNTIME_STATS_H
 
-#include "runtime/runtime.h"
+#include "runtime/state.h"
 
 /* Appends a line to the file of WEFT_STATS, if there is one: a JSON object with "pid", "program" and each counter. Nothing is
  * written when another thread keeps the lock. */
-void stats_leave(struct host *h);
+void stats_leave(struct runtime *rt);
 
 #endif

@@ -8,7 +8,7 @@
 #include "link/shm.h"
 #include "runtime/helper.h"
 #include "runtime/pump.h"
-#include "runtime/runtime.h"
+#include "runtime/state.h"
 #include "runtime/wait.h"
 
 #include <errno.h>
@@ -20,42 +20,42 @@
  * is awake does not end its call. */
 enum { WAKES_IN_VAIN = 4 };
 
-static bool is_ours(const struct host *h)
+static bool is_ours(const struct runtime *rt)
 {
-	return h->progress.sleeper == lock_self();
+	return rt->progress.sleeper == lock_self();
 }
 
 /* Peers wake the helper again, or nobody where the program is trusted to poll. Events that this raises are announced. */
-static void end(struct host *h, bool trust)
+static void end(struct runtime *rt, bool trust)
 {
-	if (!is_ours(h))
+	if (!is_ours(rt))
 		return;
-	progress_wait_ends(&h->progress, h->ca.now, trust);
+	progress_wait_ends(&rt->progress, rt->ca.now, trust);
 	if (trust)
-		pump_awake(h);
-	if (trust ? h->helper_until > h->ca.now + PROGRESS_TICK :
-	    !h->peers.forgotten && !progress_is_polled(&h->progress) && !pump_may_sleep(h))
-		helper_kick(h);
+		pump_awake(rt);
+	if (trust ? rt->helper_until > rt->ca.now + PROGRESS_TICK :
+	    !rt->peers.forgotten && !progress_is_polled(&rt->progress) && !pump_may_sleep(rt))
+		helper_kick(rt);
 }
 
 /* A thread that has waited ends: perhaps it was cancelled in its sleep, or left that by a jump out of a signal's handler. */
 static void abandon(void *host)
 {
-	struct host *h = host;
+	struct runtime *rt = host;
 
-	host_enter(h);
-	end(h, false);
-	host_leave(h);
+	runtime_enter(rt);
+	end(rt, false);
+	runtime_leave(rt);
 }
 
-int wait_init(struct host *h)
+int wait_init(struct runtime *rt)
 {
-	return -pthread_key_create(&h->sleeper, abandon);
+	return -pthread_key_create(&rt->sleeper, abandon);
 }
 
-void wait_fini(struct host *h)
+void wait_fini(struct runtime *rt)
 {
-	pthread_key_delete(h->sleeper);
+	pthread_key_delete(rt->sleeper);
 }
 
 /* As read(2): a cancellation point, and after a signal started again if its handler wants that. */
@@ -73,99 +73,99 @@ static int wait_on(_Atomic uint32_t *word, uint32_t value, int cancel_state)
 }
 
 /* Outside the lock. Events of the time are announced, as this thread does not look. */
-static int sleep_on(struct host *h, _Atomic uint32_t *word, uint32_t value, int cancel_state)
+static int sleep_on(struct runtime *rt, _Atomic uint32_t *word, uint32_t value, int cancel_state)
 {
 	int err;
 
-	h->progress.sleeper_looks = false;
-	host_leave(h);
+	rt->progress.sleeper_looks = false;
+	runtime_leave(rt);
 	err = wait_on(word, value, cancel_state);
-	host_enter(h);
-	h->progress.sleeper_looks |= is_ours(h);
+	runtime_enter(rt);
+	rt->progress.sleeper_looks |= is_ours(rt);
 	return err;
 }
 
-static void take_in(struct host *h)
+static void take_in(struct runtime *rt)
 {
-	uint64_t frames = h->frames;
+	uint64_t frames = rt->frames;
 
-	pump_all(h, h->ca.now);
-	if (h->frames != frames)
-		progress_helped(&h->progress);
+	pump_all(rt, rt->ca.now);
+	if (rt->frames != frames)
+		progress_helped(&rt->progress);
 }
 
 /* Still for nothing? */
-static bool waits(const struct host *h)
+static bool waits(const struct runtime *rt)
 {
-	return h->progress.events && list_empty(h->progress.events);
+	return rt->progress.events && list_empty(rt->progress.events);
 }
 
-/* As host_wait. */
-static int wait_for_events(struct host *h, int cancel_state)
+/* As runtime_wait. */
+static int wait_for_events(struct runtime *rt, int cancel_state)
 {
-	struct channel_bells *bells = h->peers.channels.bells;
+	struct channel_bells *bells = rt->peers.channels.bells;
 
-	for (unsigned n = 0; waits(h); take_in(h)) {
+	for (unsigned n = 0; waits(rt); take_in(rt)) {
 		uint32_t wakes = atomic_load(&bells->wakes);
 		int err;
 
-		if (!progress_is_polled(&h->progress) && !pump_may_sleep(h)) {
-			host_yield_lock(h);
+		if (!progress_is_polled(&rt->progress) && !pump_may_sleep(rt)) {
+			runtime_yield_lock(rt);
 			continue;
 		}
 		if (n++ == WAKES_IN_VAIN)
 			return -EAGAIN;
-		err = sleep_on(h, &bells->wakes, wakes, cancel_state);
-		if (h->peers.forgotten || !is_ours(h) || (h->progress.events && !waits(h)))
+		err = sleep_on(rt, &bells->wakes, wakes, cancel_state);
+		if (rt->peers.forgotten || !is_ours(rt) || (rt->progress.events && !waits(rt)))
 			return -EAGAIN;		/* who raised events while nobody looked has announced them */
 		if (err)
 			return err;
 	}
 	/* a signal's handler that waited too has ended this wait */
-	if (!is_ours(h))
+	if (!is_ours(rt))
 		return -EAGAIN;
-	return h->progress.events ? 0 : -ECANCELED;
+	return rt->progress.events ? 0 : -ECANCELED;
 }
 
 /* A thread that is the sleeper already is in a signal's handler, or has left by a jump out of one. */
-static bool may_wait(const struct host *h, const struct list *events)
+static bool may_wait(const struct runtime *rt, const struct list *events)
 {
-	if (h->peers.forgotten || h->ca.doorbells)	/* an engine apart is the helper's: this thread takes nothing in */
+	if (rt->peers.forgotten || rt->ca.doorbells)	/* an engine apart is the helper's: this thread takes nothing in */
 		return false;
-	return h->peers.channels.bells && list_empty(events) && (!h->progress.sleeper || is_ours(h));
+	return rt->peers.channels.bells && list_empty(events) && (!rt->progress.sleeper || is_ours(rt));
 }
 
-int host_wait(struct host *h, const struct list *events, int cancel_state)
+int runtime_wait(struct runtime *rt, const struct list *events, int cancel_state)
 {
-	bool polled = progress_is_polled(&h->progress);
+	bool polled = progress_is_polled(&rt->progress);
 	int err;
 
-	if (!may_wait(h, events))
+	if (!may_wait(rt, events))
 		return -EAGAIN;
-	if (pthread_setspecific(h->sleeper, h))
+	if (pthread_setspecific(rt->sleeper, rt))
 		return -EAGAIN;
-	if (h->progress.sleeper)	/* this one, in a signal's handler: what that interrupted shall read the descriptor */
-		atomic_fetch_add(&h->peers.channels.bells->wakes, 1);
-	progress_wait_begins(&h->progress, lock_self(), events);
-	h->ca.acks.defers = false;
-	ca_ack_deferred(&h->ca, h->ca.now);
-	err = wait_for_events(h, cancel_state);
+	if (rt->progress.sleeper)	/* this one, in a signal's handler: what that interrupted shall read the descriptor */
+		atomic_fetch_add(&rt->peers.channels.bells->wakes, 1);
+	progress_wait_begins(&rt->progress, lock_self(), events);
+	rt->ca.acks.defers = false;
+	ca_ack_deferred(&rt->ca, rt->ca.now);
+	err = wait_for_events(rt, cancel_state);
 	/* who polled until it slept most likely polls again: it is trusted as before, for a tick */
-	end(h, polled && err == 0);
+	end(rt, polled && err == 0);
 	return err;
 }
 
-bool host_wake_sleeper(struct host *h, const struct list *events)
+bool runtime_wake_sleeper(struct runtime *rt, const struct list *events)
 {
-	if (h->progress.events != events)
+	if (rt->progress.events != events)
 		return false;
-	if (!h->progress.sleeper_looks)
-		shm_wake(h->peers.channels.bells);
-	return h->progress.sleeper_looks;
+	if (!rt->progress.sleeper_looks)
+		shm_wake(rt->peers.channels.bells);
+	return rt->progress.sleeper_looks;
 }
 
-void host_forget_events(struct host *h, const struct list *events)
+void runtime_forget_events(struct runtime *rt, const struct list *events)
 {
-	if (h->progress.events == events)
-		h->progress.events = NULL;
+	if (rt->progress.events == events)
+		rt->progress.events = NULL;
 }

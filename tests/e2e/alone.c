@@ -5,7 +5,7 @@
 #include "connect.h"
 
 #include "peers/peer.h"
-#include "runtime/runtime.h"
+#include "runtime/state.h"
 #include "verbs/cq.h"
 #include "verbs/mr.h"
 #include "verbs/pd.h"
@@ -24,7 +24,7 @@ enum {
 static const wtime FAR = WTIME_S;
 
 static struct {
-	struct host *host;
+	struct runtime *rt;
 	struct pd *pd;
 	struct cq *cq;
 	struct mr *mr;
@@ -47,22 +47,22 @@ static void on_async_event(enum ibv_event_type type, void *object)
 static void make_objects(void)
 {
 	static const int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
-	struct ca *ca = host_ca(own.host);
+	struct ca *ca = runtime_ca(own.rt);
 
-	host_enter(own.host);
+	runtime_enter(own.rt);
 	check(pd_create(ca, &ca->dev[0], &own.pd), "pd");
 	check(cq_create(ca, &ca->dev[0], 2 * DEPTH, &own.cq), "cq");
 	own.cq->has_channel = true;
 	check(mr_create(own.pd, own.word, sizeof(own.word), (uintptr_t)own.word, access, &own.mr), "mr");
-	host_leave(own.host);
+	runtime_leave(own.rt);
 }
 
 /* With a QP number of this process: its own, or nobody's. */
 static void make_qp(bool to_itself)
 {
 	struct ibv_qp_init_attr_ex init = { .qp_type = IBV_QPT_RC, .cap = { DEPTH, DEPTH, 1, 1, 0 } };
-	struct ca *ca = host_ca(own.host);
-	wtime now = host_enter(own.host);
+	struct ca *ca = runtime_ca(own.rt);
+	wtime now = runtime_enter(own.rt);
 	uint32_t nobody;
 
 	check(qp_create(ca, &ca->dev[0], &init, own.pd, own.cq, own.cq, NULL, NULL, &own.qp), "qp");
@@ -72,17 +72,17 @@ static void make_qp(bool to_itself)
 		.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC,
 		.ah_attr = { .dlid = own.qp->dev->lid, .port_num = 1 }, .max_rd_atomic = 1, .max_dest_rd_atomic = 1,
 		.timeout = 8, .retry_cnt = 1, .min_rnr_timer = 1 });
-	host_leave(own.host);
+	runtime_leave(own.rt);
 }
 
 static void destroy_qp(void)
 {
-	host_enter(own.host);
+	runtime_enter(own.rt);
 	check(qp_destroy(own.qp), "destroy");
-	host_leave(own.host);
+	runtime_leave(own.rt);
 }
 
-/* Between host_enter and host_leave. */
+/* Between runtime_enter and runtime_leave. */
 static void post_add(wtime now)
 {
 	struct ibv_sge sge = { (uintptr_t)&own.word[1], sizeof(own.word[1]), own.mr->key };
@@ -100,34 +100,34 @@ static enum ibv_wc_status poll_until_done(void)
 	bool any;
 
 	do {
-		host_enter_poll(own.host);
+		runtime_enter_poll(own.rt);
 		any = cq_poll(own.cq, &cqe);
 		if (any)
-			host_poll_found();
-		host_leave(own.host);
+			runtime_poll_found();
+		runtime_leave(own.rt);
 	} while (!any);
 	return cqe.status;
 }
 
 static void an_own_atomic_takes_the_lock(void)
 {
-	struct ca *ca = host_ca(own.host);
+	struct ca *ca = runtime_ca(own.rt);
 	struct atomic_lock *lock;
 	wtime now;
 
 	make_qp(true);
 	do {
-		now = host_enter(own.host);
+		now = runtime_enter(own.rt);
 		post_add(now);
-		host_leave(own.host);
+		runtime_leave(own.rt);
 		check(poll_until_done() != IBV_WC_SUCCESS, "an atomic");
 	} while (ca->counters.direct_atomics == 0);
-	now = host_enter(own.host);
-	lock = &own.host->peers.published.share.memory->atomics;
+	now = runtime_enter(own.rt);
+	lock = &own.rt->peers.published.share.memory->atomics;
 	/* a process that had this slot and has died: the lock is taken over, and given back */
-	atomic_store(&lock->holder, peer_self(&own.host->peers) + (2 * PAGE_SLOTS));
+	atomic_store(&lock->holder, peer_self(&own.rt->peers) + (2 * PAGE_SLOTS));
 	post_add(now);
-	host_leave(own.host);
+	runtime_leave(own.rt);
 	check(poll_until_done() != IBV_WC_SUCCESS, "an atomic");
 	check(ca->counters.direct_atomics != 2, "not directly");
 	check(atomic_load(&lock->holder) != 0, "an atomic on own memory does not take the lock");
@@ -137,13 +137,13 @@ static void an_own_atomic_takes_the_lock(void)
 /* The helper looks in once a tick while the program polls; one that sleeps must not wait for the tick. */
 static void a_sleep_is_said(void)
 {
-	wtime now = host_enter(own.host);
+	wtime now = runtime_enter(own.rt);
 
-	own.host->progress.state = BY_POLLER;
-	own.host->progress.last_poll = now;
-	host_will_sleep(own.host);
-	check(progress_is_polled(&own.host->progress), "who sleeps is still taken for one who polls");
-	host_leave(own.host);
+	own.rt->progress.state = BY_POLLER;
+	own.rt->progress.last_poll = now;
+	runtime_will_sleep(own.rt);
+	check(progress_is_polled(&own.rt->progress), "who sleeps is still taken for one who polls");
+	runtime_leave(own.rt);
 }
 
 /* Until the helper has gone to sleep with no timer near. */
@@ -153,8 +153,8 @@ static void await_sleep(void)
 
 	while (!sleeps) {
 		sched_yield();
-		sleeps = host_enter(own.host) + FAR < own.host->helper_until;
-		host_leave(own.host);
+		sleeps = runtime_enter(own.rt) + FAR < own.rt->helper_until;
+		runtime_leave(own.rt);
 	}
 }
 
@@ -165,12 +165,12 @@ static void a_timer_wakes_the_helper(void)
 	eventfd_t count;
 
 	make_qp(false);
-	host_enter(own.host);
+	runtime_enter(own.rt);
 	cq_arm(own.cq, false);
-	host_leave(own.host);
+	runtime_leave(own.rt);
 	await_sleep();
-	post_add(host_enter(own.host));
-	host_leave(own.host);
+	post_add(runtime_enter(own.rt));
+	runtime_leave(own.rt);
 	check(poll(&p, 1, PATIENCE_MS) != 1, "nobody looks after a timer");
 	eventfd_read(own.event_fd, &count);
 	check(poll_until_done() != IBV_WC_RETRY_EXC_ERR, "a request to nobody");
@@ -179,11 +179,11 @@ static void a_timer_wakes_the_helper(void)
 
 int main(void)
 {
-	static const struct host_events events = { .cq_event = on_cq_event, .async_event = on_async_event };
+	static const struct runtime_events events = { .cq_event = on_cq_event, .async_event = on_async_event };
 
 	own.event_fd = eventfd(0, EFD_NONBLOCK);
-	own.host = attach();
-	host_set_events(own.host, &events);
+	own.rt = attach();
+	runtime_set_events(own.rt, &events);
 	make_objects();
 	an_own_atomic_takes_the_lock();
 	a_sleep_is_said();

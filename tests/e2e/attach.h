@@ -3,25 +3,25 @@
 #define WEFT_TESTS_E2E_ATTACH_H
 
 #include "fail.h"
-#include "runtime/host.h"
+#include "runtime/runtime.h"
 
 #include <sys/mman.h>
 
 /* The process's host; the program ends when there is no weftd. */
-static inline struct host *attach(void)
+static inline struct runtime *attach(void)
 {
-	struct host *h = host_get();
+	struct runtime *rt = runtime_get();
 
-	if (!h)
+	if (!rt)
 		die("no weftd");
-	return h;
+	return rt;
 }
 
 /* The helper thread may have placed what a peer wrote; from here on that is before what this thread does. */
-static inline void see_what_was_placed(struct host *h)
+static inline void see_what_was_placed(struct runtime *rt)
 {
-	host_enter(h);
-	host_leave(h);
+	runtime_enter(rt);
+	runtime_leave(rt);
 }
 
 /* Zeroed memory that children share. */

@@ -6,7 +6,7 @@
 #include "connect.h"
 
 #include "base/rand.h"
-#include "runtime/host.h"
+#include "runtime/runtime.h"
 #include "verbs/cq.h"
 #include "verbs/mr.h"
 #include "verbs/pd.h"
@@ -50,7 +50,7 @@ struct side {
 
 struct member {
 	struct plan *plan;
-	struct host *host;
+	struct runtime *rt;
 	struct cq *cq;
 	struct mr *mr;
 	struct side *sides;
@@ -117,7 +117,7 @@ static void find_sides(struct member *m, uint32_t self)
 
 static void make_objects(struct member *m)
 {
-	struct ca *ca = host_ca(m->host);
+	struct ca *ca = runtime_ca(m->rt);
 	struct ca_device *dev = &ca->dev[0];
 	struct ibv_qp_init_attr_ex init = { .qp_type = IBV_QPT_RC, .cap = { .max_send_wr = 2, .max_recv_wr = 1, .max_send_sge = 1,
 									   .max_recv_sge = 1 } };
@@ -126,7 +126,7 @@ static void make_objects(struct member *m)
 	m->written = calloc(3 * m->count + 1, sizeof(*m->written));
 	m->received = m->written + m->count;
 	m->sent = m->received + m->count;
-	host_enter(m->host);
+	runtime_enter(m->rt);
 	check(pd_create(ca, dev, &pd), "pd");
 	check(cq_create(ca, dev, 3 * (int)m->count + 1, &m->cq), "cq");
 	m->cq->has_channel = true;
@@ -141,17 +141,17 @@ static void make_objects(struct member *m)
 		own->lid = dev->lid;
 		own->va = (uintptr_t)&m->written[i];
 	}
-	host_leave(m->host);
+	runtime_leave(m->rt);
 }
 
 static void connect_side(struct member *m, struct side *s)
 {
-	rc_connect(s->qp, host_enter(m->host), (struct ibv_qp_attr){
+	rc_connect(s->qp, runtime_enter(m->rt), (struct ibv_qp_attr){
 		.port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE,
 		.path_mtu = IBV_MTU_4096, .dest_qp_num = s->peer->qpn, .ah_attr = { .dlid = s->peer->lid, .port_num = 1 },
 		.timeout = 18, .retry_cnt = 7, .rnr_retry = 7, .min_rnr_timer = 12,
 		.max_rd_atomic = 1, .max_dest_rd_atomic = 1 });
-	host_leave(m->host);
+	runtime_leave(m->rt);
 }
 
 static void post_receive(struct member *m, uint32_t i)
@@ -159,23 +159,23 @@ static void post_receive(struct member *m, uint32_t i)
 	struct ibv_sge sge = { .addr = (uintptr_t)&m->received[i], .length = sizeof(uint64_t), .lkey = m->mr->key };
 	struct ibv_recv_wr wr = { .sg_list = &sge, .num_sge = 1 };
 	const struct ibv_recv_wr *bad;
-	wtime now = host_enter(m->host);
+	wtime now = runtime_enter(m->rt);
 
 	check(qp_post_recv(m->sides[i].qp, now, &wr, &bad), "post receive");
-	host_leave(m->host);
+	runtime_leave(m->rt);
 }
 
 static void post(struct member *m, uint32_t i, enum ibv_wr_opcode opcode)
 {
 	struct ibv_sge sge = { .addr = (uintptr_t)&m->sent[i], .length = sizeof(uint64_t), .lkey = m->mr->key };
 	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = opcode, .send_flags = IBV_SEND_SIGNALED }, *bad;
-	wtime now = host_enter(m->host);
+	wtime now = runtime_enter(m->rt);
 
 	m->sent[i] = m->sides[i].value;
 	wr.wr.rdma.remote_addr = m->sides[i].peer->va;
 	wr.wr.rdma.rkey = m->sides[i].peer->rkey;
 	check(qp_post_send(m->sides[i].qp, now, &wr, &bad), "post send");
-	host_leave(m->host);
+	runtime_leave(m->rt);
 }
 
 static uint32_t poll_all(struct member *m)
@@ -183,7 +183,7 @@ static uint32_t poll_all(struct member *m)
 	struct cqe cqe;
 	uint32_t n = 0;
 
-	host_enter_poll(m->host);
+	runtime_enter_poll(m->rt);
 	while (cq_poll(m->cq, &cqe)) {
 		if (cqe.status != IBV_WC_SUCCESS) {
 			fprintf(stderr, "crowd: completion with status %d\n", cqe.status);
@@ -191,7 +191,7 @@ static uint32_t poll_all(struct member *m)
 		}
 		n++;
 	}
-	host_leave(m->host);
+	runtime_leave(m->rt);
 	return n;
 }
 
@@ -201,15 +201,15 @@ static void await_completions(struct member *m, uint32_t count)
 	eventfd_t events;
 
 	for (uint32_t done = poll_all(m); done < count; done += poll_all(m)) {
-		host_enter(m->host);
+		runtime_enter(m->rt);
 		cq_arm(m->cq, false);
-		host_leave(m->host);
+		runtime_leave(m->rt);
 		done += poll_all(m);
 		if (done >= count)
 			break;
-		host_enter(m->host);
-		host_will_sleep(m->host);
-		host_leave(m->host);
+		runtime_enter(m->rt);
+		runtime_will_sleep(m->rt);
+		runtime_leave(m->rt);
 		poll(&p, 1, -1);
 		eventfd_read(event_fd, &events);
 	}
@@ -257,12 +257,12 @@ static uint32_t resident_mib(pid_t pid)
 
 static void be_member(struct plan *plan, uint32_t self)
 {
-	static const struct host_events events = { .cq_event = on_cq_event, .async_event = on_async_event };
+	static const struct runtime_events events = { .cq_event = on_cq_event, .async_event = on_async_event };
 	struct member m = { .plan = plan };
 
 	event_fd = eventfd(0, EFD_NONBLOCK);
-	m.host = attach();
-	host_set_events(m.host, &events);
+	m.rt = attach();
+	runtime_set_events(m.rt, &events);
 	find_sides(&m, self);
 	make_objects(&m);
 	pthread_barrier_wait(&plan->barrier);

@@ -3,8 +3,8 @@
  * Needs WEFT_DIR of a running weftd. Exit 0: all of it. WEFT_TEST_LIMIT=user: the one that is stopped is another user. */
 #include "attach.h"
 
-#include "runtime/host.h"
 #include "runtime/runtime.h"
+#include "runtime/state.h"
 #include "verbs/cq.h"
 #include "verbs/mr.h"
 #include "verbs/pd.h"
@@ -28,7 +28,7 @@ static struct board {
 } *board;
 
 struct end {
-	struct host *host;
+	struct runtime *rt;
 	struct pd *pd;
 	struct cq *cq;
 	struct mr *mr;
@@ -45,10 +45,10 @@ static void make_end(struct end *e)
 	struct ca *ca;
 	wtime now;
 
-	e->host = attach();
-	ca = host_ca(e->host);
+	e->rt = attach();
+	ca = runtime_ca(e->rt);
 	e->buffer = calloc(1, BYTES);
-	now = host_enter(e->host);
+	now = runtime_enter(e->rt);
 	check(pd_create(ca, &ca->dev[0], &e->pd), "pd");
 	check(cq_create(ca, &ca->dev[0], 2 * DEPTH, &e->cq), "cq");
 	check(mr_create(e->pd, e->buffer, BYTES, (uintptr_t)e->buffer, IBV_ACCESS_LOCAL_WRITE, &e->mr), "mr");
@@ -58,7 +58,7 @@ static void make_end(struct end *e)
 
 		check(qp_modify(e->qp, now, &attr, IBV_QP_STATE | masks[i]), "connect");
 	}
-	host_leave(e->host);
+	runtime_leave(e->rt);
 }
 
 static void be_receiver(int i)
@@ -70,18 +70,18 @@ static void be_receiver(int i)
 	if (i == DEAF && strcmp(getenv("WEFT_TEST_LIMIT") ?: "", "user") == 0 && (setgid(65534) || setuid(65534)))
 		die("still root");
 	make_end(&e);
-	host_join_begin(e.host);
+	runtime_join_begin(e.rt);
 	do {
-		host_enter(e.host);
+		runtime_enter(e.rt);
 		err = mcast_attach(e.qp, group, MLID);
-		host_leave(e.host);
-	} while (host_join(e.host, &err));
-	host_join_end(e.host);
+		runtime_leave(e.rt);
+	} while (runtime_join(e.rt, &err));
+	runtime_join_end(e.rt);
 	check(err, "join");
 	for (;;) {
-		host_enter_poll(e.host);
-		atomic_store(&board->frames[i], e.host->frames);
-		host_leave(e.host);
+		runtime_enter_poll(e.rt);
+		atomic_store(&board->frames[i], e.rt->frames);
+		runtime_leave(e.rt);
 		atomic_store(&board->qpn[i], e.qp->qpn);
 	}
 }
@@ -91,10 +91,10 @@ static void post(struct end *e, struct ah *ah, uint32_t qpn)
 	struct ibv_sge sge = { (uintptr_t)e->buffer, BYTES, e->mr->key };
 	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED,
 				  .wr.ud = { &ah->ibv, qpn, QKEY } }, *bad;
-	wtime now = host_enter(e->host);
+	wtime now = runtime_enter(e->rt);
 
 	check(qp_post_send(e->qp, now, &wr, &bad), "post");
-	host_leave(e->host);
+	runtime_leave(e->rt);
 }
 
 static unsigned poll_all(struct end *e)
@@ -102,14 +102,14 @@ static unsigned poll_all(struct end *e)
 	struct cqe cqe;
 	unsigned n = 0;
 
-	host_enter_poll(e->host);
+	runtime_enter_poll(e->rt);
 	while (cq_poll(e->cq, &cqe)) {
 		check(cqe.status != IBV_WC_SUCCESS, "a completion");
 		n++;
 	}
 	if (n)
-		host_poll_found();
-	host_leave(e->host);
+		runtime_poll_found();
+	runtime_leave(e->rt);
 	return n;
 }
 
@@ -161,7 +161,7 @@ int main(int argc, char **argv)
 	while (atomic_load(&board->frames[LIVE]) < expected)
 		if (time(NULL) > deadline)
 			die("who was not stopped lost datagrams");
-	if (!host_ca(e.host)->counters.dropped_full)
+	if (!runtime_ca(e.rt)->counters.dropped_full)
 		die("what was lost is not counted");
 	for (int i = 0; i < RECEIVERS; i++)
 		kill(pid[i], SIGKILL);

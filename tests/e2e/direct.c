@@ -20,7 +20,7 @@
 #include "link/shm.h"
 #include "peers/direct_target.h"
 #include "remap/pages.h"
-#include "runtime/runtime.h"
+#include "runtime/state.h"
 #include "verbs/cq.h"
 #include "verbs/mr.h"
 #include "verbs/pd.h"
@@ -74,7 +74,7 @@ static struct board {
 } *board;
 
 struct end {
-	struct host *host;
+	struct runtime *rt;
 	struct pd *pd;
 	struct cq *cq;
 	struct qp *qp[ENDS];
@@ -96,7 +96,7 @@ static void make_qp(struct end *e, int i)
 	struct ibv_qp_init_attr_ex init = { .qp_type = IBV_QPT_RC, .cap = { .max_send_wr = DEPTH, .max_recv_wr = DEPTH,
 					    .max_send_sge = 2, .max_recv_sge = 1 } };
 
-	check(qp_create(host_ca(e->host), &host_ca(e->host)->dev[0], &init, e->pd, e->cq, e->cq, NULL, NULL, &e->qp[i]), "qp");
+	check(qp_create(runtime_ca(e->rt), &runtime_ca(e->rt)->dev[0], &init, e->pd, e->cq, e->cq, NULL, NULL, &e->qp[i]), "qp");
 }
 
 /* With a page before it, so that its place in the file is not the file's start. */
@@ -172,16 +172,16 @@ static void open_end(struct end *e, int qps)
 {
 	struct ca *ca;
 
-	e->host = attach();
-	ca = host_ca(e->host);
+	e->rt = attach();
+	ca = runtime_ca(e->rt);
 	e->buffer = make_buffer();
-	host_enter(e->host);
+	runtime_enter(e->rt);
 	check(pd_create(ca, &ca->dev[0], &e->pd), "pd");
 	check(cq_create(ca, &ca->dev[0], 4 * DEPTH, &e->cq), "cq");
 	check(mr_create(e->pd, e->buffer, BYTES, (uintptr_t)e->buffer, ALL_ACCESS, &e->mr), "mr");
 	for (int i = 0; i < qps; i++)
 		make_qp(e, i);
-	host_leave(e->host);
+	runtime_leave(e->rt);
 }
 
 static struct address address_of(const struct end *e, int i)
@@ -206,17 +206,17 @@ static void connect_locked(struct end *e, int i, const struct address *peer, wti
 
 static void connect_qp(struct end *e, int i, const struct address *peer)
 {
-	connect_locked(e, i, peer, host_enter(e->host));
-	host_leave(e->host);
+	connect_locked(e, i, peer, runtime_enter(e->rt));
+	runtime_leave(e->rt);
 }
 
 static bool poll_once(struct end *e, struct cqe *cqe)
 {
 	bool any;
 
-	host_enter_poll(e->host);
+	runtime_enter_poll(e->rt);
 	any = cq_poll(e->cq, cqe);
-	host_leave(e->host);
+	runtime_leave(e->rt);
 	return any;
 }
 
@@ -237,13 +237,13 @@ static void post(struct end *e, int i, struct ibv_send_wr *wr, uint8_t *local, u
 		{ (uintptr_t)local, first, e->mr->key }, { (uintptr_t)local + first, bytes - first, e->mr->key },
 	};
 	struct ibv_send_wr *bad;
-	wtime now = host_enter(e->host);
+	wtime now = runtime_enter(e->rt);
 
 	wr->sg_list = sge;
 	wr->num_sge = first < bytes ? 2 : 1;
 	wr->send_flags |= IBV_SEND_SIGNALED;
 	check(qp_post_send(e->qp[i], now, wr, &bad), "post");
-	host_leave(e->host);
+	runtime_leave(e->rt);
 }
 
 static void post_access(struct end *e, int i, enum ibv_wr_opcode opcode, uint8_t *local, uint32_t bytes, uint64_t offset)
@@ -268,10 +268,10 @@ static void post_receive(struct end *e, int i, uint64_t id)
 	struct ibv_sge sge = { (uintptr_t)(e->buffer + BYTES - (id + 1) * 64), sizeof(struct claim), e->mr->key };
 	struct ibv_recv_wr wr = { .wr_id = id, .sg_list = &sge, .num_sge = 1 };
 	const struct ibv_recv_wr *bad;
-	wtime now = host_enter(e->host);
+	wtime now = runtime_enter(e->rt);
 
 	check(qp_post_recv(e->qp[i], now, &wr, &bad), "post receive");
-	host_leave(e->host);
+	runtime_leave(e->rt);
 }
 
 static uint64_t sum_of(const uint8_t *data, uint64_t bytes)
@@ -455,9 +455,9 @@ static void add_up(struct end *e, int i, unsigned rounds)
 static void register_again(struct end *e, int i)
 {
 	memset(e->buffer, 0x55, BYTES);
-	host_enter(e->host);
+	runtime_enter(e->rt);
 	check(mr_create(e->pd, e->buffer, BYTES, (uintptr_t)e->buffer, ALL_ACCESS, &e->mr), "mr");
-	host_leave(e->host);
+	runtime_leave(e->rt);
 	board->target[i] = address_of(e, i);
 }
 
@@ -473,10 +473,10 @@ static void dereg_target(struct end *e, unsigned rounds)
 			sched_yield();
 		while (n % 7 == 6 && expects_direct() && atomic_load(&board->direct_writes) == direct)
 			sched_yield();
-		host_enter(e->host);
+		runtime_enter(e->rt);
 		check(mr_destroy(e->mr), "deregister");
 		memset(e->buffer, 0x77, BYTES);
-		host_leave(e->host);
+		runtime_leave(e->rt);
 		meet(2);
 		for (unsigned i = 0; i < BYTES; i++)
 			if (e->buffer[i] != 0x77)
@@ -487,7 +487,7 @@ static void dereg_target(struct end *e, unsigned rounds)
 
 static void dereg_initiator(struct end *e, unsigned rounds)
 {
-	const struct counters *c = &host_ca(e->host)->counters;
+	const struct counters *c = &runtime_ca(e->rt)->counters;
 	const bool mapped = is_mapped();
 	enum ibv_wc_status status;
 
@@ -531,7 +531,7 @@ static void kill_initiator(struct end *e, pid_t target)
 /* The first ones are packets: the target has not taken the channel up yet. */
 static void write_directly(struct end *e)
 {
-	const struct counters *c = &host_ca(e->host)->counters;
+	const struct counters *c = &runtime_ca(e->rt)->counters;
 
 	do {
 		post_access(e, 0, IBV_WR_RDMA_WRITE, e->buffer, 8, 0);
@@ -544,9 +544,9 @@ static void stopped_initiator(struct end *e)
 	_Atomic uint64_t *word;
 
 	write_directly(e);
-	host_enter(e->host);
-	word = shm_own_hazard(direct_target_channel(&e->host->peers, e->qp[0])->shm);
-	host_leave(e->host);
+	runtime_enter(e->rt);
+	word = shm_own_hazard(direct_target_channel(&e->rt->peers, e->qp[0])->shm);
+	runtime_leave(e->rt);
 	hazard_begin(word, board->target[0].qpn, board->target[0].rkey);
 	meet(2);
 	while (atomic_load(&board->running))
@@ -559,9 +559,9 @@ static int deregister(struct end *e)
 {
 	int err;
 
-	host_enter(e->host);
+	runtime_enter(e->rt);
 	err = mr_destroy(e->mr);
-	host_leave(e->host);
+	runtime_leave(e->rt);
 	return err;
 }
 
@@ -595,10 +595,10 @@ static void untaken_initiator(struct end *e)
 /* Nothing is taken up while the lock is held. */
 static void untaken_target(struct end *e)
 {
-	connect_locked(e, 0, &board->initiator[0], host_enter(e->host));
+	connect_locked(e, 0, &board->initiator[0], runtime_enter(e->rt));
 	meet(2);
 	meet(2);
-	host_leave(e->host);
+	runtime_leave(e->rt);
 }
 
 /* ---- sends ---- */
@@ -622,12 +622,12 @@ static void fill_export(struct end *e)
 {
 	struct share_qp none = { 0 };
 
-	host_enter(e->host);
+	runtime_enter(e->rt);
 	for (uint32_t i = 0; i < 4 * SHARE_ENTRIES; i++) {
 		none.qpn = i + 1;
-		share_show_qp(&e->host->peers.published.share, &none);
+		share_show_qp(&e->rt->peers.published.share, &none);
 	}
-	host_leave(e->host);
+	runtime_leave(e->rt);
 }
 
 static void send_all(struct end *e, unsigned rounds)
@@ -642,7 +642,7 @@ static void send_all(struct end *e, unsigned rounds)
 		post(e, 0, &wr, e->buffer, n % sizeof(struct claim));
 		check(wait_done(e) != IBV_WC_SUCCESS, "a send");
 	}
-	sent = host_ca(e->host)->counters.direct_sends;
+	sent = runtime_ca(e->rt)->counters.direct_sends;
 	if (direct ? sent < rounds / 2 : sent > 0)
 		die(direct ? "sends went as packets" : "messages went to who cannot know of whom");
 	atomic_store(&board->running, false);
@@ -728,7 +728,7 @@ static void stop_weftd(const struct end *e)
 	socklen_t bytes = sizeof(weftd);
 	char name[32], state = 0;
 
-	check(getsockopt(e->host->session.socket, SOL_SOCKET, SO_PEERCRED, &weftd, &bytes), "SO_PEERCRED");
+	check(getsockopt(e->rt->session.socket, SOL_SOCKET, SO_PEERCRED, &weftd, &bytes), "SO_PEERCRED");
 	snprintf(name, sizeof(name), "/proc/%d/stat", (int)weftd.pid);
 	atomic_store(&board->weftd, weftd.pid);
 	check(kill(weftd.pid, SIGSTOP), "SIGSTOP");
@@ -783,7 +783,7 @@ static void kill_sender(struct end *e, pid_t target)
 	} while (status == IBV_WC_SUCCESS);
 	if (status != IBV_WC_RETRY_EXC_ERR)
 		die("a dead receiver did not end in retries exceeded");
-	if (host_ca(e->host)->counters.direct_sends < 100)
+	if (runtime_ca(e->rt)->counters.direct_sends < 100)
 		die("sends went as packets");
 }
 
@@ -812,7 +812,7 @@ static bool kills(const char *mode)
 
 static void check_direct(const struct end *e, bool expected)
 {
-	const struct counters *c = &host_ca(e->host)->counters;
+	const struct counters *c = &runtime_ca(e->rt)->counters;
 
 	if ((c->direct_writes + c->direct_reads + c->direct_atomics > 0) != expected)
 		die(expected ? "nothing went the direct path" : "something went the direct path");

@@ -21,18 +21,18 @@ struct draws {
 static void draw_verbs(struct draws *d)
 {
 	static uint8_t memory[4096];
-	struct host *host = host_get();
+	struct runtime *rt = runtime_get();
 	struct ibv_qp_init_attr_ex init = { .qp_type = IBV_QPT_RC, .cap = { .max_send_wr = 1, .max_recv_wr = 1,
 					    .max_send_sge = 1, .max_recv_sge = 1 } };
 	struct ibv_srq_init_attr_ex shared = { .attr = { .max_wr = 1, .max_sge = 1 } };
 	struct pd *pd;
 	struct cq *cq;
 
-	if (!host)
+	if (!rt)
 		die("no weftd");
-	host_enter(host);
-	check(pd_create(host_ca(host), &host_ca(host)->dev[0], &pd), "pd");
-	check(cq_create(host_ca(host), &host_ca(host)->dev[0], 64, &cq), "cq");
+	runtime_enter(rt);
+	check(pd_create(runtime_ca(rt), &runtime_ca(rt)->dev[0], &pd), "pd");
+	check(cq_create(runtime_ca(rt), &runtime_ca(rt)->dev[0], 64, &cq), "cq");
 	for (int i = 0; i < EACH; i++) {
 		struct mr *mr;
 		struct srq *srq;
@@ -40,12 +40,12 @@ static void draw_verbs(struct draws *d)
 
 		check(mr_create(pd, memory, sizeof(memory), (uintptr_t)memory, IBV_ACCESS_LOCAL_WRITE, &mr), "mr");
 		check(srq_create(pd, &shared, NULL, NULL, &srq), "srq");
-		check(qp_create(host_ca(host), &host_ca(host)->dev[0], &init, pd, cq, cq, NULL, NULL, &qp), "qp");
+		check(qp_create(runtime_ca(rt), &runtime_ca(rt)->dev[0], &init, pd, cq, cq, NULL, NULL, &qp), "qp");
 		d->key[i] = mr->key >> 8;
 		d->srqn[i] = srq->srqn;
 		d->index[i] = qpn_index(qp->qpn);
 	}
-	host_leave(host);
+	runtime_leave(rt);
 }
 
 static void draw_cm(struct draws *d)

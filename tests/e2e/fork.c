@@ -10,7 +10,7 @@
 #include "link/shm.h"
 #include "peers/peer.h"
 #include "runtime/process.h"
-#include "runtime/runtime.h"
+#include "runtime/state.h"
 #include "verbs/cq.h"
 #include "verbs/mr.h"
 #include "verbs/pd.h"
@@ -61,11 +61,11 @@ static void map_into_holes(void)
 
 static void be_peer(unsigned i)
 {
-	struct host *h;
+	struct runtime *rt;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	h = attach();
-	atomic_store(&board->slot[i], h->peers.slot);
+	rt = attach();
+	atomic_store(&board->slot[i], rt->peers.slot);
 	for (;;)
 		pause();
 }
@@ -80,49 +80,49 @@ static uint32_t await_slot(unsigned i)
 }
 
 /* Once the peer has mapped our bells. */
-static void let_last_rest(struct host *h)
+static void let_last_rest(struct runtime *rt)
 {
 	bool rests = false;
 
 	while (!rests) {
-		host_enter(h);
-		channel_rest(&h->peers.channels, h->peers.channels.open[h->peers.channels.count - 1]);
-		rests = !list_linked(&h->peers.channels.open[h->peers.channels.count - 1]->link->watched);
-		host_leave(h);
+		runtime_enter(rt);
+		channel_rest(&rt->peers.channels, rt->peers.channels.open[rt->peers.channels.count - 1]);
+		rests = !list_linked(&rt->peers.channels.open[rt->peers.channels.count - 1]->link->watched);
+		runtime_leave(rt);
 		sched_yield();
 	}
 }
 
-static void open_channels(struct host *h, unsigned peers)
+static void open_channels(struct runtime *rt, unsigned peers)
 {
-	host_enter(h);
+	runtime_enter(rt);
 	for (unsigned i = 0; i < peers; i++) {
-		const struct channel *ch = channel_await(h, await_slot(i));
+		const struct channel *ch = channel_await(rt, await_slot(i));
 
 		if (!ch || !ch->peer)
 			die("no direct path to a peer");
 		note_hole(shm_own_hazard(ch->shm));
 		note_hole(peer_rma(ch->peer)->share);
 	}
-	host_leave(h);
-	let_last_rest(h);
+	runtime_leave(rt);
+	let_last_rest(rt);
 }
 
 static void use_adapter(void)
 {
 	static uint8_t buffer[4096];
-	struct host *h = attach();
+	struct runtime *rt = attach();
 	struct ca *ca;
 	struct pd *pd;
 	struct mr *mr;
 
-	ca = host_ca(h);
-	host_enter(h);
+	ca = runtime_ca(rt);
+	runtime_enter(rt);
 	check(pd_create(ca, &ca->dev[0], &pd), "pd");
 	check(mr_create(pd, buffer, sizeof(buffer), (uintptr_t)buffer, IBV_ACCESS_LOCAL_WRITE, &mr), "mr");
-	if (!channel_await(h, await_slot(0)))
+	if (!channel_await(rt, await_slot(0)))
 		die("no channel");
-	host_leave(h);
+	runtime_leave(rt);
 }
 
 /* ---- what the child has of the parent's ---- */
@@ -153,7 +153,7 @@ static void expect_no_descriptors_more(void)
 
 /* The parent's, connected to itself. */
 static struct {
-	struct host *host;
+	struct runtime *rt;
 	struct pd *pd;
 	struct cq *cq;
 	struct mr *mr;
@@ -169,21 +169,21 @@ static void post_to_itself(uint8_t what)
 	struct ibv_send_wr *bad, send = { .sg_list = &from, .num_sge = 1, .opcode = IBV_WR_SEND,
 					  .send_flags = IBV_SEND_INLINE | IBV_SEND_SIGNALED };
 	const struct ibv_recv_wr *bad_recv;
-	wtime now = host_enter(own.host);
+	wtime now = runtime_enter(own.rt);
 
 	memset(own.sent, what, sizeof(own.sent));
 	check(qp_post_recv(own.qp, now, &recv, &bad_recv), "post receive");
 	check(qp_post_send(own.qp, now, &send, &bad), "post send");
-	host_leave(own.host);
+	runtime_leave(own.rt);
 }
 
-static void open_own(struct host *h)
+static void open_own(struct runtime *rt)
 {
 	struct ibv_qp_init_attr_ex init = { .qp_type = IBV_QPT_RC, .cap = { DEPTH, DEPTH, 1, 1, sizeof(own.sent) } };
-	struct ca *ca = host_ca(h);
-	wtime now = host_enter(h);
+	struct ca *ca = runtime_ca(rt);
+	wtime now = runtime_enter(rt);
 
-	own.host = h;
+	own.rt = rt;
 	check(pd_create(ca, &ca->dev[0], &own.pd), "pd");
 	check(cq_create(ca, &ca->dev[0], 4 * DEPTH, &own.cq), "cq");
 	check(mr_create(own.pd, own.received, sizeof(own.received), (uintptr_t)own.received, IBV_ACCESS_LOCAL_WRITE, &own.mr),
@@ -193,7 +193,7 @@ static void open_own(struct host *h)
 		.port_num = 1, .path_mtu = IBV_MTU_4096, .dest_qp_num = own.qp->qpn,
 		.ah_attr = { .dlid = own.qp->dev->lid, .port_num = 1 }, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7,
 		.min_rnr_timer = 1 });
-	host_leave(h);
+	runtime_leave(rt);
 }
 
 /* Both completions of what was posted to itself. */
@@ -204,11 +204,11 @@ static void reap_own(const char *what)
 	for (int n = 0; n < 2;) {
 		bool any;
 
-		host_enter_poll(own.host);
+		runtime_enter_poll(own.rt);
 		any = cq_poll(own.cq, &cqe);
 		if (any)
-			host_poll_found();
-		host_leave(own.host);
+			runtime_poll_found();
+		runtime_leave(own.rt);
 		check(any && cqe.status != IBV_WC_SUCCESS, what);
 		n += any;
 	}
@@ -219,17 +219,17 @@ static void leave_completions(void)
 {
 	post_to_itself(1);
 	for (unsigned n = 0; n < 2;) {
-		host_enter_poll(own.host);
+		runtime_enter_poll(own.rt);
 		n = own.cq->engine.tail;
-		host_poll_found();
-		host_leave(own.host);
+		runtime_poll_found();
+		runtime_leave(own.rt);
 	}
 }
 
 /* The first byte of all queues. */
 static volatile uint8_t *queue_memory(void)
 {
-	return own.host->arena.base;
+	return own.rt->arena.base;
 }
 
 /* In a thread of its own, for which the lock must not be taken. */
@@ -237,12 +237,12 @@ static void *use_own_in_child(void *arg)
 {
 	reap_own("the child's copy of a completion");
 	post_to_itself(2);	/* goes nowhere */
-	host_enter(own.host);
+	runtime_enter(own.rt);
 	check(qp_destroy(own.qp), "the child destroys its copy of a QP");
 	check(mr_destroy(own.mr), "the child destroys its copy of a region");
 	check(cq_destroy(own.cq), "the child destroys its copy of a CQ");
 	check(pd_destroy(own.pd), "the child destroys its copy of a PD");
-	host_leave(own.host);
+	runtime_leave(own.rt);
 	*queue_memory() ^= FILL;
 	return arg;
 }
@@ -270,17 +270,17 @@ static struct {
 /* In the midst of a change of the list of channels. */
 static void *be_inside(void *arg)
 {
-	struct channels *cs = &own.host->peers.channels;
+	struct channels *cs = &own.rt->peers.channels;
 	struct channel *first;
 
-	host_enter(own.host);
+	runtime_enter(own.rt);
 	first = cs->open[0];
 	cs->open[0] = NULL;
 	atomic_store(&other.is_inside, true);
 	while (!atomic_load(&other.may_go))
 		sched_yield();
 	cs->open[0] = first;
-	host_leave(own.host);
+	runtime_leave(own.rt);
 	return arg;
 }
 
@@ -335,7 +335,7 @@ static void expect_free(pthread_mutex_t *mutex)
 int main(int argc, char **argv)
 {
 	unsigned peers = argc == 2 ? (unsigned)atoi(argv[1]) : 0;
-	struct host *h;
+	struct runtime *rt;
 	uint8_t first;
 	int failed;
 	pid_t child;
@@ -349,10 +349,10 @@ int main(int argc, char **argv)
 	}
 	pthread_atfork(NULL, NULL, map_into_holes);
 	look_at_descriptors(was_open);
-	h = attach();
-	open_channels(h, peers);
-	note_hole(h->peers.published.share.memory);
-	open_own(h);
+	rt = attach();
+	open_channels(rt, peers);
+	note_hole(rt->peers.published.share.memory);
+	open_own(rt);
 	leave_completions();
 	first = *queue_memory();
 	child = fork();

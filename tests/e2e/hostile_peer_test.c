@@ -9,7 +9,7 @@
 #include "direct/share.h"
 #include "link/ring.h"
 #include "link/wake.h"
-#include "runtime/runtime.h"
+#include "runtime/state.h"
 #include "verbs/cq.h"
 #include "verbs/mr.h"
 #include "verbs/pd.h"
@@ -143,62 +143,62 @@ static int end_children(void **state)
 
 /* ---- victims ---- */
 
-static struct host *attach(void)
+static struct runtime *attach(void)
 {
-	struct host *h = host_get();
+	struct runtime *rt = runtime_get();
 
-	if (!h)
+	if (!rt)
 		_exit(1);
-	return h;
+	return rt;
 }
 
 static void poll_for_ever(void)
 {
-	struct host *h = attach();
+	struct runtime *rt = attach();
 
 	atomic_store(&board->watched, UINT32_MAX);
 	for (;;) {
-		host_enter_poll(h);
-		atomic_store(&board->frames, h->frames);
-		if (h->peers.channels.count > 1)
-			atomic_store(&board->watched, h->peers.links.watched_count);
-		host_leave(h);
-		atomic_store(&board->slot, h->peers.slot);
+		runtime_enter_poll(rt);
+		atomic_store(&board->frames, rt->frames);
+		if (rt->peers.channels.count > 1)
+			atomic_store(&board->watched, rt->peers.links.watched_count);
+		runtime_leave(rt);
+		atomic_store(&board->slot, rt->peers.slot);
 	}
 }
 
 static void deregister_when_told(void)
 {
 	static uint8_t buffer[4096];
-	struct host *h = attach();
-	struct ca *ca = host_ca(h);
+	struct runtime *rt = attach();
+	struct ca *ca = runtime_ca(rt);
 	struct pd *pd;
 	struct mr *mr;
 	int err;
 
-	host_enter(h);
+	runtime_enter(rt);
 	err = pd_create(ca, &ca->dev[0], &pd);
 	if (!err)
 		err = mr_create(pd, buffer, sizeof(buffer), (uintptr_t)buffer, IBV_ACCESS_REMOTE_READ, &mr);
-	host_leave(h);
+	runtime_leave(rt);
 	if (err)
 		_exit(1);
 	atomic_store(&board->key, mr->key);
-	atomic_store(&board->slot, h->peers.slot);
+	atomic_store(&board->slot, rt->peers.slot);
 	while (!atomic_load(&board->go))
 		sched_yield();
-	host_enter(h);
+	runtime_enter(rt);
 	err = mr_destroy(mr);
-	host_leave(h);
+	runtime_leave(rt);
 	atomic_store(&board->result, err);
 	pause();
 }
 
 static void sleep_for_ever(void)
 {
-	struct host *h = attach();
+	struct runtime *rt = attach();
 
-	atomic_store(&board->slot, h->peers.slot);
+	atomic_store(&board->slot, rt->peers.slot);
 	for (;;)
 		pause();
 }
@@ -207,19 +207,19 @@ static void sleep_for_ever(void)
 
 enum { LIAR_KEY = 0x4d00 };
 
-static struct qp *connect_liar(struct host *h, struct qp *qp)
+static struct qp *connect_liar(struct runtime *rt, struct qp *qp)
 {
 	struct ibv_qp_attr attr = { .port_num = 1, .path_mtu = IBV_MTU_1024, .dest_qp_num = atomic_load(&board->liar),
 				    .ah_attr = { .dlid = qp->dev->lid, .port_num = 1 }, .timeout = 1, .retry_cnt = 1,
 				    .max_rd_atomic = 1, .max_dest_rd_atomic = 1 };
-	wtime now = host_enter(h);
+	wtime now = runtime_enter(rt);
 
 	for (unsigned i = 0; i <= RC_STEPS; i++) {
 		attr.qp_state = i ? rc_step[i - 1].to : IBV_QPS_RESET;
 		if (qp_modify(qp, now, &attr, i ? rc_step[i - 1].mask : IBV_QP_STATE))
 			_exit(1);
 	}
-	host_leave(h);
+	runtime_leave(rt);
 	return qp;
 }
 
@@ -230,31 +230,31 @@ static void use_liar(void)
 	static uint64_t buffer[64];
 	struct ibv_qp_init_attr_ex init = { .qp_type = IBV_QPT_RC, .cap = { .max_send_wr = 4, .max_recv_wr = 1, .max_send_sge = 1,
 									   .max_recv_sge = 1 } };
-	struct host *h = attach();
-	struct ca *ca = host_ca(h);
+	struct runtime *rt = attach();
+	struct ca *ca = runtime_ca(rt);
 	struct pd *pd;
 	struct cq *cq;
 	struct mr *mr;
 	struct qp *qp;
 	struct cqe cqe = { .status = IBV_WC_SUCCESS };
 
-	host_enter(h);
+	runtime_enter(rt);
 	if (pd_create(ca, &ca->dev[0], &pd) || cq_create(ca, &ca->dev[0], 8, &cq) ||
 	    mr_create(pd, buffer, sizeof(buffer), (uintptr_t)buffer, IBV_ACCESS_LOCAL_WRITE, &mr) ||
 	    qp_create(ca, &ca->dev[0], &init, pd, cq, cq, NULL, NULL, &qp))
 		_exit(1);
-	host_leave(h);
+	runtime_leave(rt);
 	atomic_store(&board->qpn, qp->qpn);
-	atomic_store(&board->slot, h->peers.slot);
+	atomic_store(&board->slot, rt->peers.slot);
 	while (!atomic_load(&board->liar))
 		sched_yield();
-	connect_liar(h, qp);
+	connect_liar(rt, qp);
 	for (uint64_t i = 0;; i++) {
 		bool is_atomic = ops[i % 4] == IBV_WR_ATOMIC_FETCH_AND_ADD, any = false;
 		struct ibv_sge sge = { (uintptr_t)buffer, 8u << (is_atomic ? 0 : i % 7), mr->key };
 		struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = ops[i % 4], .send_flags = IBV_SEND_SIGNALED,
 					  .wr.rdma = { 4096 * (i % 3), LIAR_KEY } }, *bad;
-		wtime now = host_enter(h);
+		wtime now = runtime_enter(rt);
 
 		if (is_atomic) {
 			wr.wr.atomic.remote_addr = 0;
@@ -262,19 +262,19 @@ static void use_liar(void)
 		}
 		if (qp_post_send(qp, now, &wr, &bad))
 			_exit(1);
-		host_leave(h);
+		runtime_leave(rt);
 		while (!any) {
-			host_enter_poll(h);
+			runtime_enter_poll(rt);
 			any = cq_poll(cq, &cqe);
 			if (any)
-				host_poll_found();
-			host_leave(h);
+				runtime_poll_found();
+			runtime_leave(rt);
 		}
 		atomic_store(&board->frames, i);
 		atomic_store(&board->direct,
 			     ca->counters.direct_writes + ca->counters.direct_reads + ca->counters.direct_atomics);
 		if (cqe.status != IBV_WC_SUCCESS)
-			connect_liar(h, qp);
+			connect_liar(rt, qp);
 	}
 }
 

@@ -6,9 +6,9 @@
 
 #include "base/qpn.h"
 #include "runtime/faults.h"
-#include "runtime/host.h"
-#include "runtime/pump.h"
 #include "runtime/runtime.h"
+#include "runtime/pump.h"
+#include "runtime/state.h"
 #include "verbs/cq.h"
 #include "verbs/pd.h"
 #include "verbs/qp.h"
@@ -31,59 +31,59 @@ static _Atomic bool is_inside, is_gone;
 /* Is inside, but for whoever waits. */
 static void *stay_inside(void *arg)
 {
-	struct host *h = arg;
+	struct runtime *rt = arg;
 
 	for (;;) {
-		lock_enter(&h->lock);
+		lock_enter(&rt->lock);
 		atomic_store(&is_inside, true);
-		while (!atomic_load(&h->lock.waiting))
+		while (!atomic_load(&rt->lock.waiting))
 			sched_yield();
-		lock_leave(&h->lock);
-		while (atomic_load(&h->lock.waiting))
+		lock_leave(&rt->lock);
+		while (atomic_load(&rt->lock.waiting))
 			sched_yield();
 	}
 	return NULL;
 }
 
 /* Entered, with a channel. */
-static struct host *attach_leaver(uint32_t *slot)
+static struct runtime *attach_leaver(uint32_t *slot)
 {
-	struct host *h;
+	struct runtime *rt;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	h = attach();
+	rt = attach();
 	while (!(*slot = atomic_load(&board->slot)))
 		sched_yield();
-	host_enter(h);
-	if (!channel_await(h, *slot))
+	runtime_enter(rt);
+	if (!channel_await(rt, *slot))
 		die("no channel");
-	return h;
+	return rt;
 }
 
 static void leave_with_another_thread_inside(void)
 {
 	struct packet p = { .form = PACKET_IB, .opcode = OPCODE_RC_ACKNOWLEDGE, .dest_qpn = 2 };
 	pthread_t thread;
-	struct host *h;
+	struct runtime *rt;
 	uint32_t slot;
 
 	setenv("WEFT_IMPAIR", "delay=10s,seed=1", 1);
-	h = attach_leaver(&slot);
-	faults_send(h, &(struct route){ .kind = ROUTE_CHANNEL, .qpn = qpn_make(slot, 0) }, &host_ca(h)->dev[0], &p);
-	host_leave(h);
-	check(-pthread_create(&thread, NULL, stay_inside, h), "thread");
+	rt = attach_leaver(&slot);
+	faults_send(rt, &(struct route){ .kind = ROUTE_CHANNEL, .qpn = qpn_make(slot, 0) }, &runtime_ca(rt)->dev[0], &p);
+	runtime_leave(rt);
+	check(-pthread_create(&thread, NULL, stay_inside, rt), "thread");
 	while (!atomic_load(&is_inside))
 		sched_yield();
 	exit(0);
 }
 
-static struct qp *make_qp(struct host *h, struct ah *ah)
+static struct qp *make_qp(struct runtime *rt, struct ah *ah)
 {
 	static const enum ibv_qp_state states[] = { IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS };
 	static const int masks[] = { IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY, 0, IBV_QP_SQ_PSN };
 	struct ibv_qp_init_attr_ex init = { .qp_type = IBV_QPT_UD, .cap = { .max_send_wr = 1, .max_recv_wr = 1,
 									   .max_send_sge = 1, .max_recv_sge = 1 } };
-	struct ca *ca = host_ca(h);
+	struct ca *ca = runtime_ca(rt);
 	struct ca_device *dev = &ca->dev[0];
 	struct pd *pd;
 	struct cq *cq;
@@ -95,20 +95,20 @@ static struct qp *make_qp(struct host *h, struct ah *ah)
 	for (int i = 0; i < 3; i++) {
 		struct ibv_qp_attr attr = { .qp_state = states[i], .port_num = 1 };
 
-		check(qp_modify(qp, h->ca.now, &attr, IBV_QP_STATE | masks[i]), "connect");
+		check(qp_modify(qp, rt->ca.now, &attr, IBV_QP_STATE | masks[i]), "connect");
 	}
 	*ah = (struct ah){ .pd = pd };
 	check(av_from_attr(dev, &(struct ibv_ah_attr){ .dlid = dev->lid, .port_num = 1 }, &ah->av), "address");
 	return qp;
 }
 
-static bool is_at_rest(struct host *h)
+static bool is_at_rest(struct runtime *rt)
 {
 	bool rests;
 
-	lock_enter(&h->lock);
-	rests = h->helper_rests;
-	lock_leave(&h->lock);
+	lock_enter(&rt->lock);
+	rests = rt->helper_rests;
+	lock_leave(&rt->lock);
 	return rests;
 }
 
@@ -116,16 +116,16 @@ static bool is_at_rest(struct host *h)
 static void leave_right_after_a_post(void)
 {
 	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND }, *bad;
-	struct host *h;
+	struct runtime *rt;
 	struct qp *qp;
 	struct ah ah;
 	uint32_t slot;
 
 	setenv("WEFT_ENGINE", "thread", 1);
-	h = attach_leaver(&slot);
-	qp = make_qp(h, &ah);
-	host_leave(h);
-	while (!is_at_rest(h))
+	rt = attach_leaver(&slot);
+	qp = make_qp(rt, &ah);
+	runtime_leave(rt);
+	while (!is_at_rest(rt))
 		sched_yield();
 	wr.wr.ud.ah = &ah.ibv;
 	wr.wr.ud.remote_qpn = qpn_make(slot, 2);
@@ -141,8 +141,8 @@ static void peer_gone(void *arg, wtime now, uint32_t slot)
 
 int main(int argc, char **argv)
 {
-	struct host_cm cm = { .peer_gone = peer_gone };
-	struct host *h;
+	struct runtime_cm cm = { .peer_gone = peer_gone };
+	struct runtime *rt;
 	pid_t leaver;
 	int status;
 
@@ -150,17 +150,17 @@ int main(int argc, char **argv)
 	leaver = fork();
 	if (leaver == 0)
 		argc > 1 ? leave_right_after_a_post() : leave_with_another_thread_inside();
-	h = attach();
-	host_set_cm(h, &cm);
-	atomic_store(&board->slot, h->peers.slot);
+	rt = attach();
+	runtime_set_cm(rt, &cm);
+	atomic_store(&board->slot, rt->peers.slot);
 	if (waitpid(leaver, &status, 0) != leaver || status != 0)
 		die("the process that leaves does not end well");
 	while (!atomic_load(&is_gone))
 		sched_yield();
 	/* what it left is taken in with the channel's end */
-	pump_all(h, host_enter(h));
-	if (h->frames != 1)
+	pump_all(rt, runtime_enter(rt));
+	if (rt->frames != 1)
 		die("what the process left to send did not come");
-	host_leave(h);
+	runtime_leave(rt);
 	return 0;
 }

@@ -6,7 +6,7 @@
 #include "peers/route.h"
 #include "runtime/helper.h"
 #include "runtime/pump.h"
-#include "runtime/runtime.h"
+#include "runtime/state.h"
 #include "verbs/cq.h"
 #include "verbs/mr.h"
 #include "verbs/pd.h"
@@ -42,7 +42,7 @@ static struct fake {
 } fake;
 
 static struct end {
-	struct host *host;
+	struct runtime *rt;
 	struct ca_device *dev;
 	struct pd *pd;
 	struct cq *cq;
@@ -178,7 +178,7 @@ static void arrive(const uint8_t from[16], uint32_t src_qpn, unsigned *hidden)
 {
 	unsigned at = (fake.first + fake.count + fake.by_look + fake.by_event) % STORED;
 
-	host_enter_briefly(end.host);
+	runtime_enter_briefly(end.rt);
 	fake.in[at].bytes = build(from, src_qpn, fake.in[at].frame, sizeof(fake.in[at].frame));
 	if (hidden)
 		++*hidden;
@@ -186,14 +186,14 @@ static void arrive(const uint8_t from[16], uint32_t src_qpn, unsigned *hidden)
 		fake.arrival = ++fake.count;
 	if (hidden == &fake.by_event || !list_linked(&fake.link.watched))
 		eventfd_write(fake.link.event_fd, 1);
-	host_leave(end.host);
+	runtime_leave(end.rt);
 }
 
 /* ---- the program ---- */
 
 static void route(void *host, const struct ca_device *dev, const struct packet_path *path, struct route *r)
 {
-	host_ca_ops.route(host, dev, path, r);
+	runtime_ca_ops.route(host, dev, path, r);
 	if (dev != end.dev || memcmp(path->dgid, end.ah.av.dgid, 16) != 0)
 		return;
 	r->kind = ROUTE_LINK;
@@ -227,7 +227,7 @@ static void make_qp(wtime now)
 	static const enum ibv_qp_state states[] = { IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS };
 	static const int masks[] = { IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY, 0, IBV_QP_SQ_PSN };
 	struct ibv_qp_init_attr_ex init = { .qp_type = IBV_QPT_UD, .cap = { DEPTH, DEPTH, 1, 1, 0 }, .sq_sig_all = 1 };
-	struct ca *ca = &end.host->ca;
+	struct ca *ca = &end.rt->ca;
 
 	check(qp_create(ca, end.dev, &init, end.pd, end.cq, end.cq, NULL, NULL, &end.qp), "qp");
 	for (int i = 0; i < 3; i++) {
@@ -242,25 +242,25 @@ static void open_end(void)
 	struct ca *ca;
 	wtime now;
 
-	end.host = attach();
-	ca = &end.host->ca;
+	end.rt = attach();
+	ca = &end.rt->ca;
 	end.dev = roce_device(ca);
 	fake.room = DEPTH;
 	fake.link = (struct link){ .ops = &fake_ops, .arrival = &fake.arrival, .origin = ORIGIN_NETWORK };
 	fake.link.event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	now = host_enter(end.host);
+	now = runtime_enter(end.rt);
 	check(pd_create(ca, end.dev, &end.pd), "pd");
 	check(cq_create(ca, end.dev, 2 * DEPTH, &end.cq), "cq");
 	check(mr_create(end.pd, end.memory, BYTES, (uintptr_t)end.memory, IBV_ACCESS_LOCAL_WRITE, &end.mr), "mr");
 	make_address();
 	make_qp(now);
 	/* this host has no other way to others */
-	end.host->peers.wire = (struct wire){ .state = WIRE_REFUSED, .is_told = true, .ask_at = WTIME_NEVER };
-	ops = host_ca_ops;
+	end.rt->peers.wire = (struct wire){ .state = WIRE_REFUSED, .is_told = true, .ask_at = WTIME_NEVER };
+	ops = runtime_ca_ops;
 	ops.route = route;
 	ca->host_ops = &ops;
-	check(links_add(&end.host->peers.links, &fake.link), "add a link");
-	host_leave(end.host);
+	check(links_add(&end.rt->peers.links, &fake.link), "add a link");
+	runtime_leave(end.rt);
 }
 
 static void post_sends(unsigned n)
@@ -273,9 +273,9 @@ static void post_sends(unsigned n)
 		wr[i] = (struct ibv_send_wr){ .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .next = &wr[i + 1],
 					      .wr.ud = { &end.ah.ibv, REMOTE_QPN, QKEY } };
 	wr[n - 1].next = NULL;
-	now = host_enter(end.host);
+	now = runtime_enter(end.rt);
 	check(qp_post_send(end.qp, now, wr, &bad), "post");
-	host_leave(end.host);
+	runtime_leave(end.rt);
 }
 
 static void post_recv(void)
@@ -283,10 +283,10 @@ static void post_recv(void)
 	struct ibv_sge sge = { (uintptr_t)end.memory, BYTES, end.mr->key };
 	struct ibv_recv_wr wr = { .sg_list = &sge, .num_sge = 1 };
 	const struct ibv_recv_wr *bad;
-	wtime now = host_enter(end.host);
+	wtime now = runtime_enter(end.rt);
 
 	check(qp_post_recv(end.qp, now, &wr, &bad), "post a receive");
-	host_leave(end.host);
+	runtime_leave(end.rt);
 }
 
 /* Completions of one look at the CQ; only a poll takes in what arrived. */
@@ -296,12 +296,12 @@ static unsigned look(bool polls)
 	unsigned n = 0;
 
 	if (polls)
-		host_enter_poll(end.host);
+		runtime_enter_poll(end.rt);
 	else
-		host_enter_briefly(end.host);
+		runtime_enter_briefly(end.rt);
 	for (; cq_poll(end.cq, &cqe); n++)
 		check(cqe.status != IBV_WC_SUCCESS, "a completion");
-	host_leave(end.host);
+	runtime_leave(end.rt);
 	return n;
 }
 
@@ -322,9 +322,9 @@ static struct told read_told(void)
 {
 	struct told told;
 
-	host_enter_briefly(end.host);
+	runtime_enter_briefly(end.rt);
 	told = fake.told;
-	host_leave(end.host);
+	runtime_leave(end.rt);
 	return told;
 }
 
@@ -332,17 +332,17 @@ static struct counters read_counters(void)
 {
 	struct counters counters;
 
-	host_enter_briefly(end.host);
-	counters = end.host->ca.counters;
-	host_leave(end.host);
+	runtime_enter_briefly(end.rt);
+	counters = end.rt->ca.counters;
+	runtime_leave(end.rt);
 	return counters;
 }
 
 static void set_room(unsigned room)
 {
-	host_enter_briefly(end.host);
+	runtime_enter_briefly(end.rt);
 	fake.room = room;
-	host_leave(end.host);
+	runtime_leave(end.rt);
 }
 
 /* How many links' room is waited for. */
@@ -350,11 +350,11 @@ static unsigned waiting(void)
 {
 	unsigned n;
 
-	host_enter_briefly(end.host);
-	n = end.host->peers.links.waiting;
+	runtime_enter_briefly(end.rt);
+	n = end.rt->peers.links.waiting;
 	if (n != fake.link.waiting)
 		die("the wrong link is waited for");
-	host_leave(end.host);
+	runtime_leave(end.rt);
 	return n;
 }
 
@@ -370,7 +370,7 @@ static void await_packets(unsigned packets)
 
 static void a_burst_leaves_at_once(void)
 {
-	bool stage = end.host->faults;
+	bool stage = end.rt->faults;
 	struct told told;
 
 	post_sends(8);
@@ -431,10 +431,10 @@ static void a_source_is_its_senders(void)
 	post_recv();
 	arrive(end.dev->gid[end.ah.av.sgid_index].raw, end.qp->qpn, NULL);
 	await_drop(dropped);
-	host_enter(end.host);
+	runtime_enter(end.rt);
 	bytes = build(end.ah.av.dgid, REMOTE_QPN, frame, sizeof(frame));
-	pump_deliver(end.host, 1, link_kind(end.dev->index, PACKET_ROCE), frame, bytes);
-	host_leave(end.host);
+	pump_deliver(end.rt, 1, link_kind(end.dev->index, PACKET_ROCE), frame, bytes);
+	runtime_leave(end.rt);
 	await_drop(dropped + 1);
 	arrive(end.ah.av.dgid, REMOTE_QPN, NULL);
 	complete(1, true);
@@ -461,7 +461,7 @@ static void the_helper_wakes_by_the_descriptor(void)
 	unsigned sleeps = read_told().sleeps;
 
 	post_recv();
-	helper_kick(end.host);
+	helper_kick(end.rt);
 	while (read_told().sleeps == sleeps)
 		sched_yield();
 	arrive(end.ah.av.dgid, REMOTE_QPN, &fake.by_event);
@@ -478,7 +478,7 @@ static void the_connection_manager_takes_the_link(void)
 
 	memcpy(gmp.path.sgid, end.dev->gid[end.ah.av.sgid_index].raw, 16);
 	memcpy(gmp.path.dgid, end.ah.av.dgid, 16);
-	host_send_gmp(end.host, &gmp);
+	runtime_send_gmp(end.rt, &gmp);
 	await_packets(before.packets + 1);
 	if (read_told().dest_qpn != GSI_QPN || read_told().frames != before.frames + 1 || read_told().flushes == before.flushes)
 		die("a management packet is another, or not flushed");
@@ -492,24 +492,24 @@ static void a_management_packet_to_nobody_is_counted(void)
 	memcpy(gmp.path.sgid, end.dev->gid[end.ah.av.sgid_index].raw, 16);
 	memcpy(gmp.path.dgid, end.ah.av.dgid, 16);
 	gmp.path.dgid[15] ^= 0x80;
-	host_send_gmp(end.host, &gmp);
+	runtime_send_gmp(end.rt, &gmp);
 	while (read_counters().send_err == lost)
 		look(true);
 }
 
 static void expect_no_link(unsigned watched)
 {
-	const struct links *ls = &end.host->peers.links;
+	const struct links *ls = &end.rt->peers.links;
 	struct pollfd fd = { atomic_load(&ls->event_fd), POLLIN, 0 };
 
-	host_enter_briefly(end.host);
+	runtime_enter_briefly(end.rt);
 	if (list_linked(&fake.link.watched) || ls->watched_count != watched || ls->looked_at || ls->waiting)
 		die("a broken link is watched");
 	/* the helper takes no event meanwhile */
 	eventfd_write(fake.link.event_fd, 1);
 	if (poll(&fd, 1, 0) != 0)
 		die("a broken link's descriptor wakes the helper");
-	host_leave(end.host);
+	runtime_leave(end.rt);
 }
 
 static void a_broken_link_is_left_alone(void)
@@ -519,10 +519,10 @@ static void a_broken_link_is_left_alone(void)
 
 	set_room(0);
 	post_sends(2);
-	host_enter_briefly(end.host);
-	watched = end.host->peers.links.watched_count;
+	runtime_enter_briefly(end.rt);
+	watched = end.rt->peers.links.watched_count;
 	fake.link.broken = true;
-	host_leave(end.host);
+	runtime_leave(end.rt);
 	complete(2, true);
 	post_sends(1);
 	complete(1, true);

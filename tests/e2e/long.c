@@ -9,7 +9,7 @@
 #include "attach.h"
 #include "connect.h"
 
-#include "runtime/runtime.h"
+#include "runtime/state.h"
 #include "verbs/cq.h"
 #include "verbs/mr.h"
 #include "verbs/pd.h"
@@ -74,7 +74,7 @@ static struct board {
 
 /* One process's side: QP 0 for what is long, QP 1 for the ping-pong, each with a CQ. */
 struct end {
-	struct host *host;
+	struct runtime *rt;
 	struct pd *pd;
 	struct cq *cq[QPS];
 	struct qp *qp[QPS];
@@ -112,10 +112,10 @@ static void open_end(struct end *e, const struct mode *mode, int side)
 	struct ca *ca;
 
 	e->mode = mode;
-	e->host = attach();
-	ca = host_ca(e->host);
+	e->rt = attach();
+	ca = runtime_ca(e->rt);
 	e->buffer = make_buffer();
-	host_enter(e->host);
+	runtime_enter(e->rt);
 	check(pd_create(ca, &ca->dev[0], &e->pd), "pd");
 	check(mr_create(e->pd, e->buffer, long_bytes, (uintptr_t)e->buffer, ALL_ACCESS, &e->mr), "mr");
 	for (int i = 0; i < QPS; i++) {
@@ -130,37 +130,37 @@ static void open_end(struct end *e, const struct mode *mode, int side)
 		board->end[side][i] = (struct address){ .qpn = e->qp[i]->qpn, .rkey = e->mr->key, .va = (uintptr_t)e->buffer,
 							.lid = ca->dev[0].lid };
 	}
-	host_leave(e->host);
+	runtime_leave(e->rt);
 }
 
 static void to_state(struct end *e, int i, enum ibv_qp_state state)
 {
 	struct ibv_qp_attr attr = { .qp_state = state };
-	wtime now = host_enter(e->host);
+	wtime now = runtime_enter(e->rt);
 
 	check(qp_modify(e->qp[i], now, &attr, IBV_QP_STATE), "modify");
-	host_leave(e->host);
+	runtime_leave(e->rt);
 }
 
 /* From whatever state to RTS. */
 static void connect_qp(struct end *e, int i, const struct address *peer)
 {
 	to_state(e, i, IBV_QPS_RESET);
-	rc_connect(e->qp[i], host_enter(e->host), (struct ibv_qp_attr){
+	rc_connect(e->qp[i], runtime_enter(e->rt), (struct ibv_qp_attr){
 		.port_num = 1, .qp_access_flags = ALL_ACCESS & ~IBV_ACCESS_LOCAL_WRITE,
 		.path_mtu = IBV_MTU_4096, .dest_qp_num = peer->qpn, .ah_attr = { .dlid = peer->lid, .port_num = 1 },
 		.timeout = e->mode->timeout, .retry_cnt = 7, .rnr_retry = 7, .min_rnr_timer = 1,
 		.max_rd_atomic = 4, .max_dest_rd_atomic = 4 });
-	host_leave(e->host);
+	runtime_leave(e->rt);
 }
 
 static bool poll_once(struct end *e, int i, struct cqe *cqe)
 {
 	bool any;
 
-	host_enter_poll(e->host);
+	runtime_enter_poll(e->rt);
 	any = cq_poll(e->cq[i], cqe);
-	host_leave(e->host);
+	runtime_leave(e->rt);
 	return any;
 }
 
@@ -186,8 +186,8 @@ static void post_inside(struct end *e, wtime now, int i, uint64_t wr_id, enum ib
 
 static void post(struct end *e, int i, enum ibv_wr_opcode opcode, uint32_t bytes)
 {
-	post_inside(e, host_enter(e->host), i, 0, opcode, bytes);
-	host_leave(e->host);
+	post_inside(e, runtime_enter(e->rt), i, 0, opcode, bytes);
+	runtime_leave(e->rt);
 }
 
 static void post_receive(struct end *e, int i, uint32_t bytes)
@@ -195,10 +195,10 @@ static void post_receive(struct end *e, int i, uint32_t bytes)
 	struct ibv_sge sge = { (uintptr_t)e->buffer, bytes, e->mr->key };
 	struct ibv_recv_wr wr = { .sg_list = &sge, .num_sge = 1 };
 	const struct ibv_recv_wr *bad;
-	wtime now = host_enter(e->host);
+	wtime now = runtime_enter(e->rt);
 
 	check(qp_post_recv(e->qp[i], now, &wr, &bad), "post receive");
-	host_leave(e->host);
+	runtime_leave(e->rt);
 }
 
 static bool holds(const struct end *e, uint8_t byte)
@@ -248,7 +248,7 @@ static void play_pong(struct end *e)
 
 static void expect_direct(const struct end *e)
 {
-	const struct counters *c = &host_ca(e->host)->counters;
+	const struct counters *c = &runtime_ca(e->rt)->counters;
 
 	if (c->direct_bytes != long_bytes || c->sent_pkts > long_bytes / 4096 / 100)
 		die("a long transfer did not go the direct path");
@@ -326,14 +326,14 @@ static unsigned await_probe(struct end *e)
 /* How many pieces have ended by now; the probe is behind them. */
 static unsigned post_probe(struct end *e)
 {
-	wtime now = host_enter(e->host);
+	wtime now = runtime_enter(e->rt);
 	unsigned pieces = 0;
 	struct cqe cqe;
 
 	while (cq_poll(e->cq[BULK], &cqe))
 		pieces++;
 	post_inside(e, now, PING, PROBE, IBV_WR_RDMA_WRITE, 8);
-	host_leave(e->host);
+	runtime_leave(e->rt);
 	return pieces;
 }
 
@@ -344,10 +344,10 @@ static void probe_beside_copies(struct end *e)
 
 	post_probe(e);
 	await_probe(e);
-	now = host_enter(e->host);
+	now = runtime_enter(e->rt);
 	for (unsigned n = 0; n < DEPTH; n++)
 		post_inside(e, now, BULK, 0, IBV_WR_RDMA_WRITE, PIECE);
-	host_leave(e->host);
+	runtime_leave(e->rt);
 	for (; done < DEPTH; done += between, probes++) {
 		done += post_probe(e);
 		between = await_probe(e);
@@ -380,16 +380,16 @@ static void dereg_target(struct end *e)
 		connect_qp(e, BULK, &board->end[1][BULK]);
 		meet();
 		await_midst(e);
-		host_enter(e->host);
+		runtime_enter(e->rt);
 		check(mr_destroy(e->mr), "deregister");
 		memset(e->buffer, GUARD_BYTE, FILE_BYTES);
-		host_leave(e->host);
+		runtime_leave(e->rt);
 		meet();
 		if (!holds(e, GUARD_BYTE))
 			die("memory changed after it was deregistered");
-		host_enter(e->host);
+		runtime_enter(e->rt);
 		check(mr_create(e->pd, e->buffer, long_bytes, (uintptr_t)e->buffer, ALL_ACCESS, &e->mr), "mr");
-		host_leave(e->host);
+		runtime_leave(e->rt);
 		board->end[0][BULK].rkey = e->mr->key;
 		meet();
 	} while (atomic_load(&board->running));
@@ -513,9 +513,9 @@ static void die_target(struct end *e)
 	while (atomic_load(&board->running))
 		sched_yield();
 	to_state(e, BULK, IBV_QPS_ERR);
-	host_enter(e->host);
+	runtime_enter(e->rt);
 	check(mr_destroy(e->mr), "deregister");
-	host_leave(e->host);
+	runtime_leave(e->rt);
 }
 
 /* ---- the whole ---- */

@@ -8,7 +8,7 @@
 
 NAMESAKE(json_object) NAMESAKE(json_array) NAMESAKE(json_integer) NAMESAKE(json_string) NAMESAKE(json_delete)
 NAMESAKE(json_object_set_new) NAMESAKE(json_dumpb) NAMESAKE(json_dumps) NAMESAKE(crc32_gzip_refl) NAMESAKE(crc32_iscsi)
-NAMESAKE(crc_ieee) NAMESAKE(log_line) NAMESAKE(host_get) NAMESAKE(table_next) NAMESAKE(row_begin) NAMESAKE(qp_modify)
+NAMESAKE(crc_ieee) NAMESAKE(log_line) NAMESAKE(runtime_get) NAMESAKE(table_next) NAMESAKE(row_begin) NAMESAKE(qp_modify)
 NAMESAKE(ibv_query_port) NAMESAKE(ibv_query_device) NAMESAKE(ibv_get_sysfs_path) NAMESAKE(ibv_event_type_str)
 
 int main(void)

@@ -6,7 +6,7 @@
 #include "connect.h"
 
 #include "control/clock.h"
-#include "runtime/host.h"
+#include "runtime/runtime.h"
 #include "verbs/cq.h"
 #include "verbs/mr.h"
 #include "verbs/pd.h"
@@ -30,7 +30,7 @@ struct address {
 };
 
 struct side {
-	struct host *host;
+	struct runtime *rt;
 	struct cq *cq;
 	struct qp *qp;
 	struct mr *mr;
@@ -57,13 +57,13 @@ static void on_async_event(enum ibv_event_type type, void *object)
 
 static void make_objects(struct side *s)
 {
-	struct ca *ca = host_ca(s->host);
+	struct ca *ca = runtime_ca(s->rt);
 	struct ca_device *dev = &ca->dev[0];
 	struct pd *pd;
 
 	s->buffer = aligned_alloc(4096, (2 * s->bytes + 4095) & ~(size_t)4095);
 	memset(s->buffer, 0, 2 * s->bytes);
-	host_enter(s->host);
+	runtime_enter(s->rt);
 	check(pd_create(ca, dev, &pd), "pd");
 	check(cq_create(ca, dev, 4 * DEPTH, &s->cq), "cq");
 	s->cq->has_channel = true;
@@ -72,7 +72,7 @@ static void make_objects(struct side *s)
 	struct ibv_qp_init_attr_ex init = { .qp_type = IBV_QPT_RC, .cap = { .max_send_wr = DEPTH, .max_recv_wr = DEPTH,
 					    .max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = 64 } };
 	check(qp_create(ca, dev, &init, pd, s->cq, s->cq, NULL, NULL, &s->qp), "qp");
-	host_leave(s->host);
+	runtime_leave(s->rt);
 }
 
 static void exchange(struct side *s)
@@ -95,12 +95,12 @@ static void barrier(struct side *s)
 
 static void connect_qp(struct side *s)
 {
-	rc_connect(s->qp, host_enter(s->host), (struct ibv_qp_attr){
+	rc_connect(s->qp, runtime_enter(s->rt), (struct ibv_qp_attr){
 		.port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE,
 		.path_mtu = IBV_MTU_4096, .dest_qp_num = s->peer.qpn, .ah_attr = { .dlid = s->peer.lid, .port_num = 1 },
 		.rq_psn = s->peer.psn, .sq_psn = 0xfffff0, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7, .min_rnr_timer = 12,
 		.max_rd_atomic = 1, .max_dest_rd_atomic = 1 });
-	host_leave(s->host);
+	runtime_leave(s->rt);
 }
 
 static void post_recv(struct side *s)
@@ -108,24 +108,24 @@ static void post_recv(struct side *s)
 	struct ibv_sge sge = { .addr = (uintptr_t)s->buffer, .length = (uint32_t)s->bytes, .lkey = s->mr->key };
 	struct ibv_recv_wr wr = { .sg_list = &sge, .num_sge = 1 };
 	const struct ibv_recv_wr *bad;
-	wtime now = host_enter(s->host);
+	wtime now = runtime_enter(s->rt);
 
 	check(qp_post_recv(s->qp, now, &wr, &bad), "post receive");
-	host_leave(s->host);
+	runtime_leave(s->rt);
 }
 
 static void post(struct side *s, enum ibv_wr_opcode opcode)
 {
 	struct ibv_sge sge = { .addr = (uintptr_t)(s->buffer + s->bytes), .length = (uint32_t)s->bytes, .lkey = s->mr->key };
 	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = opcode, .send_flags = IBV_SEND_SIGNALED }, *bad;
-	wtime now = host_enter(s->host);
+	wtime now = runtime_enter(s->rt);
 
 	if (s->bytes <= 64)
 		wr.send_flags |= IBV_SEND_INLINE;
 	wr.wr.rdma.remote_addr = s->peer.va;
 	wr.wr.rdma.rkey = s->peer.rkey;
 	check(qp_post_send(s->qp, now, &wr, &bad), "post send");
-	host_leave(s->host);
+	runtime_leave(s->rt);
 }
 
 /* One completion if there is one. */
@@ -133,9 +133,9 @@ static bool poll_once(struct side *s, struct cqe *cqe)
 {
 	bool any;
 
-	host_enter_poll(s->host);
+	runtime_enter_poll(s->rt);
 	any = cq_poll(s->cq, cqe);
-	host_leave(s->host);
+	runtime_leave(s->rt);
 	if (any && cqe->status != IBV_WC_SUCCESS) {
 		fprintf(stderr, "pair: completion with status %d\n", cqe->status);
 		exit(1);
@@ -156,18 +156,18 @@ static void wait_for(struct side *s, enum cqe_kind kind, unsigned *other, bool s
 				return;
 			++*other;
 		} else if (sleeps) {
-			host_enter(s->host);
+			runtime_enter(s->rt);
 			cq_arm(s->cq, false);
-			host_leave(s->host);
+			runtime_leave(s->rt);
 			if (poll_once(s, &cqe)) {
 				if (cqe.kind == kind)
 					return;
 				++*other;
 				continue;
 			}
-			host_enter(s->host);
-			host_will_sleep(s->host);
-			host_leave(s->host);
+			runtime_enter(s->rt);
+			runtime_will_sleep(s->rt);
+			runtime_leave(s->rt);
 			poll(&p, 1, -1);
 			eventfd_read(event_fd, &count);
 		}
@@ -249,7 +249,7 @@ static double stream(struct side *s, unsigned rounds)
 	start = clock_now() - start;
 	barrier(s);
 	if (!s->is_first) {
-		see_what_was_placed(s->host);
+		see_what_was_placed(s->rt);
 		check_round(s, 0);
 	}
 	return (double)rounds * (double)s->bytes / (double)start;
@@ -292,7 +292,7 @@ static void run(struct side *s, const char *mode, unsigned rounds)
 
 int main(int argc, char **argv)
 {
-	static const struct host_events events = { .cq_event = on_cq_event, .async_event = on_async_event };
+	static const struct runtime_events events = { .cq_event = on_cq_event, .async_event = on_async_event };
 	struct side s = { .bytes = argc > 2 ? strtoul(argv[2], NULL, 0) : 8 };
 	int pair[2], status = 0;
 	pid_t child;
@@ -307,8 +307,8 @@ int main(int argc, char **argv)
 	if (child == 0 && strcmp(getenv("WEFT_TEST_LIMIT") ?: "", "user") == 0 && (setgid(65534) || setuid(65534)))
 		die("still root");
 	event_fd = eventfd(0, EFD_NONBLOCK);
-	s.host = attach();
-	host_set_events(s.host, &events);
+	s.rt = attach();
+	runtime_set_events(s.rt, &events);
 	run(&s, argv[1], (unsigned)strtoul(argv[3], NULL, 0));
 	if (s.is_first && (waitpid(child, &status, 0) < 0 || status != 0))
 		die("the other side failed");

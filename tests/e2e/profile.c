@@ -4,7 +4,7 @@
 #include "attach.h"
 #include "connect.h"
 
-#include "runtime/host.h"
+#include "runtime/runtime.h"
 #include "verbs/cq.h"
 #include "verbs/mr.h"
 #include "verbs/pd.h"
@@ -32,7 +32,7 @@ static void async_event(enum ibv_event_type type, void *object)
 }
 
 static struct {
-	struct host *host;
+	struct runtime *rt;
 	struct pd *pd;
 	struct cq *cq, *other_cq;
 	struct qp *qp[2];
@@ -46,7 +46,7 @@ static struct qp *make_qp(struct cq *cq)
 					    .max_send_sge = 1, .max_recv_sge = 1 } };
 	struct qp *qp;
 
-	check(qp_create(host_ca(me.host), &host_ca(me.host)->dev[0], &init, me.pd, cq, cq, NULL, NULL, &qp), "qp");
+	check(qp_create(runtime_ca(me.rt), &runtime_ca(me.rt)->dev[0], &init, me.pd, cq, cq, NULL, NULL, &qp), "qp");
 	return qp;
 }
 
@@ -60,24 +60,24 @@ static void connect_qp(int i, wtime now)
 
 static void open_all(void)
 {
-	static const struct host_events events = { cq_event, async_event };
+	static const struct runtime_events events = { cq_event, async_event };
 	struct ca_device *dev;
 	wtime now;
 
-	me.host = attach();
-	host_set_events(me.host, &events);
-	dev = &host_ca(me.host)->dev[0];
-	now = host_enter(me.host);
-	check(pd_create(host_ca(me.host), dev, &me.pd), "pd");
-	check(cq_create(host_ca(me.host), dev, CQES, &me.cq), "cq");
-	check(cq_create(host_ca(me.host), dev, DEPTH, &me.other_cq), "cq");
+	me.rt = attach();
+	runtime_set_events(me.rt, &events);
+	dev = &runtime_ca(me.rt)->dev[0];
+	now = runtime_enter(me.rt);
+	check(pd_create(runtime_ca(me.rt), dev, &me.pd), "pd");
+	check(cq_create(runtime_ca(me.rt), dev, CQES, &me.cq), "cq");
+	check(cq_create(runtime_ca(me.rt), dev, DEPTH, &me.other_cq), "cq");
 	check(mr_create(me.pd, me.buffer, BYTES, (uintptr_t)me.buffer, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, &me.mr),
 	      "mr");
 	me.qp[0] = make_qp(me.cq);
 	me.qp[1] = make_qp(me.other_cq);
 	connect_qp(0, now);
 	connect_qp(1, now);
-	host_leave(me.host);
+	runtime_leave(me.rt);
 }
 
 static void post_write(uint64_t id, uint32_t bytes)
@@ -85,19 +85,19 @@ static void post_write(uint64_t id, uint32_t bytes)
 	struct ibv_sge sge = { (uintptr_t)me.buffer, bytes, me.mr->key };
 	struct ibv_send_wr wr = { .wr_id = id, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED, .sg_list = &sge,
 				  .num_sge = 1, .wr.rdma = { (uintptr_t)me.buffer, me.mr->key } }, *bad;
-	wtime now = host_enter(me.host);
+	wtime now = runtime_enter(me.rt);
 
 	check(qp_post_send(me.qp[0], now, &wr, &bad), "post");
-	host_leave(me.host);
+	runtime_leave(me.rt);
 }
 
 static bool poll_once(struct cqe *cqe)
 {
 	bool any;
 
-	host_enter_poll(me.host);
+	runtime_enter_poll(me.rt);
 	any = cq_poll(me.cq, cqe);
-	host_leave(me.host);
+	runtime_leave(me.rt);
 	return any;
 }
 
@@ -113,7 +113,7 @@ static void wait_for(uint64_t id)
 
 static void count_acks(unsigned expected)
 {
-	const struct counters *c = &host_ca(me.host)->counters;
+	const struct counters *c = &runtime_ca(me.rt)->counters;
 	uint64_t acks;
 
 	post_write(1, BYTES);
@@ -131,17 +131,17 @@ static void overfill(void)
 	for (uint64_t id = 0; id < DEPTH / 2; id++)
 		post_write(id, 1);
 	while (!cq_errors) {
-		host_enter_poll(me.host);
-		host_leave(me.host);
+		runtime_enter_poll(me.rt);
+		runtime_leave(me.rt);
 	}
 }
 
 static void kept(void)
 {
 	overfill();
-	host_enter(me.host);
+	runtime_enter(me.rt);
 	check(cq_resize(me.cq, DEPTH), "resize");
-	host_leave(me.host);
+	runtime_leave(me.rt);
 	for (uint64_t id = 0; id < DEPTH / 2; id++)
 		wait_for(id);
 	if (cq_errors != 1)

@@ -6,7 +6,7 @@
 #include "channel.h"
 
 #include "runtime/pump.h"
-#include "runtime/runtime.h"
+#include "runtime/state.h"
 
 #include <sched.h>
 #include <signal.h>
@@ -38,49 +38,49 @@ static rlim_t limit(pid_t pid, rlim_t most)
 /* Counts what comes. */
 static void be_peer(void)
 {
-	struct host *h;
+	struct runtime *rt;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	h = attach();
+	rt = attach();
 	for (;;) {
-		host_enter_poll(h);
-		atomic_store(&board->frames, (uint32_t)h->frames);
-		atomic_store(&board->lost, h->peers.channels.refused[atomic_load(&board->asker)].is_lost);
-		host_leave(h);
-		atomic_store(&board->slot, h->peers.slot);
+		runtime_enter_poll(rt);
+		atomic_store(&board->frames, (uint32_t)rt->frames);
+		atomic_store(&board->lost, rt->peers.channels.refused[atomic_load(&board->asker)].is_lost);
+		runtime_leave(rt);
+		atomic_store(&board->slot, rt->peers.slot);
 		sched_yield();
 	}
 }
 
-static bool send_to(struct host *h, uint32_t slot)
+static bool send_to(struct runtime *rt, uint32_t slot)
 {
 	static const uint8_t rubbish[64];
 	const struct channel *ch;
 
-	host_enter(h);
-	ch = channel_await(h, slot);
+	runtime_enter(rt);
+	ch = channel_await(rt, slot);
 	if (ch)
-		pump_send_frame(h, ch->link, link_kind(0, PACKET_IB), rubbish, sizeof(rubbish));
-	host_leave(h);
+		pump_send_frame(rt, ch->link, link_kind(0, PACKET_IB), rubbish, sizeof(rubbish));
+	runtime_leave(rt);
 	return ch;
 }
 
-static bool is_lost(struct host *h, uint32_t slot)
+static bool is_lost(struct runtime *rt, uint32_t slot)
 {
-	(void)h, (void)slot;
+	(void)rt, (void)slot;
 	return atomic_load(&board->lost);
 }
 
-static bool has_come(struct host *h, uint32_t slot)
+static bool has_come(struct runtime *rt, uint32_t slot)
 {
-	return atomic_load(&board->frames) > 0 || (send_to(h, slot), false);
+	return atomic_load(&board->frames) > 0 || (send_to(rt, slot), false);
 }
 
-static void await(bool (*holds)(struct host *h, uint32_t slot), struct host *h, uint32_t slot, const char *what)
+static void await(bool (*holds)(struct runtime *rt, uint32_t slot), struct runtime *rt, uint32_t slot, const char *what)
 {
 	time_t deadline = time(NULL) + PATIENCE_S;
 
-	while (!holds(h, slot)) {
+	while (!holds(rt, slot)) {
 		if (time(NULL) > deadline)
 			die(what);
 		sched_yield();
@@ -91,7 +91,7 @@ int main(int argc, char **argv)
 {
 	const char *who = argc == 2 ? argv[1] : "";
 	pid_t peer, limited;
-	struct host *h;
+	struct runtime *rt;
 	rlim_t before;
 	uint32_t slot;
 
@@ -99,20 +99,20 @@ int main(int argc, char **argv)
 	peer = fork();
 	if (peer == 0)
 		be_peer();
-	h = attach();
-	atomic_store(&board->asker, h->peers.slot);
+	rt = attach();
+	atomic_store(&board->asker, rt->peers.slot);
 	while (!(slot = atomic_load(&board->slot)))
 		sched_yield();
 	limited = strcmp(who, "weftd") == 0 ? weftd_pid() : strcmp(who, "peer") == 0 ? peer : getpid();
 	if (!limited)
 		die("no weftd");
 	before = limit(limited, 3);
-	if (send_to(h, slot) != (limited == peer))
+	if (send_to(rt, slot) != (limited == peer))
 		die(limited == peer ? "who asks is at no limit" : "there is room for a channel where there is none");
 	if (limited == peer)
-		await(is_lost, h, slot, "who is asked does not notice");
+		await(is_lost, rt, slot, "who is asked does not notice");
 	limit(limited, before);
-	await(has_come, h, slot, "no channel, though there is room");
+	await(has_come, rt, slot, "no channel, though there is room");
 	kill(peer, SIGKILL);
 	return 0;
 }

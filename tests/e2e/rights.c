@@ -11,7 +11,7 @@
 #include "direct/hazard.h"
 #include "link/shm.h"
 #include "peers/direct_target.h"
-#include "runtime/runtime.h"
+#include "runtime/state.h"
 #include "verbs/cq.h"
 #include "verbs/direct.h"
 #include "verbs/mr.h"
@@ -50,7 +50,7 @@ static struct board {
 static int up_pipe[2], done_pipe[2];	/* the new program is up; the initiator is done */
 
 struct end {
-	struct host *host;
+	struct runtime *rt;
 	struct pd *pd, *other_pd;
 	struct cq *cq;
 	struct qp *qp;
@@ -69,7 +69,7 @@ static void meet(void)
 
 static struct ca *ca_of(const struct end *e)
 {
-	return host_ca(e->host);
+	return runtime_ca(e->rt);
 }
 
 static uint8_t *make_buffer(void)
@@ -92,16 +92,16 @@ static struct qp *make_qp(struct end *e)
 
 static void open_end(struct end *e, int side)
 {
-	e->host = attach();
+	e->rt = attach();
 	e->buffer = make_buffer();
-	host_enter(e->host);
+	runtime_enter(e->rt);
 	check(pd_create(ca_of(e), &ca_of(e)->dev[0], &e->pd), "pd");
 	check(pd_create(ca_of(e), &ca_of(e)->dev[0], &e->other_pd), "pd");
 	check(cq_create(ca_of(e), &ca_of(e)->dev[0], 4 * DEPTH, &e->cq), "cq");
 	e->qp = make_qp(e);
 	board->qpn[side] = e->qp->qpn;
 	board->lid = e->qp->dev->lid;
-	host_leave(e->host);
+	runtime_leave(e->rt);
 	meet();
 }
 
@@ -109,14 +109,14 @@ static void open_end(struct end *e, int side)
 static void connect_qp(struct end *e, struct qp *qp, uint32_t peer, uint32_t sq_psn)
 {
 	struct ibv_qp_attr reset = { .qp_state = IBV_QPS_RESET };
-	wtime now = host_enter(e->host);
+	wtime now = runtime_enter(e->rt);
 
 	check(qp_modify(qp, now, &reset, IBV_QP_STATE), "reset");
 	rc_connect(qp, now, (struct ibv_qp_attr){
 		.port_num = 1, .qp_access_flags = REMOTE, .path_mtu = IBV_MTU_4096, .dest_qp_num = peer, .sq_psn = sq_psn,
 		.ah_attr = { .dlid = board->lid, .port_num = 1 }, .timeout = 10, .retry_cnt = 3, .rnr_retry = 7,
 		.min_rnr_timer = 1, .max_rd_atomic = 4, .max_dest_rd_atomic = 4 });
-	host_leave(e->host);
+	runtime_leave(e->rt);
 }
 
 static enum ibv_wc_status wait_done(struct end *e)
@@ -125,9 +125,9 @@ static enum ibv_wc_status wait_done(struct end *e)
 	bool any;
 
 	do {
-		host_enter_poll(e->host);
+		runtime_enter_poll(e->rt);
 		any = cq_poll(e->cq, &cqe);
-		host_leave(e->host);
+		runtime_leave(e->rt);
 	} while (!any);
 	return cqe.status;
 }
@@ -136,13 +136,13 @@ static void post(struct end *e, struct qp *qp, struct ibv_send_wr *wr, uint32_t 
 {
 	struct ibv_sge sge = { (uintptr_t)e->buffer, bytes, e->mr ? e->mr->key : 0 };
 	struct ibv_send_wr *bad;
-	wtime now = host_enter(e->host);
+	wtime now = runtime_enter(e->rt);
 
 	wr->sg_list = &sge;
 	wr->num_sge = 1;
 	wr->send_flags = IBV_SEND_SIGNALED;
 	check(qp_post_send(qp, now, wr, &bad), "post");
-	host_leave(e->host);
+	runtime_leave(e->rt);
 }
 
 static enum ibv_wc_status write_to_target(struct end *e, struct qp *qp, uint32_t bytes)
@@ -166,9 +166,9 @@ static void write_directly(struct end *e, uint32_t bytes)
 
 static void register_buffer(struct end *e)
 {
-	host_enter(e->host);
+	runtime_enter(e->rt);
 	check(mr_create(e->pd, e->buffer, BYTES, (uintptr_t)e->buffer, ALL_ACCESS, &e->mr), "mr");
-	host_leave(e->host);
+	runtime_leave(e->rt);
 }
 
 /* ---- table ---- */
@@ -192,9 +192,9 @@ static void take_nothing(struct end *e)
 
 static void rereg(struct end *e, int flags, struct pd *pd, uint8_t *memory, int access)
 {
-	host_enter(e->host);
+	runtime_enter(e->rt);
 	check(mr_rereg(e->mr, flags, pd, memory, BYTES / 2, access), "rereg");
-	host_leave(e->host);
+	runtime_leave(e->rt);
 }
 
 static void take_write_from_region(struct end *e)
@@ -214,28 +214,28 @@ static void move_region_elsewhere(struct end *e)
 
 static void deregister(struct end *e)
 {
-	host_enter(e->host);
+	runtime_enter(e->rt);
 	check(mr_destroy(e->mr), "deregister");
-	host_leave(e->host);
+	runtime_leave(e->rt);
 	e->mr = NULL;
 }
 
 static void take_rights_from_qp(struct end *e)
 {
 	struct ibv_qp_attr none = { .qp_access_flags = 0 };
-	wtime now = host_enter(e->host);
+	wtime now = runtime_enter(e->rt);
 
 	check(qp_modify(e->qp, now, &none, IBV_QP_ACCESS_FLAGS), "no access");
-	host_leave(e->host);
+	runtime_leave(e->rt);
 }
 
 static void reset_qp(struct end *e)
 {
 	struct ibv_qp_attr reset = { .qp_state = IBV_QPS_RESET };
-	wtime now = host_enter(e->host);
+	wtime now = runtime_enter(e->rt);
 
 	check(qp_modify(e->qp, now, &reset, IBV_QP_STATE), "reset");
-	host_leave(e->host);
+	runtime_leave(e->rt);
 }
 
 static void invalidate(struct end *e)
@@ -259,9 +259,9 @@ static void bind_for_reads(struct end *e)
 
 static void free_window(struct end *e)
 {
-	host_enter(e->host);
+	runtime_enter(e->rt);
 	check(mw_destroy(e->window), "free the window");
-	host_leave(e->host);
+	runtime_leave(e->rt);
 	e->window = NULL;
 }
 
@@ -298,9 +298,9 @@ static void give(struct end *e, enum use use)
 	memset(e->buffer, 0x11, BYTES);
 	register_buffer(e);
 	if (is_window) {
-		host_enter(e->host);
+		runtime_enter(e->rt);
 		check(mw_create(e->pd, use == BY_WINDOW_1 ? IBV_MW_TYPE_1 : IBV_MW_TYPE_2, &e->window), "window");
-		host_leave(e->host);
+		runtime_leave(e->rt);
 		bind(e, e->window->key ^ 1, BYTES, REMOTE);
 	}
 	board->rkey = is_window ? e->window->key : e->mr->key;
@@ -342,9 +342,9 @@ static void table_initiator(struct end *e)
 
 	memset(e->buffer, 0x22, BYTES);
 	register_buffer(e);
-	host_enter(e->host);
+	runtime_enter(e->rt);
 	stranger = make_qp(e);
-	host_leave(e->host);
+	runtime_leave(e->rt);
 	for (int i = 0; i < ROWS; i++) {
 		enum ibv_wc_status status;
 
@@ -376,7 +376,7 @@ static void tail_target(struct end *e)
 	check(munmap(e->buffer, HOLE), "munmap");
 	meet();
 	meet();
-	see_what_was_placed(e->host);
+	see_what_was_placed(e->rt);
 	for (unsigned i = HOLE; i < BYTES; i++)
 		if (e->buffer[i] != 0x11)
 			die("the end of a write came before its beginning");
@@ -402,9 +402,9 @@ static void tail_initiator(struct end *e)
 					    .iov = &iov, .iovs = 1 };
 		bool done;
 
-		host_enter(e->host);
-		done = peers_direct_ops.execute(&e->host->peers, e->qp, &r);
-		host_leave(e->host);
+		runtime_enter(e->rt);
+		done = peers_direct_ops.execute(&e->rt->peers, e->qp, &r);
+		runtime_leave(e->rt);
 		if (done)
 			die("a write into a hole succeeded");
 	}
@@ -419,10 +419,10 @@ static void destroy_target(struct end *e)
 	give(e, BY_REGION);
 	meet();
 	meet();		/* it is in the midst of it */
-	host_enter(e->host);
+	runtime_enter(e->rt);
 	check(qp_destroy(e->qp), "destroy");
 	atomic_store(&board->is_destroyed, true);
-	host_leave(e->host);
+	runtime_leave(e->rt);
 	if (!atomic_load(&board->is_released))
 		die("a QP was destroyed while its peer used it");
 	meet();
@@ -432,9 +432,9 @@ static bool is_shown(struct end *e)
 {
 	bool shown;
 
-	host_enter(e->host);
-	shown = peers_direct_ops.reaches(&e->host->peers, e->qp);
-	host_leave(e->host);
+	runtime_enter(e->rt);
+	shown = peers_direct_ops.reaches(&e->rt->peers, e->qp);
+	runtime_leave(e->rt);
 	return shown;
 }
 
@@ -447,9 +447,9 @@ static void destroy_initiator(struct end *e)
 	connect_qp(e, e->qp, board->qpn[0], 0);
 	meet();
 	write_directly(e, 8);
-	host_enter(e->host);
-	word = shm_own_hazard(direct_target_channel(&e->host->peers, e->qp)->shm);
-	host_leave(e->host);
+	runtime_enter(e->rt);
+	word = shm_own_hazard(direct_target_channel(&e->rt->peers, e->qp)->shm);
+	runtime_leave(e->rt);
 	hazard_begin(word, board->qpn[0], board->rkey);
 	meet();
 	while (is_shown(e))
@@ -504,7 +504,7 @@ static void exec_initiator(struct end *e)
 	meet();
 	write_directly(e, BYTES);
 	meet();
-	host_enter(e->host);
+	runtime_enter(e->rt);
 	if (read(up_pipe[0], &byte, 1) != 1)
 		die("no new program");
 	for (uint32_t bytes = BYTES; bytes; bytes /= 8) {
@@ -512,10 +512,10 @@ static void exec_initiator(struct end *e)
 		struct direct_request r = { .op = OP_WRITE, .rkey = board->rkey, .va = board->va, .bytes = bytes,
 					    .iov = &iov, .iovs = 1 };
 
-		if (peers_direct_ops.execute(&e->host->peers, e->qp, &r))
+		if (peers_direct_ops.execute(&e->rt->peers, e->qp, &r))
 			die("a write into a new program succeeded");
 	}
-	host_leave(e->host);
+	runtime_leave(e->rt);
 }
 
 /* ---- the whole ---- */

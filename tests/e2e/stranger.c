@@ -6,7 +6,7 @@
 #include "channel.h"
 #include "connect.h"
 
-#include "runtime/runtime.h"
+#include "runtime/state.h"
 #include "verbs/cq.h"
 #include "verbs/mr.h"
 #include "verbs/pd.h"
@@ -31,7 +31,7 @@ struct card {
 static struct side {
 	int self;
 	int socket[SIDES];		/* to the others; of the parent, SERVER, alone */
-	struct host *host;
+	struct runtime *rt;
 	struct cq *cq;
 	struct qp *rc, *ud;
 	struct mr *mr;
@@ -48,26 +48,26 @@ static void make_objects(void)
 	struct pd *pd;
 	struct ibv_qp_init_attr_ex init = { .cap = { .max_send_wr = 8, .max_recv_wr = 8, .max_send_sge = 1, .max_recv_sge = 1 } };
 
-	s.host = attach();
-	ca = host_ca(s.host);
+	s.rt = attach();
+	ca = runtime_ca(s.rt);
 	dev = &ca->dev[0];
 	s.buffer = aligned_alloc(4096, 4096);
 	memset(s.buffer, 0, 4096);
-	host_enter(s.host);
+	runtime_enter(s.rt);
 	check(pd_create(ca, dev, &pd), "pd");
 	check(cq_create(ca, dev, 1 << 17, &s.cq), "cq");
 	check(mr_create(pd, s.buffer, 4096, (uintptr_t)s.buffer, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, &s.mr), "mr");
 	init.qp_type = IBV_QPT_RC;
 	for (unsigned i = 0; s.self == CLIENT && i < others; i++) {
-		host_leave(s.host);
-		host_reserve_numbers(s.host);
-		host_enter(s.host);
+		runtime_leave(s.rt);
+		runtime_reserve_numbers(s.rt);
+		runtime_enter(s.rt);
 		check(qp_create(ca, dev, &init, pd, s.cq, s.cq, NULL, NULL, &s.rc), "one QP of many");
 	}
 	check(qp_create(ca, dev, &init, pd, s.cq, s.cq, NULL, NULL, &s.rc), "RC QP");
 	init.qp_type = IBV_QPT_UD;
 	check(qp_create(ca, dev, &init, pd, s.cq, s.cq, NULL, NULL, &s.ud), "UD QP");
-	host_leave(s.host);
+	runtime_leave(s.rt);
 	s.card[s.self] = (struct card){ s.rc->qpn, s.ud->qpn, s.mr->key, (uintptr_t)s.buffer, dev->lid };
 }
 
@@ -107,7 +107,7 @@ static void connect_all(void)
 	static const enum ibv_qp_state states[] = { IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS };
 	static const int masks[] = { IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY, 0, IBV_QP_SQ_PSN };
 	const struct card *peer = &s.card[s.self == SERVER ? CLIENT : SERVER];
-	wtime now = host_enter(s.host);
+	wtime now = runtime_enter(s.rt);
 
 	rc_connect(s.rc, now, (struct ibv_qp_attr){
 		.port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE, .path_mtu = IBV_MTU_1024, .dest_qp_num = peer->rc,
@@ -118,7 +118,7 @@ static void connect_all(void)
 
 		check(qp_modify(s.ud, now, &attr, IBV_QP_STATE | masks[i]), "connect the UD QP");
 	}
-	host_leave(s.host);
+	runtime_leave(s.rt);
 }
 
 static void post_recv(struct qp *qp, uint32_t at)
@@ -126,10 +126,10 @@ static void post_recv(struct qp *qp, uint32_t at)
 	struct ibv_sge sge = { .addr = (uintptr_t)(s.buffer + at), .length = ROOM, .lkey = s.mr->key };
 	struct ibv_recv_wr wr = { .sg_list = &sge, .num_sge = 1 };
 	const struct ibv_recv_wr *bad;
-	wtime now = host_enter(s.host);
+	wtime now = runtime_enter(s.rt);
 
 	check(qp_post_recv(qp, now, &wr, &bad), "post receive");
-	host_leave(s.host);
+	runtime_leave(s.rt);
 }
 
 static void send_to_server(struct qp *qp, uint8_t what)
@@ -140,7 +140,7 @@ static void send_to_server(struct qp *qp, uint8_t what)
 	wtime now;
 
 	memset(s.buffer, what, BYTES);
-	now = host_enter(s.host);
+	now = runtime_enter(s.rt);
 	if (qp == s.ud) {
 		struct ibv_ah_attr attr = { .dlid = s.card[SERVER].lid, .port_num = 1 };
 
@@ -152,7 +152,7 @@ static void send_to_server(struct qp *qp, uint8_t what)
 		wr.wr.ud.remote_qkey = QKEY;
 	}
 	check(qp_post_send(qp, now, &wr, &bad), "post send");
-	host_leave(s.host);
+	runtime_leave(s.rt);
 	free(made);
 }
 
@@ -160,9 +160,9 @@ static bool poll_once(struct cqe *cqe)
 {
 	bool any;
 
-	host_enter_poll(s.host);
+	runtime_enter_poll(s.rt);
 	any = cq_poll(s.cq, cqe);
-	host_leave(s.host);
+	runtime_leave(s.rt);
 	if (any && cqe->status != IBV_WC_SUCCESS)
 		check(cqe->status, "a completion has failed");
 	return any;
@@ -203,8 +203,8 @@ static void speak_as(int speaker, int hearer)
 	uint32_t qpn = s.card[hearer].rc;
 	struct channel *ch;
 
-	host_enter(s.host);
-	ch = channel_await(s.host, qpn_slot(qpn));
+	runtime_enter(s.rt);
+	ch = channel_await(s.rt, qpn_slot(qpn));
 	if (!ch)
 		die("no channel");
 	for (int i = -SWEEP; i < SWEEP; i++) {
@@ -224,7 +224,7 @@ static void speak_as(int speaker, int hearer)
 	send_frame(ch, (struct packet){ .opcode = OPCODE_UD_SEND_ONLY, .dest_qpn = s.card[hearer].ud, .payload_bytes = BYTES,
 					.deth = { QKEY, s.ud->qpn }, .path.slid = 77 });
 	ch->link->ops->flush(ch->link);
-	host_leave(s.host);
+	runtime_leave(s.rt);
 }
 
 static void be_stranger(void)
@@ -251,7 +251,7 @@ static void be_client(void)
 	send_to_server(s.ud, CLIENT);
 	next_completion();
 	/* the client may hear of the stranger's channel late */
-	while (host_ca(s.host)->counters.dropped_source < FORGED)
+	while (runtime_ca(s.rt)->counters.dropped_source < FORGED)
 		if (poll_once(&cqe))
 			die("a stranger was heard by the client");
 	if (s.buffer[ROOM])
@@ -279,7 +279,7 @@ static void be_server(void)
 	tell(STRANGER);
 	expect(s.card[STRANGER].ud, ud_at + grh, STRANGER);
 	wait_for(STRANGER);
-	forged = host_ca(s.host)->counters.dropped_source;
+	forged = runtime_ca(s.rt)->counters.dropped_source;
 	if (forged != FORGED)
 		die("packets of a stranger were taken for the client's");
 	if (s.buffer[0])

@@ -3,7 +3,7 @@
  * the program ends while they are all at it. Needs WEFT_DIR. */
 #include "connect.h"
 
-#include "runtime/host.h"
+#include "runtime/runtime.h"
 #include "verbs/cq.h"
 #include "verbs/mr.h"
 #include "verbs/pd.h"
@@ -31,39 +31,39 @@ struct worker {
 static unsigned rounds;
 static _Atomic unsigned done_rounds;
 
-static void make_objects(struct host *h, struct worker *w)
+static void make_objects(struct runtime *rt, struct worker *w)
 {
 	struct ibv_qp_init_attr_ex init = { .qp_type = IBV_QPT_RC, .cap = { 8, 8, 1, 1, 0 } };
-	struct ca *ca = host_ca(h);
+	struct ca *ca = runtime_ca(rt);
 
-	host_enter(h);
+	runtime_enter(rt);
 	check(pd_create(ca, &ca->dev[0], &w->pd), "pd");
 	check(cq_create(ca, &ca->dev[0], 32, &w->cq), "cq");
 	check(mr_create(w->pd, w->buffer, sizeof(w->buffer), (uintptr_t)w->buffer, IBV_ACCESS_LOCAL_WRITE, &w->mr), "mr");
 	check(qp_create(ca, &ca->dev[0], &init, w->pd, w->cq, w->cq, NULL, NULL, &w->qp), "qp");
-	host_leave(h);
+	runtime_leave(rt);
 }
 
-static void connect_to_self(struct host *h, struct worker *w)
+static void connect_to_self(struct runtime *rt, struct worker *w)
 {
-	rc_connect(w->qp, host_enter(h), (struct ibv_qp_attr){
+	rc_connect(w->qp, runtime_enter(rt), (struct ibv_qp_attr){
 		.port_num = 1, .path_mtu = IBV_MTU_4096, .dest_qp_num = w->qp->qpn,
 		.ah_attr = { .dlid = w->qp->dev->lid, .port_num = 1 },
 		.timeout = 14, .retry_cnt = 7, .rnr_retry = 7, .min_rnr_timer = 1 });
-	host_leave(h);
+	runtime_leave(rt);
 }
 
-static void destroy_objects(struct host *h, struct worker *w)
+static void destroy_objects(struct runtime *rt, struct worker *w)
 {
-	host_enter(h);
+	runtime_enter(rt);
 	check(qp_destroy(w->qp), "destroy qp");
 	check(mr_destroy(w->mr), "destroy mr");
 	check(cq_destroy(w->cq), "destroy cq");
 	check(pd_destroy(w->pd), "destroy pd");
-	host_leave(h);
+	runtime_leave(rt);
 }
 
-static void send_to_self(struct host *h, struct worker *w, unsigned round)
+static void send_to_self(struct runtime *rt, struct worker *w, unsigned round)
 {
 	struct ibv_sge to = { .addr = (uintptr_t)w->buffer, .length = BYTES, .lkey = w->mr->key };
 	struct ibv_sge from = { .addr = (uintptr_t)w->buffer + BYTES, .length = BYTES, .lkey = w->mr->key };
@@ -76,16 +76,16 @@ static void send_to_self(struct host *h, struct worker *w, unsigned round)
 	wtime now;
 
 	memset(w->buffer + BYTES, (int)round, BYTES);
-	now = host_enter(h);
+	now = runtime_enter(rt);
 	check(qp_post_recv(w->qp, now, &recv, &bad_recv), "post receive");
 	check(qp_post_send(w->qp, now, &send, &bad), "post send");
-	host_leave(h);
+	runtime_leave(rt);
 	for (int done = 0; done < 2;) {
 		bool any;
 
-		host_enter_poll(h);
+		runtime_enter_poll(rt);
 		any = cq_poll(w->cq, &cqe);
-		host_leave(h);
+		runtime_leave(rt);
 		if (any && cqe.status != IBV_WC_SUCCESS)
 			check(-5, "completion");
 		done += any;
@@ -98,18 +98,18 @@ static void send_to_self(struct host *h, struct worker *w, unsigned round)
 
 static void *work(void *arg)
 {
-	struct host *h = host_get();
+	struct runtime *rt = runtime_get();
 	struct worker *w = arg;
 
-	if (!h)
+	if (!rt)
 		check(-19, "attach");
-	make_objects(h, w);
-	connect_to_self(h, w);
+	make_objects(rt, w);
+	connect_to_self(rt, w);
 	for (unsigned round = 0; round < rounds; round++) {
-		send_to_self(h, w, round);
+		send_to_self(rt, w, round);
 		done_rounds++;
 	}
-	destroy_objects(h, w);
+	destroy_objects(rt, w);
 	return NULL;
 }
 
@@ -121,7 +121,7 @@ static void fork_once(void)
 
 	if (child == 0) {
 		struct worker w = { 0 };
-		struct host *inherited = host_peek();
+		struct runtime *inherited = runtime_peek();
 
 		alarm(20);
 		rounds = 10;

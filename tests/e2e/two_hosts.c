@@ -7,7 +7,7 @@
 
 #include "runtime/config.h"
 #include "runtime/process.h"
-#include "runtime/runtime.h"
+#include "runtime/state.h"
 #include "verbs/cq.h"
 #include "verbs/mr.h"
 #include "verbs/pd.h"
@@ -21,7 +21,7 @@ enum { DEPTH = 16, BYTES = 64, ROUNDS = 200, PATIENCE_S = 60 };
 
 struct end {
 	struct config config;
-	struct host *host;
+	struct runtime *rt;
 	struct pd *pd;
 	struct cq *cq;
 	struct mr *mr;
@@ -40,38 +40,38 @@ static void open_end(struct end *e, const char *dir, const char *path)
 	e->config = *config_get();
 	snprintf(e->config.dir, sizeof(e->config.dir), "%s", dir);
 	snprintf(e->config.path, sizeof(e->config.path), "%s", path);
-	e->host = host_open(&e->config);
-	if (!e->host)
+	e->rt = runtime_open(&e->config);
+	if (!e->rt)
 		check(-errno, "a second host");
-	ca = host_ca(e->host);
-	host_enter(e->host);
+	ca = runtime_ca(e->rt);
+	runtime_enter(e->rt);
 	check(pd_create(ca, &ca->dev[0], &e->pd), "pd");
 	check(cq_create(ca, &ca->dev[0], 2 * DEPTH, &e->cq), "cq");
 	check(mr_create(e->pd, e->memory, sizeof(e->memory), (uintptr_t)e->memory, IBV_ACCESS_LOCAL_WRITE, &e->mr), "mr");
 	check(qp_create(ca, &ca->dev[0], &init, e->pd, e->cq, e->cq, NULL, NULL, &e->qp), "qp");
-	host_leave(e->host);
+	runtime_leave(e->rt);
 }
 
 static void close_end(struct end *e)
 {
-	host_enter(e->host);
+	runtime_enter(e->rt);
 	check(qp_destroy(e->qp), "destroy a QP");
 	check(mr_destroy(e->mr), "destroy a region");
 	check(cq_destroy(e->cq), "destroy a CQ");
 	check(pd_destroy(e->pd), "destroy a PD");
-	host_leave(e->host);
-	host_close(e->host);
+	runtime_leave(e->rt);
+	runtime_close(e->rt);
 }
 
 static void connect_to(struct end *e, const struct end *peer)
 {
-	wtime now = host_enter(e->host);
+	wtime now = runtime_enter(e->rt);
 
 	rc_connect(e->qp, now, (struct ibv_qp_attr){
 		.port_num = 1, .path_mtu = IBV_MTU_4096, .dest_qp_num = peer->qp->qpn,
 		.ah_attr = { .dlid = peer->qp->dev->lid, .port_num = 1 }, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7,
 		.min_rnr_timer = 1 });
-	host_leave(e->host);
+	runtime_leave(e->rt);
 }
 
 static void post(struct end *e, bool is_send, uint8_t what)
@@ -80,25 +80,25 @@ static void post(struct end *e, bool is_send, uint8_t what)
 	struct ibv_recv_wr recv = { .sg_list = &sge, .num_sge = 1 };
 	struct ibv_send_wr *bad, send = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND };
 	const struct ibv_recv_wr *bad_recv;
-	wtime now = host_enter(e->host);
+	wtime now = runtime_enter(e->rt);
 
 	if (is_send)
 		memset(e->memory, what, BYTES);
 	check(is_send ? qp_post_send(e->qp, now, &send, &bad) : qp_post_recv(e->qp, now, &recv, &bad_recv), "post");
-	host_leave(e->host);
+	runtime_leave(e->rt);
 }
 
 static void poll(struct end *e)
 {
 	struct cqe cqe;
 
-	host_enter_poll(e->host);
+	runtime_enter_poll(e->rt);
 	while (cq_poll(e->cq, &cqe)) {
 		check(cqe.status != IBV_WC_SUCCESS, "a completion");
 		*(cqe.opcode & IBV_WC_RECV ? &e->received : &e->sent) += 1;
-		host_poll_found();
+		runtime_poll_found();
 	}
-	host_leave(e->host);
+	runtime_leave(e->rt);
 }
 
 /* One message each way. */
@@ -137,11 +137,11 @@ static void fork_once(unsigned before, const struct end *open)
 
 	if (child == 0) {
 		alarm(PATIENCE_S);
-		if (host_peek() || atomic_load(&process.hosts))
+		if (runtime_peek() || atomic_load(&process.runtimes))
 			die("a child has its parent's host");
 		if (count_descriptors() > before)
 			die("a child has descriptors of its parent's hosts");
-		if (host_slot(attach()) == host_slot(open->host))
+		if (runtime_slot(attach()) == runtime_slot(open->rt))
 			die("a child attaches as its parent");
 		_exit(0);
 	}
@@ -155,13 +155,13 @@ static void meet(const char *path)
 
 	open_end(&end[0], getenv("WEFT_DIR"), path);
 	open_end(&end[1], getenv("WEFT_DIR"), path);
-	if (host_slot(end[0].host) == host_slot(end[1].host))
+	if (runtime_slot(end[0].rt) == runtime_slot(end[1].rt))
 		die("both hosts have one slot");
 	connect_to(&end[0], &end[1]);
 	connect_to(&end[1], &end[0]);
 	for (unsigned i = 0; i < ROUNDS; i++)
 		exchange((uint8_t)i);
-	if ((host_ca(end[0].host)->counters.direct_sends > 0) == (strcmp(path, "packet") == 0))
+	if ((runtime_ca(end[0].rt)->counters.direct_sends > 0) == (strcmp(path, "packet") == 0))
 		die("messages take the wrong path");
 	fork_once(before, &end[1]);
 	exchange(77);
@@ -169,9 +169,9 @@ static void meet(const char *path)
 	fork_once(before, &end[1]);
 	/* who is left has another peer */
 	open_end(&end[0], getenv("WEFT_DIR"), path);
-	host_enter(end[1].host);
+	runtime_enter(end[1].rt);
 	check(qp_modify(end[1].qp, 0, &(struct ibv_qp_attr){ .qp_state = IBV_QPS_RESET }, IBV_QP_STATE), "reset");
-	host_leave(end[1].host);
+	runtime_leave(end[1].rt);
 	end[0].sent = end[0].received = end[1].sent = end[1].received = 0;
 	connect_to(&end[0], &end[1]);
 	connect_to(&end[1], &end[0]);
@@ -213,7 +213,7 @@ static void stay_apart(const char *program)
 	before = count_descriptors();
 	open_end(&end[0], getenv("WEFT_DIR"), "");
 	open_end(&end[1], dir, "");
-	if (strcmp(end[1].host->session.dir, dir) != 0)
+	if (strcmp(end[1].rt->session.dir, dir) != 0)
 		die("the second host is in the first one's weftd");
 	for (int i = 0; i < 2; i++) {
 		connect_to(&end[i], &end[i]);

@@ -5,34 +5,34 @@
 
 #include "peers/wire.h"
 #include "runtime/config.h"
-#include "runtime/runtime.h"
+#include "runtime/state.h"
 
 #include <poll.h>
 #include <sys/resource.h>
 #include <time.h>
 
-static enum wire_state state_of(struct host *h)
+static enum wire_state state_of(struct runtime *rt)
 {
 	enum wire_state state;
 
-	host_enter(h);
-	state = h->peers.wire.state;
-	host_leave(h);
+	runtime_enter(rt);
+	state = rt->peers.wire.state;
+	runtime_leave(rt);
 	return state;
 }
 
-static void wait_for_state(struct host *h, enum wire_state wanted)
+static void wait_for_state(struct runtime *rt, enum wire_state wanted)
 {
 	struct timespec now;
 	time_t until;
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	until = now.tv_sec + PATIENCE_MS / 1000;
-	while (state_of(h) != wanted && now.tv_sec < until) {
+	while (state_of(rt) != wanted && now.tv_sec < until) {
 		poll(NULL, 0, 1);
 		clock_gettime(CLOCK_MONOTONIC, &now);
 	}
-	assert_int_equal(state_of(h), wanted);
+	assert_int_equal(state_of(rt), wanted);
 }
 
 /* Opens nothing more. What it was. */
@@ -62,19 +62,19 @@ static void allow_descriptors(rlim_t count)
 
 static void a_socket_that_was_lost_is_had_later(void **state)
 {
-	struct host *h = host_open(config_get());
+	struct runtime *rt = runtime_open(config_get());
 	rlim_t count;
 
 	(void)state;
-	assert_non_null(h);
+	assert_non_null(rt);
 	count = forbid_descriptors();
-	host_enter(h);
-	wire_need(&h->peers);
-	host_leave(h);
-	wait_for_state(h, WIRE_REFUSED);
+	runtime_enter(rt);
+	wire_need(&rt->peers);
+	runtime_leave(rt);
+	wait_for_state(rt, WIRE_REFUSED);
 	allow_descriptors(count);
-	wait_for_state(h, WIRE_OPEN);
-	host_close(h);
+	wait_for_state(rt, WIRE_OPEN);
+	runtime_close(rt);
 }
 
 int main(void)

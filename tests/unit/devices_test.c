@@ -5,7 +5,7 @@
 #include "ib/ib.h"
 #include "link/shm.h"
 #include "runtime/pump.h"
-#include "runtime/runtime.h"
+#include "runtime/state.h"
 
 enum { DEVICES = 3, BYTES = 64, ALL_RIGHTS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE };
 
@@ -241,15 +241,15 @@ static void a_device_is_what_its_protocol_says(void **state)
 }
 
 /* Was it for another device than the QP's? */
-static uint64_t dropped(struct host *h, unsigned kind, uint32_t qpn)
+static uint64_t dropped(struct runtime *rt, unsigned kind, uint32_t qpn)
 {
 	struct packet p = { .form = link_form(kind), .opcode = OPCODE_RC_ACKNOWLEDGE, .dest_qpn = qpn,
 			    .path = { .has_grh = true, .dlid = 1 } };
 	uint8_t frame[PACKET_MAX_BYTES];
-	uint64_t before = h->ca.counters.dropped_no_qp;
+	uint64_t before = rt->ca.counters.dropped_no_qp;
 
-	pump_deliver(h, 1, kind, frame, packet_build(&p, frame, sizeof(frame)));
-	return h->ca.counters.dropped_no_qp - before;
+	pump_deliver(rt, 1, kind, frame, packet_build(&p, frame, sizeof(frame)));
+	return rt->ca.counters.dropped_no_qp - before;
 }
 
 static void a_frame_goes_to_the_device_that_it_names(void **state)
@@ -259,25 +259,25 @@ static void a_frame_goes_to_the_device_that_it_names(void **state)
 	struct qp *qp;
 	struct pd *pd;
 	struct cq *cq;
-	struct host *h = aligned_alloc(_Alignof(struct host), sizeof(*h));
+	struct runtime *rt = aligned_alloc(_Alignof(struct runtime), sizeof(*rt));
 
 	(void)state;
 	adapter_set_transports(a, &ib_transport);
 	assert_int_equal(pd_create(&a->ca, a->second_roce, &pd), 0);
 	assert_int_equal(cq_create(&a->ca, a->second_roce, 8, &cq), 0);
 	assert_int_equal(qp_create(&a->ca, a->second_roce, &init, pd, cq, cq, NULL, NULL, &qp), 0);
-	memset(h, 0, sizeof(*h));
-	memcpy(&h->ca, &a->ca, sizeof(a->ca));
-	assert_int_equal(dropped(h, link_kind(2, PACKET_ROCE), qp->qpn), 0);
-	assert_int_equal(dropped(h, link_kind(1, PACKET_ROCE), qp->qpn), 1);
-	assert_int_equal(dropped(h, link_kind(0, PACKET_IB), qp->qpn), 1);
-	assert_int_equal(h->ca.counters.malformed, 0);
-	assert_int_equal(dropped(h, link_kind(0, PACKET_ROCE), qp->qpn), 0);
-	assert_int_equal(dropped(h, link_kind(2, PACKET_IB), qp->qpn), 0);
-	assert_int_equal(dropped(h, link_kind(DEVICES, PACKET_ROCE), qp->qpn), 0);
-	assert_int_equal(dropped(h, link_kind(LINK_DEVICES - 1, PACKET_IB), qp->qpn), 0);
-	assert_int_equal(h->ca.counters.malformed, 4);
-	free(h);
+	memset(rt, 0, sizeof(*rt));
+	memcpy(&rt->ca, &a->ca, sizeof(a->ca));
+	assert_int_equal(dropped(rt, link_kind(2, PACKET_ROCE), qp->qpn), 0);
+	assert_int_equal(dropped(rt, link_kind(1, PACKET_ROCE), qp->qpn), 1);
+	assert_int_equal(dropped(rt, link_kind(0, PACKET_IB), qp->qpn), 1);
+	assert_int_equal(rt->ca.counters.malformed, 0);
+	assert_int_equal(dropped(rt, link_kind(0, PACKET_ROCE), qp->qpn), 0);
+	assert_int_equal(dropped(rt, link_kind(2, PACKET_IB), qp->qpn), 0);
+	assert_int_equal(dropped(rt, link_kind(DEVICES, PACKET_ROCE), qp->qpn), 0);
+	assert_int_equal(dropped(rt, link_kind(LINK_DEVICES - 1, PACKET_IB), qp->qpn), 0);
+	assert_int_equal(rt->ca.counters.malformed, 4);
+	free(rt);
 	adapter_delete(a);
 }
 

@@ -1,7 +1,7 @@
 /* MADs as frames of QP1, and back: mgmt/gmp.h, and what a process takes of them. */
 #include "mgmt/gmp.h"
 
-#include "runtime/runtime.h"
+#include "runtime/state.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -104,7 +104,7 @@ static void the_way_back_leads_to_the_sender(void **state)
 
 /* ---- QP1 of a process ---- */
 
-static struct host host;
+static struct runtime host;
 
 static int set_up(void **state)
 {

@@ -11,7 +11,7 @@
 enum { OTHERS = 3, OWNER_ENTRIES = 2000000, OTHER_ENTRIES = 3000, MANY = 5000 };
 
 struct shared {
-	struct host_lock lock;
+	struct runtime_lock lock;
 	uint64_t count, twin;	/* guarded */
 };
 
@@ -54,7 +54,7 @@ static void one_at_a_time(void **state)
 	lock_fini(&s.lock);
 }
 
-static void enter_many(struct host_lock *l)
+static void enter_many(struct runtime_lock *l)
 {
 	for (int i = 0; i < MANY; i++) {
 		lock_enter(l);
@@ -69,7 +69,7 @@ static void *enter_once(void *arg)
 	return NULL;
 }
 
-static void let_another_enter(struct host_lock *l)
+static void let_another_enter(struct runtime_lock *l)
 {
 	pthread_t thread;
 
@@ -79,7 +79,7 @@ static void let_another_enter(struct host_lock *l)
 
 static void who_enters_often_owns_it(void **state)
 {
-	struct host_lock l;
+	struct runtime_lock l;
 
 	(void)state;
 	lock_init(&l);
@@ -101,7 +101,7 @@ static void who_enters_often_owns_it(void **state)
 }
 
 struct attempt {
-	struct host_lock *lock;
+	struct runtime_lock *lock;
 	bool entered;
 };
 
@@ -116,7 +116,7 @@ static void *attempt(void *arg)
 }
 
 /* Could a thread that is not the owner get in? */
-static bool enters_elsewhere(struct host_lock *l)
+static bool enters_elsewhere(struct runtime_lock *l)
 {
 	struct attempt a = { .lock = l };
 	pthread_t thread;
@@ -133,7 +133,7 @@ static void trying_ends(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < sizeof(entries_before) / sizeof(entries_before[0]); i++) {
-		struct host_lock l;
+		struct runtime_lock l;
 
 		lock_init(&l);
 		for (int n = 0; n < entries_before[i]; n++) {

@@ -5,7 +5,7 @@
 
 #include "ib/ib.h"
 #include "runtime/pump.h"
-#include "runtime/runtime.h"
+#include "runtime/state.h"
 
 enum { BYTES = 64, RIGHTS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ };
 
@@ -259,16 +259,16 @@ static void direct_messages_pass_it_by(void **state)
 static void a_frame_for_it_is_malformed(void **state)
 {
 	struct packet p = { .form = PACKET_IB, .opcode = OPCODE_RC_ACKNOWLEDGE, .path.dlid = 1 };
-	struct host *h = aligned_alloc(_Alignof(struct host), sizeof(*h));
+	struct runtime *rt = aligned_alloc(_Alignof(struct runtime), sizeof(*rt));
 	struct stage *s = stage_new();
 	uint8_t frame[PACKET_MAX_BYTES];
 
 	(void)state;
-	memset(h, 0, sizeof(*h));
-	memcpy(&h->ca, &s->a->ca, sizeof(h->ca));
-	pump_deliver(h, 1, link_kind(2, PACKET_IB), frame, packet_build(&p, frame, sizeof(frame)));
-	assert_int_equal(h->ca.counters.malformed, 1);
-	free(h);
+	memset(rt, 0, sizeof(*rt));
+	memcpy(&rt->ca, &s->a->ca, sizeof(rt->ca));
+	pump_deliver(rt, 1, link_kind(2, PACKET_IB), frame, packet_build(&p, frame, sizeof(frame)));
+	assert_int_equal(rt->ca.counters.malformed, 1);
+	free(rt);
 	stage_delete(s);
 }
 

@@ -1,5 +1,5 @@
 /* A host for the rdma_cm device alone: two devices, a clock that stands still, and a weftd that grants what is asked. The test
- * that includes it defines host_send_gmp, where messages of the communication manager go. */
+ * that includes it defines runtime_send_gmp, where messages of the communication manager go. */
 #ifndef WEFT_TESTS_UNIT_UCM_HOST_H
 #define WEFT_TESTS_UNIT_UCM_HOST_H
 
@@ -13,9 +13,9 @@
 
 enum { SLOT = 5, LISTENS = 16 };
 
-struct host {
+struct runtime {
 	struct ca ca;
-	struct host_cm cm;
+	struct runtime_cm cm;
 	bool visible[CA_DEVICES];
 	uint64_t listens[LISTENS];
 	int ports, groups, next_port, strangers;
@@ -24,7 +24,7 @@ struct host {
 	pthread_mutex_t lock;
 };
 
-static struct host fake = { .lock = PTHREAD_MUTEX_INITIALIZER };
+static struct runtime fake = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static void fake_gid(int device, int index, const uint8_t *raw, enum ibv_gid_type type)
 {
@@ -49,33 +49,33 @@ static void fake_devices(void)
 	fake.visible[0] = fake.visible[1] = true;
 }
 
-struct host *host_get(void)
+struct runtime *runtime_get(void)
 {
 	return &fake;
 }
 
-struct ca *host_ca(struct host *h)
+struct ca *runtime_ca(struct runtime *rt)
 {
-	return &h->ca;
+	return &rt->ca;
 }
 
-bool host_device_visible(const struct host *h, int device)
+bool runtime_device_visible(const struct runtime *rt, int device)
 {
-	return h->visible[device];
+	return rt->visible[device];
 }
 
-wtime host_enter(struct host *h)
+wtime runtime_enter(struct runtime *rt)
 {
-	pthread_mutex_lock(&h->lock);
-	return h->now;
+	pthread_mutex_lock(&rt->lock);
+	return rt->now;
 }
 
-void host_leave(struct host *h)
+void runtime_leave(struct runtime *rt)
 {
-	pthread_mutex_unlock(&h->lock);
+	pthread_mutex_unlock(&rt->lock);
 }
 
-uint32_t host_slot(const struct host *h)
+uint32_t runtime_slot(const struct runtime *rt)
 {
 	return SLOT;
 }
@@ -85,33 +85,33 @@ wtime clock_now(void)
 	return fake.now;
 }
 
-void host_set_cm(struct host *h, const struct host_cm *cm)
+void runtime_set_cm(struct runtime *rt, const struct runtime_cm *cm)
 {
-	h->cm = *cm;
+	rt->cm = *cm;
 }
 
-void host_cm_kick(struct host *h)
+void runtime_cm_kick(struct runtime *rt)
 {
 }
 
-void host_tell_missing(struct host *h)
+void runtime_tell_missing(struct runtime *rt)
 {
 }
 
 /* Strangers may send from now on. */
-void host_await_wire(struct host *h, const struct ca_device *dev)
+void runtime_await_wire(struct runtime *rt, const struct ca_device *dev)
 {
-	h->strangers += dev == &h->ca.dev[1];
+	rt->strangers += dev == &rt->ca.dev[1];
 }
 
 /* Other hosts are in the network 10.7.0.0/16, which packets leave for by 10.1.2.3. */
-int host_way_to(struct host *h, const uint8_t dgid[16], uint8_t sgid[16], uint8_t *mtu)
+int runtime_way_to(struct runtime *rt, const uint8_t dgid[16], uint8_t sgid[16], uint8_t *mtu)
 {
 	static const uint8_t network[14] = { [10] = 0xff, 0xff, 10, 7 };
 	static const uint8_t own[16] = { [10] = 0xff, 0xff, 10, 1, 2, 3 };
 
-	if (h->meanwhile)
-		h->meanwhile();
+	if (rt->meanwhile)
+		rt->meanwhile();
 	if (memcmp(dgid, network, sizeof(network)) != 0)
 		return -ENETUNREACH;
 	memcpy(sgid, own, 16);
@@ -136,19 +136,19 @@ static void replace(uint64_t from, uint64_t to)
 		}
 }
 
-static int grant(struct host *h, struct control_msg *msg)
+static int grant(struct runtime *rt, struct control_msg *msg)
 {
 	switch (msg->type) {
 	case CTL_PORT:
 		if (!(msg->service & 0xffff))
-			msg->service |= (uint64_t)(40000 + h->next_port++ % 20000);
-		h->ports++;
+			msg->service |= (uint64_t)(40000 + rt->next_port++ % 20000);
+		rt->ports++;
 		return 0;
 	case CTL_LISTEN:
 		replace(0, msg->service);
 		return 0;
 	case CTL_MCAST:
-		h->groups++;
+		rt->groups++;
 		msg->b = msg->device ? 0 : 0xc123;
 		return 0;
 	default:
@@ -156,33 +156,33 @@ static int grant(struct host *h, struct control_msg *msg)
 	}
 }
 
-int host_request(struct host *h, struct control_msg *msg)
+int runtime_request(struct runtime *rt, struct control_msg *msg)
 {
 	int error;
 
-	if (h->meanwhile)
-		h->meanwhile();
-	pthread_mutex_lock(&h->lock);
-	error = grant(h, msg);
-	pthread_mutex_unlock(&h->lock);
+	if (rt->meanwhile)
+		rt->meanwhile();
+	pthread_mutex_lock(&rt->lock);
+	error = grant(rt, msg);
+	pthread_mutex_unlock(&rt->lock);
 	return error;
 }
 
-static void note(struct host *h, const struct control_msg *msg)
+static void note(struct runtime *rt, const struct control_msg *msg)
 {
 	if (msg->type == CTL_UNPORT)
-		h->ports--;
+		rt->ports--;
 	else if (msg->type == CTL_UNLISTEN)
 		replace(msg->service, 0);
 	else if (msg->type == CTL_MCAST)
-		h->groups--;
+		rt->groups--;
 }
 
-int host_post(struct host *h, const struct control_msg *msg)
+int runtime_post(struct runtime *rt, const struct control_msg *msg)
 {
-	pthread_mutex_lock(&h->lock);
-	note(h, msg);
-	pthread_mutex_unlock(&h->lock);
+	pthread_mutex_lock(&rt->lock);
+	note(rt, msg);
+	pthread_mutex_unlock(&rt->lock);
 	return 0;
 }
 

@@ -37,7 +37,7 @@ static bool has_receiver(const struct cm_msg *msg)
 static uint32_t asked_psn;	/* of the last request */
 
 /* QP1: to this process, or answered as by its owner. */
-void host_send_gmp(struct host *h, const struct gmp *gmp)
+void runtime_send_gmp(struct runtime *rt, const struct gmp *gmp)
 {
 	struct gmp in = *gmp;
 	struct cm_msg msg, answer;
@@ -53,7 +53,7 @@ void host_send_gmp(struct host *h, const struct gmp *gmp)
 		cm_build(&answer, in.mad);
 	}
 	if (!loses_mads)
-		h->cm.mad(h->cm.cm, h->now, &in);
+		rt->cm.mad(rt->cm.cm, rt->now, &in);
 }
 
 static const uint8_t gid_ib[16] = { 0xfe, 0x80, [15] = 7 };

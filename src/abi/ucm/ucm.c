@@ -101,12 +101,12 @@ static uint32_t read_max_backlog(void)
 	return value > 0 && value < UCM_MAX_IDS ? (uint32_t)value : UCM_MAX_BACKLOG;
 }
 
-/* Under the lock: the first open. Tables are set up before the host may call in. */
-static int start(struct host *host)
+/* Under the lock: the first open. Tables are set up before the runtime may call in. */
+static int start(struct runtime *rt)
 {
 	int error;
 
-	if (ucm.host)
+	if (ucm.rt)
 		return 0;
 	table_init(&ucm.ids, 16, 0, UCM_MAX_IDS, NULL);
 	table_init(&ucm.mcasts, 16, 0, UCM_MAX_IDS, NULL);
@@ -114,9 +114,9 @@ static int start(struct host *host)
 	ucm.max_backlog = read_max_backlog();
 	for (int i = 0; i < UCM_PORT_BUCKETS; i++)
 		list_init(&ucm.ports[i]);
-	error = ucm_cm_open(host);
+	error = ucm_cm_open(rt);
 	if (!error)
-		ucm.host = host;
+		ucm.rt = rt;
 	return error;
 }
 
@@ -154,13 +154,13 @@ static void file_put(struct ucm_file *file)
 int weft_ucm_open(int flags)
 {
 	struct ucm_file *file;
-	struct host *host;
+	struct runtime *rt;
 	int error;
 
-	host = host_get();
-	if (!host)
+	rt = runtime_get();
+	if (!rt)
 		return -1;
-	/* after the host's own handlers, so that a fork takes our lock first: the order of locks */
+	/* after the runtime's own handlers, so that a fork takes our lock first: the order of locks */
 	pthread_once(&fork_once, watch_forks);
 	file = calloc(1, sizeof(*file));
 	if (!file) {
@@ -176,7 +176,7 @@ int weft_ucm_open(int flags)
 		goto free_file;
 	}
 	ucm_lock();
-	error = start(host);
+	error = start(rt);
 	if (!error)
 		error = file_insert(file);
 	ucm_unlock();

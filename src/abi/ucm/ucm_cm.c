@@ -27,14 +27,14 @@ void ucm_post(const struct control_msg *msg)
 	list_append(&ucm.posts, &post->node);
 }
 
-static void send_posts(struct host *host, struct list *posts)
+static void send_posts(struct runtime *rt, struct list *posts)
 {
 	struct list_node *n;
 
 	while ((n = list_pop(posts))) {
 		struct post *post = container_of(n, struct post, node);
 
-		host_post(host, &post->msg);
+		runtime_post(rt, &post->msg);
 		free(post);
 	}
 }
@@ -53,26 +53,26 @@ void ucm_unlock(void)
 {
 	enum { BATCH = 8 };		/* our choice: what is reasonable on a stack */
 	struct gmp batch[BATCH];
-	struct host *host = ucm.host;
-	bool moved = host && deadline_moved();
+	struct runtime *rt = ucm.rt;
+	bool moved = rt && deadline_moved();
 	struct list posts;
 	int n;
 
 	do {
 		list_init(&posts);
-		if (host)
+		if (rt)
 			list_splice(&posts, &ucm.posts);
-		for (n = 0; host && n < BATCH && cm_output(&ucm.cm, &batch[n]);)
+		for (n = 0; rt && n < BATCH && cm_output(&ucm.cm, &batch[n]);)
 			n++;
 		pthread_mutex_unlock(&ucm.lock);
-		send_posts(host, &posts);
+		send_posts(rt, &posts);
 		for (int i = 0; i < n; i++)
-			host_send_gmp(host, &batch[i]);
+			runtime_send_gmp(rt, &batch[i]);
 		if (n == BATCH)
 			pthread_mutex_lock(&ucm.lock);
 	} while (n == BATCH);
 	if (moved)
-		host_cm_kick(host);
+		runtime_cm_kick(rt);
 }
 
 /* ---- requests ---- */
@@ -403,7 +403,7 @@ static void told(wtime now, const struct cm_event *event)
 		break;
 	case CM_EVENT_REJ:
 		if (!event->msg.rej.local_comm_id && event->msg.rej.reason == CM_REJ_INVALID_SERVICE_ID)
-			host_tell_missing(ucm.host);
+			runtime_tell_missing(ucm.rt);
 		post_conn(id, UCM_EVENT_REJECTED, event->msg.rej.reason, event->msg.rej.private_data,
 			  sizeof(event->msg.rej.private_data), NULL);
 		break;
@@ -423,7 +423,7 @@ static void told(wtime now, const struct cm_event *event)
 		break;
 	case CM_EVENT_SIDR_REP:
 		if (event->msg.sidr_rep.status == CM_SIDR_UNSUPPORTED)
-			host_tell_missing(ucm.host);
+			runtime_tell_missing(ucm.rt);
 		sidr_answered(id, &event->msg.sidr_rep);
 		break;
 	default:
@@ -431,7 +431,7 @@ static void told(wtime now, const struct cm_event *event)
 	}
 }
 
-/* ---- the host's call-backs, in its helper thread ---- */
+/* ---- the runtime's call-backs, in its helper thread ---- */
 
 static void mad_arrived(void *cm, wtime now, const struct gmp *gmp)
 {
@@ -439,7 +439,7 @@ static void mad_arrived(void *cm, wtime now, const struct gmp *gmp)
 
 	(void)cm;
 	ucm_lock();
-	if (ucm.host && cm_input(&ucm.cm, now, gmp, &event))
+	if (ucm.rt && cm_input(&ucm.cm, now, gmp, &event))
 		told(now, &event);
 	ucm_unlock();
 }
@@ -450,9 +450,9 @@ static void peer_gone(void *cm, wtime now, uint32_t slot)
 
 	(void)cm;
 	ucm_lock();
-	if (ucm.host)
+	if (ucm.rt)
 		cm_peer_gone(&ucm.cm, slot);
-	while (ucm.host && cm_next_gone(&ucm.cm, now, &event))
+	while (ucm.rt && cm_next_gone(&ucm.cm, now, &event))
 		told(now, &event);
 	ucm_unlock();
 }
@@ -464,7 +464,7 @@ static wtime expire(void *cm, wtime now)
 
 	(void)cm;
 	ucm_lock();
-	if (ucm.host) {
+	if (ucm.rt) {
 		while (cm_expire(&ucm.cm, now, &event))
 			told(now, &event);
 		deadline = ucm.cm_deadline = cm_deadline(&ucm.cm);
@@ -473,11 +473,11 @@ static wtime expire(void *cm, wtime now)
 	return deadline;
 }
 
-int ucm_cm_open(struct host *host)
+int ucm_cm_open(struct runtime *rt)
 {
-	struct cm_config config = { .slot = host_slot(host), .max_ids = UCM_MAX_IDS };
+	struct cm_config config = { .slot = runtime_slot(rt), .max_ids = UCM_MAX_IDS };
 	struct siphash_key key;
-	struct ca *ca = host_ca(host);
+	struct ca *ca = runtime_ca(rt);
 	int error;
 
 	for (int i = 0; i < ca->devices; i++)
@@ -489,6 +489,6 @@ int ucm_cm_open(struct host *host)
 	if (error)
 		return error;
 	ucm.cm_deadline = WTIME_NEVER;
-	host_set_cm(host, &(struct host_cm){ .mad = mad_arrived, .peer_gone = peer_gone, .expire = expire });
+	runtime_set_cm(rt, &(struct runtime_cm){ .mad = mad_arrived, .peer_gone = peer_gone, .expire = expire });
 	return 0;
 }

@@ -139,7 +139,7 @@ static int ask(struct ucm_id *id, const uint8_t mgid[16], uint16_t *mlid)
 	int error;
 
 	ucm_unlock();
-	error = host_request(ucm.host, &msg);
+	error = runtime_request(ucm.rt, &msg);
 	ucm_lock();
 	if (error)
 		return error;

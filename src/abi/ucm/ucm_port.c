@@ -61,7 +61,7 @@ static int ask(struct control_msg *msg)
 	int error;
 
 	ucm_unlock();
-	error = host_request(ucm.host, msg);
+	error = runtime_request(ucm.rt, msg);
 	ucm_lock();
 	return error;
 }
@@ -142,7 +142,7 @@ static int ask_to_listen(const struct ucm_id *id, struct control_msg *msg)
 
 	ucm_unlock();
 	ucm_route_expect(&src);
-	error = host_request(ucm.host, msg);
+	error = runtime_request(ucm.rt, msg);
 	ucm_lock();
 	return error;
 }

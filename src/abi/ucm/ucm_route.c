@@ -16,15 +16,15 @@ enum {
 
 void ucm_devices(struct ucm_device devices[CA_DEVICES])
 {
-	struct ca *ca = host_ca(ucm.host);
+	struct ca *ca = runtime_ca(ucm.rt);
 
 	memset(devices, 0, CA_DEVICES * sizeof(*devices));
-	host_enter(ucm.host);
+	runtime_enter(ucm.rt);
 	for (int i = 0; i < ca->devices && i < CA_DEVICES; i++) {
 		devices[i].dev = ca->dev[i];
-		devices[i].visible = host_device_visible(ucm.host, i);
+		devices[i].visible = runtime_device_visible(ucm.rt, i);
 	}
-	host_leave(ucm.host);
+	runtime_leave(ucm.rt);
 }
 
 static bool is_mapped_ipv4(const uint8_t gid[16])
@@ -114,7 +114,7 @@ int ucm_route_remote(const struct ucm_device *devices, const uint8_t dgid[16], s
 	if (device < 0 || (way->device != UCM_NO_DEVICE && way->device != device))
 		return -ENETUNREACH;
 	way->device = device;
-	error = host_way_to(ucm.host, dgid, way->sgid, &way->mtu);
+	error = runtime_way_to(ucm.rt, dgid, way->sgid, &way->mtu);
 	if (error)
 		return error;
 	return device_gid_index(&devices[device].dev, way->sgid) < 0 ? -ENETUNREACH : 0;
@@ -122,13 +122,13 @@ int ucm_route_remote(const struct ucm_device *devices, const uint8_t dgid[16], s
 
 void ucm_route_expect(const struct sockaddr_storage *src)
 {
-	struct ca *ca = host_ca(ucm.host);
+	struct ca *ca = runtime_ca(ucm.rt);
 	uint8_t gid[16];
 
 	ucm_addr_gid(src, gid);
 	for (int i = 0; i < ca->devices && !is_loopback(src->ss_family, gid); i++)
-		if (device_has(&ca->dev[i], DEVICE_IP_GIDS) && host_device_visible(ucm.host, i))
-			host_await_wire(ucm.host, &ca->dev[i]);
+		if (device_has(&ca->dev[i], DEVICE_IP_GIDS) && runtime_device_visible(ucm.rt, i))
+			runtime_await_wire(ucm.rt, &ca->dev[i]);
 }
 
 void ucm_route_fill(struct ucm_id *id, const struct ca_device *dev)

@@ -1,6 +1,6 @@
 /* What the files of the rdma_cm device share: channels, ids, multicast memberships, events, ports and the one lock.
- * Order of locks: ucm.lock, then the host's. host_request is never called with either held, because its answer comes in
- * through the host's helper thread, which takes ucm.lock for CM messages. An id in use while the lock is given up is
+ * Order of locks: ucm.lock, then the runtime's. runtime_request is never called with either held, because its answer comes in
+ * through the runtime's helper thread, which takes ucm.lock for CM messages. An id in use while the lock is given up is
  * kept by id_get/id_put. */
 #ifndef WEFT_ABI_UCM_UCM_STATE_H
 #define WEFT_ABI_UCM_UCM_STATE_H
@@ -10,7 +10,7 @@
 #include "base/table.h"
 #include "fabric/page.h"
 #include "mgmt/cm.h"
-#include "runtime/host.h"
+#include "runtime/runtime.h"
 
 #include <netinet/in.h>
 #include <pthread.h>
@@ -134,7 +134,7 @@ struct ucm_event {
 
 struct ucm {
 	pthread_mutex_t lock;
-	struct host *host;		/* borrowed; NULL until the first open */
+	struct runtime *rt;		/* borrowed; NULL until the first open */
 	struct ucm_file **files;	/* owned: by descriptor */
 	uint32_t files_room;
 	struct table ids, mcasts;
@@ -142,7 +142,7 @@ struct ucm {
 	uint16_t unreported[PAGE_SLOTS];	/* requests that are queued, by ucm_requester */
 	struct list ports[UCM_PORT_BUCKETS];	/* by port number */
 	struct cm cm;
-	wtime cm_deadline;		/* what the host was last told */
+	wtime cm_deadline;		/* what the runtime was last told */
 	struct list posts;		/* struct post.node in ucm_cm.c: for weftd, once the lock is given up */
 };
 
@@ -224,7 +224,7 @@ struct ucm_device {
 	bool visible;
 	struct ca_device dev;		/* a copy */
 };
-/* A copy of the adapter's devices; takes the host's lock. */
+/* A copy of the adapter's devices; takes the runtime's lock. */
 void ucm_devices(struct ucm_device devices[CA_DEVICES]);
 /* The device that owns an address of this host, and the GID that stands for it. -ENODEV */
 int ucm_route_local(const struct ucm_device *devices, const struct sockaddr_storage *addr, int *device, uint8_t gid[16]);
@@ -251,7 +251,7 @@ void ucm_port_release(struct ucm_id *id);
 
 /* ---- ucm_cm.c: the engine's consumer ---- */
 
-int ucm_cm_open(struct host *host);
+int ucm_cm_open(struct runtime *rt);
 /* The slot of the process that asks, or 0. */
 uint32_t ucm_requester(const struct cm_id *cm);
 /* Sends msg once the lock is given up; no answer wanted. */

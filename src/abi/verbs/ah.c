@@ -25,13 +25,13 @@ ABI_EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *a
 		return fail(-ENOMEM);
 	ah->ah.ibv = (struct ibv_ah){ .context = pd->context, .pd = pd };
 	ah->ah.pd = to_pd(pd)->pd;
-	host_enter(ctx->host);
+	runtime_enter(ctx->rt);
 	err = av_from_attr(ctx->dev, attr, &ah->ah.av);
 	if (err == 0) {
 		pd_get(ah->ah.pd);
 		context_enrol(ctx, &ah->object, destroy_ah);
 	}
-	host_leave(ctx->host);
+	runtime_leave(ctx->rt);
 	if (err == 0)
 		return &ah->ah.ibv;
 	free(ah);
@@ -40,13 +40,13 @@ ABI_EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *a
 
 ABI_EXPORT int ibv_destroy_ah(struct ibv_ah *ibv)
 {
-	struct host *host = to_context(ibv->context)->host;
+	struct runtime *rt = to_context(ibv->context)->rt;
 	struct abi_ah *ah = to_ah(ibv);
 
-	host_enter(host);
+	runtime_enter(rt);
 	destroy_ah(&ah->object);
 	list_remove(&ah->object.node);
-	host_leave(host);
+	runtime_leave(rt);
 	free(ah);
 	return 0;
 }
@@ -131,9 +131,9 @@ ABI_EXPORT int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_num
 	attr->is_global = 1;
 	attr->grh.flow_label = be32toh(grh->version_tclass_flow) & 0xfffff;
 	ip = device_has(ctx->dev, DEVICE_IP_GIDS) ? ipv4_header(grh) : NULL;
-	host_enter(ctx->host);
+	runtime_enter(ctx->rt);
 	err = ip ? from_ipv4(ctx, ip, &attr->grh) : from_grh(ctx, grh, &attr->grh);
-	host_leave(ctx->host);
+	runtime_leave(ctx->rt);
 	if (err < 0) {
 		errno = -err;
 		return -1;

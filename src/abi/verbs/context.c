@@ -76,7 +76,7 @@ static int set_cmd_fd(struct abi_context *ctx, int cmd_fd)
 }
 
 /* Takes over cmd_fd, also on failure. */
-static struct abi_context *create(struct host *host, struct ibv_device *device, struct ca_device *dev, int cmd_fd)
+static struct abi_context *create(struct runtime *rt, struct ibv_device *device, struct ca_device *dev, int cmd_fd)
 {
 	struct abi_context *ctx = calloc(1, sizeof(*ctx));
 	struct ibv_context *c;
@@ -97,15 +97,15 @@ static struct abi_context *create(struct host *host, struct ibv_device *device, 
 	c->device = device;
 	c->num_comp_vectors = COMP_VECTORS;
 	pthread_mutex_init(&c->mutex, NULL);
-	ctx->host = host;
-	ctx->ca = host_ca(host);
+	ctx->rt = rt;
+	ctx->ca = runtime_ca(rt);
 	ctx->dev = dev;
 	list_init(&ctx->objects);
 	list_init(&ctx->async);
-	host_set_events(host, &abi_events);
-	host_enter(host);
+	runtime_set_events(rt, &abi_events);
+	runtime_enter(rt);
 	list_append(&contexts, &ctx->all);
-	host_leave(host);
+	runtime_leave(rt);
 	return ctx;
 
 free_ctx:
@@ -117,9 +117,9 @@ close_cmd_fd:
 	return fail(err);
 }
 
-struct abi_context *context_create(struct host *host, struct ibv_device *device, struct ca_device *dev)
+struct abi_context *context_create(struct runtime *rt, struct ibv_device *device, struct ca_device *dev)
 {
-	return create(host, device, dev, memfd_create("weft-context", MFD_CLOEXEC));
+	return create(rt, device, dev, memfd_create("weft-context", MFD_CLOEXEC));
 }
 
 /* Closing takes all that the program did not destroy. What holds something was made after it, apart from windows and
@@ -150,14 +150,14 @@ ABI_EXPORT int ibv_close_device(struct ibv_context *context)
 {
 	struct abi_context *ctx = to_context(context);
 
-	host_run_engine(ctx->host);
-	host_enter(ctx->host);
+	runtime_run_engine(ctx->rt);
+	runtime_enter(ctx->rt);
 	destroy_objects(ctx);
 	while (list_pop(&ctx->objects))
 		;	/* what a peer that stands still uses: its list goes */
 	list_remove(&ctx->all);
 	events_free(ctx);
-	host_leave(ctx->host);
+	runtime_leave(ctx->rt);
 	close(context->async_fd);
 	close(context->cmd_fd);
 	pthread_mutex_destroy(&context->mutex);
@@ -176,19 +176,19 @@ static struct abi_context *find_by_cmd_fd(const struct stat *st)
 /* Within a process: another process's objects are not in this one's adapter. */
 ABI_EXPORT struct ibv_context *ibv_import_device(int cmd_fd)
 {
-	struct host *host = host_peek();
+	struct runtime *rt = runtime_peek();
 	struct abi_context *origin, *ctx;
 	struct stat st;
 
 	if (fstat(cmd_fd, &st) < 0)
 		return fail(-EINVAL);
-	if (!host)
+	if (!rt)
 		return fail(-ENODEV);
-	host_enter(host);
+	runtime_enter(rt);
 	origin = find_by_cmd_fd(&st);
-	host_leave(host);
+	runtime_leave(rt);
 	if (!origin)
 		return fail(-EOPNOTSUPP);
-	ctx = create(origin->host, origin->vctx.context.device, origin->dev, cmd_fd);
+	ctx = create(origin->rt, origin->vctx.context.device, origin->dev, cmd_fd);
 	return ctx ? &ctx->vctx.context : NULL;
 }

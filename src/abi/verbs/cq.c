@@ -38,7 +38,7 @@ static int attr_check(const struct ibv_context *context, const struct ibv_cq_ini
 
 static void fill(struct abi_cq *cq, struct ibv_context *context, const struct ibv_cq_init_attr_ex *attr)
 {
-	cq->host = to_context(context)->host;
+	cq->rt = to_context(context)->rt;
 	cq->ibv.context = context;
 	cq->ibv.channel = attr->channel;
 	cq->ibv.cq_context = attr->cq_context;
@@ -86,9 +86,9 @@ struct ibv_cq_ex *cq_create_ex(struct ibv_context *context, struct ibv_cq_init_a
 	if (!cq)
 		return fail(-ENOMEM);
 	fill(cq, context, attr);
-	host_enter(cq->host);
+	runtime_enter(cq->rt);
 	err = attach(cq, attr);
-	host_leave(cq->host);
+	runtime_leave(cq->rt);
 	if (err == 0)
 		return &cq->ibv;
 	free_cq(cq);
@@ -110,12 +110,12 @@ ABI_EXPORT int ibv_resize_cq(struct ibv_cq *ibv, int cqe)
 	struct abi_cq *cq = to_cq(ibv);
 	int err;
 
-	host_run_engine(cq->host);
-	host_enter_poll(cq->host);
+	runtime_run_engine(cq->rt);
+	runtime_enter_poll(cq->rt);
 	err = cq_resize(cq->cq, cqe);
 	if (err == 0)
 		ibv->cqe = (int)cq->cq->requested;
-	host_leave(cq->host);
+	runtime_leave(cq->rt);
 	return answer(err);
 }
 
@@ -133,11 +133,11 @@ ABI_EXPORT int ibv_destroy_cq(struct ibv_cq *ibv)
 	struct abi_cq *cq = to_cq(ibv);
 	int err;
 
-	host_enter(cq->host);
+	runtime_enter(cq->rt);
 	err = destroy_cq(&cq->object);
 	if (err == 0)
 		list_remove(&cq->object.node);
-	host_leave(cq->host);
+	runtime_leave(cq->rt);
 	if (err < 0)
 		return answer(err);
 	wait_for_acks(cq);
@@ -172,15 +172,15 @@ int cq_poll_many(struct ibv_cq *ibv, int entries, struct ibv_wc *wc)
 	struct abi_cq *cq = to_cq(ibv);
 	int n;
 
-	host_enter_poll(cq->host);
+	runtime_enter_poll(cq->rt);
 	n = take(cq->cq, entries, wc);
-	if (n == 0 && host_look_again(cq->host))
+	if (n == 0 && runtime_look_again(cq->rt))
 		n = take(cq->cq, entries, wc);
 	if (n > 0) {
 		cq_doorbell(cq->cq);
-		host_poll_found();
+		runtime_poll_found();
 	}
-	host_leave(cq->host);
+	runtime_leave(cq->rt);
 	return n;
 }
 
@@ -188,9 +188,9 @@ int cq_req_notify(struct ibv_cq *ibv, int solicited_only)
 {
 	struct abi_cq *cq = to_cq(ibv);
 
-	host_enter(cq->host);
+	runtime_enter(cq->rt);
 	cq_arm(cq->cq, solicited_only);
-	host_will_sleep(cq->host);
-	host_leave(cq->host);
+	runtime_will_sleep(cq->rt);
+	runtime_leave(cq->rt);
 	return 0;
 }

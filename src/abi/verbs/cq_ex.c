@@ -7,7 +7,7 @@
 
 static int step(struct abi_cq *cq)
 {
-	if (!cq_take(cq->cq, &cq->at) && !(host_look_again(cq->host) && cq_take(cq->cq, &cq->at)))
+	if (!cq_take(cq->cq, &cq->at) && !(runtime_look_again(cq->rt) && cq_take(cq->cq, &cq->at)))
 		return ENOENT;
 	cq->ibv.status = cq->at.status;
 	cq->ibv.wr_id = cq->at.wr_id;
@@ -19,11 +19,11 @@ static int next_poll(struct ibv_cq_ex *ibv)
 	struct abi_cq *cq = to_cq_ex(ibv);
 	int err;
 
-	host_enter_poll(cq->host);
+	runtime_enter_poll(cq->rt);
 	err = step(cq);
 	if (err == 0)
-		host_poll_found();
-	host_leave(cq->host);
+		runtime_poll_found();
+	runtime_leave(cq->rt);
 	return err;
 }
 
@@ -36,9 +36,9 @@ static void end_poll(struct ibv_cq_ex *ibv)
 {
 	struct abi_cq *cq = to_cq_ex(ibv);
 
-	host_enter(cq->host);
+	runtime_enter(cq->rt);
 	cq_doorbell(cq->cq);
-	host_leave(cq->host);
+	runtime_leave(cq->rt);
 }
 
 #define READER(type, name, value)			\

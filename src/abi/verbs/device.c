@@ -22,20 +22,20 @@ static void name_device(struct ibv_device *d, const struct ca_device *dev, int i
 ABI_EXPORT struct ibv_device **ibv_get_device_list(int *num_devices)
 {
 	struct ibv_device **list = calloc(CA_DEVICES + 1, sizeof(*list));
-	struct host *host;
+	struct runtime *rt;
 	int n = 0;
 
 	if (num_devices)
 		*num_devices = 0;
 	if (!list)
 		return fail(-ENOMEM);
-	host = host_get();
-	for (int i = 0; host && i < host_ca(host)->devices; i++) {
-		if (!host_device_visible(host, i))
+	rt = runtime_get();
+	for (int i = 0; rt && i < runtime_ca(rt)->devices; i++) {
+		if (!runtime_device_visible(rt, i))
 			continue;
 		pthread_mutex_lock(&naming);
 		if (!devices[i].name[0])
-			name_device(&devices[i], &host_ca(host)->dev[i], i);
+			name_device(&devices[i], &runtime_ca(rt)->dev[i], i);
 		pthread_mutex_unlock(&naming);
 		list[n++] = &devices[i];
 	}
@@ -67,22 +67,22 @@ ABI_EXPORT int ibv_get_device_index(struct ibv_device *device)
 
 ABI_EXPORT __be64 ibv_get_device_guid(struct ibv_device *device)
 {
-	struct host *host = host_get();
+	struct runtime *rt = runtime_get();
 	int i = index_of(device);
 
-	return host && i >= 0 && i < host_ca(host)->devices ? htobe64(host_ca(host)->dev[i].guid) : 0;
+	return rt && i >= 0 && i < runtime_ca(rt)->devices ? htobe64(runtime_ca(rt)->dev[i].guid) : 0;
 }
 
 ABI_EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
 {
-	struct host *host = host_get();
+	struct runtime *rt = runtime_get();
 	int i = index_of(device);
 	struct abi_context *ctx;
 
-	if (!host)
+	if (!rt)
 		return NULL;
-	if (i < 0 || i >= host_ca(host)->devices)
+	if (i < 0 || i >= runtime_ca(rt)->devices)
 		return fail(-ENODEV);
-	ctx = context_create(host, device, &host_ca(host)->dev[i]);
+	ctx = context_create(rt, device, &runtime_ca(rt)->dev[i]);
 	return ctx ? &ctx->vctx.context : NULL;
 }

@@ -81,24 +81,24 @@ struct ibv_dm *dm_alloc(struct ibv_context *context, struct ibv_alloc_dm_attr *a
 		free(dm);
 		return fail(-ENOMEM);
 	}
-	host_enter(ctx->host);
+	runtime_enter(ctx->rt);
 	dm->ibv.handle = ++last_handle;
 	context_enrol(ctx, &dm->object, destroy_dm);
-	host_leave(ctx->host);
+	runtime_leave(ctx->rt);
 	return &dm->ibv;
 }
 
 int dm_free(struct ibv_dm *ibv)
 {
-	struct host *host = to_context(ibv->context)->host;
+	struct runtime *rt = to_context(ibv->context)->rt;
 	struct abi_dm *dm = to_dm(ibv);
 	int err;
 
-	host_enter(host);
+	runtime_enter(rt);
 	err = destroy_dm(&dm->object);
 	if (err == 0)
 		list_remove(&dm->object.node);
-	host_leave(host);
+	runtime_leave(rt);
 	if (err == 0)
 		free(dm);
 	return answer(err);
@@ -126,7 +126,7 @@ ABI_EXPORT struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t dm
 
 	if (!dm)
 		return fail(-ENOMEM);
-	host_enter(ctx->host);
+	runtime_enter(ctx->rt);
 	dm->origin = find(ctx->dev, dm_handle);
 	if (dm->origin) {
 		dm->origin->refs++;
@@ -135,7 +135,7 @@ ABI_EXPORT struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t dm
 		dm->ibv.handle = ++last_handle;
 		context_enrol(ctx, &dm->object, destroy_dm);
 	}
-	host_leave(ctx->host);
+	runtime_leave(ctx->rt);
 	if (dm->origin)
 		return &dm->ibv;
 	free(dm);

@@ -50,7 +50,7 @@ static void cq_event(struct cq *verbs_cq)
 	channel = to_channel(cq->ibv.channel);
 	if (cq->waiting++ == 0)
 		list_append(&channel->ready, &cq->ready);
-	if (!host_wake_sleeper(cq->host, &channel->ready))
+	if (!runtime_wake_sleeper(cq->rt, &channel->ready))
 		announce(channel->ibv.fd);
 }
 
@@ -91,33 +91,33 @@ static bool blocks(int fd)
 /* Sleeps for an event. -EAGAIN: read the descriptor. */
 static int watch(struct abi_channel *channel, struct abi_cq **got)
 {
-	struct host *host = to_context(channel->ibv.context)->host;
+	struct runtime *rt = to_context(channel->ibv.context)->rt;
 	bool may = blocks(channel->ibv.fd);
 	int err, cancel_state;
 
 	/* what is written under the lock is no cancellation point */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
-	host_enter(host);
-	err = may ? host_wait(host, &channel->ready, cancel_state) : -EAGAIN;
+	runtime_enter(rt);
+	err = may ? runtime_wait(rt, &channel->ready, cancel_state) : -EAGAIN;
 	if (err == 0)
 		*got = fetch(channel);
 	else if (err == -EAGAIN)
-		host_will_sleep(host);
-	host_leave(host);
+		runtime_will_sleep(rt);
+	runtime_leave(rt);
 	pthread_setcancelstate(cancel_state, NULL);
 	return err;
 }
 
 static int read_event(struct abi_channel *channel, struct abi_cq **got)
 {
-	struct host *host = to_context(channel->ibv.context)->host;
+	struct runtime *rt = to_context(channel->ibv.context)->rt;
 	uint64_t count;
 
 	if (read(channel->ibv.fd, &count, sizeof(count)) != sizeof(count))
 		return -errno;
-	host_enter(host);
+	runtime_enter(rt);
 	*got = fetch(channel);
-	host_leave(host);
+	runtime_leave(rt);
 	return 0;
 }
 
@@ -170,14 +170,14 @@ ABI_EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *
 
 ABI_EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *ibv)
 {
-	struct host *host = to_context(ibv->context)->host;
+	struct runtime *rt = to_context(ibv->context)->rt;
 	int users;
 
-	host_enter(host);
+	runtime_enter(rt);
 	users = ibv->refcnt;
 	if (!users)
-		host_forget_events(host, &to_channel(ibv)->ready);
-	host_leave(host);
+		runtime_forget_events(rt, &to_channel(ibv)->ready);
+	runtime_leave(rt);
 	if (users)
 		return answer(-EBUSY);
 	close(ibv->fd);
@@ -256,7 +256,7 @@ static void async_event(enum ibv_event_type type, void *object)
 	}
 }
 
-const struct host_events abi_events = { .cq_event = cq_event, .async_event = async_event };
+const struct runtime_events abi_events = { .cq_event = cq_event, .async_event = async_event };
 
 void events_forget(struct abi_context *ctx, const void *element)
 {
@@ -302,9 +302,9 @@ ABI_EXPORT int ibv_get_async_event(struct ibv_context *context, struct ibv_async
 	while (!a) {
 		if (read(context->async_fd, &count, sizeof(count)) != sizeof(count))
 			return -1;
-		host_enter(ctx->host);
+		runtime_enter(ctx->rt);
 		a = fetch_async(ctx);
-		host_leave(ctx->host);
+		runtime_leave(ctx->rt);
 	}
 	*event = a->event;
 	free(a);

@@ -20,15 +20,15 @@ struct ibv_flow *flow_create_ibv(struct ibv_qp *qp, struct ibv_flow_attr *attr)
 	if (!flow)
 		return fail(-ENOMEM);
 	flow->ibv.context = qp->context;
-	host_join_begin(ctx->host);
+	runtime_join_begin(ctx->rt);
 	do {
-		host_enter(ctx->host);
+		runtime_enter(ctx->rt);
 		err = flow_create(to_qp(qp)->qp, attr, &flow->flow);
 		if (err == 0)
 			context_enrol(ctx, &flow->object, destroy_flow);
-		host_leave(ctx->host);
-	} while (host_join(ctx->host, &err));
-	host_join_end(ctx->host);
+		runtime_leave(ctx->rt);
+	} while (runtime_join(ctx->rt, &err));
+	runtime_join_end(ctx->rt);
 	if (err == 0)
 		return &flow->ibv;
 	free(flow);
@@ -38,12 +38,12 @@ struct ibv_flow *flow_create_ibv(struct ibv_qp *qp, struct ibv_flow_attr *attr)
 int flow_destroy_ibv(struct ibv_flow *ibv)
 {
 	struct abi_flow *flow = container_of(ibv, struct abi_flow, ibv);
-	struct host *host = to_context(ibv->context)->host;
+	struct runtime *rt = to_context(ibv->context)->rt;
 
-	host_enter(host);
+	runtime_enter(rt);
 	destroy_flow(&flow->object);
 	list_remove(&flow->object.node);
-	host_leave(host);
+	runtime_leave(rt);
 	free(flow);
 	return 0;
 }

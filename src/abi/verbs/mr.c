@@ -43,7 +43,7 @@ static struct ibv_mr *finish(struct abi_mr *mr, int err)
 		mr->ibv.lkey = mr->ibv.rkey = mr->mr->key;
 		context_enrol(ctx, &mr->object, destroy_mr);
 	}
-	host_leave(ctx->host);
+	runtime_leave(ctx->rt);
 	if (err == 0)
 		return &mr->ibv;
 	free(mr);
@@ -56,7 +56,7 @@ static struct ibv_mr *reg(struct ibv_pd *pd, enum mr_kind kind, void *addr, size
 
 	if (!mr)
 		return fail(-ENOMEM);
-	host_enter(to_context(pd->context)->host);
+	runtime_enter(to_context(pd->context)->rt);
 	return finish(mr, mr_create_kind(to_pd(pd)->pd, kind, addr, length, iova, access, &mr->mr));
 }
 
@@ -101,16 +101,16 @@ static int rereg_check(const struct ibv_mr *mr, int flags, const void *addr, siz
 ABI_EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, void *addr, size_t length, int access)
 {
 	struct abi_mr *mr = to_mr(ibv);
-	struct host *host = to_context(ibv->context)->host;
+	struct runtime *rt = to_context(ibv->context)->rt;
 	int err = mr->imported || mr->dm || mr->map ? -EINVAL : rereg_check(ibv, flags, addr, length, access);
 
 	if (err == 0) {
-		host_enter(host);
+		runtime_enter(rt);
 		err = mr_rereg(mr->mr, flags, flags & IBV_REREG_MR_CHANGE_PD ? behind(pd, to_pd, pd) : NULL,
 			       addr, length, access);
 		if (err == 0)
 			ibv->lkey = ibv->rkey = mr->mr->key;
-		host_leave(host);
+		runtime_leave(rt);
 	}
 	if (err < 0) {
 		errno = -err;
@@ -128,14 +128,14 @@ ABI_EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, vo
 ABI_EXPORT int ibv_dereg_mr(struct ibv_mr *ibv)
 {
 	struct abi_mr *mr = to_mr(ibv);
-	struct host *host = to_context(ibv->context)->host;
+	struct runtime *rt = to_context(ibv->context)->rt;
 	int err;
 
-	host_enter(host);
+	runtime_enter(rt);
 	err = destroy_mr(&mr->object);
 	if (err == 0)
 		list_remove(&mr->object.node);
-	host_leave(host);
+	runtime_leave(rt);
 	if (err < 0)
 		return answer(err);
 	free(mr);
@@ -150,7 +150,7 @@ ABI_EXPORT struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t mr_handle)
 
 	if (!mr)
 		return fail(-ENOMEM);
-	host_enter(ctx->host);
+	runtime_enter(ctx->rt);
 	found = mr_find(ctx->ca, mr_handle);
 	if (!found || found->kind == MR_WINDOW || found->pd != to_pd(pd)->pd)
 		return finish(mr, -ENOENT);
@@ -159,7 +159,7 @@ ABI_EXPORT struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t mr_handle)
 	mr->ibv.handle = found->handle;
 	mr->ibv.lkey = mr->ibv.rkey = found->key;
 	context_enrol(ctx, &mr->object, destroy_mr);
-	host_leave(ctx->host);
+	runtime_leave(ctx->rt);
 	return &mr->ibv;
 }
 
@@ -188,7 +188,7 @@ struct ibv_mr *mr_reg_dm(struct ibv_pd *pd, struct ibv_dm *ibv_dm, uint64_t offs
 	mr = wrap(pd, NULL, length);
 	if (!mr)
 		return fail(-ENOMEM);
-	host_enter(to_context(pd->context)->host);
+	runtime_enter(to_context(pd->context)->rt);
 	err = mr_create_kind(to_pd(pd)->pd, MR_DEVICE, dm->memory + offset, length, 0, (int)access, &mr->mr);
 	if (err == 0) {
 		mr->dm = dm;
@@ -217,7 +217,7 @@ ABI_EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, 
 		free(mr);
 		return fail(err);
 	}
-	host_enter(to_context(pd->context)->host);
+	runtime_enter(to_context(pd->context)->rt);
 	err = mr_create_kind(to_pd(pd)->pd, MR_MEMORY, (uint8_t *)mr->map + inside, length, iova, access, &mr->mr);
 	if (err < 0)
 		munmap(mr->map, mr->map_bytes);
@@ -253,17 +253,17 @@ static int prefetch(enum ibv_advise_mr_advice advice, const struct ibv_sge *sg)
 
 int mr_advise(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags, struct ibv_sge *sg, uint32_t num_sge)
 {
-	struct host *host = to_context(pd->context)->host;
+	struct runtime *rt = to_context(pd->context)->rt;
 	int err = 0;
 
 	if (advice > IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
 		return EOPNOTSUPP;
 	if (flags & ~(uint32_t)IBV_ADVISE_MR_FLAG_FLUSH || num_sge == 0)
 		return EINVAL;
-	host_enter(host);
+	runtime_enter(rt);
 	for (uint32_t i = 0; i < num_sge && err == 0; i++)
 		err = advise_one(to_pd(pd), advice, &sg[i]);
-	host_leave(host);
+	runtime_leave(rt);
 	for (uint32_t i = 0; i < num_sge && err == 0 && flags & IBV_ADVISE_MR_FLAG_FLUSH; i++)
 		err = prefetch(advice, &sg[i]);
 	return err;

@@ -17,7 +17,7 @@ struct ibv_mw *mw_alloc(struct ibv_pd *pd, enum ibv_mw_type type)
 	if (!mw)
 		return fail(-ENOMEM);
 	mw->ibv = (struct ibv_mw){ .context = pd->context, .pd = pd, .type = type };
-	host_enter(ctx->host);
+	runtime_enter(ctx->rt);
 	err = mw_create(to_pd(pd)->pd, type, &mw->mw);
 	if (err == 0) {
 		mw->mw->user = mw;
@@ -25,7 +25,7 @@ struct ibv_mw *mw_alloc(struct ibv_pd *pd, enum ibv_mw_type type)
 		mw->ibv.handle = mw->mw->handle;
 		context_enrol(ctx, &mw->object, destroy_mw);
 	}
-	host_leave(ctx->host);
+	runtime_leave(ctx->rt);
 	if (err == 0)
 		return &mw->ibv;
 	free(mw);
@@ -34,15 +34,15 @@ struct ibv_mw *mw_alloc(struct ibv_pd *pd, enum ibv_mw_type type)
 
 int mw_dealloc(struct ibv_mw *ibv)
 {
-	struct host *host = to_context(ibv->context)->host;
+	struct runtime *rt = to_context(ibv->context)->rt;
 	struct abi_mw *mw = to_mw(ibv);
 	int err;
 
-	host_enter(host);
+	runtime_enter(rt);
 	err = destroy_mw(&mw->object);
 	if (err == 0)
 		list_remove(&mw->object.node);
-	host_leave(host);
+	runtime_leave(rt);
 	if (err == 0)
 		free(mw);
 	return answer(err);

@@ -1,11 +1,11 @@
 /* The stock ABI's objects: each embeds the struct that <infiniband/verbs.h> shows and points to the object of verbs that does
  * the work. Who creates an object enters it in its context, so that closing the context leaves nothing. Everything here is
- * guarded by the host's lock unless it says otherwise. */
+ * guarded by the runtime's lock unless it says otherwise. */
 #ifndef WEFT_ABI_VERBS_OBJECT_H
 #define WEFT_ABI_VERBS_OBJECT_H
 
 #include "base/list.h"
-#include "runtime/host.h"
+#include "runtime/runtime.h"
 #include "verbs/qp.h"
 
 #include <pthread.h>
@@ -27,7 +27,7 @@ struct abi_object {
 };
 
 struct abi_context {
-	struct host *host;	/* borrowed: it lives as long as the process */
+	struct runtime *rt;	/* borrowed: it lives as long as the process */
 	struct ca *ca;
 	struct ca_device *dev;
 	struct list_node all;
@@ -92,7 +92,7 @@ struct abi_channel {
 struct abi_cq {
 	struct abi_object object;
 	struct ibv_cq_ex ibv;
-	struct host *host;
+	struct runtime *rt;
 	struct cq *cq;
 	struct list_node ready;
 	uint32_t waiting;	/* completion events not fetched yet */
@@ -104,7 +104,7 @@ struct abi_cq {
 struct abi_srq {
 	struct abi_object object;
 	struct ibv_srq ibv;
-	struct host *host;
+	struct runtime *rt;
 	struct srq *srq;
 	uint32_t async_events;
 };
@@ -118,7 +118,7 @@ struct abi_xrcd {
 struct abi_qp {
 	struct abi_object object;
 	struct ibv_qp_ex ibv;
-	struct host *host;
+	struct runtime *rt;
 	struct qp *qp;
 	bool is_ex;
 	uint32_t async_events;
@@ -238,13 +238,13 @@ static inline int answer(int err)
 const char *ibv_get_sysfs_path(void);
 
 /* ---- context.c ---- */
-struct abi_context *context_create(struct host *host, struct ibv_device *device, struct ca_device *dev);
+struct abi_context *context_create(struct runtime *rt, struct ibv_device *device, struct ca_device *dev);
 void context_enrol(struct abi_context *ctx, struct abi_object *o, int (*destroy)(struct abi_object *o));
-/* All contexts, for events of a whole device; guarded by the host's lock. */
+/* All contexts, for events of a whole device; guarded by the runtime's lock. */
 extern struct list contexts;
 
 /* ---- event.c ---- */
-extern const struct host_events abi_events;
+extern const struct runtime_events abi_events;
 int event_fd_create(void);
 /* Forgets what waits about this object: it is being destroyed. */
 void events_forget_cq(struct abi_cq *cq);

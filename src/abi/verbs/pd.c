@@ -36,11 +36,11 @@ ABI_EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 
 	if (!pd)
 		return fail(-ENOMEM);
-	host_enter(ctx->host);
+	runtime_enter(ctx->rt);
 	err = pd_create(ctx->ca, ctx->dev, &pd->pd);
 	if (err == 0)
 		enrol(ctx, pd);
-	host_leave(ctx->host);
+	runtime_leave(ctx->rt);
 	if (err == 0)
 		return &pd->ibv;
 	free(pd);
@@ -63,12 +63,12 @@ static int dealloc(struct abi_pd *pd)
 
 ABI_EXPORT int ibv_dealloc_pd(struct ibv_pd *ibv)
 {
-	struct host *host = to_context(ibv->context)->host;
+	struct runtime *rt = to_context(ibv->context)->rt;
 	int err;
 
-	host_enter(host);
+	runtime_enter(rt);
 	err = dealloc(to_pd(ibv));
-	host_leave(host);
+	runtime_leave(rt);
 	if (err == 0)
 		free(to_pd(ibv));
 	return answer(err);
@@ -81,14 +81,14 @@ ABI_EXPORT struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t pd
 
 	if (!pd)
 		return fail(-ENOMEM);
-	host_enter(ctx->host);
+	runtime_enter(ctx->rt);
 	pd->pd = table_get(&ctx->ca->pds, pd_handle);
 	if (pd->pd && pd->pd->dev == ctx->dev) {
 		pd->imported = true;
 		pd_get(pd->pd);
 		enrol(ctx, pd);
 	}
-	host_leave(ctx->host);
+	runtime_leave(ctx->rt);
 	if (pd->imported)
 		return &pd->ibv;
 	free(pd);
@@ -111,23 +111,23 @@ struct ibv_td *td_alloc(struct ibv_context *context, struct ibv_td_init_attr *at
 	if (!td)
 		return fail(-ENOMEM);
 	td->ibv.context = context;
-	host_enter(ctx->host);
+	runtime_enter(ctx->rt);
 	context_enrol(ctx, &td->object, destroy_td);
-	host_leave(ctx->host);
+	runtime_leave(ctx->rt);
 	return &td->ibv;
 }
 
 int td_dealloc(struct ibv_td *ibv)
 {
-	struct host *host = to_context(ibv->context)->host;
+	struct runtime *rt = to_context(ibv->context)->rt;
 	struct abi_td *td = to_td(ibv);
 	bool busy;
 
-	host_enter(host);
+	runtime_enter(rt);
 	busy = td->refs > 0;
 	if (!busy)
 		list_remove(&td->object.node);
-	host_leave(host);
+	runtime_leave(rt);
 	if (!busy)
 		free(td);
 	return busy ? EBUSY : 0;
@@ -144,7 +144,7 @@ struct ibv_pd *parent_domain_alloc(struct ibv_context *context, struct ibv_paren
 	pd = calloc(1, sizeof(*pd));
 	if (!pd)
 		return fail(-ENOMEM);
-	host_enter(ctx->host);
+	runtime_enter(ctx->rt);
 	pd->parent = to_pd(attr->pd);
 	pd->pd = pd->parent->pd;
 	pd->parent->refs++;
@@ -152,6 +152,6 @@ struct ibv_pd *parent_domain_alloc(struct ibv_context *context, struct ibv_paren
 	if (pd->td)
 		pd->td->refs++;
 	enrol(ctx, pd);
-	host_leave(ctx->host);
+	runtime_leave(ctx->rt);
 	return &pd->ibv;
 }

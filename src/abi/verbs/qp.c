@@ -33,7 +33,7 @@ static struct abi_qp *create(struct ibv_context *context)
 	struct abi_qp *qp = calloc(1, sizeof(*qp));
 
 	if (qp) {
-		qp->host = to_context(context)->host;
+		qp->rt = to_context(context)->rt;
 		qp->ibv.qp_base.context = context;
 		pthread_mutex_init(&qp->ibv.qp_base.mutex, NULL);
 		pthread_cond_init(&qp->ibv.qp_base.cond, NULL);
@@ -104,12 +104,12 @@ struct ibv_qp *qp_create_ex(struct ibv_context *context, struct ibv_qp_init_attr
 	qp->is_ex = attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 	if (qp->is_ex)
 		qp_ex_setup(qp);
-	host_reserve_numbers(qp->host);
+	runtime_reserve_numbers(qp->rt);
 	if (attr->qp_type == IBV_QPT_UD)
-		host_await_wire(qp->host, to_context(context)->dev);
-	host_enter(qp->host);
+		runtime_await_wire(qp->rt, to_context(context)->dev);
+	runtime_enter(qp->rt);
 	err = attach(qp, attr);
-	host_leave(qp->host);
+	runtime_leave(qp->rt);
 	if (err == 0)
 		return base;
 	free_qp(qp);
@@ -145,11 +145,11 @@ struct ibv_qp *qp_open_shared(struct ibv_context *context, struct ibv_qp_open_at
 		return fail(-ENOMEM);
 	if (attr->comp_mask & IBV_QP_OPEN_ATTR_CONTEXT)
 		qp->ibv.qp_base.qp_context = attr->qp_context;
-	host_enter(qp->host);
+	runtime_enter(qp->rt);
 	err = qp_open(to_xrcd(attr->xrcd)->xrcd, attr->qp_num, &qp->qp);
 	if (err == 0)
 		enrol(qp);
-	host_leave(qp->host);
+	runtime_leave(qp->rt);
 	if (err == 0)
 		return &qp->ibv.qp_base;
 	free_qp(qp);
@@ -174,15 +174,15 @@ static int meant_attributes(enum ibv_qp_type type, int mask)
 ABI_EXPORT int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
 {
 	struct abi_qp *qp = to_qp(ibv);
-	wtime now = host_enter(qp->host);
+	wtime now = runtime_enter(qp->rt);
 	int err = qp_modify(qp->qp, now, attr, meant_attributes(qp->qp->type, mask));
 
 	if (err == 0)
 		ibv->state = qp->qp->state;
-	host_leave(qp->host);
+	runtime_leave(qp->rt);
 	/* the peer may send as soon as it hears that we are ready */
 	if (err == 0 && ibv->state == IBV_QPS_RTR)
-		host_await_wire(qp->host, NULL);
+		runtime_await_wire(qp->rt, NULL);
 	return answer(err);
 }
 
@@ -191,11 +191,11 @@ ABI_EXPORT int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int ma
 	struct abi_qp *qp = to_qp(ibv);
 	int err;
 
-	host_enter(qp->host);
+	runtime_enter(qp->rt);
 	err = qp_query(qp->qp, attr, mask, init);
 	if (err == 0)
 		ibv->state = qp->qp->state;
-	host_leave(qp->host);
+	runtime_leave(qp->rt);
 	if (err < 0)
 		return answer(err);
 	init->qp_context = ibv->qp_context;
@@ -219,12 +219,12 @@ ABI_EXPORT int ibv_destroy_qp(struct ibv_qp *ibv)
 	if (!ibv)	/* qperf's server destroys its rdma_cm_id's QP twice */
 		return answer(-EINVAL);
 	qp = to_qp(ibv);
-	host_flush_qp(qp->host, qp->qp);
-	host_enter(qp->host);
+	runtime_flush_qp(qp->rt, qp->qp);
+	runtime_enter(qp->rt);
 	err = destroy_qp(&qp->object);
 	if (err == 0)
 		list_remove(&qp->object.node);
-	host_leave(qp->host);
+	runtime_leave(qp->rt);
 	if (err < 0)
 		return answer(err);
 	pthread_mutex_lock(&ibv->mutex);
@@ -243,9 +243,9 @@ int qp_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad
 
 	if (qp->is_ex)
 		pthread_mutex_lock(&qp->builder);
-	now = host_enter_post(qp->host);
+	now = runtime_enter_post(qp->rt);
 	err = qp_post_send(qp->qp, now, wr, bad);
-	host_leave(qp->host);
+	runtime_leave(qp->rt);
 	if (qp->is_ex)
 		pthread_mutex_unlock(&qp->builder);
 	return answer(err);
@@ -254,10 +254,10 @@ int qp_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad
 int qp_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	struct abi_qp *qp = to_qp(ibv);
-	wtime now = host_enter_receive(qp->host);
+	wtime now = runtime_enter_receive(qp->rt);
 	int err = qp_post_recv(qp->qp, now, wr, (const struct ibv_recv_wr **)bad);
 
-	host_leave(qp->host);
+	runtime_leave(qp->rt);
 	return answer(err);
 }
 
@@ -266,13 +266,13 @@ ABI_EXPORT int ibv_attach_mcast(struct ibv_qp *ibv, const union ibv_gid *gid, ui
 	struct abi_qp *qp = to_qp(ibv);
 	int err;
 
-	host_join_begin(qp->host);
+	runtime_join_begin(qp->rt);
 	do {
-		host_enter(qp->host);
+		runtime_enter(qp->rt);
 		err = mcast_attach(qp->qp, gid->raw, lid);
-		host_leave(qp->host);
-	} while (host_join(qp->host, &err));
-	host_join_end(qp->host);
+		runtime_leave(qp->rt);
+	} while (runtime_join(qp->rt, &err));
+	runtime_join_end(qp->rt);
 	return answer(err);
 }
 
@@ -281,9 +281,9 @@ ABI_EXPORT int ibv_detach_mcast(struct ibv_qp *ibv, const union ibv_gid *gid, ui
 	struct abi_qp *qp = to_qp(ibv);
 	int err;
 
-	host_enter(qp->host);
+	runtime_enter(qp->rt);
 	err = mcast_detach(qp->qp, gid->raw, lid);
-	host_leave(qp->host);
+	runtime_leave(qp->rt);
 	return answer(err);
 }
 

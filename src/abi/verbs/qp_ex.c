@@ -12,7 +12,7 @@ static void wr_start(struct ibv_qp_ex *ibv)
 	qp->error = 0;
 }
 
-/* Under the host's lock. */
+/* Under the runtime's lock. */
 static void finish(struct abi_qp *qp)
 {
 	if (qp->wqe && qp->error == 0) {
@@ -28,14 +28,14 @@ static struct send_wqe *begin(struct ibv_qp_ex *ibv, enum ibv_wr_opcode opcode)
 {
 	struct abi_qp *qp = to_qp_ex(ibv);
 
-	host_enter_briefly(qp->host);
+	runtime_enter_briefly(qp->rt);
 	finish(qp);
 	if (qp->error == 0) {
 		qp->wqe = qp_send_slot(qp->qp);
 		if (!qp->wqe)
 			qp->error = -ENOMEM;
 	}
-	host_leave(qp->host);
+	runtime_leave(qp->rt);
 	if (qp->wqe) {
 		qp->wqe->wr_id = ibv->wr_id;
 		qp->wqe->flags = qp_send_flags(ibv->wr_flags);
@@ -47,7 +47,7 @@ static struct send_wqe *begin(struct ibv_qp_ex *ibv, enum ibv_wr_opcode opcode)
 static int wr_complete(struct ibv_qp_ex *ibv)
 {
 	struct abi_qp *qp = to_qp_ex(ibv);
-	wtime now = host_enter_post(qp->host);
+	wtime now = runtime_enter_post(qp->rt);
 	int err;
 
 	finish(qp);
@@ -55,7 +55,7 @@ static int wr_complete(struct ibv_qp_ex *ibv)
 		qp_send_abort(qp->qp, qp->built);
 	else
 		qp_send_ring(qp->qp, now);
-	host_leave(qp->host);
+	runtime_leave(qp->rt);
 	err = qp->error;
 	pthread_mutex_unlock(&qp->builder);
 	return answer(err);
@@ -65,9 +65,9 @@ static void wr_abort(struct ibv_qp_ex *ibv)
 {
 	struct abi_qp *qp = to_qp_ex(ibv);
 
-	host_enter_briefly(qp->host);
+	runtime_enter_briefly(qp->rt);
 	qp_send_abort(qp->qp, qp->built);
-	host_leave(qp->host);
+	runtime_leave(qp->rt);
 	qp->wqe = NULL;
 	pthread_mutex_unlock(&qp->builder);
 }

@@ -59,9 +59,9 @@ int query_port_ex(struct ibv_context *context, uint8_t port_num, struct ibv_port
 
 	if (port_num != PORT)
 		return EINVAL;
-	host_enter(ctx->host);
+	runtime_enter(ctx->rt);
 	fill_port(ctx->dev, &full);
-	host_leave(ctx->host);
+	runtime_leave(ctx->rt);
 	copy_out(attr, bytes, &full, sizeof(full));
 	return 0;
 }
@@ -78,9 +78,9 @@ static int gid_entry(struct abi_context *ctx, uint32_t port_num, uint32_t index,
 
 	if (port_num != PORT || index >= CA_GIDS)
 		return EINVAL;
-	host_enter(ctx->host);
+	runtime_enter(ctx->rt);
 	gid = ctx->dev->gid[index];
-	host_leave(ctx->host);
+	runtime_leave(ctx->rt);
 	if (!gid.valid)
 		return ENODATA;
 	*entry = (struct ibv_gid_entry){ .gid_index = index, .port_num = port_num, .gid_type = gid.type,

@@ -64,15 +64,15 @@ struct ibv_srq *srq_create_ex(struct ibv_context *context, struct ibv_srq_init_a
 	srq = calloc(1, sizeof(*srq));
 	if (!srq)
 		return fail(-ENOMEM);
-	srq->host = to_context(context)->host;
+	srq->rt = to_context(context)->rt;
 	srq->ibv.context = context;
 	srq->ibv.srq_context = attr->srq_context;
 	srq->ibv.pd = attr->pd;
 	pthread_mutex_init(&srq->ibv.mutex, NULL);
 	pthread_cond_init(&srq->ibv.cond, NULL);
-	host_enter(srq->host);
+	runtime_enter(srq->rt);
 	err = attach(srq, attr);
-	host_leave(srq->host);
+	runtime_leave(srq->rt);
 	if (err == 0)
 		return &srq->ibv;
 	free_srq(srq);
@@ -96,9 +96,9 @@ ABI_EXPORT int ibv_modify_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr, in
 	struct abi_srq *srq = to_srq(ibv);
 	int err;
 
-	host_enter(srq->host);
+	runtime_enter(srq->rt);
 	err = srq_modify(srq->srq, attr, mask);
-	host_leave(srq->host);
+	runtime_leave(srq->rt);
 	return answer(err);
 }
 
@@ -106,9 +106,9 @@ ABI_EXPORT int ibv_query_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr)
 {
 	struct abi_srq *srq = to_srq(ibv);
 
-	host_enter(srq->host);
+	runtime_enter(srq->rt);
 	srq_query(srq->srq, attr);
-	host_leave(srq->host);
+	runtime_leave(srq->rt);
 	return 0;
 }
 
@@ -117,11 +117,11 @@ ABI_EXPORT int ibv_destroy_srq(struct ibv_srq *ibv)
 	struct abi_srq *srq = to_srq(ibv);
 	int err;
 
-	host_enter(srq->host);
+	runtime_enter(srq->rt);
 	err = destroy_srq(&srq->object);
 	if (err == 0)
 		list_remove(&srq->object.node);
-	host_leave(srq->host);
+	runtime_leave(srq->rt);
 	if (err < 0)
 		return answer(err);
 	pthread_mutex_lock(&ibv->mutex);
@@ -143,9 +143,9 @@ int srq_post_recv(struct ibv_srq *ibv, struct ibv_recv_wr *wr, struct ibv_recv_w
 	struct abi_srq *srq = to_srq(ibv);
 	int err;
 
-	host_enter_receive(srq->host);
+	runtime_enter_receive(srq->rt);
 	err = srq_post(srq->srq, wr, (const struct ibv_recv_wr **)bad);
-	host_leave(srq->host);
+	runtime_leave(srq->rt);
 	return answer(err);
 }
 
@@ -180,11 +180,11 @@ struct ibv_xrcd *xrcd_open_attr(struct ibv_context *context, struct ibv_xrcd_ini
 	if (!xrcd)
 		return fail(-ENOMEM);
 	xrcd->ibv.context = context;
-	host_enter(ctx->host);
+	runtime_enter(ctx->rt);
 	err = xrcd_open(ctx->ca, ctx->dev, st.st_dev, st.st_ino, attr->oflags, &xrcd->xrcd);
 	if (err == 0)
 		context_enrol(ctx, &xrcd->object, destroy_xrcd);
-	host_leave(ctx->host);
+	runtime_leave(ctx->rt);
 	if (err == 0)
 		return &xrcd->ibv;
 	free(xrcd);
@@ -193,15 +193,15 @@ struct ibv_xrcd *xrcd_open_attr(struct ibv_context *context, struct ibv_xrcd_ini
 
 int xrcd_close_ibv(struct ibv_xrcd *ibv)
 {
-	struct host *host = to_context(ibv->context)->host;
+	struct runtime *rt = to_context(ibv->context)->rt;
 	struct abi_xrcd *xrcd = to_xrcd(ibv);
 	int err;
 
-	host_enter(host);
+	runtime_enter(rt);
 	err = destroy_xrcd(&xrcd->object);
 	if (err == 0)
 		list_remove(&xrcd->object.node);
-	host_leave(host);
+	runtime_leave(rt);
 	if (err == 0)
 		free(xrcd);
 	return answer(err);

@@ -10,14 +10,14 @@ ABI_EXPORT const char *weft_version(void)
 
 ABI_EXPORT size_t weft_counters(struct weft_counter *counters, size_t room)
 {
-	struct host *host = host_peek();
+	struct runtime *rt = runtime_peek();
 	struct counters now;
 
-	if (!host)
+	if (!rt)
 		return 0;
-	host_enter(host);
-	now = host_counters(host);
-	host_leave(host);
+	runtime_enter(rt);
+	now = runtime_counters(rt);
+	runtime_leave(rt);
 	for (unsigned i = 0; i < COUNTERS && i < room; i++)
 		counters[i] = (struct weft_counter){ counters_name(i), counters_text(i), counters_value(&now, i) };
 	return COUNTERS;

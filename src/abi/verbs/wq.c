@@ -17,11 +17,11 @@ static int destroy_wq(struct abi_object *o)
 
 static int post_recv(struct ibv_wq *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
-	struct host *host = to_context(ibv->context)->host;
-	wtime now = host_enter(host);
+	struct runtime *rt = to_context(ibv->context)->rt;
+	wtime now = runtime_enter(rt);
 	int err = qp_post_recv(to_wq(ibv)->qp, now, wr, (const struct ibv_recv_wr **)bad);
 
-	host_leave(host);
+	runtime_leave(rt);
 	return answer(err);
 }
 
@@ -52,8 +52,8 @@ struct ibv_wq *wq_create(struct ibv_context *context, struct ibv_wq_init_attr *a
 		return fail(-ENOMEM);
 	wq->ibv = (struct ibv_wq){ .context = context, .pd = attr->pd, .cq = attr->cq, .wq_type = IBV_WQT_RQ,
 				   .state = IBV_WQS_RESET, .post_recv = post_recv };
-	host_reserve_numbers(ctx->host);
-	host_enter(ctx->host);
+	runtime_reserve_numbers(ctx->rt);
+	runtime_enter(ctx->rt);
 	err = create_qp(wq, attr);
 	if (err == 0) {
 		wq->ibv.wq_num = wq->qp->qpn;
@@ -62,7 +62,7 @@ struct ibv_wq *wq_create(struct ibv_context *context, struct ibv_wq_init_attr *a
 		attr->max_sge = wq->qp->cap.max_recv_sge;
 		context_enrol(ctx, &wq->object, destroy_wq);
 	}
-	host_leave(ctx->host);
+	runtime_leave(ctx->rt);
 	if (err == 0)
 		return &wq->ibv;
 	free(wq);
@@ -71,7 +71,7 @@ struct ibv_wq *wq_create(struct ibv_context *context, struct ibv_wq_init_attr *a
 
 int wq_modify(struct ibv_wq *ibv, struct ibv_wq_attr *attr)
 {
-	struct host *host = to_context(ibv->context)->host;
+	struct runtime *rt = to_context(ibv->context)->rt;
 	wtime now;
 	int err = 0;
 
@@ -79,7 +79,7 @@ int wq_modify(struct ibv_wq *ibv, struct ibv_wq_attr *attr)
 		return EINVAL;
 	if (attr->attr_mask & IBV_WQ_ATTR_FLAGS)
 		return EOPNOTSUPP;
-	now = host_enter(host);
+	now = runtime_enter(rt);
 	if (attr->attr_mask & IBV_WQ_ATTR_CURR_STATE && attr->curr_wq_state != ibv->state)
 		err = -EINVAL;
 	if (err == 0 && attr->attr_mask & IBV_WQ_ATTR_STATE) {
@@ -87,21 +87,21 @@ int wq_modify(struct ibv_wq *ibv, struct ibv_wq_attr *attr)
 		if (err == 0)
 			ibv->state = attr->wq_state;
 	}
-	host_leave(host);
+	runtime_leave(rt);
 	return answer(err);
 }
 
 int wq_destroy(struct ibv_wq *ibv)
 {
-	struct host *host = to_context(ibv->context)->host;
+	struct runtime *rt = to_context(ibv->context)->rt;
 	struct abi_wq *wq = to_wq(ibv);
 	int err;
 
-	host_enter(host);
+	runtime_enter(rt);
 	err = destroy_wq(&wq->object);
 	if (err == 0)
 		list_remove(&wq->object.node);
-	host_leave(host);
+	runtime_leave(rt);
 	if (err == 0)
 		free(wq);
 	return answer(err);
@@ -139,13 +139,13 @@ struct ibv_rwq_ind_table *table_create(struct ibv_context *context, struct ibv_r
 	if (!table)
 		return fail(-ENOMEM);
 	table->ibv.context = context;
-	host_enter(ctx->host);
+	runtime_enter(ctx->rt);
 	err = fill(table, attr);
 	if (err == 0) {
 		table->ibv.ind_tbl_num = table->ibv.ind_tbl_handle = ++last_number;
 		context_enrol(ctx, &table->object, destroy_table);
 	}
-	host_leave(ctx->host);
+	runtime_leave(ctx->rt);
 	if (err == 0)
 		return &table->ibv;
 	free(table);
@@ -155,14 +155,14 @@ struct ibv_rwq_ind_table *table_create(struct ibv_context *context, struct ibv_r
 int table_destroy(struct ibv_rwq_ind_table *ibv)
 {
 	struct abi_table *table = container_of(ibv, struct abi_table, ibv);
-	struct host *host = to_context(ibv->context)->host;
+	struct runtime *rt = to_context(ibv->context)->rt;
 	int err;
 
-	host_enter(host);
+	runtime_enter(rt);
 	err = destroy_table(&table->object);
 	if (err == 0)
 		list_remove(&table->object.node);
-	host_leave(host);
+	runtime_leave(rt);
 	if (err == 0)
 		free(table);
 	return answer(err);
