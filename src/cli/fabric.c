@@ -1,5 +1,5 @@
-/* weft fabric: topologies as text. `make` prints one of a kind; `check` reads one, routes it and follows every path; `path` shows
- * one (fabric_path.c). `load`, `unload` and `link` are about a running network (fabric_net.c). */
+/* weft fabric: topologies as text. `make` prints one of a kind; `check` reads one, routes it and follows every path, or those of
+ * a running network; `path` shows one (fabric_path.c). `load`, `unload` and `link` are about a running network (fabric_net.c). */
 #include "cli/fabric.h"
 #include "cli/fabric_net.h"
 #include "cli/output.h"
@@ -20,11 +20,19 @@ int fabric_no_memory(void)
 	return cli_fail("end programs that take much memory", "there is no memory for the fabric");
 }
 
-static int map_topology(struct loaded *l, const struct topology *t)
+int fabric_take(struct loaded *l)
 {
 	char why[200];
-	int err;
+	int err = fabric_open(&l->f, l->mapping, l->bytes, why, sizeof(why));
 
+	if (!err)
+		return EXIT_OK;
+	free(l->mapping);
+	return err == -ENOMEM ? fabric_no_memory() : cli_fail(NULL, "the fabric is not sound: %s", why);
+}
+
+static int map_topology(struct loaded *l, const struct topology *t)
+{
 	l->bytes = fabric_bytes(t);
 	if (l->bytes > FABRIC_BYTES_MOST)
 		return cli_fail("take switches away, ports without a link, LIDs of an LMC: each switch has tables for all",
@@ -33,11 +41,7 @@ static int map_topology(struct loaded *l, const struct topology *t)
 	if (!l->mapping)
 		return fabric_no_memory();
 	fabric_format(l->mapping, t);
-	err = fabric_open(&l->f, l->mapping, l->bytes, why, sizeof(why));
-	if (!err)
-		return EXIT_OK;
-	free(l->mapping);
-	return err == -ENOMEM ? fabric_no_memory() : cli_fail(NULL, "the fabric is not sound: %s", why);
+	return fabric_take(l);
 }
 
 void fabric_unload(struct loaded *l)
@@ -354,42 +358,61 @@ int fabric_set_up(struct loaded *l, const char *routing, enum route_engine *used
 	return EXIT_OK;
 }
 
-static int check_loaded(const struct cli_options *o, struct loaded *l)
+static int check_tables(const struct cli_options *o, const struct loaded *l, const char *routing)
 {
-	enum route_engine used;
 	struct broadcast b;
 	struct survey s;
-	int status = fabric_set_up(l, o->routing, &used);
+	int status = EXIT_OK;
 
-	if (status != EXIT_OK)
-		return status;
 	if (survey(&s, &l->f) || send_to_all(&l->f, &b))
 		status = fabric_no_memory();
 	else if (o->json)
-		status = print_json(l, &s, &b, route_engine_name(used));
+		status = print_json(l, &s, &b, routing);
 	else
-		print_survey(l, &s, &b, route_engine_name(used));
+		print_survey(l, &s, &b, routing);
 	if (!is_whole(&s))
 		status = EXIT_FAILED;
 	survey_fini(&s);
 	return status;
 }
 
-static int check(const struct cli_options *o, int argc, char **argv)
+static int check_file(const struct cli_options *o, const char *path)
 {
+	enum route_engine used;
 	struct loaded l;
-	int status;
+	int status = fabric_load(path, &l);
 
-	if (argc != 1) {
-		cli_fail("weft fabric check FILE, or - for the standard input", "one file is wanted");
-		return EXIT_USAGE;
-	}
-	status = fabric_load(argv[0], &l);
 	if (status != EXIT_OK)
 		return status;
-	status = check_loaded(o, &l);
+	status = fabric_set_up(&l, o->routing, &used);
+	if (status == EXIT_OK)
+		status = check_tables(o, &l, route_engine_name(used));
 	fabric_unload(&l);
 	return status;
+}
+
+/* Whoever wrote them, weft or a subnet manager. */
+static int check_network(const struct cli_options *o)
+{
+	struct loaded l;
+	int status = fabric_net_copy(o, &l);
+
+	if (status != EXIT_OK)
+		return status;
+	status = check_tables(o, &l, "the network's tables");
+	fabric_unload(&l);
+	return status;
+}
+
+static int check(const struct cli_options *o, int argc, char **argv)
+{
+	if (argc == 1)
+		return check_file(o, argv[0]);
+	if (!argc && !o->routing)
+		return check_network(o);
+	cli_fail("weft fabric check FILE, - for the standard input, or without both for the network's fabric",
+		 argc ? "one file is wanted" : "a network's fabric is checked as it stands, without --routing");
+	return EXIT_USAGE;
 }
 
 int cli_fabric(const struct cli_options *o, int argc, char **argv)

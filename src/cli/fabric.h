@@ -14,6 +14,8 @@ struct loaded {
 
 /* Reads, judges and maps a file, or "-". An exit status; what went wrong is told. */
 int fabric_load(const char *path, struct loaded *l);
+/* Judges the mapping, which is l's; it is freed when it is not sound. An exit status; what went wrong is told. */
+int fabric_take(struct loaded *l);
 void fabric_unload(struct loaded *l);
 
 /* Routes by the engine of this name, NULL: auto, and makes all links active. An exit status; what went wrong is told. */

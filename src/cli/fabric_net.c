@@ -1,5 +1,5 @@
-/* weft fabric load, unload and link: the fabric of a running network. The topology is read, routed and judged here; weftd gets
- * the tables alone. Names are looked up here too: weftd knows ports by their numbers. */
+/* weft fabric load, unload and link, and a copy for check: the fabric of a running network. The topology is read, routed and
+ * judged here; weftd gets the tables alone. Names are looked up here too: weftd knows ports by their numbers. */
 #include "cli/fabric_net.h"
 
 #include "cli/daemon.h"
@@ -10,6 +10,7 @@
 #include "link/memfile.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -202,6 +203,32 @@ static int find_network(const struct cli_options *o)
 	if (fd == -ENOENT)
 		cli_fail(load_one, "there is no network in %s", d.path);
 	return fd < 0 ? -1 : fd;
+}
+
+/* A copy is judged anew: weftd may have written while it was made. */
+static int copy_view(struct loaded *l, const struct view *v)
+{
+	*l = (struct loaded){ .mapping = malloc(v->f.bytes), .bytes = v->f.bytes };
+	if (!l->mapping)
+		return fabric_no_memory();
+	memcpy(l->mapping, v->f.head, v->f.bytes);
+	return fabric_take(l);
+}
+
+int fabric_net_copy(const struct cli_options *o, struct loaded *l)
+{
+	struct view v = { .number = 0 };
+	int status, fd = find_network(o);
+
+	if (fd < 0)
+		return EXIT_FAILED;
+	status = view(&v, fd);
+	close(fd);
+	if (status != EXIT_OK)
+		return status;
+	status = copy_view(l, &v);
+	fabric_file_unmap(&v.f);
+	return status;
 }
 
 int fabric_net_unload(const struct cli_options *o, int argc, char **argv)

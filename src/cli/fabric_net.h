@@ -13,6 +13,10 @@ int fabric_net_load(const struct cli_options *o, int argc, char **argv);
 int fabric_net_unload(const struct cli_options *o, int argc, char **argv);
 int fabric_net_link(const struct cli_options *o, int argc, char **argv);
 
+/* The fabric of the network as it stands, of this process alone: for fabric_unload(). An exit status; what went wrong is told. */
+struct loaded;
+int fabric_net_copy(const struct cli_options *o, struct loaded *l);
+
 /* Fills in a and b of a CTL_LINK for the port of this name. An exit status; what went wrong is told. */
 int fabric_net_find_link(int socket, const char *name, struct control_msg *msg);
 /* A message that changes the network; *msg becomes the answer. An exit status; what went wrong is told. */

@@ -78,8 +78,13 @@ expect 2 weft fabric
 says "make, check, path, load, unload or link is wanted"
 expect 2 weft fabric show
 says "there is no 'weft fabric show'"
-expect 2 weft fabric check
+expect 2 weft fabric check "$net" "$net"
 says "one file is wanted"
+expect 2 weft fabric check --routing min-hop
+says "a network's fabric is checked as it stands, without --routing"
+expect 1 weft fabric check
+says "there is no network in $WEFT_DIR"
+gone "$WEFT_DIR" || fail "weft fabric check makes $WEFT_DIR"
 expect 2 weft fabric check --routing lash "$net"
 says "there is no routing 'lash'"
 

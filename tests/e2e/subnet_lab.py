@@ -1,0 +1,182 @@
+"""A network with a fabric, and Debian's programs at its hosts: for scripts whose rows are run by abi/run.py."""
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'abi'))
+from session import POLL_S, free_port, tcp_listening
+
+LIMIT_S = 60
+IDLE_S = '0.2'		# weftd ends so long after its last program
+
+
+class Wrong(Exception):
+	"""What was seen is not what must be."""
+
+
+class Program:
+	"""One at a host, in the background; its output is in a file."""
+	def __init__(self, lab, node, words):
+		self.words, self.path = words, tempfile.mkstemp(dir=lab.home)[1]
+		with open(self.path, 'wb') as out:
+			self.process = subprocess.Popen(lab.command(node, *words), stdout=out, stderr=out, env=lab.env)
+
+	def text(self):
+		with open(self.path, encoding='utf-8', errors='replace') as f:
+			return f.read()
+
+	def is_alive(self):
+		return self.process.poll() is None
+
+	def end(self, how=signal.SIGTERM):
+		self.process.send_signal(how)
+		return self.process.wait(LIMIT_S)
+
+
+class Manager(Program):
+	"""OpenSM; what it logs is written at once. It sweeps when a trap comes, unless the options say otherwise."""
+	def __init__(self, lab, node, options):
+		self.log = os.path.join(lab.home, f'opensm.{node}.{len(lab.programs)}.log')
+		super().__init__(lab, node, ('opensm', '-s', '0', '-d', '2', '-f', self.log, *options))
+
+	def logged(self):
+		try:
+			with open(self.log, encoding='utf-8', errors='replace') as f:
+				return f.read()
+		except FileNotFoundError:
+			return ''
+
+
+class Lab:
+	"""Its own WEFT_DIR and everything in it, until the end of a with block."""
+	def __init__(self, weft):
+		self.weft_path, self.programs = weft, []
+		self.home = tempfile.mkdtemp(prefix='weft-e2e.')
+		self.env = dict(os.environ, WEFT_DIR=os.path.join(self.home, 'run'), WEFT_IDLE_S=IDLE_S,
+				OSM_TMP_DIR=self.home, OSM_CACHE_DIR=self.home)
+
+	def __enter__(self):
+		self.weft('up')
+		return self
+
+	def __exit__(self, *what):
+		for program in self.programs:
+			if program.is_alive():
+				program.end(signal.SIGKILL)
+		self.try_run(self.weft_path, 'down', '--force')
+		shutil.rmtree(self.home, ignore_errors=True)
+
+	def path(self, name):
+		return os.path.join(self.home, name)
+
+	def write(self, name, text):
+		with open(self.path(name), 'w', encoding='utf-8') as f:
+			f.write(text)
+		return self.path(name)
+
+	def try_run(self, *words):
+		"""Exit status and output, also of what fails."""
+		r = subprocess.run(words, capture_output=True, text=True, errors='replace', timeout=LIMIT_S, env=self.env,
+				   stdin=subprocess.DEVNULL, check=False)
+		return r.returncode, r.stdout + r.stderr
+
+	def run(self, *words):
+		status, text = self.try_run(*words)
+		if status:
+			raise Wrong(f'{" ".join(words)} exits with {status}: {text}')
+		return text
+
+	def weft(self, *words):
+		return self.run(self.weft_path, *words)
+
+	def command(self, node, *words):
+		return [self.weft_path, 'run', '--node', node, '--device', 'weft0', '--', *words]
+
+	def at(self, node, *words):
+		return self.run(*self.command(node, *words))
+
+	def try_at(self, node, *words):
+		return self.try_run(*self.command(node, *words))
+
+	def start(self, node, *words):
+		self.programs.append(Program(self, node, words))
+		return self.programs[-1]
+
+	def start_manager(self, node, *options):
+		self.programs.append(Manager(self, node, options))
+		return self.programs[-1]
+
+	def within(self, what, condition):
+		end = time.monotonic() + LIMIT_S
+		while not condition():
+			if time.monotonic() > end:
+				raise Wrong(f'{what}: not within {LIMIT_S} s')
+			time.sleep(POLL_S)
+
+	def up(self, manager):
+		"""Waits until the subnet is configured."""
+		def is_up():
+			if not manager.is_alive():
+				raise Wrong(f'opensm ended: {manager.text()}')
+			return 'SUBNET UP' in manager.logged()
+		self.within('the subnet is up', is_up)
+
+	def make(self, *kind):
+		return self.write('net', self.weft('fabric', 'make', *kind))
+
+	def load_bare(self, path):
+		"""Once weftd has noticed that those who were at ports of the last fabric are gone."""
+		said = ['']
+
+		def is_loaded():
+			status, said[0] = self.try_run(self.weft_path, 'fabric', 'load', '--routing', 'none', path)
+			if status and 'processes are at ports' not in said[0]:
+				raise Wrong(said[0])
+			return not status
+		self.within('the fabric is loaded', is_loaded)
+
+	def check(self):
+		"""All paths of the tables as they stand."""
+		return json.loads(self.try_run(self.weft_path, 'fabric', 'check', '--json')[1])
+
+	def lid(self, node):
+		return re.search(r'Base lid:\s+(\d+)', self.at(node, 'ibstat'))[1]
+
+	def pingpong(self, a, b, *options):
+		"""ibv_rc_pingpong, server at a, client at b: what went wrong, or nothing."""
+		port = str(free_port())
+		words = ('ibv_rc_pingpong', '-d', 'weft0', '-n', '10', '-p', port, *options)
+		server = self.start(a, *words)
+		self.within('a server listens', lambda: tcp_listening(int(port)) or not server.is_alive())
+		status, text = self.try_at(b, *words, '127.0.0.1')
+		if status:
+			server.end(signal.SIGKILL)
+			return f'the client at {b} exits with {status}: {text}'
+		status = server.process.wait(LIMIT_S)
+		return f'the server at {a} exits with {status}: {server.text()}' if status else ''
+
+
+def says(text, pattern):
+	if not re.search(pattern, text):
+		raise Wrong(f'"{pattern}" is missing in: {text}')
+
+
+def row(test):
+	"""A function of weft for a row, of a function of a lab."""
+	def run_row(weft):
+		lab = Lab(weft)
+		try:
+			with lab:
+				test(lab)
+		except Wrong as wrong:
+			print('FAILED:', wrong)
+			return 1
+		print('all as expected')
+		return 0
+	return run_row

@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+"""Each of OpenSM's ways to route writes the tables of bare fabrics; weft walks all paths of them.
+
+subnet_routing.py --list                  one line a test: name, label, timeout
+subnet_routing.py --weft PROGRAM NAME...  runs these tests
+"""
+import re
+import sys
+import time
+
+import subnet_lab
+from subnet_lab import Wrong
+import run	# of abi/, whose place subnet_lab tells
+
+FAT_TREE = ('fat-tree', 'ports=4')
+TORUS = ('torus', 'size=4x4', 'hosts=1')
+MESH = ('mesh', 'size=3x3', 'hosts=1')
+LINE = ('line', 'switches=5', 'hosts=1')
+SMALL = (FAT_TREE, TORUS, MESH, LINE)
+# 128 hosts; a director of 648 ports, as 54 switches of 36
+LARGE = (('fat-tree', 'ports=16'), ('fat-tree', 'ports=36'))
+
+# Where an engine's tables have no credit loop on one lane. lash and dfsssp need the lanes that they give to paths.
+WITHOUT_LOOP = {
+	'minhop': (FAT_TREE, LINE), 'updn': SMALL, 'ftree': (FAT_TREE,), 'dor': (FAT_TREE, MESH, LINE), 'lash': (FAT_TREE, LINE),
+	'file': SMALL, 'dnup': (), 'nue': SMALL, 'sssp': (FAT_TREE, LINE), 'dfsssp': (FAT_TREE, LINE),
+}
+# An engine that does not know this topology says so, and min-hop routes.
+REFUSED = {'ftree': (TORUS, MESH, LINE)}
+
+
+def configure(lab, engine, *options):
+	"""A manager that has configured the subnet once, and is gone. The engine that routed, and seconds."""
+	begin = time.monotonic()
+	manager = lab.start_manager('h1', '-R', engine, *options)
+	lab.up(manager)
+	took = time.monotonic() - begin
+	used = re.search(r'osm_ucast_mgr_process: (\S+) tables configured', manager.logged())
+	manager.end()
+	return used[1] if used else 'none', took
+
+
+# The root of up/down is the first switch: OpenSM finds none by itself where all switches have as many hosts.
+def options_of(lab, engine, kind, net):
+	if engine == 'file':
+		configure(lab, 'updn', '-D', '0x43', *options_of(lab, 'updn', kind, net))
+		lab.load_bare(net)
+		return ('-U', lab.path('opensm-lfts.dump'))
+	if engine not in ('updn', 'dnup') or kind[0] == 'fat-tree':
+		return ()
+	with open(net, encoding='utf-8') as f:
+		guid = re.search(r'^Switch\s+\d+ "S-(\w+)"', f.read(), re.M)[1]
+	return ('-a', lab.write('roots', f'0x{guid}\n'))
+
+
+def test_engine(lab, engine, kind):
+	net = lab.make(*kind)
+	lab.load_bare(net)
+	before = lab.check()
+	if before['reached']:
+		raise Wrong(f'{kind}: {before["reached"]} paths reach before a manager came')
+	used, took = configure(lab, engine, *options_of(lab, engine, kind, net))
+	expected = 'minhop' if kind in REFUSED.get(engine, ()) else engine
+	if used != expected:
+		raise Wrong(f'{kind}: {used} routes in place of {expected}')
+	found = lab.check()
+	if found['reached'] != found['paths'] or not found['paths'] or found['looping'] or found['lost']:
+		raise Wrong(f'{kind}: {engine}: {found}')
+	if kind in WITHOUT_LOOP[engine] and found['credit_loop']:
+		raise Wrong(f'{kind}: {engine} has a credit loop')
+	print(f'{engine:8} {" ".join(kind):28} {found["paths"]:8} paths, {found["mean_links"]:.2f} links, {took:6.2f} s')
+
+
+def tests():
+	found = {}
+	for engine in WITHOUT_LOOP:
+		for name, label, kinds in ((engine, 'e2e', SMALL), (f'{engine}-large', 'long', LARGE)):
+			def test(lab, e=engine, k=kinds):
+				for kind in k:
+					test_engine(lab, e, kind)
+			found[name] = (label, 300, subnet_lab.row(test))
+	return found
+
+
+if __name__ == '__main__':
+	sys.exit(run.run_table(tests(), ('opensm',)))
