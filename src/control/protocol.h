@@ -69,8 +69,7 @@ enum control_type {
 	CTL_PEER_GONE,	/* slot: that process (all its slots, one message each) is gone; its channel will be silent */
 	CTL_REPORT,	/* text: what to report, a: from which row on; the process answers with CTL_REPORT, same seq and a, text
 			 * JSON: the rows that fit, b = the row with which the next part begins, 0: there is none */
-	CTL_PAGE,	/* the fabric page changed: addresses and states of ports (a = 1); the fabric in which the process is did
-			 * (a = 2); slot_packets (a = 4) */
+	CTL_PAGE,	/* the fabric page changed: a = of enum control_page */
 	/* weft command -> weftd */
 	CTL_UP,		/* stay when idle, until CTL_DOWN */
 	/* process -> weftd, answered */
@@ -152,6 +151,12 @@ enum {
 	CHANNEL_KNOWN = 1,		/* it was there before: there are no descriptors */
 	CHANNEL_FOREIGN = 2,		/* the peer may not trace us, or not be traced (weftd/trust.h) */
 	CHANNEL_SEES_US = 4,		/* the peer was given our share and memory */
+};
+
+enum control_page {
+	CONTROL_PAGE_PORTS = 1,		/* addresses and states of ports */
+	CONTROL_PAGE_FABRIC = 2,	/* not the page: the fabric in which the process is */
+	CONTROL_PAGE_PACKETS = 4,	/* slot_packets */
 };
 
 /* What an EDQUOT is about, in c of the answer; 0: not told. control/limits.h has their names. */

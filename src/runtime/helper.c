@@ -91,7 +91,7 @@ static void open_mail(struct runtime *rt, struct mail *mail)
 	case CTL_PAGE:
 		runtime_enter(rt);
 		devices_refresh(rt->peers.page, &rt->peers.node, &rt->ca);
-		if (msg->a == 4)
+		if (msg->a == CONTROL_PAGE_PACKETS)
 			devices_forget_routes(&rt->ca);
 		runtime_leave(rt);
 		break;

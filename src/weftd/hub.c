@@ -494,7 +494,7 @@ wtime hub_deadline(const struct hub *h)
 	return wtime_min(wtime_min(parts, impairs_deadline(h)), h->look_at);
 }
 
-void hub_page_changed(struct hub *h, uint32_t what)
+void hub_page_changed(struct hub *h, enum control_page what)
 {
 	struct control_msg msg = { .type = CTL_PAGE, .a = what };
 

@@ -195,8 +195,8 @@ void hub_input(struct hub *h, struct client *c, wtime now, const struct control_
 void hub_expire(struct hub *h, wtime now);
 wtime hub_deadline(const struct hub *h);
 
-/* The fabric page's addresses (1), the fabric (2), or whose traffic is packets (4), changed: tells every process. */
-void hub_page_changed(struct hub *h, uint32_t what);
+/* Tells every process. */
+void hub_page_changed(struct hub *h, enum control_page what);
 
 /* For the parts of the hub: the answer to `msg`, its fields kept but for status. */
 void hub_answer(struct hub *h, struct client *c, const struct control_msg *msg, int status);

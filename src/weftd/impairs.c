@@ -73,7 +73,7 @@ void impairs_expire(struct hub *h)
 		return;
 	h->packets_untold = false;
 	h->tell_packets_at = h->now + TELL_EVERY;
-	hub_page_changed(h, 4);
+	hub_page_changed(h, CONTROL_PAGE_PACKETS);
 }
 
 wtime impairs_deadline(const struct hub *h)

@@ -18,7 +18,7 @@ static int set_device(struct hub *h, uint32_t device, bool is_up)
 		tree_write(h->subnet->dir, h->page);
 		subnet_addresses_changed(h->subnet);
 	}
-	hub_page_changed(h, 1);
+	hub_page_changed(h, CONTROL_PAGE_PORTS);
 	return 0;
 }
 

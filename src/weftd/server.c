@@ -189,7 +189,7 @@ static void addresses_changed(struct server *s)
 	log_line(LOG_INFO, "the host's addresses changed");
 	tree_write(s->dir, s->conns.hub.page);
 	subnet_addresses_changed(&s->subnet);
-	hub_page_changed(&s->conns.hub, 1);
+	hub_page_changed(&s->conns.hub, CONTROL_PAGE_PORTS);
 }
 
 static void dispatch(struct server *s, const struct epoll_event *e)

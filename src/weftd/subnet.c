@@ -466,7 +466,7 @@ void subnet_tell_changes(struct hub *h)
 			refresh_tree(h, s->tree[i].port);
 		s->tree[i].sequence = sequence_at(s, s->tree[i].port);
 	}
-	hub_page_changed(h, 2);
+	hub_page_changed(h, CONTROL_PAGE_FABRIC);
 }
 
 int subnet_set_link(struct hub *h, uint32_t port, uint32_t number, bool is_up)
