@@ -57,7 +57,7 @@ set(weft_lto_compile)
 set(weft_lto_link)
 if(WEFT_LTO AND CMAKE_C_COMPILER_ID STREQUAL GNU AND NOT CMAKE_BUILD_TYPE STREQUAL Debug AND NOT WEFT_ASAN AND NOT WEFT_TSAN)
   set(weft_lto_compile -flto -ffat-lto-objects)
-  set(weft_lto_link -flto=auto)
+  set(weft_lto_link -flto -flto-partition=one)
   target_link_options(weft_flags INTERFACE $<$<NOT:$<BOOL:$<TARGET_PROPERTY:WEFT_LTO>>>:-fno-lto>)
 endif()
 
