@@ -17,6 +17,7 @@ struct cli_options {
 	bool quiet;
 	const char *impair;	/* faults: impair/impair.h, NULL: none */
 	const char *trace;	/* file, NULL: none */
+	const char *pcap;	/* of weft replay: file, NULL: none */
 	const char *profile;	/* of the transport, NULL: standard */
 	const char *path;	/* "direct", "packet", "auto"; NULL: auto */
 	const char *engine;		/* "thread", "caller"; NULL: caller */

@@ -30,7 +30,7 @@ static const struct cli_command commands[] = {
 	{ "cq", "jSh", "[PID]", "list the completion queues of every attached process", NULL, cli_cq },
 	{ "mr", "jSh", "[PID]", "list the memory regions of every attached process", NULL, cli_mr },
 	{ "counters", "jXFSh", "[PID]", "show the counters of every attached process", NULL, cli_counters },
-	{ "replay", "jqh", "FILE [PID]", "show a trace, and run its impairment and engine again",
+	{ "replay", "*j3qh", "FILE [PID]", "show a trace, and run its impairment and engine again",
 	  "FILE is what weft run --trace wrote; PID shows one of its processes. The exit status is 1 when a decision of the\n"
 	  "impairment or a frame of the engine differs from the recorded one.\n",
 	  cli_replay },
@@ -74,6 +74,7 @@ static const struct option_row {
 	{ 'j', "json", NULL, "print JSON" },
 	{ 'q', "quiet", NULL, "print the last line only" },
 	{ 't', "trace", "FILE", "write all frames there, for weft replay" },
+	{ '3', "pcap", "FILE", "write the frames that passed there too, for Wireshark and tshark" },
 	{ 'H', "shared-heap", "[=MINSIZE]", "large blocks come from memory that peers map" },
 	{ 'N', "remap", "[=MINSIZE]", "registered memory is moved to where peers map it" },
 	{ 'K', "node", "HOST", "run it at this host of the fabric that weft fabric load gave the network" },
@@ -260,6 +261,7 @@ static bool take_other_option(struct cli_options *o, int letter)
 	case 'B': o->stats = optarg ? optarg : ""; break;
 	case '2': o->history = true; break;
 	case '1': o->during = optarg; break;
+	case '3': o->pcap = optarg; break;
 	case 'K': o->node = optarg; break;
 	case 'n': o->clients = optarg; break;
 	case 'A': o->seeds = optarg; break;

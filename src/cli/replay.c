@@ -3,6 +3,7 @@
  * the frames that arrived and what the program asked of it (replay_engine.c). */
 #include "cli/cli.h"
 #include "cli/output.h"
+#include "cli/pcap_file.h"
 #include "cli/replay_engine.h"
 
 #include "impair/lanes.h"
@@ -31,6 +32,7 @@ struct replay {
 	uint32_t only;			/* this pid, or 0: all */
 	bool quiet, json;
 	const char *path;
+	struct pcap_file *pcap;		/* owned; NULL: none is wanted */
 	unsigned long long decisions, passed, different, refused, sent;	/* sent: by the engines, again */
 };
 
@@ -280,6 +282,8 @@ static int replay_all(struct replay *re, const uint8_t *data, size_t bytes)
 		if (at == 0)
 			re->start = r.time;
 		status = replay_record(re, &r);
+		if (re->pcap && status == EXIT_OK && (!re->only || r.pid == re->only) && !pcap_file_add(re->pcap, &r))
+			break;	/* the reason is told when it is closed */
 		at += (size_t)length;
 	}
 	return status;
@@ -337,6 +341,16 @@ static int map_file(const char *path, const uint8_t **data, size_t *bytes)
 	return EXIT_OK;
 }
 
+/* The trace is not to be overwritten, nor the text mixed with frames. */
+static bool is_fit_for_pcap(const char *path, const char *trace)
+{
+	struct stat a, b;
+
+	if (strcmp(path, "-") == 0)
+		return false;
+	return stat(path, &a) || stat(trace, &b) || a.st_dev != b.st_dev || a.st_ino != b.st_ino;
+}
+
 int cli_replay(const struct cli_options *o, int argc, char **argv)
 {
 	struct replay re = { .quiet = o->quiet || o->json, .json = o->json, .path = argc > 0 ? argv[0] : NULL };
@@ -351,9 +365,17 @@ int cli_replay(const struct cli_options *o, int argc, char **argv)
 		cli_fail("weft replay FILE [PID]", "a trace file is wanted, and at most one process number");
 		return EXIT_USAGE;
 	}
+	if (o->pcap && !is_fit_for_pcap(o->pcap, argv[0])) {
+		cli_fail("name another file", "--pcap %s: the frames need a file of their own", o->pcap);
+		return EXIT_USAGE;
+	}
 	if (map_file(argv[0], &data, &bytes))
 		return EXIT_FAILED;
-	status = replay_all(&re, data, bytes);
+	status = o->pcap ? pcap_file_create(o->pcap, 0, &re.pcap) : EXIT_OK;
+	if (status == EXIT_OK)
+		status = replay_all(&re, data, bytes);
+	if (re.pcap && pcap_file_close(re.pcap))
+		status = EXIT_FAILED;
 	if (status == EXIT_OK)
 		status = verdict(&re);
 	for (struct traced *t = re.processes, *next; t; t = next) {

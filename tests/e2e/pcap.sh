@@ -1,0 +1,38 @@
+#!/bin/bash
+# weft replay --pcap: a trace as a file that tshark reads, of InfiniBand and of RoCEv2.
+. "${0%/*}/lib.sh"
+skip() { rmdir "$HOME_DIR"; echo "SKIP: $*"; exit 77; }
+command -v ibv_rc_pingpong >/dev/null || skip "no ibv_rc_pingpong here"
+command -v tshark >/dev/null || skip "no tshark here: scripts/setup capture"
+export HOME=$HOME_DIR	# no preferences of who runs the tests
+
+# frames: what tshark makes of the file, a frame a line: opcode, what is malformed, direction, interface
+frames() {
+	tshark -r "$HOME_DIR/pcap" -T fields -E separator=, -E aggregator=/ -e infiniband.bth.opcode -e _ws.malformed \
+		-e frame.packet_flags_direction -e frame.interface_name >"$HOME_DIR/frames" 2>"$HOME_DIR/tshark"
+}
+count() { grep -cE "$1" "$HOME_DIR/frames"; }
+
+for device in weft0 weft1; do
+	expect 0 weft pair --trace "$HOME_DIR/trace" -- ibv_rc_pingpong -d $device -g 0 -n 5 --- \
+		ibv_rc_pingpong -d $device -g 0 -n 5 127.0.0.1
+	expect 0 weft replay --json --pcap "$HOME_DIR/pcap" "$HOME_DIR/trace"
+	passed=$(python3 -c 'import json, sys; print(json.loads(sys.argv[1])["frames"])' "$out")
+	frames
+	[ "$(count "^[0-9]+,,0x0000000[12],$device/ibv_rc_pingpong-[0-9]+\$")" = "$passed" ] ||
+		fail "tshark knows less than $passed frames of $device: $(cat "$HOME_DIR"/{tshark,frames})"
+	# each message of 4096 bytes has one last packet, and all is seen at both ends
+	[ "$(count '^2,')" = 20 ] || fail "there are $(count '^2,') last packets"
+	[ "$(count ',0x00000001,')" = "$((passed / 2))" ] || fail "not one half of the frames is inbound"
+	pid=$(head -1 "$HOME_DIR/frames")
+	expect 0 weft replay --quiet "$HOME_DIR/trace" "${pid##*-}" --pcap "$HOME_DIR/pcap"
+	frames
+	[ "$(count .)" = "$((passed / 2))" ] || fail "one process has $(count .) of $passed frames"
+	rm "$HOME_DIR/trace"
+done
+expect 2 weft replay --pcap "$HOME_DIR/pcap" "$HOME_DIR/pcap"
+says "need a file of their own"
+expect 1 weft replay --pcap "$HOME_DIR/none/pcap" "$HOME_DIR/tshark"
+says "No such file"
+rm -rf "${HOME_DIR:?}"/{pcap,tshark,frames,.config,.local,.cache}
+finish
