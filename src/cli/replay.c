@@ -7,7 +7,7 @@
 #include "cli/replay_engine.h"
 
 #include "impair/lanes.h"
-#include "impair/trace.h"
+#include "impair/trace_engine.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,6 +23,7 @@ struct traced {
 	uint32_t pid;
 	struct trace_process says;
 	struct impair_lanes lanes;
+	struct device_faults device;
 	struct replay_engine *engine;	/* owned; NULL: it went another way than the record */
 };
 
@@ -45,15 +46,18 @@ static struct traced *find(const struct replay *re, uint32_t pid)
 	return t;
 }
 
-static int open_lanes(struct traced *t)
+/* The process's faults, from now on. */
+static int open_faults(struct traced *t, wtime now)
 {
 	struct impair_spec spec;
 	char why[256];
 
+	device_faults_init(&t->device, NULL, 0, 0, now);
 	if (!*t->says.impair)
 		return EXIT_OK;
 	if (impair_parse(t->says.impair, &spec, why, sizeof(why)))
 		return cli_fail(NULL, "process %u: %s", t->pid, why);
+	device_faults_init(&t->device, spec.fault, spec.faults, spec.seed, now);
 	return impair_lanes_init(&t->lanes, &spec) ? cli_fail(NULL, "%s", strerror(ENOMEM)) : EXIT_OK;
 }
 
@@ -81,7 +85,7 @@ static int begin(struct replay *re, const struct trace_record *r)
 		return cli_fail("this weft knows InfiniBand and RoCEv2", "process %u has a device of another protocol", r->pid);
 	if (!t->engine)
 		return cli_fail(NULL, "%s", strerror(-err));
-	return open_lanes(t);
+	return open_faults(t, r->time);
 }
 
 static int change(const struct replay *re, struct traced *t, const struct trace_record *r)
@@ -93,7 +97,7 @@ static int change(const struct replay *re, struct traced *t, const struct trace_
 	if (!re->quiet)
 		printf("%12.6f %u is impaired by %s\n", (double)(r->time - re->start) / (double)WTIME_S, r->pid,
 		       *t->says.impair ? t->says.impair : "nothing");
-	return open_lanes(t);
+	return open_faults(t, r->time);
 }
 
 static void print_marks(unsigned marks)
@@ -221,6 +225,60 @@ static void replay_passed(struct replay *re, struct traced *t, const struct trac
 		differs(re, r, f ? "another frame than recorded" : "no frame is due");
 }
 
+static void print_event(const struct replay *re, const struct trace_record *r, const struct traced *t, unsigned device,
+			unsigned fault)
+{
+	if (!re->quiet)
+		printf("%12.6f %u %s event %s\n", (double)(r->time - re->start) / (double)WTIME_S, r->pid,
+		       t->says.device[device].name, t->device.fault[fault].event->name);
+}
+
+/* A call that faults are for: it ends as it did, with the same events. */
+static void replay_call(struct replay *re, struct traced *t, const struct trace_record *r)
+{
+	enum fault_verb verb = (enum fault_verb)r->to;
+	struct trace_call was;
+	unsigned events;
+	int error;
+
+	re->decisions++;
+	if (r->to >= FAULT_VERBS || !trace_get_numbers(r, &was, sizeof(was)) ||
+	    !device_faults_concern(&t->device, r->device, verb)) {
+		differs(re, r, "a call that no fault is for");
+		return;
+	}
+	error = device_faults_call(&t->device, r->device, verb, &events);
+	if (!re->quiet && error)
+		printf("%12.6f %u %s %s fails: %s\n", (double)(r->time - re->start) / (double)WTIME_S, r->pid,
+		       t->says.device[r->device].name, fault_verb_name(verb), fault_error_name(error));
+	if ((uint64_t)error != was.error || events != was.bits)
+		differs(re, r, "a call ends otherwise than recorded");
+	for (unsigned i = 0; i < t->device.count; i++) {
+		if (!(events >> i & 1))
+			continue;
+		print_event(re, r, t, r->device, i);
+		device_faults_happen(&t->device, i, r->device);
+	}
+}
+
+static void replay_event(struct replay *re, struct traced *t, const struct trace_record *r)
+{
+	struct trace_call was;
+
+	re->decisions++;
+	if (r->to >= t->device.count || !trace_get_numbers(r, &was, sizeof(was)) ||
+	    !(device_faults_due(&t->device, r->time) >> r->to & 1)) {
+		differs(re, r, "an event whose time has not come");
+		return;
+	}
+	for (unsigned d = 0; d < t->says.devices; d++) {
+		if (!(was.bits >> d & 1))
+			continue;
+		print_event(re, r, t, d, r->to);
+		device_faults_happen(&t->device, r->to, d);
+	}
+}
+
 static int replay_record(struct replay *re, const struct trace_record *r)
 {
 	struct traced *t;
@@ -244,7 +302,11 @@ static int replay_record(struct replay *re, const struct trace_record *r)
 		return cli_fail("record it again", "process %u has a record of a device that it does not name", r->pid);
 	if (r->kind == TRACE_IMPAIR)
 		return change(re, t, r);
-	if (r->kind == TRACE_OFFERED)
+	if (r->kind == TRACE_CALL)
+		replay_call(re, t, r);
+	else if (r->kind == TRACE_EVENT)
+		replay_event(re, t, r);
+	else if (r->kind == TRACE_OFFERED)
 		replay_offered(re, t, r);
 	else if (r->kind == TRACE_PASSED)
 		replay_passed(re, t, r);

@@ -7,6 +7,7 @@
 #include "base/list.h"
 #include "base/rand.h"
 #include "base/time.h"
+#include "impair/device_faults.h"
 #include "verbs/device.h"
 
 enum impair_direction { IMPAIR_OUT, IMPAIR_IN };
@@ -41,6 +42,8 @@ struct impair_spec {
 	bool has_seed;			/* the text named one; otherwise the caller may choose */
 	unsigned named;			/* bit d: the text has a setting of weft<d> alone */
 	struct impair_rules rules[IMPAIR_DEVICES][IMPAIR_DIRECTIONS];
+	struct device_fault fault[DEVICE_FAULTS];	/* of the devices themselves */
+	unsigned faults;
 };
 
 /* ---- impair_spec.c ---- */
@@ -50,6 +53,8 @@ int impair_parse(const char *text, struct impair_spec *spec, char *why, size_t r
 
 /* A time such as 1.5s, 20ms or 7us, from 1 ns to `most`, which is at most a day. False: it is none. */
 bool impair_parse_time(const char *text, wtime most, wtime *ns);
+/* A share such as 5%. False: it is none. */
+bool impair_parse_share(const char *text, uint32_t *ppm);
 
 /* The same specification with this seed in place of any other. 0, or -ENAMETOOLONG. */
 int impair_set_seed(const char *text, uint64_t seed, char *to, size_t room);

@@ -109,6 +109,16 @@ bool impair_parse_time(const char *text, wtime most, wtime *ns)
 	return read_value(text, &(struct setting){ .units = times, .least = 1, .most = most }, ns);
 }
 
+bool impair_parse_share(const char *text, uint32_t *ppm)
+{
+	uint64_t value;
+
+	if (!read_value(text, &(struct setting){ .units = percents, .most = MILLION }, &value))
+		return false;
+	*ppm = (uint32_t)value;
+	return true;
+}
+
 static void store(struct impair_rules *rules, const struct setting *s, uint64_t value)
 {
 	uint32_t narrow = (uint32_t)value;
@@ -252,6 +262,23 @@ static bool read_part(const struct part *p, struct impair_rules *rules)
 	return true;
 }
 
+/* fail= and event= add to those before them. */
+static int apply_fault(const struct part *p, bool is_event, struct impair_spec *spec, char *why, size_t room)
+{
+	struct device_fault f;
+
+	if (spec->faults == DEVICE_FAULTS) {
+		snprintf(why, room, "%s=%s: there are more than %d such settings", p->name, p->value, DEVICE_FAULTS);
+		return -EINVAL;
+	}
+	if (p->direction >= 0 || !device_fault_parse(p->value, is_event, &f))
+		return complain(why, room, p, is_event ? "EVENT, and perhaps :TIME or :VERB:CALLS, as qp_fatal:post_send:100" :
+							 "VERB:ERROR, and perhaps :CALLS, as reg_mr:ENOMEM:3");
+	f.devices = p->device < 0 ? ~0u : 1u << p->device;
+	spec->fault[spec->faults++] = f;
+	return 0;
+}
+
 static int apply(const struct part *p, struct impair_spec *spec, char *why, size_t room)
 {
 	const struct setting *s = find_setting(p->name);
@@ -260,12 +287,14 @@ static int apply(const struct part *p, struct impair_spec *spec, char *why, size
 	if (strcmp(p->name, "seed") == 0)
 		return p->device < 0 && p->direction < 0 && read_seed(p->value, spec) ? 0 :
 			complain(why, room, p, "one number for all");
+	if (p->device >= 0)
+		spec->named |= 1u << p->device;
+	if (strcmp(p->name, "fail") == 0 || strcmp(p->name, "event") == 0)
+		return apply_fault(p, *p->name == 'e', spec, why, room);
 	if (!s && !l) {
 		snprintf(why, room, "%s: there is no such setting", p->name);
 		return -EINVAL;
 	}
-	if (p->device >= 0)
-		spec->named |= 1u << p->device;
 	for (int device = 0; device < IMPAIR_DEVICES; device++) {
 		struct impair_rules *rules = &spec->rules[device][p->direction < 0 ? IMPAIR_OUT : p->direction];
 

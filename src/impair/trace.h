@@ -9,7 +9,8 @@ enum {
 	TRACE_HEAD = 24,
 	TRACE_RECORD_MOST = TRACE_HEAD + PACKET_MAX_BYTES,	/* bytes of the longest record */
 	TRACE_NAME = 16,					/* of a program or a device, NUL included */
-	TRACE_VERSION = 3,	/* 3: a record and a process name devices; 2: a form of frames stood for its one device */
+	TRACE_VERSION = 4,	/* 4: has TRACE_CALL, TRACE_EVENT; 3: a record and a process name devices; 2: a form of
+				 * frames stood for its one device */
 };
 
 enum trace_kind {
@@ -24,6 +25,8 @@ enum trace_kind {
 	TRACE_EXPIRE,		/* its timer */
 	TRACE_SRQ,		/* `to` is the shared receive queue's number */
 	TRACE_IMPAIR,		/* other faults from now on: their text with its NUL */
+	TRACE_CALL,		/* of a verb with a fault; `to` is the verb: trace_call */
+	TRACE_EVENT,		/* of a fault at its time; `to` is its place in the specification: trace_call */
 	TRACE_KINDS,
 };
 

@@ -32,6 +32,12 @@ struct trace_srq {
 	uint64_t is_new, announced;	/* is_new: whatever had that number before is gone */
 };
 
+/* TRACE_CALL: the errno that it ended with, and bits of the faults whose events happened with it. TRACE_EVENT: bits of the
+ * devices that it happened to. */
+struct trace_call {
+	uint64_t error, bits;
+};
+
 /* The members as the record's data: `bytes` of them, a multiple of 8. */
 void trace_put_numbers(const void *members, uint32_t bytes, uint8_t *to);
 /* False: the record has not as many. */

@@ -6,6 +6,7 @@
 #include "impair/lanes.h"
 #include "peers/route.h"
 #include "runtime/config.h"
+#include "runtime/device_faults.h"
 #include "runtime/gsi.h"
 #include "runtime/helper.h"
 #include "runtime/pump.h"
@@ -23,6 +24,7 @@ enum { TO_NOBODY = PAGE_SLOTS };
 
 struct faults {
 	struct impair_lanes lanes;
+	struct device_faults device;
 	struct tracer *tracer;				/* owned, or NULL */
 	struct recorder recorder;			/* with a tracer */
 	char text[IMPAIR_TEXT];				/* what is in force, with this process's seed */
@@ -47,7 +49,7 @@ static int read_spec(const char *text, const struct ca *ca, struct impair_spec *
 	return 0;
 }
 
-static int open_tracer(struct faults *f, const struct ca *ca, const char *path)
+static int open_tracer(struct faults *f, const struct ca *ca, const char *path, wtime now)
 {
 	struct trace_process p = { .devices = (unsigned)ca->devices };
 
@@ -57,7 +59,7 @@ static int open_tracer(struct faults *f, const struct ca *ca, const char *path)
 		snprintf(p.device[i].protocol, sizeof(p.device[i].protocol), "%s", ca->dev[i].protocol->name);
 	}
 	snprintf(p.impair, sizeof(p.impair), "%s", f->text);
-	return tracer_create(path, &p, clock_now(), &f->tracer);
+	return tracer_create(path, &p, now, &f->tracer);
 }
 
 static void trace(struct runtime *rt, struct trace_record r)
@@ -99,9 +101,17 @@ static void note_order(struct runtime *rt, const struct impair_spec *spec)
 		rt->ca.dev[i].may_reorder = impair_reorders(spec, (unsigned)i);
 }
 
+static void begin_device_faults(struct runtime *rt, const struct impair_spec *spec, wtime now)
+{
+	device_faults_init(&rt->faults->device, spec->fault, spec->faults, spec->seed, now);
+	if (atomic_exchange(&rt->calls_fail, spec->faults > 0) != (spec->faults > 0) && rt->events)
+		rt->events->calls_changed(rt);
+}
+
 int faults_create(struct runtime *rt)
 {
 	const struct config *c = rt->config;
+	wtime now = clock_now();
 	struct impair_spec spec;
 	int err;
 
@@ -115,11 +125,12 @@ int faults_create(struct runtime *rt)
 	if (err == 0)
 		err = impair_lanes_init(&rt->faults->lanes, &spec);
 	if (err == 0 && *c->trace)
-		err = open_tracer(rt->faults, &rt->ca, c->trace);
+		err = open_tracer(rt->faults, &rt->ca, c->trace, now);
 	if (err) {
 		faults_destroy(rt);
 		return err;
 	}
+	begin_device_faults(rt, &spec, now);
 	rt->faults->recorder.tracer = rt->faults->tracer;
 	if (rt->faults->tracer)
 		record_engines(rt, &ib_transport, recorder_transport(&rt->faults->recorder));
@@ -174,6 +185,7 @@ void faults_change(struct runtime *rt, const char *text)
 		return;
 	note_order(rt, &spec);
 	change_lanes(rt, &spec, seeded);
+	begin_device_faults(rt, &spec, rt->ca.now);
 	if (*rt->faults->text || rt->faults->tracer)
 		return;
 	rt->idle_faults = rt->faults;
@@ -190,12 +202,18 @@ struct recorder *faults_recorder(struct runtime *rt)
 	return &rt->faults->recorder;
 }
 
+struct device_faults *faults_of_devices(struct runtime *rt)
+{
+	return rt->faults ? &rt->faults->device : NULL;
+}
+
 void faults_destroy(struct runtime *rt)
 {
 	free(rt->idle_faults);
 	rt->idle_faults = NULL;
 	if (!rt->faults)
 		return;
+	atomic_store(&rt->calls_fail, false);
 	record_engines(rt, &rt->faults->recorder.ops, &ib_transport);	/* a forked child's QPs, or none */
 	impair_lanes_fini(&rt->faults->lanes);
 	tracer_destroy(rt->faults->tracer);
@@ -311,7 +329,7 @@ unsigned faults_run(struct runtime *rt, enum impair_direction direction)
 
 wtime faults_deadline(const struct runtime *rt)
 {
-	return impair_lanes_deadline(&rt->faults->lanes);
+	return wtime_min(impair_lanes_deadline(&rt->faults->lanes), device_faults_next(rt));
 }
 
 void faults_flush(struct runtime *rt)

@@ -41,6 +41,8 @@ wtime faults_deadline(const struct runtime *rt);
 
 /* What runtime/recorder.c writes with. */
 struct recorder *faults_recorder(struct runtime *rt);
+/* Those of devices, or NULL. */
+struct device_faults *faults_of_devices(struct runtime *rt);
 /* Writes the trace out. */
 void faults_flush(struct runtime *rt);
 /* The process ends, other threads may be inside: unless one stays there for a second, sends what is on its way, at once, and

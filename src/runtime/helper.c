@@ -9,6 +9,7 @@
 #include "control/clock.h"
 #include "link/calls.h"
 #include "peers/devices.h"
+#include "runtime/device_faults.h"
 #include "runtime/faults.h"
 #include "runtime/gsi.h"
 #include "runtime/pump.h"
@@ -151,6 +152,8 @@ static bool drain(struct runtime *rt)
 	uint64_t frames = rt->frames;
 	bool more = false;
 
+	if (rt->faults)
+		device_faults_expire(rt, now);
 	if (progress_ticked(&rt->progress, now, pump_look(rt)))
 		log_line(LOG_DEBUG, "the program does not poll: the helper takes over");
 	if (!progress_is_polled(&rt->progress))

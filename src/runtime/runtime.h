@@ -77,6 +77,9 @@ void runtime_forget_events(struct runtime *rt, const struct list *events);
 struct runtime_events {
 	void (*cq_event)(struct cq *cq);
 	void (*async_event)(enum ibv_event_type type, void *object);
+	bool (*is_open)(const struct ca_device *dev);
+	/* Calls of this runtime can fail on demand from now on, or no more (runtime/device_faults.h). */
+	void (*calls_changed)(struct runtime *rt);
 };
 void runtime_set_events(struct runtime *rt, const struct runtime_events *events);
 

@@ -64,6 +64,7 @@ struct runtime {
 
 	struct faults *faults;	/* owned: faults.h, or NULL */
 	struct faults *idle_faults;	/* owned: a stage that was put aside, or NULL */
+	_Atomic bool calls_fail;	/* some calls of the program, on demand: device_faults.h */
 	struct burst burst;	/* the pump's; too large for a stack */
 };
 

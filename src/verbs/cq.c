@@ -245,6 +245,15 @@ static void lose(struct cq *cq)
 		qp_error(qp, cq->ca->now, IBV_EVENT_QP_FATAL);
 }
 
+void cq_fail(struct cq *cq, wtime now)
+{
+	cq->overrun = true;
+	tell(cq);
+	list_for_each(qp, &cq->ca->all_qps, struct qp, all)
+		if (qp->send_cq == cq || qp->recv_cq == cq)
+			qp_error(qp, now, IBV_EVENT_QP_FATAL);
+}
+
 /* IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN: the oldest entry gives way to the new one. */
 static void drop_oldest(struct cq *cq)
 {

@@ -101,6 +101,8 @@ void cq_clean(struct cq *cq, uint32_t qpn);
 /* A work queue of that many WQEs uses the CQ, or no longer does. -ENOMEM. */
 int cq_attach(struct cq *cq, uint32_t wqes);
 void cq_detach(struct cq *cq, uint32_t wqes);
+/* As after an overrun, on demand: the CQ is dead, and its QPs go to the error state. */
+void cq_fail(struct cq *cq, wtime now);
 /* Seed profile: completions that wait for room. */
 uint32_t cq_kept(const struct cq *cq);
 /* Asserts that free_space is never above the true room, and what else must hold. */

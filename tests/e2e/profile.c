@@ -60,7 +60,7 @@ static void connect_qp(int i, wtime now)
 
 static void open_all(void)
 {
-	static const struct runtime_events events = { cq_event, async_event };
+	static const struct runtime_events events = { .cq_event = cq_event, .async_event = async_event };
 	struct ca_device *dev;
 	wtime now;
 

@@ -18,11 +18,11 @@ static int destroy_ah(struct abi_object *o)
 ABI_EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
 	struct abi_context *ctx = to_context(pd->context);
-	struct abi_ah *ah = calloc(1, sizeof(*ah));
-	int err;
+	int err = context_call(ctx, FAULT_create_ah);
+	struct abi_ah *ah = err < 0 ? NULL : calloc(1, sizeof(*ah));
 
 	if (!ah)
-		return fail(-ENOMEM);
+		return fail(err < 0 ? err : -ENOMEM);
 	ah->ah.ibv = (struct ibv_ah){ .context = pd->context, .pd = pd };
 	ah->ah.pd = to_pd(pd)->pd;
 	runtime_enter(ctx->rt);

@@ -62,6 +62,24 @@ static void fill_ops(struct verbs_context *v)
 	v->ABI_placeholder2 = (void (*)(void))flow_destroy_ibv;
 }
 
+static void choose_posts(struct abi_context *ctx, bool may_fail)
+{
+	struct ibv_context_ops *ops = &ctx->vctx.context.ops;
+
+	ops->post_send = may_fail ? qp_send_or_fail : qp_send;
+	ops->post_recv = may_fail ? qp_recv_or_fail : qp_recv;
+	ops->post_srq_recv = may_fail ? srq_post_recv_or_fail : srq_post_recv;
+	list_for_each(o, &ctx->objects, struct abi_object, node)
+		qp_choose_complete(o, may_fail);
+}
+
+void contexts_choose_posts(struct runtime *rt)
+{
+	list_for_each(ctx, &contexts, struct abi_context, all)
+		if (ctx->rt == rt)
+			choose_posts(ctx, runtime_calls_fail(rt));
+}
+
 /* cmd_fd is a file of our own that can be told apart: a duplicate of it names this context to ibv_import_device. */
 static int set_cmd_fd(struct abi_context *ctx, int cmd_fd)
 {
@@ -105,6 +123,7 @@ static struct abi_context *create(struct runtime *rt, struct ibv_device *device,
 	runtime_set_events(rt, &abi_events);
 	runtime_enter(rt);
 	list_append(&contexts, &ctx->all);
+	choose_posts(ctx, runtime_calls_fail(rt));
 	runtime_leave(rt);
 	return ctx;
 

@@ -80,6 +80,9 @@ struct ibv_cq_ex *cq_create_ex(struct ibv_context *context, struct ibv_cq_init_a
 	int err = attr_check(context, attr);
 	struct abi_cq *cq;
 
+	if (err == 0)
+		err = context_call(to_context(context), FAULT_create_cq);
+
 	if (err < 0)
 		return fail(err);
 	cq = calloc(1, sizeof(*cq));
@@ -108,8 +111,10 @@ ABI_EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, vo
 ABI_EXPORT int ibv_resize_cq(struct ibv_cq *ibv, int cqe)
 {
 	struct abi_cq *cq = to_cq(ibv);
-	int err;
+	int err = runtime_call(cq->rt, cq->cq->dev, FAULT_resize_cq, &(struct fault_objects){ .cq = cq->cq });
 
+	if (err < 0)
+		return answer(err);
 	runtime_run_engine(cq->rt);
 	runtime_enter_poll(cq->rt);
 	err = cq_resize(cq->cq, cqe);

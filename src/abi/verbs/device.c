@@ -78,11 +78,15 @@ ABI_EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
 	struct runtime *rt = runtime_get();
 	int i = index_of(device);
 	struct abi_context *ctx;
+	int err;
 
 	if (!rt)
 		return NULL;
 	if (i < 0 || i >= runtime_ca(rt)->devices)
 		return fail(-ENODEV);
+	err = runtime_call(rt, &runtime_ca(rt)->dev[i], FAULT_open_device, NULL);
+	if (err < 0)
+		return fail(err);
 	ctx = context_create(rt, device, &runtime_ca(rt)->dev[i]);
 	return ctx ? &ctx->vctx.context : NULL;
 }

@@ -66,12 +66,16 @@ struct ibv_dm *dm_alloc(struct ibv_context *context, struct ibv_alloc_dm_attr *a
 {
 	struct abi_context *ctx = to_context(context);
 	struct abi_dm *dm;
+	int err;
 
 	if (attr->comp_mask || attr->length == 0 || attr->log_align_req >= 32 ||
 	    1l << attr->log_align_req > sysconf(_SC_PAGESIZE))
 		return fail(-EINVAL);
 	if (attr->length > ctx->dev->attr.max_dm_size)
 		return fail(-ENOMEM);
+	err = context_call(ctx, FAULT_alloc_dm);
+	if (err < 0)
+		return fail(err);
 	dm = create(context);
 	if (!dm)
 		return fail(-ENOMEM);

@@ -154,10 +154,11 @@ ABI_EXPORT void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int nevents)
 
 ABI_EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
 {
-	struct abi_channel *channel = calloc(1, sizeof(*channel));
+	int err = context_call(to_context(context), FAULT_create_comp_channel);
+	struct abi_channel *channel = err < 0 ? NULL : calloc(1, sizeof(*channel));
 
 	if (!channel)
-		return fail(-ENOMEM);
+		return fail(err < 0 ? err : -ENOMEM);
 	channel->ibv.context = context;
 	channel->ibv.fd = event_fd_create();
 	if (channel->ibv.fd < 0) {
@@ -256,7 +257,17 @@ static void async_event(enum ibv_event_type type, void *object)
 	}
 }
 
-const struct runtime_events abi_events = { .cq_event = cq_event, .async_event = async_event };
+static bool is_open(const struct ca_device *dev)
+{
+	list_for_each(ctx, &contexts, struct abi_context, all)
+		if (ctx->dev == dev)
+			return true;
+	return false;
+}
+
+const struct runtime_events abi_events = {
+	.cq_event = cq_event, .async_event = async_event, .is_open = is_open, .calls_changed = contexts_choose_posts,
+};
 
 void events_forget(struct abi_context *ctx, const void *element)
 {

@@ -63,8 +63,10 @@ static struct ibv_mr *reg(struct ibv_pd *pd, enum mr_kind kind, void *addr, size
 /* An on-demand region of everything from NULL on is an implicit one. */
 ABI_EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned int access)
 {
-	int err;
+	int err = context_call(to_context(pd->context), FAULT_reg_mr);
 
+	if (err < 0)
+		return fail(err);
 	if (access & IBV_ACCESS_ON_DEMAND) {
 		if (!addr && length == SIZE_MAX)
 			return reg(pd, MR_IMPLICIT, NULL, length, 0, (int)access);
@@ -104,6 +106,8 @@ ABI_EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, vo
 	struct runtime *rt = to_context(ibv->context)->rt;
 	int err = mr->imported || mr->dm || mr->map ? -EINVAL : rereg_check(ibv, flags, addr, length, access);
 
+	if (err == 0)
+		err = context_call(to_context(ibv->context), FAULT_rereg_mr);
 	if (err == 0) {
 		runtime_enter(rt);
 		err = mr_rereg(mr->mr, flags, flags & IBV_REREG_MR_CHANGE_PD ? behind(pd, to_pd, pd) : NULL,
@@ -206,6 +210,9 @@ ABI_EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, 
 
 	if (length == 0 || length + inside < length || access & (IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB))
 		return fail(-EINVAL);
+	err = context_call(to_context(pd->context), FAULT_reg_mr);
+	if (err < 0)
+		return fail(err);
 	mr = wrap(pd, (void *)(uintptr_t)offset, length);
 	if (!mr)
 		return fail(-ENOMEM);

@@ -11,11 +11,11 @@ static int destroy_mw(struct abi_object *o)
 struct ibv_mw *mw_alloc(struct ibv_pd *pd, enum ibv_mw_type type)
 {
 	struct abi_context *ctx = to_context(pd->context);
-	struct abi_mw *mw = calloc(1, sizeof(*mw));
-	int err;
+	int err = context_call(ctx, FAULT_alloc_mw);
+	struct abi_mw *mw = err < 0 ? NULL : calloc(1, sizeof(*mw));
 
 	if (!mw)
-		return fail(-ENOMEM);
+		return fail(err < 0 ? err : -ENOMEM);
 	mw->ibv = (struct ibv_mw){ .context = pd->context, .pd = pd, .type = type };
 	runtime_enter(ctx->rt);
 	err = mw_create(to_pd(pd)->pd, type, &mw->mw);

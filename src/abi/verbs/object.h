@@ -5,6 +5,7 @@
 #define WEFT_ABI_VERBS_OBJECT_H
 
 #include "base/list.h"
+#include "runtime/device_faults.h"
 #include "runtime/runtime.h"
 #include "verbs/qp.h"
 
@@ -243,6 +244,14 @@ void context_enrol(struct abi_context *ctx, struct abi_object *o, int (*destroy)
 /* All contexts, for events of a whole device; guarded by the runtime's lock. */
 extern struct list contexts;
 
+/* Posting looks for faults on demand, or does not, as the runtime now has it: in all contexts of it. Under the lock. */
+void contexts_choose_posts(struct runtime *rt);
+/* 0, or -errno with which this call shall end. Outside the lock. */
+static inline int context_call(const struct abi_context *ctx, enum fault_verb verb)
+{
+	return runtime_call(ctx->rt, ctx->dev, verb, NULL);
+}
+
 /* ---- event.c ---- */
 extern const struct runtime_events abi_events;
 int event_fd_create(void);
@@ -299,7 +308,16 @@ struct ibv_qp *qp_create_ex(struct ibv_context *context, struct ibv_qp_init_attr
 struct ibv_qp *qp_open_shared(struct ibv_context *context, struct ibv_qp_open_attr *attr);
 int qp_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 int qp_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
-/* Fills the extended QP's builders. */
+/* The same, for calls that fail on demand. */
+int qp_send_or_fail(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+int qp_recv_or_fail(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+int srq_post_recv_or_fail(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+/* What a call for this QP is about. */
+struct fault_objects qp_objects(const struct abi_qp *qp, bool is_receive);
+/* The object, if it is an extended QP, posts by calls that fail on demand, or by others. */
+void qp_choose_complete(struct abi_object *o, bool may_fail);
+/* Fills the extended QP's builders; those that may fail on demand or the others. */
 void qp_ex_setup(struct abi_qp *qp);
+void qp_ex_choose_complete(struct abi_qp *qp, bool may_fail);
 
 #endif

@@ -31,11 +31,11 @@ static void enrol(struct abi_context *ctx, struct abi_pd *pd)
 ABI_EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 {
 	struct abi_context *ctx = to_context(context);
-	struct abi_pd *pd = calloc(1, sizeof(*pd));
-	int err;
+	int err = context_call(ctx, FAULT_alloc_pd);
+	struct abi_pd *pd = err < 0 ? NULL : calloc(1, sizeof(*pd));
 
 	if (!pd)
-		return fail(-ENOMEM);
+		return fail(err < 0 ? err : -ENOMEM);
 	runtime_enter(ctx->rt);
 	err = pd_create(ctx->ca, ctx->dev, &pd->pd);
 	if (err == 0)

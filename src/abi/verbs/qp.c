@@ -84,17 +84,19 @@ static int attach(struct abi_qp *qp, struct ibv_qp_init_attr_ex *attr)
 	qp->qp->ece.vendor_id = ctx->dev->attr.orig_attr.vendor_id;
 	attr->cap = qp->qp->cap;
 	enrol(qp);
+	if (qp->is_ex)
+		qp_ex_choose_complete(qp, runtime_calls_fail(qp->rt));
 	return 0;
 }
 
 struct ibv_qp *qp_create_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
 {
-	struct abi_qp *qp = create(context);
+	int err = context_call(to_context(context), FAULT_create_qp);
+	struct abi_qp *qp = err < 0 ? NULL : create(context);
 	struct ibv_qp *base;
-	int err;
 
 	if (!qp)
-		return fail(-ENOMEM);
+		return fail(err < 0 ? err : -ENOMEM);
 	base = &qp->ibv.qp_base;
 	base->qp_context = attr->qp_context;
 	base->pd = attr->comp_mask & IBV_QP_INIT_ATTR_PD ? attr->pd : NULL;
@@ -161,6 +163,27 @@ ABI_EXPORT struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
 	return to_qp(qp)->is_ex ? &to_qp(qp)->ibv : NULL;
 }
 
+struct fault_objects qp_objects(const struct abi_qp *qp, bool is_receive)
+{
+	return (struct fault_objects){ qp->qp, is_receive ? qp->qp->recv_cq : qp->qp->send_cq, qp->qp->srq };
+}
+
+void qp_choose_complete(struct abi_object *o, bool may_fail)
+{
+	struct abi_qp *qp = container_of(o, struct abi_qp, object);
+
+	if (o->destroy == destroy_closed_qp && qp->is_ex)
+		qp_ex_choose_complete(qp, may_fail);
+}
+
+/* 0, or -errno with which this call for the QP shall end. */
+static int call_for(struct abi_qp *qp, enum fault_verb verb, bool is_receive)
+{
+	struct fault_objects objects = qp_objects(qp, is_receive);
+
+	return runtime_call(qp->rt, to_context(qp->ibv.qp_base.context)->dev, verb, &objects);
+}
+
 /* Attributes of the direction that an XRC QP does not have: the kernel's interface ignores them, and programs pass them. */
 static int meant_attributes(enum ibv_qp_type type, int mask)
 {
@@ -174,8 +197,13 @@ static int meant_attributes(enum ibv_qp_type type, int mask)
 ABI_EXPORT int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
 {
 	struct abi_qp *qp = to_qp(ibv);
-	wtime now = runtime_enter(qp->rt);
-	int err = qp_modify(qp->qp, now, attr, meant_attributes(qp->qp->type, mask));
+	int err = call_for(qp, FAULT_modify_qp, false);
+	wtime now;
+
+	if (err < 0)
+		return answer(err);
+	now = runtime_enter(qp->rt);
+	err = qp_modify(qp->qp, now, attr, meant_attributes(qp->qp->type, mask));
 
 	if (err == 0)
 		ibv->state = qp->qp->state;
@@ -189,8 +217,10 @@ ABI_EXPORT int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int m
 ABI_EXPORT int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask, struct ibv_qp_init_attr *init)
 {
 	struct abi_qp *qp = to_qp(ibv);
-	int err;
+	int err = call_for(qp, FAULT_query_qp, false);
 
+	if (err < 0)
+		return answer(err);
 	runtime_enter(qp->rt);
 	err = qp_query(qp->qp, attr, mask, init);
 	if (err == 0)
@@ -261,11 +291,33 @@ int qp_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad
 	return answer(err);
 }
 
+int qp_send_or_fail(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	int err = call_for(to_qp(ibv), FAULT_post_send, false);
+
+	if (err == 0)
+		return qp_send(ibv, wr, bad);
+	*bad = wr;
+	return answer(err);
+}
+
+int qp_recv_or_fail(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	int err = call_for(to_qp(ibv), FAULT_post_recv, true);
+
+	if (err == 0)
+		return qp_recv(ibv, wr, bad);
+	*bad = wr;
+	return answer(err);
+}
+
 ABI_EXPORT int ibv_attach_mcast(struct ibv_qp *ibv, const union ibv_gid *gid, uint16_t lid)
 {
 	struct abi_qp *qp = to_qp(ibv);
-	int err;
+	int err = call_for(qp, FAULT_attach_mcast, false);
 
+	if (err < 0)
+		return answer(err);
 	runtime_join_begin(qp->rt);
 	do {
 		runtime_enter(qp->rt);

@@ -61,6 +61,20 @@ static int wr_complete(struct ibv_qp_ex *ibv)
 	return answer(err);
 }
 
+static void wr_abort(struct ibv_qp_ex *ibv);
+
+static int wr_complete_or_fail(struct ibv_qp_ex *ibv)
+{
+	struct abi_qp *qp = to_qp_ex(ibv);
+	struct fault_objects objects = qp_objects(qp, false);
+	int err = runtime_call(qp->rt, to_context(ibv->qp_base.context)->dev, FAULT_post_send, &objects);
+
+	if (err == 0)
+		return wr_complete(ibv);
+	wr_abort(ibv);
+	return answer(err);
+}
+
 static void wr_abort(struct ibv_qp_ex *ibv)
 {
 	struct abi_qp *qp = to_qp_ex(ibv);
@@ -248,6 +262,11 @@ static void wr_set_sge(struct ibv_qp_ex *ibv, uint32_t lkey, uint64_t addr, uint
 	const struct ibv_sge sg = { addr, length, lkey };
 
 	wr_set_sge_list(ibv, 1, &sg);
+}
+
+void qp_ex_choose_complete(struct abi_qp *qp, bool may_fail)
+{
+	qp->ibv.wr_complete = may_fail ? wr_complete_or_fail : wr_complete;
 }
 
 void qp_ex_setup(struct abi_qp *qp)

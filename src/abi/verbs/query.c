@@ -13,8 +13,11 @@ enum {
 
 ABI_EXPORT int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 {
-	*attr = to_context(context)->dev->attr.orig_attr;
-	return 0;
+	int err = context_call(to_context(context), FAULT_query_device);
+
+	if (err == 0)
+		*attr = to_context(context)->dev->attr.orig_attr;
+	return answer(err);
 }
 
 /* A program built against an older or a newer header has a struct of another size. */
@@ -27,6 +30,10 @@ static void copy_out(void *to, size_t room, const void *from, size_t bytes)
 int query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *input, struct ibv_device_attr_ex *attr,
 		    size_t bytes)
 {
+	int err = context_call(to_context(context), FAULT_query_device);
+
+	if (err < 0)
+		return -err;
 	if (input && input->comp_mask)
 		return EINVAL;
 	if (bytes < sizeof(attr->orig_attr))
@@ -55,8 +62,11 @@ static void fill_port(const struct ca_device *dev, struct ibv_port_attr *attr)
 int query_port_ex(struct ibv_context *context, uint8_t port_num, struct ibv_port_attr *attr, size_t bytes)
 {
 	struct abi_context *ctx = to_context(context);
+	int err = context_call(ctx, FAULT_query_port);
 	struct ibv_port_attr full;
 
+	if (err < 0)
+		return -err;
 	if (port_num != PORT)
 		return EINVAL;
 	runtime_enter(ctx->rt);

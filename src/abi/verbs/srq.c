@@ -59,6 +59,9 @@ struct ibv_srq *srq_create_ex(struct ibv_context *context, struct ibv_srq_init_a
 	int err = attr_check(attr);
 	struct abi_srq *srq;
 
+	if (err == 0)
+		err = context_call(to_context(context), FAULT_create_srq);
+
 	if (err < 0)
 		return fail(err);
 	srq = calloc(1, sizeof(*srq));
@@ -91,11 +94,19 @@ ABI_EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init
 	return srq;
 }
 
+/* 0, or -errno with which this call for the queue shall end. */
+static int call_for(struct abi_srq *srq, enum fault_verb verb)
+{
+	return runtime_call(srq->rt, to_context(srq->ibv.context)->dev, verb, &(struct fault_objects){ .srq = srq->srq });
+}
+
 ABI_EXPORT int ibv_modify_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr, int mask)
 {
 	struct abi_srq *srq = to_srq(ibv);
-	int err;
+	int err = call_for(srq, FAULT_modify_srq);
 
+	if (err < 0)
+		return answer(err);
 	runtime_enter(srq->rt);
 	err = srq_modify(srq->srq, attr, mask);
 	runtime_leave(srq->rt);
@@ -146,6 +157,16 @@ int srq_post_recv(struct ibv_srq *ibv, struct ibv_recv_wr *wr, struct ibv_recv_w
 	runtime_enter_receive(srq->rt);
 	err = srq_post(srq->srq, wr, (const struct ibv_recv_wr **)bad);
 	runtime_leave(srq->rt);
+	return answer(err);
+}
+
+int srq_post_recv_or_fail(struct ibv_srq *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	int err = call_for(to_srq(ibv), FAULT_post_srq_recv);
+
+	if (err == 0)
+		return srq_post_recv(ibv, wr, bad);
+	*bad = wr;
 	return answer(err);
 }
 
