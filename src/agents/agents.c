@@ -120,16 +120,15 @@ static enum mad_outcome send_smp(struct agents *a, wtime now, uint32_t from, con
 
 /* ---- QP1 ---- */
 
-/* 10.9.4: P_KeyViolations and trap 257. */
-static void count_pkey(struct agents *a, wtime now, uint32_t port, const struct mad_address *address)
+/* 10.9.4, 10.2.4: a port counts what came with a bad key, and tells its manager. */
+static void count_violation(struct agents *a, uint32_t port, uint16_t *violations)
 {
 	struct fabric *f = a->fabric;
 
 	fabric_write(f, f->owner[port]);
-	if (f->port[port].pkey_violations < UINT16_MAX)
-		f->port[port].pkey_violations++;
+	if (*violations < UINT16_MAX)
+		(*violations)++;
 	fabric_written(f, f->owner[port]);
-	notice_pkey(a, now, port, address);
 }
 
 static enum mad_outcome send_gmp(struct agents *a, wtime now, uint32_t from, const struct mad_address *to,
@@ -149,14 +148,18 @@ static enum mad_outcome send_gmp(struct agents *a, wtime now, uint32_t from, con
 	port_counters_way(a->counters, f, &r, to->path.has_grh);
 	if (v != WALK_DELIVERED)
 		return lose(a, v == WALK_PKEY_IN || v == WALK_PKEY_OUT ? LOSS_PARTITION : LOSS_NO_ROUTE);
-	if (to->qkey != GSI_QKEY)
-		return lose(a, LOSS_QKEY);
 	arrival.port = r.at;
 	arrival.address.path.slid = source(f, from, to->path.slid);
 	pkey_index = fabric_find_pkey(f, r.at, to->pkey);
 	if (pkey_index < 0) {
-		count_pkey(a, now, r.at, &arrival.address);
+		count_violation(a, r.at, &f->port[r.at].pkey_violations);
+		notice_pkey(a, now, r.at, &arrival.address);
 		return lose(a, LOSS_PARTITION);
+	}
+	if (to->qkey != GSI_QKEY) {
+		count_violation(a, r.at, &f->port[r.at].qkey_violations);
+		notice_qkey(a, now, r.at, &arrival.address);
+		return lose(a, LOSS_QKEY);
 	}
 	arrival.pkey_index = (uint16_t)pkey_index;
 	*out = arrival;

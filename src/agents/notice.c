@@ -13,6 +13,7 @@ enum {
 	TRAP_SENDS = 16,			/* our choice */
 	INTERVAL_LEAST = 100 * 1000 * 1000,	/* ns; our choice: a SubnetTimeOut of 0 would be 4 us */
 	TRAP_LINK = 128, TRAP_CAPABILITY = 144, TRAP_M_KEY = 256, TRAP_PKEY = 257,	/* table 131 */
+	TRAP_QKEY = 258,
 	URGENT = 1, SECURITY = 2, INFORMATIONAL = 4,					/* Notice.Type */
 };
 
@@ -23,7 +24,7 @@ enum {
 #define M_KEY_DR_SLID 4, 0, 16
 #define M_KEY_METHOD 6, 0, 8
 #define M_KEY_ATTRIBUTE 8, 0, 16
-#define PKEY_LID2 4, 0, 16
+#define KEY_LID2 4, 0, 16
 
 /* Details stand at byte 10 of the notice, so words of 32 bits and more are no field of wire/field.h. */
 static void put32(uint8_t *at, uint32_t value)
@@ -116,17 +117,26 @@ void notice_m_key(struct agents *a, wtime now, uint32_t port, uint16_t slid, con
 	put32(n->data_details + 18, (uint32_t)s.m_key);
 }
 
-void notice_pkey(struct agents *a, wtime now, uint32_t port, const struct mad_address *address)
+/* The traps of both keys have the same details. */
+static void put_key(const struct agents *a, struct smp_notice *n, uint32_t port, const struct mad_address *address, uint32_t key)
 {
-	struct smp_notice *n = make(a, now, port, TRAP_PKEY, SECURITY);
-
 	if (!n)
 		return;
 	wire_put(n->data_details, address->path.slid, KEY_LID);
-	wire_put(n->data_details, FABRIC_READ(a->fabric->port[port].lid), PKEY_LID2);
-	put32(n->data_details + 6, address->pkey);
+	wire_put(n->data_details, FABRIC_READ(a->fabric->port[port].lid), KEY_LID2);
+	put32(n->data_details + 6, key);
 	put32(n->data_details + 10, (uint32_t)(address->path.sl & 15) << 28 | (address->src_qpn & 0xffffff));
 	put32(n->data_details + 14, address->dest_qpn & 0xffffff);
+}
+
+void notice_pkey(struct agents *a, wtime now, uint32_t port, const struct mad_address *address)
+{
+	put_key(a, make(a, now, port, TRAP_PKEY, SECURITY), port, address, address->pkey);
+}
+
+void notice_qkey(struct agents *a, wtime now, uint32_t port, const struct mad_address *address)
+{
+	put_key(a, make(a, now, port, TRAP_QKEY, SECURITY), port, address, address->qkey);
 }
 
 static void end(struct agents *a, struct trap *t)

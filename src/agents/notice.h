@@ -13,6 +13,8 @@ void notice_capability(struct agents *a, wtime now, uint32_t port);
 void notice_m_key(struct agents *a, wtime now, uint32_t port, uint16_t slid, const uint8_t mad[MAD_BYTES]);
 /* Trap 257: a datagram with a P_Key that this end port does not have. */
 void notice_pkey(struct agents *a, wtime now, uint32_t port, const struct mad_address *address);
+/* Trap 258: a datagram whose Q_Key is not that of this end port's QP1. */
+void notice_qkey(struct agents *a, wtime now, uint32_t port, const struct mad_address *address);
 
 /* A TrapRepress has come to this end port. */
 void notice_repress(struct agents *a, uint32_t port, const uint8_t mad[MAD_BYTES]);

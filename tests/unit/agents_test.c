@@ -226,6 +226,7 @@ static void datagrams_of_qp1(void **state)
 	to.qkey++;
 	assert_int_equal(agents_mad(&g.a, 1, h1, &to, g.mad, &g.out), MAD_LOST);
 	assert_int_equal(g.a.lost, LOSS_QKEY);
+	assert_int_equal(g.t.f.port[h2].qkey_violations, 1);
 	to.qkey--;
 	fabric_pkeys(&g.t.f, h2)[7] = 0x8001;
 	assert_int_equal(agents_mad(&g.a, 1, h1, &to, g.mad, &g.out), MAD_LOST);
@@ -620,6 +621,19 @@ static void other_traps(void **state)
 	assert_int_equal(n.trap_number, 257);
 	assert_memory_equal(n.data_details + 2, ((const uint8_t[]){ 0, (uint8_t)lid_named(&g, "h2", 1), 0,
 			    (uint8_t)lid_named(&g, "h3", 1), 0, 0, 0x81, 0x23, 0, 0, 0, 1, 0, 0, 0, 1 }), 16);
+	/* a Q_Key that is not QP1's; a port of neither partition nor key tells of the partition */
+	to.qkey = 0x11223344;
+	to.path.sl = 5;
+	g.mad[1] = MAD_CLASS_SA;
+	assert_int_equal(agents_mad(&g.a, g.now, h2, &to, g.mad, &g.out), MAD_LOST);
+	assert_int_equal(g.a.lost, LOSS_PARTITION);
+	to.pkey = PKEY_DEFAULT;
+	assert_int_equal(agents_mad(&g.a, g.now, h2, &to, g.mad, &g.out), MAD_LOST);
+	assert_int_equal(g.a.lost, LOSS_QKEY);
+	n = next_trap(&g);
+	assert_int_equal(n.trap_number, 258);
+	assert_memory_equal(n.data_details + 2, ((const uint8_t[]){ 0, (uint8_t)lid_named(&g, "h2", 1), 0,
+			    (uint8_t)lid_named(&g, "h3", 1), 0x11, 0x22, 0x33, 0x44, 0x50, 0, 0, 1, 0, 0, 0, 1 }), 16);
 	end_agents(&g);
 }
 

@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+"""OpenSM at work: two of them take turns, sweeps see what has changed, traps reach the one that is master.
+
+subnet_sweep.py --list                  one line a test: name, label, timeout
+subnet_sweep.py --weft PROGRAM NAME...  runs these tests
+"""
+import re
+import signal
+import sys
+
+import subnet_lab
+from subnet_lab import Wrong, says
+import run	# of abi/, whose place subnet_lab tells
+
+BARE = ('fat-tree', 'ports=4')
+M_KEY = '0x1234'
+
+
+def state(lab, node):
+	"""What the manager at a node says of itself; its priority."""
+	text = lab.try_at('h2', 'sminfo', lab.lid(node))[1]
+	found = re.search(r'priority (\d+) state \d (\w+)', text)
+	return found.groups() if found else ('none', text)
+
+
+def is_master(lab, node, priority):
+	return state(lab, node) == (str(priority), 'SMINFO_MASTER')
+
+
+def holds_whole(lab):
+	found = lab.check()
+	return found['reached'] == found['paths'] and found['paths'] > 0
+
+
+def test_standby(lab):
+	"""One that stands by takes over from one that was killed, and gives way to one of higher priority."""
+	lab.load_bare(lab.make(*BARE))
+	options = ('-F', lab.write('opensm.conf', 'sminfo_polling_timeout 200\npolling_retry_number 2\n'))
+	first = lab.start_manager('h1', '-p', '10', *options)
+	lab.up(first)
+	second = lab.start_manager('h8', '-p', '5', *options)
+	lab.within('the second stands by', lambda: state(lab, 'h8') == ('5', 'SMINFO_STANDBY'))
+	if not is_master(lab, 'h1', 10):
+		raise Wrong(f'the first is {state(lab, "h1")}')
+	first.end(signal.SIGKILL)
+	lab.within('the second takes over', lambda: is_master(lab, 'h8', 5))
+	says(lab.at('h2', 'sminfo'), r'priority 5 state 3')
+	lab.up(second)
+	third = lab.start_manager('h4', '-p', '14', *options)
+	lab.within('the third takes over', lambda: is_master(lab, 'h4', 14))
+	lab.within('the second stands by again', lambda: state(lab, 'h8') == ('5', 'SMINFO_STANDBY'))
+	lab.up(third)
+	third.end()
+	lab.within('the second takes over again', lambda: is_master(lab, 'h8', 5))
+	lab.within('all paths reach', lambda: holds_whole(lab))
+	wrong = lab.pingpong('h1', 'h5')
+	if wrong:
+		raise Wrong(wrong)
+
+
+def sweeps(manager, kind):
+	return manager.logged().count(f'{kind} SWEEP COMPLETE')
+
+
+def test_sweep(lab):
+	"""A light sweep finds nothing; traps and a signal make heavy ones."""
+	lab.load_bare(lab.make(*BARE))
+	lab.weft('fabric', 'link', 'h5:1', 'down')
+	# -s 1: a light sweep each second; -D 7: sweeps are told
+	manager = lab.start_manager('h1', '-s', '1', '-D', '7')
+	lab.up(manager)
+	found = lab.check()
+	if found['paths'] != 7 * 6 or found['reached'] != found['paths']:
+		raise Wrong(f'without h5: {found}')
+	lab.within('a light sweep', lambda: sweeps(manager, 'LIGHT'))
+	heavy = sweeps(manager, 'HEAVY')
+	manager.process.send_signal(signal.SIGHUP)
+	lab.within('a heavy sweep on request', lambda: sweeps(manager, 'HEAVY') > heavy)
+	lab.weft('fabric', 'link', 'h5:1', 'up')
+	lab.within('the host that appears is configured', lambda: re.search(
+		r'State: Active\n.*\n.*\n\s+Base lid: [1-9]', lab.at('h5', 'ibstat')))
+	lab.within('all reach it', lambda: lab.check()['paths'] == 8 * 7 and holds_whole(lab))
+	says(manager.logged(), r'num:128 ')
+	wrong = lab.pingpong('h5', 'h1')
+	if wrong:
+		raise Wrong(wrong)
+	for port in ('s1:3', 's2:3', 's5:1'):
+		lab.weft('fabric', 'link', port, 'down')
+		lab.within('the manager leads around', lambda: holds_whole(lab))
+		lab.weft('fabric', 'link', port, 'up')
+		lab.within('the manager takes the link up', lambda: holds_whole(lab))
+
+
+def test_traps(lab):
+	"""128 of a switch whose link changes, 144 of a manager that comes, 256 of a key that is not the manager's."""
+	lab.load_bare(lab.make(*BARE))
+	conf = lab.write('opensm.conf', f'm_key {M_KEY}\nm_key_protection_level 2\nm_key_lease_period 0\n')
+	manager = lab.start_manager('h1', '-F', conf)
+	lab.up(manager)
+	lab.weft('fabric', 'link', 'h5:1', 'down')
+	lab.within('a trap of the link', lambda: 'num:128 ' in manager.logged())
+	other = lab.start_manager('h8', '-p', '0', '-F', conf)
+	lab.within('a trap of the other manager', lambda: 'num:144 ' in manager.logged())
+	other.end()
+	lid = lab.lid('h3')
+	status, text = lab.try_at('h2', 'smpquery', '-t', '100', 'nodeinfo', lid)
+	if not status:
+		raise Wrong(f'without the M_Key: {text}')
+	lab.within('a trap of the bad M_Key', lambda: 'num:256 ' in manager.logged())
+	says(lab.at('h2', 'smpquery', '-y', M_KEY, 'portinfo', lid, '1'), r'MkeyViolations:\.+[1-9]')
+
+
+def tests():
+	return {name: ('e2e', 300, subnet_lab.row(test)) for name, test in (
+		('standby', test_standby), ('sweep', test_sweep), ('traps', test_traps))}
+
+
+if __name__ == '__main__':
+	sys.exit(run.run_table(tests(), ('opensm', 'sminfo', 'smpquery', 'ibstat', 'ibv_rc_pingpong')))
