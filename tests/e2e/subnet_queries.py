@@ -212,7 +212,8 @@ def test_ports(lab, known):
 			       (('disable',), r'PhysLinkState:\.+Disabled'),
 			       (('enable',), r'PhysLinkState:\.+(Polling|LinkUp)'), (('reset',), r'PhysLinkState:\.+LinkUp'),
 			       (('width', '1'), r'LinkWidthEnabled:\.+1X$'), (('width', '255'), r'LinkWidthEnabled:\.+1X or 4X$'),
-			       (('speed', '1'), r'LinkSpeedEnabled:\.+2.5 Gbps$'), (('speed', '15'), r'LinkSpeedEnabled:\.+2.5 Gbps or 5')):
+			       (('speed', '1'), r'LinkSpeedEnabled:\.+2.5 Gbps$'),
+			       (('speed', '15'), r'LinkSpeedEnabled:\.+2.5 Gbps or 5')):
 		known.call(['ibportstate', s1, up, *words], 0, has(pattern))
 		if words[0] != 'disable':
 			lab.within('the manager takes the link up', is_linked)
