@@ -12,6 +12,11 @@ struct entry {
 	uint8_t gid[16];
 };
 
+struct connection {
+	struct list_node node;
+	struct control_msg msg;
+};
+
 /* Which request takes back what another gives; a multicast leave is a join with a = 0. */
 static const uint32_t given_by[] = { [CTL_UNPORT] = CTL_PORT, [CTL_UNLISTEN] = CTL_LISTEN, [CTL_MCAST] = CTL_MCAST };
 
@@ -19,6 +24,7 @@ void journal_init(struct journal *j)
 {
 	memset(j, 0, sizeof(*j));
 	list_init(&j->entries);
+	list_init(&j->connections);
 }
 
 void journal_fini(struct journal *j)
@@ -27,6 +33,8 @@ void journal_fini(struct journal *j)
 
 	while ((n = list_pop(&j->entries)))
 		free(container_of(n, struct entry, node));
+	while ((n = list_pop(&j->connections)))
+		free(container_of(n, struct connection, node));
 }
 
 static int append(struct journal *j, const struct control_msg *msg)
@@ -65,6 +73,20 @@ int journal_granted(struct journal *j, const struct control_msg *msg)
 	}
 }
 
+int journal_taken(struct journal *j, const struct control_msg *msg)
+{
+	struct connection *k;
+
+	if (msg->type != CTL_CONN)
+		return 0;
+	k = calloc(1, sizeof(*k));
+	if (!k)
+		return -ENOMEM;
+	k->msg = *msg;
+	list_append(&j->connections, &k->node);
+	return 0;
+}
+
 void journal_lost(struct journal *j, const struct control_msg *msg)
 {
 	if (msg->slot < PAGE_SLOTS && j->channel[msg->slot] == msg->b)
@@ -80,8 +102,22 @@ static bool is_given(const struct entry *e, const struct control_msg *msg)
 	return e->service == msg->service && (e->type == CTL_PORT || e->a == msg->a);
 }
 
+static bool forget_connection(struct journal *j, uint32_t id)
+{
+	list_for_each(k, &j->connections, struct connection, node) {
+		if (k->msg.a != id)
+			continue;
+		list_remove(&k->node);
+		free(k);
+		return true;
+	}
+	return false;
+}
+
 bool journal_returned(struct journal *j, const struct control_msg *msg)
 {
+	if (msg->type == CTL_UNCONN)
+		return forget_connection(j, msg->a);
 	if (msg->type >= sizeof(given_by) / sizeof(given_by[0]) || !given_by[msg->type] || (msg->type == CTL_MCAST && msg->a))
 		return false;
 	list_for_each(e, &j->entries, struct entry, node) {
@@ -105,6 +141,9 @@ int journal_replay(const struct journal *j, int (*tell)(void *arg, const struct 
 		if (!err)
 			err = tell(arg, &msg);
 	}
+	list_for_each(k, &j->connections, struct connection, node)
+		if (!err)
+			err = tell(arg, &k->msg);
 	for (uint32_t slot = 1; slot < PAGE_SLOTS && !err; slot++) {
 		struct control_msg msg = { .type = CTL_KEPT, .slot = slot, .b = j->channel[slot] };
 

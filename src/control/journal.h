@@ -1,4 +1,5 @@
-/* What this process has of weftd, so that the next weftd can be told: ports, listeners, multicast groups and channels. */
+/* What this process has of weftd, so that the next weftd can be told: ports, listeners, multicast groups, connections
+ * with other hosts, and channels. */
 #ifndef WEFT_CONTROL_JOURNAL_H
 #define WEFT_CONTROL_JOURNAL_H
 
@@ -10,6 +11,7 @@
 
 struct journal {
 	struct list entries;
+	struct list connections;	/* of other hosts, in the order in which they were told */
 	uint32_t channel[PAGE_SLOTS];	/* the id of the channel to a slot's process; 0: none */
 };
 
@@ -19,6 +21,8 @@ void journal_fini(struct journal *j);
 /* weftd granted this request, answered it with a channel, or sent this unasked. Other messages are no matter. -ENOMEM: this one
  * will be forgotten. */
 int journal_granted(struct journal *j, const struct control_msg *answer);
+/* This request takes something that is not granted: CTL_CONN. -ENOMEM, as above. */
+int journal_taken(struct journal *j, const struct control_msg *request);
 /* This channel is no more, though the slot's process lives. */
 void journal_lost(struct journal *j, const struct control_msg *msg);
 /* The request gives something back. False: it is no such request, or nothing was there. */

@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-enum { CONTROL_VERSION = 5, CONTROL_TEXT = 60000, CONTROL_FDS = 4, CONTROL_FILES = 8 };
+enum { CONTROL_VERSION = 6, CONTROL_TEXT = 60000, CONTROL_FDS = 4, CONTROL_FILES = 8 };
 
 enum { CONTROL_DEVICES = 2 };	/* that weftd makes: control/devices.h */
 
@@ -89,6 +89,12 @@ enum control_type {
 			 * ending, may have it still; EPERM: one that has a socket does not trust this process, or it is
 			 * another user's than weftd; EBUSY: no member is left that the process's slot leads to; EDQUOT, or as
 			 * the kernel refuses it */
+	/* process -> weftd */
+	CTL_CONN,	/* a connection of this process with another host, which weftd ends by a DREQ when the process has ended
+			 * without it. a, b = the communication ids, its own and the peer's; slot, c = the QPNs, likewise; device,
+			 * gid, dgid = the GIDs, likewise; service = the rest as enum control_conn has it. No answer but of a
+			 * refusal: EINVAL no such connection can be; EPERM it is not the process's; EEXIST; ENOBUFS too many */
+	CTL_UNCONN,	/* a = its own communication id: it is over. status ENOENT */
 	/* a fabric (fabric/fabric.h) */
 	CTL_FABRIC,	/* weft command: fd 0: a memory file with a fabric, which weftd copies: it is the network's from now on;
 			 * without one: there is none any more. status EPERM; ENOENT: there was none; EBUSY: processes are at its
@@ -145,6 +151,11 @@ struct control_mad {
 	uint8_t rsvd[2];
 	uint8_t gid[16];
 };
+
+/* CTL_CONN, service: from which bit on. */
+enum control_conn { CONN_HOP_LIMIT = 24, CONN_TCLASS = 32, CONN_ACK_TIMEOUT = 40, CONN_PKEY = 48 };
+
+enum { CONN_FLOW_LABEL = 0xfffff, CONTROL_QPN = 0xffffff };
 
 /* CTL_CHANNEL, c. */
 enum {

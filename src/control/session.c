@@ -480,10 +480,25 @@ static bool give_back(struct session *s, const struct control_msg *msg)
 {
 	bool is_away;
 
-	if (msg->type != CTL_UNPORT && msg->type != CTL_UNLISTEN && msg->type != CTL_MCAST)
+	if (msg->type != CTL_UNPORT && msg->type != CTL_UNLISTEN && msg->type != CTL_MCAST && msg->type != CTL_UNCONN)
 		return false;
 	pthread_mutex_lock(&s->books);
 	is_away = journal_returned(&s->journal, msg) && atomic_load(&s->state) == SESSION_AWAY;
+	pthread_mutex_unlock(&s->books);
+	return is_away;
+}
+
+/* What is told while weftd is away, the next one is told when it comes. */
+static bool note_taken(struct session *s, const struct control_msg *msg)
+{
+	bool is_away;
+	int err;
+
+	if (msg->type != CTL_CONN)
+		return false;
+	pthread_mutex_lock(&s->books);
+	err = journal_taken(&s->journal, msg);
+	is_away = !err && atomic_load(&s->state) == SESSION_AWAY;
 	pthread_mutex_unlock(&s->books);
 	return is_away;
 }
@@ -510,7 +525,7 @@ int session_post(struct session *s, const struct control_msg *msg, const char *t
 {
 	if (atomic_load(&s->state) == SESSION_OVER)
 		return -ENOTCONN;
-	if (give_back(s, msg))
+	if (give_back(s, msg) || note_taken(s, msg))
 		return 0;
 	if (atomic_load(&s->state) == SESSION_AWAY)
 		return -ENOTCONN;

@@ -16,7 +16,7 @@ enum {
 
 int cm_init(struct cm *cm, const struct cm_config *config)
 {
-	*cm = (struct cm){ .slot = config->slot, .max_ids = config->max_ids,
+	*cm = (struct cm){ .slot = config->slot, .max_ids = config->max_ids, .note = config->note,
 			   .response_timeout = RESPONSE_TIMEOUT, .max_retries = MAX_RETRIES };
 	memcpy(cm->ca_guid, config->ca_guid, sizeof(cm->ca_guid));
 	if (config->key)
@@ -62,6 +62,11 @@ struct cm_id *cm_find_remote(struct cm *cm, uint32_t remote_id, const struct gmp
 	return id;
 }
 
+bool cm_knows(struct cm *cm, uint32_t local_id)
+{
+	return cm_find_local(cm, local_id) != NULL;
+}
+
 static void unhash_local(struct cm_id *id)
 {
 	struct cm_id **at = &id->cm->by_local[bucket(id->local_id)];
@@ -82,16 +87,23 @@ static void unhash_remote(struct cm_id *id)
 		*at = id->next_remote;
 }
 
-void cm_set_peer(struct cm_id *id, uint32_t remote_id, const struct gmp *in)
+static void enter_peer(struct cm_id *id, uint32_t remote_id, const struct packet_path *to)
 {
 	struct cm_id **head = remote_bucket(id->cm, remote_id);
 
 	unhash_remote(id);
 	id->remote_id = remote_id;
-	id->to = gmp_path_back(&in->path);
-	id->peer_is_here = in->is_from_here;
+	id->to = *to;
 	id->next_remote = *head;
 	*head = id;
+}
+
+void cm_set_peer(struct cm_id *id, uint32_t remote_id, const struct gmp *in)
+{
+	struct packet_path back = gmp_path_back(&in->path);
+
+	enter_peer(id, remote_id, &back);
+	id->peer_is_here = in->is_from_here;
 }
 
 /* Random, so that nobody can speak into a conversation that he cannot see. */
@@ -105,7 +117,7 @@ static uint32_t fresh_id(struct cm *cm)
 	return n;
 }
 
-struct cm_id *cm_id_create(struct cm *cm, void *user)
+static struct cm_id *create(struct cm *cm, uint32_t local_id)
 {
 	struct cm_id *id, **head;
 
@@ -119,14 +131,22 @@ struct cm_id *cm_id_create(struct cm *cm, void *user)
 	if (!id)
 		return NULL;
 	id->cm = cm;
-	id->user = user;
-	id->local_id = fresh_id(cm);
+	id->local_id = local_id ? local_id : fresh_id(cm);
 	id->tid = rand_u64(&cm->rand);
 	head = &cm->by_local[bucket(id->local_id)];
 	id->next_local = *head;
 	*head = id;
 	list_append(&cm->all, &id->all);
 	cm->ids++;
+	return id;
+}
+
+struct cm_id *cm_id_create(struct cm *cm, void *user)
+{
+	struct cm_id *id = create(cm, 0);
+
+	if (id)
+		id->user = user;
 	return id;
 }
 
@@ -142,20 +162,67 @@ void cm_set_timer(struct cm_id *id, wtime at)
 		timer_heap_insert(h, &id->timer, at);
 }
 
+struct cm_id *cm_adopt(struct cm *cm, const struct cm_connection *connection)
+{
+	struct cm_id *id = create(cm, connection->local_id);
+
+	if (!id)
+		return NULL;
+	id->state = CM_ESTABLISHED;
+	id->path.device = connection->device;
+	id->path.pkey = connection->pkey;
+	id->path.ack_timeout = connection->ack_timeout;
+	id->local_qpn = connection->local_qpn;
+	id->remote_qpn = connection->remote_qpn;
+	enter_peer(id, connection->remote_id, &connection->to);
+	return id;
+}
+
+/* Must a DREQ end it? */
+static bool is_connected(const struct cm_id *id)
+{
+	switch (id->state) {
+	case CM_REP_SENT:
+	case CM_MRA_REP_RECEIVED:
+	case CM_REP_RECEIVED:
+	case CM_ESTABLISHED:
+	case CM_DREQ_SENT:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static void note(struct cm_id *id, bool connected)
+{
+	if (!id->cm->note || connected == id->is_noted)
+		return;
+	id->is_noted = connected;
+	id->cm->note(id, connected);
+}
+
+void cm_note(struct cm_id *id)
+{
+	note(id, is_connected(id) && id->remote_id && !id->peer_is_here);
+}
+
 void cm_enter_timewait(struct cm_id *id, wtime now)
 {
 	id->state = CM_TIMEWAIT;
+	cm_note(id);
 	cm_set_timer(id, now + cm_time(id->path.ack_timeout));
 }
 
 void cm_enter_idle(struct cm_id *id)
 {
 	id->state = CM_IDLE;
+	cm_note(id);
 	cm_set_timer(id, WTIME_NEVER);
 }
 
 void cm_drop(struct cm_id *id)
 {
+	note(id, false);
 	cm_set_timer(id, WTIME_NEVER);
 	unhash_local(id);
 	unhash_remote(id);
@@ -163,7 +230,19 @@ void cm_drop(struct cm_id *id)
 	list_remove(&id->symmetric);
 	list_remove(&id->gone);
 	id->cm->ids--;
+	id->cm->orphans -= id->is_orphan;
 	free(id);
+}
+
+/* Nobody hears of it any more. False: there are enough. */
+static bool let_go(struct cm_id *id)
+{
+	if (id->cm->orphans >= id->cm->max_ids / 4)
+		return false;
+	id->user = NULL;
+	id->is_orphan = true;
+	id->cm->orphans++;
+	return true;
 }
 
 void cm_id_destroy(struct cm_id *id, wtime now)
@@ -185,6 +264,12 @@ void cm_id_destroy(struct cm_id *id, wtime now)
 		break;
 	case CM_ESTABLISHED:
 		cm_dreq(id, now);
+		if (let_go(id))
+			return;
+		break;
+	case CM_DREQ_SENT:
+		if (let_go(id))
+			return;
 		break;
 	case CM_DREQ_RECEIVED:
 		cm_drep(id, now);
@@ -202,6 +287,7 @@ void cm_fini(struct cm *cm)
 {
 	struct cm_id *id;
 
+	cm->note = NULL;
 	while ((id = list_first_entry(&cm->all, struct cm_id, all)))
 		cm_drop(id);
 	timer_heap_fini(&cm->timers);

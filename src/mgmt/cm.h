@@ -73,6 +73,8 @@ struct cm_id {
 	uint32_t local_id, remote_id;	/* communication ids; for SIDR the request id. remote_id 0: not known yet */
 	struct packet_path to;		/* to QP1 of the peer's port */
 	bool peer_is_here;		/* once remote_id is known: on this host */
+	bool is_noted;			/* cm.note was told that it is connected */
+	bool is_orphan;			/* the consumer has destroyed it; it ends with its DREQ */
 	uint64_t tid, service_id;
 	struct cm_path path;
 	uint8_t qp_type;		/* as seen from this side: XRC_SEND is active, XRC_RECV passive */
@@ -122,7 +124,7 @@ struct cm_counters {
 struct cm {
 	uint32_t slot;			/* upper 12 bits of every communication id */
 	uint64_t ca_guid[CM_DEVICES];
-	uint32_t max_ids, ids;
+	uint32_t max_ids, ids, orphans;
 	struct rand rand;
 	struct siphash_key remote_key;	/* of by_remote, whose ids the peers choose */
 	struct timer_heap timers;
@@ -131,6 +133,7 @@ struct cm {
 	struct gmp *out;		/* owned: ring of CM_OUTS */
 	uint32_t out_first, out_count;
 	struct cm_counters counters;
+	void (*note)(const struct cm_id *id, bool is_connected);
 	/* our choice: as Linux's rdma_cm, 15 retries of 4.096 us << 20 */
 	uint8_t response_timeout, max_retries;
 };
@@ -141,6 +144,18 @@ struct cm_config {
 	const struct siphash_key *key;	/* from the kernel in the product; NULL: */
 	uint64_t seed;
 	uint32_t max_ids;
+	/* NULL, or who ends connections with other hosts when this process cannot: told of each as soon as a DREQ must end it,
+	 * and when none must any more. Calls nothing here. */
+	void (*note)(const struct cm_id *id, bool is_connected);
+};
+
+/* A connection with another host that another process's engine has made, as far as its end needs it. */
+struct cm_connection {
+	uint32_t local_id, remote_id, local_qpn, remote_qpn;
+	int device;
+	uint16_t pkey;
+	uint8_t ack_timeout;
+	struct packet_path to;
 };
 
 int cm_init(struct cm *cm, const struct cm_config *config);
@@ -150,8 +165,13 @@ void cm_fini(struct cm *cm);	/* frees all ids, sends nothing */
 
 /* A fresh id in CM_IDLE. NULL with *error: -ENOMEM, -EMFILE over the quota. */
 struct cm_id *cm_id_create(struct cm *cm, void *user);
-/* Ends the conversation as IBA 12.9.8 wants (REJ, DREQ or DREP as the state needs) and frees the id. */
+/* Ends the conversation as IBA 12.9.8 wants (REJ, DREQ or DREP as the state needs); the id is the consumer's no more. A DREQ is
+ * repeated until its answer comes, for as many ids as fit in a quarter of the quota. */
 void cm_id_destroy(struct cm_id *id, wtime now);
+/* An id in CM_ESTABLISHED, with that connection's ids. NULL as cm_id_create. */
+struct cm_id *cm_adopt(struct cm *cm, const struct cm_connection *connection);
+/* Is a conversation of this communication id here? */
+bool cm_knows(struct cm *cm, uint32_t local_id);
 /* Frees it without a word to the peer, who will ask again. */
 void cm_drop(struct cm_id *id);
 
@@ -182,7 +202,8 @@ bool cm_answer_stray(const struct cm_msg *msg, struct cm_msg *answer);
  * not known yet are sent again. */
 void cm_peer_gone(struct cm *cm, uint32_t slot);
 bool cm_next_gone(struct cm *cm, wtime now, struct cm_event *event);
-/* Runs one due timer; call until false. */
+/* Runs due timers up to the next event; call until false, pull, and call again at cm_deadline, which has passed if cm_output
+ * was not pulled meanwhile and has no room. */
 bool cm_expire(struct cm *cm, wtime now, struct cm_event *event);
 wtime cm_deadline(const struct cm *cm);
 bool cm_output(struct cm *cm, struct gmp *out);

@@ -18,6 +18,8 @@ struct cm_id *cm_find_local(struct cm *cm, uint32_t local_id);
 struct cm_id *cm_find_remote(struct cm *cm, uint32_t remote_id, const struct gmp *in);
 /* The peer, who sent `in`, is known from now on. */
 void cm_set_peer(struct cm_id *id, uint32_t remote_id, const struct gmp *in);
+/* cm.note is told, where the state has made that due. */
+void cm_note(struct cm_id *id);
 void cm_set_timer(struct cm_id *id, wtime at);		/* WTIME_NEVER: none */
 void cm_enter_timewait(struct cm_id *id, wtime now);
 /* Nothing is under way any more. */

@@ -46,8 +46,13 @@ static bool duplicate(const struct arrival *in)
 	return false;
 }
 
+/* An orphan ends with what its consumer would have been told. */
 static bool tell(struct cm_event *event, enum cm_event_type type, struct cm_id *id)
 {
+	if (id->is_orphan) {
+		cm_drop(id);
+		return false;
+	}
 	event->type = type;
 	event->id = id;
 	return true;
@@ -253,6 +258,7 @@ static bool input_rep(const struct arrival *in, struct cm_event *event)
 	id->initiator_depth = rep->responder_resources;
 	id->responder_resources = rep->initiator_depth;
 	id->rnr_retry_count = rep->rnr_retry_count;
+	cm_note(id);
 	return tell(event, CM_EVENT_REP, id);
 }
 
@@ -358,7 +364,10 @@ static bool input_dreq(const struct arrival *in, struct cm_event *event)
 	case CM_MRA_REP_RECEIVED:
 	case CM_ESTABLISHED:
 	case CM_DREQ_SENT:
+		if (id->is_orphan)
+			answer_stray(in);
 		id->state = CM_DREQ_RECEIVED;
+		cm_note(id);
 		cm_set_timer(id, WTIME_NEVER);
 		return tell(event, CM_EVENT_DREQ, id);
 	case CM_TIMEWAIT:
@@ -559,7 +568,7 @@ bool cm_expire(struct cm *cm, wtime now, struct cm_event *event)
 {
 	struct timer_heap_node *first;
 
-	while ((first = timer_heap_min(&cm->timers)) && first->at <= now) {
+	while ((first = timer_heap_min(&cm->timers)) && first->at <= now && cm->out_count < CM_OUTS) {
 		struct cm_id *id = container_of(first, struct cm_id, timer);
 
 		if (!try_again(id, now) && give_up(id, now, event))

@@ -200,6 +200,7 @@ int cm_rep(struct cm_id *id, wtime now, const struct cm_param *param)
 		rep->srq = param->srq;
 	}
 	id->state = CM_REP_SENT;
+	cm_note(id);
 	cm_send_until_answered(id, now, &msg);
 	return 0;
 }

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "control/fds.h"
 #include "weftd/channels.h"
+#include "weftd/farewells.h"
 #include "weftd/files.h"
 #include "weftd/impairs.h"
 #include "weftd/intake.h"
@@ -58,6 +59,9 @@ void hub_close(struct hub *h)
 {
 	h->is_closing = true;
 	last_words_free(h);
+	list_for_each(c, &h->clients, struct client, node)
+		farewells_leave(h, c);
+	farewells_free(h);
 }
 
 int hub_join(struct hub *h, struct client *c, enum control_limit *limit)
@@ -77,6 +81,7 @@ int hub_join(struct hub *h, struct client *c, enum control_limit *limit)
 	list_init(&c->ends);
 	list_init(&c->listeners);
 	list_init(&c->ports);
+	list_init(&c->connections);
 	list_init(&c->kept);
 	list_append(&h->clients, &c->node);
 	h->client_count++;
@@ -154,6 +159,7 @@ static void free_process(struct hub *h, struct client *c)
 	channels_leave(h, c);
 	files_leave(c);
 	report_leave(h, c);
+	farewells_leave(h, c);
 	wire_leave(h, c);
 	close_fds(c);
 	if (!h->is_closing) {
@@ -412,6 +418,8 @@ static const struct rule {
 	[CTL_MAP] = { FROM_PROCESS, .plain = files_give },
 	[CTL_KEPT] = { FROM_PROCESS, .plain = channels_kept },
 	[CTL_WIRE] = { FROM_PROCESS, .plain = wire_input },
+	[CTL_CONN] = { FROM_PROCESS, .plain = farewells_add },
+	[CTL_UNCONN] = { FROM_PROCESS, .plain = farewells_remove },
 	[CTL_FABRIC] = { FROM_COMMAND, 1, 0, .full = subnet_load, .takes = LIMIT_DESCRIPTORS },
 	[CTL_NODE] = { FROM_PROCESS | FROM_COMMAND | FROM_LEASE, .plain = subnet_node },
 	[CTL_IMPAIR] = { FROM_COMMAND, 0, IMPAIRS_TEXT, .full = impair },
@@ -479,6 +487,7 @@ void hub_expire(struct hub *h, wtime now)
 	links_expire(h);
 	umad_expire(h);
 	wire_expire(h);
+	farewells_expire(h);
 	impairs_expire(h);
 	if (h->look_at > now)
 		return;
@@ -491,7 +500,8 @@ wtime hub_deadline(const struct hub *h)
 {
 	wtime parts = wtime_min(wtime_min(report_deadline(h), umad_deadline(h)), wtime_min(links_deadline(h), wire_deadline(h)));
 
-	return wtime_min(wtime_min(parts, impairs_deadline(h)), h->look_at);
+	parts = wtime_min(wtime_min(parts, farewells_deadline(h)), impairs_deadline(h));
+	return wtime_min(parts, h->look_at);
 }
 
 void hub_page_changed(struct hub *h, enum control_page what)

@@ -69,6 +69,7 @@ struct client {
 	uint32_t channels;
 	struct list ends;		/* struct channel_end */
 	struct list listeners, ports;
+	struct list connections;	/* with other hosts: farewells.c */
 	uint32_t listener_count, port_count;
 	struct list kept;		/* channels that it says it has, and the other side has not said yet */
 	uint32_t kept_count;
@@ -109,6 +110,7 @@ enum qp1_fate {
 	QP1_PORT_DOWN,
 	QP1_WRONG_PARTITION,
 	QP1_WRONG_SOURCE,	/* says that it comes from this host, or goes to no port of it */
+	QP1_ENDED,		/* of a connection that weftd ends, as its process has ended */
 	QP1_NOBODY,		/* no process is there, and there is nothing to answer */
 	QP1_NO_SOCKET,		/* for a process that cannot answer other hosts */
 	QP1_NO_ROOM,		/* the process does not read, or weftd has answered enough */
@@ -166,6 +168,7 @@ struct hub {
 	uint32_t report_seq, report_count;
 	struct last_words *last_words;	/* owned; NULL: nobody has left any */
 	struct wire_port wire;
+	struct farewells *farewells;		/* owned; NULL: no process has told of a connection */
 	bool packets_untold;		/* slot_packets changed, and nobody knows: impairs.c */
 	wtime tell_packets_at;		/* not before */
 	wtime now;			/* of the event at hand */

@@ -3,6 +3,7 @@
 #include "control/devices.h"
 #include "mgmt/cm.h"
 #include "wire/addr.h"
+#include "weftd/farewells.h"
 #include "weftd/listeners.h"
 #include "weftd/slots.h"
 #include "weftd/subnet.h"
@@ -266,6 +267,8 @@ enum qp1_fate qp1_input_wire(struct hub *h, const void *frame, size_t bytes)
 		return QP1_WRONG_SOURCE;
 	if (!cm_parse(&msg, in.mad))
 		return QP1_NO_MAD;
+	if (farewells_input(h, &in, &msg))
+		return QP1_ENDED;
 	to = receiver_here(h, &in, &msg);
 	if (!to)
 		return answer_stranger(h, &in, &msg);

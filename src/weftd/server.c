@@ -7,6 +7,7 @@
 #include "weftd/addresses.h"
 #include "weftd/conn.h"
 #include "weftd/entry.h"
+#include "weftd/farewells.h"
 #include "weftd/hub.h"
 #include "weftd/slots.h"
 #include "weftd/subnet.h"
@@ -211,7 +212,7 @@ static wtime leave_at(const struct server *s)
 {
 	const struct hub *h = &s->conns.hub;
 
-	if (hub_stays(h) || h->client_count || h->awaited || h->awaited_leases)
+	if (hub_stays(h) || h->client_count || h->awaited || h->awaited_leases || farewells_wait(h))
 		return WTIME_NEVER;
 	if (!h->was_used)
 		return h->start + (s->idle > START_GRACE ? s->idle : START_GRACE);

@@ -4,6 +4,7 @@
 #include "control/devices.h"
 #include "link/udp.h"
 #include "link/udp_group.h"
+#include "weftd/farewells.h"
 #include "weftd/qp1.h"
 #include "weftd/slots.h"
 #include "weftd/trust.h"
@@ -145,8 +146,10 @@ static int open_group(struct hub *h)
 	struct wire_port *w = &h->wire;
 	int err;
 
-	if (w->group)
+	if (w->group && w->sockets)
 		return 0;
+	if (w->group)	/* whoever had a socket may have changed its program, and is not asked any more */
+		close_group(w);
 	err = udp_group_open(w->port, WIRE_MEMBERS, &w->group);
 	if (!err) {
 		err = open_own(h, w->group);
@@ -160,10 +163,10 @@ static int open_group(struct hub *h)
 	return err == -EADDRINUSE && slots_are_settling(h) ? -EAGAIN : err;
 }
 
-static void close_unused(struct wire_port *w)
+void wire_close_unused(struct hub *h)
 {
-	if (w->group && !w->sockets)
-		close_group(w);
+	if (h->wire.group && !h->wire.sockets && !farewells_wait(h))
+		close_group(&h->wire);
 }
 
 /* The process could not take its socket up, and asks again. What came meanwhile is late, and lost. */
@@ -196,7 +199,7 @@ static int issue(struct hub *h, struct client *c)
 		c->has_socket = true;
 		w->sockets++;
 	}
-	close_unused(w);
+	wire_close_unused(h);
 	return fd;
 }
 
@@ -226,13 +229,13 @@ void wire_leave(struct hub *h, struct client *c)
 	c->has_socket = false;
 	w->sockets--;
 	udp_group_retire(w->group, wire_member(c->slot));
-	close_unused(w);
+	wire_close_unused(h);
 }
 
 static const char *const fate_names[QP1_FATES] = {
 	[QP1_PASSED] = "passed", [QP1_ANSWERED] = "answered", [QP1_NO_MAD] = "no_mad", [QP1_WRONG_KEY] = "wrong_key",
 	[QP1_PORT_DOWN] = "port_down", [QP1_WRONG_PARTITION] = "wrong_partition", [QP1_WRONG_SOURCE] = "wrong_source",
-	[QP1_NOBODY] = "nobody", [QP1_NO_SOCKET] = "no_socket", [QP1_NO_ROOM] = "no_room",
+	[QP1_ENDED] = "ended", [QP1_NOBODY] = "nobody", [QP1_NO_SOCKET] = "no_socket", [QP1_NO_ROOM] = "no_room",
 };
 
 json_t *wire_describe(const struct hub *h)
@@ -244,6 +247,7 @@ json_t *wire_describe(const struct hub *h)
 
 	for (int i = 0; i < QP1_FATES; i++)
 		json_object_set_new(qp1, fate_names[i], json_integer((json_int_t)w->fates[i]));
-	return json_pack("{s:i, s:b, s:i, s:I, s:o}", "port", (int)w->port, "open", w->group != NULL, "sockets", (int)w->sockets,
-			 "dead_letters", (json_int_t)dead, "qp1", qp1);
+	return json_pack("{s:i, s:b, s:i, s:i, s:I, s:o}", "port", (int)w->port, "open", w->group != NULL,
+			 "sockets", (int)w->sockets, "farewells", (int)farewells_count(h), "dead_letters", (json_int_t)dead,
+			 "qp1", qp1);
 }

@@ -1,8 +1,9 @@
-/* The wire: UDP port 4791 of the host, as one group of sockets of which each process that wants to reach other hosts gets its own
- * (link/udp_group.h). The group is opened when the first process asks for a socket, and closed when the last one that has one is
- * gone. A process asks when it has another host to reach, when it listens by rdma_cm, and when it makes a UD QP of a RoCE device,
- * to which any host may send first: from then on whoever reaches the port, at any address of the host, can send to that process.
- * Networks whose programs do none of these do not know of each other; of all others one has the port.
+/* The wire: UDP port 4791 of the host, as one group of sockets of which each process that wants to reach other hosts gets its
+ * own (link/udp_group.h). The group is opened when the first process asks for a socket, and closed when the last one that has
+ * one is gone and the ends of its connections are told (farewells.h). A process asks when it has another host to reach, when
+ * it listens by rdma_cm, and when it makes a UD QP of a RoCE device, to which any host may send first: from then on whoever
+ * reaches the port, at any address of the host, can send to that process. Networks whose programs do none of these do not know
+ * of each other; of all others one has the port.
  *
  * Member 0 of the group is weftd's: QP1 is in slot 0, so it gets what other hosts send to QP1 (qp1.h), and answers from there.
  * What a process sends to QP1 of another host leaves by the process's own socket.
@@ -29,6 +30,8 @@ static inline uint32_t wire_member(uint32_t slot)
 /* CTL_WIRE. */
 void wire_input(struct hub *h, struct client *c, const struct control_msg *msg);
 void wire_leave(struct hub *h, struct client *c);
+/* Closes the group that no process has a socket of, once no farewell needs it (farewells.h). */
+void wire_close_unused(struct hub *h);
 
 /* Something may have come for QP1, as this descriptor says (hub_ops.watch): a bounded part of it is taken in, the rest with the
  * next hub_expire. */

@@ -1,7 +1,8 @@
 #!/bin/bash
-# Two hosts, each a network namespace with a weftd of its own, that have a wire between them: programs that nobody here wrote, and
-# the messages of weft about other hosts. hosts.sh BIN ROW...: NAME-FAMILY-MTU-LOSS, as rc_pingpong-4-1024-5; cm-NAME-FAMILY-LOSS:
-# over rdma_cm; taken: the port is another's; same_host: two programs of one host go over the wire.
+# Two hosts, each a network namespace with a weftd of its own, that have a wire between them: programs that nobody here wrote,
+# and the messages of weft about other hosts. hosts.sh BIN ROW...: NAME-FAMILY-MTU-LOSS, as rc_pingpong-4-1024-5; cm-NAME-
+# FAMILY-LOSS: over rdma_cm; killed: a process with a connection is; taken: the port is another's; same_host: two programs of
+# one host go over the wire.
 # Exit 77: no namespaces, or no such programs here.
 set -u
 
@@ -264,6 +265,32 @@ cm_programs()
 		qp1_is_well $i >"$tmp/qp1" || fail "QP1 of host $i: $(cat "$tmp/qp1")"
 		echo "$row: QP1 of host $i: $(cat "$tmp/qp1")"
 	done
+}
+
+# A server with a connection whose client was killed, which it only hears from rdma_cm: of the DREQs some are lost.
+killed()
+{
+	local server client
+	needs rping
+	wire 1024
+	weft 1 30 rping -s -a 10.7.0.2 -C 1000000 >"$tmp/server" 2>&1 &
+	server=$!
+	until cm_listens; do
+		kill -0 $server 2>/dev/null || { fail "no server: $(cat "$tmp/server")"; return; }
+		sleep 0.02
+	done
+	# one process: weft run becomes the program
+	(export WEFT_DIR=$tmp/0; exec "$BIN/weft" run -- rping -c -v -a 10.7.0.2 -C 1000000) >"$tmp/client" 2>&1 &
+	client=$!
+	until grep -q "ping data" "$tmp/client"; do
+		kill -0 $client 2>/dev/null || { fail "no client: $(cat "$tmp/client")"; break; }
+		sleep 0.02
+	done
+	kill -KILL $client
+	wait $server	# its status is an error: the client did not end as agreed
+	grep -q "DISCONNECT EVENT" "$tmp/server" || fail "the server: $(cat "$tmp/server")"
+	qp1_is_well 1 >"$tmp/qp1" || fail "QP1 of the server: $(cat "$tmp/qp1")"
+	echo "killed: the server is told: $(grep -c . "$tmp/server") lines; QP1 of its host: $(cat "$tmp/qp1")"
 }
 
 # The program that wants another host is told who has the port, and a program that stays at home is told nothing.

@@ -525,6 +525,88 @@ static void a_flood_is_answered_only_so_much(void **state)
 	(void)state;
 }
 
+/* Of a with the QP 0x77 of the CM at 127.0.0.2. */
+static struct control_msg connection(const struct peer *a, uint32_t number)
+{
+	struct control_msg msg = { .type = CTL_CONN, .device = 1, .a = a->slot << 20 | number, .b = 77, .slot = a->slot << 12 | 1,
+				   .c = 0x77, .service = 0xffffull << CONN_PKEY | 17ull << CONN_ACK_TIMEOUT };
+
+	put_gid(msg.gid, "10.9.0.1");
+	put_gid(msg.dgid, "127.0.0.2");
+	return msg;
+}
+
+static void a_process_tells_of_its_own_connections(void **state)
+{
+	struct peer *a = join(CONTROL_PROCESS), *b = join(CONTROL_PROCESS);
+	struct control_msg good = connection(a, 3), msg, over = { .type = CTL_UNCONN, .a = good.a };
+
+	msg = good;
+	assert_int_equal(call(b, &msg), EPERM);
+	msg = good, msg.device = 0;
+	assert_int_equal(call(a, &msg), EINVAL);
+	msg = good, msg.device = 77;
+	assert_int_equal(call(a, &msg), EINVAL);
+	msg = good, msg.b = 0;
+	assert_int_equal(call(a, &msg), EINVAL);
+	msg = good;
+	put_gid(msg.gid, "10.9.0.2");
+	assert_int_equal(call(a, &msg), EPERM);
+	msg = good;
+	put_gid(msg.dgid, "10.9.0.1");
+	assert_int_equal(call(a, &msg), EPERM);
+	msg = good;
+	assert_int_equal(call(a, &msg), 0);
+	msg = good;
+	assert_int_equal(call(a, &msg), EEXIST);
+	msg = over;
+	assert_int_equal(call(b, &msg), ENOENT);
+	msg = over;
+	assert_int_equal(call(a, &msg), 0);
+	msg = over;
+	assert_int_equal(call(a, &msg), ENOENT);
+	/* nothing is left, and nobody could have sent anything */
+	leave(a);
+	leave(b);
+	wait_for_wire("sockets", 0);
+	assert_int_equal(wire_number("farewells"), 0);
+	(void)state;
+}
+
+static void connections_of_a_process_that_ends_are_ended(void **state)
+{
+	struct peer *a = join(CONTROL_PROCESS);
+	struct control_msg msg = connection(a, 3), over;
+	uint32_t id = msg.a;
+	struct letter l = letter_of((struct cm_msg){ .attribute = CM_DREP, .drep = { 77, id } });
+	long long ended = wire_number("ended");
+	int at_a = ask_socket(a);
+
+	assert_int_equal(call(a, &msg), 0);
+	msg = connection(a, 4);
+	over = (struct control_msg){ .type = CTL_UNCONN, .a = msg.a };
+	assert_int_equal(call(a, &msg), 0);
+	assert_int_equal(call(a, &over), 0);
+	assert_int_equal(wire_number("farewells"), 0);
+	close(at_a);
+	leave(a);
+	wait_for_wire("sockets", 0);
+	assert_int_equal(wire_number("farewells"), 1);
+	assert_int_equal(wire_number("open"), 1);
+	/* the peer alone answers */
+	l.from = "127.0.0.3";
+	post_letter(&l, false);
+	wait_for_wire("ended", ended + 1);
+	assert_int_equal(wire_number("farewells"), 1);
+	l.from = "127.0.0.2";
+	post_letter(&l, false);
+	wait_for_wire("farewells", 0);
+	assert_int_equal(wire_number("ended"), ended + 2);
+	/* a DREQ that it repeats, as our DREP was lost, is answered */
+	refused(letter_of((struct cm_msg){ .attribute = CM_DREQ, .dreq = { 77, id, 0x77 } }), "answered");
+	(void)state;
+}
+
 static void a_command_gets_no_socket(void **state)
 {
 	struct peer *c = join(CONTROL_COMMAND), *still = join(CONTROL_PROCESS);
@@ -555,6 +637,8 @@ int main(void)
 		TEST(what_is_no_mad_of_another_host_goes_nowhere),
 		TEST(a_port_that_is_down_hears_no_other_host),
 		TEST(who_listens_at_loopback_is_not_asked_by_others),
+		TEST(a_process_tells_of_its_own_connections),
+		TEST(connections_of_a_process_that_ends_are_ended),
 		TEST(a_flood_is_answered_only_so_much),
 	};
 

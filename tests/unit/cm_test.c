@@ -60,10 +60,13 @@ static uint8_t port_of(int side)
 	return (uint8_t)(side + 1);
 }
 
+/* Are the sides hosts? */
+static bool is_abroad;
+
 /* A MAD as it comes to QP1 of a side, from a port of this host. */
 static struct gmp arriving(int side, uint8_t from, const uint8_t mad[MAD_BYTES])
 {
-	struct gmp in = { .device = 1, .pkey = 0xffff, .is_from_here = true,
+	struct gmp in = { .device = 1, .pkey = 0xffff, .is_from_here = !is_abroad,
 			  .path = { .has_grh = true, .sgid = { from }, .dgid = { port_of(side) } } };
 
 	memcpy(in.mad, mad, MAD_BYTES);
@@ -227,13 +230,29 @@ static bool step(struct net *n)
 	return true;
 }
 
+/* What cm.note was told: of each side, how many are connected, and the last one. */
+static int noted_count[SIDES];
+static struct cm_connection noted_last[SIDES];
+
+static void noted(const struct cm_id *id, bool is_connected)
+{
+	int side = (int)CM_ID_SLOT(id->local_id) - (int)slot_of(0);
+
+	noted_count[side] += is_connected ? 1 : -1;
+	noted_last[side] = (struct cm_connection){
+		.local_id = id->local_id, .remote_id = id->remote_id, .local_qpn = id->local_qpn, .remote_qpn = id->remote_qpn,
+		.device = id->path.device, .pkey = id->path.pkey, .ack_timeout = id->path.ack_timeout, .to = id->to,
+	};
+}
+
 static void net_init(struct net *n, enum plan plan)
 {
 	memset(n, 0, sizeof(*n));
 	n->plan = plan;
 	n->fault_at[0] = n->fault_at[1] = -1;
 	for (int i = 0; i < SIDES; i++) {
-		struct cm_config config = { .slot = slot_of(i), .ca_guid = { 1, 77 + (uint64_t)i }, .seed = 42, .max_ids = 8 };
+		struct cm_config config = { .slot = slot_of(i), .ca_guid = { 1, 77 + (uint64_t)i }, .seed = 42, .max_ids = 8,
+					    .note = noted };
 
 		assert_int_equal(cm_init(&n->side[i].cm, &config), 0);
 	}
@@ -452,6 +471,13 @@ static void connect_only(struct net *n)
 	pull(n);
 	while (!n->side[1].established)
 		assert_true(step(n));
+}
+
+static void run_abroad(struct net *n, enum plan plan)
+{
+	net_init(n, plan);
+	run(n);
+	net_fini(n);
 }
 
 static void dead_peer_disconnects(void **state)
@@ -801,6 +827,166 @@ static void destroying_tells_the_peer(void **state)
 	net_fini(&n);
 }
 
+/* What a process wants to be rid of is ended all the same, whatever is lost. */
+static void a_destroyed_connection_repeats_its_dreq(void **state)
+{
+	struct net n;
+
+	for (int disconnected = 0; disconnected < 2; disconnected++) {
+		connect_only(&n);
+		n.faults[0] = n.faults[1] = FAULT_DROP;
+		n.fault_at[0] = n.sent;
+		n.fault_at[1] = n.sent + 1;
+		if (disconnected)
+			cm_dreq(n.side[0].id, n.now);
+		cm_id_destroy(n.side[0].id, n.now);
+		pull(&n);
+		while (step(&n))
+			;
+		assert_int_equal(n.side[1].disconnected, 1);
+		assert_int_equal(n.side[0].disconnected, 0);
+		assert_int_equal(n.side[0].cm.ids, 0);
+		assert_int_equal(n.side[0].cm.orphans, 0);
+		net_fini(&n);
+	}
+}
+
+static void both_destroy_at_once(void **state)
+{
+	struct net n;
+
+	connect_only(&n);
+	for (int i = 0; i < SIDES; i++)
+		cm_id_destroy(n.side[i].id, n.now);
+	pull(&n);
+	while (step(&n))
+		;
+	for (int i = 0; i < SIDES; i++)
+		assert_int_equal(n.side[i].cm.ids, 0);
+	net_fini(&n);
+}
+
+static void a_dreq_that_nobody_answers_ends(void **state)
+{
+	struct cm_event event;
+	struct gmp out;
+	struct net n;
+	int sent = 0;
+	wtime at;
+
+	connect_only(&n);
+	cm_id_destroy(n.side[0].id, n.now);
+	while ((at = cm_deadline(&n.side[0].cm)) != WTIME_NEVER) {
+		assert_false(cm_expire(&n.side[0].cm, at, &event));
+		while (cm_output(&n.side[0].cm, &out))
+			sent++;
+		assert_true(sent < 100);
+	}
+	/* 15 retries of a period, and those that come sooner at first */
+	assert_in_range(sent, 1 + 15, 1 + 15 + 8);
+	assert_int_equal(n.side[0].cm.ids, 0);
+	net_fini(&n);
+}
+
+/* Peers that do not answer do not use up the ids: of 8, 2 may be kept for them. */
+static void destroyed_connections_are_bounded(void **state)
+{
+	struct cm_connection at = { .remote_id = 5, .device = 1, .to = { .has_grh = true } };
+	struct net n;
+
+	net_init(&n, PLAN_CONNECT);
+	for (uint32_t i = 0; i < 20; i++) {
+		at.local_id = slot_of(0) << CM_SLOT_SHIFT | (i + 1);
+		cm_id_destroy(cm_adopt(&n.side[0].cm, &at), 1);
+		assert_int_equal(n.side[0].cm.ids, i ? 2 : 1);
+	}
+	net_fini(&n);
+}
+
+static void connections_with_other_hosts_are_noted(void **state)
+{
+	struct net n;
+
+	connect_only(&n);
+	assert_int_equal(noted_count[0] + noted_count[1], 0);
+	net_fini(&n);
+	is_abroad = true;
+	connect_only(&n);
+	for (int i = 0; i < SIDES; i++) {
+		assert_int_equal(noted_count[i], 1);
+		assert_int_equal(noted_last[i].remote_id, n.side[!i].id->local_id);
+		assert_int_equal(noted_last[i].remote_qpn, 0x5000 + !i);
+		assert_int_equal(noted_last[i].to.dgid[0], port_of(!i));
+	}
+	start_disconnect(&n);
+	assert_int_equal(noted_count[0], 1);	/* no answer yet */
+	pull(&n);
+	while (step(&n))
+		;
+	for (int i = 0; i < SIDES; i++)
+		assert_int_equal(noted_count[i], 0);
+	net_fini(&n);
+	run_abroad(&n, PLAN_REJECT);
+	assert_int_equal(noted_count[0] + noted_count[1], 0);
+	is_abroad = false;
+}
+
+/* The peer of a process that was killed hears of it from who was told. */
+static void who_was_told_of_a_connection_ends_it(void **state)
+{
+	struct cm_config config = { .seed = 43, .max_ids = 4 };
+	struct cm_id *id;
+	struct net n;
+
+	is_abroad = true;
+	connect_only(&n);
+	cm_fini(&n.side[0].cm);
+	noted_count[0] = 0;
+	assert_int_equal(cm_init(&n.side[0].cm, &config), 0);
+	id = cm_adopt(&n.side[0].cm, &noted_last[0]);
+	assert_non_null(id);
+	assert_true(cm_knows(&n.side[0].cm, noted_last[0].local_id));
+	n.faults[0] = FAULT_DROP;
+	n.fault_at[0] = n.sent;
+	cm_id_destroy(id, n.now);
+	pull(&n);
+	while (step(&n))
+		;
+	assert_int_equal(n.side[1].disconnected, 1);
+	assert_int_equal(n.side[0].cm.ids, 0);
+	assert_false(cm_knows(&n.side[0].cm, noted_last[0].local_id));
+	net_fini(&n);
+	is_abroad = false;
+}
+
+/* More retries are due than the queue has room for: what is pulled makes room, and nothing is lost. */
+static void retries_wait_for_room(void **state)
+{
+	enum { MANY = 3 * CM_OUTS };
+	struct cm_config config = { .slot = 5, .seed = 44, .max_ids = MANY };
+	struct cm_param param = param_of(0, "hello");
+	struct cm_event event;
+	struct gmp out;
+	struct cm cm;
+	int sent = 0;
+	wtime at;
+
+	assert_int_equal(cm_init(&cm, &config), 0);
+	for (int i = 0; i < MANY; i++) {
+		assert_int_equal(cm_req(cm_id_create(&cm, NULL), 1, SERVICE, &path[0], &param), 0);
+		assert_true(cm_output(&cm, &out));
+	}
+	at = cm_deadline(&cm);
+	while (cm_deadline(&cm) <= at) {
+		assert_false(cm_expire(&cm, at, &event));
+		while (cm_output(&cm, &out))
+			sent++;
+	}
+	assert_int_equal(sent, MANY);
+	assert_int_equal(cm.counters.out_dropped, 0);
+	cm_fini(&cm);
+}
+
 static void ids_are_bounded_and_carry_the_slot(void **state)
 {
 	struct net n;
@@ -908,6 +1094,13 @@ int main(void)
 		cmocka_unit_test(retry_counts_above_7_are_7),
 		cmocka_unit_test(timewait_answers_a_dreq_and_ends_in_time),
 		cmocka_unit_test(destroying_tells_the_peer),
+		cmocka_unit_test(a_destroyed_connection_repeats_its_dreq),
+		cmocka_unit_test(both_destroy_at_once),
+		cmocka_unit_test(a_dreq_that_nobody_answers_ends),
+		cmocka_unit_test(destroyed_connections_are_bounded),
+		cmocka_unit_test(connections_with_other_hosts_are_noted),
+		cmocka_unit_test(who_was_told_of_a_connection_ends_it),
+		cmocka_unit_test(retries_wait_for_room),
 		cmocka_unit_test(ids_are_bounded_and_carry_the_slot),
 		cmocka_unit_test(calls_in_the_wrong_state_change_nothing),
 		cmocka_unit_test(same_seed_same_trace),

@@ -473,9 +473,25 @@ static wtime expire(void *cm, wtime now)
 	return deadline;
 }
 
+/* weftd ends it when this process has ended. */
+static void noted(const struct cm_id *id, bool is_connected)
+{
+	struct control_msg msg = {
+		.type = is_connected ? CTL_CONN : CTL_UNCONN, .a = id->local_id, .b = id->remote_id, .slot = id->local_qpn,
+		.c = id->remote_qpn, .device = (uint32_t)id->path.device,
+		.service = (uint64_t)id->path.pkey << CONN_PKEY | (uint64_t)id->path.ack_timeout << CONN_ACK_TIMEOUT |
+			   (uint64_t)id->to.tclass << CONN_TCLASS | (uint64_t)id->to.hop_limit << CONN_HOP_LIMIT |
+			   (id->to.flow_label & CONN_FLOW_LABEL),
+	};
+
+	memcpy(msg.gid, id->to.sgid, sizeof(msg.gid));
+	memcpy(msg.dgid, id->to.dgid, sizeof(msg.dgid));
+	ucm_post(&msg);
+}
+
 int ucm_cm_open(struct runtime *rt)
 {
-	struct cm_config config = { .slot = runtime_slot(rt), .max_ids = UCM_MAX_IDS };
+	struct cm_config config = { .slot = runtime_slot(rt), .max_ids = UCM_MAX_IDS, .note = noted };
 	struct siphash_key key;
 	struct ca *ca = runtime_ca(rt);
 	int error;
