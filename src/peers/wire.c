@@ -219,6 +219,16 @@ void wire_tell(int refusal)
 			 limits_advice(refusal));
 }
 
+void wire_told(struct wire *w)
+{
+	w->is_telling = false;
+}
+
+bool wire_is_undecided(const struct wire *w)
+{
+	return w->state == WIRE_CLOSED || w->state == WIRE_ASKED || w->is_telling;
+}
+
 /* True: it is to be told. Packets that waited are lost. */
 static bool refuse(struct peers *ps)
 {
@@ -320,7 +330,7 @@ bool wire_answered(struct peers *ps, struct mail *mail)
 	if (!msg->status)
 		mail->msg.status = -open_link(ps, mail->fd[0], msg->a, msg->b);
 	if (msg->status)
-		return refuse(ps);
+		return w->is_telling = refuse(ps);
 	w->state = WIRE_OPEN;
 	w->tries = 0;
 	w->pause = 0;

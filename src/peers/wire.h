@@ -30,6 +30,7 @@ struct wire {
 	bool takes_all;		/* constant: what is for this host goes over it too */
 	bool is_needed;		/* something was to go over it */
 	bool is_told;		/* that it was refused */
+	bool is_telling;	/* wire_tell is to be called, or under way */
 	bool is_narrow;		/* it was told that packets are too long */
 	unsigned tries;		/* in a row that were refused for the moment */
 	wtime pause;		/* REFUSED: after it weftd is asked again */
@@ -51,9 +52,12 @@ void wire_need(struct peers *ps);
 /* There is no link: is one on its way? weftd is asked for it, which is not waited for; QPs are unblocked when it comes. */
 bool wire_comes(struct peers *ps);
 
-/* weftd's answer. True: it is to be told by wire_tell, without the lock. */
+/* weftd's answer. True: it is to be told by wire_tell, without the lock, then wire_told with it. */
 bool wire_answered(struct peers *ps, struct mail *mail);
 void wire_tell(int refusal);
+void wire_told(struct wire *w);
+/* weftd has been asked, or will be in a moment, or what it has answered is being told. */
+bool wire_is_undecided(const struct wire *w);
 /* weftd has gone. An open socket stays until the session is back. */
 void wire_lost(struct peers *ps);
 /* Asks again when it is time to, of who was refused after a second and ever later up to half a minute. When next. */

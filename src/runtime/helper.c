@@ -65,8 +65,12 @@ static void open_wire(struct runtime *rt, struct mail *mail)
 	runtime_enter(rt);
 	is_told = wire_answered(&rt->peers, mail);
 	runtime_leave(rt);
-	if (is_told)
-		wire_tell(mail->msg.status);
+	if (!is_told)
+		return;
+	wire_tell(mail->msg.status);
+	runtime_enter(rt);
+	wire_told(&rt->peers.wire);
+	runtime_leave(rt);
 }
 
 static void open_mail(struct runtime *rt, struct mail *mail)

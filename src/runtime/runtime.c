@@ -34,7 +34,7 @@ enum { IDLE_POLLS = 8, YIELD_AFTER = 128, YIELD_EVERY = 32 };
 enum { COLLECT_POLLS = 64, COLLECT_QPS = 32 };
 
 /* Our choices: weftd answers in microseconds, and a stopped one is not waited for. */
-enum { LET_OUT_LOOK = 50 * 1000, WIRE_PATIENCE = 5 };
+enum { LET_OUT_LOOK = 50 * 1000, WIRE_PATIENCE = 5, WAY_PATIENCE = 20 };
 
 static const wtime LET_OUT = 200 * WTIME_MS;
 
@@ -439,6 +439,14 @@ void runtime_await_wire(struct runtime *rt, const struct ca_device *dev)
 		wait_while(rt, awaits_wire, NULL);
 }
 
+/* A port that is another's is asked for several times in a second (peers/wire.c) before that is certain, and who ends
+ * when he hears of it has been told why. */
+static bool is_undecided(struct runtime *rt, const struct qp *qp)
+{
+	(void)qp;
+	return wire_is_undecided(&rt->peers.wire);
+}
+
 static bool wire_is_refused(struct runtime *rt)
 {
 	bool refused;
@@ -446,7 +454,8 @@ static bool wire_is_refused(struct runtime *rt)
 	runtime_enter_briefly(rt);
 	wire_need(&rt->peers);
 	runtime_leave(rt);
-	runtime_await_wire(rt, NULL);
+	for (int i = 0; i < WAY_PATIENCE; i++)
+		wait_while(rt, is_undecided, NULL);
 	runtime_enter_briefly(rt);
 	refused = rt->peers.wire.state == WIRE_REFUSED;
 	runtime_leave(rt);

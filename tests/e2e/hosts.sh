@@ -326,6 +326,11 @@ signal.pause()' >"$tmp/holder" &
 	grep -q "no way to other hosts: process $holder (python3) of user [0-9]* has UDP port 4791: end it" "$tmp/out" ||
 		fail "the message: $(cat "$tmp/out")"
 	[ "$(grep -c "no way to other hosts" "$tmp/out")" = 1 ] || fail "it is told more than once: $(cat "$tmp/out")"
+	if command -v ucmatose >/dev/null; then	# by rdma_cm it learns so before it connects
+		weft 0 0 ucmatose -s 10.7.0.2 >"$tmp/out" 2>&1
+		grep -q "RDMA_CM_EVENT_ADDR_ERROR, error: -101" "$tmp/out" || fail "rdma_cm: $(cat "$tmp/out")"
+		grep -q "no way to other hosts: process $holder " "$tmp/out" || fail "the message by rdma_cm: $(cat "$tmp/out")"
+	fi
 	pkill -P $server	# it waits for the client for ever
 	kill $holder
 	wait $server $holder
