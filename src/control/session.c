@@ -1,5 +1,5 @@
 /* One lock, `reading`, is the right to read the socket. A thread that waits for its answer holds it and sorts whatever comes:
- * answers to their waiters, the rest into the boxes. Whoever has the host's lock never takes it, but only `books`. */
+ * answers to their waiters, the rest into the boxes. Whoever has the runtime's lock never takes it, but only `books`. */
 #include "control/session.h"
 
 #include "base/log.h"

@@ -1,6 +1,6 @@
-/* What a send queue has on the wire: the book that the requester writes and the completer strikes out. One entry per
- * packet, oldest first, with the PSNs it takes. Lost packets stay in the book: going back moves
- * `resend`, so an acknowledgement that arrives after all still counts. IBA 9.7.5, 9.7.8. */
+/* The send window: what a send queue has on the wire. The requester appends, the completer removes. One entry per packet that is
+ * not acknowledged, oldest first, with the PSNs it takes. Lost packets stay: going back moves `resend`, so an acknowledgement
+ * that arrives after all still counts. IBA 9.7.5, 9.7.8. */
 #ifndef WEFT_IB_FLIGHT_H
 #define WEFT_IB_FLIGHT_H
 

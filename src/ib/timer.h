@@ -1,5 +1,5 @@
-/* The engine's timers. Others report what happened; timer.c sets the deadlines, and flight.c takes back those of a flight that
- * ends. */
+/* A requester's three timers: of ACKs, of probes and of RNR NAKs. Others report what happened, and timer.c sets the deadlines;
+ * requester_expire acts on them and counts retries. flight.c takes back those of a flight that ends. */
 #ifndef WEFT_IB_TIMER_H
 #define WEFT_IB_TIMER_H
 

@@ -1,6 +1,6 @@
 /* A link carries whole frames: to one process of this host, over the shared-memory channel (link/shm.h); to any address of a
  * network, over UDP (link/udp.h). What only one of them can do besides is told there. The pump drives all links of a host alike
- * (link/links.h, runtime/pump.c). Not thread-safe: the host's lock is held. */
+ * (link/links.h, runtime/pump.c). Not thread-safe: the runtime's lock is held. */
 #ifndef WEFT_LINK_LINK_H
 #define WEFT_LINK_LINK_H
 

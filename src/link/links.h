@@ -1,6 +1,6 @@
 /* The links of a host, as the pump drives them: which of them a poll looks at, which were sent to, and the one descriptor that
  * the helper thread sleeps on for all that have one. The owner of a link adds it once and removes it before it closes it. What
- * takes a link is told by its route (peers/route.h). Under the host's lock. */
+ * takes a link is told by its route (peers/route.h). Under the runtime's lock. */
 #ifndef WEFT_LINK_LINKS_H
 #define WEFT_LINK_LINKS_H
 

@@ -1,5 +1,6 @@
 /* General management packets: MADs as datagrams from QP1 to QP1 of two ports (IBA 13.4, 13.5). One MAD is one UD SEND Only with
- * the Q_Key of QP1 and the P_Key of the conversation. Pure; the codecs of the MADs' classes are in wire.
+ * the Q_Key of QP1 and the P_Key of the conversation, which who receives it checks (runtime/gsi.c, weftd/qp1.c). Pure; the
+ * codecs of the MADs' classes are in wire.
  *
  * Who owns QP1 of a port that all processes of a host share? weftd does, as the owner of slot 0, to which QPNs 0 and 1 belong
  * (weftd/qp1.h). A process has one way to QP1: it gives frames to weftd and gets frames from weftd. weftd checks where a frame

@@ -1,4 +1,5 @@
-/* Where packets go: the one place that decides it, from device, address and QP number. */
+/* Which channel or link leads to an address and a QP number of a device. Whether a request needs packets at all is decided for
+ * each WQE, by ib/direct_rma.c and ib/direct_send.c. */
 #ifndef WEFT_PEERS_ROUTE_H
 #define WEFT_PEERS_ROUTE_H
 

@@ -1,5 +1,5 @@
 /* Impairment and tracing (weft run --impair, --trace), between the pump and the links. There is one when the user asked for
- * either (WEFT_IMPAIR, WEFT_TRACE), otherwise h->faults is NULL and frames pass by: one test of a pointer. Under the lock.
+ * either (WEFT_IMPAIR, WEFT_TRACE), otherwise rt->faults is NULL and frames pass by: one test of a pointer. Under the lock.
  *
  * A frame that leaves is built into memory and passes a lane of impair/impair.h, one for each device and direction, before the
  * link takes it; a frame that arrives passes the lane of the other direction before the parser. So do the frames of QP1, which
@@ -17,7 +17,7 @@ struct runtime;
 struct recorder;
 struct route;
 
-/* Sets h->faults as the environment says. 0 or -errno, then the reason was logged. */
+/* Sets rt->faults as the environment says. 0 or -errno, then the reason was logged. */
 int faults_create(struct runtime *rt);
 void faults_destroy(struct runtime *rt);
 

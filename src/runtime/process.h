@@ -1,4 +1,4 @@
-/* What a process has of the runtime: its hosts, mostly one. Nothing else below abi stands at a fixed address but what
+/* The runtimes of a process, usually one. Nothing else below abi stands at a fixed address but what
  * tests/singletons.sh lists; this does, since the handlers of fork and exit are given no argument. */
 #ifndef WEFT_RUNTIME_PROCESS_H
 #define WEFT_RUNTIME_PROCESS_H

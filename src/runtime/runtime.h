@@ -1,7 +1,7 @@
 /* A runtime is the attachment of a process to weftd: session, adapter, the one lock, the pump and its helper thread. Everything
  * that enters the channel adapter does so between runtime_enter and runtime_leave. */
-#ifndef WEFT_RUNTIME_HOST_H
-#define WEFT_RUNTIME_HOST_H
+#ifndef WEFT_RUNTIME_RUNTIME_H
+#define WEFT_RUNTIME_RUNTIME_H
 
 #include "control/protocol.h"
 #include "mgmt/gmp.h"
@@ -84,9 +84,9 @@ struct runtime_events {
 void runtime_set_events(struct runtime *rt, const struct runtime_events *events);
 
 /* Operations that may join a multicast group, as attaching and flow rules, wait for weftd outside the lock:
- *     runtime_join_begin(h);
- *     do { runtime_enter(h); err = operation; runtime_leave(h); } while (runtime_join(h, &err));
- *     runtime_join_end(h); */
+ *     runtime_join_begin(rt);
+ *     do { runtime_enter(rt); err = operation; runtime_leave(rt); } while (runtime_join(rt, &err));
+ *     runtime_join_end(rt); */
 void runtime_join_begin(struct runtime *rt);
 bool runtime_join(struct runtime *rt, int *err);
 void runtime_join_end(struct runtime *rt);

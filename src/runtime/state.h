@@ -1,6 +1,6 @@
 /* Everything that belongs to one attached process hangs at a struct runtime. It is guarded by `lock` unless it says otherwise. */
-#ifndef WEFT_RUNTIME_RUNTIME_H
-#define WEFT_RUNTIME_RUNTIME_H
+#ifndef WEFT_RUNTIME_STATE_H
+#define WEFT_RUNTIME_STATE_H
 
 #include "peers/peers.h"
 #include "runtime/gsi.h"
@@ -71,7 +71,7 @@ struct runtime {
 /* What the adapter asks of its runtime. */
 extern const struct ca_host runtime_ca_ops;
 
-/* Reads the clock: h->ca.now is that from now on. */
+/* Reads the clock: rt->ca.now is that from now on. */
 wtime runtime_read_clock(struct runtime *rt);
 /* Between two parts of long work: lets those in who wait for the lock. Tells the time. */
 void runtime_yield_lock(struct runtime *rt);

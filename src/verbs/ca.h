@@ -1,5 +1,5 @@
-/* The channel adapter of one process: its devices, the tables of all objects, the list of QPs with
- * something to send and the timers. Pure: the host injects time, randomness and call-backs, and holds one lock around
+/* The channel adapter of one runtime: its devices, the tables of all objects, the list of QPs with something to send and the
+ * timers. Pure: the host injects time, randomness and call-backs, and holds one lock around
  * every entry. */
 #ifndef WEFT_VERBS_CA_H
 #define WEFT_VERBS_CA_H

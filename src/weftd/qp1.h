@@ -1,12 +1,12 @@
 /* weftd as the owner of QP1 of this host's ports: QPN 1 is in slot 0, and slot 0 is weftd's. All processes share the ports, so
- * each speaks to QP1 through weftd only (mgmt/gmp.h says why in control messages), and weftd tells apart which of them a packet
- * is for, by what its class says:
+ * each speaks to this host's QP1 through weftd only (mgmt/gmp.h says why in control messages), and weftd tells apart which of
+ * them a packet is for, by what its class says:
  *
  * communication management (7)   a request by its service id and the address that it asks for, to who listens there (CTL_LISTEN);
  *                                any other message by its receiver's communication id, whose upper 12 bits are the slot of the
  *                                process that made it (CM_ID_SLOT); a REJ by which the sender takes its request back before it
  *                                knows that id, to who got the request, if it is among the sender's last ones
- * others                         nobody is registered for them here
+ * others                         dropped: programs have these by libibumad (weftd/umad.h)
  *
  * Who sends is known from the socket. A packet is taken only if its source is a port of this host and its sender's communication
  * id is the sender's own, so that no process speaks in a conversation of another; and of the sender's first slot, so that what a
