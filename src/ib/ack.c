@@ -156,7 +156,7 @@ static bool awaits_consumer(struct qp *qp)
 {
 	const struct engine *e = engine_of(qp);
 
-	qp->held_by_consumer = e->options.ack_when_consumed && e->responder.phase != RESPONDER_LAST_WORDS &&
+	qp->held_by_consumer = e->options.ack_when_consumed && e->responder.phase != RESPONDER_STOPPING &&
 			       qp->rq.engine.completed != qp->rq.ulp.reaped;
 	return qp->held_by_consumer;
 }
@@ -173,14 +173,14 @@ bool responder_output(struct qp *qp, wtime now, struct packet_out *out)
 		psn_t psn = out->packet.psn;
 
 		withdraw_responses(r);
-		if (r->phase != RESPONDER_LAST_WORDS)
+		if (r->phase != RESPONDER_STOPPING)
 			responder_stop(qp, now, psn, aeth_syndrome(AETH_NAK, NAK_REMOTE_ACCESS), IBV_EVENT_QP_ACCESS_ERR);
 		res = NULL;
 	}
 	if (!res) {
 		bool said = say(qp, &out->packet);
 
-		if (r->phase == RESPONDER_LAST_WORDS)
+		if (r->phase == RESPONDER_STOPPING)
 			r->phase = RESPONDER_CLOSED;
 		return said;
 	}

@@ -188,7 +188,7 @@ static void doorbell(struct qp *qp, wtime now)
 {
 	enum flight_phase phase = engine_of(qp)->flight.phase;
 
-	if (phase == FLIGHT_SENDING_MSN || (phase == FLIGHT_OPEN && !requester_run_ahead(qp)))
+	if (phase == FLIGHT_SENDING_MSN || (phase == FLIGHT_OPEN && !requester_run_direct(qp)))
 		qp_ready(qp);
 }
 

@@ -51,7 +51,7 @@ static void told(struct qp *qp, const struct packet *p)
 		r->start_msn = p->aeth.msn;
 		r->msn = psn_add(r->start_msn, -1);
 	}
-	if (r->phase == RESPONDER_CLOSED || r->phase == RESPONDER_LAST_WORDS || p->aeth.msn != r->start_msn ||
+	if (r->phase == RESPONDER_CLOSED || r->phase == RESPONDER_STOPPING || p->aeth.msn != r->start_msn ||
 	    r->due != DUE_NOTHING)
 		return;
 	r->due = DUE_HEARD;

@@ -39,7 +39,7 @@ static bool place(struct qp *qp, const struct packet *p)
 	}
 	qp->messages_received++;
 	qp->bytes_received += p->payload_bytes;
-	qp_recv_done(qp, &ref, &cqe, false);
+	qp_recv_complete(qp, &ref, &cqe, false);
 	return true;
 }
 

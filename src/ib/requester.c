@@ -74,7 +74,7 @@ static void complete_quietly(struct qp *qp, uint32_t newest)
 	qp->sq_sig_all = false;
 	while (completes(qp, newest)) {
 		qp_send_wqe(qp, qp->sq.engine.completed)->flags &= (uint8_t)~IBV_SEND_SIGNALED;
-		qp_send_done(qp, IBV_WC_SUCCESS);
+		qp_send_complete(qp, IBV_WC_SUCCESS);
 	}
 	qp->sq_sig_all = all;
 }
@@ -87,7 +87,7 @@ void requester_complete(struct qp *qp)
 	if (e->options.report_last_only && qp->sq.engine.completed != settled)
 		complete_quietly(qp, settled - 1);
 	while (completes(qp, settled))
-		qp_send_done(qp, IBV_WC_SUCCESS);
+		qp_send_complete(qp, IBV_WC_SUCCESS);
 	if (qp->state == IBV_QPS_SQD)
 		tell_drained(qp);
 }
@@ -98,7 +98,7 @@ void requester_fail(struct qp *qp, wtime now, enum ibv_wc_status status)
 	if (qp->sq.engine.started == qp->sq.engine.completed)
 		qp->sq.engine.started++;
 	flight_close(&engine_of(qp)->flight);
-	qp_send_done(qp, status);
+	qp_send_complete(qp, status);
 	if (engine_is_reliable(qp))
 		qp_error(qp, now, -1);
 	else
@@ -374,7 +374,7 @@ static bool send_fresh(struct qp *qp, wtime now, const struct send_wqe *wqe, con
 	return true;
 }
 
-bool requester_run_ahead(struct qp *qp)
+bool requester_run_direct(struct qp *qp)
 {
 	struct flight *f = &engine_of(qp)->flight;
 

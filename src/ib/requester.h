@@ -9,7 +9,7 @@
 bool requester_output(struct qp *qp, wtime now, struct packet_out *out);
 
 /* Executes what needs no packets, as far as that goes. True: nothing is left for packets. */
-bool requester_run_ahead(struct qp *qp);
+bool requester_run_direct(struct qp *qp);
 
 /* To RTS: from the PSN in the attributes, or (after SQE, SQD) on from where it was. */
 void requester_open(struct qp *qp, psn_t psn);

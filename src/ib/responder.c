@@ -380,7 +380,7 @@ static void complete_receive(struct inbound *in)
 	r->has_receive = false;
 	r->unacked_receives++;
 	qp->ca->counters.rdma_recvs++;
-	qp_recv_done(qp, &r->receive, &cqe, in->solicited);
+	qp_recv_complete(qp, &r->receive, &cqe, in->solicited);
 }
 
 static uint32_t packets_of(const struct inbound *in)
@@ -453,7 +453,7 @@ static void fail_receive(struct qp *qp, enum ibv_wc_status status)
 		return;
 	}
 	r->has_receive = false;
-	qp_recv_done(qp, &r->receive, &cqe, true);
+	qp_recv_complete(qp, &r->receive, &cqe, true);
 }
 
 /* 9.8.3: UC is silent. The rest of a broken message is dropped; a bad receive buffer is the receiver's own fault. */
@@ -461,7 +461,7 @@ static void follow_unreliable(struct inbound *in, enum verdict v, wtime now)
 {
 	const struct verdict_row *row = verdict_row(v);
 
-	if (row->reply != REPLY_LAST_WORDS && v != VERDICT_NOT_READY)
+	if (row->reply != REPLY_FATAL_NAK && v != VERDICT_NOT_READY)
 		return;
 	in->r->psn = psn_add(in->psn, packets_of(in));
 	if (v != VERDICT_RECEIVE_PROTECTED) {
@@ -493,7 +493,7 @@ static void follow(struct inbound *in, enum verdict v, wtime now)
 		in->r->phase = RESPONDER_RNR;
 		ack_refuse(in->qp, in->r->psn, aeth_syndrome(AETH_RNR_NAK, in->qp->attr.min_rnr_timer));
 		break;
-	case REPLY_LAST_WORDS:
+	case REPLY_FATAL_NAK:
 		log_line(LOG_INFO, "QP 0x%06x stops: %s of PSN 0x%06x is %s (IBA %s)", in->qp->qpn, in->row->name, in->psn,
 			 row->name, row->clause);
 		explain_verdict(in->qp, now, row);
@@ -509,7 +509,7 @@ static void take(struct inbound *in, wtime now)
 	struct responder *r = in->r;
 	enum verdict v;
 
-	if (r->phase == RESPONDER_CLOSED || r->phase == RESPONDER_LAST_WORDS)
+	if (r->phase == RESPONDER_CLOSED || r->phase == RESPONDER_STOPPING)
 		return;
 	if (r->phase == RESPONDER_WAITING) {
 		r->phase = RESPONDER_READY;
@@ -650,7 +650,7 @@ void responder_close(struct qp *qp, enum ibv_qp_state to)
 
 	r->has_receive = false;
 	r->message = MESSAGE_NONE;
-	if (to == IBV_QPS_ERR && r->phase == RESPONDER_LAST_WORDS)
+	if (to == IBV_QPS_ERR && r->phase == RESPONDER_STOPPING)
 		return;
 	r->phase = RESPONDER_CLOSED;
 	r->due = DUE_NOTHING;
@@ -659,7 +659,7 @@ void responder_close(struct qp *qp, enum ibv_qp_state to)
 void responder_stop(struct qp *qp, wtime now, psn_t psn, uint8_t syndrome, int event)
 {
 	ack_refuse(qp, psn, syndrome);
-	engine_of(qp)->responder.phase = RESPONDER_LAST_WORDS;
+	engine_of(qp)->responder.phase = RESPONDER_STOPPING;
 	qp_error(qp, now, event);
 	qp_ready(qp);
 }

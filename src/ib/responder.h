@@ -11,7 +11,7 @@ enum responder_phase {
 	RESPONDER_READY,
 	RESPONDER_GAP,		/* a sequence NAK was sent: what is not the expected packet is discarded */
 	RESPONDER_RNR,		/* an RNR NAK was sent: the same */
-	RESPONDER_LAST_WORDS,	/* the QP is in error: what is due is still said */
+	RESPONDER_STOPPING,	/* the QP is in error: what is due is still said */
 };
 
 enum responder_message {

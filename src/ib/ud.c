@@ -131,7 +131,7 @@ void ud_input(struct qp *qp, origin_t origin, const struct packet *p)
 	qp->messages_received++;
 	qp->bytes_received += p->payload_bytes;
 	qp->ca->counters.rdma_recvs++;
-	qp_recv_done(qp, &ref, &cqe, p->solicited);
+	qp_recv_complete(qp, &ref, &cqe, p->solicited);
 }
 
 /* A group is known by its GID; without a GRH by its LID. */

@@ -21,7 +21,7 @@ enum verdict_reply {
 	REPLY_ACK,
 	REPLY_NAK,
 	REPLY_RNR,
-	REPLY_LAST_WORDS,	/* a NAK, and nothing after it */
+	REPLY_FATAL_NAK,	/* a NAK, and nothing after it */
 };
 
 struct verdict_row {

@@ -142,7 +142,7 @@ uint32_t peer_self(const struct peers *ps)
 	return holder_number(ps->page, ps->slot);
 }
 
-static struct share_memory *map_export(int fd)
+static struct share_memory *map_share(int fd)
 {
 	struct share_memory *m;
 
@@ -195,7 +195,7 @@ struct peer *peer_open(struct peers *ps, struct shm *shm, uint32_t slot, int sha
 	p->peers = ps;
 	p->slot = slot;
 	p->proc_mem_fd = fcntl(proc_mem_fd, F_DUPFD_CLOEXEC, 0);
-	p->share = map_export(share_fd);
+	p->share = map_share(share_fd);
 	if (p->proc_mem_fd < 0 || !p->share)
 		goto fail;
 	p->nonce = p->share->nonce;

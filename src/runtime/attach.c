@@ -96,7 +96,7 @@ static int make_adapter(struct runtime *rt)
 	if (!rt->config->engine_apart)
 		return 0;
 	rt->full = LEAVE_TO_HELPER;
-	err = ca_run_apart(&rt->ca);
+	err = ca_open_doorbells(&rt->ca);
 	if (err)
 		ca_fini(&rt->ca);
 	return err;

@@ -136,13 +136,13 @@ static void run_cm(struct runtime *rt, wtime now)
 	rt->cm_deadline = cm.expire ? cm.expire(cm.cm, now) : WTIME_NEVER;
 }
 
-/* As runtime_enter, to run the engine whoever runs it else. Ends with runtime_leave_apart. */
+/* As runtime_enter, to run the engine whoever runs it else. Ends with runtime_leave_helper. */
 static wtime enter_engine(struct runtime *rt)
 {
 	wtime now = runtime_enter(rt);
 
 	rt->leaving = LEAVE_FULLY;
-	rt->ca.runs_apart = true;
+	rt->ca.memory_may_go = true;
 	rt->helper_rests = false;
 	if (rt->ca.doorbells)
 		ca_read_doorbells(&rt->ca, now);
@@ -166,7 +166,7 @@ static bool drain(struct runtime *rt)
 		pump_flush(rt);
 	if (rt->frames != frames)
 		progress_helped(&rt->progress);
-	runtime_leave_apart(rt);
+	runtime_leave_helper(rt);
 	if (more)
 		sched_yield();	/* let the program in between */
 	return more;
@@ -217,7 +217,7 @@ static wtime settle(struct runtime *rt)
 	/* runtime_leave kicks when its work brings the deadline before this */
 	rt->helper_until = until;
 	rt->helper_rests = true;
-	runtime_leave_apart(rt);
+	runtime_leave_helper(rt);
 	return until;
 }
 

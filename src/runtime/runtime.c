@@ -254,11 +254,11 @@ void runtime_leave(struct runtime *rt)
 	lock_leave(&rt->lock);
 }
 
-void runtime_leave_apart(struct runtime *rt)
+void runtime_leave_helper(struct runtime *rt)
 {
 	if (!rt->peers.forgotten)
 		finish(rt);
-	rt->ca.runs_apart = false;
+	rt->ca.memory_may_go = false;
 	lock_leave(&rt->lock);
 }
 

@@ -49,8 +49,8 @@ void runtime_poll_found(void);
 
 /* Leaves it, however it was entered: sends what became ready, raises events, wakes peers, releases the lock. */
 void runtime_leave(struct runtime *rt);
-/* The same for a thread of the runtime's own, which has set ca.runs_apart. */
-void runtime_leave_apart(struct runtime *rt);
+/* The same for a thread of the runtime's own, which has set ca.memory_may_go. */
+void runtime_leave_helper(struct runtime *rt);
 
 /* The CQ has nothing: does what was put off. True: completions have come of it, perhaps here. */
 bool runtime_look_again(struct runtime *rt);

@@ -47,7 +47,7 @@ struct ca_host {
 	 * until now. False on links that lose frames. */
 	bool (*undelivered)(void *host, const struct route *r, uint64_t *mark);
 	/* memcpy from and to the program's memory that answers -EFAULT instead of a signal; for on-demand-paged and implicit
-	 * regions, and for all regions of the program while ca.runs_apart */
+	 * regions, and for all regions of the program while ca.memory_may_go */
 	int (*read_program)(void *host, void *to, const void *from, size_t bytes);
 	int (*write_program)(void *host, void *to, const void *from, size_t bytes);
 	/* The first QP joins this group on this device, or the last has left it. -EINPROGRESS: the host must ask for it first,
@@ -84,7 +84,7 @@ struct ca {
 	struct routes routes;
 	struct counters counters;
 	wtime now;			/* of the entry under way: the timestamp of completions */
-	bool runs_apart;		/* a thread of the host has entered: meanwhile the program may unmap a region */
+	bool memory_may_go;		/* a thread of the runtime has entered: meanwhile the program may unmap a region */
 	bool stamps;			/* somebody reads timestamps of completions */
 	const struct ib_options *transport_options;	/* borrowed; what QPs start with; NULL: the transport's own defaults */
 	struct qp_history history;
@@ -109,7 +109,7 @@ void ca_fini(struct ca *ca);	/* destroys whatever is left */
 
 /* From now on posting only writes WQEs and rings doorbells, and ca_read_doorbells runs the engine. Before the first QP.
  * -ENOMEM. */
-int ca_run_apart(struct ca *ca);
+int ca_open_doorbells(struct ca *ca);
 /* The engine apart takes over what doorbells announce, of those that were rung (verbs/doorbells.h). */
 void ca_read_doorbells(struct ca *ca, wtime now);
 

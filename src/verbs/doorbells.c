@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-int ca_run_apart(struct ca *ca)
+int ca_open_doorbells(struct ca *ca)
 {
 	uint64_t offset;
 	int err = arena_alloc(&ca->arena, sizeof(*ca->doorbells), &offset);

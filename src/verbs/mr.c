@@ -149,7 +149,7 @@ enum remote_verdict remote_check(struct qp *qp, uint32_t rkey, uint64_t va, uint
 /* Must it be reached by system calls, which survive that it is not there? */
 static bool may_be_gone(const struct mr *mr, enum mr_kind kind)
 {
-	return kind == MR_MEMORY ? mr->pd->ca->runs_apart : kind == MR_ON_DEMAND || kind == MR_IMPLICIT;
+	return kind == MR_MEMORY ? mr->pd->ca->memory_may_go : kind == MR_ON_DEMAND || kind == MR_IMPLICIT;
 }
 
 int mr_write(struct mr *mr, uint64_t va, const void *data, uint32_t bytes)

@@ -94,7 +94,7 @@ enum remote_verdict remote_check_pd(struct qp *qp, const struct pd *pd, uint32_t
 				    struct mr **mr);
 /* Moves bytes; -EFAULT only for on-demand regions whose memory is not there. The range was checked by remote_check for
  * this very packet (never remembered across packets: the region may be gone). A program may unmap the memory of a region before
- * it deregisters it; an adapter has pinned the pages and uses them on. While ca.runs_apart, what is written to such memory is
+ * it deregisters it; an adapter has pinned the pages and uses them on. While ca.memory_may_go, what is written to such memory is
  * lost, and zeros are read. */
 int mr_write(struct mr *mr, uint64_t va, const void *data, uint32_t bytes);
 int mr_read(struct mr *mr, uint64_t va, void *data, uint32_t bytes);
@@ -121,7 +121,7 @@ static inline void *mr_borrow(const struct mr *mr, uint64_t va)
 /* As mr_borrow, to copy from at once or later in the same entry: NULL also while the program may unmap the memory. */
 static inline void *mr_borrow_to_copy(const struct mr *mr, uint64_t va)
 {
-	return mr->pd->ca->runs_apart && mr_memory_kind(mr) == MR_MEMORY ? NULL : mr_borrow(mr, va);
+	return mr->pd->ca->memory_may_go && mr_memory_kind(mr) == MR_MEMORY ? NULL : mr_borrow(mr, va);
 }
 
 /* For this room: mr_publish publishes the region to the peers of this host, mr_unpublish takes it back. -EBUSY: a stopped peer

@@ -176,8 +176,8 @@ static inline struct send_wqe *qp_send_next(struct qp *qp)
 
 /* Send WQE sq.engine.completed (the oldest) is finished; a CQE is made when it is signaled or failed. In order only.
  * On an error status the caller moves the QP to error with qp_error afterwards. When the CQ is dead the QP is in the error
- * state already: that also holds for qp_recv_done and qp_recv_short. */
-void qp_send_done(struct qp *qp, enum ibv_wc_status status);
+ * state already: that also holds for qp_recv_complete and qp_recv_short. */
+void qp_send_complete(struct qp *qp, enum ibv_wc_status status);
 
 /* rq.engine.announced has grown. */
 static inline void qp_recv_announced(struct qp *qp, wtime now)
@@ -204,7 +204,7 @@ bool qp_recv_take(struct qp *qp, struct srq *xrc_srq, struct recv_ref *ref);
  * it. False: nothing was taken; qp_recv_take and its followers tell why. */
 bool qp_recv_short(struct qp *qp, const void *data, uint32_t bytes, bool solicited);
 /* Completes it: cqe->status, opcode, byte_len, imm, wc_flags, src_qp, slid, sl ... are the caller's; the rest is filled. */
-void qp_recv_done(struct qp *qp, const struct recv_ref *ref, struct cqe *cqe, bool solicited);
+void qp_recv_complete(struct qp *qp, const struct recv_ref *ref, struct cqe *cqe, bool solicited);
 /* Gives back a receive that was taken but not used (UC and UD messages that fail): it is next again. */
 void qp_recv_untake(struct qp *qp, const struct recv_ref *ref);
 

@@ -129,7 +129,7 @@ static int fill_target(const struct qp *qp, const struct send_op *op, struct sen
 	return 0;
 }
 
-/* The checks that both ways of posting share. Faults that an adapter finds when it executes are found then: qp_fetch.c. */
+/* The checks that both ways of posting share. Faults that an adapter finds when it executes are found then: wqe_fetch.c. */
 static inline int check(const struct qp *qp, const struct send_op *op, const struct send_wqe *wqe)
 {
 	if (wqe->flags & ~SEND_FLAGS_KNOWN)

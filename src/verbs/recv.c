@@ -165,7 +165,7 @@ static void complete(struct qp *qp, struct srq *srq, struct cqe *cqe, bool solic
 	cq_push(completes_into(qp, srq), cqe, solicited);
 }
 
-void qp_recv_done(struct qp *qp, const struct recv_ref *ref, struct cqe *cqe, bool solicited)
+void qp_recv_complete(struct qp *qp, const struct recv_ref *ref, struct cqe *cqe, bool solicited)
 {
 	if (!release(qp))
 		return;

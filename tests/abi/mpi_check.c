@@ -142,6 +142,9 @@ int main(int argc, char **argv)
 		one_sided(a, b, counts[i]);
 		MPI_Barrier(MPI_COMM_WORLD);
 	}
+	/* many times: a peer maps memory some while after it first used it */
+	for (int i = 0; i < 100; i++)
+		ring(a, b, most);
 	MPI_Allreduce(&errors, &all, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
 	if (rank == 0 && all == 0 && ranks > 1)
 		printf("mpi_check: all collectives agree, %d ranks\n", ranks);

@@ -44,7 +44,7 @@ static void receive(struct qp *qp)
 	struct recv_ref ref;
 
 	assert_true(qp_recv_take(qp, NULL, &ref));
-	qp_recv_done(qp, &ref, &cqe, false);
+	qp_recv_complete(qp, &ref, &cqe, false);
 	cq_check(qp->recv_cq);
 }
 
@@ -93,7 +93,7 @@ static void entries_name_their_queue_pair(void **state)
 		struct ibv_send_wr *bad, wr = { .wr_id = 500 + i, .opcode = IBV_WR_RDMA_READ };
 
 		assert_int_equal(qp_post_send(qp[i], 1, &wr, &bad), 0);
-		qp_send_done(qp[i], i == 1 ? IBV_WC_SUCCESS : IBV_WC_REM_ACCESS_ERR);
+		qp_send_complete(qp[i], i == 1 ? IBV_WC_SUCCESS : IBV_WC_REM_ACCESS_ERR);
 	}
 	for (unsigned i = 0; i < 6; i++) {
 		assert_true(cq_poll(cq, &cqe));
@@ -136,7 +136,7 @@ static void entries_lead_to_their_wqe(void **state)
 	adapter_move(qp, IBV_QPS_RTS);
 	assert_int_equal(qp_post_recv(qp, 1, &recv, &bad_recv), 0);
 	assert_int_equal(qp_post_send(qp, 1, &send, &bad), 0);
-	qp_send_done(qp, IBV_WC_SUCCESS);
+	qp_send_complete(qp, IBV_WC_SUCCESS);
 	receive(qp);
 	assert_true(cq_peek(qp->send_cq, &cqe));
 	sent = cq_wqe(qp->send_cq, &cqe);

@@ -72,7 +72,7 @@ static void vector_10_10(void **state)
 		struct cqe done = { .opcode = IBV_WC_RECV };
 
 		assert_true(qp_recv_take(qp, NULL, &ref));
-		qp_recv_done(qp, &ref, &done, false);
+		qp_recv_complete(qp, &ref, &done, false);
 	}
 	assert_int_equal(wq_pending(&qp->rq.engine), 3);
 	assert_int_equal(qp->recv_cq->engine.free_space, room - 2);

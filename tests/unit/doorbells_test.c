@@ -8,7 +8,7 @@ static struct adapter *apart(void)
 {
 	struct adapter *a = adapter_new();
 
-	assert_int_equal(ca_run_apart(&a->ca), 0);
+	assert_int_equal(ca_open_doorbells(&a->ca), 0);
 	return a;
 }
 
@@ -150,7 +150,7 @@ static void room_in_a_completion_queue_is_found(void **state)
 	for (uint32_t i = 0; i < 2 * room; i++) {
 		post(qp, i);
 		ca_read_doorbells(&a->ca, 2);
-		qp_send_done(qp, IBV_WC_SUCCESS);
+		qp_send_complete(qp, IBV_WC_SUCCESS);
 		assert_true(cq_poll(qp->send_cq, &cqe));
 		assert_int_equal(cqe.wr_id, i);
 	}

@@ -66,7 +66,7 @@ static inline bool loop_send(struct qp *qp, const struct send_wqe *wqe, enum ibv
 		if (seg_scatter(peer->pd, ref.seg, ref.num_sge, at, iov[i].iov_base, (uint32_t)iov[i].iov_len) != IBV_WC_SUCCESS)
 			*status = IBV_WC_REM_INV_REQ_ERR;
 	if (*status == IBV_WC_SUCCESS)
-		qp_recv_done(peer, &ref, &cqe, false);
+		qp_recv_complete(peer, &ref, &cqe, false);
 	else
 		qp_recv_untake(peer, &ref);
 	return true;
@@ -111,7 +111,7 @@ static inline void loop_doorbell(struct qp *qp, wtime now)
 		if (wqe->opcode == IBV_WR_RDMA_READ)
 			status = loop_read(qp, wqe);
 		loop_of(qp)->executed++;
-		qp_send_done(qp, status);
+		qp_send_complete(qp, status);
 		if (status != IBV_WC_SUCCESS)
 			qp_error(qp, now, 0);
 	}

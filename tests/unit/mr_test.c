@@ -169,7 +169,7 @@ static void memory_may_go_while_the_engine_runs_apart(void **state)
 
 	memset(w->memory, 'x', BYTES);
 	assert_ptr_equal(mr_borrow_to_copy(w->mr, va(w, 100)), w->memory + 100);
-	w->a->ca.runs_apart = true;
+	w->a->ca.memory_may_go = true;
 	assert_null(mr_borrow_to_copy(w->mr, va(w, 100)));
 	assert_non_null(mr_borrow(w->mr, va(w, 100)));
 	assert_int_equal(seg_gather(w->qp, &seg, 1, 0, 16, &iov, 1, &iovs, bounce), IBV_WC_SUCCESS);
@@ -184,7 +184,7 @@ static void memory_may_go_while_the_engine_runs_apart(void **state)
 	w->a->fault = false;
 	assert_int_equal(mr_write(w->mr, va(w, 100), "fifteen letters", 16), 0);
 	assert_string_equal((char *)w->memory + 100, "fifteen letters");
-	w->a->ca.runs_apart = false;
+	w->a->ca.memory_may_go = false;
 }
 
 static void zero_based_regions_count_from_zero(void **state)

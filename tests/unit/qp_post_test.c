@@ -230,7 +230,7 @@ static void unsignaled_sends_return_with_the_next_signaled_one(void **state)
 		assert_int_equal(post_one(qp, &(struct ibv_send_wr){ .wr_id = i, .opcode = IBV_WR_SEND,
 								     .send_flags = i == 7 ? IBV_SEND_SIGNALED : 0 }), 0);
 	for (unsigned i = 0; i < 8; i++)
-		qp_send_done(qp, IBV_WC_SUCCESS);
+		qp_send_complete(qp, IBV_WC_SUCCESS);
 	assert_int_equal(qp->sq.ulp.credits, credits - 8);
 	assert_true(cq_poll(qp->send_cq, &cqe));
 	assert_int_equal(cqe.wr_id, 7);
@@ -337,13 +337,13 @@ static void ledger_of_a_random_run(uint64_t seed)
 			break;
 		case 2:
 			if (wq_pending(&at->sq.engine) && cq->engine.free_space)
-				qp_send_done(at, IBV_WC_SUCCESS);
+				qp_send_complete(at, IBV_WC_SUCCESS);
 			break;
 		case 3:
 			if (!qp_recv_take(at, NULL, &ref))
 				break;
 			if (cq->engine.free_space && rand_below(&rand, 4))
-				qp_recv_done(at, &ref, &cqe, false);
+				qp_recv_complete(at, &ref, &cqe, false);
 			else
 				qp_recv_untake(at, &ref);
 			break;

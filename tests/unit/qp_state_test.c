@@ -226,7 +226,7 @@ static void error_flushes_sends_then_receives(void **state)
 	adapter_move(qp, IBV_QPS_RTS);
 	post(qp, 5, 4);
 	assert_true(qp_recv_take(qp, NULL, &ref));	/* a message is half arrived */
-	qp_send_done(qp, IBV_WC_RETRY_EXC_ERR);
+	qp_send_complete(qp, IBV_WC_RETRY_EXC_ERR);
 	qp_error(qp, 9, IBV_EVENT_QP_FATAL);
 	assert_int_equal(a->async_events, 1);
 	assert_int_equal(a->last_event, IBV_EVENT_QP_FATAL);
@@ -292,7 +292,7 @@ static void reset_forgets_everything(void **state)
 	(void)state;
 	adapter_move(qp, IBV_QPS_RTS);
 	post(qp, 5, 4);
-	qp_send_done(qp, IBV_WC_LOC_PROT_ERR);
+	qp_send_complete(qp, IBV_WC_LOC_PROT_ERR);
 	assert_int_equal(qp_modify(qp, 3, &attr, IBV_QP_STATE), 0);
 	assert_false(cq_poll(qp->send_cq, &cqe));
 	assert_int_equal(qp->sq.ulp.credits, qp->sq.engine.ring.capacity);
@@ -313,7 +313,7 @@ static void datagram_send_errors_lead_to_sqe(void **state)
 	(void)state;
 	adapter_move(qp, IBV_QPS_RTS);
 	post(qp, 3, 2);
-	qp_send_done(qp, IBV_WC_LOC_PROT_ERR);
+	qp_send_complete(qp, IBV_WC_LOC_PROT_ERR);
 	qp_send_error(qp, 2, -1);
 	assert_int_equal(qp->state, IBV_QPS_SQE);
 	assert_int_equal(wq_pending(&qp->sq.engine), 0);

@@ -90,7 +90,7 @@ static void receives_complete_out_of_order(void **state)
 	for (unsigned i = 0; i < 5 * capacity; i++) {
 		assert_true(qp_recv_take(two, NULL, &second));
 		assert_int_equal(second.wr_id, 11 + i);
-		qp_recv_done(two, &second, &cqe, false);
+		qp_recv_complete(two, &second, &cqe, false);
 		expect(two, 11 + i, IBV_WC_SUCCESS);
 		post(srq, 12 + i, 1);
 	}
@@ -98,7 +98,7 @@ static void receives_complete_out_of_order(void **state)
 	qp_recv_untake(one, &first);
 	assert_true(qp_recv_take(two, NULL, &second));
 	assert_int_equal(second.wr_id, 10);
-	qp_recv_done(two, &second, &cqe, false);
+	qp_recv_complete(two, &second, &cqe, false);
 	expect(two, 10, IBV_WC_SUCCESS);
 	assert_int_equal(srq->wq.ulp.credits, capacity - 1);
 	wq_check(&srq->wq);
@@ -138,7 +138,7 @@ static void the_limit_fires_once(void **state)
 	for (unsigned i = 0; i < 5; i++) {
 		assert_int_equal(a->async_events, i >= 3);
 		assert_true(qp_recv_take(qp, NULL, &ref));
-		qp_recv_done(qp, &ref, &cqe, false);
+		qp_recv_complete(qp, &ref, &cqe, false);
 	}
 	assert_int_equal(a->async_events, 1);
 	assert_int_equal(a->last_event, IBV_EVENT_SRQ_LIMIT_REACHED);
@@ -171,14 +171,14 @@ static void resizing_keeps_the_receives(void **state)
 	assert_true(qp_recv_take(qp, NULL, &ref));
 	assert_int_equal(srq_modify(srq, &attr, IBV_SRQ_MAX_WR), 0);
 	assert_true(srq->max_wr >= 300);
-	qp_recv_done(qp, &ref, &cqe, false);
+	qp_recv_complete(qp, &ref, &cqe, false);
 	post(srq, 90, 200);
 	attr.max_wr = 100;
 	assert_int_equal(srq_modify(srq, &attr, IBV_SRQ_MAX_WR), -EINVAL);
 	for (uint64_t i = 1; i < 290; i++) {
 		assert_true(qp_recv_take(qp, NULL, &ref));
 		assert_int_equal(ref.wr_id, i);
-		qp_recv_done(qp, &ref, &cqe, false);
+		qp_recv_complete(qp, &ref, &cqe, false);
 	}
 	for (uint64_t i = 0; i < 290; i++)
 		expect(qp, i, IBV_WC_SUCCESS);
@@ -208,7 +208,7 @@ static void errors_flush_the_taken_receive_only(void **state)
 	expect(qp, 5, IBV_WC_WR_FLUSH_ERR);
 	assert_false(cq_poll(qp->recv_cq, &cqe));
 	/* what the transport says about it afterwards is too late */
-	qp_recv_done(qp, &ref, &cqe, false);
+	qp_recv_complete(qp, &ref, &cqe, false);
 	assert_false(cq_poll(qp->recv_cq, &cqe));
 	assert_int_equal(srq->wq.ulp.credits, srq->wq.engine.ring.capacity - 2);
 	assert_int_equal(srq_destroy(srq), -EBUSY);
@@ -228,7 +228,7 @@ static void destroying_a_queue_pair_returns_its_credits(void **state)
 	adapter_move(qp, IBV_QPS_RTS);
 	post(srq, 0, 4);
 	assert_true(qp_recv_take(qp, NULL, &ref));
-	qp_recv_done(qp, &ref, &cqe, false);	/* its completion is never polled */
+	qp_recv_complete(qp, &ref, &cqe, false);	/* its completion is never polled */
 	assert_true(qp_recv_take(qp, NULL, &ref));
 	assert_int_equal(qp_destroy(qp), 0);
 	assert_int_equal(srq->wq.ulp.credits, srq->wq.engine.ring.capacity - 2);
@@ -254,7 +254,7 @@ static void xrc_receives_go_to_the_queue_named(void **state)
 	post(srq, 7, 2);
 	adapter_move(qp, IBV_QPS_RTS);
 	assert_true(qp_recv_take(qp, srq, &ref));
-	qp_recv_done(qp, &ref, &cqe, false);
+	qp_recv_complete(qp, &ref, &cqe, false);
 	assert_true(cq_poll(cq, &cqe));
 	assert_int_equal(cqe.wr_id, 7);
 	assert_int_equal(cqe.wqn, qp->qpn);

@@ -29,7 +29,7 @@ static void fill_ops(struct verbs_context *v)
 	v->context.ops = (struct ibv_context_ops){
 		._compat_query_device = ibv_query_device, ._compat_query_port = ibv_query_port,
 		.alloc_mw = mw_alloc, .bind_mw = mw_bind_type1, .dealloc_mw = mw_dealloc,
-		.poll_cq = cq_poll_many, .req_notify_cq = cq_req_notify,
+		.poll_cq = poll_cq, .req_notify_cq = cq_req_notify,
 		.post_srq_recv = srq_post_recv, .post_send = qp_send, .post_recv = qp_recv,
 	};
 	v->query_port = query_port_ex;

@@ -172,7 +172,7 @@ static int take(struct cq *cq, int entries, struct ibv_wc *wc)
 	return n;
 }
 
-int cq_poll_many(struct ibv_cq *ibv, int entries, struct ibv_wc *wc)
+int poll_cq(struct ibv_cq *ibv, int entries, struct ibv_wc *wc)
 {
 	struct abi_cq *cq = to_cq(ibv);
 	int n;

@@ -284,7 +284,7 @@ int mw_dealloc(struct ibv_mw *mw);
 int mw_bind_type1(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind);
 
 struct ibv_cq_ex *cq_create_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr);
-int cq_poll_many(struct ibv_cq *cq, int entries, struct ibv_wc *wc);
+int poll_cq(struct ibv_cq *cq, int entries, struct ibv_wc *wc);
 int cq_req_notify(struct ibv_cq *cq, int solicited_only);
 /* Fills the extended CQ's polling functions. */
 void cq_ex_setup(struct abi_cq *cq);

@@ -7,7 +7,7 @@ static bool is_send(const struct send_wqe *wqe)
 }
 
 /* IPS-29: the WQE is finished before its completion can be seen, so that pending is never too high. */
-void qp_send_done(struct qp *qp, enum ibv_wc_status status)
+void qp_send_complete(struct qp *qp, enum ibv_wc_status status)
 {
 	struct wq_engine *sq = &qp->sq.engine;
 	uint32_t index = sq->completed;
@@ -34,7 +34,7 @@ void qp_send_done(struct qp *qp, enum ibv_wc_status status)
 void qp_flush_send(struct qp *qp)
 {
 	while (wq_pending(&qp->sq.engine))
-		qp_send_done(qp, IBV_WC_WR_FLUSH_ERR);
+		qp_send_complete(qp, IBV_WC_WR_FLUSH_ERR);
 	qp->sq.engine.started = qp->sq.engine.completed;
 }
 
