@@ -1,4 +1,5 @@
-/* Collectives, point-to-point and one-sided transfers between the ranks of one MPI job, every element checked. */
+/* Collectives, point-to-point and one-sided transfers between the ranks of one MPI job, every element checked.
+ * usage: mpi_check [ROUNDS], of large messages after that */
 #include <mpi.h>
 
 #include <stdint.h>
@@ -142,8 +143,7 @@ int main(int argc, char **argv)
 		one_sided(a, b, counts[i]);
 		MPI_Barrier(MPI_COMM_WORLD);
 	}
-	/* many times: a peer maps memory some while after it first used it */
-	for (int i = 0; i < 100; i++)
+	for (int i = argc > 1 ? atoi(argv[1]) : 0; i > 0; i--)
 		ring(a, b, most);
 	MPI_Allreduce(&errors, &all, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
 	if (rank == 0 && all == 0 && ranks > 1)

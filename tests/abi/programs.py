@@ -345,9 +345,9 @@ for transport in ('rc_v', 'ud_v'):
 
 # ---- Open MPI ------------------------------------------------------------------------------------------------------------------
 
-def mpi(name, *options, env=None, **more):
+def mpi(name, *options, env=None, rounds=0, **more):
 	argv = ['mpirun', '--allow-run-as-root', '--oversubscribe', '-n', '2', '--mca', 'btl_base_warn_component_unused', '0',
-		*options, '{mpi_check}']
+		*options, '{mpi_check}', str(rounds)]
 	add(f'openmpi/{name}', argv, expect=r'mpi_check: all collectives agree', timeout=120, env=env or {}, env_by_device=True,
 	    **more)
 
@@ -356,8 +356,9 @@ PML_UCX = ('--mca', 'pml', 'ucx', '--mca', 'osc', 'ucx', '--mca', 'pml_ucx_devic
 for transport in ('rc_v', 'ud_v'):
 	env = ucx_over(f'{transport},self')
 	mpi(f'ucx-{transport}', *PML_UCX, env=env)
-mpi('ucx-rc_v-shared-heap', *PML_UCX, env=ucx_over('rc_v,self'), run=HEAP)	# datagrams are packets
-mpi('ucx-rc_v-remap', *PML_UCX, env=ucx_over('rc_v,self'), run=REMAP, long=True)
+# Datagrams are packets. It takes some time, as weftd has to answer before a peer maps memory.
+mpi('ucx-rc_v-shared-heap', *PML_UCX, env=ucx_over('rc_v,self'), run=HEAP, rounds=1000)
+mpi('ucx-rc_v-remap', *PML_UCX, env=ucx_over('rc_v,self'), run=REMAP, rounds=1000, long=True)
 # By libfabric's verbs provider; Open MPI 5 has no windows for mpi_check over an MTL.
 if not OPEN_MPI_5:
 	mpi('libfabric', '--mca', 'pml', 'cm', '--mca', 'mtl', 'ofi', '--mca', 'mtl_ofi_provider_include', 'verbs;ofi_rxm',
