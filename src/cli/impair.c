@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 #include "cli/daemon.h"
 #include "cli/faults.h"
+#include "cli/partition.h"
 #include "cli/query.h"
 #include "control/devices.h"
 #include "impair/impair.h"
@@ -93,12 +94,14 @@ static int report(const struct cli_options *o, const char *text, uint32_t proces
 
 static int impair(const struct cli_options *o, const struct target *t, const char *faults)
 {
-	struct cli_options given = { .impair = faults };
-	char named[IMPAIR_TEXT], text[IMPAIR_TEXT];
+	char resolved[IMPAIR_TEXT], named[IMPAIR_TEXT], text[IMPAIR_TEXT];
+	struct cli_options given = { .impair = resolved };
 	uint32_t processes;
-	int status;
+	int status = partition_resolve(o, faults, resolved, sizeof(resolved));
 
-	if (t->device && !name_device(t->device, faults, named, sizeof(named)))
+	if (status != EXIT_OK)
+		return status;
+	if (t->device && !name_device(t->device, resolved, named, sizeof(named)))
 		return cli_fail(NULL, "the faults are too long");
 	if (t->device)
 		given.impair = named;

@@ -26,6 +26,7 @@ int impair_init(struct impair_lane *lane, const struct impair_spec *spec, unsign
 	if (!lane->pool)
 		return -ENOMEM;
 	lane->rules = *rules;
+	lane->direction = direction;
 	seed = spec->seed + IMPAIR_DIRECTIONS * device + (unsigned)direction;
 	rand_seed(&lane->rand, seed);
 	rand_seed(&lane->burst_rand, ~seed);
@@ -233,7 +234,7 @@ unsigned impair_push(struct impair_lane *lane, wtime now, enum packet_form form,
 	spoilt = rand_chance(&lane->rand, rules->corrupt_ppm);
 	if (is_scheduled(lane, form, frame, bytes))
 		return IMPAIR_SCHEDULED;
-	if (lost)
+	if (lost || partition_cuts(&rules->partition, lane->direction == IMPAIR_OUT, form, frame, bytes, to))
 		return IMPAIR_LOST;
 	if (lane->waiting == rules->queue_frames)
 		return IMPAIR_OVERRUN;

@@ -8,6 +8,7 @@
 #include "base/rand.h"
 #include "base/time.h"
 #include "impair/device_faults.h"
+#include "impair/partition.h"
 #include "verbs/device.h"
 
 enum impair_direction { IMPAIR_OUT, IMPAIR_IN };
@@ -35,6 +36,7 @@ struct impair_rules {
 	wtime from_ns, until_ns;	/* the rules are for frames of this time, from the lane's first on; until_ns 0: for all */
 	uint32_t drop[IMPAIR_DROPS];	/* the n-th packet for each QP, from 1; 0 ends the list */
 	uint32_t drop_ack;		/* every n-th acknowledge packet; 0: none */
+	struct partition partition;	/* peers whose frames are all lost */
 };
 
 struct impair_spec {
@@ -95,6 +97,7 @@ struct impair_frame {
 struct impair_lane {
 	struct impair_rules rules;
 	struct rand rand, burst_rand;
+	enum impair_direction direction;
 	bool has_begun, in_burst;
 	wtime begun;			/* when the first frame came */
 	struct impair_frame *pool;	/* owned */

@@ -160,14 +160,22 @@ static bool read_window(const char *text, struct impair_rules *rules)
 	       rules->from_ns < rules->until_ns;
 }
 
+static bool read_partition(const char *text, struct impair_rules *rules)
+{
+	return partition_parse(text, &rules->partition);
+}
+
 /* Settings that are no number. */
 static const struct text_setting {
 	const char *name;
 	bool (*read)(const char *text, struct impair_rules *rules);
 	const char *want;
+	bool is_mutual;		/* of both directions, where none is said */
 } text_settings[] = {
-	{ "drop", read_drops, "up to 16 packet numbers from 1, joined by +" },
-	{ "at", read_window, "two times as in 2s..4s, the second one later and at most a day" },
+	{ "drop", read_drops, "up to 16 packet numbers from 1, joined by +", false },
+	{ "at", read_window, "two times as in 2s..4s, the second one later and at most a day", false },
+	{ "partition", read_partition, "some of lid:N, gid:ADDRESS, slot:N and process:N, joined by +; weft impair: pid:N too",
+	  true },
 };
 
 static bool read_seed(const char *text, struct impair_spec *spec)
@@ -295,12 +303,14 @@ static int apply(const struct part *p, struct impair_spec *spec, char *why, size
 		snprintf(why, room, "%s: there is no such setting", p->name);
 		return -EINVAL;
 	}
-	for (int device = 0; device < IMPAIR_DEVICES; device++) {
-		struct impair_rules *rules = &spec->rules[device][p->direction < 0 ? IMPAIR_OUT : p->direction];
+	for (int i = 0; i < IMPAIR_DEVICES * IMPAIR_DIRECTIONS; i++) {
+		int device = i / IMPAIR_DIRECTIONS, direction = i % IMPAIR_DIRECTIONS;
 
 		if (p->device >= 0 && device != p->device)
 			continue;
-		if (!read_part(p, rules))
+		if (direction != (p->direction < 0 ? IMPAIR_OUT : p->direction) && !(p->direction < 0 && l && l->is_mutual))
+			continue;
+		if (!read_part(p, &spec->rules[device][direction]))
 			return complain(why, room, p, s ? s->want : l->want);
 	}
 	return 0;
@@ -348,7 +358,7 @@ int impair_set_seed(const char *text, uint64_t seed, char *to, size_t room)
 bool impair_rules_act(const struct impair_rules *r)
 {
 	return r->loss_ppm || r->burst_ppm || r->dup_ppm || r->reorder_ppm || r->corrupt_ppm || r->delay_ns || r->jitter_ns ||
-	       r->rate_bps || r->drop[0] || r->drop_ack;
+	       r->rate_bps || r->drop[0] || r->drop_ack || r->partition.peers;
 }
 
 bool impair_reorders(const struct impair_spec *spec, unsigned device)

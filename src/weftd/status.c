@@ -2,6 +2,7 @@
 #include "weftd/status.h"
 
 #include "control/devices.h"
+#include "weftd/slots.h"
 #include "weftd/subnet.h"
 #include "weftd/trust.h"
 #include "wire/mtu.h"
@@ -33,6 +34,16 @@ static void describe_place(json_t *o, const struct hub *h, const struct client *
 	json_object_set_new(o, "node_port", json_integer(fabric_port_number(&h->subnet->fabric, port)));
 }
 
+static json_t *owned_slots(const struct hub *h, const struct client *c)
+{
+	json_t *all = json_array();
+
+	for (uint32_t i = 1; i < PAGE_SLOTS; i++)
+		if (h->slot_owner[i] == c)
+			json_array_append_new(all, json_integer(i));
+	return all;
+}
+
 static json_t *describe_client(const struct hub *h, const struct client *c)
 {
 	json_t *o = status_process(c);
@@ -40,6 +51,8 @@ static json_t *describe_client(const struct hub *h, const struct client *c)
 	describe_place(o, h, c);
 
 	json_object_set_new(o, "slots", json_integer(c->slots));
+	json_object_set_new(o, "number", json_integer(slots_number(h, c)));
+	json_object_set_new(o, "owned_slots", owned_slots(h, c));
 	json_object_set_new(o, "channels", json_integer(c->channels));
 	json_object_set_new(o, "groups", json_integer(c->group_count));
 	json_object_set_new(o, "listeners", json_integer(c->listener_count));

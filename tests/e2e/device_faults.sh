@@ -88,7 +88,7 @@ rm "$HOME_DIR/trace"
 trace=()
 
 # events of a device: at once, after a time, and to a program that runs
-run_watch() { "$BIN/weft" run "$@" -- ibv_asyncwatch -d weft1 >"$HOME_DIR/watch" 2>&1 & watch=$!; }
+run_watch() { "$BIN/weft" run "$@" -- stdbuf -oL ibv_asyncwatch -d weft1 >"$HOME_DIR/watch" 2>&1 & watch=$!; }
 has_event() { grep -q "$1" "$HOME_DIR/watch" 2>/dev/null; }
 end_watch() {
 	kill "$watch" 2>/dev/null
