@@ -28,6 +28,8 @@ struct cli_options {
 	bool history;			/* of weft qp */
 	const char *during;		/* of weft link: for how long; NULL: until it is told otherwise */
 	bool prometheus, explain;	/* weft counters' */
+	const char *interval, *count;	/* weft top's: seconds; how often. NULL: 1; without end */
+	bool batch;
 	const char *stats;		/* of weft run: file, empty: the standard error; NULL: none */
 	/* weft pair's, see round.h; NULL: as it is without */
 	const char *clients, *seeds, *seed, *timeout, *ready, *delay;
@@ -63,6 +65,8 @@ int cli_link(const struct cli_options *o, int argc, char **argv);
 int cli_doctor(const struct cli_options *o, int argc, char **argv);
 int cli_fabric(const struct cli_options *o, int argc, char **argv);
 int cli_env(const struct cli_options *o, int argc, char **argv);
+int cli_shell(const struct cli_options *o, int argc, char **argv);
+int cli_top(const struct cli_options *o, int argc, char **argv);
 int cli_completion(const struct cli_options *o, int argc, char **argv);
 int cli_bench(const struct cli_options *o, int argc, char **argv);
 

@@ -56,6 +56,14 @@ static const struct cli_command commands[] = {
 	  cli_doctor },
 	{ "env", "Sh", "[sh|fish|docker|vscode]", "print the environment of weft run",
 	  "Starts weftd and keeps it until weft down, as programs that find it so do not start it.\n", cli_env },
+	{ "shell", "dHNKipPEBtSh", "[-- ARGUMENT...]", "start a shell in the environment of weft run",
+	  "It is $SHELL, whose prompt begins with (weft); with ARGUMENTs it gets these instead, as in weft shell -- -c COMMAND.\n"
+	  "The exit status is the shell's.\n",
+	  cli_shell },
+	{ "top", "bcsjSh", "", "show what ports, processes and queue pairs do in a second",
+	  "On a terminal the screen is drawn anew every second, and q ends it; otherwise, and with --batch or --json, each look\n"
+	  "follows the one before.\n",
+	  cli_top },
 	{ "completion", "h", "bash|zsh|fish", "print a shell's completion of weft's commands", NULL, cli_completion },
 	{ "bench", "QOLRZCJMGh", "", "compare weft with its peers on this machine",
 	  "Measures weft, UCX, libfabric, Open MPI and what the machine itself can do, in turn and several times. The exit\n"
@@ -87,6 +95,9 @@ static const struct option_row {
 	{ 'B', "stats", "[=FILE]", "print the counters when PROGRAM has ended; JSON to *.json" },
 	{ '2', "history", NULL, "why queue pairs have stopped, also of programs that have ended" },
 	{ '1', "for", "TIME", "bring it up again after 500ms, 3s, ..." },
+	{ 'b', "batch", NULL, "one look after another, without a screen" },
+	{ 'c', "count", "N", "so many looks, then end" },
+	{ 's', "interval", "SECONDS", "between two looks (1)" },
 	{ 'n', "clients", "N", "so many clients, each the same command (1)" },
 	{ 'A', "seeds", "N", "try so many seeds, one after another, until one fails" },
 	{ 'I', "seed", "N", "the seed of --impair, or the first of --seeds" },
@@ -262,6 +273,9 @@ static bool take_other_option(struct cli_options *o, int letter)
 	case '2': o->history = true; break;
 	case '1': o->during = optarg; break;
 	case '3': o->pcap = optarg; break;
+	case 'b': o->batch = true; break;
+	case 'c': o->count = optarg; break;
+	case 's': o->interval = optarg; break;
 	case 'K': o->node = optarg; break;
 	case 'n': o->clients = optarg; break;
 	case 'A': o->seeds = optarg; break;
