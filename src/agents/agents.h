@@ -65,6 +65,7 @@ struct agents {
 	uint64_t losses[LOSSES];
 	uint64_t answered, arrived;
 	struct port_counters *counters;		/* owned: by port */
+	const struct traffic_block *traffic;	/* borrowed: what programs' data counted; NULL: none does */
 	uint64_t changes;			/* of states, addresses and tables: who keeps routes or trees looks again */
 	wtime *lease;				/* owned: by end port: when its M_Key lease ends; 0: none runs */
 	wtime lease_end;			/* none ends earlier */

@@ -33,7 +33,8 @@ static const struct place {
 
 /* The ports that PortSelect names. */
 struct range {
-	struct port_counters *first;
+	const struct agents *agents;
+	uint32_t first;
 	unsigned count;
 };
 
@@ -43,10 +44,15 @@ static struct range select_ports(const struct agents *a, uint32_t node, unsigned
 	unsigned first = fabric_is_switch(f, node) ? 0 : 1;
 
 	if (number == ALL_PORTS)
-		return (struct range){ a->counters + f->place[node].first_port + first, f->place[node].ports + 1u - first };
+		return (struct range){ a, fabric_port_index(f, node, first), f->place[node].ports + 1u - first };
 	if (number < first || number > f->place[node].ports)
-		return (struct range){ NULL, 0 };
-	return (struct range){ a->counters + fabric_port_index(f, node, number), 1 };
+		return (struct range){ a, 0, 0 };
+	return (struct range){ a, fabric_port_index(f, node, number), 1 };
+}
+
+static struct port_view view(const struct range *r, unsigned i)
+{
+	return (struct port_view){ r->agents->fabric, r->agents->traffic, &r->agents->counters[r->first + i], r->first + i };
 }
 
 /* ---- PortCounters: a counter stays at its greatest value ---- */
@@ -56,11 +62,13 @@ static void set_counters(struct range r, const uint8_t *data)
 	uint32_t select = (uint32_t)wire_get(data, COUNTERS_SELECT) | (uint32_t)wire_get(data, COUNTERS_SELECT2) << 16;
 
 	for (unsigned i = 0; i < r.count; i++) {
+		const struct port_view v = view(&r, i);
+
 		for (unsigned c = 0; c < PORT_COUNTS; c++) {
 			const struct place *at = &places[c];
 
 			if (select >> at->select & 1)
-				r.first[i].from[c] = r.first[i].total[c] - wire_get(data, at->byte, at->bit, at->width);
+				v.counters->from[c] = port_counters_total(&v, c) - wire_get(data, at->byte, at->bit, at->width);
 		}
 	}
 }
@@ -72,7 +80,8 @@ static void get_counters(struct range r, uint8_t *data)
 		uint64_t sum = 0, most = field_mask(at->width);
 
 		for (unsigned i = 0; i < r.count; i++) {
-			uint64_t value = r.first[i].total[c] - r.first[i].from[c];
+			const struct port_view v = view(&r, i);
+			uint64_t value = port_counters_total(&v, c) - v.counters->from[c];
 
 			sum += value < most ? value : most;
 		}
@@ -82,29 +91,17 @@ static void get_counters(struct range r, uint8_t *data)
 
 /* ---- PortCountersExtended ---- */
 
-static uint64_t ext_total(const struct port_counters *p, unsigned i)
-{
-	switch (i) {
-	case 0: return p->total[COUNT_XMIT_DATA];
-	case 1: return p->total[COUNT_RCV_DATA];
-	case 2: return p->total[COUNT_XMIT_PKTS];
-	case 3: return p->total[COUNT_RCV_PKTS];
-	case 4: return p->total[COUNT_XMIT_PKTS] - p->multicast_xmit;
-	case 5: return p->total[COUNT_RCV_PKTS] - p->multicast_rcv;
-	case 6: return p->multicast_xmit;
-	default: return p->multicast_rcv;
-	}
-}
-
 static void set_extended(struct range r, const uint8_t *data)
 {
 	unsigned select = (unsigned)wire_get(data, COUNTERS_SELECT);
 
 	for (unsigned i = 0; i < r.count; i++) {
+		const struct port_view v = view(&r, i);
+
 		for (unsigned c = 0; c < EXT_COUNTS; c++) {
 			if (select >> c & 1)
-				r.first[i].ext_from[c] = ext_total(&r.first[i], c) -
-							 wire_get(data, EXT_FIRST + 8 * c, 0, 64);
+				v.counters->ext_from[c] = port_counters_ext_total(&v, c) -
+							  wire_get(data, EXT_FIRST + 8 * c, 0, 64);
 		}
 	}
 }
@@ -114,8 +111,11 @@ static void get_extended(struct range r, uint8_t *data)
 	for (unsigned c = 0; c < EXT_COUNTS; c++) {
 		uint64_t sum = 0;
 
-		for (unsigned i = 0; i < r.count; i++)
-			sum += ext_total(&r.first[i], c) - r.first[i].ext_from[c];
+		for (unsigned i = 0; i < r.count; i++) {
+			const struct port_view v = view(&r, i);
+
+			sum += port_counters_ext_total(&v, c) - v.counters->ext_from[c];
+		}
 		wire_put(data, sum, EXT_FIRST + 8 * c, 0, 64);
 	}
 }

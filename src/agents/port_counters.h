@@ -1,9 +1,11 @@
-/* What the ports of a fabric count. A total only grows; setting a counter moves where it counts from, of PortCounters and of
+/* What the ports of a fabric count: management datagrams here, and programs' data in the blocks of fabric/traffic.h. A total only
+ * grows, where those who write the blocks are honest; setting a counter moves where it counts from, of PortCounters and of
  * PortCountersExtended apart. */
 #ifndef WEFT_AGENTS_PORT_COUNTERS_H
 #define WEFT_AGENTS_PORT_COUNTERS_H
 
 #include "fabric/fabric.h"
+#include "fabric/traffic.h"
 #include "fabric/walk.h"
 
 enum port_count {
@@ -20,6 +22,18 @@ struct port_counters {
 	uint64_t total[PORT_COUNTS], multicast_xmit, multicast_rcv;
 	uint64_t from[PORT_COUNTS], ext_from[EXT_COUNTS];
 };
+
+/* One port, with all that it counts. All borrowed. */
+struct port_view {
+	const struct fabric *fabric;
+	const struct traffic_block *traffic;	/* NULL: no data is counted */
+	struct port_counters *counters;		/* of the port */
+	uint32_t port;
+};
+
+/* What the port has counted since it is there. */
+uint64_t port_counters_total(const struct port_view *v, enum port_count c);
+uint64_t port_counters_ext_total(const struct port_view *v, unsigned i);
 
 /* A MAD has passed the link from `out` to `in`. */
 void port_counters_link(struct port_counters *all, uint32_t out, uint32_t in, bool has_grh);

@@ -100,7 +100,8 @@ enum control_type {
 			 * without one: there is none any more. status EPERM; ENOENT: there was none; EBUSY: processes are at its
 			 * ports, or programs of leases are to be (a = how many); EINVAL: it is not sound, the log says why;
 			 * EFBIG, ENOSPC, other errno: it cannot be kept */
-	CTL_NODE,	/* any client: a = 0: answer: fd 0 the fabric, read-only, b = its number; status ENOENT: there is none.
+	CTL_NODE,	/* any client: a = 0: answer: fd 0 the fabric, read-only, b = its number; for a process fd 1, which
+			 * it writes: what data counts at ports (fabric/traffic.h); status ENOENT: there is none.
 			 * a = port + 1 of a host (host_has_programs): a process is at this port from now on, for as long as it
 			 * lives; for others, programs can be there: a tree of device files of this port is in the runtime
 			 * directory (rundir_tree), c = 0: of all devices, index + 1: of this one alone. b = the number. status

@@ -16,6 +16,7 @@
 
 #include "base/iov.h"
 #include "ib/completer.h"
+#include "ib/direct_load.h"
 #include "ib/direct_send.h"
 #include "ib/engine.h"
 #include "ib/requester.h"
@@ -51,6 +52,7 @@ static void count(struct qp *qp, const struct direct_request *r)
 	c->direct_mapped += r->is_mapped;
 	c->direct_bytes += r->bytes;
 	qp->messages_sent++;
+	direct_load_count(qp, r->op, 0, r->bytes);
 	if (r->op == OP_WRITE || r->op == OP_ATOMIC_WRITE)
 		qp->bytes_sent += r->bytes;
 	else

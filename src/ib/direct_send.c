@@ -17,6 +17,7 @@
 
 #include "base/iov.h"
 #include "ib/completer.h"
+#include "ib/direct_load.h"
 #include "ib/engine.h"
 #include "ib/requester.h"
 #include "ib/timer.h"
@@ -123,6 +124,7 @@ static bool send_part(struct qp *qp, const struct send_wqe *wqe, const struct re
 	flight_record(f, &entry);
 	if (!list_linked(&qp->unacked))
 		qp_await_ack(qp);
+	direct_load_count(qp, OP_SEND, ends ? row->trailer : 0, bytes);
 	qp->ca->counters.direct_sends += ends;
 	qp->ca->counters.direct_bytes += bytes;
 	qp->messages_sent += ends;
@@ -231,10 +233,13 @@ static inline __attribute__((always_inline)) enum direct_outcome send_one(struct
 		book(qp, packets);
 	else
 		flight_left(&e->flight, packets);
-	if (placed)	/* the write was counted */
+	if (placed) {	/* the write was counted */
 		qp->ca->counters.direct_sends++;
-	else
+		direct_load_count_immediate(qp);
+	} else {
 		count(qp, bytes);
+		direct_load_count(qp, is_short ? OP_SEND : row->op, is_short ? 0 : row->trailer, bytes);
+	}
 	return DIRECT_DONE;
 }
 

@@ -6,28 +6,24 @@
 #include "control/session.h"
 #include "fabric/host.h"
 #include "fabric/walk.h"
+#include "link/memfile.h"
 
 #include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 /* ---- coming and going ---- */
 
 /* Of a fabric that is there, as long as we do not say at which port we are another one may take its place. */
-static int ask_for_fabric(struct session *s, struct control_msg *msg, int *fd)
+static int ask_for_fabric(struct session *s, struct control_msg *msg, int fds[CONTROL_FDS], int *nfds)
 {
-	int fds[CONTROL_FDS], nfds = 0, err;
+	int err;
 
+	*nfds = 0;
 	*msg = (struct control_msg){ .type = CTL_NODE };
-	err = session_call(s, msg, NULL, 0, fds, &nfds);
-	if (err)
-		return err;
-	while (nfds > 1)
-		close(fds[--nfds]);
-	if (!nfds)
-		return -EPROTO;
-	*fd = fds[0];
-	return 0;
+	err = session_call(s, msg, NULL, 0, fds, nfds);
+	return err ? err : *nfds ? 0 : -EPROTO;
 }
 
 static int map(struct node *n, int fd)
@@ -39,6 +35,15 @@ static int map(struct node *n, int fd)
 		return err;
 	log_line(LOG_ERROR, "the network's fabric is not sound: %s; next: weft fabric load FILE", why);
 	return -ENODEV;
+}
+
+/* Without the file nothing is counted, and all else is as it is. */
+static void map_traffic(struct node *n, int fd)
+{
+	size_t bytes = traffic_bytes(&n->fabric);
+	void *at = memfile_is_fixed(fd, bytes) ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
+
+	n->traffic = at == MAP_FAILED ? NULL : at;
 }
 
 static int take_port(struct node *n, struct session *s, struct control_msg *msg, const char *name)
@@ -55,8 +60,9 @@ static int take_port(struct node *n, struct session *s, struct control_msg *msg,
 
 static int join_once(struct node *n, struct session *s, const char *name)
 {
+	int fds[CONTROL_FDS], nfds;
 	struct control_msg msg;
-	int fd, err = ask_for_fabric(s, &msg, &fd);
+	int err = ask_for_fabric(s, &msg, fds, &nfds);
 
 	if (err == -ENOENT) {
 		log_line(LOG_ERROR, "the network has no fabric, so no host '%s'; next: weft fabric load FILE", name);
@@ -64,8 +70,11 @@ static int join_once(struct node *n, struct session *s, const char *name)
 	}
 	if (err)
 		return err;
-	err = map(n, fd);
-	close(fd);
+	err = map(n, fds[0]);
+	if (!err && nfds > 1)
+		map_traffic(n, fds[1]);
+	while (nfds)
+		close(fds[--nfds]);
 	if (!err)
 		err = take_port(n, s, &msg, name);
 	if (err)
@@ -86,6 +95,9 @@ int node_join(struct node *n, struct session *s, const char *name)
 
 void node_leave(struct node *n)
 {
+	if (n->traffic)
+		munmap(n->traffic, traffic_bytes(&n->fabric));
+	ways_fini(&n->ways);
 	fabric_file_unmap(&n->fabric);
 	*n = (struct node){ 0 };
 }
@@ -141,6 +153,34 @@ enum route_kind node_way(const struct node *n, const struct fabric_page *page, c
 		return ROUTE_CUT;
 	return destination(n, dev, to, dev->lid, path->sl) == n->port ? ROUTE_LOOP : ROUTE_ONE_WAY;
 }
+
+/* ---- what is counted ---- */
+
+uint32_t node_find_way(struct node *n, const struct ca_device *dev, const struct packet_path *path, uint64_t generation)
+{
+	const struct walk_packet p = { .from = n->port, .dlid = path->dlid, .pkey = dev->pkey[0], .sl = path->sl & 15,
+				       .switches = SWITCHES_MOST };
+
+	return n->traffic && device_has(dev, DEVICE_LIDS) ? ways_find(&n->ways, generation, &n->fabric, &p, dev->lid) : 0;
+}
+
+void node_count(const struct node *n, const struct traffic_way *way, const struct wire_load *load)
+{
+	traffic_pass(n->traffic, way, load);
+}
+
+void node_count_wait(const struct node *n, uint32_t way)
+{
+	if (ways_at(&n->ways, way)->there.links)
+		traffic_add(&n->traffic[n->port], TRAFFIC_WAIT, 1);
+}
+
+void node_count_discards(const struct node *n, unsigned packets)
+{
+	traffic_add(&n->traffic[n->port], TRAFFIC_XMIT_DISCARDS, packets);
+}
+
+/* ---- members of groups ---- */
 
 static bool reaches_member(const struct node *n, const struct fabric_page *page, const struct ca_device *dev, uint32_t slot)
 {

@@ -6,6 +6,7 @@
 
 #include "fabric/fabric.h"
 #include "fabric/page.h"
+#include "peers/ways.h"
 #include "verbs/ca.h"
 
 struct session;
@@ -14,6 +15,8 @@ struct session;
 struct node {
 	struct fabric fabric;	/* owned mapping (control/fabric_file.h); without one: nowhere */
 	uint32_t port;
+	struct traffic_block *traffic;	/* owned mapping, by port: what data counts; NULL: nothing is counted */
+	struct ways ways;
 };
 
 static inline bool node_is_somewhere(const struct node *n)
@@ -34,6 +37,13 @@ void node_describe(const struct node *n, struct page_device *d);
  * QP0 or QP1 of whichever port it gets to. */
 enum route_kind node_way(const struct node *n, const struct fabric_page *page, const struct ca_device *dev,
 			 const struct packet_path *path, uint32_t slot);
+
+/* Where what goes to this address is counted, as long as routes of this generation hold. 0: nowhere. */
+uint32_t node_find_way(struct node *n, const struct ca_device *dev, const struct packet_path *path, uint64_t generation);
+/* A load goes the way, or back; the first port of the way has a packet for which there is no room. */
+void node_count(const struct node *n, const struct traffic_way *way, const struct wire_load *load);
+void node_count_wait(const struct node *n, uint32_t way);
+void node_count_discards(const struct node *n, unsigned packets);
 
 /* Takes out of a group's members on this device those that a packet of ours does not reach. */
 void node_filter(const struct node *n, const struct fabric_page *page, const struct ca_device *dev,

@@ -71,6 +71,7 @@ void route_find(struct peers *ps, const struct ca_device *dev, const struct pack
 		r->kind = ROUTE_GROUP;
 		return;
 	}
+	r->way = ps->forgotten || !ps->node.traffic ? 0 : node_find_way(&ps->node, dev, path, r->generation);
 	way = ps->forgotten ? ROUTE_NOWHERE : find_way(ps, dev, path, route_slot(r));
 	if (way == ROUTE_LINK) {
 		lead_over_wire(ps, r);

@@ -35,16 +35,35 @@ static void note_dropped(struct runtime *rt, const struct link *l, unsigned pack
 		rt->ca.counters.send_err += packets;
 }
 
+/* At the ports on their way. What the process's own faults do to packets comes after that. */
+static void count_on_way(struct runtime *rt, uint32_t number, const struct burst *b, unsigned packets)
+{
+	const struct way *way = ways_at(&rt->peers.node.ways, number);
+	struct wire_load load = { .packets = packets };
+
+	for (unsigned i = 0; i < packets; i++)
+		load.words += packet_bytes(&b->out[i].packet) / 4;
+	node_count(&rt->peers.node, &way->there, &load);
+}
+
+/* A packet for which the receiver's ring has no room is lost where it begins; what is cut is counted where its way ends. */
+static unsigned packets_on_way(const struct route *r, const struct burst *b, unsigned sent)
+{
+	return r->kind == ROUTE_CUT || r->kind == ROUTE_NOWHERE || r->kind == ROUTE_NONE ? b->packets : sent;
+}
+
 static void send_by(struct runtime *rt, const struct route *r, const struct burst *b)
 {
 	const struct packet *packet[BURST_PACKETS];
-	unsigned sent = 0;
+	unsigned sent = 0, passing;
 	struct link *l;
 	size_t bytes = 0;
 
 	for (unsigned i = 0; i < b->packets; i++)
 		packet[i] = &b->out[i].packet;
 	if (rt->faults) {
+		if (r->way)
+			count_on_way(rt, r->way, b, b->packets);
 		for (unsigned i = 0; i < b->packets; i++)
 			 faults_send(rt, r, b->dev, packet[i]);
 		return;
@@ -58,6 +77,12 @@ static void send_by(struct runtime *rt, const struct route *r, const struct burs
 		bytes += packet_bytes(packet[i]);
 	if (sent)
 		note_sent(rt, l, bytes);
+	if (r->way) {
+		passing = packets_on_way(r, b, sent);
+		count_on_way(rt, r->way, b, passing);
+		if (passing < b->packets)
+			node_count_discards(&rt->peers.node, b->packets - passing);
+	}
 	if (sent < b->packets)
 		note_dropped(rt, l, b->packets - sent);
 }

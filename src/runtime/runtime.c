@@ -597,8 +597,11 @@ static int path_mtu(void *host, const struct route *r, const struct packet_path 
 static unsigned room(void *host, const struct ca_device *dev, const struct route *r, const struct av *av)
 {
 	struct runtime *rt = host;
+	unsigned space = space_for(&rt->peers, dev, r, av);
 
-	return space_for(&rt->peers, dev, r, av);
+	if (!space && r->way && route_has_channel(r->kind))
+		node_count_wait(&rt->peers.node, r->way);
+	return space;
 }
 
 static bool origin_matches(void *host, origin_t origin, const struct route *back)
@@ -673,6 +676,16 @@ static void qpn_free(void *host, uint32_t qpn)
 	qpn_pool_give(&rt->qpns, qpn);
 }
 
+static void carried(void *host, const struct route *r, const struct wire_load *there, const struct wire_load *back)
+{
+	const struct runtime *rt = host;
+	const struct way *way = ways_at(&rt->peers.node.ways, r->way);
+
+	node_count(&rt->peers.node, &way->there, there);
+	if (back->packets)
+		node_count(&rt->peers.node, &way->back, back);
+}
+
 const struct ca_host runtime_ca_ops = {
 	.cq_event = cq_event,
 	.async_event = async_event,
@@ -681,6 +694,7 @@ const struct ca_host runtime_ca_ops = {
 	.path_mtu = path_mtu,
 	.origin_matches = origin_matches,
 	.undelivered = undelivered,
+	.carried = carried,
 	.read_program = read_program,
 	.write_program = write_program,
 	.mcast = mcast,

@@ -17,6 +17,7 @@
 #include "verbs/qp_table.h"
 #include "verbs/queue.h"
 #include "verbs/route.h"
+#include "wire/load.h"
 #include "wire/packet.h"
 
 struct cq;
@@ -46,6 +47,8 @@ struct ca_host {
 	 * not taken: then nothing of it is lost, and nothing can be answered. A *mark of 0 is set to the end of what was sent
 	 * until now. False on links that lose frames. */
 	bool (*undelivered)(void *host, const struct route *r, uint64_t *mark);
+	/* Messages went without packets by a route that has a way: what their packets would have been there, and back. */
+	void (*carried)(void *host, const struct route *r, const struct wire_load *there, const struct wire_load *back);
 	/* memcpy from and to the program's memory that answers -EFAULT instead of a signal; for on-demand-paged and implicit
 	 * regions, and for all regions of the program while ca.memory_may_go */
 	int (*read_program)(void *host, void *to, const void *from, size_t bytes);

@@ -44,8 +44,9 @@ static inline bool route_goes_both_ways(enum route_kind kind)
 struct route {
 	uint64_t generation;	/* of routes.generation, when it was asked; 0: it was not. So many there never are */
 	void *place;		/* borrowed of the host, or NULL; there as long as the generation is current */
-	enum route_kind kind;
-	uint32_t qpn;		/* the destination's */
+	enum route_kind kind : 8;
+	uint32_t qpn : 24;	/* the destination's */
+	uint32_t way;		/* the host's, as place: where what takes the route is counted; 0: nowhere */
 };
 
 /* Our choice: a program that sends datagrams to more QPs than that asks the host more often. */

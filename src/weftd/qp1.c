@@ -131,7 +131,7 @@ static bool is_reached(struct hub *h, const struct client *c, const struct clien
 {
 	const struct page_device *dev = &h->page->device[in->device];
 
-	return !(control_device_protocol(dev)->caps & DEVICE_LIDS) || subnet_connects(h, c, to, in->path.dlid, in->path.sl);
+	return !(control_device_protocol(dev)->caps & DEVICE_LIDS) || subnet_connects(h, c, to, &in->path);
 }
 
 static int pass_on(struct hub *h, struct client *c, const struct gmp *in, const char *frame, size_t bytes)

@@ -8,6 +8,7 @@
 #include "control/fabric_file.h"
 #include "fabric/host.h"
 #include "fabric/walk.h"
+#include "link/memfile.h"
 #include "weftd/entry.h"
 #include "weftd/leases.h"
 #include "weftd/page.h"
@@ -25,15 +26,21 @@
 #define NAME "fabric"
 #define FRESH "fabric.new"
 
+#define NO_SUBNET(its_dir) (struct subnet){ .dir = (its_dir), .fd = -1, .traffic_fd = -1 }
+
 /* ---- the file ---- */
 
 static void forget(struct subnet *s)
 {
 	agents_fini(&s->agents);
+	if (s->traffic)
+		munmap(s->traffic, traffic_bytes(&s->fabric));
+	if (s->traffic_fd >= 0)
+		close(s->traffic_fd);
 	fabric_file_unmap(&s->fabric);
 	if (s->fd >= 0)
 		close(s->fd);
-	*s = (struct subnet){ .dir = s->dir, .fd = -1 };
+	*s = NO_SUBNET(s->dir);
 }
 
 static void end_manager(struct fabric *f, uint32_t port)
@@ -65,6 +72,22 @@ static void end_changes(struct fabric *f)
 	}
 }
 
+/* Ports count from 0 on when a weftd begins. Its size is fixed, as those who map it would end by a signal where it is shorter. */
+static int make_traffic(struct subnet *s)
+{
+	size_t bytes = traffic_bytes(&s->fabric);
+	void *at;
+
+	s->traffic_fd = memfile_create_fixed("weft-traffic", bytes);
+	if (s->traffic_fd < 0)
+		return s->traffic_fd;
+	at = mmap(NULL, bytes, PROT_READ, MAP_SHARED, s->traffic_fd, 0);
+	if (at == MAP_FAILED)
+		return -errno;
+	s->agents.traffic = s->traffic = at;
+	return 0;
+}
+
 static int map_file(struct subnet *s, const char *name, int fd)
 {
 	char why[200];
@@ -76,6 +99,8 @@ static int map_file(struct subnet *s, const char *name, int fd)
 	}
 	end_changes(&s->fabric);
 	err = agents_init(&s->agents, &s->fabric);
+	if (!err)
+		err = make_traffic(s);
 	if (err)
 		return err;
 	s->fd = entry_open(s->dir->own, name, O_RDONLY, 0);
@@ -129,7 +154,7 @@ void subnet_open(struct subnet *s, const struct rundir *dir, struct fabric_page 
 {
 	int err = -ENOENT;
 
-	*s = (struct subnet){ .dir = dir, .fd = -1 };
+	*s = NO_SUBNET(dir);
 	if (atomic_load(&page->fabric))
 		err = take_over(s);
 	if (!err) {
@@ -204,7 +229,7 @@ static int load(struct subnet *fresh, const struct rundir *dir, int from)
 	struct stat st;
 	int fd, err;
 
-	*fresh = (struct subnet){ .dir = dir, .fd = -1 };
+	*fresh = NO_SUBNET(dir);
 	if (fstat(from, &st))
 		return -errno;
 	if (st.st_size <= 0)
@@ -256,7 +281,7 @@ static int give_name(struct hub *h)
 
 static int replace(struct hub *h, const int *fds, int nfds)
 {
-	struct subnet fresh = { .fd = -1 };
+	struct subnet fresh = NO_SUBNET(h->subnet->dir);
 	int err = nfds ? load(&fresh, h->subnet->dir, fds[0]) : 0;
 
 	if (nfds && !err)
@@ -317,12 +342,13 @@ static int check_number(const struct hub *h, uint32_t number)
 
 static void give(struct hub *h, struct client *c, const struct control_msg *msg)
 {
+	const int fds[] = { h->subnet->fd, h->subnet->traffic_fd };
 	struct control_msg answer = *msg;
 
 	answer.status = 0;
 	answer.text_bytes = 0;
 	answer.b = atomic_load(&h->page->fabric);
-	h->ops->send(h, c, &answer, NULL, &h->subnet->fd, 1);
+	h->ops->send(h, c, &answer, NULL, fds, c->kind == CLIENT_PROCESS ? 2 : 1);
 }
 
 static void place(struct hub *h, const struct client *c, uint32_t port)
@@ -430,15 +456,18 @@ void subnet_describe(const struct hub *h, const struct client *c, uint32_t devic
 		host_describe(&h->subnet->fabric, port, d);
 }
 
-bool subnet_connects(const struct hub *h, const struct client *from, const struct client *to, uint16_t dlid, uint8_t sl)
+bool subnet_connects(const struct hub *h, const struct client *from, const struct client *to, const struct packet_path *path)
 {
 	uint32_t a = subnet_port(h, from), b = subnet_port(h, to);
-	struct walk_packet p = { .from = a, .dlid = dlid, .sl = sl, .switches = SWITCHES_MOST };
+	struct walk_packet p = { .from = a, .dlid = path->dlid, .sl = path->sl, .switches = SWITCHES_MOST };
+	struct walk_route r;
 
 	if (a == PORT_NONE || b == PORT_NONE)
 		return a == b;
 	p.pkey = FABRIC_READ(fabric_pkeys(&h->subnet->fabric, a)[0]);
-	return fabric_destination(&h->subnet->fabric, &p) == b;
+	fabric_walk(&h->subnet->fabric, &p, &r);
+	port_counters_way(h->subnet->agents.counters, &h->subnet->fabric, &r, path->has_grh);
+	return r.verdict == WALK_DELIVERED && r.at == b;
 }
 
 /* ---- links ---- */

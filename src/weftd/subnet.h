@@ -18,6 +18,8 @@ struct subnet {
 	const struct rundir *dir;	/* borrowed */
 	int fd;				/* owned, read-only: what clients get; -1: there is no fabric */
 	struct fabric fabric;		/* owned mapping, writable */
+	int traffic_fd;			/* owned: a memory file of fixed size, which clients at ports write; -1: there is none */
+	struct traffic_block *traffic;	/* owned mapping of it, which is read */
 	struct agents agents;		/* of the fabric */
 	uint64_t told;			/* of agents.changes */
 	struct {
@@ -44,8 +46,8 @@ uint32_t subnet_nodes(const struct hub *h);
 uint32_t subnet_port(const struct hub *h, const struct client *c);
 /* What this device is for that process. */
 void subnet_describe(const struct hub *h, const struct client *c, uint32_t device, struct page_device *d);
-/* Does a packet of QP1 from one process's port get to the other's? Both are in the fabric, or neither is. */
-bool subnet_connects(const struct hub *h, const struct client *from, const struct client *to, uint16_t dlid, uint8_t sl);
+/* Does a packet of QP1 from one process's port get to the other's? Ports count it. Both are in the fabric, or neither is. */
+bool subnet_connects(const struct hub *h, const struct client *from, const struct client *to, const struct packet_path *path);
 
 /* Processes and trees of device files learn of what agents have changed in the fabric since the last call. */
 void subnet_tell_changes(struct hub *h);

@@ -70,6 +70,51 @@ static void what_was_sent_is_counted_at_every_port(void **state)
 	end_agents(&g);
 }
 
+/* What h1's and h2's programs sent is in the block of each port that sent it; the port at the link's other end received it. */
+static void data_of_programs_is_counted_with_it(void **state)
+{
+	struct test_agents g;
+	struct traffic_block *all;
+	uint32_t h2, s2;
+
+	(void)state;
+	start(&g);
+	all = calloc(1, traffic_bytes(&g.t.f));
+	assert_non_null(all);
+	g.a.traffic = all;
+	h2 = port_named(&g.t.f, "h2", 1);
+	s2 = g.t.f.port[h2].peer;
+	for (unsigned c = 0; c < TRAFFIC_COUNTS; c++) {
+		traffic_add(&all[h2], c, 100 + c);
+		traffic_add(&all[s2], c, 200 + c);
+	}
+	traffic_add(&all[h2], TRAFFIC_PACKETS, 50);
+	memset(g.mad, 0, sizeof(g.mad));
+	assert_int_equal(ask(&g, MAD_GET, PORT_COUNTERS, "h2", 1, 1, 0), 0);
+	assert_int_equal(field(&g, 24, 0, 32), 100 + TRAFFIC_WORDS);
+	assert_int_equal(field(&g, 28, 0, 32), 200 + TRAFFIC_WORDS + WORDS);
+	assert_int_equal(field(&g, 32, 0, 32), 150 + TRAFFIC_PACKETS);
+	assert_int_equal(field(&g, 36, 0, 32), 200 + TRAFFIC_PACKETS + 1);
+	assert_int_equal(field(&g, 40, 0, 32), 100 + TRAFFIC_WAIT);
+	assert_int_equal(field(&g, 12, 0, 16), 100 + TRAFFIC_RCV_RELAY);
+	assert_int_equal(field(&g, 14, 0, 16), 100 + TRAFFIC_XMIT_DISCARDS);
+	assert_int_equal(field(&g, 16, 0, 8), 100 + TRAFFIC_XMIT_CONSTRAINT);
+	assert_int_equal(field(&g, 17, 0, 8), 100 + TRAFFIC_RCV_CONSTRAINT);
+	assert_int_equal(ask(&g, MAD_GET, EXTENDED, "h2", 1, 1, 0), 0);
+	assert_int_equal(field(&g, 40, 0, 64), 150 + TRAFFIC_PACKETS + 1 - (100 + TRAFFIC_MULTICAST));
+	assert_int_equal(field(&g, 56, 0, 64), 100 + TRAFFIC_MULTICAST);
+	assert_int_equal(field(&g, 64, 0, 64), 200 + TRAFFIC_MULTICAST);
+	/* set to 7, it counts on from there */
+	memset(data_of(&g), 0, 64);
+	wire_put(data_of(&g), 7, 24, 0, 32);
+	assert_int_equal(ask(&g, MAD_SET, PORT_COUNTERS, "h2", 1, 1, 1 << 12), 0);
+	traffic_add(&all[h2], TRAFFIC_WORDS, 1000);
+	assert_int_equal(ask(&g, MAD_GET, PORT_COUNTERS, "h2", 1, 1, 0), 0);
+	assert_int_equal(field(&g, 24, 0, 32), 7 + 1000 + WORDS);
+	free(all);
+	end_agents(&g);
+}
+
 static void counters_are_set_one_by_one_and_stay_at_their_greatest(void **state)
 {
 	struct test_agents g;
@@ -151,6 +196,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_was_sent_is_counted_at_every_port),
+		cmocka_unit_test(data_of_programs_is_counted_with_it),
 		cmocka_unit_test(counters_are_set_one_by_one_and_stay_at_their_greatest),
 		cmocka_unit_test(what_is_dropped_is_counted_where),
 		cmocka_unit_test(ports_and_attributes_that_are_not_there),

@@ -1,0 +1,36 @@
+#include "ib/direct_load.h"
+
+#include "ib/engine.h"
+#include "wire/load.h"
+
+/* The words of a request whose bytes are in its packets; a read's are in the response. */
+static uint64_t payload_of(enum opcode_op op, uint64_t bytes)
+{
+	return op == OP_WRITE || op == OP_SEND || op == OP_ATOMIC_WRITE ? bytes : 0;
+}
+
+static void tell(struct qp *qp, const struct wire_load *there, const struct wire_load *back)
+{
+	const struct route *r = qp_route(qp);
+
+	if (r->way)
+		qp->ca->host_ops->carried(qp->ca->host, r, there, back);
+}
+
+void direct_load_tell(struct qp *qp, enum opcode_op op, unsigned trailer, uint64_t bytes)
+{
+	enum opcode_service service = engine_service(qp);
+	struct wire_load there = load_of_message(service, op, trailer, payload_of(op, bytes), engine_mtu(qp), qp->path.has_grh);
+	struct wire_load back = { 0 };
+
+	if (engine_is_reliable(qp))
+		back = load_of_answer(service, op, bytes, engine_mtu(qp), qp->path.has_grh);
+	tell(qp, &there, &back);
+}
+
+void direct_load_tell_immediate(struct qp *qp)
+{
+	const struct wire_load there = { .words = 1 }, back = { 0 };
+
+	tell(qp, &there, &back);
+}

@@ -1,0 +1,65 @@
+#include "peers/ways.h"
+
+#include <stdlib.h>
+
+void ways_fini(struct ways *w)
+{
+	while (w->ways)
+		free(w->way[--w->ways]);
+	free(w->way);
+	*w = (struct ways){ .generation = w->generation };
+}
+
+static void fill(struct way *way, const struct fabric *f, const struct walk_packet *p, uint16_t own_lid)
+{
+	struct walk_packet back = *p;
+	struct walk_route r;
+
+	*way = (struct way){ .dlid = p->dlid, .pkey = p->pkey, .sl = p->sl, .back.drop = TRAFFIC_COUNTS };
+	fabric_walk(f, p, &r);
+	traffic_way_set(&way->there, f, &r);
+	if (r.verdict != WALK_DELIVERED)
+		return;
+	back.from = r.at;
+	back.dlid = own_lid;
+	fabric_walk(f, &back, &r);
+	traffic_way_set(&way->back, f, &r);
+}
+
+static struct way *make(struct ways *w)
+{
+	uint32_t places = w->places ? 2 * w->places : 8;
+	struct way **all = w->ways < w->places ? w->way : realloc(w->way, places * sizeof(*all)), *way;
+
+	if (!all)
+		return NULL;
+	w->places = w->ways < w->places ? w->places : places;
+	w->way = all;
+	way = malloc(sizeof(*way));
+	if (way)
+		w->way[w->ways++] = way;
+	return way;
+}
+
+uint32_t ways_find(struct ways *w, uint64_t generation, const struct fabric *f, const struct walk_packet *p,
+		   uint16_t own_lid)
+{
+	uint32_t *bucket = &w->bucket[p->dlid % WAYS_BUCKETS], number;
+	struct way *way;
+
+	if (w->generation != generation)
+		ways_fini(w);
+	w->generation = generation;
+	for (number = *bucket; number; number = way->next) {
+		way = w->way[number - 1];
+		if (way->dlid == p->dlid && way->sl == p->sl && way->pkey == p->pkey)
+			return number;
+	}
+	way = make(w);
+	if (!way)
+		return 0;
+	fill(way, f, p, own_lid);
+	way->next = *bucket;
+	*bucket = w->ways;
+	return w->ways;
+}

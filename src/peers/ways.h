@@ -1,0 +1,36 @@
+/* The ways of what this process sends through a fabric, there and back, for the counters of the ports on them: kept by LID and
+ * service level as long as routes hold (verbs/route.h). */
+#ifndef WEFT_PEERS_WAYS_H
+#define WEFT_PEERS_WAYS_H
+
+#include "fabric/traffic.h"
+
+struct way {
+	uint32_t next;			/* in its bucket; 0: it is the last */
+	uint16_t dlid, pkey;
+	uint8_t sl;
+	struct traffic_way there;
+	struct traffic_way back;	/* to our port; of no links when nothing gets there */
+};
+
+enum { WAYS_BUCKETS = 64 };
+
+struct ways {
+	uint64_t generation;		/* of the routes that the ways are kept for */
+	uint32_t bucket[WAYS_BUCKETS];	/* the number of the first, or 0 */
+	struct way **way;		/* owned, and each: by its number less 1 */
+	uint32_t ways, places;
+};
+
+static inline const struct way *ways_at(const struct ways *w, uint32_t number)
+{
+	return w->way[number - 1];
+}
+
+/* The number of the way from this port to a LID, and back to one of the port's; it is there until another generation is asked
+ * for. 0: no memory. */
+uint32_t ways_find(struct ways *w, uint64_t generation, const struct fabric *f, const struct walk_packet *p,
+		   uint16_t own_lid);
+void ways_fini(struct ways *w);
+
+#endif

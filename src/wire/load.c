@@ -1,0 +1,42 @@
+#include "wire/load.h"
+
+/* IBA vol. 1, 7.7, 9.2, 8.3, 7.8.1 */
+enum { LRH_BYTES = 8, BTH_BYTES = 12, GRH_BYTES = 40, ICRC_BYTES = 4, WORD = 4 };
+
+static unsigned extended_bytes(enum opcode_service service, enum opcode_op op, enum opcode_position position, unsigned trailer)
+{
+	int code = opcode_find(service, op, position, trailer);
+	const struct opcode_row *row = code < 0 ? NULL : opcode_row((uint8_t)code);
+
+	return row ? row->header_bytes : 0;
+}
+
+struct wire_load load_of_message(enum opcode_service service, enum opcode_op op, unsigned trailer, uint64_t bytes,
+				 uint32_t mtu_bytes, bool has_grh)
+{
+	uint64_t packets = bytes > mtu_bytes ? (bytes + mtu_bytes - 1) / mtu_bytes : 1;
+	uint64_t each = LRH_BYTES + BTH_BYTES + ICRC_BYTES + (has_grh ? GRH_BYTES : 0);
+	uint64_t all = packets * each + (bytes + WORD - 1) / WORD * WORD;
+
+	if (packets == 1)
+		all += extended_bytes(service, op, POS_ONLY, trailer);
+	else
+		all += extended_bytes(service, op, POS_FIRST, 0) + (packets - 2) * extended_bytes(service, op, POS_MIDDLE, 0) +
+		       extended_bytes(service, op, POS_LAST, trailer);
+	return (struct wire_load){ packets, all / WORD };
+}
+
+struct wire_load load_of_answer(enum opcode_service service, enum opcode_op op, uint64_t bytes, uint32_t mtu_bytes, bool has_grh)
+{
+	switch (op) {
+	case OP_READ_REQUEST:
+		return load_of_message(service, OP_READ_RESPONSE, 0, bytes, mtu_bytes, has_grh);
+	case OP_ATOMIC_WRITE:	/* IBA 1.5: an empty response */
+		return load_of_message(service, OP_READ_RESPONSE, 0, 0, mtu_bytes, has_grh);
+	case OP_CMP_SWAP:
+	case OP_FETCH_ADD:
+		return load_of_message(service, OP_ATOMIC_ACK, 0, 0, mtu_bytes, has_grh);
+	default:
+		return load_of_message(service, OP_ACK, 0, 0, mtu_bytes, has_grh);
+	}
+}

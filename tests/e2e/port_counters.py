@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+"""perfquery at each port of a way tells exactly what perftest sent over it, directly and as packets, and what came back.
+
+usage: port_counters.py WEFT"""
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+WEFT = os.path.abspath(sys.argv[1])
+NEEDED = ('perfquery', 'ibstat', 'ibtracert', 'ibqueryerrors', 'ib_write_bw', 'ib_read_bw', 'ib_send_bw')
+LIMIT_S = 60
+N, BYTES, MTU = 50, 65536, 4096
+ACKS = 'at most one a message'	# the first messages may be packets, which share some; the same at each port
+
+for program in NEEDED:
+	if not shutil.which(program):
+		print(f'SKIP: no {program} here: scripts/setup test')
+		sys.exit(77)
+
+home = tempfile.mkdtemp(prefix='weft-e2e.')
+os.environ['WEFT_DIR'] = os.path.join(home, 'run')
+os.environ['WEFT_IDLE_S'] = '0.2'
+failures = 0
+
+
+def fail(text):
+	global failures
+	print('FAILED:', text)
+	failures += 1
+
+
+def weft(*words):
+	r = subprocess.run([WEFT, *words], capture_output=True, text=True, timeout=LIMIT_S, check=False)
+	if r.returncode:
+		fail(f'{words} exits with {r.returncode}: {r.stdout}{r.stderr}')
+	return r.stdout
+
+
+def at(node, *words):
+	return weft('run', '--node', node, '--device', 'weft0', '--', *words)
+
+
+def lid_of(node):
+	return re.search(r'Base lid:\s+(\d+)', at(node, 'ibstat'))[1]
+
+
+def ports_of_way(source, target):
+	"""(LID, port) of each port that a packet leaves by, and of the one at the other end of each link."""
+	leaving, entering = [], []
+	for line in at('h1', 'ibtracert', source, target).splitlines():
+		step = re.match(r'\[(\d+)\] -> \S+ port \{\w+\}\[(\d+)\] lid (\d+)', line)
+		if step:
+			leaving.append((entering[-1][0] if entering else source, step[1]))
+			entering.append((step[3], step[2]))
+	return leaving, entering
+
+
+def read(ports):
+	"""The counters of each port, all asked by one shell."""
+	script = '; '.join(f'echo "port {lid} {number}"; perfquery -x {lid} {number}' for lid, number in ports)
+	found, port = {}, None
+	for line in at('h2', 'sh', '-c', script).splitlines():
+		if line.startswith('port '):
+			port = tuple(line.split()[1:])
+		field = re.match(r'(Port\w+):\.*(\d+)$', line)
+		if field:
+			found[port, field[1]] = int(field[2])
+	return found
+
+
+def free_port():
+	with socket.socket() as s:
+		s.bind(('127.0.0.1', 0))
+		return str(s.getsockname()[1])
+
+
+def listens(port):
+	with open('/proc/net/tcp', encoding='ascii') as f:
+		return f' 00000000:{int(port):04X} ' in f.read()
+
+
+def run(program, *options):
+	port = free_port()
+	words = [program, '-d', 'weft0', '-p', port, '-n', str(N), '-s', str(BYTES), '-u', '22']
+	server = subprocess.Popen([WEFT, 'run', '--node', 'h8', *options, '--', *words], stdout=subprocess.PIPE,
+				  stderr=subprocess.STDOUT, text=True)
+	end = time.monotonic() + LIMIT_S
+	while not listens(port) and server.poll() is None and time.monotonic() < end:
+		time.sleep(0.01)
+	weft('run', '--node', 'h1', *options, '--', *words, '127.0.0.1')
+	output = server.communicate(timeout=LIMIT_S)[0]
+	if server.returncode:
+		fail(f'{program} at h8 exits with {server.returncode}: {output}')
+
+
+def measure(name, there, back, expected_there, expected_back, *options):
+	"""Each value less what reading it costs, which is the same each time."""
+	ports = sorted({port for way in (*there, *back) for port in way})
+	first = read(ports)
+	before = read(ports)
+	run(name, *options)
+	after = read(ports)
+	grown = {key: after[key] - 2 * before[key] + first[key] for key in after}
+	for (leaving, entering), expected in ((there, expected_there), (back, expected_back)):
+		for ends, direction in ((leaving, 'Xmit'), (entering, 'Rcv')):
+			for port in ends:
+				got = (grown[port, f'Port{direction}Pkts'], grown[port, f'Port{direction}Data'])
+				if expected is ACKS:
+					expected = got if 0 < got[0] <= N and got[1] == got[0] * 28 // 4 else (N, N * 28 // 4)
+				if got != expected:
+					fail(f'{name} {options}: port {port} has {direction} {got}, not {expected}')
+
+
+try:
+	weft('up')
+	net = os.path.join(home, 'net')
+	with open(net, 'w', encoding='utf-8') as f:
+		f.write(weft('fabric', 'make', 'fat-tree', 'ports=4'))
+	weft('fabric', 'load', net)
+	h1, h8 = lid_of('h1'), lid_of('h8')
+	there, back = ports_of_way(h1, h8), ports_of_way(h8, h1)
+	if len(there[0]) != 4 or len(back[0]) != 4:
+		fail(f'the ways between h1 and h8 are {there} and {back}')
+	packets = N * BYTES // MTU
+	# LRH, BTH, ICRC: 24 bytes; RETH: 16; AETH: 4
+	payload = (packets * 24 + N * BYTES) // 4
+	measure('ib_write_bw', there, back, (packets, payload + N * 16 // 4), ACKS)
+	measure('ib_read_bw', there, back, (N, N * 40 // 4), (packets, payload + 2 * N))
+	measure('ib_send_bw', there, back, (packets, payload), ACKS)
+	measure('ib_read_bw', there, back, (N, N * 40 // 4), (packets, payload + 2 * N), '--path', 'packet')
+	errors = at('h1', 'ibqueryerrors', '--data')
+	if re.search(r'(Discards|Relay|Errors|Recovers|Downed) == [1-9]', errors):
+		fail(f'ibqueryerrors finds errors: {errors}')
+finally:
+	weft('down', '--force')
+	shutil.rmtree(home, ignore_errors=True)
+print('all as expected' if not failures else f'{failures} failures')
+sys.exit(failures != 0)
