@@ -24,6 +24,7 @@ struct cli_options {
 	const char *remap;		/* bytes of the smallest region, empty: ours to choose; NULL: off */
 	const char *shared_heap;	/* bytes of the smallest block, empty: ours to choose; NULL: off */
 	const char *node;		/* of weft run: host of the network's fabric, or HOST:PORT; NULL: none */
+	const char *nodes;		/* of weft run: such hosts, for ranks, with commas between them; NULL: none */
 	const char *routing;		/* of weft fabric: "auto", "min-hop", "up-down"; NULL: auto */
 	bool history;			/* of weft qp */
 	const char *during;		/* of weft link: for how long; NULL: until it is told otherwise */

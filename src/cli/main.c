@@ -12,7 +12,7 @@
 #include <string.h>
 
 static const struct cli_command commands[] = {
-	{ "run", "diptBEHKNPSh", "[--] PROGRAM [ARGUMENT]...", "run a program with weft's RDMA devices",
+	{ "run", "diptBEHK4NPSh", "[--] PROGRAM [ARGUMENT]...", "run a program with weft's RDMA devices",
 	  "Starts weftd if it does not run. PROGRAM and all it starts see the devices; weftd exits some seconds after the last\n"
 	  "of them. The exit status is PROGRAM's; 127 when there is no such program, 126 when it cannot be run.\n",
 	  cli_run },
@@ -86,6 +86,7 @@ static const struct option_row {
 	{ 'H', "shared-heap", "[=MINSIZE]", "large blocks come from memory that peers map" },
 	{ 'N', "remap", "[=MINSIZE]", "registered memory is moved to where peers map it" },
 	{ 'K', "node", "HOST", "run it at this host of the fabric that weft fabric load gave the network" },
+	{ '4', "nodes", "HOST[,HOST]...", "a launcher's local rank runs at the host of its number, as in: -- mpirun -n 4 ..." },
 	{ 'P', "path", "PATH", "direct, packet, wire (UDP), or auto: direct where possible" },
 	{ 'E', "engine", "WHERE", "thread, or caller: in the calls that post and poll" },
 	{ 'U', "routing", "ENGINE", "min-hop, up-down, or auto: min-hop unless it deadlocks; load: or none" },
@@ -277,6 +278,7 @@ static bool take_other_option(struct cli_options *o, int letter)
 	case 'c': o->count = optarg; break;
 	case 's': o->interval = optarg; break;
 	case 'K': o->node = optarg; break;
+	case '4': o->nodes = optarg; break;
 	case 'n': o->clients = optarg; break;
 	case 'A': o->seeds = optarg; break;
 	case 'I': o->seed = optarg; break;

@@ -6,6 +6,7 @@
 #include "cli/environment.h"
 #include "cli/fabric_net.h"
 #include "cli/faults.h"
+#include "cli/nodes.h"
 #include "cli/program.h"
 #include "cli/stats.h"
 #include "control/devices.h"
@@ -65,12 +66,27 @@ int run_check(const struct cli_options *o)
 		cli_fail("weft-run(1) lists the profiles and their settings", "unknown profile: --profile %s", o->profile);
 		return EXIT_USAGE;
 	}
+	if (o->node && o->nodes) {
+		cli_fail("--node for all, or --nodes for ranks", "--node and --nodes exclude each other");
+		return EXIT_USAGE;
+	}
 	return faults_check(o, &profile);
+}
+
+/* At one host, or at several. */
+static int place(const struct cli_options *o, int fd, uint32_t *at)
+{
+	const char *node = environment_node(o);
+
+	if (o->nodes)
+		return nodes_place(fd, o->nodes, environment_only_device(o), at);
+	if (o->node)
+		unsetenv("WEFT_NODES");
+	return node ? fabric_net_node(fd, node, environment_only_device(o), at) : EXIT_OK;
 }
 
 int run_prepare(const struct cli_options *o)
 {
-	const char *node = environment_node(o);
 	struct places p;
 	struct rundir d;
 	uint32_t at = 0;
@@ -83,7 +99,7 @@ int run_prepare(const struct cli_options *o)
 	fd = daemon_start(&d, CONTROL_LEASE, false);
 	if (fd < 0)
 		return EXIT_FAILED;
-	if (faults_set(o) || (node && fabric_net_node(fd, node, environment_only_device(o), &at)))
+	if (faults_set(o) || place(o, fd, &at))
 		return EXIT_FAILED;
 	if (fd_park(fd) < 0 || environment_set(o, &p, &d, at))
 		return cli_fail(NULL, "cannot prepare the program's environment: %s", strerror(errno));

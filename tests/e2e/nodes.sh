@@ -72,6 +72,26 @@ port_attributes h5
 [ "$(at h5 cat /sys/class/infiniband/weft0/node_desc)" = h5 ] || fail "h5 has another name"
 [ "$(at h5 "$BIN/weft" run -- printenv WEFT_NODE)" = h5 ] || fail "the node is not passed on"
 
+# a launcher's ranks are at the hosts of their numbers, and begin with the first again; what has no rank is at the first
+rank() {
+	env "$@" "$BIN/weft" run --nodes h2,h5,h7 --device weft0 -- \
+		sh -c 'cat /sys/class/infiniband/weft0/node_desc; echo "$WEFT_NODE"'
+}
+[ "$(rank)" = $'h2\nh2' ] || fail "a program without a rank is at $(rank)"
+[ "$(rank OMPI_COMM_WORLD_LOCAL_RANK=2)" = $'h7\nh7' ] || fail "rank 2 of Open MPI is at $(rank OMPI_COMM_WORLD_LOCAL_RANK=2)"
+[ "$(rank PMI_RANK=4)" = $'h5\nh5' ] || fail "rank 4 of MPICH is at $(rank PMI_RANK=4)"
+[ "$(rank PMI_RANK=x)" = $'h2\nh2' ] || fail "a rank that is no number is at $(rank PMI_RANK=x)"
+out=$(PMI_RANK=1 "$BIN/weft" run --nodes h2,h5 -- env -i "$(command -v printenv)" WEFT_NODE) && [ "$out" = h5 ] ||
+	fail "an environment that is cleared puts rank 1 at '$out'"
+out=$(PMI_RANK=1 "$BIN/weft" run --nodes h2,h5 -- "$BIN/weft" run --node h7 -- printenv WEFT_NODE)
+[ "$out" = h7 ] || fail "a rank that chooses another host is at '$out'"
+expect 1 weft run --nodes h2,h99 -- true
+says "the network's fabric has no host 'h99' with a link"
+expect 1 weft run --nodes h2,,h5 -- true
+says "--nodes is no list of hosts"
+expect 2 weft run --node h1 --nodes h2,h5 -- true
+says "exclude each other"
+
 # hosts reach each other, and programs of one host
 start h1 h5 100
 ends 0

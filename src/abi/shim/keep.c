@@ -17,12 +17,13 @@
 enum {
 	MOST_BYTES = 16 << 10,		/* our choice: paths and options; a process with more keeps nothing */
 	MOST_ENTRIES = 1 << 16,		/* our choice: so many pointers are half a MiB of stack */
-	VARIABLES = 13,
+	VARIABLES = 14,
 };
 
 static const char *const names[VARIABLES] = {
 	"WEFT_DIR=", ROOT, "WEFT_DEVICES=", "WEFT_SHARED_HEAP=", "WEFT_REMAP=", "WEFT_PATH=", "WEFT_PROFILE=", "WEFT_IMPAIR=",
 	"WEFT_TRACE=", "WEFT_LOG=", "WEFT_ENGINE=", "WEFT_STATS=", "WEFT_NODE=",
+	"WEFT_NODES=",
 };
 
 static struct {
