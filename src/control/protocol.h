@@ -104,9 +104,10 @@ enum control_type {
 			 * it writes: what data counts at ports (fabric/traffic.h); status ENOENT: there is none.
 			 * a = port + 1 of a host (host_has_programs): a process is at this port from now on, for as long as it
 			 * lives; for others, programs can be there: a tree of device files of this port is in the runtime
-			 * directory (rundir_tree), c = 0: of all devices, index + 1: of this one alone. b = the number. status
-			 * ENOENT, EINVAL: no such port or device, EBUSY: the process is at another, ESTALE: the fabric has
-			 * another number by now; EDQUOT: there are trees of so many hosts that there is none for another */
+			 * directory (rundir_tree), c = 0: of all devices, index + 1: of this one alone; its counters are written
+			 * anew each time. b = the number. status ENOENT, EINVAL: no such port or device, EBUSY: the process is
+			 * at another, ESTALE: the fabric has another number by now; EDQUOT: there are trees of so many hosts that
+			 * there is none for another */
 	CTL_LINK,	/* weft command: a = port + 1, b = the fabric's number, or a = 0: the port of `device`, for processes that
 			 * are nowhere in a fabric. c = 1: its link comes up, 0: goes down, and with service != 0 comes up again
 			 * after so many nanoseconds, at most CONTROL_LINK_NS. status EPERM, ENOENT, EINVAL: no port with a link,

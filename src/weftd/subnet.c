@@ -12,6 +12,7 @@
 #include "weftd/entry.h"
 #include "weftd/leases.h"
 #include "weftd/page.h"
+#include "weftd/port_counts.h"
 #include "weftd/tree.h"
 #include "weftd/umad.h"
 
@@ -409,6 +410,8 @@ static int enter(struct hub *h, struct client *c, const struct control_msg *msg)
 		return -EINVAL;
 	if (c->kind != CLIENT_PROCESS) {
 		err = write_tree(h, c, port, msg->c);
+		if (!err)
+			err = port_counts_write(h->subnet->dir, &h->subnet->agents, port, msg->c);
 		if (!err && c->kind == CLIENT_LEASE)
 			leases_place(h, c, port);
 		return err;

@@ -44,12 +44,14 @@ struct tree {
 };
 
 static const char *const port_counters[] = {
-	"VL15_dropped", "excessive_buffer_overrun_errors", "link_downed", "link_error_recovery", "local_link_integrity_errors",
-	"multicast_rcv_packets", "multicast_xmit_packets", "port_rcv_constraint_errors", "port_rcv_data", "port_rcv_errors",
-	"port_rcv_packets", "port_rcv_remote_physical_errors", "port_rcv_switch_relay_errors", "port_xmit_constraint_errors",
-	"port_xmit_data", "port_xmit_discards", "port_xmit_packets", "port_xmit_wait", "symbol_error", "unicast_rcv_packets",
-	"unicast_xmit_packets",
+#define PORT_COUNTER(file, ...) #file,
+#define PORT_COUNTER_EXT PORT_COUNTER
+#include "weftd/port_counter.def"
+#undef PORT_COUNTER
+#undef PORT_COUNTER_EXT
 };
+
+_Static_assert(sizeof(port_counters) / sizeof(port_counters[0]) == SYSFS_COUNTERS, "port_counter.def");
 
 /* The names of the kernel's software RDMA device, which tools know. */
 static const char *const hw_counters[] = {
@@ -428,6 +430,20 @@ int sysfs_write(int dir, const char *name, const struct sysfs_device *devs, int 
 	if (t.root < 0)
 		return t.root;
 	write_devices(&t, devs, n, first);
+	close(t.root);
+	return t.error;
+}
+
+int sysfs_write_counters(int dir, const char *name, const char *device, const uint64_t value[SYSFS_COUNTERS])
+{
+	struct tree t = { .name = name, .dir = -ENOENT, .root = entry_enter(dir, name, 0) };
+
+	if (t.root < 0)
+		return t.root;
+	enter(&t, "sys/class/infiniband/%s/ports/1/counters", device);
+	for (int i = 0; i < SYSFS_COUNTERS; i++)
+		put(&t, port_counters[i], "%llu", (unsigned long long)value[i]);
+	leave(&t);
 	close(t.root);
 	return t.error;
 }

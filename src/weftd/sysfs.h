@@ -37,11 +37,16 @@ struct sysfs_device {
 
 /* Entries of a port's tables that are ever written. */
 enum { SYSFS_GIDS = 64, SYSFS_PKEYS = 16 };
+/* Rows of weftd/port_counter.def. */
+enum { SYSFS_COUNTERS = 21 };
 
 /* Writes the tree of n devices below the directory of this name in `dir`, which is made if missing; devs[i] is uverbs<first + i>.
  * May be called again to refresh: a file that keeps its length is never seen empty, and one that is no longer due stays until
  * sysfs_remove. Returns 0 or -errno; -EEXIST, logged: something that weft did not make is in the way. */
 int sysfs_write(int dir, const char *name, const struct sysfs_device *devs, int n, int first);
+
+/* Writes the files of ports/1/counters of this device in a tree that is there. 0 or -errno. */
+int sysfs_write_counters(int dir, const char *name, const char *device, const uint64_t value[SYSFS_COUNTERS]);
 
 /* Removes each file and folder that sysfs_write may ever have written for devices of these names, and then the directory.
  * What else is there stays, with the folders above it, and is logged. True when nothing is left; a tree that is not there is no

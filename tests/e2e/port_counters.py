@@ -133,6 +133,14 @@ try:
 	measure('ib_read_bw', there, back, (N, N * 40 // 4), (packets, payload + 2 * N))
 	measure('ib_send_bw', there, back, (packets, payload), ACKS)
 	measure('ib_read_bw', there, back, (N, N * 40 // 4), (packets, payload + 2 * N), '--path', 'packet')
+	files = 'port_xmit_data', 'port_xmit_packets', 'port_rcv_data', 'unicast_xmit_packets', 'symbol_error'
+	words = at('h1', 'sh', '-c', f'perfquery -x {h8} 1 >/dev/null; perfquery -x {h1} 1; for f in {" ".join(files)}; do '
+		   'cat /sys/class/infiniband/weft0/ports/1/counters/$f; done').splitlines()
+	asked = {line.split(':')[0]: int(line.rsplit('.', 1)[1]) for line in words if re.match(r'Port\w+:\.*\d+$', line)}
+	# what a port asks itself crosses no link
+	expected = [asked['PortXmitData'], asked['PortXmitPkts'], asked['PortRcvData'], asked['PortUnicastXmitPkts'], 0]
+	if [int(word) for word in words[-len(files):]] != expected:
+		fail(f'/sys shows {words[-len(files):]} for {files}, not {expected}')
 	errors = at('h1', 'ibqueryerrors', '--data')
 	if re.search(r'(Discards|Relay|Errors|Recovers|Downed) == [1-9]', errors):
 		fail(f'ibqueryerrors finds errors: {errors}')

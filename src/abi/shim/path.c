@@ -1,4 +1,5 @@
 /* Path rewriting of the shim: see path.h. Only the prefixes below are ours; the rest of /sys, /dev and /proc is the host's. */
+#include "counters.h"
 #include "loaded.h"
 #include "path.h"
 
@@ -90,6 +91,7 @@ const char *shim_path(const char *path, struct shim_path *room)
 		return path;
 	memcpy(room->text, root, root_bytes);
 	memcpy(room->text + root_bytes, path, bytes + 1);
+	counters_refresh(root, path);
 	return is_node(path, room->text) ? "/dev/null" : room->text;
 }
 

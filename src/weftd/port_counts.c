@@ -1,0 +1,32 @@
+#include "weftd/port_counts.h"
+
+#include "control/devices.h"
+#include "weftd/sysfs.h"
+
+/* The counters as perfquery shows them: from where they were set last. */
+static void read_counts(const struct port_view *v, uint64_t value[SYSFS_COUNTERS])
+{
+	unsigned n = 0;
+
+#define PORT_COUNTER(file, counter) \
+	value[n++] = port_counters_total(v, COUNT_##counter) - v->counters->from[COUNT_##counter];
+#define PORT_COUNTER_EXT(file, place) value[n++] = port_counters_ext_total(v, place) - v->counters->ext_from[place];
+#include "weftd/port_counter.def"
+#undef PORT_COUNTER
+#undef PORT_COUNTER_EXT
+}
+
+int port_counts_write(const struct rundir *dir, const struct agents *a, uint32_t port, uint32_t which)
+{
+	const struct port_view v = { a->fabric, a->traffic, &a->counters[port], port };
+	uint64_t value[SYSFS_COUNTERS];
+	char name[RUNDIR_TREE_NAME];
+	int err = 0;
+
+	read_counts(&v, value);
+	rundir_tree_name(port + 1, which ? control_devices[which - 1].name : NULL, name);
+	for (uint32_t i = 0; i < CONTROL_DEVICES && !err; i++)
+		if (control_devices[i].protocol == PAGE_IB && (!which || which == i + 1))
+			err = sysfs_write_counters(dir->own, name, control_devices[i].name, value);
+	return err;
+}
