@@ -222,8 +222,12 @@ enum walk_verdict fabric_walk(const struct fabric *f, const struct walk_packet *
 uint32_t fabric_destination(const struct fabric *f, const struct walk_packet *p)
 {
 	struct walk_route r;
+	bool is_let_in;
 
-	return fabric_walk(f, p, &r) == WALK_DELIVERED ? r.at : PORT_NONE;
+	if (fabric_walk(f, p, &r) != WALK_DELIVERED)
+		return PORT_NONE;
+	is_let_in = p->is_smp || fabric_find_pkey(f, r.at, p->pkey) >= 0;
+	return is_let_in ? r.at : PORT_NONE;
 }
 
 /* ---- multicast ---- */

@@ -49,7 +49,7 @@ enum walk_verdict fabric_walk(const struct fabric *f, const struct walk_packet *
 /* The index in the port's table of the P_Key that lets a packet with this one in, or -1. */
 int fabric_find_pkey(const struct fabric *f, uint32_t port, uint16_t pkey);
 
-/* The port that the packet is delivered to, or PORT_NONE. */
+/* The port that the packet is delivered to, and that lets its P_Key in (10.9.3), or PORT_NONE. */
 uint32_t fabric_destination(const struct fabric *f, const struct walk_packet *p);
 
 /* The same way again: walked anew only when a node on it has changed since. */

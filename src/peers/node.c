@@ -123,16 +123,17 @@ static bool is_port(const struct node *n, uint32_t port, const struct packet_pat
 	return host_has_lid(&n->fabric, port, path->dlid) && (!path->has_grh || host_has_gid(&n->fabric, port, path->dgid));
 }
 
-/* The port that a packet from this one gets to, or PORT_NONE. */
-static uint32_t destination(const struct node *n, const struct ca_device *dev, uint32_t from, uint16_t dlid, uint8_t sl)
+/* The port that a packet from this one gets to, with the P_Key that this one has, or PORT_NONE. */
+static uint32_t destination(const struct node *n, uint32_t from, uint16_t dlid, uint8_t sl)
 {
-	return fabric_destination(&n->fabric, &(struct walk_packet){ .from = from, .dlid = dlid, .pkey = dev->pkey[0], .sl = sl,
+	return fabric_destination(&n->fabric, &(struct walk_packet){ .from = from, .dlid = dlid, .sl = sl,
+								     .pkey = FABRIC_READ(fabric_pkeys(&n->fabric, from)[0]),
 								     .switches = SWITCHES_MOST });
 }
 
-static enum route_kind way_to_management(const struct node *n, const struct ca_device *dev, const struct packet_path *path)
+static enum route_kind way_to_management(const struct node *n, const struct packet_path *path)
 {
-	uint32_t to = destination(n, dev, n->port, path->dlid, path->sl);
+	uint32_t to = destination(n, n->port, path->dlid, path->sl);
 
 	if (to == PORT_NONE)
 		return ROUTE_CUT;
@@ -145,13 +146,13 @@ enum route_kind node_way(const struct node *n, const struct fabric_page *page, c
 	uint32_t to;
 
 	if (!slot)
-		return way_to_management(n, dev, path);
+		return way_to_management(n, path);
 	to = port_of(n, page, slot);
 	if (to == PORT_NONE || !is_port(n, to, path))
 		return ROUTE_NOWHERE;
-	if (destination(n, dev, n->port, path->dlid, path->sl) != to)
+	if (destination(n, n->port, path->dlid, path->sl) != to)
 		return ROUTE_CUT;
-	return destination(n, dev, to, dev->lid, path->sl) == n->port ? ROUTE_LOOP : ROUTE_ONE_WAY;
+	return destination(n, to, dev->lid, path->sl) == n->port ? ROUTE_LOOP : ROUTE_ONE_WAY;
 }
 
 /* ---- what is counted ---- */
@@ -182,14 +183,14 @@ void node_count_discards(const struct node *n, unsigned packets)
 
 /* ---- members of groups ---- */
 
-static bool reaches_member(const struct node *n, const struct fabric_page *page, const struct ca_device *dev, uint32_t slot)
+static bool reaches_member(const struct node *n, const struct fabric_page *page, uint32_t slot)
 {
 	uint32_t to;
 
 	if (!node_is_somewhere(n))
 		return !atomic_load_explicit(&page->slot_port[slot], memory_order_relaxed);
 	to = port_of(n, page, slot);
-	return to != PORT_NONE && destination(n, dev, n->port, FABRIC_READ(n->fabric.port[to].lid), 0) == to;
+	return to != PORT_NONE && destination(n, n->port, FABRIC_READ(n->fabric.port[to].lid), 0) == to;
 }
 
 void node_filter(const struct node *n, const struct fabric_page *page, const struct ca_device *dev,
@@ -198,7 +199,7 @@ void node_filter(const struct node *n, const struct fabric_page *page, const str
 	if (!device_has(dev, DEVICE_LIDS) || !atomic_load_explicit(&page->fabric, memory_order_relaxed))
 		return;
 	for (uint32_t slot = 0; slot < PAGE_SLOTS; slot++) {
-		if (members[slot / 64] >> slot % 64 & 1 && !reaches_member(n, page, dev, slot))
+		if (members[slot / 64] >> slot % 64 & 1 && !reaches_member(n, page, slot))
 			members[slot / 64] &= ~(1ull << slot % 64);
 	}
 }

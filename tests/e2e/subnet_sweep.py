@@ -110,9 +110,36 @@ def test_traps(lab):
 	says(lab.at('h2', 'smpquery', '-y', M_KEY, 'portinfo', lid, '1'), r'MkeyViolations:\.+[1-9]')
 
 
+def test_partitions(lab):
+	"""Limited members reach full ones, not each other; a change of membership changes what reaches. Programs have the first
+	P_Key of their port. Ports of switches do not look at P_Keys here: adapters do."""
+	lab.load_bare(lab.make(*BARE))
+	members = 'Default=0x7fff:ALL=limited,SELF=full'
+	conf = lab.write('partitions.conf', members + ';\n')
+	manager = lab.start_manager('h1', '-P', conf, '-Z', 'off')
+	lab.up(manager)
+	for a, b, reach in (('h2', 'h1', True), ('h2', 'h3', False), ('h4', 'h3', False)):
+		if (lab.pingpong(a, b) == '') != reach:
+			raise Wrong(f'{a} and {b}: {lab.pingpong(a, b)}')
+	h2 = lab.lid('h2')
+	lab.write('partitions.conf', f'{members},{lab.at("h2", "ibstat", "-p").strip()}=full;\n')
+	manager.process.send_signal(signal.SIGHUP)
+	lab.within('h2 is a full member', lambda: ' 0xffff ' in lab.at('h1', 'smpquery', 'pkeys', h2))
+	lab.within('h2 and h3 reach each other', lambda: not lab.pingpong('h2', 'h3'))
+	if not lab.pingpong('h4', 'h3'):
+		raise Wrong('h4 and h3 reach each other')
+	lab.write('partitions.conf', members + ';\n')
+	manager.process.send_signal(signal.SIGHUP)
+	lab.within('h2 is a limited member', lambda: ' 0x7fff ' in lab.at('h1', 'smpquery', 'pkeys', h2))
+	lab.within('h2 and h3 are cut', lambda: lab.pingpong('h2', 'h3'))
+	wrong = lab.pingpong('h2', 'h1')
+	if wrong:
+		raise Wrong(wrong)
+
+
 def tests():
 	return {name: ('e2e', 300, subnet_lab.row(test)) for name, test in (
-		('standby', test_standby), ('sweep', test_sweep), ('traps', test_traps))}
+		('standby', test_standby), ('sweep', test_sweep), ('traps', test_traps), ('partitions', test_partitions))}
 
 
 if __name__ == '__main__':

@@ -218,9 +218,12 @@ static void partitions_and_lanes_are_heeded(void **state)
 
 	w->t.f.port[in].enforce = ENFORCE_IN;
 	assert_int_equal(way(w, &path, SLOT), ROUTE_LOOP);
-	w->dev.pkey[0] = 0x8001;
+	w->dev.pkey[0] = fabric_pkeys(&w->t.f, host(w, "h1"))[0] = 0x8001;
 	assert_int_equal(way(w, &path, SLOT), ROUTE_CUT);
 	fabric_pkeys(&w->t.f, in)[5] = 0x8001;
+	/* the other end is in another partition */
+	assert_int_equal(way(w, &path, SLOT), ROUTE_CUT);
+	fabric_pkeys(&w->t.f, host(w, "h2"))[0] = 0x8001;
 	assert_int_equal(way(w, &path, SLOT), ROUTE_LOOP);
 	path.sl = 9;
 	memset(fabric_sl2vl(&w->t.f, node_named(&w->t.f, "s1"), 2, 1), 0xff, FABRIC_SL2VL);

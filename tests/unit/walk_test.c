@@ -6,6 +6,7 @@
 #include "fabric/route.h"
 #include "fabric/survey.h"
 #include "fabric/walk.h"
+#include "wire/pkey.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -385,6 +386,31 @@ static void each_verdict(void **state)
 	}
 }
 
+/* 10.9.3: two limited members of a partition do not hear each other; a full one is heard by both. */
+static void a_destination_looks_at_the_partition(void **state)
+{
+	struct walk_packet p = { .pkey = PKEY_DEFAULT, .switches = SWITCHES_MOST };
+	struct test_fabric t;
+	uint32_t h2;
+
+	MAKE(&t, "line", "switches=2");
+	set_up(&t);
+	h2 = port_named(&t.f, "h2", 1);
+	p.from = port_named(&t.f, "h1", 1);
+	p.dlid = t.f.port[h2].lid;
+	assert_int_equal(fabric_destination(&t.f, &p), h2);
+	p.pkey = PKEY_DEFAULT & ~PKEY_FULL;
+	assert_int_equal(fabric_destination(&t.f, &p), h2);
+	fabric_pkeys(&t.f, h2)[0] = PKEY_DEFAULT & ~PKEY_FULL;
+	assert_int_equal(fabric_destination(&t.f, &p), PORT_NONE);
+	p.is_smp = true;
+	assert_int_equal(fabric_destination(&t.f, &p), h2);
+	p.is_smp = false;
+	p.pkey = PKEY_DEFAULT;
+	assert_int_equal(fabric_destination(&t.f, &p), h2);
+	end_fabric(&t);
+}
+
 static void a_loop_is_as_long_as_it_may_be(void **state)
 {
 	struct walk_packet p;
@@ -661,6 +687,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_host_reaches_every_other),
 		cmocka_unit_test(each_verdict),
+		cmocka_unit_test(a_destination_looks_at_the_partition),
 		cmocka_unit_test(a_loop_is_as_long_as_it_may_be),
 		cmocka_unit_test(a_route_is_used_until_a_node_on_it_changes),
 		cmocka_unit_test(a_node_in_change_is_not_believed),
