@@ -137,10 +137,22 @@ def test_partitions(lab):
 		raise Wrong(wrong)
 
 
+def test_flows(lab, flows):
+	"""osmtest: OpenSM's own questions to its subnet administration; -f c writes what the others compare with."""
+	lab.load_bare(lab.make(*BARE))
+	lab.up(lab.start_manager('h1'))
+	for flow in flows:
+		said = lab.at('h2', 'osmtest', '-f', flow, '-i', lab.path('inventory'), '-l', lab.path('osmtest.log'))
+		says(said, r'OSMTEST: TEST ".*" PASS')
+
+
 def tests():
-	return {name: ('e2e', 300, subnet_lab.row(test)) for name, test in (
-		('standby', test_standby), ('sweep', test_sweep), ('traps', test_traps), ('partitions', test_partitions))}
+	rows = {name: ('e2e', 300, subnet_lab.row(test)) for name, test in (
+		('standby', test_standby), ('sweep', test_sweep), ('traps', test_traps), ('partitions', test_partitions),
+		('osmtest', lambda lab: test_flows(lab, 'ceqt')))}
+	rows['osmtest-long'] = ('long', 300, subnet_lab.row(lambda lab: test_flows(lab, 'cavsfm')))
+	return rows
 
 
 if __name__ == '__main__':
-	sys.exit(run.run_table(tests(), ('opensm', 'sminfo', 'smpquery', 'ibstat', 'ibv_rc_pingpong')))
+	sys.exit(run.run_table(tests(), ('opensm', 'osmtest', 'sminfo', 'smpquery', 'ibstat', 'ibv_rc_pingpong')))
