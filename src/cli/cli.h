@@ -17,6 +17,7 @@ struct cli_options {
 	bool quiet;
 	const char *impair;	/* faults: impair/impair.h, NULL: none */
 	const char *trace;	/* file, NULL: none */
+	const char *limit;	/* of weft capture: bytes, NULL: ours to choose */
 	const char *pcap;	/* of weft replay: file, NULL: none */
 	const char *profile;	/* of the transport, NULL: standard */
 	const char *path;	/* "direct", "packet", "auto"; NULL: auto */
@@ -29,7 +30,8 @@ struct cli_options {
 	bool history;			/* of weft qp */
 	const char *during;		/* of weft link: for how long; NULL: until it is told otherwise */
 	bool prometheus, explain;	/* weft counters' */
-	const char *interval, *count;	/* weft top's: seconds; how often. NULL: 1; without end */
+	const char *interval;		/* weft top's: seconds; NULL: 1 */
+	const char *count;		/* of weft capture: frames, of weft top: looks; NULL: without end */
 	bool batch;
 	const char *stats;		/* of weft run: file, empty: the standard error; NULL: none */
 	/* weft pair's, see round.h; NULL: as it is without */
@@ -62,6 +64,7 @@ int cli_mr(const struct cli_options *o, int argc, char **argv);
 int cli_counters(const struct cli_options *o, int argc, char **argv);
 int cli_replay(const struct cli_options *o, int argc, char **argv);
 int cli_impair(const struct cli_options *o, int argc, char **argv);
+int cli_capture(const struct cli_options *o, int argc, char **argv);
 int cli_link(const struct cli_options *o, int argc, char **argv);
 int cli_doctor(const struct cli_options *o, int argc, char **argv);
 int cli_fabric(const struct cli_options *o, int argc, char **argv);

@@ -47,6 +47,10 @@ static const struct cli_command commands[] = {
 	  "FAULTS are those of weft run --impair, in place of what the processes had; with DEVICE, those of its frames, for all\n"
 	  "processes. show lists what is in force, clear ends it.\n",
 	  cli_impair },
+	{ "capture", "*5cjSh", "FILE [PID|all]", "write frames of running programs for Wireshark and tshark",
+	  "FILE is of the pcapng format; - is the standard output. With all, or without PID, programs that start meanwhile are\n"
+	  "captured too. ^C ends it. What is captured goes as packets, not by the direct path.\n",
+	  cli_capture },
 	{ "link", "*1jSh", "down|up DEVICE|NODE:PORT", "take the link of a port down, or bring it up",
 	  "DEVICE is weft0 or weft1: its port is down for all programs of the network. NODE:PORT is a port of the fabric that\n"
 	  "weft fabric load gave the network. Programs get the event; what they send is lost until the link is up.\n",
@@ -82,6 +86,7 @@ static const struct option_row {
 	{ 'j', "json", NULL, "print JSON" },
 	{ 'q', "quiet", NULL, "print the last line only" },
 	{ 't', "trace", "FILE", "write all frames there, for weft replay" },
+	{ '5', "limit", "SIZE", "end when FILE has so many bytes, with K, M or G (1G)" },
 	{ '3', "pcap", "FILE", "write the frames that passed there too, for Wireshark and tshark" },
 	{ 'H', "shared-heap", "[=MINSIZE]", "large blocks come from memory that peers map" },
 	{ 'N', "remap", "[=MINSIZE]", "registered memory is moved to where peers map it" },
@@ -97,7 +102,7 @@ static const struct option_row {
 	{ '2', "history", NULL, "why queue pairs have stopped, also of programs that have ended" },
 	{ '1', "for", "TIME", "bring it up again after 500ms, 3s, ..." },
 	{ 'b', "batch", NULL, "one look after another, without a screen" },
-	{ 'c', "count", "N", "so many looks, then end" },
+	{ 'c', "count", "N", "end after so many frames, or looks" },
 	{ 's', "interval", "SECONDS", "between two looks (1)" },
 	{ 'n', "clients", "N", "so many clients, each the same command (1)" },
 	{ 'A', "seeds", "N", "try so many seeds, one after another, until one fails" },
@@ -273,9 +278,10 @@ static bool take_other_option(struct cli_options *o, int letter)
 	case 'B': o->stats = optarg ? optarg : ""; break;
 	case '2': o->history = true; break;
 	case '1': o->during = optarg; break;
+	case '5': o->limit = optarg; break;
+	case 'c': o->count = optarg; break;
 	case '3': o->pcap = optarg; break;
 	case 'b': o->batch = true; break;
-	case 'c': o->count = optarg; break;
 	case 's': o->interval = optarg; break;
 	case 'K': o->node = optarg; break;
 	case '4': o->nodes = optarg; break;

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { NO_INTERFACE = -1, LINKS = 2 };
+enum { NO_INTERFACE = -1, LINKS = 2, OWNERS_MOST = 4096 };	/* our choice: as many processes as weftd has slots for */
 
 /* A process of the records, and its interfaces: by device, and whether it is InfiniBand. */
 struct owner {
@@ -25,7 +25,7 @@ struct pcap_file {
 	const char *path;		/* borrowed */
 	uint64_t limit, bytes, frames;
 	wtime epoch;
-	uint32_t interfaces;
+	uint32_t interfaces, owner_count;
 	bool is_full;
 	int err;			/* errno of the first write that failed; 0: none */
 	struct owner *owners;		/* owned */
@@ -105,6 +105,8 @@ static struct owner *begin(struct pcap_file *f, const struct trace_record *r)
 {
 	struct owner *o = find(f, r->pid);
 
+	if (!o && f->owner_count == OWNERS_MOST)
+		return NULL;
 	if (!o) {
 		o = calloc(1, sizeof(*o));
 		if (!o) {
@@ -113,6 +115,7 @@ static struct owner *begin(struct pcap_file *f, const struct trace_record *r)
 		}
 		o->next = f->owners;
 		f->owners = o;
+		f->owner_count++;
 	}
 	o->pid = r->pid;
 	if (!trace_get_process(&o->says, r))
@@ -148,15 +151,11 @@ bool pcap_file_add(struct pcap_file *f, const struct trace_record *r)
 	int64_t interface;
 	size_t bytes;
 
-	if (r->kind == TRACE_PROCESS)
-		return begin(f, r) != NULL;
-	if (r->kind != TRACE_PASSED)
-		return !f->is_full && !f->err;
-	o = find(f, r->pid);
-	if (!o)
+	o = r->kind == TRACE_PROCESS ? begin(f, r) : find(f, r->pid);
+	if (r->kind == TRACE_PASSED && !o)
 		o = begin(f, r);
-	if (!o)
-		return false;
+	if (r->kind != TRACE_PASSED || !o)
+		return !f->is_full && !f->err;
 	interface = interface_of(f, o, r);
 	if (interface == NO_INTERFACE)
 		return false;
@@ -177,6 +176,11 @@ void pcap_file_flush(struct pcap_file *f)
 uint64_t pcap_file_frames(const struct pcap_file *f)
 {
 	return f->frames;
+}
+
+uint32_t pcap_file_processes(const struct pcap_file *f)
+{
+	return f->owner_count;
 }
 
 uint64_t pcap_file_bytes(const struct pcap_file *f)

@@ -1,5 +1,6 @@
-/* A file in the pcapng format, made from the records of a trace (impair/trace.h), for weft replay --pcap. Each device
- * of each process is an interface of it, weft1/ib_write_bw-4711. Of the records, the frames that passed count. */
+/* A file in the pcapng format, made from the records of a trace (impair/trace.h), for weft replay --pcap and weft capture. Each
+ * device of each process is an interface of it, weft1/ib_write_bw-4711. Of the records, the frames that passed count. Nothing is
+ * kept of processes beyond the 4096th. */
 #ifndef WEFT_CLI_PCAP_FILE_H
 #define WEFT_CLI_PCAP_FILE_H
 
@@ -22,6 +23,7 @@ void pcap_file_flush(struct pcap_file *f);
 
 /* So far. */
 uint64_t pcap_file_frames(const struct pcap_file *f);
+uint32_t pcap_file_processes(const struct pcap_file *f);
 uint64_t pcap_file_bytes(const struct pcap_file *f);
 /* It has reached its limit. */
 bool pcap_file_is_full(const struct pcap_file *f);

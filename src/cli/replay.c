@@ -300,6 +300,8 @@ static int replay_record(struct replay *re, const struct trace_record *r)
 		return cli_fail("record it again", "process %u has frames but no beginning", r->pid);
 	if (r->device >= t->says.devices)
 		return cli_fail("record it again", "process %u has a record of a device that it does not name", r->pid);
+	if (r->kind == TRACE_LOST)
+		return EXIT_OK;
 	if (r->kind == TRACE_IMPAIR)
 		return change(re, t, r);
 	if (r->kind == TRACE_CALL)

@@ -115,6 +115,12 @@ enum control_type {
 	CTL_IMPAIR,	/* weft command: text: faults (impair/impair.h), none: ends them. slot = the PID of an attached process,
 			 * 0: of each of this user. answer: b = how many. status ENOENT, EPERM.
 			 * weftd -> process, unasked: text: the same, from now on in place of what it had */
+	CTL_CAPTURE,	/* weft command, once: frames of the process slot, as in CTL_IMPAIR, for as long as the connection of the
+			 * command is there; 0: also of those that attach later. answer: b = how many. status ENOENT; EPERM: the
+			 * command may not trace it; EBUSY: another command has its frames; EINVAL: said before.
+			 * weftd -> that command, unasked: slot = the PID of a process; fd 0: the end of a pipe from which its
+			 * frames come, as records (impair/trace.h).
+			 * weftd -> process, unasked: fd 0: the other end; without one: no more */
 	/* management datagrams of programs: CONTROL_MADS -> weftd (weftd/umad.h) */
 	CTL_MAD_PORT,	/* once: this connection is a file of the device's port from now on. device; a = 1: for as long as it is
 			 * there, the port is a subnet manager's, and there are no datagrams; text: the host of the fabric, or

@@ -62,6 +62,8 @@ struct page_group {
 	uint64_t slots[PAGE_SLOTS / 64];
 };
 
+enum page_packets { PAGE_IMPAIRED = 1, PAGE_CAPTURED = 2 };
+
 struct fabric_page {
 	uint32_t magic, version;
 	_Atomic uint64_t generation;
@@ -75,7 +77,8 @@ struct fabric_page {
 	_Atomic uint32_t slot_owner[PAGE_SLOTS];
 	/* Where the slot's process is in the fabric that was loaded: 0 nowhere, else the index of its port, and 1. */
 	_Atomic uint32_t slot_port[PAGE_SLOTS];
-	/* Not 0: the slot's process is impaired while it runs, and whoever deals with it sends packets. */
+	/* enum page_packets. Not 0: the slot's process is impaired or captured while it runs, and whoever deals with it sends
+	 * packets. */
 	_Atomic uint8_t slot_packets[PAGE_SLOTS];
 	_Atomic uint32_t fabric;	/* the number of the fabric that was loaded last; 0: there is none */
 	uint32_t rsvd2;

@@ -27,6 +27,7 @@ enum trace_kind {
 	TRACE_IMPAIR,		/* other faults from now on: their text with its NUL */
 	TRACE_CALL,		/* of a verb with a fault; `to` is the verb: trace_call */
 	TRACE_EVENT,		/* of a fault at its time; `to` is its place in the specification: trace_call */
+	TRACE_LOST,		/* `to` records of the process have been lost so far, as a capture's reader was too slow */
 	TRACE_KINDS,
 };
 

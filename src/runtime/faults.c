@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 enum { TO_NOBODY = PAGE_SLOTS };
 
@@ -27,6 +28,7 @@ struct faults {
 	struct device_faults device;
 	struct tracer *tracer;				/* owned, or NULL */
 	struct recorder recorder;			/* with a tracer */
+	struct tracer *capture;				/* owned, or NULL */
 	char text[IMPAIR_TEXT];				/* what is in force, with this process's seed */
 	uint8_t frame[PACKET_MAX_BYTES];
 };
@@ -49,7 +51,7 @@ static int read_spec(const char *text, const struct ca *ca, struct impair_spec *
 	return 0;
 }
 
-static int open_tracer(struct faults *f, const struct ca *ca, const char *path, wtime now)
+static struct trace_process describe(const struct faults *f, const struct ca *ca)
 {
 	struct trace_process p = { .devices = (unsigned)ca->devices };
 
@@ -59,6 +61,13 @@ static int open_tracer(struct faults *f, const struct ca *ca, const char *path, 
 		snprintf(p.device[i].protocol, sizeof(p.device[i].protocol), "%s", ca->dev[i].protocol->name);
 	}
 	snprintf(p.impair, sizeof(p.impair), "%s", f->text);
+	return p;
+}
+
+static int open_tracer(struct faults *f, const struct ca *ca, const char *path, wtime now)
+{
+	const struct trace_process p = describe(f, ca);
+
 	return tracer_create(path, &p, now, &f->tracer);
 }
 
@@ -164,7 +173,24 @@ static void change_lanes(struct runtime *rt, const struct impair_spec *spec, con
 						 .bytes = (uint32_t)strlen(f->text) + 1 });
 }
 
-/* A stage without faults and trace costs what a stage costs: it is put aside. */
+/* The stage is there from now on. False: there is no memory. */
+static bool put_in(struct runtime *rt)
+{
+	if (!rt->faults)
+		rt->faults = rt->idle_faults ? rt->idle_faults : calloc(1, sizeof(*rt->faults));
+	rt->idle_faults = NULL;
+	return rt->faults;
+}
+
+/* A stage without faults, trace and capture costs what a stage costs. */
+static void put_aside(struct runtime *rt)
+{
+	if (*rt->faults->text || rt->faults->tracer || rt->faults->capture)
+		return;
+	rt->idle_faults = rt->faults;
+	rt->faults = NULL;
+}
+
 void faults_change(struct runtime *rt, const char *text)
 {
 	char seeded[IMPAIR_TEXT];
@@ -176,20 +202,40 @@ void faults_change(struct runtime *rt, const char *text)
 		log_line(LOG_ERROR, "frames are not reordered: the profile has one ACK for several packets");
 		return;
 	}
-	if (!rt->faults)
-		rt->faults = rt->idle_faults;
-	if (!rt->faults && *text)
-		rt->faults = calloc(1, sizeof(*rt->faults));
-	rt->idle_faults = NULL;
-	if (!rt->faults)
+	if ((!rt->faults && !rt->idle_faults && !*text) || !put_in(rt))
 		return;
 	note_order(rt, &spec);
 	change_lanes(rt, &spec, seeded);
 	begin_device_faults(rt, &spec, rt->ca.now);
-	if (*rt->faults->text || rt->faults->tracer)
+	put_aside(rt);
+}
+
+static void end_capture(struct runtime *rt)
+{
+	tracer_destroy(rt->faults->capture);
+	rt->faults->capture = NULL;
+	put_aside(rt);
+}
+
+void faults_capture(struct runtime *rt, int pipe)
+{
+	struct trace_process p;
+
+	if (rt->faults && rt->faults->capture) {
+		tracer_flush(rt->faults->capture);
+		end_capture(rt);
+	}
+	if (pipe < 0)
 		return;
-	rt->idle_faults = rt->faults;
-	rt->faults = NULL;
+	if (!put_in(rt)) {
+		close(pipe);
+		return;
+	}
+	p = describe(rt->faults, &rt->ca);
+	if (tracer_pipe(pipe, &p, clock_now(), &rt->faults->capture)) {
+		log_line(LOG_ERROR, "no memory for a capture");
+		put_aside(rt);
+	}
 }
 
 const char *faults_text(const struct runtime *rt)
@@ -217,6 +263,7 @@ void faults_destroy(struct runtime *rt)
 	record_engines(rt, &rt->faults->recorder.ops, &ib_transport);	/* a forked child's QPs, or none */
 	impair_lanes_fini(&rt->faults->lanes);
 	tracer_destroy(rt->faults->tracer);
+	tracer_destroy(rt->faults->capture);
 	free(rt->faults);
 	rt->faults = NULL;
 }
@@ -239,6 +286,20 @@ static struct link *link_to(struct runtime *rt, uint32_t to)
 	return to > TO_NOBODY ? links_find(&rt->peers.links, to - TO_NOBODY) : route_link(&r);
 }
 
+/* As it leaves, or has arrived. */
+static void note_passed(struct runtime *rt, unsigned kind, enum impair_direction direction, const void *frame, uint32_t bytes,
+			uint32_t to)
+{
+	struct trace_record r = { TRACE_PASSED, link_device(kind), link_form(kind), direction,
+				  recorder_marks(&rt->faults->recorder), .to = to, .time = rt->ca.now, .data = frame,
+				  .bytes = bytes };
+
+	if (rt->faults->tracer)
+		tracer_add(rt->faults->tracer, &r);
+	if (rt->faults->capture)
+		tracer_add(rt->faults->capture, &r);
+}
+
 static void pass(struct runtime *rt, unsigned kind, enum impair_direction direction, const void *frame, uint32_t bytes,
 		 uint32_t to)
 {
@@ -255,9 +316,7 @@ static void pass(struct runtime *rt, unsigned kind, enum impair_direction direct
 	} else {
 		pump_deliver(rt, to, kind, frame, bytes);
 	}
-	if (rt->faults->tracer)
-		trace(rt, (struct trace_record){ TRACE_PASSED, link_device(kind), link_form(kind), direction,
-						 recorder_marks(recorder), .to = to, .data = frame, .bytes = bytes });
+	note_passed(rt, kind, direction, frame, bytes, to);
 }
 
 static void offer(struct runtime *rt, unsigned kind, enum impair_direction direction, const void *frame, size_t bytes,
@@ -336,6 +395,11 @@ void faults_flush(struct runtime *rt)
 {
 	if (rt->faults->tracer)
 		tracer_flush(rt->faults->tracer);
+	if (!rt->faults->capture)
+		return;
+	tracer_flush(rt->faults->capture);
+	if (tracer_is_over(rt->faults->capture))
+		end_capture(rt);
 }
 
 void faults_leave(struct runtime *rt)

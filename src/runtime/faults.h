@@ -6,6 +6,8 @@
  * are weftd's: slot 0, origin 0 (runtime/gsi.h). With either, nothing goes directly: all is packets, with a wire's timeouts. So
  * it is with faults that weft impair gives to a process that runs: the fabric page tells all who deal with it (slot_packets).
  *
+ * A capture (weft capture) has the frames that pass, of a process that runs; there too all is packets while it lasts.
+ *
  * A trace also has each other entry into the engine: attributes, requests, receives, timers (runtime/recorder.h stands in its
  * table of operations). weft replay runs the same engine on it again and compares what it sends. */
 #ifndef WEFT_RUNTIME_FAULTS_H
@@ -39,11 +41,14 @@ unsigned faults_run(struct runtime *rt, enum impair_direction direction);
 /* When something will be due, or WTIME_NEVER. */
 wtime faults_deadline(const struct runtime *rt);
 
+/* From now on each frame that passes is written into this pipe too (runtime/tracer.h), which is the stage's; -1: no more. */
+void faults_capture(struct runtime *rt, int pipe);
+
 /* What runtime/recorder.c writes with. */
 struct recorder *faults_recorder(struct runtime *rt);
 /* Those of devices, or NULL. */
 struct device_faults *faults_of_devices(struct runtime *rt);
-/* Writes the trace out. */
+/* Writes the trace out, and what is captured. Where nobody reads that any more the stage may go (rt->faults). */
 void faults_flush(struct runtime *rt);
 /* The process ends, other threads may be inside: unless one stays there for a second, sends what is on its way, at once, and
  * writes the trace out. */

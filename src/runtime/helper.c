@@ -107,6 +107,12 @@ static void open_mail(struct runtime *rt, struct mail *mail)
 		/* what a thread of the program has let through meanwhile: without faults nobody looks */
 		take_mads(rt);
 		break;
+	case CTL_CAPTURE:
+		runtime_enter(rt);
+		faults_capture(rt, mail->fds ? mail->fd[--mail->fds] : -1);
+		runtime_leave(rt);
+		take_mads(rt);
+		break;
 	default:
 		log_line(LOG_DEBUG, "weftd sent a message of type %u that nobody waits for", msg->type);
 	}

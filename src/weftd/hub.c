@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "control/fds.h"
+#include "weftd/captures.h"
 #include "weftd/channels.h"
 #include "weftd/farewells.h"
 #include "weftd/files.h"
@@ -52,6 +53,7 @@ void hub_init(struct hub *h, const struct hub_ops *ops, const struct state *stat
 	h->last_fabric = atomic_load(&h->page->fabric);
 	slots_inherit(h);
 	leases_inherit(h);
+	captures_start(h);
 	umad_start(h);
 }
 
@@ -160,6 +162,7 @@ static void free_process(struct hub *h, struct client *c)
 	files_leave(c);
 	report_leave(h, c);
 	farewells_leave(h, c);
+	captures_leave(h, c);
 	wire_leave(h, c);
 	close_fds(c);
 	if (!h->is_closing) {
@@ -178,6 +181,7 @@ void hub_leave(struct hub *h, struct client *c)
 	free_process(h, c);
 	report_leave(h, c);
 	umad_leave(h, c);
+	captures_leave(h, c);
 	if (c->kind == CLIENT_LEASE)
 		leases_remove(h, c);
 	list_remove(&c->node);
@@ -329,6 +333,8 @@ static void hello(struct hub *h, struct client *c, const struct control_msg *msg
 	if (c->slot)
 		memcpy(answer.gid, h->claims->slot[c->slot].secret, sizeof(answer.gid));
 	h->ops->send(h, c, &answer, NULL, &h->page_fd, 1);
+	if (c->kind == CLIENT_PROCESS)
+		captures_join(h, c);
 }
 
 static void goodbye(struct hub *h, struct client *c, const struct control_msg *msg, const char *text, const int *fds, int nfds)
@@ -423,6 +429,7 @@ static const struct rule {
 	[CTL_FABRIC] = { FROM_COMMAND, 1, 0, .full = subnet_load, .takes = LIMIT_DESCRIPTORS },
 	[CTL_NODE] = { FROM_PROCESS | FROM_COMMAND | FROM_LEASE, .plain = subnet_node },
 	[CTL_IMPAIR] = { FROM_COMMAND, 0, IMPAIRS_TEXT, .full = impair },
+	[CTL_CAPTURE] = { FROM_COMMAND, .plain = captures_input },
 	[CTL_LINK] = { FROM_COMMAND, .plain = links_input },
 	[CTL_MAD_PORT] = { FROM_MADS, 0, NODE_DESCRIPTION + 8, .full = umad_port },
 	[CTL_MAD] = { FROM_MADS, 0, sizeof(struct control_mad) + CONTROL_MAD_PIECE, .full = umad_input },

@@ -82,6 +82,9 @@ struct client {
 	bool has_socket;		/* of UDP port 4791: wire.c */
 	uint32_t lease_port;		/* as in struct claims */
 	struct mad_port *mad_port;	/* owned: umad.c; NULL: it has opened none */
+	bool captures;			/* a command gets frames of others: captures.c */
+	uint32_t capture_pid;		/* of this process, as long as it lives; 0: of all */
+	struct client *captured_by;	/* who has a process's frames; NULL: nobody */
 	struct asked asked[QP1_ASKED];	/* who got its last requests, by communication id: qp1.c */
 };
 

@@ -28,19 +28,21 @@ static void choose(struct hub *h, const struct client *asker, const struct contr
 	}
 }
 
-/* Those that send to a process that is impaired take the direct way no more. True: something changed. */
-static bool set_packets(struct hub *h, const struct client *asker, const struct control_msg *msg)
+static void set_slot(struct hub *h, uint32_t slot, uint8_t why, bool on)
 {
-	uint8_t on = msg->text_bytes != 0;
-	bool changed = false;
+	_Atomic uint8_t *packets = &h->page->slot_packets[slot];
+	uint8_t was = on ? atomic_fetch_or(packets, why) : atomic_fetch_and(packets, (uint8_t)~why);
 
+	h->packets_untold |= !(was & why) == on;
+}
+
+/* Those that send to a process that is impaired take the direct way no more. */
+void impairs_want_packets(struct hub *h, const struct client *c, uint8_t why, bool on)
+{
 	for (uint32_t i = 1; i < PAGE_SLOTS; i++) {
-		const struct client *c = h->slot_owner[i];
-
-		if (c && is_meant(c, msg) && may_impair(h, asker, c))
-			changed |= atomic_exchange(&h->page->slot_packets[i], on) != on;
+		if (h->slot_owner[i] == c)
+			set_slot(h, i, why, on);
 	}
-	return changed;
 }
 
 static void pass_on(struct hub *h, const struct client *asker, const struct control_msg *msg, const char *text)
@@ -48,8 +50,10 @@ static void pass_on(struct hub *h, const struct client *asker, const struct cont
 	struct control_msg out = { .type = CTL_IMPAIR, .text_bytes = msg->text_bytes };
 
 	list_for_each(c, &h->clients, struct client, node) {
-		if (is_meant(c, msg) && may_impair(h, asker, c))
-			h->ops->send(h, c, &out, text, NULL, 0);
+		if (!is_meant(c, msg) || !may_impair(h, asker, c))
+			continue;
+		impairs_want_packets(h, c, PAGE_IMPAIRED, msg->text_bytes != 0);
+		h->ops->send(h, c, &out, text, NULL, 0);
 	}
 }
 
@@ -60,9 +64,8 @@ void impairs_input(struct hub *h, struct client *c, const struct control_msg *ms
 
 	choose(h, c, msg, &meant, &answer.b);
 	if (answer.b) {
-		h->packets_untold |= set_packets(h, c, msg);
-		impairs_expire(h);
 		pass_on(h, c, msg, text);
+		impairs_expire(h);
 	}
 	hub_answer(h, c, &answer, answer.b || !msg->slot ? 0 : meant ? EPERM : ENOENT);
 }

@@ -8,6 +8,10 @@
 
 enum { IMPAIRS_TEXT = 511 };	/* bytes; impair/impair.h has room for as many */
 
+/* Whoever deals with this process sends packets from now on, or is free to do otherwise as far as it is for this reason
+ * (enum page_packets). impairs_expire tells all of it. */
+void impairs_want_packets(struct hub *h, const struct client *c, uint8_t why, bool on);
+
 /* CTL_IMPAIR of a command. */
 void impairs_input(struct hub *h, struct client *c, const struct control_msg *msg, const char *text);
 
