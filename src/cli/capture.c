@@ -233,7 +233,9 @@ static bool take_message(struct capture *c)
 		close(fds[--nfds]);
 	if (nfds)
 		add_source(c, fds[0], msg.slot);
-	return true;
+	else if (msg.type == CTL_CAPTURE && msg.status)
+		fprintf(stderr, "weft: process %u is not captured: %s\n", msg.slot, strerror(msg.status));
+	return nfds || !msg.status || !c->pid;
 }
 
 /* Waits, and takes in what came. True: something ends the capture. */
@@ -310,12 +312,13 @@ static wtime epoch(void)
 static int capture(const struct cli_options *o, struct capture *c, uint64_t limit)
 {
 	uint32_t processes = 0;
-	int status = open_signals(c), written;
+	int status = begin(o, c, &processes), written;
 
-	if (status == EXIT_OK)
-		status = begin(o, c, &processes);
+	/* a file that waits for its reader is given up by a signal */
 	if (status == EXIT_OK)
 		status = pcap_file_create(c->path, limit, &c->file);
+	if (status == EXIT_OK)
+		status = open_signals(c);
 	if (status != EXIT_OK)
 		return status;
 	pcap_file_set_epoch(c->file, epoch());

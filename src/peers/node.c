@@ -159,8 +159,8 @@ enum route_kind node_way(const struct node *n, const struct fabric_page *page, c
 
 uint32_t node_find_way(struct node *n, const struct ca_device *dev, const struct packet_path *path, uint64_t generation)
 {
-	const struct walk_packet p = { .from = n->port, .dlid = path->dlid, .pkey = dev->pkey[0], .sl = path->sl & 15,
-				       .switches = SWITCHES_MOST };
+	const struct walk_packet p = { .from = n->port, .dlid = path->dlid, .sl = path->sl & 15,
+				       .pkey = FABRIC_READ(fabric_pkeys(&n->fabric, n->port)[0]), .switches = SWITCHES_MOST };
 
 	return n->traffic && device_has(dev, DEVICE_LIDS) ? ways_find(&n->ways, generation, &n->fabric, &p, dev->lid) : 0;
 }

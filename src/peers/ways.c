@@ -55,7 +55,7 @@ uint32_t ways_find(struct ways *w, uint64_t generation, const struct fabric *f, 
 		if (way->dlid == p->dlid && way->sl == p->sl && way->pkey == p->pkey)
 			return number;
 	}
-	way = make(w);
+	way = w->ways < WAYS_MOST ? make(w) : NULL;
 	if (!way)
 		return 0;
 	fill(way, f, p, own_lid);

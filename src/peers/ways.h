@@ -13,7 +13,7 @@ struct way {
 	struct traffic_way back;	/* to our port; of no links when nothing gets there */
 };
 
-enum { WAYS_BUCKETS = 64 };
+enum { WAYS_BUCKETS = 64, WAYS_MOST = 4096 };	/* our choices; what arrives names LIDs, too */
 
 struct ways {
 	uint64_t generation;		/* of the routes that the ways are kept for */
@@ -28,7 +28,7 @@ static inline const struct way *ways_at(const struct ways *w, uint32_t number)
 }
 
 /* The number of the way from this port to a LID, and back to one of the port's; it is there until another generation is asked
- * for. 0: no memory. */
+ * for. 0: no memory, or WAYS_MOST are kept. */
 uint32_t ways_find(struct ways *w, uint64_t generation, const struct fabric *f, const struct walk_packet *p,
 		   uint16_t own_lid);
 void ways_fini(struct ways *w);

@@ -226,7 +226,7 @@ void wire_told(struct wire *w)
 
 bool wire_is_undecided(const struct wire *w)
 {
-	return w->state == WIRE_CLOSED || w->state == WIRE_ASKED || w->is_telling;
+	return w->state == WIRE_ASKED || w->is_telling || (w->state == WIRE_CLOSED && w->tries);
 }
 
 /* True: it is to be told. Packets that waited are lost. */

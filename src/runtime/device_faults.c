@@ -92,11 +92,11 @@ static bool happen(struct runtime *rt, const struct ca_device *dev, const struct
 	case FAULT_OF_DEVICE:
 		return of_device(rt, dev, e);
 	case FAULT_OF_CQ:
-		return of_cq(rt, dev, o->cq);
+		return (!o->qp || o->cq) && of_cq(rt, dev, o->cq);
 	case FAULT_OF_QP:
 		return of_qp(rt, dev, e, o->qp);
 	case FAULT_OF_SRQ:
-		return of_srq(rt, dev, e, o->srq);
+		return (!o->qp || o->srq) && of_srq(rt, dev, e, o->srq);
 	}
 	return false;
 }

@@ -1,6 +1,7 @@
 #include "runtime/tracer.h"
 
 #include "base/log.h"
+#include "control/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -8,6 +9,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* Our choices: one system call for 60 full frames; of a pipe, whose reader shall see them soon, for 15; how long whoever is
@@ -20,7 +22,10 @@ struct tracer {
 	size_t used, room;
 	bool is_pipe;
 	bool failed;		/* the file takes no more, or nobody reads: nothing is traced since */
-	bool is_behind;		/* the reader was waited for in vain, and has taken nothing since */
+	bool is_behind;		/* the reader was waited for in vain, and has not taken all since */
+	wtime wait_at;		/* no reader is waited for before: one was lately */
+	dev_t device;		/* of the pipe: the program may have closed it and opened something else */
+	ino_t inode;
 	uint32_t lost, told;	/* records; as the reader has been told */
 	uint8_t buffer[BUFFER];
 };
@@ -30,6 +35,7 @@ static int make(int fd, bool is_pipe, const struct trace_process *process, wtime
 	struct trace_record r = { .kind = TRACE_PROCESS, .time = now };
 	uint8_t text[sizeof(*process)];
 	struct tracer *t = malloc(sizeof(*t));
+	struct stat st;
 
 	if (!t) {
 		close(fd);
@@ -41,6 +47,9 @@ static int make(int fd, bool is_pipe, const struct trace_process *process, wtime
 	t->room = is_pipe ? PIPE_BUFFER : BUFFER;
 	t->is_pipe = is_pipe;
 	t->failed = t->is_behind = false;
+	t->wait_at = 0;
+	t->device = fstat(fd, &st) == 0 ? st.st_dev : 0;
+	t->inode = t->device ? st.st_ino : 0;
 	t->lost = t->told = 0;
 	r.bytes = trace_put_process(process, text);
 	r.data = text;
@@ -65,6 +74,14 @@ int tracer_pipe(int fd, const struct trace_process *process, wtime now, struct t
 	return make(fd, true, process, now, tracer);
 }
 
+/* Is the descriptor still what it was? */
+static bool is_ours(const struct tracer *t)
+{
+	struct stat st;
+
+	return fstat(t->fd, &st) == 0 && st.st_dev == t->device && st.st_ino == t->inode;
+}
+
 bool tracer_is_over(const struct tracer *t)
 {
 	return t->failed;
@@ -74,7 +91,8 @@ void tracer_destroy(struct tracer *t)
 {
 	if (!t)
 		return;
-	close(t->fd);
+	if (t->fd >= 0 && is_ours(t))
+		close(t->fd);
 	free(t);
 }
 
@@ -107,7 +125,6 @@ static void write_some(struct tracer *t)
 		return;
 	t->used -= (size_t)n;
 	memmove(t->buffer, t->buffer + n, t->used);
-	t->is_behind = false;
 }
 
 /* A pipe without a reader is not the program's business, nor is the signal of it. */
@@ -115,6 +132,7 @@ static void write_pipe(struct tracer *t)
 {
 	struct pollfd p = { .fd = t->fd, .events = POLLOUT };
 	sigset_t ours, old, pending;
+	int left, patience;
 	bool was_pending;
 
 	sigpending(&pending);
@@ -123,10 +141,13 @@ static void write_pipe(struct tracer *t)
 	sigaddset(&ours, SIGPIPE);
 	pthread_sigmask(SIG_BLOCK, &ours, &old);
 	write_some(t);
-	for (int left = t->is_behind ? 0 : PATIENCE_MS; t->used && !t->failed && left > 0; left--) {
+	left = patience = t->is_behind || clock_now() < t->wait_at ? 0 : PATIENCE_MS;
+	for (; t->used && !t->failed && left > 0; left--) {
 		if (poll(&p, 1, 1) > 0)
 			write_some(t);
 	}
+	if (left < patience)
+		t->wait_at = clock_now() + WTIME_S;
 	t->is_behind = t->used;
 	if (t->failed && !was_pending)
 		sigtimedwait(&ours, NULL, &(struct timespec){ 0 });
@@ -137,6 +158,11 @@ void tracer_flush(struct tracer *t)
 {
 	if (t->used == 0 || t->failed)
 		return;
+	if (!is_ours(t)) {
+		t->failed = true;
+		t->fd = -1;
+		return;
+	}
 	if (t->is_pipe)
 		write_pipe(t);
 	else

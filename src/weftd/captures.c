@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { TRIES = 8 };	/* our choice, of one connection: to look at processes costs weftd time */
+
 static bool is_meant(const struct client *c, uint32_t pid)
 {
 	return c->kind == CLIENT_PROCESS && (!pid || (uint32_t)c->pid == pid);
@@ -25,7 +27,9 @@ static void begin(struct hub *h, struct client *by, struct client *c)
 	int end[2];
 
 	if (pipe2(end, O_CLOEXEC | O_NONBLOCK)) {
+		msg.status = errno;
 		log_line(LOG_WARNING, "process %d is not captured: %s", (int)c->pid, strerror(errno));
+		h->ops->send(h, by, &msg, NULL, NULL, 0);
 		return;
 	}
 	c->captured_by = by;
@@ -65,7 +69,7 @@ void captures_input(struct hub *h, struct client *c, const struct control_msg *m
 	struct control_msg answer = *msg;
 	int err;
 
-	if (c->captures) {
+	if (c->captures || c->capture_tries++ >= TRIES) {
 		hub_answer(h, c, msg, EINVAL);
 		return;
 	}
@@ -96,8 +100,10 @@ void captures_leave(struct hub *h, struct client *c)
 		return;
 	c->captures = false;
 	list_for_each(other, &h->clients, struct client, node) {
-		if (other->captured_by == c)
-			end(h, other);
+		if (other->captured_by != c)
+			continue;
+		end(h, other);
+		captures_join(h, other);
 	}
 	impairs_expire(h);
 }

@@ -12,7 +12,7 @@
 /* Our choices. As many as one process can have ids of rdma_cm. Beyond the first tries, which take 8 s, three more of 4.8 s each:
  * whoever has not answered by then is away. 32 begin every 10 ms: fewer than a socket's buffer holds. A peer that has missed a
  * DREP repeats its DREQ several times in 10 s, also if it is Linux's (every 5 s). */
-enum { MOST = 65536, RETRIES = 3, BURST = 32 };
+enum { MOST = 65536, MOST_EACH = MOST / 8, RETRIES = 3, BURST = 32 };
 static const wtime PAUSE = 10 * WTIME_MS, LINGER = 10 * WTIME_S;
 
 struct connection {
@@ -93,7 +93,7 @@ static int check(struct hub *h, const struct client *c, const struct control_msg
 {
 	const struct page_device *dev;
 
-	if (msg->device != wire_device(h) || msg->device >= h->page->devices || !msg->b)
+	if (!h->wire.port || msg->device != wire_device(h) || msg->device >= h->page->devices || !msg->b)
 		return -EINVAL;
 	dev = &h->page->device[msg->device];
 	if (CM_ID_SLOT(msg->a) != c->slot || !page_device_has_gid(dev, msg->gid) || page_device_has_gid(dev, msg->dgid))
@@ -111,7 +111,7 @@ static int add(struct hub *h, struct client *c, const struct control_msg *msg)
 		return err;
 	if (find(f, msg->a))
 		return -EEXIST;
-	if (f->count >= MOST) {
+	if (f->count >= MOST || c->connection_count >= MOST_EACH) {
 		if (!f->is_told)
 			log_line(LOG_WARNING, "over %d connections with other hosts: peers are not told of the end of %s[%d]",
 				 MOST, c->program, (int)c->pid);
@@ -124,6 +124,7 @@ static int add(struct hub *h, struct client *c, const struct control_msg *msg)
 	k->at = read_connection(msg);
 	hash_table_add(&f->known, &k->by_id, hash_of(f, k->at.local_id));
 	list_append(&c->connections, &k->node);
+	c->connection_count++;
 	f->count++;
 	return 0;
 }
@@ -140,7 +141,7 @@ static void forget(struct farewells *f, struct connection *k)
 	f->count--;
 }
 
-static int take_back(struct hub *h, const struct client *c, uint32_t id)
+static int take_back(struct hub *h, struct client *c, uint32_t id)
 {
 	struct farewells *f = h->farewells;
 	struct connection *k = f && CM_ID_SLOT(id) == c->slot ? find(f, id) : NULL;
@@ -149,6 +150,7 @@ static int take_back(struct hub *h, const struct client *c, uint32_t id)
 		return -ENOENT;
 	hash_table_remove(&f->known, &k->by_id);
 	forget(f, k);
+	c->connection_count--;
 	f->linger_until = h->now + LINGER;
 	return 0;
 }

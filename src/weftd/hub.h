@@ -70,6 +70,7 @@ struct client {
 	struct list ends;		/* struct channel_end */
 	struct list listeners, ports;
 	struct list connections;	/* with other hosts: farewells.c */
+	uint32_t connection_count;
 	uint32_t listener_count, port_count;
 	struct list kept;		/* channels that it says it has, and the other side has not said yet */
 	uint32_t kept_count;
@@ -84,6 +85,7 @@ struct client {
 	struct mad_port *mad_port;	/* owned: umad.c; NULL: it has opened none */
 	bool captures;			/* a command gets frames of others: captures.c */
 	uint32_t capture_pid;		/* of this process, as long as it lives; 0: of all */
+	uint32_t capture_tries;		/* how often it has asked */
 	struct client *captured_by;	/* who has a process's frames; NULL: nobody */
 	struct asked asked[QP1_ASKED];	/* who got its last requests, by communication id: qp1.c */
 };

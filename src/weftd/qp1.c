@@ -146,10 +146,10 @@ static int pass_on(struct hub *h, struct client *c, const struct gmp *in, const 
 		return -EPERM;
 	if (!to)
 		return slots_are_settling(h) ? -EAGAIN : answer(h, c, in, &msg);
-	if (!is_reached(h, c, to, in))
-		return -EHOSTUNREACH;
 	if (!h->ops->has_room(h, to))
 		return -EAGAIN;
+	if (!is_reached(h, c, to, in))
+		return -EHOSTUNREACH;
 	hub_acquaint(c, to);
 	if (msg.attribute == CM_REQ)
 		*asked_of(c, msg.req.local_comm_id) = (struct asked){ msg.req.local_comm_id, to->slot };

@@ -399,6 +399,23 @@ static int write_tree(struct hub *h, const struct client *c, uint32_t port, uint
 	return err;
 }
 
+/* Our choice: many who read many files cost no more than this. */
+static const wtime COUNTS_HOLD = WTIME_MS;
+
+/* The files of a port's counters; those of a moment ago are as good. */
+static void write_counts(struct hub *h, uint32_t port, uint32_t which)
+{
+	struct subnet *s = h->subnet;
+
+	if (s->counts_port == port && s->counts_which == which && h->now < s->counts_until)
+		return;
+	s->counts_port = port;
+	s->counts_which = which;
+	s->counts_until = h->now + COUNTS_HOLD;
+	if (port_counts_write(s->dir, &s->agents, port, which))
+		log_line(LOG_INFO, "the counters of a port cannot be written to its device files");
+}
+
 static int enter(struct hub *h, struct client *c, const struct control_msg *msg)
 {
 	uint32_t port = msg->a - 1;
@@ -411,7 +428,7 @@ static int enter(struct hub *h, struct client *c, const struct control_msg *msg)
 	if (c->kind != CLIENT_PROCESS) {
 		err = write_tree(h, c, port, msg->c);
 		if (!err)
-			err = port_counts_write(h->subnet->dir, &h->subnet->agents, port, msg->c);
+			write_counts(h, port, msg->c);
 		if (!err && c->kind == CLIENT_LEASE)
 			leases_place(h, c, port);
 		return err;
@@ -470,7 +487,7 @@ bool subnet_connects(const struct hub *h, const struct client *from, const struc
 	p.pkey = FABRIC_READ(fabric_pkeys(&h->subnet->fabric, a)[0]);
 	fabric_walk(&h->subnet->fabric, &p, &r);
 	port_counters_way(h->subnet->agents.counters, &h->subnet->fabric, &r, path->has_grh);
-	return r.verdict == WALK_DELIVERED && r.at == b;
+	return r.verdict == WALK_DELIVERED && r.at == b && fabric_find_pkey(&h->subnet->fabric, b, p.pkey) >= 0;
 }
 
 /* ---- links ---- */

@@ -29,6 +29,8 @@ struct subnet {
 		uint32_t written;	/* in this era, by bits: of all devices (0), of one alone (its index + 1) */
 	} tree[SUBNET_TREES];		/* hosts that have trees */
 	uint32_t trees;
+	uint32_t counts_port, counts_which;	/* whose counters were written last, and until when they are held for true */
+	wtime counts_until;
 	uint32_t era;			/* trees of another one tell old addresses */
 };
 

@@ -215,6 +215,19 @@ static void expect_flushed(struct qp *qp, uint64_t first, unsigned n)
 	wq_check(&qp->rq);
 }
 
+static void a_cq_that_fails_stops_its_queues(void **state)
+{
+	struct adapter *a = adapter_new();
+	struct qp *qp = adapter_qp(a, IBV_QPT_RC, 64, NULL);
+
+	(void)state;
+	adapter_move(qp, IBV_QPS_RTS);
+	cq_fail(qp->send_cq, 9);
+	assert_int_equal(qp->state, IBV_QPS_ERR);
+	assert_int_equal(a->last_event, IBV_EVENT_QP_FATAL);
+	adapter_delete(a);
+}
+
 static void error_flushes_sends_then_receives(void **state)
 {
 	struct adapter *a = adapter_new();
@@ -333,6 +346,7 @@ int main(void)
 		cmocka_unit_test(every_type_walks_to_rts_and_back),
 		cmocka_unit_test(bad_values_change_nothing),
 		cmocka_unit_test(paths_are_derived_on_both_link_layers),
+		cmocka_unit_test(a_cq_that_fails_stops_its_queues),
 		cmocka_unit_test(error_flushes_sends_then_receives),
 		cmocka_unit_test(the_last_wqe_is_told_once),
 		cmocka_unit_test(starting_psns_are_cut_to_24_bits),
