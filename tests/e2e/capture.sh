@@ -20,10 +20,10 @@ count() { grep -cE "$1" "$HOME_DIR/frames"; }
 start() {
 	local port
 	port=$(free_port)
-	"$BIN/weft" run -- ibv_rc_pingpong -d $device -g 0 -n 1000000000 -p "$port" >"$HOME_DIR/server" 2>&1 &
+	"$BIN/weft" run -- ibv_rc_pingpong -d $device -g 0 -s 64 -n 1000000000 -p "$port" >"$HOME_DIR/server" 2>&1 &
 	server=$!
-	within 20 is_listening "$port" || fail "no server: $(cat "$HOME_DIR/server")"
-	"$BIN/weft" run -- ibv_rc_pingpong -d $device -g 0 -n 1000000000 -p "$port" 127.0.0.1 >"$HOME_DIR/client" 2>&1 &
+	within 60 is_listening "$port" || fail "no server: $(cat "$HOME_DIR/server")"
+	"$BIN/weft" run -- ibv_rc_pingpong -d $device -g 0 -s 64 -n 1000000000 -p "$port" 127.0.0.1 >"$HOME_DIR/client" 2>&1 &
 	client=$!
 	within 60 path_is "$1" 2 || fail "the pingpong does not begin: $(cat "$HOME_DIR"/{server,client})"
 }
@@ -52,7 +52,7 @@ for device in weft0 weft1; do
 	capture "$client"
 	within 60 holds 100000 || fail "nothing is captured: $(cat "$HOME_DIR/errors")"
 	within 60 path_is packets 2 || fail "there is a direct path: $(weft qp)"
-	expect 1 weft capture "$HOME_DIR/other" "$client"
+	expect 1 leaks timeout 60 "$BIN/weft" capture "$HOME_DIR/other" "$client"
 	says "another weft capture has the frames"
 	kill -INT $pid
 	ends
@@ -100,7 +100,8 @@ stop
 # weftd that is killed ends it
 capture all
 within 60 grep -q capturing "$HOME_DIR/errors" || fail "no capture: $(cat "$HOME_DIR/errors")"
-kill -9 "$(daemons)"
+# shellcheck disable=SC2046
+kill -9 $(daemons)
 ends
 weft down --force >/dev/null 2>&1
 rm -rf "${HOME_DIR:?}"/{pcap,tshark,frames,json,errors,home}

@@ -80,14 +80,19 @@ class Lab:
 			f.write(text)
 		return self.path(name)
 
-	def try_run(self, *words):
+	def try_run(self, *words, limit_s=LIMIT_S):
 		"""Exit status and output, also of what fails."""
-		r = subprocess.run(words, capture_output=True, text=True, errors='replace', timeout=LIMIT_S, env=self.env,
-				   stdin=subprocess.DEVNULL, check=False)
+		try:
+			r = subprocess.run(words, capture_output=True, text=True, errors='replace', timeout=limit_s, env=self.env,
+					   stdin=subprocess.DEVNULL, check=False)
+		except subprocess.TimeoutExpired as late:
+			# bytes, whatever text= says
+			said = b''.join(part for part in (late.stdout, late.stderr) if part).decode(errors='replace')
+			raise Wrong(f'{" ".join(words)} does not end within {limit_s} s: {said}') from late
 		return r.returncode, r.stdout + r.stderr
 
-	def run(self, *words):
-		status, text = self.try_run(*words)
+	def run(self, *words, limit_s=LIMIT_S):
+		status, text = self.try_run(*words, limit_s=limit_s)
 		if status:
 			raise Wrong(f'{" ".join(words)} exits with {status}: {text}')
 		return text

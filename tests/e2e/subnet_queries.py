@@ -208,13 +208,15 @@ def test_ports(lab, known):
 	def is_linked():
 		return re.search(r'LinkState:\.+Active', lab.at('h2', 'smpquery', 'portinfo', s1, up)) is not None
 
-	for words, pattern in ((('query',), r'LinkState:\.+Active'),
-			       (('disable',), r'PhysLinkState:\.+Disabled'),
+	known.call(['ibportstate', s1, up, 'query'], 0, has(r'LinkState:\.+Active'))
+	# the port as it was is printed before it
+	after = r'^After PortInfo set:(\n.*)*\n'
+	for words, pattern in ((('disable',), r'PhysLinkState:\.+Disabled'),
 			       (('enable',), r'PhysLinkState:\.+(Polling|LinkUp)'), (('reset',), r'PhysLinkState:\.+LinkUp'),
 			       (('width', '1'), r'LinkWidthEnabled:\.+1X$'), (('width', '255'), r'LinkWidthEnabled:\.+1X or 4X$'),
 			       (('speed', '1'), r'LinkSpeedEnabled:\.+2.5 Gbps$'),
 			       (('speed', '15'), r'LinkSpeedEnabled:\.+2.5 Gbps or 5')):
-		known.call(['ibportstate', s1, up, *words], 0, has(pattern))
+		known.call(['ibportstate', s1, up, *words], 0, has(after + pattern))
 		if words[0] != 'disable':
 			lab.within('the manager takes the link up', is_linked)
 
