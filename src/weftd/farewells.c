@@ -6,12 +6,13 @@
 #include "weftd/wire.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Our choices. As many as one process can have ids of rdma_cm. Beyond the first tries, which take 8 s, three more of 4.8 s each:
- * whoever has not answered by then is away. 32 begin every 10 ms: fewer than a socket's buffer holds. A peer that has missed a
- * DREP repeats its DREQ several times in 10 s, also if it is Linux's (every 5 s). */
+/* Our choices. MOST_EACH of a process, so that eight have as many as they want. Beyond the first tries, which take 8 s, three
+ * more of 4.8 s each: whoever has not answered by then is away. 32 begin every 10 ms: fewer than a socket's buffer holds. A peer
+ * that has missed a DREP repeats its DREQ several times in 10 s, also if it is Linux's (every 5 s). */
 enum { MOST = 65536, MOST_EACH = MOST / 8, RETRIES = 3, BURST = 32 };
 static const wtime PAUSE = 10 * WTIME_MS, LINGER = 10 * WTIME_S;
 
@@ -113,8 +114,9 @@ static int add(struct hub *h, struct client *c, const struct control_msg *msg)
 		return -EEXIST;
 	if (f->count >= MOST || c->connection_count >= MOST_EACH) {
 		if (!f->is_told)
-			log_line(LOG_WARNING, "over %d connections with other hosts: peers are not told of the end of %s[%d]",
-				 MOST, c->program, (int)c->pid);
+			log_line(LOG_WARNING, "%s[%d] has %" PRIu32 " connections with other hosts, and all processes %" PRIu32
+				 ": peers of more are not told of its end", c->program, (int)c->pid, c->connection_count,
+				 f->count);
 		f->is_told = true;
 		return -ENOBUFS;
 	}
