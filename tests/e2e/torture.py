@@ -83,9 +83,10 @@ KINDS = [
 	Kind('mpi_check', ['mpirun', '--allow-run-as-root', '--oversubscribe', '-n', str(RANKS), *PML_UCX, '{mpi_check}'],
 	     ranks=True, victims=('rank', 'server'), env={'UCX_TLS': 'rc_v,self', 'UCX_NET_DEVICES': '{dev}:1'}),
 ]
-# perftest's -R, whose first connection was made and whose second is rejected as the server has died meanwhile, resolves an
-# address for an rdma_cm_id that it has freed: librdmacm is called with what lies there now.
-OWN_CRASH = 'Event: RDMA_CM_EVENT_REJECTED'
+# perftest's -R, whose first connection was made and whose second fails as the server has died meanwhile, resolves an address for
+# an rdma_cm_id that it has freed: librdmacm is called with what lies there now. Any failure of the second connection does it, as
+# `weft run --impair fail=modify_qp:EINVAL:6` of its client shows.
+OWN_CRASH = 'Failed to handle RDMA CM event.'
 MPI_CHECK = os.environ.get('MPI_CHECK', '')
 
 
@@ -145,21 +146,24 @@ class Pair:
 		return [int(pid) for pid in pids]
 
 	def victims(self):
-		"""The pids of who is to be killed; none: not yet, or no more. A rank dies once all of them have come to weft:
-		Open MPI's mpirun waits for ever, without weft too, when a rank dies that is making itself known to mpirun ("PMIX
-		ERROR: UNREACHABLE"), and mpirun kills the others when one dies."""
-		if self.victim != 'rank':
+XX
+		weft. Before that, without weft too, Open MPI waits for ever: mpirun for a rank that dies while it makes itself
+		known to mpirun ("PMIX ERROR: UNREACHABLE"), a rank in PMIx_Init for an mpirun that is gone. mpirun kills the
+		others when a rank dies."""
+		if not self.kind.ranks:
 			victim = getattr(self, self.victim)
 			return [victim.process.pid] if victim.running() else []
 		status, text = self.session.command('status', '--json')
 		attached = [p['pid'] for p in json.loads(text).get('processes', [])] if status == 0 else []
 		ranks = self.ranks()
-		return ranks[:1] if len(ranks) == RANKS and set(ranks) <= set(attached) else []
+		if len(ranks) != RANKS or not set(ranks) <= set(attached):
+			return []
+		return ranks[:1] if self.victim == 'rank' else [self.server.process.pid]
 
 	def strike(self):
 		pids = self.victims()
 		if not pids:
-			if not self.server.running() or self.victim != 'rank':	# otherwise mpirun has not come so far
+			if not self.server.running() or not self.kind.ranks:	# otherwise mpirun has not come so far
 				self.victim = None
 			return
 		for pid in pids:
