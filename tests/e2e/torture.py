@@ -146,10 +146,10 @@ class Pair:
 		return [int(pid) for pid in pids]
 
 	def victims(self):
-XX
-		weft. Before that, without weft too, Open MPI waits for ever: mpirun for a rank that dies while it makes itself
-		known to mpirun ("PMIX ERROR: UNREACHABLE"), a rank in PMIx_Init for an mpirun that is gone. mpirun kills the
-		others when a rank dies."""
+		"""The pids of who is to be killed; none: not yet, or no more. mpirun and its ranks die once all ranks have come
+		to weft. Before that, without weft too, Open MPI waits for ever: mpirun for a rank that dies while it makes itself
+		known ("PMIX ERROR: UNREACHABLE"), a rank in PMIx_Init for an mpirun that is gone. mpirun kills the others when a
+		rank dies."""
 		if not self.kind.ranks:
 			victim = getattr(self, self.victim)
 			return [victim.process.pid] if victim.running() else []
