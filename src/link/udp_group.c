@@ -12,7 +12,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { MEMBERS_MOST = QPN_SLOTS, QPN_WORD = 4, DRAIN = 4096 };
+/* MEMBERS_LEFT: two instructions for each, of 4096 at most. */
+enum { MEMBERS_MOST = QPN_SLOTS, QPN_WORD = 4, DRAIN = 4096, MEMBERS_LEFT = 512 };
 
 struct udp_member {
 	int fd;			/* owned; the process has a duplicate */
@@ -44,6 +45,26 @@ static int steer(int fd, unsigned members)
 	struct sock_fprog program = { sizeof(code) / sizeof(*code), code };
 
 	return setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof(program)) ? -errno : 0;
+}
+
+/* For members that stay when the owner goes: each by its place in the group, which is no more its number. What is for others
+ * goes to any, which drops it: the program's answer is beyond the group. */
+static void steer_left(const struct udp_group *g, const unsigned *place, unsigned left)
+{
+	struct sock_filter code[3 + 2 * MEMBERS_LEFT + 1];
+	struct sock_fprog program = { .filter = code };
+	unsigned short n = 0;
+
+	code[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, QPN_WORD);
+	code[n++] = (struct sock_filter)BPF_STMT(BPF_ALU | BPF_RSH | BPF_K, QPN_INDEX_BITS);
+	code[n++] = (struct sock_filter)BPF_STMT(BPF_ALU | BPF_AND | BPF_K, g->members - 1);
+	for (unsigned i = 0; i < left && i < MEMBERS_LEFT; i++) {
+		code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, place[i], 0, 1);
+		code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, i);
+	}
+	code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, UINT32_MAX);
+	program.len = n;
+	setsockopt(g->member[place[0]].fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof(program));
 }
 
 static int bind_any(int fd, sa_family_t family, uint16_t port)
@@ -130,6 +151,29 @@ void udp_group_close(struct udp_group *g)
 {
 	for (unsigned i = 0; i < g->opened; i++)
 		close(g->member[i].fd);
+	free(g);
+}
+
+void udp_group_leave(struct udp_group *g)
+{
+	unsigned place[MEMBERS_MOST], left = g->opened;
+
+	for (unsigned i = 0; i < left; i++)
+		place[i] = i;
+	/* the kernel puts the last one of the group in the place of what closes (reuseport_detach_sock). From the last place on,
+	 * that one is issued or the same */
+	for (unsigned i = left; i-- > 0;) {
+		if (g->member[i].is_issued)
+			continue;
+		close(g->member[i].fd);
+		g->member[i].fd = -1;
+		place[i] = place[--left];
+	}
+	if (left)
+		steer_left(g, place, left);
+	for (unsigned i = 0; i < g->opened; i++)
+		if (g->member[i].fd >= 0)
+			close(g->member[i].fd);
 	free(g);
 }
 

@@ -4,7 +4,7 @@
  *
  * A packet whose member was never opened goes to any, which drops it (UDP_MISROUTED). A member that is taken back drops in the
  * kernel what still comes for it. The group never shrinks: the kernel would give the place of a socket that closes to the last
- * one, and the program would lead astray. So only udp_group_close closes.
+ * one, and the program would lead astray. So only udp_group_close closes, and udp_group_leave, which leaves another program.
  *
  * Everybody who holds a member's descriptor can change the program of the whole group (SO_ATTACH_REUSEPORT_CBPF,
  * SO_DETACH_REUSEPORT_BPF), and so take packets of the other members or starve them, and the filter of its own member. A
@@ -23,6 +23,8 @@ struct udp_group;
  * members: a power of two, up to 4096. -EADDRINUSE: somebody has the port, also another group of this user (udp_port_holder). */
 int udp_group_open(uint16_t port, unsigned members, struct udp_group **group);
 void udp_group_close(struct udp_group *group);
+/* The same while processes have members, which go on without the owner: each still gets its packets, until one of them closes. */
+void udp_group_leave(struct udp_group *group);
 
 unsigned udp_group_members(const struct udp_group *group);
 

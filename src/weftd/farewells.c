@@ -236,6 +236,14 @@ void farewells_expire(struct hub *h)
 	wire_close_unused(h);
 }
 
+void farewells_say_all(struct hub *h)
+{
+	while (h->farewells && h->farewells->due_count) {
+		begin(h);
+		flush(h);
+	}
+}
+
 wtime farewells_deadline(const struct hub *h)
 {
 	const struct farewells *f = h->farewells;

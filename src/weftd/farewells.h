@@ -21,6 +21,8 @@ void farewells_leave(struct hub *h, struct client *c);
 bool farewells_input(struct hub *h, const struct gmp *in, const struct cm_msg *msg);
 void farewells_expire(struct hub *h);
 wtime farewells_deadline(const struct hub *h);
+/* weftd ends: what is due is said once, and who misses that finds out by itself. */
+void farewells_say_all(struct hub *h);
 /* To be said, and being said. */
 uint32_t farewells_count(const struct hub *h);
 /* Is the wire still needed? */

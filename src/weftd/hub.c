@@ -61,9 +61,11 @@ void hub_close(struct hub *h)
 {
 	h->is_closing = true;
 	last_words_free(h);
+	farewells_say_all(h);
 	list_for_each(c, &h->clients, struct client, node)
 		farewells_leave(h, c);
 	farewells_free(h);
+	wire_close(h);
 }
 
 int hub_join(struct hub *h, struct client *c, enum control_limit *limit)

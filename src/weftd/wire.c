@@ -129,14 +129,31 @@ bool wire_send(struct hub *h, const void *frame, size_t bytes)
 
 /* ---- the group ---- */
 
-static void close_group(struct wire_port *w)
+static void close_own(struct wire_port *w)
 {
 	if (w->link)
 		w->link->ops->close(w->link);
 	w->link = NULL;
 	w->is_pending = false;
+}
+
+static void close_group(struct wire_port *w)
+{
+	close_own(w);
 	w->dead_letters += udp_group_dead_letters(w->group);
 	udp_group_close(w->group);
+	w->group = NULL;
+}
+
+void wire_close(struct hub *h)
+{
+	struct wire_port *w = &h->wire;
+
+	close_own(w);
+	if (w->group) {
+		udp_group_retire(w->group, 0);
+		udp_group_leave(w->group);
+	}
 	w->group = NULL;
 }
 
@@ -228,6 +245,8 @@ void wire_leave(struct hub *h, struct client *c)
 		return;
 	c->has_socket = false;
 	w->sockets--;
+	if (!w->group)	/* weftd ends, and the process goes on */
+		return;
 	udp_group_retire(w->group, wire_member(c->slot));
 	wire_close_unused(h);
 }

@@ -32,6 +32,8 @@ void wire_input(struct hub *h, struct client *c, const struct control_msg *msg);
 void wire_leave(struct hub *h, struct client *c);
 /* Closes the group that no process has a socket of, once no farewell needs it (farewells.h). */
 void wire_close_unused(struct hub *h);
+/* weftd ends: processes that stay go on with their sockets. Before they leave. */
+void wire_close(struct hub *h);
 
 /* Something may have come for QP1, as this descriptor says (hub_ops.watch): a bounded part of it is taken in, the rest with the
  * next hub_expire. */

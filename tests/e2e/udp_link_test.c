@@ -293,6 +293,31 @@ static void packets_for_a_process_that_is_gone_die_and_are_counted(void **state)
 	close_post(post);
 }
 
+static void whoever_stays_gets_its_packets_when_the_owner_has_gone(void **state)
+{
+	struct packet_path path = path_to("127.0.0.1", "127.0.0.1");
+	struct post *post = open_post(MEMBERS, false);
+	struct post left = { .link = { post->link[1] } };	/* who sends */
+	struct packet p;
+
+	for (unsigned i = 0; i < MEMBERS; i += 2) {
+		post->link[i]->ops->close(post->link[i]);
+		udp_group_retire(post->group, i);
+	}
+	udp_group_leave(post->group);
+	for (uint32_t slot = 1; slot < 64; slot += 2) {
+		send_some(&left, path, slot, 1, 100);
+		take(post->link[slot % MEMBERS], &p);
+		assert_int_equal(p.dest_qpn >> 12, slot);
+	}
+	send_some(&left, path, 2, 1, 100);	/* to either */
+	while (lost(post->link[1], UDP_MISROUTED) + lost(post->link[3], UDP_MISROUTED) == 0)
+		for (unsigned i = 1; i < MEMBERS; i += 2)
+			assert_int_equal(take_all(post->link[i]), 0);
+	for (unsigned i = 1; i < MEMBERS; i += 2)
+		post->link[i]->ops->close(post->link[i]);
+}
+
 static void packets_for_a_process_that_never_was_are_counted(void **state)
 {
 	struct packet_path path = path_to("127.0.0.1", "127.0.0.1");
@@ -514,6 +539,7 @@ int main(void)
 		cmocka_unit_test(packets_of_one_length_leave_in_one_call),
 		cmocka_unit_test(packets_of_several_lengths_leave_in_one_call),
 		cmocka_unit_test(packets_for_a_process_that_is_gone_die_and_are_counted),
+		cmocka_unit_test(whoever_stays_gets_its_packets_when_the_owner_has_gone),
 		cmocka_unit_test(packets_for_a_process_that_never_was_are_counted),
 		cmocka_unit_test(the_second_group_is_told_who_has_the_port),
 		cmocka_unit_test(what_is_no_packet_is_counted),

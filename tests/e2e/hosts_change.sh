@@ -1,0 +1,281 @@
+#!/bin/bash
+# Two hosts, each a network namespace with a weftd of its own, that change while data flows between them: what was posted
+# completes, with success or with the error that the standard has for it, and nothing is left. hosts_change.sh BIN FLOW ROW...
+# Exit 77: no namespaces, or no such programs here.
+# shellcheck disable=SC2317 # rows are called by their names
+set -u
+
+if [ "${1:-}" != inside ]; then
+	unshare -Urn true 2>/dev/null || { echo "SKIP: no user and network namespaces can be made here"; exit 77; }
+	exec unshare -Urn "$0" inside "$@"
+fi
+shift
+BIN=$1 FLOW=$2
+shift 2
+# shellcheck source=tests/e2e/hosts_lib.sh
+. "$(dirname "$0")/hosts_lib.sh"
+
+# within COMMAND...: until it succeeds, for at most a minute
+within()
+{
+	local end=$((SECONDS + 60))
+	until "$@"; do
+		[ $SECONDS -lt $end ] || return 1
+		sleep 0.02
+	done
+}
+
+flow=()
+
+# start HOST ACK_TIMEOUT: one end of the flow. It becomes the process of the subshell.
+start()
+{
+	local gid there=()
+	gid=$(gid_of "$1" "::ffff:10.7.0.$(($1 + 1))")
+	[ "$1" = 0 ] || there=(nsenter -t "$far" -n)
+	WEFT_DIR=$tmp/$1 "${there[@]}" "$BIN/weft" run -- "$FLOW" "$tmp" "end$1" "end$((1 - $1))" "$gid" "$2" \
+		>"$tmp/flow$1" 2>&1 &
+	flow[$1]=$!
+}
+
+completed() { cat "$tmp/end$1.count" 2>/dev/null || echo 0; }
+has_moved() { [ "$(completed "$1")" -gt "$2" ]; }
+
+# Both ends get on. Their counts may have been written before the change, so they must grow twice.
+moves()
+{
+	local i
+	for i in 0 1 0 1; do
+		within has_moved "$i" "$(completed "$i")" || fail "end $i does not get on: $(cat "$tmp/flow$i")"
+	done
+}
+
+# flows ACK_TIMEOUT: data flows
+flows()
+{
+	rm -f "$tmp"/end?.*
+	start 0 "$1"
+	start 1 "$1"
+	moves
+}
+
+# ends HOST STATUS: as flow.c says it, and every request has completed
+ends()
+{
+	wait "${flow[$1]}"
+	local got=$?
+	[ "$got" = "$2" ] || fail "end $1 ends with $got, not $2: $(cat "$tmp/flow$1")"
+	echo "$row: end $1: $(tail -1 "$tmp/flow$1")"
+}
+
+# Nothing failed until now, and both are told to end.
+all_is_well()
+{
+	moves
+	kill -TERM "${flow[@]}"
+	ends 0 0
+	ends 1 0
+}
+
+# The other end is gone for good: an end has the error of that, and flushes the rest.
+has_failed()
+{
+	ends "$1" 3
+	grep -q "1 transport retry counter exceeded" "$tmp/flow$1" || fail "end $1: $(cat "$tmp/flow$1")"
+}
+
+weftd_of() { on "$1" "$BIN/weft" status --json | python3 -c 'import json, sys; print(json.load(sys.stdin).get("pid", ""))'; }
+
+has_gid() { [ -n "$(gid_of "$1" "$2" 2>/dev/null)" ]; }
+has_no_gid() { ! has_gid "$@"; }
+
+# Has the host's weftd nobody and no socket any more, or has it left?
+is_idle()
+{
+	on "$1" "$BIN/weft" status --json | python3 -c 'import json, sys
+s = json.load(sys.stdin)
+sys.exit(s.get("running", True) and (bool(s["processes"]) or s["wire"]["sockets"] > 0 or s["wire"]["open"]))'
+}
+
+processes_of() { grep -lzx "WEFT_DIR=$tmp/$1" /proc/[0-9]*/environ 2>/dev/null; }
+is_empty() { [ -z "$(processes_of "$1")" ]; }
+
+# No process, no socket, no file of either host is left.
+nothing_is_left()
+{
+	local i
+	for i in 0 1; do
+		within is_idle $i || fail "weftd of host $i keeps: $(on $i "$BIN/weft" status)"
+		on $i "$BIN/weft" down >"$tmp/down" 2>&1 || fail "weft down of host $i: $(cat "$tmp/down")"
+		within is_empty $i || fail "processes of host $i are left: $(processes_of $i)"
+		[ ! -e "$tmp/$i" ] || fail "files of host $i are left: $(find "$tmp/$i" | head -5)"
+		[ -z "$(on $i ss -Huan 'sport = 4791')" ] ||
+			fail "sockets of host $i are left: $(on $i ss -Huanp 'sport = 4791' | head -2)"
+	done
+}
+
+# ---- the rows ----
+
+# The link is cut and comes back before the retries are over. The peer sees that it has no carrier.
+cut()
+{
+	flows 19
+	ip link set w0 down
+	within has_no_gid 0 ::ffff:10.7.0.1 || fail "the address stays"
+	ip link set w0 up
+	within has_gid 0 ::ffff:10.7.0.1 || fail "the address does not come back"
+	all_is_well
+}
+
+# The same for longer than all retries.
+cut_for_good()
+{
+	flows 14
+	ip link set w0 down
+	has_failed 0
+	has_failed 1
+	ip link set w0 up
+	within has_gid 0 ::ffff:10.7.0.1 || fail "the address does not come back"
+	flows 19
+	all_is_well
+}
+
+# The address goes, and others connect by another one; what uses the old one fails.
+address()
+{
+	flows 14
+	ip addr del 10.7.0.1/24 dev w0
+	has_failed 0
+	has_failed 1
+	within has_no_gid 0 ::ffff:10.7.0.1 || fail "the address stays"
+	ip addr add 10.7.0.1/24 dev w0
+	within has_gid 0 ::ffff:10.7.0.1 || fail "the address does not come back"
+	flows 19
+	all_is_well
+}
+
+# The address goes and comes back.
+address_back()
+{
+	flows 19
+	ip addr del 10.7.0.1/24 dev w0
+	within has_no_gid 0 ::ffff:10.7.0.1 || fail "the address stays"
+	ip addr add 10.7.0.1/24 dev w0
+	all_is_well
+}
+
+# A smaller MTU that holds the packets does nothing; one that does not is told, and cuts them off.
+mtu()
+{
+	flows 14
+	ip link set w0 mtu 1300
+	moves
+	ip link set w0 mtu 800
+	has_failed 0
+	grep -q "packets are too long for their way to another host, whose MTU is 800 bytes" "$tmp/flow0" ||
+		fail "it is not told: $(cat "$tmp/flow0")"
+	has_failed 1
+	ip link set w0 mtu 1500
+	flows 19
+	all_is_well
+}
+
+# is_another PID [HOST]
+is_another()
+{
+	local pid
+	pid=$(weftd_of "${2:-1}")
+	[ -n "$pid" ] && [ "$pid" != "$1" ]
+}
+
+has_socket() { on "$1" "$BIN/weft" status | grep -q "open to other hosts, for 1 processes"; }
+
+# next_weftd OLD: there is one, and the process has come back and has a socket of it
+next_weftd()
+{
+	within is_another "$1" || fail "there is no next weftd"
+	within has_socket 1 || fail "the next weftd has given no socket: $(on 1 "$BIN/weft" status)"
+}
+
+# weftd is killed, and the process starts the next one.
+weftd_killed()
+{
+	local old
+	flows 19
+	old=$(weftd_of 1)
+	kill -KILL "$old"
+	moves
+	next_weftd "$old"
+	all_is_well
+}
+
+is_away() { [ ! -e "/proc/$1" ]; }
+
+# weftd ends, data flows without one, and somebody starts the next one.
+restart()
+{
+	local old
+	flows 19
+	old=$(weftd_of 1)
+	kill -TERM "$old"
+	within is_away "$old" || fail "weftd does not end"
+	moves
+	[ -z "$(weftd_of 1)" ] || fail "there is a weftd already"
+	on 1 "$BIN/weft" up || fail "the next weftd does not start"
+	next_weftd "$old"
+	all_is_well
+}
+
+process_killed()
+{
+	flows 14
+	kill -KILL "${flow[1]}"
+	wait "${flow[1]}"
+	has_failed 0
+}
+
+both_killed()
+{
+	local old
+	flows 14
+	old=$(weftd_of 1)
+	kill -KILL "${flow[1]}" "$old"
+	wait "${flow[1]}"
+	has_failed 0
+	flows 19
+	all_is_well
+}
+
+listens()
+{
+	on 1 "$BIN/weft" status --json | python3 -c 'import json, sys
+sys.exit(not any(p["listeners"] for p in json.load(sys.stdin).get("processes", [])))'
+}
+
+# weftd is killed while a connection of rdma_cm is used, and then the process is: the next weftd tells the peer.
+cm()
+{
+	local server client old
+	command -v rping >/dev/null || skip "no rping here"
+	on 1 "$BIN/weft" run -- rping -s -a 10.7.0.2 -C 1000000 >"$tmp/server" 2>&1 &
+	server=$!
+	within listens || fail "no server: $(cat "$tmp/server")"
+	WEFT_DIR=$tmp/0 "$BIN/weft" run -- rping -c -v -a 10.7.0.2 -C 1000000 >"$tmp/client" 2>&1 &
+	client=$!
+	within grep -q "ping data" "$tmp/client" || fail "no client: $(cat "$tmp/client")"
+	old=$(weftd_of 0)
+	kill -KILL "$old"
+	within is_another "$old" 0 || fail "there is no next weftd"
+	within has_socket 0 || fail "the next weftd has given no socket: $(on 0 "$BIN/weft" status)"
+	kill -KILL "$client"
+	wait "$client"
+	wait "$server"	# its status is an error: the client did not end as agreed
+	grep -q "DISCONNECT EVENT" "$tmp/server" || fail "the server: $(tail -3 "$tmp/server")"
+}
+
+wire 1024
+for row in "$@"; do
+	$row
+	nothing_is_left
+done
+exit $failed

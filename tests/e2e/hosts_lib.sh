@@ -1,0 +1,89 @@
+# Sourced by the tests with two hosts, each a network namespace with a weftd of its own, that have a wire between them: BIN is the
+# build's bin, row what is tested now, failed what came of it. Skips where none can be made.
+# shellcheck shell=bash
+set -u
+failed=0
+
+fail()
+{
+	echo "FAILED: $row: $*"
+	failed=1
+}
+
+skip()
+{
+	echo "SKIP: $*"
+	exit 77
+}
+
+# needs PROGRAM...
+needs()
+{
+	local program
+	for program in "$@"; do
+		command -v "$program" >/dev/null || skip "no $program here"
+	done
+}
+
+needs ip nsenter python3 ss
+tmp=$(mktemp -d /tmp/weft-hosts.XXXXXX)
+unshare -n sleep 1000 &	# the first host is this namespace, the second that of a process which stays
+far=$!
+
+# shellcheck disable=SC2317 # by the trap
+clean_up()
+{
+	local i
+	for i in 0 1; do
+		on "$i" "$BIN/weft" down --force >/dev/null 2>&1
+	done
+	kill "$far" 2>/dev/null
+	rm -rf "${tmp:?}"
+}
+trap clean_up EXIT
+trap 'exit 1' TERM INT HUP
+
+while [ "$(readlink "/proc/$far/ns/net")" = "$(readlink /proc/self/ns/net)" ]; do
+	kill -0 "$far" || skip "no second network namespace can be made here"
+	sleep 0.02
+done
+if ! { ip link set lo up && ip link add w0 type veth peer name w1 netns "$far"; }; then
+	skip "no veth devices can be made here"
+fi
+
+# on HOST COMMAND...: 0 is here
+on()
+{
+	local host=$1
+	shift
+	if [ "$host" = 0 ]; then
+		WEFT_DIR=$tmp/0 "$@"
+	else
+		WEFT_DIR=$tmp/1 nsenter -t "$far" -n "$@"
+	fi
+}
+
+# has_family 4|6: the kernel may have been started without IPv6
+has_family() { [ "$1" != 6 ] || [ -e /proc/net/if_inet6 ] || skip "no IPv6 here"; }
+
+# both ends of the wire, for packets of RoCE with so much payload
+wire()
+{
+	local mtu=1500 i
+	[ "$1" = 4096 ] && mtu=4200
+	for i in 0 1; do
+		on $i ip link set lo up
+		on $i ip link set w$i mtu $mtu up
+		on $i ip addr replace 10.7.0.$((i + 1))/24 dev w$i
+		[ ! -e /proc/net/if_inet6 ] || on $i ip addr replace fd07::$((i + 1))/64 dev w$i nodad
+	done
+}
+
+# the index of this address in the GID table of weft1
+gid_of()
+{
+	on "$1" "$BIN/weft" devices --json |
+		python3 -c 'import json, sys
+gids = next(d["gids"] for d in json.load(sys.stdin)["devices"] if d["name"] == "weft1")
+print(next(g["index"] for g in gids if g["gid"] == sys.argv[1]))' "$2"
+}
