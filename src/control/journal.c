@@ -98,7 +98,7 @@ static bool is_given(const struct entry *e, const struct control_msg *msg)
 	if (e->type != given_by[msg->type] || memcmp(e->gid, msg->gid, sizeof(e->gid)) != 0)
 		return false;
 	if (e->type == CTL_MCAST)
-		return e->device == msg->device;
+		return e->device == msg->device && e->service == msg->service;
 	return e->service == msg->service && (e->type == CTL_PORT || e->a == msg->a);
 }
 

@@ -42,7 +42,9 @@ enum control_type {
 			 * yet; EDQUOT: one of the two has its share of channels, in all or with the other's user. Answered
 			 * without waiting for the peer. */
 	CTL_MCAST,	/* device, gid, a = 1 join, 0 leave (counted per process). answer: b = MLID (0 on Ethernet). The page
-			 * names the first slot of each member process */
+			 * names the first slot of each member process. service = MCAST_OF_PORT: at a port that has a subnet
+			 * manager the port joins, c = the Q_Key of a group that is made so. answer then: b = MLID, and the
+			 * service level from bit 16 on, c = the group's Q_Key; status EACCES: refused; ETIMEDOUT */
 	CTL_LISTEN,	/* service: this process answers CM requests for it, a = device + 1 or 0 any, gid = only for this
 			 * address (that a request asks for) or zero. status EADDRINUSE: the same triple is taken, somebody else
 			 * listens where this one would (a wildcard overlaps with everything) or has reserved the port; EACCES as
@@ -159,6 +161,8 @@ struct control_mad {
 	uint8_t rsvd[2];
 	uint8_t gid[16];
 };
+
+enum { MCAST_OF_PORT = 1 };	/* CTL_MCAST, service */
 
 /* CTL_CONN, service: from which bit on. */
 enum control_conn { CONN_HOP_LIMIT = 24, CONN_TCLASS = 32, CONN_ACK_TIMEOUT = 40, CONN_PKEY = 48 };

@@ -75,7 +75,8 @@ struct fabric_page {
 	/* The process that has the slot, or had it last: one number for all its slots, which no other process gets before
 	 * its first slot was given away 2^18 times. 0: nobody had it. Below 2^30. */
 	_Atomic uint32_t slot_owner[PAGE_SLOTS];
-	/* Where the slot's process is in the fabric that was loaded: 0 nowhere, else the index of its port, and 1. */
+	/* Where the slot's process is in the fabric that was loaded, or was when it ended, as its peers take in what it has sent
+	 * until then: 0 nowhere, else the index of its port, and 1. */
 	_Atomic uint32_t slot_port[PAGE_SLOTS];
 	/* enum page_packets. Not 0: the slot's process is impaired or captured while it runs, and whoever deals with it sends
 	 * packets. */

@@ -238,7 +238,9 @@ int walk_group_init(struct walk_group *g, const struct fabric *f)
 	g->port = calloc(f->ports + 1, sizeof(*g->port));
 	g->queue = calloc(f->nodes + 1, sizeof(*g->queue));
 	g->seen = calloc(f->nodes + 1, 1);
-	return g->port && g->queue && g->seen ? 0 : -ENOMEM;
+	g->out = calloc(f->ports + 1, sizeof(*g->out));
+	g->drop = calloc(f->ports + 1, sizeof(*g->drop));
+	return g->port && g->queue && g->seen && g->out && g->drop ? 0 : -ENOMEM;
 }
 
 void walk_group_fini(struct walk_group *g)
@@ -246,12 +248,14 @@ void walk_group_fini(struct walk_group *g)
 	free(g->port);
 	free(g->queue);
 	free(g->seen);
+	free(g->out);
+	free(g->drop);
 	*g = (struct walk_group){ 0 };
 }
 
-static void drop(struct walk_group *g, enum walk_verdict why)
+static void drop(struct walk_group *g, uint32_t at, enum walk_verdict why)
 {
-	g->dropped++;
+	g->drop[g->dropped++] = (struct walk_drop){ at, why };
 	g->why = why;
 }
 
@@ -265,10 +269,16 @@ static void send_copy(const struct fabric *f, const struct walk_packet *p, uint3
 
 	v = leave(f, p, in, out, &vl);
 	peer = v == WALK_ONWARD ? fabric_peer(f, out) : PORT_NONE;
-	if (v == WALK_ONWARD)
-		v = peer == PORT_NONE ? WALK_NO_LINK : peer == p->from ? WALK_ONWARD : enter(f, p, peer);
+	if (v == WALK_ONWARD && peer == PORT_NONE)
+		v = WALK_NO_LINK;
 	if (v != WALK_ONWARD) {
-		drop(g, v);
+		drop(g, out, v);
+		return;
+	}
+	g->out[g->links++] = out;
+	v = peer == p->from ? WALK_ONWARD : enter(f, p, peer);
+	if (v != WALK_ONWARD) {
+		drop(g, peer, v);
 	} else if (fabric_is_switch(f, f->owner[peer])) {
 		g->loops |= g->seen[f->owner[peer]];
 		if (!g->seen[f->owner[peer]])
@@ -301,12 +311,12 @@ void fabric_walk_group(const struct fabric *f, const struct walk_packet *p, stru
 {
 	uint32_t queued = 0;
 
-	g->ports = g->dropped = 0;
+	g->ports = g->links = g->dropped = 0;
 	g->loops = false;
 	g->why = WALK_DELIVERED;
 	memset(g->seen, 0, f->nodes);
 	if (p->from >= f->ports || p->dlid < MLID_FIRST || p->dlid - MLID_FIRST >= (int)f->mlids) {
-		drop(g, p->from >= f->ports ? WALK_NO_LINK : WALK_BAD_LID);
+		drop(g, p->from, p->from >= f->ports ? WALK_NO_LINK : WALK_BAD_LID);
 		return;
 	}
 	if (fabric_is_switch(f, f->owner[p->from])) {

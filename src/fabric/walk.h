@@ -66,12 +66,21 @@ static inline enum walk_verdict fabric_walk_again(const struct fabric *f, struct
 	return fabric_walk(f, &packet, route);
 }
 
+/* A copy that was dropped. */
+struct walk_drop {
+	uint32_t at;			/* the port that dropped it */
+	enum walk_verdict why;
+};
+
 /* Memory for multicast, of one thread. */
 struct walk_group {
 	uint32_t *port;			/* owned: those of hosts, and ports 0 of switches, that a packet reached; each once */
 	uint32_t ports;
 	uint32_t *queue;		/* owned: input ports of switches */
 	uint8_t *seen;			/* owned: by node: a switch that has the packet */
+	uint32_t *out;			/* owned: the port at the near end of each link that a copy passed */
+	uint32_t links;
+	struct walk_drop *drop;		/* owned */
 	bool loops;			/* the packet came to a switch twice; there hardware would multiply it */
 	uint32_t dropped;		/* copies that a port dropped */
 	enum walk_verdict why;		/* the last of them, or WALK_DELIVERED */

@@ -167,12 +167,13 @@ static bool copy_group(const struct fabric_page *page, int device, const uint8_t
 }
 
 bool group_members(const struct fabric_page *page, int device, const uint8_t *dgid, uint16_t mlid,
-		   uint64_t members[PAGE_SLOTS / 64])
+		   uint64_t members[PAGE_SLOTS / 64], uint16_t *own_mlid)
 {
 	struct page_group group;
 
 	if (!copy_group(page, device, dgid, mlid, &group))
 		return false;
+	*own_mlid = group.mlid;
 	memcpy(members, group.slots, sizeof(group.slots));
 	return true;
 }

@@ -18,9 +18,10 @@ void devices_forget_routes(struct ca *ca);
 /* Has the device this GID in the page now? */
 bool devices_has_gid(const struct fabric_page *page, int device, const uint8_t gid[16]);
 
-/* The members of the group that dgid (or, without one, the MLID) names on this device; false: no such group. */
+/* The members of the group that dgid (or, without one, the MLID) names on this device, and the MLID that weftd knows it by;
+ * false: no such group. */
 bool group_members(const struct fabric_page *page, int device, const uint8_t *dgid, uint16_t mlid,
-		   uint64_t members[PAGE_SLOTS / 64]);
+		   uint64_t members[PAGE_SLOTS / 64], uint16_t *own_mlid);
 /* The next member after this slot, or 0. */
 uint32_t group_next(const uint64_t members[PAGE_SLOTS / 64], uint32_t slot);
 /* 0 and the MLID of the group, or -ENOENT. Any thread. */

@@ -98,6 +98,7 @@ void node_leave(struct node *n)
 	if (n->traffic)
 		munmap(n->traffic, traffic_bytes(&n->fabric));
 	ways_fini(&n->ways);
+	trees_fini(&n->trees);
 	fabric_file_unmap(&n->fabric);
 	*n = (struct node){ 0 };
 }
@@ -183,23 +184,42 @@ void node_count_discards(const struct node *n, unsigned packets)
 
 /* ---- members of groups ---- */
 
-static bool reaches_member(const struct node *n, const struct fabric_page *page, uint32_t slot)
+const struct tree *node_find_tree(struct node *n, const struct ca_device *dev, uint16_t dlid, uint8_t sl, uint16_t mlid,
+				  uint64_t generation)
+{
+	struct walk_packet p = { .from = n->port, .dlid = dlid, .sl = sl & 15, .switches = SWITCHES_MOST };
+
+	if (!node_is_somewhere(n) || !device_has(dev, DEVICE_LIDS))
+		return NULL;
+	if (!FABRIC_READ(n->fabric.port[n->port].sm_lid))
+		p.dlid = mlid;
+	p.pkey = FABRIC_READ(fabric_pkeys(&n->fabric, n->port)[0]);
+	return trees_find(&n->trees, generation, &n->fabric, &p);
+}
+
+static bool reaches_member(const struct node *n, const struct fabric_page *page, const struct tree *tree, uint32_t slot)
 {
 	uint32_t to;
 
 	if (!node_is_somewhere(n))
 		return !atomic_load_explicit(&page->slot_port[slot], memory_order_relaxed);
 	to = port_of(n, page, slot);
-	return to != PORT_NONE && destination(n, n->port, FABRIC_READ(n->fabric.port[to].lid), 0) == to;
+	return tree && to != PORT_NONE && tree_reaches(tree, to);
 }
 
-void node_filter(const struct node *n, const struct fabric_page *page, const struct ca_device *dev,
+void node_filter(const struct node *n, const struct fabric_page *page, const struct ca_device *dev, const struct tree *tree,
 		 uint64_t members[PAGE_SLOTS / 64])
 {
 	if (!device_has(dev, DEVICE_LIDS) || !atomic_load_explicit(&page->fabric, memory_order_relaxed))
 		return;
 	for (uint32_t slot = 0; slot < PAGE_SLOTS; slot++) {
-		if (members[slot / 64] >> slot % 64 & 1 && !reaches_member(n, page, slot))
+		if (members[slot / 64] >> slot % 64 & 1 && !reaches_member(n, page, tree, slot))
 			members[slot / 64] &= ~(1ull << slot % 64);
 	}
+}
+
+void node_count_tree(const struct node *n, const struct tree *tree, const struct wire_load *load)
+{
+	if (n->traffic)
+		tree_pass(n->traffic, tree, load);
 }

@@ -6,6 +6,7 @@
 
 #include "fabric/fabric.h"
 #include "fabric/page.h"
+#include "peers/trees.h"
 #include "peers/ways.h"
 #include "verbs/ca.h"
 
@@ -17,6 +18,7 @@ struct node {
 	uint32_t port;
 	struct traffic_block *traffic;	/* owned mapping, by port: what data counts; NULL: nothing is counted */
 	struct ways ways;
+	struct trees trees;
 };
 
 static inline bool node_is_somewhere(const struct node *n)
@@ -45,8 +47,13 @@ void node_count(const struct node *n, const struct traffic_way *way, const struc
 void node_count_wait(const struct node *n, uint32_t way);
 void node_count_discards(const struct node *n, unsigned packets);
 
-/* Takes out of a group's members on this device those that a packet of ours does not reach. */
-void node_filter(const struct node *n, const struct fabric_page *page, const struct ca_device *dev,
+/* The tree of a datagram to a group, as long as routes of this generation hold. weftd knows the group by `mlid`: where no subnet
+ * manager gives groups their LIDs, packets to it go by that one. NULL: this device goes through no fabric, or no memory. */
+const struct tree *node_find_tree(struct node *n, const struct ca_device *dev, uint16_t dlid, uint8_t sl, uint16_t mlid,
+				  uint64_t generation);
+/* Takes out of a group's members on this device those that the tree does not reach; without one, those that are in a fabric. */
+void node_filter(const struct node *n, const struct fabric_page *page, const struct ca_device *dev, const struct tree *tree,
 		 uint64_t members[PAGE_SLOTS / 64]);
+void node_count_tree(const struct node *n, const struct tree *tree, const struct wire_load *load);
 
 #endif

@@ -71,14 +71,17 @@ static unsigned datagram_room(struct peers *ps, struct channel *ch)
 }
 
 /* A group waits for whichever of its members is waited for, and has the room that all have. */
-static unsigned group_room(struct peers *ps, const struct ca_device *dev, const struct av *av)
+static unsigned group_room(struct peers *ps, const struct ca_device *dev, const struct av *av, uint64_t generation)
 {
 	uint64_t members[PAGE_SLOTS / 64];
 	unsigned room = ROOM_TO_DROP;
+	const struct tree *tree;
+	uint16_t mlid;
 
-	if (!group_members(ps->page, dev->index, av->is_global ? av->dgid : NULL, av->dlid, members))
+	if (!group_members(ps->page, dev->index, av->is_global ? av->dgid : NULL, av->dlid, members, &mlid))
 		return room;
-	node_filter(&ps->node, ps->page, dev, members);
+	tree = node_find_tree(&ps->node, dev, av->dlid, av->sl, mlid, generation);
+	node_filter(&ps->node, ps->page, dev, tree, members);
 	for (uint32_t slot = 0; (slot = group_next(members, slot));) {
 		const struct route r = route_to_slot(ps, slot);
 		struct channel *ch = route_channel(&r);
@@ -126,7 +129,7 @@ unsigned space_for(struct peers *ps, const struct ca_device *dev, const struct r
 	case ROUTE_LINK:
 		return link_room(ps, r->place);
 	case ROUTE_GROUP:
-		return av ? group_room(ps, dev, av) : ROOM_TO_DROP;
+		return av ? group_room(ps, dev, av, r->generation) : ROOM_TO_DROP;
 	case ROUTE_NONE:
 		if (channel_comes(ps, route_slot(r)))
 			return 0;

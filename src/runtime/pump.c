@@ -35,14 +35,21 @@ static void note_dropped(struct runtime *rt, const struct link *l, unsigned pack
 		rt->ca.counters.send_err += packets;
 }
 
-/* At the ports on their way. What the process's own faults do to packets comes after that. */
-static void count_on_way(struct runtime *rt, uint32_t number, const struct burst *b, unsigned packets)
+static struct wire_load load_of(const struct burst *b, unsigned packets)
 {
-	const struct way *way = ways_at(&rt->peers.node.ways, number);
 	struct wire_load load = { .packets = packets };
 
 	for (unsigned i = 0; i < packets; i++)
 		load.words += packet_bytes(&b->out[i].packet) / 4;
+	return load;
+}
+
+/* At the ports on their way. What the process's own faults do to packets comes after that. */
+static void count_on_way(struct runtime *rt, uint32_t number, const struct burst *b, unsigned packets)
+{
+	const struct way *way = ways_at(&rt->peers.node.ways, number);
+	const struct wire_load load = load_of(b, packets);
+
 	node_count(&rt->peers.node, &way->there, &load);
 }
 
@@ -95,14 +102,25 @@ void pump_send_frame(struct runtime *rt, struct link *l, unsigned kind, const vo
 		note_dropped(rt, l, 1);
 }
 
+/* A group that nobody has joined is nowhere in the page, and its packets go through the fabric all the same. */
 static void send_multicast(struct runtime *rt, const struct burst *b)
 {
 	const struct packet_path *path = &b->out[0].packet.path;
+	struct node *node = &rt->peers.node;
 	uint64_t members[PAGE_SLOTS / 64];
+	uint16_t mlid = path->dlid;
+	const struct tree *tree;
+	bool any = group_members(rt->peers.page, b->dev->index, path->has_grh ? path->dgid : NULL, path->dlid, members, &mlid);
 
-	if (!group_members(rt->peers.page, b->dev->index, path->has_grh ? path->dgid : NULL, path->dlid, members))
+	tree = node_find_tree(node, b->dev, path->dlid, path->sl, mlid, b->route->generation);
+	if (tree) {
+		const struct wire_load load = load_of(b, b->packets);
+
+		node_count_tree(node, tree, &load);
+	}
+	if (!any)
 		return;
-	node_filter(&rt->peers.node, rt->peers.page, b->dev, members);
+	node_filter(node, rt->peers.page, b->dev, tree, members);
 	for (uint32_t slot = 0; (slot = group_next(members, slot));) {
 		const struct route r = route_to_slot(&rt->peers, slot);
 

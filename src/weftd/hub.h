@@ -77,6 +77,7 @@ struct client {
 	bool has_returned;		/* was attached to another weftd */
 	bool told_kept;			/* has said which channels are open, or had none */
 	uint16_t joined[PAGE_GROUPS];	/* how often, by group */
+	uint16_t joined_port[PAGE_GROUPS];	/* of these, by its port: joins.c */
 	uint32_t group_count;
 	uint64_t known[PAGE_SLOTS / 64];	/* first slots of the processes that must hear when it leaves */
 	uint64_t mads_sent, mads_dropped;
@@ -169,6 +170,7 @@ struct hub {
 	uint64_t ports_used[PORT_SPACES][PORT_WORDS];
 	struct list reports;
 	struct mad_clients mads;		/* umad.c */
+	struct list joins;			/* joins.c */
 	struct mad_arrival mad_at;		/* the last MAD that came to a port: umad.c */
 	uint32_t report_seq, report_count;
 	struct last_words *last_words;	/* owned; NULL: nobody has left any */

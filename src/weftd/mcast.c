@@ -1,9 +1,12 @@
 /* A group lives while a process is in it. A process's joins are counted; the page names its first slot while the count is
- * not zero. */
+ * not zero. Those of rdma_cm at a port that has a subnet manager are joins of the port, too (joins.h); a program that only
+ * attaches a QP hears what comes to the port. Without a manager weftd writes the group's tree, of everybody. */
 #include "weftd/mcast.h"
 
 #include "control/devices.h"
+#include "weftd/joins.h"
 #include "weftd/page.h"
+#include "weftd/subnet.h"
 #include "wire/addr.h"
 
 #include <errno.h>
@@ -72,6 +75,7 @@ static void set_member(struct fabric_page *p, int group, uint32_t slot, bool is_
 
 static int join(struct hub *h, struct client *c, const struct control_msg *msg)
 {
+	bool has_lids = control_device_protocol(&h->page->device[msg->device])->caps & DEVICE_LIDS;
 	int i = find_group(h->page, msg->device, msg->gid);
 
 	if (i >= 0 && c->joined[i] == UINT16_MAX)
@@ -89,8 +93,18 @@ static int join(struct hub *h, struct client *c, const struct control_msg *msg)
 		c->group_count++;
 		set_member(h->page, i, c->slot, true);
 	}
+	if (has_lids && !joins_are_needed(h, c))
+		subnet_route_group(h, c, h->page->group[i].mlid);
 	c->joined[i]++;
 	return i;
+}
+
+static void leave_once(struct hub *h, struct client *c, int i)
+{
+	if (--c->joined[i] == 0) {
+		c->group_count--;
+		set_member(h->page, i, c->slot, false);
+	}
 }
 
 static int leave(struct hub *h, struct client *c, const struct control_msg *msg)
@@ -99,11 +113,41 @@ static int leave(struct hub *h, struct client *c, const struct control_msg *msg)
 
 	if (i < 0 || !c->joined[i])
 		return -ENOENT;
-	if (--c->joined[i] == 0) {
-		c->group_count--;
-		set_member(h->page, i, c->slot, false);
+	if (msg->service == MCAST_OF_PORT && c->joined_port[i]) {
+		c->joined_port[i]--;
+		joins_leave(h, c, i, 1);
 	}
+	leave_once(h, c, i);
 	return i;
+}
+
+void mcast_take_back(struct hub *h, struct client *c, int i)
+{
+	c->joined_port[i]--;
+	leave_once(h, c, i);
+}
+
+void mcast_set_lid(struct fabric_page *p, int i, uint16_t mlid)
+{
+	if (!p->group[i].used || p->group[i].mlid == mlid)
+		return;
+	page_write_begin(p);
+	p->group[i].mlid = mlid;
+	page_write_end(p);
+}
+
+/* After join: the port joins, too. */
+static int join_port(struct hub *h, struct client *c, const struct control_msg *msg, int i, struct control_msg *answer)
+{
+	int err;
+
+	if (!(control_device_protocol(&h->page->device[msg->device])->caps & DEVICE_LIDS) || !joins_are_needed(h, c))
+		return i;
+	c->joined_port[i]++;
+	err = joins_enter(h, c, msg, i, answer);
+	if (err && err != -EINPROGRESS)
+		mcast_take_back(h, c, i);
+	return err ? err : i;
 }
 
 void mcast_input(struct hub *h, struct client *c, const struct control_msg *msg)
@@ -115,6 +159,10 @@ void mcast_input(struct hub *h, struct client *c, const struct control_msg *msg)
 		i = msg->a ? join(h, c, msg) : leave(h, c, msg);
 	if (i >= 0)
 		answer.b = h->page->group[i].mlid;
+	if (i >= 0 && msg->a && msg->service == MCAST_OF_PORT)
+		i = join_port(h, c, msg, i, &answer);
+	if (i == -EINPROGRESS)
+		return;
 	if (i == -EDQUOT)
 		hub_refuse(h, c, msg, LIMIT_GROUPS);
 	else
@@ -131,10 +179,12 @@ void mcast_forget(struct fabric_page *p, uint32_t slot)
 
 void mcast_leave(struct hub *h, struct client *c)
 {
+	joins_forget(h, c);
 	for (int i = 0; i < PAGE_GROUPS; i++) {
+		joins_leave(h, c, i, c->joined_port[i]);
 		if (c->joined[i])
 			set_member(h->page, i, c->slot, false);
-		c->joined[i] = 0;
+		c->joined[i] = c->joined_port[i] = 0;
 	}
 	c->group_count = 0;
 }

@@ -64,7 +64,6 @@ static void begin(struct hub *h, struct client *c, uint32_t slot)
 static void end(struct hub *h, uint32_t slot)
 {
 	atomic_fetch_add(&h->page->slot_generation[slot], 1);
-	atomic_store(&h->page->slot_port[slot], 0);
 	atomic_store(&h->page->slot_packets[slot], 0);
 	h->claims->slot[slot] = (struct claim){ 0 };
 	h->slot_owner[slot] = NULL;

@@ -7,9 +7,11 @@
 #include "control/devices.h"
 #include "control/fabric_file.h"
 #include "fabric/host.h"
+#include "fabric/route.h"
 #include "fabric/walk.h"
 #include "link/memfile.h"
 #include "weftd/entry.h"
+#include "weftd/joins.h"
 #include "weftd/leases.h"
 #include "weftd/page.h"
 #include "weftd/port_counts.h"
@@ -294,6 +296,9 @@ static int replace(struct hub *h, const int *fds, int nfds)
 	}
 	if (!nfds)
 		number(h, false);
+	for (uint32_t i = 0; i < PAGE_SLOTS; i++)
+		atomic_store(&h->page->slot_port[i], 0);
+	joins_end(h);
 	forget(h->subnet);
 	tree_remove_ports(h->subnet->dir);
 	if (nfds) {
@@ -490,6 +495,39 @@ bool subnet_connects(const struct hub *h, const struct client *from, const struc
 	return r.verdict == WALK_DELIVERED && r.at == b && fabric_find_pkey(&h->subnet->fabric, b, p.pkey) >= 0;
 }
 
+/* ---- groups ---- */
+
+static bool route_group(struct subnet *s, uint32_t mlid)
+{
+	int err = fabric_route_group(&s->fabric, mlid);
+
+	if (err)
+		log_line(LOG_ERROR, "no tree for a multicast group, what is sent to it gets lost: %s", strerror(-err));
+	s->agents.changes++;
+	return !err;
+}
+
+void subnet_route_group(struct hub *h, const struct client *c, uint16_t mlid)
+{
+	struct subnet *s = h->subnet;
+	uint32_t port = subnet_port(h, c), group = (uint32_t)mlid - MLID_FIRST;
+
+	if (port == PORT_NONE || !FABRIC_READ(s->fabric.port[port].lid) || group >= PAGE_GROUPS ||
+	    s->routed[group / 64] >> group % 64 & 1)
+		return;
+	if (route_group(s, mlid))
+		s->routed[group / 64] |= 1ull << group % 64;
+}
+
+/* Trees lead around links that are down. A manager that has come since writes its own. */
+static void route_groups_again(struct subnet *s, uint32_t port)
+{
+	for (uint32_t i = 0; i < PAGE_GROUPS && !FABRIC_READ(s->fabric.port[port].sm_lid); i++) {
+		if (s->routed[i / 64] >> i % 64 & 1)
+			route_group(s, MLID_FIRST + i);
+	}
+}
+
 /* ---- links ---- */
 
 /* The trees of programs at the link's ends say what state it has. */
@@ -529,6 +567,7 @@ int subnet_set_link(struct hub *h, uint32_t port, uint32_t number, bool is_up)
 	if (port >= f->ports || fabric_peer(f, port) == PORT_NONE)
 		return -EINVAL;
 	agents_set_link(&h->subnet->agents, h->now, port, is_up);
+	route_groups_again(h->subnet, port);
 	subnet_tell_changes(h);
 	return 0;
 }

@@ -29,6 +29,7 @@ struct subnet {
 		uint32_t written;	/* in this era, by bits: of all devices (0), of one alone (its index + 1) */
 	} tree[SUBNET_TREES];		/* hosts that have trees */
 	uint32_t trees;
+	uint64_t routed[PAGE_GROUPS / 64];	/* MLIDs, by bits, whose trees weftd has written */
 	uint32_t counts_port, counts_which;	/* whose counters were written last, and until when they are held for true */
 	wtime counts_until;
 	uint32_t era;			/* trees of another one tell old addresses */
@@ -50,6 +51,9 @@ uint32_t subnet_port(const struct hub *h, const struct client *c);
 void subnet_describe(const struct hub *h, const struct client *c, uint32_t device, struct page_device *d);
 /* Does a packet of QP1 from one process's port get to the other's? Ports count it. Both are in the fabric, or neither is. */
 bool subnet_connects(const struct hub *h, const struct client *from, const struct client *to, const struct packet_path *path);
+
+/* The process is at a port that has a LID and no manager: weftd writes the tree of the group, once, of everybody. */
+void subnet_route_group(struct hub *h, const struct client *c, uint16_t mlid);
 
 /* Processes and trees of device files learn of what agents have changed in the fabric since the last call. */
 void subnet_tell_changes(struct hub *h);

@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "control/devices.h"
 #include "fabric/host.h"
+#include "weftd/joins.h"
 #include "weftd/random.h"
 #include "weftd/subnet.h"
 
@@ -16,6 +17,8 @@ struct mad_port {
 	struct mad_file file;		/* first */
 	struct client *client;		/* borrowed: whose connection it is */
 	uint8_t secret[16];
+	umad_heard *heard;		/* weftd's own, without a client; NULL: a program's */
+	void *arg;
 	bool is_sm;			/* it makes its port a subnet manager's, and has no datagrams */
 	struct control_mad head;	/* of a datagram that comes in pieces; total 0: none does */
 	uint8_t *data;			/* owned: what has come of it; NULL: it is lost */
@@ -115,11 +118,16 @@ static void fill_head(struct control_mad *head, const struct mad_letter *l)
 static void deliver(void *arg, struct mad_file *f, const struct mad_letter *l)
 {
 	struct hub *h = arg;
-	struct client *c = mad_port_of(f)->client;
+	const struct mad_port *p = mad_port_of(f);
+	struct client *c = p->client;
 	uint8_t text[sizeof(struct control_mad) + CONTROL_MAD_PIECE];
 	struct control_mad head;
 	bool goes_on = true;
 
+	if (p->heard) {
+		p->heard(p->arg, l);
+		return;
+	}
 	if (!h->ops->has_room(h, c)) {
 		c->mads_dropped++;
 		return;
@@ -138,7 +146,9 @@ static void deliver(void *arg, struct mad_file *f, const struct mad_letter *l)
 
 static bool may_hold(void *arg, const struct mad_file *f, size_t more)
 {
-	return !account_check(arg, mad_port_of(f)->client, LIMIT_DATAGRAMS, more);
+	const struct mad_port *p = mad_port_of(f);
+
+	return p->heard || !account_check(arg, p->client, LIMIT_DATAGRAMS, more);
 }
 
 static const struct mad_ops ops = { .carry = carry, .refuse = refuse, .deliver = deliver, .may_hold = may_hold };
@@ -149,6 +159,7 @@ void umad_start(struct hub *h)
 
 	random_bytes(&key, sizeof(key));
 	mad_clients_init(&h->mads, &ops, h, &key);
+	list_init(&h->joins);
 }
 
 /* What agents of the fabric say by themselves. */
@@ -175,6 +186,7 @@ void umad_expire(struct hub *h)
 		return;
 	if (agents_deadline(&h->subnet->agents) <= h->now)
 		pull_agents(h);
+	joins_expire(h);
 	subnet_tell_changes(h);
 }
 
@@ -289,8 +301,37 @@ uint32_t umad_count_placed(const struct hub *h)
 	uint32_t n = 0;
 
 	list_for_each(f, &h->mads.files, struct mad_file, node)
-		n += f->port != PORT_NONE;
+		n += f->port != PORT_NONE && !mad_port_of(f)->heard;
 	return n;
+}
+
+/* ---- weftd's own ---- */
+
+struct mad_port *umad_open(struct hub *h, uint32_t port, const struct mad_registration *what, umad_heard *heard, void *arg)
+{
+	struct mad_port *p = calloc(1, sizeof(*p));
+	uint32_t agent;
+
+	if (!p)
+		return NULL;
+	p->heard = heard;
+	p->arg = arg;
+	mad_file_open(&h->mads, &p->file, port);
+	if (!mad_register(&h->mads, &p->file, what, &agent))
+		return p;
+	umad_close(h, p);
+	return NULL;
+}
+
+int umad_ask(struct hub *h, struct mad_port *p, const struct mad_letter *l)
+{
+	return mad_send(&h->mads, h->now, &p->file, l);
+}
+
+void umad_close(struct hub *h, struct mad_port *p)
+{
+	mad_file_close(&h->mads, &p->file);
+	free(p);
 }
 
 /* ---- agents ---- */

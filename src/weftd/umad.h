@@ -9,6 +9,12 @@
 
 void umad_start(struct hub *h);
 
+/* A file of weftd's own at a port of the fabric, which asks as agent 0. What is heard may be heard while it asks. */
+typedef void umad_heard(void *arg, const struct mad_letter *l);
+struct mad_port *umad_open(struct hub *h, uint32_t port, const struct mad_registration *what, umad_heard *heard, void *arg);
+int umad_ask(struct hub *h, struct mad_port *p, const struct mad_letter *l);
+void umad_close(struct hub *h, struct mad_port *p);
+
 /* CTL_MAD_PORT, CTL_MAD_AGENT, CTL_MAD. */
 void umad_port(struct hub *h, struct client *c, const struct control_msg *msg, const char *text, const int *fds, int nfds);
 void umad_agent(struct hub *h, struct client *c, const struct control_msg *msg, const char *text, const int *fds, int nfds);

@@ -241,23 +241,35 @@ static void groups_have_those_who_are_reached(void **state)
 	const struct node nowhere = { 0 };
 	const uint64_t all[PAGE_SLOTS / 64] = { 1ull << SLOT | 1ull << OTHER_SLOT | 1ull << OUTSIDE };
 	uint64_t members[PAGE_SLOTS / 64];
+	const struct tree *tree;
 
+	assert_int_equal(fabric_route_group(&w->t.f, MLID_FIRST + 1), 0);
 	memcpy(members, all, sizeof(all));
-	node_filter(&w->node, w->page, &w->dev, members);
+	tree = node_find_tree(&w->node, &w->dev, MLID_FIRST + 7, 0, MLID_FIRST + 1, 1);
+	node_filter(&w->node, w->page, &w->dev, tree, members);
 	assert_true(is_member(members, SLOT) && is_member(members, OTHER_SLOT) && !is_member(members, OUTSIDE));
-	fabric_set_link(&w->t.f, host(w, "h2"), false);
-	node_filter(&w->node, w->page, &w->dev, members);
+	/* where a manager is, the LID of the packet leads; here to no port but the own */
+	FABRIC_SET(w->t.f.port[w->node.port].sm_lid, 1);
+	tree = node_find_tree(&w->node, &w->dev, MLID_FIRST + 7, 0, MLID_FIRST + 1, 2);
+	node_filter(&w->node, w->page, &w->dev, tree, members);
 	assert_true(!is_member(members, SLOT) && is_member(members, OTHER_SLOT));
 	memcpy(members, all, sizeof(all));
-	node_filter(&nowhere, w->page, &w->dev, members);
+	fabric_set_link(&w->t.f, host(w, "h2"), false);
+	tree = node_find_tree(&w->node, &w->dev, MLID_FIRST + 1, 0, 0, 3);
+	node_filter(&w->node, w->page, &w->dev, tree, members);
+	assert_true(!is_member(members, SLOT) && is_member(members, OTHER_SLOT));
+	trees_fini(&w->node.trees);
+	memcpy(members, all, sizeof(all));
+	assert_null(node_find_tree(&w->node, &(struct ca_device){ .protocol = protocols[1] }, MLID_FIRST + 1, 0, 0, 4));
+	node_filter(&nowhere, w->page, &w->dev, NULL, members);
 	assert_true(!is_member(members, SLOT) && !is_member(members, OTHER_SLOT) && is_member(members, OUTSIDE));
 	/* on the other device, and without a fabric, all are */
 	memcpy(members, all, sizeof(all));
 	w->dev.protocol = protocols[1];
-	node_filter(&w->node, w->page, &w->dev, members);
+	node_filter(&w->node, w->page, &w->dev, NULL, members);
 	w->dev.protocol = protocols[0];
 	w->page->fabric = 0;
-	node_filter(&nowhere, w->page, &w->dev, members);
+	node_filter(&nowhere, w->page, &w->dev, NULL, members);
 	assert_memory_equal(members, all, sizeof(all));
 }
 

@@ -148,6 +148,7 @@ static void a_change_in_the_midst_of_a_copy_is_noticed(void **state)
 {
 	const struct sigaction catch = { .sa_sigaction = write_half, .sa_flags = SA_SIGINFO };
 	uint64_t members[PAGE_SLOTS / 64];
+	uint16_t mlid;
 	struct sigaction before;
 
 	(void)state;
@@ -157,14 +158,14 @@ static void a_change_in_the_midst_of_a_copy_is_noticed(void **state)
 	copy.group->used = 1;
 	memcpy(copy.group->gid, gid, sizeof(gid));
 	memset(copy.group->slots, 0xff, sizeof(copy.group->slots));
-	assert_true(group_members(copy.page, 0, gid, 0, members));
+	assert_true(group_members(copy.page, 0, gid, 0, members, &mlid));
 	sigaction(SIGSEGV, &catch, &before);
 	mprotect(copy.hidden, memory_page(), PROT_NONE);
-	assert_false(group_members(copy.page, 0, gid, 0, members));
+	assert_false(group_members(copy.page, 0, gid, 0, members, &mlid));
 	sigaction(SIGSEGV, &before, NULL);
 	assert_int_equal(copy.stops, 1);
 	page_write_end(copy.page);
-	assert_true(group_members(copy.page, 0, gid, 0, members));
+	assert_true(group_members(copy.page, 0, gid, 0, members, &mlid));
 	assert_int_equal(group_next(members, 0), 0);
 	free_page(copy.page);
 }

@@ -585,6 +585,8 @@ static void a_group_reaches_everybody_once(void **state)
 			fabric_walk_group(&t.f, &p, &g);
 			assert_false(g.loops);
 			assert_int_equal(g.dropped, 0);
+			/* a tree: one link to each switch and host */
+			assert_int_equal(g.links, g.ports);
 			for (uint32_t port = 0; port < t.f.ports; port++)
 				assert_int_equal(was_reached(&g, port), t.f.port[port].lid && port != p.from);
 		}
@@ -609,6 +611,10 @@ static void a_group_obeys_links_and_partitions(void **state)
 	assert_false(was_reached(&g, port_named(&t.f, "h3", 1)));
 	assert_int_equal(g.dropped, 1);
 	assert_int_equal(g.why, WALK_NOT_ACTIVE);
+	assert_int_equal(g.drop[0].at, port_named(&t.f, "s3", 2));
+	/* h1 - s1 - s2 - s3, s2 - h2 */
+	assert_int_equal(g.links, 4);
+	assert_int_equal(g.out[0], p.from);
 	t.f.port[port_named(&t.f, "s2", 1)].enforce = ENFORCE_IN;
 	p.pkey = 0x8002;
 	fabric_walk_group(&t.f, &p, &g);
@@ -675,7 +681,7 @@ static void a_hostile_writer_leads_nobody_outside(void **state)
 			assert_true(route.at < t.f.ports && route.nodes <= WALK_NODES);
 			p.dlid = MLID_FIRST;
 			fabric_walk_group(&t.f, &p, &g);
-			assert_true(g.ports <= t.f.ports);
+			assert_true(g.ports <= t.f.ports && g.links <= t.f.ports && g.dropped <= t.f.ports);
 		}
 	}
 	walk_group_fini(&g);

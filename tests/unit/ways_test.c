@@ -2,6 +2,7 @@
 #include "fabric.h"
 
 #include "fabric/route.h"
+#include "peers/trees.h"
 #include "peers/ways.h"
 
 struct world {
@@ -129,6 +130,38 @@ static void a_way_is_kept_for_its_generation(void **state)
 	assert_int_equal(find(w, 2, lid, 0)->there.links, 2);
 }
 
+static void copies_of_a_group_count_on_each_link(void **state)
+{
+	struct world *w = *state;
+	const struct walk_packet p = { .from = w->h1, .dlid = MLID_FIRST, .pkey = 0xffff };
+	const struct wire_load load = { 3, 30 };
+	struct trees trees = { 0 };
+	const struct tree *tree;
+
+	assert_int_equal(fabric_route_group(&w->t.f, MLID_FIRST), 0);
+	tree = trees_find(&trees, 1, &w->t.f, &p);
+	assert_non_null(tree);
+	assert_int_equal(tree->links, 3);
+	assert_true(tree_reaches(tree, w->h1) && tree_reaches(tree, w->h2));
+	tree_pass(w->all, tree, &load);
+	assert_int_equal(sum(w, TRAFFIC_PACKETS), 9);
+	assert_int_equal(sum(w, TRAFFIC_MULTICAST), 9);
+	assert_int_equal(sum(w, TRAFFIC_WORDS), 90);
+	assert_int_equal(sum(w, TRAFFIC_XMIT_DISCARDS), 0);
+	/* the same one until routes change: then its partition does not let the packet in, and one link later it is down */
+	fabric_pkeys(&w->t.f, w->h2)[0] = 0x8001;
+	assert_ptr_equal(trees_find(&trees, 1, &w->t.f, &p), tree);
+	assert_true(tree_reaches(tree, w->h2));
+	tree = trees_find(&trees, 2, &w->t.f, &p);
+	assert_false(tree_reaches(tree, w->h2));
+	fabric_set_link(&w->t.f, w->h2, false);
+	tree = trees_find(&trees, 3, &w->t.f, &p);
+	assert_int_equal(tree->links, 2);
+	tree_pass(w->all, tree, &load);
+	assert_int_equal(traffic_read(w->all, w->t.f.port[w->h2].peer, TRAFFIC_XMIT_DISCARDS), 3);
+	trees_fini(&trees);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -136,6 +169,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(what_is_dropped_counts_where_it_is, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(what_stays_at_the_port_counts_nowhere, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_way_is_kept_for_its_generation, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(copies_of_a_group_count_on_each_link, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -61,7 +61,8 @@ void ucm_mgid(const struct ucm_id *id, const struct ca_device *dev, const struct
 		ucm_addr_gid(addr, mgid);
 }
 
-static struct ucm_event *joined_event(struct ucm_mcast *mcast, const struct ca_device *dev, uint16_t mlid)
+/* What a subnet administration says of a group counts; elsewhere the id's own Q_Key does. */
+static struct ucm_event *joined_event(struct ucm_mcast *mcast, const struct ca_device *dev, const struct control_msg *group)
 {
 	struct ucm_id *id = mcast->id;
 	struct ucm_event *event = ucm_event_new(id, UCM_EVENT_MULTICAST_JOIN, 0);
@@ -75,10 +76,11 @@ static struct ucm_event *joined_event(struct ucm_mcast *mcast, const struct ca_d
 	event->resp.id = mcast->number;
 	ud = &event->resp.param.ud;
 	ud->qp_num = MULTICAST_QPN;
-	ud->qkey = ucm_qkey(id);
+	ud->qkey = group->c;
 	ud->ah_attr.is_global = 1;
 	ud->ah_attr.port_num = PORT;
-	ud->ah_attr.dlid = mlid;
+	ud->ah_attr.dlid = (uint16_t)group->b;
+	ud->ah_attr.sl = group->b >> 16 & 15;
 	ud->ah_attr.grh.sgid_index = index < 0 ? 0 : (uint8_t)index;
 	ud->ah_attr.grh.hop_limit = device_has(dev, DEVICE_IP_GIDS) ? 64 : 1;
 	ud->ah_attr.grh.traffic_class = id->tos;
@@ -113,7 +115,7 @@ static int mcast_create(struct ucm_id *id, uint64_t uid, const uint8_t mgid[16],
 
 static struct control_msg membership(int device, const uint8_t mgid[16], bool joins)
 {
-	struct control_msg msg = { .type = CTL_MCAST, .device = (uint32_t)device, .a = joins };
+	struct control_msg msg = { .type = CTL_MCAST, .device = (uint32_t)device, .a = joins, .service = MCAST_OF_PORT };
 
 	memcpy(msg.gid, mgid, 16);
 	return msg;
@@ -133,17 +135,18 @@ void ucm_mcast_leave(struct ucm_mcast *mcast)
 }
 
 /* Asks weftd, the lock given up meanwhile. On success the id is still there. */
-static int ask(struct ucm_id *id, const uint8_t mgid[16], uint16_t *mlid)
+static int ask(struct ucm_id *id, const uint8_t mgid[16], struct control_msg *group)
 {
 	struct control_msg msg = membership(id->device, mgid, true);
 	int error;
 
+	msg.c = ucm_qkey(id);
 	ucm_unlock();
 	error = runtime_request(ucm.rt, &msg);
 	ucm_lock();
 	if (error)
 		return error;
-	*mlid = (uint16_t)msg.b;
+	*group = msg;
 	if (!id->destroyed)
 		return 0;
 	msg = membership((int)msg.device, mgid, false);
@@ -158,8 +161,8 @@ static int join_now(struct ucm_id *id, const struct rdma_ucm_join_mcast *in, con
 	struct rdma_ucm_create_id_resp resp;
 	struct ucm_mcast *mcast;
 	struct ucm_event *event;
+	struct control_msg group;
 	uint8_t mgid[16];
-	uint16_t mlid;
 	int error;
 
 	if (!ucm_is_ud(id) || (id->state != UCM_ADDR_BOUND && id->state != UCM_ADDR_RESOLVED) || id->device == UCM_NO_DEVICE ||
@@ -168,7 +171,7 @@ static int join_now(struct ucm_id *id, const struct rdma_ucm_join_mcast *in, con
 	ucm_devices(devices);
 	dev = &devices[id->device].dev;
 	ucm_mgid(id, dev, addr, mgid);
-	error = ask(id, mgid, &mlid);
+	error = ask(id, mgid, &group);
 	if (error)
 		return error;
 	error = mcast_create(id, in->uid, mgid, &mcast);
@@ -182,7 +185,7 @@ static int join_now(struct ucm_id *id, const struct rdma_ucm_join_mcast *in, con
 	error = ucm_copy_out(in->response, &resp, sizeof(resp));
 	if (error)
 		goto leave;
-	event = joined_event(mcast, dev, mlid);
+	event = joined_event(mcast, dev, &group);
 	error = -ENOMEM;
 	if (!event)
 		goto leave;

@@ -1,0 +1,24 @@
+#include "wire/sa.h"
+
+#include "wire/field.h"
+
+enum { MGID = 56, PORT_GID = 72 };
+
+void sa_mcmember_get(struct sa_mcmember *m, const uint8_t mad[MAD_BYTES])
+{
+	memcpy(m->mgid, mad + MGID, sizeof(m->mgid));
+	memcpy(m->port_gid, mad + PORT_GID, sizeof(m->port_gid));
+#define GET(type, member, ...) m->member = (type)wire_get(mad, __VA_ARGS__);
+	SA_MCMEMBER_FIELDS(GET)
+#undef GET
+}
+
+void sa_mcmember_put(const struct sa_mcmember *m, uint8_t mad[MAD_BYTES])
+{
+	memset(mad + MAD_HEADER_BYTES, 0, MAD_BYTES - MAD_HEADER_BYTES);
+	memcpy(mad + MGID, m->mgid, sizeof(m->mgid));
+	memcpy(mad + PORT_GID, m->port_gid, sizeof(m->port_gid));
+#define PUT(type, member, ...) wire_put(mad, m->member, __VA_ARGS__);
+	SA_MCMEMBER_FIELDS(PUT)
+#undef PUT
+}

@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+"""Multicast over a fabric: rdma_cm joins at OpenSM, data follows the trees that OpenSM writes, and leaving shrinks them.
+
+subnet_multicast.py --list                  one line a test: name, label, timeout
+subnet_multicast.py --weft PROGRAM NAME...  runs these tests
+"""
+import re
+import signal
+import sys
+
+import subnet_lab
+from subnet_lab import Wrong
+import run	# of abi/, whose place subnet_lab tells
+
+ADDR = '127.0.0.1'
+MESSAGES = 20
+MLID = '0xc001'		# the first that OpenSM gives after that of its broadcast group
+MCKEY = ('mckey', '-m', '239.2.3.4', '-b', ADDR, '-C')
+HEARS = {'h2': 0, 'h3': 1, 'h4': 0, 'h5': 1, 'h7': 0, 'h8': 0}	# 1: the port is a member, and is not the sender's
+
+
+def members(lab):
+	"""The ports that are members of the group, as OpenSM says."""
+	text = lab.try_at('h2', 'saquery', '--smkey', '1', '-m')[1]
+	return sorted(re.search(r'NodeDescription\.+(\S+)', block)[1] for block in text.split('MCMemberRecord member dump:')
+		      if re.search(rf'Mlid\.+{MLID}', block, re.IGNORECASE))
+
+
+def switches_of_tree(lab):
+	"""Those whose forwarding tables have ports for the group."""
+	switches = re.split(r'Multicast mlids', lab.try_at('h2', 'dump_fts', '-M')[1])
+	return sorted(re.search(r'\((s\d+)\)', text)[1] for text in switches if re.search(rf'^ *{MLID} ', text, re.MULTILINE))
+
+
+def counters(lab, node):
+	"""Multicast packets that the port of a host has received and sent."""
+	text = lab.at('h2', 'perfquery', '-x', lab.lid(node), '1')
+	return [int(re.search(rf'PortMulticast{way}Pkts:\.*(\d+)', text)[1]) for way in ('Rcv', 'Xmit')]
+
+
+def start(lab, nodes, messages=MESSAGES):
+	"""Receivers; each says that it has joined when it hears: lines are written as they come."""
+	receivers = [lab.start(node, 'stdbuf', '-oL', *MCKEY, str(messages)) for node in nodes]
+	lab.within('all have joined', lambda: all('joined dgid' in r.text() or not r.is_alive() for r in receivers))
+	return receivers
+
+
+def send(lab):
+	"""From h7, whose port is a member."""
+	lab.at('h7', *MCKEY, str(MESSAGES), '-s')
+
+
+def have_ended(lab, receivers):
+	"""After one more sending: a tree may be written anew while data is on its way."""
+	send(lab)
+	return not any(r.is_alive() for r in receivers)
+
+
+def finish(lab, receivers):
+	lab.within('the receivers end', lambda: have_ended(lab, receivers))
+	for r in receivers:
+		if 'return status 0' not in r.text():
+			raise Wrong(f'a receiver failed: {r.text()}')
+
+
+def sends_to_members_alone(lab):
+	before = {node: counters(lab, node) for node in HEARS}
+	send(lab)
+	grown = {node: [b - a for a, b in zip(before[node], counters(lab, node))] for node in HEARS}
+	return grown == {node: [MESSAGES * HEARS[node], MESSAGES * (node == 'h7')] for node in HEARS}
+
+
+def test_manager(lab):
+	"""mckey at leaf switches of OpenSM's fabric: ports that joined get all of it, and no other port does. What is sent while
+	OpenSM writes a tree may get lost, as on hardware, so that some of these hear more than they need."""
+	lab.load_bare(lab.make('fat-tree', 'ports=4'))
+	lab.up(lab.start_manager('h1'))
+	h2 = start(lab, ('h2', 'h3', 'h5', 'h7'), 4000)[0]
+	lab.within('OpenSM knows all', lambda: members(lab) == ['h2', 'h3', 'h5', 'h7'])
+	lab.within('their leaves are of the tree', lambda: {'s1', 's2', 's3', 's4'} <= set(switches_of_tree(lab)))
+	h2.end(signal.SIGKILL)
+	lab.within('h2 has left', lambda: members(lab) == ['h3', 'h5', 'h7'])
+	lab.within('its leaf is of the tree no more', lambda: 's1' not in switches_of_tree(lab))
+	lab.within('members and nobody else hear it', lambda: sends_to_members_alone(lab))
+	receivers = start(lab, ('h3', 'h5'))
+	finish(lab, receivers)
+	for program in lab.programs[1:]:
+		if program.is_alive():
+			program.end(signal.SIGKILL)
+	lab.within('all have left', lambda: not members(lab) and not switches_of_tree(lab))
+
+
+def test_no_manager(lab):
+	"""In a fabric that weft routes, groups have trees, too; where no link leads there is no data."""
+	lab.weft('fabric', 'load', lab.make('fat-tree', 'ports=4'))
+	lab.weft('fabric', 'link', 'h8:1', 'down')
+	receivers = start(lab, ('h3', 'h5', 'h8'))
+	finish(lab, receivers[:2])
+	if not receivers[2].is_alive():
+		raise Wrong(f'h8 behind a link that was down has heard: {receivers[2].text()}')
+	lab.weft('fabric', 'link', 'h8:1', 'up')
+	finish(lab, receivers[2:])
+
+
+def tests():
+	return {name: ('e2e', 300, subnet_lab.row(test)) for name, test in (
+		('manager', test_manager), ('no-manager', test_no_manager))}
+
+
+if __name__ == '__main__':
+	sys.exit(run.run_table(tests(), ('opensm', 'saquery', 'perfquery', 'ibstat', 'dump_fts', 'mckey', 'stdbuf')))
