@@ -25,8 +25,9 @@ enum control_type {
 	CTL_HELLO = 1,	/* b = CONTROL_VERSION, a = enum control_kind; fd 0: the process's wake eventfd (processes only);
 			 * and, or not: 1 its share (direct/share.h), 2 its /proc/self/mem, for processes of the same user.
 			 * answer: slot (0 unless a process), c = the least number that no other process has, gid = the
-			 * secret by which the process keeps its slots over a restart of weftd, fds: 0 fabric page (read-only);
-			 * EPROTO another version. CONTROL_RETURN: slot and gid as they were; ESTALE: the slots are not this
+			 * secret by which the process keeps its slots over a restart of weftd, fds: 0 fabric page (read-only),
+			 * of a process 1: what ports carry, which it writes (fabric/loads.h), or not; EPROTO another version.
+			 * CONTROL_RETURN: slot and gid as they were; ESTALE: the slots are not this
 			 * process's, or no more */
 	CTL_SLOT,	/* one more slot for QP numbers. answer: slot */
 	CTL_CHANNEL,	/* slot: open the packet channel to that slot's process. answer: fds: 0 channel memory (shm_memory_create
@@ -135,6 +136,8 @@ enum control_type {
 	CTL_MAD_AGENT,	/* gid = such a secret; a = 0: text: struct control_agent. answer: b = the agent's number in that file;
 			 * a = 1: agent b goes. status ENOENT: no such file or agent; EPERM: QP0 is the owner's; EINVAL: such an
 			 * agent cannot be; EBUSY: one of the methods is another agent's; EDQUOT: the file has CONTROL_AGENTS */
+	CTL_COUNTS,	/* the files of ports/1/counters are written anew in the tree of programs that are nowhere in a fabric:
+			 * c as in CTL_NODE. status EINVAL: no such device, ENODEV */
 };
 
 enum {

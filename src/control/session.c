@@ -36,8 +36,11 @@ struct waiter {
 
 /* ---- coming, and coming back ---- */
 
-/* The socket or -errno. weftd sends nothing before its answer. */
-static int say_hello(const struct session *s, struct control_msg *msg, int *page_fd)
+/* What comes with the answer. */
+enum { HELLO_PAGE, HELLO_LOADS, HELLO_FDS };
+
+/* The socket or -errno, and then given[] is the caller's. weftd sends nothing before its answer. */
+static int say_hello(const struct session *s, struct control_msg *msg, int given[HELLO_FDS])
 {
 	int fds[CONTROL_FDS], nfds = 0, fd = connect_to_weftd(s->dir), err;
 
@@ -55,14 +58,13 @@ static int say_hello(const struct session *s, struct control_msg *msg, int *page
 			 limits_name(msg->c));
 	if (!err && (nfds < 1 || msg->slot == 0 || msg->slot >= PAGE_SLOTS))
 		err = -EPROTO;
-	while (nfds > 1)
+	while (nfds > (err ? 0 : HELLO_FDS))
 		close(fds[--nfds]);
 	if (!err) {
-		*page_fd = fds[0];
+		given[HELLO_PAGE] = fds[HELLO_PAGE];
+		given[HELLO_LOADS] = nfds > HELLO_LOADS ? fds[HELLO_LOADS] : -1;
 		return fd;
 	}
-	if (nfds)
-		close(fds[0]);
 	close(fd);
 	return err == -EPIPE || err == -ECONNRESET ? -ENOTCONN : err;
 }
@@ -79,18 +81,18 @@ static void sleep_for(wtime ns)
 }
 
 /* As say_hello, for the first time: who was killed in the middle, or before we came, is started again. */
-static int say_hello_patiently(const struct session *s, struct control_msg *msg, int *page_fd)
+static int say_hello_patiently(const struct session *s, struct control_msg *msg, int given[HELLO_FDS])
 {
 	const struct control_msg question = *msg;
 	wtime give_up = clock_now() + OUTAGE;
-	int fd = say_hello(s, msg, page_fd);
+	int fd = say_hello(s, msg, given);
 
 	while ((fd == -ENOTCONN || fd == -ECONNREFUSED) && clock_now() < give_up) {
 		if (fd == -ECONNREFUSED && starter_start(s->dir))
 			break;
 		sleep_for(LOOK_EVERY);
 		*msg = question;
-		fd = say_hello(s, msg, page_fd);
+		fd = say_hello(s, msg, given);
 	}
 	return fd == -ECONNREFUSED || fd == -ENOTCONN ? -ENODEV : fd;
 }
@@ -98,14 +100,17 @@ static int say_hello_patiently(const struct session *s, struct control_msg *msg,
 int session_open(struct session *s, const char *dir, const int *fds, int nfds, int *page_fd)
 {
 	struct control_msg msg = { .type = CTL_HELLO, .seq = 1, .a = CONTROL_PROCESS, .b = CONTROL_VERSION };
+	int given[HELLO_FDS];
 
 	memset(s, 0, sizeof(*s));
 	snprintf(s->dir, sizeof(s->dir), "%s", dir);
 	memcpy(s->own_fds, fds, (size_t)nfds * sizeof(fds[0]));
 	s->own_fd_count = nfds;
-	s->socket = say_hello_patiently(s, &msg, page_fd);
+	s->socket = say_hello_patiently(s, &msg, given);
 	if (s->socket < 0)
 		return s->socket;
+	*page_fd = given[HELLO_PAGE];
+	s->loads_fd = given[HELLO_LOADS];
 	s->slot = msg.slot;
 	s->number = msg.c;
 	memcpy(s->secret, msg.gid, sizeof(s->secret));
@@ -140,18 +145,21 @@ static int tell(void *arg, const struct control_msg *msg)
 static int come_back(struct session *s)
 {
 	struct control_msg msg = { .type = CTL_HELLO, .seq = 1, .a = CONTROL_RETURN, .b = CONTROL_VERSION, .slot = s->slot };
-	int page_fd, fd, err;
+	int given[HELLO_FDS], fd, err;
 
 	memcpy(msg.gid, s->secret, sizeof(msg.gid));
-	fd = say_hello(s, &msg, &page_fd);
+	fd = say_hello(s, &msg, given);
 	if (fd < 0)
 		return fd;
 	/* it is the page that we have mapped: a weftd that has lost it does not know us either */
-	close(page_fd);
+	close(given[HELLO_PAGE]);
 	/* under its old number, which other threads poll */
 	dup3(fd, s->socket, O_CLOEXEC);
 	close(fd);
 	pthread_mutex_lock(&s->books);
+	if (s->loads_fd >= 0)
+		close(s->loads_fd);
+	s->loads_fd = given[HELLO_LOADS];
 	err = tell_files(s) || journal_replay(&s->journal, tell, s) ? -ENOTCONN : 0;
 	if (!err)
 		atomic_store(&s->state, SESSION_ATTACHED);
@@ -202,6 +210,17 @@ static bool await_return(struct session *s, wtime give_up)
 	return atomic_load(&s->state) == SESSION_ATTACHED;
 }
 
+int session_take_loads(struct session *s)
+{
+	int fd;
+
+	pthread_mutex_lock(&s->books);
+	fd = s->loads_fd;
+	s->loads_fd = -1;
+	pthread_mutex_unlock(&s->books);
+	return fd;
+}
+
 /* Holds `reading`. */
 static void lose(struct session *s, int err)
 {
@@ -221,6 +240,8 @@ static void lose(struct session *s, int err)
 static void close_all(struct session *s)
 {
 	close(s->socket);
+	if (s->loads_fd >= 0)
+		close(s->loads_fd);
 	while (s->files)
 		close(s->file[--s->files]);
 }

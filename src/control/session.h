@@ -57,6 +57,7 @@ struct session {
 	struct list inbox;		/* struct mail */
 	struct list channel_box;	/* struct mail: CTL_CHANNEL and CTL_PEER_GONE, whose order matters to channels; CTL_MAP */
 	struct journal journal;
+	int loads_fd;			/* owned: of what ports carry, as the last HELLO gave it; -1: it was taken */
 	int file[CONTROL_FILES];	/* owned: what CTL_MEMORY gave, by number - 1 */
 	uint32_t files;
 };
@@ -67,6 +68,9 @@ int session_open(struct session *s, const char *dir, const int *fds, int nfds, i
 void session_close(struct session *s);
 /* In a forked child: it is the parent's. */
 void session_forget(struct session *s);
+
+/* The file of what ports carry (fabric/loads.h), the caller's from now on; -1: there is no other than was taken. */
+int session_take_loads(struct session *s);
 
 /* Sends *msg with send_fds descriptors and blocks for the answer, which replaces *msg. 0 or -status, -ENOTCONN, -ETIMEDOUT.
  * The answer's descriptors go to fds/nfds on success when wanted (NULL: closed). While weftd is away it waits some seconds. */

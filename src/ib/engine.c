@@ -2,6 +2,7 @@
 #include "ib/engine.h"
 
 #include "ib/completer.h"
+#include "ib/direct_load.h"
 #include "ib/direct_send.h"
 #include "ib/msn_exchange.h"
 #include "ib/path.h"
@@ -81,6 +82,7 @@ static int init(struct qp *qp)
 	take_options(e, qp->ca->transport_options ? qp->ca->transport_options : &ib_default_options);
 	e->service = service_of(qp->type);
 	origin_forget(&e->origin);
+	direct_load_forget(e);
 	err = ib_options_check(&e->options, qp->dev);
 	if (err == 0)
 		err = flight_init(&e->flight, window_of(qp, &e->options));
@@ -155,6 +157,7 @@ static void modified(struct qp *qp, wtime now, enum ibv_qp_state from, int mask)
 {
 	completer_ack_deferred(qp);	/* what was executed is not flushed */
 	origin_forget(&engine_of(qp)->origin);
+	direct_load_forget(engine_of(qp));
 	if (mask & IBV_QP_MAX_DEST_RD_ATOMIC && has_responder(qp))
 		responder_resize(qp);
 	switch (qp->state) {

@@ -9,10 +9,18 @@
 #include "verbs/qp.h"
 #include "wire/mtu.h"
 
+/* The direct request that was counted last, and what it weighed there and back (ib/direct_load.h). */
+struct direct_load {
+	uint8_t op, trailer;		/* enum opcode_op, HDR_IMM or HDR_IETH or 0 */
+	uint32_t words, packets;
+	uint64_t bytes;			/* UINT64_MAX: there is none */
+};
+
 struct engine {
 	struct ib_options options;
 	enum opcode_service service;	/* of the QP's type; raw packets have no opcodes */
 	bool acks_as_usual;		/* nobody chose when and how: direct messages may do without */
+	struct direct_load load;
 	struct flight flight;		/* RC, UC, XRC_SEND; of UD and raw packet only the phase */
 	psn_t deferred_psn;			/* the deferred ACK, while the QP is in ca.acks.deferred */
 	unsigned detours;		/* requests in a row that could have done without packets, but had to follow some */

@@ -4,6 +4,7 @@
 #define WEFT_PEERS_PEERS_H
 
 #include "control/session.h"
+#include "fabric/loads.h"
 #include "fabric/page.h"
 #include "peers/channel.h"
 #include "peers/node.h"
@@ -17,6 +18,7 @@ struct peers {
 	const struct fabric_page *page;	/* mapped read-only; own rules */
 	uint32_t slot;			/* the first of our slots; constant */
 	struct node node;		/* where we are in a fabric */
+	struct port_loads *loads;	/* owned mapping: peers/loads.h; NULL: nothing is counted */
 	bool forgotten;			/* the parent's, seen in a forked child: nothing moves any more */
 	struct links links;
 	struct channels channels;

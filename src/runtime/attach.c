@@ -8,6 +8,7 @@
 #include "ib/ib.h"
 #include "peers/devices.h"
 #include "peers/direct_target.h"
+#include "peers/loads.h"
 #include "runtime/config.h"
 #include "runtime/faults.h"
 #include "runtime/helper.h"
@@ -47,6 +48,7 @@ static int map_page(struct runtime *rt, int fd)
 static void unmap_page(struct runtime *rt)
 {
 	node_leave(&rt->peers.node);
+	loads_end(&rt->peers);
 	if (rt->peers.page)
 		munmap((void *)(uintptr_t)rt->peers.page, sizeof(*rt->peers.page));
 }
@@ -62,6 +64,8 @@ static int open_session(struct runtime *rt)
 	err = map_page(rt, page_fd);
 	close(page_fd);
 	rt->peers.slot = rt->session.slot;
+	if (!err)
+		loads_take(&rt->peers, session_take_loads(&rt->session));
 	if (!err && *rt->config->node)
 		err = node_join(&rt->peers.node, &rt->session, rt->config->node);
 	if (err)
@@ -91,6 +95,7 @@ static int make_adapter(struct runtime *rt)
 	err = ca_init(&rt->ca, &config);
 	if (err)
 		return err;
+	loads_point(&rt->peers);
 	rt->ca.transport_options = &rt->config->transport;
 	rt->ca.seed_cq_profile = rt->config->transport.profile == IB_SEED;
 	if (!rt->config->engine_apart)

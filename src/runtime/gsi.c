@@ -21,6 +21,7 @@ void gsi_send(struct runtime *rt, const struct gmp *gmp)
 		return;
 	runtime_enter(rt);
 	route_ask(&rt->ca, dev, &gmp->path, GSI_QPN, &r);
+	port_load_pass(dev->load, PORT_LOAD_XMIT, bytes / 4, 1, false);
 	if (rt->faults)
 		faults_send_frame(rt, &r, kind, frame, bytes);
 	else if (r.kind == ROUTE_MANAGEMENT)
@@ -89,6 +90,7 @@ void gsi_deliver(struct runtime *rt, unsigned kind, const void *frame, size_t by
 	}
 	if (!is_in_partition(dev, gmp.pkey))
 		return;
+	port_load_pass(dev->load, PORT_LOAD_RCV, bytes / 4, 1, false);
 	gmp.is_from_here = device_is_port(dev, gmp.path.slid, gmp.path.has_grh ? gmp.path.sgid : NULL);
 	keep(&rt->gsi, &gmp);
 }

@@ -9,6 +9,7 @@
 #include "control/clock.h"
 #include "link/calls.h"
 #include "peers/devices.h"
+#include "peers/loads.h"
 #include "runtime/device_faults.h"
 #include "runtime/faults.h"
 #include "runtime/gsi.h"
@@ -244,6 +245,7 @@ static wtime follow_weftd(struct runtime *rt)
 	if (is_back) {
 		runtime_enter(rt);
 		devices_refresh(rt->peers.page, &rt->peers.node, &rt->ca);
+		loads_take(&rt->peers, session_take_loads(&rt->session));
 		runtime_leave(rt);
 	}
 	rt->is_away = next != WTIME_NEVER;

@@ -12,7 +12,10 @@
 #include "runtime/recorder.h"
 #include "runtime/state.h"
 #include "verbs/transport.h"
+#include "wire/addr.h"
 #include "wire/packet.h"
+
+#include <string.h>
 
 enum {
 	COPY_TURNS = 64,	/* slices that one entry copies for all: our choice, some 20 ms */
@@ -59,7 +62,21 @@ static unsigned packets_on_way(const struct route *r, const struct burst *b, uns
 	return r->kind == ROUTE_CUT || r->kind == ROUTE_NOWHERE || r->kind == ROUTE_NONE ? b->packets : sent;
 }
 
-static void send_by(struct runtime *rt, const struct route *r, const struct burst *b)
+/* At our port, where it is no fabric's. */
+static void count_at_port(const struct burst *b, enum port_load_way way, unsigned packets)
+{
+	struct port_load *at = b->dev->load;
+	struct wire_load load;
+
+	if (b->dev->port_state == IBV_PORT_DOWN)
+		packets = 0;
+	load = load_of(b, packets);
+	port_load_pass(at, way, load.words, load.packets, b->route->kind == ROUTE_GROUP);
+	port_load_add(at, PORT_LOAD_XMIT_DISCARDS, b->packets - packets);
+}
+
+/* How many packets left our port. */
+static unsigned send_by(struct runtime *rt, const struct route *r, const struct burst *b)
 {
 	const struct packet *packet[BURST_PACKETS];
 	unsigned sent = 0, passing;
@@ -73,7 +90,7 @@ static void send_by(struct runtime *rt, const struct route *r, const struct burs
 			count_on_way(rt, r->way, b, b->packets);
 		for (unsigned i = 0; i < b->packets; i++)
 			 faults_send(rt, r, b->dev, packet[i]);
-		return;
+		return b->packets;
 	}
 	l = route_link(r);
 	if (r->kind == ROUTE_LINK && !l->broken)
@@ -84,14 +101,15 @@ static void send_by(struct runtime *rt, const struct route *r, const struct burs
 		bytes += packet_bytes(packet[i]);
 	if (sent)
 		note_sent(rt, l, bytes);
+	passing = packets_on_way(r, b, sent);
 	if (r->way) {
-		passing = packets_on_way(r, b, sent);
 		count_on_way(rt, r->way, b, passing);
 		if (passing < b->packets)
 			node_count_discards(&rt->peers.node, b->packets - passing);
 	}
 	if (sent < b->packets)
 		note_dropped(rt, l, b->packets - sent);
+	return passing;
 }
 
 void pump_send_frame(struct runtime *rt, struct link *l, unsigned kind, const void *frame, size_t bytes)
@@ -102,30 +120,33 @@ void pump_send_frame(struct runtime *rt, struct link *l, unsigned kind, const vo
 		note_dropped(rt, l, 1);
 }
 
-/* A group that nobody has joined is nowhere in the page, and its packets go through the fabric all the same. */
+/* A group's packet is one at our port, which hands it to those members that are here. A group that nobody has joined is nowhere
+ * in the page, and its packets go through the fabric all the same. */
 static void send_multicast(struct runtime *rt, const struct burst *b)
 {
 	const struct packet_path *path = &b->out[0].packet.path;
 	struct node *node = &rt->peers.node;
 	uint64_t members[PAGE_SLOTS / 64];
+	enum port_load_way way = PORT_LOAD_XMIT;
 	uint16_t mlid = path->dlid;
 	const struct tree *tree;
-	bool any = group_members(rt->peers.page, b->dev->index, path->has_grh ? path->dgid : NULL, path->dlid, members, &mlid);
 
+	if (!group_members(rt->peers.page, b->dev->index, path->has_grh ? path->dgid : NULL, path->dlid, members, &mlid))
+		memset(members, 0, sizeof(members));
 	tree = node_find_tree(node, b->dev, path->dlid, path->sl, mlid, b->route->generation);
 	if (tree) {
 		const struct wire_load load = load_of(b, b->packets);
 
 		node_count_tree(node, tree, &load);
 	}
-	if (!any)
-		return;
 	node_filter(node, rt->peers.page, b->dev, tree, members);
 	for (uint32_t slot = 0; (slot = group_next(members, slot));) {
 		const struct route r = route_to_slot(&rt->peers, slot);
 
 		send_by(rt, &r, b);
+		way = PORT_LOAD_LOOP;
 	}
+	count_at_port(b, way, b->packets);
 }
 
 void pump_flush(struct runtime *rt)
@@ -175,7 +196,7 @@ static unsigned send_ready(struct runtime *rt)
 		if (b->route->kind == ROUTE_GROUP)
 			send_multicast(rt, b);
 		else
-			send_by(rt, b->route, b);
+			count_at_port(b, PORT_LOAD_XMIT, send_by(rt, b->route, b));
 	}
 	if (list_empty(&rt->ca.slices) || rt->copies)
 		return n;
@@ -218,6 +239,15 @@ static struct ca_device *device_of(struct runtime *rt, unsigned kind)
 	return dev && dev->transport->packets && device_takes(dev, link_form(kind)) ? dev : NULL;
 }
 
+/* What a process of this host sent to a group was counted there. */
+static void note_received(struct ca_device *dev, origin_t origin, const struct packet *p, size_t bytes)
+{
+	bool is_to_group = p->form == PACKET_ETHERNET || p->dest_qpn == MULTICAST_QPN;
+
+	if (!is_to_group || origin == ORIGIN_NETWORK)
+		port_load_pass(dev->load, PORT_LOAD_RCV, bytes / 4, 1, is_to_group);
+}
+
 void pump_deliver(struct runtime *rt, origin_t origin, unsigned kind, const void *frame, size_t bytes)
 {
 	struct ca_device *dev = device_of(rt, kind);
@@ -229,6 +259,8 @@ void pump_deliver(struct runtime *rt, origin_t origin, unsigned kind, const void
 	rt->frames++;
 	rt->ca.counters.rx_bytes += bytes;
 	err = packet_parse(&p, link_form(kind), frame, bytes, true);
+	if (err == PACKET_OK && dev)
+		note_received(dev, origin, &p, bytes);
 	if (err == PACKET_OK && dev)
 		ca_input(&rt->ca, dev, rt->ca.now, origin, &p);
 	else if (err == PACKET_BAD_ICRC)

@@ -150,6 +150,7 @@ int ca_init(struct ca *ca, const struct ca_config *config)
 	for (int i = 0; i < config->devices; i++) {
 		ca->dev[i] = config->dev[i];
 		ca->dev[i].index = (uint8_t)i;
+		ca->dev[i].load = NULL;
 		fill_attr(&ca->dev[i]);
 		device_set_link(&ca->dev[i]);
 	}

@@ -3,6 +3,7 @@
 #ifndef WEFT_VERBS_DEVICE_H
 #define WEFT_VERBS_DEVICE_H
 
+#include "wire/port_load.h"
 #include "wire/protocol.h"
 
 #include <infiniband/verbs.h>
@@ -35,6 +36,7 @@ struct ca_device {
 	bool may_reorder;		/* what is sent from here may arrive in another order, or what arrives was */
 	uint16_t pkey[CA_PKEYS];	/* 0xffff */
 	struct ca_gid gid[CA_GIDS];
+	struct port_load *load;		/* borrowed: what its port carries for this process; NULL: the host does not count it */
 	struct ibv_device_attr_ex attr;	/* limits and capabilities; filled by ca_init */
 };
 

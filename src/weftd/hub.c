@@ -40,7 +40,7 @@ void hub_init(struct hub *h, const struct hub_ops *ops, const struct state *stat
 	struct rlimit files = { 0 };
 
 	*h = (struct hub){ .ops = ops, .page = state->page, .claims = state->claims, .page_fd = state->page_fd, .uid = geteuid(),
-			   .now = now, .start = now };
+			   .now = now, .start = now, .loads.fd = -1 };
 	list_init(&h->clients);
 	list_init(&h->accounts);
 	list_init(&h->reports);
@@ -307,6 +307,7 @@ static int attach(struct hub *h, struct client *c, const struct control_msg *msg
 
 static void hello(struct hub *h, struct client *c, const struct control_msg *msg, const char *text, const int *fds, int nfds)
 {
+	const int given[] = { h->page_fd, h->loads.fd };
 	struct control_msg answer = *msg;
 	int err = 0;
 
@@ -334,7 +335,7 @@ static void hello(struct hub *h, struct client *c, const struct control_msg *msg
 	answer.text_bytes = 0;
 	if (c->slot)
 		memcpy(answer.gid, h->claims->slot[c->slot].secret, sizeof(answer.gid));
-	h->ops->send(h, c, &answer, NULL, &h->page_fd, 1);
+	h->ops->send(h, c, &answer, NULL, given, c->kind == CLIENT_PROCESS && h->loads.fd >= 0 ? 2 : 1);
 	if (c->kind == CLIENT_PROCESS)
 		captures_join(h, c);
 }
@@ -436,6 +437,7 @@ static const struct rule {
 	[CTL_MAD_PORT] = { FROM_MADS, 0, NODE_DESCRIPTION + 8, .full = umad_port },
 	[CTL_MAD] = { FROM_MADS, 0, sizeof(struct control_mad) + CONTROL_MAD_PIECE, .full = umad_input },
 	[CTL_MAD_AGENT] = { FROM_COMMAND, 0, sizeof(struct control_agent), .full = umad_agent },
+	[CTL_COUNTS] = { FROM_COMMAND, .plain = subnet_counts },
 };
 
 static const struct rule *find_rule(const struct control_msg *msg)

@@ -144,6 +144,13 @@ struct wire_port {
 	} strangers[QP1_STRANGERS];	/* who got their last requests: qp1.c */
 };
 
+/* loads.c's: what ports carry. */
+struct loads {
+	int fd;				/* owned: a memory file of fixed size, which processes write; -1: there is none */
+	const struct port_loads *all;	/* owned mapping of it, read-only */
+	uint64_t link_downed[CONTROL_DEVICES];
+};
+
 struct hub {
 	const struct hub_ops *ops;
 	struct fabric_page *page;	/* borrowed, shared with all clients */
@@ -175,6 +182,7 @@ struct hub {
 	uint32_t report_seq, report_count;
 	struct last_words *last_words;	/* owned; NULL: nobody has left any */
 	struct wire_port wire;
+	struct loads loads;
 	struct farewells *farewells;		/* owned; NULL: no process has told of a connection */
 	bool packets_untold;		/* slot_packets changed, and nobody knows: impairs.c */
 	wtime tell_packets_at;		/* not before */

@@ -6,12 +6,14 @@
 #include "weftd/tree.h"
 
 #include <errno.h>
+#include <infiniband/verbs.h>
 
 /* Programs at hosts of a fabric get trees with the new state when they start. */
 static int set_device(struct hub *h, uint32_t device, bool is_up)
 {
 	if (device >= h->page->devices)
 		return -EINVAL;
+	h->loads.link_downed[device] += !is_up && h->page->device[device].port_state == IBV_PORT_ACTIVE;
 	page_set_link(h->page, device, is_up);
 	log_line(LOG_INFO, "the link of %s is %s", h->page->device[device].name, is_up ? "up" : "down");
 	if (h->subnet) {

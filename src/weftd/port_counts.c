@@ -1,7 +1,8 @@
 #include "weftd/port_counts.h"
 
 #include "control/devices.h"
-#include "weftd/sysfs.h"
+#include "weftd/loads.h"
+#include "weftd/subnet.h"
 
 /* The counters as perfquery shows them: from where they were set last. */
 static void read_counts(const struct port_view *v, uint64_t value[SYSFS_COUNTERS])
@@ -16,17 +17,22 @@ static void read_counts(const struct port_view *v, uint64_t value[SYSFS_COUNTERS
 #undef PORT_COUNTER_EXT
 }
 
-int port_counts_write(const struct rundir *dir, const struct agents *a, uint32_t port, uint32_t which)
+int port_counts_write(const struct hub *h, uint32_t port, uint32_t which)
 {
-	const struct port_view v = { a->fabric, a->traffic, &a->counters[port], port };
+	const struct agents *a = &h->subnet->agents;
 	uint64_t value[SYSFS_COUNTERS];
 	char name[RUNDIR_TREE_NAME];
 	int err = 0;
 
-	read_counts(&v, value);
-	rundir_tree_name(port + 1, which ? control_devices[which - 1].name : NULL, name);
-	for (uint32_t i = 0; i < CONTROL_DEVICES && !err; i++)
-		if (control_devices[i].protocol == PAGE_IB && (!which || which == i + 1))
-			err = sysfs_write_counters(dir->own, name, control_devices[i].name, value);
+	rundir_tree_name(port == PORT_NONE ? 0 : port + 1, which ? control_devices[which - 1].name : NULL, name);
+	for (uint32_t i = 0; i < CONTROL_DEVICES && !err; i++) {
+		if (which && which != i + 1)
+			continue;
+		if (port != PORT_NONE && control_devices[i].protocol == PAGE_IB)
+			read_counts(&(struct port_view){ a->fabric, a->traffic, &a->counters[port], port }, value);
+		else
+			loads_read(h, i, value);
+		err = sysfs_write_counters(h->subnet->dir->own, name, control_devices[i].name, value);
+	}
 	return err;
 }

@@ -9,6 +9,7 @@
 #include "weftd/entry.h"
 #include "weftd/farewells.h"
 #include "weftd/hub.h"
+#include "weftd/loads.h"
 #include "weftd/slots.h"
 #include "weftd/subnet.h"
 #include "weftd/tree.h"
@@ -314,6 +315,7 @@ static int set_up(struct server *s, const struct server_config *config)
 	subnet_open(&s->subnet, config->dir, s->state.page);
 	conn_set_init(&s->conns, &s->state, clock_now());
 	h->subnet = &s->subnet;
+	loads_open(h);
 	hub_expire(h, h->now);
 	h->dir = config->dir->path;
 	h->gives_to_user = config->gives_to_user;
@@ -372,6 +374,7 @@ bool server_destroy(struct server *s)
 	if (!is_needed)
 		is_whole = tree_remove(s->dir);
 	subnet_close(&s->subnet);
+	loads_close(h);
 	state_close(s->dir, &s->state, is_needed);
 	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
 		if (fds[i] >= 0)

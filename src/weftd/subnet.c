@@ -417,8 +417,15 @@ static void write_counts(struct hub *h, uint32_t port, uint32_t which)
 	s->counts_port = port;
 	s->counts_which = which;
 	s->counts_until = h->now + COUNTS_HOLD;
-	if (port_counts_write(s->dir, &s->agents, port, which))
+	if (port_counts_write(h, port, which))
 		log_line(LOG_INFO, "the counters of a port cannot be written to its device files");
+}
+
+void subnet_counts(struct hub *h, struct client *c, const struct control_msg *msg)
+{
+	if (h->subnet && msg->c <= CONTROL_DEVICES)
+		write_counts(h, PORT_NONE, msg->c);
+	hub_answer(h, c, msg, !h->subnet ? ENODEV : msg->c > CONTROL_DEVICES ? EINVAL : 0);
 }
 
 static int enter(struct hub *h, struct client *c, const struct control_msg *msg)

@@ -62,8 +62,9 @@ void subnet_tell_changes(struct hub *h);
  * no port with a link. */
 int subnet_set_link(struct hub *h, uint32_t port, uint32_t number, bool is_up);
 
-/* CTL_FABRIC, CTL_NODE. */
+/* CTL_FABRIC, CTL_NODE, CTL_COUNTS. */
 void subnet_load(struct hub *h, struct client *c, const struct control_msg *msg, const char *text, const int *fds, int nfds);
 void subnet_node(struct hub *h, struct client *c, const struct control_msg *msg);
+void subnet_counts(struct hub *h, struct client *c, const struct control_msg *msg);
 
 #endif

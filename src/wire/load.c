@@ -1,7 +1,7 @@
 #include "wire/load.h"
 
-/* IBA vol. 1, 7.7, 9.2, 8.3, 7.8.1 */
-enum { LRH_BYTES = 8, BTH_BYTES = 12, GRH_BYTES = 40, ICRC_BYTES = 4, WORD = 4 };
+/* IBA vol. 1, 9.2, 7.8.1 */
+enum { BTH_BYTES = 12, ICRC_BYTES = 4, WORD = 4 };
 
 static unsigned extended_bytes(enum opcode_service service, enum opcode_op op, enum opcode_position position, unsigned trailer)
 {
@@ -12,10 +12,10 @@ static unsigned extended_bytes(enum opcode_service service, enum opcode_op op, e
 }
 
 struct wire_load load_of_message(enum opcode_service service, enum opcode_op op, unsigned trailer, uint64_t bytes,
-				 uint32_t mtu_bytes, bool has_grh)
+				 uint32_t mtu_bytes, size_t path_bytes)
 {
 	uint64_t packets = bytes > mtu_bytes ? (bytes + mtu_bytes - 1) / mtu_bytes : 1;
-	uint64_t each = LRH_BYTES + BTH_BYTES + ICRC_BYTES + (has_grh ? GRH_BYTES : 0);
+	uint64_t each = path_bytes + BTH_BYTES + ICRC_BYTES;
 	uint64_t all = packets * each + (bytes + WORD - 1) / WORD * WORD;
 
 	if (packets == 1)
@@ -26,17 +26,18 @@ struct wire_load load_of_message(enum opcode_service service, enum opcode_op op,
 	return (struct wire_load){ packets, all / WORD };
 }
 
-struct wire_load load_of_answer(enum opcode_service service, enum opcode_op op, uint64_t bytes, uint32_t mtu_bytes, bool has_grh)
+struct wire_load load_of_answer(enum opcode_service service, enum opcode_op op, uint64_t bytes, uint32_t mtu_bytes,
+				size_t path_bytes)
 {
 	switch (op) {
 	case OP_READ_REQUEST:
-		return load_of_message(service, OP_READ_RESPONSE, 0, bytes, mtu_bytes, has_grh);
+		return load_of_message(service, OP_READ_RESPONSE, 0, bytes, mtu_bytes, path_bytes);
 	case OP_ATOMIC_WRITE:	/* IBA 1.5: an empty response */
-		return load_of_message(service, OP_READ_RESPONSE, 0, 0, mtu_bytes, has_grh);
+		return load_of_message(service, OP_READ_RESPONSE, 0, 0, mtu_bytes, path_bytes);
 	case OP_CMP_SWAP:
 	case OP_FETCH_ADD:
-		return load_of_message(service, OP_ATOMIC_ACK, 0, 0, mtu_bytes, has_grh);
+		return load_of_message(service, OP_ATOMIC_ACK, 0, 0, mtu_bytes, path_bytes);
 	default:
-		return load_of_message(service, OP_ACK, 0, 0, mtu_bytes, has_grh);
+		return load_of_message(service, OP_ACK, 0, 0, mtu_bytes, path_bytes);
 	}
 }

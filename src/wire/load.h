@@ -1,5 +1,5 @@
-/* What a message weighs on links: its packets and their words of 4 bytes from the LRH to the ICRC, as ports count them
- * (PortXmitData, IBA 16.1.3.5), without anybody making the packets. */
+/* What a message weighs on links: its packets and their words of 4 bytes from the LRH, on Ethernet from the IP header, to the
+ * ICRC, as ports count them (PortXmitData, IBA 16.1.3.5), without anybody making the packets. */
 #ifndef WEFT_WIRE_LOAD_H
 #define WEFT_WIRE_LOAD_H
 
@@ -9,13 +9,15 @@ struct wire_load {
 	uint64_t packets, words;
 };
 
-/* A message of InfiniBand with `bytes` bytes of payload in packets of at most mtu_bytes; trailer: HDR_IMM, HDR_IETH or 0. The
- * service has the operation; with one packet if the operation has no others. */
+/* A message with `bytes` bytes of payload in packets of at most mtu_bytes, each with path_bytes before its BTH
+ * (packet_path_bytes); trailer: HDR_IMM, HDR_IETH or 0. The service has the operation; with one packet if the operation has no
+ * others. */
 struct wire_load load_of_message(enum opcode_service service, enum opcode_op op, unsigned trailer, uint64_t bytes,
-				 uint32_t mtu_bytes, bool has_grh);
+				 uint32_t mtu_bytes, size_t path_bytes);
 
 /* What a responder of a reliable service sends back for a request of this operation and of so many bytes, in one acknowledgement
  * or the packets of one response. */
-struct wire_load load_of_answer(enum opcode_service service, enum opcode_op op, uint64_t bytes, uint32_t mtu_bytes, bool has_grh);
+struct wire_load load_of_answer(enum opcode_service service, enum opcode_op op, uint64_t bytes, uint32_t mtu_bytes,
+				size_t path_bytes);
 
 #endif

@@ -223,11 +223,16 @@ void packet_copy(struct packet *to, const struct packet *from)
 		to->payload = &to->payload_one;
 }
 
+size_t packet_path_bytes(enum packet_form form, const struct packet_path *path)
+{
+	if (form == PACKET_IB)
+		return LRH_BYTES + (path->has_grh ? GRH_BYTES : 0);
+	return (path->is_ipv4 ? IPV4_BYTES : IPV6_BYTES) + UDP_BYTES;
+}
+
 static size_t path_bytes(const struct packet *p)
 {
-	if (p->form == PACKET_IB)
-		return LRH_BYTES + (p->path.has_grh ? GRH_BYTES : 0);
-	return (p->path.is_ipv4 ? IPV4_BYTES : IPV6_BYTES) + UDP_BYTES;
+	return packet_path_bytes(p->form, &p->path);
 }
 
 static unsigned pad_bytes(const struct packet *p)

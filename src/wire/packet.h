@@ -114,6 +114,9 @@ void packet_copy(struct packet *to, const struct packet *from);
 /* Bytes packet_build will write: headers, payload, pad and ICRC. */
 size_t packet_bytes(const struct packet *p);
 
+/* Bytes of the headers before the BTH; not of whole Ethernet frames. */
+size_t packet_path_bytes(enum packet_form form, const struct packet_path *path);
+
 /* Bytes of the headers alone (everything before the payload). */
 size_t packet_header_bytes(const struct packet *p);
 

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-enum { MTU = 1024 };
+enum { MTU = 1024, LRH = 8, GRH = 40 };
 
 static uint64_t words_of(int code, uint32_t bytes, bool has_grh)
 {
@@ -59,30 +59,31 @@ static void a_message_weighs_what_its_packets_do(void **state)
 	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		for (unsigned s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
 			for (int grh = 0; grh < 2; grh++)
-				check(load_of_message(rows[i].service, rows[i].op, rows[i].trailer, sizes[s], MTU, grh),
+				check(load_of_message(rows[i].service, rows[i].op, rows[i].trailer, sizes[s], MTU,
+						      LRH + (unsigned)grh * GRH),
 				      made(rows[i].service, rows[i].op, rows[i].trailer, sizes[s], grh));
 		}
 	}
 	/* as hand makes it: LRH, BTH, RETH and ICRC are 40 bytes, and 24 in packets that follow */
-	check(load_of_message(SERVICE_RC, OP_WRITE, 0, 4096, MTU, false), (struct wire_load){ 4, (4 * 24 + 16 + 4096) / 4 });
+	check(load_of_message(SERVICE_RC, OP_WRITE, 0, 4096, MTU, LRH), (struct wire_load){ 4, (4 * 24 + 16 + 4096) / 4 });
 }
 
 static void requests_without_payload_are_one_packet(void **state)
 {
 	(void)state;
-	check(load_of_message(SERVICE_RC, OP_READ_REQUEST, 0, 0, MTU, false), (struct wire_load){ 1, (24 + 16) / 4 });
-	check(load_of_message(SERVICE_RC, OP_CMP_SWAP, 0, 0, MTU, false), (struct wire_load){ 1, (24 + 28) / 4 });
+	check(load_of_message(SERVICE_RC, OP_READ_REQUEST, 0, 0, MTU, LRH), (struct wire_load){ 1, (24 + 16) / 4 });
+	check(load_of_message(SERVICE_RC, OP_CMP_SWAP, 0, 0, MTU, LRH), (struct wire_load){ 1, (24 + 28) / 4 });
 }
 
 static void an_answer_weighs_what_its_packets_do(void **state)
 {
 	(void)state;
-	check(load_of_answer(SERVICE_RC, OP_WRITE, 1 << 20, MTU, false), (struct wire_load){ 1, (24 + 4) / 4 });
-	check(load_of_answer(SERVICE_RC, OP_SEND, 5, MTU, true), (struct wire_load){ 1, (24 + 40 + 4) / 4 });
-	check(load_of_answer(SERVICE_RC, OP_READ_REQUEST, 3 * MTU, MTU, false),
+	check(load_of_answer(SERVICE_RC, OP_WRITE, 1 << 20, MTU, LRH), (struct wire_load){ 1, (24 + 4) / 4 });
+	check(load_of_answer(SERVICE_RC, OP_SEND, 5, MTU, LRH + GRH), (struct wire_load){ 1, (24 + 40 + 4) / 4 });
+	check(load_of_answer(SERVICE_RC, OP_READ_REQUEST, 3 * MTU, MTU, LRH),
 	      made(SERVICE_RC, OP_READ_RESPONSE, 0, 3 * MTU, false));
-	check(load_of_answer(SERVICE_RC, OP_FETCH_ADD, 8, MTU, false), (struct wire_load){ 1, (24 + 4 + 8) / 4 });
-	check(load_of_answer(SERVICE_RC, OP_ATOMIC_WRITE, 8, MTU, false), (struct wire_load){ 1, (24 + 4) / 4 });
+	check(load_of_answer(SERVICE_RC, OP_FETCH_ADD, 8, MTU, LRH), (struct wire_load){ 1, (24 + 4 + 8) / 4 });
+	check(load_of_answer(SERVICE_RC, OP_ATOMIC_WRITE, 8, MTU, LRH), (struct wire_load){ 1, (24 + 4) / 4 });
 }
 
 int main(void)

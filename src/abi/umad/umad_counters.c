@@ -9,35 +9,44 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The port and 1, and what devices the tree is of, by the name of the tree: NAME@PORT or NAME@PORT-DEVICE. 0: it is no port's. */
+/* What a tree of device files is of, by its name: NAME[@PORT][-DEVICE]. The port and 1, 0: no port's; the device and 1, 0:
+ * all. */
 static uint32_t port_of_tree(const char *root, uint32_t *which)
 {
-	const char *folder = strrchr(root, '/'), *at = folder ? strchr(folder, '@') : NULL;
-	char *end;
-	unsigned long port = at ? strtoul(at + 1, &end, 10) : 0;
+	const char *folder = strrchr(root, '/'), *end = folder ? folder + strcspn(folder, "@-") : "";
+	unsigned long port = 0;
 
+	if (*end == '@')
+		port = strtoul(end + 1, (char **)&end, 10) + 1;
 	*which = 0;
-	if (!at || end == at + 1 || (*end && *end != '-'))
-		return 0;
 	while (*end && *which < CONTROL_DEVICES && strcmp(control_devices[*which].name, end + 1) != 0)
 		++*which;
 	*which += *end != '\0';
-	return (uint32_t)port + 1;
+	return (uint32_t)port;
+}
+
+static void ask(int fd, uint32_t port, uint32_t which)
+{
+	struct control_msg msg = { .type = CTL_NODE };
+
+	if (!port) {
+		msg = (struct control_msg){ .type = CTL_COUNTS, .c = which };
+		connect_ask(fd, &msg, NULL);
+	} else if (!connect_ask(fd, &msg, NULL)) {
+		msg = (struct control_msg){ .type = CTL_NODE, .a = port, .b = msg.b, .c = which };
+		connect_ask(fd, &msg, NULL);
+	}
 }
 
 UMAD_EXPORT void weft_umad_refresh_counters(const char *root);
 void weft_umad_refresh_counters(const char *root)
 {
-	struct control_msg msg = { .type = CTL_NODE };
 	const char *dir = getenv("WEFT_DIR");
 	uint32_t which, port = port_of_tree(root, &which);
-	int fd = dir && port ? connect_as(dir, CONTROL_COMMAND) : -1;
+	int fd = dir ? connect_as(dir, CONTROL_COMMAND) : -1;
 
 	if (fd < 0)
 		return;
-	if (!connect_ask(fd, &msg, NULL)) {
-		msg = (struct control_msg){ .type = CTL_NODE, .a = port, .b = msg.b, .c = which };
-		connect_ask(fd, &msg, NULL);
-	}
+	ask(fd, port, which);
 	close(fd);
 }

@@ -1,0 +1,13 @@
+/* What the ports of the network carry while no fabric says otherwise: a memory file that weftd makes and every process writes, at
+ * its first slot alone. Whoever writes nonsense falsifies figures, and nothing else. The next process with the slot goes on. */
+#ifndef WEFT_FABRIC_LOADS_H
+#define WEFT_FABRIC_LOADS_H
+
+#include "fabric/page.h"
+#include "wire/port_load.h"
+
+struct port_loads {
+	struct port_load slot[PAGE_SLOTS][PAGE_DEVICES];
+};
+
+#endif
