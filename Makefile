@@ -1,7 +1,7 @@
 # What a newcomer types. `make` builds weft into build/; `make deps` installs the packages which that needs. `make demo` and
 # `make check` install what is missing by themselves (see scripts/setup).
 
-.PHONY: all deps demo check install uninstall clean build product deb tarball
+.PHONY: all deps demo check install uninstall clean build product deb tarball docs
 
 # Without the tests, unless build/ was set up with them.
 all:
@@ -48,6 +48,11 @@ deb:
 
 tarball:
 	scripts/package-tarball
+
+# The documentation as a site, in build/docs/site.
+docs:
+	scripts/setup docs
+	scripts/docs build/docs
 
 clean:
 	rm -rf build build-debug build-asan build-tsan build-fuzz
