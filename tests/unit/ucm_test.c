@@ -34,7 +34,7 @@ static bool has_receiver(const struct cm_msg *msg)
 	return CM_ID_SLOT(cm_ids_of(msg).receiver) == SLOT || msg->attribute == CM_REJ;
 }
 
-static uint32_t asked_psn;	/* of the last request */
+static _Atomic uint32_t asked_psn;	/* of the last request; several threads may make one */
 
 /* QP1: to this process, or answered as by its owner. */
 void runtime_send_gmp(struct runtime *rt, const struct gmp *gmp)
