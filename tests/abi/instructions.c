@@ -1,0 +1,175 @@
+/* Messages between two QPs of one process, one at a time: what a message costs, with both its ends. `instructions KIND COUNT`;
+ * instructions.py counts what measured() takes, which is the same in each run. */
+#include <infiniband/verbs.h>
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { DEPTH = 64, MEMORY = 16384, LONG = 4096,
+       ACCESS = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC };
+
+struct end {
+	struct ibv_cq *cq;
+	struct ibv_qp *qp;
+};
+
+struct world {
+	struct ibv_context *context;
+	struct ibv_pd *pd;
+	struct ibv_mr *mr;
+	struct ibv_ah *ah;
+	struct end a, b;
+	uint8_t *memory;	/* MEMORY bytes: what is sent in the first half, what arrives in the second */
+};
+
+struct kind {
+	const char *name;
+	enum ibv_wr_opcode opcode;
+	uint32_t bytes;
+	enum ibv_qp_type type;
+	unsigned flags;
+	bool polls_only;
+};
+
+static const struct kind kinds[] = {
+	{ "send", IBV_WR_SEND, 8, IBV_QPT_RC, 0, false },
+	{ "send-inline", IBV_WR_SEND, 8, IBV_QPT_RC, IBV_SEND_INLINE, false },
+	{ "send-4096", IBV_WR_SEND, LONG, IBV_QPT_RC, 0, false },
+	{ "send-ud", IBV_WR_SEND, 8, IBV_QPT_UD, 0, false },
+	{ "write", IBV_WR_RDMA_WRITE, 8, IBV_QPT_RC, 0, false },
+	{ "read", IBV_WR_RDMA_READ, 8, IBV_QPT_RC, 0, false },
+	{ "fetch-add", IBV_WR_ATOMIC_FETCH_AND_ADD, 8, IBV_QPT_RC, 0, false },
+	{ "poll", IBV_WR_SEND, 0, IBV_QPT_RC, 0, true },
+};
+
+static void must(bool holds, const char *what)
+{
+	if (holds)
+		return;
+	fprintf(stderr, "instructions: %s\n", what);
+	exit(1);
+}
+
+static void open_end(struct world *w, struct end *e, enum ibv_qp_type type)
+{
+	struct ibv_qp_init_attr init = { .qp_type = type, .cap = { DEPTH, DEPTH, 1, 1, 64 } };
+
+	e->cq = ibv_create_cq(w->context, 2 * DEPTH, NULL, NULL, 0);
+	must(e->cq, "no CQ");
+	init.send_cq = init.recv_cq = e->cq;
+	e->qp = ibv_create_qp(w->pd, &init);
+	must(e->qp, "no QP");
+}
+
+static void to_init(struct ibv_qp *qp)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = 1, .qp_access_flags = ACCESS };
+
+	must(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PORT | IBV_QP_PKEY_INDEX |
+			    (qp->qp_type == IBV_QPT_UD ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS)), "INIT");
+}
+
+static void to_rts(struct ibv_qp *qp, uint32_t peer, uint16_t lid)
+{
+	struct ibv_qp_attr rtr = { .qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_4096, .dest_qp_num = peer,
+				   .max_dest_rd_atomic = 1, .min_rnr_timer = 12, .ah_attr = { .dlid = lid, .port_num = 1 } };
+	struct ibv_qp_attr rts = { .qp_state = IBV_QPS_RTS, .timeout = 18, .retry_cnt = 7, .rnr_retry = 7, .max_rd_atomic = 1 };
+	bool is_ud = qp->qp_type == IBV_QPT_UD;
+
+	must(!ibv_modify_qp(qp, &rtr, IBV_QP_STATE | (is_ud ? 0 : IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+						      IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER)), "RTR");
+	must(!ibv_modify_qp(qp, &rts, IBV_QP_STATE | IBV_QP_SQ_PSN |
+			    (is_ud ? 0 : IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC)), "RTS");
+}
+
+static void open_world(struct world *w, enum ibv_qp_type type)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	struct ibv_port_attr port;
+
+	must(list && list[0], "no device");
+	w->context = ibv_open_device(list[0]);
+	must(w->context, "the device cannot be opened");
+	ibv_free_device_list(list);
+	w->pd = ibv_alloc_pd(w->context);
+	w->memory = aligned_alloc(4096, MEMORY);
+	must(w->pd && w->memory, "no memory");
+	memset(w->memory, 0, MEMORY);
+	w->mr = ibv_reg_mr(w->pd, w->memory, MEMORY, IBV_ACCESS_LOCAL_WRITE | ACCESS);
+	must(w->mr && !ibv_query_port(w->context, 1, &port), "no region or no port");
+	open_end(w, &w->a, type);
+	open_end(w, &w->b, type);
+	to_init(w->a.qp);
+	to_init(w->b.qp);
+	to_rts(w->a.qp, w->b.qp->qp_num, port.lid);
+	to_rts(w->b.qp, w->a.qp->qp_num, port.lid);
+	w->ah = ibv_create_ah(w->pd, &(struct ibv_ah_attr){ .dlid = port.lid, .port_num = 1 });
+	must(w->ah, "no address handle");
+}
+
+static void take(struct ibv_cq *cq)
+{
+	struct ibv_wc wc;
+	int n;
+
+	while ((n = ibv_poll_cq(cq, 1, &wc)) == 0)
+		;
+	must(n == 1 && wc.status == IBV_WC_SUCCESS, "a completion with an error");
+}
+
+static void message(struct world *w, const struct kind *k)
+{
+	uintptr_t there = (uintptr_t)w->memory + MEMORY / 2;
+	struct ibv_sge from = { (uintptr_t)w->memory, k->bytes, w->mr->lkey }, to = { there, LONG + 40, w->mr->lkey };
+	struct ibv_send_wr send = { .sg_list = &from, .num_sge = 1, .opcode = k->opcode,
+				    .send_flags = IBV_SEND_SIGNALED | k->flags }, *bad_send;
+	struct ibv_recv_wr receive = { .sg_list = &to, .num_sge = 1 }, *bad_receive;
+
+	if (k->opcode == IBV_WR_SEND)
+		must(!ibv_post_recv(w->b.qp, &receive, &bad_receive), "a receive is refused");
+	if (k->type == IBV_QPT_UD) {
+		send.wr.ud.ah = w->ah;
+		send.wr.ud.remote_qpn = w->b.qp->qp_num;
+		send.wr.ud.remote_qkey = 1;
+	} else if (k->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+		send.wr.atomic.remote_addr = there;
+		send.wr.atomic.rkey = w->mr->rkey;
+		send.wr.atomic.compare_add = 1;
+	} else {
+		send.wr.rdma.remote_addr = there;
+		send.wr.rdma.rkey = w->mr->rkey;
+	}
+	must(!ibv_post_send(w->a.qp, &send, &bad_send), "a send is refused");
+	if (k->opcode == IBV_WR_SEND)
+		take(w->b.cq);
+	take(w->a.cq);
+}
+
+static __attribute__((noinline, noclone)) void measured(struct world *w, const struct kind *k, int count)
+{
+	struct ibv_wc wc;
+
+	for (int i = 0; i < count; i++) {
+		if (k->polls_only)
+			must(ibv_poll_cq(w->a.cq, 1, &wc) == 0, "a completion of nothing");
+		else
+			message(w, k);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	static struct world w;
+	const struct kind *k = kinds;
+
+	must(argc == 3, "usage: instructions KIND COUNT");
+	while (k < kinds + sizeof(kinds) / sizeof(*kinds) && strcmp(k->name, argv[1]) != 0)
+		k++;
+	must(k < kinds + sizeof(kinds) / sizeof(*kinds), "no such kind");
+	open_world(&w, k->type);
+	measured(&w, k, atoi(argv[2]));
+	return 0;
+}

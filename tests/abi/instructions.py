@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+"""A message costs no more instructions than it did.
+
+usage: instructions.py WEFT PROGRAM lto|plain [--measure]
+
+callgrind counts what PROGRAM (instructions.c) takes for two numbers of messages; their difference is exact but for a timer's tick
+now and then, so a bar may be exceeded by 3 %. instructions.txt has the bars, for builds with link-time optimisation and without;
+--measure prints what is counted now. Packets cost several times what a record does: that the count sees."""
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+WEFT, PROGRAM, BUILD = os.path.abspath(sys.argv[1]), sys.argv[2], sys.argv[3]
+BARS = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'instructions.txt')
+FEW, MANY = 300, 800
+MORE = 1.03		# of a bar
+LIMIT_S = 100
+
+if not shutil.which('valgrind'):
+	print('SKIP: no valgrind here: scripts/setup memcheck')
+	sys.exit(77)
+
+
+def bars():
+	with open(BARS) as f:
+		columns, *rows = [line.split() for line in f if not line.startswith('#')]
+	return {row[0]: int(row[columns.index(BUILD)]) for row in rows}
+
+
+def counted(kind, count, options):
+	command = [WEFT, 'run', *options, '--', 'valgrind', '--tool=callgrind', '--toggle-collect=measured',
+		   '--callgrind-out-file=/dev/null', PROGRAM, kind, str(count)]
+	run = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S)
+	found = re.search(r'Collected : (\d+)', run.stderr)
+	if run.returncode or not found:
+		sys.exit(f'FAILED: {" ".join(command)} ends with {run.returncode}: {run.stdout}{run.stderr}')
+	return int(found.group(1))
+
+
+def cost(kind, *options):
+	return (counted(kind, MANY, options) - counted(kind, FEW, options)) / (MANY - FEW)
+
+
+def judge():
+	status = 0
+	for kind, bar in bars().items():
+		now = cost(kind)
+		print(f'{kind:16}{now:8.0f}{bar:8}')
+		if '--measure' in sys.argv:
+			continue
+		if now > MORE * bar:
+			print(f'FAILED: {kind} takes {now:.0f} instructions, {bar} before')
+			status = 1
+		elif now * MORE < bar:
+			print(f'{kind} takes fewer than before: its bar in {os.path.basename(BARS)} can be lowered')
+	packets = cost('send', '--path', 'packet')
+	print(f'{"send as packets":16}{packets:8.0f}')
+	if packets < 1.5 * cost('send'):
+		print('FAILED: packets cost what a record costs: what is counted?')
+		status = 1
+	return status
+
+
+home = tempfile.mkdtemp(prefix='weft-abi.')
+os.environ['WEFT_DIR'] = os.path.join(home, 'run')
+try:
+	STATUS = judge()
+finally:
+	subprocess.run([WEFT, 'down'], capture_output=True)
+	os.rmdir(home)
+sys.exit(STATUS)
