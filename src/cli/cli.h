@@ -28,10 +28,13 @@ struct cli_options {
 	const char *nodes;		/* of weft run: such hosts, for ranks, with commas between them; NULL: none */
 	const char *routing;		/* of weft fabric: "auto", "min-hop", "up-down"; NULL: auto */
 	bool history;			/* of weft qp */
+	const char *peer;		/* of weft doctor: another host; NULL: this one alone */
+	const char *size;		/* of weft ping: bytes; NULL: the least */
+	bool listen;
 	const char *during;		/* of weft link: for how long; NULL: until it is told otherwise */
 	bool prometheus, explain;	/* weft counters' */
-	const char *interval;		/* weft top's: seconds; NULL: 1 */
-	const char *count;		/* of weft capture: frames, of weft top: looks; NULL: without end */
+	const char *interval;		/* weft top's and ping's: seconds; NULL: 1 */
+	const char *count;		/* of weft capture: frames, top: looks, ping: questions; NULL: without end */
 	bool batch;
 	const char *stats;		/* of weft run: file, empty: the standard error; NULL: none */
 	/* weft pair's, see round.h; NULL: as it is without */
@@ -67,6 +70,7 @@ int cli_impair(const struct cli_options *o, int argc, char **argv);
 int cli_capture(const struct cli_options *o, int argc, char **argv);
 int cli_link(const struct cli_options *o, int argc, char **argv);
 int cli_doctor(const struct cli_options *o, int argc, char **argv);
+int cli_ping(const struct cli_options *o, int argc, char **argv);
 int cli_fabric(const struct cli_options *o, int argc, char **argv);
 int cli_env(const struct cli_options *o, int argc, char **argv);
 int cli_shell(const struct cli_options *o, int argc, char **argv);

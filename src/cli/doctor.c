@@ -357,12 +357,27 @@ static json_t *describe(const char *name, const struct finding *f)
 			 "finding", f->text, "next", f->next);
 }
 
+void finding_show(const struct finding *f, const char *name, json_t *all)
+{
+	if (all)
+		json_array_append_new(all, describe(name, f));
+	else
+		print(name, f);
+}
+
 int cli_doctor(const struct cli_options *o, int argc, char **argv)
 {
 	struct patient p = { .program = argc > 0 ? argv[0] : NULL };
-	json_t *all = json_array();
+	json_t *all;
 	bool has_failed = false;
 
+	if (o->peer && argc) {
+		cli_fail("weft doctor --peer HOST, or weft doctor PROGRAM", "one of a host and a program is wanted");
+		return EXIT_USAGE;
+	}
+	if (o->peer)
+		return doctor_peer(o);
+	all = json_array();
 	if (places_find(&p.places) || rundir_choose(&p.dir, o->system)) {
 		json_decref(all);
 		return cli_fail("mount /proc; set WEFT_DIR to an absolute path of at most 95 bytes",
@@ -373,10 +388,7 @@ int cli_doctor(const struct cli_options *o, int argc, char **argv)
 
 		checks[i].check(&p, &f);
 		has_failed |= f.verdict == FAILED;
-		if (o->json)
-			json_array_append_new(all, describe(checks[i].name, &f));
-		else
-			print(checks[i].name, &f);
+		finding_show(&f, checks[i].name, o->json ? all : NULL);
 	}
 	if (o->json)
 		has_failed |= output_json(json_pack("{s:b, s:O}", "healthy", !has_failed, "checks", all)) != EXIT_OK;

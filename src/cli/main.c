@@ -55,8 +55,13 @@ static const struct cli_command commands[] = {
 	  "DEVICE is weft0 or weft1: its port is down for all programs of the network. NODE:PORT is a port of the fabric that\n"
 	  "weft fabric load gave the network. Programs get the event; what they send is lost until the link is up.\n",
 	  cli_link },
-	{ "doctor", "jSh", "[PROGRAM]", "check this machine for problems",
-	  "With PROGRAM, check also whether that program can use weft. The exit status is 1 when a check failed.\n",
+	{ "ping", "*cs67qjh", "HOST", "ask the weft of another host whether it is there",
+	  "HOST is a name or an IP address. Its weftd answers while programs there have UDP port 4791 open, or weft ping\n"
+	  "--listen has. Without --count it ends by ^C. The exit status is 0 when there was an answer.\n",
+	  cli_ping },
+	{ "doctor", "*8jSh", "[PROGRAM]", "check this machine for problems, or the way to another",
+	  "With PROGRAM, check also whether that program can use weft; with --peer, check what is between this host and\n"
+	  "another instead. The exit status is 1 when a check failed.\n",
 	  cli_doctor },
 	{ "env", "Sh", "[sh|fish|docker|vscode]", "print the environment of weft run",
 	  "Starts weftd and keeps it until weft down, as programs that find it so do not start it.\n", cli_env },
@@ -102,8 +107,11 @@ static const struct option_row {
 	{ '2', "history", NULL, "why queue pairs have stopped, also of programs that have ended" },
 	{ '1', "for", "TIME", "bring it up again after 500ms, 3s, ..." },
 	{ 'b', "batch", NULL, "one look after another, without a screen" },
-	{ 'c', "count", "N", "end after so many frames, or looks" },
-	{ 's', "interval", "SECONDS", "between two looks (1)" },
+	{ 'c', "count", "N", "end after so many frames, looks or pings" },
+	{ 's', "interval", "SECONDS", "between two looks, or pings (1)" },
+	{ '6', "size", "BYTES", "of a ping's payload: 256 to 4096 (256)" },
+	{ '7', "listen", NULL, "keep UDP port 4791 open for pings of other hosts" },
+	{ '8', "peer", "HOST", "the way to this host" },
 	{ 'n', "clients", "N", "so many clients, each the same command (1)" },
 	{ 'A', "seeds", "N", "try so many seeds, one after another, until one fails" },
 	{ 'I', "seed", "N", "the seed of --impair, or the first of --seeds" },
@@ -280,6 +288,9 @@ static bool take_other_option(struct cli_options *o, int letter)
 	case '1': o->during = optarg; break;
 	case '5': o->limit = optarg; break;
 	case 'c': o->count = optarg; break;
+	case '6': o->size = optarg; break;
+	case '7': o->listen = true; break;
+	case '8': o->peer = optarg; break;
 	case '3': o->pcap = optarg; break;
 	case 'b': o->batch = true; break;
 	case 's': o->interval = optarg; break;

@@ -138,6 +138,13 @@ enum control_type {
 			 * agent cannot be; EBUSY: one of the methods is another agent's; EDQUOT: the file has CONTROL_AGENTS */
 	CTL_COUNTS,	/* the files of ports/1/counters are written anew in the tree of programs that are nowhere in a fabric:
 			 * c as in CTL_NODE. status EINVAL: no such device, ENODEV */
+	/* weft command -> weftd */
+	CTL_PING,	/* the port of the wire is open from now on, for as long as this connection is there; a = 1: and the weftd
+			 * of the host with the GID dgid is asked, from the GID gid, with b bytes of payload, 256 to 4096. The
+			 * answer comes when that one's does, or never: service = how many nanoseconds it took, text: its version.
+			 * At once only: a = 0; status EPERM; EOPNOTSUPP, EADDRINUSE, EMFILE as for CTL_WIRE; EINVAL: it is this
+			 * host's, or not so many bytes; EADDRNOTAVAIL: gid is not; ENETDOWN: the port is down; EAGAIN: the socket
+			 * is full; EMSGSIZE: the path is known to be narrower; ENETUNREACH: the kernel does not send it */
 };
 
 enum {

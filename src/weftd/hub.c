@@ -16,6 +16,7 @@
 #include "weftd/listeners.h"
 #include "weftd/mcast.h"
 #include "weftd/page.h"
+#include "weftd/pings.h"
 #include "weftd/ports.h"
 #include "weftd/qp1.h"
 #include "weftd/report.h"
@@ -183,6 +184,7 @@ void hub_leave(struct hub *h, struct client *c)
 	free_process(h, c);
 	report_leave(h, c);
 	umad_leave(h, c);
+	pings_leave(h, c);
 	captures_leave(h, c);
 	if (c->kind == CLIENT_LEASE)
 		leases_remove(h, c);
@@ -436,6 +438,7 @@ static const struct rule {
 	[CTL_LINK] = { FROM_COMMAND, .plain = links_input },
 	[CTL_MAD_PORT] = { FROM_MADS, 0, NODE_DESCRIPTION + 8, .full = umad_port },
 	[CTL_MAD] = { FROM_MADS, 0, sizeof(struct control_mad) + CONTROL_MAD_PIECE, .full = umad_input },
+	[CTL_PING] = { FROM_COMMAND, .plain = pings_input },
 	[CTL_MAD_AGENT] = { FROM_COMMAND, 0, sizeof(struct control_agent), .full = umad_agent },
 	[CTL_COUNTS] = { FROM_COMMAND, .plain = subnet_counts },
 };

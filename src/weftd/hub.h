@@ -82,6 +82,7 @@ struct client {
 	uint64_t known[PAGE_SLOTS / 64];	/* first slots of the processes that must hear when it leaves */
 	uint64_t mads_sent, mads_dropped;
 	bool has_socket;		/* of UDP port 4791: wire.c */
+	bool holds_wire;		/* a command wants the port open, as long as it lives: pings.c */
 	uint32_t lease_port;		/* as in struct claims */
 	struct mad_port *mad_port;	/* owned: umad.c; NULL: it has opened none */
 	bool captures;			/* a command gets frames of others: captures.c */
@@ -134,6 +135,7 @@ struct wire_port {
 	struct link *link;		/* owned: weftd's own socket, of QP1; NULL: the group is not open */
 	bool is_pending;		/* packets have come that were not taken in yet */
 	uint32_t sockets;		/* that processes have */
+	uint32_t holders;		/* commands that want it open */
 	uint64_t dead_letters;		/* of groups that are closed */
 	uint64_t fates[QP1_FATES];
 	uint32_t answers;		/* since answers_from */
@@ -149,6 +151,26 @@ struct loads {
 	int fd;				/* owned: a memory file of fixed size, which processes write; -1: there is none */
 	const struct port_loads *all;	/* owned mapping of it, read-only */
 	uint64_t link_downed[CONTROL_DEVICES];
+};
+
+/* Our choices: answers in a second to each of so many sources, and to all; questions of this host that are under way. Sources
+ * that have the same place share what is theirs. */
+enum { PING_SOURCES = 256, PINGS_EACH = 256, PINGS_ALL = 4096, PINGS_ASKED = 64 };
+
+/* pings.c's. */
+struct pings {
+	struct ping_rate {
+		wtime from;
+		uint32_t answers;
+	} source[PING_SOURCES], all;
+	struct ping_asked {
+		struct client *client;	/* NULL: nobody */
+		uint32_t seq, bytes;
+		uint64_t tid;
+		wtime sent;
+		uint8_t gid[16];
+	} asked[PINGS_ASKED];
+	uint32_t next;
 };
 
 struct hub {
@@ -183,6 +205,7 @@ struct hub {
 	struct last_words *last_words;	/* owned; NULL: nobody has left any */
 	struct wire_port wire;
 	struct loads loads;
+	struct pings pings;
 	struct farewells *farewells;		/* owned; NULL: no process has told of a connection */
 	bool packets_untold;		/* slot_packets changed, and nobody knows: impairs.c */
 	wtime tell_packets_at;		/* not before */

@@ -5,6 +5,7 @@
 #include "wire/addr.h"
 #include "weftd/farewells.h"
 #include "weftd/listeners.h"
+#include "weftd/pings.h"
 #include "weftd/slots.h"
 #include "weftd/subnet.h"
 #include "weftd/wire.h"
@@ -249,24 +250,42 @@ static enum qp1_fate answer_stranger(struct hub *h, const struct gmp *in, const 
 	return wire_send(h, frame, gmp_build(&out, PACKET_ROCE, frame)) ? QP1_ANSWERED : QP1_NO_ROOM;
 }
 
+/* QP1_FATES: it is a port's of this host, from another one's. */
+static enum qp1_fate check_way(const struct page_device *dev, uint16_t pkey, const struct packet_path *path)
+{
+	if (dev->port_state != IBV_PORT_ACTIVE)
+		return QP1_PORT_DOWN;
+	if (!pkey_matches(dev->pkey, pkey))
+		return QP1_WRONG_PARTITION;
+	if (page_device_has_gid(dev, path->sgid) || !page_device_has_gid(dev, path->dgid))
+		return QP1_WRONG_SOURCE;
+	return QP1_FATES;
+}
+
+static enum qp1_fate take_ping(struct hub *h, const struct page_device *dev, const struct ping *ping)
+{
+	enum qp1_fate fate = check_way(dev, ping->pkey, &ping->path);
+
+	return fate == QP1_FATES ? pings_arrived(h, ping) : fate;
+}
+
 enum qp1_fate qp1_input_wire(struct hub *h, const void *frame, size_t bytes)
 {
 	struct gmp in = { .device = (int)wire_device(h) };
 	const struct page_device *dev = &h->page->device[in.device];
 	enum gmp_verdict verdict = gmp_parse(&in, PACKET_ROCE, frame, bytes);
+	enum qp1_fate fate;
 	struct client *to;
 	struct cm_msg msg;
+	struct ping ping;
 
-	if (verdict != GMP_OK)
-		return verdict == GMP_NOT_QP1 ? QP1_WRONG_KEY : QP1_NO_MAD;
-	if (dev->port_state != IBV_PORT_ACTIVE)
-		return QP1_PORT_DOWN;
-	if (!pkey_matches(dev->pkey, in.pkey))
-		return QP1_WRONG_PARTITION;
-	if (page_device_has_gid(dev, in.path.sgid) || !page_device_has_gid(dev, in.path.dgid))
-		return QP1_WRONG_SOURCE;
-	if (!cm_parse(&msg, in.mad))
-		return QP1_NO_MAD;
+	if (verdict == GMP_NOT_QP1)
+		return QP1_WRONG_KEY;
+	if (verdict != GMP_OK || !cm_parse(&msg, in.mad))
+		return ping_parse(&ping, frame, bytes) ? take_ping(h, dev, &ping) : QP1_NO_MAD;
+	fate = check_way(dev, in.pkey, &in.path);
+	if (fate != QP1_FATES)
+		return fate;
 	if (farewells_input(h, &in, &msg))
 		return QP1_ENDED;
 	to = receiver_here(h, &in, &msg);

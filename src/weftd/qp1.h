@@ -6,6 +6,7 @@
  *                                any other message by its receiver's communication id, whose upper 12 bits are the slot of the
  *                                process that made it (CM_ID_SLOT); a REJ by which the sender takes its request back before it
  *                                knows that id, to who got the request, if it is among the sender's last ones
+ * pings                          of the weftd of another host: pings.h
  * others                         dropped: programs have these by libibumad (weftd/umad.h)
  *
  * Who sends is known from the socket. A packet is taken only if its source is a port of this host and its sender's communication

@@ -127,6 +127,18 @@ bool wire_send(struct hub *h, const void *frame, size_t bytes)
 	return l && l->ops->send_frame(l, link_kind(wire_device(h), PACKET_ROCE), frame, bytes);
 }
 
+int wire_try(struct hub *h, const void *frame, size_t bytes)
+{
+	const struct udp_counts *n = h->wire.link ? udp_counts(h->wire.link) : NULL;
+	uint64_t too_big = n ? n->lost[UDP_TOO_BIG] : 0, refused = n ? n->lost[UDP_REFUSED] : 0;
+
+	if (!wire_send(h, frame, bytes))
+		return -EAGAIN;
+	if (n->lost[UDP_TOO_BIG] != too_big)
+		return -EMSGSIZE;
+	return n->lost[UDP_REFUSED] == refused ? 0 : -ENETUNREACH;
+}
+
 /* ---- the group ---- */
 
 static void close_own(struct wire_port *w)
@@ -182,8 +194,17 @@ static int open_group(struct hub *h)
 
 void wire_close_unused(struct hub *h)
 {
-	if (h->wire.group && !h->wire.sockets && !farewells_wait(h))
+	if (h->wire.group && !h->wire.sockets && !h->wire.holders && !farewells_wait(h))
 		close_group(&h->wire);
+}
+
+int wire_hold(struct hub *h)
+{
+	if (!h->wire.port)
+		return -EOPNOTSUPP;
+	if (h->wire.group)
+		return 0;
+	return has_descriptors(h) ? open_group(h) : -EMFILE;
 }
 
 /* The process could not take its socket up, and asks again. What came meanwhile is late, and lost. */

@@ -44,6 +44,11 @@ void wire_expire(struct hub *h);
 wtime wire_deadline(const struct hub *h);
 /* A frame of the wire's device for another host. Lost where the socket takes no more. */
 bool wire_send(struct hub *h, const void *frame, size_t bytes);
+/* The same, told what becomes of it: 0; -EAGAIN: it takes no more; -EMSGSIZE: the path is narrower; -ENETUNREACH: the kernel
+ * does not send it. */
+int wire_try(struct hub *h, const void *frame, size_t bytes);
+/* Opens the port for weftd itself: 0, or as CTL_WIRE says. Whoever wants it open counts in wire.holders. */
+int wire_hold(struct hub *h);
 /* The device whose packets the wire carries; page.devices: there is none. */
 uint32_t wire_device(const struct hub *h);
 
