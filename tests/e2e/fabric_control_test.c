@@ -102,7 +102,7 @@ static void processes_are_at_ports(void **state)
 	struct peer *boss = join(CONTROL_COMMAND), *a = join(CONTROL_PROCESS);
 	struct control_msg msg = { .type = CTL_SLOT };
 	struct test_fabric t;
-	uint32_t number, h1;
+	uint32_t number, h1, slot;
 
 	(void)state;
 	assert_int_equal(go(a, 0, 0), ENOENT);
@@ -124,9 +124,13 @@ static void processes_are_at_ports(void **state)
 	end_look(a, &t);
 	/* the one that processes are in is not taken away */
 	assert_int_equal(unload(boss), EBUSY);
+	slot = a->slot;
 	leave(a);
 	wait_for("attached", 0);
+	/* where it was: what it has sent may not have been taken in yet */
+	assert_int_equal(boss->page->slot_port[slot], h1 + 1);
 	assert_int_equal(unload(boss), 0);
+	assert_int_equal(boss->page->slot_port[slot], 0);
 	assert_int_equal(go(boss, h1, number), ENOENT);
 	leave(boss);
 }

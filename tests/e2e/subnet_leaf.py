@@ -1,0 +1,70 @@
+#!/usr/bin/env python3
+"""A leaf switch of a fat tree dies under programs that talk: those with an end behind it fail, and nobody else notices.
+
+subnet_leaf.py --list                  one line a test: name, label, timeout
+subnet_leaf.py --weft PROGRAM NAME...  runs these tests
+"""
+import json
+import signal
+import sys
+
+import subnet_lab
+from subnet_lab import Wrong, says
+import run	# of abi/, whose place subnet_lab tells
+from session import free_port, tcp_listening
+
+# in a fat tree of ports=4, h1 and h2 are behind s1, h3 and h4 behind s2, h5 and h6 behind s3, h7 and h8 behind s4
+LEAF, LEAF_PORTS = 's4', 4
+BEHIND = (('h2', 'h7'), ('h8', 'h3'), ('h8', 'h7'))
+ELSEWHERE = (('h1', 'h5'), ('h4', 'h6'), ('h1', 'h2'))
+ROUNDS = 2000000000	# more than anybody waits for
+
+
+def start(lab, pair):
+	"""ibv_rc_pingpong between two hosts, which goes on for ever."""
+	port = free_port()
+	words = ('ibv_rc_pingpong', '-d', 'weft0', '-s', '64', '-n', str(ROUNDS), '-p', str(port))
+	server = lab.start(pair[0], *words)
+	lab.within('a server listens', lambda: tcp_listening(port) or not server.is_alive())
+	return server, lab.start(pair[1], *words, '127.0.0.1')
+
+
+def messages(lab):
+	"""How many each process has received, by PID."""
+	processes = json.loads(lab.weft('qp', '--json'))['processes']
+	return {p['pid']: sum(qp['messages_received'] for qp in p['qps']) for p in processes}
+
+
+def have_moved(lab, before, programs):
+	now = messages(lab)
+	return all(now.get(p.process.pid, 0) > before.get(p.process.pid, 0) for p in programs)
+
+
+def test_leaf(lab):
+	lab.weft('fabric', 'load', lab.make('fat-tree', 'ports=4'))
+	behind, elsewhere = ([start(lab, pair) for pair in pairs] for pairs in (BEHIND, ELSEWHERE))
+	programs = [p for pair in (*behind, *elsewhere) for p in pair]
+	lab.within('all talk', lambda: have_moved(lab, {}, programs))
+	for number in range(1, LEAF_PORTS + 1):
+		lab.weft('fabric', 'link', f'{LEAF}:{number}', 'down')
+	for pair in behind:
+		# whose message was on its way; the other one waits for it
+		lab.within('an end fails', lambda ends=pair: not all(p.is_alive() for p in ends))
+		said = ''.join(p.text() for p in pair)
+		says(said, r'transport retry counter exceeded \(12\)')
+	survivors = [p for pair in elsewhere for p in pair]
+	before = messages(lab)
+	lab.within('the others go on', lambda: have_moved(lab, before, survivors))
+	if not all(p.is_alive() for p in survivors):
+		raise Wrong('somebody fails who is not behind the leaf: ' + ''.join(p.text() for p in survivors))
+	for p in programs:
+		if p.is_alive():
+			p.end(signal.SIGKILL)
+
+
+def tests():
+	return {'pingpong': ('e2e', 300, subnet_lab.row(test_leaf))}
+
+
+if __name__ == '__main__':
+	sys.exit(run.run_table(tests(), ('ibv_rc_pingpong',)))
