@@ -6,13 +6,17 @@
 #include "control/clock.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <termios.h>
 #include <unistd.h>
+
+enum { MESSAGES_MOST = 4096 };	/* bytes, our choice: of what was said meanwhile */
 
 enum { CELL = 24, LINE = 512, MOST_ROWS = 10000, COUNT_MOST = 1000000 };
 
@@ -47,7 +51,8 @@ struct size {
 
 static struct termios saved;
 static bool is_saved;
-static volatile sig_atomic_t ended, resized;
+static int messages = -1, terminal = -1;	/* while there is a screen: what was said, and where it goes afterwards */
+static volatile sig_atomic_t ended, resized, stopped;
 
 /* "1.23G" of at most 6 characters. */
 static void put_quantity(double value, char *cell)
@@ -152,6 +157,8 @@ static void on_signal(int number)
 {
 	if (number == SIGWINCH)
 		resized = 1;
+	else if (number == SIGTSTP)
+		stopped = 1;
 	else
 		ended = 1;
 }
@@ -167,11 +174,43 @@ static struct size terminal_size(bool is_screen)
 	return (struct size){ w.ws_col < LINE ? w.ws_col : LINE - 1, w.ws_row };
 }
 
+/* What is said on the standard error, if that is a terminal, would be lost with the screen. It is kept for later. */
+static void keep_messages(void)
+{
+	if (terminal >= 0 || !isatty(STDERR_FILENO))
+		return;
+	messages = memfd_create("weft-top", MFD_CLOEXEC);
+	terminal = messages < 0 ? -1 : fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	if (terminal >= 0)
+		dup2(messages, STDERR_FILENO);
+	else if (messages >= 0)
+		close(messages);
+}
+
+/* The last of them. */
+static void tell_messages(void)
+{
+	char text[MESSAGES_MOST];
+	off_t bytes;
+	ssize_t n;
+
+	if (terminal < 0)
+		return;
+	dup2(terminal, STDERR_FILENO);
+	close(terminal);
+	bytes = lseek(messages, 0, SEEK_END);
+	n = pread(messages, text, sizeof(text), bytes > MESSAGES_MOST ? bytes - MESSAGES_MOST : 0);
+	fwrite(text, 1, n > 0 ? (size_t)n : 0, stderr);
+	close(messages);
+	messages = terminal = -1;
+}
+
 /* Keys come one by one and are not shown; the screen is another one, without cursor. */
 static void screen_begin(void)
 {
 	struct termios raw;
 
+	keep_messages();
 	is_saved = tcgetattr(STDIN_FILENO, &saved) == 0;
 	if (is_saved) {
 		raw = saved;
@@ -187,6 +226,17 @@ static void screen_end(void)
 	fflush(stdout);
 	if (is_saved)
 		tcsetattr(STDIN_FILENO, TCSANOW, &saved);
+	tell_messages();
+}
+
+/* ^Z: the shell gets its terminal as it was, and fg brings the screen back. */
+static void screen_stop(void)
+{
+	stopped = 0;
+	screen_end();
+	raise(SIGSTOP);
+	screen_begin();
+	resized = 1;
 }
 
 static void draw(const json_t *rates, bool is_screen)
@@ -221,6 +271,8 @@ static bool wait_until(wtime until, const json_t *rates, bool is_screen, const s
 			else if (key == 'q' || key == 'Q')
 				return false;
 		}
+		if (stopped)
+			screen_stop();
 		if (resized && rates)
 			draw(rates, is_screen);
 		resized = 0;
@@ -300,17 +352,18 @@ static int read_plan(const struct cli_options *o, struct plan *plan)
 
 int cli_top(const struct cli_options *o, int argc, char **argv)
 {
-	static const int signals[] = { SIGINT, SIGTERM, SIGHUP, SIGWINCH };
+	static const int signals[] = { SIGINT, SIGTERM, SIGHUP, SIGWINCH, SIGTSTP };
 	struct sigaction action = { .sa_handler = on_signal };
 	struct plan plan = { 0 };
 	sigset_t blocked;
-	int status = read_plan(o, &plan);
+	int status = read_plan(o, &plan), handled = (int)(sizeof(signals) / sizeof(signals[0]));
 
 	(void)argc, (void)argv;
 	if (status != EXIT_OK)
 		return status;
 	sigemptyset(&blocked);
-	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
+	/* without a screen ^Z needs nothing of us */
+	for (int i = 0; i < handled - !plan.is_screen; i++) {
 		sigaddset(&blocked, signals[i]);
 		sigaction(signals[i], &action, NULL);
 	}

@@ -165,6 +165,42 @@ def on_a_terminal(weft, pids):
 	os.close(t.fd)
 
 
+def is_over(text):
+	return text.split('\x1b[?1049h')[-1].find('\x1b[?1049l') >= 0
+
+
+def stopped_and_continued(weft):
+	t = Terminal(weft)
+	expect(t.until(lambda s: len(screens(s)) >= 1), f'no screen: {t.shown!r}')
+	os.write(t.fd, b'\x1a')
+	expect(t.until(is_over), f'^Z does not give the screen back: {t.shown!r}')
+	_, status = os.waitpid(t.pid, os.WUNTRACED)
+	expect(os.WIFSTOPPED(status), f'^Z does not stop it: {status}')
+	expect(termios.tcgetattr(t.fd)[3] & termios.ECHO, 'keys are not shown after ^Z')
+	seen = len(screens(t.shown))
+	os.kill(t.pid, signal.SIGCONT)
+	expect(t.until(lambda s: s.count('\x1b[?1049h') == 2 and len(screens(s)) > seen), f'no screen afterwards: {t.shown!r}')
+	os.write(t.fd, b'q')
+	expect(t.until(is_over), f'q does not give the screen back: {t.shown!r}')
+	expect(os.waitstatus_to_exitcode(os.waitpid(t.pid, 0)[1]) == 0, 'q is a failure after ^Z')
+	os.close(t.fd)
+
+
+def says_why_it_ends(weft, directory):
+	"""The runtime directory becomes a file: what is said of it must not be on the screen that goes."""
+	used, other = os.environ['WEFT_DIR'], directory + '/other'
+	os.environ['WEFT_DIR'] = other
+	t = Terminal(weft)
+	os.environ['WEFT_DIR'] = used
+	expect(t.until(lambda s: len(screens(s)) >= 1), f'no screen: {t.shown!r}')
+	with open(other, 'w', encoding='ascii'):
+		pass
+	expect(t.until(lambda s: 'other cannot be used' in s.split('\x1b[?1049l')[-1]), f'nobody hears why it ends: {t.shown!r}')
+	expect(os.waitstatus_to_exitcode(os.waitpid(t.pid, 0)[1]) == 1, 'it ends well')
+	os.close(t.fd)
+	os.unlink(other)
+
+
 def start(weft, log, *more):
 	argv = [weft, 'run', '--', 'ibv_rc_pingpong', '-e', '-d', 'weft1', '-g', '0', '-n', '1000000000', *more]
 	return subprocess.Popen(argv, stdout=log, stderr=log)
@@ -195,6 +231,8 @@ def main(weft):
 				of_the_interval(weft, pids[1])
 				as_lines(weft, pids)
 				on_a_terminal(weft, pids)
+				stopped_and_continued(weft)
+				says_why_it_ends(weft, directory)
 			finally:
 				for p in programs:
 					p.kill()
