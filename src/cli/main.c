@@ -30,7 +30,7 @@ static const struct cli_command commands[] = {
 	{ "cq", "jSh", "[PID]", "list the completion queues of every attached process", NULL, cli_cq },
 	{ "mr", "jSh", "[PID]", "list the memory regions of every attached process", NULL, cli_mr },
 	{ "counters", "jXFSh", "[PID]", "show the counters of every attached process", NULL, cli_counters },
-	{ "replay", "*j3qh", "FILE [PID]", "show a trace, and run its impairment and engine again",
+	{ "replay", "*j3qh", "FILE... [PID]", "show traces, and run their impairment and engine again",
 	  "FILE is what weft run --trace wrote; PID shows one of its processes. The exit status is 1 when a decision of the\n"
 	  "impairment or a frame of the engine differs from the recorded one.\n",
 	  cli_replay },

@@ -17,6 +17,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum { TRACES_MOST = 64 };	/* our choice */
+
+/* A trace file, and how far it was read. */
+struct source {
+	const char *path;		/* borrowed */
+	const uint8_t *data;		/* owned mapping */
+	size_t bytes, at, length;	/* length: of the next record; 0: there is none */
+	struct trace_record next;
+};
+
 /* One process of the trace. */
 struct traced {
 	struct traced *next;
@@ -32,7 +42,9 @@ struct replay {
 	wtime start;			/* time of the first record */
 	uint32_t only;			/* this pid, or 0: all */
 	bool quiet, json;
-	const char *path;
+	const char *path;		/* of the first trace */
+	struct source source[TRACES_MOST];
+	int sources;
 	struct pcap_file *pcap;		/* owned; NULL: none is wanted */
 	unsigned long long decisions, passed, different, refused, sent;	/* sent: by the engines, again */
 };
@@ -317,38 +329,62 @@ static int replay_record(struct replay *re, const struct trace_record *r)
 	return EXIT_OK;
 }
 
-static int no_record(const struct replay *re, const uint8_t *data, size_t bytes, size_t at)
+static int no_record(const struct source *s)
 {
-	int version = trace_version(data + at, bytes - at);
+	int version = trace_version(s->data + s->at, s->bytes - s->at);
 
 	if (version >= 0 && version != TRACE_VERSION)
 		return cli_fail("replay it with the weft that recorded it, or record it again",
 				"the trace is of version %d, and this weft reads version %d", version, TRACE_VERSION);
-	if (at == 0)
-		return cli_fail("name a file of weft run --trace", "%s is not a weft trace", re->path);
-	return cli_fail("record it again", "%s is damaged: there is no record at byte %zu", re->path, at);
+	if (s->at == 0)
+		return cli_fail("name a file of weft run --trace", "%s is not a weft trace", s->path);
+	return cli_fail("record it again", "%s is damaged: there is no record at byte %zu", s->path, s->at);
 }
 
-static int replay_all(struct replay *re, const uint8_t *data, size_t bytes)
+/* The record after the one that was taken. */
+static int read_next(struct source *s)
 {
-	struct trace_record r;
+	int length = 0;
+
+	s->at += s->length;
+	if (s->at < s->bytes)
+		length = trace_get(&s->next, s->data + s->at, s->bytes - s->at);
+	s->length = 0;
+	if (length < 0)
+		return no_record(s);
+	if (length == 0 && s->at < s->bytes)
+		fprintf(stderr, "weft: the last record of %s is cut off\n", s->path);
+	s->length = (size_t)length;
+	return EXIT_OK;
+}
+
+/* Whose next record is the earliest; the order of a file stays. NULL: all are read. */
+static struct source *earliest(struct replay *re)
+{
+	struct source *first = NULL;
+
+	for (int i = 0; i < re->sources; i++) {
+		struct source *s = &re->source[i];
+
+		if (s->length && (!first || s->next.time < first->next.time))
+			first = s;
+	}
+	return first;
+}
+
+static int replay_all(struct replay *re)
+{
 	int status = EXIT_OK;
+	struct source *s;
 
-	for (size_t at = 0; at < bytes && status == EXIT_OK;) {
-		int length = trace_get(&r, data + at, bytes - at);
-
-		if (length < 0)
-			return no_record(re, data, bytes, at);
-		if (length == 0) {
-			fprintf(stderr, "weft: the last record is cut off\n");
-			break;
-		}
-		if (at == 0)
-			re->start = r.time;
-		status = replay_record(re, &r);
-		if (re->pcap && status == EXIT_OK && (!re->only || r.pid == re->only) && !pcap_file_add(re->pcap, &r))
+	for (int i = 0; i < re->sources && status == EXIT_OK; i++)
+		status = read_next(&re->source[i]);
+	s = earliest(re);
+	re->start = s ? s->next.time : 0;
+	for (; status == EXIT_OK && (s = earliest(re)); status = status == EXIT_OK ? read_next(s) : status) {
+		status = replay_record(re, &s->next);
+		if (re->pcap && status == EXIT_OK && (!re->only || s->next.pid == re->only) && !pcap_file_add(re->pcap, &s->next))
 			break;	/* the reason is told when it is closed */
-		at += (size_t)length;
 	}
 	return status;
 }
@@ -405,50 +441,89 @@ static int map_file(const char *path, const uint8_t **data, size_t *bytes)
 	return EXIT_OK;
 }
 
-/* The trace is not to be overwritten, nor the text mixed with frames. */
-static bool is_fit_for_pcap(const char *path, const char *trace)
+static bool is_same_file(const char *one, const char *other)
 {
 	struct stat a, b;
 
-	if (strcmp(path, "-") == 0)
-		return false;
-	return stat(path, &a) || stat(trace, &b) || a.st_dev != b.st_dev || a.st_ino != b.st_ino;
+	return stat(one, &a) == 0 && stat(other, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
-int cli_replay(const struct cli_options *o, int argc, char **argv)
+/* No trace is to be overwritten, nor the text mixed with frames. */
+static bool is_fit_for_pcap(const char *path, int traces, char **trace)
 {
-	struct replay re = { .quiet = o->quiet || o->json, .json = o->json, .path = argc > 0 ? argv[0] : NULL };
-	const uint8_t *data = NULL;
-	char *end = NULL;
-	size_t bytes = 0;
-	int status;
+	bool is_fit = strcmp(path, "-") != 0;
 
-	if (argc == 2)
-		re.only = (uint32_t)strtoul(argv[1], &end, 10);
-	if (argc < 1 || argc > 2 || (end && (*end || !re.only))) {
-		cli_fail("weft replay FILE [PID]", "a trace file is wanted, and at most one process number");
+	for (int i = 0; i < traces; i++)
+		is_fit &= !is_same_file(path, trace[i]);
+	return is_fit;
+}
+
+/* The last argument behind a file, if it is a number. What is left are files. */
+static int read_arguments(struct replay *re, int argc, char **argv)
+{
+	char *end = NULL;
+
+	if (argc > 1 && argv[argc - 1][strspn(argv[argc - 1], "0123456789")] == '\0') {
+		re->only = (uint32_t)strtoul(argv[argc - 1], &end, 10);
+		argc--;
+	}
+	if (argc < 1 || argc > TRACES_MOST || (end && !re->only)) {
+		cli_fail("weft replay FILE... [PID]", "trace files are wanted, at most %d, and at most one process number",
+			 TRACES_MOST);
 		return EXIT_USAGE;
 	}
-	if (o->pcap && !is_fit_for_pcap(o->pcap, argv[0])) {
-		cli_fail("name another file", "--pcap %s: the frames need a file of their own", o->pcap);
-		return EXIT_USAGE;
+	re->sources = argc;
+	re->path = argv[0];
+	return EXIT_OK;
+}
+
+static int map_files(struct replay *re, char **argv)
+{
+	int status = EXIT_OK;
+
+	for (int i = 0; i < re->sources && status == EXIT_OK; i++) {
+		re->source[i].path = argv[i];
+		for (int k = 0; k < i; k++)
+			if (is_same_file(argv[k], argv[i]))
+				return cli_fail("name each trace once", "%s and %s are one file", argv[k], argv[i]);
+		status = map_file(argv[i], &re->source[i].data, &re->source[i].bytes);
 	}
-	if (map_file(argv[0], &data, &bytes))
-		return EXIT_FAILED;
-	status = o->pcap ? pcap_file_create(o->pcap, 0, &re.pcap) : EXIT_OK;
-	if (status == EXIT_OK)
-		status = replay_all(&re, data, bytes);
-	if (re.pcap && pcap_file_close(re.pcap))
-		status = EXIT_FAILED;
-	if (status == EXIT_OK)
-		status = verdict(&re);
-	for (struct traced *t = re.processes, *next; t; t = next) {
+	return status;
+}
+
+static void end(struct replay *re)
+{
+	for (struct traced *t = re->processes, *next; t; t = next) {
 		next = t->next;
 		impair_lanes_fini(&t->lanes);
 		replay_engine_delete(t->engine);
 		free(t);
 	}
-	if (bytes)
-		munmap((void *)(uintptr_t)data, bytes);
+	for (int i = 0; i < re->sources; i++)
+		if (re->source[i].bytes)
+			munmap((void *)(uintptr_t)re->source[i].data, re->source[i].bytes);
+}
+
+int cli_replay(const struct cli_options *o, int argc, char **argv)
+{
+	struct replay re = { .quiet = o->quiet || o->json, .json = o->json };
+	int status = read_arguments(&re, argc, argv);
+
+	if (status != EXIT_OK)
+		return status;
+	if (o->pcap && !is_fit_for_pcap(o->pcap, re.sources, argv)) {
+		cli_fail("name another file", "--pcap %s: the frames need a file of their own", o->pcap);
+		return EXIT_USAGE;
+	}
+	status = map_files(&re, argv);
+	if (status == EXIT_OK && o->pcap)
+		status = pcap_file_create(o->pcap, 0, &re.pcap);
+	if (status == EXIT_OK)
+		status = replay_all(&re);
+	if (re.pcap && pcap_file_close(re.pcap))
+		status = EXIT_FAILED;
+	if (status == EXIT_OK)
+		status = verdict(&re);
+	end(&re);
 	return status;
 }

@@ -44,6 +44,7 @@ ROWS = (
 	(r'weft link (down|up) weft0.*', 'e2e/link', ''),
 	(r'ibnetdiscover \| .*', 'e2e/subnet_tools', ''),
 	(r'tshark .*', 'e2e/pcap', ''),
+	(r'weft replay --json server.trace .*', 'e2e/replay', ''),
 	(r'python3 -B tests/e2e/subnet_queries.py .*', 'e2e/subnet_queries', ''),
 	(r'(weft run -- )?(tgtd|tgtadm|qemu-io) .*', 'abi/iser', ''),
 	(r'weft run -- ibv_devinfo|(sudo )?make (deb|tarball)|sudo apt-get .*|tar -C /opt .*|/opt/weft.*', 'package/',
