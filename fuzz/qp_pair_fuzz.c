@@ -221,7 +221,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		.rd_atomic = 1 + how / 0x200 % 3, .dest_rd_atomic = 2, .shared_receives = how & 0x800,
 		.options = {
 			.profile = how & 0x1000 ? IB_SEED : IB_STANDARD, .ack_mode = (enum ib_ack_mode)(how >> 13 & 3),
-			.window_pkts = 8, .ack_every = 2,
+			.window_pkts = 8, .ack_every = 2, .selective_repeat = (how >> 1) % 5 == 1,
 		},
 	};
 

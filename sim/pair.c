@@ -124,10 +124,12 @@ static struct qp *make_qp(struct pair *pair, struct pair_side *s, enum ibv_qp_ty
 			 .max_inline_data = 128 },
 	};
 	struct srq *srq = type == IBV_QPT_XRC_SEND || type == IBV_QPT_XRC_RECV ? NULL : s->srq;
+	struct ib_options options = c->options;
 	struct qp *qp;
 
 	MUST(qp_create(&s->node->ca, s->node->dev, &attr, s->pd, s->send_cq, s->recv_cq, srq, s->xrcd, &qp));
-	MUST(ib_set_options(qp, &c->options));
+	options.selective_repeat &= !(c->stranger && s == &pair->side[1]);
+	MUST(ib_set_options(qp, &options));
 	return qp;
 }
 

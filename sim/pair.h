@@ -30,6 +30,7 @@ struct pair_config {
 	bool with_grh;			/* InfiniBand link layer; RoCE always has one */
 	bool shared_receives;		/* an SRQ on each side */
 	bool unsignaled;		/* sq_sig_all off */
+	bool stranger;			/* side 1 goes back only, whatever the options say */
 	struct ib_options options;	/* window_pkts 0: ib_default_options */
 };
 

@@ -236,7 +236,7 @@ static struct qp *make_qp(struct replay_engine *e, const struct trace_record *r,
 		.profile = (enum ib_profile)t->profile, .ack_mode = (enum ib_ack_mode)t->ack_mode,
 		.window_pkts = (uint16_t)t->window_pkts, .ack_every = (uint16_t)t->ack_every,
 		.report_last_only = t->report_last_only, .start_msn = (uint32_t)t->start_msn,
-		.completion = (enum ib_completion)t->completion,
+		.completion = (enum ib_completion)t->completion, .selective_repeat = t->selective_repeat,
 	};
 	if (ib_options_check(&e->options, &e->ca.dev[r->device]) || r->to == 0 || (t->srq && !shared))
 		return NULL;

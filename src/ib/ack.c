@@ -64,6 +64,15 @@ static void address(struct qp *qp, struct packet *p, enum opcode_op op, enum opc
 	qp->ca->counters.sent_pkts++;
 }
 
+static void say_held(const struct responder *r, struct packet *p)
+{
+	p->opcode = OPCODE_WEFT_SELECTIVE_ACK;
+	p->heldeth.held = reorder_bits(r->reorder, r->psn);
+	p->heldeth.repeats = r->reorder->repeats;
+	p->heldeth.repeated = r->reorder->repeated;
+	r->reorder->must_say = false;
+}
+
 /* An ACK names the last PSN executed. So does a sequence NAK in the seed profile, MSN-25. */
 static bool say(struct qp *qp, struct packet *p)
 {
@@ -81,6 +90,8 @@ static bool say(struct qp *qp, struct packet *p)
 	p->aeth.msn = r->msn;
 	if (r->due == DUE_NAK)
 		p->aeth.syndrome = r->syndrome;
+	else if (r->due == DUE_ACK && reorder_has_news(r->reorder))
+		say_held(r, p);
 	else if (r->due == DUE_HEARD)
 		msn_exchange_say_heard(qp, p);
 	r->due = DUE_NOTHING;

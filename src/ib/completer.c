@@ -8,6 +8,7 @@
 #include "ib/requester.h"
 #include "ib/timer.h"
 #include "wire/aeth.h"
+#include "wire/header.h"
 #include "wire/packet.h"
 
 enum { RNR_FOREVER = 7 };	/* IBA 11.2.5.2 */
@@ -35,8 +36,19 @@ static void progress(struct qp *qp, wtime now)
 	else if (now == WTIME_NEVER)
 		qp_await_ack(qp);
 	requester_complete(qp);
+	if (now != WTIME_NEVER)
+		requester_find_lost(qp, now);
 	if (e->flight.resend != e->flight.newest || qp->sq.engine.started != qp->sq.engine.announced)
 		qp_ready(qp);
+}
+
+/* The entries from `from` on went; what is left may turn out to be lost. Before progress(), which may end the flight. */
+static inline void settled(struct qp *qp, wtime now, uint32_t from)
+{
+	struct flight *f = &engine_of(qp)->flight;
+
+	if (f->selective && f->oldest != from)
+		loss_settled(f, from, now);
 }
 
 /* The oldest packet's response was skipped. */
@@ -52,10 +64,13 @@ static struct flight_entry *acknowledge(struct qp *qp, wtime now, psn_t through,
 {
 	struct engine *engine = engine_of(qp);
 	struct flight *f = &engine->flight;
+	uint32_t from = f->oldest;
 	struct flight_entry *e;
 
-	if (flight_ack(f, through, engine_completes_by_msn(engine), msn))
+	if (flight_ack(f, through, engine_completes_by_msn(engine), msn)) {
+		settled(qp, now, from);
 		progress(qp, now);
+	}
 	e = oldest(f);
 	return e && e->answer != ANSWER_ACK && psn_cmp(e->psn, through) <= 0 ? e : NULL;
 }
@@ -108,10 +123,12 @@ bool completer_acknowledge(struct qp *qp, wtime now, psn_t through)
 {
 	struct engine *e = engine_of(qp);
 	struct flight *f = &e->flight;
+	uint32_t from = f->oldest;
 
 	if (f->phase == FLIGHT_CLOSED || flight_empty(f) || !in_flight(f, through) ||
 	    !flight_ack(f, through, engine_completes_by_msn(e), f->msn))
 		return false;
+	settled(qp, now, from);
 	progress(qp, now);
 	return true;
 }
@@ -157,6 +174,66 @@ static void input_ack(struct qp *qp, wtime now, const struct packet *p)
 		negative(qp, now, psn, value);
 }
 
+/* May the peer have said this, which expects no packet before the flight? What it holds has left, and is not what it expects. */
+static bool is_sound(const struct flight *f, psn_t expected, uint64_t held)
+{
+	if (!held)
+		return psn_cmp(expected, f->fresh) <= 0;
+	return !(held & 1) && psn_cmp(psn_add(expected, 63 - __builtin_clzll(held)), f->fresh) < 0;
+}
+
+/* Marks what the peer holds. How many packets is that more than it said before? */
+static unsigned mark_held(struct qp *qp, wtime now, psn_t expected, uint64_t held)
+{
+	struct flight *f = &engine_of(qp)->flight;
+	unsigned marked = 0;
+
+	for (uint32_t i = f->oldest; i != f->newest; i++) {
+		int32_t ahead = psn_diff(flight_at(f, i)->psn, expected);
+
+		if (ahead >= 64)
+			break;
+		if (ahead <= 0 || !(held >> ahead & 1) || loss_is_held(f, i))
+			continue;
+		rtt_held(&f->rtt, now, flight_at(f, i)->psn, ack_timeout_ns(qp->attr.timeout));
+		loss_held(f, i, now);
+		marked++;
+	}
+	return marked;
+}
+
+/* An acknowledgement that says besides what the peer holds. It comes again with each packet that the peer takes in before its
+ * turn; one that was overtaken says nothing new. */
+static void input_selective(struct qp *qp, wtime now, const struct packet *p)
+{
+	struct flight *f = &engine_of(qp)->flight;
+	psn_t expected = psn_add(p->psn, 1);
+	struct flight_entry *blocked;
+
+	if (f->selective)
+		qp->ca->counters.spurious_repeats += loss_repeated(f, p->heldeth.repeated);
+	if (psn_cmp(expected, flight_at(f, f->oldest)->psn) < 0)
+		return;
+	if (!f->selective || !is_sound(f, expected, p->heldeth.held)) {
+		qp->ca->counters.bad_selective_acks++;
+		return;
+	}
+	blocked = acknowledge(qp, now, p->psn, p->aeth.msn);
+	if (f->phase == FLIGHT_CLOSED || flight_empty(f))
+		return;
+	if (blocked && !blocked->asked_again) {
+		response_lost(qp, now, blocked);
+		return;
+	}
+	f->loss->until = f->newest;
+	if (mark_held(qp, now, expected, p->heldeth.held)) {
+		requester_reset_retries(qp);
+		timer_progress(qp, now);
+		flight_probe_answered(f);
+	}
+	requester_find_lost(qp, now);
+}
+
 /* Places one response for the oldest entry. */
 static enum ibv_wc_status place(struct qp *qp, const struct opcode_row *row, const struct flight_entry *e, const struct packet *p)
 {
@@ -189,6 +266,7 @@ static void input_response(struct qp *qp, wtime now, const struct opcode_row *ro
 	uint32_t msn = row->headers & HDR_AETH ? p->aeth.msn : f->msn;
 	struct flight_entry *e;
 	enum ibv_wc_status status;
+	uint32_t from;
 
 	if (!in_flight(f, p->psn))
 		return;
@@ -214,7 +292,9 @@ static void input_response(struct qp *qp, wtime now, const struct opcode_row *ro
 
 		wq_transferred(&qp->sq.engine, wqe->seg, wqe->num_sge, (uint64_t)e->packet * engine_mtu(qp) + p->payload_bytes);
 	}
+	from = f->oldest;
 	flight_answered(f);
+	settled(qp, now, from);
 	progress(qp, now);
 }
 
@@ -225,8 +305,12 @@ void completer_input(struct qp *qp, wtime now, const struct packet *p)
 
 	if (f->phase == FLIGHT_CLOSED || flight_empty(f))
 		return;
+	if (p->resv.bth7 == BTH_SELECTIVE && !f->selective && f->loss)
+		loss_select(f);
 	if (row->op == OP_ACK)
 		input_ack(qp, now, p);
+	else if (row->op == OP_SELECTIVE_ACK)
+		input_selective(qp, now, p);
 	else
 		input_response(qp, now, row, p);
 }

@@ -19,7 +19,7 @@
 #include <stdlib.h>
 
 const struct ib_options ib_default_options = {
-	.profile = IB_STANDARD, .ack_mode = IB_ACK_ON_REQUEST, .window_pkts = IB_WINDOW, .ack_every = 1,
+	.profile = IB_STANDARD, .ack_mode = IB_ACK_ON_REQUEST, .window_pkts = IB_WINDOW, .ack_every = 1, .selective_repeat = true,
 };
 
 static bool has_requester(const struct qp *qp)
@@ -68,6 +68,7 @@ static enum opcode_service service_of(enum ibv_qp_type type)
 static void take_options(struct engine *e, const struct ib_options *o)
 {
 	e->options = *o;
+	e->selective = o->selective_repeat && o->profile == IB_STANDARD && e->service == SERVICE_RC;
 	e->acks_as_usual = o->profile == IB_STANDARD && o->ack_mode == IB_ACK_ON_REQUEST &&
 			   o->completion == ib_default_options.completion && !o->ack_when_consumed;
 }
@@ -79,8 +80,8 @@ static int init(struct qp *qp)
 
 	if (!e)
 		return -ENOMEM;
-	take_options(e, qp->ca->transport_options ? qp->ca->transport_options : &ib_default_options);
 	e->service = service_of(qp->type);
+	take_options(e, qp->ca->transport_options ? qp->ca->transport_options : &ib_default_options);
 	origin_forget(&e->origin);
 	direct_load_forget(e);
 	err = ib_options_check(&e->options, qp->dev);
@@ -313,7 +314,8 @@ static void input(struct ca *ca, struct ca_device *dev, wtime now, origin_t orig
 		ca->counters.dropped_no_qp++;
 		return;
 	}
-	if (row->service != engine_service(qp) || !engine_receives(qp))
+	if ((row->service != engine_service(qp) && !(row->op == OP_SELECTIVE_ACK && engine_of(qp)->selective)) ||
+	    !engine_receives(qp))
 		return;
 	if (qp->type == IBV_QPT_UD) {
 		ud_input(qp, origin, p);

@@ -19,13 +19,14 @@ struct direct_load {
 struct engine {
 	struct ib_options options;
 	enum opcode_service service;	/* of the QP's type; raw packets have no opcodes */
+	bool selective;			/* repeats selectively, when the peer does: loss.h, reorder.h */
 	bool acks_as_usual;		/* nobody chose when and how: direct messages may do without */
+	psn_t deferred_psn;			/* the deferred ACK, while the QP is in ca.acks.deferred */
 	struct direct_load load;
 	struct flight flight;		/* RC, UC, XRC_SEND; of UD and raw packet only the phase */
-	psn_t deferred_psn;			/* the deferred ACK, while the QP is in ca.acks.deferred */
-	unsigned detours;		/* requests in a row that could have done without packets, but had to follow some */
 	struct responder responder;	/* RC, UC, XRC_RECV */
 	struct origin origin;		/* of what it takes in */
+	unsigned detours;		/* requests in a row that could have done without packets, but had to follow some */
 };
 
 static inline struct engine *engine_of(const struct qp *qp)

@@ -17,6 +17,7 @@ int flight_init(struct flight *f, uint32_t window)
 
 void flight_fini(struct flight *f)
 {
+	loss_fini(f);
 	free(f->entry);
 	f->entry = NULL;
 }
@@ -36,6 +37,7 @@ void flight_close(struct flight *f)
 	f->packet = f->copied = f->unanswered = f->unasked = 0;
 	f->deadline = f->ack_deadline = WTIME_NEVER;
 	f->probe = PROBE_NONE;
+	loss_reset(f);
 }
 
 static void strike_out(struct flight *f)
@@ -88,14 +90,23 @@ void flight_answered(struct flight *f)
 
 bool flight_rewind(struct flight *f, psn_t psn)
 {
-	uint32_t to = f->oldest;
+	uint32_t to = f->oldest, end = f->selective ? f->newest : f->resend;
 
-	while (to != f->resend && psn_cmp(flight_last_psn(flight_at(f, to)), psn) < 0)
+	while (to != end && psn_cmp(flight_last_psn(flight_at(f, to)), psn) < 0)
 		to++;
-	if (to == f->resend)
+	if (to == end)
 		return false;
+	if (f->selective)
+		return loss_rewind(f, to, false);
 	f->resend = to;
 	return true;
+}
+
+void flight_rewind_all(struct flight *f)
+{
+	f->resend = f->oldest;
+	if (f->selective)
+		loss_rewind(f, f->oldest, true);
 }
 
 uint32_t flight_take_back(struct flight *f)
@@ -104,6 +115,7 @@ uint32_t flight_take_back(struct flight *f)
 
 	for (uint32_t i = f->resend; i != f->newest; i++)
 		f->unanswered -= flight_at(f, i)->answer != ANSWER_ACK;
+	loss_take_back(f, f->resend);
 	f->newest = f->resend;
 	f->psn = first->psn;
 	f->packet = first->packet;
@@ -131,4 +143,5 @@ void flight_check(const struct flight *f)
 		unanswered += e->answer != ANSWER_ACK;
 	}
 	weft_bug_on(psn != f->psn || unanswered != f->unanswered);
+	loss_check(f);
 }

@@ -1,11 +1,13 @@
 /* The send window: what a send queue has on the wire. The requester appends, the completer removes. One entry per packet that is
  * not acknowledged, oldest first, with the PSNs it takes. Lost packets stay: going back moves `resend`, so an acknowledgement
- * that arrives after all still counts. IBA 9.7.5, 9.7.8. */
+ * that arrives after all still counts. Towards a peer that repeats selectively only those leave again that loss.h says are lost,
+ * and none before `resend` is. IBA 9.7.5, 9.7.8. */
 #ifndef WEFT_IB_FLIGHT_H
 #define WEFT_IB_FLIGHT_H
 
 #include "base/psn.h"
 #include "base/time.h"
+#include "ib/loss.h"
 #include "ib/rtt.h"
 
 #include <stdbool.h>
@@ -65,7 +67,6 @@ struct flight {
 	uint32_t packet;
 	uint32_t copied;		/* bytes of the fresh WQE that direct_rma or direct_send has dealt with, in slices */
 	psn_t psn;			/* of the next fresh packet */
-	bool has_sent;			/* window 0: since RTR something left, of which nobody says whether it arrived */
 	psn_t fresh;			/* PSNs before it were given once already, so the same requests must have them again */
 	uint32_t unanswered;		/* entries that await more than an ACK: the initiator depth in use */
 	uint32_t unasked;		/* packets since the last AckReq */
@@ -75,15 +76,18 @@ struct flight {
 	psn_t wqe_completed_psn;	/* ... and the PSN at which it begins */
 	uint8_t retries, rnr_retries;	/* left ... */
 	uint8_t retries_granted;	/* ... of so many */
-	enum flight_probe probe;
+	bool selective;			/* the peer is known to hold what comes early */
+	bool has_sent;			/* window 0: since RTR something left, of which nobody says whether it arrived */
+	uint8_t probe;			/* enum flight_probe */
 	uint32_t probed;		/* entries before this one left before the last probe */
+	enum flight_link link;		/* of timer.c, as those below */
 	struct rtt rtt;
 	/* timer.c owns these */
 	wtime deadline;			/* the next of all timers */
 	wtime ack_deadline;
 	wtime quiet_since;		/* the last packet left, or something new was answered */
-	enum flight_link link;
 	uint64_t link_mark;		/* FLIGHT_UNDELIVERED: up to where, as ca_host.undelivered counts */
+	struct loss *loss;		/* owned, made when the send queue opens first; NULL: go-back only */
 };
 
 int flight_init(struct flight *f, uint32_t window);	/* -ENOMEM */
@@ -173,8 +177,16 @@ static inline void flight_probe_answered(struct flight *f)
 	if (f->probe != PROBE_NONE)
 		f->probe = some_wait && f->probe != PROBE_DUE ? PROBE_ANSWERED : PROBE_NONE;
 }
-/* Everything from this PSN on is to be sent again. False when that was already so. */
+/* Everything from this PSN on is to be sent again, but for what the peer holds. False when that was already so. */
 bool flight_rewind(struct flight *f, psn_t psn);
+/* Everything is to be sent again, whatever the peer said that it held. */
+void flight_rewind_all(struct flight *f);
+
+/* Is something to be sent again? Then `resend` is there. */
+static inline bool flight_has_lost(struct flight *f)
+{
+	return f->resend != f->newest && (!f->selective || loss_next(f));
+}
 
 /* The entry at `resend` and all after it were never sent: fresh packets begin there, in the WQE whose index is returned. */
 uint32_t flight_take_back(struct flight *f);

@@ -44,11 +44,12 @@ struct ib_options {
 	enum ib_ack_mode ack_mode;
 	uint16_t window_pkts;	/* packets in flight: a power of two, 1 (stop and wait, MSN-34) to IB_WINDOW_MAX */
 	uint16_t ack_every;	/* IB_ACK_COALESCED */
-	bool report_last_only;	/* an ACK that completes several messages reports the newest alone (MSN-32) */
 	uint32_t start_msn;	/* seed profile: identity of the first message, given or fixed (MSN-42) */
-	bool exchange_start;	/* seed profile: each requester draws its first MSN and tells its peer (msn_exchange.h) */
 	enum ib_completion completion;
+	bool report_last_only;	/* an ACK that completes several messages reports the newest alone (MSN-32) */
+	bool exchange_start;	/* seed profile: each requester draws its first MSN and tells its peer (msn_exchange.h) */
 	bool timeout_as_standard;	/* the ACK timer counts also while the peer has not taken what the link keeps */
+	bool selective_repeat;	/* standard profile: loss.h, reorder.h; with peers that know it */
 	bool ack_when_consumed;	/* nothing is acknowledged while the consumer has not polled the receives (SAN-31) */
 };
 
@@ -64,8 +65,8 @@ int ib_set_options(struct qp *qp, const struct ib_options *options);
 void ib_check(const struct qp *qp);
 
 /* Reads "standard", "seed" or "printed" (seed, completed by PSN), followed by any of ",ack=request|packet|message|N",
- * ",ack-level=endpoint|process", ",complete=msn|psn|wqe", ",window=N", ",report=all|last", ",start-msn=N|exchange" and
- * ",timeout=taken|standard". -EINVAL leaves *options as it was. */
+ * ",ack-level=endpoint|process", ",complete=msn|psn|wqe", ",window=N", ",report=all|last", ",start-msn=N|exchange",
+ * ",timeout=taken|standard" and ",repeat=selective|all". -EINVAL leaves *options as it was. */
 int ib_options_parse(const char *text, struct ib_options *options);
 
 #endif

@@ -74,6 +74,12 @@ static bool set_timeout(const char *value, struct ib_options *o)
 	return o->timeout_as_standard || strcmp(value, "taken") == 0;
 }
 
+static bool set_repeat(const char *value, struct ib_options *o)
+{
+	o->selective_repeat = strcmp(value, "selective") == 0;
+	return o->selective_repeat || strcmp(value, "all") == 0;
+}
+
 static bool set_completion(const char *value, struct ib_options *o)
 {
 	static const char *const names[] = {
@@ -94,6 +100,7 @@ static bool set(char *setting, struct ib_options *o)
 	static const struct { const char *name; bool (*set)(const char *value, struct ib_options *o); } settings[] = {
 		{ "ack", set_ack }, { "window", set_window }, { "report", set_report }, { "start-msn", set_start },
 		{ "ack-level", set_level }, { "complete", set_completion }, { "timeout", set_timeout },
+		{ "repeat", set_repeat },
 	};
 	char *value = strchr(setting, '=');
 

@@ -1,6 +1,8 @@
 /* Addresses of connected QPs, out and in. */
 #include "ib/path.h"
 
+#include "ib/engine.h"
+#include "wire/header.h"
 #include "wire/pkey.h"
 
 #include <string.h>
@@ -10,6 +12,7 @@ void path_address(const struct qp *qp, struct packet *p)
 	*p = (struct packet){
 		.form = qp->dev->protocol->form, .path = qp->path,
 		.pkey = qp->dev->pkey[qp->attr.pkey_index], .dest_qpn = qp->attr.dest_qp_num,
+		.resv.bth7 = engine_of(qp)->selective ? BTH_SELECTIVE : 0,
 	};
 }
 

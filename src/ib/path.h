@@ -4,7 +4,8 @@
 
 #include "verbs/qp.h"
 
-/* Fills what every packet of a connected QP has in common: addresses, P_Key, destination. The rest is zero. */
+/* Fills what every packet of a connected QP has in common: addresses, P_Key, destination, and whether we
+ * repeat selectively. The rest is zero. */
 void path_address(const struct qp *qp, struct packet *p);
 
 /* IBA 9.6.1.4: may this packet be for this connection? Its P_Key, and that it comes from the peer. */

@@ -31,6 +31,8 @@ void requester_open(struct qp *qp, psn_t psn)
 
 	flight_open(&engine_of(qp)->flight, psn, options->profile == IB_SEED ? psn_add(options->start_msn, -1) : 0);
 	engine_of(qp)->flight.start_msn = options->start_msn;
+	if (engine_of(qp)->selective)
+		loss_open(&engine_of(qp)->flight);
 	if (engine_exchanges_start(qp))
 		msn_exchange_open(qp);
 	qp->sq.engine.started = qp->sq.engine.completed;
@@ -251,6 +253,15 @@ static bool repeat(struct qp *qp, wtime now, const struct flight_entry *e, struc
 	return true;
 }
 
+/* The book of single packets, where one is kept. */
+static inline void note_sent(struct qp *qp, uint32_t index, wtime now, bool fresh)
+{
+	struct flight *f = &engine_of(qp)->flight;
+
+	if (f->loss)
+		loss_sent(f, index, now, fresh);
+}
+
 /* What is to be sent again begins with a direct message: from there on it is as if nothing had been sent. */
 static void take_back(struct qp *qp)
 {
@@ -272,8 +283,12 @@ static bool send_again(struct qp *qp, wtime now, struct packet_out *out)
 	}
 	if (!repeat(qp, now, e, out))
 		return false;
-	out->packet.ack_requested = ask(f, e, f->resend + 1 == f->newest);
+	out->packet.ack_requested = ask(f, e, f->selective || f->resend + 1 == f->newest);
+	if (f->selective)
+		rtt_lost(&f->rtt, e->psn);
 	rtt_sent(&f->rtt, now, e->psn);
+	note_sent(qp, f->resend, now, false);
+	qp->ca->counters.selective_repeats += f->selective;
 	f->resend++;
 	return true;
 }
@@ -289,6 +304,7 @@ static bool send_probe(struct qp *qp, wtime now, struct packet_out *out)
 	out->packet.ack_requested = true;
 	e->asked_again = false;
 	rtt_doubt(&f->rtt, flight_last_psn(e));
+	note_sent(qp, f->oldest, now, false);
 	f->probe = PROBE_SENT;
 	f->probed = f->newest;
 	qp->ca->counters.probes++;
@@ -366,6 +382,7 @@ static bool send_fresh(struct qp *qp, wtime now, const struct send_wqe *wqe, con
 		out->packet.ack_requested = ask(f, &e, f->newest + 1 - f->oldest == (f->limit ? f->limit : f->window));
 		timer_packet_sent(qp, now);
 		rtt_sent(&f->rtt, now, e.psn);
+		note_sent(qp, f->newest, now, true);
 	}
 	count_sent(qp, &out->packet);
 	if (row->kind == REQUEST_DATA)
@@ -408,7 +425,7 @@ bool requester_output(struct qp *qp, wtime now, struct packet_out *out)
 
 	if (f->phase == FLIGHT_SENDING_MSN)
 		return msn_exchange_output(qp, now, out);
-	if (f->phase == FLIGHT_OPEN && f->resend != f->newest)
+	if (f->phase == FLIGHT_OPEN && flight_has_lost(f))
 		return send_again(qp, now, out);
 	if (f->phase == FLIGHT_OPEN && f->probe == PROBE_DUE)
 		return send_probe(qp, now, out);
@@ -484,12 +501,23 @@ void requester_go_back(struct qp *qp, wtime now, psn_t psn)
 	qp_ready(qp);
 }
 
+void requester_find_lost(struct qp *qp, wtime now)
+{
+	struct flight *f = &engine_of(qp)->flight;
+
+	if (f->phase != FLIGHT_OPEN || !loss_is_open(f, f->oldest))
+		return;
+	if (loss_detect(f, now, f->rtt.wait_ns))
+		qp_ready(qp);
+	timer_rearm(qp);
+}
+
 /* It has been quiet. What waits for room in the link is not lost. */
 static void probe(struct qp *qp, wtime now)
 {
 	struct flight *f = &engine_of(qp)->flight;
 
-	if (f->phase != FLIGHT_OPEN || flight_empty(f) || f->resend != f->newest)
+	if (f->phase != FLIGHT_OPEN || flight_empty(f) || flight_has_lost(f))
 		return;
 	if (f->probe == PROBE_ANSWERED)
 		requester_go_back(qp, now, flight_first_psn(f));
@@ -507,18 +535,23 @@ void requester_expire(struct qp *qp, wtime now)
 		return;
 	case TIMER_RNR_OVER:
 		f->phase = FLIGHT_OPEN;
+		if (f->selective)	/* an older RNR NAK may have been obeyed, and this one not */
+			flight_rewind(f, flight_first_psn(f));
 		break;
 	case TIMER_ACK_TIMEOUT:
 		if (!use_retry(qp, now))
 			return;
 		rtt_doubt(&f->rtt, psn_add(f->psn, -1));
-		f->resend = f->oldest;
+		flight_rewind_all(f);
 		if (f->phase == FLIGHT_AWAITING_MSN)
 			f->phase = FLIGHT_SENDING_MSN;
 		timer_went_back(qp, now);	/* a link without room is no excuse */
 		break;
 	case TIMER_PROBE:
 		probe(qp, now);
+		break;
+	case TIMER_REORDERED:
+		requester_find_lost(qp, now);
 		break;
 	}
 	qp_ready(qp);

@@ -42,6 +42,9 @@ static inline int requester_borrow(const struct qp *qp, const struct send_wqe *w
 /* Everything from this PSN on was lost: sends it again, unless that is so already. The QP fails when no retries are left. */
 void requester_go_back(struct qp *qp, wtime now, psn_t psn);
 
+/* Looks for packets that were lost by themselves (loss.h). */
+void requester_find_lost(struct qp *qp, wtime now);
+
 void requester_expire(struct qp *qp, wtime now);
 
 #endif

@@ -12,6 +12,7 @@
 #include "base/iov.h"
 #include "base/log.h"
 #include "verbs/direct.h"
+#include "wire/header.h"
 #include "wire/packet.h"
 
 #include <endian.h>
@@ -56,11 +57,49 @@ static bool needs_receive(const struct inbound *in)
 	return in->row->op == OP_WRITE && in->row->headers & HDR_IMM;
 }
 
+static bool is_selective(const struct inbound *in)
+{
+	return in->packet && in->packet->resv.bth7 == BTH_SELECTIVE && engine_of(in->qp)->selective;
+}
+
+/* It came twice. Its sender wants to know, for it may have sent it again too soon. */
+static void note_repeated(struct inbound *in)
+{
+	struct reorder *r = in->r->reorder;
+
+	if (!r || !is_selective(in))
+		return;
+	r->must_say = true;
+	r->repeats++;
+	r->repeated = in->psn;
+}
+
+/* A packet from beyond the expected one, of a peer that repeats selectively. Not direct messages: their bytes do not stay. */
+static enum verdict hold(struct inbound *in)
+{
+	struct responder *r = in->r;
+
+	if (!is_selective(in))
+		return VERDICT_NEXT;
+	switch (reorder_hold(in->qp->ca, r->reorder, r->psn, in->packet)) {
+	case REORDER_HELD:
+		if (r->phase == RESPONDER_READY)
+			r->phase = RESPONDER_HOLDING;
+		return VERDICT_HELD;
+	case REORDER_HAD:
+		note_repeated(in);
+		return VERDICT_DUPLICATE;
+	default:
+		return VERDICT_NEXT;
+	}
+}
+
 /* 9.7.4.1.1. UC: a gap loses the message under way, and what begins a new one is welcome (9.8.2.2). */
 static enum verdict check_psn(struct inbound *in)
 {
 	struct responder *r = in->r;
 	int order = psn_cmp(in->psn, r->psn);
+	enum verdict v;
 
 	if (in->qp->type == IBV_QPT_UC) {
 		if (order && r->message != MESSAGE_NONE)
@@ -69,8 +108,13 @@ static enum verdict check_psn(struct inbound *in)
 	}
 	if (order == 0)
 		return VERDICT_NEXT;
-	if (order < 0)
+	if (order < 0) {
+		note_repeated(in);
 		return resources_answer_again(in->qp, in->packet, in->row);
+	}
+	v = hold(in);
+	if (v)
+		return v;
 	return r->phase == RESPONDER_GAP || r->phase == RESPONDER_RNR ? VERDICT_BEHIND_GAP : VERDICT_OUT_OF_SEQUENCE;
 }
 
@@ -533,7 +577,7 @@ static void take(struct inbound *in, wtime now)
 		qp_ready(qp);
 }
 
-void responder_input(struct qp *qp, wtime now, const struct packet *p)
+static void take_packet(struct qp *qp, wtime now, const struct packet *p)
 {
 	const struct opcode_row *row = opcode_row(p->opcode);
 	struct inbound in = {
@@ -552,6 +596,27 @@ void responder_input(struct qp *qp, wtime now, const struct packet *p)
 		in.reth.length = ATOMIC_BYTES;
 	}
 	take(&in, now);
+}
+
+/* What waited has its turn now, as far as nothing is missing. What was not ready comes again. */
+static void take_held(struct qp *qp, wtime now)
+{
+	struct responder *r = &engine_of(qp)->responder;
+	struct packet *p;
+
+	while ((p = reorder_next(qp->ca, r->reorder, r->psn))) {
+		take_packet(qp, now, p);
+		reorder_release(qp->ca, p);
+	}
+	if (r->reorder->held && r->phase == RESPONDER_READY)
+		r->phase = RESPONDER_HOLDING;
+}
+
+void responder_input(struct qp *qp, wtime now, const struct packet *p)
+{
+	take_packet(qp, now, p);
+	if (reorder_holds(engine_of(qp)->responder.reorder))
+		take_held(qp, now);
 }
 
 static void take_direct(struct qp *qp, wtime now, const struct direct_message *m)
@@ -601,10 +666,13 @@ static void short_executed(struct qp *qp, uint32_t bytes)
 
 void responder_direct(struct qp *qp, wtime now, const struct direct_message *m)
 {
-	if (is_short(qp, m) && qp_recv_short(qp, m->iov->iov_base, m->bytes, m->solicited))
+	if (is_short(qp, m) && qp_recv_short(qp, m->iov->iov_base, m->bytes, m->solicited)) {
 		short_executed(qp, m->bytes);
-	else
-		take_direct(qp, now, m);
+		return;
+	}
+	take_direct(qp, now, m);
+	if (reorder_holds(engine_of(qp)->responder.reorder))
+		take_held(qp, now);
 }
 
 /* ---- the responder's life ---- */
@@ -612,7 +680,9 @@ void responder_direct(struct qp *qp, wtime now, const struct direct_message *m)
 void responder_fini(struct responder *r)
 {
 	free(r->resource);
+	free(r->reorder);
 	r->resource = NULL;
+	r->reorder = NULL;
 }
 
 void responder_resize(struct qp *qp)
@@ -641,6 +711,8 @@ void responder_open(struct qp *qp)
 	r->message = MESSAGE_NONE;
 	r->unacked = r->unacked_receives = 0;
 	r->resources = r->owing = 0;
+	if (engine_of(qp)->selective)
+		reorder_open(qp->ca, &r->reorder);
 }
 
 /* verbs completes or forgets a receive in hand with the rest of the queue. */
@@ -650,6 +722,7 @@ void responder_close(struct qp *qp, enum ibv_qp_state to)
 
 	r->has_receive = false;
 	r->message = MESSAGE_NONE;
+	reorder_forget(qp->ca, r->reorder);
 	if (to == IBV_QPS_ERR && r->phase == RESPONDER_STOPPING)
 		return;
 	r->phase = RESPONDER_CLOSED;
@@ -690,6 +763,8 @@ void responder_check(const struct qp *qp)
 
 	weft_bug_on(r->psn > PSN_MASK || r->msn > PSN_MASK);
 	weft_bug_on(r->has_receive && !(r->message == MESSAGE_SEND));
+	weft_bug_on(reorder_holds(r->reorder) && r->phase < RESPONDER_GAP);
+	reorder_check(qp->ca, r->reorder, r->psn);
 	weft_bug_on(r->phase == RESPONDER_CLOSED && (r->due != DUE_NOTHING || r->message != MESSAGE_NONE));
 	for (uint32_t i = r->resources > r->depth ? r->resources - r->depth : 0; i < r->resources; i++) {
 		const struct resource *res = responder_resource(r, i);

@@ -2,6 +2,7 @@
 #ifndef WEFT_IB_RESPONDER_H
 #define WEFT_IB_RESPONDER_H
 
+#include "ib/reorder.h"
 #include "verbs/qp.h"
 #include "wire/opcode.h"
 
@@ -10,6 +11,7 @@ enum responder_phase {
 	RESPONDER_WAITING,	/* open; no packet has come yet */
 	RESPONDER_READY,
 	RESPONDER_GAP,		/* a sequence NAK was sent: what is not the expected packet is discarded */
+	RESPONDER_HOLDING,	/* packets beyond the expected one wait for it */
 	RESPONDER_RNR,		/* an RNR NAK was sent: the same */
 	RESPONDER_STOPPING,	/* the QP is in error: what is due is still said */
 };
@@ -46,17 +48,18 @@ struct responder {
 	uint32_t unacked_receives;	/* receives completed since then */
 	enum reply_due due;
 	uint8_t syndrome;		/* DUE_NAK */
+	bool has_receive;		/* `receive` was taken */
 	psn_t nak_psn;			/* DUE_NAK */
 	enum responder_message message;
 	uint32_t offset;		/* bytes of the message placed */
+	uint32_t resources;		/* how many were recorded; kept below 2 * depth, the ring's place is its remainder */
 	uint64_t va;			/* MESSAGE_WRITE */
 	uint32_t rkey, length;
-	bool has_receive;
 	struct recv_ref receive;
+	struct reorder *reorder;	/* owned, made when it opens first; NULL: nothing is held */
 	struct resource *resource;	/* owned; ring of depth */
 	uint32_t depth;
 	uint32_t owing;			/* resources with responses still to be sent */
-	uint32_t resources;		/* how many were recorded; kept below 2 * depth, the ring's place is its remainder */
 };
 
 /* The last PSN executed: an ACK, where it goes with a direct message. */

@@ -80,3 +80,14 @@ void rtt_answered(struct rtt *r, wtime now, psn_t before, wtime longest_ns)
 	if (is_doubtful && r->wait_ns < took)
 		set_wait(r, took, longest_ns);
 }
+
+void rtt_held(struct rtt *r, wtime now, psn_t psn, wtime longest_ns)
+{
+	if (!r->measuring || r->psn != psn)
+		return;
+	r->measuring = false;
+	if (psn_cmp(psn, r->doubtful) < 0)
+		return;
+	take_sample(r, now - r->since);
+	set_wait(r, estimate(r, longest_ns), longest_ns);
+}

@@ -28,6 +28,8 @@ void rtt_doubt(struct rtt *r, psn_t through);
 void rtt_lost(struct rtt *r, psn_t from);
 /* A probe was in vain: the next one waits twice as long. */
 void rtt_back_off(struct rtt *r, wtime longest_ns);
+/* The peer says that it has this packet, though not all before it. */
+void rtt_held(struct rtt *r, wtime now, psn_t psn, wtime longest_ns);
 /* Everything before this PSN was answered, for the first time. */
 void rtt_answered(struct rtt *r, wtime now, psn_t before, wtime longest_ns);
 

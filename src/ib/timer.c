@@ -1,4 +1,4 @@
-/* All timers of the engine. There are three, all the requester's.
+/* All timers of the engine. There are four, all the requester's.
  *
  * The ACK timer (IBA 9.7.6.1.3) runs while packets are in flight. It starts when the first packet leaves, and again at
  * every sign of progress: an ACK or a response that covers something new, a NAK that makes us go back. When it runs out
@@ -14,6 +14,8 @@
  * Both wait while the link keeps what was sent and the peer's process, which lives, has not taken it: it is stopped, or has
  * no CPU. Nothing can be lost and nothing answered, so nothing is sent again and no retry is used up. Once all was taken the
  * answer has its whole time. The option timeout=standard does without: then a peer that stands still costs retries.
+ *
+ * The reordering timer is loss.c's: packets that others have overtaken are taken for lost when it runs out.
  *
  * The RNR timer (9.7.5.2.8) starts when an RNR NAK comes and takes the others' place; until it runs out nothing is
  * requested. Its length is the responder's: table 47.
@@ -48,6 +50,14 @@ static void arm(struct qp *qp)
 	f->deadline = f->ack_deadline;
 	if (f->deadline != WTIME_NEVER && qp->attr.retry_cnt && !awaits_direct_message(f))
 		f->deadline = wtime_min(f->deadline, f->quiet_since + f->rtt.wait_ns);
+	if (f->selective)
+		f->deadline = wtime_min(f->deadline, f->loss->deadline);
+}
+
+void timer_rearm(struct qp *qp)
+{
+	if (engine_of(qp)->flight.phase == FLIGHT_OPEN)
+		arm(qp);
 }
 
 void timer_open(struct qp *qp)
@@ -148,6 +158,11 @@ enum timer_event timer_expired(struct qp *qp, wtime now)
 	arm(qp);
 	if (now < f->deadline)
 		return TIMER_NONE;
+	if (f->selective && now >= f->loss->deadline) {
+		f->loss->deadline = WTIME_NEVER;
+		arm(qp);
+		return TIMER_REORDERED;
+	}
 	if (is_kept(qp)) {
 		rtt_back_off(&f->rtt, ack_timeout(qp));
 		f->quiet_since = now;

@@ -49,6 +49,7 @@ void trace_qp_of(const struct qp *qp, int mask, struct trace_qp *t)
 		.profile = o->profile, .ack_mode = o->ack_mode, .window_pkts = o->window_pkts, .ack_every = o->ack_every,
 		.report_last_only = o->report_last_only, .start_msn = o->start_msn, .exchange_start = o->exchange_start,
 		.completion = o->completion, .ack_when_consumed = o->ack_when_consumed,
+		.selective_repeat = o->selective_repeat,
 	};
 	memcpy(t->sgid, qp->path.sgid, sizeof(t->sgid));
 	memcpy(t->dgid, qp->path.dgid, sizeof(t->dgid));

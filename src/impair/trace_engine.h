@@ -13,7 +13,7 @@ struct trace_qp {
 	uint64_t max_rd_atomic, max_dest_rd_atomic;
 	uint64_t has_grh, slid, dlid, sgid[2], dgid[2];
 	uint64_t profile, ack_mode, window_pkts, ack_every, report_last_only, start_msn, exchange_start, completion;
-	uint64_t ack_when_consumed;
+	uint64_t ack_when_consumed, selective_repeat;
 };
 
 /* TRACE_SEND: a send WQE was announced. Of a datagram's address nothing but the QP and Q_Key: the rest is not compared. */

@@ -211,6 +211,7 @@ void ca_fini(struct ca *ca)
 	table_fini(&ca->pds);
 	table_fini(&ca->srqs);
 	table_fini(&ca->keys);
+	free(ca->reorder);
 	arena_fini(&ca->arena);
 	free(ca->dev);
 }

@@ -25,6 +25,7 @@ struct qp;
 struct doorbells;
 struct srq;
 struct direct_ops;
+struct reorder_frames;
 struct ib_options;
 struct av;
 
@@ -89,9 +90,10 @@ struct ca {
 	wtime now;			/* of the entry under way: the timestamp of completions */
 	bool memory_may_go;		/* a thread of the runtime has entered: meanwhile the program may unmap a region */
 	bool stamps;			/* somebody reads timestamps of completions */
+	bool seed_cq_profile;		/* CQ overflow: seed profile holds and asks, standard profile is CQ_ERR */
 	const struct ib_options *transport_options;	/* borrowed; what QPs start with; NULL: the transport's own defaults */
 	struct qp_history history;
-	bool seed_cq_profile;		/* CQ overflow: seed profile holds and asks, standard profile is CQ_ERR */
+	struct reorder_frames *reorder;	/* owned, one block: ib/reorder.h */
 };
 
 struct ca_config {

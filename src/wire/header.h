@@ -1,6 +1,6 @@
 /* Every header of a packet on one page: the specifications' tables as field lists. F(member of struct packet, byte, bit from
  * the msb, width) makes parsing, building and printing, so that they cannot disagree. Members `resv.*` are the reserved
- * fields, which a receiver ignores (IBA 9.2: "ignored on receive") and a sender leaves 0. */
+ * fields, which a receiver ignores (IBA 9.2: "ignored on receive") and a sender leaves 0, but for BTH_SELECTIVE. */
 #ifndef WEFT_WIRE_HEADER_H
 #define WEFT_WIRE_HEADER_H
 
@@ -77,6 +77,9 @@ enum { IPV4_ID = 4, IPV4_SOURCE = 12, IPV4_DESTINATION = 16, IPV4_DF = 0x4000 };
 	F(resv.bth7,	8, 1, 7)	\
 	F(psn,		9, 0, 24)
 
+/* What resv.bth7 says of its sender, if anything; our choice, the letter W: ib/loss.h */
+enum { BTH_SELECTIVE = 0x57 };
+
 /* IBA 9.3: the extended transport headers */
 #define DETH_FIELDS(F)			\
 	F(deth.qkey,	0, 0, 32)	\
@@ -101,6 +104,12 @@ enum { IPV4_ID = 4, IPV4_SOURCE = 12, IPV4_DESTINATION = 16, IPV4_DF = 0x4000 };
 #define AETH_FIELDS(F)			\
 	F(aeth.syndrome, 0, 0, 8)	\
 	F(aeth.msn,	1, 0, 24)
+/* Ours. held, bit i: the packet of PSN + 1 + i is, where PSN is the BTH's, of the last packet executed; so bit 0 is never set.
+ * repeats: how many packets have come twice, modulo 256; repeated: the last one's PSN. */
+#define HELDETH_FIELDS(F)		\
+	F(heldeth.held,	0, 0, 64)	\
+	F(heldeth.repeats, 8, 0, 8)	\
+	F(heldeth.repeated, 9, 0, 24)
 #define ATOMICACKETH_FIELDS(F)		\
 	F(atomicack,	0, 0, 64)
 #define IMM_FIELDS(F)			\
@@ -116,6 +125,7 @@ enum { IPV4_ID = 4, IPV4_SOURCE = 12, IPV4_DESTINATION = 16, IPV4_DF = 0x4000 };
 	H(x, HDR_RETH, 16, RETH_FIELDS)		\
 	H(x, HDR_ATOMICETH, 28, ATOMICETH_FIELDS)	\
 	H(x, HDR_AETH, 4, AETH_FIELDS)		\
+	H(x, HDR_HELDETH, 12, HELDETH_FIELDS)	\
 	H(x, HDR_ATOMICACKETH, 8, ATOMICACKETH_FIELDS) \
 	H(x, HDR_IMM, 4, IMM_FIELDS)		\
 	H(x, HDR_IETH, 4, IETH_FIELDS)

@@ -4,7 +4,7 @@
 #include "wire/header.h"
 #include "wire/packet.h"
 
-#define IS_RESPONSE(op) ((op) == OP_READ_RESPONSE || (op) == OP_ACK || (op) == OP_ATOMIC_ACK)
+#define IS_RESPONSE(op) ((op) == OP_READ_RESPONSE || (op) == OP_ACK || (op) == OP_ATOMIC_ACK || (op) == OP_SELECTIVE_ACK)
 #define ADD_BYTES(headers, bit, bytes, fields) +((headers) & (bit) ? (bytes) : 0)
 
 /* ATOMIC WRITE carries exactly 8 bytes (IBA 1.5, 9.4), a CNP 16 reserved ones (A17.9). */

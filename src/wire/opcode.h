@@ -9,11 +9,12 @@
 
 enum opcode_service {
 	SERVICE_RC = 0x00, SERVICE_UC = 0x20, SERVICE_RD = 0x40, SERVICE_UD = 0x60, SERVICE_CNP = 0x80, SERVICE_XRC = 0xa0,
+	SERVICE_MAKER = 0xc0,	/* 9.2.1: 0xc0 to 0xff are for manufacturers */
 };
 
 enum opcode_op {
 	OP_SEND, OP_WRITE, OP_READ_REQUEST, OP_READ_RESPONSE, OP_ACK, OP_ATOMIC_ACK, OP_CMP_SWAP, OP_FETCH_ADD,
-	OP_FLUSH, OP_ATOMIC_WRITE, OP_CNP,
+	OP_FLUSH, OP_ATOMIC_WRITE, OP_CNP, OP_SELECTIVE_ACK,
 };
 
 enum opcode_position { POS_FIRST, POS_MIDDLE, POS_LAST, POS_ONLY };
@@ -22,6 +23,7 @@ enum opcode_header {
 	HDR_RETH = 1 << 0, HDR_DETH = 1 << 1, HDR_ATOMICETH = 1 << 2, HDR_AETH = 1 << 3, HDR_ATOMICACKETH = 1 << 4,
 	HDR_IMM = 1 << 5, HDR_IETH = 1 << 6, HDR_XRCETH = 1 << 7, HDR_FETH = 1 << 8,
 	HDR_PAYLOAD = 1 << 9,	/* a payload is allowed */
+	HDR_HELDETH = 1 << 10,
 };
 
 /* OPCODE_RC_SEND_FIRST ... */
@@ -51,7 +53,7 @@ static inline const struct opcode_row *opcode_row(uint8_t code)
 	return opcode_rows[code].name ? &opcode_rows[code] : NULL;
 }
 
-enum { OPCODE_OPS = OP_CNP + 1, OPCODE_POSITIONS = POS_ONLY + 1, OPCODE_VARIANTS = 3 };
+enum { OPCODE_OPS = OP_SELECTIVE_ACK + 1, OPCODE_POSITIONS = POS_ONLY + 1, OPCODE_VARIANTS = 3 };
 
 /* Plain, with immediate data, with a key to invalidate. */
 #define OPCODE_VARIANT(headers) ((headers) & HDR_IMM ? 1 : (headers) & HDR_IETH ? 2 : 0)

@@ -53,7 +53,8 @@ struct packet_path {
 	bool ip_may_fragment;	/* PACKET_ROCE, IPv4: DF is off. Fragments themselves are refused */
 };
 
-/* Bits that a receiver ignores. Kept only so that a parsed packet is rebuilt to the same bytes; zero in what we send. */
+/* Bits that a receiver ignores. Kept only so that a parsed packet is rebuilt to the same bytes; zero in what we send, but
+ * for bth7, which may be BTH_SELECTIVE. */
 struct packet_reserved {
 	uint8_t lrh2, lrh5, bth6, bth7, deth, xrceth;
 	uint32_t feth;
@@ -82,6 +83,7 @@ struct packet {
 	struct { uint64_t va; uint32_t rkey; uint64_t swap_add, compare; } atomiceth;
 	struct { uint8_t syndrome; uint32_t msn; } aeth;
 	uint64_t atomicack;	/* original value */
+	struct { uint64_t held; uint8_t repeats; psn_t repeated; } heldeth;	/* ours: ib/loss.h, ib/reorder.h */
 	uint32_t imm;		/* as on the wire, read big-endian */
 	uint32_t ieth_rkey;
 	struct { uint8_t placement, selectivity; } feth;	/* FLUSH, IBA 1.5: 4-bit PLT, 2-bit SEL */

@@ -52,6 +52,11 @@ static void completion_and_levels_are_read(void **state)
 	assert_false(o.ack_when_consumed);
 	assert_false(o.timeout_as_standard);
 	assert_false(o.exchange_start);
+	assert_true(o.selective_repeat);
+	assert_int_equal(ib_options_parse("standard,repeat=all", &o), 0);
+	assert_false(o.selective_repeat);
+	assert_int_equal(ib_options_parse("standard,repeat=selective", &o), 0);
+	assert_true(o.selective_repeat);
 }
 
 static void nonsense_changes_nothing(void **state)
@@ -59,7 +64,7 @@ static void nonsense_changes_nothing(void **state)
 	static const char *const bad[] = {
 		"", "sead", "seed,", "window=4", "print", "seed;ack=packet",
 		"seed,window", "seed,window=", "seed,window=0", "seed,window=3", "seed,window=8192", "seed,window=1x",
-		"seed,window=-1", "standard,timeout=1",
+		"seed,window=-1", "standard,timeout=1", "standard,repeat=never",
 		"seed,ack=0", "seed,ack=never", "seed,report=", "seed,complete=", "seed,ack-level=2",
 		"seed,start-msn=0x1000000", "seed,start-msn=exchanged",
 		"seed,window=1,window=1,window=1,window=1,window=1,window=1,window=1,window=1,window=1,window=1,window=1,"

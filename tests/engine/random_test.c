@@ -66,6 +66,7 @@ static void draw(struct rand *r, struct pair_config *c)
 			.window_pkts = (uint16_t)(1 << rand_below(r, 7)), .ack_every = 1 + (uint16_t)rand_below(r, 5),
 			.start_msn = some_psn(r), .exchange_start = rand_below(r, 4) == 0,
 			.completion = (enum ib_completion)rand_below(r, 4),
+			.selective_repeat = rand_below(r, 3) > 0,
 		},
 	};
 	draw_link(r, &c->sim.link);

@@ -14,6 +14,7 @@ struct scenario {
 	uint32_t drop_answer, duplicate_answer, swap_answer;
 	unsigned late_receive_us;	/* the receive is posted only then */
 	uint8_t rnr_retry, retry_cnt;	/* [7], NEVER: 0 */
+	bool selective;			/* both ends repeat selectively */
 	bool deaf;			/* the responder hears nothing */
 	enum ibv_wc_status expect;
 	unsigned resent;		/* requests beyond the first round */
@@ -50,6 +51,19 @@ static const struct scenario scenarios[] = {
 	SCENARIO(ack_doubled,		.op = WRITE, .bytes = 4096, .duplicate_answer = 0x1, .done_by_us = 4)
 	SCENARIO(send_loses_first,	.op = SEND, .bytes = 4096, .drop = 0x1, .resent = 4, .done_by_us = 6)
 	SCENARIO(send_loses_ack,	.op = SEND, .bytes = 4096, .drop_answer = 0x1, .resent = 1, .done_by_us = 210)
+
+	SCENARIO(selective_loses_first,	.op = WRITE, .bytes = 4096, .drop = 0x1, .resent = 1, .done_by_us = 6, .selective = true)
+	SCENARIO(selective_loses_middle, .op = WRITE, .bytes = 4096, .drop = 0x4, .resent = 1, .done_by_us = 6, .selective = true)
+	SCENARIO(selective_loses_two,	.op = SEND, .bytes = 8192, .drop = 0x12, .resent = 2, .done_by_us = 6, .selective = true)
+	SCENARIO(selective_loses_last,	.op = WRITE, .bytes = 4096, .drop = 0x8, .resent = 2, .done_by_us = 410,
+		 .selective = true)
+	SCENARIO(selective_loses_end,	.op = SEND, .bytes = 4096, .drop = 0xe, .resent = 4, .done_by_us = 410, .selective = true)
+	SCENARIO(selective_loses_its_ack, .op = WRITE, .bytes = 4096, .drop = 0x2, .drop_answer = 0x2, .resent = 1,
+		 .done_by_us = 410, .selective = true)
+	SCENARIO(selective_swapped,	.op = WRITE, .bytes = 4096, .swap = 0x2, .done_by_us = 6, .selective = true)
+	SCENARIO(selective_doubled,	.op = SEND, .bytes = 4096, .duplicate = 0xf, .done_by_us = 4, .selective = true)
+	SCENARIO(selective_gives_up_waiting, .op = SEND, .bytes = 2000, .late_receive_us = 1000, .rnr_retry = 2, .resent = 3,
+		 .expect = IBV_WC_RNR_RETRY_EXC_ERR, .done_by_us = 40, .selective = true)
 
 	SCENARIO(read_loses_request,		.op = READ, .bytes = 4096, .drop = 0x1, .resent = 1, .done_by_us = 210)
 	SCENARIO(read_loses_first_response,	.op = READ, .bytes = 4096, .drop_answer = 0x1, .resent = 1, .done_by_us = 6)
@@ -129,12 +143,13 @@ static void play(const struct scenario *s)
 	struct pair_config config = {
 		.sim = { .seed = 1, .link = { .delay_ns = 1000 } }, .type = s->type, .mtu = mtu_code(mtu_of(s)),
 		.memory_bytes = 256 << 10, .psn = { 0xfffffe, 0x7ffffe }, .timeout = 6, .min_rnr_timer = 1,
-		.retry_cnt = limit_of(s->retry_cnt), .rnr_retry = limit_of(s->rnr_retry),
+		.retry_cnt = limit_of(s->retry_cnt), .rnr_retry = limit_of(s->rnr_retry), .options = ib_default_options,
 	};
 	struct counts counts = { { 0 } };
 	struct traffic t;
 	wtime start;
 
+	config.options.selective_repeat = s->selective;
 	traffic_init(&t, pair_new(&config));
 	add_faults(t.pair->sim, SIM_DROP, 0, s->drop);
 	add_faults(t.pair->sim, SIM_DUPLICATE, 0, s->duplicate);

@@ -21,6 +21,12 @@ static const struct exchange {
 	{ "atomic write", IBV_WR_ATOMIC_WRITE, 6, 1 },
 };
 
+/* How losses are repaired, and what an acknowledgement means. */
+struct style {
+	enum ib_profile profile;
+	bool selective;
+};
+
 struct frame {
 	int node;
 	uint32_t nth;
@@ -41,13 +47,16 @@ static void note(void *arg, int node, const struct packet *p)
 		order->frame[order->frames++] = (struct frame){ node, order->count[node]++ };
 }
 
-static bool run(const struct exchange *e, int from, enum ib_profile profile, const struct sim_fault *fault, unsigned faults,
+static bool run(const struct exchange *e, int from, struct style style, const struct sim_fault *fault, unsigned faults,
 		struct order *order)
 {
 	struct pair_config config = {
 		.sim = { .seed = 7 }, .mtu = IBV_MTU_256, .memory_bytes = 16 << 10, .psn = { 0xfffffb, 0xfffff9 },
 		.timeout = 5, .retry_cnt = 7, .rd_atomic = 6,
-		.options = { .profile = profile, .window_pkts = IB_WINDOW, .ack_every = 1, .start_msn = 0xfffffe },
+		.options = {
+			.profile = style.profile, .window_pkts = IB_WINDOW, .ack_every = 1, .start_msn = 0xfffffe,
+			.selective_repeat = style.selective,
+		},
 	};
 	struct traffic t;
 	bool delivered;
@@ -79,61 +88,68 @@ static struct sim_fault fault_at(const struct order *order, unsigned frame, unsi
 	return (struct sim_fault){ (enum sim_fault_kind)kind, order->frame[frame].node, order->frame[frame].nth };
 }
 
-static void must(const struct exchange *e, int from, enum ib_profile profile, const struct sim_fault *fault, unsigned faults)
+static void must(const struct exchange *e, int from, struct style style, const struct sim_fault *fault, unsigned faults)
 {
 	static const char *const kind[SIM_FAULT_KINDS] = { "drop", "duplicate", "swap", "corrupt" };
 
-	if (run(e, from, profile, fault, faults, NULL))
+	if (run(e, from, style, fault, faults, NULL))
 		return;
 	for (unsigned i = 0; i < faults; i++)
 		print_error("%s frame %u of node %d\n", kind[fault[i].kind], fault[i].nth, fault[i].node);
-	fail_msg("%s from node %d, profile %d: not delivered", e->name, from, profile);
+	fail_msg("%s from node %d, profile %d, selective %d: not delivered", e->name, from, style.profile, style.selective);
 }
 
-static unsigned sweep(const struct exchange *e, int from, enum ib_profile profile)
+static unsigned sweep(const struct exchange *e, int from, struct style style)
 {
 	struct sim_fault fault[2];
 	struct order order;
 	unsigned done = 0;
 
-	assert_true(run(e, from, profile, NULL, 0, &order));
+	assert_true(run(e, from, style, NULL, 0, &order));
 	assert_int_equal(order.frames, FRAMES);
 	for (unsigned a = 0; a < order.frames * SIM_FAULT_KINDS; a++) {
 		fault[0] = fault_at(&order, a / SIM_FAULT_KINDS, a % SIM_FAULT_KINDS);
-		must(e, from, profile, fault, 1);
+		must(e, from, style, fault, 1);
 		done++;
 		for (unsigned b = (a / SIM_FAULT_KINDS + 1) * SIM_FAULT_KINDS; b < order.frames * SIM_FAULT_KINDS; b++) {
 			fault[1] = fault_at(&order, b / SIM_FAULT_KINDS, b % SIM_FAULT_KINDS);
-			must(e, from, profile, fault, 2);
+			must(e, from, style, fault, 2);
 			done++;
 		}
 	}
 	return done;
 }
 
-static void sweep_all(enum ib_profile profile)
+static void sweep_all(struct style style)
 {
 	unsigned done = 0;
 
 	for (unsigned i = 0; i < sizeof(exchanges) / sizeof(exchanges[0]); i++)
 		for (int from = 0; from < 2; from++)
-			done += sweep(&exchanges[i], from, profile);
+			done += sweep(&exchanges[i], from, style);
 	print_message("%u exchanges\n", done);
 }
 
 static void standard_profile(void **state)
 {
-	sweep_all(IB_STANDARD);
+	sweep_all((struct style){ IB_STANDARD, false });
 }
 
 static void seed_profile(void **state)
 {
-	sweep_all(IB_SEED);
+	sweep_all((struct style){ IB_SEED, false });
+}
+
+static void selective_repeat(void **state)
+{
+	sweep_all((struct style){ IB_STANDARD, true });
 }
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(standard_profile), cmocka_unit_test(seed_profile) };
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(standard_profile), cmocka_unit_test(seed_profile), cmocka_unit_test(selective_repeat),
+	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

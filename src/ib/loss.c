@@ -1,0 +1,233 @@
+/* The states of single packets in flight: who calls what is in requester.c and completer.c. */
+#include "ib/loss.h"
+
+#include "base/log.h"
+#include "ib/flight.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { LATE_FADES = 32 };	/* our choice: a path that stopped reordering is forgotten after so many losses */
+
+static size_t bytes_of(const struct flight *f)
+{
+	return sizeof(*f->loss) + f->window * sizeof(f->loss->packet[0]);
+}
+
+void loss_open(struct flight *f)
+{
+	if (f->loss)
+		return;
+	f->loss = malloc(bytes_of(f));
+	loss_reset(f);
+}
+
+void loss_fini(struct flight *f)
+{
+	free(f->loss);
+	f->loss = NULL;
+}
+
+void loss_reset(struct flight *f)
+{
+	f->selective = false;
+	if (!f->loss)
+		return;
+	memset(f->loss, 0, bytes_of(f));
+	f->loss->least_ns = f->loss->deadline = WTIME_NEVER;
+}
+
+bool loss_is_open(const struct flight *f, uint32_t index)
+{
+	return f->selective && (int32_t)(f->loss->until - index) > 0;
+}
+
+static struct loss_packet *packet_at(const struct flight *f, uint32_t index)
+{
+	return &f->loss->packet[index & (f->window - 1)];
+}
+
+void loss_select(struct flight *f)
+{
+	f->selective = true;
+	f->loss->until = f->newest;
+	for (uint32_t i = f->resend; i != f->newest; i++)
+		packet_at(f, i)->state = LOSS_LOST;
+}
+
+void loss_sent(struct flight *f, uint32_t index, wtime now, bool fresh)
+{
+	struct loss *l = f->loss;
+	struct loss_packet *p = packet_at(f, index);
+
+	if (fresh) {
+		p->waited_us = 0;
+		p->left = LEFT_ONCE;
+	} else {
+		wtime waited_us = p->waited_us + (now - p->at) / WTIME_US;
+
+		p->waited_us = waited_us < UINT16_MAX ? (uint16_t)waited_us : UINT16_MAX;
+		if (p->left != LEFT_AGAIN)
+			p->left = p->state == LOSS_LOST ? LEFT_AGAIN : LEFT_TO_ASK;
+		p->state = LOSS_SENT;
+		l->until = f->newest;
+	}
+	p->at = now;
+	p->order = l->order++;
+}
+
+static wtime later_than(const struct loss *l, wtime took)
+{
+	return took > l->took_ns ? took - l->took_ns : 0;
+}
+
+static void came_late(struct loss *l, wtime late_ns)
+{
+	if (late_ns > l->late_ns)
+		l->late_ns = late_ns;
+}
+
+/* RFC 8985, 6.2, steps 2 and 3. What left twice and is answered sooner than any packet before is the first one's
+ * answer; after a probe, which is sent when nothing is known to be lost, any answer may be. */
+static void arrived(struct flight *f, uint32_t index, wtime now)
+{
+	struct loss *l = f->loss;
+	const struct flight_entry *e = flight_at(f, index);
+	const struct loss_packet *p = packet_at(f, index);
+	wtime took = now - p->at;
+
+	if (e->is_direct)
+		return;
+	if (p->left == LEFT_AGAIN)
+		l->doubt[l->doubts++ % LOSS_DOUBTS] = (struct loss_doubt){
+			e->psn, later_than(l, took + p->waited_us * WTIME_US),
+		};
+	if (p->left == LEFT_TO_ASK || (p->left == LEFT_AGAIN && took < l->least_ns))
+		return;
+	if ((int32_t)(p->order - l->arrived) < 0) {
+		if (p->left == LEFT_ONCE)
+			came_late(l, later_than(l, took));
+		return;
+	}
+	l->arrived = p->order;
+	l->took_ns = took;
+	if (took < l->least_ns)
+		l->least_ns = took;
+}
+
+bool loss_is_held(const struct flight *f, uint32_t index)
+{
+	return packet_at(f, index)->state == LOSS_HELD;
+}
+
+void loss_held(struct flight *f, uint32_t index, wtime now)
+{
+	arrived(f, index, now);
+	packet_at(f, index)->state = LOSS_HELD;
+}
+
+bool loss_repeated(struct flight *f, psn_t psn)
+{
+	struct loss *l = f->loss;
+
+	for (uint32_t i = 0; i < LOSS_DOUBTS && i < l->doubts; i++) {
+		struct loss_doubt *d = &l->doubt[i];
+
+		if (d->psn != psn || !d->late_ns)
+			continue;
+		came_late(l, d->late_ns);
+		d->late_ns = 0;
+		return true;
+	}
+	return false;
+}
+
+void loss_settled(struct flight *f, uint32_t from, wtime now)
+{
+	/* in order, once each: the last one tells what all do */
+	if (!loss_is_open(f, from))
+		from = f->oldest - 1;
+	for (uint32_t i = from; i != f->oldest; i++) {
+		struct loss_packet *p = packet_at(f, i);
+
+		if (p->state != LOSS_HELD && now != WTIME_NEVER)
+			arrived(f, i, now);
+		p->state = LOSS_SENT;
+	}
+}
+
+/* RFC 8985, 6.2, step 4. Half as much again as what was late, for the next may be later. */
+static wtime window_of(const struct loss *l, wtime longest_ns)
+{
+	wtime window = l->late_ns + l->late_ns / 2;
+
+	if (l->least_ns != WTIME_NEVER && window < l->least_ns / 4)
+		window = l->least_ns / 4;
+	return wtime_min(window, longest_ns);
+}
+
+unsigned loss_detect(struct flight *f, wtime now, wtime longest_ns)
+{
+	struct loss *l = f->loss;
+	wtime patience = l->took_ns + window_of(l, longest_ns);
+	unsigned lost = 0;
+
+	l->deadline = WTIME_NEVER;
+	/* what the peer expects it does not hold: it was not ready when the turn came */
+	if (f->oldest != f->newest && packet_at(f, f->oldest)->state == LOSS_HELD)
+		packet_at(f, f->oldest)->state = LOSS_SENT;
+	for (uint32_t i = f->oldest; i != f->newest; i++) {
+		struct loss_packet *p = packet_at(f, i);
+
+		if (p->state != LOSS_SENT || (int32_t)(p->order - l->arrived) >= 0 || flight_at(f, i)->is_direct)
+			continue;
+		if (now < p->at + patience) {
+			l->deadline = wtime_min(l->deadline, p->at + patience);
+			continue;
+		}
+		p->state = LOSS_LOST;
+		l->late_ns -= l->late_ns / LATE_FADES;
+		lost++;
+		if (i - f->oldest < f->resend - f->oldest)
+			f->resend = i;
+	}
+	return lost;
+}
+
+bool loss_rewind(struct flight *f, uint32_t index, bool all)
+{
+	bool any = false;
+
+	for (uint32_t i = index; i != f->newest; i++) {
+		struct loss_packet *p = packet_at(f, i);
+
+		if (p->state == LOSS_LOST || (p->state == LOSS_HELD && !all && i != index))
+			continue;
+		p->state = LOSS_LOST;
+		any = true;
+	}
+	if (index - f->oldest < f->resend - f->oldest)
+		f->resend = index;
+	f->loss->until = f->newest;
+	return any;
+}
+
+bool loss_next(struct flight *f)
+{
+	while (f->resend != f->newest && packet_at(f, f->resend)->state != LOSS_LOST)
+		f->resend++;
+	return f->resend != f->newest;
+}
+
+void loss_take_back(struct flight *f, uint32_t from)
+{
+	for (uint32_t i = from; f->selective && i != f->newest; i++)
+		packet_at(f, i)->state = LOSS_SENT;
+}
+
+void loss_check(const struct flight *f)
+{
+	weft_bug_on(f->selective && !f->loss);
+	for (uint32_t i = f->oldest; f->selective && i != f->resend; i++)
+		weft_bug_on(packet_at(f, i)->state == LOSS_LOST);
+}

@@ -1,0 +1,94 @@
+/* What a peer that repeats selectively is sent again: single packets, each when one that left later arrived and the reordering
+ * window has passed since (RFC 8985, sections 5 and 6). The window follows what the path does: a quarter of the least round trip,
+ * or as much later as a packet came that others had overtaken; the peer tells what came twice. Beside the flight's book, entry by
+ * entry; flight.h has the rest.
+ *
+ * Both ends say in each packet that they know this, in bits that the standard reserves (BTH_SELECTIVE in wire/header.h): a
+ * stranger sends 0 and ignores what it receives (IBA 9.2). So nothing is asked and no packet is spent, a restarted peer cannot
+ * be remembered wrongly, and selective acknowledgements go to those alone who have said so. */
+#ifndef WEFT_IB_LOSS_H
+#define WEFT_IB_LOSS_H
+
+#include "base/psn.h"
+#include "base/time.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct flight;
+
+enum loss_state {
+	LOSS_SENT,
+	LOSS_HELD,	/* the peer has it and waits for those before it */
+	LOSS_LOST,	/* is to be sent again */
+};
+
+enum loss_left {
+	LEFT_ONCE,
+	LEFT_TO_ASK,	/* again, as a probe */
+	LEFT_AGAIN,	/* as it was thought lost */
+};
+
+/* One packet of the flight. */
+struct loss_packet {
+	wtime at;		/* it left last */
+	uint32_t order;		/* the same, among all that left */
+	uint16_t waited_us;	/* between its first leaving and its last */
+	uint8_t state;		/* enum loss_state; LOSS_SENT for what is not in flight */
+	uint8_t left;		/* enum loss_left */
+};
+
+/* A packet that was sent again arrived, the first or the second: if the first, it was this late. */
+struct loss_doubt {
+	psn_t psn;
+	wtime late_ns;
+};
+
+enum { LOSS_DOUBTS = 16 };	/* our choice: what is repeated in a few round trips */
+
+struct loss {
+	uint32_t order;			/* of the next packet that leaves */
+	uint32_t arrived;		/* of the latest that is known to have arrived, and its round trip */
+	wtime took_ns;
+	wtime least_ns;			/* of all round trips; WTIME_NEVER: none was timed */
+	wtime late_ns;			/* how much later than others an overtaken packet came */
+	struct loss_doubt doubt[LOSS_DOUBTS];	/* the latest, in turn */
+	uint32_t doubts;
+	uint32_t until;			/* entries before this one are looked at for losses */
+	wtime deadline;			/* when the next may be taken for lost */
+	struct loss_packet packet[];	/* by the flight's window */
+};
+
+/* Makes the book, if there is none; without memory the flight only goes back. */
+void loss_open(struct flight *f);
+void loss_fini(struct flight *f);
+/* A flight begins or ends. */
+void loss_reset(struct flight *f);
+
+/* The peer has said that it holds what comes early. */
+void loss_select(struct flight *f);
+
+/* The entry at `index` leaves. */
+void loss_sent(struct flight *f, uint32_t index, wtime now, bool fresh);
+/* The entry at `index`, not known to have arrived before, is held by the peer. */
+void loss_held(struct flight *f, uint32_t index, wtime now);
+bool loss_is_held(const struct flight *f, uint32_t index);
+/* The peer got this packet twice. True: it was sent again too soon. */
+bool loss_repeated(struct flight *f, psn_t psn);
+/* Entries from `from` up to the oldest were settled; WTIME_NEVER: nobody knows when. */
+void loss_settled(struct flight *f, uint32_t from, wtime now);
+/* Marks what is lost by now; returns how many, and sets the deadline of the next. `longest_ns` bounds the window. */
+unsigned loss_detect(struct flight *f, wtime now, wtime longest_ns);
+/* Everything from the entry at `index` on that the peer does not hold is to be sent again; what it holds too if it is all. */
+bool loss_rewind(struct flight *f, uint32_t index, bool all);
+/* Entries from this one on were never sent. */
+void loss_take_back(struct flight *f, uint32_t from);
+/* Moves `resend` on to what is lost. False: nothing is. */
+bool loss_next(struct flight *f);
+
+void loss_check(const struct flight *f);
+
+/* May an entry after this one be lost, or was one sent again? */
+bool loss_is_open(const struct flight *f, uint32_t index);
+
+#endif

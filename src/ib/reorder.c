@@ -1,0 +1,146 @@
+/* Frames of requests that wait for others. */
+#include "ib/reorder.h"
+
+#include "base/log.h"
+#include "verbs/ca.h"
+#include "wire/packet.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { NO_FRAME = UINT16_MAX };
+
+struct frame {
+	struct packet packet;
+	uint16_t next_free;
+	uint8_t payload[PACKET_MAX_PAYLOAD];
+};
+
+/* One block, freed by ca_fini. */
+struct reorder_frames {
+	uint16_t used;		/* frames from this one on were never taken */
+	uint16_t free;		/* the first of those given back, or NO_FRAME */
+	struct frame frame[REORDER_FRAMES];
+};
+
+void reorder_open(struct ca *ca, struct reorder **r)
+{
+	if (!*r)
+		*r = calloc(1, sizeof(**r));
+	if (ca->reorder)
+		return;
+	ca->reorder = malloc(sizeof(*ca->reorder));
+	if (!ca->reorder)
+		return;
+	ca->reorder->used = 0;
+	ca->reorder->free = NO_FRAME;
+}
+
+static unsigned take_frame(struct reorder_frames *all)
+{
+	unsigned n;
+
+	if (!all)
+		return NO_FRAME;
+	n = all->free;
+	if (n != NO_FRAME)
+		all->free = all->frame[n].next_free;
+	else if (all->used < REORDER_FRAMES)
+		n = all->used++;
+	return n;
+}
+
+static void give_back(struct reorder_frames *all, unsigned n)
+{
+	all->frame[n].next_free = all->free;
+	all->free = (uint16_t)n;
+}
+
+static void fill(struct frame *frame, const struct packet *p)
+{
+	frame->packet = *p;
+	frame->packet.payload = &frame->packet.payload_one;
+	frame->packet.payload_one = (struct iovec){ frame->payload, p->payload_bytes };
+	if (p->payload_bytes)
+		memcpy(frame->payload, p->payload->iov_base, p->payload_bytes);
+}
+
+enum reorder_result reorder_hold(struct ca *ca, struct reorder *r, psn_t expected, const struct packet *p)
+{
+	unsigned slot = p->psn % REORDER_SPAN, n;
+
+	if (!r || psn_diff(p->psn, expected) >= REORDER_SPAN)
+		return REORDER_FULL;
+	if (r->held >> slot & 1)
+		return REORDER_HAD;
+	n = take_frame(ca->reorder);
+	if (n == NO_FRAME)
+		return REORDER_FULL;
+	fill(&ca->reorder->frame[n], p);
+	r->frame[slot] = (uint16_t)n;
+	r->held |= UINT64_C(1) << slot;
+	return REORDER_HELD;
+}
+
+static struct packet *packet_in(const struct ca *ca, const struct reorder *r, unsigned slot)
+{
+	return &ca->reorder->frame[r->frame[slot]].packet;
+}
+
+/* A request that spans several PSNs may have passed some. */
+static void drop_passed(struct ca *ca, struct reorder *r, psn_t expected)
+{
+	for (unsigned slot = 0; slot < REORDER_SPAN; slot++) {
+		if (!(r->held >> slot & 1) || psn_cmp(packet_in(ca, r, slot)->psn, expected) >= 0)
+			continue;
+		r->held &= ~(UINT64_C(1) << slot);
+		give_back(ca->reorder, r->frame[slot]);
+	}
+}
+
+struct packet *reorder_next(struct ca *ca, struct reorder *r, psn_t expected)
+{
+	unsigned slot = expected % REORDER_SPAN;
+
+	drop_passed(ca, r, expected);
+	if (!(r->held >> slot & 1))
+		return NULL;
+	r->held &= ~(UINT64_C(1) << slot);
+	return packet_in(ca, r, slot);
+}
+
+void reorder_release(struct ca *ca, const struct packet *p)
+{
+	give_back(ca->reorder, (unsigned)((const struct frame *)p - ca->reorder->frame));
+}
+
+void reorder_forget(struct ca *ca, struct reorder *r)
+{
+	if (!r)
+		return;
+	for (unsigned slot = 0; slot < REORDER_SPAN; slot++)
+		if (r->held >> slot & 1)
+			give_back(ca->reorder, r->frame[slot]);
+	*r = (struct reorder){ 0 };
+}
+
+uint64_t reorder_bits(const struct reorder *r, psn_t expected)
+{
+	unsigned turn = expected % REORDER_SPAN;
+
+	if (!r)
+		return 0;
+	return turn ? r->held >> turn | r->held << (REORDER_SPAN - turn) : r->held;
+}
+
+void reorder_check(const struct ca *ca, const struct reorder *r, psn_t expected)
+{
+	for (unsigned slot = 0; reorder_holds(r) && slot < REORDER_SPAN; slot++) {
+		psn_t psn;
+
+		if (!(r->held >> slot & 1))
+			continue;
+		psn = packet_in(ca, r, slot)->psn;
+		weft_bug_on(psn % REORDER_SPAN != slot || psn_cmp(psn, expected) <= 0 || psn_diff(psn, expected) >= REORDER_SPAN);
+	}
+}

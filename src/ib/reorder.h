@@ -1,0 +1,55 @@
+/* Requests that came before those they follow. The responder keeps them, unread, until their turn comes, and then takes them as
+ * if they came now: so messages, completions, events and errors have the standard's order, atomics and reads are executed once,
+ * and a receive is taken when its message begins. Kept is what a peer that repeats selectively sends (ib/loss.h), up to
+ * REORDER_SPAN PSNs ahead. The frames are the adapter's, a fixed number for all QPs, in memory that is touched when it is used;
+ * without a free one the packet is dropped, as if lost. */
+#ifndef WEFT_IB_REORDER_H
+#define WEFT_IB_REORDER_H
+
+#include "base/psn.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct ca;
+struct packet;
+
+/* Our choice: as many packets as are in flight by default, and frames for eight QPs that lost one at once (2 MB). */
+enum { REORDER_SPAN = 64, REORDER_FRAMES = 512 };
+
+/* Of one responder. */
+struct reorder {
+	uint64_t held;			/* by PSN modulo REORDER_SPAN */
+	uint16_t frame[REORDER_SPAN];	/* of the adapter's, where held */
+	psn_t repeated;			/* the last packet that came twice */
+	uint8_t repeats;		/* so many did, modulo 256 */
+	bool must_say;			/* its sender was not told yet */
+};
+
+enum reorder_result { REORDER_HELD, REORDER_HAD, REORDER_FULL };
+
+/* Makes what is not there, the adapter's frames too; without memory nothing is ever held, and *r may be NULL. */
+void reorder_open(struct ca *ca, struct reorder **r);
+
+/* Does an ACK have to say more than usual? */
+static inline bool reorder_has_news(const struct reorder *r)
+{
+	return r && (r->held || r->must_say);
+}
+
+static inline bool reorder_holds(const struct reorder *r)
+{
+	return r && r->held;
+}
+
+/* The packet comes before `expected`. */
+enum reorder_result reorder_hold(struct ca *ca, struct reorder *r, psn_t expected, const struct packet *p);
+/* The packet whose turn it is, or NULL; what stands before it will not have one. It is the caller's until reorder_release. */
+struct packet *reorder_next(struct ca *ca, struct reorder *r, psn_t expected);
+void reorder_release(struct ca *ca, const struct packet *p);
+void reorder_forget(struct ca *ca, struct reorder *r);
+/* Bit i: expected + i is held. */
+uint64_t reorder_bits(const struct reorder *r, psn_t expected);
+void reorder_check(const struct ca *ca, const struct reorder *r, psn_t expected);
+
+#endif

@@ -1,0 +1,301 @@
+/* Selective repeat: what it reaches on paths that lose and reorder, that a stranger never sees it, and that nobody can forge what
+ * a peer holds. */
+#include "traffic.h"
+
+#include "ib/engine.h"
+#include "wire/aeth.h"
+#include "wire/header.h"
+#include "wire/packet.h"
+
+enum { MESSAGES = 400, AT_ONCE = 8, BYTES = 32 << 10, MTU = 4096, RECEIVES = 64 };
+
+struct measure {
+	wtime took;
+	struct counters sent, received;	/* of the requester and of the responder */
+	uint32_t lost;
+};
+
+static struct pair_config config_of(const struct sim_link *link, bool selective)
+{
+	struct pair_config config = {
+		.sim = { .seed = 3, .link = *link }, .mtu = IBV_MTU_4096, .memory_bytes = 1 << 20, .timeout = 14, .retry_cnt = 7,
+		.rnr_retry = 7, .min_rnr_timer = 1, .recvs = RECEIVES, .options = ib_default_options,
+	};
+
+	config.options.selective_repeat = selective;
+	return config;
+}
+
+/* Messages from side 0, some of them under way at a time. */
+static struct measure stream(enum ibv_wr_opcode opcode, const struct sim_link *link, bool selective)
+{
+	struct pair_config config = config_of(link, selective);
+	struct pair *pair = pair_new(&config);
+	struct measure m = { .took = pair->sim->now };
+	struct cqe cqe;
+
+	for (unsigned i = 0; i < RECEIVES; i++)
+		assert_int_equal(pair_recv(pair, 1, i, 0, BYTES), 0);
+	for (unsigned posted = 0, done = 0; done < MESSAGES;) {
+		for (; posted < MESSAGES && posted - done < AT_ONCE; posted++)
+			post_wr(pair, 0, (struct pair_wr){ .opcode = opcode, .flags = IBV_SEND_SIGNALED, .bytes = BYTES });
+		assert_true(sim_step(pair->sim));
+		for (; pair_poll_send(pair, 0, &cqe); done++)
+			assert_int_equal(cqe.status, IBV_WC_SUCCESS);
+		while (pair_poll_recv(pair, 1, &cqe))
+			assert_int_equal(pair_recv(pair, 1, cqe.wr_id, 0, BYTES), 0);
+	}
+	m.took = pair->sim->now - m.took;
+	m.sent = pair->side[0].node->ca.counters;
+	m.received = pair->side[1].node->ca.counters;
+	m.lost = pair->sim->dropped;
+	pair_delete(pair);
+	return m;
+}
+
+/* Goodput in percent of that without losses. */
+static unsigned goodput(enum ibv_wr_opcode opcode, uint32_t loss, bool selective)
+{
+	struct sim_link link = { .delay_ns = 5 * WTIME_US, .byte_ns = 1 };
+	wtime least = stream(opcode, &link, selective).took;
+
+	link.loss = loss;
+	return (unsigned)(100 * least / stream(opcode, &link, selective).took);
+}
+
+static void losses_cost_little(void **state)
+{
+	static const enum ibv_wr_opcode opcodes[] = { IBV_WR_RDMA_WRITE, IBV_WR_SEND };
+	static const uint32_t loss[] = { 1000, 5000, 10000, 20000, 50000 };
+
+	for (unsigned o = 0; o < 2; o++) {
+		for (unsigned i = 0; i < 5; i++)
+			print_message("%s, %u ppm lost: selective %u %%, go-back %u %%\n", o ? "send" : "write", loss[i],
+				      goodput(opcodes[o], loss[i], true), goodput(opcodes[o], loss[i], false));
+		assert_true(goodput(opcodes[o], 10000, true) >= 90);
+		assert_true(goodput(opcodes[o], 50000, true) >= 70);
+	}
+}
+
+/* Only what is lost is sent again. */
+static void what_arrived_is_not_sent_again(void **state)
+{
+	struct sim_link link = { .delay_ns = 5 * WTIME_US, .byte_ns = 1, .loss = 20000 };
+	struct measure m = stream(IBV_WR_RDMA_WRITE, &link, true);
+
+	assert_true(m.sent.selective_repeats > 30 && m.sent.selective_repeats <= m.lost);
+	assert_int_equal(m.sent.rcvd_seq_err + m.sent.completer_retry_err, 0);
+	assert_true(m.received.held_request > 30);
+	assert_true(m.received.duplicate_request <= m.sent.probes + m.sent.spurious_repeats);
+}
+
+/* The window of the first packet that is late is too narrow; it is learnt. */
+static void reordering_costs_nothing(void **state)
+{
+	struct sim_link link = { .delay_ns = 20 * WTIME_US, .reorder = 50000 };
+
+	for (link.reorder_ns = 4 * WTIME_US; link.reorder_ns <= 64 * WTIME_US; link.reorder_ns *= 4) {
+		struct measure m = stream(IBV_WR_RDMA_WRITE, &link, true);
+
+		print_message("up to %llu ns late: %llu held, %llu sent again\n", (unsigned long long)link.reorder_ns,
+			      (unsigned long long)m.received.held_request, (unsigned long long)m.sent.selective_repeats);
+		assert_true(m.received.held_request > 100);
+		assert_int_equal(m.sent.selective_repeats, m.sent.spurious_repeats);
+		assert_true(m.sent.selective_repeats <= 16);
+		assert_true(link.reorder_ns > 4 * WTIME_US || m.sent.selective_repeats == 0);
+	}
+}
+
+struct seen {
+	unsigned selective_acks, naks;
+	bool marked[2];
+};
+
+static void look(void *arg, int node, const struct packet *p)
+{
+	struct seen *seen = arg;
+
+	seen->selective_acks += p->opcode == OPCODE_WEFT_SELECTIVE_ACK;
+	seen->naks += p->opcode == OPCODE_RC_ACKNOWLEDGE && p->aeth.syndrome == aeth_syndrome(AETH_NAK, NAK_PSN_SEQUENCE);
+	seen->marked[node] |= p->resv.bth7 != 0;
+}
+
+static void lose_one(enum ib_profile profile, bool selective, bool stranger, int from, struct seen *seen)
+{
+	struct sim_link link = { .delay_ns = 1 * WTIME_US };
+	struct pair_config config = config_of(&link, selective);
+	struct pair_wr wr = { .wr_id = 1, .opcode = IBV_WR_RDMA_WRITE, .flags = IBV_SEND_SIGNALED, .bytes = 8 * MTU };
+	struct pair *pair;
+
+	config.stranger = stranger;
+	config.options.profile = profile;
+	pair = pair_new(&config);
+	*seen = (struct seen){ 0 };
+	pair->sim->tap = look;
+	pair->sim->tap_arg = seen;
+	sim_fault_add(pair->sim, SIM_DROP, from, 1);
+	pattern_fill(pair->side[from].memory, 8 * MTU, 7);
+	post_wr(pair, from, wr);
+	pair_run(pair);
+	expect_sent(pair, from, 1, IBV_WC_SUCCESS);
+	assert_true(pattern_holds(pair->side[!from].memory, 8 * MTU, 7));
+	pair_delete(pair);
+}
+
+static void a_stranger_never_sees_it(void **state)
+{
+	struct seen seen;
+
+	for (int from = 0; from < 2; from++) {
+		lose_one(IB_STANDARD, true, true, from, &seen);
+		assert_int_equal(seen.selective_acks, 0);
+		assert_int_equal(seen.naks, 1);
+		assert_true(seen.marked[0] && !seen.marked[1]);
+	}
+	lose_one(IB_STANDARD, true, false, 0, &seen);
+	assert_true(seen.selective_acks && !seen.naks && seen.marked[0] && seen.marked[1]);
+	lose_one(IB_SEED, true, false, 0, &seen);
+	assert_true(!seen.selective_acks && seen.naks && !seen.marked[0] && !seen.marked[1]);
+	lose_one(IB_STANDARD, false, false, 0, &seen);
+	assert_true(!seen.selective_acks && seen.naks && !seen.marked[0] && !seen.marked[1]);
+}
+
+static void answer(struct pair *pair, uint8_t opcode, psn_t psn, uint64_t held, bool marked)
+{
+	struct packet p = {
+		.opcode = opcode, .psn = psn, .pkey = 0xffff, .aeth = { aeth_syndrome(AETH_ACK, AETH_NO_CREDITS), 0 },
+		.heldeth.held = held, .dest_qpn = pair->side[0].qp->qpn, .resv.bth7 = marked ? BTH_SELECTIVE : 0,
+		.path = { .slid = pair->side[1].node->dev->lid, .dlid = pair->side[0].node->dev->lid },
+	};
+
+	ca_input(&pair->side[0].node->ca, pair->side[0].node->dev, pair->sim->now, 2, &p);
+	sim_pump(pair->sim);
+}
+
+/* Eight packets from PSN 0 on are in flight, the peer hears nothing and answers what the test says. */
+static struct pair *start(bool selective)
+{
+	struct sim_link link = { .delay_ns = 1 * WTIME_US };
+	struct pair_config config = config_of(&link, selective);
+	struct pair *pair = pair_new(&config);
+	struct pair_wr wr = { .wr_id = 1, .opcode = IBV_WR_RDMA_WRITE, .flags = IBV_SEND_SIGNALED, .bytes = 8 * MTU };
+
+	pair->side[1].node->deaf = true;
+	post_wr(pair, 0, wr);
+	return pair;
+}
+
+static void forged_acknowledgements_change_nothing(void **state)
+{
+	static const struct { const char *name; psn_t psn; uint64_t held; bool selective, marked, counts; } rows[] = {
+		{ "the packet that is expected", 0xffffff, 0x3, true, true, true },
+		{ "a packet that never left", 0xffffff, 0x100, true, true, true },
+		{ "the last of all", 0xffffff, UINT64_C(1) << 63, true, true, true },
+		{ "beyond the flight", 8, 0x2, true, true, true },
+		{ "before the flight", 0xfffffe, 0x4, true, true, false },
+		{ "from one who does not know it", 0xffffff, 0x2, true, false, true },
+		{ "to one who does not know it", 0xffffff, 0x2, false, true, false },
+	};
+
+	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct pair *pair = start(rows[i].selective);
+		const struct flight *f = &engine_of(pair->side[0].qp)->flight;
+		uint32_t sent = pair->side[0].node->sent;
+
+		print_message("%s\n", rows[i].name);
+		answer(pair, OPCODE_WEFT_SELECTIVE_ACK, rows[i].psn, rows[i].held, rows[i].marked);
+		assert_int_equal(pair->side[0].node->ca.counters.bad_selective_acks, rows[i].counts);
+		assert_int_equal(f->newest - f->oldest, 8);
+		for (uint32_t n = f->oldest; n != f->newest && f->loss; n++)
+			assert_false(loss_is_held(f, n));
+		sim_run(pair->sim, pair->sim->now + 10 * WTIME_US);
+		assert_int_equal(pair->side[0].node->sent, sent);
+		pair_delete(pair);
+	}
+}
+
+/* Whoever guesses PSNs can say that the peer holds what it does not; the ACK timer sends all of it again. */
+static void a_lie_ends_with_the_ack_timer(void **state)
+{
+	struct pair *pair = start(true);
+
+	answer(pair, OPCODE_WEFT_SELECTIVE_ACK, 0xffffff, 0xfe, true);
+	pair->side[1].node->deaf = false;
+	pair_run(pair);
+	expect_sent(pair, 0, 1, IBV_WC_SUCCESS);
+	pair_delete(pair);
+}
+
+/* A receive that is not there when a held message's turn comes: the standard's RNR NAK, and only that message is sent again. */
+static void what_was_held_may_be_not_ready(void **state)
+{
+	struct sim_link link = { .delay_ns = 1 * WTIME_US };
+	struct pair_config config = config_of(&link, true);
+	struct pair *pair = pair_new(&config);
+
+	sim_fault_add(pair->sim, SIM_DROP, 0, 0);
+	for (unsigned i = 0; i < 4; i++)
+		post_wr(pair, 0, (struct pair_wr){ .wr_id = i, .opcode = IBV_WR_SEND, .flags = IBV_SEND_SIGNALED, .bytes = 100 });
+	assert_int_equal(pair_recv(pair, 1, 0, 0, 100), 0);
+	sim_run(pair->sim, pair->sim->now + 25 * WTIME_US);
+	for (unsigned i = 1; i < 4; i++)
+		assert_int_equal(pair_recv(pair, 1, i, 0, 100), 0);
+	pair_run(pair);
+	assert_true(pair->side[1].node->ca.counters.send_rnr_err > 0);
+	for (unsigned i = 0; i < 4; i++) {
+		expect_sent(pair, 0, i, IBV_WC_SUCCESS);
+		expect_received(pair, 1, i, IBV_WC_SUCCESS);
+	}
+	pair_delete(pair);
+}
+
+/* Many QPs of one adapter lose a packet at once, more than there are frames for: those without go back. */
+static void frames_run_out(void **state)
+{
+	enum { QPS = 16, PACKETS = 60 };
+	struct pair *pair[1];
+	struct sim_link link = { .delay_ns = 1 * WTIME_US };
+	struct pair_config config = config_of(&link, true);
+	struct reorder queue[QPS] = { 0 };
+	struct packet p = { .opcode = OPCODE_RC_SEND_ONLY };
+	unsigned held = 0;
+	struct ca *ca;
+
+	pair[0] = pair_new(&config);
+	ca = &pair[0]->side[1].node->ca;
+	for (unsigned q = 0; q < QPS; q++)
+		for (p.psn = 1; p.psn <= PACKETS; p.psn++)
+			held += reorder_hold(ca, &queue[q], 0, &p) == REORDER_HELD;
+	assert_int_equal(held, REORDER_FRAMES);
+	p.psn = 1;
+	assert_int_equal(reorder_hold(ca, &queue[QPS - 1], 0, &p), REORDER_FULL);
+	assert_int_equal(reorder_hold(ca, &queue[0], 0, &p), REORDER_HAD);
+	p.psn = REORDER_SPAN;
+	assert_int_equal(reorder_hold(ca, &queue[0], 0, &p), REORDER_FULL);
+	reorder_forget(ca, &queue[0]);
+	p.psn = 1;
+	assert_int_equal(reorder_hold(ca, &queue[QPS - 1], 0, &p), REORDER_HELD);
+	assert_int_equal(reorder_bits(&queue[QPS - 1], 0), 2);
+	assert_int_equal(reorder_bits(&queue[QPS - 1], 0xffffff), 4);
+	assert_null(reorder_next(ca, &queue[QPS - 1], 0));
+	assert_int_equal(reorder_next(ca, &queue[QPS - 1], 1)->psn, 1);
+	for (unsigned q = 0; q < QPS; q++)
+		reorder_forget(ca, &queue[q]);
+	pair_delete(pair[0]);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(losses_cost_little),
+		cmocka_unit_test(what_arrived_is_not_sent_again),
+		cmocka_unit_test(reordering_costs_nothing),
+		cmocka_unit_test(a_stranger_never_sees_it),
+		cmocka_unit_test(forged_acknowledgements_change_nothing),
+		cmocka_unit_test(a_lie_ends_with_the_ack_timer),
+		cmocka_unit_test(what_was_held_may_be_not_ready),
+		cmocka_unit_test(frames_run_out),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
