@@ -261,6 +261,8 @@ void cm_send_mra(struct cm_id *id, enum cm_answered answered)
 	struct cm_msg msg = { .attribute = CM_MRA, .mra = { .local_comm_id = id->local_id, .remote_comm_id = id->remote_id,
 							    .message = answered, .service_timeout = CM_MRA_TIMEOUT } };
 
+	if (answered == CM_ANSWERS_REP)
+		msg.mra.service_timeout = CM_MRA_REP_TIMEOUT;
 	cm_send(id, &msg);
 }
 

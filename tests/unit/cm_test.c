@@ -733,6 +733,35 @@ static void an_mra_stretches_the_wait(void **state)
 	net_fini(&n);
 }
 
+/* While it waits the peer does not repeat its REP, by which it would learn that the RTU is lost. */
+static void who_is_slow_to_take_a_rep_asks_for_seconds(void **state)
+{
+	struct cm_msg rep = { .attribute = CM_REP }, answer;
+	struct cm_event event;
+	struct gmp in, out;
+	uint8_t mad[MAD_BYTES];
+	struct cm *cm;
+	struct net n;
+
+	net_init(&n, PLAN_CONNECT);
+	open_from(&n, 0);
+	cm = &n.side[0].cm;
+	assert_true(cm_output(cm, &out));
+	rep.tid = n.side[0].id->tid;
+	rep.rep.remote_comm_id = n.side[0].id->local_id;
+	rep.rep.local_comm_id = 0x600001;
+	assert_true(hears(&n, port_of(1), &rep));
+	cm_build(&rep, mad);
+	in = arriving(0, port_of(1), mad);
+	assert_false(cm_input(cm, n.now, &in, &event));
+	assert_true(cm_output(cm, &out));
+	assert_true(cm_parse(&answer, out.mad));
+	assert_int_equal(answer.attribute, CM_MRA);
+	assert_int_equal(answer.mra.message, CM_ANSWERS_REP);
+	assert_in_range(answer.mra.service_timeout, 1, cm->response_timeout);
+	net_fini(&n);
+}
+
 static void a_rep_of_an_earlier_conversation_is_refused(void **state)
 {
 	struct cm_msg msg = { .attribute = CM_REP }, refusal;
@@ -1090,6 +1119,7 @@ int main(void)
 		cmocka_unit_test(who_asked_for_time_answers),
 		cmocka_unit_test(old_connections_are_answered_only),
 		cmocka_unit_test(an_mra_stretches_the_wait),
+		cmocka_unit_test(who_is_slow_to_take_a_rep_asks_for_seconds),
 		cmocka_unit_test(a_rep_of_an_earlier_conversation_is_refused),
 		cmocka_unit_test(retry_counts_above_7_are_7),
 		cmocka_unit_test(timewait_answers_a_dreq_and_ends_in_time),
