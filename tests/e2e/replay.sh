@@ -9,10 +9,10 @@ a=$HOME_DIR/server.trace b=$HOME_DIR/client.trace
 member() { sed -n "s/^ *\"$1\": \([a-z0-9]*\),*$/\1/p" <<<"$out"; }
 
 port=$(free_port)
-"$BIN/weft" run --trace "$a" --impair loss=5%,seed=3 -- ibv_rc_pingpong -d weft0 -g 0 -n 50 -p "$port" >"$HOME_DIR/log" 2>&1 &
+"$BIN/weft" run --trace "$a" --impair delay=50us,seed=3 -- ibv_rc_pingpong -d weft0 -g 0 -n 50 -p "$port" >"$HOME_DIR/log" 2>&1 &
 server=$!
 within 60 is_listening "$port" || fail "no server: $(cat "$HOME_DIR/log")"
-expect 0 weft run --trace "$b" --impair loss=5%,seed=4 -- ibv_rc_pingpong -d weft0 -g 0 -n 50 -p "$port" 127.0.0.1
+expect 0 weft run --trace "$b" --impair delay=50us,seed=4 -- ibv_rc_pingpong -d weft0 -g 0 -n 50 -p "$port" 127.0.0.1
 wait $server || fail "the server ends with $?: $(cat "$HOME_DIR/log")"
 
 frames=0
