@@ -321,6 +321,7 @@ static int capture(const struct cli_options *o, struct capture *c, uint64_t limi
 		status = open_signals(c);
 	if (status != EXIT_OK)
 		return status;
+	pcap_file_stop_on(c->file, c->signals);
 	pcap_file_set_epoch(c->file, epoch());
 	pcap_file_flush(c->file);
 	fprintf(stderr, "weft: capturing %u processes%s; ^C ends it\n", processes, c->pid ? "" : ", and those that start");

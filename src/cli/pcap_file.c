@@ -5,12 +5,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 enum { NO_INTERFACE = -1, LINKS = 2, OWNERS_MOST = 4096 };	/* our choice: as many processes as weftd has slots for */
+
+enum { STOP_MS = 2000 };	/* our choice: for a slow reader */
 
 /* A process of the records, and its interfaces: by device, and whether it is InfiniBand. */
 struct owner {
@@ -21,7 +25,10 @@ struct owner {
 };
 
 struct pcap_file {
-	FILE *to;			/* owned, unless it is stdout */
+	FILE *to;			/* owned: of this descriptor, by write_some */
+	int fd;				/* owned, unless it is the standard output */
+	bool is_regular;
+	int stop;			/* owned: pcap_file_stop_on; -1: there is none */
 	const char *path;		/* borrowed */
 	uint64_t limit, bytes, frames;
 	wtime epoch;
@@ -47,23 +54,65 @@ static bool write_block(struct pcap_file *f, const uint8_t *block, size_t bytes)
 	return !f->err;
 }
 
-/* A pipe or a device that somebody named is written, and not truncated. */
-static FILE *open_file(const char *path)
+/* What is no regular file may wait for its reader. False: it is not ready some time after the capture was to end. */
+static bool await_reader(const struct pcap_file *f)
 {
-	int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY, 0600);
-	struct stat st;
-	FILE *to;
+	struct pollfd p[] = { { .fd = f->fd, .events = POLLOUT }, { .fd = f->stop, .events = POLLIN } };
 
-	if (fd < 0)
-		return NULL;
-	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && ftruncate(fd, 0)) {
-		close(fd);
-		return NULL;
+	while (poll(p, 2, -1) < 0 && errno == EINTR)
+		;
+	if (!p[0].revents)
+		poll(p, 1, STOP_MS);
+	if (!p[0].revents)
+		errno = ETIMEDOUT;
+	return p[0].revents;
+}
+
+/* As cookie_io_functions_t has it. A pipe that is ready takes PIPE_BUF bytes without waiting. */
+static ssize_t write_some(void *arg, const char *data, size_t bytes)
+{
+	const struct pcap_file *f = arg;
+	size_t done = 0;
+
+	while (done < bytes && !f->err && (f->is_regular || await_reader(f))) {
+		size_t most = bytes - done < PIPE_BUF || f->is_regular ? bytes - done : PIPE_BUF;
+		ssize_t n = write(f->fd, data + done, most);
+
+		if (n > 0)
+			done += (size_t)n;
+		else if (n == 0 || errno != EINTR)
+			break;
 	}
-	to = fdopen(fd, "wb");
-	if (!to)
-		close(fd);
-	return to;
+	return (ssize_t)done;
+}
+
+/* A pipe or a device that somebody named is written, and not truncated. */
+static bool open_file(struct pcap_file *f, const char *path)
+{
+	static const cookie_io_functions_t io = { .write = write_some };
+	struct stat st;
+
+	f->fd = strcmp(path, "-") == 0 ? STDOUT_FILENO : open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY, 0600);
+	if (f->fd < 0 || fstat(f->fd, &st))
+		return false;
+	f->is_regular = S_ISREG(st.st_mode);
+	if (f->is_regular && f->fd != STDOUT_FILENO && ftruncate(f->fd, 0))
+		return false;
+	f->to = fopencookie(f, "wb", io);
+	return f->to;
+}
+
+static void close_fds(const struct pcap_file *f)
+{
+	if (f->fd >= 0 && f->fd != STDOUT_FILENO)
+		close(f->fd);
+	if (f->stop >= 0)
+		close(f->stop);
+}
+
+void pcap_file_stop_on(struct pcap_file *f, int fd)
+{
+	f->stop = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 }
 
 int pcap_file_create(const char *path, uint64_t limit, struct pcap_file **f)
@@ -75,9 +124,10 @@ int pcap_file_create(const char *path, uint64_t limit, struct pcap_file **f)
 		return cli_fail(NULL, "%s", strerror(ENOMEM));
 	made->path = path;
 	made->limit = limit;
-	made->to = strcmp(path, "-") == 0 ? stdout : open_file(path);
-	if (!made->to) {
+	made->fd = made->stop = -1;
+	if (!open_file(made, path)) {
 		cli_fail("name a file that can be written", "%s: %s", path, strerror(errno));
+		close_fds(made);
 		free(made);
 		return EXIT_FAILED;
 	}
@@ -198,9 +248,11 @@ int pcap_file_close(struct pcap_file *f)
 	int status = EXIT_OK;
 
 	pcap_file_flush(f);
-	if (f->to != stdout)
-		fclose(f->to);
-	if (f->err && f->err != EPIPE)
+	fclose(f->to);
+	close_fds(f);
+	if (f->err == ETIMEDOUT)
+		status = cli_fail("see that it is read", "%s ends early: nobody reads it", f->path);
+	else if (f->err && f->err != EPIPE)
 		status = cli_fail("see that its disk has room", "%s: %s", f->path, strerror(f->err));
 	for (struct owner *o = f->owners, *next; o; o = next) {
 		next = o->next;

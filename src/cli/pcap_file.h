@@ -12,6 +12,9 @@ struct pcap_file;
  * longer than so many bytes. An exit status, with everything told. */
 int pcap_file_create(const char *path, uint64_t limit, struct pcap_file **f);
 
+/* Once this descriptor is readable, nobody is waited for who does not read a pipe. The file duplicates it. */
+void pcap_file_stop_on(struct pcap_file *f, int fd);
+
 /* What is added to the time of records, so that it counts from 1970. */
 void pcap_file_set_epoch(struct pcap_file *f, wtime epoch);
 

@@ -88,6 +88,23 @@ for device in weft0 weft1; do
 	stop
 done
 
+# nobody reads what is captured: ^C ends it all the same
+start direct
+mkfifo "$HOME_DIR/pipe"
+exec 9<>"$HOME_DIR/pipe"
+is_full() {
+	python3 -c 'import select, sys; sys.exit(bool(select.select([], [9], [], 0)[1]))'
+}
+"$BIN/weft" capture - >"$HOME_DIR/pipe" 2>"$HOME_DIR/errors" 9>&- &
+pid=$!
+within 60 is_full || fail "the pipe is not full: $(cat "$HOME_DIR/errors")"
+kill -INT $pid
+wait $pid && fail "a capture of which nobody has read all ends well"
+grep -q 'ends early: nobody reads it' "$HOME_DIR/errors" || fail "weft capture says $(cat "$HOME_DIR/errors")"
+exec 9>&-
+rm "$HOME_DIR/pipe"
+stop
+
 # programs that come later
 capture all
 within 60 grep -q capturing "$HOME_DIR/errors" || fail "no capture: $(cat "$HOME_DIR/errors")"
