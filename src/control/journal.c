@@ -24,7 +24,8 @@ void journal_init(struct journal *j)
 {
 	memset(j, 0, sizeof(*j));
 	list_init(&j->entries);
-	list_init(&j->connections);
+	for (int i = 0; i < JOURNAL_BUCKETS; i++)
+		list_init(&j->connections[i]);
 }
 
 void journal_fini(struct journal *j)
@@ -33,8 +34,9 @@ void journal_fini(struct journal *j)
 
 	while ((n = list_pop(&j->entries)))
 		free(container_of(n, struct entry, node));
-	while ((n = list_pop(&j->connections)))
-		free(container_of(n, struct connection, node));
+	for (int i = 0; i < JOURNAL_BUCKETS; i++)
+		while ((n = list_pop(&j->connections[i])))
+			free(container_of(n, struct connection, node));
 }
 
 static int append(struct journal *j, const struct control_msg *msg)
@@ -83,7 +85,7 @@ int journal_taken(struct journal *j, const struct control_msg *msg)
 	if (!k)
 		return -ENOMEM;
 	k->msg = *msg;
-	list_append(&j->connections, &k->node);
+	list_append(&j->connections[msg->a % JOURNAL_BUCKETS], &k->node);
 	return 0;
 }
 
@@ -104,7 +106,7 @@ static bool is_given(const struct entry *e, const struct control_msg *msg)
 
 static bool forget_connection(struct journal *j, uint32_t id)
 {
-	list_for_each(k, &j->connections, struct connection, node) {
+	list_for_each(k, &j->connections[id % JOURNAL_BUCKETS], struct connection, node) {
 		if (k->msg.a != id)
 			continue;
 		list_remove(&k->node);
@@ -141,9 +143,10 @@ int journal_replay(const struct journal *j, int (*tell)(void *arg, const struct 
 		if (!err)
 			err = tell(arg, &msg);
 	}
-	list_for_each(k, &j->connections, struct connection, node)
-		if (!err)
-			err = tell(arg, &k->msg);
+	for (int i = 0; i < JOURNAL_BUCKETS; i++)
+		list_for_each(k, &j->connections[i], struct connection, node)
+			if (!err)
+				err = tell(arg, &k->msg);
 	for (uint32_t slot = 1; slot < PAGE_SLOTS && !err; slot++) {
 		struct control_msg msg = { .type = CTL_KEPT, .slot = slot, .b = j->channel[slot] };
 

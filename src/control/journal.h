@@ -9,9 +9,11 @@
 
 #include <stdbool.h>
 
+enum { JOURNAL_BUCKETS = 1024 };	/* our choice: some connections in each where there are thousands */
+
 struct journal {
 	struct list entries;
-	struct list connections;	/* of other hosts, in the order in which they were told */
+	struct list connections[JOURNAL_BUCKETS];	/* with other hosts, by their own ids */
 	uint32_t channel[PAGE_SLOTS];	/* the id of the channel to a slot's process; 0: none */
 };
 
