@@ -52,7 +52,7 @@ print(sum(int(n) for n in re.findall(r"\"%s\": ?(\d+)" % sys.argv[2], open(sys.a
 
 two_programs()
 {
-	local program family mtu loss address=() gid=() i
+	local program family mtu loss address=() gid=() ends=() side=(client server) i
 	IFS=- read -r program family mtu loss <<<"$row"
 	# shellcheck disable=SC2046 # the first word
 	needs $(arguments "$program" "$mtu" 0 | cut -d' ' -f1)
@@ -72,11 +72,16 @@ two_programs()
 		sleep 0.02
 	done
 	# shellcheck disable=SC2046 # words
-	weft 0 "$loss" $(arguments "$program" "$mtu" "${gid[0]}") 10.7.0.2 >"$tmp/client" 2>&1 ||
-		fail "client: $(cat "$tmp/client")"
-	# a client that has all it wants ends at once; when its last ACK was lost, nobody sends it again
-	wait $server || { [ "$loss" != 0 ] && grep -q 'transport retry counter exceeded' "$tmp/server"; } ||
-		fail "the server: $(cat "$tmp/server")"
+	weft 0 "$loss" $(arguments "$program" "$mtu" "${gid[0]}") 10.7.0.2 >"$tmp/client" 2>&1
+	ends[0]=$?
+	wait $server
+	ends[1]=$?
+	# who has all it wants ends at once; when its last ACK was lost, nobody sends it again
+	for i in 0 1; do
+		[ ${ends[i]} = 0 ] || { [ "$loss" != 0 ] && [ ${ends[1 - i]} = 0 ] &&
+			grep -q 'transport retry counter exceeded' "$tmp/${side[i]}"; } ||
+			fail "the ${side[i]}: $(cat "$tmp/${side[i]}")"
+	done
 	for i in 0 1; do
 		[ "$program-$i" = ud_send_bw-0 ] || [ "$(count $i wire_received)" -gt 0 ] ||
 			fail "host $i received nothing over the wire"
