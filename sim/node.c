@@ -155,7 +155,7 @@ static void qpn_free(void *host, uint32_t qpn)
 {
 }
 
-static const struct ca_host host_ops = {
+static const struct ca_ops host_ops = {
 	.cq_event = cq_event, .async_event = async_event, .route = route, .space = room,
 	.origin_matches = origin_matches, .undelivered = undelivered,
 	.read_program = copy_safely, .write_program = copy_safely, .mcast = mcast, .qpn_alloc = qpn_alloc, .qpn_free = qpn_free,

@@ -42,7 +42,7 @@ void node_fini(struct sim_node *node);
 int node_numbers(enum packet_form form);
 /* Whose address the path leads to, or NULL. */
 struct sim_node *node_at(const struct sim *sim, const struct packet_path *path);
-/* As ca_host.space. */
+/* As ca_ops.space. */
 unsigned node_room(const struct sim_node *node);
 
 static inline int node_number(const struct sim_node *node)

@@ -95,7 +95,7 @@ static void drop_qpn(void *host, uint32_t qpn)
 {
 }
 
-static const struct ca_host host_ops = {
+static const struct ca_ops host_ops = {
 	.cq_event = ignore_cq_event, .async_event = ignore_async_event, .route = lead_on, .space = has_room,
 	.origin_matches = speak_for_all, .undelivered = keeps_nothing, .read_program = copy_nothing,
 	.write_program = copy_nothing, .mcast = no_mcast, .qpn_alloc = take_qpn, .qpn_free = drop_qpn,

@@ -85,13 +85,13 @@ enum control_type {
 			 * unasked: the process of that slot does not have it, as weftd was killed before it was told. Then the
 			 * channel leads nowhere, and is asked for anew */
 	/* process -> weftd, answered */
-	CTL_WIRE,	/* a socket of UDP port 4791 for this process (weftd/wire.h), always the same one; who asks again loses
-			 * what it received until then. answer: a = the member of the group that it is, b = how many members
-			 * there can be, a power of two, c = 0; fd 0: the socket. status EOPNOTSUPP: this weftd serves several
-			 * users; EADDRINUSE: somebody else has the port; EAGAIN: a process of the last weftd, or one that is
-			 * ending, may have it still; EPERM: one that has a socket does not trust this process, or it is
-			 * another user's than weftd; EBUSY: no member is left that the process's slot leads to; EDQUOT, or as
-			 * the kernel refuses it */
+	CTL_ROCE_SOCKET,	/* a socket of UDP port 4791 for this process (weftd/roce_port.h), always the same one; who asks
+			 * again loses what it received until then. answer: a = the member of the group that it is, b =
+			 * how many members there can be, a power of two, c = 0; fd 0: the socket. status EOPNOTSUPP:
+			 * this weftd serves several users; EADDRINUSE: somebody else has the port; EAGAIN: a process of
+			 * the last weftd, or one that is ending, may have it still; EPERM: one that has a socket does
+			 * not trust this process, or it is another user's than weftd; EBUSY: no member is left that the
+			 * process's slot leads to; EDQUOT, or as the kernel refuses it */
 	/* process -> weftd */
 	CTL_CONN,	/* a connection of this process with another host, which weftd ends by a DREQ when the process has ended
 			 * without it. a, b = the communication ids, its own and the peer's; slot, c = the QPNs, likewise; device,
@@ -142,9 +142,10 @@ enum control_type {
 	CTL_PING,	/* the port of the wire is open from now on, for as long as this connection is there; a = 1: and the weftd
 			 * of the host with the GID dgid is asked, from the GID gid, with b bytes of payload, 256 to 4096. The
 			 * answer comes when that one's does, or never: service = how many nanoseconds it took, text: its version.
-			 * At once only: a = 0; status EPERM; EOPNOTSUPP, EADDRINUSE, EMFILE as for CTL_WIRE; EINVAL: it is this
-			 * host's, or not so many bytes; EADDRNOTAVAIL: gid is not; ENETDOWN: the port is down; EAGAIN: the socket
-			 * is full; EMSGSIZE: the path is known to be narrower; ENETUNREACH: the kernel does not send it */
+			 * At once only: a = 0; status EPERM; EOPNOTSUPP, EADDRINUSE, EMFILE as for CTL_ROCE_SOCKET; EINVAL: it is
+			 * this host's, or not so many bytes; EADDRNOTAVAIL: gid is not; ENETDOWN: the port is down; EAGAIN:
+			 * the socket is full; EMSGSIZE: the path is known to be narrower; ENETUNREACH: the kernel does not
+			 * send it */
 };
 
 enum {

@@ -39,7 +39,7 @@ enum flight_answer {
 	ANSWER_EMPTY,	/* a read response without payload: atomic write */
 };
 
-/* Where what is in flight is, as far as its link says: ca_host.undelivered. */
+/* Where what is in flight is, as far as its link says: ca_ops.undelivered. */
 enum flight_link {
 	FLIGHT_LINK_UNKNOWN,	/* nobody asked since something was answered or sent again */
 	FLIGHT_UNDELIVERED,	/* the peer's process had not taken all of it */
@@ -86,7 +86,7 @@ struct flight {
 	wtime deadline;			/* the next of all timers */
 	wtime ack_deadline;
 	wtime quiet_since;		/* the last packet left, or something new was answered */
-	uint64_t link_mark;		/* FLIGHT_UNDELIVERED: up to where, as ca_host.undelivered counts */
+	uint64_t link_mark;		/* FLIGHT_UNDELIVERED: up to where, as ca_ops.undelivered counts */
 	struct loss *loss;		/* owned, made when the send queue opens first; NULL: go-back only */
 };
 

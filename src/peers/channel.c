@@ -9,7 +9,7 @@
 #include "control/clock.h"
 #include "control/fds.h"
 #include "control/limits.h"
-#include "peers/direct_path.h"
+#include "peers/direct_messages.h"
 #include "peers/peer.h"
 #include "peers/peers.h"
 
@@ -446,7 +446,7 @@ void channel_leave(struct peers *ps, struct channel *ch)
 {
 	if (!ch->gone)
 		cut_off(ps, ch);
-	direct_path_forget(ps, ch);
+	direct_messages_forget(ps, ch);
 	close_at(&ps->channels, ch->bell);
 	ca_unblock(ps->ca);
 }

@@ -2,7 +2,7 @@
 
 #include "direct/rma.h"
 #include "link/shm.h"
-#include "peers/direct_path.h"
+#include "peers/direct_messages.h"
 #include "peers/peer.h"
 #include "peers/peers.h"
 #include "peers/route.h"
@@ -49,7 +49,7 @@ static bool execute_own(struct peers *ps, struct qp *qp, struct direct_request *
 {
 	bool is_atomic = direct_is_atomic(r), done;
 
-	if (!direct_path_is_current(&qp->direct_path) && !direct_path_connect(ps, qp))
+	if (!direct_path_is_current(&qp->direct_path) && !direct_messages_connect(ps, qp))
 		return false;
 	if (is_atomic)
 		atomic_begin(ps);
@@ -102,12 +102,12 @@ const struct direct_ops peers_direct_ops = {
 	.unpublish_qp = unpublish_qp,
 	.execute = execute,
 	.reaches = reaches,
-	.connect = direct_path_connect,
-	.send = direct_path_send,
-	.send_short = direct_path_send_short,
-	.pull = direct_path_pull,
-	.publish = direct_path_publish,
-	.received = direct_path_received,
+	.connect = direct_messages_connect,
+	.send = direct_messages_send,
+	.send_short = direct_messages_send_short,
+	.pull = direct_messages_pull,
+	.publish = direct_messages_publish,
+	.received = direct_messages_received,
 	.atomic_begin = atomic_begin,
 	.atomic_end = atomic_end,
 };

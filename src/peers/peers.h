@@ -9,7 +9,7 @@
 #include "peers/channel.h"
 #include "peers/node.h"
 #include "peers/publish.h"
-#include "peers/wire.h"
+#include "peers/roce_socket.h"
 #include "verbs/ca.h"
 
 struct peers {
@@ -23,7 +23,7 @@ struct peers {
 	struct links links;
 	struct channels channels;
 	struct published published;
-	struct wire wire;		/* to other hosts */
+	struct roce_socket roce;		/* to other hosts */
 };
 
 /* How often the slot was given away and back; odd: it is some process's now. 0: there is no such slot. */

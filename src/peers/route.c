@@ -24,7 +24,7 @@ static enum route_kind find_way(const struct peers *ps, const struct ca_device *
 			return ROUTE_NOWHERE;
 	}
 	is_own = is_port(ps, dev, path);
-	if (wire_leads_to(ps, dev, path, is_own) && !(is_own && slot == 0))
+	if (roce_socket_leads_to(ps, dev, path, is_own) && !(is_own && slot == 0))
 		return ROUTE_LINK;
 	return is_own ? ROUTE_LOOP : ROUTE_NOWHERE;
 }
@@ -53,8 +53,8 @@ static void prefer_packets(const struct peers *ps, struct route *r)
 /* Whoever is at the other end may send first, so the link is wanted from now on. */
 static void lead_over_wire(struct peers *ps, struct route *r)
 {
-	wire_need(ps);
-	r->place = ps->wire.link;
+	roce_socket_need(ps);
+	r->place = ps->roce.link;
 	r->kind = r->place ? ROUTE_LINK : ROUTE_NO_LINK;
 }
 

@@ -9,12 +9,12 @@
 
 struct peers;
 
-/* As ca_host.route. An address is a port's when the device has it, or the page by now. */
+/* As ca_ops.route. An address is a port's when the device has it, or the page by now. */
 void route_find(struct peers *ps, const struct ca_device *dev, const struct packet_path *path, struct route *r);
 /* The route to a slot's process, for members of groups and frames that have waited: nowhere when there is no such slot. */
 struct route route_to_slot(const struct peers *ps, uint32_t slot);
 
-/* As ca_host.origin_matches. */
+/* As ca_ops.origin_matches. */
 bool route_leads_to(const struct peers *ps, const struct route *back, origin_t origin);
 
 /* The slot whose process it leads to, or would. */

@@ -125,7 +125,7 @@ unsigned space_for(struct peers *ps, const struct ca_device *dev, const struct r
 	case ROUTE_CHANNEL:
 		return room_of_channel(ps, r->place, av);
 	case ROUTE_NO_LINK:
-		return wire_comes(ps) ? 0 : ROOM_TO_DROP;
+		return roce_socket_comes(ps) ? 0 : ROOM_TO_DROP;
 	case ROUTE_LINK:
 		return link_room(ps, r->place);
 	case ROUTE_GROUP:

@@ -6,7 +6,7 @@
 
 struct peers;
 
-/* As ca_host.space. */
+/* As ca_ops.space. */
 unsigned space_for(struct peers *ps, const struct ca_device *dev, const struct route *r, const struct av *av);
 /* QPs that found no space may have some now, or wait no more. */
 void space_retry(struct peers *ps);

@@ -125,8 +125,8 @@ static void init_peers(struct runtime *rt)
 	rt->peers.ca = &rt->ca;
 	rt->peers.session = &rt->session;
 	remap_init(&pub->remap, &rt->ca, rt->config->remap_bytes);
-	wire_init(&rt->peers.wire, strcmp(rt->config->path, "wire") == 0);
-	if (rt->peers.wire.takes_all || strcmp(rt->config->path, "packet") == 0)
+	roce_socket_init(&rt->peers.roce, strcmp(rt->config->path, "wire") == 0);
+	if (rt->peers.roce.takes_all || strcmp(rt->config->path, "packet") == 0)
 		unpublish_all(pub);
 	else
 		publish_init(pub);
@@ -195,7 +195,7 @@ static void take_apart(struct runtime *rt, enum stage stage)
 		/* fall through */
 	case CHANNELS:
 		qpn_pool_fini(&rt->qpns);
-		wire_fini(&rt->peers);
+		roce_socket_fini(&rt->peers);
 		channels_fini(&rt->peers.channels);
 		links_fini(&rt->peers.links);
 		/* fall through */
@@ -303,13 +303,13 @@ static void let_posts_out(struct runtime *rt)
 }
 
 /* Who is inside may not come back. */
-static char *last_words(struct runtime *rt)
+static char *history(struct runtime *rt)
 {
 	char *text;
 
 	if (rt->peers.forgotten || !lock_soon(&rt->lock))
 		return NULL;
-	text = report_last_words(rt);
+	text = report_at_end(rt);
 	lock_leave(&rt->lock);
 	return text;
 }
@@ -318,7 +318,7 @@ static char *last_words(struct runtime *rt)
 static void leave(struct runtime *rt)
 {
 	struct control_msg msg = { .type = CTL_GOODBYE };
-	char *text = last_words(rt);
+	char *text = history(rt);
 	int err = 0;
 
 	msg.text_bytes = text ? (uint32_t)strlen(text) : 0;

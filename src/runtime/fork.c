@@ -70,7 +70,7 @@ static void forget(struct runtime *rt, bool consistent)
 	if (consistent)
 		faults_destroy(rt);
 	channels_forget(&rt->peers.channels, consistent);
-	wire_forget(&rt->peers.wire, consistent);
+	roce_socket_forget(&rt->peers.roce, consistent);
 	links_forget(&rt->peers.links);
 }
 

@@ -64,13 +64,13 @@ static void open_wire(struct runtime *rt, struct mail *mail)
 	bool is_told;
 
 	runtime_enter(rt);
-	is_told = wire_answered(&rt->peers, mail);
+	is_told = roce_socket_answered(&rt->peers, mail);
 	runtime_leave(rt);
 	if (!is_told)
 		return;
-	wire_tell(mail->msg.status);
+	roce_socket_tell(mail->msg.status);
 	runtime_enter(rt);
-	wire_told(&rt->peers.wire);
+	roce_socket_told(&rt->peers.roce);
 	runtime_leave(rt);
 }
 
@@ -88,7 +88,7 @@ static void open_mail(struct runtime *rt, struct mail *mail)
 		if (cm.peer_gone)
 			cm.peer_gone(cm.cm, clock_now(), msg->slot);
 		break;
-	case CTL_WIRE:
+	case CTL_ROCE_SOCKET:
 		open_wire(rt, mail);
 		break;
 	case CTL_REPORT:
@@ -214,7 +214,7 @@ static wtime settle(struct runtime *rt)
 {
 	wtime now = enter_engine(rt), until = now, regain;
 
-	regain = wtime_min(channels_regain(&rt->peers, now), wire_ask_again(&rt->peers, now));
+	regain = wtime_min(channels_regain(&rt->peers, now), roce_socket_ask_again(&rt->peers, now));
 	if (progress_is_polled(&rt->progress))
 		until = now + PROGRESS_TICK;
 	else if (pump_may_sleep(rt))
@@ -239,7 +239,7 @@ static wtime follow_weftd(struct runtime *rt)
 		rt->losses = losses;
 		runtime_enter(rt);
 		channels_unasked(&rt->peers);
-		wire_lost(&rt->peers);
+		roce_socket_lost(&rt->peers);
 		runtime_leave(rt);
 	}
 	if (is_back) {

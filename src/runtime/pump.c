@@ -4,7 +4,7 @@
 
 #include "base/log.h"
 #include "peers/devices.h"
-#include "peers/direct_path.h"
+#include "peers/direct_messages.h"
 #include "peers/space.h"
 #include "peers/route.h"
 #include "runtime/faults.h"
@@ -275,7 +275,7 @@ void pump_deliver(struct runtime *rt, origin_t origin, unsigned kind, const void
 static unsigned deliver_message(struct runtime *rt, struct channel *ch, const void *record, size_t bytes)
 {
 	rt->frames++;
-	return direct_path_deliver(&rt->peers, ch, record, bytes) ? PUMP_FRAMES - 1 : 0;
+	return direct_messages_deliver(&rt->peers, ch, record, bytes) ? PUMP_FRAMES - 1 : 0;
 }
 
 /* Whoever owns a link that is no channel's closes it: until then nobody looks at it. QPs that waited for it find room to drop. */

@@ -379,7 +379,7 @@ void report_answer(struct runtime *rt, const struct control_msg *request, const 
 	free(part.text);
 }
 
-char *report_last_words(struct runtime *rt)
+char *report_at_end(struct runtime *rt)
 {
 	struct part part = { .text = malloc(CONTROL_TEXT + 1) };
 

@@ -7,6 +7,6 @@
 void report_answer(struct runtime *rt, const struct control_msg *request, const char *what);
 
 /* Why QPs of this process have stopped, as text for weftd, the caller's; NULL: none has. Under the lock. */
-char *report_last_words(struct runtime *rt);
+char *report_at_end(struct runtime *rt);
 
 #endif

@@ -134,7 +134,7 @@ struct counters runtime_counters(struct runtime *rt)
 {
 	struct counters now = ca_counters(&rt->ca);
 
-	wire_count(&rt->peers, &now);
+	roce_socket_count(&rt->peers, &now);
 	return now;
 }
 
@@ -422,7 +422,7 @@ void runtime_flush_qp(struct runtime *rt, struct qp *qp)
 static bool awaits_wire(struct runtime *rt, const struct qp *qp)
 {
 	(void)qp;
-	return rt->peers.wire.state == WIRE_ASKED;
+	return rt->peers.roce.state == ROCE_SOCKET_ASKED;
 }
 
 void runtime_await_wire(struct runtime *rt, const struct ca_device *dev)
@@ -431,7 +431,7 @@ void runtime_await_wire(struct runtime *rt, const struct ca_device *dev)
 
 	runtime_enter_briefly(rt);
 	if (dev)
-		wire_expect(&rt->peers, dev);
+		roce_socket_expect(&rt->peers, dev);
 	asked = awaits_wire(rt, NULL);
 	runtime_leave(rt);
 	/* a peer that sends without retries does so once */
@@ -439,12 +439,12 @@ void runtime_await_wire(struct runtime *rt, const struct ca_device *dev)
 		wait_while(rt, awaits_wire, NULL);
 }
 
-/* A port that is another's is asked for several times in a second (peers/wire.c) before that is certain, and who ends
+/* A port that is another's is asked for several times in a second (peers/roce_socket.c) before that is certain, and who ends
  * when he hears of it has been told why. */
 static bool is_undecided(struct runtime *rt, const struct qp *qp)
 {
 	(void)qp;
-	return wire_is_undecided(&rt->peers.wire);
+	return roce_socket_is_undecided(&rt->peers.roce);
 }
 
 static bool wire_is_refused(struct runtime *rt)
@@ -452,12 +452,12 @@ static bool wire_is_refused(struct runtime *rt)
 	bool refused;
 
 	runtime_enter_briefly(rt);
-	wire_need(&rt->peers);
+	roce_socket_need(&rt->peers);
 	runtime_leave(rt);
 	for (int i = 0; i < WAY_PATIENCE; i++)
 		wait_while(rt, is_undecided, NULL);
 	runtime_enter_briefly(rt);
-	refused = rt->peers.wire.state == WIRE_REFUSED;
+	refused = rt->peers.roce.state == ROCE_SOCKET_REFUSED;
 	runtime_leave(rt);
 	return refused;
 }
@@ -470,9 +470,9 @@ int runtime_way_to(struct runtime *rt, const uint8_t dgid[16], uint8_t sgid[16],
 
 	memcpy(path.dgid, dgid, sizeof(path.dgid));
 	memcpy(path.sgid, sgid, sizeof(path.sgid));
-	if (memcmp(sgid, none, sizeof(none)) == 0 && wire_source(dgid, path.sgid))
+	if (memcmp(sgid, none, sizeof(none)) == 0 && roce_socket_source(dgid, path.sgid))
 		return -ENETUNREACH;
-	found = wire_path_mtu(&path);
+	found = roce_socket_path_mtu(&path);
 	if (!found || wire_is_refused(rt))
 		return -ENETUNREACH;
 	memcpy(sgid, path.sgid, sizeof(path.sgid));
@@ -591,7 +591,7 @@ static void route(void *host, const struct ca_device *dev, const struct packet_p
 static int path_mtu(void *host, const struct route *r, const struct packet_path *path)
 {
 	(void)host;
-	return r->kind == ROUTE_LINK || r->kind == ROUTE_NO_LINK ? wire_path_mtu(path) : 0;
+	return r->kind == ROUTE_LINK || r->kind == ROUTE_NO_LINK ? roce_socket_path_mtu(path) : 0;
 }
 
 static unsigned room(void *host, const struct ca_device *dev, const struct route *r, const struct av *av)
@@ -686,7 +686,7 @@ static void carried(void *host, const struct route *r, const struct wire_load *t
 		node_count(&rt->peers.node, &way->back, back);
 }
 
-const struct ca_host runtime_ca_ops = {
+const struct ca_ops runtime_ca_ops = {
 	.cq_event = cq_event,
 	.async_event = async_event,
 	.route = route,

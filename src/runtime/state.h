@@ -69,7 +69,7 @@ struct runtime {
 };
 
 /* What the adapter asks of its runtime. */
-extern const struct ca_host runtime_ca_ops;
+extern const struct ca_ops runtime_ca_ops;
 
 /* Reads the clock: rt->ca.now is that from now on. */
 wtime runtime_read_clock(struct runtime *rt);

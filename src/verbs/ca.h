@@ -30,7 +30,7 @@ struct ib_options;
 struct av;
 
 /* What the adapter needs of its host. All are called under the host's lock. */
-struct ca_host {
+struct ca_ops {
 	void (*cq_event)(void *host, struct cq *cq);	/* an armed CQ fires: queue an event on its channel */
 	void (*async_event)(void *host, enum ibv_event_type type, void *object);	/* object: a qp, cq, srq or ca_device */
 	/* Where does what is sent from this device to this address go, for the QP r->qpn? Sets r->kind and r->place, which hold
@@ -63,7 +63,7 @@ struct ca_host {
 };
 
 struct ca {
-	const struct ca_host *host_ops;	/* borrowed */
+	const struct ca_ops *host_ops;	/* borrowed */
 	void *host;			/* borrowed */
 	const struct direct_ops *direct;	/* borrowed; NULL: none, and it may become NULL */
 	void *direct_arg;		/* borrowed: the first argument of its operations */
@@ -97,7 +97,7 @@ struct ca {
 };
 
 struct ca_config {
-	const struct ca_host *host_ops;
+	const struct ca_ops *host_ops;
 	void *host;
 	const struct direct_ops *direct;	/* or NULL */
 	void *direct_arg;

@@ -104,7 +104,7 @@ void qp_established(struct qp *qp)
  * ends have one path MTU (IBA 9.7.1). */
 static void fit_path(struct qp *qp)
 {
-	const struct ca_host *ops = qp->ca->host_ops;
+	const struct ca_ops *ops = qp->ca->host_ops;
 	const struct route *r = qp_route(qp);
 	int mtu = ops->path_mtu ? ops->path_mtu(qp->ca->host, r, &qp->path) : 0;
 

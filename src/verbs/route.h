@@ -1,4 +1,4 @@
-/* Where what a QP sends goes: the host's answer for a device, an address and a QP number (ca_host.route), kept with a connected
+/* Where what a QP sends goes: the host's answer for a device, an address and a QP number (ca_ops.route), kept with a connected
  * QP, and for datagrams in a small table of the adapter. A route holds until the host calls routes_change, which it does where
  * the answer to any question may be another; whoever uses one compares the generation and asks again. Under the host's lock. */
 #ifndef WEFT_VERBS_ROUTE_H

@@ -3,7 +3,7 @@
 #include "base/log.h"
 #include "weftd/random.h"
 #include "weftd/slots.h"
-#include "weftd/wire.h"
+#include "weftd/roce_port.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -94,7 +94,7 @@ static int check(struct hub *h, const struct client *c, const struct control_msg
 {
 	const struct page_device *dev;
 
-	if (!h->wire.port || msg->device != wire_device(h) || msg->device >= h->page->devices || !msg->b)
+	if (!h->roce.port || msg->device != roce_port_device(h) || msg->device >= h->page->devices || !msg->b)
 		return -EINVAL;
 	dev = &h->page->device[msg->device];
 	if (CM_ID_SLOT(msg->a) != c->slot || !page_device_has_gid(dev, msg->gid) || page_device_has_gid(dev, msg->dgid))
@@ -173,7 +173,7 @@ void farewells_leave(struct hub *h, struct client *c)
 		return;
 	while ((k = list_first_entry(&c->connections, struct connection, node))) {
 		hash_table_remove(&f->known, &k->by_id);
-		if (h->is_closing || !h->wire.group) {
+		if (h->is_closing || !h->roce.group) {
 			forget(f, k);
 			continue;
 		}
@@ -189,7 +189,7 @@ static void flush(struct hub *h)
 	uint8_t frame[GMP_FRAME];
 
 	while (cm_output(&h->farewells->cm, &out))
-		wire_send(h, frame, gmp_build(&out, PACKET_ROCE, frame));
+		roce_port_send(h, frame, gmp_build(&out, PACKET_ROCE, frame));
 }
 
 static void begin(struct hub *h)
@@ -233,7 +233,7 @@ void farewells_expire(struct hub *h)
 		begin(h);
 	cm_expire(&f->cm, h->now, &event);
 	flush(h);
-	wire_close_unused(h);
+	roce_port_close_unused(h);
 }
 
 void farewells_say_all(struct hub *h)
@@ -253,7 +253,7 @@ wtime farewells_deadline(const struct hub *h)
 		return at;
 	if (f->due_count)
 		at = f->next;
-	else if (h->wire.group && !h->wire.sockets && f->linger_until > h->now)
+	else if (h->roce.group && !h->roce.sockets && f->linger_until > h->now)
 		at = f->linger_until;
 	return wtime_min(at, cm_deadline(&f->cm));
 }
@@ -265,7 +265,7 @@ uint32_t farewells_count(const struct hub *h)
 
 bool farewells_wait(const struct hub *h)
 {
-	return h->wire.group && (farewells_count(h) || (h->farewells && h->now < h->farewells->linger_until));
+	return h->roce.group && (farewells_count(h) || (h->farewells && h->now < h->farewells->linger_until));
 }
 
 void farewells_free(struct hub *h)

@@ -15,7 +15,7 @@
 /* CTL_CONN, CTL_UNCONN. */
 void farewells_add(struct hub *h, struct client *c, const struct control_msg *msg);
 void farewells_remove(struct hub *h, struct client *c, const struct control_msg *msg);
-/* What it has is due, unless its slots stay for the next weftd. Before wire_leave. */
+/* What it has is due, unless its slots stay for the next weftd. Before roce_port_leave. */
 void farewells_leave(struct hub *h, struct client *c);
 /* A message of another host. False: it is for no connection whose process has ended. */
 bool farewells_input(struct hub *h, const struct gmp *in, const struct cm_msg *msg);

@@ -10,9 +10,9 @@
 #include "weftd/files.h"
 #include "weftd/impairs.h"
 #include "weftd/intake.h"
-#include "weftd/last_words.h"
+#include "weftd/history.h"
 #include "weftd/leases.h"
-#include "weftd/links.h"
+#include "weftd/link_states.h"
 #include "weftd/listeners.h"
 #include "weftd/mcast.h"
 #include "weftd/page.h"
@@ -24,7 +24,7 @@
 #include "weftd/status.h"
 #include "weftd/subnet.h"
 #include "weftd/umad.h"
-#include "weftd/wire.h"
+#include "weftd/roce_port.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -61,12 +61,12 @@ void hub_init(struct hub *h, const struct hub_ops *ops, const struct state *stat
 void hub_close(struct hub *h)
 {
 	h->is_closing = true;
-	last_words_free(h);
+	history_free(h);
 	farewells_say_all(h);
 	list_for_each(c, &h->clients, struct client, node)
 		farewells_leave(h, c);
 	farewells_free(h);
-	wire_close(h);
+	roce_port_close(h);
 }
 
 int hub_join(struct hub *h, struct client *c, enum control_limit *limit)
@@ -166,7 +166,7 @@ static void free_process(struct hub *h, struct client *c)
 	report_leave(h, c);
 	farewells_leave(h, c);
 	captures_leave(h, c);
-	wire_leave(h, c);
+	roce_port_leave(h, c);
 	close_fds(c);
 	if (!h->is_closing) {
 		mcast_leave(h, c);
@@ -345,7 +345,7 @@ static void hello(struct hub *h, struct client *c, const struct control_msg *msg
 static void goodbye(struct hub *h, struct client *c, const struct control_msg *msg, const char *text, const int *fds, int nfds)
 {
 	if (c->kind == CLIENT_PROCESS && msg->text_bytes)
-		last_words_add(h, c, text, msg->text_bytes);
+		history_add(h, c, text, msg->text_bytes);
 	free_process(h, c);
 	hub_answer(h, c, msg, 0);
 }
@@ -428,14 +428,14 @@ static const struct rule {
 	[CTL_MEMORY] = { FROM_PROCESS, 1, 0, .full = files_add, .takes = LIMIT_DESCRIPTORS },
 	[CTL_MAP] = { FROM_PROCESS, .plain = files_give },
 	[CTL_KEPT] = { FROM_PROCESS, .plain = channels_kept },
-	[CTL_WIRE] = { FROM_PROCESS, .plain = wire_input },
+	[CTL_ROCE_SOCKET] = { FROM_PROCESS, .plain = roce_port_input },
 	[CTL_CONN] = { FROM_PROCESS, .plain = farewells_add },
 	[CTL_UNCONN] = { FROM_PROCESS, .plain = farewells_remove },
 	[CTL_FABRIC] = { FROM_COMMAND, 1, 0, .full = subnet_load, .takes = LIMIT_DESCRIPTORS },
 	[CTL_NODE] = { FROM_PROCESS | FROM_COMMAND | FROM_LEASE, .plain = subnet_node },
 	[CTL_IMPAIR] = { FROM_COMMAND, 0, IMPAIRS_TEXT, .full = impair },
 	[CTL_CAPTURE] = { FROM_COMMAND, .plain = captures_input },
-	[CTL_LINK] = { FROM_COMMAND, .plain = links_input },
+	[CTL_LINK] = { FROM_COMMAND, .plain = link_states_input },
 	[CTL_MAD_PORT] = { FROM_MADS, 0, NODE_DESCRIPTION + 8, .full = umad_port },
 	[CTL_MAD] = { FROM_MADS, 0, sizeof(struct control_mad) + CONTROL_MAD_PIECE, .full = umad_input },
 	[CTL_PING] = { FROM_COMMAND, .plain = pings_input },
@@ -498,9 +498,9 @@ void hub_expire(struct hub *h, wtime now)
 {
 	h->now = now;
 	report_expire(h);
-	links_expire(h);
+	link_states_expire(h);
 	umad_expire(h);
-	wire_expire(h);
+	roce_port_expire(h);
 	farewells_expire(h);
 	impairs_expire(h);
 	if (h->look_at > now)
@@ -512,8 +512,9 @@ void hub_expire(struct hub *h, wtime now)
 
 wtime hub_deadline(const struct hub *h)
 {
-	wtime parts = wtime_min(wtime_min(report_deadline(h), umad_deadline(h)), wtime_min(links_deadline(h), wire_deadline(h)));
+	wtime parts = wtime_min(report_deadline(h), umad_deadline(h));
 
+	parts = wtime_min(parts, wtime_min(link_states_deadline(h), roce_port_deadline(h)));
 	parts = wtime_min(wtime_min(parts, farewells_deadline(h)), impairs_deadline(h));
 	return wtime_min(parts, h->look_at);
 }

@@ -41,7 +41,7 @@ enum { PORT_FIRST = 32768, PORT_COUNT = 60999 - PORT_FIRST + 1, PORT_WORDS = (PO
 
 /* Members of the group of UDP port 4791: our choice, as many processes of one host as leave it by then. A member's slots have
  * 65,520 QP numbers. And descriptors that weftd keeps for other things than their sockets. */
-enum { WIRE_MEMBERS = 256, WIRE_RESERVE = 256 };
+enum { ROCE_PORT_MEMBERS = 256, WIRE_RESERVE = 256 };
 
 enum client_kind { CLIENT_NEW, CLIENT_PROCESS, CLIENT_COMMAND, CLIENT_LEASE, CLIENT_MADS };
 
@@ -81,7 +81,7 @@ struct client {
 	uint32_t group_count;
 	uint64_t known[PAGE_SLOTS / 64];	/* first slots of the processes that must hear when it leaves */
 	uint64_t mads_sent, mads_dropped;
-	bool has_socket;		/* of UDP port 4791: wire.c */
+	bool has_socket;		/* of UDP port 4791: roce_port.c */
 	bool holds_wire;		/* a command wants the port open, as long as it lives: pings.c */
 	uint32_t lease_port;		/* as in struct claims */
 	struct mad_port *mad_port;	/* owned: umad.c; NULL: it has opened none */
@@ -102,7 +102,7 @@ struct hub_ops {
 		     const int *fds, int nfds);
 	/* May more be queued for it that may also be dropped? */
 	bool (*has_room)(struct hub *hub, const struct client *c);
-	/* This descriptor, readable, is what wire_ready takes in; until it is closed. */
+	/* This descriptor, readable, is what roce_port_ready takes in; until it is closed. */
 	int (*watch)(struct hub *hub, int fd);
 	/* The client broke the rules: nothing more of it is taken in, and hub_leave follows soon. */
 	void (*drop)(struct hub *hub, struct client *c, const char *why);
@@ -128,8 +128,8 @@ enum qp1_fate {
  * weftd answers in a second: several times what hosts that start or stop ask, and no flood. */
 enum { QP1_STRANGERS = 1024, QP1_ANSWERS = 4096 };
 
-/* wire.c's. */
-struct wire_port {
+/* roce_port.c's. */
+struct roce_port {
 	uint16_t port;			/* 0: this network has no wire */
 	struct udp_group *group;	/* owned; NULL: it is not open */
 	struct link *link;		/* owned: weftd's own socket, of QP1; NULL: the group is not open */
@@ -189,7 +189,7 @@ struct hub {
 	uint32_t client_count, process_count, lease_count;
 	struct client *slot_owner[PAGE_SLOTS];
 	uint32_t slots_used;		/* awaited ones too */
-	uint16_t member_slots[WIRE_MEMBERS];	/* of these, those of each member */
+	uint16_t member_slots[ROCE_PORT_MEMBERS];	/* of these, those of each member */
 	uint32_t awaited;		/* slots of processes of the last weftd that have not come back yet */
 	uint32_t awaited_leases;
 	wtime look_at;			/* when to look which of them live */
@@ -202,8 +202,8 @@ struct hub {
 	struct list joins;			/* joins.c */
 	struct mad_arrival mad_at;		/* the last MAD that came to a port: umad.c */
 	uint32_t report_seq, report_count;
-	struct last_words *last_words;	/* owned; NULL: nobody has left any */
-	struct wire_port wire;
+	struct history *history;	/* owned; NULL: nobody has left any */
+	struct roce_port roce;
 	struct loads loads;
 	struct pings pings;
 	struct farewells *farewells;		/* owned; NULL: no process has told of a connection */

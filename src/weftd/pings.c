@@ -3,7 +3,7 @@
 #include "control/devices.h"
 #include "mgmt/gmp.h"
 #include "weftd/random.h"
-#include "weftd/wire.h"
+#include "weftd/roce_port.h"
 
 #include <errno.h>
 #include <infiniband/verbs.h>
@@ -35,7 +35,7 @@ static size_t build(struct ping *ping, uint8_t frame[PING_FRAME])
 
 static const struct page_device *device_of(const struct hub *h)
 {
-	return &h->page->device[wire_device(h)];
+	return &h->page->device[roce_port_device(h)];
 }
 
 static int check(const struct hub *h, const struct control_msg *msg)
@@ -60,16 +60,16 @@ static int ask(struct hub *h, struct client *c, const struct control_msg *msg)
 	random_bytes(&ping.tid, sizeof(ping.tid));
 	*a = (struct ping_asked){ .client = c, .seq = msg->seq, .tid = ping.tid, .sent = h->now, .bytes = msg->b };
 	memcpy(a->gid, msg->dgid, sizeof(a->gid));
-	return wire_try(h, frame, build(&ping, frame));
+	return roce_port_try(h, frame, build(&ping, frame));
 }
 
 void pings_input(struct hub *h, struct client *c, const struct control_msg *msg)
 {
-	int err = hub_is_owner(h, c) ? wire_hold(h) : -EPERM;
+	int err = hub_is_owner(h, c) ? roce_port_hold(h) : -EPERM;
 
 	if (!err && !c->holds_wire) {
 		c->holds_wire = true;
-		h->wire.holders++;
+		h->roce.holders++;
 	}
 	if (!err && msg->a) {
 		err = check(h, msg);
@@ -88,8 +88,8 @@ void pings_leave(struct hub *h, struct client *c)
 	if (!c->holds_wire)
 		return;
 	c->holds_wire = false;
-	h->wire.holders--;
-	wire_close_unused(h);
+	h->roce.holders--;
+	roce_port_close_unused(h);
 }
 
 /* ---- of others ---- */
@@ -124,5 +124,5 @@ enum qp1_fate pings_arrived(struct hub *h, const struct ping *ping)
 		return answered(h, ping);
 	if (!may_answer(h, ping->path.sgid))
 		return QP1_NO_ROOM;
-	return wire_send(h, frame, build(&out, frame)) ? QP1_ANSWERED : QP1_NO_ROOM;
+	return roce_port_send(h, frame, build(&out, frame)) ? QP1_ANSWERED : QP1_NO_ROOM;
 }

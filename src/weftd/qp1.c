@@ -8,7 +8,7 @@
 #include "weftd/pings.h"
 #include "weftd/slots.h"
 #include "weftd/subnet.h"
-#include "weftd/wire.h"
+#include "weftd/roce_port.h"
 #include "wire/pkey.h"
 
 #include <errno.h>
@@ -200,7 +200,7 @@ static struct stranger *stranger_of(struct hub *h, const uint8_t gid[16], uint32
 
 	memcpy(key, gid, 16);
 	memcpy(key + 16, &id, sizeof(id));
-	return &h->wire.strangers[hash_table_hash(&h->listeners, key, sizeof(key)) % QP1_STRANGERS];
+	return &h->roce.strangers[hash_table_hash(&h->listeners, key, sizeof(key)) % QP1_STRANGERS];
 }
 
 static void note_stranger(struct hub *h, const struct gmp *in, const struct cm_msg *msg, const struct client *to)
@@ -227,7 +227,7 @@ static struct client *receiver_here(struct hub *h, const struct gmp *in, const s
 }
 
 /* Strangers get no more of weftd's time, and nobody by it more packets, than that. */
-static bool may_answer(struct wire_port *w, wtime now)
+static bool may_answer(struct roce_port *w, wtime now)
 {
 	if (now - w->answers_from >= WTIME_S) {
 		w->answers_from = now;
@@ -244,10 +244,10 @@ static enum qp1_fate answer_stranger(struct hub *h, const struct gmp *in, const 
 
 	if (slots_are_settling(h) || !cm_answer_stray(stray, &msg))
 		return QP1_NOBODY;
-	if (!may_answer(&h->wire, h->now))
+	if (!may_answer(&h->roce, h->now))
 		return QP1_NO_ROOM;
 	cm_build(&msg, out.mad);
-	return wire_send(h, frame, gmp_build(&out, PACKET_ROCE, frame)) ? QP1_ANSWERED : QP1_NO_ROOM;
+	return roce_port_send(h, frame, gmp_build(&out, PACKET_ROCE, frame)) ? QP1_ANSWERED : QP1_NO_ROOM;
 }
 
 /* QP1_FATES: it is a port's of this host, from another one's. */
@@ -271,7 +271,7 @@ static enum qp1_fate take_ping(struct hub *h, const struct page_device *dev, con
 
 enum qp1_fate qp1_input_wire(struct hub *h, const void *frame, size_t bytes)
 {
-	struct gmp in = { .device = (int)wire_device(h) };
+	struct gmp in = { .device = (int)roce_port_device(h) };
 	const struct page_device *dev = &h->page->device[in.device];
 	enum gmp_verdict verdict = gmp_parse(&in, PACKET_ROCE, frame, bytes);
 	enum qp1_fate fate;

@@ -16,10 +16,10 @@
  * While processes are still coming back after a restart of weftd, what may be theirs is dropped, for its sender repeats it. So
  * is what is for a process that does not read: the budget of its user is account.h's. Nothing here waits.
  *
- * From other hosts packets come over the wire (wire.h), and are taken only from QP1 with QP1's Q_Key, in the port's partition,
- * to an address of this host and from one that is no address of it: a MAD of the wire speaks for no process of this host, and
- * what it says of communication ids is only believed by who has such a conversation with that address (mgmt/cm_input.c). A
- * request goes to who listens at the address that it came to, whatever rdma_cm's header says. */
+ * From other hosts packets come over the wire (roce_port.h), and are taken only from QP1 with QP1's Q_Key, in the port's
+ * partition, to an address of this host and from one that is no address of it: a MAD of the wire speaks for no process of this
+ * host, and what it says of communication ids is only believed by who has such a conversation with that address
+ * (mgmt/cm_input.c). A request goes to who listens at the address that it came to, whatever rdma_cm's header says. */
 #ifndef WEFT_WEFTD_QP1_H
 #define WEFT_WEFTD_QP1_H
 

@@ -1,7 +1,7 @@
 /* A report is one question under way: who asked, who has still to answer, and what was said so far. */
 #include "weftd/report.h"
 
-#include "weftd/last_words.h"
+#include "weftd/history.h"
 #include "weftd/report_form.h"
 #include "weftd/status.h"
 #include "weftd/trust.h"
@@ -126,22 +126,22 @@ static void ask(struct hub *h, struct report *r, struct client *c)
 	r->waiting += ask_part(h, r, p, 0);
 }
 
-static uint32_t count_last_words(const struct hub *h, const struct client *asker, const char *what)
+static uint32_t count_history(const struct hub *h, const struct client *asker, const char *what)
 {
 	uint32_t n = 0;
 
 	if (strcmp(what, "history") == 0)
-		for (uint64_t at = 0; last_words_next(h, asker, &at);)
+		for (uint64_t at = 0; history_next(h, asker, &at);)
 			n++;
 	return n;
 }
 
 /* Of processes that have left, as answers that are there already. */
-static void add_last_words(const struct hub *h, struct report *r, uint32_t most)
+static void add_history(const struct hub *h, struct report *r, uint32_t most)
 {
-	const struct last_word *w;
+	const struct history_entry *w;
 
-	for (uint64_t at = 0; most-- && (w = last_words_next(h, r->asker, &at));) {
+	for (uint64_t at = 0; most-- && (w = history_next(h, r->asker, &at));) {
 		struct pending *p = &r->pending[r->count++];
 
 		p->entry = json_incref(w->entry);
@@ -183,7 +183,7 @@ void report_query(struct hub *h, struct client *c, const struct control_msg *msg
 		hub_refuse(h, c, msg, limit);
 		return;
 	}
-	left = count_last_words(h, c, what);
+	left = count_history(h, c, what);
 	r = h->report_count < QUOTA_QUESTIONS ? calloc(1, sizeof(*r) + (h->process_count + left) * sizeof(r->pending[0])) : NULL;
 	if (!r) {
 		hub_answer(h, c, msg, EAGAIN);
@@ -199,7 +199,7 @@ void report_query(struct hub *h, struct client *c, const struct control_msg *msg
 	list_append(&h->reports, &r->node);
 	h->report_count++;
 	c->account->questions++;
-	add_last_words(h, r, left);
+	add_history(h, r, left);
 	list_for_each(p, &h->clients, struct client, node) {
 		if (p->kind == CLIENT_PROCESS && (hub_is_owner(h, c) || trust_same_user(p, c)))
 			ask(h, r, p);

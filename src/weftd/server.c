@@ -14,7 +14,7 @@
 #include "weftd/subnet.h"
 #include "weftd/tree.h"
 #include "weftd/users.h"
-#include "weftd/wire.h"
+#include "weftd/roce_port.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -202,8 +202,8 @@ static void dispatch(struct server *s, const struct epoll_event *e)
 		addresses_changed(s);
 	else if (e->data.fd == s->signal_fd)
 		s->is_done = true;
-	else if (wire_is_fd(&s->conns.hub, e->data.fd))
-		wire_ready(&s->conns.hub);
+	else if (roce_port_is_fd(&s->conns.hub, e->data.fd))
+		roce_port_ready(&s->conns.hub);
 	else
 		conn_ready(&s->conns, e->data.fd, e->events);
 }
@@ -319,7 +319,7 @@ static int set_up(struct server *s, const struct server_config *config)
 	hub_expire(h, h->now);
 	h->dir = config->dir->path;
 	h->gives_to_user = config->gives_to_user;
-	h->wire.port = config->wire_port;
+	h->roce.port = config->wire_port;
 	s->idle = config->idle;
 	refresh_addresses(s);
 	if (!h->awaited && !h->awaited_leases)

@@ -5,7 +5,7 @@
 #include "base/log.h"
 #include "weftd/mcast.h"
 #include "weftd/random.h"
-#include "weftd/wire.h"
+#include "weftd/roce_port.h"
 
 #include <errno.h>
 #include <string.h>
@@ -40,7 +40,7 @@ static uint32_t fresh_owner(const struct hub *h, uint32_t slot)
 static void note_used(struct hub *h, uint32_t slot)
 {
 	h->slots_used++;
-	h->member_slots[wire_member(slot)]++;
+	h->member_slots[roce_port_member(slot)]++;
 }
 
 static void begin(struct hub *h, struct client *c, uint32_t slot)
@@ -68,7 +68,7 @@ static void end(struct hub *h, uint32_t slot)
 	h->claims->slot[slot] = (struct claim){ 0 };
 	h->slot_owner[slot] = NULL;
 	h->slots_used--;
-	h->member_slots[wire_member(slot)]--;
+	h->member_slots[roce_port_member(slot)]--;
 }
 
 static bool is_free(const struct hub *h, uint32_t slot)
@@ -79,9 +79,9 @@ static bool is_free(const struct hub *h, uint32_t slot)
 /* Do packets of other hosts for this slot find the process, and no other one? */
 static bool is_reached(const struct hub *h, const struct client *c, uint32_t slot)
 {
-	uint32_t member = wire_member(slot);
+	uint32_t member = roce_port_member(slot);
 
-	return c->slot ? member == wire_member(c->slot) : member && !h->member_slots[member];
+	return c->slot ? member == roce_port_member(c->slot) : member && !h->member_slots[member];
 }
 
 /* One of those that are free, or reached too; 0: there is none. */

@@ -1,9 +1,9 @@
 /* Slots: the upper 12 bits of QP numbers, handed out at random, so that another process's QP numbers cannot be guessed. A
  * process keeps its slots over a restart of weftd by the secret that it got with the first.
  *
- * The low bits of a slot are a member of the group of UDP port 4791 (weftd/wire.h). A process's first slot is of a member that no
- * other process has, and its further ones are of the same member, as long as there are any; then any slot will do, and packets
- * from other hosts do not reach it. */
+ * The low bits of a slot are a member of the group of UDP port 4791 (weftd/roce_port.h). A process's first slot is of a member
+ * that no other process has, and its further ones are of the same member, as long as there are any; then any slot will do, and
+ * packets from other hosts do not reach it. */
 #ifndef WEFT_WEFTD_SLOTS_H
 #define WEFT_WEFTD_SLOTS_H
 

@@ -6,7 +6,7 @@
 #include "weftd/subnet.h"
 #include "weftd/trust.h"
 #include "wire/mtu.h"
-#include "weftd/wire.h"
+#include "weftd/roce_port.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -141,7 +141,7 @@ static json_t *describe_hub(const struct hub *h, const struct client *asker)
 			 "fabric_nodes", (int)subnet_nodes(h),
 			 "processes", processes,
 			 "devices", describe_devices(h->page),
-			 "wire", wire_describe(h));
+			 "wire", roce_port_describe(h));
 }
 
 static int text_file(const char *text)

@@ -63,7 +63,7 @@ static void draw_cm(struct draws *d)
 		d->tid[i] = cm->tid;
 		d->psn[i] = id->psn;
 	}
-	ucm_unlock();
+	ucm_unlock_and_send();
 }
 
 static struct draws draw_in_a_process(void)

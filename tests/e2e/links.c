@@ -53,7 +53,7 @@ static struct end {
 } end;
 
 static pthread_t program;
-static struct ca_host ops;
+static struct ca_ops ops;
 
 /* ---- the link ---- */
 
@@ -255,7 +255,7 @@ static void open_end(void)
 	make_address();
 	make_qp(now);
 	/* this host has no other way to others */
-	end.rt->peers.wire = (struct wire){ .state = WIRE_REFUSED, .is_told = true, .ask_at = WTIME_NEVER };
+	end.rt->peers.roce = (struct roce_socket){ .state = ROCE_SOCKET_REFUSED, .is_told = true, .ask_at = WTIME_NEVER };
 	ops = runtime_ca_ops;
 	ops.route = route;
 	ca->host_ops = &ops;

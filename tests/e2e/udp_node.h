@@ -117,7 +117,7 @@ static inline void node_qpn_free(void *host, uint32_t qpn)
 	(void)qpn;
 }
 
-static const struct ca_host node_host = {
+static const struct ca_ops node_host = {
 	.cq_event = node_event, .async_event = node_async, .route = node_route, .space = node_room,
 	.origin_matches = node_origin_matches, .undelivered = node_undelivered, .read_program = node_copy,
 	.write_program = node_copy, .mcast = node_mcast,

@@ -3,7 +3,7 @@
 #include "control_client.h"
 #include "own_network.h"
 
-#include "peers/wire.h"
+#include "peers/roce_socket.h"
 #include "runtime/config.h"
 #include "runtime/state.h"
 
@@ -11,17 +11,17 @@
 #include <sys/resource.h>
 #include <time.h>
 
-static enum wire_state state_of(struct runtime *rt)
+static enum roce_socket_state state_of(struct runtime *rt)
 {
-	enum wire_state state;
+	enum roce_socket_state state;
 
 	runtime_enter(rt);
-	state = rt->peers.wire.state;
+	state = rt->peers.roce.state;
 	runtime_leave(rt);
 	return state;
 }
 
-static void wait_for_state(struct runtime *rt, enum wire_state wanted)
+static void wait_for_state(struct runtime *rt, enum roce_socket_state wanted)
 {
 	struct timespec now;
 	time_t until;
@@ -69,11 +69,11 @@ static void a_socket_that_was_lost_is_had_later(void **state)
 	assert_non_null(rt);
 	count = forbid_descriptors();
 	runtime_enter(rt);
-	wire_need(&rt->peers);
+	roce_socket_need(&rt->peers);
 	runtime_leave(rt);
-	wait_for_state(rt, WIRE_REFUSED);
+	wait_for_state(rt, ROCE_SOCKET_REFUSED);
 	allow_descriptors(count);
-	wait_for_state(rt, WIRE_OPEN);
+	wait_for_state(rt, ROCE_SOCKET_OPEN);
 	runtime_close(rt);
 }
 

@@ -62,7 +62,7 @@ static void wait_for_wire(const char *name, long long value)
 /* The socket, the test's own; or -errno. */
 static int ask_socket(struct peer *p)
 {
-	struct control_msg msg = { .type = CTL_WIRE };
+	struct control_msg msg = { .type = CTL_ROCE_SOCKET };
 	int status = call(p, &msg), fd;
 
 	if (status) {
@@ -159,7 +159,7 @@ struct holder {
 /* Another process, with a socket. */
 static struct holder start_holder(void)
 {
-	struct control_msg msg = { .type = CTL_WIRE };
+	struct control_msg msg = { .type = CTL_ROCE_SOCKET };
 	char text[CONTROL_TEXT];
 	struct holder o;
 	int pair[2], fd[CONTROL_FDS], fds;
@@ -610,7 +610,7 @@ static void connections_of_a_process_that_ends_are_ended(void **state)
 static void a_command_gets_no_socket(void **state)
 {
 	struct peer *c = join(CONTROL_COMMAND), *still = join(CONTROL_PROCESS);
-	struct control_msg msg = { .type = CTL_WIRE };
+	struct control_msg msg = { .type = CTL_ROCE_SOCKET };
 
 	assert_int_not_equal(call(c, &msg), 0);
 	still_well(still);

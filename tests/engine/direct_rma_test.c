@@ -16,7 +16,7 @@ static struct {
 	unsigned full_after;	/* messages; then there is no room, or 0 */
 	bool is_full;
 	psn_t received;		/* what the peer says that it has executed */
-	struct ca_host host;
+	struct ca_ops host;
 } way;
 
 static bool execute(void *host, struct qp *qp, struct direct_request *r)

@@ -1128,7 +1128,7 @@ static void no_packet_is_made_for_a_full_link(void **state)
 	enum { SENDS = 2 * RECORDS, TAKEN = 10 };
 	struct pair *pair = pair_new(&(struct pair_config){ .type = IBV_QPT_UC, .sends = SENDS });
 	struct ca *ca = &pair->side[0].node->ca;
-	struct ca_host ops = *ca->host_ops;
+	struct ca_ops ops = *ca->host_ops;
 	struct burst burst;
 
 	open_channel(pair, 1);

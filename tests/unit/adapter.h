@@ -244,7 +244,7 @@ static inline int adapter_set_window(struct qp *qp, uint64_t bytes)
 	return -EINVAL;
 }
 
-static const struct ca_host adapter_host = {
+static const struct ca_ops adapter_host = {
 	.cq_event = adapter_cq_event, .async_event = adapter_async_event, .route = adapter_route, .space = adapter_room,
 	.origin_matches = adapter_origin_matches, .undelivered = adapter_undelivered, .read_program = adapter_copy,
 	.write_program = adapter_copy, .mcast = adapter_mcast, .qpn_alloc = adapter_qpn_alloc, .qpn_free = adapter_qpn_free,

@@ -20,9 +20,9 @@ static void note_moment(void *host, struct cq *cq)
 	told.times++;
 }
 
-static struct ca_host noting_host(void)
+static struct ca_ops noting_host(void)
 {
-	struct ca_host host = adapter_host;
+	struct ca_ops host = adapter_host;
 
 	host.cq_event = note_moment;
 	return host;
@@ -53,7 +53,7 @@ static void the_owner_is_told_last(void **state)
 {
 	struct adapter *a = adapter_new();
 	struct qp *qp = adapter_qp(a, IBV_QPT_RC, 8, NULL);
-	struct ca_host host = noting_host();
+	struct ca_ops host = noting_host();
 	uint32_t room = qp->recv_cq->engine.free_space;
 
 	(void)state;

@@ -68,7 +68,7 @@ static int set_up(void **state)
 	hub_init(&world->hub, &ops, &kept, 1);
 	world->hub.now = WTIME_S;
 	world->link.ops = &link_ops;
-	world->hub.wire.link = &world->link;
+	world->hub.roce.link = &world->link;
 	return 0;
 }
 

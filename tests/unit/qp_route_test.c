@@ -148,7 +148,7 @@ static void datagrams_ask_once_for_each_destination(void **state)
 
 struct world {
 	struct adapter *a;
-	struct ca_host host;
+	struct ca_ops host;
 	struct fabric_page *page;
 	struct session session;
 	struct peers ps;
@@ -422,7 +422,7 @@ static int open_weftd(void)
 	world->page->home = st.st_ino;
 	world->session.socket = pair[0];
 	atomic_store(&world->session.state, SESSION_ATTACHED);
-	wire_init(&world->ps.wire, false);
+	roce_socket_init(&world->ps.roce, false);
 	return pair[1];
 }
 
@@ -433,7 +433,7 @@ static unsigned asked(int weftd)
 	unsigned n = 0;
 
 	for (; message_receive(weftd, &msg, NULL, 0, NULL, NULL, MSG_DONTWAIT) == 0; n++)
-		assert_int_equal(msg.type, CTL_WIRE);
+		assert_int_equal(msg.type, CTL_ROCE_SOCKET);
 	return n;
 }
 
@@ -446,14 +446,14 @@ static bool answer(struct control_msg msg, bool has_socket)
 	mail->fds = has_socket;
 	if (has_socket)
 		mail->fd[0] = socket(AF_INET, SOCK_DGRAM, 0);
-	is_told = wire_answered(&world->ps, mail);
+	is_told = roce_socket_answered(&world->ps, mail);
 	mail_free(mail);
 	return is_told;
 }
 
 static void close_weftd(int weftd)
 {
-	wire_fini(&world->ps);
+	roce_socket_fini(&world->ps);
 	close(weftd);
 	close(world->session.socket);
 }
@@ -474,7 +474,7 @@ static void an_address_of_another_host_leads_to_the_link(void **state)
 	r = route_to(a->roce, abroad, 5);
 	assert_int_equal(r.kind, ROUTE_LINK);
 	assert_true(space_for(&world->ps, a->roce, &r, NULL) > 0);
-	assert_true(route_leads_to(&world->ps, &r, ORIGIN_WIRE));
+	assert_true(route_leads_to(&world->ps, &r, ORIGIN_OTHER_HOST));
 	assert_false(route_leads_to(&world->ps, &r, PEER_ORIGIN));
 	r = route_to(a->roce, (struct packet_path){ .has_grh = true, .dgid = { 0xff, 0x0e } }, 5);
 	assert_int_equal(r.kind, ROUTE_NOWHERE);
@@ -512,18 +512,18 @@ static void a_socket_outlives_its_weftd_until_there_is_the_next(void **state)
 	assert_int_equal(asked(weftd), 1);
 	assert_false(answer((struct control_msg){ .a = 7, .b = 256 }, true));
 	atomic_store(&world->session.state, SESSION_AWAY);
-	wire_lost(&world->ps);
-	wire_ask_again(&world->ps, a->ca.now);
+	roce_socket_lost(&world->ps);
+	roce_socket_ask_again(&world->ps, a->ca.now);
 	assert_int_equal(route_to(a->roce, abroad, 5).kind, ROUTE_LINK);
 	atomic_store(&world->session.state, SESSION_ATTACHED);
-	wire_ask_again(&world->ps, a->ca.now);
+	roce_socket_ask_again(&world->ps, a->ca.now);
 	assert_int_equal(route_to(a->roce, abroad, 5).kind, ROUTE_NO_LINK);
 	assert_int_equal(asked(weftd), 1);
 	assert_false(answer((struct control_msg){ .a = 7, .b = 256 }, true));
 	atomic_store(&world->session.state, SESSION_AWAY);
-	wire_lost(&world->ps);
+	roce_socket_lost(&world->ps);
 	atomic_store(&world->session.state, SESSION_OVER);
-	wire_ask_again(&world->ps, a->ca.now);
+	roce_socket_ask_again(&world->ps, a->ca.now);
 	assert_int_equal(route_to(a->roce, abroad, 5).kind, ROUTE_LINK);
 	close_weftd(weftd);
 }
@@ -539,10 +539,10 @@ static void nobody_waits_for_a_weftd_that_does_not_come(void **state)
 	r = route_to(a->roce, abroad, 5);
 	assert_int_equal(asked(weftd), 1);
 	atomic_store(&world->session.state, SESSION_AWAY);
-	wire_lost(&world->ps);
+	roce_socket_lost(&world->ps);
 	assert_int_equal(space_for(&world->ps, a->roce, &r, NULL), 0);
 	atomic_store(&world->session.state, SESSION_OVER);
-	wire_ask_again(&world->ps, a->ca.now);
+	roce_socket_ask_again(&world->ps, a->ca.now);
 	assert_int_equal(space_for(&world->ps, a->roce, &r, NULL), UINT_MAX);
 	close_weftd(weftd);
 }
@@ -555,19 +555,19 @@ static void who_was_refused_asks_again(void **state)
 	wtime next, last = 0;
 
 	(void)state;
-	wire_expect(&world->ps, a->roce);
+	roce_socket_expect(&world->ps, a->roce);
 	for (unsigned i = 0; i < 8; i++) {
 		assert_int_equal(asked(weftd), 1);
 		assert_false(answer((struct control_msg){ .status = EPERM }, false));
-		next = wire_ask_again(&world->ps, a->ca.now);
+		next = roce_socket_ask_again(&world->ps, a->ca.now);
 		assert_int_equal(asked(weftd), 0);
 		last = next - a->ca.now;
 		assert_int_equal(last, i < 5 ? WTIME_S << i : 30 * WTIME_S);
-		wire_ask_again(&world->ps, a->ca.now = next);
+		roce_socket_ask_again(&world->ps, a->ca.now = next);
 	}
 	assert_int_equal(asked(weftd), 1);
 	assert_false(answer((struct control_msg){ .a = 7, .b = 256 }, true));
-	assert_int_equal(world->ps.wire.state, WIRE_OPEN);
+	assert_int_equal(world->ps.roce.state, ROCE_SOCKET_OPEN);
 	close_weftd(weftd);
 }
 
@@ -582,8 +582,8 @@ static void what_comes_over_the_wire_is_no_process_of_this_host(void **state)
 	memcpy(own.dgid, world->a->roce->gid[0].raw, 16);
 	r = route_to(world->a->roce, own, qpn_of(PEER));
 	assert_true(route_leads_to(&world->ps, &r, PEER_ORIGIN));
-	assert_false(route_leads_to(&world->ps, &r, ORIGIN_WIRE));
-	world->ps.wire.takes_all = true;
+	assert_false(route_leads_to(&world->ps, &r, ORIGIN_OTHER_HOST));
+	world->ps.roce.takes_all = true;
 	assert_int_equal(route_to(world->a->roce, own, qpn_of(PEER)).kind, ROUTE_NO_LINK);
 	assert_int_equal(route_to(world->a->roce, own, 1).kind, ROUTE_MANAGEMENT);
 	close_weftd(weftd);
@@ -596,7 +596,7 @@ static void a_link_that_is_not_needed_yet_rests(void **state)
 	int weftd = open_weftd();
 
 	(void)state;
-	wire_expect(&world->ps, a->roce);
+	roce_socket_expect(&world->ps, a->roce);
 	assert_false(answer((struct control_msg){ .a = 7, .b = 256 }, true));
 	assert_int_equal(world->ps.links.looked_at, 0);
 	assert_int_equal(route_to(a->roce, abroad, 5).kind, ROUTE_LINK);
@@ -611,7 +611,7 @@ static void a_refused_link_is_told_once_and_loses_packets(void **state)
 	struct route r;
 
 	(void)state;
-	wire_expect(&world->ps, a->roce);
+	roce_socket_expect(&world->ps, a->roce);
 	assert_int_equal(asked(weftd), 1);
 	assert_false(answer((struct control_msg){ .status = EPERM }, false));	/* nobody had needed it */
 	r = route_to(a->roce, abroad, 5);
@@ -636,9 +636,9 @@ static void a_port_that_is_taken_is_asked_for_some_times(void **state)
 	(void)state;
 	route_to(a->roce, abroad, 5);
 	while (asked(weftd) == 1 && !answer((struct control_msg){ .status = EADDRINUSE }, false) && n++ < 100) {
-		next = wire_ask_again(&world->ps, a->ca.now);
+		next = roce_socket_ask_again(&world->ps, a->ca.now);
 		assert_true(next > a->ca.now && next <= a->ca.now + WTIME_S);
-		wire_ask_again(&world->ps, a->ca.now = next);
+		roce_socket_ask_again(&world->ps, a->ca.now = next);
 	}
 	assert_int_equal(n, 10);
 	close_weftd(weftd);
@@ -652,13 +652,13 @@ static void an_answer_that_is_none_opens_nothing(void **state)
 
 	(void)state;
 	assert_false(answer((struct control_msg){ .a = 1, .b = 256 }, true));	/* not asked for */
-	assert_int_equal(world->ps.wire.state, WIRE_CLOSED);
+	assert_int_equal(world->ps.roce.state, ROCE_SOCKET_CLOSED);
 	for (unsigned i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
-		wire_init(&world->ps.wire, false);
-		wire_need(&world->ps);
+		roce_socket_init(&world->ps.roce, false);
+		roce_socket_need(&world->ps);
 		assert_true(answer(wrong[i], i < 4));
-		assert_int_equal(world->ps.wire.state, WIRE_REFUSED);
-		assert_null(world->ps.wire.link);
+		assert_int_equal(world->ps.roce.state, ROCE_SOCKET_REFUSED);
+		assert_null(world->ps.roce.link);
 	}
 	close_weftd(weftd);
 }

@@ -1203,7 +1203,7 @@ static void closing_lets_the_reader_come_back_first(void **state)
 	assert_int_equal(ucm_id_find(ucm.files[reader.fd], number, &id), 0);
 	ucm_lock();
 	assert_int_equal(ucm_event_post(id, UCM_EVENT_DISCONNECTED, 0), 0);
-	ucm_unlock();
+	ucm_unlock_and_send();
 	assert_int_equal(pthread_create(&thread, NULL, read_two_events_thread, &reader), 0);
 	while (!__atomic_load_n(&reader.taken, __ATOMIC_ACQUIRE))
 		sched_yield();

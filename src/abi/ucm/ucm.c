@@ -179,7 +179,7 @@ int weft_ucm_open(int flags)
 	error = start(rt);
 	if (!error)
 		error = file_insert(file);
-	ucm_unlock();
+	ucm_unlock_and_send();
 	if (error)
 		goto close_fd;
 	return file->fd;
@@ -202,7 +202,7 @@ void weft_ucm_await_reader(int fd)
 		ucm_await_reader(file);
 		file_put(file);
 	}
-	ucm_unlock();
+	ucm_unlock_and_send();
 }
 
 void weft_ucm_close(int fd)
@@ -213,7 +213,7 @@ void weft_ucm_close(int fd)
 	ucm_lock();
 	file = file_at(fd);
 	if (!file) {
-		ucm_unlock();
+		ucm_unlock_and_send();
 		return;
 	}
 	ucm.files[fd] = NULL;
@@ -221,7 +221,7 @@ void weft_ucm_close(int fd)
 	while ((id = list_first_entry(&file->ids, struct ucm_id, of_file)))
 		ucm_id_destroy(id);
 	file_put(file);
-	ucm_unlock();
+	ucm_unlock_and_send();
 }
 
 static int run(struct ucm_file *file, const void *bytes_in, size_t bytes)
@@ -251,7 +251,7 @@ ssize_t weft_ucm_write(int fd, const void *cmd, size_t bytes)
 
 	ucm_lock();
 	file = file_get(fd);
-	ucm_unlock();
+	ucm_unlock_and_send();
 	if (!file) {
 		errno = EBADF;
 		return -1;
@@ -259,7 +259,7 @@ ssize_t weft_ucm_write(int fd, const void *cmd, size_t bytes)
 	error = run(file, cmd, bytes);
 	ucm_lock();
 	file_put(file);
-	ucm_unlock();
+	ucm_unlock_and_send();
 	if (!error)
 		return (ssize_t)bytes;
 	errno = -error;

@@ -194,7 +194,7 @@ static int bind_command(const struct ucm_call *call, uint32_t number, const stru
 	ucm_id_get(id);
 	error = ucm_addr_bind(id, src);
 	ucm_id_put(id);
-	ucm_unlock();
+	ucm_unlock_and_send();
 	return error;
 }
 
@@ -290,7 +290,7 @@ static int route_to_other_host(struct ucm_id *id, const struct sockaddr_storage 
 	ucm_addr_gid(dst, dgid);
 	if (id->device != UCM_NO_DEVICE)
 		memcpy(way.sgid, id->sgid, 16);
-	ucm_unlock();
+	ucm_unlock_and_send();
 	error = ucm_route_remote(devices, dgid, &way);
 	ucm_lock();
 	if (id->destroyed || id->state != UCM_ADDR_BOUND)
@@ -379,7 +379,7 @@ static int resolve_command(const struct ucm_call *call, uint32_t number, const s
 	ucm_id_get(id);
 	error = resolve(id, src, dst);
 	ucm_id_put(id);
-	ucm_unlock();
+	ucm_unlock_and_send();
 	return error;
 }
 
@@ -418,6 +418,6 @@ int ucm_resolve_route(const struct ucm_call *call)
 		id->state = UCM_ROUTE_RESOLVED;
 		id->paths = 1;
 	}
-	ucm_unlock();
+	ucm_unlock_and_send();
 	return error;
 }

@@ -49,7 +49,7 @@ static bool deadline_moved(void)
 	return true;
 }
 
-void ucm_unlock(void)
+void ucm_unlock_and_send(void)
 {
 	enum { BATCH = 8 };		/* our choice: what is reasonable on a stack */
 	struct gmp batch[BATCH];
@@ -441,7 +441,7 @@ static void mad_arrived(void *cm, wtime now, const struct gmp *gmp)
 	ucm_lock();
 	if (ucm.rt && cm_input(&ucm.cm, now, gmp, &event))
 		told(now, &event);
-	ucm_unlock();
+	ucm_unlock_and_send();
 }
 
 static void peer_gone(void *cm, wtime now, uint32_t slot)
@@ -454,7 +454,7 @@ static void peer_gone(void *cm, wtime now, uint32_t slot)
 		cm_peer_gone(&ucm.cm, slot);
 	while (ucm.rt && cm_next_gone(&ucm.cm, now, &event))
 		told(now, &event);
-	ucm_unlock();
+	ucm_unlock_and_send();
 }
 
 static wtime expire(void *cm, wtime now)
@@ -469,7 +469,7 @@ static wtime expire(void *cm, wtime now)
 			told(now, &event);
 		deadline = ucm.cm_deadline = cm_deadline(&ucm.cm);
 	}
-	ucm_unlock();
+	ucm_unlock_and_send();
 	return deadline;
 }
 

@@ -89,7 +89,7 @@ int ucm_connect(const struct ucm_call *call)
 	if (error)
 		return error;
 	error = id->state == UCM_ROUTE_RESOLVED ? connect_now(id, in) : -EINVAL;
-	ucm_unlock();
+	ucm_unlock_and_send();
 	return error;
 }
 
@@ -125,7 +125,7 @@ int ucm_listen(const struct ucm_call *call)
 	ucm_id_get(id);
 	error = listen_now(id, in->backlog);
 	ucm_id_put(id);
-	ucm_unlock();
+	ucm_unlock_and_send();
 	return error;
 }
 
@@ -169,7 +169,7 @@ int ucm_accept(const struct ucm_call *call)
 	else if (in->conn_param.valid)
 		id->uid = in->uid;
 unlock:
-	ucm_unlock();
+	ucm_unlock_and_send();
 	return error;
 }
 
@@ -192,7 +192,7 @@ int ucm_reject(const struct ucm_call *call)
 			.private_data = in->private_data, .private_bytes = in->private_data_len });
 	else
 		error = cm_rej(id->cm, clock_now(), reason, in->private_data, in->private_data_len);
-	ucm_unlock();
+	ucm_unlock_and_send();
 	return error;
 }
 
@@ -209,7 +209,7 @@ int ucm_disconnect(const struct ucm_call *call)
 		error = -EINVAL;
 	else if (cm_dreq(id->cm, clock_now()))
 		cm_drep(id->cm, clock_now());
-	ucm_unlock();
+	ucm_unlock_and_send();
 	return error;
 }
 
@@ -224,6 +224,6 @@ int ucm_notify(const struct ucm_call *call)
 	error = id->cm && in->event == IBV_EVENT_COMM_EST ? cm_established(id->cm) : -EINVAL;
 	if (!error)
 		error = ucm_event_post(id, UCM_EVENT_ESTABLISHED, 0);
-	ucm_unlock();
+	ucm_unlock_and_send();
 	return error;
 }

@@ -164,7 +164,7 @@ static int wait_for_event(struct ucm_file *file)
 			return -EAGAIN;
 		file->waiting++;
 		syscall(SYS_futex, &file->waiting, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
-		ucm_unlock();
+		ucm_unlock_and_send();
 		slept = syscall(SYS_futex, &file->posted, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
 		interrupted = slept < 0 && errno == EINTR;
 		ucm_lock();
@@ -188,7 +188,7 @@ void ucm_await_reader(struct ucm_file *file)
 	struct timespec pause = { .tv_nsec = 1000 * 1000 };
 
 	while (reader_is_away(file)) {
-		ucm_unlock();
+		ucm_unlock_and_send();
 		syscall(SYS_futex, &file->waiting, FUTEX_WAIT_PRIVATE, 0, &pause, NULL, 0);
 		ucm_lock();
 	}
@@ -232,7 +232,7 @@ int ucm_get_event(const struct ucm_call *call)
 	if (!error)
 		report(event);
 unlock:
-	ucm_unlock();
+	ucm_unlock_and_send();
 	return error;
 }
 
@@ -262,6 +262,6 @@ int ucm_migrate_id(const struct ucm_call *call)
 	resp.events_reported = id->events_reported;
 	error = ucm_copy_out(in->response, &resp, sizeof(resp));
 unlock:
-	ucm_unlock();
+	ucm_unlock_and_send();
 	return error;
 }

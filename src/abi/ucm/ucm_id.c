@@ -31,7 +31,7 @@ int ucm_id_lock(const struct ucm_file *file, uint32_t number, struct ucm_id **id
 	ucm_lock();
 	error = ucm_id_find(file, number, id);
 	if (error)
-		ucm_unlock();
+		ucm_unlock_and_send();
 	return error;
 }
 
@@ -137,7 +137,7 @@ int ucm_create_id(const struct ucm_call *call)
 	if (error)
 		ucm_id_destroy(id);
 unlock:
-	ucm_unlock();
+	ucm_unlock_and_send();
 	return error;
 }
 
@@ -155,6 +155,6 @@ int ucm_destroy_id(const struct ucm_call *call)
 		return error;
 	resp.events_reported = ucm_id_destroy(id);
 	error = ucm_copy_out(in->response, &resp, sizeof(resp));
-	ucm_unlock();
+	ucm_unlock_and_send();
 	return error;
 }

@@ -141,7 +141,7 @@ static int ask(struct ucm_id *id, const uint8_t mgid[16], struct control_msg *gr
 	int error;
 
 	msg.c = ucm_qkey(id);
-	ucm_unlock();
+	ucm_unlock_and_send();
 	error = runtime_request(ucm.rt, &msg);
 	ucm_lock();
 	if (error)
@@ -214,7 +214,7 @@ static int join(const struct ucm_call *call, const struct rdma_ucm_join_mcast *i
 	ucm_id_get(id);
 	error = join_now(id, in, &addr);
 	ucm_id_put(id);
-	ucm_unlock();
+	ucm_unlock_and_send();
 	return error;
 }
 
@@ -254,6 +254,6 @@ int ucm_leave_mcast(const struct ucm_call *call)
 	ucm_mcast_leave(mcast);
 	error = ucm_copy_out(in->response, &resp, sizeof(resp));
 unlock:
-	ucm_unlock();
+	ucm_unlock_and_send();
 	return error;
 }

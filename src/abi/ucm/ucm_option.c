@@ -102,7 +102,7 @@ int ucm_set_option(const struct ucm_call *call)
 	else
 		error = -ENOSYS;
 unlock:
-	ucm_unlock();
+	ucm_unlock_and_send();
 	return error;
 }
 

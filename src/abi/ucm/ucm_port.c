@@ -60,7 +60,7 @@ static int ask(struct control_msg *msg)
 {
 	int error;
 
-	ucm_unlock();
+	ucm_unlock_and_send();
 	error = runtime_request(ucm.rt, msg);
 	ucm_lock();
 	return error;
@@ -140,7 +140,7 @@ static int ask_to_listen(const struct ucm_id *id, struct control_msg *msg)
 	struct sockaddr_storage src = id->src;
 	int error;
 
-	ucm_unlock();
+	ucm_unlock_and_send();
 	ucm_route_expect(&src);
 	error = runtime_request(ucm.rt, msg);
 	ucm_lock();

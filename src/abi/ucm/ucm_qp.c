@@ -156,6 +156,6 @@ int ucm_init_qp_attr(const struct ucm_call *call)
 	error = fill(id, in->qp_state, &attr);
 	if (!error)
 		error = ucm_copy_out(in->response, &attr, sizeof(attr));
-	ucm_unlock();
+	ucm_unlock_and_send();
 	return error;
 }

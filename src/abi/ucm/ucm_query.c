@@ -145,7 +145,7 @@ int ucm_query(const struct ucm_call *call)
 	default:
 		error = -ENOSYS;
 	}
-	ucm_unlock();
+	ucm_unlock_and_send();
 	return error;
 }
 
@@ -199,6 +199,6 @@ int ucm_query_route(const struct ucm_call *call)
 		return error;
 	fill_route(id, &resp);
 	error = reply(in->response, &resp, sizeof(resp), call->out_bytes);
-	ucm_unlock();
+	ucm_unlock_and_send();
 	return error;
 }

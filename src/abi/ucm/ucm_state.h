@@ -159,7 +159,7 @@ struct ucm_call {
 
 void ucm_lock(void);
 /* Gives the lock up and then sends what the entry left to send. */
-void ucm_unlock(void);
+void ucm_unlock_and_send(void);
 /* 0, or -EFAULT for memory that is not the caller's. */
 int ucm_copy_out(uint64_t to, const void *from, size_t bytes);
 int ucm_copy_in(void *to, uint64_t from, size_t bytes);

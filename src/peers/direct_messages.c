@@ -1,5 +1,5 @@
 /* The way of direct messages between a QP and its peer: our ring to the peer's process, and its word of what it executed. */
-#include "peers/direct_path.h"
+#include "peers/direct_messages.h"
 
 #include "direct/copy.h"
 #include "direct/record.h"
@@ -33,7 +33,7 @@ static bool sees(const struct channel *ch, const struct qp *qp)
 	return qp->published && (ch->is_loop || shm_peer_reads(ch->shm));
 }
 
-bool direct_path_connect(void *peers, struct qp *qp)
+bool direct_messages_connect(void *peers, struct qp *qp)
 {
 	struct peers *ps = peers;
 	struct share_watch watch;
@@ -73,12 +73,12 @@ static inline __attribute__((always_inline)) bool send_record(struct peers *ps, 
 	return true;
 }
 
-bool direct_path_send(void *peers, struct qp *qp, const struct direct_message *m)
+bool direct_messages_send(void *peers, struct qp *qp, const struct direct_message *m)
 {
 	return send_record(peers, qp, m, false);
 }
 
-bool direct_path_send_short(void *peers, struct qp *qp, psn_t psn, psn_t received, const void *data, uint32_t bytes)
+bool direct_messages_send_short(void *peers, struct qp *qp, psn_t psn, psn_t received, const void *data, uint32_t bytes)
 {
 	const struct iovec iov = { (void *)(uintptr_t)data, bytes };
 	const struct direct_message m = { .psn = psn, .received = received, .bytes = bytes, .iov = &iov };
@@ -109,21 +109,21 @@ static bool pull(const struct channel *ch, const struct direct_message *m, uint3
 }
 
 /* A QP that stops is hidden before its buffers are the program's again: what was read after that is not the message. */
-bool direct_path_pull(void *peers, struct qp *qp, const struct direct_message *m, uint32_t offset, const struct iovec *to,
-		      unsigned tos)
+bool direct_messages_pull(void *peers, struct qp *qp, const struct direct_message *m, uint32_t offset, const struct iovec *to,
+			  unsigned tos)
 {
-	return direct_path_connect(peers, qp) && pull(qp->direct_path.channel, m, offset, to, tos) &&
+	return direct_messages_connect(peers, qp) && pull(qp->direct_path.channel, m, offset, to, tos) &&
 	       direct_path_is_current(&qp->direct_path);
 }
 
-void direct_path_publish(void *peers, struct qp *qp, psn_t received)
+void direct_messages_publish(void *peers, struct qp *qp, psn_t received)
 {
 	struct peers *ps = peers;
 
 	share_set_received(&ps->published.share, qp->published, received);
 }
 
-bool direct_path_received(void *peers, struct qp *qp, psn_t *psn)
+bool direct_messages_received(void *peers, struct qp *qp, psn_t *psn)
 {
 	struct peers *ps = peers;
 	struct share_watch watch = watch_of(qp);
@@ -131,13 +131,13 @@ bool direct_path_received(void *peers, struct qp *qp, psn_t *psn)
 	/* a peer that stopped since has executed what it says all the same */
 	if (qp->direct_path.channel && share_read_received(shown_by(ps, qp->direct_path.channel), &watch, psn))
 		return true;
-	if (!direct_path_connect(ps, qp))
+	if (!direct_messages_connect(ps, qp))
 		return false;
 	watch = watch_of(qp);
 	return share_read_received(shown_by(ps, qp->direct_path.channel), &watch, psn);
 }
 
-bool direct_path_deliver(struct peers *ps, struct channel *ch, const void *record, size_t bytes)
+bool direct_messages_deliver(struct peers *ps, struct channel *ch, const void *record, size_t bytes)
 {
 	struct iovec iov[DIRECT_IOVS];
 	struct direct_message m;
@@ -152,7 +152,7 @@ bool direct_path_deliver(struct peers *ps, struct channel *ch, const void *recor
 	return m.bytes >= DIRECT_SLICE;
 }
 
-void direct_path_forget(struct peers *ps, const struct channel *ch)
+void direct_messages_forget(struct peers *ps, const struct channel *ch)
 {
 	list_for_each(qp, &ps->ca->all_qps, struct qp, all)
 		if (qp->direct_path.channel == ch)

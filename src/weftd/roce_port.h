@@ -14,45 +14,45 @@
  * Who holds a socket of the group can change the program of the group, and so take the packets of the others. So there is no wire
  * where weftd serves several users; and a process gets a socket only if each process that has one may trace it, and it may trace
  * them (weftd/trust.h): these could take the descriptor anyway. */
-#ifndef WEFT_WEFTD_WIRE_H
-#define WEFT_WEFTD_WIRE_H
+#ifndef WEFT_WEFTD_ROCE_PORT_H
+#define WEFT_WEFTD_ROCE_PORT_H
 
 #include "weftd/hub.h"
 
 #include <jansson.h>
 
 /* The member of the group that this slot leads to. */
-static inline uint32_t wire_member(uint32_t slot)
+static inline uint32_t roce_port_member(uint32_t slot)
 {
-	return slot % WIRE_MEMBERS;
+	return slot % ROCE_PORT_MEMBERS;
 }
 
-/* CTL_WIRE. */
-void wire_input(struct hub *h, struct client *c, const struct control_msg *msg);
-void wire_leave(struct hub *h, struct client *c);
+/* CTL_ROCE_SOCKET. */
+void roce_port_input(struct hub *h, struct client *c, const struct control_msg *msg);
+void roce_port_leave(struct hub *h, struct client *c);
 /* Closes the group that no process has a socket of, once no farewell needs it (farewells.h). */
-void wire_close_unused(struct hub *h);
+void roce_port_close_unused(struct hub *h);
 /* weftd ends: processes that stay go on with their sockets. Before they leave. */
-void wire_close(struct hub *h);
+void roce_port_close(struct hub *h);
 
 /* Something may have come for QP1, as this descriptor says (hub_ops.watch): a bounded part of it is taken in, the rest with the
  * next hub_expire. */
-bool wire_is_fd(const struct hub *h, int fd);
-void wire_ready(struct hub *h);
+bool roce_port_is_fd(const struct hub *h, int fd);
+void roce_port_ready(struct hub *h);
 /* Goes on with it. */
-void wire_expire(struct hub *h);
-wtime wire_deadline(const struct hub *h);
+void roce_port_expire(struct hub *h);
+wtime roce_port_deadline(const struct hub *h);
 /* A frame of the wire's device for another host. Lost where the socket takes no more. */
-bool wire_send(struct hub *h, const void *frame, size_t bytes);
+bool roce_port_send(struct hub *h, const void *frame, size_t bytes);
 /* The same, told what becomes of it: 0; -EAGAIN: it takes no more; -EMSGSIZE: the path is narrower; -ENETUNREACH: the kernel
  * does not send it. */
-int wire_try(struct hub *h, const void *frame, size_t bytes);
-/* Opens the port for weftd itself: 0, or as CTL_WIRE says. Whoever wants it open counts in wire.holders. */
-int wire_hold(struct hub *h);
+int roce_port_try(struct hub *h, const void *frame, size_t bytes);
+/* Opens the port for weftd itself: 0, or as CTL_ROCE_SOCKET says. Whoever wants it open counts in hub.roce.holders. */
+int roce_port_hold(struct hub *h);
 /* The device whose packets the wire carries; page.devices: there is none. */
-uint32_t wire_device(const struct hub *h);
+uint32_t roce_port_device(const struct hub *h);
 
 /* For people and weft status: state, sockets, packets that nobody got. The caller's reference. */
-json_t *wire_describe(const struct hub *h);
+json_t *roce_port_describe(const struct hub *h);
 
 #endif

@@ -1,4 +1,4 @@
-#include "weftd/links.h"
+#include "weftd/link_states.h"
 
 #include "base/log.h"
 #include "weftd/page.h"
@@ -75,7 +75,7 @@ static int change(struct hub *h, const struct control_msg *msg)
 	return 0;
 }
 
-void links_input(struct hub *h, struct client *c, const struct control_msg *msg)
+void link_states_input(struct hub *h, struct client *c, const struct control_msg *msg)
 {
 	hub_answer(h, c, msg, hub_is_owner(h, c) ? -change(h, msg) : EPERM);
 }
@@ -86,7 +86,7 @@ static bool is_due(const struct hub *h, const struct outage *o)
 	return o->until && (o->until <= h->now || o->until > h->now + CONTROL_LINK_NS);
 }
 
-void links_expire(struct hub *h)
+void link_states_expire(struct hub *h)
 {
 	for (int i = 0; i < STATE_LINKS; i++) {
 		struct outage *o = &h->claims->outage[i];
@@ -99,7 +99,7 @@ void links_expire(struct hub *h)
 	}
 }
 
-wtime links_deadline(const struct hub *h)
+wtime link_states_deadline(const struct hub *h)
 {
 	wtime at = WTIME_NEVER;
 

@@ -1,4 +1,4 @@
-#include "weftd/wire.h"
+#include "weftd/roce_port.h"
 
 #include "base/log.h"
 #include "control/devices.h"
@@ -40,10 +40,10 @@ static int check_trust(const struct hub *h, const struct client *c)
 /* Members are opened in order, up to the one that is wanted. */
 static bool has_descriptors(const struct hub *h)
 {
-	return h->descriptors > WIRE_RESERVE + WIRE_MEMBERS;
+	return h->descriptors > WIRE_RESERVE + ROCE_PORT_MEMBERS;
 }
 
-uint32_t wire_device(const struct hub *h)
+uint32_t roce_port_device(const struct hub *h)
 {
 	uint32_t i = 0;
 
@@ -55,14 +55,14 @@ uint32_t wire_device(const struct hub *h)
 /* ---- weftd's own socket ---- */
 
 /* Asks to be told of what comes next. What came already is taken in with the next hub_expire. */
-static void rest(struct wire_port *w)
+static void rest(struct roce_port *w)
 {
 	w->is_pending = !w->link->ops->may_sleep(w->link, false);
 }
 
 static int open_own(struct hub *h, struct udp_group *group)
 {
-	struct udp_config config = { .device = wire_device(h), .member = 0, .members = WIRE_MEMBERS };
+	struct udp_config config = { .device = roce_port_device(h), .member = 0, .members = ROCE_PORT_MEMBERS };
 	struct link *link;
 	int fd = udp_group_issue(group, config.member), err;
 
@@ -81,58 +81,58 @@ static int open_own(struct hub *h, struct udp_group *group)
 		link->ops->close(link);
 		return err;
 	}
-	h->wire.link = link;
-	rest(&h->wire);
+	h->roce.link = link;
+	rest(&h->roce);
 	return 0;
 }
 
-bool wire_is_fd(const struct hub *h, int fd)
+bool roce_port_is_fd(const struct hub *h, int fd)
 {
-	return h->wire.link && h->wire.link->event_fd == fd;
+	return h->roce.link && h->roce.link->event_fd == fd;
 }
 
 static void take_in(struct hub *h)
 {
-	struct link *l = h->wire.link;
+	struct link *l = h->roce.link;
 	const void *frame;
 	unsigned kind;
 	size_t bytes;
 
 	for (int n = 0; n < ROUND_FRAMES && (frame = l->ops->receive(l, &kind, &bytes)); n++)
-		h->wire.fates[qp1_input_wire(h, frame, bytes)]++;
-	rest(&h->wire);
+		h->roce.fates[qp1_input_wire(h, frame, bytes)]++;
+	rest(&h->roce);
 }
 
-void wire_ready(struct hub *h)
+void roce_port_ready(struct hub *h)
 {
-	h->wire.link->ops->take_event(h->wire.link);
+	h->roce.link->ops->take_event(h->roce.link);
 	take_in(h);
 }
 
-void wire_expire(struct hub *h)
+void roce_port_expire(struct hub *h)
 {
-	if (h->wire.is_pending)
+	if (h->roce.is_pending)
 		take_in(h);
 }
 
-wtime wire_deadline(const struct hub *h)
+wtime roce_port_deadline(const struct hub *h)
 {
-	return h->wire.is_pending ? h->now : WTIME_NEVER;
+	return h->roce.is_pending ? h->now : WTIME_NEVER;
 }
 
-bool wire_send(struct hub *h, const void *frame, size_t bytes)
+bool roce_port_send(struct hub *h, const void *frame, size_t bytes)
 {
-	struct link *l = h->wire.link;
+	struct link *l = h->roce.link;
 
-	return l && l->ops->send_frame(l, link_kind(wire_device(h), PACKET_ROCE), frame, bytes);
+	return l && l->ops->send_frame(l, link_kind(roce_port_device(h), PACKET_ROCE), frame, bytes);
 }
 
-int wire_try(struct hub *h, const void *frame, size_t bytes)
+int roce_port_try(struct hub *h, const void *frame, size_t bytes)
 {
-	const struct udp_counts *n = h->wire.link ? udp_counts(h->wire.link) : NULL;
+	const struct udp_counts *n = h->roce.link ? udp_counts(h->roce.link) : NULL;
 	uint64_t too_big = n ? n->lost[UDP_TOO_BIG] : 0, refused = n ? n->lost[UDP_REFUSED] : 0;
 
-	if (!wire_send(h, frame, bytes))
+	if (!roce_port_send(h, frame, bytes))
 		return -EAGAIN;
 	if (n->lost[UDP_TOO_BIG] != too_big)
 		return -EMSGSIZE;
@@ -141,7 +141,7 @@ int wire_try(struct hub *h, const void *frame, size_t bytes)
 
 /* ---- the group ---- */
 
-static void close_own(struct wire_port *w)
+static void close_own(struct roce_port *w)
 {
 	if (w->link)
 		w->link->ops->close(w->link);
@@ -149,7 +149,7 @@ static void close_own(struct wire_port *w)
 	w->is_pending = false;
 }
 
-static void close_group(struct wire_port *w)
+static void close_group(struct roce_port *w)
 {
 	close_own(w);
 	w->dead_letters += udp_group_dead_letters(w->group);
@@ -157,9 +157,9 @@ static void close_group(struct wire_port *w)
 	w->group = NULL;
 }
 
-void wire_close(struct hub *h)
+void roce_port_close(struct hub *h)
 {
-	struct wire_port *w = &h->wire;
+	struct roce_port *w = &h->roce;
 
 	close_own(w);
 	if (w->group) {
@@ -172,14 +172,14 @@ void wire_close(struct hub *h)
 /* A process of the last weftd closes its socket when it finds that weftd gone. */
 static int open_group(struct hub *h)
 {
-	struct wire_port *w = &h->wire;
+	struct roce_port *w = &h->roce;
 	int err;
 
 	if (w->group && w->sockets)
 		return 0;
 	if (w->group)	/* whoever had a socket may have changed its program, and is not asked any more */
 		close_group(w);
-	err = udp_group_open(w->port, WIRE_MEMBERS, &w->group);
+	err = udp_group_open(w->port, ROCE_PORT_MEMBERS, &w->group);
 	if (!err) {
 		err = open_own(h, w->group);
 		if (err)
@@ -192,17 +192,17 @@ static int open_group(struct hub *h)
 	return err == -EADDRINUSE && slots_are_settling(h) ? -EAGAIN : err;
 }
 
-void wire_close_unused(struct hub *h)
+void roce_port_close_unused(struct hub *h)
 {
-	if (h->wire.group && !h->wire.sockets && !h->wire.holders && !farewells_wait(h))
-		close_group(&h->wire);
+	if (h->roce.group && !h->roce.sockets && !h->roce.holders && !farewells_wait(h))
+		close_group(&h->roce);
 }
 
-int wire_hold(struct hub *h)
+int roce_port_hold(struct hub *h)
 {
-	if (!h->wire.port)
+	if (!h->roce.port)
 		return -EOPNOTSUPP;
-	if (h->wire.group)
+	if (h->roce.group)
 		return 0;
 	return has_descriptors(h) ? open_group(h) : -EMFILE;
 }
@@ -210,14 +210,14 @@ int wire_hold(struct hub *h)
 /* The process could not take its socket up, and asks again. What came meanwhile is late, and lost. */
 static int issue_again(struct hub *h, const struct client *c)
 {
-	udp_group_retire(h->wire.group, wire_member(c->slot));
-	return udp_group_issue(h->wire.group, wire_member(c->slot));
+	udp_group_retire(h->roce.group, roce_port_member(c->slot));
+	return udp_group_issue(h->roce.group, roce_port_member(c->slot));
 }
 
 /* The socket, borrowed, or -errno. */
 static int issue(struct hub *h, struct client *c)
 {
-	struct wire_port *w = &h->wire;
+	struct roce_port *w = &h->roce;
 	int fd, err;
 
 	if (!w->port)
@@ -229,25 +229,25 @@ static int issue(struct hub *h, struct client *c)
 		return err;
 	if (!has_descriptors(h))
 		return -EMFILE;
-	err = wire_member(c->slot) ? open_group(h) : -EBUSY;
+	err = roce_port_member(c->slot) ? open_group(h) : -EBUSY;
 	if (err)
 		return err;
-	fd = udp_group_issue(w->group, wire_member(c->slot));
+	fd = udp_group_issue(w->group, roce_port_member(c->slot));
 	if (fd >= 0) {
 		c->has_socket = true;
 		w->sockets++;
 	}
-	wire_close_unused(h);
+	roce_port_close_unused(h);
 	return fd;
 }
 
-void wire_input(struct hub *h, struct client *c, const struct control_msg *msg)
+void roce_port_input(struct hub *h, struct client *c, const struct control_msg *msg)
 {
 	struct control_msg answer = *msg;
 	int fd = issue(h, c);
 
-	answer.a = wire_member(c->slot);
-	answer.b = WIRE_MEMBERS;
+	answer.a = roce_port_member(c->slot);
+	answer.b = ROCE_PORT_MEMBERS;
 	answer.c = 0;
 	if (fd < 0) {
 		hub_answer(h, c, &answer, -fd);
@@ -258,9 +258,9 @@ void wire_input(struct hub *h, struct client *c, const struct control_msg *msg)
 	h->ops->send(h, c, &answer, NULL, &fd, 1);
 }
 
-void wire_leave(struct hub *h, struct client *c)
+void roce_port_leave(struct hub *h, struct client *c)
 {
-	struct wire_port *w = &h->wire;
+	struct roce_port *w = &h->roce;
 
 	if (!c->has_socket)
 		return;
@@ -268,8 +268,8 @@ void wire_leave(struct hub *h, struct client *c)
 	w->sockets--;
 	if (!w->group)	/* weftd ends, and the process goes on */
 		return;
-	udp_group_retire(w->group, wire_member(c->slot));
-	wire_close_unused(h);
+	udp_group_retire(w->group, roce_port_member(c->slot));
+	roce_port_close_unused(h);
 }
 
 static const char *const fate_names[QP1_FATES] = {
@@ -278,9 +278,9 @@ static const char *const fate_names[QP1_FATES] = {
 	[QP1_ENDED] = "ended", [QP1_NOBODY] = "nobody", [QP1_NO_SOCKET] = "no_socket", [QP1_NO_ROOM] = "no_room",
 };
 
-json_t *wire_describe(const struct hub *h)
+json_t *roce_port_describe(const struct hub *h)
 {
-	const struct wire_port *w = &h->wire;
+	const struct roce_port *w = &h->roce;
 	uint64_t dead = w->dead_letters + (w->group ? udp_group_dead_letters(w->group) : 0);
 
 	json_t *qp1 = json_object();

@@ -1,4 +1,4 @@
-#include "peers/wire.h"
+#include "peers/roce_socket.h"
 
 #include "base/log.h"
 #include "control/limits.h"
@@ -22,14 +22,14 @@ enum { TRIES = 10 };
 
 static const wtime FIRST_PAUSE = WTIME_MS, LATER = 20 * WTIME_MS, REFUSED_FOR = WTIME_S, REFUSED_MOST = 30 * WTIME_S;
 
-void wire_init(struct wire *w, bool takes_all)
+void roce_socket_init(struct roce_socket *w, bool takes_all)
 {
-	*w = (struct wire){ .fd = -1, .takes_all = takes_all, .ask_at = WTIME_NEVER };
+	*w = (struct roce_socket){ .fd = -1, .takes_all = takes_all, .ask_at = WTIME_NEVER };
 }
 
 /* ---- the link ---- */
 
-static const struct ca_device *wire_device(const struct ca *ca)
+static const struct ca_device *roce_port_device(const struct ca *ca)
 {
 	for (int i = 0; i < ca->devices; i++)
 		if (ca->dev[i].protocol->form == PACKET_ROCE)
@@ -42,9 +42,9 @@ static void tell_narrow(void *owner, const struct packet_path *path, unsigned mt
 	struct peers *ps = owner;
 
 	(void)path;
-	if (ps->wire.is_narrow)
+	if (ps->roce.is_narrow)
 		return;
-	ps->wire.is_narrow = true;
+	ps->roce.is_narrow = true;
 	log_line(LOG_ERROR, "packets are too long for their way to another host, whose MTU is %u bytes: use a path MTU, and "
 		 "datagrams, of at most %u", mtu_bytes, udp_payload_mtu(mtu_bytes));
 }
@@ -56,7 +56,7 @@ static bool is_member(uint32_t member, uint32_t members)
 
 static void drop_link(struct peers *ps)
 {
-	struct wire *w = &ps->wire;
+	struct roce_socket *w = &ps->roce;
 
 	links_remove(&ps->links, w->link);
 	w->fd = -1;
@@ -67,9 +67,9 @@ static void drop_link(struct peers *ps)
 /* A duplicate of the descriptor becomes the link's. Polls do not ask the kernel for it before something came or is to go. */
 static int open_link(struct peers *ps, int fd, uint32_t member, uint32_t members)
 {
-	const struct ca_device *dev = wire_device(ps->ca);
+	const struct ca_device *dev = roce_port_device(ps->ca);
 	struct udp_config config = { .member = member, .members = members, .narrow = tell_narrow, .owner = ps };
-	struct wire *w = &ps->wire;
+	struct roce_socket *w = &ps->roce;
 	int err;
 
 	if (!dev)
@@ -84,7 +84,7 @@ static int open_link(struct peers *ps, int fd, uint32_t member, uint32_t members
 		return err;
 	}
 	w->fd = config.fd;
-	w->link->origin = ORIGIN_WIRE;
+	w->link->origin = ORIGIN_OTHER_HOST;
 	err = links_add(&ps->links, w->link);
 	if (!err) {
 		if (!w->is_needed && w->link->ops->may_sleep(w->link, false))
@@ -97,20 +97,20 @@ static int open_link(struct peers *ps, int fd, uint32_t member, uint32_t members
 
 static void close_link(struct peers *ps)
 {
-	if (!ps->wire.link)
+	if (!ps->roce.link)
 		return;
-	wire_count(ps, &ps->ca->counters);
+	roce_socket_count(ps, &ps->ca->counters);
 	drop_link(ps);
 	routes_change(&ps->ca->routes);
 	ca_unblock(ps->ca);
 }
 
-void wire_fini(struct peers *ps)
+void roce_socket_fini(struct peers *ps)
 {
 	close_link(ps);
 }
 
-void wire_forget(struct wire *w, bool consistent)
+void roce_socket_forget(struct roce_socket *w, bool consistent)
 {
 	if (w->link && consistent)
 		w->link->ops->forget(w->link);
@@ -118,12 +118,12 @@ void wire_forget(struct wire *w, bool consistent)
 		close(w->fd);	/* the port is the parent's alone */
 	w->link = NULL;
 	w->fd = -1;
-	w->state = WIRE_REFUSED;
+	w->state = ROCE_SOCKET_REFUSED;
 }
 
-void wire_count(const struct peers *ps, struct counters *c)
+void roce_socket_count(const struct peers *ps, struct counters *c)
 {
-	const struct link *l = ps->wire.link;
+	const struct link *l = ps->roce.link;
 	const struct udp_counts *n = l ? udp_counts(l) : NULL;
 
 	if (!n)
@@ -153,19 +153,19 @@ static bool stays_at_home(const uint8_t gid[16])
 	       gid_is_multicast(gid);
 }
 
-bool wire_leads_to(const struct peers *ps, const struct ca_device *dev, const struct packet_path *path, bool is_port)
+bool roce_socket_leads_to(const struct peers *ps, const struct ca_device *dev, const struct packet_path *path, bool is_port)
 {
-	if (dev != wire_device(ps->ca) || !path->has_grh || stays_at_home(path->dgid))
+	if (dev != roce_port_device(ps->ca) || !path->has_grh || stays_at_home(path->dgid))
 		return false;
-	return !is_port || ps->wire.takes_all;
+	return !is_port || ps->roce.takes_all;
 }
 
-int wire_source(const uint8_t dgid[16], uint8_t sgid[16])
+int roce_socket_source(const uint8_t dgid[16], uint8_t sgid[16])
 {
 	return stays_at_home(dgid) || udp_source(dgid, sgid) ? -ENETUNREACH : 0;
 }
 
-int wire_path_mtu(const struct packet_path *path)
+int roce_socket_path_mtu(const struct packet_path *path)
 {
 	int bytes = udp_path_mtu(path->sgid, path->dgid);
 	unsigned payload = bytes > 0 ? udp_payload_mtu((unsigned)bytes) : 0;
@@ -176,10 +176,10 @@ int wire_path_mtu(const struct packet_path *path)
 	return 0;
 }
 
-bool wire_comes(struct peers *ps)
+bool roce_socket_comes(struct peers *ps)
 {
-	wire_need(ps);
-	return ps->wire.state == WIRE_CLOSED || ps->wire.state == WIRE_ASKED;
+	roce_socket_need(ps);
+	return ps->roce.state == ROCE_SOCKET_CLOSED || ps->roce.state == ROCE_SOCKET_ASKED;
 }
 
 /* ---- asking weftd ---- */
@@ -203,7 +203,7 @@ static const char *advice_of(int refusal)
 	}
 }
 
-void wire_tell(int refusal)
+void roce_socket_tell(int refusal)
 {
 	const char *advice = advice_of(refusal);
 	char holder[200];
@@ -219,23 +219,23 @@ void wire_tell(int refusal)
 			 limits_advice(refusal));
 }
 
-void wire_told(struct wire *w)
+void roce_socket_told(struct roce_socket *w)
 {
 	w->is_telling = false;
 }
 
-bool wire_is_undecided(const struct wire *w)
+bool roce_socket_is_undecided(const struct roce_socket *w)
 {
-	return w->state == WIRE_ASKED || w->is_telling || (w->state == WIRE_CLOSED && w->tries);
+	return w->state == ROCE_SOCKET_ASKED || w->is_telling || (w->state == ROCE_SOCKET_CLOSED && w->tries);
 }
 
 /* True: it is to be told. Packets that waited are lost. */
 static bool refuse(struct peers *ps)
 {
-	struct wire *w = &ps->wire;
+	struct roce_socket *w = &ps->roce;
 	bool is_new = w->is_needed && !w->is_told;
 
-	w->state = WIRE_REFUSED;
+	w->state = ROCE_SOCKET_REFUSED;
 	w->pause = w->pause ? wtime_min(2 * w->pause, REFUSED_MOST) : REFUSED_FOR;
 	w->ask_at = ps->ca->now + w->pause;
 	w->tries = 0;
@@ -247,15 +247,15 @@ static bool refuse(struct peers *ps)
 /* While weftd is away, or does not read, it is asked later. */
 static void ask(struct peers *ps, wtime now)
 {
-	struct control_msg msg = { .type = CTL_WIRE };
-	struct wire *w = &ps->wire;
+	struct control_msg msg = { .type = CTL_ROCE_SOCKET };
+	struct roce_socket *w = &ps->roce;
 	int err = session_ask(ps->session, &msg);
 
-	if (err && w->state == WIRE_REFUSED) {	/* nobody waits for it */
+	if (err && w->state == ROCE_SOCKET_REFUSED) {	/* nobody waits for it */
 		w->ask_at = now + REFUSED_FOR;
 		return;
 	}
-	w->state = err ? WIRE_CLOSED : WIRE_ASKED;
+	w->state = err ? ROCE_SOCKET_CLOSED : ROCE_SOCKET_ASKED;
 	w->ask_at = err ? now + LATER : WTIME_NEVER;
 }
 
@@ -277,51 +277,51 @@ static int obstacle(const struct peers *ps)
 
 static void want(struct peers *ps)
 {
-	const struct wire *w = &ps->wire;
+	const struct roce_socket *w = &ps->roce;
 	wtime now = ps->ca->now;
 	int refusal;
-	bool is_due = w->state == WIRE_REFUSED && (now >= w->ask_at || (w->is_needed && !w->is_told));
+	bool is_due = w->state == ROCE_SOCKET_REFUSED && (now >= w->ask_at || (w->is_needed && !w->is_told));
 
-	if (ps->forgotten || (!is_due && (w->state != WIRE_CLOSED || w->ask_at != WTIME_NEVER)))
+	if (ps->forgotten || (!is_due && (w->state != ROCE_SOCKET_CLOSED || w->ask_at != WTIME_NEVER)))
 		return;
 	refusal = obstacle(ps);
 	if (!refusal)
 		ask(ps, now);
 	else if (refuse(ps))
-		wire_tell(refusal);
+		roce_socket_tell(refusal);
 }
 
-void wire_need(struct peers *ps)
+void roce_socket_need(struct peers *ps)
 {
-	ps->wire.is_needed = true;
-	if (ps->wire.state != WIRE_OPEN)
+	ps->roce.is_needed = true;
+	if (ps->roce.state != ROCE_SOCKET_OPEN)
 		want(ps);
 	else
-		links_watch(&ps->links, ps->wire.link);
+		links_watch(&ps->links, ps->roce.link);
 }
 
-void wire_expect(struct peers *ps, const struct ca_device *dev)
+void roce_socket_expect(struct peers *ps, const struct ca_device *dev)
 {
-	if (dev == wire_device(ps->ca))
+	if (dev == roce_port_device(ps->ca))
 		want(ps);
 }
 
 /* True: it was for the moment, and is asked again. */
-static bool try_later(struct wire *w, int refusal, wtime now)
+static bool try_later(struct roce_socket *w, int refusal, wtime now)
 {
 	if (refusal != EAGAIN && (refusal != EADDRINUSE || w->tries == TRIES))
 		return false;
-	w->state = WIRE_CLOSED;
+	w->state = ROCE_SOCKET_CLOSED;
 	w->ask_at = refusal == EAGAIN ? now + LATER : now + (FIRST_PAUSE << w->tries++);
 	return true;
 }
 
-bool wire_answered(struct peers *ps, struct mail *mail)
+bool roce_socket_answered(struct peers *ps, struct mail *mail)
 {
 	const struct control_msg *msg = &mail->msg;
-	struct wire *w = &ps->wire;
+	struct roce_socket *w = &ps->roce;
 
-	if (w->state != WIRE_ASKED)
+	if (w->state != ROCE_SOCKET_ASKED)
 		return false;
 	if (msg->status && try_later(w, msg->status, ps->ca->now))
 		return false;
@@ -331,7 +331,7 @@ bool wire_answered(struct peers *ps, struct mail *mail)
 		mail->msg.status = -open_link(ps, mail->fd[0], msg->a, msg->b);
 	if (msg->status)
 		return w->is_telling = refuse(ps);
-	w->state = WIRE_OPEN;
+	w->state = ROCE_SOCKET_OPEN;
 	w->tries = 0;
 	w->pause = 0;
 	w->is_told = false;
@@ -340,44 +340,44 @@ bool wire_answered(struct peers *ps, struct mail *mail)
 	return false;
 }
 
-void wire_lost(struct peers *ps)
+void roce_socket_lost(struct peers *ps)
 {
-	struct wire *w = &ps->wire;
+	struct roce_socket *w = &ps->roce;
 
-	if (w->state == WIRE_OPEN)
+	if (w->state == ROCE_SOCKET_OPEN)
 		w->is_left = true;
-	if (w->state == WIRE_ASKED || w->state == WIRE_REFUSED)
+	if (w->state == ROCE_SOCKET_ASKED || w->state == ROCE_SOCKET_REFUSED)
 		w->ask_at = ps->ca->now;
-	if (w->state == WIRE_ASKED)
-		w->state = WIRE_CLOSED;
+	if (w->state == ROCE_SOCKET_ASKED)
+		w->state = ROCE_SOCKET_CLOSED;
 	w->pause = 0;
 }
 
 /* The next weftd has the port once this and all others are closed. */
 static void give_up_old(struct peers *ps)
 {
-	struct wire *w = &ps->wire;
+	struct roce_socket *w = &ps->roce;
 
 	if (!w->is_left || atomic_load(&ps->session->state) != SESSION_ATTACHED)
 		return;
 	w->is_left = false;
 	close_link(ps);
-	w->state = WIRE_CLOSED;
+	w->state = ROCE_SOCKET_CLOSED;
 	w->ask_at = ps->ca->now;
 }
 
-wtime wire_ask_again(struct peers *ps, wtime now)
+wtime roce_socket_ask_again(struct peers *ps, wtime now)
 {
-	struct wire *w = &ps->wire;
+	struct roce_socket *w = &ps->roce;
 
 	give_up_old(ps);
-	if (w->state == WIRE_ASKED && atomic_load(&ps->session->state) == SESSION_OVER)
+	if (w->state == ROCE_SOCKET_ASKED && atomic_load(&ps->session->state) == SESSION_OVER)
 		refuse(ps);
-	if ((w->state == WIRE_CLOSED || w->state == WIRE_REFUSED) && w->ask_at <= now) {
+	if ((w->state == ROCE_SOCKET_CLOSED || w->state == ROCE_SOCKET_REFUSED) && w->ask_at <= now) {
 		if (obstacle(ps))
 			refuse(ps);
 		else
 			ask(ps, now);
 	}
-	return w->state == WIRE_CLOSED || w->state == WIRE_REFUSED ? w->ask_at : WTIME_NEVER;
+	return w->state == ROCE_SOCKET_CLOSED || w->state == ROCE_SOCKET_REFUSED ? w->ask_at : WTIME_NEVER;
 }
