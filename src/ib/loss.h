@@ -59,7 +59,8 @@ struct loss {
 	struct loss_packet packet[];	/* by the flight's window */
 };
 
-/* Makes the book, if there is none; without memory the flight only goes back. */
+/* Makes the book, if there is none: with the first packet, so that QPs whose messages all go directly have none. Without memory
+ * the flight only goes back. */
 void loss_open(struct flight *f);
 void loss_fini(struct flight *f);
 /* A flight begins or ends. */

@@ -31,8 +31,6 @@ void requester_open(struct qp *qp, psn_t psn)
 
 	flight_open(&engine_of(qp)->flight, psn, options->profile == IB_SEED ? psn_add(options->start_msn, -1) : 0);
 	engine_of(qp)->flight.start_msn = options->start_msn;
-	if (engine_of(qp)->selective)
-		loss_open(&engine_of(qp)->flight);
 	if (engine_exchanges_start(qp))
 		msn_exchange_open(qp);
 	qp->sq.engine.started = qp->sq.engine.completed;
@@ -253,11 +251,13 @@ static bool repeat(struct qp *qp, wtime now, const struct flight_entry *e, struc
 	return true;
 }
 
-/* The book of single packets, where one is kept. */
+/* In the book of single packets, where one is kept: from the first packet on, as most QPs of a host send none. */
 static inline void note_sent(struct qp *qp, uint32_t index, wtime now, bool fresh)
 {
 	struct flight *f = &engine_of(qp)->flight;
 
+	if (engine_of(qp)->selective && !f->loss)
+		loss_open(f);
 	if (f->loss)
 		loss_sent(f, index, now, fresh);
 }

@@ -50,6 +50,8 @@ ROWS = (
 	(r'weft run -- ibv_devinfo|(sudo )?make (deb|tarball)|sudo apt-get .*|tar -C /opt .*|/opt/weft.*', 'package/',
 	 'docs/systems.md'),
 	(r'.*', 'e2e/containers', 'docs/containers.md'),
+	(r'.*', 'e2e/hosts_doc', 'docs/hosts.md'),
+	(r'weft ping .*|weft doctor --peer .*', 'e2e/hosts_ping', 'man/'),
 	(r'weft run --nodes? .*', 'e2e/nodes', ''),
 	(r'weft pair .* ib_write_bw .*|weft pair .* rping .*', 'e2e/tour', 'man/'),
 	(r'weft pair .*--seeds .*', 'e2e/pair/seed_finds', ''),
