@@ -119,6 +119,12 @@ static bool in_flight(const struct flight *f, psn_t psn)
 	return psn_cmp(psn, flight_at(f, f->oldest)->psn) >= 0 && psn_cmp(psn, f->fresh) < 0;
 }
 
+/* Is it of the flight, or the last one before it, which a peer names that expects the first? */
+static bool concerns(const struct flight *f, psn_t psn)
+{
+	return in_flight(f, psn) || psn_add(psn, 1) == flight_at(f, f->oldest)->psn;
+}
+
 bool completer_acknowledge(struct qp *qp, wtime now, psn_t through)
 {
 	struct engine *e = engine_of(qp);
@@ -177,9 +183,9 @@ static void input_ack(struct qp *qp, wtime now, const struct packet *p)
 /* May the peer have said this, which expects no packet before the flight? What it holds has left, and is not what it expects. */
 static bool is_sound(const struct flight *f, psn_t expected, uint64_t held)
 {
-	if (!held)
-		return psn_cmp(expected, f->fresh) <= 0;
-	return !(held & 1) && psn_cmp(psn_add(expected, 63 - __builtin_clzll(held)), f->fresh) < 0;
+	if (psn_cmp(expected, f->fresh) > 0)
+		return false;
+	return !held || (!(held & 1) && psn_cmp(psn_add(expected, 63 - __builtin_clzll(held)), f->fresh) < 0);
 }
 
 /* Marks what the peer holds. How many packets is that more than it said before? */
@@ -210,14 +216,13 @@ static void input_selective(struct qp *qp, wtime now, const struct packet *p)
 	psn_t expected = psn_add(p->psn, 1);
 	struct flight_entry *blocked;
 
-	if (f->selective)
-		qp->ca->counters.spurious_repeats += loss_repeated(f, p->heldeth.repeated);
 	if (psn_cmp(expected, flight_at(f, f->oldest)->psn) < 0)
 		return;
 	if (!f->selective || !is_sound(f, expected, p->heldeth.held)) {
 		qp->ca->counters.bad_selective_acks++;
 		return;
 	}
+	qp->ca->counters.spurious_repeats += loss_repeated(f, p->heldeth.repeats, p->heldeth.repeated);
 	blocked = acknowledge(qp, now, p->psn, p->aeth.msn);
 	if (f->phase == FLIGHT_CLOSED || flight_empty(f))
 		return;
@@ -227,8 +232,7 @@ static void input_selective(struct qp *qp, wtime now, const struct packet *p)
 	}
 	f->loss->until = f->newest;
 	if (mark_held(qp, now, expected, p->heldeth.held)) {
-		requester_reset_retries(qp);
-		timer_progress(qp, now);
+		timer_progress(qp, now);	/* retries are given back for what is acknowledged alone */
 		flight_probe_answered(f);
 	}
 	requester_find_lost(qp, now);
@@ -305,7 +309,7 @@ void completer_input(struct qp *qp, wtime now, const struct packet *p)
 
 	if (f->phase == FLIGHT_CLOSED || flight_empty(f))
 		return;
-	if (p->resv.bth7 == BTH_SELECTIVE && !f->selective && f->loss)
+	if (p->resv.bth7 == BTH_SELECTIVE && !f->selective && f->loss && concerns(f, p->psn))
 		loss_select(f);
 	if (row->op == OP_ACK)
 		input_ack(qp, now, p);

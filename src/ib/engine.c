@@ -99,7 +99,7 @@ static void fini(struct qp *qp)
 {
 	struct engine *e = engine_of(qp);
 
-	responder_fini(&e->responder);
+	responder_fini(qp);
 	flight_fini(&e->flight);
 	free(e);
 	qp->engine = NULL;

@@ -126,10 +126,13 @@ void loss_held(struct flight *f, uint32_t index, wtime now)
 	packet_at(f, index)->state = LOSS_HELD;
 }
 
-bool loss_repeated(struct flight *f, psn_t psn)
+bool loss_repeated(struct flight *f, uint8_t repeats, psn_t psn)
 {
 	struct loss *l = f->loss;
 
+	if (l->repeats == repeats)
+		return false;
+	l->repeats = repeats;
 	for (uint32_t i = 0; i < LOSS_DOUBTS && i < l->doubts; i++) {
 		struct loss_doubt *d = &l->doubt[i];
 
@@ -154,6 +157,8 @@ void loss_settled(struct flight *f, uint32_t from, wtime now)
 			arrived(f, i, now);
 		p->state = LOSS_SENT;
 	}
+	if (f->loss && (int32_t)(f->loss->until - f->oldest) < 0)
+		f->loss->until = f->oldest;
 }
 
 /* RFC 8985, 6.2, step 4. Half as much again as what was late, for the next may be later. */

@@ -54,6 +54,7 @@ struct loss {
 	wtime late_ns;			/* how much later than others an overtaken packet came */
 	struct loss_doubt doubt[LOSS_DOUBTS];	/* the latest, in turn */
 	uint32_t doubts;
+	uint8_t repeats;		/* as the peer told last how many packets came twice */
 	uint32_t until;			/* entries before this one are looked at for losses */
 	wtime deadline;			/* when the next may be taken for lost */
 	struct loss_packet packet[];	/* by the flight's window */
@@ -74,8 +75,8 @@ void loss_sent(struct flight *f, uint32_t index, wtime now, bool fresh);
 /* The entry at `index`, not known to have arrived before, is held by the peer. */
 void loss_held(struct flight *f, uint32_t index, wtime now);
 bool loss_is_held(const struct flight *f, uint32_t index);
-/* The peer got this packet twice. True: it was sent again too soon. */
-bool loss_repeated(struct flight *f, psn_t psn);
+/* So many packets came twice, modulo 256, and this one last. True: one more than before, which was sent again too soon. */
+bool loss_repeated(struct flight *f, uint8_t repeats, psn_t psn);
 /* Entries from `from` up to the oldest were settled; WTIME_NEVER: nobody knows when. */
 void loss_settled(struct flight *f, uint32_t from, wtime now);
 /* Marks what is lost by now; returns how many, and sets the deadline of the next. `longest_ns` bounds the window. */

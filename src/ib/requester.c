@@ -505,7 +505,11 @@ void requester_find_lost(struct qp *qp, wtime now)
 {
 	struct flight *f = &engine_of(qp)->flight;
 
-	if (f->phase != FLIGHT_OPEN || !loss_is_open(f, f->oldest))
+	if (f->loss && (!loss_is_open(f, f->oldest) || !qp->attr.retry_cnt)) {
+		f->loss->deadline = WTIME_NEVER;
+		return;
+	}
+	if (f->phase != FLIGHT_OPEN || !f->loss)
 		return;
 	if (loss_detect(f, now, f->rtt.wait_ns))
 		qp_ready(qp);

@@ -677,8 +677,11 @@ void responder_direct(struct qp *qp, wtime now, const struct direct_message *m)
 
 /* ---- the responder's life ---- */
 
-void responder_fini(struct responder *r)
+void responder_fini(struct qp *qp)
 {
+	struct responder *r = &engine_of(qp)->responder;
+
+	reorder_forget(qp->ca, r->reorder);
 	free(r->resource);
 	free(r->reorder);
 	r->resource = NULL;

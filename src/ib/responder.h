@@ -68,7 +68,7 @@ static inline psn_t responder_received(const struct responder *r)
 	return psn_add(r->psn, -1);
 }
 
-void responder_fini(struct responder *r);
+void responder_fini(struct qp *qp);
 void responder_open(struct qp *qp);	/* to RTR */
 /* The attribute max_dest_rd_atomic was given: the ring of resources is made, the engine's one allocation after creation.
  * Without memory there is none, and reads are refused. */

@@ -62,7 +62,7 @@ static const struct scenario scenarios[] = {
 		 .done_by_us = 410, .selective = true)
 	SCENARIO(selective_swapped,	.op = WRITE, .bytes = 4096, .swap = 0x2, .done_by_us = 6, .selective = true)
 	SCENARIO(selective_doubled,	.op = SEND, .bytes = 4096, .duplicate = 0xf, .done_by_us = 4, .selective = true)
-	SCENARIO(selective_gives_up_waiting, .op = SEND, .bytes = 2000, .late_receive_us = 1000, .rnr_retry = 2, .resent = 3,
+	SCENARIO(selective_gives_up_waiting, .op = SEND, .bytes = 2000, .late_receive_us = 1000, .rnr_retry = 2, .resent = 2,
 		 .expect = IBV_WC_RNR_RETRY_EXC_ERR, .done_by_us = 40, .selective = true)
 
 	SCENARIO(read_loses_request,		.op = READ, .bytes = 4096, .drop = 0x1, .resent = 1, .done_by_us = 210)

@@ -192,6 +192,7 @@ static void forged_acknowledgements_change_nothing(void **state)
 		{ "a packet that never left", 0xffffff, 0x100, true, true, true },
 		{ "the last of all", 0xffffff, UINT64_C(1) << 63, true, true, true },
 		{ "beyond the flight", 8, 0x2, true, true, true },
+		{ "half the numbers beyond", 0x7ffffe, UINT64_C(1) << 63, true, true, true },
 		{ "before the flight", 0xfffffe, 0x4, true, true, false },
 		{ "from one who does not know it", 0xffffff, 0x2, true, false, true },
 		{ "to one who does not know it", 0xffffff, 0x2, false, true, false },
@@ -203,6 +204,8 @@ static void forged_acknowledgements_change_nothing(void **state)
 		uint32_t sent = pair->side[0].node->sent;
 
 		print_message("%s\n", rows[i].name);
+		if (rows[i].marked)
+			answer(pair, OPCODE_RC_ACKNOWLEDGE, 0xffffff, 0, true);
 		answer(pair, OPCODE_WEFT_SELECTIVE_ACK, rows[i].psn, rows[i].held, rows[i].marked);
 		assert_int_equal(pair->side[0].node->ca.counters.bad_selective_acks, rows[i].counts);
 		assert_int_equal(f->newest - f->oldest, 8);
@@ -284,6 +287,69 @@ static void frames_run_out(void **state)
 	pair_delete(pair[0]);
 }
 
+/* A peer that gets all but the first two packets, however often they are sent: what it holds is no reason to go on for ever. */
+static void what_is_held_gives_no_retries_back(void **state)
+{
+	struct pair *pair = start(true);
+	struct cqe cqe;
+	bool has_ended = false;
+
+	engine_of(pair->side[0].qp)->options.timeout_as_standard = true;	/* the peer is there, though deaf */
+	for (int i = 0; i < 200 && !has_ended; i++) {
+		answer(pair, OPCODE_WEFT_SELECTIVE_ACK, 1, i < 30 ? 0x1e : 0x3e, true);
+		sim_run(pair->sim, (wtime)i * 10 * WTIME_MS);
+		has_ended = pair_poll_send(pair, 0, &cqe);
+	}
+	assert_true(has_ended);
+	assert_int_equal(cqe.status, IBV_WC_RETRY_EXC_ERR);
+	assert_int_equal(pair->side[0].node->ca.counters.completer_retry_err, 7);
+	pair_delete(pair);
+}
+
+/* Who allows no retries gets none, selectively neither. */
+static void no_retries_are_none(void **state)
+{
+	struct sim_link link = { .delay_ns = 1 * WTIME_US };
+
+	for (int selective = 0; selective < 2; selective++) {
+		struct pair_config config = config_of(&link, selective);
+		struct pair *pair;
+
+		config.retry_cnt = 0;
+		pair = pair_new(&config);
+		sim_fault_add(pair->sim, SIM_DROP, 0, 2);
+		post_wr(pair, 0, (struct pair_wr){ .wr_id = 1, .opcode = IBV_WR_RDMA_WRITE, .flags = IBV_SEND_SIGNALED,
+						   .bytes = 8 * MTU });
+		pair_run(pair);
+		expect_sent(pair, 0, 1, IBV_WC_RETRY_EXC_ERR);
+		pair_delete(pair);
+	}
+}
+
+/* Of a QP that is destroyed while it holds packets the frames are free again. */
+static void frames_outlive_their_qp(void **state)
+{
+	enum { PACKETS = 60 };
+	struct sim_link link = { .delay_ns = 1 * WTIME_US };
+	struct pair_config config = config_of(&link, true);
+	struct pair *pair = pair_new(&config);
+	struct ca *ca = &pair->side[1].node->ca;
+	struct reorder queue[REORDER_FRAMES / PACKETS + 1] = { 0 };
+	struct packet p = { .opcode = OPCODE_RC_SEND_ONLY };
+	unsigned held = 0;
+
+	sim_fault_add(pair->sim, SIM_DROP, 0, 2);
+	post_wr(pair, 0, (struct pair_wr){ .wr_id = 1, .opcode = IBV_WR_RDMA_WRITE, .bytes = PACKETS * MTU });
+	while (!reorder_holds(engine_of(pair->side[1].qp)->responder.reorder))
+		assert_true(sim_step(pair->sim));
+	assert_int_equal(qp_destroy(pair->side[1].qp), 0);
+	for (unsigned q = 0; q < sizeof(queue) / sizeof(queue[0]); q++)
+		for (p.psn = 1; p.psn <= PACKETS; p.psn++)
+			held += reorder_hold(ca, &queue[q], 0, &p) == REORDER_HELD;
+	assert_int_equal(held, REORDER_FRAMES);
+	pair_delete(pair);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -295,6 +361,9 @@ int main(void)
 		cmocka_unit_test(a_lie_ends_with_the_ack_timer),
 		cmocka_unit_test(what_was_held_may_be_not_ready),
 		cmocka_unit_test(frames_run_out),
+		cmocka_unit_test(what_is_held_gives_no_retries_back),
+		cmocka_unit_test(no_retries_are_none),
+		cmocka_unit_test(frames_outlive_their_qp),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
