@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <netdb.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -168,6 +169,7 @@ static int hold(const struct cli_options *o)
 
 static int listen_for_others(const struct cli_options *o)
 {
+	struct pollfd end = { .events = POLLIN };
 	sigset_t ends, before;
 	int fd;
 
@@ -179,12 +181,14 @@ static int listen_for_others(const struct cli_options *o)
 	fd = hold(o);
 	if (fd < 0)
 		return EXIT_FAILED;
+	end.fd = fd;
 	puts("UDP port 4791 is open, and pings are answered, until ^C");
 	fflush(stdout);
-	while (!is_over)
-		sigsuspend(&before);
+	/* weftd says nothing by itself: the connection ends with it */
+	while (!is_over && ppoll(&end, 1, NULL, &before) <= 0)
+		;
 	close(fd);
-	return EXIT_OK;
+	return is_over ? EXIT_OK : cli_fail("start weft ping --listen again", "weftd has ended, and with it the port is closed");
 }
 
 static int find_way(const struct cli_options *o, struct pinger *p)

@@ -1,6 +1,7 @@
 /* Fork. The parent notices nothing. The child forgets: it has no helper thread, closes what it inherited and attaches
  * anew when it needs a device; the parent's objects stay readable in it as private copies, so that a program that
  * destroys them there harms nobody. */
+#include "peers/loads.h"
 #include "runtime/faults.h"
 #include "runtime/process.h"
 #include "runtime/state.h"
@@ -72,6 +73,8 @@ static void forget(struct runtime *rt, bool consistent)
 	channels_forget(&rt->peers.channels, consistent);
 	roce_socket_forget(&rt->peers.roce, consistent);
 	links_forget(&rt->peers.links);
+	loads_end(&rt->peers);
+	loads_point(&rt->peers);
 }
 
 static void in_child(void)

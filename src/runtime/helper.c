@@ -233,7 +233,7 @@ static wtime follow_weftd(struct runtime *rt)
 {
 	wtime next = session_return(&rt->session);
 	uint32_t losses = atomic_load(&rt->session.losses);
-	bool is_lost = rt->losses != losses, is_back = rt->is_away && next == WTIME_NEVER;
+	bool is_lost = rt->losses != losses, is_back = (rt->is_away || is_lost) && next == WTIME_NEVER;
 
 	if (is_lost) {
 		rt->losses = losses;

@@ -16,7 +16,7 @@
 #include <string.h>
 
 /* Our choice: as often and as long as the kernel's, whose first user gives up later. */
-enum { ANSWER_MS = 500, RETRIES = 3 };
+enum { ANSWER_MS = 3000, RETRIES = 3 };
 
 enum { SA_QKEY = 0x80010000u };		/* IBA 3.9.5: of QP1 */
 
@@ -56,15 +56,17 @@ static void heard(void *arg, const struct mad_letter *l)
 	struct mad_header h;
 	unsigned expected = j->state == JOIN_LEAVING ? SA_DELETE_RESP : MAD_GET_RESP;
 
+	if (l->bytes < MAD_HEADER_BYTES)
+		return;
+	mad_header_parse(&h, l->data);
+	if ((uint32_t)h.tid != j->tid)
+		return;		/* of what was asked before */
 	if (l->status) {
 		j->was_answered = true;
 		j->status = ETIMEDOUT;
 		return;
 	}
-	if (l->bytes < MAD_BYTES)
-		return;
-	mad_header_parse(&h, l->data);
-	if (h.method != expected || h.attr_id != SA_MCMEMBER_RECORD)
+	if (l->bytes < MAD_BYTES || h.method != expected || h.attr_id != SA_MCMEMBER_RECORD)
 		return;
 	j->was_answered = true;
 	j->status = h.status ? EACCES : 0;
@@ -211,7 +213,7 @@ int joins_enter(struct hub *h, struct client *c, const struct control_msg *msg, 
 static void use_less(struct hub *h, struct join *j, unsigned uses)
 {
 	j->uses -= uses < j->uses ? uses : j->uses;
-	if (j->uses)
+	if (j->uses || !list_empty(&j->waiters))
 		return;
 	j->state = JOIN_LEAVING;
 	ask(h, j, SA_DELETE, 0);
@@ -253,16 +255,13 @@ static void answer_waiters(struct hub *h, struct join *j)
 
 		drop_waiter(w);
 		fill_answer(j, &answer);
-		refused += j->status != 0;
-		if (j->status)
-			mcast_take_back(h, c, j->group);
+		refused += j->status && mcast_take_back(h, c, j->group);
 		hub_answer(h, c, &answer, j->status);
 	}
 	if (!j->status)
 		mcast_set_lid(h->page, j->group, j->record.mlid);
 	j->state = JOIN_MEMBER;
-	if (refused)
-		use_less(h, j, refused);
+	use_less(h, j, refused);
 }
 
 /* A membership that nobody uses is over, whether the administration said so or not. */

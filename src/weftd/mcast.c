@@ -111,7 +111,7 @@ static int leave(struct hub *h, struct client *c, const struct control_msg *msg)
 {
 	int i = find_group(h->page, msg->device, msg->gid);
 
-	if (i < 0 || !c->joined[i])
+	if (i < 0 || !c->joined[i] || (msg->service != MCAST_OF_PORT && c->joined[i] == c->joined_port[i]))
 		return -ENOENT;
 	if (msg->service == MCAST_OF_PORT && c->joined_port[i]) {
 		c->joined_port[i]--;
@@ -121,10 +121,13 @@ static int leave(struct hub *h, struct client *c, const struct control_msg *msg)
 	return i;
 }
 
-void mcast_take_back(struct hub *h, struct client *c, int i)
+bool mcast_take_back(struct hub *h, struct client *c, int i)
 {
+	if (!c->joined_port[i])
+		return false;
 	c->joined_port[i]--;
 	leave_once(h, c, i);
+	return true;
 }
 
 void mcast_set_lid(struct fabric_page *p, int i, uint16_t mlid)
@@ -181,9 +184,10 @@ void mcast_leave(struct hub *h, struct client *c)
 {
 	joins_forget(h, c);
 	for (int i = 0; i < PAGE_GROUPS; i++) {
+		if (!c->joined[i])
+			continue;
 		joins_leave(h, c, i, c->joined_port[i]);
-		if (c->joined[i])
-			set_member(h->page, i, c->slot, false);
+		set_member(h->page, i, c->slot, false);
 		c->joined[i] = c->joined_port[i] = 0;
 	}
 	c->group_count = 0;

@@ -6,8 +6,8 @@
 
 void mcast_input(struct hub *h, struct client *c, const struct control_msg *msg);
 void mcast_leave(struct hub *h, struct client *c);
-/* For joins.c: what the process joined last by its port is taken back; the LID of a group is this one. */
-void mcast_take_back(struct hub *h, struct client *c, int i);
+/* For joins.c: what the process joined last by its port is taken back, false: it has left; the LID of a group is this one. */
+bool mcast_take_back(struct hub *h, struct client *c, int i);
 void mcast_set_lid(struct fabric_page *p, int i, uint16_t mlid);
 /* The process whose first slot this is has joined nothing, whatever the page says. */
 void mcast_forget(struct fabric_page *p, uint32_t slot);

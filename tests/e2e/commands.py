@@ -15,7 +15,7 @@ LIMIT_S = 100
 # What a reader's own programs are here. Each ends by itself and moves data over the devices.
 PAIR = '''#!/bin/bash
 ib_send_bw -d weft0 -F -n 200 -p 7201 >/dev/null &
-until grep -q ':1C21 ' /proc/net/tcp; do sleep 0.02; done
+until grep -qE ': [0-9A-F]{8}:1C21 [0-9A-F:]+ 0A ' /proc/net/tcp; do sleep 0.02; done
 ib_send_bw -d weft0 -F -n 200 -p 7201 localhost >/dev/null
 status=$?
 wait
@@ -102,7 +102,8 @@ def commands():
 
 
 def run(work, command):
-	done = subprocess.run(['bash', '-c', command], cwd=work, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+	words = ['timeout', '-k', '5', str(LIMIT_S), 'bash', '-c', command]
+	done = subprocess.run(words, cwd=work, capture_output=True, text=True, check=False)
 	return None if done.returncode == 0 else f'exits with {done.returncode}: {done.stdout}{done.stderr}'
 
 

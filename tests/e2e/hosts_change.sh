@@ -130,7 +130,7 @@ cut()
 # The same for longer than all retries.
 cut_for_good()
 {
-	flows 14
+	flows 17
 	ip link set w0 down
 	has_failed 0
 	has_failed 1
@@ -143,7 +143,7 @@ cut_for_good()
 # The address goes, and others connect by another one; what uses the old one fails.
 address()
 {
-	flows 14
+	flows 17
 	ip addr del 10.7.0.1/24 dev w0
 	has_failed 0
 	has_failed 1
@@ -167,7 +167,7 @@ address_back()
 # A smaller MTU that holds the packets does nothing; one that does not is told, and cuts them off.
 mtu()
 {
-	flows 14
+	flows 17
 	ip link set w0 mtu 1300
 	moves
 	ip link set w0 mtu 800
@@ -228,7 +228,7 @@ restart()
 
 process_killed()
 {
-	flows 14
+	flows 17
 	kill -KILL "${flow[1]}"
 	wait "${flow[1]}"
 	has_failed 0
@@ -237,7 +237,7 @@ process_killed()
 both_killed()
 {
 	local old
-	flows 14
+	flows 17
 	old=$(weftd_of 1)
 	kill -KILL "${flow[1]}" "$old"
 	wait "${flow[1]}"

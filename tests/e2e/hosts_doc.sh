@@ -36,6 +36,7 @@ run()
 
 begin()
 {
+	: >"$tmp/server"
 	WEFT_DIR=$tmp/1 timeout 100 nsenter -t "$far" -n bash -euc "exec $1" >"$tmp/server" 2>&1 &
 	server=$!
 	until is_ready; do

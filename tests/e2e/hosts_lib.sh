@@ -33,7 +33,10 @@ far=$!
 # shellcheck disable=SC2317 # by the trap
 clean_up()
 {
-	local i
+	local i pid
+	for pid in $(jobs -p); do
+		[ "$pid" = "$far" ] || kill "$pid" 2>/dev/null
+	done
 	for i in 0 1; do
 		on "$i" "$BIN/weft" down --force >/dev/null 2>&1
 	done

@@ -20,6 +20,7 @@ listener=
 # The other host answers pings from now on.
 listens()
 {
+	: >"$tmp/listen"
 	WEFT_DIR=$tmp/1 nsenter -t "$far" -n "$BIN/weft" ping --listen >"$tmp/listen" 2>&1 &
 	listener=$!
 	until grep -q "pings are answered" "$tmp/listen"; do
@@ -75,6 +76,10 @@ answers()
 		[ "$SECONDS" -lt "$end" ] || { fail "the port stays open: $(on 1 "$BIN/weft" status)"; break; }
 		sleep 0.02
 	done
+	listens
+	kill -KILL "$(on 1 "$BIN/weft" status --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["pid"])')"
+	wait "$listener" && fail "who listens does not notice that weftd has ended"
+	grep -q "weftd has ended" "$tmp/listen" || fail "who listens says: $(cat "$tmp/listen")"
 }
 
 nobody()

@@ -98,7 +98,7 @@ def run(program, *options):
 	"""What was sent again, as both ends counted."""
 	stats = [os.path.join(home, f'{end}.json') for end in ('server', 'client')]
 	port = free_port()
-	words = [program, '-d', 'weft0', '-p', port, '-n', str(N), '-s', str(BYTES), '-u', '22']
+	words = [program, '-F', '-d', 'weft0', '-p', port, '-n', str(N), '-s', str(BYTES), '-u', '22']
 	server = subprocess.Popen([WEFT, 'run', '--node', 'h8', f'--stats={stats[0]}', *options, '--', *words],
 				  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 	end = time.monotonic() + LIMIT_S
