@@ -488,7 +488,7 @@ void responder_drop(struct qp *qp, enum responder_message now)
 static void fail_receive(struct qp *qp, enum ibv_wc_status status)
 {
 	struct responder *r = &engine_of(qp)->responder;
-	struct cqe cqe = { .status = (uint8_t)status, .opcode = IBV_WC_RECV, .src_qp = qp->attr.dest_qp_num };
+	struct cqe cqe = { .status = status, .opcode = IBV_WC_RECV, .src_qp = qp->attr.dest_qp_num };
 
 	if (!r->has_receive)
 		return;

@@ -123,7 +123,7 @@ void cq_detach(struct cq *cq, uint32_t wqes)
 	cq->refs--;
 }
 
-static void advance(const struct queue_ring *ring, struct cq_end *end)
+void cq_advance_any(const struct queue_ring *ring, struct cq_end *end)
 {
 	if (++end->position == ring->capacity) {
 		end->position = 0;
@@ -138,7 +138,7 @@ static void validate(struct cq *cq)
 	struct cqe *slot = cq->engine.tail_at.slot;
 	uint8_t phase = cq->engine.tail_at.phase;
 
-	advance(&cq->engine.ring, &cq->engine.tail_at);
+	cq_advance(&cq->engine.ring, &cq->engine.tail_at);
 	if (cq->engine.tail_at.position == 0)
 		cq->engine.first_lap = false;
 	if (cq->engine.first_lap)
@@ -193,8 +193,8 @@ static void drain_held(struct cq *cq)
 /* IPS-30, IPS-31: a send completion returns the credits of all before it, a receive completion its own. */
 static void return_credits(struct cq *cq, const struct cqe *cqe)
 {
-	struct srq *srq = cqe->is_srq ? srq_find(cq->ca, cqe->srqn) : NULL;
-	struct qp *qp = cqe->is_srq ? NULL : qp_find(cq->ca, cqe->wqn);
+	struct srq *srq = cqe->srqn ? srq_find(cq->ca, cqe->srqn) : NULL;
+	struct qp *qp = cqe->srqn ? NULL : qp_find(cq->ca, cqe->wqn);
 
 	if (srq)
 		srq_reaped(srq);
@@ -280,9 +280,8 @@ struct cqe *cq_make_room(struct cq *cq)
 	return cq->engine.free_space && !cq->overrun && list_empty(&cq->held) ? cq->engine.tail_at.slot : &cq->homeless;
 }
 
-void cq_publish(struct cq *cq, struct cqe *cqe, bool solicited)
+void cq_publish_any(struct cq *cq, struct cqe *cqe, bool solicited)
 {
-	cqe->timestamp_ns = cq->ca->now;
 	if (cqe == &cq->homeless) {
 		if (cq->ca->seed_cq_profile)
 			keep(cq);
@@ -317,7 +316,7 @@ bool cq_peek(const struct cq *cq, struct cqe *cqe)
 
 const void *cq_wqe(const struct cq *cq, const struct cqe *cqe)
 {
-	const struct qp *qp = cqe->is_srq ? NULL : qp_find(cq->ca, cqe->wqn);
+	const struct qp *qp = cqe->srqn ? NULL : qp_find(cq->ca, cqe->wqn);
 	const struct wq *wq = qp && cqe->kind == CQE_SEND ? &qp->sq : qp ? &qp->rq : NULL;
 
 	if (!wq || wq->engine.cq != cq->handle || cqe->wqe_index - wq->ulp.reaped >= wq->engine.completed - wq->ulp.reaped)
@@ -327,7 +326,7 @@ const void *cq_wqe(const struct cq *cq, const struct cqe *cqe)
 
 void cq_remove(struct cq *cq, const struct cqe *front)
 {
-	advance(&cq->ulp.ring, &cq->ulp.head_at);
+	cq_advance(&cq->ulp.ring, &cq->ulp.head_at);
 	cq->ulp.head++;
 	cq->ulp.credit_count++;
 	return_credits(cq, front);
@@ -420,7 +419,7 @@ static bool is_thrown_away(struct cq *cq, const struct cqe *cqe, uint32_t qpn)
 
 	if (cqe->wqn != qpn)
 		return false;
-	srq = cqe->is_srq ? srq_find(cq->ca, cqe->srqn) : NULL;
+	srq = cqe->srqn ? srq_find(cq->ca, cqe->srqn) : NULL;
 	if (srq)
 		srq_reaped(srq);
 	return true;

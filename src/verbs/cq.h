@@ -68,9 +68,37 @@ static inline struct cqe *cq_next(struct cq *cq)
 	return cq->engine.free_space && !cq->asked && !cq->overrun ? cq->engine.tail_at.slot : cq_make_room(cq);
 }
 
+/* One slot on. */
+void cq_advance_any(const struct queue_ring *ring, struct cq_end *end);
+static inline void cq_advance(const struct queue_ring *ring, struct cq_end *end)
+{
+	if (ring->pages > 1 || end->position + 1 == ring->capacity) {
+		cq_advance_any(ring, end);
+		return;
+	}
+	end->position++;
+	end->slot = (struct cqe *)(void *)((uint8_t *)end->slot + ring->stride);
+}
+
 /* Time and phase are filled in. solicited: a receive whose packet asked for an event; errors always are. The WQE counts as
  * completed already. Without room, in the standard profile, its QP is in the error state afterwards, its queues flushed. */
-void cq_publish(struct cq *cq, struct cqe *cqe, bool solicited);
+void cq_publish_any(struct cq *cq, struct cqe *cqe, bool solicited);
+static inline void cq_publish(struct cq *cq, struct cqe *cqe, bool solicited)
+{
+	struct cq_engine *e = &cq->engine;
+	uint8_t phase = e->tail_at.phase;
+
+	cqe->timestamp_ns = cq->ca->now;
+	if (cqe != e->tail_at.slot || cq->arm != CQ_DISARMED || solicited || cqe->status != IBV_WC_SUCCESS || e->first_lap) {
+		cq_publish_any(cq, cqe, solicited);
+		return;
+	}
+	cq_advance(&e->ring, &e->tail_at);
+	__atomic_store_n(&cqe->valid, phase, __ATOMIC_RELEASE);
+	e->tail++;
+	e->free_space--;
+}
+
 /* Both, for a completion that is somewhere else. */
 void cq_push(struct cq *cq, const struct cqe *cqe, bool solicited);
 /* The ULP's side: looks at or removes the oldest; returns credits to its WQ when removed. */

@@ -1,9 +1,9 @@
 /* Completions of the send queue, flushing, and what a QP tells its owner. */
 #include "verbs/qp.h"
 
-static bool is_send(const struct send_wqe *wqe)
+static enum ibv_wc_opcode wc_opcode_of(const struct send_wqe *wqe)
 {
-	return wqe->opcode < SEND_OPS && send_ops[wqe->opcode].wc_opcode == IBV_WC_SEND;
+	return wqe->opcode < SEND_OPS ? send_ops[wqe->opcode].wc_opcode : IBV_WC_SEND;
 }
 
 /* IPS-29: the WQE is finished before its completion can be seen, so that pending is never too high. */
@@ -11,21 +11,22 @@ void qp_send_complete(struct qp *qp, enum ibv_wc_status status)
 {
 	struct wq_engine *sq = &qp->sq.engine;
 	uint32_t index = sq->completed;
+	enum ibv_wc_opcode opcode;
 	const struct send_wqe *wqe;
 	struct cqe *cqe;
 
 	wqe = sq->fetched == index ? qp_send_fetch(qp) : qp_send_wqe(qp, index);	/* the first: flushed before it started */
+	opcode = wc_opcode_of(wqe);
 	wq_completed(sq);
 	if (sq->started == index)
 		sq->started++;
 	if (status == IBV_WC_SUCCESS)
-		qp->ca->counters.rdma_sends += is_send(wqe);
+		qp->ca->counters.rdma_sends += opcode == IBV_WC_SEND;
 	if (!qp->sq_sig_all && !(wqe->flags & IBV_SEND_SIGNALED) && status == IBV_WC_SUCCESS)
 		return;
 	cqe = cq_next(qp->send_cq);
 	*cqe = (struct cqe){
-		.wr_id = wqe->wr_id, .wqn = qp->qpn, .wqe_index = index, .kind = CQE_SEND, .status = (uint8_t)status,
-		.opcode = wqe->opcode < SEND_OPS ? send_ops[wqe->opcode].wc_opcode : IBV_WC_SEND,
+		.wr_id = wqe->wr_id, .wqn = qp->qpn, .wqe_index = index, .kind = CQE_SEND, .status = status, .opcode = opcode,
 		.byte_len = status == IBV_WC_SUCCESS ? wqe->length : 0, .src_qp = qp->qpn,
 	};
 	cq_publish(qp->send_cq, cqe, false);

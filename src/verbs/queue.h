@@ -7,6 +7,7 @@
 #include <infiniband/verbs.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum {
@@ -97,26 +98,45 @@ enum cqe_kind { CQE_SEND, CQE_RECV };
 /* One completion, IPS-38 and X-04: the same format for every engine. */
 struct cqe {
 	uint64_t wr_id;
-	uint64_t timestamp_ns;
-	uint32_t wqn;		/* QP number */
-	uint32_t wqe_index;
-	uint8_t kind;		/* enum cqe_kind */
-	uint8_t status;		/* enum ibv_wc_status */
-	uint8_t opcode;		/* enum ibv_wc_opcode */
-	uint8_t valid;		/* the phase, IPS-43; 0: never */
+	uint32_t status;	/* enum ibv_wc_status */
+	uint32_t opcode;	/* enum ibv_wc_opcode */
+	uint32_t vendor_err;
 	uint32_t byte_len;
 	uint32_t imm;		/* big-endian in memory, or invalidated rkey */
+	uint32_t wqn;		/* QP number */
 	uint32_t src_qp;
 	uint32_t wc_flags;
+	uint16_t pkey_index;
 	uint16_t slid;
 	uint8_t sl;
 	uint8_t dlid_path_bits;
-	uint16_t pkey_index;
-	uint8_t is_srq;
-	uint8_t rsvd;
-	uint32_t vendor_err;
-	uint32_t srqn;		/* is_srq: whose WQE it was */
+	uint8_t kind;		/* enum cqe_kind */
+	uint8_t valid;		/* the phase, IPS-43; 0: never */
+	uint64_t timestamp_ns;
+	uint32_t wqe_index;
+	uint32_t srqn;		/* of the SRQ whose WQE it was; 0: a WQE of the QP's own */
 };
+
+/* The first bytes are a struct ibv_wc, which polling copies as one piece. */
+enum { CQE_WC_BYTES = offsetof(struct cqe, kind) };
+#define CQE_HAS(field, name) \
+	_Static_assert(offsetof(struct cqe, field) == offsetof(struct ibv_wc, name) && \
+		       sizeof(((struct cqe *)0)->field) == sizeof(((struct ibv_wc *)0)->name), "as in struct ibv_wc: " #name)
+CQE_HAS(wr_id, wr_id);
+CQE_HAS(status, status);
+CQE_HAS(opcode, opcode);
+CQE_HAS(vendor_err, vendor_err);
+CQE_HAS(byte_len, byte_len);
+CQE_HAS(imm, imm_data);
+CQE_HAS(wqn, qp_num);
+CQE_HAS(src_qp, src_qp);
+CQE_HAS(wc_flags, wc_flags);
+CQE_HAS(pkey_index, pkey_index);
+CQE_HAS(slid, slid);
+CQE_HAS(sl, sl);
+CQE_HAS(dlid_path_bits, dlid_path_bits);
+#undef CQE_HAS
+_Static_assert(sizeof(struct cqe) == 64, "a cache line");
 
 /* A ring as one process has it mapped: pages of slots, chained by their last slots. What lies in the shared memory is the slots
  * and the doorbell. */

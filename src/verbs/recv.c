@@ -131,7 +131,7 @@ bool qp_recv_short(struct qp *qp, const void *data, uint32_t bytes, bool solicit
 		.wr_id = wqe->wr_id, .wqn = qp->qpn, .wqe_index = wq->started, .kind = CQE_RECV, .status = IBV_WC_SUCCESS,
 		.opcode = IBV_WC_RECV, .byte_len = bytes, .src_qp = qp->attr.dest_qp_num,
 		.slid = qp->path.dlid, .sl = qp->path.sl, .pkey_index = qp->attr.pkey_index,
-		.is_srq = srq != NULL, .srqn = srq ? srq->srqn : 0,
+		.srqn = srq ? srq->srqn : 0,
 	};
 	wq->started++;
 	wq_completed(wq);
@@ -156,7 +156,6 @@ static void complete(struct qp *qp, struct srq *srq, struct cqe *cqe, bool solic
 {
 	cqe->wqn = qp->qpn;
 	cqe->kind = CQE_RECV;
-	cqe->is_srq = srq != NULL;
 	cqe->srqn = srq ? srq->srqn : 0;
 	if (srq)
 		srq_done(srq);

@@ -30,7 +30,7 @@ static void expect(struct qp *qp, uint64_t wr_id, enum ibv_wc_status status)
 	assert_int_equal(cqe.wr_id, wr_id);
 	assert_int_equal(cqe.status, status);
 	assert_int_equal(cqe.wqn, qp->qpn);
-	assert_true(cqe.is_srq);
+	assert_int_not_equal(cqe.srqn, 0);
 }
 
 static void creation_checks_its_arguments(void **state)

@@ -2,6 +2,7 @@
 #include "abi/verbs/object.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static int destroy_cq(struct abi_object *o)
 {
@@ -152,12 +153,7 @@ ABI_EXPORT int ibv_destroy_cq(struct ibv_cq *ibv)
 
 static void to_wc(const struct cqe *cqe, struct ibv_wc *wc)
 {
-	*wc = (struct ibv_wc){
-		.wr_id = cqe->wr_id, .status = cqe->status, .opcode = cqe->opcode, .vendor_err = cqe->vendor_err,
-		.byte_len = cqe->byte_len, .imm_data = cqe->imm, .qp_num = cqe->wqn, .src_qp = cqe->src_qp,
-		.wc_flags = cqe->wc_flags, .pkey_index = cqe->pkey_index, .slid = cqe->slid, .sl = cqe->sl,
-		.dlid_path_bits = cqe->dlid_path_bits,
-	};
+	memcpy(wc, cqe, CQE_WC_BYTES);
 }
 
 static int take(struct cq *cq, int entries, struct ibv_wc *wc)
