@@ -16,7 +16,7 @@ struct piece {
 	uint64_t address, bytes;
 };
 
-enum { QPN_MASK = 0xffffff, FLAG_SOLICITED = 1, PAYLOAD_SHIFT = 1, FLAGS = 7 };
+enum { QPN_MASK = 0xffffff, PAYLOAD_SHIFT = 1, FLAGS = 7 };
 
 static bool has_trailer(const struct opcode_row *row)
 {
@@ -146,7 +146,7 @@ bool record_parse(struct direct_message *m, const void *record, size_t bytes, st
 	*m = (struct direct_message){
 		.opcode = (uint8_t)(head.dest >> 24), .dest_qpn = head.dest & QPN_MASK, .src_qpn = head.src & QPN_MASK,
 		.psn = head.psn, .received = head.received,
-		.solicited = flags & FLAG_SOLICITED, .payload = flags >> PAYLOAD_SHIFT,
+		.solicited = flags & RECORD_SOLICITED, .payload = flags >> PAYLOAD_SHIFT,
 	};
 	row = opcode_row(m->opcode);
 	if (!row || (row->position != POS_ONLY && m->payload != PAYLOAD_RENDEZVOUS) ||

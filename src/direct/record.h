@@ -18,6 +18,7 @@ struct record_head {
 enum {
 	RECORD_MAX_BYTES = 8192,	/* of a record; the writer's longest payload fits with all heads */
 	RECORD_HEAD_BYTES = sizeof(struct record_head),
+	RECORD_SOLICITED = 1,	/* of the flags */
 };
 
 /* What stands before the payload, by opcode: the head and what the opcode's row adds. */
@@ -45,6 +46,31 @@ static inline void record_build_short(void *record, uint32_t dest_qpn, uint32_t 
 
 	memcpy(record, &head, sizeof(head));
 	memcpy((uint8_t *)record + RECORD_HEAD_BYTES, data, bytes);
+}
+/* A record as record_build_short makes it, perhaps solicited. */
+struct record_short {
+	uint32_t dest_qpn, src_qpn;
+	psn_t psn, received;
+	const void *data;
+	uint32_t bytes;
+	bool solicited;
+};
+/* Reads a record that nobody changes any more. False: it is not a short one, if any. */
+static inline bool record_parse_short(struct record_short *m, const void *record, size_t bytes)
+{
+	struct record_head head;
+
+	if (bytes <= RECORD_HEAD_BYTES || bytes > RECORD_MAX_BYTES)
+		return false;
+	memcpy(&head, record, sizeof(head));
+	if (head.dest >> 24 != OPCODE_RC_SEND_ONLY || head.src >> 24 > RECORD_SOLICITED || (head.psn | head.received) > PSN_MASK)
+		return false;
+	*m = (struct record_short){
+		.dest_qpn = head.dest & PSN_MASK, .src_qpn = head.src & PSN_MASK, .psn = head.psn, .received = head.received,
+		.data = (const uint8_t *)record + RECORD_HEAD_BYTES, .bytes = (uint32_t)(bytes - RECORD_HEAD_BYTES),
+		.solicited = head.src >> 24,
+	};
+	return true;
 }
 /* Reads a record that nobody changes any more. m->iov points to `iov`, the payload into the record. False: no message. */
 bool record_parse(struct direct_message *m, const void *record, size_t bytes, struct iovec iov[DIRECT_IOVS]);

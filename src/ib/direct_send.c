@@ -295,14 +295,56 @@ bool direct_send_is_of_peer(struct qp *qp, const void *channel, const struct dir
 	       (qp->ca->direct->connect(qp->ca->direct_arg, qp) && qp->direct_path.channel == channel);
 }
 
+/* Before a message of the peer is executed, which acknowledges ours. Does it? */
+static inline bool note_ack(struct qp *qp, psn_t received)
+{
+	if (!engine_is_reliable(qp) || flight_empty(&engine_of(qp)->flight))
+		return false;
+	completer_defer_ack(qp, received);
+	return true;
+}
+
+/* Whoever sleeps until a send completes is not made to wait for a poll. */
+static inline bool is_awaited(const struct qp *qp)
+{
+	return !qp->ca->acks.defers || qp->send_cq->arm != CQ_DISARMED;
+}
+
 void direct_send_input(struct qp *qp, wtime now, const struct direct_message *m)
 {
-	bool acknowledges = engine_is_reliable(qp) && !flight_empty(&engine_of(qp)->flight);
+	bool acknowledges = note_ack(qp, m->received);
 
-	if (acknowledges)
-		completer_defer_ack(qp, m->received);
 	responder_direct(qp, now, m);
-	/* whoever sleeps until a send completes is not made to wait for a poll */
-	if (acknowledges && (!qp->ca->acks.defers || qp->send_cq->arm != CQ_DISARMED))
+	if (acknowledges && is_awaited(qp))
 		completer_ack_deferred(qp);
+}
+
+/* A short message, as most are: an eager send with the PSN expected, while no other message is half arrived and no answer is
+ * due. Judging one asks besides only about the receive; responder_short asks that. The phase says that the QP's state receives.
+ * A second way beside responder_direct, with which engine/short_test compares it: it takes half the instructions, as a receive is
+ * not held, filled and completed by calls into verbs. */
+static inline bool expects_short(const struct qp *qp, psn_t psn)
+{
+	const struct engine *e = engine_of(qp);
+	const struct responder *r = &e->responder;
+
+	return psn == r->psn && e->takes_short && r->phase == RESPONDER_READY && r->message == MESSAGE_NONE &&
+	       r->due == DUE_NOTHING && !r->owing;
+}
+
+bool direct_send_short_input(struct qp *qp, psn_t psn, psn_t received, const void *data, uint32_t bytes, bool solicited)
+{
+	bool acknowledges;
+
+	if (!expects_short(qp, psn))
+		return false;
+	acknowledges = note_ack(qp, received);
+	if (!responder_short(qp, data, bytes, solicited))
+		return false;
+	if (acknowledges && is_awaited(qp))
+		completer_ack_deferred(qp);
+	else if (engine_of(qp)->responder.phase == RESPONDER_READY)
+		return true;	/* no timer has changed */
+	qp_rearm(qp);
+	return true;
 }

@@ -20,5 +20,7 @@ bool direct_send_reap_acks(struct qp *qp, wtime now);
 bool direct_send_is_for(const struct qp *qp, const struct direct_message *m);
 bool direct_send_is_of_peer(struct qp *qp, const void *channel, const struct direct_message *m);
 void direct_send_input(struct qp *qp, wtime now, const struct direct_message *m);
+/* message_ops.qp_short */
+bool direct_send_short_input(struct qp *qp, psn_t psn, psn_t received, const void *data, uint32_t bytes, bool solicited);
 
 #endif

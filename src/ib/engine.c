@@ -71,6 +71,7 @@ static void take_options(struct engine *e, const struct ib_options *o)
 	e->selective = o->selective_repeat && o->profile == IB_STANDARD && e->service == SERVICE_RC;
 	e->acks_as_usual = o->profile == IB_STANDARD && o->ack_mode == IB_ACK_ON_REQUEST &&
 			   o->completion == ib_default_options.completion && !o->ack_when_consumed;
+	e->takes_short = e->acks_as_usual && e->service == SERVICE_RC;
 }
 
 static int init(struct qp *qp)
@@ -255,6 +256,14 @@ static void message(struct qp *qp, wtime now, const void *channel, const struct 
 	check(qp);
 }
 
+static bool short_message(struct qp *qp, psn_t psn, psn_t received, const void *data, uint32_t bytes, bool solicited)
+{
+	bool taken = direct_send_short_input(qp, psn, received, data, bytes, solicited);
+
+	check(qp);
+	return taken;
+}
+
 static void query(const struct qp *qp, struct ibv_qp_attr *attr)
 {
 	const struct engine *e = engine_of(qp);
@@ -336,7 +345,7 @@ static void input(struct ca *ca, struct ca_device *dev, wtime now, origin_t orig
 static const struct packet_ops packets = { .qp_output = output, .input = input };
 
 static const struct message_ops messages = {
-	.qp_message = message, .qp_reap_acks = reap_acks, .qp_ack_deferred = ack_deferred,
+	.qp_message = message, .qp_short = short_message, .qp_reap_acks = reap_acks, .qp_ack_deferred = ack_deferred,
 };
 
 const struct transport_ops ib_transport = {

@@ -21,6 +21,7 @@ struct engine {
 	enum opcode_service service;	/* of the QP's type; raw packets have no opcodes */
 	bool selective;			/* repeats selectively, when the peer does: loss.h, reorder.h */
 	bool acks_as_usual;		/* nobody chose when and how: direct messages may do without */
+	bool takes_short;		/* RC, and that: short messages have a way of their own */
 	psn_t deferred_psn;			/* the deferred ACK, while the QP is in ca.acks.deferred */
 	struct direct_load load;
 	struct flight flight;		/* RC, UC, XRC_SEND; of UD and raw packet only the phase */

@@ -633,24 +633,12 @@ static void take_direct(struct qp *qp, wtime now, const struct direct_message *m
 	take(&in, now);
 }
 
-/* A short message, as most are: an eager send with the PSN expected, while no other message is half arrived and no answer is
- * due. judge()'s only other questions are about the receive; qp_recv_short asks them.
- * A second way beside take(), with which engine/short_test compares it: a message of 64 B takes 360 instructions here and 718
- * there (callgrind). A copy of take() that gcc makes for such messages, with all it calls in this file inlined and their row a
- * constant, takes 695: most are spent on the receive, which take() holds, fills and completes by calls into verbs. */
-static bool is_short(const struct qp *qp, const struct direct_message *m)
-{
-	const struct engine *e = engine_of(qp);
-	const struct responder *r = &e->responder;
-
-	return m->opcode == OPCODE_RC_SEND_ONLY && m->payload == PAYLOAD_EAGER && m->psn == r->psn && e->acks_as_usual &&
-	       r->phase == RESPONDER_READY && r->message == MESSAGE_NONE && r->due == DUE_NOTHING && !r->owing;
-}
-
-static void short_executed(struct qp *qp, uint32_t bytes)
+bool responder_short(struct qp *qp, const void *data, uint32_t bytes, bool solicited)
 {
 	struct responder *r = &engine_of(qp)->responder;
 
+	if (!qp_recv_short(qp, data, bytes, solicited))
+		return false;
 	r->psn = psn_add(r->psn, request_packets(bytes, engine_mtu(qp)));
 	r->msn = psn_add(r->msn, 1);
 	r->unacked_receives++;
@@ -658,18 +646,15 @@ static void short_executed(struct qp *qp, uint32_t bytes)
 	qp->messages_received++;
 	qp->ca->counters.rdma_recvs++;
 	if (r->phase == RESPONDER_CLOSED)
-		return;		/* the completion found its CQ overrun */
+		return true;		/* the completion found its CQ overrun */
 	r->unacked++;
 	if (qp->published)
 		qp->ca->direct->publish(qp->ca->direct_arg, qp, responder_received(r));
+	return true;
 }
 
 void responder_direct(struct qp *qp, wtime now, const struct direct_message *m)
 {
-	if (is_short(qp, m) && qp_recv_short(qp, m->iov->iov_base, m->bytes, m->solicited)) {
-		short_executed(qp, m->bytes);
-		return;
-	}
 	take_direct(qp, now, m);
 	if (reorder_holds(engine_of(qp)->responder.reorder))
 		take_held(qp, now);

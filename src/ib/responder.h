@@ -80,6 +80,8 @@ void responder_close(struct qp *qp, enum ibv_qp_state to);
 void responder_input(struct qp *qp, wtime now, const struct packet *p);
 /* The same for a direct message. */
 void responder_direct(struct qp *qp, wtime now, const struct direct_message *m);
+/* Executes a short message that was judged but for its receive. False: that is not a plain one; responder_direct tells why. */
+bool responder_short(struct qp *qp, const void *data, uint32_t bytes, bool solicited);
 /* The next response or acknowledgement that is due. */
 bool responder_output(struct qp *qp, wtime now, struct packet_out *out);
 

@@ -106,6 +106,16 @@ static inline void ca_message(struct ca *ca, wtime now, const void *channel, con
 		ca->counters.dropped_no_qp++;
 }
 
+/* The same for a short one (message_ops.qp_short), 0 < bytes. False: ca_message is to be called. */
+static inline bool ca_short_message(struct ca *ca, const void *channel, uint32_t dest_qpn, uint32_t src_qpn, psn_t psn,
+				    psn_t received, const void *data, uint32_t bytes, bool solicited)
+{
+	struct qp *qp = qp_find(ca, dest_qpn);
+
+	return qp && qp->direct_path.channel == channel && qp->attr.dest_qp_num == src_qpn && qp->dev->transport->messages &&
+	       qp->dev->transport->messages->qp_short(qp, psn, received, data, bytes, solicited);
+}
+
 /* Posting copies the list into WQEs and rings the doorbell for what was good; 0 or -errno with *bad set.
  * -EINVAL: wrong state, opcode, flags, too many SGEs, inline too long; -ENOMEM: queue full. */
 int qp_post_send(struct qp *qp, wtime now, struct ibv_send_wr *wr, struct ibv_send_wr **bad);

@@ -237,6 +237,17 @@ static inline void adapter_context(const struct qp *qp, struct qp_context *conte
 	(void)context;
 }
 
+static inline bool adapter_short(struct qp *qp, psn_t psn, psn_t received, const void *data, uint32_t bytes, bool solicited)
+{
+	(void)qp;
+	(void)psn;
+	(void)received;
+	(void)data;
+	(void)bytes;
+	(void)solicited;
+	return false;
+}
+
 static inline int adapter_set_window(struct qp *qp, uint64_t bytes)
 {
 	(void)qp;
@@ -253,7 +264,7 @@ static const struct ca_ops adapter_host = {
 static const struct packet_ops adapter_packets = { .qp_output = adapter_output, .input = adapter_input };
 
 static const struct message_ops adapter_messages = {
-	.qp_message = adapter_message, .qp_reap_acks = adapter_collect, .qp_ack_deferred = adapter_settle,
+	.qp_message = adapter_message, .qp_short = adapter_short, .qp_reap_acks = adapter_collect, .qp_ack_deferred = adapter_settle,
 };
 
 static const struct transport_ops adapter_transport = {
