@@ -125,12 +125,41 @@ static bool concerns(const struct flight *f, psn_t psn)
 	return in_flight(f, psn) || psn_add(psn, 1) == flight_at(f, f->oldest)->psn;
 }
 
+/* Has nothing happened but that direct messages were sent, since all before them was acknowledged? No timer runs, nothing was
+ * lost, and no WQE waits for room. */
+static inline bool is_calm(const struct qp *qp)
+{
+	const struct engine *e = engine_of(qp);
+	const struct flight *f = &e->flight;
+
+	return f->phase == FLIGHT_OPEN && f->resend == f->newest && f->psn == f->fresh && !f->unanswered && !f->selective &&
+	       f->probe == PROBE_NONE && (f->deadline & f->ack_deadline) == WTIME_NEVER && e->acks_as_usual &&
+	       qp->sq.engine.started == qp->sq.engine.announced;
+}
+
+/* progress() after all of a calm flight was acknowledged: of its questions none but these has another answer than no. */
+static void acknowledge_all(struct qp *qp, wtime now)
+{
+	struct flight *f = &engine_of(qp)->flight;
+
+	flight_ack_all(f);
+	requester_reset_retries(qp);
+	list_remove(&qp->unacked);
+	requester_complete(qp);
+	if (f->loss && now != WTIME_NEVER)
+		requester_find_lost(qp, now);
+}
+
 bool completer_acknowledge(struct qp *qp, wtime now, psn_t through)
 {
 	struct engine *e = engine_of(qp);
 	struct flight *f = &e->flight;
 	uint32_t from = f->oldest;
 
+	if (psn_add(through, 1) == f->psn && !flight_empty(f) && is_calm(qp)) {
+		acknowledge_all(qp, now);
+		return true;
+	}
 	if (f->phase == FLIGHT_CLOSED || flight_empty(f) || !in_flight(f, through) ||
 	    !flight_ack(f, through, engine_completes_by_msn(e), f->msn))
 		return false;

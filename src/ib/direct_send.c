@@ -277,7 +277,8 @@ bool direct_send_reap_acks(struct qp *qp, wtime now)
 		list_remove(&qp->unacked);
 	else if (f->phase == FLIGHT_OPEN)
 		timer_start(qp, now);
-	qp_rearm(qp);
+	if (f->deadline != WTIME_NEVER || timer_heap_contains(&qp->timer))
+		qp_rearm(qp);
 	return moved;
 }
 

@@ -167,6 +167,13 @@ static inline void flight_left(struct flight *f, uint32_t packets)
  * by_message the ends of messages go only as far as `msn` allows (seed profile), whatever their PSN. Returns how many
  * went; stops at the first entry that is owed a response. */
 unsigned flight_ack(struct flight *f, psn_t through, bool by_message, uint32_t msn);
+/* The same when all did, nothing is to be sent again, and no entry is owed a response. */
+static inline void flight_ack_all(struct flight *f)
+{
+	for (; f->oldest != f->newest; f->oldest++)
+		f->msn += flight_at(f, f->oldest)->is_last;
+	f->msn = psn_add(f->msn, 0);
+}
 /* The oldest entry got one of its responses. */
 void flight_answered(struct flight *f);
 /* Something was answered for the first time. */

@@ -48,10 +48,12 @@ bool direct_messages_connect(void *peers, struct qp *qp)
 	return true;
 }
 
-static inline void commit(struct peers *ps, struct shm *shm, size_t bytes)
+/* What goes through the loop is taken in by who sent it, whom nobody wakes. */
+static inline void commit(struct peers *ps, const struct channel *ch, size_t bytes)
 {
-	shm_commit(shm, bytes);
-	links_note_sent(&ps->links, &shm->link);
+	shm_commit(ch->shm, bytes);
+	if (!ch->is_loop)
+		links_note_sent(&ps->links, &ch->shm->link);
 }
 
 /* is_short is a constant: then of m only what direct_ops.send_short has is read. */
@@ -69,7 +71,7 @@ static inline __attribute__((always_inline)) bool send_record(struct peers *ps, 
 		record_build_short(record, qp->attr.dest_qp_num, qp->qpn, m->psn, m->received, m->iov->iov_base, m->bytes);
 	else
 		record_build(m, record);
-	commit(ps, shm, bytes);
+	commit(ps, ch, bytes);
 	return true;
 }
 
@@ -139,7 +141,7 @@ bool direct_messages_received(void *peers, struct qp *qp, psn_t *psn)
 
 static inline void note_executed(struct peers *ps, struct channel *ch)
 {
-	if (!list_linked(&ch->link->acks_owed))
+	if (!ch->is_loop && !list_linked(&ch->link->acks_owed))
 		list_append(&ps->links.acks_owed, &ch->link->acks_owed);
 }
 

@@ -300,24 +300,35 @@ static void poll(struct runtime *rt, bool idle)
 /* This thread's polls in a row for which nothing came and that found nothing. */
 static _Thread_local __attribute__((tls_model("initial-exec"))) unsigned in_vain;
 
-wtime runtime_enter_poll(struct runtime *rt)
+bool runtime_enter_reap(struct runtime *rt)
 {
-	bool idle, quiet;
-
 	if (in_vain > YIELD_AFTER && in_vain % YIELD_EVERY == 0)
 		sched_yield();
 	lock_enter(&rt->lock);
 	rt->polls++;
-	idle = !pump_pending(rt);
+	rt->leaving = LEAVE_IF_READY;
+	rt->now_is_old = true;
+	return rt->polls % IDLE_POLLS;
+}
+
+wtime runtime_take_in(struct runtime *rt)
+{
+	bool idle = !pump_pending(rt), quiet;
+
 	in_vain = idle ? in_vain + 1 : 0;
 	/* most polls find nothing: then the clock is read, and timers and senders looked after, only now and then */
 	quiet = rt->peers.forgotten || (idle && list_empty(&rt->ca.ready) && rt->polls % IDLE_POLLS) || rt->ca.doorbells;
-	rt->leaving = quiet ? LEAVE_IF_READY : LEAVE_FULLY;	/* an ACK may wait for what is reaped */
 	if (quiet)
-		rt->now_is_old = true;
-	else
-		poll(rt, idle);
+		return rt->ca.now;
+	rt->leaving = LEAVE_FULLY;	/* an ACK may wait for what is reaped */
+	poll(rt, idle);
 	return rt->ca.now;
+}
+
+wtime runtime_enter_poll(struct runtime *rt)
+{
+	runtime_enter_reap(rt);
+	return runtime_take_in(rt);
 }
 
 bool runtime_look_again(struct runtime *rt)

@@ -44,6 +44,10 @@ void runtime_enter_briefly(struct runtime *rt);
  * load per watched channel, and the time of an earlier entry. A program that takes frames in this way again and again is
  * trusted to, so that its helper thread need not be woken. May yield the CPU after many polls in vain. */
 wtime runtime_enter_poll(struct runtime *rt);
+/* The same in two steps, for a program that polls a CQ. True: what waits there already may be taken before runtime_take_in, or
+ * instead of it; in some polls it may not, so that what arrives is never put off for long. */
+bool runtime_enter_reap(struct runtime *rt);
+wtime runtime_take_in(struct runtime *rt);
 /* After runtime_enter_poll, before runtime_leave: this thread found completions, so its poll was not in vain. */
 void runtime_poll_found(void);
 

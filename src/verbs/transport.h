@@ -22,8 +22,8 @@ struct packet_ops {
 struct message_ops {
 	/* A direct message that came over a channel for this QP. */
 	void (*qp_message)(struct qp *qp, wtime now, const void *channel, const struct direct_message *m);
-	/* A short one, RC's SEND ONLY with its bytes, that came over the QP's direct path from its peer. False: nothing happened that
-	 * qp_message with the same message would not do again, and that is to be called. */
+	/* A short one, RC's SEND ONLY with its bytes, that came over the QP's direct path from its peer. False: nothing happened
+	 * that qp_message with the same message would not do again, and that is to be called. */
 	bool (*qp_short)(struct qp *qp, psn_t psn, psn_t received, const void *data, uint32_t bytes, bool solicited);
 	/* Reads the ACK of the QP's direct messages. Was it new? The QP leaves its list when nothing is unacknowledged any
 	 * more. */

@@ -264,7 +264,8 @@ static const struct ca_ops adapter_host = {
 static const struct packet_ops adapter_packets = { .qp_output = adapter_output, .input = adapter_input };
 
 static const struct message_ops adapter_messages = {
-	.qp_message = adapter_message, .qp_short = adapter_short, .qp_reap_acks = adapter_collect, .qp_ack_deferred = adapter_settle,
+	.qp_message = adapter_message, .qp_short = adapter_short, .qp_reap_acks = adapter_collect,
+	.qp_ack_deferred = adapter_settle,
 };
 
 static const struct transport_ops adapter_transport = {

@@ -171,11 +171,11 @@ static int take(struct cq *cq, int entries, struct ibv_wc *wc)
 int poll_cq(struct ibv_cq *ibv, int entries, struct ibv_wc *wc)
 {
 	struct abi_cq *cq = to_cq(ibv);
-	int n;
+	int n = 0;
 
-	runtime_enter_poll(cq->rt);
-	n = take(cq->cq, entries, wc);
-	if (n == 0 && runtime_look_again(cq->rt))
+	if (!runtime_enter_reap(cq->rt) || !cq_front(cq->cq))
+		runtime_take_in(cq->rt);
+	if (cq_front(cq->cq) || runtime_look_again(cq->rt))
 		n = take(cq->cq, entries, wc);
 	if (n > 0) {
 		cq_doorbell(cq->cq);
