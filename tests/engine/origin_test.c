@@ -217,6 +217,36 @@ static void message_of_another_is_not_taken(void **state)
 	pair_delete(pair);
 }
 
+static bool give_short(struct ca *ca, const struct pair *pair, const void *channel, uint32_t src_qpn)
+{
+	static const uint8_t data[16] = { 1 };
+
+	return ca_short_message(ca, channel, pair->side[1].qp->qpn, src_qpn, 0, 0, data, sizeof(data), false);
+}
+
+static void short_message_of_another_is_not_taken(void **state)
+{
+	struct pair *pair = start(IBV_QPT_RC, PACKET_IB);
+	struct ca *ca = &pair->side[1].node->ca;
+	uint32_t peer = pair->side[0].qp->qpn;
+
+	ca->direct = &direct;
+	pair_recv(pair, 1, 6, 0, 100);
+	pair_recv(pair, 1, 7, 0, 100);
+	/* the first message finds the path */
+	ca_message(ca, pair->sim->now, &peers_channel, &(struct direct_message){
+		.opcode = OPCODE_RC_SEND_ONLY, .dest_qpn = pair->side[1].qp->qpn, .src_qpn = peer, .psn = 0xffffff });
+	expect_received(pair, 1, 6, IBV_WC_SUCCESS);
+	assert_false(give_short(ca, pair, &another_channel, peer));
+	assert_false(give_short(ca, pair, &peers_channel, peer + 1));
+	expect_nothing(pair, 1);
+	assert_int_equal(pair->side[1].memory[0], 0);
+	assert_true(give_short(ca, pair, &peers_channel, peer));
+	expect_received(pair, 1, 7, IBV_WC_SUCCESS);
+	ca->direct = NULL;
+	pair_delete(pair);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -226,6 +256,7 @@ int main(void)
 		cmocka_unit_test(forged_datagram_is_dropped),
 		cmocka_unit_test(forged_datagram_to_a_group_is_dropped),
 		cmocka_unit_test(message_of_another_is_not_taken),
+		cmocka_unit_test(short_message_of_another_is_not_taken),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
