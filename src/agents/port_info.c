@@ -110,6 +110,7 @@ static void set_addresses(struct fabric_port *p, const struct smp_port_info *in)
 	p->m_key_lease = in->m_key_lease;
 	p->m_key_protect = in->m_key_protect;
 	FABRIC_SET(p->subnet_timeout, in->subnet_timeout);
+	FABRIC_SET(p->reregistered, (uint8_t)(p->reregistered + in->reregister));
 	p->m_key_violations = in->m_key_violations ? p->m_key_violations : 0;
 	p->pkey_violations = in->pkey_violations ? p->pkey_violations : 0;
 	p->qkey_violations = in->qkey_violations ? p->qkey_violations : 0;

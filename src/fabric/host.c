@@ -121,5 +121,6 @@ void host_describe(const struct fabric *f, uint32_t port, struct page_device *d)
 	d->width = FABRIC_READ(p->width);
 	d->speed = speed_bit(FABRIC_READ(p->speed));
 	d->pkey = FABRIC_READ(fabric_pkeys(f, port)[0]);
+	d->reregistered = FABRIC_READ(p->reregistered);
 	set_gids(f, port, d);
 }

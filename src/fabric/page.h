@@ -42,7 +42,8 @@ struct page_device {
 	uint64_t guid, system_guid;	/* of the node, and of what it is a part of */
 	uint8_t lmc, phys_state, width, speed;	/* as in struct ibv_port_attr */
 	uint16_t pkey;			/* the first of its table */
-	uint16_t rsvd;
+	uint8_t reregistered;		/* as in struct fabric_port */
+	uint8_t rsvd;
 	struct page_gid gid[PAGE_GIDS];
 };
 

@@ -83,7 +83,8 @@ struct fabric_port {
 	uint8_t subnet_timeout;
 	uint8_t phy_errors, overrun_errors;
 	uint8_t unplugged;		/* by whoever owns the fabric: no training brings the link up */
-	uint8_t rsvd[5];
+	uint8_t reregistered;		/* how often its manager has set ClientReregister, modulo 256 */
+	uint8_t rsvd[4];
 };
 
 struct topology {

@@ -49,6 +49,7 @@ static void take_port(const struct page_device *from, struct ca_device *to)
 	to->active_mtu = from->active_mtu;
 	to->max_mtu = from->max_mtu;
 	to->port_state = from->port_state;
+	to->reregistered = from->reregistered;
 	take_gids(from, to);
 }
 
@@ -112,30 +113,46 @@ void devices_forget_routes(struct ca *ca)
 		forget_routes(ca, &ca->dev[i]);
 }
 
+/* What has changed at a port, as an adapter tells it. */
+static void tell_changes(struct ca *ca, struct ca_device *dev, const struct ca_device *old)
+{
+	const struct {
+		bool has_changed;
+		enum ibv_event_type event;
+	} rows[] = {
+		{ !same_gids(old->gid, dev->gid), IBV_EVENT_GID_CHANGE },
+		{ old->lid != dev->lid || old->lmc != dev->lmc, IBV_EVENT_LID_CHANGE },
+		{ old->sm_lid != dev->sm_lid, IBV_EVENT_SM_CHANGE },
+		{ old->pkey[0] != dev->pkey[0], IBV_EVENT_PKEY_CHANGE },
+		{ old->port_state != dev->port_state,
+		  dev->port_state == IBV_PORT_ACTIVE ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR },
+		{ old->reregistered != dev->reregistered, IBV_EVENT_CLIENT_REREGISTER },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		if (rows[i].has_changed)
+			ca->host_ops->async_event(ca->host, rows[i].event, dev);
+	}
+}
+
 void devices_refresh(const struct fabric_page *page, const struct node *node, struct ca *ca)
 {
 	struct page_device from;
 
 	for (int i = 0; i < ca->devices; i++) {
 		struct ca_device *dev = &ca->dev[i];
-		struct ca_gid old[CA_GIDS];
-		enum ibv_port_state state = dev->port_state;
+		struct ca_device old = *dev;
 
 		if (!page_copy(page, &page->device[i], &from, sizeof(from)) || !is_sane(&from))
 			continue;
-		memcpy(old, dev->gid, sizeof(old));
 		node_describe(node, &from);
 		take_port(&from, dev);
 		device_set_link(dev);
-		ca->counters.link_downed += state == IBV_PORT_ACTIVE && dev->port_state != state;
-		if (!same_gids(old, dev->gid) || state != dev->port_state ||
+		ca->counters.link_downed += old.port_state == IBV_PORT_ACTIVE && dev->port_state != old.port_state;
+		if (!same_gids(old.gid, dev->gid) || old.port_state != dev->port_state ||
 		    (node_is_somewhere(node) && device_has(dev, DEVICE_LIDS)))
 			forget_routes(ca, dev);
-		if (!same_gids(old, dev->gid))
-			ca->host_ops->async_event(ca->host, IBV_EVENT_GID_CHANGE, dev);
-		if (state != dev->port_state)
-			ca->host_ops->async_event(ca->host, dev->port_state == IBV_PORT_ACTIVE ? IBV_EVENT_PORT_ACTIVE :
-						    IBV_EVENT_PORT_ERR, dev);
+		tell_changes(ca, dev, &old);
 	}
 }
 

@@ -32,6 +32,7 @@ struct ca_device {
 	uint8_t phys_state, width, speed;	/* as in struct ibv_port_attr */
 	enum ibv_mtu active_mtu, max_mtu;
 	enum ibv_port_state port_state;
+	uint8_t reregistered;		/* how often a subnet manager has told it to join its groups again, modulo 256 */
 	uint8_t takes;			/* by bits of enum packet_form: frames that it takes in; device_set_link */
 	bool may_reorder;		/* what is sent from here may arrive in another order, or what arrives was */
 	uint16_t pkey[CA_PKEYS];	/* 0xffff */

@@ -1,5 +1,10 @@
-/* A membership lives while it is used, and then until the administration has taken note, or did not answer. Answers are noted
- * where they arrive, and taken in by joins_expire alone: one may come while its request is being sent. */
+/* A membership lives while it is used, and then until the administration has taken note, or did not answer. It has one request
+ * under way at most, so that none overtakes another; what is due next is asked when the answer was taken in. Answers are noted
+ * where they arrive, and taken in by joins_expire alone: one may come while its request is being sent.
+ *
+ * A manager that was started anew knows no groups, and one that saw a port go has taken it out of them. It says so to the port
+ * (PortInfo.ClientReregister, IBA 14.4.11), and weftd joins again all that the port is in. Linux ends the memberships instead and
+ * leaves joining again to programs, of which few do. */
 #include "weftd/joins.h"
 
 #include "base/log.h"
@@ -32,8 +37,12 @@ struct join {
 	uint32_t port, user;
 	int group;			/* its index in the page */
 	uint8_t gid[16];
+	uint32_t qkey;			/* of a group that it makes */
 	uint32_t uses;
-	enum { JOIN_ASKED, JOIN_MEMBER, JOIN_LEAVING } state;
+	enum { ASKED_NOTHING, ASKED_TO_JOIN, ASKED_TO_LEAVE } asked;
+	bool is_member;			/* as was answered last */
+	bool is_due;			/* to be asked for: not joined yet, or of another manager's time */
+	uint8_t reregistered;		/* of the port, when it was looked at last */
 	bool was_answered;
 	int status;			/* 0, or an errno, once it was */
 	struct sa_mcmember record;
@@ -41,11 +50,16 @@ struct join {
 	struct list waiters;
 };
 
+static bool has_manager(const struct hub *h, uint32_t port)
+{
+	return FABRIC_READ(h->subnet->fabric.port[port].sm_lid);
+}
+
 bool joins_are_needed(const struct hub *h, const struct client *c)
 {
 	uint32_t port = subnet_port(h, c);
 
-	return port != PORT_NONE && FABRIC_READ(h->subnet->fabric.port[port].sm_lid);
+	return port != PORT_NONE && has_manager(h, port);
 }
 
 /* ---- what is asked and answered ---- */
@@ -54,7 +68,7 @@ static void heard(void *arg, const struct mad_letter *l)
 {
 	struct join *j = arg;
 	struct mad_header h;
-	unsigned expected = j->state == JOIN_LEAVING ? SA_DELETE_RESP : MAD_GET_RESP;
+	unsigned expected = j->asked == ASKED_TO_LEAVE ? SA_DELETE_RESP : MAD_GET_RESP;
 
 	if (l->bytes < MAD_HEADER_BYTES)
 		return;
@@ -74,7 +88,7 @@ static void heard(void *arg, const struct mad_letter *l)
 		sa_mcmember_get(&j->record, l->data);
 }
 
-static void ask(struct hub *h, struct join *j, unsigned method, uint32_t qkey)
+static void ask(struct hub *h, struct join *j, unsigned method)
 {
 	const struct fabric *f = &h->subnet->fabric;
 	const struct fabric_port *p = &f->port[j->port];
@@ -95,13 +109,17 @@ static void ask(struct hub *h, struct join *j, unsigned method, uint32_t qkey)
 	if (method == MAD_SET) {
 		/* what a group is made with that nobody has made yet (15.2.5.17.2) */
 		m.mask |= SA_MC_QKEY | SA_MC_TCLASS | SA_MC_PKEY | SA_MC_SL | SA_MC_FLOW_LABEL;
-		m.qkey = qkey;
+		m.qkey = j->qkey;
 		m.pkey = pkey;
+		/* without its mask: a manager may give a group that it has forgotten the LID that programs send to */
+		if (list_empty(&j->waiters) || j->record.mlid)
+			m.mlid = h->page->group[j->group].mlid;
 	}
 	memcpy(m.mgid, j->gid, sizeof(m.mgid));
 	host_write_gid(f, j->port, 0, m.port_gid);
 	mad_header_build(&head, mad);
 	sa_mcmember_put(&m, mad);
+	j->asked = method == MAD_SET ? ASKED_TO_JOIN : ASKED_TO_LEAVE;
 	j->was_answered = false;
 	if (umad_ask(h, j->file, &letter)) {
 		j->was_answered = true;
@@ -159,6 +177,8 @@ static struct join *make(struct hub *h, const struct client *c, uint32_t port, c
 		return NULL;
 	}
 	j->port = port;
+	j->reregistered = FABRIC_READ(h->subnet->fabric.port[port].reregistered);
+	j->is_due = true;
 	j->user = c->uid;
 	memcpy(j->gid, gid, sizeof(j->gid));
 	list_init(&j->waiters);
@@ -166,13 +186,28 @@ static struct join *make(struct hub *h, const struct client *c, uint32_t port, c
 	return j;
 }
 
+/* What is due, if nothing is under way. A membership that nobody uses is over, whether the administration can be told or not. */
+static void proceed(struct hub *h, struct join *j)
+{
+	if (j->asked)
+		return;
+	if (j->uses && j->is_due && has_manager(h, j->port))
+		ask(h, j, MAD_SET);
+	else if (!j->uses && j->is_member && has_manager(h, j->port))
+		ask(h, j, SA_DELETE);
+	else if (!j->uses)
+		end(h, j);
+}
+
 static void fill_answer(const struct join *j, struct control_msg *answer)
 {
+	if (!j->record.mlid)
+		return;
 	answer->b = j->record.mlid | (uint32_t)j->record.sl << 16;
 	answer->c = j->record.qkey;
 }
 
-/* A process that comes back after a restart of weftd is still a member. */
+/* A process that comes back after a restart of weftd knows its answer; its port joins again. */
 static bool is_back(const struct client *c)
 {
 	return c->has_returned && !c->told_kept;
@@ -182,10 +217,10 @@ int joins_enter(struct hub *h, struct client *c, const struct control_msg *msg, 
 {
 	uint32_t port = subnet_port(h, c);
 	struct join *j = find(h, port, msg->gid);
-	bool is_known = j && j->state == JOIN_MEMBER && (j->record.mlid || is_back(c));
-	struct waiter *w = is_known || is_back(c) ? NULL : calloc(1, sizeof(*w));
+	bool waits = has_manager(h, port) && !is_back(c) && !(j && j->is_member && !j->is_due);
+	struct waiter *w = waits ? calloc(1, sizeof(*w)) : NULL;
 
-	if (!w && !is_known && !is_back(c))
+	if (waits && !w)
 		return -ENOMEM;
 	if (!j && !is_full(h, c))
 		j = make(h, c, port, msg->gid);
@@ -194,36 +229,30 @@ int joins_enter(struct hub *h, struct client *c, const struct control_msg *msg, 
 		return -EDQUOT;
 	}
 	j->group = i;
+	j->qkey = msg->c;
 	j->uses++;
-	if (!w) {
-		j->state = JOIN_MEMBER;
+	if (w) {
+		w->client = c;
+		w->msg = *msg;
+		list_append(&j->waiters, &w->node);
+	} else {
 		fill_answer(j, answer);
-		return 0;
 	}
-	w->client = c;
-	w->msg = *msg;
-	if (list_empty(&j->waiters)) {
-		j->state = JOIN_ASKED;
-		ask(h, j, MAD_SET, msg->c);
-	}
-	list_append(&j->waiters, &w->node);
-	return -EINPROGRESS;
+	proceed(h, j);
+	return w ? -EINPROGRESS : 0;
 }
 
 static void use_less(struct hub *h, struct join *j, unsigned uses)
 {
 	j->uses -= uses < j->uses ? uses : j->uses;
-	if (j->uses || !list_empty(&j->waiters))
-		return;
-	j->state = JOIN_LEAVING;
-	ask(h, j, SA_DELETE, 0);
+	proceed(h, j);
 }
 
 void joins_leave(struct hub *h, const struct client *c, int i, unsigned uses)
 {
-	struct join *j = find(h, subnet_port(h, c), h->page->group[i].gid);
+	struct join *j = uses ? find(h, subnet_port(h, c), h->page->group[i].gid) : NULL;
 
-	if (j && uses)
+	if (j)
 		use_less(h, j, uses);
 }
 
@@ -245,7 +274,8 @@ void joins_end(struct hub *h)
 
 /* ---- in each round ---- */
 
-static void answer_waiters(struct hub *h, struct join *j)
+/* Those that wait, of whom some use it no more. How many. */
+static uint32_t answer_waiters(struct hub *h, struct join *j)
 {
 	uint32_t refused = 0;
 
@@ -258,20 +288,50 @@ static void answer_waiters(struct hub *h, struct join *j)
 		refused += j->status && mcast_take_back(h, c, j->group);
 		hub_answer(h, c, &answer, j->status);
 	}
-	if (!j->status)
+	return refused;
+}
+
+/* A port that has programs in the group asks a manager that does not answer until one does, and one that refuses when it says
+ * again that ports are to join. Returns how many use it no more. */
+static uint32_t have_joined(struct hub *h, struct join *j)
+{
+	uint32_t refused;
+
+	j->is_member = !j->status;
+	if (j->status != ETIMEDOUT)
+		j->is_due = false;
+	if (j->is_member && j->uses)
 		mcast_set_lid(h->page, j->group, j->record.mlid);
-	j->state = JOIN_MEMBER;
+	refused = answer_waiters(h, j);
+	if (j->status && !j->is_due && j->uses > refused)
+		log_line(LOG_WARNING, "the subnet administration lets a port not join a group again: what is sent to the group "
+			 "does not reach its programs");
+	return refused;
+}
+
+static void take_in(struct hub *h, struct join *j)
+{
+	bool has_left = j->asked == ASKED_TO_LEAVE;
+	uint32_t refused = 0;
+
+	j->was_answered = false;
+	j->asked = ASKED_NOTHING;
+	if (has_left) {
+		j->is_member = false;
+		j->is_due = true;
+	} else {
+		refused = have_joined(h, j);
+	}
 	use_less(h, j, refused);
 }
 
-/* A membership that nobody uses is over, whether the administration said so or not. */
-static void take_in(struct hub *h, struct join *j)
+/* What a manager says while a request is under way is of later than that. */
+static void look_at_port(struct hub *h, struct join *j)
 {
-	j->was_answered = false;
-	if (j->state == JOIN_LEAVING)
-		end(h, j);
-	else
-		answer_waiters(h, j);
+	uint8_t reregistered = FABRIC_READ(h->subnet->fabric.port[j->port].reregistered);
+
+	j->is_due |= j->reregistered != reregistered;
+	j->reregistered = reregistered;
 }
 
 void joins_expire(struct hub *h)
@@ -280,4 +340,17 @@ void joins_expire(struct hub *h)
 		if (j->was_answered)
 			take_in(h, j);
 	}
+	list_for_each_safe(j, &h->joins, struct join, node) {
+		look_at_port(h, j);
+		proceed(h, j);
+	}
+}
+
+wtime joins_deadline(const struct hub *h)
+{
+	list_for_each(j, &h->joins, struct join, node) {
+		if (j->was_answered)
+			return h->now;
+	}
+	return WTIME_NEVER;
 }

@@ -27,11 +27,13 @@ static int find_group(const struct fabric_page *p, uint32_t device, const uint8_
 	return -ENOENT;
 }
 
+/* The first LID is given last: OpenSM has it for IP's broadcast, and so could not leave it to a group that was there before. */
 static int make_group(struct hub *h, const struct client *c, uint32_t device, const uint8_t gid[16])
 {
 	struct fabric_page *p = h->page;
 
-	for (int i = 0; i < PAGE_GROUPS; i++) {
+	for (int n = 1; n <= PAGE_GROUPS; n++) {
+		int i = n % PAGE_GROUPS;
 		struct page_group *g = &p->group[i];
 
 		if (g->used)
@@ -144,7 +146,7 @@ static int join_port(struct hub *h, struct client *c, const struct control_msg *
 {
 	int err;
 
-	if (!(control_device_protocol(&h->page->device[msg->device])->caps & DEVICE_LIDS) || !joins_are_needed(h, c))
+	if (!(control_device_protocol(&h->page->device[msg->device])->caps & DEVICE_LIDS) || subnet_port(h, c) == PORT_NONE)
 		return i;
 	c->joined_port[i]++;
 	err = joins_enter(h, c, msg, i, answer);

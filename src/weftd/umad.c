@@ -194,7 +194,7 @@ wtime umad_deadline(const struct hub *h)
 {
 	wtime agents = subnet_nodes(h) ? agents_deadline(&h->subnet->agents) : WTIME_NEVER;
 
-	return wtime_min(mad_clients_deadline(&h->mads), agents);
+	return wtime_min(wtime_min(mad_clients_deadline(&h->mads), joins_deadline(h)), agents);
 }
 
 /* ---- files ---- */

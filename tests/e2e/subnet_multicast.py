@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
-"""Multicast over a fabric: rdma_cm joins at OpenSM, data follows the trees that OpenSM writes, and leaving shrinks them.
+"""Multicast over a fabric: rdma_cm joins at OpenSM, data follows the trees that OpenSM writes, and leaving shrinks them. A manager
+that is started anew, a link that was down and a new weftd take nobody out.
 
 subnet_multicast.py --list                  one line a test: name, label, timeout
 subnet_multicast.py --weft PROGRAM NAME...  runs these tests
 """
+import json
+import os
 import re
 import signal
 import sys
@@ -16,14 +19,16 @@ ADDR = '127.0.0.1'
 MESSAGES = 20
 MLID = '0xc001'		# the first that OpenSM gives after that of its broadcast group
 MCKEY = ('mckey', '-m', '239.2.3.4', '-b', ADDR, '-C')
+OTHER = ('mckey', '-m', '239.2.3.5', '-b', ADDR, '-C')
+EVENT = 'IBV_EVENT_CLIENT_REREGISTER'
 HEARS = {'h2': 0, 'h3': 1, 'h4': 0, 'h5': 1, 'h7': 0, 'h8': 0}	# 1: the port is a member, and is not the sender's
 
 
-def members(lab):
+def members(lab, mlid=MLID):
 	"""The ports that are members of the group, as OpenSM says."""
 	text = lab.try_at('h2', 'saquery', '--smkey', '1', '-m')[1]
 	return sorted(re.search(r'NodeDescription\.+(\S+)', block)[1] for block in text.split('MCMemberRecord member dump:')
-		      if re.search(rf'Mlid\.+{MLID}', block, re.IGNORECASE))
+		      if re.search(rf'Mlid\.+{mlid}', block, re.IGNORECASE))
 
 
 def switches_of_tree(lab):
@@ -38,9 +43,9 @@ def counters(lab, node):
 	return [int(re.search(rf'PortMulticast{way}Pkts:\.*(\d+)', text)[1]) for way in ('Rcv', 'Xmit')]
 
 
-def start(lab, nodes, messages=MESSAGES):
+def start(lab, nodes, messages=MESSAGES, words=MCKEY):
 	"""Receivers; each says that it has joined when it hears: lines are written as they come."""
-	receivers = [lab.start(node, 'stdbuf', '-oL', *MCKEY, str(messages)) for node in nodes]
+	receivers = [lab.start(node, 'stdbuf', '-oL', *words, str(messages)) for node in nodes]
 	lab.within('all have joined', lambda: all('joined dgid' in r.text() or not r.is_alive() for r in receivers))
 	return receivers
 
@@ -102,10 +107,58 @@ def test_no_manager(lab):
 	finish(lab, receivers[2:])
 
 
+def again(lab, what):
+	"""All are members, and data reaches them and nobody else."""
+	lab.within(f'{what}: all are members', lambda: members(lab) == ['h3', 'h5', 'h7'])
+	lab.within(f'{what}: members hear it', lambda: sends_to_members_alone(lab))
+
+
+def test_again(lab):
+	"""Programs in groups that a manager does not know join again by themselves: when OpenSM was killed, and the next one
+	has no memory of it; when a link was down; when a manager comes to where none was."""
+	lab.weft('fabric', 'load', lab.make('fat-tree', 'ports=4'))
+	start(lab, ('h3', 'h5', 'h7'), 4000)
+	# the first of the next manager to ask has the second LID
+	start(lab, ('h1', 'h8'), 4000, OTHER)
+	lab.up(lab.start_manager('h2'))
+	again(lab, 'the first manager')
+	lab.within('the other group, too', lambda: members(lab, '0xc002') == ['h1', 'h8'])
+	watch = lab.start('h5', 'stdbuf', '-oL', 'ibv_asyncwatch', '-d', 'weft0')
+	lab.within('events are awaited', lambda: 'async event' in watch.text())
+	for turn in range(2):
+		lab.programs[-1 - (turn == 0)].end(signal.SIGKILL)
+		lab.up(lab.start_manager('h2'))
+		again(lab, f'manager {turn + 2}')
+		lab.within('a LID that programs know stays', lambda: members(lab, '0xc002') == ['h1', 'h8'])
+	lab.within('programs are told', lambda: EVENT in watch.text())
+	for _ in range(4):	# none of these overtakes another
+		lab.programs[0].end(signal.SIGKILL)
+		lab.programs[0] = start(lab, ('h3',), 4000)[0]
+	again(lab, 'after leaving and joining')
+	lab.weft('fabric', 'link', 'h3:1', 'down')
+	lab.within('the manager takes it out', lambda: members(lab) == ['h5', 'h7'])
+	lab.weft('fabric', 'link', 'h3:1', 'up')
+	again(lab, 'after the link was down')
+
+
+def test_weftd(lab):
+	"""weftd is killed, and with it OpenSM: with new ones of both, data flows again to programs that have gone on."""
+	lab.load_bare(lab.make('fat-tree', 'ports=4'))
+	lab.up(lab.start_manager('h2'))
+	manager = lab.programs[-1]
+	start(lab, ('h3', 'h5', 'h7'), 4000)
+	again(lab, 'the first weftd')
+	os.kill(json.loads(lab.weft('status', '--json'))['pid'], signal.SIGKILL)
+	if manager.is_alive():
+		manager.end(signal.SIGKILL)
+	lab.up(lab.start_manager('h2'))
+	again(lab, 'the next weftd')
+
+
 def tests():
 	return {name: ('e2e', 300, subnet_lab.row(test)) for name, test in (
-		('manager', test_manager), ('no-manager', test_no_manager))}
+		('manager', test_manager), ('no-manager', test_no_manager), ('again', test_again), ('weftd', test_weftd))}
 
 
 if __name__ == '__main__':
-	sys.exit(run.run_table(tests(), ('opensm', 'saquery', 'perfquery', 'ibstat', 'dump_fts', 'mckey', 'stdbuf')))
+	sys.exit(run.run_table(tests(), ('opensm', 'saquery', 'perfquery', 'ibstat', 'dump_fts', 'mckey', 'stdbuf', 'ibv_asyncwatch')))

@@ -309,6 +309,30 @@ static void addresses_are_set_at_end_ports(void **state)
 	end_agents(&g);
 }
 
+/* 14.4.11: a manager tells it to an end port; nobody reads it back. */
+static void clients_are_told_to_register_again(void **state)
+{
+	struct test_agents g;
+	struct smp_port_info info;
+	uint64_t changes;
+
+	start(&g);
+	info = read_port(&g, to_h2, 2, 0);
+	changes = g.a.changes;
+	for (unsigned i = 0; i < 4; i++) {
+		info.reregister = i < 3;
+		assert_int_equal(write_port(&g, to_h2, 2, 0, &info), 0);
+		assert_false(read_port(&g, to_h2, 2, 0).reregister);
+	}
+	assert_int_equal(g.t.f.port[port_named(&g.t.f, "h2", 1)].reregistered, 3);
+	assert_true(g.a.changes > changes);
+	info = read_port(&g, to_switch, 1, 2);
+	info.reregister = 1;
+	assert_int_equal(write_port(&g, to_switch, 1, 2, &info), 0);
+	assert_int_equal(g.t.f.port[port_named(&g.t.f, "s1", 2)].reregistered, 0);
+	end_agents(&g);
+}
+
 static void violations_are_cleared_by_zero_only(void **state)
 {
 	struct test_agents g;
@@ -453,6 +477,7 @@ int main(void)
 		cmocka_unit_test(forwarding_tables),
 		cmocka_unit_test(lamps_and_vendors),
 		cmocka_unit_test(addresses_are_set_at_end_ports),
+		cmocka_unit_test(clients_are_told_to_register_again),
 		cmocka_unit_test(violations_are_cleared_by_zero_only),
 		cmocka_unit_test(a_port_goes_from_initialised_to_armed_to_active),
 		cmocka_unit_test(a_port_is_disabled_and_enabled),
