@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Multicast over a fabric: rdma_cm joins at OpenSM, data follows the trees that OpenSM writes, and leaving shrinks them. A manager
-that is started anew, a link that was down and a new weftd take nobody out.
+"""Multicast over a fabric: rdma_cm joins at OpenSM, data follows the trees that OpenSM writes, and leaving shrinks them. A
+manager that is started anew, a link that was down and a new weftd take nobody out.
 
 subnet_multicast.py --list                  one line a test: name, label, timeout
 subnet_multicast.py --weft PROGRAM NAME...  runs these tests
@@ -156,9 +156,10 @@ def test_weftd(lab):
 
 
 def tests():
-	return {name: ('e2e', 300, subnet_lab.row(test)) for name, test in (
-		('manager', test_manager), ('no-manager', test_no_manager), ('again', test_again), ('weftd', test_weftd))}
+	rows = (('manager', test_manager), ('no-manager', test_no_manager), ('again', test_again), ('weftd', test_weftd))
+	return {name: ('e2e', 300, subnet_lab.row(test)) for name, test in rows}
 
 
 if __name__ == '__main__':
-	sys.exit(run.run_table(tests(), ('opensm', 'saquery', 'perfquery', 'ibstat', 'dump_fts', 'mckey', 'stdbuf', 'ibv_asyncwatch')))
+	sys.exit(run.run_table(tests(), ('opensm', 'saquery', 'perfquery', 'ibstat', 'dump_fts', 'mckey', 'stdbuf',
+					 'ibv_asyncwatch')))
