@@ -26,13 +26,13 @@ struct ca_device {
 	const struct device_protocol *protocol;	/* borrowed */
 	const struct transport_ops *transport;	/* borrowed */
 	uint8_t index;			/* its place in the adapter, and in the fabric page; filled by ca_init */
+	uint8_t reregistered;		/* how often a subnet manager has told it to join its groups again, modulo 256 */
 	uint64_t guid, system_guid;	/* of the node, and of what it is a part of; host order */
 	uint16_t lid, sm_lid;		/* DEVICE_LIDS */
 	uint8_t lmc;			/* DEVICE_LIDS */
 	uint8_t phys_state, width, speed;	/* as in struct ibv_port_attr */
 	enum ibv_mtu active_mtu, max_mtu;
 	enum ibv_port_state port_state;
-	uint8_t reregistered;		/* how often a subnet manager has told it to join its groups again, modulo 256 */
 	uint8_t takes;			/* by bits of enum packet_form: frames that it takes in; device_set_link */
 	bool may_reorder;		/* what is sent from here may arrive in another order, or what arrives was */
 	uint16_t pkey[CA_PKEYS];	/* 0xffff */
