@@ -7,7 +7,7 @@ set -eu
 allowed='^(mem(cpy|move|set|cmp|chr)|str(len|nlen|cmp|ncmp|chr|rchr|spn|cspn|str|sep|cpy|to(l|ul|ull))'
 allowed="$allowed"'|__strcpy_chk|__isoc[0-9]*_.*|malloc|calloc|realloc|free|abort|v?snprintf|__v?snprintf_chk'
 allowed="$allowed"'|__mem(cpy|move|set)_chk|qsort|bsearch|__errno_location|__assert_fail|_GLOBAL_OFFSET_TABLE_'
-allowed="$allowed"'|__stack_chk_fail|__(asan|ubsan|tsan|sanitizer|sancov|llvm|gcov)_.*)$'
+allowed="$allowed"'|__stack_chk_fail|__(asan|ubsan|tsan|sanitizer|sancov|llvm|gcov|aarch64)_.*)$'
 
 defined=$(mktemp)
 trap 'rm -f "$defined"' EXIT

@@ -18,7 +18,7 @@ runtime.c.o in_vain	a thread'"'"'s: how long it has polled in vain
 
 found=$(for archive; do objdump -t "$archive"; done 2>/dev/null | awk '
 	/file format/ { sub(/:$/, "", $1); file = $1 }
-	/file format/ || $NF ~ /^\./ { next }
+	/file format/ || $NF ~ /^[.$]/ { next }
 	{
 		for (i = 2; i < NF; i++)
 			if ($i ~ /^(\*COM\*|\.(bss|data|tbss|tdata)(\..*)?)$/ && $i !~ /^\.data\.rel\.ro/) {
