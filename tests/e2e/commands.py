@@ -62,6 +62,7 @@ ROWS = (
 UNTRIED = (
 	(r'make (demo|check|deps.*)', 'installs packages; CI runs make check'),
 	(r'make', 'builds what is being tested'),
+	(r'weft run -- bash', 'wants a terminal; e2e/shell has one for weft shell'),
 	(r'weft bench .*', 'measures for minutes; e2e/bench runs it with fewer sizes'),
 )
 
@@ -72,13 +73,15 @@ def read(name):
 
 
 def of_markdown(text):
-	"""Blocks that are indented by four blanks, and fenced ones."""
-	found, is_fenced = [], False
+	"""Blocks that are indented by four blanks, and fenced ones; in those of a console what stands behind a $."""
+	found, fence = [], None
 	for line in text.split('\n'):
 		if line.startswith('```'):
-			is_fenced = not is_fenced
-		elif is_fenced or re.match(r'    \S', line):
-			found.append(line[0 if is_fenced else 4:])
+			fence = line[3:] if fence is None else None
+		elif fence == 'console':
+			found += re.findall(r'^\$ (.*)', line)
+		elif fence != 'text' and (fence is not None or re.match(r'    \S', line)):
+			found.append(line[4 if fence is None else 0:])
 	return found
 
 
