@@ -35,6 +35,18 @@ for same in -V version; do
 	says_line "$version"
 done
 
+# what asks the kernel, or agents that only a fabric has, says so once
+if command -v rdma >/dev/null; then
+	out=$(weft run -- rdma link show 2>&1)
+	says_line "weft: rdma asks the kernel, which has no device of weft's; weft devices, weft qp and weft mr list them"
+fi
+if command -v sminfo >/dev/null; then
+	out=$(weft run -- sminfo -t 10 2>&1)
+	[ "$(grep -c "^weft: sminfo asks agents of a fabric, and there is none here; " <<<"$out")" = 1 ] || fail "no hint: $out"
+fi
+expect 0 weft run -- ibv_devinfo
+[ "$(grep -c 'weft: ' <<<"$out")" = 0 ] || fail "a hint that nobody needs: $out"
+
 # the system's weftd is started by nobody but root
 if [ ! -e /run/weft ]; then
 	out=$(unset WEFT_DIR; "$BIN/weft" status --system)

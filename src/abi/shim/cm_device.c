@@ -11,7 +11,9 @@
 #include <linux/netlink.h>
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -296,6 +298,9 @@ SHIM_EXPORT int socket(int domain, int type, int protocol)
 	__typeof__(&socket) next = SHIM_NEXT(socket);
 
 	if (domain == AF_NETLINK && protocol == NETLINK_RDMA && shim_active()) {
+		if (strcmp(program_invocation_short_name, "rdma") == 0)	/* which has no other way; libraries have */
+			dprintf(STDERR_FILENO, "weft: rdma asks the kernel, which has no device of weft's; weft devices, "
+				"weft qp and weft mr list them\n");
 		errno = EPROTONOSUPPORT;
 		return -1;
 	}

@@ -6,12 +6,14 @@
 #include "control/connect.h"
 #include "control/devices.h"
 #include "control/message.h"
+#include "wire/mad.h"
 
 #include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -296,6 +298,24 @@ static int send_pieces(int fd, struct control_mad *head, const uint8_t *data)
 	return err;
 }
 
+/* A request to agents or managers was sent, which only a fabric has: says once that nobody will answer. */
+static void tell_of_silence(const uint8_t *data)
+{
+	static bool told;
+	const char *node = getenv("WEFT_NODE");
+	struct mad_header h;
+	bool is_for_agents;
+
+	mad_header_parse(&h, data);
+	is_for_agents = h.mgmt_class == MAD_CLASS_SUBN_LID || h.mgmt_class == MAD_CLASS_SUBN_DIRECTED ||
+			h.mgmt_class == MAD_CLASS_SA || h.mgmt_class == MAD_CLASS_PERF;
+	if (!is_for_agents || h.method & MAD_RESPONSE || (node && *node))
+		return;
+	if (!__atomic_exchange_n(&told, true, __ATOMIC_RELAXED))
+		dprintf(STDERR_FILENO, "weft: %s asks agents of a fabric, and there is none here; weft-fabric(1) says how to "
+			"load one, and weft run --node HOST starts programs in it\n", program_invocation_short_name);
+}
+
 UMAD_EXPORT int umad_send(int portid, int agentid, void *umad, int length, int timeout_ms, int retries)
 {
 	struct ib_user_mad *mad = umad;
@@ -313,6 +333,8 @@ UMAD_EXPORT int umad_send(int portid, int agentid, void *umad, int length, int t
 		err = send_pieces(p->fd, &head, mad->data);
 	if (p)
 		port_put(p);
+	if (!err && length >= MAD_HEADER_BYTES)
+		tell_of_silence(mad->data);
 	if (!err)
 		return 0;
 	errno = p && err == -EIO ? EINVAL : -err;
