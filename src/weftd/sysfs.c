@@ -53,8 +53,8 @@ static const char *const port_counters[] = {
 
 _Static_assert(sizeof(port_counters) / sizeof(port_counters[0]) == SYSFS_COUNTERS, "port_counter.def");
 
-/* The names of the kernel's software RDMA device, which tools know. */
-static const char *const hw_counters[] = {
+/* Files of a port that older versions of weft wrote, as zeros: none of them is a port's count here, but a process's. */
+static const char *const old_hw_counters[] = {
 	"ack_deferred", "completer_retry_err", "duplicate_request", "link_downed", "out_of_seq_request", "rcvd_pkts",
 	"rcvd_rnr_err", "rcvd_seq_err", "rdma_recvs", "rdma_sends", "retry_exceeded_err", "retry_rnr_exceeded_err", "send_err",
 	"send_rnr_err", "sent_pkts",
@@ -280,6 +280,15 @@ static void put_rate(struct tree *t, unsigned width, unsigned speed)
 	put(t, "rate", "%u%s Gb/sec (%uX %s)", rate / 10, rate % 10 ? ".5" : "", lanes, speeds[row].name);
 }
 
+static void drop_old(struct tree *t, const struct sysfs_device *d)
+{
+	if (t->phase == WRITING)
+		return;
+	enter(t, "sys/class/infiniband/%s/ports/1/hw_counters", d->name);
+	put_zeros(t, old_hw_counters, COUNT(old_hw_counters));
+	put(t, "lifespan", "10");
+}
+
 static void write_port(struct tree *t, const struct sysfs_device *d)
 {
 	char name[16];
@@ -301,9 +310,7 @@ static void write_port(struct tree *t, const struct sysfs_device *d)
 	}
 	enter(t, "sys/class/infiniband/%s/ports/1/counters", d->name);
 	put_zeros(t, port_counters, COUNT(port_counters));
-	enter(t, "sys/class/infiniband/%s/ports/1/hw_counters", d->name);
-	put_zeros(t, hw_counters, COUNT(hw_counters));
-	put(t, "lifespan", "10");
+	drop_old(t, d);
 	write_gids(t, d);
 }
 

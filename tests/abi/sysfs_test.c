@@ -58,7 +58,6 @@ static const struct {
 	{ "sys/class/infiniband/weft0/ports/1/gids/0", "fe80:0000:0000:0000:0211:22ff:fe33:4455" },
 	{ "sys/class/infiniband/weft0/ports/1/gid_attrs/types/0", "IB/RoCE v1" },
 	{ "sys/class/infiniband/weft0/ports/1/counters/port_xmit_data", "0" },
-	{ "sys/class/infiniband/weft0/ports/1/hw_counters/rcvd_pkts", "0" },
 	{ "sys/class/infiniband/weft1/ports/1/link_layer", "Ethernet" },
 	{ "sys/class/infiniband/weft1/ports/1/gids/1", "0000:0000:0000:0000:0000:ffff:7f00:0001" },
 	{ "sys/class/infiniband/weft1/ports/1/gid_attrs/types/1", "RoCE v2" },
@@ -82,7 +81,7 @@ static const char *const present[] = {
 
 static const char *const absent[] = {
 	"dev/infiniband/umad1", "sys/class/infiniband_mad/umad1", "sys/class/infiniband/weft0/device/net",
-	"sys/class/infiniband/weft0/ports/1/gid_attrs/ndevs/0",
+	"sys/class/infiniband/weft0/ports/1/gid_attrs/ndevs/0", "sys/class/infiniband/weft0/ports/1/hw_counters",
 };
 
 static char root[] = "/tmp/weft-sysfs-XXXXXX";
@@ -227,6 +226,20 @@ static void a_folder_of_the_way_that_is_a_link_is_not_entered(void **state)
 	assert_int_equal(unlink(path), 0);
 }
 
+/* Files of hw_counters, which are written no more. */
+static void removal_takes_what_an_older_weft_wrote(void **state)
+{
+	char path[4096];
+
+	assert_int_equal(sysfs_write(AT_FDCWD, root, devices, 2, 0), 0);
+	join(path, "sys/class/infiniband/weft1/ports/1/hw_counters");
+	assert_int_equal(mkdir(path, 0755), 0);
+	put_file("sys/class/infiniband/weft1/ports/1/hw_counters/rcvd_pkts", "0\n");
+	put_file("sys/class/infiniband/weft1/ports/1/hw_counters/lifespan", "10\n");
+	assert_true(sysfs_remove(AT_FDCWD, root, names, 2, 0));
+	assert_int_equal(access(root, F_OK), -1);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -236,6 +249,7 @@ int main(void)
 		cmocka_unit_test(bad_roots_are_refused),
 		cmocka_unit_test(removal_takes_only_what_was_written),
 		cmocka_unit_test(a_folder_of_the_way_that_is_a_link_is_not_entered),
+		cmocka_unit_test(removal_takes_what_an_older_weft_wrote),
 	};
 
 	return cmocka_run_group_tests(tests, start, finish);
