@@ -150,9 +150,9 @@ int fabric_load(const char *path, struct loaded *l)
 	if (err == -ENOMEM)
 		status = fabric_no_memory();
 	else if (err && fault.line)
-		status = cli_fail("man weft-fabric tells the format", "%s:%u: %s", path, fault.line, fault.text);
+		status = cli_fail("weft-fabric(1) describes the format", "%s:%u: %s", path, fault.line, fault.text);
 	else if (err)
-		status = cli_fail("man weft-fabric tells the format", "%s: %s", path, fault.text);
+		status = cli_fail("weft-fabric(1) describes the format", "%s: %s", path, fault.text);
 	else
 		status = map_topology(l, &t);
 	topology_fini(&t);

@@ -123,7 +123,7 @@ bool program_foresee(const struct elf *e, const char **what, const char **next)
 	if (!e->needs_verbs)
 		*what = "does not name libibverbs; a library of its may, or it opens libibverbs.so.1 later: it gets weft's";
 	else if (e->needs_asan)
-		*what = "needs libibverbs.so.1 and gets weft's; AddressSanitizer is told to bear preloaded libraries";
+		*what = "needs libibverbs.so.1 and gets weft's; AddressSanitizer is set to accept preloaded libraries";
 	else if (e->has_rpath)
 		*what = "needs libibverbs.so.1 and gets weft's, which is preloaded: its DT_RPATH is not asked";
 	else
