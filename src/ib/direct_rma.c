@@ -39,7 +39,7 @@ static bool may_pass(struct qp *qp)
 	return flight_empty(f) || (completer_ack_deferred(qp) && flight_empty(f));
 }
 
-static void count(struct qp *qp, const struct direct_request *r)
+static inline void count(struct qp *qp, const struct direct_request *r)
 {
 	struct counters *c = &qp->ca->counters;
 
@@ -96,18 +96,20 @@ static enum direct_outcome execute_slice(struct qp *qp, struct direct_request *r
 	return DIRECT_DONE;
 }
 
-/* The request itself, if it needs nothing of the target's program. */
-static enum direct_outcome execute(struct qp *qp, const struct send_wqe *wqe, const struct request_row *row)
+/* The request itself, if it needs nothing of the target's program. `op` is a constant for writes, as most requests are: they have a
+ * copy of this function from which all else is gone. */
+static inline __attribute__((always_inline)) enum direct_outcome execute_op(struct qp *qp, const struct send_wqe *wqe,
+									    enum opcode_op op)
 {
-	int access = row->op == OP_WRITE ? 0 : IBV_ACCESS_LOCAL_WRITE;
+	int access = op == OP_WRITE ? 0 : IBV_ACCESS_LOCAL_WRITE;
 	struct iovec iov[DIRECT_IOVS];
-	int iovs = row->op == OP_ATOMIC_WRITE ? 0 : requester_borrow(qp, wqe, access, iov);
+	int iovs = op == OP_ATOMIC_WRITE ? 0 : requester_borrow(qp, wqe, access, iov);
 	struct direct_request r = {
-		.op = row->op, .rkey = wqe->rkey, .va = wqe->remote_addr, .bytes = wqe->length,
+		.op = op, .rkey = wqe->rkey, .va = wqe->remote_addr, .bytes = wqe->length,
 		.iov = iov, .iovs = (unsigned)iovs, .compare = wqe->compare_add,
-		.operand = row->op == OP_CMP_SWAP ? wqe->swap : wqe->compare_add,
+		.operand = op == OP_CMP_SWAP ? wqe->swap : wqe->compare_add,
 	};
-	bool has_result = row->op == OP_CMP_SWAP || row->op == OP_FETCH_ADD;
+	bool has_result = op == OP_CMP_SWAP || op == OP_FETCH_ADD;
 
 	if (iovs < 0 || (has_result && wqe->length != ATOMIC_BYTES))
 		return DIRECT_NONE;
@@ -121,6 +123,11 @@ static enum direct_outcome execute(struct qp *qp, const struct send_wqe *wqe, co
 	return DIRECT_DONE;
 }
 
+static enum direct_outcome execute(struct qp *qp, const struct send_wqe *wqe, enum opcode_op op)
+{
+	return op == OP_WRITE ? execute_op(qp, wqe, OP_WRITE) : execute_op(qp, wqe, op);
+}
+
 /* A long write with immediate data: a write, and then word of it. */
 static enum direct_outcome write_and_tell(struct qp *qp, const struct send_wqe *wqe, const struct request_row *row)
 {
@@ -132,7 +139,7 @@ static enum direct_outcome write_and_tell(struct qp *qp, const struct send_wqe *
 		return DIRECT_NONE;
 	if (!may_pass(qp))
 		return qp->type == IBV_QPT_RC ? DIRECT_LATER : DIRECT_NONE;
-	how = execute(qp, wqe, row);
+	how = execute(qp, wqe, row->op);
 	return how == DIRECT_DONE ? direct_send_take(qp, wqe, row, true) : how;
 }
 
@@ -158,5 +165,5 @@ enum direct_outcome direct_rma_take(struct qp *qp, const struct send_wqe *wqe, c
 		return how == DIRECT_NONE ? follow(qp, wqe) : how;
 	}
 	engine_of(qp)->detours = 0;
-	return execute(qp, wqe, row);
+	return execute(qp, wqe, row->op);
 }

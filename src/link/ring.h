@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 enum {
 	RING_LINE = 64,
@@ -115,12 +116,24 @@ bool ring_undelivered(struct ring_producer *p, uint64_t mark);
 /* Copies the oldest record to `to` and takes it. Its bytes (> 0), or 0: nothing there, or broken. A record longer than
  * `room` breaks the ring. What follows the record in `to` is not kept. */
 size_t ring_take(struct ring_consumer *c, void *to, size_t room, unsigned *kind);
-/* The word that says whether a record waits, by not being 0: until the next ring_take. */
+/* The word that says whether a record waits, by not being 0: until it is taken. */
 static inline const _Atomic uint32_t *ring_arrival(const struct ring_consumer *c)
 {
 	return (const _Atomic uint32_t *)(const void *)(c->lines + (size_t)(c->head % RING_LINES) * RING_LINE);
 }
 
+/* The same at once for a record of one line of this kind; `to` has room for RING_SHORT bytes. 0: ask ring_take. */
+static inline size_t ring_take_line(struct ring_consumer *c, void *to, unsigned kind)
+{
+	const _Atomic uint32_t *line = ring_arrival(c);
+	uint32_t word = atomic_load_explicit(line, memory_order_acquire), bytes = word & RING_BYTES_MASK;
+
+	if ((word ^ bytes) != (RING_VALID | (uint32_t)kind << RING_KIND_SHIFT) || bytes - 1 >= RING_SHORT || c->broken)
+		return 0;
+	memcpy(to, (const uint8_t *)(const void *)line + RING_HEAD, RING_SHORT);	/* of a length that the compiler knows */
+	c->head++;
+	return bytes;
+}
 /* Is a record waiting? */
 static inline bool ring_pending(const struct ring_consumer *c)
 {

@@ -15,11 +15,14 @@ static unsigned look_at(struct ca *ca, struct list *some, wtime now, unsigned *m
 	struct list_node *node;
 	unsigned n = 0;
 
-	for (; *most && (node = list_pop(some)); --*most) {
+	for (; *most && (node = list_first(some)); --*most) {
 		struct qp *qp = container_of(node, struct qp, unacked);
 
-		list_append(&ca->acks.unacked, node);
 		n += qp->dev->transport->messages->qp_reap_acks(qp, now);
+		if (list_first(some) == node) {	/* it still waits for some */
+			list_remove(node);
+			list_append(&ca->acks.unacked, node);
+		}
 	}
 	return n;
 }

@@ -350,12 +350,8 @@ void cq_doorbell_read(struct cq *cq)
 		drain_held(cq);
 }
 
-void cq_doorbell(struct cq *cq)
+void cq_doorbell_rung(struct cq *cq)
 {
-	if (!cq->ulp.credit_count)
-		return;
-	cq->ulp.credit_count = 0;
-	atomic_store_explicit(cq->ulp.ring.doorbell, cq->ulp.head, memory_order_release);
 	/* an engine apart reads it when it needs room, but for one that stands still until there is some */
 	if (!cq->ca->doorbells || cq->asked)
 		cq_doorbell_read(cq);

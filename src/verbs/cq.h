@@ -118,7 +118,15 @@ static inline const struct cqe *cq_front(const struct cq *cq)
 }
 void cq_remove(struct cq *cq, const struct cqe *front);
 /* The ULP's: says how many were removed. Unless the engine runs apart, it reads the doorbell at once. */
-void cq_doorbell(struct cq *cq);
+void cq_doorbell_rung(struct cq *cq);
+static inline void cq_doorbell(struct cq *cq)
+{
+	if (!cq->ulp.credit_count)
+		return;
+	cq->ulp.credit_count = 0;
+	atomic_store_explicit(cq->ulp.ring.doorbell, cq->ulp.head, memory_order_release);
+	cq_doorbell_rung(cq);
+}
 /* The engine's: free_space as the doorbell says; held completions and work queues that stood still go on. */
 void cq_doorbell_read(struct cq *cq);
 /* One event for the next completion, IBA 11.4.2.2. At once when one waits that came after the last event: it may have come

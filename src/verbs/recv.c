@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
-static int fill(struct recv_wqe *wqe, uint32_t max_sge, const struct ibv_recv_wr *wr)
+static inline int fill(struct recv_wqe *wqe, uint32_t max_sge, const struct ibv_recv_wr *wr)
 {
 	uint64_t length = 0;
 
@@ -25,7 +25,7 @@ static int fill(struct recv_wqe *wqe, uint32_t max_sge, const struct ibv_recv_wr
 	return 0;
 }
 
-int recv_post(struct wq *wq, uint32_t max_sge, const struct ibv_recv_wr *wr, const struct ibv_recv_wr **bad)
+static inline int post(struct wq *wq, uint32_t max_sge, const struct ibv_recv_wr *wr, const struct ibv_recv_wr **bad)
 {
 	int err = 0;
 
@@ -43,6 +43,11 @@ int recv_post(struct wq *wq, uint32_t max_sge, const struct ibv_recv_wr *wr, con
 	return err;
 }
 
+int recv_post(struct wq *wq, uint32_t max_sge, const struct ibv_recv_wr *wr, const struct ibv_recv_wr **bad)
+{
+	return post(wq, max_sge, wr, bad);
+}
+
 int qp_post_recv(struct qp *qp, wtime now, const struct ibv_recv_wr *wr, const struct ibv_recv_wr **bad)
 {
 	int err;
@@ -51,7 +56,7 @@ int qp_post_recv(struct qp *qp, wtime now, const struct ibv_recv_wr *wr, const s
 		*bad = wr;
 		return -EINVAL;
 	}
-	err = recv_post(&qp->rq, qp->cap.max_recv_sge, wr, bad);
+	err = post(&qp->rq, qp->cap.max_recv_sge, wr, bad);
 	if (qp->ca->doorbells) {
 		doorbells_ring(qp->ca->doorbells, qp->handle);
 		return err;
