@@ -96,8 +96,8 @@ static enum direct_outcome execute_slice(struct qp *qp, struct direct_request *r
 	return DIRECT_DONE;
 }
 
-/* The request itself, if it needs nothing of the target's program. `op` is a constant for writes, as most requests are: they have a
- * copy of this function from which all else is gone. */
+/* The request itself, if it needs nothing of the target's program. `op` is a constant for writes, as most requests are: they
+ * have a copy of this function from which all else is gone. */
 static inline __attribute__((always_inline)) enum direct_outcome execute_op(struct qp *qp, const struct send_wqe *wqe,
 									    enum opcode_op op)
 {
