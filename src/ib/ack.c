@@ -67,7 +67,7 @@ static void address(struct qp *qp, struct packet *p, enum opcode_op op, enum opc
 static void say_held(const struct responder *r, struct packet *p)
 {
 	p->opcode = OPCODE_WEFT_SELECTIVE_ACK;
-	p->heldeth.held = reorder_bits(r->reorder, r->psn);
+	reorder_bits(r->reorder, r->psn, p->heldeth.held);
 	p->heldeth.repeats = r->reorder->repeats;
 	p->heldeth.repeated = r->reorder->repeated;
 	r->reorder->must_say = false;

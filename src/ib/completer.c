@@ -209,26 +209,38 @@ static void input_ack(struct qp *qp, wtime now, const struct packet *p)
 		negative(qp, now, psn, value);
 }
 
-/* May the peer have said this, which expects no packet before the flight? What it holds has left, and is not what it expects. */
-static bool is_sound(const struct flight *f, psn_t expected, uint64_t held)
+/* The highest bit; -1: none is set. */
+static int last_held(const uint64_t held[HELD_WORDS])
 {
+	for (int i = HELD_WORDS - 1; i >= 0; i--)
+		if (held[i])
+			return 64 * i + 63 - __builtin_clzll(held[i]);
+	return -1;
+}
+
+/* May the peer have said this, which expects no packet before the flight? What it holds has left, and is not what it expects. */
+static bool is_sound(const struct flight *f, psn_t expected, const uint64_t held[HELD_WORDS])
+{
+	int last = last_held(held);
+
 	if (psn_cmp(expected, f->fresh) > 0)
 		return false;
-	return !held || (!(held & 1) && psn_cmp(psn_add(expected, 63 - __builtin_clzll(held)), f->fresh) < 0);
+	return last < 0 || (!(held[0] & 1) && psn_cmp(psn_add(expected, last), f->fresh) < 0);
 }
 
 /* Marks what the peer holds. How many packets is that more than it said before? */
-static unsigned mark_held(struct qp *qp, wtime now, psn_t expected, uint64_t held)
+static unsigned mark_held(struct qp *qp, wtime now, psn_t expected, const uint64_t held[HELD_WORDS])
 {
 	struct flight *f = &engine_of(qp)->flight;
+	int last = last_held(held);
 	unsigned marked = 0;
 
 	for (uint32_t i = f->oldest; i != f->newest; i++) {
 		int32_t ahead = psn_diff(flight_at(f, i)->psn, expected);
 
-		if (ahead >= 64)
+		if (ahead > last)
 			break;
-		if (ahead <= 0 || !(held >> ahead & 1) || loss_is_held(f, i))
+		if (ahead <= 0 || !(held[ahead / 64] >> ahead % 64 & 1) || loss_is_held(f, i))
 			continue;
 		rtt_held(&f->rtt, now, flight_at(f, i)->psn, ack_timeout_ns(qp->attr.timeout));
 		loss_held(f, i, now);
@@ -259,10 +271,12 @@ static void input_selective(struct qp *qp, wtime now, const struct packet *p)
 		response_lost(qp, now, blocked);
 		return;
 	}
+	loss_widen(f);
 	f->loss->until = f->newest;
 	if (mark_held(qp, now, expected, p->heldeth.held)) {
 		timer_progress(qp, now);	/* retries are given back for what is acknowledged alone */
 		flight_probe_answered(f);
+		qp_ready(qp);	/* what the peer holds makes room */
 	}
 	requester_find_lost(qp, now);
 }

@@ -8,7 +8,10 @@
 
 int flight_init(struct flight *f, uint32_t window)
 {
-	*f = (struct flight){ .phase = FLIGHT_CLOSED, .window = window, .deadline = WTIME_NEVER, .ack_deadline = WTIME_NEVER };
+	*f = (struct flight){
+		.phase = FLIGHT_CLOSED, .window = window, .entries = (uint16_t)window,
+		.deadline = WTIME_NEVER, .ack_deadline = WTIME_NEVER,
+	};
 	if (!window)
 		return 0;
 	f->entry = calloc(window, sizeof(*f->entry));
@@ -133,7 +136,7 @@ void flight_check(const struct flight *f)
 		weft_bug_on(f->unanswered);
 		return;
 	}
-	weft_bug_on(f->phase == FLIGHT_CLOSED || f->newest - f->oldest > f->window);
+	weft_bug_on(f->phase == FLIGHT_CLOSED || f->newest - f->oldest > f->entries);
 	psn = flight_at(f, f->oldest)->psn;
 	for (uint32_t i = f->oldest; i != f->newest; i++) {
 		const struct flight_entry *e = flight_at(f, i);

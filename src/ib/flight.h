@@ -60,10 +60,10 @@ struct flight_entry {
 /* Counts are cumulative modulo 2^32: oldest <= resend <= newest. What comes fresh is WQE sq.engine.started, packet `packet`. */
 struct flight {
 	enum flight_phase phase;
-	uint32_t window;		/* entries, a power of two; 0: not reliable, no book is kept */
+	uint32_t window;		/* packets that may be under way, a power of two; 0: not reliable, no book is kept */
 	struct flight_entry *entry;	/* owned */
 	uint32_t oldest, resend, newest;
-	uint32_t limit;			/* packets that may be in flight, where that is less than the window; 0: not */
+	uint32_t limit;			/* packets that may be under way, where that is less than the window; 0: not */
 	uint32_t packet;
 	uint32_t copied;		/* bytes of the fresh WQE that direct_rma or direct_send has dealt with, in slices */
 	psn_t psn;			/* of the next fresh packet */
@@ -79,6 +79,7 @@ struct flight {
 	bool selective;			/* the peer is known to hold what comes early */
 	bool has_sent;			/* window 0: since RTR something left, of which nobody says whether it arrived */
 	uint8_t probe;			/* enum flight_probe */
+	uint16_t entries;		/* of entry, a power of two: the window, or more: loss_widen */
 	uint32_t probed;		/* entries before this one left before the last probe */
 	enum flight_link link;		/* of timer.c, as those below */
 	struct rtt rtt;
@@ -102,7 +103,7 @@ static inline bool flight_empty(const struct flight *f)
 
 static inline struct flight_entry *flight_at(const struct flight *f, uint32_t index)
 {
-	return &f->entry[index & (f->window - 1)];
+	return &f->entry[index & (f->entries - 1u)];
 }
 
 /* The first PSN that is not settled. */
@@ -122,12 +123,24 @@ static inline bool flight_repeats(const struct flight *f)
 	return f->window && f->psn != f->fresh;
 }
 
+/* So many packets may be under way. What the peer holds is not, where it may hold more (loss_widen): a packet that is lost stops
+ * nothing that follows, until it is repaired. */
+static inline uint32_t flight_most(const struct flight *f)
+{
+	return f->limit ? f->limit : f->window;
+}
+
+static inline uint32_t flight_under_way(const struct flight *f)
+{
+	return f->newest - f->oldest - (f->selective ? f->loss->held : 0);
+}
+
 /* Is there room for a fresh packet of `span` PSNs? */
 static inline bool flight_has_room(const struct flight *f, uint32_t span)
 {
 	if (flight_empty(f))
 		return true;
-	return f->newest - f->oldest < (f->limit ? f->limit : f->window) &&
+	return (f->newest - f->oldest < flight_most(f) || loss_has_room(f, span)) &&
 	       (uint32_t)psn_diff(f->psn, flight_at(f, f->oldest)->psn) + span <= FLIGHT_SPAN_MOST;
 }
 

@@ -11,7 +11,7 @@ enum { LATE_FADES = 32 };	/* our choice: a path that stopped reordering is forgo
 
 static size_t bytes_of(const struct flight *f)
 {
-	return sizeof(*f->loss) + f->window * sizeof(f->loss->packet[0]);
+	return sizeof(*f->loss) + f->entries * sizeof(f->loss->packet[0]);
 }
 
 void loss_open(struct flight *f)
@@ -44,7 +44,46 @@ bool loss_is_open(const struct flight *f, uint32_t index)
 
 static struct loss_packet *packet_at(const struct flight *f, uint32_t index)
 {
-	return &f->loss->packet[index & (f->window - 1)];
+	return &f->loss->packet[index & (f->entries - 1u)];
+}
+
+static void set_state(struct flight *f, struct loss_packet *p, enum loss_state state)
+{
+	f->loss->held += (uint32_t)(state == LOSS_HELD) - (p->state == LOSS_HELD);
+	p->state = (uint8_t)state;
+}
+
+/* A lost packet is repaired by what leaves a round trip later, or two if that is lost too; so long what follows goes on. */
+void loss_widen(struct flight *f)
+{
+	struct flight_entry *entry;
+	struct loss *l;
+
+	if (f->entries >= LOSS_SPAN)
+		return;
+	entry = calloc(LOSS_SPAN, sizeof(*entry));
+	l = calloc(1, sizeof(*l) + LOSS_SPAN * sizeof(l->packet[0]));
+	if (!entry || !l) {
+		free(entry);
+		free(l);
+		return;
+	}
+	*l = *f->loss;
+	for (uint32_t i = f->oldest; i != f->newest; i++) {
+		entry[i % LOSS_SPAN] = *flight_at(f, i);
+		l->packet[i % LOSS_SPAN] = *packet_at(f, i);
+	}
+	free(f->entry);
+	free(f->loss);
+	f->entry = entry;
+	f->loss = l;
+	f->entries = LOSS_SPAN;
+}
+
+bool loss_has_room(const struct flight *f, uint32_t span)
+{
+	return f->selective && f->loss->held && flight_under_way(f) < flight_most(f) && f->newest - f->oldest < f->entries &&
+	       (uint32_t)psn_diff(f->psn, flight_at(f, f->oldest)->psn) + span <= LOSS_SPAN;
 }
 
 void loss_select(struct flight *f)
@@ -52,7 +91,7 @@ void loss_select(struct flight *f)
 	f->selective = true;
 	f->loss->until = f->newest;
 	for (uint32_t i = f->resend; i != f->newest; i++)
-		packet_at(f, i)->state = LOSS_LOST;
+		set_state(f, packet_at(f, i), LOSS_LOST);
 }
 
 void loss_sent(struct flight *f, uint32_t index, wtime now, bool fresh)
@@ -69,7 +108,7 @@ void loss_sent(struct flight *f, uint32_t index, wtime now, bool fresh)
 		p->waited_us = waited_us < UINT16_MAX ? (uint16_t)waited_us : UINT16_MAX;
 		if (p->left != LEFT_AGAIN)
 			p->left = p->state == LOSS_LOST ? LEFT_AGAIN : LEFT_TO_ASK;
-		p->state = LOSS_SENT;
+		set_state(f, p, LOSS_SENT);
 		l->until = f->newest;
 	}
 	p->at = now;
@@ -123,7 +162,7 @@ bool loss_is_held(const struct flight *f, uint32_t index)
 void loss_held(struct flight *f, uint32_t index, wtime now)
 {
 	arrived(f, index, now);
-	packet_at(f, index)->state = LOSS_HELD;
+	set_state(f, packet_at(f, index), LOSS_HELD);
 }
 
 bool loss_repeated(struct flight *f, uint8_t repeats, psn_t psn)
@@ -155,7 +194,7 @@ void loss_settled(struct flight *f, uint32_t from, wtime now)
 
 		if (p->state != LOSS_HELD && now != WTIME_NEVER)
 			arrived(f, i, now);
-		p->state = LOSS_SENT;
+		set_state(f, p, LOSS_SENT);
 	}
 	if (f->loss && (int32_t)(f->loss->until - f->oldest) < 0)
 		f->loss->until = f->oldest;
@@ -180,7 +219,7 @@ unsigned loss_detect(struct flight *f, wtime now, wtime longest_ns)
 	l->deadline = WTIME_NEVER;
 	/* what the peer expects it does not hold: it was not ready when the turn came */
 	if (f->oldest != f->newest && packet_at(f, f->oldest)->state == LOSS_HELD)
-		packet_at(f, f->oldest)->state = LOSS_SENT;
+		set_state(f, packet_at(f, f->oldest), LOSS_SENT);
 	for (uint32_t i = f->oldest; i != f->newest; i++) {
 		struct loss_packet *p = packet_at(f, i);
 
@@ -190,7 +229,7 @@ unsigned loss_detect(struct flight *f, wtime now, wtime longest_ns)
 			l->deadline = wtime_min(l->deadline, p->at + patience);
 			continue;
 		}
-		p->state = LOSS_LOST;
+		set_state(f, p, LOSS_LOST);
 		l->late_ns -= l->late_ns / LATE_FADES;
 		lost++;
 		if (i - f->oldest < f->resend - f->oldest)
@@ -208,7 +247,7 @@ bool loss_rewind(struct flight *f, uint32_t index, bool all)
 
 		if (p->state == LOSS_LOST || (p->state == LOSS_HELD && !all && i != index))
 			continue;
-		p->state = LOSS_LOST;
+		set_state(f, p, LOSS_LOST);
 		any = true;
 	}
 	if (index - f->oldest < f->resend - f->oldest)
@@ -227,12 +266,17 @@ bool loss_next(struct flight *f)
 void loss_take_back(struct flight *f, uint32_t from)
 {
 	for (uint32_t i = from; f->selective && i != f->newest; i++)
-		packet_at(f, i)->state = LOSS_SENT;
+		set_state(f, packet_at(f, i), LOSS_SENT);
 }
 
 void loss_check(const struct flight *f)
 {
+	uint32_t held = 0;
+
 	weft_bug_on(f->selective && !f->loss);
 	for (uint32_t i = f->oldest; f->selective && i != f->resend; i++)
 		weft_bug_on(packet_at(f, i)->state == LOSS_LOST);
+	for (uint32_t i = f->oldest; f->selective && i != f->newest; i++)
+		held += packet_at(f, i)->state == LOSS_HELD;
+	weft_bug_on(f->selective && held != f->loss->held);
 }

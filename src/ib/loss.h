@@ -1,7 +1,8 @@
 /* What a peer that repeats selectively is sent again: single packets, each when one that left later arrived and the reordering
  * window has passed since (RFC 8985, sections 5 and 6). The window follows what the path does: a quarter of the least round trip,
- * or as much later as a packet came that others had overtaken; the peer tells what came twice. Beside the flight's book, entry by
- * entry; flight.h has the rest.
+ * or as much later as a packet came that others had overtaken; the peer tells what came twice. What the peer holds is not under
+ * way: as much leaves instead, LOSS_SPAN ahead at most, so a loss stops nothing. Beside the flight's book, entry by entry;
+ * flight.h has the rest.
  *
  * Both ends say in each packet that they know this, in bits that the standard reserves (BTH_SELECTIVE in wire/header.h): a
  * stranger sends 0 and ignores what it receives (IBA 9.2). So nothing is asked and no packet is spent, a restarted peer cannot
@@ -11,11 +12,14 @@
 
 #include "base/psn.h"
 #include "base/time.h"
+#include "wire/packet.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
 struct flight;
+
+enum { LOSS_SPAN = HELD_BITS };	/* PSNs in flight while the peer holds some: as many as it can name */
 
 enum loss_state {
 	LOSS_SENT,
@@ -55,9 +59,10 @@ struct loss {
 	struct loss_doubt doubt[LOSS_DOUBTS];	/* the latest, in turn */
 	uint32_t doubts;
 	uint8_t repeats;		/* as the peer told last how many packets came twice */
+	uint32_t held;			/* packets that are LOSS_HELD */
 	uint32_t until;			/* entries before this one are looked at for losses */
 	wtime deadline;			/* when the next may be taken for lost */
-	struct loss_packet packet[];	/* by the flight's window */
+	struct loss_packet packet[];	/* by the flight's entries */
 };
 
 /* Makes the book, if there is none: with the first packet, so that QPs whose messages all go directly have none. Without memory
@@ -69,6 +74,11 @@ void loss_reset(struct flight *f);
 
 /* The peer has said that it holds what comes early. */
 void loss_select(struct flight *f);
+
+/* The peer holds something: there may be LOSS_SPAN packets in flight from now on, those that it holds besides those under way. */
+void loss_widen(struct flight *f);
+/* May one of `span` PSNs leave, as the peer holds some of those before it? */
+bool loss_has_room(const struct flight *f, uint32_t span);
 
 /* The entry at `index` leaves. */
 void loss_sent(struct flight *f, uint32_t index, wtime now, bool fresh);

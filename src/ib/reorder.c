@@ -65,20 +65,39 @@ static void fill(struct frame *frame, const struct packet *p)
 		memcpy(frame->payload, p->payload->iov_base, p->payload_bytes);
 }
 
+static bool is_held(const struct reorder *r, unsigned slot)
+{
+	return r->held[slot / 64] >> slot % 64 & 1;
+}
+
+static void set_held(struct reorder *r, unsigned slot, unsigned frame)
+{
+	r->frame[slot] = (uint16_t)frame;
+	r->held[slot / 64] |= UINT64_C(1) << slot % 64;
+	r->count++;
+}
+
+static void set_free(struct reorder *r, unsigned slot)
+{
+	r->held[slot / 64] &= ~(UINT64_C(1) << slot % 64);
+	r->count--;
+}
+
 enum reorder_result reorder_hold(struct ca *ca, struct reorder *r, psn_t expected, const struct packet *p)
 {
 	unsigned slot = p->psn % REORDER_SPAN, n;
 
 	if (!r || psn_diff(p->psn, expected) >= REORDER_SPAN)
 		return REORDER_FULL;
-	if (r->held >> slot & 1)
+	if (is_held(r, slot))
 		return REORDER_HAD;
 	n = take_frame(ca->reorder);
 	if (n == NO_FRAME)
 		return REORDER_FULL;
 	fill(&ca->reorder->frame[n], p);
-	r->frame[slot] = (uint16_t)n;
-	r->held |= UINT64_C(1) << slot;
+	if (!r->count)
+		r->passed = expected;
+	set_held(r, slot, n);
 	return REORDER_HELD;
 }
 
@@ -87,15 +106,20 @@ static struct packet *packet_in(const struct ca *ca, const struct reorder *r, un
 	return &ca->reorder->frame[r->frame[slot]].packet;
 }
 
-/* A request that spans several PSNs may have passed some. */
+/* A request that spans several PSNs may have passed some, and one of many all. */
 static void drop_passed(struct ca *ca, struct reorder *r, psn_t expected)
 {
-	for (unsigned slot = 0; slot < REORDER_SPAN; slot++) {
-		if (!(r->held >> slot & 1) || psn_cmp(packet_in(ca, r, slot)->psn, expected) >= 0)
+	int32_t passed = psn_diff(expected, r->passed);
+
+	for (int32_t i = 0; r->count && i < passed && i < REORDER_SPAN; i++) {
+		unsigned slot = psn_add(r->passed, i) % REORDER_SPAN;
+
+		if (!is_held(r, slot))
 			continue;
-		r->held &= ~(UINT64_C(1) << slot);
+		set_free(r, slot);
 		give_back(ca->reorder, r->frame[slot]);
 	}
+	r->passed = expected;
 }
 
 struct packet *reorder_next(struct ca *ca, struct reorder *r, psn_t expected)
@@ -103,9 +127,9 @@ struct packet *reorder_next(struct ca *ca, struct reorder *r, psn_t expected)
 	unsigned slot = expected % REORDER_SPAN;
 
 	drop_passed(ca, r, expected);
-	if (!(r->held >> slot & 1))
+	if (!is_held(r, slot))
 		return NULL;
-	r->held &= ~(UINT64_C(1) << slot);
+	set_free(r, slot);
 	return packet_in(ca, r, slot);
 }
 
@@ -118,29 +142,35 @@ void reorder_forget(struct ca *ca, struct reorder *r)
 {
 	if (!r)
 		return;
-	for (unsigned slot = 0; slot < REORDER_SPAN; slot++)
-		if (r->held >> slot & 1)
+	for (unsigned slot = 0; r->count && slot < REORDER_SPAN; slot++)
+		if (is_held(r, slot))
 			give_back(ca->reorder, r->frame[slot]);
 	*r = (struct reorder){ 0 };
 }
 
-uint64_t reorder_bits(const struct reorder *r, psn_t expected)
+void reorder_bits(const struct reorder *r, psn_t expected, uint64_t bits[HELD_WORDS])
 {
-	unsigned turn = expected % REORDER_SPAN;
+	unsigned turn = expected % REORDER_SPAN, word = turn / 64, shift = turn % 64;
 
-	if (!r)
-		return 0;
-	return turn ? r->held >> turn | r->held << (REORDER_SPAN - turn) : r->held;
+	for (unsigned i = 0; i < HELD_WORDS; i++) {
+		uint64_t low = r->held[(word + i) % HELD_WORDS], high = r->held[(word + i + 1) % HELD_WORDS];
+
+		bits[i] = shift ? low >> shift | high << (64 - shift) : low;
+	}
 }
 
 void reorder_check(const struct ca *ca, const struct reorder *r, psn_t expected)
 {
+	unsigned count = 0;
+
 	for (unsigned slot = 0; reorder_holds(r) && slot < REORDER_SPAN; slot++) {
 		psn_t psn;
 
-		if (!(r->held >> slot & 1))
+		if (!is_held(r, slot))
 			continue;
+		count++;
 		psn = packet_in(ca, r, slot)->psn;
 		weft_bug_on(psn % REORDER_SPAN != slot || psn_cmp(psn, expected) <= 0 || psn_diff(psn, expected) >= REORDER_SPAN);
 	}
+	weft_bug_on(r && r->count != count);
 }

@@ -7,20 +7,22 @@
 #define WEFT_IB_REORDER_H
 
 #include "base/psn.h"
+#include "wire/packet.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
 struct ca;
-struct packet;
 
-/* Our choice: as many packets as are in flight by default, and frames for eight QPs that lost one at once (2 MB). */
-enum { REORDER_SPAN = 64, REORDER_FRAMES = 512 };
+/* Our choice: frames for four QPs whose losses are not repaired yet after four windows, or many that lost one (4 MB). */
+enum { REORDER_SPAN = HELD_BITS, REORDER_FRAMES = 1024 };
 
 /* Of one responder. */
 struct reorder {
-	uint64_t held;			/* by PSN modulo REORDER_SPAN */
+	uint64_t held[HELD_WORDS];	/* by PSN modulo REORDER_SPAN */
+	uint16_t count;			/* so many are */
 	uint16_t frame[REORDER_SPAN];	/* of the adapter's, where held */
+	psn_t passed;			/* where count: nothing before it is held */
 	psn_t repeated;			/* the last packet that came twice */
 	uint8_t repeats;		/* so many did, modulo 256 */
 	bool must_say;			/* its sender was not told yet */
@@ -34,12 +36,12 @@ void reorder_open(struct ca *ca, struct reorder **r);
 /* Does an ACK have to say more than usual? */
 static inline bool reorder_has_news(const struct reorder *r)
 {
-	return r && (r->held || r->must_say);
+	return r && (r->count || r->must_say);
 }
 
 static inline bool reorder_holds(const struct reorder *r)
 {
-	return r && r->held;
+	return r && r->count;
 }
 
 /* The packet comes before `expected`. */
@@ -49,7 +51,7 @@ struct packet *reorder_next(struct ca *ca, struct reorder *r, psn_t expected);
 void reorder_release(struct ca *ca, const struct packet *p);
 void reorder_forget(struct ca *ca, struct reorder *r);
 /* Bit i: expected + i is held. */
-uint64_t reorder_bits(const struct reorder *r, psn_t expected);
+void reorder_bits(const struct reorder *r, psn_t expected, uint64_t bits[HELD_WORDS]);
 void reorder_check(const struct ca *ca, const struct reorder *r, psn_t expected);
 
 #endif

@@ -379,7 +379,7 @@ static bool send_fresh(struct qp *qp, wtime now, const struct send_wqe *wqe, con
 	}
 	out->packet.psn = e.psn;
 	if (f->window) {
-		out->packet.ack_requested = ask(f, &e, f->newest + 1 - f->oldest == (f->limit ? f->limit : f->window));
+		out->packet.ack_requested = ask(f, &e, flight_under_way(f) + 1 == flight_most(f));
 		timer_packet_sent(qp, now);
 		rtt_sent(&f->rtt, now, e.psn);
 		note_sent(qp, f->newest, now, true);

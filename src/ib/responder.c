@@ -608,7 +608,7 @@ static void take_held(struct qp *qp, wtime now)
 		take_packet(qp, now, p);
 		reorder_release(qp->ca, p);
 	}
-	if (r->reorder->held && r->phase == RESPONDER_READY)
+	if (r->reorder->count && r->phase == RESPONDER_READY)
 		r->phase = RESPONDER_HOLDING;
 }
 

@@ -77,8 +77,9 @@ enum { IPV4_ID = 4, IPV4_SOURCE = 12, IPV4_DESTINATION = 16, IPV4_DF = 0x4000 };
 	F(resv.bth7,	8, 1, 7)	\
 	F(psn,		9, 0, 24)
 
-/* What resv.bth7 says of its sender, if anything; our choice, the letter W: ib/loss.h */
-enum { BTH_SELECTIVE = 0x57 };
+/* What resv.bth7 says of its sender, if anything; our choice, the letter w: ib/loss.h. Another form of HELDETH takes another
+ * value, so that who knows only one is a stranger to who knows the other. W was for 64 bits. */
+enum { BTH_SELECTIVE = 0x77 };
 
 /* IBA 9.3: the extended transport headers */
 #define DETH_FIELDS(F)			\
@@ -104,12 +105,16 @@ enum { BTH_SELECTIVE = 0x57 };
 #define AETH_FIELDS(F)			\
 	F(aeth.syndrome, 0, 0, 8)	\
 	F(aeth.msn,	1, 0, 24)
-/* Ours. held, bit i: the packet of PSN + 1 + i is, where PSN is the BTH's, of the last packet executed; so bit 0 is never set.
+/* Ours. held, bit i of its 256: the packet of PSN + 1 + i is, where PSN is the BTH's, of the last packet executed; so bit 0 is
+ * never set. The words have the lowest bits first.
  * repeats: how many packets have come twice, modulo 256; repeated: the last one's PSN. */
 #define HELDETH_FIELDS(F)		\
-	F(heldeth.held,	0, 0, 64)	\
-	F(heldeth.repeats, 8, 0, 8)	\
-	F(heldeth.repeated, 9, 0, 24)
+	F(heldeth.held[0], 0, 0, 64)	\
+	F(heldeth.held[1], 8, 0, 64)	\
+	F(heldeth.held[2], 16, 0, 64)	\
+	F(heldeth.held[3], 24, 0, 64)	\
+	F(heldeth.repeats, 32, 0, 8)	\
+	F(heldeth.repeated, 33, 0, 24)
 #define ATOMICACKETH_FIELDS(F)		\
 	F(atomicack,	0, 0, 64)
 #define IMM_FIELDS(F)			\
@@ -125,7 +130,7 @@ enum { BTH_SELECTIVE = 0x57 };
 	H(x, HDR_RETH, 16, RETH_FIELDS)		\
 	H(x, HDR_ATOMICETH, 28, ATOMICETH_FIELDS)	\
 	H(x, HDR_AETH, 4, AETH_FIELDS)		\
-	H(x, HDR_HELDETH, 12, HELDETH_FIELDS)	\
+	H(x, HDR_HELDETH, 36, HELDETH_FIELDS)	\
 	H(x, HDR_ATOMICACKETH, 8, ATOMICACKETH_FIELDS) \
 	H(x, HDR_IMM, 4, IMM_FIELDS)		\
 	H(x, HDR_IETH, 4, IETH_FIELDS)

@@ -21,6 +21,7 @@ enum packet_form {
 };
 
 #define MESSAGE_MAX_BYTES (1u << 31)	/* IBA 9.7.2 */
+enum { HELD_WORDS = 4, HELD_BITS = 64 * HELD_WORDS };	/* our choice: HELDETH speaks of four default windows */
 enum { ATOMIC_BYTES = 8 };		/* IBA 9.4.5: the word of an atomic operation; of an atomic write too */
 
 enum {
@@ -83,7 +84,7 @@ struct packet {
 	struct { uint64_t va; uint32_t rkey; uint64_t swap_add, compare; } atomiceth;
 	struct { uint8_t syndrome; uint32_t msn; } aeth;
 	uint64_t atomicack;	/* original value */
-	struct { uint64_t held; uint8_t repeats; psn_t repeated; } heldeth;	/* ours: ib/loss.h, ib/reorder.h */
+	struct { uint64_t held[HELD_WORDS]; uint8_t repeats; psn_t repeated; } heldeth;	/* ours: ib/loss.h, ib/reorder.h */
 	uint32_t imm;		/* as on the wire, read big-endian */
 	uint32_t ieth_rkey;
 	struct { uint8_t placement, selectivity; } feth;	/* FLUSH, IBA 1.5: 4-bit PLT, 2-bit SEL */

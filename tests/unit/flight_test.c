@@ -124,6 +124,37 @@ static void half_the_numbers_at_most(void **state)
 	flight_fini(&f);
 }
 
+/* What the peer holds makes room, as far ahead as it can name. */
+static void what_is_held_is_not_under_way(void **state)
+{
+	struct flight f;
+
+	(void)state;
+	assert_int_equal(flight_init(&f, WINDOW), 0);
+	flight_open(&f, 0xfffff8, 0);
+	loss_open(&f);
+	for (uint32_t i = 0; i < WINDOW; i++) {
+		struct flight_entry e = { .psn = f.psn, .span = 1, .wqe = i, .is_last = true };
+
+		loss_sent(&f, f.newest, 1, true);
+		flight_record(&f, &e);
+	}
+	loss_select(&f);
+	loss_widen(&f);
+	assert_false(flight_has_room(&f, 1));
+	loss_held(&f, 3, 2);
+	assert_int_equal(flight_under_way(&f), WINDOW - 1);
+	assert_true(flight_has_room(&f, LOSS_SPAN - WINDOW));
+	assert_false(flight_has_room(&f, LOSS_SPAN - WINDOW + 1));
+	for (uint32_t i = 0; i < WINDOW; i++)
+		assert_int_equal(flight_at(&f, i)->psn, psn_add(0xfffff8, i));
+	flight_check(&f);
+	flight_rewind_all(&f);
+	assert_int_equal(flight_under_way(&f), WINDOW);
+	flight_check(&f);
+	flight_fini(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -132,6 +163,7 @@ int main(void)
 		cmocka_unit_test(the_msn_takes_whole_messages),
 		cmocka_unit_test(going_back_keeps_the_book),
 		cmocka_unit_test(half_the_numbers_at_most),
+		cmocka_unit_test(what_is_held_is_not_under_way),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

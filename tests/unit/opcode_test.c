@@ -67,7 +67,7 @@ static const struct {
 	{ 0x0d, "RC_RDMA_READ_RESPONSE_FIRST", 4, true, 0, 4096 },
 	{ 0x0e, "RC_RDMA_READ_RESPONSE_MIDDLE", 0, true, 0, 4096 },
 	{ 0x11, "RC_ACKNOWLEDGE", 4, true, 0, 0 },
-	{ 0xd1, "WEFT_SELECTIVE_ACK", 16, true, 0, 0 },
+	{ 0xd1, "WEFT_SELECTIVE_ACK", 40, true, 0, 0 },
 	{ 0x12, "RC_ATOMIC_ACKNOWLEDGE", 12, true, 0, 0 },
 	{ 0x13, "RC_CMP_SWAP", 28, false, 0, 0 },
 	{ 0x17, "RC_SEND_ONLY_INV", 4, false, 0, 4096 },
