@@ -45,7 +45,7 @@ static bool send_nowhere(struct hub *h, struct client *c, const struct control_m
 	int i = index_of(c);
 
 	(void)h;
-	assert(msg->type >= CTL_HELLO && msg->type <= CTL_COUNTS);
+	assert(msg->type >= CTL_HELLO && msg->type <= CTL_LINK_FAULT);
 	assert(msg->text_bytes <= CONTROL_TEXT && (!msg->text_bytes || text));
 	for (int k = 0; k < nfds; k++)
 		assert(fds[k] >= 0);

@@ -36,6 +36,8 @@ static const struct {
 	[COUNT_XMIT_PKTS] = { true, false, TRAFFIC_PACKETS },
 	[COUNT_RCV_DATA] = { true, true, TRAFFIC_WORDS },
 	[COUNT_RCV_PKTS] = { true, true, TRAFFIC_PACKETS },
+	[COUNT_SYMBOL_ERRORS] = { true, false, TRAFFIC_ERRORS },
+	[COUNT_RCV_ERRORS] = { true, false, TRAFFIC_ERRORS },
 	[COUNT_XMIT_WAIT] = { true, false, TRAFFIC_WAIT },
 	[COUNT_XMIT_DISCARDS] = { true, false, TRAFFIC_XMIT_DISCARDS },
 	[COUNT_RCV_RELAY] = { true, false, TRAFFIC_RCV_RELAY },
@@ -50,9 +52,16 @@ static uint64_t data_of(const struct port_view *v, bool is_peers, enum traffic_c
 	return v->traffic && port != PORT_NONE ? traffic_read(v->traffic, port, c) : 0;
 }
 
+/* Data with errors was not received (16.1.3.5). */
+static uint64_t spoilt(const struct port_view *v, enum port_count c)
+{
+	return c == COUNT_RCV_DATA ? data_of(v, false, TRAFFIC_ERROR_WORDS) :
+	       c == COUNT_RCV_PKTS ? data_of(v, false, TRAFFIC_ERRORS) : 0;
+}
+
 uint64_t port_counters_total(const struct port_view *v, enum port_count c)
 {
-	return v->counters->total[c] + (data[c].has_data ? data_of(v, data[c].is_peers, data[c].count) : 0);
+	return v->counters->total[c] + (data[c].has_data ? data_of(v, data[c].is_peers, data[c].count) : 0) - spoilt(v, c);
 }
 
 uint64_t port_counters_ext_total(const struct port_view *v, unsigned i)

@@ -7,12 +7,15 @@
 #include "cli/output.h"
 #include "control/fabric_file.h"
 #include "fabric/host.h"
+#include "impair/impair.h"
 #include "link/memfile.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 static const char load_one[] = "weft fabric load FILE";
@@ -271,19 +274,84 @@ int fabric_net_find_link(int fd, const char *name, struct control_msg *msg)
 	return EXIT_OK;
 }
 
-int fabric_net_link(const struct cli_options *o, int argc, char **argv)
+/* "loss=1%,rate=10Gbit,seed=7", of impair/impair.h's settings; the three alone. */
+static bool names_a_fault(const char *text)
 {
-	struct control_msg msg = { .type = CTL_LINK, .c = argc == 2 && !strcmp(argv[1], "up") };
-	int fd, status;
+	static const char *const names[] = { "loss=", "rate=", "seed=" };
+	bool is_one = true;
 
-	if (argc != 2 || (!msg.c && strcmp(argv[1], "down") != 0)) {
-		cli_fail("weft fabric link NODE:PORT down, or up", "a port and what becomes of its link are wanted");
+	for (; is_one && text; text = strchr(text, ','), text += text ? 1 : 0) {
+		is_one = false;
+		for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+			is_one |= !strncmp(text, names[i], strlen(names[i]));
+	}
+	return is_one;
+}
+
+/* 0, or an exit status, told. Without a seed it is chosen here. */
+static int read_fault(const char *text, struct control_msg *msg)
+{
+	struct impair_spec spec;
+	char why[200] = "loss=, rate= and seed= are the faults of links";
+
+	if (!names_a_fault(text) || impair_parse(text, &spec, why, sizeof(why))) {
+		cli_fail("weft fabric link NODE:PORT loss=1%,seed=7, or rate=10Gbit", "%s: %s", text, why);
 		return EXIT_USAGE;
 	}
+	if (!spec.has_seed && getrandom(&spec.seed, sizeof(spec.seed), 0) != sizeof(spec.seed))
+		return cli_fail(NULL, "no random numbers: %s", strerror(errno));
+	*msg = (struct control_msg){ .type = CTL_LINK_FAULT, .c = spec.rules[0][IMPAIR_OUT].loss_ppm,
+				     .slot = (uint32_t)(spec.rules[0][IMPAIR_OUT].rate_bps / 1000), .service = spec.seed };
+	return 0;
+}
+
+/* What becomes of a link. 0, or an exit status, told. */
+static int read_link(int argc, char **argv, struct control_msg *msg)
+{
+	static const struct {
+		const char *word, *setting;
+	} faults[] = { { "slow", "rate" }, { "loss", "loss" } };
+	char text[IMPAIR_TEXT];
+
+	*msg = (struct control_msg){ .type = CTL_LINK };
+	if (argc == 2 && (!strcmp(argv[1], "up") || !strcmp(argv[1], "down"))) {
+		msg->c = !strcmp(argv[1], "up");
+		return 0;
+	}
+	if (argc == 2 && strchr(argv[1], '='))
+		return read_fault(argv[1], msg);
+	for (size_t i = 0; argc == 3 && i < sizeof(faults) / sizeof(faults[0]); i++) {
+		if (strcmp(argv[1], faults[i].word) != 0)
+			continue;
+		snprintf(text, sizeof(text), "%s=%s", faults[i].setting, argv[2]);
+		return read_fault(text, msg);
+	}
+	cli_fail("weft fabric link NODE:PORT down, up, slow 10Gbit, loss 1%, or loss=1%,rate=10Gbit,seed=7",
+		 "a port and what becomes of its link are wanted");
+	return EXIT_USAGE;
+}
+
+/* A link that comes up is whole. */
+static int end_fault(int fd, const struct control_msg *msg)
+{
+	struct control_msg whole = { .type = CTL_LINK_FAULT, .a = msg->a, .b = msg->b };
+
+	return fabric_net_call(fd, &whole);
+}
+
+int fabric_net_link(const struct cli_options *o, int argc, char **argv)
+{
+	struct control_msg msg;
+	int fd, status = read_link(argc, argv, &msg);
+
+	if (status)
+		return status;
 	fd = find_network(o);
 	if (fd < 0)
 		return EXIT_FAILED;
 	status = fabric_net_find_link(fd, argv[0], &msg);
+	if (status == EXIT_OK && msg.type == CTL_LINK && msg.c)
+		status = end_fault(fd, &msg);
 	if (status == EXIT_OK)
 		status = fabric_net_call(fd, &msg);
 	close(fd);

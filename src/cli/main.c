@@ -35,12 +35,13 @@ static const struct cli_command commands[] = {
 	  "impairment or a frame of the engine differs from the recorded one.\n",
 	  cli_replay },
 	{ "fabric", "*jUSh", "make KIND [NAME=VALUE]... | check [FILE] | path FILE FROM TO\n"
-	  "       | load FILE | unload | link PORT down|up",
+	  "       | load FILE | unload | link PORT down|up|FAULT",
 	  "make fabrics, check them, and give a network one",
 	  "make prints a topology in ibnetdiscover's format; without KIND it lists the kinds. check reads one, of ibnetdiscover\n"
 	  "or ibsim, gives it LIDs and forwarding tables, and follows all paths; without FILE those of the network as it is.\n"
 	  "path shows one. load gives the network one, in which weft run --node HOST runs programs, and unload takes it away;\n"
-	  "link takes a link down, or brings it up. The exit status is 1 when a path does not reach.\n",
+	  "link takes a link down, brings it up, or lets it lose or slow what passes (loss 1%, slow 10Gbit, loss=1%,seed=7).\n"
+	  "The exit status is 1 when a path does not reach.\n",
 	  cli_fabric },
 	{ "impair", "*jSh", "PID|all|DEVICE FAULTS | show [PID] | clear [PID]",
 	  "impair programs while they run",

@@ -224,6 +224,10 @@ static void replay_passed(struct replay *re, struct traced *t, const struct trac
 	if (!re->quiet)
 		print_head(re, r, r->direction == IMPAIR_IN && r->marks & TRACE_REFUSED ? "refused " : "passed ");
 	err = print_frame(r, re->quiet);
+	if (!re->quiet && r->direction == IMPAIR_OUT && r->marks & TRACE_LINK_LOST)
+		printf(" [lost in the fabric]");
+	if (!re->quiet && r->direction == IMPAIR_OUT && r->marks & TRACE_LINK_HELD)
+		printf(" [waits in the fabric]");
 	if (!re->quiet)
 		putchar('\n');
 	re->passed++;

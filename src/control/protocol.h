@@ -146,6 +146,9 @@ enum control_type {
 			 * this host's, or not so many bytes; EADDRNOTAVAIL: gid is not; ENETDOWN: the port is down; EAGAIN:
 			 * the socket is full; EMSGSIZE: the path is known to be narrower; ENETUNREACH: the kernel does not
 			 * send it */
+	CTL_LINK_FAULT,	/* weft command: a, b as for CTL_LINK, of a port of the fabric: its link loses c packets of a million, at
+			 * most all, and carries slot thousand bits a second (0: all), in both directions; service = the seed.
+			 * Both 0: the fault ends. status as for CTL_LINK */
 };
 
 enum {

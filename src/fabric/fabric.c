@@ -12,7 +12,7 @@
 enum { SECTION = 64 };	/* alignment of the sections: a cache line */
 
 _Static_assert(sizeof(struct fabric_head) == 64, "the head is a cache line");
-_Static_assert(sizeof(struct fabric_node) == 112 && sizeof(struct fabric_port) == 72, "no padding in a mapping");
+_Static_assert(sizeof(struct fabric_node) == 112 && sizeof(struct fabric_port) == 88, "no padding in a mapping");
 
 /* Sections, each behind the one before. */
 struct places {
@@ -314,6 +314,28 @@ static void set_state(struct fabric *f, uint32_t port, bool is_up)
 	FABRIC_SET(f->port[port].phys_state, is_up ? PHYS_LINK_UP : PHYS_POLLING);
 	FABRIC_SET(f->port[port].unplugged, !is_up);
 	fabric_written(f, f->owner[port]);
+}
+
+static void set_fault(struct fabric *f, uint32_t port, uint32_t loss_ppm, uint32_t rate_kbps, uint64_t seed)
+{
+	struct fabric_port *p = &f->port[port];
+	bool had = p->loss_ppm || p->rate_kbps, has = loss_ppm || rate_kbps;
+
+	fabric_write(f, f->owner[port]);
+	FABRIC_SET(p->loss_ppm, loss_ppm);
+	FABRIC_SET(p->rate_kbps, rate_kbps);
+	FABRIC_SET(p->fault_seed, seed);
+	FABRIC_SET(f->head->faults, f->head->faults + has - had);
+	fabric_written(f, f->owner[port]);
+}
+
+void fabric_set_fault(struct fabric *f, uint32_t port, uint32_t loss_ppm, uint32_t rate_kbps, uint64_t seed)
+{
+	uint32_t peer = fabric_peer(f, port);
+
+	set_fault(f, port, loss_ppm, rate_kbps, seed);
+	if (peer != PORT_NONE)
+		set_fault(f, peer, loss_ppm, rate_kbps, seed);
 }
 
 void fabric_set_link(struct fabric *f, uint32_t port, bool is_up)

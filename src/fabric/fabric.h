@@ -17,7 +17,7 @@
 
 enum {
 	FABRIC_MAGIC = 0x77666162,	/* "wfab" */
-	FABRIC_VERSION = 2,
+	FABRIC_VERSION = 3,
 	FABRIC_GUIDS = 8,		/* GUIDInfo: one block (IBA 14.2.5.5); our choice of GUIDCap */
 	FABRIC_VLARB = 2 * 64,		/* VLArbitrationTable: entries of high and low priority (14.2.5.9) */
 	FABRIC_SL2VL = 8,		/* SLtoVLMappingTable: bytes for 16 service levels (14.2.5.8) */
@@ -31,7 +31,8 @@ struct fabric_head {
 	uint64_t bytes;			/* of the whole mapping */
 	uint32_t nodes, ports;
 	uint32_t lids, mlids;		/* entries of each LFT and MFT */
-	uint8_t rsvd[32];
+	uint32_t faults;		/* ends of links with faults */
+	uint8_t rsvd[28];
 };
 
 struct fabric_vlarb {
@@ -83,6 +84,15 @@ void fabric_written(struct fabric *f, uint32_t node);
 /* Takes the link of a port down, or brings it up: active, as after a subnet manager's look at it. Tables stay as they are. The
  * port has a link. */
 void fabric_set_link(struct fabric *f, uint32_t port, bool is_up);
+
+/* From now on the link of a port loses this share of packets and carries so much, in both directions; 0 and 0: all of them, at
+ * once. The port has a link. */
+void fabric_set_fault(struct fabric *f, uint32_t port, uint32_t loss_ppm, uint32_t rate_kbps, uint64_t seed);
+
+static inline bool fabric_has_faults(const struct fabric *f)
+{
+	return FABRIC_READ(f->head->faults);
+}
 
 /* The index of a node's port; number is at most place.ports. */
 static inline uint32_t fabric_port_index(const struct fabric *f, uint32_t node, unsigned number)

@@ -84,7 +84,10 @@ struct fabric_port {
 	uint8_t phy_errors, overrun_errors;
 	uint8_t unplugged;		/* by whoever owns the fabric: no training brings the link up */
 	uint8_t reregistered;		/* how often its manager has set ClientReregister, modulo 256 */
-	uint8_t rsvd[4];
+	uint32_t loss_ppm;		/* the link's fault of this direction (fabric_set_fault): packets lost, of a million */
+	uint32_t rate_kbps;		/* what it carries at most, in 1000 bits a second; 0: all */
+	uint32_t rsvd;
+	uint64_t fault_seed;
 };
 
 struct topology {

@@ -1,5 +1,5 @@
 /* What programs' data counts at the ports of a fabric: one block for each port, in a mapping beside the fabric's that every
- * process at a port writes by relaxed additions. A block has what its port sent; what a port received is what its peer sent.
+ * process at a port writes by relaxed additions. A block has what its port sent; a port received what its peer sent, but errors.
  * Nothing in the mapping leads anywhere: who writes nonsense falsifies figures, and nothing else. */
 #ifndef WEFT_FABRIC_TRAFFIC_H
 #define WEFT_FABRIC_TRAFFIC_H
@@ -17,11 +17,15 @@ enum traffic_count {
 	TRAFFIC_RCV_RELAY,
 	TRAFFIC_XMIT_CONSTRAINT,
 	TRAFFIC_RCV_CONSTRAINT,
+	TRAFFIC_ERRORS,			/* packets that a link with a fault has spoilt on their way to the port */
+	TRAFFIC_ERROR_WORDS,		/* of these */
 	TRAFFIC_COUNTS,
 };
 
 struct traffic_block {
 	_Atomic uint64_t count[TRAFFIC_COUNTS];
+	_Atomic uint64_t busy_until;	/* of a slow link, of the monotonic clock: passage.c */
+	uint64_t rsvd[5];		/* two lines of cache */
 };
 
 /* A way as packets of programs go it. */

@@ -255,6 +255,11 @@ unsigned impair_push(struct impair_lane *lane, wtime now, enum packet_form form,
 	return marks;
 }
 
+bool impair_hold(struct impair_lane *lane, wtime due, enum packet_form form, const void *frame, size_t bytes, uint32_t to)
+{
+	return bytes && bytes <= PACKET_MAX_BYTES && admit(lane, due, form, frame, bytes, to);
+}
+
 const struct impair_frame *impair_pop(struct impair_lane *lane, wtime now)
 {
 	struct impair_frame *f;

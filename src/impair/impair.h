@@ -119,6 +119,9 @@ void impair_fini(struct impair_lane *lane);
  * IMPAIR_SCHEDULED is gone. */
 unsigned impair_push(struct impair_lane *lane, wtime now, enum packet_form form, const void *frame, size_t bytes, uint32_t to);
 
+/* Takes a copy that is due then, and meets no rules. False: the queue is full. */
+bool impair_hold(struct impair_lane *lane, wtime due, enum packet_form form, const void *frame, size_t bytes, uint32_t to);
+
 /* The next frame that is due, or NULL. Valid until the next impair_pop. */
 const struct impair_frame *impair_pop(struct impair_lane *lane, wtime now);
 

@@ -35,12 +35,15 @@ enum trace_kind {
  * port was down. */
 enum { TRACE_STOPPED = 1, TRACE_REFUSED = 2 };
 
+/* Of one that passed out: links of the fabric lost it, or were so slow that it waited. */
+enum { TRACE_LINK_LOST = 4, TRACE_LINK_HELD = 8 };
+
 struct trace_record {
 	enum trace_kind kind;
 	unsigned device;			/* < IMPAIR_DEVICES */
 	enum packet_form form;			/* of frames */
 	enum impair_direction direction;
-	uint8_t marks;				/* enum impair_mark, TRACE_OFFERED; TRACE_STOPPED */
+	uint8_t marks;				/* enum impair_mark, TRACE_OFFERED; TRACE_STOPPED ... */
 	uint32_t pid, to;			/* to: the destination's slot, out; the origin, in; what impair_push was given */
 	wtime time;
 	const uint8_t *data;			/* borrowed: the frame, or a process's text */

@@ -42,11 +42,12 @@ static bool wants_packets(const struct peers *ps, uint32_t slot)
 	return atomic_load_explicit(&ps->page->slot_packets[slot], memory_order_relaxed);
 }
 
-/* What is sent directly passes no stage, at either end. */
+/* What is sent directly passes no stage, at either end, and no link with a fault. */
 static void prefer_packets(const struct peers *ps, struct route *r)
 {
 	if (route_goes_both_ways(r->kind) &&
-	    (wants_packets(ps, route_slot(r)) || wants_packets(ps, ps->session->slot)))
+	    (wants_packets(ps, route_slot(r)) || wants_packets(ps, ps->session->slot) ||
+	     (r->way && ways_at(&ps->node.ways, r->way)->has_faults)))
 		r->kind = ROUTE_PACKETS;
 }
 

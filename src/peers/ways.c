@@ -1,5 +1,7 @@
 #include "peers/ways.h"
 
+#include "fabric/passage.h"
+
 #include <stdlib.h>
 
 void ways_fini(struct ways *w)
@@ -24,6 +26,7 @@ static void fill(struct way *way, const struct fabric *f, const struct walk_pack
 	back.dlid = own_lid;
 	fabric_walk(f, &back, &r);
 	traffic_way_set(&way->back, f, &r);
+	way->has_faults = passage_has_faults(f, &way->there) || passage_has_faults(f, &way->back);
 }
 
 static struct way *make(struct ways *w)

@@ -9,6 +9,7 @@ struct way {
 	uint32_t next;			/* in its bucket; 0: it is the last */
 	uint16_t dlid, pkey;
 	uint8_t sl;
+	bool has_faults;		/* a link on it, or on the way back, loses or slows what passes */
 	struct traffic_way there;
 	struct traffic_way back;	/* to our port; of no links when nothing gets there */
 };

@@ -9,6 +9,7 @@
 #include "runtime/device_faults.h"
 #include "runtime/gsi.h"
 #include "runtime/helper.h"
+#include "runtime/link_faults.h"
 #include "runtime/pump.h"
 #include "runtime/recorder.h"
 #include "runtime/state.h"
@@ -26,6 +27,7 @@ enum { TO_NOBODY = PAGE_SLOTS };
 struct faults {
 	struct impair_lanes lanes;
 	struct device_faults device;
+	struct link_faults links;
 	struct tracer *tracer;				/* owned, or NULL */
 	struct recorder recorder;			/* with a tracer */
 	struct tracer *capture;				/* owned, or NULL */
@@ -182,10 +184,16 @@ static bool put_in(struct runtime *rt)
 	return rt->faults;
 }
 
+static bool has_links(const struct runtime *rt)
+{
+	return node_is_somewhere(&rt->peers.node) && fabric_has_faults(&rt->peers.node.fabric);
+}
+
 /* A stage without faults, trace and capture costs what a stage costs. */
 static void put_aside(struct runtime *rt)
 {
-	if (*rt->faults->text || rt->faults->tracer || rt->faults->capture)
+	if (*rt->faults->text || rt->faults->tracer || rt->faults->capture || has_links(rt) ||
+	    link_faults_deadline(&rt->faults->links) != WTIME_NEVER)
 		return;
 	rt->idle_faults = rt->faults;
 	rt->faults = NULL;
@@ -238,6 +246,14 @@ void faults_capture(struct runtime *rt, int pipe)
 	}
 }
 
+void faults_look_at_links(struct runtime *rt)
+{
+	if (has_links(rt) && put_in(rt))
+		link_faults_init(&rt->faults->links);
+	else if (rt->faults)
+		put_aside(rt);
+}
+
 const char *faults_text(const struct runtime *rt)
 {
 	return rt->faults ? rt->faults->text : "";
@@ -255,6 +271,8 @@ struct device_faults *faults_of_devices(struct runtime *rt)
 
 void faults_destroy(struct runtime *rt)
 {
+	if (rt->idle_faults)
+		link_faults_fini(&rt->idle_faults->links);
 	free(rt->idle_faults);
 	rt->idle_faults = NULL;
 	if (!rt->faults)
@@ -262,6 +280,7 @@ void faults_destroy(struct runtime *rt)
 	atomic_store(&rt->calls_fail, false);
 	record_engines(rt, &rt->faults->recorder.ops, &ib_transport);	/* a forked child's QPs, or none */
 	impair_lanes_fini(&rt->faults->lanes);
+	link_faults_fini(&rt->faults->links);
 	tracer_destroy(rt->faults->tracer);
 	tracer_destroy(rt->faults->capture);
 	free(rt->faults);
@@ -287,12 +306,11 @@ static struct link *link_to(struct runtime *rt, uint32_t to)
 }
 
 /* As it leaves, or has arrived. */
-static void note_passed(struct runtime *rt, unsigned kind, enum impair_direction direction, const void *frame, uint32_t bytes,
-			uint32_t to)
+static void note_passed(struct runtime *rt, unsigned kind, enum impair_direction direction, uint8_t marks, const void *frame,
+			uint32_t bytes, uint32_t to)
 {
-	struct trace_record r = { TRACE_PASSED, link_device(kind), link_form(kind), direction,
-				  recorder_marks(&rt->faults->recorder), .to = to, .time = rt->ca.now, .data = frame,
-				  .bytes = bytes };
+	struct trace_record r = { TRACE_PASSED, link_device(kind), link_form(kind), direction, marks, .to = to,
+				  .time = rt->ca.now, .data = frame, .bytes = bytes };
 
 	if (rt->faults->tracer)
 		tracer_add(rt->faults->tracer, &r);
@@ -300,10 +318,22 @@ static void note_passed(struct runtime *rt, unsigned kind, enum impair_direction
 		tracer_add(rt->faults->capture, &r);
 }
 
+/* What becomes of it on its way to a process, as a mark of the trace. */
+static uint8_t send_over_links(struct runtime *rt, unsigned kind, const void *frame, uint32_t bytes, uint32_t to)
+{
+	enum link_fate fate = to < TO_NOBODY ? link_faults_take(&rt->faults->links, rt, kind, frame, bytes, to) : LINK_PASSED;
+
+	if (fate == LINK_PASSED)
+		pump_send_frame(rt, link_to(rt, to), kind, frame, bytes);
+	count(&rt->ca.counters, fate == LINK_LOST ? IMPAIR_LOST : fate == LINK_HELD ? IMPAIR_DELAYED : 0);
+	return fate == LINK_LOST ? TRACE_LINK_LOST : fate == LINK_HELD ? TRACE_LINK_HELD : 0;
+}
+
 static void pass(struct runtime *rt, unsigned kind, enum impair_direction direction, const void *frame, uint32_t bytes,
 		 uint32_t to)
 {
 	struct recorder *recorder = &rt->faults->recorder;
+	uint8_t marks = 0;
 
 	recorder->stopped = recorder->refused = false;
 	if (!to && direction == IMPAIR_OUT) {
@@ -312,11 +342,11 @@ static void pass(struct runtime *rt, unsigned kind, enum impair_direction direct
 		gsi_deliver(rt, kind, frame, bytes);
 		helper_kick(rt);
 	} else if (direction == IMPAIR_OUT) {
-		pump_send_frame(rt, link_to(rt, to), kind, frame, bytes);
+		marks = send_over_links(rt, kind, frame, bytes, to);
 	} else {
 		pump_deliver(rt, to, kind, frame, bytes);
 	}
-	note_passed(rt, kind, direction, frame, bytes, to);
+	note_passed(rt, kind, direction, marks | recorder_marks(recorder), frame, bytes, to);
 }
 
 static void offer(struct runtime *rt, unsigned kind, enum impair_direction direction, const void *frame, size_t bytes,
@@ -372,6 +402,18 @@ void faults_receive(struct runtime *rt, uint32_t origin, unsigned kind, const vo
 		rt->ca.counters.malformed++;
 }
 
+/* Those that have passed slow links. */
+static unsigned run_links(struct runtime *rt)
+{
+	struct link_faults *links = &rt->faults->links;
+	const struct impair_frame *frame;
+	unsigned n = 0;
+
+	for (; (frame = link_faults_pop(links, rt->ca.now)); n++)
+		pump_send_frame(rt, link_to(rt, frame->to), link_kind(links->device, frame->form), frame->data, frame->bytes);
+	return n;
+}
+
 unsigned faults_run(struct runtime *rt, enum impair_direction direction)
 {
 	unsigned n = 0;
@@ -383,12 +425,15 @@ unsigned faults_run(struct runtime *rt, enum impair_direction direction)
 		for (; lane && (frame = impair_pop(lane, rt->ca.now)); n++)
 			pass(rt, link_kind(device, frame->form), direction, frame->data, frame->bytes, frame->to);
 	}
+	if (direction == IMPAIR_OUT)
+		n += run_links(rt);
 	return n;
 }
 
 wtime faults_deadline(const struct runtime *rt)
 {
-	return wtime_min(impair_lanes_deadline(&rt->faults->lanes), device_faults_next(rt));
+	return wtime_min(wtime_min(impair_lanes_deadline(&rt->faults->lanes), link_faults_deadline(&rt->faults->links)),
+			 device_faults_next(rt));
 }
 
 void faults_flush(struct runtime *rt)
@@ -402,20 +447,27 @@ void faults_flush(struct runtime *rt)
 		end_capture(rt);
 }
 
+/* Time passes only for what is on its way, which survives its sender. */
+static void send_all(struct runtime *rt, wtime due)
+{
+	rt->ca.now = due > rt->ca.now ? due : rt->ca.now;
+	faults_run(rt, IMPAIR_OUT);
+}
+
 void faults_leave(struct runtime *rt)
 {
+	wtime due;
+
 	if (!rt->faults || !lock_soon(&rt->lock))
 		return;
-	/* what is on its way survives its sender; time passes only for these */
 	for (unsigned device = 0; device < IMPAIR_DEVICES; device++) {
 		const struct impair_lane *lane = impair_lane(&rt->faults->lanes, device, IMPAIR_OUT);
-		wtime due;
 
-		while (lane && (due = impair_deadline(lane)) != WTIME_NEVER) {
-			rt->ca.now = due > rt->ca.now ? due : rt->ca.now;
-			faults_run(rt, IMPAIR_OUT);
-		}
+		while (lane && (due = impair_deadline(lane)) != WTIME_NEVER)
+			send_all(rt, due);
 	}
+	while ((due = link_faults_deadline(&rt->faults->links)) != WTIME_NEVER)
+		send_all(rt, due);
 	pump_flush(rt);
 	faults_flush(rt);
 	lock_leave(&rt->lock);

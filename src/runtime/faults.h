@@ -26,6 +26,8 @@ void faults_destroy(struct runtime *rt);
 /* From now on frames meet the faults of this text, which is impair/impair.h's, in place of what they met before; empty: none.
  * What waits in the stage is lost. A text that cannot be used is logged, and nothing changes. */
 void faults_change(struct runtime *rt, const char *text);
+/* The fabric has other links with faults, or we came to a host. */
+void faults_look_at_links(struct runtime *rt);
 /* What is in force, with its seed; empty: nothing. */
 const char *faults_text(const struct runtime *rt);
 

@@ -99,6 +99,7 @@ static void open_mail(struct runtime *rt, struct mail *mail)
 		devices_refresh(rt->peers.page, &rt->peers.node, &rt->ca);
 		if (msg->a == CONTROL_PAGE_PACKETS)
 			devices_forget_routes(&rt->ca);
+		faults_look_at_links(rt);
 		runtime_leave(rt);
 		break;
 	case CTL_IMPAIR:

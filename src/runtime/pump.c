@@ -47,7 +47,8 @@ static struct wire_load load_of(const struct burst *b, unsigned packets)
 	return load;
 }
 
-/* At the ports on their way. What the process's own faults do to packets comes after that. */
+/* At the ports on their way. What the process's own faults do to packets comes after that; links with faults count by themselves
+ * (runtime/link_faults.c). */
 static void count_on_way(struct runtime *rt, uint32_t number, const struct burst *b, unsigned packets)
 {
 	const struct way *way = ways_at(&rt->peers.node.ways, number);
@@ -86,7 +87,7 @@ static unsigned send_by(struct runtime *rt, const struct route *r, const struct 
 	for (unsigned i = 0; i < b->packets; i++)
 		packet[i] = &b->out[i].packet;
 	if (rt->faults) {
-		if (r->way)
+		if (r->way && !ways_at(&rt->peers.node.ways, r->way)->has_faults)
 			count_on_way(rt, r->way, b, b->packets);
 		for (unsigned i = 0; i < b->packets; i++)
 			 faults_send(rt, r, b->dev, packet[i]);

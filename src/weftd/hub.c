@@ -436,6 +436,7 @@ static const struct rule {
 	[CTL_IMPAIR] = { FROM_COMMAND, 0, IMPAIRS_TEXT, .full = impair },
 	[CTL_CAPTURE] = { FROM_COMMAND, .plain = captures_input },
 	[CTL_LINK] = { FROM_COMMAND, .plain = link_states_input },
+	[CTL_LINK_FAULT] = { FROM_COMMAND, .plain = link_states_fault },
 	[CTL_MAD_PORT] = { FROM_MADS, 0, NODE_DESCRIPTION + 8, .full = umad_port },
 	[CTL_MAD] = { FROM_MADS, 0, sizeof(struct control_mad) + CONTROL_MAD_PIECE, .full = umad_input },
 	[CTL_PING] = { FROM_COMMAND, .plain = pings_input },

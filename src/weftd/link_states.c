@@ -80,6 +80,18 @@ void link_states_input(struct hub *h, struct client *c, const struct control_msg
 	hub_answer(h, c, msg, hub_is_owner(h, c) ? -change(h, msg) : EPERM);
 }
 
+static int set_fault(struct hub *h, const struct control_msg *msg)
+{
+	if (!msg->a || msg->c > 1000000)
+		return -EINVAL;
+	return subnet_set_fault(h, msg->a - 1, msg->b, msg->c, msg->slot, msg->service);
+}
+
+void link_states_fault(struct hub *h, struct client *c, const struct control_msg *msg)
+{
+	hub_answer(h, c, msg, hub_is_owner(h, c) ? -set_fault(h, msg) : EPERM);
+}
+
 /* A time beyond any that is given is of the clock before the machine was started anew. */
 static bool is_due(const struct hub *h, const struct outage *o)
 {

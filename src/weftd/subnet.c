@@ -563,16 +563,34 @@ void subnet_tell_changes(struct hub *h)
 	hub_page_changed(h, CONTROL_PAGE_FABRIC);
 }
 
-int subnet_set_link(struct hub *h, uint32_t port, uint32_t number, bool is_up)
+/* 0, or why the fabric of this number has no link at this port. */
+static int check_link(const struct hub *h, uint32_t port, uint32_t number)
 {
-	struct fabric *f;
 	int err = check_number(h, number);
 
 	if (err)
 		return err;
-	f = &h->subnet->fabric;
-	if (port >= f->ports || fabric_peer(f, port) == PORT_NONE)
-		return -EINVAL;
+	return port >= h->subnet->fabric.ports || fabric_peer(&h->subnet->fabric, port) == PORT_NONE ? -EINVAL : 0;
+}
+
+int subnet_set_fault(struct hub *h, uint32_t port, uint32_t number, uint32_t loss_ppm, uint32_t rate_kbps, uint64_t seed)
+{
+	int err = check_link(h, port, number);
+
+	if (err)
+		return err;
+	fabric_set_fault(&h->subnet->fabric, port, loss_ppm, rate_kbps, seed);
+	h->subnet->agents.changes++;
+	subnet_tell_changes(h);
+	return 0;
+}
+
+int subnet_set_link(struct hub *h, uint32_t port, uint32_t number, bool is_up)
+{
+	int err = check_link(h, port, number);
+
+	if (err)
+		return err;
 	agents_set_link(&h->subnet->agents, h->now, port, is_up);
 	route_groups_again(h->subnet, port);
 	subnet_tell_changes(h);

@@ -62,6 +62,9 @@ void subnet_tell_changes(struct hub *h);
  * no port with a link. */
 int subnet_set_link(struct hub *h, uint32_t port, uint32_t number, bool is_up);
 
+/* The fault of such a link, as fabric_set_fault(); as subnet_set_link. */
+int subnet_set_fault(struct hub *h, uint32_t port, uint32_t number, uint32_t loss_ppm, uint32_t rate_kbps, uint64_t seed);
+
 /* CTL_FABRIC, CTL_NODE, CTL_COUNTS. */
 void subnet_load(struct hub *h, struct client *c, const struct control_msg *msg, const char *text, const int *fds, int nfds);
 void subnet_node(struct hub *h, struct client *c, const struct control_msg *msg);

@@ -92,9 +92,11 @@ static void data_of_programs_is_counted_with_it(void **state)
 	memset(g.mad, 0, sizeof(g.mad));
 	assert_int_equal(ask(&g, MAD_GET, PORT_COUNTERS, "h2", 1, 1, 0), 0);
 	assert_int_equal(field(&g, 24, 0, 32), 100 + TRAFFIC_WORDS);
-	assert_int_equal(field(&g, 28, 0, 32), 200 + TRAFFIC_WORDS + WORDS);
+	assert_int_equal(field(&g, 28, 0, 32), 200 + TRAFFIC_WORDS + WORDS - (100 + TRAFFIC_ERROR_WORDS));
 	assert_int_equal(field(&g, 32, 0, 32), 150 + TRAFFIC_PACKETS);
-	assert_int_equal(field(&g, 36, 0, 32), 200 + TRAFFIC_PACKETS + 1);
+	assert_int_equal(field(&g, 36, 0, 32), 200 + TRAFFIC_PACKETS + 1 - (100 + TRAFFIC_ERRORS));
+	assert_int_equal(field(&g, 4, 0, 16), 100 + TRAFFIC_ERRORS);
+	assert_int_equal(field(&g, 8, 0, 16), 100 + TRAFFIC_ERRORS);
 	assert_int_equal(field(&g, 40, 0, 32), 100 + TRAFFIC_WAIT);
 	assert_int_equal(field(&g, 12, 0, 16), 100 + TRAFFIC_RCV_RELAY);
 	assert_int_equal(field(&g, 14, 0, 16), 100 + TRAFFIC_XMIT_DISCARDS);

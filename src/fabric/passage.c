@@ -1,0 +1,92 @@
+#include "fabric/passage.h"
+
+/* A word that is so far ahead was written by nobody who means it. */
+static const wtime BUSY_MOST = 10 * WTIME_S;
+
+bool passage_has_faults(const struct fabric *f, const struct traffic_way *way)
+{
+	bool has = false;
+
+	for (uint32_t i = 0; i < way->links; i++) {
+		const struct fabric_port *p = &f->port[way->out[i]];
+
+		has |= FABRIC_READ(p->loss_ppm) || FABRIC_READ(p->rate_kbps);
+	}
+	return has;
+}
+
+/* Each end of a link draws by itself. */
+static struct rand *chances(struct passage *p, uint32_t port, uint64_t seed, uint32_t process)
+{
+	unsigned at = port % PASSAGE_LINKS;
+
+	if (p->link[at].port != port + 1 || p->link[at].seed != seed) {
+		p->link[at].port = port + 1;
+		p->link[at].seed = seed;
+		rand_seed(&p->link[at].rand, seed + port + ((uint64_t)process << 32));
+	}
+	return &p->link[at].rand;
+}
+
+static bool is_lost(struct passage *p, const struct fabric *f, uint32_t port, uint32_t process)
+{
+	uint32_t ppm = FABRIC_READ(f->port[port].loss_ppm);
+
+	return ppm && rand_chance(chances(p, port, FABRIC_READ(f->port[port].fault_seed), process), ppm);
+}
+
+/* A packet that comes at *at has passed a link of this rate, behind all that have come to it. False: the queue is full. */
+static bool occupy(struct traffic_block *block, uint32_t rate_kbps, uint64_t words, wtime *at)
+{
+	wtime takes = words * 32 * WTIME_MS / rate_kbps, busy, begin;
+
+	busy = atomic_load_explicit(&block->busy_until, memory_order_relaxed);
+	do {
+		begin = busy > *at && busy - *at < BUSY_MOST ? busy : *at;
+		if (begin - *at > PASSAGE_QUEUE)
+			return false;
+	} while (!atomic_compare_exchange_weak_explicit(&block->busy_until, &busy, begin + takes, memory_order_relaxed,
+							memory_order_relaxed));
+	if (begin > *at)
+		traffic_add(block, TRAFFIC_WAIT, 1);
+	*at = begin + takes;
+	return true;
+}
+
+/* The port at the other end of a link got it spoilt. */
+static void count_error(const struct fabric *f, struct traffic_block *all, uint32_t port, uint64_t words)
+{
+	uint32_t peer = fabric_peer(f, port);
+
+	if (peer == PORT_NONE)
+		return;
+	traffic_add(&all[peer], TRAFFIC_ERRORS, 1);
+	traffic_add(&all[peer], TRAFFIC_ERROR_WORDS, words);
+}
+
+bool passage_take(struct passage *p, const struct fabric *f, struct traffic_block *all, const struct traffic_way *way,
+		  uint32_t process, wtime now, uint64_t words, wtime *due)
+{
+	const struct wire_load load = { .packets = 1, .words = words };
+	struct traffic_way one = { .links = 1, .drop = TRAFFIC_COUNTS };
+	wtime at = now;
+
+	for (uint32_t i = 0; i < way->links; i++) {
+		uint32_t port = way->out[i], rate_kbps = FABRIC_READ(f->port[port].rate_kbps);
+
+		if (rate_kbps && !occupy(&all[port], rate_kbps, words, &at)) {
+			traffic_add(&all[port], TRAFFIC_XMIT_DISCARDS, 1);
+			return false;
+		}
+		one.out[0] = port;
+		traffic_pass(all, &one, &load);
+		if (is_lost(p, f, port, process)) {
+			count_error(f, all, port, words);
+			return false;
+		}
+	}
+	if (way->drop != TRAFFIC_COUNTS)
+		traffic_add(&all[way->at], way->drop, 1);
+	*due = at;
+	return true;
+}

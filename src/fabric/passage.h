@@ -1,0 +1,34 @@
+/* The passage of packets over the links of a way, some of which lose or slow what passes (fabric_set_fault): which of them a
+ * packet is lost at, when it has passed the last, and what the ports count of it. Chances are drawn by link and seed, so that the
+ * same packets of the same process lose the same ones. How long a link is busy is shared by all processes of the fabric, in
+ * traffic.h's mapping, which each of them may write: nobody waits longer than PASSAGE_QUEUE for it. */
+#ifndef WEFT_FABRIC_PASSAGE_H
+#define WEFT_FABRIC_PASSAGE_H
+
+#include "base/rand.h"
+#include "base/time.h"
+#include "fabric/traffic.h"
+
+/* Our choices: links whose chances a process keeps, a power of two; those that share a place begin anew in turns. And how long a
+ * queue for a slow link is. */
+enum { PASSAGE_LINKS = 256 };
+#define PASSAGE_QUEUE (100 * WTIME_MS)
+
+/* Zero: nothing was drawn. */
+struct passage {
+	struct {
+		uint32_t port;		/* and 1; 0: the place is free */
+		uint64_t seed;
+		struct rand rand;
+	} link[PASSAGE_LINKS];
+};
+
+/* Does a link on the way have a fault? */
+bool passage_has_faults(const struct fabric *f, const struct traffic_way *way);
+
+/* One packet of so many words goes the way. False: a link loses it, or has too long a queue. *due: when it has passed all,
+ * at least now. process: its number, as processes draw differently. */
+bool passage_take(struct passage *p, const struct fabric *f, struct traffic_block *all, const struct traffic_way *way,
+		  uint32_t process, wtime now, uint64_t words, wtime *due);
+
+#endif

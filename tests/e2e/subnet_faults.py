@@ -1,0 +1,146 @@
+#!/usr/bin/env python3
+"""Links of a fabric that lose or slow what passes: programs live with it, ports count it, and links that are whole have none.
+
+subnet_faults.py --list                  one line a test: name, label, timeout
+subnet_faults.py --weft PROGRAM NAME...  runs these tests
+"""
+import json
+import os
+import re
+import signal
+import sys
+
+import subnet_lab
+from subnet_lab import Wrong, says
+from session import free_port, tcp_listening
+import run	# of abi/, whose place subnet_lab tells
+
+BYTES = 65536
+SPOILT = ('SymbolErrorCounter', 'PortRcvErrors')
+
+
+def load(lab):
+	lab.weft('fabric', 'load', lab.make('fat-tree', 'ports=4'))
+
+
+def counters(lab, node, port, *which):
+	"""Of a host's port, or a switch's. Symbol errors have 16 bits."""
+	switches = lab.at('h8', 'ibswitches')
+	lid = lab.lid(node) if node.startswith('h') else re.search(rf'"{node}" base port 0 lid (\d+) ', switches)[1]
+	wide, narrow = (lab.at('h8', 'perfquery', *way, lid, str(port)) for way in (('-x',), ()))
+	found = {name: int(n) for text in (narrow, wide) for name, n in re.findall(r'(\w+):\.*(\d+)', text)}
+	return [found[name] for name in which]
+
+
+def first_link(lab, node):
+	"""The switch and its port at the other end of a host's link."""
+	return next((link['to'], link['to_port']) for link in lab.check()['link_loads'] if link['from'] == node)
+
+
+def megabytes(lab, a, b, *options, words=('ib_write_bw',)):
+	"""Average rate, in MB/s."""
+	port = str(free_port())
+	command = (*words, '-d', 'weft0', '-F', '-s', str(BYTES), '-p', port, *options)
+	server = lab.start(a, *command)
+	lab.within('a server listens', lambda: tcp_listening(int(port)) or not server.is_alive())
+	text = lab.at(b, *command, '127.0.0.1')
+	server.process.wait(subnet_lab.LIMIT_S)
+	return float(re.search(rf'(?m)^ *{BYTES} +\d+ +[\d.]+ +([\d.]+)', text)[1])
+
+
+def test_loss(lab):
+	"""What RC sends over a link that loses packets arrives, and each port counts what it sent, got spoilt, and got."""
+	load(lab)
+	switch, number = first_link(lab, 'h1')
+	lab.weft('fabric', 'link', f'{switch}:{number}', 'loss=5%,seed=7')
+	megabytes(lab, 'h5', 'h1', '-n', '200')
+	sent, spoilt_back = counters(lab, 'h1', 1, 'PortXmitPkts', 'SymbolErrorCounter')
+	received, spoilt, errors = counters(lab, switch, number, 'PortRcvPkts', *SPOILT)
+	# perfquery of h1 passes the link, too
+	if not spoilt or spoilt != errors or not spoilt_back or not 0 <= received + spoilt - sent <= 20:
+		raise Wrong(f'h1 sent {sent}, {switch} got {received}, {spoilt} or {errors} spoilt; h1 got {spoilt_back} spoilt')
+	if not 0.02 < spoilt / sent < 0.1:
+		raise Wrong(f'{spoilt} of {sent} packets were lost')
+	megabytes(lab, 'h3', 'h4', '-n', '200')
+	if any(counters(lab, node, 1, 'SymbolErrorCounter')[0] for node in ('h3', 'h4')):
+		raise Wrong('packets were lost between h3 and h4')
+	wrong = lab.pingpong('h1', 'h2', '-r', '100', '-n', '200')
+	if wrong:
+		raise Wrong(wrong)
+	lab.weft('fabric', 'link', 'h1:1', 'up')
+	before = counters(lab, switch, number, 'SymbolErrorCounter')
+	megabytes(lab, 'h5', 'h1', '-n', '200')
+	if counters(lab, switch, number, 'SymbolErrorCounter') != before:
+		raise Wrong('a link that is whole again loses packets')
+
+
+def is_whole(lab):
+	"""Much passes, and nothing waits meanwhile."""
+	sent, waits = counters(lab, 'h1', 1, 'PortXmitPkts', 'PortXmitWait')
+	lab.within('it goes on', lambda: counters(lab, 'h1', 1, 'PortXmitPkts')[0] > sent + 100000)
+	return counters(lab, 'h1', 1, 'PortXmitWait')[0] == waits
+
+
+def test_slow(lab):
+	"""A slow link lets through what it carries, also under programs that run, and its ports tell that packets waited."""
+	load(lab)
+	switch, number = first_link(lab, 'h1')
+	lab.weft('fabric', 'link', f'{switch}:{number}', 'slow', '200Mbit')
+	rate = megabytes(lab, 'h5', 'h1', '-n', '100')
+	if not 0 < rate <= 25:
+		raise Wrong(f'{rate} MB/s went over a link of 25 MB/s')
+	if not counters(lab, 'h1', 1, 'PortXmitWait')[0]:
+		raise Wrong('no packet has waited')
+	lab.weft('fabric', 'link', 'h1:1', 'up')
+	port = str(free_port())
+	words = ('ib_write_bw', '-d', 'weft0', '-F', '-s', str(BYTES), '-D', '1', '--run_infinitely', '-p', port)
+	server = lab.start('h6', *words)
+	lab.within('a server listens', lambda: tcp_listening(int(port)) or not server.is_alive())
+	other = lab.start('h1', *words, '127.0.0.1')
+	lab.within('it sends', lambda: counters(lab, 'h1', 1, 'PortXmitPkts')[0] > 100000)
+	waits = counters(lab, 'h1', 1, 'PortXmitWait')[0]
+	lab.weft('fabric', 'link', 'h1:1', 'slow', '400Mbit')
+	lab.within('it waits', lambda: counters(lab, 'h1', 1, 'PortXmitWait')[0] > waits + 1000)
+	# two that share the link have it together
+	rate = megabytes(lab, 'h5', 'h1', '-n', '100')
+	if not 0 < rate <= 50:
+		raise Wrong(f'{rate} MB/s and more went over a link of 50 MB/s')
+	lab.weft('fabric', 'link', 'h1:1', 'up')
+	lab.within('nothing waits any more', lambda: is_whole(lab))
+	if not other.is_alive():
+		raise Wrong(f'it has ended: {other.text()}')
+	other.end(signal.SIGKILL)
+
+
+def test_trace(lab):
+	"""What the links did is in a trace, which is replayed; another weftd finds the fault."""
+	load(lab)
+	lab.weft('fabric', 'link', 'h1:1', 'loss=10%,seed=3')
+	os.kill(json.loads(lab.weft('status', '--json'))['pid'], signal.SIGKILL)
+	trace = lab.path('trace')
+	port = str(free_port())
+	words = ('ibv_rc_pingpong', '-d', 'weft0', '-n', '100', '-r', '50', '-p', port)
+	server = lab.start('h5', *words)
+	lab.within('a server listens', lambda: tcp_listening(int(port)) or not server.is_alive())
+	lab.weft('run', '--trace', trace, '--node', 'h1', '--device', 'weft0', '--', *words, '127.0.0.1')
+	says(lab.weft('replay', trace), r'lost in the fabric')
+	lab.weft('replay', '--quiet', trace)
+
+
+def test_words(lab):
+	"""What is no fault is refused, and says why."""
+	load(lab)
+	for words in (('h1:1', 'slow'), ('h1:1', 'loss=1'), ('h1:1', 'loss=101%'), ('h1:1', 'dup=1%'), ('h1:1', 'slow', '10'),
+		      ('h1:1', 'loss=1%,weft1.loss=1%'), ('h1:1', 'seed'), ('h1:9', 'loss=1%'), ('x:1', 'loss=1%')):
+		status, text = lab.try_run(lab.weft_path, 'fabric', 'link', *words)
+		if not status or 'next:' not in text:
+			raise Wrong(f'{words} exits with {status}: {text}')
+
+
+def tests():
+	rows = (('loss', test_loss), ('slow', test_slow), ('trace', test_trace), ('words', test_words))
+	return {name: ('e2e', 240, subnet_lab.row(test)) for name, test in rows}
+
+
+if __name__ == '__main__':
+	sys.exit(run.run_table(tests(), ('perfquery', 'ibstat', 'ibswitches', 'ib_write_bw', 'ibv_rc_pingpong')))
