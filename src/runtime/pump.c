@@ -69,6 +69,8 @@ static void count_at_port(const struct burst *b, enum port_load_way way, unsigne
 	struct port_load *at = b->dev->load;
 	struct wire_load load;
 
+	if (!at)
+		return;
 	if (b->dev->port_state == IBV_PORT_DOWN)
 		packets = 0;
 	load = load_of(b, packets);

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+enum { CA_PORT = 1 };	/* the number of the port that each device has */
 enum { CA_DEVICES = 4, CA_GIDS = 64, CA_PKEYS = 1 };	/* devices: as many as the fabric page has */
 
 struct transport_ops;

@@ -12,6 +12,7 @@
 #include "mgmt/mad_clients.h"
 #include "weftd/account.h"
 #include "weftd/hash_table.h"
+#include "weftd/rate.h"
 #include "weftd/state.h"
 
 #include <stdbool.h>
@@ -138,8 +139,7 @@ struct roce_port {
 	uint32_t holders;		/* commands that want it open */
 	uint64_t dead_letters;		/* of groups that are closed */
 	uint64_t fates[QP1_FATES];
-	uint32_t answers;		/* since answers_from */
-	wtime answers_from;
+	struct rate answers;
 	struct stranger {
 		uint8_t gid[16];
 		struct asked asked;
@@ -159,10 +159,7 @@ enum { PING_SOURCES = 256, PINGS_EACH = 256, PINGS_ALL = 4096, PINGS_ASKED = 64 
 
 /* pings.c's. */
 struct pings {
-	struct ping_rate {
-		wtime from;
-		uint32_t answers;
-	} source[PING_SOURCES], all;
+	struct rate source[PING_SOURCES], all;
 	struct ping_asked {
 		struct client *client;	/* NULL: nobody */
 		uint32_t seq, bytes;

@@ -10,19 +10,11 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Does the counter of this second take one more? */
-static bool may(struct ping_rate *r, wtime now, uint32_t most)
-{
-	if (now - r->from >= WTIME_S)
-		*r = (struct ping_rate){ .from = now };
-	return r->answers++ < most;
-}
-
 static bool may_answer(struct hub *h, const uint8_t gid[16])
 {
 	uint64_t place = hash_table_hash(&h->listeners, gid, 16) % PING_SOURCES;
 
-	return may(&h->pings.source[place], h->now, PINGS_EACH) && may(&h->pings.all, h->now, PINGS_ALL);
+	return rate_allows(&h->pings.source[place], h->now, PINGS_EACH) && rate_allows(&h->pings.all, h->now, PINGS_ALL);
 }
 
 static size_t build(struct ping *ping, uint8_t frame[PING_FRAME])

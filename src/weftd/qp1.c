@@ -226,16 +226,6 @@ static struct client *receiver_here(struct hub *h, const struct gmp *in, const s
 	}
 }
 
-/* Strangers get no more of weftd's time, and nobody by it more packets, than that. */
-static bool may_answer(struct roce_port *w, wtime now)
-{
-	if (now - w->answers_from >= WTIME_S) {
-		w->answers_from = now;
-		w->answers = 0;
-	}
-	return w->answers++ < QP1_ANSWERS;
-}
-
 static enum qp1_fate answer_stranger(struct hub *h, const struct gmp *in, const struct cm_msg *stray)
 {
 	struct gmp out = { .device = in->device, .pkey = in->pkey, .path = gmp_path_back(&in->path) };
@@ -244,7 +234,8 @@ static enum qp1_fate answer_stranger(struct hub *h, const struct gmp *in, const 
 
 	if (slots_are_settling(h) || !cm_answer_stray(stray, &msg))
 		return QP1_NOBODY;
-	if (!may_answer(&h->roce, h->now))
+	/* strangers get no more of weftd's time, and nobody by it more packets */
+	if (!rate_allows(&h->roce.answers, h->now, QP1_ANSWERS))
 		return QP1_NO_ROOM;
 	cm_build(&msg, out.mad);
 	return roce_port_send(h, frame, gmp_build(&out, PACKET_ROCE, frame)) ? QP1_ANSWERED : QP1_NO_ROOM;

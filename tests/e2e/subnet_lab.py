@@ -56,7 +56,7 @@ class Manager(Program):
 class Lab:
 	"""Its own WEFT_DIR and everything in it, until the end of a with block."""
 	def __init__(self, weft):
-		self.weft_path, self.programs = weft, []
+		self.weft_path, self.programs, self.failures = weft, [], 0
 		self.home = tempfile.mkdtemp(prefix='weft-e2e.')
 		self.env = dict(os.environ, WEFT_DIR=os.path.join(self.home, 'run'), WEFT_IDLE_S=IDLE_S,
 				OSM_TMP_DIR=self.home, OSM_CACHE_DIR=self.home)
@@ -71,6 +71,11 @@ class Lab:
 				program.end(signal.SIGKILL)
 		self.try_run(self.weft_path, 'down', '--force')
 		shutil.rmtree(self.home, ignore_errors=True)
+
+	def fail(self, text):
+		"""For a test that goes on after what was wrong; others raise Wrong."""
+		print('FAILED:', text)
+		self.failures += 1
 
 	def path(self, name):
 		return os.path.join(self.home, name)
@@ -150,6 +155,10 @@ class Lab:
 		"""All paths of the tables as they stand."""
 		return json.loads(self.try_run(self.weft_path, 'fabric', 'check', '--json')[1])
 
+	def load(self, *kind):
+		"""A fabric that is made, with its routes."""
+		self.weft('fabric', 'load', self.make(*kind))
+
 	def lid(self, node):
 		return re.search(r'Base lid:\s+(\d+)', self.at(node, 'ibstat'))[1]
 
@@ -172,16 +181,27 @@ def says(text, pattern):
 		raise Wrong(f'"{pattern}" is missing in: {text}')
 
 
+def tried(weft, test):
+	"""The exit status of a function of a lab."""
+	lab = Lab(weft)
+	try:
+		with lab:
+			test(lab)
+	except Wrong as wrong:
+		lab.fail(wrong)
+	print(f'{lab.failures} failures' if lab.failures else 'all as expected')
+	return int(lab.failures != 0)
+
+
 def row(test):
 	"""A function of weft for a row, of a function of a lab."""
-	def run_row(weft):
-		lab = Lab(weft)
-		try:
-			with lab:
-				test(lab)
-		except Wrong as wrong:
-			print('FAILED:', wrong)
-			return 1
-		print('all as expected')
-		return 0
-	return run_row
+	return lambda weft: tried(weft, test)
+
+
+def script(test, *needed):
+	"""A whole program whose argument is weft, of a function of a lab; skipped without the programs that it needs."""
+	for program in needed:
+		if not shutil.which(program):
+			print(f'SKIP: no {program} here: scripts/setup test')
+			sys.exit(77)
+	sys.exit(tried(os.path.abspath(sys.argv[1]), test))

@@ -5,8 +5,6 @@
 #include <errno.h>
 #include <string.h>
 
-enum { PORT = 1 };
-
 /* The engine's states in which both QP numbers and PSNs are known, or at least ours (INIT). */
 static bool knows_peer(const struct cm_id *cm)
 {
@@ -40,7 +38,7 @@ void ucm_ah_attr(const struct ucm_id *id, struct ib_uverbs_ah_attr *attr)
 	int index = device_gid_index(dev, id->path.sgid);
 
 	memset(attr, 0, sizeof(*attr));
-	attr->port_num = PORT;
+	attr->port_num = CA_PORT;
 	attr->sl = id->path.sl;
 	attr->grh.sgid_index = index < 0 ? 0 : (uint8_t)index;
 	if (!device_has(dev, DEVICE_GRH_REQUIRED)) {	/* one subnet: the LID is the whole address */
@@ -57,7 +55,7 @@ void ucm_ah_attr(const struct ucm_id *id, struct ib_uverbs_ah_attr *attr)
 /* Before there is a conversation, and for datagrams always: what any QP of this id starts with. */
 static void attr_unconnected(const struct ucm_id *id, struct ib_uverbs_qp_attr *attr)
 {
-	attr->port_num = PORT;
+	attr->port_num = CA_PORT;
 	attr->qp_attr_mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
 	if (ucm_is_ud(id)) {
 		attr->qkey = ucm_qkey(id);
@@ -75,7 +73,7 @@ static int attr_init(const struct ucm_id *id, struct ib_uverbs_qp_attr *attr)
 	attr->qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
 	if (id->cm->responder_resources)
 		attr->qp_access_flags |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
-	attr->port_num = PORT;
+	attr->port_num = CA_PORT;
 	return 0;
 }
 

@@ -6,7 +6,7 @@
 #include <infiniband/sa.h>
 #include <string.h>
 
-enum { SELECT_EXACTLY = 2, REVERSIBLE = 1, PORT = 1 };	/* IBA 15.2.5.16: PathRecord */
+enum { SELECT_EXACTLY = 2, REVERSIBLE = 1 };	/* IBA 15.2.5.16: PathRecord */
 
 /* What librdmacm takes as "find the device by its GUID": our device numbers are not its indices. */
 #define NO_INDEX UINT32_MAX
@@ -37,7 +37,7 @@ static void put_facts(const struct ucm_id *id, struct rdma_ucm_query_addr_resp *
 	if (!facts_of(id, &facts))
 		return;
 	resp->node_guid = facts.node_guid;
-	resp->port_num = PORT;
+	resp->port_num = CA_PORT;
 	resp->pkey = facts.pkey;
 }
 
@@ -174,7 +174,7 @@ static void fill_route(const struct ucm_id *id, struct rdma_ucm_query_route_resp
 	if (!facts_of(id, &facts))
 		return;
 	resp->node_guid = facts.node_guid;
-	resp->port_num = PORT;
+	resp->port_num = CA_PORT;
 	resp->num_paths = id->paths;
 	if (id->paths) {
 		put_user_path(&resp->ib_route[0], id);

@@ -6,7 +6,6 @@
 #include <endian.h>
 
 enum {
-	PORT = 1,		/* each device has one */
 	SUBNET_TIMEOUT = 18,	/* 4.096 us * 2^18, OpenSM's default */
 	VL0_ONLY = 1,		/* VLCap */
 };
@@ -67,7 +66,7 @@ int query_port_ex(struct ibv_context *context, uint8_t port_num, struct ibv_port
 
 	if (err < 0)
 		return -err;
-	if (port_num != PORT)
+	if (port_num != CA_PORT)
 		return EINVAL;
 	runtime_enter(ctx->rt);
 	fill_port(ctx->dev, &full);
@@ -86,7 +85,7 @@ static int gid_entry(struct abi_context *ctx, uint32_t port_num, uint32_t index,
 {
 	struct ca_gid gid;
 
-	if (port_num != PORT || index >= CA_GIDS)
+	if (port_num != CA_PORT || index >= CA_GIDS)
 		return EINVAL;
 	runtime_enter(ctx->rt);
 	gid = ctx->dev->gid[index];
@@ -122,7 +121,7 @@ ABI_EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_
 	if (flags)
 		return -EINVAL;
 	for (uint32_t i = 0; i < CA_GIDS; i++) {
-		if (gid_entry(to_context(context), PORT, i, &full))
+		if (gid_entry(to_context(context), CA_PORT, i, &full))
 			continue;
 		if (n == max_entries)
 			return -EINVAL;
@@ -172,7 +171,7 @@ ABI_EXPORT int ibv_query_pkey(struct ibv_context *context, uint8_t port_num, int
 {
 	struct abi_context *ctx = to_context(context);
 
-	if (port_num != PORT || index < 0 || index >= CA_PKEYS) {
+	if (port_num != CA_PORT || index < 0 || index >= CA_PKEYS) {
 		errno = EINVAL;
 		return -1;
 	}
