@@ -3,6 +3,7 @@
 #include "parts.h"
 
 #include "ib/ib.h"
+#include "wire/addr.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -11,7 +12,6 @@
 #include <sys/mman.h>
 
 enum {
-	LID_MOST = 0xbfff,		/* of unicast: IBA 4.1.3 */
 	IPV4_HOSTS = (1 << 24) - 2,	/* in 10.0.0.0/8 */
 	QPN_LOW_BITS = 20,
 	QPN_HIGHS = 15,			/* values of the bits above, but 0: so QP0, QP1 and 0xffffff are nobody's */
@@ -19,7 +19,7 @@ enum {
 
 int node_numbers(enum packet_form form)
 {
-	return form == PACKET_IB ? LID_MOST : IPV4_HOSTS;
+	return form == PACKET_IB ? UNICAST_LID_LAST : IPV4_HOSTS;
 }
 
 static const struct device_protocol *protocol_of(enum packet_form form)

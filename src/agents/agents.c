@@ -142,7 +142,7 @@ static enum mad_outcome send_gmp(struct agents *a, wtime now, uint32_t from, con
 	enum walk_verdict v;
 	int pkey_index;
 
-	if (!(to->pkey & 0x7fff))
+	if (!(to->pkey & ~PKEY_FULL))
 		return lose(a, LOSS_PARTITION);
 	v = fabric_walk(f, &p, &r);
 	port_counters_way(a->counters, f, &r, to->path.has_grh);

@@ -8,7 +8,8 @@
 enum {
 	QPN_INDEX_BITS = 12,
 	QPN_INDICES = 1 << QPN_INDEX_BITS,
-	QPN_SLOTS = 1 << (24 - QPN_INDEX_BITS),		/* IBA 9.2: a QP number has 24 bits */
+	QPN_MASK = 0xffffff,			/* IBA 9.2: a QP number has 24 bits */
+	QPN_SLOTS = 1 << (24 - QPN_INDEX_BITS),
 };
 
 static inline uint32_t qpn_make(uint32_t slot, uint32_t index)

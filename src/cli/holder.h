@@ -1,5 +1,5 @@
-/* The weftd that holds a lock, whatever it answers: found by its descriptors, and ended by a descriptor of its process, so that
- * no other process that has its pid by then is met. */
+/* The weftd that holds a lock, whatever it answers: found by its descriptors, and ended by a pidfd, so that
+ * another process that gets its pid meanwhile is not signalled. */
 #ifndef WEFT_CLI_HOLDER_H
 #define WEFT_CLI_HOLDER_H
 

@@ -4,6 +4,7 @@
 #include "impair/trace_engine.h"
 #include "verbs/mr.h"
 #include "wire/addr.h"
+#include "wire/pkey.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -124,7 +125,7 @@ static int fill_devices(const struct trace_process *process, struct ca_device de
 		dev[i] = (struct ca_device){ .name = "replay", .transport = &ib_transport,
 					     .protocol = device_protocol_named(process->device[i].protocol),
 					     .lid = 1, .active_mtu = IBV_MTU_4096, .max_mtu = IBV_MTU_4096,
-					     .port_state = IBV_PORT_ACTIVE, .pkey = { 0xffff } };
+					     .port_state = IBV_PORT_ACTIVE, .pkey = { PKEY_DEFAULT } };
 		dev[i].gid[0].valid = true;
 		if (!dev[i].protocol)
 			return -EPROTONOSUPPORT;

@@ -181,7 +181,7 @@ enum { MCAST_OF_PORT = 1 };	/* CTL_MCAST, service */
 /* CTL_CONN, service: from which bit on. */
 enum control_conn { CONN_HOP_LIMIT = 24, CONN_TCLASS = 32, CONN_ACK_TIMEOUT = 40, CONN_PKEY = 48 };
 
-enum { CONN_FLOW_LABEL = 0xfffff, CONTROL_QPN = 0xffffff };
+enum { CONN_FLOW_LABEL = 0xfffff };
 
 /* CTL_CHANNEL, c. */
 enum {

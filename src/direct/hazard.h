@@ -5,6 +5,8 @@
 #ifndef WEFT_DIRECT_HAZARD_H
 #define WEFT_DIRECT_HAZARD_H
 
+#include "base/qpn.h"
+
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -34,7 +36,7 @@ static inline bool hazard_names_qp(const _Atomic uint64_t *word, uint32_t qpn)
 {
 	uint64_t now = atomic_load(word);
 
-	return now & HAZARD_BUSY && (now >> 32 & 0xffffff) == qpn;
+	return now & HAZARD_BUSY && (now >> 32 & QPN_MASK) == qpn;
 }
 
 #endif

@@ -2,6 +2,7 @@
 #include "direct/record.h"
 
 #include "base/iov.h"
+#include "base/qpn.h"
 #include "wire/opcode.h"
 
 #include <string.h>
@@ -16,7 +17,7 @@ struct piece {
 	uint64_t address, bytes;
 };
 
-enum { QPN_MASK = 0xffffff, PAYLOAD_SHIFT = 1, FLAGS = 7 };
+enum { PAYLOAD_SHIFT = 1, FLAGS = 7 };
 
 static bool has_trailer(const struct opcode_row *row)
 {

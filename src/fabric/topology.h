@@ -4,6 +4,7 @@
 #define WEFT_FABRIC_TOPOLOGY_H
 
 #include "wire/addr.h"
+#include "wire/pkey.h"
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -22,7 +23,6 @@ enum {
 enum { MTU_4096 = 5 };	/* enum ibv_mtu */
 
 #define PORT_NONE UINT32_MAX
-#define PKEY_DEFAULT 0xffffu		/* full membership (10.9.1.2) */
 #define PREFIX_DEFAULT 0xfe80000000000000u
 
 enum node_type { NODE_CA = 1, NODE_SWITCH, NODE_ROUTER };		/* NodeInfo.NodeType */

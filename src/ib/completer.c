@@ -113,7 +113,7 @@ static void negative(struct qp *qp, wtime now, psn_t psn, unsigned code)
 	}
 }
 
-/* What was taken back may have been executed all the same. */
+/* A request that is to be sent again may have been executed before. */
 static bool in_flight(const struct flight *f, psn_t psn)
 {
 	return psn_cmp(psn, flight_at(f, f->oldest)->psn) >= 0 && psn_cmp(psn, f->fresh) < 0;

@@ -80,7 +80,7 @@ void explain_request(struct qp *qp, wtime now, enum ibv_wc_status status)
 	struct reason why = reason_of(qp, status);
 
 	if (qp->sq.engine.completed != qp->sq.engine.announced) {
-		const struct send_wqe *wqe = wq_engine_at(&qp->sq.engine, qp->sq.engine.completed);
+		const struct send_wqe *wqe = qp_send_oldest(qp);
 
 		s.wr_id = wqe->wr_id;
 		s.opcode = wqe->opcode;

@@ -186,7 +186,7 @@ bool loss_repeated(struct flight *f, uint8_t repeats, psn_t psn)
 
 void loss_settled(struct flight *f, uint32_t from, wtime now)
 {
-	/* in order, once each: the last one tells what all do */
+	/* packets go in order, each once: the last one stands for all */
 	if (!loss_is_open(f, from))
 		from = f->oldest - 1;
 	for (uint32_t i = from; i != f->oldest; i++) {

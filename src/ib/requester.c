@@ -311,7 +311,7 @@ static bool send_probe(struct qp *qp, wtime now, struct packet_out *out)
 	return true;
 }
 
-/* Local work of a WQE in its turn, once even if what was sent before it is taken back: memory windows. */
+/* Does the local work of a WQE in its turn (memory windows): once, even if requests before it are sent again. */
 static enum ibv_wc_status work_locally(struct qp *qp, struct send_wqe *wqe, enum request_kind kind)
 {
 	enum ibv_wc_status status = wqe->bad_status;

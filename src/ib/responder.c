@@ -240,7 +240,7 @@ static enum verdict check_receive(struct inbound *in)
 
 /* ---- execution: nothing after this objects to the request's form ---- */
 
-/* What it was comes again, as packets; the receive is given back, unless it has earlier parts. */
+/* The sender repeats the message as packets; the receive is given back, unless it has earlier parts. */
 static enum verdict out_of_reach(struct inbound *in)
 {
 	if (in->begins)
@@ -598,7 +598,7 @@ static void take_packet(struct qp *qp, wtime now, const struct packet *p)
 	take(&in, now);
 }
 
-/* What waited has its turn now, as far as nothing is missing. What was not ready comes again. */
+/* Executes held packets up to the next gap. A packet for which nothing was ready comes again. */
 static void take_held(struct qp *qp, wtime now)
 {
 	struct responder *r = &engine_of(qp)->responder;

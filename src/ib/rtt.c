@@ -76,7 +76,7 @@ void rtt_answered(struct rtt *r, wtime now, psn_t before, wtime longest_ns)
 	if (!is_doubtful)
 		take_sample(r, took);
 	set_wait(r, estimate(r, longest_ns), longest_ns);
-	/* whichever it was that was answered: had the probe waited so long, it would be known */
+	/* the answer may be to the packet or to the probe; a probe after that time leaves no doubt */
 	if (is_doubtful && r->wait_ns < took)
 		set_wait(r, took, longest_ns);
 }

@@ -1,5 +1,6 @@
 #include "impair/partition.h"
 
+#include "base/qpn.h"
 #include "wire/addr.h"
 
 #include <string.h>
@@ -72,8 +73,8 @@ static bool read_ipv6(const char *text, uint8_t gid[16])
 static bool read_peer(const char *word, struct partition_peer *p)
 {
 	static const struct { const char *name; enum partition_kind kind; uint32_t most; } kinds[] = {
-		{ "slot:", PARTITION_SLOT, 4095 }, { "process:", PARTITION_PROCESS, UINT32_MAX },
-		{ "lid:", PARTITION_LID, 0xbfff },
+		{ "slot:", PARTITION_SLOT, QPN_SLOTS - 1 }, { "process:", PARTITION_PROCESS, UINT32_MAX },
+		{ "lid:", PARTITION_LID, UNICAST_LID_LAST },
 	};
 
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {

@@ -191,7 +191,7 @@ static uint32_t drops_of(const struct udp_member *m)
 	return info[SK_MEMINFO_DROPS];
 }
 
-/* What came before it was deaf. Bounded: nothing more comes. */
+/* Packets that arrived before the socket accepted none. Bounded: nothing more arrives. */
 static unsigned drain(int fd)
 {
 	unsigned n = 0;

@@ -18,8 +18,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Our choices: what weftd or a process had no room for it may have soon, and to ask costs little; a process that has not come
- * back to the next weftd yet does so at once. */
+/* Our choices. weftd or a process that had no room may have some soon, and asking again costs little. A process that has not
+ * come back to the next weftd yet does so at once. */
 static const wtime REFUSED_FOR = 2 * WTIME_S, AWAY_FOR = 20 * WTIME_MS;
 
 static void watch(struct channels *cs, struct channel *ch)

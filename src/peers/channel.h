@@ -51,8 +51,8 @@ struct channels {
 int channels_init(struct channels *cs, struct links *links, struct channel_bells *bells);
 /* Closes everything. */
 void channels_fini(struct channels *cs);
-/* In a forked child, where their memory is not: what lies where it was is not ours. Frees what can be freed, or nothing when
- * another thread may have been changing the list. */
+/* In a forked child, which has not inherited their mappings: other memory may be at their addresses. Frees what
+ * can be freed, or nothing when another thread may have been changing the list. */
 void channels_forget(struct channels *cs, bool is_consistent);
 
 /* The slot is this process's: packets for it go through the loop. */

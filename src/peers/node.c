@@ -15,7 +15,7 @@
 
 /* ---- coming and going ---- */
 
-/* Of a fabric that is there, as long as we do not say at which port we are another one may take its place. */
+/* Another fabric may take the place of the one that is there until this process has said at which port it is. */
 static int ask_for_fabric(struct session *s, struct control_msg *msg, int fds[CONTROL_FDS], int *nfds)
 {
 	int err;

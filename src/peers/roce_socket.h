@@ -60,7 +60,8 @@ void roce_socket_told(struct roce_socket *w);
 bool roce_socket_is_undecided(const struct roce_socket *w);
 /* weftd has gone. An open socket stays until the session is back. */
 void roce_socket_lost(struct peers *ps);
-/* Asks again when it is time to, of who was refused after a second and ever later up to half a minute. When next. */
+/* Asks weftd again when it is time to: a second after a refusal, then at intervals that double, up to half a minute. Returns
+ * the time of the next call. */
 wtime roce_socket_ask_again(struct peers *ps, wtime now);
 
 /* Which of this host's addresses packets to another host's address leave by. -ENETUNREACH: none. */

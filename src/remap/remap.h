@@ -63,7 +63,7 @@ void remap_enter(struct remap *rm, struct mr *mr);
 void remap_leave(struct remap *rm, struct mr *mr, enum remap_verdict v);
 /* Others have been shown the region: published, is_mapped. */
 void remap_shown(struct remap *rm, struct mr *mr);
-/* It is hidden, and comes back or leaves. */
+/* The region is published no more; remap_shown or remap_leave follows. */
 void remap_hidden(struct mr *mr);
 /* The file of ours that is mapped there, or NULL. */
 const struct remap_file *remap_file_behind(const struct remap *rm, const struct mapping *m);

@@ -4,6 +4,7 @@
 #define WEFT_RUNTIME_CONFIG_H
 
 #include "ib/ib.h"
+#include "impair/impair.h"
 
 #include <stdbool.h>
 
@@ -12,7 +13,7 @@ struct config {
 	char node[80];		/* WEFT_NODE: a host of the fabric, by name, or NAME:PORT; empty: at none */
 	char path[16];		/* WEFT_PATH: "packet", "wire": forced; "direct", "auto", empty: direct where possible */
 	char devices[256];	/* WEFT_DEVICES: comma-separated names; empty: all */
-	char impair[512];	/* WEFT_IMPAIR: impair/impair.h; empty: none */
+	char impair[IMPAIR_TEXT];	/* WEFT_IMPAIR: impair/impair.h; empty: none */
 	unsigned long long remap_bytes;	/* WEFT_REMAP: regions from this size on are moved to where peers map them; 0: none */
 	bool engine_apart;	/* WEFT_ENGINE: "thread": in the helper thread; "caller", empty: in calls that post and poll */
 	char trace[512];	/* WEFT_TRACE: the file, absolute; empty: none */

@@ -21,7 +21,7 @@ static bool hold_attaching(void)
 	return pthread_mutex_timedlock(&process.attaching, &limit) == 0;
 }
 
-/* Of a lock: it is held over the fork by this thread. One that did not get it must not say so for another. */
+/* This thread holds the lock over the fork. A thread that did not get it must not answer for another. */
 static bool is_ours(const _Atomic uintptr_t *forking)
 {
 	return atomic_load(forking) == lock_self();

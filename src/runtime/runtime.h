@@ -74,7 +74,7 @@ void runtime_will_sleep(struct runtime *rt);
 int runtime_wait(struct runtime *rt, const struct list *events, int cancel_state);
 /* An event was raised. False: it must be announced. True: the sleeper looks at once. Under the lock. */
 bool runtime_wake_sleeper(struct runtime *rt, const struct list *events);
-/* They are going, whoever waits for them. Under the lock. */
+/* The list of events is about to be destroyed: its sleeper ends with -ECANCELED. Under the lock. */
 void runtime_forget_events(struct runtime *rt, const struct list *events);
 
 /* Call-backs for objects' events, set before any object exists; borrowed. Called under the lock. */

@@ -33,7 +33,7 @@ struct runtime {
 	struct rand rand;
 	struct qpn_pool qpns;
 	struct peers peers;
-	bool now_is_old;	/* not told in this entry */
+	bool now_is_old;	/* the clock was not read in this entry */
 	enum runtime_leaving leaving;	/* of the entry under way */
 	enum runtime_leaving full;		/* of an entry that may make something possible: LEAVE_FULLY or LEAVE_TO_HELPER */
 	unsigned polls, collected;	/* collected: the value of polls when ACKs were last read */

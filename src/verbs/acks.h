@@ -1,6 +1,6 @@
 /* Which QPs of an adapter await an ACK of direct messages, and which have put one off. Like ca.ready and ca.timers these lists
- * go over all transports of an adapter, as its host asks once for all: whose turn it is stands here, what an ACK does is the
- * transport's (message_ops). */
+ * are of all transports of an adapter, whose host asks once for all of them: the lists hold the order, and the transport
+ * (message_ops) sends the ACK. */
 #ifndef WEFT_VERBS_ACKS_H
 #define WEFT_VERBS_ACKS_H
 

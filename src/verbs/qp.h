@@ -178,6 +178,15 @@ static inline struct send_wqe *qp_send_wqe(const struct qp *qp, uint32_t index)
 	return wq_copy_at(&qp->sq.engine, wq_position(&qp->sq.engine, index));
 }
 
+/* The oldest WQE that is not complete, sq.engine.completed < sq.engine.announced; copied here where it is flushed or fails before
+ * it started. */
+static inline struct send_wqe *qp_send_oldest(struct qp *qp)
+{
+	const struct wq_engine *sq = &qp->sq.engine;
+
+	return sq->fetched == sq->completed ? qp_send_fetch(qp) : qp_send_wqe(qp, sq->completed);
+}
+
 /* The WQE that starts next, sq.engine.started < sq.engine.announced. */
 static inline struct send_wqe *qp_send_next(struct qp *qp)
 {

@@ -15,7 +15,7 @@ void qp_send_complete(struct qp *qp, enum ibv_wc_status status)
 	const struct send_wqe *wqe;
 	struct cqe *cqe;
 
-	wqe = sq->fetched == index ? qp_send_fetch(qp) : qp_send_wqe(qp, index);	/* the first: flushed before it started */
+	wqe = qp_send_oldest(qp);
 	opcode = wc_opcode_of(wqe);
 	wq_completed(sq);
 	if (sq->started == index)

@@ -42,7 +42,7 @@ static inline bool route_goes_both_ways(enum route_kind kind)
 }
 
 struct route {
-	uint64_t generation;	/* of routes.generation, when it was asked; 0: it was not. So many there never are */
+	uint64_t generation;	/* of routes.generation, when it was asked; 0: it was not. 64 bits do not come round */
 	void *place;		/* borrowed of the host, or NULL; there as long as the generation is current */
 	enum route_kind kind : 8;
 	uint32_t qpn : 24;	/* the destination's */

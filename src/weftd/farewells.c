@@ -77,7 +77,7 @@ static struct connection *find(const struct farewells *f, uint32_t id)
 static struct cm_connection read_connection(const struct control_msg *msg)
 {
 	struct cm_connection at = {
-		.local_id = msg->a, .remote_id = msg->b, .local_qpn = msg->slot & CONTROL_QPN, .remote_qpn = msg->c & CONTROL_QPN,
+		.local_id = msg->a, .remote_id = msg->b, .local_qpn = msg->slot & QPN_MASK, .remote_qpn = msg->c & QPN_MASK,
 		.device = (int)msg->device, .pkey = (uint16_t)(msg->service >> CONN_PKEY),
 		.ack_timeout = msg->service >> CONN_ACK_TIMEOUT & 31,
 		.to = { .has_grh = true, .tclass = (uint8_t)(msg->service >> CONN_TCLASS),

@@ -1,6 +1,6 @@
 /* Faults that a command gives to processes while they run. weftd passes the text on, and tells all in the fabric page whose
- * traffic is to be packets; the process reads the text. Whoever may say so to one process has all hear of the page: not more
- * often than some times a second, and of no change that is none. */
+ * traffic is to be packets; the process reads the text. A change of the page is told to all processes, so weftd tells at most
+ * some changes a second, and none that leaves the page as it was. */
 #ifndef WEFT_WEFTD_IMPAIRS_H
 #define WEFT_WEFTD_IMPAIRS_H
 
@@ -8,8 +8,8 @@
 
 enum { IMPAIRS_TEXT = 511 };	/* bytes; impair/impair.h has room for as many */
 
-/* Whoever deals with this process sends packets from now on, or is free to do otherwise as far as it is for this reason
- * (enum page_packets). impairs_expire tells all of it. */
+/* Sets or clears one reason (enum page_packets) why traffic with this process is to be packets. impairs_expire tells all
+ * processes. */
 void impairs_want_packets(struct hub *h, const struct client *c, uint8_t why, bool on);
 
 /* CTL_IMPAIR of a command. */

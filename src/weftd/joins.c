@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "fabric/host.h"
 #include "fabric/walk.h"
+#include "mgmt/gmp.h"
 #include "weftd/mcast.h"
 #include "weftd/page.h"
 #include "weftd/subnet.h"
@@ -23,7 +24,6 @@
 /* Our choice: as often and as long as the kernel's, whose first user gives up later. */
 enum { ANSWER_MS = 3000, RETRIES = 3 };
 
-enum { SA_QKEY = 0x80010000u };		/* IBA 3.9.5: of QP1 */
 
 struct waiter {
 	struct list_node node;		/* join.waiters */
@@ -102,7 +102,7 @@ static void ask(struct hub *h, struct join *j, unsigned method)
 	uint8_t mad[MAD_BYTES] = { 0 };
 	struct mad_letter letter = {
 		.timeout_ms = ANSWER_MS, .retries = RETRIES, .data = mad, .bytes = sizeof(mad),
-		.remote = { .qpn = 1, .qkey = SA_QKEY, .lid = FABRIC_READ(p->sm_lid), .sl = FABRIC_READ(p->sm_sl),
+		.remote = { .qpn = GSI_QPN, .qkey = GSI_QKEY, .lid = FABRIC_READ(p->sm_lid), .sl = FABRIC_READ(p->sm_sl),
 			    .pkey_index = (uint16_t)(index < 0 ? 0 : index) },
 	};
 

@@ -2,6 +2,7 @@
 #include "weftd/page.h"
 
 #include "control/devices.h"
+#include "wire/pkey.h"
 
 #include <infiniband/verbs.h>
 #include <stdio.h>
@@ -13,7 +14,6 @@ enum {
 	PHYS_LINK_UP = 5,
 	WIDTH_4X = 2,		/* LinkWidthActive */
 	SPEED_EDR = 32,		/* LinkSpeedExtActive: 25.78 Gb/s a lane */
-	PKEY_DEFAULT = 0xffff,	/* IBA 10.9.1.2: the default partition, full member */
 };
 
 void page_repair(struct fabric_page *p)

@@ -8,6 +8,7 @@
 
 enum {
 	MULTICAST_QPN = 0xffffff,			/* IBA 3.5.3, 9.2.2 */
+	UNICAST_LID_LAST = 0xbfff,			/* IBA 4.1.3 */
 	MLID_FIRST = 0xc000, MLID_LAST = 0xfffe,	/* IBA 4.1.3 */
 	/* A17.9.5: a sender chooses RoCEv2's source port among the dynamic ones; the low bits spread flows */
 	ROCE_SPORT_BASE = 0xc000, ROCE_SPORT_FLOWS = 0x3fff,

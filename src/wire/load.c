@@ -1,7 +1,8 @@
 #include "wire/load.h"
 
-/* IBA vol. 1, 9.2, 7.8.1 */
-enum { BTH_BYTES = 12, ICRC_BYTES = 4, WORD = 4 };
+#include "wire/header.h"
+
+enum { WORD = 4 };
 
 static unsigned extended_bytes(enum opcode_service service, enum opcode_op op, enum opcode_position position, unsigned trailer)
 {

@@ -5,7 +5,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { PKEY_FULL = 0x8000 };	/* 10.9.1.1: the membership bit */
+enum {
+	PKEY_FULL = 0x8000,	/* 10.9.1.1: the membership bit */
+	PKEY_DEFAULT = 0xffff,	/* 10.9.1.2: the default partition, full membership */
+};
 
 /* 10.9.3: two P_Keys let a packet in when they are of one partition and one of them is a full member's. Partition 0 is none
  * (10.9.1.2). */
