@@ -17,14 +17,15 @@
 enum {
 	MOST_BYTES = 16 << 10,		/* our choice: paths and options; a process with more keeps nothing */
 	MOST_ENTRIES = 1 << 16,		/* our choice: so many pointers are half a MiB of stack */
-	VARIABLES = 14,
 };
 
-static const char *const names[VARIABLES] = {
+static const char *const names[] = {
 	"WEFT_DIR=", ROOT, "WEFT_DEVICES=", "WEFT_SHARED_HEAP=", "WEFT_REMAP=", "WEFT_PATH=", "WEFT_PROFILE=", "WEFT_IMPAIR=",
 	"WEFT_TRACE=", "WEFT_LOG=", "WEFT_ENGINE=", "WEFT_STATS=", "WEFT_NODE=",
 	"WEFT_NODES=",
 };
+
+enum { VARIABLES = sizeof(names) / sizeof(names[0]) };
 
 static struct {
 	char text[MOST_BYTES];
