@@ -61,7 +61,9 @@ static uint64_t spoilt(const struct port_view *v, enum port_count c)
 
 uint64_t port_counters_total(const struct port_view *v, enum port_count c)
 {
-	return v->counters->total[c] + (data[c].has_data ? data_of(v, data[c].is_peers, data[c].count) : 0) - spoilt(v, c);
+	uint64_t bad = spoilt(v, c);	/* before what it is a part of, which may grow meanwhile */
+
+	return v->counters->total[c] + (data[c].has_data ? data_of(v, data[c].is_peers, data[c].count) : 0) - bad;
 }
 
 uint64_t port_counters_ext_total(const struct port_view *v, unsigned i)

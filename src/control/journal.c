@@ -7,7 +7,7 @@
 
 struct entry {
 	struct list_node node;
-	uint32_t type, device, a;
+	uint32_t type, device, a, c;
 	uint64_t service;
 	uint8_t gid[16];
 };
@@ -48,6 +48,7 @@ static int append(struct journal *j, const struct control_msg *msg)
 	e->type = msg->type;
 	e->device = msg->device;
 	e->a = msg->a;
+	e->c = msg->c;
 	e->service = msg->service;
 	memcpy(e->gid, msg->gid, sizeof(e->gid));
 	list_append(&j->entries, &e->node);
@@ -137,7 +138,8 @@ int journal_replay(const struct journal *j, int (*tell)(void *arg, const struct 
 	int err = 0;
 
 	list_for_each(e, &j->entries, struct entry, node) {
-		struct control_msg msg = { .type = e->type, .device = e->device, .a = e->a, .service = e->service };
+		struct control_msg msg = { .type = e->type, .device = e->device, .a = e->a, .c = e->c,
+					   .service = e->service };
 
 		memcpy(msg.gid, e->gid, sizeof(msg.gid));
 		if (!err)

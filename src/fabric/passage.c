@@ -1,7 +1,7 @@
 #include "fabric/passage.h"
 
-/* A word that is so far ahead was written by nobody who means it. */
-static const wtime BUSY_MOST = 10 * WTIME_S;
+/* Our choices: words of the longest packet, and how often a process takes its turn at a link that others take all the time. */
+enum { LONGEST = (4096 + 128) / 4, TURNS = 64 };
 
 bool passage_has_faults(const struct fabric *f, const struct traffic_way *way)
 {
@@ -16,34 +16,41 @@ bool passage_has_faults(const struct fabric *f, const struct traffic_way *way)
 }
 
 /* Each end of a link draws by itself. */
-static struct rand *chances(struct passage *p, uint32_t port, uint64_t seed, uint32_t process)
+static bool draw(struct passage *p, uint32_t port, uint64_t seed, uint32_t process, uint32_t ppm)
 {
-	unsigned at = port % PASSAGE_LINKS;
+	struct rand r;
+	bool hit;
 
-	if (p->link[at].port != port + 1 || p->link[at].seed != seed) {
-		p->link[at].port = port + 1;
-		p->link[at].seed = seed;
-		rand_seed(&p->link[at].rand, seed + port + ((uint64_t)process << 32));
-	}
-	return &p->link[at].rand;
+	rand_seed(&r, seed + port + ((uint64_t)process << 32));
+	r.count = p->drawn[port % PASSAGE_LINKS];
+	hit = rand_chance(&r, ppm);
+	p->drawn[port % PASSAGE_LINKS] = r.count;
+	return hit;
 }
 
 static bool is_lost(struct passage *p, const struct fabric *f, uint32_t port, uint32_t process)
 {
 	uint32_t ppm = FABRIC_READ(f->port[port].loss_ppm);
 
-	return ppm && rand_chance(chances(p, port, FABRIC_READ(f->port[port].fault_seed), process), ppm);
+	return ppm && draw(p, port, FABRIC_READ(f->port[port].fault_seed), process, ppm);
 }
 
-/* A packet that comes at *at has passed a link of this rate, behind all that have come to it. False: the queue is full. */
+static wtime time_of(uint64_t words, uint32_t rate_kbps)
+{
+	return words * 32 * WTIME_MS / rate_kbps;
+}
+
+/* A packet that comes at *at has passed a link of this rate, behind all that have come to it. False: the queue is full. A word
+ * that is further ahead than packets can make it was written by nobody who means it. */
 static bool occupy(struct traffic_block *block, uint32_t rate_kbps, uint64_t words, wtime *at)
 {
-	wtime takes = words * 32 * WTIME_MS / rate_kbps, busy, begin;
+	const wtime most = 2 * PASSAGE_QUEUE + time_of(LONGEST, rate_kbps), takes = time_of(words, rate_kbps);
+	wtime busy = atomic_load_explicit(&block->busy_until, memory_order_relaxed), begin;
+	unsigned turns = 0;
 
-	busy = atomic_load_explicit(&block->busy_until, memory_order_relaxed);
 	do {
-		begin = busy > *at && busy - *at < BUSY_MOST ? busy : *at;
-		if (begin - *at > PASSAGE_QUEUE)
+		begin = busy > *at && busy - *at <= most ? busy : *at;
+		if (begin - *at > PASSAGE_QUEUE || turns++ == TURNS)
 			return false;
 	} while (!atomic_compare_exchange_weak_explicit(&block->busy_until, &busy, begin + takes, memory_order_relaxed,
 							memory_order_relaxed));

@@ -1,7 +1,8 @@
 /* The passage of packets over the links of a way, some of which lose or slow what passes (fabric_set_fault): which of them a
  * packet is lost at, when it has passed the last, and what the ports count of it. Chances are drawn by link and seed, so that the
  * same packets of the same process lose the same ones. How long a link is busy is shared by all processes of the fabric, in
- * traffic.h's mapping, which each of them may write: nobody waits longer than PASSAGE_QUEUE for it. */
+ * traffic.h's mapping, which each of them may write: nobody waits longer than PASSAGE_QUEUE for it. A packet takes its turns at
+ * all links of its way when it is sent, so it holds up others at a later link for as long as it waits at earlier ones. */
 #ifndef WEFT_FABRIC_PASSAGE_H
 #define WEFT_FABRIC_PASSAGE_H
 
@@ -9,18 +10,13 @@
 #include "base/time.h"
 #include "fabric/traffic.h"
 
-/* Our choices: links whose chances a process keeps, a power of two; those that share a place begin anew in turns. And how long a
- * queue for a slow link is. */
+/* Our choices: counts of draws that a process keeps, which links may share; and how long a queue for a slow link is. */
 enum { PASSAGE_LINKS = 256 };
 #define PASSAGE_QUEUE (100 * WTIME_MS)
 
 /* Zero: nothing was drawn. */
 struct passage {
-	struct {
-		uint32_t port;		/* and 1; 0: the place is free */
-		uint64_t seed;
-		struct rand rand;
-	} link[PASSAGE_LINKS];
+	uint64_t drawn[PASSAGE_LINKS];
 };
 
 /* Does a link on the way have a fault? */

@@ -1,6 +1,7 @@
 /* What programs' data counts at the ports of a fabric: one block for each port, in a mapping beside the fabric's that every
  * process at a port writes by relaxed additions. A block has what its port sent; a port received what its peer sent, but errors.
- * Nothing in the mapping leads anywhere: who writes nonsense falsifies figures, and nothing else. */
+ * Nothing in the mapping leads anywhere: who writes nonsense falsifies figures, and the turns at slow links
+ * (fabric/passage.h). */
 #ifndef WEFT_FABRIC_TRAFFIC_H
 #define WEFT_FABRIC_TRAFFIC_H
 

@@ -143,6 +143,7 @@ static void acknowledge_all(struct qp *qp, wtime now)
 	struct flight *f = &engine_of(qp)->flight;
 
 	flight_ack_all(f);
+	f->rtt.measuring = false;	/* of a packet: these answers are of messages */
 	requester_reset_retries(qp);
 	list_remove(&qp->unacked);
 	requester_complete(qp);
@@ -271,9 +272,9 @@ static void input_selective(struct qp *qp, wtime now, const struct packet *p)
 		response_lost(qp, now, blocked);
 		return;
 	}
-	loss_widen(f);
 	f->loss->until = f->newest;
 	if (mark_held(qp, now, expected, p->heldeth.held)) {
+		loss_widen(f);
 		timer_progress(qp, now);	/* retries are given back for what is acknowledged alone */
 		flight_probe_answered(f);
 		qp_ready(qp);	/* what the peer holds makes room */

@@ -296,7 +296,7 @@ static int set_window(struct qp *qp, uint64_t bytes)
 
 	if (packets > f->window || !f->window)
 		return -EINVAL;
-	if (packets < f->newest - f->oldest)
+	if (packets < flight_most(f) && packets < flight_under_way(f))
 		return -EBUSY;
 	f->limit = packets ? (uint32_t)packets : 1;
 	return 0;

@@ -210,6 +210,18 @@ static wtime window_of(const struct loss *l, wtime longest_ns)
 	return wtime_min(window, longest_ns);
 }
 
+/* What the peer expects it does not hold: it was not ready when the turn came, or it is answered from now on. */
+static void unhold(struct flight *f, wtime now)
+{
+	struct loss_packet *p = f->oldest != f->newest ? packet_at(f, f->oldest) : NULL;
+
+	if (!p || p->state != LOSS_HELD)
+		return;
+	set_state(f, p, LOSS_SENT);
+	p->at = now;
+	p->order = f->loss->order++;
+}
+
 unsigned loss_detect(struct flight *f, wtime now, wtime longest_ns)
 {
 	struct loss *l = f->loss;
@@ -217,9 +229,7 @@ unsigned loss_detect(struct flight *f, wtime now, wtime longest_ns)
 	unsigned lost = 0;
 
 	l->deadline = WTIME_NEVER;
-	/* what the peer expects it does not hold: it was not ready when the turn came */
-	if (f->oldest != f->newest && packet_at(f, f->oldest)->state == LOSS_HELD)
-		set_state(f, packet_at(f, f->oldest), LOSS_SENT);
+	unhold(f, now);
 	for (uint32_t i = f->oldest; i != f->newest; i++) {
 		struct loss_packet *p = packet_at(f, i);
 

@@ -189,10 +189,15 @@ static bool has_links(const struct runtime *rt)
 	return node_is_somewhere(&rt->peers.node) && fabric_has_faults(&rt->peers.node.fabric);
 }
 
+bool faults_meet_all(const struct runtime *rt)
+{
+	return rt->faults && (*rt->faults->text || rt->faults->tracer || rt->faults->capture);
+}
+
 /* A stage without faults, trace and capture costs what a stage costs. */
 static void put_aside(struct runtime *rt)
 {
-	if (*rt->faults->text || rt->faults->tracer || rt->faults->capture || has_links(rt) ||
+	if (faults_meet_all(rt) || has_links(rt) ||
 	    link_faults_deadline(&rt->faults->links) != WTIME_NEVER)
 		return;
 	rt->idle_faults = rt->faults;

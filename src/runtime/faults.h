@@ -46,6 +46,9 @@ wtime faults_deadline(const struct runtime *rt);
 /* From now on each frame that passes is written into this pipe too (runtime/tracer.h), which is the stage's; -1: no more. */
 void faults_capture(struct runtime *rt, int pipe);
 
+/* Do all frames meet the stage: for faults of this process, a trace or a capture? */
+bool faults_meet_all(const struct runtime *rt);
+
 /* What runtime/recorder.c writes with. */
 struct recorder *faults_recorder(struct runtime *rt);
 /* Those of devices, or NULL. */

@@ -308,7 +308,7 @@ bool runtime_enter_reap(struct runtime *rt)
 	rt->polls++;
 	rt->leaving = LEAVE_IF_READY;
 	rt->now_is_old = true;
-	return rt->polls % IDLE_POLLS;
+	return rt->polls % IDLE_POLLS && !rt->ca.stamps;	/* what has come is stamped now */
 }
 
 wtime runtime_take_in(struct runtime *rt)
@@ -636,7 +636,7 @@ static bool undelivered(void *host, const struct route *r, uint64_t *mark)
 	struct runtime *rt = host;
 	struct channel *ch = r->kind == ROUTE_CHANNEL ? r->place : NULL;
 
-	if (rt->faults || !ch || ch->gone || ch->link->broken)
+	if (faults_meet_all(rt) || !ch || ch->gone || ch->link->broken)
 		return false;
 	if (!shm_undelivered(ch->shm, mark) || !lives(rt, ch))
 		return false;

@@ -43,6 +43,7 @@ struct join {
 	bool is_member;			/* as was answered last */
 	bool is_due;			/* to be asked for: not joined yet, or of another manager's time */
 	uint8_t reregistered;		/* of the port, when it was looked at last */
+	uint8_t asked_of;		/* that, when it was asked last: a later manager has not heard of it */
 	bool was_answered;
 	int status;			/* 0, or an errno, once it was */
 	struct sa_mcmember record;
@@ -120,6 +121,7 @@ static void ask(struct hub *h, struct join *j, unsigned method)
 	mad_header_build(&head, mad);
 	sa_mcmember_put(&m, mad);
 	j->asked = method == MAD_SET ? ASKED_TO_JOIN : ASKED_TO_LEAVE;
+	j->asked_of = j->reregistered;
 	j->was_answered = false;
 	if (umad_ask(h, j->file, &letter)) {
 		j->was_answered = true;
@@ -213,11 +215,17 @@ static bool is_back(const struct client *c)
 	return c->has_returned && !c->told_kept;
 }
 
+/* A member that neither leaves nor joins again. */
+static bool is_settled(const struct join *j)
+{
+	return j->is_member && !j->is_due && j->asked != ASKED_TO_LEAVE;
+}
+
 int joins_enter(struct hub *h, struct client *c, const struct control_msg *msg, int i, struct control_msg *answer)
 {
 	uint32_t port = subnet_port(h, c);
 	struct join *j = find(h, port, msg->gid);
-	bool waits = has_manager(h, port) && !is_back(c) && !(j && j->is_member && !j->is_due);
+	bool waits = has_manager(h, port) && !is_back(c) && !(j && is_settled(j));
 	struct waiter *w = waits ? calloc(1, sizeof(*w)) : NULL;
 
 	if (waits && !w)
@@ -226,12 +234,15 @@ int joins_enter(struct hub *h, struct client *c, const struct control_msg *msg, 
 		j = make(h, c, port, msg->gid);
 	if (!j) {
 		free(w);
-		return -EDQUOT;
+		return has_manager(h, port) ? -EDQUOT : 0;
 	}
 	j->group = i;
-	j->qkey = msg->c;
+	/* of the first: others of the port have the group's */
+	if (!j->is_member && !j->record.mlid)
+		j->qkey = msg->c;
 	j->uses++;
 	if (w) {
+		j->is_due = true;
 		w->client = c;
 		w->msg = *msg;
 		list_append(&j->waiters, &w->node);
@@ -291,6 +302,15 @@ static uint32_t answer_waiters(struct hub *h, struct join *j)
 	return refused;
 }
 
+/* Nobody waits for a manager that has left. How many use the group no more. */
+static uint32_t refuse_without_manager(struct hub *h, struct join *j)
+{
+	if (j->asked || list_empty(&j->waiters) || has_manager(h, j->port))
+		return 0;
+	j->status = ETIMEDOUT;
+	return answer_waiters(h, j);
+}
+
 /* A port that has programs in the group asks a manager that does not answer until one does, and one that refuses when it says
  * again that ports are to join. Returns how many use it no more. */
 static uint32_t have_joined(struct hub *h, struct join *j)
@@ -298,8 +318,10 @@ static uint32_t have_joined(struct hub *h, struct join *j)
 	uint32_t refused;
 
 	j->is_member = !j->status;
-	if (j->status != ETIMEDOUT)
+	if (j->status != ETIMEDOUT && j->asked_of == j->reregistered)
 		j->is_due = false;
+	if (j->is_member)
+		j->qkey = j->record.qkey;
 	if (j->is_member && j->uses)
 		mcast_set_lid(h->page, j->group, j->record.mlid);
 	refused = answer_waiters(h, j);
@@ -342,7 +364,7 @@ void joins_expire(struct hub *h)
 	}
 	list_for_each_safe(j, &h->joins, struct join, node) {
 		look_at_port(h, j);
-		proceed(h, j);
+		use_less(h, j, refuse_without_manager(h, j));
 	}
 }
 

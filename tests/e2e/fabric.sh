@@ -63,7 +63,7 @@ says "MB, of at most 256"
 lines=$(wc -l <"$net.two")
 expect 1 weft fabric check "$net.two"
 says "$net.two:$lines: expected a port number of 1 to 1 and ]"
-says "next: man weft-fabric"
+says "next: weft-fabric(1)"
 expect 1 weft fabric check "$HOME_DIR/none"
 says "none: No such file or directory"
 expect 1 weft fabric check "$HOME_DIR"

@@ -76,7 +76,7 @@ static void a_user_has_the_last_few(void **state)
 		assert_non_null(strstr(boss->text, words));
 	}
 	/* in their order */
-	assert_true(strstr(boss->text, "132") < strstr(boss->text, "139"));
+	assert_true(strstr(boss->text, "\"stop\":132") < strstr(boss->text, "\"stop\":139"));
 	leave(boss);
 }
 

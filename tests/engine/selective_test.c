@@ -387,6 +387,42 @@ static void frames_outlive_their_qp(void **state)
 	pair_delete(pair);
 }
 
+static void count_reads(void *arg, int node, const struct packet *p)
+{
+	unsigned *reads = arg;
+
+	*reads += node == 0 && p->opcode == OPCODE_RC_RDMA_READ_REQUEST;
+}
+
+static void a_read_that_was_held_is_asked_for_once(void **state)
+{
+	struct sim_link link = { .delay_ns = 20 * WTIME_US, .byte_ns = 1 };
+	struct pair_config config = config_of(&link, true);
+	struct pair *pair = pair_new(&config);
+	const struct counters *counters = &pair->side[0].node->ca.counters;
+	struct pair_wr write = { .wr_id = 1, .opcode = IBV_WR_RDMA_WRITE, .flags = IBV_SEND_SIGNALED, .bytes = MTU };
+	struct pair_wr read = { .wr_id = 2, .opcode = IBV_WR_RDMA_READ, .flags = IBV_SEND_SIGNALED, .bytes = 50 * MTU };
+	unsigned reads = 0;
+
+	/* the round trip is known then */
+	post_wr(pair, 0, write);
+	pair_run(pair);
+	expect_sent(pair, 0, 1, IBV_WC_SUCCESS);
+	pair->sim->tap = count_reads;
+	pair->sim->tap_arg = &reads;
+	sim_fault_add(pair->sim, SIM_DROP, 0, pair->side[0].node->sent);
+	post_wr(pair, 0, write);
+	post_wr(pair, 0, read);
+	post_wr(pair, 0, write);
+	pair_run(pair);
+	expect_sent(pair, 0, 1, IBV_WC_SUCCESS);
+	expect_sent(pair, 0, 2, IBV_WC_SUCCESS);
+	expect_sent(pair, 0, 1, IBV_WC_SUCCESS);
+	assert_int_equal(reads, 1);
+	assert_int_equal(counters->selective_repeats, 1);
+	pair_delete(pair);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -402,6 +438,7 @@ int main(void)
 		cmocka_unit_test(what_is_held_gives_no_retries_back),
 		cmocka_unit_test(no_retries_are_none),
 		cmocka_unit_test(frames_outlive_their_qp),
+		cmocka_unit_test(a_read_that_was_held_is_asked_for_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
