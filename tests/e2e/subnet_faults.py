@@ -64,9 +64,8 @@ def test_loss(lab):
 	megabytes(lab, 'h3', 'h4', '-n', '200')
 	if any(counters(lab, node, 1, 'SymbolErrorCounter')[0] for node in ('h3', 'h4')):
 		raise Wrong('packets were lost between h3 and h4')
-	wrong = lab.pingpong('h1', 'h2', '-r', '100', '-n', '200')
-	if wrong:
-		raise Wrong(wrong)
+	# a pingpong's last ACK may be lost when who would answer again has ended; perftest ends together
+	megabytes(lab, 'h2', 'h1', '-n', '200', words=('ib_send_bw',))
 	lab.weft('fabric', 'link', 'h1:1', 'up')
 	before = counters(lab, switch, number, 'SymbolErrorCounter')
 	megabytes(lab, 'h5', 'h1', '-n', '200')
@@ -119,7 +118,7 @@ def test_trace(lab):
 	os.kill(json.loads(lab.weft('status', '--json'))['pid'], signal.SIGKILL)
 	trace = lab.path('trace')
 	port = str(free_port())
-	words = ('ibv_rc_pingpong', '-d', 'weft0', '-n', '100', '-r', '50', '-p', port)
+	words = ('ib_write_bw', '-d', 'weft0', '-F', '-n', '100', '-s', '4096', '-p', port)
 	server = lab.start('h5', *words)
 	lab.within('a server listens', lambda: tcp_listening(int(port)) or not server.is_alive())
 	lab.weft('run', '--trace', trace, '--node', 'h1', '--device', 'weft0', '--', *words, '127.0.0.1')
@@ -143,4 +142,4 @@ def tests():
 
 
 if __name__ == '__main__':
-	sys.exit(run.run_table(tests(), ('perfquery', 'ibstat', 'ibswitches', 'ib_write_bw', 'ibv_rc_pingpong')))
+	sys.exit(run.run_table(tests(), ('perfquery', 'ibstat', 'ibswitches', 'ib_write_bw', 'ib_send_bw')))

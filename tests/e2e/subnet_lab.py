@@ -140,16 +140,19 @@ class Lab:
 	def make(self, *kind):
 		return self.write('net', self.weft('fabric', 'make', *kind))
 
-	def load_bare(self, path):
-		"""Once weftd has noticed that those who were at ports of the last fabric are gone."""
+	def change(self, *words):
+		"""weft fabric, once weftd has noticed that those who were at ports of the last one are gone."""
 		said = ['']
 
-		def is_loaded():
-			status, said[0] = self.try_run(self.weft_path, 'fabric', 'load', '--routing', 'none', path)
+		def is_done():
+			status, said[0] = self.try_run(self.weft_path, 'fabric', *words)
 			if status and 'processes are at ports' not in said[0]:
 				raise Wrong(said[0])
 			return not status
-		self.within('the fabric is loaded', is_loaded)
+		self.within('the fabric is changed', is_done)
+
+	def load_bare(self, path):
+		self.change('load', '--routing', 'none', path)
 
 	def check(self):
 		"""All paths of the tables as they stand."""

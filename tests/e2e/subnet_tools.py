@@ -2,62 +2,9 @@
 """Debian's infiniband-diags at a host of a fabric: what they find is what was loaded, link by link.
 
 usage: subnet_tools.py WEFT"""
-import os
 import re
-import shutil
-import subprocess
-import sys
-import tempfile
-import time
 
-WEFT = os.path.abspath(sys.argv[1])
-NEEDED = ('ibnetdiscover', 'smpquery', 'ibstat', 'ibaddr', 'ibroute', 'ibtracert', 'sminfo')
-LIMIT_S = 60
-
-for program in NEEDED:
-	if not shutil.which(program):
-		print(f'SKIP: no {program} here: scripts/setup test')
-		sys.exit(77)
-
-home = tempfile.mkdtemp(prefix='weft-e2e.')
-os.environ['WEFT_DIR'] = os.path.join(home, 'run')
-os.environ['WEFT_IDLE_S'] = '0.2'
-failures = 0
-
-
-def fail(text):
-	global failures
-	print('FAILED:', text)
-	failures += 1
-
-
-def weft(*words, status=0):
-	r = subprocess.run([WEFT, *words], capture_output=True, text=True, timeout=LIMIT_S, check=False)
-	if r.returncode != status:
-		fail(f'{words} exits with {r.returncode}: {r.stdout}{r.stderr}')
-	return r.stdout + r.stderr
-
-
-# A fabric is changed once weftd has noticed that those who were at its ports are gone.
-def change(*words):
-	end = time.monotonic() + LIMIT_S
-	while True:
-		r = subprocess.run([WEFT, 'fabric', *words], capture_output=True, text=True, timeout=LIMIT_S, check=False)
-		if not r.returncode:
-			return
-		if 'processes are at ports' not in r.stderr or time.monotonic() > end:
-			fail(f'{words} exits with {r.returncode}: {r.stderr}')
-			return
-		time.sleep(0.05)
-
-
-def at(node, *words, status=0):
-	return weft('run', '--node', node, '--device', 'weft0', '--', *words, status=status)
-
-
-def says(output, pattern):
-	if not re.search(pattern, output):
-		fail(f'"{pattern}" is missing in: {output}')
+from subnet_lab import Wrong, says, script
 
 
 def links(topology):
@@ -74,48 +21,47 @@ def links(topology):
 	return {(frozenset((names[n], p) for n, p in ends), rate) for ends, rate in found}, set(names.values())
 
 
-def test_discovery(kind, *options):
-	topology = weft('fabric', 'make', kind, *options)
-	path = os.path.join(home, 'net')
-	with open(path, 'w', encoding='utf-8') as f:
-		f.write(topology)
-	change('load', path)
+def test_discovery(lab, *kind):
+	path = lab.make(*kind)
+	with open(path, encoding='utf-8') as f:
+		topology = f.read()
+	lab.change('load', path)
 	for node in ('h1', 'h2'):
-		output = at(node, 'ibnetdiscover')
+		output = lab.at(node, 'ibnetdiscover')
 		if links(output) != links(topology) or len(links(output)[0]) < 4:
-			fail(f'{kind}: ibnetdiscover at {node} finds another topology: {output}')
-	os.unlink(path)
+			lab.fail(f'{kind}: ibnetdiscover at {node} finds another topology: {output}')
 
 
-def lid_of(node):
-	return re.search(r'Base lid:\s+(\d+)', at(node, 'ibstat'))[1]
+def test_queries(lab):
+	h1, h8 = lab.lid('h1'), lab.lid('h8')
+	says(lab.at('h1', 'smpquery', 'nodedesc', '-D', '0'), r'Node Description:\.+h1\b')
+	says(lab.at('h1', 'smpquery', 'nodeinfo', h8), r'NodeType:\.+Channel Adapter')
+	says(lab.at('h1', 'smpquery', 'nodedesc', h8), r'Node Description:\.+h8\b')
+	says(lab.at('h1', 'smpquery', 'portinfo', h8, '1'), r'LinkState:\.+Active')
+	says(lab.at('h1', 'smpquery', 'switchinfo', '-D', '0,1'), r'LinearFdbTop:\.+[1-9]')
+	says(lab.at('h1', 'ibaddr'), rf'LID start {hex(int(h1))}')
 
 
-def test_queries():
-	says(at('h1', 'smpquery', 'nodedesc', '-D', '0'), r'Node Description:\.+h1\b')
-	says(at('h1', 'smpquery', 'nodeinfo', lid_of('h8')), r'NodeType:\.+Channel Adapter')
-	says(at('h1', 'smpquery', 'nodedesc', lid_of('h8')), r'Node Description:\.+h8\b')
-	says(at('h1', 'smpquery', 'portinfo', lid_of('h8'), '1'), r'LinkState:\.+Active')
-	says(at('h1', 'smpquery', 'switchinfo', '-D', '0,1'), r'LinearFdbTop:\.+[1-9]')
-	says(at('h1', 'ibaddr'), rf'LID start {hex(int(lid_of("h1")))}')
+def fails(status_and_text):
+	status, text = status_and_text
+	if status != 255:
+		raise Wrong(f'the exit status is {status}: {text}')
+	says(text, 'failed')
 
 
-# Nobody hears a MAD that leads nowhere; without a fabric there is nobody else.
-def test_refusals():
-	says(at('h1', 'smpquery', '-t', '50', 'nodeinfo', '-D', '0,1,99', status=255), 'failed')
-	change('unload')
-	says(weft('run', '--', 'smpquery', '-t', '50', 'nodeinfo', '-D', '0', status=255), 'failed')
-	says(weft('run', '--', 'ibstat'), r'State: Active')
+def test_refusals(lab):
+	"""Nobody hears a MAD that leads nowhere; without a fabric there is nobody else."""
+	fails(lab.try_at('h1', 'smpquery', '-t', '50', 'nodeinfo', '-D', '0,1,99'))
+	lab.change('unload')
+	fails(lab.try_run(lab.weft_path, 'run', '--', 'smpquery', '-t', '50', 'nodeinfo', '-D', '0'))
+	says(lab.weft('run', '--', 'ibstat'), r'State: Active')
 
 
-try:
-	weft('up')
-	test_discovery('torus', 'size=3x3', 'hosts=1')
-	test_discovery('fat-tree', 'ports=4')
-	test_queries()
-	test_refusals()
-finally:
-	weft('down', '--force')
-	shutil.rmtree(home, ignore_errors=True)
-print('all as expected' if not failures else f'{failures} failures')
-sys.exit(failures != 0)
+def test(lab):
+	test_discovery(lab, 'torus', 'size=3x3', 'hosts=1')
+	test_discovery(lab, 'fat-tree', 'ports=4')
+	test_queries(lab)
+	test_refusals(lab)
+
+
+script(test, 'ibnetdiscover', 'smpquery', 'ibstat', 'ibaddr')

@@ -8,7 +8,11 @@
 
 enum {
 	ROUNDS = 5, MESSAGE = 3000, MEMORY = 2 * MESSAGE,
+#ifdef __SANITIZE_ADDRESS__
+	NODE_MOST = 80 << 10,		/* with what the sanitizer puts around each allocation */
+#else
 	NODE_MOST = 64 << 10,		/* bytes of a node, with what is on its links: 640 MB for ten thousand */
+#endif
 	FEW = 1000,			/* nodes that lose nothing perhaps */
 };
 
