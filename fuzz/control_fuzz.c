@@ -45,7 +45,7 @@ static bool send_nowhere(struct hub *h, struct client *c, const struct control_m
 	int i = index_of(c);
 
 	(void)h;
-	assert(msg->type >= CTL_HELLO && msg->type <= CTL_LINK_FAULT);
+	assert(msg->type >= CTL_HELLO && msg->type <= CTL_BAD_KEY);
 	assert(msg->text_bytes <= CONTROL_TEXT && (!msg->text_bytes || text));
 	for (int k = 0; k < nfds; k++)
 		assert(fds[k] >= 0);
@@ -339,7 +339,7 @@ static void set_up_once(void)
 	state = (struct state){ .page = page, .claims = calloc(1, sizeof(struct claims)), .page_fd = event_fd };
 	if (!page || !state.claims || event_fd < 0 || socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sockets))
 		abort();
-	page_set_devices(page, 0x0200000000000100);
+	page_set_devices(page, &control_default, 0x0200000000000100);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)

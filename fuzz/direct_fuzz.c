@@ -57,12 +57,12 @@ static void *mover_map(void *peer, uint32_t file, uint64_t offset, uint64_t byte
 
 static const struct rma_mover mover = { mover_write, mover_read, mover_map };
 
-static bool is_alive(void *host, uint32_t holder)
+static bool is_alive(void *owner, uint32_t holder)
 {
 	return world.is_alive;
 }
 
-static void relax(void *host)
+static void relax(void *owner)
 {
 	REQUIRE(++world.patience < 1 << 20);
 }

@@ -26,7 +26,7 @@ static void set_plausible(uint8_t how)
 {
 	page = (struct fabric_page){ .magic = PAGE_MAGIC, .version = PAGE_VERSION, .devices = how % (PAGE_DEVICES + 2) };
 	for (int i = 0; i < PAGE_DEVICES; i++)
-		page.device[i] = (struct page_device){ .name = "weft", .active_mtu = 3, .max_mtu = 5 };
+		page.device[i] = (struct page_device){ .name = "weft", .active_mtu = 3, .max_mtu = 5, .pkeys = 1 };
 	page.group[how % PAGE_GROUPS] = (struct page_group){ .used = 1, .mlid = 0xc000 };
 }
 

@@ -77,7 +77,7 @@ static void set_up_once(void)
 	state = (struct state){ .page = calloc(1, sizeof(*state.page)), .claims = calloc(1, sizeof(*state.claims)),
 				.page_fd = fd };
 	REQUIRE(state.page && state.claims && fd >= 0);
-	page_set_devices(state.page, 0x0200000000000100);
+	page_set_devices(state.page, &control_default, 0x0200000000000100);
 	page_set_addresses(state.page, &address, 1);
 	hub_init(&hub, &ops, &state, 1);
 	attach(&listener, fd);

@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "ib/engine.h"
+#include "wire/header.h"
 #include "wire/packet.h"
 
 #include <assert.h>
@@ -105,6 +106,14 @@ static void forge(struct fuzz *f)
 	p.deth.qkey = 0x1234;
 	p.deth.src_qpn = f->pair->side[!side].target_qpn;
 	p.ieth_rkey = take(&f->in, 4);
+	if (p.aeth.msn & 1)	/* as of a peer that repeats selectively; it may say that it holds anything */
+		p.resv.bth7 = BTH_SELECTIVE;
+	if (row->op == OP_SELECTIVE_ACK) {
+		p.heldeth.held[0] = (uint64_t)p.ieth_rkey << 1;
+		p.heldeth.held[p.aeth.msn % HELD_WORDS] ^= p.reth.va;
+		p.heldeth.repeats = p.aeth.syndrome;
+		p.heldeth.repeated = p.psn;
+	}
 	sim_inject(f->pair->sim, from, side, frame, packet_build(&p, frame, sizeof(frame)));
 	if (from == side && to->node->ca.counters.rcvd_pkts != taken && is_taken)
 		assert(to->node->ca.counters.dropped_source == refused + 1);

@@ -4,6 +4,7 @@
 #include "fuzz.h"
 
 #include "../tests/unit/ucm_host.h"
+#include "runtime/cm.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* A node: its addresses and numbers, and what its adapter asks of its host. Addresses tell nodes apart, as they do on a network;
+/* A node: its addresses and numbers, and what its adapter asks of its owner. Addresses tell nodes apart, as they do on a network;
  * two nodes may have QPs of the same number. */
 #include "parts.h"
 
@@ -68,14 +68,14 @@ static uint32_t qpn_high(const struct sim_node *node)
 
 /* ---- what the adapter asks ---- */
 
-static void cq_event(void *host, struct cq *cq)
+static void cq_event(void *owner, struct cq *cq)
 {
-	((struct sim_node *)host)->cq_events++;
+	((struct sim_node *)owner)->cq_events++;
 }
 
-static void async_event(void *host, enum ibv_event_type type, void *object)
+static void async_event(void *owner, enum ibv_event_type type, void *object)
 {
-	struct sim_node *node = host;
+	struct sim_node *node = owner;
 
 	if (node->events < SIM_EVENTS)
 		node->event[node->events++] = (struct sim_event){ type, object };
@@ -93,9 +93,9 @@ unsigned node_room(const struct sim_node *node)
 }
 
 /* A route's place is the node. */
-static void route(void *host, const struct ca_device *dev, const struct packet_path *path, struct route *r)
+static void route(void *owner, const struct ca_device *dev, const struct packet_path *path, struct route *r)
 {
-	const struct sim *sim = ((struct sim_node *)host)->sim;
+	const struct sim *sim = ((struct sim_node *)owner)->sim;
 	struct sim_node *node = node_at(sim, path);
 
 	if (node && (!path->has_grh || memcmp(node->dev->gid[0].raw, path->dgid, sizeof(path->dgid)) == 0)) {
@@ -104,21 +104,21 @@ static void route(void *host, const struct ca_device *dev, const struct packet_p
 	}
 }
 
-static unsigned room(void *host, const struct ca_device *dev, const struct route *r, const struct av *av)
+static unsigned room(void *owner, const struct ca_device *dev, const struct route *r, const struct av *av)
 {
-	return node_room(host);
+	return node_room(owner);
 }
 
-static bool origin_matches(void *host, origin_t origin, const struct route *back)
+static bool origin_matches(void *owner, origin_t origin, const struct route *back)
 {
 	const struct sim_node *from = back->place;
 
 	return from && origin == node_origin(from) && back->qpn >> QPN_LOW_BITS == qpn_high(from);
 }
 
-static bool undelivered(void *host, const struct route *r, uint64_t *mark)
+static bool undelivered(void *owner, const struct route *r, uint64_t *mark)
 {
-	const struct sim *sim = ((struct sim_node *)host)->sim;
+	const struct sim *sim = ((struct sim_node *)owner)->sim;
 	const struct sim_node *to = r->place;
 
 	if (!sim->config.link.keeps || !to || to->deaf)
@@ -128,22 +128,22 @@ static bool undelivered(void *host, const struct route *r, uint64_t *mark)
 	return to->taken + 1 < *mark;
 }
 
-static int copy_safely(void *host, void *to, const void *from, size_t bytes)
+static int copy_safely(void *owner, void *to, const void *from, size_t bytes)
 {
-	if (((struct sim_node *)host)->memory_gone)
+	if (((struct sim_node *)owner)->memory_gone)
 		return -EFAULT;
 	memcpy(to, from, bytes);
 	return 0;
 }
 
-static int mcast(void *host, struct ca_device *dev, const uint8_t gid[16], bool joined)
+static int mcast(void *owner, struct ca_device *dev, const uint8_t gid[16], bool joined)
 {
 	return 0;
 }
 
-static int qpn_alloc(void *host, uint32_t *qpn)
+static int qpn_alloc(void *owner, uint32_t *qpn)
 {
-	struct sim_node *node = host;
+	struct sim_node *node = owner;
 
 	if (node->next_qpn >= 1 << QPN_LOW_BITS)
 		return -ENOMEM;
@@ -151,11 +151,11 @@ static int qpn_alloc(void *host, uint32_t *qpn)
 	return 0;
 }
 
-static void qpn_free(void *host, uint32_t qpn)
+static void qpn_free(void *owner, uint32_t qpn)
 {
 }
 
-static const struct ca_ops host_ops = {
+static const struct ca_ops ops = {
 	.cq_event = cq_event, .async_event = async_event, .route = route, .space = room,
 	.origin_matches = origin_matches, .undelivered = undelivered,
 	.read_program = copy_safely, .write_program = copy_safely, .mcast = mcast, .qpn_alloc = qpn_alloc, .qpn_free = qpn_free,
@@ -169,11 +169,12 @@ int node_init(struct sim *sim, int number)
 	struct ca_device dev = {
 		.name = "sim", .protocol = protocol_of(sim->config.form), .transport = &ib_transport,
 		.guid = (uint64_t)number + 1, .lid = (uint16_t)(number + 1), .sm_lid = 1,
-		.active_mtu = sim->config.mtu, .max_mtu = IBV_MTU_4096, .port_state = IBV_PORT_ACTIVE, .pkey = { 0xffff },
+		.active_mtu = sim->config.mtu, .max_mtu = IBV_MTU_4096, .port_state = IBV_PORT_ACTIVE, .pkeys = 1,
+		.pkey = { 0xffff },
 		.may_reorder = sim->config.link.reorder > 0,
 	};
 	struct ca_config config = {
-		.host_ops = &host_ops, .host = node, .direct_arg = node, .arena_bytes = sim->config.arena_bytes,
+		.ops = &ops, .owner = node, .direct_arg = node, .arena_bytes = sim->config.arena_bytes,
 		.seed = rand_u64(&sim->rand), .dev = &dev, .devices = 1,
 	};
 

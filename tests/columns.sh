@@ -1,8 +1,14 @@
 #!/bin/sh
+# What patch leaves beside the files that it changes is not in the tree.
 # No line is wider than 130 columns, a tab counting 8. Left out are rows of Markdown tables, which cannot be broken, and what
 # programs have written: corpora, captures, golden dumps, outputs, patches, the report of a benchmark.
 # usage: columns.sh SOURCE_DIR
 cd "$1" || exit 2
+left=$(find bench cmake docs examples fuzz include man scripts sim src tests \( -name '*.orig' -o -name '*.rej' \))
+if [ "$left" ]; then
+	printf 'left by patch:\n%s\n' "$left"
+	exit 1
+fi
 set -- fuzz/corpus tests/wire/captures tests/wire/golden tests/unit/bench tests/mutants docs/performance.md docs/performance.svg
 for written; do
 	skipped="${skipped-}${skipped+ -o }-path $written"

@@ -13,7 +13,7 @@ bugs.c.o path		the same, of the file that bugs go to
 config.c.o config	the environment is the process'"'"'s, read once
 config.c.o once		the same
 fork.c.o process	the runtimes themselves, for handlers of fork and exit, which are given no argument
-runtime.c.o in_vain	a thread'"'"'s: how long it has polled in vain
+entry.c.o in_vain	a thread'"'"'s: how long it has polled in vain
 '
 
 found=$(for archive; do objdump -t "$archive"; done 2>/dev/null | awk '

@@ -121,22 +121,55 @@ static enum mad_outcome send_smp(struct agents *a, wtime now, uint32_t from, con
 /* ---- QP1 ---- */
 
 /* 10.9.4, 10.2.4: a port counts what came with a bad key, and tells its manager. */
-static void count_violation(struct agents *a, uint32_t port, uint16_t *violations)
+static void count_violations(struct agents *a, uint32_t port, uint16_t *violations, uint64_t packets)
 {
 	struct fabric *f = a->fabric;
+	uint16_t room = (uint16_t)(UINT16_MAX - *violations);
 
 	fabric_write(f, f->owner[port]);
-	if (*violations < UINT16_MAX)
-		(*violations)++;
+	*violations = (uint16_t)(*violations + (packets < room ? packets : room));
 	fabric_written(f, f->owner[port]);
+}
+
+static void refuse_pkey(struct agents *a, wtime now, const struct walk_route *r, const struct mad_address *address,
+			uint64_t packets)
+{
+	count_violations(a, r->at, &a->fabric->port[r->at].pkey_violations, packets);
+	notice_pkey(a, now, r, address);
+}
+
+static void refuse_qkey(struct agents *a, wtime now, const struct walk_route *r, const struct mad_address *address,
+			uint64_t packets)
+{
+	count_violations(a, r->at, &a->fabric->port[r->at].qkey_violations, packets);
+	notice_qkey(a, now, r, address);
+}
+
+/* A switch counts what comes in; what does not go out has passed its check (14.2.5.6). */
+static void refuse_at_switch(struct agents *a, wtime now, const struct walk_route *r, const struct mad_address *address,
+			     uint64_t packets)
+{
+	if (r->verdict == WALK_PKEY_IN)
+		count_violations(a, r->at, &a->fabric->port[r->at].pkey_violations, packets);
+	notice_switch_pkey(a, now, r, address);
+}
+
+static struct walk_packet walk_of(uint32_t from, const struct mad_address *to)
+{
+	return (struct walk_packet){ .from = from, .dlid = to->path.dlid, .pkey = to->pkey, .sl = to->path.sl & 15,
+				     .switches = SWITCHES_MOST };
+}
+
+static bool is_barred(enum walk_verdict v)
+{
+	return v == WALK_PKEY_IN || v == WALK_PKEY_OUT;
 }
 
 static enum mad_outcome send_gmp(struct agents *a, wtime now, uint32_t from, const struct mad_address *to,
 				 struct mad_arrival *out)
 {
 	const struct fabric *f = a->fabric;
-	struct walk_packet p = { .from = from, .dlid = to->path.dlid, .pkey = to->pkey, .sl = to->path.sl & 15,
-				 .switches = SWITCHES_MOST };
+	const struct walk_packet p = walk_of(from, to);
 	struct mad_arrival arrival = { .address = *to };
 	struct walk_route r;
 	enum walk_verdict v;
@@ -146,25 +179,60 @@ static enum mad_outcome send_gmp(struct agents *a, wtime now, uint32_t from, con
 		return lose(a, LOSS_PARTITION);
 	v = fabric_walk(f, &p, &r);
 	port_counters_way(a->counters, f, &r, to->path.has_grh);
-	if (v != WALK_DELIVERED)
-		return lose(a, v == WALK_PKEY_IN || v == WALK_PKEY_OUT ? LOSS_PARTITION : LOSS_NO_ROUTE);
-	arrival.port = r.at;
 	arrival.address.path.slid = source(f, from, to->path.slid);
+	if (is_barred(v))
+		refuse_at_switch(a, now, &r, &arrival.address, 1);
+	if (v != WALK_DELIVERED)
+		return lose(a, is_barred(v) ? LOSS_PARTITION : LOSS_NO_ROUTE);
+	arrival.port = r.at;
 	pkey_index = fabric_find_pkey(f, r.at, to->pkey);
 	if (pkey_index < 0) {
-		count_violation(a, r.at, &f->port[r.at].pkey_violations);
-		notice_pkey(a, now, r.at, &arrival.address);
+		refuse_pkey(a, now, &r, &arrival.address, 1);
 		return lose(a, LOSS_PARTITION);
 	}
 	if (to->qkey != GSI_QKEY) {
-		count_violation(a, r.at, &f->port[r.at].qkey_violations);
-		notice_qkey(a, now, r.at, &arrival.address);
+		refuse_qkey(a, now, &r, &arrival.address, 1);
 		return lose(a, LOSS_QKEY);
 	}
 	arrival.pkey_index = (uint16_t)pkey_index;
 	*out = arrival;
 	a->arrived++;
 	return MAD_ARRIVED;
+}
+
+/* They have come to the port, which says so itself. */
+static void refuse_arrived(struct agents *a, wtime now, const struct walk_route *r, const struct mad_address *address,
+			   bool is_qkey, uint64_t packets)
+{
+	if (is_qkey && fabric_find_pkey(a->fabric, r->at, address->pkey) >= 0)
+		refuse_qkey(a, now, r, address, packets);
+	else
+		refuse_pkey(a, now, r, address, packets);
+}
+
+void agents_bad_key(struct agents *a, wtime now, uint32_t from, const struct mad_address *to, bool is_qkey, uint64_t packets,
+		    uint32_t claimed)
+{
+	const struct fabric *f = a->fabric;
+	const struct walk_packet p = walk_of(from, to);
+	struct mad_address address = *to;
+	struct walk_route r;
+	bool has_arrived;
+
+	if (from >= f->ports || !packets || (claimed == PORT_NONE && !fabric_has_pkey(f, from, p.pkey)))
+		return;
+	if (packets > AGENT_BAD_KEYS)
+		packets = AGENT_BAD_KEYS;
+	address.path.slid = source(f, from, to->path.slid);
+	has_arrived = fabric_walk(f, &p, &r) == WALK_DELIVERED;
+	if (claimed != PORT_NONE) {
+		if (has_arrived && r.at == claimed)
+			refuse_arrived(a, now, &r, &address, is_qkey, packets);
+	} else if (is_barred(r.verdict)) {
+		refuse_at_switch(a, now, &r, &address, packets);
+	} else if (has_arrived && fabric_find_pkey(f, r.at, p.pkey) < 0) {
+		refuse_pkey(a, now, &r, &address, packets);
+	}
 }
 
 /* A response goes back to who sent the request that came so (13.5.4). */

@@ -47,12 +47,16 @@ enum mad_loss {
 
 const char *mad_loss_text(enum mad_loss loss);
 
-/* Our choice: traps under way, and those of bad keys among them; more are not told. */
-enum { AGENT_TRAPS = 1024, AGENT_ALARMS = 512 };
+/* Our choice: traps under way, those of bad keys among them, those of P_Keys and Q_Keys among these, and how many of these
+ * packets from one port may cause; more are not told. */
+enum { AGENT_TRAPS = 1024, AGENT_ALARMS = 512, AGENT_DATA_ALARMS = 448, AGENT_SHARE = 32 };
+/* Our choice: packets with a bad key that are counted of one call: about as many as a process sends until it tells again. */
+enum { AGENT_BAD_KEYS = 8192 };
 
 /* A trap that is sent until its TrapRepress comes. */
 struct trap {
 	uint32_t port;			/* end port that sends it */
+	uint32_t cause;			/* port that has sent the packet of P_Keys and Q_Keys, or PORT_NONE */
 	uint8_t sends;			/* still to come; 0: the place is free */
 	wtime next;
 	uint64_t tid;
@@ -87,6 +91,13 @@ enum mad_outcome agents_mad(struct agents *a, wtime now, uint32_t from, const st
  * response, out->port the port that had sent the request); all others are dropped (MAD_LOST). at and out may be the same. */
 enum mad_outcome agents_refuse(struct agents *a, wtime now, const struct mad_arrival *at, uint8_t mad[MAD_BYTES],
 			       struct mad_arrival *out);
+
+/* Packets of programs, of which a port does not let a key in: the P_Key, or the Q_Key where is_qkey. Their way from `from` is
+ * walked: the port that stops them counts, at most AGENT_BAD_KEYS of a call, and the manager is told. claimed: PORT_NONE, where
+ * `from` has sent them: with a P_Key of its own, or nothing is done. Else the port whose own word it is that it did not let them
+ * in (10.2.4, 10.9.4): packets that do not get there change nothing. Any values. */
+void agents_bad_key(struct agents *a, wtime now, uint32_t from, const struct mad_address *to, bool is_qkey, uint64_t packets,
+		    uint32_t claimed);
 
 /* When agents want to be called again (agents_output), or WTIME_NEVER. It may become earlier by any call. */
 wtime agents_deadline(const struct agents *a);

@@ -3,6 +3,7 @@
 #ifndef WEFT_BASE_COUNTERS_H
 #define WEFT_BASE_COUNTERS_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 struct counters {
@@ -12,6 +13,9 @@ struct counters {
 };
 
 enum { COUNTERS = sizeof(struct counters) / sizeof(uint64_t) };
+
+/* The position of one of them. */
+#define COUNTER_INDEX(name) ((unsigned)(offsetof(struct counters, name) / sizeof(uint64_t)))
 
 /* i < COUNTERS, in the order of the struct. */
 const char *counters_name(unsigned i);

@@ -147,15 +147,27 @@ static int begin(const struct cli_options *o, struct capture *c, uint32_t *proce
 	return err ? tell_refusal(c, err) : EXIT_OK;
 }
 
+/* Room for one source more. */
+static bool grow(struct capture *c)
+{
+	struct source **source = realloc(c->source, (c->sources + 1) * sizeof(*source));
+	struct pollfd *polled;
+
+	if (!source)
+		return false;
+	c->source = source;
+	polled = realloc(c->polled, (POLL_SOURCES + c->sources + 1) * sizeof(*polled));
+	if (!polled)
+		return false;
+	c->polled = polled;
+	return true;
+}
+
 /* The pipe is ours from now on. */
 static void add_source(struct capture *c, int fd, uint32_t pid)
 {
-	struct source **more = realloc(c->source, (c->sources + 1) * sizeof(*more));
-	struct pollfd *polled = more ? realloc(c->polled, (POLL_SOURCES + c->sources + 1) * sizeof(*polled)) : NULL;
-	struct source *s = polled ? calloc(1, sizeof(*s)) : NULL;
+	struct source *s = grow(c) ? calloc(1, sizeof(*s)) : NULL;
 
-	c->source = more ? more : c->source;
-	c->polled = polled ? polled : c->polled;
 	if (!s) {
 		cli_fail(NULL, "process %u is not captured: %s", pid, strerror(ENOMEM));
 		close(fd);

@@ -14,6 +14,7 @@ struct cli_options {
 	bool json;
 	bool force;
 	const char *devices;	/* comma-separated, NULL: all */
+	const char *network;	/* devices of a network that begins: control/devices.h; NULL: weft0 and weft1 */
 	bool quiet;
 	const char *impair;	/* faults: impair/impair.h, NULL: none */
 	const char *trace;	/* file, NULL: none */

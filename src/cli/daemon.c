@@ -3,6 +3,7 @@
 
 #include "cli/cli.h"
 #include "cli/holder.h"
+#include "cli/network.h"
 #include "control/message.h"
 #include "weftd/lock.h"
 #include "weftd/old_rundir.h"
@@ -173,11 +174,29 @@ static int start(const struct places *p, const struct rundir *d, bool keep)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : WEFTD_KILLED;
 }
 
-int daemon_start(const struct rundir *d, enum control_kind kind, bool keep)
+/* A network whose devices are not those that --devices wants ends when nobody has asked for it, and begins anew. */
+static bool has_wanted_devices(const struct rundir *d)
+{
+	int fd = getenv(CONTROL_DEVICES_VARIABLE) ? daemon_connect(d, CONTROL_COMMAND) : -ENOENT;
+	json_t *status = fd < 0 ? NULL : daemon_status(fd);
+	bool fits = !status || network_fits(status), was_running;
+	bool is_kept = status && json_is_true(json_object_get(status, "stays_when_idle"));
+
+	json_decref(status);
+	if (fits || (!is_kept && daemon_end(d, false, &was_running) == EXIT_OK))
+		return true;
+	cli_fail("weft down, or set WEFT_DIR for a network of its own", "the network in %s has other devices than --devices says",
+		 d->path);
+	return false;
+}
+
+/* *starts: it was not there. */
+static int connect_or_start(const struct rundir *d, enum control_kind kind, bool keep, bool *starts)
 {
 	struct places p;
 	int fd = daemon_connect(d, kind);
 
+	*starts = fd == -ENOENT;
 	if (fd == -ENOENT && d->system && geteuid())
 		return cli_fail("have root run `weft up --system`", "the system's weftd does not run"), -1;
 	if (fd == -ENOENT && places_find(&p))
@@ -195,6 +214,18 @@ int daemon_start(const struct rundir *d, enum control_kind kind, bool keep)
 	if (fd == -ENOENT)
 		cli_fail("look into weftd.log there", "weftd in %s exits as soon as it is started", d->path);
 	return fd < 0 ? -1 : fd;
+}
+
+/* A weftd that takes the place of one that was killed goes on with its devices: it is asked again. */
+int daemon_start(const struct rundir *d, enum control_kind kind, bool keep)
+{
+	bool starts;
+	int fd = has_wanted_devices(d) ? connect_or_start(d, kind, keep, &starts) : -1;
+
+	if (fd < 0 || !starts || !getenv(CONTROL_DEVICES_VARIABLE))
+		return fd;
+	close(fd);
+	return has_wanted_devices(d) ? connect_or_start(d, kind, keep, &starts) : -1;
 }
 
 /* file: -1: none goes along. */

@@ -5,6 +5,7 @@
 #include "cli/environment.h"
 #include "cli/output.h"
 #include "cli/program.h"
+#include "control/devices.h"
 #include "control/networks.h"
 #include "link/memfile.h"
 #include "link/udp_group.h"
@@ -140,7 +141,8 @@ static void check_wire(struct patient *p, struct finding *f)
 /* The one check of the whole: a dynamic program that reads a device file. */
 static void check_preload(struct patient *p, struct finding *f)
 {
-	char guid[64] = "";
+	char guid[64] = "", path[64];
+	struct control_table t;
 	int out[2], status = 0;
 	ssize_t n = 0;
 	pid_t pid;
@@ -149,13 +151,15 @@ static void check_preload(struct patient *p, struct finding *f)
 		finding_say(f, FAILED, "see weftd above", "cannot be tried without weftd");
 		return;
 	}
+	control_table_names(p->dir.path, &t);
+	snprintf(path, sizeof(path), "/sys/class/infiniband/%s/node_guid", t.device[0].name);
 	fflush(NULL);
 	pid = fork();
 	if (pid == 0) {
 		dup2(out[1], STDOUT_FILENO);
 		close(STDERR_FILENO);
 		environment_set(&(struct cli_options){ 0 }, &p->places, &p->dir, 0);
-		execlp("cat", "cat", "/sys/class/infiniband/weft0/node_guid", NULL);
+		execlp("cat", "cat", path, NULL);
 		_exit(EXIT_NOT_FOUND);
 	}
 	close(out[1]);

@@ -1,5 +1,6 @@
 /* weft env: the environment of weft run, for what cannot be started by it. */
 #include "cli/daemon.h"
+#include "cli/network.h"
 #include "cli/environment.h"
 #include "cli/fabric_net.h"
 #include "cli/output.h"
@@ -72,12 +73,12 @@ static int prepare(const struct cli_options *o)
 
 	if (places_find(&p))
 		return cli_fail("mount /proc", "cannot find out where weft is installed");
-	if (environment_check(&p) || daemon_directory(o->system, &d))
+	if (network_choose(o) || environment_check(&p) || daemon_directory(o->system, &d))
 		return EXIT_FAILED;
 	fd = daemon_keep(&d);
 	if (fd < 0)
 		return EXIT_FAILED;
-	err = node ? fabric_net_node(fd, node, environment_only_device(o), &at) : EXIT_OK;
+	err = node ? fabric_net_node(fd, node, environment_devices(o), &at) : environment_tree(fd, environment_devices(o));
 	close(fd);
 	if (err)
 		return err;

@@ -2,6 +2,7 @@
 #include "cli/environment.h"
 
 #include "cli/cli.h"
+#include "cli/network.h"
 #include "cli/preload.h"
 #include "control/devices.h"
 
@@ -81,13 +82,26 @@ static int set_sanitizer(void)
 	return prepend("ASAN_OPTIONS", "verify_asan_link_order=0", ':');
 }
 
-uint32_t environment_only_device(const struct cli_options *o)
+uint32_t environment_devices(const struct cli_options *o)
 {
 	const char *list = o->devices ? o->devices : getenv("WEFT_DEVICES");
-	unsigned named;
+	struct control_table t;
+	unsigned named, all;
 
-	control_devices_listed(list ? list : "", &named);
-	return __builtin_popcount(named) == 1 ? (uint32_t)__builtin_ctz(named) + 1 : 0;
+	network_names(o, &t);
+	all = (1u << t.devices) - 1;
+	control_devices_listed(list ? list : "", &t, &named);
+	return (named & all) == all ? 0 : named & all;
+}
+
+int environment_tree(int fd, uint32_t which)
+{
+	struct control_msg msg = { .type = CTL_COUNTS, .c = which };
+	int err = which ? daemon_call(fd, &msg, NULL) : 0;
+
+	if (!err)
+		return EXIT_OK;
+	return cli_fail("weftd.log may say why", "there are no device files for these devices: %s", strerror(-err));
 }
 
 const char *environment_node(const struct cli_options *o)
@@ -99,10 +113,9 @@ const char *environment_node(const struct cli_options *o)
 
 int environment_set(const struct cli_options *o, const struct places *p, const struct rundir *d, uint32_t at)
 {
-	uint32_t only = environment_only_device(o);
 	char root[RUNDIR_TREE_PATH];
 
-	rundir_tree(d, at, only ? control_devices[only - 1].name : NULL, root);
+	rundir_tree(d, at, environment_devices(o), root);
 	if (setenv("WEFT_DIR", d->path, 1) || setenv("WEFT_ROOT", root, 1) || prepend("LD_LIBRARY_PATH", p->library_dir, ':') ||
 	    set_sanitizer())
 		return -ENOMEM;

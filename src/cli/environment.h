@@ -14,8 +14,12 @@ unsigned long long environment_bytes(const char *text, unsigned long long otherw
 
 /* The host at which programs are to be, of --node or of who started us; NULL: none. */
 const char *environment_node(const struct cli_options *o);
-/* The device that --device or the environment names, when it is one alone: its index and 1; 0: all. */
-uint32_t environment_only_device(const struct cli_options *o);
+/* The devices that --device or the environment names, by bits; 0: all. */
+uint32_t environment_devices(const struct cli_options *o);
+
+/* Has weftd write the device files of these devices, for programs that are nowhere in a fabric. EXIT_OK, or EXIT_FAILED with a
+ * message. */
+int environment_tree(int fd, uint32_t which);
 
 /* Sets the variables of this process as the options of weft run say. at: of environment_node's host in the fabric (fabric_net.h),
  * or 0: none. 0 or -errno. */

@@ -58,6 +58,9 @@ static int fail_call(int err)
 {
 	if (err == -ENOENT)
 		return cli_fail(load_one, "the network has no fabric");
+	if (err == -EOPNOTSUPP)
+		return cli_fail("another network, whose --devices have one of the kind ib",
+				"a fabric is for a network with one InfiniBand device");
 	if (err == -EDQUOT)
 		return cli_fail("use hosts that were used before, another network (WEFT_DIR), or have the fabric loaded anew",
 				"so many hosts of this fabric were used that there are no device files for another one");

@@ -1,7 +1,7 @@
 #include "cli/faults.h"
 
 #include "cli/daemon.h"
-#include "control/protocol.h"
+#include "cli/network.h"
 #include "impair/impair.h"
 #include "impair/trace.h"
 
@@ -25,21 +25,79 @@ static bool any_reorders(const struct impair_spec *spec)
 	return false;
 }
 
-int faults_check(const struct cli_options *o, const struct ib_options *profile)
+static bool put(char to[IMPAIR_TEXT], size_t *at, const char *text, size_t bytes)
 {
-	struct impair_spec spec;
+	if (bytes >= IMPAIR_TEXT - *at)
+		return false;
+	memcpy(to + *at, text, bytes);
+	to[*at += bytes] = '\0';
+	return true;
+}
+
+/* "mlx5_1.in.loss=5%" with the device's name as programs know it, weft1: by its index. False: it is too long. */
+static bool name_by_index(const struct control_table *t, const char *text, char to[IMPAIR_TEXT])
+{
+	size_t at = 0;
+
+	to[0] = '\0';
+	while (*text) {
+		size_t length = strcspn(text, ".,="), part = strcspn(text, ",");
+		uint32_t device = text[length] == '.' ? control_table_find(t, text, length) : t->devices;
+		char name[16];
+
+		if (device < t->devices) {
+			snprintf(name, sizeof(name), "weft%u.", device);
+			if (!put(to, &at, name, strlen(name)))
+				return false;
+			text += length + 1;
+			continue;
+		}
+		/* of a part in.mlx5_1.loss=5% the device comes second */
+		length = text[length] == '.' ? length + 1 : part + (text[part] == ',');
+		if (!put(to, &at, text, length))
+			return false;
+		text += length;
+	}
+	return true;
+}
+
+/* EXIT_OK, or EXIT_USAGE with a message. */
+static int read_faults(const struct cli_options *o, struct impair_spec *spec, char named[IMPAIR_TEXT])
+{
+	struct control_table t;
 	char why[256];
 
-	if (!o->impair)
-		return EXIT_OK;
-	if (impair_parse(o->impair, &spec, why, sizeof(why))) {
+	network_names(o, &t);
+	if (!name_by_index(&t, o->impair, named)) {
+		cli_fail(NULL, "--impair is too long");
+		return EXIT_USAGE;
+	}
+	if (impair_parse(named, spec, why, sizeof(why))) {
 		cli_fail("weft-run(1) lists the faults", "--impair %s: %s", o->impair, why);
 		return EXIT_USAGE;
 	}
-	if (spec.named >> CONTROL_DEVICES) {
-		cli_fail("weft devices lists the devices", "--impair %s names another", o->impair);
+	if (!(spec->named >> t.devices))
+		return EXIT_OK;
+	cli_fail("weft devices lists the devices", "--impair %s names another", o->impair);
+	return EXIT_USAGE;
+}
+
+int faults_by_index(const struct cli_options *o, char to[IMPAIR_TEXT])
+{
+	struct impair_spec spec;
+
+	return read_faults(o, &spec, to);
+}
+
+int faults_check(const struct cli_options *o, const struct ib_options *profile)
+{
+	struct impair_spec spec;
+	char named[IMPAIR_TEXT];
+
+	if (!o->impair)
+		return EXIT_OK;
+	if (read_faults(o, &spec, named))
 		return EXIT_USAGE;
-	}
 	if (!profile || profile->ack_mode != IB_ACK_COALESCED || !any_reorders(&spec))
 		return EXIT_OK;
 	cli_fail("ack=packet goes with it", "one ACK for several packets (--profile %s) needs a network that keeps their order",
@@ -47,16 +105,16 @@ int faults_check(const struct cli_options *o, const struct ib_options *profile)
 	return EXIT_USAGE;
 }
 
-int faults_seed(const char *text, char to[IMPAIR_TEXT])
+int faults_seed(const struct cli_options *o, char to[IMPAIR_TEXT])
 {
 	struct impair_spec spec;
-	char why[256];
+	char text[IMPAIR_TEXT];
 	uint32_t seed;
 
-	if (impair_parse(text, &spec, why, sizeof(why)))
-		return cli_fail(NULL, "%s", why);
+	if (read_faults(o, &spec, text))
+		return EXIT_FAILED;
 	if (spec.has_seed)
-		return snprintf(to, IMPAIR_TEXT, "%s", text), EXIT_OK;
+		return strcpy(to, text), EXIT_OK;
 	if (getrandom(&seed, sizeof(seed), 0) != sizeof(seed))
 		return cli_fail(NULL, "no random number: %s", strerror(errno));
 	if (impair_set_seed(text, seed, to, IMPAIR_TEXT))
@@ -65,10 +123,10 @@ int faults_seed(const char *text, char to[IMPAIR_TEXT])
 	return EXIT_OK;
 }
 
-static int set_impair(const char *text)
+static int set_impair(const struct cli_options *o)
 {
 	char seeded[IMPAIR_TEXT];
-	int status = faults_seed(text, seeded);
+	int status = faults_seed(o, seeded);
 
 	if (status != EXIT_OK)
 		return status;
@@ -123,7 +181,7 @@ static int set_trace(const char *path)
 
 int faults_set(const struct cli_options *o)
 {
-	int status = o->impair ? set_impair(o->impair) : EXIT_OK;
+	int status = o->impair ? set_impair(o) : EXIT_OK;
 
 	return status == EXIT_OK && o->trace ? set_trace(o->trace) : status;
 }

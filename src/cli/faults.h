@@ -8,9 +8,11 @@
 
 /* Is the specification right, and does the profile (NULL: not known) go with it? EXIT_OK, or EXIT_USAGE with a message. */
 int faults_check(const struct cli_options *o, const struct ib_options *profile);
-/* The specification with its seed; one without gets one, which is told on the standard error. EXIT_OK, or EXIT_FAILED with a
- * message. */
-int faults_seed(const char *text, char to[IMPAIR_TEXT]);
+/* The specification of --impair with devices named by their index. EXIT_OK, or EXIT_USAGE with a message. */
+int faults_by_index(const struct cli_options *o, char to[IMPAIR_TEXT]);
+/* The specification of --impair with its seed, and devices named by their index; one without seed gets one, which is told on the
+ * standard error. EXIT_OK, or EXIT_FAILED with a message. */
+int faults_seed(const struct cli_options *o, char to[IMPAIR_TEXT]);
 /* Empties the trace file and sets the variables. Without seed= one is drawn and told on the standard error, so that the
  * run can be repeated. EXIT_OK, or EXIT_FAILED with a message. */
 int faults_set(const struct cli_options *o);

@@ -2,9 +2,9 @@
 #include "cli/cli.h"
 #include "cli/daemon.h"
 #include "cli/faults.h"
+#include "cli/network.h"
 #include "cli/partition.h"
 #include "cli/query.h"
-#include "control/devices.h"
 #include "impair/impair.h"
 
 #include <errno.h>
@@ -12,27 +12,29 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What a command is about: one process, or all (pid = 0), and of their frames those of one device, or all (NULL). */
+/* What a command is about: one process, or all (pid = 0), and of their frames those of one device, or all. */
 struct target {
 	const char *name;
 	uint32_t pid;
-	const char *device;
+	char device[16];	/* as faults name it; empty: all */
 };
 
-static bool read_target(const char *name, struct target *t)
+static bool read_target(const struct cli_options *o, const char *name, struct target *t)
 {
+	struct control_table devices;
+	uint32_t index;
 	char *end;
 	unsigned long pid = strtoul(name, &end, 10);
 
 	*t = (struct target){ .name = name };
 	if (strcmp(name, "all") == 0)
 		return true;
-	for (size_t i = 0; i < CONTROL_DEVICES && !t->device; i++) {
-		if (strcmp(name, control_devices[i].name) == 0)
-			t->device = name;
-	}
+	network_names(o, &devices);
+	index = control_table_find(&devices, name, strlen(name));
+	if (index < devices.devices)
+		snprintf(t->device, sizeof(t->device), "weft%u", index);
 	t->pid = *name >= '1' && *name <= '9' && !*end && pid <= INT32_MAX ? (uint32_t)pid : 0;
-	return t->device || t->pid;
+	return t->device[0] || t->pid;
 }
 
 /* "loss=5%,seed=7" as "weft1.loss=5%,seed=7". False: it is too long. */
@@ -95,19 +97,19 @@ static int report(const struct cli_options *o, const char *text, uint32_t proces
 static int impair(const struct cli_options *o, const struct target *t, const char *faults)
 {
 	char resolved[IMPAIR_TEXT], named[IMPAIR_TEXT], text[IMPAIR_TEXT];
-	struct cli_options given = { .impair = resolved };
+	struct cli_options given = { .impair = resolved, .system = o->system };
 	uint32_t processes;
 	int status = partition_resolve(o, faults, resolved, sizeof(resolved));
 
 	if (status != EXIT_OK)
 		return status;
-	if (t->device && !name_device(t->device, resolved, named, sizeof(named)))
+	if (t->device[0] && !name_device(t->device, resolved, named, sizeof(named)))
 		return cli_fail(NULL, "the faults are too long");
-	if (t->device)
+	if (t->device[0])
 		given.impair = named;
 	status = faults_check(&given, NULL);
 	if (status == EXIT_OK)
-		status = faults_seed(given.impair, text);
+		status = faults_seed(&given, text);
 	if (status == EXIT_OK)
 		status = give(o, t, text, &processes);
 	return status == EXIT_OK ? report(o, text, processes) : status;
@@ -119,7 +121,7 @@ static int clear(const struct cli_options *o, const char *name)
 	uint32_t processes;
 	int status;
 
-	if (!read_target(name, &t) || t.device) {
+	if (!read_target(o, name, &t) || t.device[0]) {
 		cli_fail("weft impair clear, or clear PID", "'%s' is not a PID", name);
 		return EXIT_USAGE;
 	}
@@ -138,7 +140,7 @@ int cli_impair(const struct cli_options *o, int argc, char **argv)
 		return query_show(o, "impair", argc - 1, argv + 1, columns, NULL, "no process is impaired");
 	if (argc >= 1 && argc <= 2 && strcmp(argv[0], "clear") == 0)
 		return clear(o, argc == 2 ? argv[1] : "all");
-	if (argc == 2 && read_target(argv[0], &t))
+	if (argc == 2 && read_target(o, argv[0], &t))
 		return impair(o, &t, argv[1]);
 	if (argc == 2)
 		cli_fail("weft status lists the processes, weft devices the devices",

@@ -9,21 +9,14 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The index of the device, or CONTROL_DEVICES. */
-static uint32_t find_device(const char *name)
-{
-	uint32_t i = 0;
-
-	while (i < CONTROL_DEVICES && strcmp(control_devices[i].name, name) != 0)
-		i++;
-	return i;
-}
-
 /* An exit status. */
-static int name_link(int fd, const char *name, struct control_msg *msg)
+static int name_link(int fd, const struct rundir *d, const char *name, struct control_msg *msg)
 {
-	msg->device = find_device(name);
-	if (msg->device < CONTROL_DEVICES)
+	struct control_table t;
+
+	control_table_names(d->path, &t);
+	msg->device = control_table_find(&t, name, strlen(name));
+	if (msg->device < t.devices)
 		return EXIT_OK;
 	if (strchr(name, ':') || strncmp(name, "weft", 4) != 0)
 		return fabric_net_find_link(fd, name, msg);
@@ -40,7 +33,7 @@ static int set(const struct cli_options *o, const char *name, struct control_msg
 	fd = daemon_start(&d, CONTROL_COMMAND, false);
 	if (fd < 0)
 		return EXIT_FAILED;
-	status = name_link(fd, name, msg);
+	status = name_link(fd, &d, name, msg);
 	if (status == EXIT_OK)
 		status = fabric_net_call(fd, msg);
 	close(fd);

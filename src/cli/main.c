@@ -12,16 +12,16 @@
 #include <string.h>
 
 static const struct cli_command commands[] = {
-	{ "run", "diptBEHK4NPSh", "[--] PROGRAM [ARGUMENT]...", "run a program with weft's RDMA devices",
+	{ "run", "d9iptBEHK4NPSh", "[--] PROGRAM [ARGUMENT]...", "run a program with weft's RDMA devices",
 	  "Starts weftd if it does not run. PROGRAM and all it starts see the devices; weftd exits some seconds after the last\n"
 	  "of them. The exit status is PROGRAM's; 127 when there is no such program, 126 when it cannot be run.\n",
 	  cli_run },
-	{ "pair", "dipntEHNPAITYDWjh", "[--] SERVER [ARGUMENT]... --- CLIENT [ARGUMENT]...",
+	{ "pair", "d9ipntEHNPAITYDWjh", "[--] SERVER [ARGUMENT]... --- CLIENT [ARGUMENT]...",
 	  "run a server and its clients in a network of their own",
 	  "Starts SERVER, waits until it listens, and starts the clients. The exit status is 0 when all exit with 0, else that\n"
 	  "of the first that failed; 124 when the time is up. What was started is ended, and nothing is left.\n",
 	  cli_pair },
-	{ "up", "jSh", "", "start weftd, and keep it until weft down", NULL, cli_up },
+	{ "up", "9jSh", "", "start weftd, and keep it until weft down", NULL, cli_up },
 	{ "down", "fjSh", "", "end weftd", NULL, cli_down },
 	{ "status", "jSh", "", "show weftd and the processes attached to it",
 	  "The exit status is 0 when weftd runs, 1 when not.\n", cli_status },
@@ -53,8 +53,8 @@ static const struct cli_command commands[] = {
 	  "captured too. ^C ends it. What is captured goes as packets, not by the direct path.\n",
 	  cli_capture },
 	{ "link", "*1jSh", "down|up DEVICE|NODE:PORT", "take the link of a port down, or bring it up",
-	  "DEVICE is weft0 or weft1: its port is down for all programs of the network. NODE:PORT is a port of the fabric that\n"
-	  "weft fabric load gave the network. Programs get the event; what they send is lost until the link is up.\n",
+	  "DEVICE is one that weft devices lists: its port is down for all programs of the network. NODE:PORT is a port of the\n"
+	  "fabric that weft fabric load gave the network. Programs get the event; what they send is lost until the link is up.\n",
 	  cli_link },
 	{ "ping", "*cs67qjh", "HOST", "ask the weft of another host whether it is there",
 	  "HOST is a name or an IP address. Its weftd answers while programs there have UDP port 4791 open, or weft ping\n"
@@ -64,9 +64,9 @@ static const struct cli_command commands[] = {
 	  "With PROGRAM, check also whether that program can use weft; with --peer, check what is between this host and\n"
 	  "another instead. The exit status is 1 when a check failed.\n",
 	  cli_doctor },
-	{ "env", "Sh", "[sh|fish|docker|vscode]", "print the environment of weft run",
+	{ "env", "9Sh", "[sh|fish|docker|vscode]", "print the environment of weft run",
 	  "Starts weftd and keeps it until weft down, as programs that find it so do not start it.\n", cli_env },
-	{ "shell", "dHNKipPEBtSh", "[-- ARGUMENT...]", "start a shell in the environment of weft run",
+	{ "shell", "d9HNKipPEBtSh", "[-- ARGUMENT...]", "start a shell in the environment of weft run",
 	  "It is $SHELL, whose prompt begins with (weft); with ARGUMENTs it gets these instead, as in weft shell -- -c COMMAND.\n"
 	  "The exit status is the shell's.\n",
 	  cli_shell },
@@ -86,6 +86,7 @@ static const struct option_row {
 	const char *name, *argument, *help;
 } options[] = {
 	{ 'd', "device", "NAME[,NAME]", "show only these devices to the program" },
+	{ '9', "devices", "LIST", "start the network with these: mlx5_0,mlx5_1:roce,rate=400G" },
 	{ 'f', "force", NULL, "also with processes attached; they keep their connections" },
 	{ 'p', "profile", "PROFILE", "standard, seed or printed, with settings after commas" },
 	{ 'i', "impair", "FAULTS", "lose, delay, corrupt frames: loss=5%,delay=50us,seed=7" },
@@ -288,6 +289,7 @@ static bool take_other_option(struct cli_options *o, int letter)
 	case '2': o->history = true; break;
 	case '1': o->during = optarg; break;
 	case '5': o->limit = optarg; break;
+	case '9': o->network = optarg; break;
 	case 'c': o->count = optarg; break;
 	case '6': o->size = optarg; break;
 	case '7': o->listen = true; break;

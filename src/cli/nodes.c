@@ -28,7 +28,7 @@ static int place(int socket, const char *name, uint32_t only, uint32_t *at, char
 
 int nodes_place(int socket, const char *list, uint32_t only, uint32_t *first)
 {
-	char name[NAME_BYTES], text[TEXT_BYTES];
+	char name[NAME_BYTES], text[TEXT_BYTES] = "";
 	size_t used = 0, bytes;
 	uint32_t at;
 	int status;

@@ -1,5 +1,6 @@
 /* weft pair: a server and its clients, once or with one seed after another until one fails. */
 #include "cli/apart.h"
+#include "cli/faults.h"
 #include "cli/output.h"
 #include "cli/own_network.h"
 #include "cli/program.h"
@@ -25,7 +26,7 @@ struct pair {
 	bool has_ready;
 	unsigned long long seed;	/* the first */
 	unsigned seeds;			/* how many are tried; 0: no search */
-	char impair[IMPAIR_TEXT];
+	char impair[IMPAIR_TEXT], by_index[IMPAIR_TEXT];
 	sigset_t mask;			/* before this command blocked its signals */
 };
 
@@ -114,7 +115,10 @@ static bool take_seeds(struct pair *p)
 		cli_fail("--impair says which faults", "a seed chooses faults, and there are none without --impair");
 		return false;
 	}
-	if (!take_number("seeds", p->asked->seeds, SEEDS_MOST, &seeds) || impair_parse(p->asked->impair, &spec, why, sizeof(why)))
+	if (!take_number("seeds", p->asked->seeds, SEEDS_MOST, &seeds) || faults_by_index(p->asked, p->by_index))
+		return false;
+	p->options.impair = p->by_index;
+	if (impair_parse(p->by_index, &spec, why, sizeof(why)))
 		return false;
 	p->seeds = (unsigned)seeds;
 	if (p->asked->seed)
@@ -206,7 +210,8 @@ static void print_repeat(FILE *to, const struct pair *p)
 {
 	const struct cli_options *o = &p->options;
 	const struct { const char *name, *value; } taken[] = {
-		{ "--device", o->devices }, { "--impair", o->impair }, { "--profile", o->profile }, { "--path", o->path },
+		{ "--devices", o->network }, { "--device", o->devices },
+		{ "--impair", o->impair }, { "--profile", o->profile }, { "--path", o->path },
 		{ "--engine", o->engine }, { "--clients", o->clients }, { "--timeout", o->timeout }, { "--delay", o->delay },
 		{ "--ready", o->ready }, { "--trace", o->trace },
 	};
@@ -332,7 +337,7 @@ static unsigned search(struct pair *p, FILE *to, struct round_result *result)
 		FILE *kept = p->seeds ? open_kept() : NULL;
 
 		if (p->asked->impair) {
-			impair_set_seed(p->asked->impair, p->seed + tried, p->impair, sizeof(p->impair));
+			impair_set_seed(p->by_index, p->seed + tried, p->impair, sizeof(p->impair));
 			p->options.impair = p->impair;
 		}
 		if (p->seeds)

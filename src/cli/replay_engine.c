@@ -1,5 +1,6 @@
 #include "cli/replay_engine.h"
 
+#include "base/qpn.h"
 #include "ib/ib.h"
 #include "impair/trace_engine.h"
 #include "verbs/mr.h"
@@ -42,61 +43,61 @@ struct replay_engine {
 	struct packet to_group;		/* the last datagram to a group */
 };
 
-/* ---- what the adapter asks of its host ---- */
+/* ---- what the adapter asks of its owner ---- */
 
-static void ignore_cq_event(void *host, struct cq *cq)
+static void ignore_cq_event(void *owner, struct cq *cq)
 {
 }
 
-static void ignore_async_event(void *host, enum ibv_event_type type, void *object)
+static void ignore_async_event(void *owner, enum ibv_event_type type, void *object)
 {
 }
 
 /* It leads into the trace, wherever. */
-static void lead_on(void *host, const struct ca_device *dev, const struct packet_path *path, struct route *r)
+static void lead_on(void *owner, const struct ca_device *dev, const struct packet_path *path, struct route *r)
 {
 	r->kind = ROUTE_CHANNEL;
 }
 
-static unsigned has_room(void *host, const struct ca_device *dev, const struct route *r, const struct av *av)
+static unsigned has_room(void *owner, const struct ca_device *dev, const struct route *r, const struct av *av)
 {
 	return 1;
 }
 
 /* Frames that were not their sender's are marked in the trace, and not entered. */
-static bool speak_for_all(void *host, origin_t origin, const struct route *back)
+static bool speak_for_all(void *owner, origin_t origin, const struct route *back)
 {
 	return true;
 }
 
 /* What a trace has was sent over a wire, as faults and traces make one. */
-static bool keeps_nothing(void *host, const struct route *r, uint64_t *mark)
+static bool keeps_nothing(void *owner, const struct route *r, uint64_t *mark)
 {
 	return false;
 }
 
 /* The program's memory is not in the trace. */
-static int copy_nothing(void *host, void *to, const void *from, size_t bytes)
+static int copy_nothing(void *owner, void *to, const void *from, size_t bytes)
 {
 	return 0;
 }
 
-static int no_mcast(void *host, struct ca_device *dev, const uint8_t gid[16], bool joined)
+static int no_mcast(void *owner, struct ca_device *dev, const uint8_t gid[16], bool joined)
 {
 	return 0;
 }
 
-static int take_qpn(void *host, uint32_t *qpn)
+static int take_qpn(void *owner, uint32_t *qpn)
 {
-	*qpn = ((struct replay_engine *)host)->next_qpn;
+	*qpn = ((struct replay_engine *)owner)->next_qpn;
 	return 0;
 }
 
-static void drop_qpn(void *host, uint32_t qpn)
+static void drop_qpn(void *owner, uint32_t qpn)
 {
 }
 
-static const struct ca_ops host_ops = {
+static const struct ca_ops ops = {
 	.cq_event = ignore_cq_event, .async_event = ignore_async_event, .route = lead_on, .space = has_room,
 	.origin_matches = speak_for_all, .undelivered = keeps_nothing, .read_program = copy_nothing,
 	.write_program = copy_nothing, .mcast = no_mcast, .qpn_alloc = take_qpn, .qpn_free = drop_qpn,
@@ -125,7 +126,7 @@ static int fill_devices(const struct trace_process *process, struct ca_device de
 		dev[i] = (struct ca_device){ .name = "replay", .transport = &ib_transport,
 					     .protocol = device_protocol_named(process->device[i].protocol),
 					     .lid = 1, .active_mtu = IBV_MTU_4096, .max_mtu = IBV_MTU_4096,
-					     .port_state = IBV_PORT_ACTIVE, .pkey = { PKEY_DEFAULT } };
+					     .port_state = IBV_PORT_ACTIVE, .pkeys = CA_PKEYS, .pkey = { PKEY_DEFAULT } };
 		dev[i].gid[0].valid = true;
 		if (!dev[i].protocol)
 			return -EPROTONOSUPPORT;
@@ -136,7 +137,7 @@ static int fill_devices(const struct trace_process *process, struct ca_device de
 static int make_adapter(struct replay_engine *e, const struct trace_process *process)
 {
 	struct ca_device dev[IMPAIR_DEVICES];
-	struct ca_config config = { .host_ops = &host_ops, .host = e, .arena = e->arena,
+	struct ca_config config = { .ops = &ops, .owner = e, .arena = e->arena,
 				    .arena_bytes = ARENA_BYTES, .dev = dev, .devices = (int)process->devices };
 	int err = fill_devices(process, dev);
 
@@ -144,7 +145,7 @@ static int make_adapter(struct replay_engine *e, const struct trace_process *pro
 		err = ca_init(&e->ca, &config);
 	if (err)
 		return err;
-	e->ca.transport_options = &e->options;
+	e->ca.engine_options = &e->options;
 	for (int i = 0; i < e->ca.devices && err == 0; i++)
 		err = make_objects(e, i);
 	if (err)
@@ -282,7 +283,7 @@ static enum replay_end modify(struct replay_engine *e, struct qp *qp, const stru
 /* What a request addresses at the other side. */
 static void set_target(const struct qp *qp, struct send_wqe *wqe, const struct trace_send *t)
 {
-	wqe->remote_qpn = (uint32_t)t->remote_qpn & PSN_MASK;
+	wqe->remote_qpn = (uint32_t)t->remote_qpn & QPN_MASK;
 	if (qp_is_datagram(qp)) {
 		wqe->av = (struct av){ .is_global = true, .port_num = 1, .dlid = 1 };
 		wqe->qkey = (uint32_t)t->qkey;
@@ -397,14 +398,14 @@ static enum replay_end post_shared(struct replay_engine *e, const struct trace_r
 
 enum replay_end replay_engine_enter(struct replay_engine *e, const struct trace_record *r, char *why, size_t room)
 {
-	struct qp *qp = r->to <= PSN_MASK ? qp_find(&e->ca, r->to) : NULL;
+	struct qp *qp = r->to <= QPN_MASK ? qp_find(&e->ca, r->to) : NULL;
 	enum replay_end end = REPLAY_SAME;
 
 	if (r->form == PACKET_ETHERNET)
 		return REPLAY_NOT_OURS;
 	if (r->kind == TRACE_SRQ)
 		return post_shared(e, r, why, room);
-	if (r->to > PSN_MASK || (!qp && r->kind != TRACE_QP))
+	if (r->to > QPN_MASK || (!qp && r->kind != TRACE_QP))
 		return REPLAY_NOT_OURS;
 	switch (r->kind) {
 	case TRACE_QP:

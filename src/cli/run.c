@@ -6,10 +6,10 @@
 #include "cli/environment.h"
 #include "cli/fabric_net.h"
 #include "cli/faults.h"
+#include "cli/network.h"
 #include "cli/nodes.h"
 #include "cli/program.h"
 #include "cli/stats.h"
-#include "control/devices.h"
 #include "ib/ib.h"
 
 #include <errno.h>
@@ -46,9 +46,13 @@ static bool is_size(const char *option, const char *text)
 int run_check(const struct cli_options *o)
 {
 	struct ib_options profile = ib_default_options;
+	struct control_table t;
 	unsigned named;
 
-	if (o->devices && control_devices_listed(o->devices, &named)) {
+	if (network_choose(o) != EXIT_OK)
+		return EXIT_USAGE;
+	network_names(o, &t);
+	if (o->devices && control_devices_listed(o->devices, &t, &named)) {
 		cli_fail("weft devices lists them", "unknown device in --device %s", o->devices);
 		return EXIT_USAGE;
 	}
@@ -77,12 +81,13 @@ int run_check(const struct cli_options *o)
 static int place(const struct cli_options *o, int fd, uint32_t *at)
 {
 	const char *node = environment_node(o);
+	uint32_t which = environment_devices(o);
 
 	if (o->nodes)
-		return nodes_place(fd, o->nodes, environment_only_device(o), at);
+		return nodes_place(fd, o->nodes, which, at);
 	if (o->node)
 		unsetenv("WEFT_NODES");
-	return node ? fabric_net_node(fd, node, environment_only_device(o), at) : EXIT_OK;
+	return node ? fabric_net_node(fd, node, which, at) : environment_tree(fd, which);
 }
 
 int run_prepare(const struct cli_options *o)

@@ -1,6 +1,7 @@
 /* weft up: a weftd that stays when idle. */
 #include "cli/cli.h"
 #include "cli/daemon.h"
+#include "cli/network.h"
 #include "cli/output.h"
 
 #include <unistd.h>
@@ -11,6 +12,8 @@ int cli_up(const struct cli_options *o, int argc, char **argv)
 	int fd;
 
 	(void)argc, (void)argv;
+	if (network_choose(o))
+		return EXIT_USAGE;
 	if (daemon_directory(o->system, &d))
 		return EXIT_FAILED;
 	fd = daemon_keep(&d);

@@ -1,36 +1,199 @@
 #include "control/devices.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
-const struct control_device control_devices[CONTROL_DEVICES] = { { "weft0", PAGE_IB }, { "weft1", PAGE_ROCE_V2 } };
+/* struct ibv_port_attr: active_width is a bit of 1X, 4X, 8X; active_speed one of SDR, DDR, QDR, (FDR10,) FDR, EDR, HDR, NDR. */
+static const struct rate {
+	unsigned gbps;
+	uint8_t width, speed;
+} rates[] = {
+	{ 10, 2, 1 }, { 20, 2, 2 }, { 25, 1, 32 }, { 40, 2, 4 }, { 50, 1, 64 }, { 56, 2, 16 }, { 100, 2, 32 }, { 200, 2, 64 },
+	{ 400, 2, 128 }, { 800, 4, 128 },
+};
+
+#define DEFAULT_RATE .width = 2, .speed = 32	/* 100 Gb/s */
+
+const struct control_table control_default = {
+	.devices = 2,
+	.device = { { .name = "weft0", .protocol = PAGE_IB, DEFAULT_RATE },
+		    { .name = "weft1", .protocol = PAGE_ROCE_V2, DEFAULT_RATE } },
+};
 
 static const struct device_protocol *const protocols[PAGE_PROTOCOLS] = {
 	[PAGE_IB] = &protocol_ib, [PAGE_ROCE_V2] = &protocol_roce_v2,
 };
 
-/* The bit of the device that has this name, or 0. */
-static unsigned named_so(const char *name, size_t length)
+unsigned control_rate(uint8_t width, uint8_t speed)
 {
-	for (unsigned i = 0; i < CONTROL_DEVICES; i++)
-		if (strlen(control_devices[i].name) == length && memcmp(name, control_devices[i].name, length) == 0)
-			return 1u << i;
+	for (size_t i = 0; i < sizeof(rates) / sizeof(rates[0]); i++)
+		if (rates[i].width == width && rates[i].speed == speed)
+			return rates[i].gbps;
 	return 0;
 }
 
-int control_devices_listed(const char *list, unsigned *named)
+uint32_t control_table_find(const struct control_table *t, const char *name, size_t length)
+{
+	uint32_t i = 0;
+
+	while (i < t->devices && (strlen(t->device[i].name) != length || memcmp(name, t->device[i].name, length) != 0))
+		i++;
+	return i;
+}
+
+/* ---- the list of --devices ---- */
+
+/* The kernel's names of devices are folders in /sys, in lists with commas, and in faults before a dot. */
+static bool is_name(const char *text, size_t length)
+{
+	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
+
+	return length > 0 && length < PAGE_NAME && strspn(text, letters) >= length && text[0] != '-';
+}
+
+/* Of a network interface; the kernel would take any byte but spaces, / and :, of which some are no text. */
+static bool is_interface(const char *text, size_t length)
+{
+	for (size_t i = 0; i < length; i++)
+		if (text[i] <= ' ' || text[i] == '/' || text[i] > '~')
+			return false;
+	return length > 0 && length < PAGE_NAME;
+}
+
+static bool is_word(const char *text, size_t length, const char *word)
+{
+	return strlen(word) == length && memcmp(text, word, length) == 0;
+}
+
+static bool set_rate(struct control_device *d, const char *text, size_t length)
+{
+	char word[8];
+
+	for (size_t i = 0; i < sizeof(rates) / sizeof(rates[0]); i++) {
+		snprintf(word, sizeof(word), "%uG", rates[i].gbps);
+		if (is_word(text, length, word)) {
+			d->width = rates[i].width;
+			d->speed = rates[i].speed;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* NULL, or what is wrong. */
+static const char *add_device(struct control_table *t, const char *part, size_t length)
+{
+	const char *colon = memchr(part, ':', length);
+	size_t name = colon ? (size_t)(colon - part) : length, kind = colon ? length - name - 1 : 0;
+	struct control_device *d = &t->device[t->devices];
+
+	if (t->devices == PAGE_DEVICES)
+		return "a network has at most 8 devices";
+	if (!is_name(part, name))
+		return "a name has 1 to 15 letters, digits, _ and -";
+	if (control_table_find(t, part, name) < t->devices)
+		return "two devices have one name";
+	if (colon && !is_word(colon + 1, kind, "ib") && !is_word(colon + 1, kind, "roce"))
+		return "a device is of the kind ib or roce";
+	*d = (struct control_device){ .protocol = colon && colon[1] == 'r' ? PAGE_ROCE_V2 : PAGE_IB, DEFAULT_RATE };
+	memcpy(d->name, part, name);
+	t->devices++;
+	return NULL;
+}
+
+/* Of the device named last. */
+static const char *set_property(struct control_table *t, const char *part, size_t length)
+{
+	size_t name = strcspn(part, "="), value = length - name - 1;
+	struct control_device *d;
+
+	if (!t->devices)
+		return "a device's name comes first";
+	d = &t->device[t->devices - 1];
+	if (is_word(part, name, "rate"))
+		return set_rate(d, part + name + 1, value) ? NULL :
+			"rates are 10G, 20G, 25G, 40G, 50G, 56G, 100G, 200G, 400G and 800G";
+	if (!is_word(part, name, "netdev"))
+		return "what a device may have is rate= and netdev=";
+	if (d->protocol != PAGE_ROCE_V2 || !is_interface(part + name + 1, value))
+		return "netdev= is the interface of a roce device";
+	for (uint32_t i = 0; i < t->devices; i++)
+		if (is_word(part + name + 1, value, t->device[i].netdev))
+			return "two devices have one netdev";
+	memset(d->netdev, 0, sizeof(d->netdev));
+	memcpy(d->netdev, part + name + 1, value);
+	return NULL;
+}
+
+int control_table_parse(const char *list, struct control_table *t, char *why, size_t room)
+{
+	const char *error = NULL, *part = list, *end;
+
+	*t = (struct control_table){ 0 };
+	for (; !error; part = end + 1) {
+		size_t length = strcspn(part, ",");
+
+		end = part + length;
+		error = memchr(part, '=', length) ? set_property(t, part, length) : add_device(t, part, length);
+		if (!*end)
+			break;
+	}
+	if (!error)
+		return 0;
+	snprintf(why, room, "%.*s: %s", (int)strcspn(part, ","), part, error);
+	return -EINVAL;
+}
+
+/* ---- names ---- */
+
+/* One line of a file below the tree of all devices; "" without it. */
+static void read_name(const char *dir, uint32_t index, char name[PAGE_NAME])
+{
+	char path[256];
+	ssize_t n = -1;
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/" CONTROL_OWN "/devices/sys/class/infiniband_verbs/uverbs%u/ibdev", dir, index);
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	if (fd >= 0) {
+		n = read(fd, name, PAGE_NAME);
+		close(fd);
+	}
+	if (n < 1 || name[n - 1] != '\n' || !is_name(name, (size_t)n - 1))
+		n = 1;
+	memset(name + n - 1, 0, PAGE_NAME - (size_t)n + 1);
+}
+
+void control_table_names(const char *dir, struct control_table *t)
+{
+	*t = (struct control_table){ 0 };
+	for (uint32_t i = 0; i < PAGE_DEVICES; i++) {
+		read_name(dir, i, t->device[i].name);
+		if (!t->device[i].name[0])
+			break;
+		t->devices++;
+	}
+	if (!t->devices)
+		*t = control_default;
+}
+
+int control_devices_listed(const char *list, const struct control_table *t, unsigned *named)
 {
 	size_t length;
 	int err = 0;
 
 	*named = *list ? 0 : ~0u;
 	for (; *list; list += length + (list[length] == ',')) {
-		unsigned bit;
+		uint32_t i;
 
 		length = strcspn(list, ",");
-		bit = named_so(list, length);
-		*named |= bit;
-		if (!bit)
+		i = control_table_find(t, list, length);
+		if (i < t->devices)
+			*named |= 1u << i;
+		else
 			err = -EINVAL;
 	}
 	return err;
@@ -39,4 +202,11 @@ int control_devices_listed(const char *list, unsigned *named)
 const struct device_protocol *control_device_protocol(const struct page_device *d)
 {
 	return d->protocol < PAGE_PROTOCOLS ? protocols[d->protocol] : NULL;
+}
+
+bool control_device_has(const struct page_device *d, enum device_cap cap)
+{
+	const struct device_protocol *protocol = control_device_protocol(d);
+
+	return protocol && protocol->caps & cap;
 }

@@ -6,9 +6,7 @@
 
 #include <stdint.h>
 
-enum { CONTROL_VERSION = 6, CONTROL_TEXT = 60000, CONTROL_FDS = 4, CONTROL_FILES = 8 };
-
-enum { CONTROL_DEVICES = 2 };	/* that weftd makes: control/devices.h */
+enum { CONTROL_VERSION = 7, CONTROL_TEXT = 60000, CONTROL_FDS = 4, CONTROL_FILES = 8 };
 
 enum { CONTROL_LAST_WORDS = 16000 };	/* bytes: our choice */
 
@@ -102,12 +100,13 @@ enum control_type {
 	CTL_FABRIC,	/* weft command: fd 0: a memory file with a fabric, which weftd copies: it is the network's from now on;
 			 * without one: there is none any more. status EPERM; ENOENT: there was none; EBUSY: processes are at its
 			 * ports, or programs of leases are to be (a = how many); EINVAL: it is not sound, the log says why;
-			 * EFBIG, ENOSPC, other errno: it cannot be kept */
+			 * EOPNOTSUPP: the network has no InfiniBand device, or several; EFBIG, ENOSPC, other errno: it cannot be
+			 * kept */
 	CTL_NODE,	/* any client: a = 0: answer: fd 0 the fabric, read-only, b = its number; for a process fd 1, which
 			 * it writes: what data counts at ports (fabric/traffic.h); status ENOENT: there is none.
 			 * a = port + 1 of a host (host_has_programs): a process is at this port from now on, for as long as it
 			 * lives; for others, programs can be there: a tree of device files of this port is in the runtime
-			 * directory (rundir_tree), c = 0: of all devices, index + 1: of this one alone; its counters are written
+			 * directory (rundir_tree), c = 0: of all devices, else of those of these bits; its counters are written
 			 * anew each time. b = the number. status ENOENT, EINVAL: no such port or device, EBUSY: the process is
 			 * at another, ESTALE: the fabric has another number by now; EDQUOT: there are trees of so many hosts that
 			 * there is none for another */
@@ -136,8 +135,8 @@ enum control_type {
 	CTL_MAD_AGENT,	/* gid = such a secret; a = 0: text: struct control_agent. answer: b = the agent's number in that file;
 			 * a = 1: agent b goes. status ENOENT: no such file or agent; EPERM: QP0 is the owner's; EINVAL: such an
 			 * agent cannot be; EBUSY: one of the methods is another agent's; EDQUOT: the file has CONTROL_AGENTS */
-	CTL_COUNTS,	/* the files of ports/1/counters are written anew in the tree of programs that are nowhere in a fabric:
-			 * c as in CTL_NODE. status EINVAL: no such device, ENODEV */
+	CTL_COUNTS,	/* programs that are nowhere in a fabric can see the devices c, as in CTL_NODE: there is a tree of them,
+			 * whose counters are written anew. status EINVAL: no such device; ENODEV */
 	/* weft command -> weftd */
 	CTL_PING,	/* the port of the wire is open from now on, for as long as this connection is there; a = 1: and the weftd
 			 * of the host with the GID dgid is asked, from the GID gid, with b bytes of payload, 256 to 4096. The
@@ -149,6 +148,10 @@ enum control_type {
 	CTL_LINK_FAULT,	/* weft command: a, b as for CTL_LINK, of a port of the fabric: its link loses c packets of a million, at
 			 * most all, and carries slot thousand bits a second (0: all), in both directions; service = the seed.
 			 * Both 0: the fault ends. status as for CTL_LINK */
+	CTL_BAD_KEY,	/* process at a port of the fabric, no answer: so many packets had a key that a port did not let in. a =
+			 * source QPN, 0: unknown; b = destination QPN; slot and service = enum control_bad_key; c = the Q_Key.
+			 * device = 0: the process has sent them, and weftd walks their way itself; BAD_KEY_ARRIVED: they came to
+			 * its QP b */
 };
 
 enum {
@@ -182,6 +185,12 @@ enum { MCAST_OF_PORT = 1 };	/* CTL_MCAST, service */
 enum control_conn { CONN_HOP_LIMIT = 24, CONN_TCLASS = 32, CONN_ACK_TIMEOUT = 40, CONN_PKEY = 48 };
 
 enum { CONN_FLOW_LABEL = 0xfffff };
+
+/* CTL_BAD_KEY. slot: the destination's LID; from which bit on the service level; is it the Q_Key that was bad? service: how many,
+ * in 32 bits; from which bit on the P_Key. */
+enum control_bad_key {
+	BAD_KEY_LID = 0xffff, BAD_KEY_SL = 16, BAD_KEY_IS_QKEY = 1 << 20, BAD_KEY_PKEY = 32, BAD_KEY_ARRIVED = 1,
+};
 
 /* CTL_CHANNEL, c. */
 enum {

@@ -542,6 +542,11 @@ int session_call(struct session *s, struct control_msg *msg, const int *send_fds
 	return err;
 }
 
+static bool may_be_lost(const struct control_msg *msg)
+{
+	return msg->type == CTL_MCAST || msg->type == CTL_FRAME || msg->type == CTL_BAD_KEY;
+}
+
 int session_post(struct session *s, const struct control_msg *msg, const char *text)
 {
 	if (atomic_load(&s->state) == SESSION_OVER)
@@ -550,7 +555,7 @@ int session_post(struct session *s, const struct control_msg *msg, const char *t
 		return 0;
 	if (atomic_load(&s->state) == SESSION_AWAY)
 		return -ENOTCONN;
-	return message_send(s->socket, msg, text, NULL, 0, msg->type == CTL_MCAST || msg->type == CTL_FRAME ? MSG_DONTWAIT : 0);
+	return message_send(s->socket, msg, text, NULL, 0, may_be_lost(msg) ? MSG_DONTWAIT : 0);
 }
 
 void session_read(struct session *s)

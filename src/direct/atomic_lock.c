@@ -12,7 +12,7 @@ static bool take_from(struct atomic_lock *l, uint32_t self, uint32_t *holder)
 	return atomic_compare_exchange_strong_explicit(&l->holder, holder, self, memory_order_acquire, memory_order_relaxed);
 }
 
-bool atomic_lock_take(struct atomic_lock *l, uint32_t self, const struct atomic_lock_ops *ops, void *host)
+bool atomic_lock_take(struct atomic_lock *l, uint32_t self, const struct atomic_lock_ops *ops, void *owner)
 {
 	for (unsigned tries = 0; tries < PATIENCE; tries++) {
 		uint32_t holder = 0;
@@ -21,9 +21,9 @@ bool atomic_lock_take(struct atomic_lock *l, uint32_t self, const struct atomic_
 			return true;
 		if (tries < SPINS)
 			continue;
-		if (!ops->is_alive(host, holder) && take_from(l, self, &holder))
+		if (!ops->is_alive(owner, holder) && take_from(l, self, &holder))
 			return true;
-		ops->relax(host);
+		ops->relax(owner);
 	}
 	return false;
 }

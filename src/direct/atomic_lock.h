@@ -11,14 +11,14 @@ struct atomic_lock {
 	_Atomic uint32_t holder;	/* a number of the process that has it; 0: free */
 };
 
-/* What waiting needs of its host. */
+/* What waiting needs of its owner. */
 struct atomic_lock_ops {
-	bool (*is_alive)(void *host, uint32_t holder);
-	void (*relax)(void *host);	/* let others run */
+	bool (*is_alive)(void *owner, uint32_t holder);
+	void (*relax)(void *owner);	/* let others run */
 };
 
 /* Takes it for `self` (not 0). False: a living holder kept it for all of our patience. */
-bool atomic_lock_take(struct atomic_lock *l, uint32_t self, const struct atomic_lock_ops *ops, void *host);
+bool atomic_lock_take(struct atomic_lock *l, uint32_t self, const struct atomic_lock_ops *ops, void *owner);
 /* Gives it back if it is still ours. */
 void atomic_lock_give(struct atomic_lock *l, uint32_t self);
 

@@ -29,7 +29,7 @@ static inline enum bell_wake bells_ring(struct channel_bells *n, uint32_t bell)
 	return atomic_load(&n->sleeping) ? (enum bell_wake)atomic_exchange(&n->sleeping, BELL_AWAKE) : BELL_AWAKE;
 }
 
-static inline bool bells_waits(const struct channel_bells *n)
+static inline bool bells_any(const struct channel_bells *n)
 {
 	return atomic_load_explicit(&n->any, memory_order_relaxed) != 0;
 }

@@ -13,24 +13,30 @@ static size_t tail_of(uintptr_t end, size_t bytes)
 }
 
 /* Source and target may overlap, as both may be ours: so the tail is loaded first. */
-static void copy_in(uint8_t *to, const struct iovec *iov, unsigned iovs)
+void copy_write(uint8_t *to, const uint8_t *from, size_t bytes)
 {
-	size_t head, tail;
+	size_t tail = tail_of((uintptr_t)to + bytes, bytes), head = bytes - tail;
 	uint64_t word = 0;
 
+	if (tail == WORD_BYTES)
+		memcpy(&word, from + head, sizeof(word));
+	else
+		word = from[head];
+	if (head)
+		memmove(to, from, head);
+	if (tail == WORD_BYTES)
+		__atomic_store_n((uint64_t *)(void *)(to + head), word, __ATOMIC_RELEASE);
+	else
+		__atomic_store_n(to + head, (uint8_t)word, __ATOMIC_RELEASE);
+}
+
+static void copy_in(uint8_t *to, const struct iovec *iov, unsigned iovs)
+{
 	for (; iovs > 1; iovs--, iov++) {
 		memmove(to, iov->iov_base, iov->iov_len);
 		to += iov->iov_len;
 	}
-	tail = tail_of((uintptr_t)to + iov->iov_len, iov->iov_len);
-	head = iov->iov_len - tail;
-	memcpy(&word, (const uint8_t *)iov->iov_base + head, tail);
-	if (head)
-		memmove(to, iov->iov_base, head);
-	if (tail == WORD_BYTES)
-		__atomic_store_n((uint64_t *)(void *)(to + head), word, __ATOMIC_RELEASE);
-	else
-		__atomic_store_n(to + head, *(const uint8_t *)&word, __ATOMIC_RELEASE);
+	copy_write(to, iov->iov_base, iov->iov_len);
 }
 
 void copy_scatter(const struct iovec *iov, unsigned iovs, const uint8_t *from)

@@ -3,6 +3,7 @@
 #ifndef WEFT_DIRECT_RECORD_H
 #define WEFT_DIRECT_RECORD_H
 
+#include "base/qpn.h"
 #include "direct/rma.h"
 #include "wire/opcode.h"
 
@@ -66,7 +67,7 @@ static inline bool record_parse_short(struct record_short *m, const void *record
 	if (head.dest >> 24 != OPCODE_RC_SEND_ONLY || head.src >> 24 > RECORD_SOLICITED || (head.psn | head.received) > PSN_MASK)
 		return false;
 	*m = (struct record_short){
-		.dest_qpn = head.dest & PSN_MASK, .src_qpn = head.src & PSN_MASK, .psn = head.psn, .received = head.received,
+		.dest_qpn = head.dest & QPN_MASK, .src_qpn = head.src & QPN_MASK, .psn = head.psn, .received = head.received,
 		.data = (const uint8_t *)record + RECORD_HEAD_BYTES, .bytes = (uint32_t)(bytes - RECORD_HEAD_BYTES),
 		.solicited = head.src >> 24,
 	};

@@ -1,10 +1,11 @@
-/* The invariant is the order in rma_execute: write the hazard word, look the entries up, check the copies of them, move the
+/* The invariant is the order in announce: write the hazard word, look the entries up, check the copies of them, move the
  * bytes, clear the word. */
 #include "direct/rma.h"
 
 #include "direct/copy.h"
 #include "direct/hazard.h"
 #include "verbs/mr.h"
+#include "wire/pkey.h"
 
 #include <string.h>
 
@@ -51,7 +52,7 @@ void rma_describe_qp(const struct qp *qp, struct share_qp *out)
 	*out = (struct share_qp){
 		.qpn = qp->qpn, .pd = qp->pd->handle, .peer_qpn = qp->attr.dest_qp_num, .access = qp->attr.qp_access_flags,
 		.type = qp->type, .device = qp->dev->index,
-		.depth = depth_of(qp),
+		.depth = depth_of(qp), .pkey = qp_pkey(qp),
 		.dlid = device_has(qp->dev, DEVICE_LIDS) ? qp->path.dlid : 0,
 		.gids = qp->path.has_grh ? digest_gids(qp->path.dgid, qp->path.sgid) : 0,
 	};
@@ -63,17 +64,19 @@ static bool expects_us(const struct qp *qp, const struct share_qp *remote)
 	if (remote->qpn != qp->attr.dest_qp_num || remote->peer_qpn != qp->qpn || remote->type != qp->type ||
 	    remote->device != qp->dev->index)
 		return false;
+	if (!pkey_matches(qp_pkey(qp), (uint16_t)remote->pkey))
+		return false;
 	if (device_has(qp->dev, DEVICE_LIDS) && remote->dlid != qp->path.slid)
 		return false;
 	return !remote->gids || (qp->path.has_grh && remote->gids == digest_gids(qp->path.sgid, qp->path.dgid));
 }
 
 /* IBA 9.7.4.1.3, 9.7.4.1.4 */
-static bool allows(uint32_t access, uint32_t depth, const struct direct_request *r)
+static inline bool allows(uint32_t access, uint32_t depth, enum opcode_op op)
 {
-	uint32_t need = remote_rights(r->op);
+	uint32_t need = remote_rights(op);
 
-	return (access & need) == need && (r->op == OP_WRITE || depth);
+	return (access & need) == need && (op == OP_WRITE || depth);
 }
 
 /* IBA 9.7.4.1.5 */
@@ -82,9 +85,9 @@ static bool belongs(const struct share_region *region, const struct share_qp *re
 	return region->pd == remote->pd && region->device == remote->device && (!region->qpn || region->qpn == remote->qpn);
 }
 
-static bool grants(const struct share_region *region, const struct direct_request *r)
+static inline bool grants(const struct share_region *region, const struct direct_request *r, enum opcode_op op)
 {
-	uint32_t need = remote_rights(r->op);
+	uint32_t need = remote_rights(op);
 	uint64_t offset = r->va - region->iova;
 
 	return (region->access & need) == need && r->va >= region->iova && offset <= region->length &&
@@ -148,8 +151,19 @@ static bool change_word(const struct rma_peer *peer, uint64_t address, struct di
 	return peer->mover->write(peer->arg, address, &iov, 1, sizeof(changed));
 }
 
+/* From here on `op` is r->op, and a constant for writes of one piece, as most requests are: they have copies of these functions
+ * from which all else is gone. */
+static inline __attribute__((always_inline)) bool copy(void *memory, struct direct_request *r, enum opcode_op op)
+{
+	if (op != OP_WRITE || r->iovs != 1)
+		return copy_execute(memory, r);
+	copy_write(memory, r->iov->iov_base, r->iov->iov_len);
+	return true;
+}
+
 /* Mapped memory takes the lock for atomics too: others may reach the same word by change_word. */
-static bool move(const struct rma_peer *peer, const struct share_region *region, struct direct_request *r)
+static inline __attribute__((always_inline)) bool move(const struct rma_peer *peer, const struct share_region *region,
+							struct direct_request *r, enum opcode_op op)
 {
 	uint64_t offset = r->va - region->iova, address = region->address + offset;
 	void *mapped = region->file ? peer->mover->map(peer->arg, region->file, region->file_offset + offset, r->bytes) : NULL;
@@ -157,10 +171,10 @@ static bool move(const struct rma_peer *peer, const struct share_region *region,
 	bool moved;
 
 	r->is_mapped = mapped;
-	if (!direct_is_atomic(r)) {
+	if (op == OP_WRITE || !direct_is_atomic(r)) {
 		if (mapped)
-			return copy_execute(mapped, r);
-		if (r->op == OP_WRITE)
+			return copy(mapped, r, op);
+		if (op == OP_WRITE)
 			return peer->mover->write(peer->arg, address, r->iov, r->iovs, r->bytes);
 		return peer->mover->read(peer->arg, address, r->iov, r->iovs, r->bytes);
 	}
@@ -177,11 +191,12 @@ static bool execute_empty(const struct qp *qp, const struct rma_peer *peer, cons
 	struct share_qp remote;
 
 	return share_find_qp(peer->share, qp->attr.dest_qp_num, &remote) && expects_us(qp, &remote) &&
-	       allows(remote.access, remote.depth, r);
+	       allows(remote.access, remote.depth, r->op);
 }
 
 /* Between hazard_begin and hazard_end. */
-static bool execute(const struct qp *qp, const struct rma_peer *peer, struct direct_request *r)
+static inline __attribute__((always_inline)) bool execute(const struct qp *qp, const struct rma_peer *peer,
+							   struct direct_request *r, enum opcode_op op)
 {
 	struct rma_hit *h = hit_of(peer, qp, r->rkey);
 
@@ -189,19 +204,36 @@ static bool execute(const struct qp *qp, const struct rma_peer *peer, struct dir
 		return execute_empty(qp, peer, r);
 	if (!is_hit(h, peer, qp, r->rkey) && !look_up(h, peer, qp, r->rkey))
 		return false;
-	return allows(h->remote.access, h->remote.depth, r) && grants(&h->region, r) && move(peer, &h->region, r);
+	return allows(h->remote.access, h->remote.depth, op) && grants(&h->region, r, op) && move(peer, &h->region, r, op);
+}
+
+static inline __attribute__((always_inline)) bool announce(const struct qp *qp, const struct rma_peer *peer,
+							    struct direct_request *r, enum opcode_op op)
+{
+	bool done;
+
+	hazard_begin(peer->hazard, qp->attr.dest_qp_num, r->rkey);
+	done = execute(qp, peer, r, op);
+	hazard_end(peer->hazard);
+	return done;
 }
 
 bool rma_execute(const struct qp *qp, const struct rma_peer *peer, struct direct_request *r)
 {
-	bool done;
-
 	if (direct_is_atomic(r) && r->va % ATOMIC_BYTES)
 		return false;
-	hazard_begin(peer->hazard, qp->attr.dest_qp_num, r->rkey);
-	done = execute(qp, peer, r);
-	hazard_end(peer->hazard);
-	return done;
+	return announce(qp, peer, r, r->op);
+}
+
+enum direct_write rma_write(const struct qp *qp, const struct rma_peer *peer, uint32_t rkey, uint64_t va, const void *data,
+			    uint32_t bytes)
+{
+	const struct iovec iov = { (void *)(uintptr_t)data, bytes };
+	struct direct_request r = { .op = OP_WRITE, .rkey = rkey, .va = va, .bytes = bytes, .iov = &iov, .iovs = 1 };
+
+	if (!announce(qp, peer, &r, OP_WRITE))
+		return WRITE_REFUSED;
+	return r.is_mapped ? WRITE_MAPPED : WRITE_DONE;
 }
 
 bool rma_is_connected(const struct qp *qp, const struct rma_peer *peer)
@@ -218,22 +250,37 @@ bool rma_watch(const struct qp *qp, const struct share_memory *m, struct share_w
 	return share_watch_qp(m, qp->attr.dest_qp_num, &remote, watch) && expects_us(qp, &remote);
 }
 
-bool rma_execute_own(const struct qp *qp, struct direct_request *r)
+/* The memory that the request of the QP addresses, whose peer is in this process; NULL for no bytes. False: refused. */
+static inline __attribute__((always_inline)) bool own_target(const struct qp *qp, uint32_t rkey, uint64_t va, uint32_t bytes,
+							      enum opcode_op op, uint8_t **memory)
 {
 	struct qp *remote = qp_find(qp->ca, qp->attr.dest_qp_num);
 	struct mr *mr;
+
+	if (!remote || !remote->published || !allows(remote->attr.qp_access_flags, depth_of(remote), op))
+		return false;
+	if (remote_check(remote, rkey, va, bytes, (int)remote_rights(op), &mr) != REMOTE_OK)
+		return false;
+	*memory = bytes ? mr_borrow(mr, va) : NULL;
+	return !bytes || *memory;
+}
+
+bool rma_execute_own(const struct qp *qp, struct direct_request *r)
+{
 	uint8_t *memory;
 
-	if (!remote || !remote->published || (direct_is_atomic(r) && r->va % ATOMIC_BYTES))
+	if (direct_is_atomic(r) && r->va % ATOMIC_BYTES)
 		return false;
-	if (!allows(remote->attr.qp_access_flags, depth_of(remote), r))
+	return own_target(qp, r->rkey, r->va, r->bytes, r->op, &memory) && (!memory || copy_execute(memory, r));
+}
+
+bool rma_write_own(const struct qp *qp, uint32_t rkey, uint64_t va, const void *data, uint32_t bytes)
+{
+	uint8_t *memory;
+
+	if (!own_target(qp, rkey, va, bytes, OP_WRITE, &memory))
 		return false;
-	if (remote_check(remote, r->rkey, r->va, r->bytes, (int)remote_rights(r->op), &mr) != REMOTE_OK)
-		return false;
-	if (r->bytes == 0)
-		return true;
-	memory = mr_borrow(mr, r->va);
-	if (!memory)
-		return false;
-	return copy_execute(memory, r);
+	if (memory)
+		copy_write(memory, data, bytes);
+	return true;
 }

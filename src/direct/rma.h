@@ -56,5 +56,9 @@ bool rma_watch(const struct qp *qp, const struct share_memory *m, struct share_w
 bool rma_execute(const struct qp *qp, const struct rma_peer *peer, struct direct_request *r);
 /* The same for a QP whose peer is in this process. The caller has the lock around its atomics. */
 bool rma_execute_own(const struct qp *qp, struct direct_request *r);
+/* Both for a write of one piece: bytes > 0. */
+enum direct_write rma_write(const struct qp *qp, const struct rma_peer *peer, uint32_t rkey, uint64_t va, const void *data,
+			    uint32_t bytes);
+bool rma_write_own(const struct qp *qp, uint32_t rkey, uint64_t va, const void *data, uint32_t bytes);
 
 #endif

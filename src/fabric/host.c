@@ -92,6 +92,17 @@ static void set_gids(const struct fabric *f, uint32_t port, struct page_device *
 	}
 }
 
+_Static_assert((int)PORT_PKEYS == PAGE_PKEYS, "a device has the P_Keys of its port");
+
+static void set_pkeys(const struct fabric *f, uint32_t port, struct page_device *d)
+{
+	const uint16_t *pkeys = fabric_pkeys(f, port);
+
+	d->pkeys = PAGE_PKEYS;
+	for (int i = 0; i < PAGE_PKEYS; i++)
+		d->pkey[i] = FABRIC_READ(pkeys[i]);
+}
+
 /* LinkSpeedActive as verbs has it: a bit for each row of speed.def from the lowest; what an octet has no bit for is its
  * highest. */
 static uint8_t speed_bit(unsigned speed)
@@ -120,7 +131,7 @@ void host_describe(const struct fabric *f, uint32_t port, struct page_device *d)
 	d->phys_state = FABRIC_READ(p->phys_state);
 	d->width = FABRIC_READ(p->width);
 	d->speed = speed_bit(FABRIC_READ(p->speed));
-	d->pkey = FABRIC_READ(fabric_pkeys(f, port)[0]);
+	set_pkeys(f, port, d);
 	d->reregistered = FABRIC_READ(p->reregistered);
 	set_gids(f, port, d);
 }

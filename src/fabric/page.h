@@ -14,9 +14,11 @@
 
 enum {
 	PAGE_MAGIC = 0x77656674,	/* "weft" */
-	PAGE_VERSION = 6,
-	PAGE_DEVICES = 4,		/* places; page.devices says how many there are */
+	PAGE_VERSION = 8,
+	PAGE_NAME = 16,			/* bytes of a device's or an interface's name, with a 0 */
+	PAGE_DEVICES = 8,		/* places; page.devices says how many there are */
 	PAGE_GIDS = 64,
+	PAGE_PKEYS = 32,		/* of a port of a fabric (fabric/topology.h) */
 	PAGE_SLOTS = QPN_SLOTS,		/* slot 0 is weftd's */
 	PAGE_GROUPS = 256,
 };
@@ -30,20 +32,21 @@ struct page_gid {
 	uint8_t type;			/* enum ibv_gid_type */
 	uint16_t rsvd;
 	uint32_t ifindex;
-	char ifname[16];
+	char ifname[PAGE_NAME];
 };
 
 struct page_device {
-	char name[16];
+	char name[PAGE_NAME];
+	char netdev[PAGE_NAME];		/* the interface whose addresses it has, alone; empty: see weftd/page.h */
 	uint8_t protocol;		/* enum page_protocol */
 	uint8_t active_mtu, max_mtu;	/* enum ibv_mtu */
 	uint8_t port_state;		/* enum ibv_port_state */
 	uint16_t lid, sm_lid;
 	uint64_t guid, system_guid;	/* of the node, and of what it is a part of */
 	uint8_t lmc, phys_state, width, speed;	/* as in struct ibv_port_attr */
-	uint16_t pkey;			/* the first of its table */
 	uint8_t reregistered;		/* as in struct fabric_port */
-	uint8_t rsvd;
+	uint8_t pkeys;			/* places of its table of P_Keys, at least one; nowhere in a fabric no more */
+	uint16_t pkey[PAGE_PKEYS];	/* 0: the place is free */
 	struct page_gid gid[PAGE_GIDS];
 };
 

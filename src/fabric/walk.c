@@ -56,10 +56,38 @@ int fabric_find_pkey(const struct fabric *f, uint32_t port, uint16_t pkey)
 	return -1;
 }
 
-/* At the ports of switches, where the subnet manager asked for it. */
+bool fabric_has_pkey(const struct fabric *f, uint32_t port, uint16_t pkey)
+{
+	const uint16_t *table = fabric_pkeys(f, port);
+
+	for (int i = 0; i < PORT_PKEYS; i++)
+		if (FABRIC_READ(table[i]) == pkey)
+			return true;
+	return false;
+}
+
+uint16_t fabric_answer_pkey(const struct fabric *f, uint32_t port, uint16_t pkey)
+{
+	int i = fabric_find_pkey(f, port, pkey);
+
+	return i < 0 ? 0 : FABRIC_READ(fabric_pkeys(f, port)[i]);
+}
+
+static bool has_partition(const struct fabric *f, uint32_t port, uint16_t pkey)
+{
+	const uint16_t *table = fabric_pkeys(f, port);
+
+	for (int i = 0; i < PORT_PKEYS; i++)
+		if (pkey_is_same_partition(FABRIC_READ(table[i]), pkey))
+			return true;
+	return false;
+}
+
+/* At the ports of switches, where the subnet manager asked for it. They look for the partition; who is a full member of it is the
+ * destination's to judge, as OpenSM gives a port the P_Keys of the host behind it, and a limited member could send nothing. */
 static enum walk_verdict check_pkey(const struct fabric *f, uint32_t port, uint16_t pkey, enum port_enforce where)
 {
-	if (!(FABRIC_READ(f->port[port].enforce) & where) || fabric_find_pkey(f, port, pkey) >= 0)
+	if (!(FABRIC_READ(f->port[port].enforce) & where) || has_partition(f, port, pkey))
 		return WALK_ONWARD;
 	return where == ENFORCE_IN ? WALK_PKEY_IN : WALK_PKEY_OUT;
 }

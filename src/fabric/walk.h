@@ -49,6 +49,12 @@ enum walk_verdict fabric_walk(const struct fabric *f, const struct walk_packet *
 /* The index in the port's table of the P_Key that lets a packet with this one in, or -1. */
 int fabric_find_pkey(const struct fabric *f, uint32_t port, uint16_t pkey);
 
+/* Is the P_Key one of the port's own, as what it sends carries? */
+bool fabric_has_pkey(const struct fabric *f, uint32_t port, uint16_t pkey);
+
+/* The P_Key by which a port answers a packet with this one: the one of its table that let it in, or 0. */
+uint16_t fabric_answer_pkey(const struct fabric *f, uint32_t port, uint16_t pkey);
+
 /* The port that the packet is delivered to, and that lets its P_Key in (10.9.3), or PORT_NONE. */
 uint32_t fabric_destination(const struct fabric *f, const struct walk_packet *p);
 

@@ -6,6 +6,7 @@
 #include "ib/msn_exchange.h"
 #include "ib/path.h"
 #include "ib/request.h"
+#include "ib/responder_resources.h"
 #include "wire/aeth.h"
 #include "wire/packet.h"
 
@@ -33,7 +34,7 @@ void ack_if_asked(struct qp *qp, bool asked, bool message_ended)
 
 	r->unacked++;
 	if (r->due == DUE_ACK)
-		qp->ca->counters.ack_deferred++;
+		QP_COUNT(qp, ack_deferred, 1);
 	else if (wants_ack(qp, asked, message_ended))
 		r->due = DUE_ACK;
 }
@@ -61,7 +62,7 @@ static void address(struct qp *qp, struct packet *p, enum opcode_op op, enum opc
 	p->opcode = (uint8_t)opcode_find(engine_service(qp), op, position, 0);
 	p->psn = psn;
 	p->aeth.syndrome = aeth_syndrome(AETH_ACK, AETH_NO_CREDITS);
-	qp->ca->counters.sent_pkts++;
+	QP_COUNT(qp, sent_pkts, 1);
 }
 
 static void say_held(const struct responder *r, struct packet *p)
@@ -103,7 +104,7 @@ static struct resource *oldest_unanswered(const struct responder *r)
 {
 	uint32_t i = r->resources > r->depth ? r->resources - r->depth : 0;
 
-	for (; r->owing && i < r->resources; i++) {
+	for (; r->owing > r->parts && i < r->resources; i++) {
 		struct resource *res = responder_resource(r, i);
 
 		if (res->next != res->end)
@@ -143,6 +144,16 @@ static bool respond_read(struct qp *qp, struct resource *res, struct packet_out 
 	return read_memory(qp, res, packet * mtu, out);
 }
 
+/* Each of a part stands alone, so that a part may end anywhere. They leave first: the requester holds what comes after them. */
+static bool respond_part(struct qp *qp, const struct resource *res, uint32_t packet, struct packet_out *out)
+{
+	uint32_t mtu = engine_mtu(qp);
+
+	address(qp, &out->packet, OP_READ_RESPONSE, POS_ONLY, psn_add(res->psn, packet));
+	out->packet.payload_bytes = request_bytes(res->length, mtu, packet);
+	return read_memory(qp, res, packet * mtu, out);
+}
+
 static void respond_atomic(struct qp *qp, const struct resource *res, struct packet *p)
 {
 	if (res->op == OP_ATOMIC_WRITE) {
@@ -154,10 +165,12 @@ static void respond_atomic(struct qp *qp, const struct resource *res, struct pac
 }
 
 /* What the QP still owed is not paid any more: the requester will hear the NAK. */
-static void withdraw_responses(struct responder *r)
+static void withdraw_responses(struct qp *qp)
 {
+	struct responder *r = &engine_of(qp)->responder;
 	struct resource *res;
 
+	resources_drop_parts(qp);
 	for (; (res = oldest_unanswered(r)); r->owing--)
 		res->next = res->end;
 }
@@ -172,6 +185,37 @@ static bool awaits_consumer(struct qp *qp)
 	return qp->held_by_consumer;
 }
 
+static void read_refused(struct qp *qp, wtime now, psn_t psn)
+{
+	struct responder *r = &engine_of(qp)->responder;
+
+	withdraw_responses(qp);
+	if (r->phase != RESPONDER_STOPPING)
+		responder_stop(qp, now, psn, aeth_syndrome(AETH_NAK, NAK_REMOTE_ACCESS), IBV_EVENT_QP_ACCESS_ERR);
+}
+
+static void responded(struct qp *qp, const struct resource *res, struct packet *p)
+{
+	p->aeth.msn = res->msn;
+	qp->bytes_sent += p->payload_bytes;
+}
+
+static bool output_part(struct qp *qp, wtime now, struct packet_out *out)
+{
+	uint32_t packet;
+	const struct resource *res = resources_part(qp, &packet);
+
+	if (!res)
+		return false;
+	if (!respond_part(qp, res, packet, out)) {
+		read_refused(qp, now, out->packet.psn);
+		return false;
+	}
+	responded(qp, res, &out->packet);
+	resources_part_sent(qp);
+	return true;
+}
+
 bool responder_output(struct qp *qp, wtime now, struct packet_out *out)
 {
 	struct responder *r = &engine_of(qp)->responder;
@@ -179,13 +223,11 @@ bool responder_output(struct qp *qp, wtime now, struct packet_out *out)
 
 	if (r->phase == RESPONDER_CLOSED || awaits_consumer(qp))
 		return false;
+	if (r->parts && output_part(qp, now, out))
+		return true;
 	res = oldest_unanswered(r);
 	if (res && res->op == OP_READ_REQUEST && !respond_read(qp, res, out)) {
-		psn_t psn = out->packet.psn;
-
-		withdraw_responses(r);
-		if (r->phase != RESPONDER_STOPPING)
-			responder_stop(qp, now, psn, aeth_syndrome(AETH_NAK, NAK_REMOTE_ACCESS), IBV_EVENT_QP_ACCESS_ERR);
+		read_refused(qp, now, out->packet.psn);
 		res = NULL;
 	}
 	if (!res) {
@@ -197,8 +239,7 @@ bool responder_output(struct qp *qp, wtime now, struct packet_out *out)
 	}
 	if (res->op != OP_READ_REQUEST)
 		respond_atomic(qp, res, &out->packet);
-	out->packet.aeth.msn = res->msn;
-	qp->bytes_sent += out->packet.payload_bytes;
+	responded(qp, res, &out->packet);
 	res->next++;
 	if (res->next == res->end) {
 		res->answered = true;

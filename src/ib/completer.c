@@ -2,6 +2,7 @@
  * (IBA 9.7.5.1.1), and the rest of that read is asked for again: once, until something new comes. IBA 9.7.7.1, 9.7.8. */
 #include "ib/completer.h"
 
+#include "ib/answers.h"
 #include "ib/complete_by_wqe.h"
 #include "ib/engine.h"
 #include "ib/request.h"
@@ -51,11 +52,19 @@ static inline void settled(struct qp *qp, wtime now, uint32_t from)
 		loss_settled(f, from, now);
 }
 
-/* The oldest packet's response was skipped. */
-static void response_lost(struct qp *qp, wtime now, struct flight_entry *e)
+/* The oldest packet's response was skipped: the peer has sent all before `before`. Is only what is missing asked for? */
+static bool response_lost(struct qp *qp, wtime now, struct flight_entry *e, psn_t before)
 {
+	if (answers_are_selective(qp) && answers_sent(qp, now, before)) {
+		timer_rearm(qp);
+		qp_ready(qp);
+		return true;
+	}
+	if (e->asked_again)
+		return false;
 	e->asked_again = true;
 	requester_go_back(qp, now, e->psn);
+	return false;
 }
 
 /* All packets up to and including `through` arrived. Returns what stands in the way: an entry within them that is owed
@@ -79,11 +88,11 @@ static void receiver_not_ready(struct qp *qp, wtime now, psn_t psn, unsigned cod
 {
 	struct flight *f = &engine_of(qp)->flight;
 
-	qp->ca->counters.rcvd_rnr_err++;
+	QP_COUNT(qp, rcvd_rnr_err, 1);
 	if (f->phase == FLIGHT_RNR)
 		return;
 	if (f->rnr_retries == 0) {
-		qp->ca->counters.retry_rnr_exceeded_err++;
+		QP_COUNT(qp, retry_rnr_exceeded_err, 1);
 		requester_fail(qp, now, IBV_WC_RNR_RETRY_EXC_ERR);
 		return;
 	}
@@ -106,7 +115,7 @@ static void negative(struct qp *qp, wtime now, psn_t psn, unsigned code)
 	};
 
 	if (code == NAK_PSN_SEQUENCE) {
-		qp->ca->counters.rcvd_seq_err++;
+		QP_COUNT(qp, rcvd_seq_err, 1);
 		requester_go_back(qp, now, psn);
 	} else if (code < NAK_CODES) {
 		requester_fail(qp, now, status[code]);
@@ -169,19 +178,19 @@ bool completer_acknowledge(struct qp *qp, wtime now, psn_t through)
 	return true;
 }
 
-void completer_defer_ack(struct qp *qp, psn_t through)
+void completer_postpone_ack(struct qp *qp, psn_t through)
 {
-	engine_of(qp)->deferred_psn = through;
-	if (!list_linked(&qp->deferred))
-		list_append(&qp->ca->acks.deferred, &qp->deferred);
+	engine_of(qp)->postponed_psn = through;
+	if (!list_linked(&qp->postponed))
+		list_append(&qp->ca->acks.postponed, &qp->postponed);
 }
 
-bool completer_ack_deferred(struct qp *qp)
+bool completer_ack_postponed(struct qp *qp)
 {
-	if (!list_linked(&qp->deferred))
+	if (!list_linked(&qp->postponed))
 		return false;
-	list_remove(&qp->deferred);
-	return completer_acknowledge(qp, WTIME_NEVER, engine_of(qp)->deferred_psn);
+	list_remove(&qp->postponed);
+	return completer_acknowledge(qp, WTIME_NEVER, engine_of(qp)->postponed_psn);
 }
 
 /* A pure acknowledgement. In the seed profile a sequence NAK names the last good PSN (MSN-25). */
@@ -201,9 +210,9 @@ static void input_ack(struct qp *qp, wtime now, const struct packet *p)
 	if (f->phase == FLIGHT_CLOSED || flight_empty(f))
 		return;
 	if (kind == AETH_NAK && value != NAK_PSN_SEQUENCE)
-		negative(qp, now, psn, value);	/* the peer is dead to us: what it owes will not come */
-	else if (blocked && !blocked->asked_again)
-		response_lost(qp, now, blocked);
+		negative(qp, now, psn, value);	/* no more answers are expected: what it owes will not come */
+	else if (blocked && !blocked->asked_again && !response_lost(qp, now, blocked, psn_add(p->psn, kind == AETH_ACK)))
+		return;
 	else if (kind == AETH_RNR_NAK)
 		receiver_not_ready(qp, now, psn, value);
 	else if (kind == AETH_NAK)
@@ -268,10 +277,8 @@ static void input_selective(struct qp *qp, wtime now, const struct packet *p)
 	blocked = acknowledge(qp, now, p->psn, p->aeth.msn);
 	if (f->phase == FLIGHT_CLOSED || flight_empty(f))
 		return;
-	if (blocked && !blocked->asked_again) {
-		response_lost(qp, now, blocked);
+	if (blocked && !blocked->asked_again && !response_lost(qp, now, blocked, expected))
 		return;
-	}
 	f->loss->until = f->newest;
 	if (mark_held(qp, now, expected, p->heldeth.held)) {
 		loss_widen(f);
@@ -280,6 +287,12 @@ static void input_selective(struct qp *qp, wtime now, const struct packet *p)
 		qp_ready(qp);	/* what the peer holds makes room */
 	}
 	requester_find_lost(qp, now);
+}
+
+/* Each response to a part of a READ stands alone: ack.c. */
+static bool is_repeated_part(const struct qp *qp, const struct opcode_row *row)
+{
+	return row->position == POS_ONLY && engine_of(qp)->flight.selective;
 }
 
 /* Places one response for the oldest entry. */
@@ -292,7 +305,7 @@ static enum ibv_wc_status place(struct qp *qp, const struct opcode_row *row, con
 	case ANSWER_READ:
 		if (row->op != OP_READ_RESPONSE || p->payload_bytes != request_bytes(wqe->length, mtu, e->packet))
 			return IBV_WC_BAD_RESP_ERR;
-		if ((row->position == POS_LAST || row->position == POS_ONLY) != (e->span == 1))
+		if (!is_repeated_part(qp, row) && (row->position == POS_LAST || row->position == POS_ONLY) != (e->span == 1))
 			return IBV_WC_BAD_RESP_ERR;
 		return seg_scatter(qp->pd, wqe->seg, wqe->num_sge, (uint64_t)e->packet * mtu,
 				   p->payload->iov_base, p->payload_bytes);
@@ -307,29 +320,23 @@ static enum ibv_wc_status place(struct qp *qp, const struct opcode_row *row, con
 	}
 }
 
-/* A read response or an atomic's result. A middle one carries no AETH: it says nothing of the MSN. */
-static void input_response(struct qp *qp, wtime now, const struct opcode_row *row, const struct packet *p)
+/* A response that comes before the one that `e` awaits. */
+static void input_early(struct qp *qp, wtime now, struct flight_entry *e, const struct packet *p)
+{
+	if (!response_lost(qp, now, e, psn_add(p->psn, 1)) || !answers_keep(qp, now, p))
+		return;
+	qp->ca->counters.held_response++;
+	timer_progress(qp, now);	/* retries are given back for what is taken alone */
+	flight_probe_answered(&engine_of(qp)->flight);
+}
+
+/* The response that `e` awaits. */
+static void take_response(struct qp *qp, wtime now, struct flight_entry *e, const struct packet *p)
 {
 	struct flight *f = &engine_of(qp)->flight;
-	uint32_t msn = row->headers & HDR_AETH ? p->aeth.msn : f->msn;
-	struct flight_entry *e;
-	enum ibv_wc_status status;
-	uint32_t from;
+	enum ibv_wc_status status = place(qp, opcode_row(p->opcode), e, p);
+	uint32_t from = f->oldest;
 
-	if (!in_flight(f, p->psn))
-		return;
-	e = acknowledge(qp, now, psn_add(p->psn, -1), msn);
-	if (f->phase == FLIGHT_CLOSED)
-		return;
-	if (e) {
-		if (!e->asked_again)
-			response_lost(qp, now, e);
-		return;
-	}
-	e = oldest(f);
-	if (!e || e->psn != p->psn)
-		return;
-	status = place(qp, row, e, p);
 	if (status != IBV_WC_SUCCESS) {
 		requester_fail(qp, now, status);
 		return;
@@ -340,10 +347,50 @@ static void input_response(struct qp *qp, wtime now, const struct opcode_row *ro
 
 		wq_transferred(&qp->sq.engine, wqe->seg, wqe->num_sge, (uint64_t)e->packet * engine_mtu(qp) + p->payload_bytes);
 	}
-	from = f->oldest;
+	if (f->selective)
+		answers_came(qp, now, p->psn);
 	flight_answered(f);
 	settled(qp, now, from);
 	progress(qp, now);
+}
+
+/* Those that waited for it. Every request before the last response that came was executed, whether one waits or not. */
+static void take_early(struct qp *qp, wtime now)
+{
+	struct flight *f = &engine_of(qp)->flight;
+
+	while (f->selective && !flight_empty(f)) {
+		struct flight_entry *e = acknowledge(qp, now, psn_add(f->loss->known, -1), f->msn);
+		struct packet *p = e && answers_keep_any(qp) ? answers_next(qp) : NULL;
+
+		if (!p)
+			return;
+		take_response(qp, now, e, p);
+		reorder_release(qp->ca, p);
+	}
+}
+
+/* A read response or an atomic's result. A middle one carries no AETH: it says nothing of the MSN. */
+static void input_response(struct qp *qp, wtime now, const struct opcode_row *row, const struct packet *p)
+{
+	struct flight *f = &engine_of(qp)->flight;
+	uint32_t msn = row->headers & HDR_AETH ? p->aeth.msn : f->msn;
+	struct flight_entry *e;
+
+	if (!in_flight(f, p->psn))
+		return;
+	e = acknowledge(qp, now, psn_add(p->psn, -1), msn);
+	if (f->phase == FLIGHT_CLOSED)
+		return;
+	if (e) {
+		input_early(qp, now, e, p);
+		return;
+	}
+	e = oldest(f);
+	if (!e || e->psn != p->psn)
+		return;
+	take_response(qp, now, e, p);
+	take_early(qp, now);
 }
 
 void completer_input(struct qp *qp, wtime now, const struct packet *p)

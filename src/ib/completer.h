@@ -11,9 +11,9 @@ void completer_input(struct qp *qp, wtime now, const struct packet *p);
  * time that was not asked: then the rest of the flight has no timer before direct_send_reap_acks starts it. */
 bool completer_acknowledge(struct qp *qp, wtime now, psn_t through);
 
-/* The same ACK, deferred: it takes effect in completer_ack_deferred. */
-void completer_defer_ack(struct qp *qp, psn_t through);
-/* The deferred ACK, if there is one, takes effect. Did something get through? */
-bool completer_ack_deferred(struct qp *qp);
+/* The same ACK, postponed: it takes effect in completer_ack_postponed. */
+void completer_postpone_ack(struct qp *qp, psn_t through);
+/* The postponed ACK, if there is one, takes effect. Did something get through? */
+bool completer_ack_postponed(struct qp *qp);
 
 #endif

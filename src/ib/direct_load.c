@@ -13,7 +13,7 @@ static void tell(struct qp *qp, const struct wire_load *there, const struct wire
 	const struct route *r = qp_route(qp);
 
 	if (r->way)
-		qp->ca->host_ops->carried(qp->ca->host, r, there, back);
+		qp->ca->ops->carried(qp->ca->owner, r, there, back);
 	else
 		port_load_pass(qp->dev->load, PORT_LOAD_LOOP, there->words + back->words, there->packets + back->packets, false);
 }

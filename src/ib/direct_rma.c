@@ -9,7 +9,7 @@
  *
  * A long request is done in slices of 2 MB. Each slice is looked up and checked again: a region that goes in the middle is
  * missed by the next slice, and the packets find that out. Between slices the QP is in ca.slices. One thread takes the slices
- * of all QPs (copy_on in runtime/pump.c); after each slice it lets waiting threads into the adapter and runs the pump.
+ * of all QPs (by ca_resume); after each slice it lets waiting threads into the adapter and runs the pump.
  *
  * The alternative, a thread in the target, costs a wake of some 35 us, or a CPU for a thread that polls. */
 #include "ib/direct_rma.h"
@@ -36,27 +36,27 @@ static bool may_pass(struct qp *qp)
 
 	if (!f->window)
 		return !f->has_sent;
-	return flight_empty(f) || (completer_ack_deferred(qp) && flight_empty(f));
+	return flight_empty(f) || (completer_ack_postponed(qp) && flight_empty(f));
 }
 
-static inline void count(struct qp *qp, const struct direct_request *r)
+static inline __attribute__((always_inline)) void count(struct qp *qp, enum opcode_op op, uint32_t bytes, bool is_mapped)
 {
 	struct counters *c = &qp->ca->counters;
 
-	if (r->op == OP_WRITE)
+	if (op == OP_WRITE)
 		c->direct_writes++;
-	else if (r->op == OP_READ_REQUEST)
+	else if (op == OP_READ_REQUEST)
 		c->direct_reads++;
 	else
 		c->direct_atomics++;
-	c->direct_mapped += r->is_mapped;
-	c->direct_bytes += r->bytes;
+	c->direct_mapped += is_mapped;
+	c->direct_bytes += bytes;
 	qp->messages_sent++;
-	direct_load_count(qp, r->op, 0, r->bytes);
-	if (r->op == OP_WRITE || r->op == OP_ATOMIC_WRITE)
-		qp->bytes_sent += r->bytes;
+	direct_load_count(qp, op, 0, bytes);
+	if (op == OP_WRITE || op == OP_ATOMIC_WRITE)
+		qp->bytes_sent += bytes;
 	else
-		qp->bytes_received += r->bytes;
+		qp->bytes_received += bytes;
 }
 
 /* Packets stand before the request. */
@@ -91,15 +91,12 @@ static enum direct_outcome execute_slice(struct qp *qp, struct direct_request *r
 	if (f->copied < r->bytes)
 		return DIRECT_PART;
 	f->copied = 0;
-	r->is_mapped = slice.is_mapped;
-	count(qp, r);
+	count(qp, r->op, r->bytes, slice.is_mapped);
 	return DIRECT_DONE;
 }
 
-/* The request itself, if it needs nothing of the target's program. `op` is a constant for writes, as most requests are: they
- * have a copy of this function from which all else is gone. */
-static inline __attribute__((always_inline)) enum direct_outcome execute_op(struct qp *qp, const struct send_wqe *wqe,
-									    enum opcode_op op)
+/* The request itself, if it needs nothing of the target's program. */
+static enum direct_outcome execute_any(struct qp *qp, const struct send_wqe *wqe, enum opcode_op op)
 {
 	int access = op == OP_WRITE ? 0 : IBV_ACCESS_LOCAL_WRITE;
 	struct iovec iov[DIRECT_IOVS];
@@ -119,13 +116,32 @@ static inline __attribute__((always_inline)) enum direct_outcome execute_op(stru
 		return DIRECT_NONE;
 	if (has_result)
 		(void)seg_scatter(qp->pd, wqe->seg, wqe->num_sge, 0, &r.original, sizeof(r.original));
-	count(qp, &r);
+	count(qp, op, r.bytes, r.is_mapped);
 	return DIRECT_DONE;
 }
 
-static enum direct_outcome execute(struct qp *qp, const struct send_wqe *wqe, enum opcode_op op)
+/* The bytes of a write that are in one piece and done at once, as of most. NULL: they are not. */
+static inline const void *one_piece(const struct qp *qp, const struct send_wqe *wqe)
 {
-	return op == OP_WRITE ? execute_op(qp, wqe, OP_WRITE) : execute_op(qp, wqe, op);
+	if (wqe->length - 1 >= DIRECT_LONG - 1)
+		return NULL;
+	if (wqe->flags & IBV_SEND_INLINE)
+		return wqe->seg;
+	return wqe->num_sge == 1 && wqe->seg->length == wqe->length ? seg_memory(qp->pd, wqe->seg, wqe->length, 0) : NULL;
+}
+
+static inline enum direct_outcome execute(struct qp *qp, const struct send_wqe *wqe, enum opcode_op op)
+{
+	const void *data = op == OP_WRITE ? one_piece(qp, wqe) : NULL;
+	enum direct_write how;
+
+	if (!data)
+		return execute_any(qp, wqe, op);
+	how = qp->ca->direct->write(qp->ca->direct_arg, qp, wqe->rkey, wqe->remote_addr, data, wqe->length);
+	if (how == WRITE_REFUSED)
+		return DIRECT_NONE;
+	count(qp, OP_WRITE, wqe->length, how == WRITE_MAPPED);
+	return DIRECT_DONE;
 }
 
 /* A long write with immediate data: a write, and then word of it. */
@@ -143,7 +159,7 @@ static enum direct_outcome write_and_tell(struct qp *qp, const struct send_wqe *
 	return how == DIRECT_DONE ? direct_send_take(qp, wqe, row, true) : how;
 }
 
-enum direct_outcome direct_rma_take(struct qp *qp, const struct send_wqe *wqe, const struct request_row *row)
+enum direct_outcome direct_take(struct qp *qp, const struct send_wqe *wqe, const struct request_row *row)
 {
 	enum direct_outcome how = DIRECT_NONE;
 

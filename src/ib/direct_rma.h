@@ -13,6 +13,6 @@ enum direct_outcome {
 };
 
 /* Executes or sends the WQE that is next to begin. */
-enum direct_outcome direct_rma_take(struct qp *qp, const struct send_wqe *wqe, const struct request_row *row);
+enum direct_outcome direct_take(struct qp *qp, const struct send_wqe *wqe, const struct request_row *row);
 
 #endif

@@ -139,14 +139,14 @@ static bool has_room(struct qp *qp, uint32_t packets)
 {
 	const struct flight *f = &engine_of(qp)->flight;
 
-	return flight_has_room(f, packets) || (completer_ack_deferred(qp) && flight_has_room(f, packets));
+	return flight_has_room(f, packets) || (completer_ack_postponed(qp) && flight_has_room(f, packets));
 }
 
 static bool has_place_for_part(struct qp *qp)
 {
 	const struct flight *f = &engine_of(qp)->flight;
 
-	return f->newest - f->oldest < PARTS_MOST || (completer_ack_deferred(qp) && f->newest - f->oldest < PARTS_MOST);
+	return f->newest - f->oldest < PARTS_MOST || (completer_ack_postponed(qp) && f->newest - f->oldest < PARTS_MOST);
 }
 
 static enum direct_outcome no_room(struct qp *qp)
@@ -157,7 +157,7 @@ static enum direct_outcome no_room(struct qp *qp)
 
 static bool link_has_room(struct qp *qp)
 {
-	return qp->ca->host_ops->space(qp->ca->host, qp->dev, qp_route(qp), NULL);
+	return qp->ca->ops->space(qp->ca->owner, qp->dev, qp_route(qp), NULL);
 }
 
 /* The QP is blocked until the link has room. */
@@ -301,14 +301,14 @@ static inline bool note_ack(struct qp *qp, psn_t received)
 {
 	if (!engine_is_reliable(qp) || flight_empty(&engine_of(qp)->flight))
 		return false;
-	completer_defer_ack(qp, received);
+	completer_postpone_ack(qp, received);
 	return true;
 }
 
 /* Whoever sleeps until a send completes is not made to wait for a poll. */
 static inline bool is_awaited(const struct qp *qp)
 {
-	return !qp->ca->acks.defers || qp->send_cq->arm != CQ_DISARMED;
+	return !qp->ca->acks.postpones || qp->send_cq->arm != CQ_DISARMED;
 }
 
 void direct_send_input(struct qp *qp, wtime now, const struct direct_message *m)
@@ -317,7 +317,7 @@ void direct_send_input(struct qp *qp, wtime now, const struct direct_message *m)
 
 	responder_direct(qp, now, m);
 	if (acknowledges && is_awaited(qp))
-		completer_ack_deferred(qp);
+		completer_ack_postponed(qp);
 }
 
 /* A short message, as most are: an eager send with the PSN expected, while no other message is half arrived and no answer is
@@ -343,7 +343,7 @@ bool direct_send_short_input(struct qp *qp, psn_t psn, psn_t received, const voi
 	if (!responder_short(qp, data, bytes, solicited))
 		return false;
 	if (acknowledges && is_awaited(qp))
-		completer_ack_deferred(qp);
+		completer_ack_postponed(qp);
 	else if (engine_of(qp)->responder.phase == RESPONDER_READY)
 		return true;	/* no timer has changed */
 	qp_rearm(qp);

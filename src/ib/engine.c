@@ -1,6 +1,7 @@
 /* The table of operations verbs calls, and the way of an inbound packet to its QP. */
 #include "ib/engine.h"
 
+#include "ib/answers.h"
 #include "ib/completer.h"
 #include "ib/direct_load.h"
 #include "ib/direct_send.h"
@@ -40,6 +41,7 @@ static uint32_t window_of(const struct qp *qp, const struct ib_options *options)
 void ib_check(const struct qp *qp)
 {
 	flight_check(&engine_of(qp)->flight);
+	answers_check(qp);
 	responder_check(qp);
 }
 
@@ -82,7 +84,7 @@ static int init(struct qp *qp)
 	if (!e)
 		return -ENOMEM;
 	e->service = service_of(qp->type);
-	take_options(e, qp->ca->transport_options ? qp->ca->transport_options : &ib_default_options);
+	take_options(e, ib_options_of(qp->ca));
 	origin_forget(&e->origin);
 	direct_load_forget(e);
 	err = ib_options_check(&e->options, qp->dev);
@@ -101,6 +103,7 @@ static void fini(struct qp *qp)
 	struct engine *e = engine_of(qp);
 
 	responder_fini(qp);
+	answers_fini(qp);
 	flight_fini(&e->flight);
 	free(e);
 	qp->engine = NULL;
@@ -127,6 +130,7 @@ int ib_set_options(struct qp *qp, const struct ib_options *options)
 		return err;
 	if (flight_init(&flight, window_of(qp, options)) < 0)
 		return -ENOMEM;
+	answers_fini(qp);
 	flight_fini(&e->flight);
 	e->flight = flight;
 	take_options(e, options);
@@ -135,7 +139,7 @@ int ib_set_options(struct qp *qp, const struct ib_options *options)
 
 static void stop(struct qp *qp, enum ibv_qp_state to)
 {
-	flight_close(&engine_of(qp)->flight);
+	requester_close(qp);
 	responder_close(qp, to);
 }
 
@@ -157,7 +161,7 @@ static void start_sending(struct qp *qp, enum ibv_qp_state from)
 
 static void modified(struct qp *qp, wtime now, enum ibv_qp_state from, int mask)
 {
-	completer_ack_deferred(qp);	/* what was executed is not flushed */
+	completer_ack_postponed(qp);	/* what was executed is not flushed */
 	origin_forget(&engine_of(qp)->origin);
 	direct_load_forget(engine_of(qp));
 	if (mask & IBV_QP_MAX_DEST_RD_ATOMIC && has_responder(qp))
@@ -177,7 +181,7 @@ static void modified(struct qp *qp, wtime now, enum ibv_qp_state from, int mask)
 			requester_complete(qp);
 		break;
 	case IBV_QPS_SQE:
-		flight_close(&engine_of(qp)->flight);
+		requester_close(qp);
 		break;
 	case IBV_QPS_RESET:
 	case IBV_QPS_ERR:
@@ -231,9 +235,9 @@ static bool reap_acks(struct qp *qp, wtime now)
 	return moved;
 }
 
-static bool ack_deferred(struct qp *qp)
+static bool ack_postponed(struct qp *qp)
 {
-	bool moved = completer_ack_deferred(qp);
+	bool moved = completer_ack_postponed(qp);
 
 	check(qp);
 	return moved;
@@ -309,7 +313,7 @@ static void input(struct ca *ca, struct ca_device *dev, wtime now, origin_t orig
 	const struct opcode_row *row = opcode_row(p->opcode);
 	struct qp *qp;
 
-	ca->counters.rcvd_pkts++;
+	ca_count(ca, dev, COUNTER_INDEX(rcvd_pkts), 1);
 	if (p->form == PACKET_ETHERNET) {
 		raw_input(ca, dev, p);
 		return;
@@ -330,7 +334,7 @@ static void input(struct ca *ca, struct ca_device *dev, wtime now, origin_t orig
 		ud_input(qp, origin, p);
 		return;
 	}
-	if (!path_accepts(qp, p) || !origin_is_peer(&engine_of(qp)->origin, qp, origin, p))
+	if (!path_accepts(qp, p) || !origin_is_peer(&engine_of(qp)->origin, qp, origin, p) || !path_pkey_matches(qp, p))
 		return;
 	if (msn_exchange_is_for(qp, p))
 		msn_exchange_input(qp, now, p);
@@ -345,7 +349,7 @@ static void input(struct ca *ca, struct ca_device *dev, wtime now, origin_t orig
 static const struct packet_ops packets = { .qp_output = output, .input = input };
 
 static const struct message_ops messages = {
-	.qp_message = message, .qp_short = short_message, .qp_reap_acks = reap_acks, .qp_ack_deferred = ack_deferred,
+	.qp_message = message, .qp_short = short_message, .qp_reap_acks = reap_acks, .qp_ack_postponed = ack_postponed,
 };
 
 const struct transport_ops ib_transport = {

@@ -22,7 +22,7 @@ struct engine {
 	bool selective;			/* repeats selectively, when the peer does: loss.h, reorder.h */
 	bool acks_as_usual;		/* nobody chose when and how: direct messages may do without */
 	bool takes_short;		/* RC, and that: short messages have a way of their own */
-	psn_t deferred_psn;			/* the deferred ACK, while the QP is in ca.acks.deferred */
+	psn_t postponed_psn;			/* the ACK, while the QP is in ca.acks.postponed */
 	struct direct_load load;
 	struct flight flight;		/* RC, UC, XRC_SEND; of UD and raw packet only the phase */
 	struct responder responder;	/* RC, UC, XRC_RECV */

@@ -89,6 +89,7 @@ struct flight {
 	wtime quiet_since;		/* the last packet left, or something new was answered */
 	uint64_t link_mark;		/* FLIGHT_UNDELIVERED: up to where, as ca_ops.undelivered counts */
 	struct loss *loss;		/* owned, made when the send queue opens first; NULL: go-back only */
+	struct answers *answers;	/* owned, of answers.c; NULL: no response was missing yet */
 };
 
 int flight_init(struct flight *f, uint32_t window);	/* -ENOMEM */

@@ -55,6 +55,12 @@ struct ib_options {
 
 extern const struct ib_options ib_default_options;
 
+/* What the QPs of an adapter start with. */
+static inline const struct ib_options *ib_options_of(const struct ca *ca)
+{
+	return ca->engine_options ? ca->engine_options : &ib_default_options;
+}
+
 /* -EINVAL: out of range. -EOPNOTSUPP: coalesced ACKs on a device whose link may change the order (MSN-23). */
 int ib_options_check(const struct ib_options *options, const struct ca_device *dev);
 /* In RESET or INIT, where nothing is in flight. -EINVAL: another state, or as ib_options_check; -ENOMEM. */

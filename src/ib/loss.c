@@ -35,6 +35,7 @@ void loss_reset(struct flight *f)
 		return;
 	memset(f->loss, 0, bytes_of(f));
 	f->loss->least_ns = f->loss->deadline = WTIME_NEVER;
+	f->loss->allowance = LOSS_UNBOUND;
 }
 
 bool loss_is_open(const struct flight *f, uint32_t index)
@@ -90,8 +91,20 @@ void loss_select(struct flight *f)
 {
 	f->selective = true;
 	f->loss->until = f->newest;
+	f->loss->known = flight_first_psn(f);
 	for (uint32_t i = f->resend; i != f->newest; i++)
 		set_state(f, packet_at(f, i), LOSS_LOST);
+}
+
+static void raise_known(struct flight *f, psn_t before)
+{
+	if (psn_cmp(before, f->loss->known) > 0)
+		f->loss->known = before;
+}
+
+static bool is_known(const struct flight *f, uint32_t index)
+{
+	return psn_cmp(flight_at(f, index)->psn, f->loss->known) < 0;
 }
 
 void loss_sent(struct flight *f, uint32_t index, wtime now, bool fresh)
@@ -106,10 +119,14 @@ void loss_sent(struct flight *f, uint32_t index, wtime now, bool fresh)
 		wtime waited_us = p->waited_us + (now - p->at) / WTIME_US;
 
 		p->waited_us = waited_us < UINT16_MAX ? (uint16_t)waited_us : UINT16_MAX;
-		if (p->left != LEFT_AGAIN)
+		if (p->left != LEFT_AGAIN && p->left != LEFT_HEARD)
 			p->left = p->state == LOSS_LOST ? LEFT_AGAIN : LEFT_TO_ASK;
 		set_state(f, p, LOSS_SENT);
 		l->until = f->newest;
+		if (l->allowance != LOSS_UNBOUND && l->allowance)
+			l->allowance--;
+		if (index + 1 == f->newest)
+			l->allowance = LOSS_UNBOUND;
 	}
 	p->at = now;
 	p->order = l->order++;
@@ -126,6 +143,12 @@ static void came_late(struct loss *l, wtime late_ns)
 		l->late_ns = late_ns;
 }
 
+static void heard(struct loss *l)
+{
+	if (l->allowance != LOSS_UNBOUND)
+		l->allowance += LOSS_PER_ARRIVAL;
+}
+
 /* RFC 8985, 6.2, steps 2 and 3. What left twice and is answered sooner than any packet before is the first one's
  * answer; after a probe, which is sent when nothing is known to be lost, any answer may be. */
 static void arrived(struct flight *f, uint32_t index, wtime now)
@@ -135,9 +158,10 @@ static void arrived(struct flight *f, uint32_t index, wtime now)
 	const struct loss_packet *p = packet_at(f, index);
 	wtime took = now - p->at;
 
-	if (e->is_direct)
+	heard(l);
+	if (e->is_direct || p->left == LEFT_HEARD)
 		return;
-	if (p->left == LEFT_AGAIN)
+	if (p->left == LEFT_AGAIN && e->answer == ANSWER_ACK)
 		l->doubt[l->doubts++ % LOSS_DOUBTS] = (struct loss_doubt){
 			e->psn, later_than(l, took + p->waited_us * WTIME_US),
 		};
@@ -152,6 +176,20 @@ static void arrived(struct flight *f, uint32_t index, wtime now)
 	l->took_ns = took;
 	if (took < l->least_ns)
 		l->least_ns = took;
+}
+
+/* A READ has arrived with its first response, not with its last. One that others have overtaken may have waited for a request
+ * that was lost: how late it was is no measure of the path. */
+void loss_known(struct flight *f, psn_t before, wtime now)
+{
+	raise_known(f, before);
+	for (uint32_t i = f->oldest; i != f->newest && psn_cmp(flight_at(f, i)->psn, before) < 0; i++) {
+		struct loss_packet *p = packet_at(f, i);
+
+		if (p->state != LOSS_HELD && (int32_t)(p->order - f->loss->arrived) >= 0)
+			arrived(f, i, now);
+		p->left = LEFT_HEARD;
+	}
 }
 
 bool loss_is_held(const struct flight *f, uint32_t index)
@@ -194,10 +232,15 @@ void loss_settled(struct flight *f, uint32_t from, wtime now)
 
 		if (p->state != LOSS_HELD && now != WTIME_NEVER)
 			arrived(f, i, now);
+		else if (p->state != LOSS_HELD)
+			heard(f->loss);
 		set_state(f, p, LOSS_SENT);
 	}
-	if (f->loss && (int32_t)(f->loss->until - f->oldest) < 0)
+	if (!f->loss)
+		return;
+	if ((int32_t)(f->loss->until - f->oldest) < 0)
 		f->loss->until = f->oldest;
+	raise_known(f, flight_first_psn(f));
 }
 
 /* RFC 8985, 6.2, step 4. Half as much again as what was late, for the next may be later. */
@@ -210,12 +253,23 @@ static wtime window_of(const struct loss *l, wtime longest_ns)
 	return wtime_min(window, longest_ns);
 }
 
-/* What the peer expects it does not hold: it was not ready when the turn came, or it is answered from now on. */
+wtime loss_window(const struct flight *f, wtime longest_ns)
+{
+	return window_of(f->loss, longest_ns);
+}
+
+void loss_late(struct flight *f, wtime late_ns)
+{
+	came_late(f->loss, late_ns);
+}
+
+/* What the peer expects it does not hold: it was not ready when the turn came. What it owes a response for is executed then, and
+ * answers.c asks for that. */
 static void unhold(struct flight *f, wtime now)
 {
 	struct loss_packet *p = f->oldest != f->newest ? packet_at(f, f->oldest) : NULL;
 
-	if (!p || p->state != LOSS_HELD)
+	if (!p || p->state != LOSS_HELD || flight_at(f, f->oldest)->answer != ANSWER_ACK)
 		return;
 	set_state(f, p, LOSS_SENT);
 	p->at = now;
@@ -233,7 +287,8 @@ unsigned loss_detect(struct flight *f, wtime now, wtime longest_ns)
 	for (uint32_t i = f->oldest; i != f->newest; i++) {
 		struct loss_packet *p = packet_at(f, i);
 
-		if (p->state != LOSS_SENT || (int32_t)(p->order - l->arrived) >= 0 || flight_at(f, i)->is_direct)
+		if (p->state != LOSS_SENT || (int32_t)(p->order - l->arrived) >= 0 || flight_at(f, i)->is_direct ||
+		    is_known(f, i))
 			continue;
 		if (now < p->at + patience) {
 			l->deadline = wtime_min(l->deadline, p->at + patience);
@@ -263,14 +318,36 @@ bool loss_rewind(struct flight *f, uint32_t index, bool all)
 	if (index - f->oldest < f->resend - f->oldest)
 		f->resend = index;
 	f->loss->until = f->newest;
+	if (all) {
+		f->loss->known = flight_first_psn(f);
+		f->loss->allowance = LOSS_RESTART;
+	} else {
+		heard(f->loss);		/* a NAK tells that the path works */
+	}
 	return any;
+}
+
+static bool is_to_leave(struct flight *f)
+{
+	struct loss_packet *p = packet_at(f, f->resend);
+
+	if (p->state == LOSS_LOST && is_known(f, f->resend))
+		set_state(f, p, LOSS_SENT);
+	return p->state == LOSS_LOST;
 }
 
 bool loss_next(struct flight *f)
 {
-	while (f->resend != f->newest && packet_at(f, f->resend)->state != LOSS_LOST)
+	while (f->resend != f->newest && !is_to_leave(f))
 		f->resend++;
-	return f->resend != f->newest;
+	if (f->resend == f->newest)
+		f->loss->allowance = LOSS_UNBOUND;
+	return f->resend != f->newest && f->loss->allowance;
+}
+
+bool loss_restarts(const struct flight *f)
+{
+	return f->selective && f->resend != f->newest && !f->loss->allowance;
 }
 
 void loss_take_back(struct flight *f, uint32_t from)

@@ -21,6 +21,10 @@ struct flight;
 
 enum { LOSS_SPAN = HELD_BITS };	/* PSNs in flight while the peer holds some: as many as it can name */
 
+/* After an ACK timeout nothing is known of the path: two packets leave, and two more for each that arrives (RFC 5681, 3.1). */
+enum { LOSS_RESTART = 2, LOSS_PER_ARRIVAL = 2 };
+#define LOSS_UNBOUND UINT32_MAX
+
 enum loss_state {
 	LOSS_SENT,
 	LOSS_HELD,	/* the peer has it and waits for those before it */
@@ -31,6 +35,7 @@ enum loss_left {
 	LEFT_ONCE,
 	LEFT_TO_ASK,	/* again, as a probe */
 	LEFT_AGAIN,	/* as it was thought lost */
+	LEFT_HEARD,	/* however often: that it arrived was told by a response, and is no measure any more */
 };
 
 /* One packet of the flight. */
@@ -61,6 +66,8 @@ struct loss {
 	uint8_t repeats;		/* as the peer told last how many packets came twice */
 	uint32_t held;			/* packets that are LOSS_HELD */
 	uint32_t until;			/* entries before this one are looked at for losses */
+	psn_t known;			/* the peer has executed all before this one, as a response tells: answers.h */
+	uint32_t allowance;		/* so many may leave again before something arrives; LOSS_UNBOUND */
 	wtime deadline;			/* when the next may be taken for lost */
 	struct loss_packet packet[];	/* by the flight's entries */
 };
@@ -95,8 +102,16 @@ unsigned loss_detect(struct flight *f, wtime now, wtime longest_ns);
 bool loss_rewind(struct flight *f, uint32_t index, bool all);
 /* Entries from this one on were never sent. */
 void loss_take_back(struct flight *f, uint32_t from);
-/* Moves `resend` on to what is lost. False: nothing is. */
+/* Moves `resend` on to what is lost. False: nothing is, or it must not leave yet. */
 bool loss_next(struct flight *f);
+/* Does something that is lost wait until what left after an ACK timeout arrives? Nothing fresh leaves meanwhile. */
+bool loss_restarts(const struct flight *f);
+/* All before this PSN were executed by the peer. */
+void loss_known(struct flight *f, psn_t before, wtime now);
+/* How much later than others a packet may come before it is taken for lost. */
+wtime loss_window(const struct flight *f, wtime longest_ns);
+/* One that was not sent again came so much later than others. */
+void loss_late(struct flight *f, wtime late_ns);
 
 void loss_check(const struct flight *f);
 

@@ -33,7 +33,7 @@ bool msn_exchange_output(struct qp *qp, wtime now, struct packet_out *out)
 	p->aeth.msn = f->start_msn;
 	f->phase = FLIGHT_AWAITING_MSN;
 	timer_packet_sent(qp, now);
-	qp->ca->counters.sent_pkts++;
+	QP_COUNT(qp, sent_pkts, 1);
 	return true;
 }
 

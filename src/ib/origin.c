@@ -2,7 +2,7 @@
 
 static bool ask(const struct qp *qp, origin_t from, uint32_t qpn, const struct packet *p)
 {
-	if (qp->ca->host_ops->origin_matches(qp->ca->host, from, route_back(qp->ca, qp->dev, &p->path, qpn)))
+	if (qp->ca->ops->origin_matches(qp->ca->owner, from, route_back(qp, &p->path, qpn)))
 		return true;
 	qp->ca->counters.dropped_source++;
 	return false;

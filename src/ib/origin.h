@@ -1,6 +1,6 @@
 /* Whose packets a QP takes: addresses and QP numbers in a packet are its sender's to write, the origin of its frame is not. A
  * connected QP accepts packets only from its peer's origin (IBA 9.6.1.4), a datagram must name a source that is its sender's
- * (9.8.3.1). What the host allowed once is remembered, so that the next packet costs a comparison. */
+ * (9.8.3.1). What the owner allowed once is remembered, so that the next packet costs a comparison. */
 #ifndef WEFT_IB_ORIGIN_H
 #define WEFT_IB_ORIGIN_H
 
@@ -22,7 +22,7 @@ static inline void origin_forget(struct origin *o)
 	o->from = ORIGIN_NONE;
 }
 
-/* These two ask the host, and count a packet that is not to be taken. */
+/* These two ask the owner, and count a packet that is not to be taken. */
 bool origin_ask_peer(struct origin *o, const struct qp *qp, origin_t from, const struct packet *p);
 bool origin_ask_source(struct origin *o, const struct qp *qp, origin_t from, const struct packet *p);
 

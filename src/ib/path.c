@@ -2,6 +2,7 @@
 #include "ib/path.h"
 
 #include "ib/engine.h"
+#include "wire/addr.h"
 #include "wire/header.h"
 #include "wire/pkey.h"
 
@@ -11,14 +12,20 @@ void path_address(const struct qp *qp, struct packet *p)
 {
 	*p = (struct packet){
 		.form = qp->dev->protocol->form, .path = qp->path,
-		.pkey = qp->dev->pkey[qp->attr.pkey_index], .dest_qpn = qp->attr.dest_qp_num,
+		.pkey = qp_pkey(qp), .dest_qpn = qp->attr.dest_qp_num,
 		.resv.bth7 = engine_of(qp)->selective ? BTH_SELECTIVE : 0,
 	};
 }
 
-bool path_pkey_matches(const struct qp *qp, uint16_t pkey)
+bool path_pkey_matches(const struct qp *qp, const struct packet *p)
 {
-	return pkey_matches(qp->dev->pkey[qp->attr.pkey_index], pkey);
+	const struct ca_ops *ops = qp->ca->ops;
+
+	if (pkey_matches(qp_pkey(qp), p->pkey))
+		return true;
+	if (ops->bad_key && p->dest_qpn != MULTICAST_QPN)
+		ops->bad_key(qp->ca->owner, qp, p, false);
+	return false;
 }
 
 /* A local path is known by its LIDs, a global one by its GIDs. */
@@ -26,8 +33,6 @@ bool path_accepts(const struct qp *qp, const struct packet *p)
 {
 	const struct packet_path *ours = &qp->path;
 
-	if (!path_pkey_matches(qp, p->pkey))
-		return false;
 	if (device_has(qp->dev, DEVICE_LIDS) && p->path.slid != ours->dlid)
 		return false;
 	if (!ours->has_grh)

@@ -8,10 +8,11 @@
  * repeat selectively. The rest is zero. */
 void path_address(const struct qp *qp, struct packet *p);
 
-/* IBA 9.6.1.4: may this packet be for this connection? Its P_Key, and that it comes from the peer. */
+/* IBA 9.6.1.4: does this packet say that it comes from the peer? */
 bool path_accepts(const struct qp *qp, const struct packet *p);
 
 /* IBA 10.9.3: equal partitions, and not both limited members. */
-bool path_pkey_matches(const struct qp *qp, uint16_t pkey);
+/* Of a packet for the QP, of which the origin is known to be the one that it names: the host is told of one that does not. */
+bool path_pkey_matches(const struct qp *qp, const struct packet *p);
 
 #endif

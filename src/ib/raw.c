@@ -45,11 +45,12 @@ static bool place(struct qp *qp, const struct packet *p)
 
 static void deliver(struct qp *qp, const struct packet *p)
 {
-	struct counters *counters = &qp->ca->counters;
-
 	if (qp->rss)
 		qp = rss_pick(qp, p->payload->iov_base, p->payload_bytes);
-	*(place(qp, p) ? &counters->rdma_recvs : &counters->dropped_frames) += 1;
+	if (place(qp, p))
+		QP_COUNT(qp, rdma_recvs, 1);
+	else
+		qp->ca->counters.dropped_frames++;
 }
 
 void raw_input(struct ca *ca, const struct ca_device *dev, const struct packet *p)

@@ -16,24 +16,31 @@ struct frame {
 	uint8_t payload[PACKET_MAX_PAYLOAD];
 };
 
-/* One block, freed by ca_fini. */
+/* Of all QPs of an adapter: ca.engine. */
 struct reorder_frames {
 	uint16_t used;		/* frames from this one on were never taken */
 	uint16_t free;		/* the first of those given back, or NO_FRAME */
 	struct frame frame[REORDER_FRAMES];
 };
 
+static struct reorder_frames *frames_of(const struct ca *ca)
+{
+	return ca->engine;
+}
+
 void reorder_open(struct ca *ca, struct reorder **r)
 {
+	struct reorder_frames *all;
+
 	if (!*r)
 		*r = calloc(1, sizeof(**r));
-	if (ca->reorder)
+	if (ca->engine)
 		return;
-	ca->reorder = malloc(sizeof(*ca->reorder));
-	if (!ca->reorder)
+	all = ca->engine = malloc(sizeof(*all));
+	if (!all)
 		return;
-	ca->reorder->used = 0;
-	ca->reorder->free = NO_FRAME;
+	all->used = 0;
+	all->free = NO_FRAME;
 }
 
 static unsigned take_frame(struct reorder_frames *all)
@@ -91,10 +98,10 @@ enum reorder_result reorder_hold(struct ca *ca, struct reorder *r, psn_t expecte
 		return REORDER_FULL;
 	if (is_held(r, slot))
 		return REORDER_HAD;
-	n = take_frame(ca->reorder);
+	n = take_frame(frames_of(ca));
 	if (n == NO_FRAME)
 		return REORDER_FULL;
-	fill(&ca->reorder->frame[n], p);
+	fill(&frames_of(ca)->frame[n], p);
 	if (!r->count)
 		r->passed = expected;
 	set_held(r, slot, n);
@@ -103,7 +110,7 @@ enum reorder_result reorder_hold(struct ca *ca, struct reorder *r, psn_t expecte
 
 static struct packet *packet_in(const struct ca *ca, const struct reorder *r, unsigned slot)
 {
-	return &ca->reorder->frame[r->frame[slot]].packet;
+	return &frames_of(ca)->frame[r->frame[slot]].packet;
 }
 
 /* A request that spans several PSNs may have passed some, and one of many all. */
@@ -117,7 +124,7 @@ static void drop_passed(struct ca *ca, struct reorder *r, psn_t expected)
 		if (!is_held(r, slot))
 			continue;
 		set_free(r, slot);
-		give_back(ca->reorder, r->frame[slot]);
+		give_back(frames_of(ca), r->frame[slot]);
 	}
 	r->passed = expected;
 }
@@ -135,7 +142,7 @@ struct packet *reorder_next(struct ca *ca, struct reorder *r, psn_t expected)
 
 void reorder_release(struct ca *ca, const struct packet *p)
 {
-	give_back(ca->reorder, (unsigned)((const struct frame *)p - ca->reorder->frame));
+	give_back(frames_of(ca), (unsigned)((const struct frame *)p - frames_of(ca)->frame));
 }
 
 void reorder_forget(struct ca *ca, struct reorder *r)
@@ -144,7 +151,7 @@ void reorder_forget(struct ca *ca, struct reorder *r)
 		return;
 	for (unsigned slot = 0; r->count && slot < REORDER_SPAN; slot++)
 		if (is_held(r, slot))
-			give_back(ca->reorder, r->frame[slot]);
+			give_back(frames_of(ca), r->frame[slot]);
 	*r = (struct reorder){ 0 };
 }
 

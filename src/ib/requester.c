@@ -3,6 +3,7 @@
 #include "ib/explain.h"
 #include "ib/requester.h"
 
+#include "ib/answers.h"
 #include "ib/completer.h"
 #include "ib/direct_rma.h"
 #include "ib/engine.h"
@@ -25,11 +26,19 @@ void requester_reset_retries(struct qp *qp)
 	f->rnr_retries = qp->attr.rnr_retry;
 }
 
+void requester_close(struct qp *qp)
+{
+	flight_close(&engine_of(qp)->flight);
+	answers_forget(qp);
+}
+
 void requester_open(struct qp *qp, psn_t psn)
 {
 	const struct ib_options *options = &engine_of(qp)->options;
 
+	requester_close(qp);
 	flight_open(&engine_of(qp)->flight, psn, options->profile == IB_SEED ? psn_add(options->start_msn, -1) : 0);
+	answers_forget(qp);	/* they are dated by the flight's PSNs */
 	engine_of(qp)->flight.start_msn = options->start_msn;
 	if (engine_exchanges_start(qp))
 		msn_exchange_open(qp);
@@ -60,7 +69,7 @@ static uint32_t settled_up_to(const struct qp *qp)
 	return e->options.completion == IB_COMPLETE_BY_WQE ? f->wqe_completed : flight_at(f, f->oldest)->wqe;
 }
 
-/* A completion that finds its CQ dead completes all there is. */
+/* qp_send_complete may find the CQ in error, and flush the rest. */
 static bool completes(const struct qp *qp, uint32_t up_to)
 {
 	return (int32_t)(up_to - qp->sq.engine.completed) > 0;
@@ -86,8 +95,7 @@ void requester_complete(struct qp *qp)
 
 	if (e->options.report_last_only && qp->sq.engine.completed != settled)
 		complete_quietly(qp, settled - 1);
-	while (completes(qp, settled))
-		qp_send_complete(qp, IBV_WC_SUCCESS);
+	qp_send_complete_until(qp, settled);
 	if (qp->state == IBV_QPS_SQD)
 		tell_drained(qp);
 }
@@ -97,7 +105,7 @@ void requester_fail(struct qp *qp, wtime now, enum ibv_wc_status status)
 	explain_request(qp, now, status);
 	if (qp->sq.engine.started == qp->sq.engine.completed)
 		qp->sq.engine.started++;
-	flight_close(&engine_of(qp)->flight);
+	requester_close(qp);
 	qp_send_complete(qp, status);
 	if (engine_is_reliable(qp))
 		qp_error(qp, now, -1);
@@ -208,10 +216,13 @@ static enum ibv_wc_status build(struct qp *qp, const struct send_wqe *wqe, uint3
 		return build_read(qp, wqe, packet, p);
 	case REQUEST_ATOMIC:
 		return build_atomic(qp, wqe, row, p);
-	default:
+	case REQUEST_ATOMIC_WRITE:
 		build_atomic_write(wqe, out);
 		return IBV_WC_SUCCESS;
+	case REQUEST_NONE: case REQUEST_DATA: case REQUEST_BIND: case REQUEST_INVALIDATE:
+		break;
 	}
+	return IBV_WC_LOC_QP_OP_ERR;
 }
 
 /* AckReq: at the end of a message, at least twice a window, and on the last packet for now. */
@@ -226,7 +237,7 @@ static bool ask(struct flight *f, const struct flight_entry *e, bool last_for_no
 
 static void count_sent(struct qp *qp, const struct packet *p)
 {
-	qp->ca->counters.sent_pkts++;
+	QP_COUNT(qp, sent_pkts, 1);
 	qp->bytes_sent += p->payload_bytes;
 }
 
@@ -236,19 +247,30 @@ static inline void transferred(struct qp *qp, const struct send_wqe *wqe, uint64
 		wq_transferred(&qp->sq.engine, wqe->seg, wqe->num_sge, bytes);
 }
 
-/* A packet that left before. */
-static bool repeat(struct qp *qp, wtime now, const struct flight_entry *e, struct packet_out *out)
+/* Packet `skipped` of the entry left before. Of a READ, `count` responses are asked for. */
+static bool repeat_part(struct qp *qp, wtime now, const struct flight_entry *e, uint32_t skipped, uint32_t count,
+			struct packet_out *out)
 {
-	enum ibv_wc_status status = build(qp, qp_send_wqe(qp, e->wqe), e->packet, out);
+	enum ibv_wc_status status = build(qp, qp_send_wqe(qp, e->wqe), e->packet + skipped, out);
 
 	if (status != IBV_WC_SUCCESS) {
 		fail_in_turn(qp, now, e->wqe, status);
 		return false;
 	}
-	out->packet.psn = e->psn;
+	if (e->answer == ANSWER_READ && skipped + count < e->span)
+		out->packet.reth.length = count * engine_mtu(qp);
+	out->packet.psn = psn_add(e->psn, skipped);
 	timer_packet_sent(qp, now);
 	count_sent(qp, &out->packet);
 	return true;
+}
+
+/* What is held of a READ's responses is not asked for again. */
+static bool repeat(struct qp *qp, wtime now, uint32_t index, struct packet_out *out)
+{
+	const struct flight_entry *e = flight_at(&engine_of(qp)->flight, index);
+
+	return repeat_part(qp, now, e, 0, answers_missing(qp, index, e->span), out);
 }
 
 /* In the book of single packets, where one is kept: from the first packet on, as most QPs of a host send none. */
@@ -281,7 +303,7 @@ static bool send_again(struct qp *qp, wtime now, struct packet_out *out)
 		take_back(qp);
 		return requester_output(qp, now, out);
 	}
-	if (!repeat(qp, now, e, out))
+	if (!repeat(qp, now, f->resend, out))
 		return false;
 	out->packet.ack_requested = ask(f, e, f->selective || f->resend + 1 == f->newest);
 	if (f->selective)
@@ -299,7 +321,7 @@ static bool send_probe(struct qp *qp, wtime now, struct packet_out *out)
 	struct flight_entry *e = flight_at(f, f->oldest);
 
 	f->probe = PROBE_NONE;
-	if (!repeat(qp, now, e, out))
+	if (!repeat(qp, now, f->oldest, out))
 		return false;
 	out->packet.ack_requested = true;
 	e->asked_again = false;
@@ -308,6 +330,26 @@ static bool send_probe(struct qp *qp, wtime now, struct packet_out *out)
 	f->probe = PROBE_SENT;
 	f->probed = f->newest;
 	qp->ca->counters.probes++;
+	return true;
+}
+
+/* Asks for responses that are missing. */
+static bool ask_for_answers(struct qp *qp, wtime now, struct packet_out *out)
+{
+	struct flight *f = &engine_of(qp)->flight;
+	struct answers_gap gap;
+	bool asked;
+
+	if (!f->answers || !f->answers->is_due)
+		return false;
+	asked = answers_gap(qp, now, &gap) && repeat_part(qp, now, flight_at(f, gap.index), gap.skipped, gap.count, out);
+	if (!asked) {
+		timer_rearm(qp);
+		return false;
+	}
+	out->packet.ack_requested = true;
+	rtt_doubt(&f->rtt, flight_last_psn(flight_at(f, gap.index)));
+	qp->ca->counters.answer_repeats++;
 	return true;
 }
 
@@ -399,7 +441,7 @@ bool requester_run_direct(struct qp *qp)
 		const struct send_wqe *wqe = qp_send_next(qp);
 		const struct request_row *row = request_row(wqe);
 
-		if (f->packet || !may_begin(qp, wqe, row) || direct_rma_take(qp, wqe, row) != DIRECT_DONE)
+		if (f->packet || !may_begin(qp, wqe, row) || direct_take(qp, wqe, row) != DIRECT_DONE)
 			return false;
 		transferred(qp, wqe, wqe->length);
 		qp->sq.engine.started++;
@@ -429,6 +471,10 @@ bool requester_output(struct qp *qp, wtime now, struct packet_out *out)
 		return send_again(qp, now, out);
 	if (f->phase == FLIGHT_OPEN && f->probe == PROBE_DUE)
 		return send_probe(qp, now, out);
+	if (f->phase == FLIGHT_OPEN && ask_for_answers(qp, now, out))
+		return true;
+	if (loss_restarts(f))
+		return false;
 	while (f->phase == FLIGHT_OPEN && qp->sq.engine.started != qp->sq.engine.announced) {
 		struct send_wqe *wqe = qp_send_next(qp);
 		const struct request_row *row = request_row(wqe);
@@ -441,7 +487,7 @@ bool requester_output(struct qp *qp, wtime now, struct packet_out *out)
 			qp_ready(qp);
 			return false;
 		}
-		switch (f->packet == 0 || f->copied ? direct_rma_take(qp, wqe, row) : DIRECT_NONE) {
+		switch (f->packet == 0 || f->copied ? direct_take(qp, wqe, row) : DIRECT_NONE) {
 		case DIRECT_NONE:
 			if (!moved)
 				break;
@@ -479,12 +525,12 @@ static bool use_retry(struct qp *qp, wtime now)
 
 	f->probe = PROBE_NONE;
 	if (f->retries == 0) {
-		qp->ca->counters.retry_exceeded_err++;
+		QP_COUNT(qp, retry_exceeded_err, 1);
 		requester_fail(qp, now, IBV_WC_RETRY_EXC_ERR);
 		return false;
 	}
 	f->retries--;
-	qp->ca->counters.completer_retry_err++;
+	QP_COUNT(qp, completer_retry_err, 1);
 	return true;
 }
 
@@ -516,12 +562,12 @@ void requester_find_lost(struct qp *qp, wtime now)
 	timer_rearm(qp);
 }
 
-/* It has been quiet. What waits for room in the link is not lost. */
+/* It has been quiet. What waits for room in the link is not lost, and who asks for responses needs no probe. */
 static void probe(struct qp *qp, wtime now)
 {
 	struct flight *f = &engine_of(qp)->flight;
 
-	if (f->phase != FLIGHT_OPEN || flight_empty(f) || flight_has_lost(f))
+	if (f->phase != FLIGHT_OPEN || flight_empty(f) || flight_has_lost(f) || answers_are_missing(qp))
 		return;
 	if (f->probe == PROBE_ANSWERED)
 		requester_go_back(qp, now, flight_first_psn(f));
@@ -529,11 +575,22 @@ static void probe(struct qp *qp, wtime now)
 		f->probe = PROBE_DUE;
 }
 
+/* That responses are kept proves that the peer has executed all before them. */
+static void rewind_all(struct qp *qp, wtime now)
+{
+	struct flight *f = &engine_of(qp)->flight;
+	psn_t known = answers_keep_any(qp) ? f->loss->known : flight_first_psn(f);
+
+	flight_rewind_all(f);
+	if (f->selective)
+		loss_known(f, known, now);
+}
+
 void requester_expire(struct qp *qp, wtime now)
 {
 	struct flight *f = &engine_of(qp)->flight;
 
-	completer_ack_deferred(qp);
+	completer_ack_postponed(qp);
 	switch (timer_expired(qp, now)) {
 	case TIMER_NONE:
 		return;
@@ -541,12 +598,14 @@ void requester_expire(struct qp *qp, wtime now)
 		f->phase = FLIGHT_OPEN;
 		if (f->selective)	/* an older RNR NAK may have been obeyed, and this one not */
 			flight_rewind(f, flight_first_psn(f));
+		if (!flight_empty(f))	/* what is left may have been executed meanwhile, and only its response be missing */
+			timer_start(qp, now);
 		break;
 	case TIMER_ACK_TIMEOUT:
 		if (!use_retry(qp, now))
 			return;
 		rtt_doubt(&f->rtt, psn_add(f->psn, -1));
-		flight_rewind_all(f);
+		rewind_all(qp, now);
 		if (f->phase == FLIGHT_AWAITING_MSN)
 			f->phase = FLIGHT_SENDING_MSN;
 		timer_went_back(qp, now);	/* a link without room is no excuse */

@@ -14,6 +14,9 @@ bool requester_run_direct(struct qp *qp);
 /* To RTS: from the PSN in the attributes, or (after SQE, SQD) on from where it was. */
 void requester_open(struct qp *qp, psn_t psn);
 
+/* Nothing leaves any more, and nothing is waited for. */
+void requester_close(struct qp *qp);
+
 /* Every retry is allowed again: something got through. */
 void requester_reset_retries(struct qp *qp);
 

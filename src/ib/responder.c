@@ -62,12 +62,13 @@ static bool is_selective(const struct inbound *in)
 	return in->packet && in->packet->resv.bth7 == BTH_SELECTIVE && engine_of(in->qp)->selective;
 }
 
-/* It came twice. Its sender wants to know, for it may have sent it again too soon. */
+/* It came twice. Its sender wants to know, for it may have sent it again too soon; but what it awaits a response for may come
+ * again for the response's sake. */
 static void note_repeated(struct inbound *in)
 {
 	struct reorder *r = in->r->reorder;
 
-	if (!r || !is_selective(in))
+	if (!r || !is_selective(in) || needs_resource(in->row->op))
 		return;
 	r->must_say = true;
 	r->repeats++;
@@ -423,7 +424,7 @@ static void complete_receive(struct inbound *in)
 	}
 	r->has_receive = false;
 	r->unacked_receives++;
-	qp->ca->counters.rdma_recvs++;
+	QP_COUNT(qp, rdma_recvs, 1);
 	qp_recv_complete(qp, &r->receive, &cqe, in->solicited);
 }
 
@@ -561,7 +562,7 @@ static void take(struct inbound *in, wtime now)
 	}
 	v = judge(in);
 	if (verdict_row(v)->counter >= 0)
-		((uint64_t *)&qp->ca->counters)[verdict_row(v)->counter]++;
+		ca_count(qp->ca, qp->dev, (unsigned)verdict_row(v)->counter, 1);
 	if (v == VERDICT_EXECUTED || v == VERDICT_ANSWERED)
 		advance(in);
 	if (r->phase == RESPONDER_CLOSED)
@@ -644,7 +645,7 @@ bool responder_short(struct qp *qp, const void *data, uint32_t bytes, bool solic
 	r->unacked_receives++;
 	qp->bytes_received += bytes;
 	qp->messages_received++;
-	qp->ca->counters.rdma_recvs++;
+	QP_COUNT(qp, rdma_recvs, 1);
 	if (r->phase == RESPONDER_CLOSED)
 		return true;		/* the completion found its CQ overrun */
 	r->unacked++;
@@ -683,7 +684,7 @@ void responder_resize(struct qp *qp)
 	free(r->resource);
 	r->resource = depth ? calloc(depth, sizeof(*r->resource)) : NULL;
 	r->depth = r->resource ? depth : 0;
-	r->resources = r->owing = 0;
+	r->resources = r->owing = r->parts = 0;
 }
 
 void responder_open(struct qp *qp)
@@ -698,7 +699,7 @@ void responder_open(struct qp *qp)
 	r->due = DUE_NOTHING;
 	r->message = MESSAGE_NONE;
 	r->unacked = r->unacked_receives = 0;
-	r->resources = r->owing = 0;
+	r->resources = r->owing = r->parts = 0;
 	if (engine_of(qp)->selective)
 		reorder_open(qp->ca, &r->reorder);
 }
@@ -760,5 +761,5 @@ void responder_check(const struct qp *qp)
 		weft_bug_on(res->next > res->end || res->end > res->span);
 		owing += res->next != res->end;
 	}
-	weft_bug_on(owing != r->owing);
+	weft_bug_on(owing + r->parts != r->owing);
 }

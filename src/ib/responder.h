@@ -34,8 +34,16 @@ struct resource {
 	uint64_t va;
 	uint64_t original;	/* an atomic's result */
 	uint32_t srqn;		/* XRC */
-	bool answered;		/* once in full: what is to be sent, is to be sent again */
+	bool answered;		/* in full once; later responses are replays */
 };
+
+/* Responses to a part of a READ that its requester asks for again: answers.h. */
+struct read_part {
+	psn_t psn;		/* of the next */
+	uint32_t count;
+};
+
+enum { READ_PARTS = 32 };	/* our choice: more are asked for again later */
 
 enum reply_due { DUE_NOTHING, DUE_ACK, DUE_NAK, DUE_HEARD };
 
@@ -59,7 +67,9 @@ struct responder {
 	struct reorder *reorder;	/* owned, made when it opens first; NULL: nothing is held */
 	struct resource *resource;	/* owned; ring of depth */
 	uint32_t depth;
-	uint32_t owing;			/* resources with responses still to be sent */
+	uint32_t owing;			/* resources with responses still to be sent, and parts */
+	uint32_t parts, first_part;
+	struct read_part part[READ_PARTS];	/* a ring */
 };
 
 /* The last PSN executed: an ACK, where it goes with a direct message. */

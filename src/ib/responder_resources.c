@@ -3,6 +3,7 @@
 
 #include "ib/engine.h"
 #include "ib/request.h"
+#include "wire/header.h"
 #include "wire/packet.h"
 
 void resources_record(struct qp *qp, const struct packet *p, const struct opcode_row *row, uint64_t original)
@@ -37,14 +38,73 @@ static struct resource *find(const struct responder *r, psn_t psn)
 	return NULL;
 }
 
-/* What is asked for must be the rest of what was granted. The region itself is checked for each response. */
+static void part_done(struct responder *r)
+{
+	r->first_part = (r->first_part + 1) % READ_PARTS;
+	r->parts--;
+	r->owing--;
+}
+
+struct resource *resources_part(struct qp *qp, uint32_t *packet)
+{
+	struct responder *r = &engine_of(qp)->responder;
+
+	for (; r->parts; part_done(r)) {
+		const struct read_part *part = &r->part[r->first_part];
+		struct resource *res = find(r, part->psn);
+
+		if (!res || res->op != OP_READ_REQUEST)
+			continue;
+		*packet = (uint32_t)psn_diff(part->psn, res->psn);
+		return res;
+	}
+	return NULL;
+}
+
+void resources_part_sent(struct qp *qp)
+{
+	struct responder *r = &engine_of(qp)->responder;
+	struct read_part *part = &r->part[r->first_part];
+
+	part->psn = psn_add(part->psn, 1);
+	if (--part->count == 0)
+		part_done(r);
+}
+
+void resources_drop_parts(struct qp *qp)
+{
+	struct responder *r = &engine_of(qp)->responder;
+
+	while (r->parts)
+		part_done(r);
+}
+
+/* A part that does not end the READ, whole packets of it, is for peers that repeat selectively. */
+static enum verdict read_part_again(struct qp *qp, const struct packet *p)
+{
+	struct responder *r = &engine_of(qp)->responder;
+	uint32_t mtu = engine_mtu(qp);
+
+	if (p->resv.bth7 != BTH_SELECTIVE || !engine_of(qp)->selective || !p->reth.length || p->reth.length % mtu)
+		return VERDICT_FORGOTTEN;
+	if (r->parts == READ_PARTS)
+		return VERDICT_REPLAYED;
+	r->part[(r->first_part + r->parts) % READ_PARTS] = (struct read_part){ p->psn, p->reth.length / mtu };
+	r->parts++;
+	r->owing++;
+	return VERDICT_REPLAYED;
+}
+
+/* What is asked for must be the rest of what was granted, or a part. The region itself is checked for each response. */
 static enum verdict read_again(struct qp *qp, struct resource *res, const struct packet *p)
 {
 	struct responder *r = &engine_of(qp)->responder;
 	uint32_t mtu = engine_mtu(qp), skipped = (uint32_t)psn_diff(p->psn, res->psn), offset = skipped * mtu;
 
-	if (p->reth.va != res->va + offset || p->reth.rkey != res->rkey || p->reth.length != res->length - offset)
+	if (p->reth.va != res->va + offset || p->reth.rkey != res->rkey || p->reth.length > res->length - offset)
 		return VERDICT_FORGOTTEN;
+	if (p->reth.length != res->length - offset)
+		return read_part_again(qp, p);
 	r->owing += res->next == res->end;
 	res->asked = res->next = skipped;
 	res->end = skipped + request_packets(p->reth.length, mtu);

@@ -14,4 +14,12 @@ void resources_record(struct qp *qp, const struct packet *p, const struct opcode
  * answered from what is kept, never executed twice. IBA 9.7.5.1.4, 9.7.5.1.5. */
 enum verdict resources_answer_again(struct qp *qp, const struct packet *p, const struct opcode_row *row);
 
+/* The oldest part of a READ that is to be sent again, and the number of its next response within the READ; NULL: none. Parts of
+ * READs that are forgotten go. */
+struct resource *resources_part(struct qp *qp, uint32_t *packet);
+/* That response has left. */
+void resources_part_sent(struct qp *qp);
+/* Of all parts nothing is sent. */
+void resources_drop_parts(struct qp *qp);
+
 #endif

@@ -15,7 +15,8 @@
  * no CPU. Nothing can be lost and nothing answered, so nothing is sent again and no retry is used up. Once all was taken the
  * answer has its whole time. The option timeout=standard does without: then a peer that stands still costs retries.
  *
- * The reordering timer is loss.c's: packets that others have overtaken are taken for lost when it runs out.
+ * The reordering timer is loss.c's and answers.c's: packets and responses that others have overtaken are taken for lost when it
+ * runs out.
  *
  * The RNR timer (9.7.5.2.8) starts when an RNR NAK comes and takes the others' place; until it runs out nothing is
  * requested. Its length is the responder's: table 47.
@@ -23,6 +24,7 @@
  * The responder has no timer: an ACK that is due leaves at the next output. */
 #include "ib/timer.h"
 
+#include "ib/answers.h"
 #include "ib/engine.h"
 #include "wire/aeth.h"
 
@@ -42,6 +44,12 @@ static bool awaits_direct_message(const struct flight *f)
 	return !flight_empty(f) && flight_at(f, f->oldest)->is_direct;
 }
 
+/* When packets or responses may be taken for lost. */
+static wtime reordered(const struct flight *f)
+{
+	return wtime_min(f->loss->deadline, f->answers ? f->answers->deadline : WTIME_NEVER);
+}
+
 /* The ACK timer runs, or none. */
 static void arm(struct qp *qp)
 {
@@ -51,7 +59,7 @@ static void arm(struct qp *qp)
 	if (f->deadline != WTIME_NEVER && qp->attr.retry_cnt && !awaits_direct_message(f))
 		f->deadline = wtime_min(f->deadline, f->quiet_since + f->rtt.wait_ns);
 	if (f->selective)
-		f->deadline = wtime_min(f->deadline, f->loss->deadline);
+		f->deadline = wtime_min(f->deadline, reordered(f));
 }
 
 void timer_rearm(struct qp *qp)
@@ -77,7 +85,7 @@ static bool is_kept(struct qp *qp)
 		return false;
 	if (was == FLIGHT_LINK_UNKNOWN)
 		f->link_mark = 0;
-	if (qp->ca->host_ops->undelivered(qp->ca->host, qp_route(qp), &f->link_mark)) {
+	if (qp->ca->ops->undelivered(qp->ca->owner, qp_route(qp), &f->link_mark)) {
 		f->link = FLIGHT_UNDELIVERED;
 		return true;
 	}
@@ -158,8 +166,10 @@ enum timer_event timer_expired(struct qp *qp, wtime now)
 	arm(qp);
 	if (now < f->deadline)
 		return TIMER_NONE;
-	if (f->selective && now >= f->loss->deadline) {
-		f->loss->deadline = WTIME_NEVER;
+	if (f->selective && now >= reordered(f)) {
+		if (now >= f->loss->deadline)
+			f->loss->deadline = WTIME_NEVER;
+		answers_expire(qp, now);
 		arm(qp);
 		return TIMER_REORDERED;
 	}

@@ -5,6 +5,7 @@
 #include "ib/path.h"
 #include "ib/raw.h"
 #include "ib/requester.h"
+#include "wire/addr.h"
 #include "wire/field.h"
 #include "wire/header.h"
 #include "wire/packet.h"
@@ -27,7 +28,7 @@ static enum ibv_wc_status build(struct qp *qp, const struct send_wqe *wqe, struc
 		return IBV_WC_LOC_LEN_ERR;
 	*p = (struct packet){
 		.form = qp->dev->protocol->form, .opcode = has_imm ? OPCODE_UD_SEND_ONLY_IMM : OPCODE_UD_SEND_ONLY,
-		.solicited = wqe->flags & IBV_SEND_SOLICITED, .pkey = qp->dev->pkey[qp->attr.pkey_index],
+		.solicited = wqe->flags & IBV_SEND_SOLICITED, .pkey = qp_pkey(qp),
 		.dest_qpn = wqe->remote_qpn, .psn = engine_of(qp)->flight.psn,
 		.deth = { wqe->qkey, qp->qpn }, .imm = be32toh(wqe->imm), .payload_bytes = wqe->length,
 	};
@@ -51,7 +52,7 @@ bool ud_output(struct qp *qp, wtime now, const struct send_wqe *wqe, struct pack
 	qp->bytes_sent += wqe->length;
 	if (!(wqe->flags & IBV_SEND_INLINE))
 		wq_transferred(&qp->sq.engine, wqe->seg, wqe->num_sge, wqe->length);
-	qp->ca->counters.sent_pkts++;
+	QP_COUNT(qp, sent_pkts, 1);
 	requester_complete(qp);
 	return true;
 }
@@ -83,10 +84,22 @@ static uint8_t service_level(const struct packet *p)
 	return p->form == PACKET_IB ? p->path.sl : p->path.is_ipv4 ? 2 : 1;
 }
 
-/* IBA 9.8.3.1: the Q_Key, the partition, the room. The order is the standard's; a failing datagram leaves no trace. */
+static bool qkey_matches(const struct qp *qp, const struct packet *p)
+{
+	const struct ca_ops *ops = qp->ca->ops;
+
+	if (p->deth.qkey == qp->attr.qkey)
+		return true;
+	if (ops->bad_key && p->dest_qpn != MULTICAST_QPN)
+		ops->bad_key(qp->ca->owner, qp, p, true);
+	return false;
+}
+
+/* IBA 9.8.3.1, of a datagram whose source is its sender's: the Q_Key, the partition, the room. The order is the standard's; a
+ * failing datagram leaves no trace. */
 static bool accepts(const struct qp *qp, const struct packet *p)
 {
-	return p->deth.qkey == qp->attr.qkey && path_pkey_matches(qp, p->pkey) && p->payload_bytes <= engine_mtu(qp);
+	return qkey_matches(qp, p) && path_pkey_matches(qp, p) && p->payload_bytes <= engine_mtu(qp);
 }
 
 static bool place(struct qp *qp, const struct recv_ref *ref, const struct packet *p, bool *has_grh)
@@ -110,7 +123,7 @@ void ud_input(struct qp *qp, origin_t origin, const struct packet *p)
 	};
 	bool has_grh;
 
-	if (!accepts(qp, p) || !origin_owns_source(&engine_of(qp)->origin, qp, origin, p))
+	if (!origin_owns_source(&engine_of(qp)->origin, qp, origin, p) || !accepts(qp, p))
 		return;
 	if (!qp_recv_take(qp, NULL, &ref)) {
 		qp->ca->counters.dropped_datagrams++;
@@ -130,7 +143,7 @@ void ud_input(struct qp *qp, origin_t origin, const struct packet *p)
 	wq_transferred(ref.is_srq ? &ref.srq->wq.engine : &qp->rq.engine, ref.seg, ref.num_sge, GRH_ROOM + p->payload_bytes);
 	qp->messages_received++;
 	qp->bytes_received += p->payload_bytes;
-	qp->ca->counters.rdma_recvs++;
+	QP_COUNT(qp, rdma_recvs, 1);
 	qp_recv_complete(qp, &ref, &cqe, p->solicited);
 }
 

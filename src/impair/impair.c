@@ -76,7 +76,7 @@ static bool is_scheduled(struct impair_lane *lane, enum packet_form form, const 
 			drop |= n == rules->drop[i];
 	}
 	row = opcode_row(p.opcode);
-	if (rules->drop_ack && row && (row->op == OP_ACK || row->op == OP_ATOMIC_ACK))
+	if (rules->drop_ack && row && (row->op == OP_ACK || row->op == OP_ATOMIC_ACK || row->op == OP_SELECTIVE_ACK))
 		drop |= ++lane->acks % rules->drop_ack == 0;
 	return drop;
 }
@@ -227,7 +227,8 @@ unsigned impair_push(struct impair_lane *lane, wtime now, enum packet_form form,
 		return IMPAIR_LOST;
 	if (!is_in_window(lane, now))
 		return pass_by(lane, now, form, frame, bytes, to);
-	/* all drawn whatever becomes of the frame, so that one rule's rate does not shift another's choices */
+	/* all drawn whatever becomes of the frame, so that one rule's rate does not shift another's choice for it; jitter, and
+	 * what becomes of a frame that comes late or spoilt, draw more where they act */
 	lost = rand_chance(&lane->rand, rules->loss_ppm) | burst_loses(lane);
 	twice = rand_chance(&lane->rand, rules->dup_ppm);
 	late = rand_chance(&lane->rand, rules->reorder_ppm);

@@ -34,7 +34,7 @@ bool trace_get_numbers(const struct trace_record *r, void *members, uint32_t byt
 
 void trace_qp_of(const struct qp *qp, int mask, struct trace_qp *t)
 {
-	const struct ib_options *o = qp->ca->transport_options ? qp->ca->transport_options : &ib_default_options;
+	const struct ib_options *o = ib_options_of(qp->ca);
 	const struct ibv_qp_attr *a = &qp->attr;
 
 	*t = (struct trace_qp){

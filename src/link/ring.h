@@ -134,6 +134,7 @@ static inline size_t ring_take_line(struct ring_consumer *c, void *to, unsigned 
 	c->head++;
 	return bytes;
 }
+
 /* Is a record waiting? */
 static inline bool ring_pending(const struct ring_consumer *c)
 {

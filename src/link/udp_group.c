@@ -2,14 +2,18 @@
  * user would join the first one's sockets. */
 #include "link/udp_group.h"
 
+#include "base/array.h"
 #include "base/qpn.h"
 #include "link/udp_parts.h"
+#include "wire/addr.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/sock_diag.h>
+#include <netinet/in.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 /* MEMBERS_LEFT: two instructions for each, of 4096 at most. */
@@ -18,6 +22,11 @@ enum { MEMBERS_MOST = QPN_SLOTS, QPN_WORD = 4, DRAIN = 4096, MEMBERS_LEFT = 512 
 struct udp_member {
 	int fd;			/* owned; the process has a duplicate */
 	bool is_issued;
+	struct heard {
+		uint8_t gid[16];
+		uint32_t ifindex;
+	} *heard;		/* owned: multicast groups */
+	uint32_t heard_count, heard_room;
 	uint32_t drops;		/* the kernel's count, as far as it is told or was the last process's */
 };
 
@@ -77,6 +86,16 @@ static int bind_any(int fd, sa_family_t family, uint16_t port)
 	return bind(fd, &address.any, bytes) ? -errno : 0;
 }
 
+/* Without it a socket gets what comes for groups that any socket of the host has joined. */
+static void hear_own_groups_only(int fd, sa_family_t family)
+{
+	const int off = 0;
+
+	setsockopt(fd, SOL_IP, IP_MULTICAST_ALL, &off, sizeof(off));
+	if (family == AF_INET6)
+		setsockopt(fd, SOL_IPV6, IPV6_MULTICAST_ALL, &off, sizeof(off));
+}
+
 static int open_socket(sa_family_t family)
 {
 	int off = 0, fd = socket(family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -85,6 +104,7 @@ static int open_socket(sa_family_t family)
 		return -errno;
 	if (family == AF_INET6)
 		setsockopt(fd, SOL_IPV6, IPV6_V6ONLY, &off, sizeof(off));
+	hear_own_groups_only(fd, family);
 	return fd;
 }
 
@@ -147,11 +167,18 @@ int udp_group_open(uint16_t port, unsigned members, struct udp_group **group)
 	return 0;
 }
 
+static void free_group(struct udp_group *g)
+{
+	for (unsigned i = 0; i < g->opened; i++)
+		free(g->member[i].heard);
+	free(g);
+}
+
 void udp_group_close(struct udp_group *g)
 {
 	for (unsigned i = 0; i < g->opened; i++)
 		close(g->member[i].fd);
-	free(g);
+	free_group(g);
 }
 
 void udp_group_leave(struct udp_group *g)
@@ -174,7 +201,7 @@ void udp_group_leave(struct udp_group *g)
 	for (unsigned i = 0; i < g->opened; i++)
 		if (g->member[i].fd >= 0)
 			close(g->member[i].fd);
-	free(g);
+	free_group(g);
 }
 
 unsigned udp_group_members(const struct udp_group *g)
@@ -189,6 +216,27 @@ static uint32_t drops_of(const struct udp_member *m)
 
 	getsockopt(m->fd, SOL_SOCKET, SO_MEMINFO, info, &bytes);
 	return info[SK_MEMINFO_DROPS];
+}
+
+static int change_ipv4(int fd, const uint8_t gid[16], uint32_t ifindex, bool hears)
+{
+	struct ip_mreqn group = { .imr_ifindex = (int)ifindex };
+
+	memcpy(&group.imr_multiaddr, gid + 12, 4);
+	return setsockopt(fd, SOL_IP, hears ? IP_ADD_MEMBERSHIP : IP_DROP_MEMBERSHIP, &group, sizeof(group)) ? -errno : 0;
+}
+
+static int change_ipv6(int fd, const uint8_t gid[16], uint32_t ifindex, bool hears)
+{
+	struct ipv6_mreq group = { .ipv6mr_interface = ifindex };
+
+	memcpy(&group.ipv6mr_multiaddr, gid, 16);
+	return setsockopt(fd, SOL_IPV6, hears ? IPV6_ADD_MEMBERSHIP : IPV6_DROP_MEMBERSHIP, &group, sizeof(group)) ? -errno : 0;
+}
+
+static int change(const struct udp_member *m, const struct heard *what, bool hears)
+{
+	return (gid_is_ipv4(what->gid) ? change_ipv4 : change_ipv6)(m->fd, what->gid, what->ifindex, hears);
 }
 
 /* Packets that arrived before the socket accepted none. Bounded: nothing more arrives. */
@@ -234,9 +282,48 @@ void udp_group_retire(struct udp_group *g, unsigned member)
 	if (member >= g->opened || !m->is_issued)
 		return;
 	m->is_issued = false;
+	for (uint32_t i = 0; i < m->heard_count; i++)
+		change(m, &m->heard[i], false);
+	m->heard_count = 0;
 	m->drops = drops_of(m);
 	udp_deafen(m->fd);
 	g->dead_letters += drain(m->fd);
+}
+
+int udp_group_hear(struct udp_group *g, unsigned member, const uint8_t gid[16], uint32_t ifindex)
+{
+	struct udp_member *m = &g->member[member];
+	struct heard what = { .ifindex = ifindex };
+	int err;
+
+	if (member >= g->opened)
+		return -EINVAL;
+	memcpy(what.gid, gid, sizeof(what.gid));
+	for (uint32_t i = 0; i < m->heard_count; i++)
+		if (m->heard[i].ifindex == ifindex && memcmp(m->heard[i].gid, gid, 16) == 0)
+			return 0;
+	err = array_reserve(&m->heard, &m->heard_room, m->heard_count + 1, sizeof(*m->heard));
+	if (!err)
+		err = change(m, &what, true);
+	if (!err)
+		m->heard[m->heard_count++] = what;
+	return err;
+}
+
+void udp_group_unhear(struct udp_group *g, unsigned member, const uint8_t gid[16])
+{
+	struct udp_member *m = &g->member[member];
+	uint32_t left = 0;
+
+	if (member >= g->opened)
+		return;
+	for (uint32_t i = 0; i < m->heard_count; i++) {
+		if (memcmp(m->heard[i].gid, gid, 16) == 0)
+			change(m, &m->heard[i], false);
+		else
+			m->heard[left++] = m->heard[i];
+	}
+	m->heard_count = left;
 }
 
 uint64_t udp_group_dead_letters(const struct udp_group *g)

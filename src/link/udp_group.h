@@ -33,6 +33,12 @@ unsigned udp_group_members(const struct udp_group *group);
 int udp_group_issue(struct udp_group *group, unsigned member);
 /* The member's process is gone: packets for it die silently. */
 void udp_group_retire(struct udp_group *group, unsigned member);
+/* The member hears what comes for this multicast group over this interface, until it is retired; what another member hears it
+ * does not. 0, also when it does so already; -ENOBUFS: net.ipv4.igmp_max_memberships allows no more; -errno: there is no such
+ * interface, ... */
+int udp_group_hear(struct udp_group *group, unsigned member, const uint8_t gid[16], uint32_t ifindex);
+/* No more, over any interface. */
+void udp_group_unhear(struct udp_group *group, unsigned member, const uint8_t gid[16]);
 /* How many packets have died so. */
 uint64_t udp_group_dead_letters(const struct udp_group *group);
 

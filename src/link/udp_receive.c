@@ -117,10 +117,14 @@ static uint8_t *next_segment(struct udp_receive *rx, size_t *bytes)
 	return at;
 }
 
+/* What is for a group comes to each socket that hears it. */
 static bool is_ours(const struct udp *u, const uint8_t *bth)
 {
-	uint32_t slot = qpn_slot((uint32_t)wire_get(bth, BTH_DEST_QPN));
+	uint32_t qpn = (uint32_t)wire_get(bth, BTH_DEST_QPN), slot = qpn_slot(qpn);
+	const uint8_t *to = u->rx.path.dgid;
 
+	if (qpn == MULTICAST_QPN)
+		return gid_is_multicast(to) || gid_is_ipv4_multicast(to);
 	return !u->config.members || (slot & (u->config.members - 1)) == u->config.member;
 }
 

@@ -27,6 +27,10 @@ void udp_set_options(int fd, sa_family_t family, bool receives, bool gro)
 	set(fd, SOL_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO);
 	if (family == AF_INET6)
 		set(fd, SOL_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO);
+	/* members on this host have what is sent to a group of its sender */
+	set(fd, SOL_IP, IP_MULTICAST_LOOP, 0);
+	if (family == AF_INET6)
+		set(fd, SOL_IPV6, IPV6_MULTICAST_LOOP, 0);
 	if (!receives) {
 		set(fd, SOL_SOCKET, SO_SNDBUF, BUFFER_BYTES);
 		return;

@@ -1,13 +1,12 @@
 /* The consumer's calls: each checks the state, fills one message, and says what answers it. Private data fills up with
  * zeroes to the message's fixed length, as IBA 12.6 has it. */
 #include "mgmt/cm_id.h"
+#include "base/qpn.h"
 #include "mgmt/cm_send.h"
 
 #include <errno.h>
 #include <infiniband/verbs.h>
 #include <string.h>
-
-#define QPN_MASK 0xffffffu
 
 /* Our choice: longer than a busy host takes to answer. */
 static const wtime FIRST_WAIT = 64 * WTIME_MS;

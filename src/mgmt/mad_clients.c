@@ -1,7 +1,9 @@
 /* Timers: a request has one, set when it is sent and when it is sent again: its timeout, or the next ACK while its segments are
- * on their way. A datagram that comes in segments is forgotten, whole or not, when none has come for TRANSFER_LIMIT.
+ * on their way; what comes of its answer sets it anew. A datagram that comes in segments has the timer of rmpp.c; when it is
+ * whole it is forgotten after DONE_KEPT_NS without another segment.
  *
- * What is to be sent is put into the list of hops and leaves in turn (run), so that answers to answers do not nest. */
+ * What is to be sent is put into the list of hops and leaves in turn (run), so that answers to answers do not nest. A call
+ * carries CARRIED_MOST of them; the rest is due at once, so that other work comes between. */
 #include "mgmt/mad_clients.h"
 
 #include "mgmt/rmpp.h"
@@ -17,11 +19,15 @@
 #define CLASS_VERSION 2, 0, 8
 #define METHOD 3, 0, 8
 #define ATTR_MODIFIER 20, 0, 32
+#define RMPP_TYPE 25, 0, 8
+#define RMPP_DATA1 28, 0, 32
 #define VENDOR_OUI 37, 0, 24		/* IBA 16.5.2 */
 
-#define TRANSFER_LIMIT (10 * WTIME_S)	/* our choice */
+#define DONE_KEPT_NS (10 * WTIME_S)	/* our choice: longer than a sender repeats its last segment */
 
 enum { CLASSES = 0x50, CLASS_VERSIONS = 0x83, METHOD_RESPONSE = 0x80 };
+
+enum { CARRIED_MOST = 1024 };	/* MADs of one call: our choice */
 
 /* Something that an agent has sent and that is not over: an answer is due, or ACKs of its segments. */
 struct request {
@@ -33,6 +39,8 @@ struct request {
 	uint32_t timeout_ms, retries;
 	uint64_t own_tid, tid;		/* as the program wrote it, and as it was sent */
 	bool is_segmented, is_sending;
+	bool has_come;			/* the other side has all segments */
+	wtime ends;			/* for good, once an answer has begun */
 	struct rmpp_send rmpp;
 	uint32_t bytes;
 	uint8_t data[];
@@ -45,7 +53,7 @@ struct transfer {
 	struct mad_file *file;
 	uint32_t agent;
 	uint64_t tid;
-	uint16_t lid;
+	struct mad_remote sender;
 	uint8_t mgmt_class, method;
 	bool is_answer, is_done;
 	uint32_t counted;		/* bytes on the file's account */
@@ -164,6 +172,10 @@ void mad_clients_fini(struct mad_clients *c)
 
 	while ((f = list_first_entry(&c->files, struct mad_file, node)))
 		mad_file_close(c, f);
+	list_for_each_safe(h, &c->hops, struct hop, node) {
+		list_remove(&h->node);
+		free(h);
+	}
 }
 
 static bool answers_any(const struct mad_registration *what)
@@ -313,7 +325,11 @@ static void send_once(struct mad_clients *c, wtime now, struct request *r)
 
 	if (r->is_segmented) {
 		r->is_sending = true;
-		rmpp_send_init(&r->rmpp, r->data, r->bytes);
+		rmpp_send_init(&r->rmpp, &(struct rmpp_config){ 0 }, r->data, r->bytes);
+		r->rmpp.is_two_sided = r->timeout_ms && !is_response(r->data);
+		/* who has them all acknowledges the last one at once */
+		if (r->has_come)
+			r->rmpp.sent = r->rmpp.segments;
 		send_segments(c, now, r);
 		return;
 	}
@@ -338,7 +354,8 @@ static void fail(struct mad_clients *c, struct request *r)
 static void sent_all(struct mad_clients *c, wtime now, struct request *r)
 {
 	r->is_sending = false;
-	timer_heap_update(&c->requests, &r->timer, due(now, r->timeout_ms));
+	r->has_come = true;
+	timer_heap_update(&c->requests, &r->timer, wtime_min(due(now, r->timeout_ms), r->ends));
 	if (!r->timeout_ms || is_response(r->data))
 		request_free(c, r);
 }
@@ -359,6 +376,7 @@ static int make_request(struct mad_clients *c, struct mad_file *f, const struct 
 	if (!r)
 		return -ENOMEM;
 	*r = (struct request){ .file = f, .agent = l->agent, .remote = l->remote, .bytes = l->bytes,
+			       .ends = WTIME_NEVER,
 			       .timeout_ms = at_most(l->timeout_ms, MAD_TIMEOUT_MOST),
 			       .retries = at_most(l->retries, MAD_RETRIES_MOST) };
 	memcpy(r->data, l->data, l->bytes);
@@ -401,7 +419,20 @@ static bool is_asked(const struct mad_file *f, const struct mad_agent *a, const 
 	return !is_response(mad) && find_request(f, head);
 }
 
-static void run(struct mad_clients *c, wtime now);
+/* The datagram of which this is an ACK, STOP or ABORT: an answer's ids are its asker's choice, and his alone. */
+static struct request *find_sent(const struct mad_file *f, const struct mad_remote *sender, const uint8_t *mad)
+{
+	uint64_t tid = wire_get(mad, TID);
+
+	list_for_each(r, &f->request_list, struct request, node) {
+		if (r->tid == tid && class_of(r->data) == class_of(mad) &&
+		    (!is_response(r->data) || r->remote.lid == sender->lid))
+			return r;
+	}
+	return NULL;
+}
+
+static unsigned run(struct mad_clients *c, wtime now, unsigned most);
 
 int mad_send(struct mad_clients *c, wtime now, struct mad_file *f, const struct mad_letter *l)
 {
@@ -430,7 +461,7 @@ int mad_send(struct mad_clients *c, wtime now, struct mad_file *f, const struct 
 	send_once(c, now, r);
 	if (!r->is_segmented && !r->timeout_ms)
 		request_free(c, r);
-	run(c, now);
+	run(c, now, CARRIED_MOST);
 	return 0;
 }
 
@@ -457,7 +488,7 @@ static void give(struct mad_clients *c, struct mad_file *f, uint32_t agent, cons
 static struct transfer *find_transfer(const struct mad_file *f, const struct mad_remote *sender, const uint8_t *mad)
 {
 	list_for_each(t, &f->transfer_list, struct transfer, node) {
-		if (t->tid == wire_get(mad, TID) && t->lid == sender->lid && t->mgmt_class == class_of(mad) &&
+		if (t->tid == wire_get(mad, TID) && t->sender.lid == sender->lid && t->mgmt_class == class_of(mad) &&
 		    t->method == wire_get(mad, METHOD))
 			return t;
 	}
@@ -477,14 +508,34 @@ static void make_place(struct mad_clients *c, const struct mad_file *f)
 	}
 }
 
-/* What is not asked for takes a share of the places alone, if it is of one sender. */
+/* What comes to a file without a request. */
+struct unasked {
+	uint32_t transfers, of_one;
+	size_t bytes, bytes_of_one;
+};
+
+static struct unasked unasked(const struct mad_file *f, uint16_t lid)
+{
+	struct unasked u = { 0 };
+
+	list_for_each(t, &f->transfer_list, struct transfer, node) {
+		if (t->is_done || t->is_answer)
+			continue;
+		u.transfers++;
+		u.bytes += t->counted;
+		u.of_one += t->sender.lid == lid;
+		u.bytes_of_one += t->sender.lid == lid ? t->counted : 0;
+	}
+	return u;
+}
+
+/* What is not asked for leaves places for answers, and one sender's for others. */
 static bool has_place(const struct mad_file *f, const struct mad_remote *sender, const uint8_t *mad)
 {
-	uint32_t others = 0;
+	struct unasked u = unasked(f, sender->lid);
 
-	list_for_each(t, &f->transfer_list, struct transfer, node)
-		others += t->lid == sender->lid && !t->is_done && !t->is_answer;
-	return f->transfers < MAD_TRANSFERS && (is_response(mad) || others < MAD_TRANSFERS_OF_ONE);
+	return f->transfers < MAD_TRANSFERS &&
+	       (is_response(mad) || (u.transfers < MAD_TRANSFERS_UNASKED && u.of_one < MAD_TRANSFERS_OF_ONE));
 }
 
 static struct transfer *make_transfer(struct mad_clients *c, struct mad_file *f, uint32_t agent, const struct mad_remote *sender,
@@ -501,11 +552,11 @@ static struct transfer *make_transfer(struct mad_clients *c, struct mad_file *f,
 	t->file = f;
 	t->agent = agent;
 	t->tid = wire_get(mad, TID);
-	t->lid = sender->lid;
+	t->sender = *sender;
 	t->mgmt_class = class_of(mad);
 	t->method = (uint8_t)wire_get(mad, METHOD);
 	t->is_answer = is_response(mad);
-	rmpp_recv_init(&t->rmpp, MAD_LONGEST);
+	rmpp_recv_init(&t->rmpp, &(struct rmpp_config){ .most = MAD_LONGEST });
 	f->transfers++;
 	list_append(&f->transfer_list, &t->node);
 	timer_heap_insert(&c->transfers, &t->timer, WTIME_NEVER);
@@ -515,9 +566,70 @@ static struct transfer *make_transfer(struct mad_clients *c, struct mad_file *f,
 /* 0, or -EDQUOT: that is too much, and it is to be freed. */
 static int count(const struct mad_clients *c, struct transfer *t)
 {
+	bool grows = t->rmpp.room > t->counted;
+	struct unasked u;
+
 	t->file->bytes_in += t->rmpp.room - t->counted;
 	t->counted = t->rmpp.room;
-	return t->file->bytes_in <= MAD_FILE_BYTES && c->ops->may_hold(c->arg, t->file, 0) ? 0 : -EDQUOT;
+	if (t->file->bytes_in > MAD_FILE_BYTES || !c->ops->may_hold(c->arg, t->file, 0))
+		return -EDQUOT;
+	if (!grows || t->is_answer)
+		return 0;
+	u = unasked(t->file, t->sender.lid);
+	return u.bytes <= MAD_BYTES_UNASKED && u.bytes_of_one <= MAD_BYTES_OF_ONE ? 0 : -EDQUOT;
+}
+
+/* More of the answer has come: so all of the request has, and its time begins anew. All goes of the request and one whole answer
+ * bound it, whatever comes. */
+static void hear_answer(struct mad_clients *c, wtime now, const struct mad_file *f, const uint8_t mad[MAD_BYTES])
+{
+	struct request *r = is_response(mad) ? find_request(f, mad) : NULL;
+
+	if (!r)
+		return;
+	r->is_sending = false;
+	r->has_come = true;
+	if (r->ends == WTIME_NEVER)
+		r->ends = now + RMPP_TOTAL_NS + (r->retries + 1ull) * r->timeout_ms * WTIME_MS;
+	timer_heap_update(&c->requests, &r->timer, wtime_min(due(now, r->timeout_ms), r->ends));
+}
+
+static void finish(struct mad_clients *c, wtime now, struct transfer *t, const struct mad_remote *sender)
+{
+	t->is_done = true;
+	timer_heap_update(&c->transfers, &t->timer, now + DONE_KEPT_NS);
+	give(c, t->file, t->agent, sender, t->rmpp.data, t->rmpp.bytes, false);
+	rmpp_recv_fini(&t->rmpp);
+	t->file->bytes_in -= t->counted;
+	t->counted = 0;
+}
+
+/* A segment, or what ends a datagram that comes. */
+static void take_into(struct mad_clients *c, wtime now, struct transfer *t, const struct mad_remote *sender,
+		      const uint8_t mad[MAD_BYTES])
+{
+	uint8_t reply[MAD_BYTES];
+	uint32_t before = t->rmpp.last + t->rmpp.kept;
+	enum rmpp_verdict verdict;
+	bool answers;
+
+	verdict = rmpp_recv_input(&t->rmpp, now, mad, &answers, reply);
+	if (verdict != RMPP_FAILED && count(c, t)) {
+		rmpp_end(mad, RMPP_NO_RESOURCES, reply);
+		verdict = RMPP_FAILED;
+		answers = true;
+	}
+	if (answers)
+		enqueue(c, t->file->port, sender, reply);
+	if (verdict == RMPP_FAILED) {
+		transfer_free(c, t);
+		return;
+	}
+	timer_heap_update(&c->transfers, &t->timer, t->rmpp.deadline);
+	if (t->rmpp.last + t->rmpp.kept > before)
+		hear_answer(c, now, t->file, mad);
+	if (verdict == RMPP_DONE)
+		finish(c, now, t, sender);
 }
 
 static void take_segment(struct mad_clients *c, wtime now, struct mad_file *f, uint32_t agent, const struct mad_remote *sender,
@@ -525,62 +637,66 @@ static void take_segment(struct mad_clients *c, wtime now, struct mad_file *f, u
 {
 	struct transfer *t = find_transfer(f, sender, mad);
 	uint8_t reply[MAD_BYTES];
-	enum rmpp_verdict verdict;
 	struct rmpp_header h;
-	bool answers;
 
 	/* without a request nobody waits for the answer */
 	rmpp_parse(&h, mad);
-	if (!t && h.segment == 1 && (!is_response(mad) || find_request(f, mad)))
+	if (!t && h.segment == 1 && (!is_response(mad) || find_request(f, mad))) {
 		t = make_transfer(c, f, agent, sender, mad);
+		if (!t) {
+			rmpp_end(mad, RMPP_NO_RESOURCES, reply);
+			enqueue(c, f->port, sender, reply);
+		}
+	}
 	if (!t)
 		return;
-	timer_heap_update(&c->transfers, &t->timer, now + TRANSFER_LIMIT);
-	if (t->is_done) {
-		rmpp_ack(mad, t->rmpp.last, t->rmpp.window_last, reply);
-		enqueue(c, f->port, sender, reply);
+	if (!t->is_done) {
+		take_into(c, now, t, sender, mad);
 		return;
 	}
-	verdict = rmpp_recv_input(&t->rmpp, mad, &answers, reply);
-	if (answers)
-		enqueue(c, f->port, sender, reply);
-	if (verdict == RMPP_FAILED || count(c, t)) {
-		transfer_free(c, t);
-		return;
-	}
-	if (verdict != RMPP_DONE)
-		return;
-	t->is_done = true;
-	give(c, f, agent, sender, t->rmpp.data, t->rmpp.bytes, false);
-	rmpp_recv_fini(&t->rmpp);
-	f->bytes_in -= t->counted;
-	t->counted = 0;
+	timer_heap_update(&c->transfers, &t->timer, now + DONE_KEPT_NS);
+	rmpp_ack(mad, t->rmpp.last, t->rmpp.window_last, reply);
+	enqueue(c, f->port, sender, reply);
 }
 
-/* ACK, STOP or ABORT: of what the agent sends; a STOP or ABORT else ends what comes. */
+/* The last ACK once more: the other side has not heard that it may answer. Another one may be ours, to ourselves. */
+static void take_late_ack(struct mad_clients *c, const struct request *r, const struct mad_remote *sender,
+			  const uint8_t mad[MAD_BYTES])
+{
+	uint8_t reply[MAD_BYTES];
+
+	if (!r->is_segmented || !r->rmpp.is_two_sided || wire_get(mad, RMPP_TYPE) != RMPP_ACK ||
+	    wire_get(mad, RMPP_DATA1) != r->rmpp.segments)
+		return;
+	rmpp_ack(mad, 0, 1, reply);
+	enqueue(c, r->file->port, sender, reply);
+}
+
+/* ACK, STOP or ABORT: of what the agent sends, or of what comes. */
 static void take_reply(struct mad_clients *c, wtime now, struct mad_file *f, const struct mad_remote *sender,
 		       const uint8_t mad[MAD_BYTES])
 {
-	struct request *r = find_request(f, mad);
-	struct transfer *t;
+	struct request *r = find_sent(f, sender, mad);
+	struct transfer *t = r && r->is_sending ? NULL : find_transfer(f, sender, mad);
+	uint8_t reply[MAD_BYTES];
+	enum rmpp_verdict verdict;
+	bool answers;
 
-	if (!r || !r->is_sending) {
-		t = find_transfer(f, sender, mad);
-		if (t && wire_get(mad, 25, 0, 8) != RMPP_ACK)
-			transfer_free(c, t);
+	if (t && !t->is_done)
+		take_into(c, now, t, sender, mad);
+	else if (r && !r->is_sending)
+		take_late_ack(c, r, sender, mad);
+	if (t || !r || !r->is_sending)
 		return;
-	}
-	switch (rmpp_send_input(&r->rmpp, now, mad)) {
-	case RMPP_GOES_ON:
+	verdict = rmpp_send_input(&r->rmpp, now, mad, &answers, reply);
+	if (answers)
+		enqueue(c, f->port, &r->remote, reply);
+	if (verdict == RMPP_GOES_ON)
 		send_segments(c, now, r);
-		break;
-	case RMPP_DONE:
+	else if (verdict == RMPP_DONE)
 		sent_all(c, now, r);
-		break;
-	case RMPP_FAILED:
+	else
 		fail(c, r);
-		break;
-	}
 }
 
 /* False: nobody is registered for it. */
@@ -602,7 +718,7 @@ static bool take(struct mad_clients *c, wtime now, uint32_t port, const struct m
 		rmpp_parse(&h, mad);
 	if (segments_here && h.is_active && h.type == RMPP_DATA) {
 		take_segment(c, now, f, agent, sender, mad);
-	} else if (segments_here && h.is_active && h.type) {
+	} else if (segments_here && h.is_active) {
 		take_reply(c, now, f, sender, mad);
 	} else {
 		memcpy(copy, mad, MAD_BYTES);
@@ -617,11 +733,13 @@ static void arrive(struct mad_clients *c, wtime now, uint32_t port, struct mad_r
 		take(c, now, port, sender, mad);
 }
 
-static void run(struct mad_clients *c, wtime now)
+/* Carries at most so many; how many is returned. */
+static unsigned run(struct mad_clients *c, wtime now, unsigned most)
 {
 	struct list_node *node;
+	unsigned carried = 0;
 
-	while ((node = list_pop(&c->hops))) {
+	for (; carried < most && (node = list_pop(&c->hops)); carried++) {
 		struct hop *h = container_of(node, struct hop, node);
 		struct mad_remote sender = { 0 };
 		uint32_t port = h->from;
@@ -634,6 +752,7 @@ static void run(struct mad_clients *c, wtime now)
 			arrive(c, now, port, &sender, h->mad);
 		free(h);
 	}
+	return carried;
 }
 
 void mad_arrived(struct mad_clients *c, wtime now, uint32_t port, const struct mad_remote *sender, const uint8_t mad[MAD_BYTES])
@@ -643,18 +762,24 @@ void mad_arrived(struct mad_clients *c, wtime now, uint32_t port, const struct m
 
 	memcpy(copy, mad, MAD_BYTES);
 	arrive(c, now, port, &from, copy);
-	run(c, now);
+	run(c, now, CARRIED_MOST);
 }
 
 /* ---- time ---- */
 
 static void expire_request(struct mad_clients *c, wtime now, struct request *r)
 {
-	enum rmpp_verdict verdict = r->is_sending ? rmpp_send_expire(&r->rmpp, now) : RMPP_FAILED;
+	enum rmpp_verdict verdict = RMPP_FAILED;
+	uint8_t last[MAD_BYTES];
 
+	if (r->is_sending) {
+		verdict = rmpp_send_expire(&r->rmpp, now, last);
+		if (verdict == RMPP_FAILED)
+			enqueue(c, r->file->port, &r->remote, last);
+	}
 	if (verdict == RMPP_GOES_ON)
 		send_segments(c, now, r);
-	else if (r->is_sending || !r->retries)
+	else if (r->is_sending || !r->retries || r->ends <= now)
 		fail(c, r);
 	else {
 		r->retries--;
@@ -662,17 +787,29 @@ static void expire_request(struct mad_clients *c, wtime now, struct request *r)
 	}
 }
 
+/* One that is whole was kept for its ACKs alone. */
+static void expire_transfer(struct mad_clients *c, wtime now, struct transfer *t)
+{
+	uint8_t reply[MAD_BYTES];
+
+	if (!t->is_done && rmpp_recv_expire(&t->rmpp, now, reply) == RMPP_FAILED)
+		enqueue(c, t->file->port, &t->sender, reply);
+	transfer_free(c, t);
+}
+
 void mad_clients_expire(struct mad_clients *c, wtime now)
 {
 	struct timer_heap_node *n;
+	unsigned left = CARRIED_MOST - run(c, now, CARRIED_MOST);
 
-	while ((n = timer_heap_min(&c->requests)) && n->at <= now) {
+	/* the segments of one are many: they leave before those of the next are made */
+	while (list_empty(&c->hops) && (n = timer_heap_min(&c->requests)) && n->at <= now) {
 		expire_request(c, now, container_of(n, struct request, timer));
-		/* the segments of one are many: they leave before those of the next are made */
-		run(c, now);
+		left -= run(c, now, left);
 	}
 	while ((n = timer_heap_min(&c->transfers)) && n->at <= now)
-		transfer_free(c, container_of(n, struct transfer, timer));
+		expire_transfer(c, now, container_of(n, struct transfer, timer));
+	run(c, now, left);
 }
 
 static wtime earliest(const struct timer_heap *h)
@@ -684,5 +821,5 @@ static wtime earliest(const struct timer_heap *h)
 
 wtime mad_clients_deadline(const struct mad_clients *c)
 {
-	return wtime_min(earliest(&c->requests), earliest(&c->transfers));
+	return list_empty(&c->hops) ? wtime_min(earliest(&c->requests), earliest(&c->transfers)) : 0;
 }

@@ -24,9 +24,12 @@ enum {
 	MAD_AGENTS = 32,		/* of a file */
 	MAD_REQUESTS = 1024,		/* of a file, under way: our choice */
 	MAD_TRANSFERS = 64,		/* of a file, coming in: our choice */
-	MAD_TRANSFERS_OF_ONE = 16,	/* of these, without a request, from one LID: our choice */
+	MAD_TRANSFERS_UNASKED = 48,	/* of these, without a request: our choice */
+	MAD_TRANSFERS_OF_ONE = 16,	/* of these, from one LID: our choice */
 	MAD_LONGEST = 3 << 19,		/* bytes of a datagram with all of its segments: our choice */
-	MAD_FILE_BYTES = 4 << 20,	/* that a file's datagrams may take, each way: our choice */
+	MAD_FILE_BYTES = 8 << 20,	/* that a file's datagrams may take, each way: our choice */
+	MAD_BYTES_UNASKED = 6 << 20,	/* of these, those that come without a request: our choice */
+	MAD_BYTES_OF_ONE = 2 << 20,	/* of these, from one LID: our choice; a MAD_LONGEST fits */
 	MAD_TIMEOUT_MOST = 600000,	/* ms that an answer is awaited, at each try: our choice */
 	MAD_RETRIES_MOST = 16,		/* our choice */
 };
@@ -116,6 +119,7 @@ int mad_send(struct mad_clients *c, wtime now, struct mad_file *f, const struct 
 void mad_arrived(struct mad_clients *c, wtime now, uint32_t port, const struct mad_remote *sender, const uint8_t mad[MAD_BYTES]);
 
 void mad_clients_expire(struct mad_clients *c, wtime now);
+/* 0: more is to be sent than one call sends. */
 wtime mad_clients_deadline(const struct mad_clients *c);
 
 /* QP0 or QP1: where MADs of a class go (IBA 13.4.4). */

@@ -1,3 +1,11 @@
+/* Timers: a sender has one, set when a segment is sent and when an ACK acknowledges something new: the receiver's RRespTime and
+ * twice the flight, at least config.ack_ns. When it ends, all that is not acknowledged goes again, config.retries times in a row.
+ * A receiver has one: config.idle_ns after the last segment. Both end config.total_ns after the first segment.
+ *
+ * Losses are mended before that: a segment beyond the next one is kept and acknowledged by what is in order, so that an ACK which
+ * acknowledges nothing new tells the sender of a loss, once until what was sent then is acknowledged. It sends the one missing
+ * segment again; the ACK of that names the next one missing. Linux's receiver keeps segments too, but says so at the end of its
+ * window alone: there the timer mends it. */
 #include "mgmt/rmpp.h"
 
 #include "wire/field.h"
@@ -19,17 +27,20 @@
 #define MAD_CLASS 1, 0, 8
 
 enum {
+	VERSION = 1,
 	METHOD_RESPONSE = 0x80,		/* 13.4.5 */
 	RESP_TIME_NONE = 31,		/* 13.6.2.1 */
-	STATUS_BAD_LENGTH = 118,	/* InconsistentFirstLast and neighbours: 13.6.2.4, table 156 */
-	STATUS_TOO_LONG = 1,		/* resources exhausted: the same table */
+	PAYLOAD = MAD_BYTES - RMPP_HEADER_END,	/* of a full segment, as PayloadLength counts */
+	AHEAD_EACH = 16,		/* our choice: of segments beyond the next one, the first and each 16th is acknowledged */
 };
 
 void rmpp_parse(struct rmpp_header *h, const uint8_t mad[MAD_BYTES])
 {
 	*h = (struct rmpp_header){
+		.version = (uint8_t)wire_get(mad, RMPP_VERSION),
 		.type = (uint8_t)wire_get(mad, RMPP_TYPE),
 		.status = (uint8_t)wire_get(mad, RMPP_STATUS),
+		.resp_time = (uint8_t)wire_get(mad, RMPP_RESP_TIME),
 		.is_active = wire_get(mad, RMPP_IS_ACTIVE),
 		.is_first = wire_get(mad, RMPP_IS_FIRST),
 		.is_last = wire_get(mad, RMPP_IS_LAST),
@@ -57,14 +68,87 @@ static unsigned offset_of(const uint8_t *mad)
 	return rmpp_data_offset((uint8_t)wire_get(mad, MAD_CLASS));
 }
 
+/* What is wrong with a header by itself. Other versions may have other types and statuses. */
+static enum rmpp_status check_header(const struct rmpp_header *h)
+{
+	if (h->version != VERSION)
+		return RMPP_BAD_VERSION;
+	switch (h->type) {
+	case RMPP_DATA:
+	case RMPP_ACK:
+		return h->status == RMPP_NORMAL ? RMPP_NORMAL : RMPP_BAD_STATUS;
+	case RMPP_STOP:
+		return h->status == RMPP_NO_RESOURCES ? RMPP_NORMAL : RMPP_BAD_STATUS;
+	case RMPP_ABORT:
+		return h->status >= RMPP_TOO_LONG ? RMPP_NORMAL : RMPP_BAD_STATUS;
+	default:
+		return RMPP_BAD_TYPE;
+	}
+}
+
+static void fill_config(struct rmpp_config *to, const struct rmpp_config *from)
+{
+	*to = *from;
+	to->window = from->window ? from->window : RMPP_WINDOW;
+	if (to->window > RMPP_WINDOW_MOST)
+		to->window = RMPP_WINDOW_MOST;
+	to->retries = from->retries ? from->retries : RMPP_RETRIES;
+	to->ack_ns = from->ack_ns ? from->ack_ns : RMPP_ACK_NS;
+	to->idle_ns = from->idle_ns ? from->idle_ns : RMPP_IDLE_NS;
+	to->total_ns = from->total_ns ? from->total_ns : RMPP_TOTAL_NS;
+	to->most = from->most ? from->most : UINT32_MAX;
+}
+
+/* ---- what is sent back ---- */
+
+/* turns: the MAD came from the other side. Linux turns the response bit, as requests are acknowledged by what is no request. */
+static void build(const uint8_t *mad, uint32_t bytes, bool turns, enum rmpp_type type, uint8_t to[MAD_BYTES])
+{
+	memset(to, 0, MAD_BYTES);
+	memcpy(to, mad, bytes);
+	if (turns)
+		to[3] ^= METHOD_RESPONSE;
+	wire_put(to, VERSION, RMPP_VERSION);
+	wire_put(to, type, RMPP_TYPE);
+	wire_put(to, RESP_TIME_NONE, RMPP_RESP_TIME);
+	wire_put(to, 1, RMPP_IS_ACTIVE);
+	wire_put(to, 0, RMPP_IS_FIRST);
+	wire_put(to, 0, RMPP_IS_LAST);
+	wire_put(to, 0, RMPP_STATUS);
+	wire_put(to, 0, RMPP_DATA1);
+	wire_put(to, 0, RMPP_DATA2);
+}
+
+static void build_end(const uint8_t *mad, uint32_t bytes, bool turns, enum rmpp_status status, uint8_t to[MAD_BYTES])
+{
+	build(mad, bytes < RMPP_HEADER_END ? bytes : RMPP_HEADER_END, turns, status == RMPP_NO_RESOURCES ? RMPP_STOP : RMPP_ABORT,
+	      to);
+	wire_put(to, status, RMPP_STATUS);
+}
+
+void rmpp_ack(const uint8_t mad[MAD_BYTES], uint32_t segment, uint32_t window_last, uint8_t reply[MAD_BYTES])
+{
+	build(mad, offset_of(mad), true, RMPP_ACK, reply);
+	wire_put(reply, segment, RMPP_DATA1);
+	wire_put(reply, window_last, RMPP_DATA2);
+}
+
+void rmpp_end(const uint8_t mad[MAD_BYTES], enum rmpp_status status, uint8_t reply[MAD_BYTES])
+{
+	build_end(mad, MAD_BYTES, true, status, reply);
+}
+
 /* ---- sending ---- */
 
-void rmpp_send_init(struct rmpp_send *s, const uint8_t *data, uint32_t bytes)
+void rmpp_send_init(struct rmpp_send *s, const struct rmpp_config *config, const uint8_t *data, uint32_t bytes)
 {
 	uint32_t offset = offset_of(data), room = MAD_BYTES - offset;
 	uint32_t left = bytes > offset ? bytes - offset : 0;
 
-	*s = (struct rmpp_send){ .data = data, .bytes = bytes, .next = 1, .window_last = 1, .deadline = WTIME_NEVER };
+	*s = (struct rmpp_send){ .data = data, .bytes = bytes, .next = 1, .window_last = 1,
+				.ends = WTIME_NEVER, .deadline = WTIME_NEVER };
+	fill_config(&s->config, config);
+	s->wait = s->config.ack_ns;
 	s->segments = left ? (left + room - 1) / room : 1;
 }
 
@@ -85,8 +169,9 @@ static void build_segment(const struct rmpp_send *s, uint32_t segment, uint8_t m
 
 	memset(mad, 0, MAD_BYTES);
 	memcpy(mad, s->data, s->bytes < offset ? s->bytes : offset);
-	memcpy(mad + offset, s->data + at, left < room ? left : room);
-	wire_put(mad, 1, RMPP_VERSION);
+	if (left)
+		memcpy(mad + offset, s->data + at, left < room ? left : room);
+	wire_put(mad, VERSION, RMPP_VERSION);
 	wire_put(mad, RMPP_DATA, RMPP_TYPE);
 	wire_put(mad, 1, RMPP_IS_ACTIVE);
 	wire_put(mad, segment == 1, RMPP_IS_FIRST);
@@ -96,60 +181,142 @@ static void build_segment(const struct rmpp_send *s, uint32_t segment, uint8_t m
 	wire_put(mad, payload_length(s, segment), RMPP_DATA2);
 }
 
+static void set_send_timer(struct rmpp_send *s, wtime now)
+{
+	if (s->ends == WTIME_NEVER)
+		s->ends = now + s->config.total_ns;
+	s->deadline = wtime_min(now + s->wait, s->ends);
+}
+
 bool rmpp_send_output(struct rmpp_send *s, wtime now, uint8_t mad[MAD_BYTES])
 {
-	if (s->next > s->segments || s->next > s->window_last)
-		return false;
-	build_segment(s, s->next, mad);
-	if (s->next > s->sent)
-		s->sent = s->next;
-	s->next++;
-	s->deadline = now + RMPP_ACK_NS;
+	uint32_t segment = s->again;
+
+	s->again = 0;
+	if (!segment) {
+		if (s->next > s->segments || s->next > s->window_last)
+			return false;
+		segment = s->next++;
+	}
+	build_segment(s, segment, mad);
+	if (segment > s->sent)
+		s->sent = segment;
+	set_send_timer(s, now);
 	return true;
 }
 
-/* 13.6.6: an ACK of a segment that was not sent, or a window that goes back, ends the transfer. */
-enum rmpp_verdict rmpp_send_input(struct rmpp_send *s, wtime now, const uint8_t mad[MAD_BYTES])
+static enum rmpp_verdict end_send(struct rmpp_send *s, const uint8_t *mad, enum rmpp_status status, bool *answers, uint8_t *reply)
 {
-	struct rmpp_header h;
-
-	rmpp_parse(&h, mad);
-	if (h.type == RMPP_STOP || h.type == RMPP_ABORT)
-		return RMPP_FAILED;
-	if (h.type != RMPP_ACK || h.segment < s->acked)
-		return RMPP_GOES_ON;
-	if (h.segment > s->sent || h.value < h.segment)
-		return RMPP_FAILED;
-	if (h.segment > s->acked)
-		s->retries = 0;
-	s->acked = h.segment;
-	/* of what goes again, some may have come */
-	if (s->next <= s->acked)
-		s->next = s->acked + 1;
-	if (h.value > s->window_last)
-		s->window_last = h.value;
-	if (s->acked == s->segments)
-		return RMPP_DONE;
-	s->deadline = now + RMPP_ACK_NS;
-	return RMPP_GOES_ON;
+	s->status = (uint8_t)status;
+	rmpp_end(mad, status, reply);
+	*answers = true;
+	return RMPP_FAILED;
 }
 
-enum rmpp_verdict rmpp_send_expire(struct rmpp_send *s, wtime now)
+/* 13.6.3.1: twice the flight, and what the receiver says that it needs. A receiver that says nearly nothing is no reason to send
+ * all again before its ACK can come. */
+static wtime wait_of(const struct rmpp_send *s, const struct rmpp_header *h)
+{
+	wtime wait = 2 * s->config.flight_ns + (4096ull << h->resp_time);
+
+	if (h->resp_time == RESP_TIME_NONE || wait < s->config.ack_ns)
+		return s->config.ack_ns;
+	return wtime_min(wait, RMPP_ACK_MOST_NS);
+}
+
+static void see_loss(struct rmpp_send *s)
+{
+	if (!s->recovers_to)
+		s->recovers_to = s->sent;
+	s->again = s->acked + 1;
+}
+
+/* An ACK that is neither older than what is known nor wrong. */
+static void take_ack(struct rmpp_send *s, const struct rmpp_header *h)
+{
+	bool is_new = h->segment > s->acked, opens = h->value > s->window_last;
+
+	if (is_new) {
+		s->retries = 0;
+		s->acked = h->segment;
+		/* of what goes again, some may have come */
+		if (s->next <= s->acked)
+			s->next = s->acked + 1;
+		if (s->again <= s->acked)
+			s->again = 0;
+	}
+	if (opens)
+		s->window_last = h->value;
+	if (s->recovers_to <= s->acked)
+		s->recovers_to = 0;
+	/* in a recovery an ACK names the next segment missing; without one, an ACK of nothing new begins it, but segment 0's */
+	if (!h->segment || s->sent == s->acked || s->next == s->acked + 1)
+		return;
+	if (is_new ? s->recovers_to != 0 : !opens && !s->recovers_to)
+		see_loss(s);
+}
+
+enum rmpp_verdict rmpp_send_input(struct rmpp_send *s, wtime now, const uint8_t mad[MAD_BYTES], bool *answers,
+				  uint8_t reply[MAD_BYTES])
+{
+	enum rmpp_status wrong;
+	struct rmpp_header h;
+	bool is_new;
+
+	*answers = false;
+	rmpp_parse(&h, mad);
+	wrong = check_header(&h);
+	if (wrong)
+		return end_send(s, mad, wrong, answers, reply);
+	if (h.type == RMPP_STOP || h.type == RMPP_ABORT) {
+		s->status = h.status;
+		return RMPP_FAILED;
+	}
+	if (h.type != RMPP_ACK)
+		return RMPP_GOES_ON;
+	if (h.value < h.segment)
+		return end_send(s, mad, RMPP_WINDOW_SMALL, answers, reply);
+	if (h.segment > s->sent)
+		return end_send(s, mad, RMPP_SEGMENT_BIG, answers, reply);
+	if (h.segment < s->acked)
+		return RMPP_GOES_ON;
+	is_new = h.segment > s->acked;
+	take_ack(s, &h);
+	s->wait = wait_of(s, &h);
+	if (s->acked < s->segments) {
+		if (is_new)
+			set_send_timer(s, now);
+		return RMPP_GOES_ON;
+	}
+	s->deadline = WTIME_NEVER;
+	if (s->is_two_sided) {
+		rmpp_ack(mad, 0, 1, reply);
+		*answers = true;
+	}
+	return RMPP_DONE;
+}
+
+enum rmpp_verdict rmpp_send_expire(struct rmpp_send *s, wtime now, uint8_t last[MAD_BYTES])
 {
 	if (s->deadline > now)
 		return RMPP_GOES_ON;
-	if (s->retries++ == RMPP_RETRIES)
+	if (s->ends <= now || s->retries++ == s->config.retries) {
+		s->status = s->ends <= now ? RMPP_TOO_LONG : RMPP_RETRIES_OVER;
+		build_end(s->data, s->bytes, false, (enum rmpp_status)s->status, last);
 		return RMPP_FAILED;
+	}
 	s->next = s->acked + 1;
-	s->deadline = now + RMPP_ACK_NS;
+	s->again = s->recovers_to = 0;
+	set_send_timer(s, now);
 	return RMPP_GOES_ON;
 }
 
 /* ---- receiving ---- */
 
-void rmpp_recv_init(struct rmpp_recv *r, uint32_t most)
+void rmpp_recv_init(struct rmpp_recv *r, const struct rmpp_config *config)
 {
-	*r = (struct rmpp_recv){ .most = most, .window_last = 1 };
+	*r = (struct rmpp_recv){ .window_last = 1, .deadline = WTIME_NEVER };
+	fill_config(&r->config, config);
 }
 
 void rmpp_recv_fini(struct rmpp_recv *r)
@@ -158,101 +325,165 @@ void rmpp_recv_fini(struct rmpp_recv *r)
 	r->data = NULL;
 }
 
-/* The head of the segment comes back, from the other side: Linux turns the response bit, as requests are acknowledged by what is
- * no request. */
-static void build_reply(const uint8_t mad[MAD_BYTES], enum rmpp_type type, uint8_t reply[MAD_BYTES])
+static enum rmpp_verdict end_recv(struct rmpp_recv *r, const uint8_t *mad, enum rmpp_status status, bool *answers, uint8_t *reply)
 {
-	memset(reply, 0, MAD_BYTES);
-	memcpy(reply, mad, offset_of(mad));
-	reply[3] ^= METHOD_RESPONSE;
-	wire_put(reply, 1, RMPP_VERSION);
-	wire_put(reply, type, RMPP_TYPE);
-	wire_put(reply, RESP_TIME_NONE, RMPP_RESP_TIME);
-	wire_put(reply, 1, RMPP_IS_ACTIVE);
-	wire_put(reply, 0, RMPP_IS_FIRST);
-	wire_put(reply, 0, RMPP_IS_LAST);
-	wire_put(reply, 0, RMPP_STATUS);
-}
-
-void rmpp_ack(const uint8_t mad[MAD_BYTES], uint32_t segment, uint32_t window_last, uint8_t reply[MAD_BYTES])
-{
-	build_reply(mad, RMPP_ACK, reply);
-	wire_put(reply, segment, RMPP_DATA1);
-	wire_put(reply, window_last, RMPP_DATA2);
-}
-
-static enum rmpp_verdict give_up(const uint8_t mad[MAD_BYTES], uint8_t status, bool *answers, uint8_t reply[MAD_BYTES])
-{
-	build_reply(mad, RMPP_ABORT, reply);
-	wire_put(reply, status, RMPP_STATUS);
-	wire_put(reply, 0, RMPP_DATA1);
-	wire_put(reply, 0, RMPP_DATA2);
+	r->status = (uint8_t)status;
+	rmpp_end(mad, status, reply);
 	*answers = true;
 	return RMPP_FAILED;
 }
 
-static bool make_room(struct rmpp_recv *r, uint32_t bytes)
+static bool make_room(struct rmpp_recv *r, uint64_t bytes)
 {
-	uint32_t room = r->room ? r->room : 4096;
+	uint64_t room = r->room ? r->room : 4096;
 	uint8_t *data;
 
-	if (bytes > r->most)
+	if (bytes > r->config.most)
 		return false;
 	while (room < bytes)
 		room *= 2;
 	if (room == r->room)
 		return true;
-	data = realloc(r->data, room);
+	data = room <= UINT32_MAX ? realloc(r->data, room) : NULL;
 	if (!data)
 		return false;
 	r->data = data;
-	r->room = room;
+	r->room = (uint32_t)room;
 	return true;
 }
 
-/* How many bytes of a segment are data: the last one tells, with what comes before the data counted. */
-static uint32_t data_bytes(const struct rmpp_header *h, unsigned offset)
+static bool is_held(const struct rmpp_recv *r, uint32_t segment)
 {
-	uint32_t head = offset - RMPP_HEADER_END, all = MAD_BYTES - offset;
-
-	return h->is_last && h->value >= head && h->value - head < all ? h->value - head : all;
+	return r->held[segment % RMPP_WINDOW_MOST / 64] >> segment % 64 & 1;
 }
 
-static bool append(struct rmpp_recv *r, const struct rmpp_header *h, const uint8_t mad[MAD_BYTES])
+/* Segments that the first one's PayloadLength speaks of; 0: it says nothing. */
+static uint32_t segments_of(uint32_t payload)
+{
+	return payload / PAYLOAD + (payload % PAYLOAD != 0);
+}
+
+/* What segment 1 says is right for all; what the last one says must agree (13.6.2.1). */
+static enum rmpp_status check_segment(const struct rmpp_recv *r, const struct rmpp_header *h, unsigned offset)
+{
+	uint32_t payload = h->segment == 1 ? h->value : r->payload, all = segments_of(payload), head = offset - RMPP_HEADER_END;
+
+	if (!h->segment || h->is_first != (h->segment == 1))
+		return RMPP_BAD_FIRST;
+	if (r->end && h->segment > r->end)
+		return RMPP_SEGMENT_BIG;
+	if (!h->is_last)
+		return all && h->segment >= all ? RMPP_BAD_LENGTH : RMPP_NORMAL;
+	if (h->value < head || h->value > PAYLOAD || (r->end && r->end != h->segment) || h->segment < r->highest)
+		return RMPP_BAD_LENGTH;
+	if (payload && (all != h->segment || (uint64_t)(h->segment - 1) * PAYLOAD + h->value != payload))
+		return RMPP_BAD_LENGTH;
+	return RMPP_NORMAL;
+}
+
+/* A segment within the window that has not come yet: to its place. */
+static enum rmpp_status keep(struct rmpp_recv *r, wtime now, const struct rmpp_header *h, const uint8_t *mad)
 {
 	unsigned offset = offset_of(mad);
-	uint32_t bytes = data_bytes(h, offset), head = r->bytes ? 0 : offset;
+	uint32_t room = MAD_BYTES - offset, bytes = h->is_last ? h->value - (offset - RMPP_HEADER_END) : room;
+	uint64_t at = offset + (uint64_t)(h->segment - 1) * room;
 
-	if (!make_room(r, r->bytes + head + bytes))
-		return false;
-	memcpy(r->data + r->bytes, mad + (head ? 0 : offset), head + bytes);
-	r->bytes += head + bytes;
-	r->last++;
-	return true;
+	if (h->segment == 1) {
+		r->payload = h->value;
+		r->began = now;
+		if (h->value > segments_of(h->value) * (offset - RMPP_HEADER_END) + (uint64_t)r->config.most)
+			return RMPP_NO_RESOURCES;
+	}
+	if (!make_room(r, at + bytes))
+		return RMPP_NO_RESOURCES;
+	if (h->segment == 1)
+		memcpy(r->data, mad, offset);
+	memcpy(r->data + at, mad + offset, bytes);
+	r->held[h->segment % RMPP_WINDOW_MOST / 64] |= 1ull << h->segment % 64;
+	r->kept++;
+	if (h->segment > r->highest)
+		r->highest = h->segment;
+	if (h->is_last) {
+		r->end = h->segment;
+		r->end_bytes = bytes;
+	}
+	return RMPP_NORMAL;
 }
 
-enum rmpp_verdict rmpp_recv_input(struct rmpp_recv *r, const uint8_t mad[MAD_BYTES], bool *answers, uint8_t reply[MAD_BYTES])
+/* Goes on over what has come. True: the sender is told, as its window ends, all has come, or segments are missing. */
+static bool advance(struct rmpp_recv *r, uint32_t segment)
 {
-	struct rmpp_header h;
+	bool was_ahead = r->kept > 1;
 
-	rmpp_parse(&h, mad);
-	*answers = false;
-	if (h.type == RMPP_STOP || h.type == RMPP_ABORT)
-		return RMPP_FAILED;
-	if (h.type != RMPP_DATA)
-		return RMPP_GOES_ON;
-	if (!h.segment || h.is_first != (h.segment == 1))
-		return give_up(mad, STATUS_BAD_LENGTH, answers, reply);
-	*answers = true;
-	if (h.segment == r->last + 1) {
-		if (!append(r, &h, mad))
-			return give_up(mad, STATUS_TOO_LONG, answers, reply);
-		*answers = h.is_last || r->last == r->window_last;
-		if (r->last == r->window_last)
-			r->window_last = r->last + RMPP_WINDOW;
+	if (segment != r->last + 1)
+		return r->ahead++ % AHEAD_EACH == 0;
+	r->ahead = 0;
+	while (r->last < r->window_last && is_held(r, r->last + 1)) {
+		r->last++;
+		r->kept--;
+		r->held[r->last % RMPP_WINDOW_MOST / 64] &= ~(1ull << r->last % 64);
 	}
-	/* what is out of order is acknowledged too: so its sender learns what is missing */
+	return was_ahead || r->last == r->window_last || r->last == r->end;
+}
+
+/* A window begins where the last one ended: so each has one ACK. */
+static void open_window(struct rmpp_recv *r)
+{
+	if (r->last == r->window_last)
+		r->window_last = r->last > UINT32_MAX - r->config.window ? UINT32_MAX : r->last + r->config.window;
+}
+
+static enum rmpp_verdict take_segment(struct rmpp_recv *r, wtime now, const struct rmpp_header *h, const uint8_t *mad,
+				      bool *answers, uint8_t *reply)
+{
+	enum rmpp_status wrong = check_segment(r, h, offset_of(mad));
+
+	if (wrong)
+		return end_recv(r, mad, wrong, answers, reply);
+	if (h->segment > r->window_last)
+		return RMPP_GOES_ON;
+	if (h->segment <= r->last || is_held(r, h->segment)) {
+		*answers = true;	/* the sender has not heard of it */
+	} else {
+		wrong = keep(r, now, h, mad);
+		if (wrong)
+			return end_recv(r, mad, wrong, answers, reply);
+		*answers = advance(r, h->segment);
+		open_window(r);
+	}
+	r->deadline = wtime_min(now + r->config.idle_ns, r->began + r->config.total_ns);
+	memcpy(r->head, mad, sizeof(r->head));
 	if (*answers)
 		rmpp_ack(mad, r->last, r->window_last, reply);
-	return h.is_last && r->last == h.segment ? RMPP_DONE : RMPP_GOES_ON;
+	if (!r->end || r->last != r->end)
+		return RMPP_GOES_ON;
+	r->bytes = offset_of(mad) + (r->end - 1) * (MAD_BYTES - offset_of(mad)) + r->end_bytes;
+	return RMPP_DONE;
+}
+
+enum rmpp_verdict rmpp_recv_input(struct rmpp_recv *r, wtime now, const uint8_t mad[MAD_BYTES], bool *answers,
+				  uint8_t reply[MAD_BYTES])
+{
+	enum rmpp_status wrong;
+	struct rmpp_header h;
+
+	*answers = false;
+	rmpp_parse(&h, mad);
+	wrong = check_header(&h);
+	if (wrong)
+		return end_recv(r, mad, wrong, answers, reply);
+	if (h.type == RMPP_STOP || h.type == RMPP_ABORT) {
+		r->status = h.status;
+		return RMPP_FAILED;
+	}
+	return h.type == RMPP_DATA ? take_segment(r, now, &h, mad, answers, reply) : RMPP_GOES_ON;
+}
+
+enum rmpp_verdict rmpp_recv_expire(struct rmpp_recv *r, wtime now, uint8_t reply[MAD_BYTES])
+{
+	if (r->deadline > now)
+		return RMPP_GOES_ON;
+	r->status = RMPP_TOO_LONG;
+	build_end(r->head, sizeof(r->head), true, RMPP_TOO_LONG, reply);
+	return RMPP_FAILED;
 }

@@ -173,19 +173,28 @@ static bool is_refused(const struct peers *ps, uint32_t slot, wtime now)
 {
 	const struct refusal *r = &ps->channels.refused[slot];
 
-	return (r->is_final || now < r->until) &&
+	return r->why != REFUSED_NEVER && (r->why == REFUSED_FOR_GOOD || now < r->until) &&
 	       r->generation == peers_generation(ps, slot);
 }
 
 static bool is_cut_off(const struct peers *ps, uint32_t slot)
 {
-	return is_refused(ps, slot, WTIME_NEVER);
+	const struct refusal *r = &ps->channels.refused[slot];
+
+	return r->why == REFUSED_FOR_GOOD && r->generation == peers_generation(ps, slot);
+}
+
+/* Who was cut off stays so, whatever an answer says that was on its way. */
+static void refuse(struct peers *ps, uint32_t slot, const struct refusal *refusal)
+{
+	if (!is_cut_off(ps, slot))
+		ps->channels.refused[slot] = *refusal;
 }
 
 /* A channel to a process of another user, who is to be able to do no more to us than to send, carries packets only: no share, no
  * memory. A wake cannot block, whatever the other does to what it shares with us (link/wake.h). Nothing that the other writes is
- * waited for, but for the room in its own ring (publish.c, room.c). Such channels are few (weftd/channels.c), a resting one costs
- * nothing: its timer wakes the helper, which looks again; and a refusal is forgotten after a while. */
+ * waited for, but for the room in its own ring (publish.c, space.c). Such channels are few (weftd/channels.c); a resting one
+ * costs nothing: its timer wakes the helper, which looks again; and a refusal is forgotten after a while. */
 static int open_shm(const struct control_msg *msg, int fds[CONTROL_FDS], int nfds, struct shm **shm)
 {
 	bool is_foreign = msg->c & CHANNEL_FOREIGN;
@@ -267,7 +276,7 @@ static void note_lost(struct peers *ps, uint32_t slot)
 
 	if (!(generation & 1) || cs->by_slot[slot] || is_cut_off(ps, slot))
 		return;
-	cs->refused[slot] = (struct refusal){ .generation = generation, .is_lost = true, .until = clock_now() + REFUSED_FOR };
+	refuse(ps, slot, &(struct refusal){ generation, REFUSED_LOST, clock_now() + REFUSED_FOR });
 	cs->regain_at = wtime_min(cs->regain_at, cs->refused[slot].until);
 }
 
@@ -286,11 +295,11 @@ static void lose(struct peers *ps, const struct control_msg *msg)
 static void note_refusal(struct peers *ps, uint32_t slot, int err)
 {
 	uint32_t generation = atomic_load_explicit(&ps->page->slot_generation[slot], memory_order_acquire);
-	struct refusal *r = &ps->channels.refused[slot];
+	wtime until = clock_now() + (err == -EAGAIN ? AWAY_FOR : REFUSED_FOR);
 
-	if (r->generation != generation && err != -EAGAIN)
+	if (ps->channels.refused[slot].generation != generation && err != -EAGAIN)
 		log_line(LOG_ERROR, "no channel to slot %u: %s%s", slot, strerror(-err), limits_advice(-err));
-	*r = (struct refusal){ .generation = generation, .until = clock_now() + (err == -EAGAIN ? AWAY_FOR : REFUSED_FOR) };
+	refuse(ps, slot, &(struct refusal){ generation, REFUSED_FOR_NOW, until });
 }
 
 static bool ask(struct peers *ps, uint32_t slot, enum channel_question question)
@@ -409,9 +418,9 @@ wtime channels_regain(struct peers *ps, wtime now)
 		return cs->regain_at;
 	cs->regain_at = WTIME_NEVER;
 	for (uint32_t slot = 1; slot < PAGE_SLOTS; slot++) {
-		if (!cs->refused[slot].is_lost)
+		if (cs->refused[slot].why != REFUSED_LOST)
 			continue;
-		cs->refused[slot].is_lost = false;
+		cs->refused[slot].why = REFUSED_NEVER;
 		if (!cs->by_slot[slot] && !cs->asked[slot] && !ask(ps, slot, ASKED_FOR_LOST))
 			note_lost(ps, slot);
 	}
@@ -428,8 +437,7 @@ static void cut_off(struct peers *ps, const struct channel *ch)
 		if (cs->by_slot[slot] != ch)
 			continue;
 		lead(ps, slot, NULL);
-		cs->refused[slot].generation = peers_generation(ps, slot);
-		cs->refused[slot].is_final = true;
+		refuse(ps, slot, &(struct refusal){ peers_generation(ps, slot), REFUSED_FOR_GOOD, WTIME_NEVER });
 	}
 }
 

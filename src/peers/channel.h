@@ -34,10 +34,12 @@ struct channels {
 	uint32_t count, room;
 	struct channel *by_slot[PAGE_SLOTS];	/* borrowed from open */
 	struct refusal {
-		uint32_t generation;	/* of the slot, for which there was no channel; 0: none */
-		bool is_final;		/* its process broke the rules of the ring: it gets no other */
-		bool is_lost;		/* its process has opened one to us, which did not arrive */
-		wtime until;		/* otherwise: then weftd is asked again */
+		uint32_t generation;	/* of the slot's process, for which there is no channel */
+		enum { REFUSED_NEVER, REFUSED_FOR_NOW,
+			REFUSED_LOST,		/* for now; its process has opened one to us, which did not arrive */
+			REFUSED_FOR_GOOD,	/* its process broke the rules of the ring: it gets no other */
+		} why;
+		wtime until;		/* for now and lost: then weftd is asked again */
 	} refused[PAGE_SLOTS];
 	wtime regain_at;	/* when to ask for lost ones */
 	uint8_t asked[PAGE_SLOTS];	/* enum channel_question: weftd's answer has not come */

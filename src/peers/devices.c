@@ -42,7 +42,8 @@ static void take_port(const struct page_device *from, struct ca_device *to)
 	to->lid = from->lid;
 	to->sm_lid = from->sm_lid;
 	to->lmc = from->lmc;
-	to->pkey[0] = from->pkey;
+	to->pkeys = from->pkeys;
+	memcpy(to->pkey, from->pkey, sizeof(to->pkey));
 	to->phys_state = from->phys_state;
 	to->width = from->width;
 	to->speed = from->speed;
@@ -56,10 +57,11 @@ static void take_port(const struct page_device *from, struct ca_device *to)
 static bool is_sane(const struct page_device *d)
 {
 	return memchr(d->name, '\0', sizeof(d->name)) && d->active_mtu >= IBV_MTU_256 && d->active_mtu <= d->max_mtu &&
-	       d->max_mtu <= IBV_MTU_4096 && control_device_protocol(d);
+	       d->max_mtu <= IBV_MTU_4096 && d->pkeys >= 1 && d->pkeys <= PAGE_PKEYS && control_device_protocol(d);
 }
 
-_Static_assert((int)CA_DEVICES == PAGE_DEVICES && (int)CA_GIDS == PAGE_GIDS, "an adapter has what the page has");
+_Static_assert((int)CA_DEVICES == PAGE_DEVICES && (int)CA_GIDS == PAGE_GIDS && (int)CA_PKEYS == PAGE_PKEYS,
+	       "an adapter has what the page has");
 
 int devices_read(const struct fabric_page *page, const struct node *node, struct ca_device dev[CA_DEVICES])
 {
@@ -107,6 +109,20 @@ static void forget_routes(struct ca *ca, const struct ca_device *dev)
 			qp->direct_path = (struct direct_path){ 0 };
 }
 
+/* Peers see the P_Key of a QP that is published, and the QP's own path was found with it. */
+static void show_pkeys(struct ca *ca, const struct ca_device *dev, const struct ca_device *old)
+{
+	list_for_each(qp, &ca->all_qps, struct qp, all) {
+		if (qp->dev != dev || old->pkey[qp->attr.pkey_index] == qp_pkey(qp))
+			continue;
+		qp->direct_path = (struct direct_path){ 0 };
+		if (!ca->direct || !qp->published)
+			continue;
+		ca->direct->unpublish_qp(ca->direct_arg, qp);
+		ca->direct->publish_qp(ca->direct_arg, qp);
+	}
+}
+
 void devices_forget_routes(struct ca *ca)
 {
 	for (int i = 0; i < ca->devices; i++)
@@ -123,7 +139,7 @@ static void tell_changes(struct ca *ca, struct ca_device *dev, const struct ca_d
 		{ !same_gids(old->gid, dev->gid), IBV_EVENT_GID_CHANGE },
 		{ old->lid != dev->lid || old->lmc != dev->lmc, IBV_EVENT_LID_CHANGE },
 		{ old->sm_lid != dev->sm_lid, IBV_EVENT_SM_CHANGE },
-		{ old->pkey[0] != dev->pkey[0], IBV_EVENT_PKEY_CHANGE },
+		{ memcmp(old->pkey, dev->pkey, sizeof(old->pkey)) != 0, IBV_EVENT_PKEY_CHANGE },
 		{ old->port_state != dev->port_state,
 		  dev->port_state == IBV_PORT_ACTIVE ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR },
 		{ old->reregistered != dev->reregistered, IBV_EVENT_CLIENT_REREGISTER },
@@ -131,7 +147,7 @@ static void tell_changes(struct ca *ca, struct ca_device *dev, const struct ca_d
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		if (rows[i].has_changed)
-			ca->host_ops->async_event(ca->host, rows[i].event, dev);
+			ca->ops->async_event(ca->owner, rows[i].event, dev);
 	}
 }
 
@@ -152,6 +168,7 @@ void devices_refresh(const struct fabric_page *page, const struct node *node, st
 		if (!same_gids(old.gid, dev->gid) || old.port_state != dev->port_state ||
 		    (node_is_somewhere(node) && device_has(dev, DEVICE_LIDS)))
 			forget_routes(ca, dev);
+		show_pkeys(ca, dev, &old);
 		tell_changes(ca, dev, &old);
 	}
 }

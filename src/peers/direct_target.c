@@ -45,11 +45,16 @@ struct channel *direct_target_channel(const struct peers *ps, struct qp *qp)
 	return channel_of(ps, qp);
 }
 
+static inline bool is_connected(struct peers *ps, struct qp *qp)
+{
+	return direct_path_is_current(&qp->direct_path) || direct_messages_connect(ps, qp);
+}
+
 static bool execute_own(struct peers *ps, struct qp *qp, struct direct_request *r)
 {
 	bool is_atomic = direct_is_atomic(r), done;
 
-	if (!direct_path_is_current(&qp->direct_path) && !direct_messages_connect(ps, qp))
+	if (!is_connected(ps, qp))
 		return false;
 	if (is_atomic)
 		atomic_begin(ps);
@@ -77,6 +82,19 @@ static bool execute(void *peers, struct qp *qp, struct direct_request *r)
 	return is_at_hand(ch) && !peer_has_left(ch->peer) && rma_execute(qp, peer_rma(ch->peer), r);
 }
 
+static enum direct_write write(void *peers, struct qp *qp, uint32_t rkey, uint64_t va, const void *data, uint32_t bytes)
+{
+	struct peers *ps = peers;
+	const struct channel *ch = channel_of(ps, qp);
+
+	if (!ch)
+		return WRITE_REFUSED;
+	if (!ch->is_loop)
+		return is_at_hand(ch) && !peer_has_left(ch->peer) ? rma_write(qp, peer_rma(ch->peer), rkey, va, data, bytes) :
+								    WRITE_REFUSED;
+	return is_connected(ps, qp) && rma_write_own(qp, rkey, va, data, bytes) ? WRITE_DONE : WRITE_REFUSED;
+}
+
 static bool reaches(void *peers, struct qp *qp)
 {
 	struct peers *ps = peers;
@@ -101,6 +119,7 @@ const struct direct_ops peers_direct_ops = {
 	.publish_qp = publish_qp,
 	.unpublish_qp = unpublish_qp,
 	.execute = execute,
+	.write = write,
 	.reaches = reaches,
 	.connect = direct_messages_connect,
 	.send = direct_messages_send,

@@ -13,6 +13,7 @@ void loads_point(struct peers *ps)
 		bool is_elsewhere = node_is_somewhere(&ps->node) && device_has(dev, DEVICE_LIDS);
 
 		dev->load = ps->loads && !is_elsewhere ? &ps->loads->slot[ps->slot][i] : NULL;
+		dev->counters = dev->load ? &ps->loads->counters[ps->slot][i] : NULL;
 	}
 }
 

@@ -1,5 +1,5 @@
-/* What the ports of this process's devices carry for it, in the file that weftd gives: fabric/loads.h. At a port of a fabric
- * weft0's is counted there (peers/node.h) and not here. Under the lock. */
+/* What the ports of this process's devices carry for it, and what it counts there, in the file that weftd gives: fabric/loads.h.
+ * At a port of a fabric weft0's is counted there (peers/node.h) and not here. Under the lock. */
 #ifndef WEFT_PEERS_LOADS_H
 #define WEFT_PEERS_LOADS_H
 

@@ -1,6 +1,7 @@
 #include "peers/node.h"
 
 #include "base/log.h"
+#include "control/devices.h"
 #include "control/fabric_file.h"
 #include "control/protocol.h"
 #include "control/session.h"
@@ -105,7 +106,7 @@ void node_leave(struct node *n)
 
 void node_describe(const struct node *n, struct page_device *d)
 {
-	if (node_is_somewhere(n) && d->protocol == PAGE_IB)
+	if (node_is_somewhere(n) && control_device_has(d, DEVICE_LIDS))
 		host_describe(&n->fabric, n->port, d);
 }
 
@@ -124,17 +125,16 @@ static bool is_port(const struct node *n, uint32_t port, const struct packet_pat
 	return host_has_lid(&n->fabric, port, path->dlid) && (!path->has_grh || host_has_gid(&n->fabric, port, path->dgid));
 }
 
-/* The port that a packet from this one gets to, with the P_Key that this one has, or PORT_NONE. */
-static uint32_t destination(const struct node *n, uint32_t from, uint16_t dlid, uint8_t sl)
+/* The port that a packet from this one gets to, or PORT_NONE. */
+static uint32_t destination(const struct node *n, uint32_t from, uint16_t pkey, uint16_t dlid, uint8_t sl)
 {
-	return fabric_destination(&n->fabric, &(struct walk_packet){ .from = from, .dlid = dlid, .sl = sl,
-								     .pkey = FABRIC_READ(fabric_pkeys(&n->fabric, from)[0]),
+	return fabric_destination(&n->fabric, &(struct walk_packet){ .from = from, .dlid = dlid, .sl = sl, .pkey = pkey,
 								     .switches = SWITCHES_MOST });
 }
 
-static enum route_kind way_to_management(const struct node *n, const struct packet_path *path)
+static enum route_kind way_to_management(const struct node *n, uint16_t pkey, const struct packet_path *path)
 {
-	uint32_t to = destination(n, n->port, path->dlid, path->sl);
+	uint32_t to = destination(n, n->port, pkey, path->dlid, path->sl);
 
 	if (to == PORT_NONE)
 		return ROUTE_CUT;
@@ -142,26 +142,28 @@ static enum route_kind way_to_management(const struct node *n, const struct pack
 }
 
 enum route_kind node_way(const struct node *n, const struct fabric_page *page, const struct ca_device *dev,
-			 const struct packet_path *path, uint32_t slot)
+			 uint16_t pkey, const struct packet_path *path, uint32_t slot)
 {
 	uint32_t to;
 
 	if (!slot)
-		return way_to_management(n, path);
+		return way_to_management(n, pkey, path);
 	to = port_of(n, page, slot);
 	if (to == PORT_NONE || !is_port(n, to, path))
 		return ROUTE_NOWHERE;
-	if (destination(n, n->port, path->dlid, path->sl) != to)
+	if (destination(n, n->port, pkey, path->dlid, path->sl) != to)
 		return ROUTE_CUT;
-	return destination(n, to, dev->lid, path->sl) == n->port ? ROUTE_LOOP : ROUTE_ONE_WAY;
+	pkey = fabric_answer_pkey(&n->fabric, to, pkey);
+	return destination(n, to, pkey, dev->lid, path->sl) == n->port ? ROUTE_LOOP : ROUTE_ONE_WAY;
 }
 
 /* ---- what is counted ---- */
 
-uint32_t node_find_way(struct node *n, const struct ca_device *dev, const struct packet_path *path, uint64_t generation)
+uint16_t node_find_way(struct node *n, const struct ca_device *dev, uint16_t pkey, const struct packet_path *path,
+		       uint64_t generation)
 {
-	const struct walk_packet p = { .from = n->port, .dlid = path->dlid, .sl = path->sl & 15,
-				       .pkey = FABRIC_READ(fabric_pkeys(&n->fabric, n->port)[0]), .switches = SWITCHES_MOST };
+	const struct walk_packet p = { .from = n->port, .dlid = path->dlid, .sl = path->sl & 15, .pkey = pkey,
+				       .switches = SWITCHES_MOST };
 
 	return n->traffic && device_has(dev, DEVICE_LIDS) ? ways_find(&n->ways, generation, &n->fabric, &p, dev->lid) : 0;
 }
@@ -184,17 +186,16 @@ void node_count_discards(const struct node *n, unsigned packets)
 
 /* ---- members of groups ---- */
 
-const struct tree *node_find_tree(struct node *n, const struct ca_device *dev, uint16_t dlid, uint8_t sl, uint16_t mlid,
-				  uint64_t generation)
+const struct tree *node_find_tree(struct node *n, const struct ca_device *dev, const struct route *r, uint16_t dlid, uint8_t sl,
+				  uint16_t mlid)
 {
-	struct walk_packet p = { .from = n->port, .dlid = dlid, .sl = sl & 15, .switches = SWITCHES_MOST };
+	struct walk_packet p = { .from = n->port, .dlid = dlid, .sl = sl & 15, .pkey = r->pkey, .switches = SWITCHES_MOST };
 
 	if (!node_is_somewhere(n) || !device_has(dev, DEVICE_LIDS))
 		return NULL;
 	if (!FABRIC_READ(n->fabric.port[n->port].sm_lid))
 		p.dlid = mlid;
-	p.pkey = FABRIC_READ(fabric_pkeys(&n->fabric, n->port)[0]);
-	return trees_find(&n->trees, generation, &n->fabric, &p);
+	return trees_find(&n->trees, r->generation, &n->fabric, &p);
 }
 
 static bool reaches_member(const struct node *n, const struct fabric_page *page, const struct tree *tree, uint32_t slot)

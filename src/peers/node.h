@@ -38,19 +38,20 @@ void node_describe(const struct node *n, struct page_device *d);
  * ROUTE_CUT: it gets lost; ROUTE_ONE_WAY: what comes back gets lost; ROUTE_LOOP: both ways are there. slot < PAGE_SLOTS; 0: for
  * QP0 or QP1 of whichever port it gets to. */
 enum route_kind node_way(const struct node *n, const struct fabric_page *page, const struct ca_device *dev,
-			 const struct packet_path *path, uint32_t slot);
+			 uint16_t pkey, const struct packet_path *path, uint32_t slot);
 
 /* Where what goes to this address is counted, as long as routes of this generation hold. 0: nowhere. */
-uint32_t node_find_way(struct node *n, const struct ca_device *dev, const struct packet_path *path, uint64_t generation);
+uint16_t node_find_way(struct node *n, const struct ca_device *dev, uint16_t pkey, const struct packet_path *path,
+		       uint64_t generation);
 /* A load goes the way, or back; the first port of the way has a packet for which there is no room. */
 void node_count(const struct node *n, const struct traffic_way *way, const struct wire_load *load);
 void node_count_wait(const struct node *n, uint32_t way);
 void node_count_discards(const struct node *n, unsigned packets);
 
-/* The tree of a datagram to a group, as long as routes of this generation hold. weftd knows the group by `mlid`: where no subnet
+/* The tree of a datagram to a group by this route, as long as it holds. weftd knows the group by `mlid`: where no subnet
  * manager gives groups their LIDs, packets to it go by that one. NULL: this device goes through no fabric, or no memory. */
-const struct tree *node_find_tree(struct node *n, const struct ca_device *dev, uint16_t dlid, uint8_t sl, uint16_t mlid,
-				  uint64_t generation);
+const struct tree *node_find_tree(struct node *n, const struct ca_device *dev, const struct route *r, uint16_t dlid, uint8_t sl,
+				  uint16_t mlid);
 /* Takes out of a group's members on this device those that the tree does not reach; without one, those that are in a fabric. */
 void node_filter(const struct node *n, const struct fabric_page *page, const struct ca_device *dev, const struct tree *tree,
 		 uint64_t members[PAGE_SLOTS / 64]);

@@ -19,7 +19,7 @@ struct peers {
 	uint32_t slot;			/* the first of our slots; constant */
 	struct node node;		/* where we are in a fabric */
 	struct port_loads *loads;	/* owned mapping: peers/loads.h; NULL: nothing is counted */
-	bool forgotten;			/* the parent's, seen in a forked child: nothing moves any more */
+	bool in_forked_child;		/* the parent's, seen in a forked child: nothing moves any more */
 	struct links links;
 	struct channels channels;
 	struct published published;

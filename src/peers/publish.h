@@ -63,7 +63,7 @@ static inline struct channel_bells *publish_bells(struct published *pub)
 /* The calling thread, which lives as long as the process, says so to our peers: direct/share.h, `life`. */
 void publish_life(struct published *pub);
 
-/* Operations of ca.direct: others may use the region or QP; and, none does any more. */
+/* Operations of ca.direct (verbs/direct.h). */
 void publish_mr(void *peers, struct mr *mr);
 bool unpublish_mr(void *peers, struct mr *mr);
 void publish_qp(void *peers, struct qp *qp);

@@ -32,7 +32,7 @@ void roce_socket_init(struct roce_socket *w, bool takes_all)
 static const struct ca_device *roce_port_device(const struct ca *ca)
 {
 	for (int i = 0; i < ca->devices; i++)
-		if (ca->dev[i].protocol->form == PACKET_ROCE)
+		if (device_has(&ca->dev[i], DEVICE_UDP))
 			return &ca->dev[i];
 	return NULL;
 }
@@ -84,7 +84,6 @@ static int open_link(struct peers *ps, int fd, uint32_t member, uint32_t members
 		return err;
 	}
 	w->fd = config.fd;
-	w->link->origin = ORIGIN_OTHER_HOST;
 	err = links_add(&ps->links, w->link);
 	if (!err) {
 		if (!w->is_needed && w->link->ops->may_sleep(w->link, false))
@@ -158,6 +157,14 @@ bool roce_socket_leads_to(const struct peers *ps, const struct ca_device *dev, c
 	if (dev != roce_port_device(ps->ca) || !path->has_grh || stays_at_home(path->dgid))
 		return false;
 	return !is_port || ps->roce.takes_all;
+}
+
+struct link *roce_socket_spreads(struct peers *ps, const struct ca_device *dev, const uint8_t sgid[16], const uint8_t mgid[16])
+{
+	if (dev != roce_port_device(ps->ca) || stays_at_home(sgid) || gid_is_ipv4(sgid) != gid_is_ipv4(mgid))
+		return NULL;
+	roce_socket_expect(ps, dev);
+	return ps->roce.link;
 }
 
 int roce_socket_source(const uint8_t dgid[16], uint8_t sgid[16])
@@ -282,7 +289,7 @@ static void want(struct peers *ps)
 	int refusal;
 	bool is_due = w->state == ROCE_SOCKET_REFUSED && (now >= w->ask_at || (w->is_needed && !w->is_told));
 
-	if (ps->forgotten || (!is_due && (w->state != ROCE_SOCKET_CLOSED || w->ask_at != WTIME_NEVER)))
+	if (ps->in_forked_child || (!is_due && (w->state != ROCE_SOCKET_CLOSED || w->ask_at != WTIME_NEVER)))
 		return;
 	refusal = obstacle(ps);
 	if (!refusal)

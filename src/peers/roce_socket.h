@@ -17,9 +17,6 @@
 struct mail;
 struct peers;
 
-/* Where frames come from that came over the wire: no process's number (fabric/page.h). */
-enum { ORIGIN_OTHER_HOST = 1 << 30 };
-
 enum roce_socket_state { ROCE_SOCKET_CLOSED, ROCE_SOCKET_ASKED, ROCE_SOCKET_OPEN, ROCE_SOCKET_REFUSED };
 
 struct roce_socket {
@@ -44,6 +41,10 @@ void roce_socket_forget(struct roce_socket *w, bool consistent);
 
 /* Does what this device sends to the address leave the host? */
 bool roce_socket_leads_to(const struct peers *ps, const struct ca_device *dev, const struct packet_path *path, bool is_port);
+
+/* The link by which what this device sends to a multicast group reaches members on other hosts, beside those that are here; NULL:
+ * none does, or not yet. weftd is asked for it, which is not waited for. */
+struct link *roce_socket_spreads(struct peers *ps, const struct ca_device *dev, const uint8_t sgid[16], const uint8_t mgid[16]);
 
 /* Strangers may send something to a QP of this device. */
 void roce_socket_expect(struct peers *ps, const struct ca_device *dev);

@@ -12,14 +12,14 @@ static bool is_port(const struct peers *ps, const struct ca_device *dev, const s
 }
 
 /* On InfiniBand processes reach each other when both are at nodes of the fabric, or neither is. */
-static enum route_kind find_way(const struct peers *ps, const struct ca_device *dev, const struct packet_path *path,
-				uint32_t slot)
+static enum route_kind find_kind(const struct peers *ps, const struct ca_device *dev, uint16_t pkey,
+				const struct packet_path *path, uint32_t slot)
 {
 	bool is_own;
 
 	if (slot < PAGE_SLOTS && device_has(dev, DEVICE_LIDS)) {
 		if (node_is_somewhere(&ps->node))
-			return node_way(&ps->node, ps->page, dev, path, slot);
+			return node_way(&ps->node, ps->page, dev, pkey, path, slot);
 		if (atomic_load_explicit(&ps->page->slot_port[slot], memory_order_relaxed))
 			return ROUTE_NOWHERE;
 	}
@@ -61,7 +61,7 @@ static void lead_over_wire(struct peers *ps, struct route *r)
 
 void route_find(struct peers *ps, const struct ca_device *dev, const struct packet_path *path, struct route *r)
 {
-	enum route_kind way;
+	enum route_kind kind;
 
 	r->place = NULL;
 	if (dev->port_state == IBV_PORT_DOWN) {
@@ -72,18 +72,18 @@ void route_find(struct peers *ps, const struct ca_device *dev, const struct pack
 		r->kind = ROUTE_GROUP;
 		return;
 	}
-	r->way = ps->forgotten || !ps->node.traffic ? 0 : node_find_way(&ps->node, dev, path, r->generation);
-	way = ps->forgotten ? ROUTE_NOWHERE : find_way(ps, dev, path, route_slot(r));
-	if (way == ROUTE_LINK) {
+	r->way = ps->in_forked_child || !ps->node.traffic ? 0 : node_find_way(&ps->node, dev, r->pkey, path, r->generation);
+	kind = ps->in_forked_child ? ROUTE_NOWHERE : find_kind(ps, dev, r->pkey, path, route_slot(r));
+	if (kind == ROUTE_LINK) {
 		lead_over_wire(ps, r);
-	} else if (!route_has_channel(way)) {
-		r->kind = way;
+	} else if (!route_has_channel(kind)) {
+		r->kind = kind;
 	} else if (route_slot(r) == 0) {
 		r->kind = ROUTE_MANAGEMENT;
 	} else {
 		lead_to_slot(ps, r);
-		if (r->kind != ROUTE_NONE && !route_goes_both_ways(way))
-			r->kind = way;
+		if (r->kind != ROUTE_NONE && !route_goes_both_ways(kind))
+			r->kind = kind;
 		prefer_packets(ps, r);
 	}
 }

@@ -70,17 +70,27 @@ static unsigned datagram_room(struct peers *ps, struct channel *ch)
 	return 0;
 }
 
+/* On the link to members on other hosts, if there is one. */
+static unsigned spread_room(struct peers *ps, const struct ca_device *dev, const struct av *av)
+{
+	const struct ca_gid *from = &dev->gid[av->sgid_index % CA_GIDS];
+	struct link *l = av->is_global ? roce_socket_spreads(ps, dev, from->raw, av->dgid) : NULL;
+
+	return l ? link_room(ps, l) : ROOM_TO_DROP;
+}
+
 /* A group waits for whichever of its members is waited for, and has the room that all have. */
-static unsigned group_room(struct peers *ps, const struct ca_device *dev, const struct av *av, uint64_t generation)
+static unsigned group_room(struct peers *ps, const struct ca_device *dev, const struct av *av,
+			   const struct route *to_group)
 {
 	uint64_t members[PAGE_SLOTS / 64];
-	unsigned room = ROOM_TO_DROP;
+	unsigned room = spread_room(ps, dev, av);
 	const struct tree *tree;
 	uint16_t mlid;
 
-	if (!group_members(ps->page, dev->index, av->is_global ? av->dgid : NULL, av->dlid, members, &mlid))
+	if (!room || !group_members(ps->page, dev->index, av->is_global ? av->dgid : NULL, av->dlid, members, &mlid))
 		return room;
-	tree = node_find_tree(&ps->node, dev, av->dlid, av->sl, mlid, generation);
+	tree = node_find_tree(&ps->node, dev, to_group, av->dlid, av->sl, mlid);
 	node_filter(&ps->node, ps->page, dev, tree, members);
 	for (uint32_t slot = 0; (slot = group_next(members, slot));) {
 		const struct route r = route_to_slot(ps, slot);
@@ -116,7 +126,7 @@ static unsigned room_of_channel(struct peers *ps, struct channel *ch, const stru
 /* A destination that nobody owns has room: the packet is dropped on its way, as a fabric would. */
 unsigned space_for(struct peers *ps, const struct ca_device *dev, const struct route *r, const struct av *av)
 {
-	if (ps->forgotten)
+	if (ps->in_forked_child)
 		return 0;
 	switch (r->kind) {
 	case ROUTE_ONE_WAY:
@@ -129,7 +139,7 @@ unsigned space_for(struct peers *ps, const struct ca_device *dev, const struct r
 	case ROUTE_LINK:
 		return link_room(ps, r->place);
 	case ROUTE_GROUP:
-		return av ? group_room(ps, dev, av, r->generation) : ROOM_TO_DROP;
+		return av ? group_room(ps, dev, av, r) : ROOM_TO_DROP;
 	case ROUTE_NONE:
 		if (channel_comes(ps, route_slot(r)))
 			return 0;

@@ -20,10 +20,13 @@ static void fill(struct way *way, const struct fabric *f, const struct walk_pack
 	*way = (struct way){ .dlid = p->dlid, .pkey = p->pkey, .sl = p->sl, .back.drop = TRAFFIC_COUNTS };
 	fabric_walk(f, p, &r);
 	traffic_way_set(&way->there, f, &r);
+	way->is_barred = r.verdict == WALK_PKEY_IN || r.verdict == WALK_PKEY_OUT ||
+			 (r.verdict == WALK_DELIVERED && fabric_find_pkey(f, r.at, p->pkey) < 0);
 	if (r.verdict != WALK_DELIVERED)
 		return;
 	back.from = r.at;
 	back.dlid = own_lid;
+	back.pkey = fabric_answer_pkey(f, r.at, p->pkey);
 	fabric_walk(f, &back, &r);
 	traffic_way_set(&way->back, f, &r);
 	way->has_faults = passage_has_faults(f, &way->there) || passage_has_faults(f, &way->back);
@@ -31,7 +34,7 @@ static void fill(struct way *way, const struct fabric *f, const struct walk_pack
 
 static struct way *make(struct ways *w)
 {
-	uint32_t places = w->places ? 2 * w->places : 8;
+	uint16_t places = w->places ? (uint16_t)(2 * w->places) : 8;
 	struct way **all = w->ways < w->places ? w->way : realloc(w->way, places * sizeof(*all)), *way;
 
 	if (!all)
@@ -44,10 +47,10 @@ static struct way *make(struct ways *w)
 	return way;
 }
 
-uint32_t ways_find(struct ways *w, uint64_t generation, const struct fabric *f, const struct walk_packet *p,
+uint16_t ways_find(struct ways *w, uint64_t generation, const struct fabric *f, const struct walk_packet *p,
 		   uint16_t own_lid)
 {
-	uint32_t *bucket = &w->bucket[p->dlid % WAYS_BUCKETS], number;
+	uint16_t *bucket = &w->bucket[p->dlid % WAYS_BUCKETS], number;
 	struct way *way;
 
 	if (w->generation != generation)

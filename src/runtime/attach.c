@@ -15,6 +15,7 @@
 #include "runtime/process.h"
 #include "runtime/pump.h"
 #include "runtime/report.h"
+#include "runtime/runtime.h"
 #include "runtime/state.h"
 #include "runtime/stats.h"
 #include "runtime/wait.h"
@@ -76,7 +77,7 @@ static int open_session(struct runtime *rt)
 static int make_adapter(struct runtime *rt)
 {
 	struct ca_device dev[CA_DEVICES];
-	struct ca_config config = { .host_ops = &runtime_ca_ops, .host = rt,
+	struct ca_config config = { .ops = &runtime_ca_ops, .owner = rt,
 				    .direct = publish_is_on(&rt->peers.published) ? &peers_direct_ops : NULL,
 				    .direct_arg = &rt->peers, .arena = rt->arena.base, .arena_bytes = rt->arena.bytes,
 				    .dev = dev };
@@ -96,11 +97,10 @@ static int make_adapter(struct runtime *rt)
 	if (err)
 		return err;
 	loads_point(&rt->peers);
-	rt->ca.transport_options = &rt->config->transport;
+	rt->ca.engine_options = &rt->config->transport;
 	rt->ca.seed_cq_profile = rt->config->transport.profile == IB_SEED;
 	if (!rt->config->engine_apart)
 		return 0;
-	rt->full = LEAVE_TO_HELPER;
 	err = ca_open_doorbells(&rt->ca);
 	if (err)
 		ca_fini(&rt->ca);
@@ -296,7 +296,7 @@ static void log_counters(struct runtime *rt)
 /* With an engine apart: what was posted last, and the helper has not yet seen. */
 static void let_posts_out(struct runtime *rt)
 {
-	if (!rt->ca.doorbells || rt->peers.forgotten || !lock_soon(&rt->lock))
+	if (!rt->ca.doorbells || rt->peers.in_forked_child || !lock_soon(&rt->lock))
 		return;
 	ca_read_doorbells(&rt->ca, clock_now());
 	pump(rt, rt->ca.now);
@@ -308,7 +308,7 @@ static char *history(struct runtime *rt)
 {
 	char *text;
 
-	if (rt->peers.forgotten || !lock_soon(&rt->lock))
+	if (rt->peers.in_forked_child || !lock_soon(&rt->lock))
 		return NULL;
 	text = report_at_end(rt);
 	lock_leave(&rt->lock);
@@ -326,7 +326,7 @@ static void leave(struct runtime *rt)
 
 	let_posts_out(rt);
 	faults_leave(rt);
-	if (!rt->peers.forgotten) {
+	if (!rt->peers.in_forked_child) {
 		log_counters(rt);
 		stats_leave(rt);
 	}

@@ -1,6 +1,7 @@
 #include "runtime/device_faults.h"
 
 #include "impair/trace_engine.h"
+#include "runtime/entry.h"
 #include "runtime/faults.h"
 #include "runtime/recorder.h"
 #include "runtime/state.h"

@@ -56,7 +56,7 @@ static void in_parent(void)
 
 static void forget(struct runtime *rt, bool consistent)
 {
-	rt->peers.forgotten = true;
+	rt->peers.in_forked_child = true;
 	routes_change(&rt->ca.routes);
 	progress_forked(&rt->progress);
 	lock_init(&rt->lock);

@@ -1,6 +1,7 @@
 #include "runtime/gsi.h"
 
 #include "peers/route.h"
+#include "runtime/entry.h"
 #include "runtime/faults.h"
 #include "runtime/pump.h"
 #include "runtime/state.h"
@@ -20,7 +21,7 @@ void gsi_send(struct runtime *rt, const struct gmp *gmp)
 	if (!bytes)
 		return;
 	runtime_enter(rt);
-	route_ask(&rt->ca, dev, &gmp->path, GSI_QPN, &r);
+	route_ask(&rt->ca, dev, gmp->pkey, &gmp->path, GSI_QPN, &r);
 	port_load_pass(dev->load, PORT_LOAD_XMIT, bytes / 4, 1, false);
 	if (rt->faults)
 		faults_send_frame(rt, &r, kind, frame, bytes);
@@ -36,7 +37,7 @@ void gsi_send_frame(struct runtime *rt, unsigned kind, const void *frame, size_t
 	struct control_msg msg = { .type = CTL_FRAME, .device = link_device(kind), .text_bytes = (uint32_t)bytes };
 
 	if (session_post(&rt->session, &msg, frame))
-		rt->ca.counters.send_err++;
+		ca_count(&rt->ca, &rt->ca.dev[msg.device], COUNTER_INDEX(send_err), 1);
 	else
 		rt->ca.counters.tx_bytes += bytes;
 }
@@ -60,7 +61,7 @@ void gsi_receive(struct runtime *rt, int device, const void *frame, size_t bytes
 
 static bool is_in_partition(const struct ca_device *dev, uint16_t pkey)
 {
-	for (int i = 0; i < CA_PKEYS; i++)
+	for (int i = 0; i < dev->pkeys; i++)
 		if (pkey_matches(dev->pkey[i], pkey))
 			return true;
 	return false;

@@ -10,7 +10,9 @@
 #include "link/calls.h"
 #include "peers/devices.h"
 #include "peers/loads.h"
+#include "runtime/cm.h"
 #include "runtime/device_faults.h"
+#include "runtime/entry.h"
 #include "runtime/faults.h"
 #include "runtime/gsi.h"
 #include "runtime/pump.h"
@@ -149,10 +151,10 @@ static wtime enter_engine(struct runtime *rt)
 {
 	wtime now = runtime_enter(rt);
 
-	rt->leaving = LEAVE_FULLY;
+	rt->leaving = LEAVE_HERE;
 	rt->ca.memory_may_go = true;
 	rt->helper_rests = false;
-	if (rt->ca.doorbells)
+	if (ca_is_apart(&rt->ca))
 		ca_read_doorbells(&rt->ca, now);
 	return now;
 }

@@ -27,7 +27,7 @@ void link_faults_fini(struct link_faults *l)
 static const struct way *way_of(struct runtime *rt, const struct ca_device *dev, const struct packet *p)
 {
 	struct node *node = &rt->peers.node;
-	uint32_t number = node_find_way(node, dev, &p->path, rt->ca.routes.generation);
+	uint16_t number = node_find_way(node, dev, p->pkey, &p->path, rt->ca.routes.generation);
 	const struct way *way = number ? ways_at(&node->ways, number) : NULL;
 
 	return way && way->has_faults ? way : NULL;

@@ -31,7 +31,7 @@ void progress_init(struct progress *p)
 	*p = (struct progress){ .needed = NEEDED_LEAST };
 }
 
-/* A fault is forgotten after a while without another. */
+/* A loss of trust is forgotten after a while without another. */
 static void forgive(struct progress *p, wtime now)
 {
 	if (now - p->trusted_since <= FORGIVEN_AFTER)
@@ -101,6 +101,23 @@ void progress_wait_ends(struct progress *p, wtime now, bool trust)
 	if (trust)
 		p->last_poll = p->trusted_since = now;
 	enter_state(p, trust ? WAIT_PAYS : WAIT_ENDS);
+}
+
+void progress_sleeps(struct progress *p)
+{
+	p->sleeper_looks = false;
+}
+
+void progress_woke(struct progress *p, uintptr_t thread)
+{
+	if (p->sleeper == thread)
+		p->sleeper_looks = true;
+}
+
+void progress_forget_events(struct progress *p, const struct list *events)
+{
+	if (p->events == events)
+		p->events = NULL;
 }
 
 void progress_forked(struct progress *p)

@@ -39,7 +39,7 @@ struct progress {
 
 	/* polls */
 	wtime last_poll;	/* or 0 */
-	wtime trusted_since;	/* or since a fault was last forgotten */
+	wtime trusted_since;	/* or since a loss of trust was last forgotten */
 	unsigned streak;	/* times in a row that the program took frames in, not the helper */
 	unsigned needed;	/* a streak of this length earns trust */
 
@@ -57,10 +57,10 @@ static inline bool progress_is_polled(const struct progress *p)
 	return p->state == BY_POLLER || p->state == BY_POLLER_BESIDE_SLEEPER;
 }
 
-/* Whom peers wake, if anybody: the sleeper, not the helper. */
+/* True: peers that wake anybody wake the sleeper, not the helper. */
 static inline bool progress_has_sleeper(const struct progress *p)
 {
-	return p->sleeper != 0;
+	return p->state == BY_SLEEPER || p->state == BY_POLLER_BESIDE_SLEEPER;
 }
 
 /* The program polled, and took frames in or found none. True: it is trusted from now on, so peers wake nobody any more, and the
@@ -78,6 +78,12 @@ void progress_armed(struct progress *p);
 void progress_wait_begins(struct progress *p, uintptr_t thread, const struct list *events);
 /* Its wait ends, or was cancelled. trust: it polled until it slept and got its events, so most likely it polls again. */
 void progress_wait_ends(struct progress *p, wtime now, bool trust);
+/* The sleeper goes to sleep: until progress_woke it looks at no event. */
+void progress_sleeps(struct progress *p);
+/* This thread has slept; another one may be the sleeper by now. */
+void progress_woke(struct progress *p, uintptr_t thread);
+/* The list of events is about to be destroyed. */
+void progress_forget_events(struct progress *p, const struct list *events);
 /* In the child. */
 void progress_forked(struct progress *p);
 

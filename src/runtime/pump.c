@@ -7,6 +7,7 @@
 #include "peers/direct_messages.h"
 #include "peers/space.h"
 #include "peers/route.h"
+#include "runtime/bad_keys.h"
 #include "runtime/faults.h"
 #include "runtime/helper.h"
 #include "runtime/recorder.h"
@@ -30,12 +31,12 @@ static void note_sent(struct runtime *rt, struct link *l, size_t bytes)
 	rt->ca.counters.tx_bytes += bytes;
 }
 
-static void note_dropped(struct runtime *rt, const struct link *l, unsigned packets)
+static void note_dropped(struct runtime *rt, const struct ca_device *dev, const struct link *l, unsigned packets)
 {
 	if (l && !l->broken)
 		rt->ca.counters.dropped_full += packets;
 	else
-		rt->ca.counters.send_err += packets;
+		ca_count(&rt->ca, dev, COUNTER_INDEX(send_err), packets);
 }
 
 static struct wire_load load_of(const struct burst *b, unsigned packets)
@@ -89,6 +90,8 @@ static unsigned send_by(struct runtime *rt, const struct route *r, const struct 
 	for (unsigned i = 0; i < b->packets; i++)
 		packet[i] = &b->out[i].packet;
 	if (rt->faults) {
+		if (r->kind == ROUTE_CUT)
+			bad_keys_sent(rt, r, b);
 		if (r->way && !ways_at(&rt->peers.node.ways, r->way)->has_faults)
 			count_on_way(rt, r->way, b, b->packets);
 		for (unsigned i = 0; i < b->packets; i++)
@@ -104,6 +107,8 @@ static unsigned send_by(struct runtime *rt, const struct route *r, const struct 
 		bytes += packet_bytes(packet[i]);
 	if (sent)
 		note_sent(rt, l, bytes);
+	if (r->kind == ROUTE_CUT)
+		bad_keys_sent(rt, r, b);
 	passing = packets_on_way(r, b, sent);
 	if (r->way) {
 		count_on_way(rt, r->way, b, passing);
@@ -111,7 +116,7 @@ static unsigned send_by(struct runtime *rt, const struct route *r, const struct 
 			node_count_discards(&rt->peers.node, b->packets - passing);
 	}
 	if (sent < b->packets)
-		note_dropped(rt, l, b->packets - sent);
+		note_dropped(rt, b->dev, l, b->packets - sent);
 	return passing;
 }
 
@@ -120,23 +125,24 @@ void pump_send_frame(struct runtime *rt, struct link *l, unsigned kind, const vo
 	if (l && l->ops->send_frame(l, kind, frame, bytes))
 		note_sent(rt, l, bytes);
 	else
-		note_dropped(rt, l, 1);
+		note_dropped(rt, &rt->ca.dev[link_device(kind)], l, 1);
 }
 
-/* A group's packet is one at our port, which hands it to those members that are here. A group that nobody has joined is nowhere
- * in the page, and its packets go through the fabric all the same. */
+/* A group's packet is one at our port, which hands it to those members that are here; the network hands it to those on other
+ * hosts. A group that nobody has joined is nowhere in the page, and its packets go through the fabric all the same. */
 static void send_multicast(struct runtime *rt, const struct burst *b)
 {
 	const struct packet_path *path = &b->out[0].packet.path;
 	struct node *node = &rt->peers.node;
 	uint64_t members[PAGE_SLOTS / 64];
 	enum port_load_way way = PORT_LOAD_XMIT;
+	struct route out = { .kind = ROUTE_LINK };
 	uint16_t mlid = path->dlid;
 	const struct tree *tree;
 
 	if (!group_members(rt->peers.page, b->dev->index, path->has_grh ? path->dgid : NULL, path->dlid, members, &mlid))
 		memset(members, 0, sizeof(members));
-	tree = node_find_tree(node, b->dev, path->dlid, path->sl, mlid, b->route->generation);
+	tree = node_find_tree(node, b->dev, b->route, path->dlid, path->sl, mlid);
 	if (tree) {
 		const struct wire_load load = load_of(b, b->packets);
 
@@ -149,6 +155,9 @@ static void send_multicast(struct runtime *rt, const struct burst *b)
 		send_by(rt, &r, b);
 		way = PORT_LOAD_LOOP;
 	}
+	out.place = path->has_grh ? roce_socket_spreads(&rt->peers, b->dev, path->sgid, path->dgid) : NULL;
+	if (out.place)
+		send_by(rt, &out, b);
 	count_at_port(b, way, b->packets);
 }
 
@@ -178,7 +187,7 @@ static void copy_on(struct runtime *rt)
 	rt->copies = true;
 	do {
 		runtime_yield_lock(rt);
-		if (rt->ca.doorbells)	/* what others posted meanwhile, where the engine reads doorbells */
+		if (ca_is_apart(&rt->ca))	/* what others posted meanwhile, where the engine reads doorbells */
 			ca_read_doorbells(&rt->ca, rt->ca.now);
 		ca_resume(&rt->ca);
 		pump(rt, rt->ca.now);
@@ -343,7 +352,7 @@ static unsigned take_in(struct runtime *rt, bool *more)
 	unsigned n = 0, taken;
 
 	*more = false;
-	if (rt->peers.channels.bells && bells_waits(rt->peers.channels.bells))
+	if (rt->peers.channels.bells && bells_any(rt->peers.channels.bells))
 		channels_listen(&rt->peers.channels);
 	links_look(ls);
 	list_for_each_safe(l, &ls->watched, struct link, watched) {
@@ -411,22 +420,15 @@ bool pump(struct runtime *rt, wtime now)
 
 bool pump_all(struct runtime *rt, wtime now)
 {
-	rt->ca.acks.defers = false;
-	ca_ack_deferred(&rt->ca, now);
+	rt->ca.acks.postpones = false;
+	ca_ack_postponed(&rt->ca, now);
 	ca_read_acks(&rt->ca, now, UINT32_MAX);
 	return pump(rt, now);
 }
 
-wtime pump_deadline(const struct runtime *rt)
-{
-	wtime engine = wtime_min(ca_deadline(&rt->ca), rt->peers.links.waiting ? rt->peers.channels.give_up_at : WTIME_NEVER);
-
-	return rt->faults ? wtime_min(engine, faults_deadline(rt)) : engine;
-}
-
 bool pump_pending(const struct runtime *rt)
 {
-	return (rt->peers.channels.bells && bells_waits(rt->peers.channels.bells)) || links_pending(&rt->peers.links);
+	return (rt->peers.channels.bells && bells_any(rt->peers.channels.bells)) || links_pending(&rt->peers.links);
 }
 
 bool pump_look(struct runtime *rt)

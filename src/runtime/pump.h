@@ -3,6 +3,7 @@
 #ifndef WEFT_RUNTIME_PUMP_H
 #define WEFT_RUNTIME_PUMP_H
 
+#include "runtime/faults.h"
 #include "runtime/state.h"
 
 enum { PUMP_FRAMES = 1024 };	/* at most per entry, so that the lock is free again within a millisecond */
@@ -18,7 +19,13 @@ bool pump(struct runtime *rt, wtime now);
 /* As pump, and sees what peers have executed. */
 bool pump_all(struct runtime *rt, wtime now);
 /* When pump has something to do even if nothing arrives. */
-wtime pump_deadline(const struct runtime *rt);
+static inline wtime pump_deadline(const struct runtime *rt)
+{
+	wtime engine = wtime_min(ca_deadline(&rt->ca), rt->peers.links.waiting ? rt->peers.channels.give_up_at : WTIME_NEVER);
+
+	return rt->faults ? wtime_min(engine, faults_deadline(rt)) : engine;
+}
+
 /* Did anything arrive? Costs a load or two for each watched link; links that must be asked are not. */
 bool pump_pending(const struct runtime *rt);
 /* The same, and asks those. */

@@ -24,7 +24,7 @@ static struct observed *observed(void **observer, bool *is_new)
 
 static struct recorder *recorder_of(const struct qp *qp)
 {
-	return faults_recorder(qp->ca->host);
+	return faults_recorder(qp->ca->owner);
 }
 
 static void record_as(const struct qp *qp, enum trace_kind kind, uint32_t to, wtime now, const void *numbers, uint32_t bytes)
@@ -32,9 +32,9 @@ static void record_as(const struct qp *qp, enum trace_kind kind, uint32_t to, wt
 	uint8_t data[sizeof(struct trace_qp)];
 	struct trace_record r = { .kind = kind, .device = qp->dev->index, .form = qp->dev->protocol->form, .to = to, .time = now,
 				  .data = data, .bytes = bytes };
-	const struct runtime *rt = qp->ca->host;
+	const struct runtime *rt = qp->ca->owner;
 
-	if (rt->peers.forgotten)
+	if (rt->peers.in_forked_child)
 		return;		/* the trace is the parent's */
 	trace_put_numbers(numbers, bytes, data);
 	tracer_add(recorder_of(qp)->tracer, &r);
@@ -167,7 +167,7 @@ static void expire(struct qp *qp, wtime now)
 static void input(struct ca *ca, struct ca_device *dev, wtime now, origin_t origin, const struct packet *p)
 {
 	uint64_t refused = ca->counters.dropped_source;
-	struct recorder *r = faults_recorder(ca->host);
+	struct recorder *r = faults_recorder(ca->owner);
 	struct qp *qp = p->form == PACKET_ETHERNET ? NULL : qp_find(ca, p->dest_qpn);
 
 	if (qp)

@@ -1,11 +1,13 @@
 /* What `weft qp`, `weft cq`, `weft mr` and `weft counters` show of this process: JSON for weftd, which joins all processes'. An
  * array of flat objects for qp, cq and mr, in as many parts as weftd asks for; one object for counters. */
+#include "runtime/entry.h"
 #include "runtime/faults.h"
 #include "runtime/report.h"
 
 #include "peers/direct_target.h"
 #include "peers/route.h"
 #include "runtime/json_row.h"
+#include "runtime/runtime.h"
 #include "runtime/state.h"
 #include "verbs/mr.h"
 #include "verbs/qp_context.h"

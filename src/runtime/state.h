@@ -3,6 +3,7 @@
 #define WEFT_RUNTIME_STATE_H
 
 #include "peers/peers.h"
+#include "runtime/cm.h"
 #include "runtime/gsi.h"
 #include "runtime/runtime.h"
 #include "runtime/lock.h"
@@ -14,10 +15,10 @@
 
 /* What runtime_leave has to do. */
 enum runtime_leaving {
-	LEAVE_FULLY,		/* whatever became possible */
+	LEAVE_FULLY,		/* whatever became possible; where the engine runs apart (ca.doorbells), wake the helper for it */
 	LEAVE_IF_READY,		/* the same if a QP is ready, else give the lock back */
 	LEAVE_AT_ONCE,		/* give the lock back */
-	LEAVE_TO_HELPER,	/* the engine runs apart: wake the helper thread for whatever became possible */
+	LEAVE_HERE,		/* whatever became possible, in this thread */
 };
 
 struct runtime {
@@ -35,7 +36,6 @@ struct runtime {
 	struct peers peers;
 	bool now_is_old;	/* the clock was not read in this entry */
 	enum runtime_leaving leaving;	/* of the entry under way */
-	enum runtime_leaving full;		/* of an entry that may make something possible: LEAVE_FULLY or LEAVE_TO_HELPER */
 	unsigned polls, collected;	/* collected: the value of polls when ACKs were last read */
 	uint64_t frames;	/* taken in */
 	bool copies;		/* a thread is in copy_on: pump.c */
@@ -53,7 +53,9 @@ struct runtime {
 	wtime cm_deadline;	/* the helper's own */
 	_Atomic bool cm_kicked;
 	_Atomic bool told_missing;	/* a listener that no process of this network is */
-	bool is_away;		/* weftd is; the helper's own */
+	bool is_away;		/* weftd has gone; the helper's own */
+	uint32_t bad_keys_untold;	/* packets; bad_keys.h */
+	wtime bad_keys_next;
 	uint32_t losses;	/* session.losses as it was; the helper's own */
 	unsigned linger_luck, linger_tries;	/* the helper's own */
 

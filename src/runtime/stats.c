@@ -2,6 +2,7 @@
 
 #include "runtime/config.h"
 #include "runtime/json_row.h"
+#include "runtime/runtime.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -6,6 +6,7 @@
  * helper's throughout. A signal's handler that jumps out of the sleep in the very moment in which it ends takes that wake
  * along: then the next message or timer makes up for it. */
 #include "link/shm.h"
+#include "runtime/entry.h"
 #include "runtime/helper.h"
 #include "runtime/pump.h"
 #include "runtime/state.h"
@@ -34,14 +35,14 @@ static void end(struct runtime *rt, bool trust)
 	if (trust)
 		pump_awake(rt);
 	if (trust ? rt->helper_until > rt->ca.now + PROGRESS_TICK :
-	    !rt->peers.forgotten && !progress_is_polled(&rt->progress) && !pump_may_sleep(rt))
+	    !rt->peers.in_forked_child && !progress_is_polled(&rt->progress) && !pump_may_sleep(rt))
 		helper_kick(rt);
 }
 
 /* A thread that has waited ends: perhaps it was cancelled in its sleep, or left that by a jump out of a signal's handler. */
-static void abandon(void *host)
+static void abandon(void *owner)
 {
-	struct runtime *rt = host;
+	struct runtime *rt = owner;
 
 	runtime_enter(rt);
 	end(rt, false);
@@ -77,11 +78,11 @@ static int sleep_on(struct runtime *rt, _Atomic uint32_t *word, uint32_t value, 
 {
 	int err;
 
-	rt->progress.sleeper_looks = false;
+	progress_sleeps(&rt->progress);
 	runtime_leave(rt);
 	err = wait_on(word, value, cancel_state);
 	runtime_enter(rt);
-	rt->progress.sleeper_looks |= is_ours(rt);
+	progress_woke(&rt->progress, lock_self());
 	return err;
 }
 
@@ -116,7 +117,7 @@ static int wait_for_events(struct runtime *rt, int cancel_state)
 		if (n++ == WAKES_IN_VAIN)
 			return -EAGAIN;
 		err = sleep_on(rt, &bells->wakes, wakes, cancel_state);
-		if (rt->peers.forgotten || !is_ours(rt) || (rt->progress.events && !waits(rt)))
+		if (rt->peers.in_forked_child || !is_ours(rt) || (rt->progress.events && !waits(rt)))
 			return -EAGAIN;		/* who raised events while nobody looked has announced them */
 		if (err)
 			return err;
@@ -130,7 +131,7 @@ static int wait_for_events(struct runtime *rt, int cancel_state)
 /* A thread that is the sleeper already is in a signal's handler, or has left by a jump out of one. */
 static bool may_wait(const struct runtime *rt, const struct list *events)
 {
-	if (rt->peers.forgotten || rt->ca.doorbells)	/* an engine apart is the helper's: this thread takes nothing in */
+	if (rt->peers.in_forked_child || ca_is_apart(&rt->ca))	/* the helper's, which takes in */
 		return false;
 	return rt->peers.channels.bells && list_empty(events) && (!rt->progress.sleeper || is_ours(rt));
 }
@@ -147,8 +148,8 @@ int runtime_wait(struct runtime *rt, const struct list *events, int cancel_state
 	if (rt->progress.sleeper)	/* this one, in a signal's handler: what that interrupted shall read the descriptor */
 		atomic_fetch_add(&rt->peers.channels.bells->wakes, 1);
 	progress_wait_begins(&rt->progress, lock_self(), events);
-	rt->ca.acks.defers = false;
-	ca_ack_deferred(&rt->ca, rt->ca.now);
+	rt->ca.acks.postpones = false;
+	ca_ack_postponed(&rt->ca, rt->ca.now);
 	err = wait_for_events(rt, cancel_state);
 	/* who polled until it slept most likely polls again: it is trusted as before, for a tick */
 	end(rt, polled && err == 0);
@@ -166,6 +167,5 @@ bool runtime_wake_sleeper(struct runtime *rt, const struct list *events)
 
 void runtime_forget_events(struct runtime *rt, const struct list *events)
 {
-	if (rt->progress.events == events)
-		rt->progress.events = NULL;
+	progress_forget_events(&rt->progress, events);
 }

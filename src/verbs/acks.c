@@ -6,7 +6,7 @@ void message_acks_init(struct message_acks *acks)
 {
 	list_init(&acks->unacked);
 	list_init(&acks->untimed);
-	list_init(&acks->deferred);
+	list_init(&acks->postponed);
 }
 
 /* How many of `some` had a new ACK. Afterwards each is in ca.acks.unacked, or has nothing unacknowledged. */
@@ -53,14 +53,14 @@ unsigned ca_read_acks(struct ca *ca, wtime now, unsigned most)
 	return n;
 }
 
-bool ca_ack_all_deferred(struct ca *ca, wtime now)
+bool ca_ack_all_postponed(struct ca *ca, wtime now)
 {
 	bool moved = false;
 	struct qp *qp;
 
 	ca->now = now;
-	while ((qp = list_first_entry(&ca->acks.deferred, struct qp, deferred))) {
-		moved |= qp->dev->transport->messages->qp_ack_deferred(qp);
+	while ((qp = list_first_entry(&ca->acks.postponed, struct qp, postponed))) {
+		moved |= qp->dev->transport->messages->qp_ack_postponed(qp);
 		qp_rearm(qp);
 	}
 	return moved;

@@ -86,7 +86,7 @@ static void fill_attr(struct ca_device *dev)
 		.max_total_mcast_qp_attach = MAX_GROUPS * MAX_ATTACH,
 		.max_ah = MAX_QP,
 		.max_srq = MAX_SRQ, .max_srq_wr = MAX_QP_WR, .max_srq_sge = MAX_SGE,
-		.max_pkeys = CA_PKEYS, .phys_port_cnt = 1,
+		.max_pkeys = dev->pkeys, .phys_port_cnt = 1,
 	};
 	take_away(dev->transport, &ex->orig_attr);
 	if (device_has(dev, DEVICE_RAW_ETHERNET)) {
@@ -142,8 +142,8 @@ int ca_init(struct ca *ca, const struct ca_config *config)
 		free(ca->dev);
 		return err;
 	}
-	ca->host_ops = config->host_ops;
-	ca->host = config->host;
+	ca->ops = config->ops;
+	ca->owner = config->owner;
 	ca->direct = config->direct;
 	ca->direct_arg = config->direct_arg;
 	ca->devices = config->devices;
@@ -151,6 +151,7 @@ int ca_init(struct ca *ca, const struct ca_config *config)
 		ca->dev[i] = config->dev[i];
 		ca->dev[i].index = (uint8_t)i;
 		ca->dev[i].load = NULL;
+		ca->dev[i].counters = NULL;
 		fill_attr(&ca->dev[i]);
 		device_set_link(&ca->dev[i]);
 	}
@@ -211,7 +212,7 @@ void ca_fini(struct ca *ca)
 	table_fini(&ca->pds);
 	table_fini(&ca->srqs);
 	table_fini(&ca->keys);
-	free(ca->reorder);
+	free(ca->engine);
 	arena_fini(&ca->arena);
 	free(ca->dev);
 }
@@ -222,13 +223,6 @@ struct counters ca_counters(const struct ca *ca)
 
 	now.queue_bytes = ca->arena.pinned;
 	return now;
-}
-
-wtime ca_deadline(const struct ca *ca)
-{
-	const struct timer_heap_node *first = timer_heap_min(&ca->timers);
-
-	return first ? first->at : WTIME_NEVER;
 }
 
 void ca_expire(struct ca *ca, wtime now)
@@ -275,7 +269,7 @@ static bool goes_on(struct qp *qp, const struct destination *first)
 
 static const struct route *next_route(struct qp *qp, const struct destination *to, bool is_datagram)
 {
-	return is_datagram ? route_of_av(qp->ca, qp->dev, &to->av, to->qpn) : qp_route(qp);
+	return is_datagram ? route_of_av(qp, &to->av, to->qpn) : qp_route(qp);
 }
 
 /* How many packets may the QP send now by this route? */
@@ -284,8 +278,8 @@ static unsigned room_of(const struct qp *qp, const struct route *r, const struct
 	const struct ca *ca = qp->ca;
 
 	if (is_datagram)
-		return ca->host_ops->space(ca->host, qp->dev, r, &to->av);
-	return qp_is_datagram(qp) ? 1 : ca->host_ops->space(ca->host, qp->dev, r, NULL);
+		return ca->ops->space(ca->owner, qp->dev, r, &to->av);
+	return qp_is_datagram(qp) ? 1 : ca->ops->space(ca->owner, qp->dev, r, NULL);
 }
 
 /* The QP stays ready as long as it has more to send. */

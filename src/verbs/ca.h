@@ -1,6 +1,6 @@
-/* The channel adapter of one runtime: its devices, the tables of all objects, the list of QPs with something to send and the
- * timers. Pure: the host injects time, randomness and call-backs, and holds one lock around
- * every entry. */
+/* A channel adapter: its devices, the tables of all objects, the list of QPs with something to send and the
+ * timers. Pure: its owner, the runtime of a process or a simulated node, injects time, randomness and call-backs,
+ * and holds one lock around every entry. */
 #ifndef WEFT_VERBS_CA_H
 #define WEFT_VERBS_CA_H
 
@@ -25,54 +25,55 @@ struct qp;
 struct doorbells;
 struct srq;
 struct direct_ops;
-struct reorder_frames;
-struct ib_options;
 struct av;
 
-/* What the adapter needs of its host. All are called under the host's lock. */
+/* What the adapter needs of its owner. All are called under the owner's lock. */
 struct ca_ops {
-	void (*cq_event)(void *host, struct cq *cq);	/* an armed CQ fires: queue an event on its channel */
-	void (*async_event)(void *host, enum ibv_event_type type, void *object);	/* object: a qp, cq, srq or ca_device */
+	void (*cq_event)(void *owner, struct cq *cq);	/* an armed CQ fires: queue an event on its channel */
+	void (*async_event)(void *owner, enum ibv_event_type type, void *object);	/* object: a qp, cq, srq or ca_device */
 	/* Where does what is sent from this device to this address go, for the QP r->qpn? Sets r->kind and r->place, which hold
-	 * until the host calls routes_change(&ca->routes). The path's source is not looked at. Waits for nobody. */
-	void (*route)(void *host, const struct ca_device *dev, const struct packet_path *path, struct route *r);
+	 * until the owner calls routes_change(&ca->routes). The path's source is not looked at. Waits for nobody. */
+	void (*route)(void *owner, const struct ca_device *dev, const struct packet_path *path, struct route *r);
 	/* For how many more frames is there room where the route leads? Of a group av is the address; it is NULL for connected
 	 * QPs. When for none, the QP waits in ca.blocked. */
-	unsigned (*space)(void *host, const struct ca_device *dev, const struct route *r, const struct av *av);
+	unsigned (*space)(void *owner, const struct ca_device *dev, const struct route *r, const struct av *av);
 	/* The longest packets that this path takes, where r leads: enum ibv_mtu; 0: of any length. NULL: all paths do. */
-	int (*path_mtu)(void *host, const struct route *r, const struct packet_path *path);
+	int (*path_mtu)(void *owner, const struct route *r, const struct packet_path *path);
 	/* Does what comes from there come from the process to which this route, back to its source, leads? Constant: the engine
 	 * keeps the answer "yes" with the QP that got the packet. */
-	bool (*origin_matches)(void *host, origin_t origin, const struct route *back);
+	bool (*origin_matches)(void *owner, origin_t origin, const struct route *back);
 	/* True if the link that the route leads over still holds data up to *mark that the process behind it, which is alive, has
 	 * not taken: then nothing of it is lost, and nothing can be answered. A *mark of 0 is set to the end of what was sent
 	 * until now. False on links that lose frames. */
-	bool (*undelivered)(void *host, const struct route *r, uint64_t *mark);
+	bool (*undelivered)(void *owner, const struct route *r, uint64_t *mark);
 	/* Messages went without packets by a route that has a way: what their packets would have been there, and back. */
-	void (*carried)(void *host, const struct route *r, const struct wire_load *there, const struct wire_load *back);
+	void (*carried)(void *owner, const struct route *r, const struct wire_load *there, const struct wire_load *back);
+	/* A datagram, or packet of the QP's peer, has another partition's P_Key than the QP, or not its Q_Key. NULL: nobody is
+	 * told. */
+	void (*bad_key)(void *owner, const struct qp *qp, const struct packet *p, bool is_qkey);
 	/* memcpy from and to the program's memory that answers -EFAULT instead of a signal; for on-demand-paged and implicit
 	 * regions, and for all regions of the program while ca.memory_may_go */
-	int (*read_program)(void *host, void *to, const void *from, size_t bytes);
-	int (*write_program)(void *host, void *to, const void *from, size_t bytes);
-	/* The first QP joins this group on this device, or the last has left it. -EINPROGRESS: the host must ask for it first,
+	int (*read_program)(void *owner, void *to, const void *from, size_t bytes);
+	int (*write_program)(void *owner, void *to, const void *from, size_t bytes);
+	/* The first QP joins this group on this device, or the last has left it. -EINPROGRESS: the owner must ask for it first,
 	 * which takes time, and then the operation is done again. */
-	int (*mcast)(void *host, struct ca_device *dev, const uint8_t gid[16], bool joined);
+	int (*mcast)(void *owner, struct ca_device *dev, const uint8_t gid[16], bool joined);
 	/* a QP number whose upper bits are a slot of this process; -ENOMEM. And its return. */
-	int (*qpn_alloc)(void *host, uint32_t *qpn);
-	void (*qpn_free)(void *host, uint32_t qpn);
+	int (*qpn_alloc)(void *owner, uint32_t *qpn);
+	void (*qpn_free)(void *owner, uint32_t qpn);
 };
 
 struct ca {
-	const struct ca_ops *host_ops;	/* borrowed */
-	void *host;			/* borrowed */
+	const struct ca_ops *ops;	/* borrowed */
+	void *owner;			/* borrowed */
 	const struct direct_ops *direct;	/* borrowed; NULL: none, and it may become NULL */
 	void *direct_arg;		/* borrowed: the first argument of its operations */
 	struct ca_device *dev;		/* owned: an array */
 	int devices;
 	struct arena arena;
 	struct doorbells *doorbells;		/* in the arena: the engine runs apart from who posts; NULL: in their calls */
-	struct rand rand;		/* keys and PSNs: seeded from getrandom by the host */
-	struct table keys;		/* struct mr or struct mw by key (24-bit index + 8-bit variant) */
+	struct rand rand;		/* keys and PSNs: seeded from getrandom by the owner */
+	struct table keys;		/* struct mr, of regions and windows, by key (24-bit index + 8-bit variant) */
 	struct table pds, cqs, qps;	/* by handle, small numbers */
 	struct qp_table by_number;	/* qp_find */
 	struct table srqs;		/* by SRQ number, 24 bits */
@@ -88,17 +89,17 @@ struct ca {
 	struct routes routes;
 	struct counters counters;
 	wtime now;			/* of the entry under way: the timestamp of completions */
-	bool memory_may_go;		/* a thread of the runtime has entered: meanwhile the program may unmap a region */
+	bool memory_may_go;		/* a thread of the owner has entered: meanwhile the program may unmap a region */
 	bool stamps;			/* somebody reads timestamps of completions */
 	bool seed_cq_profile;		/* CQ overflow: seed profile holds and asks, standard profile is CQ_ERR */
-	const struct ib_options *transport_options;	/* borrowed; what QPs start with; NULL: the transport's own defaults */
+	const void *engine_options;	/* borrowed; the transport's: what QPs start with; NULL: its defaults */
 	struct qp_history history;
-	struct reorder_frames *reorder;	/* owned, one block: ib/reorder.h */
+	void *engine;			/* owned, from malloc; the transport's: what QPs share; NULL: nothing */
 };
 
 struct ca_config {
-	const struct ca_ops *host_ops;
-	void *host;
+	const struct ca_ops *ops;
+	void *owner;
 	const struct direct_ops *direct;	/* or NULL */
 	void *direct_arg;
 	void *arena;
@@ -115,14 +116,34 @@ void ca_fini(struct ca *ca);	/* destroys whatever is left */
 /* From now on posting only writes WQEs and rings doorbells, and ca_read_doorbells runs the engine. Before the first QP.
  * -ENOMEM. */
 int ca_open_doorbells(struct ca *ca);
+/* Does the engine run apart from who posts? */
+static inline bool ca_is_apart(const struct ca *ca)
+{
+	return ca->doorbells;
+}
+
 /* The engine apart takes over what doorbells announce, of those that were rung (verbs/doorbells.h). */
 void ca_read_doorbells(struct ca *ca, wtime now);
+
+/* Counts n at the adapter and at the device. i: COUNTER_INDEX. */
+static inline void ca_count(struct ca *ca, const struct ca_device *dev, unsigned i, uint64_t n)
+{
+	((uint64_t *)&ca->counters)[i] += n;
+	if (dev->counters)
+		((uint64_t *)dev->counters)[i] += n;
+}
 
 /* What was counted until now, with the amounts that stand now. */
 struct counters ca_counters(const struct ca *ca);
 
 /* The earliest timer, or WTIME_NEVER. */
-wtime ca_deadline(const struct ca *ca);
+static inline wtime ca_deadline(const struct ca *ca)
+{
+	const struct timer_heap_node *first = timer_heap_min(&ca->timers);
+
+	return first ? first->at : WTIME_NEVER;
+}
+
 /* Runs every timer that is due. */
 void ca_expire(struct ca *ca, wtime now);
 
@@ -139,11 +160,11 @@ static inline bool ca_awaits_acks(const struct ca *ca)
 	return !list_empty(&ca->acks.untimed) || !list_empty(&ca->acks.unacked);
 }
 
-/* The deferred ACKs take effect. Did anything complete? */
-bool ca_ack_all_deferred(struct ca *ca, wtime now);
-static inline bool ca_ack_deferred(struct ca *ca, wtime now)
+/* The postponed ACKs take effect. Did anything complete? */
+bool ca_ack_all_postponed(struct ca *ca, wtime now);
+static inline bool ca_ack_postponed(struct ca *ca, wtime now)
 {
-	return !list_empty(&ca->acks.deferred) && ca_ack_all_deferred(ca, now);
+	return !list_empty(&ca->acks.postponed) && ca_ack_all_postponed(ca, now);
 }
 
 /* ---- ca.c ---- */

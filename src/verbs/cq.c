@@ -190,14 +190,24 @@ static void drain_held(struct cq *cq)
 	}
 }
 
-/* IPS-30, IPS-31: a send completion returns the credits of all before it, a receive completion its own. */
-static void return_credits(struct cq *cq, const struct cqe *cqe)
+static void return_shared_credit(struct cq *cq, uint32_t srqn)
 {
-	struct srq *srq = cqe->srqn ? srq_find(cq->ca, cqe->srqn) : NULL;
-	struct qp *qp = cqe->srqn ? NULL : qp_find(cq->ca, cqe->wqn);
+	struct srq *srq = srq_find(cq->ca, srqn);
 
 	if (srq)
 		srq_reaped(srq);
+}
+
+/* IPS-30, IPS-31: a send completion returns the credits of all before it, a receive completion its own. */
+static inline __attribute__((always_inline)) void return_credits(struct cq *cq, const struct cqe *cqe)
+{
+	struct qp *qp;
+
+	if (cqe->srqn) {
+		return_shared_credit(cq, cqe->srqn);
+		return;
+	}
+	qp = qp_find(cq->ca, cqe->wqn);
 	if (!qp)
 		return;
 	if (cqe->kind == CQE_SEND && qp->send_cq == cq)
@@ -210,7 +220,7 @@ static void return_credits(struct cq *cq, const struct cqe *cqe)
 
 static void tell(struct cq *cq)
 {
-	cq->ca->host_ops->async_event(cq->ca->host, IBV_EVENT_CQ_ERR, cq);
+	cq->ca->ops->async_event(cq->ca->owner, IBV_EVENT_CQ_ERR, cq);
 }
 
 /* Seed profile, IPS-40, IPS-42, A-25: the completion is kept, and the ULP is interrupted once. */
@@ -268,7 +278,7 @@ static void fire(struct cq *cq)
 {
 	cq->arm = CQ_DISARMED;
 	cq->announced = cq->engine.tail;
-	cq->ca->host_ops->cq_event(cq->ca->host, cq);
+	cq->ca->ops->cq_event(cq->ca->owner, cq);
 }
 
 struct cqe *cq_make_room(struct cq *cq)
@@ -324,12 +334,30 @@ const void *cq_wqe(const struct cq *cq, const struct cqe *cqe)
 	return wq_ulp_at(&wq->ulp, cqe->wqe_index);
 }
 
-void cq_remove(struct cq *cq, const struct cqe *front)
+static inline void take_off(struct cq *cq, const struct cqe *front)
 {
 	cq_advance(&cq->ulp.ring, &cq->ulp.head_at);
 	cq->ulp.head++;
 	cq->ulp.credit_count++;
 	return_credits(cq, front);
+}
+
+void cq_remove(struct cq *cq, const struct cqe *front)
+{
+	take_off(cq, front);
+}
+
+int cq_reap(struct cq *cq, int entries, struct ibv_wc *wc)
+{
+	const struct cqe *front;
+	int n = 0;
+
+	while (n < entries && (front = cq_front(cq))) {
+		memcpy(&wc[n++], front, CQE_WC_BYTES);
+		take_off(cq, front);
+	}
+	cq_doorbell(cq);
+	return n;
 }
 
 bool cq_take(struct cq *cq, struct cqe *cqe)

@@ -117,6 +117,8 @@ static inline const struct cqe *cq_front(const struct cq *cq)
 	return __atomic_load_n(&head->slot->valid, __ATOMIC_ACQUIRE) == head->phase ? head->slot : NULL;
 }
 void cq_remove(struct cq *cq, const struct cqe *front);
+/* Takes up to `entries`, and gives their room back. How many. */
+int cq_reap(struct cq *cq, int entries, struct ibv_wc *wc);
 /* The ULP's: says how many were removed. Unless the engine runs apart, it reads the doorbell at once. */
 void cq_doorbell_rung(struct cq *cq);
 static inline void cq_doorbell(struct cq *cq)

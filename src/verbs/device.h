@@ -3,6 +3,7 @@
 #ifndef WEFT_VERBS_DEVICE_H
 #define WEFT_VERBS_DEVICE_H
 
+#include "base/counters.h"
 #include "wire/port_load.h"
 #include "wire/protocol.h"
 
@@ -11,14 +12,14 @@
 #include <stdint.h>
 
 enum { CA_PORT = 1 };	/* the number of the port that each device has */
-enum { CA_DEVICES = 4, CA_GIDS = 64, CA_PKEYS = 1 };	/* devices: as many as the fabric page has */
+enum { CA_DEVICES = 8, CA_GIDS = 64, CA_PKEYS = 32 };	/* as many as the fabric page has */
 
 struct transport_ops;
 
 struct ca_gid {
 	uint8_t raw[16];
 	bool valid;
-	enum ibv_gid_type type;
+	enum ibv_gid_type type : 8;
 	uint32_t ndev_ifindex;
 };
 
@@ -36,9 +37,11 @@ struct ca_device {
 	enum ibv_port_state port_state;
 	uint8_t takes;			/* by bits of enum packet_form: frames that it takes in; device_set_link */
 	bool may_reorder;		/* what is sent from here may arrive in another order, or what arrives was */
-	uint16_t pkey[CA_PKEYS];	/* 0xffff */
+	uint8_t pkeys;			/* places of its table of P_Keys, 1 to CA_PKEYS */
+	uint16_t pkey[CA_PKEYS];	/* 0: the place is free */
 	struct ca_gid gid[CA_GIDS];
-	struct port_load *load;		/* borrowed: what its port carries for this process; NULL: the host does not count it */
+	struct port_load *load;		/* borrowed: what its port carries for this process; NULL: the owner does not count it */
+	struct counters *counters;	/* borrowed: what ca_count counts for this process; NULL: the owner does not keep it */
 	struct ibv_device_attr_ex attr;	/* limits and capabilities; filled by ca_init */
 };
 
@@ -49,6 +52,8 @@ static inline bool device_has(const struct ca_device *dev, enum device_cap cap)
 
 /* Where the GID stands in the device's table, or -1. */
 int device_gid_index(const struct ca_device *dev, const uint8_t gid[16]);
+/* Where a P_Key of this one's partition stands in the device's table, a full member's rather than a limited one's; or -1. */
+int device_pkey_index(const struct ca_device *dev, uint16_t pkey);
 /* Is this the address of the device's port? gid: NULL in a packet without a GRH. Where ports have no LIDs, lid is any. */
 static inline bool device_is_port(const struct ca_device *dev, uint16_t lid, const uint8_t *gid)
 {

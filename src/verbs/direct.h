@@ -23,7 +23,7 @@ struct direct_request {
 
 static inline bool direct_is_atomic(const struct direct_request *r)
 {
-	return r->op >= OP_CMP_SWAP;
+	return r->op == OP_CMP_SWAP || r->op == OP_FETCH_ADD || r->op == OP_ATOMIC_WRITE;
 }
 
 /* How direct messages reach the QP's peer: filled by direct_ops.connect, all borrowed. */
@@ -71,6 +71,9 @@ enum {
 	DIRECT_LONG = 2 * DIRECT_SLICE,
 };
 
+/* What became of a write: packets are to be used, it was executed, and that in memory that both processes map. */
+enum direct_write { WRITE_REFUSED, WRITE_DONE, WRITE_MAPPED };
+
 struct direct_ops {
 	/* publish_mr publishes a region or bound window to the peers of this host. unpublish_mr, where mr->direct is not NULL,
 	 * takes it back and waits until no peer uses it. False: a stopped peer uses it still, and it stays published. */
@@ -82,6 +85,8 @@ struct direct_ops {
 	/* Executes the request now, wholly. False: use packets, whatever the reason; memory that the request would change may
 	 * be changed. The QP has nothing in flight. */
 	bool (*execute)(void *arg, struct qp *qp, struct direct_request *r);
+	/* The same for a write of one piece, bytes > 0. */
+	enum direct_write (*write)(void *arg, struct qp *qp, uint32_t rkey, uint64_t va, const void *data, uint32_t bytes);
 	/* Would execute find the QP's peer now? */
 	bool (*reaches)(void *arg, struct qp *qp);
 	/* Can a direct message go to the QP's peer? Fills qp->direct_path. */

@@ -212,7 +212,7 @@ int flow_create(struct qp *qp, const struct ibv_flow_attr *attr, struct flow **o
 	flow->qp = qp;
 	err = read_rule(flow, attr);
 	if (err == 0 && before == 0)
-		err = ca->host_ops->mcast(ca->host, qp->dev, flow_group, true);
+		err = ca->ops->mcast(ca->owner, qp->dev, flow_group, true);
 	if (err < 0) {
 		free(flow);
 		return err;
@@ -232,7 +232,7 @@ void flow_destroy(struct flow *flow)
 	qp->flows--;
 	/* a failure changes nothing: the group is left at the latest when the process goes */
 	if (flows_of(ca, qp->dev) == 0)
-		(void)ca->host_ops->mcast(ca->host, qp->dev, flow_group, false);
+		(void)ca->ops->mcast(ca->owner, qp->dev, flow_group, false);
 	free(flow);
 }
 

@@ -1,4 +1,4 @@
-/* Multicast: which datagram QPs listen to which group. The host is told when a device's first QP joins and its last
+/* Multicast: which datagram QPs listen to which group. The adapter's owner is told when a device's first QP joins and its last
  * leaves. IBA 10.5, 11.3. */
 #include "verbs/qp.h"
 
@@ -48,7 +48,7 @@ int mcast_attach(struct qp *qp, const uint8_t gid[16], uint16_t lid)
 	if (!member)
 		return -ENOMEM;
 	if (listeners(qp, gid) == 0) {
-		err = ca->host_ops->mcast(ca->host, qp->dev, gid, true);
+		err = ca->ops->mcast(ca->owner, qp->dev, gid, true);
 		if (err < 0) {
 			free(member);
 			return err;
@@ -69,9 +69,9 @@ static void leave(struct mcast_member *member)
 
 	list_remove(&member->node);
 	qp->mcasts--;
-	/* the host can do nothing about a failure that we could: the group is left at the latest when the process goes */
+	/* the owner can do nothing about a failure that we could: the group is left at the latest when the process goes */
 	if (listeners(qp, member->gid) == 0)
-		(void)ca->host_ops->mcast(ca->host, qp->dev, member->gid, false);
+		(void)ca->ops->mcast(ca->owner, qp->dev, member->gid, false);
 	free(member);
 }
 

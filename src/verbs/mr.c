@@ -159,7 +159,7 @@ int mr_write(struct mr *mr, uint64_t va, const void *data, uint32_t bytes)
 	int err;
 
 	if (may_be_gone(mr, kind)) {
-		err = ca->host_ops->write_program(ca->host, mr_address(mr, va), data, bytes);
+		err = ca->ops->write_program(ca->owner, mr_address(mr, va), data, bytes);
 		return kind == MR_MEMORY ? 0 : err;
 	}
 	if (kind != MR_NULL)
@@ -174,7 +174,7 @@ int mr_read(struct mr *mr, uint64_t va, void *data, uint32_t bytes)
 	int err;
 
 	if (may_be_gone(mr, kind)) {
-		err = ca->host_ops->read_program(ca->host, data, mr_address(mr, va), bytes);
+		err = ca->ops->read_program(ca->owner, data, mr_address(mr, va), bytes);
 		if (!err || kind != MR_MEMORY)
 			return err;
 		kind = MR_NULL;

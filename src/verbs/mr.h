@@ -34,7 +34,7 @@ struct mr {
 };
 
 /* access as IBV_ACCESS_*. REMOTE_WRITE or REMOTE_ATOMIC without LOCAL_WRITE, or unknown bits: -EINVAL.
- * addr + length wrapping: -EINVAL. Whether memory is mapped is the host's to check before. */
+ * addr + length wrapping: -EINVAL. Whether memory is mapped is the owner's to check before. */
 int mr_create(struct pd *pd, void *memory, uint64_t length, uint64_t iova, int access, struct mr **mr);
 int mr_create_kind(struct pd *pd, enum mr_kind kind, void *memory, uint64_t length, uint64_t iova, int access, struct mr **mr);
 int mr_rereg(struct mr *mr, int flags, struct pd *pd, void *memory, uint64_t length, int access);
@@ -80,9 +80,12 @@ static inline uint32_t remote_rights(enum opcode_op op)
 	case OP_CMP_SWAP:
 	case OP_FETCH_ADD:
 		return IBV_ACCESS_REMOTE_ATOMIC;
-	default:
+	case OP_SEND: case OP_READ_RESPONSE: case OP_ACK: case OP_ATOMIC_ACK: case OP_CNP: case OP_SELECTIVE_ACK:
 		return 0;
+	case OP_FLUSH:		/* no responder executes it: more than any region has */
+		return UINT32_MAX;
 	}
+	return 0;
 }
 
 enum remote_verdict { REMOTE_OK, REMOTE_ACCESS_ERROR };

@@ -1,4 +1,5 @@
 /* Queue pairs: creation, numbers, destruction. States are in qp_state.c, attributes in qp_attr.c. */
+#include "base/qpn.h"
 #include "verbs/direct.h"
 #include "verbs/rss.h"
 
@@ -161,11 +162,11 @@ static void cqs_detach(struct qp *qp)
 static int number_init(struct qp *qp)
 {
 	struct ca *ca = qp->ca;
-	int err = ca->host_ops->qpn_alloc(ca->host, &qp->qpn);
+	int err = ca->ops->qpn_alloc(ca->owner, &qp->qpn);
 
 	if (err < 0)
 		return err;
-	if (weft_bug_on(qp->qpn > PSN_MASK || qp_find(ca, qp->qpn)))
+	if (weft_bug_on(qp->qpn > QPN_MASK || qp_find(ca, qp->qpn)))
 		return -EINVAL;
 	err = qp_table_insert(&ca->by_number, qp);
 	if (err < 0)
@@ -175,7 +176,7 @@ static int number_init(struct qp *qp)
 		return 0;
 	qp_table_remove(&ca->by_number, qp);
 free_number:
-	ca->host_ops->qpn_free(ca->host, qp->qpn);
+	ca->ops->qpn_free(ca->owner, qp->qpn);
 	return err;
 }
 
@@ -183,7 +184,7 @@ static void number_fini(struct qp *qp)
 {
 	table_remove(&qp->ca->qps, qp->handle);
 	qp_table_remove(&qp->ca->by_number, qp);
-	qp->ca->host_ops->qpn_free(qp->ca->host, qp->qpn);
+	qp->ca->ops->qpn_free(qp->ca->owner, qp->qpn);
 }
 
 static void hold_objects(struct qp *qp)
@@ -316,7 +317,7 @@ int qp_destroy(struct qp *qp)
 		return 0;
 	list_remove(&qp->ready);
 	list_remove(&qp->unacked);
-	list_remove(&qp->deferred);
+	list_remove(&qp->postponed);
 	timer_heap_remove(&qp->ca->timers, &qp->timer);
 	if (qp->ca->direct && qp->published)
 		qp->ca->direct->unpublish_qp(qp->ca->direct_arg, qp);

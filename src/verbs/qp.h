@@ -50,8 +50,8 @@ struct qp {
 	uint32_t published;			/* the direct path's: 0 when its peer cannot use it */
 	struct direct_path direct_path;		/* the direct path's */
 	struct list_node unacked;	/* in ca.acks.untimed or ca.acks.unacked */
-	struct list_node deferred;	/* in ca.acks.deferred */
-	void *observer;			/* owned, from malloc: of who watches the transport (a recorder); NULL: nothing */
+	struct list_node postponed;	/* in ca.acks.postponed */
+	void *observer;			/* owned, from malloc: of who watches the transport; NULL: nobody does */
 	bool sqd_async;			/* en_sqd_async_notify */
 	uint8_t ip_version;		/* of its path, when the consumer said so: 4, 6 or 0 */
 	bool held_by_consumer;		/* the transport has something to say once completed receives are reaped */
@@ -86,11 +86,20 @@ static inline struct qp *qp_find(const struct ca *ca, uint32_t qpn)
 	return qp;
 }
 
+/* The P_Key of its packets: what the port's table has at its index now. */
+static inline uint16_t qp_pkey(const struct qp *qp)
+{
+	return qp->dev->pkey[qp->attr.pkey_index];
+}
+
+/* Counts n more of a counter of base/counters.def. */
+#define QP_COUNT(qp, name, n) ca_count((qp)->ca, (qp)->dev, COUNTER_INDEX(name), n)
+
 /* Where what the connected QP sends goes. */
 static inline const struct route *qp_route(struct qp *qp)
 {
 	if (qp->route.generation != qp->ca->routes.generation)
-		route_ask(qp->ca, qp->dev, &qp->path, qp->attr.dest_qp_num, &qp->route);
+		route_ask(qp->ca, qp->dev, qp_pkey(qp), &qp->path, qp->attr.dest_qp_num, &qp->route);
 	return &qp->route;
 }
 
@@ -197,6 +206,9 @@ static inline struct send_wqe *qp_send_next(struct qp *qp)
  * On an error status the caller moves the QP to error with qp_error afterwards. When the CQ is dead the QP is in the error
  * state already: that also holds for qp_recv_complete and qp_recv_short. */
 void qp_send_complete(struct qp *qp, enum ibv_wc_status status);
+/* The same, successfully, of all WQEs before that cumulative index. A completion that finds its CQ dead completes all there
+ * is. */
+void qp_send_complete_until(struct qp *qp, uint32_t index);
 
 /* rq.engine.announced has grown. */
 static inline void qp_recv_announced(struct qp *qp, wtime now)
@@ -289,6 +301,12 @@ static inline const struct send_op *send_op_of(const struct qp *qp, unsigned opc
 }
 
 enum qp_kind { QP_KIND_RC, QP_KIND_UC, QP_KIND_UD, QP_KIND_XRC_SEND, QP_KIND_XRC_RECV, QP_KIND_RAW, QP_KINDS };
+/* One segment on a connected QP, as most WQEs have: there is nothing to judge but what is asked here. */
+static inline bool send_is_plain(const struct qp *qp, const struct send_op *op, const struct send_wqe *wqe)
+{
+	return op->data <= DATA_IN && wqe->num_sge == 1 && !(wqe->flags & IBV_SEND_INLINE) &&
+	       wqe->length <= MESSAGE_MAX_BYTES && qp->cap.max_send_sge && qp->kind <= QP_KIND_UC;
+}
 /* -1 for types that are not supported. */
 int qp_kind(enum ibv_qp_type type);
 /* 0, or -EINVAL when the table does not allow the transition with that mask. */

@@ -1,5 +1,6 @@
 /* The values of QP attributes: what is allowed, and where they are kept. Whether an attribute may be given at all is
  * decided by the table in qp_state.c. */
+#include "base/qpn.h"
 #include "verbs/qp.h"
 
 #include "wire/addr.h"
@@ -55,7 +56,7 @@ int qp_attr_check(const struct qp *qp, const struct ibv_qp_attr *attr, int mask)
 		RULE(MIN_RNR_TIMER, attr->min_rnr_timer <= RNR_TIMER_MAX),
 		RULE(MAX_QP_RD_ATOMIC, attr->max_rd_atomic <= limit->max_qp_init_rd_atom),
 		RULE(MAX_DEST_RD_ATOMIC, attr->max_dest_rd_atomic <= limit->max_qp_rd_atom),
-		RULE(DEST_QPN, attr->dest_qp_num <= PSN_MASK),
+		RULE(DEST_QPN, attr->dest_qp_num <= QPN_MASK),
 		RULE(AV, path_check(qp, &attr->ah_attr) == 0),
 	};
 

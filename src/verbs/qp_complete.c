@@ -6,8 +6,9 @@ static enum ibv_wc_opcode wc_opcode_of(const struct send_wqe *wqe)
 	return wqe->opcode < SEND_OPS ? send_ops[wqe->opcode].wc_opcode : IBV_WC_SEND;
 }
 
-/* IPS-29: the WQE is finished before its completion can be seen, so that pending is never too high. */
-void qp_send_complete(struct qp *qp, enum ibv_wc_status status)
+/* IPS-29: the WQE is finished before its completion can be seen, so that pending is never too high. `status` is a constant where
+ * all succeed. */
+static inline __attribute__((always_inline)) void complete(struct qp *qp, enum ibv_wc_status status)
 {
 	struct wq_engine *sq = &qp->sq.engine;
 	uint32_t index = sq->completed;
@@ -20,8 +21,8 @@ void qp_send_complete(struct qp *qp, enum ibv_wc_status status)
 	wq_completed(sq);
 	if (sq->started == index)
 		sq->started++;
-	if (status == IBV_WC_SUCCESS)
-		qp->ca->counters.rdma_sends += opcode == IBV_WC_SEND;
+	if (status == IBV_WC_SUCCESS && opcode == IBV_WC_SEND)
+		QP_COUNT(qp, rdma_sends, 1);
 	if (!qp->sq_sig_all && !(wqe->flags & IBV_SEND_SIGNALED) && status == IBV_WC_SUCCESS)
 		return;
 	cqe = cq_next(qp->send_cq);
@@ -30,6 +31,17 @@ void qp_send_complete(struct qp *qp, enum ibv_wc_status status)
 		.byte_len = status == IBV_WC_SUCCESS ? wqe->length : 0, .src_qp = qp->qpn,
 	};
 	cq_publish(qp->send_cq, cqe, false);
+}
+
+void qp_send_complete(struct qp *qp, enum ibv_wc_status status)
+{
+	complete(qp, status);
+}
+
+void qp_send_complete_until(struct qp *qp, uint32_t index)
+{
+	while ((int32_t)(index - qp->sq.engine.completed) > 0)
+		complete(qp, IBV_WC_SUCCESS);
 }
 
 void qp_flush_send(struct qp *qp)
@@ -41,7 +53,7 @@ void qp_flush_send(struct qp *qp)
 
 void qp_event(struct qp *qp, enum ibv_event_type event)
 {
-	qp->ca->host_ops->async_event(qp->ca->host, event, qp);
+	qp->ca->ops->async_event(qp->ca->owner, event, qp);
 }
 
 void qp_ready(struct qp *qp)

@@ -1,4 +1,5 @@
 /* Posting sends: a work request becomes a WQE. One row per opcode says who may post it and what data it has. */
+#include "base/qpn.h"
 #include "verbs/qp.h"
 
 #include <errno.h>
@@ -79,7 +80,7 @@ static int fill_datagram(const struct qp *qp, struct send_wqe *wqe, const struct
 	if (!ah)
 		return -EINVAL;
 	wqe->av = ah->av;
-	wqe->remote_qpn = wr->wr.ud.remote_qpn & PSN_MASK;
+	wqe->remote_qpn = wr->wr.ud.remote_qpn & QPN_MASK;
 	wqe->qkey = wr->wr.ud.remote_qkey;
 	if (ah->pd != qp->pd)	/* it completes with that when its turn comes */
 		wqe->bad_status = IBV_WC_LOC_QP_OP_ERR;
@@ -112,7 +113,7 @@ static int fill_target(const struct qp *qp, const struct send_op *op, struct sen
 	if (qp->type == IBV_QPT_UD)
 		return fill_datagram(qp, wqe, wr);
 	if (qp->type == IBV_QPT_XRC_SEND)
-		wqe->remote_qpn = wr->qp_type.xrc.remote_srqn & PSN_MASK;
+		wqe->remote_qpn = wr->qp_type.xrc.remote_srqn & QPN_MASK;
 	if (op->wc_opcode == IBV_WC_SEND)
 		return 0;
 	if (wr->opcode == IBV_WR_BIND_MW)
@@ -159,6 +160,19 @@ static inline bool may_post(const struct qp *qp)
 	return 1u << qp->state & MAY_POST;
 }
 
+/* Where the engine does not run apart the ring is nobody else's: a plain WQE is copied as it was just written. */
+static inline void hand_over(struct qp *qp, const struct send_op *op, const struct send_wqe *posted)
+{
+	struct wq_engine *e = &qp->sq.engine;
+	struct send_wqe *copy;
+
+	if (qp->ca->doorbells || e->fetched != qp->sq.ulp.written || !send_is_plain(qp, op, posted))
+		return;
+	copy = wq_copy_at(e, wq_position(e, e->fetched++));
+	*copy = *posted;
+	copy->seg[0] = posted->seg[0];
+}
+
 static inline int post_one(struct qp *qp, const struct ibv_send_wr *wr)
 {
 	const struct send_op *op = send_op_of(qp, wr->opcode);
@@ -180,9 +194,11 @@ static inline int post_one(struct qp *qp, const struct ibv_send_wr *wr)
 		err = fill_data(qp, op, wqe, wr);
 	if (err == 0)
 		err = check(qp, op, wqe);
-	if (err == 0)
-		wq_written(&qp->sq.ulp);
-	return err;
+	if (err < 0)
+		return err;
+	hand_over(qp, op, wqe);
+	wq_written(&qp->sq.ulp);
+	return 0;
 }
 
 static inline void ring(struct qp *qp, wtime now)
@@ -193,7 +209,7 @@ static inline void ring(struct qp *qp, wtime now)
 		doorbells_ring(qp->ca->doorbells, qp->handle);
 		return;
 	}
-	wq_doorbell_read(&qp->sq.engine);
+	wq_announced(&qp->sq);
 	qp_send_announced(qp, now);
 }
 

@@ -104,9 +104,9 @@ void qp_established(struct qp *qp)
  * ends have one path MTU (IBA 9.7.1). */
 static void fit_path(struct qp *qp)
 {
-	const struct ca_ops *ops = qp->ca->host_ops;
+	const struct ca_ops *ops = qp->ca->ops;
 	const struct route *r = qp_route(qp);
-	int mtu = ops->path_mtu ? ops->path_mtu(qp->ca->host, r, &qp->path) : 0;
+	int mtu = ops->path_mtu ? ops->path_mtu(qp->ca->owner, r, &qp->path) : 0;
 
 	if (mtu && (int)qp->attr.path_mtu > mtu)
 		qp->attr.path_mtu = (enum ibv_mtu)mtu;
@@ -118,7 +118,7 @@ static void enter(struct qp *qp, wtime now, enum ibv_qp_state to, int mask)
 	enum ibv_qp_state from = qp->state;
 
 	hide(qp);
-	if (to == IBV_QPS_RESET || mask & IBV_QP_AV) {
+	if (to == IBV_QPS_RESET || mask & (IBV_QP_AV | IBV_QP_PKEY_INDEX)) {
 		qp->direct_path = (struct direct_path){ 0 };
 		qp->route = (struct route){ 0 };
 	}

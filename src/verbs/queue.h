@@ -20,7 +20,7 @@ struct arena_run;
 
 /* The memory all queues of one process live in; base is this process's mapping of it. */
 struct arena {
-	uint8_t *base;	/* borrowed from the host */
+	uint8_t *base;	/* borrowed from the owner */
 	uint64_t pinned;	/* bytes given away, IPS-18 */
 	uint32_t units, top;	/* in all; ever given away */
 	struct arena_run *run;	/* owned, by unit: the allocator's own book, outside the shared memory */
@@ -310,6 +310,12 @@ static inline void wq_doorbell_read(struct wq_engine *e)
 	announced = atomic_load_explicit(e->ring.doorbell, memory_order_acquire);
 	if (announced - e->completed <= e->ring.capacity && announced - e->completed >= e->announced - e->completed)
 		e->announced = announced;
+}
+
+/* Consumer and engine are one: the doorbell says what the consumer knows. */
+static inline void wq_announced(struct wq *wq)
+{
+	wq->engine.announced = wq->ulp.rung;
 }
 
 /* One more is finished: its slot may be the consumer's again. */

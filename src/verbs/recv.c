@@ -61,7 +61,7 @@ int qp_post_recv(struct qp *qp, wtime now, const struct ibv_recv_wr *wr, const s
 		doorbells_ring(qp->ca->doorbells, qp->handle);
 		return err;
 	}
-	wq_doorbell_read(&qp->rq.engine);
+	wq_announced(&qp->rq);
 	qp_recv_announced(qp, now);
 	return err;
 }

@@ -2,10 +2,12 @@
 
 #include "base/qpn.h"
 #include "verbs/ca.h"
+#include "verbs/qp.h"
 
 #include <string.h>
 
 _Static_assert(sizeof(struct route_key) == 24, "keys are compared as bytes");
+_Static_assert(CA_DEVICES <= 8, "a key has room for a device");
 
 void routes_init(struct routes *rs)
 {
@@ -13,10 +15,11 @@ void routes_init(struct routes *rs)
 	rs->generation = 1;
 }
 
-void route_ask(struct ca *ca, const struct ca_device *dev, const struct packet_path *path, uint32_t qpn, struct route *r)
+void route_ask(struct ca *ca, const struct ca_device *dev, uint16_t pkey, const struct packet_path *path, uint32_t qpn,
+	       struct route *r)
 {
-	*r = (struct route){ .generation = ca->routes.generation, .qpn = qpn };
-	ca->host_ops->route(ca->host, dev, path, r);
+	*r = (struct route){ .generation = ca->routes.generation, .qpn = qpn, .pkey = pkey };
+	ca->ops->route(ca->owner, dev, path, r);
 }
 
 /* A process's QP numbers differ in their low bits, those of several processes in the high ones. */
@@ -27,43 +30,44 @@ static struct route_entry *place_of(struct routes *rs, const struct route_key *k
 
 static void ask_for(struct ca *ca, const struct ca_device *dev, struct route_entry *e)
 {
-	struct packet_path path = { .dlid = e->key.dlid, .sl = e->key.sl, .has_grh = e->key.device_and_grh & 1 };
+	struct packet_path path = { .dlid = e->key.dlid, .sl = e->key.sl, .has_grh = e->key.has_grh };
 
 	memcpy(path.dgid, e->key.dgid, sizeof(path.dgid));
-	route_ask(ca, dev, &path, e->key.qpn, &e->route);
+	route_ask(ca, dev, e->key.pkey, &path, e->key.qpn, &e->route);
 }
 
-static inline const struct route *find(struct ca *ca, const struct ca_device *dev, const struct route_key *key)
+static inline const struct route *find(const struct qp *qp, const struct route_key *key)
 {
-	struct route_entry *e = place_of(&ca->routes, key);
+	struct route_entry *e = place_of(&qp->ca->routes, key);
 
-	if (e->route.generation != ca->routes.generation || memcmp(&e->key, key, sizeof(*key)) != 0) {
+	if (e->route.generation != qp->ca->routes.generation || memcmp(&e->key, key, sizeof(*key)) != 0) {
 		e->key = *key;
-		ask_for(ca, dev, e);
+		ask_for(qp->ca, qp->dev, e);
 	}
 	return &e->route;
 }
 
-static inline struct route_key make_key(const struct ca_device *dev, uint32_t qpn, uint16_t lid, uint8_t sl, bool has_grh,
+static inline struct route_key make_key(const struct qp *qp, uint32_t qpn, uint16_t lid, uint8_t sl, bool has_grh,
 					const uint8_t gid[16])
 {
-	struct route_key key = { .qpn = qpn, .dlid = lid, .sl = sl, .device_and_grh = (uint8_t)(dev->index << 1 | has_grh) };
+	struct route_key key = { .qpn = qpn, .sl = sl & 15, .device = qp->dev->index & 7, .has_grh = has_grh, .dlid = lid,
+				 .pkey = qp_pkey(qp) };
 
 	if (has_grh)
 		memcpy(key.dgid, gid, sizeof(key.dgid));
 	return key;
 }
 
-const struct route *route_of_av(struct ca *ca, const struct ca_device *dev, const struct av *av, uint32_t qpn)
+const struct route *route_of_av(const struct qp *qp, const struct av *av, uint32_t qpn)
 {
-	struct route_key key = make_key(dev, qpn, av->dlid, av->sl, av->is_global, av->dgid);
+	struct route_key key = make_key(qp, qpn, av->dlid, av->sl, av->is_global, av->dgid);
 
-	return find(ca, dev, &key);
+	return find(qp, &key);
 }
 
-const struct route *route_back(struct ca *ca, const struct ca_device *dev, const struct packet_path *path, uint32_t src_qpn)
+const struct route *route_back(const struct qp *qp, const struct packet_path *path, uint32_t src_qpn)
 {
-	struct route_key key = make_key(dev, src_qpn, path->slid, path->sl, path->has_grh, path->sgid);
+	struct route_key key = make_key(qp, src_qpn, path->slid, path->sl, path->has_grh, path->sgid);
 
-	return find(ca, dev, &key);
+	return find(qp, &key);
 }

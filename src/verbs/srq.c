@@ -130,7 +130,7 @@ void srq_limit_check(struct srq *srq)
 	if (srq->wq.engine.announced - srq->wq.engine.started >= srq->limit)
 		return;
 	srq->limit = 0;
-	srq->ca->host_ops->async_event(srq->ca->host, IBV_EVENT_SRQ_LIMIT_REACHED, srq);
+	srq->ca->ops->async_event(srq->ca->owner, IBV_EVENT_SRQ_LIMIT_REACHED, srq);
 }
 
 int srq_post(struct srq *srq, const struct ibv_recv_wr *wr, const struct ibv_recv_wr **bad)

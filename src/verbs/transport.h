@@ -2,8 +2,8 @@
  * else a transport can do stands in tables beside them, NULL where it cannot:
  *   packet_ops   it makes and takes packets (ib), which the adapter pulls and gives: ca_output, ca_input
  *   message_ops  its QPs take direct messages (verbs/direct.h)
- * A transport of byte streams will have a table of its own for its connections (bytes in, bytes out, writable) and none of these.
- * It sends when its doorbell rings, and a QP of it that is ready (qp_ready) has its doorbell rung again by ca_output. */
+ * A transport without packet_ops sends when its doorbell rings, and ca_output rings the doorbell of its QPs that are ready
+ * (qp_ready). */
 #ifndef WEFT_VERBS_TRANSPORT_H
 #define WEFT_VERBS_TRANSPORT_H
 
@@ -28,8 +28,8 @@ struct message_ops {
 	/* Reads the ACK of the QP's direct messages. Was it new? The QP leaves its list when nothing is unacknowledged any
 	 * more. */
 	bool (*qp_reap_acks)(struct qp *qp, wtime now);
-	/* The QP's deferred ACK takes effect, and the QP leaves ca.acks.deferred. Did anything get through? */
-	bool (*qp_ack_deferred)(struct qp *qp);
+	/* The QP's postponed ACK takes effect, and the QP leaves ca.acks.postponed. Did anything get through? */
+	bool (*qp_ack_postponed)(struct qp *qp);
 };
 
 /* What may be modified in a change of state, as a row of the standard's table. */

@@ -1,6 +1,7 @@
 /* A send WQE as the engine takes it from the ring. The ring belongs to the consumer, which may be another process and may write
  * it at any time: each byte is read once, and the copy is judged. What a consumer's library finds before it posts (qp_post.c) is
  * not repeated to answer the consumer, but where the engine or other QPs depend on it. */
+#include "base/qpn.h"
 #include "verbs/qp.h"
 #include "wire/mtu.h"
 
@@ -18,7 +19,7 @@ static void fault(struct send_wqe *wqe, enum ibv_wc_status status)
 static void judge_datagram(const struct qp *qp, struct send_wqe *wqe)
 {
 	if (qp->type == IBV_QPT_RAW_PACKET) {
-		wqe->remote_qpn = PSN_MASK;	/* all who have rules: flow_group */
+		wqe->remote_qpn = QPN_MASK;	/* all who have rules: flow_group */
 		return;
 	}
 	if (wqe->length > mtu_bytes(qp->dev->active_mtu))
@@ -74,13 +75,6 @@ static struct send_wqe *judge(const struct qp *qp, const struct send_op *op, str
 	return wqe;
 }
 
-/* The same of one segment on a connected QP, as most WQEs are: then there is nothing else to judge. */
-static inline bool is_plain(const struct qp *qp, const struct send_op *op, const struct send_wqe *wqe)
-{
-	return op && op->data <= DATA_IN && wqe->num_sge == 1 && !(wqe->flags & IBV_SEND_INLINE) &&
-	       wqe->length <= MESSAGE_MAX_BYTES && qp->cap.max_send_sge && qp->kind <= QP_KIND_UC;
-}
-
 struct send_wqe *qp_send_fetch(struct qp *qp)
 {
 	uint32_t position = wq_position(&qp->sq.engine, qp->sq.engine.fetched++);
@@ -91,9 +85,9 @@ struct send_wqe *qp_send_fetch(struct qp *qp)
 	*wqe = *posted;
 	atomic_signal_fence(memory_order_seq_cst);	/* the compiler reads the copy from here on */
 	wqe->flags &= SEND_FLAGS_KNOWN;
-	wqe->remote_qpn &= PSN_MASK;	/* of a refused one too: the way to it is looked up */
+	wqe->remote_qpn &= QPN_MASK;	/* of a refused one too: the way to it is looked up */
 	op = send_op_of(qp, wqe->opcode);
-	if (!is_plain(qp, op, wqe))
+	if (!op || !send_is_plain(qp, op, wqe))
 		return judge(qp, op, wqe, posted);
 	wqe->seg[0] = posted->seg[0];
 	return wqe;

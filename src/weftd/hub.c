@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "control/fds.h"
+#include "weftd/bad_keys.h"
 #include "weftd/captures.h"
 #include "weftd/channels.h"
 #include "weftd/farewells.h"
@@ -441,7 +442,8 @@ static const struct rule {
 	[CTL_MAD] = { FROM_MADS, 0, sizeof(struct control_mad) + CONTROL_MAD_PIECE, .full = umad_input },
 	[CTL_PING] = { FROM_COMMAND, .plain = pings_input },
 	[CTL_MAD_AGENT] = { FROM_COMMAND, 0, sizeof(struct control_agent), .full = umad_agent },
-	[CTL_COUNTS] = { FROM_COMMAND, .plain = subnet_counts },
+	[CTL_BAD_KEY] = { FROM_PROCESS, .plain = bad_keys_input },
+	[CTL_COUNTS] = { FROM_COMMAND | FROM_LEASE, .plain = subnet_counts },
 };
 
 static const struct rule *find_rule(const struct control_msg *msg)

@@ -83,6 +83,7 @@ struct client {
 	uint64_t known[PAGE_SLOTS / 64];	/* first slots of the processes that must hear when it leaves */
 	uint64_t mads_sent, mads_dropped;
 	bool has_socket;		/* of UDP port 4791: roce_port.c */
+	bool is_deaf;			/* the kernel refused its socket a multicast group */
 	bool holds_wire;		/* a command wants the port open, as long as it lives: pings.c */
 	uint32_t lease_port;		/* as in struct claims */
 	struct mad_port *mad_port;	/* owned: umad.c; NULL: it has opened none */
@@ -150,7 +151,7 @@ struct roce_port {
 struct loads {
 	int fd;				/* owned: a memory file of fixed size, which processes write; -1: there is none */
 	const struct port_loads *all;	/* owned mapping of it, read-only */
-	uint64_t link_downed[CONTROL_DEVICES];
+	uint64_t link_downed[PAGE_DEVICES];
 };
 
 /* Our choices: answers in a second to each of so many sources, and to all; questions of this host that are under way. Sources

@@ -24,7 +24,6 @@
 /* Our choice: as often and as long as the kernel's, whose first user gives up later. */
 enum { ANSWER_MS = 3000, RETRIES = 3 };
 
-
 struct waiter {
 	struct list_node node;		/* join.waiters */
 	struct client *client;		/* borrowed */

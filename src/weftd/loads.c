@@ -43,7 +43,7 @@ static void add_up(const struct hub *h, uint32_t device, uint64_t sum[PORT_LOADS
 		if (!atomic_load(&h->page->slot_owner[slot]))
 			continue;	/* nobody had it */
 		for (int i = 0; i < PORT_LOADS; i++)
-			sum[i] += atomic_load_explicit(&l->count[i], memory_order_relaxed);
+			sum[i] += __atomic_load_n(&l->count[i], __ATOMIC_RELAXED);
 	}
 }
 
@@ -82,4 +82,25 @@ void loads_read(const struct hub *h, uint32_t device, uint64_t value[SYSFS_COUNT
 #include "weftd/port_counter.def"
 #undef PORT_COUNTER
 #undef PORT_COUNTER_EXT
+}
+
+/* As add_up does. A device's link is not a process's: weftd counts how often it went down. */
+void loads_read_hw(const struct hub *h, uint32_t device, uint64_t value[SYSFS_HW_COUNTERS])
+{
+	struct counters sum = { 0 };
+	unsigned n = 0;
+
+	for (uint32_t slot = 1; h->loads.all && slot < PAGE_SLOTS; slot++) {
+		const struct counters *of = &h->loads.all->counters[slot][device];
+
+		if (!atomic_load(&h->page->slot_owner[slot]))
+			continue;
+#define HW_COUNTER(name) sum.name += __atomic_load_n(&of->name, __ATOMIC_RELAXED);
+#include "weftd/hw_counter.def"
+#undef HW_COUNTER
+	}
+	sum.link_downed = h->loads.link_downed[device];
+#define HW_COUNTER(name) value[n++] = sum.name;
+#include "weftd/hw_counter.def"
+#undef HW_COUNTER
 }

@@ -10,7 +10,8 @@
 void loads_open(struct hub *h);
 void loads_close(struct hub *h);
 
-/* The counters of this device's port, in the order of weftd/port_counter.def. */
+/* The counters of this device's port, in the order of weftd/port_counter.def, and of weftd/hw_counter.def. */
 void loads_read(const struct hub *h, uint32_t device, uint64_t value[SYSFS_COUNTERS]);
+void loads_read_hw(const struct hub *h, uint32_t device, uint64_t value[SYSFS_HW_COUNTERS]);
 
 #endif

@@ -2,6 +2,7 @@
 #include "base/log.h"
 #include "commit.h"
 #include "control/bugs.h"
+#include "control/devices.h"
 #include "control/protocol.h"
 #include "weftd/descriptors.h"
 #include "weftd/lock.h"
@@ -36,6 +37,7 @@ struct options {
 	bool system, keep, foreground;
 	int sweep;		/* the process whose end is waited for, 0: serve */
 	const char *memory;
+	struct control_table devices;	/* of a network that begins */
 };
 
 static const struct option long_options[] = {
@@ -59,7 +61,7 @@ static void print_help(void)
 	       "  -h, --help        this text\n"
 	       "      --version     the version\n\n"
 	       "Environment: WEFT_DIR, the runtime directory; WEFT_IDLE_S, seconds to stay when idle (%d);\n"
-	       "WEFT_MEMORY, as --memory.\n",
+	       "WEFT_MEMORY, as --memory; WEFT_NETWORK_DEVICES, as --devices of weft-run(1).\n",
 	       IDLE_S);
 }
 
@@ -102,6 +104,18 @@ static wtime idle_time(void)
 		exit(2);
 	}
 	return (wtime)(s * (double)WTIME_S);
+}
+
+static void read_devices(struct control_table *t)
+{
+	const char *list = getenv(CONTROL_DEVICES_VARIABLE);
+	char why[160];
+
+	*t = control_default;
+	if (!list || !*list || !control_table_parse(list, t, why, sizeof(why)))
+		return;
+	fprintf(stderr, "weftd: %s=%s: %s\n", CONTROL_DEVICES_VARIABLE, list, why);
+	exit(2);
 }
 
 static bool gives_to_user(const struct options *o)
@@ -202,8 +216,8 @@ static void report_ready(int ready)
 static int serve(const struct options *o, const struct rundir *d, wtime idle, int ready, bool *is_whole)
 {
 	/* who holds a socket of the port can take the packets of the others, and with --system they are not one user's */
-	const struct server_config config = { .dir = d, .idle = idle, .keep = o->keep, .gives_to_user = gives_to_user(o),
-		.wire_port = o->system ? 0 : ROCE_PORT };
+	const struct server_config config = { .dir = d, .idle = idle, .keep = o->keep, .devices = &o->devices,
+		.gives_to_user = gives_to_user(o), .wire_port = o->system ? 0 : ROCE_PORT };
 	struct server *s;
 
 	if (server_create(&config, &s)) {
@@ -264,6 +278,7 @@ int main(int argc, char **argv)
 	bugs_to_file();
 	idle = idle_time();
 	gives_to_user(&o);
+	read_devices(&o.devices);
 	/* whatever the caller had open would stay open as long as weftd lives */
 	descriptors_close(3, ~0U);
 	if (o.sweep)

@@ -6,6 +6,7 @@
 #include "control/devices.h"
 #include "weftd/joins.h"
 #include "weftd/page.h"
+#include "weftd/roce_port.h"
 #include "weftd/subnet.h"
 #include "wire/addr.h"
 
@@ -15,7 +16,7 @@
 
 static bool is_multicast(const struct page_device *d, const uint8_t gid[16])
 {
-	return gid_is_multicast(gid) || (control_device_protocol(d)->caps & DEVICE_IP_GIDS && gid_is_ipv4_multicast(gid));
+	return gid_is_multicast(gid) || (control_device_has(d, DEVICE_IP_GIDS) && gid_is_ipv4_multicast(gid));
 }
 
 static int find_group(const struct fabric_page *p, uint32_t device, const uint8_t gid[16])
@@ -41,7 +42,7 @@ static int make_group(struct hub *h, const struct client *c, uint32_t device, co
 		page_write_begin(p);
 		memset(g, 0, sizeof(*g));
 		g->device = (uint8_t)device;
-		g->mlid = control_device_protocol(&p->device[device])->caps & DEVICE_LIDS ? (uint16_t)(MLID_FIRST + i) : 0;
+		g->mlid = control_device_has(&p->device[device], DEVICE_LIDS) ? (uint16_t)(MLID_FIRST + i) : 0;
 		memcpy(g->gid, gid, 16);
 		g->used = 1;
 		page_write_end(p);
@@ -77,7 +78,7 @@ static void set_member(struct fabric_page *p, int group, uint32_t slot, bool is_
 
 static int join(struct hub *h, struct client *c, const struct control_msg *msg)
 {
-	bool has_lids = control_device_protocol(&h->page->device[msg->device])->caps & DEVICE_LIDS;
+	bool has_lids = control_device_has(&h->page->device[msg->device], DEVICE_LIDS);
 	int i = find_group(h->page, msg->device, msg->gid);
 
 	if (i >= 0 && c->joined[i] == UINT16_MAX)
@@ -94,6 +95,7 @@ static int join(struct hub *h, struct client *c, const struct control_msg *msg)
 			h->group_user[i] = c->account->user;
 		c->group_count++;
 		set_member(h->page, i, c->slot, true);
+		roce_port_hear(h, c, i);
 	}
 	if (has_lids && !joins_are_needed(h, c))
 		subnet_route_group(h, c, h->page->group[i].mlid);
@@ -105,6 +107,7 @@ static void leave_once(struct hub *h, struct client *c, int i)
 {
 	if (--c->joined[i] == 0) {
 		c->group_count--;
+		roce_port_unhear(h, c, i);
 		set_member(h->page, i, c->slot, false);
 	}
 }
@@ -146,7 +149,7 @@ static int join_port(struct hub *h, struct client *c, const struct control_msg *
 {
 	int err;
 
-	if (!(control_device_protocol(&h->page->device[msg->device])->caps & DEVICE_LIDS) || subnet_port(h, c) == PORT_NONE)
+	if (!control_device_has(&h->page->device[msg->device], DEVICE_LIDS) || subnet_port(h, c) == PORT_NONE)
 		return i;
 	c->joined_port[i]++;
 	err = joins_enter(h, c, msg, i, answer);

@@ -138,12 +138,11 @@ bool old_rundir_is_served(int dir)
 
 void old_rundir_remove(int dir)
 {
-	static const char *const devices[] = { "weft0", "weft1" };
 	bool has_page;
 
 	if (!is_there(dir, &has_page) || !has_page)
 		return;
-	sysfs_remove(dir, "root", devices, sizeof(devices) / sizeof(devices[0]), 0);
+	sysfs_remove(dir, "root");
 	entry_remove(dir, "ctl", S_IFSOCK);
 	entry_remove(dir, "claims", S_IFREG);
 	entry_remove(dir, "lock", S_IFREG);

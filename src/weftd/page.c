@@ -8,13 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* As struct ibv_port_attr has them. */
-enum {
-	PHYS_DISABLED = 3,	/* PortPhysicalState */
-	PHYS_LINK_UP = 5,
-	WIDTH_4X = 2,		/* LinkWidthActive */
-	SPEED_EDR = 32,		/* LinkSpeedExtActive: 25.78 Gb/s a lane */
-};
+/* As struct ibv_port_attr has them: PortPhysicalState. */
+enum { PHYS_DISABLED = 3, PHYS_LINK_UP = 5 };
 
 void page_repair(struct fabric_page *p)
 {
@@ -34,44 +29,51 @@ void page_write_end(struct fabric_page *p)
 	atomic_fetch_add_explicit(&p->generation, 1, memory_order_release);
 }
 
-/* IBA vol. 1, 4.1.1: the link-local prefix FE80::/64 and the port's GUID. */
-static void set_link_local(struct page_gid *g, uint64_t guid, enum ibv_gid_type type)
+/* IBA vol. 1, 4.1.1: a subnet's prefix, of which FE80::/64 is the default, and the port's GUID. */
+static void set_own_gid(struct page_gid *g, uint8_t subnet, uint64_t guid, enum ibv_gid_type type)
 {
 	memset(g, 0, sizeof(*g));
 	g->raw[0] = 0xfe;
 	g->raw[1] = 0x80;
+	g->raw[7] = subnet;
 	for (int i = 0; i < 8; i++)
 		g->raw[8 + i] = (uint8_t)(guid >> (56 - 8 * i));
 	g->valid = 1;
 	g->type = (uint8_t)type;
 }
 
-static void set_device(struct page_device *d, int index, uint64_t guid)
+/* subnet: how many devices with LIDs were before it. Each of those is on a subnet of its own, as a device reaches those of its
+ * index alone, and programs tell by the prefix which ports reach each other. */
+static void set_device(struct page_device *d, const struct control_device *from, uint8_t subnet, uint64_t guid)
 {
 	const struct device_protocol *protocol;
 
-	snprintf(d->name, sizeof(d->name), "%s", control_devices[index].name);
-	d->protocol = (uint8_t)control_devices[index].protocol;
+	memcpy(d->name, from->name, sizeof(d->name));
+	memcpy(d->netdev, from->netdev, sizeof(d->netdev));
+	d->protocol = from->protocol;
 	protocol = control_device_protocol(d);
 	d->active_mtu = d->max_mtu = IBV_MTU_4096;
 	d->port_state = IBV_PORT_ACTIVE;
 	d->guid = d->system_guid = guid;
 	d->phys_state = PHYS_LINK_UP;
-	d->width = WIDTH_4X;
-	d->speed = SPEED_EDR;
-	d->pkey = PKEY_DEFAULT;
+	d->width = from->width;
+	d->speed = from->speed;
+	d->pkeys = 1;
+	d->pkey[0] = PKEY_DEFAULT;
 	d->lid = d->sm_lid = protocol->caps & DEVICE_LIDS ? 1 : 0;
-	set_link_local(&d->gid[0], guid, protocol->gid_type);
+	set_own_gid(&d->gid[0], protocol->caps & DEVICE_LIDS ? subnet : 0, guid, protocol->gid_type);
 }
 
-_Static_assert((int)CONTROL_DEVICES <= (int)PAGE_DEVICES, "each has a place");
-
-void page_set_devices(struct fabric_page *p, uint64_t guid)
+void page_set_devices(struct fabric_page *p, const struct control_table *t, uint64_t guid)
 {
+	uint8_t subnets = 0;
+
 	page_write_begin(p);
-	for (int i = 0; i < CONTROL_DEVICES; i++)
-		set_device(&p->device[i], i, guid + (uint64_t)i);
-	p->devices = CONTROL_DEVICES;
+	for (uint32_t i = 0; i < t->devices; i++) {
+		set_device(&p->device[i], &t->device[i], subnets, guid + i);
+		subnets += p->device[i].lid != 0;
+	}
+	p->devices = t->devices;
 	p->version = PAGE_VERSION;
 	page_write_end(p);
 	/* last: without it a weftd that finds the page begins anew */
@@ -139,6 +141,39 @@ static bool set_interface(struct page_gid *own, const struct page_address *a)
 	return true;
 }
 
+static bool has_addresses(const struct page_device *d)
+{
+	return control_device_has(d, DEVICE_IP_GIDS);
+}
+
+/* The device that has this interface's addresses, or p->devices. */
+static uint32_t device_of(const struct fabric_page *p, const char *ifname)
+{
+	uint32_t of_rest = p->devices;
+
+	for (uint32_t i = p->devices; i-- > 0;) {
+		const struct page_device *d = &p->device[i];
+
+		if (has_addresses(d) && strncmp(d->netdev, ifname, sizeof(d->netdev)) == 0)
+			return i;
+		if (has_addresses(d) && !d->netdev[0])
+			of_rest = i;
+	}
+	return of_rest;
+}
+
+/* Those of them that are this device's; how many. */
+static int choose(const struct fabric_page *p, uint32_t device, const struct page_address *addresses, int n,
+		  struct page_address chosen[PAGE_GIDS])
+{
+	int count = 0;
+
+	for (int i = 0; i < n && count < PAGE_GIDS; i++)
+		if (device_of(p, addresses[i].ifname) == device)
+			chosen[count++] = addresses[i];
+	return count;
+}
+
 static bool set_addresses(struct page_device *d, const struct page_address *addresses, int n)
 {
 	bool is_changed = remove_gone(d, addresses, n);
@@ -152,12 +187,13 @@ static bool set_addresses(struct page_device *d, const struct page_address *addr
 
 bool page_set_addresses(struct fabric_page *p, const struct page_address *addresses, int n)
 {
+	struct page_address own[PAGE_GIDS];
 	bool is_changed = false;
 
 	page_write_begin(p);
 	for (uint32_t i = 0; i < p->devices && i < PAGE_DEVICES; i++)
-		if (control_device_protocol(&p->device[i])->caps & DEVICE_IP_GIDS)
-			is_changed |= set_addresses(&p->device[i], addresses, n);
+		if (has_addresses(&p->device[i]))
+			is_changed |= set_addresses(&p->device[i], own, choose(p, i, addresses, n, own));
 	page_write_end(p);
 	return is_changed;
 }

@@ -2,7 +2,7 @@
 #ifndef WEFT_WEFTD_PAGE_H
 #define WEFT_WEFTD_PAGE_H
 
-#include "control/protocol.h"
+#include "control/devices.h"
 #include "fabric/page.h"
 
 #include <stdbool.h>
@@ -11,8 +11,8 @@
  * they are read next, groups when their members come back. */
 void page_repair(struct fabric_page *p);
 
-/* Fills in the devices with addresses derived from `guid` (weft0's; weft1 has the next). */
-void page_set_devices(struct fabric_page *p, uint64_t guid);
+/* Fills in the devices with addresses derived from `guid` (the first one's; the second has the next). */
+void page_set_devices(struct fabric_page *p, const struct control_table *t, uint64_t guid);
 
 /* One address of the host, for the GID tables of RoCE devices. */
 struct page_address {
@@ -21,7 +21,8 @@ struct page_address {
 	char ifname[16];
 };
 
-/* Brings their GID tables into line: an address that stays keeps its index. True when anything changed. */
+/* Brings their GID tables into line: an address that stays keeps its index. An address is of the device that names its interface,
+ * else of the first one that names none. True when anything changed. */
 bool page_set_addresses(struct fabric_page *p, const struct page_address *addresses, int n);
 
 /* The link of the device's port, index < page.devices. */

@@ -44,7 +44,7 @@ static int check(const struct hub *h, const struct control_msg *msg)
 static int ask(struct hub *h, struct client *c, const struct control_msg *msg)
 {
 	struct ping_asked *a = &h->pings.asked[h->pings.next++ % PINGS_ASKED];
-	struct ping ping = { .pkey = device_of(h)->pkey, .path = { .has_grh = true, .hop_limit = 64 }, .bytes = msg->b };
+	struct ping ping = { .pkey = device_of(h)->pkey[0], .path = { .has_grh = true, .hop_limit = 64 }, .bytes = msg->b };
 	uint8_t frame[PING_FRAME];
 
 	memcpy(ping.path.sgid, msg->gid, 16);

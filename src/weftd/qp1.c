@@ -25,7 +25,7 @@ static enum packet_form form_of(const struct page_device *dev)
 /* Does a packet to, or from, this LID and GID name the device's port? */
 static bool is_port(const struct page_device *dev, const struct packet_path *path, uint16_t lid, const uint8_t gid[16])
 {
-	if (control_device_protocol(dev)->caps & DEVICE_LIDS && lid != dev->lid)
+	if (control_device_has(dev, DEVICE_LIDS) && lid != dev->lid)
 		return false;
 	return !path->has_grh || page_device_has_gid(dev, gid);
 }
@@ -132,7 +132,7 @@ static bool is_reached(struct hub *h, const struct client *c, const struct clien
 {
 	const struct page_device *dev = &h->page->device[in->device];
 
-	return !(control_device_protocol(dev)->caps & DEVICE_LIDS) || subnet_connects(h, c, to, &in->path);
+	return !control_device_has(dev, DEVICE_LIDS) || subnet_connects(h, c, to, in);
 }
 
 static int pass_on(struct hub *h, struct client *c, const struct gmp *in, const char *frame, size_t bytes)
@@ -246,7 +246,7 @@ static enum qp1_fate check_way(const struct page_device *dev, uint16_t pkey, con
 {
 	if (dev->port_state != IBV_PORT_ACTIVE)
 		return QP1_PORT_DOWN;
-	if (!pkey_matches(dev->pkey, pkey))
+	if (!pkey_matches(dev->pkey[0], pkey))
 		return QP1_WRONG_PARTITION;
 	if (page_device_has_gid(dev, path->sgid) || !page_device_has_gid(dev, path->dgid))
 		return QP1_WRONG_SOURCE;

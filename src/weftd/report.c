@@ -12,9 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Our choices: for one part, long for a process that runs, short for who waits; and for all parts, as a process may give one row
- * at a time. */
+/* Our choices: without an answer, long for a process that runs, short for who waits; more for each process that is asked, as
+ * programs that poll without end keep the processors busy and take turns; and for all parts, as a process may give one row at a
+ * time. */
 #define REPORT_LIMIT WTIME_S
+#define REPORT_EACH (20 * WTIME_MS)
 #define REPORT_TOTAL (10 * WTIME_S)
 
 enum {
@@ -38,7 +40,7 @@ struct report {
 	struct client *asker;		/* borrowed */
 	struct control_msg question;
 	uint32_t seq;
-	wtime deadline, last;		/* of the parts under way, and of all */
+	wtime asked, deadline, last;	/* when; until when for the next answer, and for all */
 	const char *what;		/* a string of `known` */
 	uint32_t waiting, count;
 	struct pending pending[];
@@ -126,6 +128,12 @@ static void ask(struct hub *h, struct report *r, struct client *c)
 	r->waiting += ask_part(h, r, p, 0);
 }
 
+/* For the next answer, of whomever. */
+static void wait_on(const struct hub *h, struct report *r)
+{
+	r->deadline = wtime_min(h->now + REPORT_LIMIT + r->waiting * REPORT_EACH, r->last);
+}
+
 static uint32_t count_history(const struct hub *h, const struct client *asker, const char *what)
 {
 	uint32_t n = 0;
@@ -194,8 +202,7 @@ void report_query(struct hub *h, struct client *c, const struct control_msg *msg
 	r->question = *msg;
 	/* 0 would mean unasked */
 	r->seq = ++h->report_seq ? h->report_seq : ++h->report_seq;
-	r->deadline = h->now + REPORT_LIMIT;
-	r->last = h->now + REPORT_TOTAL;
+	r->asked = h->now;
 	list_append(&h->reports, &r->node);
 	h->report_count++;
 	c->account->questions++;
@@ -204,6 +211,8 @@ void report_query(struct hub *h, struct client *c, const struct control_msg *msg
 		if (p->kind == CLIENT_PROCESS && (hub_is_owner(h, c) || trust_same_user(p, c)))
 			ask(h, r, p);
 	}
+	r->last = h->now + REPORT_TOTAL + r->waiting * REPORT_EACH;
+	wait_on(h, r);
 	if (!r->waiting)
 		finish(h, r, true);
 }
@@ -274,10 +283,8 @@ static bool take_answer(struct hub *h, struct report *r, struct pending *p, cons
 	}
 	is_whole = has_room(h, r, p, msg->text_bytes) && add_part(p, &part, text, msg->text_bytes);
 	if (is_whole && msg->b && msg->b == p->rows && msg->b > msg->a && p->rows < REPORT_ROWS && h->now < r->last &&
-	    ask_part(h, r, p, msg->b)) {
-		r->deadline = wtime_min(h->now + REPORT_LIMIT, r->last);
+	    ask_part(h, r, p, msg->b))
 		return true;
-	}
 	if (msg->b || !is_whole)
 		json_object_set_new(p->entry, "is_cut", json_true());
 	p->client = NULL;
@@ -293,6 +300,8 @@ void report_input(struct hub *h, struct client *c, const struct control_msg *msg
 			continue;
 		if (!take_answer(h, r, p, msg, text) && --r->waiting == 0)
 			finish(h, r, true);
+		else
+			wait_on(h, r);
 		return;
 	}
 	/* too late: the question is answered */
@@ -316,12 +325,15 @@ void report_leave(struct hub *h, struct client *c)
 }
 
 /* What it said before counts. */
-static void note_late(struct pending *p)
+static void note_late(struct pending *p, wtime waited)
 {
+	char error[64];
+
+	snprintf(error, sizeof(error), "no answer within %llu s: it may be stopped", (unsigned long long)(waited / WTIME_S));
 	if (p->text)
 		json_object_set_new(p->entry, "is_cut", json_true());
 	else
-		note_error(p, "no answer within 1 s: it may be stopped");
+		note_error(p, error);
 	p->client = NULL;
 }
 
@@ -332,7 +344,7 @@ void report_expire(struct hub *h)
 			continue;
 		for (uint32_t i = 0; i < r->count; i++) {
 			if (r->pending[i].client)
-				note_late(&r->pending[i]);
+				note_late(&r->pending[i], h->now - r->asked);
 		}
 		finish(h, r, true);
 	}

@@ -8,6 +8,7 @@
 #include "weftd/qp1.h"
 #include "weftd/slots.h"
 #include "weftd/trust.h"
+#include "wire/addr.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -47,7 +48,7 @@ uint32_t roce_port_device(const struct hub *h)
 {
 	uint32_t i = 0;
 
-	while (i < h->page->devices && control_device_protocol(&h->page->device[i])->form != PACKET_ROCE)
+	while (i < h->page->devices && !control_device_has(&h->page->device[i], DEVICE_UDP))
 		i++;
 	return i;
 }
@@ -207,6 +208,69 @@ int roce_port_hold(struct hub *h)
 	return has_descriptors(h) ? open_group(h) : -EMFILE;
 }
 
+/* ---- multicast ---- */
+
+/* The GID at this place is the first of its interface and family, so no interface is asked twice. */
+static bool is_first_of_interface(const struct page_device *d, int at, bool is_ipv4)
+{
+	for (int i = 0; i < at; i++)
+		if (d->gid[i].valid && d->gid[i].ifindex == d->gid[at].ifindex && gid_is_ipv4(d->gid[i].raw) == is_ipv4)
+			return false;
+	return true;
+}
+
+/* A process is told of once until it has left a group. */
+static void note_refusal(struct client *c, const struct page_gid *at, int err)
+{
+	if (!c->is_deaf)
+		log_line(LOG_WARNING, "process %d does not hear a multicast group at %s: %s%s", (int)c->pid, at->ifname,
+			 strerror(-err), err == -ENOBUFS ? "; see net.ipv4.igmp_max_memberships" : "");
+	c->is_deaf = true;
+}
+
+void roce_port_hear(struct hub *h, struct client *c, int group)
+{
+	const struct page_group *g = &h->page->group[group];
+	const struct page_device *d = &h->page->device[g->device];
+	bool is_ipv4 = gid_is_ipv4(g->gid);
+
+	if (!h->roce.group || !c->has_socket || g->device != roce_port_device(h))
+		return;
+	for (int i = 0; i < PAGE_GIDS; i++) {
+		int err;
+
+		if (!d->gid[i].valid || !d->gid[i].ifindex || gid_is_ipv4(d->gid[i].raw) != is_ipv4 ||
+		    !is_first_of_interface(d, i, is_ipv4))
+			continue;
+		err = udp_group_hear(h->roce.group, roce_port_member(c->slot), g->gid, d->gid[i].ifindex);
+		if (err)
+			note_refusal(c, &d->gid[i], err);
+	}
+}
+
+static void hear_own(struct hub *h, struct client *c)
+{
+	c->is_deaf = false;
+	for (int i = 0; i < PAGE_GROUPS; i++)
+		if (c->joined[i])
+			roce_port_hear(h, c, i);
+}
+
+void roce_port_unhear(struct hub *h, struct client *c, int group)
+{
+	if (!h->roce.group || !c->has_socket || h->page->group[group].device != roce_port_device(h))
+		return;
+	udp_group_unhear(h->roce.group, roce_port_member(c->slot), h->page->group[group].gid);
+	if (c->is_deaf)		/* there is room for another */
+		hear_own(h, c);
+}
+
+void roce_port_hear_all(struct hub *h)
+{
+	list_for_each(c, &h->clients, struct client, node)
+		hear_own(h, c);
+}
+
 /* The process could not take its socket up, and asks again. What came meanwhile is late, and lost. */
 static int issue_again(struct hub *h, const struct client *c)
 {
@@ -236,6 +300,7 @@ static int issue(struct hub *h, struct client *c)
 	if (fd >= 0) {
 		c->has_socket = true;
 		w->sockets++;
+		hear_own(h, c);
 	}
 	roce_port_close_unused(h);
 	return fd;

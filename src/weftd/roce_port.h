@@ -30,6 +30,13 @@ static inline uint32_t roce_port_member(uint32_t slot)
 /* CTL_ROCE_SOCKET. */
 void roce_port_input(struct hub *h, struct client *c, const struct control_msg *msg);
 void roce_port_leave(struct hub *h, struct client *c);
+/* The process is a member of this group of the page from now on: what other hosts send to it comes to its socket, over each
+ * interface that has an address of the device. */
+void roce_port_hear(struct hub *h, struct client *c, int group);
+/* It is no more, as c->joined says already. */
+void roce_port_unhear(struct hub *h, struct client *c, int group);
+/* The same for all groups of all processes, after interfaces or addresses have changed. */
+void roce_port_hear_all(struct hub *h);
 /* Closes the group that no process has a socket of, once no farewell needs it (farewells.h). */
 void roce_port_close_unused(struct hub *h);
 /* weftd ends: processes that stay go on with their sockets. Before they leave. */

@@ -354,19 +354,21 @@ void rundir_file(const struct rundir *d, const char *name, char path[RUNDIR_FILE
 	snprintf(path, RUNDIR_FILE, "%s/%s", d->path, name);
 }
 
-void rundir_tree_name(uint32_t at, const char *only, char name[RUNDIR_TREE_NAME])
+void rundir_tree_name(uint32_t at, uint32_t which, char name[RUNDIR_TREE_NAME])
 {
-	char port[12] = "";
+	char port[12] = "", some[12] = "";
 
 	if (at)
 		snprintf(port, sizeof(port), "@%u", at - 1);
-	snprintf(name, RUNDIR_TREE_NAME, RUNDIR_TREE "%s%s%.15s", port, only ? "-" : "", only ? only : "");
+	if (which)
+		snprintf(some, sizeof(some), "-%x", which);
+	snprintf(name, RUNDIR_TREE_NAME, RUNDIR_TREE "%s%s", port, some);
 }
 
-void rundir_tree(const struct rundir *d, uint32_t at, const char *only, char path[RUNDIR_TREE_PATH])
+void rundir_tree(const struct rundir *d, uint32_t at, uint32_t which, char path[RUNDIR_TREE_PATH])
 {
 	char name[RUNDIR_TREE_NAME];
 
-	rundir_tree_name(at, only, name);
+	rundir_tree_name(at, which, name);
 	snprintf(path, RUNDIR_TREE_PATH, "%s/%s/%s", d->path, CONTROL_OWN, name);
 }

@@ -59,10 +59,10 @@ void rundir_leave(struct rundir *d);
 /* path + "/" + name. */
 void rundir_file(const struct rundir *d, const char *name, char path[RUNDIR_FILE]);
 
-/* The name in DIR/made-by-weft/ of the tree of device files: of all devices, or (only not NULL) of this device alone; for
- * programs at the port `at` - 1 of a fabric, or (0) at none. */
-void rundir_tree_name(uint32_t at, const char *only, char name[RUNDIR_TREE_NAME]);
+/* The name in DIR/made-by-weft/ of the tree of device files: of all devices (which = 0), or of those of these bits; for programs
+ * at the port `at` - 1 of a fabric, or (0) at none. */
+void rundir_tree_name(uint32_t at, uint32_t which, char name[RUNDIR_TREE_NAME]);
 /* Where programs find that tree. */
-void rundir_tree(const struct rundir *d, uint32_t at, const char *only, char path[RUNDIR_TREE_PATH]);
+void rundir_tree(const struct rundir *d, uint32_t at, uint32_t which, char path[RUNDIR_TREE_PATH]);
 
 #endif

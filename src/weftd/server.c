@@ -191,6 +191,7 @@ static void addresses_changed(struct server *s)
 	log_line(LOG_INFO, "the host's addresses changed");
 	tree_write(s->dir, s->conns.hub.page);
 	subnet_addresses_changed(&s->subnet);
+	roce_port_hear_all(&s->conns.hub);
 	hub_page_changed(&s->conns.hub, CONTROL_PAGE_PORTS);
 }
 
@@ -309,7 +310,7 @@ static int set_up(struct server *s, const struct server_config *config)
 	int err;
 
 	if (s->state.page->magic != PAGE_MAGIC)
-		page_set_devices(s->state.page, addresses_guid(geteuid()));
+		page_set_devices(s->state.page, config->devices, addresses_guid(geteuid()));
 	s->state.page->home = network_namespace();
 	s->state.claims->keep |= config->keep;
 	subnet_open(&s->subnet, config->dir, s->state.page);

@@ -4,6 +4,7 @@
 #define WEFT_WEFTD_SERVER_H
 
 #include "base/time.h"
+#include "control/devices.h"
 #include "weftd/rundir.h"
 
 #include <stdbool.h>
@@ -12,6 +13,7 @@
 struct server_config {
 	const struct rundir *dir;	/* borrowed; open, and ours by its lock */
 	wtime idle;			/* leave this long after the last client */
+	const struct control_table *devices;	/* borrowed: of a network that begins */
 	bool keep;			/* stay when idle */
 	bool gives_to_user;		/* hub.gives_to_user */
 	uint16_t wire_port;		/* of RoCEv2; 0: no wire */

@@ -98,11 +98,12 @@ static json_t *describe_devices(const struct fabric_page *p)
 		char guid[20];
 
 		snprintf(guid, sizeof(guid), "%016llx", (unsigned long long)d->guid);
-		json_array_append_new(all, json_pack("{s:s, s:s, s:i, s:s, s:s, s:i, s:i, s:i, s:o}",
+		json_array_append_new(all, json_pack("{s:s, s:s, s:i, s:s, s:s, s:i, s:i, s:i, s:i, s:s, s:o}",
 			"name", d->name, "guid", guid, "port", 1,
 			"state", d->port_state == IBV_PORT_ACTIVE ? "ACTIVE" : "DOWN",
 			"link_layer", link_layer(d),
-			"lid", d->lid, "sm_lid", d->sm_lid, "mtu", mtu_bytes(d->active_mtu), "gids", describe_gids(d)));
+			"lid", d->lid, "sm_lid", d->sm_lid, "mtu", mtu_bytes(d->active_mtu),
+			"rate_gbps", (int)control_rate(d->width, d->speed), "netdev", d->netdev, "gids", describe_gids(d)));
 	}
 	return all;
 }

@@ -282,10 +282,20 @@ static int give_name(struct hub *h)
 	return err;
 }
 
+/* A process is at one port of a fabric. */
+static bool has_one_port(const struct fabric_page *p)
+{
+	unsigned n = 0;
+
+	for (uint32_t i = 0; i < p->devices; i++)
+		n += control_device_has(&p->device[i], DEVICE_LIDS);
+	return n == 1;
+}
+
 static int replace(struct hub *h, const int *fds, int nfds)
 {
 	struct subnet fresh = NO_SUBNET(h->subnet->dir);
-	int err = nfds ? load(&fresh, h->subnet->dir, fds[0]) : 0;
+	int err = nfds && !has_one_port(h->page) ? -EOPNOTSUPP : nfds ? load(&fresh, h->subnet->dir, fds[0]) : 0;
 
 	if (nfds && !err)
 		err = give_name(h);
@@ -376,6 +386,30 @@ static uint32_t sequence_at(const struct subnet *s, uint32_t port)
 	return port < s->fabric.ports ? atomic_load(&s->fabric.node[s->fabric.owner[port]].sequence) : 0;
 }
 
+static void forget_written(struct subnet *s, uint32_t i)
+{
+	memset(s->tree[i].written, 0, sizeof(s->tree[i].written));
+}
+
+/* Our choice: with more, files of choices that nobody needs any more would cost weftd seconds at each change of an address. */
+enum { CHOICES_MOST = 16 };
+
+/* May there be files of this choice of devices? Those of all devices there are always. */
+static bool may_choose(struct subnet *s, uint32_t which)
+{
+	uint64_t bit = 1ull << which % 64;
+	int chosen = 0;
+
+	if (!which || s->chosen[which / 64] & bit)
+		return true;
+	for (unsigned i = 0; i < SUBNET_CHOICES / 64; i++)
+		chosen += __builtin_popcountll(s->chosen[i]);
+	if (chosen == CHOICES_MOST)
+		return false;
+	s->chosen[which / 64] |= bit;
+	return true;
+}
+
 /* A tree that is there is not written again, whoever asks for it how often. */
 static int write_tree(struct hub *h, const struct client *c, uint32_t port, uint32_t which)
 {
@@ -383,24 +417,26 @@ static int write_tree(struct hub *h, const struct client *c, uint32_t port, uint
 	uint32_t i = find_tree(s, port);
 	int err;
 
-	if (which > CONTROL_DEVICES)
+	if (which >> h->page->devices)
 		return -EINVAL;
+	if (!may_choose(s, which))
+		return -ENOSPC;
 	if (i == SUBNET_TREES || (i == s->trees && account_check(h, c, LIMIT_NODES, 1)))
 		return -EDQUOT;
 	if (i == s->trees) {
 		s->tree[i].port = port;
 		s->tree[i].user = c->account->user;
-		s->tree[i].written = 0;
+		forget_written(s, i);
 		s->tree[i].sequence = sequence_at(s, port);
 		s->trees++;
 	}
 	if (s->tree[i].era != s->era)
-		s->tree[i].written = 0;
+		forget_written(s, i);
 	s->tree[i].era = s->era;
-	if (s->tree[i].written >> which & 1)
+	if (s->tree[i].written[which / 64] >> which % 64 & 1)
 		return 0;
 	err = tree_write_port(s->dir, h->page, &s->fabric, port, which);
-	s->tree[i].written |= err ? 0 : 1u << which;
+	s->tree[i].written[which / 64] |= err ? 0 : 1ull << which % 64;
 	return err;
 }
 
@@ -423,9 +459,14 @@ static void write_counts(struct hub *h, uint32_t port, uint32_t which)
 
 void subnet_counts(struct hub *h, struct client *c, const struct control_msg *msg)
 {
-	if (h->subnet && msg->c <= CONTROL_DEVICES)
+	int err = !h->subnet ? -ENODEV : msg->c >> h->page->devices ? -EINVAL :
+		!may_choose(h->subnet, msg->c) ? -ENOSPC : 0;
+
+	if (!err)
+		err = tree_write_some(h->subnet->dir, h->page, msg->c);
+	if (!err)
 		write_counts(h, PORT_NONE, msg->c);
-	hub_answer(h, c, msg, !h->subnet ? ENODEV : msg->c > CONTROL_DEVICES ? EINVAL : 0);
+	hub_answer(h, c, msg, -err);
 }
 
 static int enter(struct hub *h, struct client *c, const struct control_msg *msg)
@@ -484,22 +525,30 @@ void subnet_describe(const struct hub *h, const struct client *c, uint32_t devic
 	uint32_t port = subnet_port(h, c);
 
 	*d = h->page->device[device];
-	if (port != PORT_NONE && d->protocol == PAGE_IB)
+	if (port != PORT_NONE && control_device_has(d, DEVICE_LIDS))
 		host_describe(&h->subnet->fabric, port, d);
 }
 
-bool subnet_connects(const struct hub *h, const struct client *from, const struct client *to, const struct packet_path *path)
+bool subnet_connects(const struct hub *h, const struct client *from, const struct client *to, const struct gmp *gmp)
 {
 	uint32_t a = subnet_port(h, from), b = subnet_port(h, to);
-	struct walk_packet p = { .from = a, .dlid = path->dlid, .sl = path->sl, .switches = SWITCHES_MOST };
+	const struct mad_address address = { .path = gmp->path, .pkey = gmp->pkey, .src_qpn = GSI_QPN, .dest_qpn = GSI_QPN };
+	struct walk_packet p = { .from = a, .dlid = gmp->path.dlid, .sl = gmp->path.sl, .pkey = gmp->pkey,
+				 .switches = SWITCHES_MOST };
+	struct agents *agents;
 	struct walk_route r;
 
 	if (a == PORT_NONE || b == PORT_NONE)
 		return a == b;
-	p.pkey = FABRIC_READ(fabric_pkeys(&h->subnet->fabric, a)[0]);
-	fabric_walk(&h->subnet->fabric, &p, &r);
-	port_counters_way(h->subnet->agents.counters, &h->subnet->fabric, &r, path->has_grh);
-	return r.verdict == WALK_DELIVERED && r.at == b && fabric_find_pkey(&h->subnet->fabric, b, p.pkey) >= 0;
+	agents = &h->subnet->agents;
+	if (!fabric_has_pkey(agents->fabric, a, p.pkey))
+		return false;
+	fabric_walk(agents->fabric, &p, &r);
+	port_counters_way(agents->counters, agents->fabric, &r, gmp->path.has_grh);
+	if (r.verdict == WALK_DELIVERED && r.at == b && fabric_find_pkey(agents->fabric, b, p.pkey) >= 0)
+		return true;
+	agents_bad_key(agents, h->now, a, &address, false, 1, PORT_NONE);
+	return false;
 }
 
 /* ---- groups ---- */
@@ -542,7 +591,7 @@ static void refresh_tree(struct hub *h, uint32_t port)
 {
 	struct subnet *s = h->subnet;
 
-	for (uint32_t which = 0; port != PORT_NONE && which <= CONTROL_DEVICES; which++) {
+	for (uint32_t which = 0; port != PORT_NONE && which < 1u << h->page->devices; which++) {
 		if (tree_has_port(s->dir, port, which))
 			tree_write_port(s->dir, h->page, &s->fabric, port, which);
 	}

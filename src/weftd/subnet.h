@@ -6,12 +6,14 @@
 #include "agents/agents.h"
 #include "fabric/fabric.h"
 #include "fabric/page.h"
+#include "mgmt/gmp.h"
 #include "weftd/hub.h"
 #include "weftd/rundir.h"
 
 /* Our choice: hosts that have trees of device files, of 350 small files each (weftd/tree.h). Trees stay until another fabric is
  * loaded. account.c has how many of these hosts are one user's. */
 enum { SUBNET_TREES = 1024 };
+enum { SUBNET_CHOICES = 1 << PAGE_DEVICES };	/* of devices: their bits; 0: all */
 #define SUBNET_NOBODY UINT32_MAX
 
 struct subnet {
@@ -26,10 +28,11 @@ struct subnet {
 		uint32_t port, era;
 		uint32_t sequence;	/* of the port's node, when the tree was written */
 		uint32_t user;		/* whose account it is on: who asked first; SUBNET_NOBODY: the last weftd wrote it */
-		uint32_t written;	/* in this era, by bits: of all devices (0), of one alone (its index + 1) */
+		uint64_t written[SUBNET_CHOICES / 64];	/* in this era, by bits: each choice of devices */
 	} tree[SUBNET_TREES];		/* hosts that have trees */
 	uint32_t trees;
 	uint64_t routed[PAGE_GROUPS / 64];	/* MLIDs, by bits, whose trees weftd has written */
+	uint64_t chosen[SUBNET_CHOICES / 64];	/* by bits: choices of devices that somebody has asked for files of */
 	uint32_t counts_port, counts_which;	/* whose counters were written last, and until when they are held for true */
 	wtime counts_until;
 	uint32_t era;			/* trees of another one tell old addresses */
@@ -50,7 +53,7 @@ uint32_t subnet_port(const struct hub *h, const struct client *c);
 /* What this device is for that process. */
 void subnet_describe(const struct hub *h, const struct client *c, uint32_t device, struct page_device *d);
 /* Does a packet of QP1 from one process's port get to the other's? Ports count it. Both are in the fabric, or neither is. */
-bool subnet_connects(const struct hub *h, const struct client *from, const struct client *to, const struct packet_path *path);
+bool subnet_connects(const struct hub *h, const struct client *from, const struct client *to, const struct gmp *gmp);
 
 /* The process is at a port that has a LID and no manager: weftd writes the tree of the group, once, of everybody. */
 void subnet_route_group(struct hub *h, const struct client *c, uint16_t mlid);

@@ -26,8 +26,8 @@
 #define MAD_ABI 5
 #define CM_ABI 4
 
-/* Two devices have 55 folders; the longest name of one has 60 bytes. */
-enum { FOLDERS = 96, FOLDER_NAME = 128, DEVICES = 2 };
+/* Eight devices have less than 250 folders; the longest name of one has 60 bytes. */
+enum { FOLDERS = 320, FOLDER_NAME = 128 };
 
 /* One walk writes the files and removes them: which names there are is told once. */
 enum phase { WRITING, DROPPING_FILES, DROPPING_FOLDERS };
@@ -53,12 +53,13 @@ static const char *const port_counters[] = {
 
 _Static_assert(sizeof(port_counters) / sizeof(port_counters[0]) == SYSFS_COUNTERS, "port_counter.def");
 
-/* Files of a port that older versions of weft wrote, as zeros: none of them is a port's count here, but a process's. */
-static const char *const old_hw_counters[] = {
-	"ack_deferred", "completer_retry_err", "duplicate_request", "link_downed", "out_of_seq_request", "rcvd_pkts",
-	"rcvd_rnr_err", "rcvd_seq_err", "rdma_recvs", "rdma_sends", "retry_exceeded_err", "retry_rnr_exceeded_err", "send_err",
-	"send_rnr_err", "sent_pkts",
+static const char *const hw_counters[] = {
+#define HW_COUNTER(name) #name,
+#include "weftd/hw_counter.def"
+#undef HW_COUNTER
 };
+
+_Static_assert(sizeof(hw_counters) / sizeof(hw_counters[0]) == SYSFS_HW_COUNTERS, "hw_counter.def");
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
 
@@ -280,13 +281,13 @@ static void put_rate(struct tree *t, unsigned width, unsigned speed)
 	put(t, "rate", "%u%s Gb/sec (%uX %s)", rate / 10, rate % 10 ? ".5" : "", lanes, speeds[row].name);
 }
 
-static void drop_old(struct tree *t, const struct sysfs_device *d)
+static void write_hw_counters(struct tree *t, const struct sysfs_device *d)
 {
-	if (t->phase == WRITING)
+	if (t->phase == WRITING && !d->hw_counters)
 		return;
 	enter(t, "sys/class/infiniband/%s/ports/1/hw_counters", d->name);
-	put_zeros(t, old_hw_counters, COUNT(old_hw_counters));
-	put(t, "lifespan", "10");
+	put_zeros(t, hw_counters, COUNT(hw_counters));
+	put(t, "lifespan", "0");	/* milliseconds: what is read is new */
 }
 
 static void write_port(struct tree *t, const struct sysfs_device *d)
@@ -310,7 +311,7 @@ static void write_port(struct tree *t, const struct sysfs_device *d)
 	}
 	enter(t, "sys/class/infiniband/%s/ports/1/counters", d->name);
 	put_zeros(t, port_counters, COUNT(port_counters));
-	drop_old(t, d);
+	write_hw_counters(t, d);
 	write_gids(t, d);
 }
 
@@ -333,7 +334,7 @@ static void drop_interfaces(struct tree *t, const struct sysfs_device *d)
 }
 
 /* What would be the link to the PCI function: the same folder again, named for what programs read of it. */
-static void write_parent(struct tree *t, const struct sysfs_device *d, int index)
+static void write_parent(struct tree *t, const struct sysfs_device *d)
 {
 	enter(t, "sys/class/infiniband/%s/device", d->name);
 	put(t, "numa_node", "-1");
@@ -341,7 +342,10 @@ static void write_parent(struct tree *t, const struct sysfs_device *d, int index
 	put(t, "device", "0x%04x", d->vendor_part_id);
 	put_cpus(t);
 	enter(t, "sys/class/infiniband/%s/device/infiniband/%s", d->name, d->name);
-	enter(t, "sys/class/infiniband/%s/device/infiniband_verbs/uverbs%d", d->name, index);
+	enter(t, "sys/class/infiniband/%s/device/infiniband_verbs/uverbs%d", d->name, d->index);
+	/* when removing, d->index is not known */
+	for (int i = 0; i < SYSFS_DEVICES && t->phase != WRITING; i++)
+		enter(t, "sys/class/infiniband/%s/device/infiniband_verbs/uverbs%d", d->name, i);
 	if (t->phase != WRITING)
 		drop_interfaces(t, d);
 	for (int i = 0; i < d->gid_count && t->phase == WRITING; i++)
@@ -349,7 +353,7 @@ static void write_parent(struct tree *t, const struct sysfs_device *d, int index
 			enter(t, "sys/class/infiniband/%s/device/net/%s", d->name, d->gids[i].ndev);
 }
 
-static void write_ca(struct tree *t, const struct sysfs_device *d, int index)
+static void write_ca(struct tree *t, const struct sysfs_device *d)
 {
 	enter(t, "sys/class/infiniband/%s", d->name);
 	put(t, "node_type", "1: CA");
@@ -360,12 +364,13 @@ static void write_ca(struct tree *t, const struct sysfs_device *d, int index)
 	put(t, "hw_rev", "0");
 	put(t, "hca_type", "weft");
 	put(t, "board_id", "%s", d->board_id);
-	write_parent(t, d, index);
+	write_parent(t, d);
 	write_port(t, d);
 }
 
-static void write_uverbs(struct tree *t, const struct sysfs_device *d, int index)
+static void write_uverbs(struct tree *t, const struct sysfs_device *d)
 {
+	int index = d->index;
 	char name[32];
 
 	enter(t, "sys/class/infiniband_verbs/uverbs%d", index);
@@ -410,15 +415,16 @@ static void write_classes(struct tree *t)
 	put(t, "max_backlog", "%d", 65535);
 }
 
-static void write_devices(struct tree *t, const struct sysfs_device *devs, int n, int first)
+static void write_devices(struct tree *t, const struct sysfs_device *devs, int n)
 {
 	int mads = 0;
 
 	enter(t, "sys/class/infiniband");
 	write_classes(t);
 	for (int i = 0; i < n; i++) {
-		write_ca(t, &devs[i], first + i);
-		write_uverbs(t, &devs[i], first + i);
+		if (devs[i].name[0])
+			write_ca(t, &devs[i]);
+		write_uverbs(t, &devs[i]);
 		if (devs[i].ethernet)
 			continue;
 		write_mad_node(t, &devs[i], "umad", mads, UMAD_MINOR);
@@ -428,7 +434,7 @@ static void write_devices(struct tree *t, const struct sysfs_device *devs, int n
 	leave(t);
 }
 
-int sysfs_write(int dir, const char *name, const struct sysfs_device *devs, int n, int first)
+int sysfs_write(int dir, const char *name, const struct sysfs_device *devs, int n)
 {
 	struct tree t = { .name = name, .dir = -ENOENT, .root = entry_enter(dir, name, 0755) };
 
@@ -436,23 +442,34 @@ int sysfs_write(int dir, const char *name, const struct sysfs_device *devs, int 
 		meet_other(&t, "", "");
 	if (t.root < 0)
 		return t.root;
-	write_devices(&t, devs, n, first);
+	write_devices(&t, devs, n);
+	close(t.root);
+	return t.error;
+}
+
+static int write_values(int dir, const char *name, const char *device, const char *folder, const char *const *files, int n,
+			const uint64_t *value)
+{
+	struct tree t = { .name = name, .dir = -ENOENT, .root = entry_enter(dir, name, 0) };
+
+	if (t.root < 0)
+		return t.root;
+	enter(&t, "sys/class/infiniband/%s/ports/1/%s", device, folder);
+	for (int i = 0; i < n; i++)
+		put(&t, files[i], "%llu", (unsigned long long)value[i]);
+	leave(&t);
 	close(t.root);
 	return t.error;
 }
 
 int sysfs_write_counters(int dir, const char *name, const char *device, const uint64_t value[SYSFS_COUNTERS])
 {
-	struct tree t = { .name = name, .dir = -ENOENT, .root = entry_enter(dir, name, 0) };
+	return write_values(dir, name, device, "counters", port_counters, SYSFS_COUNTERS, value);
+}
 
-	if (t.root < 0)
-		return t.root;
-	enter(&t, "sys/class/infiniband/%s/ports/1/counters", device);
-	for (int i = 0; i < SYSFS_COUNTERS; i++)
-		put(&t, port_counters[i], "%llu", (unsigned long long)value[i]);
-	leave(&t);
-	close(t.root);
-	return t.error;
+int sysfs_write_hw_counters(int dir, const char *name, const char *device, const uint64_t value[SYSFS_HW_COUNTERS])
+{
+	return write_values(dir, name, device, "hw_counters", hw_counters, SYSFS_HW_COUNTERS, value);
 }
 
 /* Longer names first: what is in a folder before the folder. */
@@ -491,21 +508,47 @@ static void drop_folder(struct tree *t, const char *folder)
 		entry_visit(t->dir, tell_other, t);
 }
 
-bool sysfs_remove(int dir, const char *name, const char *const *devs, int n, int first)
+struct found {
+	char name[SYSFS_DEVICES][16];
+	int count;
+};
+
+static bool note_device(void *arg, const char *name)
+{
+	struct found *f = arg;
+
+	if (strlen(name) < sizeof(f->name[0]) && f->count < SYSFS_DEVICES)
+		strcpy(f->name[f->count++], name);
+	return true;
+}
+
+/* Of as many devices as there may be, as nobody knows which of the numbers the ones found have. */
+static void drop_files(struct tree *t)
 {
 	static const struct sysfs_gid gids[SYSFS_GIDS] = { [0 ... SYSFS_GIDS - 1] = { .type = "", .ndev = "" } };
 	static const uint16_t pkeys[SYSFS_PKEYS];
+	struct sysfs_device all[SYSFS_DEVICES];
+	struct found f = { 0 };
+
+	enter(t, "sys/class/infiniband");
+	if (t->dir >= 0)
+		entry_visit(t->dir, note_device, &f);
+	for (int i = 0; i < SYSFS_DEVICES; i++)
+		all[i] = (struct sysfs_device){ .name = f.name[i], .index = i, .node_desc = "", .fw_ver = "", .board_id = "",
+						.gids = gids, .gid_count = SYSFS_GIDS, .pkeys = pkeys,
+						.pkey_count = SYSFS_PKEYS };
+	write_devices(t, all, SYSFS_DEVICES);
+}
+
+bool sysfs_remove(int dir, const char *name)
+{
 	struct tree t = { .name = name, .dir = -ENOENT, .root = entry_enter(dir, name, 0), .phase = DROPPING_FILES };
-	struct sysfs_device all[DEVICES];
 
 	if (t.root == -EEXIST)
 		meet_other(&t, "", "");
 	if (t.root < 0)
 		return t.root == -ENOENT;
-	for (int i = 0; i < n && i < DEVICES; i++)
-		all[i] = (struct sysfs_device){ .name = devs[i], .node_desc = "", .fw_ver = "", .board_id = "", .gids = gids,
-						.gid_count = SYSFS_GIDS, .pkeys = pkeys, .pkey_count = SYSFS_PKEYS };
-	write_devices(&t, all, n < DEVICES ? n : DEVICES, first);
+	drop_files(&t);
 	t.phase = DROPPING_FOLDERS;
 	qsort(t.folder, (size_t)t.folders, FOLDER_NAME, by_depth);
 	for (int i = 0; i < t.folders; i++)

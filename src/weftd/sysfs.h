@@ -15,6 +15,7 @@ struct sysfs_gid {
 /* One device with one port. Every pointer is borrowed for the call. */
 struct sysfs_device {
 	const char *name;
+	int index;	/* < SYSFS_DEVICES: it is uverbs<index> */
 	const char *node_desc;
 	const char *fw_ver;
 	const char *board_id;
@@ -33,24 +34,29 @@ struct sysfs_device {
 	int gid_count;
 	const uint16_t *pkeys;
 	int pkey_count;
+	bool hw_counters;	/* its port has ports/1/hw_counters */
 };
 
-/* Entries of a port's tables that are ever written. */
-enum { SYSFS_GIDS = 64, SYSFS_PKEYS = 16 };
+/* How many devices there are at most, and entries of a port's tables that are ever written. */
+enum { SYSFS_DEVICES = 8, SYSFS_GIDS = 64, SYSFS_PKEYS = 32 };
 /* Rows of weftd/port_counter.def. */
 enum { SYSFS_COUNTERS = 21 };
+/* Rows of weftd/hw_counter.def. */
+enum { SYSFS_HW_COUNTERS = 15 };
 
-/* Writes the tree of n devices below the directory of this name in `dir`, which is made if missing; devs[i] is uverbs<first + i>.
+/* Writes the tree of n devices below the directory of this name in `dir`, which is made if missing.
  * May be called again to refresh: a file that keeps its length is never seen empty, and one that is no longer due stays until
  * sysfs_remove. Returns 0 or -errno; -EEXIST, logged: something that weft did not make is in the way. */
-int sysfs_write(int dir, const char *name, const struct sysfs_device *devs, int n, int first);
+int sysfs_write(int dir, const char *name, const struct sysfs_device *devs, int n);
 
 /* Writes the files of ports/1/counters of this device in a tree that is there. 0 or -errno. */
 int sysfs_write_counters(int dir, const char *name, const char *device, const uint64_t value[SYSFS_COUNTERS]);
 
-/* Removes each file and folder that sysfs_write may ever have written for devices of these names, and then the directory.
- * What else is there stays, with the folders above it, and is logged. True when nothing is left; a tree that is not there is no
- * error. */
-bool sysfs_remove(int dir, const char *name, const char *const *devs, int n, int first);
+/* The same of ports/1/hw_counters. */
+int sysfs_write_hw_counters(int dir, const char *name, const char *device, const uint64_t value[SYSFS_HW_COUNTERS]);
+
+/* Removes each file and folder that sysfs_write may ever have written for the devices there, and then the directory. What else
+ * is there stays, with the folders above it, and is logged. True when nothing is left; a tree that is not there is no error. */
+bool sysfs_remove(int dir, const char *name);
 
 #endif

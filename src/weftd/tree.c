@@ -24,7 +24,6 @@
 
 struct texts {
 	struct sysfs_gid gids[PAGE_GIDS];
-	uint16_t pkey;
 	char desc[NODE_DESCRIPTION + 1];
 };
 
@@ -56,11 +55,11 @@ static void name_node(const struct page_device *d, const char *host, const char 
 			*p = '?';
 }
 
-static void describe(const struct page_device *d, struct texts *t, struct sysfs_device *to)
+static void describe(const struct page_device *d, uint32_t index, struct texts *t, struct sysfs_device *to)
 {
-	t->pkey = d->pkey;
 	*to = (struct sysfs_device){
 		.name = d->name,
+		.index = (int)index,
 		.node_desc = t->desc,
 		.fw_ver = WEFT_VERSION,
 		.board_id = "weft",
@@ -79,84 +78,105 @@ static void describe(const struct page_device *d, struct texts *t, struct sysfs_
 		.cap_mask = CAP_MASK,
 		.gids = t->gids,
 		.gid_count = describe_gids(d, t->gids),
-		.pkeys = &t->pkey,
-		.pkey_count = 1,
+		.pkeys = d->pkey,
+		.pkey_count = d->pkeys,
+		.hw_counters = true,
 	};
 }
 
-/* One tree of these devices, named for `at` as rundir_tree has it: of all, or of device which - 1 alone. */
-static int write_one(const struct rundir *dir, const struct sysfs_device devices[CONTROL_DEVICES], uint32_t at, uint32_t which)
+/* Of the devices of these bits, 0: all, those that there are. */
+static bool is_one_of(uint32_t device, uint32_t which)
 {
-	int only = (int)which - 1, err;
-	char name[RUNDIR_TREE_NAME];
+	return !which || which >> device & 1;
+}
 
-	rundir_tree_name(at, which ? devices[only].name : NULL, name);
-	err = which ? sysfs_write(dir->own, name, &devices[only], 1, only) :
-		      sysfs_write(dir->own, name, devices, CONTROL_DEVICES, 0);
+/* One tree of these devices, named as rundir_tree has it. */
+static int write_one(const struct rundir *dir, const struct sysfs_device devices[PAGE_DEVICES], uint32_t n, uint32_t at,
+		     uint32_t which)
+{
+	struct sysfs_device some[PAGE_DEVICES];
+	char name[RUNDIR_TREE_NAME];
+	int count = 0, err;
+
+	for (uint32_t i = 0; i < n; i++)
+		if (is_one_of(i, which))
+			some[count++] = devices[i];
+	rundir_tree_name(at, which, name);
+	err = sysfs_write(dir->own, name, some, count);
 	if (err)
 		log_line(LOG_ERROR, "the device files in %s/%s cannot be written: %s", dir->path, CONTROL_OWN "/" RUNDIR_TREE,
 			 err == -EEXIST ? "weft did not make what is there" : strerror(-err));
 	return err;
 }
 
+struct description {
+	struct sysfs_device devices[PAGE_DEVICES];
+	struct texts texts[PAGE_DEVICES];
+};
+
+static void describe_all(const struct fabric_page *page, struct description *to)
+{
+	char host[64] = "";
+
+	_Static_assert((int)PAGE_GIDS <= (int)SYSFS_GIDS && (int)PAGE_PKEYS <= (int)SYSFS_PKEYS, "what is written is removed");
+	gethostname(host, sizeof(host) - 1);
+	for (uint32_t i = 0; i < page->devices; i++) {
+		name_node(&page->device[i], host, NULL, &to->texts[i]);
+		describe(&page->device[i], i, &to->texts[i], &to->devices[i]);
+	}
+}
+
+static bool has_tree(const struct rundir *dir, uint32_t at, uint32_t which)
+{
+	char name[RUNDIR_TREE_NAME];
+
+	rundir_tree_name(at, which, name);
+	return faccessat(dir->own, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
 int tree_write(const struct rundir *dir, const struct fabric_page *page)
 {
-	struct sysfs_device devices[CONTROL_DEVICES];
-	struct texts texts[CONTROL_DEVICES];
-	char host[64] = "";
+	struct description all;
 	int err = 0;
 
-	_Static_assert((int)PAGE_GIDS <= (int)SYSFS_GIDS, "what is written is removed");
-	gethostname(host, sizeof(host) - 1);
-	for (int i = 0; i < CONTROL_DEVICES; i++) {
-		name_node(&page->device[i], host, NULL, &texts[i]);
-		describe(&page->device[i], &texts[i], &devices[i]);
+	describe_all(page, &all);
+	for (uint32_t which = 0; which < 1u << page->devices && !err; which++) {
+		if (!which || has_tree(dir, 0, which))
+			err = write_one(dir, all.devices, page->devices, 0, which);
 	}
-	for (uint32_t which = 0; which <= CONTROL_DEVICES && !err; which++)
-		err = write_one(dir, devices, 0, which);
 	return err;
+}
+
+int tree_write_some(const struct rundir *dir, const struct fabric_page *page, uint32_t which)
+{
+	struct description all;
+
+	if (has_tree(dir, 0, which))
+		return 0;
+	describe_all(page, &all);
+	return write_one(dir, all.devices, page->devices, 0, which);
 }
 
 int tree_write_port(const struct rundir *dir, const struct fabric_page *page, const struct fabric *f, uint32_t port,
 		    uint32_t which)
 {
-	struct sysfs_device devices[CONTROL_DEVICES];
-	struct page_device at_port[CONTROL_DEVICES];
-	struct texts texts[CONTROL_DEVICES];
+	struct page_device at_port[PAGE_DEVICES];
+	struct description all;
 
-	for (int i = 0; i < CONTROL_DEVICES; i++) {
+	for (uint32_t i = 0; i < page->devices; i++) {
 		at_port[i] = page->device[i];
-		if (at_port[i].protocol == PAGE_IB)
+		if (control_device_has(&at_port[i], DEVICE_LIDS))
 			host_describe(f, port, &at_port[i]);
-		name_node(&at_port[i], "", f->node[f->owner[port]].description, &texts[i]);
-		describe(&at_port[i], &texts[i], &devices[i]);
+		name_node(&at_port[i], "", f->node[f->owner[port]].description, &all.texts[i]);
+		describe(&at_port[i], i, &all.texts[i], &all.devices[i]);
+		all.devices[i].hw_counters = !control_device_has(&at_port[i], DEVICE_LIDS);
 	}
-	return write_one(dir, devices, port + 1, which);
+	return write_one(dir, all.devices, page->devices, port + 1, which);
 }
 
 bool tree_has_port(const struct rundir *dir, uint32_t port, uint32_t which)
 {
-	char name[RUNDIR_TREE_NAME];
-
-	rundir_tree_name(port + 1, which ? control_devices[which - 1].name : NULL, name);
-	return faccessat(dir->own, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
-}
-
-static bool remove_trees(const struct rundir *dir, uint32_t at)
-{
-	const char *devices[CONTROL_DEVICES];
-	char name[RUNDIR_TREE_NAME];
-	bool is_gone;
-
-	for (int i = 0; i < CONTROL_DEVICES; i++)
-		devices[i] = control_devices[i].name;
-	rundir_tree_name(at, NULL, name);
-	is_gone = sysfs_remove(dir->own, name, devices, CONTROL_DEVICES, 0);
-	for (int i = 0; i < CONTROL_DEVICES; i++) {
-		rundir_tree_name(at, devices[i], name);
-		is_gone &= sysfs_remove(dir->own, name, &devices[i], 1, i);
-	}
-	return is_gone;
+	return has_tree(dir, port + 1, which);
 }
 
 struct port_visit {
@@ -185,26 +205,33 @@ void tree_visit_ports(const struct rundir *dir, void (*visit)(void *arg, uint32_
 
 struct removal {
 	const struct rundir *dir;
+	const char *begin;	/* of the names of trees to remove */
 	bool is_whole;
 };
 
-/* Whichever of a port's trees is met first takes the others along. */
-static void remove_port(void *arg, uint32_t port)
+static bool remove_tree(void *arg, const char *name)
 {
 	struct removal *r = arg;
 
-	r->is_whole &= remove_trees(r->dir, port + 1);
+	if (strncmp(name, r->begin, strlen(r->begin)) == 0)
+		r->is_whole &= sysfs_remove(r->dir->own, name);
+	return true;
+}
+
+static bool remove_trees(const struct rundir *dir, const char *begin)
+{
+	struct removal r = { dir, begin, true };
+
+	entry_visit(dir->own, remove_tree, &r);
+	return r.is_whole;
 }
 
 bool tree_remove_ports(const struct rundir *dir)
 {
-	struct removal r = { dir, true };
-
-	tree_visit_ports(dir, remove_port, &r);
-	return r.is_whole;
+	return remove_trees(dir, RUNDIR_PORT_TREE);
 }
 
 bool tree_remove(const struct rundir *dir)
 {
-	return tree_remove_ports(dir) & remove_trees(dir, 0);
+	return remove_trees(dir, RUNDIR_TREE);
 }

@@ -1,5 +1,5 @@
 /* The synthetic /sys and /dev tree of this weftd, from the fabric page: RUNDIR_TREE of the runtime directory, and
- * beside it a tree of each device alone, for programs that are to see no other. The same for programs at a port of the fabric. */
+ * beside it trees of some devices, for programs that are to see no other. The same for programs at a port of the fabric. */
 #ifndef WEFT_WEFTD_TREE_H
 #define WEFT_WEFTD_TREE_H
 
@@ -7,9 +7,11 @@
 #include "fabric/page.h"
 #include "weftd/rundir.h"
 
-/* 0 or -errno, logged. */
+/* That of all devices, and those of some that are there. 0 or -errno, logged. */
 int tree_write(const struct rundir *dir, const struct fabric_page *page);
-/* One tree for programs at this port: of all devices (which = 0), or of device which - 1 alone. host_has_programs(f, port). */
+/* That of the devices of these bits, if it is missing. */
+int tree_write_some(const struct rundir *dir, const struct fabric_page *page, uint32_t which);
+/* One tree for programs at this port: of all devices (which = 0), or of those of these bits. host_has_programs(f, port). */
 int tree_write_port(const struct rundir *dir, const struct fabric_page *page, const struct fabric *f, uint32_t port,
 		    uint32_t which);
 bool tree_has_port(const struct rundir *dir, uint32_t port, uint32_t which);

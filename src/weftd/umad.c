@@ -235,7 +235,7 @@ static int open_port(struct hub *h, struct client *c, const struct control_msg *
 
 	if (c->mad_port)
 		return -EINVAL;
-	if (msg->device >= h->page->devices || msg->device >= CONTROL_DEVICES || h->page->device[msg->device].protocol != PAGE_IB)
+	if (msg->device >= h->page->devices || !control_device_has(&h->page->device[msg->device], DEVICE_LIDS))
 		return -ENODEV;
 	if (msg->a && !hub_is_owner(h, c))
 		return -EPERM;

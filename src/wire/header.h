@@ -77,9 +77,10 @@ enum { IPV4_ID = 4, IPV4_SOURCE = 12, IPV4_DESTINATION = 16, IPV4_DF = 0x4000 };
 	F(resv.bth7,	8, 1, 7)	\
 	F(psn,		9, 0, 24)
 
-/* What resv.bth7 says of its sender, if anything; our choice, the letter w: ib/loss.h. Another form of HELDETH takes another
- * value, so that who knows only one is a stranger to who knows the other. W was for 64 bits. */
-enum { BTH_SELECTIVE = 0x77 };
+/* What resv.bth7 says of its sender, if anything; our choice, the letter s: ib/loss.h. Another form of HELDETH takes another
+ * value, so that who knows only one is a stranger to who knows the other. W was for 64 bits, w for peers that repeat no part of a
+ * READ. */
+enum { BTH_SELECTIVE = 0x73 };
 
 /* IBA 9.3: the extended transport headers */
 #define DETH_FIELDS(F)			\

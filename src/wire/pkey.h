@@ -10,11 +10,16 @@ enum {
 	PKEY_DEFAULT = 0xffff,	/* 10.9.1.2: the default partition, full membership */
 };
 
-/* 10.9.3: two P_Keys let a packet in when they are of one partition and one of them is a full member's. Partition 0 is none
- * (10.9.1.2). */
+/* Partition 0 is none (10.9.1.2). */
+static inline bool pkey_is_same_partition(uint16_t a, uint16_t b)
+{
+	return a & ~PKEY_FULL && ((a ^ b) & ~PKEY_FULL) == 0;
+}
+
+/* 10.9.3: two P_Keys let a packet in when they are of one partition and one of them is a full member's. */
 static inline bool pkey_matches(uint16_t a, uint16_t b)
 {
-	return a & ~PKEY_FULL && ((a ^ b) & ~PKEY_FULL) == 0 && (a | b) & PKEY_FULL;
+	return pkey_is_same_partition(a, b) && (a | b) & PKEY_FULL;
 }
 
 #endif

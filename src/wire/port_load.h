@@ -1,9 +1,9 @@
 /* What the port of a device has carried for one process: the packets that it sent and received, and those that its direct
- * messages would have been (wire/load.h). One thread at a time adds to it, others read. */
+ * messages would have been (wire/load.h). One thread at a time adds to it. Another process reads each word atomically: no store
+ * of an aligned word is torn, and an addition of plain words is one instruction. */
 #ifndef WEFT_WIRE_PORT_LOAD_H
 #define WEFT_WIRE_PORT_LOAD_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -17,7 +17,7 @@ enum port_load_count {
 };
 
 struct port_load {
-	_Atomic uint64_t count[PORT_LOADS];
+	uint64_t count[PORT_LOADS];
 };
 
 /* The first of three places: LOOP, XMIT or RCV. */
@@ -28,10 +28,8 @@ enum port_load_way {
 /* l: NULL counts nothing. */
 static inline void port_load_add(struct port_load *l, unsigned count, uint64_t n)
 {
-	if (!l)
-		return;
-	atomic_store_explicit(&l->count[count], atomic_load_explicit(&l->count[count], memory_order_relaxed) + n,
-			      memory_order_relaxed);
+	if (l)
+		l->count[count] += n;
 }
 
 static inline void port_load_pass(struct port_load *l, enum port_load_way way, uint64_t words, uint64_t packets, bool multicast)

@@ -9,7 +9,7 @@ const struct device_protocol protocol_ib = {
 
 const struct device_protocol protocol_roce_v2 = {
 	.name = "RoCEv2", .form = PACKET_ROCE, .link_layer = IBV_LINK_LAYER_ETHERNET, .gid_type = IBV_GID_TYPE_ROCE_V2,
-	.caps = DEVICE_GRH_REQUIRED | DEVICE_IP_GIDS | DEVICE_ETH_AH | DEVICE_RAW_ETHERNET,
+	.caps = DEVICE_GRH_REQUIRED | DEVICE_IP_GIDS | DEVICE_ETH_AH | DEVICE_RAW_ETHERNET | DEVICE_UDP,
 };
 
 const struct device_protocol *device_protocol_named(const char *name)

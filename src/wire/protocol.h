@@ -14,6 +14,7 @@ enum device_cap {
 	DEVICE_IP_GIDS = 1 << 2,	/* GIDs are the host's IP addresses: IBV_PORT_IP_BASED_GIDS (A17.4.1) */
 	DEVICE_ETH_AH = 1 << 3,		/* an address handle has a MAC: RDMA_CORE_CAP_ETH_AH */
 	DEVICE_RAW_ETHERNET = 1 << 4,	/* raw packet QPs, flow rules and receive side scaling */
+	DEVICE_UDP = 1 << 5,		/* packets reach other hosts as UDP datagrams (A17.9.1) */
 };
 
 /* A network's protocol. */

@@ -273,7 +273,7 @@ int main(int argc, char **argv)
 
 	if (argc > 1)
 		return run_shimmed();
-	if (!mkdtemp(root) || sysfs_write(AT_FDCWD, root, &device, 1, 0))
+	if (!mkdtemp(root) || sysfs_write(AT_FDCWD, root, &device, 1))
 		return 1;
 	snprintf(strange, sizeof(strange), "%s/sys/class/infinibandage", root);
 	if (mkdir(strange, 0700))
@@ -288,7 +288,7 @@ int main(int argc, char **argv)
 	}
 	waitpid(child, &status, 0);
 	rmdir(strange);
-	if (!sysfs_remove(AT_FDCWD, root, &device.name, 1, 0))
+	if (!sysfs_remove(AT_FDCWD, root))
 		return 1;
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }

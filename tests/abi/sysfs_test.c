@@ -29,7 +29,8 @@ static const struct sysfs_device devices[] = {
 	  .sys_image_guid = 0x0211223344556678, .vendor_id = 0x1234, .vendor_part_id = 7, .lid = 0x11, .sm_lid = 1,
 	  .state = 4, .phys_state = 5, .width = 2, .speed = 32,
 	  .cap_mask = 0x2514868, .gids = ib_gids, .gid_count = 1, .pkeys = pkeys, .pkey_count = 2 },
-	{ .name = "weft1", .node_desc = "host weft1", .fw_ver = "0.1.0", .board_id = "weft", .ethernet = true,
+	{ .name = "weft1", .index = 1, .node_desc = "host weft1", .fw_ver = "0.1.0", .board_id = "weft", .ethernet = true,
+	  .hw_counters = true,
 	  .gids = eth_gids, .gid_count = 2, .pkeys = pkeys, .pkey_count = 1 },
 };
 
@@ -58,6 +59,7 @@ static const struct {
 	{ "sys/class/infiniband/weft0/ports/1/gids/0", "fe80:0000:0000:0000:0211:22ff:fe33:4455" },
 	{ "sys/class/infiniband/weft0/ports/1/gid_attrs/types/0", "IB/RoCE v1" },
 	{ "sys/class/infiniband/weft0/ports/1/counters/port_xmit_data", "0" },
+	{ "sys/class/infiniband/weft1/ports/1/hw_counters/sent_pkts", "0" },
 	{ "sys/class/infiniband/weft1/ports/1/link_layer", "Ethernet" },
 	{ "sys/class/infiniband/weft1/ports/1/gids/1", "0000:0000:0000:0000:0000:ffff:7f00:0001" },
 	{ "sys/class/infiniband/weft1/ports/1/gid_attrs/types/1", "RoCE v2" },
@@ -86,8 +88,6 @@ static const char *const absent[] = {
 
 static char root[] = "/tmp/weft-sysfs-XXXXXX";
 
-static const char *const names[] = { "weft0", "weft1" };
-
 static int start(void **state)
 {
 	return mkdtemp(root) ? 0 : -1;
@@ -95,7 +95,7 @@ static int start(void **state)
 
 static int finish(void **state)
 {
-	return !sysfs_remove(AT_FDCWD, root, names, 2, 0);
+	return !sysfs_remove(AT_FDCWD, root);
 }
 
 static void join(char path[4096], const char *below)
@@ -108,7 +108,7 @@ static void every_line_reads_as_the_kernel_writes_it(void **state)
 	char path[4096], line[256];
 	FILE *f;
 
-	assert_int_equal(sysfs_write(AT_FDCWD, root, devices, 2, 0), 0);
+	assert_int_equal(sysfs_write(AT_FDCWD, root, devices, 2), 0);
 	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
 		join(path, lines[i].path);
 		f = fopen(path, "r");
@@ -145,7 +145,7 @@ static void a_second_write_refreshes(void **state)
 	FILE *f;
 
 	moved.lid = 5;
-	assert_int_equal(sysfs_write(AT_FDCWD, root, &moved, 1, 0), 0);
+	assert_int_equal(sysfs_write(AT_FDCWD, root, &moved, 1), 0);
 	join(path, "sys/class/infiniband/weft0/ports/1/lid");
 	f = fopen(path, "r");
 	assert_int_equal(fread(line, 1, sizeof(line) - 1, f), 4);
@@ -155,9 +155,9 @@ static void a_second_write_refreshes(void **state)
 
 static void bad_roots_are_refused(void **state)
 {
-	assert_int_equal(sysfs_write(AT_FDCWD, "/proc/nonesuch", devices, 2, 0), -ENOENT);
-	assert_int_equal(sysfs_write(AT_FDCWD, "/dev/null", devices, 2, 0), -EEXIST);
-	assert_true(sysfs_remove(AT_FDCWD, "/nonesuch/weft", names, 2, 0));
+	assert_int_equal(sysfs_write(AT_FDCWD, "/proc/nonesuch", devices, 2), -ENOENT);
+	assert_int_equal(sysfs_write(AT_FDCWD, "/dev/null", devices, 2), -EEXIST);
+	assert_true(sysfs_remove(AT_FDCWD, "/nonesuch/weft"));
 }
 
 static void put_file(const char *below, const char *text)
@@ -191,14 +191,14 @@ static void removal_takes_only_what_was_written(void **state)
 	join(path, "sys/class/infiniband/weft0/ports/1/lid");
 	assert_int_equal(rename(path, file), 0);
 	assert_int_equal(link(file, path), 0);
-	assert_int_equal(sysfs_write(AT_FDCWD, root, devices, 2, 0), -EEXIST);
+	assert_int_equal(sysfs_write(AT_FDCWD, root, devices, 2), -EEXIST);
 	join(path, "sys/class/infiniband/weft1/ports/1/gids");
-	assert_false(sysfs_remove(AT_FDCWD, root, names, 2, 0));
+	assert_false(sysfs_remove(AT_FDCWD, root));
 	assert_int_equal(symlink(victim, path), -1);	/* its folder is gone */
 	join(path, "sys/class/infiniband_verbs");
 	assert_int_equal(symlink(victim, path), 0);
 	put_file("sys/class/infiniband/notes", "mine");
-	assert_false(sysfs_remove(AT_FDCWD, root, names, 2, 0));
+	assert_false(sysfs_remove(AT_FDCWD, root));
 	assert_int_equal(lstat(path, &st), 0);
 	assert_int_equal(stat(file, &st), 0);
 	assert_int_equal(st.st_nlink, 2);
@@ -206,7 +206,7 @@ static void removal_takes_only_what_was_written(void **state)
 	remove_file("sys/class/infiniband/notes");
 	remove_file("sys/class/infiniband_verbs");
 	remove_file("sys/class/infiniband/weft0/ports/1/lid");
-	assert_true(sysfs_remove(AT_FDCWD, root, names, 2, 0));
+	assert_true(sysfs_remove(AT_FDCWD, root));
 	assert_int_equal(access(root, F_OK), -1);
 	assert_int_equal(unlink(file), 0);
 	assert_int_equal(rmdir(victim), 0);
@@ -220,23 +220,23 @@ static void a_folder_of_the_way_that_is_a_link_is_not_entered(void **state)
 	assert_int_equal(mkdir(root, 0700), 0);
 	join(path, "sys");
 	assert_int_equal(symlink(victim, path), 0);
-	assert_int_equal(sysfs_write(AT_FDCWD, root, devices, 2, 0), -EEXIST);
-	assert_false(sysfs_remove(AT_FDCWD, root, names, 2, 0));
+	assert_int_equal(sysfs_write(AT_FDCWD, root, devices, 2), -EEXIST);
+	assert_false(sysfs_remove(AT_FDCWD, root));
 	assert_int_equal(rmdir(victim), 0);
 	assert_int_equal(unlink(path), 0);
 }
 
-/* Files of hw_counters, which are written no more. */
+/* Files of a device that has none now. */
 static void removal_takes_what_an_older_weft_wrote(void **state)
 {
 	char path[4096];
 
-	assert_int_equal(sysfs_write(AT_FDCWD, root, devices, 2, 0), 0);
-	join(path, "sys/class/infiniband/weft1/ports/1/hw_counters");
+	assert_int_equal(sysfs_write(AT_FDCWD, root, devices, 2), 0);
+	join(path, "sys/class/infiniband/weft0/ports/1/hw_counters");
 	assert_int_equal(mkdir(path, 0755), 0);
-	put_file("sys/class/infiniband/weft1/ports/1/hw_counters/rcvd_pkts", "0\n");
-	put_file("sys/class/infiniband/weft1/ports/1/hw_counters/lifespan", "10\n");
-	assert_true(sysfs_remove(AT_FDCWD, root, names, 2, 0));
+	put_file("sys/class/infiniband/weft0/ports/1/hw_counters/rcvd_pkts", "0\n");
+	put_file("sys/class/infiniband/weft0/ports/1/hw_counters/lifespan", "10\n");
+	assert_true(sysfs_remove(AT_FDCWD, root));
 	assert_int_equal(access(root, F_OK), -1);
 }
 

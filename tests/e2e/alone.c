@@ -5,6 +5,8 @@
 #include "connect.h"
 
 #include "peers/peer.h"
+#include "runtime/entry.h"
+#include "runtime/runtime.h"
 #include "runtime/state.h"
 #include "verbs/cq.h"
 #include "verbs/mr.h"

@@ -3,6 +3,7 @@
 #define WEFT_TESTS_E2E_ATTACH_H
 
 #include "fail.h"
+#include "runtime/entry.h"
 #include "runtime/runtime.h"
 
 #include <sys/mman.h>

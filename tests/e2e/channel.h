@@ -2,6 +2,7 @@
 #ifndef WEFT_TESTS_E2E_CHANNEL_H
 #define WEFT_TESTS_E2E_CHANNEL_H
 
+#include "runtime/entry.h"
 #include "runtime/state.h"
 
 #include <sched.h>

@@ -3,6 +3,8 @@
  * Needs WEFT_DIR of a running weftd. Exit 0: all of it. WEFT_TEST_LIMIT=user: the one that is stopped is another user. */
 #include "attach.h"
 
+#include "runtime/entry.h"
+#include "runtime/requests.h"
 #include "runtime/runtime.h"
 #include "runtime/state.h"
 #include "verbs/cq.h"

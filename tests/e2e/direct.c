@@ -20,6 +20,8 @@
 #include "link/shm.h"
 #include "peers/direct_target.h"
 #include "remap/pages.h"
+#include "runtime/entry.h"
+#include "runtime/runtime.h"
 #include "runtime/state.h"
 #include "verbs/cq.h"
 #include "verbs/mr.h"

@@ -4,6 +4,8 @@
 
 #include "abi/ucm/ucm_state.h"
 #include "fabric/page.h"
+#include "runtime/entry.h"
+#include "runtime/runtime.h"
 #include "verbs/cq.h"
 #include "verbs/mr.h"
 #include "verbs/pd.h"

@@ -9,12 +9,15 @@
 #include "direct/share.h"
 #include "link/ring.h"
 #include "link/wake.h"
+#include "runtime/entry.h"
+#include "runtime/runtime.h"
 #include "runtime/state.h"
 #include "verbs/cq.h"
 #include "verbs/mr.h"
 #include "verbs/pd.h"
 #include "verbs/qp.h"
 #include "weftd/hub.h"
+#include "wire/pkey.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -303,7 +306,7 @@ static void lie(struct share *e, uint32_t qpn, struct ring_consumer *rx)
 {
 	static uint8_t record[RING_MAX_RECORD], target[3 * 4096];
 	struct share_qp qp = { .qpn = qpn, .peer_qpn = atomic_load(&board->qpn), .pd = 4, .type = IBV_QPT_RC, .depth = 16,
-				.dlid = 1,
+				.dlid = 1, .pkey = PKEY_DEFAULT,
 				.access = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC };
 	struct share_region region = { .key = LIAR_KEY, .pd = 4, .length = sizeof(target), .address = (uintptr_t)target,
 					.access = qp.access };

@@ -5,6 +5,8 @@
 #include "channel.h"
 
 #include "base/qpn.h"
+#include "runtime/cm.h"
+#include "runtime/entry.h"
 #include "runtime/faults.h"
 #include "runtime/runtime.h"
 #include "runtime/pump.h"

@@ -4,6 +4,8 @@
 
 #include "link/link.h"
 #include "peers/route.h"
+#include "runtime/cm.h"
+#include "runtime/entry.h"
 #include "runtime/helper.h"
 #include "runtime/pump.h"
 #include "runtime/state.h"
@@ -191,9 +193,9 @@ static void arrive(const uint8_t from[16], uint32_t src_qpn, unsigned *hidden)
 
 /* ---- the program ---- */
 
-static void route(void *host, const struct ca_device *dev, const struct packet_path *path, struct route *r)
+static void route(void *owner, const struct ca_device *dev, const struct packet_path *path, struct route *r)
 {
-	runtime_ca_ops.route(host, dev, path, r);
+	runtime_ca_ops.route(owner, dev, path, r);
 	if (dev != end.dev || memcmp(path->dgid, end.ah.av.dgid, 16) != 0)
 		return;
 	r->kind = ROUTE_LINK;
@@ -258,7 +260,7 @@ static void open_end(void)
 	end.rt->peers.roce = (struct roce_socket){ .state = ROCE_SOCKET_REFUSED, .is_told = true, .ask_at = WTIME_NEVER };
 	ops = runtime_ca_ops;
 	ops.route = route;
-	ca->host_ops = &ops;
+	ca->ops = &ops;
 	check(links_add(&end.rt->peers.links, &fake.link), "add a link");
 	runtime_leave(end.rt);
 }

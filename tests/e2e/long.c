@@ -9,6 +9,8 @@
 #include "attach.h"
 #include "connect.h"
 
+#include "runtime/entry.h"
+#include "runtime/runtime.h"
 #include "runtime/state.h"
 #include "verbs/cq.h"
 #include "verbs/mr.h"

@@ -110,8 +110,7 @@ rm "$HOME_DIR"/{server,client}
 
 # a link that goes down under a connection ends it as on hardware
 start h1 h5 1000000000
-within 20 shows qp RTS || fail "the pingpong does not begin: $out"
-says "channel to slot"
+within 20 shows qp "channel to slot" || fail "the pingpong does not begin: $out"
 expect 0 weft status
 says "weft0 is a fabric of 14 nodes"
 case $out in *NODE*PID*PROGRAM*h1*ibv_rc_pingpong*) ;; *) fail "weft status does not show who is at h1: $out" ;; esac

@@ -6,6 +6,7 @@
 #include "connect.h"
 
 #include "control/clock.h"
+#include "runtime/entry.h"
 #include "runtime/runtime.h"
 #include "verbs/cq.h"
 #include "verbs/mr.h"

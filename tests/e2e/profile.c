@@ -4,6 +4,7 @@
 #include "attach.h"
 #include "connect.h"
 
+#include "runtime/entry.h"
 #include "runtime/runtime.h"
 #include "verbs/cq.h"
 #include "verbs/mr.h"

@@ -491,7 +491,7 @@ static void load_fat_tree(struct peer *boss)
 }
 
 /* The folder with the device files of a host, of all devices or of the one named. */
-static void tree_path(uint32_t host, const char *only, char path[128])
+static void tree_path(uint32_t host, uint32_t only, char path[128])
 {
 	char name[RUNDIR_TREE_NAME], node[16];
 
@@ -500,7 +500,7 @@ static void tree_path(uint32_t host, const char *only, char path[128])
 	snprintf(path, 128, "%s/" CONTROL_OWN "/%s", dir, name);
 }
 
-static bool has_tree(uint32_t host, const char *only)
+static bool has_tree(uint32_t host, uint32_t only)
 {
 	char path[128];
 
@@ -516,14 +516,14 @@ static void a_user_has_trees_at_so_many_hosts(void **state)
 	load_fat_tree(boss);
 	assert_int_equal(as_user(MANY_NODES, takes_too_many_nodes), 0);
 	/* no other tree than those asked for */
-	assert_true(has_tree(1, "weft1") && !has_tree(1, "weft0") && !has_tree(1, NULL));
-	assert_true(has_tree(0, "weft1") && !has_tree(0, "weft0") && has_tree(0, NULL));
+	assert_true(has_tree(1, 2) && !has_tree(1, 1) && !has_tree(1, 0));
+	assert_true(has_tree(0, 2) && !has_tree(0, 1) && has_tree(0, 0));
 	/* his connections are gone, his trees are not */
 	assert_int_equal(as_user(MANY_NODES, takes_no_node), 0);
 	assert_int_equal(as_user(MANY_NODES + 1, takes_no_node), 2);
 	assert_int_equal(go(boss, 299, 0), 0);
 	assert_int_equal(set_fabric(boss, -1), 0);
-	assert_false(has_tree(0, "weft1"));
+	assert_false(has_tree(0, 2));
 	end_fabric(&fat_tree);
 	leave(boss);
 }
@@ -534,7 +534,7 @@ static void make_trees(uint32_t hosts)
 	char path[128];
 
 	for (uint32_t i = 0; i < hosts; i++) {
-		tree_path(i, NULL, path);
+		tree_path(i, 0, path);
 		assert_int_equal(mkdir(path, 0755), 0);
 	}
 }
@@ -556,7 +556,7 @@ static void trees_of_the_last_weftd_count(void **state)
 	boss = join(CONTROL_COMMAND);
 	assert_int_equal(go(boss, 299, 0), 0);
 	assert_int_equal(set_fabric(boss, -1), 0);
-	assert_false(has_tree(0, NULL));
+	assert_false(has_tree(0, 0));
 	end_fabric(&fat_tree);
 	leave(boss);
 }

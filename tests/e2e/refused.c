@@ -5,6 +5,7 @@
 #include "attach.h"
 #include "channel.h"
 
+#include "runtime/entry.h"
 #include "runtime/pump.h"
 #include "runtime/state.h"
 
@@ -45,7 +46,8 @@ static void be_peer(void)
 	for (;;) {
 		runtime_enter_poll(rt);
 		atomic_store(&board->frames, (uint32_t)rt->frames);
-		atomic_store(&board->lost, rt->peers.channels.refused[atomic_load(&board->asker)].is_lost);
+		atomic_store(&board->lost,
+			     rt->peers.channels.refused[atomic_load(&board->asker)].why == REFUSED_LOST);
 		runtime_leave(rt);
 		atomic_store(&board->slot, rt->peers.slot);
 		sched_yield();

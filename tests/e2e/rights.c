@@ -11,6 +11,8 @@
 #include "direct/hazard.h"
 #include "link/shm.h"
 #include "peers/direct_target.h"
+#include "runtime/entry.h"
+#include "runtime/runtime.h"
 #include "runtime/state.h"
 #include "verbs/cq.h"
 #include "verbs/direct.h"

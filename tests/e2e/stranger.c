@@ -6,6 +6,9 @@
 #include "channel.h"
 #include "connect.h"
 
+#include "runtime/entry.h"
+#include "runtime/requests.h"
+#include "runtime/runtime.h"
 #include "runtime/state.h"
 #include "verbs/cq.h"
 #include "verbs/mr.h"

@@ -12,15 +12,11 @@ import sys
 
 import subnet_lab
 from subnet_lab import Wrong, says
-from session import free_port, tcp_listening
+from session import free_port
 import run	# of abi/, whose place subnet_lab tells
 
 BYTES = 65536
 SPOILT = ('SymbolErrorCounter', 'PortRcvErrors')
-
-
-def load(lab):
-	lab.weft('fabric', 'load', lab.make('fat-tree', 'ports=4'))
 
 
 def counters(lab, node, port, *which):
@@ -41,8 +37,7 @@ def megabytes(lab, a, b, *options, words=('ib_write_bw',)):
 	"""Average rate, in MB/s."""
 	port = str(free_port())
 	command = (*words, '-d', 'weft0', '-F', '-s', str(BYTES), '-p', port, *options)
-	server = lab.start(a, *command)
-	lab.within('a server listens', lambda: tcp_listening(int(port)) or not server.is_alive())
+	server = lab.start_server(a, port, *command)
 	text = lab.at(b, *command, '127.0.0.1')
 	server.process.wait(subnet_lab.LIMIT_S)
 	return float(re.search(rf'(?m)^ *{BYTES} +\d+ +[\d.]+ +([\d.]+)', text)[1])
@@ -50,7 +45,7 @@ def megabytes(lab, a, b, *options, words=('ib_write_bw',)):
 
 def test_loss(lab):
 	"""What RC sends over a link that loses packets arrives, and each port counts what it sent, got spoilt, and got."""
-	load(lab)
+	lab.load('fat-tree', 'ports=4')
 	switch, number = first_link(lab, 'h1')
 	lab.weft('fabric', 'link', f'{switch}:{number}', 'loss=5%,seed=7')
 	megabytes(lab, 'h5', 'h1', '-n', '200')
@@ -82,7 +77,7 @@ def is_whole(lab):
 
 def test_slow(lab):
 	"""A slow link lets through what it carries, also under programs that run, and its ports tell that packets waited."""
-	load(lab)
+	lab.load('fat-tree', 'ports=4')
 	switch, number = first_link(lab, 'h1')
 	lab.weft('fabric', 'link', f'{switch}:{number}', 'slow', '200Mbit')
 	rate = megabytes(lab, 'h5', 'h1', '-n', '100')
@@ -93,8 +88,7 @@ def test_slow(lab):
 	lab.weft('fabric', 'link', 'h1:1', 'up')
 	port = str(free_port())
 	words = ('ib_write_bw', '-d', 'weft0', '-F', '-s', str(BYTES), '-D', '1', '--run_infinitely', '-p', port)
-	server = lab.start('h6', *words)
-	lab.within('a server listens', lambda: tcp_listening(int(port)) or not server.is_alive())
+	lab.start_server('h6', port, *words)
 	other = lab.start('h1', *words, '127.0.0.1')
 	lab.within('it sends', lambda: counters(lab, 'h1', 1, 'PortXmitPkts')[0] > 100000)
 	waits = counters(lab, 'h1', 1, 'PortXmitWait')[0]
@@ -113,14 +107,13 @@ def test_slow(lab):
 
 def test_trace(lab):
 	"""What the links did is in a trace, which is replayed; another weftd finds the fault."""
-	load(lab)
+	lab.load('fat-tree', 'ports=4')
 	lab.weft('fabric', 'link', 'h1:1', 'loss=10%,seed=3')
 	os.kill(json.loads(lab.weft('status', '--json'))['pid'], signal.SIGKILL)
 	trace = lab.path('trace')
 	port = str(free_port())
 	words = ('ib_write_bw', '-d', 'weft0', '-F', '-n', '100', '-s', '4096', '-p', port)
-	server = lab.start('h5', *words)
-	lab.within('a server listens', lambda: tcp_listening(int(port)) or not server.is_alive())
+	lab.start_server('h5', port, *words)
 	lab.weft('run', '--trace', trace, '--node', 'h1', '--device', 'weft0', '--', *words, '127.0.0.1')
 	says(lab.weft('replay', trace), r'lost in the fabric')
 	lab.weft('replay', '--quiet', trace)
@@ -128,7 +121,7 @@ def test_trace(lab):
 
 def test_words(lab):
 	"""What is no fault is refused, and says why."""
-	load(lab)
+	lab.load('fat-tree', 'ports=4')
 	for words in (('h1:1', 'slow'), ('h1:1', 'loss=1'), ('h1:1', 'loss=101%'), ('h1:1', 'dup=1%'), ('h1:1', 'slow', '10'),
 		      ('h1:1', 'loss=1%,weft1.loss=1%'), ('h1:1', 'seed'), ('h1:9', 'loss=1%'), ('x:1', 'loss=1%')):
 		status, text = lab.try_run(lab.weft_path, 'fabric', 'link', *words)

@@ -118,6 +118,12 @@ class Lab:
 		self.programs.append(Program(self, node, words))
 		return self.programs[-1]
 
+	def start_server(self, node, port, *words):
+		"""Waits until it listens, or has ended."""
+		server = self.start(node, *words)
+		self.within('a server listens', lambda: tcp_listening(int(port)) or not server.is_alive())
+		return server
+
 	def start_manager(self, node, *options):
 		self.programs.append(Manager(self, node, options))
 		return self.programs[-1]
@@ -169,8 +175,7 @@ class Lab:
 		"""ibv_rc_pingpong, server at a, client at b: what went wrong, or nothing."""
 		port = str(free_port())
 		words = ('ibv_rc_pingpong', '-d', 'weft0', '-n', '10', '-p', port, *options)
-		server = self.start(a, *words)
-		self.within('a server listens', lambda: tcp_listening(int(port)) or not server.is_alive())
+		server = self.start_server(a, port, *words)
 		status, text = self.try_at(b, *words, '127.0.0.1')
 		if status:
 			server.end(signal.SIGKILL)

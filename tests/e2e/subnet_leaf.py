@@ -11,7 +11,7 @@ import sys
 import subnet_lab
 from subnet_lab import Wrong, says
 import run	# of abi/, whose place subnet_lab tells
-from session import free_port, tcp_listening
+from session import free_port
 
 # in a fat tree of ports=4, h1 and h2 are behind s1, h3 and h4 behind s2, h5 and h6 behind s3, h7 and h8 behind s4
 LEAF, LEAF_PORTS = 's4', 4
@@ -22,11 +22,9 @@ ROUNDS = 2000000000	# more than anybody waits for
 
 def start(lab, pair):
 	"""ibv_rc_pingpong between two hosts, which goes on for ever."""
-	port = free_port()
-	words = ('ibv_rc_pingpong', '-d', 'weft0', '-s', '64', '-n', str(ROUNDS), '-p', str(port))
-	server = lab.start(pair[0], *words)
-	lab.within('a server listens', lambda: tcp_listening(port) or not server.is_alive())
-	return server, lab.start(pair[1], *words, '127.0.0.1')
+	port = str(free_port())
+	words = ('ibv_rc_pingpong', '-d', 'weft0', '-s', '64', '-n', str(ROUNDS), '-p', port)
+	return lab.start_server(pair[0], port, *words), lab.start(pair[1], *words, '127.0.0.1')
 
 
 def messages(lab):
@@ -41,7 +39,7 @@ def have_moved(lab, before, programs):
 
 
 def test_leaf(lab):
-	lab.weft('fabric', 'load', lab.make('fat-tree', 'ports=4'))
+	lab.load('fat-tree', 'ports=4')
 	behind, elsewhere = ([start(lab, pair) for pair in pairs] for pairs in (BEHIND, ELSEWHERE))
 	programs = [p for pair in (*behind, *elsewhere) for p in pair]
 	lab.within('all talk', lambda: have_moved(lab, {}, programs))

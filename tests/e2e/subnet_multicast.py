@@ -97,7 +97,7 @@ def test_manager(lab):
 
 def test_no_manager(lab):
 	"""In a fabric that weft routes, groups have trees, too; where no link leads there is no data."""
-	lab.weft('fabric', 'load', lab.make('fat-tree', 'ports=4'))
+	lab.load('fat-tree', 'ports=4')
 	lab.weft('fabric', 'link', 'h8:1', 'down')
 	receivers = start(lab, ('h3', 'h5', 'h8'))
 	finish(lab, receivers[:2])
@@ -116,7 +116,7 @@ def again(lab, what):
 def test_again(lab):
 	"""Programs in groups that a manager does not know join again by themselves: when OpenSM was killed, and the next one
 	has no memory of it; when a link was down; when a manager comes to where none was."""
-	lab.weft('fabric', 'load', lab.make('fat-tree', 'ports=4'))
+	lab.load('fat-tree', 'ports=4')
 	start(lab, ('h3', 'h5', 'h7'), 4000)
 	# the first of the next manager to ask has the second LID
 	start(lab, ('h1', 'h8'), 4000, OTHER)

@@ -3,6 +3,7 @@
  * the program ends while they are all at it. Needs WEFT_DIR. */
 #include "connect.h"
 
+#include "runtime/entry.h"
 #include "runtime/runtime.h"
 #include "verbs/cq.h"
 #include "verbs/mr.h"

@@ -6,7 +6,9 @@
 #include "connect.h"
 
 #include "runtime/config.h"
+#include "runtime/entry.h"
 #include "runtime/process.h"
+#include "runtime/runtime.h"
 #include "runtime/state.h"
 #include "verbs/cq.h"
 #include "verbs/mr.h"

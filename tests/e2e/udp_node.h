@@ -39,31 +39,31 @@ struct node {
 	unsigned narrow_mtu;			/* what the link told */
 };
 
-static inline void node_event(void *host, struct cq *cq)
+static inline void node_event(void *owner, struct cq *cq)
 {
-	(void)host;
+	(void)owner;
 	(void)cq;
 }
 
-static inline void node_async(void *host, enum ibv_event_type type, void *object)
+static inline void node_async(void *owner, enum ibv_event_type type, void *object)
 {
-	(void)host;
+	(void)owner;
 	(void)object;
 	fprintf(stderr, "event %d\n", type);
 }
 
 /* There is one way: the link. */
-static inline void node_route(void *host, const struct ca_device *dev, const struct packet_path *path, struct route *r)
+static inline void node_route(void *owner, const struct ca_device *dev, const struct packet_path *path, struct route *r)
 {
-	(void)host;
+	(void)owner;
 	(void)dev;
 	(void)path;
 	r->kind = ROUTE_NONE;
 }
 
-static inline unsigned node_room(void *host, const struct ca_device *dev, const struct route *r, const struct av *av)
+static inline unsigned node_room(void *owner, const struct ca_device *dev, const struct route *r, const struct av *av)
 {
-	struct node *node = host;
+	struct node *node = owner;
 
 	(void)dev;
 	(void)r;
@@ -71,49 +71,49 @@ static inline unsigned node_room(void *host, const struct ca_device *dev, const 
 	return node->link->ops->room(node->link);
 }
 
-static inline bool node_origin_matches(void *host, origin_t origin, const struct route *back)
+static inline bool node_origin_matches(void *owner, origin_t origin, const struct route *back)
 {
-	(void)host;
+	(void)owner;
 	(void)origin;
 	(void)back;
 	return true;
 }
 
-static inline bool node_undelivered(void *host, const struct route *r, uint64_t *mark)
+static inline bool node_undelivered(void *owner, const struct route *r, uint64_t *mark)
 {
-	(void)host;
+	(void)owner;
 	(void)r;
 	(void)mark;
 	return false;
 }
 
-static inline int node_copy(void *host, void *to, const void *from, size_t bytes)
+static inline int node_copy(void *owner, void *to, const void *from, size_t bytes)
 {
-	(void)host;
+	(void)owner;
 	memcpy(to, from, bytes);
 	return 0;
 }
 
-static inline int node_mcast(void *host, struct ca_device *dev, const uint8_t gid[16], bool joined)
+static inline int node_mcast(void *owner, struct ca_device *dev, const uint8_t gid[16], bool joined)
 {
-	(void)host;
+	(void)owner;
 	(void)dev;
 	(void)gid;
 	(void)joined;
 	return 0;
 }
 
-static inline int node_qpn_alloc(void *host, uint32_t *qpn)
+static inline int node_qpn_alloc(void *owner, uint32_t *qpn)
 {
-	struct node *node = host;
+	struct node *node = owner;
 
 	*qpn = node->slot << 12 | node->next_qpn++;
 	return 0;
 }
 
-static inline void node_qpn_free(void *host, uint32_t qpn)
+static inline void node_qpn_free(void *owner, uint32_t qpn)
 {
-	(void)host;
+	(void)owner;
 	(void)qpn;
 }
 
@@ -163,9 +163,10 @@ static inline void node_open(struct node *node, const char *address, bool one_by
 {
 	struct ca_device dev = {
 		.name = "node", .protocol = &protocol_roce_v2, .transport = &ib_transport, .guid = 1,
-		.active_mtu = IBV_MTU_4096, .max_mtu = IBV_MTU_4096, .port_state = IBV_PORT_ACTIVE, .pkey = { 0xffff },
+		.active_mtu = IBV_MTU_4096, .max_mtu = IBV_MTU_4096, .port_state = IBV_PORT_ACTIVE, .pkeys = 1,
+		.pkey = { 0xffff },
 	};
-	struct ca_config config = { .host_ops = &node_host, .host = node, .arena_bytes = NODE_ARENA, .dev = &dev, .devices = 1 };
+	struct ca_config config = { .ops = &node_host, .owner = node, .arena_bytes = NODE_ARENA, .dev = &dev, .devices = 1 };
 	struct ibv_qp_init_attr_ex init = { .qp_type = IBV_QPT_RC, .cap = { NODE_DEPTH, NODE_DEPTH, 4, 4, 0 }, .sq_sig_all = 1 };
 	int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
 

@@ -3,13 +3,17 @@
 
 usage: umad_calls.py WEFT"""
 import ctypes
+import json
 import os
 import select
 import shutil
+import signal
 import struct
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from errno import EAGAIN, EBUSY, EINVAL, EIO, ENOENT, ENOSPC, EPERM, ETIMEDOUT
 
 HEAD, MAD = 64, 256
@@ -136,21 +140,41 @@ def test_answers(lib, lid):
 	lib.close_port(client)
 
 
-def test_silence(lib):
+def late_word(lib, port, agent, weftd, receive):
+	"""What is received of a request with 50 ms whose wait takes 50 ms, while weftd stands still for longer."""
+	os.kill(weftd, signal.SIGSTOP)
+	goes_on = threading.Timer(0.3, os.kill, (weftd, signal.SIGCONT))
+	goes_on.start()
+	lib.send(port, agent, make(SA, GET, 8, 2), 0x3fff, 50, 0)
+	got = receive()
+	goes_on.join()
+	return got
+
+
+def test_silence(lib, weftd):
 	port = lib.open_port(b'weft0', 1)
 	agent = lib.register(port, SA, 2, 1, None)
 	lib.send(port, agent, make(SA, GET, 7, 2), 0x3fff, 30, 2)
 	got, length, status, mad, sender = lib.receive(port)
 	check('silence', (got, length, status, sender, mad), (agent, 24, ETIMEDOUT, 0x3fff, make(SA, GET, 7, 2)[:24]))
+	# programs wait as long as their request has time, and are told all the same
+	got, length, status, mad, sender = late_word(lib, port, agent, weftd, lambda: lib.receive(port, 50))
+	check('silence that weftd tells late', (got, length, status), (agent, 24, ETIMEDOUT))
+	check('the wait for it', late_word(lib, port, agent, weftd, lambda: lib.poll(port, 50)), 0)
+	check('and what came', lib.receive(port, 0)[:3], (agent, 24, ETIMEDOUT))
+	started = time.monotonic()
+	lib.send(port, agent, make(SA, GET, 9, 2), 0x3fff, 20000, 0)
+	check('a request has more time than the wait', lib.receive(port, 50)[0], -ETIMEDOUT)
+	check('the wait is short', time.monotonic() - started < 10, True)
 	lib.close_port(port)
 
 
-def inside(lid):
+def inside(lid, weftd):
 	lib = Library()
 	test_descriptor(lib)
 	test_agents(lib)
 	test_answers(lib, lid)
-	test_silence(lib)
+	test_silence(lib, weftd)
 	sys.exit(failures != 0)
 
 
@@ -166,7 +190,8 @@ def outside(weft):
 		lid = subprocess.run([*run, 'cat', '/sys/class/infiniband/weft0/ports/1/lid'], capture_output=True, text=True,
 				     check=True).stdout
 		python = '/usr/bin/python3'
-		calls = [*run, python, '-B', __file__, '--inside', lid.strip()]
+		said = subprocess.run([weft, 'status', '--json'], capture_output=True, text=True, check=True).stdout
+		calls = [*run, python, '-B', __file__, '--inside', lid.strip(), str(json.loads(said)['pid'])]
 		status = subprocess.run(calls, timeout=100, check=False).returncode
 	finally:
 		subprocess.run([weft, 'down', '--force'], stdout=subprocess.DEVNULL, check=False)
@@ -176,5 +201,5 @@ def outside(weft):
 
 
 if sys.argv[1] == '--inside':
-	inside(int(sys.argv[2], 16))
+	inside(int(sys.argv[2], 16), int(sys.argv[3]))
 outside(os.path.abspath(sys.argv[1]))

@@ -5,6 +5,8 @@
 
 #include "peers/roce_socket.h"
 #include "runtime/config.h"
+#include "runtime/entry.h"
+#include "runtime/runtime.h"
 #include "runtime/state.h"
 
 #include <poll.h>

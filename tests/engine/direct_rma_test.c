@@ -13,25 +13,32 @@ static const wtime TIMEOUT_NS = 4096ull << TIMEOUT;
 static struct {
 	bool executes, sends;	/* direct requests; messages */
 	unsigned executed, sent;
+	unsigned at_once;	/* of those executed: writes of one piece */
 	unsigned full_after;	/* messages; then there is no room, or 0 */
 	bool is_full;
 	psn_t received;		/* what the peer says that it has executed */
-	struct ca_ops host;
+	struct ca_ops ops;
 } way;
 
-static bool execute(void *host, struct qp *qp, struct direct_request *r)
+static bool execute(void *owner, struct qp *qp, struct direct_request *r)
 {
 	way.executed += way.executes;
 	return way.executes;
 }
 
-static bool connect(void *host, struct qp *qp)
+static enum direct_write write(void *owner, struct qp *qp, uint32_t rkey, uint64_t va, const void *data, uint32_t bytes)
+{
+	way.at_once++;
+	return execute(owner, qp, NULL) ? WRITE_DONE : WRITE_REFUSED;
+}
+
+static bool connect(void *owner, struct qp *qp)
 {
 	qp->direct_path.channel = &way;
 	return way.sends;
 }
 
-static bool send(void *host, struct qp *qp, const struct direct_message *m)
+static bool send(void *owner, struct qp *qp, const struct direct_message *m)
 {
 	if (way.full_after && way.sent == way.full_after) {
 		way.full_after = 0;
@@ -43,30 +50,30 @@ static bool send(void *host, struct qp *qp, const struct direct_message *m)
 	return true;
 }
 
-static bool send_short(void *host, struct qp *qp, psn_t psn, psn_t received, const void *data, uint32_t bytes)
+static bool send_short(void *owner, struct qp *qp, psn_t psn, psn_t received, const void *data, uint32_t bytes)
 {
-	return send(host, qp, NULL);
+	return send(owner, qp, NULL);
 }
 
-static bool received(void *host, struct qp *qp, psn_t *psn)
+static bool received(void *owner, struct qp *qp, psn_t *psn)
 {
 	*psn = way.received;
 	return true;
 }
 
-static unsigned room(void *host, const struct ca_device *dev, const struct route *r, const struct av *av)
+static unsigned room(void *owner, const struct ca_device *dev, const struct route *r, const struct av *av)
 {
 	return !way.is_full;
 }
 
-static void hide(void *host, struct qp *qp)
+static void hide(void *owner, struct qp *qp)
 {
 	qp->published = 0;
 }
 
 static const struct direct_ops direct = {
-	.publish_qp = hide, .unpublish_qp = hide, .execute = execute, .connect = connect, .send = send, .send_short = send_short,
-	.received = received,
+	.publish_qp = hide, .unpublish_qp = hide, .execute = execute, .write = write, .connect = connect, .send = send,
+	.send_short = send_short, .received = received,
 };
 
 static struct pair *start(enum ibv_qp_type type, uint32_t memory)
@@ -78,10 +85,10 @@ static struct pair *start(enum ibv_qp_type type, uint32_t memory)
 	struct ca *ca = &pair->side[0].node->ca;
 
 	memset(&way, 0, sizeof(way));
-	way.host = *ca->host_ops;
-	way.host.space = room;
+	way.ops = *ca->ops;
+	way.ops.space = room;
 	way.received = psn_add(pair->config.psn[0], -1);
-	ca->host_ops = &way.host;
+	ca->ops = &way.ops;
 	ca->direct = &direct;
 	return pair;
 }
@@ -174,12 +181,30 @@ static void a_full_link_does_not_make_a_long_send_packets(void **state)
 	finish(pair);
 }
 
+/* Nobody else gets the process's lock in the middle of one. */
+static void a_long_write_is_no_single_copy(void **state)
+{
+	struct pair *pair = start(IBV_QPT_RC, LONG_BYTES);
+
+	way.executes = true;
+	write_one(pair, 1);
+	assert_int_equal(way.at_once, 1);
+	expect_sent(pair, 0, 1, IBV_WC_SUCCESS);
+	post_wr(pair, 0, (struct pair_wr){ .wr_id = 2, .opcode = IBV_WR_RDMA_WRITE, .bytes = LONG_BYTES });
+	sim_pump(pair->sim);
+	assert_int_equal(way.at_once, 1);
+	assert_true(way.executed > 2);
+	expect_sent(pair, 0, 2, IBV_WC_SUCCESS);
+	finish(pair);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_direct_write_of_uc_does_not_overtake_a_packet),
 		cmocka_unit_test(a_packet_lost_behind_a_message_is_probed_for),
 		cmocka_unit_test(a_full_link_does_not_make_a_long_send_packets),
+		cmocka_unit_test(a_long_write_is_no_single_copy),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

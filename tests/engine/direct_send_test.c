@@ -33,9 +33,9 @@ static struct {
 	unsigned last_turn, last_send, last_pull;	/* all after so many are refused, or 0 */
 } channel;
 
-static int side_of(const void *host)
+static int side_of(const void *owner)
 {
-	return channel.pair->side[1].node == host;
+	return channel.pair->side[1].node == owner;
 }
 
 static bool refuses(void)
@@ -43,17 +43,17 @@ static bool refuses(void)
 	return rand_below(&channel.rand, ALL) < channel.refuses;
 }
 
-static bool connect(void *host, struct qp *qp)
+static bool connect(void *owner, struct qp *qp)
 {
-	(void)host;
+	(void)owner;
 	qp->direct_path.channel = &channel;
 	return !refuses();
 }
 
 /* For the next message, or NULL. */
-static struct record *next_record(const void *host)
+static struct record *next_record(const void *owner)
 {
-	int to = !side_of(host);
+	int to = !side_of(owner);
 
 	if (channel.tail[to] - channel.head[to] == RECORDS || refuses() ||
 	    (channel.last_send && channel.sends == channel.last_send))
@@ -64,9 +64,9 @@ static struct record *next_record(const void *host)
 	return &channel.ring[to][channel.tail[to]++ % RECORDS];
 }
 
-static bool send(void *host, struct qp *qp, const struct direct_message *m)
+static bool send(void *owner, struct qp *qp, const struct direct_message *m)
 {
-	struct record *r = next_record(host);
+	struct record *r = next_record(owner);
 
 	(void)qp;
 	if (!r)
@@ -77,9 +77,9 @@ static bool send(void *host, struct qp *qp, const struct direct_message *m)
 	return true;
 }
 
-static bool send_short(void *host, struct qp *qp, psn_t psn, psn_t received, const void *data, uint32_t bytes)
+static bool send_short(void *owner, struct qp *qp, psn_t psn, psn_t received, const void *data, uint32_t bytes)
 {
-	struct record *r = next_record(host);
+	struct record *r = next_record(owner);
 
 	if (!r)
 		return false;
@@ -100,11 +100,12 @@ static bool read_memory(void *peer, uint64_t address, const struct iovec *iov, u
 	return true;
 }
 
-static bool pull(void *host, struct qp *qp, const struct direct_message *m, uint32_t offset, const struct iovec *to, unsigned tos)
+static bool pull(void *owner, struct qp *qp, const struct direct_message *m, uint32_t offset, const struct iovec *to,
+		 unsigned tos)
 {
 	static const struct rma_mover mover = { .read = read_memory };
 
-	(void)host;
+	(void)owner;
 	(void)qp;
 	if (channel.last_pull && channel.pulls == channel.last_pull)
 		return false;
@@ -112,23 +113,23 @@ static bool pull(void *host, struct qp *qp, const struct direct_message *m, uint
 	return !refuses() && record_pull(m, offset, &mover, NULL, to, tos);
 }
 
-static void publish(void *host, struct qp *qp, psn_t received)
+static void publish(void *owner, struct qp *qp, psn_t received)
 {
 	(void)qp;
-	channel.received[side_of(host)] = received;
+	channel.received[side_of(owner)] = received;
 }
 
-static bool received(void *host, struct qp *qp, psn_t *psn)
+static bool received(void *owner, struct qp *qp, psn_t *psn)
 {
 	(void)qp;
-	*psn = channel.received[!side_of(host)];
+	*psn = channel.received[!side_of(owner)];
 	return !refuses();
 }
 
 /* Writes and reads; atomics are left to packets. */
-static bool execute(void *host, struct qp *qp, struct direct_request *r)
+static bool execute(void *owner, struct qp *qp, struct direct_request *r)
 {
-	struct qp *remote = channel.pair->side[!side_of(host)].qp;
+	struct qp *remote = channel.pair->side[!side_of(owner)].qp;
 	bool is_write = r->op == OP_WRITE;
 	uint64_t va = r->va;
 	struct mr *mr;
@@ -145,21 +146,29 @@ static bool execute(void *host, struct qp *qp, struct direct_request *r)
 	return true;
 }
 
-static bool reaches(void *host, struct qp *qp)
+static enum direct_write write(void *owner, struct qp *qp, uint32_t rkey, uint64_t va, const void *data, uint32_t bytes)
 {
-	(void)host;
+	const struct iovec iov = { (void *)(uintptr_t)data, bytes };
+	struct direct_request r = { .op = OP_WRITE, .rkey = rkey, .va = va, .bytes = bytes, .iov = &iov, .iovs = 1 };
+
+	return execute(owner, qp, &r) ? WRITE_DONE : WRITE_REFUSED;
+}
+
+static bool reaches(void *owner, struct qp *qp)
+{
+	(void)owner;
 	(void)qp;
 	return true;
 }
 
-static void no_lock(void *host)
+static void no_lock(void *owner)
 {
-	(void)host;
+	(void)owner;
 }
 
 static const struct direct_ops direct = {
 	.publish_mr = show_no_mr, .unpublish_mr = unpublish_mr, .publish_qp = show_no_qp, .unpublish_qp = show_no_qp,
-	.execute = execute,
+	.execute = execute, .write = write,
 	.reaches = reaches, .connect = connect, .send = send, .send_short = send_short, .pull = pull, .publish = publish,
 	.received = received, .atomic_begin = no_lock, .atomic_end = no_lock,
 };
@@ -231,7 +240,7 @@ static void plan(struct traffic *t, struct rand *r)
 /* As a program that polls. */
 static bool settle(int side)
 {
-	bool any = ca_ack_deferred(&channel.pair->side[side].node->ca, channel.pair->sim->now);
+	bool any = ca_ack_postponed(&channel.pair->side[side].node->ca, channel.pair->sim->now);
 
 	sim_pump(channel.pair->sim);
 	return any;
@@ -303,7 +312,7 @@ static struct outcome run(uint64_t seed)
 	traffic_init(&t, pair_new(&config));
 	open_channel(t.pair, rand_u64(&r));
 	for (int side = 0; side < 2; side++)
-		t.pair->side[side].node->ca.acks.defers = rand_below(&r, 2);
+		t.pair->side[side].node->ca.acks.postpones = rand_below(&r, 2);
 	plan(&t, &r);
 	drive(&t, &r);
 	outcome = (struct outcome){ .delivered = traffic_settle(&t), .fault = t.fault, .local = channel.sends };
@@ -528,7 +537,7 @@ static void an_answer_acknowledges(void **state)
 	pair_delete(pair);
 }
 
-/* A pair of which side 0 has sent `requests`, and has the answer that acknowledges them all, deferred. */
+/* A pair of which side 0 has sent `requests`, and has the answer that acknowledges them all, postponed. */
 static struct pair *new_answered_pair(unsigned requests)
 {
 	struct pair *pair = pair_new(&(struct pair_config){ 0 });
@@ -536,7 +545,7 @@ static struct pair *new_answered_pair(unsigned requests)
 
 	open_channel(pair, 1);
 	channel.refuses = 0;
-	pair->side[0].node->ca.acks.defers = true;
+	pair->side[0].node->ca.acks.postpones = true;
 	assert_int_equal(pair_recv(pair, 0, 7, 8192, 64), 0);
 	for (wr.wr_id = 1; wr.wr_id <= requests; wr.wr_id++) {
 		assert_int_equal(pair_recv(pair, 1, wr.wr_id, 8192, 64), 0);
@@ -634,7 +643,7 @@ static void an_armed_queue_does_not_wait(void **state)
 
 	open_channel(pair, 1);
 	channel.refuses = 0;
-	pair->side[0].node->ca.acks.defers = true;
+	pair->side[0].node->ca.acks.postpones = true;
 	cq_arm(pair->side[0].send_cq, false);
 	for (int side = 0; side < 2; side++) {
 		assert_int_equal(pair_recv(pair, !side, 7, 8192, 64), 0);
@@ -1113,9 +1122,9 @@ static void draining_sends_again(void **state)
 	pair_delete(pair);
 }
 
-static unsigned channel_has_room(void *host, const struct ca_device *dev, const struct route *r, const struct av *av)
+static unsigned channel_has_room(void *owner, const struct ca_device *dev, const struct route *r, const struct av *av)
 {
-	(void)host;
+	(void)owner;
 	(void)dev;
 	(void)r;
 	(void)av;
@@ -1128,13 +1137,13 @@ static void no_packet_is_made_for_a_full_link(void **state)
 	enum { SENDS = 2 * RECORDS, TAKEN = 10 };
 	struct pair *pair = pair_new(&(struct pair_config){ .type = IBV_QPT_UC, .sends = SENDS });
 	struct ca *ca = &pair->side[0].node->ca;
-	struct ca_ops ops = *ca->host_ops;
+	struct ca_ops ops = *ca->ops;
 	struct burst burst;
 
 	open_channel(pair, 1);
 	channel.refuses = 0;
 	ops.space = channel_has_room;
-	ca->host_ops = &ops;
+	ca->ops = &ops;
 	for (unsigned i = 0; i < SENDS; i++)
 		post_wr(pair, 0, (struct pair_wr){ .opcode = IBV_WR_SEND, .bytes = 8 });
 	assert_int_equal(channel.sends, RECORDS);

@@ -6,22 +6,22 @@
 #include "verbs/mr.h"
 #include "verbs/qp.h"
 
-static inline bool unpublish_mr(void *host, struct mr *mr)
+static inline bool unpublish_mr(void *owner, struct mr *mr)
 {
-	(void)host;
+	(void)owner;
 	(void)mr;
 	return true;
 }
 
-static inline void show_no_mr(void *host, struct mr *mr)
+static inline void show_no_mr(void *owner, struct mr *mr)
 {
-	(void)host;
+	(void)owner;
 	(void)mr;
 }
 
-static inline void show_no_qp(void *host, struct qp *qp)
+static inline void show_no_qp(void *owner, struct qp *qp)
 {
-	(void)host;
+	(void)owner;
 	qp->published = 0;
 }
 

@@ -4,6 +4,7 @@
 
 #include "ib/engine.h"
 #include "wire/aeth.h"
+#include "wire/header.h"
 #include "wire/packet.h"
 
 #include <endian.h>
@@ -86,6 +87,69 @@ static void a_repeated_read_asks_for_no_more(void **state)
 		assert_int_equal(said - 2, rows[i].responses);
 		pair_delete(pair);
 	}
+}
+
+/* A part that does not end the READ: whole packets of it, for those alone who say that they repeat selectively. */
+static void a_part_of_a_read_is_for_peers_that_know_parts(void **state)
+{
+	static const struct { int later; uint64_t offset; uint32_t bytes; bool marked; unsigned responses; } rows[] = {
+		{ 0, 0, MTU, true, 1 }, { 1, MTU, 2 * MTU, true, 2 }, { 1, MTU, 2 * MTU, false, 0 }, { 1, MTU, MTU + 4, true, 0 },
+		{ 1, MTU, 0, true, 0 }, { 1, 0, MTU, true, 0 }, { 3, 3 * MTU, 2 * MTU, true, 0 },
+	};
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct pair *pair = start();
+		struct packet part = read_of(pair, rows[i].bytes);
+
+		request(pair, read_of(pair, 4 * MTU));
+		assert_int_equal(said, 4);
+		part.psn = psn_add(PSN, rows[i].later);
+		part.reth.va += rows[i].offset;
+		part.resv.bth7 = rows[i].marked ? BTH_SELECTIVE : 0;
+		request(pair, part);
+		assert_int_equal(said - 4, rows[i].responses);
+		assert_true(!rows[i].responses || last.opcode == OPCODE_RC_RDMA_READ_RESPONSE_ONLY);
+		pair_delete(pair);
+	}
+}
+
+/* So many parts are kept at a time, whoever asks; those that find no room are asked for again. */
+static void parts_have_a_bound(void **state)
+{
+	struct pair *pair = start();
+	struct packet p = read_of(pair, 4 * MTU);
+
+	(void)state;
+	request(pair, p);
+	p.dest_qpn = pair->side[1].qp->qpn;
+	p.resv.bth7 = BTH_SELECTIVE;
+	p.reth.length = MTU;
+	for (unsigned i = 0; i < 3 * READ_PARTS; i++)
+		arrive(pair, pair->side[1].node->dev, p);
+	assert_int_equal(engine_of(pair->side[1].qp)->responder.parts, READ_PARTS);
+	sim_pump(pair->sim);
+	assert_int_equal(said, 4 + READ_PARTS);
+	assert_int_equal(engine_of(pair->side[1].qp)->responder.owing, 0);
+	pair_delete(pair);
+}
+
+/* 9.7.4.1.5: of a part too. */
+static void a_right_that_goes_ends_parts(void **state)
+{
+	struct pair *pair = start();
+	struct packet p = read_of(pair, 4 * MTU);
+
+	(void)state;
+	request(pair, p);
+	pair->side[1].mr->access &= ~IBV_ACCESS_REMOTE_READ;
+	p.resv.bth7 = BTH_SELECTIVE;
+	p.reth.length = 2 * MTU;
+	request(pair, p);
+	assert_int_equal(said, 5);
+	assert_int_equal(last.aeth.syndrome, aeth_syndrome(AETH_NAK, NAK_REMOTE_ACCESS));
+	assert_int_equal(pair->side[1].qp->state, IBV_QPS_ERR);
+	pair_delete(pair);
 }
 
 /* 9.7.4.1.5: the right counts when the response leaves, not only when it was asked for. */
@@ -309,6 +373,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_repeated_read_asks_for_no_more),
+		cmocka_unit_test(a_part_of_a_read_is_for_peers_that_know_parts),
+		cmocka_unit_test(parts_have_a_bound),
+		cmocka_unit_test(a_right_that_goes_ends_parts),
 		cmocka_unit_test(a_right_that_goes_ends_the_responses),
 		cmocka_unit_test(reads_need_a_depth),
 		cmocka_unit_test(another_device_has_other_queue_pairs),

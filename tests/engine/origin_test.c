@@ -8,7 +8,7 @@
 
 #include <endian.h>
 
-enum { THIRD = 2, FORGED_TAG = 9, QKEY = 0x1234 };
+enum { THIRD = 2, FORGED_TAG = 9, QKEY = 0x1234, OTHER_PKEY = 0x8123 };
 
 static struct pair *start(enum ibv_qp_type type, enum packet_form form)
 {
@@ -34,7 +34,7 @@ static void inject(struct pair *pair, int from, int side, struct qp *to, struct 
 
 	pattern_fill(data, sizeof(data), FORGED_TAG);
 	p.form = us->protocol->form;
-	p.pkey = 0xffff;
+	p.pkey = p.pkey ? p.pkey : 0xffff;
 	p.dest_qpn = to->qpn;
 	p.path = to->path;
 	p.path.slid = peer->lid;
@@ -147,6 +147,72 @@ static void forged_datagram_is_dropped(void **state)
 	pair_delete(pair);
 }
 
+/* ---- keys ---- */
+
+static unsigned bad_keys;
+
+static void count_bad_key(void *owner, const struct qp *qp, const struct packet *p, bool is_qkey)
+{
+	bad_keys++;
+}
+
+/* Two packets with a bad key in the name of the peer: the third's, of which the host hears nothing, and the peer's own. */
+static void names_with_a_bad_key(enum ibv_qp_type type, struct packet p)
+{
+	struct pair *pair = start(type, PACKET_IB);
+	struct ca *ca = &pair->side[1].node->ca;
+	const struct ca_ops *usual = ca->ops;
+	struct ca_ops ops = *usual;
+
+	ops.bad_key = count_bad_key;
+	ca->ops = &ops;
+	bad_keys = 0;
+	p.deth.src_qpn = pair->side[0].qp->qpn;
+	pair_recv(pair, 1, 7, 0, 4096);
+	inject(pair, THIRD, 1, pair->side[1].qp, p);
+	assert_int_equal(bad_keys, 0);
+	assert_int_equal(refused(pair, 1), 1);
+	inject(pair, 0, 1, pair->side[1].qp, p);
+	assert_int_equal(bad_keys, 1);
+	assert_int_equal(refused(pair, 1), 1);
+	expect_nothing(pair, 1);
+	ca->ops = usual;
+	pair_delete(pair);
+}
+
+static void third_party_gives_nobody_a_bad_key(void **state)
+{
+	struct packet p = { .opcode = OPCODE_UD_SEND_ONLY, .psn = 0xffffff, .payload_bytes = 32, .deth = { QKEY + 1, 0 } };
+
+	names_with_a_bad_key(IBV_QPT_UD, p);
+	p.deth.qkey = QKEY;
+	p.pkey = OTHER_PKEY;
+	names_with_a_bad_key(IBV_QPT_UD, p);
+	p.opcode = OPCODE_UC_SEND_ONLY;
+	names_with_a_bad_key(IBV_QPT_UC, p);
+	p.opcode = OPCODE_RC_SEND_ONLY;
+	names_with_a_bad_key(IBV_QPT_RC, p);
+}
+
+/* A packet of another LID than the peer's is not the peer's, whatever its key. */
+static void bad_key_from_elsewhere_is_nobodys(void **state)
+{
+	struct pair *pair = start(IBV_QPT_RC, PACKET_IB);
+	struct ca *ca = &pair->side[1].node->ca;
+	const struct ca_ops *usual = ca->ops;
+	struct ca_ops ops = *usual;
+
+	ops.bad_key = count_bad_key;
+	ca->ops = &ops;
+	bad_keys = 0;
+	pair->side[1].qp->path.dlid++;
+	inject(pair, 0, 1, pair->side[1].qp, (struct packet){ .opcode = OPCODE_RC_SEND_ONLY, .psn = 0xffffff, .payload_bytes = 32,
+							      .pkey = OTHER_PKEY });
+	assert_int_equal(bad_keys, 0);
+	ca->ops = usual;
+	pair_delete(pair);
+}
+
 static void forged_datagram_to_a_group_is_dropped(void **state)
 {
 	static const uint8_t group[16] = { 0xff, 0x0e, [15] = 1 };
@@ -169,23 +235,23 @@ static void forged_datagram_to_a_group_is_dropped(void **state)
 
 static int peers_channel, another_channel;
 
-static bool connect_to_peer(void *host, struct qp *qp)
+static bool connect_to_peer(void *owner, struct qp *qp)
 {
-	(void)host;
+	(void)owner;
 	qp->direct_path.channel = &peers_channel;
 	return true;
 }
 
-static void ignore_qp(void *host, struct qp *qp)
+static void ignore_qp(void *owner, struct qp *qp)
 {
-	(void)host;
+	(void)owner;
 	(void)qp;
 }
 
-static void publish(void *host, struct qp *qp, psn_t received)
+static void publish(void *owner, struct qp *qp, psn_t received)
 {
 	(void)received;
-	ignore_qp(host, qp);
+	ignore_qp(owner, qp);
 }
 
 static const struct direct_ops direct = { .connect = connect_to_peer, .unpublish_qp = ignore_qp, .publish_qp = ignore_qp,
@@ -254,6 +320,8 @@ int main(void)
 		cmocka_unit_test(third_party_refuses_nothing),
 		cmocka_unit_test(former_peer_is_not_heard),
 		cmocka_unit_test(forged_datagram_is_dropped),
+		cmocka_unit_test(third_party_gives_nobody_a_bad_key),
+		cmocka_unit_test(bad_key_from_elsewhere_is_nobodys),
 		cmocka_unit_test(forged_datagram_to_a_group_is_dropped),
 		cmocka_unit_test(message_of_another_is_not_taken),
 		cmocka_unit_test(short_message_of_another_is_not_taken),

@@ -2,6 +2,7 @@
  * a peer holds. */
 #include "traffic.h"
 
+#include "ib/answers.h"
 #include "ib/engine.h"
 #include "wire/aeth.h"
 #include "wire/header.h"
@@ -20,6 +21,7 @@ static struct pair_config config_of(const struct sim_link *link, bool selective)
 	struct pair_config config = {
 		.sim = { .seed = 3, .link = *link }, .mtu = IBV_MTU_4096, .memory_bytes = 1 << 20, .timeout = 14, .retry_cnt = 7,
 		.rnr_retry = 7, .min_rnr_timer = 1, .recvs = RECEIVES, .sends = 128, .options = ib_default_options,
+		.rd_atomic = 16,
 	};
 
 	config.options.selective_repeat = selective;
@@ -76,15 +78,17 @@ static unsigned goodput(enum ibv_wr_opcode opcode, uint32_t loss, bool selective
 
 static void losses_cost_little(void **state)
 {
-	static const enum ibv_wr_opcode opcodes[] = { IBV_WR_RDMA_WRITE, IBV_WR_SEND };
+	static const struct { enum ibv_wr_opcode opcode; const char *name; } rows[] = {
+		{ IBV_WR_RDMA_WRITE, "write" }, { IBV_WR_SEND, "send" }, { IBV_WR_RDMA_READ, "read" },
+	};
 	static const uint32_t loss[] = { 1000, 5000, 10000, 20000, 50000 };
 
-	for (unsigned o = 0; o < 2; o++) {
+	for (unsigned o = 0; o < sizeof(rows) / sizeof(rows[0]); o++) {
 		for (unsigned i = 0; i < 5; i++)
-			print_message("%s, %u ppm lost: selective %u %%, go-back %u %%\n", o ? "send" : "write", loss[i],
-				      goodput(opcodes[o], loss[i], true), goodput(opcodes[o], loss[i], false));
-		assert_true(goodput(opcodes[o], 10000, true) >= 90);
-		assert_true(goodput(opcodes[o], 50000, true) >= 70);
+			print_message("%s, %u ppm lost: selective %u %%, go-back %u %%\n", rows[o].name, loss[i],
+				      goodput(rows[o].opcode, loss[i], true), goodput(rows[o].opcode, loss[i], false));
+		assert_true(goodput(rows[o].opcode, 10000, true) >= 90);
+		assert_true(goodput(rows[o].opcode, 50000, true) >= 70);
 	}
 }
 
@@ -119,6 +123,23 @@ static void what_arrived_is_not_sent_again(void **state)
 	assert_true(m.received.duplicate_request <= m.sent.probes + m.sent.spurious_repeats);
 }
 
+/* Of a READ's responses too: what was lost alone is asked for, and sent, again, and no retry is used up. */
+static void what_was_read_is_not_asked_for_again(void **state)
+{
+	struct sim_link link = { .delay_ns = 5 * WTIME_US, .byte_ns = 1, .loss = 50000 };
+	struct measure m = stream(IBV_WR_RDMA_READ, &link, true);
+	uint64_t responses = 400 * BYTES / MTU;
+
+	print_message("%u lost, %llu asked for again, %llu held, %llu sent of %llu, %llu retries\n", m.lost,
+		      (unsigned long long)m.sent.answer_repeats, (unsigned long long)m.sent.held_response,
+		      (unsigned long long)m.received.sent_pkts, (unsigned long long)responses,
+		      (unsigned long long)m.sent.completer_retry_err);
+	assert_true(m.sent.held_response > 1000);
+	assert_true(m.sent.answer_repeats > 100 && m.sent.answer_repeats <= m.lost);
+	assert_int_equal(m.sent.completer_retry_err, 0);
+	assert_true(m.received.sent_pkts <= responses + 3 * m.lost);	/* acknowledgements are among them */
+}
+
 /* The window of the first packet that is late is too narrow; it is learnt. */
 static void reordering_costs_nothing(void **state)
 {
@@ -134,6 +155,166 @@ static void reordering_costs_nothing(void **state)
 		assert_true(m.sent.selective_repeats <= 16);
 		assert_true(link.reorder_ns > 4 * WTIME_US || m.sent.selective_repeats == 0);
 	}
+}
+
+/* Responses that are no later than a part of the round trip are waited for; how late they may be is learnt. */
+static void late_responses_are_waited_for(void **state)
+{
+	struct sim_link link = { .delay_ns = 20 * WTIME_US, .reorder = 50000 };
+
+	for (link.reorder_ns = 4 * WTIME_US; link.reorder_ns <= 64 * WTIME_US; link.reorder_ns *= 4) {
+		struct measure m = stream(IBV_WR_RDMA_READ, &link, true);
+
+		print_message("up to %llu ns late: %llu held, %llu asked for again\n", (unsigned long long)link.reorder_ns,
+			      (unsigned long long)m.sent.held_response, (unsigned long long)m.sent.answer_repeats);
+		assert_true(m.sent.held_response > 100);
+		assert_true(m.sent.answer_repeats <= 16);
+		assert_true(link.reorder_ns > 4 * WTIME_US || m.sent.answer_repeats == 0);
+	}
+}
+
+/* All responses of a READ may have left before the first question arrives: what is asked for waits behind them, and is not asked
+ * for over and over. */
+static void long_reads_are_asked_for_with_patience(void **state)
+{
+	enum { LENGTH = 4 << 20, SMALL_MTU = 1024, RESPONSES = LENGTH / SMALL_MTU };
+	static const uint32_t loss[] = { 1000, 5000 };
+
+	for (unsigned i = 0; i < 2; i++) {
+		struct sim_link link = { .delay_ns = 10 * WTIME_US, .byte_ns = 1, .loss = loss[i] };
+		struct pair_config config = config_of(&link, true);
+		struct pair *pair;
+
+		config.mtu = IBV_MTU_1024;
+		config.memory_bytes = 8 << 20;
+		config.timeout = 16;
+		pair = pair_new(&config);
+		post_wr(pair, 0, (struct pair_wr){ .opcode = IBV_WR_RDMA_READ, .flags = IBV_SEND_SIGNALED, .bytes = LENGTH });
+		pair_run(pair);
+		expect_sent(pair, 0, 0, IBV_WC_SUCCESS);
+		print_message("%u ppm lost: %llu responses sent for %d, asked %llu times\n", loss[i],
+			      (unsigned long long)pair->side[1].node->ca.counters.sent_pkts, RESPONSES,
+			      (unsigned long long)pair->side[0].node->ca.counters.answer_repeats);
+		assert_true(pair->side[1].node->ca.counters.sent_pkts <= 4 * RESPONSES);
+		pair_delete(pair);
+	}
+}
+
+/* The frames of responses that a QP holds are free when it goes. */
+static void responses_outlive_no_qp(void **state)
+{
+	struct sim_link link = { .delay_ns = 1 * WTIME_US };
+	struct pair_config config = config_of(&link, true);
+	struct reorder queue[REORDER_FRAMES / 60 + 1] = { 0 };
+	struct packet p = { .opcode = OPCODE_RC_SEND_ONLY };
+	struct pair *pair = pair_new(&config);
+	struct ca *ca = &pair->side[0].node->ca;
+	unsigned held = 0;
+
+	post_wr(pair, 0, (struct pair_wr){ .opcode = IBV_WR_RDMA_WRITE, .bytes = MTU });
+	pair_run(pair);		/* the peer is known to repeat selectively */
+	sim_fault_add(pair->sim, SIM_DROP, 1, pair->side[1].node->sent + 2);
+	post_wr(pair, 0, (struct pair_wr){ .opcode = IBV_WR_RDMA_READ, .bytes = 50 * MTU });
+	while (!ca->counters.held_response)
+		assert_true(sim_step(pair->sim));
+	assert_int_equal(qp_destroy(pair->side[0].qp), 0);
+	for (unsigned q = 0; q < sizeof(queue) / sizeof(queue[0]); q++)
+		for (p.psn = 1; p.psn <= 60; p.psn++)
+			held += reorder_hold(ca, &queue[q], 0, &p) == REORDER_HELD;
+	assert_int_equal(held, REORDER_FRAMES);
+	pair_delete(pair);
+}
+
+static struct pair *pair_that_is_timed(const struct sim_link *link)
+{
+	struct pair_config config = config_of(link, true);
+	struct pair *pair = pair_new(&config);
+
+	post_wr(pair, 0, (struct pair_wr){ .opcode = IBV_WR_RDMA_WRITE, .flags = IBV_SEND_SIGNALED, .bytes = MTU });
+	pair_run(pair);
+	expect_sent(pair, 0, 0, IBV_WC_SUCCESS);
+	return pair;
+}
+
+/* The second response of four is lost: it alone is asked for, once, without a probe. */
+static void read_with_a_loss(struct pair *pair)
+{
+	const struct counters *counters = &pair->side[0].node->ca.counters;
+	struct counters before = *counters;
+
+	sim_fault_add(pair->sim, SIM_DROP, 1, pair->side[1].node->sent + 1);
+	post_wr(pair, 0, (struct pair_wr){ .opcode = IBV_WR_RDMA_READ, .flags = IBV_SEND_SIGNALED, .bytes = 4 * MTU });
+	pair_run(pair);
+	expect_sent(pair, 0, 0, IBV_WC_SUCCESS);
+	assert_int_equal(counters->answer_repeats - before.answer_repeats, 1);
+	assert_int_equal(counters->held_response - before.held_response, 2);
+	assert_int_equal(counters->probes - before.probes, 0);
+	assert_int_equal(counters->completer_retry_err - before.completer_retry_err, 0);
+}
+
+static void connect_again(struct pair *pair, psn_t psn)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RESET };
+
+	for (int side = 0; side < 2; side++)
+		assert_int_equal(qp_modify(pair->side[side].qp, pair->sim->now, &attr, IBV_QP_STATE), 0);
+	pair->config.psn[0] = psn;
+	for (int side = 0; side < 2; side++)
+		assert_int_equal(pair_connect(pair, side, pair->side[side].qp, pair->side[!side].qp, IBV_QPS_RTS), 0);
+	post_wr(pair, 0, (struct pair_wr){ .opcode = IBV_WR_RDMA_WRITE, .flags = IBV_SEND_SIGNALED, .bytes = MTU });
+	pair_run(pair);
+	expect_sent(pair, 0, 0, IBV_WC_SUCCESS);
+}
+
+/* What is known of responses ends with the connection, whatever PSNs the next one has. */
+static void a_qp_that_is_used_again_asks_for_what_is_lost(void **state)
+{
+	struct sim_link link = { .delay_ns = 20 * WTIME_US, .byte_ns = 1 };
+	static const psn_t psn[] = { 0x600000, 0x600000, 0x500000, 0x10 };
+	struct pair *pair = pair_that_is_timed(&link);
+
+	for (unsigned i = 0; i < sizeof(psn) / sizeof(psn[0]); i++) {
+		print_message("from PSN %#x\n", psn[i]);
+		connect_again(pair, psn[i]);
+		read_with_a_loss(pair);
+	}
+	pair_delete(pair);
+}
+
+/* More than half of all PSNs passed since a response was lost last. */
+static void losses_are_noticed_however_long_there_was_none(void **state)
+{
+	struct sim_link link = { .delay_ns = 20 * WTIME_US, .byte_ns = 1 };
+	struct pair *pair = pair_that_is_timed(&link);
+	struct flight *f = &engine_of(pair->side[0].qp)->flight;
+
+	read_with_a_loss(pair);
+	f->answers->dated = psn_add(f->psn, -FLIGHT_SPAN_MOST - 100);
+	read_with_a_loss(pair);
+	pair_delete(pair);
+}
+
+/* The response of a READ is lost, and what follows the READ was executed: one response proves both. */
+static void what_follows_a_read_completes_with_it(void **state)
+{
+	struct sim_link link = { .delay_ns = 20 * WTIME_US, .byte_ns = 1 };
+	struct pair *pair = pair_that_is_timed(&link);
+	const struct counters *counters = &pair->side[0].node->ca.counters;
+	wtime start = pair->sim->now;
+	struct cqe cqe;
+
+	sim_fault_add(pair->sim, SIM_DROP, 1, pair->side[1].node->sent);
+	post_wr(pair, 0, (struct pair_wr){ .wr_id = 1, .opcode = IBV_WR_RDMA_READ, .flags = IBV_SEND_SIGNALED, .bytes = MTU });
+	post_wr(pair, 0, (struct pair_wr){ .wr_id = 2, .opcode = IBV_WR_RDMA_WRITE, .flags = IBV_SEND_SIGNALED, .bytes = MTU });
+	while (!pair_poll_send(pair, 0, &cqe))
+		assert_true(sim_step(pair->sim));
+	assert_int_equal(cqe.wr_id, 1);
+	assert_true(pair_poll_send(pair, 0, &cqe));
+	assert_int_equal(cqe.wr_id, 2);
+	assert_true(pair->sim->now - start <= 120 * WTIME_US);
+	assert_int_equal(counters->probes, 0);
+	assert_int_equal(counters->answer_repeats, 1);
+	pair_delete(pair);
 }
 
 struct seen {
@@ -202,17 +383,22 @@ static void answer(struct pair *pair, uint8_t opcode, psn_t psn, uint64_t held, 
 	sim_pump(pair->sim);
 }
 
-/* Eight packets from PSN 0 on are in flight, the peer hears nothing and answers what the test says. */
-static struct pair *start(bool selective)
+/* So many packets are to be written, from PSN 0 on, the peer hears nothing and answers what the test says. */
+static struct pair *start_many(bool selective, unsigned packets)
 {
 	struct sim_link link = { .delay_ns = 1 * WTIME_US };
 	struct pair_config config = config_of(&link, selective);
 	struct pair *pair = pair_new(&config);
-	struct pair_wr wr = { .wr_id = 1, .opcode = IBV_WR_RDMA_WRITE, .flags = IBV_SEND_SIGNALED, .bytes = 8 * MTU };
+	struct pair_wr wr = { .wr_id = 1, .opcode = IBV_WR_RDMA_WRITE, .flags = IBV_SEND_SIGNALED, .bytes = packets * MTU };
 
 	pair->side[1].node->deaf = true;
 	post_wr(pair, 0, wr);
 	return pair;
+}
+
+static struct pair *start(bool selective)
+{
+	return start_many(selective, 8);
 }
 
 static void forged_acknowledgements_change_nothing(void **state)
@@ -256,6 +442,31 @@ static void a_lie_ends_with_the_ack_timer(void **state)
 	pair->side[1].node->deaf = false;
 	pair_run(pair);
 	expect_sent(pair, 0, 1, IBV_WC_SUCCESS);
+	pair_delete(pair);
+}
+
+/* Nothing came for an ACK timeout: the path may be full, or cut. */
+static void a_timeout_sends_two_packets(void **state)
+{
+	struct pair *pair = start_many(true, 200);
+	const struct flight *f = &engine_of(pair->side[0].qp)->flight;
+	const struct counters *counters = &pair->side[0].node->ca.counters;
+	uint32_t sent = 0;
+
+	answer(pair, OPCODE_WEFT_SELECTIVE_ACK, 0xffffff, ~UINT64_C(1), true);
+	assert_int_equal(f->newest - f->oldest, 63 + IB_WINDOW);
+	while (!counters->completer_retry_err) {
+		sent = pair->side[0].node->sent;
+		assert_true(sim_step(pair->sim));
+	}
+	sim_pump(pair->sim);
+	sim_run(pair->sim, pair->sim->now + 20 * WTIME_US);
+	assert_int_equal(pair->side[0].node->sent - sent, LOSS_RESTART);
+	/* and more with each that arrives */
+	pair->side[1].node->deaf = false;
+	pair_run(pair);
+	expect_sent(pair, 0, 1, IBV_WC_SUCCESS);
+	assert_true(counters->completer_retry_err <= 2);
 	pair_delete(pair);
 }
 
@@ -429,10 +640,18 @@ int main(void)
 		cmocka_unit_test(losses_cost_little),
 		cmocka_unit_test(a_loss_stops_nothing_where_the_window_is_a_round_trip),
 		cmocka_unit_test(what_arrived_is_not_sent_again),
+		cmocka_unit_test(what_was_read_is_not_asked_for_again),
 		cmocka_unit_test(reordering_costs_nothing),
+		cmocka_unit_test(late_responses_are_waited_for),
+		cmocka_unit_test(long_reads_are_asked_for_with_patience),
+		cmocka_unit_test(responses_outlive_no_qp),
+		cmocka_unit_test(a_qp_that_is_used_again_asks_for_what_is_lost),
+		cmocka_unit_test(losses_are_noticed_however_long_there_was_none),
+		cmocka_unit_test(what_follows_a_read_completes_with_it),
 		cmocka_unit_test(a_stranger_never_sees_it),
 		cmocka_unit_test(forged_acknowledgements_change_nothing),
 		cmocka_unit_test(a_lie_ends_with_the_ack_timer),
+		cmocka_unit_test(a_timeout_sends_two_packets),
 		cmocka_unit_test(what_was_held_may_be_not_ready),
 		cmocka_unit_test(frames_run_out),
 		cmocka_unit_test(what_is_held_gives_no_retries_back),

@@ -21,9 +21,9 @@ static uint8_t payload[BYTES];
 static psn_t shown[TWINS];
 static unsigned shorts;		/* messages that went the short way */
 
-static bool connect(void *host, struct qp *qp)
+static bool connect(void *owner, struct qp *qp)
 {
-	(void)host;
+	(void)owner;
 	qp->direct_path.channel = &twin;
 	return true;
 }
@@ -39,19 +39,20 @@ static bool read_memory(void *peer, uint64_t address, const struct iovec *iov, u
 	return true;
 }
 
-static bool pull(void *host, struct qp *qp, const struct direct_message *m, uint32_t offset, const struct iovec *to, unsigned tos)
+static bool pull(void *owner, struct qp *qp, const struct direct_message *m, uint32_t offset, const struct iovec *to,
+		 unsigned tos)
 {
 	static const struct rma_mover mover = { .read = read_memory };
 
-	(void)host;
+	(void)owner;
 	(void)qp;
 	return m->psn % 2 && record_pull(m, offset, &mover, NULL, to, tos);	/* the sender's memory is not always there */
 }
 
-static void publish(void *host, struct qp *qp, psn_t received)
+static void publish(void *owner, struct qp *qp, psn_t received)
 {
 	(void)qp;
-	shown[host == twin[1]->side[1].node] = received;
+	shown[owner == twin[1]->side[1].node] = received;
 }
 
 static const struct direct_ops direct = {

@@ -1,4 +1,4 @@
-/* A channel adapter for tests of src/verbs: a host that notes what it is told, and a transport that does nothing by itself.
+/* A channel adapter for tests of src/verbs: an owner that notes what it is told, and a transport that does nothing by itself.
  * The tests complete WQEs by hand, in the transport's place. */
 #ifndef WEFT_TESTS_UNIT_ADAPTER_H
 #define WEFT_TESTS_UNIT_ADAPTER_H
@@ -22,7 +22,7 @@ struct adapter {
 	struct ca ca;
 	struct ca_device *ib, *roce, *second_roce;	/* weft0, weft1, weft2 */
 	void *memory;
-	/* what the host was told */
+	/* what the owner was told */
 	unsigned cq_events, async_events, joins, leaves;
 	enum ibv_event_type last_event;
 	void *last_object;
@@ -42,26 +42,26 @@ struct adapter {
 	int init_error;
 };
 
-static inline void adapter_cq_event(void *host, struct cq *cq)
+static inline void adapter_cq_event(void *owner, struct cq *cq)
 {
-	struct adapter *a = host;
+	struct adapter *a = owner;
 
 	(void)cq;
 	a->cq_events++;
 }
 
-static inline void adapter_async_event(void *host, enum ibv_event_type type, void *object)
+static inline void adapter_async_event(void *owner, enum ibv_event_type type, void *object)
 {
-	struct adapter *a = host;
+	struct adapter *a = owner;
 
 	a->async_events++;
 	a->last_event = type;
 	a->last_object = object;
 }
 
-static inline void adapter_route(void *host, const struct ca_device *dev, const struct packet_path *path, struct route *r)
+static inline void adapter_route(void *owner, const struct ca_device *dev, const struct packet_path *path, struct route *r)
 {
-	struct adapter *a = host;
+	struct adapter *a = owner;
 
 	(void)dev;
 	a->asked = *path;
@@ -70,42 +70,42 @@ static inline void adapter_route(void *host, const struct ca_device *dev, const 
 	r->place = a->place;
 }
 
-static inline unsigned adapter_room(void *host, const struct ca_device *dev, const struct route *r, const struct av *av)
+static inline unsigned adapter_room(void *owner, const struct ca_device *dev, const struct route *r, const struct av *av)
 {
 	(void)dev;
 	(void)r;
-	const struct adapter *a = host;
+	const struct adapter *a = owner;
 
 	return a->no_room ? 0 : a->room ? a->room : UINT_MAX;
 }
 
-static inline bool adapter_origin_matches(void *host, origin_t origin, const struct route *back)
+static inline bool adapter_origin_matches(void *owner, origin_t origin, const struct route *back)
 {
-	(void)host;
+	(void)owner;
 	(void)origin;
 	(void)back;
 	return true;
 }
 
-static inline bool adapter_undelivered(void *host, const struct route *r, uint64_t *mark)
+static inline bool adapter_undelivered(void *owner, const struct route *r, uint64_t *mark)
 {
-	(void)host;
+	(void)owner;
 	(void)r;
 	(void)mark;
 	return false;
 }
 
-static inline int adapter_copy(void *host, void *to, const void *from, size_t bytes)
+static inline int adapter_copy(void *owner, void *to, const void *from, size_t bytes)
 {
-	if (((struct adapter *)host)->fault)
+	if (((struct adapter *)owner)->fault)
 		return -EFAULT;
 	memcpy(to, from, bytes);
 	return 0;
 }
 
-static inline int adapter_mcast(void *host, struct ca_device *dev, const uint8_t gid[16], bool joined)
+static inline int adapter_mcast(void *owner, struct ca_device *dev, const uint8_t gid[16], bool joined)
 {
-	struct adapter *a = host;
+	struct adapter *a = owner;
 
 	(void)dev;
 	(void)gid;
@@ -115,9 +115,9 @@ static inline int adapter_mcast(void *host, struct ca_device *dev, const uint8_t
 	return 0;
 }
 
-static inline int adapter_qpn_alloc(void *host, uint32_t *qpn)
+static inline int adapter_qpn_alloc(void *owner, uint32_t *qpn)
 {
-	struct adapter *a = host;
+	struct adapter *a = owner;
 
 	if (a->no_number)
 		return -ENOMEM;
@@ -126,15 +126,15 @@ static inline int adapter_qpn_alloc(void *host, uint32_t *qpn)
 	return 0;
 }
 
-static inline void adapter_qpn_free(void *host, uint32_t qpn)
+static inline void adapter_qpn_free(void *owner, uint32_t qpn)
 {
 	(void)qpn;
-	((struct adapter *)host)->qpns--;
+	((struct adapter *)owner)->qpns--;
 }
 
 static inline int adapter_qp_init(struct qp *qp)
 {
-	struct adapter *a = qp->ca->host;
+	struct adapter *a = qp->ca->owner;
 
 	if (a->init_error)
 		return a->init_error;
@@ -144,7 +144,7 @@ static inline int adapter_qp_init(struct qp *qp)
 
 static inline void adapter_qp_fini(struct qp *qp)
 {
-	((struct adapter *)qp->ca->host)->engines--;
+	((struct adapter *)qp->ca->owner)->engines--;
 }
 
 static inline void adapter_modified(struct qp *qp, wtime now, enum ibv_qp_state from, int mask)
@@ -152,24 +152,24 @@ static inline void adapter_modified(struct qp *qp, wtime now, enum ibv_qp_state 
 	(void)now;
 	(void)from;
 	(void)mask;
-	((struct adapter *)qp->ca->host)->modified++;
+	((struct adapter *)qp->ca->owner)->modified++;
 }
 
 static inline void adapter_doorbell(struct qp *qp, wtime now)
 {
 	(void)now;
-	((struct adapter *)qp->ca->host)->doorbells++;
+	((struct adapter *)qp->ca->owner)->doorbells++;
 }
 
 static inline void adapter_recv_doorbell(struct qp *qp, wtime now)
 {
 	(void)now;
-	((struct adapter *)qp->ca->host)->recv_doorbells++;
+	((struct adapter *)qp->ca->owner)->recv_doorbells++;
 }
 
 static inline bool adapter_output(struct qp *qp, wtime now, struct packet_out *out)
 {
-	struct adapter *a = qp->ca->host;
+	struct adapter *a = qp->ca->owner;
 
 	(void)now;
 	(void)out;
@@ -184,7 +184,7 @@ static inline bool adapter_output(struct qp *qp, wtime now, struct packet_out *o
 
 static inline wtime adapter_deadline(const struct qp *qp)
 {
-	const struct adapter *a = qp->ca->host;
+	const struct adapter *a = qp->ca->owner;
 
 	return a->deadline ? a->deadline : WTIME_NEVER;
 }
@@ -192,7 +192,7 @@ static inline wtime adapter_deadline(const struct qp *qp)
 static inline void adapter_expire(struct qp *qp, wtime now)
 {
 	(void)now;
-	((struct adapter *)qp->ca->host)->expired++;
+	((struct adapter *)qp->ca->owner)->expired++;
 }
 
 static inline void adapter_input(struct ca *ca, struct ca_device *dev, wtime now, origin_t origin, const struct packet *p)
@@ -201,7 +201,7 @@ static inline void adapter_input(struct ca *ca, struct ca_device *dev, wtime now
 	(void)dev;
 	(void)now;
 	(void)p;
-	((struct adapter *)ca->host)->inputs++;
+	((struct adapter *)ca->owner)->inputs++;
 }
 
 static inline void adapter_message(struct qp *qp, wtime now, const void *channel, const struct direct_message *m)
@@ -209,7 +209,7 @@ static inline void adapter_message(struct qp *qp, wtime now, const void *channel
 	(void)channel;
 	(void)m;
 	(void)now;
-	((struct adapter *)qp->ca->host)->inputs++;
+	((struct adapter *)qp->ca->owner)->inputs++;
 }
 
 static inline bool adapter_collect(struct qp *qp, wtime now)
@@ -265,7 +265,7 @@ static const struct packet_ops adapter_packets = { .qp_output = adapter_output, 
 
 static const struct message_ops adapter_messages = {
 	.qp_message = adapter_message, .qp_short = adapter_short, .qp_reap_acks = adapter_collect,
-	.qp_ack_deferred = adapter_settle,
+	.qp_ack_postponed = adapter_settle,
 };
 
 static const struct transport_ops adapter_transport = {
@@ -290,19 +290,20 @@ static inline struct adapter *adapter_new_with(size_t bytes, const struct ca_dev
 {
 	static const struct ca_device devices[] = {
 		{ .name = "weft0", .protocol = &protocol_ib, .guid = 0x0277660000000001, .lid = ADAPTER_LID,
-		  .active_mtu = IBV_MTU_2048, .max_mtu = IBV_MTU_4096, .port_state = IBV_PORT_ACTIVE, .pkey = { 0xffff },
+		  .active_mtu = IBV_MTU_2048, .max_mtu = IBV_MTU_4096, .port_state = IBV_PORT_ACTIVE, .pkeys = 1,
+		  .pkey = { 0xffff },
 		  .gid = { { .raw = { 0xfe, 0x80, [15] = 1 }, .valid = true, .type = IBV_GID_TYPE_IB } } },
 		{ .name = "weft1", .protocol = &protocol_roce_v2, .guid = 0x0277660000000002, .active_mtu = IBV_MTU_4096,
-		  .max_mtu = IBV_MTU_4096, .port_state = IBV_PORT_ACTIVE, .pkey = { 0xffff },
+		  .max_mtu = IBV_MTU_4096, .port_state = IBV_PORT_ACTIVE, .pkeys = 1, .pkey = { 0xffff },
 		  .gid = { { .raw = { [10] = 0xff, 0xff, 10, 0, 0, 1 }, .valid = true, .type = IBV_GID_TYPE_ROCE_V2 } } },
 		{ .name = "weft2", .protocol = &protocol_roce_v2, .guid = 0x0277660000000003, .active_mtu = IBV_MTU_4096,
-		  .max_mtu = IBV_MTU_4096, .port_state = IBV_PORT_ACTIVE, .pkey = { 0xffff },
+		  .max_mtu = IBV_MTU_4096, .port_state = IBV_PORT_ACTIVE, .pkeys = 1, .pkey = { 0xffff },
 		  .gid = { { .raw = { [10] = 0xff, 0xff, 10, 0, 0, 1 }, .valid = true, .type = IBV_GID_TYPE_ROCE_V2 } } },
 	};
 	enum { DEVICES = sizeof(devices) / sizeof(devices[0]) };
 	struct ca_device dev[DEVICES];
 	struct adapter *a = calloc(1, sizeof(*a));
-	struct ca_config config = { .host_ops = &adapter_host, .seed = 1, .dev = dev, .devices = DEVICES, .host = a,
+	struct ca_config config = { .ops = &adapter_host, .seed = 1, .dev = dev, .devices = DEVICES, .owner = a,
 				    .arena_bytes = bytes };
 
 	memcpy(dev, devices, sizeof(dev));

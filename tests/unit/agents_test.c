@@ -637,6 +637,105 @@ static void other_traps(void **state)
 	end_agents(&g);
 }
 
+/* What processes tell of packets: the walk finds who has stopped them, and nobody else counts. */
+static void keys_of_data(void **state)
+{
+	struct test_agents g;
+	struct mad_address to = { .pkey = 0x8123, .src_qpn = 0x10001, .dest_qpn = 0x20002, .qkey = 0x11223344 };
+	struct smp_notice n;
+	uint32_t h2, h3, in;
+
+	start_traps(&g);
+	h2 = port_named(&g.t.f, "h2", 1);
+	h3 = port_named(&g.t.f, "h3", 1);
+	to.path = (struct packet_path){ .dlid = lid_named(&g, "h3", 1), .sl = 3, .slid = 77 };
+	fabric_pkeys(&g.t.f, h2)[3] = 0x8123;
+	agents_bad_key(&g.a, g.now, h2, &to, false, 5, PORT_NONE);
+	n = next_trap(&g);
+	assert_int_equal(n.trap_number, 257);
+	assert_int_equal(n.issuer_lid, lid_named(&g, "h3", 1));
+	assert_memory_equal(n.data_details + 2, ((const uint8_t[]){ 0, (uint8_t)lid_named(&g, "h2", 1), 0,
+			    (uint8_t)lid_named(&g, "h3", 1), 0, 0, 0x81, 0x23, 0x30, 1, 0, 1, 0, 2, 0, 2 }), 16);
+	assert_int_equal(g.t.f.port[h3].pkey_violations, 5);
+	for (unsigned i = 0; i < 9; i++) {
+		unsigned counted = 5 + i * AGENT_BAD_KEYS;
+
+		assert_int_equal(g.t.f.port[h3].pkey_violations, counted < UINT16_MAX ? counted : UINT16_MAX);
+		agents_bad_key(&g.a, g.now, h2, &to, false, 1ull << 40, PORT_NONE);
+	}
+	/* a switch on the way */
+	in = fabric_peer(&g.t.f, h2);
+	g.t.f.port[in].enforce = ENFORCE_IN;
+	agents_bad_key(&g.a, g.now, h2, &to, false, 2, PORT_NONE);
+	n = next_trap(&g);
+	assert_int_equal(n.trap_number, 259);
+	assert_int_equal(n.issuer_lid, g.t.f.port[g.t.f.place[g.t.f.owner[in]].first_port].lid);
+	assert_memory_equal(n.data_details + 2, ((const uint8_t[]){ 0, (uint8_t)lid_named(&g, "h2", 1), 0,
+			    (uint8_t)lid_named(&g, "h3", 1), 0x81, 0x23, 0x30, 1, 0, 1, 0, 2, 0, 2 }), 14);
+	assert_memory_equal(n.data_details + 48, ((const uint8_t[]){ 0, (uint8_t)n.issuer_lid,
+			    (uint8_t)fabric_port_number(&g.t.f, in) }), 3);
+	assert_int_equal(g.t.f.port[in].pkey_violations, 2);
+	/* keys that ports let in are bad by the word of the port that they came to alone */
+	to.pkey = PKEY_DEFAULT;
+	g.t.f.port[h3].pkey_violations = 0;
+	agents_bad_key(&g.a, g.now, h2, &to, false, 1, PORT_NONE);
+	agents_bad_key(&g.a, g.now, h2, &to, true, 1, h2);
+	agents_bad_key(&g.a, g.now, PORT_NONE, &to, true, 1, h3);
+	assert_int_equal(g.t.f.port[h3].pkey_violations + g.t.f.port[h3].qkey_violations, 0);
+	agents_bad_key(&g.a, g.now, h2, &to, false, 1, h3);
+	assert_int_equal(g.t.f.port[h3].pkey_violations, 1);
+	agents_bad_key(&g.a, g.now, h2, &to, true, 3, h3);
+	assert_int_equal(g.t.f.port[h3].qkey_violations, 3);
+	n = next_trap(&g);
+	assert_int_equal(n.trap_number, 258);
+	assert_memory_equal(n.data_details + 6, ((const uint8_t[]){ 0x11, 0x22, 0x33, 0x44 }), 4);
+	end_agents(&g);
+}
+
+static unsigned all_violations(const struct test_agents *g)
+{
+	unsigned sum = 0;
+
+	for (uint32_t port = 0; port < g->t.f.ports; port++)
+		sum += g->t.f.port[port].pkey_violations + g->t.f.port[port].qkey_violations;
+	return sum;
+}
+
+/* h1 says that packets of h2, of which it knows the numbers alone, have come to it. */
+static void a_port_speaks_for_itself_alone(void **state)
+{
+	struct test_agents g;
+	struct mad_address to = { .pkey = 0x8123, .src_qpn = 0x20001, .dest_qpn = 0x10001 };
+	uint32_t h1, h2, in;
+
+	start_traps(&g);
+	h1 = port_named(&g.t.f, "h1", 1);
+	h2 = port_named(&g.t.f, "h2", 1);
+	in = fabric_peer(&g.t.f, h2);
+	fabric_pkeys(&g.t.f, h2)[3] = 0x8123;
+	to.path.dlid = lid_named(&g, "h3", 1);
+	for (unsigned is_qkey = 0; is_qkey < 2; is_qkey++)
+		agents_bad_key(&g.a, g.now, h2, &to, is_qkey, 7, h1);
+	g.t.f.port[in].enforce = ENFORCE_IN;
+	agents_bad_key(&g.a, g.now, h2, &to, false, 7, h1);
+	to.path.dlid = lid_named(&g, "h1", 1);
+	agents_bad_key(&g.a, g.now, h2, &to, false, 7, h1);
+	assert_int_equal(all_violations(&g), 0);
+	assert_int_equal(g.a.traps, 0);
+	/* nor does a port send a P_Key that it has not */
+	to.pkey = 0x8124;
+	agents_bad_key(&g.a, g.now, h2, &to, false, 7, PORT_NONE);
+	g.t.f.port[in].enforce = 0;
+	agents_bad_key(&g.a, g.now, h2, &to, false, 7, PORT_NONE);
+	assert_int_equal(all_violations(&g), 0);
+	assert_int_equal(g.a.traps, 0);
+	/* what gets to it counts there */
+	agents_bad_key(&g.a, g.now, h2, &to, true, 7, h1);
+	assert_int_equal(g.t.f.port[h1].pkey_violations, 7);
+	assert_int_equal(all_violations(&g), 7);
+	end_agents(&g);
+}
+
 /* From the port, with this value of a P_Key. */
 static enum mad_outcome send_keyed(struct test_agents *g, uint32_t from, uint16_t dlid, uint16_t pkey)
 {
@@ -716,24 +815,65 @@ static void what_was_not_told_is_not_heard(void **state)
 	end_agents(&g);
 }
 
-static void bad_keys_leave_room_for_links(void **state)
+/* With bad keys, to all that have a LID; how many traps are under way then. */
+static uint32_t flood(struct test_agents *g, uint32_t from)
+{
+	for (uint32_t port = 0; port < g->t.f.ports; port++) {
+		if (port != from && g->t.f.port[port].lid)
+			assert_int_equal(send_keyed(g, from, g->t.f.port[port].lid, 0x8123), MAD_LOST);
+	}
+	return g->a.traps;
+}
+
+static void bad_keys_leave_room_for_others(void **state)
 {
 	struct test_agents g;
-	uint32_t h1;
+	uint32_t h1, last = 0;
+	uint16_t h9;
+	unsigned hosts = 0;
 
 	AGENTS(&g, "fat-tree", "ports=40");
 	set_up(&g);
 	for (uint32_t port = 0; port < g.t.f.ports; port++)
 		g.t.f.port[port].sm_lid = g.t.f.port[port].lid ? lid_named(&g, "h1", 1) : 0;
 	h1 = port_named(&g.t.f, "h1", 1);
-	for (uint32_t port = 0; port < g.t.f.ports; port++) {
-		if (port != h1 && g.t.f.port[port].lid)
-			assert_int_equal(send_keyed(&g, h1, g.t.f.port[port].lid, 0x8123), MAD_LOST);
+	h9 = lid_named(&g, "h9", 1);
+	for (uint32_t port = h1; g.a.traps < AGENT_DATA_ALARMS && hosts < 20; port++) {
+		if (!g.t.f.port[port].lid || fabric_is_switch(&g.t.f, g.t.f.owner[port]))
+			continue;
+		hosts++;
+		assert_in_range(flood(&g, port), last + 1, last + AGENT_SHARE);
+		last = g.a.traps;
 	}
-	assert_int_equal(g.a.traps, AGENT_ALARMS);
-	agents_set_link(&g.a, g.now, port_named(&g.t.f, "h9", 1), false);
-	assert_int_equal(g.a.traps, AGENT_ALARMS + 1);
+	assert_int_equal(hosts, AGENT_DATA_ALARMS / AGENT_SHARE);
+	assert_int_equal(last, AGENT_DATA_ALARMS);
+	assert_int_equal(flood(&g, port_named(&g.t.f, "h40", 1)), AGENT_DATA_ALARMS);
+	g.t.f.port[port_named(&g.t.f, "h9", 1)].m_key = KEY;
+	make_routed(g.mad, MAD_SET, SMP_LED_INFO, 0, KEY + 1);
+	assert_int_equal(send_to(&g, h1, h9), MAD_LOST);
+	assert_int_equal(g.a.traps, AGENT_DATA_ALARMS + 1);
+	agents_set_link(&g.a, g.now, port_named(&g.t.f, "h8", 1), false);
+	assert_int_equal(g.a.traps, AGENT_DATA_ALARMS + 2);
 	assert_int_equal(next_trap(&g).trap_number, 128);
+	assert_int_equal(next_trap(&g).trap_number, 256);
+	end_agents(&g);
+}
+
+/* A manager that says nothing, and bad keys without end: the place of the trap is free from time to time. */
+static void a_flood_does_not_keep_its_place(void **state)
+{
+	struct test_agents g;
+	uint32_t h2;
+	unsigned sent = 0;
+
+	start_traps(&g);
+	h2 = port_named(&g.t.f, "h2", 1);
+	do {
+		assert_int_equal(send_keyed(&g, h2, lid_named(&g, "h3", 1), 0x8123), MAD_LOST);
+		assert_true(agents_output(&g.a, g.now, g.mad, &g.out));
+		g.now += 4096ull << 18;
+	} while (++sent < 20 && g.a.traps);
+	assert_int_equal(sent, 16);
 	end_agents(&g);
 }
 
@@ -758,10 +898,13 @@ int main(void)
 		cmocka_unit_test(a_link_that_changes_is_told_until_it_is_heard),
 		cmocka_unit_test(a_trap_that_nobody_hears_ends),
 		cmocka_unit_test(other_traps),
+		cmocka_unit_test(keys_of_data),
+		cmocka_unit_test(a_port_speaks_for_itself_alone),
 		cmocka_unit_test(an_entry_without_a_key_alarms_nobody),
 		cmocka_unit_test(one_trap_in_the_timeout),
 		cmocka_unit_test(what_was_not_told_is_not_heard),
-		cmocka_unit_test(bad_keys_leave_room_for_links),
+		cmocka_unit_test(bad_keys_leave_room_for_others),
+		cmocka_unit_test(a_flood_does_not_keep_its_place),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,9 +11,9 @@ struct moment {
 
 static struct moment told;
 
-static void note_moment(void *host, struct cq *cq)
+static void note_moment(void *owner, struct cq *cq)
 {
-	(void)host;
+	(void)owner;
 	told.pending = wq_pending(&told.wq->engine);
 	told.free_space = cq->engine.free_space;
 	told.waiting = cq->engine.tail - cq->ulp.head;
@@ -22,10 +22,10 @@ static void note_moment(void *host, struct cq *cq)
 
 static struct ca_ops noting_host(void)
 {
-	struct ca_ops host = adapter_host;
+	struct ca_ops ops = adapter_host;
 
-	host.cq_event = note_moment;
-	return host;
+	ops.cq_event = note_moment;
+	return ops;
 }
 
 static void post_receives(struct qp *qp, uint64_t first, unsigned n)
@@ -53,12 +53,12 @@ static void the_owner_is_told_last(void **state)
 {
 	struct adapter *a = adapter_new();
 	struct qp *qp = adapter_qp(a, IBV_QPT_RC, 8, NULL);
-	struct ca_ops host = noting_host();
+	struct ca_ops ops = noting_host();
 	uint32_t room = qp->recv_cq->engine.free_space;
 
 	(void)state;
 	adapter_move(qp, IBV_QPS_RTS);
-	a->ca.host_ops = &host;
+	a->ca.ops = &ops;
 	told = (struct moment){ .wq = &qp->rq };
 	post_receives(qp, 0, 3);
 	cq_arm(qp->recv_cq, false);
@@ -67,7 +67,7 @@ static void the_owner_is_told_last(void **state)
 	assert_int_equal(told.pending, 2);
 	assert_int_equal(told.waiting, 1);
 	assert_int_equal(told.free_space, room - 1);
-	a->ca.host_ops = &adapter_host;
+	a->ca.ops = &adapter_host;
 	adapter_delete(a);
 }
 

@@ -22,7 +22,9 @@ static struct qp *ready_qp(struct adapter *a)
 
 static void post(struct qp *qp, uint64_t wr_id)
 {
-	struct ibv_send_wr wr = { .wr_id = wr_id, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED }, *bad;
+	struct ibv_sge sge = { 0x1000, 8, 5 };
+	struct ibv_send_wr wr = { .wr_id = wr_id, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED, .sg_list = &sge,
+				  .num_sge = 1 }, *bad;
 
 	assert_int_equal(qp_post_send(qp, 1, &wr, &bad), 0);
 }
@@ -46,6 +48,7 @@ static void posting_only_rings(void **state)
 	post(qp, 1);
 	post(qp, 2);
 	post_receive(qp, 3);
+	assert_int_equal(qp->sq.engine.fetched, 0);
 	assert_int_equal(wq_pending(&qp->sq.engine), 0);
 	assert_int_equal(wq_pending(&qp->rq.engine), 0);
 	assert_int_equal(a->doorbells, doorbells);

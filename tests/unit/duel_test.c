@@ -77,12 +77,12 @@ static void hidden_is_not_used(void **state)
 
 /* ---- the lock ---- */
 
-static bool is_alive(void *host, uint32_t holder)
+static bool is_alive(void *owner, uint32_t holder)
 {
-	return holder != *(const uint32_t *)host;
+	return holder != *(const uint32_t *)owner;
 }
 
-static void relax(void *host)
+static void relax(void *owner)
 {
 	sched_yield();
 }

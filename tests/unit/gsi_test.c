@@ -112,8 +112,8 @@ static int set_up(void **state)
 
 	host.ca.devices = 2;
 	host.ca.dev = devices;
-	host.ca.dev[0] = (struct ca_device){ .protocol = &protocol_ib, .lid = 2, .pkey = { 0xffff } };
-	host.ca.dev[1] = (struct ca_device){ .protocol = &protocol_roce_v2, .pkey = { 0x0007 } };
+	host.ca.dev[0] = (struct ca_device){ .protocol = &protocol_ib, .lid = 2, .pkeys = 1, .pkey = { 0xffff } };
+	host.ca.dev[1] = (struct ca_device){ .protocol = &protocol_roce_v2, .pkeys = 1, .pkey = { 0x0007 } };
 	for (int i = 0; i < 2; i++) {
 		host.ca.dev[i].gid[0].valid = host.ca.dev[i].gid[3].valid = true;
 		memcpy(host.ca.dev[i].gid[0].raw, gid_a, 16);

@@ -67,6 +67,28 @@ static void what_processes_have_sent_and_received_adds_up(void **state)
 			fail_msg("%s is %llu", rows[i].name, (unsigned long long)value_of(value, rows[i].name));
 }
 
+static void what_processes_count_at_a_device_adds_up(void **state)
+{
+	static const struct { uint32_t slot, device; uint64_t sent; } rows[] = {
+		{ SLOT, DEVICE, UINT64_MAX - 1 }, { OTHER, DEVICE, 42 }, { NOBODYS, DEVICE, 500 }, { SLOT, 0, 7 },
+	};
+	uint64_t value[SYSFS_HW_COUNTERS] = { 0 };
+
+	(void)state;
+	weftd.hub = (struct hub){ .page = &weftd.page, .loads = { .all = &weftd.loads, .link_downed = { 8, 2 } } };
+	weftd.page.slot_owner[SLOT] = weftd.page.slot_owner[OTHER] = 1;
+	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		weftd.loads.counters[rows[i].slot][rows[i].device].sent_pkts = rows[i].sent;
+	weftd.loads.counters[SLOT][DEVICE].ack_deferred = 3;
+	weftd.loads.counters[SLOT][DEVICE].link_downed = 100;
+	loads_read_hw(&weftd.hub, DEVICE, value);
+	assert_int_equal(value[0], 3);
+	assert_int_equal(value[3], 2);
+	assert_int_equal(value[SYSFS_HW_COUNTERS - 1], 40);
+	loads_read_hw(&weftd.hub, 0, value);
+	assert_int_equal(value[SYSFS_HW_COUNTERS - 1], 7);
+}
+
 static void without_a_file_all_is_0(void **state)
 {
 	uint64_t value[SYSFS_COUNTERS];
@@ -114,6 +136,7 @@ static void a_process_counts_in_the_file_that_was_given_last(void **state)
 	(void)state;
 	loads_point(&ps);
 	assert_null(count_in(&ps, 0));
+	assert_null(dev[1].counters);
 	for (i = 0; i < 2; i++) {
 		loads_take(&ps, again(file[i]));
 		count_in(&ps, 1);
@@ -128,6 +151,8 @@ static void a_process_counts_in_the_file_that_was_given_last(void **state)
 	ps.node.fabric.head = (void *)&ps;
 	loads_point(&ps);
 	assert_null(count_in(&ps, 0));
+	assert_null(dev[0].counters);
+	assert_ptr_equal(dev[1].counters, &ps.loads->counters[SLOT][1]);
 	count_in(&ps, 1);
 	assert_int_equal(words_in(file[1], 0), 1);
 	assert_int_equal(words_in(file[1], 1), 2);
@@ -155,6 +180,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_processes_have_sent_and_received_adds_up),
+		cmocka_unit_test(what_processes_count_at_a_device_adds_up),
 		cmocka_unit_test(without_a_file_all_is_0),
 		cmocka_unit_test(a_process_counts_in_the_file_that_was_given_last),
 		cmocka_unit_test(a_file_that_may_shrink_is_not_taken),

@@ -185,7 +185,8 @@ static const struct device_protocol loop_protocol = { .name = "loop", .link_laye
 
 static const struct ca_device loop_device = {
 	.name = "weft2", .protocol = &loop_protocol, .transport = &loop_transport, .guid = 0x0277660000000003,
-	.active_mtu = IBV_MTU_4096, .max_mtu = IBV_MTU_4096, .port_state = IBV_PORT_ACTIVE, .pkey = { 0xffff },
+	.active_mtu = IBV_MTU_4096, .max_mtu = IBV_MTU_4096, .port_state = IBV_PORT_ACTIVE, .pkeys = 1,
+	.pkey = { 0xffff },
 };
 
 #endif

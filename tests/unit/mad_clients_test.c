@@ -31,6 +31,8 @@ static struct world {
 	unsigned letters[FILES];
 	unsigned carried, refused;
 	bool is_cut;
+	unsigned carry_most;	/* then it is cut; 0: never */
+	uint8_t last[MAD_BYTES];	/* that was carried */
 	size_t hold_most;	/* of one file; 0: without bound */
 	unsigned waiting;	/* the most that were to be sent while another one was */
 	wtime now;
@@ -48,7 +50,8 @@ static enum mad_fate carry(void *arg, wtime now, uint32_t from, unsigned qpn, co
 		waiting++;
 	w.waiting = waiting > w.waiting ? waiting : w.waiting;
 	assert_int_equal(qpn, mad_class_qpn(mad[1]));
-	if (w.is_cut)
+	memcpy(w.last, mad, MAD_BYTES);
+	if (w.is_cut || (w.carry_most && w.carried > w.carry_most))
 		return MAD_WAS_LOST;
 	*sender = (struct mad_remote){ .lid = to->lid >= 100 ? to->lid : (uint16_t)from, .qpn = 1 };
 	*port = to->lid >= 100 ? from : to->lid;
@@ -339,6 +342,202 @@ static uint8_t *make_table(uint32_t bytes, uint64_t tid)
 	return table;
 }
 
+static void two_sides_in_segments(void **state)
+{
+	enum { BYTES = 56 + 200 * 70 + 3 };
+	uint32_t server = add(0, MAD_CLASS_SA, 1, 1 << 0x14), asker = add(2, MAD_CLASS_SA, 1, 0);
+	uint8_t *table = make_table(BYTES, 9);
+
+	(void)state;
+	table[3] = 0x14;
+	table[BYTES - 1] = 77;
+	assert_int_equal(send(2, asker, 0, table, BYTES, 1000, 0), 0);
+	assert_int_equal(w.letters[0], 1);
+	assert_int_equal(w.got[0][0].letter.bytes, BYTES);
+	/* 71 segments, an ACK of each window, and that the answer may begin */
+	assert_int_equal(w.carried, 71 + 3 + 1);
+	memcpy(table, w.got[0][0].head, MAD_HEADER_BYTES);
+	table[3] = 0x94;
+	assert_int_equal(send(0, server, 2, table, BYTES, 0, 0), 0);
+	free(table);
+	assert_int_equal(w.letters[2], 1);
+	assert_int_equal(w.got[2][0].letter.bytes, BYTES);
+	assert_int_equal(w.got[2][0].letter.status, 0);
+	assert_int_equal(w.file[2].requests, 0);
+	assert_int_equal(w.file[0].requests, 0);
+}
+
+/* It hears its own ACKs, and takes none for another side's. */
+static void who_asks_itself_comes_to_an_end(void **state)
+{
+	enum { BYTES = 56 + 200 * 3 };
+	uint32_t server = add(0, MAD_CLASS_SA, 1, 1 << 0x14);
+	uint8_t *table = make_table(BYTES, 9);
+
+	(void)state;
+	w.carry_most = 10000;
+	table[3] = 0x14;
+	assert_int_equal(send(0, server, 0, table, BYTES, 1000, 0), 0);
+	free(table);
+	assert_int_equal(w.letters[0], 1);
+	/* 3 segments, 2 ACKs of them, and that the answer may begin */
+	assert_int_equal(w.carried, 3 + 2 + 1);
+}
+
+/* A call sends so many; what remains is due at once. */
+static void no_call_sends_without_end(void **state)
+{
+	enum { SEGMENTS = 3000, BYTES = 56 + 200 * SEGMENTS };
+	uint32_t server = add(0, MAD_CLASS_SA, 1, 1 << 0x12);
+	uint8_t *table = make_table(BYTES, 9), ack[MAD_BYTES];
+
+	(void)state;
+	w.is_cut = true;
+	assert_int_equal(send(0, server, 2, table, BYTES, 0, 0), 0);
+	rmpp_ack(table, 1, UINT32_MAX, ack);
+	mad_arrived(&w.clients, w.now, 0, &(struct mad_remote){ .lid = 2, .qpn = 1 }, ack);
+	assert_int_equal(w.carried, 1 + 1024);
+	for (unsigned calls = 0; calls < 2; calls++) {
+		assert_true(mad_clients_deadline(&w.clients) == 0);
+		mad_clients_expire(&w.clients, w.now);
+	}
+	assert_int_equal(w.carried, SEGMENTS);
+	assert_true(mad_clients_deadline(&w.clients) == RMPP_ACK_NS);
+	/* what is left when all end is freed */
+	mad_clients_expire(&w.clients, RMPP_ACK_NS);
+	assert_true(mad_clients_deadline(&w.clients) == 0);
+	free(table);
+}
+
+/* Who has the request whole says so at its first segment. */
+static void a_whole_request_goes_again(void **state)
+{
+	enum { BYTES = 56 + 200 * 3 };
+	uint32_t asker = add(2, MAD_CLASS_SA, 1, 0);
+	uint8_t *table = make_table(BYTES, 9);
+
+	(void)state;
+	add(0, MAD_CLASS_SA, 1, 1 << 0x14);
+	table[3] = 0x14;
+	assert_int_equal(send(2, asker, 0, table, BYTES, 1000, 3), 0);
+	free(table);
+	for (unsigned tries = 1; tries <= 3; tries++) {
+		mad_clients_expire(&w.clients, tries * WTIME_S);
+		assert_int_equal(w.letters[2], 0);
+		assert_int_equal(w.file[2].requests, 1);
+		assert_int_equal(w.last[25], RMPP_ACK);
+	}
+	/* it was given once */
+	assert_int_equal(w.letters[0], 1);
+	mad_clients_expire(&w.clients, 4 * WTIME_S);
+	assert_int_equal(w.letters[2], 1);
+	assert_int_equal(w.got[2][0].letter.status, ETIMEDOUT);
+}
+
+/* Two that ask choose the same id: an ACK of one is not the other's. */
+static void an_ack_is_of_who_is_answered(void **state)
+{
+	uint32_t server = add(0, MAD_CLASS_SA, 1, 1 << 0x12);
+	uint8_t *table = make_table(5000, 9), ack[MAD_BYTES];
+
+	(void)state;
+	table[3] = 0x92;
+	w.is_cut = true;
+	for (uint16_t lid = 5; lid <= 6; lid++)
+		assert_int_equal(send(0, server, lid, table, 5000, 0, 0), 0);
+	assert_int_equal(w.carried, 2);
+	rmpp_ack(table, 1, 4, ack);
+	for (uint16_t lid = 5; lid <= 7; lid++) {
+		mad_arrived(&w.clients, w.now, 0, &(struct mad_remote){ .lid = lid, .qpn = 1 }, ack);
+		assert_int_equal(w.carried, 2 + 3 * (lid < 7 ? lid - 4u : 2u));
+	}
+	rmpp_end(table, RMPP_NO_RESOURCES, ack);
+	mad_arrived(&w.clients, w.now, 0, &(struct mad_remote){ .lid = 6, .qpn = 1 }, ack);
+	assert_int_equal(w.file[0].requests, 1);
+	free(table);
+}
+
+/* Whose answer comes is not asked again. */
+static void an_answer_on_its_way_is_waited_for(void **state)
+{
+	uint32_t asker = add(0, MAD_CLASS_SA, 1, 0);
+	uint8_t mad[MAD_BYTES];
+
+	(void)state;
+	w.is_cut = true;
+	assert_int_equal(send(0, asker, 7, make(MAD_CLASS_SA, 0x12, 9), MAD_BYTES, 100, 0), 0);
+	memcpy(mad, make(MAD_CLASS_SA, 0x92, 9 + (w.file[0].agent[asker].tid * (1ull << 32))), MAD_BYTES);
+	mad[24] = 1;
+	mad[25] = RMPP_DATA;
+	for (uint32_t segment = 1; segment <= 5; segment++) {
+		mad[26] = segment == 1 ? 3 : segment == 5 ? 5 : 1;
+		wire_put(mad, segment, 28, 0, 32);
+		wire_put(mad, segment == 5 ? 220 : 0, 32, 0, 32);
+		mad_arrived(&w.clients, w.now, 0, &(struct mad_remote){ .lid = 7, .qpn = 1 }, mad);
+		if (segment < 5)
+			assert_true(mad_clients_deadline(&w.clients) == w.now + 100 * WTIME_MS);
+		w.now += 99 * WTIME_MS;
+		mad_clients_expire(&w.clients, w.now);
+	}
+	assert_int_equal(w.letters[0], 1);
+	assert_int_equal(w.got[0][0].letter.status, 0);
+	assert_int_equal(w.got[0][0].letter.bytes, 56 + 5 * 200);
+}
+
+/* Its first segment comes ever again: that is no answer. */
+static void an_answer_that_does_not_go_on_is_none(void **state)
+{
+	uint32_t asker = add(0, MAD_CLASS_SA, 1, 0);
+	uint8_t mad[MAD_BYTES];
+	bool advances = false;
+
+	(void)state;
+	w.is_cut = true;
+	for (unsigned run = 0; run < 2; run++, advances = true) {
+		uint64_t tid = 9 + run;
+		wtime began = w.now, most = advances ? RMPP_TOTAL_NS + 300 * WTIME_MS : 300 * WTIME_MS;
+
+		assert_int_equal(send(0, asker, 7, make(MAD_CLASS_SA, 0x12, tid), MAD_BYTES, 100, 0), 0);
+		memcpy(mad, make(MAD_CLASS_SA, 0x92, tid + (w.file[0].agent[asker].tid * (1ull << 32))), MAD_BYTES);
+		mad[24] = 1;
+		mad[25] = RMPP_DATA;
+		for (uint32_t n = 0; w.letters[0] == run && w.now < began + 2 * RMPP_TOTAL_NS; n++) {
+			uint32_t segment;
+
+			n = w.file[0].transfers ? n : 0;
+			segment = advances ? n + 1 : 1;
+			mad[26] = segment == 1 ? 3 : 1;
+			wire_put(mad, segment, 28, 0, 32);
+			mad_arrived(&w.clients, w.now, 0, &(struct mad_remote){ .lid = 7, .qpn = 1 }, mad);
+			w.now += 90 * WTIME_MS;
+			mad_clients_expire(&w.clients, w.now);
+		}
+		assert_in_range(w.now, began + 100 * WTIME_MS, began + most);
+		assert_int_equal(w.letters[0], run + 1);
+		assert_int_equal(w.got[0][run].letter.status, ETIMEDOUT);
+	}
+}
+
+/* Its sender is told that there is no room. */
+static void who_cannot_be_served_hears_of_it(void **state)
+{
+	uint32_t server = add(0, MAD_CLASS_SA, 1, 0);
+	uint8_t *table = make_table(7000, w.file[0].agent[server].tid * (1ull << 32));
+
+	(void)state;
+	add(2, MAD_CLASS_SA, 1, 1 << 0x14);
+	table[3] = 0x14;
+	/* there is room for it where it goes out, and where it comes in for 4096 bytes, as 8192 would follow */
+	w.hold_most = 8000;
+	assert_int_equal(send(0, server, 2, table, 7000, 100, 0), 0);
+	/* 35 segments, an ACK of the first and a STOP */
+	assert_int_equal(w.carried, 35 + 2);
+	assert_int_equal(w.letters[0], 1);
+	assert_int_equal(w.got[0][0].letter.status, ETIMEDOUT);
+	assert_int_equal(w.file[2].transfers, 0);
+	free(table);
+}
+
 /* A receiver may ask for all segments at once. */
 static void what_is_sent_again_leaves_one_by_one(void **state)
 {
@@ -423,6 +622,61 @@ static void one_sender_does_not_take_all_places(void **state)
 	say_segment(8, 0, 1);
 	assert_int_equal(w.file[0].transfers, MAD_TRANSFERS_OF_ONE + 1);
 	assert_int_equal(w.file[0].bytes, 0);
+}
+
+/* What one LID says takes no bytes and places of others, and what strangers say none of answers. */
+static void strangers_leave_room(void **state)
+{
+	enum { SEGMENTS = 5300 };
+	(void)state;
+	add(0, MAD_CLASS_SA, 1, 1 << 0x14);
+	w.is_cut = true;
+	for (uint16_t lid = 7; lid < 12; lid++)
+		for (uint64_t tid = 0; tid < 2; tid++)
+			for (uint32_t segment = 1; segment <= SEGMENTS; segment++)
+				say_segment(lid, tid, segment);
+	/* three of five have 2 MB each */
+	assert_in_range(w.file[0].bytes_in, MAD_BYTES_UNASKED - MAD_BYTES_OF_ONE, MAD_BYTES_UNASKED);
+}
+
+static void strangers_leave_places(void **state)
+{
+	uint32_t asker = add(0, MAD_CLASS_SA, 1, 1 << 0x14);
+	uint64_t upper = w.file[0].agent[asker].tid * (1ull << 32);
+
+	(void)state;
+	w.is_cut = true;
+	for (uint16_t lid = 20; lid < 30; lid++)
+		for (unsigned i = 0; i < MAD_TRANSFERS; i++)
+			say_segment(lid, 100 + i, 1);
+	assert_int_equal(w.file[0].transfers, MAD_TRANSFERS_UNASKED);
+	for (uint64_t tid = 1; tid <= MAD_TRANSFERS - MAD_TRANSFERS_UNASKED; tid++) {
+		uint8_t mad[MAD_BYTES];
+
+		assert_int_equal(send(0, asker, 40, make(MAD_CLASS_SA, 0x12, tid), MAD_BYTES, 1000, 0), 0);
+		memcpy(mad, make(MAD_CLASS_SA, 0x92, tid + upper), MAD_BYTES);
+		mad[24] = 1;
+		mad[25] = RMPP_DATA;
+		mad[26] = 3;
+		wire_put(mad, 1, 28, 0, 32);
+		mad_arrived(&w.clients, w.now, 0, &(struct mad_remote){ .lid = 40, .qpn = 1 }, mad);
+		assert_int_equal(w.last[25], RMPP_ACK);
+	}
+}
+
+static void one_sender_has_its_bytes(void **state)
+{
+	enum { SEGMENTS = 5300 };
+
+	(void)state;
+	add(0, MAD_CLASS_SA, 1, 1 << 0x14);
+	w.is_cut = true;
+	for (uint64_t tid = 0; tid < 4; tid++)
+		for (uint32_t segment = 1; segment <= SEGMENTS; segment++)
+			say_segment(7, tid, segment);
+	assert_in_range(w.file[0].bytes_in, 1, MAD_BYTES_OF_ONE);
+	say_segment(8, 0, 1);
+	assert_int_equal(w.last[25], RMPP_ACK);
 }
 
 /* As a program that segments by itself: the first answer ends the request, and what follows comes too. */
@@ -532,6 +786,17 @@ int main(void)
 		TEST(tables_that_are_done_make_room),
 		TEST(one_sender_does_not_take_all_places),
 		TEST(with_user_rmpp_the_first_answer_ends_the_request),
+		TEST(two_sides_in_segments),
+		TEST(who_asks_itself_comes_to_an_end),
+		TEST(no_call_sends_without_end),
+		TEST(a_whole_request_goes_again),
+		TEST(an_answer_that_does_not_go_on_is_none),
+		TEST(strangers_leave_room),
+		TEST(strangers_leave_places),
+		TEST(one_sender_has_its_bytes),
+		TEST(an_ack_is_of_who_is_answered),
+		TEST(an_answer_on_its_way_is_waited_for),
+		TEST(who_cannot_be_served_hears_of_it),
 		TEST(an_id_under_way_is_not_taken_again),
 		TEST(an_agent_sends_by_its_own_qp),
 		TEST(a_file_has_its_share),

@@ -27,7 +27,7 @@ static void take_device(struct world *w)
 	struct page_device d = { .protocol = PAGE_IB, .max_mtu = 5 };
 
 	node_describe(&w->node, &d);
-	w->dev = (struct ca_device){ .protocol = protocols[0], .lid = d.lid, .pkey = { d.pkey } };
+	w->dev = (struct ca_device){ .protocol = protocols[0], .lid = d.lid, .pkeys = 1, .pkey = { d.pkey[0] } };
 }
 
 static int set_up(void **state)
@@ -73,7 +73,7 @@ static void put_gid(const struct world *w, uint8_t gid[16], const char *name)
 
 static enum route_kind way(const struct world *w, const struct packet_path *path, uint32_t slot)
 {
-	return node_way(&w->node, w->page, &w->dev, path, slot);
+	return node_way(&w->node, w->page, &w->dev, w->dev.pkey[0], path, slot);
 }
 
 static void names_are_found(void **state)
@@ -127,7 +127,7 @@ static void a_port_is_shown_as_a_device(void **state)
 	assert_int_equal(d.phys_state, PHYS_LINK_UP);
 	assert_int_equal(d.width, 2);
 	assert_int_equal(d.speed, 64);		/* HDR */
-	assert_int_equal(d.pkey, 0x8123);
+	assert_int_equal(d.pkey[0], 0x8123);
 	assert_int_equal(d.guid, 0x0200000000100002);
 	assert_memory_equal(d.gid[0].raw, "\xfe\x80\0\0\0\0\0\0\x02\0\0\0\0\x10\0\x03", 16);
 	assert_true(d.gid[0].valid);
@@ -225,6 +225,14 @@ static void partitions_and_lanes_are_heeded(void **state)
 	assert_int_equal(way(w, &path, SLOT), ROUTE_CUT);
 	fabric_pkeys(&w->t.f, host(w, "h2"))[0] = 0x8001;
 	assert_int_equal(way(w, &path, SLOT), ROUTE_LOOP);
+	/* any place of the table opens the port; a switch looks for the partition, and members at the end judge each other */
+	fabric_pkeys(&w->t.f, host(w, "h2"))[0] = 0x7fff;
+	fabric_pkeys(&w->t.f, host(w, "h2"))[9] = fabric_pkeys(&w->t.f, in)[5] = 0x0001;
+	assert_int_equal(way(w, &path, SLOT), ROUTE_LOOP);
+	w->dev.pkey[0] = fabric_pkeys(&w->t.f, host(w, "h1"))[0] = 0x0001;
+	assert_int_equal(way(w, &path, SLOT), ROUTE_CUT);
+	fabric_pkeys(&w->t.f, host(w, "h2"))[9] = 0x8001;
+	assert_int_equal(way(w, &path, SLOT), ROUTE_LOOP);
 	path.sl = 9;
 	memset(fabric_sl2vl(&w->t.f, node_named(&w->t.f, "s1"), 2, 1), 0xff, FABRIC_SL2VL);
 	assert_int_equal(way(w, &path, SLOT), ROUTE_CUT);
@@ -239,28 +247,31 @@ static void groups_have_those_who_are_reached(void **state)
 {
 	struct world *w = *state;
 	const struct node nowhere = { 0 };
+	const struct route groups[] = { { .generation = 1, .pkey = 0xffff }, { .generation = 2, .pkey = 0xffff },
+					{ .generation = 3, .pkey = 0xffff }, { .generation = 4 } };
 	const uint64_t all[PAGE_SLOTS / 64] = { 1ull << SLOT | 1ull << OTHER_SLOT | 1ull << OUTSIDE };
 	uint64_t members[PAGE_SLOTS / 64];
 	const struct tree *tree;
 
 	assert_int_equal(fabric_route_group(&w->t.f, MLID_FIRST + 1), 0);
 	memcpy(members, all, sizeof(all));
-	tree = node_find_tree(&w->node, &w->dev, MLID_FIRST + 7, 0, MLID_FIRST + 1, 1);
+	tree = node_find_tree(&w->node, &w->dev, &groups[0], MLID_FIRST + 7, 0, MLID_FIRST + 1);
 	node_filter(&w->node, w->page, &w->dev, tree, members);
 	assert_true(is_member(members, SLOT) && is_member(members, OTHER_SLOT) && !is_member(members, OUTSIDE));
 	/* where a manager is, the LID of the packet leads; here to no port but the own */
 	FABRIC_SET(w->t.f.port[w->node.port].sm_lid, 1);
-	tree = node_find_tree(&w->node, &w->dev, MLID_FIRST + 7, 0, MLID_FIRST + 1, 2);
+	tree = node_find_tree(&w->node, &w->dev, &groups[1], MLID_FIRST + 7, 0, MLID_FIRST + 1);
 	node_filter(&w->node, w->page, &w->dev, tree, members);
 	assert_true(!is_member(members, SLOT) && is_member(members, OTHER_SLOT));
 	memcpy(members, all, sizeof(all));
 	fabric_set_link(&w->t.f, host(w, "h2"), false);
-	tree = node_find_tree(&w->node, &w->dev, MLID_FIRST + 1, 0, 0, 3);
+	tree = node_find_tree(&w->node, &w->dev, &groups[2], MLID_FIRST + 1, 0, 0);
 	node_filter(&w->node, w->page, &w->dev, tree, members);
 	assert_true(!is_member(members, SLOT) && is_member(members, OTHER_SLOT));
 	trees_fini(&w->node.trees);
 	memcpy(members, all, sizeof(all));
-	assert_null(node_find_tree(&w->node, &(struct ca_device){ .protocol = protocols[1] }, MLID_FIRST + 1, 0, 0, 4));
+	assert_null(node_find_tree(&w->node, &(struct ca_device){ .protocol = protocols[1] }, &groups[3],
+				   MLID_FIRST + 1, 0, 0));
 	node_filter(&nowhere, w->page, &w->dev, NULL, members);
 	assert_true(!is_member(members, SLOT) && !is_member(members, OTHER_SLOT) && is_member(members, OUTSIDE));
 	/* on the other device, and without a fabric, all are */

@@ -38,7 +38,7 @@ static struct fabric_page *make_page(void)
 	struct fabric_page *p = mmap(NULL, round_up(sizeof(*p)), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	assert_ptr_not_equal(p, MAP_FAILED);
-	page_set_devices(p, 0x1234);
+	page_set_devices(p, &control_default, 0x1234);
 	return p;
 }
 
@@ -54,12 +54,12 @@ static void nothing_is_read_within_a_change(void **state)
 
 	(void)state;
 	for (int change = 0; change < 3; change++) {
-		assert_int_equal(devices_read(p, &nowhere, dev), CONTROL_DEVICES);
+		assert_int_equal(devices_read(p, &nowhere, dev), (int)control_default.devices);
 		page_write_begin(p);
 		p->device[0].lid = (uint16_t)(7 + change);
 		assert_int_equal(devices_read(p, &nowhere, dev), 0);
 		page_write_end(p);
-		assert_int_equal(devices_read(p, &nowhere, dev), CONTROL_DEVICES);
+		assert_int_equal(devices_read(p, &nowhere, dev), (int)control_default.devices);
 		assert_int_equal(dev[0].lid, 7 + change);
 	}
 	free_page(p);
@@ -73,9 +73,9 @@ static void a_change_that_its_weftd_did_not_end_is_ended_by_the_next(void **stat
 	(void)state;
 	page_write_begin(p);
 	page_repair(p);
-	assert_int_equal(devices_read(p, &nowhere, dev), CONTROL_DEVICES);
+	assert_int_equal(devices_read(p, &nowhere, dev), (int)control_default.devices);
 	page_repair(p);
-	assert_int_equal(devices_read(p, &nowhere, dev), CONTROL_DEVICES);
+	assert_int_equal(devices_read(p, &nowhere, dev), (int)control_default.devices);
 	free_page(p);
 }
 
@@ -86,11 +86,11 @@ static void every_change_of_weftds_is_ended(void **state)
 
 	(void)state;
 	assert_true(page_set_addresses(p, addresses, 2));
-	assert_int_equal(devices_read(p, &nowhere, dev), CONTROL_DEVICES);
+	assert_int_equal(devices_read(p, &nowhere, dev), (int)control_default.devices);
 	assert_memory_equal(dev[ETHERNET].gid[1].raw, addresses[0].raw, 16);
 	assert_false(page_set_addresses(p, addresses, 2));
 	assert_true(page_set_addresses(p, addresses, 0));
-	assert_int_equal(devices_read(p, &nowhere, dev), CONTROL_DEVICES);
+	assert_int_equal(devices_read(p, &nowhere, dev), (int)control_default.devices);
 	assert_int_equal(dev[ETHERNET].gid[1].valid, 0);
 	free_page(p);
 }
@@ -103,10 +103,37 @@ static void an_address_that_stays_keeps_its_index(void **state)
 	(void)state;
 	assert_true(page_set_addresses(p, addresses, 2));
 	assert_true(page_set_addresses(p, addresses + 1, 2));
-	assert_int_equal(devices_read(p, &nowhere, dev), CONTROL_DEVICES);
+	assert_int_equal(devices_read(p, &nowhere, dev), (int)control_default.devices);
 	assert_memory_equal(dev[ETHERNET].gid[1].raw, addresses[2].raw, 16);
 	assert_memory_equal(dev[ETHERNET].gid[2].raw, addresses[1].raw, 16);
 	assert_int_equal(dev[ETHERNET].gid[3].valid, 0);
+	free_page(p);
+}
+
+static void a_device_has_the_addresses_of_its_interface_and_the_first_the_rest(void **state)
+{
+	const struct page_address two[] = { ADDRESS(1),
+		{ .raw = { [10] = 0xff, [11] = 0xff, 10, 0, 0, 1 }, .ifindex = 3, .ifname = "eth1" },
+	};
+	struct fabric_page *p = make_page();
+	struct ca_device dev[CA_DEVICES];
+	struct control_table t;
+	char why[80];
+
+	(void)state;
+	assert_int_equal(control_table_parse("a,b:roce,netdev=eth1,c:roce,d:roce,e", &t, why, sizeof(why)), 0);
+	page_set_devices(p, &t, 0x1234);
+	assert_true(page_set_addresses(p, two, 2));
+	assert_int_equal(devices_read(p, &nowhere, dev), 5);
+	assert_memory_equal(dev[1].gid[1].raw, two[1].raw, 16);
+	assert_memory_equal(dev[2].gid[1].raw, two[0].raw, 16);
+	assert_false(dev[1].gid[2].valid || dev[2].gid[2].valid || dev[3].gid[1].valid);
+	/* InfiniBand devices are on subnets of their own, others on one link */
+	assert_int_equal(dev[0].gid[0].raw[7], 0);
+	assert_int_equal(dev[4].gid[0].raw[7], 1);
+	assert_int_equal(dev[3].gid[0].raw[7], 0);
+	for (int i = 0; i < 5; i++)
+		assert_int_equal(dev[i].guid, 0x1234 + i);
 	free_page(p);
 }
 
@@ -177,6 +204,7 @@ int main(void)
 		cmocka_unit_test(a_change_that_its_weftd_did_not_end_is_ended_by_the_next),
 		cmocka_unit_test(every_change_of_weftds_is_ended),
 		cmocka_unit_test(an_address_that_stays_keeps_its_index),
+		cmocka_unit_test(a_device_has_the_addresses_of_its_interface_and_the_first_the_rest),
 		cmocka_unit_test(a_change_in_the_midst_of_a_copy_is_noticed),
 	};
 

@@ -62,7 +62,7 @@ static int set_up(void **state)
 	(void)state;
 	world = calloc(1, sizeof(*world));
 	assert_non_null(world);
-	page_set_devices(&world->page, 0x0200000000000100);
+	page_set_devices(&world->page, &control_default, 0x0200000000000100);
 	page_set_addresses(&world->page, &address, 1);
 	kept = (struct state){ .page = &world->page, .claims = &world->claims, .page_fd = -1 };
 	hub_init(&world->hub, &ops, &kept, 1);

@@ -57,7 +57,7 @@ static int set_up(void **state)
 
 	(void)state;
 	world = calloc(1, sizeof(*world));
-	world->page.devices = CONTROL_DEVICES;
+	world->page.devices = control_default.devices;
 	s = (struct state){ .page = &world->page, .claims = &world->claims, .page_fd = -1 };
 	hub_init(&world->hub, &ops, &s, 1);
 	for (uint32_t i = 0; i < CLIENTS; i++) {

@@ -240,6 +240,27 @@ static void unsignaled_sends_return_with_the_next_signaled_one(void **state)
 	adapter_delete(a);
 }
 
+/* What has one segment is the engine's when it is posted, unless something before it is not. */
+static void requests_are_copied_in_their_turn(void **state)
+{
+	struct adapter *a = adapter_new();
+	struct qp *qp = ready_qp(a, IBV_QPT_RC);
+	struct ibv_sge sge[2] = { { 0x1000, 8, 5 }, { 0x2000, 8, 6 } };
+	static const int sges[] = { 1, 2, 1, 0, 1 };
+
+	(void)state;
+	for (unsigned i = 0; i < 5; i++) {
+		assert_int_equal(post_one(qp, &(struct ibv_send_wr){ .wr_id = i, .opcode = IBV_WR_SEND, .sg_list = sge,
+								     .num_sge = sges[i] }), 0);
+		assert_int_equal(qp->sq.engine.fetched, 1);
+	}
+	for (unsigned i = 0; i < 5; i++) {
+		assert_int_equal(started(qp, i)->wr_id, i);
+		assert_int_equal(started(qp, i)->num_sge, sges[i]);
+	}
+	adapter_delete(a);
+}
+
 static void builders_write_abort_and_ring(void **state)
 {
 	struct adapter *a = adapter_new();
@@ -407,6 +428,7 @@ int main(void)
 		cmocka_unit_test(wqes_hold_what_was_posted),
 		cmocka_unit_test(datagrams_carry_their_address),
 		cmocka_unit_test(unsignaled_sends_return_with_the_next_signaled_one),
+		cmocka_unit_test(requests_are_copied_in_their_turn),
 		cmocka_unit_test(builders_write_abort_and_ring),
 		cmocka_unit_test(hostile_receives_are_bounded),
 		cmocka_unit_test(random_ledgers),

@@ -1,4 +1,4 @@
-/* Routes: asked once and kept until the host says that they may have changed; found by address first and by QP number then; and
+/* Routes: asked once and kept until the owner says that they may have changed; found by address first and by QP number then; and
  * followed by packets when channels come, are replaced and go. */
 #include "adapter.h"
 
@@ -86,6 +86,30 @@ static void a_new_address_asks_again(void **state)
 	adapter_delete(a);
 }
 
+/* The port's table may change, and so may the QP's index. */
+static void another_pkey_asks_again(void **state)
+{
+	struct adapter *a = adapter_new();
+	struct qp *qp = adapter_qp(a, IBV_QPT_RC, 8, NULL);
+	struct ibv_qp_attr attr = { .pkey_index = 2 };
+
+	(void)state;
+	a->ib->pkeys = a->ib->attr.orig_attr.max_pkeys = 3;
+	a->ib->pkey[0] = 0xffff;
+	a->ib->pkey[2] = 0x8002;
+	adapter_move(qp, IBV_QPS_RTS);
+	assert_int_equal(qp_route(qp)->pkey, 0xffff);
+	move(qp, IBV_QPS_SQD, 0);
+	assert_int_equal(qp_modify(qp, 1, &attr, IBV_QP_PKEY_INDEX), 0);
+	assert_int_equal(qp_route(qp)->pkey, 0x8002);
+	attr.pkey_index = 3;
+	assert_int_equal(qp_modify(qp, 1, &attr, IBV_QP_PKEY_INDEX), -EINVAL);
+	assert_int_equal(device_pkey_index(a->ib, 0x0002), 2);
+	assert_int_equal(device_pkey_index(a->ib, 0x8003), -1);
+	assert_int_equal(device_pkey_index(a->ib, 0x8000), -1);
+	adapter_delete(a);
+}
+
 /* IBA 11.2.2.1: packets come from the LID of the port that the path bits name, of as many as it has. */
 static void path_bits_choose_the_source(void **state)
 {
@@ -109,38 +133,44 @@ static void path_bits_choose_the_source(void **state)
 static void datagrams_ask_once_for_each_destination(void **state)
 {
 	struct adapter *a = adapter_new();
-	struct ca *ca = &a->ca;
+	struct qp *ib = adapter_qp(a, IBV_QPT_UD, 8, NULL), roce = *ib;
 	const struct av local = { .dlid = 3 }, other_sl = { .dlid = 3, .sl = 1 }, other_lid = { .dlid = 4 };
 	const struct av global = { .dlid = 3, .is_global = true, .dgid = { 0xfe, 0x80 } };
 	const struct packet_path from = { .slid = 3, .has_grh = true, .sgid = { 0xfe, 0x80 } };
 	unsigned asked;
 
 	(void)state;
+	roce.dev = a->roce;
+	a->routes = 0;
 	for (unsigned i = 0; i < 2; i++) {
-		assert_int_equal(route_of_av(ca, a->ib, &local, 5)->qpn, 5);
-		assert_int_equal(route_of_av(ca, a->ib, &global, 6)->qpn, 6);
-		assert_int_equal(route_back(ca, a->ib, &from, 6)->qpn, 6);
+		assert_int_equal(route_of_av(ib, &local, 5)->qpn, 5);
+		assert_int_equal(route_of_av(ib, &global, 6)->qpn, 6);
+		assert_int_equal(route_back(ib, &from, 6)->qpn, 6);
 		assert_int_equal(a->routes, 2);
 	}
-	route_of_av(ca, a->ib, &other_sl, 5);
+	route_of_av(ib, &other_sl, 5);
 	assert_int_equal(a->asked.sl, 1);
-	route_of_av(ca, a->ib, &other_lid, 5);
+	route_of_av(ib, &other_lid, 5);
 	assert_int_equal(a->asked.dlid, 4);
-	route_of_av(ca, a->roce, &other_lid, 5);
-	route_of_av(ca, a->roce, &global, 5);
+	route_of_av(&roce, &other_lid, 5);
+	route_of_av(&roce, &global, 5);
 	assert_true(a->asked.has_grh);
 	assert_memory_equal(a->asked.dgid, global.dgid, sizeof(global.dgid));
 	assert_int_equal(a->routes, 6);
 	/* two that share a place take it from each other */
 	asked = a->routes;
 	for (unsigned i = 0; i < 2; i++) {
-		assert_int_equal(route_of_av(ca, a->ib, &local, 8)->qpn, 8);
-		assert_int_equal(route_of_av(ca, a->ib, &local, 8 + ROUTES)->qpn, 8 + ROUTES);
+		assert_int_equal(route_of_av(ib, &local, 8)->qpn, 8);
+		assert_int_equal(route_of_av(ib, &local, 8 + ROUTES)->qpn, 8 + ROUTES);
 	}
 	assert_int_equal(a->routes, asked + 4);
-	routes_change(&ca->routes);
-	route_of_av(ca, a->ib, &local, 8 + ROUTES);
+	routes_change(&a->ca.routes);
+	route_of_av(ib, &local, 8 + ROUTES);
 	assert_int_equal(a->routes, asked + 5);
+	/* what one partition reaches another may not */
+	a->ib->pkey[0] = 0x8001;
+	assert_int_equal(route_of_av(ib, &local, 8 + ROUTES)->pkey, 0x8001);
+	assert_int_equal(a->routes, asked + 6);
 	adapter_delete(a);
 }
 
@@ -148,7 +178,7 @@ static void datagrams_ask_once_for_each_destination(void **state)
 
 struct world {
 	struct adapter *a;
-	struct ca_ops host;
+	struct ca_ops ops;
 	struct fabric_page *page;
 	struct session session;
 	struct peers ps;
@@ -157,9 +187,9 @@ struct world {
 
 static struct world *world;
 
-static void find_route(void *host, const struct ca_device *dev, const struct packet_path *path, struct route *r)
+static void find_route(void *owner, const struct ca_device *dev, const struct packet_path *path, struct route *r)
 {
-	(void)host;
+	(void)owner;
 	route_find(&world->ps, dev, path, r);
 }
 
@@ -176,6 +206,8 @@ static void publish_gids(void)
 	world->page->devices = 2;
 	for (int i = 0; i < 2; i++) {
 		d[i].active_mtu = d[i].max_mtu = IBV_MTU_4096;
+		d[i].pkeys = 1;
+		d[i].pkey[0] = PKEY_DEFAULT;
 		d[i].protocol = i ? PAGE_ROCE_V2 : PAGE_IB;
 		memcpy(d[i].gid[0].raw, world->a->ca.dev[i].gid[0].raw, 16);
 		d[i].gid[0].valid = 1;
@@ -191,9 +223,9 @@ static int open_world(void **state)
 	(void)state;
 	w->a = adapter_new();
 	w->page = calloc(1, sizeof(*w->page));
-	w->host = adapter_host;
-	w->host.route = find_route;
-	w->a->ca.host_ops = &w->host;
+	w->ops = adapter_host;
+	w->ops.route = find_route;
+	w->a->ca.ops = &w->ops;
 	w->ps = (struct peers){ .ca = &w->a->ca, .session = &w->session, .page = w->page, .slot = OWN };
 	list_init(&w->session.inbox);
 	list_init(&w->session.channel_box);
@@ -260,7 +292,7 @@ static struct route route_to(const struct ca_device *dev, struct packet_path pat
 {
 	struct route r;
 
-	route_ask(&world->a->ca, dev, &path, qpn, &r);
+	route_ask(&world->a->ca, dev, PKEY_DEFAULT, &path, qpn, &r);
 	return r;
 }
 
@@ -325,6 +357,26 @@ static void a_channel_that_is_cut_off_leaves_no_route(void **state)
 	expect_route(other, ROUTE_NONE, NULL);
 }
 
+/* weftd's answers that were on their way, and a channel that the process opens, give it none: it broke the rules of the ring. */
+static void who_is_cut_off_gets_no_other_channel(void **state)
+{
+	struct channel *ch = give_channel(PEER);
+	int fd[] = { shm_memory_create(), eventfd(0, EFD_CLOEXEC) };
+	uint32_t open;
+
+	(void)state;
+	ch->link->broken = world->ps.channels.sweep = true;
+	sweep();
+	open = world->ps.channels.count;
+	world->ps.channels.asked[PEER] = ASKED;
+	receive((struct control_msg){ .type = CTL_CHANNEL, .seq = 1, .slot = PEER, .status = EAGAIN }, 0, NULL);
+	world->ps.channels.asked[PEER] = ASKED_FOR_LOST;
+	receive((struct control_msg){ .type = CTL_CHANNEL, .seq = 1, .slot = PEER, .status = ENOMEM }, 0, NULL);
+	receive((struct control_msg){ .type = CTL_CHANNEL, .slot = PEER, .b = ++world->channels, .service = PEER_ORIGIN }, 2, fd);
+	assert_null(channel_find(&world->ps.channels, world->channels));
+	assert_int_equal(world->ps.channels.count, open);
+}
+
 static void a_slot_that_is_gained_is_the_loops(void **state)
 {
 	struct qp *qp = connected_to(SECOND);
@@ -343,12 +395,12 @@ static void a_forked_child_has_no_routes(void **state)
 	(void)state;
 	expect_route(qp, ROUTE_CHANNEL, give_channel(PEER));
 	expect_route(own, ROUTE_LOOP, world->ps.channels.loop);
-	world->ps.forgotten = true;
+	world->ps.in_forked_child = true;
 	routes_change(&world->a->ca.routes);
 	expect_route(qp, ROUTE_NOWHERE, NULL);
 	expect_route(own, ROUTE_NOWHERE, NULL);
 	assert_int_equal(space_for(&world->ps, own->dev, qp_route(own), NULL), 0);
-	world->ps.forgotten = false;
+	world->ps.in_forked_child = false;
 }
 
 /* The QP's number is right in all of them. */
@@ -405,6 +457,53 @@ static void addresses_come_and_go(void **state)
 	expect_route(qp, ROUTE_NO_LINK, NULL);
 	assert_null(qp->direct_path.channel);
 	qp->dev = world->a->ib;
+}
+
+static void hide(void *arg, struct qp *qp)
+{
+	(*(int *)arg)--;
+	qp->published = 0;
+}
+
+static void show(void *arg, struct qp *qp)
+{
+	*(int *)arg += 10;
+	qp->published = 1;
+}
+
+/* The manager puts another P_Key in the place of a QP's: its peers see that one, and the way to them is looked for again. */
+static void another_pkey_is_shown(void **state)
+{
+	struct page_device *d = world->page->device;
+	const struct direct_ops ops = { .publish_qp = show, .unpublish_qp = hide }, *was = world->a->ca.direct;
+	struct qp *qp = connected_to(OWN);
+	int shown = 0;
+
+	(void)state;
+	world->a->ca.direct = &ops;
+	world->a->ca.direct_arg = &shown;
+	d->pkeys = 2;
+	d->pkey[1] = 0x8001;
+	qp->attr.pkey_index = 1;
+	qp->published = 1;
+	for (int i = 0; i < 2; i++) {
+		qp->direct_path.channel = world->ps.channels.loop;
+		d->pkey[0] = (uint16_t)(0x8003 + i);
+		devices_refresh(world->page, &world->ps.node, &world->a->ca);
+		assert_int_equal(qp_pkey(qp), 0x8001);
+		assert_int_equal(shown, 9);
+	}
+	assert_ptr_equal(qp->direct_path.channel, world->ps.channels.loop);
+	d->pkey[1] = 0x8002;
+	devices_refresh(world->page, &world->ps.node, &world->a->ca);
+	assert_null(qp->direct_path.channel);
+	assert_int_equal(shown, 18);
+	d->pkeys = 1;
+	d->pkey[0] = PKEY_DEFAULT;
+	qp->attr.pkey_index = 0;
+	qp->published = 0;
+	devices_refresh(world->page, &world->ps.node, &world->a->ca);
+	world->a->ca.direct = was;
 }
 
 /* ---- to other hosts ---- */
@@ -474,7 +573,7 @@ static void an_address_of_another_host_leads_to_the_link(void **state)
 	r = route_to(a->roce, abroad, 5);
 	assert_int_equal(r.kind, ROUTE_LINK);
 	assert_true(space_for(&world->ps, a->roce, &r, NULL) > 0);
-	assert_true(route_leads_to(&world->ps, &r, ORIGIN_OTHER_HOST));
+	assert_true(route_leads_to(&world->ps, &r, ORIGIN_NETWORK));
 	assert_false(route_leads_to(&world->ps, &r, PEER_ORIGIN));
 	r = route_to(a->roce, (struct packet_path){ .has_grh = true, .dgid = { 0xff, 0x0e } }, 5);
 	assert_int_equal(r.kind, ROUTE_NOWHERE);
@@ -582,7 +681,7 @@ static void what_comes_over_the_wire_is_no_process_of_this_host(void **state)
 	memcpy(own.dgid, world->a->roce->gid[0].raw, 16);
 	r = route_to(world->a->roce, own, qpn_of(PEER));
 	assert_true(route_leads_to(&world->ps, &r, PEER_ORIGIN));
-	assert_false(route_leads_to(&world->ps, &r, ORIGIN_OTHER_HOST));
+	assert_false(route_leads_to(&world->ps, &r, ORIGIN_NETWORK));
 	world->ps.roce.takes_all = true;
 	assert_int_equal(route_to(world->a->roce, own, qpn_of(PEER)).kind, ROUTE_NO_LINK);
 	assert_int_equal(route_to(world->a->roce, own, 1).kind, ROUTE_MANAGEMENT);
@@ -686,14 +785,17 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_queue_pair_keeps_its_route_until_routes_change),
 		cmocka_unit_test(a_new_address_asks_again),
+		cmocka_unit_test(another_pkey_asks_again),
 		cmocka_unit_test(path_bits_choose_the_source),
 		cmocka_unit_test(datagrams_ask_once_for_each_destination),
 		WORLD(a_route_follows_its_channel),
 		WORLD(a_channel_that_is_cut_off_leaves_no_route),
+		WORLD(who_is_cut_off_gets_no_other_channel),
 		WORLD(a_slot_that_is_gained_is_the_loops),
 		WORLD(a_forked_child_has_no_routes),
 		WORLD(the_address_decides_before_the_number),
 		WORLD(addresses_come_and_go),
+		WORLD(another_pkey_is_shown),
 		WORLD(a_source_is_its_senders),
 		WORLD(an_address_of_another_host_leads_to_the_link),
 		WORLD(what_comes_over_the_wire_is_no_process_of_this_host),

@@ -195,14 +195,14 @@ static void access_names_what_is_used(void **state)
 
 /* ---- the lock ---- */
 
-static bool is_alive(void *host, uint32_t holder)
+static bool is_alive(void *owner, uint32_t holder)
 {
-	return holder != *(const uint32_t *)host;
+	return holder != *(const uint32_t *)owner;
 }
 
-static void go_on(void *host)
+static void go_on(void *owner)
 {
-	(void)host;
+	(void)owner;
 }
 
 /* One thread, which nobody else has to be let in for: that it gives up is a matter of tries, not of the machine's load. */

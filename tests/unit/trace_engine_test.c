@@ -31,7 +31,7 @@ static void numbers_come_back(void **state)
 static void attributes_come_back(void **state)
 {
 	struct ca ca = { 0 };
-	struct ca_device dev = { .protocol = &protocol_roce_v2, .pkey = { 0xffff } };
+	struct ca_device dev = { .protocol = &protocol_roce_v2, .pkeys = 1, .pkey = { 0xffff } };
 	struct qp qp = {
 		.ca = &ca, .dev = &dev, .type = IBV_QPT_RC, .state = IBV_QPS_RTR,
 		.attr = { .dest_qp_num = 0x123456, .rq_psn = 0xfffffe, .path_mtu = IBV_MTU_2048,

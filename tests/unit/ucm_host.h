@@ -6,6 +6,10 @@
 #include "abi/ucm/ucm_state.h"
 
 #include "control/clock.h"
+#include "runtime/cm.h"
+#include "runtime/entry.h"
+#include "runtime/requests.h"
+#include "runtime/runtime.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -43,9 +47,9 @@ static void fake_devices(void)
 	fake.ca.devices = 2;
 	fake.ca.dev = devices;
 	fake.ca.dev[0] = (struct ca_device){ .name = "weft0", .protocol = &protocol_ib, .guid = 0x10, .lid = 3,
-					     .active_mtu = IBV_MTU_4096, .pkey = { 0xffff } };
+					     .active_mtu = IBV_MTU_4096, .pkeys = 1, .pkey = { 0xffff } };
 	fake.ca.dev[1] = (struct ca_device){ .name = "weft1", .protocol = &protocol_roce_v2, .guid = 0x11,
-					     .active_mtu = IBV_MTU_1024, .pkey = { 0xffff } };
+					     .active_mtu = IBV_MTU_1024, .pkeys = 1, .pkey = { 0xffff } };
 	fake.visible[0] = fake.visible[1] = true;
 }
 

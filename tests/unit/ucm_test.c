@@ -1,4 +1,5 @@
 /* The rdma_cm device by its commands, over a host that is one function: messages for this process come straight back. */
+#include "runtime/cm.h"
 #include "ucm_host.h"
 
 #include <arpa/inet.h>

@@ -67,7 +67,7 @@ static int set_up(void **state)
 
 	(void)state;
 	world = calloc(1, sizeof(*world));
-	world->page.devices = CONTROL_DEVICES;
+	world->page.devices = control_default.devices;
 	world->page.device[0].protocol = PAGE_IB;
 	s = (struct state){ .page = &world->page, .claims = &world->claims, .page_fd = -1 };
 	hub_init(&world->hub, &ops, &s, 1);

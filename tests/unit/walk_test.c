@@ -278,6 +278,13 @@ static void two_limited_members(struct fabric *f, struct walk_packet *p)
 	fabric_pkeys(f, port_named(f, "s2", 1))[31] = 0x0001;
 }
 
+static void partition_of_a_limited_member(struct fabric *f, struct walk_packet *p)
+{
+	p->pkey = 0x8001;
+	f->port[port_named(f, "s2", 1)].enforce = ENFORCE_IN;
+	fabric_pkeys(f, port_named(f, "s2", 1))[31] = 0x0001;
+}
+
 static void invalid_pkey(struct fabric *f, struct walk_packet *p)
 {
 	p->pkey = 0x8000;
@@ -354,7 +361,8 @@ static const struct walk_row rows[] = {
 	ROW(partition_of_the_other_direction, DELIVERED, "h2", 1),
 	ROW(partition_of_an_adapter, DELIVERED, "h2", 1),
 	ROW(partition_known, DELIVERED, "h2", 1),
-	ROW(two_limited_members, PKEY_IN, "s2", 1),
+	ROW(two_limited_members, DELIVERED, "h2", 1),
+	ROW(partition_of_a_limited_member, DELIVERED, "h2", 1),
 	ROW(invalid_pkey, PKEY_IN, "s2", 1),
 	ROW(smp_over_initialised_links, DELIVERED, "h2", 1),
 	ROW(smp_over_a_link_that_is_down, NOT_ACTIVE, "s1", 1),

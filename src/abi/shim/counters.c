@@ -2,16 +2,17 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <stdbool.h>
 #include <string.h>
 
 void counters_refresh(const char *root, const char *path)
 {
 	static void (*refresh)(const char *root);
-	const char *name = strstr(path, "/ports/1/counters/");
+	bool is_count = strstr(path, "/ports/1/counters/") || strstr(path, "/ports/1/hw_counters/");
 	int saved = errno;
 	void *umad;
 
-	if (!name)
+	if (!is_count)
 		return;
 	if (!__atomic_load_n(&refresh, __ATOMIC_RELAXED)) {
 		umad = dlopen("libibumad.so.3", RTLD_NOW);

@@ -3,6 +3,7 @@
 #include "abi/ucm/ucm_state.h"
 
 #include "base/array.h"
+#include "runtime/runtime.h"
 
 #include <errno.h>
 #include <fcntl.h>

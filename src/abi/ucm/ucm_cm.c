@@ -3,6 +3,9 @@
  * Linux's rdma_cm tells them. */
 #include "abi/ucm/ucm_state.h"
 
+#include "runtime/cm.h"
+#include "runtime/requests.h"
+#include "runtime/runtime.h"
 #include "wire/addr.h"
 
 #include <endian.h>

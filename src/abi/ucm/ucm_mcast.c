@@ -2,6 +2,7 @@
  * Linux's: on RoCEv2 the address itself (IPv4 mapped), on InfiniBand IPoIB's (RFC 4391, 4) with rdma_cm's own signature. */
 #include "abi/ucm/ucm_state.h"
 
+#include "runtime/requests.h"
 #include "wire/addr.h"
 
 #include <errno.h>

@@ -1,6 +1,7 @@
 /* Port numbers of the port spaces. weftd keeps one process from taking another's (CTL_PORT) and routes requests to who
  * listens (CTL_LISTEN); ids of this process that share a number are told apart here, by Linux's rules. */
 #include "abi/ucm/ucm_state.h"
+#include "runtime/requests.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -3,6 +3,9 @@
  * family. When the user only wants to see weft0, every address of this host is weft0's LID, as if it had an IPoIB interface with
  * all of them. */
 #include "abi/ucm/ucm_state.h"
+#include "runtime/entry.h"
+#include "runtime/requests.h"
+#include "runtime/runtime.h"
 
 #include <errno.h>
 #include <string.h>
@@ -54,15 +57,20 @@ static bool device_default(const struct ca_device *dev, int family, uint8_t gid[
 	return false;
 }
 
+static bool device_has_addresses(const struct ca_device *dev)
+{
+	return device_has(dev, DEVICE_IP_GIDS);
+}
+
 int ucm_route_default(const struct ucm_device *devices, int family, int *device, uint8_t gid[16])
 {
-	/* the last device first: weft1 has the IP addresses */
-	for (int i = CA_DEVICES; i-- > 0;) {
-		const struct ca_device *dev = &devices[i].dev;
+	static const struct { bool has_addresses, fits; } tries[] = { { true, true }, { true, false }, { false, false } };
 
-		if (!devices[i].visible)
-			continue;
-		if (device_default(dev, device_has(dev, DEVICE_IP_GIDS) ? family : 0, gid) || device_default(dev, 0, gid)) {
+	for (int t = 0; t < 3; t++) {
+		for (int i = 0; i < CA_DEVICES; i++) {
+			if (!devices[i].visible || device_has_addresses(&devices[i].dev) != tries[t].has_addresses ||
+			    !device_default(&devices[i].dev, tries[t].fits ? family : 0, gid))
+				continue;
 			*device = i;
 			return 0;
 		}
@@ -98,13 +106,14 @@ int ucm_route_local(const struct ucm_device *devices, const struct sockaddr_stor
 	return is_host_address ? ucm_route_default(devices, 0, device, gid) : -ENODEV;
 }
 
-/* The device whose addresses are the host's. */
+/* The device by which other hosts are reached: the first that has addresses of this one. */
 static int device_of_hosts(const struct ucm_device *devices)
 {
-	for (int i = CA_DEVICES; i-- > 0;)
-		if (devices[i].visible && device_has(&devices[i].dev, DEVICE_IP_GIDS))
-			return i;
-	return -ENETUNREACH;
+	int i = 0;
+
+	while (i < CA_DEVICES && !(devices[i].dev.protocol && device_has_addresses(&devices[i].dev)))
+		i++;
+	return i < CA_DEVICES && devices[i].visible ? i : -ENETUNREACH;
 }
 
 int ucm_route_remote(const struct ucm_device *devices, const uint8_t dgid[16], struct ucm_way *way)

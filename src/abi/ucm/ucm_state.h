@@ -8,6 +8,7 @@
 #include "abi/ucm/ucm.h"
 #include "base/list.h"
 #include "base/table.h"
+#include "control/protocol.h"
 #include "fabric/page.h"
 #include "mgmt/cm.h"
 #include "runtime/runtime.h"

@@ -3,14 +3,13 @@
 #include "abi/umad/umad_abi.h"
 
 #include "control/connect.h"
-#include "control/devices.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-/* What a tree of device files is of, by its name: NAME[@PORT][-DEVICE]. The port and 1, 0: no port's; the device and 1, 0:
- * all. */
+/* What a tree of device files is of, by its name: NAME[@PORT][-DEVICES]. The port and 1, 0: no port's; the devices by bits, in
+ * hexadecimal, 0: all. */
 static uint32_t port_of_tree(const char *root, uint32_t *which)
 {
 	const char *folder = strrchr(root, '/'), *end = folder ? folder + strcspn(folder, "@-") : "";
@@ -18,10 +17,7 @@ static uint32_t port_of_tree(const char *root, uint32_t *which)
 
 	if (*end == '@')
 		port = strtoul(end + 1, (char **)&end, 10) + 1;
-	*which = 0;
-	while (*end && *which < CONTROL_DEVICES && strcmp(control_devices[*which].name, end + 1) != 0)
-		++*which;
-	*which += *end != '\0';
+	*which = *end == '-' ? (uint32_t)strtoul(end + 1, NULL, 16) : 0;
 	return (uint32_t)port;
 }
 

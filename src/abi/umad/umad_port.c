@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 enum { LEAST_BYTES = 256 };		/* of a datagram's room: umad_recv(3) */
+enum { TOLD_LATE = 2000 };		/* ms: weftd's word of a timeout is late at most so much; our choice */
 
 struct port {
 	struct port *next;
@@ -29,6 +30,7 @@ struct port {
 	uint32_t agents;		/* bits */
 	pthread_mutex_t reading;	/* pieces of one datagram go to one reader */
 	unsigned users;
+	_Atomic uint64_t told_by;	/* ms: weftd says by then that the last request has no answer; 0: nothing is due */
 };
 
 static struct port *ports;		/* owned */
@@ -62,20 +64,19 @@ static void port_put(struct port *p)
 
 /* ---- opening ---- */
 
-static uint32_t device_index(const char *name)
+static uint32_t device_index(const char *dir, const char *name)
 {
-	uint32_t i = 0;
+	struct control_table t;
 
-	while (i < CONTROL_DEVICES && strcmp(control_devices[i].name, name) != 0)
-		i++;
-	return i;
+	control_table_names(dir, &t);
+	return control_table_find(&t, name, strlen(name));
 }
 
 /* The socket or -errno. */
 static int open_file(const char *ca_name, bool is_sm, uint8_t secret[16])
 {
 	const char *dir = getenv("WEFT_DIR"), *node = getenv("WEFT_NODE");
-	struct control_msg msg = { .type = CTL_MAD_PORT, .device = device_index(ca_name), .a = is_sm };
+	struct control_msg msg = { .type = CTL_MAD_PORT, .device = device_index(dir ? dir : "", ca_name), .a = is_sm };
 	int fd = connect_as(dir ? dir : "", CONTROL_MADS), err;
 
 	if (fd < 0)
@@ -316,6 +317,14 @@ static void tell_of_silence(const uint8_t *data)
 			"load one, and weft run --node HOST starts programs in it\n", program_invocation_short_name);
 }
 
+static uint64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
 UMAD_EXPORT int umad_send(int portid, int agentid, void *umad, int length, int timeout_ms, int retries)
 {
 	struct ib_user_mad *mad = umad;
@@ -329,8 +338,11 @@ UMAD_EXPORT int umad_send(int portid, int agentid, void *umad, int length, int t
 	fill_head(&head, mad);
 	head.total = (uint32_t)length;
 	if (p && agentid >= 0 && agentid < UMAD_AGENTS && __atomic_load_n(&p->agents, __ATOMIC_RELAXED) >> agentid & 1 &&
-	    length > 0 && length <= CONTROL_MAD_MOST)
+	    length > 0 && length <= CONTROL_MAD_MOST) {
+		if (timeout_ms > 0)
+			p->told_by = now_ms() + (uint64_t)timeout_ms * (1 + (uint64_t)mad->retries) + TOLD_LATE;
 		err = send_pieces(p->fd, &head, mad->data);
+	}
 	if (p)
 		port_put(p);
 	if (!err && length >= MAD_HEADER_BYTES)
@@ -364,15 +376,36 @@ static int wait_for(int fd, int timeout_ms)
 		if (timeout_ms < 0)
 			continue;
 		clock_gettime(CLOCK_MONOTONIC, &now);
-		timeout_ms = (int)((end.tv_sec - now.tv_sec) * 1000 + (end.tv_nsec - now.tv_nsec) / 1000000);
+		timeout_ms = (int)((end.tv_sec - now.tv_sec) * 1000 + (end.tv_nsec - now.tv_nsec + 999999) / 1000000);
 		if (timeout_ms < 0)
 			timeout_ms = 0;
 	}
 }
 
+/* Programs wait as long as their request has time, and ask again when they are told that it is over. The kernel's timer starts
+ * before their wait, so they are told in time. weftd's starts after it: the wait goes on until weftd's word is here. */
+static int wait_at(struct port *p, int timeout_ms)
+{
+	int result = wait_for(p->fd, timeout_ms);
+	uint64_t now, by;
+
+	if (result != -ETIMEDOUT || !timeout_ms)
+		return result;
+	now = now_ms();
+	by = p->told_by;
+	return by > now && by - now <= TOLD_LATE ? wait_for(p->fd, (int)(by - now)) : result;
+}
+
 UMAD_EXPORT int umad_poll(int portid, int timeout_ms)
 {
-	return wait_for(portid, timeout_ms);
+	struct port *p = port_get(portid);
+	int result;
+
+	if (!p)
+		return wait_for(portid, timeout_ms);
+	result = wait_at(p, timeout_ms);
+	port_put(p);
+	return result;
 }
 
 struct letter {
@@ -436,6 +469,7 @@ static int take(struct port *p, struct ib_user_mad *mad, int *length)
 
 	if (err)
 		return err;
+	p->told_by = 0;
 	fill_mad(mad, &l.head);
 	*length = (int)l.head.total;
 	if (l.head.total > (uint32_t)room)
@@ -450,7 +484,7 @@ UMAD_EXPORT int umad_recv(int portid, void *umad, int *length, int timeout_ms)
 	int result = -EINVAL;
 
 	if (p && *length >= LEAST_BYTES) {
-		result = timeout_ms ? wait_for(p->fd, timeout_ms) : 0;
+		result = timeout_ms ? wait_at(p, timeout_ms) : 0;
 		if (!result) {
 			pthread_mutex_lock(&p->reading);
 			result = take(p, umad, length);

@@ -1,6 +1,7 @@
 /* Address handles, and how to answer whoever sent a datagram. */
 #include "abi/verbs/object.h"
 
+#include "runtime/entry.h"
 #include "wire/addr.h"
 
 #include <arpa/inet.h>

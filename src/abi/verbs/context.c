@@ -5,6 +5,9 @@
 
 #include "base/log.h"
 #include "control/limits.h"
+#include "runtime/entry.h"
+#include "runtime/requests.h"
+#include "runtime/runtime.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,7 @@
 /* Completion queues: creation, polling, arming, resizing. */
 #include "abi/verbs/object.h"
+#include "runtime/entry.h"
+#include "runtime/requests.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -151,23 +153,6 @@ ABI_EXPORT int ibv_destroy_cq(struct ibv_cq *ibv)
 	return 0;
 }
 
-static void to_wc(const struct cqe *cqe, struct ibv_wc *wc)
-{
-	memcpy(wc, cqe, CQE_WC_BYTES);
-}
-
-static int take(struct cq *cq, int entries, struct ibv_wc *wc)
-{
-	const struct cqe *cqe;
-	int n = 0;
-
-	while (n < entries && (cqe = cq_front(cq))) {
-		to_wc(cqe, &wc[n++]);
-		cq_remove(cq, cqe);
-	}
-	return n;
-}
-
 int poll_cq(struct ibv_cq *ibv, int entries, struct ibv_wc *wc)
 {
 	struct abi_cq *cq = to_cq(ibv);
@@ -176,11 +161,9 @@ int poll_cq(struct ibv_cq *ibv, int entries, struct ibv_wc *wc)
 	if (!runtime_enter_reap(cq->rt) || !cq_front(cq->cq))
 		runtime_take_in(cq->rt);
 	if (cq_front(cq->cq) || runtime_look_again(cq->rt))
-		n = take(cq->cq, entries, wc);
-	if (n > 0) {
-		cq_doorbell(cq->cq);
+		n = cq_reap(cq->cq, entries, wc);
+	if (n > 0)
 		runtime_poll_found();
-	}
 	runtime_leave(cq->rt);
 	return n;
 }

@@ -2,6 +2,7 @@
 #include "abi/verbs/object.h"
 
 #include "control/clock.h"
+#include "runtime/entry.h"
 
 #include <time.h>
 

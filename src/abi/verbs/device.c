@@ -1,5 +1,6 @@
 /* Devices: the list, their names, opening, importing and closing a context. */
 #include "abi/verbs/object.h"
+#include "runtime/runtime.h"
 
 #include <endian.h>
 #include <stdio.h>

@@ -1,5 +1,6 @@
 /* Device memory: what a NIC has on board is ordinary memory here, reached only through its object. */
 #include "abi/verbs/object.h"
+#include "runtime/entry.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>

@@ -5,6 +5,9 @@
 
 #include "base/log.h"
 #include "link/calls.h"
+#include "runtime/entry.h"
+#include "runtime/runtime.h"
+#include "runtime/wait.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

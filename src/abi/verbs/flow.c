@@ -1,4 +1,6 @@
 /* Flow steering rules of raw packet QPs. */
+#include "runtime/entry.h"
+#include "runtime/requests.h"
 #include "verbs/flow.h"
 
 #include "abi/verbs/object.h"

@@ -1,5 +1,6 @@
 /* Memory regions: registration, re-registration, the null region, device memory, dmabufs, prefetch advice. */
 #include "abi/verbs/object.h"
+#include "runtime/entry.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>

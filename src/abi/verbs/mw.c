@@ -1,5 +1,6 @@
 /* Memory windows. A type 1 bind is a send request that the library writes for the program. */
 #include "abi/verbs/object.h"
+#include "runtime/entry.h"
 
 #include <stdlib.h>
 

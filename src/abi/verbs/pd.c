@@ -1,6 +1,7 @@
 /* Protection domains, thread domains, and the parent domains that bring the two together. The adapter has one lock, so a
  * thread domain changes nothing; allocators of a parent domain are for providers that let the program place their queues. */
 #include "abi/verbs/object.h"
+#include "runtime/entry.h"
 
 #include <stdlib.h>
 

@@ -1,4 +1,6 @@
 /* Queue pairs: creation, attributes, posting, multicast, ECE. The builders of extended ones are in qp_ex.c. */
+#include "runtime/entry.h"
+#include "runtime/requests.h"
 #include "verbs/rss.h"
 
 #include "abi/verbs/object.h"

@@ -1,6 +1,8 @@
 /* The builders of extended QPs. A request is written straight into the next slot of the send queue, which is the program's
  * until wr_complete announces it; the lock is taken only to get a slot and to announce. `builder` keeps other posters out. */
 #include "abi/verbs/object.h"
+#include "base/qpn.h"
+#include "runtime/entry.h"
 
 static void wr_start(struct ibv_qp_ex *ibv)
 {
@@ -204,7 +206,7 @@ static void wr_set_ud_addr(struct ibv_qp_ex *ibv, struct ibv_ah *ah, uint32_t re
 	if (!qp->wqe)
 		return;
 	qp->wqe->av = to->av;
-	qp->wqe->remote_qpn = remote_qpn & PSN_MASK;
+	qp->wqe->remote_qpn = remote_qpn & QPN_MASK;
 	qp->wqe->qkey = remote_qkey;
 	if (to->pd != qp->qp->pd)
 		qp->wqe->bad_status = IBV_WC_LOC_QP_OP_ERR;
@@ -215,7 +217,7 @@ static void wr_set_xrc_srqn(struct ibv_qp_ex *ibv, uint32_t remote_srqn)
 	struct abi_qp *qp = to_qp_ex(ibv);
 
 	if (qp->wqe)
-		qp->wqe->remote_qpn = remote_srqn & PSN_MASK;
+		qp->wqe->remote_qpn = remote_srqn & QPN_MASK;
 }
 
 static void wr_set_inline_data_list(struct ibv_qp_ex *ibv, size_t num_buf, const struct ibv_data_buf *buf)

@@ -2,6 +2,7 @@
 #include "abi/verbs/object.h"
 
 #include "control/clock.h"
+#include "runtime/entry.h"
 
 #include <endian.h>
 
@@ -47,7 +48,7 @@ static void fill_port(const struct ca_device *dev, struct ibv_port_attr *attr)
 
 	*attr = (struct ibv_port_attr){
 		.state = dev->port_state, .max_mtu = dev->max_mtu, .active_mtu = dev->active_mtu,
-		.gid_tbl_len = CA_GIDS, .pkey_tbl_len = CA_PKEYS, .max_msg_sz = MESSAGE_MAX_BYTES,
+		.gid_tbl_len = CA_GIDS, .pkey_tbl_len = dev->pkeys, .max_msg_sz = MESSAGE_MAX_BYTES,
 		.port_cap_flags = IBV_PORT_CM_SUP | (has_lids ? IBV_PORT_SYS_IMAGE_GUID_SUP | IBV_PORT_AUTO_MIGR_SUP : 0) |
 				  (device_has(dev, DEVICE_IP_GIDS) ? IBV_PORT_IP_BASED_GIDS : 0),
 		.lid = has_lids ? dev->lid : 0, .sm_lid = has_lids ? dev->sm_lid : 0, .lmc = has_lids ? dev->lmc : 0,
@@ -171,7 +172,7 @@ ABI_EXPORT int ibv_query_pkey(struct ibv_context *context, uint8_t port_num, int
 {
 	struct abi_context *ctx = to_context(context);
 
-	if (port_num != CA_PORT || index < 0 || index >= CA_PKEYS) {
+	if (port_num != CA_PORT || index < 0 || index >= ctx->dev->pkeys) {
 		errno = EINVAL;
 		return -1;
 	}

@@ -1,5 +1,6 @@
 /* Shared receive queues and XRC domains. */
 #include "abi/verbs/object.h"
+#include "runtime/entry.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

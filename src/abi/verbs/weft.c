@@ -1,4 +1,6 @@
 /* The few calls of our own: include/weft/weft.h. */
+#include "runtime/entry.h"
+#include "runtime/runtime.h"
 #include "weft/weft.h"
 
 #include "abi/verbs/object.h"

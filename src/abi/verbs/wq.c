@@ -1,4 +1,6 @@
 /* Receive work queues and the tables that spread frames over them. */
+#include "runtime/entry.h"
+#include "runtime/requests.h"
 #include "verbs/rss.h"
 
 #include "abi/verbs/object.h"

@@ -1,0 +1,50 @@
+/* Management datagrams between two ends in virtual time: a path with a delay and a rate that loses, repeats and swaps datagrams,
+ * by chance or where a test says. */
+#ifndef WEFT_SIM_MAD_PATH_H
+#define WEFT_SIM_MAD_PATH_H
+
+#include "base/rand.h"
+#include "base/time.h"
+#include "wire/mad.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum mad_fault { MAD_PASSES, MAD_DROPPED, MAD_REPEATED, MAD_SWAPPED, MAD_FAULTS };
+
+struct mad_path_config {
+	wtime delay_ns, each_ns;	/* of the way; between two datagrams of one end */
+	uint32_t loss_ppm, repeat_ppm, swap_ppm;
+	uint64_t seed;
+	int fault_at[2];		/* of all datagrams, counted from 0; -1: none */
+	enum mad_fault fault[2];
+};
+
+struct mad_flight {
+	wtime at;
+	uint64_t order;
+	int to;
+	uint8_t mad[MAD_BYTES];
+};
+
+struct mad_path {
+	struct mad_path_config config;
+	struct rand rand;
+	wtime free_at[2];		/* when an end may send the next one */
+	uint64_t sent[2], lost, order;
+	struct mad_flight *flight;	/* owned: a heap by time and order */
+	size_t flights, room;
+	uint64_t trace;			/* of all that was sent */
+};
+
+void mad_path_init(struct mad_path *p, const struct mad_path_config *config);
+void mad_path_fini(struct mad_path *p);
+/* From end 0 or 1 to the other one. Aborts without memory. */
+void mad_path_send(struct mad_path *p, wtime now, int from, const uint8_t mad[MAD_BYTES]);
+/* When the next one arrives; WTIME_NEVER: none is on its way. */
+wtime mad_path_next(const struct mad_path *p);
+/* Takes that one. The end that it has come to. */
+int mad_path_take(struct mad_path *p, uint8_t mad[MAD_BYTES]);
+
+#endif

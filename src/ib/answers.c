@@ -1,0 +1,266 @@
+/* What a requester does about responses that are missing. Who calls what: completer.c and requester.c. */
+#include "ib/answers.h"
+
+#include "ib/engine.h"
+
+#include "base/log.h"
+#include "wire/aeth.h"
+
+#include <stdlib.h>
+
+enum { MOST_DOUBLINGS = 6 };	/* our choice */
+
+static struct answers *answers_of(const struct qp *qp)
+{
+	return engine_of(qp)->flight.answers;
+}
+
+bool answers_are_selective(const struct qp *qp)
+{
+	const struct engine *e = engine_of(qp);
+
+	return e->flight.selective && qp->attr.retry_cnt && !engine_completes_by_msn(e);
+}
+
+static struct answers *make(struct qp *qp)
+{
+	struct flight *f = &engine_of(qp)->flight;
+	struct reorder *early;
+
+	if (f->answers)
+		return f->answers;
+	f->answers = calloc(1, sizeof(*f->answers));
+	if (!f->answers)
+		return NULL;
+	early = &f->answers->early;
+	reorder_open(qp->ca, &early);	/* the adapter's frames */
+	f->answers->deadline = WTIME_NEVER;
+	f->answers->dated = flight_first_psn(f);
+	return f->answers;
+}
+
+/* Before a round trip was timed, a part of what a response takes. */
+static wtime window(const struct flight *f)
+{
+	wtime window = loss_window(f, f->rtt.wait_ns);
+
+	return window ? window : f->rtt.smooth_ns / 4;
+}
+
+/* Responses that are in reach now, and known to have been sent, may be asked for when the window has passed. */
+static void date(struct qp *qp, wtime now)
+{
+	struct flight *f = &engine_of(qp)->flight;
+	struct answers *a = f->answers;
+	psn_t first = flight_first_psn(f);
+	wtime due = now + window(f);
+
+	/* dates behind the flight are old, and after 2^23 PSNs without a loss they seem to be ahead */
+	if (psn_cmp(a->dated, first) < 0 || psn_cmp(a->dated, f->loss->known) > 0)
+		a->dated = first;
+	while (psn_cmp(a->dated, f->loss->known) < 0 && psn_diff(a->dated, first) < REORDER_SPAN) {
+		a->missing[a->dated % REORDER_SPAN] = (struct answers_missing){ .due = due, .since = now };
+		a->dated = psn_add(a->dated, 1);
+		a->deadline = wtime_min(a->deadline, due);
+	}
+}
+
+bool answers_sent(struct qp *qp, wtime now, psn_t before)
+{
+	if (!make(qp))
+		return false;
+	loss_known(&engine_of(qp)->flight, before, now);
+	rtt_answered(&engine_of(qp)->flight.rtt, now, before, ack_timeout_ns(qp->attr.timeout));
+	date(qp, now);
+	return true;
+}
+
+static bool is_kept(const struct answers *a, psn_t psn)
+{
+	unsigned slot = psn % REORDER_SPAN;
+
+	return a->early.held[slot / 64] >> slot % 64 & 1;
+}
+
+/* The peer answers in the order in which it is asked (RFC 8985, 6.2, for questions). */
+static void question_answered(struct flight *f, wtime now, wtime asked)
+{
+	struct answers *a = f->answers;
+	wtime due = now + window(f);
+
+	if (asked <= a->answered)
+		return;
+	a->answered = asked;
+	for (psn_t psn = flight_first_psn(f); psn_cmp(psn, a->dated) < 0; psn = psn_add(psn, 1)) {
+		struct answers_missing *m = &a->missing[psn % REORDER_SPAN];
+
+		if (is_kept(a, psn) || !m->asked || m->asked >= asked || m->due <= due)
+			continue;
+		m->due = due;
+		a->deadline = wtime_min(a->deadline, due);
+	}
+}
+
+/* If others have overtaken it, it was late, not lost; also if it was asked for again, but so short ago that this is no answer. */
+static void note_arrival(struct flight *f, wtime now, psn_t psn)
+{
+	struct answers_missing *m = &f->answers->missing[psn % REORDER_SPAN];
+
+	if (psn_cmp(psn, f->answers->dated) >= 0)
+		return;
+	if (m->since && now - m->asked < (m->asked ? f->loss->least_ns : WTIME_NEVER))
+		loss_late(f, now - m->since);
+	else if (m->asked)
+		question_answered(f, now, m->asked);
+	m->since = m->asked = 0;
+}
+
+bool answers_keep(struct qp *qp, wtime now, const struct packet *p)
+{
+	struct flight *f = &engine_of(qp)->flight;
+
+	if (reorder_hold(qp->ca, &f->answers->early, flight_first_psn(f), p) != REORDER_HELD)
+		return false;
+	note_arrival(f, now, p->psn);
+	return true;
+}
+
+void answers_came(struct qp *qp, wtime now, psn_t psn)
+{
+	struct flight *f = &engine_of(qp)->flight;
+
+	loss_known(f, psn_add(psn, 1), now);
+	if (!f->answers)
+		return;
+	note_arrival(f, now, psn);
+	date(qp, now);
+}
+
+bool answers_keep_any(const struct qp *qp)
+{
+	return answers_of(qp) && reorder_holds(&answers_of(qp)->early);
+}
+
+struct packet *answers_next(struct qp *qp)
+{
+	return reorder_next(qp->ca, &answers_of(qp)->early, flight_first_psn(&engine_of(qp)->flight));
+}
+
+static bool is_due(const struct answers *a, psn_t psn, wtime now)
+{
+	return psn_cmp(psn, a->dated) < 0 && !is_kept(a, psn) && a->missing[psn % REORDER_SPAN].due <= now;
+}
+
+static bool may_be_due_later(const struct answers *a, psn_t psn)
+{
+	return psn_cmp(psn, a->dated) < 0 && !is_kept(a, psn);
+}
+
+/* Asked for twice, nobody can tell which time was answered. The answer may wait behind all of a long READ, and each further
+ * question makes that longer: the wait doubles. */
+static void ask(struct answers_missing *m, wtime now, wtime wait)
+{
+	if (m->asked)
+		m->since = 0;
+	m->asked = now;
+	m->due = now + (wait << m->times);
+	m->times += m->times < MOST_DOUBLINGS;
+}
+
+/* Those of one entry. The first row of them that is due is the gap, unless there is one. */
+static void search(struct qp *qp, wtime now, uint32_t index, struct answers_gap *gap)
+{
+	const struct flight *f = &engine_of(qp)->flight;
+	const struct flight_entry *e = flight_at(f, index);
+	struct answers *a = f->answers;
+
+	for (uint32_t i = 0; i < e->span && psn_cmp(psn_add(e->psn, i), a->dated) < 0; i++) {
+		psn_t psn = psn_add(e->psn, i);
+
+		if (is_due(a, psn, now) && (!gap->count || (gap->index == index && gap->skipped + gap->count == i))) {
+			if (!gap->count)
+				*gap = (struct answers_gap){ index, i, 0 };
+			gap->count++;
+			ask(&a->missing[psn % REORDER_SPAN], now, f->rtt.wait_ns);
+		}
+		if (may_be_due_later(a, psn))
+			a->deadline = wtime_min(a->deadline, a->missing[psn % REORDER_SPAN].due);
+	}
+}
+
+bool answers_are_missing(const struct qp *qp)
+{
+	const struct answers *a = answers_of(qp);
+
+	return a && (a->is_due || a->deadline != WTIME_NEVER);
+}
+
+void answers_expire(struct qp *qp, wtime now)
+{
+	struct answers *a = answers_of(qp);
+
+	if (!a || now < a->deadline)
+		return;
+	a->deadline = WTIME_NEVER;
+	a->is_due = true;
+}
+
+bool answers_gap(struct qp *qp, wtime now, struct answers_gap *gap)
+{
+	const struct flight *f = &engine_of(qp)->flight;
+	struct answers *a = f->answers;
+
+	gap->count = 0;
+	if (!a || !a->is_due)
+		return false;
+	a->deadline = WTIME_NEVER;
+	for (uint32_t i = f->oldest; i != f->newest && psn_cmp(flight_at(f, i)->psn, a->dated) < 0; i++)
+		if (flight_at(f, i)->answer != ANSWER_ACK)
+			search(qp, now, i, gap);
+	a->is_due = gap->count;
+	return gap->count;
+}
+
+uint32_t answers_missing(const struct qp *qp, uint32_t index, uint32_t most)
+{
+	const struct flight_entry *e = flight_at(&engine_of(qp)->flight, index);
+	uint32_t reach = most < REORDER_SPAN ? most : REORDER_SPAN, first;
+
+	if (!answers_keep_any(qp))
+		return most;
+	first = (uint32_t)psn_diff(e->psn, flight_first_psn(&engine_of(qp)->flight));
+	for (uint32_t i = 1; i < reach && first + i < REORDER_SPAN; i++)
+		if (is_kept(answers_of(qp), psn_add(e->psn, i)))
+			return i;
+	return most;
+}
+
+void answers_forget(struct qp *qp)
+{
+	struct answers *a = answers_of(qp);
+
+	if (!a)
+		return;
+	reorder_forget(qp->ca, &a->early);
+	a->deadline = WTIME_NEVER;
+	a->is_due = false;
+	a->answered = 0;
+	a->dated = engine_of(qp)->flight.psn;
+}
+
+void answers_fini(struct qp *qp)
+{
+	answers_forget(qp);
+	free(answers_of(qp));
+	engine_of(qp)->flight.answers = NULL;
+}
+
+void answers_check(const struct qp *qp)
+{
+	const struct flight *f = &engine_of(qp)->flight;
+
+	if (!f->answers)
+		return;
+	weft_bug_on(f->answers->early.count && flight_empty(f));
+	reorder_check(qp->ca, &f->answers->early, flight_first_psn(f));
+}

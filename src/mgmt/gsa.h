@@ -1,0 +1,90 @@
+/* Receive buffers of a QP that several clients of management datagrams share: QP1, QP0, or a program's own (seed 004,
+ * GSA-01..42). Pure: it counts; who has the QP posts and frees what it says. One struct gsa per port and QP.
+ *
+ * Each client has a number of buffers: its own choice, or the default. What comes takes a posted buffer, whomever that was meant
+ * for, and the client gives it back. When too few are posted more are added, automatically, and counted with the client that
+ * holds the most; they go when too many are posted. A buffer that is posted cannot be taken back from a QP: one that is to go is
+ * not posted again when it comes back. When there is no memory for more, a client has as many messages as it has buffers, and
+ * what comes beyond is discarded at once. */
+#ifndef WEFT_MGMT_GSA_H
+#define WEFT_MGMT_GSA_H
+
+#include "base/time.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+	GSA_CLIENTS = 64,		/* our choice */
+	GSA_DEFAULT = 16,		/* buffers of a client: one for each of 16 ports of a usual subnet (GSA-08) */
+	GSA_BUFFER_BYTES = 40 + 256,	/* GRH and MAD */
+	GSA_NONE = UINT32_MAX,		/* no client; no number of its own */
+};
+
+/* What an administrator may set, at any time (GSA-39). */
+struct gsa_tunables {
+	uint32_t each;			/* buffers of a client without a number of its own */
+	uint32_t floor;			/* no client has fewer */
+	uint32_t low_percent;		/* of all that clients have: fewer are posted, and more are added */
+	uint32_t low, high;		/* numbers in place of that, and of twice what clients have; 0: none */
+	uint32_t growth;		/* a further addition within the period is so many times the last one; 1: as the first */
+	uint32_t most;			/* buffers that there is memory for */
+	wtime period_ns;
+	uint32_t watch_factor;		/* who has so many times its number in a period is raised, and told; 0: nobody is */
+	uint32_t fixed;			/* so many buffers, whoever is registered, and nothing else: the baseline; 0: not */
+};
+
+extern const struct gsa_tunables gsa_defaults;
+
+struct gsa_client {
+	bool is_used, is_told;
+	uint8_t mgmt_class;
+	uint32_t asked;			/* its own number; GSA_NONE: it has none */
+	uint32_t target, boost;		/* buffers; of these, what it has for its traffic */
+	uint32_t raised;		/* of the automatic ones, those that are counted with it */
+	uint32_t held;			/* messages that it has and has not given back */
+	uint32_t lately;		/* arrivals of this period */
+	uint64_t arrivals, discards;
+};
+
+/* A client has asked for too little: it should ask for so many. */
+typedef void gsa_feedback(void *arg, uint32_t client, uint32_t asked, uint32_t arrived, uint32_t should);
+
+struct gsa {
+	struct gsa_tunables tunables;
+	gsa_feedback *feedback;		/* may be NULL */
+	void *arg;
+	struct gsa_client client[GSA_CLIENTS];
+	uint32_t clients, target, automatic;	/* target: of all clients, without the automatic ones */
+	uint32_t posted, held;
+	bool is_trimming, is_short;	/* short: more were due and there was no memory: quotas hold */
+	uint32_t added;			/* by the last addition */
+	wtime added_at, watched_at;
+	uint64_t arrivals, drops, discards, unknown, additions, trims;
+};
+
+void gsa_init(struct gsa *g, wtime now, const struct gsa_tunables *t, gsa_feedback *feedback, void *arg);
+/* 0; -EINVAL: they make no sense, and nothing changes. */
+int gsa_set(struct gsa *g, const struct gsa_tunables *t);
+
+/* count: its own number, or GSA_NONE. 0 and *client; -EBUSY: the class is registered; -ENOSPC: too many clients. */
+int gsa_register(struct gsa *g, uint8_t mgmt_class, uint32_t count, uint32_t *client);
+/* What it holds is given back. -ENOENT. */
+int gsa_unregister(struct gsa *g, uint32_t client);
+/* Buffers more or fewer for a client, which has a number of its own then. -ENOENT; -EINVAL: fewer than none. */
+int gsa_change(struct gsa *g, uint32_t client, int32_t by);
+
+uint32_t gsa_low(const struct gsa *g);
+uint32_t gsa_high(const struct gsa *g);
+
+/* A message has come. The client whose it is, which holds it till gsa_release; GSA_NONE: it is dropped, discarded, or of a class
+ * that nobody is registered for, and its buffer is posted again. */
+uint32_t gsa_arrive(struct gsa *g, wtime now, uint8_t mgmt_class);
+/* A client gives a message back. -EINVAL: it has none. */
+int gsa_release(struct gsa *g, uint32_t client);
+
+/* The period ends: what clients have had in it is looked at. */
+void gsa_expire(struct gsa *g, wtime now);
+wtime gsa_deadline(const struct gsa *g);
+
+#endif

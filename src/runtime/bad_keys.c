@@ -1,0 +1,48 @@
+#include "runtime/bad_keys.h"
+
+#include "runtime/state.h"
+#include "verbs/qp.h"
+#include "wire/opcode.h"
+
+/* Our choice: a trap goes out once in a subnet timeout, of at least 100 ms. */
+static const wtime TELL_EVERY = 5 * WTIME_MS;
+
+static void tell(struct runtime *rt, struct control_msg *msg, const struct packet *p, uint32_t packets)
+{
+	msg->type = CTL_BAD_KEY;
+	msg->slot |= p->path.dlid | (uint32_t)(p->path.sl & 15) << BAD_KEY_SL;
+	msg->service = packets | (uint64_t)p->pkey << BAD_KEY_PKEY;
+	(void)session_post(&rt->session, msg, NULL);
+}
+
+void bad_keys_sent(struct runtime *rt, const struct route *r, const struct burst *b)
+{
+	struct way *way = r->way ? rt->peers.node.ways.way[r->way - 1] : NULL;
+	const struct packet *p = &b->out[0].packet;
+	bool is_ud = opcode_row(p->opcode)->service == SERVICE_UD;
+
+	if (!way || !way->is_barred)
+		return;
+	way->untold += b->packets;
+	if (rt->ca.now < way->next_tell)
+		return;
+	tell(rt, &(struct control_msg){ .a = is_ud ? p->deth.src_qpn : 0, .b = p->dest_qpn }, p, way->untold);
+	way->untold = 0;
+	way->next_tell = rt->ca.now + TELL_EVERY;
+}
+
+void bad_keys_received(void *runtime, const struct qp *qp, const struct packet *p, bool is_qkey)
+{
+	struct runtime *rt = runtime;
+	uint32_t from = opcode_row(p->opcode)->service == SERVICE_UD ? p->deth.src_qpn : qp->attr.dest_qp_num;
+
+	if (!node_is_somewhere(&rt->peers.node) || !device_has(qp->dev, DEVICE_LIDS))
+		return;
+	rt->bad_keys_untold++;
+	if (rt->ca.now < rt->bad_keys_next)
+		return;
+	tell(rt, &(struct control_msg){ .device = BAD_KEY_ARRIVED, .a = from, .b = qp->qpn, .c = is_qkey ? p->deth.qkey : 0,
+					.slot = is_qkey ? BAD_KEY_IS_QKEY : 0 }, p, rt->bad_keys_untold);
+	rt->bad_keys_untold = 0;
+	rt->bad_keys_next = rt->ca.now + TELL_EVERY;
+}

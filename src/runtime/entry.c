@@ -1,0 +1,246 @@
+#include "runtime/entry.h"
+
+#include "control/clock.h"
+#include "runtime/faults.h"
+#include "runtime/helper.h"
+#include "runtime/pump.h"
+#include "runtime/state.h"
+#include "verbs/doorbells.h"
+
+#include <sched.h>
+
+/* Our choices: the clock costs as much as the rest of an idle poll; and who has polled in vain for some microseconds is most
+ * likely waiting for somebody who wants this CPU. */
+enum { IDLE_POLLS = 8, YIELD_AFTER = 128, YIELD_EVERY = 32 };
+
+/* Our choice: what a peer executed is seen from its next message, if one comes soon. Reading its word takes the line from
+ * it, which it must fetch back, so that is not done at each poll. */
+enum { COLLECT_POLLS = 64, COLLECT_QPS = 32 };
+
+wtime runtime_read_clock(struct runtime *rt)
+{
+	wtime now = clock_now();
+
+	if (now > rt->ca.now)
+		rt->ca.now = now;
+	rt->now_is_old = false;
+	return rt->ca.now;
+}
+
+void runtime_yield_lock(struct runtime *rt)
+{
+	lock_give_way(&rt->lock);
+	/* others came and went */
+	rt->leaving = LEAVE_HERE;
+	runtime_read_clock(rt);
+}
+
+wtime runtime_enter(struct runtime *rt)
+{
+	lock_enter(&rt->lock);
+	rt->leaving = LEAVE_FULLY;
+	return runtime_read_clock(rt);
+}
+
+static wtime enter_without_clock(struct runtime *rt, enum runtime_leaving leaving)
+{
+	lock_enter(&rt->lock);
+	rt->leaving = leaving;
+	rt->now_is_old = true;
+	return rt->ca.stamps ? runtime_read_clock(rt) : rt->ca.now;
+}
+
+wtime runtime_enter_post(struct runtime *rt)
+{
+	return enter_without_clock(rt, LEAVE_FULLY);
+}
+
+wtime runtime_enter_receive(struct runtime *rt)
+{
+	return enter_without_clock(rt, ca_is_apart(&rt->ca) ? LEAVE_FULLY : LEAVE_IF_READY);
+}
+
+void runtime_enter_briefly(struct runtime *rt)
+{
+	lock_enter(&rt->lock);
+	rt->leaving = LEAVE_AT_ONCE;
+}
+
+static void reap_untimed(struct runtime *rt)
+{
+	if (rt->now_is_old)
+		runtime_read_clock(rt);
+	ca_reap_untimed(&rt->ca, rt->ca.now);
+}
+
+/* The helper sleeps until the first timer that it knows of, unless it looks in anyway. moved: QPs may have become ready since
+ * the pump was asked. */
+static inline void watch_timers(struct runtime *rt, bool moved)
+{
+	wtime deadline;
+
+	if (progress_is_polled(&rt->progress))
+		return;
+	if (!list_empty(&rt->ca.acks.untimed)) {
+		reap_untimed(rt);
+		moved = true;
+	}
+	deadline = pump_deadline(rt);
+	if (deadline < rt->helper_until) {
+		rt->helper_until = deadline;
+		helper_kick(rt);
+	} else if (moved && pump_has_output(rt)) {
+		helper_kick(rt);		/* what was seen lets QPs send; where we are the peer, nobody else wakes us */
+	}
+}
+
+/* The engine runs apart. The helper wakes by itself for what it knew of when it went to sleep. */
+static void leave_to_helper(struct runtime *rt)
+{
+	bool news = doorbells_any(rt->ca.doorbells) || pump_has_output(rt) || !list_empty(&rt->peers.links.dirty) ||
+		    pump_deadline(rt) < rt->helper_until;
+
+	if (!rt->helper_rests || !news)
+		return;
+	rt->helper_rests = false;
+	helper_kick(rt);
+}
+
+/* Sends what became ready, and wakes who waits for it. */
+static void finish(struct runtime *rt)
+{
+	const struct links *ls = &rt->peers.links;
+	bool moved = false;
+
+	if (ca_is_apart(&rt->ca) && rt->leaving != LEAVE_HERE) {
+		leave_to_helper(rt);
+		return;
+	}
+	if (pump_has_output(rt)) {
+		pump_out(rt);
+		moved = true;
+	}
+	/* a program that polls comes back soon, and what it sends then tells of what it executed */
+	if (!list_empty(&ls->dirty) || (!list_empty(&ls->acks_owed) && !progress_is_polled(&rt->progress))) {
+		pump_flush(rt);
+		moved = true;
+	}
+	watch_timers(rt, moved);
+}
+
+void runtime_leave(struct runtime *rt)
+{
+	bool nothing = rt->leaving == LEAVE_AT_ONCE || (rt->leaving == LEAVE_IF_READY && list_empty(&rt->ca.ready));
+
+	if (!nothing && !rt->peers.in_forked_child)
+		finish(rt);
+	lock_leave(&rt->lock);
+}
+
+void runtime_leave_helper(struct runtime *rt)
+{
+	if (!rt->peers.in_forked_child)
+		finish(rt);
+	rt->ca.memory_may_go = false;
+	lock_leave(&rt->lock);
+}
+
+/* Messages need no clock, packets see to it themselves (pump.c). */
+static wtime poll_time(struct runtime *rt, bool idle)
+{
+	rt->now_is_old = !idle && progress_is_polled(&rt->progress) && !rt->ca.stamps && !rt->faults && rt->polls % IDLE_POLLS;
+	return rt->now_is_old ? rt->ca.now : runtime_read_clock(rt);
+}
+
+/* How many QPs had something executed. */
+static unsigned collect(struct runtime *rt, wtime now)
+{
+	if (!ca_awaits_acks(&rt->ca) ||
+	    (progress_is_polled(&rt->progress) && !rt->ca.acks.starved && rt->polls - rt->collected < COLLECT_POLLS))
+		return 0;
+	rt->collected = rt->polls;
+	return ca_read_acks(&rt->ca, now, COLLECT_QPS);
+}
+
+static void poll(struct runtime *rt, bool idle)
+{
+	wtime now = poll_time(rt, idle);
+	uint64_t frames = rt->frames;
+	unsigned collected;
+
+	if (!list_empty(&rt->peers.links.acks_owed))
+		pump_flush(rt);
+	ca_ack_postponed(&rt->ca, now);
+	collected = collect(rt, now);
+	rt->ca.acks.postpones = progress_is_polled(&rt->progress);
+	pump(rt, now);
+	if (progress_polled(&rt->progress, rt->ca.now, collected || rt->frames != frames)) {
+		pump_awake(rt);
+		helper_kick(rt);		/* it begins to tick */
+	}
+}
+
+/* This thread's polls in a row for which nothing came and that found nothing. */
+static _Thread_local __attribute__((tls_model("initial-exec"))) unsigned in_vain;
+
+bool runtime_enter_reap(struct runtime *rt)
+{
+	if (in_vain > YIELD_AFTER && in_vain % YIELD_EVERY == 0)
+		sched_yield();
+	lock_enter(&rt->lock);
+	rt->polls++;
+	rt->leaving = LEAVE_IF_READY;
+	rt->now_is_old = true;
+	return rt->polls % IDLE_POLLS && !rt->ca.stamps;	/* what has come is stamped now */
+}
+
+wtime runtime_take_in(struct runtime *rt)
+{
+	bool idle = !pump_pending(rt), quiet;
+
+	in_vain = idle ? in_vain + 1 : 0;
+	/* most polls find nothing: then the clock is read, and timers and senders looked after, only now and then */
+	quiet = rt->peers.in_forked_child || (idle && list_empty(&rt->ca.ready) && rt->polls % IDLE_POLLS) ||
+		ca_is_apart(&rt->ca);
+	if (quiet)
+		return rt->ca.now;
+	rt->leaving = LEAVE_HERE;	/* an ACK may wait for what is reaped */
+	poll(rt, idle);
+	return rt->ca.now;
+}
+
+wtime runtime_enter_poll(struct runtime *rt)
+{
+	runtime_enter_reap(rt);
+	return runtime_take_in(rt);
+}
+
+/* Apart, so that a poll in vain saves no registers. */
+static __attribute__((noinline)) bool ack_postponed(struct runtime *rt)
+{
+	return !rt->peers.in_forked_child && ca_ack_postponed(&rt->ca, rt->ca.stamps ? runtime_read_clock(rt) : rt->ca.now);
+}
+
+bool runtime_look_again(struct runtime *rt)
+{
+	return !list_empty(&rt->ca.acks.postponed) && ack_postponed(rt);
+}
+
+void runtime_poll_found(void)
+{
+	in_vain = 0;
+}
+
+void runtime_will_sleep(struct runtime *rt)
+{
+	if (rt->peers.in_forked_child)
+		return;
+	ca_ack_postponed(&rt->ca, rt->ca.now);
+	if (!progress_is_polled(&rt->progress))
+		return;
+	progress_armed(&rt->progress);
+	rt->leaving = LEAVE_HERE;
+	pump_all(rt, rt->ca.now);
+	if (!pump_may_sleep(rt) || pump_deadline(rt) < rt->helper_until)
+		helper_kick(rt);
+}

@@ -1,0 +1,39 @@
+/* Whoever sends names a QP of its own, or none, and a P_Key of its port; the walk finds where that is not let in. Whoever
+ * receives speaks for its own QP, at its own port; the sender that it names must be at a port from which packets get there,
+ * and no other port counts them. So a process makes traps of packets from its own port, and its port tells of processes that
+ * can send to it. */
+#include "weftd/bad_keys.h"
+
+#include "agents/agents.h"
+#include "fabric/fabric.h"
+#include "weftd/slots.h"
+#include "weftd/subnet.h"
+
+/* The port of the process that has this QP number, or PORT_NONE. */
+static uint32_t port_of(const struct hub *h, uint32_t qpn)
+{
+	const struct client *c = slots_owner(h, qpn_slot(qpn & QPN_MASK));
+
+	return c ? subnet_port(h, c) : PORT_NONE;
+}
+
+static bool is_own(const struct hub *h, const struct client *c, uint32_t qpn)
+{
+	return slots_owner(h, qpn_slot(qpn & QPN_MASK)) == c;
+}
+
+void bad_keys_input(struct hub *h, struct client *c, const struct control_msg *msg)
+{
+	bool is_qkey = msg->slot & BAD_KEY_IS_QKEY, has_arrived = msg->device == BAD_KEY_ARRIVED;
+	uint32_t own = subnet_port(h, c), from = has_arrived ? port_of(h, msg->a) : own;
+	const struct mad_address to = {
+		.path = { .dlid = msg->slot & BAD_KEY_LID, .sl = msg->slot >> BAD_KEY_SL & 15 },
+		.src_qpn = msg->a, .dest_qpn = msg->b, .qkey = msg->c, .pkey = (uint16_t)(msg->service >> BAD_KEY_PKEY),
+	};
+
+	if (own == PORT_NONE || from == PORT_NONE || (is_qkey && !has_arrived))
+		return;
+	if (has_arrived ? !is_own(h, c, msg->b) : msg->a && !is_own(h, c, msg->a))
+		return;
+	agents_bad_key(&h->subnet->agents, h->now, from, &to, is_qkey, (uint32_t)msg->service, has_arrived ? own : PORT_NONE);
+}

@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+"""Services of a subnet under OpenSM: ibacm finds a host by its name and the path to it; srp_daemon asks for storage targets;
+OpenSM as a daemon.
+
+subnet_services.py --list                  one line a test: name, label, timeout
+subnet_services.py --weft PROGRAM NAME...  runs these tests
+"""
+import os
+import re
+import shutil
+import signal
+import sys
+
+import subnet_lab
+from subnet_lab import Wrong, says
+from session import free_port, tcp_listening
+import run	# of abi/, whose place subnet_lab tells
+
+# ibacm tells its port here if it may write it, and ib_acme looks here; 6125 otherwise (rdma-core's ibacm/CMakeLists.txt).
+PORT_FILES = ('/run/ibacm-tcp.port', '/run/ibacm.port')
+PORT = 6125
+
+
+def need(*programs):
+	for program in programs:
+		if not shutil.which(program):
+			print(f'SKIP: no {program} here: scripts/setup test')
+			sys.exit(77)
+
+
+def prepare(lab, *options):
+	lab.load_bare(lab.make('fat-tree', 'ports=4'))
+	manager = lab.start_manager('h1', *options)
+	lab.up(manager)
+	return manager
+
+
+def start_acm(lab, node, port):
+	log = lab.path(f'{node}.log')
+	options = lab.write(f'{node}.opts', f'log_file {log}\nlog_level 2\nlock_file {lab.path(node)}.pid\nserver_mode loop\n'
+			    f'server_port {port}\nprovider ibacmp default\naddr_prot acm\nroute_prot sa\nloopback_prot none\n')
+	names = lab.write(f'{node}.names', f'name-of-{node} weft0 1 default\n')
+	lab.start(node, 'ibacm', '-P', '-A', names, '-O', options)
+
+	def has_joined():
+		try:
+			with open(log, encoding='utf-8') as f:
+				return 'join successful' in f.read()
+		except FileNotFoundError:
+			return False
+	lab.within(f'{node} is in the group of ibacm', has_joined)
+
+
+def test_acm(lab):
+	"""A name is asked for by multicast, and a path of the administration; by LIDs too."""
+	need('ibacm', 'ib_acme')
+	if tcp_listening(PORT):
+		print('SKIP: another ibacm serves this machine')
+		sys.exit(77)
+	found = [path for path in PORT_FILES if os.path.lexists(path)]
+	prepare(lab)
+	try:
+		start_acm(lab, 'h8', free_port())
+		start_acm(lab, 'h2', PORT)
+		h2, h8 = lab.lid('h2'), lab.lid('h8')
+		for kind, source, destination in (('n', 'name-of-h2', 'name-of-h8'), ('l', h2, h8)):
+			said = lab.at('h2', 'ib_acme', '-S', '127.0.0.1', '-f', kind, '-s', source, '-d', destination, '-v')
+			for name, lid in (('dlid', h8), ('slid', h2)):
+				says(said, rf'{name}: {lid}\n')
+			says(said, r'pkey: 0xffff\n')
+			says(said, r'SA verification: success')
+		status, said = lab.try_at('h2', 'ib_acme', '-S', '127.0.0.1', '-f', 'n', '-s', 'name-of-h2', '-d', 'name-of-h7')
+		if not status:
+			raise Wrong(f'a name that nobody has is found: {said}')
+	finally:
+		for path in PORT_FILES:
+			if path not in found and os.path.lexists(path):
+				os.unlink(path)
+
+
+def test_srp(lab):
+	"""There are no storage targets: all ports are asked, and none says that it is one."""
+	need('srp_daemon', 'ibsrpdm')
+	prepare(lab)
+	says(lab.at('h2', 'ibsrpdm', '-v'), r'performing a capability query')
+	says(lab.at('h2', 'srp_daemon', '-o', '-c', '-v', '-i', 'weft0', '-p', '1'), r'Query did not find any targets')
+
+
+def daemon_of(lab):
+	"""The process that has become a daemon, known by its directory."""
+	mark = f'OSM_TMP_DIR={lab.home}\0'.encode()
+	for pid in filter(str.isdigit, os.listdir('/proc')):
+		try:
+			with open(f'/proc/{pid}/comm', encoding='utf-8') as comm, open(f'/proc/{pid}/environ', 'rb') as environ:
+				if comm.read().strip() == 'opensm' and mark in environ.read():
+					return int(pid)
+		except OSError:
+			continue
+	raise Wrong('there is no daemon')
+
+
+def test_daemon(lab):
+	"""opensm -B: what was started ends, and its child manages the subnet."""
+	lab.load_bare(lab.make('fat-tree', 'ports=4'))
+	log = lab.path('daemon.log')
+	lab.at('h1', 'opensm', '-B', '-f', log, '-d', '2', '-s', '0')
+	pid = daemon_of(lab)
+	try:
+		def is_up():
+			return os.path.exists(log) and 'SUBNET UP' in open(log, encoding='utf-8', errors='replace').read()
+		lab.within('the subnet is up', is_up)
+		says(lab.at('h2', 'sminfo'), r'SMINFO_MASTER')
+		lab.weft('fabric', 'link', 's1:1', 'down')
+		lab.within('it leads around', lambda: lab.check()['reached'] == lab.check()['paths'])
+		wrong = lab.pingpong('h1', 'h8')
+		if wrong:
+			raise Wrong(wrong)
+	finally:
+		os.kill(pid, signal.SIGKILL)
+
+
+def tests():
+	rows = (('acm', test_acm), ('srp', test_srp), ('daemon', test_daemon))
+	return {name: ('e2e', 240, subnet_lab.row(test)) for name, test in rows}
+
+
+if __name__ == '__main__':
+	sys.exit(run.run_table(tests(), ('opensm', 'sminfo', 'ibstat', 'ibv_rc_pingpong')))

@@ -1,0 +1,139 @@
+/* The reliable multi-packet protocol over a bad path in virtual time: whatever is lost, repeated or swapped, a transfer ends
+ * whole and exact on both sides, or both sides know that it did not. */
+#include "rmpp_run.h"
+
+enum { SEGMENTS = 10 };
+
+static const struct rmpp_config quick = { .window = 4, .flight_ns = WTIME_MS, .ack_ns = 10 * WTIME_MS };
+
+/* May both sides have ended so? A sender may have failed though all came: its last ACKs were lost. */
+static void check_end(const struct run *r, const char *what, uint64_t which)
+{
+	bool is_good = (r->in == RMPP_DONE && is_exact(r) && (r->out == RMPP_DONE || r->send.status)) ||
+		       (r->in == RMPP_FAILED && r->out == RMPP_FAILED && r->send.status && r->recv.status) ||
+		       (r->in == RMPP_GOES_ON && !r->recv.last && r->out == RMPP_FAILED);
+
+	if (!is_good)
+		fail_msg("%s %lu: sender %d (%u), receiver %d (%u), %u bytes", what, (unsigned long)which, r->out, r->send.status,
+			 r->in, r->recv.status, r->recv.bytes);
+}
+
+static void run_faults(int a, enum mad_fault fa, int b, enum mad_fault fb)
+{
+	const struct mad_path_config path = { .delay_ns = WTIME_MS, .each_ns = 1000, .fault_at = { a, b }, .fault = { fa, fb } };
+	struct run r;
+
+	begin(&r, &path, &quick, OFFSET + ROOM * (SEGMENTS - 1) + 77);
+	go(&r);
+	check_end(&r, "faults at", (uint64_t)a << 32 | (uint64_t)b);
+	/* two faults are few: all comes */
+	assert_int_equal(r.in, RMPP_DONE);
+	assert_int_equal(r.out, RMPP_DONE);
+	end(&r);
+}
+
+static void every_single_and_double_fault(void **state)
+{
+	enum { DATAGRAMS = 20 };	/* more than the exchange has without a fault */
+
+	(void)state;
+	for (int a = 0; a < DATAGRAMS; a++)
+		for (enum mad_fault fa = MAD_DROPPED; fa < MAD_FAULTS; fa++) {
+			run_faults(a, fa, -1, MAD_PASSES);
+			for (int b = a + 1; b < DATAGRAMS; b++)
+				for (enum mad_fault fb = MAD_DROPPED; fb < MAD_FAULTS; fb++)
+					run_faults(a, fa, b, fb);
+		}
+}
+
+static void seeded(uint64_t seed, struct run *r)
+{
+	struct mad_path_config path = { .seed = seed, .each_ns = 1000 };
+	struct rmpp_config config = quick;
+	struct rand rand;
+
+	rand_seed(&rand, seed);
+	path.delay_ns = 1 + rand_below(&rand, 3 * WTIME_MS);
+	path.loss_ppm = (uint32_t)rand_below(&rand, 500000);
+	path.repeat_ppm = (uint32_t)rand_below(&rand, 300000);
+	path.swap_ppm = (uint32_t)rand_below(&rand, 300000);
+	config.window = (uint32_t)(1 + rand_below(&rand, 40));
+	begin(r, &path, &config, OFFSET + (uint32_t)rand_below(&rand, ROOM * 60));
+	go(r);
+}
+
+static void random_runs_end_well(void **state)
+{
+	unsigned whole = 0;
+
+	(void)state;
+	for (uint64_t seed = 0; seed < 100000; seed++) {
+		struct run r;
+
+		seeded(seed, &r);
+		check_end(&r, "seed", seed);
+		whole += r.out == RMPP_DONE;
+		end(&r);
+	}
+	/* as every wait has eight tries */
+	assert_true(whole > 90000);
+}
+
+static void the_same_seed_gives_the_same_trace(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 0; seed < 100; seed++) {
+		struct run a, b;
+
+		seeded(seed, &a);
+		seeded(seed, &b);
+		assert_true(a.path.trace == b.path.trace && a.now == b.now);
+		end(&a);
+		end(&b);
+	}
+}
+
+static void what_is_lost_alone_goes_again(void **state)
+{
+	const struct mad_path_config path = { .delay_ns = WTIME_MS, .each_ns = 1000, .fault_at = { 40, 50 },
+					      .fault = { MAD_DROPPED, MAD_DROPPED } };
+	const struct rmpp_config config = { .window = 64, .ack_ns = WTIME_S };
+	struct run r;
+
+	(void)state;
+	begin(&r, &path, &config, OFFSET + ROOM * 129);
+	go(&r);
+	assert_int_equal(r.out, RMPP_DONE);
+	assert_int_equal(r.path.sent[0], 129 + 2);
+	assert_true(r.now < 100 * WTIME_MS);
+	end(&r);
+}
+
+/* Nobody hears the sender: it says so eight times, and then that it gives up. */
+static void a_sender_that_is_not_heard_gives_up(void **state)
+{
+	const struct mad_path_config path = { .delay_ns = 1, .loss_ppm = 1000000 };
+	struct run r;
+
+	(void)state;
+	begin(&r, &path, &quick, OFFSET + ROOM);
+	go(&r);
+	assert_int_equal(r.out, RMPP_FAILED);
+	assert_int_equal(r.send.status, RMPP_RETRIES_OVER);
+	assert_int_equal(r.path.sent[0], RMPP_RETRIES + 2);
+	assert_int_equal(r.now, (RMPP_RETRIES + 1) * quick.ack_ns);
+	end(&r);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_single_and_double_fault),
+		cmocka_unit_test(random_runs_end_well),
+		cmocka_unit_test(the_same_seed_gives_the_same_trace),
+		cmocka_unit_test(what_is_lost_alone_goes_again),
+		cmocka_unit_test(a_sender_that_is_not_heard_gives_up),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

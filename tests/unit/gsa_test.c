@@ -1,0 +1,520 @@
+/* Receive buffers that clients of a management QP share: how many are posted, who may have them, and when they come and go. */
+#include "mgmt/gsa.h"
+
+#include "base/rand.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static struct gsa g;
+
+static void begin(const struct gsa_tunables *t)
+{
+	gsa_init(&g, 0, t, NULL, NULL);
+}
+
+static uint32_t add(uint8_t mgmt_class, uint32_t count)
+{
+	uint32_t client = GSA_NONE;
+
+	assert_int_equal(gsa_register(&g, mgmt_class, count, &client), 0);
+	return client;
+}
+
+static void arrive(uint8_t mgmt_class, unsigned n, wtime now)
+{
+	for (unsigned i = 0; i < n; i++)
+		assert_int_not_equal(gsa_arrive(&g, now, mgmt_class), GSA_NONE);
+}
+
+static void release(uint32_t client, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		assert_int_equal(gsa_release(&g, client), 0);
+}
+
+/* REQUIREMENTS 10.9, with the fourth client's burst. */
+static uint32_t vector(unsigned bursts)
+{
+	struct gsa_tunables t = gsa_defaults;
+	uint32_t client;
+
+	t.growth = 1;
+	begin(&t);
+	add(1, GSA_NONE);
+	add(2, GSA_NONE);
+	add(3, GSA_NONE);
+	assert_int_equal(g.posted, 48);
+	client = add(4, 100);
+	assert_int_equal(g.posted, 148);
+	assert_int_equal(gsa_low(&g), 37);
+	assert_int_equal(gsa_high(&g), 296);
+	for (unsigned i = 1; i <= bursts; i++) {
+		arrive(4, 111, i);
+		assert_int_equal(g.posted, 37);
+		assert_int_equal(g.automatic, 112 * (i - 1));
+		arrive(4, 1, i);
+		assert_int_equal(g.posted, 148);
+		assert_int_equal(g.automatic, 112 * i);
+	}
+	return client;
+}
+
+static void vector_10_9(void **state)
+{
+	uint32_t client = vector(2);
+
+	(void)state;
+	release(client, 148);
+	assert_int_equal(g.posted, 296);
+	assert_false(g.is_trimming);
+	release(client, 1);
+	assert_int_equal(g.posted, 297);
+	assert_true(g.is_trimming);
+	/* none is posted again until the automatic ones are gone */
+	release(client, 75);
+	assert_int_equal(g.posted, 297);
+	while (g.automatic) {
+		uint32_t posted = g.posted;
+
+		arrive(4, 1, 3);
+		release(client, 1);
+		assert_int_equal(g.posted, posted - 1);
+	}
+	assert_int_equal(g.posted, 148);
+	assert_int_equal(g.trims, 224);
+	for (int i = 0; i < 10; i++) {
+		arrive(4, 1, 3);
+		release(client, 1);
+		assert_int_equal(g.posted, 148);
+	}
+}
+
+static void vector_10_9_of_one_burst(void **state)
+{
+	uint32_t client = vector(1);
+
+	(void)state;
+	release(client, 112);
+	assert_int_equal(g.posted, 260);
+	assert_int_equal(g.automatic, 112);
+	assert_int_equal(g.trims, 0);
+}
+
+/* GSA-06..10, 36 */
+static void each_client_has_its_number(void **state)
+{
+	struct gsa_tunables t = gsa_defaults;
+	uint32_t client;
+
+	(void)state;
+	begin(NULL);
+	for (uint8_t i = 1; i <= 3; i++) {
+		client = add(i, GSA_NONE);
+		assert_int_equal(g.posted, 16 * i);
+	}
+	assert_int_equal(gsa_register(&g, 3, 5, &client), -EBUSY);
+	t.each = 40;
+	t.floor = 3;
+	assert_int_equal(gsa_set(&g, &t), 0);
+	assert_int_equal(g.posted, 120);
+	add(4, 1);
+	assert_int_equal(g.posted, 123);
+	client = add(5, 100);
+	assert_int_equal(g.posted, 223);
+	arrive(5, 50, 1);
+	assert_int_equal(gsa_unregister(&g, client), 0);
+	assert_int_equal(gsa_unregister(&g, client), -ENOENT);
+	assert_int_equal(g.target, 123);
+	assert_int_equal(g.held, 0);
+	assert_int_equal(g.posted, 173);
+	assert_int_equal(add(5, 100), client);
+	assert_int_equal(g.posted, 223);
+}
+
+/* GSA-11..13, X-01: a burst is announced, and over; a posted buffer goes when it was used. */
+static void a_client_changes_its_number(void **state)
+{
+	uint32_t client, other;
+
+	(void)state;
+	begin(NULL);
+	client = add(3, GSA_NONE);
+	other = add(7, GSA_NONE);
+	assert_int_equal(gsa_change(&g, client, 200), 0);
+	assert_int_equal(g.posted, 232);
+	arrive(3, 150, 1);
+	assert_int_equal(gsa_change(&g, client, -200), 0);
+	assert_int_equal(g.target, 32);
+	assert_int_equal(g.posted, 82);
+	release(client, 150);
+	assert_int_equal(g.posted, 82);
+	for (unsigned i = 81; i >= 32; i--) {
+		arrive(7, 1, 1);
+		release(other, 1);
+		assert_int_equal(g.posted, i);
+	}
+	arrive(7, 1, 1);
+	release(other, 1);
+	assert_int_equal(g.posted, 32);
+	assert_int_equal(gsa_change(&g, client, -17), -EINVAL);
+	assert_int_equal(gsa_change(&g, 60, 1), -ENOENT);
+	assert_int_equal(gsa_release(&g, client), -EINVAL);
+}
+
+/* GSA-15, 16, 20 */
+static void the_low_threshold_grows_with_clients(void **state)
+{
+	uint32_t last = 0;
+
+	(void)state;
+	begin(NULL);
+	for (uint8_t i = 1; i <= 8; i++) {
+		add(i, GSA_NONE);
+		assert_int_equal(gsa_low(&g), 4 * i);
+		assert_true(gsa_low(&g) > last && gsa_low(&g) < g.target && g.target <= gsa_high(&g));
+		last = gsa_low(&g);
+	}
+	begin(NULL);
+	for (uint8_t i = 1; i <= 8; i++) {
+		add(i, 1);
+		assert_int_equal(gsa_low(&g), i - 1);
+	}
+	begin(NULL);
+	assert_int_equal(gsa_low(&g), 0);
+}
+
+/* GSA-17: twice as many each time, within the period; then as at first. */
+static void additions_grow(void **state)
+{
+	uint32_t client, held = 0;
+
+	(void)state;
+	begin(NULL);
+	client = add(3, GSA_NONE);
+	for (unsigned i = 0, by = 13; i < 4; i++, by *= 2) {
+		uint32_t before = g.automatic;
+
+		while (g.automatic == before) {
+			arrive(3, 1, i);
+			held++;
+		}
+		assert_int_equal(g.automatic - before, by);
+	}
+	while (g.additions == 4) {
+		arrive(3, 1, gsa_defaults.period_ns + 10);
+		held++;
+	}
+	assert_int_equal(g.posted, 16);
+	assert_int_equal(g.client[client].held, held);
+}
+
+/* GSA-20: at the edge nothing changes for ever. */
+static void steady_load_changes_nothing(void **state)
+{
+	uint32_t client;
+
+	(void)state;
+	begin(NULL);
+	client = add(3, GSA_NONE);
+	arrive(3, 12, 1);
+	for (int i = 0; i < 1000; i++) {
+		arrive(3, 1, 1);
+		release(client, 1);
+	}
+	assert_true(g.additions + g.trims <= 1);
+}
+
+/* GSA-23..27: without memory a client has what it has buffers for; who gives back at once is not held up; others lose nothing. */
+static void a_flood_costs_its_client_alone(void **state)
+{
+	struct gsa_tunables t = gsa_defaults;
+	uint32_t flooder, other;
+	unsigned taken = 0;
+
+	(void)state;
+	t.most = 200;
+	begin(&t);
+	flooder = add(3, GSA_NONE);
+	other = add(4, GSA_NONE);
+	for (int i = 0; i < 10000; i++) {
+		taken += gsa_arrive(&g, 1, 3) == flooder;
+		if (i % 10 == 0) {
+			assert_int_equal(gsa_arrive(&g, 1, 4), other);
+			release(other, 1);
+		}
+	}
+	assert_true(g.posted + g.held <= 200);
+	assert_true(g.is_short);
+	assert_true(taken >= 100 && taken < 200);
+	assert_int_equal(g.drops, 0);
+	assert_int_equal(g.client[other].discards, 0);
+	assert_int_equal(g.client[flooder].discards, 10000 - taken);
+	assert_int_equal(g.client[flooder].held, taken);
+	release(flooder, taken);
+	assert_false(g.is_short);
+	for (int i = 0; i < 10000; i++) {
+		arrive(3, 1, 1);
+		release(flooder, 1);
+	}
+}
+
+/* GSA-01, 30 */
+static void what_nobody_waits_for(void **state)
+{
+	struct gsa_tunables t = gsa_defaults;
+
+	(void)state;
+	begin(NULL);
+	assert_int_equal(gsa_arrive(&g, 1, 3), GSA_NONE);
+	assert_int_equal(g.drops, 1);
+	add(4, GSA_NONE);
+	assert_int_equal(gsa_arrive(&g, 1, 3), GSA_NONE);
+	assert_int_equal(g.unknown, 1);
+	assert_int_equal(g.posted, 16);
+	/* GSA-02: as it was before: one buffer */
+	t.fixed = 1;
+	begin(&t);
+	add(4, GSA_NONE);
+	for (int i = 0; i < 64; i++)
+		gsa_arrive(&g, 1, 4);
+	assert_int_equal(g.drops, 63);
+	assert_int_equal(g.posted + g.held, 1);
+}
+
+static unsigned told;
+static uint32_t told_should;
+
+static void hear(void *arg, uint32_t client, uint32_t asked, uint32_t arrived, uint32_t should)
+{
+	assert_ptr_equal(arg, &told);
+	assert_int_equal(asked, 2);
+	assert_int_equal(arrived, 100);
+	told++;
+	told_should = should;
+}
+
+/* GSA-21, 22: it has a hundred messages in a second by two buffers. */
+static void who_asks_for_too_little_is_told(void **state)
+{
+	uint32_t client;
+
+	(void)state;
+	told = 0;
+	gsa_init(&g, 0, NULL, hear, &told);
+	client = add(3, 2);
+	for (unsigned second = 1; second <= 3; second++) {
+		for (int i = 0; i < 100; i++) {
+			arrive(3, 1, 1);
+			release(client, 1);
+		}
+		gsa_expire(&g, second * WTIME_S - 1);
+		gsa_expire(&g, second * WTIME_S);
+	}
+	assert_int_equal(told, 1);
+	assert_int_equal(told_should, 13);
+	assert_int_equal(g.client[client].asked, 2);
+	assert_int_equal(g.client[client].target, 16);
+	assert_int_equal(g.posted, 16);
+	/* it falls when there is little to do, and what is posted with it */
+	for (unsigned second = 4; second <= 8; second++)
+		gsa_expire(&g, second * WTIME_S);
+	assert_int_equal(g.client[client].target, 2);
+	for (int i = 0; i < 14; i++) {
+		arrive(3, 1, 1);
+		release(client, 1);
+	}
+	assert_int_equal(g.posted, 2);
+	/* who has asked anew is told anew */
+	gsa_change(&g, client, 0);
+	for (int i = 0; i < 86; i++) {
+		arrive(3, 1, 1);
+		release(client, 1);
+	}
+	gsa_expire(&g, 9 * WTIME_S);
+	assert_int_equal(told, 2);
+}
+
+static void numbers_that_make_no_sense(void **state)
+{
+	struct gsa_tunables bad[8];
+	uint32_t client;
+
+	(void)state;
+	for (int i = 0; i < 8; i++)
+		bad[i] = gsa_defaults;
+	bad[0].floor = 17;
+	bad[1].low_percent = 0;
+	bad[2].low_percent = 100;
+	bad[3].growth = 0;
+	bad[4].most = 0;
+	bad[5].period_ns = 0;
+	bad[6].low = bad[6].high = 10;
+	bad[7].fixed = bad[7].most + 1;
+	begin(NULL);
+	for (int i = 0; i < 8; i++) {
+		assert_int_equal(gsa_set(&g, &bad[i]), -EINVAL);
+		assert_memory_equal(&g.tunables, &gsa_defaults, sizeof(gsa_defaults));
+	}
+	assert_int_equal(gsa_register(&g, 3, GSA_NONE - 1, &client), -ENOSPC);
+	for (uint8_t i = 0; i < GSA_CLIENTS; i++)
+		add(i, 0);
+	assert_int_equal(gsa_register(&g, 0x81, 1, &client), -ENOSPC);
+	assert_int_equal(g.posted, 0);
+}
+
+/* What the books say agrees, whatever is done. */
+static void check_books(uint32_t most)
+{
+	uint32_t target = 0, held = 0, raised = 0, clients = 0;
+
+	for (uint32_t i = 0; i < GSA_CLIENTS; i++) {
+		const struct gsa_client *c = &g.client[i];
+
+		if (!c->is_used)
+			continue;
+		clients++;
+		target += c->target;
+		held += c->held;
+		raised += c->raised;
+	}
+	assert_true(g.clients == clients && g.target == target && g.held == held && raised <= g.automatic);
+	assert_true(g.posted + g.held <= most);
+	assert_true(!g.is_short || g.posted < gsa_low(&g) || g.held);
+}
+
+static void random_ledgers(void **state)
+{
+	struct gsa_tunables t = gsa_defaults;
+
+	(void)state;
+	for (uint64_t seed = 1; seed <= 200; seed++) {
+		struct rand r;
+
+		rand_seed(&r, seed);
+		t.most = 1 + (uint32_t)rand_below(&r, 400);
+		t.growth = 1 + (uint32_t)rand_below(&r, 3);
+		begin(&t);
+		for (wtime now = 1; now < 1000; now++) {
+			uint8_t class = (uint8_t)rand_below(&r, 5);
+			uint32_t client = (uint32_t)rand_below(&r, 5);
+
+			switch (rand_below(&r, 12)) {
+			case 0:
+				gsa_register(&g, class, (uint32_t)rand_below(&r, 40), &client);
+				break;
+			case 1:
+				gsa_unregister(&g, client);
+				break;
+			case 2:
+				gsa_change(&g, client, (int32_t)rand_below(&r, 80) - 40);
+				break;
+			case 3:
+				gsa_expire(&g, now * WTIME_S);
+				break;
+			case 4: case 5: case 6: case 7: case 8:
+				gsa_arrive(&g, now * WTIME_S, class);
+				break;
+			default:
+				gsa_release(&g, client);
+			}
+			check_books(t.most);
+		}
+	}
+}
+
+/* A subnet begins (GSA-33): so many nodes ask at once, an SA takes 10 us for each, and who has no answer asks again after
+ * 100 ms. */
+struct start {
+	unsigned drops, asked;
+	wtime last;
+};
+
+static struct start start(const struct gsa_tunables *t, uint32_t hint, unsigned nodes)
+{
+	struct start s = { 0 };
+	unsigned open = nodes, queue = 0;
+	uint32_t client;
+	wtime now = 0;
+
+	gsa_init(&g, 0, t, NULL, NULL);
+	client = add(3, GSA_NONE);
+	if (hint)
+		assert_int_equal(gsa_change(&g, client, (int32_t)hint), 0);
+	while (open) {
+		wtime round = now;
+		unsigned again = 0;
+
+		/* a microsecond apart */
+		for (unsigned i = 0; i < open; i++) {
+			round += 1000;
+			s.asked++;
+			if (gsa_arrive(&g, round, 3) == GSA_NONE)
+				again++;
+			else
+				queue++;
+			if (i % 10 == 9 && queue) {
+				release(client, 1);
+				queue--;
+			}
+		}
+		for (; queue; queue--, round += 10 * WTIME_US)
+			release(client, 1);
+		s.drops += again;
+		s.last = round;
+		open = again;
+		now += 100 * WTIME_MS;
+	}
+	return s;
+}
+
+static void all_nodes_ask_at_once(void **state)
+{
+	struct gsa_tunables one = gsa_defaults, sixteen = gsa_defaults;
+	struct start s[4];
+
+	(void)state;
+	one.fixed = 1;
+	sixteen.fixed = 16;
+	s[0] = start(&one, 0, 512);
+	s[1] = start(&sixteen, 0, 512);
+	s[2] = start(NULL, 0, 512);
+	s[3] = start(NULL, 512, 512);
+	printf("| buffers | drops | queries sent | last answer, ms |\n|---|---|---|---|\n");
+	for (int i = 0; i < 4; i++) {
+		static const char *const names[] = { "1, fixed", "16, fixed", "adaptive", "adaptive, announced" };
+
+		printf("| %s | %u | %u | %.1f |\n", names[i], s[i].drops, s[i].asked, (double)s[i].last / WTIME_MS);
+	}
+	assert_true(s[0].drops > s[1].drops && s[1].drops > 0);
+	assert_int_equal(s[2].drops, 0);
+	assert_int_equal(s[3].drops, 0);
+	assert_int_equal(s[3].asked, 512);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(vector_10_9),
+		cmocka_unit_test(vector_10_9_of_one_burst),
+		cmocka_unit_test(each_client_has_its_number),
+		cmocka_unit_test(a_client_changes_its_number),
+		cmocka_unit_test(the_low_threshold_grows_with_clients),
+		cmocka_unit_test(additions_grow),
+		cmocka_unit_test(steady_load_changes_nothing),
+		cmocka_unit_test(a_flood_costs_its_client_alone),
+		cmocka_unit_test(what_nobody_waits_for),
+		cmocka_unit_test(who_asks_for_too_little_is_told),
+		cmocka_unit_test(numbers_that_make_no_sense),
+		cmocka_unit_test(random_ledgers),
+		cmocka_unit_test(all_nodes_ask_at_once),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
