@@ -82,6 +82,34 @@ static bool is_kept(const struct answers *a, psn_t psn)
 	return a->early.held[slot / 64] >> slot % 64 & 1;
 }
 
+/* Of one entry of the flight. */
+static void look_through(struct answers *a, const struct flight_entry *e, wtime now)
+{
+	for (uint32_t i = 0; i < e->span && psn_cmp(psn_add(e->psn, i), a->dated) < 0; i++) {
+		psn_t psn = psn_add(e->psn, i);
+		wtime due = a->missing[psn % REORDER_SPAN].due;
+
+		if (is_kept(a, psn))
+			continue;
+		if (due <= now)
+			a->is_due = true;
+		else
+			a->deadline = wtime_min(a->deadline, due);
+	}
+}
+
+/* What may be asked for, now and later: an output that finds nothing to ask for would change nothing. */
+static void settle(const struct flight *f, wtime now)
+{
+	struct answers *a = f->answers;
+
+	a->is_due = false;
+	a->deadline = WTIME_NEVER;
+	for (uint32_t i = f->oldest; i != f->newest && psn_cmp(flight_at(f, i)->psn, a->dated) < 0; i++)
+		if (flight_at(f, i)->answer != ANSWER_ACK)
+			look_through(a, flight_at(f, i), now);
+}
+
 /* The peer answers in the order in which it is asked (RFC 8985, 6.2, for questions). */
 static void question_answered(struct flight *f, wtime now, wtime asked)
 {
@@ -113,6 +141,9 @@ static void note_arrival(struct flight *f, wtime now, psn_t psn)
 	else if (m->asked)
 		question_answered(f, now, m->asked);
 	m->since = m->asked = 0;
+	m->due = WTIME_NEVER;
+	if (f->answers->is_due)
+		settle(f, now);
 }
 
 bool answers_keep(struct qp *qp, wtime now, const struct packet *p)
@@ -151,11 +182,6 @@ static bool is_due(const struct answers *a, psn_t psn, wtime now)
 	return psn_cmp(psn, a->dated) < 0 && !is_kept(a, psn) && a->missing[psn % REORDER_SPAN].due <= now;
 }
 
-static bool may_be_due_later(const struct answers *a, psn_t psn)
-{
-	return psn_cmp(psn, a->dated) < 0 && !is_kept(a, psn);
-}
-
 /* Asked for twice, nobody can tell which time was answered. The answer may wait behind all of a long READ, and each further
  * question makes that longer: the wait doubles. */
 static void ask(struct answers_missing *m, wtime now, wtime wait)
@@ -183,8 +209,6 @@ static void search(struct qp *qp, wtime now, uint32_t index, struct answers_gap 
 			gap->count++;
 			ask(&a->missing[psn % REORDER_SPAN], now, f->rtt.wait_ns);
 		}
-		if (may_be_due_later(a, psn))
-			a->deadline = wtime_min(a->deadline, a->missing[psn % REORDER_SPAN].due);
 	}
 }
 
@@ -199,10 +223,21 @@ void answers_expire(struct qp *qp, wtime now)
 {
 	struct answers *a = answers_of(qp);
 
-	if (!a || now < a->deadline)
-		return;
-	a->deadline = WTIME_NEVER;
-	a->is_due = true;
+	if (a && now >= a->deadline)
+		settle(&engine_of(qp)->flight, now);
+}
+
+void answers_doubt(struct qp *qp, wtime now)
+{
+	const struct flight *f = &engine_of(qp)->flight;
+	struct answers *a = f->answers;
+	psn_t psn = flight_first_psn(f);
+
+	while (psn_cmp(psn, a->dated) < 0 && !is_kept(a, psn)) {
+		a->missing[psn % REORDER_SPAN].due = now;
+		psn = psn_add(psn, 1);
+	}
+	settle(f, now);
 }
 
 bool answers_gap(struct qp *qp, wtime now, struct answers_gap *gap)
@@ -213,11 +248,10 @@ bool answers_gap(struct qp *qp, wtime now, struct answers_gap *gap)
 	gap->count = 0;
 	if (!a || !a->is_due)
 		return false;
-	a->deadline = WTIME_NEVER;
 	for (uint32_t i = f->oldest; i != f->newest && psn_cmp(flight_at(f, i)->psn, a->dated) < 0; i++)
 		if (flight_at(f, i)->answer != ANSWER_ACK)
 			search(qp, now, i, gap);
-	a->is_due = gap->count;
+	settle(f, now);
 	return gap->count;
 }
 
@@ -255,6 +289,16 @@ void answers_fini(struct qp *qp)
 	engine_of(qp)->flight.answers = NULL;
 }
 
+static bool any_missing(const struct flight *f)
+{
+	const struct answers *a = f->answers;
+
+	for (psn_t psn = flight_first_psn(f); psn_cmp(psn, a->dated) < 0; psn = psn_add(psn, 1))
+		if (!is_kept(a, psn) && a->missing[psn % REORDER_SPAN].due != WTIME_NEVER)
+			return true;
+	return false;
+}
+
 void answers_check(const struct qp *qp)
 {
 	const struct flight *f = &engine_of(qp)->flight;
@@ -262,5 +306,6 @@ void answers_check(const struct qp *qp)
 	if (!f->answers)
 		return;
 	weft_bug_on(f->answers->early.count && flight_empty(f));
+	weft_bug_on(f->answers->is_due && !any_missing(f));
 	reorder_check(qp->ca, &f->answers->early, flight_first_psn(f));
 }

@@ -50,6 +50,8 @@ bool answers_keep_any(const struct qp *qp);
 bool answers_are_missing(const struct qp *qp);
 /* The deadline has come. */
 void answers_expire(struct qp *qp, wtime now);
+/* Some are kept, and nothing has come for the whole ACK timeout: the first row that is missing may be asked for again now. */
+void answers_doubt(struct qp *qp, wtime now);
 /* What may be asked for now, the oldest first: it counts as asked. False: nothing more; the deadline is that of the next. */
 bool answers_gap(struct qp *qp, wtime now, struct answers_gap *gap);
 /* So many responses of the oldest entry are missing in a row, `most` of them at most: what a repeated request asks for. */

@@ -343,10 +343,9 @@ static bool ask_for_answers(struct qp *qp, wtime now, struct packet_out *out)
 	if (!f->answers || !f->answers->is_due)
 		return false;
 	asked = answers_gap(qp, now, &gap) && repeat_part(qp, now, flight_at(f, gap.index), gap.skipped, gap.count, out);
-	if (!asked) {
-		timer_rearm(qp);
+	timer_rearm(qp);
+	if (!asked)
 		return false;
-	}
 	out->packet.ack_requested = true;
 	rtt_doubt(&f->rtt, flight_last_psn(flight_at(f, gap.index)));
 	qp->ca->counters.answer_repeats++;
@@ -584,6 +583,8 @@ static void rewind_all(struct qp *qp, wtime now)
 	flight_rewind_all(f);
 	if (f->selective)
 		loss_known(f, known, now);
+	if (answers_keep_any(qp))
+		answers_doubt(qp, now);
 }
 
 void requester_expire(struct qp *qp, wtime now)

@@ -294,6 +294,29 @@ static void losses_are_noticed_however_long_there_was_none(void **state)
 	pair_delete(pair);
 }
 
+/* A busy peer answered late, so the next question waits long: the ACK timer does not, and uses up no retry in vain. */
+static void an_ack_timeout_asks_for_what_is_missing(void **state)
+{
+	enum { LOST_QUESTIONS = 6 };
+	struct sim_link link = { .delay_ns = 20 * WTIME_US, .byte_ns = 1 };
+	struct pair *pair = pair_that_is_timed(&link);
+	struct flight *f = &engine_of(pair->side[0].qp)->flight;
+	const struct counters *counters = &pair->side[0].node->ca.counters;
+	uint64_t held = counters->held_response + 2;
+
+	sim_fault_add(pair->sim, SIM_DROP, 1, pair->side[1].node->sent + 1);
+	post_wr(pair, 0, (struct pair_wr){ .opcode = IBV_WR_RDMA_READ, .flags = IBV_SEND_SIGNALED, .bytes = 4 * MTU });
+	while (counters->held_response < held)
+		assert_true(sim_step(pair->sim));
+	f->rtt.wait_ns = ack_timeout_ns(pair->config.timeout);
+	for (unsigned i = 0; i < LOST_QUESTIONS; i++)
+		sim_fault_add(pair->sim, SIM_DROP, 0, pair->side[0].node->sent + i);
+	pair_run(pair);
+	expect_sent(pair, 0, 0, IBV_WC_SUCCESS);
+	assert_true(counters->completer_retry_err <= LOST_QUESTIONS);
+	pair_delete(pair);
+}
+
 /* The response of a READ is lost, and what follows the READ was executed: one response proves both. */
 static void what_follows_a_read_completes_with_it(void **state)
 {
@@ -647,6 +670,7 @@ int main(void)
 		cmocka_unit_test(responses_outlive_no_qp),
 		cmocka_unit_test(a_qp_that_is_used_again_asks_for_what_is_lost),
 		cmocka_unit_test(losses_are_noticed_however_long_there_was_none),
+		cmocka_unit_test(an_ack_timeout_asks_for_what_is_missing),
 		cmocka_unit_test(what_follows_a_read_completes_with_it),
 		cmocka_unit_test(a_stranger_never_sees_it),
 		cmocka_unit_test(forged_acknowledgements_change_nothing),
