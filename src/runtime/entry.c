@@ -235,6 +235,7 @@ void runtime_will_sleep(struct runtime *rt)
 {
 	if (rt->peers.in_forked_child)
 		return;
+	progress_may_sleep(&rt->progress);
 	ca_ack_postponed(&rt->ca, rt->ca.now);
 	if (!progress_is_polled(&rt->progress))
 		return;

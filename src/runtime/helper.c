@@ -25,6 +25,7 @@
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -159,23 +160,45 @@ static wtime enter_engine(struct runtime *rt)
 	return now;
 }
 
+/* Does a program that polls take in what arrived, while the helper sleeps a little? The engine is entered, before and after.
+ * sched_yield does not do where both share a CPU: the poller's share is used up, so the scheduler chooses the helper again. */
+static bool leave_to_program(struct runtime *rt, wtime now)
+{
+	static const struct timespec nap = { .tv_nsec = 10 * WTIME_US };	/* our choice; a poll takes less */
+
+	if (!pump_look(rt) || !progress_leaves(&rt->progress, now))
+		return false;
+	runtime_leave_helper(rt);
+	nanosleep(&nap, NULL);
+	enter_engine(rt);
+	return progress_left(&rt->progress, pump_look(rt));
+}
+
+/* True: more may be there. */
+static bool take_in(struct runtime *rt)
+{
+	uint64_t frames = rt->frames;
+	bool more = pump_all(rt, rt->ca.now);
+
+	if (rt->frames != frames)
+		progress_helped(&rt->progress);
+	return more;
+}
+
 /* Takes in what arrived, unless the program does. True: more may be there. */
 static bool drain(struct runtime *rt)
 {
 	wtime now = enter_engine(rt);
-	uint64_t frames = rt->frames;
 	bool more = false;
 
 	if (rt->faults)
 		device_faults_expire(rt, now);
 	if (progress_ticked(&rt->progress, now, pump_look(rt)))
 		log_line(LOG_DEBUG, "the program does not poll: the helper takes over");
-	if (!progress_is_polled(&rt->progress))
-		more = pump_all(rt, now);
+	if (!progress_is_polled(&rt->progress) && !leave_to_program(rt, now))
+		more = take_in(rt);
 	if (!list_empty(&rt->peers.links.acks_owed))
 		pump_flush(rt);
-	if (rt->frames != frames)
-		progress_helped(&rt->progress);
 	runtime_leave_helper(rt);
 	if (more)
 		sched_yield();	/* let the program in between */

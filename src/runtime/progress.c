@@ -2,7 +2,7 @@
 
 /* Our choices. A program that watches memory and polls only afterwards (ib_write_lat) takes every other frame at best, so
  * a short streak tells it from one that polls for messages. */
-enum { NEEDED_LEAST = 8, NEEDED_MOST = 256 };
+enum { NEEDED_LEAST = 8, NEEDED_MOST = 256, SKIPPED_MOST = 1000 };
 
 static const wtime FORGIVEN_AFTER = 100 * WTIME_MS;
 static const wtime PATIENCE = 200 * WTIME_US;	/* for frames that lie waiting: several of the scheduler's wakes */
@@ -47,7 +47,10 @@ bool progress_polled(struct progress *p, wtime now, bool took)
 		forgive(p, now);
 		return false;
 	}
-	if (!took || ++p->streak < p->needed)
+	if (!took)
+		return false;
+	p->is_armed = false;
+	if (++p->streak < p->needed)
 		return false;
 	p->trusted_since = now;
 	enter_state(p, TRUSTED);
@@ -62,6 +65,26 @@ void progress_helped(struct progress *p)
 bool progress_is_recent(const struct progress *p, wtime now)
 {
 	return now - p->last_poll < RECENT;
+}
+
+bool progress_leaves(struct progress *p, wtime now)
+{
+	if (p->state != BY_HELPER || p->is_armed || !progress_is_recent(p, now) || p->wakes++ < p->skipped)
+		return false;
+	p->left_at = p->last_poll;
+	return true;
+}
+
+bool progress_left(struct progress *p, bool pending)
+{
+	p->wakes = 0;
+	if (!pending || p->last_poll != p->left_at) {
+		p->skipped = 0;
+		return true;
+	}
+	if (p->skipped < SKIPPED_MOST)
+		p->skipped = 2 * p->skipped + 1;
+	return false;
 }
 
 bool progress_ticked(struct progress *p, wtime now, bool pending)

@@ -42,6 +42,9 @@ struct progress {
 	wtime trusted_since;	/* or since a loss of trust was last forgotten */
 	unsigned streak;	/* times in a row that the program took frames in, not the helper */
 	unsigned needed;	/* a streak of this length earns trust */
+	bool is_armed;		/* a CQ was armed since the program took a frame last: it may sleep */
+	wtime left_at;		/* last_poll, when the helper left frames to the program */
+	unsigned wakes, skipped;	/* wakes since it left frames in vain; so many pass before it leaves some again */
 
 	/* the sleeper */
 	uintptr_t sleeper;	/* lock_self() of it; 0: there is none */
@@ -70,9 +73,21 @@ bool progress_polled(struct progress *p, wtime now, bool took);
 void progress_helped(struct progress *p);
 /* Did the program poll just now? */
 bool progress_is_recent(const struct progress *p, wtime now);
+/* Frames have woken the helper. True: the program polls, and most likely takes them if the helper sleeps a little. A helper that
+ * shares the program's CPU would otherwise always be first, and the program would never earn trust. progress_left follows. */
+bool progress_leaves(struct progress *p, wtime now);
+/* The helper has slept; `pending`: frames lie waiting still. False: the program does not poll, and the helper takes them.
+ * Then it leaves none for some wakes, twice as many each time. */
+bool progress_left(struct progress *p, bool pending);
 /* A tick of the helper while the program polls. True: the helper, or the sleeper, takes over; `pending`: frames lie waiting. */
 bool progress_ticked(struct progress *p, wtime now, bool pending);
-/* The program armed a CQ, to sleep. */
+/* The program armed a CQ: it sleeps soon, most likely. */
+static inline void progress_may_sleep(struct progress *p)
+{
+	p->is_armed = true;
+}
+
+/* The same of a program that polls. */
 void progress_armed(struct progress *p);
 /* This thread begins to wait for these events. */
 void progress_wait_begins(struct progress *p, uintptr_t thread, const struct list *events);

@@ -268,6 +268,86 @@ static void a_sleep_breaks_the_row(void **state)
 	assert_in_range(frames, 6, 20);
 }
 
+/* Helper and program share a CPU: each frame wakes the helper, which runs first. */
+static void frames_are_left_to_a_program_that_polls(void **state)
+{
+	struct progress p;
+	wtime now = START;
+	unsigned frames = 0;
+	bool trusted = false;
+
+	(void)state;
+	progress_init(&p);
+	progress_polled(&p, now, false);
+	for (; !trusted && frames < 100; frames++) {
+		assert_true(progress_leaves(&p, now += WTIME_US));
+		trusted = progress_polled(&p, now += WTIME_US, true);
+		assert_true(progress_left(&p, false));
+	}
+	assert_in_range(frames, 2, 20);
+	assert_false(progress_leaves(&p, now));
+}
+
+/* It takes them, and the next is there already. */
+static void a_busy_poller_is_one(void **state)
+{
+	struct progress p;
+	wtime now = START;
+
+	(void)state;
+	progress_init(&p);
+	progress_polled(&p, now, false);
+	assert_true(progress_leaves(&p, now));
+	progress_polled(&p, now + WTIME_US, true);
+	assert_true(progress_left(&p, true));
+}
+
+/* ib_write_lat polls for its own completion and then watches memory. */
+static void nothing_is_left_in_vain_for_long(void **state)
+{
+	enum { WAKES = 100000 };
+	struct progress p;
+	wtime now = START;
+	unsigned in_vain = 0, since = 0, last = 0;
+
+	(void)state;
+	progress_init(&p);
+	for (unsigned i = 0; i < WAKES; i++, since++) {
+		progress_polled(&p, now += 20 * WTIME_US, false);
+		if (!progress_leaves(&p, now += WTIME_US))
+			continue;
+		assert_false(progress_left(&p, true));
+		assert_true(in_vain++ < 2 || since > last || since > 1000);
+		last = since;
+		since = 0;
+	}
+	assert_in_range(in_vain, 50, 200);
+	/* when it polls for frames again, that is forgotten */
+	while (!progress_leaves(&p, now))
+		;
+	progress_polled(&p, now += WTIME_US, true);
+	assert_true(progress_left(&p, true));
+	assert_true(progress_leaves(&p, now));
+}
+
+static void nothing_is_left_to_who_sleeps(void **state)
+{
+	struct progress p;
+	wtime now = START;
+
+	(void)state;
+	progress_init(&p);
+	assert_false(progress_leaves(&p, now));
+	progress_polled(&p, now, false);
+	assert_true(progress_leaves(&p, now));
+	assert_false(progress_leaves(&p, now + WTIME_MS));
+	progress_may_sleep(&p);
+	progress_polled(&p, now, false);
+	assert_false(progress_leaves(&p, now));
+	progress_polled(&p, now, true);
+	assert_true(progress_leaves(&p, now));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -280,6 +360,10 @@ int main(void)
 		cmocka_unit_test(a_poller_whose_wait_ends_with_events_is_trusted_again),
 		cmocka_unit_test(every_event_leads_where_the_table_says),
 		cmocka_unit_test(a_sleep_breaks_the_row),
+		cmocka_unit_test(frames_are_left_to_a_program_that_polls),
+		cmocka_unit_test(a_busy_poller_is_one),
+		cmocka_unit_test(nothing_is_left_in_vain_for_long),
+		cmocka_unit_test(nothing_is_left_to_who_sleeps),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
