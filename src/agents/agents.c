@@ -1,6 +1,7 @@
 /* Which way a MAD goes, and who has it where it arrives. */
 #include "agents/agents.h"
 
+#include "agents/crossing.h"
 #include "agents/notice.h"
 #include "agents/pma.h"
 #include "agents/port_state.h"
@@ -178,7 +179,8 @@ static enum mad_outcome send_gmp(struct agents *a, wtime now, uint32_t from, con
 	if (!(to->pkey & ~PKEY_FULL))
 		return lose(a, LOSS_PARTITION);
 	v = fabric_walk(f, &p, &r);
-	port_counters_way(a->counters, f, &r, to->path.has_grh);
+	if (!crossing_way(a, &r, to->path.has_grh))
+		return lose(a, LOSS_FAULT);
 	arrival.address.path.slid = source(f, from, to->path.slid);
 	if (is_barred(v))
 		refuse_at_switch(a, now, &r, &arrival.address, 1);
@@ -316,6 +318,14 @@ void agents_set_link(struct agents *a, wtime now, uint32_t port, bool is_up)
 		fabric_written(f, f->owner[ends[i]]);
 		notice_link(a, now, ends[i]);
 	}
+}
+
+void agents_set_fault(struct agents *a, uint32_t port, uint32_t loss_ppm, uint32_t rate_kbps, uint64_t seed)
+{
+	fabric_set_fault(a->fabric, port, loss_ppm, rate_kbps, seed);
+	passage_restart(&a->passage, port);
+	passage_restart(&a->passage, fabric_peer(a->fabric, port));
+	a->changes++;
 }
 
 void agents_set_sm(struct agents *a, wtime now, uint32_t port, bool is_sm)

@@ -10,6 +10,7 @@
 #include "agents/port_counters.h"
 #include "base/time.h"
 #include "fabric/fabric.h"
+#include "fabric/passage.h"
 #include "wire/mad.h"
 #include "wire/packet.h"
 #include "wire/smp.h"
@@ -70,6 +71,7 @@ struct agents {
 	uint64_t answered, arrived;
 	struct port_counters *counters;		/* owned: by port */
 	const struct traffic_block *traffic;	/* borrowed: what programs' data counted; NULL: none does */
+	struct passage passage;			/* of MADs, over links with faults */
 	uint64_t changes;			/* of states, addresses and tables: who keeps routes or trees looks again */
 	wtime *lease;				/* owned: by end port: when its M_Key lease ends; 0: none runs */
 	wtime lease_end;			/* none ends earlier */
@@ -109,6 +111,8 @@ void agents_expire(struct agents *a, wtime now);
 /* Takes the link of a port down, or up as fabric_set_link() does; but a subnet that has a manager finds it initialised, and the
  * manager is told. The port has a link. */
 void agents_set_link(struct agents *a, wtime now, uint32_t port, bool is_up);
+/* As fabric_set_fault(). Which MADs the link loses is drawn from the begin of the seed. */
+void agents_set_fault(struct agents *a, uint32_t port, uint32_t loss_ppm, uint32_t rate_kbps, uint64_t seed);
 /* A subnet manager runs at this end port, or no longer: CapabilityMask.IsSM. Any value of port. */
 void agents_set_sm(struct agents *a, wtime now, uint32_t port, bool is_sm);
 

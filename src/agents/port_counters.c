@@ -3,12 +3,18 @@
 /* A MAD as PortXmitData counts it, in words of 4 bytes without the VCRC: LRH, BTH, DETH, the MAD, ICRC; and the GRH. */
 enum { MAD_WORDS = (8 + 12 + 8 + 256 + 4) / 4, GRH_WORDS = 10 };
 
-void port_counters_link(struct port_counters *all, uint32_t out, uint32_t in, bool has_grh)
+/* Data with errors was not received (16.1.3.5). */
+void port_counters_link(struct port_counters *all, uint32_t out, uint32_t in, bool has_grh, bool is_spoilt)
 {
 	uint64_t words = has_grh ? MAD_WORDS + GRH_WORDS : MAD_WORDS;
 
 	all[out].total[COUNT_XMIT_DATA] += words;
 	all[out].total[COUNT_XMIT_PKTS]++;
+	if (is_spoilt) {
+		all[in].total[COUNT_SYMBOL_ERRORS]++;
+		all[in].total[COUNT_RCV_ERRORS]++;
+		return;
+	}
 	all[in].total[COUNT_RCV_DATA] += words;
 	all[in].total[COUNT_RCV_PKTS]++;
 }
@@ -52,7 +58,7 @@ static uint64_t data_of(const struct port_view *v, bool is_peers, enum traffic_c
 	return v->traffic && port != PORT_NONE ? traffic_read(v->traffic, port, c) : 0;
 }
 
-/* Data with errors was not received (16.1.3.5). */
+/* As for MADs. */
 static uint64_t spoilt(const struct port_view *v, enum port_count c)
 {
 	return c == COUNT_RCV_DATA ? data_of(v, false, TRAFFIC_ERROR_WORDS) :
@@ -83,16 +89,10 @@ uint64_t port_counters_ext_total(const struct port_view *v, unsigned i)
 	}
 }
 
-void port_counters_way(struct port_counters *all, const struct fabric *f, const struct walk_route *route, bool has_grh)
+void port_counters_end(struct port_counters *all, const struct fabric *f, const struct walk_route *route)
 {
 	enum port_count dropped = counter_of(route->verdict);
 
-	for (uint32_t i = 0; i < route->links; i++) {
-		uint32_t peer = fabric_peer(f, route->out[i]);
-
-		if (peer != PORT_NONE)
-			port_counters_link(all, route->out[i], peer, has_grh);
-	}
 	if (dropped != PORT_COUNTS && route->at < f->ports)
 		all[route->at].total[dropped]++;
 }

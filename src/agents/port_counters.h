@@ -35,9 +35,9 @@ struct port_view {
 uint64_t port_counters_total(const struct port_view *v, enum port_count c);
 uint64_t port_counters_ext_total(const struct port_view *v, unsigned i);
 
-/* A MAD has passed the link from `out` to `in`. */
-void port_counters_link(struct port_counters *all, uint32_t out, uint32_t in, bool has_grh);
-/* A MAD went this way, and was delivered or dropped at its end. */
-void port_counters_way(struct port_counters *all, const struct fabric *f, const struct walk_route *route, bool has_grh);
+/* A MAD went over the link from `out` to `in`, which spoilt it or did not. */
+void port_counters_link(struct port_counters *all, uint32_t out, uint32_t in, bool has_grh, bool is_spoilt);
+/* A MAD went this way, and was delivered or dropped at its end: the port there counts it. */
+void port_counters_end(struct port_counters *all, const struct fabric *f, const struct walk_route *route);
 
 #endif

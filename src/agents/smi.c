@@ -2,6 +2,7 @@
  * and a route by LIDs has a bound of its own, so no route is endless. */
 #include "agents/smi.h"
 
+#include "agents/crossing.h"
 #include "fabric/walk.h"
 
 enum step { STEP_LINK, STEP_LID, STEP_HERE, STEP_DISCARD };
@@ -55,7 +56,7 @@ static enum step step_back(const struct fabric *f, struct smp_head *h, uint32_t 
 }
 
 /* By the link of this port of the node. Management packets pass links that are not armed yet (7.2.7). */
-static enum mad_loss cross(const struct agents *a, uint32_t *port, unsigned number)
+static enum mad_loss cross(struct agents *a, uint32_t *port, unsigned number)
 {
 	const struct fabric *f = a->fabric;
 	uint32_t node = f->owner[*port], out, peer;
@@ -66,13 +67,14 @@ static enum mad_loss cross(const struct agents *a, uint32_t *port, unsigned numb
 	peer = fabric_peer(f, out);
 	if (peer == PORT_NONE || FABRIC_READ(f->port[out].state) == PORT_DOWN || FABRIC_READ(f->port[peer].state) == PORT_DOWN)
 		return LOSS_NO_LINK;
-	port_counters_link(a->counters, out, peer, false);
+	if (!crossing_link(a, out, peer, false))
+		return LOSS_FAULT;
 	*port = peer;
 	return LOSS_NONE;
 }
 
 /* By LIDs, to the port that has it. */
-static enum mad_loss route(const struct agents *a, struct smp_place *place, uint8_t sl)
+static enum mad_loss route(struct agents *a, struct smp_place *place, uint8_t sl)
 {
 	const struct fabric *f = a->fabric;
 	struct walk_packet p = { .from = place->port, .dlid = place->dlid, .sl = sl, .switches = SWITCHES_MOST, .is_smp = true };
@@ -81,7 +83,8 @@ static enum mad_loss route(const struct agents *a, struct smp_place *place, uint
 
 	p.from = smi_end_port(f, p.from);
 	v = fabric_walk(f, &p, &r);
-	port_counters_way(a->counters, f, &r, false);
+	if (!crossing_way(a, &r, false))
+		return LOSS_FAULT;
 	if (v != WALK_DELIVERED)
 		return LOSS_NO_ROUTE;
 	place->port = r.links ? fabric_peer(f, r.out[r.links - 1]) : r.at;

@@ -15,6 +15,11 @@ bool passage_has_faults(const struct fabric *f, const struct traffic_way *way)
 	return has;
 }
 
+void passage_restart(struct passage *p, uint32_t port)
+{
+	p->drawn[port % PASSAGE_LINKS] = 0;
+}
+
 /* Each end of a link draws by itself. */
 static bool draw(struct passage *p, uint32_t port, uint64_t seed, uint32_t process, uint32_t ppm)
 {
@@ -28,7 +33,7 @@ static bool draw(struct passage *p, uint32_t port, uint64_t seed, uint32_t proce
 	return hit;
 }
 
-static bool is_lost(struct passage *p, const struct fabric *f, uint32_t port, uint32_t process)
+bool passage_loses(struct passage *p, const struct fabric *f, uint32_t port, uint32_t process)
 {
 	uint32_t ppm = FABRIC_READ(f->port[port].loss_ppm);
 
@@ -87,7 +92,7 @@ bool passage_take(struct passage *p, const struct fabric *f, struct traffic_bloc
 		}
 		one.out[0] = port;
 		traffic_pass(all, &one, &load);
-		if (is_lost(p, f, port, process)) {
+		if (passage_loses(p, f, port, process)) {
 			count_error(f, all, port, words);
 			return false;
 		}

@@ -14,6 +14,9 @@
 enum { PASSAGE_LINKS = 256 };
 #define PASSAGE_QUEUE (100 * WTIME_MS)
 
+/* The number of weftd, which draws for datagrams of management; processes have others. */
+enum { PASSAGE_WEFTD = 0 };
+
 /* Zero: nothing was drawn. */
 struct passage {
 	uint64_t drawn[PASSAGE_LINKS];
@@ -21,6 +24,12 @@ struct passage {
 
 /* Does a link on the way have a fault? */
 bool passage_has_faults(const struct fabric *f, const struct traffic_way *way);
+
+/* Does the link of this port lose what the port sends next? Nothing is counted. */
+bool passage_loses(struct passage *p, const struct fabric *f, uint32_t port, uint32_t process);
+
+/* What leaves by this port is drawn from the begin of its seed again. */
+void passage_restart(struct passage *p, uint32_t port);
 
 /* One packet of so many words goes the way. False: a link loses it, or has too long a queue. *due: when it has passed all,
  * at least now. process: its number, as processes draw differently. */

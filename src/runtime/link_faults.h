@@ -1,6 +1,7 @@
 /* Links of the fabric that lose or slow what passes (weft fabric link), for a process at a host: between its own faults and the
  * channels, as the links are. While the fabric has such links the process has a stage (runtime/faults.h), and routes over them
- * take no direct path (peers/route.c). What is for weftd, or for a group, passes unharmed. Under the lock. */
+ * take no direct path (peers/route.c). What is for a group passes unharmed; for what weftd carries, weftd draws
+ * (agents/crossing.h). Under the lock. */
 #ifndef WEFT_RUNTIME_LINK_FAULTS_H
 #define WEFT_RUNTIME_LINK_FAULTS_H
 

@@ -128,15 +128,16 @@ static bool is_senders_own(const struct client *c, const struct cm_msg *msg, con
 }
 
 /* Where ports have LIDs, the receiver is where the packet goes, and the fabric leads there. */
-static bool is_reached(struct hub *h, const struct client *c, const struct client *to, const struct gmp *in)
+static enum subnet_way carry(struct hub *h, const struct client *c, const struct client *to, const struct gmp *in)
 {
 	const struct page_device *dev = &h->page->device[in->device];
 
-	return !control_device_has(dev, DEVICE_LIDS) || subnet_connects(h, c, to, in);
+	return control_device_has(dev, DEVICE_LIDS) ? subnet_carry(h, c, to, in) : SUBNET_LEADS;
 }
 
 static int pass_on(struct hub *h, struct client *c, const struct gmp *in, const char *frame, size_t bytes)
 {
+	enum subnet_way way;
 	struct cm_msg msg;
 	struct client *to;
 
@@ -149,8 +150,11 @@ static int pass_on(struct hub *h, struct client *c, const struct gmp *in, const 
 		return slots_are_settling(h) ? -EAGAIN : answer(h, c, in, &msg);
 	if (!h->ops->has_room(h, to))
 		return -EAGAIN;
-	if (!is_reached(h, c, to, in))
+	way = carry(h, c, to, in);
+	if (way == SUBNET_LEADS_ELSEWHERE)
 		return -EHOSTUNREACH;
+	if (way == SUBNET_LOSES)
+		return 0;	/* nobody tells the sender */
 	hub_acquaint(c, to);
 	if (msg.attribute == CM_REQ)
 		*asked_of(c, msg.req.local_comm_id) = (struct asked){ msg.req.local_comm_id, to->slot };

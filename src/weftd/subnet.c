@@ -3,6 +3,7 @@
  * told to look at it again. */
 #include "weftd/subnet.h"
 
+#include "agents/crossing.h"
 #include "base/log.h"
 #include "control/devices.h"
 #include "control/fabric_file.h"
@@ -529,7 +530,7 @@ void subnet_describe(const struct hub *h, const struct client *c, uint32_t devic
 		host_describe(&h->subnet->fabric, port, d);
 }
 
-bool subnet_connects(const struct hub *h, const struct client *from, const struct client *to, const struct gmp *gmp)
+enum subnet_way subnet_carry(const struct hub *h, const struct client *from, const struct client *to, const struct gmp *gmp)
 {
 	uint32_t a = subnet_port(h, from), b = subnet_port(h, to);
 	const struct mad_address address = { .path = gmp->path, .pkey = gmp->pkey, .src_qpn = GSI_QPN, .dest_qpn = GSI_QPN };
@@ -539,16 +540,17 @@ bool subnet_connects(const struct hub *h, const struct client *from, const struc
 	struct walk_route r;
 
 	if (a == PORT_NONE || b == PORT_NONE)
-		return a == b;
+		return a == b ? SUBNET_LEADS : SUBNET_LEADS_ELSEWHERE;
 	agents = &h->subnet->agents;
 	if (!fabric_has_pkey(agents->fabric, a, p.pkey))
-		return false;
+		return SUBNET_LEADS_ELSEWHERE;
 	fabric_walk(agents->fabric, &p, &r);
-	port_counters_way(agents->counters, agents->fabric, &r, gmp->path.has_grh);
+	if (!crossing_way(agents, &r, gmp->path.has_grh))
+		return SUBNET_LOSES;
 	if (r.verdict == WALK_DELIVERED && r.at == b && fabric_find_pkey(agents->fabric, b, p.pkey) >= 0)
-		return true;
+		return SUBNET_LEADS;
 	agents_bad_key(agents, h->now, a, &address, false, 1, PORT_NONE);
-	return false;
+	return SUBNET_LEADS_ELSEWHERE;
 }
 
 /* ---- groups ---- */
@@ -628,8 +630,7 @@ int subnet_set_fault(struct hub *h, uint32_t port, uint32_t number, uint32_t los
 
 	if (err)
 		return err;
-	fabric_set_fault(&h->subnet->fabric, port, loss_ppm, rate_kbps, seed);
-	h->subnet->agents.changes++;
+	agents_set_fault(&h->subnet->agents, port, loss_ppm, rate_kbps, seed);
 	subnet_tell_changes(h);
 	return 0;
 }

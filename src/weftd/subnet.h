@@ -52,8 +52,13 @@ uint32_t subnet_nodes(const struct hub *h);
 uint32_t subnet_port(const struct hub *h, const struct client *c);
 /* What this device is for that process. */
 void subnet_describe(const struct hub *h, const struct client *c, uint32_t device, struct page_device *d);
-/* Does a packet of QP1 from one process's port get to the other's? Ports count it. Both are in the fabric, or neither is. */
-bool subnet_connects(const struct hub *h, const struct client *from, const struct client *to, const struct gmp *gmp);
+enum subnet_way {
+	SUBNET_LEADS,
+	SUBNET_LEADS_ELSEWHERE,		/* or to nobody */
+	SUBNET_LOSES,			/* this packet, at a link with a fault */
+};
+/* A packet of QP1 goes from one process's port to the other's. Ports count it. Both are in the fabric, or neither is. */
+enum subnet_way subnet_carry(const struct hub *h, const struct client *from, const struct client *to, const struct gmp *gmp);
 
 /* The process is at a port that has a LID and no manager: weftd writes the tree of the group, once, of everybody. */
 void subnet_route_group(struct hub *h, const struct client *c, uint16_t mlid);

@@ -17,6 +17,8 @@ import run	# of abi/, whose place subnet_lab tells
 
 BYTES = 65536
 SPOILT = ('SymbolErrorCounter', 'PortRcvErrors')
+# Of the first 150 MADs from h1 the third is lost, and of those to h1 the fifth: no tool repeats a request more than twice.
+ONE_EACH_WAY = 'loss=1%,seed=1661'
 
 
 def counters(lab, node, port, *which):
@@ -49,9 +51,10 @@ def test_loss(lab):
 	switch, number = first_link(lab, 'h1')
 	lab.weft('fabric', 'link', f'{switch}:{number}', 'loss=5%,seed=7')
 	megabytes(lab, 'h5', 'h1', '-n', '200')
+	# perfquery of h1 passes the link, too
+	lab.weft('fabric', 'link', 'h1:1', 'up')
 	sent, spoilt_back = counters(lab, 'h1', 1, 'PortXmitPkts', 'SymbolErrorCounter')
 	received, spoilt, errors = counters(lab, switch, number, 'PortRcvPkts', *SPOILT)
-	# perfquery of h1 passes the link, too
 	if not spoilt or spoilt != errors or not spoilt_back or not 0 <= received + spoilt - sent <= 20:
 		raise Wrong(f'h1 sent {sent}, {switch} got {received}, {spoilt} or {errors} spoilt; h1 got {spoilt_back} spoilt')
 	if not 0.02 < spoilt / sent < 0.1:
@@ -59,6 +62,7 @@ def test_loss(lab):
 	megabytes(lab, 'h3', 'h4', '-n', '200')
 	if any(counters(lab, node, 1, 'SymbolErrorCounter')[0] for node in ('h3', 'h4')):
 		raise Wrong('packets were lost between h3 and h4')
+	lab.weft('fabric', 'link', 'h1:1', 'loss=5%,seed=7')
 	# a pingpong's last ACK may be lost when who would answer again has ended; perftest ends together
 	megabytes(lab, 'h2', 'h1', '-n', '200', words=('ib_send_bw',))
 	lab.weft('fabric', 'link', 'h1:1', 'up')
@@ -129,10 +133,50 @@ def test_words(lab):
 			raise Wrong(f'{words} exits with {status}: {text}')
 
 
+def own_counters(lab, node, *which):
+	"""Of a host's port, as it asks itself: no link carries that."""
+	found = dict(re.findall(r'(\w+):\.*(\d+)', lab.at(node, 'perfquery')))
+	return [int(found[name]) for name in which]
+
+
+def ask_over_loss(lab, link, ask):
+	"""A tool asks over a link that loses MADs, and repeats what is lost; both ports of the link count it."""
+	switch, number = link
+	which = ('PortXmitPkts', 'PortRcvPkts', *SPOILT)
+	before = counters(lab, switch, number, *which), own_counters(lab, 'h1', *which)
+	lab.weft('fabric', 'link', f'{switch}:{number}', ONE_EACH_WAY)
+	ask()
+	lab.weft('fabric', 'link', 'h1:1', 'up')
+	after = counters(lab, switch, number, *which), own_counters(lab, 'h1', *which)
+	ends = [[b - a for a, b in zip(*both)] for both in zip(before, after)]
+	for (sent, *_), (_, received, spoilt, errors) in (ends, ends[::-1]):
+		if spoilt != 1 or errors != 1 or sent != received + 1:
+			raise Wrong(f'{sent} were sent, {received} have come, {spoilt} or {errors} are spoilt')
+
+
+def test_management(lab):
+	"""MADs over a link that loses packets: infiniband-diags repeat them, and the ports count what was lost."""
+	lab.load('fat-tree', 'ports=4')
+	link, lid = first_link(lab, 'h1'), lab.lid('h5')
+	server = lab.start('h5', 'ibping', '-S')
+	lab.within('ibping answers', lambda: '1 received' in lab.try_at('h1', 'ibping', '-c', '1', lid)[1])
+	asked = {
+		'smpquery by LIDs': lambda: [says(lab.at('h1', 'smpquery', 'nodedesc', lid), 'h5') for _ in range(10)],
+		'smpquery -D': lambda: [says(lab.at('h1', 'smpquery', '-D', 'nodedesc', '0,1'), link[0]) for _ in range(10)],
+		'perfquery': lambda: [says(lab.at('h1', 'perfquery', lid, '1'), 'PortXmitPkts') for _ in range(5)],
+		'ibping': lambda: says(lab.at('h1', 'ibping', '-f', '-c', '10', lid), '10 received, 0% packet loss'),
+	}
+	for name, ask in asked.items():
+		print(name)
+		ask_over_loss(lab, link, ask)
+	server.end(signal.SIGKILL)
+
+
 def tests():
-	rows = (('loss', test_loss), ('slow', test_slow), ('trace', test_trace), ('words', test_words))
+	rows = (('loss', test_loss), ('slow', test_slow), ('trace', test_trace), ('words', test_words),
+		('management', test_management))
 	return {name: ('e2e', 240, subnet_lab.row(test)) for name, test in rows}
 
 
 if __name__ == '__main__':
-	sys.exit(run.run_table(tests(), ('perfquery', 'ibstat', 'ibswitches', 'ib_write_bw', 'ib_send_bw')))
+	sys.exit(run.run_table(tests(), ('perfquery', 'ibstat', 'ibswitches', 'smpquery', 'ibping', 'ib_write_bw', 'ib_send_bw')))

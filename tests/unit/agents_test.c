@@ -877,6 +877,140 @@ static void a_flood_does_not_keep_its_place(void **state)
 	end_agents(&g);
 }
 
+/* ---- links with faults ---- */
+
+enum { MILLION = 1000000, TRIES = 64 };
+
+static uint64_t counted(const struct test_agents *g, uint32_t port, enum port_count c)
+{
+	return g->a.counters[port].total[c];
+}
+
+/* What was sent over the link of h1 has come, or is an error of the port at its other end. */
+static void check_link_counts(const struct test_agents *g, uint32_t from, uint64_t sent, uint64_t lost)
+{
+	uint32_t to = fabric_peer(&g->t.f, from);
+
+	assert_int_equal(counted(g, from, COUNT_XMIT_PKTS), sent);
+	assert_int_equal(counted(g, from, COUNT_XMIT_DATA), 72 * sent);
+	assert_int_equal(counted(g, to, COUNT_RCV_PKTS), sent - lost);
+	assert_int_equal(counted(g, to, COUNT_RCV_DATA), 72 * (sent - lost));
+	assert_int_equal(counted(g, to, COUNT_SYMBOL_ERRORS), lost);
+	assert_int_equal(counted(g, to, COUNT_RCV_ERRORS), lost);
+}
+
+/* Requests from h1 that are lost on their way, or whose answers are, as bits. */
+static uint64_t ask_often(struct test_agents *g, enum mad_outcome (*ask)(struct test_agents *))
+{
+	uint64_t lost = 0;
+
+	for (unsigned i = 0; i < TRIES; i++) {
+		enum mad_outcome outcome = ask(g);
+
+		assert_true(outcome == MAD_ANSWERED || (outcome == MAD_LOST && g->a.lost == LOSS_FAULT));
+		lost |= (uint64_t)(outcome == MAD_LOST) << i;
+	}
+	return lost;
+}
+
+/* As a process of this number would lose them. */
+static uint64_t drawn(const struct test_agents *g, uint32_t out)
+{
+	struct passage p = { .drawn = { 0 } };
+	uint32_t back = fabric_peer(&g->t.f, out);
+	uint64_t lost = 0;
+
+	for (unsigned i = 0; i < TRIES; i++) {
+		bool is_lost = passage_loses(&p, &g->t.f, out, PASSAGE_WEFTD) || passage_loses(&p, &g->t.f, back, PASSAGE_WEFTD);
+
+		lost |= (uint64_t)is_lost << i;
+	}
+	return lost;
+}
+
+static enum mad_outcome ask_directed(struct test_agents *g)
+{
+	make_directed(g->mad, MAD_GET, SMP_NODE_INFO, 0, PATH(1));
+	return send_directed(g, port_named(&g->t.f, "h1", 1));
+}
+
+static enum mad_outcome ask_routed(struct test_agents *g)
+{
+	make_routed(g->mad, MAD_GET, SMP_NODE_INFO, 0, 0);
+	return send_to(g, port_named(&g->t.f, "h1", 1), lid_named(g, "s2", 0));
+}
+
+static enum mad_outcome ask_by_qp1(struct test_agents *g)
+{
+	struct mad_address to = { .path = { .dlid = lid_named(g, "h2", 1) }, .pkey = PKEY_DEFAULT, .src_qpn = 1, .dest_qpn = 1,
+				  .qkey = GSI_QKEY };
+
+	make_routed(g->mad, MAD_GET, 1, 0, 0);
+	g->mad[1] = MAD_CLASS_PERF;
+	return agents_mad(&g->a, g->now, port_named(&g->t.f, "h1", 1), &to, g->mad, &g->out);
+}
+
+static void links_with_faults_lose_mads(void **state)
+{
+	static enum mad_outcome (*const kinds[])(struct test_agents *) = { ask_directed, ask_routed, ask_by_qp1 };
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		struct test_agents g;
+		uint32_t h1, s1;
+		uint64_t lost;
+
+		AGENTS(&g, "line", "switches=2");
+		set_up(&g);
+		h1 = port_named(&g.t.f, "h1", 1);
+		s1 = fabric_peer(&g.t.f, h1);
+		agents_set_fault(&g.a, s1, MILLION / 4, 0, 7);
+		lost = ask_often(&g, kinds[i]);
+		assert_true(lost && ~lost);
+		assert_true(lost == drawn(&g, h1));
+		assert_int_equal(g.a.losses[LOSS_FAULT], __builtin_popcountll(lost));
+		check_link_counts(&g, h1, TRIES, counted(&g, s1, COUNT_SYMBOL_ERRORS));
+		check_link_counts(&g, s1, counted(&g, s1, COUNT_RCV_PKTS), counted(&g, h1, COUNT_SYMBOL_ERRORS));
+		assert_int_equal(counted(&g, s1, COUNT_SYMBOL_ERRORS) + counted(&g, h1, COUNT_SYMBOL_ERRORS),
+				 __builtin_popcountll(lost));
+		/* a fault that is set again begins again, and another seed is another fault */
+		agents_set_fault(&g.a, h1, MILLION / 4, 0, 7);
+		assert_true(ask_often(&g, kinds[i]) == lost);
+		agents_set_fault(&g.a, h1, MILLION / 4, 0, 8);
+		assert_true(ask_often(&g, kinds[i]) != lost);
+		agents_set_fault(&g.a, h1, 0, 0, 0);
+		assert_int_equal(ask_often(&g, kinds[i]), 0);
+		end_agents(&g);
+	}
+}
+
+/* It is spoilt at the first link: those behind carry nothing, and the switch that would stop it counts nothing. */
+static void a_lost_mad_goes_no_further(void **state)
+{
+	struct test_agents g;
+	uint32_t h1, s1;
+
+	(void)state;
+	AGENTS(&g, "line", "switches=2");
+	set_up(&g);
+	h1 = port_named(&g.t.f, "h1", 1);
+	s1 = fabric_peer(&g.t.f, h1);
+	g.t.f.port[s1].enforce = ENFORCE_IN;
+	fabric_pkeys(&g.t.f, s1)[0] = 0;
+	agents_set_fault(&g.a, h1, MILLION, 0, 7);
+	assert_int_equal(ask_by_qp1(&g), MAD_LOST);
+	assert_int_equal(g.a.lost, LOSS_FAULT);
+	check_link_counts(&g, h1, 1, 1);
+	assert_int_equal(counted(&g, s1, COUNT_RCV_CONSTRAINT), 0);
+	assert_int_equal(g.t.f.port[s1].pkey_violations, 0);
+	g.t.f.port[s1].enforce = 0;
+	assert_int_equal(ask_routed(&g), MAD_LOST);
+	check_link_counts(&g, h1, 2, 2);
+	for (uint32_t port = 0; port < g.t.f.ports; port++)
+		assert_true(port == h1 || !counted(&g, port, COUNT_XMIT_PKTS));
+	end_agents(&g);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -905,6 +1039,8 @@ int main(void)
 		cmocka_unit_test(what_was_not_told_is_not_heard),
 		cmocka_unit_test(bad_keys_leave_room_for_others),
 		cmocka_unit_test(a_flood_does_not_keep_its_place),
+		cmocka_unit_test(links_with_faults_lose_mads),
+		cmocka_unit_test(a_lost_mad_goes_no_further),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,67 @@
+/* Packets of QP1 from one process to another over the fabric that weftd keeps. */
+#include "subnet.h"
+
+#include "mgmt/cm.h"
+#include "mgmt/gmp.h"
+#include "weftd/qp1.h"
+
+enum { MILLION = 1000000, TRIES = 64 };
+
+/* From the first process to the second, as part of a conversation that they have. */
+static void send_rtu(uint32_t seq)
+{
+	struct gmp gmp = { .pkey = PKEY_DEFAULT, .path = { .slid = net_lid(0), .dlid = net_lid(1) } };
+	const struct cm_msg rtu = { .attribute = CM_RTU, .rtu = { .local_comm_id = net_slot(0) << CM_SLOT_SHIFT | 1,
+								  .remote_comm_id = net_slot(1) << CM_SLOT_SHIFT | 1 } };
+	uint8_t frame[GMP_FRAME];
+	struct control_msg msg = { .type = CTL_FRAME, .seq = seq };
+
+	cm_build(&rtu, gmp.mad);
+	msg.text_bytes = (uint32_t)gmp_build(&gmp, PACKET_IB, frame);
+	qp1_input(&net->hub, &net->client[0], &msg, (char *)frame);
+}
+
+static void a_link_loses_packets_of_qp1(void **state)
+{
+	struct port_counters *h1, *s1;
+	unsigned lost = 0;
+
+	(void)state;
+	h1 = &net->subnet.agents.counters[net_port(0)];
+	s1 = &net->subnet.agents.counters[fabric_peer(&net->t.f, net_port(0))];
+	agents_set_fault(&net->subnet.agents, net_port(0), MILLION / 4, 0, 7);
+	for (unsigned i = 1; i <= TRIES; i++) {
+		unsigned before = net->messages[1];
+
+		send_rtu(i);
+		lost += net->messages[1] == before;
+		/* who has sent it cannot tell */
+		assert_int_equal(net->last[0].seq, i);
+		assert_int_equal(net->last[0].status, 0);
+	}
+	assert_in_range(lost, 1, TRIES - 1);
+	assert_int_equal(h1->total[COUNT_XMIT_PKTS], TRIES);
+	assert_int_equal(s1->total[COUNT_RCV_PKTS], TRIES - lost);
+	assert_int_equal(s1->total[COUNT_SYMBOL_ERRORS], lost);
+	assert_int_equal(net->client[0].mads_sent, TRIES);
+	/* the switch counts none that it does not get */
+	net->t.f.port[fabric_peer(&net->t.f, net_port(0))].enforce = ENFORCE_IN;
+	fabric_pkeys(&net->t.f, fabric_peer(&net->t.f, net_port(0)))[0] = 0;
+	agents_set_fault(&net->subnet.agents, net_port(0), MILLION, 0, 7);
+	send_rtu(99);
+	assert_int_equal(net->last[0].status, 0);
+	assert_int_equal(net->t.f.port[fabric_peer(&net->t.f, net_port(0))].pkey_violations, 0);
+	agents_set_fault(&net->subnet.agents, net_port(0), 0, 0, 0);
+	send_rtu(100);
+	assert_int_equal(net->last[0].status, EHOSTUNREACH);
+	assert_int_equal(net->t.f.port[fabric_peer(&net->t.f, net_port(0))].pkey_violations, 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(a_link_loses_packets_of_qp1, net_set_up, net_tear_down),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
