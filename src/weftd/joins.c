@@ -1,6 +1,7 @@
 /* A membership lives while it is used, and then until the administration has taken note, or did not answer. It has one request
  * under way at most, so that none overtakes another; what is due next is asked when the answer was taken in. Answers are noted
- * where they arrive, and taken in by joins_expire alone: one may come while its request is being sent.
+ * where they arrive, and taken in by joins_expire alone: one may come while its request is being sent. A request that was
+ * discarded, as the administration is busy (IBA 13.4.7), is repeated as often, and after the same time, as one without an answer.
  *
  * A manager that was started anew knows no groups, and one that saw a port go has taken it out of them. It says so to the port
  * (PortInfo.ClientReregister, IBA 14.4.11), and weftd joins again all that the port is in. Linux ends the memberships instead and
@@ -44,7 +45,9 @@ struct join {
 	uint8_t reregistered;		/* of the port, when it was looked at last */
 	uint8_t asked_of;		/* that, when it was asked last: a later manager has not heard of it */
 	bool was_answered;
-	int status;			/* 0, or an errno, once it was */
+	int status;			/* 0, or an errno, once it was; EBUSY: it is to be asked again */
+	uint8_t repeats;		/* of what was asked, as the administration was busy */
+	wtime again;			/* when it is repeated, or has failed; WTIME_NEVER: it does not wait for that */
 	struct sa_mcmember record;
 	uint32_t tid;
 	struct list waiters;
@@ -83,7 +86,7 @@ static void heard(void *arg, const struct mad_letter *l)
 	if (l->bytes < MAD_BYTES || h.method != expected || h.attr_id != SA_MCMEMBER_RECORD)
 		return;
 	j->was_answered = true;
-	j->status = h.status ? EACCES : 0;
+	j->status = h.status & MAD_STATUS_BUSY ? EBUSY : h.status ? EACCES : 0;
 	if (!h.status)
 		sa_mcmember_get(&j->record, l->data);
 }
@@ -180,6 +183,7 @@ static struct join *make(struct hub *h, const struct client *c, uint32_t port, c
 	j->port = port;
 	j->reregistered = FABRIC_READ(h->subnet->fabric.port[port].reregistered);
 	j->is_due = true;
+	j->again = WTIME_NEVER;
 	j->user = c->uid;
 	memcpy(j->gid, gid, sizeof(j->gid));
 	list_init(&j->waiters);
@@ -336,6 +340,11 @@ static void take_in(struct hub *h, struct join *j)
 	uint32_t refused = 0;
 
 	j->was_answered = false;
+	if (j->status == EBUSY) {
+		j->again = h->now + ANSWER_MS * WTIME_MS;
+		return;
+	}
+	j->repeats = 0;
 	j->asked = ASKED_NOTHING;
 	if (has_left) {
 		j->is_member = false;
@@ -344,6 +353,18 @@ static void take_in(struct hub *h, struct join *j)
 		refused = have_joined(h, j);
 	}
 	use_less(h, j, refused);
+}
+
+/* The administration is still busy when the last repeat has had its time: it is as if it had not answered. */
+static void repeat(struct hub *h, struct join *j)
+{
+	j->again = WTIME_NEVER;
+	if (j->repeats++ < RETRIES) {
+		ask(h, j, j->asked == ASKED_TO_LEAVE ? SA_DELETE : MAD_SET);
+		return;
+	}
+	j->status = ETIMEDOUT;
+	take_in(h, j);
 }
 
 /* What a manager says while a request is under way is of later than that. */
@@ -360,6 +381,8 @@ void joins_expire(struct hub *h)
 	list_for_each_safe(j, &h->joins, struct join, node) {
 		if (j->was_answered)
 			take_in(h, j);
+		else if (j->again <= h->now)
+			repeat(h, j);
 	}
 	list_for_each_safe(j, &h->joins, struct join, node) {
 		look_at_port(h, j);
@@ -369,9 +392,9 @@ void joins_expire(struct hub *h)
 
 wtime joins_deadline(const struct hub *h)
 {
-	list_for_each(j, &h->joins, struct join, node) {
-		if (j->was_answered)
-			return h->now;
-	}
-	return WTIME_NEVER;
+	wtime at = WTIME_NEVER;
+
+	list_for_each(j, &h->joins, struct join, node)
+		at = wtime_min(at, j->was_answered ? h->now : j->again);
+	return at;
 }

@@ -18,7 +18,9 @@ enum mad_method {
 	MAD_GET_RESP = 0x81, MAD_REPORT_RESP = 0x86,
 };
 
-/* IBA 13.4.7, table 115: of the status field; the low two bits tell of redirection and being busy */
+/* IBA 13.4.7, table 115: of the status field; the low two bits are flags: the MAD was discarded, for who got it is busy, which is
+ * no error; redirection */
+enum { MAD_STATUS_BUSY = 1 };
 enum mad_status {
 	MAD_STATUS_BAD_VERSION = 0x04, MAD_STATUS_BAD_METHOD = 0x08, MAD_STATUS_BAD_ATTRIBUTE = 0x0c, MAD_STATUS_BAD_VALUE = 0x1c,
 };
