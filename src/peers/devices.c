@@ -112,14 +112,14 @@ static void forget_routes(struct ca *ca, const struct ca_device *dev)
 /* Peers see the P_Key of a QP that is published, and the QP's own path was found with it. */
 static void show_pkeys(struct ca *ca, const struct ca_device *dev, const struct ca_device *old)
 {
+	wtime give_up = WTIME_NEVER;
+
 	list_for_each(qp, &ca->all_qps, struct qp, all) {
 		if (qp->dev != dev || old->pkey[qp->attr.pkey_index] == qp_pkey(qp))
 			continue;
 		qp->direct_path = (struct direct_path){ 0 };
-		if (!ca->direct || !qp->published)
-			continue;
-		ca->direct->unpublish_qp(ca->direct_arg, qp);
-		ca->direct->publish_qp(ca->direct_arg, qp);
+		if (ca->direct && qp->published)
+			ca->direct->republish_qp(ca->direct_arg, qp, &give_up);
 	}
 }
 

@@ -118,6 +118,7 @@ const struct direct_ops peers_direct_ops = {
 	.unpublish_mr = unpublish_mr,
 	.publish_qp = publish_qp,
 	.unpublish_qp = unpublish_qp,
+	.republish_qp = republish_qp,
 	.execute = execute,
 	.write = write,
 	.reaches = reaches,

@@ -146,11 +146,11 @@ static bool may_be_at_it(const struct peers *ps, const struct channel *ch)
 }
 
 /* Until no peer that was given our memory names it. A peer copies without waiting for anybody, so this takes microseconds.
- * False: one was stopped in the midst of it, and what it would write into when it goes on must stay what it is. */
-static bool wait_for_peers(struct peers *ps, bool (*names)(const _Atomic uint64_t *word, uint32_t number), uint32_t number)
+ * False: one was stopped in the midst of it, and what it would write into when it goes on must stay what it is. *give_up: when
+ * that is; WTIME_NEVER: not known before one names it. */
+static bool wait_for_peers(struct peers *ps, bool (*names)(const _Atomic uint64_t *word, uint32_t number), uint32_t number,
+			   wtime *give_up)
 {
-	wtime give_up = WTIME_NEVER;
-
 	for (uint32_t i = 0; i < ps->channels.count; i++) {
 		const struct channel *ch = ps->channels.open[i];
 		const _Atomic uint64_t *word;
@@ -162,12 +162,12 @@ static bool wait_for_peers(struct peers *ps, bool (*names)(const _Atomic uint64_
 		while (names(word, number)) {
 			sched_yield();	/* where all processors are busy, many of these take minutes */
 			now = clock_now();
-			give_up = wtime_min(give_up, now + PATIENCE);
+			*give_up = wtime_min(*give_up, now + PATIENCE);
 			if (now < look)
 				continue;
 			if (!may_be_at_it(ps, ch))
 				break;
-			if (now >= give_up)
+			if (now >= *give_up)
 				return false;
 			look = now + LOOK_EVERY;
 		}
@@ -208,10 +208,12 @@ void publish_mr(void *peers, struct mr *mr)
 
 static bool hide_region(struct peers *ps, struct mr *mr)
 {
+	wtime give_up = WTIME_NEVER;
+
 	share_hide_region(&ps->published.share, region_of(mr)->published);
 	region_of(mr)->published = 0;
 	remap_hidden(mr);
-	if (wait_for_peers(ps, hazard_names_key, mr->key))
+	if (wait_for_peers(ps, hazard_names_key, mr->key, &give_up))
 		return true;
 	log_line(LOG_WARNING, "region 0x%08x stays: a process was stopped while it used it", mr->key);
 	show_placed(ps, mr);
@@ -258,15 +260,26 @@ void publish_qp(void *peers, struct qp *qp)
 	qp->published = share_show_qp(&ps->published.share, &shown);
 }
 
-void unpublish_qp(void *peers, struct qp *qp)
+static void hide_qp(struct peers *ps, struct qp *qp, wtime *give_up)
 {
-	struct peers *ps = peers;
-
 	new_era(ps);
 	share_hide_qp(&ps->published.share, qp->published);
 	qp->published = 0;
 	/* its regions wait for themselves */
-	(void)wait_for_peers(ps, hazard_names_qp, qp->qpn);
+	(void)wait_for_peers(ps, hazard_names_qp, qp->qpn, give_up);
+}
+
+void unpublish_qp(void *peers, struct qp *qp)
+{
+	wtime give_up = WTIME_NEVER;
+
+	hide_qp(peers, qp, &give_up);
+}
+
+void republish_qp(void *peers, struct qp *qp, wtime *give_up)
+{
+	hide_qp(peers, qp, give_up);
+	publish_qp(peers, qp);
 }
 
 /* ---- fork ---- */

@@ -4,7 +4,8 @@
  *
  * A QP is published once it is in RTS, or in RTR after its first packet, which raises COMM_EST. A region or QP that goes is
  * retracted first; then its owner waits until no peer's hazard word names it: microseconds, but 2 s at most, as the peer may
- * be stopped. Then the region stays and deregistration answers EBUSY, since the peer will write into it when it goes on.
+ * be stopped. Then the region stays and deregistration answers EBUSY, since the peer will write into it when it goes on. For all
+ * QPs of a port whose P_Keys change it is 2 s, too.
  *
  * An atomic holds the lock word of its target's share, on mapped memory too, and so does the packet responder: all kinds are
  * atomic among each other. The lock names its holder, and another process takes over the lock of a dead one.
@@ -68,6 +69,7 @@ void publish_mr(void *peers, struct mr *mr);
 bool unpublish_mr(void *peers, struct mr *mr);
 void publish_qp(void *peers, struct qp *qp);
 void unpublish_qp(void *peers, struct qp *qp);
+void republish_qp(void *peers, struct qp *qp, wtime *give_up);
 
 /* Around fork: memory that a region has in part goes back to the program before it, and comes again after it. */
 void publish_before_fork(struct peers *ps);

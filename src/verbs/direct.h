@@ -82,6 +82,9 @@ struct direct_ops {
 	/* The same for the peer of a connected QP; qp->published. */
 	void (*publish_qp)(void *arg, struct qp *qp);
 	void (*unpublish_qp)(void *arg, struct qp *qp);
+	/* Takes it back and publishes it as it is now. *give_up: until when stopped peers are waited for at most. WTIME_NEVER at
+	 * first, it is set when there is one, so that many QPs wait for it once. */
+	void (*republish_qp)(void *arg, struct qp *qp, wtime *give_up);
 	/* Executes the request now, wholly. False: use packets, whatever the reason; memory that the request would change may
 	 * be changed. The QP has nothing in flight. */
 	bool (*execute)(void *arg, struct qp *qp, struct direct_request *r);

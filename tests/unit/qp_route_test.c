@@ -459,49 +459,52 @@ static void addresses_come_and_go(void **state)
 	qp->dev = world->a->ib;
 }
 
-static void hide(void *arg, struct qp *qp)
-{
-	(*(int *)arg)--;
-	qp->published = 0;
-}
+struct shown {
+	int qps;
+	wtime give_up;
+};
 
-static void show(void *arg, struct qp *qp)
+/* A peer that is stopped: who waits for the first QP has no time left for the next. */
+static void show_again(void *arg, struct qp *qp, wtime *give_up)
 {
-	*(int *)arg += 10;
-	qp->published = 1;
+	struct shown *shown = arg;
+
+	assert_true(*give_up == (shown->qps++ ? shown->give_up : WTIME_NEVER));
+	*give_up = shown->give_up;
 }
 
 /* The manager puts another P_Key in the place of a QP's: its peers see that one, and the way to them is looked for again. */
 static void another_pkey_is_shown(void **state)
 {
 	struct page_device *d = world->page->device;
-	const struct direct_ops ops = { .publish_qp = show, .unpublish_qp = hide }, *was = world->a->ca.direct;
-	struct qp *qp = connected_to(OWN);
-	int shown = 0;
+	const struct direct_ops ops = { .republish_qp = show_again }, *was = world->a->ca.direct;
+	struct qp *qp = connected_to(OWN), *other = connected_to(PEER);
+	struct shown shown = { .give_up = 77 };
 
 	(void)state;
 	world->a->ca.direct = &ops;
 	world->a->ca.direct_arg = &shown;
 	d->pkeys = 2;
 	d->pkey[1] = 0x8001;
-	qp->attr.pkey_index = 1;
-	qp->published = 1;
+	qp->attr.pkey_index = other->attr.pkey_index = 1;
+	qp->published = other->published = 1;
 	for (int i = 0; i < 2; i++) {
 		qp->direct_path.channel = world->ps.channels.loop;
 		d->pkey[0] = (uint16_t)(0x8003 + i);
 		devices_refresh(world->page, &world->ps.node, &world->a->ca);
 		assert_int_equal(qp_pkey(qp), 0x8001);
-		assert_int_equal(shown, 9);
+		assert_int_equal(shown.qps, 2);
 	}
 	assert_ptr_equal(qp->direct_path.channel, world->ps.channels.loop);
 	d->pkey[1] = 0x8002;
+	shown.qps = 0;
 	devices_refresh(world->page, &world->ps.node, &world->a->ca);
 	assert_null(qp->direct_path.channel);
-	assert_int_equal(shown, 18);
+	assert_int_equal(shown.qps, 2);
 	d->pkeys = 1;
 	d->pkey[0] = PKEY_DEFAULT;
-	qp->attr.pkey_index = 0;
-	qp->published = 0;
+	qp->attr.pkey_index = other->attr.pkey_index = 0;
+	qp->published = other->published = 0;
 	devices_refresh(world->page, &world->ps.node, &world->a->ca);
 	world->a->ca.direct = was;
 }
