@@ -34,15 +34,17 @@ void bad_keys_sent(struct runtime *rt, const struct route *r, const struct burst
 void bad_keys_received(void *runtime, const struct qp *qp, const struct packet *p, bool is_qkey)
 {
 	struct runtime *rt = runtime;
+	struct bad_keys *bad;
 	uint32_t from = opcode_row(p->opcode)->service == SERVICE_UD ? p->deth.src_qpn : qp->attr.dest_qp_num;
 
 	if (!node_is_somewhere(&rt->peers.node) || !device_has(qp->dev, DEVICE_LIDS))
 		return;
-	rt->bad_keys_untold++;
-	if (rt->ca.now < rt->bad_keys_next)
+	bad = &rt->bad_keys[is_qkey];
+	bad->untold++;
+	if (rt->ca.now < bad->next)
 		return;
 	tell(rt, &(struct control_msg){ .device = BAD_KEY_ARRIVED, .a = from, .b = qp->qpn, .c = is_qkey ? p->deth.qkey : 0,
-					.slot = is_qkey ? BAD_KEY_IS_QKEY : 0 }, p, rt->bad_keys_untold);
-	rt->bad_keys_untold = 0;
-	rt->bad_keys_next = rt->ca.now + TELL_EVERY;
+					.slot = is_qkey ? BAD_KEY_IS_QKEY : 0 }, p, bad->untold);
+	bad->untold = 0;
+	bad->next = rt->ca.now + TELL_EVERY;
 }

@@ -3,6 +3,7 @@
 #define WEFT_RUNTIME_STATE_H
 
 #include "peers/peers.h"
+#include "runtime/bad_keys.h"
 #include "runtime/cm.h"
 #include "runtime/gsi.h"
 #include "runtime/runtime.h"
@@ -54,8 +55,7 @@ struct runtime {
 	_Atomic bool cm_kicked;
 	_Atomic bool told_missing;	/* a listener that no process of this network is */
 	bool is_away;		/* weftd has gone; the helper's own */
-	uint32_t bad_keys_untold;	/* packets; bad_keys.h */
-	wtime bad_keys_next;
+	struct bad_keys bad_keys[2];	/* P_Keys, Q_Keys */
 	uint32_t losses;	/* session.losses as it was; the helper's own */
 	unsigned linger_luck, linger_tries;	/* the helper's own */
 

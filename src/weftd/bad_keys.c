@@ -31,6 +31,8 @@ void bad_keys_input(struct hub *h, struct client *c, const struct control_msg *m
 		.src_qpn = msg->a, .dest_qpn = msg->b, .qkey = msg->c, .pkey = (uint16_t)(msg->service >> BAD_KEY_PKEY),
 	};
 
+	if (!rate_allows(&c->bad_keys, h->now, BAD_KEYS_TOLD))
+		return;
 	if (own == PORT_NONE || from == PORT_NONE || (is_qkey && !has_arrived))
 		return;
 	if (has_arrived ? !is_own(h, c, msg->b) : msg->a && !is_own(h, c, msg->a))

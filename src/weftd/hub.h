@@ -82,6 +82,7 @@ struct client {
 	uint32_t group_count;
 	uint64_t known[PAGE_SLOTS / 64];	/* first slots of the processes that must hear when it leaves */
 	uint64_t mads_sent, mads_dropped;
+	struct rate bad_keys;		/* that it tells of: bad_keys.c */
 	bool has_socket;		/* of UDP port 4791: roce_port.c */
 	bool is_deaf;			/* the kernel refused its socket a multicast group */
 	bool holds_wire;		/* a command wants the port open, as long as it lives: pings.c */
