@@ -6,6 +6,7 @@
  * carries CARRIED_MOST of them; the rest is due at once, so that other work comes between. */
 #include "mgmt/mad_clients.h"
 
+#include "mgmt/mad_agents.h"
 #include "mgmt/rmpp.h"
 #include "wire/field.h"
 
@@ -15,17 +16,11 @@
 
 #define TID_UPPER 8, 0, 32
 #define TID 8, 0, 64
-#define MGMT_CLASS 1, 0, 8
-#define CLASS_VERSION 2, 0, 8
-#define METHOD 3, 0, 8
 #define ATTR_MODIFIER 20, 0, 32
 #define RMPP_TYPE 25, 0, 8
 #define RMPP_DATA1 28, 0, 32
-#define VENDOR_OUI 37, 0, 24		/* IBA 16.5.2 */
 
 #define DONE_KEPT_NS (10 * WTIME_S)	/* our choice: longer than a sender repeats its last segment */
-
-enum { CLASSES = 0x50, CLASS_VERSIONS = 0x83, METHOD_RESPONSE = 0x80 };
 
 enum { CARRIED_MOST = 1024 };	/* MADs of one call: our choice */
 
@@ -67,43 +62,21 @@ struct hop {
 	uint8_t mad[MAD_BYTES];
 };
 
-static uint8_t class_of(const uint8_t *mad)
-{
-	return (uint8_t)wire_get(mad, MGMT_CLASS);
-}
-
-unsigned mad_class_qpn(uint8_t mgmt_class)
-{
-	return mgmt_class != MAD_CLASS_SUBN_LID && mgmt_class != MAD_CLASS_SUBN_DIRECTED;
-}
-
-static bool has_oui(uint8_t mgmt_class)
-{
-	return mgmt_class >= 0x30 && mgmt_class <= 0x4f;
-}
-
-/* 13.6.2.2: of other classes the bytes of its header are something else. */
-static bool has_rmpp(uint8_t mgmt_class)
-{
-	return mgmt_class == MAD_CLASS_SA || mgmt_class == MAD_CLASS_DEVICE || mgmt_class == 0x10 || mgmt_class == 0x12 ||
-	       has_oui(mgmt_class);
-}
-
 /* IBA 13.4.5; TrapRepress answers a trap, and the board manager tells in the modifier (Linux knows it so). */
 static bool is_response(const uint8_t *mad)
 {
-	uint8_t method = (uint8_t)wire_get(mad, METHOD);
+	uint8_t method = mad_method(mad);
 
-	return method & METHOD_RESPONSE || method == MAD_TRAP_REPRESS ||
-	       (class_of(mad) == MAD_CLASS_BM && wire_get(mad, ATTR_MODIFIER) & 1);
+	return method & MAD_RESPONSE || method == MAD_TRAP_REPRESS ||
+	       (mad_class(mad) == MAD_CLASS_BM && wire_get(mad, ATTR_MODIFIER) & 1);
 }
 
 static bool segments(const struct mad_agent *a, uint8_t mgmt_class)
 {
-	return a->what.rmpp_version && !a->what.is_user_rmpp && has_rmpp(mgmt_class);
+	return a->what.rmpp_version && !a->what.is_user_rmpp && mad_class_has_rmpp(mgmt_class);
 }
 
-/* ---- files and agents ---- */
+/* ---- files ---- */
 
 void mad_clients_init(struct mad_clients *c, const struct mad_ops *ops, void *arg, const struct siphash_key *key)
 {
@@ -178,86 +151,6 @@ void mad_clients_fini(struct mad_clients *c)
 	}
 }
 
-static bool answers_any(const struct mad_registration *what)
-{
-	return what->methods[0] || what->methods[1];
-}
-
-static bool is_of(const struct mad_registration *what, uint8_t mgmt_class, uint8_t version, uint32_t oui)
-{
-	return what->mgmt_class == mgmt_class && what->class_version == version &&
-	       (!has_oui(mgmt_class) || what->oui == oui);
-}
-
-static bool is_taken(const struct mad_clients *c, uint32_t port, const struct mad_registration *what)
-{
-	list_for_each(f, &c->files, struct mad_file, node) {
-		for (int i = 0; f->port == port && i < MAD_AGENTS; i++) {
-			const struct mad_registration *other = &f->agent[i].what;
-
-			if (f->agent[i].is_used && is_of(other, what->mgmt_class, what->class_version, what->oui) &&
-			    (other->methods[0] & what->methods[0] || other->methods[1] & what->methods[1]))
-				return true;
-		}
-	}
-	return false;
-}
-
-static struct mad_agent *find_tid(const struct mad_clients *c, uint32_t port, uint32_t tid, struct mad_file **file)
-{
-	list_for_each(f, &c->files, struct mad_file, node) {
-		for (int i = 0; f->port == port && i < MAD_AGENTS; i++) {
-			if (f->agent[i].is_used && f->agent[i].tid == tid) {
-				*file = f;
-				return &f->agent[i];
-			}
-		}
-	}
-	return NULL;
-}
-
-static uint32_t draw_tid(struct mad_clients *c, uint32_t port)
-{
-	struct mad_file *f;
-	uint32_t tid;
-
-	do
-		tid = (uint32_t)rand_u64(&c->rand);
-	while (!tid || find_tid(c, port, tid, &f));
-	return tid;
-}
-
-/* Linux refuses the same ones. */
-static bool can_be(const struct mad_registration *what)
-{
-	uint8_t mgmt_class = what->mgmt_class;
-
-	if (what->class_version >= CLASS_VERSIONS || what->rmpp_version > 1 || what->oui >> 24)
-		return false;
-	if (!mgmt_class)
-		return !answers_any(what);
-	return (mgmt_class < CLASSES || mgmt_class == MAD_CLASS_SUBN_DIRECTED) &&
-	       (!what->rmpp_version || has_rmpp(mgmt_class)) &&
-	       (!has_oui(mgmt_class) || what->oui || !answers_any(what));
-}
-
-int mad_register(struct mad_clients *c, struct mad_file *f, const struct mad_registration *what, uint32_t *agent)
-{
-	uint32_t i = 0;
-
-	if (!can_be(what))
-		return -EINVAL;
-	if (is_taken(c, f->port, what))
-		return -EBUSY;
-	while (i < MAD_AGENTS && f->agent[i].is_used)
-		i++;
-	if (i == MAD_AGENTS)
-		return -EDQUOT;
-	f->agent[i] = (struct mad_agent){ true, draw_tid(c, f->port), *what };
-	*agent = i;
-	return 0;
-}
-
 int mad_unregister(struct mad_clients *c, struct mad_file *f, uint32_t agent)
 {
 	if (agent >= MAD_AGENTS || !f->agent[agent].is_used)
@@ -265,28 +158,6 @@ int mad_unregister(struct mad_clients *c, struct mad_file *f, uint32_t agent)
 	forget(c, f, agent);
 	f->agent[agent].is_used = false;
 	return 0;
-}
-
-/* Who answers what this MAD asks, at this port. */
-static struct mad_agent *find_method(const struct mad_clients *c, uint32_t port, const uint8_t *mad, struct mad_file **file)
-{
-	uint8_t method = (uint8_t)wire_get(mad, METHOD), version = (uint8_t)wire_get(mad, CLASS_VERSION);
-	uint32_t oui = (uint32_t)wire_get(mad, VENDOR_OUI);
-
-	if (method & METHOD_RESPONSE)
-		return NULL;
-	list_for_each(f, &c->files, struct mad_file, node) {
-		for (int i = 0; f->port == port && i < MAD_AGENTS; i++) {
-			struct mad_agent *a = &f->agent[i];
-
-			if (a->is_used && is_of(&a->what, class_of(mad), version, oui) &&
-			    a->what.methods[method / 64] >> method % 64 & 1) {
-				*file = f;
-				return a;
-			}
-		}
-	}
-	return NULL;
 }
 
 /* ---- what goes out ---- */
@@ -403,7 +274,7 @@ static struct request *find_request(const struct mad_file *f, const uint8_t *mad
 	uint64_t tid = wire_get(mad, TID);
 
 	list_for_each(r, &f->request_list, struct request, node) {
-		if (r->tid == tid && class_of(r->data) == class_of(mad))
+		if (r->tid == tid && mad_class(r->data) == mad_class(mad))
 			return r;
 	}
 	return NULL;
@@ -425,7 +296,7 @@ static struct request *find_sent(const struct mad_file *f, const struct mad_remo
 	uint64_t tid = wire_get(mad, TID);
 
 	list_for_each(r, &f->request_list, struct request, node) {
-		if (r->tid == tid && class_of(r->data) == class_of(mad) &&
+		if (r->tid == tid && mad_class(r->data) == mad_class(mad) &&
 		    (!is_response(r->data) || r->remote.lid == sender->lid))
 			return r;
 	}
@@ -442,9 +313,9 @@ int mad_send(struct mad_clients *c, wtime now, struct mad_file *f, const struct 
 	int err;
 
 	if (!a || !a->is_used || l->bytes < MAD_HEADER_BYTES || l->bytes > MAD_LONGEST ||
-	    mad_class_qpn(class_of(l->data)) != mad_class_qpn(a->what.mgmt_class))
+	    mad_class_qpn(mad_class(l->data)) != mad_class_qpn(a->what.mgmt_class))
 		return -EINVAL;
-	if (l->bytes >= RMPP_HEADER_END && segments(a, class_of(l->data)))
+	if (l->bytes >= RMPP_HEADER_END && segments(a, mad_class(l->data)))
 		rmpp_parse(&h, l->data);
 	if ((!h.is_active && l->bytes > MAD_BYTES) || is_asked(f, a, l->data))
 		return -EINVAL;
@@ -488,8 +359,8 @@ static void give(struct mad_clients *c, struct mad_file *f, uint32_t agent, cons
 static struct transfer *find_transfer(const struct mad_file *f, const struct mad_remote *sender, const uint8_t *mad)
 {
 	list_for_each(t, &f->transfer_list, struct transfer, node) {
-		if (t->tid == wire_get(mad, TID) && t->sender.lid == sender->lid && t->mgmt_class == class_of(mad) &&
-		    t->method == wire_get(mad, METHOD))
+		if (t->tid == wire_get(mad, TID) && t->sender.lid == sender->lid && t->mgmt_class == mad_class(mad) &&
+		    t->method == mad_method(mad))
 			return t;
 	}
 	return NULL;
@@ -553,8 +424,8 @@ static struct transfer *make_transfer(struct mad_clients *c, struct mad_file *f,
 	t->agent = agent;
 	t->tid = wire_get(mad, TID);
 	t->sender = *sender;
-	t->mgmt_class = class_of(mad);
-	t->method = (uint8_t)wire_get(mad, METHOD);
+	t->mgmt_class = mad_class(mad);
+	t->method = mad_method(mad);
 	t->is_answer = is_response(mad);
 	rmpp_recv_init(&t->rmpp, &(struct rmpp_config){ .most = MAD_LONGEST });
 	f->transfers++;
@@ -703,8 +574,8 @@ static void take_reply(struct mad_clients *c, wtime now, struct mad_file *f, con
 static bool take(struct mad_clients *c, wtime now, uint32_t port, const struct mad_remote *sender, const uint8_t mad[MAD_BYTES])
 {
 	struct mad_file *f = NULL;
-	const struct mad_agent *a = is_response(mad) ? find_tid(c, port, (uint32_t)wire_get(mad, TID_UPPER), &f) :
-						       find_method(c, port, mad, &f);
+	const struct mad_agent *a = is_response(mad) ? mad_agent_of_tid(c, port, (uint32_t)wire_get(mad, TID_UPPER), &f) :
+						       mad_agent_of_method(c, port, mad, &f);
 	struct rmpp_header h = { 0 };
 	uint8_t copy[MAD_BYTES];
 	bool segments_here;
@@ -713,8 +584,8 @@ static bool take(struct mad_clients *c, wtime now, uint32_t port, const struct m
 	if (!a)
 		return is_response(mad);
 	agent = (uint32_t)(a - f->agent);
-	segments_here = segments(a, class_of(mad));
-	if (has_rmpp(class_of(mad)))
+	segments_here = segments(a, mad_class(mad));
+	if (mad_class_has_rmpp(mad_class(mad)))
 		rmpp_parse(&h, mad);
 	if (segments_here && h.is_active && h.type == RMPP_DATA) {
 		take_segment(c, now, f, agent, sender, mad);
@@ -743,7 +614,7 @@ static unsigned run(struct mad_clients *c, wtime now, unsigned most)
 		struct hop *h = container_of(node, struct hop, node);
 		struct mad_remote sender = { 0 };
 		uint32_t port = h->from;
-		enum mad_fate fate = c->ops->carry(c->arg, now, h->from, mad_class_qpn(class_of(h->mad)), &h->to, h->mad, &port,
+		enum mad_fate fate = c->ops->carry(c->arg, now, h->from, mad_class_qpn(mad_class(h->mad)), &h->to, h->mad, &port,
 						   &sender);
 
 		if (fate == MAD_WAS_ANSWERED)

@@ -1,0 +1,140 @@
+/* Which agent of which file a MAD is for, and which agents there may be. */
+#include "mgmt/mad_agents.h"
+
+#include "wire/field.h"
+
+#include <errno.h>
+
+#define MGMT_CLASS 1, 0, 8
+#define CLASS_VERSION 2, 0, 8
+#define METHOD 3, 0, 8
+#define VENDOR_OUI 37, 0, 24		/* IBA 16.5.2 */
+
+enum { CLASSES = 0x50, CLASS_VERSIONS = 0x83 };
+
+uint8_t mad_class(const uint8_t *mad)
+{
+	return (uint8_t)wire_get(mad, MGMT_CLASS);
+}
+
+uint8_t mad_method(const uint8_t *mad)
+{
+	return (uint8_t)wire_get(mad, METHOD);
+}
+
+unsigned mad_class_qpn(uint8_t mgmt_class)
+{
+	return mgmt_class != MAD_CLASS_SUBN_LID && mgmt_class != MAD_CLASS_SUBN_DIRECTED;
+}
+
+static bool has_oui(uint8_t mgmt_class)
+{
+	return mgmt_class >= 0x30 && mgmt_class <= 0x4f;
+}
+
+bool mad_class_has_rmpp(uint8_t mgmt_class)
+{
+	return mgmt_class == MAD_CLASS_SA || mgmt_class == MAD_CLASS_DEVICE || mgmt_class == 0x10 || mgmt_class == 0x12 ||
+	       has_oui(mgmt_class);
+}
+
+static bool answers_any(const struct mad_registration *what)
+{
+	return what->methods[0] || what->methods[1];
+}
+
+static bool is_of(const struct mad_registration *what, uint8_t mgmt_class, uint8_t version, uint32_t oui)
+{
+	return what->mgmt_class == mgmt_class && what->class_version == version &&
+	       (!has_oui(mgmt_class) || what->oui == oui);
+}
+
+static bool is_taken(const struct mad_clients *c, uint32_t port, const struct mad_registration *what)
+{
+	list_for_each(f, &c->files, struct mad_file, node) {
+		for (int i = 0; f->port == port && i < MAD_AGENTS; i++) {
+			const struct mad_registration *other = &f->agent[i].what;
+
+			if (f->agent[i].is_used && is_of(other, what->mgmt_class, what->class_version, what->oui) &&
+			    (other->methods[0] & what->methods[0] || other->methods[1] & what->methods[1]))
+				return true;
+		}
+	}
+	return false;
+}
+
+struct mad_agent *mad_agent_of_tid(const struct mad_clients *c, uint32_t port, uint32_t tid, struct mad_file **file)
+{
+	list_for_each(f, &c->files, struct mad_file, node) {
+		for (int i = 0; f->port == port && i < MAD_AGENTS; i++) {
+			if (f->agent[i].is_used && f->agent[i].tid == tid) {
+				*file = f;
+				return &f->agent[i];
+			}
+		}
+	}
+	return NULL;
+}
+
+static uint32_t draw_tid(struct mad_clients *c, uint32_t port)
+{
+	struct mad_file *f;
+	uint32_t tid;
+
+	do
+		tid = (uint32_t)rand_u64(&c->rand);
+	while (!tid || mad_agent_of_tid(c, port, tid, &f));
+	return tid;
+}
+
+/* Linux refuses the same ones. */
+static bool can_be(const struct mad_registration *what)
+{
+	uint8_t mgmt_class = what->mgmt_class;
+
+	if (what->class_version >= CLASS_VERSIONS || what->rmpp_version > 1 || what->oui >> 24)
+		return false;
+	if (!mgmt_class)
+		return !answers_any(what);
+	return (mgmt_class < CLASSES || mgmt_class == MAD_CLASS_SUBN_DIRECTED) &&
+	       (!what->rmpp_version || mad_class_has_rmpp(mgmt_class)) &&
+	       (!has_oui(mgmt_class) || what->oui || !answers_any(what));
+}
+
+int mad_register(struct mad_clients *c, struct mad_file *f, const struct mad_registration *what, uint32_t *agent)
+{
+	uint32_t i = 0;
+
+	if (!can_be(what))
+		return -EINVAL;
+	if (is_taken(c, f->port, what))
+		return -EBUSY;
+	while (i < MAD_AGENTS && f->agent[i].is_used)
+		i++;
+	if (i == MAD_AGENTS)
+		return -EDQUOT;
+	f->agent[i] = (struct mad_agent){ true, draw_tid(c, f->port), *what };
+	*agent = i;
+	return 0;
+}
+
+struct mad_agent *mad_agent_of_method(const struct mad_clients *c, uint32_t port, const uint8_t *mad, struct mad_file **file)
+{
+	uint8_t method = mad_method(mad), version = (uint8_t)wire_get(mad, CLASS_VERSION);
+	uint32_t oui = (uint32_t)wire_get(mad, VENDOR_OUI);
+
+	if (method & MAD_RESPONSE)
+		return NULL;
+	list_for_each(f, &c->files, struct mad_file, node) {
+		for (int i = 0; f->port == port && i < MAD_AGENTS; i++) {
+			struct mad_agent *a = &f->agent[i];
+
+			if (a->is_used && is_of(&a->what, mad_class(mad), version, oui) &&
+			    a->what.methods[method / 64] >> method % 64 & 1) {
+				*file = f;
+				return a;
+			}
+		}
+	}
+	return NULL;
+}

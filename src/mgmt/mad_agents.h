@@ -1,0 +1,18 @@
+/* Agents that programs have registered at ports: which of them a MAD is for (mgmt/mad_clients.h). Of this room alone. */
+#ifndef WEFT_MGMT_MAD_AGENTS_H
+#define WEFT_MGMT_MAD_AGENTS_H
+
+#include "mgmt/mad_clients.h"
+
+uint8_t mad_class(const uint8_t *mad);
+uint8_t mad_method(const uint8_t *mad);
+
+/* 13.6.2.2: of other classes the bytes of its header are something else. */
+bool mad_class_has_rmpp(uint8_t mgmt_class);
+
+/* The agent at this port that has asked with this upper half of a transaction id, and its file; or NULL. */
+struct mad_agent *mad_agent_of_tid(const struct mad_clients *c, uint32_t port, uint32_t tid, struct mad_file **file);
+/* Who answers what this MAD asks, at this port; or NULL. */
+struct mad_agent *mad_agent_of_method(const struct mad_clients *c, uint32_t port, const uint8_t *mad, struct mad_file **file);
+
+#endif
