@@ -352,7 +352,7 @@ static void measure_all(const struct selection *s, struct results *r)
 }
 
 /* What people wrote around the two marks of the file stays; a new file has nothing else. bench_check has looked at it. */
-static int write_markdown(const struct results *r, const char *picture, const char *path)
+static int write_markdown(const struct results *r, const char *picture, bool with_goals, const char *path)
 {
 	bool is_file = strcmp(path, "-") != 0;
 	char *old = is_file ? read_file(path) : NULL;
@@ -363,7 +363,7 @@ static int write_markdown(const struct results *r, const char *picture, const ch
 	if (file && is_file)
 		fprintf(file, "%.*s" BEGIN_MARK, end ? (int)(begin - old) : 0, old ? old : "");
 	if (file)
-		err = report_markdown(r, picture, file);
+		err = report_markdown(r, picture, with_goals, file);
 	if (file && is_file)
 		fputs(end ? end : END_MARK, file);
 	if (file && (file == stdout ? fflush(file) : fclose(file)))
@@ -400,9 +400,15 @@ static bool is_written(int err, const char *path)
 	return err == 0;
 }
 
+static int print_table(const struct results *r, bool with_goals)
+{
+	int err = report_text(r, with_goals, stdout);
+
+	return fflush(stdout) ? -errno : err;
+}
+
 static bool write_all(const struct bench_options *o, const struct results *r)
 {
-	const char *markdown = o->markdown ? o->markdown : o->json || o->svg ? NULL : "-";
 	bool is_fine = true, has_plot = o->svg && report_has_plot(r);
 
 	if (o->svg && !has_plot) {
@@ -410,8 +416,11 @@ static bool write_all(const struct bench_options *o, const struct results *r)
 			"  next: choose one that has sizes (weft bench --list), or leave out --svg\n", o->svg);
 		is_fine = false;
 	}
-	if (markdown)
-		is_fine &= is_written(write_markdown(r, has_plot ? picture_name(o) : NULL, markdown), markdown);
+	if (!o->markdown && !o->json && !o->svg)
+		is_fine &= is_written(print_table(r, o->with_goals), "the report");
+	if (o->markdown)
+		is_fine &= is_written(write_markdown(r, has_plot ? picture_name(o) : NULL, o->with_goals, o->markdown),
+				      o->markdown);
 	if (o->json)
 		is_fine &= is_written(write_file(r, report_json, o->json), o->json);
 	if (has_plot)

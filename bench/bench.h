@@ -12,8 +12,8 @@ struct bench_options {
 	const char *sizes;	/* comma-separated, NULL: each contest's own */
 	const char *rounds;	/* number, NULL: as quick says */
 	const char *cpus;	/* "A,B", NULL: ours to choose */
-	const char *json, *markdown, *svg;	/* files, "-" is the standard output; without all three Markdown is printed */
-	bool is_quick;
+	const char *json, *markdown, *svg;	/* files, "-" is the standard output; without all three a table is printed */
+	bool is_quick, with_goals;
 };
 
 /* What a run has come to. */

@@ -28,7 +28,7 @@ const size_t contest_count = COUNT(contests);
 #define VERBS "{bench}/verbs "
 #define LIMITS "{bench}/limits "
 #define ARGUMENTS " {size} {rounds} {cpus}"
-#define UCX "ucx_perftest -P 0 -f -v -s {size} -n {rounds} -w {warm_up} -p {port} "
+#define UCX "ucx_perftest -f -v -s {size} -n {rounds} -w {warm_up} -p {port} "
 #define MPI "env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun -n 2 --bind-to none --mca pml ob1 " \
 	"--mca btl vader,self {bench}/mpi "
 

@@ -98,22 +98,6 @@ static void print_goals(const struct results *r, FILE *to)
 	fputs("\n", to);
 }
 
-/* Sizes of the contest, in the order of the entries, each once. */
-static size_t list_sizes(const struct results *r, const struct contest *c, size_t sizes[CONTEST_SIZES])
-{
-	size_t count = 0;
-
-	for (size_t i = 0; i < r->count; i++) {
-		bool is_new = r->entries[i].contest == c;
-
-		for (size_t k = 0; k < count; k++)
-			is_new &= sizes[k] != r->entries[i].size;
-		if (is_new && count < CONTEST_SIZES)
-			sizes[count++] = r->entries[i].size;
-	}
-	return count;
-}
-
 static void print_row(const struct results *r, const struct contest *c, const struct contestant *who, const size_t *sizes,
 		      size_t count, FILE *to)
 {
@@ -142,7 +126,7 @@ static void print_row(const struct results *r, const struct contest *c, const st
 
 static void print_contest(const struct results *r, const struct contest *c, FILE *to)
 {
-	size_t sizes[CONTEST_SIZES], count = list_sizes(r, c, sizes);
+	size_t sizes[CONTEST_SIZES], count = results_sizes(r, c, sizes);
 	char size[16];
 
 	if (count == 0)
@@ -178,10 +162,11 @@ static void print_failures(const struct results *r, FILE *to)
 	}
 }
 
-int report_markdown(const struct results *r, const char *picture, FILE *to)
+int report_markdown(const struct results *r, const char *picture, bool with_goals, FILE *to)
 {
 	print_machine(r, to);
-	print_goals(r, to);
+	if (with_goals)
+		print_goals(r, to);
 	if (picture)
 		fprintf(to, "\n![Latency and bandwidth over message size](%s)\n", picture);
 	for (size_t i = 0; i < contest_count; i++)

@@ -22,6 +22,21 @@ static void judge(const struct results *r, const struct goal *g, const struct en
 		j->is_met = ours->contest->is_lower_better ? j->ratio.median <= g->bound : j->ratio.median >= g->bound;
 }
 
+size_t results_sizes(const struct results *r, const struct contest *c, size_t sizes[CONTEST_SIZES])
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < r->count; i++) {
+		bool is_new = r->entries[i].contest == c;
+
+		for (size_t k = 0; k < count; k++)
+			is_new &= sizes[k] != r->entries[i].size;
+		if (is_new && count < CONTEST_SIZES)
+			sizes[count++] = r->entries[i].size;
+	}
+	return count;
+}
+
 bool results_judge(const struct results *r, size_t index, struct judgement *j)
 {
 	for (size_t g = 0; g < goal_count; g++) {

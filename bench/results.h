@@ -27,6 +27,9 @@ struct results {
 /* The figures of a contestant, or NULL. */
 const struct entry *results_find(const struct results *r, const char *contest, const char *name, size_t size);
 
+/* Sizes of the contest that were measured, in the order of the entries, each once. */
+size_t results_sizes(const struct results *r, const struct contest *c, size_t sizes[CONTEST_SIZES]);
+
 /* One of weft's contestants against a goal. */
 struct judgement {
 	const struct goal *goal;

@@ -32,7 +32,8 @@ int cli_bench(const struct cli_options *o, int argc, char **argv)
 {
 	char weft[4096], programs[4096 + 16];
 	struct bench_options bench = { .weft = weft, .bench = programs, .only = o->only, .sizes = o->sizes, .rounds = o->reps,
-		.cpus = o->cpus, .json = o->json_file, .markdown = o->markdown, .svg = o->svg, .is_quick = o->quick };
+		.cpus = o->cpus, .json = o->json_file, .markdown = o->markdown, .svg = o->svg, .is_quick = o->quick,
+		.with_goals = o->goals };
 	enum bench_outcome outcome;
 	struct places p;
 	struct rundir d;

@@ -42,7 +42,7 @@ struct cli_options {
 	const char *clients, *seeds, *seed, *timeout, *ready, *delay;
 	bool stop_server;
 	/* weft bench's, see bench/bench.h */
-	bool quick, list;
+	bool quick, list, goals;
 	const char *only, *reps, *sizes, *cpus, *json_file, *markdown, *svg;
 };
 

@@ -75,7 +75,7 @@ static const struct cli_command commands[] = {
 	  "follows the one before.\n",
 	  cli_top },
 	{ "completion", "h", "bash|zsh|fish", "print a shell's completion of weft's commands", NULL, cli_completion },
-	{ "bench", "QOLRZCJMGh", "", "compare weft with its peers on this machine",
+	{ "bench", "QOLRZCJMGgh", "", "compare weft with its peers on this machine",
 	  "Measures weft, UCX, libfabric, Open MPI and what the machine itself can do, in turn and several times. The exit\n"
 	  "status is 1 when weft itself could not be measured; peers that are not installed are named.\n",
 	  cli_bench },
@@ -128,8 +128,9 @@ static const struct option_row {
 	{ 'Z', "size", "BYTES[,BYTES]", "message sizes, with K, M or G" },
 	{ 'C', "cpus", "A,B", "where the two ends run" },
 	{ 'J', "json", "FILE", "write every figure there" },
-	{ 'M', "markdown", "FILE", "write the report there instead of printing it" },
+	{ 'M', "markdown", "FILE", "write the report there, as Markdown" },
 	{ 'G', "svg", "FILE", "write a plot there" },
+	{ 'g', "goals", NULL, "judge weft by the goals of its developers too" },
 	{ 'h', "help", NULL, "print this text" },
 	{ 'V', "version", NULL, "print the version" },
 };
@@ -275,6 +276,7 @@ static bool take_bench_option(struct cli_options *o, int letter)
 	case 'J': o->json_file = optarg; break;
 	case 'M': o->markdown = optarg; break;
 	case 'G': o->svg = optarg; break;
+	case 'g': o->goals = true; break;
 	default: return false;
 	}
 	return true;

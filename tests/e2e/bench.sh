@@ -22,7 +22,7 @@ left | grep -q . && fail "left: $(left)"
 
 printf 'before\n<!-- weft bench: begin -->\nold\n<!-- weft bench: end -->\nafter\n' >report.md
 expect 0 weft bench --quick --reps 2 --only send-latency/weft-loop,write-latency/weft-loop,memcpy,line,registration,ring \
-	--size 8,4K --json figures.json --markdown report.md --svg plot.svg
+	--size 8,4K --goals --json figures.json --markdown report.md --svg plot.svg
 python3 - <<'END' || fail "the files are not as expected: $out"
 import json, math, xml.dom.minidom
 
@@ -65,7 +65,15 @@ says "empty.svg is not written: no contest over message sizes was measured"
 out=$(PATH=/nonexistent "$BIN/weft" bench --quick --reps 1 --only send-latency --size 8 2>&1) || fail "without peers: $out"
 says "ib_send_lat is not installed: install perftest"
 says "fi_pingpong is not installed: install libfabric-bin"
-says "| weft-loop |"
+says "  verbs loop over weft  "
+says "Medians of 1 rounds"
+grep -q "Goals" <<<"$out" && fail "nobody asked for goals: $out"
+grep -q '|' <<<"$out" && fail "no table for a terminal: $out"
+[ "$(grep -v '/' <<<"$out" | wc -L)" -le 100 ] || fail "too wide for a terminal: $out"
+expect 0 weft bench --quick --reps 3 --only line,send-latency/weft-loop --size 8 --goals
+says "The machine "
+says "Goals: "
+says "/ line "
 expect 1 weft bench --quick --reps 1 --only line --json /nonexistent/file
 
 # ended while it measures; not by SIGINT, which background commands of a script ignore

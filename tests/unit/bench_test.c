@@ -1,6 +1,7 @@
 /* weft bench: figures found in recorded output, in no shortened output by mistake; the tables fit together; medians. */
 #include "bench/contest.h"
 #include "bench/parse.h"
+#include "bench/report.h"
 #include "bench/results.h"
 #include "bench/series.h"
 
@@ -185,6 +186,66 @@ static void judges_in_the_figures_sense(void **state)
 	assert_false(results_judge(&r, 3, &j));
 }
 
+/* The report of one contestant, in columns; the caller's. */
+static char *print_table(struct series series, bool with_goals)
+{
+	struct entry entry = { .contest = contest_find("send-rate"), .size = 8, .series = series };
+	struct results r = { .entries = &entry, .count = 1, .rounds = series.rounds };
+	char *text = NULL;
+	size_t bytes;
+	FILE *to = open_memstream(&text, &bytes);
+
+	for (size_t i = 0; i < contestant_count && !entry.who; i++)
+		if (contestants[i].side == SIDE_LIMIT && strcmp(contestants[i].contest, "send-rate") == 0)
+			entry.who = &contestants[i];
+	assert_int_equal(report_text(&r, with_goals, to), 0);
+	fclose(to);
+	return text;
+}
+
+static void tables_are_for_people(void **state)
+{
+	const struct series steady = { { 100, 101, 102 }, 3 }, noisy = { { 100, 150, 200 }, 3 };
+	char *text = print_table(steady, false);
+
+	assert_non_null(strstr(text, "quiet and steady"));
+	assert_non_null(strstr(text, " 101 "));
+	assert_null(strstr(text, "Goals"));
+	assert_null(strchr(text, '|'));
+	free(text);
+	text = print_table(noisy, false);
+	assert_non_null(strstr(text, "not steady: 1 of 1"));
+	assert_non_null(strstr(text, " 150~"));
+	free(text);
+	text = print_table(steady, true);
+	assert_null(strstr(text, "Goals"));	/* none can be judged: weft was not measured */
+	free(text);
+}
+
+/* weft beside a limit, with goals or without. */
+static void goals_are_told_when_asked_for(void **state)
+{
+	struct entry entries[2] = { 0 };
+	struct results r = { .entries = entries, .rounds = 1 };
+
+	for (size_t i = 0; i < contestant_count; i++)
+		if (strcmp(contestants[i].contest, "send-rate") == 0 &&
+		    (strcmp(contestants[i].name, "weft-loop") == 0 || strcmp(contestants[i].name, "ring") == 0))
+			entries[r.count++] = (struct entry){ .contest = contest_find("send-rate"), .who = &contestants[i],
+				.size = 8, .series = { { 12 }, 1 } };
+	assert_int_equal(r.count, 2);
+	for (int with_goals = 0; with_goals < 2; with_goals++) {
+		char *text = NULL;
+		size_t bytes;
+		FILE *to = open_memstream(&text, &bytes);
+
+		assert_int_equal(report_text(&r, with_goals, to), 0);
+		fclose(to);
+		assert_int_equal(strstr(text, "\nGoals: ") != NULL, with_goals);
+		free(text);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -195,6 +256,8 @@ int main(void)
 		cmocka_unit_test(rounds_follow_time),
 		cmocka_unit_test(spreads_are_quartiles),
 		cmocka_unit_test(judges_in_the_figures_sense),
+		cmocka_unit_test(tables_are_for_people),
+		cmocka_unit_test(goals_are_told_when_asked_for),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

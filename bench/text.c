@@ -1,0 +1,148 @@
+/* The report for a terminal: whether the figures can be trusted, then medians in columns, then the goals if somebody asks. */
+#include "bench/report.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum { NAME_COLUMNS = 36, FIGURE_COLUMNS = 9 };
+
+/* Our choice: quartiles of a quiet machine are nearer. */
+#define WIDE_SPREAD 0.1
+
+static bool is_wide(const struct spread *s)
+{
+	return s->count > 1 && s->high - s->low > WIDE_SPREAD * s->median;
+}
+
+/* What the machine itself can do should be the same each time. */
+static void count_limits(const struct results *r, int *known, int *wide)
+{
+	*known = *wide = 0;
+	for (size_t i = 0; i < r->count; i++) {
+		struct spread s = series_spread(&r->entries[i].series);
+
+		if (r->entries[i].who->side != SIDE_LIMIT || s.count < 2)
+			continue;
+		*known += 1;
+		*wide += is_wide(&s);
+	}
+}
+
+static const char *fact(const struct machine *m, const char *name)
+{
+	for (int i = 0; i < m->facts; i++)
+		if (strcmp(m->fact[i].name, name) == 0)
+			return m->fact[i].text;
+	return "unknown";
+}
+
+static void print_machine(const struct results *r, FILE *to)
+{
+	int known, wide;
+
+	fprintf(to, "%s\n%s, pinned to CPUs %s\nload: %s\n", fact(&r->machine, "processor"), fact(&r->machine, "kernel"),
+		fact(&r->machine, "pinned to CPUs"), fact(&r->machine, "load"));
+	count_limits(r, &known, &wide);
+	if (r->machine.is_busy)
+		fputs("The machine had other work: do not compare these figures.\n", to);
+	else if (wide * 3 > known)
+		fprintf(to, "The machine was not steady: %d of %d of its limits differed by a tenth and more.\n", wide, known);
+	else if (known)
+		fputs("The machine was quiet and steady: the figures can be compared with each other.\n", to);
+	else
+		fputs("The machine was quiet. No limit was measured, so nothing tells whether it was steady.\n", to);
+}
+
+static void print_figure(const struct entry *e, FILE *to)
+{
+	struct spread s = { 0 };
+	char text[32];
+	int digits;
+
+	if (e)
+		s = series_spread(&e->series);
+	digits = s.median >= 100 ? 0 : s.median >= 10 ? 1 : s.median >= 1 ? 2 : 3;
+	if (s.count)
+		snprintf(text, sizeof(text), "%.*f%s", digits, s.median, is_wide(&s) ? "~" : " ");
+	else
+		snprintf(text, sizeof(text), "%s ", e ? "failed" : "-");
+	fprintf(to, "%*s", FIGURE_COLUMNS, text);
+}
+
+static void print_row(const struct results *r, const struct contestant *who, const size_t *sizes, size_t count, FILE *to)
+{
+	const struct entry *any = NULL;
+
+	for (size_t k = 0; k < count && !any; k++)
+		any = results_find(r, who->contest, who->name, sizes[k]);
+	if (!any || any->is_missing)
+		return;
+	fprintf(to, "  %-*s", NAME_COLUMNS, who->what);
+	for (size_t k = 0; k < count; k++)
+		print_figure(results_find(r, who->contest, who->name, sizes[k]), to);
+	fputs(who->side == SIDE_LIMIT ? " limit\n" : "\n", to);
+}
+
+static void print_contest(const struct results *r, const struct contest *c, FILE *to)
+{
+	size_t sizes[CONTEST_SIZES], count = results_sizes(r, c, sizes);
+	char size[16];
+
+	if (count == 0)
+		return;
+	fprintf(to, "\n%s (%s, %s is better)\n", c->title, c->unit, c->is_lower_better ? "less" : "more");
+	fprintf(to, "  %-*s", NAME_COLUMNS, "");
+	for (size_t k = 0; k < count; k++)
+		fprintf(to, "%*s ", FIGURE_COLUMNS - 1, sizes[k] > 1 ? size_text(sizes[k], size) : "");
+	fputs("\n", to);
+	for (size_t i = 0; i < contestant_count; i++)
+		if (strcmp(contestants[i].contest, c->name) == 0)
+			print_row(r, &contestants[i], sizes, count, to);
+}
+
+static void print_goals(const struct results *r, FILE *to)
+{
+	struct judgement j;
+	char size[16], name[96];
+
+	if (!results_judge(r, 0, &j))
+		return;
+	fputs("\nGoals: weft's figure divided by the other's, round by round\n", to);
+	for (size_t i = 0; results_judge(r, i, &j); i++) {
+		snprintf(name, sizeof(name), "%s, %s%s", j.goal->contest, size_text(j.goal->size, size),
+			 j.goal->is_mapped ? ", mapped" : "");
+		fprintf(to, "  %-32s %-20s / %-10s  %s %.2f", name, j.ours->who->name, j.goal->against,
+			j.ours->contest->is_lower_better ? "at most " : "at least", j.goal->bound);
+		if (j.ratio.count)
+			fprintf(to, "  %6.2f %s\n", j.ratio.median, j.is_met ? "met" : "missed");
+		else
+			fputs("  not measured\n", to);
+	}
+}
+
+/* Once for each contestant and reason. */
+static void print_failures(const struct results *r, FILE *to)
+{
+	const struct entry *before = NULL;
+
+	for (size_t i = 0; i < r->count; i++) {
+		const struct entry *e = &r->entries[i];
+
+		if (!*e->why || (before && before->who == e->who && strcmp(before->why, e->why) == 0))
+			continue;
+		fprintf(to, "%s  %s/%s: %s\n", before ? "" : "\nNot measured\n", e->contest->name, e->who->name, e->why);
+		before = e;
+	}
+}
+
+int report_text(const struct results *r, bool with_goals, FILE *to)
+{
+	print_machine(r, to);
+	for (size_t i = 0; i < contest_count; i++)
+		print_contest(r, &contests[i], to);
+	fprintf(to, "\nMedians of %d rounds; ~: the rounds differ by a tenth and more.\n", r->rounds);
+	if (with_goals)
+		print_goals(r, to);
+	print_failures(r, to);
+	return ferror(to) ? -EIO : 0;
+}
