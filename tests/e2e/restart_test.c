@@ -8,14 +8,20 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static void restart_daemon(void)
+/* When the one that runs is gone. */
+static void start_next_daemon(void)
 {
 	int fd;
 
-	kill(status_number("pid"), SIGKILL);
 	while ((fd = try_to_connect()) >= 0)
 		close(fd);
 	assert_int_equal(exit_status(spawn(WEFTD, NULL)), 0);
+}
+
+static void restart_daemon(void)
+{
+	kill(status_number("pid"), SIGKILL);
+	start_next_daemon();
 }
 
 /* The status with which weftd takes the peer back. */
@@ -263,6 +269,25 @@ static void groups_and_ports_are_what_is_said_again(void **state)
 	wait_for("slots_used", 0);
 }
 
+static void who_died_meanwhile_keeps_weftd_from_nothing(void **state)
+{
+	struct control_msg msg = { .type = CTL_DOWN };
+	struct peer *command;
+	uint32_t slot;
+	pid_t pid = spawn_process(&slot);
+
+	(void)state;
+	restart_daemon();
+	command = join(CONTROL_COMMAND);
+	assert_int_equal(call(command, &msg), EBUSY);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	msg = (struct control_msg){ .type = CTL_DOWN };
+	assert_int_equal(call(command, &msg), 0);
+	leave(command);
+	start_next_daemon();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -272,6 +297,7 @@ int main(void)
 		cmocka_unit_test(a_channel_is_kept_when_both_have_it),
 		cmocka_unit_test(a_channel_that_one_side_never_got_is_told),
 		cmocka_unit_test(groups_and_ports_are_what_is_said_again),
+		cmocka_unit_test(who_died_meanwhile_keeps_weftd_from_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, start_daemon, stop_daemon);
