@@ -264,6 +264,56 @@ static void another_service_is_not_heard(void **state)
 	pair_delete(pair);
 }
 
+/* A17.9.3: whoever sends congestion notifications to a QP, it neither answers nor stops. */
+static void a_forged_congestion_notification_changes_nothing(void **state)
+{
+	struct pair *pair = start();
+
+	(void)state;
+	for (int later = -1; later < 3; later++)
+		request(pair, (struct packet){ .opcode = OPCODE_CNP, .psn = psn_add(PSN, later), .payload_bytes = 16 });
+	assert_int_equal(pair->side[1].qp->state, IBV_QPS_RTS);
+	assert_int_equal(said, 0);
+	request(pair, (struct packet){ .opcode = OPCODE_RC_RDMA_WRITE_ONLY, .psn = PSN, .payload_bytes = 8, .ack_requested = true,
+				       .reth = { PAIR_IOVA, pair->side[1].mr->key, 8 } });
+	assert_int_equal(said, 1);
+	assert_int_equal(last.aeth.syndrome >> 5, AETH_ACK);
+	pair_delete(pair);
+}
+
+/* 9.7.4.1.5: an address and a length whose sum begins again at 0 are in no region, nor is a message of which a part is. */
+static void no_address_begins_again_at_zero(void **state)
+{
+	static const struct { uint8_t opcode; bool at_the_end; uint64_t va; uint32_t length, payload; bool refused; } rows[] = {
+		{ OPCODE_RC_RDMA_WRITE_ONLY, false, -8ull, 8, 8, true },
+		{ OPCODE_RC_RDMA_WRITE_ONLY, false, -8ull, 16, 16, true },
+		{ OPCODE_RC_RDMA_READ_REQUEST, false, -8ull, 8, 0, true },
+		{ OPCODE_RC_RDMA_READ_REQUEST, false, -8ull, 16, 0, true },
+		{ OPCODE_RC_RDMA_WRITE_ONLY, true, -8ull, 8, 8, false },
+		{ OPCODE_RC_RDMA_WRITE_ONLY, true, -8ull, 9, 9, true },
+		{ OPCODE_RC_RDMA_READ_REQUEST, true, -8ull, 8, 0, false },
+		{ OPCODE_RC_RDMA_READ_REQUEST, true, -8ull, 9, 0, true },
+		{ OPCODE_RC_RDMA_WRITE_FIRST, true, -(uint64_t)MTU, 2 * MTU, MTU, true },
+		{ OPCODE_RC_RDMA_WRITE_FIRST, true, -2ull * MTU, 2 * MTU, MTU, false },
+	};
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct pair *pair = start();
+		struct mr *mr = pair->side[1].mr;
+		uint64_t iova = mr->iova;
+
+		mr->iova = rows[i].at_the_end ? -mr->length : iova;
+		request(pair, (struct packet){ .opcode = rows[i].opcode, .psn = PSN, .payload_bytes = rows[i].payload,
+					       .ack_requested = true, .reth = { rows[i].va, mr->key, rows[i].length } });
+		assert_int_equal(said, 1);
+		assert_int_equal(last.aeth.syndrome == aeth_syndrome(AETH_NAK, NAK_REMOTE_ACCESS), rows[i].refused);
+		assert_int_equal(pair->side[1].qp->state, rows[i].refused ? IBV_QPS_ERR : IBV_QPS_RTS);
+		mr->iova = iova;
+		pair_delete(pair);
+	}
+}
+
 /* Memory that is not borrowed has no CPU's atomics: the comparison is ours. */
 static void a_swap_on_demand_compares(void **state)
 {
@@ -382,6 +432,8 @@ int main(void)
 		cmocka_unit_test(nothing_arrives_in_init),
 		cmocka_unit_test(a_write_does_not_go_on_beyond_its_length),
 		cmocka_unit_test(another_service_is_not_heard),
+		cmocka_unit_test(a_forged_congestion_notification_changes_nothing),
+		cmocka_unit_test(no_address_begins_again_at_zero),
 		cmocka_unit_test(a_swap_on_demand_compares),
 		cmocka_unit_test(shared_receives_lie_in_their_own_domain),
 		cmocka_unit_test(only_what_completes_a_receive_is_solicited),

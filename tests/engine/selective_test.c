@@ -493,6 +493,60 @@ static void a_timeout_sends_two_packets(void **state)
 	pair_delete(pair);
 }
 
+/* Some time later the peer answers: so many packets leave. */
+static uint32_t leave_after(struct pair *pair, uint8_t opcode, psn_t psn, uint64_t held)
+{
+	uint32_t sent;
+
+	sim_run(pair->sim, pair->sim->now + 2 * WTIME_US);
+	sent = pair->side[0].node->sent;
+	answer(pair, opcode, psn, held, true);
+	return pair->side[0].node->sent - sent;
+}
+
+static uint32_t leave_after_nak(struct pair *pair, psn_t psn)
+{
+	uint32_t sent = pair->side[0].node->sent;
+	struct packet p = {
+		.opcode = OPCODE_RC_ACKNOWLEDGE, .psn = psn, .pkey = 0xffff,
+		.aeth = { aeth_syndrome(AETH_NAK, NAK_PSN_SEQUENCE), 0 },
+		.dest_qpn = pair->side[0].qp->qpn, .resv.bth7 = BTH_SELECTIVE,
+		.path = { .slid = pair->side[1].node->dev->lid, .dlid = pair->side[0].node->dev->lid },
+	};
+
+	ca_input(&pair->side[0].node->ca, pair->side[0].node->dev, pair->sim->now, 2, &p);
+	sim_pump(pair->sim);
+	return pair->side[0].node->sent - sent;
+}
+
+/* After an ACK timeout: what leaves is paid for by what is told to have arrived, once, and nothing fresh leaves meanwhile. */
+static void each_arrival_lets_two_packets_leave(void **state)
+{
+	struct pair *pair = start_many(true, 200);
+	const struct flight *f = &engine_of(pair->side[0].qp)->flight;
+	const struct counters *counters = &pair->side[0].node->ca.counters;
+	uint32_t end = f->newest;
+
+	answer(pair, OPCODE_RC_ACKNOWLEDGE, 0xffffff, 0, true);
+	while (!counters->completer_retry_err)
+		assert_true(sim_step(pair->sim));
+	sim_pump(pair->sim);
+	assert_int_equal(f->loss->allowance, 0);
+	assert_int_equal(leave_after(pair, OPCODE_RC_ACKNOWLEDGE, 0, 0), LOSS_PER_ARRIVAL);
+	assert_int_equal(leave_after(pair, OPCODE_RC_ACKNOWLEDGE, 0, 0), 0);
+	assert_int_equal(leave_after(pair, OPCODE_WEFT_SELECTIVE_ACK, 0, 2), LOSS_PER_ARRIVAL);
+	assert_int_equal(leave_after(pair, OPCODE_WEFT_SELECTIVE_ACK, 0, 2), 0);
+	/* one that was missing, and one that was told of before */
+	assert_int_equal(leave_after(pair, OPCODE_RC_ACKNOWLEDGE, 2, 0), LOSS_PER_ARRIVAL);
+	assert_int_equal(leave_after_nak(pair, 3), LOSS_PER_ARRIVAL);
+	assert_int_equal(f->newest, end);
+	for (psn_t psn = 3; f->newest == end && psn < end; psn++)
+		leave_after(pair, OPCODE_RC_ACKNOWLEDGE, psn, 0);
+	assert_int_equal(f->loss->allowance, LOSS_UNBOUND);
+	pair->side[1].node->deaf = false;
+	pair_delete(pair);
+}
+
 /* A receive that is not there when a held message's turn comes: the standard's RNR NAK, and only that message is sent again. */
 static void what_was_held_may_be_not_ready(void **state)
 {
@@ -676,6 +730,7 @@ int main(void)
 		cmocka_unit_test(forged_acknowledgements_change_nothing),
 		cmocka_unit_test(a_lie_ends_with_the_ack_timer),
 		cmocka_unit_test(a_timeout_sends_two_packets),
+		cmocka_unit_test(each_arrival_lets_two_packets_leave),
 		cmocka_unit_test(what_was_held_may_be_not_ready),
 		cmocka_unit_test(frames_run_out),
 		cmocka_unit_test(what_is_held_gives_no_retries_back),
