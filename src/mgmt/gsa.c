@@ -66,12 +66,15 @@ static void forget_automatic(struct gsa *g)
 	}
 }
 
+static uint32_t room(const struct gsa *g)
+{
+	return g->tunables.most > owned(g) ? g->tunables.most - owned(g) : 0;
+}
+
 /* Buffers for a client beside its own; those that there is memory for. */
 static uint32_t raise_client(struct gsa *g, uint32_t client, uint32_t by)
 {
-	uint32_t room = g->tunables.most > owned(g) ? g->tunables.most - owned(g) : 0;
-
-	by = least(by, room);
+	by = least(by, room(g));
 	g->automatic += by;
 	g->posted += by;
 	if (client != GSA_NONE)
@@ -82,12 +85,43 @@ static uint32_t raise_client(struct gsa *g, uint32_t client, uint32_t by)
 /* Whoever holds the most beyond its number is who needs them (GSA-24). */
 static uint32_t busiest(const struct gsa *g)
 {
-	uint32_t most = GSA_NONE;
+	int64_t beyond, most = INT64_MIN;
+	uint32_t client = GSA_NONE;
 
-	for (uint32_t i = 0; i < GSA_CLIENTS; i++)
-		if (g->client[i].is_used && (most == GSA_NONE || g->client[i].held > g->client[most].held))
-			most = i;
-	return most;
+	for (uint32_t i = 0; i < GSA_CLIENTS; i++) {
+		const struct gsa_client *c = &g->client[i];
+
+		beyond = (int64_t)c->held - c->target - c->raised;
+		if (!c->is_used || beyond <= most)
+			continue;
+		most = beyond;
+		client = i;
+	}
+	return client;
+}
+
+/* A client's own number; its part of the memory when there is too little for the numbers of all. */
+static uint32_t share(const struct gsa *g, const struct gsa_client *c)
+{
+	uint32_t own = c->target - c->boost;
+
+	return g->own <= g->tunables.most ? own : (uint32_t)((uint64_t)own * g->tunables.most / g->own);
+}
+
+/* GSA-25..27: beyond its own number a client has what no other client may still need for its own. */
+static bool is_over_quota(const struct gsa *g, const struct gsa_client *c)
+{
+	uint64_t reserved = 0;
+
+	if (g->tunables.fixed || c->held < share(g, c))
+		return false;
+	for (uint32_t i = 0; i < GSA_CLIENTS; i++) {
+		const struct gsa_client *other = &g->client[i];
+
+		if (other->is_used && other->held < share(g, other))
+			reserved += share(g, other) - other->held;
+	}
+	return (uint64_t)g->posted + room(g) <= reserved;
 }
 
 /* GSA-14, GSA-17: back to what clients have; more, if that was so a short time ago. */
@@ -102,7 +136,6 @@ static void add_if_low(struct gsa *g, wtime now)
 	if (g->added && g->tunables.growth > 1 && now - g->added_at < g->tunables.period_ns)
 		by = largest(by, g->added > UINT32_MAX / g->tunables.growth ? UINT32_MAX : g->added * g->tunables.growth);
 	got = raise_client(g, busiest(g), by);
-	g->is_short = !got;
 	if (!got)
 		return;
 	g->additions++;
@@ -123,17 +156,24 @@ static uint32_t target_of(const struct gsa *g, uint32_t asked)
 	return largest(asked == GSA_NONE ? g->tunables.each : asked, g->tunables.floor);
 }
 
-static void set_target(struct gsa *g, struct gsa_client *c, uint32_t target)
+static void set_target(struct gsa *g, struct gsa_client *c, uint32_t own, uint32_t boost)
 {
-	g->target = g->target - c->target + target;
-	c->target = target;
+	g->own = g->own - (c->target - c->boost) + own;
+	g->target = g->target - c->target + own + boost;
+	c->target = own + boost;
+	c->boost = boost;
 }
 
 static void set_boost(struct gsa *g, struct gsa_client *c, uint32_t boost)
 {
-	c->boost = boost;
-	set_target(g, c, target_of(g, c->asked) + boost);
+	set_target(g, c, target_of(g, c->asked), boost);
 	post_missing(g);
+}
+
+/* Is there memory for the numbers of all, with so many more? */
+static bool has_memory(const struct gsa *g, uint32_t more)
+{
+	return (uint64_t)g->own + more <= g->tunables.most;
 }
 
 int gsa_set(struct gsa *g, const struct gsa_tunables *t)
@@ -170,11 +210,11 @@ int gsa_register(struct gsa *g, uint8_t mgmt_class, uint32_t count, uint32_t *cl
 		return -EBUSY;
 	while (i < GSA_CLIENTS && g->client[i].is_used)
 		i++;
-	if (i == GSA_CLIENTS || (count != GSA_NONE && count > g->tunables.most))
+	if (i == GSA_CLIENTS || (count != GSA_NONE && !has_memory(g, count)))
 		return -ENOSPC;
 	g->client[i] = (struct gsa_client){ .is_used = true, .mgmt_class = mgmt_class, .asked = count };
 	g->clients++;
-	set_target(g, &g->client[i], target_of(g, count));
+	set_target(g, &g->client[i], target_of(g, count), 0);
 	post_missing(g);
 	*client = i;
 	return 0;
@@ -191,7 +231,7 @@ int gsa_unregister(struct gsa *g, uint32_t client)
 
 	if (!c)
 		return -ENOENT;
-	set_target(g, c, 0);
+	set_target(g, c, 0, 0);
 	g->clients--;
 	while (c->held)
 		gsa_release(g, client);
@@ -207,8 +247,10 @@ int gsa_change(struct gsa *g, uint32_t client, int32_t by)
 	if (!c)
 		return -ENOENT;
 	count = (int64_t)c->target - c->boost + by;
-	if (count < 0 || count > g->tunables.most)
+	if (count < 0)
 		return -EINVAL;
+	if (by > 0 && !has_memory(g, (uint32_t)by))
+		return -ENOSPC;
 	c->asked = (uint32_t)count;
 	c->is_told = false;
 	set_boost(g, c, c->boost);
@@ -234,7 +276,7 @@ uint32_t gsa_arrive(struct gsa *g, wtime now, uint8_t mgmt_class)
 	c = &g->client[client];
 	c->arrivals++;
 	c->lately++;
-	if (g->is_short && c->held >= c->target + c->raised) {
+	if (is_over_quota(g, c)) {
 		c->discards++;
 		g->discards++;
 		return GSA_NONE;
@@ -269,8 +311,6 @@ int gsa_release(struct gsa *g, uint32_t client)
 	if (is_too_many(g))
 		return 0;
 	g->posted++;
-	if (g->posted >= gsa_low(g))
-		g->is_short = false;
 	if (!g->tunables.fixed && g->posted > gsa_high(g) && g->automatic)
 		g->is_trimming = true;
 	return 0;

@@ -4,8 +4,8 @@
  * Each client has a number of buffers: its own choice, or the default. What comes takes a posted buffer, whomever that was meant
  * for, and the client gives it back. When too few are posted more are added, automatically, and counted with the client that
  * holds the most; they go when too many are posted. A buffer that is posted cannot be taken back from a QP: one that is to go is
- * not posted again when it comes back. When there is no memory for more, a client has as many messages as it has buffers, and
- * what comes beyond is discarded at once. */
+ * not posted again when it comes back. Memory that other clients need for their own numbers is kept for them: what comes for a
+ * client that has its number, and all the rest of the memory, is discarded at once. */
 #ifndef WEFT_MGMT_GSA_H
 #define WEFT_MGMT_GSA_H
 
@@ -56,8 +56,9 @@ struct gsa {
 	void *arg;
 	struct gsa_client client[GSA_CLIENTS];
 	uint32_t clients, target, automatic;	/* target: of all clients, without the automatic ones */
+	uint32_t own;			/* of all clients: targets without boosts */
 	uint32_t posted, held;
-	bool is_trimming, is_short;	/* short: more were due and there was no memory: quotas hold */
+	bool is_trimming;
 	uint32_t added;			/* by the last addition */
 	wtime added_at, watched_at;
 	uint64_t arrivals, drops, discards, unknown, additions, trims;
@@ -67,11 +68,13 @@ void gsa_init(struct gsa *g, wtime now, const struct gsa_tunables *t, gsa_feedba
 /* 0; -EINVAL: they make no sense, and nothing changes. */
 int gsa_set(struct gsa *g, const struct gsa_tunables *t);
 
-/* count: its own number, or GSA_NONE. 0 and *client; -EBUSY: the class is registered; -ENOSPC: too many clients. */
+/* count: its own number, or GSA_NONE. 0 and *client; -EBUSY: the class is registered; -ENOSPC: too many clients, or no memory for
+ * that number beside the others'. */
 int gsa_register(struct gsa *g, uint8_t mgmt_class, uint32_t count, uint32_t *client);
 /* What it holds is given back. -ENOENT. */
 int gsa_unregister(struct gsa *g, uint32_t client);
-/* Buffers more or fewer for a client, which has a number of its own then. -ENOENT; -EINVAL: fewer than none. */
+/* Buffers more or fewer for a client, which has a number of its own then. -ENOENT; -EINVAL: fewer than none; -ENOSPC: there
+ * is no memory for more. */
 int gsa_change(struct gsa *g, uint32_t client, int32_t by);
 
 uint32_t gsa_low(const struct gsa *g);
