@@ -1,0 +1,222 @@
+/* Timers of paths. SUSPECT: a BARRIER is repeated each T, barrier_tries times; unanswered, the path fails. LEAVING, RETURNING:
+ * each PATH-DOWN and PATH-UP has T to be answered; then the path that carried it becomes SUSPECT, and it goes over the next GOOD
+ * path. BAD: a BARRIER each probe_ns. Packets have T each (requester.c). */
+#include "multipath/paths.h"
+
+#include "multipath/flight.h"
+
+bool path_pick(struct mp_requester *r, unsigned *path)
+{
+	unsigned good[MP_PATHS], n = 0, best = 0;
+
+	for (unsigned i = 0; i < r->config.paths; i++) {
+		unsigned p = (r->turn + i) % r->config.paths;
+
+		if (r->path[p].state == MP_PATH_GOOD)
+			good[n++] = p;
+	}
+	if (!n)
+		return false;
+	if (r->config.spread == MP_RANDOM)
+		best = (unsigned)rand_below(&r->rand, n);
+	for (unsigned i = 1; i < n && r->config.spread == MP_LEAST_LOADED; i++)
+		if (r->path[good[i]].flights < r->path[good[best]].flights)
+			best = i;
+	*path = good[best];
+	r->turn = (good[best] + 1) % r->config.paths;
+	return true;
+}
+
+static void enter(struct mp_path *p, enum mp_path_state state)
+{
+	p->state = state;
+	p->tries = 0;
+	p->is_due = state != MP_PATH_GOOD && state != MP_PATH_BAD;
+	p->deadline = WTIME_NEVER;
+}
+
+/* An answer to a BARRIER of an earlier episode has another identification. */
+static void begin_barrier(struct mp_requester *r, struct mp_path *p)
+{
+	p->barrier = rand_u64(&r->rand);
+}
+
+void path_suspect(struct mp_requester *r, unsigned path)
+{
+	struct mp_path *p = &r->path[path];
+
+	if (p->state != MP_PATH_GOOD)
+		return;
+	r->count.timeouts++;
+	enter(p, MP_PATH_SUSPECT);
+	begin_barrier(r, p);
+}
+
+static void turn_bad(struct mp_requester *r, wtime now, struct mp_path *p)
+{
+	enter(p, MP_PATH_BAD);
+	p->deadline = now + r->config.probe_ns;
+	begin_barrier(r, p);
+}
+
+/* The next change of a path begins when the last one was answered: epochs grow by one. */
+static void change(struct mp_path *p, enum mp_path_state state)
+{
+	enter(p, state);
+	p->epoch++;
+}
+
+static void fail(struct mp_requester *r, wtime now, unsigned path)
+{
+	struct mp_path *p = &r->path[path];
+	bool has_path = false;
+
+	r->count.path_failures++;
+	p->failed_at = r->ordered_sent;
+	if (r->config.renumbers) {
+		turn_bad(r, now, p);
+		flight_stick(r, path);
+	} else {
+		change(p, MP_PATH_LEAVING);
+	}
+	for (unsigned i = 0; i < r->config.paths; i++)
+		has_path |= r->path[i].state == MP_PATH_GOOD || r->path[i].state == MP_PATH_SUSPECT;
+	if (!has_path)		/* MPT-35 */
+		r->error = MP_NO_PATH;
+}
+
+static void barrier_answered(struct mp_requester *r, unsigned path, const struct mp_packet *packet)
+{
+	struct mp_path *p = &r->path[path];
+
+	if ((p->state != MP_PATH_SUSPECT && p->state != MP_PATH_BAD) || packet->address != p->barrier || !p->tries)
+		return;
+	if (p->state == MP_PATH_SUSPECT) {	/* MPT-30 */
+		flight_lost_on(r, path);
+		enter(p, MP_PATH_GOOD);
+		return;
+	}
+	r->count.path_returns++;
+	if (p->epoch % 2)
+		change(p, MP_PATH_RETURNING);
+	else			/* MPT-37: the responder does not know that it was away */
+		enter(p, MP_PATH_GOOD);
+}
+
+/* MPT-32, MPT-34 */
+static void change_answered(struct mp_requester *r, wtime now, const struct mp_packet *packet, enum mp_path_state state)
+{
+	struct mp_path *p;
+
+	if (packet->path >= r->config.paths) {
+		r->count.foreign++;
+		return;
+	}
+	p = &r->path[packet->path];
+	if (p->state != state || packet->epoch != p->epoch)
+		return;
+	if (state == MP_PATH_RETURNING) {
+		enter(p, MP_PATH_GOOD);
+		return;
+	}
+	flight_lost_on(r, packet->path);
+	turn_bad(r, now, p);
+}
+
+void path_input(struct mp_requester *r, wtime now, unsigned path, const struct mp_packet *p)
+{
+	switch (p->type) {
+	case MP_BARRIER_RSP:
+		barrier_answered(r, path, p);
+		return;
+	case MP_PATH_DOWN_RSP:
+		change_answered(r, now, p, MP_PATH_LEAVING);
+		return;
+	case MP_PATH_UP_RSP:
+		change_answered(r, now, p, MP_PATH_RETURNING);
+		return;
+	default:
+		r->count.foreign++;
+	}
+}
+
+static void build_barrier(struct mp_requester *r, wtime now, struct mp_path *p, struct mp_packet *out)
+{
+	out->type = MP_BARRIER;
+	out->address = p->barrier;
+	p->deadline = now + (p->state == MP_PATH_BAD ? r->config.probe_ns : r->config.timeout_ns);
+	r->count.barriers++;
+}
+
+static void build_change(struct mp_requester *r, wtime now, unsigned path, struct mp_packet *out)
+{
+	struct mp_path *p = &r->path[path];
+
+	out->type = p->state == MP_PATH_LEAVING ? MP_PATH_DOWN : MP_PATH_UP;
+	out->path = (uint8_t)path;
+	out->epoch = p->epoch;
+	p->deadline = now + r->config.timeout_ns;
+	r->count.path_changes++;
+}
+
+bool path_output(struct mp_requester *r, wtime now, unsigned *path, struct mp_packet *out)
+{
+	for (unsigned i = 0; i < r->config.paths; i++) {
+		struct mp_path *p = &r->path[i];
+		bool is_change = p->state == MP_PATH_LEAVING || p->state == MP_PATH_RETURNING;
+
+		if (!p->is_due || (is_change && !path_pick(r, &p->carrier)))
+			continue;
+		*out = (struct mp_packet){ .version = MP_VERSION, .connection = r->config.connection };
+		p->is_due = false;
+		p->tries++;
+		*path = is_change ? p->carrier : i;
+		if (is_change)
+			build_change(r, now, i, out);
+		else
+			build_barrier(r, now, p, out);
+		return true;
+	}
+	return false;
+}
+
+static void expire(struct mp_requester *r, wtime now, unsigned path)
+{
+	struct mp_path *p = &r->path[path];
+
+	p->deadline = WTIME_NEVER;
+	if (p->state == MP_PATH_SUSPECT && p->tries >= r->config.barrier_tries) {	/* MPT-31 */
+		fail(r, now, path);
+		return;
+	}
+	p->is_due = true;
+	if (p->state != MP_PATH_LEAVING && p->state != MP_PATH_RETURNING)
+		return;
+	path_suspect(r, p->carrier);
+	if (p->tries > r->config.retries)
+		r->error = MP_RETRIES_EXCEEDED;
+}
+
+void path_expire(struct mp_requester *r, wtime now)
+{
+	for (unsigned i = 0; i < r->config.paths && !r->error; i++)
+		if (r->path[i].deadline <= now)
+			expire(r, now, i);
+}
+
+bool path_is_too_old(struct mp_requester *r)
+{
+	uint64_t half = 1ull << (r->config.width - 1);
+	bool is_too_old = false;
+
+	if (!r->config.renumbers)
+		return false;
+	for (unsigned i = 0; i < r->config.paths; i++) {
+		struct mp_path *p = &r->path[i];
+
+		if (p->state == MP_PATH_BAD && p->epoch % 2 == 0 && r->ordered_sent - p->failed_at >= half / 2)
+			change(p, MP_PATH_LEAVING);
+		is_too_old |= p->state == MP_PATH_LEAVING && r->ordered_sent - p->failed_at >= half - 1;
+	}
+	return is_too_old;
+}
