@@ -1,0 +1,176 @@
+/* Floods of CM requests of other hosts, without a socket: what weftd takes in, answers and passes on. */
+#include "link/link.h"
+#include "mgmt/cm.h"
+#include "weftd/hub.h"
+#include "weftd/page.h"
+#include "weftd/qp1.h"
+#include "weftd/roce_port.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { DEVICE = 1, WAITING = 1000, AT_ONCE = 64 };
+
+static const uint64_t service = 0x1060000 | 7000;
+static const uint8_t here[16] = { [10] = 0xff, 0xff, 10, 0, 0, 1 }, there[16] = { [10] = 0xff, 0xff, 10, 0, 0, 2 };
+
+static struct hub hub;
+static struct client listener;
+static struct link wire;
+static unsigned answered, passed, waiting;
+static bool reads;	/* the listener */
+
+static bool send_to(struct hub *h, struct client *c, const struct control_msg *msg, const char *text, const int *fds, int nfds)
+{
+	(void)h;
+	(void)c;
+	(void)text;
+	(void)fds;
+	(void)nfds;
+	passed += msg->type == CTL_FRAME;
+	return true;
+}
+
+static bool has_room(struct hub *h, const struct client *c)
+{
+	(void)h;
+	(void)c;
+	return reads;
+}
+
+static bool send_frame(struct link *l, unsigned kind, const void *frame, size_t bytes)
+{
+	(void)l;
+	(void)kind;
+	(void)frame;
+	(void)bytes;
+	answered++;
+	return true;
+}
+
+/* From address and id number n of the attacker. */
+static size_t build(uint64_t to_service, uint32_t n, uint8_t frame[GMP_FRAME])
+{
+	struct cm_msg msg = { .attribute = CM_REQ, .tid = n, .req = { .local_comm_id = n + 1, .service_id = to_service } };
+	struct gmp gmp = { .device = DEVICE, .pkey = 0xffff, .path = { .has_grh = true, .hop_limit = 64, .is_ipv4 = true } };
+
+	memcpy(gmp.path.dgid, here, 16);
+	memcpy(gmp.path.sgid, there, 16);
+	gmp.path.sgid[13] = (uint8_t)(1 + n % 100);
+	cm_build(&msg, gmp.mad);
+	return gmp_build(&gmp, PACKET_ROCE, frame);
+}
+
+static enum qp1_fate ask(uint64_t to_service, uint32_t n)
+{
+	uint8_t frame[GMP_FRAME];
+
+	return qp1_input_wire(&hub, frame, build(to_service, n, frame));
+}
+
+static const void *receive(struct link *l, unsigned *kind, size_t *bytes)
+{
+	static uint8_t frame[GMP_FRAME];
+
+	(void)l;
+	if (!waiting)
+		return NULL;
+	*kind = link_kind(DEVICE, PACKET_ROCE);
+	*bytes = build(service + 1, waiting--, frame);
+	return frame;
+}
+
+static bool may_sleep(struct link *l, bool by_futex)
+{
+	(void)l;
+	(void)by_futex;
+	return !waiting;
+}
+
+static const struct hub_ops ops = { .send = send_to, .has_room = has_room };
+static const struct link_ops link_ops = { .send_frame = send_frame, .receive = receive, .may_sleep = may_sleep };
+
+static int set_up(void **state)
+{
+	static const struct page_address address = { .raw = { [10] = 0xff, 0xff, 10, 0, 0, 1 }, .ifindex = 2, .ifname = "d0" };
+	static struct fabric_page page;
+	static struct claims claims;
+	static struct state kept = { .page = &page, .claims = &claims };
+	struct control_msg hello = { .type = CTL_HELLO, .a = CONTROL_PROCESS, .b = CONTROL_VERSION };
+	struct control_msg listens = { .type = CTL_LISTEN, .service = service };
+	enum control_limit limit;
+
+	(void)state;
+	kept.page_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	page_set_devices(&page, &control_default, 0x0200000000000100);
+	page_set_addresses(&page, &address, 1);
+	hub_init(&hub, &ops, &kept, 1);
+	hub.now = WTIME_S;
+	wire.ops = &link_ops;
+	hub.roce.link = &wire;
+	listener.pid = 1000000000;
+	listener.uid = geteuid();
+	if (kept.page_fd < 0 || hub_join(&hub, &listener, &limit))
+		return -1;
+	hub_input(&hub, &listener, 1, &hello, "", &kept.page_fd, 1);
+	hub_input(&hub, &listener, 1, &listens, "", NULL, 0);
+	listener.has_socket = true;
+	return listener.listener_count == 1 ? 0 : -1;
+}
+
+/* Processes of this host have their turn in between. */
+static void so_many_are_taken_in_at_a_time(void **state)
+{
+	(void)state;
+	waiting = WAITING;
+	hub.roce.is_pending = true;
+	for (unsigned left = WAITING; left; left = waiting) {
+		assert_int_equal(roce_port_deadline(&hub), hub.now);
+		roce_port_expire(&hub);
+		assert_int_equal(waiting, left > AT_ONCE ? left - AT_ONCE : 0);
+	}
+	assert_int_equal(roce_port_deadline(&hub), WTIME_NEVER);
+}
+
+static void so_many_are_answered_in_a_second(void **state)
+{
+	(void)state;
+	hub.now += WTIME_S;
+	answered = 0;
+	for (uint32_t n = 0; n < 3 * QP1_ANSWERS; n++)
+		assert_int_equal(ask(service + 1, n), n < QP1_ANSWERS ? QP1_ANSWERED : QP1_NO_ROOM);
+	assert_int_equal(answered, QP1_ANSWERS);
+	hub.now += WTIME_S;
+	assert_int_equal(ask(service + 1, 1), QP1_ANSWERED);
+}
+
+/* Who listens and reads no more gets no more, and weftd answers nothing for it. */
+static void a_listener_that_does_not_read_is_spared(void **state)
+{
+	(void)state;
+	answered = 0;
+	for (uint32_t n = 0; n < WAITING; n++) {
+		reads = n < 10;
+		assert_int_equal(ask(service, n), reads ? QP1_PASSED : QP1_NO_ROOM);
+	}
+	assert_int_equal(passed, 10);
+	assert_int_equal(answered, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(so_many_are_taken_in_at_a_time),
+		cmocka_unit_test(so_many_are_answered_in_a_second),
+		cmocka_unit_test(a_listener_that_does_not_read_is_spared),
+	};
+
+	return cmocka_run_group_tests(tests, set_up, NULL);
+}
