@@ -1,6 +1,5 @@
 #include "verbs/device.h"
 
-#include "wire/pkey.h"
 
 #include <string.h>
 
@@ -10,20 +9,6 @@ int device_gid_index(const struct ca_device *dev, const uint8_t gid[16])
 		if (dev->gid[i].valid && memcmp(dev->gid[i].raw, gid, sizeof(dev->gid[i].raw)) == 0)
 			return i;
 	return -1;
-}
-
-int device_pkey_index(const struct ca_device *dev, uint16_t pkey)
-{
-	int limited = -1;
-
-	for (int i = 0; i < dev->pkeys; i++) {
-		if (!pkey_is_same_partition(dev->pkey[i], pkey))
-			continue;
-		if (dev->pkey[i] & PKEY_FULL)
-			return i;
-		limited = limited < 0 ? i : limited;
-	}
-	return limited;
 }
 
 void device_set_link(struct ca_device *dev)

@@ -52,8 +52,6 @@ static inline bool device_has(const struct ca_device *dev, enum device_cap cap)
 
 /* Where the GID stands in the device's table, or -1. */
 int device_gid_index(const struct ca_device *dev, const uint8_t gid[16]);
-/* Where a P_Key of this one's partition stands in the device's table, a full member's rather than a limited one's; or -1. */
-int device_pkey_index(const struct ca_device *dev, uint16_t pkey);
 /* Is this the address of the device's port? gid: NULL in a packet without a GRH. Where ports have no LIDs, lid is any. */
 static inline bool device_is_port(const struct ca_device *dev, uint16_t lid, const uint8_t *gid)
 {

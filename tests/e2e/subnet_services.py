@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Services of a subnet under OpenSM: ibacm finds a host by its name and the path to it; srp_daemon asks for storage targets;
-OpenSM as a daemon.
+OpenSM as a daemon, and its console.
 
 subnet_services.py --list                  one line a test: name, label, timeout
 subnet_services.py --weft PROGRAM NAME...  runs these tests
@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import sys
 
 import subnet_lab
@@ -19,6 +20,8 @@ import run	# of abi/, whose place subnet_lab tells
 # ibacm tells its port here if it may write it, and ib_acme looks here; 6125 otherwise (rdma-core's ibacm/CMakeLists.txt).
 PORT_FILES = ('/run/ibacm-tcp.port', '/run/ibacm.port')
 PORT = 6125
+
+PROMPT = b'OpenSM $ '	# of the console
 
 
 def need(*programs):
@@ -119,8 +122,38 @@ def test_daemon(lab):
 		os.kill(pid, signal.SIGKILL)
 
 
+def hear(console):
+	"""What OpenSM's console says until it asks for the next command."""
+	text = b''
+	while not text.endswith(PROMPT):
+		part = console.recv(4096)
+		if not part:
+			raise Wrong(f'the console ends after {text!r}')
+		text += part
+	return text.decode()
+
+
+def ask(console, command):
+	"""One command at a time: OpenSM reads with stdio and polls the socket, so it misses a line that came with another."""
+	console.sendall(command.encode() + b'\n')
+	return hear(console)
+
+
+def test_console(lab):
+	"""opensm --console: counts the ports of the subnet, and sees a link that goes down."""
+	port = free_port()
+	prepare(lab, '--console', 'loopback', '--console-port', str(port))
+	with socket.create_connection(('127.0.0.1', port), timeout=60) as console:
+		hear(console)
+		if 'portstatus' not in ask(console, 'help'):
+			raise Wrong('the console has no portstatus')
+		says(ask(console, 'portstatus'), r'\b32 active\b')
+		lab.weft('fabric', 'link', 's1:1', 'down')
+		lab.within('the console tells of the link', lambda: re.search(r'\b30 active\b', ask(console, 'portstatus')))
+
+
 def tests():
-	rows = (('acm', test_acm), ('srp', test_srp), ('daemon', test_daemon))
+	rows = (('acm', test_acm), ('srp', test_srp), ('daemon', test_daemon), ('console', test_console))
 	return {name: ('e2e', 240, subnet_lab.row(test)) for name, test in rows}
 
 
