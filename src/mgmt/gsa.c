@@ -147,8 +147,9 @@ static void add_if_low(struct gsa *g, wtime now)
 
 static bool makes_sense(const struct gsa_tunables *t)
 {
-	return t->floor <= t->each && t->low_percent && t->low_percent < 100 && t->growth && t->most && t->period_ns &&
-	       (!t->low || !t->high || t->low < t->high) && t->fixed <= t->most;
+	return t->each && t->each <= t->most && t->floor <= t->each && t->low_percent && t->low_percent < 100 && t->growth &&
+	       t->most <= GSA_MOST && t->low < t->most && t->high <= t->most && (!t->low || !t->high || t->low < t->high) &&
+	       t->period_ns >= GSA_PERIOD_LEAST && t->period_ns <= GSA_PERIOD_MOST && t->fixed <= t->most;
 }
 
 static uint32_t target_of(const struct gsa *g, uint32_t asked)
@@ -187,11 +188,10 @@ int gsa_set(struct gsa *g, const struct gsa_tunables *t)
 	return 0;
 }
 
-void gsa_init(struct gsa *g, wtime now, const struct gsa_tunables *t, gsa_feedback *feedback, void *arg)
+int gsa_init(struct gsa *g, wtime now, const struct gsa_tunables *t, gsa_feedback *feedback, void *arg)
 {
 	*g = (struct gsa){ .tunables = gsa_defaults, .feedback = feedback, .arg = arg, .watched_at = now };
-	if (t)
-		gsa_set(g, t);
+	return t ? gsa_set(g, t) : 0;
 }
 
 static uint32_t find_class(const struct gsa *g, uint8_t mgmt_class)
@@ -233,6 +233,8 @@ int gsa_unregister(struct gsa *g, uint32_t client)
 		return -ENOENT;
 	set_target(g, c, 0, 0);
 	g->clients--;
+	g->automatic -= c->raised;
+	c->raised = 0;
 	while (c->held)
 		gsa_release(g, client);
 	c->is_used = false;

@@ -18,8 +18,13 @@ enum {
 	GSA_CLIENTS = 64,		/* our choice */
 	GSA_DEFAULT = 16,		/* buffers of a client: one for each of 16 ports of a usual subnet (GSA-08) */
 	GSA_BUFFER_BYTES = 40 + 256,	/* GRH and MAD */
+	GSA_MOST = 1 << 24,		/* buffers: 5 GB, so that sums over all clients are numbers of 32 bits */
 	GSA_NONE = UINT32_MAX,		/* no client; no number of its own */
 };
+
+/* Of a period: our choice. A shorter one is a timer that never rests; in a longer one arrivals may pass 32 bits. */
+#define GSA_PERIOD_LEAST WTIME_MS
+#define GSA_PERIOD_MOST (3600 * WTIME_S)
 
 /* What an administrator may set, at any time (GSA-39). */
 struct gsa_tunables {
@@ -64,7 +69,8 @@ struct gsa {
 	uint64_t arrivals, drops, discards, unknown, additions, trims;
 };
 
-void gsa_init(struct gsa *g, wtime now, const struct gsa_tunables *t, gsa_feedback *feedback, void *arg);
+/* t: NULL for the defaults. -EINVAL: they make no sense, and the defaults hold. */
+int gsa_init(struct gsa *g, wtime now, const struct gsa_tunables *t, gsa_feedback *feedback, void *arg);
 /* 0; -EINVAL: they make no sense, and nothing changes. */
 int gsa_set(struct gsa *g, const struct gsa_tunables *t);
 

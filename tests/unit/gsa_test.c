@@ -16,7 +16,7 @@ static struct gsa g;
 
 static void begin(const struct gsa_tunables *t)
 {
-	gsa_init(&g, 0, t, NULL, NULL);
+	assert_int_equal(gsa_init(&g, 0, t, NULL, NULL), 0);
 }
 
 static uint32_t add(uint8_t mgmt_class, uint32_t count)
@@ -458,11 +458,12 @@ static void who_asks_for_too_little_is_told(void **state)
 
 static void numbers_that_make_no_sense(void **state)
 {
-	struct gsa_tunables bad[8];
+	enum { BAD = 16 };
+	struct gsa_tunables bad[BAD];
 	uint32_t client;
 
 	(void)state;
-	for (int i = 0; i < 8; i++)
+	for (int i = 0; i < BAD; i++)
 		bad[i] = gsa_defaults;
 	bad[0].floor = 17;
 	bad[1].low_percent = 0;
@@ -472,8 +473,17 @@ static void numbers_that_make_no_sense(void **state)
 	bad[5].period_ns = 0;
 	bad[6].low = bad[6].high = 10;
 	bad[7].fixed = bad[7].most + 1;
+	bad[8].each = bad[8].most + 1;
+	bad[9].low = bad[9].most;
+	bad[10].high = bad[10].most + 1;
+	bad[11].most = GSA_MOST + 1;
+	bad[12].period_ns = WTIME_NEVER;
+	bad[13].period_ns = WTIME_MS - 1;
+	bad[14].period_ns = 3601 * WTIME_S;
+	bad[15].each = 0;
 	begin(NULL);
-	for (int i = 0; i < 8; i++) {
+	for (int i = 0; i < BAD; i++) {
+		assert_int_equal(gsa_init(&g, 0, &bad[i], NULL, NULL), -EINVAL);
 		assert_int_equal(gsa_set(&g, &bad[i]), -EINVAL);
 		assert_memory_equal(&g.tunables, &gsa_defaults, sizeof(gsa_defaults));
 	}
@@ -482,6 +492,26 @@ static void numbers_that_make_no_sense(void **state)
 		add(i, 0);
 	assert_int_equal(gsa_register(&g, 0x81, 1, &client), -ENOSPC);
 	assert_int_equal(g.posted, 0);
+}
+
+/* GSA-36: what was added for a client goes with it, though it goes from the QP only as it is used. */
+static void a_client_leaves_nothing_added(void **state)
+{
+	uint32_t flooder;
+
+	(void)state;
+	begin(NULL);
+	add(1, GSA_NONE);
+	flooder = add(2, GSA_NONE);
+	arrive(2, 100, 1);
+	assert_true(g.automatic > 0 && g.client[flooder].raised == g.automatic);
+	assert_int_equal(gsa_unregister(&g, flooder), 0);
+	assert_int_equal(g.automatic, 0);
+	for (unsigned i = 0; i < 1000; i++) {
+		arrive(1, 1, 2);
+		release(0, 1);
+	}
+	assert_int_equal(g.posted + g.held, 16);
 }
 
 /* What the books say agrees, whatever is done. */
@@ -499,7 +529,7 @@ static void check_books(uint32_t most)
 		held += c->held;
 		raised += c->raised;
 	}
-	assert_true(g.clients == clients && g.target == target && g.held == held && raised <= g.automatic);
+	assert_true(g.clients == clients && g.target == target && g.held == held && raised == g.automatic);
 	assert_true(g.posted + g.held <= most);
 }
 
@@ -513,6 +543,7 @@ static void random_ledgers(void **state)
 
 		rand_seed(&r, seed);
 		t.most = 1 + (uint32_t)rand_below(&r, 400);
+		t.each = 1 + (uint32_t)rand_below(&r, t.most < 16 ? t.most : 16);
 		t.growth = 1 + (uint32_t)rand_below(&r, 3);
 		begin(&t);
 		for (wtime now = 1; now < 1000; now++) {
@@ -631,6 +662,7 @@ int main(void)
 		cmocka_unit_test(what_nobody_waits_for),
 		cmocka_unit_test(who_asks_for_too_little_is_told),
 		cmocka_unit_test(numbers_that_make_no_sense),
+		cmocka_unit_test(a_client_leaves_nothing_added),
 		cmocka_unit_test(random_ledgers),
 		cmocka_unit_test(all_nodes_ask_at_once),
 	};
