@@ -124,23 +124,45 @@ static bool is_over_quota(const struct gsa *g, const struct gsa_client *c)
 	return (uint64_t)g->posted + room(g) <= reserved;
 }
 
-/* GSA-14, GSA-17: back to what clients have; more, if that was so a short time ago. */
-static void add_if_low(struct gsa *g, wtime now)
+/* GSA-14: with none posted the next message is lost, so that is too few whatever the threshold. */
+static bool is_low(const struct gsa *g)
 {
-	uint32_t by, got;
+	return !g->tunables.fixed && g->target && (g->posted < gsa_low(g) || !g->posted);
+}
 
-	if (g->tunables.fixed || g->posted >= gsa_low(g))
-		return;
+static void add(struct gsa *g, uint32_t by)
+{
+	uint32_t got = raise_client(g, busiest(g), by);
+
 	g->is_trimming = false;
-	by = g->target - g->posted;
-	if (g->added && g->tunables.growth > 1 && now - g->added_at < g->tunables.period_ns)
-		by = largest(by, g->added > UINT32_MAX / g->tunables.growth ? UINT32_MAX : g->added * g->tunables.growth);
-	got = raise_client(g, busiest(g), by);
 	if (!got)
 		return;
 	g->additions++;
 	g->added = got;
-	g->added_at = now;
+}
+
+/* A number has changed, and so has what is too few. */
+static void top_up(struct gsa *g)
+{
+	post_missing(g);
+	if (is_low(g))
+		add(g, g->target - g->posted);
+}
+
+/* GSA-14, GSA-17: back to what clients have; more, if that was so a short time ago. */
+static void add_if_low(struct gsa *g, wtime now)
+{
+	uint64_t additions = g->additions;
+	uint32_t by;
+
+	if (!is_low(g))
+		return;
+	by = g->target - g->posted;
+	if (g->added && g->tunables.growth > 1 && now - g->added_at < g->tunables.period_ns)
+		by = largest(by, g->added > UINT32_MAX / g->tunables.growth ? UINT32_MAX : g->added * g->tunables.growth);
+	add(g, by);
+	if (g->additions != additions)
+		g->added_at = now;
 }
 
 /* ---- clients ---- */
@@ -168,7 +190,7 @@ static void set_target(struct gsa *g, struct gsa_client *c, uint32_t own, uint32
 static void set_boost(struct gsa *g, struct gsa_client *c, uint32_t boost)
 {
 	set_target(g, c, target_of(g, c->asked), boost);
-	post_missing(g);
+	top_up(g);
 }
 
 /* Is there memory for the numbers of all, with so many more? */
@@ -184,7 +206,8 @@ int gsa_set(struct gsa *g, const struct gsa_tunables *t)
 	g->tunables = *t;
 	for (uint32_t i = 0; i < GSA_CLIENTS; i++)
 		if (g->client[i].is_used)
-			set_boost(g, &g->client[i], 0);
+			set_target(g, &g->client[i], target_of(g, g->client[i].asked), 0);
+	top_up(g);
 	return 0;
 }
 
@@ -215,7 +238,7 @@ int gsa_register(struct gsa *g, uint8_t mgmt_class, uint32_t count, uint32_t *cl
 	g->client[i] = (struct gsa_client){ .is_used = true, .mgmt_class = mgmt_class, .asked = count };
 	g->clients++;
 	set_target(g, &g->client[i], target_of(g, count), 0);
-	post_missing(g);
+	top_up(g);
 	*client = i;
 	return 0;
 }

@@ -190,6 +190,47 @@ static void the_low_threshold_grows_with_clients(void **state)
 	assert_int_equal(gsa_low(&g), 0);
 }
 
+/* GSA-14: whatever puts the posted ones below the threshold, an arrival or a new number, more are added at once. */
+static void too_few_are_never_waited_with(void **state)
+{
+	struct gsa_tunables t = gsa_defaults;
+	uint32_t client;
+
+	(void)state;
+	/* the threshold rises */
+	begin(NULL);
+	add(3, GSA_NONE);
+	arrive(3, 10, 1);
+	t.low = 15;
+	assert_int_equal(gsa_set(&g, &t), 0);
+	assert_int_equal(g.posted, 16);
+	assert_int_equal(g.additions, 1);
+	/* there is memory again */
+	t = gsa_defaults;
+	t.most = 20;
+	begin(&t);
+	add(3, GSA_NONE);
+	arrive(3, 19, 1);
+	assert_int_equal(g.posted, 1);
+	t.most = 100;
+	assert_int_equal(gsa_set(&g, &t), 0);
+	assert_int_equal(g.posted, 16);
+	/* a burst is announced while most of the last one is in hand */
+	begin(NULL);
+	client = add(3, 216);
+	arrive(3, 160, 1);
+	assert_int_equal(gsa_change(&g, client, -200), 0);
+	assert_int_equal(g.posted, 56);
+	arrive(3, 46, 1);
+	assert_int_equal(gsa_change(&g, client, 200), 0);
+	assert_int_equal(g.posted, 216);
+	/* the only client has one, and several messages come (GSA-20: its threshold is none) */
+	begin(NULL);
+	add(3, 1);
+	arrive(3, 100, 1);
+	assert_int_equal(g.drops, 0);
+}
+
 /* GSA-17: twice as many each time, within the period; then as at first. */
 static void additions_grow(void **state)
 {
@@ -651,6 +692,7 @@ int main(void)
 		cmocka_unit_test(each_client_has_its_number),
 		cmocka_unit_test(a_client_changes_its_number),
 		cmocka_unit_test(the_low_threshold_grows_with_clients),
+		cmocka_unit_test(too_few_are_never_waited_with),
 		cmocka_unit_test(additions_grow),
 		cmocka_unit_test(steady_load_changes_nothing),
 		cmocka_unit_test(a_flood_costs_its_client_alone),
