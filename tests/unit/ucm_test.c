@@ -846,6 +846,8 @@ struct claim {
 	const uint8_t *asked, *from;	/* in its header */
 };
 
+static uint32_t stranger_id = 99;
+
 static void stranger_asks(struct claim c)
 {
 	struct cm_msg msg = { .attribute = c.attribute, .tid = 7 };
@@ -858,11 +860,11 @@ static void stranger_asks(struct claim c)
 	memcpy(header.destination + 12, c.asked + 12, 4);
 	memcpy(header.source + 12, c.from + 12, 4);
 	if (is_ud) {
-		msg.sidr_req.request_id = 99;
+		msg.sidr_req.request_id = stranger_id;
 		msg.sidr_req.pkey = 0xffff;
 		msg.sidr_req.service_id = (uint64_t)RDMA_PS_UDP << 16 | 7000;
 	} else {
-		msg.req.local_comm_id = 99;
+		msg.req.local_comm_id = stranger_id;
 		msg.req.service_id = (uint64_t)RDMA_PS_TCP << 16 | 7000;
 		memcpy(msg.req.primary.remote_gid, c.to, 16);
 		memcpy(msg.req.primary.local_gid, c.leads_to, 16);
@@ -896,6 +898,31 @@ static void strangers_ask_for_where_they_send_to(void **state)
 	expect_no_event(fd);
 	stranger_asks((struct claim){ CM_REQ, gid_v4, gid_far, gid_v4, gid_far });
 	expect_event(fd, UCM_EVENT_CONNECT_REQUEST, 0);
+	fake.strangers = 0;
+	weft_ucm_close(fd);
+	close(fd);
+	expect_nothing_left();
+}
+
+/* Ids of other hosts are no processes of this one: all their requests are counted together, whatever slots they seem to have. */
+static void strangers_choose_no_quota(void **state)
+{
+	int fd = channel();
+	uint32_t listener = create(fd, RDMA_PS_TCP, 0x100), many = ucm.max_backlog + 10;
+
+	assert_int_equal(bind4(fd, listener, "0.0.0.0", 7000), 0);
+	assert_int_equal(listen_on(fd, listener, 0), 0);
+	for (uint32_t i = 0; i < many; i++) {
+		stranger_id = (1 + i % 9) << 20 | (i + 1);
+		stranger_asks((struct claim){ CM_REQ, gid_v4, gid_far, gid_v4, gid_far });
+	}
+	stranger_id = 99;
+	assert_int_equal(ucm.cm.ids, ucm.max_backlog);
+	assert_int_equal(ucm.unreported[0], ucm.max_backlog);
+	for (uint32_t slot = 1; slot < 10; slot++)
+		assert_int_equal(ucm.unreported[slot], 0);
+	assert_int_equal(destroy(fd, listener, NULL), 0);
+	assert_int_equal(ucm.unreported[0], 0);
 	fake.strangers = 0;
 	weft_ucm_close(fd);
 	close(fd);
@@ -1344,6 +1371,7 @@ int main(void)
 		TEST(foreign_addresses_do_not_resolve),
 		TEST(addresses_of_other_hosts_resolve),
 		TEST(strangers_ask_for_where_they_send_to),
+		TEST(strangers_choose_no_quota),
 		TEST(strangers_say_where_they_are),
 		TEST(ports_collide_as_in_linux),
 		TEST(options_are_checked),
