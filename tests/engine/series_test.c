@@ -181,8 +181,14 @@ static void run_faults(enum kind kind, int a, enum mad_fault fa, int b, enum mad
 	begin(&r, &path, &plain, kinds[kind].method, 4, kinds[kind].records, kinds[kind].answer);
 	go(&r);
 	check_end(&r, "faults at", (uint64_t)kind << 48 | (uint64_t)a << 24 | (uint64_t)(b + 1));
-	/* two faults are few */
-	assert_int_equal(r.end[0].phase, TXN_DONE);
+	/* two faults are few: both ends have all of it, and neither has an error */
+	assert_true(r.serves && has_answer(&r));
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(r.end[i].phase, TXN_DONE);
+		assert_int_equal(r.end[i].status, 0);
+	}
+	assert_int_equal(r.applied, kind != GET);
+	assert_true(kind == GET || has_records(&r));
 	end(&r);
 }
 
