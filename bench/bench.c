@@ -12,14 +12,15 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Our choice: medians of seven rounds come back within some percent; a fifth of a second has 100,000 round trips of 2 us. */
-enum { ROUNDS = 7, QUICK_ROUNDS = 3 };
+/* Our choice: medians of seven rounds come back within some percent; a fifth of a second has 100,000 round trips of 2 us. A
+ * contest whose figures are not steady by then has more rounds, up to three times as many. */
+enum { ROUNDS = 7, MOST_ROUNDS = 21, QUICK_ROUNDS = 3 };
 #define TRIAL_S 0.2
 #define QUICK_TRIAL_S 0.02
 
 struct selection {
 	size_t sizes[CONTEST_SIZES];	/* 0 ends; none: each contest's own */
-	int rounds;
+	int rounds, most_rounds;
 	struct trial trial;
 };
 
@@ -127,18 +128,19 @@ static enum bench_outcome read_cpus(const char *text, struct trial *t)
 	return BENCH_MEASURED;
 }
 
-static enum bench_outcome read_rounds(const char *text, bool is_quick, int *rounds)
+static enum bench_outcome read_rounds(const char *text, bool is_quick, struct selection *s)
 {
 	char *end;
 	long value;
 
-	*rounds = is_quick ? QUICK_ROUNDS : ROUNDS;
+	s->rounds = is_quick ? QUICK_ROUNDS : ROUNDS;
+	s->most_rounds = is_quick ? QUICK_ROUNDS : MOST_ROUNDS;
 	if (!text)
 		return BENCH_MEASURED;
 	value = strtol(text, &end, 10);
 	if (end == text || *end || value < 1 || value > SERIES_ROUNDS)
 		return refuse("--reps is not a number from 1 to 101:", text, "weft bench --reps 7");
-	*rounds = (int)value;
+	s->rounds = s->most_rounds = (int)value;
 	return BENCH_MEASURED;
 }
 
@@ -150,7 +152,7 @@ static enum bench_outcome select_all(const struct bench_options *o, struct selec
 	if (!outcome)
 		outcome = read_sizes(o->sizes, s);
 	if (!outcome)
-		outcome = read_rounds(o->rounds, o->is_quick, &s->rounds);
+		outcome = read_rounds(o->rounds, o->is_quick, s);
 	if (!outcome)
 		outcome = read_cpus(o->cpus, &s->trial);
 	return outcome;
@@ -273,11 +275,11 @@ static bool add_entries(struct results *r, const struct selection *s, const stru
 {
 	const struct contest *contest = contest_find(c->contest);
 	const size_t *sizes = contest->has_size && s->sizes[0] ? s->sizes : contest->sizes;
-	struct entry entry = { .contest = contest, .who = c, .series.rounds = s->rounds };
+	struct entry entry = { .contest = contest, .who = c, .series.rounds = s->most_rounds };
 	struct entry *more;
 
 	entry.is_missing = is_missing(&s->trial, c, entry.why);
-	for (int i = 0; i < s->rounds; i++)
+	for (int i = 0; i < s->most_rounds; i++)
 		entry.series.figure[i] = NAN;
 	for (; *sizes; sizes++) {
 		if (c->only_size && c->only_size != *sizes)
@@ -303,17 +305,22 @@ static bool make_entries(const struct bench_options *o, const struct selection *
 	return true;
 }
 
+struct progress {
+	int done, all;
+	time_t begun;
+};
+
 /* Writes over itself, and only where somebody looks at it. */
-static void show_progress(const struct results *r, const struct entry *e, int round, int done, int all, time_t begun)
+static void show_progress(const struct results *r, const struct entry *e, int round, const struct progress *p)
 {
 	char size[16];
-	long left = done ? (long)(time(NULL) - begun) * (all - done) / done : 0;
+	long left = p->done ? (long)(time(NULL) - p->begun) * (p->all - p->done) / p->done : 0;
 
 	if (!isatty(2))
 		return;
-	fprintf(stderr, "\r\033[K%d of %d, round %d of %d: %s/%s, %s", done + 1, all, round + 1, r->rounds, e->contest->name,
-		e->who->name, size_text(e->size, size));
-	if (done)
+	fprintf(stderr, "\r\033[K%d of %d, round %d of %d: %s/%s, %s", p->done + 1, p->all, round + 1, r->rounds,
+		e->contest->name, e->who->name, size_text(e->size, size));
+	if (p->done)
 		fprintf(stderr, ", %ld:%02ld left", left / 60, left % 60);
 }
 
@@ -332,22 +339,51 @@ static void measure(const struct selection *s, struct results *r, struct entry *
 		memcpy(e->why, why, sizeof(why));
 }
 
-/* Takes every contestant in turn, as often as there are rounds. */
-static void measure_all(const struct selection *s, struct results *r)
+/* Takes every contestant of the contest in turn; NULL: of all. */
+static void measure_round(const struct selection *s, struct results *r, const struct contest *c, int round, struct progress *p)
 {
-	int done = 0, all = 0;
-	time_t begun = time(NULL);
+	for (size_t i = 0; i < r->count && !trial_interrupted(); i++) {
+		struct entry *e = &r->entries[i];
+
+		if (e->is_missing || (c && e->contest != c))
+			continue;
+		show_progress(r, e, round, p);
+		measure(s, r, e, round);
+		p->done++;
+	}
+}
+
+static int count_entries(const struct results *r, const struct contest *c)
+{
+	int count = 0;
 
 	for (size_t i = 0; i < r->count; i++)
-		all += r->entries[i].is_missing ? 0 : r->rounds;
-	for (int round = 0; round < r->rounds; round++) {
-		for (size_t i = 0; i < r->count && !trial_interrupted(); i++) {
-			if (r->entries[i].is_missing)
+		count += !r->entries[i].is_missing && (!c || r->entries[i].contest == c);
+	return count;
+}
+
+/* The rounds that were asked for, and then more of contests that are not steady. */
+static void measure_all(const struct selection *s, struct results *r)
+{
+	struct progress p = { .all = r->rounds * count_entries(r, NULL), .begun = time(NULL) };
+	bool any = true;
+
+	for (int round = 0; round < r->rounds; round++)
+		measure_round(s, r, NULL, round, &p);
+	while (any && r->rounds < s->most_rounds && !trial_interrupted()) {
+		any = false;
+		r->rounds++;
+		for (size_t i = 0; i < contest_count; i++) {
+			if (results_are_steady(r, &contests[i]))
 				continue;
-			show_progress(r, &r->entries[i], round, done++, all, begun);
-			measure(s, r, &r->entries[i], round);
+			any = true;
+			p.all += count_entries(r, &contests[i]);
+			measure_round(s, r, &contests[i], r->rounds - 1, &p);
 		}
+		r->rounds -= !any;
 	}
+	for (size_t i = 0; i < r->count; i++)
+		r->entries[i].series.rounds = r->rounds;
 	clear_progress();
 }
 
@@ -474,6 +510,7 @@ enum bench_outcome bench_run(const struct bench_options *o)
 		fprintf(stderr, "weft: the machine has other work: figures will be noisy\n");
 	if (make_entries(o, &s, &r)) {
 		measure_all(&s, &r);
+		machine_conclude(&r.machine);
 		outcome = conclude(o, &r);
 	} else {
 		fprintf(stderr, "weft: %s\n", strerror(ENOMEM));

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #define BUSY_LOAD 0.5	/* our choice: less is what a machine does by itself */
+#define BUSY_STEAL 0.01
 
 static void add(struct machine *m, const char *name, const char *text)
 {
@@ -119,9 +120,41 @@ static void add_load(struct machine *m)
 	add(m, "load", text);
 }
 
+/* proc_stat(5): user nice system idle iowait irq softirq steal, in ticks since the machine began. */
+static void read_ticks(unsigned long long *stolen, unsigned long long *ticks)
+{
+	unsigned long long at[8] = { 0 };
+	char line[256] = "";
+
+	*stolen = *ticks = 0;
+	if (!read_line("/proc/stat", line, sizeof(line)) ||
+	    sscanf(line, "cpu %llu %llu %llu %llu %llu %llu %llu %llu", &at[0], &at[1], &at[2], &at[3], &at[4], &at[5], &at[6],
+		   &at[7]) != 8)
+		return;
+	*stolen = at[7];
+	for (int i = 0; i < 8; i++)
+		*ticks += at[i];
+}
+
+void machine_conclude(struct machine *m)
+{
+	unsigned long long stolen, ticks;
+	char text[MACHINE_TEXT];
+	double share;
+
+	read_ticks(&stolen, &ticks);
+	if (ticks <= m->ticks || stolen < m->stolen)
+		return;
+	share = (double)(stolen - m->stolen) / (double)(ticks - m->ticks);
+	m->is_busy |= share > BUSY_STEAL;
+	snprintf(text, sizeof(text), "%.1f %% of the CPUs' time went to other virtual machines", 100 * share);
+	add(m, "stolen", text);
+}
+
 void machine_describe(struct machine *m, const struct trial *t)
 {
 	m->facts = 0;
+	read_ticks(&m->stolen, &m->ticks);
 	add_load(m);
 	add_processor(m, t);
 	add_kernel(m);

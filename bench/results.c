@@ -2,6 +2,9 @@
 
 #include <string.h>
 
+/* Our choice. */
+#define STEADY_SPREAD 0.05
+
 const struct entry *results_find(const struct results *r, const char *contest, const char *name, size_t size)
 {
 	for (size_t i = 0; i < r->count; i++) {
@@ -35,6 +38,17 @@ size_t results_sizes(const struct results *r, const struct contest *c, size_t si
 			sizes[count++] = r->entries[i].size;
 	}
 	return count;
+}
+
+bool results_are_steady(const struct results *r, const struct contest *c)
+{
+	for (size_t i = 0; i < r->count; i++) {
+		struct spread s = series_spread(&r->entries[i].series);
+
+		if (r->entries[i].contest == c && s.count && s.high - s.low > STEADY_SPREAD * s.median)
+			return false;
+	}
+	return true;
 }
 
 bool results_judge(const struct results *r, size_t index, struct judgement *j)

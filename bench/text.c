@@ -40,8 +40,9 @@ static void print_machine(const struct results *r, FILE *to)
 {
 	int known, wide;
 
-	fprintf(to, "%s\n%s, pinned to CPUs %s\nload: %s\n", fact(&r->machine, "processor"), fact(&r->machine, "kernel"),
-		fact(&r->machine, "pinned to CPUs"), fact(&r->machine, "load"));
+	fprintf(to, "%s\n%s, pinned to CPUs %s\nload: %s\nstolen: %s\n", fact(&r->machine, "processor"),
+		fact(&r->machine, "kernel"), fact(&r->machine, "pinned to CPUs"), fact(&r->machine, "load"),
+		fact(&r->machine, "stolen"));
 	count_limits(r, &known, &wide);
 	if (r->machine.is_busy)
 		fputs("The machine had other work: do not compare these figures.\n", to);
@@ -140,7 +141,7 @@ int report_text(const struct results *r, bool with_goals, FILE *to)
 	print_machine(r, to);
 	for (size_t i = 0; i < contest_count; i++)
 		print_contest(r, &contests[i], to);
-	fprintf(to, "\nMedians of %d rounds; ~: the rounds differ by a tenth and more.\n", r->rounds);
+	fprintf(to, "\nMedians of up to %d rounds; ~: the rounds differ by a tenth and more.\n", r->rounds);
 	if (with_goals)
 		print_goals(r, to);
 	print_failures(r, to);

@@ -246,6 +246,22 @@ static void goals_are_told_when_asked_for(void **state)
 	}
 }
 
+static void a_contest_is_steady_when_all_figures_are(void **state)
+{
+	const struct contest *rate = contest_find("send-rate");
+	struct entry entries[] = {
+		{ .contest = rate, .series = { { 100, 101, 102 }, 3 } },
+		{ .contest = rate, .series = { { NAN, NAN, NAN }, 3 } },
+		{ .contest = contest_find("send-latency"), .series = { { 1, 2, 3 }, 3 } },
+	};
+	struct results r = { .entries = entries, .count = 3, .rounds = 3 };
+
+	assert_true(results_are_steady(&r, rate));
+	assert_false(results_are_steady(&r, contest_find("send-latency")));
+	entries[1].series = (struct series){ { 100, 110, 120, NAN }, 4 };
+	assert_false(results_are_steady(&r, rate));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -258,6 +274,7 @@ int main(void)
 		cmocka_unit_test(judges_in_the_figures_sense),
 		cmocka_unit_test(tables_are_for_people),
 		cmocka_unit_test(goals_are_told_when_asked_for),
+		cmocka_unit_test(a_contest_is_steady_when_all_figures_are),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
