@@ -2,7 +2,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -167,14 +169,51 @@ static void read_name(const char *dir, uint32_t index, char name[PAGE_NAME])
 	memset(name + n - 1, 0, PAGE_NAME - (size_t)n + 1);
 }
 
-void control_table_names(const char *dir, struct control_table *t)
+static void read_tree(const char *dir, struct control_table *t)
 {
-	*t = (struct control_table){ 0 };
 	for (uint32_t i = 0; i < PAGE_DEVICES; i++) {
 		read_name(dir, i, t->device[i].name);
 		if (!t->device[i].name[0])
 			break;
 		t->devices++;
+	}
+}
+
+static void take_names(const struct fabric_page *p, struct control_table *t)
+{
+	if (p->magic != PAGE_MAGIC || p->version != PAGE_VERSION || p->devices > PAGE_DEVICES)
+		return;
+	for (uint32_t i = 0; i < p->devices && is_name(p->device[i].name, strnlen(p->device[i].name, PAGE_NAME)); i++) {
+		memcpy(t->device[i].name, p->device[i].name, PAGE_NAME);
+		t->devices++;
+	}
+}
+
+static void read_page(int fd, struct control_table *t)
+{
+	const size_t bytes = offsetof(struct fabric_page, slot_generation);
+	struct fabric_page *p = malloc(sizeof(*p));
+
+	if (p && pread(fd, p, bytes, 0) == (ssize_t)bytes)
+		take_names(p, t);
+	free(p);
+}
+
+/* The files of the tree come and go one by one, with the first program and after the last: in the page all names are there, or
+ * none. Only its user may read it. */
+void control_table_names(const char *dir, struct control_table *t)
+{
+	char path[256];
+	int fd;
+
+	*t = (struct control_table){ 0 };
+	snprintf(path, sizeof(path), "%s/" CONTROL_OWN "/page", dir);
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	if (fd >= 0) {
+		read_page(fd, t);
+		close(fd);
+	} else if (errno == EACCES) {
+		read_tree(dir, t);
 	}
 	if (!t->devices)
 		*t = control_default;

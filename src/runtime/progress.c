@@ -2,7 +2,7 @@
 
 /* Our choices. A program that watches memory and polls only afterwards (ib_write_lat) takes every other frame at best, so
  * a short streak tells it from one that polls for messages. */
-enum { NEEDED_LEAST = 8, NEEDED_MOST = 256, SKIPPED_MOST = 1000 };
+enum { NEEDED_LEAST = 8, NEEDED_MOST = 256, SKIPPED_MOST = 1000, AWAKE_POLLS = 8 };
 
 static const wtime FORGIVEN_AFTER = 100 * WTIME_MS;
 static const wtime PATIENCE = 200 * WTIME_US;	/* for frames that lie waiting: several of the scheduler's wakes */
@@ -43,13 +43,15 @@ static void forgive(struct progress *p, wtime now)
 bool progress_polled(struct progress *p, wtime now, bool took)
 {
 	p->last_poll = now;
+	/* who sleeps polls a few times at most after it armed the CQ */
+	if (p->is_armed && ++p->armed_polls >= AWAKE_POLLS)
+		p->is_armed = false;
 	if (progress_is_polled(p)) {
 		forgive(p, now);
 		return false;
 	}
 	if (!took)
 		return false;
-	p->is_armed = false;
 	if (++p->streak < p->needed)
 		return false;
 	p->trusted_since = now;

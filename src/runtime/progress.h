@@ -42,7 +42,8 @@ struct progress {
 	wtime trusted_since;	/* or since a loss of trust was last forgotten */
 	unsigned streak;	/* times in a row that the program took frames in, not the helper */
 	unsigned needed;	/* a streak of this length earns trust */
-	bool is_armed;		/* a CQ was armed since the program took a frame last: it may sleep */
+	bool is_armed;		/* a CQ was armed, and few polls followed: it may sleep */
+	unsigned armed_polls;	/* polls since then */
 	wtime left_at;		/* last_poll, when the helper left frames to the program */
 	unsigned wakes, skipped;	/* wakes since it left frames in vain; so many pass before it leaves some again */
 
@@ -85,6 +86,7 @@ bool progress_ticked(struct progress *p, wtime now, bool pending);
 static inline void progress_may_sleep(struct progress *p)
 {
 	p->is_armed = true;
+	p->armed_polls = 0;
 }
 
 /* The same of a program that polls. */

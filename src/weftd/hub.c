@@ -363,9 +363,11 @@ static void down(struct hub *h, struct client *c, const struct control_msg *msg)
 	struct control_msg answer = *msg;
 	int status = 0;
 
-	/* those whom this weftd awaits may have ended since it looked last */
-	slots_expire(h);
-	leases_expire(h);
+	if (hub_is_owner(h, c)) {
+		/* those whom this weftd awaits may have ended since it looked last */
+		slots_expire(h);
+		leases_expire(h);
+	}
 	answer.b = h->process_count + h->awaited;
 	answer.c = h->lease_count + h->awaited_leases;
 	if (!hub_is_owner(h, c))

@@ -46,7 +46,7 @@ struct join {
 	uint8_t asked_of;		/* that, when it was asked last: a later manager has not heard of it */
 	bool was_answered;
 	int status;			/* 0, or an errno, once it was; EBUSY: it is to be asked again */
-	uint8_t repeats;		/* of what was asked, as the administration was busy */
+	wtime until;			/* what is asked is repeated until then */
 	wtime again;			/* when it is repeated, or has failed; WTIME_NEVER: it does not wait for that */
 	struct sa_mcmember record;
 	uint32_t tid;
@@ -91,6 +91,12 @@ static void heard(void *arg, const struct mad_letter *l)
 		sa_mcmember_get(&j->record, l->data);
 }
 
+/* Within the time of one that is never answered. */
+static uint32_t tries_left(const struct hub *h, const struct join *j)
+{
+	return h->now < j->until ? (uint32_t)((j->until - h->now + ANSWER_MS * WTIME_MS - 1) / (ANSWER_MS * WTIME_MS)) : 0;
+}
+
 static void ask(struct hub *h, struct join *j, unsigned method)
 {
 	const struct fabric *f = &h->subnet->fabric;
@@ -104,7 +110,7 @@ static void ask(struct hub *h, struct join *j, unsigned method)
 	struct sa_mcmember m = { .mask = SA_MC_MGID | SA_MC_PORT_GID | SA_MC_JOIN_STATE, .join_state = SA_FULL_MEMBER };
 	uint8_t mad[MAD_BYTES] = { 0 };
 	struct mad_letter letter = {
-		.timeout_ms = ANSWER_MS, .retries = RETRIES, .data = mad, .bytes = sizeof(mad),
+		.timeout_ms = ANSWER_MS, .retries = tries_left(h, j) - 1, .data = mad, .bytes = sizeof(mad),
 		.remote = { .qpn = GSI_QPN, .qkey = GSI_QKEY, .lid = FABRIC_READ(p->sm_lid), .sl = FABRIC_READ(p->sm_sl),
 			    .pkey_index = (uint16_t)(index < 0 ? 0 : index) },
 	};
@@ -196,6 +202,7 @@ static void proceed(struct hub *h, struct join *j)
 {
 	if (j->asked)
 		return;
+	j->until = h->now + (RETRIES + 1) * ANSWER_MS * WTIME_MS;
 	if (j->uses && j->is_due && has_manager(h, j->port))
 		ask(h, j, MAD_SET);
 	else if (!j->uses && j->is_member && has_manager(h, j->port))
@@ -344,7 +351,6 @@ static void take_in(struct hub *h, struct join *j)
 		j->again = h->now + ANSWER_MS * WTIME_MS;
 		return;
 	}
-	j->repeats = 0;
 	j->asked = ASKED_NOTHING;
 	if (has_left) {
 		j->is_member = false;
@@ -355,11 +361,11 @@ static void take_in(struct hub *h, struct join *j)
 	use_less(h, j, refused);
 }
 
-/* The administration is still busy when the last repeat has had its time: it is as if it had not answered. */
+/* The administration is still busy when its time is over, or is gone: it is as if it had not answered. */
 static void repeat(struct hub *h, struct join *j)
 {
 	j->again = WTIME_NEVER;
-	if (j->repeats++ < RETRIES) {
+	if (tries_left(h, j) && has_manager(h, j->port)) {
 		ask(h, j, j->asked == ASKED_TO_LEAVE ? SA_DELETE : MAD_SET);
 		return;
 	}

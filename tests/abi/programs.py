@@ -357,8 +357,8 @@ for transport in ('rc_v', 'ud_v'):
 	env = ucx_over(f'{transport},self')
 	mpi(f'ucx-{transport}', *PML_UCX, env=env)
 # Datagrams are packets. It takes some time, as weftd has to answer before a peer maps memory.
-mpi('ucx-rc_v-shared-heap', *PML_UCX, env=ucx_over('rc_v,self'), run=HEAP, rounds=1000)
-mpi('ucx-rc_v-remap', *PML_UCX, env=ucx_over('rc_v,self'), run=REMAP, rounds=1000, long=True)
+mpi('ucx-rc_v-shared-heap', *PML_UCX, env=ucx_over('rc_v,self'), run=HEAP, rounds=5000)
+mpi('ucx-rc_v-remap', *PML_UCX, env=ucx_over('rc_v,self'), run=REMAP, rounds=5000, long=True)
 # By libfabric's verbs provider; Open MPI 5 has no windows for mpi_check over an MTL.
 if not OPEN_MPI_5:
 	mpi('libfabric', '--mca', 'pml', 'cm', '--mca', 'mtl', 'ofi', '--mca', 'mtl_ofi_provider_include', 'verbs;ofi_rxm',

@@ -275,8 +275,7 @@ def trace_pair(session, words, env):
 
 BAD_BOTH_WAYS = BAD + ',in.delay=20us,in.loss=1%'
 
-# Program, profile, faults; datagrams are not repeated. READs go back: what is asked for again of a READ alone is not always made
-# again by a replay (man weft-replay). The last one's trace is also read with changes.
+# Program, profile, faults; datagrams are not repeated. The last one's trace is also read with changes.
 TRACED = (
 	('ib_write_bw -s 20000', 'standard', BAD_BOTH_WAYS),
 	('ib_read_bw -s 20000', 'standard', BAD_BOTH_WAYS),

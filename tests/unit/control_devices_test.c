@@ -6,7 +6,10 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -80,6 +83,44 @@ static void without_a_network_the_names_are_the_default_ones(void **state)
 	assert_string_equal(t.device[1].name, "weft1");
 }
 
+/* weftd starts or ends: of the tree there is a part. */
+static void names_are_whole_or_none(void **state)
+{
+	static struct fabric_page page = { .magic = PAGE_MAGIC, .version = PAGE_VERSION, .devices = 3 };
+	char dir[] = "/tmp/weft-names.XXXXXX", own[64], path[160], command[160];
+	struct control_table t;
+	FILE *file;
+
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	snprintf(own, sizeof(own), "%s/" CONTROL_OWN, dir);
+	snprintf(command, sizeof(command), "mkdir -p %s/devices/sys/class/infiniband_verbs/uverbs0", own);
+	assert_int_equal(system(command), 0);
+	snprintf(path, sizeof(path), "%s/devices/sys/class/infiniband_verbs/uverbs0/ibdev", own);
+	file = fopen(path, "w");
+	assert_true(fputs("mlx5_0\n", file) >= 0);
+	assert_int_equal(fclose(file), 0);
+	control_table_names(dir, &t);
+	assert_int_equal(t.devices, 2);
+	assert_string_equal(t.device[0].name, "weft0");
+	snprintf(path, sizeof(path), "%s/page", own);
+	for (unsigned i = 0; i < page.devices; i++)
+		snprintf(page.device[i].name, PAGE_NAME, "mlx5_%u", i);
+	file = fopen(path, "w");
+	assert_int_equal(fwrite(&page, sizeof(page), 1, file), 1);
+	assert_int_equal(fclose(file), 0);
+	control_table_names(dir, &t);
+	assert_int_equal(t.devices, 3);
+	assert_string_equal(t.device[2].name, "mlx5_2");
+	/* what is not whole yet is none */
+	assert_int_equal(truncate(path, 100), 0);
+	control_table_names(dir, &t);
+	assert_string_equal(t.device[0].name, "weft0");
+	assert_int_equal(unlink(path), 0);
+	snprintf(command, sizeof(command), "rm -r %s", dir);
+	assert_int_equal(system(command), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -87,6 +128,7 @@ int main(void)
 		cmocka_unit_test(what_is_wrong_is_named),
 		cmocka_unit_test(a_list_of_names_is_bits),
 		cmocka_unit_test(without_a_network_the_names_are_the_default_ones),
+		cmocka_unit_test(names_are_whole_or_none),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -145,6 +145,25 @@ static void one_that_stays_busy_is_as_one_that_is_silent(void **state)
 	assert_int_equal(net->last[0].status, 0);
 }
 
+/* Busy once, and silent since: no longer than silence alone. */
+static void one_that_was_busy_and_fell_silent_has_no_more_time(void **state)
+{
+	wtime begin = net->hub.now;
+
+	(void)state;
+	ask(true);
+	answer(MAD_STATUS_BUSY);
+	for (unsigned i = 1; i <= REPEATS; i++) {
+		at(begin + i * ANSWER_MS * WTIME_MS);
+		assert_int_equal(sa.requests, i + 1);
+		assert_int_equal(net->messages[0], 0);
+	}
+	at(begin + (REPEATS + 1) * ANSWER_MS * WTIME_MS);
+	assert_int_equal(net->messages[0], 1);
+	assert_int_equal(net->last[0].status, ETIMEDOUT);
+	assert_int_equal(sa.requests, REPEATS + 1);
+}
+
 static void a_refusal_is_told_at_once(void **state)
 {
 	(void)state;
@@ -160,6 +179,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(a_busy_administration_is_asked_again, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(one_that_stays_busy_is_as_one_that_is_silent, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(one_that_was_busy_and_fell_silent_has_no_more_time, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_refusal_is_told_at_once, set_up, tear_down),
 	};
 

@@ -345,6 +345,10 @@ static void nothing_is_left_to_who_sleeps(void **state)
 	progress_polled(&p, now, false);
 	assert_false(progress_leaves(&p, now));
 	progress_polled(&p, now, true);
+	assert_false(progress_leaves(&p, now));	/* it empties the CQ, and sleeps */
+	/* armed once, and polled ever since */
+	for (unsigned i = 0; i < 16; i++)
+		progress_polled(&p, now, false);
 	assert_true(progress_leaves(&p, now));
 }
 

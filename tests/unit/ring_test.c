@@ -94,6 +94,20 @@ static void records_come_out_in_order(void **state)
 	free(r);
 }
 
+/* The line behind the last record has a zero commit word. */
+static void a_line_stays_free(void **state)
+{
+	struct pair *r = pair_create();
+	uint32_t lines = 0;
+
+	(void)state;
+	while (produce(&r->p, 8, lines))
+		lines++;
+	assert_int_equal(ring_record_lines(8), 1);
+	assert_int_equal(lines, RING_LINES - 1);
+	free(r);
+}
+
 static void full_ring_tells_the_consumer(void **state)
 {
 	struct pair *r = pair_create();
@@ -275,6 +289,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(records_come_out_in_order),
+		cmocka_unit_test(a_line_stays_free),
 		cmocka_unit_test(full_ring_tells_the_consumer),
 		cmocka_unit_test(what_is_promised_has_room),
 		cmocka_unit_test(two_threads),
