@@ -4,15 +4,6 @@
 # FAMILY-LOSS: over rdma_cm; killed: a process with a connection is; taken: the port is another's; same_host: two programs of
 # one host go over the wire.
 # Exit 77: no namespaces, or no such programs here.
-set -u
-
-if [ "${1:-}" != inside ]; then
-	unshare -Urn true 2>/dev/null || { echo "SKIP: no user and network namespaces can be made here"; exit 77; }
-	exec unshare -Urn "$0" inside "$@"
-fi
-shift
-BIN=$1
-shift
 # shellcheck source=tests/e2e/hosts_lib.sh
 . "$(dirname "$0")/hosts_lib.sh"
 

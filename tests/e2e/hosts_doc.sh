@@ -2,19 +2,12 @@
 # The commands of docs/hosts.md as they stand, block after block, at two hosts, each a network namespace with a weftd of its own.
 # hosts_doc.sh BIN PROGRAM: the program is what mpirun starts.
 # Exit 77: no namespaces, or no such programs here.
-set -u
-
-if [ "${1:-}" != inside ]; then
-	unshare -Urn true 2>/dev/null || { echo "SKIP: no user and network namespaces can be made here"; exit 77; }
-	exec unshare -Urn "$0" inside "$@"
-fi
-shift
-BIN=$1
-export A=10.7.0.1 B=10.7.0.2 PROGRAM=$2 PATH=$BIN:$PATH
-row=hosts.md
-doc=$(dirname "$0")/../../docs/hosts.md
 # shellcheck source=tests/e2e/hosts_lib.sh
 . "$(dirname "$0")/hosts_lib.sh"
+
+export A=10.7.0.1 B=10.7.0.2 PROGRAM=$1 PATH=$BIN:$PATH
+row=hosts.md
+doc=$(dirname "$0")/../../docs/hosts.md
 
 needs ib_write_bw rping
 wire 1024

@@ -1,7 +1,16 @@
-# Sourced by the tests with two hosts, each a network namespace with a weftd of its own, that have a wire between them: BIN is the
-# build's bin, row what is tested now, failed what came of it. Skips where none can be made.
+# Sourced by the tests with two hosts, each a network namespace with a weftd of its own, that have a wire between them. It
+# begins the test again in namespaces, and skips where none can be made. The test's first argument becomes BIN, the build's bin,
+# and "$@" is the rest. row is what is tested now, failed what came of it.
 # shellcheck shell=bash
 set -u
+
+if [ "${1:-}" != inside ]; then
+	unshare -Urn true 2>/dev/null || { echo "SKIP: no user and network namespaces can be made here"; exit 77; }
+	exec unshare -Urn "$0" inside "$@"
+fi
+shift
+BIN=$1
+shift
 failed=0
 
 fail()

@@ -3,15 +3,6 @@
 # ROW..., where a row is ipv4 or ipv6.
 # Exit 77: no namespaces, or no such programs here.
 # shellcheck disable=SC2317 # rows are called by their names
-set -u
-
-if [ "${1:-}" != inside ]; then
-	unshare -Urn true 2>/dev/null || { echo "SKIP: no user and network namespaces can be made here"; exit 77; }
-	exec unshare -Urn "$0" inside "$@"
-fi
-shift
-BIN=$1
-shift
 # shellcheck source=tests/e2e/hosts_lib.sh
 . "$(dirname "$0")/hosts_lib.sh"
 
