@@ -363,6 +363,17 @@ static unsigned drain(struct transaction *t, struct series_header *last, uint8_t
 	return n;
 }
 
+/* The three packets of a table's first flight were sent. */
+static void answer_in_three(struct transaction *t)
+{
+	uint8_t mad[MAD_BYTES];
+	struct series_header h;
+
+	ask_server(t, TXN_GET_TABLE, 0, 0, 3, true);
+	transaction_answer(t, 0, 0, data, 1400, true);
+	assert_int_equal(drain(t, &h, mad), 3);
+}
+
 /* RMP-44: it is told by a status, and the transaction ends. */
 static void what_is_gone_is_told(void **state)
 {
@@ -371,9 +382,7 @@ static void what_is_gone_is_told(void **state)
 	struct transaction t;
 
 	(void)state;
-	ask_server(&t, TXN_GET_TABLE, 0, 0, 3, true);
-	transaction_answer(&t, 0, 0, data, 1400, true);
-	assert_int_equal(drain(&t, &h, mad), 3);
+	answer_in_three(&t);
 	ask_server(&t, TXN_GET_TABLE, SERIES_ACK, 3, 0, false);
 	assert_int_equal(drain(&t, &h, mad), 3);
 	ask_server(&t, TXN_GET_TABLE, SERIES_RESEND, 2, 0, false);
@@ -392,9 +401,7 @@ static void a_repeated_request_begins_nothing(void **state)
 	struct transaction t;
 
 	(void)state;
-	ask_server(&t, TXN_GET_TABLE, 0, 0, 3, true);
-	transaction_answer(&t, 0, 0, data, 1400, true);
-	assert_int_equal(drain(&t, &h, mad), 3);
+	answer_in_three(&t);
 	ask_server(&t, TXN_GET_TABLE, 0, 0, 3, false);
 	assert_int_equal(drain(&t, &h, mad), 0);
 	transaction_fini(&t);
