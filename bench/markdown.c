@@ -6,12 +6,9 @@
 #include <math.h>
 #include <string.h>
 
-/* Three digits that say something. */
 static void print_number(FILE *to, double value)
 {
-	int digits = value >= 100 ? 0 : value >= 10 ? 1 : value >= 1 ? 2 : 3;
-
-	fprintf(to, "%.*f", digits, value);
+	fprintf(to, "%.*f", series_digits(value), value);
 }
 
 static void print_spread(FILE *to, const struct spread *s)
@@ -143,23 +140,14 @@ static void print_contest(const struct results *r, const struct contest *c, FILE
 			print_row(r, c, &contestants[i], sizes, count, to);
 }
 
-/* Who could not be measured, and why: once for each contestant and reason. */
 static void print_failures(const struct results *r, FILE *to)
 {
-	const struct entry *before = NULL;
-	bool is_first = true;
+	const struct entry *e = results_next_failure(r, NULL);
 
-	for (size_t i = 0; i < r->count; i++) {
-		const struct entry *e = &r->entries[i];
-
-		if (!*e->why || (before && before->who == e->who && strcmp(before->why, e->why) == 0))
-			continue;
-		if (is_first)
-			fputs("\n### Not measured\n\n", to);
-		is_first = false;
+	if (e)
+		fputs("\n### Not measured\n\n", to);
+	for (; e; e = results_next_failure(r, e))
 		fprintf(to, "- %s/%s: %s\n", e->contest->name, e->who->name, e->why);
-		before = e;
-	}
 }
 
 int report_markdown(const struct results *r, const char *picture, bool with_goals, FILE *to)

@@ -40,6 +40,14 @@ size_t results_sizes(const struct results *r, const struct contest *c, size_t si
 	return count;
 }
 
+const struct entry *results_next_failure(const struct results *r, const struct entry *before)
+{
+	for (const struct entry *e = before ? before + 1 : r->entries; e < r->entries + r->count; e++)
+		if (*e->why && !(before && before->who == e->who && strcmp(before->why, e->why) == 0))
+			return e;
+	return NULL;
+}
+
 bool results_are_steady(const struct results *r, const struct contest *c)
 {
 	for (size_t i = 0; i < r->count; i++) {

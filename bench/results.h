@@ -30,6 +30,9 @@ const struct entry *results_find(const struct results *r, const char *contest, c
 /* Sizes of the contest that were measured, in the order of the entries, each once. */
 size_t results_sizes(const struct results *r, const struct contest *c, size_t sizes[CONTEST_SIZES]);
 
+/* Who could not be measured: the first after this entry, or of all; once for each contestant and reason. NULL: no more. */
+const struct entry *results_next_failure(const struct results *r, const struct entry *before);
+
 /* Are the quartiles of all its figures near each other? */
 bool results_are_steady(const struct results *r, const struct contest *c);
 

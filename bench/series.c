@@ -34,6 +34,11 @@ struct spread series_spread(const struct series *s)
 				.high = quantile(sorted, count, 0.75), .count = count };
 }
 
+int series_digits(double figure)
+{
+	return figure >= 100 ? 0 : figure >= 10 ? 1 : figure >= 1 ? 2 : 3;
+}
+
 struct spread series_ratio(const struct series *a, const struct series *b)
 {
 	struct series ratios = { .rounds = a->rounds < b->rounds ? a->rounds : b->rounds };

@@ -16,6 +16,9 @@ struct spread {
 
 struct spread series_spread(const struct series *s);
 
+/* Decimals of a figure, so that three digits or more say something. */
+int series_digits(double figure);
+
 /* a / b for each round that has both: what disturbs a round disturbs both. */
 struct spread series_ratio(const struct series *a, const struct series *b);
 

@@ -58,13 +58,11 @@ static void print_figure(const struct entry *e, FILE *to)
 {
 	struct spread s = { 0 };
 	char text[32];
-	int digits;
 
 	if (e)
 		s = series_spread(&e->series);
-	digits = s.median >= 100 ? 0 : s.median >= 10 ? 1 : s.median >= 1 ? 2 : 3;
 	if (s.count)
-		snprintf(text, sizeof(text), "%.*f%s", digits, s.median, is_wide(&s) ? "~" : " ");
+		snprintf(text, sizeof(text), "%.*f%s", series_digits(s.median), s.median, is_wide(&s) ? "~" : " ");
 	else
 		snprintf(text, sizeof(text), "%s ", e ? "failed" : "-");
 	fprintf(to, "%*s", FIGURE_COLUMNS, text);
@@ -121,19 +119,14 @@ static void print_goals(const struct results *r, FILE *to)
 	}
 }
 
-/* Once for each contestant and reason. */
 static void print_failures(const struct results *r, FILE *to)
 {
-	const struct entry *before = NULL;
+	const struct entry *e = results_next_failure(r, NULL);
 
-	for (size_t i = 0; i < r->count; i++) {
-		const struct entry *e = &r->entries[i];
-
-		if (!*e->why || (before && before->who == e->who && strcmp(before->why, e->why) == 0))
-			continue;
-		fprintf(to, "%s  %s/%s: %s\n", before ? "" : "\nNot measured\n", e->contest->name, e->who->name, e->why);
-		before = e;
-	}
+	if (e)
+		fputs("\nNot measured\n", to);
+	for (; e; e = results_next_failure(r, e))
+		fprintf(to, "  %s/%s: %s\n", e->contest->name, e->who->name, e->why);
 }
 
 int report_text(const struct results *r, bool with_goals, FILE *to)
