@@ -58,7 +58,12 @@ static bool is_named(const char *names, const char *contest, const char *name)
 	return false;
 }
 
-static enum bench_outcome check_names(const char *names)
+static bool is_selected(const struct bench_options *o, const struct contestant *c)
+{
+	return contest_find(c->contest)->is_wire == o->is_wire && (!o->only || is_named(o->only, c->contest, c->name));
+}
+
+static enum bench_outcome check_names(const char *names, bool is_wire)
 {
 	while (*names) {
 		char name[96];
@@ -67,9 +72,11 @@ static enum bench_outcome check_names(const char *names)
 
 		snprintf(name, sizeof(name), "%.*s", item ? (int)length : 0, item ? item : "");
 		for (size_t i = 0; i < contestant_count; i++)
-			known += is_named(name, contestants[i].contest, contestants[i].name);
+			known += contest_find(contestants[i].contest)->is_wire == is_wire &&
+				 is_named(name, contestants[i].contest, contestants[i].name);
 		if (!known)
-			return refuse("--only has no contest or contestant", name, "weft bench --list names them");
+			return refuse("--only has no contest or contestant", name, is_wire ?
+				      "weft bench --wire --list names them" : "weft bench --list names them");
 	}
 	return BENCH_MEASURED;
 }
@@ -146,9 +153,9 @@ static enum bench_outcome read_rounds(const char *text, bool is_quick, struct se
 
 static enum bench_outcome select_all(const struct bench_options *o, struct selection *s)
 {
-	enum bench_outcome outcome = check_names(o->only ? o->only : "");
+	enum bench_outcome outcome = check_names(o->only ? o->only : "", o->is_wire);
 
-	*s = (struct selection){ .trial = { .weft = o->weft, .bench = o->bench } };
+	*s = (struct selection){ .trial = { .weft = o->weft, .bench = o->bench, .wire = o->wire } };
 	if (!outcome)
 		outcome = read_sizes(o->sizes, s);
 	if (!outcome)
@@ -158,8 +165,12 @@ static enum bench_outcome select_all(const struct bench_options *o, struct selec
 	return outcome;
 }
 
-#define BEGIN_MARK "<!-- weft bench: begin -->\n"
-#define END_MARK "<!-- weft bench: end -->\n"
+/* One file may have both reports. */
+struct marks {
+	const char *begin, *end;
+};
+static const struct marks usual_marks = { "<!-- weft bench: begin -->\n", "<!-- weft bench: end -->\n" };
+static const struct marks wire_marks = { "<!-- weft bench, wire: begin -->\n", "<!-- weft bench, wire: end -->\n" };
 
 /* The file's text; NULL: it is not there, empty, or no regular file. */
 static char *read_file(const char *path)
@@ -193,11 +204,21 @@ static bool is_replaceable(const char *path, bool (*is_report)(const char *text)
 	return is_so;
 }
 
+static bool has_these(const char *text, const struct marks *m)
+{
+	const char *begin = strstr(text, m->begin);
+
+	return begin && strstr(begin, m->end);
+}
+
 static bool has_marks(const char *text)
 {
-	const char *begin = strstr(text, BEGIN_MARK);
+	return has_these(text, &usual_marks);
+}
 
-	return begin && strstr(begin, END_MARK);
+static bool has_wire_marks(const char *text)
+{
+	return has_these(text, &wire_marks);
 }
 
 static bool is_json_report(const char *text)
@@ -217,8 +238,9 @@ enum bench_outcome bench_check(const struct bench_options *o)
 
 	if (outcome)
 		return outcome;
-	if (!is_replaceable(o->markdown, has_marks))
-		return refuse("there is something else in", o->markdown,
+	if (!is_replaceable(o->markdown, o->is_wire ? has_wire_marks : has_marks))
+		return refuse("there is something else in", o->markdown, o->is_wire ?
+			"name another file, or mark the place with <!-- weft bench, wire: begin --> and its end" :
 			"name another file, or mark the place with <!-- weft bench: begin --> and <!-- weft bench: end -->");
 	if (!is_replaceable(o->json, is_json_report))
 		return refuse("there is something else in", o->json, "name another file");
@@ -252,6 +274,8 @@ enum bench_outcome bench_list(const struct bench_options *o)
 
 	trial_begin();
 	for (size_t i = 0; i < contest_count; i++) {
+		if (contests[i].is_wire != o->is_wire)
+			continue;
 		printf("%s: %s", contests[i].name, contests[i].title);
 		for (size_t k = 0; contests[i].sizes[k] > 1; k++)
 			printf("%s %s", k ? "," : " of", size_text(contests[i].sizes[k], text));
@@ -299,7 +323,7 @@ static bool make_entries(const struct bench_options *o, const struct selection *
 	for (size_t i = 0; i < contestant_count; i++) {
 		const struct contestant *c = &contestants[i];
 
-		if ((!o->only || is_named(o->only, c->contest, c->name)) && !add_entries(r, s, c))
+		if (is_selected(o, c) && !add_entries(r, s, c))
 			return false;
 	}
 	return true;
@@ -388,20 +412,22 @@ static void measure_all(const struct selection *s, struct results *r)
 }
 
 /* What people wrote around the two marks of the file stays; a new file has nothing else. bench_check has looked at it. */
-static int write_markdown(const struct results *r, const char *picture, bool with_goals, const char *path)
+static int write_markdown(const struct results *r, const struct bench_options *o, const char *picture)
 {
+	const struct marks *m = o->is_wire ? &wire_marks : &usual_marks;
+	const char *path = o->markdown;
 	bool is_file = strcmp(path, "-") != 0;
 	char *old = is_file ? read_file(path) : NULL;
-	char *begin = old ? strstr(old, BEGIN_MARK) : NULL, *end = begin ? strstr(begin, END_MARK) : NULL;
+	char *begin = old ? strstr(old, m->begin) : NULL, *end = begin ? strstr(begin, m->end) : NULL;
 	FILE *file = is_file ? fopen(path, "we") : stdout;
 	int err = file ? 0 : -errno;
 
 	if (file && is_file)
-		fprintf(file, "%.*s" BEGIN_MARK, end ? (int)(begin - old) : 0, old ? old : "");
+		fprintf(file, "%.*s%s", end ? (int)(begin - old) : 0, old ? old : "", m->begin);
 	if (file)
-		err = report_markdown(r, picture, with_goals, file);
+		err = report_markdown(r, picture, o->with_goals, file);
 	if (file && is_file)
-		fputs(end ? end : END_MARK, file);
+		fputs(end ? end : m->end, file);
 	if (file && (file == stdout ? fflush(file) : fclose(file)))
 		err = err ? err : -errno;
 	free(old);
@@ -455,8 +481,7 @@ static bool write_all(const struct bench_options *o, const struct results *r)
 	if (!o->markdown && !o->json && !o->svg)
 		is_fine &= is_written(print_table(r, o->with_goals), "the report");
 	if (o->markdown)
-		is_fine &= is_written(write_markdown(r, has_plot ? picture_name(o) : NULL, o->with_goals, o->markdown),
-				      o->markdown);
+		is_fine &= is_written(write_markdown(r, o, has_plot ? picture_name(o) : NULL), o->markdown);
 	if (o->json)
 		is_fine &= is_written(write_file(r, report_json, o->json), o->json);
 	if (has_plot)

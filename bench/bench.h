@@ -5,6 +5,8 @@
 
 #include <stdbool.h>
 
+struct wire;
+
 struct bench_options {
 	const char *weft;	/* the weft command */
 	const char *bench;	/* folder of our programs */
@@ -14,12 +16,14 @@ struct bench_options {
 	const char *cpus;	/* "A,B", NULL: ours to choose */
 	const char *json, *markdown, *svg;	/* files, "-" is the standard output; without all three a table is printed */
 	bool is_quick, with_goals;
+	bool is_wire;		/* contests between two hosts, not those between two processes of one */
+	const struct wire *wire;	/* those hosts, borrowed; bench_run needs them */
 };
 
 /* What a run has come to. */
 enum bench_outcome { BENCH_MEASURED, BENCH_FAILED /* weft itself, or a file */, BENCH_USAGE, BENCH_INTERRUPTED };
 
-/* weftd runs, in the directory that WEFT_DIR names. What is wrong is told on the standard error. */
+/* weftd runs, in the directory that WEFT_DIR names, or at each host of the wire. What is wrong is told on the standard error. */
 enum bench_outcome bench_run(const struct bench_options *o);
 /* Prints who could take part, and who cannot and why. */
 enum bench_outcome bench_list(const struct bench_options *o);

@@ -2,6 +2,7 @@
 #include "bench/contest.h"
 
 #include "bench/parse.h"
+#include "bench/wire.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -12,13 +13,21 @@ enum { KB = 1024, MB = 1024 * KB, GB = 1024 * MB };
 #define LATENCY_SIZES { 8, 64, 4 * KB, 64 * KB, MB }
 
 const struct contest contests[] = {
-	{ "send-latency", "Send latency, half a round trip", "us", true, true, LATENCY_SIZES, 2000, 2 },
-	{ "write-latency", "RDMA write latency, half a round trip", "us", true, true, LATENCY_SIZES, 1500, 2 },
-	{ "send-rate", "Messages a second", "M/s", false, true, { 8 }, 300, 1 },
-	{ "write-bandwidth", "Bandwidth of RDMA writes", "GB/s", false, true, { 4 * KB, 64 * KB, MB }, 500, 1 },
-	{ "event-latency", "Send latency asleep, half a round trip", "us", true, true, { 8 }, 80000, 2 },
-	{ "registration", "Registering and deregistering memory", "us", true, false, { 4 * KB, GB }, 100000, 0 },
-	{ "connections", "Connections a second", "1/s", false, false, { 1 }, 0, 0 },
+	{ "send-latency", "Send latency, half a round trip", "us", true, true, LATENCY_SIZES, 2000, 2, false },
+	{ "write-latency", "RDMA write latency, half a round trip", "us", true, true, LATENCY_SIZES, 1500, 2, false },
+	{ "send-rate", "Messages a second", "M/s", false, true, { 8 }, 300, 1, false },
+	{ "write-bandwidth", "Bandwidth of RDMA writes", "GB/s", false, true, { 4 * KB, 64 * KB, MB }, 500, 1, false },
+	{ "event-latency", "Send latency asleep, half a round trip", "us", true, true, { 8 }, 80000, 2, false },
+	{ "registration", "Registering and deregistering memory", "us", true, false, { 4 * KB, GB }, 100000, 0, false },
+	{ "connections", "Connections a second", "1/s", false, false, { 1 }, 0, 0, false },
+	/* a round trip over a wire, and a byte that is copied some six times, kernels' checks included */
+	{ "wire-send-latency", "Send latency over a wire, half a round trip", "us", true, true, { 8 }, 8000, 6, true },
+	{ "wire-event-latency", "Send latency over a wire, asleep", "us", true, true, { 8 }, 100000, 6, true },
+	{ "wire-send-rate", "Messages a second over a wire", "M/s", false, true, { 64 }, 1000, 6, true },
+	{ "wire-write-bandwidth", "Bandwidth of RDMA writes over a wire, path MTU 4096", "GB/s", false, true, { 64 * KB, MB },
+	  1000, 6, true },
+	{ "wire-qps", "Bandwidth of 1,000 queue pairs over a wire, writes of 64 KB", "GB/s", false, false, { 1 }, 30000, 0,
+	  true },
 };
 const size_t contest_count = COUNT(contests);
 
@@ -42,6 +51,25 @@ const size_t contest_count = COUNT(contests);
 	.package = "libfabric-dev, then build weft again"
 #define MPI_PEER .side = SIDE_PEER, .parse = parse_result, .program = "{bench}/mpi", \
 	.package = "openmpi-bin and libopenmpi-dev, then build weft again"
+/* Between two hosts: the server's command line and the client's differ. */
+#define WIRE_RUN "{weft} run --device weft1 -- "
+#define WIRE_PERFTEST "-d weft1 -F -s {size} -n {rounds} -p {port}"
+#define BY_PERFTEST(binary) .side = SIDE_WEFT, .server = "", .client = WIRE_SERVER, .ready = READY_TCP, \
+	.program = binary, .package = "perftest"
+#define BY_ENDS(port) .server = "listen " port, .client = WIRE_SERVER " " port, .ready = READY_TCP, .parse = parse_result
+#define BY_LOOP .side = SIDE_WEFT, BY_ENDS("{port}"), .program = "{bench}/verbs", .package = "weft"
+#define BY_SOCKETS .side = SIDE_LIMIT, BY_ENDS("{port}"), .program = "{bench}/sockets", .package = "weft"
+#define SOCKETS "{bench}/sockets "
+#define AMOUNT " {size} {rounds}"
+#define SOCKPERF(kind, more) .side = SIDE_PEER, .server = "server -i 0.0.0.0 -p {port} " more, \
+	.client = kind " -i " WIRE_SERVER " -p {port} -t 1 " more, .program = "sockperf", .package = "sockperf"
+#define FI_PINGPONG(provider, endpoint) .side = SIDE_PEER, .command = "fi_pingpong -p " provider " -e " endpoint \
+	" -I {rounds} -S {size}", .server = "-B {port}", .client = "-P {port} " WIRE_SERVER, .ready = READY_TCP, \
+	.parse = parse_fi_pingpong, .program = "fi_pingpong", .package = "libfabric-bin"
+#define UCX_TCP .side = SIDE_PEER, .server = "", .client = WIRE_SERVER, .ready = READY_TCP, \
+	.program = "ucx_perftest", .package = "ucx-utils"
+#define UCX_TCP_RUN "env UCX_TLS=tcp,self UCX_NET_DEVICES=" WIRE_DEVICE " " UCX
+
 #define LIMIT .side = SIDE_LIMIT, .parse = parse_result, .program = "{bench}/limits", .package = "weft"
 
 const struct contestant contestants[] = {
@@ -113,6 +141,53 @@ const struct contestant contestants[] = {
 	{ "connections", "weft-cmtime", "cmtime over weft, 1,000 connections", .side = SIDE_WEFT,
 	  .command = "{weft} run -- cmtime -p {port} -c 1000", .server = "", .client = "-s 127.0.0.1", .ready = READY_RDMA_CM,
 	  .parse = parse_cmtime, .program = "cmtime", .package = "rdmacm-utils" },
+
+	{ "wire-send-latency", "weft-perftest", "ib_send_lat over weft", BY_PERFTEST("ib_send_lat"),
+	  .command = WIRE_RUN "ib_send_lat " WIRE_PERFTEST, .parse = parse_perftest_latency },
+	{ "wire-send-latency", "weft-loop", "verbs loop over weft", BY_LOOP, .command = WIRE_RUN VERBS "send-latency" AMOUNT },
+	{ "wire-send-latency", "ucx-tcp", "UCX tag_lat, tcp", UCX_TCP, .command = UCX_TCP_RUN "-t tag_lat",
+	  .parse = parse_ucx_latency },
+	{ "wire-send-latency", "libfabric-tcp", "fi_pingpong, tcp", FI_PINGPONG("tcp", "msg") },
+	{ "wire-send-latency", "libfabric-udp", "fi_pingpong, udp;ofi_rxd", FI_PINGPONG("udp;ofi_rxd", "rdm") },
+	{ "wire-send-latency", "sockperf-udp", "sockperf, UDP, spinning, 14 B", .command = "sockperf", .ready = READY_UDP,
+	  SOCKPERF("ping-pong -m 14", "--nonblocked"), .parse = parse_sockperf_latency },
+	{ "wire-send-latency", "sockperf-tcp", "sockperf, TCP, spinning, 14 B", .command = "sockperf", .ready = READY_TCP,
+	  SOCKPERF("ping-pong -m 14", "--tcp --nonblocked"), .parse = parse_sockperf_latency },
+	{ "wire-send-latency", "tcp", "TCP sockets, spinning", BY_SOCKETS, .command = SOCKETS "tcp-spinning" AMOUNT },
+	{ "wire-send-latency", "udp", "UDP sockets, spinning", BY_SOCKETS, .command = SOCKETS "udp-spinning" AMOUNT },
+
+	{ "wire-event-latency", "weft-perftest", "ib_send_lat -e over weft", BY_PERFTEST("ib_send_lat"),
+	  .command = WIRE_RUN "ib_send_lat -e " WIRE_PERFTEST, .parse = parse_perftest_latency },
+	{ "wire-event-latency", "weft-loop", "verbs loop over weft, events", BY_LOOP,
+	  .command = WIRE_RUN VERBS "event-latency" AMOUNT },
+	{ "wire-event-latency", "sockperf-tcp", "sockperf, TCP, asleep, 14 B", .command = "sockperf", .ready = READY_TCP,
+	  SOCKPERF("ping-pong -m 14", "--tcp"), .parse = parse_sockperf_latency },
+	{ "wire-event-latency", "tcp", "TCP sockets, asleep", BY_SOCKETS, .command = SOCKETS "tcp-asleep" AMOUNT },
+	{ "wire-event-latency", "udp", "UDP sockets, asleep", BY_SOCKETS, .command = SOCKETS "udp-asleep" AMOUNT },
+
+	{ "wire-send-rate", "weft-perftest", "ib_send_bw over weft", BY_PERFTEST("ib_send_bw"),
+	  .command = WIRE_RUN "ib_send_bw " WIRE_PERFTEST, .parse = parse_perftest_rate },
+	{ "wire-send-rate", "weft-loop", "verbs loop over weft", BY_LOOP, .command = WIRE_RUN VERBS "send-rate" AMOUNT },
+	{ "wire-send-rate", "ucx-tcp", "UCX tag_bw, tcp", UCX_TCP, .command = UCX_TCP_RUN "-t tag_bw", .parse = parse_ucx_rate },
+	{ "wire-send-rate", "sockperf-udp", "sockperf throughput, UDP", .command = "sockperf", .ready = READY_UDP,
+	  SOCKPERF("throughput -m {size}", ""), .parse = parse_sockperf_rate },
+
+	{ "wire-write-bandwidth", "weft-perftest", "ib_write_bw over weft", BY_PERFTEST("ib_write_bw"),
+	  .command = WIRE_RUN "ib_write_bw " WIRE_PERFTEST, .parse = parse_perftest_bandwidth },
+	{ "wire-write-bandwidth", "weft-loop", "verbs loop over weft", BY_LOOP,
+	  .command = WIRE_RUN VERBS "write-bandwidth-1" AMOUNT },
+	{ "wire-write-bandwidth", "iperf3", "iperf3, TCP, one stream", .side = SIDE_PEER, .command = "iperf3 -p {port}",
+	  .server = "-s -1", .client = "-c " WIRE_SERVER " -t 1 -f m -l {size}", .ready = READY_TCP, .parse = parse_iperf,
+	  .program = "iperf3", .package = "iperf3" },
+	{ "wire-write-bandwidth", "ucx-tcp", "UCX tag_bw, tcp", UCX_TCP, .command = UCX_TCP_RUN "-t tag_bw",
+	  .parse = parse_ucx_bandwidth },
+	{ "wire-write-bandwidth", "udp", "UDP, GSO and GRO, CRC and copy", BY_SOCKETS,
+	  .command = SOCKETS "udp-bandwidth" AMOUNT },
+
+	{ "wire-qps", "weft-loop", "verbs loop over weft, 1,000 QPs", BY_LOOP,
+	  .command = WIRE_RUN VERBS "write-bandwidth-1000 65536 {rounds}" },
+	{ "wire-qps", "weft-8", "verbs loop over weft, 8 QPs", .side = SIDE_LIMIT, BY_ENDS("{port}"),
+	  .program = "{bench}/verbs", .package = "weft", .command = WIRE_RUN VERBS "write-bandwidth-8 65536 {rounds}" },
 };
 const size_t contestant_count = COUNT(contestants);
 
@@ -137,6 +212,15 @@ const struct goal goals[] = {
 	{ "write-bandwidth", MB, false, "process-vm", 0.95 },
 	{ "event-latency", 8, false, "tcp", 0.9 },
 	{ "event-latency", 8, false, "eventfd", 1.05 },
+	{ "wire-send-latency", 8, false, "tcp", 0.8 },
+	{ "wire-send-latency", 8, false, "udp", 1.15 },
+	{ "wire-event-latency", 8, false, "tcp", 1.1 },
+	{ "wire-send-rate", 64, false, "sockperf-udp", 3.0 },
+	{ "wire-write-bandwidth", 64 * KB, false, "iperf3", 3.0 },
+	{ "wire-write-bandwidth", 64 * KB, false, "udp", 0.9 },
+	{ "wire-write-bandwidth", MB, false, "iperf3", 3.0 },
+	{ "wire-write-bandwidth", MB, false, "udp", 0.9 },
+	{ "wire-qps", 1, false, "weft-8", 0.9 },
 };
 const size_t goal_count = COUNT(goals);
 

@@ -15,12 +15,13 @@ struct contest {
 	size_t sizes[CONTEST_SIZES];	/* bytes, the last is followed by 0 */
 	/* What a round takes, roughly, from which the number of rounds follows. */
 	unsigned round_ns, passes;	/* times that the bytes are moved */
+	bool is_wire;			/* the ends are two hosts (bench/wire.h) */
 };
 
 enum contestant_side { SIDE_WEFT, SIDE_PEER, SIDE_LIMIT };
 
 /* How the server says that it can be connected to. */
-enum contestant_ready { READY_NONE, READY_TCP, READY_RDMA_CM };
+enum contestant_ready { READY_NONE, READY_TCP, READY_UDP, READY_RDMA_CM };
 
 struct contestant {
 	const char *contest, *name, *what;

@@ -1,6 +1,7 @@
 /* From /proc and /sys, and from what the programs say of their version. */
 #include "bench/machine.h"
 
+#include "bench/wire.h"
 #include "commit.h"
 
 #include <dirent.h>
@@ -161,9 +162,16 @@ void machine_describe(struct machine *m, const struct trial *t)
 	add_mitigations(m);
 	add(m, "compiler", "gcc-compatible " __VERSION__);
 	add(m, "weft", WEFT_VERSION " (" WEFT_COMMIT ")");
+	if (t->wire)
+		add(m, "wire", WIRE_WHAT);
 	add_version(m, t, "perftest", "ib_send_lat", "ib_send_lat --version");
 	add_version(m, t, "UCX", "ucx_info", "ucx_info -v");
 	add_version(m, t, "libfabric", "fi_info", "fi_info --version");
+	if (t->wire) {
+		add_version(m, t, "iperf3", "iperf3", "iperf3 --version");
+		add_version(m, t, "sockperf", "sockperf", "sockperf --version");
+		return;
+	}
 	add_version(m, t, "Open MPI", "mpirun", "env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun --version");
 }
 

@@ -49,7 +49,8 @@ static void print_goal(const struct judgement *j, FILE *to)
 {
 	char size[16];
 
-	fprintf(to, "| %s, %s%s | ", j->goal->contest, size_text(j->goal->size, size), j->goal->is_mapped ? ", mapped" : "");
+	fprintf(to, "| %s%s%s%s | ", j->goal->contest, j->goal->size > 1 ? ", " : "",
+		j->goal->size > 1 ? size_text(j->goal->size, size) : "", j->goal->is_mapped ? ", mapped" : "");
 	fprintf(to, "%s: ", j->goal->against);
 	print_median(to, j->other);
 	fprintf(to, " | %s %.2f |", j->ours->contest->is_lower_better ? "at most" : "at least", j->goal->bound);

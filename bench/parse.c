@@ -134,6 +134,42 @@ bool parse_fi_pingpong(const char *output, double *value)
 	return read_table(output, "usec/xfer", " \t\n", NULL, value);
 }
 
+/* The number between two texts of one line, of which the last may be NULL. */
+static bool read_between(const char *output, const char *before, const char *after, double *value)
+{
+	for (const char *line = output; *line; line = next_line(line)) {
+		size_t length = (size_t)(next_line(line) - line);
+		const char *at = memmem(line, length, before, strlen(before));
+
+		if (at && (!after || has(line, length, after)))
+			return read_column(at + strlen(before), 0, " \t\n", value);
+	}
+	return false;
+}
+
+/* "[  5]   0.00-1.00   sec  2.10 GBytes  18000 Mbits/sec                  receiver" */
+bool parse_iperf(const char *output, double *value)
+{
+	for (const char *line = output; *line; line = next_line(line)) {
+		const char *sec = memmem(line, (size_t)(next_line(line) - line), " sec ", 5);
+
+		if (sec && has(sec, (size_t)(next_line(line) - sec), " Mbits/sec") &&
+		    has(sec, (size_t)(next_line(line) - sec), "receiver"))
+			return scale(read_column(sec + 5, 2, " \t\n", value), 1e6 / 8 / 1e9, value);
+	}
+	return false;
+}
+
+bool parse_sockperf_latency(const char *output, double *value)
+{
+	return read_between(output, "---> percentile 50.000 =", NULL, value);
+}
+
+bool parse_sockperf_rate(const char *output, double *value)
+{
+	return scale(read_between(output, "Message Rate is ", "[msg/sec]", value), 1e-6, value);
+}
+
 /* "step total ms max ms min us us / conn", then a line for each step, whose name may have a space and ends with a colon. */
 bool parse_cmtime(const char *output, double *value)
 {

@@ -13,6 +13,9 @@ bool parse_ucx_latency(const char *output, double *value);		/* us, median */
 bool parse_ucx_bandwidth(const char *output, double *value);		/* GB/s, average */
 bool parse_ucx_rate(const char *output, double *value);			/* M/s, average */
 bool parse_fi_pingpong(const char *output, double *value);		/* us, average: it has no median */
+bool parse_iperf(const char *output, double *value);			/* GB/s, what the receiver had */
+bool parse_sockperf_latency(const char *output, double *value);		/* us, median */
+bool parse_sockperf_rate(const char *output, double *value);		/* M/s, sent */
 bool parse_cmtime(const char *output, double *value);			/* connections a second, all steps together */
 
 #endif

@@ -108,8 +108,8 @@ static void print_goals(const struct results *r, FILE *to)
 		return;
 	fputs("\nGoals: weft's figure divided by the other's, round by round\n", to);
 	for (size_t i = 0; results_judge(r, i, &j); i++) {
-		snprintf(name, sizeof(name), "%s, %s%s", j.goal->contest, size_text(j.goal->size, size),
-			 j.goal->is_mapped ? ", mapped" : "");
+		snprintf(name, sizeof(name), "%s%s%s%s", j.goal->contest, j.goal->size > 1 ? ", " : "",
+			 j.goal->size > 1 ? size_text(j.goal->size, size) : "", j.goal->is_mapped ? ", mapped" : "");
 		fprintf(to, "  %-32s %-20s / %-10s  %s %.2f", name, j.ours->who->name, j.goal->against,
 			j.ours->contest->is_lower_better ? "at most " : "at least", j.goal->bound);
 		if (j.ratio.count)

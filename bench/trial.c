@@ -2,6 +2,8 @@
  * all. Every child dies with us; what outlives its parent becomes our child and is killed. */
 #include "bench/trial.h"
 
+#include "bench/wire.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +25,7 @@
 
 /* Our choice: a trial takes a second; these are for a busy machine, and for programs that hang. */
 enum { LIMIT_MS = 60000, READY_MS = 10000, LOOK_MS = 5, LEAVE_MS = 1000, WORDS = 48 };
-enum { TCP_LISTEN = 0x0A };	/* in /proc/net/tcp, after the kernel's enum tcp_state */
+enum { TCP_LISTEN = 0x0A, UDP_BOUND = 7 };	/* in /proc/net/tcp and udp, after the kernel's enum tcp_state */
 
 struct end {
 	pid_t pid;	/* 0: not started, or reaped */
@@ -143,30 +145,47 @@ static void split(struct words *w)
 	w->argv[n] = NULL;
 }
 
-static void run_child(char **argv, int cpu, int output, pid_t parent)
+/* Which end a child is: that decides where it runs. */
+enum place { PLACE_SERVER, PLACE_CLIENT, PLACE_ANY };
+
+static void go_to(const struct trial *t, enum place place)
+{
+	cpu_set_t set;
+
+	if (place == PLACE_ANY)
+		return;
+	if (t->wire && wire_enter(t->wire, place == PLACE_CLIENT)) {
+		perror("network namespace");
+		_exit(127);
+	}
+	if (t->wire)
+		wire_look_around();
+	CPU_ZERO(&set);
+	CPU_SET((size_t)t->cpu[place], &set);
+	sched_setaffinity(0, sizeof(set), &set);
+}
+
+static void run_child(const struct trial *t, char **argv, enum place place, int output, pid_t parent)
 {
 	int null = open("/dev/null", O_RDONLY);
-	cpu_set_t set;
 
 	setpgid(0, 0);
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
 	if (getppid() != parent)
 		_exit(1);
 	sigprocmask(SIG_SETMASK, &signals_before, NULL);
-	CPU_ZERO(&set);
-	CPU_SET((size_t)(cpu < 0 ? 0 : cpu), &set);
-	if (cpu >= 0)
-		sched_setaffinity(0, sizeof(set), &set);
 	dup2(null, 0);
 	dup2(output, 1);
 	dup2(output, 2);
+	go_to(t, place);
 	execvp(argv[0], argv);
 	fprintf(stderr, "%s: %s\n", argv[0], strerror(errno));
 	_exit(127);
 }
 
-/* cpu -1: not pinned. False when it cannot be started. */
-static bool start(struct end *end, const struct values *v, const char *command, const char *more, int cpu)
+/* False when it cannot be started. */
+static bool start(const struct trial *t, struct end *end, const struct values *v, const char *command, const char *more,
+		  enum place place)
 {
 	pid_t parent = getpid();
 	struct words w = { 0 };
@@ -181,7 +200,7 @@ static bool start(struct end *end, const struct values *v, const char *command, 
 	fflush(NULL);
 	end->pid = fork();
 	if (end->pid == 0)
-		run_child(w.argv, cpu, end->output, parent);
+		run_child(t, w.argv, place, end->output, parent);
 	if (end->pid < 0)
 		end->pid = 0;
 	else
@@ -305,7 +324,7 @@ static int free_port(void)
 	return ntohs(any.sin_port);
 }
 
-static bool listens_in(const char *path, int port)
+static bool listens_in(const char *path, int port, unsigned wanted)
 {
 	FILE *table = fopen(path, "re");
 	unsigned local, state;
@@ -314,7 +333,7 @@ static bool listens_in(const char *path, int port)
 
 	while (table && !listens && fgets(line, sizeof(line), table))
 		listens = sscanf(line, " %*u: %*[0-9A-Fa-f]:%x %*[0-9A-Fa-f]:%*x %x", &local, &state) == 2 &&
-			  (int)local == port && state == TCP_LISTEN;
+			  (int)local == port && state == wanted;
 	if (table)
 		fclose(table);
 	return listens;
@@ -338,8 +357,14 @@ static bool listens_rdma_cm(const struct trial *t)
 
 static bool is_ready(const struct trial *t, enum contestant_ready ready, int port)
 {
-	return ready == READY_TCP ? listens_in("/proc/self/net/tcp", port) || listens_in("/proc/self/net/tcp6", port) :
-				    listens_rdma_cm(t);
+	switch (ready) {
+	case READY_TCP:
+		return listens_in("/proc/self/net/tcp", port, TCP_LISTEN) || listens_in("/proc/self/net/tcp6", port, TCP_LISTEN);
+	case READY_UDP:
+		return listens_in("/proc/self/net/udp", port, UDP_BOUND);
+	default:
+		return listens_rdma_cm(t);
+	}
 }
 
 /* The last line that says something, for the reason of a failure. */
@@ -375,7 +400,7 @@ static bool start_server(const struct trial *t, const struct contestant *c, cons
 {
 	int64_t deadline = now_ms() + READY_MS;
 
-	if (!start(server, v, c->command, c->server, t->cpu[0])) {
+	if (!start(t, server, v, c->command, c->server, PLACE_SERVER)) {
 		snprintf(why, TRIAL_WHY, "cannot start a process: %s", strerror(errno));
 		return false;
 	}
@@ -394,7 +419,7 @@ static bool measure(const struct trial *t, const struct contestant *c, const str
 
 	if (c->client && !start_server(t, c, v, port, &ends[0], why))
 		return false;
-	if (!start(client, v, c->command, c->client ? c->client : "", c->client ? t->cpu[1] : -1)) {
+	if (!start(t, client, v, c->command, c->client ? c->client : "", c->client ? PLACE_CLIENT : PLACE_ANY)) {
 		snprintf(why, TRIAL_WHY, "cannot start a process: %s", strerror(errno));
 		return false;
 	}
@@ -431,7 +456,7 @@ bool trial_capture(const struct trial *t, const char *command, char *output, siz
 	bool is_fine;
 
 	make_values(&v, t, 0, 0, 0);
-	is_fine = start(&end, &v, command, "", -1) && wait_end(&end, READY_MS);
+	is_fine = start(t, &end, &v, command, "", PLACE_ANY) && wait_end(&end, READY_MS);
 	if (is_fine)
 		read_output(&end, output, room);
 	stop_end(&end);

@@ -7,12 +7,15 @@
 
 #include <stdbool.h>
 
+struct wire;
+
 enum { TRIAL_PATH = 4096, TRIAL_WHY = 160, TRIAL_OUTPUT = 65536 };
 
 struct trial {
 	const char *weft;	/* the weft command, borrowed */
 	const char *bench;	/* folder of our programs, borrowed */
 	int cpu[2];		/* server, client */
+	const struct wire *wire;	/* borrowed: the ends are at its hosts; NULL: both here */
 };
 
 /* For the whole of a run: blocks the signals, becomes the parent of orphans, and gives both back. */

@@ -12,6 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	static bool (*const parsers[])(const char *output, double *value) = {
 		parse_result, parse_perftest_latency, parse_perftest_bandwidth, parse_perftest_rate, parse_ucx_latency,
 		parse_ucx_bandwidth, parse_ucx_rate, parse_fi_pingpong, parse_cmtime,
+		parse_iperf, parse_sockperf_latency, parse_sockperf_rate,
 	};
 	char *output = malloc(size + 1);
 

@@ -50,7 +50,7 @@ static enum mad_fate refuse(void *arg, wtime now, uint32_t *port, struct mad_rem
 	return choose(arg, port, sender, mad);
 }
 
-static void deliver(void *arg, struct mad_file *f, const struct mad_letter *l)
+static bool deliver(void *arg, struct mad_file *f, const struct mad_letter *l)
 {
 	static volatile uint8_t sink;
 	struct world *w = arg;
@@ -60,6 +60,7 @@ static void deliver(void *arg, struct mad_file *f, const struct mad_letter *l)
 	REQUIRE(l->bytes && l->bytes <= MAD_LONGEST);
 	for (uint32_t i = 0; i < l->bytes; i++)
 		sink ^= l->data[i];
+	return take_byte(&w->in) & 1;
 }
 
 static bool may_hold(void *arg, const struct mad_file *f, size_t more)
@@ -83,6 +84,17 @@ static void add(struct world *w, struct mad_file *f)
 	what.methods[0] = take(&w->in, 3);
 	if (mad_register(&w->clients, f, &what, &agent) == 0)
 		REQUIRE(agent < MAD_AGENTS && f->agent[agent].is_used);
+}
+
+/* An agent goes, or gives datagrams back, or has another number of buffers. */
+static void leave(struct world *w, struct mad_file *f, uint8_t what)
+{
+	if (what < 64)
+		mad_unregister(&w->clients, f, what);
+	else if (what < 128)
+		mad_gave_back(f, what % 4, what);
+	else
+		mad_change_buffers(f, what % 4, what - 192);
 }
 
 static void say(struct world *w, wtime now, struct mad_file *f)
@@ -116,7 +128,7 @@ static void step(struct world *w, wtime *now)
 		break;
 	case 2:
 		if (w->is_open[i])
-			mad_unregister(&w->clients, &w->file[i], take_byte(&w->in));
+			leave(w, &w->file[i], take_byte(&w->in));
 		break;
 	case 3:
 		*now += take_byte(&w->in) * 10 * WTIME_MS;

@@ -1,8 +1,11 @@
-/* What weftd's QP1 reads off the wire: any bytes as a frame, or a sound frame of a CM message whose fields the input chooses.
- * A process gets exactly the frames that are passed, as they came, and none that says it is from this host. */
+/* What weftd's QP1 reads off the wire: any bytes as a frame, or a sound frame of a CM message or a ping whose fields the input
+ * chooses. A process gets exactly the frames that are passed, as they came, and none that says it is from this host. An answer is
+ * no longer than its question, goes back to who asked, and what a ping says of its version is fit for a terminal. */
 #include "fuzz.h"
 
+#include "link/link.h"
 #include "mgmt/cm.h"
+#include "mgmt/ping.h"
 #include "weftd/page.h"
 #include "weftd/qp1.h"
 #include "wire/addr.h"
@@ -20,13 +23,20 @@ static const uint8_t here[16] = { [10] = 0xff, 0xff, 10, 0, 0, 1 };
 
 static struct hub hub;
 static struct client listener, idler;
-static unsigned passed;
+static struct link wire;
+static unsigned passed, told, answered;
 static const uint8_t *expected;
 static size_t expected_bytes;
 
 static bool send_to(struct hub *h, struct client *c, const struct control_msg *msg, const char *text, const int *fds, int nfds)
 {
 	(void)h;
+	if (msg->type == CTL_PING) {
+		for (uint32_t i = 0; i < msg->text_bytes; i++)
+			REQUIRE(text[i] >= ' ' && text[i] <= '~');
+		REQUIRE(msg->text_bytes < PING_VERSION && msg->b == hub.pings.asked[0].bytes);
+		told++;
+	}
 	if (msg->type != CTL_FRAME)
 		return true;
 	REQUIRE(c->has_socket && msg->device == DEVICE);
@@ -49,6 +59,22 @@ static int watch(struct hub *h, int fd)
 {
 	return 0;
 }
+
+static bool send_frame(struct link *l, unsigned kind, const void *frame, size_t bytes)
+{
+	struct packet_path asked, answer;
+	size_t header;
+
+	(void)l;
+	(void)kind;
+	REQUIRE(!packet_parse_path(&asked, expected, expected_bytes, &header));
+	REQUIRE(!packet_parse_path(&answer, frame, bytes, &header));
+	REQUIRE(bytes <= expected_bytes && !memcmp(asked.sgid, answer.dgid, 16) && !memcmp(asked.dgid, answer.sgid, 16));
+	answered++;
+	return true;
+}
+
+static const struct link_ops link_ops = { .send_frame = send_frame };
 
 static const struct hub_ops ops = { .send = send_to, .has_room = has_room, .watch = watch, .drop = drop };
 
@@ -85,6 +111,8 @@ static void set_up_once(void)
 	hub_input(&hub, &listener, 1, &listens, "", NULL, 0);
 	REQUIRE(listener.listener_count == 1);
 	listener.has_socket = true;	/* the other one cannot answer */
+	wire.ops = &link_ops;
+	hub.roce.link = &wire;
 }
 
 /* Ids of both processes and of nobody, and an address of this host or of others. */
@@ -114,6 +142,35 @@ static size_t build(struct input *in, uint8_t frame[GMP_FRAME])
 	return bytes;
 }
 
+/* One question of ours is open: the input may answer it. */
+static size_t build_ping(struct input *in, uint8_t frame[PING_FRAME])
+{
+	uint8_t what = take_byte(in);
+	struct ping ping = {
+		.path = { .has_grh = true, .hop_limit = 64 }, .pkey = what & 1 ? 0xffff : 0x7fff, .is_answer = what & 2,
+		.tid = what & 4 ? 5 : take_byte(in), .bytes = PING_LEAST + (what & 8 ? take_byte(in) * 16u : 0),
+	};
+	uint8_t other[PING_FRAME];
+	struct packet p;
+
+	if (ping.bytes > PING_MOST)
+		ping.bytes = PING_MOST;
+	hub.pings.asked[0] = (struct ping_asked){ .client = &listener, .tid = 5, .bytes = PING_LEAST };
+	memcpy(hub.pings.asked[0].gid, here, 16);
+	hub.pings.asked[0].gid[15] ^= 3;
+	memcpy(ping.path.dgid, here, 16);
+	memcpy(ping.path.sgid, here, 16);
+	ping.path.sgid[15] ^= take_byte(in) % 4;
+	ping.path.dgid[15] ^= what >> 7;
+	for (int i = 0; i < PING_VERSION - 1; i++)
+		ping.version[i] = (char)take_byte(in);
+	/* what a ping of ours never says, with a right ICRC */
+	REQUIRE(!packet_parse(&p, PACKET_ROCE, other, ping_build(&ping, other), true));
+	if (what & 64)
+		((uint8_t *)p.payload->iov_base)[take_byte(in)] ^= take_byte(in);
+	return packet_build(&p, frame, PING_FRAME);
+}
+
 static void check(const uint8_t *frame, size_t bytes)
 {
 	unsigned before = passed;
@@ -123,9 +180,11 @@ static void check(const uint8_t *frame, size_t bytes)
 
 	expected = frame;
 	expected_bytes = bytes;
+	told = answered = 0;
 	fate = qp1_input_wire(&hub, frame, bytes);
 	REQUIRE(fate < QP1_FATES);
-	REQUIRE(passed == before + (fate == QP1_PASSED));
+	REQUIRE(passed + told == before + (fate == QP1_PASSED));
+	REQUIRE(answered == (fate == QP1_ANSWERED));
 	if (fate == QP1_PASSED) {
 		REQUIRE(!packet_parse_path(&path, frame, bytes, &header));
 		REQUIRE(memcmp(path.sgid, here, 16) && !memcmp(path.dgid, here, 16));
@@ -135,7 +194,7 @@ static void check(const uint8_t *frame, size_t bytes)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct input in = { data, data + size };
-	uint8_t frame[GMP_FRAME];
+	uint8_t frame[PING_FRAME];
 
 	set_up_once();
 	if (size && data[0] & 1) {
@@ -143,7 +202,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	}
 	in.at += size != 0;
+	hub.now += WTIME_S;
 	for (int i = 0; i < FRAMES && in.at < in.end; i++)
-		check(frame, build(&in, frame));
+		check(frame, data[0] & 2 ? build_ping(&in, frame) : build(&in, frame));
 	return 0;
 }

@@ -106,6 +106,10 @@ static void forge(struct fuzz *f)
 	p.deth.qkey = 0x1234;
 	p.deth.src_qpn = f->pair->side[!side].target_qpn;
 	p.ieth_rkey = take(&f->in, 4);
+	if (p.aeth.msn & 2) {	/* marked on its way; it may say that any number was */
+		p.path.tclass |= ECN_CE;
+		p.resv.bth6 = p.aeth.msn >> 2;
+	}
 	if (p.aeth.msn & 1)	/* as of a peer that repeats selectively; it may say that it holds anything */
 		p.resv.bth7 = BTH_SELECTIVE;
 	if (row->op == OP_SELECTIVE_ACK) {
@@ -222,16 +226,23 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
 	static const enum ibv_qp_type types[] = { IBV_QPT_RC, IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_XRC_SEND, IBV_QPT_UD };
 	struct fuzz f = { .in = { data, data + bytes } };
-	uint32_t how = take(&f.in, 2);
+	uint32_t how = take(&f.in, 2), kind = (how >> 1) % 5;
+	/* the first RC: one end repeats selectively; XRC: both do, as those of the second RC; and the window is longer */
+	bool more = how & 0x8000;
 	struct pair_config config = {
-		.sim = { .seed = 1, .form = how & 1 ? PACKET_ROCE : PACKET_IB, .arena_bytes = 1 << 20 },
-		.type = types[(how >> 1) % 5], .mtu = IBV_MTU_256, .memory_bytes = MEMORY, .psn = { 0xfffffe, 5 },
+		.sim = {
+			.seed = 1, .form = how & 1 ? PACKET_ROCE : PACKET_IB, .arena_bytes = 1 << 20,
+			.is_network = how & 0x4000,
+		},
+		.type = types[kind], .mtu = IBV_MTU_256, .memory_bytes = MEMORY, .psn = { 0xfffffe, 5 },
 		.timeout = 6, .retry_cnt = 2, .rnr_retry = how & 0x100 ? 7 : 1, .min_rnr_timer = 1,
 		.rd_atomic = 1 + how / 0x200 % 3, .dest_rd_atomic = 2, .shared_receives = how & 0x800,
 		.options = {
 			.profile = how & 0x1000 ? IB_SEED : IB_STANDARD, .ack_mode = (enum ib_ack_mode)(how >> 13 & 3),
-			.window_pkts = 8, .ack_every = 2, .selective_repeat = (how >> 1) % 5 == 1,
+			.window_pkts = more ? 64 : 8, .ack_every = 2, .selective_repeat = kind == 1 || more,
+			.congestion_control = true,
 		},
+		.stranger = more && kind == 0,
 	};
 
 	log_set_sink(log_bug_line, NULL, LOG_ERROR);

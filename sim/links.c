@@ -2,6 +2,7 @@
 #include "parts.h"
 
 #include "wire/addr.h"
+#include "wire/header.h"
 #include "wire/packet.h"
 
 #include <stdlib.h>
@@ -28,30 +29,44 @@ static void launch(struct sim_node *from, struct sim_node *to, const void *bytes
 
 	if (!frame || timer_heap_reserve(frames, frames->count + 1) < 0)
 		abort();
-	*frame = (struct sim_frame){ .from = from, .to = to, .bytes = n };
+	*frame = (struct sim_frame){ .from = from, .to = to, .bytes = n, .is_before_hub = from->sim->config.hub.room_bytes };
 	memcpy(frame->frame, bytes, n);
 	from->under_way++;
 	to->launched++;
 	timer_heap_insert(frames, &frame->at, at);
 }
 
-/* In order: each frame comes after the one before, unless chance reorders it. */
-static wtime arrival(struct sim_node *from, uint32_t bytes, bool in_order)
+unsigned links_lane(const struct sim *sim, const struct packet_path *path)
+{
+	unsigned lanes = sim->config.lanes, half = lanes / 2;
+	unsigned hash = sim->config.form == PACKET_IB ? path->dlid : path->udp_sport;
+
+	if (lanes < 2)
+		return 0;
+	return sim->config.two_addresses ? hash % half + (node_is_second(sim, path) ? half : 0) : hash % lanes;
+}
+
+/* In order: each frame comes after the one before on its way, unless chance reorders it. */
+static wtime arrival(struct sim_node *from, uint32_t bytes, bool in_order, unsigned lane)
 {
 	const struct sim_link *link = &from->sim->config.link;
-	wtime at = from->sim->now + link->delay_ns + bytes * link->byte_ns;
+	const struct sim_lane *by = &from->sim->config.lane[lane];
+	wtime takes = bytes * (link->byte_ns + by->byte_ns), at = from->sim->now + link->delay_ns + by->delay_ns + takes;
+	wtime *last = &from->last_arrival[lane];
 
 	if (!in_order)
 		return at + rand_below(&from->sim->rand, link->reorder_ns + 1);
-	if (at <= from->last_arrival)
-		at = from->last_arrival + 1 + bytes * link->byte_ns;
-	from->last_arrival = at;
+	if (from->sim->config.lanes && at < *last + takes)	/* it waits until the one before has left */
+		at = *last + takes;
+	if (at <= *last)
+		at = *last + 1 + takes;
+	*last = at;
 	return at;
 }
 
 void sim_launch(struct sim *sim, int from, int to, const void *frame, uint32_t bytes)
 {
-	launch(&sim->node[from], &sim->node[to], frame, bytes, arrival(&sim->node[from], bytes, true));
+	launch(&sim->node[from], &sim->node[to], frame, bytes, arrival(&sim->node[from], bytes, true, 0));
 }
 
 static bool is_multicast(const struct packet *p)
@@ -61,22 +76,23 @@ static bool is_multicast(const struct packet *p)
 	return gid_is_multicast(p->path.dgid) || (p->path.is_ipv4 && gid_is_ipv4_multicast(p->path.dgid));
 }
 
-static void deliver_to_all(struct sim_node *from, const uint8_t *frame, uint32_t bytes, bool in_order)
+static void deliver_to_all(struct sim_node *from, const uint8_t *frame, uint32_t bytes, bool in_order, unsigned lane)
 {
 	struct sim *sim = from->sim;
 
 	for (int i = 0; i < sim->config.nodes; i++)
-		launch(from, &sim->node[i], frame, bytes, arrival(from, bytes, in_order));
+		launch(from, &sim->node[i], frame, bytes, arrival(from, bytes, in_order, lane));
 }
 
 static void carry(struct sim_node *from, const struct packet *p, const uint8_t *frame, uint32_t bytes, bool in_order)
 {
 	struct sim_node *to = node_at(from->sim, &p->path);
+	unsigned lane = links_lane(from->sim, &p->path);
 
 	if (is_multicast(p))
-		deliver_to_all(from, frame, bytes, in_order);
+		deliver_to_all(from, frame, bytes, in_order, lane);
 	else if (to)
-		launch(from, to, frame, bytes, arrival(from, bytes, in_order));
+		launch(from, to, frame, bytes, arrival(from, bytes, in_order, lane));
 }
 
 static void flip_a_bit(struct sim *sim, uint8_t *frame, uint32_t bytes)
@@ -115,12 +131,26 @@ static void release(struct sim_node *from)
 	from->held = NULL;
 }
 
+/* Does what waits for the way leave room for no more? */
+static bool lane_is_full(const struct sim_node *from, unsigned number, uint32_t bytes)
+{
+	const struct sim_lane *lane = &from->sim->config.lane[number];
+	wtime byte_ns = lane->byte_ns + from->sim->config.link.byte_ns;
+	wtime begins = from->sim->now + from->sim->config.link.delay_ns + lane->delay_ns, last = from->last_arrival[number];
+
+	return lane->room_bytes && last > begins && (last - begins) / byte_ns + bytes > lane->room_bytes;
+}
+
 /* Every chance is drawn for every frame, so that one setting does not shift what another does. */
 void links_transmit(struct sim_node *from, const struct packet *p)
 {
 	struct sim *sim = from->sim;
 	const struct sim_link *link = &sim->config.link;
-	bool lost = rand_chance(&sim->rand, link->loss) || fault_is_due(from, SIM_DROP);
+	unsigned number = links_lane(sim, &p->path);
+	const struct sim_lane *lane = &sim->config.lane[number];
+	bool lost = rand_chance(&sim->rand, link->loss + lane->loss) || fault_is_due(from, SIM_DROP) ||
+		    sim->is_cut[node_is_second(sim, &p->path)] || lane->is_cut || (lane->is_cut_back && from == &sim->node[1]) ||
+		    lane_is_full(from, number, (uint32_t)packet_bytes(p));
 	bool doubled = rand_chance(&sim->rand, link->duplicate) || fault_is_due(from, SIM_DUPLICATE);
 	bool late = rand_chance(&sim->rand, link->reorder);
 	bool flipped = rand_chance(&sim->rand, link->corrupt) || fault_is_due(from, SIM_CORRUPT);
@@ -169,6 +199,50 @@ struct sim_frame *links_next(const struct sim *sim)
 	struct timer_heap_node *first = timer_heap_min(&sim->frames);
 
 	return first ? container_of(first, struct sim_frame, at) : NULL;
+}
+
+/* RFC 3168, 5: only what says that its transport understands marks. */
+static bool mark(const struct sim *sim, struct sim_frame *frame)
+{
+	struct packet_path path;
+	size_t header;
+
+	if (sim->config.form != PACKET_ROCE ||
+	    packet_parse_path(&path, frame->frame, frame->bytes, &header) != PACKET_OK || !(path.tclass & ECN_BITS))
+		return false;
+	path.tclass |= ECN_CE;
+	packet_build_path(&path, frame->frame, frame->bytes);
+	return true;
+}
+
+void links_forward(struct sim_frame *frame)
+{
+	struct sim_node *to = frame->to;
+	struct sim *sim = to->sim;
+	const struct sim_switch *hub = &sim->config.hub;
+	struct sim_port *port = &to->port;
+	wtime begins = port->free_at > sim->now ? port->free_at : sim->now;
+	uint64_t waiting = hub->byte_ns ? (begins - sim->now) / hub->byte_ns : 0;
+
+	if (waiting + frame->bytes > hub->room_bytes) {
+		port->dropped++;
+		sim->dropped++;
+		links_leave(frame);
+		links_done(frame);
+		return;
+	}
+	if (hub->mark_bytes && waiting >= hub->mark_bytes)
+		port->marked += mark(sim, frame);
+	if (waiting + frame->bytes > port->deepest)
+		port->deepest = (uint32_t)waiting + frame->bytes;
+	port->frames++;
+	port->bytes += frame->bytes;
+	port->queued += waiting;
+	port->free_at = begins + frame->bytes * hub->byte_ns;
+	frame->is_before_hub = false;
+	if (timer_heap_reserve(&sim->frames, sim->frames.count + 1) < 0)
+		abort();
+	timer_heap_insert(&sim->frames, &frame->at, port->free_at + sim->config.link.delay_ns);
 }
 
 void links_leave(struct sim_frame *frame)

@@ -13,13 +13,16 @@
 
 enum {
 	IPV4_HOSTS = (1 << 24) - 2,	/* in 10.0.0.0/8 */
+	SECOND_IPV4 = 0x80,		/* of the second byte: 10.128.0.0/9 */
 	QPN_LOW_BITS = 20,
 	QPN_HIGHS = 15,			/* values of the bits above, but 0: so QP0, QP1 and 0xffffff are nobody's */
 };
 
-int node_numbers(enum packet_form form)
+int node_numbers(const struct sim_config *config)
 {
-	return form == PACKET_IB ? UNICAST_LID_LAST : IPV4_HOSTS;
+	int numbers = config->form == PACKET_IB ? UNICAST_LID_LAST : IPV4_HOSTS;
+
+	return config->two_addresses ? numbers / 2 - 1 : numbers;
 }
 
 static const struct device_protocol *protocol_of(enum packet_form form)
@@ -28,7 +31,7 @@ static const struct device_protocol *protocol_of(enum packet_form form)
 }
 
 /* Node n has LID n + 1 and fe80::(n + 1), or 10.0.0.0 + n + 1. */
-static void fill_gid(enum packet_form form, struct ca_gid *gid, int number)
+static void fill_gid(enum packet_form form, struct ca_gid *gid, int number, bool is_second)
 {
 	uint32_t host = htobe32((uint32_t)number + 1);
 
@@ -38,6 +41,8 @@ static void fill_gid(enum packet_form form, struct ca_gid *gid, int number)
 	if (form == PACKET_ROCE) {
 		gid->raw[10] = gid->raw[11] = 0xff;	/* ::ffff:10.x.y.z */
 		gid->raw[12] = 10;
+		if (is_second)
+			gid->raw[13] |= SECOND_IPV4;
 	} else {
 		gid->raw[0] = 0xfe;
 		gid->raw[1] = 0x80;
@@ -51,13 +56,18 @@ static uint32_t host_of(const uint8_t gid[16])
 
 struct sim_node *node_at(const struct sim *sim, const struct packet_path *path)
 {
-	bool has_lids = sim->config.form == PACKET_IB;
-	uint32_t host = has_lids ? path->dlid : host_of(path->dgid);
+	bool has_lids = sim->config.form == PACKET_IB, two = sim->config.two_addresses;
+	uint32_t host = has_lids ? (uint32_t)path->dlid >> two : host_of(path->dgid) & ~(two ? (uint32_t)SECOND_IPV4 << 16 : 0);
 	struct sim_node *node = host && host <= (uint32_t)sim->config.nodes ? &sim->node[host - 1] : NULL;
 
-	if (node && !has_lids && memcmp(node->dev->gid[0].raw, path->dgid, sizeof(path->dgid)) != 0)
-		return NULL;
-	return node;
+	return node && !has_lids && device_gid_index(node->dev, path->dgid) < 0 ? NULL : node;
+}
+
+bool node_is_second(const struct sim *sim, const struct packet_path *path)
+{
+	if (!sim->config.two_addresses)
+		return false;
+	return sim->config.form == PACKET_IB ? path->dlid & 1 : path->dgid[13] & SECOND_IPV4;
 }
 
 /* What the node's QP numbers have in their upper bits: other than its neighbours' have. */
@@ -98,8 +108,8 @@ static void route(void *owner, const struct ca_device *dev, const struct packet_
 	const struct sim *sim = ((struct sim_node *)owner)->sim;
 	struct sim_node *node = node_at(sim, path);
 
-	if (node && (!path->has_grh || memcmp(node->dev->gid[0].raw, path->dgid, sizeof(path->dgid)) == 0)) {
-		r->kind = ROUTE_CHANNEL;
+	if (node && (!path->has_grh || device_gid_index(node->dev, path->dgid) >= 0)) {
+		r->kind = sim->config.is_network ? ROUTE_LINK : ROUTE_CHANNEL;
 		r->place = node;
 	}
 }
@@ -178,7 +188,13 @@ int node_init(struct sim *sim, int number)
 		.seed = rand_u64(&sim->rand), .dev = &dev, .devices = 1,
 	};
 
-	fill_gid(sim->config.form, &dev.gid[0], number);
+	fill_gid(sim->config.form, &dev.gid[0], number, false);
+	if (sim->config.two_addresses && sim->config.form == PACKET_ROCE)
+		fill_gid(sim->config.form, &dev.gid[1], number, true);
+	else if (sim->config.two_addresses) {
+		dev.lid = (uint16_t)(2 * (number + 1));
+		dev.lmc = 1;
+	}
 	node->sim = sim;
 	list_init(&node->parked);
 	node->next_qpn = 1 + (uint32_t)rand_below(&sim->rand, SIM_QPNS);

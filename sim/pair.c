@@ -237,6 +237,9 @@ int pair_send(struct pair *pair, int side, const struct pair_wr *from)
 	struct ah ah = { .pd = s->pd };
 	int err;
 
+	/* what is taken at once is taken from where it is, not from where the region says that it is */
+	for (int i = 0; from->flags & IBV_SEND_INLINE && i < wr.num_sge; i++)
+		sge[i].addr += (uintptr_t)s->memory - PAIR_IOVA;
 	if (pair->config.type == IBV_QPT_UD) {
 		struct ibv_ah_attr attr;
 

@@ -10,6 +10,7 @@ struct sim_frame {
 	struct timer_heap_node at;		/* in sim.frames */
 	struct list_node parked;	/* in sim_node.parked */
 	struct sim_node *from, *to;
+	bool is_before_hub;
 	uint32_t bytes;
 	uint8_t frame[];
 };
@@ -22,6 +23,10 @@ void links_transmit(struct sim_node *from, const struct packet *p);
 bool links_release_held(struct sim *sim);
 /* The frame that arrives next, or NULL. */
 struct sim_frame *links_next(const struct sim *sim);
+/* Which of the ways between nodes frames of this path take. */
+unsigned links_lane(const struct sim *sim, const struct packet_path *path);
+/* It has come to the switch: it goes on, or is lost there. */
+void links_forward(struct sim_frame *frame);
 /* It is not under way any more, whether it is taken now or lost. And when it is, its sender has room for another. */
 void links_leave(struct sim_frame *frame);
 void links_done(struct sim_frame *frame);
@@ -39,9 +44,11 @@ void loop_touch(struct sim_node *node);
 int node_init(struct sim *sim, int number);
 void node_fini(struct sim_node *node);
 /* How many nodes have addresses of that form. */
-int node_numbers(enum packet_form form);
+int node_numbers(const struct sim_config *config);
 /* Whose address the path leads to, or NULL. */
 struct sim_node *node_at(const struct sim *sim, const struct packet_path *path);
+/* Is that its second address? */
+bool node_is_second(const struct sim *sim, const struct packet_path *path);
 /* As ca_ops.space. */
 unsigned node_room(const struct sim_node *node);
 

@@ -116,7 +116,9 @@ static void take(struct sim *sim, struct sim_frame *frame)
 static void land(struct sim *sim, struct sim_frame *frame)
 {
 	timer_heap_remove(&sim->frames, &frame->at);
-	if (frame->to->is_stopped)
+	if (frame->is_before_hub)
+		links_forward(frame);
+	else if (frame->to->is_stopped)
 		list_append(&frame->to->parked, &frame->parked);
 	else
 		take(sim, frame);
@@ -251,7 +253,7 @@ static int make_room(struct sim *sim)
 
 struct sim *sim_new(const struct sim_config *config)
 {
-	struct sim *sim = config->nodes <= node_numbers(config->form) ? calloc(1, sizeof(*sim)) : NULL;
+	struct sim *sim = config->nodes <= node_numbers(config) ? calloc(1, sizeof(*sim)) : NULL;
 	int nodes = 0;
 
 	if (!sim)

@@ -22,6 +22,22 @@ struct sim_link {
 	bool keeps;			/* the sender knows what has not been taken yet */
 };
 
+/* A switch between all nodes, with a queue before each of them. */
+struct sim_switch {
+	uint32_t room_bytes;		/* of each queue: what does not fit is dropped; 0: there is no switch */
+	uint32_t mark_bytes;		/* from so many waiting on, frames that allow it are marked (RFC 3168); 0: never */
+	wtime byte_ns;			/* time a byte takes on the wire to the node */
+};
+
+/* One of several ways between any two nodes. A frame takes the one that its addresses, and for RoCE its source port, lead to. */
+struct sim_lane {
+	wtime delay_ns, byte_ns;	/* besides those of sim_link */
+	uint32_t loss;			/* parts per million, besides */
+	uint32_t room_bytes;		/* may wait for it, with byte_ns; 0: any number */
+	bool is_cut, is_cut_back;	/* all frames are lost; those of node 1 are */
+};
+enum { SIM_LANES = 8 };
+
 /* What happens to the nth frame (from 0) that this node sends. */
 enum sim_fault_kind { SIM_DROP, SIM_DUPLICATE, SIM_SWAP, SIM_CORRUPT, SIM_FAULT_KINDS };
 struct sim_fault {
@@ -36,13 +52,27 @@ struct sim_config {
 	enum packet_form form;
 	enum ibv_mtu mtu;		/* the ports' */
 	struct sim_link link;
+	struct sim_switch hub;
+	bool is_network;		/* the nodes are hosts: routes between them are those to other hosts */
 	bool trace;
 	uint32_t arena_bytes;		/* for queues, on each node; 0: 16 MB */
+	bool two_addresses;		/* of each node's port: LMC 1, or two GIDs */
+	unsigned lanes;			/* a power of two, of which frames to second addresses take the upper half; 0: one way */
+	struct sim_lane lane[SIM_LANES];	/* as they begin */
 };
 
 struct sim_event {
 	enum ibv_event_type type;
 	void *object;
+};
+
+/* The switch's port before a node. */
+struct sim_port {
+	wtime free_at;			/* the last frame has left */
+	uint64_t frames, bytes;		/* that left for the node */
+	uint64_t dropped, marked;	/* frames */
+	uint64_t queued;		/* sum of the bytes that frames found waiting */
+	uint32_t deepest;		/* bytes */
 };
 
 struct sim_node {
@@ -54,7 +84,7 @@ struct sim_node {
 	uint32_t held_bytes;
 	uint8_t *held;			/* owned; SIM_SWAP: the frame that waits for the next; or NULL */
 	uint32_t under_way;		/* frames it sent that have not arrived */
-	wtime last_arrival;		/* of its frames: links keep order */
+	wtime last_arrival[SIM_LANES];	/* of its frames: each way keeps order */
 	uint32_t next_qpn;		/* its lower 20 bits; the upper 4 are of the node */
 	struct sim_event event[SIM_EVENTS];	/* the adapter's asynchronous events, the first ones */
 	unsigned events;
@@ -66,6 +96,7 @@ struct sim_node {
 	struct timer_heap_node deadline;	/* in sim.deadlines, at the adapter's next timer */
 	struct timer_heap_node turn;		/* in sim.touched or sim.due, at its number */
 	uint64_t launched, taken;	/* frames towards it */
+	struct sim_port port;
 };
 
 struct sim {
@@ -80,6 +111,7 @@ struct sim {
 	struct sim_node *node;		/* owned: config.nodes */
 	struct sim_fault fault[SIM_FAULTS];
 	unsigned faults;
+	bool is_cut[2];			/* frames to nodes' first or second addresses are lost */
 	uint32_t dropped, corrupted;	/* frames that chance or a fault took; that the ICRC caught */
 	/* called for each frame a node sends, before anything happens to it; may post to any node, and then calls sim_touch */
 	void (*tap)(void *arg, int node, const struct packet *p);
@@ -90,7 +122,8 @@ struct sim {
 };
 
 /* NULL without memory, or with more nodes than there are addresses: 49,151 LIDs, 16,777,214 IPv4 addresses of 10.0.0.0/8. Node n
- * has the n-th, counted from 0. */
+ * has the n-th, counted from 0; with two_addresses, of which there are half as many, LIDs 2n + 2 and 2n + 3, or also the n-th of
+ * 10.128.0.0/9. */
 struct sim *sim_new(const struct sim_config *config);
 void sim_delete(struct sim *sim);
 

@@ -1,25 +1,26 @@
-/* The least a verbs program does: one RC connection between two pinned processes, no options, no checks in the loop.
- * `verbs WHAT SIZE ROUNDS CPU_A CPU_B` prints `result` with microseconds (half a round trip; of `register` the whole), GB/s
- * or millions a second. It uses the first device that has a LID, and libibverbs as any program does. */
+/* The least a verbs program does: RC connections between two processes, no options, no checks in the loop.
+ * `verbs WHAT SIZE ROUNDS CPU_A CPU_B`, or the same with HOST PORT where `verbs WHAT SIZE ROUNDS listen PORT` runs, prints
+ * `result` with microseconds (half a round trip; of `register` the whole), GB/s or millions a second. It uses the first device
+ * that has a LID, or the address by which HOST is reached, and libibverbs as any program does. */
+#include "ends.h"
 #include "stopwatch.h"
 
 #include <infiniband/verbs.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-enum { DEPTH = 256, SIGNAL_EVERY = 32, PORT = 1, PAGE = 4096 };
+enum { DEPTH = 256, SIGNAL_EVERY = 32, PORT = 1, PAGE = 4096, MOST_QPS = 1000, POLLED = 16 };
 
 struct address {
 	uint64_t va;
-	uint32_t qpn, rkey;
+	union ibv_gid gid;
+	uint32_t rkey, qpn[MOST_QPS];
 	uint16_t lid;
 };
 
@@ -27,12 +28,15 @@ static struct ibv_context *context;
 static struct ibv_pd *pd;
 static struct ibv_comp_channel *channel;
 static struct ibv_cq *send_cq, *recv_cq;
-static struct ibv_qp *qp;
+static struct ibv_qp *qp[MOST_QPS];
+static unsigned qps = 1, depth = DEPTH;	/* of each */
+static int gid_index = -1;	/* -1: the device has LIDs */
 static struct ibv_mr *mr;
 static uint8_t *in, *out;	/* one after the other in one region */
 static size_t size;
 static unsigned rounds;
-static int me, link_fd;
+static struct ends ends;
+static int me;
 static bool sleeps;
 static struct address peer;
 
@@ -42,6 +46,23 @@ static void check(int err, const char *what)
 		die(what);
 }
 
+/* The GID of the address that the two ends talk by. */
+static int find_gid(const struct ibv_port_attr *port)
+{
+	uint8_t wanted[16] = { [10] = 0xff, [11] = 0xff };
+	struct ibv_gid_entry entry;
+	struct sockaddr_in here;
+	socklen_t bytes = sizeof(here);
+
+	check(getsockname(ends.link_fd, (struct sockaddr *)&here, &bytes), "getsockname");
+	memcpy(wanted + 12, &here.sin_addr, 4);
+	for (int i = 0; i < port->gid_tbl_len; i++)
+		if (ibv_query_gid_ex(context, PORT, (uint32_t)i, &entry, 0) == 0 && entry.gid_type == IBV_GID_TYPE_ROCE_V2 &&
+		    memcmp(entry.gid.raw, wanted, 16) == 0)
+			return i;
+	return -1;
+}
+
 static void open_device(void)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
@@ -49,14 +70,17 @@ static void open_device(void)
 
 	for (int i = 0; list && list[i]; i++) {
 		context = ibv_open_device(list[i]);
-		if (context && ibv_query_port(context, PORT, &port) == 0 && port.lid)
-			break;
+		if (context && ibv_query_port(context, PORT, &port) == 0) {
+			gid_index = ends.is_wire ? find_gid(&port) : -1;
+			if (ends.is_wire ? gid_index >= 0 : port.lid)
+				break;
+		}
 		if (context)
 			ibv_close_device(context);
 		context = NULL;
 	}
 	if (!context)
-		die("no InfiniBand device");
+		die(ends.is_wire ? "no device has the address" : "no InfiniBand device");
 	ibv_free_device_list(list);
 	pd = ibv_alloc_pd(context);
 	check(!pd, "ibv_alloc_pd");
@@ -65,16 +89,18 @@ static void open_device(void)
 static void make_queues(void)
 {
 	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_RC,
-		.cap = { .max_send_wr = DEPTH, .max_recv_wr = DEPTH, .max_send_sge = 1, .max_recv_sge = 1 } };
+		.cap = { .max_send_wr = depth, .max_recv_wr = qps > 1 ? 1 : DEPTH, .max_send_sge = 1, .max_recv_sge = 1 } };
 
 	channel = ibv_create_comp_channel(context);
-	send_cq = ibv_create_cq(context, DEPTH, NULL, NULL, 0);
+	send_cq = ibv_create_cq(context, (int)(depth * qps), NULL, NULL, 0);
 	recv_cq = ibv_create_cq(context, DEPTH, NULL, channel, 0);
 	check(!channel || !send_cq || !recv_cq, "ibv_create_cq");
 	init.send_cq = send_cq;
 	init.recv_cq = recv_cq;
-	qp = ibv_create_qp(pd, &init);
-	check(!qp, "ibv_create_qp");
+	for (unsigned i = 0; i < qps; i++) {
+		qp[i] = ibv_create_qp(pd, &init);
+		check(!qp[i], "ibv_create_qp");
+	}
 }
 
 static void make_memory(void)
@@ -87,23 +113,36 @@ static void make_memory(void)
 	check(!mr, "ibv_reg_mr");
 }
 
-static void connect_qp(void)
+static void exchange(const struct ibv_port_attr *port)
 {
-	struct ibv_port_attr port;
-	struct ibv_qp_attr a = { .qp_state = IBV_QPS_INIT, .port_num = PORT, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE };
-	struct address mine = { .va = (uintptr_t)in, .qpn = qp->qp_num, .rkey = mr->rkey };
+	static struct address mine;
 
-	check(ibv_query_port(context, PORT, &port), "ibv_query_port");
-	mine.lid = port.lid;
-	check(write(link_fd, &mine, sizeof(mine)) != sizeof(mine), "exchange");
-	check(read(link_fd, &peer, sizeof(peer)) != sizeof(peer), "exchange");
-	check(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), "INIT");
-	a = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTR, .path_mtu = port.active_mtu, .dest_qp_num = peer.qpn,
+	mine.va = (uintptr_t)in;
+	mine.rkey = mr->rkey;
+	mine.lid = port->lid;
+	for (unsigned i = 0; i < qps; i++)
+		mine.qpn[i] = qp[i]->qp_num;
+	if (gid_index >= 0)
+		check(ibv_query_gid(context, PORT, gid_index, &mine.gid), "ibv_query_gid");
+	check(write(ends.link_fd, &mine, sizeof(mine)) != sizeof(mine), "exchange");
+	check(recv(ends.link_fd, &peer, sizeof(peer), MSG_WAITALL) != sizeof(peer), "exchange");
+}
+
+static void connect_qp(struct ibv_qp *own, uint32_t to, const struct ibv_port_attr *port)
+{
+	struct ibv_qp_attr a = { .qp_state = IBV_QPS_INIT, .port_num = PORT, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE };
+
+	check(ibv_modify_qp(own, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), "INIT");
+	a = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTR, .path_mtu = port->active_mtu, .dest_qp_num = to,
 		.max_dest_rd_atomic = 1, .min_rnr_timer = 1, .ah_attr = { .dlid = peer.lid, .port_num = PORT } };
-	check(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+	if (gid_index >= 0) {
+		a.ah_attr.is_global = 1;
+		a.ah_attr.grh = (struct ibv_global_route){ .dgid = peer.gid, .sgid_index = (uint8_t)gid_index, .hop_limit = 64 };
+	}
+	check(ibv_modify_qp(own, &a, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
 		IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER), "RTR");
 	a = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7, .max_rd_atomic = 1 };
-	check(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+	check(ibv_modify_qp(own, &a, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
 		IBV_QP_MAX_QP_RD_ATOMIC), "RTS");
 }
 
@@ -112,31 +151,43 @@ static void post_receive(void)
 	struct ibv_sge sge = { (uintptr_t)in, (uint32_t)size, mr->lkey };
 	struct ibv_recv_wr wr = { .sg_list = &sge, .num_sge = 1 }, *bad;
 
-	check(ibv_post_recv(qp, &wr, &bad), "ibv_post_recv");
+	check(ibv_post_recv(qp[0], &wr, &bad), "ibv_post_recv");
+}
+
+static void post_by(unsigned which, enum ibv_wr_opcode opcode, bool is_signaled)
+{
+	struct ibv_sge sge = { (uintptr_t)out, (uint32_t)size, mr->lkey };
+	struct ibv_send_wr wr = { .wr_id = which, .sg_list = &sge, .num_sge = 1, .opcode = opcode,
+		.wr.rdma = { peer.va, peer.rkey },
+		.send_flags = is_signaled ? IBV_SEND_SIGNALED : 0 }, *bad;
+
+	check(ibv_post_send(qp[which], &wr, &bad), "ibv_post_send");
 }
 
 static void post(enum ibv_wr_opcode opcode, bool is_signaled)
 {
-	struct ibv_sge sge = { (uintptr_t)out, (uint32_t)size, mr->lkey };
-	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = opcode, .wr.rdma = { peer.va, peer.rkey },
-		.send_flags = is_signaled ? IBV_SEND_SIGNALED : 0 }, *bad;
-
-	check(ibv_post_send(qp, &wr, &bad), "ibv_post_send");
+	post_by(0, opcode, is_signaled);
 }
 
 /* Waits for one completion at least; how many there were. */
-static int complete(struct ibv_cq *cq)
+static int poll(struct ibv_cq *cq, struct ibv_wc wc[POLLED])
 {
-	struct ibv_wc wc[16];
 	unsigned turns = 0;
 	int n;
 
-	while ((n = ibv_poll_cq(cq, 16, wc)) == 0)
+	while ((n = ibv_poll_cq(cq, POLLED, wc)) == 0)
 		stay_fair(&turns);
 	for (int i = 0; i < n; i++)
 		check(wc[i].status, ibv_wc_status_str(wc[i].status));
 	check(n < 0, "ibv_poll_cq");
 	return n;
+}
+
+static int complete(struct ibv_cq *cq)
+{
+	struct ibv_wc wc[POLLED];
+
+	return poll(cq, wc);
 }
 
 /* The same asleep. The queue was armed before the request which this completion answers was made. */
@@ -266,20 +317,48 @@ static void write_bandwidth(void)
 		print_result((double)size / stream(IBV_WR_RDMA_WRITE));
 }
 
+/* Each QP has its share of requests under way, and another after each that is done. */
+static void write_bandwidth_of_many(void)
+{
+	unsigned posted = 0, done = 0, all = qps * depth + rounds;
+	struct ibv_wc wc[POLLED];
+	uint64_t began = 0;
+
+	if (me == 1)
+		return;
+	for (; posted < qps * depth; posted++)
+		post_by(posted % qps, IBV_WR_RDMA_WRITE, true);
+	while (done < all) {
+		int n = poll(send_cq, wc);
+
+		for (int i = 0; i < n; i++, posted++) {
+			done++;
+			began = done == qps * depth ? now_ns() : began;
+			post_by((unsigned)wc[i].wr_id, IBV_WR_RDMA_WRITE, true);
+		}
+	}
+	print_result((double)size * (done - qps * depth) / (double)(now_ns() - began));
+	for (; done < posted; done += (unsigned)complete(send_cq))
+		;
+}
+
 static void run_connection(void (*loop)(void))
 {
-	char done = 0;
+	struct ibv_port_attr port;
 
 	open_device();
 	make_queues();
 	make_memory();
 	check(ibv_req_notify_cq(recv_cq, 0), "ibv_req_notify_cq");
-	connect_qp();
-	for (int i = 0; i < DEPTH; i++)
+	check(ibv_query_port(context, PORT, &port), "ibv_query_port");
+	exchange(&port);
+	for (unsigned i = 0; i < qps; i++)
+		connect_qp(qp[i], peer.qpn[i], &port);
+	for (int i = 0; qps == 1 && i < DEPTH; i++)
 		post_receive();
-	check(write(link_fd, &done, 1) != 1 || read(link_fd, &done, 1) != 1, "start");
+	ends_meet(&ends);
 	loop();
-	check(write(link_fd, &done, 1) != 1 || read(link_fd, &done, 1) != 1, "end");
+	ends_meet(&ends);
 }
 
 static void sleep_latency(void)
@@ -313,50 +392,45 @@ static void register_memory(void)
 static const struct {
 	const char *name;
 	void (*loop)(void);
+	unsigned qps;		/* 0: one */
 } loops[] = {
-	{ "send-latency", send_latency },
-	{ "write-latency", write_latency },
-	{ "send-rate", send_rate },
-	{ "write-bandwidth", write_bandwidth },
-	{ "event-latency", sleep_latency },
-	{ "register", NULL },
+	{ "send-latency", send_latency, 0 },
+	{ "write-latency", write_latency, 0 },
+	{ "send-rate", send_rate, 0 },
+	{ "write-bandwidth", write_bandwidth, 0 },
+	{ "write-bandwidth-1", write_bandwidth_of_many, 1 },
+	{ "write-bandwidth-8", write_bandwidth_of_many, 8 },
+	{ "write-bandwidth-1000", write_bandwidth_of_many, MOST_QPS },
+	{ "event-latency", sleep_latency, 0 },
+	{ "register", NULL, 0 },
 };
 
-static int run(void (*loop)(void), const int cpu[2])
+static int run(void (*loop)(void), unsigned many, char *const place[2])
 {
-	int ends[2], status = 0;
-	pid_t child;
-
-	check(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), "socketpair");
-	child = fork();
-	check(child < 0, "fork");
-	me = child == 0;
-	if (me == 1)
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-	link_fd = ends[me];
-	close(ends[!me]);
-	pin(cpu[me]);
+	if (many) {
+		qps = many;
+		depth = many < DEPTH ? DEPTH / many : 1;
+	}
+	ends = ends_open(place);
+	me = ends.me;
 	if (loop)
 		run_connection(loop);
 	else
 		register_memory();
-	if (me == 1)
-		return 0;
-	check(waitpid(child, &status, 0) != child, "waitpid");
-	return status != 0;
+	return ends_close(&ends);
 }
 
 int main(int argc, char **argv)
 {
 	if (argc != 6) {
-		fprintf(stderr, "usage: verbs WHAT SIZE ROUNDS CPU_A CPU_B\n");
+		fprintf(stderr, "usage: verbs WHAT SIZE ROUNDS {CPU_A CPU_B|listen PORT|HOST PORT}\n");
 		return 2;
 	}
 	size = strtoull(argv[2], NULL, 0);
 	rounds = (unsigned)strtoul(argv[3], NULL, 0);
 	for (size_t i = 0; i < sizeof(loops) / sizeof(loops[0]); i++)
 		if (strcmp(loops[i].name, argv[1]) == 0 && rounds > 0 && size > 0)
-			return run(loops[i].loop, (int[]){ atoi(argv[4]), atoi(argv[5]) });
+			return run(loops[i].loop, loops[i].qps, argv + 4);
 	fprintf(stderr, "verbs: there is no '%s'\n", argv[1]);
 	return 2;
 }

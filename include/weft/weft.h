@@ -23,6 +23,107 @@ struct weft_counter {
  * the first device was listed. Any thread. */
 size_t weft_counters(struct weft_counter *counters, size_t room);
 
+/* Found in libibumad.so.3. So many more receive buffers for the datagrams of this agent of a port that was opened by
+ * umad_open_port(3), or fewer: before a burst, and after it. 0 or -errno: ENOENT: there is no such agent; EINVAL: it has not so
+ * many, or no such port is open; ENOSPC: there is no memory for more beside what other clients have. Asks weftd and waits for its
+ * answer. Any thread. */
+int weft_umad_buffers(int portid, int agentid, int more);
+
+/* ---- subnet administration of the fabric ----
+ *
+ * Found in libibumad.so.3: a question to subnet administration from a port, and its whole answer, which may be long. Class
+ * version 1 is the protocol before RMPP, which weftd answers: GetTable (0x12) and GetBulk (0x13), answered by records, or by all
+ * records with four bytes before each (attribute and bytes, big endian); Config (0x15), by which all its edits are done, or none
+ * (weft-sa(1)). Class version 2 is a subnet manager's: GetTable. */
+
+struct weft_sa_question {
+	uint8_t class_version, method;
+	uint16_t attribute;
+	uint16_t window;	/* of version 1: packets that may come at once; 0: 64 */
+	uint16_t lid;		/* whom it is for; 0: where weftd answers, a subnet manager's if there is one */
+	uint64_t key;		/* of version 1: 0: all records; of version 2: the SM_Key */
+	const void *records;	/* of a Config */
+	uint32_t bytes;
+	uint32_t timeout_ms;	/* of all; 0: of version 1, which ends when nobody is heard, ten minutes; of 2 ten seconds */
+};
+
+struct weft_sa_answer {
+	uint16_t status;	/* of the MAD, big endian as a number; 0x0300: no records */
+	uint16_t record_bytes;	/* of version 2; else 0 */
+	void *data;		/* to be freed by free(3) */
+	size_t bytes;
+};
+
+/* Waits for the answer. 0: there is one, be it a status; -ETIMEDOUT; -EINVAL: no such question, or no such port; -ENOENT: the
+ * program is at no host of a fabric; another -errno. Any thread. */
+int weft_sa_ask(const char *ca_name, int portnum, const struct weft_sa_question *question, struct weft_sa_answer *answer);
+
+/* ---- a UD QP whose receive buffers several clients of a program share ----
+ *
+ * As QP1 has them in weft: each client has a number of buffers, its own or the default; while few are posted more are added, and
+ * go when there are too many; when the memory is used up a client has what it has buffers for, what else comes for it is
+ * discarded, and the others lose nothing. Messages are told apart by a key. All calls: any thread; none waits. */
+
+struct ibv_qp;
+struct weft_shared;
+
+/* Whose a message is. Called by weft_shared_poll; must not call these functions. */
+typedef uint32_t weft_shared_key(void *arg, const void *message, size_t bytes);
+/* A client that asked for so many buffers, or -1 for none, got so many messages in a second, and should ask for so many. Told
+ * once, by weft_shared_poll; must not call these functions. */
+typedef void weft_shared_told(void *arg, int client, int asked, uint32_t arrived, uint32_t should);
+
+struct weft_shared_options {
+	uint32_t message_bytes;	/* of the longest message; 0: 256; at most 4096 */
+	uint32_t each;		/* buffers of a client without a number of its own; 0: 16 */
+	uint32_t most;		/* buffers in all, posted and held; 0: as many as the receive queue has places */
+	uint32_t fixed;		/* so many posted or held, whoever is registered, and nothing else; 0: not */
+	weft_shared_key *key;	/* NULL: the second byte of a message: the management class of a MAD */
+	weft_shared_told *told;	/* may be NULL */
+	void *arg;		/* of both */
+};
+
+struct weft_shared_message {
+	int client;
+	uint32_t buffer;	/* weft's own */
+	const void *data;	/* until weft_shared_release */
+	uint32_t bytes;
+	const void *grh;	/* 40 bytes; NULL: it came without one */
+	uint32_t src_qp;
+	uint16_t slid;
+	uint8_t sl;
+};
+
+struct weft_shared_counts {
+	uint64_t arrivals, discards, unknown;	/* unknown: of no client, by its key */
+	uint64_t top_ups, trims;
+	uint32_t posted, target, automatic, held;
+};
+
+/* qp: of type UD, without an SRQ, and in a state in which receives can be posted; nobody else posts its receives or polls its
+ * receive CQ, and it is destroyed after weft_shared_destroy. options: NULL: the defaults. NULL and errno: EINVAL, ENOMEM or what
+ * verbs say. */
+struct weft_shared *weft_shared_create(struct ibv_qp *qp, const struct weft_shared_options *options);
+/* 0; -EBUSY: receives are posted, and the QP is not in the error or reset state. What clients hold is gone. */
+int weft_shared_destroy(struct weft_shared *s);
+
+/* buffers: its own number, or -1. The client's number; -EBUSY: the key is a client's; -ENOSPC: no memory for that number beside
+ * the others', or too many clients; -EINVAL, -ENOMEM. */
+int weft_shared_register(struct weft_shared *s, uint32_t key, int buffers);
+/* What it holds is given back, and may be written over. 0 or -ENOENT. */
+int weft_shared_unregister(struct weft_shared *s, int client);
+/* So many buffers more, or fewer: before a burst, and after it. 0; -ENOENT; -EINVAL: it has not so many; -ENOSPC. */
+int weft_shared_change(struct weft_shared *s, int client, int more);
+
+/* 1: a message, which its client holds; 0: there is none; -EIO: the QP is in the error state, or its CQ is; else what posting
+ * says. */
+int weft_shared_poll(struct weft_shared *s, struct weft_shared_message *message);
+/* Its client is done with it. 0; -EINVAL: it does not hold it. */
+int weft_shared_release(struct weft_shared *s, const struct weft_shared_message *message);
+
+/* Of a client, or of all: -1. 0 or -ENOENT. */
+int weft_shared_counts(struct weft_shared *s, int client, struct weft_shared_counts *counts);
+
 #ifdef __cplusplus
 }
 #endif

@@ -42,8 +42,17 @@ void agents_fini(struct agents *a)
 {
 	free(a->lease);
 	free(a->trap);
-	free(a->counters);
+	if (!a->borrows_counters)
+		free(a->counters);
 	*a = (struct agents){ .lease_end = WTIME_NEVER };
+}
+
+void agents_count_in(struct agents *a, struct port_counters *counters)
+{
+	if (!a->borrows_counters)
+		free(a->counters);
+	a->counters = counters;
+	a->borrows_counters = true;
 }
 
 static enum mad_outcome lose(struct agents *a, enum mad_loss loss)
@@ -81,6 +90,12 @@ static void arrive(const struct agents *a, const struct smp_place *place, uint8_
 	};
 }
 
+/* An agent takes a receive buffer of its port's QP as others there do, and gives it back at once (GSA-28). */
+static bool has_buffer(struct agents *a, wtime now, uint32_t port, enum mad_resident who)
+{
+	return !a->buffers || mad_buffers_pass(a->buffers, now, port, who);
+}
+
 /* The response goes back to where the request came from. */
 static enum mad_outcome send_back(struct agents *a, struct smp_place *place, uint8_t sl, uint8_t mad[MAD_BYTES],
 				  struct mad_arrival *out)
@@ -113,6 +128,8 @@ static enum mad_outcome send_smp(struct agents *a, wtime now, uint32_t from, con
 		a->arrived++;
 		return MAD_ARRIVED;
 	}
+	if (!has_buffer(a, now, smi_end_port(a->fabric, place.port), MAD_RESIDENT_SMA))
+		return lose(a, LOSS_NO_BUFFER);
 	outcome = sma_input(a, now, &place, mad, &loss);
 	if (outcome == MAD_LOST)
 		return lose(a, loss);
@@ -133,26 +150,29 @@ static void count_violations(struct agents *a, uint32_t port, uint16_t *violatio
 }
 
 static void refuse_pkey(struct agents *a, wtime now, const struct walk_route *r, const struct mad_address *address,
-			uint64_t packets)
+			uint64_t packets, bool tells)
 {
 	count_violations(a, r->at, &a->fabric->port[r->at].pkey_violations, packets);
-	notice_pkey(a, now, r, address);
+	if (tells)
+		notice_pkey(a, now, r, address);
 }
 
 static void refuse_qkey(struct agents *a, wtime now, const struct walk_route *r, const struct mad_address *address,
-			uint64_t packets)
+			uint64_t packets, bool tells)
 {
 	count_violations(a, r->at, &a->fabric->port[r->at].qkey_violations, packets);
-	notice_qkey(a, now, r, address);
+	if (tells)
+		notice_qkey(a, now, r, address);
 }
 
 /* A switch counts what comes in; what does not go out has passed its check (14.2.5.6). */
 static void refuse_at_switch(struct agents *a, wtime now, const struct walk_route *r, const struct mad_address *address,
-			     uint64_t packets)
+			     uint64_t packets, bool tells)
 {
 	if (r->verdict == WALK_PKEY_IN)
 		count_violations(a, r->at, &a->fabric->port[r->at].pkey_violations, packets);
-	notice_switch_pkey(a, now, r, address);
+	if (tells)
+		notice_switch_pkey(a, now, r, address);
 }
 
 static struct walk_packet walk_of(uint32_t from, const struct mad_address *to)
@@ -183,17 +203,17 @@ static enum mad_outcome send_gmp(struct agents *a, wtime now, uint32_t from, con
 		return lose(a, LOSS_FAULT);
 	arrival.address.path.slid = source(f, from, to->path.slid);
 	if (is_barred(v))
-		refuse_at_switch(a, now, &r, &arrival.address, 1);
+		refuse_at_switch(a, now, &r, &arrival.address, 1, true);
 	if (v != WALK_DELIVERED)
 		return lose(a, is_barred(v) ? LOSS_PARTITION : LOSS_NO_ROUTE);
 	arrival.port = r.at;
 	pkey_index = fabric_find_pkey(f, r.at, to->pkey);
 	if (pkey_index < 0) {
-		refuse_pkey(a, now, &r, &arrival.address, 1);
+		refuse_pkey(a, now, &r, &arrival.address, 1, true);
 		return lose(a, LOSS_PARTITION);
 	}
 	if (to->qkey != GSI_QKEY) {
-		refuse_qkey(a, now, &r, &arrival.address, 1);
+		refuse_qkey(a, now, &r, &arrival.address, 1, true);
 		return lose(a, LOSS_QKEY);
 	}
 	arrival.pkey_index = (uint16_t)pkey_index;
@@ -204,16 +224,16 @@ static enum mad_outcome send_gmp(struct agents *a, wtime now, uint32_t from, con
 
 /* They have come to the port, which says so itself. */
 static void refuse_arrived(struct agents *a, wtime now, const struct walk_route *r, const struct mad_address *address,
-			   bool is_qkey, uint64_t packets)
+			   bool is_qkey, uint64_t packets, bool tells)
 {
 	if (is_qkey && fabric_find_pkey(a->fabric, r->at, address->pkey) >= 0)
-		refuse_qkey(a, now, r, address, packets);
+		refuse_qkey(a, now, r, address, packets, tells);
 	else
-		refuse_pkey(a, now, r, address, packets);
+		refuse_pkey(a, now, r, address, packets, tells);
 }
 
-void agents_bad_key(struct agents *a, wtime now, uint32_t from, const struct mad_address *to, bool is_qkey, uint64_t packets,
-		    uint32_t claimed)
+static void bad_key(struct agents *a, wtime now, uint32_t from, const struct mad_address *to, bool is_qkey, uint64_t packets,
+		    uint32_t claimed, bool tells)
 {
 	const struct fabric *f = a->fabric;
 	const struct walk_packet p = walk_of(from, to);
@@ -229,12 +249,24 @@ void agents_bad_key(struct agents *a, wtime now, uint32_t from, const struct mad
 	has_arrived = fabric_walk(f, &p, &r) == WALK_DELIVERED;
 	if (claimed != PORT_NONE) {
 		if (has_arrived && r.at == claimed)
-			refuse_arrived(a, now, &r, &address, is_qkey, packets);
+			refuse_arrived(a, now, &r, &address, is_qkey, packets, tells);
 	} else if (is_barred(r.verdict)) {
-		refuse_at_switch(a, now, &r, &address, packets);
+		refuse_at_switch(a, now, &r, &address, packets, tells);
 	} else if (has_arrived && fabric_find_pkey(f, r.at, p.pkey) < 0) {
-		refuse_pkey(a, now, &r, &address, packets);
+		refuse_pkey(a, now, &r, &address, packets, tells);
 	}
+}
+
+void agents_bad_key(struct agents *a, wtime now, uint32_t from, const struct mad_address *to, bool is_qkey, uint64_t packets,
+		    uint32_t claimed)
+{
+	bad_key(a, now, from, to, is_qkey, packets, claimed, true);
+}
+
+void agents_count_bad_key(struct agents *a, wtime now, uint32_t from, const struct mad_address *to, bool is_qkey,
+			  uint64_t packets, uint32_t claimed)
+{
+	bad_key(a, now, from, to, is_qkey, packets, claimed, false);
 }
 
 /* A response goes back to who sent the request that came so (13.5.4). */
@@ -279,6 +311,8 @@ enum mad_outcome agents_mad(struct agents *a, wtime now, uint32_t from, const st
 	if (outcome != MAD_ARRIVED || !pma_has(&h))
 		return outcome;
 	a->arrived--;
+	if (!has_buffer(a, now, out->port, MAD_RESIDENT_PMA))
+		return lose(a, LOSS_NO_BUFFER);
 	pma_input(a, out->port, mad);
 	return for_sender(from, answer_gmp(a, now, out, out), out);
 }
@@ -318,6 +352,27 @@ void agents_set_link(struct agents *a, wtime now, uint32_t port, bool is_up)
 		fabric_written(f, f->owner[ends[i]]);
 		notice_link(a, now, ends[i]);
 	}
+}
+
+void agents_link_error(struct agents *a, wtime now, uint32_t port, enum link_error e, uint32_t times)
+{
+	const struct fabric_port *p = &a->fabric->port[port];
+	uint64_t *total = a->counters[port].total;
+	uint32_t overruns = FABRIC_READ(p->overrun_errors), passed = times;
+
+	if (e == LINK_SPOILS) {
+		passed = times / (FABRIC_READ(p->phy_errors) + 1u);
+		total[COUNT_SYMBOL_ERRORS] += times;
+		total[COUNT_RCV_ERRORS] += times;
+		total[COUNT_INTEGRITY] += passed;
+	} else if (e == LINK_OVERRUNS) {
+		passed = times / (overruns ? overruns : 1);
+		total[COUNT_RCV_ERRORS] += times;
+		total[COUNT_OVERRUNS] += passed;
+	}
+	total[COUNT_LINK_RECOVERIES] += passed;
+	if (passed)
+		notice_link_error(a, now, port, e);
 }
 
 void agents_set_fault(struct agents *a, uint32_t port, uint32_t loss_ppm, uint32_t rate_kbps, uint64_t seed)

@@ -11,6 +11,7 @@
 #include "base/time.h"
 #include "fabric/fabric.h"
 #include "fabric/passage.h"
+#include "mgmt/mad_buffers.h"
 #include "wire/mad.h"
 #include "wire/packet.h"
 #include "wire/smp.h"
@@ -69,8 +70,10 @@ struct agents {
 	enum mad_loss lost;			/* why the last MAD was */
 	uint64_t losses[LOSSES];
 	uint64_t answered, arrived;
-	struct port_counters *counters;		/* owned: by port */
+	struct port_counters *counters;		/* by port; borrowed after agents_count_in(), owned else */
+	bool borrows_counters;
 	const struct traffic_block *traffic;	/* borrowed: what programs' data counted; NULL: none does */
+	struct mad_buffers *buffers;		/* borrowed: of ports where others receive too; NULL: nobody counts them */
 	struct passage passage;			/* of MADs, over links with faults */
 	uint64_t changes;			/* of states, addresses and tables: who keeps routes or trees looks again */
 	wtime *lease;				/* owned: by end port: when its M_Key lease ends; 0: none runs */
@@ -83,6 +86,8 @@ struct agents {
 /* Of a fabric that the caller may write and keeps open longer. 0 or -ENOMEM. */
 int agents_init(struct agents *a, struct fabric *f);
 void agents_fini(struct agents *a);
+/* Ports count here from now on, from what is there: memory for one more than there are, borrowed until agents_fini(). */
+void agents_count_in(struct agents *a, struct port_counters *counters);
 
 /* One MAD that the port `from` sends. `from`: an end port, that is a port of a channel adapter or router, or port 0 of a switch;
  * any value. *out is set but for MAD_LOST. */
@@ -100,6 +105,9 @@ enum mad_outcome agents_refuse(struct agents *a, wtime now, const struct mad_arr
  * in (10.2.4, 10.9.4): packets that do not get there change nothing. Any values. */
 void agents_bad_key(struct agents *a, wtime now, uint32_t from, const struct mad_address *to, bool is_qkey, uint64_t packets,
 		    uint32_t claimed);
+/* The same, but that the manager is not told. */
+void agents_count_bad_key(struct agents *a, wtime now, uint32_t from, const struct mad_address *to, bool is_qkey,
+			  uint64_t packets, uint32_t claimed);
 
 /* When agents want to be called again (agents_output), or WTIME_NEVER. It may become earlier by any call. */
 wtime agents_deadline(const struct agents *a);
@@ -113,6 +121,12 @@ void agents_expire(struct agents *a, wtime now);
 void agents_set_link(struct agents *a, wtime now, uint32_t port, bool is_up);
 /* As fabric_set_fault(). Which MADs the link loses is drawn from the begin of the seed. */
 void agents_set_fault(struct agents *a, uint32_t port, uint32_t loss_ppm, uint32_t rate_kbps, uint64_t seed);
+/* What a port notices of its link (IBA 7.12.2), so many times one after the other: packets with physical errors; periods of flow
+ * control in each of which a packet found no buffer; the watchdog of flow control ran out. */
+enum link_error { LINK_SPOILS, LINK_OVERRUNS, LINK_IS_SILENT, LINK_ERRORS };
+/* At a port with a link. As often as the threshold is passed that PortInfo has (LocalPhyErrors, OverrunErrors), the link
+ * recovers, which the port counts, and the manager is told: traps 129 to 131. */
+void agents_link_error(struct agents *a, wtime now, uint32_t port, enum link_error e, uint32_t times);
 /* A subnet manager runs at this end port, or no longer: CapabilityMask.IsSM. Any value of port. */
 void agents_set_sm(struct agents *a, wtime now, uint32_t port, bool is_sm);
 

@@ -13,7 +13,7 @@
 enum {
 	TRAP_SENDS = 16,			/* our choice */
 	INTERVAL_LEAST = 100 * 1000 * 1000,	/* ns; our choice: a SubnetTimeOut of 0 would be 4 us */
-	TRAP_LINK = 128, TRAP_CAPABILITY = 144, TRAP_M_KEY = 256, TRAP_PKEY = 257,	/* table 131 */
+	TRAP_LINK = 128, TRAP_LINK_ERROR = 129, TRAP_CAPABILITY = 144, TRAP_M_KEY = 256, TRAP_PKEY = 257,	/* table 131 */
 	TRAP_QKEY = 258, TRAP_SWITCH_PKEY = 259,
 	SWITCH_PKEY_VALID = 0x013f,		/* all but the GIDs, in the order of the fields */
 	URGENT = 1, SECURITY = 2, INFORMATIONAL = 4,					/* Notice.Type */
@@ -21,6 +21,8 @@ enum {
 
 /* Data details of traps, from their begin (table 131). */
 #define LINK_LID 0, 0, 16
+#define ERROR_LID 2, 0, 16
+#define ERROR_PORT 4, 0, 8
 #define CAPABILITY_LID 2, 0, 16
 #define KEY_LID 2, 0, 16
 #define M_KEY_DR_SLID 4, 0, 16
@@ -105,6 +107,17 @@ void notice_link(struct agents *a, wtime now, uint32_t port)
 	n = make(a, now, f->place[node].first_port, TRAP_LINK, URGENT, PORT_NONE);
 	if (n)
 		wire_put(n->data_details, n->issuer_lid, LINK_LID);
+}
+
+/* Of two ports of a switch the one that was last is told. */
+void notice_link_error(struct agents *a, wtime now, uint32_t port, enum link_error e)
+{
+	struct smp_notice *n = make(a, now, smi_end_port(a->fabric, port), (uint16_t)(TRAP_LINK_ERROR + e), URGENT, PORT_NONE);
+
+	if (!n)
+		return;
+	wire_put(n->data_details, n->issuer_lid, ERROR_LID);
+	wire_put(n->data_details, fabric_port_number(a->fabric, port), ERROR_PORT);
 }
 
 void notice_capability(struct agents *a, wtime now, uint32_t port)

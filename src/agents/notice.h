@@ -8,6 +8,8 @@
 
 /* The state of a link of this port has changed: PortStateChange and trap 128, if it is a switch's. */
 void notice_link(struct agents *a, wtime now, uint32_t port);
+/* Trap 129 to 131: this port's link has errors. */
+void notice_link_error(struct agents *a, wtime now, uint32_t port, enum link_error e);
 /* Trap 144: the CapabilityMask of this end port has changed. */
 void notice_capability(struct agents *a, wtime now, uint32_t port);
 /* Trap 256: an SMP with a bad M_Key has come to this end port. */

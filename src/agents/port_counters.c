@@ -75,7 +75,8 @@ uint64_t port_counters_total(const struct port_view *v, enum port_count c)
 uint64_t port_counters_ext_total(const struct port_view *v, unsigned i)
 {
 	uint64_t sent = v->counters->multicast_xmit + data_of(v, false, TRAFFIC_MULTICAST);
-	uint64_t received = v->counters->multicast_rcv + data_of(v, true, TRAFFIC_MULTICAST);
+	uint64_t bad = data_of(v, false, TRAFFIC_MULTICAST_ERRORS);	/* first, as it is a part of the next */
+	uint64_t received = v->counters->multicast_rcv + data_of(v, true, TRAFFIC_MULTICAST) - bad;
 
 	switch (i) {
 	case 0: return port_counters_total(v, COUNT_XMIT_DATA);

@@ -144,7 +144,7 @@ static void set_link(struct fabric_port *p, bool is_switch, const struct smp_por
 static void set_state(const struct call *c, uint32_t port, const struct smp_port_info *in)
 {
 	struct fabric_port *p = &c->a->fabric->port[port];
-	bool trains = in->phys_state == PHYS_POLLING && (in->state == PORT_DOWN || p->state == PORT_DOWN);
+	bool trains = in->phys_state == PHYS_POLLING;
 
 	if (in->state == PORT_ARMED || in->state == PORT_ACTIVE)
 		FABRIC_SET(p->state, in->state);

@@ -27,7 +27,10 @@ struct cli_options {
 	const char *shared_heap;	/* bytes of the smallest block, empty: ours to choose; NULL: off */
 	const char *node;		/* of weft run: host of the network's fabric, or HOST:PORT; NULL: none */
 	const char *nodes;		/* of weft run: such hosts, for ranks, with commas between them; NULL: none */
-	const char *routing;		/* of weft fabric: "auto", "min-hop", "up-down"; NULL: auto */
+	const char *routing;		/* of weft fabric: "auto", "min-hop", "up-down"; NULL: auto, and managed when loaded */
+	const char *priority, *lmc;	/* of weft fabric load: of weft's manager, and bits of LIDs; NULL: 0, and the file's */
+	const char *partitions;		/* of weft fabric load: file; NULL: one partition */
+	bool rates;			/* of weft fabric load */
 	bool history;			/* of weft qp */
 	const char *peer;		/* of weft doctor: another host; NULL: this one alone */
 	const char *size;		/* of weft ping: bytes; NULL: the least */
@@ -42,7 +45,7 @@ struct cli_options {
 	const char *clients, *seeds, *seed, *timeout, *ready, *delay;
 	bool stop_server;
 	/* weft bench's, see bench/bench.h */
-	bool quick, list, goals;
+	bool quick, list, goals, wire;
 	const char *only, *reps, *sizes, *cpus, *json_file, *markdown, *svg;
 };
 
@@ -71,6 +74,8 @@ int cli_impair(const struct cli_options *o, int argc, char **argv);
 int cli_capture(const struct cli_options *o, int argc, char **argv);
 int cli_link(const struct cli_options *o, int argc, char **argv);
 int cli_doctor(const struct cli_options *o, int argc, char **argv);
+int cli_sa(const struct cli_options *o, int argc, char **argv);
+int cli_mad(const struct cli_options *o, int argc, char **argv);
 int cli_ping(const struct cli_options *o, int argc, char **argv);
 int cli_fabric(const struct cli_options *o, int argc, char **argv);
 int cli_env(const struct cli_options *o, int argc, char **argv);

@@ -275,6 +275,16 @@ int daemon_get(int fd, struct control_msg *msg, int *file)
 	return err;
 }
 
+int daemon_read(int fd, struct control_msg *msg, char *text)
+{
+	int fds[CONTROL_FDS], nfds = 0;
+	int err = call(fd, msg, NULL, -1, text, fds, &nfds);
+
+	while (nfds > 0)
+		close(fds[--nfds]);
+	return err;
+}
+
 static json_t *load_file(int fd)
 {
 	struct stat st;

@@ -41,6 +41,8 @@ int daemon_call(int socket, struct control_msg *msg, const char *text);
 /* As daemon_call without a text: a file goes along, or comes with the answer and is the caller's. */
 int daemon_give(int socket, struct control_msg *msg, int file);
 int daemon_get(int socket, struct control_msg *msg, int *file);
+/* As daemon_call without a text; text: room for CONTROL_TEXT bytes of the answer's, which has msg->text_bytes. */
+int daemon_read(int socket, struct control_msg *msg, char *text);
 /* As daemon_call; the answer's text as JSON, the caller's. NULL with *err. */
 json_t *daemon_ask(int socket, enum control_type type, const char *text, int *err);
 /* What weftd says of itself, its processes and its devices, the caller's; closes the socket. NULL with everything told. */

@@ -103,10 +103,10 @@ static void check_mtu(struct pair *p, struct finding *f)
 		finding_say(f, FAILED, "ip link set dev DEVICE mtu 1500", "%d bytes: too few for any path MTU", bytes);
 }
 
-/* What a plain datagram meets where a ping has no answer. */
-static void blame(struct pair *p, struct finding *f)
+/* Why a ping has no answer. */
+static void blame(struct pair *p, int err, struct finding *f)
 {
-	int why = pinger_probe(&p->p);
+	int why = pinger_why(&p->p, PINGER_LEAST, err);
 
 	finding_say(f, FAILED, pinger_advice(why, p->advice, sizeof(p->advice)), "%s", pinger_cause(why));
 }
@@ -123,10 +123,8 @@ static void check_far_port(struct pair *p, struct finding *f)
 	for (int i = 0; i < TRIES && err == -ETIMEDOUT; i++)
 		err = pinger_ask(&p->p, PINGER_LEAST, PATIENCE, &pong);
 	p->is_there = !err;
-	if (err == -ETIMEDOUT) {
-		blame(p, f);
-	} else if (err) {
-		finding_say(f, FAILED, pinger_advice(-err, p->advice, sizeof(p->advice)), "%s", pinger_cause(-err));
+	if (err) {
+		blame(p, err, f);
 	} else {
 		memcpy(p->version, pong.version, sizeof(p->version));
 		finding_say(f, FINE, NULL, "the weftd of %s answers after %.3f ms", p->p.to_text,

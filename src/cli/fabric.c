@@ -1,7 +1,9 @@
 /* weft fabric: topologies as text. `make` prints one of a kind; `check` reads one, routes it and follows every path, or those of
- * a running network; `path` shows one (fabric_path.c). `load`, `unload` and `link` are about a running network (fabric_net.c). */
+ * a running network; `path` shows one (fabric_path.c). `load`, `unload` and `link` are about a running network (fabric_net.c), as
+ * are `show` and `top` (fabric_show.c, fabric_svg.c, fabric_top.c). */
 #include "cli/fabric.h"
 #include "cli/fabric_net.h"
+#include "cli/fabric_show.h"
 #include "cli/output.h"
 
 #include "fabric/generate.h"
@@ -102,8 +104,7 @@ static int make(const struct cli_options *o, int argc, char **argv)
 
 /* ---- check ---- */
 
-/* All of a file, or of the standard input. `text` is to be freed. */
-static int read_all(const char *path, char **text, size_t *bytes)
+int fabric_read_all(const char *path, char **text, size_t *bytes)
 {
 	FILE *from = strcmp(path, "-") ? fopen(path, "re") : stdin;
 	size_t room = 0, got = 1;
@@ -135,13 +136,42 @@ static int read_all(const char *path, char **text, size_t *bytes)
 	return got ? fabric_no_memory() : cli_fail(NULL, "%s: %s", path, strerror(errno));
 }
 
-int fabric_load(const char *path, struct loaded *l)
+bool fabric_number(const char *option, const char *text, uint32_t most, uint32_t *number)
+{
+	char *end;
+	unsigned long n = strtoul(text, &end, 10);
+
+	if (text[0] < '0' || text[0] > '9' || *end || n > most) {
+		cli_fail("weft fabric --help", "--%s %s: it is a number from 0 to %u", option, text, most);
+		return false;
+	}
+	*number = (uint32_t)n;
+	return true;
+}
+
+/* As many LIDs for each port of a host as --lmc says, or NULL: as the file says. */
+static int give_lids(struct topology *t, const char *lmc)
+{
+	uint32_t bits;
+	int err;
+
+	if (!lmc)
+		return EXIT_OK;
+	if (!fabric_number("lmc", lmc, LMC_MOST, &bits))
+		return EXIT_USAGE;
+	err = topology_set_lmc(t, bits);
+	if (err == -E2BIG)
+		return cli_fail("a smaller --lmc", "its ports need more than the %d LIDs of a subnet", LIDS - 1);
+	return err ? fabric_no_memory() : EXIT_OK;
+}
+
+int fabric_load(const char *path, const char *lmc, struct loaded *l)
 {
 	struct topology_fault fault;
 	struct topology t;
 	char *text;
 	size_t bytes;
-	int status = read_all(path, &text, &bytes), err;
+	int status = fabric_read_all(path, &text, &bytes), err;
 
 	if (status != EXIT_OK)
 		return status;
@@ -154,6 +184,8 @@ int fabric_load(const char *path, struct loaded *l)
 	else if (err)
 		status = cli_fail("weft-fabric(1) describes the format", "%s: %s", path, fault.text);
 	else
+		status = give_lids(&t, lmc);
+	if (status == EXIT_OK)
 		status = map_topology(l, &t);
 	topology_fini(&t);
 	free(text);
@@ -348,8 +380,8 @@ int fabric_set_up(struct loaded *l, const char *routing, enum route_engine *used
 	int engine = engine_of(routing);
 
 	if (engine == ROUTE_ENGINES) {
-		cli_fail("weft fabric --help", "there is no routing '%s': it is auto, min-hop or up-down, and none for load",
-			 routing);
+		cli_fail("weft fabric --help",
+			 "there is no routing '%s': it is auto, min-hop or up-down, and none or sm for load", routing);
 		return EXIT_USAGE;
 	}
 	if (route(&l->f, engine, used) || fabric_route_group(&l->f, MLID_FIRST))
@@ -380,7 +412,7 @@ static int check_file(const struct cli_options *o, const char *path)
 {
 	enum route_engine used;
 	struct loaded l;
-	int status = fabric_load(path, &l);
+	int status = fabric_load(path, NULL, &l);
 
 	if (status != EXIT_OK)
 		return status;
@@ -421,13 +453,17 @@ int cli_fabric(const struct cli_options *o, int argc, char **argv)
 		const char *name;
 		int (*run)(const struct cli_options *o, int argc, char **argv);
 	} verbs[] = { { "make", make }, { "check", check }, { "path", fabric_path }, { "load", fabric_net_load },
-		      { "unload", fabric_net_unload }, { "link", fabric_net_link } };
+		      { "unload", fabric_net_unload }, { "link", fabric_net_link }, { "show", fabric_show },
+		      { "top", fabric_top } };
+	static const char names[] = "make, check, path, load, unload, link, show or top";
 
 	for (size_t i = 0; argc > 0 && i < sizeof(verbs) / sizeof(verbs[0]); i++) {
 		if (!strcmp(argv[0], verbs[i].name))
 			return verbs[i].run(o, argc - 1, argv + 1);
 	}
-	cli_fail("weft fabric --help", argc > 0 ? "there is no 'weft fabric %s': it is make, check, path, load, unload or link" :
-		 "make, check, path, load, unload or link is wanted", argc > 0 ? argv[0] : "");
+	if (argc > 0)
+		cli_fail("weft fabric --help", "there is no 'weft fabric %s': it is %s", argv[0], names);
+	else
+		cli_fail("weft fabric --help", "%s is wanted", names);
 	return EXIT_USAGE;
 }

@@ -12,11 +12,16 @@ struct loaded {
 	size_t bytes;
 };
 
-/* Reads, judges and maps a file, or "-". An exit status; what went wrong is told. */
-int fabric_load(const char *path, struct loaded *l);
+/* Reads, judges and maps a file, or "-"; lmc: what --lmc says, or NULL. An exit status; what went wrong is told. */
+int fabric_load(const char *path, const char *lmc, struct loaded *l);
+/* All of a file, or of the standard input. `text` is to be freed. An exit status; what went wrong is told. */
+int fabric_read_all(const char *path, char **text, size_t *bytes);
 /* Judges the mapping, which is l's; it is freed when it is not sound. An exit status; what went wrong is told. */
 int fabric_take(struct loaded *l);
 void fabric_unload(struct loaded *l);
+
+/* An option's number, from 0 to `most`. False: it is none, which is told. */
+bool fabric_number(const char *option, const char *text, uint32_t most, uint32_t *number);
 
 /* Routes by the engine of this name, NULL: auto, and makes all links active. An exit status; what went wrong is told. */
 int fabric_set_up(struct loaded *l, const char *routing, enum route_engine *used);

@@ -5,6 +5,7 @@
 #include "cli/daemon.h"
 #include "cli/fabric.h"
 #include "cli/output.h"
+#include "cli/partitions.h"
 #include "control/fabric_file.h"
 #include "fabric/host.h"
 #include "impair/impair.h"
@@ -18,7 +19,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-static const char load_one[] = "weft fabric load FILE";
+static const char load_one[] = "weft fabric load FILE", by_manager[] = "weft's subnet manager";
 
 /* ---- what weftd has ---- */
 
@@ -66,6 +67,8 @@ static int fail_call(int err)
 				"so many hosts of this fabric were used that there are no device files for another one");
 	if (err == -ESTALE)
 		return cli_fail("try again", "another fabric was loaded in this moment");
+	if (err == -ENETDOWN)
+		return cli_fail("weft fabric link NODE:PORT up", "the link is down: its ports notice nothing");
 	if (err == -EBUSY)
 		return cli_fail("bring some up", "so many links are down for a time that no other can be");
 	if (err == -EPERM)
@@ -81,24 +84,43 @@ int fabric_net_call(int socket, struct control_msg *msg)
 	return err ? fail_call(err) : EXIT_OK;
 }
 
+bool fabric_net_has(const struct cli_options *o, const char *name)
+{
+	struct control_msg msg = { .type = CTL_NODE };
+	struct view v = { .number = 0 };
+	struct rundir d;
+	int fd = daemon_directory(o->system, &d) ? -1 : daemon_connect(&d, CONTROL_COMMAND), file;
+	bool has = false;
+
+	if (fd < 0)
+		return false;
+	if (!daemon_get(fd, &msg, &file)) {
+		if (map_view(&v, file) == EXIT_OK) {
+			has = host_has_programs(&v.f, host_find_port(&v.f, name));
+			fabric_file_unmap(&v.f);
+		}
+		close(file);
+	}
+	close(fd);
+	return has;
+}
+
 int fabric_net_node(int socket, const char *name, uint32_t only, uint32_t *at)
 {
 	struct control_msg msg = { .type = CTL_NODE };
 	struct view v = { .number = 0 };
-	uint32_t port;
-	bool is_host;
+	uint32_t place;
 	int status = view(&v, socket);
 
 	if (status != EXIT_OK)
 		return status;
-	port = host_find_port(&v.f, name);
-	is_host = host_has_programs(&v.f, port);
+	place = host_find_place(&v.f, name);
 	fabric_file_unmap(&v.f);
-	if (!is_host)
+	if (place == PORT_NONE)
 		return cli_fail("name a host of the topology that was loaded, or a port of it as NAME:PORT",
 				"the network's fabric has no host '%s' with a link", name);
-	*at = port + 1;
-	msg.a = port + 1;
+	*at = place + 1;
+	msg.a = place + 1;
 	msg.b = v.number;
 	msg.c = only;
 	return fabric_net_call(socket, &msg);
@@ -143,6 +165,7 @@ static int make_file(const struct loaded *l)
 
 static int give(const struct cli_options *o, const struct loaded *l, const char *routing)
 {
+	bool is_managed = l->f.head->manager;
 	struct control_msg msg = { .type = CTL_FABRIC };
 	struct rundir d;
 	int file = make_file(l), fd = file < 0 ? -1 : keep_network(o, &d), status = EXIT_FAILED;
@@ -159,9 +182,11 @@ static int give(const struct cli_options *o, const struct loaded *l, const char 
 	if (status != EXIT_OK)
 		return status;
 	if (o->json)
-		return output_json(json_pack("{s:i, s:I, s:s, s:s}", "nodes", (int)l->f.nodes, "bytes", (json_int_t)l->bytes,
-					     "routing", routing, "directory", d.path));
-	printf("the network in %s is a fabric of %u nodes now, routed by %s\n", d.path, l->f.nodes, routing);
+		return output_json(json_pack("{s:i, s:I, s:s, s:b, s:s}", "nodes", (int)l->f.nodes, "bytes",
+					     (json_int_t)l->bytes, "routing", routing, "managed", is_managed, "directory",
+					     d.path));
+	printf("the network in %s is a fabric of %u nodes now, routed by %s%s\n", d.path, l->f.nodes, routing,
+	       is_managed && strcmp(routing, by_manager) != 0 ? "; weft's subnet manager takes it over" : "");
 	return EXIT_OK;
 }
 
@@ -170,29 +195,73 @@ static void take_addresses(struct fabric *f)
 {
 	for (uint32_t i = 0; i < f->ports; i++)
 		f->port[i].lid = f->port[i].sm_lid = 0;
+	for (uint32_t n = 0; n < f->nodes; n++)
+		f->node[n].lft_top = 0;
 }
 
+/* Where weftd's manager runs: at the first switch, or at the first host with a link. 0: there is no such port. */
+static uint32_t find_manager(const struct fabric *f)
+{
+	uint32_t host = 0;
+
+	for (uint32_t n = 0; n < f->nodes; n++) {
+		if (fabric_is_switch(f, n))
+			return f->place[n].first_port + 1;
+		for (unsigned i = 1; !host && i <= f->place[n].ports; i++) {
+			if (fabric_peer(f, fabric_port_index(f, n, i)) != PORT_NONE)
+				host = fabric_port_index(f, n, i) + 1;
+		}
+	}
+	return host;
+}
+
+/* The manager gives ports as many LIDs as they have. */
+static int set_manager(struct fabric *f, const char *priority)
+{
+	uint32_t number = 0;
+	uint8_t lmc = 0;
+
+	if (priority && !fabric_number("priority", priority, 15, &number))
+		return EXIT_USAGE;
+	for (uint32_t port = 0; port < f->ports; port++)
+		lmc = f->port[port].lmc > lmc ? f->port[port].lmc : lmc;
+	f->head->manager = find_manager(f);
+	f->head->manager_priority = (uint8_t)number;
+	f->head->manager_lmc = lmc;
+	return EXIT_OK;
+}
+
+/* Without --routing data flows at once, by tables that weft's manager then finds. */
 int fabric_net_load(const struct cli_options *o, int argc, char **argv)
 {
+	bool is_bare = o->routing && (!strcmp(o->routing, "sm") || !strcmp(o->routing, "none"));
+	bool is_managed = !o->routing || !strcmp(o->routing, "sm");
 	enum route_engine used;
 	struct loaded l;
-	bool is_bare;
 	int status;
 
 	if (argc != 1) {
 		cli_fail("weft fabric load FILE, or - for the standard input", "one file is wanted");
 		return EXIT_USAGE;
 	}
-	status = fabric_load(argv[0], &l);
+	if (o->priority && !is_managed) {
+		cli_fail("leave --routing away, or --routing sm", "--priority is that of weft's subnet manager");
+		return EXIT_USAGE;
+	}
+	status = fabric_load(argv[0], o->lmc, &l);
 	if (status != EXIT_OK)
 		return status;
-	is_bare = o->routing && !strcmp(o->routing, "none");
 	if (is_bare)
 		take_addresses(&l.f);
 	else
 		status = fabric_set_up(&l, o->routing, &used);
+	if (is_managed && status == EXIT_OK)
+		status = set_manager(&l.f, o->priority);
+	if (o->partitions && status == EXIT_OK)
+		status = partitions_apply(&l.f, o->partitions, find_manager(&l.f) - 1);
+	l.f.head->rated = o->rates;
 	if (status == EXIT_OK)
-		status = give(o, &l, is_bare ? "a subnet manager to come" : route_engine_name(used));
+		status = give(o, &l, !is_bare ? route_engine_name(used) : is_managed ? by_manager : "a subnet manager to come");
 	fabric_unload(&l);
 	return status;
 }
@@ -221,19 +290,70 @@ static int copy_view(struct loaded *l, const struct view *v)
 	return fabric_take(l);
 }
 
-int fabric_net_copy(const struct cli_options *o, struct loaded *l)
+static int copy_of(int socket, struct loaded *l, uint32_t *number)
 {
 	struct view v = { .number = 0 };
-	int status, fd = find_network(o);
+	int status = view(&v, socket);
 
-	if (fd < 0)
-		return EXIT_FAILED;
-	status = view(&v, fd);
-	close(fd);
 	if (status != EXIT_OK)
 		return status;
 	status = copy_view(l, &v);
+	*number = v.number;
 	fabric_file_unmap(&v.f);
+	return status;
+}
+
+int fabric_net_copy(const struct cli_options *o, struct loaded *l)
+{
+	int fd = find_network(o), status;
+	uint32_t number;
+
+	if (fd < 0)
+		return EXIT_FAILED;
+	status = copy_of(fd, l, &number);
+	close(fd);
+	return status;
+}
+
+/* weftd tells those of some ports at a time. 0 or -errno. */
+static int read_counts(int socket, uint32_t number, uint32_t ports, struct control_port_count *counts)
+{
+	static char text[CONTROL_TEXT];
+	int err = 0;
+
+	for (uint32_t at = 0; at < ports && !err;) {
+		struct control_msg msg = { .type = CTL_PORT_COUNTS, .a = at, .b = number };
+		uint32_t n;
+
+		err = daemon_read(socket, &msg, text);
+		n = err ? 0 : msg.text_bytes / (uint32_t)sizeof(*counts);
+		if (!err && (!n || n > ports - at))
+			err = -EPROTO;
+		if (!err)
+			memcpy(counts + at, text, n * sizeof(*counts));
+		at += n;
+	}
+	return err;
+}
+
+int fabric_net_counts(const struct cli_options *o, struct loaded *l, struct control_port_count **counts)
+{
+	int fd = find_network(o), status, err;
+	uint32_t number;
+
+	if (fd < 0)
+		return EXIT_FAILED;
+	status = copy_of(fd, l, &number);
+	if (status == EXIT_OK) {
+		*counts = calloc(l->f.ports, sizeof(**counts));
+		err = *counts ? read_counts(fd, number, l->f.ports, *counts) : -ENOMEM;
+		status = !err ? EXIT_OK : err == -ENOMEM ? fabric_no_memory() : fail_call(err);
+		if (status != EXIT_OK) {
+			free(*counts);
+			fabric_unload(l);
+		}
+	}
+	close(fd);
 	return status;
 }
 
@@ -308,6 +428,23 @@ static int read_fault(const char *text, struct control_msg *msg)
 	return 0;
 }
 
+/* What the port notices: errors N, overruns N, silence. False: the words are none of these. */
+static bool read_error(int argc, char **argv, struct control_msg *msg)
+{
+	static const char *const words[] = { "errors", "overruns", "silence" };	/* as enum link_error */
+	char *end = NULL;
+	unsigned long times = argc == 3 ? strtoul(argv[2], &end, 10) : 1;
+
+	for (uint32_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		if (strcmp(argv[1], words[i]) != 0 || argc != (i == 2 ? 2 : 3) || (end && *end) || !times ||
+		    times > CONTROL_LINK_ERRORS)
+			continue;
+		*msg = (struct control_msg){ .type = CTL_LINK_ERROR, .c = i, .slot = (uint32_t)times };
+		return true;
+	}
+	return false;
+}
+
 /* What becomes of a link. 0, or an exit status, told. */
 static int read_link(int argc, char **argv, struct control_msg *msg)
 {
@@ -321,6 +458,8 @@ static int read_link(int argc, char **argv, struct control_msg *msg)
 		msg->c = !strcmp(argv[1], "up");
 		return 0;
 	}
+	if ((argc == 2 || argc == 3) && read_error(argc, argv, msg))
+		return 0;
 	if (argc == 2 && strchr(argv[1], '='))
 		return read_fault(argv[1], msg);
 	for (size_t i = 0; argc == 3 && i < sizeof(faults) / sizeof(faults[0]); i++) {
@@ -329,7 +468,8 @@ static int read_link(int argc, char **argv, struct control_msg *msg)
 		snprintf(text, sizeof(text), "%s=%s", faults[i].setting, argv[2]);
 		return read_fault(text, msg);
 	}
-	cli_fail("weft fabric link NODE:PORT down, up, slow 10Gbit, loss 1%, or loss=1%,rate=10Gbit,seed=7",
+	cli_fail("weft fabric link NODE:PORT down, up, slow 10Gbit, loss 1%, loss=1%,rate=10Gbit,seed=7, errors 9, overruns 8, "
+		 "or silence",
 		 "a port and what becomes of its link are wanted");
 	return EXIT_USAGE;
 }

@@ -17,6 +17,12 @@ int fabric_net_link(const struct cli_options *o, int argc, char **argv);
 struct loaded;
 int fabric_net_copy(const struct cli_options *o, struct loaded *l);
 
+/* Does a network run that has a fabric with a host of this name? Nothing is told. */
+bool fabric_net_has(const struct cli_options *o, const char *name);
+
+/* The same, and what each port has counted since weftd began: by port, to be freed. */
+int fabric_net_counts(const struct cli_options *o, struct loaded *l, struct control_port_count **counts);
+
 /* Fills in a and b of a CTL_LINK for the port of this name. An exit status; what went wrong is told. */
 int fabric_net_find_link(int socket, const char *name, struct control_msg *msg);
 /* A message that changes the network; *msg becomes the answer. An exit status; what went wrong is told. */

@@ -93,7 +93,7 @@ int fabric_path(const struct cli_options *o, int argc, char **argv)
 		cli_fail("weft fabric path FILE FROM TO, as in: weft fabric path net h1 h2", "a file and two nodes are wanted");
 		return EXIT_USAGE;
 	}
-	status = fabric_load(argv[0], &l);
+	status = fabric_load(argv[0], NULL, &l);
 	if (status != EXIT_OK)
 		return status;
 	status = follow(o, &l, argv + 1);

@@ -34,13 +34,16 @@ static const struct cli_command commands[] = {
 	  "FILE is what weft run --trace wrote; PID shows one of its processes. The exit status is 1 when a decision of the\n"
 	  "impairment or a frame of the engine differs from the recorded one.\n",
 	  cli_replay },
-	{ "fabric", "*jUSh", "make KIND [NAME=VALUE]... | check [FILE] | path FILE FROM TO\n"
-	  "       | load FILE | unload | link PORT down|up|FAULT",
+	{ "fabric", "*%0@^bcsGjUSh", "make KIND [NAME=VALUE]... | check [FILE] | path FILE FROM TO\n"
+	  "       | load FILE | unload | link PORT down|up|FAULT | show [NODE] | top",
 	  "make fabrics, check them, and give a network one",
 	  "make prints a topology in ibnetdiscover's format; without KIND it lists the kinds. check reads one, of ibnetdiscover\n"
 	  "or ibsim, gives it LIDs and forwarding tables, and follows all paths; without FILE those of the network as it is.\n"
-	  "path shows one. load gives the network one, in which weft run --node HOST runs programs, and unload takes it away;\n"
-	  "link takes a link down, brings it up, or lets it lose or slow what passes (loss 1%, slow 10Gbit, loss=1%,seed=7).\n"
+	  "path shows one. load gives the network one, in which weft run --node HOST runs programs, and weft's subnet manager\n"
+	  "manages it, unless --routing says otherwise; unload takes it away; link takes a link down, brings it up, or lets\n"
+	  "it lose or slow what passes (loss 1%, slow 10Gbit, loss=1%,seed=7).\n"
+	  "show lists the ports of a node or of all, with addresses, links and counters, or draws them (--svg FILE); top shows\n"
+	  "what links carry in a second, again and again.\n"
 	  "The exit status is 1 when a path does not reach.\n",
 	  cli_fabric },
 	{ "impair", "*jSh", "PID|all|DEVICE FAULTS | show [PID] | clear [PID]",
@@ -56,9 +59,19 @@ static const struct cli_command commands[] = {
 	  "DEVICE is one that weft devices lists: its port is down for all programs of the network. NODE:PORT is a port of the\n"
 	  "fabric that weft fabric load gave the network. Programs get the event; what they send is lost until the link is up.\n",
 	  cli_link },
-	{ "ping", "*cs67qjh", "HOST", "ask the weft of another host whether it is there",
-	  "HOST is a name or an IP address. Its weftd answers while programs there have UDP port 4791 open, or weft ping\n"
-	  "--listen has. Without --count it ends by ^C. The exit status is 0 when there was an answer.\n",
+	{ "mad", "*jSh", "[show | set NAME=VALUE...]", "show receive buffers of management datagrams, or tune them",
+	  "Each port at which somebody receives management datagrams has buffers of its own for QP0 and QP1. NAME is each,\n"
+	  "floor, low-percent, low, high, growth, most, watch, fixed or period-ms.\n",
+	  cli_mad },
+	{ "sa", "*KpjSh", "gettable TABLE | getbulk | config FILE  [key=N] [window=N]",
+	  "ask subnet administration by the seed's protocol",
+	  "TABLE is nodes, paths, kept or the number of an attribute. FILE has lines: add ID TEXT, edit ID TEXT, delete ID; all\n"
+	  "of them are done, or none. With --profile standard a subnet manager's administration is asked, by RMPP.\n",
+	  cli_sa },
+	{ "ping", "*cs67Kqjh", "HOST", "ask the weft of another host, or a host of the fabric, whether it is there",
+	  "HOST is a host of the network's fabric, asked from that of --node, or a name or an IP address. Its weftd answers\n"
+	  "while programs there have UDP port 4791 open, or weft ping --listen has. Without --count it ends by ^C. The exit\n"
+	  "status is 0 when there was an answer.\n",
 	  cli_ping },
 	{ "doctor", "*8jSh", "[PROGRAM]", "check this machine for problems, or the way to another",
 	  "With PROGRAM, check also whether that program can use weft; with --peer, check what is between this host and\n"
@@ -75,8 +88,9 @@ static const struct cli_command commands[] = {
 	  "follows the one before.\n",
 	  cli_top },
 	{ "completion", "h", "bash|zsh|fish", "print a shell's completion of weft's commands", NULL, cli_completion },
-	{ "bench", "QOLRZCJMGgh", "", "compare weft with its peers on this machine",
-	  "Measures weft, UCX, libfabric, Open MPI and what the machine itself can do, in turn and several times. The exit\n"
+	{ "bench", "wQOLRZCJMGgh", "", "compare weft with its peers on this machine",
+	  "Measures weft, UCX, libfabric, Open MPI and what the machine itself can do, in turn and several times; with --wire\n"
+	  "RoCEv2 over UDP, iperf3, sockperf and others, between two hosts that are made for it. The exit\n"
 	  "status is 1 when weft itself could not be measured; peers that are not installed are named.\n",
 	  cli_bench },
 };
@@ -101,7 +115,11 @@ static const struct option_row {
 	{ '4', "nodes", "HOST[,HOST]...", "a launcher's local rank runs at the host of its number, as in: -- mpirun -n 4 ..." },
 	{ 'P', "path", "PATH", "direct, packet, wire (UDP), or auto: direct where possible" },
 	{ 'E', "engine", "WHERE", "thread, or caller: in the calls that post and poll" },
-	{ 'U', "routing", "ENGINE", "min-hop, up-down, or auto: min-hop unless it deadlocks; load: or none" },
+	{ 'U', "routing", "ENGINE", "min-hop, up-down, or auto: min-hop unless it deadlocks; load: or none, sm" },
+	{ '^', "priority", "N", "of weft's subnet manager: 0 to 15 (0)" },
+	{ '0', "partitions", "FILE", "who is in which partition, as OpenSM's partitions.conf" },
+	{ '@', "lmc", "N", "a host's port gets 2^N LIDs: 0 to 7 (as the file says)" },
+	{ '%', "rates", NULL, "load: links carry no more than their width and speed say" },
 	{ 'S', "system", NULL, "use the system's weftd, for all users, in /run/weft" },
 	{ 'X', "prometheus", NULL, "print Prometheus' text format" },
 	{ 'F', "explain", NULL, "say what each counter counts" },
@@ -121,6 +139,7 @@ static const struct option_row {
 	{ 'Y', "ready", "REGEX", "the clients start when SERVER prints this" },
 	{ 'D', "delay", "SECONDS", "the clients start after so long" },
 	{ 'W', "stop-server", NULL, "end SERVER by SIGTERM when the clients have ended" },
+	{ 'w', "wire", NULL, "between two hosts: network namespaces with a wire (veth) between them" },
 	{ 'Q', "quick", NULL, "short trials and three rounds: a look, no verdict" },
 	{ 'O', "only", "NAME[,NAME]", "these contests or contestants, see --list" },
 	{ 'L', "list", NULL, "name them, and what is missing" },
@@ -277,6 +296,7 @@ static bool take_bench_option(struct cli_options *o, int letter)
 	case 'M': o->markdown = optarg; break;
 	case 'G': o->svg = optarg; break;
 	case 'g': o->goals = true; break;
+	case 'w': o->wire = true; break;
 	default: return false;
 	}
 	return true;
@@ -300,6 +320,9 @@ static bool take_other_option(struct cli_options *o, int letter)
 	case 'b': o->batch = true; break;
 	case 's': o->interval = optarg; break;
 	case 'K': o->node = optarg; break;
+	case '^': o->priority = optarg; break;
+	case '@': o->lmc = optarg; break;
+	case '0': o->partitions = optarg; break;
 	case '4': o->nodes = optarg; break;
 	case 'n': o->clients = optarg; break;
 	case 'A': o->seeds = optarg; break;
@@ -349,6 +372,8 @@ static int run_command(const struct cli_command *command, int argc, char **argv)
 			o.trace = optarg;
 		else if (c == 'U')
 			o.routing = optarg;
+		else if (c == '%')
+			o.rates = true;
 		else if (c == 'S')
 			o.system = true;
 		else if (c == 'h')

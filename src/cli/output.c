@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { CELL = 64, COLUMNS = 16 };
+enum { CELL = 64, COLUMNS = 20 };
 
 int output_json(json_t *json)
 {

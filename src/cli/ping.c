@@ -1,6 +1,9 @@
-/* weft ping: asks the weftd of another host whether it is there, as ping(8) asks its kernel; and lets others ask this one. */
+/* weft ping: asks the weftd of another host whether it is there, as ping(8) asks its kernel; and lets others ask this one. A host
+ * of the network's fabric is asked through the fabric. */
 #include "cli/cli.h"
 #include "cli/daemon.h"
+#include "cli/fabric_net.h"
+#include "cli/fabric_ping.h"
 #include "cli/output.h"
 #include "cli/pinger.h"
 #include "control/clock.h"
@@ -25,6 +28,13 @@ struct tally {
 	double least, most, sum;	/* ms */
 	char version[PINGER_TEXT];
 	int err;			/* the last one's */
+};
+
+/* Who is asked: one of the two is not NULL. */
+struct target {
+	struct pinger *host;
+	struct fabric_ping *node;	/* of the fabric */
+	const char *to;
 };
 
 static volatile sig_atomic_t is_over;
@@ -87,7 +97,12 @@ static void pause_until(wtime at)
 		nanosleep(&(struct timespec){ (time_t)((at - now) / WTIME_S), (long)((at - now) % WTIME_S) }, NULL);
 }
 
-static void run(const struct cli_options *o, struct pinger *p, const struct plan *plan, struct tally *t)
+static int ask(const struct target *to, unsigned bytes, struct pong *pong)
+{
+	return to->node ? fabric_ping_ask(to->node, PATIENCE, pong) : pinger_ask(to->host, bytes, PATIENCE, pong);
+}
+
+static void run(const struct cli_options *o, const struct target *to, const struct plan *plan, struct tally *t)
 {
 	struct pong pong;
 	wtime begin = 0;
@@ -99,7 +114,7 @@ static void run(const struct cli_options *o, struct pinger *p, const struct plan
 			break;
 		begin = clock_now();
 		t->sent++;
-		t->err = pinger_ask(p, (unsigned)plan->bytes, PATIENCE, &pong);
+		t->err = ask(to, (unsigned)plan->bytes, &pong);
 		if (!t->err)
 			note(t, &pong);
 		if (o->json || o->quiet)
@@ -107,7 +122,7 @@ static void run(const struct cli_options *o, struct pinger *p, const struct plan
 		if (t->err)
 			printf("no answer: seq=%u\n", t->sent);
 		else
-			printf("%u bytes from %s: seq=%u time=%.3f ms\n", (unsigned)plan->bytes, p->to_text, t->sent,
+			printf("%u bytes from %s: seq=%u time=%.3f ms\n", (unsigned)plan->bytes, to->to, t->sent,
 			       (double)pong.round_trip / WTIME_MS);
 		fflush(stdout);
 		if (t->err && t->err != -ETIMEDOUT)
@@ -120,15 +135,42 @@ static double lost_percent(const struct tally *t)
 	return t->sent ? 100.0 * (t->sent - t->answered) / t->sent : 0;
 }
 
-static int report(const struct cli_options *o, const struct pinger *p, const struct plan *plan, const struct tally *t)
+static void print_tally(const struct tally *t)
+{
+	printf("%u sent, %u answered, %.0f%% lost", t->sent, t->answered, lost_percent(t));
+	if (t->answered)
+		printf("; round trip %.3f/%.3f/%.3f ms (least, mean, most)", t->least, t->sum / t->answered, t->most);
+}
+
+/* Of a host of the fabric. */
+static int report_node(const struct cli_options *o, const struct fabric_ping *p, const struct tally *t)
+{
+	int status = t->answered ? EXIT_OK : EXIT_FAILED;
+
+	if (o->json) {
+		json_t *json = json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:f, s:f, s:f, s:f}", "peer", p->to, "from", p->from,
+					 "lid", (int)p->lid, "bytes", FABRIC_PING_BYTES, "sent", (int)t->sent, "answered",
+					 (int)t->answered, "lost_percent", lost_percent(t), "least_ms", t->least, "mean_ms",
+					 t->answered ? t->sum / t->answered : 0, "most_ms", t->most);
+
+		return output_json(json) == EXIT_OK ? status : EXIT_FAILED;
+	}
+	print_tally(t);
+	putchar('\n');
+	fflush(stdout);
+	return t->answered ? status : cli_fail("weft fabric check says whether paths lead there", "%s does not answer %s", p->to,
+					       p->from);
+}
+
+static int report(const struct cli_options *o, struct pinger *p, const struct plan *plan, const struct tally *t)
 {
 	double mean = t->answered ? t->sum / t->answered : 0;
 	int status = t->answered ? EXIT_OK : EXIT_FAILED;
 	char text[200];
 	int why = 0;
 
-	if (!t->answered)	/* the question is only lost; a plain datagram may be refused */
-		why = t->err == -ETIMEDOUT ? pinger_probe(p) : -t->err;
+	if (!t->answered)
+		why = pinger_why(p, (unsigned)plan->bytes, t->err);
 	if (o->json) {
 		json_t *json = json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:f, s:s, s:f, s:f, s:f}", "peer", p->to_text, "from",
 					 p->from_text, "gid_index", p->gid_index, "bytes", (int)plan->bytes, "sent", (int)t->sent,
@@ -139,9 +181,9 @@ static int report(const struct cli_options *o, const struct pinger *p, const str
 			json_object_set_new(json, "cause", json_string(pinger_cause(why)));
 		return output_json(json) == EXIT_OK ? status : EXIT_FAILED;
 	}
-	printf("%u sent, %u answered, %.0f%% lost", t->sent, t->answered, lost_percent(t));
+	print_tally(t);
 	if (t->answered)
-		printf("; round trip %.3f/%.3f/%.3f ms (least, mean, most); weft %s there", t->least, mean, t->most, t->version);
+		printf("; weft %s there", t->version);
 	putchar('\n');
 	fflush(stdout);
 	return t->answered ? status : cli_fail(pinger_advice(why, text, sizeof(text)), "%s: %s", p->to_text, pinger_cause(why));
@@ -213,6 +255,28 @@ static int find_way(const struct cli_options *o, struct pinger *p)
 	return p->socket < 0 ? EXIT_FAILED : EXIT_OK;
 }
 
+static int ping_node(const struct cli_options *o, const char *name, const struct plan *plan)
+{
+	struct tally tally = { 0 };
+	struct fabric_ping node;
+	const struct target to = { .node = &node, .to = node.to };
+	int status;
+
+	if (plan->bytes != FABRIC_PING_BYTES) {
+		cli_fail("weft ping HOST", "a datagram of management has %d bytes", FABRIC_PING_BYTES);
+		return EXIT_USAGE;
+	}
+	status = fabric_ping_open(&node, o, name);
+	if (status != EXIT_OK)
+		return status;
+	catch_signals();
+	if (!o->json)
+		printf("%s from %s, over the fabric: %s\n", node.to, node.from, node.what);
+	run(o, &to, plan, &tally);
+	close(node.file.fd);
+	return report_node(o, &node, &tally);
+}
+
 int cli_ping(const struct cli_options *o, int argc, char **argv)
 {
 	struct tally tally = { 0 };
@@ -228,6 +292,8 @@ int cli_ping(const struct cli_options *o, int argc, char **argv)
 	}
 	if (o->listen)
 		return listen_for_others(o);
+	if (fabric_net_has(o, argv[0]))
+		return ping_node(o, argv[0], &plan);
 	error = pinger_resolve(&p, argv[0]);
 	if (error)
 		return cli_fail("a name or an IP address is wanted", "%s: %s", argv[0], gai_strerror(error));
@@ -238,7 +304,8 @@ int cli_ping(const struct cli_options *o, int argc, char **argv)
 	if (!o->json)
 		printf("%s from %s (GID %d of weft1, %s): %u bytes\n", p.to_text, p.from_text, p.gid_index, p.interface,
 		       (unsigned)plan.bytes);
-	run(o, &p, &plan, &tally);
+	run(o, &(struct target){ .host = &p, .to = p.to_text }, &plan, &tally);
+	status = report(o, &p, &plan, &tally);
 	close(p.socket);
-	return report(o, &p, &plan, &tally);
+	return status;
 }

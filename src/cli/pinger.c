@@ -18,7 +18,9 @@
 #include <unistd.h>
 
 /* Our choice: whoever refuses a datagram says so within a round trip. */
-enum { PROBE_MS = 1000 };
+enum { PROBE_MS = 1000, SHORT_TRIES = 3 };
+
+static const wtime SHORT_PATIENCE = WTIME_S;
 
 static void print_gid(const uint8_t gid[16], char text[PINGER_TEXT])
 {
@@ -83,8 +85,9 @@ int pinger_find_gid(struct pinger *p, int socket)
 int pinger_hold(int socket)
 {
 	struct control_msg msg = { .type = CTL_PING };
+	int err = daemon_call(socket, &msg, NULL);
 
-	return daemon_call(socket, &msg, NULL);
+	return err == -EPERM ? -EUSERS : err;	/* a firewall's refusal of a datagram is EPERM, too */
 }
 
 /* The answer to this question; those that come late to others are passed over. */
@@ -145,6 +148,20 @@ int pinger_probe(const struct pinger *p)
 	return err;
 }
 
+int pinger_why(struct pinger *p, unsigned bytes, int err)
+{
+	struct pong pong;
+	int why;
+
+	if (err != -ETIMEDOUT && err != -ENETUNREACH)
+		return -err;
+	for (int i = 0; i < SHORT_TRIES && err == -ETIMEDOUT && bytes > PINGER_LEAST; i++)
+		if (!pinger_ask(p, PINGER_LEAST, SHORT_PATIENCE, &pong))
+			return E2BIG;
+	why = pinger_probe(p);
+	return why ? why : -err;
+}
+
 static const struct {
 	int err;
 	const char *cause, *advice;
@@ -158,7 +175,10 @@ static const struct {
 	{ EHOSTUNREACH, "the host does not answer on its link, or a firewall rejects what goes to UDP port 4791",
 	  "see that it is up and has this address; and look at the firewalls" },
 	{ EACCES, "a firewall rejects what goes to its UDP port 4791", "let UDP port 4791 in there" },
-	{ EPERM, "this host's firewall does not let it out, or weftd is another user's", "let UDP port 4791 out here" },
+	{ EPERM, "this host's firewall does not let it out", "let UDP port 4791 out here" },
+	{ EUSERS, "this weftd is another user's", "ask as that user, or without WEFT_DIR, by a weftd of your own" },
+	{ E2BIG, "short packets are answered, and those of this size are lost on the way, without a word",
+	  "weft doctor --peer finds the longest that pass; give programs that path MTU, or mend what is between the hosts" },
 	{ ENETUNREACH, "there is no route to it, or its network refuses", "ip route get ADDRESS shows the route" },
 	{ EMSGSIZE, "the path is narrower than that", "ask with a smaller --size" },
 	{ EINVAL, "it is an address of this host", "name another host" },

@@ -34,6 +34,9 @@ int pinger_find_gid(struct pinger *p, int socket);
 int pinger_hold(int socket);
 /* 0; -ETIMEDOUT: there is no answer; another -errno: as CTL_PING. */
 int pinger_ask(struct pinger *p, unsigned bytes, wtime patience, struct pong *pong);
+/* errno, or 0, by which a question of `bytes` bytes has no answer, where asking ended with err, a -errno: the question is only
+ * lost, or the kernel did not take it, of which a plain datagram or a shorter question may tell more. */
+int pinger_why(struct pinger *p, unsigned bytes, int err);
 /* What the kernel hears of a datagram to the other host's port: an errno, 0: nothing. */
 int pinger_probe(const struct pinger *p);
 /* What an errno of these means, and what to do. text: room for the second. */

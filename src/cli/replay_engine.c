@@ -254,6 +254,13 @@ static void set_path(struct qp *qp, const struct trace_qp *t)
 	qp->path = (struct packet_path){ .slid = (uint16_t)t->slid, .dlid = (uint16_t)t->dlid, .has_grh = t->has_grh };
 	memcpy(qp->path.sgid, t->sgid, sizeof(qp->path.sgid));
 	memcpy(qp->path.dgid, t->dgid, sizeof(qp->path.dgid));
+	if (!qp->migration)
+		return;
+	qp->migration->alternate = (struct packet_path){
+		.slid = (uint16_t)t->alt_slid, .dlid = (uint16_t)t->alt_dlid, .has_grh = t->alt_has_grh,
+	};
+	memcpy(qp->migration->alternate.sgid, t->alt_sgid, sizeof(t->alt_sgid));
+	memcpy(qp->migration->alternate.dgid, t->alt_dgid, sizeof(t->alt_dgid));
 }
 
 static enum replay_end modify(struct replay_engine *e, struct qp *qp, const struct trace_record *r, char *why, size_t room)
@@ -262,7 +269,8 @@ static enum replay_end modify(struct replay_engine *e, struct qp *qp, const stru
 	struct trace_qp t;
 	int mask;
 
-	if (!trace_get_numbers(r, &t, sizeof(t)) || t.pkey_index >= CA_PKEYS || t.path_mtu > IBV_MTU_4096)
+	if (!trace_get_numbers(r, &t, sizeof(t)) || t.pkey_index >= CA_PKEYS || t.alt_pkey_index >= CA_PKEYS ||
+	    t.path_mtu > IBV_MTU_4096)
 		return differs(why, room, "the record of a QP is damaged");
 	if (!is_replayed(&t))
 		return REPLAY_NOT_OURS;
@@ -271,6 +279,8 @@ static enum replay_end modify(struct replay_engine *e, struct qp *qp, const stru
 	if (!qp)
 		return differs(why, room, "the QP cannot be made");
 	qp->dev->pkey[t.pkey_index] = (uint16_t)t.pkey;
+	if (t.alt_pkey)
+		qp->dev->pkey[t.alt_pkey_index] = (uint16_t)t.alt_pkey;
 	if (qp_is_datagram(qp) && t.path_mtu)
 		qp->dev->active_mtu = (enum ibv_mtu)t.path_mtu;
 	mask = trace_qp_attr(&t, &attr);

@@ -1,8 +1,8 @@
 /* weft top: what ports, processes and QPs do in a second, again and again: on a terminal one screen that is written over, else
  * lines one after another. */
-#include "cli/cli.h"
+#include "cli/top.h"
+
 #include "cli/output.h"
-#include "cli/rates.h"
 #include "control/clock.h"
 
 #include <errno.h>
@@ -20,28 +20,21 @@ enum { MESSAGES_MOST = 4096 };	/* bytes, our choice: of what was said meanwhile 
 
 enum { CELL = 24, LINE = 512, MOST_ROWS = 10000, COUNT_MOST = 1000000 };
 
-enum kind { TEXT, NUMBER, HEX, BYTES, EVENTS };
-
-struct column {
-	const char *member, *title;
-	enum kind kind;
-	int width;		/* less than 0: to the left */
-};
-
 #define RATES \
-	{ "sent_bytes_per_s", "SENT/s", BYTES, 9 }, { "received_bytes_per_s", "RECV/s", BYTES, 9 }, \
-	{ "sent_messages_per_s", "MSGS/s", EVENTS, 8 }, { "received_messages_per_s", "RCVD/s", EVENTS, 8 }
+	{ "sent_bytes_per_s", "SENT/s", TOP_BYTES, 9 }, { "received_bytes_per_s", "RECV/s", TOP_BYTES, 9 }, \
+	{ "sent_messages_per_s", "MSGS/s", TOP_EVENTS, 8 }, { "received_messages_per_s", "RCVD/s", TOP_EVENTS, 8 }
 
-static const struct column port_columns[] = {
-	{ "device", "PORT", TEXT, -8 }, { "qps", "QPS", NUMBER, 6 }, RATES, { 0 },
+static const struct top_column port_columns[] = {
+	{ "device", "PORT", TOP_TEXT, -8 }, { "qps", "QPS", TOP_NUMBER, 6 }, RATES, { 0 },
 };
-static const struct column process_columns[] = {
-	{ "pid", "PID", NUMBER, 8 }, { "program", "PROGRAM", TEXT, -15 }, { "qps", "QPS", NUMBER, 5 }, RATES,
-	{ "lost_per_s", "LOST/s", EVENTS, 7 }, { 0 },
+static const struct top_column process_columns[] = {
+	{ "pid", "PID", TOP_NUMBER, 8 }, { "program", "PROGRAM", TOP_TEXT, -15 }, { "qps", "QPS", TOP_NUMBER, 5 }, RATES,
+	{ "lost_per_s", "LOST/s", TOP_EVENTS, 7 }, { 0 },
 };
-static const struct column qp_columns[] = {
-	{ "pid", "PID", NUMBER, 7 }, { "device", "DEVICE", TEXT, -6 }, { "qpn", "QPN", HEX, 8 }, { "dest_qpn", "REMOTE", HEX, 8 },
-	{ "path", "PATH", TEXT, -8 }, RATES, { 0 },
+static const struct top_column qp_columns[] = {
+	{ "pid", "PID", TOP_NUMBER, 7 }, { "device", "DEVICE", TOP_TEXT, -6 }, { "qpn", "QPN", TOP_HEX, 8 },
+	{ "dest_qpn", "REMOTE", TOP_HEX, 8 },
+	{ "path", "PATH", TOP_TEXT, -8 }, RATES, { 0 },
 };
 
 /* How many columns and rows the terminal has; a line more, or wider, would move the screen. */
@@ -68,15 +61,15 @@ static void put_quantity(double value, char *cell)
 		snprintf(cell, CELL, "%.*f%c", value < 9.995 ? 2 : value < 99.95 ? 1 : 0, value, units[unit]);
 }
 
-static void put_cell(const json_t *row, const struct column *c, char *cell)
+static void put_cell(const json_t *row, const struct top_column *c, char *cell)
 {
 	const json_t *value = json_object_get(row, c->member);
 
-	if (c->kind == TEXT && json_is_string(value))
+	if (c->kind == TOP_TEXT && json_is_string(value))
 		output_plain(json_string_value(value), cell, CELL);
-	else if (c->kind == NUMBER && json_is_integer(value))
+	else if (c->kind == TOP_NUMBER && json_is_integer(value))
 		snprintf(cell, CELL, "%lld", (long long)json_integer_value(value));
-	else if (c->kind == HEX && json_is_integer(value))
+	else if (c->kind == TOP_HEX && json_is_integer(value))
 		snprintf(cell, CELL, "0x%06llx", (unsigned long long)json_integer_value(value));
 	else if (json_is_real(value))
 		put_quantity(json_real_value(value), cell);
@@ -90,12 +83,12 @@ static void print_line(FILE *to, const char *line, const struct size *size, bool
 	fprintf(to, is_screen ? "\033[K%.*s\n" : "%.*s\n", size->columns, line);
 }
 
-static void print_row(FILE *to, const json_t *row, const struct column *columns, const struct size *size, bool is_screen)
+static void print_row(FILE *to, const json_t *row, const struct top_column *columns, const struct size *size, bool is_screen)
 {
 	char line[LINE], cell[CELL];
 	int at = 0;
 
-	for (const struct column *c = columns; c->member; c++) {
+	for (const struct top_column *c = columns; c->member; c++) {
 		int width = c->width < 0 ? -c->width : c->width;
 
 		if (row)
@@ -109,7 +102,7 @@ static void print_row(FILE *to, const json_t *row, const struct column *columns,
 }
 
 /* A table of at most `most` lines, of which one is its head. How many. */
-static int print_rows(FILE *to, const json_t *rows, const struct column *columns, int most, const struct size *size,
+static int print_rows(FILE *to, const json_t *rows, const struct top_column *columns, int most, const struct size *size,
 		      bool is_screen)
 {
 	int n = 0;
@@ -127,27 +120,26 @@ static int print_rows(FILE *to, const json_t *rows, const struct column *columns
 	return n >= most ? most : n + 1;
 }
 
-static void print_all(FILE *to, const json_t *rates, const struct size *size, bool is_screen)
+static void print_all(FILE *to, const struct top_subject *subject, const json_t *rates, const struct size *size, bool is_screen)
 {
-	const json_t *ports = json_object_get(rates, "ports"), *processes = json_object_get(rates, "processes");
-	const json_t *qps = json_object_get(rates, "qps");
-	const struct { const json_t *rows; const struct column *columns; } tables[] = {
-		{ ports, port_columns }, { processes, process_columns }, { qps, qp_columns },
-	};
 	int left = size->rows - 1 - is_screen;	/* the cursor waits in the last line */
 	char line[LINE];
+	size_t said;
 
-	snprintf(line, sizeof(line), "weft top: %zu processes, %zu queue pairs, in %.1f s%s", json_array_size(processes),
-		 json_array_size(qps), json_real_value(json_object_get(rates, "interval_s")), is_screen ? "; q ends" : "");
+	subject->tell(rates, line, sizeof(line));
+	said = strlen(line);
+	snprintf(line + said, sizeof(line) - said, "%s", is_screen ? "; q ends" : "");
 	print_line(to, line, size, is_screen);
-	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
-		/* processes leave half of what is left to QPs */
-		int most = i == 1 && left > 6 && json_array_size(qps) ? left / 2 + 1 : left - 1;
+	for (size_t i = 0; i < TOP_TABLES && subject->table[i].member; i++) {
+		const json_t *rows = json_object_get(rates, subject->table[i].member);
+		const json_t *next = i + 1 < TOP_TABLES ? json_object_get(rates, subject->table[i + 1].member) : NULL;
+		/* what comes before the last table leaves it half of what is left */
+		int most = i && left > 6 && json_array_size(next) ? left / 2 + 1 : left - 1;
 
-		if (left < 3 || !json_array_size(tables[i].rows))
+		if (left < 3 || !json_array_size(rows))
 			continue;
 		print_line(to, "", size, is_screen);
-		left -= 1 + print_rows(to, tables[i].rows, tables[i].columns, most, size, is_screen);
+		left -= 1 + print_rows(to, rows, subject->table[i].columns, most, size, is_screen);
 	}
 }
 
@@ -239,21 +231,29 @@ static void screen_stop(void)
 	resized = 1;
 }
 
-static void draw(const json_t *rates, bool is_screen)
+static void draw(const struct top_subject *subject, const json_t *rates, bool is_screen)
 {
 	const struct size size = terminal_size(is_screen);
 
 	if (is_screen)
 		fputs("\033[H", stdout);
-	print_all(stdout, rates, &size, is_screen);
+	print_all(stdout, subject, rates, &size, is_screen);
 	fputs(is_screen ? "\033[J" : "\n", stdout);
 	fflush(stdout);
 }
 
+struct plan {
+	const struct top_subject *subject;
+	wtime interval;
+	unsigned long count;	/* 0: without end */
+	bool is_screen;
+	sigset_t mask;		/* while it waits */
+};
+
 /* Until the time has passed; a screen of another size is drawn again. False: the user ends it. */
-static bool wait_until(wtime until, const json_t *rates, bool is_screen, const sigset_t *mask)
+static bool wait_until(const struct plan *plan, wtime until, const json_t *rates)
 {
-	struct pollfd p = { .fd = is_screen ? STDIN_FILENO : -1, .events = POLLIN };
+	struct pollfd p = { .fd = plan->is_screen ? STDIN_FILENO : -1, .events = POLLIN };
 
 	while (!ended) {
 		wtime at = clock_now();
@@ -263,7 +263,7 @@ static bool wait_until(wtime until, const json_t *rates, bool is_screen, const s
 		if (at >= until)
 			return true;
 		rest = (struct timespec){ (time_t)((until - at) / WTIME_S), (long)((until - at) % WTIME_S) };
-		if (ppoll(&p, 1, &rest, mask) > 0) {
+		if (ppoll(&p, 1, &rest, &plan->mask) > 0) {
 			ssize_t n = read(STDIN_FILENO, &key, 1);
 
 			if (n <= 0)
@@ -274,7 +274,7 @@ static bool wait_until(wtime until, const json_t *rates, bool is_screen, const s
 		if (stopped)
 			screen_stop();
 		if (resized && rates)
-			draw(rates, is_screen);
+			draw(plan->subject, rates, plan->is_screen);
 		resized = 0;
 	}
 	return false;
@@ -282,37 +282,30 @@ static bool wait_until(wtime until, const json_t *rates, bool is_screen, const s
 
 /* ---- */
 
-struct plan {
-	wtime interval;
-	unsigned long count;	/* 0: without end */
-	bool is_screen;
-	sigset_t mask;		/* while it waits */
-};
-
 static int show(const struct cli_options *o, const struct plan *plan, json_t *rates)
 {
 	if (!rates)
 		return cli_fail("end programs that take much memory", "there is no memory for the answer");
 	if (o->json)
 		return output_json(json_incref(rates));
-	draw(rates, plan->is_screen);
+	draw(plan->subject, rates, plan->is_screen);
 	return EXIT_OK;
 }
 
 static int loop(const struct cli_options *o, const struct plan *plan)
 {
 	struct rates_look before = { 0 }, after = { 0 };
-	int status = rates_look(o, &before);
+	int status = plan->subject->look(o, &before);
 	json_t *rates = NULL;
 
 	for (unsigned long n = 0; status == EXIT_OK && (!plan->count || n < plan->count); n++) {
-		if (!wait_until(before.time + plan->interval, rates, plan->is_screen, &plan->mask))
+		if (!wait_until(plan, before.time + plan->interval, rates))
 			break;
-		status = rates_look(o, &after);
+		status = plan->subject->look(o, &after);
 		if (status != EXIT_OK)
 			break;
 		json_decref(rates);
-		rates = rates_between(&before, &after);
+		rates = plan->subject->between(&before, &after);
 		rates_free(&before);
 		before = after;
 		after.processes = NULL;
@@ -335,13 +328,16 @@ static bool read_number(const char *text, double least, double most, double *num
 static int read_plan(const struct cli_options *o, struct plan *plan)
 {
 	double interval = 1, count = 0;
+	char next[80];
+
+	snprintf(next, sizeof(next), "%s --interval 2 --count 3", plan->subject->command);
 
 	if (o->interval && !read_number(o->interval, 0.1, 3600, &interval)) {
-		cli_fail("weft top --interval 2", "--interval %s is not a number of seconds from 0.1 to 3600", o->interval);
+		cli_fail(next, "--interval %s is not a number of seconds from 0.1 to 3600", o->interval);
 		return EXIT_USAGE;
 	}
 	if (o->count && (!read_number(o->count, 1, COUNT_MOST, &count) || count != (double)(unsigned long)count)) {
-		cli_fail("weft top --count 3", "--count %s is not a number from 1 to %d", o->count, COUNT_MOST);
+		cli_fail(next, "--count %s is not a number from 1 to %d", o->count, COUNT_MOST);
 		return EXIT_USAGE;
 	}
 	plan->interval = (wtime)(interval * (double)WTIME_S);
@@ -350,15 +346,14 @@ static int read_plan(const struct cli_options *o, struct plan *plan)
 	return EXIT_OK;
 }
 
-int cli_top(const struct cli_options *o, int argc, char **argv)
+int top_run(const struct cli_options *o, const struct top_subject *subject)
 {
 	static const int signals[] = { SIGINT, SIGTERM, SIGHUP, SIGWINCH, SIGTSTP };
 	struct sigaction action = { .sa_handler = on_signal };
-	struct plan plan = { 0 };
+	struct plan plan = { .subject = subject };
 	sigset_t blocked;
 	int status = read_plan(o, &plan), handled = (int)(sizeof(signals) / sizeof(signals[0]));
 
-	(void)argc, (void)argv;
 	if (status != EXIT_OK)
 		return status;
 	sigemptyset(&blocked);
@@ -375,4 +370,24 @@ int cli_top(const struct cli_options *o, int argc, char **argv)
 	if (plan.is_screen)
 		screen_end();
 	return status;
+}
+
+/* ---- weft top ---- */
+
+static void tell(const json_t *rates, char *line, size_t room)
+{
+	snprintf(line, room, "weft top: %zu processes, %zu queue pairs, in %.1f s",
+		 json_array_size(json_object_get(rates, "processes")), json_array_size(json_object_get(rates, "qps")),
+		 json_real_value(json_object_get(rates, "interval_s")));
+}
+
+int cli_top(const struct cli_options *o, int argc, char **argv)
+{
+	static const struct top_subject programs = {
+		"weft top", rates_look, rates_between, tell,
+		{ { "ports", port_columns }, { "processes", process_columns }, { "qps", qp_columns } },
+	};
+
+	(void)argc, (void)argv;
+	return top_run(o, &programs);
 }

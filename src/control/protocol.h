@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-enum { CONTROL_VERSION = 7, CONTROL_TEXT = 60000, CONTROL_FDS = 4, CONTROL_FILES = 8 };
+enum { CONTROL_VERSION = 9, CONTROL_TEXT = 60000, CONTROL_FDS = 4, CONTROL_FILES = 8 };
 
 enum { CONTROL_LAST_WORDS = 16000 };	/* bytes: our choice */
 
@@ -104,8 +104,8 @@ enum control_type {
 			 * kept */
 	CTL_NODE,	/* any client: a = 0: answer: fd 0 the fabric, read-only, b = its number; for a process fd 1, which
 			 * it writes: what data counts at ports (fabric/traffic.h); status ENOENT: there is none.
-			 * a = port + 1 of a host (host_has_programs): a process is at this port from now on, for as long as it
-			 * lives; for others, programs can be there: a tree of device files of this port is in the runtime
+			 * a = place + 1 (host_is_place): a process is at this place from now on, for as long as it
+			 * lives; for others, programs can be there: a tree of device files of this place is in the runtime
 			 * directory (rundir_tree), c = 0: of all devices, else of those of these bits; its counters are written
 			 * anew each time. b = the number. status ENOENT, EINVAL: no such port or device, EBUSY: the process is
 			 * at another, ESTALE: the fabric has another number by now; EDQUOT: there are trees of so many hosts that
@@ -124,17 +124,22 @@ enum control_type {
 			 * frames come, as records (impair/trace.h).
 			 * weftd -> process, unasked: fd 0: the other end; without one: no more */
 	/* management datagrams of programs: CONTROL_MADS -> weftd (weftd/umad.h) */
-	CTL_MAD_PORT,	/* once: this connection is a file of the device's port from now on. device; a = 1: for as long as it is
-			 * there, the port is a subnet manager's, and there are no datagrams; text: the host of the fabric, or
-			 * none. answer: gid = the secret by which agents are registered for it. status ENODEV: no such device, or
-			 * one without datagrams; ENOENT: no fabric, or no such host in it; EPERM: not the caller's to be a subnet
-			 * manager; EINVAL: it has a port; EDQUOT */
+	CTL_MAD_PORT,	/* once: this connection is a file of the device's port c, 0: 1, from now on. device; a = 1: for as long
+			 * as it is there, the port is a subnet manager's, and there are no datagrams; b = 1: the program says
+			 * which datagrams it is done with; text: the host of the fabric, or none. answer: gid = the secret by
+			 * which agents are registered for it, c = the LID at which weftd answers as the seed's administration, b
+			 * = that of the port's subnet manager; or 0. status ENODEV: no such device, or one without datagrams;
+			 * ENOENT: no fabric, or no such host in it; EPERM: not the caller's to be a subnet manager; EINVAL: it
+			 * has a port; EDQUOT */
 	CTL_MAD,	/* text: struct control_mad, then a piece of the datagram. Both ways, no answer: what cannot be sent is
-			 * lost, and times out */
+			 * lost, and times out. To weftd: a = so many datagrams of this agent the program is done with, as by
+			 * CTL_MAD_DONE */
 	/* weft's library as CONTROL_COMMAND, so that the answer does not come among datagrams */
 	CTL_MAD_AGENT,	/* gid = such a secret; a = 0: text: struct control_agent. answer: b = the agent's number in that file;
-			 * a = 1: agent b goes. status ENOENT: no such file or agent; EPERM: QP0 is the owner's; EINVAL: such an
-			 * agent cannot be; EBUSY: one of the methods is another agent's; EDQUOT: the file has CONTROL_AGENTS */
+			 * a = 1: agent b goes; a = 2: agent b has service more receive buffers, of 32 bits and signed. status
+			 * ENOENT: no such file or agent; EPERM: QP0 is the owner's; EINVAL: such an agent cannot be, or has not
+			 * so many; EBUSY: one of the methods is another agent's; EDQUOT: the file has CONTROL_AGENTS; ENOSPC: no
+			 * memory for so many */
 	CTL_COUNTS,	/* programs that are nowhere in a fabric can see the devices c, as in CTL_NODE: there is a tree of them,
 			 * whose counters are written anew. status EINVAL: no such device; ENODEV */
 	/* weft command -> weftd */
@@ -151,7 +156,45 @@ enum control_type {
 	CTL_BAD_KEY,	/* process at a port of the fabric, no answer: so many packets had a key that a port did not let in. a =
 			 * source QPN, 0: unknown; b = destination QPN; slot and service = enum control_bad_key; c = the Q_Key.
 			 * device = 0: the process has sent them, and weftd walks their way itself; BAD_KEY_ARRIVED: they came to
-			 * its QP b */
+			 * its QP b. gid: as enum control_bad_key */
+	/* management datagrams again */
+	CTL_MAD_DONE,	/* CONTROL_MADS -> weftd, no answer: a = the agent, b = so many datagrams that came to it, and had no
+			 * status, the program is done with since it said so last */
+	CTL_MADS,	/* weft command -> weftd: answer: text JSON: receive buffers of QP0 and QP1 of ports. text: tunables of
+			 * them to be set (mgmt/gsa_tunables.h). status EPERM; ENOENT: no such name; EINVAL: they make no sense */
+	CTL_PORT_COUNTS,	/* weft command -> weftd: a = a port of the fabric, b = the fabric's number. answer: text: what it
+			 * and those behind it have counted, CONTROL_PORT_COUNTS at most (struct control_port_count). status
+			 * ENOENT: there is no fabric; ESTALE: it has another number; EINVAL: no such port */
+	/* process -> weftd */
+	CTL_PATH_MTU,	/* b = bytes of payload, 256 to 4096, a power of two: how many of them pass to dgid, another host's GID,
+			 * from gid, and back? answer, within 50 ms: b = so many; as asked where no weftd answers there. status
+			 * EINVAL */
+	CTL_PATH,	/* from a process at a port of the fabric: the path from its GID gid to the GID dgid of another port with
+			 * the P_Key a, as the port's subnet administration says, which has c ms in all; without a subnet manager,
+			 * as the tables have it. answer: enum control_path. status EINVAL: gid is not the port's; EHOSTUNREACH:
+			 * there is no such path; ETIMEDOUT: no answer; EAGAIN: too many ask */
+	CTL_LINK_ERROR,	/* weft command: a, b as for CTL_LINK, of a port of the fabric, which notices c of enum link_error
+			 * (agents/agents.h) so many times, slot, at most 1000. status as for CTL_LINK; ENETDOWN: the link is
+			 * down */
+};
+
+enum { CONTROL_LINK_ERRORS = 1000 };	/* our choice */
+
+/* The answer of CTL_PATH, from which bit on: in a, b, c and service. */
+enum control_path {
+	ROUTE_DLID = 0, ROUTE_SLID = 16,
+	ROUTE_PKEY = 0, ROUTE_MTU = 16, ROUTE_RATE = 24,	/* enums ibv_mtu, ibv_rate */
+	ROUTE_FLOW_LABEL = 0, ROUTE_SL = 20,
+	ROUTE_TCLASS = 0, ROUTE_HOP_LIMIT = 8, ROUTE_LIFE = 16,
+};
+
+enum { CONTROL_PORT_COUNTS = 1024 };	/* our choice: some 40 KB a message */
+
+/* A port, since weftd began; setting counters by management datagrams changes nothing here. */
+struct control_port_count {
+	uint64_t words, packets;	/* sent; as PortXmitData: 4 bytes each */
+	uint64_t waits, discards;	/* XmitWait, XmitDiscards */
+	uint64_t errors;		/* packets that came spoilt: SymbolErrors */
 };
 
 enum {
@@ -187,9 +230,10 @@ enum control_conn { CONN_HOP_LIMIT = 24, CONN_TCLASS = 32, CONN_ACK_TIMEOUT = 40
 enum { CONN_FLOW_LABEL = 0xfffff };
 
 /* CTL_BAD_KEY. slot: the destination's LID; from which bit on the service level; is it the Q_Key that was bad? service: how many,
- * in 32 bits; from which bit on the P_Key. */
+ * in 32 bits; from which bit on the P_Key. gid, by byte: the number of the process's port, 0: 1; the source LID, in two bytes. */
 enum control_bad_key {
 	BAD_KEY_LID = 0xffff, BAD_KEY_SL = 16, BAD_KEY_IS_QKEY = 1 << 20, BAD_KEY_PKEY = 32, BAD_KEY_ARRIVED = 1,
+	BAD_KEY_PORT = 0, BAD_KEY_FROM = 2,
 };
 
 /* CTL_CHANNEL, c. */

@@ -23,7 +23,8 @@
  * for ever. After it was killed not all processes look for it at once, and later not too often. */
 enum { SPREAD_MS = 97 };
 
-static const wtime OUTAGE = 5 * WTIME_S, LOOK_EVERY = 5 * WTIME_MS, PAUSE_MOST = WTIME_S;
+static const wtime OUTAGE = 5 * WTIME_S, LOOK_EVERY = 5 * WTIME_MS, PAUSE_MOST = WTIME_S,
+	FLUSH_EVERY = 20 * WTIME_MS;
 
 struct waiter {
 	struct list_node node;
@@ -120,6 +121,7 @@ int session_open(struct session *s, const char *dir, const int *fds, int nfds, i
 	list_init(&s->inbox);
 	list_init(&s->channel_box);
 	journal_init(&s->journal);
+	backlog_init(&s->backlog);
 	return 0;
 }
 
@@ -232,6 +234,9 @@ static void lose(struct session *s, int err)
 		return;
 	}
 	log_line(LOG_INFO, "weftd is gone: connections go on, new ones wait for the next");
+	pthread_mutex_lock(&s->books);
+	backlog_drop(&s->backlog);	/* what the next one must know is in the journal */
+	pthread_mutex_unlock(&s->books);
 	atomic_fetch_add(&s->losses, 1);
 	s->next_try = clock_now() + (wtime)(getpid() % SPREAD_MS) * WTIME_MS;
 	atomic_store(&s->state, SESSION_AWAY);
@@ -254,6 +259,7 @@ void session_close(struct session *s)
 	while ((n = list_pop(&s->inbox)))
 		mail_free(container_of(n, struct mail, node));
 	journal_fini(&s->journal);
+	backlog_drop(&s->backlog);
 	close_all(s);
 	pthread_mutex_destroy(&s->books);
 	pthread_mutex_destroy(&s->reading);
@@ -462,6 +468,22 @@ int session_give_file(struct session *s, int fd, uint32_t *number)
 	return err;
 }
 
+/* After what was posted before, which may be about the same. */
+static int send_in_turn(struct session *s, const struct control_msg *msg, const int *fds, int nfds)
+{
+	struct control_msg late;
+	bool is_late;
+	int err;
+
+	do {
+		pthread_mutex_lock(&s->books);
+		is_late = backlog_take(&s->backlog, &late);
+		pthread_mutex_unlock(&s->books);
+		err = is_late ? message_send(s->socket, &late, NULL, NULL, 0, 0) : 0;
+	} while (is_late && !err);
+	return err ? err : message_send(s->socket, msg, NULL, fds, nfds, 0);
+}
+
 int session_try(struct session *s, struct control_msg *msg, const int *send_fds, int nsend, int fds[CONTROL_FDS], int *nfds)
 {
 	struct waiter w = { .msg = msg };
@@ -472,7 +494,7 @@ int session_try(struct session *s, struct control_msg *msg, const int *send_fds,
 	w.seq = msg->seq = next_seq(s);
 	pthread_mutex_lock(&s->reading);
 	list_append(&s->waiters, &w.node);
-	err = message_send(s->socket, msg, NULL, send_fds, nsend, 0);
+	err = send_in_turn(s, msg, send_fds, nsend);
 	if (err == 0)
 		err = read_until(s, &w);
 	else if (err != -EAGAIN)
@@ -549,13 +571,31 @@ static bool may_be_lost(const struct control_msg *msg)
 
 int session_post(struct session *s, const struct control_msg *msg, const char *text)
 {
+	int err;
+
 	if (atomic_load(&s->state) == SESSION_OVER)
 		return -ENOTCONN;
 	if (give_back(s, msg) || note_taken(s, msg))
 		return 0;
 	if (atomic_load(&s->state) == SESSION_AWAY)
 		return -ENOTCONN;
-	return message_send(s->socket, msg, text, NULL, 0, may_be_lost(msg) ? MSG_DONTWAIT : 0);
+	if (may_be_lost(msg) || msg->text_bytes)
+		return message_send(s->socket, msg, text, NULL, 0, may_be_lost(msg) ? MSG_DONTWAIT : 0);
+	pthread_mutex_lock(&s->books);
+	err = backlog_send(&s->backlog, s->socket, msg);
+	pthread_mutex_unlock(&s->books);
+	return err;
+}
+
+wtime session_flush(struct session *s)
+{
+	int err = 0;
+
+	pthread_mutex_lock(&s->books);
+	if (atomic_load(&s->state) == SESSION_ATTACHED)
+		err = backlog_flush(&s->backlog, s->socket);
+	pthread_mutex_unlock(&s->books);
+	return err == -EAGAIN ? clock_now() + FLUSH_EVERY : WTIME_NEVER;
 }
 
 void session_read(struct session *s)

@@ -14,6 +14,7 @@
 
 #include "base/list.h"
 #include "base/time.h"
+#include "control/backlog.h"
 #include "control/journal.h"
 #include "control/protocol.h"
 
@@ -57,6 +58,7 @@ struct session {
 	struct list inbox;		/* struct mail */
 	struct list channel_box;	/* struct mail: CTL_CHANNEL and CTL_PEER_GONE, whose order matters to channels; CTL_MAP */
 	struct journal journal;
+	struct backlog backlog;		/* what was posted and not sent */
 	int loads_fd;			/* owned: of what ports carry, as the last HELLO gave it; -1: it was taken */
 	int file[CONTROL_FILES];	/* owned: what CTL_MEMORY gave, by number - 1 */
 	uint32_t files;
@@ -81,8 +83,11 @@ int session_try(struct session *s, struct control_msg *msg, const int *send_fds,
 int session_ask(struct session *s, struct control_msg *msg);
 /* Gives a memory file of ours to weftd, without waiting. *number is what others ask for it by. 0, -EDQUOT, -errno. */
 int session_give_file(struct session *s, int fd, uint32_t *number);
-/* No answer wanted. Multicast leaves and frames do not wait for a weftd that does not read: then they are lost. */
+/* No answer wanted. When weftd does not read, multicast leaves and frames are lost, what has no text is kept until it does
+ * (session_flush), and the rest waits. */
 int session_post(struct session *s, const struct control_msg *msg, const char *text);
+/* Sends what was kept. When to call next; WTIME_NEVER: nothing is kept. */
+wtime session_flush(struct session *s);
 
 /* While weftd is away, to be called again and again: tries to come back. When to call next; WTIME_NEVER: no need. */
 wtime session_return(struct session *s);

@@ -56,14 +56,15 @@ struct record_short {
 	uint32_t bytes;
 	bool solicited;
 };
-/* Reads a record that nobody changes any more. False: it is not a short one, if any. */
+/* Reads a record's head once, as others may change it meanwhile. False: it is not a short one, if any. */
 static inline bool record_parse_short(struct record_short *m, const void *record, size_t bytes)
 {
+	const volatile struct record_head *from = record;
 	struct record_head head;
 
 	if (bytes <= RECORD_HEAD_BYTES || bytes > RECORD_MAX_BYTES)
 		return false;
-	memcpy(&head, record, sizeof(head));
+	head = *from;
 	if (head.dest >> 24 != OPCODE_RC_SEND_ONLY || head.src >> 24 > RECORD_SOLICITED || (head.psn | head.received) > PSN_MASK)
 		return false;
 	*m = (struct record_short){

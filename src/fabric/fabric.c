@@ -329,6 +329,16 @@ static void set_fault(struct fabric *f, uint32_t port, uint32_t loss_ppm, uint32
 	fabric_written(f, f->owner[port]);
 }
 
+uint32_t fabric_rate(const struct fabric *f, uint32_t port)
+{
+	const struct fabric_port *p = &f->port[port];
+	uint32_t slow = FABRIC_READ(p->rate_kbps), own = 0;
+
+	if (FABRIC_READ(f->head->rated))
+		own = 1000 * link_mbps(FABRIC_READ(p->width), FABRIC_READ(p->speed));
+	return slow && (!own || slow < own) ? slow : own;
+}
+
 void fabric_set_fault(struct fabric *f, uint32_t port, uint32_t loss_ppm, uint32_t rate_kbps, uint64_t seed)
 {
 	uint32_t peer = fabric_peer(f, port);

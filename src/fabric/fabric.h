@@ -23,7 +23,7 @@ enum {
 	FABRIC_SL2VL = 8,		/* SLtoVLMappingTable: bytes for 16 service levels (14.2.5.8) */
 	LFT_NONE = 255,			/* LinearForwardingTable: no port (14.2.5.10) */
 	MFT_BITS = 16,			/* ports in one PortMaskBlock entry (14.2.5.12) */
-	FABRIC_BYTES_MOST = 1 << 28,	/* our choice: 10,000 hosts behind 1,500 switches take a quarter of it */
+	FABRIC_BYTES_MOST = 1 << 29,	/* our choice: 39,000 hosts behind 3,600 switches take three quarters of it */
 };
 
 struct fabric_head {
@@ -32,7 +32,10 @@ struct fabric_head {
 	uint32_t nodes, ports;
 	uint32_t lids, mlids;		/* entries of each LFT and MFT */
 	uint32_t faults;		/* ends of links with faults */
-	uint8_t rsvd[28];
+	uint32_t manager;		/* index, and 1, of the end port where weftd's own subnet manager runs; 0: none does */
+	uint8_t manager_priority, manager_lmc;	/* of that manager: 0 to 15, and to LMC_MOST */
+	uint8_t rated;			/* not 0: a link carries no more than its width and speed say */
+	uint8_t rsvd[21];
 };
 
 struct fabric_vlarb {
@@ -89,10 +92,15 @@ void fabric_set_link(struct fabric *f, uint32_t port, bool is_up);
  * once. The port has a link. */
 void fabric_set_fault(struct fabric *f, uint32_t port, uint32_t loss_ppm, uint32_t rate_kbps, uint64_t seed);
 
+/* May links lose or slow what passes? */
 static inline bool fabric_has_faults(const struct fabric *f)
 {
-	return FABRIC_READ(f->head->faults);
+	return FABRIC_READ(f->head->faults) || FABRIC_READ(f->head->rated);
 }
+
+/* What the link of this port carries at most, in 1000 bits a second, from the LRH to the ICRC: as it was slowed down or, in a
+ * fabric with rates, as its width and speed are now; 0: all. */
+uint32_t fabric_rate(const struct fabric *f, uint32_t port);
 
 /* The index of a node's port; number is at most place.ports. */
 static inline uint32_t fabric_port_index(const struct fabric *f, uint32_t node, unsigned number)

@@ -49,6 +49,54 @@ uint32_t host_find_port(const struct fabric *f, const char *text)
 	return PORT_NONE;
 }
 
+/* All ports of it are a place. */
+static bool is_adapter(const struct fabric *f, uint32_t place)
+{
+	return place < f->ports && !fabric_is_switch(f, f->owner[place]) && !fabric_port_number(f, place) &&
+	       f->place[f->owner[place]].ports > 1;
+}
+
+uint32_t host_find_place(const struct fabric *f, const char *text)
+{
+	uint32_t port = host_find_port(f, text), adapter;
+
+	if (port == PORT_NONE || fabric_is_switch(f, f->owner[port]))
+		return PORT_NONE;
+	adapter = fabric_port_index(f, f->owner[port], 0);
+	if (is_named(&f->node[f->owner[port]], text, strlen(text)) && host_is_place(f, adapter))
+		return adapter;
+	return host_has_programs(f, port) ? port : PORT_NONE;
+}
+
+bool host_is_place(const struct fabric *f, uint32_t place)
+{
+	if (!is_adapter(f, place))
+		return host_has_programs(f, place);
+	for (unsigned i = 1; i <= f->place[f->owner[place]].ports; i++)
+		if (host_has_programs(f, place + i))
+			return true;
+	return false;
+}
+
+unsigned host_ports(const struct fabric *f, uint32_t place)
+{
+	return is_adapter(f, place) ? f->place[f->owner[place]].ports : host_has_programs(f, place);
+}
+
+uint32_t host_port(const struct fabric *f, uint32_t place, unsigned number)
+{
+	if (!number || number > host_ports(f, place))
+		return PORT_NONE;
+	return is_adapter(f, place) ? place + number : place;
+}
+
+unsigned host_port_number(const struct fabric *f, uint32_t place, uint32_t port)
+{
+	if (!is_adapter(f, place))
+		return place == port && host_has_programs(f, place);
+	return f->owner[port] == f->owner[place] ? fabric_port_number(f, port) : 0;
+}
+
 bool host_has_programs(const struct fabric *f, uint32_t port)
 {
 	return port < f->ports && !fabric_is_switch(f, f->owner[port]) && fabric_port_number(f, port) &&
@@ -79,6 +127,52 @@ void host_write_gid(const struct fabric *f, uint32_t port, unsigned index, uint8
 {
 	wire_put(gid, FABRIC_READ(f->port[port].prefix), GID_PREFIX);
 	wire_put(gid, FABRIC_READ(fabric_guids(f, port)[index]), GID_GUID);
+}
+
+enum { LOOPBACK = 127, OCTET_MOST = 255, ORDINAL_MOST = 65535 };
+
+bool host_write_ipv4(const struct fabric *f, uint32_t port, uint8_t address[HOST_IPV4_BYTES])
+{
+	unsigned number = fabric_port_number(f, port);
+	uint32_t ordinal = 0;
+
+	for (uint32_t n = 0; n <= f->owner[port]; n++)
+		ordinal += !fabric_is_switch(f, n);
+	if (number > OCTET_MOST || ordinal > ORDINAL_MOST)
+		return false;
+	address[0] = LOOPBACK;
+	address[1] = (uint8_t)number;
+	address[2] = (uint8_t)(ordinal >> 8);
+	address[3] = (uint8_t)ordinal;
+	return true;
+}
+
+bool host_is_ipv4(const uint8_t address[HOST_IPV4_BYTES])
+{
+	return address[0] == LOOPBACK && address[1];
+}
+
+uint32_t host_find_ipv4(const struct fabric *f, const uint8_t address[HOST_IPV4_BYTES])
+{
+	uint32_t ordinal = (uint32_t)address[2] << 8 | address[3], n = 0, port;
+
+	if (!host_is_ipv4(address) || !ordinal)
+		return PORT_NONE;
+	while (n < f->nodes && (fabric_is_switch(f, n) || --ordinal))
+		n++;
+	if (n == f->nodes || address[1] > f->place[n].ports)
+		return PORT_NONE;
+	port = fabric_port_index(f, n, address[1]);
+	return host_has_programs(f, port) ? port : PORT_NONE;
+}
+
+uint32_t host_find_gid(const struct fabric *f, const uint8_t gid[16])
+{
+	uint32_t port = 0;
+
+	while (port < f->ports && !(host_has_programs(f, port) && host_has_gid(f, port, gid)))
+		port++;
+	return port < f->ports ? port : PORT_NONE;
 }
 
 static void set_gids(const struct fabric *f, uint32_t port, struct page_device *d)

@@ -10,6 +10,18 @@
  * of a node, the first that has it. PORT_NONE: there is none. */
 uint32_t host_find_port(const struct fabric *f, const char *text);
 
+/* Where a program is: at all ports of an adapter that has several, of which one has a link: then its place is the index of the
+ * adapter's number 0, which is no port; or at one port alone. So NODE and NODE:PORT name them. PORT_NONE: there is none. */
+uint32_t host_find_place(const struct fabric *f, const char *text);
+/* Any value of place. */
+bool host_is_place(const struct fabric *f, uint32_t place);
+/* How many ports a program there has, 0: it is no place; and the port that the program knows by this number, from 1 on, or
+ * PORT_NONE. */
+unsigned host_ports(const struct fabric *f, uint32_t place);
+uint32_t host_port(const struct fabric *f, uint32_t place, unsigned number);
+/* By which number a program there knows this port; 0: it does not have it. port < f->ports. */
+unsigned host_port_number(const struct fabric *f, uint32_t place, uint32_t port);
+
 /* Can a program be there? At ports of channel adapters and routers that have a link, or a LID. Any value of port. */
 bool host_has_programs(const struct fabric *f, uint32_t port);
 
@@ -20,7 +32,18 @@ void host_write_gid(const struct fabric *f, uint32_t port, unsigned index, uint8
 /* The GID is the port's prefix and one of the GUIDs of its GUIDInfo (IBA 4.1.1). */
 bool host_has_gid(const struct fabric *f, uint32_t port, const uint8_t gid[16]);
 
-/* Fills in what the device is at this port; its name, protocol and largest MTU stay. host_has_programs(f, port). */
+/* Hosts have IPv4 addresses: 127.PORT.X.Y is that port of the host X.Y, counted from 1 in the order of the topology, routers
+ * among them. They lie in the loop-back network, so programs can use them for their sockets as well. */
+enum { HOST_IPV4_BYTES = 4 };
+/* False: ports beyond 255, and hosts beyond 65535, have none. port: host_has_programs(). */
+bool host_write_ipv4(const struct fabric *f, uint32_t port, uint8_t address[HOST_IPV4_BYTES]);
+/* Can a host have it? 127.0.X.Y is whoever asks. */
+bool host_is_ipv4(const uint8_t address[HOST_IPV4_BYTES]);
+/* The port at which programs can be that has this address, or this GID. PORT_NONE: there is none. */
+uint32_t host_find_ipv4(const struct fabric *f, const uint8_t address[HOST_IPV4_BYTES]);
+uint32_t host_find_gid(const struct fabric *f, const uint8_t gid[16]);
+
+/* Fills in what the device is at this port; its name, protocol and largest MTU stay. A port that a program has. */
 void host_describe(const struct fabric *f, uint32_t port, struct page_device *d);
 
 #endif

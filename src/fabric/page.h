@@ -60,7 +60,7 @@ static inline bool page_device_has_gid(const struct page_device *d, const uint8_
 
 struct page_group {
 	uint8_t used;
-	uint8_t device;
+	uint8_t device;			/* the index of the ports that its members listen at */
 	uint16_t mlid;			/* 0xc000.. on InfiniBand */
 	uint8_t gid[16];
 	uint64_t slots[PAGE_SLOTS / 64];
@@ -80,7 +80,7 @@ struct fabric_page {
 	 * its first slot was given away 2^18 times. 0: nobody had it. Below 2^30. */
 	_Atomic uint32_t slot_owner[PAGE_SLOTS];
 	/* Where the slot's process is in the fabric that was loaded, or was when it ended, as its peers take in what it has sent
-	 * until then: 0 nowhere, else the index of its port, and 1. */
+	 * until then: 0 nowhere, else its place (fabric/host.h), and 1. */
 	_Atomic uint32_t slot_port[PAGE_SLOTS];
 	/* enum page_packets. Not 0: the slot's process is impaired or captured while it runs, and whoever deals with it sends
 	 * packets. */
@@ -89,5 +89,33 @@ struct fabric_page {
 	uint32_t rsvd2;
 	struct page_group group[PAGE_GROUPS];
 };
+
+/* Ports of a process have an index: the first port of each device that of the device, further ones of the InfiniBand device,
+ * which a process at all ports of an adapter has, those behind. A network with a fabric has one InfiniBand device. */
+static inline uint32_t page_ib_device(const struct fabric_page *p)
+{
+	uint32_t i = 0;
+
+	while (i < PAGE_DEVICES && p->device[i].protocol != PAGE_IB)
+		i++;
+	return i < PAGE_DEVICES ? i : 0;
+}
+
+static inline uint32_t page_device_of(const struct fabric_page *p, uint32_t index)
+{
+	return index < p->devices ? index : page_ib_device(p);
+}
+
+/* From 1 on. */
+static inline unsigned page_port_number(const struct fabric_page *p, uint32_t index)
+{
+	return index < p->devices ? 1 : index - p->devices + 2;
+}
+
+/* Of the InfiniBand device's port of this number. With PAGE_DEVICES or more, nobody has it. */
+static inline uint32_t page_index(const struct fabric_page *p, unsigned number)
+{
+	return number <= 1 ? page_ib_device(p) : p->devices + number - 2;
+}
 
 #endif

@@ -8,28 +8,41 @@ bool passage_has_faults(const struct fabric *f, const struct traffic_way *way)
 	bool has = false;
 
 	for (uint32_t i = 0; i < way->links; i++) {
-		const struct fabric_port *p = &f->port[way->out[i]];
-
-		has |= FABRIC_READ(p->loss_ppm) || FABRIC_READ(p->rate_kbps);
+		has |= FABRIC_READ(f->port[way->out[i]].loss_ppm) || fabric_rate(f, way->out[i]);
 	}
 	return has;
 }
 
+/* What was drawn at this port. */
+static uint64_t *drawn_at(struct passage *p, uint32_t port)
+{
+	for (uint32_t i = 0; i < PASSAGE_LINKS; i++) {
+		uint32_t at = (port + i) % PASSAGE_LINKS;
+
+		if (!p->link[at].port)
+			p->link[at].port = port + 1;
+		if (p->link[at].port == port + 1)
+			return &p->link[at].drawn;
+	}
+	return &p->link[port % PASSAGE_LINKS].drawn;
+}
+
 void passage_restart(struct passage *p, uint32_t port)
 {
-	p->drawn[port % PASSAGE_LINKS] = 0;
+	*drawn_at(p, port) = 0;
 }
 
 /* Each end of a link draws by itself. */
 static bool draw(struct passage *p, uint32_t port, uint64_t seed, uint32_t process, uint32_t ppm)
 {
+	uint64_t *drawn = drawn_at(p, port);
 	struct rand r;
 	bool hit;
 
 	rand_seed(&r, seed + port + ((uint64_t)process << 32));
-	r.count = p->drawn[port % PASSAGE_LINKS];
+	r.count = *drawn;
 	hit = rand_chance(&r, ppm);
-	p->drawn[port % PASSAGE_LINKS] = r.count;
+	*drawn = r.count;
 	return hit;
 }
 
@@ -45,9 +58,8 @@ static wtime time_of(uint64_t words, uint32_t rate_kbps)
 	return words * 32 * WTIME_MS / rate_kbps;
 }
 
-/* A packet that comes at *at has passed a link of this rate, behind all that have come to it. False: the queue is full. A word
- * that is further ahead than packets can make it was written by nobody who means it. */
-static bool occupy(struct traffic_block *block, uint32_t rate_kbps, uint64_t words, wtime *at)
+/* A word that is further ahead than packets can make it was written by nobody who means it. */
+bool passage_occupy(struct traffic_block *block, uint32_t rate_kbps, uint64_t words, wtime *at)
 {
 	const wtime most = 2 * PASSAGE_QUEUE + time_of(LONGEST, rate_kbps), takes = time_of(words, rate_kbps);
 	wtime busy = atomic_load_explicit(&block->busy_until, memory_order_relaxed), begin;
@@ -65,8 +77,7 @@ static bool occupy(struct traffic_block *block, uint32_t rate_kbps, uint64_t wor
 	return true;
 }
 
-/* The port at the other end of a link got it spoilt. */
-static void count_error(const struct fabric *f, struct traffic_block *all, uint32_t port, uint64_t words)
+void passage_count_error(const struct fabric *f, struct traffic_block *all, uint32_t port, uint64_t words, bool is_multicast)
 {
 	uint32_t peer = fabric_peer(f, port);
 
@@ -74,6 +85,8 @@ static void count_error(const struct fabric *f, struct traffic_block *all, uint3
 		return;
 	traffic_add(&all[peer], TRAFFIC_ERRORS, 1);
 	traffic_add(&all[peer], TRAFFIC_ERROR_WORDS, words);
+	if (is_multicast)
+		traffic_add(&all[peer], TRAFFIC_MULTICAST_ERRORS, 1);
 }
 
 bool passage_take(struct passage *p, const struct fabric *f, struct traffic_block *all, const struct traffic_way *way,
@@ -84,16 +97,16 @@ bool passage_take(struct passage *p, const struct fabric *f, struct traffic_bloc
 	wtime at = now;
 
 	for (uint32_t i = 0; i < way->links; i++) {
-		uint32_t port = way->out[i], rate_kbps = FABRIC_READ(f->port[port].rate_kbps);
+		uint32_t port = way->out[i], rate_kbps = fabric_rate(f, port);
 
-		if (rate_kbps && !occupy(&all[port], rate_kbps, words, &at)) {
+		if (rate_kbps && !passage_occupy(&all[port], rate_kbps, words, &at)) {
 			traffic_add(&all[port], TRAFFIC_XMIT_DISCARDS, 1);
 			return false;
 		}
 		one.out[0] = port;
 		traffic_pass(all, &one, &load);
 		if (passage_loses(p, f, port, process)) {
-			count_error(f, all, port, words);
+			passage_count_error(f, all, port, words, false);
 			return false;
 		}
 	}

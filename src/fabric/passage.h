@@ -1,8 +1,9 @@
-/* The passage of packets over the links of a way, some of which lose or slow what passes (fabric_set_fault): which of them a
- * packet is lost at, when it has passed the last, and what the ports count of it. Chances are drawn by link and seed, so that the
- * same packets of the same process lose the same ones. How long a link is busy is shared by all processes of the fabric, in
- * traffic.h's mapping, which each of them may write: nobody waits longer than PASSAGE_QUEUE for it. A packet takes its turns at
- * all links of its way when it is sent, so it holds up others at a later link for as long as it waits at earlier ones. */
+/* The passage of packets over the links of a way, some of which lose or slow what passes (fabric_set_fault, fabric_rate): which
+ * of them a packet is lost at, when it has passed the last, and what the ports count of it. Chances are drawn by link and seed,
+ * so that the same packets of the same process lose the same ones. How long a link is busy is shared by all processes of the
+ * fabric, in traffic.h's mapping, which each of them may write: nobody waits longer than PASSAGE_QUEUE for it. A packet takes
+ * its turns at all links of its way when it is sent, so it holds up others at a later link for as long as it waits at earlier
+ * ones. */
 #ifndef WEFT_FABRIC_PASSAGE_H
 #define WEFT_FABRIC_PASSAGE_H
 
@@ -10,7 +11,8 @@
 #include "base/time.h"
 #include "fabric/traffic.h"
 
-/* Our choices: counts of draws that a process keeps, which links may share; and how long a queue for a slow link is. */
+/* Our choices: links with losses whose draws a process counts by themselves, of more some share; and how long a queue for a slow
+ * link is. */
 enum { PASSAGE_LINKS = 256 };
 #define PASSAGE_QUEUE (100 * WTIME_MS)
 
@@ -19,11 +21,21 @@ enum { PASSAGE_WEFTD = 0 };
 
 /* Zero: nothing was drawn. */
 struct passage {
-	uint64_t drawn[PASSAGE_LINKS];
+	struct {
+		uint32_t port;		/* + 1; 0: nobody's */
+		uint64_t drawn;
+	} link[PASSAGE_LINKS];
 };
+
+/* A packet of so many words was spoilt on its way from this port: the one at the other end counts it. */
+void passage_count_error(const struct fabric *f, struct traffic_block *all, uint32_t port, uint64_t words, bool is_multicast);
 
 /* Does a link on the way have a fault? */
 bool passage_has_faults(const struct fabric *f, const struct traffic_way *way);
+
+/* A packet of so many words that comes to a link of this rate at *at has passed it at *at, behind all that came before. False:
+ * the queue is full, and it is lost. Packets that wait are counted. */
+bool passage_occupy(struct traffic_block *block, uint32_t rate_kbps, uint64_t words, wtime *at);
 
 /* Does the link of this port lose what the port sends next? Nothing is counted. */
 bool passage_loses(struct passage *p, const struct fabric *f, uint32_t port, uint32_t process);

@@ -10,13 +10,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FAR = 0xffff };	/* no path */
+enum {
+	FAR = 0xffff,			/* no path */
+	KEPT_SHARE = 8,			/* route.h: an eighth */
+};
 
 struct router {
 	struct fabric *f;
 	enum route_engine engine;
+	bool keeps;			/* what leads somewhere already */
 	uint32_t switches;
 	uint32_t *node;			/* of each switch */
+	uint64_t *by_lid;		/* LIDs and nodes of switches, sorted */
 	uint32_t *number;		/* of each node that is a switch */
 	uint32_t *next;			/* by port: the switch at the other end, or PORT_NONE */
 	uint32_t *load;			/* by port: paths from hosts to hosts that leave by it */
@@ -29,6 +34,7 @@ struct router {
 	uint32_t *queue;
 	uint16_t *hops;			/* of each switch to the destination */
 	uint8_t *goes_down;		/* each switch: its paths to the destination only go down */
+	uint8_t *is_routed;		/* each LID: it is some port's */
 	uint8_t (*good)[NODE_PORTS];	/* each switch: ports that lead to the destination */
 	uint8_t *goods;
 };
@@ -208,15 +214,18 @@ static void find_good(struct router *r, uint32_t to)
 	}
 }
 
-static unsigned choose_port(const struct router *r, uint32_t s, const uint32_t *load)
+/* was: the port that led there before, or LFT_NONE */
+static unsigned choose_port(const struct router *r, uint32_t s, const uint32_t *load, unsigned was)
 {
 	unsigned best = r->good[s][0];
+	bool stays = false;
 
-	for (unsigned i = 1; i < r->goods[s]; i++) {
+	for (unsigned i = 0; i < r->goods[s]; i++) {
+		stays |= r->good[s][i] == was;
 		if (load[r->good[s][i]] < load[best])
 			best = r->good[s][i];
 	}
-	return best;
+	return stays && load[was] <= load[best] + load[best] / KEPT_SHARE + r->carries[s] ? was : best;
 }
 
 /* A LID behind a port of the switch `to`, or of the switch itself, whose LID is no load. */
@@ -225,13 +234,18 @@ static void route_lid(const struct router *r, uint32_t to, unsigned port, uint32
 	memcpy(r->carries, r->hosts, r->switches * sizeof(*r->carries));
 	for (uint32_t i = 0; i < r->reached; i++) {
 		uint32_t s = r->order[i], *load = &r->load[r->f->place[r->node[s]].first_port];
-		unsigned out = s == to ? port : choose_port(r, s, load);
+		uint8_t *entry = &fabric_lft(r->f, r->node[s])[lid];
+		unsigned out = s == to ? port : choose_port(r, s, load, r->keeps ? *entry : LFT_NONE);
 
-		FABRIC_SET(fabric_lft(r->f, r->node[s])[lid], (uint8_t)out);
+		FABRIC_SET(*entry, (uint8_t)out);
 		if (s == to || !port)
 			continue;
 		load[out] += r->carries[s];
 		r->carries[next_of(r, s, out)] += r->carries[s];
+	}
+	for (uint32_t s = 0; r->keeps && r->reached < r->switches && s < r->switches; s++) {
+		if (r->hops[s] == FAR)
+			FABRIC_SET(fabric_lft(r->f, r->node[s])[lid], (uint8_t)LFT_NONE);
 	}
 }
 
@@ -264,16 +278,36 @@ static bool is_up(const struct fabric *f, uint32_t port)
 	return FABRIC_READ(f->port[port].state) != PORT_DOWN;
 }
 
-static void collect(struct router *r)
+static int by_number(const void *a, const void *b)
+{
+	uint64_t x, y;
+
+	memcpy(&x, a, sizeof(x));
+	memcpy(&y, b, sizeof(y));
+	return (x > y) - (x < y);
+}
+
+/* In the order of their LIDs: whoever knows the fabric's nodes in another order comes to the same ways. */
+static void number_switches(struct router *r)
 {
 	const struct fabric *f = r->f;
 
 	for (uint32_t n = 0; n < f->nodes; n++) {
-		if (fabric_is_switch(f, n)) {
-			r->number[n] = r->switches;
-			r->node[r->switches++] = n;
-		}
+		if (fabric_is_switch(f, n))
+			r->by_lid[r->switches++] = (uint64_t)FABRIC_READ(f->port[f->place[n].first_port].lid) << 32 | n;
 	}
+	qsort(r->by_lid, r->switches, sizeof(*r->by_lid), by_number);
+	for (uint32_t s = 0; s < r->switches; s++) {
+		r->node[s] = (uint32_t)r->by_lid[s];
+		r->number[r->node[s]] = s;
+	}
+}
+
+static void collect(struct router *r)
+{
+	const struct fabric *f = r->f;
+
+	number_switches(r);
 	for (uint32_t port = 0; port < f->ports; port++) {
 		uint32_t peer = fabric_peer(f, port);
 		bool leads = peer != PORT_NONE && fabric_is_switch(f, f->owner[port]) && fabric_is_switch(f, f->owner[peer]) &&
@@ -285,17 +319,30 @@ static void collect(struct router *r)
 	}
 }
 
+static void note_lids(const struct router *r)
+{
+	for (uint32_t port = 0; port < r->f->ports; port++) {
+		uint32_t lid = FABRIC_READ(r->f->port[port].lid), count = 1u << (FABRIC_READ(r->f->port[port].lmc) & LMC_MOST);
+
+		for (uint32_t i = lid; lid && i < lid + count && i < r->f->lids; i++)
+			r->is_routed[i] = true;
+	}
+}
+
 static void route_all(struct router *r)
 {
 	struct fabric *f = r->f;
 
 	collect(r);
+	note_lids(r);
 	if (r->engine == ROUTE_UP_DOWN)
 		rank_switches(r);
 	for (uint32_t s = 0; s < r->switches; s++) {
 		fabric_write(f, r->node[s]);
-		for (uint32_t lid = 0; lid < f->lids; lid++)
-			FABRIC_SET(fabric_lft(f, r->node[s])[lid], (uint8_t)LFT_NONE);
+		for (uint32_t lid = 0; lid < f->lids; lid++) {
+			if (!r->keeps || !r->is_routed[lid])
+				FABRIC_SET(fabric_lft(f, r->node[s])[lid], (uint8_t)LFT_NONE);
+		}
 	}
 	for (uint32_t s = 0; s < r->switches; s++)
 		route_switch(r, s);
@@ -303,21 +350,23 @@ static void route_all(struct router *r)
 		fabric_written(f, r->node[s]);
 }
 
-int fabric_route(struct fabric *f, enum route_engine engine)
+static int route(struct fabric *f, enum route_engine engine, bool keeps)
 {
-	struct router r = { .f = f, .engine = engine };
+	struct router r = { .f = f, .engine = engine, .keeps = keeps };
 	size_t nodes = f->nodes + 1, ports = f->ports + 1;
 	struct {
 		void *array;	/* a pointer member of r */
 		size_t count, each;
 	} owned[] = {
+		{ &r.by_lid, nodes, sizeof(*r.by_lid) },
 		{ &r.node, nodes, sizeof(*r.node) }, { &r.number, nodes, sizeof(*r.number) },
 		{ &r.next, ports, sizeof(*r.next) }, { &r.load, ports, sizeof(*r.load) },
 		{ &r.hosts, nodes, sizeof(*r.hosts) }, { &r.carries, nodes, sizeof(*r.carries) },
 		{ &r.order, nodes, sizeof(*r.order) }, { &r.places, nodes, sizeof(*r.places) },
 		{ &r.rank, nodes, sizeof(*r.rank) }, { &r.by_rank, nodes, sizeof(*r.by_rank) },
 		{ &r.queue, nodes, sizeof(*r.queue) }, { &r.hops, nodes, sizeof(*r.hops) },
-		{ &r.goes_down, nodes, 1 }, { &r.good, nodes, sizeof(*r.good) }, { &r.goods, nodes, 1 },
+		{ &r.goes_down, nodes, 1 }, { &r.is_routed, f->lids + 1u, 1 },
+		{ &r.good, nodes, sizeof(*r.good) }, { &r.goods, nodes, 1 },
 	};
 	int err = 0;
 
@@ -336,4 +385,14 @@ int fabric_route(struct fabric *f, enum route_engine engine)
 		free(array);
 	}
 	return err;
+}
+
+int fabric_route(struct fabric *f, enum route_engine engine)
+{
+	return route(f, engine, false);
+}
+
+int fabric_route_again(struct fabric *f, enum route_engine engine)
+{
+	return route(f, engine, true);
 }

@@ -190,3 +190,18 @@ int topology_set_lids(struct topology *t, uint32_t *port)
 	free(taken);
 	return err;
 }
+
+int topology_set_lmc(struct topology *t, unsigned lmc)
+{
+	uint32_t port;
+
+	for (uint32_t n = 0; n < t->nodes; n++) {
+		for (unsigned i = 0; i <= t->node[n].ports; i++) {
+			struct fabric_port *p = &t->port[t->node[n].first_port + i];
+
+			p->lid = 0;
+			p->lmc = t->node[n].type == NODE_SWITCH ? 0 : (uint8_t)lmc;
+		}
+	}
+	return topology_set_lids(t, &port);
+}

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 enum {
-	TOPOLOGY_NODES = 16384,		/* our choice: 10,000 hosts, 1,000 switches, and room */
+	TOPOLOGY_NODES = MLID_FIRST,	/* our choice: no more can have LIDs (4.1.3) */
 	TOPOLOGY_PORTS = 1 << 20,	/* our choice */
 	NODE_PORTS = 254,		/* NumPorts (IBA 14.2.5.3): 255 is no port */
 	NODE_DESCRIPTION = 64,		/* bytes (14.2.5.2) */
@@ -113,5 +113,8 @@ int topology_link(struct topology *t, uint32_t a, uint32_t b, uint8_t width, uin
 /* Gives a LID to each port that has one in a subnet, and none yet: port 0 of a switch, and linked ports of other nodes. Then
  * sizes the tables. -E2BIG: more LIDs than there are. -EEXIST: two ports have one LID; `port` is the second. */
 int topology_set_lids(struct topology *t, uint32_t *port);
+
+/* All LIDs are given anew, 2^lmc of them to each port but those of switches. 0, -ENOMEM or -E2BIG. */
+int topology_set_lmc(struct topology *t, unsigned lmc);
 
 #endif

@@ -20,13 +20,14 @@ enum traffic_count {
 	TRAFFIC_RCV_CONSTRAINT,
 	TRAFFIC_ERRORS,			/* packets that a link with a fault has spoilt on their way to the port */
 	TRAFFIC_ERROR_WORDS,		/* of these */
+	TRAFFIC_MULTICAST_ERRORS,	/* packets among them */
 	TRAFFIC_COUNTS,
 };
 
 struct traffic_block {
 	_Atomic uint64_t count[TRAFFIC_COUNTS];
 	_Atomic uint64_t busy_until;	/* of a slow link, of the monotonic clock: passage.c */
-	uint64_t rsvd[5];		/* two lines of cache */
+	uint64_t rsvd[4];		/* two lines of cache */
 };
 
 /* A way as packets of programs go it. */

@@ -4,7 +4,9 @@
 
 #include "ib/engine.h"
 #include "ib/msn_exchange.h"
+#include "ib/pace.h"
 #include "ib/path.h"
+#include "ib/reflect.h"
 #include "ib/request.h"
 #include "ib/responder_resources.h"
 #include "wire/aeth.h"
@@ -56,13 +58,23 @@ void ack_refuse(struct qp *qp, psn_t psn, uint8_t syndrome)
 	r->nak_psn = psn;
 }
 
-static void address(struct qp *qp, struct packet *p, enum opcode_op op, enum opcode_position position, psn_t psn)
+/* What is answered came by this path. */
+static void address_back(struct qp *qp, struct packet *p, enum opcode_op op, enum opcode_position position, psn_t psn,
+			 unsigned path)
 {
 	path_address(qp, p);
 	p->opcode = (uint8_t)opcode_find(engine_service(qp), op, position, 0);
 	p->psn = psn;
+	p->resv.bth6 = pace_marks(qp);
+	if (reflect_of(qp))
+		reflect_address(qp, reflect_choose(qp, path), p);
 	p->aeth.syndrome = aeth_syndrome(AETH_ACK, AETH_NO_CREDITS);
 	QP_COUNT(qp, sent_pkts, 1);
+}
+
+static void address(struct qp *qp, struct packet *p, enum opcode_op op, enum opcode_position position, psn_t psn)
+{
+	address_back(qp, p, op, position, psn, reflect_of(qp) ? reflect_of(qp)->last : 0);
 }
 
 static void say_held(const struct responder *r, struct packet *p)
@@ -74,29 +86,52 @@ static void say_held(const struct responder *r, struct packet *p)
 	r->reorder->must_say = false;
 }
 
-/* An ACK names the last PSN executed. So does a sequence NAK in the seed profile, MSN-25. */
+/* An ACK names the last PSN executed, and in its MSN the messages up to there. A READ or an atomic is acknowledged by its
+ * response alone (9.7.5.1.2): rdma_rxe takes an ACK of that very PSN for the response, and a READ whose response was lost
+ * succeeds without data. So an ACK ends before it, unless the peer repeats selectively: it learns so that the response was
+ * lost. */
+static psn_t last_acknowledged(const struct qp *qp, uint32_t *msn)
+{
+	const struct responder *r = &engine_of(qp)->responder;
+	psn_t psn = psn_add(r->psn, -1);
+	const struct resource *res;
+
+	*msn = r->msn;
+	if (r->selective || engine_of(qp)->options.profile == IB_SEED)
+		return psn;
+	for (uint32_t i = 0; i < r->depth && (res = resources_find(r, psn)); i++) {
+		psn = psn_add(res->psn, -1);
+		*msn = psn_add(res->msn, -1);
+	}
+	return psn;
+}
+
+/* So does a sequence NAK in the seed profile, MSN-25. */
 static bool say(struct qp *qp, struct packet *p)
 {
 	struct responder *r = &engine_of(qp)->responder;
-	psn_t psn = psn_add(r->psn, -1);
+	uint32_t msn = r->msn;
+	psn_t psn;
 
 	if (r->due == DUE_NOTHING)
 		return false;
+	psn = r->due == DUE_ACK ? last_acknowledged(qp, &msn) : psn_add(r->psn, -1);
 	if (r->due == DUE_NAK)
 		psn = r->nak_psn;
 	if (r->due == DUE_NAK && engine_of(qp)->options.profile == IB_SEED &&
 	    r->syndrome == aeth_syndrome(AETH_NAK, NAK_PSN_SEQUENCE))
 		psn = psn_add(psn, -1);
 	address(qp, p, OP_ACK, POS_ONLY, psn);
-	p->aeth.msn = r->msn;
+	p->aeth.msn = msn;
 	if (r->due == DUE_NAK)
 		p->aeth.syndrome = r->syndrome;
 	else if (r->due == DUE_ACK && reorder_has_news(r->reorder))
 		say_held(r, p);
 	else if (r->due == DUE_HEARD)
 		msn_exchange_say_heard(qp, p);
-	r->due = DUE_NOTHING;
+	r->due = r->due == DUE_ACK && reflect_acked(qp) ? DUE_ACK : DUE_NOTHING;
 	r->unacked = r->unacked_receives = 0;
+	list_remove(&qp->withheld);
 	return true;
 }
 
@@ -139,7 +174,7 @@ static bool respond_read(struct qp *qp, struct resource *res, struct packet_out 
 	bool is_first = packet == res->asked, is_last = packet + 1 == res->end;
 	enum opcode_position position = is_first ? (is_last ? POS_ONLY : POS_FIRST) : is_last ? POS_LAST : POS_MIDDLE;
 
-	address(qp, p, OP_READ_RESPONSE, position, psn_add(res->psn, packet));
+	address_back(qp, p, OP_READ_RESPONSE, position, psn_add(res->psn, packet), res->path);
 	p->payload_bytes = request_bytes(res->length, mtu, packet);
 	return read_memory(qp, res, packet * mtu, out);
 }
@@ -205,8 +240,9 @@ static bool output_part(struct qp *qp, wtime now, struct packet_out *out)
 	uint32_t packet;
 	const struct resource *res = resources_part(qp, &packet);
 
-	if (!res)
+	if (!res || !pace_allows_response(qp, now))
 		return false;
+	pace_response_sent(qp, now);
 	if (!respond_part(qp, res, packet, out)) {
 		read_refused(qp, now, out->packet.psn);
 		return false;
@@ -226,6 +262,8 @@ bool responder_output(struct qp *qp, wtime now, struct packet_out *out)
 	if (r->parts && output_part(qp, now, out))
 		return true;
 	res = oldest_unanswered(r);
+	if (res && res->op == OP_READ_REQUEST && !pace_allows_response(qp, now))
+		return false;
 	if (res && res->op == OP_READ_REQUEST && !respond_read(qp, res, out)) {
 		read_refused(qp, now, out->packet.psn);
 		res = NULL;
@@ -237,7 +275,9 @@ bool responder_output(struct qp *qp, wtime now, struct packet_out *out)
 			r->phase = RESPONDER_CLOSED;
 		return said;
 	}
-	if (res->op != OP_READ_REQUEST)
+	if (res->op == OP_READ_REQUEST)
+		pace_response_sent(qp, now);
+	else
 		respond_atomic(qp, res, &out->packet);
 	responded(qp, res, &out->packet);
 	res->next++;

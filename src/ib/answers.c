@@ -15,11 +15,54 @@ static struct answers *answers_of(const struct qp *qp)
 	return engine_of(qp)->flight.answers;
 }
 
+/* Could it, if the peer repeats selectively? */
+static bool may_be_selective(const struct qp *qp)
+{
+	return qp->attr.retry_cnt && !engine_completes_by_msn(engine_of(qp));
+}
+
 bool answers_are_selective(const struct qp *qp)
+{
+	return engine_of(qp)->flight.selective && may_be_selective(qp);
+}
+
+static bool asks_in_pieces(const struct qp *qp)
 {
 	const struct engine *e = engine_of(qp);
 
-	return e->flight.selective && qp->attr.retry_cnt && !engine_completes_by_msn(e);
+	return (e->flight.selective || (e->selective && !e->flight.heard)) && may_be_selective(qp);
+}
+
+/* Responses fill the path as packets do: no more than a window of them, and at least the usual one. */
+static uint32_t most_under_way(const struct flight *f)
+{
+	return flight_most(f) > IB_WINDOW ? flight_most(f) : IB_WINDOW;
+}
+
+static uint32_t piece_of(uint32_t depth)
+{
+	uint32_t share = ANSWERS_REACH / (depth ? depth : 1);
+
+	if (depth <= 1)
+		return share;
+	return share < ANSWERS_LEAST ? ANSWERS_LEAST : share > ANSWERS_MOST ? ANSWERS_MOST : share;
+}
+
+uint32_t answers_piece(const struct qp *qp, uint32_t rest)
+{
+	const struct flight *f = &engine_of(qp)->flight;
+	uint32_t piece = piece_of(qp->attr.max_rd_atomic), span;
+
+	if (!asks_in_pieces(qp))
+		return rest;
+	if (rest < piece)
+		piece = rest;
+	if (flight_empty(f))
+		return piece;
+	span = (uint32_t)psn_diff(f->psn, flight_first_psn(f)) + piece;
+	if ((f->unanswered && f->unanswered >= qp->attr.max_rd_atomic) || span > ANSWERS_REACH)
+		return 0;
+	return span - (f->answers ? f->answers->early.count : 0) <= most_under_way(f) ? piece : 0;
 }
 
 static struct answers *make(struct qp *qp)
@@ -47,6 +90,17 @@ static wtime window(const struct flight *f)
 	return window ? window : f->rtt.smooth_ns / 4;
 }
 
+/* By several paths: responses of a request that left by another than what came just now may follow it for as long as any answer
+ * takes. So this PSN is as late as the window allows, or later. */
+static wtime later_by_paths(const struct flight *f, psn_t psn)
+{
+	uint32_t i = f->oldest;
+
+	while (i != f->newest && psn_cmp(flight_last_psn(flight_at(f, i)), psn) < 0)
+		i++;
+	return i != f->newest && loss_path_of(f, i) != f->heard_by ? 2 * f->rtt.wait_ns : 0;
+}
+
 /* Responses that are in reach now, and known to have been sent, may be asked for when the window has passed. */
 static void date(struct qp *qp, wtime now)
 {
@@ -56,12 +110,17 @@ static void date(struct qp *qp, wtime now)
 	wtime due = now + window(f);
 
 	/* dates behind the flight are old, and after 2^23 PSNs without a loss they seem to be ahead */
-	if (psn_cmp(a->dated, first) < 0 || psn_cmp(a->dated, f->loss->known) > 0)
+	if (psn_cmp(a->dated, first) < 0 || psn_cmp(a->dated, f->loss->known) > 0) {
 		a->dated = first;
+		a->is_due = false;
+		a->deadline = WTIME_NEVER;
+	}
 	while (psn_cmp(a->dated, f->loss->known) < 0 && psn_diff(a->dated, first) < REORDER_SPAN) {
-		a->missing[a->dated % REORDER_SPAN] = (struct answers_missing){ .due = due, .since = now };
+		wtime at = f->paths ? due + later_by_paths(f, a->dated) : due;
+
+		a->missing[a->dated % REORDER_SPAN] = (struct answers_missing){ .due = at, .since = now };
 		a->dated = psn_add(a->dated, 1);
-		a->deadline = wtime_min(a->deadline, due);
+		a->deadline = wtime_min(a->deadline, at);
 	}
 }
 
@@ -136,7 +195,7 @@ static void note_arrival(struct flight *f, wtime now, psn_t psn)
 
 	if (psn_cmp(psn, f->answers->dated) >= 0)
 		return;
-	if (m->since && now - m->asked < (m->asked ? f->loss->least_ns : WTIME_NEVER))
+	if (m->since && now - m->asked < (m->asked ? loss_least(f) : WTIME_NEVER))
 		loss_late(f, now - m->since);
 	else if (m->asked)
 		question_answered(f, now, m->asked);
@@ -150,10 +209,17 @@ bool answers_keep(struct qp *qp, wtime now, const struct packet *p)
 {
 	struct flight *f = &engine_of(qp)->flight;
 
-	if (reorder_hold(qp->ca, &f->answers->early, flight_first_psn(f), p) != REORDER_HELD)
+	switch (reorder_hold(qp->ca, &f->answers->early, flight_first_psn(f), p)) {
+	case REORDER_HELD:
+		note_arrival(f, now, p->psn);
+		return true;
+	case REORDER_DISPUTED:
+		f->answers->missing[p->psn % REORDER_SPAN].due = now;
+		settle(f, now);
 		return false;
-	note_arrival(f, now, p->psn);
-	return true;
+	default:
+		return false;
+	}
 }
 
 void answers_came(struct qp *qp, wtime now, psn_t psn)
@@ -199,6 +265,7 @@ static void search(struct qp *qp, wtime now, uint32_t index, struct answers_gap 
 	const struct flight *f = &engine_of(qp)->flight;
 	const struct flight_entry *e = flight_at(f, index);
 	struct answers *a = f->answers;
+	wtime wait = rtt_expected(&f->rtt);
 
 	for (uint32_t i = 0; i < e->span && psn_cmp(psn_add(e->psn, i), a->dated) < 0; i++) {
 		psn_t psn = psn_add(e->psn, i);
@@ -207,7 +274,7 @@ static void search(struct qp *qp, wtime now, uint32_t index, struct answers_gap 
 			if (!gap->count)
 				*gap = (struct answers_gap){ index, i, 0 };
 			gap->count++;
-			ask(&a->missing[psn % REORDER_SPAN], now, f->rtt.wait_ns);
+			ask(&a->missing[psn % REORDER_SPAN], now, wait);
 		}
 	}
 }

@@ -3,12 +3,22 @@
  * order. Only what is missing is asked for again: of a READ the part that is missing, as a READ request for that part (IBA
  * 9.7.5.1.5), of anything else the whole request. A response is missing when one behind it, or an ACK, has come and the
  * reordering window of loss.h has passed; one that was asked for again, when rtt.h's wait has, doubled each time. None of this
- * uses up a retry: while nothing comes the ACK timer runs on, and what is held gives no retries back. */
+ * uses up a retry: while nothing comes the ACK timer runs on, and what is held gives no retries back.
+ *
+ * A long READ is asked for in pieces. Each is a READ request of its own with its own PSNs, which no responder can tell from other
+ * READs, and takes one of max_rd_atomic. So no more responses are under way than the requester can hold, and the responder's link
+ * is not filled with a whole READ before the first question. A piece always begins and ends at the same packets of its READ: what
+ * is repeated is what was asked for. */
 #ifndef WEFT_IB_ANSWERS_H
 #define WEFT_IB_ANSWERS_H
 
+#include "ib/ib.h"
 #include "ib/reorder.h"
 #include "verbs/qp.h"
+
+/* Our choice: so many responses are asked for by one request, and so many PSNs may be in flight then: what fills a window besides
+ * is held by the peer as well if a request is lost. */
+enum { ANSWERS_LEAST = 16, ANSWERS_MOST = 32, ANSWERS_REACH = REORDER_SPAN - IB_WINDOW };
 
 /* Made with the first response that is missing. PSNs from `dated` on have no entry in `missing` yet; one entry is used by PSNs
  * that differ by a multiple of REORDER_SPAN, of which one at most is in reach. */
@@ -35,6 +45,10 @@ struct answers_gap {
 /* Does the QP ask for single responses? Not where no retries are allowed, or where MSNs tell what is complete: responses in the
  * middle of a READ have none. */
 bool answers_are_selective(const struct qp *qp);
+
+/* A READ has `rest` responses to be asked for yet: so many by the next request. 0: it has to wait for others. All, of a peer that
+ * does not repeat selectively; before the peer says anything nobody knows, and to a stranger pieces are READs like others. */
+uint32_t answers_piece(const struct qp *qp, uint32_t rest);
 
 /* The peer has sent the responses to all PSNs before this one. False: there is no memory to note it. */
 bool answers_sent(struct qp *qp, wtime now, psn_t before);

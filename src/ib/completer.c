@@ -5,8 +5,10 @@
 #include "ib/answers.h"
 #include "ib/complete_by_wqe.h"
 #include "ib/engine.h"
+#include "ib/pace.h"
 #include "ib/request.h"
 #include "ib/requester.h"
+#include "ib/spread.h"
 #include "ib/timer.h"
 #include "wire/aeth.h"
 #include "wire/header.h"
@@ -98,6 +100,9 @@ static void receiver_not_ready(struct qp *qp, wtime now, psn_t psn, unsigned cod
 	}
 	if (f->rnr_retries != RNR_FOREVER)
 		f->rnr_retries--;
+	/* The peer is heard, so nothing is wrong with the path. rdma_rxe has a sequence NAK follow, before which a long flight
+	 * goes out again: each such round must not take one of the path's retries. */
+	f->retries = qp->attr.retry_cnt;
 	flight_rewind(f, psn);
 	rtt_lost(&f->rtt, psn);
 	f->phase = FLIGHT_RNR;
@@ -397,15 +402,24 @@ void completer_input(struct qp *qp, wtime now, const struct packet *p)
 {
 	const struct opcode_row *row = opcode_row(p->opcode);
 	struct flight *f = &engine_of(qp)->flight;
+	uint32_t arrived = pace_arrived(qp);
 
 	if (f->phase == FLIGHT_CLOSED || flight_empty(f))
 		return;
-	if (p->resv.bth7 == BTH_SELECTIVE && !f->selective && f->loss && concerns(f, p->psn))
-		loss_select(f);
+	if (!f->selective && concerns(f, p->psn)) {
+		f->heard = true;
+		if (bth_is_selective(p->resv.bth7) && f->loss) {
+			loss_select(f);
+			spread_open(qp, now);
+		}
+	}
+	if (spread_of(qp))
+		spread_heard(qp, now, row->op == OP_READ_RESPONSE, bth_path(p->resv.bth7));
 	if (row->op == OP_ACK)
 		input_ack(qp, now, p);
 	else if (row->op == OP_SELECTIVE_ACK)
 		input_selective(qp, now, p);
 	else
 		input_response(qp, now, row, p);
+	pace_heard(qp, now, p, arrived);
 }

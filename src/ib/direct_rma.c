@@ -163,7 +163,7 @@ enum direct_outcome direct_take(struct qp *qp, const struct send_wqe *wqe, const
 {
 	enum direct_outcome how = DIRECT_NONE;
 
-	if (!qp->ca->direct || (qp->type != IBV_QPT_RC && qp->type != IBV_QPT_UC))
+	if (!engine_may_go_directly(qp))
 		return DIRECT_NONE;
 	if (wqe->bad_status || flight_repeats(&engine_of(qp)->flight))
 		return DIRECT_NONE;

@@ -194,8 +194,8 @@ static enum direct_outcome send_parts(struct qp *qp, const struct send_wqe *wqe,
 	return DIRECT_DONE;
 }
 
-/* The bytes of a short send, as most sends are: one packet whatever the MTU, one segment, not solicited. describe() knows nothing
- * else of it. NULL: the send is not short. */
+/* The bytes of a short send, as most sends are: one packet whatever the MTU, one segment, not solicited. NULL: the send is not
+ * short. */
 static inline const void *short_data(const struct qp *qp, const struct send_wqe *wqe)
 {
 	if (wqe->opcode != IBV_WR_SEND || wqe->length - 1 >= SHORT_MOST || qp->type != IBV_QPT_RC ||
@@ -206,30 +206,41 @@ static inline const void *short_data(const struct qp *qp, const struct send_wqe 
 	return wqe->num_sge == 1 && wqe->seg->length == wqe->length ? seg_memory(qp->pd, wqe->seg, wqe->length, 0) : NULL;
 }
 
-static inline bool hand_short(struct qp *qp, const struct engine *e, const void *data, uint32_t bytes)
-{
-	return qp->ca->direct->send_short(qp->ca->direct_arg, qp, e->flight.psn, responder_received(&e->responder), data, bytes);
-}
-
-/* short_data is NULL for all calls of one caller and for none of the other's: short sends have a copy of this function from which
- * what they cannot be is gone. */
-static inline __attribute__((always_inline)) enum direct_outcome send_one(struct qp *qp, const struct send_wqe *wqe,
-									  const struct request_row *row, bool placed,
-									  const void *short_data)
+/* Sends these bytes as a short message, which takes one PSN. There is room for it in the window. The record goes first, as the
+ * peer waits for it, and the books follow. False: not this way. */
+static inline __attribute__((always_inline)) bool send_short(struct qp *qp, const void *data, uint32_t bytes)
 {
 	struct engine *e = engine_of(qp);
-	bool is_short = short_data, is_reliable = is_short || e->flight.window;
-	uint32_t packets = is_short ? 1 : request_packets(wqe->length, engine_mtu(qp)), bytes = wqe->length;
+
+	if (!qp->ca->direct->send_short(qp->ca->direct_arg, qp, e->flight.psn, responder_received(&e->responder), data, bytes))
+		return false;
+	book(qp, 1);
+	count(qp, bytes);
+	direct_load_count(qp, OP_SEND, 0, bytes);
+	return true;
+}
+
+static enum direct_outcome take_short(struct qp *qp, const void *data, uint32_t bytes)
+{
+	if (!has_room(qp, 1))
+		return no_room(qp);
+	return send_short(qp, data, bytes) ? DIRECT_DONE : DIRECT_NONE;
+}
+
+static enum direct_outcome take_any(struct qp *qp, const struct send_wqe *wqe, const struct request_row *row, bool placed)
+{
+	struct engine *e = engine_of(qp);
+	uint32_t packets = request_packets(wqe->length, engine_mtu(qp)), bytes = wqe->length;
 	struct iovec iov[DIRECT_IOVS];
 	struct direct_message m;
 
-	if (is_reliable && !has_room(qp, packets))
+	if (e->flight.window && !has_room(qp, packets))
 		return no_room(qp);
-	if (!is_short && !describe(qp, wqe, row, placed, &m, iov))
+	if (!describe(qp, wqe, row, placed, &m, iov))
 		return goes_in_parts(qp, wqe, row) ? send_parts(qp, wqe, row) : DIRECT_NONE;
-	if (is_short ? !hand_short(qp, e, short_data, bytes) : !qp->ca->direct->send(qp->ca->direct_arg, qp, &m))
+	if (!qp->ca->direct->send(qp->ca->direct_arg, qp, &m))
 		return DIRECT_NONE;
-	if (is_reliable)
+	if (e->flight.window)
 		book(qp, packets);
 	else
 		flight_left(&e->flight, packets);
@@ -238,21 +249,9 @@ static inline __attribute__((always_inline)) enum direct_outcome send_one(struct
 		direct_load_count_immediate(qp);
 	} else {
 		count(qp, bytes);
-		direct_load_count(qp, is_short ? OP_SEND : row->op, is_short ? 0 : row->trailer, bytes);
+		direct_load_count(qp, row->op, row->trailer, bytes);
 	}
 	return DIRECT_DONE;
-}
-
-static enum direct_outcome send_any(struct qp *qp, const struct send_wqe *wqe, const struct request_row *row, bool placed)
-{
-	return send_one(qp, wqe, row, placed, NULL);
-}
-
-static inline enum direct_outcome send_short(struct qp *qp, const struct send_wqe *wqe, const void *data)
-{
-	if (!data)
-		__builtin_unreachable();
-	return send_one(qp, wqe, NULL, false, data);
 }
 
 enum direct_outcome direct_send_take(struct qp *qp, const struct send_wqe *wqe, const struct request_row *row, bool placed)
@@ -262,7 +261,30 @@ enum direct_outcome direct_send_take(struct qp *qp, const struct send_wqe *wqe, 
 	if (row->kind != REQUEST_DATA || !may_send(engine_of(qp)) || !has_direct_path(qp))
 		return DIRECT_NONE;
 	data = short_data(qp, wqe);
-	return data ? send_short(qp, wqe, data) : send_any(qp, wqe, row, placed);
+	return data ? take_short(qp, data, wqe->length) : take_any(qp, wqe, row, placed);
+}
+
+/* What direct_take and direct_send_take ask of a short send, where no request stands before it. */
+static inline bool sends_short(const struct qp *qp)
+{
+	const struct engine *e = engine_of(qp);
+	const struct flight *f = &e->flight;
+
+	return e->takes_short && f->phase == FLIGHT_OPEN && f->resend == f->newest && f->psn == f->fresh && !qp->send_cq->asked &&
+	       engine_may_go_directly(qp) && direct_path_is_current(&qp->direct_path) && flight_has_room(f, 1);
+}
+
+bool direct_send_post(struct qp *qp, const struct wqe_seg *seg, bool is_inline)
+{
+	const void *data;
+
+	if (seg->length - 1 >= SHORT_MOST || !sends_short(qp))
+		return false;
+	data = is_inline ? (const void *)(uintptr_t)seg->addr : seg_memory(qp->pd, seg, seg->length, 0);
+	if (!data || !send_short(qp, data, seg->length))
+		return false;
+	engine_of(qp)->detours = 0;
+	return true;
 }
 
 bool direct_send_reap_acks(struct qp *qp, wtime now)
@@ -277,8 +299,7 @@ bool direct_send_reap_acks(struct qp *qp, wtime now)
 		list_remove(&qp->unacked);
 	else if (f->phase == FLIGHT_OPEN)
 		timer_start(qp, now);
-	if (f->deadline != WTIME_NEVER || timer_heap_contains(&qp->timer))
-		qp_rearm(qp);
+	engine_rearm(qp);
 	return moved;
 }
 

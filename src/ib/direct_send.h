@@ -12,6 +12,9 @@ enum direct_outcome direct_send_take(struct qp *qp, const struct send_wqe *wqe, 
 
 enum { DIRECT_EAGER_MAX = 8128 };	/* bytes; an RC send of more goes by rendezvous */
 
+/* message_ops.qp_send_short */
+bool direct_send_post(struct qp *qp, const struct wqe_seg *seg, bool is_inline);
+
 /* For the table of transport operations. */
 bool direct_send_reap_acks(struct qp *qp, wtime now);
 

@@ -6,9 +6,12 @@
 #include "ib/direct_load.h"
 #include "ib/direct_send.h"
 #include "ib/msn_exchange.h"
+#include "ib/pace.h"
 #include "ib/path.h"
 #include "ib/raw.h"
+#include "ib/reflect.h"
 #include "ib/requester.h"
+#include "ib/spread.h"
 #include "ib/ud.h"
 
 #include "base/log.h"
@@ -21,6 +24,7 @@
 
 const struct ib_options ib_default_options = {
 	.profile = IB_STANDARD, .ack_mode = IB_ACK_ON_REQUEST, .window_pkts = IB_WINDOW, .ack_every = 1, .selective_repeat = true,
+	.congestion_control = true, .paths = 1,
 };
 
 static bool has_requester(const struct qp *qp)
@@ -43,6 +47,7 @@ void ib_check(const struct qp *qp)
 	flight_check(&engine_of(qp)->flight);
 	answers_check(qp);
 	responder_check(qp);
+	pace_check(qp);
 }
 
 static void check(const struct qp *qp)
@@ -70,9 +75,11 @@ static enum opcode_service service_of(enum ibv_qp_type type)
 static void take_options(struct engine *e, const struct ib_options *o)
 {
 	e->options = *o;
-	e->selective = o->selective_repeat && o->profile == IB_STANDARD && e->service == SERVICE_RC;
+	e->selective = o->selective_repeat && o->profile == IB_STANDARD &&
+		       (e->service == SERVICE_RC || e->service == SERVICE_XRC);
 	e->acks_as_usual = o->profile == IB_STANDARD && o->ack_mode == IB_ACK_ON_REQUEST &&
 			   o->completion == ib_default_options.completion && !o->ack_when_consumed;
+	e->paces = o->congestion_control && o->profile == IB_STANDARD && e->service != SERVICE_UD;
 	e->takes_short = e->acks_as_usual && e->service == SERVICE_RC;
 }
 
@@ -103,7 +110,10 @@ static void fini(struct qp *qp)
 	struct engine *e = engine_of(qp);
 
 	responder_fini(qp);
+	reflect_close(qp);
 	answers_fini(qp);
+	spread_close(qp);
+	pace_forget(qp);
 	flight_fini(&e->flight);
 	free(e);
 	qp->engine = NULL;
@@ -113,7 +123,8 @@ int ib_options_check(const struct ib_options *o, const struct ca_device *dev)
 {
 	uint32_t window = o->window_pkts;
 
-	if (window < 1 || window > IB_WINDOW_MAX || (window & (window - 1)) || o->start_msn > PSN_MASK || !o->ack_every)
+	if (window < 1 || window > IB_WINDOW_MAX || (window & (window - 1)) || o->start_msn > PSN_MASK || !o->ack_every ||
+	    o->paths > BTH_PATHS)
 		return -EINVAL;
 	return o->ack_mode == IB_ACK_COALESCED && dev->may_reorder ? -EOPNOTSUPP : 0;
 }
@@ -131,6 +142,7 @@ int ib_set_options(struct qp *qp, const struct ib_options *options)
 	if (flight_init(&flight, window_of(qp, options)) < 0)
 		return -ENOMEM;
 	answers_fini(qp);
+	pace_forget(qp);
 	flight_fini(&e->flight);
 	e->flight = flight;
 	take_options(e, options);
@@ -164,6 +176,8 @@ static void modified(struct qp *qp, wtime now, enum ibv_qp_state from, int mask)
 	completer_ack_postponed(qp);	/* what was executed is not flushed */
 	origin_forget(&engine_of(qp)->origin);
 	direct_load_forget(engine_of(qp));
+	if (mask & IBV_QP_PATH_MIG_STATE && qp->attr.path_mig_state == IBV_MIG_MIGRATED)
+		requester_migrated(qp, now);
 	if (mask & IBV_QP_MAX_DEST_RD_ATOMIC && has_responder(qp))
 		responder_resize(qp);
 	switch (qp->state) {
@@ -206,23 +220,29 @@ static void recv_doorbell(struct qp *qp, wtime now)
 {
 }
 
-/* Answers go before requests: a peer waits for them. */
+/* Answers go before requests: a peer waits for them. But an ACK that was withheld goes behind the first request: being shorter,
+ * it leaves in the same datagram (UDP_SEGMENT). */
 static bool output(struct qp *qp, wtime now, struct packet_out *out)
 {
-	bool made = (has_responder(qp) && responder_output(qp, now, out)) ||
-		    (has_requester(qp) && requester_output(qp, now, out));
+	bool waits = list_linked(&qp->withheld) && !out->follows && has_requester(qp), made;
 
+	made = pace_output(qp, out) || reflect_output(qp, out) || spread_output(qp, now, out) ||
+	       (waits && requester_output(qp, now, out)) ||
+	       (has_responder(qp) && responder_output(qp, now, out)) ||
+	       (!waits && has_requester(qp) && requester_output(qp, now, out));
 	check(qp);
 	return made;
 }
 
 static wtime deadline(const struct qp *qp)
 {
-	return engine_of(qp)->flight.deadline;
+	return wtime_min(wtime_min(engine_of(qp)->flight.deadline, pace_deadline(qp)), spread_deadline(qp));
 }
 
 static void expire(struct qp *qp, wtime now)
 {
+	pace_expire(qp, now);
+	spread_expire(qp, now);
 	requester_expire(qp, now);
 	check(qp);
 }
@@ -239,6 +259,7 @@ static bool ack_postponed(struct qp *qp)
 {
 	bool moved = completer_ack_postponed(qp);
 
+	engine_rearm(qp);
 	check(qp);
 	return moved;
 }
@@ -258,6 +279,14 @@ static void message(struct qp *qp, wtime now, const void *channel, const struct 
 	direct_send_input(qp, now, m);
 	qp_rearm(qp);
 	check(qp);
+}
+
+static bool send_short(struct qp *qp, const struct wqe_seg *seg, bool is_inline)
+{
+	bool sent = direct_send_post(qp, seg, is_inline);
+
+	check(qp);
+	return sent;
 }
 
 static bool short_message(struct qp *qp, psn_t psn, psn_t received, const void *data, uint32_t bytes, bool solicited)
@@ -291,6 +320,8 @@ static void context(const struct qp *qp, struct qp_context *c)
 	if (f->phase != FLIGHT_CLOSED)
 		c->engine.retries = (uint32_t)(f->retries_granted - f->retries);
 	c->engine.receives_awaiting_ack = engine_of(qp)->responder.unacked_receives;
+	pace_describe(qp, &c->path);
+	spread_describe(qp, c);
 }
 
 static int set_window(struct qp *qp, uint64_t bytes)
@@ -306,11 +337,20 @@ static int set_window(struct qp *qp, uint64_t bytes)
 	return 0;
 }
 
+/* Congestion notifications are for all connected QPs (A17.9.3). */
+static bool is_of_service(const struct qp *qp, const struct opcode_row *row)
+{
+	if (row->op == OP_CNP)
+		return !qp_is_datagram(qp);
+	return row->service == engine_service(qp) || (row->service == SERVICE_MAKER && engine_of(qp)->selective);
+}
+
 /* IBA 9.6.1.1 to 9.6.1.4: the QP exists, has this service, may receive, and the packet comes from its peer. What fails
  * is dropped silently. */
 static void input(struct ca *ca, struct ca_device *dev, wtime now, origin_t origin, const struct packet *p)
 {
 	const struct opcode_row *row = opcode_row(p->opcode);
+	enum path path;
 	struct qp *qp;
 
 	ca_count(ca, dev, COUNTER_INDEX(rcvd_pkts), 1);
@@ -327,16 +367,31 @@ static void input(struct ca *ca, struct ca_device *dev, wtime now, origin_t orig
 		ca->counters.dropped_no_qp++;
 		return;
 	}
-	if ((row->service != engine_service(qp) && !(row->op == OP_SELECTIVE_ACK && engine_of(qp)->selective)) ||
-	    !engine_receives(qp))
+	if (!is_of_service(qp, row) || !engine_receives(qp))
 		return;
 	if (qp->type == IBV_QPT_UD) {
 		ud_input(qp, origin, p);
 		return;
 	}
-	if (!path_accepts(qp, p) || !origin_is_peer(&engine_of(qp)->origin, qp, origin, p) || !path_pkey_matches(qp, p))
+	path = path_of(qp, p);
+	if ((path == PATH_NONE && !qp->migration) || !origin_is_peer(&engine_of(qp)->origin, qp, origin, p))
 		return;
-	if (msn_exchange_is_for(qp, p))
+	if (path == PATH_NONE) {
+		path_refuse(qp, p);
+		return;
+	}
+	if (!path_pkey_matches(qp, path, p))
+		return;
+	if (qp->migration)
+		path_follow(qp, now, path, p);
+	pace_input(qp, now, p);
+	if (row->op == OP_CNP)
+		pace_notified(qp);
+	else if (row->op == OP_PATH_PROBE)
+		reflect_probe(qp, p);
+	else if (row->op == OP_PATH_ANSWER)
+		spread_answered(qp, now, p);
+	else if (msn_exchange_is_for(qp, p))
 		msn_exchange_input(qp, now, p);
 	else if (!row->is_response && has_responder(qp))
 		responder_input(qp, now, p);
@@ -349,7 +404,8 @@ static void input(struct ca *ca, struct ca_device *dev, wtime now, origin_t orig
 static const struct packet_ops packets = { .qp_output = output, .input = input };
 
 static const struct message_ops messages = {
-	.qp_message = message, .qp_short = short_message, .qp_reap_acks = reap_acks, .qp_ack_postponed = ack_postponed,
+	.qp_message = message, .qp_short = short_message, .qp_send_short = send_short, .qp_reap_acks = reap_acks,
+	.qp_ack_postponed = ack_postponed,
 };
 
 const struct transport_ops ib_transport = {

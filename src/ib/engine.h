@@ -22,10 +22,14 @@ struct engine {
 	bool selective;			/* repeats selectively, when the peer does: loss.h, reorder.h */
 	bool acks_as_usual;		/* nobody chose when and how: direct messages may do without */
 	bool takes_short;		/* RC, and that: short messages have a way of their own */
+	bool paces;			/* holds back where there is congestion, when the peer is on another host: pace.h */
 	psn_t postponed_psn;			/* the ACK, while the QP is in ca.acks.postponed */
 	struct direct_load load;
 	struct flight flight;		/* RC, UC, XRC_SEND; of UD and raw packet only the phase */
 	struct responder responder;	/* RC, UC, XRC_RECV */
+	struct spread *spread;		/* owned; NULL: what it requests goes by one path */
+	struct reflect *reflect;	/* owned; NULL: so does what its peer requests */
+	struct pace *pace;		/* owned, made with the first packet to another host, or that came marked from one */
 	struct origin origin;		/* of what it takes in */
 	unsigned detours;		/* requests in a row that could have done without packets, but had to follow some */
 };
@@ -59,6 +63,13 @@ static inline enum opcode_service engine_service(const struct qp *qp)
 	return engine_of(qp)->service;
 }
 
+/* Are there direct paths, and may the QP take one? What can migrate sends packets (verbs/migration.h). */
+static inline bool engine_may_go_directly(const struct qp *qp)
+{
+	return qp->ca->direct && (qp->type == IBV_QPT_RC || qp->type == IBV_QPT_UC) &&
+	       qp->attr.path_mig_state == IBV_MIG_MIGRATED;
+}
+
 static inline uint32_t engine_mtu(const struct qp *qp)
 {
 	return mtu_bytes(qp_is_datagram(qp) ? qp->dev->active_mtu : qp->attr.path_mtu);
@@ -68,6 +79,13 @@ static inline uint32_t engine_mtu(const struct qp *qp)
 static inline bool engine_receives(const struct qp *qp)
 {
 	return qp->state == IBV_QPS_RTR || qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD || qp->state == IBV_QPS_SQE;
+}
+
+/* As qp_rearm, after what may have stopped a timer, if one ran: those of messages rest most often. */
+static inline void engine_rearm(struct qp *qp)
+{
+	if (engine_of(qp)->flight.deadline != WTIME_NEVER || timer_heap_contains(&qp->timer))
+		qp_rearm(qp);
 }
 
 #endif

@@ -38,6 +38,7 @@ void flight_close(struct flight *f)
 	f->phase = FLIGHT_CLOSED;
 	f->oldest = f->resend = f->newest = 0;
 	f->packet = f->copied = f->unanswered = f->unasked = 0;
+	f->heard = false;
 	f->deadline = f->ack_deadline = WTIME_NEVER;
 	f->probe = PROBE_NONE;
 	loss_reset(f);

@@ -77,8 +77,10 @@ struct flight {
 	uint8_t retries, rnr_retries;	/* left ... */
 	uint8_t retries_granted;	/* ... of so many */
 	bool selective;			/* the peer is known to hold what comes early */
+	bool heard;			/* it has answered: one that is not selective is a stranger */
 	bool has_sent;			/* window 0: since RTR something left, of which nobody says whether it arrived */
 	uint8_t probe;			/* enum flight_probe */
+	uint8_t path_count, heard_by;	/* of paths: how many, and by which the last answer came */
 	uint16_t entries;		/* of entry, a power of two: the window, or more: loss_widen */
 	uint32_t probed;		/* entries before this one left before the last probe */
 	enum flight_link link;		/* of timer.c, as those below */
@@ -90,6 +92,7 @@ struct flight {
 	uint64_t link_mark;		/* FLIGHT_UNDELIVERED: up to where, as ca_ops.undelivered counts */
 	struct loss *loss;		/* owned, made when the send queue opens first; NULL: go-back only */
 	struct answers *answers;	/* owned, of answers.c; NULL: no response was missing yet */
+	struct loss_path *paths;	/* borrowed of spread.c; NULL: there is one */
 };
 
 int flight_init(struct flight *f, uint32_t window);	/* -ENOMEM */
@@ -125,10 +128,12 @@ static inline bool flight_repeats(const struct flight *f)
 }
 
 /* So many packets may be under way. What the peer holds is not, where it may hold more (loss_widen): a packet that is lost stops
- * nothing that follows, until it is repaired. */
+ * nothing that follows, until it is repaired. Each of several paths may have a window of them. */
 static inline uint32_t flight_most(const struct flight *f)
 {
-	return f->limit ? f->limit : f->window;
+	uint32_t all = f->paths ? f->window * f->path_count : f->window;
+
+	return f->limit ? f->limit : all < f->entries ? all : f->entries;
 }
 
 static inline uint32_t flight_under_way(const struct flight *f)

@@ -50,6 +50,8 @@ struct ib_options {
 	bool exchange_start;	/* seed profile: each requester draws its first MSN and tells its peer (msn_exchange.h) */
 	bool timeout_as_standard;	/* the ACK timer counts also while the peer has not taken what the link keeps */
 	bool selective_repeat;	/* standard profile: loss.h, reorder.h; with peers that know it */
+	bool congestion_control;	/* standard profile, reliable QPs: congestion.h, where the peer is on another host */
+	uint8_t paths;		/* of a QP to a peer of weft on another host, 1 to 8: spread.h */
 	bool ack_when_consumed;	/* nothing is acknowledged while the consumer has not polled the receives (SAN-31) */
 };
 
@@ -72,7 +74,8 @@ void ib_check(const struct qp *qp);
 
 /* Reads "standard", "seed" or "printed" (seed, completed by PSN), followed by any of ",ack=request|packet|message|N",
  * ",ack-level=endpoint|process", ",complete=msn|psn|wqe", ",window=N", ",report=all|last", ",start-msn=N|exchange",
- * ",timeout=taken|standard" and ",repeat=selective|all". -EINVAL leaves *options as it was. */
+ * ",timeout=taken|standard", ",repeat=selective|all", ",congestion=on|off" and
+ * ",paths=N". -EINVAL leaves *options as it was. */
 int ib_options_parse(const char *text, struct ib_options *options);
 
 #endif

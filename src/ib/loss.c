@@ -34,7 +34,7 @@ void loss_reset(struct flight *f)
 	if (!f->loss)
 		return;
 	memset(f->loss, 0, bytes_of(f));
-	f->loss->least_ns = f->loss->deadline = WTIME_NEVER;
+	f->loss->path.least_ns = f->loss->deadline = WTIME_NEVER;
 	f->loss->allowance = LOSS_UNBOUND;
 }
 
@@ -48,8 +48,27 @@ static struct loss_packet *packet_at(const struct flight *f, uint32_t index)
 	return &f->loss->packet[index & (f->entries - 1u)];
 }
 
+static struct loss_path *path_of(const struct flight *f, const struct loss_packet *p)
+{
+	return f->paths ? &f->paths[p->path] : &f->loss->path;
+}
+
+/* The packet is under way by its path, or nowhere in flight any more; it is LOSS_SENT. */
+static void count(struct flight *f, const struct loss_packet *p, int packets, wtime now)
+{
+	struct loss_path *path = f->paths ? path_of(f, p) : NULL;
+
+	if (!path)
+		return;
+	if (!path->under_way && packets > 0)
+		path->since = now;
+	path->under_way += (uint32_t)packets;
+}
+
 static void set_state(struct flight *f, struct loss_packet *p, enum loss_state state)
 {
+	if (f->paths)
+		path_of(f, p)->under_way += (uint32_t)(state == LOSS_SENT) - (p->state == LOSS_SENT);
 	f->loss->held += (uint32_t)(state == LOSS_HELD) - (p->state == LOSS_HELD);
 	p->state = (uint8_t)state;
 }
@@ -107,7 +126,17 @@ static bool is_known(const struct flight *f, uint32_t index)
 	return psn_cmp(flight_at(f, index)->psn, f->loss->known) < 0;
 }
 
-void loss_sent(struct flight *f, uint32_t index, wtime now, bool fresh)
+/* What left by two paths is answered by either. */
+static void change_path(struct flight *f, struct loss_packet *p, wtime now, unsigned path)
+{
+	count(f, p, -1, now);
+	if (p->path != path && p->left != LEFT_HEARD)
+		p->left = LEFT_TO_ASK;
+	p->path = (uint8_t)(path & 15);
+	count(f, p, 1, now);
+}
+
+void loss_sent(struct flight *f, uint32_t index, wtime now, bool fresh, unsigned path)
 {
 	struct loss *l = f->loss;
 	struct loss_packet *p = packet_at(f, index);
@@ -115,6 +144,8 @@ void loss_sent(struct flight *f, uint32_t index, wtime now, bool fresh)
 	if (fresh) {
 		p->waited_us = 0;
 		p->left = LEFT_ONCE;
+		p->path = (uint8_t)(path & 15);
+		count(f, p, 1, now);
 	} else {
 		wtime waited_us = p->waited_us + (now - p->at) / WTIME_US;
 
@@ -127,20 +158,21 @@ void loss_sent(struct flight *f, uint32_t index, wtime now, bool fresh)
 			l->allowance--;
 		if (index + 1 == f->newest)
 			l->allowance = LOSS_UNBOUND;
+		change_path(f, p, now, path);
 	}
 	p->at = now;
 	p->order = l->order++;
 }
 
-static wtime later_than(const struct loss *l, wtime took)
+static wtime later_than(const struct loss_path *path, wtime took)
 {
-	return took > l->took_ns ? took - l->took_ns : 0;
+	return took > path->took_ns ? took - path->took_ns : 0;
 }
 
-static void came_late(struct loss *l, wtime late_ns)
+static void came_late(struct loss_path *path, wtime late_ns)
 {
-	if (late_ns > l->late_ns)
-		l->late_ns = late_ns;
+	if (late_ns > path->late_ns)
+		path->late_ns = late_ns;
 }
 
 static void heard(struct loss *l)
@@ -156,26 +188,40 @@ static void arrived(struct flight *f, uint32_t index, wtime now)
 	struct loss *l = f->loss;
 	const struct flight_entry *e = flight_at(f, index);
 	const struct loss_packet *p = packet_at(f, index);
+	struct loss_path *path = path_of(f, p);
 	wtime took = now - p->at;
 
 	heard(l);
+	path->since = path->heard_at = now;
 	if (e->is_direct || p->left == LEFT_HEARD)
 		return;
 	if (p->left == LEFT_AGAIN && e->answer == ANSWER_ACK)
 		l->doubt[l->doubts++ % LOSS_DOUBTS] = (struct loss_doubt){
-			e->psn, later_than(l, took + p->waited_us * WTIME_US),
+			e->psn, p->path, later_than(path, took + p->waited_us * WTIME_US),
 		};
-	if (p->left == LEFT_TO_ASK || (p->left == LEFT_AGAIN && took < l->least_ns))
+	if (p->left == LEFT_TO_ASK || (p->left == LEFT_AGAIN && took < path->least_ns))
 		return;
-	if ((int32_t)(p->order - l->arrived) < 0) {
+	if ((int32_t)(p->order - path->arrived) < 0) {
 		if (p->left == LEFT_ONCE)
-			came_late(l, later_than(l, took));
+			came_late(path, later_than(path, took));
 		return;
 	}
-	l->arrived = p->order;
-	l->took_ns = took;
-	if (took < l->least_ns)
-		l->least_ns = took;
+	path->arrived = p->order;
+	path->took_ns = took;
+	if (took < path->least_ns)
+		path->least_ns = took;
+}
+
+/* The entry at `index` is known to have arrived, for the first time. */
+static void credit(struct flight *f, uint32_t index)
+{
+	struct loss_path *path = f->paths ? path_of(f, packet_at(f, index)) : NULL;
+	psn_t last = flight_last_psn(flight_at(f, index));
+
+	if (!path)
+		return;
+	if (!path->heard++ || psn_cmp(last, path->last) > 0)
+		path->last = last;
 }
 
 /* A READ has arrived with its first response, not with its last. One that others have overtaken may have waited for a request
@@ -186,7 +232,7 @@ void loss_known(struct flight *f, psn_t before, wtime now)
 	for (uint32_t i = f->oldest; i != f->newest && psn_cmp(flight_at(f, i)->psn, before) < 0; i++) {
 		struct loss_packet *p = packet_at(f, i);
 
-		if (p->state != LOSS_HELD && (int32_t)(p->order - f->loss->arrived) >= 0)
+		if (p->state != LOSS_HELD && (int32_t)(p->order - path_of(f, p)->arrived) >= 0)
 			arrived(f, i, now);
 		p->left = LEFT_HEARD;
 	}
@@ -200,6 +246,7 @@ bool loss_is_held(const struct flight *f, uint32_t index)
 void loss_held(struct flight *f, uint32_t index, wtime now)
 {
 	arrived(f, index, now);
+	credit(f, index);
 	set_state(f, packet_at(f, index), LOSS_HELD);
 }
 
@@ -215,7 +262,7 @@ bool loss_repeated(struct flight *f, uint8_t repeats, psn_t psn)
 
 		if (d->psn != psn || !d->late_ns)
 			continue;
-		came_late(l, d->late_ns);
+		came_late(f->paths ? &f->paths[d->path] : &l->path, d->late_ns);
 		d->late_ns = 0;
 		return true;
 	}
@@ -224,17 +271,20 @@ bool loss_repeated(struct flight *f, uint8_t repeats, psn_t psn)
 
 void loss_settled(struct flight *f, uint32_t from, wtime now)
 {
-	/* packets go in order, each once: the last one stands for all */
-	if (!loss_is_open(f, from))
+	/* packets go in order by one path, each once: the last one stands for all */
+	if (!loss_is_open(f, from) && !f->paths)
 		from = f->oldest - 1;
 	for (uint32_t i = from; i != f->oldest; i++) {
 		struct loss_packet *p = packet_at(f, i);
 
+		if (p->state != LOSS_HELD)
+			credit(f, i);
 		if (p->state != LOSS_HELD && now != WTIME_NEVER)
 			arrived(f, i, now);
 		else if (p->state != LOSS_HELD)
 			heard(f->loss);
 		set_state(f, p, LOSS_SENT);
+		count(f, p, -1, now);
 	}
 	if (!f->loss)
 		return;
@@ -244,23 +294,100 @@ void loss_settled(struct flight *f, uint32_t from, wtime now)
 }
 
 /* RFC 8985, 6.2, step 4. Half as much again as what was late, for the next may be later. */
-static wtime window_of(const struct loss *l, wtime longest_ns)
+static wtime window_of(const struct loss_path *path, wtime longest_ns)
 {
-	wtime window = l->late_ns + l->late_ns / 2;
+	wtime window = path->late_ns + path->late_ns / 2;
 
-	if (l->least_ns != WTIME_NEVER && window < l->least_ns / 4)
-		window = l->least_ns / 4;
+	if (path->least_ns != WTIME_NEVER && window < path->least_ns / 4)
+		window = path->least_ns / 4;
 	return wtime_min(window, longest_ns);
 }
 
-wtime loss_window(const struct flight *f, wtime longest_ns)
+wtime loss_least(const struct flight *f)
 {
-	return window_of(f->loss, longest_ns);
+	wtime least = f->loss->path.least_ns;
+
+	for (unsigned i = 0; f->paths && i < f->path_count; i++)
+		least = wtime_min(i ? least : WTIME_NEVER, f->paths[i].least_ns);
+	return least;
 }
 
+/* By several paths: how much later the slowest brings something than the fastest. */
+wtime loss_window(const struct flight *f, wtime longest_ns)
+{
+	wtime least = WTIME_NEVER, most = 0;
+
+	if (!f->paths)
+		return window_of(&f->loss->path, longest_ns);
+	for (unsigned i = 0; i < f->path_count; i++) {
+		wtime latest = f->paths[i].took_ns + window_of(&f->paths[i], longest_ns);
+
+		if (f->paths[i].least_ns == WTIME_NEVER)
+			continue;
+		least = wtime_min(least, f->paths[i].least_ns);
+		if (latest > most)
+			most = latest;
+	}
+	return most ? wtime_min(most - least, longest_ns) : 0;
+}
+
+/* By several paths nobody knows which of them it was. */
 void loss_late(struct flight *f, wtime late_ns)
 {
-	came_late(f->loss, late_ns);
+	if (!f->paths)
+		came_late(&f->loss->path, late_ns);
+}
+
+void loss_spread(struct flight *f, struct loss_path *path, unsigned paths)
+{
+	for (unsigned i = 0; i < paths; i++)
+		path[i] = (struct loss_path){ .least_ns = WTIME_NEVER };
+	path[0] = f->loss->path;
+	path[0].last = psn_add(flight_first_psn(f), -1);
+	for (uint32_t i = f->oldest; i != f->newest; i++) {
+		struct loss_packet *p = packet_at(f, i);
+
+		p->path = 0;
+		path[0].under_way += p->state == LOSS_SENT;
+		if (path[0].since < p->at)
+			path[0].since = p->at;
+	}
+	f->paths = path;
+	f->path_count = (uint8_t)paths;
+}
+
+void loss_path_begin(struct flight *f, unsigned path, wtime round_trip_ns)
+{
+	struct loss_path *p = &f->paths[path];
+
+	p->arrived = f->loss->order;
+	p->took_ns = p->least_ns = round_trip_ns;
+	p->late_ns = 0;
+	p->last = psn_add(flight_first_psn(f), -1);
+}
+
+unsigned loss_path_of(const struct flight *f, uint32_t index)
+{
+	return packet_at(f, index)->path;
+}
+
+unsigned loss_path_gone(struct flight *f, unsigned path)
+{
+	unsigned gone = 0;
+
+	for (uint32_t i = f->oldest; i != f->newest && f->paths[path].under_way; i++) {
+		struct loss_packet *p = packet_at(f, i);
+
+		if (p->state != LOSS_SENT || p->path != path || is_known(f, i))
+			continue;
+		set_state(f, p, LOSS_LOST);
+		gone++;
+		if (i - f->oldest < f->resend - f->oldest)
+			f->resend = i;
+	}
+	if (gone)
+		f->loss->until = f->newest;
+	return gone;
 }
 
 /* What the peer expects it does not hold: it was not ready when the turn came. What it owes a response for is executed then, and
@@ -279,23 +406,26 @@ static void unhold(struct flight *f, wtime now)
 unsigned loss_detect(struct flight *f, wtime now, wtime longest_ns)
 {
 	struct loss *l = f->loss;
-	wtime patience = l->took_ns + window_of(l, longest_ns);
 	unsigned lost = 0;
 
 	l->deadline = WTIME_NEVER;
 	unhold(f, now);
 	for (uint32_t i = f->oldest; i != f->newest; i++) {
 		struct loss_packet *p = packet_at(f, i);
+		struct loss_path *path = path_of(f, p);
+		wtime patience;
 
-		if (p->state != LOSS_SENT || (int32_t)(p->order - l->arrived) >= 0 || flight_at(f, i)->is_direct ||
+		if (p->state != LOSS_SENT || (int32_t)(p->order - path->arrived) >= 0 || flight_at(f, i)->is_direct ||
 		    is_known(f, i))
 			continue;
+		patience = path->took_ns + window_of(path, longest_ns);
 		if (now < p->at + patience) {
 			l->deadline = wtime_min(l->deadline, p->at + patience);
 			continue;
 		}
 		set_state(f, p, LOSS_LOST);
-		l->late_ns -= l->late_ns / LATE_FADES;
+		path->late_ns -= path->late_ns / LATE_FADES;
+		path->lost++;
 		lost++;
 		if (i - f->oldest < f->resend - f->oldest)
 			f->resend = i;
@@ -352,8 +482,10 @@ bool loss_restarts(const struct flight *f)
 
 void loss_take_back(struct flight *f, uint32_t from)
 {
-	for (uint32_t i = from; f->selective && i != f->newest; i++)
+	for (uint32_t i = from; f->selective && i != f->newest; i++) {
 		set_state(f, packet_at(f, i), LOSS_SENT);
+		count(f, packet_at(f, i), -1, 0);
+	}
 }
 
 void loss_check(const struct flight *f)
@@ -366,4 +498,11 @@ void loss_check(const struct flight *f)
 	for (uint32_t i = f->oldest; f->selective && i != f->newest; i++)
 		held += packet_at(f, i)->state == LOSS_HELD;
 	weft_bug_on(f->selective && held != f->loss->held);
+	for (unsigned path = 0; f->paths && path < f->path_count; path++) {
+		uint32_t under_way = 0;
+
+		for (uint32_t i = f->oldest; i != f->newest; i++)
+			under_way += packet_at(f, i)->state == LOSS_SENT && packet_at(f, i)->path == path;
+		weft_bug_on(under_way != f->paths[path].under_way);
+	}
 }

@@ -44,12 +44,28 @@ struct loss_packet {
 	uint32_t order;		/* the same, among all that left */
 	uint16_t waited_us;	/* between its first leaving and its last */
 	uint8_t state;		/* enum loss_state; LOSS_SENT for what is not in flight */
-	uint8_t left;		/* enum loss_left */
+	uint8_t left : 4;	/* enum loss_left */
+	uint8_t path : 4;	/* it left by last */
+};
+
+/* What is known of one path. Packets overtake each other on one path alone: what left by another says nothing of it. */
+struct loss_path {
+	uint32_t arrived;	/* order of the latest that is known to have arrived by it, and its round trip */
+	wtime took_ns;
+	wtime least_ns;		/* of all round trips; WTIME_NEVER: none was timed */
+	wtime late_ns;		/* how much later than others an overtaken packet came */
+	/* where there are several, of flight.paths: */
+	uint32_t under_way;	/* packets that are LOSS_SENT by it */
+	uint32_t heard, lost;	/* packets that arrived by it, and that were taken for lost, modulo 2^32 */
+	psn_t last;		/* of those that arrived the last PSN */
+	wtime heard_at;		/* one arrived last ... */
+	wtime since;		/* ... or the first of those under way left */
 };
 
 /* A packet that was sent again arrived, the first or the second: if the first, it was this late. */
 struct loss_doubt {
 	psn_t psn;
+	uint8_t path;
 	wtime late_ns;
 };
 
@@ -57,10 +73,7 @@ enum { LOSS_DOUBTS = 16 };	/* our choice: what is repeated in a few round trips 
 
 struct loss {
 	uint32_t order;			/* of the next packet that leaves */
-	uint32_t arrived;		/* of the latest that is known to have arrived, and its round trip */
-	wtime took_ns;
-	wtime least_ns;			/* of all round trips; WTIME_NEVER: none was timed */
-	wtime late_ns;			/* how much later than others an overtaken packet came */
+	struct loss_path path;		/* where there is one */
 	struct loss_doubt doubt[LOSS_DOUBTS];	/* the latest, in turn */
 	uint32_t doubts;
 	uint8_t repeats;		/* as the peer told last how many packets came twice */
@@ -72,6 +85,15 @@ struct loss {
 	struct loss_packet packet[];	/* by the flight's entries */
 };
 
+/* From now on packets leave by several paths (flight.paths), those under way by the first. */
+void loss_spread(struct flight *f, struct loss_path *path, unsigned paths);
+/* A path is there, or again: what left by it before is not waited for. */
+void loss_path_begin(struct flight *f, unsigned path, wtime round_trip_ns);
+/* What left by this path and has not arrived is to be sent again; returns how many packets. */
+unsigned loss_path_gone(struct flight *f, unsigned path);
+/* By which path the entry left last. */
+unsigned loss_path_of(const struct flight *f, uint32_t index);
+
 /* Makes the book, if there is none: with the first packet, so that QPs whose messages all go directly have none. Without memory
  * the flight only goes back. */
 void loss_open(struct flight *f);
@@ -79,6 +101,8 @@ void loss_fini(struct flight *f);
 /* A flight begins or ends. */
 void loss_reset(struct flight *f);
 
+/* The shortest round trip of all. */
+wtime loss_least(const struct flight *f);
 /* The peer has said that it holds what comes early. */
 void loss_select(struct flight *f);
 
@@ -87,8 +111,8 @@ void loss_widen(struct flight *f);
 /* May one of `span` PSNs leave, as the peer holds some of those before it? */
 bool loss_has_room(const struct flight *f, uint32_t span);
 
-/* The entry at `index` leaves. */
-void loss_sent(struct flight *f, uint32_t index, wtime now, bool fresh);
+/* The entry at `index` leaves by this path. */
+void loss_sent(struct flight *f, uint32_t index, wtime now, bool fresh, unsigned path);
 /* The entry at `index`, not known to have arrived before, is held by the peer. */
 void loss_held(struct flight *f, uint32_t index, wtime now);
 bool loss_is_held(const struct flight *f, uint32_t index);

@@ -1,5 +1,6 @@
 /* The text form of a profile, as `weft run --profile` takes it: its name, then settings after commas. */
 #include "ib/ib.h"
+#include "wire/header.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -80,6 +81,22 @@ static bool set_repeat(const char *value, struct ib_options *o)
 	return o->selective_repeat || strcmp(value, "all") == 0;
 }
 
+static bool set_congestion(const char *value, struct ib_options *o)
+{
+	o->congestion_control = strcmp(value, "on") == 0;
+	return o->congestion_control || strcmp(value, "off") == 0;
+}
+
+static bool set_paths(const char *value, struct ib_options *o)
+{
+	unsigned long paths;
+
+	if (!number(value, 1, BTH_PATHS, &paths))
+		return false;
+	o->paths = (uint8_t)paths;
+	return true;
+}
+
 static bool set_completion(const char *value, struct ib_options *o)
 {
 	static const char *const names[] = {
@@ -100,7 +117,8 @@ static bool set(char *setting, struct ib_options *o)
 	static const struct { const char *name; bool (*set)(const char *value, struct ib_options *o); } settings[] = {
 		{ "ack", set_ack }, { "window", set_window }, { "report", set_report }, { "start-msn", set_start },
 		{ "ack-level", set_level }, { "complete", set_completion }, { "timeout", set_timeout },
-		{ "repeat", set_repeat },
+		{ "repeat", set_repeat }, { "congestion", set_congestion },
+		{ "paths", set_paths },
 	};
 	char *value = strchr(setting, '=');
 

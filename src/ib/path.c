@@ -1,27 +1,40 @@
 /* Addresses of connected QPs, out and in. */
 #include "ib/path.h"
 
+#include "ib/direct_load.h"
 #include "ib/engine.h"
+#include "ib/pace.h"
+#include "ib/reflect.h"
+#include "ib/requester.h"
+#include "ib/spread.h"
+
 #include "wire/addr.h"
 #include "wire/header.h"
 #include "wire/pkey.h"
 
 #include <string.h>
 
+/* What is slowed down where it is marked says so: ECT(0), RFC 3168. */
+static uint8_t traffic_class(const struct qp *qp)
+{
+	return pace_applies(qp) ? (uint8_t)((qp->path.tclass & ~ECN_BITS) | ECN_ECT0) : qp->path.tclass;
+}
+
 void path_address(const struct qp *qp, struct packet *p)
 {
 	*p = (struct packet){
-		.form = qp->dev->protocol->form, .path = qp->path,
+		.form = qp->dev->protocol->form, .path = qp->path, .migrated = qp->attr.path_mig_state == IBV_MIG_MIGRATED,
 		.pkey = qp_pkey(qp), .dest_qpn = qp->attr.dest_qp_num,
 		.resv.bth7 = engine_of(qp)->selective ? BTH_SELECTIVE : 0,
 	};
+	p->path.tclass = traffic_class(qp);
 }
 
-bool path_pkey_matches(const struct qp *qp, const struct packet *p)
+bool path_pkey_matches(const struct qp *qp, enum path path, const struct packet *p)
 {
 	const struct ca_ops *ops = qp->ca->ops;
 
-	if (pkey_matches(qp_pkey(qp), p->pkey))
+	if (pkey_matches(path == PATH_ALTERNATE ? qp->dev->pkey[qp->attr.alt_pkey_index] : qp_pkey(qp), p->pkey))
 		return true;
 	if (ops->bad_key && p->dest_qpn != MULTICAST_QPN)
 		ops->bad_key(qp->ca->owner, qp, p, false);
@@ -29,13 +42,82 @@ bool path_pkey_matches(const struct qp *qp, const struct packet *p)
 }
 
 /* A local path is known by its LIDs, a global one by its GIDs. */
-bool path_accepts(const struct qp *qp, const struct packet *p)
+static bool comes_by(const struct qp *qp, const struct packet_path *ours, const struct packet *p)
 {
-	const struct packet_path *ours = &qp->path;
-
 	if (device_has(qp->dev, DEVICE_LIDS) && p->path.slid != ours->dlid)
 		return false;
 	if (!ours->has_grh)
 		return true;
 	return p->path.has_grh && memcmp(p->path.sgid, ours->dgid, 16) == 0 && memcmp(p->path.dgid, ours->sgid, 16) == 0;
+}
+
+/* By a path of several, not the first, or a probe, by which there may be one. */
+static bool comes_by_another(const struct qp *qp, const struct packet *p)
+{
+	const struct opcode_row *row = opcode_row(p->opcode);
+	int path = bth_path(p->resv.bth7);
+
+	if (row->op == OP_PATH_PROBE)
+		return reflect_expects(qp, &p->path);
+	if (path <= 0)
+		return false;
+	return row->is_response ? spread_leads_to(qp, (unsigned)path, &p->path) : reflect_knows(qp, (unsigned)path, &p->path);
+}
+
+enum path path_of(const struct qp *qp, const struct packet *p)
+{
+	const struct migration *m = qp->migration;
+
+	if (!m && device_has(qp->dev, DEVICE_IP_GIDS) && p->resv.bth7 && comes_by_another(qp, p))
+		return PATH_PRIMARY;
+
+	if (m && p->migrated && qp->attr.path_mig_state == IBV_MIG_ARMED && comes_by(qp, &m->alternate, p))
+		return PATH_ALTERNATE;
+	if (comes_by(qp, &qp->path, p))
+		return PATH_PRIMARY;
+	return m && m->has_left && !p->migrated && comes_by(qp, &m->left, p) ? PATH_LEFT : PATH_NONE;
+}
+
+static void migrate(struct qp *qp, wtime now)
+{
+	qp_migrate(qp);
+	origin_forget(&engine_of(qp)->origin);
+	direct_load_forget(engine_of(qp));
+	pace_forget(qp);	/* nothing is known of the new path */
+	requester_migrated(qp, now);
+}
+
+void path_follow(struct qp *qp, wtime now, enum path path, const struct packet *p)
+{
+	struct migration *m = qp->migration;
+
+	if (path == PATH_ALTERNATE) {
+		migrate(qp, now);
+		m->has_left = false;	/* the peer has left it before us */
+	} else if (path == PATH_PRIMARY) {
+		m->has_left = false;
+		if (qp->attr.path_mig_state == IBV_MIG_REARM && !p->migrated) {
+			qp->attr.path_mig_state = IBV_MIG_ARMED;
+			m->refused = false;
+		}
+	}
+}
+
+/* IBA 11.6.3.1: a migration request that is not accepted. Once is enough: who sends such packets chooses how many. */
+void path_refuse(struct qp *qp, const struct packet *p)
+{
+	struct migration *m = qp->migration;
+
+	if (!m || !p->migrated || qp->attr.path_mig_state != IBV_MIG_ARMED || m->refused)
+		return;
+	m->refused = true;
+	qp_event(qp, IBV_EVENT_PATH_MIG_ERR);
+}
+
+bool path_migrate(struct qp *qp, wtime now)
+{
+	if (qp->attr.path_mig_state != IBV_MIG_ARMED)
+		return false;
+	migrate(qp, now);
+	return true;
 }

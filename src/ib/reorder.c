@@ -18,6 +18,7 @@ struct frame {
 
 /* Of all QPs of an adapter: ca.engine. */
 struct reorder_frames {
+	uint16_t spare;		/* so many are not taken */
 	uint16_t used;		/* frames from this one on were never taken */
 	uint16_t free;		/* the first of those given back, or NO_FRAME */
 	struct frame frame[REORDER_FRAMES];
@@ -39,21 +40,24 @@ void reorder_open(struct ca *ca, struct reorder **r)
 	all = ca->engine = malloc(sizeof(*all));
 	if (!all)
 		return;
+	all->spare = REORDER_FRAMES;
 	all->used = 0;
 	all->free = NO_FRAME;
 }
 
+unsigned reorder_spare(const struct ca *ca)
+{
+	return frames_of(ca) ? frames_of(ca)->spare : 0;
+}
+
 static unsigned take_frame(struct reorder_frames *all)
 {
-	unsigned n;
+	unsigned n = all->free;
 
-	if (!all)
-		return NO_FRAME;
-	n = all->free;
-	if (n != NO_FRAME)
-		all->free = all->frame[n].next_free;
-	else if (all->used < REORDER_FRAMES)
-		n = all->used++;
+	all->spare--;
+	if (n == NO_FRAME)
+		return all->used++;
+	all->free = all->frame[n].next_free;
 	return n;
 }
 
@@ -61,6 +65,7 @@ static void give_back(struct reorder_frames *all, unsigned n)
 {
 	all->frame[n].next_free = all->free;
 	all->free = (uint16_t)n;
+	all->spare++;
 }
 
 static void fill(struct frame *frame, const struct packet *p)
@@ -90,27 +95,51 @@ static void set_free(struct reorder *r, unsigned slot)
 	r->count--;
 }
 
+static struct packet *packet_in(const struct ca *ca, const struct reorder *r, unsigned slot)
+{
+	return &frames_of(ca)->frame[r->frame[slot]].packet;
+}
+
+static bool has_same_headers(const struct packet *a, const struct packet *b)
+{
+	return a->opcode == b->opcode && a->solicited == b->solicited && a->imm == b->imm && a->ieth_rkey == b->ieth_rkey &&
+	       a->xrceth.srqn == b->xrceth.srqn && a->reth.va == b->reth.va && a->reth.rkey == b->reth.rkey &&
+	       a->reth.length == b->reth.length && a->atomiceth.va == b->atomiceth.va &&
+	       a->atomiceth.rkey == b->atomiceth.rkey && a->atomiceth.compare == b->atomiceth.compare &&
+	       a->atomiceth.swap_add == b->atomiceth.swap_add;
+}
+
+/* A response may come again by another opcode, as a part. */
+static bool is_same(const struct packet *a, const struct packet *b)
+{
+	if (a->payload_bytes != b->payload_bytes || a->atomicack != b->atomicack)
+		return false;
+	if (!opcode_row(b->opcode)->is_response && !has_same_headers(a, b))
+		return false;
+	return !a->payload_bytes || !memcmp(a->payload->iov_base, b->payload->iov_base, a->payload_bytes);
+}
+
 enum reorder_result reorder_hold(struct ca *ca, struct reorder *r, psn_t expected, const struct packet *p)
 {
 	unsigned slot = p->psn % REORDER_SPAN, n;
 
 	if (!r || psn_diff(p->psn, expected) >= REORDER_SPAN)
 		return REORDER_FULL;
-	if (is_held(r, slot))
+	if (is_held(r, slot) && is_same(packet_in(ca, r, slot), p))
 		return REORDER_HAD;
-	n = take_frame(frames_of(ca));
-	if (n == NO_FRAME)
+	if (is_held(r, slot)) {
+		set_free(r, slot);
+		give_back(frames_of(ca), r->frame[slot]);
+		return REORDER_DISPUTED;
+	}
+	if (r->count >= reorder_spare(ca))
 		return REORDER_FULL;
+	n = take_frame(frames_of(ca));
 	fill(&frames_of(ca)->frame[n], p);
 	if (!r->count)
 		r->passed = expected;
 	set_held(r, slot, n);
 	return REORDER_HELD;
-}
-
-static struct packet *packet_in(const struct ca *ca, const struct reorder *r, unsigned slot)
-{
-	return &frames_of(ca)->frame[r->frame[slot]].packet;
 }
 
 /* A request that spans several PSNs may have passed some, and one of many all. */

@@ -8,8 +8,10 @@
 #include "ib/direct_rma.h"
 #include "ib/engine.h"
 #include "ib/msn_exchange.h"
+#include "ib/pace.h"
 #include "ib/path.h"
 #include "ib/request.h"
+#include "ib/spread.h"
 #include "ib/timer.h"
 #include "ib/ud.h"
 
@@ -30,6 +32,8 @@ void requester_close(struct qp *qp)
 {
 	flight_close(&engine_of(qp)->flight);
 	answers_forget(qp);
+	pace_stop(qp);
+	spread_close(qp);
 }
 
 void requester_open(struct qp *qp, psn_t psn)
@@ -37,6 +41,7 @@ void requester_open(struct qp *qp, psn_t psn)
 	const struct ib_options *options = &engine_of(qp)->options;
 
 	requester_close(qp);
+	pace_forget(qp);
 	flight_open(&engine_of(qp)->flight, psn, options->profile == IB_SEED ? psn_add(options->start_msn, -1) : 0);
 	answers_forget(qp);	/* they are dated by the flight's PSNs */
 	engine_of(qp)->flight.start_msn = options->start_msn;
@@ -45,6 +50,24 @@ void requester_open(struct qp *qp, psn_t psn)
 	qp->sq.engine.started = qp->sq.engine.completed;
 	requester_reset_retries(qp);
 	timer_open(qp);
+}
+
+/* What is in flight may have been lost with the old path, and waits no longer for its answer than what is sent anew. */
+void requester_migrated(struct qp *qp, wtime now)
+{
+	struct flight *f = &engine_of(qp)->flight;
+
+	if (f->phase != FLIGHT_OPEN || !f->window)
+		return;
+	requester_reset_retries(qp);
+	timer_open(qp);
+	if (flight_empty(f))
+		return;
+	timer_went_back(qp, now);
+	if (f->deadline != WTIME_NEVER && qp->attr.retry_cnt && f->probe == PROBE_NONE && !flight_has_lost(f) &&
+	    !flight_at(f, f->oldest)->is_direct)
+		f->probe = PROBE_DUE;
+	qp_ready(qp);
 }
 
 /* IBA 10.3.1.5: in SQD the WQEs begun are finished, then the consumer is told. */
@@ -226,13 +249,30 @@ static enum ibv_wc_status build(struct qp *qp, const struct send_wqe *wqe, uint3
 }
 
 /* AckReq: at the end of a message, at least twice a window, and on the last packet for now. */
-static bool ask(struct flight *f, const struct flight_entry *e, bool last_for_now)
+static bool ask(struct flight *f, const struct flight_entry *e, uint32_t window, bool last_for_now)
 {
 	f->unasked++;
-	if (!e->is_last && e->answer == ANSWER_ACK && !last_for_now && f->unasked < (f->window + 1) / 2)
+	if (!e->is_last && e->answer == ANSWER_ACK && !last_for_now && f->unasked < (window + 1) / 2)
 		return false;
 	f->unasked = 0;
 	return true;
+}
+
+static uint32_t window_now(const struct qp *qp)
+{
+	uint32_t window = engine_of(qp)->flight.window, packets = pace_packets(qp);
+
+	return packets < window ? packets : window;
+}
+
+static bool ask_fresh(struct qp *qp, const struct flight_entry *e, unsigned path)
+{
+	struct flight *f = &engine_of(qp)->flight;
+	uint32_t under_way = flight_under_way(f) + 1;
+
+	if (spread_of(qp))
+		return spread_asks(qp, path, e->is_last || e->answer != ANSWER_ACK || under_way == flight_most(f));
+	return ask(f, e, window_now(qp), under_way == flight_most(f) || under_way >= pace_packets(qp));
 }
 
 static void count_sent(struct qp *qp, const struct packet *p)
@@ -247,9 +287,18 @@ static inline void transferred(struct qp *qp, const struct send_wqe *wqe, uint64
 		wq_transferred(&qp->sq.engine, wqe->seg, wqe->num_sge, bytes);
 }
 
+/* Of a READ, `count` responses are asked for, or the rest. */
+static void ask_for(const struct qp *qp, uint32_t count, struct packet *p)
+{
+	uint64_t bytes = (uint64_t)count * engine_mtu(qp);
+
+	if (bytes < p->reth.length)
+		p->reth.length = (uint32_t)bytes;
+}
+
 /* Packet `skipped` of the entry left before. Of a READ, `count` responses are asked for. */
 static bool repeat_part(struct qp *qp, wtime now, const struct flight_entry *e, uint32_t skipped, uint32_t count,
-			struct packet_out *out)
+			unsigned path, struct packet_out *out)
 {
 	enum ibv_wc_status status = build(qp, qp_send_wqe(qp, e->wqe), e->packet + skipped, out);
 
@@ -257,31 +306,35 @@ static bool repeat_part(struct qp *qp, wtime now, const struct flight_entry *e, 
 		fail_in_turn(qp, now, e->wqe, status);
 		return false;
 	}
-	if (e->answer == ANSWER_READ && skipped + count < e->span)
-		out->packet.reth.length = count * engine_mtu(qp);
+	if (e->answer == ANSWER_READ)
+		ask_for(qp, count, &out->packet);
 	out->packet.psn = psn_add(e->psn, skipped);
+	if (path)
+		spread_address(qp, path, &out->packet);
 	timer_packet_sent(qp, now);
 	count_sent(qp, &out->packet);
 	return true;
 }
 
 /* What is held of a READ's responses is not asked for again. */
-static bool repeat(struct qp *qp, wtime now, uint32_t index, struct packet_out *out)
+static bool repeat(struct qp *qp, wtime now, uint32_t index, unsigned path, struct packet_out *out)
 {
 	const struct flight_entry *e = flight_at(&engine_of(qp)->flight, index);
 
-	return repeat_part(qp, now, e, 0, answers_missing(qp, index, e->span), out);
+	return repeat_part(qp, now, e, 0, answers_missing(qp, index, e->span), path, out);
 }
 
 /* In the book of single packets, where one is kept: from the first packet on, as most QPs of a host send none. */
-static inline void note_sent(struct qp *qp, uint32_t index, wtime now, bool fresh)
+static inline void note_sent(struct qp *qp, uint32_t index, wtime now, bool fresh, unsigned path)
 {
 	struct flight *f = &engine_of(qp)->flight;
 
 	if (engine_of(qp)->selective && !f->loss)
 		loss_open(f);
 	if (f->loss)
-		loss_sent(f, index, now, fresh);
+		loss_sent(f, index, now, fresh, path);
+	if (spread_of(qp))
+		spread_sent(qp, now, path);
 }
 
 /* What is to be sent again begins with a direct message: from there on it is as if nothing had been sent. */
@@ -294,7 +347,7 @@ static void take_back(struct qp *qp)
 	qp->sq.engine.started = flight_take_back(f);
 }
 
-static bool send_again(struct qp *qp, wtime now, struct packet_out *out)
+static bool send_again(struct qp *qp, wtime now, unsigned path, struct packet_out *out)
 {
 	struct flight *f = &engine_of(qp)->flight;
 	struct flight_entry *e = flight_at(f, f->resend);
@@ -303,13 +356,14 @@ static bool send_again(struct qp *qp, wtime now, struct packet_out *out)
 		take_back(qp);
 		return requester_output(qp, now, out);
 	}
-	if (!repeat(qp, now, f->resend, out))
+	if (!repeat(qp, now, f->resend, path, out))
 		return false;
-	out->packet.ack_requested = ask(f, e, f->selective || f->resend + 1 == f->newest);
+	out->packet.ack_requested = ask(f, e, window_now(qp), f->selective || f->resend + 1 == f->newest);
+	pace_sent(qp, now, &out->packet, false, path);
 	if (f->selective)
 		rtt_lost(&f->rtt, e->psn);
 	rtt_sent(&f->rtt, now, e->psn);
-	note_sent(qp, f->resend, now, false);
+	note_sent(qp, f->resend, now, false, path);
 	qp->ca->counters.selective_repeats += f->selective;
 	f->resend++;
 	return true;
@@ -319,14 +373,16 @@ static bool send_probe(struct qp *qp, wtime now, struct packet_out *out)
 {
 	struct flight *f = &engine_of(qp)->flight;
 	struct flight_entry *e = flight_at(f, f->oldest);
+	unsigned path = spread_of(qp) ? spread_instead(qp, loss_path_of(f, f->oldest)) : 0;
 
 	f->probe = PROBE_NONE;
-	if (!repeat(qp, now, f->oldest, out))
+	if (!repeat(qp, now, f->oldest, path, out))
 		return false;
 	out->packet.ack_requested = true;
 	e->asked_again = false;
+	pace_sent(qp, now, &out->packet, false, path);
 	rtt_doubt(&f->rtt, flight_last_psn(e));
-	note_sent(qp, f->oldest, now, false);
+	note_sent(qp, f->oldest, now, false, path);
 	f->probe = PROBE_SENT;
 	f->probed = f->newest;
 	qp->ca->counters.probes++;
@@ -342,7 +398,8 @@ static bool ask_for_answers(struct qp *qp, wtime now, struct packet_out *out)
 
 	if (!f->answers || !f->answers->is_due)
 		return false;
-	asked = answers_gap(qp, now, &gap) && repeat_part(qp, now, flight_at(f, gap.index), gap.skipped, gap.count, out);
+	asked = answers_gap(qp, now, &gap) && repeat_part(qp, now, flight_at(f, gap.index), gap.skipped, gap.count,
+							  spread_of(qp) ? spread_usual(qp) : 0, out);
 	timer_rearm(qp);
 	if (!asked)
 		return false;
@@ -388,7 +445,7 @@ static void advance(struct qp *qp, const struct flight_entry *e)
 		flight_record(f, e);
 	else
 		flight_left(f, 1);
-	f->packet++;
+	f->packet += e->span;
 	f->copied = 0;
 	if (e->is_last) {
 		f->packet = 0;
@@ -399,32 +456,53 @@ static void advance(struct qp *qp, const struct flight_entry *e)
 		requester_complete(qp);
 }
 
+/* A burst costs hardly more than a packet. So what could fill one does not leave in pieces as small as the answers make room for
+ * (the silly window of RFC 1122, 4.2.3.4), while one is under way that makes more. `rest`: packets of the message. */
+static bool waits_for_room(const struct qp *qp, uint32_t rest)
+{
+	const struct flight *f = &engine_of(qp)->flight;
+	uint32_t most = window_now(qp), under_way = flight_under_way(f), room = most - under_way;
+
+	if (qp->route.kind != ROUTE_LINK || f->limit || under_way >= most || f->unasked >= under_way || flight_repeats(f) ||
+	    (f->loss && f->loss->held))
+		return false;
+	return room < rest && room < BURST_LONG && room < most / 4;
+}
+
 static bool send_fresh(struct qp *qp, wtime now, const struct send_wqe *wqe, const struct request_row *row,
 		       struct packet_out *out)
 {
 	struct flight *f = &engine_of(qp)->flight;
-	uint32_t packets = request_packets(wqe->length, engine_mtu(qp));
+	uint32_t rest = request_packets(wqe->length, engine_mtu(qp)) - f->packet;
 	struct flight_entry e = {
-		.psn = f->psn, .span = row->answer == ANSWER_READ ? packets : 1, .wqe = qp->sq.engine.started,
+		.psn = f->psn, .span = row->answer == ANSWER_READ ? answers_piece(qp, rest) : 1, .wqe = qp->sq.engine.started,
 		.packet = f->packet, .answer = row->answer,
-		.is_last = row->kind != REQUEST_DATA || f->packet == packets - 1,
 	};
 	enum ibv_wc_status status;
+	int path;
 
-	if (f->window && !flight_has_room(f, e.span))
+	e.is_last = e.span == rest || (row->kind != REQUEST_DATA && row->kind != REQUEST_READ);
+	if ((f->window && (!e.span || !flight_has_room(f, e.span))) || (path = pace_allows(qp, now, true)) < 0)
+		return false;
+	if (!out->follows && row->kind == REQUEST_DATA && !spread_of(qp) && waits_for_room(qp, rest))
 		return false;
 	status = build(qp, wqe, e.packet, out);
 	if (status != IBV_WC_SUCCESS) {
 		fail_in_turn(qp, now, e.wqe, status);
 		return false;
 	}
+	if (e.answer == ANSWER_READ)
+		ask_for(qp, e.span, &out->packet);
 	out->packet.psn = e.psn;
+	if (path)
+		spread_address(qp, (unsigned)path, &out->packet);
 	if (f->window) {
-		out->packet.ack_requested = ask(f, &e, flight_under_way(f) + 1 == flight_most(f));
+		out->packet.ack_requested = ask_fresh(qp, &e, (unsigned)path);
 		timer_packet_sent(qp, now);
 		rtt_sent(&f->rtt, now, e.psn);
-		note_sent(qp, f->newest, now, true);
+		note_sent(qp, f->newest, now, true, (unsigned)path);
 	}
+	pace_sent(qp, now, &out->packet, true, (unsigned)path);
 	count_sent(qp, &out->packet);
 	if (row->kind == REQUEST_DATA)
 		transferred(qp, wqe, (uint64_t)e.packet * engine_mtu(qp) + out->packet.payload_bytes);
@@ -455,7 +533,7 @@ static bool passes(struct qp *qp)
 {
 	const struct flight *f = &engine_of(qp)->flight;
 
-	return (f->packet == 0 || f->copied) && qp->ca->direct && (qp->type == IBV_QPT_RC || qp->type == IBV_QPT_UC) &&
+	return (f->packet == 0 || f->copied) && engine_may_go_directly(qp) &&
 	       qp->ca->direct->connect(qp->ca->direct_arg, qp);
 }
 
@@ -463,11 +541,12 @@ bool requester_output(struct qp *qp, wtime now, struct packet_out *out)
 {
 	struct flight *f = &engine_of(qp)->flight;
 	bool moved = false;	/* something took of the room that the link had */
+	int path;
 
 	if (f->phase == FLIGHT_SENDING_MSN)
 		return msn_exchange_output(qp, now, out);
 	if (f->phase == FLIGHT_OPEN && flight_has_lost(f))
-		return send_again(qp, now, out);
+		return (path = pace_allows(qp, now, false)) >= 0 && send_again(qp, now, (unsigned)path, out);
 	if (f->phase == FLIGHT_OPEN && f->probe == PROBE_DUE)
 		return send_probe(qp, now, out);
 	if (f->phase == FLIGHT_OPEN && ask_for_answers(qp, now, out))
@@ -523,6 +602,8 @@ static bool use_retry(struct qp *qp, wtime now)
 	struct flight *f = &engine_of(qp)->flight;
 
 	f->probe = PROBE_NONE;
+	if (f->retries == 0 && path_migrate(qp, now))
+		return true;
 	if (f->retries == 0) {
 		QP_COUNT(qp, retry_exceeded_err, 1);
 		requester_fail(qp, now, IBV_WC_RETRY_EXC_ERR);
@@ -539,6 +620,7 @@ void requester_go_back(struct qp *qp, wtime now, psn_t psn)
 
 	if (!flight_rewind(f, psn))
 		return;
+	pace_lost(qp, 1);
 	rtt_lost(&f->rtt, psn);
 	if (!use_retry(qp, now))
 		return;
@@ -550,13 +632,17 @@ void requester_find_lost(struct qp *qp, wtime now)
 {
 	struct flight *f = &engine_of(qp)->flight;
 
+	unsigned lost;
+
 	if (f->loss && (!loss_is_open(f, f->oldest) || !qp->attr.retry_cnt)) {
 		f->loss->deadline = WTIME_NEVER;
 		return;
 	}
 	if (f->phase != FLIGHT_OPEN || !f->loss)
 		return;
-	if (loss_detect(f, now, f->rtt.wait_ns))
+	lost = loss_detect(f, now, f->rtt.wait_ns);
+	pace_lost(qp, lost);
+	if (lost)
 		qp_ready(qp);
 	timer_rearm(qp);
 }
@@ -605,6 +691,9 @@ void requester_expire(struct qp *qp, wtime now)
 	case TIMER_ACK_TIMEOUT:
 		if (!use_retry(qp, now))
 			return;
+		pace_timeout(qp);
+		if (spread_of(qp))
+			spread_timeout(qp);
 		rtt_doubt(&f->rtt, psn_add(f->psn, -1));
 		rewind_all(qp, now);
 		if (f->phase == FLIGHT_AWAITING_MSN)

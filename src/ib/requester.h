@@ -19,6 +19,8 @@ void requester_close(struct qp *qp);
 
 /* Every retry is allowed again: something got through. */
 void requester_reset_retries(struct qp *qp);
+/* The QP has migrated: all its retries are given back, and soon it asks by the new path for what is in flight. */
+void requester_migrated(struct qp *qp, wtime now);
 
 /* WQEs before the oldest packet in flight are done. Tells SQ_DRAINED when that was waited for. */
 void requester_complete(struct qp *qp);

@@ -5,6 +5,7 @@
 
 #include "ib/ack.h"
 #include "ib/engine.h"
+#include "ib/reflect.h"
 #include "ib/request.h"
 #include "ib/responder_resources.h"
 #include "ib/verdict.h"
@@ -59,7 +60,7 @@ static bool needs_receive(const struct inbound *in)
 
 static bool is_selective(const struct inbound *in)
 {
-	return in->packet && in->packet->resv.bth7 == BTH_SELECTIVE && engine_of(in->qp)->selective;
+	return in->packet && bth_is_selective(in->packet->resv.bth7) && engine_of(in->qp)->selective;
 }
 
 /* It came twice. Its sender wants to know, for it may have sent it again too soon; but what it awaits a response for may come
@@ -70,6 +71,7 @@ static void note_repeated(struct inbound *in)
 
 	if (!r || !is_selective(in) || needs_resource(in->row->op))
 		return;
+	reflect_turn(in->qp);
 	r->must_say = true;
 	r->repeats++;
 	r->repeated = in->psn;
@@ -90,9 +92,12 @@ static enum verdict hold(struct inbound *in)
 	case REORDER_HAD:
 		note_repeated(in);
 		return VERDICT_DUPLICATE;
-	default:
-		return VERDICT_NEXT;
+	case REORDER_DISPUTED:
+		return VERDICT_BEHIND_GAP;
+	case REORDER_FULL:	/* its sender learns that from what is held: a NAK would have it send more again */
+		return r->phase == RESPONDER_HOLDING ? VERDICT_BEHIND_GAP : VERDICT_NEXT;
 	}
+	return VERDICT_NEXT;
 }
 
 /* 9.7.4.1.1. UC: a gap loses the message under way, and what begins a new one is welcome (9.8.2.2). */
@@ -331,6 +336,7 @@ static int change_word(struct inbound *in, uint64_t *original)
 	uint64_t *word = mr_borrow(in->mr, in->va);
 	bool swaps = in->row->op == OP_CMP_SWAP;
 
+	mr_settle(in->mr);
 	if (word && (uintptr_t)word % sizeof(*word) == 0) {
 		*original = compare;
 		if (swaps)
@@ -366,6 +372,7 @@ static int write_word(struct inbound *in)
 {
 	uint64_t value, *word = mr_borrow(in->mr, in->va);
 
+	mr_settle(in->mr);
 	memcpy(&value, in->payload, sizeof(value));
 	if (!word || (uintptr_t)word % sizeof(*word))
 		return mr_write(in->mr, in->va, &value, sizeof(value));
@@ -548,6 +555,20 @@ static void follow(struct inbound *in, enum verdict v, wtime now)
 	}
 }
 
+/* Our choice: a burst. Beside the sender's window it is little. */
+enum { WITHHELD_MOST = 16 };
+
+/* A program that polls has a receive to react to, and most likely answers. The ACK leaves with that, in one datagram and behind
+ * it, and meanwhile the program is not made to wait for a packet that nobody waits for. */
+static bool may_withhold(const struct inbound *in, enum verdict v)
+{
+	const struct responder *r = in->r;
+
+	return in->qp->ca->acks.postpones && v == VERDICT_EXECUTED && r->due == DUE_ACK && !r->owing && in->ends && in->packet &&
+	       (in->row->op == OP_SEND || in->row->headers & HDR_IMM) && engine_of(in->qp)->acks_as_usual &&
+	       !reorder_has_news(r->reorder) && r->unacked < WITHHELD_MOST;
+}
+
 static void take(struct inbound *in, wtime now)
 {
 	struct qp *qp = in->qp;
@@ -574,7 +595,9 @@ static void take(struct inbound *in, wtime now)
 		return;
 	}
 	follow(in, v, now);
-	if (r->due != DUE_NOTHING || r->owing)
+	if (may_withhold(in, v))
+		qp_withhold_ack(qp);
+	else if (r->due != DUE_NOTHING || r->owing)
 		qp_ready(qp);
 }
 
@@ -596,6 +619,7 @@ static void take_packet(struct qp *qp, wtime now, const struct packet *p)
 		in.reth.rkey = p->atomiceth.rkey;
 		in.reth.length = ATOMIC_BYTES;
 	}
+	in.r->selective = is_selective(&in);
 	take(&in, now);
 }
 
@@ -615,6 +639,7 @@ static void take_held(struct qp *qp, wtime now)
 
 void responder_input(struct qp *qp, wtime now, const struct packet *p)
 {
+	reflect_follow(qp, p);
 	take_packet(qp, now, p);
 	if (reorder_holds(engine_of(qp)->responder.reorder))
 		take_held(qp, now);
@@ -692,6 +717,7 @@ void responder_open(struct qp *qp)
 	const struct ib_options *options = &engine_of(qp)->options;
 	struct responder *r = &engine_of(qp)->responder;
 
+	reflect_close(qp);
 	r->phase = RESPONDER_WAITING;
 	r->psn = qp->attr.rq_psn;
 	r->msn = options->profile == IB_SEED ? psn_add(options->start_msn, -1) : 0;	/* MSN-12, MSN-47 */

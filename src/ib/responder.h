@@ -35,6 +35,7 @@ struct resource {
 	uint64_t original;	/* an atomic's result */
 	uint32_t srqn;		/* XRC */
 	bool answered;		/* in full once; later responses are replays */
+	uint8_t path;		/* it came by: reflect.h */
 };
 
 /* Responses to a part of a READ that its requester asks for again: answers.h. */
@@ -57,6 +58,7 @@ struct responder {
 	enum reply_due due;
 	uint8_t syndrome;		/* DUE_NAK */
 	bool has_receive;		/* `receive` was taken */
+	bool selective;			/* the peer's last packet said that it repeats selectively */
 	psn_t nak_psn;			/* DUE_NAK */
 	enum responder_message message;
 	uint32_t offset;		/* bytes of the message placed */

@@ -2,6 +2,7 @@
 #include "ib/responder_resources.h"
 
 #include "ib/engine.h"
+#include "ib/reflect.h"
 #include "ib/request.h"
 #include "wire/header.h"
 #include "wire/packet.h"
@@ -20,7 +21,7 @@ void resources_record(struct qp *qp, const struct packet *p, const struct opcode
 	*res = (struct resource){
 		.psn = p->psn, .span = span, .next = 0, .end = span, .msn = psn_add(r->msn, 1), .op = row->op,
 		.va = p->reth.va, .rkey = p->reth.rkey, .length = p->reth.length,
-		.original = original, .srqn = p->xrceth.srqn,
+		.original = original, .srqn = p->xrceth.srqn, .path = reflect_path(qp, p),
 	};
 	r->resources++;
 	if (r->resources == 2 * r->depth)
@@ -36,6 +37,11 @@ static struct resource *find(const struct responder *r, psn_t psn)
 			return res;
 	}
 	return NULL;
+}
+
+const struct resource *resources_find(const struct responder *r, psn_t psn)
+{
+	return find(r, psn);
 }
 
 static void part_done(struct responder *r)
@@ -85,7 +91,7 @@ static enum verdict read_part_again(struct qp *qp, const struct packet *p)
 	struct responder *r = &engine_of(qp)->responder;
 	uint32_t mtu = engine_mtu(qp);
 
-	if (p->resv.bth7 != BTH_SELECTIVE || !engine_of(qp)->selective || !p->reth.length || p->reth.length % mtu)
+	if (!bth_is_selective(p->resv.bth7) || !engine_of(qp)->selective || !p->reth.length || p->reth.length % mtu)
 		return VERDICT_FORGOTTEN;
 	if (r->parts == READ_PARTS)
 		return VERDICT_REPLAYED;
@@ -121,6 +127,7 @@ enum verdict resources_answer_again(struct qp *qp, const struct packet *p, const
 	res = find(r, p->psn);
 	if (!res || res->op != row->op)
 		return VERDICT_FORGOTTEN;
+	res->path = reflect_path(qp, p);	/* answers by the one before may be what is lost */
 	if (res->op == OP_READ_REQUEST)
 		return read_again(qp, res, p);
 	r->owing += res->next == res->end;

@@ -15,6 +15,11 @@ static wtime estimate(const struct rtt *r, wtime longest_ns)
 	return r->smooth_ns ? r->smooth_ns + 4 * r->variation_ns : longest_ns / UNKNOWN_SHARE;
 }
 
+wtime rtt_expected(const struct rtt *r)
+{
+	return wtime_min(r->wait_ns, estimate(r, WTIME_NEVER));
+}
+
 void rtt_init(struct rtt *r, psn_t psn, wtime longest_ns)
 {
 	*r = (struct rtt){ .doubtful = psn };

@@ -19,6 +19,9 @@ struct rtt {
 	psn_t doubtful;			/* packets before this one may have left twice */
 };
 
+/* How long an answer takes at most, as a rule: what is asked for again in vain costs little. wait_ns, if none was timed. */
+wtime rtt_expected(const struct rtt *r);
+
 void rtt_init(struct rtt *r, psn_t psn, wtime longest_ns);
 /* A packet left. */
 void rtt_sent(struct rtt *r, wtime now, psn_t psn);

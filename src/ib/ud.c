@@ -24,6 +24,9 @@ static enum ibv_wc_status build(struct qp *qp, const struct send_wqe *wqe, struc
 
 	if (wqe->bad_status)
 		return wqe->bad_status;
+	/* IBA 11.2.2.1: the address handle is of the QP's port (IBV_DEVICE_UD_AV_PORT_ENFORCE) */
+	if (wqe->av.port_num != qp->dev->port_num)
+		return IBV_WC_LOC_QP_OP_ERR;
 	if (wqe->length > engine_mtu(qp))
 		return IBV_WC_LOC_LEN_ERR;
 	*p = (struct packet){
@@ -99,7 +102,7 @@ static bool qkey_matches(const struct qp *qp, const struct packet *p)
  * failing datagram leaves no trace. */
 static bool accepts(const struct qp *qp, const struct packet *p)
 {
-	return qkey_matches(qp, p) && path_pkey_matches(qp, p) && p->payload_bytes <= engine_mtu(qp);
+	return qkey_matches(qp, p) && path_pkey_matches(qp, PATH_PRIMARY, p) && p->payload_bytes <= engine_mtu(qp);
 }
 
 static bool place(struct qp *qp, const struct recv_ref *ref, const struct packet *p, bool *has_grh)
@@ -170,6 +173,6 @@ void ud_multicast(struct ca *ca, const struct ca_device *dev, origin_t origin, c
 	if (opcode_row(p->opcode)->service != SERVICE_UD)
 		return;
 	list_for_each_safe(member, &ca->mcast, struct mcast_member, node)
-		if (member->qp->dev == dev && is_for(member, p) && !is_sender(member->qp, p) && engine_receives(member->qp))
+		if (member->dev == dev && is_for(member, p) && !is_sender(member->qp, p) && engine_receives(member->qp))
 			ud_input(member->qp, origin, p);
 }

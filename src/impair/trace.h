@@ -9,7 +9,8 @@ enum {
 	TRACE_HEAD = 24,
 	TRACE_RECORD_MOST = TRACE_HEAD + PACKET_MAX_BYTES,	/* bytes of the longest record */
 	TRACE_NAME = 16,					/* of a program or a device, NUL included */
-	TRACE_VERSION = 5,	/* 5: a QP says whether it repeats selectively; 4: has TRACE_CALL, TRACE_EVENT; 3: a record and a
+	TRACE_VERSION = 6,	/* 6: a QP may have an alternate path; 5: it says whether it repeats selectively;
+				 * 4: has TRACE_CALL, TRACE_EVENT; 3: a record and a
 				 * process name devices; 2: a form of frames stood for its one device */
 };
 

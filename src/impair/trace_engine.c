@@ -32,6 +32,22 @@ bool trace_get_numbers(const struct trace_record *r, void *members, uint32_t byt
 	return true;
 }
 
+static void alternate_of(const struct qp *qp, struct trace_qp *t)
+{
+	const struct packet_path *path = &qp->migration->alternate;
+	const struct ibv_qp_attr *a = &qp->attr;
+
+	t->path_mig_state = a->path_mig_state;
+	t->alt_pkey_index = a->alt_pkey_index;
+	t->alt_pkey = qp->dev->pkey[a->alt_pkey_index];
+	t->alt_timeout = a->alt_timeout;
+	t->alt_has_grh = path->has_grh;
+	t->alt_slid = path->slid;
+	t->alt_dlid = path->dlid;
+	memcpy(t->alt_sgid, path->sgid, sizeof(t->alt_sgid));
+	memcpy(t->alt_dgid, path->dgid, sizeof(t->alt_dgid));
+}
+
 void trace_qp_of(const struct qp *qp, int mask, struct trace_qp *t)
 {
 	const struct ib_options *o = ib_options_of(qp->ca);
@@ -53,6 +69,8 @@ void trace_qp_of(const struct qp *qp, int mask, struct trace_qp *t)
 	};
 	memcpy(t->sgid, qp->path.sgid, sizeof(t->sgid));
 	memcpy(t->dgid, qp->path.dgid, sizeof(t->dgid));
+	if (qp->migration)
+		alternate_of(qp, t);
 }
 
 int trace_qp_attr(const struct trace_qp *t, struct ibv_qp_attr *attr)
@@ -65,11 +83,14 @@ int trace_qp_attr(const struct trace_qp *t, struct ibv_qp_attr *attr)
 		.min_rnr_timer = (uint8_t)t->min_rnr_timer,
 		.max_rd_atomic = (uint8_t)t->max_rd_atomic, .max_dest_rd_atomic = (uint8_t)t->max_dest_rd_atomic,
 		.ah_attr = { .port_num = 1, .dlid = 1, .is_global = 1 },
+		.alt_ah_attr = { .port_num = 1, .dlid = 1, .is_global = 1 }, .alt_port_num = 1,
+		.alt_pkey_index = (uint16_t)t->alt_pkey_index, .alt_timeout = (uint8_t)t->alt_timeout,
+		.path_mig_state = (enum ibv_mig_state)t->path_mig_state,
 	};
 	return (int)t->mask & (IBV_QP_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY | IBV_QP_AV |
 			       IBV_QP_PATH_MTU | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_RQ_PSN |
 			       IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER | IBV_QP_SQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-			       IBV_QP_DEST_QPN);
+			       IBV_QP_DEST_QPN | IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE);
 }
 
 void trace_send_of(const struct qp *qp, const struct send_wqe *wqe, struct trace_send *t)

@@ -14,6 +14,8 @@ struct trace_qp {
 	uint64_t has_grh, slid, dlid, sgid[2], dgid[2];
 	uint64_t profile, ack_mode, window_pkts, ack_every, report_last_only, start_msn, exchange_start, completion;
 	uint64_t ack_when_consumed, selective_repeat;
+	uint64_t path_mig_state, alt_pkey_index, alt_pkey, alt_timeout;	/* 0 but of a QP with an alternate path; and its: */
+	uint64_t alt_has_grh, alt_slid, alt_dlid, alt_sgid[2], alt_dgid[2];
 };
 
 /* TRACE_SEND: a send WQE was announced. Of a datagram's address nothing but the QP and Q_Key: the rest is not compared. */

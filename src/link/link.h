@@ -36,8 +36,8 @@ struct link_ops {
 	const char *name;
 	/* For how many more frames of any length is there room? When for none, the link wakes its owner once there is. */
 	unsigned (*room)(struct link *l);
-	/* Sends packets of this device to one destination, in order; their payload is looked at no more afterwards. How many:
-	 * those behind found no room. A broken link has none. */
+	/* Sends packets of this device to one destination, perhaps by several paths, in order; their payload is looked at no
+	 * more afterwards. How many: those behind found no room. A broken link has none. */
 	unsigned (*send)(struct link *l, unsigned device, const struct packet *const p[], unsigned n);
 	/* One frame that is built already, or spoilt on purpose; 0 < bytes <= PACKET_MAX_BYTES. False: no room. */
 	bool (*send_frame)(struct link *l, unsigned kind, const void *frame, size_t bytes);
@@ -50,7 +50,7 @@ struct link_ops {
 	/* Gives back the room of what was received: once per batch, and now and then when nothing came. */
 	void (*release)(struct link *l);
 	/* Asks whether something arrived, and sets *arrival if so. May be a system call, which is then made no oftener than once
-	 * in a microsecond when nothing comes. NULL: *arrival tells by itself. */
+	 * in a microsecond when nothing came or went for a while. NULL: *arrival tells by itself. */
 	void (*look)(struct link *l);
 	/* Before the owner sleeps: true when it may (nothing arrived meanwhile, and no room came for which it waits). What
 	 * arrives wakes it by its futex, where the link can, else by event_fd, else by the descriptor that the other end got.

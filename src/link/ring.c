@@ -1,4 +1,4 @@
-/* The ring's invariant: the line that follows the last committed record has a zero commit word, so stale bytes of an
+/* The ring's invariant: the two lines that follow the last committed record have zero commit words, so stale bytes of an
  * earlier lap never look like a record. Records do not wrap: a SKIP record fills the end of the ring. */
 #include "link/ring.h"
 
@@ -32,10 +32,10 @@ static void read_head(struct ring_producer *p)
 		p->head = head;
 }
 
-/* One line more than the record stays free: the zero commit word behind it. */
+/* The lines of the zero commit words behind the record stay free. */
 static bool has_free(const struct ring_producer *p, uint32_t lines)
 {
-	return RING_LINES - (p->tail - p->head) > lines;
+	return RING_LINES - (p->tail - p->head) >= lines + RING_AHEAD;
 }
 
 bool ring_find_room(struct ring_producer *p, uint32_t lines)

@@ -16,6 +16,7 @@ enum {
 	RING_BYTES = 1 << 20,		/* our choice: 250 full frames in flight, and half of a common L2 */
 	RING_LINES = RING_BYTES / RING_LINE,
 	RING_HEAD = 8,			/* commit word and padding before the record's bytes */
+	RING_AHEAD = 2,			/* lines behind the last record whose commit words are zero */
 	RING_SHORT = RING_LINE - RING_HEAD,	/* the longest record of one line */
 	RING_MAX_RECORD = 8192,		/* bytes; enough for the longest frame */
 	RING_KINDS = 256,		/* a record's kind: 0..255, the user's */
@@ -61,24 +62,25 @@ static inline uint32_t ring_record_lines(size_t bytes)
 	return (uint32_t)((RING_HEAD + bytes + RING_LINE - 1) / RING_LINE);
 }
 
-/* For ring.c and ring_commit: the record that begins at the tail is there, and nothing behind it. */
+/* For ring.c and ring_commit: the record that begins at the tail is there, and nothing behind it. The word behind a short record
+ * is zero since the one before: the consumer may have that line, and to fetch it would hold the record back. */
 static inline void ring_commit_word(struct ring_producer *p, uint32_t lines, uint32_t word)
 {
 	uint8_t *base = p->lines;
 	uint32_t tail = p->tail, next = tail + lines;
 
-	atomic_store_explicit(ring_word(base, next), 0, memory_order_relaxed);
+	if (lines != 1)
+		atomic_store_explicit(ring_word(base, next), 0, memory_order_relaxed);
 	atomic_store_explicit(ring_word(base, tail), word, memory_order_release);
 	p->tail = next;
-	/* the next record's zero most often goes here: have the line before its commit must wait for it */
-	__builtin_prefetch(ring_word(base, next + 1), 1);
+	atomic_store_explicit(ring_word(base, next + 1), 0, memory_order_relaxed);
 }
 
 /* Fresh rings: the memory is zero. */
 void ring_producer_init(struct ring_producer *p, struct ring_words *words, void *lines);
 void ring_consumer_init(struct ring_consumer *c, struct ring_words *words, void *lines);
 
-/* For ring.c and ring_room: are so many lines free, and one behind them? When not, the consumer is told that we wait. */
+/* For ring.c and ring_room: are so many lines free, and RING_AHEAD behind them? When not, the consumer is told that we wait. */
 bool ring_find_room(struct ring_producer *p, uint32_t lines);
 /* For how many records of any length up to `bytes` is there room, as far as the consumer has told? When for none, it is told that
  * we wait. */
@@ -87,7 +89,7 @@ static inline unsigned ring_room(struct ring_producer *p, size_t bytes)
 	uint32_t lines = ring_record_lines(bytes);
 
 	/* at worst a record does not fit before the end, and as many lines less one are skipped */
-	return ring_find_room(p, 2 * lines - 1) ? (RING_LINES - (p->tail - p->head) - lines) / lines : 0;
+	return ring_find_room(p, 2 * lines - 1) ? (RING_LINES - (p->tail - p->head) - lines + 1 - RING_AHEAD) / lines : 0;
 }
 /* Memory for a record of `bytes` (<= RING_MAX_RECORD), contiguous, 8-byte aligned; NULL when there is no room. Nothing
  * is visible before ring_commit with the same `bytes`. */
@@ -99,7 +101,7 @@ static inline void ring_commit(struct ring_producer *p, size_t bytes, unsigned k
 /* What ring_reserve would return for any record of one line, without a look at the consumer; NULL when that must be asked. */
 static inline void *ring_line(const struct ring_producer *p)
 {
-	bool free = RING_LINES - (p->tail - p->head) > 1;	/* and the zero commit word behind it */
+	bool free = RING_LINES - (p->tail - p->head) > RING_AHEAD;
 
 	return free && !p->broken ? p->lines + (size_t)(p->tail & RING_LINE_MASK) * RING_LINE + RING_HEAD : NULL;
 }
@@ -122,13 +124,21 @@ static inline const _Atomic uint32_t *ring_arrival(const struct ring_consumer *c
 	return (const _Atomic uint32_t *)(const void *)(c->lines + (size_t)(c->head % RING_LINES) * RING_LINE);
 }
 
+/* What a commit word says of a record of one line of this kind: its bytes; 0: it is no such record. */
+static inline size_t ring_line_bytes(uint32_t word, unsigned kind)
+{
+	uint32_t bytes = word & RING_BYTES_MASK;
+
+	return (word ^ bytes) == (RING_VALID | (uint32_t)kind << RING_KIND_SHIFT) && bytes - 1 < RING_SHORT ? bytes : 0;
+}
+
 /* The same at once for a record of one line of this kind; `to` has room for RING_SHORT bytes. 0: ask ring_take. */
 static inline size_t ring_take_line(struct ring_consumer *c, void *to, unsigned kind)
 {
 	const _Atomic uint32_t *line = ring_arrival(c);
-	uint32_t word = atomic_load_explicit(line, memory_order_acquire), bytes = word & RING_BYTES_MASK;
+	size_t bytes = ring_line_bytes(atomic_load_explicit(line, memory_order_acquire), kind);
 
-	if ((word ^ bytes) != (RING_VALID | (uint32_t)kind << RING_KIND_SHIFT) || bytes - 1 >= RING_SHORT || c->broken)
+	if (!bytes || c->broken)
 		return 0;
 	memcpy(to, (const uint8_t *)(const void *)line + RING_HEAD, RING_SHORT);	/* of a length that the compiler knows */
 	c->head++;

@@ -6,6 +6,7 @@
 
 #include "direct/channel_bells.h"
 #include "link/link.h"
+#include "link/ring.h"
 
 enum {
 	SHM_MESSAGE = 15,		/* what link.receive calls a message, beside frames of devices (link_kind) */
@@ -28,6 +29,17 @@ static inline void *shm_reserve(struct shm *s, size_t bytes)
 {
 	return s->line && bytes - 1 < SHM_SHORT_BYTES ? s->line : shm_reserve_any(s, bytes);
 }
+
+/* The oldest message where it lies, if it is as short as those that `line` takes: shared memory, which the peer can change while
+ * it is read. NULL: ask link.receive. shm_took_short takes it. */
+static inline const void *shm_peek_short(const struct shm *s, size_t *bytes)
+{
+	uint32_t word = atomic_load_explicit(s->link.arrival, memory_order_acquire);
+
+	*bytes = ring_line_bytes(word, SHM_MESSAGE);
+	return *bytes ? (const uint8_t *)(const void *)s->link.arrival + RING_HEAD : NULL;
+}
+void shm_took_short(struct shm *s);
 
 /* True if the peer has not yet taken everything, frames too, that was sent up to *mark. A *mark of 0 is set to the end of what
  * was sent until now. */

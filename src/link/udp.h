@@ -33,7 +33,8 @@ struct udp_config {
 };
 
 /* The link waits on up to 32 packets that no socket took, and has no room meanwhile. Only a system call can tell whether
- * something arrived: link.look and link.receive make one that finds nothing at most once in a microsecond. What it gives are
+ * something arrived: link.look and link.receive make one that finds nothing at most once in a microsecond,
+ * but for link.look in the 20 us after a packet. What it gives are
  * whole frames of the form PACKET_ROCE, whose ICRC was checked. event_fd is readable, too, once there is room again. -errno: the
  * descriptor is not such a socket, -ENOMEM. */
 int udp_open(const struct udp_config *config, struct link **link);

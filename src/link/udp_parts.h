@@ -12,7 +12,8 @@
 #include <time.h>
 
 enum {
-	UDP_LOOK_NS = 1000,	/* a system call that finds nothing, or no room, is not made again sooner */
+	UDP_LOOK_NS = 1000,	/* a system call that finds nothing, or no room, is not made again sooner ... */
+	UDP_EAGER_NS = 20000,	/* ... than that, once nothing came or went for so long: our choice, some round trips */
 	UDP_LANES = 17,		/* our choice: 4 classes of destination processes, 4 source ports to each; and one to weftds */
 	UDP_BATCH = 16,		/* packets built at once: a burst */
 	UDP_IOVS = 256,
@@ -63,6 +64,7 @@ struct udp_receive {
 	_Atomic uint32_t arrival;	/* link.arrival: the last call found something */
 	unsigned messages, at;		/* received, and the one that is handed out */
 	size_t offset;			/* in it: where the next segment begins */
+	uint16_t number;		/* of that segment: what Linux gives it as its identification */
 	struct packet_path path;	/* of that message */
 	size_t segment;			/* bytes of its segments but the last */
 	struct mmsghdr message[UDP_MESSAGES];
@@ -77,7 +79,8 @@ struct udp {
 	struct udp_config config;
 	sa_family_t family;		/* AF_INET6, for both, or AF_INET where there is no other */
 	bool can_segment;
-	wtime looked, tried;		/* when the last call found nothing to receive, or no room */
+	wtime looked, tried;		/* when the last call emptied the socket or found nothing, or no room */
+	wtime passed;			/* when something was received or sent last */
 	struct icrc_id solver;
 	struct udp_lane lane[UDP_LANES];
 	struct udp_counts counts;

@@ -23,8 +23,9 @@ void udp_receive_init(struct udp *u)
 	}
 }
 
-/* Asks the kernel. False: nothing has arrived. */
-static bool look(struct udp *u)
+/* Asks the kernel. False: nothing has arrived. Where fewer came than there is room for, no more is there, and the next call is
+ * for what comes later. */
+static bool look(struct udp *u, wtime now)
 {
 	struct udp_receive *rx = &u->rx;
 	long n;
@@ -39,12 +40,16 @@ static bool look(struct udp *u)
 	atomic_store_explicit(&rx->arrival, n > 0, memory_order_relaxed);
 	rx->at = 0;
 	rx->offset = 0;
+	if (n < UDP_MESSAGES)
+		u->looked = now;
+	if (n > 0)
+		u->passed = now;
 	return n > 0;
 }
 
 bool udp_arrived(struct udp *u)
 {
-	return u->rx.at < u->rx.messages || look(u);
+	return u->rx.at < u->rx.messages || look(u, udp_now());
 }
 
 /* The first byte of a number that the kernel gives as one byte or as an int. */
@@ -104,8 +109,11 @@ static uint8_t *next_segment(struct udp_receive *rx, size_t *bytes)
 
 	if (rx->at == rx->messages)
 		return NULL;
-	if (!rx->offset)
+	if (!rx->offset) {
 		read_message(rx);
+		rx->number = 0;
+	}
+	rx->path.ip_id = rx->number++;
 	at = rx->memory[rx->at] + ROCE_UDP_HEADERS + rx->offset;
 	left = rx->message[rx->at].msg_len - rx->offset;
 	*bytes = left < rx->segment ? left : rx->segment;
@@ -148,17 +156,14 @@ static const void *take(struct udp *u, uint8_t *bth, size_t *bytes)
 	return bth - header;
 }
 
-/* Asks the kernel, unless it said just now that there is nothing. */
-static bool look_again(struct udp *u)
+/* Asks the kernel, unless it said just now that there is nothing, and nothing is likely to come. */
+static bool look_again(struct udp *u, bool is_likely)
 {
 	wtime now = udp_now();
 
-	if (now - u->looked < UDP_LOOK_NS)
+	if (now - u->looked < UDP_LOOK_NS && !(is_likely && now - u->passed < UDP_EAGER_NS))
 		return false;
-	if (look(u))
-		return true;
-	u->looked = now;
-	return false;
+	return look(u, now);
 }
 
 void udp_look(struct link *l)
@@ -168,7 +173,7 @@ void udp_look(struct link *l)
 	if (u->tx.backlog.packets)
 		udp_room(l);	/* which sends what waits: a program that polls alone needs no more room for it */
 	if (!u->rx.arrival)
-		look_again(u);
+		look_again(u, true);
 }
 
 const void *udp_receive(struct link *l, unsigned *kind, size_t *bytes)
@@ -178,8 +183,10 @@ const void *udp_receive(struct link *l, unsigned *kind, size_t *bytes)
 	uint8_t *bth;
 
 	*kind = link_kind(u->config.device, PACKET_ROCE);
-	if (u->rx.at == u->rx.messages && !look_again(u))
+	if (u->rx.at == u->rx.messages && !look_again(u, false)) {
+		atomic_store_explicit(&u->rx.arrival, 0, memory_order_relaxed);
 		return NULL;
+	}
 	while ((bth = next_segment(&u->rx, bytes)))
 		if ((frame = take(u, bth, bytes)))
 			return frame;

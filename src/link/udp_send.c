@@ -26,6 +26,7 @@ static void lose(struct udp *u, enum udp_loss cause, unsigned packets)
 static int call_sendmmsg(struct udp *u, int lane, struct mmsghdr *message, unsigned messages)
 {
 	u->counts.send_calls++;
+	u->passed = udp_now();
 	return (int)syscall(SYS_sendmmsg, u->lane[lane].fd, message, messages, HERE);
 }
 
@@ -305,13 +306,18 @@ static unsigned send_batch(struct udp *u, int lane, const struct packet *const p
 	return settle_refusal(u, lane, p, first[1], errno) ? first[1] : 0;
 }
 
-unsigned udp_send(struct link *l, unsigned device, const struct packet *const p[], unsigned n)
+static bool is_same_way(const struct packet_path *a, const struct packet_path *b)
 {
-	struct udp *u = udp_of(l);
-	int lane = n ? udp_lane_for(u, p[0]->dest_qpn, &p[0]->path) : -1;
+	return roce_udp_flow(a->udp_sport) == roce_udp_flow(b->udp_sport) && !memcmp(a->dgid, b->dgid, 16) &&
+	       !memcmp(a->sgid, b->sgid, 16);
+}
+
+/* All by one path. */
+static unsigned send_alike(struct udp *u, const struct packet *const p[], unsigned n)
+{
+	int lane = udp_lane_for(u, p[0]->dest_qpn, &p[0]->path);
 	unsigned done = 0, some;
 
-	(void)device;
 	if (lane < 0 || weft_bug_on(p[0]->form != PACKET_ROCE) || !set_address(u, &p[0]->path)) {
 		lose(u, UDP_REFUSED, n);
 		return n;
@@ -324,6 +330,22 @@ unsigned udp_send(struct link *l, unsigned device, const struct packet *const p[
 	}
 	while (done < n && keep_packet(u, lane, p[done]))
 		done++;
+	return done;
+}
+
+unsigned udp_send(struct link *l, unsigned device, const struct packet *const p[], unsigned n)
+{
+	struct udp *u = udp_of(l);
+	unsigned done = 0, alike, sent;
+
+	(void)device;
+	for (; done < n; done += sent) {
+		for (alike = 1; done + alike < n && is_same_way(&p[done]->path, &p[done + alike]->path); alike++)
+			;
+		sent = send_alike(u, p + done, alike);
+		if (sent < alike)
+			return done + sent;
+	}
 	return done;
 }
 

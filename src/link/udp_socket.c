@@ -114,9 +114,9 @@ static void open_lane(const struct udp *u, struct udp_lane *lane)
  * is the same host's whatever process sends data meanwhile. */
 static unsigned choose_lane(uint32_t dest_qpn, uint16_t sport)
 {
-	unsigned process = qpn_slot(dest_qpn) & 3, flow = (sport ^ sport >> 4 ^ sport >> 8) & 3;
+	unsigned process = qpn_slot(dest_qpn) & 3, flow = roce_udp_flow(sport);
 
-	return qpn_slot(dest_qpn) ? process << 2 | flow : UDP_LANES - 1;
+	return qpn_slot(dest_qpn) ? process * ROCE_UDP_FLOWS + flow : UDP_LANES - 1;
 }
 
 int udp_lane_for(struct udp *u, uint32_t dest_qpn, const struct packet_path *path)

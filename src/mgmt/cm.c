@@ -53,11 +53,27 @@ struct cm_id *cm_find_local(struct cm *cm, uint32_t local_id)
 	return id;
 }
 
+/* The peer's end may have gone over to the alternate path before ours, or not yet: then its MADs come by the other one. */
+static bool is_by_alternate(const struct cm_id *id, const struct gmp *in)
+{
+	struct packet_path path;
+
+	if (id->alternate_is < CM_ALTERNATE_AGREED)
+		return false;
+	path = cm_mad_path(&id->alternate);
+	return gmp_path_is_from(&in->path, &path);
+}
+
+bool cm_is_from(const struct cm_id *id, const struct gmp *in)
+{
+	return id->path.device == in->device && (gmp_path_is_from(&in->path, &id->to) || is_by_alternate(id, in));
+}
+
 struct cm_id *cm_find_remote(struct cm *cm, uint32_t remote_id, const struct gmp *in)
 {
 	struct cm_id *id = *remote_bucket(cm, remote_id);
 
-	while (id && (id->remote_id != remote_id || id->path.device != in->device || !gmp_path_is_from(&in->path, &id->to)))
+	while (id && (id->remote_id != remote_id || !cm_is_from(id, in)))
 		id = id->next_remote;
 	return id;
 }
@@ -85,6 +101,40 @@ static void unhash_remote(struct cm_id *id)
 		at = &(*at)->next_remote;
 	if (*at)
 		*at = id->next_remote;
+}
+
+static struct cm_id **qpn_bucket(struct cm *cm, uint32_t qpn)
+{
+	return &cm->by_qpn[siphash_word(&cm->remote_key, qpn) % CM_BUCKETS];
+}
+
+static void unhash_qpn(struct cm_id *id)
+{
+	struct cm_id **at = qpn_bucket(id->cm, id->remote_qpn);
+
+	while (*at && *at != id)
+		at = &(*at)->next_qpn;
+	if (*at)
+		*at = id->next_qpn;
+}
+
+void cm_set_remote_qpn(struct cm_id *id, uint32_t qpn)
+{
+	struct cm_id **head = qpn_bucket(id->cm, qpn);
+
+	unhash_qpn(id);
+	id->remote_qpn = qpn;
+	id->next_qpn = *head;
+	*head = id;
+}
+
+struct cm_id *cm_find_connected(struct cm *cm, uint32_t remote_qpn, const struct gmp *in)
+{
+	struct cm_id *id = *qpn_bucket(cm, remote_qpn);
+
+	while (id && (id->remote_qpn != remote_qpn || id->state != CM_ESTABLISHED || !cm_is_from(id, in)))
+		id = id->next_qpn;
+	return id;
 }
 
 static void enter_peer(struct cm_id *id, uint32_t remote_id, const struct packet_path *to)
@@ -173,7 +223,7 @@ struct cm_id *cm_adopt(struct cm *cm, const struct cm_connection *connection)
 	id->path.pkey = connection->pkey;
 	id->path.ack_timeout = connection->ack_timeout;
 	id->local_qpn = connection->local_qpn;
-	id->remote_qpn = connection->remote_qpn;
+	cm_set_remote_qpn(id, connection->remote_qpn);
 	enter_peer(id, connection->remote_id, &connection->to);
 	return id;
 }
@@ -206,6 +256,12 @@ void cm_note(struct cm_id *id)
 	note(id, is_connected(id) && id->remote_id && !id->peer_is_here);
 }
 
+void cm_note_again(struct cm_id *id)
+{
+	note(id, false);
+	cm_note(id);
+}
+
 void cm_enter_timewait(struct cm_id *id, wtime now)
 {
 	id->state = CM_TIMEWAIT;
@@ -226,6 +282,7 @@ void cm_drop(struct cm_id *id)
 	cm_set_timer(id, WTIME_NEVER);
 	unhash_local(id);
 	unhash_remote(id);
+	unhash_qpn(id);
 	list_remove(&id->all);
 	list_remove(&id->symmetric);
 	list_remove(&id->gone);

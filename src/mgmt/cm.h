@@ -1,7 +1,7 @@
-/* The InfiniBand Communication Manager (IBA vol. 1, chapter 12) as an engine: REQ, REP, RTU, REJ, MRA, DREQ, DREP and
- * the SIDR pair, with their timeouts and retries. Pure: time is injected, MADs are pulled with cm_output, and what the
- * consumer must hear comes back from cm_input, cm_expire and cm_next_gone as one event a call. The caller holds a lock
- * around every entry. Memory is bounded by cm_config.max_ids. Message rules are in cm_input.c.
+/* The InfiniBand Communication Manager (IBA vol. 1, chapter 12) as an engine: REQ, REP, RTU, REJ, MRA, DREQ, DREP,
+ * LAP, APR and the SIDR pair, with their timeouts and retries. Pure: time is injected, MADs are pulled with cm_output, and what
+ * the consumer must hear comes back from cm_input, cm_expire and cm_next_gone as one event a call. The caller holds a lock
+ * around every entry. Memory is bounded by cm_config.max_ids. Message rules are in cm_input.c, those of LAP and APR in cm_lap.c.
  *
  * A peer is a port and a communication id there. MADs go to QP1 of the port (mgmt/gmp.h), by the path of the conversation or
  * back by the path that its first MAD came by. Which of the processes that share a port a MAD is for is the business of QP1's
@@ -39,6 +39,23 @@ enum cm_state {		/* IBA 12.9.5: active and passive side; 12.11: SIDR */
 	CM_REQ_REJECTED,	/* our REJ */
 };
 
+/* Of an id in CM_ESTABLISHED: how far the exchange of LAP and APR is (IBA 12.8). */
+enum cm_alt {
+	CM_ALT_NONE,
+	CM_ALT_LAP_SENT,
+	CM_ALT_MRA_RECEIVED,	/* the peer asked for more time to answer our LAP */
+	CM_ALT_LAP_RECEIVED,
+	CM_ALT_ANSWERED,	/* the APR is kept to be repeated */
+};
+
+/* The peer's MADs may come by it, too. */
+enum cm_alternate {
+	CM_ALTERNATE_NONE,	/* there is none, or a LAP has only asked for it */
+	CM_ALTERNATE_OFFERED,	/* by a REQ, which a REP has not answered */
+	CM_ALTERNATE_AGREED,	/* both ends have loaded it */
+	CM_ALTERNATE_LEFT,	/* this side has gone over, and it is the path before that */
+};
+
 /* What the packets of a conversation will use, and the MADs that the active side sends. */
 struct cm_path {
 	int device;
@@ -61,6 +78,7 @@ struct cm_param {
 	bool flow_control, srq;
 	bool symmetric;			/* cm_req only */
 	uint32_t ece_vendor, ece_options;
+	const struct cm_path *alternate;	/* cm_req only; borrowed, or NULL: the peer is to load this path, too */
 	const uint8_t *private_data;	/* borrowed */
 	uint32_t private_bytes;
 };
@@ -77,6 +95,10 @@ struct cm_id {
 	bool is_orphan;			/* the consumer has destroyed it; it ends with its DREQ */
 	uint64_t tid, service_id;
 	struct cm_path path;
+	enum cm_alt alt;
+	enum cm_alternate alternate_is;
+	struct cm_path alternate;	/* of the REQ or the last LAP, seen from this side; or the one before this */
+	uint64_t alt_tid;		/* of that LAP and its APR */
 	uint8_t qp_type;		/* as seen from this side: XRC_SEND is active, XRC_RECV passive */
 	uint32_t local_qpn, remote_qpn, remote_qkey;
 	psn_t sq_psn, rq_psn;		/* sq_psn is the peer's to choose: IBA 12.7, Starting PSN */
@@ -90,14 +112,15 @@ struct cm_id {
 	wtime period;			/* of one try, and until it is repeated */
 	wtime wait;
 	struct timer_heap_node timer;
-	struct cm_id *next_local, *next_remote;		/* hash chains */
+	struct cm_id *next_local, *next_remote, *next_qpn;	/* hash chains */
 	struct list_node all;
 	struct list_node gone;		/* in cm.gone: its peer's process is gone, which is not told yet */
 };
 
 enum cm_event_type {
-	CM_EVENT_REQ,		/* a new id, in CM_REQ_RECEIVED: cm_rep, cm_rej or cm_drop it */
-	CM_EVENT_REP,		/* CM_REP_RECEIVED: cm_rtu or cm_rej */
+	CM_EVENT_REQ,		/* a new id, in CM_REQ_RECEIVED: cm_rep, cm_rej or cm_drop it. Who takes one whose alternate is
+				 * OFFERED by cm_rep has loaded that path */
+	CM_EVENT_REP,		/* CM_REP_RECEIVED: cm_rtu or cm_rej; id->alternate is AGREED if the peer took it */
 	CM_EVENT_RTU,		/* ESTABLISHED, passive side */
 	CM_EVENT_REJ,		/* msg.rej.reason */
 	CM_EVENT_DREQ,		/* answer with cm_drep */
@@ -105,6 +128,9 @@ enum cm_event_type {
 	CM_EVENT_UNREACHABLE,	/* REQ, REP or SIDR_REQ got no answer */
 	CM_EVENT_DREQ_LOST,	/* no DREP came; in timewait */
 	CM_EVENT_TIMEWAIT_EXIT,
+	CM_EVENT_LAP,		/* id->alternate is wanted: cm_apr says whether it is loaded */
+	CM_EVENT_APR,		/* msg.apr.status; success: the peer has loaded id->alternate, this side is to do the same */
+	CM_EVENT_LAP_LOST,	/* no APR came; the connection stands as it is */
 	CM_EVENT_SIDR_REQ,	/* a new id: cm_sidr_rep or cm_drop it */
 	CM_EVENT_SIDR_REP,
 };
@@ -115,10 +141,10 @@ struct cm_event {
 	struct cm_msg msg;	/* the message that made it; not for timers */
 };
 
-enum { CM_BUCKETS = 1024, CM_OUTS = 256, CM_DEVICES = 4 };	/* devices: as many as an adapter has at most */
+enum { CM_BUCKETS = 1024, CM_OUTS = 256, CM_DEVICES = 8 };	/* devices: as many ports as an adapter has at most */
 
 struct cm_counters {
-	uint64_t received, malformed, unexpected, duplicates, retries, timeouts, out_dropped, over_quota;
+	uint64_t received, malformed, unexpected, duplicates, retries, timeouts, out_dropped, over_quota, stale;
 };
 
 struct cm {
@@ -129,7 +155,7 @@ struct cm {
 	struct siphash_key remote_key;	/* of by_remote, whose ids the peers choose */
 	struct timer_heap timers;
 	struct list all, symmetric, gone;
-	struct cm_id *by_local[CM_BUCKETS], *by_remote[CM_BUCKETS];
+	struct cm_id *by_local[CM_BUCKETS], *by_remote[CM_BUCKETS], *by_qpn[CM_BUCKETS];
 	struct gmp *out;		/* owned: ring of CM_OUTS */
 	uint32_t out_first, out_count;
 	struct cm_counters counters;
@@ -185,15 +211,23 @@ int cm_dreq(struct cm_id *id, wtime now);
 int cm_drep(struct cm_id *id, wtime now);
 /* The first packet came before the RTU (IBA 12.9.7.2): -EISCONN when established already. */
 int cm_established(struct cm_id *id);
+/* Asks the peer of a connection to load an alternate path on the same device. One at a time, from either side; when both ask at
+ * once both are rejected. */
+int cm_lap(struct cm_id *id, wtime now, const struct cm_path *alternate, const void *private_data, uint32_t bytes);
+/* Answers CM_EVENT_LAP. status: enum cm_apr_status. */
+int cm_apr(struct cm_id *id, uint8_t status, const void *private_data, uint32_t bytes);
+/* The QP has gone over to the alternate path, and the conversation does too: -EINVAL without one. */
+int cm_migrated(struct cm_id *id);
 int cm_sidr_req(struct cm_id *id, wtime now, uint64_t service_id, const struct cm_path *path, const void *private_data,
 		uint32_t bytes);
 int cm_sidr_rep(struct cm_id *id, wtime now, uint8_t status, const struct cm_param *param);
 
 /* ---- the network's side ---- */
 
-/* A MAD that came to QP1. True: *event is for the consumer. A request that nobody listens to is tried a few times more before
- * that is told, 0.3 s in all: where resolving an address takes its time, a peer that is just about to listen is found, and
- * programs that only synchronise before (perftest -R) rely on it. */
+/* A MAD that came to QP1. Who asks for a QP that is connected here already has lost that connection (IBA 12.9.8.3.1): the REQ
+ * is rejected, and the connection ends with a DREQ. True: *event is for the consumer. A request that nobody listens to is
+ * tried a few times more before that is told, 0.3 s in all: where resolving an address takes its time, a peer that is just
+ * about to listen is found, and programs that only synchronise before (perftest -R) rely on it. */
 bool cm_input(struct cm *cm, wtime now, const struct gmp *in, struct cm_event *event);
 /* What the CM of a port answers to a message for which it has no conversation and nobody listens: IBA 12.9.8, 12.11. False:
  * nothing. The answer goes back by the path that the message came by. */

@@ -17,7 +17,7 @@ struct arrival {
 
 static bool is_from_peer(const struct arrival *in, const struct cm_id *id, uint32_t remote_id)
 {
-	return id->remote_id == remote_id && id->path.device == in->gmp->device && gmp_path_is_from(&in->gmp->path, &id->to);
+	return id->remote_id == remote_id && cm_is_from(id, in->gmp);
 }
 
 /* The conversation that a message names by both ids. */
@@ -84,6 +84,11 @@ bool cm_answer_stray(const struct cm_msg *msg, struct cm_msg *answer)
 		answer->attribute = CM_DREP;
 		answer->drep = (struct cm_drep){ .local_comm_id = msg->dreq.remote_comm_id,
 						 .remote_comm_id = msg->dreq.local_comm_id };
+		return true;
+	case CM_LAP:
+		answer->attribute = CM_APR;
+		answer->apr = (struct cm_apr){ .local_comm_id = msg->lap.remote_comm_id, .remote_comm_id = msg->lap.local_comm_id,
+					       .status = CM_APR_INVALID_COMM_ID };
 		return true;
 	case CM_SIDR_REQ:
 		answer->attribute = CM_SIDR_REP;
@@ -156,10 +161,30 @@ static bool qp_type_of(const struct cm_req *req, uint8_t *qp_type)
 	}
 }
 
+struct cm_path cm_path_seen_here(const struct cm_req_path *from)
+{
+	struct cm_path path = {
+		.slid = from->remote_lid, .dlid = from->local_lid, .sl = from->sl, .tclass = from->tclass,
+		.hop_limit = from->hop_limit, .rate = from->packet_rate, .flow_label = from->flow_label,
+		.ack_timeout = from->ack_timeout,
+	};
+
+	memcpy(path.sgid, from->remote_gid, 16);
+	memcpy(path.dgid, from->local_gid, 16);
+	return path;
+}
+
+/* IBA 12.6.5: all of it is 0 where there is none. */
+static bool offers_alternate(const struct cm_req *req)
+{
+	static const struct cm_req_path none;
+
+	return req->alternate.local_lid || memcmp(req->alternate.local_gid, none.local_gid, sizeof(none.local_gid)) != 0;
+}
+
 static void take_req(struct cm_id *id, const struct arrival *in, uint8_t qp_type)
 {
 	const struct cm_req *req = &in->msg->req;
-	const struct cm_req_path *path = &req->primary;
 
 	cm_set_peer(id, req->local_comm_id, in->gmp);
 	cm_set_timer(id, WTIME_NEVER);
@@ -167,20 +192,35 @@ static void take_req(struct cm_id *id, const struct arrival *in, uint8_t qp_type
 	id->tid = in->msg->tid;
 	id->service_id = req->service_id;
 	id->qp_type = qp_type;
-	id->remote_qpn = req->local_qpn;
+	cm_set_remote_qpn(id, req->local_qpn);
 	id->sq_psn = req->starting_psn;
 	/* each side's initiator is the other side's responder */
 	id->responder_resources = req->initiator_depth;
 	id->initiator_depth = req->responder_resources;
 	id->retry_count = req->retry_count;
 	id->rnr_retry_count = req->rnr_retry_count;
-	id->path = (struct cm_path){
-		.device = in->gmp->device, .slid = path->remote_lid, .dlid = path->local_lid, .pkey = req->pkey, .sl = path->sl,
-		.tclass = path->tclass, .hop_limit = path->hop_limit, .rate = path->packet_rate,
-		.flow_label = path->flow_label, .mtu = req->path_mtu, .ack_timeout = path->ack_timeout,
-	};
-	memcpy(id->path.sgid, path->remote_gid, 16);
-	memcpy(id->path.dgid, path->local_gid, 16);
+	id->path = cm_path_seen_here(&req->primary);
+	id->path.device = in->gmp->device;
+	id->path.pkey = req->pkey;
+	id->path.mtu = req->path_mtu;
+	id->alternate_is = offers_alternate(req) ? CM_ALTERNATE_OFFERED : CM_ALTERNATE_NONE;
+	if (id->alternate_is == CM_ALTERNATE_OFFERED)
+		id->alternate = cm_alternate_seen_here(id, &req->alternate);
+}
+
+/* IBA 12.9.8.3.1. What is connected cannot be asked for again, unless its end was not heard here: it ends now, and who asks may
+ * ask again. */
+static bool is_stale(const struct arrival *in)
+{
+	const struct cm_req *req = &in->msg->req;
+	struct cm_id *old = req->local_qpn ? cm_find_connected(in->cm, req->local_qpn, in->gmp) : NULL;
+
+	if (!old)
+		return false;
+	in->cm->counters.stale++;
+	refuse(in, CM_ANSWERS_REQ, req->local_comm_id, CM_REJ_STALE_CONNECTION);
+	cm_dreq(old, in->now);
+	return true;
 }
 
 static bool input_req(const struct arrival *in, struct cm_event *event)
@@ -197,6 +237,8 @@ static bool input_req(const struct arrival *in, struct cm_event *event)
 		refuse(in, CM_ANSWERS_REQ, req->local_comm_id, CM_REJ_INVALID_TRANSPORT);
 		return unexpected(in);
 	}
+	if (is_stale(in))
+		return unexpected(in);
 	id = crossing(in);
 	if (id && stays_active(id, req))
 		return duplicate(in);
@@ -213,14 +255,16 @@ static bool input_mra(const struct arrival *in)
 	const struct cm_mra *mra = &in->msg->mra;
 	struct cm_id *id = cm_find_local(in->cm, mra->remote_comm_id);
 
-	if (!id || !mra->local_comm_id || in->msg->tid != id->tid || !is_peer(in, id, mra->local_comm_id))
+	if (!id || !mra->local_comm_id || !is_peer(in, id, mra->local_comm_id))
+		return unexpected(in);
+	if (mra->message == CM_ANSWERS_OTHER ? !cm_take_lap_mra(id, in->msg) : in->msg->tid != id->tid)
 		return unexpected(in);
 	if (mra->message == CM_ANSWERS_REQ && (id->state == CM_REQ_SENT || id->state == CM_MRA_REQ_RECEIVED)) {
 		cm_set_peer(id, mra->local_comm_id, in->gmp);
 		id->state = CM_MRA_REQ_RECEIVED;
 	} else if (mra->message == CM_ANSWERS_REP && (id->state == CM_REP_SENT || id->state == CM_MRA_REP_RECEIVED)) {
 		id->state = CM_MRA_REP_RECEIVED;
-	} else {
+	} else if (mra->message != CM_ANSWERS_OTHER) {
 		return unexpected(in);
 	}
 	id->wait = id->period;
@@ -253,11 +297,13 @@ static bool input_rep(const struct arrival *in, struct cm_event *event)
 	cm_set_peer(id, rep->local_comm_id, in->gmp);
 	cm_set_timer(id, WTIME_NEVER);
 	id->state = CM_REP_RECEIVED;
-	id->remote_qpn = id->qp_type == IBV_QPT_XRC_SEND ? rep->local_eecn : rep->local_qpn;
+	cm_set_remote_qpn(id, id->qp_type == IBV_QPT_XRC_SEND ? rep->local_eecn : rep->local_qpn);
 	id->sq_psn = rep->starting_psn;
 	id->initiator_depth = rep->responder_resources;
 	id->responder_resources = rep->initiator_depth;
 	id->rnr_retry_count = rep->rnr_retry_count;
+	if (id->alternate_is == CM_ALTERNATE_OFFERED)
+		id->alternate_is = rep->failover_accepted == CM_FAILOVER_ACCEPTED ? CM_ALTERNATE_AGREED : CM_ALTERNATE_NONE;
 	cm_note(id);
 	return tell(event, CM_EVENT_REP, id);
 }
@@ -420,10 +466,40 @@ static bool input_sidr_rep(const struct arrival *in, struct cm_event *event)
 		return unexpected(in);
 	if (in->msg->sidr_rep.status == CM_SIDR_UNSUPPORTED && wait_for_listener(id, in->now))
 		return false;
-	id->remote_qpn = in->msg->sidr_rep.qpn;
+	cm_set_remote_qpn(id, in->msg->sidr_rep.qpn);
 	id->remote_qkey = in->msg->sidr_rep.qkey;
 	cm_enter_idle(id);
 	return tell(event, CM_EVENT_SIDR_REP, id);
+}
+
+/* Before the connection is established, and after it, the peer hears nothing of it, or that there is none. */
+static bool input_lap(const struct arrival *in, struct cm_event *event)
+{
+	struct cm_id *id = conversation(in, in->msg->lap.remote_comm_id, in->msg->lap.local_comm_id);
+
+	if (!id || id->state == CM_TIMEWAIT) {
+		answer_stray(in);
+		return unexpected(in);
+	}
+	if (id->state != CM_ESTABLISHED)
+		return unexpected(in);
+	switch (cm_take_lap(id, in->gmp, in->msg)) {
+	case CM_LAP_TAKEN:
+		return tell(event, CM_EVENT_LAP, id);
+	case CM_LAP_AGAIN:
+		return duplicate(in);
+	default:
+		return unexpected(in);
+	}
+}
+
+static bool input_apr(const struct arrival *in, struct cm_event *event)
+{
+	struct cm_id *id = conversation(in, in->msg->apr.remote_comm_id, in->msg->apr.local_comm_id);
+
+	if (!id || id->state != CM_ESTABLISHED || !cm_take_apr(id, in->msg))
+		return unexpected(in);
+	return tell(event, CM_EVENT_APR, id);
 }
 
 static bool dispatch(const struct arrival *in, struct cm_event *event)
@@ -447,7 +523,11 @@ static bool dispatch(const struct arrival *in, struct cm_event *event)
 		return input_sidr_req(in, event);
 	case CM_SIDR_REP:
 		return input_sidr_rep(in, event);
-	default:	/* LAP, APR: no alternate paths, and the REP said so (failover_accepted) */
+	case CM_LAP:
+		return input_lap(in, event);
+	case CM_APR:
+		return input_apr(in, event);
+	default:
 		return unexpected(in);
 	}
 }
@@ -540,6 +620,9 @@ static bool give_up(struct cm_id *id, wtime now, struct cm_event *event)
 	case CM_DREQ_SENT:
 		cm_enter_timewait(id, now);
 		return tell(event, CM_EVENT_DREQ_LOST, id);
+	case CM_ESTABLISHED:
+		cm_give_up_lap(id);
+		return tell(event, CM_EVENT_LAP_LOST, id);
 	case CM_TIMEWAIT:
 		cm_enter_idle(id);
 		return tell(event, CM_EVENT_TIMEWAIT_EXIT, id);

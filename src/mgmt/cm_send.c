@@ -30,11 +30,20 @@ static void out_mad(struct cm_id *id, const uint8_t mad[MAD_BYTES])
 	memcpy(out->mad, mad, MAD_BYTES);
 }
 
+/* LAP and what answers it are a transaction of their own, as Linux's ib_cm has it. */
+static uint64_t tid_of(const struct cm_id *id, const struct cm_msg *msg)
+{
+	bool is_alt = msg->attribute == CM_LAP || msg->attribute == CM_APR ||
+		      (msg->attribute == CM_MRA && msg->mra.message == CM_ANSWERS_OTHER);
+
+	return is_alt ? id->alt_tid : id->tid;
+}
+
 void cm_send(struct cm_id *id, struct cm_msg *msg)
 {
 	uint8_t mad[MAD_BYTES];
 
-	msg->tid = id->tid;
+	msg->tid = tid_of(id, msg);
 	cm_build(msg, mad);
 	out_mad(id, mad);
 }
@@ -46,7 +55,7 @@ void cm_send_again(struct cm_id *id)
 
 void cm_send_kept(struct cm_id *id, struct cm_msg *msg)
 {
-	msg->tid = id->tid;
+	msg->tid = tid_of(id, msg);
 	cm_build(msg, id->mad);
 	out_mad(id, id->mad);
 }
@@ -80,7 +89,7 @@ static int put_private(uint8_t *to, size_t room, const void *from, uint32_t byte
 }
 
 /* A GRH on each device: it is what tells the receiver of a SIDR_REQ the GIDs of its ends. */
-static struct packet_path mad_path(const struct cm_path *path)
+struct packet_path cm_mad_path(const struct cm_path *path)
 {
 	struct packet_path to = { .slid = path->slid, .dlid = path->dlid, .sl = path->sl, .has_grh = true, .tclass = path->tclass,
 				  .hop_limit = path->hop_limit, .flow_label = path->flow_label };
@@ -90,7 +99,7 @@ static struct packet_path mad_path(const struct cm_path *path)
 	return to;
 }
 
-static void put_path(struct cm_req_path *to, const struct cm_path *path)
+void cm_put_path(struct cm_req_path *to, const struct cm_path *path)
 {
 	*to = (struct cm_req_path){
 		.local_lid = path->slid, .remote_lid = path->dlid, .flow_label = path->flow_label & 0xfffff,
@@ -124,12 +133,12 @@ int cm_req(struct cm_id *id, wtime now, uint64_t service_id, const struct cm_pat
 	struct cm_req *req = &msg.req;
 	bool is_xrc = param->qp_type == IBV_QPT_XRC_SEND;
 
-	if (id->state != CM_IDLE ||
+	if (id->state != CM_IDLE || (param->alternate && param->alternate->device != path->device) ||
 	    put_private(req->private_data, sizeof(req->private_data), param->private_data, param->private_bytes))
 		return -EINVAL;
 	id->service_id = service_id;
 	id->path = *path;
-	id->to = mad_path(path);
+	id->to = cm_mad_path(path);
 	id->qp_type = param->qp_type;
 	id->local_qpn = param->qpn & QPN_MASK;
 	id->rq_psn = param->psn & PSN_MASK;
@@ -160,7 +169,12 @@ int cm_req(struct cm_id *id, wtime now, uint64_t service_id, const struct cm_pat
 		req->rnr_retry_count = at_most_7(param->rnr_retry_count);
 		req->srq = param->srq;
 	}
-	put_path(&req->primary, path);
+	cm_put_path(&req->primary, path);
+	id->alternate_is = param->alternate ? CM_ALTERNATE_OFFERED : CM_ALTERNATE_NONE;
+	if (param->alternate) {
+		id->alternate = *param->alternate;
+		cm_put_path(&req->alternate, param->alternate);
+	}
 	id->state = CM_REQ_SENT;
 	cm_send_until_answered(id, now, &msg);
 	return 0;
@@ -183,7 +197,9 @@ int cm_rep(struct cm_id *id, wtime now, const struct cm_param *param)
 	rep->starting_psn = id->rq_psn;
 	rep->responder_resources = param->responder_resources;
 	rep->target_ack_delay = 0;
-	rep->failover_accepted = 1;	/* IBA 12.6.8: failover not supported */
+	rep->failover_accepted = CM_FAILOVER_ACCEPTED;	/* who cannot load the path of a REQ rejects the REQ */
+	if (id->alternate_is == CM_ALTERNATE_OFFERED)
+		id->alternate_is = CM_ALTERNATE_AGREED;
 	rep->local_ca_guid = id->cm->ca_guid[id->path.device];
 	rep->rnr_retry_count = at_most_7(param->rnr_retry_count);
 	rep->vendor_id_high = (uint8_t)(param->ece_vendor >> 16);
@@ -309,7 +325,7 @@ int cm_sidr_req(struct cm_id *id, wtime now, uint64_t service_id, const struct c
 		return -EINVAL;
 	id->service_id = service_id;
 	id->path = *path;
-	id->to = mad_path(path);
+	id->to = cm_mad_path(path);
 	id->qp_type = IBV_QPT_UD;
 	msg.sidr_req.request_id = id->local_id;
 	msg.sidr_req.pkey = path->pkey;

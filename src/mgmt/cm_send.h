@@ -17,5 +17,8 @@ void cm_send_back(struct cm *cm, const struct gmp *in, const struct cm_msg *msg)
 void cm_send_rej(struct cm_id *id, enum cm_answered answered, uint16_t reason, const void *private_data, uint32_t bytes);
 void cm_send_mra(struct cm_id *id, enum cm_answered answered);
 void cm_send_rtu(struct cm_id *id);
+void cm_put_path(struct cm_req_path *to, const struct cm_path *path);
+/* By which the MADs of a conversation with this path go. */
+struct packet_path cm_mad_path(const struct cm_path *path);
 
 #endif

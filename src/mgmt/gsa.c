@@ -1,10 +1,10 @@
 #include "mgmt/gsa.h"
 
 #include <errno.h>
-#include <stddef.h>
+#include <stdlib.h>
 
 const struct gsa_tunables gsa_defaults = {
-	.each = GSA_DEFAULT, .low_percent = 25, .growth = 2, .most = 65536, .period_ns = WTIME_S, .watch_factor = 8,
+	.each = GSA_DEFAULT, .floor = 1, .low_percent = 25, .growth = 2, .most = 65536, .period_ns = WTIME_S, .watch_factor = 8,
 };
 
 static uint32_t least(uint32_t a, uint32_t b)
@@ -58,7 +58,7 @@ static void post_missing(struct gsa *g)
 static void forget_automatic(struct gsa *g)
 {
 	g->automatic--;
-	for (uint32_t i = 0; i < GSA_CLIENTS; i++) {
+	for (uint32_t i = 0; i < g->places; i++) {
 		if (g->client[i].is_used && g->client[i].raised) {
 			g->client[i].raised--;
 			return;
@@ -88,7 +88,7 @@ static uint32_t busiest(const struct gsa *g)
 	int64_t beyond, most = INT64_MIN;
 	uint32_t client = GSA_NONE;
 
-	for (uint32_t i = 0; i < GSA_CLIENTS; i++) {
+	for (uint32_t i = 0; i < g->places; i++) {
 		const struct gsa_client *c = &g->client[i];
 
 		beyond = (int64_t)c->held - c->target - c->raised;
@@ -100,12 +100,17 @@ static uint32_t busiest(const struct gsa *g)
 	return client;
 }
 
-/* A client's own number; its part of the memory when there is too little for the numbers of all. */
+/* A client's own number; its part of the memory when there is too little for the numbers of all: one at least, and of the others
+ * as many as its number has of all numbers. If even that is too much, what its number has of all. */
 static uint32_t share(const struct gsa *g, const struct gsa_client *c)
 {
-	uint32_t own = c->target - c->boost;
+	uint32_t own = c->target - c->boost, most = g->tunables.most;
 
-	return g->own <= g->tunables.most ? own : (uint32_t)((uint64_t)own * g->tunables.most / g->own);
+	if (!own || g->own <= most)
+		return own;
+	if (most < g->sharers)
+		return (uint32_t)((uint64_t)own * most / g->own);
+	return 1 + (uint32_t)((uint64_t)(own - 1) * (most - g->sharers) / (g->own - g->sharers));
 }
 
 /* GSA-25..27: beyond its own number a client has what no other client may still need for its own. */
@@ -115,7 +120,7 @@ static bool is_over_quota(const struct gsa *g, const struct gsa_client *c)
 
 	if (g->tunables.fixed || c->held < share(g, c))
 		return false;
-	for (uint32_t i = 0; i < GSA_CLIENTS; i++) {
+	for (uint32_t i = 0; i < g->places; i++) {
 		const struct gsa_client *other = &g->client[i];
 
 		if (other->is_used && other->held < share(g, other))
@@ -174,14 +179,17 @@ static bool makes_sense(const struct gsa_tunables *t)
 	       t->period_ns >= GSA_PERIOD_LEAST && t->period_ns <= GSA_PERIOD_MOST && t->fixed <= t->most;
 }
 
-static uint32_t target_of(const struct gsa *g, uint32_t asked)
+static uint32_t target_of(const struct gsa *g, const struct gsa_client *c)
 {
-	return largest(asked == GSA_NONE ? g->tunables.each : asked, g->tunables.floor);
+	return largest(c->asked == GSA_NONE ? g->tunables.each : c->asked, g->tunables.floor) + c->lent;
 }
 
 static void set_target(struct gsa *g, struct gsa_client *c, uint32_t own, uint32_t boost)
 {
-	g->own = g->own - (c->target - c->boost) + own;
+	uint32_t was = c->target - c->boost;
+
+	g->sharers += (own != 0) - (was != 0);
+	g->own = g->own - was + own;
 	g->target = g->target - c->target + own + boost;
 	c->target = own + boost;
 	c->boost = boost;
@@ -189,7 +197,7 @@ static void set_target(struct gsa *g, struct gsa_client *c, uint32_t own, uint32
 
 static void set_boost(struct gsa *g, struct gsa_client *c, uint32_t boost)
 {
-	set_target(g, c, target_of(g, c->asked), boost);
+	set_target(g, c, target_of(g, c), boost);
 	top_up(g);
 }
 
@@ -204,9 +212,9 @@ int gsa_set(struct gsa *g, const struct gsa_tunables *t)
 	if (!makes_sense(t))
 		return -EINVAL;
 	g->tunables = *t;
-	for (uint32_t i = 0; i < GSA_CLIENTS; i++)
+	for (uint32_t i = 0; i < g->places; i++)
 		if (g->client[i].is_used)
-			set_target(g, &g->client[i], target_of(g, g->client[i].asked), 0);
+			set_target(g, &g->client[i], target_of(g, &g->client[i]), 0);
 	top_up(g);
 	return 0;
 }
@@ -217,27 +225,49 @@ int gsa_init(struct gsa *g, wtime now, const struct gsa_tunables *t, gsa_feedbac
 	return t ? gsa_set(g, t) : 0;
 }
 
-static uint32_t find_class(const struct gsa *g, uint8_t mgmt_class)
+void gsa_fini(struct gsa *g)
 {
-	for (uint32_t i = 0; i < GSA_CLIENTS; i++)
+	free(g->client);
+	*g = (struct gsa){ .client = NULL };
+}
+
+static int make_place(struct gsa *g)
+{
+	uint32_t places = g->places ? 2 * g->places : 16;
+	struct gsa_client *more = realloc(g->client, places * sizeof(*more));
+
+	if (!more)
+		return -ENOMEM;
+	for (uint32_t i = g->places; i < places; i++)
+		more[i].is_used = false;
+	g->client = more;
+	g->places = places;
+	return 0;
+}
+
+uint32_t gsa_find(const struct gsa *g, uint32_t mgmt_class)
+{
+	for (uint32_t i = 0; i < g->places; i++)
 		if (g->client[i].is_used && g->client[i].mgmt_class == mgmt_class)
 			return i;
 	return GSA_NONE;
 }
 
-int gsa_register(struct gsa *g, uint8_t mgmt_class, uint32_t count, uint32_t *client)
+int gsa_register(struct gsa *g, uint32_t mgmt_class, uint32_t count, uint32_t *client)
 {
 	uint32_t i = 0;
 
-	if (find_class(g, mgmt_class) != GSA_NONE)
+	if (mgmt_class != GSA_ANY_CLASS && gsa_find(g, mgmt_class) != GSA_NONE)
 		return -EBUSY;
-	while (i < GSA_CLIENTS && g->client[i].is_used)
+	while (i < g->places && g->client[i].is_used)
 		i++;
 	if (i == GSA_CLIENTS || (count != GSA_NONE && !has_memory(g, count)))
 		return -ENOSPC;
+	if (i == g->places && make_place(g))
+		return -ENOMEM;
 	g->client[i] = (struct gsa_client){ .is_used = true, .mgmt_class = mgmt_class, .asked = count };
 	g->clients++;
-	set_target(g, &g->client[i], target_of(g, count), 0);
+	set_target(g, &g->client[i], target_of(g, &g->client[i]), 0);
 	top_up(g);
 	*client = i;
 	return 0;
@@ -245,7 +275,7 @@ int gsa_register(struct gsa *g, uint8_t mgmt_class, uint32_t count, uint32_t *cl
 
 static struct gsa_client *find(struct gsa *g, uint32_t client)
 {
-	return client < GSA_CLIENTS && g->client[client].is_used ? &g->client[client] : NULL;
+	return client < g->places && g->client[client].is_used ? &g->client[client] : NULL;
 }
 
 int gsa_unregister(struct gsa *g, uint32_t client)
@@ -271,46 +301,77 @@ int gsa_change(struct gsa *g, uint32_t client, int32_t by)
 
 	if (!c)
 		return -ENOENT;
-	count = (int64_t)c->target - c->boost + by;
+	count = (int64_t)c->target - c->boost - c->lent + by;
 	if (count < 0)
 		return -EINVAL;
 	if (by > 0 && !has_memory(g, (uint32_t)by))
 		return -ENOSPC;
 	c->asked = (uint32_t)count;
 	c->is_told = false;
+	c->should = 0;
+	set_boost(g, c, c->boost);
+	return 0;
+}
+
+int gsa_lend(struct gsa *g, uint32_t client, int32_t by)
+{
+	struct gsa_client *c = find(g, client);
+
+	if (!c)
+		return -ENOENT;
+	if ((int64_t)c->lent + by < 0)
+		return -EINVAL;
+	if (by > 0 && !has_memory(g, (uint32_t)by))
+		return -ENOSPC;
+	c->lent += (uint32_t)by;
 	set_boost(g, c, c->boost);
 	return 0;
 }
 
 /* ---- messages ---- */
 
-uint32_t gsa_arrive(struct gsa *g, wtime now, uint8_t mgmt_class)
+/* Periods without a message are left out, so that a QP that rests has no timer. */
+static void begin_watch(struct gsa *g, wtime now)
 {
-	uint32_t client = find_class(g, mgmt_class);
-	struct gsa_client *c;
+	if (g->is_watched)
+		return;
+	g->is_watched = true;
+	g->watched_at += (now - g->watched_at) / g->tunables.period_ns * g->tunables.period_ns;
+}
+
+bool gsa_arrive_at(struct gsa *g, wtime now, uint32_t client)
+{
+	struct gsa_client *c = find(g, client);
 
 	g->arrivals++;
 	if (!g->posted) {
 		g->drops++;
-		return GSA_NONE;
+		return false;
 	}
-	if (client == GSA_NONE) {
+	if (!c) {
 		g->unknown++;
-		return GSA_NONE;
+		return false;
 	}
-	c = &g->client[client];
+	begin_watch(g, now);
 	c->arrivals++;
 	c->lately++;
 	if (is_over_quota(g, c)) {
 		c->discards++;
 		g->discards++;
-		return GSA_NONE;
+		return false;
 	}
 	g->posted--;
 	g->held++;
 	c->held++;
 	add_if_low(g, now);
-	return client;
+	return true;
+}
+
+uint32_t gsa_arrive(struct gsa *g, wtime now, uint32_t mgmt_class)
+{
+	uint32_t client = gsa_find(g, mgmt_class);
+
+	return gsa_arrive_at(g, now, client) ? client : GSA_NONE;
 }
 
 /* GSA-13, GSA-18: one that is too many is not posted again. Trimming goes on till no automatic ones are left (GSA-20). */
@@ -345,7 +406,8 @@ int gsa_release(struct gsa *g, uint32_t client)
 
 wtime gsa_deadline(const struct gsa *g)
 {
-	return g->tunables.fixed || !g->tunables.watch_factor ? WTIME_NEVER : g->watched_at + g->tunables.period_ns;
+	return g->tunables.fixed || !g->tunables.watch_factor || !g->is_watched ? WTIME_NEVER :
+										 g->watched_at + g->tunables.period_ns;
 }
 
 /* GSA-21, GSA-22: its number is doubled while it has too many messages for it, and falls when it has few; it is told once what it
@@ -361,6 +423,7 @@ static void watch(struct gsa *g, uint32_t client)
 	if (due < number)
 		return;
 	set_boost(g, c, c->boost + least(number, g->tunables.most - least(g->target, g->tunables.most)));
+	c->should = largest(c->should, due + 1);
 	if (c->is_told || !g->feedback)
 		return;
 	c->is_told = true;
@@ -372,7 +435,12 @@ void gsa_expire(struct gsa *g, wtime now)
 	if (gsa_deadline(g) > now)
 		return;
 	g->watched_at = now;
-	for (uint32_t i = 0; i < GSA_CLIENTS; i++)
-		if (g->client[i].is_used)
-			watch(g, i);
+	g->is_watched = false;
+	for (uint32_t i = 0; i < g->places; i++) {
+		if (!g->client[i].is_used)
+			continue;
+		g->is_watched |= g->client[i].lately != 0;
+		watch(g, i);
+		g->is_watched |= g->client[i].boost != 0;
+	}
 }

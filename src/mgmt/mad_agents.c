@@ -101,9 +101,38 @@ static bool can_be(const struct mad_registration *what)
 	       (!has_oui(mgmt_class) || what->oui || !answers_any(what));
 }
 
+struct gsa *mad_agent_buffers(const struct mad_file *f, const struct mad_agent *a)
+{
+	return &f->pool->qp[mad_class_qpn(a->what.mgmt_class)];
+}
+
+static void put_pool(struct mad_clients *c, struct mad_file *f)
+{
+	if (f->agents)
+		return;
+	mad_pool_put(&c->buffers, f->pool);
+	f->pool = NULL;
+}
+
+/* Agents of several files may be of one class: each is a client of its own (GSA-38). */
+static int take_client(struct mad_clients *c, struct mad_file *f, const struct mad_registration *what, uint32_t *client)
+{
+	int err;
+
+	if (!f->pool)
+		f->pool = mad_pool_get(&c->buffers, f->port);
+	if (!f->pool)
+		return -ENOMEM;
+	err = gsa_register(&f->pool->qp[mad_class_qpn(what->mgmt_class)], GSA_ANY_CLASS, GSA_NONE, client);
+	if (err)
+		put_pool(c, f);
+	return err;
+}
+
 int mad_register(struct mad_clients *c, struct mad_file *f, const struct mad_registration *what, uint32_t *agent)
 {
-	uint32_t i = 0;
+	uint32_t i = 0, client;
+	int err;
 
 	if (!can_be(what))
 		return -EINVAL;
@@ -113,9 +142,23 @@ int mad_register(struct mad_clients *c, struct mad_file *f, const struct mad_reg
 		i++;
 	if (i == MAD_AGENTS)
 		return -EDQUOT;
-	f->agent[i] = (struct mad_agent){ true, draw_tid(c, f->port), *what };
+	err = take_client(c, f, what, &client);
+	if (err)
+		return err;
+	f->agent[i] = (struct mad_agent){ true, draw_tid(c, f->port), client, *what };
+	f->agents++;
 	*agent = i;
 	return 0;
+}
+
+void mad_agent_leave(struct mad_clients *c, struct mad_file *f, uint32_t agent)
+{
+	struct mad_agent *a = &f->agent[agent];
+
+	gsa_unregister(mad_agent_buffers(f, a), a->client);
+	a->is_used = false;
+	f->agents--;
+	put_pool(c, f);
 }
 
 struct mad_agent *mad_agent_of_method(const struct mad_clients *c, uint32_t port, const uint8_t *mad, struct mad_file **file)
@@ -137,4 +180,29 @@ struct mad_agent *mad_agent_of_method(const struct mad_clients *c, uint32_t port
 		}
 	}
 	return NULL;
+}
+
+static const struct mad_agent *find_agent(const struct mad_file *f, uint32_t agent)
+{
+	return agent < MAD_AGENTS && f->agent[agent].is_used ? &f->agent[agent] : NULL;
+}
+
+int mad_change_buffers(struct mad_file *f, uint32_t agent, int32_t by)
+{
+	const struct mad_agent *a = find_agent(f, agent);
+
+	return a ? gsa_change(mad_agent_buffers(f, a), a->client, by) : -ENOENT;
+}
+
+bool mad_agent_lend(const struct mad_file *f, uint32_t agent, int32_t by)
+{
+	return !gsa_lend(mad_agent_buffers(f, &f->agent[agent]), f->agent[agent].client, by);
+}
+
+void mad_gave_back(struct mad_file *f, uint32_t agent, uint32_t datagrams)
+{
+	const struct mad_agent *a = find_agent(f, agent);
+
+	while (a && datagrams && !gsa_release(mad_agent_buffers(f, a), a->client))
+		datagrams--;
 }

@@ -15,4 +15,11 @@ struct mad_agent *mad_agent_of_tid(const struct mad_clients *c, uint32_t port, u
 /* Who answers what this MAD asks, at this port; or NULL. */
 struct mad_agent *mad_agent_of_method(const struct mad_clients *c, uint32_t port, const uint8_t *mad, struct mad_file **file);
 
+/* The receive buffers of the agent's QP, at its port. */
+struct gsa *mad_agent_buffers(const struct mad_file *f, const struct mad_agent *a);
+/* It goes, with what it has of them. */
+void mad_agent_leave(struct mad_clients *c, struct mad_file *f, uint32_t agent);
+/* more of them, or fewer, while a series comes to it; false: there is no memory, and it comes by what the agent has. */
+bool mad_agent_lend(const struct mad_file *f, uint32_t agent, int32_t by);
+
 #endif

@@ -8,6 +8,7 @@
 
 #include "mgmt/mad_agents.h"
 #include "mgmt/rmpp.h"
+#include "mgmt/series.h"
 #include "wire/field.h"
 
 #include <errno.h>
@@ -51,6 +52,7 @@ struct transfer {
 	struct mad_remote sender;
 	uint8_t mgmt_class, method;
 	bool is_answer, is_done;
+	bool is_lent;			/* the agent has so many buffers more as its window */
 	uint32_t counted;		/* bytes on the file's account */
 	struct rmpp_recv rmpp;
 };
@@ -86,6 +88,7 @@ void mad_clients_init(struct mad_clients *c, const struct mad_ops *ops, void *ar
 	timer_heap_init(&c->requests);
 	timer_heap_init(&c->transfers);
 	list_init(&c->hops);
+	mad_buffers_init(&c->buffers);
 }
 
 void mad_file_open(struct mad_clients *c, struct mad_file *f, uint32_t port)
@@ -105,8 +108,16 @@ static void request_free(struct mad_clients *c, struct request *r)
 	free(r);
 }
 
+static void give_window_back(struct transfer *t)
+{
+	if (t->is_lent)
+		mad_agent_lend(t->file, t->agent, -RMPP_WINDOW);
+	t->is_lent = false;
+}
+
 static void transfer_free(struct mad_clients *c, struct transfer *t)
 {
+	give_window_back(t);
 	list_remove(&t->node);
 	timer_heap_remove(&c->transfers, &t->timer);
 	rmpp_recv_fini(&t->rmpp);
@@ -132,7 +143,10 @@ void mad_file_close(struct mad_clients *c, struct mad_file *f)
 {
 	forget(c, f, MAD_AGENTS);
 	list_remove(&f->node);
-	memset(f->agent, 0, sizeof(f->agent));
+	for (uint32_t i = 0; i < MAD_AGENTS; i++) {
+		if (f->agent[i].is_used)
+			mad_agent_leave(c, f, i);
+	}
 	if (!list_empty(&c->files))
 		return;
 	timer_heap_fini(&c->requests);
@@ -149,6 +163,7 @@ void mad_clients_fini(struct mad_clients *c)
 		list_remove(&h->node);
 		free(h);
 	}
+	mad_buffers_fini(&c->buffers);
 }
 
 int mad_unregister(struct mad_clients *c, struct mad_file *f, uint32_t agent)
@@ -156,7 +171,7 @@ int mad_unregister(struct mad_clients *c, struct mad_file *f, uint32_t agent)
 	if (agent >= MAD_AGENTS || !f->agent[agent].is_used)
 		return -ENOENT;
 	forget(c, f, agent);
-	f->agent[agent].is_used = false;
+	mad_agent_leave(c, f, agent);
 	return 0;
 }
 
@@ -339,21 +354,21 @@ int mad_send(struct mad_clients *c, wtime now, struct mad_file *f, const struct 
 /* ---- what comes in ---- */
 
 /* Gives a whole datagram to its agent; the first answer to a request ends that. Of a program that segments by itself, more than
- * one may come, as one. data is changed. */
-static void give(struct mad_clients *c, struct mad_file *f, uint32_t agent, const struct mad_remote *sender, uint8_t *data,
+ * one may come, as one. data is changed. True: the file has it now, and its buffer. */
+static bool give(struct mad_clients *c, struct mad_file *f, uint32_t agent, const struct mad_remote *sender, uint8_t *data,
 		 uint32_t bytes, bool is_one_of_many)
 {
 	struct request *r = is_response(data) ? find_request(f, data) : NULL;
 	struct mad_letter letter = { .agent = agent, .remote = *sender, .data = data, .bytes = bytes };
 
 	if (is_response(data) && !r && !is_one_of_many)
-		return;
+		return false;
 	if (r) {
 		wire_put(data, r->own_tid, TID);
 		letter.timeout_ms = r->timeout_ms;
 		request_free(c, r);
 	}
-	c->ops->deliver(c->arg, f, &letter);
+	return c->ops->deliver(c->arg, f, &letter);
 }
 
 static struct transfer *find_transfer(const struct mad_file *f, const struct mad_remote *sender, const uint8_t *mad)
@@ -428,6 +443,7 @@ static struct transfer *make_transfer(struct mad_clients *c, struct mad_file *f,
 	t->method = mad_method(mad);
 	t->is_answer = is_response(mad);
 	rmpp_recv_init(&t->rmpp, &(struct rmpp_config){ .most = MAD_LONGEST });
+	t->is_lent = mad_agent_lend(f, agent, RMPP_WINDOW);
 	f->transfers++;
 	list_append(&f->transfer_list, &t->node);
 	timer_heap_insert(&c->transfers, &t->timer, WTIME_NEVER);
@@ -465,18 +481,22 @@ static void hear_answer(struct mad_clients *c, wtime now, const struct mad_file 
 	timer_heap_update(&c->requests, &r->timer, wtime_min(due(now, r->timeout_ms), r->ends));
 }
 
-static void finish(struct mad_clients *c, wtime now, struct transfer *t, const struct mad_remote *sender)
+static bool finish(struct mad_clients *c, wtime now, struct transfer *t, const struct mad_remote *sender)
 {
+	bool is_held;
+
 	t->is_done = true;
 	timer_heap_update(&c->transfers, &t->timer, now + DONE_KEPT_NS);
-	give(c, t->file, t->agent, sender, t->rmpp.data, t->rmpp.bytes, false);
+	give_window_back(t);
+	is_held = give(c, t->file, t->agent, sender, t->rmpp.data, t->rmpp.bytes, false);
 	rmpp_recv_fini(&t->rmpp);
 	t->file->bytes_in -= t->counted;
 	t->counted = 0;
+	return is_held;
 }
 
-/* A segment, or what ends a datagram that comes. */
-static void take_into(struct mad_clients *c, wtime now, struct transfer *t, const struct mad_remote *sender,
+/* A segment, or what ends a datagram that comes. True: it was the last one, and the file has the datagram. */
+static bool take_into(struct mad_clients *c, wtime now, struct transfer *t, const struct mad_remote *sender,
 		      const uint8_t mad[MAD_BYTES])
 {
 	uint8_t reply[MAD_BYTES];
@@ -494,16 +514,15 @@ static void take_into(struct mad_clients *c, wtime now, struct transfer *t, cons
 		enqueue(c, t->file->port, sender, reply);
 	if (verdict == RMPP_FAILED) {
 		transfer_free(c, t);
-		return;
+		return false;
 	}
 	timer_heap_update(&c->transfers, &t->timer, t->rmpp.deadline);
 	if (t->rmpp.last + t->rmpp.kept > before)
 		hear_answer(c, now, t->file, mad);
-	if (verdict == RMPP_DONE)
-		finish(c, now, t, sender);
+	return verdict == RMPP_DONE && finish(c, now, t, sender);
 }
 
-static void take_segment(struct mad_clients *c, wtime now, struct mad_file *f, uint32_t agent, const struct mad_remote *sender,
+static bool take_segment(struct mad_clients *c, wtime now, struct mad_file *f, uint32_t agent, const struct mad_remote *sender,
 			 const uint8_t mad[MAD_BYTES])
 {
 	struct transfer *t = find_transfer(f, sender, mad);
@@ -520,14 +539,13 @@ static void take_segment(struct mad_clients *c, wtime now, struct mad_file *f, u
 		}
 	}
 	if (!t)
-		return;
-	if (!t->is_done) {
-		take_into(c, now, t, sender, mad);
-		return;
-	}
+		return false;
+	if (!t->is_done)
+		return take_into(c, now, t, sender, mad);
 	timer_heap_update(&c->transfers, &t->timer, now + DONE_KEPT_NS);
 	rmpp_ack(mad, t->rmpp.last, t->rmpp.window_last, reply);
 	enqueue(c, f->port, sender, reply);
+	return false;
 }
 
 /* The last ACK once more: the other side has not heard that it may answer. Another one may be ours, to ourselves. */
@@ -570,31 +588,47 @@ static void take_reply(struct mad_clients *c, wtime now, struct mad_file *f, con
 		fail(c, r);
 }
 
+/* Answers of the seed's subnet administration are packets that the program puts together by itself (transaction.h). */
+static bool is_series(const struct mad_agent *a)
+{
+	return a->what.mgmt_class == MAD_CLASS_SA && a->what.class_version == SERIES_CLASS_VERSION && !a->what.rmpp_version;
+}
+
+/* True: the file has it now, and its buffer. */
+static bool take_for(struct mad_clients *c, wtime now, struct mad_file *f, uint32_t agent, const struct mad_remote *sender,
+		     const uint8_t mad[MAD_BYTES])
+{
+	bool segments_here = segments(&f->agent[agent], mad_class(mad));
+	struct rmpp_header h = { 0 };
+	uint8_t copy[MAD_BYTES];
+
+	if (mad_class_has_rmpp(mad_class(mad)))
+		rmpp_parse(&h, mad);
+	if (segments_here && h.is_active && h.type == RMPP_DATA)
+		return take_segment(c, now, f, agent, sender, mad);
+	if (segments_here && h.is_active) {
+		take_reply(c, now, f, sender, mad);
+		return false;
+	}
+	memcpy(copy, mad, MAD_BYTES);
+	return give(c, f, agent, sender, copy, MAD_BYTES, !segments_here && (h.is_active || is_series(&f->agent[agent])));
+}
+
 /* False: nobody is registered for it. */
 static bool take(struct mad_clients *c, wtime now, uint32_t port, const struct mad_remote *sender, const uint8_t mad[MAD_BYTES])
 {
 	struct mad_file *f = NULL;
 	const struct mad_agent *a = is_response(mad) ? mad_agent_of_tid(c, port, (uint32_t)wire_get(mad, TID_UPPER), &f) :
 						       mad_agent_of_method(c, port, mad, &f);
-	struct rmpp_header h = { 0 };
-	uint8_t copy[MAD_BYTES];
-	bool segments_here;
+	unsigned qpn = mad_class_qpn(mad_class(mad));
 	uint32_t agent;
 
 	if (!a)
 		return is_response(mad);
 	agent = (uint32_t)(a - f->agent);
-	segments_here = segments(a, mad_class(mad));
-	if (mad_class_has_rmpp(mad_class(mad)))
-		rmpp_parse(&h, mad);
-	if (segments_here && h.is_active && h.type == RMPP_DATA) {
-		take_segment(c, now, f, agent, sender, mad);
-	} else if (segments_here && h.is_active) {
-		take_reply(c, now, f, sender, mad);
-	} else {
-		memcpy(copy, mad, MAD_BYTES);
-		give(c, f, agent, sender, copy, MAD_BYTES, !segments_here && h.is_active);
-	}
+	if (qpn == mad_class_qpn(a->what.mgmt_class) && mad_pool_arrive(now, f->pool, qpn, a->client) &&
+	    !take_for(c, now, f, agent, sender, mad))
+		mad_gave_back(f, agent, 1);
 	return true;
 }
 
@@ -672,7 +706,6 @@ void mad_clients_expire(struct mad_clients *c, wtime now)
 {
 	struct timer_heap_node *n;
 	unsigned left = CARRIED_MOST - run(c, now, CARRIED_MOST);
-
 	/* the segments of one are many: they leave before those of the next are made */
 	while (list_empty(&c->hops) && (n = timer_heap_min(&c->requests)) && n->at <= now) {
 		expire_request(c, now, container_of(n, struct request, timer));

@@ -6,7 +6,10 @@
  * answer finds it; it is put back in the answer, which Linux leaves as it came. A request with a timeout is sent again as
  * often as it says, and comes back with the status ETIMEDOUT when nobody answers; more than MAD_TIMEOUT_MOST and MAD_RETRIES_MOST
  * count as these. Requests that nobody is registered for are refused by what carries MADs. An agent with an RMPP version gets,
- * and gives, whole datagrams (rmpp.h). */
+ * and gives, whole datagrams (rmpp.h).
+ *
+ * What comes for an agent takes one of the receive buffers of its port's QP, or is lost (mad_buffers.h). A segment gives it back
+ * when it was copied to its place; a datagram that a file holds, when mad_gave_back says so. */
 #ifndef WEFT_MGMT_MAD_CLIENTS_H
 #define WEFT_MGMT_MAD_CLIENTS_H
 
@@ -14,6 +17,7 @@
 #include "base/rand.h"
 #include "base/time.h"
 #include "base/timer_heap.h"
+#include "mgmt/mad_buffers.h"
 #include "wire/mad.h"
 
 #include <stdbool.h>
@@ -54,6 +58,7 @@ struct mad_registration {
 struct mad_agent {
 	bool is_used;
 	uint32_t tid;			/* the upper half of its transaction ids */
+	uint32_t client;		/* of the receive buffers of its QP */
 	struct mad_registration what;
 };
 
@@ -61,6 +66,8 @@ struct mad_agent {
 struct mad_file {
 	struct list_node node;		/* mad_clients.files */
 	uint32_t port;
+	struct mad_pool *pool;		/* counted: of its agents; NULL: it has none */
+	uint32_t agents;
 	struct mad_agent agent[MAD_AGENTS];
 	struct list request_list, transfer_list;
 	uint32_t requests, transfers;
@@ -84,7 +91,8 @@ struct mad_ops {
 			       uint8_t mad[MAD_BYTES], uint32_t *port, struct mad_remote *sender);
 	/* Nobody is registered for what has just arrived at *port. As carry. */
 	enum mad_fate (*refuse)(void *arg, wtime now, uint32_t *port, struct mad_remote *sender, uint8_t mad[MAD_BYTES]);
-	void (*deliver)(void *arg, struct mad_file *file, const struct mad_letter *letter);
+	/* True: the file has it until mad_gave_back. What has a status is no message, and takes no buffer. */
+	bool (*deliver)(void *arg, struct mad_file *file, const struct mad_letter *letter);
 	/* May whoever has this file hold so many bytes more? mad_file.bytes and bytes_in are what it
 	 * holds. */
 	bool (*may_hold)(void *arg, const struct mad_file *file, size_t more);
@@ -97,6 +105,7 @@ struct mad_clients {
 	struct list files;
 	struct timer_heap requests, transfers;
 	struct list hops;
+	struct mad_buffers buffers;
 };
 
 void mad_clients_init(struct mad_clients *c, const struct mad_ops *ops, void *arg, const struct siphash_key *key);
@@ -107,10 +116,15 @@ void mad_clients_fini(struct mad_clients *c);
 void mad_file_open(struct mad_clients *c, struct mad_file *f, uint32_t port);
 void mad_file_close(struct mad_clients *c, struct mad_file *f);
 
-/* 0 and the agent's number. -EINVAL: there can be no such agent; -EBUSY: another one answers one of the methods; -EDQUOT. */
+/* 0 and the agent's number. -EINVAL: there can be no such agent; -EBUSY: another one answers one of the methods; -EDQUOT,
+ * -ENOSPC, -ENOMEM. */
 int mad_register(struct mad_clients *c, struct mad_file *f, const struct mad_registration *what, uint32_t *agent);
 /* -ENOENT: there is none. */
 int mad_unregister(struct mad_clients *c, struct mad_file *f, uint32_t agent);
+/* So many more receive buffers for this agent, or fewer (GSA-11). -ENOENT; else as gsa_change. */
+int mad_change_buffers(struct mad_file *f, uint32_t agent, int32_t by);
+/* The file is done with so many datagrams of this agent. Any numbers: more than it has count as all. */
+void mad_gave_back(struct mad_file *f, uint32_t agent, uint32_t datagrams);
 
 /* 0; -EINVAL: no such agent, bytes that are no datagram, one of the other QP than the agent's, or a request whose id another one
  * under way has; -EDQUOT, -ENOMEM: it is not sent. */

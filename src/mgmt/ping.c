@@ -49,6 +49,7 @@ static bool is_ping(const struct mad_header *h, const uint8_t *payload)
 {
 	return h->base_version == MAD_BASE_VERSION && h->mgmt_class == PING_CLASS && h->class_version == PING_CLASS_VERSION &&
 	       h->attr_id == PING_ATTRIBUTE && (h->method == MAD_GET || h->method == MAD_GET_RESP) &&
+	       h->status == 0 &&	/* Linux sends the whole question back, with a status */
 	       wire_get(payload, PING_OUI) == PING_OUI_WEFT;
 }
 

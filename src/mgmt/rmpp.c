@@ -436,12 +436,17 @@ static void open_window(struct rmpp_recv *r)
 static enum rmpp_verdict take_segment(struct rmpp_recv *r, wtime now, const struct rmpp_header *h, const uint8_t *mad,
 				      bool *answers, uint8_t *reply)
 {
-	enum rmpp_status wrong = check_segment(r, h, offset_of(mad));
+	uint8_t mgmt_class = (uint8_t)wire_get(mad, MAD_CLASS);
+	enum rmpp_status wrong;
 
+	if (r->highest && mgmt_class != r->mgmt_class)
+		return RMPP_GOES_ON;
+	wrong = check_segment(r, h, offset_of(mad));
 	if (wrong)
 		return end_recv(r, mad, wrong, answers, reply);
 	if (h->segment > r->window_last)
 		return RMPP_GOES_ON;
+	r->mgmt_class = mgmt_class;
 	if (h->segment <= r->last || is_held(r, h->segment)) {
 		*answers = true;	/* the sender has not heard of it */
 	} else {

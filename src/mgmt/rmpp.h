@@ -110,6 +110,7 @@ struct rmpp_recv {
 	uint32_t kept, ahead;		/* segments beyond `last`; of these, those that came since `last` moved */
 	uint64_t held[RMPP_WINDOW_MOST / 64];	/* bit: segment modulo RMPP_WINDOW_MOST has come, beyond `last` */
 	uint8_t status;			/* enum rmpp_status: why it failed */
+	uint8_t mgmt_class;		/* of the first that came: it says where data begins; others are not of this datagram */
 	wtime began, deadline;
 	uint8_t head[RMPP_HEADER_END];	/* of the last segment, for an ABORT */
 };

@@ -188,6 +188,8 @@ static enum series_verdict take_resend(struct series_out *s, wtime now, uint32_t
 		s->asked = segment;
 	if (s->asks > SERIES_TRIES)
 		return SERIES_FAILED;
+	/* it is heard: how often one packet is asked for bounds that */
+	s->retries = 0;
 	s->next = segment;
 	set_timer(s, now);
 	return SERIES_GOES_ON;

@@ -63,9 +63,45 @@ static bool is_sane(const struct page_device *d)
 _Static_assert((int)CA_DEVICES == PAGE_DEVICES && (int)CA_GIDS == PAGE_GIDS && (int)CA_PKEYS == PAGE_PKEYS,
 	       "an adapter has what the page has");
 
+static void take_device(const struct page_device *from, uint32_t index, struct ca_device *to)
+{
+	memset(to, 0, sizeof(*to));
+	memcpy(to->name, from->name, sizeof(to->name));
+	to->protocol = control_device_protocol(from);
+	to->guid = from->guid;
+	to->system_guid = from->system_guid;
+	to->device = (uint8_t)index;
+	to->port_num = CA_PORT;
+	to->ports = 1;
+	take_port(from, to);
+}
+
+/* Those from 2 on of a device, behind the n that there are. How many there are then. */
+static uint32_t add_ports(const struct node *node, const struct page_device *of, uint32_t n, struct ca_device dev[CA_DEVICES],
+			  struct ca_device *first)
+{
+	unsigned ports = node_ports(node, of);
+	uint32_t second = n;
+
+	for (unsigned number = 2; number <= ports && n < CA_DEVICES; number++) {
+		struct page_device at = *of;
+
+		node_describe(node, number, &at);
+		take_device(&at, first->device, &dev[n]);
+		dev[n++].port_num = (uint8_t)number;
+		first->ports = (uint8_t)number;
+	}
+	first->second = (uint8_t)second;
+	for (uint32_t i = second; i < n; i++) {
+		dev[i].ports = first->ports;
+		dev[i].second = first->second;
+	}
+	return n;
+}
+
 int devices_read(const struct fabric_page *page, const struct node *node, struct ca_device dev[CA_DEVICES])
 {
-	struct page_device from[PAGE_DEVICES];
+	struct page_device from[PAGE_DEVICES], at;
 	uint32_t n = page->devices;
 
 	if (n > CA_DEVICES || !page_copy(page, page->device, from, sizeof(from)))
@@ -73,14 +109,12 @@ int devices_read(const struct fabric_page *page, const struct node *node, struct
 	for (uint32_t i = 0; i < n; i++) {
 		if (!is_sane(&from[i]))
 			return 0;
-		node_describe(node, &from[i]);
-		memset(&dev[i], 0, sizeof(dev[i]));
-		memcpy(dev[i].name, from[i].name, sizeof(dev[i].name));
-		dev[i].protocol = control_device_protocol(&from[i]);
-		dev[i].guid = from[i].guid;
-		dev[i].system_guid = from[i].system_guid;
-		take_port(&from[i], &dev[i]);
+		at = from[i];
+		node_describe(node, CA_PORT, &at);
+		take_device(&at, i, &dev[i]);
 	}
+	for (uint32_t i = 0; i < page->devices; i++)
+		n = add_ports(node, &from[i], n, dev, &dev[i]);
 	return (int)n;
 }
 
@@ -159,9 +193,9 @@ void devices_refresh(const struct fabric_page *page, const struct node *node, st
 		struct ca_device *dev = &ca->dev[i];
 		struct ca_device old = *dev;
 
-		if (!page_copy(page, &page->device[i], &from, sizeof(from)) || !is_sane(&from))
+		if (!page_copy(page, &page->device[dev->device], &from, sizeof(from)) || !is_sane(&from))
 			continue;
-		node_describe(node, &from);
+		node_describe(node, dev->port_num, &from);
 		take_port(&from, dev);
 		device_set_link(dev);
 		ca->counters.link_downed += old.port_state == IBV_PORT_ACTIVE && dev->port_state != old.port_state;
@@ -210,6 +244,23 @@ bool group_members(const struct fabric_page *page, int device, const uint8_t *dg
 	*own_mlid = group.mlid;
 	memcpy(members, group.slots, sizeof(group.slots));
 	return true;
+}
+
+/* Where ports have LIDs, a fabric may have ports of one adapter and another. */
+uint32_t group_indexes(const struct fabric_page *page, const struct ca_device *dev, const uint8_t *dgid, uint16_t mlid)
+{
+	bool has_more = device_has(dev, DEVICE_LIDS);
+	uint32_t indexes = 0;
+
+	for (int i = 0; i < PAGE_GROUPS; i++) {
+		const struct page_group *g = &page->group[i];
+		uint8_t index = g->device;
+
+		if (g->used && index < PAGE_DEVICES && (index == dev->device || (has_more && index >= page->devices)) &&
+		    (dgid ? memcmp(g->gid, dgid, sizeof(g->gid)) == 0 : g->mlid == mlid))
+			indexes |= 1u << index;
+	}
+	return indexes;
 }
 
 uint32_t group_next(const uint64_t members[PAGE_SLOTS / 64], uint32_t slot)

@@ -6,7 +6,8 @@
 #include "peers/node.h"
 #include "verbs/ca.h"
 
-/* The devices' addresses as the page has them now. Returns how many devices there are. */
+/* The addresses of all devices' ports as the page, and the fabric, have them now; in the order of fabric/page.h. Returns how many
+ * ports there are. */
 int devices_read(const struct fabric_page *page, const struct node *node, struct ca_device dev[CA_DEVICES]);
 /* Takes over changed addresses, states of ports, or a changed fabric, after which routes and direct paths are asked again, and
  * tells the program. Under the lock. */
@@ -22,6 +23,8 @@ bool devices_has_gid(const struct fabric_page *page, int device, const uint8_t g
  * false: no such group. */
 bool group_members(const struct fabric_page *page, int device, const uint8_t *dgid, uint16_t mlid,
 		   uint64_t members[PAGE_SLOTS / 64], uint16_t *own_mlid);
+/* Of the ports by which what is sent from this one may be heard: the indexes at which there is such a group, by bits. */
+uint32_t group_indexes(const struct fabric_page *page, const struct ca_device *dev, const uint8_t *dgid, uint16_t mlid);
 /* The next member after this slot, or 0. */
 uint32_t group_next(const uint64_t members[PAGE_SLOTS / 64], uint32_t slot);
 /* 0 and the MLID of the group, or -ENOENT. Any thread. */

@@ -154,6 +154,18 @@ static inline bool deliver_short(struct peers *ps, const struct channel *ch, con
 	       ca_short_message(ps->ca, ch, m.dest_qpn, m.src_qpn, m.psn, m.received, m.data, m.bytes, m.solicited);
 }
 
+bool direct_messages_take_short(struct peers *ps, struct channel *ch)
+{
+	size_t bytes;
+	const void *record = shm_peek_short(ch->shm, &bytes);
+
+	if (!record || !ps->ca->direct || !deliver_short(ps, ch, record, bytes))
+		return false;
+	shm_took_short(ch->shm);
+	note_executed(ps, ch);
+	return true;
+}
+
 bool direct_messages_deliver(struct peers *ps, struct channel *ch, const void *record, size_t bytes)
 {
 	struct iovec iov[DIRECT_IOVS];

@@ -18,6 +18,9 @@ bool direct_messages_pull(void *peers, struct qp *qp, const struct direct_messag
 void direct_messages_publish(void *peers, struct qp *qp, psn_t received);
 bool direct_messages_received(void *peers, struct qp *qp, psn_t *psn);
 
+/* Takes in the oldest message of the channel at once, if that is short and all about it is as usual. False: nothing happened, and
+ * it waits to be received as any. */
+bool direct_messages_take_short(struct peers *ps, struct channel *ch);
 /* A message arrived on the channel. True: it was a long one. */
 bool direct_messages_deliver(struct peers *ps, struct channel *ch, const void *record, size_t bytes);
 /* The channel is going. */

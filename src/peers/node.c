@@ -49,13 +49,13 @@ static void map_traffic(struct node *n, int fd)
 
 static int take_port(struct node *n, struct session *s, struct control_msg *msg, const char *name)
 {
-	n->port = host_find_port(&n->fabric, name);
-	if (!host_has_programs(&n->fabric, n->port)) {
+	n->place = host_find_place(&n->fabric, name);
+	if (n->place == PORT_NONE) {
 		log_line(LOG_ERROR, "the network's fabric has no host '%s' with a link; next: weft run --node HOST, a host of "
 			 "the topology that was loaded", name);
 		return -ENODEV;
 	}
-	*msg = (struct control_msg){ .type = CTL_NODE, .a = n->port + 1, .b = msg->b };
+	*msg = (struct control_msg){ .type = CTL_NODE, .a = n->place + 1, .b = msg->b };
 	return session_call(s, msg, NULL, 0, NULL, NULL);
 }
 
@@ -104,25 +104,88 @@ void node_leave(struct node *n)
 	*n = (struct node){ 0 };
 }
 
-void node_describe(const struct node *n, struct page_device *d)
+unsigned node_ports(const struct node *n, const struct page_device *d)
 {
-	if (node_is_somewhere(n) && control_device_has(d, DEVICE_LIDS))
-		host_describe(&n->fabric, n->port, d);
+	return node_is_somewhere(n) && control_device_has(d, DEVICE_LIDS) ? host_ports(&n->fabric, n->place) : 1;
+}
+
+void node_describe(const struct node *n, unsigned number, struct page_device *d)
+{
+	uint32_t port;
+
+	if (!node_is_somewhere(n) || !control_device_has(d, DEVICE_LIDS))
+		return;
+	port = host_port(&n->fabric, n->place, number);
+	if (port != PORT_NONE)
+		host_describe(&n->fabric, port, d);
+}
+
+/* Of a device with LIDs; at a host it has that port, or it would not be there. */
+static uint32_t port_of(const struct node *n, const struct ca_device *dev)
+{
+	return host_port(&n->fabric, n->place, dev->port_num);
+}
+
+/* ---- addresses ---- */
+
+enum { IPV4_AT = 12 };	/* of a mapped address (RFC 4291, 2.5.5.2) */
+
+static bool is_mapped_ipv4(const uint8_t address[16])
+{
+	static const uint8_t prefix[IPV4_AT] = { [10] = 0xff, [11] = 0xff };
+
+	return !memcmp(address, prefix, sizeof(prefix));
+}
+
+enum node_owner node_find_address(const struct node *n, const uint8_t address[16], uint8_t gid[16])
+{
+	bool is_ipv4 = is_mapped_ipv4(address);
+	uint32_t port;
+
+	if (!node_is_somewhere(n) || (is_ipv4 && !host_is_ipv4(address + IPV4_AT)))
+		return NODE_ELSEWHERE;
+	port = is_ipv4 ? host_find_ipv4(&n->fabric, address + IPV4_AT) : host_find_gid(&n->fabric, address);
+	if (port == PORT_NONE)
+		return is_ipv4 ? NODE_NOBODYS : NODE_ELSEWHERE;
+	if (is_ipv4)
+		host_write_gid(&n->fabric, port, 0, gid);
+	else
+		memcpy(gid, address, 16);
+	return host_port_number(&n->fabric, n->place, port) ? NODE_OWN : NODE_OTHERS;
+}
+
+bool node_own_address(const struct node *n, uint8_t address[16])
+{
+	memset(address, 0, 16);
+	memset(address + IPV4_AT - 2, 0xff, 2);
+	return node_is_somewhere(n) && host_write_ipv4(&n->fabric, host_port(&n->fabric, n->place, 1), address + IPV4_AT);
 }
 
 /* ---- who reaches whom ---- */
 
-/* The port of the slot's process, or PORT_NONE. */
-static uint32_t port_of(const struct node *n, const struct fabric_page *page, uint32_t slot)
+/* Where the slot's process is, or PORT_NONE. */
+static uint32_t place_of(const struct node *n, const struct fabric_page *page, uint32_t slot)
 {
-	uint32_t port = atomic_load_explicit(&page->slot_port[slot], memory_order_relaxed);
+	uint32_t place = atomic_load_explicit(&page->slot_port[slot], memory_order_relaxed);
 
-	return port && host_has_programs(&n->fabric, port - 1) ? port - 1 : PORT_NONE;
+	return place && host_is_place(&n->fabric, place - 1) ? place - 1 : PORT_NONE;
 }
 
 static bool is_port(const struct node *n, uint32_t port, const struct packet_path *path)
 {
 	return host_has_lid(&n->fabric, port, path->dlid) && (!path->has_grh || host_has_gid(&n->fabric, port, path->dgid));
+}
+
+/* The port with this address of those of a place, or PORT_NONE. */
+static uint32_t port_at(const struct node *n, uint32_t place, const struct packet_path *path)
+{
+	for (unsigned i = 1; i <= host_ports(&n->fabric, place); i++) {
+		uint32_t port = host_port(&n->fabric, place, i);
+
+		if (is_port(n, port, path))
+			return port;
+	}
+	return PORT_NONE;
 }
 
 /* The port that a packet from this one gets to, or PORT_NONE. */
@@ -132,9 +195,9 @@ static uint32_t destination(const struct node *n, uint32_t from, uint16_t pkey, 
 								     .switches = SWITCHES_MOST });
 }
 
-static enum route_kind way_to_management(const struct node *n, uint16_t pkey, const struct packet_path *path)
+static enum route_kind way_to_management(const struct node *n, uint32_t from, uint16_t pkey, const struct packet_path *path)
 {
-	uint32_t to = destination(n, n->port, pkey, path->dlid, path->sl);
+	uint32_t to = destination(n, from, pkey, path->dlid, path->sl);
 
 	if (to == PORT_NONE)
 		return ROUTE_CUT;
@@ -144,17 +207,20 @@ static enum route_kind way_to_management(const struct node *n, uint16_t pkey, co
 enum route_kind node_way(const struct node *n, const struct fabric_page *page, const struct ca_device *dev,
 			 uint16_t pkey, const struct packet_path *path, uint32_t slot)
 {
-	uint32_t to;
+	uint32_t from = port_of(n, dev), place, to;
 
-	if (!slot)
-		return way_to_management(n, pkey, path);
-	to = port_of(n, page, slot);
-	if (to == PORT_NONE || !is_port(n, to, path))
+	if (from == PORT_NONE)
 		return ROUTE_NOWHERE;
-	if (destination(n, n->port, pkey, path->dlid, path->sl) != to)
+	if (!slot)
+		return way_to_management(n, from, pkey, path);
+	place = place_of(n, page, slot);
+	to = place == PORT_NONE ? PORT_NONE : port_at(n, place, path);
+	if (to == PORT_NONE)
+		return ROUTE_NOWHERE;
+	if (destination(n, from, pkey, path->dlid, path->sl) != to)
 		return ROUTE_CUT;
 	pkey = fabric_answer_pkey(&n->fabric, to, pkey);
-	return destination(n, to, pkey, dev->lid, path->sl) == n->port ? ROUTE_LOOP : ROUTE_ONE_WAY;
+	return destination(n, to, pkey, dev->lid, path->sl) == from ? ROUTE_LOOP : ROUTE_ONE_WAY;
 }
 
 /* ---- what is counted ---- */
@@ -162,10 +228,12 @@ enum route_kind node_way(const struct node *n, const struct fabric_page *page, c
 uint16_t node_find_way(struct node *n, const struct ca_device *dev, uint16_t pkey, const struct packet_path *path,
 		       uint64_t generation)
 {
-	const struct walk_packet p = { .from = n->port, .dlid = path->dlid, .sl = path->sl & 15, .pkey = pkey,
-				       .switches = SWITCHES_MOST };
+	struct walk_packet p = { .dlid = path->dlid, .sl = path->sl & 15, .pkey = pkey, .switches = SWITCHES_MOST };
 
-	return n->traffic && device_has(dev, DEVICE_LIDS) ? ways_find(&n->ways, generation, &n->fabric, &p, dev->lid) : 0;
+	if (!n->traffic || !device_has(dev, DEVICE_LIDS))
+		return 0;
+	p.from = port_of(n, dev);
+	return p.from == PORT_NONE ? 0 : ways_find(&n->ways, generation, &n->fabric, &p, dev->lid);
 }
 
 void node_count(const struct node *n, const struct traffic_way *way, const struct wire_load *load)
@@ -175,13 +243,15 @@ void node_count(const struct node *n, const struct traffic_way *way, const struc
 
 void node_count_wait(const struct node *n, uint32_t way)
 {
-	if (ways_at(&n->ways, way)->there.links)
-		traffic_add(&n->traffic[n->port], TRAFFIC_WAIT, 1);
+	const struct way *w = ways_at(&n->ways, way);
+
+	if (w->there.links)
+		traffic_add(&n->traffic[w->from], TRAFFIC_WAIT, 1);
 }
 
-void node_count_discards(const struct node *n, unsigned packets)
+void node_count_discards(const struct node *n, uint32_t way, unsigned packets)
 {
-	traffic_add(&n->traffic[n->port], TRAFFIC_XMIT_DISCARDS, packets);
+	traffic_add(&n->traffic[ways_at(&n->ways, way)->from], TRAFFIC_XMIT_DISCARDS, packets);
 }
 
 /* ---- members of groups ---- */
@@ -189,32 +259,37 @@ void node_count_discards(const struct node *n, unsigned packets)
 const struct tree *node_find_tree(struct node *n, const struct ca_device *dev, const struct route *r, uint16_t dlid, uint8_t sl,
 				  uint16_t mlid)
 {
-	struct walk_packet p = { .from = n->port, .dlid = dlid, .sl = sl & 15, .pkey = r->pkey, .switches = SWITCHES_MOST };
+	struct walk_packet p = { .dlid = dlid, .sl = sl & 15, .pkey = r->pkey, .switches = SWITCHES_MOST };
 
 	if (!node_is_somewhere(n) || !device_has(dev, DEVICE_LIDS))
 		return NULL;
-	if (!FABRIC_READ(n->fabric.port[n->port].sm_lid))
+	p.from = port_of(n, dev);
+	if (p.from == PORT_NONE)
+		return NULL;
+	if (!FABRIC_READ(n->fabric.port[p.from].sm_lid))
 		p.dlid = mlid;
 	return trees_find(&n->trees, r->generation, &n->fabric, &p);
 }
 
-static bool reaches_member(const struct node *n, const struct fabric_page *page, const struct tree *tree, uint32_t slot)
+static bool reaches_member(const struct node *n, const struct fabric_page *page, const struct tree *tree, uint32_t slot,
+			   unsigned number)
 {
 	uint32_t to;
 
 	if (!node_is_somewhere(n))
 		return !atomic_load_explicit(&page->slot_port[slot], memory_order_relaxed);
-	to = port_of(n, page, slot);
+	to = place_of(n, page, slot);
+	to = to == PORT_NONE ? PORT_NONE : host_port(&n->fabric, to, number);
 	return tree && to != PORT_NONE && tree_reaches(tree, to);
 }
 
 void node_filter(const struct node *n, const struct fabric_page *page, const struct ca_device *dev, const struct tree *tree,
-		 uint64_t members[PAGE_SLOTS / 64])
+		 unsigned number, uint64_t members[PAGE_SLOTS / 64])
 {
 	if (!device_has(dev, DEVICE_LIDS) || !atomic_load_explicit(&page->fabric, memory_order_relaxed))
 		return;
 	for (uint32_t slot = 0; slot < PAGE_SLOTS; slot++) {
-		if (members[slot / 64] >> slot % 64 & 1 && !reaches_member(n, page, tree, slot))
+		if (members[slot / 64] >> slot % 64 & 1 && !reaches_member(n, page, tree, slot, number))
 			members[slot / 64] &= ~(1ull << slot % 64);
 	}
 }
@@ -223,4 +298,17 @@ void node_count_tree(const struct node *n, const struct tree *tree, const struct
 {
 	if (n->traffic)
 		tree_pass(n->traffic, tree, load);
+}
+
+void node_draw_tree(struct node *n, const struct tree *tree, uint32_t process, wtime now, uint64_t words)
+{
+	tree_draw(&n->trees, tree, &n->fabric, n->traffic, process, now, words);
+}
+
+wtime node_tree_arrival(const struct node *n, const struct fabric_page *page, const struct tree *tree, uint32_t slot,
+			unsigned number, wtime now)
+{
+	uint32_t place = place_of(n, page, slot);
+
+	return place == PORT_NONE ? now : tree_arrival(tree, &n->fabric, host_port(&n->fabric, place, number), now);
 }

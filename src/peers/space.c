@@ -79,27 +79,41 @@ static unsigned spread_room(struct peers *ps, const struct ca_device *dev, const
 	return l ? link_room(ps, l) : ROOM_TO_DROP;
 }
 
-/* A group waits for whichever of its members is waited for, and has the room that all have. */
-static unsigned group_room(struct peers *ps, const struct ca_device *dev, const struct av *av,
-			   const struct route *to_group)
+/* Of those that listen at ports of this index. */
+static unsigned members_room(struct peers *ps, const struct ca_device *dev, const struct av *av, const struct route *to_group,
+			     unsigned index)
 {
 	uint64_t members[PAGE_SLOTS / 64];
-	unsigned room = spread_room(ps, dev, av);
+	unsigned room = ROOM_TO_DROP;
 	const struct tree *tree;
 	uint16_t mlid;
 
-	if (!room || !group_members(ps->page, dev->index, av->is_global ? av->dgid : NULL, av->dlid, members, &mlid))
+	if (!group_members(ps->page, (int)index, av->is_global ? av->dgid : NULL, av->dlid, members, &mlid))
 		return room;
 	tree = node_find_tree(&ps->node, dev, to_group, av->dlid, av->sl, mlid);
-	node_filter(&ps->node, ps->page, dev, tree, members);
-	for (uint32_t slot = 0; (slot = group_next(members, slot));) {
+	node_filter(&ps->node, ps->page, dev, tree, page_port_number(ps->page, index), members);
+	for (uint32_t slot = 0; room && (slot = group_next(members, slot));) {
 		const struct route r = route_to_slot(ps, slot);
 		struct channel *ch = route_channel(&r);
 		unsigned of_member = ch ? datagram_room(ps, ch) : !channel_comes(ps, slot) ? ROOM_TO_DROP : 0;
 
 		room = of_member < room ? of_member : room;
-		if (!room)
-			break;
+	}
+	return room;
+}
+
+/* A group waits for whichever of its members is waited for, and has the room that all have. */
+static unsigned group_room(struct peers *ps, const struct ca_device *dev, const struct av *av,
+			   const struct route *to_group)
+{
+	const uint8_t *dgid = av->is_global ? av->dgid : NULL;
+	unsigned room = spread_room(ps, dev, av);
+	uint32_t indexes = room ? group_indexes(ps->page, dev, dgid, av->dlid) : 0;
+
+	for (unsigned index = 0; room && indexes >> index; index++) {
+		unsigned of_members = indexes >> index & 1 ? members_room(ps, dev, av, to_group, index) : ROOM_TO_DROP;
+
+		room = of_members < room ? of_members : room;
 	}
 	return room;
 }

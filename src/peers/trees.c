@@ -2,15 +2,25 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
+
+static void release(struct tree *tree)
+{
+	free(tree->reached);
+	free(tree->out);
+	free(tree->drop);
+	free(tree->parent);
+	free(tree->is_lost);
+	free(tree->passed);
+	free(tree->got);
+}
 
 static void forget(struct trees *t)
 {
 	while (t->trees) {
 		struct tree *tree = &t->tree[--t->trees];
 
-		free(tree->reached);
-		free(tree->out);
-		free(tree->drop);
+		release(tree);
 	}
 }
 
@@ -41,20 +51,57 @@ static void fill(struct tree *tree, const struct fabric *f, const struct walk_pa
 	}
 }
 
+static bool has_faults(const struct tree *tree, const struct fabric *f)
+{
+	bool any = false;
+
+	for (uint32_t i = 0; i < tree->links; i++)
+		any |= FABRIC_READ(f->port[tree->out[i]].loss_ppm) || fabric_rate(f, tree->out[i]);
+	return any;
+}
+
+/* The link by which copies come to the node that this one leaves; a walk finds it before. */
+static uint32_t find_parent(const struct tree *tree, const struct fabric *f, uint32_t link)
+{
+	uint32_t node = f->owner[tree->out[link]];
+
+	for (uint32_t i = 0; i < link; i++) {
+		uint32_t peer = fabric_peer(f, tree->out[i]);
+
+		if (peer != PORT_NONE && f->owner[peer] == node)
+			return i;
+	}
+	return TREE_ROOT;
+}
+
+static int prepare_draws(struct tree *tree, const struct fabric *f)
+{
+	tree->parent = calloc(tree->links, sizeof(*tree->parent));
+	tree->is_lost = calloc(tree->links, sizeof(*tree->is_lost));
+	tree->passed = calloc(tree->links, sizeof(*tree->passed));
+	tree->got = calloc(f->ports / 64 + 1, sizeof(*tree->got));
+	if (!tree->parent || !tree->is_lost || !tree->passed || !tree->got)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < tree->links; i++)
+		tree->parent[i] = find_parent(tree, f, i);
+	return 0;
+}
+
 static int make(struct tree *tree, const struct fabric *f, const struct walk_packet *p, const struct walk_group *g)
 {
-	*tree = (struct tree){ .dlid = p->dlid, .pkey = p->pkey, .sl = p->sl };
+	*tree = (struct tree){ .from = p->from, .dlid = p->dlid, .pkey = p->pkey, .sl = p->sl };
 	tree->reached = calloc(f->ports / 64 + 1, sizeof(*tree->reached));
 	tree->out = calloc(g->links + 1, sizeof(*tree->out));
 	tree->drop = calloc(g->dropped + 1, sizeof(*tree->drop));
 	if (!tree->reached || !tree->out || !tree->drop) {
-		free(tree->reached);
-		free(tree->out);
-		free(tree->drop);
+		release(tree);
 		return -ENOMEM;
 	}
 	fill(tree, f, p, g);
-	return 0;
+	if (!has_faults(tree, f) || !prepare_draws(tree, f))
+		return 0;
+	release(tree);
+	return -ENOMEM;
 }
 
 const struct tree *trees_find(struct trees *t, uint64_t generation, const struct fabric *f, const struct walk_packet *p)
@@ -65,7 +112,7 @@ const struct tree *trees_find(struct trees *t, uint64_t generation, const struct
 	for (uint32_t i = 0; i < t->trees; i++) {
 		const struct tree *tree = &t->tree[i];
 
-		if (tree->dlid == p->dlid && tree->sl == p->sl && tree->pkey == p->pkey)
+		if (tree->dlid == p->dlid && tree->sl == p->sl && tree->pkey == p->pkey && tree->from == p->from)
 			return tree;
 	}
 	if (p->from >= f->ports)
@@ -91,4 +138,53 @@ void tree_pass(struct traffic_block *all, const struct tree *t, const struct wir
 	}
 	for (uint32_t i = 0; i < t->drops; i++)
 		traffic_add(&all[t->drop[i].at], t->drop[i].count, load->packets);
+}
+
+static void count_link(struct traffic_block *block, uint64_t words)
+{
+	traffic_add(block, TRAFFIC_WORDS, words);
+	traffic_add(block, TRAFFIC_PACKETS, 1);
+	traffic_add(block, TRAFFIC_MULTICAST, 1);
+}
+
+/* False: it is lost before the link, or at it. */
+static bool pass_link(struct trees *t, const struct tree *tree, const struct fabric *f, struct traffic_block *all,
+		      uint32_t process, uint64_t words, uint32_t link)
+{
+	uint32_t out = tree->out[link], rate_kbps = fabric_rate(f, out);
+
+	if (rate_kbps && !passage_occupy(&all[out], rate_kbps, words, &tree->passed[link])) {
+		traffic_add(&all[out], TRAFFIC_XMIT_DISCARDS, 1);
+		return false;
+	}
+	count_link(&all[out], words);
+	if (!passage_loses(&t->passage, f, out, process))
+		return true;
+	passage_count_error(f, all, out, words, true);
+	return false;
+}
+
+void tree_draw(struct trees *t, const struct tree *tree, const struct fabric *f, struct traffic_block *all, uint32_t process,
+	       wtime now, uint64_t words)
+{
+	memcpy(tree->got, tree->reached, (f->ports / 64 + 1) * sizeof(*tree->got));
+	for (uint32_t i = 0; i < tree->links; i++) {
+		uint32_t peer = fabric_peer(f, tree->out[i]), before = tree->parent[i];
+
+		tree->passed[i] = before == TREE_ROOT ? now : tree->passed[before];
+		tree->is_lost[i] = (before != TREE_ROOT && tree->is_lost[before]) ||
+				   !pass_link(t, tree, f, all, process, words, i);
+		if (tree->is_lost[i] && peer != PORT_NONE)
+			tree->got[peer / 64] &= ~(1ull << peer % 64);
+	}
+	for (uint32_t i = 0; i < tree->drops; i++)
+		traffic_add(&all[tree->drop[i].at], tree->drop[i].count, 1);
+}
+
+wtime tree_arrival(const struct tree *t, const struct fabric *f, uint32_t port, wtime now)
+{
+	for (uint32_t i = 0; i < t->links; i++)
+		if (fabric_peer(f, t->out[i]) == port)
+			return t->passed[i];
+	return now;
 }

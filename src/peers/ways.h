@@ -1,5 +1,5 @@
-/* The ways of what this process sends through a fabric, there and back, for the counters of the ports on them: kept by LID and
- * service level as long as routes hold (verbs/route.h). */
+/* The ways of what this process sends through a fabric, there and back, for the counters of the ports on them: kept by port, LID
+ * and service level as long as routes hold (verbs/route.h). */
 #ifndef WEFT_PEERS_WAYS_H
 #define WEFT_PEERS_WAYS_H
 
@@ -8,6 +8,7 @@
 
 struct way {
 	uint16_t next;			/* in its bucket; 0: it is the last */
+	uint32_t from;			/* our port */
 	uint16_t dlid, pkey;
 	uint8_t sl;
 	bool is_barred;			/* a port on it does not let the P_Key in */

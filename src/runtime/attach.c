@@ -293,13 +293,15 @@ static void log_counters(struct runtime *rt)
 		log_line(LOG_INFO, "counters:%s", line);
 }
 
-/* With an engine apart: what was posted last, and the helper has not yet seen. */
+/* With an engine apart: what was posted last, and the helper has not yet seen; else ACKs that waited for an answer. */
 static void let_posts_out(struct runtime *rt)
 {
-	if (!rt->ca.doorbells || rt->peers.in_forked_child || !lock_soon(&rt->lock))
+	if (rt->peers.in_forked_child || !lock_soon(&rt->lock))
 		return;
-	ca_read_doorbells(&rt->ca, clock_now());
-	pump(rt, rt->ca.now);
+	if (rt->ca.doorbells)
+		ca_read_doorbells(&rt->ca, clock_now());
+	if (ca_release_acks(&rt->ca) || rt->ca.doorbells)
+		pump(rt, rt->ca.now);
 	lock_leave(&rt->lock);
 }
 

@@ -80,7 +80,9 @@ static bool undelivered(void *owner, const struct route *r, uint64_t *mark)
 
 static int read_program(void *owner, void *to, const void *from, size_t bytes)
 {
-	(void)owner;
+	struct runtime *rt = owner;
+
+	memory_settle(&rt->copy_file);
 	return memory_read_safely(to, from, bytes);
 }
 
@@ -89,6 +91,23 @@ static int write_program(void *owner, void *to, const void *from, size_t bytes)
 	struct runtime *rt = owner;
 
 	return memory_write_safely(&rt->copy_file, to, from, bytes);
+}
+
+static void write_later(void *owner, void *to, const void *from, size_t bytes)
+{
+	struct runtime *rt = owner;
+
+	if (rt->gathers)
+		memory_write_later(&rt->copy_file, to, from, bytes);
+	else
+		memory_write_safely(&rt->copy_file, to, from, bytes);
+}
+
+static void settle(void *owner)
+{
+	struct runtime *rt = owner;
+
+	memory_settle(&rt->copy_file);
 }
 
 /* Leaving is posted; joining needs weftd's answer first (runtime_join). */
@@ -142,7 +161,7 @@ const struct ca_ops runtime_ca_ops = {
 	.carried = carried,
 	.bad_key = bad_keys_received,
 	.read_program = read_program,
-	.write_program = write_program,
+	.write_program = write_program, .write_later = write_later, .settle = settle,
 	.mcast = mcast,
 	.qpn_alloc = qpn_alloc,
 	.qpn_free = qpn_free,

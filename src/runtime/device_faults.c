@@ -33,7 +33,7 @@ static bool of_device(struct runtime *rt, const struct ca_device *dev, const str
 	rt->events->async_event(e->type, (void *)(uintptr_t)dev);
 	if (e->kills)
 		list_for_each(qp, &rt->ca.all_qps, struct qp, all)
-			if (qp->dev == dev)
+			if (device_first(qp->dev) == dev)
 				qp_error(qp, rt->ca.now, 0);
 	return true;
 }
@@ -43,7 +43,7 @@ static bool of_qp(struct runtime *rt, const struct ca_device *dev, const struct 
 	bool any = false;
 
 	list_for_each(qp, &rt->ca.all_qps, struct qp, all) {
-		if (qp->dev != dev || !qp->user || (one && qp != one))
+		if (device_first(qp->dev) != dev || !qp->user || (one && qp != one))
 			continue;
 		if (e->kills)
 			qp_error(qp, rt->ca.now, (int)e->type);
@@ -149,7 +149,8 @@ void device_faults_expire(struct runtime *rt, wtime now)
 		unsigned happened = 0;
 
 		for (int d = 0; due >> i & 1 && d < rt->ca.devices; d++)
-			if (df->fault[i].devices >> d & 1 && happen(rt, &rt->ca.dev[d], df->fault[i].event, &all_objects))
+			if (df->fault[i].devices >> d & 1 && rt->ca.dev[d].port_num == CA_PORT &&
+			    happen(rt, &rt->ca.dev[d], df->fault[i].event, &all_objects))
 				happened |= 1u << d;
 		if (!happened)
 			continue;

@@ -1,17 +1,19 @@
 #include "runtime/entry.h"
 
 #include "control/clock.h"
+#include "link/shm.h"
 #include "runtime/faults.h"
 #include "runtime/helper.h"
 #include "runtime/pump.h"
 #include "runtime/state.h"
 #include "verbs/doorbells.h"
+#include "verbs/qp.h"
 
 #include <sched.h>
 
 /* Our choices: the clock costs as much as the rest of an idle poll; and who has polled in vain for some microseconds is most
  * likely waiting for somebody who wants this CPU. */
-enum { IDLE_POLLS = 8, YIELD_AFTER = 128, YIELD_EVERY = 32 };
+enum { REAP_POLLS = 8, IDLE_POLLS = 32, YIELD_AFTER = 128, YIELD_EVERY = 32 };
 
 /* Our choice: what a peer executed is seen from its next message, if one comes soon. Reading its word takes the line from
  * it, which it must fetch back, so that is not done at each poll. */
@@ -29,17 +31,33 @@ wtime runtime_read_clock(struct runtime *rt)
 
 void runtime_yield_lock(struct runtime *rt)
 {
+	if (rt->wakes_sleeper) {
+		rt->wakes_sleeper = false;
+		shm_wake(rt->peers.channels.bells);
+	}
 	lock_give_way(&rt->lock);
 	/* others came and went */
 	rt->leaving = LEAVE_HERE;
 	runtime_read_clock(rt);
 }
 
+/* What the program does is no answer: it may sleep, or destroy the QP. */
+static __attribute__((noinline)) void send_withheld(struct runtime *rt)
+{
+	if (!rt->peers.in_forked_child && ca_release_acks(&rt->ca))
+		pump_out(rt);
+}
+
 wtime runtime_enter(struct runtime *rt)
 {
+	wtime now;
+
 	lock_enter(&rt->lock);
 	rt->leaving = LEAVE_FULLY;
-	return runtime_read_clock(rt);
+	now = runtime_read_clock(rt);
+	if (!list_empty(&rt->ca.acks.withheld))
+		send_withheld(rt);
+	return now;
 }
 
 static wtime enter_without_clock(struct runtime *rt, enum runtime_leaving leaving)
@@ -52,7 +70,7 @@ static wtime enter_without_clock(struct runtime *rt, enum runtime_leaving leavin
 
 wtime runtime_enter_post(struct runtime *rt)
 {
-	return enter_without_clock(rt, LEAVE_FULLY);
+	return enter_without_clock(rt, LEAVE_POSTED);
 }
 
 wtime runtime_enter_receive(struct runtime *rt)
@@ -106,6 +124,24 @@ static void leave_to_helper(struct runtime *rt)
 	helper_kick(rt);
 }
 
+/* One short packet to another host, while some are under way to it. */
+static bool is_short(struct qp *qp)
+{
+	return qp->route.kind == ROUTE_LINK && !qp_is_datagram(qp) && qp->sq.engine.started != qp->sq.engine.completed &&
+	       qp->sq.engine.announced - qp->sq.engine.started - 1 < POSTS_KEPT && qp_send_next(qp)->length <= PACKET_MAX_PAYLOAD;
+}
+
+static bool keeps_posts(struct runtime *rt)
+{
+	struct qp *qp = list_first_entry(&rt->ca.ready, struct qp, ready);
+
+	if (qp && posts_are_many(&rt->posts, rt->polls) && progress_is_polled(&rt->progress) && !rt->faults &&
+	    !ca_is_apart(&rt->ca) && is_short(qp))
+		return posts_keep(&rt->posts, clock_now());
+	rt->posts.kept = 0;
+	return false;
+}
+
 /* Sends what became ready, and wakes who waits for it. */
 static void finish(struct runtime *rt)
 {
@@ -128,13 +164,34 @@ static void finish(struct runtime *rt)
 	watch_timers(rt, moved);
 }
 
+/* An event was raised. On one CPU the sleeper would run as soon as it is woken, and find the lock taken. */
+static __attribute__((noinline)) void leave_and_wake(struct runtime *rt)
+{
+	rt->wakes_sleeper = false;
+	lock_leave(&rt->lock);
+	shm_wake(rt->peers.channels.bells);
+}
+
+static inline void leave(struct runtime *rt)
+{
+	if (rt->wakes_sleeper)
+		leave_and_wake(rt);
+	else
+		lock_leave(&rt->lock);
+}
+
 void runtime_leave(struct runtime *rt)
 {
-	bool nothing = rt->leaving == LEAVE_AT_ONCE || (rt->leaving == LEAVE_IF_READY && list_empty(&rt->ca.ready));
+	bool nothing = rt->leaving == LEAVE_AT_ONCE || (rt->leaving == LEAVE_IF_READY && list_empty(&rt->ca.ready)) ||
+		       (rt->leaving == LEAVE_POSTED && keeps_posts(rt));
 
-	if (!nothing && !rt->peers.in_forked_child)
+	if (nothing) {
+		lock_leave(&rt->lock);
+		return;
+	}
+	if (!rt->peers.in_forked_child)
 		finish(rt);
-	lock_leave(&rt->lock);
+	leave(rt);
 }
 
 void runtime_leave_helper(struct runtime *rt)
@@ -142,7 +199,7 @@ void runtime_leave_helper(struct runtime *rt)
 	if (!rt->peers.in_forked_child)
 		finish(rt);
 	rt->ca.memory_may_go = false;
-	lock_leave(&rt->lock);
+	leave(rt);
 }
 
 /* Messages need no clock, packets see to it themselves (pump.c). */
@@ -170,9 +227,11 @@ static void poll(struct runtime *rt, bool idle)
 
 	if (!list_empty(&rt->peers.links.acks_owed))
 		pump_flush(rt);
+	ca_release_acks(&rt->ca);
 	ca_ack_postponed(&rt->ca, now);
 	collected = collect(rt, now);
-	rt->ca.acks.postpones = progress_is_polled(&rt->progress);
+	/* frames with faults leave alone, and traces are replayed in the order that the engine has by itself */
+	rt->ca.acks.postpones = progress_is_polled(&rt->progress) && !rt->faults;
 	pump(rt, now);
 	if (progress_polled(&rt->progress, rt->ca.now, collected || rt->frames != frames)) {
 		pump_awake(rt);
@@ -191,28 +250,61 @@ bool runtime_enter_reap(struct runtime *rt)
 	rt->polls++;
 	rt->leaving = LEAVE_IF_READY;
 	rt->now_is_old = true;
-	return rt->polls % IDLE_POLLS && !rt->ca.stamps;	/* what has come is stamped now */
+	return rt->polls % REAP_POLLS && !rt->ca.stamps;	/* what has come is stamped now */
 }
 
-wtime runtime_take_in(struct runtime *rt)
+/* Links that must be asked say nothing by themselves: they are asked oftener. */
+static inline unsigned idle_polls(const struct runtime *rt)
 {
-	bool idle = !pump_pending(rt), quiet;
+	return rt->peers.links.looked_at ? REAP_POLLS : IDLE_POLLS;
+}
+
+/* Most polls find nothing: then the clock is read, and timers and senders looked after, only now and then. */
+enum runtime_news runtime_look(struct runtime *rt)
+{
+	bool idle = !pump_pending(rt);
 
 	in_vain = idle ? in_vain + 1 : 0;
-	/* most polls find nothing: then the clock is read, and timers and senders looked after, only now and then */
-	quiet = rt->peers.in_forked_child || (idle && list_empty(&rt->ca.ready) && rt->polls % IDLE_POLLS) ||
-		ca_is_apart(&rt->ca);
-	if (quiet)
-		return rt->ca.now;
+	if (rt->peers.in_forked_child || (idle && list_empty(&rt->ca.ready) && rt->polls % idle_polls(rt)) ||
+	    ca_is_apart(&rt->ca))
+		return NEWS_NONE;
+	return idle ? NEWS_PERHAPS : NEWS_ARRIVED;
+}
+
+/* Is all as it is most often for a program that polls for messages, so that what else a poll does may wait for another one? What
+ * the last message acknowledged may not: the program has seen that message, and may post as much again. */
+static bool is_brief(const struct runtime *rt)
+{
+	const struct message_acks *acks = &rt->ca.acks;
+
+	return progress_is_polled(&rt->progress) && acks->postpones && rt->polls % IDLE_POLLS && !rt->faults && !rt->ca.stamps &&
+	       !acks->starved && list_empty(&acks->postponed) && list_empty(&acks->withheld) && list_empty(&rt->ca.ready);
+}
+
+void runtime_take_in(struct runtime *rt, enum runtime_news news, const struct cq *cq)
+{
+	if (news == NEWS_NONE || (news == NEWS_ARRIVED && is_brief(rt) && pump_take_short(rt, cq)))
+		return;
 	rt->leaving = LEAVE_HERE;	/* an ACK may wait for what is reaped */
-	poll(rt, idle);
-	return rt->ca.now;
+	poll(rt, news == NEWS_PERHAPS);
 }
 
 wtime runtime_enter_poll(struct runtime *rt)
 {
+	enum runtime_news news;
+
 	runtime_enter_reap(rt);
-	return runtime_take_in(rt);
+	news = runtime_look(rt);
+	if (news != NEWS_NONE) {
+		rt->leaving = LEAVE_HERE;
+		poll(rt, news == NEWS_PERHAPS);
+	}
+	return rt->ca.now;
+}
+
+bool runtime_has_put_off(const struct runtime *rt)
+{
+	return !list_empty(&rt->ca.acks.postponed);
 }
 
 /* Apart, so that a poll in vain saves no registers. */
@@ -223,7 +315,7 @@ static __attribute__((noinline)) bool ack_postponed(struct runtime *rt)
 
 bool runtime_look_again(struct runtime *rt)
 {
-	return !list_empty(&rt->ca.acks.postponed) && ack_postponed(rt);
+	return runtime_has_put_off(rt) && ack_postponed(rt);
 }
 
 void runtime_poll_found(void)

@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 
+struct cq;
 struct runtime;
 
 /* Enters the adapter: takes the lock; returns `now`, one value for the whole entry. Every way in ends with runtime_leave. */
@@ -21,10 +22,12 @@ void runtime_enter_briefly(struct runtime *rt);
  * load per watched channel, and the time of an earlier entry. A program that takes frames in this way again and again is
  * trusted to, so that its helper thread need not be woken. May yield the CPU after many polls in vain. */
 wtime runtime_enter_poll(struct runtime *rt);
-/* The same in two steps, for a program that polls a CQ. True: what waits there already may be taken before runtime_take_in, or
- * instead of it; in some polls it may not, so that what arrives is never put off for long. */
+/* The same in three steps, for a program that polls a CQ. True: what waits there already may be taken before the other two, or
+ * instead of them; in some polls it may not, so that what arrives is never put off for long. */
 bool runtime_enter_reap(struct runtime *rt);
-wtime runtime_take_in(struct runtime *rt);
+enum runtime_news { NEWS_NONE, NEWS_PERHAPS, NEWS_ARRIVED };
+enum runtime_news runtime_look(struct runtime *rt);
+void runtime_take_in(struct runtime *rt, enum runtime_news news, const struct cq *cq);
 /* After runtime_enter_poll, before runtime_leave: this thread found completions, so its poll was not in vain. */
 void runtime_poll_found(void);
 
@@ -33,6 +36,8 @@ void runtime_leave(struct runtime *rt);
 /* The same for a thread of the runtime's own, which has set ca.memory_may_go. */
 void runtime_leave_helper(struct runtime *rt);
 
+/* Would runtime_look_again have anything to do? */
+bool runtime_has_put_off(const struct runtime *rt);
 /* The CQ has nothing: does what was put off. True: completions have come of it, perhaps here. */
 bool runtime_look_again(struct runtime *rt);
 

@@ -22,7 +22,8 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-enum { TO_NOBODY = PAGE_SLOTS };
+/* Destinations: a slot, and as many of them more as the number of its port is above 1. */
+enum { TO_NOBODY = PAGE_SLOTS * CA_DEVICES };
 
 struct faults {
 	struct impair_lanes lanes;
@@ -33,23 +34,37 @@ struct faults {
 	struct tracer *capture;				/* owned, or NULL */
 	char text[IMPAIR_TEXT];				/* what is in force, with this process's seed */
 	uint8_t frame[PACKET_MAX_BYTES];
+	wtime due;			/* of the group's packet that is being sent, unless it waits in a lane; 0: of none */
 };
+
+static int count_devices(const struct ca *ca)
+{
+	int n = 0;
+
+	while (n < ca->devices && ca->dev[n].port_num == CA_PORT)
+		n++;
+	return n;
+}
 
 static int read_spec(const char *text, const struct ca *ca, struct impair_spec *spec)
 {
+	int devices = count_devices(ca);
 	char why[256];
 
 	if (impair_parse(text, spec, why, sizeof(why))) {
 		log_line(LOG_ERROR, "faults: %s; see man weft-run", why);
 		return -EINVAL;
 	}
-	if (spec->named >> ca->devices) {
+	if (spec->named >> devices) {
 		log_line(LOG_ERROR, "the faults name weft%d, and the last device is %s; see weft devices",
-			 31 - __builtin_clz(spec->named), ca->dev[ca->devices - 1].name);
+			 31 - __builtin_clz(spec->named), ca->dev[devices - 1].name);
 		return -ENODEV;
 	}
 	if (!spec->has_seed && getrandom(&spec->seed, sizeof(spec->seed), 0) != sizeof(spec->seed))
 		return -EIO;
+	/* what is said of a device is for each of its ports */
+	for (int i = devices; i < ca->devices; i++)
+		memcpy(spec->rules[i], spec->rules[ca->dev[i].device], sizeof(spec->rules[i]));
 	return 0;
 }
 
@@ -305,7 +320,7 @@ static void count(struct counters *c, unsigned marks)
 /* The route that there is by now; NULL: nobody's. */
 static struct link *link_to(struct runtime *rt, uint32_t to)
 {
-	const struct route r = route_to_slot(&rt->peers, to);
+	const struct route r = route_to_slot(&rt->peers, to % PAGE_SLOTS);
 
 	return to > TO_NOBODY ? links_find(&rt->peers.links, to - TO_NOBODY) : route_link(&r);
 }
@@ -323,13 +338,22 @@ static void note_passed(struct runtime *rt, unsigned kind, enum impair_direction
 		tracer_add(rt->faults->capture, &r);
 }
 
+static unsigned port_number(uint32_t to)
+{
+	return to < TO_NOBODY ? to / PAGE_SLOTS + 1 : CA_PORT;
+}
+
 /* What becomes of it on its way to a process, as a mark of the trace. */
 static uint8_t send_over_links(struct runtime *rt, unsigned kind, const void *frame, uint32_t bytes, uint32_t to)
 {
-	enum link_fate fate = to < TO_NOBODY ? link_faults_take(&rt->faults->links, rt, kind, frame, bytes, to) : LINK_PASSED;
+	struct link_faults *links = &rt->faults->links;
+	wtime due = rt->faults->due;
+	enum link_fate fate = to >= TO_NOBODY ? LINK_PASSED :
+			      due ? link_faults_hold(links, rt->ca.now, due, kind, frame, bytes, to) :
+			      link_faults_take(links, rt, kind, frame, bytes, to);
 
 	if (fate == LINK_PASSED)
-		pump_send_frame(rt, link_to(rt, to), kind, frame, bytes);
+		pump_send_frame(rt, link_to(rt, to), kind, port_number(to), frame, bytes);
 	count(&rt->ca.counters, fate == LINK_LOST ? IMPAIR_LOST : fate == LINK_HELD ? IMPAIR_DELAYED : 0);
 	return fate == LINK_LOST ? TRACE_LINK_LOST : fate == LINK_HELD ? TRACE_LINK_HELD : 0;
 }
@@ -384,13 +408,18 @@ static uint32_t destination(const struct route *r)
 }
 
 /* Only gsi.c sends to weftd. */
-void faults_send(struct runtime *rt, const struct route *r, const struct ca_device *dev, const struct packet *p)
+void faults_send(struct runtime *rt, const struct route *r, const struct ca_device *dev, const struct packet *p, unsigned number,
+		 wtime due)
 {
 	size_t bytes = packet_build(p, rt->faults->frame, sizeof(rt->faults->frame));
 	uint32_t to = r->kind == ROUTE_MANAGEMENT ? TO_NOBODY : destination(r);
 
+	if (to < PAGE_SLOTS)
+		to += (number - 1) * PAGE_SLOTS;
+	rt->faults->due = due;
 	if (bytes)
 		offer(rt, link_kind(dev->index, p->form), IMPAIR_OUT, rt->faults->frame, bytes, to);
+	rt->faults->due = 0;
 }
 
 void faults_send_frame(struct runtime *rt, const struct route *r, unsigned kind, const void *frame, size_t bytes)
@@ -415,7 +444,8 @@ static unsigned run_links(struct runtime *rt)
 	unsigned n = 0;
 
 	for (; (frame = link_faults_pop(links, rt->ca.now)); n++)
-		pump_send_frame(rt, link_to(rt, frame->to), link_kind(links->device, frame->form), frame->data, frame->bytes);
+		pump_send_frame(rt, link_to(rt, frame->to), link_kind(links->device, frame->form), port_number(frame->to),
+				frame->data, frame->bytes);
 	return n;
 }
 

@@ -31,9 +31,11 @@ void faults_look_at_links(struct runtime *rt);
 /* What is in force, with its seed; empty: nothing. */
 const char *faults_text(const struct runtime *rt);
 
-/* The engine's packet of this device goes through the stage instead of to the link. What the stage holds back takes the route
- * that there is when it leaves. */
-void faults_send(struct runtime *rt, const struct route *r, const struct ca_device *dev, const struct packet *p);
+/* The engine's packet of this device goes through the stage instead of to the link, to a port as in pump_index. What the stage
+ * holds back takes the route that there is when it leaves. due: when it has passed slow links, of a group's packet, whose losses
+ * were drawn before. */
+void faults_send(struct runtime *rt, const struct route *r, const struct ca_device *dev, const struct packet *p, unsigned number,
+		 wtime due);
 /* As faults_send, a frame of a link_kind for QP1 where the route leads: to weftd, or another host. */
 void faults_send_frame(struct runtime *rt, const struct route *r, unsigned kind, const void *frame, size_t bytes);
 /* A frame from a link, of a link_kind, goes through the stage instead of to the parser. From weftd: origin 0. */

@@ -28,7 +28,7 @@ void gsi_send(struct runtime *rt, const struct gmp *gmp)
 	else if (r.kind == ROUTE_MANAGEMENT)
 		gsi_send_frame(rt, kind, frame, bytes);
 	else
-		pump_send_frame(rt, route_link(&r), kind, frame, bytes);
+		pump_send_frame(rt, route_link(&r), kind, CA_PORT, frame, bytes);
 	runtime_leave(rt);
 }
 
@@ -92,7 +92,9 @@ void gsi_deliver(struct runtime *rt, unsigned kind, const void *frame, size_t by
 	if (!is_in_partition(dev, gmp.pkey))
 		return;
 	port_load_pass(dev->load, PORT_LOAD_RCV, bytes / 4, 1, false);
-	gmp.is_from_here = device_is_port(dev, gmp.path.slid, gmp.path.has_grh ? gmp.path.sgid : NULL);
+	/* a fabric is within this host */
+	gmp.is_from_here = device_has(dev, DEVICE_LIDS) ||
+			   device_is_port(dev, gmp.path.slid, gmp.path.has_grh ? gmp.path.sgid : NULL);
 	keep(&rt->gsi, &gmp);
 }
 

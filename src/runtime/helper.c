@@ -35,7 +35,9 @@ enum {
 	LINGER_RETRY = 64,	/* wakes until it is tried again */
 };
 
-static const wtime LINGER = 5 * WTIME_US;	/* our choice: what a wake costs at least, on either side of it */
+/* Our choices: what a wake costs at least, on either side of it; and what it costs where the other CPU sleeps deeper, of which
+ * there is hope while frames come from another host, as those of a host come without a system call. */
+static const wtime LINGER = 5 * WTIME_US, LINGER_FAR = 30 * WTIME_US;
 
 void helper_kick(struct runtime *rt)
 {
@@ -216,15 +218,19 @@ static bool has_one_cpu(void)
 /* A wake costs many times a frame, so where frames keep coming the next is waited for, as long as that goes well. */
 static bool linger(struct runtime *rt)
 {
-	wtime now = clock_now(), until = now + LINGER;
-	bool any, stop;
+	wtime now = clock_now(), until;
+	bool any, stop, shares_cpu;
 
-	if (rt->linger_luck == 0 && (++rt->linger_tries % LINGER_RETRY || has_one_cpu()))
+	if (rt->linger_luck == 0 && ++rt->linger_tries % LINGER_RETRY)
 		return false;
+	shares_cpu = has_one_cpu();
 	do {
+		if (shares_cpu)		/* whoever was woken runs first; on an idle CPU this returns at once */
+			sched_yield();
 		lock_enter(&rt->lock);
 		any = pump_look(rt) || (rt->ca.doorbells && doorbells_any(rt->ca.doorbells));
 		stop = progress_is_polled(&rt->progress) || progress_is_recent(&rt->progress, now);
+		until = now + (rt->peers.links.looked_at ? LINGER_FAR : LINGER);
 		lock_leave(&rt->lock);
 	} while (!any && !stop && clock_now() < until);
 	if (stop)
@@ -289,7 +295,7 @@ static void take_events(struct runtime *rt)
 /* True when there is mail. */
 static bool sleep_until(struct runtime *rt, wtime until)
 {
-	wtime look_for_weftd = follow_weftd(rt);
+	wtime look_for_weftd = wtime_min(follow_weftd(rt), session_flush(&rt->session));
 	struct pollfd p[3] = {
 		{ .fd = rt->wake_fd, .events = POLLIN },
 		{ .fd = atomic_load(&rt->session.state) == SESSION_ATTACHED ? rt->session.socket : -1, .events = POLLIN },

@@ -39,6 +39,14 @@ static bool hold(struct link_faults *l, wtime due, unsigned kind, const void *fr
 	return l->holds && impair_hold(&l->held, due, link_form(kind), frame, bytes, to);
 }
 
+enum link_fate link_faults_hold(struct link_faults *l, wtime now, wtime due, unsigned kind, const void *frame, size_t bytes,
+				uint32_t to)
+{
+	if (due <= now && !(l->holds && l->held.waiting))
+		return LINK_PASSED;
+	return hold(l, due, kind, frame, bytes, to) ? LINK_HELD : LINK_LOST;
+}
+
 enum link_fate link_faults_take(struct link_faults *l, struct runtime *rt, unsigned kind, const void *frame, size_t bytes,
 				uint32_t to)
 {
@@ -57,9 +65,7 @@ enum link_fate link_faults_take(struct link_faults *l, struct runtime *rt, unsig
 	if (!passage_take(&l->passage, &node->fabric, node->traffic, &way->there, rt->session.number, rt->ca.now, bytes / 4,
 			  &due))
 		return LINK_LOST;
-	if (due <= rt->ca.now && !(l->holds && l->held.waiting))
-		return LINK_PASSED;
-	return hold(l, due, kind, frame, bytes, to) ? LINK_HELD : LINK_LOST;
+	return link_faults_hold(l, rt->ca.now, due, kind, frame, bytes, to);
 }
 
 const struct impair_frame *link_faults_pop(struct link_faults *l, wtime now)

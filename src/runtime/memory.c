@@ -4,6 +4,7 @@
 #include "link/memfile.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -15,7 +16,7 @@
 static const size_t ARENA_MOST = 4ull << 30;
 static const size_t ARENA_LEAST = 16ull << 20;
 
-enum { COPY_BYTES = 16 << 10 };		/* our choice: the longest packet */
+enum { COPY_BYTES = 144 << 10, PAGE = 4096 };	/* our choice: 32 of the longest packets, a turn of a link */
 
 int arena_memory_create(struct arena_memory *m)
 {
@@ -121,6 +122,7 @@ void copy_file_forget(struct copy_file *f)
 
 int memory_write_safely(struct copy_file *f, void *to, const void *from, size_t bytes)
 {
+	memory_settle(f);
 	if (!f->map)
 		return memory_read_safely(to, from, bytes);
 	for (size_t at = 0, n; at < bytes; at += n) {
@@ -131,4 +133,60 @@ int memory_write_safely(struct copy_file *f, void *to, const void *from, size_t 
 			return -EFAULT;
 	}
 	return 0;
+}
+
+void memory_write_later(struct copy_file *f, void *to, const void *from, size_t bytes)
+{
+	struct iovec *last = f->pieces ? &f->piece[f->pieces - 1] : NULL;
+	bool extends = last && (uint8_t *)last->iov_base + last->iov_len == to;
+
+	if (!f->map || bytes > COPY_BYTES) {
+		memory_write_safely(f, to, from, bytes);
+		return;
+	}
+	if (f->used + bytes > COPY_BYTES || (!extends && f->pieces == COPY_PIECES)) {
+		memory_settle_all(f);
+		extends = false;
+	}
+	memcpy(f->map + f->used, from, bytes);
+	f->used += bytes;
+	if (extends)
+		last->iov_len += bytes;
+	else
+		f->piece[f->pieces++] = (struct iovec){ to, bytes };
+}
+
+/* So many bytes of the pieces from *first on are dealt with. */
+static void pass(struct copy_file *f, unsigned *first, size_t bytes)
+{
+	for (; *first < f->pieces && bytes >= f->piece[*first].iov_len; ++*first)
+		bytes -= f->piece[*first].iov_len;
+	if (bytes) {
+		f->piece[*first].iov_base = (uint8_t *)f->piece[*first].iov_base + bytes;
+		f->piece[*first].iov_len -= bytes;
+	}
+}
+
+void memory_settle_all(struct copy_file *f)
+{
+	unsigned first = 0;
+	size_t at = 0;
+
+	while (first < f->pieces) {
+		/* not through libc, as above */
+		long done = syscall(SYS_preadv, (long)f->fd, f->piece + first, (long)(f->pieces - first), (long)at, 0L);
+		size_t bytes = done > 0 ? (size_t)done : 0;
+
+		at += bytes;
+		pass(f, &first, bytes);
+		if (first == f->pieces)
+			break;
+		/* it stopped at a page that is not there */
+		bytes = PAGE - (uintptr_t)f->piece[first].iov_base % PAGE;
+		bytes = bytes < f->piece[first].iov_len ? bytes : f->piece[first].iov_len;
+		at += bytes;
+		pass(f, &first, bytes);
+	}
+	f->used = 0;
+	f->pieces = 0;
 }

@@ -4,6 +4,9 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/uio.h>
+
+enum { COPY_PIECES = 64 };	/* our choice: more than a turn of a link has packets */
 
 struct arena_memory {
 	void *base;
@@ -20,6 +23,9 @@ void arena_memory_privatise(struct arena_memory *m);
 struct copy_file {
 	uint8_t *map;		/* NULL: there is none, and memory_write_safely does without */
 	int fd;			/* owned */
+	size_t used;		/* bytes that wait in the file ... */
+	unsigned pieces;
+	struct iovec piece[COPY_PIECES];	/* ... for these places */
 };
 
 void copy_file_create(struct copy_file *f);
@@ -30,5 +36,14 @@ void copy_file_forget(struct copy_file *f);
 /* memcpy that answers -EFAULT instead of a signal, where `from`, or `to`, is not there. */
 int memory_read_safely(void *to, const void *from, size_t bytes);
 int memory_write_safely(struct copy_file *f, void *to, const void *from, size_t bytes);
+/* The same of what is only to be there once memory_settle returns, pages of `to` that are not there left out: many pieces take
+ * one system call. */
+void memory_write_later(struct copy_file *f, void *to, const void *from, size_t bytes);
+void memory_settle_all(struct copy_file *f);
+static inline void memory_settle(struct copy_file *f)
+{
+	if (f->used)
+		memory_settle_all(f);
+}
 
 #endif

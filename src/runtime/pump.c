@@ -12,6 +12,7 @@
 #include "runtime/helper.h"
 #include "runtime/recorder.h"
 #include "runtime/state.h"
+#include "verbs/cq.h"
 #include "verbs/transport.h"
 #include "wire/addr.h"
 #include "wire/packet.h"
@@ -79,8 +80,8 @@ static void count_at_port(const struct burst *b, enum port_load_way way, unsigne
 	port_load_add(at, PORT_LOAD_XMIT_DISCARDS, b->packets - packets);
 }
 
-/* How many packets left our port. */
-static unsigned send_by(struct runtime *rt, const struct route *r, const struct burst *b)
+/* How many packets left our port. number: of a group's member's port; what is for one QP is for the port of its address. */
+static unsigned send_by(struct runtime *rt, const struct route *r, const struct burst *b, unsigned number)
 {
 	const struct packet *packet[BURST_PACKETS];
 	unsigned sent = 0, passing;
@@ -95,14 +96,14 @@ static unsigned send_by(struct runtime *rt, const struct route *r, const struct 
 		if (r->way && !ways_at(&rt->peers.node.ways, r->way)->has_faults)
 			count_on_way(rt, r->way, b, b->packets);
 		for (unsigned i = 0; i < b->packets; i++)
-			 faults_send(rt, r, b->dev, packet[i]);
+			 faults_send(rt, r, b->dev, packet[i], number, 0);
 		return b->packets;
 	}
 	l = route_link(r);
 	if (r->kind == ROUTE_LINK && !l->broken)
 		links_watch(&rt->peers.links, l);	/* an answer comes soon */
 	if (l)
-		sent = l->ops->send(l, b->dev->index, packet, b->packets);
+		sent = l->ops->send(l, pump_index(rt, b->dev, number), packet, b->packets);
 	for (unsigned i = 0; i < sent; i++)
 		bytes += packet_bytes(packet[i]);
 	if (sent)
@@ -113,19 +114,99 @@ static unsigned send_by(struct runtime *rt, const struct route *r, const struct 
 	if (r->way) {
 		count_on_way(rt, r->way, b, passing);
 		if (passing < b->packets)
-			node_count_discards(&rt->peers.node, b->packets - passing);
+			node_count_discards(&rt->peers.node, r->way, b->packets - passing);
 	}
 	if (sent < b->packets)
 		note_dropped(rt, b->dev, l, b->packets - sent);
 	return passing;
 }
 
-void pump_send_frame(struct runtime *rt, struct link *l, unsigned kind, const void *frame, size_t bytes)
+unsigned pump_index(const struct runtime *rt, const struct ca_device *dev, unsigned number)
 {
-	if (l && l->ops->send_frame(l, kind, frame, bytes))
+	return number == CA_PORT ? dev->device : page_index(rt->peers.page, number);
+}
+
+void pump_send_frame(struct runtime *rt, struct link *l, unsigned kind, unsigned number, const void *frame, size_t bytes)
+{
+	unsigned index = pump_index(rt, &rt->ca.dev[link_device(kind)], number);
+
+	if (l && l->ops->send_frame(l, link_kind(index, link_form(kind)), frame, bytes))
 		note_sent(rt, l, bytes);
 	else
 		note_dropped(rt, &rt->ca.dev[link_device(kind)], l, 1);
+}
+
+/* Those members of a group that listen at ports of one index, and which the tree reaches. */
+struct listeners {
+	unsigned number;	/* of these ports */
+	uint64_t slots[PAGE_SLOTS / 64];
+};
+
+static bool find_listeners(struct runtime *rt, const struct burst *b, const struct tree *tree, unsigned index,
+			   struct listeners *l)
+{
+	const struct packet_path *path = &b->out[0].packet.path;
+	const struct fabric_page *page = rt->peers.page;
+	uint16_t mlid;
+
+	l->number = page_port_number(page, index);
+	if (!group_members(page, (int)index, path->has_grh ? path->dgid : NULL, path->dlid, l->slots, &mlid))
+		return false;
+	node_filter(&rt->peers.node, page, b->dev, tree, l->number, l->slots);
+	return true;
+}
+
+/* Each packet gets to those members that no link loses it before, when it has passed those that are slow. */
+static void send_over_faults(struct runtime *rt, const struct burst *b, const struct tree *tree, uint32_t indexes)
+{
+	struct node *node = &rt->peers.node;
+	const wtime now = rt->ca.now;
+	struct listeners l;
+
+	for (unsigned i = 0; i < b->packets; i++) {
+		node_draw_tree(node, tree, rt->session.number, now, packet_bytes(&b->out[i].packet) / 4);
+		for (unsigned index = 0; indexes >> index; index++) {
+			if (!(indexes >> index & 1) || !find_listeners(rt, b, tree, index, &l))
+				continue;
+			for (uint32_t slot = 0; (slot = group_next(l.slots, slot));) {
+				const struct route r = route_to_slot(&rt->peers, slot);
+
+				faults_send(rt, &r, b->dev, &b->out[i].packet, l.number,
+					    node_tree_arrival(node, rt->peers.page, tree, slot, l.number, now));
+			}
+		}
+	}
+}
+
+/* To the members here. Were there any? */
+static bool send_to_members(struct runtime *rt, const struct burst *b, const struct tree *tree, uint32_t indexes)
+{
+	struct listeners l;
+	bool any = false;
+
+	for (unsigned index = 0; indexes >> index; index++) {
+		if (!(indexes >> index & 1) || !find_listeners(rt, b, tree, index, &l))
+			continue;
+		for (uint32_t slot = 0; (slot = group_next(l.slots, slot));) {
+			const struct route r = route_to_slot(&rt->peers, slot);
+
+			send_by(rt, &r, b, l.number);
+			any = true;
+		}
+	}
+	return any;
+}
+
+/* The LID by which weftd knows the group, where no manager gives it one. */
+static uint16_t own_mlid(const struct runtime *rt, const struct packet_path *path, uint32_t indexes)
+{
+	uint64_t members[PAGE_SLOTS / 64];
+	uint16_t mlid = path->dlid;
+
+	if (indexes)
+		(void)group_members(rt->peers.page, __builtin_ctz(indexes), path->has_grh ? path->dgid : NULL, path->dlid,
+				    members, &mlid);
+	return mlid;
 }
 
 /* A group's packet is one at our port, which hands it to those members that are here; the network hands it to those on other
@@ -134,30 +215,27 @@ static void send_multicast(struct runtime *rt, const struct burst *b)
 {
 	const struct packet_path *path = &b->out[0].packet.path;
 	struct node *node = &rt->peers.node;
-	uint64_t members[PAGE_SLOTS / 64];
+	uint32_t indexes = group_indexes(rt->peers.page, b->dev, path->has_grh ? path->dgid : NULL, path->dlid);
 	enum port_load_way way = PORT_LOAD_XMIT;
 	struct route out = { .kind = ROUTE_LINK };
-	uint16_t mlid = path->dlid;
 	const struct tree *tree;
 
-	if (!group_members(rt->peers.page, b->dev->index, path->has_grh ? path->dgid : NULL, path->dlid, members, &mlid))
-		memset(members, 0, sizeof(members));
-	tree = node_find_tree(node, b->dev, b->route, path->dlid, path->sl, mlid);
+	tree = node_find_tree(node, b->dev, b->route, path->dlid, path->sl, own_mlid(rt, path, indexes));
+	if (tree && rt->faults && node->traffic && tree_has_faults(tree)) {
+		send_over_faults(rt, b, tree, indexes);
+		count_at_port(b, way, b->packets);
+		return;
+	}
 	if (tree) {
 		const struct wire_load load = load_of(b, b->packets);
 
 		node_count_tree(node, tree, &load);
 	}
-	node_filter(node, rt->peers.page, b->dev, tree, members);
-	for (uint32_t slot = 0; (slot = group_next(members, slot));) {
-		const struct route r = route_to_slot(&rt->peers, slot);
-
-		send_by(rt, &r, b);
+	if (send_to_members(rt, b, tree, indexes))
 		way = PORT_LOAD_LOOP;
-	}
 	out.place = path->has_grh ? roce_socket_spreads(&rt->peers, b->dev, path->sgid, path->dgid) : NULL;
 	if (out.place)
-		send_by(rt, &out, b);
+		send_by(rt, &out, b, CA_PORT);
 	count_at_port(b, way, b->packets);
 }
 
@@ -208,7 +286,7 @@ static unsigned send_ready(struct runtime *rt)
 		if (b->route->kind == ROUTE_GROUP)
 			send_multicast(rt, b);
 		else
-			count_at_port(b, PORT_LOAD_XMIT, send_by(rt, b->route, b));
+			count_at_port(b, PORT_LOAD_XMIT, send_by(rt, b->route, b, CA_PORT));
 	}
 	if (list_empty(&rt->ca.slices) || rt->copies)
 		return n;
@@ -229,11 +307,9 @@ static unsigned output(struct runtime *rt)
 }
 
 /* A frame in order that is not taken in. */
-static void note_untaken(struct runtime *rt, unsigned kind)
+static void note_untaken(struct runtime *rt, const struct ca_device *dev)
 {
-	unsigned index = link_device(kind);
-
-	if (index >= (unsigned)rt->ca.devices || rt->ca.dev[index].port_state != IBV_PORT_DOWN) {
+	if (!dev || dev->port_state != IBV_PORT_DOWN) {
 		rt->ca.counters.malformed++;
 		return;
 	}
@@ -242,13 +318,15 @@ static void note_untaken(struct runtime *rt, unsigned kind)
 		faults_recorder(rt)->refused = true;
 }
 
-/* The device that a frame of this kind is for; NULL: none of ours takes it. */
-static struct ca_device *device_of(struct runtime *rt, unsigned kind)
+/* The port that a frame of this kind is for: of a group's, what the kind says; else that of its address. NULL: none of ours. */
+static struct ca_device *port_of(struct runtime *rt, unsigned kind, const struct packet *p)
 {
 	unsigned index = link_device(kind);
 	struct ca_device *dev = index < (unsigned)rt->ca.devices ? &rt->ca.dev[index] : NULL;
 
-	return dev && dev->transport->packets && device_takes(dev, link_form(kind)) ? dev : NULL;
+	if (!dev || dev->ports == 1 || p->form == PACKET_ETHERNET || p->dest_qpn == MULTICAST_QPN)
+		return dev;
+	return device_addressed(device_first(dev), p->path.dlid, p->path.has_grh ? p->path.dgid : NULL);
 }
 
 /* What a process of this host sent to a group was counted there. */
@@ -262,25 +340,27 @@ static void note_received(struct ca_device *dev, origin_t origin, const struct p
 
 void pump_deliver(struct runtime *rt, origin_t origin, unsigned kind, const void *frame, size_t bytes)
 {
-	struct ca_device *dev = device_of(rt, kind);
-	struct packet p;
+	struct ca_device *dev = NULL;
 	enum packet_error err;
+	struct packet p;
 
 	if (rt->now_is_old)
 		runtime_read_clock(rt);
 	rt->frames++;
 	rt->ca.counters.rx_bytes += bytes;
 	err = packet_parse(&p, link_form(kind), frame, bytes, true);
-	if (err == PACKET_OK && dev)
+	if (err == PACKET_OK)
+		dev = port_of(rt, kind, &p);
+	if (dev && dev->transport->packets && device_takes(dev, link_form(kind))) {
 		note_received(dev, origin, &p, bytes);
-	if (err == PACKET_OK && dev)
 		ca_input(&rt->ca, dev, rt->ca.now, origin, &p);
-	else if (err == PACKET_BAD_ICRC)
+	} else if (err == PACKET_BAD_ICRC) {
 		rt->ca.counters.icrc_errors++;
-	else if (err == PACKET_OK)
-		note_untaken(rt, kind);
-	else
+	} else if (err == PACKET_OK) {
+		note_untaken(rt, dev);
+	} else {
 		rt->ca.counters.malformed++;
+	}
 }
 
 /* How many frames' time it took more than one. */
@@ -311,6 +391,7 @@ static unsigned take_in_from(struct runtime *rt, struct link *l, unsigned budget
 	size_t bytes;
 	unsigned n = 0;
 
+	rt->gathers = !l->channel;	/* peers of this host learn at once what was executed */
 	for (; n < budget && link_pending(l) && (frame = l->ops->receive(l, &kind, &bytes)); n++) {
 		if (kind == SHM_MESSAGE)
 			n += deliver_message(rt, l->channel, frame, bytes);
@@ -322,6 +403,8 @@ static unsigned take_in_from(struct runtime *rt, struct link *l, unsigned budget
 	l->ops->release(l);
 	if (rt->faults)
 		n += faults_run(rt, IMPAIR_IN);
+	memory_settle(&rt->copy_file);
+	rt->gathers = false;
 	if (l->broken)
 		note_broken(rt, l);
 	return n;
@@ -367,6 +450,33 @@ static unsigned take_in(struct runtime *rt, bool *more)
 	if (ls->waiting)
 		space_retry(&rt->peers);
 	return n;
+}
+
+/* Has the poll what it came for? Else to look once more would fetch the line that the peer writes next. */
+static bool is_served(const struct runtime *rt, const struct cq *cq, const struct ibv_wc *list)
+{
+	return cq->awaiting == cq->awaiting_end || (cq->awaiting == list && !list_empty(&rt->ca.acks.postponed));
+}
+
+bool pump_take_short(struct runtime *rt, const struct cq *cq)
+{
+	const struct ibv_wc *list = cq->awaiting;
+	unsigned n = 0;
+
+	list_for_each(l, &rt->peers.links.watched, struct link, watched) {
+		if (!link_pending(l))
+			continue;
+		if (!l->channel || !direct_messages_take_short(&rt->peers, l->channel))
+			return false;
+		l->idle = 0;
+		do
+			n++;
+		while (n < TURN && !is_served(rt, cq, list) && link_pending(l) &&
+		       direct_messages_take_short(&rt->peers, l->channel));
+		rt->frames += n;
+		return true;
+	}
+	return false;
 }
 
 void pump_out(struct runtime *rt)

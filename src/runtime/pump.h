@@ -18,6 +18,9 @@ static inline bool pump_has_output(const struct runtime *rt)
 bool pump(struct runtime *rt, wtime now);
 /* As pump, and sees what peers have executed. */
 bool pump_all(struct runtime *rt, wtime now);
+/* Takes in short messages of the first channel that has some, until the CQ, which is polled, has what it waits for. False: there
+ * is something else, and it is pump's. */
+bool pump_take_short(struct runtime *rt, const struct cq *cq);
 /* When pump has something to do even if nothing arrives. */
 static inline wtime pump_deadline(const struct runtime *rt)
 {
@@ -34,8 +37,12 @@ bool pump_look(struct runtime *rt);
 bool pump_may_sleep(struct runtime *rt);
 void pump_awake(struct runtime *rt);
 
-/* A built frame leaves by the link, NULL: is dropped; a received one goes to the parser and the engine. */
-void pump_send_frame(struct runtime *rt, struct link *l, unsigned kind, const void *frame, size_t bytes);
+/* The index (fabric/page.h) that a frame from this port says to its receiver: of its device, as the address tells which port it
+ * is for; of a group's member's port its own, by its number. */
+unsigned pump_index(const struct runtime *rt, const struct ca_device *dev, unsigned number);
+/* A built frame, of the kind of the port that sends it, leaves by the link, NULL: is dropped, to a port as in pump_index; a
+ * received one goes to the parser and the engine. */
+void pump_send_frame(struct runtime *rt, struct link *l, unsigned kind, unsigned number, const void *frame, size_t bytes);
 void pump_deliver(struct runtime *rt, origin_t origin, unsigned kind, const void *frame, size_t bytes);
 /* Wakes the processes to which something was sent, or that may wait for what we executed. */
 void pump_flush(struct runtime *rt);

@@ -26,6 +26,10 @@ static const char *const state_names[] = {
 	[IBV_QPS_SQD] = "SQD", [IBV_QPS_SQE] = "SQE", [IBV_QPS_ERR] = "ERR",
 };
 
+static const char *const migration_names[] = {
+	[IBV_MIG_MIGRATED] = "migrated", [IBV_MIG_REARM] = "rearm", [IBV_MIG_ARMED] = "armed",
+};
+
 static const char *const type_names[] = {
 	[IBV_QPT_RC] = "RC", [IBV_QPT_UC] = "UC", [IBV_QPT_UD] = "UD", [IBV_QPT_RAW_PACKET] = "RAW",
 	[IBV_QPT_XRC_SEND] = "XRC_SEND", [IBV_QPT_XRC_RECV] = "XRC_RECV",
@@ -81,12 +85,21 @@ static void part_add(struct part *p, struct json_row *r)
 	p->rows++;
 }
 
-static void add_number(struct json_row *r, const char *queue, const char *member, uint64_t value)
+/* A member of one of several: its name begins with which. */
+static void add_number(struct json_row *r, const char *which, const char *member, uint64_t value)
 {
-	char name[32];
+	char name[64];
 
-	snprintf(name, sizeof(name), "%s%s", queue, member);
+	snprintf(name, sizeof(name), "%s%s", which, member);
 	json_row_number(r, name, value);
+}
+
+static void add_string(struct json_row *r, const char *which, const char *member, const char *value)
+{
+	char name[64];
+
+	snprintf(name, sizeof(name), "%s%s", which, member);
+	json_row_string(r, name, value);
 }
 
 /* IPS-16, IPS-23 to IPS-27. */
@@ -106,6 +119,43 @@ static void add_queue(struct json_row *o, const char *queue, const struct wq *wq
 	add_number(o, queue, "after_memory", c->after_memory);
 }
 
+/* Of a queue pair whose packets went to another host. */
+static void add_path(struct json_row *o, const struct qp_context_path *path)
+{
+	if (!path->is_known)
+		return;
+	json_row_number(o, "rate_bytes_per_s", path->bytes_per_s);
+	json_row_number(o, "round_trip_ns", path->round_trip_ns);
+	json_row_number(o, "shortest_round_trip_ns", path->shortest_ns);
+	json_row_number(o, "lost", path->lost);
+	json_row_number(o, "marked", path->marked);
+	json_row_number(o, "notified", path->notified);
+}
+
+static const char *address_name(const uint8_t gid[16], char *text, socklen_t room)
+{
+	bool is_ipv4 = gid_is_ipv4(gid);
+
+	return inet_ntop(is_ipv4 ? AF_INET : AF_INET6, is_ipv4 ? gid + 12 : gid, text, room);
+}
+
+/* Of one of several paths. */
+static void add_way(struct json_row *o, unsigned number, const struct qp_context_way *way)
+{
+	char text[INET6_ADDRSTRLEN], which[16];
+
+	snprintf(which, sizeof(which), "path%u_", number);
+	add_string(o, which, "state", way->state);
+	add_string(o, which, "from", address_name(way->sgid, text, sizeof(text)));
+	add_string(o, which, "to", address_name(way->dgid, text, sizeof(text)));
+	add_number(o, which, "port", way->variant);
+	add_number(o, which, "rate_bytes_per_s", way->bytes_per_s);
+	add_number(o, which, "round_trip_ns", way->round_trip_ns);
+	add_number(o, which, "sent", way->sent);
+	add_number(o, which, "lost", way->lost);
+	add_number(o, which, "set_aside", way->set_aside);
+}
+
 /* IPS-13, IPS-14. */
 static void add_context(struct json_row *o, const struct qp *qp)
 {
@@ -123,17 +173,15 @@ static void add_context(struct json_row *o, const struct qp *qp)
 	json_row_number(o, "window_in_bytes", c.engine.window_in_bytes);
 	json_row_number(o, "receives_awaiting_ack", c.engine.receives_awaiting_ack);
 	json_row_number(o, "data_segments", c.fixed.data_segments);
+	add_path(o, &c.path);
+	if (c.ways)
+		json_row_number(o, "paths", c.ways);
+	for (unsigned i = 0; i < c.ways; i++)
+		add_way(o, i, &c.way[i]);
 	add_queue(o, "send_", &qp->sq, &c.send);
 	if (qp->srq)
 		json_row_number(o, "srqn", qp->srq->srqn);
 	add_queue(o, "recv_", qp->srq ? &qp->srq->wq : &qp->rq, &c.recv);
-}
-
-static const char *address_name(const uint8_t gid[16], char *text, socklen_t room)
-{
-	bool is_ipv4 = gid_is_ipv4(gid);
-
-	return inet_ntop(is_ipv4 ? AF_INET : AF_INET6, is_ipv4 ? gid + 12 : gid, text, room);
 }
 
 static void add_peer(struct json_row *o, struct qp *qp)
@@ -142,6 +190,10 @@ static void add_peer(struct json_row *o, struct qp *qp)
 	char text[INET6_ADDRSTRLEN];
 
 	json_row_number(o, "dest_qpn", qp->attr.dest_qp_num);
+	if (device_has(qp->dev, DEVICE_LIDS)) {
+		json_row_number(o, "dlid", qp->path.dlid);
+		json_row_number(o, "sl", qp->path.sl);
+	}
 	json_row_string(o, "route", route_name(r));
 	if (r->kind == ROUTE_NONE || route_has_channel(r->kind))
 		json_row_number(o, "route_slot", route_slot(r));
@@ -159,6 +211,8 @@ static void report_qp(struct runtime *rt, void *object, struct json_row *o)
 	json_row_string(o, "state", NAME(state_names, qp->state));
 	if (!qp_is_datagram(qp) && qp->state >= IBV_QPS_RTR && qp->state <= IBV_QPS_SQE)
 		add_peer(o, qp);
+	if (qp->migration)
+		json_row_string(o, "migration", NAME(migration_names, qp->attr.path_mig_state));
 	json_row_string(o, "path", direct_tier_name(&rt->peers, qp));
 	json_row_string(o, "engine", rt->ca.doorbells ? "thread" : "caller");
 	json_row_number(o, "bytes_sent", qp->bytes_sent);

@@ -5,6 +5,7 @@
 #include "runtime/entry.h"
 #include "runtime/state.h"
 #include "verbs/qp.h"
+#include "wire/mtu.h"
 
 #include <errno.h>
 #include <string.h>
@@ -125,6 +126,20 @@ static bool wire_is_refused(struct runtime *rt)
 	return refused;
 }
 
+/* Routers have told the kernel of some paths only; weftd asks the other end. */
+static uint8_t longest(struct runtime *rt, const struct packet_path *path, unsigned mtu)
+{
+	struct control_msg msg = { .type = CTL_PATH_MTU, .b = mtu_bytes(mtu) };
+
+	memcpy(msg.gid, path->sgid, sizeof(msg.gid));
+	memcpy(msg.dgid, path->dgid, sizeof(msg.dgid));
+	if (session_try(&rt->session, &msg, NULL, 0, NULL, NULL) || msg.status)
+		return (uint8_t)mtu;
+	while (mtu > IBV_MTU_256 && mtu_bytes(mtu) > msg.b)
+		mtu--;
+	return (uint8_t)mtu;
+}
+
 int runtime_way_to(struct runtime *rt, const uint8_t dgid[16], uint8_t sgid[16], uint8_t *mtu)
 {
 	static const uint8_t none[16];
@@ -139,7 +154,7 @@ int runtime_way_to(struct runtime *rt, const uint8_t dgid[16], uint8_t sgid[16],
 	if (!found || wire_is_refused(rt))
 		return -ENETUNREACH;
 	memcpy(sgid, path.sgid, sizeof(path.sgid));
-	*mtu = (uint8_t)found;
+	*mtu = longest(rt, &path, (unsigned)found);
 	return 0;
 }
 

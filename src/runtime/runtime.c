@@ -121,7 +121,7 @@ bool runtime_device_visible(const struct runtime *rt, int device)
 	for (int i = 0; i < rt->ca.devices; i++)
 		memcpy(t.device[i].name, rt->ca.dev[i].name, PAGE_NAME);
 	control_devices_listed(rt->config->devices, &t, &named);
-	return device >= 0 && device < rt->ca.devices && named >> device & 1;
+	return device >= 0 && device < rt->ca.devices && named >> rt->ca.dev[device].device & 1;
 }
 
 void runtime_set_events(struct runtime *rt, const struct runtime_events *events)
@@ -134,6 +134,16 @@ void runtime_set_events(struct runtime *rt, const struct runtime_events *events)
 int runtime_group_mlid(struct runtime *rt, int device, const uint8_t gid[16], uint16_t *mlid)
 {
 	return group_mlid(rt->peers.page, device, gid, mlid);
+}
+
+enum node_owner runtime_find_address(const struct runtime *rt, const uint8_t address[16], uint8_t gid[16])
+{
+	return node_find_address(&rt->peers.node, address, gid);
+}
+
+bool runtime_own_address(const struct runtime *rt, uint8_t address[16])
+{
+	return node_own_address(&rt->peers.node, address);
 }
 
 uint32_t runtime_slot(const struct runtime *rt)

@@ -3,6 +3,7 @@
 #ifndef WEFT_RUNTIME_RUNTIME_H
 #define WEFT_RUNTIME_RUNTIME_H
 
+#include "peers/node.h"
 #include "verbs/ca.h"
 
 struct config;
@@ -38,6 +39,10 @@ struct runtime_events {
 	void (*calls_changed)(struct runtime *rt);
 };
 void runtime_set_events(struct runtime *rt, const struct runtime_events *events);
+
+/* Whose address in a fabric, and the process's own there (peers/node.h). Any thread. */
+enum node_owner runtime_find_address(const struct runtime *rt, const uint8_t address[16], uint8_t gid[16]);
+bool runtime_own_address(const struct runtime *rt, uint8_t address[16]);
 
 uint32_t runtime_slot(const struct runtime *rt);
 /* 0 and the MLID of a group this runtime knows, or -ENOENT. Any thread. */

@@ -10,12 +10,14 @@
 #include "runtime/lock.h"
 #include "runtime/memory.h"
 #include "runtime/qpn_pool.h"
+#include "runtime/posts.h"
 #include "runtime/progress.h"
 
 #include <pthread.h>
 
 /* What runtime_leave has to do. */
 enum runtime_leaving {
+	LEAVE_POSTED,		/* as LEAVE_FULLY, but packets for another host may wait for more of the kind: entry.c */
 	LEAVE_FULLY,		/* whatever became possible; where the engine runs apart (ca.doorbells), wake the helper for it */
 	LEAVE_IF_READY,		/* the same if a QP is ready, else give the lock back */
 	LEAVE_AT_ONCE,		/* give the lock back */
@@ -32,12 +34,15 @@ struct runtime {
 	struct session session;	/* has its own lock */
 	struct arena_memory arena;
 	struct copy_file copy_file;
+	bool gathers;		/* what is written to the program's memory may wait for the end of a link's turn */
 	struct rand rand;
 	struct qpn_pool qpns;
 	struct peers peers;
 	bool now_is_old;	/* the clock was not read in this entry */
 	enum runtime_leaving leaving;	/* of the entry under way */
 	unsigned polls, collected;	/* collected: the value of polls when ACKs were last read */
+	struct posts posts;
+	bool wakes_sleeper;	/* once the lock is free, as it needs it at once; then leaving is LEAVE_FULLY or LEAVE_HERE */
 	uint64_t frames;	/* taken in */
 	bool copies;		/* a thread is in copy_on: pump.c */
 

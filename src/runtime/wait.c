@@ -160,8 +160,11 @@ bool runtime_wake_sleeper(struct runtime *rt, const struct list *events)
 {
 	if (rt->progress.events != events)
 		return false;
-	if (!rt->progress.sleeper_looks)
-		shm_wake(rt->peers.channels.bells);
+	if (!rt->progress.sleeper_looks) {
+		rt->wakes_sleeper = true;
+		if (rt->leaving != LEAVE_HERE)
+			rt->leaving = LEAVE_FULLY;
+	}
 	return rt->progress.sleeper_looks;
 }
 

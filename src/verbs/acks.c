@@ -7,6 +7,17 @@ void message_acks_init(struct message_acks *acks)
 	list_init(&acks->unacked);
 	list_init(&acks->untimed);
 	list_init(&acks->postponed);
+	list_init(&acks->withheld);
+}
+
+bool ca_release_acks(struct ca *ca)
+{
+	bool any = !list_empty(&ca->acks.withheld);
+	struct list_node *node;
+
+	while ((node = list_pop(&ca->acks.withheld)))
+		qp_ready(container_of(node, struct qp, withheld));
+	return any;
 }
 
 /* How many of `some` had a new ACK. Afterwards each is in ca.acks.unacked, or has nothing unacknowledged. */
@@ -59,9 +70,7 @@ bool ca_ack_all_postponed(struct ca *ca, wtime now)
 	struct qp *qp;
 
 	ca->now = now;
-	while ((qp = list_first_entry(&ca->acks.postponed, struct qp, postponed))) {
+	while ((qp = list_first_entry(&ca->acks.postponed, struct qp, postponed)))
 		moved |= qp->dev->transport->messages->qp_ack_postponed(qp);
-		qp_rearm(qp);
-	}
 	return moved;
 }

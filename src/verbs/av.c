@@ -26,7 +26,7 @@ static bool is_addressed(const struct ca_device *dev, bool is_global, uint16_t d
 
 int av_from_attr(struct ca_device *dev, const struct ibv_ah_attr *attr, struct av *av)
 {
-	if (attr->port_num != CA_PORT || attr->sl > SL_MAX)
+	if (attr->sl > SL_MAX)
 		return -EINVAL;
 	if (attr->is_global && !gid_is_valid(dev, attr->grh.sgid_index))
 		return -EINVAL;

@@ -1,6 +1,6 @@
-/* What the adapter sends at once: packets of one QP to one destination, which a link takes together. Headers are the burst's
- * own. Payload is borrowed from the program's memory, the WQE or the burst, and stays valid until the adapter is entered again:
- * whoever got the burst sends it before. */
+/* What the adapter sends at once: packets to one destination, of one QP or several, which a link takes together. Headers are
+ * the burst's own. Payload is borrowed from the program's memory, the WQE or the burst, and stays valid until the adapter is
+ * entered again: whoever got the burst sends it before. */
 #ifndef WEFT_VERBS_BURST_H
 #define WEFT_VERBS_BURST_H
 
@@ -12,6 +12,8 @@ struct route;
 /* Our choices: as many as a full window of small packets needs few calls for, and as many bytes as one datagram of UDP may have
  * before the kernel cuts it (UDP_SEGMENT). So long is a QP's turn, too. */
 enum { BURST_PACKETS = 16, BURST_BYTES = 64 << 10 };
+/* So many of the longest packets are one. */
+enum { BURST_LONG = BURST_BYTES / PACKET_MAX_BYTES };
 
 /* A packet's gather list has as many elements at most. */
 enum { PACKET_OUT_IOVS = 32 };

@@ -2,7 +2,9 @@
  * something to send), `blocked` (has, but its peer's link is full) or `slices` (the next slice of a long request is due). */
 #include "verbs/ca.h"
 
+#include "base/qpn.h"
 #include "verbs/rss.h"
+#include "wire/roce_udp.h"
 
 #include <endian.h>
 #include <errno.h>
@@ -57,6 +59,8 @@ static void take_away(const struct transport_ops *transport, struct ibv_device_a
 {
 	if (!(transport->send_ops & 1u << IBV_WR_ATOMIC_CMP_AND_SWP))
 		attr->atomic_cap = IBV_ATOMIC_NONE;
+	if (!transport->packets)	/* none says MigReq */
+		attr->device_cap_flags &= ~(unsigned)IBV_DEVICE_AUTO_PATH_MIG;
 	if (!(transport->qp_types & 1 << QP_KIND_XRC_RECV))
 		attr->device_cap_flags &= ~(unsigned)IBV_DEVICE_XRC;
 	if (!(transport->qp_types & 1 << QP_KIND_UD))
@@ -76,7 +80,8 @@ static void fill_attr(struct ca_device *dev)
 		.max_qp = MAX_QP, .max_qp_wr = MAX_QP_WR,
 		.device_cap_flags = IBV_DEVICE_UD_AV_PORT_ENFORCE | IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
 				    IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE |
-				    IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_XRC,
+				    IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_XRC |
+				    IBV_DEVICE_AUTO_PATH_MIG,
 		.max_sge = MAX_SGE, .max_sge_rd = MAX_SGE,
 		.max_cq = MAX_CQ, .max_cqe = MAX_CQE,
 		.max_mr = MAX_KEYS / 2, .max_mw = MAX_KEYS / 2, .max_pd = MAX_PD,
@@ -86,7 +91,7 @@ static void fill_attr(struct ca_device *dev)
 		.max_total_mcast_qp_attach = MAX_GROUPS * MAX_ATTACH,
 		.max_ah = MAX_QP,
 		.max_srq = MAX_SRQ, .max_srq_wr = MAX_QP_WR, .max_srq_sge = MAX_SGE,
-		.max_pkeys = dev->pkeys, .phys_port_cnt = 1,
+		.max_pkeys = dev->pkeys, .phys_port_cnt = dev->ports,
 	};
 	take_away(dev->transport, &ex->orig_attr);
 	if (device_has(dev, DEVICE_RAW_ETHERNET)) {
@@ -98,7 +103,7 @@ static void fill_attr(struct ca_device *dev)
 	ex->hca_core_clock = CORE_CLOCK_KHZ;
 	ex->device_cap_flags_ex = ex->orig_attr.device_cap_flags;
 	ex->max_dm_size = MAX_DM_BYTES;
-	ex->phys_port_cnt_ex = 1;
+	ex->phys_port_cnt_ex = dev->ports;
 	if (device_has(dev, DEVICE_RAW_ETHERNET))
 		fill_rss(ex);
 }
@@ -150,6 +155,11 @@ int ca_init(struct ca *ca, const struct ca_config *config)
 	for (int i = 0; i < config->devices; i++) {
 		ca->dev[i] = config->dev[i];
 		ca->dev[i].index = (uint8_t)i;
+		if (!ca->dev[i].ports) {
+			ca->dev[i].device = (uint8_t)i;
+			ca->dev[i].port_num = CA_PORT;
+			ca->dev[i].ports = 1;
+		}
 		ca->dev[i].load = NULL;
 		ca->dev[i].counters = NULL;
 		fill_attr(&ca->dev[i]);
@@ -282,8 +292,8 @@ static unsigned room_of(const struct qp *qp, const struct route *r, const struct
 	return qp_is_datagram(qp) ? 1 : ca->ops->space(ca->owner, qp->dev, r, NULL);
 }
 
-/* The QP stays ready as long as it has more to send. */
-static void take_turn(struct qp *qp, const struct packet_ops *packets, wtime now, struct burst *b)
+/* The QP stays ready as long as it has more to send. Returns for how many packets there was room. */
+static unsigned take_turn(struct qp *qp, const struct packet_ops *packets, wtime now, struct burst *b)
 {
 	struct destination first;
 	bool is_datagram = next_destination(qp, &first), sent;
@@ -293,7 +303,7 @@ static void take_turn(struct qp *qp, const struct packet_ops *packets, wtime now
 	room = room_of(qp, b->route, &first, is_datagram);
 	if (!room) {
 		list_append(&qp->ca->blocked, &qp->ready);
-		return;
+		return 0;
 	}
 	do {
 		sent = packets->qp_output(qp, now, burst_place(b));
@@ -303,6 +313,56 @@ static void take_turn(struct qp *qp, const struct packet_ops *packets, wtime now
 	qp_rearm(qp);
 	if (sent)
 		qp_ready(qp);
+	return room;
+}
+
+/* Do the packets of both go by one link to one process of another host, and may they be one flow on their way? */
+static bool goes_along(struct qp *qp, const struct qp *first)
+{
+	const struct packet_path *a = &qp->path, *b = &first->path;
+
+	return qp != first && qp->dev == first->dev && qp->type == first->type && qp_route(qp)->kind == ROUTE_LINK &&
+	       qp->route.place == first->route.place && qpn_slot(qp->attr.dest_qp_num) == qpn_slot(first->attr.dest_qp_num) &&
+	       roce_udp_flow(a->udp_sport) == roce_udp_flow(b->udp_sport) && a->tclass == b->tclass &&
+	       a->hop_limit == b->hop_limit && memcmp(a->dgid, b->dgid, sizeof(a->dgid)) == 0 &&
+	       memcmp(a->sgid, b->sgid, sizeof(a->sgid)) == 0;
+}
+
+/* Our choice: of four flows, and a burst of short packets. */
+enum { COMPANIONS = 64 };
+
+/* To another host a burst costs as much as a packet: what is left of it is for those that are ready, too, and go the same way.
+ * Those that find no place are first next time. */
+static __attribute__((noinline)) void take_along(struct ca *ca, const struct qp *first, wtime now, struct burst *b, unsigned room)
+{
+	const struct packet_ops *packets = first->dev->transport->packets;
+	struct list along;
+	struct qp *qp;
+	unsigned n = 0;
+	bool sent;
+
+	list_init(&along);
+	list_for_each_safe(other, &ca->ready, struct qp, ready) {
+		if (n++ == COMPANIONS)
+			break;
+		if (!goes_along(other, first))
+			continue;
+		list_remove(&other->ready);
+		list_append(&along, &other->ready);
+	}
+	while (b->packets < room && burst_has_place(b) && (qp = list_first_entry(&along, struct qp, ready))) {
+		list_remove(&qp->ready);
+		do {
+			sent = packets->qp_output(qp, now, burst_place(b));
+			if (sent)
+				burst_add(b);
+		} while (sent && b->packets < room && burst_has_place(b));
+		qp_rearm(qp);
+		if (sent)
+			qp_ready(qp);
+	}
+	list_splice(&along, &ca->ready);
+	list_splice(&ca->ready, &along);
 }
 
 unsigned ca_output(struct ca *ca, wtime now, struct burst *b)
@@ -313,11 +373,15 @@ unsigned ca_output(struct ca *ca, wtime now, struct burst *b)
 	b->packets = 0;
 	while (b->packets == 0 && (qp = list_first_entry(&ca->ready, struct qp, ready))) {
 		const struct packet_ops *packets = qp->dev->transport->packets;
+		unsigned room;
 
 		list_remove(&qp->ready);
 		if (packets) {
 			burst_begin(b, qp->dev);
-			take_turn(qp, packets, now, b);
+			room = take_turn(qp, packets, now, b);
+			if (b->route->kind == ROUTE_LINK && b->packets && b->packets < room && burst_has_place(b) &&
+			    !qp_is_datagram(qp) && !list_empty(&ca->ready))
+				take_along(ca, qp, now, b, room);
 		} else {
 			qp->dev->transport->qp_doorbell(qp, now);
 			qp_rearm(qp);

@@ -55,6 +55,10 @@ struct ca_ops {
 	 * regions, and for all regions of the program while ca.memory_may_go */
 	int (*read_program)(void *owner, void *to, const void *from, size_t bytes);
 	int (*write_program)(void *owner, void *to, const void *from, size_t bytes);
+	/* As write_program, of what nobody asks whether it was there, and perhaps not before settle or read_program, or the end
+	 * of the entry. NULL: there are none of the two. */
+	void (*write_later)(void *owner, void *to, const void *from, size_t bytes);
+	void (*settle)(void *owner);
 	/* The first QP joins this group on this device, or the last has left it. -EINPROGRESS: the owner must ask for it first,
 	 * which takes time, and then the operation is done again. */
 	int (*mcast)(void *owner, struct ca_device *dev, const uint8_t gid[16], bool joined);
@@ -68,8 +72,8 @@ struct ca {
 	void *owner;			/* borrowed */
 	const struct direct_ops *direct;	/* borrowed; NULL: none, and it may become NULL */
 	void *direct_arg;		/* borrowed: the first argument of its operations */
-	struct ca_device *dev;		/* owned: an array */
-	int devices;
+	struct ca_device *dev;		/* owned: an array of the first ports of all devices, then the further ones */
+	int devices;			/* how many ports that are */
 	struct arena arena;
 	struct doorbells *doorbells;		/* in the arena: the engine runs apart from who posts; NULL: in their calls */
 	struct rand rand;		/* keys and PSNs: seeded from getrandom by the owner */
@@ -106,7 +110,7 @@ struct ca_config {
 	uint64_t arena_bytes;
 	const struct siphash_key *key;	/* of what others must not guess, from the kernel; NULL: */
 	uint64_t seed;			/* the same again for the same seed */
-	const struct ca_device *dev;	/* without index, attr and takes, which ca_init fills */
+	const struct ca_device *dev;	/* without index, attr and takes, which ca_init fills; ports 0: a device of one port */
 	int devices;
 };
 

@@ -331,7 +331,9 @@ const void *cq_wqe(const struct cq *cq, const struct cqe *cqe)
 
 	if (!wq || wq->engine.cq != cq->handle || cqe->wqe_index - wq->ulp.reaped >= wq->engine.completed - wq->ulp.reaped)
 		return NULL;
-	return wq_ulp_at(&wq->ulp, cqe->wqe_index);
+	/* a short send was written nowhere else */
+	return cqe->kind == CQE_SEND ? wq_copy_at(&wq->engine, queue_ring_position(&wq->ulp.ring, wq->ulp.lap, cqe->wqe_index)) :
+				       wq_ulp_at(&wq->ulp, cqe->wqe_index);
 }
 
 static inline void take_off(struct cq *cq, const struct cqe *front)
@@ -376,13 +378,6 @@ void cq_doorbell_read(struct cq *cq)
 	doorbell_read(cq);
 	if (cq->asked)
 		drain_held(cq);
-}
-
-void cq_doorbell_rung(struct cq *cq)
-{
-	/* an engine apart reads it when it needs room, but for one that stands still until there is some */
-	if (!cq->ca->doorbells || cq->asked)
-		cq_doorbell_read(cq);
 }
 
 bool cq_poll(struct cq *cq, struct cqe *cqe)

@@ -44,6 +44,7 @@ struct cq {
 	uint32_t announced;		/* tail at the last event */
 	bool overrun;			/* standard profile: dead; what was written before can still be removed */
 	bool ignore_overrun;		/* IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN */
+	struct ibv_wc *awaiting, *awaiting_end;	/* the rest of the list of a thread that polls; NULL: none does */
 	struct cqe homeless;		/* the completion in the making, when there is no slot for it */
 	struct list held;		/* seed profile: completions without room */
 	struct list spare;		/* seed profile: one node for each completion that may come */
@@ -66,6 +67,27 @@ struct cqe *cq_make_room(struct cq *cq);
 static inline struct cqe *cq_next(struct cq *cq)
 {
 	return cq->engine.free_space && !cq->asked && !cq->overrun ? cq->engine.tail_at.slot : cq_make_room(cq);
+}
+
+/* What a program sees of a plain completion. */
+static inline __attribute__((always_inline)) void cqe_fill(struct cqe *cqe, enum cqe_kind kind, uint64_t wr_id,
+							    enum ibv_wc_status status, enum ibv_wc_opcode opcode,
+							    uint32_t byte_len, uint32_t wqn, uint32_t src_qp)
+{
+	cqe->wr_id = wr_id;
+	cqe->status = status;
+	cqe->opcode = opcode;
+	cqe->vendor_err = 0;
+	cqe->byte_len = byte_len;
+	cqe->imm = 0;
+	cqe->wqn = wqn;
+	cqe->src_qp = src_qp;
+	cqe->wc_flags = 0;
+	cqe->pkey_index = 0;
+	cqe->slid = 0;
+	cqe->sl = 0;
+	cqe->dlid_path_bits = 0;
+	cqe->kind = (uint8_t)kind;
 }
 
 /* One slot on. */
@@ -99,6 +121,29 @@ static inline void cq_publish(struct cq *cq, struct cqe *cqe, bool solicited)
 	e->free_space--;
 }
 
+/* From now on plain completions go straight to this list of the program, which polls and has found none: until cq_await_end,
+ * which says how many did. False: another thread does so. */
+static inline bool cq_await(struct cq *cq, int entries, struct ibv_wc *wc)
+{
+	if (cq->awaiting || entries < 0)
+		return false;
+	cq->awaiting = wc;
+	cq->awaiting_end = wc + entries;
+	return true;
+}
+static inline int cq_await_end(struct cq *cq, const struct ibv_wc *wc)
+{
+	int n = (int)(cq->awaiting - wc);
+
+	cq->awaiting = cq->awaiting_end = NULL;
+	return n;
+}
+/* The engine's side: may the next completion go there? Not past those in the ring, nor where it raises an event. */
+static inline bool cq_is_awaited(const struct cq *cq)
+{
+	return cq->awaiting != cq->awaiting_end && cq->engine.tail == cq->ulp.head && cq->arm == CQ_DISARMED && !cq->overrun;
+}
+
 /* Both, for a completion that is somewhere else. */
 void cq_push(struct cq *cq, const struct cqe *cqe, bool solicited);
 /* The ULP's side: looks at or removes the oldest; returns credits to its WQ when removed. */
@@ -119,18 +164,25 @@ static inline const struct cqe *cq_front(const struct cq *cq)
 void cq_remove(struct cq *cq, const struct cqe *front);
 /* Takes up to `entries`, and gives their room back. How many. */
 int cq_reap(struct cq *cq, int entries, struct ibv_wc *wc);
-/* The ULP's: says how many were removed. Unless the engine runs apart, it reads the doorbell at once. */
-void cq_doorbell_rung(struct cq *cq);
+/* The engine's: free_space as the doorbell says; held completions and work queues that stood still go on. */
+void cq_doorbell_read(struct cq *cq);
+/* The ULP's: says how many were removed. An engine that runs apart reads it when it needs room, but for one that stands still
+ * until there is some. */
 static inline void cq_doorbell(struct cq *cq)
 {
-	if (!cq->ulp.credit_count)
+	uint32_t n = cq->ulp.credit_count;
+
+	if (!n)
 		return;
 	cq->ulp.credit_count = 0;
 	atomic_store_explicit(cq->ulp.ring.doorbell, cq->ulp.head, memory_order_release);
-	cq_doorbell_rung(cq);
+	if (cq->asked) {
+		cq_doorbell_read(cq);
+	} else if (!cq->ca->doorbells) {	/* what the engine would read it knows */
+		cq->engine.returned += n;
+		cq->engine.free_space += n;
+	}
 }
-/* The engine's: free_space as the doorbell says; held completions and work queues that stood still go on. */
-void cq_doorbell_read(struct cq *cq);
 /* One event for the next completion, IBA 11.4.2.2. At once when one waits that came after the last event: it may have come
  * since the ULP's last poll, and adapters let no such completion go unnoticed. */
 void cq_arm(struct cq *cq, bool solicited_only);

@@ -1,6 +1,5 @@
 #include "verbs/device.h"
 
-
 #include <string.h>
 
 int device_gid_index(const struct ca_device *dev, const uint8_t gid[16])
@@ -9,6 +8,27 @@ int device_gid_index(const struct ca_device *dev, const uint8_t gid[16])
 		if (dev->gid[i].valid && memcmp(dev->gid[i].raw, gid, sizeof(dev->gid[i].raw)) == 0)
 			return i;
 	return -1;
+}
+
+/* Further ports stand behind all devices, in their order. */
+struct ca_device *device_port(const struct ca_device *dev, unsigned number)
+{
+	struct ca_device *first = device_first(dev);
+
+	if (number == CA_PORT)
+		return first;
+	return number && number <= first->ports ? first + (first->second - first->index) + (number - 2) : NULL;
+}
+
+struct ca_device *device_addressed(struct ca_device *dev, uint16_t lid, const uint8_t *gid)
+{
+	for (unsigned i = 1; i <= dev->ports; i++) {
+		struct ca_device *port = device_port(dev, i);
+
+		if (lid ? device_has_lid(port, lid) : gid && device_gid_index(port, gid) >= 0)
+			return port;
+	}
+	return dev;
 }
 
 void device_set_link(struct ca_device *dev)

@@ -1,5 +1,6 @@
-/* A device of an adapter: its port, its addresses and limits, and what its network is like. Code asks what a device can do.
- * Only its index in the adapter identifies it: two devices may have one protocol. */
+/* A port of a device of an adapter, with what all ports of the device have in common: its limits, and what its network is like.
+ * Code asks what a device can do. Only its index in the adapter identifies it: two devices may have one protocol. What belongs to
+ * the device as a whole, as PDs, CQs and SRQs, has its first port; a QP has the port that it sends by. */
 #ifndef WEFT_VERBS_DEVICE_H
 #define WEFT_VERBS_DEVICE_H
 
@@ -11,7 +12,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { CA_PORT = 1 };	/* the number of the port that each device has */
+enum { CA_PORT = 1 };	/* the number of a device's first port */
+/* CA_DEVICES: ports of all devices. */
 enum { CA_DEVICES = 8, CA_GIDS = 64, CA_PKEYS = 32 };	/* as many as the fabric page has */
 
 struct transport_ops;
@@ -27,7 +29,11 @@ struct ca_device {
 	char name[16];			/* weft0 */
 	const struct device_protocol *protocol;	/* borrowed */
 	const struct transport_ops *transport;	/* borrowed */
-	uint8_t index;			/* its place in the adapter, and in the fabric page; filled by ca_init */
+	uint8_t index;			/* its place in the adapter (fabric/page.h); filled by ca_init */
+	uint8_t device;			/* the index of the device's first port */
+	uint8_t port_num, ports;	/* its number, from 1 on, and how many the device has; 0 in a
+					 * struct ca_config: one */
+	uint8_t second;			/* the index of the device's port 2, behind which those from 3 on stand, if it has one */
 	uint8_t reregistered;		/* how often a subnet manager has told it to join its groups again, modulo 256 */
 	uint64_t guid, system_guid;	/* of the node, and of what it is a part of; host order */
 	uint16_t lid, sm_lid;		/* DEVICE_LIDS */
@@ -52,6 +58,20 @@ static inline bool device_has(const struct ca_device *dev, enum device_cap cap)
 
 /* Where the GID stands in the device's table, or -1. */
 int device_gid_index(const struct ca_device *dev, const uint8_t gid[16]);
+/* The device's first port, whichever port this is; and its port of this number, or NULL. */
+static inline struct ca_device *device_first(const struct ca_device *dev)
+{
+	return (struct ca_device *)(uintptr_t)dev - dev->index + dev->device;
+}
+struct ca_device *device_port(const struct ca_device *dev, unsigned number);
+/* Is this one of the port's LIDs (IBA 4.1.3)? */
+static inline bool device_has_lid(const struct ca_device *dev, uint16_t lid)
+{
+	return (lid & ~((1u << dev->lmc) - 1)) == dev->lid;
+}
+/* The port of the device to which what has come for it is addressed. Its first, if it is none's. */
+struct ca_device *device_addressed(struct ca_device *dev, uint16_t lid, const uint8_t *gid);
+
 /* Is this the address of the device's port? gid: NULL in a packet without a GRH. Where ports have no LIDs, lid is any. */
 static inline bool device_is_port(const struct ca_device *dev, uint16_t lid, const uint8_t *gid)
 {

@@ -23,12 +23,12 @@ static struct mcast_member *find(const struct qp *qp, const uint8_t gid[16], uin
 	return NULL;
 }
 
-static unsigned listeners(const struct qp *qp, const uint8_t gid[16])
+static unsigned listeners(const struct ca *ca, const struct ca_device *dev, const uint8_t gid[16])
 {
 	unsigned n = 0;
 
-	list_for_each(member, &qp->ca->mcast, struct mcast_member, node)
-		n += member->qp->dev == qp->dev && !memcmp(member->gid, gid, sizeof(member->gid));
+	list_for_each(member, &ca->mcast, struct mcast_member, node)
+		n += member->dev == dev && !memcmp(member->gid, gid, sizeof(member->gid));
 	return n;
 }
 
@@ -42,12 +42,12 @@ int mcast_attach(struct qp *qp, const uint8_t gid[16], uint16_t lid)
 		return err;
 	if (find(qp, gid, lid))
 		return 0;	/* as the kernel: attaching again changes nothing */
-	if (listeners(qp, gid) >= (unsigned)qp->dev->attr.orig_attr.max_mcast_qp_attach)
+	if (listeners(ca, qp->dev, gid) >= (unsigned)qp->dev->attr.orig_attr.max_mcast_qp_attach)
 		return -ENOMEM;
 	member = calloc(1, sizeof(*member));
 	if (!member)
 		return -ENOMEM;
-	if (listeners(qp, gid) == 0) {
+	if (listeners(ca, qp->dev, gid) == 0) {
 		err = ca->ops->mcast(ca->owner, qp->dev, gid, true);
 		if (err < 0) {
 			free(member);
@@ -55,6 +55,7 @@ int mcast_attach(struct qp *qp, const uint8_t gid[16], uint16_t lid)
 		}
 	}
 	member->qp = qp;
+	member->dev = qp->dev;
 	member->lid = lid;
 	memcpy(member->gid, gid, sizeof(member->gid));
 	list_append(&ca->mcast, &member->node);
@@ -70,8 +71,8 @@ static void leave(struct mcast_member *member)
 	list_remove(&member->node);
 	qp->mcasts--;
 	/* the owner can do nothing about a failure that we could: the group is left at the latest when the process goes */
-	if (listeners(qp, member->gid) == 0)
-		(void)ca->ops->mcast(ca->owner, qp->dev, member->gid, false);
+	if (listeners(ca, member->dev, member->gid) == 0)
+		(void)ca->ops->mcast(ca->owner, member->dev, member->gid, false);
 	free(member);
 }
 

@@ -120,7 +120,7 @@ static bool may_use(const struct mr *mr, const struct qp *qp, const struct pd *p
 {
 	if (mr->kind == MR_WINDOW && (!mr->bound_to || (mr->mw_type == IBV_MW_TYPE_2 && mr->mw_qp != qp)))
 		return false;
-	return pd ? mr->pd == pd : mr->pd->dev == qp->dev;
+	return pd ? mr->pd == pd : mr->pd->dev == device_first(qp->dev);
 }
 
 enum remote_verdict remote_check_pd(struct qp *qp, const struct pd *pd, uint32_t rkey, uint64_t va, uint64_t bytes, int need,
@@ -159,12 +159,24 @@ int mr_write(struct mr *mr, uint64_t va, const void *data, uint32_t bytes)
 	int err;
 
 	if (may_be_gone(mr, kind)) {
+		if (kind == MR_MEMORY && ca->ops->write_later) {
+			ca->ops->write_later(ca->owner, mr_address(mr, va), data, bytes);
+			return 0;
+		}
 		err = ca->ops->write_program(ca->owner, mr_address(mr, va), data, bytes);
 		return kind == MR_MEMORY ? 0 : err;
 	}
 	if (kind != MR_NULL)
 		memcpy(mr_address(mr, va), data, bytes);
 	return 0;
+}
+
+void mr_settle(const struct mr *mr)
+{
+	const struct ca *ca = mr->pd->ca;
+
+	if (ca->ops->settle)
+		ca->ops->settle(ca->owner);
 }
 
 int mr_read(struct mr *mr, uint64_t va, void *data, uint32_t bytes)

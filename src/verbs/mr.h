@@ -81,6 +81,7 @@ static inline uint32_t remote_rights(enum opcode_op op)
 	case OP_FETCH_ADD:
 		return IBV_ACCESS_REMOTE_ATOMIC;
 	case OP_SEND: case OP_READ_RESPONSE: case OP_ACK: case OP_ATOMIC_ACK: case OP_CNP: case OP_SELECTIVE_ACK:
+	case OP_PATH_PROBE: case OP_PATH_ANSWER:
 		return 0;
 	case OP_FLUSH:		/* no responder executes it: more than any region has */
 		return UINT32_MAX;
@@ -101,6 +102,8 @@ enum remote_verdict remote_check_pd(struct qp *qp, const struct pd *pd, uint32_t
  * lost, and zeros are read. */
 int mr_write(struct mr *mr, uint64_t va, const void *data, uint32_t bytes);
 int mr_read(struct mr *mr, uint64_t va, void *data, uint32_t bytes);
+/* Whatever was written is there. Before memory that was borrowed is looked at or changed. */
+void mr_settle(const struct mr *mr);
 /* Of a window: its region's. */
 static inline enum mr_kind mr_memory_kind(const struct mr *mr)
 {

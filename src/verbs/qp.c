@@ -306,6 +306,8 @@ void qp_queues_reset(struct qp *qp)
 	wq_reset(&qp->rq);
 	memset(&qp->attr, 0, sizeof(qp->attr));
 	memset(&qp->path, 0, sizeof(qp->path));
+	free(qp->migration);
+	qp->migration = NULL;
 	qp->sqd_async = false;
 }
 
@@ -318,6 +320,7 @@ int qp_destroy(struct qp *qp)
 	list_remove(&qp->ready);
 	list_remove(&qp->unacked);
 	list_remove(&qp->postponed);
+	list_remove(&qp->withheld);
 	timer_heap_remove(&qp->ca->timers, &qp->timer);
 	if (qp->ca->direct && qp->published)
 		qp->ca->direct->unpublish_qp(qp->ca->direct_arg, qp);

@@ -6,6 +6,7 @@
 #include "verbs/cq.h"
 #include "verbs/direct.h"
 #include "verbs/doorbells.h"
+#include "verbs/migration.h"
 #include "verbs/mr.h"
 #include "verbs/srq.h"
 #include "verbs/transport.h"
@@ -31,6 +32,7 @@ struct qp {
 	struct ibv_qp_attr attr;	/* as modified; qp_state inside is not used */
 	struct packet_path path;	/* derived from attr.ah_attr: addresses of every packet this QP sends (not UD) */
 	struct route route;		/* where they go: qp_route */
+	struct migration *migration;	/* owned; NULL: it never had an alternate path */
 	struct ibv_qp_cap cap;
 	bool sq_sig_all;
 	uint64_t send_ops_flags;	/* extended QP */
@@ -46,20 +48,21 @@ struct qp {
 	uint32_t flows;			/* raw packet: rules and tables that lead to it */
 	struct rss *rss;		/* owned; raw packet: frames are spread over other QPs */
 	uint32_t handle;
+	uint32_t published;		/* the direct path's: 0 when its peer cannot use it */
 	void *user;			/* the ABI's object */
-	uint32_t published;			/* the direct path's: 0 when its peer cannot use it */
 	struct direct_path direct_path;		/* the direct path's */
 	struct list_node unacked;	/* in ca.acks.untimed or ca.acks.unacked */
 	struct list_node postponed;	/* in ca.acks.postponed */
+	struct list_node withheld;	/* in ca.acks.withheld */
 	void *observer;			/* owned, from malloc: of who watches the transport; NULL: nobody does */
 	bool sqd_async;			/* en_sqd_async_notify */
 	uint8_t ip_version;		/* of its path, when the consumer said so: 4, 6 or 0 */
 	bool held_by_consumer;		/* the transport has something to say once completed receives are reaped */
 	struct {			/* the receive a half-arrived message holds; taken while `srq` or `own` */
 		struct srq *srq;	/* borrowed: it outlives the QP or is the QP's */
-		bool own;
 		uint64_t wr_id;
 		uint32_t index;
+		bool own;
 	} taken;
 	struct ibv_ece ece;
 	uint64_t bytes_sent, bytes_received, messages_sent, messages_received;
@@ -161,6 +164,27 @@ void qp_send_ring(struct qp *qp, wtime now);
 
 /* ---- the engine's, and for transports ---- */
 
+/* Where a completion of the QP is to be written, but for wqe_index and srqn: in the CQ, or in the list of who polls it, which
+ * holds the first bytes of it. qp_completed follows with the index of its WQE, which counts as completed. */
+static inline struct cqe *qp_completion_place(const struct qp *qp, struct cq *cq, bool may_be_polled)
+{
+	return may_be_polled && cq_is_awaited(cq) && !qp->held_by_consumer ? (struct cqe *)(void *)cq->awaiting : cq_next(cq);
+}
+
+/* queue: of the WQE; what went to who polls is as if it had been in the CQ and was removed. */
+static inline void qp_completed(struct cq *cq, struct cqe *place, struct wq_ulp *queue, uint32_t index, uint32_t srqn,
+				bool solicited)
+{
+	if ((void *)place == cq->awaiting) {
+		cq->awaiting++;
+		wq_reaped(queue, index);
+		return;
+	}
+	place->wqe_index = index;
+	place->srqn = srqn;
+	cq_publish(cq, place, solicited);
+}
+
 /* Completes everything announced with WR_FLUSH_ERR. */
 void qp_flush_send(struct qp *qp);
 void qp_flush_recv(struct qp *qp);
@@ -258,6 +282,12 @@ static inline void qp_await_ack(struct qp *qp)
 	list_remove(&qp->unacked);
 	list_append(&qp->ca->acks.untimed, &qp->unacked);
 }
+/* The ACK that is due waits for what the program sends next: into ca.acks.withheld. */
+static inline void qp_withhold_ack(struct qp *qp)
+{
+	if (!list_linked(&qp->withheld))
+		list_append(&qp->ca->acks.withheld, &qp->withheld);
+}
 void qp_event(struct qp *qp, enum ibv_event_type event);
 /* The first packet arrived. In RTR that raises COMM_EST, and only from now on the peer may do without packets. */
 void qp_established(struct qp *qp);
@@ -272,6 +302,7 @@ static inline bool qp_is_datagram(const struct qp *qp)
 struct mcast_member {
 	struct list_node node;
 	struct qp *qp;
+	struct ca_device *dev;		/* borrowed: the port of the QP when it was attached, where it listens */
 	uint8_t gid[16];
 	uint16_t lid;
 };
@@ -315,12 +346,19 @@ int transition_check(const struct qp_transitions *table, enum ibv_qp_type type, 
 /* The values of the masked attributes: -EINVAL, -EOPNOTSUPP. */
 int qp_attr_check(const struct qp *qp, const struct ibv_qp_attr *attr, int mask);
 void qp_attr_store(struct qp *qp, const struct ibv_qp_attr *attr, int mask);
+/* The longest packets that this path of the QP takes: enum ibv_mtu; 0: of any length. */
+int qp_path_mtu(const struct qp *qp, const struct packet_path *path);
+/* Does the path take packets as long as those of the QP, which is connected? Before it is: true. */
+bool qp_path_fits(const struct qp *qp, const struct ibv_ah_attr *attr);
+/* qp->path is another: where it leads is asked again, and its peer finds it anew. */
+void qp_path_changed(struct qp *qp);
 /* A half-arrived message is forgotten: its SRQ gets the credit back. */
 void qp_recv_forget(struct qp *qp);
 /* Drops all completions and WQEs of the QP: reset and destroy. */
 void qp_queues_reset(struct qp *qp);
 
-/* UD and connected paths: the packet_path of an address vector; -EINVAL for a bad port, GID index or LID. */
+/* UD and connected paths: the packet_path of an address vector; -EINVAL for a bad GID index or LID of this port.
+ * The port that *attr names is not looked at. */
 int av_from_attr(struct ca_device *dev, const struct ibv_ah_attr *attr, struct av *av);
 bool av_is_ipv4(const struct av *av);
 /* Do both lead to the same place, in the same way? */

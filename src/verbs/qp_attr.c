@@ -16,11 +16,11 @@ enum {
 	TIMEOUT_MAX = 31, RETRY_MAX = 7, RNR_TIMER_MAX = 31,	/* 5, 3 and 5 bits: IBA 9.7.5.2.8, 9.7.6.1.3 */
 };
 
-/* A connection has one peer, so its path leads to no group. */
+/* A connection has one peer, so its path leads to no group. The QP's port sends by it, whichever port of the device it names. */
 static int path_check(const struct qp *qp, const struct ibv_ah_attr *attr)
 {
 	struct av av;
-	int err = av_from_attr(qp->dev, attr, &av);
+	int err = device_port(qp->dev, attr->port_num) ? av_from_attr(qp->dev, attr, &av) : -EINVAL;
 
 	if (err < 0)
 		return err;
@@ -29,14 +29,6 @@ static int path_check(const struct qp *qp, const struct ibv_ah_attr *attr)
 	if (qp->ip_version && qp->ip_version != (av_is_ipv4(&av) ? 4 : 6))
 		return -EINVAL;
 	return av.is_global && gid_is_multicast(av.dgid) ? -EINVAL : 0;
-}
-
-/* Automatic path migration is not among the device's capabilities. */
-static int migration_check(const struct ibv_qp_attr *attr, int mask)
-{
-	if (mask & IBV_QP_ALT_PATH)
-		return -EOPNOTSUPP;
-	return mask & IBV_QP_PATH_MIG_STATE && attr->path_mig_state != IBV_MIG_MIGRATED ? -EINVAL : 0;
 }
 
 /* Only what the mask names is looked at: the rest of *attr may not even be initialised. */
@@ -58,23 +50,47 @@ int qp_attr_check(const struct qp *qp, const struct ibv_qp_attr *attr, int mask)
 		RULE(MAX_DEST_RD_ATOMIC, attr->max_dest_rd_atomic <= limit->max_qp_rd_atom),
 		RULE(DEST_QPN, attr->dest_qp_num <= QPN_MASK),
 		RULE(AV, path_check(qp, &attr->ah_attr) == 0),
+		RULE(ALT_PATH, path_check(qp, &attr->alt_ah_attr) == 0),
 	};
 
 	for (unsigned i = 0; i < sizeof(good) / sizeof(good[0]); i++)
 		if (!good[i])
 			return -EINVAL;
-	return migration_check(attr, mask);
+	return migration_check(qp, attr, mask);
 }
 
 /* Both ends find the same UDP source port, whichever of path and peer was given last. */
-static void derive_path(struct qp *qp)
+static void derive_path(const struct qp *qp, const struct ibv_ah_attr *attr, struct packet_path *path)
 {
 	struct av av;
 
-	if (av_from_attr(qp->dev, &qp->attr.ah_attr, &av) == 0 &&
-	    av_path(qp->dev, &av, av_flow_label(qp->qpn, qp->attr.dest_qp_num), &qp->path) == 0)
+	if (av_from_attr(qp->dev, attr, &av) == 0 &&
+	    av_path(qp->dev, &av, av_flow_label(qp->qpn, qp->attr.dest_qp_num), path) == 0)
 		/* IBA 11.2.2.1: the source path bits: which of the port's LIDs */
-		qp->path.slid |= av.src_path_bits & ((1u << qp->dev->lmc) - 1);
+		path->slid |= av.src_path_bits & ((1u << qp->dev->lmc) - 1);
+}
+
+int qp_path_mtu(const struct qp *qp, const struct packet_path *path)
+{
+	const struct ca_ops *ops = qp->ca->ops;
+	struct route r;
+
+	if (!ops->path_mtu)
+		return 0;
+	route_ask(qp->ca, qp->dev, qp_pkey(qp), path, qp->attr.dest_qp_num, &r);
+	return ops->path_mtu(qp->ca->owner, &r, path);
+}
+
+bool qp_path_fits(const struct qp *qp, const struct ibv_ah_attr *attr)
+{
+	struct packet_path path = { 0 };
+	int mtu;
+
+	if (qp->state < IBV_QPS_RTR)
+		return true;
+	derive_path(qp, attr, &path);
+	mtu = qp_path_mtu(qp, &path);
+	return !mtu || mtu >= (int)qp->attr.path_mtu;
 }
 
 void qp_attr_store(struct qp *qp, const struct ibv_qp_attr *attr, int mask)
@@ -95,8 +111,13 @@ void qp_attr_store(struct qp *qp, const struct ibv_qp_attr *attr, int mask)
 	STORE(IBV_QP_MAX_QP_RD_ATOMIC, max_rd_atomic);
 	STORE(IBV_QP_MAX_DEST_RD_ATOMIC, max_dest_rd_atomic);
 	STORE(IBV_QP_DEST_QPN, dest_qp_num);
-	STORE(IBV_QP_PATH_MIG_STATE, path_mig_state);
+	STORE(IBV_QP_ALT_PATH, alt_ah_attr);
+	STORE(IBV_QP_ALT_PATH, alt_pkey_index);
+	STORE(IBV_QP_ALT_PATH, alt_port_num);
+	STORE(IBV_QP_ALT_PATH, alt_timeout);
 #undef STORE
+	if (mask & IBV_QP_PORT)
+		qp->dev = device_port(qp->dev, own->port_num);
 	/* IBA 11.2.5.2: asked for this time */
 	if (mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_SQD)
 		own->en_sqd_async_notify = mask & IBV_QP_EN_SQD_ASYNC_NOTIFY && attr->en_sqd_async_notify;
@@ -107,5 +128,7 @@ void qp_attr_store(struct qp *qp, const struct ibv_qp_attr *attr, int mask)
 		own->sq_psn = attr->sq_psn & PSN_MASK;
 	qp->sqd_async = own->en_sqd_async_notify;
 	if (mask & (IBV_QP_AV | IBV_QP_DEST_QPN))
-		derive_path(qp);
+		derive_path(qp, &own->ah_attr, &qp->path);
+	if (qp->migration && mask & (IBV_QP_ALT_PATH | IBV_QP_DEST_QPN))
+		derive_path(qp, &own->alt_ah_attr, &qp->migration->alternate);
 }

@@ -25,12 +25,9 @@ static inline __attribute__((always_inline)) void complete(struct qp *qp, enum i
 		QP_COUNT(qp, rdma_sends, 1);
 	if (!qp->sq_sig_all && !(wqe->flags & IBV_SEND_SIGNALED) && status == IBV_WC_SUCCESS)
 		return;
-	cqe = cq_next(qp->send_cq);
-	*cqe = (struct cqe){
-		.wr_id = wqe->wr_id, .wqn = qp->qpn, .wqe_index = index, .kind = CQE_SEND, .status = status, .opcode = opcode,
-		.byte_len = status == IBV_WC_SUCCESS ? wqe->length : 0, .src_qp = qp->qpn,
-	};
-	cq_publish(qp->send_cq, cqe, false);
+	cqe = qp_completion_place(qp, qp->send_cq, status == IBV_WC_SUCCESS);
+	cqe_fill(cqe, CQE_SEND, wqe->wr_id, status, opcode, status == IBV_WC_SUCCESS ? wqe->length : 0, qp->qpn, qp->qpn);
+	qp_completed(qp->send_cq, cqe, &qp->sq.ulp, index, 0, false);
 }
 
 void qp_send_complete(struct qp *qp, enum ibv_wc_status status)

@@ -15,6 +15,8 @@ struct wq_context {
 	uint64_t after_memory;		/* ... and in this process's memory; 0 when the region is gone or cannot be reached so */
 };
 
+enum { QP_CONTEXT_WAYS = 8 };
+
 struct qp_context {
 	/* The consumer's to write. */
 	struct qp_context_ulp {
@@ -40,6 +42,22 @@ struct qp_context {
 		uint32_t pd;			/* handle; 0 without one */
 	} fixed;
 	struct wq_context send, recv;
+	/* What the path to another host carries, as far as the engine knows; is_known: packets went there. */
+	struct qp_context_path {
+		bool is_known;
+		uint64_t bytes_per_s;		/* may leave; 0: any number */
+		uint64_t round_trip_ns, shortest_ns;	/* 0: not known */
+		uint64_t lost, marked, notified;	/* packets, and notifications of congestion, since the connection began */
+	} path;
+	/* Where they go by several paths: so many, 0 where by one. */
+	uint32_t ways;
+	struct qp_context_way {
+		const char *state;		/* "unproven", "up" or "aside" */
+		uint8_t sgid[16], dgid[16];
+		uint32_t variant;		/* bits of the source port that differ from the first one's */
+		uint64_t bytes_per_s, round_trip_ns;	/* as of the path */
+		uint64_t sent, lost, set_aside;	/* packets, and times */
+	} way[QP_CONTEXT_WAYS];
 };
 
 void qp_context_get(const struct qp *qp, struct qp_context *context);

@@ -88,7 +88,7 @@ static void hide(struct qp *qp)
 static void show(struct qp *qp)
 {
 	if (qp->ca->direct && qp->dev->transport->messages && !qp->published &&
-	    (qp->type == IBV_QPT_RC || qp->type == IBV_QPT_UC))
+	    (qp->type == IBV_QPT_RC || qp->type == IBV_QPT_UC) && qp->attr.path_mig_state == IBV_MIG_MIGRATED)
 		qp->ca->direct->publish_qp(qp->ca->direct_arg, qp);
 }
 
@@ -104,12 +104,20 @@ void qp_established(struct qp *qp)
  * ends have one path MTU (IBA 9.7.1). */
 static void fit_path(struct qp *qp)
 {
-	const struct ca_ops *ops = qp->ca->ops;
-	const struct route *r = qp_route(qp);
-	int mtu = ops->path_mtu ? ops->path_mtu(qp->ca->owner, r, &qp->path) : 0;
+	int mtu[2] = { qp_path_mtu(qp, &qp->path), qp->migration ? qp_path_mtu(qp, &qp->migration->alternate) : 0 };
 
-	if (mtu && (int)qp->attr.path_mtu > mtu)
-		qp->attr.path_mtu = (enum ibv_mtu)mtu;
+	for (unsigned i = 0; i < 2; i++)
+		if (mtu[i] && (int)qp->attr.path_mtu > mtu[i])
+			qp->attr.path_mtu = (enum ibv_mtu)mtu[i];
+}
+
+void qp_path_changed(struct qp *qp)
+{
+	hide(qp);
+	qp->direct_path = (struct direct_path){ 0 };
+	qp->route = (struct route){ 0 };
+	if (qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD)
+		show(qp);
 }
 
 /* Queues are flushed after the transport has forgotten, send queue first. IBA 10.3.1.5, 10.3.1.7. */
@@ -137,8 +145,10 @@ static void enter(struct qp *qp, wtime now, enum ibv_qp_state to, int mask)
 		if (qp->srq && from != IBV_QPS_ERR && from != IBV_QPS_RESET)
 			qp_event(qp, IBV_EVENT_QP_LAST_WQE_REACHED);
 	}
-	if (to == IBV_QPS_RESET || to == IBV_QPS_ERR)
+	if (to == IBV_QPS_RESET || to == IBV_QPS_ERR) {
 		list_remove(&qp->ready);
+		list_remove(&qp->withheld);
+	}
 	qp_rearm(qp);
 	if (qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD)
 		show(qp);
@@ -154,9 +164,12 @@ int qp_modify(struct qp *qp, wtime now, const struct ibv_qp_attr *attr, int mask
 	err = transition_check(qp->dev->transport->transitions, qp->type, qp->state, to, mask);
 	if (err == 0)
 		err = qp_attr_check(qp, attr, mask);
+	if (err == 0)
+		err = migration_reserve(qp, mask);
 	if (err < 0)
 		return err;
 	qp_attr_store(qp, attr, mask);
+	migration_enter(qp, attr, mask);
 	enter(qp, now, to, mask);
 	return 0;
 }

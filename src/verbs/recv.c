@@ -122,6 +122,7 @@ bool qp_recv_short(struct qp *qp, const void *data, uint32_t bytes, bool solicit
 	const volatile struct recv_wqe *wqe;
 	struct wqe_seg seg;
 	struct cqe *cqe;
+	uint32_t index;
 
 	if (!has_receive(wq) || qp->recv_cq->asked)
 		return false;
@@ -131,19 +132,17 @@ bool qp_recv_short(struct qp *qp, const void *data, uint32_t bytes, bool solicit
 	seg = wqe->seg[0];
 	if (bytes > seg.length || !seg_fill(srq ? srq->pd : qp->pd, &seg, data, bytes))
 		return false;
-	cqe = cq_next(qp->recv_cq);
-	*cqe = (struct cqe){
-		.wr_id = wqe->wr_id, .wqn = qp->qpn, .wqe_index = wq->started, .kind = CQE_RECV, .status = IBV_WC_SUCCESS,
-		.opcode = IBV_WC_RECV, .byte_len = bytes, .src_qp = qp->attr.dest_qp_num,
-		.slid = qp->path.dlid, .sl = qp->path.sl, .pkey_index = qp->attr.pkey_index,
-		.srqn = srq ? srq->srqn : 0,
-	};
-	wq->started++;
+	index = wq->started++;
 	wq_completed(wq);
 	wq_transferred(wq, &seg, 1, bytes);
 	if (srq)
 		srq_limit_check(srq);
-	cq_publish(qp->recv_cq, cqe, solicited);
+	cqe = qp_completion_place(qp, qp->recv_cq, !srq);
+	cqe_fill(cqe, CQE_RECV, wqe->wr_id, IBV_WC_SUCCESS, IBV_WC_RECV, bytes, qp->qpn, qp->attr.dest_qp_num);
+	cqe->slid = qp->path.dlid;
+	cqe->sl = qp->path.sl;
+	cqe->pkey_index = qp->attr.pkey_index;
+	qp_completed(qp->recv_cq, cqe, &qp->rq.ulp, index, srq ? srq->srqn : 0, solicited);
 	return true;
 }
 

@@ -11,6 +11,7 @@
 
 struct qp_context;
 struct direct_message;
+struct wqe_seg;
 
 struct packet_ops {
 	/* The QP's next packet. False: it has none to send now. */
@@ -25,10 +26,15 @@ struct message_ops {
 	/* A short one, RC's SEND ONLY with its bytes, that came over the QP's direct path from its peer. False: nothing happened
 	 * that qp_message with the same message would not do again, and that is to be called. */
 	bool (*qp_short)(struct qp *qp, psn_t psn, psn_t received, const void *data, uint32_t bytes, bool solicited);
+	/* A send of one segment, or of its bytes (is_inline), neither fenced nor solicited, is posted to an RC QP in RTS, before
+	 * which no request is. True: it was sent at once, as a short message of the send WQE that starts next, which verbs writes
+	 * now. False: nothing happened, and it is to be posted as any. */
+	bool (*qp_send_short)(struct qp *qp, const struct wqe_seg *seg, bool is_inline);
 	/* Reads the ACK of the QP's direct messages. Was it new? The QP leaves its list when nothing is unacknowledged any
 	 * more. */
 	bool (*qp_reap_acks)(struct qp *qp, wtime now);
-	/* The QP's postponed ACK takes effect, and the QP leaves ca.acks.postponed. Did anything get through? */
+	/* The QP's postponed ACK takes effect, and the QP leaves ca.acks.postponed; its timer is set anew. Did anything get
+	 * through? */
 	bool (*qp_ack_postponed)(struct qp *qp);
 };
 

@@ -5,16 +5,23 @@
 #include "weftd/bad_keys.h"
 
 #include "agents/agents.h"
-#include "fabric/fabric.h"
+#include "fabric/host.h"
 #include "weftd/slots.h"
 #include "weftd/subnet.h"
 
-/* The port of the process that has this QP number, or PORT_NONE. */
-static uint32_t port_of(const struct hub *h, uint32_t qpn)
+/* The port of the process that has this QP number which has sent a packet with this source LID, or its first; or PORT_NONE. */
+static uint32_t port_of(const struct hub *h, uint32_t qpn, uint32_t slid)
 {
 	const struct client *c = slots_owner(h, qpn_slot(qpn & QPN_MASK));
+	const struct fabric *f = &h->subnet->fabric;
+	uint32_t place = c ? subnet_place(h, c) : PORT_NONE;
 
-	return c ? subnet_port(h, c) : PORT_NONE;
+	if (place == PORT_NONE)
+		return PORT_NONE;
+	for (unsigned i = 1; i <= host_ports(f, place); i++)
+		if (host_has_lid(f, host_port(f, place, i), slid))
+			return host_port(f, place, i);
+	return host_port(f, place, 1);
 }
 
 static bool is_own(const struct hub *h, const struct client *c, uint32_t qpn)
@@ -25,17 +32,20 @@ static bool is_own(const struct hub *h, const struct client *c, uint32_t qpn)
 void bad_keys_input(struct hub *h, struct client *c, const struct control_msg *msg)
 {
 	bool is_qkey = msg->slot & BAD_KEY_IS_QKEY, has_arrived = msg->device == BAD_KEY_ARRIVED;
-	uint32_t own = subnet_port(h, c), from = has_arrived ? port_of(h, msg->a) : own;
+	uint32_t place = subnet_place(h, c), own, from;
 	const struct mad_address to = {
 		.path = { .dlid = msg->slot & BAD_KEY_LID, .sl = msg->slot >> BAD_KEY_SL & 15 },
 		.src_qpn = msg->a, .dest_qpn = msg->b, .qkey = msg->c, .pkey = (uint16_t)(msg->service >> BAD_KEY_PKEY),
 	};
 
-	if (!rate_allows(&c->bad_keys, h->now, BAD_KEYS_TOLD))
-		return;
+	own = place == PORT_NONE ? PORT_NONE :
+	      host_port(&h->subnet->fabric, place, msg->gid[BAD_KEY_PORT] ? msg->gid[BAD_KEY_PORT] : 1);
+	from = own == PORT_NONE || !has_arrived ? own :
+	       port_of(h, msg->a, (uint32_t)msg->gid[BAD_KEY_FROM] << 8 | msg->gid[BAD_KEY_FROM + 1]);
 	if (own == PORT_NONE || from == PORT_NONE || (is_qkey && !has_arrived))
 		return;
 	if (has_arrived ? !is_own(h, c, msg->b) : msg->a && !is_own(h, c, msg->a))
 		return;
-	agents_bad_key(&h->subnet->agents, h->now, from, &to, is_qkey, (uint32_t)msg->service, has_arrived ? own : PORT_NONE);
+	(rate_allows(&c->bad_keys, h->now, BAD_KEYS_TOLD) ? agents_bad_key : agents_count_bad_key)(
+		&h->subnet->agents, h->now, from, &to, is_qkey, (uint32_t)msg->service, has_arrived ? own : PORT_NONE);
 }

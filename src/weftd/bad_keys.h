@@ -5,7 +5,8 @@
 
 #include "weftd/hub.h"
 
-/* Our choice: messages of a process in a second; a process that sends by one way tells 600 times. Those beyond are dropped. */
+/* Our choice: messages of a process in a second of which the manager hears; a process that sends by one way tells 600 times. Of
+ * those beyond, ports count the packets. */
 enum { BAD_KEYS_TOLD = 1024 };
 
 void bad_keys_input(struct hub *h, struct client *c, const struct control_msg *msg);

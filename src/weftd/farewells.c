@@ -12,8 +12,9 @@
 
 /* Our choices. MOST_EACH of a process, so that eight have as many as they want. Beyond the first tries, which take 8 s, three
  * more of 4.8 s each: whoever has not answered by then is away. 32 begin every 10 ms: fewer than a socket's buffer holds. A peer
- * that has missed a DREP repeats its DREQ several times in 10 s, also if it is Linux's (every 5 s). */
-enum { MOST = 65536, MOST_EACH = MOST / 8, RETRIES = 3, BURST = 32 };
+ * that has missed a DREP repeats its DREQ several times in 10 s, also if it is Linux's (every 5 s). When
+ * weftd ends, half a second is what who ends it does not notice, and time for thousands of datagrams. */
+enum { MOST = 65536, MOST_EACH = MOST / 8, RETRIES = 3, BURST = 32, LAST_WORDS_MS = 500 };
 static const wtime PAUSE = 10 * WTIME_MS, LINGER = 10 * WTIME_S;
 
 struct connection {
@@ -238,10 +239,13 @@ void farewells_expire(struct hub *h)
 
 void farewells_say_all(struct hub *h)
 {
-	while (h->farewells && h->farewells->due_count) {
+	unsigned ms = LAST_WORDS_MS;
+
+	while (h->farewells && h->farewells->due_count && roce_port_await_room(h, &ms)) {
 		begin(h);
 		flush(h);
 	}
+	roce_port_await_room(h, &ms);	/* the last ones wait, too */
 }
 
 wtime farewells_deadline(const struct hub *h)

@@ -15,12 +15,18 @@
 #include "weftd/leases.h"
 #include "weftd/link_states.h"
 #include "weftd/listeners.h"
+#include "weftd/mads.h"
+#include "weftd/manager.h"
 #include "weftd/mcast.h"
 #include "weftd/page.h"
+#include "weftd/paths.h"
 #include "weftd/pings.h"
+#include "weftd/port_counts.h"
+#include "weftd/probes.h"
 #include "weftd/ports.h"
 #include "weftd/qp1.h"
 #include "weftd/report.h"
+#include "weftd/seed_sa.h"
 #include "weftd/slots.h"
 #include "weftd/status.h"
 #include "weftd/subnet.h"
@@ -62,11 +68,14 @@ void hub_init(struct hub *h, const struct hub_ops *ops, const struct state *stat
 void hub_close(struct hub *h)
 {
 	h->is_closing = true;
+	manager_close(h);
 	history_free(h);
+	seed_sa_end(h);
 	farewells_say_all(h);
 	list_for_each(c, &h->clients, struct client, node)
 		farewells_leave(h, c);
 	farewells_free(h);
+	probes_free(h);
 	roce_port_close(h);
 }
 
@@ -186,6 +195,8 @@ void hub_leave(struct hub *h, struct client *c)
 	report_leave(h, c);
 	umad_leave(h, c);
 	pings_leave(h, c);
+	probes_leave(h, c);
+	paths_forget(h, c);
 	captures_leave(h, c);
 	if (c->kind == CLIENT_LEASE)
 		leases_remove(h, c);
@@ -443,12 +454,18 @@ static const struct rule {
 	[CTL_CAPTURE] = { FROM_COMMAND, .plain = captures_input },
 	[CTL_LINK] = { FROM_COMMAND, .plain = link_states_input },
 	[CTL_LINK_FAULT] = { FROM_COMMAND, .plain = link_states_fault },
+	[CTL_LINK_ERROR] = { FROM_COMMAND, .plain = link_states_error },
 	[CTL_MAD_PORT] = { FROM_MADS, 0, NODE_DESCRIPTION + 8, .full = umad_port },
 	[CTL_MAD] = { FROM_MADS, 0, sizeof(struct control_mad) + CONTROL_MAD_PIECE, .full = umad_input },
 	[CTL_PING] = { FROM_COMMAND, .plain = pings_input },
+	[CTL_PATH_MTU] = { FROM_PROCESS, .plain = probes_input },
+	[CTL_PATH] = { FROM_PROCESS, .plain = paths_input },
 	[CTL_MAD_AGENT] = { FROM_COMMAND, 0, sizeof(struct control_agent), .full = umad_agent },
 	[CTL_BAD_KEY] = { FROM_PROCESS, .plain = bad_keys_input },
+	[CTL_MAD_DONE] = { FROM_MADS, .plain = umad_done },
+	[CTL_MADS] = { FROM_COMMAND, 0, MADS_TEXT, .full = mads_input },
 	[CTL_COUNTS] = { FROM_COMMAND | FROM_LEASE, .plain = subnet_counts },
+	[CTL_PORT_COUNTS] = { FROM_COMMAND, .plain = port_counts_input },
 };
 
 static const struct rule *find_rule(const struct control_msg *msg)
@@ -510,6 +527,7 @@ void hub_expire(struct hub *h, wtime now)
 	umad_expire(h);
 	roce_port_expire(h);
 	farewells_expire(h);
+	probes_expire(h);
 	impairs_expire(h);
 	if (h->look_at > now)
 		return;
@@ -524,6 +542,7 @@ wtime hub_deadline(const struct hub *h)
 
 	parts = wtime_min(parts, wtime_min(link_states_deadline(h), roce_port_deadline(h)));
 	parts = wtime_min(wtime_min(parts, farewells_deadline(h)), impairs_deadline(h));
+	parts = wtime_min(parts, probes_deadline(h));
 	return wtime_min(parts, h->look_at);
 }
 

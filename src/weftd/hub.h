@@ -88,6 +88,7 @@ struct client {
 	bool holds_wire;		/* a command wants the port open, as long as it lives: pings.c */
 	uint32_t lease_port;		/* as in struct claims */
 	struct mad_port *mad_port;	/* owned: umad.c; NULL: it has opened none */
+	struct mad_pool *mad_pool[PAGE_DEVICES];	/* counted: receive buffers of its ports; NULL: nothing has come yet */
 	bool captures;			/* a command gets frames of others: captures.c */
 	uint32_t capture_pid;		/* of this process, as long as it lives; 0: of all */
 	uint32_t capture_tries;		/* how often it has asked */
@@ -127,9 +128,10 @@ enum qp1_fate {
 	QP1_FATES,
 };
 
-/* Our choices. Requests of other hosts that can be taken back at a time, in 28 KB; and how many messages without a receiver
- * weftd answers in a second: several times what hosts that start or stop ask, and no flood. */
-enum { QP1_STRANGERS = 1024, QP1_ANSWERS = 4096 };
+/* Our choices. Requests of other hosts that can be taken back at a time, in 28 KB. Messages without a receiver that weftd answers
+ * in a second, to each source and to all: several times what hosts that start or stop ask, and no flood. Messages of one source
+ * that it passes on in a second: several times what connections are made of at their fastest, and what a process gets done. */
+enum { QP1_STRANGERS = 1024, QP1_ANSWERS_EACH = 1024, QP1_ANSWERS = 4096, QP1_PASSED_EACH = 32768 };
 
 /* roce_port.c's. */
 struct roce_port {
@@ -141,7 +143,7 @@ struct roce_port {
 	uint32_t holders;		/* commands that want it open */
 	uint64_t dead_letters;		/* of groups that are closed */
 	uint64_t fates[QP1_FATES];
-	struct rate answers;
+	struct rates answers, passed;
 	struct stranger {
 		uint8_t gid[16];
 		struct asked asked;
@@ -155,13 +157,12 @@ struct loads {
 	uint64_t link_downed[PAGE_DEVICES];
 };
 
-/* Our choices: answers in a second to each of so many sources, and to all; questions of this host that are under way. Sources
- * that have the same place share what is theirs. */
-enum { PING_SOURCES = 256, PINGS_EACH = 256, PINGS_ALL = 4096, PINGS_ASKED = 64 };
+/* Our choices: answers in a second to each source, and to all; questions of this host that are under way. */
+enum { PINGS_EACH = 256, PINGS_ALL = 4096, PINGS_ASKED = 64 };
 
 /* pings.c's. */
 struct pings {
-	struct rate source[PING_SOURCES], all;
+	struct rates rates;
 	struct ping_asked {
 		struct client *client;	/* NULL: nobody */
 		uint32_t seq, bytes;
@@ -199,12 +200,16 @@ struct hub {
 	struct list reports;
 	struct mad_clients mads;		/* umad.c */
 	struct list joins;			/* joins.c */
+	struct list paths;			/* paths.c */
+	struct seed_sa *seed_sa;		/* owned: seed_sa.c; NULL: nobody has asked it */
+	struct manager *manager;	/* owned; NULL: the fabric has none of weftd's */
 	struct mad_arrival mad_at;		/* the last MAD that came to a port: umad.c */
 	uint32_t report_seq, report_count;
 	struct history *history;	/* owned; NULL: nobody has left any */
 	struct roce_port roce;
 	struct loads loads;
 	struct pings pings;
+	struct probes *probes;		/* owned; probes.c's; NULL: nobody has asked */
 	struct farewells *farewells;		/* owned; NULL: no process has told of a connection */
 	bool packets_untold;		/* slot_packets changed, and nobody knows: impairs.c */
 	wtime tell_packets_at;		/* not before */

@@ -11,7 +11,6 @@
 #include "base/log.h"
 #include "fabric/host.h"
 #include "fabric/walk.h"
-#include "mgmt/gmp.h"
 #include "weftd/mcast.h"
 #include "weftd/page.h"
 #include "weftd/subnet.h"
@@ -58,9 +57,9 @@ static bool has_manager(const struct hub *h, uint32_t port)
 	return FABRIC_READ(h->subnet->fabric.port[port].sm_lid);
 }
 
-bool joins_are_needed(const struct hub *h, const struct client *c)
+bool joins_are_needed(const struct hub *h, const struct client *c, uint32_t index)
 {
-	uint32_t port = subnet_port(h, c);
+	uint32_t port = subnet_port(h, c, index);
 
 	return port != PORT_NONE && has_manager(h, port);
 }
@@ -100,38 +99,27 @@ static uint32_t tries_left(const struct hub *h, const struct join *j)
 static void ask(struct hub *h, struct join *j, unsigned method)
 {
 	const struct fabric *f = &h->subnet->fabric;
-	const struct fabric_port *p = &f->port[j->port];
-	uint16_t pkey = FABRIC_READ(fabric_pkeys(f, j->port)[0]);
-	int index = fabric_find_pkey(f, j->port, PKEY_DEFAULT);
-	const struct mad_header head = {
-		.base_version = MAD_BASE_VERSION, .mgmt_class = MAD_CLASS_SA, .class_version = SA_CLASS_VERSION,
-		.method = (uint8_t)method, .tid = ++j->tid, .attr_id = SA_MCMEMBER_RECORD,
-	};
+	const struct sa_request r = { .method = (uint8_t)method, .attr_id = SA_MCMEMBER_RECORD, .tid = ++j->tid,
+				      .timeout_ms = ANSWER_MS, .retries = tries_left(h, j) - 1 };
 	struct sa_mcmember m = { .mask = SA_MC_MGID | SA_MC_PORT_GID | SA_MC_JOIN_STATE, .join_state = SA_FULL_MEMBER };
 	uint8_t mad[MAD_BYTES] = { 0 };
-	struct mad_letter letter = {
-		.timeout_ms = ANSWER_MS, .retries = tries_left(h, j) - 1, .data = mad, .bytes = sizeof(mad),
-		.remote = { .qpn = GSI_QPN, .qkey = GSI_QKEY, .lid = FABRIC_READ(p->sm_lid), .sl = FABRIC_READ(p->sm_sl),
-			    .pkey_index = (uint16_t)(index < 0 ? 0 : index) },
-	};
 
 	if (method == MAD_SET) {
 		/* what a group is made with that nobody has made yet (15.2.5.17.2) */
 		m.mask |= SA_MC_QKEY | SA_MC_TCLASS | SA_MC_PKEY | SA_MC_SL | SA_MC_FLOW_LABEL;
 		m.qkey = j->qkey;
-		m.pkey = pkey;
+		m.pkey = FABRIC_READ(fabric_pkeys(f, j->port)[0]);
 		/* without its mask: a manager may give a group that it has forgotten the LID that programs send to */
 		if (list_empty(&j->waiters) || j->record.mlid)
 			m.mlid = h->page->group[j->group].mlid;
 	}
 	memcpy(m.mgid, j->gid, sizeof(m.mgid));
 	host_write_gid(f, j->port, 0, m.port_gid);
-	mad_header_build(&head, mad);
 	sa_mcmember_put(&m, mad);
 	j->asked = method == MAD_SET ? ASKED_TO_JOIN : ASKED_TO_LEAVE;
 	j->asked_of = j->reregistered;
 	j->was_answered = false;
-	if (umad_ask(h, j->file, &letter)) {
+	if (umad_ask_sa(h, j->file, &r, mad)) {
 		j->was_answered = true;
 		j->status = ENOMEM;
 	}
@@ -180,8 +168,7 @@ static struct join *make(struct hub *h, const struct client *c, uint32_t port, c
 
 	if (!j)
 		return NULL;
-	j->file = umad_open(h, port, &(struct mad_registration){ .mgmt_class = MAD_CLASS_SA, .class_version = SA_CLASS_VERSION },
-			    heard, j);
+	j->file = umad_open_sa(h, port, heard, j);
 	if (!j->file) {
 		free(j);
 		return NULL;
@@ -233,7 +220,7 @@ static bool is_settled(const struct join *j)
 
 int joins_enter(struct hub *h, struct client *c, const struct control_msg *msg, int i, struct control_msg *answer)
 {
-	uint32_t port = subnet_port(h, c);
+	uint32_t port = subnet_port(h, c, msg->device);
 	struct join *j = find(h, port, msg->gid);
 	bool waits = has_manager(h, port) && !is_back(c) && !(j && is_settled(j));
 	struct waiter *w = waits ? calloc(1, sizeof(*w)) : NULL;
@@ -271,7 +258,8 @@ static void use_less(struct hub *h, struct join *j, unsigned uses)
 
 void joins_leave(struct hub *h, const struct client *c, int i, unsigned uses)
 {
-	struct join *j = uses ? find(h, subnet_port(h, c), h->page->group[i].gid) : NULL;
+	const struct page_group *g = &h->page->group[i];
+	struct join *j = uses ? find(h, subnet_port(h, c, g->device), g->gid) : NULL;
 
 	if (j)
 		use_less(h, j, uses);

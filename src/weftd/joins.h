@@ -11,7 +11,7 @@
 enum { JOINS_MOST = 1024, JOINS_USER = 256 };
 
 /* Is the process at a port that has a manager? */
-bool joins_are_needed(const struct hub *h, const struct client *c);
+bool joins_are_needed(const struct hub *h, const struct client *c, uint32_t index);
 
 /* One more use of group i of the page by the process at a port, as the message asks. 0: its port is a member, *answer says how,
  * or will be one. -EINPROGRESS: it is answered later, and what was asked for in vain is taken back. Another -errno. */

@@ -92,6 +92,18 @@ void link_states_fault(struct hub *h, struct client *c, const struct control_msg
 	hub_answer(h, c, msg, hub_is_owner(h, c) ? -set_fault(h, msg) : EPERM);
 }
 
+static int make_error(struct hub *h, const struct control_msg *msg)
+{
+	if (!msg->a || msg->c >= LINK_ERRORS || !msg->slot || msg->slot > CONTROL_LINK_ERRORS)
+		return -EINVAL;
+	return subnet_link_error(h, msg->a - 1, msg->b, (enum link_error)msg->c, msg->slot);
+}
+
+void link_states_error(struct hub *h, struct client *c, const struct control_msg *msg)
+{
+	hub_answer(h, c, msg, hub_is_owner(h, c) ? -make_error(h, msg) : EPERM);
+}
+
 /* A time beyond any that is given is of the clock before the machine was started anew. */
 static bool is_due(const struct hub *h, const struct outage *o)
 {

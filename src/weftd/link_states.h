@@ -5,9 +5,10 @@
 
 #include "weftd/hub.h"
 
-/* CTL_LINK, CTL_LINK_FAULT. */
+/* CTL_LINK, CTL_LINK_FAULT, CTL_LINK_ERROR. */
 void link_states_input(struct hub *h, struct client *c, const struct control_msg *msg);
 void link_states_fault(struct hub *h, struct client *c, const struct control_msg *msg);
+void link_states_error(struct hub *h, struct client *c, const struct control_msg *msg);
 /* What is due by now comes up. */
 void link_states_expire(struct hub *h);
 wtime link_states_deadline(const struct hub *h);

@@ -1,30 +1,36 @@
-/* Exact triples in one table, and beside them how many listeners of a service each client and all clients have on each device:
- * so both who answers and who would be in the way are a few lookups, however many listeners there are. */
+/* Exact triples of each port of the fabric in one table, and beside them how many listeners of a service each client and all
+ * clients have there on each device: so both who answers and who would be in the way are a few lookups, however many listeners
+ * there are. Each triple stands there once more as that of anywhere: a device that is not of the fabric knows no ports. */
 #include "weftd/listeners.h"
 
 #include "weftd/ports.h"
+#include "weftd/subnet.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct listener {
-	struct hash_node node;		/* hub.listeners */
+	struct entry {
+		struct hash_node node;		/* hub.listeners */
+		struct listener *listener;
+		struct listener_key {
+			uint64_t service;
+			uint64_t place;		/* in the fabric (fabric/host.h), PORT_NONE, or LISTENERS_ANYWHERE */
+			uint64_t device;	/* index of a port (fabric/page.h) + 1, 0: any */
+			uint8_t gid[16];	/* zero: any */
+		} key;
+	} at[2];			/* where it is, and anywhere */
 	struct list_node own;		/* client.listeners */
 	struct tally *in[2];		/* counts it: of its client, of all */
 	struct client *client;
-	struct listener_key {
-		uint64_t service;
-		uint64_t device;	/* index + 1, 0: any */
-		uint8_t gid[16];	/* zero: any */
-	} key;
 };
 
 /* The listeners of a service that a client has, or all have. */
 struct tally {
 	struct hash_node node;		/* hub.tallies */
 	struct tally_key {
-		uint64_t service;
+		uint64_t service, place;
 		const struct client *client;	/* NULL: all */
 	} key;
 	uint32_t on[PAGE_DEVICES + 1];	/* by device as in listener_key */
@@ -32,54 +38,54 @@ struct tally {
 
 static const uint8_t any[16];
 
-static struct listener *find_exact(struct hub *h, uint64_t service, uint32_t device, const uint8_t gid[16])
+static struct listener *find_exact(struct hub *h, uint64_t service, uint32_t place, uint32_t device, const uint8_t gid[16])
 {
-	struct listener_key key = { .service = service, .device = device };
+	struct listener_key key = { .service = service, .place = place, .device = device };
 	struct hash_node *n;
 
 	memcpy(key.gid, gid, sizeof(key.gid));
 	for (n = hash_table_first(&h->listeners, hash_table_hash(&h->listeners, &key, sizeof(key))); n; n = hash_table_next(n)) {
-		struct listener *l = container_of(n, struct listener, node);
+		const struct entry *e = container_of(n, struct entry, node);
 
-		if (memcmp(&l->key, &key, sizeof(key)) == 0)
-			return l;
+		if (memcmp(&e->key, &key, sizeof(key)) == 0)
+			return e->listener;
 	}
 	return NULL;
 }
 
-struct client *listeners_find(struct hub *h, uint64_t service, uint32_t device, const uint8_t dgid[16])
+struct client *listeners_find(struct hub *h, uint64_t service, uint32_t place, uint32_t device, const uint8_t dgid[16])
 {
-	struct listener *l = find_exact(h, service, device + 1, dgid);
+	struct listener *l = find_exact(h, service, place, device + 1, dgid);
 
 	if (!l)
-		l = find_exact(h, service, 0, dgid);
+		l = find_exact(h, service, place, 0, dgid);
 	if (!l)
-		l = find_exact(h, service, device + 1, any);
+		l = find_exact(h, service, place, device + 1, any);
 	if (!l)
-		l = find_exact(h, service, 0, any);
+		l = find_exact(h, service, place, 0, any);
 	return l ? l->client : NULL;
 }
 
 /* ---- who is in the way ---- */
 
-static struct tally *find_tally(struct hub *h, uint64_t service, const struct client *c)
+static struct tally *find_tally(struct hub *h, uint64_t service, uint32_t place, const struct client *c)
 {
-	struct tally_key key = { service, c };
+	struct tally_key key = { service, place, c };
 	struct hash_node *n;
 
 	for (n = hash_table_first(&h->tallies, hash_table_hash(&h->tallies, &key, sizeof(key))); n; n = hash_table_next(n)) {
 		struct tally *t = container_of(n, struct tally, node);
 
-		if (t->key.service == service && t->key.client == c)
+		if (!memcmp(&t->key, &key, sizeof(key)))
 			return t;
 	}
 	return NULL;
 }
 
 /* On a device, or on any: those that hear what arrives there. */
-static uint32_t hear(struct hub *h, uint64_t service, const struct client *c, uint32_t device)
+static uint32_t hear(struct hub *h, uint64_t service, uint32_t place, const struct client *c, uint32_t device)
 {
-	const struct tally *t = find_tally(h, service, c);
+	const struct tally *t = find_tally(h, service, place, c);
 	uint32_t n = 0;
 
 	for (uint32_t on = 0; t && on <= PAGE_DEVICES; on++)
@@ -90,15 +96,17 @@ static uint32_t hear(struct hub *h, uint64_t service, const struct client *c, ui
 
 static bool is_others(struct hub *h, const struct client *c, uint64_t service, uint32_t device, const uint8_t gid[16])
 {
-	const struct listener *l = find_exact(h, service, device, gid);
+	const struct listener *l = find_exact(h, service, subnet_place(h, c), device, gid);
 
 	return l && l->client != c;
 }
 
 bool listeners_others_hear(struct hub *h, const struct client *c, uint64_t service, uint32_t device, const uint8_t gid[16])
 {
+	uint32_t place = subnet_place(h, c);
+
 	if (memcmp(gid, any, sizeof(any)) == 0)
-		return hear(h, service, NULL, device) > hear(h, service, c, device);
+		return hear(h, service, place, NULL, device) > hear(h, service, place, c, device);
 	for (uint32_t on = 0; on <= PAGE_DEVICES; on++) {
 		if (on && device && on != device)
 			continue;
@@ -108,16 +116,16 @@ bool listeners_others_hear(struct hub *h, const struct client *c, uint64_t servi
 	return false;
 }
 
-static struct tally *make_tally(struct hub *h, uint64_t service, const struct client *c)
+static struct tally *make_tally(struct hub *h, uint64_t service, uint32_t place, const struct client *c)
 {
-	struct tally *t = find_tally(h, service, c);
+	struct tally *t = find_tally(h, service, place, c);
 
 	if (t || hash_table_reserve(&h->tallies, 1))
 		return t;
 	t = calloc(1, sizeof(*t));
 	if (!t)
 		return NULL;
-	t->key = (struct tally_key){ service, c };
+	t->key = (struct tally_key){ service, place, c };
 	hash_table_add(&h->tallies, &t->node, hash_table_hash(&h->tallies, &t->key, sizeof(t->key)));
 	return t;
 }
@@ -137,11 +145,12 @@ static void drop_tally(struct hub *h, struct tally *t)
 
 static int check(struct hub *h, struct client *c, const struct control_msg *msg)
 {
-	if (msg->a > h->page->devices)
+	if (msg->a && !subnet_has_index(h, c, msg->a - 1))
 		return -EINVAL;
 	if (!ports_may_use(h, c, msg->service))
 		return -EACCES;
-	if (find_exact(h, msg->service, msg->a, msg->gid) || listeners_others_hear(h, c, msg->service, msg->a, msg->gid))
+	if (find_exact(h, msg->service, subnet_place(h, c), msg->a, msg->gid) ||
+	    listeners_others_hear(h, c, msg->service, msg->a, msg->gid))
 		return -EADDRINUSE;
 	return 0;
 }
@@ -149,10 +158,10 @@ static int check(struct hub *h, struct client *c, const struct control_msg *msg)
 static void free_listener(struct hub *h, struct listener *l)
 {
 	for (int i = 0; i < 2; i++) {
-		l->in[i]->on[l->key.device]--;
+		l->in[i]->on[l->at[0].key.device]--;
 		drop_tally(h, l->in[i]);
+		hash_table_remove(&h->listeners, &l->at[i].node);
 	}
-	hash_table_remove(&h->listeners, &l->node);
 	list_remove(&l->own);
 	l->client->listener_count--;
 	free(l);
@@ -161,15 +170,20 @@ static void free_listener(struct hub *h, struct listener *l)
 static struct listener *make_listener(struct hub *h, struct client *c, const struct control_msg *msg)
 {
 	struct listener *l = calloc(1, sizeof(*l));
+	uint32_t place = subnet_place(h, c);
 
 	if (!l)
 		return NULL;
 	l->client = c;
-	l->key = (struct listener_key){ .service = msg->service, .device = msg->a };
-	memcpy(l->key.gid, msg->gid, sizeof(l->key.gid));
-	l->in[0] = make_tally(h, msg->service, c);
-	l->in[1] = l->in[0] ? make_tally(h, msg->service, NULL) : NULL;
-	if (l->in[1] && hash_table_reserve(&h->listeners, 1) == 0)
+	for (int i = 0; i < 2; i++) {
+		l->at[i].listener = l;
+		l->at[i].key = (struct listener_key){ .service = msg->service, .place = i ? LISTENERS_ANYWHERE : place,
+						      .device = msg->a };
+		memcpy(l->at[i].key.gid, msg->gid, sizeof(l->at[i].key.gid));
+	}
+	l->in[0] = make_tally(h, msg->service, place, c);
+	l->in[1] = l->in[0] ? make_tally(h, msg->service, place, NULL) : NULL;
+	if (l->in[1] && hash_table_reserve(&h->listeners, 2) == 0)
 		return l;
 	for (int i = 0; i < 2; i++)
 		drop_tally(h, l->in[i]);
@@ -187,9 +201,12 @@ static int add(struct hub *h, struct client *c, const struct control_msg *msg)
 	l = make_listener(h, c, msg);
 	if (!l)
 		return -ENOMEM;
-	for (int i = 0; i < 2; i++)
-		l->in[i]->on[l->key.device]++;
-	hash_table_add(&h->listeners, &l->node, hash_table_hash(&h->listeners, &l->key, sizeof(l->key)));
+	for (int i = 0; i < 2; i++) {
+		struct entry *e = &l->at[i];
+
+		l->in[i]->on[e->key.device]++;
+		hash_table_add(&h->listeners, &e->node, hash_table_hash(&h->listeners, &e->key, sizeof(e->key)));
+	}
 	list_append(&c->listeners, &l->own);
 	c->listener_count++;
 	err = ports_listen(h, c, msg->service, msg->gid);
@@ -205,7 +222,7 @@ void listeners_add(struct hub *h, struct client *c, const struct control_msg *ms
 
 void listeners_remove(struct hub *h, struct client *c, const struct control_msg *msg)
 {
-	struct listener *l = find_exact(h, msg->service, msg->a, msg->gid);
+	struct listener *l = find_exact(h, msg->service, subnet_place(h, c), msg->a, msg->gid);
 
 	if (!l || l->client != c) {
 		hub_answer(h, c, msg, ENOENT);

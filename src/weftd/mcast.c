@@ -28,7 +28,27 @@ static int find_group(const struct fabric_page *p, uint32_t device, const uint8_
 	return -ENOENT;
 }
 
-/* The first LID is given last: OpenSM has it for IP's broadcast, and so could not leave it to a group that was there before. */
+static bool is_lid_taken(const struct fabric_page *p, uint16_t mlid)
+{
+	for (int i = 0; i < PAGE_GROUPS; i++)
+		if (p->group[i].used && p->group[i].mlid == mlid)
+			return true;
+	return false;
+}
+
+/* A group has one LID, at whichever ports its members listen; else the next from this one on that is free. There are as many as
+ * groups. The first LID is given last: OpenSM has it for IP's broadcast, and so could not leave it to a group that was there
+ * before. */
+static uint16_t choose_lid(const struct fabric_page *p, const uint8_t gid[16], int n)
+{
+	for (int i = 0; i < PAGE_GROUPS; i++)
+		if (p->group[i].used && p->group[i].mlid && memcmp(p->group[i].gid, gid, 16) == 0)
+			return p->group[i].mlid;
+	while (is_lid_taken(p, (uint16_t)(MLID_FIRST + n % PAGE_GROUPS)))
+		n++;
+	return (uint16_t)(MLID_FIRST + n % PAGE_GROUPS);
+}
+
 static int make_group(struct hub *h, const struct client *c, uint32_t device, const uint8_t gid[16])
 {
 	struct fabric_page *p = h->page;
@@ -36,13 +56,16 @@ static int make_group(struct hub *h, const struct client *c, uint32_t device, co
 	for (int n = 1; n <= PAGE_GROUPS; n++) {
 		int i = n % PAGE_GROUPS;
 		struct page_group *g = &p->group[i];
+		uint16_t mlid = 0;
 
 		if (g->used)
 			continue;
+		if (control_device_has(&p->device[page_device_of(p, device)], DEVICE_LIDS))
+			mlid = choose_lid(p, gid, n);
 		page_write_begin(p);
 		memset(g, 0, sizeof(*g));
 		g->device = (uint8_t)device;
-		g->mlid = control_device_has(&p->device[device], DEVICE_LIDS) ? (uint16_t)(MLID_FIRST + i) : 0;
+		g->mlid = mlid;
 		memcpy(g->gid, gid, 16);
 		g->used = 1;
 		page_write_end(p);
@@ -78,7 +101,7 @@ static void set_member(struct fabric_page *p, int group, uint32_t slot, bool is_
 
 static int join(struct hub *h, struct client *c, const struct control_msg *msg)
 {
-	bool has_lids = control_device_has(&h->page->device[msg->device], DEVICE_LIDS);
+	bool has_lids = control_device_has(&h->page->device[page_device_of(h->page, msg->device)], DEVICE_LIDS);
 	int i = find_group(h->page, msg->device, msg->gid);
 
 	if (i >= 0 && c->joined[i] == UINT16_MAX)
@@ -97,8 +120,8 @@ static int join(struct hub *h, struct client *c, const struct control_msg *msg)
 		set_member(h->page, i, c->slot, true);
 		roce_port_hear(h, c, i);
 	}
-	if (has_lids && !joins_are_needed(h, c))
-		subnet_route_group(h, c, h->page->group[i].mlid);
+	if (has_lids && !joins_are_needed(h, c, msg->device))
+		subnet_route_group(h, c, msg->device, h->page->group[i].mlid);
 	c->joined[i]++;
 	return i;
 }
@@ -149,7 +172,8 @@ static int join_port(struct hub *h, struct client *c, const struct control_msg *
 {
 	int err;
 
-	if (!control_device_has(&h->page->device[msg->device], DEVICE_LIDS) || subnet_port(h, c) == PORT_NONE)
+	if (!control_device_has(&h->page->device[page_device_of(h->page, msg->device)], DEVICE_LIDS) ||
+	    subnet_port(h, c, msg->device) == PORT_NONE)
 		return i;
 	c->joined_port[i]++;
 	err = joins_enter(h, c, msg, i, answer);
@@ -163,7 +187,8 @@ void mcast_input(struct hub *h, struct client *c, const struct control_msg *msg)
 	struct control_msg answer = *msg;
 	int i = -EINVAL;
 
-	if (msg->a <= 1 && msg->device < h->page->devices && is_multicast(&h->page->device[msg->device], msg->gid))
+	if (msg->a <= 1 && subnet_has_index(h, c, msg->device) &&
+	    is_multicast(&h->page->device[page_device_of(h->page, msg->device)], msg->gid))
 		i = msg->a ? join(h, c, msg) : leave(h, c, msg);
 	if (i >= 0)
 		answer.b = h->page->group[i].mlid;

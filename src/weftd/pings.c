@@ -2,6 +2,7 @@
 
 #include "control/devices.h"
 #include "mgmt/gmp.h"
+#include "weftd/probes.h"
 #include "weftd/random.h"
 #include "weftd/roce_port.h"
 
@@ -12,9 +13,7 @@
 
 static bool may_answer(struct hub *h, const uint8_t gid[16])
 {
-	uint64_t place = hash_table_hash(&h->listeners, gid, 16) % PING_SOURCES;
-
-	return rate_allows(&h->pings.source[place], h->now, PINGS_EACH) && rate_allows(&h->pings.all, h->now, PINGS_ALL);
+	return rates_allow(&h->pings.rates, h->now, hash_table_hash(&h->listeners, gid, 16), PINGS_EACH, PINGS_ALL);
 }
 
 static size_t build(struct ping *ping, uint8_t frame[PING_FRAME])
@@ -41,18 +40,25 @@ static int check(const struct hub *h, const struct control_msg *msg)
 	return dev->port_state == IBV_PORT_ACTIVE ? 0 : -ENETDOWN;
 }
 
+int pings_ask(struct hub *h, const uint8_t gid[16], const uint8_t dgid[16], uint64_t tid, uint32_t bytes)
+{
+	struct ping ping = { .pkey = device_of(h)->pkey[0], .path = { .has_grh = true, .hop_limit = 64 }, .tid = tid,
+			     .bytes = bytes };
+	uint8_t frame[PING_FRAME];
+
+	memcpy(ping.path.sgid, gid, 16);
+	memcpy(ping.path.dgid, dgid, 16);
+	return roce_port_try(h, frame, build(&ping, frame));
+}
+
 static int ask(struct hub *h, struct client *c, const struct control_msg *msg)
 {
 	struct ping_asked *a = &h->pings.asked[h->pings.next++ % PINGS_ASKED];
-	struct ping ping = { .pkey = device_of(h)->pkey[0], .path = { .has_grh = true, .hop_limit = 64 }, .bytes = msg->b };
-	uint8_t frame[PING_FRAME];
 
-	memcpy(ping.path.sgid, msg->gid, 16);
-	memcpy(ping.path.dgid, msg->dgid, 16);
-	random_bytes(&ping.tid, sizeof(ping.tid));
-	*a = (struct ping_asked){ .client = c, .seq = msg->seq, .tid = ping.tid, .sent = h->now, .bytes = msg->b };
+	*a = (struct ping_asked){ .client = c, .seq = msg->seq, .sent = h->now, .bytes = msg->b };
+	random_bytes(&a->tid, sizeof(a->tid));
 	memcpy(a->gid, msg->dgid, sizeof(a->gid));
-	return roce_port_try(h, frame, build(&ping, frame));
+	return pings_ask(h, msg->gid, msg->dgid, a->tid, msg->b);
 }
 
 void pings_input(struct hub *h, struct client *c, const struct control_msg *msg)
@@ -103,7 +109,7 @@ static enum qp1_fate answered(struct hub *h, const struct ping *ping)
 		a->client = NULL;
 		return QP1_PASSED;
 	}
-	return QP1_NOBODY;
+	return probes_answered(h, ping) ? QP1_PASSED : QP1_NOBODY;
 }
 
 enum qp1_fate pings_arrived(struct hub *h, const struct ping *ping)

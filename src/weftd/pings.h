@@ -10,6 +10,8 @@
 /* CTL_PING. */
 void pings_input(struct hub *h, struct client *c, const struct control_msg *msg);
 void pings_leave(struct hub *h, struct client *c);
+/* Sends one question: 0, or -errno as CTL_PING has it. */
+int pings_ask(struct hub *h, const uint8_t gid[16], const uint8_t dgid[16], uint64_t tid, uint32_t bytes);
 /* A ping that came to QP1 by a way that qp1.c has checked. */
 enum qp1_fate pings_arrived(struct hub *h, const struct ping *ping);
 

@@ -1,44 +1,100 @@
 #include "weftd/port_counts.h"
 
 #include "control/devices.h"
+#include "fabric/host.h"
 #include "weftd/loads.h"
 #include "weftd/subnet.h"
 
+#include <errno.h>
+
+_Static_assert(CONTROL_PORT_COUNTS * sizeof(struct control_port_count) <= CONTROL_TEXT, "they fit");
+
+static struct port_view view_of(const struct agents *a, uint32_t port)
+{
+	return (struct port_view){ a->fabric, a->traffic, &a->counters[port], port };
+}
+
 /* The counters as perfquery shows them: from where they were set last. */
-static void read_counts(const struct port_view *v, uint64_t value[SYSFS_COUNTERS])
+static void read_counts(struct port_view v, uint64_t value[SYSFS_COUNTERS])
 {
 	unsigned n = 0;
 
 #define PORT_COUNTER(file, counter) \
-	value[n++] = port_counters_total(v, COUNT_##counter) - v->counters->from[COUNT_##counter];
-#define PORT_COUNTER_EXT(file, place) value[n++] = port_counters_ext_total(v, place) - v->counters->ext_from[place];
+	value[n++] = port_counters_total(&v, COUNT_##counter) - v.counters->from[COUNT_##counter];
+#define PORT_COUNTER_EXT(file, place) value[n++] = port_counters_ext_total(&v, place) - v.counters->ext_from[place];
 #include "weftd/port_counter.def"
 #undef PORT_COUNTER
 #undef PORT_COUNTER_EXT
 }
 
-int port_counts_write(const struct hub *h, uint32_t port, uint32_t which)
+/* Of a device with LIDs, at a place of the fabric. */
+static int write_ports(const struct hub *h, uint32_t place, const char *name, const char *device)
 {
 	const struct agents *a = &h->subnet->agents;
-	uint64_t value[SYSFS_COUNTERS], hw[SYSFS_HW_COUNTERS];
-	char name[RUNDIR_TREE_NAME];
-	bool is_fabrics;
+	uint64_t value[SYSFS_COUNTERS];
 	int err = 0;
 
-	rundir_tree_name(port == PORT_NONE ? 0 : port + 1, which, name);
+	for (unsigned n = 1; !err && n <= host_ports(a->fabric, place) && page_index(h->page, n) < PAGE_DEVICES; n++) {
+		read_counts(view_of(a, host_port(a->fabric, place, n)), value);
+		err = sysfs_write_counters(h->subnet->dir->own, name, device, n, value);
+	}
+	return err;
+}
+
+int port_counts_write(const struct hub *h, uint32_t place, uint32_t which)
+{
+	uint64_t value[SYSFS_COUNTERS], hw[SYSFS_HW_COUNTERS];
+	char name[RUNDIR_TREE_NAME];
+	int err = 0;
+
+	rundir_tree_name(place == PORT_NONE ? 0 : place + 1, which, name);
 	for (uint32_t i = 0; i < h->page->devices && !err; i++) {
 		if (which && !(which >> i & 1))
 			continue;
-		is_fabrics = port != PORT_NONE && control_device_has(&h->page->device[i], DEVICE_LIDS);
-		if (is_fabrics)
-			read_counts(&(struct port_view){ a->fabric, a->traffic, &a->counters[port], port }, value);
-		else
-			loads_read(h, i, value);
-		err = sysfs_write_counters(h->subnet->dir->own, name, h->page->device[i].name, value);
-		if (err || is_fabrics)
+		if (place != PORT_NONE && control_device_has(&h->page->device[i], DEVICE_LIDS)) {
+			err = write_ports(h, place, name, h->page->device[i].name);
+			continue;
+		}
+		loads_read(h, i, value);
+		err = sysfs_write_counters(h->subnet->dir->own, name, h->page->device[i].name, 1, value);
+		if (err)
 			continue;
 		loads_read_hw(h, i, hw);
 		err = sysfs_write_hw_counters(h->subnet->dir->own, name, h->page->device[i].name, hw);
 	}
 	return err;
+}
+
+static struct control_port_count count_of(const struct agents *a, uint32_t port)
+{
+	const struct port_view v = view_of(a, port);
+
+	return (struct control_port_count){
+		.words = port_counters_total(&v, COUNT_XMIT_DATA), .packets = port_counters_total(&v, COUNT_XMIT_PKTS),
+		.waits = port_counters_total(&v, COUNT_XMIT_WAIT), .discards = port_counters_total(&v, COUNT_XMIT_DISCARDS),
+		.errors = port_counters_total(&v, COUNT_SYMBOL_ERRORS),
+	};
+}
+
+void port_counts_input(struct hub *h, struct client *c, const struct control_msg *msg)
+{
+	struct control_port_count count[CONTROL_PORT_COUNTS];
+	struct control_msg answer = *msg;
+	uint32_t n = 0, ports;
+
+	if (!subnet_nodes(h) || msg->b != atomic_load(&h->page->fabric)) {
+		hub_answer(h, c, msg, subnet_nodes(h) ? ESTALE : ENOENT);
+		return;
+	}
+	ports = h->subnet->fabric.ports;
+	if (msg->a >= ports) {
+		hub_answer(h, c, msg, EINVAL);
+		return;
+	}
+	for (; n < CONTROL_PORT_COUNTS && n < ports - msg->a; n++)
+		count[n] = count_of(&h->subnet->agents, msg->a + n);
+	answer.status = 0;
+	answer.text_bytes = n * (uint32_t)sizeof(count[0]);
+	subnet_counts_read(h, false);
+	h->ops->send(h, c, &answer, (const char *)count, NULL, 0);
 }

@@ -6,8 +6,11 @@
 
 #include "weftd/hub.h"
 
-/* Into the tree of programs at this port of the fabric, PORT_NONE: of those that are nowhere in one. Of all devices (which = 0)
+/* Into the tree of programs at this place of the fabric, PORT_NONE: of those that are nowhere in one. Of all devices (which = 0)
  * or of those of these bits, and the tree is there. 0 or -errno. */
-int port_counts_write(const struct hub *h, uint32_t port, uint32_t which);
+int port_counts_write(const struct hub *h, uint32_t place, uint32_t which);
+
+/* CTL_PORT_COUNTS. */
+void port_counts_input(struct hub *h, struct client *c, const struct control_msg *msg);
 
 #endif

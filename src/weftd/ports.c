@@ -5,6 +5,7 @@
 
 #include "weftd/listeners.h"
 #include "weftd/random.h"
+#include "weftd/subnet.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -23,7 +24,8 @@ struct holding {
 	struct hash_node node;		/* hub.ports */
 	struct holding_key {
 		uint64_t service;
-		const struct client *client;	/* NULL: everybody */
+		uint64_t place;			/* a port of the fabric, or PORT_NONE */
+		const struct client *client;	/* NULL: everybody there */
 		uint64_t is_whole;		/* at all addresses; gid is zero */
 		uint8_t gid[16];
 	} key;
@@ -87,9 +89,12 @@ static uint32_t first_unused(const uint64_t *used, uint32_t start)
 
 /* ---- counting ---- */
 
-static struct holding_key key_of(uint64_t service, const struct client *c, bool is_whole, const uint8_t gid[16])
+/* Of this client; is_all: of all that are where it is. */
+static struct holding_key key_of(struct hub *h, uint64_t service, const struct client *c, bool is_all, bool is_whole,
+				 const uint8_t gid[16])
 {
-	struct holding_key key = { .service = service, .client = c, .is_whole = is_whole };
+	struct holding_key key = { .service = service, .place = subnet_place(h, c), .client = is_all ? NULL : c,
+				   .is_whole = is_whole };
 
 	if (!is_whole)
 		memcpy(key.gid, gid, sizeof(key.gid));
@@ -154,8 +159,8 @@ static int enter(struct hub *h, struct port *p)
 {
 	struct client *c = p->client;
 	const struct holding_key key[HOLDINGS] = {
-		key_of(p->service, c, false, p->gid), key_of(p->service, c, true, NULL),
-		key_of(p->service, NULL, false, p->gid), key_of(p->service, NULL, true, NULL),
+		key_of(h, p->service, c, false, false, p->gid), key_of(h, p->service, c, false, true, NULL),
+		key_of(h, p->service, c, true, false, p->gid), key_of(h, p->service, c, true, true, NULL),
 	};
 	int n = 0;
 
@@ -182,11 +187,15 @@ static void set_listening(struct port *p, bool is_listening)
 	count(p, 1);
 }
 
-/* How many reservations of this client, or of everybody, overlap with the address; those that nobody can share, or all. */
-static uint32_t overlapping(struct hub *h, uint64_t service, const struct client *c, const uint8_t gid[16], bool only_firm)
+/* How many reservations of this client, or of all that are where it is, overlap with the address; those that nobody can share,
+ * or all. */
+static uint32_t overlapping(struct hub *h, uint64_t service, const struct client *c, bool is_all, const uint8_t gid[16],
+			    bool only_firm)
 {
 	bool is_any = memcmp(gid, any, sizeof(any)) == 0;
-	const struct holding_key key[] = { key_of(service, c, is_any, gid), key_of(service, c, false, any) };
+	const struct holding_key key[] = {
+		key_of(h, service, c, is_all, is_any, gid), key_of(h, service, c, is_all, false, any),
+	};
 	uint32_t n = 0;
 
 	for (int i = 0; i < (is_any ? 1 : 2); i++) {
@@ -205,14 +214,14 @@ bool ports_may_use(struct hub *h, const struct client *c, uint64_t service)
 
 bool ports_others_hold(struct hub *h, const struct client *c, uint64_t service, const uint8_t gid[16])
 {
-	return overlapping(h, service, NULL, gid, false) > overlapping(h, service, c, gid, false);
+	return overlapping(h, service, c, true, gid, false) > overlapping(h, service, c, false, gid, false);
 }
 
 /* ---- questions ---- */
 
 static bool is_taken(struct hub *h, const struct client *c, uint64_t service, const uint8_t gid[16], bool may_reuse)
 {
-	return overlapping(h, service, NULL, gid, may_reuse) || listeners_others_hear(h, c, service, 0, gid);
+	return overlapping(h, service, c, true, gid, may_reuse) || listeners_others_hear(h, c, service, 0, gid);
 }
 
 static int choose(struct hub *h, const struct client *c, const uint8_t gid[16], uint64_t *service)
@@ -275,7 +284,7 @@ static void free_port(struct hub *h, struct port *p)
 /* One that listens, or one that does not. */
 static struct port *find_own(struct hub *h, const struct client *c, uint64_t service, const uint8_t gid[16], bool is_listening)
 {
-	struct holding_key key = key_of(service, c, false, gid);
+	struct holding_key key = key_of(h, service, c, false, false, gid);
 	struct holding *holding = find_holding(h, &key);
 
 	if (!holding)
@@ -320,7 +329,7 @@ int ports_listen(struct hub *h, struct client *c, uint64_t service, const uint8_
 
 	if (!p)
 		return ports_others_hold(h, c, service, gid) ? -EADDRINUSE : 0;
-	if (overlapping(h, service, NULL, gid, false) > 1)	/* itself is one */
+	if (overlapping(h, service, c, true, gid, false) > 1)	/* itself is one */
 		return -EADDRINUSE;
 	set_listening(p, true);
 	return 0;

@@ -1,5 +1,5 @@
-/* The port space of rdma_cm, which the kernel keeps for the whole host: a service id is a port space prefix and a 16-bit
- * port, and a process reserves it before it listens or connects. */
+/* The port space of rdma_cm, which the kernel keeps for the whole host, and weftd for each port of a fabric: a service id is a
+ * port space prefix and a 16-bit port, and a process reserves it before it listens or connects. */
 #ifndef WEFT_WEFTD_PORTS_H
 #define WEFT_WEFTD_PORTS_H
 

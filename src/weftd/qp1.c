@@ -8,6 +8,7 @@
 #include "weftd/pings.h"
 #include "weftd/slots.h"
 #include "weftd/subnet.h"
+#include "weftd/umad.h"
 #include "weftd/roce_port.h"
 #include "wire/pkey.h"
 
@@ -37,6 +38,11 @@ static int send_frame(struct hub *h, struct client *to, uint32_t device, const v
 	return h->ops->send(h, to, &msg, frame, NULL, 0) ? 0 : -ENOENT;
 }
 
+static const struct page_device *device_of(const struct hub *h, const struct gmp *in)
+{
+	return &h->page->device[page_device_of(h->page, (uint32_t)in->device)];
+}
+
 /* From this port back to the sender, by the path that its packet came by. */
 static int answer(struct hub *h, struct client *c, const struct gmp *in, const struct cm_msg *stray)
 {
@@ -49,7 +55,7 @@ static int answer(struct hub *h, struct client *c, const struct gmp *in, const s
 	if (!h->ops->has_room(h, c))
 		return -EAGAIN;
 	cm_build(&msg, out.mad);
-	return send_frame(h, c, (uint32_t)out.device, frame, gmp_build(&out, form_of(&h->page->device[out.device]), frame));
+	return send_frame(h, c, (uint32_t)out.device, frame, gmp_build(&out, form_of(device_of(h, &out)), frame));
 }
 
 /* The address that a request asks for: rdma_cm's header tells it as its listener may have bound it, be it a loop-back
@@ -67,15 +73,50 @@ static void asked_address(const struct gmp *in, const uint8_t *private_data, uin
 		memcpy(address, header.destination, 16);
 }
 
-static struct client *listener(struct hub *h, const struct gmp *in, uint64_t service, const uint8_t *private_data)
+/* At this place in the fabric, and the port of this index there. */
+static struct client *find_listener(struct hub *h, const struct gmp *in, uint32_t place, uint32_t index, uint64_t service,
+				    const uint8_t *private_data)
 {
 	uint8_t address[16];
 	struct client *to;
 
 	asked_address(in, private_data, address);
-	to = listeners_find(h, service, (uint32_t)in->device, address);
+	to = listeners_find(h, service, place, index, address);
 	/* what looked like a header is the private data of a program that has none (AF_IB) */
-	return to ? to : listeners_find(h, service, (uint32_t)in->device, in->path.dgid);
+	return to ? to : listeners_find(h, service, place, index, in->path.dgid);
+}
+
+/* Where ports have no LIDs: of several hosts' listeners at the address it is the sender's own. */
+static struct client *listener_anywhere(struct hub *h, const struct client *c, const struct gmp *in, uint64_t service,
+					const uint8_t *private_data)
+{
+	uint32_t device = (uint32_t)in->device, own = subnet_place(h, c);
+	uint8_t address[16];
+	struct client *to;
+
+	asked_address(in, private_data, address);
+	to = own == PORT_NONE ? NULL : listeners_find(h, service, own, device, address);
+	return to ? to : find_listener(h, in, LISTENERS_ANYWHERE, device, service, private_data);
+}
+
+/* Who is at a port of an adapter alone has it as its first. */
+static struct client *listener(struct hub *h, const struct client *c, const struct gmp *in, uint64_t service,
+			       const uint8_t *private_data)
+{
+	uint32_t device = page_device_of(h->page, (uint32_t)in->device), port, index;
+	struct client *to = NULL;
+	unsigned number;
+
+	if (!control_device_has(&h->page->device[device], DEVICE_LIDS))
+		return listener_anywhere(h, c, in, service, private_data);
+	port = subnet_destination(h, c, in);
+	if (port == PORT_NONE)
+		return find_listener(h, in, PORT_NONE, device, service, private_data);
+	number = fabric_port_number(&h->subnet->fabric, port);
+	index = page_index(h->page, number);
+	if (index < PAGE_DEVICES)
+		to = find_listener(h, in, port - number, index, service, private_data);
+	return to ? to : find_listener(h, in, port, device, service, private_data);
 }
 
 static struct asked *asked_of(struct client *c, uint32_t id)
@@ -103,9 +144,9 @@ static struct client *receiver(struct hub *h, struct client *c, const struct gmp
 {
 	switch (msg->attribute) {
 	case CM_REQ:
-		return listener(h, in, msg->req.service_id, msg->req.private_data);
+		return listener(h, c, in, msg->req.service_id, msg->req.private_data);
 	case CM_SIDR_REQ:
-		return listener(h, in, msg->sidr_req.service_id, msg->sidr_req.private_data);
+		return listener(h, c, in, msg->sidr_req.service_id, msg->sidr_req.private_data);
 	default:
 		return converses(h, asked_of(c, cm_ids_of(msg).sender), msg);
 	}
@@ -128,11 +169,21 @@ static bool is_senders_own(const struct client *c, const struct cm_msg *msg, con
 }
 
 /* Where ports have LIDs, the receiver is where the packet goes, and the fabric leads there. */
-static enum subnet_way carry(struct hub *h, const struct client *c, const struct client *to, const struct gmp *in)
+static enum subnet_way carry(struct hub *h, const struct client *c, const struct client *to, const struct gmp *in,
+			     uint32_t *index)
 {
-	const struct page_device *dev = &h->page->device[in->device];
+	*index = (uint32_t)in->device;
+	return control_device_has(device_of(h, in), DEVICE_LIDS) ? subnet_carry(h, c, to, in, index) : SUBNET_LEADS;
+}
 
-	return control_device_has(dev, DEVICE_LIDS) ? subnet_carry(h, c, to, in) : SUBNET_LEADS;
+/* There is nobody at the other end: the port there says so. */
+static int refuse(struct hub *h, struct client *c, const struct gmp *in, const struct cm_msg *stray)
+{
+	enum subnet_way way = control_device_has(device_of(h, in), DEVICE_LIDS) ? subnet_carry_back(h, c, in) : SUBNET_LEADS;
+
+	if (way == SUBNET_LEADS_ELSEWHERE)
+		return -EHOSTUNREACH;
+	return way == SUBNET_LOSES ? 0 : answer(h, c, in, stray);
 }
 
 static int pass_on(struct hub *h, struct client *c, const struct gmp *in, const char *frame, size_t bytes)
@@ -140,6 +191,7 @@ static int pass_on(struct hub *h, struct client *c, const struct gmp *in, const 
 	enum subnet_way way;
 	struct cm_msg msg;
 	struct client *to;
+	uint32_t index;
 
 	if (!cm_parse(&msg, in->mad))
 		return -EINVAL;
@@ -147,18 +199,18 @@ static int pass_on(struct hub *h, struct client *c, const struct gmp *in, const 
 	if (!is_senders_own(c, &msg, to))
 		return -EPERM;
 	if (!to)
-		return slots_are_settling(h) ? -EAGAIN : answer(h, c, in, &msg);
+		return slots_are_settling(h) ? -EAGAIN : refuse(h, c, in, &msg);
 	if (!h->ops->has_room(h, to))
 		return -EAGAIN;
-	way = carry(h, c, to, in);
+	way = carry(h, c, to, in, &index);
 	if (way == SUBNET_LEADS_ELSEWHERE)
 		return -EHOSTUNREACH;
-	if (way == SUBNET_LOSES)
+	if (way == SUBNET_LOSES || !umad_admits_cm(h, to, index))
 		return 0;	/* nobody tells the sender */
 	hub_acquaint(c, to);
 	if (msg.attribute == CM_REQ)
 		*asked_of(c, msg.req.local_comm_id) = (struct asked){ msg.req.local_comm_id, to->slot };
-	return send_frame(h, to, (uint32_t)in->device, frame, bytes);
+	return send_frame(h, to, index, frame, bytes);
 }
 
 static int take(struct hub *h, struct client *c, const struct control_msg *msg, const char *frame)
@@ -167,7 +219,7 @@ static int take(struct hub *h, struct client *c, const struct control_msg *msg, 
 	struct page_device dev;
 	enum gmp_verdict verdict;
 
-	if (msg->device >= h->page->devices)
+	if (!subnet_has_index(h, c, msg->device))
 		return -EINVAL;
 	subnet_describe(h, c, msg->device, &dev);
 	if (dev.port_state != IBV_PORT_ACTIVE)
@@ -178,7 +230,7 @@ static int take(struct hub *h, struct client *c, const struct control_msg *msg, 
 	if (!is_port(&dev, &in.path, in.path.slid, in.path.sgid))
 		return -EPERM;
 	/* a client in a fabric may mean the port of another host: its receiver tells */
-	if (!is_port(&dev, &in.path, in.path.dlid, in.path.dgid) && subnet_port(h, c) == PORT_NONE)
+	if (!is_port(&dev, &in.path, in.path.dlid, in.path.dgid) && subnet_place(h, c) == PORT_NONE)
 		return -EHOSTUNREACH;
 	return pass_on(h, c, &in, frame, msg->text_bytes);
 }
@@ -196,6 +248,12 @@ void qp1_input(struct hub *h, struct client *c, const struct control_msg *msg, c
 }
 
 /* ---- from other hosts ---- */
+
+/* Secret, so that nobody chooses whom to share a place with. */
+static uint64_t hash_of(const struct hub *h, const uint8_t gid[16])
+{
+	return hash_table_hash(&h->listeners, gid, 16);
+}
 
 /* Where the request of this id that came from this address is noted. Others cannot tell which of theirs have the same place. */
 static struct stranger *stranger_of(struct hub *h, const uint8_t gid[16], uint32_t id)
@@ -221,9 +279,9 @@ static struct client *receiver_here(struct hub *h, const struct gmp *in, const s
 
 	switch (msg->attribute) {
 	case CM_REQ:
-		return listeners_find(h, msg->req.service_id, (uint32_t)in->device, in->path.dgid);
+		return listeners_find(h, msg->req.service_id, LISTENERS_ANYWHERE, (uint32_t)in->device, in->path.dgid);
 	case CM_SIDR_REQ:
-		return listeners_find(h, msg->sidr_req.service_id, (uint32_t)in->device, in->path.dgid);
+		return listeners_find(h, msg->sidr_req.service_id, LISTENERS_ANYWHERE, (uint32_t)in->device, in->path.dgid);
 	default:
 		s = stranger_of(h, in->path.sgid, cm_ids_of(msg).sender);
 		return converses(h, memcmp(s->gid, in->path.sgid, sizeof(s->gid)) ? &nobody : &s->asked, msg);
@@ -239,7 +297,7 @@ static enum qp1_fate answer_stranger(struct hub *h, const struct gmp *in, const 
 	if (slots_are_settling(h) || !cm_answer_stray(stray, &msg))
 		return QP1_NOBODY;
 	/* strangers get no more of weftd's time, and nobody by it more packets */
-	if (!rate_allows(&h->roce.answers, h->now, QP1_ANSWERS))
+	if (!rates_allow(&h->roce.answers, h->now, hash_of(h, in->path.sgid), QP1_ANSWERS_EACH, QP1_ANSWERS))
 		return QP1_NO_ROOM;
 	cm_build(&msg, out.mad);
 	return roce_port_send(h, frame, gmp_build(&out, PACKET_ROCE, frame)) ? QP1_ANSWERED : QP1_NO_ROOM;
@@ -288,7 +346,8 @@ enum qp1_fate qp1_input_wire(struct hub *h, const void *frame, size_t bytes)
 		return answer_stranger(h, &in, &msg);
 	if (!to->has_socket)
 		return QP1_NO_SOCKET;
-	if (!h->ops->has_room(h, to))
+	if (!rates_allow(&h->roce.passed, h->now, hash_of(h, in.path.sgid), QP1_PASSED_EACH, UINT32_MAX) ||
+	    !h->ops->has_room(h, to) || !umad_admits_cm(h, to, (uint32_t)in.device))
 		return QP1_NO_ROOM;
 	if (msg.attribute == CM_REQ)
 		note_stranger(h, &in, &msg, to);

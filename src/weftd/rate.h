@@ -20,4 +20,17 @@ static inline bool rate_allows(struct rate *r, wtime now, uint32_t most)
 	return r->taken++ < most;
 }
 
+/* For other hosts, by the addresses that they are from. */
+enum { RATE_SOURCES = 256 };	/* our choice: those that have the same place share what is theirs */
+
+struct rates {
+	struct rate source[RATE_SOURCES], all;
+};
+
+/* The same for each source, whose secret hash this is, and for all: who asks too much takes nothing from others. */
+static inline bool rates_allow(struct rates *r, wtime now, uint64_t hash, uint32_t each, uint32_t all)
+{
+	return rate_allows(&r->source[hash % RATE_SOURCES], now, each) && rate_allows(&r->all, now, all);
+}
+
 #endif

@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -126,6 +127,18 @@ bool roce_port_send(struct hub *h, const void *frame, size_t bytes)
 	struct link *l = h->roce.link;
 
 	return l && l->ops->send_frame(l, link_kind(roce_port_device(h), PACKET_ROCE), frame, bytes);
+}
+
+bool roce_port_await_room(struct hub *h, unsigned *ms)
+{
+	struct link *l = h->roce.link;
+
+	while (l && l->ops->room(l) == 0 && *ms) {
+		poll(&(struct pollfd){ .fd = l->event_fd, .events = POLLIN }, 1, 1);
+		l->ops->take_event(l);
+		--*ms;
+	}
+	return l && *ms;
 }
 
 int roce_port_try(struct hub *h, const void *frame, size_t bytes)

@@ -54,6 +54,9 @@ bool roce_port_send(struct hub *h, const void *frame, size_t bytes);
 /* The same, told what becomes of it: 0; -EAGAIN: it takes no more; -EMSGSIZE: the path is narrower; -ENETUNREACH: the kernel
  * does not send it. */
 int roce_port_try(struct hub *h, const void *frame, size_t bytes);
+/* weftd ends: waits until the socket has taken what waits for it, at most *ms milliseconds, which are taken off. False: they are
+ * over, or there is no socket. */
+bool roce_port_await_room(struct hub *h, unsigned *ms);
 /* Opens the port for weftd itself: 0, or as CTL_ROCE_SOCKET says. Whoever wants it open counts in hub.roce.holders. */
 int roce_port_hold(struct hub *h);
 /* The device whose packets the wire carries; page.devices: there is none. */

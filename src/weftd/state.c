@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 /* The fabric is subnet.c's. */
-static const char *const names[] = { "page", "claims", "fabric", "fabric.new" };
+static const char *const names[] = { "page", "claims", "fabric", "fabric.new", "counts", "counts.new" };
 
 void state_remove(const struct rundir *d)
 {

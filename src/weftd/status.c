@@ -2,6 +2,7 @@
 #include "weftd/status.h"
 
 #include "control/devices.h"
+#include "fabric/host.h"
 #include "weftd/slots.h"
 #include "weftd/subnet.h"
 #include "weftd/trust.h"
@@ -26,12 +27,15 @@ json_t *status_process(const struct client *c)
 /* The host at which it is. A name that is no UTF-8 is not told. */
 static void describe_place(json_t *o, const struct hub *h, const struct client *c)
 {
-	uint32_t port = subnet_port(h, c);
+	uint32_t place = subnet_place(h, c);
+	const struct fabric *f;
 
-	if (port == PORT_NONE)
+	if (place == PORT_NONE)
 		return;
-	json_object_set_new(o, "node", json_string(h->subnet->fabric.node[h->subnet->fabric.owner[port]].description));
-	json_object_set_new(o, "node_port", json_integer(fabric_port_number(&h->subnet->fabric, port)));
+	f = &h->subnet->fabric;
+	json_object_set_new(o, "node", json_string(f->node[f->owner[place]].description));
+	json_object_set_new(o, "node_port", json_integer(fabric_port_number(f, host_port(f, place, 1))));
+	json_object_set_new(o, "node_ports", json_integer(host_ports(f, place)));
 }
 
 static json_t *owned_slots(const struct hub *h, const struct client *c)

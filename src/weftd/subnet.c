@@ -13,8 +13,11 @@
 #include "link/memfile.h"
 #include "weftd/entry.h"
 #include "weftd/joins.h"
+#include "weftd/seed_sa.h"
 #include "weftd/leases.h"
+#include "weftd/manager.h"
 #include "weftd/page.h"
+#include "weftd/paths.h"
 #include "weftd/port_counts.h"
 #include "weftd/tree.h"
 #include "weftd/umad.h"
@@ -29,6 +32,8 @@
 
 #define NAME "fabric"
 #define FRESH "fabric.new"
+#define COUNTS "counts"
+#define COUNTS_FRESH "counts.new"
 
 #define NO_SUBNET(its_dir) (struct subnet){ .dir = (its_dir), .fd = -1, .traffic_fd = -1 }
 
@@ -37,6 +42,7 @@
 static void forget(struct subnet *s)
 {
 	agents_fini(&s->agents);
+	kept_counts_close(&s->counts);
 	if (s->traffic)
 		munmap(s->traffic, traffic_bytes(&s->fabric));
 	if (s->traffic_fd >= 0)
@@ -76,7 +82,8 @@ static void end_changes(struct fabric *f)
 	}
 }
 
-/* Ports count from 0 on when a weftd begins. Its size is fixed, as those who map it would end by a signal where it is shorter. */
+/* Where data counts from now on, from what the last weftd saved. Its size is fixed, as those who map it would end by a signal
+ * where it is shorter. */
 static int make_traffic(struct subnet *s)
 {
 	size_t bytes = traffic_bytes(&s->fabric);
@@ -85,11 +92,43 @@ static int make_traffic(struct subnet *s)
 	s->traffic_fd = memfile_create_fixed("weft-traffic", bytes);
 	if (s->traffic_fd < 0)
 		return s->traffic_fd;
-	at = mmap(NULL, bytes, PROT_READ, MAP_SHARED, s->traffic_fd, 0);
+	at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, s->traffic_fd, 0);
 	if (at == MAP_FAILED)
 		return -errno;
 	s->agents.traffic = s->traffic = at;
-	return 0;
+	kept_counts_restore(&s->counts, &s->fabric, s->traffic);
+	return mprotect(at, bytes, PROT_READ) ? -errno : 0;
+}
+
+/* Without room for the file ports count all the same, and the next weftd begins at zero. */
+static int make_counts(struct subnet *s, bool is_new)
+{
+	int err = kept_counts_open(&s->counts, s->dir, is_new ? COUNTS_FRESH : COUNTS, s->fabric.ports, is_new);
+
+	if (err)
+		log_line(LOG_WARNING, "what ports of the fabric count is not kept for the next weftd: %s", strerror(-err));
+	else
+		agents_count_in(&s->agents, s->counts.counters);
+	return make_traffic(s);
+}
+
+static void save_counts(struct subnet *s)
+{
+	if (s->counts.at && s->traffic)
+		kept_counts_save(&s->counts, s->traffic);
+}
+
+/* Our choice: who reads many ports costs no more than this. */
+static const wtime SAVE_HOLD = 100 * WTIME_MS;
+
+void subnet_counts_read(struct hub *h, bool is_set)
+{
+	struct subnet *s = h->subnet;
+
+	if (!is_set && h->now - s->counts_saved < SAVE_HOLD)
+		return;
+	s->counts_saved = h->now;
+	save_counts(s);
 }
 
 static int map_file(struct subnet *s, const char *name, int fd)
@@ -104,7 +143,7 @@ static int map_file(struct subnet *s, const char *name, int fd)
 	end_changes(&s->fabric);
 	err = agents_init(&s->agents, &s->fabric);
 	if (!err)
-		err = make_traffic(s);
+		err = make_counts(s, !strcmp(name, FRESH));
 	if (err)
 		return err;
 	s->fd = entry_open(s->dir->own, name, O_RDONLY, 0);
@@ -113,7 +152,7 @@ static int map_file(struct subnet *s, const char *name, int fd)
 
 void subnet_remove(const struct rundir *dir)
 {
-	static const char *const names[] = { NAME, FRESH };
+	static const char *const names[] = { NAME, FRESH, COUNTS, COUNTS_FRESH, "lids", "lids.new" };
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		if (entry_remove(dir->own, names[i], S_IFREG) == -EEXIST)
@@ -132,24 +171,24 @@ static int take_over(struct subnet *s)
 	return err;
 }
 
-static uint32_t find_tree(const struct subnet *s, uint32_t port)
+static uint32_t find_tree(const struct subnet *s, uint32_t place)
 {
 	uint32_t i = 0;
 
-	while (i < s->trees && s->tree[i].port != port)
+	while (i < s->trees && s->tree[i].place != place)
 		i++;
 	return i;
 }
 
 /* A tree that the last weftd wrote may tell old addresses, and is written anew when somebody asks for it. */
-static void count_tree(void *arg, uint32_t port)
+static void count_tree(void *arg, uint32_t place)
 {
 	struct subnet *s = arg;
-	uint32_t i = find_tree(s, port);
+	uint32_t i = find_tree(s, place);
 
 	if (i < s->trees || i == SUBNET_TREES)
 		return;
-	s->tree[i].port = port;
+	s->tree[i].place = place;
 	s->tree[i].user = SUBNET_NOBODY;
 	s->trees++;
 }
@@ -162,11 +201,11 @@ void subnet_open(struct subnet *s, const struct rundir *dir, struct fabric_page 
 	if (atomic_load(&page->fabric))
 		err = take_over(s);
 	if (!err) {
-		tree_visit_ports(dir, count_tree, s);
+		tree_visit_places(dir, count_tree, s);
 		return;
 	}
 	forget(s);
-	tree_remove_ports(dir);
+	tree_remove_places(dir);
 	subnet_remove(dir);
 	if (atomic_load(&page->fabric))
 		log_line(LOG_ERROR, "the network's fabric is lost: %s; next: weft fabric load FILE", strerror(-err));
@@ -175,6 +214,7 @@ void subnet_open(struct subnet *s, const struct rundir *dir, struct fabric_page 
 
 void subnet_close(struct subnet *s)
 {
+	save_counts(s);
 	forget(s);
 }
 
@@ -276,6 +316,8 @@ static int give_name(struct hub *h)
 	int err = 0, dir = h->subnet->dir->own;
 
 	number(h, true);
+	if (renameat(dir, COUNTS_FRESH, dir, COUNTS) && errno != ENOENT)
+		log_line(LOG_WARNING, "what ports of the fabric count is not kept for the next weftd: %s", strerror(errno));
 	if (renameat(dir, FRESH, dir, NAME)) {
 		err = -errno;
 		atomic_store(&h->page->fabric, last);
@@ -302,6 +344,7 @@ static int replace(struct hub *h, const int *fds, int nfds)
 		err = give_name(h);
 	if (err) {
 		entry_remove(h->subnet->dir->own, FRESH, S_IFREG);
+		entry_remove(h->subnet->dir->own, COUNTS_FRESH, S_IFREG);
 		forget(&fresh);
 		return err;
 	}
@@ -310,8 +353,11 @@ static int replace(struct hub *h, const int *fds, int nfds)
 	for (uint32_t i = 0; i < PAGE_SLOTS; i++)
 		atomic_store(&h->page->slot_port[i], 0);
 	joins_end(h);
+	paths_end(h);
+	seed_sa_end(h);
+	manager_end(h);
 	forget(h->subnet);
-	tree_remove_ports(h->subnet->dir);
+	tree_remove_places(h->subnet->dir);
 	if (nfds) {
 		*h->subnet = fresh;
 		h->subnet->agents.fabric = &h->subnet->fabric;
@@ -368,11 +414,11 @@ static void give(struct hub *h, struct client *c, const struct control_msg *msg)
 	h->ops->send(h, c, &answer, NULL, fds, c->kind == CLIENT_PROCESS ? 2 : 1);
 }
 
-static void place(struct hub *h, const struct client *c, uint32_t port)
+static void put(struct hub *h, const struct client *c, uint32_t place)
 {
 	for (uint32_t i = 1; i < PAGE_SLOTS; i++) {
 		if (h->slot_owner[i] == c)
-			atomic_store(&h->page->slot_port[i], port + 1);
+			atomic_store(&h->page->slot_port[i], place + 1);
 	}
 }
 
@@ -381,10 +427,10 @@ void subnet_addresses_changed(struct subnet *s)
 	s->era++;
 }
 
-/* Of the node of this port: it tells whether a tree is still true. */
-static uint32_t sequence_at(const struct subnet *s, uint32_t port)
+/* Of the node of this place: it tells whether a tree is still true. */
+static uint32_t sequence_at(const struct subnet *s, uint32_t place)
 {
-	return port < s->fabric.ports ? atomic_load(&s->fabric.node[s->fabric.owner[port]].sequence) : 0;
+	return place < s->fabric.ports ? atomic_load(&s->fabric.node[s->fabric.owner[place]].sequence) : 0;
 }
 
 static void forget_written(struct subnet *s, uint32_t i)
@@ -412,10 +458,10 @@ static bool may_choose(struct subnet *s, uint32_t which)
 }
 
 /* A tree that is there is not written again, whoever asks for it how often. */
-static int write_tree(struct hub *h, const struct client *c, uint32_t port, uint32_t which)
+static int write_tree(struct hub *h, const struct client *c, uint32_t place, uint32_t which)
 {
 	struct subnet *s = h->subnet;
-	uint32_t i = find_tree(s, port);
+	uint32_t i = find_tree(s, place);
 	int err;
 
 	if (which >> h->page->devices)
@@ -425,10 +471,10 @@ static int write_tree(struct hub *h, const struct client *c, uint32_t port, uint
 	if (i == SUBNET_TREES || (i == s->trees && account_check(h, c, LIMIT_NODES, 1)))
 		return -EDQUOT;
 	if (i == s->trees) {
-		s->tree[i].port = port;
+		s->tree[i].place = place;
 		s->tree[i].user = c->account->user;
 		forget_written(s, i);
-		s->tree[i].sequence = sequence_at(s, port);
+		s->tree[i].sequence = sequence_at(s, place);
 		s->trees++;
 	}
 	if (s->tree[i].era != s->era)
@@ -436,7 +482,7 @@ static int write_tree(struct hub *h, const struct client *c, uint32_t port, uint
 	s->tree[i].era = s->era;
 	if (s->tree[i].written[which / 64] >> which % 64 & 1)
 		return 0;
-	err = tree_write_port(s->dir, h->page, &s->fabric, port, which);
+	err = tree_write_place(s->dir, h->page, &s->fabric, place, which);
 	s->tree[i].written[which / 64] |= err ? 0 : 1ull << which % 64;
 	return err;
 }
@@ -444,17 +490,18 @@ static int write_tree(struct hub *h, const struct client *c, uint32_t port, uint
 /* Our choice: many who read many files cost no more than this. */
 static const wtime COUNTS_HOLD = WTIME_MS;
 
-/* The files of a port's counters; those of a moment ago are as good. */
-static void write_counts(struct hub *h, uint32_t port, uint32_t which)
+/* The files of the counters of a place's ports; those of a moment ago are as good. */
+static void write_counts(struct hub *h, uint32_t place, uint32_t which)
 {
 	struct subnet *s = h->subnet;
 
-	if (s->counts_port == port && s->counts_which == which && h->now < s->counts_until)
+	if (s->counts_place == place && s->counts_which == which && h->now < s->counts_until)
 		return;
-	s->counts_port = port;
+	s->counts_place = place;
 	s->counts_which = which;
 	s->counts_until = h->now + COUNTS_HOLD;
-	if (port_counts_write(h, port, which))
+	subnet_counts_read(h, false);
+	if (port_counts_write(h, place, which))
 		log_line(LOG_INFO, "the counters of a port cannot be written to its device files");
 }
 
@@ -472,24 +519,24 @@ void subnet_counts(struct hub *h, struct client *c, const struct control_msg *ms
 
 static int enter(struct hub *h, struct client *c, const struct control_msg *msg)
 {
-	uint32_t port = msg->a - 1;
+	uint32_t place = msg->a - 1;
 	int err = check_number(h, msg->b);
 
 	if (err)
 		return err;
-	if (!host_has_programs(&h->subnet->fabric, port))
+	if (!host_is_place(&h->subnet->fabric, place))
 		return -EINVAL;
 	if (c->kind != CLIENT_PROCESS) {
-		err = write_tree(h, c, port, msg->c);
+		err = write_tree(h, c, place, msg->c);
 		if (!err)
-			write_counts(h, port, msg->c);
+			write_counts(h, place, msg->c);
 		if (!err && c->kind == CLIENT_LEASE)
-			leases_place(h, c, port);
+			leases_place(h, c, place);
 		return err;
 	}
-	if (subnet_port(h, c) != PORT_NONE && subnet_port(h, c) != port)
+	if (subnet_place(h, c) != PORT_NONE && subnet_place(h, c) != place)
 		return -EBUSY;
-	place(h, c, port);
+	put(h, c, place);
 	return 0;
 }
 
@@ -514,43 +561,100 @@ uint32_t subnet_nodes(const struct hub *h)
 	return has_fabric(h) ? h->subnet->fabric.nodes : 0;
 }
 
-uint32_t subnet_port(const struct hub *h, const struct client *c)
+uint32_t subnet_place(const struct hub *h, const struct client *c)
 {
-	uint32_t port = c->slot && has_fabric(h) ? atomic_load(&h->page->slot_port[c->slot]) : 0;
+	uint32_t place = c->slot && has_fabric(h) ? atomic_load(&h->page->slot_port[c->slot]) : 0;
 
-	return port && host_has_programs(&h->subnet->fabric, port - 1) ? port - 1 : PORT_NONE;
+	return place && host_is_place(&h->subnet->fabric, place - 1) ? place - 1 : PORT_NONE;
 }
 
-void subnet_describe(const struct hub *h, const struct client *c, uint32_t device, struct page_device *d)
+bool subnet_has_index(const struct hub *h, const struct client *c, uint32_t index)
 {
-	uint32_t port = subnet_port(h, c);
+	return index < h->page->devices || (index < PAGE_DEVICES && subnet_port(h, c, index) != PORT_NONE);
+}
 
-	*d = h->page->device[device];
+uint32_t subnet_port(const struct hub *h, const struct client *c, uint32_t index)
+{
+	uint32_t place = subnet_place(h, c);
+
+	return place == PORT_NONE ? PORT_NONE : host_port(&h->subnet->fabric, place, page_port_number(h->page, index));
+}
+
+uint32_t subnet_index(const struct hub *h, const struct client *c, uint32_t port)
+{
+	uint32_t place = subnet_place(h, c), index;
+	unsigned number = place == PORT_NONE ? 0 : host_port_number(&h->subnet->fabric, place, port);
+
+	index = number ? page_index(h->page, number) : PAGE_DEVICES;
+	return index < PAGE_DEVICES ? index : PAGE_DEVICES;
+}
+
+void subnet_describe(const struct hub *h, const struct client *c, uint32_t index, struct page_device *d)
+{
+	uint32_t port = subnet_port(h, c, index);
+
+	*d = h->page->device[page_device_of(h->page, index)];
 	if (port != PORT_NONE && control_device_has(d, DEVICE_LIDS))
 		host_describe(&h->subnet->fabric, port, d);
 }
 
-enum subnet_way subnet_carry(const struct hub *h, const struct client *from, const struct client *to, const struct gmp *gmp)
+/* A packet of QP1 from a port of the fabric: *at is where it is let in. */
+static enum subnet_way carry_from(struct hub *h, uint32_t from, const struct gmp *gmp, uint32_t *at)
 {
-	uint32_t a = subnet_port(h, from), b = subnet_port(h, to);
 	const struct mad_address address = { .path = gmp->path, .pkey = gmp->pkey, .src_qpn = GSI_QPN, .dest_qpn = GSI_QPN };
-	struct walk_packet p = { .from = a, .dlid = gmp->path.dlid, .sl = gmp->path.sl, .pkey = gmp->pkey,
-				 .switches = SWITCHES_MOST };
-	struct agents *agents;
+	const struct walk_packet p = { .from = from, .dlid = gmp->path.dlid, .sl = gmp->path.sl, .pkey = gmp->pkey,
+				       .switches = SWITCHES_MOST };
+	struct agents *agents = &h->subnet->agents;
 	struct walk_route r;
 
-	if (a == PORT_NONE || b == PORT_NONE)
-		return a == b ? SUBNET_LEADS : SUBNET_LEADS_ELSEWHERE;
-	agents = &h->subnet->agents;
-	if (!fabric_has_pkey(agents->fabric, a, p.pkey))
+	if (!fabric_has_pkey(agents->fabric, from, p.pkey))
 		return SUBNET_LEADS_ELSEWHERE;
 	fabric_walk(agents->fabric, &p, &r);
 	if (!crossing_way(agents, &r, gmp->path.has_grh))
 		return SUBNET_LOSES;
-	if (r.verdict == WALK_DELIVERED && r.at == b && fabric_find_pkey(agents->fabric, b, p.pkey) >= 0)
+	*at = r.at;
+	if (r.verdict == WALK_DELIVERED && fabric_find_pkey(agents->fabric, r.at, p.pkey) >= 0)
 		return SUBNET_LEADS;
-	agents_bad_key(agents, h->now, a, &address, false, 1, PORT_NONE);
+	agents_bad_key(agents, h->now, from, &address, false, 1, PORT_NONE);
 	return SUBNET_LEADS_ELSEWHERE;
+}
+
+uint32_t subnet_destination(const struct hub *h, const struct client *from, const struct gmp *gmp)
+{
+	uint32_t port = subnet_port(h, from, (uint32_t)gmp->device);
+
+	if (port == PORT_NONE)
+		return PORT_NONE;
+	return fabric_destination(&h->subnet->fabric, &(struct walk_packet){
+		.from = port, .dlid = gmp->path.dlid, .sl = gmp->path.sl, .pkey = gmp->pkey, .switches = SWITCHES_MOST });
+}
+
+enum subnet_way subnet_carry(struct hub *h, const struct client *from, const struct client *to, const struct gmp *gmp,
+			     uint32_t *index)
+{
+	uint32_t a = subnet_port(h, from, (uint32_t)gmp->device), b = subnet_place(h, to), at;
+	enum subnet_way way;
+
+	*index = (uint32_t)gmp->device;
+	if (a == PORT_NONE || b == PORT_NONE)
+		return a == b ? SUBNET_LEADS : SUBNET_LEADS_ELSEWHERE;
+	way = carry_from(h, a, gmp, &at);
+	if (way != SUBNET_LEADS)
+		return way;
+	*index = subnet_index(h, to, at);
+	return *index < PAGE_DEVICES ? SUBNET_LEADS : SUBNET_LEADS_ELSEWHERE;
+}
+
+enum subnet_way subnet_carry_back(struct hub *h, const struct client *from, const struct gmp *gmp)
+{
+	uint32_t a = subnet_port(h, from, (uint32_t)gmp->device), at, end;
+	struct gmp back = { .path = gmp_path_back(&gmp->path) };
+	enum subnet_way way = a == PORT_NONE ? SUBNET_LEADS : carry_from(h, a, gmp, &at);
+
+	if (a == PORT_NONE || way != SUBNET_LEADS)
+		return way;
+	back.pkey = fabric_answer_pkey(&h->subnet->fabric, at, gmp->pkey);
+	return carry_from(h, at, &back, &end) == SUBNET_LEADS && end == a ? SUBNET_LEADS : SUBNET_LOSES;
 }
 
 /* ---- groups ---- */
@@ -565,10 +669,10 @@ static bool route_group(struct subnet *s, uint32_t mlid)
 	return !err;
 }
 
-void subnet_route_group(struct hub *h, const struct client *c, uint16_t mlid)
+void subnet_route_group(struct hub *h, const struct client *c, uint32_t index, uint16_t mlid)
 {
 	struct subnet *s = h->subnet;
-	uint32_t port = subnet_port(h, c), group = (uint32_t)mlid - MLID_FIRST;
+	uint32_t port = subnet_port(h, c, index), group = (uint32_t)mlid - MLID_FIRST;
 
 	if (port == PORT_NONE || !FABRIC_READ(s->fabric.port[port].lid) || group >= PAGE_GROUPS ||
 	    s->routed[group / 64] >> group % 64 & 1)
@@ -589,13 +693,13 @@ static void route_groups_again(struct subnet *s, uint32_t port)
 /* ---- links ---- */
 
 /* The trees of programs at the link's ends say what state it has. */
-static void refresh_tree(struct hub *h, uint32_t port)
+static void refresh_tree(struct hub *h, uint32_t place)
 {
 	struct subnet *s = h->subnet;
 
-	for (uint32_t which = 0; port != PORT_NONE && which < 1u << h->page->devices; which++) {
-		if (tree_has_port(s->dir, port, which))
-			tree_write_port(s->dir, h->page, &s->fabric, port, which);
+	for (uint32_t which = 0; host_is_place(&s->fabric, place) && which < 1u << h->page->devices; which++) {
+		if (tree_has_place(s->dir, place, which))
+			tree_refresh_place(s->dir, h->page, &s->fabric, place, which);
 	}
 }
 
@@ -607,9 +711,9 @@ void subnet_tell_changes(struct hub *h)
 		return;
 	s->told = s->agents.changes;
 	for (uint32_t i = 0; i < s->trees; i++) {
-		if (s->tree[i].sequence != sequence_at(s, s->tree[i].port))
-			refresh_tree(h, s->tree[i].port);
-		s->tree[i].sequence = sequence_at(s, s->tree[i].port);
+		if (s->tree[i].sequence != sequence_at(s, s->tree[i].place))
+			refresh_tree(h, s->tree[i].place);
+		s->tree[i].sequence = sequence_at(s, s->tree[i].place);
 	}
 	hub_page_changed(h, CONTROL_PAGE_FABRIC);
 }
@@ -632,6 +736,18 @@ int subnet_set_fault(struct hub *h, uint32_t port, uint32_t number, uint32_t los
 		return err;
 	agents_set_fault(&h->subnet->agents, port, loss_ppm, rate_kbps, seed);
 	subnet_tell_changes(h);
+	return 0;
+}
+
+int subnet_link_error(struct hub *h, uint32_t port, uint32_t number, enum link_error e, uint32_t times)
+{
+	int err = check_link(h, port, number);
+
+	if (err)
+		return err;
+	if (FABRIC_READ(h->subnet->fabric.port[port].state) == PORT_DOWN)
+		return -ENETDOWN;
+	agents_link_error(&h->subnet->agents, h->now, port, e, times);
 	return 0;
 }
 

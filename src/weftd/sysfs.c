@@ -26,8 +26,8 @@
 #define MAD_ABI 5
 #define CM_ABI 4
 
-/* Eight devices have less than 250 folders; the longest name of one has 60 bytes. */
-enum { FOLDERS = 320, FOLDER_NAME = 128 };
+/* Eight devices of eight ports have less than 1000 folders; the longest name of one has 60 bytes. */
+enum { FOLDERS = 1200, FOLDER_NAME = 128 };
 
 /* One walk writes the files and removes them: which names there are is told once. */
 enum phase { WRITING, DROPPING_FILES, DROPPING_FOLDERS };
@@ -140,15 +140,26 @@ __attribute__((format(printf, 2, 3))) static void enter(struct tree *t, const ch
 		t->error = t->dir;
 }
 
+enum { FILE_MOST = 4096 };
+
+/* Most files of a tree that is written again say so already: reading them spares the file system a change of each. */
+static bool says(int fd, const char *text, size_t bytes)
+{
+	char is[FILE_MOST];
+	ssize_t n = read(fd, is, sizeof(is));
+
+	return n == (ssize_t)bytes && memcmp(is, text, bytes) == 0;
+}
+
 static int write_file(int dir, const char *name, const char *text, size_t bytes)
 {
-	int fd = entry_open(dir, name, O_WRONLY | O_CREAT, 0644);
+	int fd = entry_open(dir, name, O_RDWR | O_CREAT, 0644);
 	int error = 0;
 
 	if (fd < 0)
 		return fd;
 	errno = 0;
-	if (write(fd, text, bytes) != (ssize_t)bytes || ftruncate(fd, (off_t)bytes))
+	if (!says(fd, text, bytes) && (pwrite(fd, text, bytes, 0) != (ssize_t)bytes || ftruncate(fd, (off_t)bytes)))
 		error = errno ? -errno : -EIO;
 	close(fd);
 	return error;
@@ -163,7 +174,7 @@ static void drop_file(struct tree *t, const char *name)
 /* Writes one line to a file of the folder entered, or removes it. */
 __attribute__((format(printf, 3, 4))) static void put(struct tree *t, const char *name, const char *format, ...)
 {
-	char text[4096];
+	char text[FILE_MOST];
 	va_list ap;
 	int n;
 
@@ -230,23 +241,24 @@ static void put_zeros(struct tree *t, const char *const *names, int n)
 		put(t, names[i], "0");
 }
 
-static void write_gids(struct tree *t, const struct sysfs_device *d)
+static void write_gids(struct tree *t, const struct sysfs_device *d, int number)
 {
+	const struct sysfs_port *p = &d->port[number - 1];
 	char name[16];
 
-	enter(t, "sys/class/infiniband/%s/ports/1/gids", d->name);
-	for (int i = 0; i < d->gid_count; i++)
-		put_gid(t, i, d->gids[i].raw);
-	enter(t, "sys/class/infiniband/%s/ports/1/gid_attrs/types", d->name);
-	for (int i = 0; i < d->gid_count; i++) {
+	enter(t, "sys/class/infiniband/%s/ports/%d/gids", d->name, number);
+	for (int i = 0; i < p->gid_count; i++)
+		put_gid(t, i, p->gids[i].raw);
+	enter(t, "sys/class/infiniband/%s/ports/%d/gid_attrs/types", d->name, number);
+	for (int i = 0; i < p->gid_count; i++) {
 		snprintf(name, sizeof(name), "%d", i);
-		put(t, name, "%s", d->gids[i].type);
+		put(t, name, "%s", p->gids[i].type);
 	}
-	enter(t, "sys/class/infiniband/%s/ports/1/gid_attrs/ndevs", d->name);
-	for (int i = 0; i < d->gid_count; i++) {
+	enter(t, "sys/class/infiniband/%s/ports/%d/gid_attrs/ndevs", d->name, number);
+	for (int i = 0; i < p->gid_count; i++) {
 		snprintf(name, sizeof(name), "%d", i);
-		if (d->gids[i].ndev)
-			put(t, name, "%s", d->gids[i].ndev);
+		if (p->gids[i].ndev)
+			put(t, name, "%s", p->gids[i].ndev);
 	}
 }
 
@@ -281,38 +293,54 @@ static void put_rate(struct tree *t, unsigned width, unsigned speed)
 	put(t, "rate", "%u%s Gb/sec (%uX %s)", rate / 10, rate % 10 ? ".5" : "", lanes, speeds[row].name);
 }
 
-static void write_hw_counters(struct tree *t, const struct sysfs_device *d)
+static void write_hw_counters(struct tree *t, const struct sysfs_device *d, int number)
 {
 	if (t->phase == WRITING && !d->hw_counters)
 		return;
-	enter(t, "sys/class/infiniband/%s/ports/1/hw_counters", d->name);
+	enter(t, "sys/class/infiniband/%s/ports/%d/hw_counters", d->name, number);
 	put_zeros(t, hw_counters, COUNT(hw_counters));
 	put(t, "lifespan", "0");	/* milliseconds: what is read is new */
 }
 
-static void write_port(struct tree *t, const struct sysfs_device *d)
+/* What a subnet manager changes of a port. */
+static void write_state(struct tree *t, const struct sysfs_device *d, int number)
 {
+	const struct sysfs_port *p = &d->port[number - 1];
 	char name[16];
 
-	enter(t, "sys/class/infiniband/%s/ports/1", d->name);
-	put(t, "state", "%u: %s", d->state, state_name(d->state));
-	put(t, "phys_state", "%u: %s", d->phys_state, phys_state_name(d->phys_state));
-	put_rate(t, d->width, d->speed);
+	enter(t, "sys/class/infiniband/%s/ports/%d", d->name, number);
+	put(t, "state", "%u: %s", p->state, state_name(p->state));
+	put(t, "phys_state", "%u: %s", p->phys_state, phys_state_name(p->phys_state));
+	put_rate(t, p->width, p->speed);
 	put(t, "link_layer", "%s", d->ethernet ? "Ethernet" : "InfiniBand");
-	put(t, "lid", "0x%x", d->lid);
-	put(t, "lid_mask_count", "%u", d->lmc);
-	put(t, "sm_lid", "0x%x", d->sm_lid);
-	put(t, "sm_sl", "%u", d->sm_sl);
-	put(t, "cap_mask", "0x%08x", d->cap_mask);
-	enter(t, "sys/class/infiniband/%s/ports/1/pkeys", d->name);
-	for (int i = 0; i < d->pkey_count; i++) {
+	put(t, "lid", "0x%x", p->lid);
+	put(t, "lid_mask_count", "%u", p->lmc);
+	put(t, "sm_lid", "0x%x", p->sm_lid);
+	put(t, "sm_sl", "%u", p->sm_sl);
+	put(t, "cap_mask", "0x%08x", p->cap_mask);
+	enter(t, "sys/class/infiniband/%s/ports/%d/pkeys", d->name, number);
+	for (int i = 0; i < p->pkey_count; i++) {
 		snprintf(name, sizeof(name), "%d", i);
-		put(t, name, "0x%04x", d->pkeys[i]);
+		put(t, name, "0x%04x", p->pkeys[i]);
 	}
-	enter(t, "sys/class/infiniband/%s/ports/1/counters", d->name);
+	write_gids(t, d, number);
+}
+
+static void write_port(struct tree *t, const struct sysfs_device *d, int number)
+{
+	write_state(t, d, number);
+	enter(t, "sys/class/infiniband/%s/ports/%d/counters", d->name, number);
 	put_zeros(t, port_counters, COUNT(port_counters));
-	write_hw_counters(t, d);
-	write_gids(t, d);
+	write_hw_counters(t, d, number);
+}
+
+/* When removing, how many a device has is not known: the folders that are there are looked at. */
+static bool has_port(struct tree *t, const struct sysfs_device *d, int number)
+{
+	if (t->phase == WRITING || number == 1)
+		return true;
+	enter(t, "sys/class/infiniband/%s/ports/%d", d->name, number);
+	return t->dir >= 0;
 }
 
 static bool drop_interface(void *arg, const char *name)
@@ -348,9 +376,9 @@ static void write_parent(struct tree *t, const struct sysfs_device *d)
 		enter(t, "sys/class/infiniband/%s/device/infiniband_verbs/uverbs%d", d->name, i);
 	if (t->phase != WRITING)
 		drop_interfaces(t, d);
-	for (int i = 0; i < d->gid_count && t->phase == WRITING; i++)
-		if (d->gids[i].ndev)
-			enter(t, "sys/class/infiniband/%s/device/net/%s", d->name, d->gids[i].ndev);
+	for (int i = 0; i < d->port[0].gid_count && t->phase == WRITING; i++)
+		if (d->port[0].gids[i].ndev)
+			enter(t, "sys/class/infiniband/%s/device/net/%s", d->name, d->port[0].gids[i].ndev);
 }
 
 static void write_ca(struct tree *t, const struct sysfs_device *d)
@@ -365,7 +393,9 @@ static void write_ca(struct tree *t, const struct sysfs_device *d)
 	put(t, "hca_type", "weft");
 	put(t, "board_id", "%s", d->board_id);
 	write_parent(t, d);
-	write_port(t, d);
+	for (int number = 1; number <= d->ports; number++)
+		if (has_port(t, d, number))
+			write_port(t, d, number);
 }
 
 static void write_uverbs(struct tree *t, const struct sysfs_device *d)
@@ -387,18 +417,18 @@ static void write_uverbs(struct tree *t, const struct sysfs_device *d)
 	put(t, name, "%s", d->name);
 }
 
-/* umadN and issmN differ in name and minor alone. */
-static void write_mad_node(struct tree *t, const struct sysfs_device *d, const char *node, int index, int minor)
+/* umadN and issmN differ in name and minor alone. Who opens one reads there whose port it is (abi/shim/issm_device.c). */
+static void write_mad_node(struct tree *t, const struct sysfs_device *d, int number, const char *node, int index, int minor)
 {
 	char name[32];
 
 	snprintf(name, sizeof(name), "%s%d", node, index);
 	enter(t, "sys/class/infiniband_mad/%s", name);
 	put(t, "ibdev", "%s", d->name);
-	put(t, "port", "1");
+	put(t, "port", "%d", number);
 	put(t, "dev", "%d:%d", IB_MAJOR, minor + index);
 	enter(t, "dev/infiniband");
-	put(t, name, "%s", d->name);
+	put(t, name, "%s %d", d->name, number);
 }
 
 static void write_classes(struct tree *t)
@@ -427,9 +457,11 @@ static void write_devices(struct tree *t, const struct sysfs_device *devs, int n
 		write_uverbs(t, &devs[i]);
 		if (devs[i].ethernet)
 			continue;
-		write_mad_node(t, &devs[i], "umad", mads, UMAD_MINOR);
-		write_mad_node(t, &devs[i], "issm", mads, ISSM_MINOR);
-		mads++;
+		/* all devices have no more ports together than there are devices */
+		for (int number = 1; number <= devs[i].ports && mads < SYSFS_PORTS; number++, mads++) {
+			write_mad_node(t, &devs[i], number, "umad", mads, UMAD_MINOR);
+			write_mad_node(t, &devs[i], number, "issm", mads, ISSM_MINOR);
+		}
 	}
 	leave(t);
 }
@@ -447,14 +479,27 @@ int sysfs_write(int dir, const char *name, const struct sysfs_device *devs, int 
 	return t.error;
 }
 
-static int write_values(int dir, const char *name, const char *device, const char *folder, const char *const *files, int n,
-			const uint64_t *value)
+int sysfs_write_ports(int dir, const char *name, const struct sysfs_device *d)
 {
 	struct tree t = { .name = name, .dir = -ENOENT, .root = entry_enter(dir, name, 0) };
 
 	if (t.root < 0)
 		return t.root;
-	enter(&t, "sys/class/infiniband/%s/ports/1/%s", device, folder);
+	for (int number = 1; number <= d->ports; number++)
+		write_state(&t, d, number);
+	leave(&t);
+	close(t.root);
+	return t.error;
+}
+
+static int write_values(int dir, const char *name, const char *device, unsigned port, const char *folder,
+			const char *const *files, int n, const uint64_t *value)
+{
+	struct tree t = { .name = name, .dir = -ENOENT, .root = entry_enter(dir, name, 0) };
+
+	if (t.root < 0)
+		return t.root;
+	enter(&t, "sys/class/infiniband/%s/ports/%u/%s", device, port, folder);
 	for (int i = 0; i < n; i++)
 		put(&t, files[i], "%llu", (unsigned long long)value[i]);
 	leave(&t);
@@ -462,14 +507,14 @@ static int write_values(int dir, const char *name, const char *device, const cha
 	return t.error;
 }
 
-int sysfs_write_counters(int dir, const char *name, const char *device, const uint64_t value[SYSFS_COUNTERS])
+int sysfs_write_counters(int dir, const char *name, const char *device, unsigned port, const uint64_t value[SYSFS_COUNTERS])
 {
-	return write_values(dir, name, device, "counters", port_counters, SYSFS_COUNTERS, value);
+	return write_values(dir, name, device, port, "counters", port_counters, SYSFS_COUNTERS, value);
 }
 
 int sysfs_write_hw_counters(int dir, const char *name, const char *device, const uint64_t value[SYSFS_HW_COUNTERS])
 {
-	return write_values(dir, name, device, "hw_counters", hw_counters, SYSFS_HW_COUNTERS, value);
+	return write_values(dir, name, device, 1, "hw_counters", hw_counters, SYSFS_HW_COUNTERS, value);
 }
 
 /* Longer names first: what is in a folder before the folder. */
@@ -527,6 +572,7 @@ static void drop_files(struct tree *t)
 {
 	static const struct sysfs_gid gids[SYSFS_GIDS] = { [0 ... SYSFS_GIDS - 1] = { .type = "", .ndev = "" } };
 	static const uint16_t pkeys[SYSFS_PKEYS];
+	const struct sysfs_port any = { .gids = gids, .gid_count = SYSFS_GIDS, .pkeys = pkeys, .pkey_count = SYSFS_PKEYS };
 	struct sysfs_device all[SYSFS_DEVICES];
 	struct found f = { 0 };
 
@@ -535,8 +581,7 @@ static void drop_files(struct tree *t)
 		entry_visit(t->dir, note_device, &f);
 	for (int i = 0; i < SYSFS_DEVICES; i++)
 		all[i] = (struct sysfs_device){ .name = f.name[i], .index = i, .node_desc = "", .fw_ver = "", .board_id = "",
-						.gids = gids, .gid_count = SYSFS_GIDS, .pkeys = pkeys,
-						.pkey_count = SYSFS_PKEYS };
+						.ports = SYSFS_PORTS, .port = { [0 ... SYSFS_PORTS - 1] = any } };
 	write_devices(t, all, SYSFS_DEVICES);
 }
 

@@ -22,6 +22,7 @@
 /* As ibv_query_device says. */
 #define VENDOR 0x027766
 
+/* What a description points to. */
 struct texts {
 	struct sysfs_gid gids[PAGE_GIDS];
 	char desc[NODE_DESCRIPTION + 1];
@@ -55,6 +56,24 @@ static void name_node(const struct page_device *d, const char *host, const char 
 			*p = '?';
 }
 
+static struct sysfs_port describe_port(const struct page_device *d, struct texts *t)
+{
+	return (struct sysfs_port){
+		.lid = d->lid,
+		.sm_lid = d->sm_lid,
+		.lmc = d->lmc,
+		.state = d->port_state,
+		.phys_state = d->phys_state,
+		.width = d->width,
+		.speed = d->speed,
+		.cap_mask = CAP_MASK,
+		.gids = t->gids,
+		.gid_count = describe_gids(d, t->gids),
+		.pkeys = d->pkey,
+		.pkey_count = d->pkeys,
+	};
+}
+
 static void describe(const struct page_device *d, uint32_t index, struct texts *t, struct sysfs_device *to)
 {
 	*to = (struct sysfs_device){
@@ -68,18 +87,8 @@ static void describe(const struct page_device *d, uint32_t index, struct texts *
 		.sys_image_guid = d->system_guid,
 		.vendor_id = VENDOR,
 		.vendor_part_id = 1,
-		.lid = d->lid,
-		.sm_lid = d->sm_lid,
-		.lmc = d->lmc,
-		.state = d->port_state,
-		.phys_state = d->phys_state,
-		.width = d->width,
-		.speed = d->speed,
-		.cap_mask = CAP_MASK,
-		.gids = t->gids,
-		.gid_count = describe_gids(d, t->gids),
-		.pkeys = d->pkey,
-		.pkey_count = d->pkeys,
+		.ports = 1,
+		.port[0] = describe_port(d, t),
 		.hw_counters = true,
 	};
 }
@@ -157,50 +166,101 @@ int tree_write_some(const struct rundir *dir, const struct fabric_page *page, ui
 	return write_one(dir, all.devices, page->devices, 0, which);
 }
 
-int tree_write_port(const struct rundir *dir, const struct fabric_page *page, const struct fabric *f, uint32_t port,
-		    uint32_t which)
-{
-	struct page_device at_port[PAGE_DEVICES];
-	struct description all;
+struct placed {
+	struct page_device device;
+	struct texts text;
+};
 
+/* All devices as programs at a place see them: of ports by their index. */
+struct places {
+	struct sysfs_device devices[PAGE_DEVICES];
+	struct placed ports[PAGE_DEVICES];
+};
+
+/* The port of this index. */
+static struct sysfs_port describe_at(const struct fabric_page *page, uint32_t index, const struct fabric *f, uint32_t place,
+				     struct placed *p)
+{
+	p->device = page->device[page_device_of(page, index)];
+	host_describe(f, host_port(f, place, page_port_number(page, index)), &p->device);
+	return describe_port(&p->device, &p->text);
+}
+
+static void describe_place(const struct fabric_page *page, const struct fabric *f, uint32_t place, struct places *to)
+{
+	unsigned ports = host_ports(f, place);
+
+	_Static_assert((int)SYSFS_PORTS >= (int)PAGE_DEVICES, "a device may have all ports");
 	for (uint32_t i = 0; i < page->devices; i++) {
-		at_port[i] = page->device[i];
-		if (control_device_has(&at_port[i], DEVICE_LIDS))
-			host_describe(f, port, &at_port[i]);
-		name_node(&at_port[i], "", f->node[f->owner[port]].description, &all.texts[i]);
-		describe(&at_port[i], i, &all.texts[i], &all.devices[i]);
-		all.devices[i].hw_counters = !control_device_has(&at_port[i], DEVICE_LIDS);
+		struct placed *p = &to->ports[i];
+		bool has_lids = control_device_has(&page->device[i], DEVICE_LIDS);
+		uint32_t index;
+
+		p->device = page->device[i];
+		if (has_lids)
+			host_describe(f, host_port(f, place, 1), &p->device);
+		name_node(&p->device, "", f->node[f->owner[place]].description, &p->text);
+		describe(&p->device, i, &p->text, &to->devices[i]);
+		to->devices[i].hw_counters = !has_lids;
+		for (unsigned n = 2; has_lids && n <= ports && (index = page_index(page, n)) < PAGE_DEVICES; n++)
+			to->devices[i].port[to->devices[i].ports++] = describe_at(page, index, f, place, &to->ports[index]);
 	}
-	return write_one(dir, all.devices, page->devices, port + 1, which);
 }
 
-bool tree_has_port(const struct rundir *dir, uint32_t port, uint32_t which)
+int tree_write_place(const struct rundir *dir, const struct fabric_page *page, const struct fabric *f, uint32_t place,
+		     uint32_t which)
 {
-	return has_tree(dir, port + 1, which);
+	struct places p;
+
+	describe_place(page, f, place, &p);
+	return write_one(dir, p.devices, page->devices, place + 1, which);
 }
 
-struct port_visit {
-	void (*visit)(void *arg, uint32_t port);
+void tree_refresh_place(const struct rundir *dir, const struct fabric_page *page, const struct fabric *f, uint32_t place,
+			uint32_t which)
+{
+	char name[RUNDIR_TREE_NAME];
+	struct places p;
+	int err = 0;
+
+	rundir_tree_name(place + 1, which, name);
+	describe_place(page, f, place, &p);
+	for (uint32_t i = 0; i < page->devices && !err; i++) {
+		if (is_one_of(i, which) && control_device_has(&page->device[i], DEVICE_LIDS))
+			err = sysfs_write_ports(dir->own, name, &p.devices[i]);
+	}
+	if (err)
+		log_line(LOG_ERROR, "the device files of a port in %s/%s do not follow its changes: %s", dir->path,
+			 CONTROL_OWN "/" RUNDIR_TREE, err == -EEXIST ? "weft did not make what is there" : strerror(-err));
+}
+
+bool tree_has_place(const struct rundir *dir, uint32_t place, uint32_t which)
+{
+	return has_tree(dir, place + 1, which);
+}
+
+struct place_visit {
+	void (*visit)(void *arg, uint32_t place);
 	void *arg;
 };
 
 static bool visit_name(void *arg, const char *name)
 {
-	const struct port_visit *v = arg;
+	const struct place_visit *v = arg;
 	char *end;
-	unsigned long port;
+	unsigned long place;
 
 	if (strncmp(name, RUNDIR_PORT_TREE, strlen(RUNDIR_PORT_TREE)) != 0)
 		return true;
-	port = strtoul(name + strlen(RUNDIR_PORT_TREE), &end, 10);
-	if (port < TOPOLOGY_PORTS && (!*end || *end == '-'))
-		v->visit(v->arg, (uint32_t)port);
+	place = strtoul(name + strlen(RUNDIR_PORT_TREE), &end, 10);
+	if (place < TOPOLOGY_PORTS && (!*end || *end == '-'))
+		v->visit(v->arg, (uint32_t)place);
 	return true;
 }
 
-void tree_visit_ports(const struct rundir *dir, void (*visit)(void *arg, uint32_t port), void *arg)
+void tree_visit_places(const struct rundir *dir, void (*visit)(void *arg, uint32_t place), void *arg)
 {
-	entry_visit(dir->own, visit_name, &(struct port_visit){ visit, arg });
+	entry_visit(dir->own, visit_name, &(struct place_visit){ visit, arg });
 }
 
 struct removal {
@@ -226,7 +286,7 @@ static bool remove_trees(const struct rundir *dir, const char *begin)
 	return r.is_whole;
 }
 
-bool tree_remove_ports(const struct rundir *dir)
+bool tree_remove_places(const struct rundir *dir)
 {
 	return remove_trees(dir, RUNDIR_PORT_TREE);
 }

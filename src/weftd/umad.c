@@ -3,9 +3,14 @@
 #include "base/log.h"
 #include "control/devices.h"
 #include "fabric/host.h"
+#include "mgmt/gmp.h"
 #include "weftd/joins.h"
+#include "weftd/manager.h"
+#include "weftd/paths.h"
 #include "weftd/random.h"
+#include "weftd/seed_sa.h"
 #include "weftd/subnet.h"
+#include "wire/sa.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -19,6 +24,7 @@ struct mad_port {
 	uint8_t secret[16];
 	umad_heard *heard;		/* weftd's own, without a client; NULL: a program's */
 	void *arg;
+	bool gives_back;		/* the program says which datagrams it is done with */
 	bool is_sm;			/* it makes its port a subnet manager's, and has no datagrams */
 	struct control_mad head;	/* of a datagram that comes in pieces; total 0: none does */
 	uint8_t *data;			/* owned: what has come of it; NULL: it is lost */
@@ -84,11 +90,19 @@ static enum mad_fate carry(void *arg, wtime now, uint32_t from, unsigned qpn, co
 	struct hub *h = arg;
 	struct mad_arrival at;
 	struct mad_address a;
+	enum mad_outcome outcome;
+	bool is_count, is_set;
 
 	if (!is_placed(h, from))
 		return MAD_WAS_LOST;
 	write_address(h, from, qpn, to, &a);
-	return fate_of(h, agents_mad(&h->subnet->agents, now, from, &a, mad, &at), &at, port, sender);
+	h->subnet->agents.buffers = &h->mads.buffers;
+	is_count = mad[1] == MAD_CLASS_PERF;
+	is_set = mad[3] == MAD_SET;
+	outcome = agents_mad(&h->subnet->agents, now, from, &a, mad, &at);
+	if (is_count)
+		subnet_counts_read(h, is_set);
+	return fate_of(h, outcome, &at, port, sender);
 }
 
 static enum mad_fate refuse(void *arg, wtime now, uint32_t *port, struct mad_remote *sender, uint8_t mad[MAD_BYTES])
@@ -98,6 +112,8 @@ static enum mad_fate refuse(void *arg, wtime now, uint32_t *port, struct mad_rem
 
 	if (!is_placed(h, *port))
 		return MAD_WAS_LOST;
+	if (seed_sa_begins(h, *port, mad))
+		return MAD_HAS_ARRIVED;
 	return fate_of(h, agents_refuse(&h->subnet->agents, now, &h->mad_at, mad, &at), &at, port, sender);
 }
 
@@ -115,7 +131,7 @@ static void fill_head(struct control_mad *head, const struct mad_letter *l)
 }
 
 /* Dropped when the program does not read. */
-static void deliver(void *arg, struct mad_file *f, const struct mad_letter *l)
+static bool deliver(void *arg, struct mad_file *f, const struct mad_letter *l)
 {
 	struct hub *h = arg;
 	const struct mad_port *p = mad_port_of(f);
@@ -126,11 +142,11 @@ static void deliver(void *arg, struct mad_file *f, const struct mad_letter *l)
 
 	if (p->heard) {
 		p->heard(p->arg, l);
-		return;
+		return false;
 	}
 	if (!h->ops->has_room(h, c)) {
 		c->mads_dropped++;
-		return;
+		return false;
 	}
 	fill_head(&head, l);
 	while (goes_on && head.at < head.total) {
@@ -142,6 +158,7 @@ static void deliver(void *arg, struct mad_file *f, const struct mad_letter *l)
 		goes_on = h->ops->send(h, c, &msg, (char *)text, NULL, 0);
 		head.at += bytes;
 	}
+	return p->gives_back && !l->status;
 }
 
 static bool may_hold(void *arg, const struct mad_file *f, size_t more)
@@ -160,6 +177,7 @@ void umad_start(struct hub *h)
 	random_bytes(&key, sizeof(key));
 	mad_clients_init(&h->mads, &ops, h, &key);
 	list_init(&h->joins);
+	list_init(&h->paths);
 }
 
 /* What agents of the fabric say by themselves. */
@@ -186,23 +204,33 @@ void umad_expire(struct hub *h)
 		return;
 	if (agents_deadline(&h->subnet->agents) <= h->now)
 		pull_agents(h);
+	manager_expire(h);
 	joins_expire(h);
+	paths_expire(h);
+	seed_sa_expire(h);
 	subnet_tell_changes(h);
 }
 
 wtime umad_deadline(const struct hub *h)
 {
-	wtime agents = subnet_nodes(h) ? agents_deadline(&h->subnet->agents) : WTIME_NEVER;
+	const wtime each[] = { mad_clients_deadline(&h->mads), joins_deadline(h), paths_deadline(h),
+			       manager_deadline(h), seed_sa_deadline(h),
+			       subnet_nodes(h) ? agents_deadline(&h->subnet->agents) : WTIME_NEVER };
+	wtime first = WTIME_NEVER;
 
-	return wtime_min(wtime_min(mad_clients_deadline(&h->mads), joins_deadline(h)), agents);
+	for (size_t i = 0; i < sizeof(each) / sizeof(*each); i++)
+		first = wtime_min(first, each[i]);
+	return first;
 }
 
 /* ---- files ---- */
 
-/* The port of the fabric that a program means, in *port. Without a name it is at none. */
-static int find_port(const struct hub *h, const char *text, uint32_t bytes, uint32_t *port)
+/* The port of the fabric that a program means, in *port: of its place that of this number, 0: the first. Without a name it is at
+ * none. */
+static int find_port(const struct hub *h, const char *text, uint32_t bytes, unsigned number, uint32_t *port)
 {
 	char name[NODE_DESCRIPTION + 8];
+	uint32_t place;
 
 	*port = PORT_NONE;
 	if (!bytes)
@@ -211,8 +239,10 @@ static int find_port(const struct hub *h, const char *text, uint32_t bytes, uint
 		return -ENOENT;
 	memcpy(name, text, bytes);
 	name[bytes] = '\0';
-	*port = host_find_port(&h->subnet->fabric, name);
-	return host_has_programs(&h->subnet->fabric, *port) ? 0 : -ENOENT;
+	place = host_find_place(&h->subnet->fabric, name);
+	if (place != PORT_NONE)
+		*port = host_port(&h->subnet->fabric, place, number ? number : 1);
+	return *port == PORT_NONE ? -ENOENT : 0;
 }
 
 /* A file that makes its port a manager's has come or gone. */
@@ -239,7 +269,7 @@ static int open_port(struct hub *h, struct client *c, const struct control_msg *
 		return -ENODEV;
 	if (msg->a && !hub_is_owner(h, c))
 		return -EPERM;
-	err = find_port(h, text, msg->text_bytes, &port);
+	err = find_port(h, text, msg->text_bytes, msg->c, &port);
 	if (err)
 		return err;
 	p = calloc(1, sizeof(*p));
@@ -247,6 +277,7 @@ static int open_port(struct hub *h, struct client *c, const struct control_msg *
 		return -ENOMEM;
 	p->client = c;
 	p->is_sm = msg->a;
+	p->gives_back = msg->b == 1;
 	random_bytes(p->secret, sizeof(p->secret));
 	mad_file_open(&h->mads, &p->file, port);
 	c->mad_port = p;
@@ -266,6 +297,11 @@ void umad_port(struct hub *h, struct client *c, const struct control_msg *msg, c
 
 	if (!err)
 		umad_secret(&c->mad_port->file, answer.gid);
+	answer.b = answer.c = 0;
+	if (!err && c->mad_port->file.port != PORT_NONE) {
+		answer.b = FABRIC_READ(h->subnet->fabric.port[c->mad_port->file.port].sm_lid);
+		answer.c = seed_sa_lid(h);
+	}
 	hub_answer(h, c, &answer, -err);
 }
 
@@ -280,6 +316,11 @@ void umad_leave(struct hub *h, struct client *c)
 {
 	struct mad_port *p = c->mad_port;
 
+	for (int i = 0; i < PAGE_DEVICES; i++) {
+		if (c->mad_pool[i])
+			mad_pool_put(&h->mads.buffers, c->mad_pool[i]);
+		c->mad_pool[i] = NULL;
+	}
 	if (!p)
 		return;
 	mad_file_close(&h->mads, &p->file);
@@ -334,6 +375,31 @@ void umad_close(struct hub *h, struct mad_port *p)
 	free(p);
 }
 
+struct mad_port *umad_open_sa(struct hub *h, uint32_t port, umad_heard *heard, void *arg)
+{
+	return umad_open(h, port, &(struct mad_registration){ .mgmt_class = MAD_CLASS_SA, .class_version = SA_CLASS_VERSION },
+			 heard, arg);
+}
+
+int umad_ask_sa(struct hub *h, struct mad_port *p, const struct sa_request *r, uint8_t mad[MAD_BYTES])
+{
+	const struct fabric *f = &h->subnet->fabric;
+	const struct fabric_port *port = &f->port[p->file.port];
+	int index = fabric_find_pkey(f, p->file.port, PKEY_DEFAULT);
+	const struct mad_header head = {
+		.base_version = MAD_BASE_VERSION, .mgmt_class = MAD_CLASS_SA, .class_version = SA_CLASS_VERSION,
+		.method = r->method, .tid = r->tid, .attr_id = r->attr_id,
+	};
+	const struct mad_letter letter = {
+		.timeout_ms = r->timeout_ms, .retries = r->retries, .data = mad, .bytes = MAD_BYTES,
+		.remote = { .qpn = GSI_QPN, .qkey = GSI_QKEY, .lid = FABRIC_READ(port->sm_lid), .sl = FABRIC_READ(port->sm_sl),
+			    .pkey_index = (uint16_t)(index < 0 ? 0 : index) },
+	};
+
+	mad_header_build(&head, mad);
+	return umad_ask(h, p, &letter);
+}
+
 /* ---- agents ---- */
 
 /* All are compared, and each wholly: how long it takes tells nothing of a secret. */
@@ -375,6 +441,8 @@ void umad_agent(struct hub *h, struct client *c, const struct control_msg *msg, 
 		err = -ENOENT;
 	} else if (msg->a == 1) {
 		err = mad_unregister(&h->mads, &p->file, msg->b);
+	} else if (msg->a == 2) {
+		err = mad_change_buffers(&p->file, msg->b, (int32_t)msg->service);
 	} else if (!msg->a && msg->text_bytes == sizeof(agent)) {
 		memcpy(&agent, text, sizeof(agent));
 		err = add_agent(h, c, p, &agent, &answer.b);
@@ -472,6 +540,8 @@ void umad_input(struct hub *h, struct client *c, const struct control_msg *msg, 
 		h->ops->drop(h, c, "a datagram that is none");
 		return;
 	}
+	if (msg->a)
+		mad_gave_back(&p->file, head.agent, msg->a);
 	if (!head.at && bytes == head.total) {
 		send_whole(h, c, &head, data);
 		return;
@@ -487,4 +557,26 @@ void umad_input(struct hub *h, struct client *c, const struct control_msg *msg, 
 	if (p->data)
 		send_whole(h, c, &p->head, p->data);
 	drop_pieces(p);
+}
+
+void umad_done(struct hub *h, struct client *c, const struct control_msg *msg)
+{
+	if (c->mad_port && !c->mad_port->is_sm)
+		mad_gave_back(&c->mad_port->file, msg->a, msg->b);
+	else
+		h->ops->drop(h, c, "a file without datagrams is done with some");
+}
+
+bool umad_admits_cm(struct hub *h, struct client *c, uint32_t index)
+{
+	struct mad_pool **pool = &c->mad_pool[index % PAGE_DEVICES];
+
+	if (!*pool)
+		*pool = mad_pool_get(&h->mads.buffers, subnet_port(h, c, index));
+	return !*pool || mad_pool_pass(h->now, *pool, MAD_RESIDENT_CM);
+}
+
+const struct client *umad_client(const struct mad_file *f)
+{
+	return mad_port_of(f)->client;
 }

@@ -15,10 +15,27 @@ struct mad_port *umad_open(struct hub *h, uint32_t port, const struct mad_regist
 int umad_ask(struct hub *h, struct mad_port *p, const struct mad_letter *l);
 void umad_close(struct hub *h, struct mad_port *p);
 
+/* The same of who asks the subnet administration of the port's subnet. */
+struct mad_port *umad_open_sa(struct hub *h, uint32_t port, umad_heard *heard, void *arg);
+struct sa_request {
+	uint8_t method;
+	uint16_t attr_id;
+	uint32_t tid, timeout_ms, retries;
+};
+/* mad: the record with its mask; the head is written here. 0 or -errno. */
+int umad_ask_sa(struct hub *h, struct mad_port *p, const struct sa_request *r, uint8_t mad[MAD_BYTES]);
+
 /* CTL_MAD_PORT, CTL_MAD_AGENT, CTL_MAD. */
 void umad_port(struct hub *h, struct client *c, const struct control_msg *msg, const char *text, const int *fds, int nfds);
 void umad_agent(struct hub *h, struct client *c, const struct control_msg *msg, const char *text, const int *fds, int nfds);
 void umad_input(struct hub *h, struct client *c, const struct control_msg *msg, const char *text, const int *fds, int nfds);
+/* CTL_MAD_DONE. */
+void umad_done(struct hub *h, struct client *c, const struct control_msg *msg);
+/* A message of the connection manager has come for this process, at its port of this index. False: the port has no receive buffer
+ * for it, and it is lost. */
+bool umad_admits_cm(struct hub *h, struct client *c, uint32_t index);
+/* Whose file it is; NULL: weftd's own. */
+const struct client *umad_client(const struct mad_file *f);
 /* The connection ends. */
 void umad_leave(struct hub *h, struct client *c);
 

@@ -60,6 +60,9 @@ enum cm_transport {
 	CM_TRANSPORT_RC = 0, CM_TRANSPORT_UC = 1, CM_TRANSPORT_RD = 2, CM_TRANSPORT_EXTENDED = 3, CM_EXTENDED_XRC = 1,
 };
 
+/* IBA 12.6.8: REP.failover_accepted, what becomes of the alternate path of the REQ */
+enum cm_failover { CM_FAILOVER_ACCEPTED = 0, CM_FAILOVER_UNSUPPORTED, CM_FAILOVER_REFUSED };
+
 /* IBA 12.6.7.2, table 109 */
 enum cm_rej_reason {
 	CM_REJ_NO_QP = 1, CM_REJ_NO_EEC, CM_REJ_NO_RESOURCES, CM_REJ_TIMEOUT, CM_REJ_UNSUPPORTED, CM_REJ_INVALID_COMM_ID,

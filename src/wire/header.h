@@ -1,6 +1,6 @@
 /* Every header of a packet on one page: the specifications' tables as field lists. F(member of struct packet, byte, bit from
  * the msb, width) makes parsing, building and printing, so that they cannot disagree. Members `resv.*` are the reserved
- * fields, which a receiver ignores (IBA 9.2: "ignored on receive") and a sender leaves 0, but for BTH_SELECTIVE. */
+ * fields, which a receiver ignores (IBA 9.2: "ignored on receive") and a sender leaves 0, but for BTH_SELECTIVE and BTH_MARKS. */
 #ifndef WEFT_WIRE_HEADER_H
 #define WEFT_WIRE_HEADER_H
 
@@ -37,6 +37,9 @@ enum {
 	F(path.flow_label, 1, 4, 20)	\
 	F(path.hop_limit, 7, 0, 8)
 enum { IPV6_SOURCE = 8, IPV6_DESTINATION = 24 };
+
+/* RFC 3168, 5: the two low bits of the traffic class */
+enum { ECN_BITS = 3, ECN_ECT0 = 2, ECN_CE = 3 };
 
 /* RFC 791, 3.1 */
 #define IPV4_VERSION	0, 0, 4
@@ -81,6 +84,39 @@ enum { IPV4_ID = 4, IPV4_SOURCE = 12, IPV4_DESTINATION = 16, IPV4_DF = 0x4000 };
  * value, so that who knows only one is a stranger to who knows the other. W was for 64 bits, w for peers that repeat no part of a
  * READ. */
 enum { BTH_SELECTIVE = 0x73 };
+
+/* Or that, and by which of its paths a request goes: BTH_SELECTIVE by the first, this and the number from 1 on by another. A
+ * response says by which it goes, of those that requests came by. Ours: ib/spread.h. */
+enum { BTH_BY_PATH = 0x78, BTH_PATH_NUMBER = 7, BTH_PATHS = 8 };
+
+/* -1: its sender does not repeat selectively, as far as it says. */
+static inline int bth_path(uint8_t bth7)
+{
+	if (bth7 == BTH_SELECTIVE)
+		return 0;
+	return (bth7 & ~BTH_PATH_NUMBER) == BTH_BY_PATH && bth7 != BTH_BY_PATH ? bth7 & BTH_PATH_NUMBER : -1;
+}
+
+static inline bool bth_is_selective(uint8_t bth7)
+{
+	return bth_path(bth7) >= 0;
+}
+
+static inline uint8_t bth_by_path(unsigned number)
+{
+	return (uint8_t)(number ? BTH_BY_PATH | number : BTH_SELECTIVE);
+}
+
+/* The payload of WEFT_PATH_PROBE and of its answer. The answer's number is the probe's, which nobody can guess. The sender has
+ * `addresses` addresses at `address`, of those that it is reached by on this port; GIDs of 16 bytes. Responses to what comes by
+ * the probe's path have a source port that differs in the bits `variant`. Ours: ib/spread.h. */
+enum { PATH_ADDRESSES = 4, PATH_PROBE_ADDRESS = 8, PATH_PROBE_BYTES = PATH_PROBE_ADDRESS + PATH_ADDRESSES * 16 };
+#define PATH_PROBE_NUMBER	0, 0, 32
+#define PATH_PROBE_ADDRESSES	4, 0, 8
+#define PATH_PROBE_VARIANT	5, 0, 8
+
+/* What resv.bth6 of a response holds to such a peer: how many of its requests came marked, modulo 64. Ours: ib/pace.h. */
+enum { BTH_MARKS = 0x3f };
 
 /* IBA 9.3: the extended transport headers */
 #define DETH_FIELDS(F)			\

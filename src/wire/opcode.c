@@ -4,11 +4,15 @@
 #include "wire/header.h"
 #include "wire/packet.h"
 
-#define IS_RESPONSE(op) ((op) == OP_READ_RESPONSE || (op) == OP_ACK || (op) == OP_ATOMIC_ACK || (op) == OP_SELECTIVE_ACK)
+#define IS_RESPONSE(op)										\
+	((op) == OP_READ_RESPONSE || (op) == OP_ACK || (op) == OP_ATOMIC_ACK || (op) == OP_SELECTIVE_ACK ||	\
+	 (op) == OP_PATH_ANSWER)
 #define ADD_BYTES(headers, bit, bytes, fields) +((headers) & (bit) ? (bytes) : 0)
 
 /* ATOMIC WRITE carries exactly 8 bytes (IBA 1.5, 9.4), a CNP 16 reserved ones (A17.9). */
-#define EXACT_PAYLOAD(op) ((op) == OP_ATOMIC_WRITE ? 8 : (op) == OP_CNP ? 16 : 0)
+#define EXACT_PAYLOAD(op)									\
+	((op) == OP_ATOMIC_WRITE ? 8 : (op) == OP_CNP ? 16 :					\
+	 (op) == OP_PATH_PROBE || (op) == OP_PATH_ANSWER ? PATH_PROBE_BYTES : 0)
 #define MAX_PAYLOAD(op, headers) (EXACT_PAYLOAD(op) ? EXACT_PAYLOAD(op) : (headers) & HDR_PAYLOAD ? PACKET_MAX_PAYLOAD : 0)
 
 const struct opcode_row opcode_rows[256] = {

@@ -55,7 +55,7 @@ struct packet_path {
 };
 
 /* Bits that a receiver ignores. Kept only so that a parsed packet is rebuilt to the same bytes; zero in what we send, but
- * for bth7, which may be BTH_SELECTIVE. */
+ * for bth7, which may be BTH_SELECTIVE, and bth6, of BTH_MARKS. */
 struct packet_reserved {
 	uint8_t lrh2, lrh5, bth6, bth7, deth, xrceth;
 	uint32_t feth;

@@ -48,19 +48,20 @@ enum packet_error roce_udp_frame(struct icrc_id *solver, const struct packet_pat
 	uint8_t *frame = bth - header;
 	struct packet_path whole = *path;
 	uint32_t difference;
+	uint16_t besides;		/* of the identification: what the guess lacks, as a CRC is linear */
 
 	if (bytes < ROCE_UDP_LEAST)
 		return PACKET_SHORT;
 	if (bytes > ROCE_UDP_MOST)
 		return PACKET_BAD_LENGTH;
-	whole.ip_id = 0;
 	packet_build_path(&whole, frame, header + bytes);
 	difference = icrc_difference(frame, header + bytes);
 	*header_bytes = header;
 	if (!difference)
 		return PACKET_OK;
-	if (!path->is_ipv4 || !icrc_id_solve(solver, header + bytes - ICRC_BYTES - IPV4_ID, difference, &whole.ip_id))
+	if (!path->is_ipv4 || !icrc_id_solve(solver, header + bytes - ICRC_BYTES - IPV4_ID, difference, &besides))
 		return PACKET_BAD_ICRC;
+	whole.ip_id ^= besides;
 	packet_build_path(&whole, frame, header + bytes);
 	return PACKET_OK;
 }

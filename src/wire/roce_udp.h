@@ -15,7 +15,15 @@ enum {
 	ROCE_UDP_LEAST = 12 + 4,		/* a BTH and an ICRC */
 	ROCE_UDP_MOST = PACKET_MAX_BYTES - ROCE_UDP_HEADERS,
 	ROCE_UDP_TRAILER = 3 + 4,		/* pad and ICRC */
+	ROCE_UDP_FLOWS = 4,			/* our choice: a power of two */
 };
+
+/* Of how many flows there are between two hosts, for the hashes of switches (A17.9.5), which is this port's? Packets of one keep
+ * their order as far as the network does. */
+static inline unsigned roce_udp_flow(uint16_t sport)
+{
+	return (sport ^ sport >> 4 ^ sport >> 8) & (ROCE_UDP_FLOWS - 1);
+}
 
 /* A datagram in pieces; its payload, between the two, stays where it is. */
 struct roce_udp {
@@ -36,9 +44,10 @@ static inline size_t roce_udp_bytes(const struct roce_udp *d, const struct packe
 	return (size_t)d->header_bytes - d->kernel_bytes + p->payload_bytes + d->trailer_bytes;
 }
 
-/* A datagram of `bytes` bytes came along this path; its ip_id is not known, as is its udp_checksum. Writes the IP and UDP headers
- * in front of `bth`, where ROCE_UDP_HEADERS bytes are to be overwritten, and sets *header_bytes: then a whole frame of the form
- * PACKET_ROCE begins there, whose ICRC holds. PACKET_SHORT, PACKET_BAD_LENGTH: no frame is so short or long. PACKET_BAD_ICRC. */
+/* A datagram of `bytes` bytes came along this path; its ip_id is a guess, its udp_checksum not known. Writes the IP and UDP
+ * headers in front of `bth`, where ROCE_UDP_HEADERS bytes are to be overwritten, and sets *header_bytes: then a whole frame of
+ * the form PACKET_ROCE begins there, whose ICRC holds. PACKET_SHORT, PACKET_BAD_LENGTH: no frame is so short or long.
+ * PACKET_BAD_ICRC. */
 enum packet_error roce_udp_frame(struct icrc_id *solver, const struct packet_path *path, uint8_t *bth, size_t bytes,
 				 size_t *header_bytes);
 

@@ -1,9 +1,14 @@
 /* checked DEVICE ROUNDS SEED: sends, writes, reads and atomics of random sizes between two processes over libibverbs, several
  * under way, every byte checked against a model: what runs beside programs that check none. Exit 0: all was right, 3: the
- * retries of a request ran out, 1: anything else. */
+ * retries of a request ran out, 1: anything else.
+ *
+ * checked DEVICE ROUNDS SEED GID-INDEX PORT [SERVER]: one of the two on this host, with any adapter: the initiator with the IPv4
+ * address of a SERVER, the target without. */
 #include <infiniband/verbs.h>
 
+#include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/tcp.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -17,7 +22,7 @@
 enum { TARGET = 65536, MOST = 20000, SLOTS = 4, RECVS = 16, GAVE_UP = 3, END = 0xffffffff };
 
 struct address {
-	uint32_t qpn, rkey, psn;
+	uint32_t qpn, rkey, psn, mtu;	/* mtu: enum ibv_mtu, the longest */
 	uint16_t lid;
 	uint64_t va;
 	union ibv_gid gid;
@@ -47,6 +52,7 @@ static uint8_t model[TARGET];
 static uint64_t seed;
 static const char *role = "initiator";
 static pid_t child;
+static bool waits;	/* for reads itself, where a request is to be fenced */
 
 static void fail(const char *what)
 {
@@ -74,7 +80,7 @@ static void fill(uint8_t *to, uint32_t bytes, uint64_t number)
 	}
 }
 
-static void open_end(const char *name)
+static void open_end(const char *name, int gid_index)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
 	struct ibv_qp_init_attr init = { .cap = { 2 * SLOTS, RECVS, 1, 1, 0 }, .qp_type = IBV_QPT_RC, .sq_sig_all = 1 };
@@ -83,7 +89,7 @@ static void open_end(const char *name)
 	for (int i = 0; list && list[i] && !end.ctx; i++)
 		if (strcmp(ibv_get_device_name(list[i]), name) == 0)
 			end.ctx = ibv_open_device(list[i]);
-	if (!end.ctx || ibv_query_port(end.ctx, 1, &port) || ibv_query_gid(end.ctx, 1, 0, &end.own.gid))
+	if (!end.ctx || ibv_query_port(end.ctx, 1, &port) || ibv_query_gid(end.ctx, 1, gid_index, &end.own.gid))
 		fail(name);
 	end.pd = ibv_alloc_pd(end.ctx);
 	end.cq = ibv_create_cq(end.ctx, 2 * SLOTS + RECVS, NULL, NULL, 0);
@@ -97,11 +103,13 @@ static void open_end(const char *name)
 	end.own.rkey = end.mr->rkey;
 	end.own.psn = 0xfffffe;		/* soon begins again */
 	end.own.lid = port.lid;
+	end.own.mtu = port.active_mtu;
 	end.own.va = (uintptr_t)end.memory;
 	ibv_free_device_list(list);
 }
 
-static void connect_end(int with, bool is_global)
+/* gid_index: -1 without a GID; mtu: enum ibv_mtu, 0: the longest that both can */
+static void connect_end(int with, int gid_index, uint32_t mtu)
 {
 	struct ibv_qp_attr a = { .qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE |
 				 IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC };
@@ -111,11 +119,14 @@ static void connect_end(int with, bool is_global)
 		fail("the other end");
 	if (ibv_modify_qp(end.qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS))
 		fail("INIT");
+	if (mtu == 0)
+		mtu = end.own.mtu < end.peer.mtu ? end.own.mtu : end.peer.mtu;
 	a = (struct ibv_qp_attr){
-		.qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = end.peer.qpn, .rq_psn = end.peer.psn,
+		.qp_state = IBV_QPS_RTR, .path_mtu = mtu, .dest_qp_num = end.peer.qpn, .rq_psn = end.peer.psn,
 		.max_dest_rd_atomic = 4, .min_rnr_timer = 1,
-		.ah_attr = { .dlid = end.peer.lid, .port_num = 1, .is_global = is_global,
-			     .grh = { .dgid = end.peer.gid, .hop_limit = 1 } },
+		.ah_attr = { .dlid = end.peer.lid, .port_num = 1, .is_global = gid_index >= 0,
+			     .grh = { .dgid = end.peer.gid, .sgid_index = gid_index < 0 ? 0 : (uint8_t)gid_index,
+				      .hop_limit = 64 } },
 	};
 	if (ibv_modify_qp(end.qp, &a, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
 			  IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER))
@@ -216,40 +227,6 @@ static void foresee(struct slot *s, const struct ibv_send_wr *wr, const uint8_t 
 	}
 }
 
-static void start(unsigned i, uint32_t number, uint64_t *state)
-{
-	static const enum ibv_wr_opcode opcodes[] = {
-		IBV_WR_SEND_WITH_IMM, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_RDMA_READ,
-		IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_ATOMIC_CMP_AND_SWP,
-	};
-	struct slot *s = &slots[i];
-	uint8_t *local = end.memory + i * MOST;
-	uint32_t bytes = 1 + (uint32_t)(draw(state) % (draw(state) % 2 ? MOST : 64));
-	enum ibv_wr_opcode opcode = opcodes[draw(state) % (sizeof(opcodes) / sizeof(opcodes[0]))];
-	bool is_atomic = opcode == IBV_WR_ATOMIC_FETCH_AND_ADD || opcode == IBV_WR_ATOMIC_CMP_AND_SWP;
-	uint64_t offset = is_atomic ? draw(state) % (TARGET / 8) * 8 : draw(state) % (TARGET - MOST);
-	struct ibv_sge sge = { (uintptr_t)local, is_atomic ? 8 : bytes, end.mr->lkey };
-	struct ibv_send_wr *bad, wr = { .wr_id = i, .sg_list = &sge, .num_sge = 1, .opcode = opcode, .imm_data = number };
-
-	/* a read that is repeated reads again: what changes memory must wait for it (IBA vol. 1, 10.8.3.3) */
-	wr.send_flags = opcode == IBV_WR_RDMA_READ ? 0 : IBV_SEND_FENCE;
-	if (is_atomic) {
-		wr.wr.atomic.remote_addr = end.peer.va + offset;
-		wr.wr.atomic.rkey = end.peer.rkey;
-		memcpy(&wr.wr.atomic.compare_add, model + offset, 8);
-		wr.wr.atomic.compare_add += number % 2;		/* every other swap misses */
-		wr.wr.atomic.swap = draw(state);
-	} else {
-		wr.wr.rdma.remote_addr = end.peer.va + offset;
-		wr.wr.rdma.rkey = end.peer.rkey;
-	}
-	*s = (struct slot){ .busy = true, .opcode = opcode, .bytes = sge.length };
-	fill(local, sge.length, number);
-	foresee(s, &wr, local, offset);
-	if (ibv_post_send(end.qp, &wr, &bad))
-		fail("ibv_post_send");
-}
-
 static void finish(void)
 {
 	struct ibv_wc wc = next_completion();
@@ -267,6 +244,42 @@ static void drain(void)
 	for (unsigned i = 0; i < SLOTS; i++)
 		while (slots[i].busy)
 			finish();
+}
+
+static void start(unsigned i, uint32_t number, uint64_t *state)
+{
+	static const enum ibv_wr_opcode opcodes[] = {
+		IBV_WR_SEND_WITH_IMM, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_RDMA_READ,
+		IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_ATOMIC_CMP_AND_SWP,
+	};
+	struct slot *s = &slots[i];
+	uint8_t *local = end.memory + i * MOST;
+	uint32_t bytes = 1 + (uint32_t)(draw(state) % (draw(state) % 2 ? MOST : 64));
+	enum ibv_wr_opcode opcode = opcodes[draw(state) % (sizeof(opcodes) / sizeof(opcodes[0]))];
+	bool is_atomic = opcode == IBV_WR_ATOMIC_FETCH_AND_ADD || opcode == IBV_WR_ATOMIC_CMP_AND_SWP;
+	uint64_t offset = is_atomic ? draw(state) % (TARGET / 8) * 8 : draw(state) % (TARGET - MOST);
+	struct ibv_sge sge = { (uintptr_t)local, is_atomic ? 8 : bytes, end.mr->lkey };
+	struct ibv_send_wr *bad, wr = { .wr_id = i, .sg_list = &sge, .num_sge = 1, .opcode = opcode, .imm_data = number };
+
+	/* a read that is repeated reads again: what changes memory must wait for it (IBA vol. 1, 10.8.3.3) */
+	if (waits && opcode != IBV_WR_RDMA_READ)
+		drain();
+	wr.send_flags = waits || opcode == IBV_WR_RDMA_READ ? 0 : IBV_SEND_FENCE;
+	if (is_atomic) {
+		wr.wr.atomic.remote_addr = end.peer.va + offset;
+		wr.wr.atomic.rkey = end.peer.rkey;
+		memcpy(&wr.wr.atomic.compare_add, model + offset, 8);
+		wr.wr.atomic.compare_add += number % 2;		/* every other swap misses */
+		wr.wr.atomic.swap = draw(state);
+	} else {
+		wr.wr.rdma.remote_addr = end.peer.va + offset;
+		wr.wr.rdma.rkey = end.peer.rkey;
+	}
+	*s = (struct slot){ .busy = true, .opcode = opcode, .bytes = sge.length };
+	fill(local, sge.length, number);
+	foresee(s, &wr, local, offset);
+	if (ibv_post_send(end.qp, &wr, &bad))
+		fail("ibv_post_send");
 }
 
 /* One request alone. */
@@ -302,22 +315,60 @@ static void drive(unsigned rounds)
 	printf("checked: %u operations as expected\n", rounds);
 }
 
-int main(int argc, char **argv)
+/* A connection with the other host, of whose SERVER address is; NULL: it comes to us. */
+static int meet_host(const char *port, const char *address)
 {
-	int with[2], status = 0;
+	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(port)) };
+	int with = socket(AF_INET, SOCK_STREAM, 0), one = 1;
+
+	if (address) {
+		if (inet_pton(AF_INET, address, &to.sin_addr) != 1 || connect(with, (struct sockaddr *)&to, sizeof(to)))
+			fail(address);
+	} else {
+		int listener = with;
+
+		setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+		if (bind(listener, (struct sockaddr *)&to, sizeof(to)) || listen(listener, 1) ||
+		    (with = accept(listener, NULL, NULL)) < 0)
+			fail("the port");
+		close(listener);
+	}
+	setsockopt(with, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	return with;
+}
+
+static int between_hosts(int argc, char **argv)
+{
+	int gid_index = atoi(argv[4]), with = meet_host(argv[5], argc > 6 ? argv[6] : NULL);
 	char byte;
 
-	if (argc != 4 || socketpair(AF_UNIX, SOCK_STREAM, 0, with)) {
-		fprintf(stderr, "usage: checked DEVICE ROUNDS SEED\n");
-		return 2;
+	role = argc > 6 ? "initiator" : "target";
+	waits = true;	/* a retry over a fence stops rdma_rxe of Linux 6.1 for good */
+	open_end(argv[1], gid_index);
+	connect_end(with, gid_index, 0);
+	if (argc == 6) {
+		serve(with);
+		return 0;
 	}
-	seed = strtoull(argv[3], NULL, 0);
+	if (read(with, &byte, 1) != 1)
+		fail("the target");
+	drive((unsigned)strtoul(argv[2], NULL, 0));
+	return 0;
+}
+
+static int between_processes(char **argv)
+{
+	int with[2], status = 0, gid_index = strcmp(argv[1], "weft0") == 0 ? -1 : 0;
+	char byte;
+
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, with))
+		fail("socketpair");
 	child = fork();
 	role = child ? "initiator" : "target";
 	if (child == 0)
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-	open_end(argv[1]);
-	connect_end(with[!child], strcmp(argv[1], "weft0") != 0);
+	open_end(argv[1], 0);
+	connect_end(with[!child], gid_index, IBV_MTU_1024);
 	if (child == 0) {
 		close(with[0]);
 		serve(with[1]);
@@ -331,4 +382,14 @@ int main(int argc, char **argv)
 	if (waitpid(child, &status, 0) != child || !WIFEXITED(status) || WEXITSTATUS(status))
 		fail("the target ended badly");
 	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc != 4 && argc != 6 && argc != 7) {
+		fprintf(stderr, "usage: checked DEVICE ROUNDS SEED [GID-INDEX PORT [SERVER]]\n");
+		return 2;
+	}
+	seed = strtoull(argv[3], NULL, 0);
+	return argc == 4 ? between_processes(argv) : between_hosts(argc, argv);
 }

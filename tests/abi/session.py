@@ -144,6 +144,21 @@ def preloading():
 	return [*hooks, 'sh', '-c', f'LD_PRELOAD={order} exec "$@"', libraries]
 
 
+# Waits until its input ends. A line before that: all is well. Else whoever has the session was killed, by CTest when a test takes
+# too long: its programs end, some of which would spin until they find that nobody is there.
+GUARD = '''
+read -r line && exit
+while found=$(grep -lzxs "WEFT_DIR=$1/weft" /proc/[0-9]*/environ); [ -n "$found" ]; do
+	for file in $found; do
+		pid=${file#/proc/}
+		kill -KILL "${pid%/environ}"
+	done
+	sleep 0.1
+done
+rm -rf "${1:?}"
+'''
+
+
 class Session:
 	def __init__(self, weft, device, user=None, wrapper=()):
 		self.sanitized = preloading()
@@ -158,6 +173,8 @@ class Session:
 			os.chown(self.tmp, user, user)
 			os.chown(self.dir, user, user)
 		self.weft = self.reach(weft, ('bin', 'lib'))
+		self.guard = subprocess.Popen(['sh', '-c', GUARD, 'guard', self.tmp], stdin=subprocess.PIPE,
+					      stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
 
 	def reach(self, path, folders=()):
 		"""A file as this session's user can reach it: itself, or a copy where it lies below a folder that is closed to
@@ -188,6 +205,7 @@ class Session:
 		sweep_litter()
 		found = self.findings()
 		shutil.rmtree(self.tmp, ignore_errors=True)
+		self.guard.communicate(b'all is well\n')
 		if found:
 			raise Finding('found by a sanitizer or a check of weft:\n' + found) from value
 		if left and kind is None:

@@ -29,9 +29,9 @@
 static const struct sysfs_gid gids[] = { { { 0xfe, 0x80 }, "IB/RoCE v1", NULL } };
 static const uint16_t pkeys[] = { 0xffff };
 static const struct sysfs_device device = {
-	.name = "weft0", .node_desc = "weft0", .fw_ver = "1", .board_id = "weft", .node_guid = 1, .sys_image_guid = 1, .lid = 1,
-	.state = 4, .phys_state = 5, .width = 2, .speed = 32,
-	.gids = gids, .gid_count = 1, .pkeys = pkeys, .pkey_count = 1,
+	.name = "weft0", .node_desc = "weft0", .fw_ver = "1", .board_id = "weft", .node_guid = 1, .sys_image_guid = 1,
+	.ports = 1, .port[0] = { .lid = 1, .state = 4, .phys_state = 5, .width = 2, .speed = 32,
+				 .gids = gids, .gid_count = 1, .pkeys = pkeys, .pkey_count = 1 },
 };
 
 static int fake(const char *name)

@@ -17,6 +17,7 @@
 
 static const struct sysfs_gid ib_gids[] = {
 	{ { 0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0x02, 0x11, 0x22, 0xff, 0xfe, 0x33, 0x44, 0x55 }, "IB/RoCE v1", NULL },
+	{ { 0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0x02, 0x11, 0x22, 0xff, 0xfe, 0x33, 0x44, 0x56 }, "IB/RoCE v1", NULL },
 };
 static const struct sysfs_gid eth_gids[] = {
 	{ { 0xfe, 0x80, [15] = 1 }, "RoCE v2", "lo" },
@@ -26,12 +27,13 @@ static const uint16_t pkeys[] = { 0xffff, 0x8001 };
 
 static const struct sysfs_device devices[] = {
 	{ .name = "weft0", .node_desc = "host weft0", .fw_ver = "0.1.0", .board_id = "weft", .node_guid = 0x0211223344556677,
-	  .sys_image_guid = 0x0211223344556678, .vendor_id = 0x1234, .vendor_part_id = 7, .lid = 0x11, .sm_lid = 1,
-	  .state = 4, .phys_state = 5, .width = 2, .speed = 32,
-	  .cap_mask = 0x2514868, .gids = ib_gids, .gid_count = 1, .pkeys = pkeys, .pkey_count = 2 },
+	  .sys_image_guid = 0x0211223344556678, .vendor_id = 0x1234, .vendor_part_id = 7, .ports = 2, .port = {
+		{ .lid = 0x11, .sm_lid = 1, .state = 4, .phys_state = 5, .width = 2, .speed = 32, .cap_mask = 0x2514868,
+		  .gids = ib_gids, .gid_count = 1, .pkeys = pkeys, .pkey_count = 2 },
+		{ .lid = 0x12, .sm_lid = 3, .state = 1, .phys_state = 2, .width = 1, .speed = 1, .cap_mask = 0x2514868,
+		  .gids = ib_gids + 1, .gid_count = 1, .pkeys = pkeys + 1, .pkey_count = 1 } } },
 	{ .name = "weft1", .index = 1, .node_desc = "host weft1", .fw_ver = "0.1.0", .board_id = "weft", .ethernet = true,
-	  .hw_counters = true,
-	  .gids = eth_gids, .gid_count = 2, .pkeys = pkeys, .pkey_count = 1 },
+	  .hw_counters = true, .ports = 1, .port[0] = { .gids = eth_gids, .gid_count = 2, .pkeys = pkeys, .pkey_count = 1 } },
 };
 
 static const struct {
@@ -59,6 +61,13 @@ static const struct {
 	{ "sys/class/infiniband/weft0/ports/1/gids/0", "fe80:0000:0000:0000:0211:22ff:fe33:4455" },
 	{ "sys/class/infiniband/weft0/ports/1/gid_attrs/types/0", "IB/RoCE v1" },
 	{ "sys/class/infiniband/weft0/ports/1/counters/port_xmit_data", "0" },
+	{ "sys/class/infiniband/weft0/ports/2/state", "1: DOWN" },
+	{ "sys/class/infiniband/weft0/ports/2/rate", "2.5 Gb/sec (1X SDR)" },
+	{ "sys/class/infiniband/weft0/ports/2/lid", "0x12" },
+	{ "sys/class/infiniband/weft0/ports/2/sm_lid", "0x3" },
+	{ "sys/class/infiniband/weft0/ports/2/pkeys/0", "0x8001" },
+	{ "sys/class/infiniband/weft0/ports/2/gids/0", "fe80:0000:0000:0000:0211:22ff:fe33:4456" },
+	{ "sys/class/infiniband/weft0/ports/2/counters/port_xmit_data", "0" },
 	{ "sys/class/infiniband/weft1/ports/1/hw_counters/sent_pkts", "0" },
 	{ "sys/class/infiniband/weft1/ports/1/link_layer", "Ethernet" },
 	{ "sys/class/infiniband/weft1/ports/1/gids/1", "0000:0000:0000:0000:0000:ffff:7f00:0001" },
@@ -72,6 +81,9 @@ static const struct {
 	{ "sys/class/infiniband_mad/umad0/ibdev", "weft0" },
 	{ "sys/class/infiniband_mad/umad0/port", "1" },
 	{ "sys/class/infiniband_mad/issm0/dev", "231:64" },
+	{ "sys/class/infiniband_mad/umad1/ibdev", "weft0" },
+	{ "sys/class/infiniband_mad/umad1/port", "2" },
+	{ "sys/class/infiniband_mad/issm1/dev", "231:65" },
 	{ "sys/class/misc/rdma_cm/abi_version", "4" },
 };
 
@@ -82,8 +94,9 @@ static const char *const present[] = {
 };
 
 static const char *const absent[] = {
-	"dev/infiniband/umad1", "sys/class/infiniband_mad/umad1", "sys/class/infiniband/weft0/device/net",
+	"dev/infiniband/umad2", "sys/class/infiniband_mad/umad2", "sys/class/infiniband/weft0/device/net",
 	"sys/class/infiniband/weft0/ports/1/gid_attrs/ndevs/0", "sys/class/infiniband/weft0/ports/1/hw_counters",
+	"sys/class/infiniband/weft1/ports/2", "sys/class/infiniband/weft0/ports/3",
 };
 
 static char root[] = "/tmp/weft-sysfs-XXXXXX";
@@ -144,13 +157,86 @@ static void a_second_write_refreshes(void **state)
 	char path[4096], line[16] = "";
 	FILE *f;
 
-	moved.lid = 5;
+	moved.port[0].lid = 5;
 	assert_int_equal(sysfs_write(AT_FDCWD, root, &moved, 1), 0);
 	join(path, "sys/class/infiniband/weft0/ports/1/lid");
 	f = fopen(path, "r");
 	assert_int_equal(fread(line, 1, sizeof(line) - 1, f), 4);
 	assert_string_equal(line, "0x5\n");
 	fclose(f);
+}
+
+static time_t modified(const char *below)
+{
+	char path[4096];
+	struct stat st;
+
+	join(path, below);
+	assert_int_equal(stat(path, &st), 0);
+	return st.st_mtim.tv_sec;
+}
+
+static void set_old(const char *below)
+{
+	static const struct timespec old[2] = { { .tv_sec = 1000 }, { .tv_sec = 1000 } };
+	char path[4096];
+
+	join(path, below);
+	assert_int_equal(utimensat(AT_FDCWD, path, old, 0), 0);
+}
+
+/* A file system keeps each change; a fabric whose manager sweeps writes the same again and again. */
+static void what_says_so_already_is_not_written(void **state)
+{
+	static const char lid[] = "sys/class/infiniband/weft0/ports/1/lid";
+	static const char state_file[] = "sys/class/infiniband/weft0/ports/1/state";
+	struct sysfs_device moved = devices[0];
+
+	assert_int_equal(sysfs_write(AT_FDCWD, root, devices, 2), 0);
+	set_old(lid);
+	set_old(state_file);
+	moved.port[0].lid = 0x12;	/* as long as it was */
+	assert_int_equal(sysfs_write_ports(AT_FDCWD, root, &moved), 0);
+	assert_int_equal(modified(state_file), 1000);
+	assert_int_not_equal(modified(lid), 1000);
+	assert_int_equal(sysfs_write(AT_FDCWD, root, devices, 2), 0);
+}
+
+/* Its counters stay, which others read meanwhile; a tree that is not there is not made. */
+static void a_port_is_written_again(void **state)
+{
+	static const uint64_t counts[SYSFS_COUNTERS] = { [0 ... SYSFS_COUNTERS - 1] = 77 };
+	static const uint64_t other_counts[SYSFS_COUNTERS] = { [0 ... SYSFS_COUNTERS - 1] = 88 };
+	struct sysfs_device moved = devices[0];
+	const struct { const char *path, *line; } expected[] = {
+		{ "sys/class/infiniband/weft0/ports/1/lid", "0x2345\n" },
+		{ "sys/class/infiniband/weft0/ports/1/state", "2: INIT\n" },
+		{ "sys/class/infiniband/weft0/ports/1/pkeys/1", "0x7fff\n" },
+		{ "sys/class/infiniband/weft0/ports/1/counters/port_xmit_data", "77\n" },
+		{ "sys/class/infiniband/weft0/ports/2/counters/port_xmit_data", "88\n" },
+		{ "sys/class/infiniband/weft0/ports/2/lid", "0x3456\n" },
+	};
+
+	assert_int_equal(sysfs_write_counters(AT_FDCWD, root, "weft0", 1, counts), 0);
+	assert_int_equal(sysfs_write_counters(AT_FDCWD, root, "weft0", 2, other_counts), 0);
+	moved.port[0].lid = 0x2345;
+	moved.port[0].state = 2;
+	moved.port[1].lid = 0x3456;
+	moved.port[0].pkeys = (const uint16_t[]){ 0xffff, 0x7fff };
+	assert_int_equal(sysfs_write_ports(AT_FDCWD, root, &moved), 0);
+	for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++) {
+		char path[4096], line[64] = "";
+		FILE *f;
+
+		join(path, expected[i].path);
+		f = fopen(path, "r");
+		assert_non_null(f);
+		assert_non_null(fgets(line, sizeof(line), f));
+		fclose(f);
+		assert_string_equal(line, expected[i].line);
+	}
+	assert_int_equal(sysfs_write_ports(AT_FDCWD, "/tmp/nonesuch-weft", &moved), -ENOENT);
+	assert_int_equal(sysfs_write(AT_FDCWD, root, devices, 2), 0);
 }
 
 static void bad_roots_are_refused(void **state)
@@ -246,6 +332,8 @@ int main(void)
 		cmocka_unit_test(every_line_reads_as_the_kernel_writes_it),
 		cmocka_unit_test(nodes_follow_the_link_layer),
 		cmocka_unit_test(a_second_write_refreshes),
+		cmocka_unit_test(what_says_so_already_is_not_written),
+		cmocka_unit_test(a_port_is_written_again),
 		cmocka_unit_test(bad_roots_are_refused),
 		cmocka_unit_test(removal_takes_only_what_was_written),
 		cmocka_unit_test(a_folder_of_the_way_that_is_a_link_is_not_entered),

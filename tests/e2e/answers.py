@@ -27,11 +27,11 @@ COMPLAINTS = ('weft: process 22 (beta): no answer within 1 s\n'
 	      'weft: process 333 (gamma): it has more than is shown\n')
 TABLES = {
 	'qp': ('PID  PROGRAM  DEVICE  QPN       TYPE  STATE  REMOTE    ROUTE                '
-	       'PATH             SENT  SENT BYTES  RECEIVED  RECEIVED BYTES\n'
+	       'PATH             SENT  SENT BYTES  RECEIVED  RECEIVED BYTES  RATE  ROUND TRIP  LOST  MARKED  PATHS\n'
 	       ' 11  alpha    weft0   0x003005  RC    RTS    0x07000a  channel to slot 112  '
-	       'direct (mapped)    12        3456         7               8\n'
+	       'direct (mapped)    12        3456         7               8  -     -           -     -       -\n'
 	       ' 11  alpha    weft1   0x003fff  UD    INIT   -         -                    '
-	       'packets             0  -           -         -\n'),
+	       'packets             0  -           -         -               -     -           -     -       -\n'),
 	'mr': ('PID  PROGRAM  DEVICE  KEY         KIND    IOVA    LENGTH  ACCESS  TIER    REMAP\n'
 	       ' 11  alpha    weft0   0x00000107  region  0x7f00    4096  rwWRA   mapped  -\n'
 	       ' 11  alpha    weft1   -           -       -       -       -       -       -\n'),

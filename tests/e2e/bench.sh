@@ -76,6 +76,44 @@ says "Goals: "
 says "/ line "
 expect 1 weft bench --quick --reps 1 --only line --json /nonexistent/file
 
+# between two hosts, which can be made by everybody who may have namespaces
+expect 0 weft bench --wire --list
+says "wire-send-latency: "
+says "  sockperf-udp "
+grep -q "^send-latency" <<<"$out" && fail "contests of one host among those of a wire: $out"
+expect 2 weft bench --wire --only send-latency
+says "weft bench --wire --list"
+expect 2 weft bench --only wire-qps
+printf '<!-- weft bench: begin -->\n<!-- weft bench: end -->\n' >wire.md
+expect 2 weft bench --wire --markdown wire.md
+says "weft bench, wire: begin"
+if unshare -Urnm true 2>/dev/null && command -v ip >/dev/null; then
+	printf '<!-- weft bench, wire: begin -->\nold\n<!-- weft bench, wire: end -->\n' >>wire.md
+	some=wire-send-latency,wire-event-latency/weft-loop,wire-send-rate/weft-loop,wire-write-bandwidth/weft-loop,udp,weft-8
+	expect 0 weft bench --wire --quick --reps 1 --only $some --goals --json figures.json --markdown wire.md
+	python3 - <<'END' || fail "the files of a wire are not as expected: $out"
+import json, math
+
+report = json.load(open('figures.json'))
+assert 'veth' in report['machine']['wire']
+rows = {(r['contest'], r['name'], r['size']): r for r in report['results']}
+for wanted in [(c, 'weft-loop', s) for c, s in (('wire-send-latency', 8), ('wire-event-latency', 8), ('wire-send-rate', 64),
+		('wire-write-bandwidth', 1 << 20))] + [('wire-send-latency', 'weft-perftest', 8),
+		('wire-qps', 'weft-8', 1), ('wire-send-latency', 'tcp', 8), ('wire-send-latency', 'udp', 8),
+		('wire-write-bandwidth', 'udp', 65536)]:
+	figure, = rows[wanted]['rounds']
+	assert figure and math.isfinite(figure) and figure > 0, (wanted, rows[wanted])
+verdicts = {(g['contest'], g['weft'], g['against']): g['verdict'] for g in report['goals']}
+assert verdicts[('wire-send-latency', 'weft-loop', 'tcp')] in ('met', 'missed')
+text = open('wire.md').read()
+assert text.startswith('<!-- weft bench: begin -->\n<!-- weft bench: end -->\n<!-- weft bench, wire: begin -->\n'), text
+assert '\nold\n' not in text and text.endswith('<!-- weft bench, wire: end -->\n'), text
+END
+	left | grep -q . && fail "left: $(left)"
+else
+	echo "part skipped: no network namespaces can be made here"
+fi
+
 # ended while it measures; not by SIGINT, which background commands of a script ignore
 "$BIN/weft" bench --only registration,line --reps 100 >/dev/null 2>&1 &
 bench=$!
@@ -86,6 +124,6 @@ wait $bench
 [ $? = 130 ] || fail "an ended weft bench exits otherwise than with 130"
 left | grep -q . && fail "left: $(left)"
 
-rm -f report.md figures.json plot.svg
+rm -f report.md wire.md figures.json plot.svg
 cd /
 finish

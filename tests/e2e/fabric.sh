@@ -53,10 +53,10 @@ says "is dropped at s1["
 says "a switch whose table has no port for the LID"
 
 # a short text that stands for much memory
-for i in {1..600}; do echo "Switch 254 \"x$i\""; done >"$net.two"
+for i in {1..900}; do echo "Switch 254 \"x$i\""; done >"$net.two"
 expect 1 weft fabric check "$net.two"
-says "the fabric would take 3"
-says "MB, of at most 256"
+says "the fabric would take 5"
+says "MB, of at most 512"
 
 # mistakes
 { cat "$net"; echo '[7] "nobody"[1]'; } >"$net.two"
@@ -75,9 +75,9 @@ says "dragonfly"
 expect 2 weft fabric make star --json
 says "make prints a topology, without options"
 expect 2 weft fabric
-says "make, check, path, load, unload or link is wanted"
-expect 2 weft fabric show
-says "there is no 'weft fabric show'"
+says "make, check, path, load, unload, link, show or top is wanted"
+expect 2 weft fabric shew
+says "there is no 'weft fabric shew'"
 expect 2 weft fabric check "$net" "$net"
 says "one file is wanted"
 expect 2 weft fabric check --routing min-hop

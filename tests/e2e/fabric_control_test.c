@@ -300,6 +300,32 @@ static void a_link_is_taken_down_for_all(void **state)
 	leave(boss);
 }
 
+/* What ports have counted, 1024 of them at most in an answer. */
+static void counts_are_of_ports_that_there_are(void **state)
+{
+	struct peer *boss = join(CONTROL_COMMAND), *a = join(CONTROL_PROCESS);
+	struct control_msg none = { .type = CTL_PORT_COUNTS }, msg;
+	struct test_fabric t;
+	uint32_t number;
+
+	(void)state;
+	assert_int_equal(unload(boss), 0);
+	assert_int_equal(call(boss, &none), ENOENT);
+	load_line(boss);
+	look(a, &t, &number);
+	msg = (struct control_msg){ .type = CTL_PORT_COUNTS, .a = t.f.ports, .b = number };
+	assert_int_equal(call(boss, &msg), EINVAL);
+	msg = (struct control_msg){ .type = CTL_PORT_COUNTS, .b = number + 1 };
+	assert_int_equal(call(boss, &msg), ESTALE);
+	msg = (struct control_msg){ .type = CTL_PORT_COUNTS, .a = t.f.ports - 1, .b = number };
+	assert_int_equal(call(boss, &msg), 0);
+	assert_int_equal(msg.text_bytes, sizeof(struct control_port_count));
+	end_look(a, &t);
+	leave(a);
+	assert_int_equal(unload(boss), 0);
+	leave(boss);
+}
+
 /* A process that is stopped does not read: what has changed meanwhile is one message more than its socket holds. */
 static void changes_are_told_once_to_who_does_not_read(void **state)
 {
@@ -402,6 +428,7 @@ int main(void)
 		WELL(a_fabric_that_lies_is_refused),
 		WELL(a_file_too_large_is_refused),
 		WELL(a_link_is_taken_down_for_all),
+		WELL(counts_are_of_ports_that_there_are),
 		WELL(changes_are_told_once_to_who_does_not_read),
 		WELL(a_killed_weftd_leaves_it_to_the_next),
 	};

@@ -1,8 +1,13 @@
 /* One end of a connection over which both ends write, read and send as long as they may, to see what becomes of it when the
- * hosts change: flow DIR NAME PEER GID_INDEX ACK_TIMEOUT. The two find each other by files of DIR; NAME.count has how many
- * requests have completed. SIGTERM: ends when all of its requests have completed and the peer's too. Whatever happens, what was
- * posted must complete, in order; a line says how many with each status. Exit 0: all succeeded; 3: the QP failed, as the standard
- * has it; 1: anything else. */
+ * hosts change: flow DIR NAME PEER GID_INDEX ACK_TIMEOUT [ALTERNATE [SERVER]]. The two find each other by files of DIR;
+ * NAME.count has how many requests have completed. GID_INDEX lid: over weft0, by LIDs. ALTERNATE: the GID index, or the number
+ * of the LID among the port's, of an alternate path between the same of both; NAME.path says in which state of migration the QP
+ * is, and how often it has migrated. SERVER: they connect by rdma_cm, whose REQ tells the paths; it is the address of the end
+ * with the greater name. SIGUSR1: it migrates. SIGTERM: ends when all of its requests have completed and the peer's too.
+ * Whatever happens, what was posted must complete, in order; a line says how many with each status. Exit 0: all succeeded; 3:
+ * the QP failed, as the standard has it; 1: anything else. */
+#include "flow_cm.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <infiniband/verbs.h>
@@ -20,7 +25,8 @@ enum { DEPTH = 24, RECEIVES = 64, BYTES = 8192, STATUSES = 32, LIMIT_S = 60, REC
 struct end {
 	uint32_t qpn, rkey;
 	uint64_t address;
-	union ibv_gid gid;
+	union ibv_gid gid, alternate;
+	uint16_t lid;
 };
 
 struct flow {
@@ -34,14 +40,18 @@ struct flow {
 	unsigned char *buffer;
 	unsigned long posted, completed, receives, received, statuses[STATUSES];
 	bool has_failed, is_ending;
+	bool by_lid;
+	uint8_t gid_index;
+	int alternate;		/* -1: there is none */
+	unsigned migrations;
+	struct flow_cm cm;	/* without server: they do without */
 };
 
-static volatile sig_atomic_t is_told;
+static volatile sig_atomic_t is_told, shall_migrate;
 
 static void tell(int signal)
 {
-	(void)signal;
-	is_told = 1;
+	*(signal == SIGUSR1 ? &shall_migrate : &is_told) = 1;
 }
 
 __attribute__((format(printf, 1, 2), noreturn))
@@ -97,14 +107,26 @@ static void open_device(struct flow *f)
 	struct ibv_device **list = ibv_get_device_list(&n);
 
 	for (int i = 0; i < n && list; i++)
-		if (strcmp(ibv_get_device_name(list[i]), "weft1") == 0)
+		if (strcmp(ibv_get_device_name(list[i]), f->by_lid ? "weft0" : "weft1") == 0)
 			f->context = ibv_open_device(list[i]);
-	if (!f->context)
-		die("weft1 cannot be opened");
+	if (!f->context || fcntl(f->context->async_fd, F_SETFL, O_NONBLOCK))
+		die("the device cannot be opened");
 	ibv_free_device_list(list);
 }
 
-static void make(struct flow *f, int gid_index)
+static void find_addresses(struct flow *f)
+{
+	struct ibv_port_attr port;
+
+	if (ibv_query_port(f->context, 1, &port) || ibv_query_gid(f->context, 1, f->gid_index, &f->own.gid) ||
+	    (!f->by_lid && f->alternate >= 0 && ibv_query_gid(f->context, 1, f->alternate, &f->own.alternate)))
+		die("no port or GID");
+	f->own.lid = port.lid;
+	if (f->by_lid && f->alternate >= 1 << port.lmc)
+		die("the port has %d LIDs", 1 << port.lmc);
+}
+
+static void make(struct flow *f)
 {
 	struct ibv_qp_init_attr attr = { .qp_type = IBV_QPT_RC,
 		.cap = { .max_send_wr = DEPTH, .max_recv_wr = RECEIVES, .max_send_sge = 1, .max_recv_sge = 1 } };
@@ -116,8 +138,9 @@ static void make(struct flow *f, int gid_index)
 	f->cq = attr.send_cq = attr.recv_cq = ibv_create_cq(f->context, DEPTH + RECEIVES, NULL, NULL, 0);
 	f->qp = f->pd && f->cq ? ibv_create_qp(f->pd, &attr) : NULL;
 	f->mr = f->pd ? ibv_reg_mr(f->pd, f->buffer, (size_t)4 * BYTES, flags) : NULL;
-	if (!f->qp || !f->mr || ibv_query_gid(f->context, 1, gid_index, &f->own.gid))
-		die("no QP, region or GID");
+	if (!f->qp || !f->mr)
+		die("no QP or region");
+	find_addresses(f);
 	f->own.qpn = f->qp->qp_num;
 	f->own.rkey = f->mr->rkey;
 	f->own.address = (uintptr_t)f->buffer;
@@ -133,32 +156,70 @@ static void post_receive(struct flow *f)
 	f->receives++;
 }
 
-static void connect_ends(struct flow *f, uint8_t gid_index, uint8_t ack_timeout)
+static struct ibv_ah_attr path(const struct flow *f, bool is_alternate)
 {
-	struct ibv_qp_attr a = { .qp_state = IBV_QPS_INIT, .port_num = 1,
-		.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ };
+	const uint8_t number = (uint8_t)(is_alternate ? f->alternate : f->gid_index);
+
+	if (f->by_lid)
+		return (struct ibv_ah_attr){ .port_num = 1, .dlid = f->peer.lid + number, .src_path_bits = number };
+	return (struct ibv_ah_attr){ .is_global = 1, .port_num = 1, .grh = {
+		.dgid = is_alternate ? f->peer.alternate : f->peer.gid, .sgid_index = number, .hop_limit = 64 } };
+}
+
+static void meet(struct flow *f)
+{
 	const struct timespec pause = { .tv_nsec = 2000000 };
 	double by = seconds() + LIMIT_S;
 
-	if (ibv_modify_qp(f->qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS))
-		die("not to INIT");
-	for (int i = 0; i < RECEIVES; i++)
-		post_receive(f);
 	put_file(f, "end", &f->own, sizeof(f->own));
 	while (!get_file(f, "end", &f->peer, sizeof(f->peer))) {
 		if (seconds() > by)
 			die("no peer");
 		nanosleep(&pause, NULL);
 	}
+}
+
+static void connect_by_cm(struct flow *f, uint8_t ack_timeout)
+{
+	struct ibv_qp_attr a = { .qp_state = IBV_QPS_INIT, .port_num = 1,
+		.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ };
+	const struct timespec pause = { .tv_nsec = 200000000 };	/* for the server, which listens once it has met us */
+
+	f->cm.is_server = strcmp(f->name, f->peer_name) > 0;
+	f->cm.ack_timeout = ack_timeout;
+	if (ibv_modify_qp(f->qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS))
+		die("not to INIT");
+	for (int i = 0; i < RECEIVES; i++)
+		post_receive(f);
+	meet(f);
+	f->cm.alternate[0] = f->own.alternate;
+	f->cm.alternate[1] = f->peer.alternate;
+	if (!f->cm.is_server)
+		nanosleep(&pause, NULL);
+	if (flow_cm_connect(&f->cm, f->qp))
+		die("no connection: %s", strerror(errno));
+}
+
+static void connect_ends(struct flow *f, uint8_t ack_timeout)
+{
+	const int loads = f->alternate < 0 ? 0 : IBV_QP_ALT_PATH, arms = f->alternate < 0 ? 0 : IBV_QP_PATH_MIG_STATE;
+	struct ibv_qp_attr a = { .qp_state = IBV_QPS_INIT, .port_num = 1,
+		.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ };
+
+	if (ibv_modify_qp(f->qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS))
+		die("not to INIT");
+	for (int i = 0; i < RECEIVES; i++)
+		post_receive(f);
+	meet(f);
 	a = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = f->peer.qpn,
-		.max_dest_rd_atomic = 4, .min_rnr_timer = 12, .ah_attr = { .is_global = 1, .port_num = 1,
-		.grh = { .dgid = f->peer.gid, .sgid_index = gid_index, .hop_limit = 64 } } };
+		.max_dest_rd_atomic = 4, .min_rnr_timer = 12, .ah_attr = path(f, false), .alt_ah_attr = path(f, true),
+		.alt_port_num = 1, .alt_timeout = ack_timeout };
 	if (ibv_modify_qp(f->qp, &a, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-			  IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER))
+			  IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER | loads))
 		die("not to RTR");
 	a = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS, .timeout = ack_timeout, .retry_cnt = 7, .rnr_retry = 7,
-		.max_rd_atomic = 4 };
-	if (ibv_modify_qp(f->qp, &a, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+		.max_rd_atomic = 4, .path_mig_state = IBV_MIG_REARM };
+	if (ibv_modify_qp(f->qp, &a, arms | IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
 			  IBV_QP_MAX_QP_RD_ATOMIC))
 		die("not to RTS");
 }
@@ -203,7 +264,43 @@ static void poll_some(struct flow *f)
 		nanosleep(&pause, NULL);
 }
 
-static void note(const struct flow *f)
+static void take_events(struct flow *f)
+{
+	struct ibv_async_event event;
+
+	while (ibv_get_async_event(f->context, &event) == 0) {
+		if (event.event_type == IBV_EVENT_PATH_MIG_ERR)
+			die("%s", ibv_event_type_str(event.event_type));
+		f->migrations += event.event_type == IBV_EVENT_PATH_MIG && event.element.qp == f->qp;
+		if (event.event_type == IBV_EVENT_PATH_MIG && f->cm.server && flow_cm_migrated(&f->cm))
+			die("the conversation stays: %s", strerror(errno));
+		ibv_ack_async_event(&event);
+	}
+}
+
+/* What ibv_query_qp says must be the path that the QP has. */
+static void note_path(struct flow *f)
+{
+	static const char *const names[] = {
+		[IBV_MIG_MIGRATED] = "migrated", [IBV_MIG_REARM] = "rearm", [IBV_MIG_ARMED] = "armed",
+	};
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr a;
+	struct ibv_ah_attr want;
+	char text[64];
+
+	take_events(f);
+	if (ibv_query_qp(f->qp, &a, IBV_QP_AV | IBV_QP_PATH_MIG_STATE, &init))
+		die("the QP cannot be queried");
+	want = path(f, a.path_mig_state == IBV_MIG_MIGRATED);
+	if (a.ah_attr.dlid != want.dlid || a.ah_attr.src_path_bits != want.src_path_bits ||
+	    a.ah_attr.grh.sgid_index != want.grh.sgid_index || memcmp(&a.ah_attr.grh.dgid, &want.grh.dgid, 16) != 0)
+		die("ibv_query_qp says that the path is another");
+	snprintf(text, sizeof(text), "%s %u\n", names[a.path_mig_state], f->migrations);
+	put_file(f, "path", text, strlen(text));
+}
+
+static void note(struct flow *f)
 {
 	static double last;
 	char text[32];
@@ -213,6 +310,17 @@ static void note(const struct flow *f)
 	last = seconds();
 	snprintf(text, sizeof(text), "%lu\n", f->completed);
 	put_file(f, "count", text, strlen(text));
+	if (f->alternate >= 0)
+		note_path(f);
+}
+
+static void migrate(struct flow *f)
+{
+	struct ibv_qp_attr a = { .path_mig_state = IBV_MIG_MIGRATED };
+
+	shall_migrate = 0;
+	if (ibv_modify_qp(f->qp, &a, IBV_QP_PATH_MIG_STATE))
+		die("it does not migrate: %s", strerror(errno));
 }
 
 /* Until the QP fails or the end is told; then until all requests have completed. */
@@ -227,6 +335,8 @@ static void run(struct flow *f)
 			post(f);
 		poll_some(f);
 		note(f);
+		if (shall_migrate)
+			migrate(f);
 		if (!by && (is_told || f->has_failed))
 			by = seconds() + LIMIT_S;
 		if (by && seconds() > by)
@@ -248,6 +358,8 @@ static void end(struct flow *f)
 	double by = seconds() + LIMIT_S;
 
 	f->is_ending = true;
+	if (f->cm.server && flow_cm_part(&f->cm))
+		die("it does not part: %s", strerror(errno));
 	if (ibv_modify_qp(f->qp, &a, IBV_QP_STATE))
 		die("not to ERR");
 	while (f->received < f->receives && seconds() < by)
@@ -267,17 +379,20 @@ static void end(struct flow *f)
 
 int main(int argc, char **argv)
 {
-	struct flow f = { 0 };
+	struct flow f = { .alternate = argc >= 7 ? atoi(argv[6]) : -1, .cm.server = argc == 8 ? argv[7] : NULL };
 
-	if (argc != 6)
-		die("flow DIR NAME PEER GID_INDEX ACK_TIMEOUT");
+	if (argc < 6 || argc > 8)
+		die("flow DIR NAME PEER GID_INDEX ACK_TIMEOUT [ALTERNATE [SERVER]]");
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	signal(SIGTERM, tell);
+	signal(SIGUSR1, tell);
 	f.dir = argv[1];
 	f.name = argv[2];
 	f.peer_name = argv[3];
-	make(&f, atoi(argv[4]));
-	connect_ends(&f, (uint8_t)atoi(argv[4]), (uint8_t)atoi(argv[5]));
+	f.by_lid = strcmp(argv[4], "lid") == 0;
+	f.gid_index = (uint8_t)atoi(argv[4]);
+	make(&f);
+	(f.cm.server ? connect_by_cm : connect_ends)(&f, (uint8_t)atoi(argv[5]));
 	run(&f);
 	end(&f);
 	return f.has_failed ? 3 : 0;

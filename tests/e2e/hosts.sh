@@ -1,22 +1,22 @@
 #!/bin/bash
 # Two hosts, each a network namespace with a weftd of its own, that have a wire between them: programs that nobody here wrote,
 # and the messages of weft about other hosts. hosts.sh BIN ROW...: NAME-FAMILY-MTU-LOSS, as rc_pingpong-4-1024-5; cm-NAME-
-# FAMILY-LOSS: over rdma_cm; killed: a process with a connection is; taken: the port is another's; same_host: two programs of
-# one host go over the wire.
+# FAMILY-LOSS: over rdma_cm; killed: a process with a connection is; narrow: long packets are dropped on the way; taken: the port
+# is another's; same_host: two programs of one host go over the wire; vlan: over VLAN devices.
 # Exit 77: no namespaces, or no such programs here.
 # shellcheck source=tests/e2e/hosts_lib.sh
 . "$(dirname "$0")/hosts_lib.sh"
 
+# of some rows: what is in the environment of both programs
+settings=()
+
 weft()
 {
-	local host=$1 loss=$2
+	local host=$1 loss=$2 impair=()
 	shift 2
-	if [ "$loss" = 0 ]; then
-		on "$host" timeout 60 "$BIN/weft" run --stats="$tmp/stats.$host.json" -- "$@"
-	else
-		on "$host" timeout 60 "$BIN/weft" run --impair "weft1.in.loss=$loss%,seed=7" --stats="$tmp/stats.$host.json" \
-			-- "$@"
-	fi
+	[ "$loss" = 0 ] || impair=(--impair "weft1.in.loss=$loss%,seed=7")
+	on "$host" env "${settings[@]}" timeout 60 "$BIN/weft" run "${impair[@]}" --stats="$tmp/stats.$host.json" \
+		-- "$@"
 }
 
 # what a program needs to know of: the row's name, its family and MTU, and the index of its GID
@@ -24,11 +24,14 @@ arguments()
 {
 	local program=$1 mtu=$2 gid=$3
 	case $program in
-	rc_pingpong | uc_pingpong | srq_pingpong) echo "ibv_$program -d weft1 -g $gid -m $mtu -n 300 -s 9000" ;;
+	rc_pingpong | uc_pingpong | srq_pingpong | xsrq_pingpong) echo "ibv_$program -d weft1 -g $gid -m $mtu -n 300 -s 9000" ;;
 	ud_pingpong) echo "ibv_ud_pingpong -d weft1 -g $gid -n 300 -s 900" ;;
 	default_mtu) echo "ib_write_bw -d weft1 -x $gid -s 65536 -n 300 -F" ;;
 	# datagrams that nobody takes in are lost: no more than a socket's buffer has room for
 	ud_send_bw) echo "ib_send_bw -d weft1 -x $gid -c UD -s 1000 -n 120 -F" ;;
+	send_bw_xrc) echo "ib_send_bw -d weft1 -x $gid -m $mtu -c XRC -s 65536 -n 300 -F" ;;
+	# RC wired up over UD
+	ucx_tag) echo "ucx_perftest -p 18515 -t tag_lat -n 300 -w 10 -s 9000" ;;
 	event_lat) echo "ib_write_lat -d weft1 -x $gid -m $mtu -s 64 -n 200 -F" ;;
 	*) echo "ib_$program -d weft1 -x $gid -m $mtu -s 65536 -n 300 -F" ;;
 	esac
@@ -55,6 +58,7 @@ two_programs()
 		gid[i]=$(gid_of $i "${address[i]}")
 		[ -n "${gid[i]}" ] || { fail "no GID of ${address[i]}"; return; }
 	done
+	settings=(UCX_TLS=rc_v UCX_NET_DEVICES=weft1:1)
 	# shellcheck disable=SC2046 # words
 	weft 1 "$loss" $(arguments "$program" "$mtu" "${gid[1]}") >"$tmp/server" 2>&1 &
 	local server=$!
@@ -87,6 +91,8 @@ two_programs()
 		"in $(count 0 wire_receive_calls), lost $(count 0 impaired_lost)"
 }
 
+rspreload=/usr/lib/x86_64-linux-gnu/rsocket/librspreload.so
+
 # a server and its client over rdma_cm; ADDRESS is the server's
 cm_server()
 {
@@ -96,6 +102,11 @@ cm_server()
 	udaddy) echo "udaddy -b $2 -c 8 -C 20" ;;
 	rdma_client) echo "rdma_server" ;;
 	cmtime) echo "cmtime -b $2 -c 100" ;;
+	storm) echo "cmtime -b $2 -c 10000" ;;
+	narrow) echo "rping -s -a $2 -C 20 -V -S 20000" ;;
+	rdma_xclient) echo "rdma_xserver -c x" ;;	# XRC
+	rstream | riostream) echo "$1 -b $2 -T v -S 4096 -C 100" ;;
+	preloaded) echo "rstream -b $2 -T s -T v -S 4096 -C 100" ;;	# a program of sockets
 	*) echo "ib_$1 -R -d weft1 -F -n 300" ;;
 	esac
 }
@@ -108,6 +119,11 @@ cm_client()
 	udaddy) echo "udaddy -s $2 -c 8 -C 20" ;;
 	rdma_client) echo "rdma_client -s $2" ;;
 	cmtime) echo "cmtime -s $2 -c 100" ;;
+	storm) echo "cmtime -s $2 -c 10000" ;;
+	narrow) echo "rping -c -a $2 -C 20 -V -S 20000" ;;
+	rdma_xclient) echo "rdma_xclient -s $2 -c x" ;;
+	rstream | riostream) echo "$1 -s $2 -T v -S 4096 -C 100" ;;
+	preloaded) echo "rstream -s $2 -T s -T v -S 4096 -C 100" ;;
 	*) echo "ib_$1 -R -d weft1 -F -n 300 $2" ;;
 	esac
 }
@@ -116,6 +132,12 @@ cm_listens()
 {
 	on 1 "$BIN/weft" status --json | python3 -c 'import json, sys
 sys.exit(not any(p["listeners"] for p in json.load(sys.stdin).get("processes", [])))'
+}
+
+has_no_qp()
+{
+	on "$1" "$BIN/weft" qp --json | python3 -c 'import json, sys
+sys.exit(any(p.get("qps") for p in json.load(sys.stdin)["processes"]))'
 }
 
 # What came to QP1 of the host, as told in one line; 1: nothing for a process, or what no CM of a host sends.
@@ -159,6 +181,10 @@ cm_programs()
 	has_family "$family"
 	wire 1024
 	[ "$family" = 4 ] && address=10.7.0.2 || address=fd07::2
+	if [ "$program" = preloaded ]; then
+		[ -e "$rspreload" ] || skip "no $rspreload here"
+		settings=(LD_PRELOAD="$rspreload")
+	fi
 	for attempt in 1 2 3 4; do
 		cm_pair "$program" "$loss" "$address" && break
 		if [ $attempt = 4 ] || ! is_too_early "$program"; then
@@ -168,7 +194,11 @@ cm_programs()
 		pkill -TERM -P $server
 		wait $server
 	done
-	if [ "$program" = cmtime ]; then	# before rdma-core 52 its server serves for ever
+	if [ "$program" = storm ]; then	# all have parted; what is left would be a QP that nobody ended
+		within has_no_qp 1 || fail "host 1 keeps $(on 1 "$BIN/weft" qp | head -3)"
+		within is_idle 0 || fail "host 0 keeps $(on 0 "$BIN/weft" status)"
+	fi
+	if [ "$program" = cmtime ] || [ "$program" = storm ]; then	# before rdma-core 52 its server serves for ever
 		pkill -TERM -P $server
 		wait $server
 	else
@@ -178,6 +208,19 @@ cm_programs()
 		qp1_is_well $i >"$tmp/qp1" || fail "QP1 of host $i: $(cat "$tmp/qp1")"
 		echo "$row: QP1 of host $i: $(cat "$tmp/qp1")"
 	done
+}
+
+# The way drops long packets without a word: neither kernel knows, and rdma_cm connects with packets that pass.
+narrow()
+{
+	local address=10.7.0.2 server
+	needs tc rping
+	wire 4096
+	tc qdisc add dev w0 root tbf rate 1gbit burst 1500 limit 100000 || skip "no queue of tbf here"
+	cm_pair narrow 0 $address || fail "client: $(cat "$tmp/client" "$tmp/server")"
+	wait $server || fail "the server: $(cat "$tmp/server")"
+	tc qdisc del dev w0 root
+	[ "$(count 0 completer_retry_err)" = 0 ] || fail "packets were lost: $(cat "$tmp/stats.0.json")"
 }
 
 # A server with a connection whose client was killed, which it only hears from rdma_cm: of the DREQs some are lost.
@@ -268,6 +311,34 @@ same_host()
 	done
 	pkill -P $server	# it waits for a client for ever
 	wait $server
+}
+
+# Both ends of a network of its own that shares the wire: VLAN devices, whose addresses are GIDs like any others'.
+vlan()
+{
+	local i gid=() server
+	needs ibv_rc_pingpong
+	wire 1024
+	for i in 0 1; do
+		on $i ip link add link w$i name v$i type vlan id 5 2>/dev/null || skip "no VLAN devices can be made here"
+		on $i ip addr add 10.9.0.$((i + 1))/24 dev v$i
+		on $i ip link set v$i up
+		gid[i]=$(gid_of $i ::ffff:10.9.0.$((i + 1))) || fail "no GID of v$i"
+	done
+	on 0 "$BIN/weft" devices | grep -q "::ffff:10.9.0.1 .* v0$" || fail "$(on 0 "$BIN/weft" devices)"
+	weft 1 0 ibv_rc_pingpong -d weft1 -g "${gid[1]}" -n 100 >"$tmp/server" 2>&1 &
+	server=$!
+	until on 1 ss -Htln 'sport = 18515' | grep -q LISTEN; do
+		kill -0 $server 2>/dev/null || { fail "no server: $(cat "$tmp/server")"; return; }
+		sleep 0.02
+	done
+	weft 0 0 ibv_rc_pingpong -d weft1 -g "${gid[0]}" -n 100 10.9.0.2 >"$tmp/client" 2>&1 ||
+		fail "the client: $(cat "$tmp/client")"
+	wait $server || fail "the server: $(cat "$tmp/server")"
+	[ "$(on 0 ip -j -s link show v0 | python3 -c 'import json, sys
+print(json.load(sys.stdin)[0]["stats64"]["tx"]["packets"])')" -ge 100 ] || fail "the packets have no tag"
+	on 0 ip link del v0
+	! gid_of 0 ::ffff:10.9.0.1 2>/dev/null || fail "the GID stays when the device is gone"
 }
 
 for row in "$@"; do

@@ -8,25 +8,17 @@
 FLOW=$1
 shift
 
-# within COMMAND...: until it succeeds, for at most a minute
-within()
-{
-	local end=$((SECONDS + 60))
-	until "$@"; do
-		[ $SECONDS -lt $end ] || return 1
-		sleep 0.02
-	done
-}
-
 flow=()
 
-# start HOST ACK_TIMEOUT: one end of the flow. It becomes the process of the subshell.
+# start HOST ACK_TIMEOUT [SUBNET [SERVER]]: one end of the flow, with an alternate path. It becomes the process of the subshell.
 start()
 {
-	local gid there=()
+	local gid alternate there=()
 	gid=$(gid_of "$1" "::ffff:10.7.0.$(($1 + 1))")
+	alternate=${3:+$(gid_of "$1" "::ffff:$3.$(($1 + 1))")}
 	[ "$1" = 0 ] || there=(nsenter -t "$far" -n)
 	WEFT_DIR=$tmp/$1 "${there[@]}" "$BIN/weft" run -- "$FLOW" "$tmp" "end$1" "end$((1 - $1))" "$gid" "$2" \
+		${alternate:+"$alternate"} ${4:+"$4"} \
 		>"$tmp/flow$1" 2>&1 &
 	flow[$1]=$!
 }
@@ -43,12 +35,12 @@ moves()
 	done
 }
 
-# flows ACK_TIMEOUT: data flows
+# flows ACK_TIMEOUT [SUBNET [SERVER]]: data flows; by rdma_cm, where there is a server
 flows()
 {
 	rm -f "$tmp"/end?.*
-	start 0 "$1"
-	start 1 "$1"
+	start 0 "$@"
+	start 1 "$@"
 	moves
 }
 
@@ -77,35 +69,8 @@ has_failed()
 	grep -q "1 transport retry counter exceeded" "$tmp/flow$1" || fail "end $1: $(cat "$tmp/flow$1")"
 }
 
-weftd_of() { on "$1" "$BIN/weft" status --json | python3 -c 'import json, sys; print(json.load(sys.stdin).get("pid", ""))'; }
-
 has_gid() { [ -n "$(gid_of "$1" "$2" 2>/dev/null)" ]; }
 has_no_gid() { ! has_gid "$@"; }
-
-# Has the host's weftd nobody and no socket any more, or has it left?
-is_idle()
-{
-	on "$1" "$BIN/weft" status --json | python3 -c 'import json, sys
-s = json.load(sys.stdin)
-sys.exit(s.get("running", True) and (bool(s["processes"]) or s["wire"]["sockets"] > 0 or s["wire"]["open"]))'
-}
-
-processes_of() { grep -lzx "WEFT_DIR=$tmp/$1" /proc/[0-9]*/environ 2>/dev/null; }
-is_empty() { [ -z "$(processes_of "$1")" ]; }
-
-# No process, no socket, no file of either host is left.
-nothing_is_left()
-{
-	local i
-	for i in 0 1; do
-		within is_idle $i || fail "weftd of host $i keeps: $(on $i "$BIN/weft" status)"
-		on $i "$BIN/weft" down >"$tmp/down" 2>&1 || fail "weft down of host $i: $(cat "$tmp/down")"
-		within is_empty $i || fail "processes of host $i are left: $(processes_of $i)"
-		[ ! -e "$tmp/$i" ] || fail "files of host $i are left: $(find "$tmp/$i" | head -5)"
-		[ -z "$(on $i ss -Huan 'sport = 4791')" ] ||
-			fail "sockets of host $i are left: $(on $i ss -Huanp 'sport = 4791' | head -2)"
-	done
-}
 
 # ---- the rows ----
 
@@ -131,6 +96,69 @@ cut_for_good()
 	within has_gid 0 ::ffff:10.7.0.1 || fail "the address does not come back"
 	flows 19
 	all_is_well
+}
+
+# is_at HOST WORDS...: the state of migration of that end, and how often it has migrated
+is_at()
+{
+	local host=$1
+	shift
+	[ "$(cat "$tmp/end$host.path" 2>/dev/null)" = "$*" ]
+}
+
+# are_at WORDS...: both
+are_at()
+{
+	local i
+	for i in 0 1; do
+		within is_at $i "$@" || fail "end $i is $(cat "$tmp/end$i.path" "$tmp/flow$i"), not $*"
+	done
+}
+
+# A second wire between the hosts, with addresses of its own.
+second_wire()
+{
+	local i
+	[ -e /sys/class/net/w2 ] || ip link add w2 type veth peer name w3 netns "$far" || skip "no second wire can be made here"
+	for i in 0 1; do
+		on $i ip link set w$((i + 2)) mtu 1500 up
+		on $i ip addr replace 10.8.0.$((i + 1))/24 dev w$((i + 2))
+		within has_gid $i ::ffff:10.8.0.$((i + 1)) || fail "the second address does not come"
+	done
+}
+
+# The link is cut for good, and both ends go on by their second addresses; or one of them wants it so.
+migrated()
+{
+	second_wire
+	flows 15 10.8.0
+	are_at armed 0
+	ip link set w0 down
+	are_at migrated 1
+	all_is_well
+	ip link set w0 up
+	within has_gid 0 ::ffff:10.7.0.1 || fail "the address does not come back"
+	flows 15 10.8.0
+	are_at armed 0
+	kill -USR1 "${flow[1]}"
+	are_at migrated 1
+	ip link set w0 down
+	all_is_well
+	ip link set w0 up
+	within has_gid 0 ::ffff:10.7.0.1 || fail "the address does not come back"
+}
+
+# The same of a connection whose REQ offers the second path; it ends by that path, too.
+cm_migrated()
+{
+	second_wire
+	flows 15 10.8.0 10.7.0.2
+	are_at armed 0
+	ip link set w0 down
+	are_at migrated 1
+	all_is_well
+	ip link set w0 up
+	within has_gid 0 ::ffff:10.7.0.1 || fail "the address does not come back"
 }
 
 # The address goes, and others connect by another one; what uses the old one fails.

@@ -114,6 +114,9 @@ narrow()
 	asks 0 doctor --peer 10.7.0.2
 	says "^path MTU +ok +4200 bytes.* a path MTU of 4096"
 	says "^long packets +warning +packets of 1024 bytes of payload pass, and 2048 do not"
+	asks 1 ping -c 1 --size 4096 10.7.0.2
+	says "short packets are answered, and those of this size are lost on the way"
+	says "next: weft doctor --peer"
 	tc qdisc del dev w0 root
 	ends_listening
 }
@@ -142,6 +145,14 @@ firewall()
 	asks 1 doctor --peer 10.7.0.2
 	says "^port there +FAILED +.*firewall rejects"
 	on 1 iptables -F INPUT
+	asks 0 ping -c 1 10.7.0.2
+	# this host's own
+	iptables -A OUTPUT -p udp --dport 4791 -j DROP
+	asks 1 ping -c 1 10.7.0.2
+	says "this host's firewall does not let it out"
+	asks 1 doctor --peer 10.7.0.2
+	says "^port there +FAILED +this host's firewall does not let it out"
+	iptables -F OUTPUT
 	asks 0 ping -c 1 10.7.0.2
 	ends_listening
 }

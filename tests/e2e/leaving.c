@@ -71,7 +71,8 @@ static void leave_with_another_thread_inside(void)
 
 	setenv("WEFT_IMPAIR", "delay=10s,seed=1", 1);
 	rt = attach_leaver(&slot);
-	faults_send(rt, &(struct route){ .kind = ROUTE_CHANNEL, .qpn = qpn_make(slot, 0) }, &runtime_ca(rt)->dev[0], &p);
+	faults_send(rt, &(struct route){ .kind = ROUTE_CHANNEL, .qpn = qpn_make(slot, 0) }, &runtime_ca(rt)->dev[0], &p,
+		    CA_PORT, 0);
 	runtime_leave(rt);
 	check(-pthread_create(&thread, NULL, stay_inside, rt), "thread");
 	while (!atomic_load(&is_inside))

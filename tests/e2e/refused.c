@@ -62,7 +62,7 @@ static bool send_to(struct runtime *rt, uint32_t slot)
 	runtime_enter(rt);
 	ch = channel_await(rt, slot);
 	if (ch)
-		pump_send_frame(rt, ch->link, link_kind(0, PACKET_IB), rubbish, sizeof(rubbish));
+		pump_send_frame(rt, ch->link, link_kind(0, PACKET_IB), CA_PORT, rubbish, sizeof(rubbish));
 	runtime_leave(rt);
 	return ch;
 }

@@ -9,6 +9,7 @@ import os
 import re
 import signal
 import sys
+import time
 
 import subnet_lab
 from subnet_lab import Wrong, says
@@ -21,13 +22,75 @@ SPOILT = ('SymbolErrorCounter', 'PortRcvErrors')
 ONE_EACH_WAY = 'loss=1%,seed=1661'
 
 
-def counters(lab, node, port, *which):
+def counters(lab, node, port, *which, by='h8'):
 	"""Of a host's port, or a switch's. Symbol errors have 16 bits."""
-	switches = lab.at('h8', 'ibswitches')
+	switches = lab.at(by, 'ibswitches')
 	lid = lab.lid(node) if node.startswith('h') else re.search(rf'"{node}" base port 0 lid (\d+) ', switches)[1]
-	wide, narrow = (lab.at('h8', 'perfquery', *way, lid, str(port)) for way in (('-x',), ()))
+	wide, narrow = (lab.at(by, 'perfquery', *way, lid, str(port)) for way in (('-x',), ()))
 	found = {name: int(n) for text in (narrow, wide) for name, n in re.findall(r'(\w+):\.*(\d+)', text)}
 	return [found[name] for name in which]
+
+
+NARROW = '''
+Switch	4 "s1"		# "s1" lid 1
+[1]	"h1"[1] 		# "h1" lid 2 1xSDR
+[2]	"h2"[1] 		# "h2" lid 3 4xQDR
+
+Ca	1 "h1"		# "h1"
+[1] 	"s1"[1]		# lid 2 lmc 0 "s1" lid 1 1xSDR
+
+Ca	1 "h2"		# "h2"
+[1] 	"s1"[2]		# lid 3 lmc 0 "s1" lid 1 4xQDR
+'''
+
+
+def test_rates(lab):
+	"""With --rates a link carries what its width and speed say, also those that ibportstate gives it; without, all."""
+	path = lab.write('narrow', NARROW)
+	lab.change('load', path)
+	megabytes(lab, 'h1', 'h2', '-n', '200')
+	if counters(lab, 's1', 1, 'PortXmitWait', by='h1')[0]:
+		raise Wrong('packets wait where no link has a rate')
+	lab.change('load', '--rates', '--routing', 'sm', path)
+	lab.within('the subnet is up', lambda: lab.lid('h1') != '0' and lab.lid('h2') != '0')
+	rate = megabytes(lab, 'h1', 'h2', '-n', '500')
+	if not 0 < rate <= 250:
+		raise Wrong(f'{rate} MB/s went over one lane of SDR')
+	if not counters(lab, 's1', 1, 'PortXmitWait', by='h1')[0]:
+		raise Wrong('no packet has waited')
+	link = {p['port']: p for p in json.loads(lab.weft('fabric', 'show', '--json', 's1'))['nodes'][0]['ports']}
+	if (link[1]['rate_kbps'], link[2]['rate_kbps']) != (2000000, 32000000):
+		raise Wrong(f'rates: {link}')
+	# the other link becomes as narrow
+	lab.at('h1', 'ibportstate', lab.lid('h2'), '1', 'width', '1')
+	lab.at('h1', 'ibportstate', lab.lid('h2'), '1', 'speed', '1')
+	lid = re.search(r'lid (\d+)', lab.at('h1', 'ibswitches'))[1]
+	lab.at('h1', 'ibportstate', lid, '2', 'reset')
+	lab.within('it trains', lambda: '(1X SDR)' in lab.at('h2', 'cat', '/sys/class/infiniband/weft0/ports/1/rate') and
+		   'Active' in lab.at('h2', 'ibstat', 'weft0', '1'))
+	before = counters(lab, 'h2', 1, 'PortXmitWait', by='h1')[0]
+	rate = megabytes(lab, 'h1', 'h2', '-n', '200')
+	if not 0 < rate <= 250 or counters(lab, 'h2', 1, 'PortXmitWait', by='h1')[0] <= before + 100:
+		raise Wrong(f'{rate} MB/s left by a link that has become narrow')
+
+
+def test_group(lab):
+	"""A slow link holds up copies for a group: they come one after another, as fast as it carries them, and are counted."""
+	lab.change('load', '--routing', 'sm', lab.write('narrow', NARROW))
+	lab.within('the subnet is up', lambda: lab.lid('h1') != '0' and lab.lid('h2') != '0')
+	lab.weft('fabric', 'link', 'h1:1', 'slow', '2Mbit')
+	port = str(free_port())
+	words = ('ib_send_bw', '-d', 'weft0', '-c', 'UD', '-g', '-M', '255:18:64:27:255:255:0:0:0:0:0:0:0:0:0:9', '-n', '20',
+		 '-s', '1024', '-p', port)
+	server = lab.start_server('h1', port, *words)
+	begin = time.monotonic()
+	lab.at('h2', *words, '127.0.0.1')
+	server.process.wait(subnet_lab.LIMIT_S)
+	lasted = time.monotonic() - begin
+	waits = counters(lab, 's1', 1, 'PortXmitWait', by='h2')[0]
+	got = counters(lab, 'h1', 1, 'PortMulticastRcvPkts', by='h2')[0]
+	if lasted < 20 * 1024 * 8 / 2e6 or waits < 10 or got != 20:
+		raise Wrong(f'{got} packets came in {lasted} s, and {waits} waited: {server.text()}')
 
 
 def first_link(lab, node):
@@ -172,9 +235,30 @@ def test_management(lab):
 	server.end(signal.SIGKILL)
 
 
+def test_multicast(lab):
+	"""Copies for a group are lost on the link that loses, and no others; ports count each packet once."""
+	lab.load('fat-tree', 'ports=4')
+	lab.weft('fabric', 'link', 'h8:1', 'loss=30%,seed=5')
+	words = ('mckey', '-m', '239.2.3.4', '-b', '127.0.0.1', '-C')
+	receivers = [lab.start(node, 'stdbuf', '-oL', *words, '100000') for node in ('h5', 'h8')]
+	lab.within('both have joined', lambda: all('joined dgid' in r.text() or not r.is_alive() for r in receivers))
+	lab.at('h1', *words, '200', '-s')
+	lab.weft('fabric', 'link', 'h8:1', 'up')
+	which = ('PortMulticastRcvPkts', 'PortUnicastRcvPkts', *SPOILT)
+	got, unicast, spoilt, errors = counters(lab, 'h8', 1, *which)
+	if not 20 < spoilt < 120 or spoilt != errors or got + spoilt != 200 or unicast > 1000:
+		raise Wrong(f'of 200 {got} have come to h8, {spoilt} or {errors} spoilt, and {unicast} others')
+	got, _, spoilt, errors = counters(lab, 'h5', 1, *which)
+	if (got, spoilt, errors) != (200, 0, 0):
+		raise Wrong(f'of 200 {got} have come to h5, {spoilt} or {errors} spoilt')
+	for receiver in receivers:
+		receiver.end(signal.SIGKILL)
+
+
 def tests():
-	rows = (('loss', test_loss), ('slow', test_slow), ('trace', test_trace), ('words', test_words),
-		('management', test_management))
+	rows = (('loss', test_loss), ('slow', test_slow), ('rates', test_rates), ('group', test_group),
+		('trace', test_trace), ('words', test_words),
+		('management', test_management), ('multicast', test_multicast))
 	return {name: ('e2e', 240, subnet_lab.row(test)) for name, test in rows}
 
 

@@ -14,6 +14,7 @@ from session import POLL_S, free_port, tcp_listening
 
 LIMIT_S = 60
 IDLE_S = '0.2'		# weftd ends so long after its last program
+CHECK = os.environ.get('MPI_CHECK', '')
 
 
 class Wrong(Exception):
@@ -106,7 +107,8 @@ class Lab:
 		return self.run(self.weft_path, *words)
 
 	def command(self, node, *words):
-		return [self.weft_path, 'run', '--node', node, '--device', 'weft0', '--', *words]
+		"""Of one node, or of several for the ranks of a job: h1,h3."""
+		return [self.weft_path, 'run', '--nodes' if ',' in node else '--node', node, '--device', 'weft0', '--', *words]
 
 	def at(self, node, *words):
 		return self.run(*self.command(node, *words))
@@ -165,8 +167,8 @@ class Lab:
 		return json.loads(self.try_run(self.weft_path, 'fabric', 'check', '--json')[1])
 
 	def load(self, *kind):
-		"""A fabric that is made, with its routes."""
-		self.weft('fabric', 'load', self.make(*kind))
+		"""A fabric that is made, with its routes, and without a manager."""
+		self.weft('fabric', 'load', '--routing', 'auto', self.make(*kind))
 
 	def lid(self, node):
 		return re.search(r'Base lid:\s+(\d+)', self.at(node, 'ibstat'))[1]
@@ -182,6 +184,13 @@ class Lab:
 			return f'the client at {b} exits with {status}: {text}'
 		status = server.process.wait(LIMIT_S)
 		return f'the server at {a} exits with {status}: {server.text()}' if status else ''
+
+
+def mpi_check(ranks, *args, tls='rc_v,self', settings=()):
+	"""The words of a job over UCX."""
+	return ('env', f'UCX_TLS={tls}', 'UCX_NET_DEVICES=weft0:1', *settings, 'mpirun', '--allow-run-as-root', '--oversubscribe',
+		'-n', str(ranks), '--mca', 'btl_base_warn_component_unused', '0', '--mca', 'pml', 'ucx', '--mca', 'osc', 'ucx',
+		'--mca', 'pml_ucx_devices', 'any', '--mca', 'pml_ucx_tls', 'any', CHECK, *args)
 
 
 def says(text, pattern):

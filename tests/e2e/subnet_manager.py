@@ -113,4 +113,6 @@ def test(lab):
 	test_end(lab, manager)
 
 
-script(test, 'opensm', 'saquery', 'sminfo', 'ibtracert', 'ibroute', 'ibping', 'ibnetdiscover', 'smpquery', 'ibv_rc_pingpong')
+if __name__ == '__main__':
+	script(test, 'opensm', 'saquery', 'sminfo', 'ibtracert', 'ibroute', 'ibping', 'ibnetdiscover', 'smpquery',
+	       'ibv_rc_pingpong')

@@ -128,6 +128,13 @@ WAYS = [
 	(['dump_fts'], 0, count(r'^Unicast lids', SWITCHES)),
 	(['sh', '-c', 'dump_lfts >{home}/lfts && check_lft_balance -l {home}/lfts -i {home}/cache'], 0, anything),
 ]
+# Which hosts a switch reaches by a port, and the other way. The tool's cache is where root alone may write, and has the last
+# subnet that anybody asked for: here it is the test's.
+NODES_USING = [
+	(['perl', '-MIBswcountlimits', '-e', '$IBswcountlimits::cache_dir = shift; $0 = shift; do $0; die $@ if $@',
+	  '{home}', '/usr/sbin/ibfindnodesusing', '-R', '{s1_guid}', '{s1_up}'], 0,
+	 has(r'^{s1_guid} {s1_up} .*  ==>>  0x\w+ \d \(s\d\)\n h[3-8] h[3-8] h[3-8]\n\n.*  <<==  .*\n h1-2$')),
+]
 # PortCounters and PortCountersExtended are there; other attributes are optional (IBA 16.1.4), and refused.
 WITHOUT = ('--xmtsl', '--rcvsl', '--xmtdisc', '--rcverr', '--extended_speeds', '--oprcvcounters', '--flowctlcounters',
 	   '--vloppackets', '--vlopdata', '--vlxmitflowctlerrors', '--vlxmitcounters', '--swportvlcong', '--rcvcc', '--slrcvfecn',
@@ -162,7 +169,7 @@ SERVERS = [
 	(['ibsysstat', '{h8}', 'host'], 0, has(r'\S')),
 	(['ibsysstat', '{h8}', 'cpu'], 0, has('^cpu 0:')),
 ]
-EVERY = DISCOVERY + LOCAL + SMP + SA + WAYS + COUNTERS + REFUSALS
+EVERY = DISCOVERY + LOCAL + SMP + SA + WAYS + NODES_USING + COUNTERS + REFUSALS
 
 
 def names(lab):
@@ -235,7 +242,7 @@ def finish(known, calls):
 
 def test_some(lab):
 	known = prepare(lab)
-	table = DISCOVERY[3:7] + SMP[:8] + WAYS[:2] + COUNTERS[2:5] + REFUSALS[:1]
+	table = DISCOVERY[3:7] + SMP[:8] + WAYS[:2] + NODES_USING + COUNTERS[2:5] + REFUSALS[:1]
 	for row in table:
 		known.call(*row)
 	finish(known, len(table))

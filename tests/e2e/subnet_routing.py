@@ -9,7 +9,7 @@ import sys
 import time
 
 import subnet_lab
-from subnet_lab import Wrong
+from subnet_lab import Wrong, says
 import run	# of abi/, whose place subnet_lab tells
 
 FAT_TREE = ('fat-tree', 'ports=4')
@@ -71,8 +71,55 @@ def test_engine(lab, engine, kind):
 	print(f'{engine:8} {" ".join(kind):28} {found["paths"]:8} paths, {found["mean_links"]:.2f} links, {took:6.2f} s')
 
 
+def guid_of(net, name):
+	"""Of a switch, in a file of weft fabric make."""
+	with open(net, encoding='utf-8') as f:
+		return '0x' + re.search(rf'^Switch\s+\d+ "S-(\w+)"\s+# "{name}" ', f.read(), re.M)[1]
+
+
+def test_torus(lab):
+	"""torus-2QoS knows a torus of weft fabric make by the links of its first switch: along x to the next one, along y to the
+	next row, along z to the next plane."""
+	net = lab.make('torus', 'size=3x3x3', 'hosts=1')
+	lab.load_bare(net)
+	links = ''.join(f'{axis}p_link {guid_of(net, "s1")} {guid_of(net, to)}\n' for axis, to in
+			(('x', 's2'), ('y', 's4'), ('z', 's10')))
+	conf = lab.write('torus-2QoS.conf', f'torus 3 3 3\n{links}')
+	used, took = configure(lab, 'torus-2QoS', '--torus_config', conf, '-Q')
+	found = lab.check()
+	if used != 'torus-2QoS' or not found['paths'] or found['reached'] != found['paths'] or found['credit_loop']:
+		raise Wrong(f'{used}: {found}')
+	print(f'torus-2QoS: {found["paths"]} paths, {found["mean_links"]:.2f} links, {took:.2f} s')
+
+
+QOS = '''qos TRUE
+qos_max_vls 4
+qos_high_limit 2
+qos_vlarb_high 0:4,1:64
+qos_vlarb_low 0:16,1:16,2:16,3:16
+qos_sl2vl 0,1,2,15,0,1,2,3,0,1,2,3,0,1,2,7
+'''
+
+
+def test_qos(lab):
+	"""Lanes and weights are at each port as opensm.conf has them, and data of a service level without a lane is lost."""
+	lab.load_bare(lab.make(*FAT_TREE))
+	lab.up(lab.start_manager('h1', '-F', lab.write('qos.conf', QOS), '-Q'))
+	lid = lab.lid('h8')
+	says(lab.at('h2', 'smpquery', 'sl2vl', lid, '1'), r'\| 0\| 1\| 2\|15\| 0\| 1\| 2\| 3\|')
+	low = r'(?s)Low priority.*WEIGHT: \|0x10\|0x10\|0x10\|0x10\|0x0'
+	says(lab.at('h2', 'smpquery', 'vlarb', lid, '1'), low)
+	for level, reach in (('0', True), ('2', True), ('3', False)):
+		wrong = lab.pingpong('h8', 'h1', '-l', level)
+		if reach and wrong:
+			raise Wrong(f'service level {level}: {wrong}')
+		if not reach:
+			says(wrong or f'service level {level} reaches', r'transport retry counter exceeded')
+
+
 def tests():
-	found = {}
+	found = {'torus-2QoS': ('e2e', 120, subnet_lab.row(test_torus)),
+		 'qos': ('e2e', 120, subnet_lab.row(test_qos))}
 	for engine in WITHOUT_LOOP:
 		for name, label, kinds in ((engine, 'e2e', SMALL), (f'{engine}-large', 'long', LARGE)):
 			def test(lab, e=engine, k=kinds):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Services of a subnet under OpenSM: ibacm finds a host by its name and the path to it; srp_daemon asks for storage targets;
-OpenSM as a daemon, and its console.
+"""Services of a subnet under OpenSM and under weft's own manager: ibacm finds a host by its name and the path to it; srp_daemon
+asks for storage targets; OpenSM as a daemon, and its console.
 
 subnet_services.py --list                  one line a test: name, label, timeout
 subnet_services.py --weft PROGRAM NAME...  runs these tests
@@ -13,6 +13,7 @@ import socket
 import sys
 
 import subnet_lab
+from subnet_cm import address, client, ended
 from subnet_lab import Wrong, says
 from session import free_port, tcp_listening
 import run	# of abi/, whose place subnet_lab tells
@@ -54,14 +55,29 @@ def start_acm(lab, node, port):
 	lab.within(f'{node} is in the group of ibacm', has_joined)
 
 
-def test_acm(lab):
+def prepare_own(lab):
+	lab.change('load', lab.make('fat-tree', 'ports=4'))
+	lab.within('there is a manager', lambda: 'SMINFO_MASTER' in lab.try_at('h1', 'sminfo')[1])
+
+
+def test_acm_beside(lab):
+	"""librdmacm asks for a path between addresses. ibacm knows those of IPoIB only: the path is the administration's."""
+	service = str(free_port())
+	server = lab.start('h8', 'rdma_server', '-s', address('h8'), '-p', service)
+	client(lab, 'h2', 'rdma_client', '-s', address('h8'), '-p', service)
+	ended(server)
+	with open(lab.path('h2.log'), encoding='utf-8') as f:
+		says(f.read(), f'could not find {address("h2")}')
+
+
+def test_acm(lab, begin=prepare):
 	"""A name is asked for by multicast, and a path of the administration; by LIDs too."""
-	need('ibacm', 'ib_acme')
+	need('ibacm', 'ib_acme', 'rdma_server', 'rdma_client')
 	if tcp_listening(PORT):
 		print('SKIP: another ibacm serves this machine')
 		sys.exit(77)
 	found = [path for path in PORT_FILES if os.path.lexists(path)]
-	prepare(lab)
+	begin(lab)
 	try:
 		start_acm(lab, 'h8', free_port())
 		start_acm(lab, 'h2', PORT)
@@ -75,6 +91,7 @@ def test_acm(lab):
 		status, said = lab.try_at('h2', 'ib_acme', '-S', '127.0.0.1', '-f', 'n', '-s', 'name-of-h2', '-d', 'name-of-h7')
 		if not status:
 			raise Wrong(f'a name that nobody has is found: {said}')
+		test_acm_beside(lab)
 	finally:
 		for path in PORT_FILES:
 			if path not in found and os.path.lexists(path):
@@ -148,12 +165,20 @@ def test_console(lab):
 		if 'portstatus' not in ask(console, 'help'):
 			raise Wrong('the console has no portstatus')
 		says(ask(console, 'portstatus'), r'\b32 active\b')
+		# how many LIDs of hosts leave by each port of a leaf, and of a spine
+		balance = ask(console, 'switchbalance verbose')
+		says(balance, r'\(s1\)\s+Port 1: 3\s+Port 2: 3\s')
+		says(balance, r'\(s6\)\s+Port 1: 2\s+Port 2: 2\s+Port 3: 2\s+Port 4: 2\s')
+		# it names what is out of balance, and nothing is
+		if ask(console, 'lidbalance') != PROMPT.decode():
+			raise Wrong(f'lidbalance says {ask(console, "lidbalance")}')
 		lab.weft('fabric', 'link', 's1:1', 'down')
 		lab.within('the console tells of the link', lambda: re.search(r'\b30 active\b', ask(console, 'portstatus')))
 
 
 def tests():
-	rows = (('acm', test_acm), ('srp', test_srp), ('daemon', test_daemon), ('console', test_console))
+	rows = (('acm', test_acm), ('acm-own', lambda lab: test_acm(lab, prepare_own)), ('srp', test_srp),
+		('daemon', test_daemon), ('console', test_console))
 	return {name: ('e2e', 240, subnet_lab.row(test)) for name, test in rows}
 
 

@@ -124,6 +124,31 @@ def test_traps(lab):
 	says(lab.at('h2', 'smpquery', '-y', M_KEY, 'portinfo', lid, '1'), r'MkeyViolations:\.+[1-9]')
 
 
+def test_errors(lab):
+	"""129 to 131: a port whose link has more errors than OpenSM's thresholds of 8 allow, and perfquery counts them."""
+	lab.load_bare(lab.make(*BARE))
+	manager = lab.start_manager('h1')
+	lab.up(manager)
+	# without effect but for the symbol errors
+	lab.weft('fabric', 'link', 's1:1', 'errors', '8')
+	for words, trap in ((('errors', '18'), 129), (('overruns', '8'), 130), (('silence',), 131)):
+		if f'num:{trap} ' in manager.logged():
+			raise Wrong(f'trap {trap} comes before its time')
+		lab.weft('fabric', 'link', 's1:1', *words)
+		lab.within(f'trap {trap}', lambda number=trap: f'num:{number} ' in manager.logged())
+	said = lab.at('h2', 'perfquery', lid_of_switch(lab, 's1'), '1')
+	for name, count in (('SymbolErrorCounter', 26), ('LinkErrorRecoveryCounter', 4), ('LocalLinkIntegrityErrors', 2),
+			    ('ExcessiveBufferOverrunErrors', 1)):
+		says(said, rf'{name}:\.+{count}\n')
+	# a host's port tells of itself
+	lab.weft('fabric', 'link', 'h5:1', 'silence')
+	lab.within('a trap of h5', lambda: re.search(rf'num:131 .*lid:? ?{lab.lid("h5")}\b', manager.logged(), re.IGNORECASE))
+	lab.weft('fabric', 'link', 'h5:1', 'down')
+	status, text = lab.try_run(lab.weft_path, 'fabric', 'link', 'h5:1', 'silence')
+	if not status or 'the link is down' not in text:
+		raise Wrong(f'the port of a link that is down notices something: {text}')
+
+
 def test_partitions(lab):
 	"""Limited members reach full ones, not each other; a change of membership changes what reaches. Programs have the first
 	P_Key of their port. Ports of switches do not look at P_Keys here: adapters do."""
@@ -165,11 +190,13 @@ def test_flows(lab, flows, limit_s=subnet_lab.LIMIT_S):
 
 def tests():
 	rows = {name: ('e2e', 300, subnet_lab.row(test)) for name, test in (
-		('standby', test_standby), ('sweep', test_sweep), ('traps', test_traps), ('partitions', test_partitions),
+		('standby', test_standby), ('sweep', test_sweep), ('traps', test_traps), ('errors', test_errors),
+		('partitions', test_partitions),
 		('osmtest', lambda lab: test_flows(lab, 'ceqt')))}
 	rows['osmtest-long'] = ('long', 600, subnet_lab.row(lambda lab: test_flows(lab, 'cavsfm', LONG_LIMIT_S)))
 	return rows
 
 
 if __name__ == '__main__':
-	sys.exit(run.run_table(tests(), ('opensm', 'osmtest', 'sminfo', 'smpquery', 'ibstat', 'ibswitches', 'ibv_rc_pingpong')))
+	sys.exit(run.run_table(tests(), ('opensm', 'osmtest', 'sminfo', 'smpquery', 'perfquery', 'ibstat', 'ibswitches',
+					 'ibv_rc_pingpong')))

@@ -2,6 +2,8 @@
 """Debian's infiniband-diags at a host of a fabric: what they find is what was loaded, link by link.
 
 usage: subnet_tools.py WEFT"""
+import json
+import os
 import re
 
 from subnet_lab import Wrong, says, script
@@ -32,6 +34,71 @@ def test_discovery(lab, *kind):
 			lab.fail(f'{kind}: ibnetdiscover at {node} finds another topology: {output}')
 
 
+IBSIM = '/usr/share/doc/ibsim-utils/net-examples'
+
+
+def ends_by_name(text):
+	"""Each link of a file of ibsim, or of ibnetdiscover's output, as {(name, port), (name, port)}."""
+	found, names, node = set(), {}, None
+	for line in text.splitlines():
+		head = re.match(r'(?:Switch|Ca|Hca|Rt)\s+\d+\s+"([^"]+)"(?:\s+# "([^"]*)")?', line)
+		if head:
+			node, names[head[1]] = head[1], head[2] or head[1]
+		port = re.match(r'\[(\d+)\](?:\(\w+\))?\s+"([^"]+)"\s*\[(\d+)\]', line)
+		if port:
+			found.add(frozenset({(node, port[1]), (port[2], port[3])}))
+	return {frozenset((names[n], p) for n, p in ends) for ends in found}
+
+
+def test_ibsim(lab):
+	"""The example nets of ibsim: from the first host, all that hosts are linked with is found as it stands in the file."""
+	if not os.path.isdir(IBSIM):
+		print(f'part skipped: no {IBSIM} here: scripts/setup test, with documentation')
+		return
+	for name in sorted(os.listdir(IBSIM)):
+		if not name.startswith('net'):
+			continue
+		path = os.path.join(IBSIM, name)
+		lab.change('load', path)
+		nodes = json.loads(lab.weft('fabric', 'show', '--json'))['nodes']
+		host = next(node['name'] for node in nodes if node['type'] == 'host' and node['ports'])
+		with open(path, encoding='utf-8') as f:
+			expected = ends_by_name(f.read())
+		found = ends_by_name(lab.at(host, 'ibnetdiscover'))
+		if found != expected or not found:
+			lab.fail(f'{name}: {sorted(map(sorted, found))}, not {sorted(map(sorted, expected))}')
+
+
+TWO_PORTS = '''Switch 8 "s1"
+[1] "two"[1]
+[2] "two"[2]
+[3] "one"[1]
+
+Ca 2 "two"
+[1] "s1"[1]
+[2] "s1"[2]
+
+Ca 1 "one"
+[1] "s1"[3]
+'''
+
+
+def test_ports(lab):
+	"""A host with two ports: each program is at one of them, and both reach each other and the other host."""
+	lab.change('load', lab.write('two', TWO_PORTS))
+	lids = {node: lab.lid(node) for node in ('two', 'two:1', 'two:2', 'one')}
+	if lids['two'] != lids['two:1'] or len(set(lids.values())) != 3:
+		raise Wrong(f'the ports have the LIDs {lids}')
+	for a, b in (('two:1', 'two:2'), ('two:2', 'one'), ('one', 'two')):
+		wrong = lab.pingpong(a, b)
+		if wrong:
+			raise Wrong(f'{a}, {b}: {wrong}')
+	lab.weft('fabric', 'link', 'two:2', 'down')
+	if lab.pingpong('two:1', 'one') or not lab.pingpong('two:2', 'one'):
+		raise Wrong('with the second port down programs at the first do not go on alone')
+	lab.weft('fabric', 'link', 'two:2', 'up')
+
+
 def test_queries(lab):
 	h1, h8 = lab.lid('h1'), lab.lid('h8')
 	says(lab.at('h1', 'smpquery', 'nodedesc', '-D', '0'), r'Node Description:\.+h1\b')
@@ -59,9 +126,12 @@ def test_refusals(lab):
 
 def test(lab):
 	test_discovery(lab, 'torus', 'size=3x3', 'hosts=1')
+	test_ibsim(lab)
+	test_ports(lab)
 	test_discovery(lab, 'fat-tree', 'ports=4')
 	test_queries(lab)
 	test_refusals(lab)
 
 
-script(test, 'ibnetdiscover', 'smpquery', 'ibstat', 'ibaddr')
+if __name__ == '__main__':
+	script(test, 'ibnetdiscover', 'smpquery', 'ibstat', 'ibaddr', 'ibv_rc_pingpong')

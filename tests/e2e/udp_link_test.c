@@ -479,6 +479,35 @@ static bool clock_is_quick(void)
 	return !IS_SANITIZED && clock_now() - begin <= (wtime)READINGS * CLOCK_NS;
 }
 
+/* Switches choose among equal ways by the source port (A17.9.5): each flow keeps to its own, and other flows and other processes
+ * of the peer's host have others. */
+static void flows_leave_from_ports_of_their_own(void **state)
+{
+	enum { SLOTS = 2 };
+	struct packet_path path = path_to("127.0.0.1", "127.0.0.1");
+	struct post *post = open_post(MEMBERS, false);
+	uint16_t port[SLOTS * ROCE_UDP_FLOWS] = { 0 };
+	struct packet p;
+
+	for (uint32_t slot = 1; slot <= SLOTS; slot++)
+		for (unsigned n = 0; n < 4 * ROCE_UDP_FLOWS; n++) {
+			uint16_t *at;
+
+			path.udp_sport = (uint16_t)(0xc000 + 37 * n);
+			at = &port[(slot - 1) * ROCE_UDP_FLOWS + roce_udp_flow(path.udp_sport)];
+			send_some(post, path, slot, 1, PAYLOAD);
+			take(post->link[slot % MEMBERS], &p);
+			assert_true(p.path.udp_sport != 0);
+			if (*at)
+				assert_int_equal(p.path.udp_sport, *at);
+			*at = p.path.udp_sport;
+		}
+	for (unsigned i = 0; i < SLOTS * ROCE_UDP_FLOWS; i++)
+		for (unsigned j = 0; j <= i; j++)
+			assert_true(i == j ? port[i] != 0 : port[i] != port[j]);
+	close_post(post);
+}
+
 static void looks_in_vain_are_few(void **state)
 {
 	struct post *post = open_post(1, false);
@@ -552,7 +581,7 @@ int main(void)
 		cmocka_unit_test(a_path_that_is_too_narrow_is_told),
 		cmocka_unit_test(what_the_kernel_refuses_is_counted),
 		cmocka_unit_test(what_no_socket_takes_waits),
-		cmocka_unit_test(looks_in_vain_are_few),
+		cmocka_unit_test(flows_leave_from_ports_of_their_own), cmocka_unit_test(looks_in_vain_are_few),
 		cmocka_unit_test(a_sleeper_is_woken),
 		cmocka_unit_test(a_look_tells_of_what_arrived),
 	};

@@ -169,11 +169,48 @@ def test_silence(lib, weftd):
 	lib.close_port(port)
 
 
+READERS, QUESTIONS, UNDER_WAY = 3, 12000, 8
+
+
+def test_readers(lib, lid):
+	"""Several wait for ever at one port: each datagram is one reader's, whole and for its own agent."""
+	server, client = (lib.open_port(b'weft0', 1) for i in range(2))
+	methods = {lib.register(server, SA, 2, 1, mask(m)): m for m in (GET, GET_TABLE)}
+	asks = lib.register(client, SA, 2, 1, None)
+	come, wrong, room = [], [], threading.Semaphore(UNDER_WAY)
+
+	def read():
+		while True:
+			agent, length, status, mad, _ = lib.receive(server, -1)
+			if agent == -EAGAIN:	# another reader was faster
+				continue
+			tid, = struct.unpack_from('>I', mad, 12)
+			if agent < 0 or methods.get(agent) != mad[3] or (length, status) != (MAD, 0):
+				wrong.append((agent, length, status, mad[3]))
+			if agent < 0 or tid >= QUESTIONS:
+				return
+			come.append(tid)
+			room.release()
+	readers = [threading.Thread(target=read) for _ in range(READERS)]
+	for reader in readers:
+		reader.start()
+	for tid in range(QUESTIONS + READERS):
+		if not room.acquire(timeout=20):
+			break
+		lib.send(client, asks, make(SA, (GET, GET_TABLE)[tid % 2], tid, 2), lid, 0)
+	for reader in readers:
+		reader.join()
+	check('what several readers got', (sorted(come) == list(range(QUESTIONS)), wrong[:3]), (True, []))
+	lib.close_port(server)
+	lib.close_port(client)
+
+
 def inside(lid, weftd):
 	lib = Library()
 	test_descriptor(lib)
 	test_agents(lib)
 	test_answers(lib, lid)
+	test_readers(lib, lid)
 	test_silence(lib, weftd)
 	sys.exit(failures != 0)
 
@@ -200,6 +237,7 @@ def outside(weft):
 	sys.exit(status != 0)
 
 
-if sys.argv[1] == '--inside':
-	inside(int(sys.argv[2], 16), int(sys.argv[3]))
-outside(os.path.abspath(sys.argv[1]))
+if __name__ == '__main__':
+	if sys.argv[1] == '--inside':
+		inside(int(sys.argv[2], 16), int(sys.argv[3]))
+	outside(os.path.abspath(sys.argv[1]))

@@ -198,13 +198,36 @@ static void a_long_write_is_no_single_copy(void **state)
 	finish(pair);
 }
 
+/* A peer that has no alternate path is published all the same. */
+static void what_can_migrate_sends_packets(void **state)
+{
+	struct pair *pair = start(IBV_QPT_RC, 0);
+	struct qp *qp = pair->side[0].qp;
+	struct ibv_qp_attr attr = { .alt_ah_attr = qp->attr.ah_attr, .alt_port_num = 1, .path_mig_state = IBV_MIG_REARM };
+
+	way.executes = way.sends = true;
+	write_one(pair, 1);
+	assert_int_equal(way.executed, 1);
+	assert_int_equal(qp_modify(qp, pair->sim->now, &attr, IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE), 0);
+	pair_recv(pair, 1, 7, 0, BYTES);
+	write_one(pair, 2);
+	post_wr(pair, 0, (struct pair_wr){ .wr_id = 3, .opcode = IBV_WR_SEND, .bytes = BYTES });
+	pair_run(pair);
+	assert_int_equal(way.executed, 1);
+	assert_int_equal(way.sent, 0);
+	for (uint64_t wr_id = 1; wr_id <= 3; wr_id++)
+		expect_sent(pair, 0, wr_id, IBV_WC_SUCCESS);
+	expect_received(pair, 1, 7, IBV_WC_SUCCESS);
+	finish(pair);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_direct_write_of_uc_does_not_overtake_a_packet),
 		cmocka_unit_test(a_packet_lost_behind_a_message_is_probed_for),
 		cmocka_unit_test(a_full_link_does_not_make_a_long_send_packets),
-		cmocka_unit_test(a_long_write_is_no_single_copy),
+		cmocka_unit_test(a_long_write_is_no_single_copy), cmocka_unit_test(what_can_migrate_sends_packets),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

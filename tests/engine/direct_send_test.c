@@ -27,6 +27,7 @@ static struct {
 	psn_t received[2];		/* what each side shows */
 	unsigned refuses;		/* so many of a hundred times */
 	bool in_order;			/* no message overtakes a packet, nor the other way round, as in one ring */
+	bool stays;			/* a path that was found is current until something is refused */
 	uint64_t sends, pulls;
 	uint64_t shorts;		/* of the sends */
 	unsigned turns;			/* executed */
@@ -43,11 +44,15 @@ static bool refuses(void)
 	return rand_below(&channel.rand, ALL) < channel.refuses;
 }
 
+/* A current path is not asked for again. */
 static bool connect(void *owner, struct qp *qp)
 {
+	static const _Atomic uint64_t shown = 2;
+	bool found = !refuses();
+
 	(void)owner;
-	qp->direct_path.channel = &channel;
-	return !refuses();
+	qp->direct_path = (struct direct_path){ &channel, found && channel.stays ? &shown : NULL, 2 };
+	return found;
 }
 
 /* For the next message, or NULL. */
@@ -180,6 +185,7 @@ static void open_channel(struct pair *pair, uint64_t seed)
 	rand_seed(&channel.rand, seed);
 	channel.refuses = rand_below(&channel.rand, 2) ? 0 : (unsigned)rand_below(&channel.rand, 20);
 	channel.in_order = rand_below(&channel.rand, 2);
+	channel.stays = rand_below(&channel.rand, 2);
 	for (int i = 0; i < 2; i++) {
 		pair->side[i].node->ca.direct = &direct;
 		pair->side[i].qp->published = 1;
@@ -395,55 +401,87 @@ static void a_send_needs_no_packet(void **state)
 	pair_delete(pair);
 }
 
-enum { TWINS = 300, QUEUED = 30 };
+enum { TWINS = 300, QUEUED = 30, MOST_INLINE = 64 };
+
+/* What can be seen of a send queue. */
+struct queue_seen {
+	uint32_t written, rung, credits, reaped, announced, fetched, started, completed, after_lkey;
+	uint64_t after;
+};
 
 struct history {
 	struct record sent[TWINS];
 	struct flight flight[TWINS];
 	struct flight_entry entry[TWINS];
-	uint64_t bytes_sent, messages_sent, direct_sends, direct_bytes, shorts;
+	struct queue_seen queue[TWINS];
+	struct cqe cqe[TWINS];
+	uint64_t bytes_sent, messages_sent, direct_sends, direct_bytes, shorts, inlines;
 };
 
-static void clear_up(struct pair *pair)
+static struct queue_seen see(const struct wq *wq)
 {
-	struct cqe cqe;
+	return (struct queue_seen){
+		wq->ulp.written, wq->ulp.rung, wq->ulp.credits, wq->ulp.reaped, wq->engine.announced, wq->engine.fetched,
+		wq->engine.started, wq->engine.completed, wq->engine.after_lkey, wq->engine.after,
+	};
+}
+
+static void clear_up(struct pair *pair, struct cqe *sent, unsigned *completions)
+{
+	struct cqe received;
 
 	while (deliver(1))
 		;
 	collect(0);
-	while (pair_poll_send(pair, 0, &cqe) || pair_poll_recv(pair, 1, &cqe))
-		assert_int_equal(cqe.status, IBV_WC_SUCCESS);
+	while (pair_poll_send(pair, 0, &sent[*completions])) {
+		sent[*completions].timestamp_ns = 0;
+		assert_int_equal(sent[(*completions)++].status, IBV_WC_SUCCESS);
+	}
+	while (pair_poll_recv(pair, 1, &received))
+		assert_int_equal(received.status, IBV_WC_SUCCESS);
 }
 
-/* Small sends, cut into so many pieces. */
-static struct history *new_history(uint64_t seed, uint32_t pieces)
+static unsigned flags_of(struct rand *r, uint32_t bytes)
+{
+	unsigned flags = (rand_below(r, 2) ? IBV_SEND_SIGNALED : 0) | (rand_below(r, 4) ? 0 : IBV_SEND_SOLICITED) |
+			 (rand_below(r, 4) ? 0 : IBV_SEND_FENCE);
+
+	return bytes <= MOST_INLINE && rand_below(r, 2) ? flags | IBV_SEND_INLINE : flags;
+}
+
+/* Small sends, cut into so many pieces. `stays`: the path to the peer does not have to be asked for. */
+static struct history *new_history(uint64_t seed, uint32_t pieces, bool stays)
 {
 	struct pair *pair = pair_new(&(struct pair_config){ .sim.seed = seed, .psn = { psn_add(0, -20), 5 }, .mtu = IBV_MTU_256,
-						       .sends = QUEUED, .recvs = QUEUED });
+						       .sends = QUEUED, .recvs = QUEUED, .unsignaled = true });
 	const struct flight *f = &((struct engine *)pair->side[0].qp->engine)->flight;
 	const struct qp *qp = pair->side[0].qp;
 	struct history *h = calloc(1, sizeof(*h));
+	unsigned completions = 0;
 	struct rand r;
 
 	assert_non_null(h);
 	rand_seed(&r, seed);
 	open_channel(pair, seed);
 	channel.refuses = 0;
+	channel.stays = stays;
 	pattern_fill(pair->side[0].memory, 4096, (uint32_t)seed);
 	for (unsigned i = 0; i < TWINS; i++) {
 		struct pair_wr wr = { .wr_id = i, .opcode = IBV_WR_SEND, .pieces = pieces,
-				      .bytes = 2 + (uint32_t)rand_below(&r, 300), .local = (uint32_t)rand_below(&r, 2000) };
+				      .local = (uint32_t)rand_below(&r, 2000) };
 
-		wr.flags = (rand_below(&r, 2) ? IBV_SEND_SIGNALED : 0) | (rand_below(&r, 4) ? 0 : IBV_SEND_SOLICITED) |
-			   (rand_below(&r, 4) ? 0 : IBV_SEND_FENCE);
+		wr.bytes = 2 + (uint32_t)rand_below(&r, rand_below(&r, 2) ? 300 : MOST_INLINE);
+		wr.flags = flags_of(&r, wr.bytes);
+		h->inlines += !!(wr.flags & IBV_SEND_INLINE);
 		assert_int_equal(pair_recv(pair, 1, i, 8192, 4000), 0);
 		assert_int_equal(pair_send(pair, 0, &wr), 0);
 		h->sent[i] = channel.ring[1][(channel.tail[1] - 1) % RECORDS];
 		h->flight[i] = *f;
 		h->flight[i].entry = NULL;
 		h->entry[i] = *flight_at(f, f->newest - 1);
-		if (rand_below(&r, 8) == 0 || channel.tail[1] - channel.head[1] == QUEUED)
-			clear_up(pair);
+		h->queue[i] = see(&qp->sq);
+		if (rand_below(&r, 8) == 0 || channel.tail[1] - channel.head[1] == QUEUED || !qp->sq.ulp.credits)
+			clear_up(pair, h->cqe, &completions);
 	}
 	assert_int_equal(channel.sends, TWINS);
 	h->bytes_sent = qp->bytes_sent;
@@ -455,19 +493,119 @@ static struct history *new_history(uint64_t seed, uint32_t pieces)
 	return h;
 }
 
-/* A short send goes a shorter way than the same in two pieces: neither its peer nor the books can tell. */
+/* A short send goes a shorter way than the same in two pieces, and another one when it is sent as it is posted: neither its peer
+ * nor the books can tell. */
 static void the_short_way_is_the_long_one(void **state)
 {
 	for (uint64_t seed = first_seed; seed < first_seed + 20; seed++) {
-		struct history *brief = new_history(seed, 1), *any = new_history(seed, 2);
+		struct history *at_once = new_history(seed, 1, true), *brief = new_history(seed, 1, false);
+		struct history *any = new_history(seed, 2, false);
 
 		assert_true(brief->shorts > 0 && brief->shorts < TWINS);
-		assert_int_equal(any->shorts, 0);
+		assert_true(any->shorts > 0 && any->shorts <= any->inlines);
 		any->shorts = brief->shorts;
-		if (memcmp(brief, any, sizeof(*brief)) != 0)
+		if (memcmp(brief, any, sizeof(*brief)) != 0 || memcmp(at_once, brief, sizeof(*brief)) != 0)
 			fail_msg("seed %llu: not the same", (unsigned long long)seed);
+		free(at_once);
 		free(brief);
 		free(any);
+	}
+}
+
+enum obstacle { NOTHING, A_FENCE, A_DRAIN, A_FULL_WINDOW, OBSTACLES };
+
+/* A pair of which side 0 has posted a short send that this stands before, behind one that was executed. */
+static struct pair *new_hindered_pair(enum obstacle before)
+{
+	struct pair *pair = pair_new(&(struct pair_config){ 0 });
+	struct pair_wr wr = { .wr_id = 1, .opcode = IBV_WR_SEND, .flags = IBV_SEND_SIGNALED, .bytes = 8 };
+	struct ibv_qp_attr drain = { .qp_state = IBV_QPS_SQD };
+
+	open_channel(pair, 1);
+	channel.refuses = 0;
+	channel.stays = true;
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(pair_recv(pair, 1, i, 8192, 64), 0);
+	post_wr(pair, 0, wr);
+	assert_true(deliver(1));
+	if (before != A_FULL_WINDOW)
+		collect(0);
+	engine_of(pair->side[0].qp)->flight.limit = before == A_FULL_WINDOW;
+	if (before == A_FENCE)
+		post_wr(pair, 0, (struct pair_wr){ .wr_id = 2, .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD, .bytes = 8 });
+	if (before == A_DRAIN)
+		assert_int_equal(qp_modify(pair->side[0].qp, pair->sim->now, &drain, IBV_QP_STATE), 0);
+	wr.flags |= before == A_FENCE ? IBV_SEND_FENCE : 0;
+	post_wr(pair, 0, wr);
+	return pair;
+}
+
+/* A short send is sent as it is posted, but for what all sends wait for. */
+static void a_short_send_waits_for_what_all_wait_for(void **state)
+{
+	for (enum obstacle before = NOTHING; before < OBSTACLES; before++) {
+		struct pair *pair = new_hindered_pair(before);
+
+		assert_int_equal(channel.sends, before == NOTHING ? 2 : 1);
+		if (before == A_DRAIN)
+			assert_int_equal(qp_modify(pair->side[0].qp, pair->sim->now, &(struct ibv_qp_attr){
+				.qp_state = IBV_QPS_RTS }, IBV_QP_STATE), 0);
+		if (before == A_FULL_WINDOW)
+			collect(0);
+		pair_run(pair);
+		assert_int_equal(channel.sends, 2);
+		pair_delete(pair);
+	}
+}
+
+/* What is to be sent again goes first. */
+static void a_short_send_passes_no_repeat(void **state)
+{
+	struct pair *pair = pair_new(&(struct pair_config){ 0 });
+	struct pair_wr wr = { .opcode = IBV_WR_SEND, .bytes = 8 };
+
+	open_channel(pair, 1);
+	channel.refuses = 0;
+	channel.stays = true;
+	sim_stop(pair->sim, 0);		/* packets stay */
+	for (unsigned i = 0; i < 2; i++)
+		post_wr(pair, 0, wr);
+	assert_int_equal(channel.sends, 2);
+	flight_rewind_all(&engine_of(pair->side[0].qp)->flight);
+	post_wr(pair, 0, wr);
+	assert_int_equal(channel.sends, 2);
+	pair_delete(pair);
+}
+
+/* What was sent as it was posted, in one piece or inline, and is lost then, goes as packets as it was. */
+static void a_send_that_was_sent_at_once_can_be_repeated(void **state)
+{
+	for (unsigned flags = 0; flags <= IBV_SEND_INLINE; flags += IBV_SEND_INLINE) {
+		struct pair *pair = pair_new(&(struct pair_config){ .retry_cnt = 7 });
+		struct pair_wr wr = { .wr_id = 1, .opcode = IBV_WR_SEND, .flags = IBV_SEND_SIGNALED | flags, .bytes = 40 };
+
+		open_channel(pair, 1);
+		channel.refuses = 0;
+		channel.stays = true;
+		for (wr.wr_id = 1; wr.wr_id <= 2; wr.wr_id++, wr.local += 64) {
+			assert_int_equal(pair_recv(pair, 1, wr.wr_id, 8192 + 64 * (uint32_t)wr.wr_id, 64), 0);
+			pattern_fill(pair->side[0].memory + wr.local, 40, (uint32_t)wr.wr_id);
+			post_wr(pair, 0, wr);
+			if (wr.wr_id == 1)
+				assert_true(deliver(1));
+			if (flags)
+				memset(pair->side[0].memory + wr.local, 0, 40);
+		}
+		channel.head[1] = channel.tail[1];	/* the second is lost */
+		collect(0);
+		pair_run(pair);
+		for (uint32_t id = 1; id <= 2; id++) {
+			expect_sent(pair, 0, id, IBV_WC_SUCCESS);
+			expect_received(pair, 1, id, IBV_WC_SUCCESS);
+			assert_true(pattern_holds(pair->side[1].memory + 8192 + 64 * id, 40, id));
+		}
+		assert_true(pair->side[0].node->ca.counters.sent_pkts > 0);
+		pair_delete(pair);
 	}
 }
 
@@ -1162,6 +1300,9 @@ int main(int argc, char **argv)
 		cmocka_unit_test(every_run_ends_well),
 		cmocka_unit_test(a_send_needs_no_packet),
 		cmocka_unit_test(the_short_way_is_the_long_one),
+		cmocka_unit_test(a_short_send_waits_for_what_all_wait_for),
+		cmocka_unit_test(a_short_send_passes_no_repeat),
+		cmocka_unit_test(a_send_that_was_sent_at_once_can_be_repeated),
 		cmocka_unit_test(an_unreliable_send_outlives_its_buffer),
 		cmocka_unit_test(solicited_messages_wake),
 		cmocka_unit_test(an_answer_acknowledges),

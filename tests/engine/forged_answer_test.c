@@ -116,6 +116,28 @@ static void answers_acknowledge_what_they_say(void **state)
 	pair_delete(pair);
 }
 
+/* rdma_rxe answers packets behind one that it is not ready for with a sequence NAK, once, behind its RNR NAK. It comes when all
+ * was sent again. */
+static void a_receiver_that_stays_unready_costs_no_retries(void **state)
+{
+	struct pair *pair = start(NULL);
+
+	(void)state;
+	for (uint64_t id = 0; id < 2; id++)
+		post_wr(pair, 0, (struct pair_wr){ .wr_id = id, .opcode = IBV_WR_SEND, .bytes = 1 });
+	for (unsigned round = 0; round < 50; round++) {
+		acknowledge(pair, PSN, aeth_syndrome(AETH_RNR_NAK, 1));
+		sim_run(pair->sim, pair->sim->now + 20 * WTIME_US);	/* the RNR timer is of 10 us */
+		acknowledge(pair, PSN, aeth_syndrome(AETH_NAK, NAK_PSN_SEQUENCE));
+		expect_nothing(pair, 0);
+	}
+	assert_int_equal(pair->side[0].node->ca.counters.rcvd_rnr_err, 50);
+	acknowledge(pair, psn_add(PSN, 1), aeth_syndrome(AETH_ACK, AETH_NO_CREDITS));
+	for (uint64_t id = 0; id < 2; id++)
+		expect_sent(pair, 0, id, IBV_WC_SUCCESS);
+	pair_delete(pair);
+}
+
 static struct packet ack_over(const struct pair *pair, uint16_t pkey)
 {
 	struct packet p = { .opcode = OPCODE_RC_ACKNOWLEDGE, .psn = PSN, .pkey = pkey,
@@ -257,6 +279,8 @@ static void a_starting_msn_that_comes_late_changes_nothing(void **state)
 	psn_t msn;
 
 	(void)state;
+	answer(pair, (struct packet){ .opcode = OPCODE_RC_ACKNOWLEDGE, .psn = psn_add(r->psn, 1), .aeth = { tell, 999 } });
+	assert_int_not_equal(r->start_msn, 999);
 	answer(pair, (struct packet){ .opcode = OPCODE_RC_ACKNOWLEDGE, .psn = r->psn, .aeth = { tell, 1000 } });
 	assert_int_equal(r->start_msn, 1000);
 	answer(pair, (struct packet){ .opcode = OPCODE_RC_RDMA_WRITE_ONLY, .psn = r->psn,
@@ -268,12 +292,49 @@ static void a_starting_msn_that_comes_late_changes_nothing(void **state)
 	pair_delete(pair);
 }
 
+/* How many packets leave when this PSN and all before it are acknowledged. */
+static unsigned sent_at(struct pair *pair, psn_t psn)
+{
+	const struct counters *c = &pair->side[0].node->ca.counters;
+	uint64_t before = c->sent_pkts;
+
+	acknowledge(pair, psn, aeth_syndrome(AETH_ACK, AETH_NO_CREDITS));
+	return (unsigned)(c->sent_pkts - before);
+}
+
+/* To another host a burst costs as much as a packet, so it is not cut to pieces by the room that answers happen to make. */
+static void room_for_a_few_packets_is_kept_for_a_burst(void **state)
+{
+	for (unsigned is_network = 0; is_network <= 1; is_network++) {
+		struct pair_config config = {
+			.sim = { .seed = 5, .is_network = is_network }, .psn = { PSN, 40 }, .timeout = 14, .retry_cnt = 7,
+			.memory_bytes = 256 << 10, .options = ib_default_options,
+		};
+		struct pair *pair;
+
+		config.options.congestion_control = false;
+		pair = pair_new(&config);
+		pair->side[1].node->deaf = true;
+		post_wr(pair, 0, (struct pair_wr){ .wr_id = 1, .opcode = IBV_WR_RDMA_WRITE, .bytes = 90 * MTU });
+		assert_int_equal(pair->side[0].node->ca.counters.sent_pkts, IB_WINDOW);
+		assert_int_equal(sent_at(pair, psn_add(PSN, 13)), is_network ? 0 : 14);	/* 14 have arrived */
+		assert_int_equal(sent_at(pair, psn_add(PSN, 14)), is_network ? 15 : 1);
+		assert_int_equal(sent_at(pair, psn_add(PSN, 15)), is_network ? 0 : 1);
+		assert_int_equal(sent_at(pair, psn_add(PSN, 26)), is_network ? 11 : 10);	/* all that is left */
+		assert_int_equal(sent_at(pair, psn_add(PSN, 89)), 0);
+		expect_sent(pair, 0, 1, IBV_WC_SUCCESS);
+		pair_delete(pair);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(room_for_a_few_packets_is_kept_for_a_burst),
 		cmocka_unit_test(responses_of_another_form_end_the_read),
 		cmocka_unit_test(each_nak_has_its_status),
 		cmocka_unit_test(answers_acknowledge_what_they_say),
+		cmocka_unit_test(a_receiver_that_stays_unready_costs_no_retries),
 		cmocka_unit_test(limited_members_do_not_talk_to_each_other),
 		cmocka_unit_test(global_paths_are_known_by_their_gids),
 		cmocka_unit_test(drained_means_answered),

@@ -89,6 +89,34 @@ static void a_repeated_read_asks_for_no_more(void **state)
 	}
 }
 
+/* 9.7.5.1.2: a READ and an atomic are acknowledged by their responses. A requester that lost one, and gets an ACK of that PSN,
+ * may take it for all that comes, as rdma_rxe does. */
+static void an_ack_does_not_stand_for_a_response(void **state)
+{
+	struct pair *pair = start();
+	struct packet write = { .opcode = OPCODE_RC_RDMA_WRITE_ONLY, .psn = PSN, .ack_requested = true, .payload_bytes = 8,
+				.reth = { PAIR_IOVA, pair->side[1].mr->key, 8 } };
+	struct packet read = read_of(pair, 2 * MTU);
+
+	(void)state;
+	write.dest_qpn = pair->side[1].qp->qpn;
+	arrive(pair, pair->side[1].node->dev, write);
+	read.psn = psn_add(PSN, 1);
+	request(pair, read);
+	assert_int_equal(said, 3);
+	assert_int_equal(last.opcode, OPCODE_RC_ACKNOWLEDGE);
+	assert_int_equal(last.psn, PSN);
+	assert_int_equal(last.aeth.msn, 1);
+	request(pair, write);		/* again, as if all answers had been lost */
+	assert_int_equal(last.opcode, OPCODE_RC_ACKNOWLEDGE);
+	assert_int_equal(last.psn, PSN);
+	write.resv.bth7 = BTH_SELECTIVE;
+	request(pair, write);
+	assert_int_equal(last.psn, psn_add(PSN, 2));
+	assert_int_equal(last.aeth.msn, 2);
+	pair_delete(pair);
+}
+
 /* A part that does not end the READ: whole packets of it, for those alone who say that they repeat selectively. */
 static void a_part_of_a_read_is_for_peers_that_know_parts(void **state)
 {
@@ -428,6 +456,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_repeated_read_asks_for_no_more),
+		cmocka_unit_test(an_ack_does_not_stand_for_a_response),
 		cmocka_unit_test(a_part_of_a_read_is_for_peers_that_know_parts),
 		cmocka_unit_test(parts_have_a_bound),
 		cmocka_unit_test(a_right_that_goes_ends_parts),

@@ -55,6 +55,15 @@ static void completion_and_levels_are_read(void **state)
 	assert_true(o.selective_repeat);
 	assert_int_equal(ib_options_parse("standard,repeat=all", &o), 0);
 	assert_false(o.selective_repeat);
+	assert_true(o.congestion_control);
+	assert_int_equal(ib_options_parse("standard,congestion=off", &o), 0);
+	assert_false(o.congestion_control);
+	assert_int_equal(ib_options_parse("standard,congestion=on", &o), 0);
+	assert_true(o.congestion_control);
+	assert_int_equal(o.paths, 1);
+	assert_int_equal(ib_options_parse("standard,paths=8", &o), 0);
+	assert_int_equal(o.paths, 8);
+	assert_int_equal(ib_options_parse("standard", &o), 0);
 	assert_int_equal(ib_options_parse("standard,repeat=selective", &o), 0);
 	assert_true(o.selective_repeat);
 }
@@ -64,7 +73,8 @@ static void nonsense_changes_nothing(void **state)
 	static const char *const bad[] = {
 		"", "sead", "seed,", "window=4", "print", "seed;ack=packet",
 		"seed,window", "seed,window=", "seed,window=0", "seed,window=3", "seed,window=8192", "seed,window=1x",
-		"seed,window=-1", "standard,timeout=1", "standard,repeat=never",
+		"seed,window=-1", "standard,timeout=1", "standard,repeat=never", "standard,congestion=maybe",
+		"standard,paths=0", "standard,paths=9", "standard,paths=",
 		"seed,ack=0", "seed,ack=never", "seed,report=", "seed,complete=", "seed,ack-level=2",
 		"seed,start-msn=0x1000000", "seed,start-msn=exchanged",
 		"seed,window=1,window=1,window=1,window=1,window=1,window=1,window=1,window=1,window=1,window=1,window=1,"

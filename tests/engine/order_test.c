@@ -261,6 +261,85 @@ static void feeding_does_not_show_in_the_frames(void **state)
 	}
 }
 
+/* Side 1 has taken in a send, and its program polls. */
+static struct pair *start_polled(struct notes *notes)
+{
+	struct pair *pair = start(notes, &(struct pair_config){ .retry_cnt = 7 });
+
+	pair->side[1].node->ca.acks.postpones = true;
+	for (uint64_t i = 1; i <= 17; i++) {
+		assert_int_equal(pair_recv(pair, 1, i, 1024, 64), 0);
+		assert_int_equal(pair_recv(pair, 0, i, 8192, 2048), 0);
+	}
+	post_wr(pair, 0, (struct pair_wr){ .wr_id = 1, .opcode = IBV_WR_SEND, .bytes = 64 });
+	assert_true(sim_step(pair->sim));
+	expect_received(pair, 1, 1, IBV_WC_SUCCESS);
+	assert_int_equal(notes->packets, 1);
+	return pair;
+}
+
+/* What the program answers is not made to wait for the ACK, which leaves behind it at once; the rest of a burst follows. */
+static void a_withheld_ack_goes_behind_the_first_request(void **state)
+{
+	static const enum opcode_op wanted[] = { OP_SEND, OP_SEND, OP_ACK, OP_SEND };
+	static struct notes notes;
+	struct pair *pair = start_polled(&notes);
+	struct pair_wr wr = { .wr_id = 1, .opcode = IBV_WR_SEND, .bytes = 2048 };
+
+	assert_int_equal(pair_send(pair, 1, &wr), 0);
+	sim_pump(pair->sim);
+	assert_int_equal(notes.packets, 4);
+	for (unsigned i = 0; i < 4; i++)
+		assert_int_equal(notes.packet[i].op, wanted[i]);
+	assert_false(ca_release_acks(&pair->side[1].node->ca));
+	pair_run(pair);
+	expect_sent(pair, 0, 1, IBV_WC_SUCCESS);
+	pair_delete(pair);
+}
+
+static void a_poll_releases_a_withheld_ack(void **state)
+{
+	static struct notes notes;
+	struct pair *pair = start_polled(&notes);
+
+	assert_true(ca_release_acks(&pair->side[1].node->ca));
+	sim_pump(pair->sim);
+	assert_int_equal(notes.packets, 2);
+	assert_int_equal(notes.packet[1].op, OP_ACK);
+	assert_false(ca_release_acks(&pair->side[1].node->ca));
+	pair_delete(pair);
+}
+
+/* Whoever asks again did not hear it, and a burst of messages is not left without any. */
+static void an_ack_is_not_withheld_for_long(void **state)
+{
+	static struct notes notes;
+	struct pair *pair = start_polled(&notes);
+
+	pair_run(pair);		/* the probe's duplicate is answered */
+	expect_sent(pair, 0, 1, IBV_WC_SUCCESS);
+	for (uint64_t i = 2; i <= 17; i++)
+		post_wr(pair, 0, (struct pair_wr){ .wr_id = i, .opcode = IBV_WR_SEND, .bytes = 64 });
+	notes.packets = 0;
+	for (unsigned i = 0; i < 16; i++)
+		assert_true(sim_step(pair->sim));
+	assert_int_equal(notes.packet[notes.packets - 1].op, OP_ACK);
+	pair_delete(pair);
+}
+
+/* Nor is that of a write, to which no program answers. */
+static void the_ack_of_a_write_is_not_withheld(void **state)
+{
+	static struct notes notes;
+	struct pair *pair = start_polled(&notes);
+
+	post_wr(pair, 0, (struct pair_wr){ .wr_id = 2, .opcode = IBV_WR_RDMA_WRITE, .bytes = 64 });
+	assert_true(sim_step(pair->sim));
+	sim_pump(pair->sim);
+	assert_int_equal(notes.packet[notes.packets - 1].op, OP_ACK);
+	pair_delete(pair);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -270,6 +349,10 @@ int main(void)
 		cmocka_unit_test(reads_beyond_the_depth_are_held),
 		cmocka_unit_test(requests_beyond_the_window_are_held),
 		cmocka_unit_test(feeding_does_not_show_in_the_frames),
+		cmocka_unit_test(a_withheld_ack_goes_behind_the_first_request),
+		cmocka_unit_test(a_poll_releases_a_withheld_ack),
+		cmocka_unit_test(an_ack_is_not_withheld_for_long),
+		cmocka_unit_test(the_ack_of_a_write_is_not_withheld),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

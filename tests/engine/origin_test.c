@@ -283,6 +283,26 @@ static void message_of_another_is_not_taken(void **state)
 	pair_delete(pair);
 }
 
+/* A message that comes before its turn is refused: its bytes do not stay where they are. */
+static void message_before_its_turn_is_refused(void **state)
+{
+	struct pair *pair = start(IBV_QPT_RC, PACKET_IB);
+	struct ca *ca = &pair->side[1].node->ca;
+	struct direct_message m = { .opcode = OPCODE_RC_SEND_ONLY, .dest_qpn = pair->side[1].qp->qpn,
+				    .src_qpn = pair->side[0].qp->qpn, .psn = 3 };
+
+	ca->direct = &direct;
+	pair_recv(pair, 1, 7, 0, 100);
+	ca_message(ca, pair->sim->now, &peers_channel, &m);
+	expect_nothing(pair, 1);
+	assert_int_equal(ca->counters.out_of_seq_request, 1);
+	m.psn = 0xffffff;
+	ca_message(ca, pair->sim->now, &peers_channel, &m);
+	expect_received(pair, 1, 7, IBV_WC_SUCCESS);
+	ca->direct = NULL;
+	pair_delete(pair);
+}
+
 static bool give_short(struct ca *ca, const struct pair *pair, const void *channel, uint32_t src_qpn)
 {
 	static const uint8_t data[16] = { 1 };
@@ -324,6 +344,7 @@ int main(void)
 		cmocka_unit_test(bad_key_from_elsewhere_is_nobodys),
 		cmocka_unit_test(forged_datagram_to_a_group_is_dropped),
 		cmocka_unit_test(message_of_another_is_not_taken),
+		cmocka_unit_test(message_before_its_turn_is_refused),
 		cmocka_unit_test(short_message_of_another_is_not_taken),
 	};
 

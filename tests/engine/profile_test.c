@@ -83,6 +83,7 @@ static struct ib_options options_of(enum ib_profile profile, enum ib_ack_mode mo
 {
 	return (struct ib_options){
 		.profile = profile, .ack_mode = mode, .window_pkts = 64, .ack_every = 3, .start_msn = start_msn,
+		.selective_repeat = profile == IB_STANDARD,
 	};
 }
 
@@ -364,8 +365,10 @@ static void standard_nak_names_the_expected(void **state)
 {
 	struct ib_options options = options_of(IB_STANDARD, IB_ACK_ON_REQUEST, 0);
 	struct tape tape;
-	struct pair *pair = start(&tape, &options);
+	struct pair *pair;
 
+	options.selective_repeat = false;
+	pair = start(&tape, &options);
 	sim_fault_add(pair->sim, SIM_DROP, 0, 1);
 	post_all(pair);
 	pair_run(pair);

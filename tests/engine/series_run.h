@@ -6,6 +6,7 @@
 #include "mgmt/transaction.h"
 #include "wire/field.h"
 
+#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -33,6 +34,7 @@ struct run {
 	unsigned applied;		/* Configs that the SA had whole */
 	uint32_t change_to;		/* after change_at segments the answer has so many bytes; 0: it stays */
 	uint32_t change_at, last_bytes;
+	bool is_paced;			/* a packet leaves when the one before it has left, not into a queue */
 	wtime now;
 	struct line line[LINES];
 	unsigned lines;
@@ -108,7 +110,7 @@ static inline void send_all(struct run *r)
 	uint8_t mad[MAD_BYTES];
 
 	for (int i = 0; i < 1 + r->serves; i++) {
-		while (transaction_output(&r->end[i], r->now, mad)) {
+		while ((!r->is_paced || r->path.free_at[i] <= r->now) && transaction_output(&r->end[i], r->now, mad)) {
 			struct series_header h;
 
 			series_parse(&h, &r->config, mad);
@@ -121,17 +123,21 @@ static inline void send_all(struct run *r)
 	}
 }
 
-/* Until nobody waits for anything. */
-static inline void go(struct run *r)
+/* Until nobody waits for anything, or the requester has its answer. */
+static inline void go_on(struct run *r, long steps, bool until_answered)
 {
 	uint8_t mad[MAD_BYTES];
 
-	for (long steps = 0; steps < STEPS_MOST; steps++) {
+	while (steps--) {
 		wtime next;
 
 		serve(r);
 		send_all(r);
+		if (until_answered && r->end[0].phase >= TXN_DONE)
+			return;
 		next = wtime_min(mad_path_next(&r->path), r->ready_at > r->now ? r->ready_at : WTIME_NEVER);
+		for (int i = 0; r->is_paced && i < 2; i++)
+			next = wtime_min(next, r->path.free_at[i] > r->now ? r->path.free_at[i] : WTIME_NEVER);
 		for (int i = 0; i < 1 + r->serves; i++)
 			if (!transaction_is_over(&r->end[i], r->now))
 				next = wtime_min(next, transaction_deadline(&r->end[i]));
@@ -147,6 +153,19 @@ static inline void go(struct run *r)
 			transaction_expire(&r->end[i], r->now);
 	}
 	fail_msg("a transaction without end");
+}
+
+static inline void go(struct run *r)
+{
+	go_on(r, STEPS_MOST, false);
+}
+
+/* When the requester has its answer. */
+static inline wtime go_until_answered(struct run *r)
+{
+	r->is_paced = true;
+	go_on(r, LONG_MAX, true);
+	return r->now;
 }
 
 static inline bool has_answer(const struct run *r)

@@ -2,7 +2,7 @@
  * operation, in both directions and both profiles. All of them end in exact delivery. */
 #include "traffic.h"
 
-enum { FRAMES = 12 };
+enum { FRAMES = 12, FRAMES_MOST = 20 };
 
 /* Messages such that requests and answers are 12 frames in all. */
 static const struct exchange {
@@ -21,6 +21,9 @@ static const struct exchange {
 	{ "atomic write", IBV_WR_ATOMIC_WRITE, 6, 1 },
 };
 
+/* Two requests, and 18 responses. */
+static const struct exchange pieces = { "read in pieces", IBV_WR_RDMA_READ, 1, 18 };
+
 /* How losses are repaired, and what an acknowledgement means. */
 struct style {
 	enum ib_profile profile;
@@ -34,7 +37,7 @@ struct frame {
 
 /* Which frames a run without faults sends. */
 struct order {
-	struct frame frame[4 * FRAMES];
+	struct frame frame[4 * FRAMES_MOST];
 	uint32_t count[2];
 	unsigned frames;
 };
@@ -52,7 +55,7 @@ static bool run(const struct exchange *e, int from, struct style style, const st
 {
 	struct pair_config config = {
 		.sim = { .seed = 7 }, .mtu = IBV_MTU_256, .memory_bytes = 16 << 10, .psn = { 0xfffffb, 0xfffff9 },
-		.timeout = 5, .retry_cnt = 7, .rd_atomic = 6,
+		.timeout = 5, .retry_cnt = 7, .rd_atomic = 16,
 		.options = {
 			.profile = style.profile, .window_pkts = IB_WINDOW, .ack_every = 1, .start_msn = 0xfffffe,
 			.selective_repeat = style.selective,
@@ -99,14 +102,14 @@ static void must(const struct exchange *e, int from, struct style style, const s
 	fail_msg("%s from node %d, profile %d, selective %d: not delivered", e->name, from, style.profile, style.selective);
 }
 
-static unsigned sweep(const struct exchange *e, int from, struct style style)
+static unsigned sweep(const struct exchange *e, unsigned frames, int from, struct style style)
 {
 	struct sim_fault fault[2];
 	struct order order;
 	unsigned done = 0;
 
 	assert_true(run(e, from, style, NULL, 0, &order));
-	assert_int_equal(order.frames, FRAMES);
+	assert_int_equal(order.frames, frames);
 	for (unsigned a = 0; a < order.frames * SIM_FAULT_KINDS; a++) {
 		fault[0] = fault_at(&order, a / SIM_FAULT_KINDS, a % SIM_FAULT_KINDS);
 		must(e, from, style, fault, 1);
@@ -126,7 +129,7 @@ static void sweep_all(struct style style)
 
 	for (unsigned i = 0; i < sizeof(exchanges) / sizeof(exchanges[0]); i++)
 		for (int from = 0; from < 2; from++)
-			done += sweep(&exchanges[i], from, style);
+			done += sweep(&exchanges[i], FRAMES, from, style);
 	print_message("%u exchanges\n", done);
 }
 
@@ -142,7 +145,10 @@ static void seed_profile(void **state)
 
 static void selective_repeat(void **state)
 {
-	sweep_all((struct style){ IB_STANDARD, true });
+	struct style style = { IB_STANDARD, true };
+
+	sweep_all(style);
+	print_message("%u exchanges of pieces\n", sweep(&pieces, FRAMES_MOST, 0, style));
 }
 
 int main(void)

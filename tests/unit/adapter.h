@@ -30,7 +30,8 @@ struct adapter {
 	unsigned room;			/* frames that the link takes at once; 0: any number */
 	unsigned routes;		/* asked, */
 	struct packet_path asked;	/* the last for this address, */
-	void *place;			/* and to which they lead */
+	void *place;			/* and to which they lead, */
+	enum route_kind kind;		/* with this; 0: ROUTE_CHANNEL */
 	uint32_t next_qpn, qpns;
 	bool fault;			/* the program's memory is not there */
 	/* what the transport was told */
@@ -66,7 +67,7 @@ static inline void adapter_route(void *owner, const struct ca_device *dev, const
 	(void)dev;
 	a->asked = *path;
 	a->routes++;
-	r->kind = ROUTE_CHANNEL;
+	r->kind = a->kind ? a->kind : ROUTE_CHANNEL;
 	r->place = a->place;
 }
 
@@ -261,11 +262,19 @@ static const struct ca_ops adapter_host = {
 	.write_program = adapter_copy, .mcast = adapter_mcast, .qpn_alloc = adapter_qpn_alloc, .qpn_free = adapter_qpn_free,
 };
 
+static inline bool adapter_send_short(struct qp *qp, const struct wqe_seg *seg, bool is_inline)
+{
+	(void)qp;
+	(void)seg;
+	(void)is_inline;
+	return false;
+}
+
 static const struct packet_ops adapter_packets = { .qp_output = adapter_output, .input = adapter_input };
 
 static const struct message_ops adapter_messages = {
-	.qp_message = adapter_message, .qp_short = adapter_short, .qp_reap_acks = adapter_collect,
-	.qp_ack_postponed = adapter_settle,
+	.qp_message = adapter_message, .qp_short = adapter_short, .qp_send_short = adapter_send_short,
+	.qp_reap_acks = adapter_collect, .qp_ack_postponed = adapter_settle,
 };
 
 static const struct transport_ops adapter_transport = {

@@ -416,6 +416,11 @@ static void a_port_is_disabled_and_enabled(void **state)
 	assert_int_equal(peer->state, PORT_INIT);
 	assert_int_equal(peer->width, 1);
 	assert_int_equal(data_of(&g)[35] >> 4, 2);
+	/* a link that is up trains anew when it is told to poll, as ibportstate's reset does */
+	info.speed_enabled = 1;
+	assert_int_equal(write_port(&g, to_switch, 1, 2, &info), 0);
+	assert_int_equal(p->state, PORT_INIT);
+	assert_int_equal(peer->speed, SPEED_SDR);
 	/* all that is supported, at the next training */
 	info.width_enabled = 255;
 	info.speed_enabled = 15;

@@ -434,6 +434,40 @@ static void queue_pairs_that_are_not_of_the_class(void **state)
 	end_agents(&g);
 }
 
+/* A port whose receive buffers others hold loses what its agents would answer, of that QP alone. */
+static void a_port_without_buffers_does_not_answer(void **state)
+{
+	struct gsa_tunables t = gsa_defaults;
+	struct mad_buffers b;
+	struct mad_pool *p;
+	struct test_agents g;
+
+	(void)state;
+	AGENTS(&g, "star", "hosts=2");
+	set_up(&g);
+	t.fixed = 2;
+	mad_buffers_init(&b);
+	assert_int_equal(mad_buffers_set(&b, &t), 0);
+	p = mad_pool_get(&b, port_named(&g.t.f, "h2", 1));
+	g.a.buffers = &b;
+	for (unsigned qpn = 0; qpn < 2; qpn++) {
+		struct mad_address to = { .pkey = PKEY_DEFAULT, .src_qpn = qpn, .dest_qpn = qpn, .qkey = GSI_QKEY };
+
+		to.path.dlid = lid_named(&g, "h2", 1);
+		for (int held = 0; held <= 2; held++) {
+			make_routed(g.mad, MAD_GET, qpn ? 1 : SMP_NODE_INFO, 0, 0);
+			g.mad[1] = qpn ? MAD_CLASS_PERF : MAD_CLASS_SUBN_LID;
+			assert_int_equal(agents_mad(&g.a, 1, port_named(&g.t.f, "h1", 1), &to, g.mad, &g.out),
+					 held < 2 ? MAD_ANSWERED : MAD_LOST);
+			assert_int_equal(g.a.lost, held < 2 ? LOSS_NONE : LOSS_NO_BUFFER);
+			mad_pool_arrive(1, p, qpn, 0);
+		}
+	}
+	mad_pool_put(&b, p);
+	mad_buffers_fini(&b);
+	end_agents(&g);
+}
+
 /* ---- M_Keys ---- */
 
 #define KEY 0x1234567890abcdefull
@@ -563,6 +597,68 @@ static void a_link_that_changes_is_told_until_it_is_heard(void **state)
 	g.now += 100 * WTIME_S;
 	assert_false(agents_output(&g.a, g.now, g.mad, &g.out));
 	end_agents(&g);
+}
+
+static uint64_t counted(const struct test_agents *g, uint32_t port, enum port_count c)
+{
+	return g->a.counters[port].total[c];
+}
+
+/* Beyond the thresholds that the manager has set, at a switch's port and at an adapter's. */
+static void errors_of_links_are_told(void **state)
+{
+	static const struct {
+		enum link_error e;
+		uint32_t times, passed;
+		enum port_count counts;
+	} rows[] = {
+		{ LINK_SPOILS, 8, 0, COUNT_INTEGRITY }, { LINK_SPOILS, 9, 1, COUNT_INTEGRITY },
+		{ LINK_SPOILS, 18, 2, COUNT_INTEGRITY }, { LINK_OVERRUNS, 2, 0, COUNT_OVERRUNS },
+		{ LINK_OVERRUNS, 3, 1, COUNT_OVERRUNS }, { LINK_IS_SILENT, 1, 1, COUNT_LINK_RECOVERIES },
+	};
+
+	for (int is_host = 0; is_host < 2; is_host++) {
+		struct test_agents g;
+		const char *name = is_host ? "h3" : "s3";
+		struct mad_header h;
+		uint32_t port, recoveries = 0;
+
+		start_traps(&g);
+		port = is_host ? port_named(&g.t.f, "h3", 1) : fabric_peer(&g.t.f, port_named(&g.t.f, "h3", 1));
+		g.t.f.port[port].phy_errors = 8;
+		g.t.f.port[port].overrun_errors = 3;
+		for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+			uint64_t before = counted(&g, port, rows[i].counts);
+
+			agents_link_error(&g.a, g.now, port, rows[i].e, rows[i].times);
+			recoveries += rows[i].passed;
+			assert_int_equal(counted(&g, port, rows[i].counts) - before, rows[i].passed);
+			assert_int_equal(counted(&g, port, COUNT_LINK_RECOVERIES), recoveries);
+			g.now += 10 * WTIME_S;
+			if (rows[i].passed) {
+				struct smp_notice n = next_trap(&g);
+
+				assert_int_equal(n.trap_number, 129 + rows[i].e);
+				assert_int_equal(n.type, 1);
+				assert_int_equal(n.producer, is_host ? 1 : 2);
+				assert_int_equal(n.issuer_lid, lid_named(&g, name, is_host));
+				assert_int_equal(n.data_details[2] << 8 | n.data_details[3], n.issuer_lid);
+				assert_int_equal(n.data_details[4], fabric_port_number(&g.t.f, port));
+				/* until the manager has heard it */
+				g.now += 10 * WTIME_S;
+				assert_int_equal(next_trap(&g).trap_number, n.trap_number);
+				mad_header_parse(&h, g.mad);
+				h.method = MAD_TRAP_REPRESS;
+				mad_header_build(&h, g.mad);
+				assert_int_equal(send_to(&g, port_named(&g.t.f, "h1", 1), n.issuer_lid), MAD_TAKEN);
+				g.now += 10 * WTIME_S;
+			}
+			assert_false(agents_output(&g.a, g.now, g.mad, &g.out));
+		}
+		assert_int_equal(counted(&g, port, COUNT_SYMBOL_ERRORS), 8 + 9 + 18);
+		assert_int_equal(counted(&g, port, COUNT_RCV_ERRORS), 8 + 9 + 18 + 2 + 3);
+		end_agents(&g);
+	}
 }
 
 static void a_trap_that_nobody_hears_ends(void **state)
@@ -881,11 +977,6 @@ static void a_flood_does_not_keep_its_place(void **state)
 
 enum { MILLION = 1000000, TRIES = 64 };
 
-static uint64_t counted(const struct test_agents *g, uint32_t port, enum port_count c)
-{
-	return g->a.counters[port].total[c];
-}
-
 /* What was sent over the link of h1 has come, or is an error of the port at its other end. */
 static void check_link_counts(const struct test_agents *g, uint32_t from, uint64_t sent, uint64_t lost)
 {
@@ -916,7 +1007,7 @@ static uint64_t ask_often(struct test_agents *g, enum mad_outcome (*ask)(struct 
 /* As a process of this number would lose them. */
 static uint64_t drawn(const struct test_agents *g, uint32_t out)
 {
-	struct passage p = { .drawn = { 0 } };
+	struct passage p = { .link = { { 0 } } };
 	uint32_t back = fabric_peer(&g->t.f, out);
 	uint64_t lost = 0;
 
@@ -1026,10 +1117,12 @@ int main(void)
 		cmocka_unit_test(a_route_in_circles_ends),
 		cmocka_unit_test(senders_that_are_none),
 		cmocka_unit_test(queue_pairs_that_are_not_of_the_class),
+		cmocka_unit_test(a_port_without_buffers_does_not_answer),
 		cmocka_unit_test(sources_that_are_not_the_senders),
 		cmocka_unit_test(keys_guard_ports),
 		cmocka_unit_test(a_lease_ends_unless_its_owner_is_alive),
 		cmocka_unit_test(a_link_that_changes_is_told_until_it_is_heard),
+		cmocka_unit_test(errors_of_links_are_told),
 		cmocka_unit_test(a_trap_that_nobody_hears_ends),
 		cmocka_unit_test(other_traps),
 		cmocka_unit_test(keys_of_data),

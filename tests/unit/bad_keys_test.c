@@ -49,21 +49,28 @@ static void a_process_tells_of_its_own_queue_pairs(void **state)
 	assert_int_equal(violations(0) + violations(2), 0);
 }
 
+/* The ports count all of it; the manager hears of so many a second. */
 static void a_process_tells_so_often_in_a_second(void **state)
 {
-	struct control_msg msg = about(net_qpn(0, 5), net_qpn(1, 5), true), other = about(net_qpn(0, 5), net_qpn(2, 5), true);
+	struct control_msg msg = about(net_qpn(0, 5), net_qpn(1, 5), true), other = msg;
+	struct fabric_port *port = &net->t.f.port[net_port(1)];
 
 	(void)state;
-	other.slot = net_lid(2);
+	other.slot |= BAD_KEY_IS_QKEY;
+	other.c = 1;
+	port->sm_lid = net_lid(0);
 	net->hub.now = 10 * WTIME_S;
 	for (unsigned i = 0; i < BAD_KEYS_TOLD + 5; i++)
 		tell(1, msg);
-	assert_int_equal(violations(1), BAD_KEYS_TOLD);
-	tell(2, other);
-	assert_int_equal(violations(2), 1);
+	assert_int_equal(violations(1), BAD_KEYS_TOLD + 5);
+	assert_int_equal(net->subnet.agents.traps, 1);
+	tell(1, other);
+	assert_int_equal(port->qkey_violations, 1);
+	assert_int_equal(net->subnet.agents.traps, 1);
 	net->hub.now += WTIME_S;
-	tell(1, msg);
-	assert_int_equal(violations(1), BAD_KEYS_TOLD + 1);
+	tell(1, other);
+	assert_int_equal(port->qkey_violations, 2);
+	assert_int_equal(net->subnet.agents.traps, 2);
 }
 
 /* The next message that the process has sent; its type is 0: there is none. */

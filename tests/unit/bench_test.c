@@ -27,6 +27,9 @@ static const struct {
 	{ "ucx_latency", parse_ucx_rate, 0.446051 },
 	{ "ucx_bandwidth", parse_ucx_bandwidth, 5153.11 * 1.048576e-3 },
 	{ "fi_pingpong", parse_fi_pingpong, 738.21 },
+	{ "iperf3", parse_iperf, 4858e6 / 8 / 1e9 },
+	{ "sockperf_latency", parse_sockperf_latency, 4.862 },
+	{ "sockperf_rate", parse_sockperf_rate, 0.109804 },
 	{ "cmtime", parse_cmtime, 1e6 / 359.26 },
 	{ "result", parse_result, 0.133125 },
 };
@@ -93,6 +96,11 @@ static void refuses_what_is_no_figure(void **state)
 		{ parse_perftest_latency, " #bytes #iterations t_typical[usec]\n 8 1000\n" },
 		{ parse_perftest_latency, " #bytes #iterations t_typical[usec]\n 8 1000 inf\n" },
 		{ parse_ucx_latency, "50.0_percentile_lat\n" }, { parse_ucx_rate, "iterations,overall_mr\n1000,\n" },
+		{ parse_iperf, "[  5]   0.00-1.00   sec  1.01 GBytes  4890 Mbits/sec   17             sender\n" },
+		{ parse_iperf, "[  5]   0.00-1.00   sec  1.01 GBytes  4.89 Gbits/sec                  receiver\n" },
+		{ parse_iperf, "receiver sec Mbits/sec\n" }, { parse_iperf, "[  5] sec  Mbits/sec  receiver\n 1 1 1 1 1\n" },
+		{ parse_sockperf_latency, "sockperf: ---> percentile 50.000 =\n 1\n" },
+		{ parse_sockperf_rate, "sockperf: Summary: Message Rate is \n 1 [msg/sec]\n" },
 		{ parse_cmtime, "connect : 1 1 1\n" }, { parse_cmtime, "connect : 1 1 1 5\n" },
 	};
 
@@ -113,6 +121,7 @@ static void tables_fit_together(void **state)
 		assert_non_null(c->parse);
 		assert_non_null(c->package);
 		assert_true((c->client != NULL) == (c->ready != READY_NONE));
+		assert_true(c->client || !contest_find(c->contest)->is_wire);	/* of two hosts each has a command line */
 		for (size_t k = 0; k < i; k++) {
 			const struct contestant *other = &contestants[k];
 
@@ -128,7 +137,7 @@ static void tables_fit_together(void **state)
 			ours += contestants[k].side == SIDE_WEFT && contestants[k].is_mapped == goals[i].is_mapped;
 			others += strcmp(contestants[k].name, goals[i].against) == 0;
 		}
-		assert_int_equal(ours, 2);
+		assert_in_range(ours, 1, 2);
 		assert_int_equal(others, 1);
 	}
 }

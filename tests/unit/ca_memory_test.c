@@ -7,7 +7,7 @@
 #include <malloc.h>
 
 enum {
-	ADAPTER_MOST = 16 << 10,	/* an adapter with one QP */
+	ADAPTER_MOST = 17 << 10,	/* an adapter with one QP */
 	QP_MOST = 6 << 10,		/* each further QP: itself, its engine, its window of 64 packets, copies of 17 WQEs */
 	QPS = 300,
 };

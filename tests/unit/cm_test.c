@@ -1,299 +1,6 @@
-/* Two communication managers over a simulated path in virtual time, with every single and double fault of an exchange. */
-#include "mgmt/cm.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-#include <errno.h>
-#include <infiniband/verbs.h>
-#include <stdio.h>
-#include <string.h>
-
-enum { SIDES = 2, FLIGHTS = 64, SERVICE = 0x1061234, DELAY = 1000000 };
-enum fault { FAULT_NONE, FAULT_DROP, FAULT_DUPLICATE, FAULT_DELAY, FAULTS };
-enum plan { PLAN_CONNECT, PLAN_REJECT, PLAN_SIDR, PLAN_BOTH_DISCONNECT, PLAN_SYMMETRIC, PLANS };
-
-struct flight {
-	bool used;
-	int to;
-	wtime at;
-	uint8_t mad[MAD_BYTES];
-};
-
-struct side {
-	struct cm cm;
-	struct cm_id *id;
-	int established, disconnected, rejected, unreachable, requests, sidr, timewaits;
-	uint16_t reason;
-	uint8_t heard;		/* first byte of the last private data */
-};
-
-struct net {
-	struct side side[SIDES];
-	struct flight flight[FLIGHTS];
-	wtime now;
-	enum plan plan;
-	int sent;
-	enum fault faults[2];
-	int fault_at[2];
-	uint64_t trace;		/* of everything sent */
-};
-
-static const struct cm_path path[SIDES] = {
-	{ .device = 1, .sgid = { 1 }, .dgid = { 2 }, .slid = 0xffff, .dlid = 0xffff, .pkey = 0xffff, .mtu = 3,
-	  .ack_timeout = 19, .hop_limit = 64 },
-	{ .device = 1, .sgid = { 2 }, .dgid = { 1 }, .slid = 0xffff, .dlid = 0xffff, .pkey = 0xffff, .mtu = 3,
-	  .ack_timeout = 19, .hop_limit = 64 },
-};
-
-static uint32_t slot_of(int side)
-{
-	return (uint32_t)side + 5;
-}
-
-/* The first byte of a side's GID, and of a third port's. */
-enum { STRANGER = 77 };
-
-static uint8_t port_of(int side)
-{
-	return (uint8_t)(side + 1);
-}
-
-/* Are the sides hosts? */
-static bool is_abroad;
-
-/* A MAD as it comes to QP1 of a side, from a port of this host. */
-static struct gmp arriving(int side, uint8_t from, const uint8_t mad[MAD_BYTES])
-{
-	struct gmp in = { .device = 1, .pkey = 0xffff, .is_from_here = !is_abroad,
-			  .path = { .has_grh = true, .sgid = { from }, .dgid = { port_of(side) } } };
-
-	memcpy(in.mad, mad, MAD_BYTES);
-	return in;
-}
-
-static bool deliver(struct cm *cm, int side, wtime now, const uint8_t mad[MAD_BYTES], struct cm_event *event)
-{
-	struct gmp in = arriving(side, port_of(!side), mad);
-
-	return cm_input(cm, now, &in, event);
-}
-
-static struct cm_param param_of(int side, const char *words)
-{
-	return (struct cm_param){ .qp_type = IBV_QPT_RC, .qpn = 0x5000u + (uint32_t)side, .psn = 0x1234, .responder_resources = 3,
-				  .initiator_depth = 4, .retry_count = 7, .rnr_retry_count = 6, .qkey = 0x01234567,
-				  .private_data = (const uint8_t *)words, .private_bytes = (uint32_t)strlen(words) };
-}
-
-static void launch(struct net *n, int from, const struct gmp *out)
-{
-	enum fault fault = FAULT_NONE;
-
-	for (int i = 0; i < 2; i++)
-		if (n->sent == n->fault_at[i])
-			fault = n->faults[i];
-	n->sent++;
-	for (int i = 0; i < MAD_BYTES; i++)
-		n->trace = (n->trace ^ out->mad[i]) * 0x100000001b3;
-	assert_true(out->device == 1 && out->pkey == 0xffff && out->path.has_grh);
-	assert_int_equal(out->path.sgid[0], port_of(from));
-	assert_int_equal(out->path.dgid[0], port_of(!from));
-	for (int copies = fault == FAULT_DROP ? 0 : fault == FAULT_DUPLICATE ? 2 : 1; copies; copies--) {
-		struct flight *f = n->flight;
-
-		while (f->used)
-			f++;
-		assert_true(f < n->flight + FLIGHTS);
-		*f = (struct flight){ .used = true, .to = !from, .at = n->now + DELAY * (fault == FAULT_DELAY ? 3000u : 1u) };
-		memcpy(f->mad, out->mad, MAD_BYTES);
-	}
-}
-
-static void pull(struct net *n)
-{
-	struct gmp out;
-
-	for (int i = 0; i < SIDES; i++)
-		while (cm_output(&n->side[i].cm, &out))
-			launch(n, i, &out);
-}
-
-static void start_disconnect(struct net *n)
-{
-	cm_dreq(n->side[0].id, n->now);
-	if (n->plan == PLAN_BOTH_DISCONNECT)
-		cm_dreq(n->side[1].id, n->now);
-}
-
-static void hear_req(struct net *n, int me, const struct cm_event *event)
-{
-	struct side *s = &n->side[me];
-	struct cm_param param = param_of(me, "yes");
-
-	s->requests++;
-	s->id = event->id;
-	assert_memory_equal(event->msg.req.private_data, "hello", 5);
-	assert_int_equal(event->id->remote_qpn, 0x5000 + !me);
-	assert_int_equal(event->id->initiator_depth, 3);
-	assert_int_equal(event->id->responder_resources, 4);
-	if (n->plan == PLAN_REJECT)
-		assert_int_equal(cm_rej(event->id, n->now, CM_REJ_CONSUMER, "no", 2), 0);
-	else
-		assert_int_equal(cm_rep(event->id, n->now, &param), 0);
-}
-
-static void hear(struct net *n, int me, const struct cm_event *event)
-{
-	struct side *s = &n->side[me];
-	struct cm_param param = param_of(me, "dgram");
-
-	switch (event->type) {
-	case CM_EVENT_REQ:
-		hear_req(n, me, event);
-		break;
-	case CM_EVENT_REP:
-		assert_memory_equal(event->msg.rep.private_data, "yes", 3);
-		assert_int_equal(event->id->remote_qpn, 0x5000 + !me);
-		assert_int_equal(cm_rtu(event->id, n->now), 0);
-		s->established++;
-		break;
-	case CM_EVENT_RTU:
-		s->established++;
-		break;
-	case CM_EVENT_REJ:
-		s->rejected++;
-		s->reason = event->msg.rej.reason;
-		s->heard = event->msg.rej.private_data[0];
-		break;
-	case CM_EVENT_DREQ:
-		s->disconnected++;
-		cm_drep(event->id, n->now);
-		break;
-	case CM_EVENT_DREP:
-	case CM_EVENT_DREQ_LOST:
-		s->disconnected++;
-		break;
-	case CM_EVENT_UNREACHABLE:
-		s->unreachable++;
-		break;
-	case CM_EVENT_TIMEWAIT_EXIT:
-		s->timewaits++;
-		break;
-	case CM_EVENT_SIDR_REQ:
-		s->requests++;
-		s->id = event->id;
-		assert_int_equal(cm_sidr_rep(event->id, n->now, CM_SIDR_VALID, &param), 0);
-		break;
-	case CM_EVENT_SIDR_REP:
-		s->sidr++;
-		assert_int_equal(event->msg.sidr_rep.status, CM_SIDR_VALID);
-		assert_int_equal(event->id->remote_qkey, 0x01234567);
-		assert_memory_equal(event->msg.sidr_rep.private_data, "dgram", 5);
-		break;
-	}
-	pull(n);
-}
-
-static struct flight *earliest(struct net *n)
-{
-	struct flight *first = NULL;
-
-	for (int i = 0; i < FLIGHTS; i++)
-		if (n->flight[i].used && (!first || n->flight[i].at < first->at))
-			first = &n->flight[i];
-	return first;
-}
-
-/* One step of virtual time. False when nothing is left to happen. */
-static bool step(struct net *n)
-{
-	struct flight *f = earliest(n);
-	struct cm_event event;
-	wtime at = f ? f->at : WTIME_NEVER;
-
-	for (int i = 0; i < SIDES; i++)
-		at = wtime_min(at, cm_deadline(&n->side[i].cm));
-	if (at == WTIME_NEVER)
-		return false;
-	n->now = at;
-	if (f && f->at == at) {
-		f->used = false;
-		if (deliver(&n->side[f->to].cm, f->to, n->now, f->mad, &event))
-			hear(n, f->to, &event);
-	}
-	for (int i = 0; i < SIDES; i++)
-		while (cm_expire(&n->side[i].cm, n->now, &event))
-			hear(n, i, &event);
-	pull(n);
-	return true;
-}
-
-/* What cm.note was told: of each side, how many are connected, and the last one. */
-static int noted_count[SIDES];
-static struct cm_connection noted_last[SIDES];
-
-static void noted(const struct cm_id *id, bool is_connected)
-{
-	int side = (int)CM_ID_SLOT(id->local_id) - (int)slot_of(0);
-
-	noted_count[side] += is_connected ? 1 : -1;
-	noted_last[side] = (struct cm_connection){
-		.local_id = id->local_id, .remote_id = id->remote_id, .local_qpn = id->local_qpn, .remote_qpn = id->remote_qpn,
-		.device = id->path.device, .pkey = id->path.pkey, .ack_timeout = id->path.ack_timeout, .to = id->to,
-	};
-}
-
-static void net_init(struct net *n, enum plan plan)
-{
-	memset(n, 0, sizeof(*n));
-	n->plan = plan;
-	n->fault_at[0] = n->fault_at[1] = -1;
-	for (int i = 0; i < SIDES; i++) {
-		struct cm_config config = { .slot = slot_of(i), .ca_guid = { 1, 77 + (uint64_t)i }, .seed = 42, .max_ids = 8,
-					    .note = noted };
-
-		assert_int_equal(cm_init(&n->side[i].cm, &config), 0);
-	}
-}
-
-static void net_fini(struct net *n)
-{
-	for (int i = 0; i < SIDES; i++)
-		cm_fini(&n->side[i].cm);
-}
-
-static void open_from(struct net *n, int side)
-{
-	struct cm_param param = param_of(side, "hello");
-	struct cm_id *id = cm_id_create(&n->side[side].cm, NULL);
-
-	param.symmetric = n->plan == PLAN_SYMMETRIC;
-	n->side[side].id = id;
-	if (n->plan == PLAN_SIDR)
-		assert_int_equal(cm_sidr_req(id, n->now, SERVICE, &path[side], "hello", 5), 0);
-	else
-		assert_int_equal(cm_req(id, n->now, SERVICE, &path[side], &param), 0);
-}
-
-static void run(struct net *n)
-{
-	bool closing = false;
-
-	open_from(n, 0);
-	if (n->plan == PLAN_SYMMETRIC)
-		open_from(n, 1);
-	pull(n);
-	while (step(n)) {
-		if (!closing && n->plan != PLAN_SYMMETRIC && n->side[0].established && n->side[1].established) {
-			closing = true;
-			start_disconnect(n);
-			pull(n);
-		}
-		assert_true(n->sent < 1000);
-	}
-}
+/* What two communication managers make of every single and double fault of an exchange, of strangers, of late and of false
+ * messages. */
+#include "cm_net.h"
 
 static void check(struct net *n)
 {
@@ -595,6 +302,32 @@ static void messages_of_strangers_are_ignored(void **state)
 	net_fini(&n);
 }
 
+/* All numbers are right, but for the device that the message came by. */
+static void a_conversation_has_one_device(void **state)
+{
+	struct cm_msg msg = { .attribute = CM_DREQ };
+	uint8_t mad[MAD_BYTES];
+	struct cm_event event;
+	struct cm_id *id;
+	struct gmp in;
+	struct net n;
+
+	connect_only(&n);
+	id = n.side[0].id;
+	msg.tid = id->tid;
+	msg.dreq.local_comm_id = id->remote_id;
+	msg.dreq.remote_comm_id = id->local_id;
+	msg.dreq.remote_qpn = id->local_qpn;
+	cm_build(&msg, mad);
+	in = arriving(0, port_of(1), mad);
+	in.device = 0;
+	assert_false(cm_input(&n.side[0].cm, n.now, &in, &event));
+	assert_int_equal(id->state, CM_ESTABLISHED);
+	in.device = 1;
+	assert_true(cm_input(&n.side[0].cm, n.now, &in, &event));
+	net_fini(&n);
+}
+
 /* Who knows one number of a conversation, or all of them but is not its peer, changes nothing. */
 static void a_conversation_is_known_by_all_its_numbers(void **state)
 {
@@ -670,6 +403,10 @@ static void who_asked_for_time_answers(void **state)
 	msg.mra.remote_comm_id = id->local_id;
 	msg.mra.local_comm_id = 0x600001;
 	msg.mra.message = CM_ANSWERS_REQ;
+	msg.tid++;
+	assert_false(hears(&n, port_of(1), &msg));
+	assert_int_equal(id->state, CM_REQ_SENT);
+	msg.tid--;
 	assert_false(hears(&n, port_of(1), &msg));
 	assert_int_equal(id->state, CM_MRA_REQ_RECEIVED);
 	assert_false(hears(&n, STRANGER, &msg));
@@ -1075,6 +812,54 @@ static void same_seed_same_trace(void **state)
 	assert_true(trace[0] == trace[1]);
 }
 
+/* The peer has lost the connection, as who starts again after a crash, and asks for another one with the same QP. */
+static void a_stale_connection_ends_when_its_qp_asks_again(void **state)
+{
+	struct cm_param param = param_of(0, "hello");
+	struct cm_event event;
+	struct cm_msg msg;
+	struct gmp out, in;
+	struct cm_id *old;
+	struct net n;
+
+	net_init(&n, PLAN_CONNECT);
+	open_from(&n, 0);
+	pull(&n);
+	while (n.side[0].established + n.side[1].established < 2)
+		assert_true(step(&n));
+	old = n.side[1].id;
+	assert_int_equal(old->state, CM_ESTABLISHED);
+	/* it knows nothing any more */
+	cm_drop(n.side[0].id);
+	n.side[0].id = cm_id_create(&n.side[0].cm, NULL);
+	assert_int_equal(cm_req(n.side[0].id, n.now, SERVICE, &path[0], &param), 0);
+	assert_true(cm_output(&n.side[0].cm, &out));
+	/* from elsewhere the same QPN is another QP */
+	in = arriving(1, STRANGER, out.mad);
+	assert_true(cm_input(&n.side[1].cm, n.now, &in, &event));
+	assert_int_equal(event.type, CM_EVENT_REQ);
+	cm_drop(event.id);
+	assert_false(deliver(&n.side[1].cm, 1, n.now, out.mad, &event));
+	assert_int_equal(n.side[1].cm.counters.stale, 1);
+	assert_true(cm_output(&n.side[1].cm, &out));
+	assert_true(cm_parse(&msg, out.mad));
+	assert_int_equal(msg.rej.reason, CM_REJ_STALE_CONNECTION);
+	assert_true(deliver(&n.side[0].cm, 0, n.now, out.mad, &event));
+	assert_int_equal(event.type, CM_EVENT_REJ);
+	/* the old one ends, and then the QP connects */
+	assert_int_equal(old->state, CM_DREQ_SENT);
+	pull(&n);
+	while (!n.side[1].disconnected)
+		assert_true(step(&n));
+	assert_int_equal(old->state, CM_TIMEWAIT);
+	assert_int_equal(cm_req(n.side[0].id, n.now, SERVICE, &path[0], &param), 0);
+	n.side[0].established = n.side[1].established = 0;
+	pull(&n);
+	while (n.side[0].established + n.side[1].established < 2)
+		assert_true(step(&n));
+	net_fini(&n);
+}
+
 static void xrc_names_the_target_as_eec(void **state)
 {
 	struct cm_param param = param_of(0, "hello");
@@ -1115,6 +900,7 @@ int main(void)
 		cmocka_unit_test(one_id_at_two_ports_is_two_peers),
 		cmocka_unit_test(an_answer_goes_back_by_the_path_that_its_question_came_by),
 		cmocka_unit_test(messages_of_strangers_are_ignored),
+		cmocka_unit_test(a_conversation_has_one_device),
 		cmocka_unit_test(a_conversation_is_known_by_all_its_numbers),
 		cmocka_unit_test(who_asked_for_time_answers),
 		cmocka_unit_test(old_connections_are_answered_only),
@@ -1134,6 +920,7 @@ int main(void)
 		cmocka_unit_test(ids_are_bounded_and_carry_the_slot),
 		cmocka_unit_test(calls_in_the_wrong_state_change_nothing),
 		cmocka_unit_test(same_seed_same_trace),
+		cmocka_unit_test(a_stale_connection_ends_when_its_qp_asks_again),
 		cmocka_unit_test(xrc_names_the_target_as_eec),
 	};
 

@@ -160,6 +160,73 @@ static void entries_lead_to_their_wqe(void **state)
 	adapter_delete(a);
 }
 
+static void post_sends(struct qp *qp, uint64_t first, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		struct ibv_send_wr *bad, wr = { .wr_id = first + i, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED };
+
+		assert_int_equal(qp_post_send(qp, 1, &wr, &bad), 0);
+	}
+}
+
+static unsigned waiting_in(const struct cq *cq)
+{
+	cq_check(cq);
+	return cq->engine.tail - cq->ulp.head;
+}
+
+/* Who polls an empty queue gets what comes as if it had been in the queue, with its credit, as long as the list has room; what
+ * comes behind an entry of the queue, or wakes somebody, or tells of an error, is an entry itself. */
+static void who_polls_gets_what_comes(void **state)
+{
+	struct adapter *a = adapter_new();
+	struct qp *qp = adapter_qp(a, IBV_QPT_RC, 8, NULL);
+	struct cq *cq = qp->send_cq;
+	struct ibv_wc wc[2];
+	struct cqe cqe;
+	uint32_t credits;
+
+	(void)state;
+	adapter_move(qp, IBV_QPS_RTS);
+	credits = qp->sq.ulp.credits;
+	post_sends(qp, 10, 5);
+	assert_true(cq_await(cq, 2, wc));
+	assert_false(cq_await(cq, 2, wc));	/* another thread */
+	for (unsigned i = 0; i < 3; i++)
+		qp_send_complete(qp, IBV_WC_SUCCESS);
+	assert_int_equal(cq_await_end(cq, wc), 2);
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(wc[i].wr_id, 10 + i);
+		assert_int_equal(wc[i].status, IBV_WC_SUCCESS);
+		assert_int_equal(wc[i].opcode, IBV_WC_SEND);
+		assert_int_equal(wc[i].qp_num, qp->qpn);
+	}
+	assert_int_equal(waiting_in(cq), 1);
+	assert_int_equal(qp->sq.ulp.credits, credits - 3);
+	assert_true(cq_await(cq, 2, wc));	/* one lies there */
+	qp_send_complete(qp, IBV_WC_SUCCESS);
+	assert_int_equal(cq_await_end(cq, wc), 0);
+	for (unsigned i = 0; i < 2; i++) {
+		assert_true(cq_poll(cq, &cqe));
+		assert_int_equal(cqe.wr_id, 12 + i);
+	}
+	cq_arm(cq, false);
+	assert_true(cq_await(cq, 2, wc));
+	qp_send_complete(qp, IBV_WC_SUCCESS);
+	assert_int_equal(cq_await_end(cq, wc), 0);
+	assert_int_equal(a->cq_events, 1);
+	assert_true(cq_poll(cq, &cqe));
+	post_sends(qp, 20, 1);
+	assert_true(cq_await(cq, 2, wc));
+	qp_send_complete(qp, IBV_WC_RETRY_EXC_ERR);
+	assert_int_equal(cq_await_end(cq, wc), 0);
+	assert_true(cq_poll(cq, &cqe));
+	assert_int_equal(cqe.status, IBV_WC_RETRY_EXC_ERR);
+	assert_int_equal(qp->sq.ulp.credits, credits);
+	wq_check(&qp->sq);
+	adapter_delete(a);
+}
+
 /* Nothing is free but every other page. */
 static void take_every_other_page(struct arena *arena)
 {
@@ -295,6 +362,7 @@ int main(void)
 		cmocka_unit_test(the_owner_is_told_last),
 		cmocka_unit_test(entries_name_their_queue_pair),
 		cmocka_unit_test(entries_lead_to_their_wqe),
+		cmocka_unit_test(who_polls_gets_what_comes),
 		cmocka_unit_test(completion_pages_form_a_circle),
 		cmocka_unit_test(twenty_pass_through_four), cmocka_unit_test(a_flush_of_twenty_passes_through_four),
 		cmocka_unit_test(enlarging_makes_room),

@@ -63,7 +63,7 @@ static void what_is_no_fabric_is_refused(void **state)
 	static const struct {
 		off_t bytes;
 		const char *why;
-	} files[] = { { 0, "its file has 0 bytes" }, { FABRIC_BYTES_MOST + 1, "its file has 268435457 bytes" },
+	} files[] = { { 0, "its file has 0 bytes" }, { FABRIC_BYTES_MOST + 1, "its file has 536870913 bytes" },
 		      { 4096, "it is no fabric of weft" } };
 
 	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {

@@ -136,7 +136,7 @@ static void what_is_held_is_not_under_way(void **state)
 	for (uint32_t i = 0; i < WINDOW; i++) {
 		struct flight_entry e = { .psn = f.psn, .span = 1, .wqe = i, .is_last = true };
 
-		loss_sent(&f, f.newest, 1, true);
+		loss_sent(&f, f.newest, 1, true, 0);
 		flight_record(&f, &e);
 	}
 	loss_select(&f);

@@ -16,6 +16,7 @@ static struct gsa g;
 
 static void begin(const struct gsa_tunables *t)
 {
+	gsa_fini(&g);
 	assert_int_equal(gsa_init(&g, 0, t, NULL, NULL), 0);
 }
 
@@ -463,6 +464,7 @@ static void who_asks_for_too_little_is_told(void **state)
 
 	(void)state;
 	told = 0;
+	gsa_fini(&g);
 	gsa_init(&g, 0, NULL, hear, &told);
 	client = add(3, 2);
 	for (unsigned second = 1; second <= 3; second++) {
@@ -524,13 +526,16 @@ static void numbers_that_make_no_sense(void **state)
 	bad[15].each = 0;
 	begin(NULL);
 	for (int i = 0; i < BAD; i++) {
+		gsa_fini(&g);
 		assert_int_equal(gsa_init(&g, 0, &bad[i], NULL, NULL), -EINVAL);
 		assert_int_equal(gsa_set(&g, &bad[i]), -EINVAL);
 		assert_memory_equal(&g.tunables, &gsa_defaults, sizeof(gsa_defaults));
 	}
 	assert_int_equal(gsa_register(&g, 3, GSA_NONE - 1, &client), -ENOSPC);
-	for (uint8_t i = 0; i < GSA_CLIENTS; i++)
-		add(i, 0);
+	bad[0].floor = 0;
+	begin(&bad[0]);
+	for (unsigned i = 0; i < GSA_CLIENTS; i++)
+		assert_int_equal(gsa_register(&g, i < 0x80 ? i : GSA_ANY_CLASS, 0, &client), 0);
 	assert_int_equal(gsa_register(&g, 0x81, 1, &client), -ENOSPC);
 	assert_int_equal(g.posted, 0);
 }
@@ -560,7 +565,7 @@ static void check_books(uint32_t most)
 {
 	uint32_t target = 0, held = 0, raised = 0, clients = 0;
 
-	for (uint32_t i = 0; i < GSA_CLIENTS; i++) {
+	for (uint32_t i = 0; i < g.places; i++) {
 		const struct gsa_client *c = &g.client[i];
 
 		if (!c->is_used)
@@ -629,7 +634,7 @@ static struct start start(const struct gsa_tunables *t, uint32_t hint, unsigned 
 	uint32_t client;
 	wtime now = 0;
 
-	gsa_init(&g, 0, t, NULL, NULL);
+	begin(t);
 	client = add(3, GSA_NONE);
 	if (hint)
 		assert_int_equal(gsa_change(&g, client, (int32_t)hint), 0);
@@ -684,9 +689,130 @@ static void all_nodes_ask_at_once(void **state)
 	assert_int_equal(s[3].asked, 512);
 }
 
+/* Without a floor a client may have none of its own, and lives by what others have; with one, each has that. */
+static void a_floor_of_none(void **state)
+{
+	struct gsa_tunables t = gsa_defaults;
+
+	(void)state;
+	begin(NULL);
+	add(1, 0);
+	assert_int_equal(g.posted, 1);
+	arrive(1, 1, 1);
+	t.floor = 0;
+	begin(&t);
+	add(1, 0);
+	assert_int_equal(g.posted, 0);
+	assert_int_equal(gsa_arrive(&g, 1, 1), GSA_NONE);
+	assert_int_equal(g.drops, 1);
+	add(2, GSA_NONE);
+	arrive(1, 1, 1);
+}
+
+/* GSA-25: a small own number has at least one buffer, however many others there is too little memory for. */
+static void a_small_number_keeps_its_buffer(void **state)
+{
+	struct gsa_tunables t = gsa_defaults;
+
+	(void)state;
+	t.most = 100;
+	begin(&t);
+	add(1, 1);
+	for (uint8_t class = 2; class <= 11; class++)
+		add(class, GSA_NONE);
+	for (unsigned i = 0; i < 1000; i++)
+		gsa_arrive(&g, 1, (uint8_t)(2 + i % 10));
+	arrive(1, 1, 1);
+	assert_true(g.held <= 100);
+	/* with fewer buffers than clients nobody has one for sure, and nothing is promised */
+	t.most = 16;
+	begin(&t);
+	for (uint8_t class = 1; class <= 20; class++)
+		add(class, GSA_NONE);
+	arrive(1, 16, 1);
+}
+
+/* what a series needs is there while it comes; the client's own number, or that it has none, stays. */
+static void a_series_borrows_its_window(void **state)
+{
+	struct gsa_tunables t = gsa_defaults;
+	uint32_t client;
+
+	(void)state;
+	begin(NULL);
+	client = add(3, GSA_NONE);
+	assert_int_equal(gsa_lend(&g, client, 64), 0);
+	assert_int_equal(g.target, 80);
+	assert_int_equal(g.posted, 80);
+	assert_int_equal(gsa_lend(&g, client, -65), -EINVAL);
+	assert_int_equal(gsa_lend(&g, 9, 1), -ENOENT);
+	assert_int_equal(gsa_lend(&g, client, GSA_MOST), -ENOSPC);
+	t.each = 20;
+	assert_int_equal(gsa_set(&g, &t), 0);
+	assert_int_equal(g.target, 84);
+	assert_int_equal(gsa_change(&g, client, 5), 0);
+	assert_int_equal(g.target, 89);
+	assert_int_equal(gsa_lend(&g, client, -64), 0);
+	assert_int_equal(g.target, 25);
+	assert_int_equal(g.client[client].asked, 25);
+}
+
+/* A QP where nothing comes has no timer; one whose client has buffers for past traffic has, until they are gone. */
+static void a_qp_that_rests_has_no_timer(void **state)
+{
+	uint32_t client;
+
+	(void)state;
+	begin(NULL);
+	client = add(3, 2);
+	assert_true(gsa_deadline(&g) == WTIME_NEVER);
+	for (int i = 0; i < 100; i++) {
+		arrive(3, 1, 5 * WTIME_S + 1);
+		release(client, 1);
+	}
+	assert_true(gsa_deadline(&g) == 6 * WTIME_S);
+	for (wtime at = 6; at <= 8; at++)
+		gsa_expire(&g, at * WTIME_S);
+	assert_true(gsa_deadline(&g) != WTIME_NEVER || !g.client[client].boost);
+	for (wtime at = 9; at <= 14; at++)
+		gsa_expire(&g, at * WTIME_S);
+	assert_int_equal(g.client[client].boost, 0);
+	assert_true(gsa_deadline(&g) == WTIME_NEVER);
+}
+
+/* GSA-03, 38: an owner that tells its clients apart by itself may have several of a class. */
+static void clients_without_a_class(void **state)
+{
+	uint32_t a = GSA_NONE, b = GSA_NONE;
+
+	(void)state;
+	begin(NULL);
+	assert_int_equal(gsa_register(&g, GSA_ANY_CLASS, GSA_NONE, &a), 0);
+	assert_int_equal(gsa_register(&g, GSA_ANY_CLASS, GSA_NONE, &b), 0);
+	assert_true(a != b);
+	assert_true(gsa_arrive_at(&g, 1, b));
+	assert_int_equal(g.client[b].held, 1);
+	assert_int_equal(g.client[a].held, 0);
+	assert_false(gsa_arrive_at(&g, 1, GSA_NONE));
+	assert_int_equal(g.unknown, 1);
+	release(b, 1);
+}
+
+static int free_table(void **state)
+{
+	(void)state;
+	gsa_fini(&g);
+	return 0;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_floor_of_none),
+		cmocka_unit_test(a_small_number_keeps_its_buffer),
+		cmocka_unit_test(a_series_borrows_its_window),
+		cmocka_unit_test(a_qp_that_rests_has_no_timer),
+		cmocka_unit_test(clients_without_a_class),
 		cmocka_unit_test(vector_10_9),
 		cmocka_unit_test(vector_10_9_of_one_burst),
 		cmocka_unit_test(each_client_has_its_number),
@@ -709,5 +835,5 @@ int main(void)
 		cmocka_unit_test(all_nodes_ask_at_once),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, NULL, free_table);
 }

@@ -1,68 +1,30 @@
 /* Ports that join multicast groups at a subnet administration, which answers what the test says. */
-#include "subnet.h"
+#include "administration.h"
 
-#include "mgmt/gmp.h"
 #include "weftd/joins.h"
 #include "weftd/mcast.h"
-#include "wire/field.h"
-#include "wire/sa.h"
 
 enum { ANSWER_MS = 3000, REPEATS = 3, MLID = 0xc007 };
 
 static const uint8_t group[16] = { 0xff, 0x12, [15] = 9 };
 
-/* At h2: its last request. */
-static struct administration {
-	struct mad_port *file;
-	unsigned requests;
-	struct mad_remote from;
-	uint8_t mad[MAD_BYTES];
-} sa;
-
-static void hear(void *arg, const struct mad_letter *l)
-{
-	(void)arg;
-	assert_int_equal(l->bytes, MAD_BYTES);
-	sa.requests++;
-	sa.from = l->remote;
-	memcpy(sa.mad, l->data, MAD_BYTES);
-}
-
 static int set_up(void **state)
 {
-	static const struct mad_registration what = {
-		.mgmt_class = MAD_CLASS_SA, .class_version = SA_CLASS_VERSION, .methods = { 1 << MAD_SET | 1 << SA_DELETE },
-	};
-
-	net_set_up(state);
-	sa = (struct administration){ .file = umad_open(&net->hub, net_port(1), &what, hear, NULL) };
-	assert_non_null(sa.file);
-	for (uint32_t port = 0; port < net->t.f.ports; port++)
-		net->t.f.port[port].sm_lid = net_lid(1);
+	sa_set_up(state, 1 << MAD_SET | 1 << SA_DELETE);
+	set_manager(net_lid(1));
 	return 0;
 }
 
 static int tear_down(void **state)
 {
 	joins_end(&net->hub);
-	umad_close(&net->hub, sa.file);
-	return net_tear_down(state);
-}
-
-/* What time brings, at this moment. */
-static void at(wtime now)
-{
-	net->hub.now = now;
-	umad_expire(&net->hub);
+	return sa_tear_down(state);
 }
 
 static void answer(unsigned status)
 {
-	const struct mad_letter l = { .remote = sa.from, .data = sa.mad, .bytes = MAD_BYTES };
 	bool leaves = sa.mad[3] == SA_DELETE;
 
-	sa.mad[3] = leaves ? SA_DELETE_RESP : MAD_GET_RESP;
-	wire_put(sa.mad, status, 4, 0, 16);
 	if (!leaves) {
 		struct sa_mcmember m;
 
@@ -70,8 +32,7 @@ static void answer(unsigned status)
 		m.mlid = MLID;
 		sa_mcmember_put(&m, sa.mad);
 	}
-	assert_int_equal(umad_ask(&net->hub, sa.file, &l), 0);
-	at(net->hub.now);
+	reply(leaves ? SA_DELETE_RESP : MAD_GET_RESP, status);
 }
 
 /* The process at h1 joins, or leaves; the port with it. */

@@ -1,5 +1,6 @@
 /* Which agent a MAD is for, and what becomes of what agents send. Ports are linked by a table of the test: a MAD to LID n arrives
  * at port n; LIDs from 100 on answer by themselves. */
+#include "mgmt/mad_agents.h"
 #include "mgmt/mad_clients.h"
 
 #include "mgmt/rmpp.h"
@@ -34,6 +35,7 @@ static struct world {
 	unsigned carry_most;	/* then it is cut; 0: never */
 	uint8_t last[MAD_BYTES];	/* that was carried */
 	size_t hold_most;	/* of one file; 0: without bound */
+	bool holds;		/* files give back when they are told to */
 	unsigned waiting;	/* the most that were to be sent while another one was */
 	wtime now;
 } w;
@@ -72,7 +74,7 @@ static enum mad_fate refuse(void *arg, wtime now, uint32_t *port, struct mad_rem
 	return MAD_WAS_ANSWERED;
 }
 
-static void deliver(void *arg, struct mad_file *f, const struct mad_letter *l)
+static bool deliver(void *arg, struct mad_file *f, const struct mad_letter *l)
 {
 	size_t i = (size_t)(f - w.file);
 	struct got *g = &w.got[i][w.letters[i]++ % GOT];
@@ -80,6 +82,7 @@ static void deliver(void *arg, struct mad_file *f, const struct mad_letter *l)
 	(void)arg;
 	g->letter = *l;
 	memcpy(g->head, l->data, l->bytes < MAD_BYTES ? l->bytes : MAD_BYTES);
+	return w.holds && !l->status;
 }
 
 static bool may_hold(void *arg, const struct mad_file *f, size_t more)
@@ -766,6 +769,118 @@ static void agents_that_cannot_be(void **state)
 		assert_int_equal(mad_register(&w.clients, &w.file[0], &bad[i], &agent), -EINVAL);
 }
 
+static const struct gsa_client *buffers_of(int file, uint32_t agent)
+{
+	const struct mad_agent *a = &w.file[file].agent[agent];
+
+	return &mad_agent_buffers(&w.file[file], a)->client[a->client];
+}
+
+/* GSA-26, 27, 37: what a file has and did not give back is counted with its agent alone, and beyond its number and what is left
+ * it is lost; another agent of that port has its own. */
+static void what_is_not_given_back_is_held(void **state)
+{
+	uint32_t deaf = add(0, CLASS, 0, 1 << MAD_GET), other = add(1, CLASS + 1, 0, 1 << MAD_GET), asker = add(2, CLASS, 0, 0);
+	uint32_t asks_other = add(2, CLASS + 1, 0, 0);
+	struct gsa_tunables t = gsa_defaults;
+
+	(void)state;
+	t.most = 100;
+	assert_int_equal(mad_buffers_set(&w.clients.buffers, &t), 0);
+	w.holds = true;
+	for (unsigned i = 0; i < 200; i++)
+		send(2, asker, 0, make(CLASS, MAD_GET, i), MAD_BYTES, 0, 0);
+	/* the port has 2 residents and 2 agents with 16 each */
+	assert_int_equal(w.letters[0], 100 - 3 * 16);
+	assert_int_equal(buffers_of(0, deaf)->held, w.letters[0]);
+	assert_int_equal(buffers_of(0, deaf)->discards, 200 - w.letters[0]);
+	for (unsigned i = 0; i < 16; i++)
+		send(2, asks_other, 0, make(CLASS + 1, MAD_GET, i), MAD_BYTES, 0, 0);
+	assert_int_equal(w.letters[1], 16);
+	assert_int_equal(buffers_of(1, other)->discards, 0);
+	mad_gave_back(&w.file[0], deaf, 10);
+	assert_int_equal(buffers_of(0, deaf)->held, 100 - 3 * 16 - 10);
+	mad_gave_back(&w.file[0], deaf, UINT32_MAX);
+	assert_int_equal(buffers_of(0, deaf)->held, 0);
+	mad_gave_back(&w.file[0], MAD_AGENTS, 1);
+	mad_gave_back(&w.file[0], deaf + 1, 1);
+	assert_int_equal(mad_change_buffers(&w.file[0], deaf, 5), 0);
+	assert_int_equal(buffers_of(0, deaf)->asked, 21);
+	assert_int_equal(mad_change_buffers(&w.file[0], deaf, -22), -EINVAL);
+	assert_int_equal(mad_change_buffers(&w.file[0], deaf + 1, 1), -ENOENT);
+	/* the last agent of a port takes its pool along */
+	assert_int_equal(mad_unregister(&w.clients, &w.file[0], deaf), 0);
+	assert_int_equal(mad_unregister(&w.clients, &w.file[1], other), 0);
+	assert_null(mad_pool_find(&w.clients.buffers, 0));
+	assert_non_null(mad_pool_find(&w.clients.buffers, 2));
+}
+
+/* A datagram that nobody holds gives its buffer back where it is taken in: what weftd's own hears, a segment, an ACK. */
+static void what_is_done_with_is_given_back(void **state)
+{
+	uint32_t server = add(0, MAD_CLASS_SA, 1, 1 << 0x12), asker = add(2, MAD_CLASS_SA, 1, 0);
+
+	(void)state;
+	ask_for_table(server, asker, 56 + 64 * 1000);
+	assert_int_equal(buffers_of(2, asker)->held, 0);
+	assert_int_equal(buffers_of(0, server)->held, 0);
+	assert_true(buffers_of(2, asker)->arrivals > 300);
+	assert_int_equal(buffers_of(2, asker)->lent, 0);
+	w.holds = true;
+	ask_for_table(server, asker, 56 + 64 * 1000);
+	assert_int_equal(buffers_of(2, asker)->held, 1);
+	assert_int_equal(buffers_of(0, server)->held, 1);
+}
+
+/* while segments come the agent has its window of buffers more. */
+static void a_table_that_comes_borrows_its_window(void **state)
+{
+	static uint8_t table[56 + 64 * 1000];
+	uint32_t server = add(0, MAD_CLASS_SA, 1, 1 << 0x12), asker = add(2, MAD_CLASS_SA, 1, 0);
+
+	(void)state;
+	send(2, asker, 0, make(MAD_CLASS_SA, 0x12, 7), MAD_BYTES, 1000, 0);
+	memcpy(table, w.got[0][0].head, MAD_BYTES);
+	table[3] |= 0x80;
+	table[24] = table[25] = table[26] = 1;
+	w.carry_most = w.carried + 20;
+	send(0, server, 2, table, sizeof(table), 1000, 0);
+	assert_int_equal(buffers_of(2, asker)->lent, 64);
+	assert_int_equal(buffers_of(2, asker)->target, 16 + 64);
+	assert_int_equal(buffers_of(2, asker)->asked, GSA_NONE);
+	w.now += 70 * WTIME_S;
+	mad_clients_expire(&w.clients, w.now);
+	assert_int_equal(buffers_of(2, asker)->lent, 0);
+}
+
+/* Answers of the seed's administration (class version 1) are packets of which each comes, as the program puts them together; of
+ * today's the first one alone does. */
+static void packets_of_a_series_all_come(void **state)
+{
+	struct mad_registration what = { .mgmt_class = MAD_CLASS_SA, .class_version = 1, .methods = { 1 << 0x12 } };
+	uint8_t packet[MAD_BYTES];
+
+	(void)state;
+	for (uint8_t version = 1; version <= 2; version++) {
+		uint32_t server, asker;
+
+		what.class_version = version;
+		assert_int_equal(mad_register(&w.clients, &w.file[0], &what, &server), 0);
+		what.methods[0] = 0;
+		assert_int_equal(mad_register(&w.clients, &w.file[2], &what, &asker), 0);
+		what.methods[0] = 1 << 0x12;
+		memcpy(packet, make(MAD_CLASS_SA, 0x12, 0x99), MAD_BYTES);
+		packet[2] = version;
+		send(2, asker, 0, packet, MAD_BYTES, 0, 0);
+		memcpy(packet, w.got[0][version - 1].head, MAD_BYTES);
+		packet[3] = 0x92;
+		w.letters[2] = 0;
+		for (int i = 0; i < 5; i++)
+			send(0, server, 2, packet, MAD_BYTES, 0, 0);
+		assert_int_equal(w.letters[2], version == 1 ? 5 : 0);
+	}
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 
 int main(void)
@@ -801,6 +916,10 @@ int main(void)
 		TEST(an_agent_sends_by_its_own_qp),
 		TEST(a_file_has_its_share),
 		TEST(agents_that_cannot_be),
+		TEST(what_is_not_given_back_is_held),
+		TEST(what_is_done_with_is_given_back),
+		TEST(a_table_that_comes_borrows_its_window),
+		TEST(packets_of_a_series_all_come),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

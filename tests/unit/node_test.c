@@ -26,8 +26,8 @@ static void take_device(struct world *w)
 {
 	struct page_device d = { .protocol = PAGE_IB, .max_mtu = 5 };
 
-	node_describe(&w->node, &d);
-	w->dev = (struct ca_device){ .protocol = protocols[0], .lid = d.lid, .pkeys = 1, .pkey = { d.pkey[0] } };
+	node_describe(&w->node, 1, &d);
+	w->dev = (struct ca_device){ .protocol = protocols[0], .port_num = 1, .lid = d.lid, .pkeys = 1, .pkey = { d.pkey[0] } };
 }
 
 static int set_up(void **state)
@@ -39,7 +39,7 @@ static int set_up(void **state)
 	MAKE(&w->t, "line", "switches=2");
 	assert_int_equal(fabric_route(&w->t.f, ROUTE_MIN_HOP), 0);
 	fabric_activate(&w->t.f);
-	w->node = (struct node){ .fabric = w->t.f, .port = host(w, "h1") };
+	w->node = (struct node){ .fabric = w->t.f, .place = host(w, "h1") };
 	w->page->fabric = 1;
 	w->page->slot_port[SLOT] = host(w, "h2") + 1;
 	w->page->slot_port[OTHER_SLOT] = host(w, "h1") + 1;
@@ -104,6 +104,39 @@ static void names_are_found(void **state)
 	assert_true(host_has_programs(f, port_named(f, "h2", 1)));
 	f->port[port_named(f, "h2", 1)].peer = PORT_NONE;
 	assert_false(host_has_programs(f, port_named(f, "h2", 1)));
+}
+
+static void hosts_have_addresses(void **state)
+{
+	struct world *w = *state;
+	const struct fabric *f = &w->t.f;
+	uint8_t address[16] = { [10] = 0xff, 0xff }, gid[16], far[16];
+	static const uint8_t second[HOST_IPV4_BYTES] = { 127, 1, 0, 2 }, none[][HOST_IPV4_BYTES] = {
+		{ 127, 1, 0, 3 }, { 127, 1, 0, 0 }, { 127, 1, 1, 2 }, { 127, 2, 0, 2 }, { 127, 0, 0, 2 }, { 10, 1, 0, 2 },
+	};
+
+	assert_true(host_write_ipv4(f, host(w, "h2"), address + 12));
+	assert_memory_equal(address + 12, second, sizeof(second));
+	assert_int_equal(host_find_ipv4(f, second), host(w, "h2"));
+	for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++)
+		assert_int_equal(host_find_ipv4(f, none[i]), PORT_NONE);
+	host_write_gid(f, host(w, "h2"), 0, far);
+	assert_int_equal(host_find_gid(f, far), host(w, "h2"));
+	/* the process is at h1 */
+	assert_int_equal(node_find_address(&w->node, address, gid), NODE_OTHERS);
+	assert_memory_equal(gid, far, sizeof(gid));
+	assert_int_equal(node_find_address(&w->node, far, gid), NODE_OTHERS);
+	address[15] = 3;
+	assert_int_equal(node_find_address(&w->node, address, gid), NODE_NOBODYS);
+	address[13] = 0;
+	assert_int_equal(node_find_address(&w->node, address, gid), NODE_ELSEWHERE);
+	assert_true(node_own_address(&w->node, address));
+	assert_int_equal(node_find_address(&w->node, address, gid), NODE_OWN);
+	assert_int_equal(address[12] << 24 | address[13] << 16 | address[15], 127 << 24 | 1 << 16 | 1);
+	far[15] ^= 1;
+	assert_int_equal(host_find_gid(f, far), PORT_NONE);
+	assert_int_equal(node_find_address(&(struct node){ 0 }, address, gid), NODE_ELSEWHERE);
+	assert_false(node_own_address(&(struct node){ 0 }, address));
 }
 
 static void a_port_is_shown_as_a_device(void **state)
@@ -256,32 +289,125 @@ static void groups_have_those_who_are_reached(void **state)
 	assert_int_equal(fabric_route_group(&w->t.f, MLID_FIRST + 1), 0);
 	memcpy(members, all, sizeof(all));
 	tree = node_find_tree(&w->node, &w->dev, &groups[0], MLID_FIRST + 7, 0, MLID_FIRST + 1);
-	node_filter(&w->node, w->page, &w->dev, tree, members);
+	node_filter(&w->node, w->page, &w->dev, tree, 1, members);
 	assert_true(is_member(members, SLOT) && is_member(members, OTHER_SLOT) && !is_member(members, OUTSIDE));
 	/* where a manager is, the LID of the packet leads; here to no port but the own */
-	FABRIC_SET(w->t.f.port[w->node.port].sm_lid, 1);
+	FABRIC_SET(w->t.f.port[w->node.place].sm_lid, 1);
 	tree = node_find_tree(&w->node, &w->dev, &groups[1], MLID_FIRST + 7, 0, MLID_FIRST + 1);
-	node_filter(&w->node, w->page, &w->dev, tree, members);
+	node_filter(&w->node, w->page, &w->dev, tree, 1, members);
 	assert_true(!is_member(members, SLOT) && is_member(members, OTHER_SLOT));
 	memcpy(members, all, sizeof(all));
 	fabric_set_link(&w->t.f, host(w, "h2"), false);
 	tree = node_find_tree(&w->node, &w->dev, &groups[2], MLID_FIRST + 1, 0, 0);
-	node_filter(&w->node, w->page, &w->dev, tree, members);
+	node_filter(&w->node, w->page, &w->dev, tree, 1, members);
 	assert_true(!is_member(members, SLOT) && is_member(members, OTHER_SLOT));
 	trees_fini(&w->node.trees);
 	memcpy(members, all, sizeof(all));
 	assert_null(node_find_tree(&w->node, &(struct ca_device){ .protocol = protocols[1] }, &groups[3],
 				   MLID_FIRST + 1, 0, 0));
-	node_filter(&nowhere, w->page, &w->dev, NULL, members);
+	node_filter(&nowhere, w->page, &w->dev, NULL, 1, members);
 	assert_true(!is_member(members, SLOT) && !is_member(members, OTHER_SLOT) && is_member(members, OUTSIDE));
 	/* on the other device, and without a fabric, all are */
 	memcpy(members, all, sizeof(all));
 	w->dev.protocol = protocols[1];
-	node_filter(&w->node, w->page, &w->dev, NULL, members);
+	node_filter(&w->node, w->page, &w->dev, NULL, 1, members);
 	w->dev.protocol = protocols[0];
 	w->page->fabric = 0;
-	node_filter(&nowhere, w->page, &w->dev, NULL, members);
+	node_filter(&nowhere, w->page, &w->dev, NULL, 1, members);
 	assert_memory_equal(members, all, sizeof(all));
+}
+
+enum { DRAWS = 64, WORDS = 70 };
+
+static uint64_t count_at(const struct world *w, uint32_t port, enum traffic_count c)
+{
+	return traffic_read(w->node.traffic, port, c);
+}
+
+/* How many of DRAWS packets to the group got to h2; each gets to who is at h1, as no link is between. */
+static unsigned draw_all(struct world *w, const struct route *r)
+{
+	const struct tree *tree = node_find_tree(&w->node, &w->dev, r, MLID_FIRST, 0, MLID_FIRST);
+	unsigned got = 0;
+
+	assert_true(tree && tree_has_faults(tree));
+	for (unsigned i = 0; i < DRAWS; i++) {
+		uint64_t members[PAGE_SLOTS / 64] = { 1ull << SLOT | 1ull << OTHER_SLOT };
+
+		node_draw_tree(&w->node, tree, 1, 1000, WORDS);
+		node_filter(&w->node, w->page, &w->dev, tree, 1, members);
+		assert_true(is_member(members, OTHER_SLOT));
+		got += is_member(members, SLOT);
+	}
+	return got;
+}
+
+/* From h1 over s1 and s2 to h2: what the link in the middle loses gets to nobody behind it, and is counted up to there. */
+static void a_link_loses_copies_for_all_behind_it(void **state)
+{
+	struct world *w = *state;
+	const struct route whole = { .generation = 1, .pkey = 0xffff }, none = { .generation = 2, .pkey = 0xffff },
+			   half = { .generation = 3, .pkey = 0xffff };
+	uint32_t h2 = host(w, "h2"), last, middle = port_named(&w->t.f, "s1", 1);
+	unsigned got;
+
+	if (!fabric_is_switch(&w->t.f, w->t.f.owner[fabric_peer(&w->t.f, middle)]))
+		middle = port_named(&w->t.f, "s1", 2);
+	last = fabric_peer(&w->t.f, h2);
+	assert_int_equal(fabric_route_group(&w->t.f, MLID_FIRST), 0);
+	w->node.traffic = calloc(1, traffic_bytes(&w->t.f));
+	assert_non_null(w->node.traffic);
+	assert_false(tree_has_faults(node_find_tree(&w->node, &w->dev, &whole, MLID_FIRST, 0, MLID_FIRST)));
+	fabric_set_fault(&w->t.f, middle, 1000000, 0, 7);
+	assert_int_equal(draw_all(w, &none), 0);
+	assert_int_equal(count_at(w, middle, TRAFFIC_PACKETS), DRAWS);
+	assert_int_equal(count_at(w, fabric_peer(&w->t.f, middle), TRAFFIC_ERRORS), DRAWS);
+	assert_int_equal(count_at(w, last, TRAFFIC_PACKETS), 0);
+	fabric_set_fault(&w->t.f, middle, 500000, 0, 7);
+	got = draw_all(w, &half);
+	assert_true(got > DRAWS / 8 && got < DRAWS - DRAWS / 8);
+	assert_int_equal(count_at(w, middle, TRAFFIC_MULTICAST), 2 * DRAWS);
+	assert_int_equal(count_at(w, fabric_peer(&w->t.f, middle), TRAFFIC_ERRORS), 2 * DRAWS - got);
+	assert_int_equal(count_at(w, fabric_peer(&w->t.f, middle), TRAFFIC_ERROR_WORDS), (2 * DRAWS - got) * WORDS);
+	assert_int_equal(count_at(w, fabric_peer(&w->t.f, middle), TRAFFIC_MULTICAST_ERRORS), 2 * DRAWS - got);
+	assert_int_equal(count_at(w, last, TRAFFIC_WORDS), got * WORDS);
+	trees_fini(&w->node.trees);
+	free(w->node.traffic);
+}
+
+/* 70 words take 22.4 us at 100 Mbit/s. Copies that do not pass the link wait for nobody. */
+static void a_slow_link_holds_copies_up(void **state)
+{
+	static const wtime takes = 22400, now = 1000;
+	struct world *w = *state;
+	const struct route whole = { .generation = 1, .pkey = 0xffff }, slow = { .generation = 2, .pkey = 0xffff };
+	uint32_t h2 = host(w, "h2"), last = fabric_peer(&w->t.f, h2);
+	const struct tree *tree;
+	unsigned sent = 0;
+
+	assert_int_equal(fabric_route_group(&w->t.f, MLID_FIRST), 0);
+	w->node.traffic = calloc(1, traffic_bytes(&w->t.f));
+	assert_non_null(w->node.traffic);
+	assert_false(tree_has_faults(node_find_tree(&w->node, &w->dev, &whole, MLID_FIRST, 0, MLID_FIRST)));
+	fabric_set_fault(&w->t.f, last, 0, 100000, 0);
+	tree = node_find_tree(&w->node, &w->dev, &slow, MLID_FIRST, 0, MLID_FIRST);
+	assert_true(tree && tree_has_faults(tree));
+	do {
+		node_draw_tree(&w->node, tree, 1, now, WORDS);
+		sent++;
+		if (sent > 2)
+			continue;
+		assert_int_equal(node_tree_arrival(&w->node, w->page, tree, SLOT, 1, now), now + sent * takes);
+		assert_int_equal(node_tree_arrival(&w->node, w->page, tree, OTHER_SLOT, 1, now), now);
+		assert_int_equal(count_at(w, last, TRAFFIC_WAIT), sent - 1);
+	} while (tree_reaches(tree, h2) && sent < 10000);
+	/* a queue of 100 ms is full; who does not pass it has got all */
+	assert_in_range(sent, 100 * WTIME_MS / takes, 100 * WTIME_MS / takes + 3);
+	assert_true(tree_reaches(tree, host(w, "h1")));
+	assert_int_equal(count_at(w, last, TRAFFIC_PACKETS), sent - 1);
+	assert_int_equal(count_at(w, last, TRAFFIC_XMIT_DISCARDS), 1);
+	trees_fini(&w->node.trees);
+	free(w->node.traffic);
 }
 
 #define WORLD(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
@@ -290,12 +416,15 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		WORLD(names_are_found),
+		WORLD(hosts_have_addresses),
 		WORLD(a_port_is_shown_as_a_device),
 		WORLD(another_node_is_reached_at_its_address),
 		WORLD(a_link_that_is_down_cuts),
 		WORLD(a_way_without_return_is_told),
 		WORLD(partitions_and_lanes_are_heeded),
 		WORLD(groups_have_those_who_are_reached),
+		WORLD(a_link_loses_copies_for_all_behind_it),
+		WORLD(a_slow_link_holds_copies_up),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,6 +3,7 @@
 
 #include "agents/port_counters.h"
 #include "fabric/passage.h"
+#include "fabric/speed.h"
 #include "fabric/route.h"
 
 enum { WORDS = 300, MILLION = 1000000 };
@@ -105,6 +106,41 @@ static void the_same_seed_loses_the_same_packets(void **state)
 	end(&w);
 }
 
+/* Which of 32 packets the link of this port loses, while another one loses as many. */
+static uint32_t draw_beside(const struct fabric *f, uint32_t port, uint32_t other)
+{
+	struct passage *p = calloc(1, sizeof(*p));
+	uint32_t lost = 0;
+
+	assert_non_null(p);
+	for (unsigned i = 0; i < 32; i++) {
+		if (other != PORT_NONE)
+			passage_loses(p, f, other, 1);
+		lost |= (uint32_t)passage_loses(p, f, port, 1) << i;
+	}
+	free(p);
+	return lost;
+}
+
+static void each_link_draws_by_itself(void **state)
+{
+	struct test_fabric t;
+	uint32_t port = 1, alone;
+
+	(void)state;
+	MAKE(&t, "star", "hosts=200");
+	for (uint32_t i = 0; i < t.f.ports; i++)
+		if (fabric_peer(&t.f, i) != PORT_NONE && !fabric_is_switch(&t.f, t.f.owner[i]))
+			fabric_set_fault(&t.f, i, MILLION / 2, 0, 7);
+	while (!t.f.port[port].loss_ppm || port + PASSAGE_LINKS >= t.f.ports || !t.f.port[port + PASSAGE_LINKS].loss_ppm)
+		port++;
+	alone = draw_beside(&t.f, port, PORT_NONE);
+	assert_true(alone && ~alone);
+	assert_int_equal(draw_beside(&t.f, port, port + PASSAGE_LINKS), alone);
+	assert_int_equal(draw_beside(&t.f, port + PASSAGE_LINKS, port), draw_beside(&t.f, port + PASSAGE_LINKS, PORT_NONE));
+	end_fabric(&t);
+}
+
 /* 16.1.3.5: what is spoilt was sent and not received, and goes no further. */
 static void ports_count_what_a_link_loses(void **state)
 {
@@ -181,14 +217,58 @@ static void a_queue_ends_and_nonsense_holds_nobody_up(void **state)
 	end(&w);
 }
 
+/* 2 Gbit/s of 2.5, as 8 of 10 bits are data. */
+static void a_link_with_a_rate_carries_what_its_width_and_speed_say(void **state)
+{
+	struct passage p = { 0 };
+	struct world w;
+	wtime due;
+
+	(void)state;
+	start(&w);
+	w.t.f.port[w.h1].width = WIDTH_1X;
+	w.t.f.port[w.h1].speed = SPEED_SDR;
+	assert_int_equal(fabric_rate(&w.t.f, w.h1), 0);
+	assert_false(fabric_has_faults(&w.t.f));
+	assert_false(passage_has_faults(&w.t.f, &w.there));
+	w.t.f.head->rated = 1;
+	assert_true(fabric_has_faults(&w.t.f));
+	assert_true(passage_has_faults(&w.t.f, &w.there));
+	assert_int_equal(fabric_rate(&w.t.f, w.h1), 2000000);
+	w.t.f.port[w.h1].width = WIDTH_4X;
+	assert_int_equal(fabric_rate(&w.t.f, w.h1), 8000000);
+	w.t.f.port[w.h1].speed = SPEED_QDR;
+	assert_int_equal(fabric_rate(&w.t.f, w.h1), 32000000);
+	w.t.f.port[w.h1].width = WIDTH_12X;
+	w.t.f.port[w.h1].speed = SPEED_XDR;
+	assert_int_equal(fabric_rate(&w.t.f, w.h1), 2400000000u);
+	/* the slower of both */
+	fabric_set_fault(&w.t.f, w.h1, 0, 100000, 0);
+	assert_int_equal(fabric_rate(&w.t.f, w.h1), 100000);
+	w.t.f.port[w.h1].width = WIDTH_1X;
+	w.t.f.port[w.h1].speed = SPEED_SDR;
+	fabric_set_fault(&w.t.f, w.h1, 0, 5000000, 0);
+	assert_int_equal(fabric_rate(&w.t.f, w.h1), 2000000);
+	/* all links of the way take their time */
+	for (uint32_t i = 1; i < w.there.links; i++) {
+		w.t.f.port[w.there.out[i]].width = WIDTH_1X;
+		w.t.f.port[w.there.out[i]].speed = SPEED_SDR;
+	}
+	assert_true(take(&w, &p, 1, 1000, &due));
+	assert_int_equal(due, 1000 + w.there.links * (WORDS * 32ull * WTIME_MS / 2000000));
+	end(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_fault_is_of_both_directions_until_it_ends),
 		cmocka_unit_test(the_same_seed_loses_the_same_packets),
+		cmocka_unit_test(each_link_draws_by_itself),
 		cmocka_unit_test(ports_count_what_a_link_loses),
 		cmocka_unit_test(a_slow_link_serves_one_packet_after_another),
 		cmocka_unit_test(a_queue_ends_and_nonsense_holds_nobody_up),
+		cmocka_unit_test(a_link_with_a_rate_carries_what_its_width_and_speed_say),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,8 +1,10 @@
 /* Pings of other hosts, asked without a socket: what weftd answers, what it does not, and how often. */
 #include "link/link.h"
+#include "mgmt/gmp.h"
 #include "mgmt/ping.h"
 #include "weftd/hub.h"
 #include "weftd/page.h"
+#include "weftd/probes.h"
 #include "weftd/qp1.h"
 
 #include <errno.h>
@@ -18,6 +20,8 @@
 
 static const uint8_t here[16] = { [10] = 0xff, 0xff, 10, 0, 0, 1 }, there[16] = { [10] = 0xff, 0xff, 10, 0, 0, 2 };
 
+enum { FRAMES = 16 };
+
 static struct world {
 	struct hub hub;
 	struct fabric_page page;
@@ -28,6 +32,8 @@ static struct world {
 	unsigned sent;
 	uint8_t frame[PACKET_MAX_BYTES];
 	size_t bytes;
+	uint8_t frames[FRAMES][PING_FRAME];	/* the first ones */
+	size_t frame_bytes[FRAMES];
 } *world;
 
 static bool tell(struct hub *hub, struct client *c, const struct control_msg *msg, const char *text, const int *fds, int nfds)
@@ -46,6 +52,10 @@ static bool take_frame(struct link *l, unsigned kind, const void *frame, size_t 
 	(void)l;
 	(void)kind;
 	memcpy(world->frame, frame, bytes);
+	if (world->sent < FRAMES) {
+		memcpy(world->frames[world->sent], frame, bytes);
+		world->frame_bytes[world->sent] = bytes;
+	}
 	world->bytes = bytes;
 	world->sent++;
 	return true;
@@ -237,6 +247,137 @@ static void a_version_is_text_for_a_terminal(void **state)
 	assert_int_equal(strlen(read.version), PING_VERSION - 1);
 }
 
+/* ---- how long packets may be on a path ---- */
+
+static void ask_path(uint32_t seq, uint32_t bytes)
+{
+	struct control_msg msg = { .type = CTL_PATH_MTU, .seq = seq, .b = bytes };
+
+	memcpy(msg.gid, here, 16);
+	memcpy(msg.dgid, there, 16);
+	world->told = (struct control_msg){ 0 };
+	probes_input(&world->hub, &world->client, &msg);
+}
+
+/* The answer to the n-th of the pings that were sent since `first`, which are kept by take_frame. */
+static struct ping answer_to(unsigned n)
+{
+	struct ping ping;
+
+	assert_true(ping_parse(&ping, world->frames[n], world->frame_bytes[n]));
+	assert_false(ping.is_answer);
+	assert_memory_equal(ping.path.dgid, there, 16);
+	ping.path = gmp_path_back(&ping.path);
+	ping.is_answer = true;
+	return ping;
+}
+
+static void expect_told(uint32_t seq, uint32_t bytes)
+{
+	assert_int_equal(world->told.type, CTL_PATH_MTU);
+	assert_int_equal(world->told.seq, seq);
+	assert_int_equal(world->told.status, 0);
+	assert_int_equal(world->told.b, bytes);
+}
+
+static void pass(wtime ns)
+{
+	world->hub.now += ns;
+	probes_expire(&world->hub);
+}
+
+static void the_longest_that_comes_back_is_told(void **state)
+{
+	struct ping ping;
+
+	(void)state;
+	ask_path(1, 4096);
+	assert_int_equal(world->sent, 1);		/* the shortest: of who does not know it, more would end QP1 */
+	ping = answer_to(0);
+	assert_int_equal(ping.bytes, PING_LEAST);
+	assert_int_equal(arrive(&ping), QP1_PASSED);
+	assert_int_equal(world->sent, 5);
+	ping = answer_to(3);
+	assert_int_equal(ping.bytes, 1024);
+	ping.tid ^= 1;
+	assert_int_equal(arrive(&ping), QP1_NOBODY);	/* somebody's guess */
+	ping.tid ^= 1;
+	assert_int_equal(arrive(&ping), QP1_PASSED);
+	ping = answer_to(4);
+	assert_int_equal(arrive(&ping), QP1_PASSED);
+	assert_int_equal(world->told.type, 0);
+	assert_int_equal(probes_deadline(&world->hub), world->hub.now + 25 * WTIME_MS);
+	pass(25 * WTIME_MS);
+	assert_int_equal(world->sent, 7);		/* those that are longer once more */
+	pass(24 * WTIME_MS);
+	assert_int_equal(world->told.type, 0);
+	pass(WTIME_MS);
+	expect_told(1, 1024);
+	assert_int_equal(probes_deadline(&world->hub), WTIME_NEVER);
+	/* the next one has it at once, for some time */
+	ask_path(2, 4096);
+	expect_told(2, 1024);
+	assert_int_equal(world->sent, 7);
+	world->hub.now += 10 * WTIME_S;
+	ask_path(3, 4096);
+	assert_int_equal(world->told.type, 0);
+	assert_int_equal(world->sent, 8);
+	ping = answer_to(7);
+	assert_int_equal(arrive(&ping), QP1_PASSED);
+	assert_int_equal(world->sent, 12);
+	ping = answer_to(8);
+	assert_int_equal(arrive(&ping), QP1_PASSED);
+	expect_told(3, 4096);
+	assert_int_equal(arrive(&ping), QP1_NOBODY);	/* once */
+	probes_free(&world->hub);
+}
+
+/* The same frame, whose MAD has a status. */
+static void with_status(uint8_t *frame, size_t bytes)
+{
+	struct packet p;
+
+	assert_int_equal(packet_parse(&p, PACKET_ROCE, frame, bytes, true), PACKET_OK);
+	((uint8_t *)p.payload->iov_base)[5] = MAD_STATUS_BAD_METHOD;
+	p.payload_iovs = 1;
+	memcpy(world->frames[0], p.payload->iov_base, p.payload_bytes);
+	p.payload = &(struct iovec){ world->frames[0], p.payload_bytes };
+	assert_int_equal(packet_build(&p, frame, PING_FRAME), bytes);
+}
+
+static void who_does_not_answer_is_believed(void **state)
+{
+	struct ping ping;
+	uint8_t frame[PING_FRAME];
+	size_t bytes;
+
+	(void)state;
+	ask_path(1, 1024);
+	assert_int_equal(world->sent, 1);
+	ask_path(2, 1024);				/* the same question */
+	assert_int_equal(world->sent, 1);
+	ping = answer_to(0);
+	bytes = ping_build(&ping, frame);
+	assert_true(ping_parse(&ping, frame, bytes));
+	with_status(frame, bytes);			/* as rdma_rxe answers */
+	assert_false(ping_parse(&ping, frame, bytes));
+	pass(25 * WTIME_MS);
+	pass(25 * WTIME_MS);
+	expect_told(2, 1024);
+	ask_path(3, 1000);
+	assert_int_equal(world->told.status, EINVAL);
+	ask_path(4, 8192);
+	assert_int_equal(world->told.status, EINVAL);
+	/* who asked has left */
+	world->hub.now += 10 * WTIME_S;
+	ask_path(5, 1024);
+	probes_leave(&world->hub, &world->client);
+	pass(25 * WTIME_MS);
+	pass(25 * WTIME_MS);
+	assert_int_equal(world->told.type, 0);
+	probes_free(&world->hub);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -249,6 +390,8 @@ int main(void)
 		TEST(who_says_that_it_is_this_host_gets_nothing),
 		TEST(what_is_no_ping_is_none),
 		TEST(a_version_is_text_for_a_terminal),
+		TEST(the_longest_that_comes_back_is_told),
+		TEST(who_does_not_answer_is_believed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

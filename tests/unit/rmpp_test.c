@@ -558,9 +558,33 @@ static void a_segment_zero_is_refused(void **state)
 	end(&c);
 }
 
+/* Found by rmpp_fuzz: data of another class begins elsewhere, so a datagram would be longer than its memory. */
+static void a_segment_of_another_class_is_not_taken(void **state)
+{
+	uint8_t mad[3][MAD_BYTES], reply[MAD_BYTES];
+	struct course c;
+	bool answers;
+
+	(void)state;
+	begin(&c, 0x03, 500);
+	c.send.window_last = 3;
+	for (int i = 0; i < 3; i++)
+		assert_true(rmpp_send_output(&c.send, 0, mad[i]));
+	assert_int_equal(rmpp_recv_input(&c.recv, 0, mad[0], &answers, reply), RMPP_GOES_ON);
+	assert_int_equal(rmpp_recv_input(&c.recv, 0, mad[1], &answers, reply), RMPP_GOES_ON);
+	mad[2][1] = MAD_CLASS_DEVICE;
+	assert_int_equal(rmpp_recv_input(&c.recv, 0, mad[2], &answers, reply), RMPP_GOES_ON);
+	assert_false(answers);
+	mad[2][1] = 0x03;
+	assert_int_equal(rmpp_recv_input(&c.recv, 0, mad[2], &answers, reply), RMPP_DONE);
+	assert_int_equal(c.recv.bytes, 500);
+	end(&c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_segment_of_another_class_is_not_taken),
 		cmocka_unit_test(what_is_sent_arrives),
 		cmocka_unit_test(a_lost_segment_is_sent_again),
 		cmocka_unit_test(the_window_is_kept),

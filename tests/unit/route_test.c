@@ -288,7 +288,7 @@ static const struct {
 	{ "mesh", "size=2x2x2x2x2x2x2", "one to 6 numbers" },
 	{ "mesh", "size=200x200", "more nodes" },
 	{ "torus", "size=16384x16384x16384", "more nodes" },
-	{ "line", "switches=16384", "more nodes" },
+	{ "line", "switches=49152", "more nodes" },
 	{ "fat-tree", "ports=7", "even number of ports" },
 	{ "fat-tree", "levels=4", "a number of 2 to 3" },
 	{ "fat-tree", "hosts=3", "has room for 2" },

@@ -22,6 +22,8 @@ struct fake {
 	char dir[64];
 	int listener, wake_fd;
 	_Atomic unsigned lives, told[CTL_KEPT + 1];
+	_Atomic uint32_t last_unport;
+	pthread_mutex_t reads;	/* held: it is stopped */
 	unsigned returns;
 	pthread_t thread;
 	struct session session;
@@ -104,7 +106,11 @@ static void *serve(void *arg)
 		while (message_receive(s, &msg, NULL, 0, fds, &nfds, 0) == 0) {
 			while (nfds > 0)
 				close(fds[--nfds]);
+			pthread_mutex_lock(&f->reads);
+			pthread_mutex_unlock(&f->reads);
 			f->told[msg.type]++;
+			if (msg.type == CTL_UNPORT && msg.a == f->last_unport + 1)	/* in order */
+				f->last_unport = msg.a;
 			leaves = msg.type == CTL_LISTEN && f->lives == 1;	/* once answered, the test may change lives */
 			serve_one(f, s, &msg);
 			is_over = msg.type == CTL_UP || msg.type == CTL_STATUS;
@@ -123,6 +129,7 @@ static int start(void **state)
 	int page_fd;
 
 	f->before = open_descriptors();
+	pthread_mutex_init(&f->reads, NULL);
 	strcpy(f->dir, "/tmp/weft-session-XXXXXX");
 	assert_non_null(mkdtemp(f->dir));
 	snprintf(address.sun_path, sizeof(address.sun_path), "%s/ctl", f->dir);
@@ -199,6 +206,30 @@ static void mail_waits_in_order(void **state)
 	assert_string_equal(mail->text, "qp");
 	mail_free(mail);
 	/* one is left for session_close */
+}
+
+/* Who posts does not wait for a weftd that is stopped, and it hears all of it afterwards, in order; and before it is asked. */
+static void posts_wait_for_a_stopped_weftd(void **state)
+{
+	enum { POSTS = 3000 };
+	struct control_msg slot = { .type = CTL_SLOT };
+	struct fake *f = *state;
+
+	pthread_mutex_lock(&f->reads);
+	for (uint32_t i = 1; i <= POSTS; i++)
+		assert_int_equal(session_post(&f->session, &(struct control_msg){ .type = CTL_UNPORT, .a = i }, NULL), 0);
+	assert_true(f->session.backlog.count > POSTS / 2);
+	assert_true(session_flush(&f->session) != WTIME_NEVER);
+	pthread_mutex_unlock(&f->reads);
+	assert_int_equal(session_call(&f->session, &slot, NULL, 0, NULL, NULL), 0);
+	assert_int_equal(f->told[CTL_UNPORT], POSTS);
+	assert_int_equal(f->last_unport, POSTS);
+	assert_true(session_flush(&f->session) == WTIME_NEVER);
+	/* what waits when it ends is forgotten */
+	pthread_mutex_lock(&f->reads);
+	for (uint32_t i = 1; i <= BACKLOG_MOST / 2; i++)
+		session_post(&f->session, &(struct control_msg){ .type = CTL_UNPORT, .a = i }, NULL);
+	pthread_mutex_unlock(&f->reads);
 }
 
 static void weftd_dies(void **state)
@@ -349,6 +380,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(answers_find_their_askers, start, stop),
 		cmocka_unit_test_setup_teardown(mail_waits_in_order, start, stop),
+		cmocka_unit_test_setup_teardown(posts_wait_for_a_stopped_weftd, start, stop),
 		cmocka_unit_test_setup_teardown(weftd_dies, start, stop),
 		cmocka_unit_test_setup_teardown(a_request_outlives_weftd, start, stop),
 		cmocka_unit_test_setup_teardown(weftd_is_told_again, start, stop),

@@ -113,7 +113,7 @@ static int net_tear_down(void **state)
 
 static inline uint32_t net_port(unsigned client)
 {
-	return subnet_port(&net->hub, &net->client[client]);
+	return subnet_port(&net->hub, &net->client[client], 0);
 }
 
 static inline uint16_t net_lid(unsigned client)

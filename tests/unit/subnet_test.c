@@ -57,10 +57,56 @@ static void a_link_loses_packets_of_qp1(void **state)
 	assert_int_equal(net->t.f.port[fabric_peer(&net->t.f, net_port(0))].pkey_violations, 1);
 }
 
+/* A request of the first process to this LID, where nobody listens. Was it answered? */
+static bool is_rejected(uint16_t lid)
+{
+	struct gmp gmp = { .pkey = PKEY_DEFAULT, .path = { .slid = net_lid(0), .dlid = lid } };
+	const struct cm_msg request = { .attribute = CM_REQ, .req = { .local_comm_id = net_slot(0) << CM_SLOT_SHIFT | 1,
+								      .service_id = 77 } };
+	unsigned before = net->messages[0];
+	uint8_t frame[GMP_FRAME];
+	struct control_msg msg = { .type = CTL_FRAME };
+
+	cm_build(&request, gmp.mad);
+	msg.text_bytes = (uint32_t)gmp_build(&gmp, PACKET_IB, frame);
+	qp1_input(&net->hub, &net->client[0], &msg, (char *)frame);
+	assert_true(net->messages[0] == before || net->last[0].type == CTL_FRAME);
+	return net->messages[0] > before;
+}
+
+/* The port at the other end answers: both ways are counted, and links lose what goes either way. */
+static void what_nobody_listens_to_passes_links_and_back(void **state)
+{
+	const struct port_counters *h1 = &net->subnet.agents.counters[net_port(0)];
+	const struct port_counters *h2 = &net->subnet.agents.counters[net_port(1)];
+	unsigned rejected = 0;
+
+	(void)state;
+	assert_true(is_rejected(net_lid(1)));
+	assert_int_equal(h1->total[COUNT_XMIT_PKTS], 1);
+	assert_int_equal(h2->total[COUNT_RCV_PKTS], 1);
+	assert_int_equal(h2->total[COUNT_XMIT_PKTS], 1);
+	assert_int_equal(h1->total[COUNT_RCV_PKTS], 1);
+	agents_set_fault(&net->subnet.agents, net_port(1), MILLION / 4, 0, 7);
+	for (unsigned i = 0; i < TRIES; i++)
+		rejected += is_rejected(net_lid(1));
+	assert_in_range(rejected, TRIES / 4, TRIES - 1);
+	assert_int_equal(h1->total[COUNT_RCV_PKTS], 1 + rejected);
+	assert_int_equal(h2->total[COUNT_XMIT_PKTS], h2->total[COUNT_RCV_PKTS]);
+	assert_true(h2->total[COUNT_SYMBOL_ERRORS] && h2->total[COUNT_XMIT_PKTS] > 1 + rejected);
+	/* where no port is, nobody answers; nor where it is not let in */
+	assert_false(is_rejected(0x3ffe));
+	agents_set_fault(&net->subnet.agents, net_port(1), 0, 0, 0);
+	fabric_pkeys(&net->t.f, net_port(1))[0] = 0;
+	assert_false(is_rejected(net_lid(1)));
+	assert_int_equal(net->t.f.port[net_port(1)].pkey_violations, 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(a_link_loses_packets_of_qp1, net_set_up, net_tear_down),
+		cmocka_unit_test_setup_teardown(what_nobody_listens_to_passes_links_and_back, net_set_up, net_tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,9 +10,11 @@
 #include "runtime/entry.h"
 #include "runtime/requests.h"
 #include "runtime/runtime.h"
+#include "verbs/qp_table.h"
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { SLOT = 5, LISTENS = 16 };
@@ -23,6 +25,9 @@ struct runtime {
 	bool visible[CA_DEVICES];
 	uint64_t listens[LISTENS];
 	int ports, groups, next_port, strangers;
+	bool is_in_fabric;
+	int path_error;			/* what weftd answers who asks for a path */
+	struct control_msg asked;	/* the last CTL_PATH */
 	void (*meanwhile)(void);	/* before weftd answers a request */
 	wtime now;
 	pthread_mutex_t lock;
@@ -45,10 +50,14 @@ static void fake_devices(void)
 	static struct ca_device devices[2];
 
 	fake.ca.devices = 2;
+	if (!fake.ca.by_number.place && qp_table_init(&fake.ca.by_number) < 0)
+		abort();
 	fake.ca.dev = devices;
 	fake.ca.dev[0] = (struct ca_device){ .name = "weft0", .protocol = &protocol_ib, .guid = 0x10, .lid = 3,
-					     .active_mtu = IBV_MTU_4096, .pkeys = 1, .pkey = { 0xffff } };
+					     .active_mtu = IBV_MTU_4096, .pkeys = 1, .pkey = { 0xffff },
+					     .port_num = 1, .ports = 1 };
 	fake.ca.dev[1] = (struct ca_device){ .name = "weft1", .protocol = &protocol_roce_v2, .guid = 0x11,
+					     .index = 1, .device = 1, .port_num = 1, .ports = 1,
 					     .active_mtu = IBV_MTU_1024, .pkeys = 1, .pkey = { 0xffff } };
 	fake.visible[0] = fake.visible[1] = true;
 }
@@ -108,6 +117,29 @@ void runtime_await_wire(struct runtime *rt, const struct ca_device *dev)
 	rt->strangers += dev == &rt->ca.dev[1];
 }
 
+/* Of a fabric: host 2 is this one, by the first GID of its device, and there are hosts up to 9. */
+static const uint8_t host_2[16] = { [10] = 0xff, 0xff, 127, 1, 0, 2 }, gid_host_8[16] = { 0xfe, 0x80, [8] = 2, [15] = 8 };
+
+enum node_owner runtime_find_address(const struct runtime *rt, const uint8_t address[16], uint8_t gid[16])
+{
+	uint8_t host = address[15];
+
+	if (!rt->is_in_fabric || memcmp(address, host_2, 14) != 0)
+		return NODE_ELSEWHERE;
+	if (host > 9)
+		return NODE_NOBODYS;
+	memcpy(gid, host == 2 ? rt->ca.dev[0].gid[0].raw : gid_host_8, 16);
+	if (host != 2)
+		gid[15] = host;
+	return host == 2 ? NODE_OWN : NODE_OTHERS;
+}
+
+bool runtime_own_address(const struct runtime *rt, uint8_t address[16])
+{
+	memcpy(address, host_2, 16);
+	return rt->is_in_fabric;
+}
+
 /* Other hosts are in the network 10.7.0.0/16, which packets leave for by 10.1.2.3. */
 int runtime_way_to(struct runtime *rt, const uint8_t dgid[16], uint8_t sgid[16], uint8_t *mtu)
 {
@@ -155,6 +187,13 @@ static int grant(struct runtime *rt, struct control_msg *msg)
 		rt->groups++;
 		msg->b = msg->device ? 0 : 0xc123;
 		return 0;
+	case CTL_PATH:
+		rt->asked = *msg;
+		msg->a = 8u << ROUTE_DLID | 3u << ROUTE_SLID;
+		msg->b = 0x8001u << ROUTE_PKEY | IBV_MTU_2048 << ROUTE_MTU | IBV_RATE_40_GBPS << ROUTE_RATE;
+		msg->c = 0x12345u << ROUTE_FLOW_LABEL | 5u << ROUTE_SL;
+		msg->service = 7u << ROUTE_TCLASS | 1u << ROUTE_HOP_LIMIT | 18u << ROUTE_LIFE;
+		return rt->path_error;
 	default:
 		return -EINVAL;
 	}

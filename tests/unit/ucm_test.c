@@ -35,6 +35,7 @@ static bool has_receiver(const struct cm_msg *msg)
 	return CM_ID_SLOT(cm_ids_of(msg).receiver) == SLOT || msg->attribute == CM_REJ;
 }
 
+static _Atomic uint16_t last_reason;	/* of the last REJ */
 static _Atomic uint32_t asked_psn;	/* of the last request; several threads may make one */
 
 /* QP1: to this process, or answered as by its owner. */
@@ -53,6 +54,8 @@ void runtime_send_gmp(struct runtime *rt, const struct gmp *gmp)
 		in.path = gmp_path_back(&gmp->path);
 		cm_build(&answer, in.mad);
 	}
+	if (msg.attribute == CM_REJ)
+		last_reason = msg.rej.reason;
 	if (!loses_mads)
 		rt->cm.mad(rt->cm.cm, rt->now, &in);
 }
@@ -224,11 +227,17 @@ static struct rdma_ucm_conn_param conn_param(const char *words)
 	return conn;
 }
 
-static int connect_to(int fd, uint32_t id, const char *words)
+static int connect_qp(int fd, uint32_t id, uint32_t qpn, const char *words)
 {
 	struct rdma_ucm_connect in = { .conn_param = conn_param(words), .id = id, .ece = { 0x15b3, 0x77 } };
 
+	in.conn_param.qp_num = qpn;
 	return COMMAND(fd, CONNECT, in, 0);
+}
+
+static int connect_to(int fd, uint32_t id, const char *words)
+{
+	return connect_qp(fd, id, 0x5001, words);
 }
 
 static int accept_id(int fd, uint32_t id, uint64_t uid, bool active)
@@ -452,6 +461,99 @@ static void addresses_of_other_hosts_resolve(void **state)
 	assert_int_equal(resolve4(fd, without, "10.7.0.2", 1), 0);
 	assert_int_equal(get_event(fd, &resp), 0);
 	assert_int_equal(resp.event, UCM_EVENT_ADDR_ERROR);
+	channel_close(fd);
+	expect_nothing_left();
+}
+
+static void error_of(int fd, uint32_t type, int status)
+{
+	struct rdma_ucm_event_resp resp;
+
+	assert_int_equal(get_event(fd, &resp), 0);
+	assert_int_equal(resp.event, type);
+	assert_int_equal((int32_t)resp.status, status);
+}
+
+static void hosts_of_a_fabric_resolve(void **state)
+{
+	struct rdma_ucm_resolve_route in = { .timeout_ms = 1234 };
+	struct rdma_ucm_query_addr_resp ip;
+	struct ucm_id *id;
+	int fd = channel();
+	uint32_t number;
+
+	fake.is_in_fabric = true;
+	fake.path_error = -ETIMEDOUT;
+	in.id = number = create(fd, RDMA_PS_TCP, 1);
+	assert_int_equal(resolve4(fd, number, "127.1.0.8", 7000), 0);
+	expect_event(fd, UCM_EVENT_ADDR_RESOLVED, 0);
+	ip = query(fd, number, RDMA_USER_CM_QUERY_ADDR);
+	assert_int_equal(((struct sockaddr_in *)&ip.src_addr)->sin_addr.s_addr, inet_addr("127.1.0.2"));
+	/* the administration is silent, and can be asked again */
+	assert_int_equal(COMMAND(fd, RESOLVE_ROUTE, in, 0), 0);
+	error_of(fd, UCM_EVENT_ROUTE_ERROR, -ETIMEDOUT);
+	assert_int_equal(fake.asked.c, 1234);
+	assert_int_equal(fake.asked.a, 0xffff);
+	assert_memory_equal(fake.asked.gid, fake.ca.dev[0].gid[0].raw, 16);
+	assert_memory_equal(fake.asked.dgid, gid_host_8, 16);
+	fake.path_error = 0;
+	assert_int_equal(COMMAND(fd, RESOLVE_ROUTE, in, 0), 0);
+	expect_event(fd, UCM_EVENT_ROUTE_RESOLVED, 0);
+	id = table_get(&ucm.ids, number);
+	assert_int_equal(id->path.device, 0);
+	assert_int_equal(id->path.dlid << 16 | id->path.slid, 8 << 16 | 3);
+	assert_int_equal(id->path.pkey, 0x8001);
+	assert_int_equal(id->path.mtu, IBV_MTU_2048);
+	assert_int_equal(id->path.rate, IBV_RATE_40_GBPS);
+	assert_int_equal(id->path.flow_label, 0x12345);
+	assert_int_equal(id->path.sl << 16 | id->path.tclass << 8 | id->path.hop_limit, 5 << 16 | 7 << 8 | 1);
+	assert_int_equal(id->path.ack_timeout, 19);
+	/* its own address needs no path; nobody has that of a host that is not there, and nobody else that of another one */
+	number = create(fd, RDMA_PS_TCP, 2);
+	assert_int_equal(resolve4(fd, number, "127.1.0.2", 7000), 0);
+	expect_event(fd, UCM_EVENT_ADDR_RESOLVED, 0);
+	assert_int_equal(((struct ucm_id *)table_get(&ucm.ids, number))->path.dlid, 3);
+	number = create(fd, RDMA_PS_TCP, 3);
+	assert_int_equal(resolve4(fd, number, "127.1.0.10", 7000), 0);
+	error_of(fd, UCM_EVENT_ADDR_ERROR, -ENETUNREACH);
+	number = create(fd, RDMA_PS_TCP, 4);
+	assert_int_equal(bind4(fd, number, "127.1.0.8", 7000), -EADDRNOTAVAIL);
+	fake.is_in_fabric = false;
+	channel_close(fd);
+	expect_nothing_left();
+}
+
+/* As ibacm gives them to librdmacm. */
+static void a_path_of_another_service_is_taken(void **state)
+{
+	struct ibv_path_data path = { .flags = IB_PATH_GMP | IB_PATH_PRIMARY | IB_PATH_BIDIRECTIONAL };
+	struct rdma_ucm_set_option in = {
+		.level = RDMA_OPTION_IB, .optname = RDMA_OPTION_IB_PATH, .optval = (uintptr_t)&path, .optlen = sizeof(path),
+	};
+	int fd = channel();
+	struct ucm_id *id;
+
+	fake.is_in_fabric = true;
+	in.id = create(fd, RDMA_PS_TCP, 1);
+	assert_int_equal(resolve4(fd, in.id, "127.1.0.8", 7000), 0);
+	expect_event(fd, UCM_EVENT_ADDR_RESOLVED, 0);
+	memcpy(path.path.sgid.raw, fake.ca.dev[0].gid[0].raw, 16);
+	memcpy(path.path.dgid.raw, gid_host_8, 16);
+	path.path.slid = htobe16(3);
+	path.path.pkey = htobe16(0x8002);
+	path.path.mtu = 2 << 6 | IBV_MTU_512;
+	path.path.packetlifetime = 2 << 6 | 12;
+	assert_int_equal(COMMAND(fd, SET_OPTION, in, 0), -EINVAL);	/* it leads nowhere */
+	path.path.dlid = htobe16(8);
+	path.path.mtu = 2 << 6 | 6;
+	assert_int_equal(COMMAND(fd, SET_OPTION, in, 0), -EINVAL);
+	path.path.mtu = 2 << 6 | IBV_MTU_512;
+	assert_int_equal(COMMAND(fd, SET_OPTION, in, 0), 0);
+	expect_event(fd, UCM_EVENT_ROUTE_RESOLVED, 0);
+	id = table_get(&ucm.ids, in.id);
+	assert_int_equal(id->path.dlid << 16 | id->path.slid, 8 << 16 | 3);
+	assert_int_equal(id->path.pkey << 16 | id->path.mtu << 8 | id->path.ack_timeout, 0x8002 << 16 | IBV_MTU_512 << 8 | 13);
+	fake.is_in_fabric = false;
 	channel_close(fd);
 	expect_nothing_left();
 }
@@ -847,6 +949,7 @@ struct claim {
 };
 
 static uint32_t stranger_id = 99;
+static const uint8_t *stranger_gid = gid_far;
 
 static void stranger_asks(struct claim c)
 {
@@ -855,7 +958,7 @@ static void stranger_asks(struct claim c)
 	struct cma_header header = { .version = CMA_VERSION, .ip_version = 4, .port = 1 };
 	bool is_ud = c.attribute == CM_SIDR_REQ;
 
-	memcpy(from.path.sgid, gid_far, 16);
+	memcpy(from.path.sgid, stranger_gid, 16);
 	memcpy(from.path.dgid, c.to, 16);
 	memcpy(header.destination + 12, c.asked + 12, 4);
 	memcpy(header.source + 12, c.from + 12, 4);
@@ -904,7 +1007,22 @@ static void strangers_ask_for_where_they_send_to(void **state)
 	expect_nothing_left();
 }
 
-/* Ids of other hosts are no processes of this one: all their requests are counted together, whatever slots they seem to have. */
+static unsigned flood_of_a_host(const uint8_t *gid, uint32_t requests)
+{
+	uint32_t before = ucm.cm.ids;
+
+	stranger_gid = gid;
+	for (uint32_t i = 0; i < requests; i++) {
+		stranger_id = (1 + i % 9) << 20 | (i + 1);
+		stranger_asks((struct claim){ CM_REQ, gid_v4, gid, gid_v4, gid });
+	}
+	stranger_gid = gid_far;
+	stranger_id = 99;
+	return ucm.cm.ids - before;
+}
+
+/* Ids of other hosts are no processes of this one: their requests are counted by their address, whatever slots they seem to have.
+ * A host that floods leaves as much room as it takes. */
 static void strangers_choose_no_quota(void **state)
 {
 	int fd = channel();
@@ -912,17 +1030,33 @@ static void strangers_choose_no_quota(void **state)
 
 	assert_int_equal(bind4(fd, listener, "0.0.0.0", 7000), 0);
 	assert_int_equal(listen_on(fd, listener, 0), 0);
-	for (uint32_t i = 0; i < many; i++) {
-		stranger_id = (1 + i % 9) << 20 | (i + 1);
-		stranger_asks((struct claim){ CM_REQ, gid_v4, gid_far, gid_v4, gid_far });
-	}
-	stranger_id = 99;
-	assert_int_equal(ucm.cm.ids, ucm.max_backlog);
-	assert_int_equal(ucm.unreported[0], ucm.max_backlog);
+	ucm.key = (struct siphash_key){ 1, 1 };	/* gid_far and gid_third have different places then */
+	assert_int_equal(flood_of_a_host(gid_far, many), ucm.max_backlog / 2);
+	assert_int_equal(flood_of_a_host(gid_third, 20), 20);
+	assert_int_equal(flood_of_a_host(gid_far, many), 0);
+	assert_int_equal(ucm.unreported[UCM_ALL_STRANGERS], ucm.max_backlog / 2 + 20);
 	for (uint32_t slot = 1; slot < 10; slot++)
 		assert_int_equal(ucm.unreported[slot], 0);
 	assert_int_equal(destroy(fd, listener, NULL), 0);
-	assert_int_equal(ucm.unreported[0], 0);
+	for (uint32_t place = 0; place < PAGE_SLOTS + UCM_STRANGERS; place++)
+		assert_int_equal(ucm.unreported[place], 0);
+	fake.strangers = 0;
+	weft_ucm_close(fd);
+	close(fd);
+	expect_nothing_left();
+}
+
+/* A listener with a short backlog gives all of it to who comes first. */
+static void a_short_backlog_is_for_one_host(void **state)
+{
+	int fd = channel();
+	uint32_t listener = create(fd, RDMA_PS_TCP, 0x100);
+
+	assert_int_equal(bind4(fd, listener, "0.0.0.0", 7000), 0);
+	assert_int_equal(listen_on(fd, listener, 4), 0);
+	assert_int_equal(flood_of_a_host(gid_far, 10), 4);
+	assert_int_equal(flood_of_a_host(gid_third, 10), 0);
+	assert_int_equal(destroy(fd, listener, NULL), 0);
 	fake.strangers = 0;
 	weft_ucm_close(fd);
 	close(fd);
@@ -957,6 +1091,51 @@ static void strangers_say_where_they_are(void **state)
 		close(fd);
 		expect_nothing_left();
 	}
+}
+
+/* A request from host 8 of the fabric; what its header says. */
+static void host_8_asks(const uint8_t *asked, const uint8_t *from)
+{
+	struct cm_msg msg = { .attribute = CM_REQ, .tid = 7, .req.local_comm_id = 7 << 20 | 1 };
+	struct gmp came = { .device = 0, .pkey = 0xffff, .is_from_here = true,
+			    .path = { .has_grh = true, .slid = 8, .dlid = 3 } };
+	struct cma_header header = { .version = CMA_VERSION, .ip_version = 4, .port = 1 };
+
+	memcpy(came.path.sgid, gid_host_8, 16);
+	memcpy(came.path.dgid, fake.ca.dev[0].gid[0].raw, 16);
+	memcpy(header.destination + 12, asked + 12, 4);
+	memcpy(header.source + 12, from + 12, 4);
+	msg.req.service_id = (uint64_t)RDMA_PS_TCP << 16 | 7000;
+	memcpy(msg.req.primary.remote_gid, came.path.dgid, 16);
+	memcpy(msg.req.primary.local_gid, gid_host_8, 16);
+	cma_build(&header, msg.req.private_data);
+	cm_build(&msg, came.mad);
+	fake.cm.mad(fake.cm.cm, fake.now, &came);
+}
+
+static void hosts_of_a_fabric_say_where_they_are(void **state)
+{
+	static const uint8_t host_8[16] = { [10] = 0xff, 0xff, 127, 1, 0, 8 }, host_7[16] = { [10] = 0xff, 0xff, 127, 1, 0, 7 };
+	static const uint8_t host_99[16] = { [10] = 0xff, 0xff, 127, 1, 0, 99 };
+	int fd = channel();
+	uint32_t listener = create(fd, RDMA_PS_TCP, 0x100);
+
+	fake.is_in_fabric = true;
+	assert_int_equal(bind4(fd, listener, "0.0.0.0", 7000), 0);
+	assert_int_equal(listen_on(fd, listener, 0), 0);
+	host_8_asks(host_2, host_7);
+	host_8_asks(host_2, host_2);
+	host_8_asks(host_2, host_99);
+	host_8_asks(host_7, host_8);
+	assert_int_equal(ucm.cm.ids, 0);
+	expect_no_event(fd);
+	host_8_asks(host_2, host_8);
+	expect_event(fd, UCM_EVENT_CONNECT_REQUEST, 0);
+	fake.is_in_fabric = false;
+	fake.strangers = 0;
+	weft_ucm_close(fd);
+	close(fd);
+	expect_nothing_left();
 }
 
 /* As another thread might, while weftd is asked. */
@@ -1158,6 +1337,163 @@ static void notify_establishes_once(void **state)
 	pair_close(&p);
 }
 
+/* Of a QP that the runtime does not know no path can be loaded, and its peer is told. */
+static void a_lap_is_answered(void **state)
+{
+	struct rdma_ucm_notify in = { .event = IBV_EVENT_PATH_MIG };
+	struct cm_path path;
+	struct cm_id *cm;
+	struct pair p;
+
+	pair_request(&p, RDMA_PS_TCP);
+	p.passive = expect_event(p.server, UCM_EVENT_CONNECT_REQUEST, 0).id;
+	assert_int_equal(accept_id(p.server, p.passive, 0x200, false), 0);
+	expect_event(p.client, UCM_EVENT_CONNECT_RESPONSE, 0);
+	assert_int_equal(accept_id(p.client, p.active, 0, true), 0);
+	expect_event(p.server, UCM_EVENT_ESTABLISHED, 0);
+	in.id = p.active;
+	assert_int_equal(COMMAND(p.client, NOTIFY, in, 0), -EINVAL);
+	ucm_lock();
+	cm = list_first_entry(&ucm.cm.all, struct cm_id, all);
+	path = cm->path;
+	path.dgid[15]++;
+	assert_int_equal(cm_lap(cm, fake.now, &path, NULL, 0), 0);
+	assert_int_equal(cm->alt, CM_ALT_LAP_SENT);
+	ucm_unlock_and_send();
+	assert_int_equal(cm->alt, CM_ALT_NONE);
+	assert_int_equal(cm->alternate_is, CM_ALTERNATE_NONE);
+	/* as if it had been loaded */
+	cm->alternate_is = CM_ALTERNATE_AGREED;
+	in.id = ((struct ucm_id *)cm->user)->number;
+	assert_int_equal(COMMAND(cm->user && in.id == p.active ? p.client : p.server, NOTIFY, in, 0), 0);
+	assert_memory_equal(cm->to.dgid, path.dgid, 16);
+	expect_no_event(p.client);
+	expect_no_event(p.server);
+	pair_close(&p);
+}
+
+static int set_paths(int fd, uint32_t id, const struct ibv_path_data *paths, uint32_t bytes)
+{
+	struct rdma_ucm_set_option in = { .optval = (uintptr_t)paths, .id = id, .level = RDMA_OPTION_IB,
+					  .optname = RDMA_OPTION_IB_PATH, .optlen = bytes };
+
+	return COMMAND(fd, SET_OPTION, in, 0);
+}
+
+static struct ibv_path_data path_data(uint32_t flags, const uint8_t *from, const uint8_t *to)
+{
+	struct ibv_path_data data = { .flags = flags | IB_PATH_BIDIRECTIONAL,
+				      .path = { .tclass = 3, .slid = 0xffff, .dlid = 0xffff } };
+
+	memcpy(data.path.sgid.raw, from, 16);
+	memcpy(data.path.dgid.raw, to, 16);
+	return data;
+}
+
+/* The two ends' QPs get the path with the other attributes, and both can see it. */
+static void a_request_offers_an_alternate_path(void **state)
+{
+	struct { struct rdma_ucm_query_path_resp head; struct ibv_path_data data[2]; } paths;
+	struct rdma_ucm_query_route_resp route;
+	struct rdma_ucm_query in = { .response = (uintptr_t)&route };
+	struct ibv_path_data want[2] = { path_data(IB_PATH_ALTERNATE, gid_v6, gid_v6),
+					 path_data(IB_PATH_GMP | IB_PATH_PRIMARY, gid_v4, gid_v4) };
+	struct ib_uverbs_qp_attr attr;
+	struct pair p;
+
+	pair_listen(&p, RDMA_PS_TCP);
+	p.active = create(p.client, RDMA_PS_TCP, 0x900);
+	assert_int_equal(resolve4(p.client, p.active, "10.1.2.3", 7000), 0);
+	expect_event(p.client, UCM_EVENT_ADDR_RESOLVED, 0);
+	memcpy(want[0].path.sgid.raw, gid_far, 16);	/* begins elsewhere */
+	assert_int_equal(set_paths(p.client, p.active, want, sizeof(want)), -EINVAL);
+	memcpy(want[0].path.sgid.raw, gid_v6, 16);
+	assert_int_equal(set_paths(p.client, p.active, want, sizeof(want[0])), -EINVAL);	/* no primary one */
+	assert_int_equal(set_paths(p.client, p.active, want, sizeof(want)), 0);
+	expect_event(p.client, UCM_EVENT_ROUTE_RESOLVED, 0);
+	assert_int_equal(connect_to(p.client, p.active, "hello"), 0);
+	p.passive = expect_event(p.server, UCM_EVENT_CONNECT_REQUEST, 0).id;
+
+	in.id = p.passive;
+	assert_int_equal(COMMAND(p.server, QUERY_ROUTE, in, sizeof(route)), 0);
+	assert_int_equal(route.num_paths, 2);
+	assert_memory_equal(route.ib_route[0].dgid, gid_v4, 16);
+	assert_memory_equal(route.ib_route[1].dgid, gid_v6, 16);
+	in.option = RDMA_USER_CM_QUERY_PATH;
+	in.response = (uintptr_t)&paths;
+	assert_int_equal(COMMAND(p.server, QUERY, in, sizeof(paths)), 0);
+	assert_int_equal(paths.head.num_paths, 2);
+	assert_memory_equal(paths.data[0].path.sgid.raw, gid_v4, 16);
+	assert_memory_equal(paths.data[1].path.sgid.raw, gid_v6, 16);
+	memset(&paths, 0x55, sizeof(paths));
+	assert_int_equal(COMMAND(p.server, QUERY, in, sizeof(paths) - 1), 0);	/* room for one */
+	assert_memory_equal(paths.data[0].path.sgid.raw, gid_v4, 16);
+	assert_int_equal(paths.data[1].path.sgid.raw[0], 0x55);
+
+	assert_int_equal(qp_attr(p.server, p.passive, IBV_QPS_RTR, &attr), 0);
+	assert_true(attr.qp_attr_mask & IBV_QP_ALT_PATH);
+	assert_int_equal(attr.ah_attr.grh.sgid_index, 1);
+	assert_int_equal(attr.alt_ah_attr.grh.sgid_index, 0);
+	assert_int_equal(attr.alt_ah_attr.grh.traffic_class, 3);
+	assert_memory_equal(attr.alt_ah_attr.grh.dgid, gid_v6, 16);
+	assert_int_equal(attr.alt_port_num, 1);
+	assert_int_equal(attr.alt_timeout, 17);
+	assert_int_equal(accept_id(p.server, p.passive, 0x200, false), 0);
+	expect_event(p.client, UCM_EVENT_CONNECT_RESPONSE, 0);
+	assert_int_equal(qp_attr(p.client, p.active, IBV_QPS_RTR, &attr), 0);
+	assert_true(attr.qp_attr_mask & IBV_QP_ALT_PATH);
+	assert_int_equal(qp_attr(p.client, p.active, IBV_QPS_RTS, &attr), 0);
+	assert_true(attr.qp_attr_mask & IBV_QP_PATH_MIG_STATE);
+	assert_int_equal(attr.path_mig_state, IBV_MIG_REARM);
+	pair_close(&p);
+}
+
+/* Who offers a path that does not end at an address of ours hears so. */
+static void an_alternate_path_ends_here(void **state)
+{
+	static const struct { int device; const uint8_t *to; uint16_t lid, reason; } cases[] = {
+		{ 1, gid_third, 0xffff, CM_REJ_INVALID_ALT_GID }, { 1, gid_v6, 0xffff, 0 },
+		{ 0, gid_third, 4, CM_REJ_INVALID_ALT_LID }, { 0, gid_third, 3, 0 },
+	};
+	int fd = channel();
+	uint32_t listener = create(fd, RDMA_PS_TCP, 0x100);
+
+	assert_int_equal(bind4(fd, listener, "0.0.0.0", 7000), 0);
+	assert_int_equal(listen_on(fd, listener, 0), 0);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const uint8_t *own = cases[i].device ? gid_v4 : gid_ib;
+		struct gmp in = { .device = cases[i].device, .pkey = 0xffff, .is_from_here = true, .path.has_grh = true };
+		struct cma_header header = { .ip_version = 4, .source = { [12] = 10, 1, 2, 3 },
+					     .destination = { [12] = 10, 1, 2, 3 } };
+		struct cm_msg msg = { .attribute = CM_REQ, .tid = 7, .req = {
+			.local_comm_id = (uint32_t)(SLOT << CM_SLOT_SHIFT) + 77 + (uint32_t)i,
+			.service_id = (uint64_t)RDMA_PS_TCP << 16 | 7000,
+			.primary = { .local_lid = 3, .remote_lid = 3 },
+			.alternate = { .local_lid = 3, .remote_lid = cases[i].lid } } };
+
+		memcpy(in.path.sgid, own, 16);
+		memcpy(in.path.dgid, own, 16);
+		memcpy(msg.req.primary.local_gid, own, 16);
+		memcpy(msg.req.primary.remote_gid, own, 16);
+		memcpy(msg.req.alternate.local_gid, own, 16);
+		memcpy(msg.req.alternate.remote_gid, cases[i].to, 16);
+		cma_build(&header, msg.req.private_data);
+		cm_build(&msg, in.mad);
+		last_reason = 0;
+		fake.cm.mad(fake.cm.cm, fake.now, &in);
+		ucm_lock();
+		ucm_unlock_and_send();
+		assert_int_equal(last_reason, cases[i].reason);
+		if (cases[i].reason)
+			expect_no_event(fd);
+		else
+			expect_event(fd, UCM_EVENT_CONNECT_REQUEST, 0);
+	}
+	fake.strangers = 0;
+	channel_close(fd);
+	expect_nothing_left();
+}
+
 static void *wait_for_event_thread(void *arg)
 {
 	struct rdma_ucm_event_resp resp;
@@ -1268,12 +1604,13 @@ static void *serve_thread(void *arg)
 
 static void *connect_thread(void *arg)
 {
+	const uint32_t *qpn = arg;
 	int fd = weft_ucm_open(O_CLOEXEC);
 
 	for (int i = 0; i < ROUNDS; i++) {
 		uint32_t id = resolved(fd, RDMA_PS_TCP, "127.0.0.1", 7000);
 
-		assert_int_equal(connect_to(fd, id, ""), 0);
+		assert_int_equal(connect_qp(fd, id, *qpn, ""), 0);
 		expect_event(fd, UCM_EVENT_CONNECT_RESPONSE, 0);
 		assert_int_equal(accept_id(fd, id, 0, true), 0);
 		assert_int_equal(disconnect(fd, id), 0);
@@ -1286,6 +1623,7 @@ static void *connect_thread(void *arg)
 
 static void threads_share_the_device(void **state)
 {
+	uint32_t qpn[CLIENTS];
 	pthread_t server, client[CLIENTS];
 	int fd = weft_ucm_open(O_CLOEXEC);
 	uint32_t id = create(fd, RDMA_PS_TCP, 0x100);
@@ -1293,8 +1631,10 @@ static void threads_share_the_device(void **state)
 	assert_int_equal(bind4(fd, id, "0.0.0.0", 7000), 0);
 	assert_int_equal(listen_on(fd, id, 10), 0);
 	assert_int_equal(pthread_create(&server, NULL, serve_thread, &fd), 0);
-	for (int i = 0; i < CLIENTS; i++)
-		assert_int_equal(pthread_create(&client[i], NULL, connect_thread, NULL), 0);
+	for (int i = 0; i < CLIENTS; i++) {
+		qpn[i] = 0x5001 + (uint32_t)i;
+		assert_int_equal(pthread_create(&client[i], NULL, connect_thread, &qpn[i]), 0);
+	}
 	for (int i = 0; i < CLIENTS; i++)
 		pthread_join(client[i], NULL);
 	pthread_join(server, NULL);
@@ -1372,7 +1712,11 @@ int main(void)
 		TEST(addresses_of_other_hosts_resolve),
 		TEST(strangers_ask_for_where_they_send_to),
 		TEST(strangers_choose_no_quota),
+		TEST(a_short_backlog_is_for_one_host),
 		TEST(strangers_say_where_they_are),
+		TEST(hosts_of_a_fabric_resolve),
+		TEST(hosts_of_a_fabric_say_where_they_are),
+		TEST(a_path_of_another_service_is_taken),
 		TEST(ports_collide_as_in_linux),
 		TEST(options_are_checked),
 		TEST(listeners_take_only_what_is_for_them),
@@ -1394,7 +1738,8 @@ int main(void)
 		TEST(silence_is_unreachable),
 		TEST(accepting_too_late_fails),
 		TEST(too_much_private_data_is_refused),
-		TEST(notify_establishes_once),
+		TEST(notify_establishes_once), TEST(a_lap_is_answered),
+		TEST(a_request_offers_an_alternate_path), TEST(an_alternate_path_ends_here),
 		TEST(a_blocking_reader_is_woken),
 		TEST(closing_lets_the_reader_come_back_first),
 		TEST(threads_share_the_device),

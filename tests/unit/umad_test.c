@@ -2,6 +2,7 @@
  * no fabric, so that nobody answers. */
 #include "control/devices.h"
 #include "weftd/hub.h"
+#include "weftd/mads.h"
 #include "weftd/page.h"
 #include "weftd/umad.h"
 
@@ -226,6 +227,29 @@ static void requests_are_on_the_account(void **state)
 	assert_int_equal(world->letter.status, EDQUOT);
 }
 
+/* Tunables are the owner's; what a program says of its datagrams is believed of its own file alone. */
+static void tunables_are_the_owners(void **state)
+{
+	struct control_msg msg = { .type = CTL_MADS, .seq = 1, .text_bytes = 7 };
+	const struct control_msg done = { .type = CTL_MAD_DONE, .a = 3, .b = UINT32_MAX };
+
+	(void)state;
+	mads_input(&world->hub, &world->client[STRANGER], &msg, "each=40", NULL, 0);
+	assert_int_equal(world->last.status, EPERM);
+	assert_int_equal(world->hub.mads.buffers.tunables.each, GSA_DEFAULT);
+	mads_input(&world->hub, &world->client[OWNER], &msg, "each=40", NULL, 0);
+	assert_int_equal(world->last.status, 0);
+	assert_true(world->last.text_bytes > 0);
+	assert_int_equal(world->hub.mads.buffers.tunables.each, 40);
+	mads_input(&world->hub, &world->client[OWNER], &msg, "each=0,", NULL, 0);
+	assert_int_equal(world->last.status, EINVAL);
+	umad_done(&world->hub, &world->client[OWNER], &done);
+	assert_int_equal(world->drops, 1);
+	open_file(OWNER);
+	umad_done(&world->hub, &world->client[OWNER], &done);
+	assert_int_equal(world->drops, 1);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -234,6 +258,7 @@ int main(void)
 		TEST(qp0_is_the_owners),
 		TEST(pieces_are_on_the_account),
 		TEST(requests_are_on_the_account),
+		TEST(tunables_are_the_owners),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

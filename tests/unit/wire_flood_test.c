@@ -1,11 +1,13 @@
 /* Floods of CM requests of other hosts, without a socket: what weftd takes in, answers and passes on. */
 #include "link/link.h"
 #include "mgmt/cm.h"
+#include "weftd/farewells.h"
 #include "weftd/hub.h"
 #include "weftd/page.h"
 #include "weftd/qp1.h"
 #include "weftd/roce_port.h"
 
+#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,7 +26,7 @@ static const uint8_t here[16] = { [10] = 0xff, 0xff, 10, 0, 0, 1 }, there[16] = 
 static struct hub hub;
 static struct client listener;
 static struct link wire;
-static unsigned answered, passed, waiting;
+static unsigned answered, passed, waiting, sources = 100;
 static bool reads;	/* the listener */
 
 static bool send_to(struct hub *h, struct client *c, const struct control_msg *msg, const char *text, const int *fds, int nfds)
@@ -45,14 +47,32 @@ static bool has_room(struct hub *h, const struct client *c)
 	return reads;
 }
 
+static unsigned space = UINT_MAX;
+
 static bool send_frame(struct link *l, unsigned kind, const void *frame, size_t bytes)
 {
 	(void)l;
 	(void)kind;
 	(void)frame;
 	(void)bytes;
+	if (!space)
+		return false;
+	space--;
 	answered++;
 	return true;
+}
+
+static unsigned room(struct link *l)
+{
+	(void)l;
+	return space;
+}
+
+/* The socket has taken what waited. */
+static void take_event(struct link *l)
+{
+	(void)l;
+	space = AT_ONCE;
 }
 
 /* From address and id number n of the attacker. */
@@ -63,7 +83,7 @@ static size_t build(uint64_t to_service, uint32_t n, uint8_t frame[GMP_FRAME])
 
 	memcpy(gmp.path.dgid, here, 16);
 	memcpy(gmp.path.sgid, there, 16);
-	gmp.path.sgid[13] = (uint8_t)(1 + n % 100);
+	gmp.path.sgid[13] = (uint8_t)(1 + n % sources);
 	cm_build(&msg, gmp.mad);
 	return gmp_build(&gmp, PACKET_ROCE, frame);
 }
@@ -95,7 +115,8 @@ static bool may_sleep(struct link *l, bool by_futex)
 }
 
 static const struct hub_ops ops = { .send = send_to, .has_room = has_room };
-static const struct link_ops link_ops = { .send_frame = send_frame, .receive = receive, .may_sleep = may_sleep };
+static const struct link_ops link_ops = { .send_frame = send_frame, .room = room, .take_event = take_event,
+					 .receive = receive, .may_sleep = may_sleep };
 
 static int set_up(void **state)
 {
@@ -151,6 +172,24 @@ static void so_many_are_answered_in_a_second(void **state)
 	assert_int_equal(ask(service + 1, 1), QP1_ANSWERED);
 }
 
+/* One host asks without end: others are answered and heard. */
+static void a_flood_of_one_host_takes_nothing_from_others(void **state)
+{
+	(void)state;
+	hub.now += WTIME_S;
+	sources = 1;
+	for (uint32_t n = 0; n < 2 * QP1_ANSWERS; n++)
+		assert_int_equal(ask(service + 1, n), n < QP1_ANSWERS_EACH ? QP1_ANSWERED : QP1_NO_ROOM);
+	reads = true;
+	for (uint32_t n = 0; n < 2 * QP1_PASSED_EACH; n++)
+		assert_int_equal(ask(service, n), n < QP1_PASSED_EACH ? QP1_PASSED : QP1_NO_ROOM);
+	sources = 100;
+	assert_int_equal(ask(service + 1, 1), QP1_ANSWERED);
+	assert_int_equal(ask(service, 1), QP1_PASSED);
+	hub.now += WTIME_S;
+	passed = 0;
+}
+
 /* Who listens and reads no more gets no more, and weftd answers nothing for it. */
 static void a_listener_that_does_not_read_is_spared(void **state)
 {
@@ -164,12 +203,42 @@ static void a_listener_that_does_not_read_is_spared(void **state)
 	assert_int_equal(answered, 0);
 }
 
+/* A process with many connections ends, and then weftd does: each peer hears of it, though the socket takes some at a time. */
+static void all_farewells_are_said(void **state)
+{
+	struct control_msg conn = { .type = CTL_CONN, .device = DEVICE };
+
+	(void)state;
+	hub.roce.port = 4791;
+	memcpy(conn.gid, here, 16);
+	memcpy(conn.dgid, there, 16);
+	for (uint32_t i = 0; i < WAITING; i++) {
+		conn.a = listener.slot << CM_SLOT_SHIFT | (i + 1);
+		conn.b = i + 1;
+		hub_input(&hub, &listener, 1, &conn, "", NULL, 0);
+	}
+	assert_int_equal(listener.connection_count, WAITING);
+	hub.roce.group = (struct udp_group *)&wire;	/* as if there were one */
+	farewells_leave(&hub, &listener);
+	hub.roce.group = NULL;
+	assert_int_equal(farewells_count(&hub), WAITING);
+	wire.event_fd = eventfd(1, EFD_CLOEXEC);
+	answered = 0;
+	space = 0;
+	farewells_say_all(&hub);
+	assert_int_equal(answered, WAITING);
+	close(wire.event_fd);
+	farewells_free(&hub);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(so_many_are_taken_in_at_a_time),
 		cmocka_unit_test(so_many_are_answered_in_a_second),
+		cmocka_unit_test(a_flood_of_one_host_takes_nothing_from_others),
 		cmocka_unit_test(a_listener_that_does_not_read_is_spared),
+		cmocka_unit_test(all_farewells_are_said),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, NULL);

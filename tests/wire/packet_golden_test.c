@@ -1,5 +1,6 @@
 /* Frames captured from Linux rdma_rxe: each parses with a good ICRC, is rebuilt to the same bytes, and so is each CM message
- * inside; some captures are compared as text with golden/NAME.txt. `wire_packet_golden_test --write` writes the text anew. */
+ * inside; some captures are compared as text with golden/NAME.txt. `wire_packet_golden_test --write` writes the text anew; with
+ * --dump FILE it prints that of a capture, for tshark.py. */
 #include "pcap.h"
 #include "wire/cm.h"
 #include "wire/packet.h"
@@ -177,6 +178,19 @@ static void dump_is_cut_to_its_room(void **state)
 	pcap_close(&pcap);
 }
 
+static int dump_file(const char *path)
+{
+	char text[TEXT];
+	struct pcap pcap;
+
+	if (pcap_open(&pcap, path))
+		return 1;
+	while (next_text(&pcap, text, sizeof(text)))
+		fputs(text, stdout);
+	pcap_close(&pcap);
+	return 0;
+}
+
 static int write_golden(void)
 {
 	for (unsigned i = 0; i < COUNT(captures); i++) {
@@ -205,5 +219,7 @@ int main(int argc, char **argv)
 
 	if (argc > 1 && !strcmp(argv[1], "--write"))
 		return write_golden();
+	if (argc > 2 && !strcmp(argv[1], "--dump"))
+		return dump_file(argv[2]);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -138,6 +138,7 @@ static void every_identification_is_found(void **state)
 
 			p.path.ip_id = (uint16_t)id;
 			bytes = build_line(&p, line);
+			p.path.ip_id = (uint16_t[]){ 0, (uint16_t)id, 0x5aa5 }[id % 3];	/* the guess */
 			assert_int_equal(roce_udp_frame(&solver, &p.path, line + ROCE_UDP_HEADERS, bytes, &header), PACKET_OK);
 			assert_int_equal(packet_parse(&q, PACKET_ROCE, line + ROCE_UDP_HEADERS - header, header + bytes, true),
 					 PACKET_OK);

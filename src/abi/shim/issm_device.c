@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -25,8 +26,8 @@ static int read_name(const struct shim_path *from, char *name, size_t room)
 int issm_device_open(const struct shim_path *from)
 {
 	void *umad = dlopen("libibumad.so.3", RTLD_NOW);
-	int (*open_issm)(const char *) = umad ? (int (*)(const char *))dlsym(umad, "weft_umad_issm_open") : NULL;
-	char name[64];
+	int (*open_issm)(const char *, int) = umad ? (int (*)(const char *, int))dlsym(umad, "weft_umad_issm_open") : NULL;
+	char name[64], *port;
 
 	if (!open_issm) {
 		if (umad)
@@ -35,5 +36,13 @@ int issm_device_open(const struct shim_path *from)
 		return -1;
 	}
 	/* cppcheck-suppress resourceLeak ; it stays for as long as we do */
-	return read_name(from, name, sizeof(name)) ? -1 : open_issm(name);
+	if (read_name(from, name, sizeof(name)))
+		/* cppcheck-suppress resourceLeak ; so here */
+		return -1;
+	/* the device and the number of its port: weftd/sysfs.c */
+	port = strchr(name, ' ');
+	if (port)
+		*port++ = '\0';
+	/* cppcheck-suppress resourceLeak ; and here */
+	return open_issm(name, port ? atoi(port) : 1);
 }

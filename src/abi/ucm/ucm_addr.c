@@ -1,5 +1,6 @@
-/* Addresses: binding an id to one of this host and resolving where another one is. Everything is known in the process, so
- * the events that tell of it are queued before the command returns. */
+/* Addresses: binding an id to one of this host and resolving where another one is. Everything is known in the process, but
+ * for what weftd is asked, for whose answer the command waits: so the events that tell of it are queued before the command
+ * returns. */
 #include "abi/ucm/ucm_state.h"
 
 #include "wire/addr.h"
@@ -232,6 +233,7 @@ int ucm_bind(const struct ucm_call *call)
 static void choose_source(struct ucm_id *id, const struct sockaddr_storage *dst, bool is_here)
 {
 	uint16_t port = ucm_addr_port(&id->src);
+	uint8_t own[16];
 
 	if (!ucm_addr_is_any(&id->src))
 		return;
@@ -242,6 +244,8 @@ static void choose_source(struct ucm_id *id, const struct sockaddr_storage *dst,
 		ucm_addr_set_port(&id->src, port);
 	} else if (dst->ss_family == AF_INET && IN6_IS_ADDR_V4MAPPED((struct in6_addr *)id->sgid)) {
 		memcpy(&((struct sockaddr_in *)&id->src)->sin_addr, id->sgid + 12, 4);
+	} else if (dst->ss_family == AF_INET && runtime_own_address(ucm.rt, own)) {
+		memcpy(&((struct sockaddr_in *)&id->src)->sin_addr, own + 12, 4);
 	} else if (dst->ss_family == AF_INET6) {
 		memcpy(&((struct sockaddr_in6 *)&id->src)->sin6_addr, id->sgid, 16);
 	}
@@ -308,6 +312,24 @@ static int route_to_other_host(struct ucm_id *id, const struct sockaddr_storage 
 	return 0;
 }
 
+/* Its path is asked for when the route is resolved. */
+static int route_in_fabric(struct ucm_id *id, const struct sockaddr_storage *dst, const struct ucm_device *devices)
+{
+	uint8_t sgid[16], dgid[16];
+	int device = id->device, error = ucm_route_fabric(devices, dst, &device, sgid, dgid);
+
+	if (!error)
+		error = set_device(id, device, sgid);
+	if (error)
+		return error;
+	memcpy(id->dgid, dgid, 16);
+	id->dst = *dst;
+	choose_source(id, dst, false);
+	ucm_route_fill(id, &devices[device].dev);
+	id->path.dlid = 0;
+	return 0;
+}
+
 /* Finds the destination's GID and, when the id has none yet, its device and source. */
 static int route(struct ucm_id *id, const struct sockaddr_storage *dst)
 {
@@ -325,8 +347,10 @@ static int route(struct ucm_id *id, const struct sockaddr_storage *dst)
 	} else {
 		error = ucm_route_default(devices, dst->ss_family, &device, dgid);
 	}
-	if (error == -ENODEV)
-		return route_to_other_host(id, dst, devices);
+	if (error == -ENODEV) {
+		error = route_in_fabric(id, dst, devices);
+		return error == -ENODEV ? route_to_other_host(id, dst, devices) : error;
+	}
 	if (!error)
 		error = set_device(id, device, dgid);
 	if (error)
@@ -405,6 +429,26 @@ int ucm_resolve_addr(const struct ucm_call *call)
 	return resolve_command(call, in->id, &src, &dst);
 }
 
+static int resolve_route(struct ucm_id *id, uint32_t timeout_ms)
+{
+	int error = 0;
+
+	if (id->state != UCM_ADDR_RESOLVED)
+		return -EINVAL;
+	if (!id->path.dlid)
+		error = ucm_route_find(id, timeout_ms);
+	if (id->destroyed || id->state != UCM_ADDR_RESOLVED)
+		return -EINVAL;
+	if (error)
+		return ucm_event_post(id, UCM_EVENT_ROUTE_ERROR, error);
+	error = ucm_event_post(id, UCM_EVENT_ROUTE_RESOLVED, 0);
+	if (!error) {
+		id->state = UCM_ROUTE_RESOLVED;
+		id->paths = 1;
+	}
+	return error;
+}
+
 int ucm_resolve_route(const struct ucm_call *call)
 {
 	const struct rdma_ucm_resolve_route *in = call->in;
@@ -413,11 +457,9 @@ int ucm_resolve_route(const struct ucm_call *call)
 
 	if (error)
 		return error;
-	error = id->state == UCM_ADDR_RESOLVED ? ucm_event_post(id, UCM_EVENT_ROUTE_RESOLVED, 0) : -EINVAL;
-	if (!error) {
-		id->state = UCM_ROUTE_RESOLVED;
-		id->paths = 1;
-	}
+	ucm_id_get(id);
+	error = resolve_route(id, in->timeout_ms);
+	ucm_id_put(id);
 	ucm_unlock_and_send();
 	return error;
 }

@@ -102,14 +102,14 @@ static void header_gid(const struct request *request, const uint8_t address[16],
 }
 
 /* What rdma_cm's header says was asked for. Of another host it must be where the packet came: no stranger reaches who listens at
- * a loop-back address, nor at another one than he can send to. */
+ * a loop-back address, nor at another one than he can send to. In a fabric it is not the address of another host. */
 static bool asks_for_its_way(const struct request *request)
 {
-	uint8_t asked[16];
+	uint8_t asked[16], gid[16];
 
-	if (request->cm->peer_is_here)
-		return true;
 	header_gid(request, request->header.destination, asked);
+	if (request->cm->peer_is_here)
+		return runtime_find_address(ucm.rt, asked, gid) < NODE_OTHERS;
 	return memcmp(asked, request->cm->to.sgid, 16) == 0;
 }
 
@@ -205,7 +205,8 @@ static int make_id(struct ucm_id *listener, const struct request *request, struc
 	memcpy(id->sgid, cm->path.sgid, 16);
 	memcpy(id->dgid, cm->path.dgid, 16);
 	id->path = cm->path;
-	id->paths = 1;
+	id->alternate = cm->alternate;
+	id->paths = cm->alternate_is == CM_ALTERNATE_OFFERED ? 2 : 1;
 	if (listener->src.ss_family == AF_IB) {
 		set_ib_address(&id->src, id->sgid, cm->path.pkey, cm->service_id);
 		set_ib_address(&id->dst, id->dgid, cm->path.pkey, 0);
@@ -278,10 +279,25 @@ static void refuse(struct cm_id *cm, wtime now, uint16_t reason)
 	cm_drop(cm);
 }
 
-/* A listener's quota is for each process of this host, and for all of other hosts together. */
 uint32_t ucm_requester(const struct cm_id *cm)
 {
-	return cm->peer_is_here ? CM_ID_SLOT(cm->remote_id) : 0;
+	if (cm->peer_is_here)
+		return CM_ID_SLOT(cm->remote_id);
+	return PAGE_SLOTS + (uint32_t)(siphash(&ucm.key, cm->to.dgid, 16) % UCM_STRANGERS);
+}
+
+/* Of other hosts each leaves as much room as it takes, at its listener and in all, but for the few that anybody may have. */
+static bool may_queue(const struct ucm_id *listener, const struct cm_id *cm)
+{
+	uint32_t queued = ucm.unreported[ucm_requester(cm)], room = ucm.max_backlog - ucm.unreported[UCM_ALL_STRANGERS];
+
+	if (!listener->backlog)
+		return false;
+	if (cm->peer_is_here)
+		return queued < ucm.max_backlog;
+	if (listener->backlog < room)
+		room = listener->backlog;
+	return room && (queued < room || queued < UCM_STRANGERS_FEW);
 }
 
 /* Packets of a connection with another host go where its MADs come from: nobody turns them on a third host. */
@@ -293,12 +309,35 @@ static bool leads_back(const struct cm_id *cm)
 /* The program sees where the header says that it is from, and may admit by it: of another host that is where it comes from. */
 static bool says_where_from(const struct ucm_id *listener, const struct request *request)
 {
-	uint8_t said[16];
+	uint8_t said[16], gid[16];
 
-	if (request->cm->peer_is_here || listener->src.ss_family == AF_IB)
+	if (listener->src.ss_family == AF_IB)
 		return true;
 	header_gid(request, request->header.source, said);
+	if (request->cm->peer_is_here) {
+		enum node_owner owner = runtime_find_address(ucm.rt, said, gid);
+
+		return owner == NODE_ELSEWHERE ||
+		       (owner != NODE_NOBODYS && !memcmp(gid, request->cm->to.dgid, sizeof(gid)));
+	}
 	return memcmp(said, request->cm->to.dgid, 16) == 0;
+}
+
+/* What a REQ offers beside its path must begin at an address of ours. 0, or why it is refused: Linux's rdma_cm does that, too. */
+static uint16_t judge_alternate(const struct ca_device *dev, const struct cm_id *cm)
+{
+	struct ibv_ah_attr ah;
+
+	if (cm->alternate_is != CM_ALTERNATE_OFFERED)
+		return 0;
+	switch (ucm_own_end(dev, &cm->alternate, &ah)) {
+	case CM_APR_SUCCESS:
+		return 0;
+	case CM_APR_INVALID_LID:
+		return CM_REJ_INVALID_ALT_LID;
+	default:
+		return CM_REJ_INVALID_ALT_GID;
+	}
 }
 
 static void requested(wtime now, const struct cm_event *event)
@@ -310,6 +349,7 @@ static void requested(wtime now, const struct cm_event *event)
 				   .private_bytes = is_ud ? sizeof(msg->sidr_req.private_data) : sizeof(msg->req.private_data) };
 	struct ucm_device devices[CA_DEVICES];
 	struct ucm_id *listener;
+	uint16_t reason;
 
 	request.has_header = cma_parse(&request.header, request.private_data);
 	listener = find_listener(&request);
@@ -327,9 +367,13 @@ static void requested(wtime now, const struct cm_event *event)
 		refuse(event->id, now, CM_REJ_INVALID_GID);
 		return;
 	}
+	reason = judge_alternate(&devices[event->id->path.device].dev, event->id);
+	if (reason) {
+		refuse(event->id, now, reason);
+		return;
+	}
 	/* a full backlog is not a refusal: as in Linux the peer asks again */
-	if (!listener->backlog || ucm.unreported[ucm_requester(event->id)] >= ucm.max_backlog ||
-	    offer(listener, &request, msg))
+	if (!may_queue(listener, event->id) || offer(listener, &request, msg))
 		cm_drop(event->id);
 }
 
@@ -420,6 +464,9 @@ static void told(wtime now, const struct cm_event *event)
 	case CM_EVENT_UNREACHABLE:
 		ucm_event_post(id, UCM_EVENT_UNREACHABLE, -ETIMEDOUT);
 		break;
+	case CM_EVENT_LAP:
+		ucm_answer_lap(event->id);
+		break;
 	case CM_EVENT_TIMEWAIT_EXIT:
 		if (id->state == UCM_DISCONNECT)
 			ucm_event_post(id, UCM_EVENT_TIMEWAIT_EXIT, 0);
@@ -495,15 +542,14 @@ static void noted(const struct cm_id *id, bool is_connected)
 int ucm_cm_open(struct runtime *rt)
 {
 	struct cm_config config = { .slot = runtime_slot(rt), .max_ids = UCM_MAX_IDS, .note = noted };
-	struct siphash_key key;
 	struct ca *ca = runtime_ca(rt);
 	int error;
 
 	for (int i = 0; i < ca->devices; i++)
 		config.ca_guid[i] = ca->dev[i].guid;
-	if (getrandom(&key, sizeof(key), 0) != sizeof(key))
+	if (getrandom(&ucm.key, sizeof(ucm.key), 0) != sizeof(ucm.key))
 		return -EIO;
-	config.key = &key;
+	config.key = &ucm.key;
 	error = cm_init(&ucm.cm, &config);
 	if (error)
 		return error;

@@ -59,6 +59,7 @@ static int connect_now(struct ucm_id *id, const struct rdma_ucm_connect *in)
 
 	param.private_data = data;
 	param.private_bytes = put_private(id, &in->conn_param, data);
+	param.alternate = id->paths == 2 ? &id->alternate : NULL;
 	id->cm = cm_id_create(&ucm.cm, id);
 	if (!id->cm)
 		return -ENOMEM;
@@ -221,8 +222,9 @@ int ucm_notify(const struct ucm_call *call)
 
 	if (error)
 		return error;
-	error = id->cm && in->event == IBV_EVENT_COMM_EST ? cm_established(id->cm) : -EINVAL;
-	if (!error)
+	error = id->cm && in->event == IBV_EVENT_COMM_EST ? cm_established(id->cm) :
+		id->cm && in->event == IBV_EVENT_PATH_MIG ? cm_migrated(id->cm) : -EINVAL;
+	if (!error && in->event == IBV_EVENT_COMM_EST)
 		error = ucm_event_post(id, UCM_EVENT_ESTABLISHED, 0);
 	ucm_unlock_and_send();
 	return error;

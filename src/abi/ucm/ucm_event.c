@@ -57,21 +57,26 @@ struct ucm_event *ucm_event_new(struct ucm_id *id, enum ucm_event_type type, int
 	return event;
 }
 
-static uint16_t *unreported(const struct ucm_event *event)
+static void count(const struct ucm_event *event, int requests)
 {
-	return &ucm.unreported[ucm_requester(event->fresh->cm)];
+	const struct cm_id *cm = event->fresh->cm;
+	uint16_t *own = &ucm.unreported[ucm_requester(cm)], *all = &ucm.unreported[UCM_ALL_STRANGERS];
+
+	*own = (uint16_t)(*own + requests);
+	if (!cm->peer_is_here)
+		*all = (uint16_t)(*all + requests);
 }
 
 void ucm_request_queued(const struct ucm_event *event)
 {
 	event->id->backlog--;
-	++*unreported(event);
+	count(event, 1);
 }
 
 static void request_settled(const struct ucm_event *event)
 {
 	event->id->backlog++;
-	--*unreported(event);
+	count(event, -1);
 }
 
 /* With the id of a request, which nobody will hear of. */

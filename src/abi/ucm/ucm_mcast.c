@@ -77,7 +77,7 @@ static struct ucm_event *joined_event(struct ucm_mcast *mcast, const struct ca_d
 	ud->qp_num = MULTICAST_QPN;
 	ud->qkey = group->c;
 	ud->ah_attr.is_global = 1;
-	ud->ah_attr.port_num = CA_PORT;
+	ud->ah_attr.port_num = dev->port_num;
 	ud->ah_attr.dlid = (uint16_t)group->b;
 	ud->ah_attr.sl = group->b >> 16 & 15;
 	ud->ah_attr.grh.sgid_index = index < 0 ? 0 : (uint8_t)index;

@@ -31,31 +31,51 @@ static const struct ca_device *device_of(const struct ucm_id *id, struct ucm_dev
 	return &devices[id->device].dev;
 }
 
-void ucm_ah_attr(const struct ucm_id *id, struct ib_uverbs_ah_attr *attr)
+/* Constant. */
+static uint8_t port_num(const struct ucm_id *id)
+{
+	return runtime_ca(ucm.rt)->dev[id->device].port_num;
+}
+
+static void ah_attr_of(const struct ucm_id *id, const struct cm_path *path, struct ib_uverbs_ah_attr *attr)
 {
 	struct ucm_device devices[CA_DEVICES];
 	const struct ca_device *dev = device_of(id, devices);
-	int index = device_gid_index(dev, id->path.sgid);
+	struct ibv_ah_attr own = { 0 };
 
 	memset(attr, 0, sizeof(*attr));
-	attr->port_num = CA_PORT;
-	attr->sl = id->path.sl;
-	attr->grh.sgid_index = index < 0 ? 0 : (uint8_t)index;
+	ucm_own_end(dev, path, &own);	/* an address that is gone meanwhile is as the first */
+	attr->port_num = dev->port_num;
+	attr->sl = path->sl;
+	attr->grh.sgid_index = own.grh.sgid_index;
+	attr->src_path_bits = own.src_path_bits;
 	if (!device_has(dev, DEVICE_GRH_REQUIRED)) {	/* one subnet: the LID is the whole address */
-		attr->dlid = id->path.dlid;
+		attr->dlid = path->dlid;
 		return;
 	}
 	attr->is_global = 1;
-	memcpy(attr->grh.dgid, id->path.dgid, 16);
-	attr->grh.flow_label = id->path.flow_label;
-	attr->grh.hop_limit = id->path.hop_limit;
-	attr->grh.traffic_class = id->path.tclass;
+	memcpy(attr->grh.dgid, path->dgid, 16);
+	attr->grh.flow_label = path->flow_label;
+	attr->grh.hop_limit = path->hop_limit;
+	attr->grh.traffic_class = path->tclass;
+}
+
+void ucm_ah_attr(const struct ucm_id *id, struct ib_uverbs_ah_attr *attr)
+{
+	ah_attr_of(id, &id->path, attr);
+}
+
+bool ucm_has_alternate(const struct cm_id *cm)
+{
+	if (cm->alternate_is == CM_ALTERNATE_OFFERED)	/* the REP that accepts it comes when the QP has it */
+		return cm->state == CM_REQ_RECEIVED;
+	return cm->alternate_is == CM_ALTERNATE_AGREED;
 }
 
 /* Before there is a conversation, and for datagrams always: what any QP of this id starts with. */
 static void attr_unconnected(const struct ucm_id *id, struct ib_uverbs_qp_attr *attr)
 {
-	attr->port_num = CA_PORT;
+	attr->port_num = port_num(id);
 	attr->qp_attr_mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
 	if (ucm_is_ud(id)) {
 		attr->qkey = ucm_qkey(id);
@@ -73,7 +93,7 @@ static int attr_init(const struct ucm_id *id, struct ib_uverbs_qp_attr *attr)
 	attr->qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
 	if (id->cm->responder_resources)
 		attr->qp_access_flags |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
-	attr->port_num = CA_PORT;
+	attr->port_num = port_num(id);
 	return 0;
 }
 
@@ -91,6 +111,12 @@ static int attr_rtr(const struct ucm_id *id, struct ib_uverbs_qp_attr *attr)
 	if (cm->qp_type == IBV_QPT_RC || cm->qp_type == IBV_QPT_XRC_RECV) {
 		attr->qp_attr_mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
 		attr->max_dest_rd_atomic = cm->responder_resources;
+	}
+	if (ucm_has_alternate(cm)) {
+		attr->qp_attr_mask |= IBV_QP_ALT_PATH;
+		ah_attr_of(id, &cm->alternate, &attr->alt_ah_attr);
+		attr->alt_port_num = port_num(id);
+		attr->alt_timeout = cm->alternate.ack_timeout;
 	}
 	return 0;
 }
@@ -113,6 +139,10 @@ static int attr_rts(const struct ucm_id *id, struct ib_uverbs_qp_attr *attr)
 	if (is_requester || cm->qp_type == IBV_QPT_XRC_RECV) {
 		attr->qp_attr_mask |= IBV_QP_TIMEOUT;
 		attr->timeout = id->has_timeout ? id->ack_timeout : id->path.ack_timeout;
+	}
+	if (ucm_has_alternate(cm)) {
+		attr->qp_attr_mask |= IBV_QP_PATH_MIG_STATE;
+		attr->path_mig_state = IBV_MIG_REARM;
 	}
 	return 0;
 }

@@ -15,6 +15,7 @@ enum { SELECT_EXACTLY = 2, REVERSIBLE = 1 };	/* IBA 15.2.5.16: PathRecord */
 struct device_facts {
 	uint64_t node_guid;
 	uint16_t pkey;
+	uint8_t port_num;
 };
 
 static bool facts_of(const struct ucm_id *id, struct device_facts *facts)
@@ -26,6 +27,7 @@ static bool facts_of(const struct ucm_id *id, struct device_facts *facts)
 	ucm_devices(devices);
 	facts->node_guid = htobe64(devices[id->device].dev.guid);
 	facts->pkey = htobe16(devices[id->device].dev.pkey[0]);
+	facts->port_num = devices[id->device].dev.port_num;
 	return true;
 }
 
@@ -37,7 +39,7 @@ static void put_facts(const struct ucm_id *id, struct rdma_ucm_query_addr_resp *
 	if (!facts_of(id, &facts))
 		return;
 	resp->node_guid = facts.node_guid;
-	resp->port_num = CA_PORT;
+	resp->port_num = facts.port_num;
 	resp->pkey = facts.pkey;
 }
 
@@ -86,10 +88,8 @@ static int query_gid(const struct ucm_id *id, const struct ucm_call *call, uint6
 	return reply(response, &resp, sizeof(resp), call->out_bytes);
 }
 
-static void put_path_record(struct ibv_path_record *record, const struct ucm_id *id)
+static void put_path_record(struct ibv_path_record *record, const struct ucm_id *id, const struct cm_path *path)
 {
-	const struct cm_path *path = &id->path;
-
 	*record = (struct ibv_path_record){
 		.service_id = htobe64(ucm_addr_service(id, &id->dst)),
 		.dlid = htobe16(path->dlid), .slid = htobe16(path->slid),
@@ -108,18 +108,18 @@ static void put_path_record(struct ibv_path_record *record, const struct ucm_id 
 
 static int query_path(const struct ucm_id *id, const struct ucm_call *call, uint64_t response)
 {
-	struct {	/* struct rdma_ucm_query_path_resp with one path */
+	struct {	/* struct rdma_ucm_query_path_resp with two paths */
 		uint32_t num_paths, reserved;
-		struct ibv_path_data data;
+		struct ibv_path_data data[2];
 	} resp = { .num_paths = id->paths };
 	size_t bytes = sizeof(struct rdma_ucm_query_path_resp);
 
 	if (call->out_bytes < bytes)
 		return -ENOSPC;
-	if (id->paths && call->out_bytes >= sizeof(resp)) {
-		resp.data.flags = IB_PATH_GMP | IB_PATH_PRIMARY | IB_PATH_BIDIRECTIONAL;
-		put_path_record(&resp.data.path, id);
-		bytes = sizeof(resp);
+	for (uint32_t i = 0; i < id->paths && bytes + sizeof(resp.data[i]) <= call->out_bytes; i++) {
+		resp.data[i].flags = IB_PATH_GMP | IB_PATH_PRIMARY | IB_PATH_BIDIRECTIONAL;	/* as Linux says of all */
+		put_path_record(&resp.data[i].path, id, i ? &id->alternate : &id->path);
+		bytes += sizeof(resp.data[i]);
 	}
 	return ucm_copy_out(response, &resp, bytes);
 }
@@ -149,10 +149,8 @@ int ucm_query(const struct ucm_call *call)
 	return error;
 }
 
-static void put_user_path(struct ib_user_path_rec *to, const struct ucm_id *id)
+static void put_user_path(struct ib_user_path_rec *to, const struct cm_path *path)
 {
-	const struct cm_path *path = &id->path;
-
 	*to = (struct ib_user_path_rec){
 		.dlid = htobe16(path->dlid), .slid = htobe16(path->slid), .flow_label = htobe32(path->flow_label),
 		.reversible = REVERSIBLE, .mtu = path->mtu, .pkey = htobe16(path->pkey), .hop_limit = path->hop_limit,
@@ -174,12 +172,12 @@ static void fill_route(const struct ucm_id *id, struct rdma_ucm_query_route_resp
 	if (!facts_of(id, &facts))
 		return;
 	resp->node_guid = facts.node_guid;
-	resp->port_num = CA_PORT;
+	resp->port_num = facts.port_num;
 	resp->num_paths = id->paths;
-	if (id->paths) {
-		put_user_path(&resp->ib_route[0], id);
+	for (uint32_t i = 0; i < id->paths; i++)
+		put_user_path(&resp->ib_route[i], i ? &id->alternate : &id->path);
+	if (id->paths)
 		return;
-	}
 	memcpy(resp->ib_route[0].dgid, id->dgid, 16);
 	memcpy(resp->ib_route[0].sgid, id->sgid, 16);
 	resp->ib_route[0].pkey = facts.pkey;

@@ -1,7 +1,7 @@
 /* From IP addresses to devices and GIDs. weft1's GIDs are the host's addresses (RoCEv2: the address itself, IPv4 mapped), and
  * other hosts are reached by weft1 as the kernel routes their addresses; loop-back addresses stand for the first GID of their
  * family. When the user only wants to see weft0, every address of this host is weft0's LID, as if it had an IPoIB interface with
- * all of them. */
+ * all of them. In a fabric each host has an address of its own (fabric/host.h), and is reached by weft0. */
 #include "abi/ucm/ucm_state.h"
 #include "runtime/entry.h"
 #include "runtime/requests.h"
@@ -85,12 +85,57 @@ static bool is_loopback(int family, const uint8_t gid[16])
 	return family == AF_INET6 && IN6_IS_ADDR_LOOPBACK((const struct in6_addr *)gid);
 }
 
+/* The visible device that is at the process's port of a fabric, if it is at one, or UCM_NO_DEVICE. */
+static int device_of_fabric(const struct ucm_device *devices)
+{
+	for (int i = 0; i < CA_DEVICES; i++) {
+		if (devices[i].visible && device_has(&devices[i].dev, DEVICE_LIDS))
+			return i;
+	}
+	return UCM_NO_DEVICE;
+}
+
+/* That port of it which has this GID. */
+static int device_with_gid(const struct ucm_device *devices, const uint8_t gid[16])
+{
+	for (int i = 0; i < CA_DEVICES; i++) {
+		if (devices[i].visible && device_has(&devices[i].dev, DEVICE_LIDS) &&
+		    device_gid_index(&devices[i].dev, gid) >= 0)
+			return i;
+	}
+	return UCM_NO_DEVICE;
+}
+
+int ucm_route_fabric(const struct ucm_device *devices, const struct sockaddr_storage *addr, int *device, uint8_t sgid[16],
+		     uint8_t dgid[16])
+{
+	uint8_t wanted[16];
+	int at = device_of_fabric(devices);
+
+	/* which of its ports, where the program has chosen one */
+	if (*device != UCM_NO_DEVICE && device_has(&devices[*device].dev, DEVICE_LIDS))
+		at = *device;
+	ucm_addr_gid(addr, wanted);
+	if (at == UCM_NO_DEVICE || runtime_find_address(ucm.rt, wanted, dgid) != NODE_OTHERS)
+		return -ENODEV;
+	*device = at;
+	memcpy(sgid, devices[at].dev.gid[0].raw, 16);
+	return 0;
+}
+
 int ucm_route_local(const struct ucm_device *devices, const struct sockaddr_storage *addr, int *device, uint8_t gid[16])
 {
 	bool is_host_address = false;
 	uint8_t wanted[16];
 
 	ucm_addr_gid(addr, wanted);
+	if (device_of_fabric(devices) != UCM_NO_DEVICE) {
+		enum node_owner owner = runtime_find_address(ucm.rt, wanted, gid);
+
+		*device = owner == NODE_OWN ? device_with_gid(devices, gid) : UCM_NO_DEVICE;
+		if (owner != NODE_ELSEWHERE)
+			return *device == UCM_NO_DEVICE ? -ENODEV : 0;
+	}
 	if (is_loopback(addr->ss_family, wanted))
 		return ucm_route_default(devices, addr->ss_family, device, gid);
 	for (int i = CA_DEVICES; i-- > 0;) {
@@ -151,4 +196,29 @@ void ucm_route_fill(struct ucm_id *id, const struct ca_device *dev)
 	};
 	memcpy(id->path.sgid, id->sgid, 16);
 	memcpy(id->path.dgid, id->dgid, 16);
+}
+
+int ucm_route_find(struct ucm_id *id, uint32_t timeout_ms)
+{
+	struct control_msg msg = { .type = CTL_PATH, .a = id->path.pkey, .c = timeout_ms };
+	int error;
+
+	memcpy(msg.gid, id->sgid, 16);
+	memcpy(msg.dgid, id->dgid, 16);
+	ucm_unlock_and_send();
+	error = runtime_request(ucm.rt, &msg);
+	ucm_lock();
+	if (error)
+		return error;
+	id->path.dlid = (uint16_t)(msg.a >> ROUTE_DLID);
+	id->path.slid = (uint16_t)(msg.a >> ROUTE_SLID);
+	id->path.pkey = (uint16_t)(msg.b >> ROUTE_PKEY);
+	id->path.mtu = msg.b >> ROUTE_MTU & 7;
+	id->path.rate = msg.b >> ROUTE_RATE & 63;
+	id->path.sl = msg.c >> ROUTE_SL & 15;
+	id->path.flow_label = msg.c >> ROUTE_FLOW_LABEL & 0xfffff;
+	id->path.tclass = (uint8_t)(msg.service >> ROUTE_TCLASS);
+	id->path.hop_limit = (uint8_t)(msg.service >> ROUTE_HOP_LIMIT);
+	id->path.ack_timeout = (uint8_t)((msg.service >> ROUTE_LIFE & 31) + 1);
+	return 0;
 }

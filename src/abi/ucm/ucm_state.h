@@ -27,6 +27,9 @@ enum {
 	/* Linux's default of net.rdma_ucm.max_backlog (drivers/infiniband/core/ucma.c): more requests do not queue, be it that a
 	 * program listens with a larger backlog or with 0, which means as many as there may be. They are asked again. */
 	UCM_MAX_BACKLOG = 1024,
+	UCM_STRANGERS = 64,		/* our choice: other hosts that have the same place share what is theirs */
+	UCM_STRANGERS_FEW = 16,		/* our choice: for hosts that ask listeners of short backlogs */
+	UCM_ALL_STRANGERS = 0,		/* no process has slot 0: weftd has */
 	UCM_MAX_OPTION = 4096,		/* the longest option is a list of path records */
 	UCM_UDP_QKEY = 0x01234567,	/* RDMA_UDP_QKEY, rdma_cma.h */
 	UCM_IPOIB_QKEY = 0x0b1b,	/* RFC 4392: the broadcast group's, which RDMA_PS_IPOIB shares */
@@ -106,7 +109,8 @@ struct ucm_id {
 	int device;			/* or UCM_NO_DEVICE */
 	uint8_t sgid[16], dgid[16];
 	struct cm_path path;
-	uint32_t paths;			/* 0 until the route is resolved, then 1 */
+	struct cm_path alternate;	/* where paths is 2: that the REQ offers, or is to offer */
+	uint32_t paths;			/* 0 until the route is resolved, then 1 or 2 */
 	uint32_t backlog;		/* requests that may still queue */
 	struct cm_id *cm;		/* owned once connecting; NULL before */
 	psn_t psn;			/* of what the other side sends */
@@ -139,8 +143,10 @@ struct ucm {
 	struct ucm_file **files;	/* owned: by descriptor */
 	uint32_t files_room;
 	struct table ids, mcasts;
-	uint32_t max_backlog;		/* of each listener, and of what one process may have queued here in all */
-	uint16_t unreported[PAGE_SLOTS];	/* requests that are queued, by ucm_requester */
+	uint32_t max_backlog;		/* of each listener; of what a process, or all other hosts, may have queued here */
+	struct siphash_key key;		/* of hashes that nobody else can foresee */
+	/* requests that are queued, by ucm_requester, and those of all other hosts at UCM_ALL_STRANGERS */
+	uint16_t unreported[PAGE_SLOTS + UCM_STRANGERS];
 	struct list ports[UCM_PORT_BUCKETS];	/* by port number */
 	struct cm cm;
 	wtime cm_deadline;		/* what the runtime was last told */
@@ -218,6 +224,18 @@ void ucm_mgid(const struct ucm_id *id, const struct ca_device *dev, const struct
 uint32_t ucm_qkey(const struct ucm_id *id);
 /* The address vector to the id's peer. */
 void ucm_ah_attr(const struct ucm_id *id, struct ib_uverbs_ah_attr *attr);
+/* Is cm->alternate a path that the QP is to load, too? */
+bool ucm_has_alternate(const struct cm_id *cm);
+
+/* ---- ucm_lap.c: paths that peers want ---- */
+
+/* The path's own end, which must be an address of ours, as part of ah. What an APR says of it. */
+enum cm_apr_status ucm_own_end(const struct ca_device *dev, const struct cm_path *path, struct ibv_ah_attr *ah);
+
+/* Gives the QP of the conversation cm->alternate as its alternate path, under the runtime's lock. What the APR is to say. */
+enum cm_apr_status ucm_load_path(struct ca *ca, const struct cm_id *cm, wtime now);
+/* CM_EVENT_LAP, under the lock. */
+void ucm_answer_lap(struct cm_id *cm);
 
 /* ---- ucm_route.c: which device and GID an address is ---- */
 
@@ -229,6 +247,10 @@ struct ucm_device {
 void ucm_devices(struct ucm_device devices[CA_DEVICES]);
 /* The device that owns an address of this host, and the GID that stands for it. -ENODEV */
 int ucm_route_local(const struct ucm_device *devices, const struct sockaddr_storage *addr, int *device, uint8_t gid[16]);
+/* The device that reaches the port of another host of the fabric, which has this address, the GIDs of both. *device: the one
+ * that was chosen before, or UCM_NO_DEVICE. -ENODEV. */
+int ucm_route_fabric(const struct ucm_device *devices, const struct sockaddr_storage *addr, int *device, uint8_t sgid[16],
+		     uint8_t dgid[16]);
 /* The first GID that an RDMA connection of this family can use, or -ENODEV. family 0: any. */
 int ucm_route_default(const struct ucm_device *devices, int family, int *device, uint8_t gid[16]);
 /* The way to an address of another host, by this device and source: any, where they are UCM_NO_DEVICE and zero. Waits for weftd:
@@ -243,6 +265,9 @@ int ucm_route_remote(const struct ucm_device *devices, const uint8_t dgid[16], s
 void ucm_route_expect(const struct sockaddr_storage *src);
 /* id->path from its device and GIDs. */
 void ucm_route_fill(struct ucm_id *id, const struct ca_device *dev);
+/* To another host of the fabric the path has no DLID (0) until the port's subnet administration has told it. Waits for that,
+ * timeout_ms at most, the lock given up meanwhile. -ETIMEDOUT, -EHOSTUNREACH: it knows none. */
+int ucm_route_find(struct ucm_id *id, uint32_t timeout_ms);
 
 /* ---- ucm_port.c: gives the lock up while it asks weftd ---- */
 
@@ -253,7 +278,7 @@ void ucm_port_release(struct ucm_id *id);
 /* ---- ucm_cm.c: the engine's consumer ---- */
 
 int ucm_cm_open(struct runtime *rt);
-/* The slot of the process that asks, or 0. */
+/* The place in ucm.unreported of who asks: by the slot of a process, by the address of another host. */
 uint32_t ucm_requester(const struct cm_id *cm);
 /* Sends msg once the lock is given up; no answer wanted. */
 void ucm_post(const struct control_msg *msg);

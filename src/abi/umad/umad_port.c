@@ -1,18 +1,20 @@
 /* A port that a program has opened is a connection with weftd: the number it gets is that of the socket, which is readable when a
  * datagram has come. weftd forgets the port when the last process has closed the socket. Agents are registered by a second
  * connection, so that the answer is not among datagrams. */
+#include "abi/umad/umad_file.h"
 #include "abi/umad/umad_sysfs.h"
 
 #include "control/connect.h"
-#include "control/devices.h"
 #include "control/message.h"
 #include "wire/mad.h"
+#include "weft/weft.h"
 
 #include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,15 +23,18 @@
 #include <unistd.h>
 
 enum { LEAST_BYTES = 256 };		/* of a datagram's room: umad_recv(3) */
+enum { GIVEN_BACK = 4 };		/* datagrams, by one message: our choice, a quarter of an agent's receive buffers */
 enum { TOLD_LATE = 2000 };		/* ms: weftd's word of a timeout is late at most so much; our choice */
 
 struct port {
 	struct port *next;
 	int fd;				/* owned */
-	uint8_t secret[16];
+	struct umad_file file;
 	uint32_t agents;		/* bits */
 	pthread_mutex_t reading;	/* pieces of one datagram go to one reader */
+	_Atomic unsigned taken;		/* datagrams: what was looked at before another one was taken is looked at again */
 	unsigned users;
+	_Atomic uint32_t read[UMAD_AGENTS];	/* datagrams that weftd was not told of yet: their receive buffers */
 	_Atomic uint64_t told_by;	/* ms: weftd says by then that the last request has no answer; 0: nothing is due */
 };
 
@@ -64,33 +69,6 @@ static void port_put(struct port *p)
 
 /* ---- opening ---- */
 
-static uint32_t device_index(const char *dir, const char *name)
-{
-	struct control_table t;
-
-	control_table_names(dir, &t);
-	return control_table_find(&t, name, strlen(name));
-}
-
-/* The socket or -errno. */
-static int open_file(const char *ca_name, bool is_sm, uint8_t secret[16])
-{
-	const char *dir = getenv("WEFT_DIR"), *node = getenv("WEFT_NODE");
-	struct control_msg msg = { .type = CTL_MAD_PORT, .device = device_index(dir ? dir : "", ca_name), .a = is_sm };
-	int fd = connect_as(dir ? dir : "", CONTROL_MADS), err;
-
-	if (fd < 0)
-		return fd;
-	msg.text_bytes = node ? (uint32_t)strlen(node) : 0;
-	err = msg.text_bytes > CONTROL_TEXT ? -EINVAL : connect_ask(fd, &msg, node);
-	if (!err) {
-		memcpy(secret, msg.gid, sizeof(msg.gid));
-		return fd;
-	}
-	close(fd);
-	return err;
-}
-
 UMAD_EXPORT int umad_open_port(const char *ca_name, int portnum)
 {
 	char name[UMAD_NAME];
@@ -102,7 +80,7 @@ UMAD_EXPORT int umad_open_port(const char *ca_name, int portnum)
 	p = calloc(1, sizeof(*p));
 	if (!p)
 		return -ENOMEM;
-	p->fd = open_file(name, false, p->secret);
+	p->fd = umad_file_open(name, number, UMAD_GIVES_BACK, &p->file);
 	if (p->fd < 0) {
 		free(p);
 		return -EIO;
@@ -117,11 +95,11 @@ UMAD_EXPORT int umad_open_port(const char *ca_name, int portnum)
 }
 
 /* What opening issmN comes to: the port is a subnet manager's until the descriptor is closed. A descriptor, or -1 and errno. */
-UMAD_EXPORT int weft_umad_issm_open(const char *ca_name);
-int weft_umad_issm_open(const char *ca_name)
+UMAD_EXPORT int weft_umad_issm_open(const char *ca_name, int portnum);
+int weft_umad_issm_open(const char *ca_name, int portnum)
 {
-	uint8_t secret[16];
-	int fd = open_file(ca_name, true, secret);
+	struct umad_file file;
+	int fd = umad_file_open(ca_name, portnum, UMAD_IS_SM | UMAD_GIVES_BACK, &file);
 
 	if (fd >= 0)
 		return fd;
@@ -166,13 +144,12 @@ UMAD_EXPORT int umad_get_fd(int portid)
 /* 0 or -errno; b of the answer is the agent. */
 static int ask_about_agent(const struct port *p, struct control_msg *msg, const struct control_agent *agent)
 {
-	const char *dir = getenv("WEFT_DIR");
-	int fd = connect_as(dir ? dir : "", CONTROL_COMMAND), err;
+	int fd = connect_as(umad_dir(), CONTROL_COMMAND), err;
 
 	if (fd < 0)
 		return fd;
 	msg->type = CTL_MAD_AGENT;
-	memcpy(msg->gid, p->secret, sizeof(msg->gid));
+	memcpy(msg->gid, p->file.secret, sizeof(msg->gid));
 	msg->text_bytes = agent ? sizeof(*agent) : 0;
 	err = connect_ask(fd, msg, agent);
 	close(fd);
@@ -263,6 +240,17 @@ UMAD_EXPORT int umad_unregister(int portid, int agentid)
 	return err;
 }
 
+UMAD_EXPORT int weft_umad_buffers(int portid, int agentid, int more)
+{
+	struct port *p = port_get(portid);
+	struct control_msg msg = { .a = 2, .b = (uint32_t)agentid, .service = (uint32_t)more };
+	int err = p && agentid >= 0 && agentid < UMAD_AGENTS ? ask_about_agent(p, &msg, NULL) : -EINVAL;
+
+	if (p)
+		port_put(p);
+	return err;
+}
+
 /* ---- sending ---- */
 
 static void fill_head(struct control_mad *head, const struct ib_user_mad *mad)
@@ -278,8 +266,8 @@ static void fill_head(struct control_mad *head, const struct ib_user_mad *mad)
 	memcpy(head->gid, a->gid, sizeof(head->gid));
 }
 
-/* Under a lock: pieces of several threads would mix. */
-static int send_pieces(int fd, struct control_mad *head, const uint8_t *data)
+/* Under a lock: pieces of several threads would mix. read: datagrams of the agent that are told of as read. */
+static int send_pieces(int fd, struct control_mad *head, const uint8_t *data, uint32_t read)
 {
 	static pthread_mutex_t sending = PTHREAD_MUTEX_INITIALIZER;
 	uint8_t text[sizeof(*head) + CONTROL_MAD_PIECE];
@@ -288,7 +276,8 @@ static int send_pieces(int fd, struct control_mad *head, const uint8_t *data)
 	pthread_mutex_lock(&sending);
 	do {
 		uint32_t left = head->total - head->at, bytes = left < CONTROL_MAD_PIECE ? left : CONTROL_MAD_PIECE;
-		struct control_msg msg = { .type = CTL_MAD, .text_bytes = (uint32_t)sizeof(*head) + bytes };
+		struct control_msg msg = { .type = CTL_MAD, .a = head->at ? 0 : read,
+					  .text_bytes = (uint32_t)sizeof(*head) + bytes };
 
 		memcpy(text, head, sizeof(*head));
 		memcpy(text + sizeof(*head), data + head->at, bytes);
@@ -341,7 +330,7 @@ UMAD_EXPORT int umad_send(int portid, int agentid, void *umad, int length, int t
 	    length > 0 && length <= CONTROL_MAD_MOST) {
 		if (timeout_ms > 0)
 			p->told_by = now_ms() + (uint64_t)timeout_ms * (1 + (uint64_t)mad->retries) + TOLD_LATE;
-		err = send_pieces(p->fd, &head, mad->data);
+		err = send_pieces(p->fd, &head, mad->data, atomic_exchange(&p->read[agentid], 0));
 	}
 	if (p)
 		port_put(p);
@@ -413,10 +402,10 @@ struct letter {
 	struct control_mad head;
 };
 
-/* Looks at what comes next, which stays. */
-static int peek(int fd, struct letter *l)
+/* Looks at what comes next, which stays. flags: MSG_DONTWAIT or 0. */
+static int peek(int fd, struct letter *l, int flags)
 {
-	ssize_t n = recv(fd, l, sizeof(*l), MSG_PEEK | MSG_DONTWAIT);
+	ssize_t n = recv(fd, l, sizeof(*l), MSG_PEEK | flags);
 
 	if (n < 0)
 		return errno == EAGAIN || errno == EINTR ? -EWOULDBLOCK : -EIO;
@@ -462,20 +451,51 @@ static int take_pieces(int fd, const struct control_mad *first, uint8_t *data)
 	return 0;
 }
 
-static int take(struct port *p, struct ib_user_mad *mad, int *length)
+/* Its receive buffer is free again. What the program sends next says so too; a status came by none. */
+static void give_back(struct port *p, const struct control_mad *head)
 {
-	struct letter l;
-	int room = *length, err = peek(p->fd, &l);
+	struct control_msg msg = { .type = CTL_MAD_DONE, .a = head->agent };
 
-	if (err)
-		return err;
+	if (head->status || head->agent >= UMAD_AGENTS || atomic_fetch_add(&p->read[head->agent], 1) + 1 < GIVEN_BACK)
+		return;
+	msg.b = atomic_exchange(&p->read[head->agent], 0);
+	if (msg.b)
+		message_send(p->fd, &msg, NULL, NULL, 0, 0);
+}
+
+static int take(struct port *p, const struct letter *l, struct ib_user_mad *mad, int *length)
+{
+	int room = *length, err;
+
 	p->told_by = 0;
-	fill_mad(mad, &l.head);
-	*length = (int)l.head.total;
-	if (l.head.total > (uint32_t)room)
+	fill_mad(mad, &l->head);
+	*length = (int)l->head.total;
+	if (l->head.total > (uint32_t)room)
 		return -ENOSPC;
-	err = take_pieces(p->fd, &l.head, mad->data);
-	return err ? err : (int)l.head.agent;
+	err = take_pieces(p->fd, &l->head, mad->data);
+	p->taken++;		/* after it: who reads the new number sees what comes next */
+	if (!err)
+		give_back(p, &l->head);
+	return err ? err : (int)l->head.agent;
+}
+
+/* Waits until there is a datagram. One that waits for ever looks at it as it comes, which spares a poll(2) of each: *is_seen. */
+static int wait_and_look(struct port *p, struct letter *l, int timeout_ms, bool *is_seen)
+{
+	int err;
+
+	*is_seen = false;
+	if (!timeout_ms)
+		return 0;
+	if (timeout_ms > 0)
+		return wait_at(p, timeout_ms);
+	while ((err = peek(p->fd, l, 0)) == -EWOULDBLOCK) {
+		err = wait_for(p->fd, -1);
+		if (err)
+			return err;
+	}
+	*is_seen = !err;
+	return err;
 }
 
 UMAD_EXPORT int umad_recv(int portid, void *umad, int *length, int timeout_ms)
@@ -484,10 +504,17 @@ UMAD_EXPORT int umad_recv(int portid, void *umad, int *length, int timeout_ms)
 	int result = -EINVAL;
 
 	if (p && *length >= LEAST_BYTES) {
-		result = timeout_ms ? wait_at(p, timeout_ms) : 0;
+		unsigned taken = p->taken;
+		struct letter l;
+		bool is_seen;
+
+		result = wait_and_look(p, &l, timeout_ms, &is_seen);
 		if (!result) {
 			pthread_mutex_lock(&p->reading);
-			result = take(p, umad, length);
+			if (!is_seen || p->taken != taken)
+				result = peek(p->fd, &l, MSG_DONTWAIT);
+			if (!result)
+				result = take(p, &l, umad, length);
 			pthread_mutex_unlock(&p->reading);
 		}
 	}

@@ -21,13 +21,15 @@ ABI_EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *a
 	struct abi_context *ctx = to_context(pd->context);
 	int err = context_call(ctx, FAULT_create_ah);
 	struct abi_ah *ah = err < 0 ? NULL : calloc(1, sizeof(*ah));
+	struct ca_device *port;
 
 	if (!ah)
 		return fail(err < 0 ? err : -ENOMEM);
 	ah->ah.ibv = (struct ibv_ah){ .context = pd->context, .pd = pd };
 	ah->ah.pd = to_pd(pd)->pd;
 	runtime_enter(ctx->rt);
-	err = av_from_attr(ctx->dev, attr, &ah->ah.av);
+	port = device_port(ctx->dev, attr->port_num);
+	err = port ? av_from_attr(port, attr, &ah->ah.av) : -EINVAL;
 	if (err == 0) {
 		pd_get(ah->ah.pd);
 		context_enrol(ctx, &ah->object, destroy_ah);
@@ -76,10 +78,10 @@ static void map_ipv4(uint32_t address, union ibv_gid *gid)
 }
 
 /* The index of our GID, or -1: not ours, or a multicast group's. */
-static int own_index(const struct abi_context *ctx, const union ibv_gid *gid, bool is_v2)
+static int own_index(const struct ca_device *port, const union ibv_gid *gid, bool is_v2)
 {
 	for (int i = 0; i < CA_GIDS; i++) {
-		const struct ca_gid *own = &ctx->dev->gid[i];
+		const struct ca_gid *own = &port->gid[i];
 
 		if (own->valid && memcmp(own->raw, gid->raw, sizeof(own->raw)) == 0 &&
 		    (own->type == IBV_GID_TYPE_ROCE_V2) == is_v2)
@@ -88,13 +90,13 @@ static int own_index(const struct abi_context *ctx, const union ibv_gid *gid, bo
 	return -1;
 }
 
-static int from_ipv4(const struct abi_context *ctx, const struct iphdr *ip, struct ibv_global_route *route)
+static int from_ipv4(const struct ca_device *port, const struct iphdr *ip, struct ibv_global_route *route)
 {
 	union ibv_gid own;
 	int index;
 
 	map_ipv4(ip->daddr, &own);
-	index = own_index(ctx, &own, true);
+	index = own_index(port, &own, true);
 	if (index < 0)
 		return -EINVAL;
 	map_ipv4(ip->saddr, &route->dgid);
@@ -104,9 +106,9 @@ static int from_ipv4(const struct abi_context *ctx, const struct iphdr *ip, stru
 	return 0;
 }
 
-static int from_grh(const struct abi_context *ctx, const struct ibv_grh *grh, struct ibv_global_route *route)
+static int from_grh(const struct ca_device *port, const struct ibv_grh *grh, struct ibv_global_route *route)
 {
-	int index = own_index(ctx, &grh->dgid, grh->next_hdr == IPPROTO_UDP);
+	int index = own_index(port, &grh->dgid, grh->next_hdr == IPPROTO_UDP);
 
 	if (be32toh(grh->version_tclass_flow) >> 28 != 6)
 		return -EPROTONOSUPPORT;
@@ -123,17 +125,22 @@ ABI_EXPORT int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_num
 				   struct ibv_ah_attr *attr)
 {
 	struct abi_context *ctx = to_context(context);
+	const struct ca_device *port = device_port(ctx->dev, port_num);
 	const struct iphdr *ip;
 	int err;
 
 	*attr = (struct ibv_ah_attr){ .dlid = wc->slid, .sl = wc->sl, .src_path_bits = wc->dlid_path_bits, .port_num = port_num };
 	if (!(wc->wc_flags & IBV_WC_GRH))
 		return 0;
+	if (!port) {
+		errno = EINVAL;
+		return -1;
+	}
 	attr->is_global = 1;
 	attr->grh.flow_label = be32toh(grh->version_tclass_flow) & 0xfffff;
 	ip = device_has(ctx->dev, DEVICE_IP_GIDS) ? ipv4_header(grh) : NULL;
 	runtime_enter(ctx->rt);
-	err = ip ? from_ipv4(ctx, ip, &attr->grh) : from_grh(ctx, grh, &attr->grh);
+	err = ip ? from_ipv4(port, ip, &attr->grh) : from_grh(port, grh, &attr->grh);
 	runtime_leave(ctx->rt);
 	if (err < 0) {
 		errno = -err;

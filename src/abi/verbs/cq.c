@@ -153,15 +153,32 @@ ABI_EXPORT int ibv_destroy_cq(struct ibv_cq *ibv)
 	return 0;
 }
 
+/* What comes while the CQ has nothing else is written once, into the program's list. How many are in it. */
+static int look_for_some(struct abi_cq *cq, int entries, struct ibv_wc *wc)
+{
+	enum runtime_news news = runtime_look(cq->rt);
+	int n = 0;
+
+	if (news != NEWS_NONE || runtime_has_put_off(cq->rt)) {
+		bool awaits = cq_await(cq->cq, entries, wc);
+
+		runtime_take_in(cq->rt, news, cq->cq);
+		if (!cq_front(cq->cq) && (!awaits || cq->cq->awaiting == wc))
+			runtime_look_again(cq->rt);
+		n = awaits ? cq_await_end(cq->cq, wc) : 0;
+	}
+	return n < entries && cq_front(cq->cq) ? n + cq_reap(cq->cq, entries - n, wc + n) : n;
+}
+
 int poll_cq(struct ibv_cq *ibv, int entries, struct ibv_wc *wc)
 {
 	struct abi_cq *cq = to_cq(ibv);
-	int n = 0;
+	int n;
 
-	if (!runtime_enter_reap(cq->rt) || !cq_front(cq->cq))
-		runtime_take_in(cq->rt);
-	if (cq_front(cq->cq) || runtime_look_again(cq->rt))
+	if (runtime_enter_reap(cq->rt) && cq_front(cq->cq))
 		n = cq_reap(cq->cq, entries, wc);
+	else
+		n = look_for_some(cq, entries, wc);
 	if (n > 0)
 		runtime_poll_found();
 	runtime_leave(cq->rt);

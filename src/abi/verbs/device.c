@@ -32,7 +32,7 @@ ABI_EXPORT struct ibv_device **ibv_get_device_list(int *num_devices)
 		return fail(-ENOMEM);
 	rt = runtime_get();
 	for (int i = 0; rt && i < runtime_ca(rt)->devices; i++) {
-		if (!runtime_device_visible(rt, i))
+		if (!runtime_device_visible(rt, i) || runtime_ca(rt)->dev[i].port_num != CA_PORT)
 			continue;
 		pthread_mutex_lock(&naming);
 		if (!devices[i].name[0])

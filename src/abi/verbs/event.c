@@ -228,9 +228,9 @@ static void qp_async(struct ibv_async_event *event, struct abi_qp *qp)
 
 static void device_async(struct ibv_async_event *event, const struct ca_device *dev)
 {
-	event->element.port_num = 1;
+	event->element.port_num = dev->port_num;
 	list_for_each(ctx, &contexts, struct abi_context, all)
-		if (ctx->dev == dev)
+		if (ctx->dev == device_first(dev))
 			queue_async(ctx, event, NULL);
 }
 
@@ -263,7 +263,7 @@ static void async_event(enum ibv_event_type type, void *object)
 static bool is_open(const struct ca_device *dev)
 {
 	list_for_each(ctx, &contexts, struct abi_context, all)
-		if (ctx->dev == dev)
+		if (ctx->dev == device_first(dev))
 			return true;
 	return false;
 }

@@ -63,14 +63,16 @@ int query_port_ex(struct ibv_context *context, uint8_t port_num, struct ibv_port
 {
 	struct abi_context *ctx = to_context(context);
 	int err = context_call(ctx, FAULT_query_port);
+	const struct ca_device *port;
 	struct ibv_port_attr full;
 
 	if (err < 0)
 		return -err;
-	if (port_num != CA_PORT)
+	port = device_port(ctx->dev, port_num);
+	if (!port)
 		return EINVAL;
 	runtime_enter(ctx->rt);
-	fill_port(ctx->dev, &full);
+	fill_port(port, &full);
 	runtime_leave(ctx->rt);
 	copy_out(attr, bytes, &full, sizeof(full));
 	return 0;
@@ -84,12 +86,13 @@ ABI_EXPORT int ibv_query_port(struct ibv_context *context, uint8_t port_num, str
 
 static int gid_entry(struct abi_context *ctx, uint32_t port_num, uint32_t index, struct ibv_gid_entry *entry)
 {
+	const struct ca_device *port = device_port(ctx->dev, port_num);
 	struct ca_gid gid;
 
-	if (port_num != CA_PORT || index >= CA_GIDS)
+	if (!port || index >= CA_GIDS)
 		return EINVAL;
 	runtime_enter(ctx->rt);
-	gid = ctx->dev->gid[index];
+	gid = port->gid[index];
 	runtime_leave(ctx->rt);
 	if (!gid.valid)
 		return ENODATA;
@@ -121,8 +124,8 @@ ABI_EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_
 
 	if (flags)
 		return -EINVAL;
-	for (uint32_t i = 0; i < CA_GIDS; i++) {
-		if (gid_entry(to_context(context), CA_PORT, i, &full))
+	for (uint32_t i = 0; i < to_context(context)->dev->ports * (uint32_t)CA_GIDS; i++) {
+		if (gid_entry(to_context(context), CA_PORT + i / CA_GIDS, i % CA_GIDS, &full))
 			continue;
 		if (n == max_entries)
 			return -EINVAL;
@@ -170,13 +173,13 @@ __asm__(".symver query_gid_type_33,ibv_query_gid_type@IBVERBS_PRIVATE_33");
 
 ABI_EXPORT int ibv_query_pkey(struct ibv_context *context, uint8_t port_num, int index, __be16 *pkey)
 {
-	struct abi_context *ctx = to_context(context);
+	const struct ca_device *port = device_port(to_context(context)->dev, port_num);
 
-	if (port_num != CA_PORT || index < 0 || index >= ctx->dev->pkeys) {
+	if (!port || index < 0 || index >= port->pkeys) {
 		errno = EINVAL;
 		return -1;
 	}
-	*pkey = htobe16(ctx->dev->pkey[index]);
+	*pkey = htobe16(port->pkey[index]);
 	return 0;
 }
 

@@ -1,0 +1,62 @@
+#include "cli/mad_file.h"
+
+#include "cli/cli.h"
+#include "cli/daemon.h"
+#include "control/connect.h"
+#include "fabric/page.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Its socket, or -1 with everything told. */
+static int open_at(const struct rundir *d, const char *node, struct mad_file *f, uint8_t secret[16])
+{
+	struct control_msg msg;
+	int fd = daemon_start(d, CONTROL_MADS, false), err = -ENODEV;
+
+	for (uint32_t i = 0; fd >= 0 && err == -ENODEV && i < PAGE_DEVICES; i++) {
+		msg = (struct control_msg){ .type = CTL_MAD_PORT, .device = i };
+		err = daemon_call(fd, &msg, node);
+	}
+	if (!err) {
+		memcpy(secret, msg.gid, sizeof(msg.gid));
+		f->seed_lid = (uint16_t)msg.c;
+		f->sa_lid = (uint16_t)msg.b;
+		return fd;
+	}
+	if (fd >= 0) {
+		close(fd);
+		cli_fail("weft fabric load FILE gives the network a fabric; weft-fabric(1)",
+			 err == -ENOENT ? "there is no fabric, or no host %s in it" : "weftd opens no port at %s", node);
+	}
+	return -1;
+}
+
+static int add_agent(const struct rundir *d, const struct control_agent *agent, const uint8_t secret[16], struct mad_file *f)
+{
+	struct control_msg msg = { .type = CTL_MAD_AGENT, .text_bytes = sizeof(*agent) };
+	int fd = daemon_start(d, CONTROL_COMMAND, false), err;
+
+	if (fd < 0)
+		return EXIT_FAILED;
+	memcpy(msg.gid, secret, sizeof(msg.gid));
+	err = connect_ask(fd, &msg, agent);
+	close(fd);
+	f->agent = msg.b;
+	return err ? cli_fail(NULL, "weftd registers no agent: %s", strerror(-err)) : EXIT_OK;
+}
+
+int mad_file_open(const struct rundir *d, const char *node, const struct control_agent *agent, struct mad_file *f)
+{
+	uint8_t secret[16];
+	int status;
+
+	f->fd = open_at(d, node, f, secret);
+	if (f->fd < 0)
+		return EXIT_FAILED;
+	status = add_agent(d, agent, secret, f);
+	if (status != EXIT_OK)
+		close(f->fd);
+	return status;
+}

@@ -1,0 +1,222 @@
+#include "control/sa_client.h"
+
+#include "control/clock.h"
+#include "control/message.h"
+#include "mgmt/sa_server.h"
+#include "wire/field.h"
+#include "wire/sa.h"
+#include "wire/sa_records.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Our choices. A transaction of version 1 ends by itself when the other side is silent. */
+enum { SEED_MS = 600000, TODAY_MS = 10000 };
+
+enum { HEAD = sizeof(struct control_mad), ROOM = HEAD + CONTROL_MAD_PIECE };
+
+#define SERIES_KEY 24, 0, 64
+
+struct control_agent sa_client_agent(uint8_t class_version)
+{
+	return (struct control_agent){ .mgmt_class = MAD_CLASS_SA, .class_version = class_version,
+				       .rmpp_version = class_version != SERIES_CLASS_VERSION, .oui = 0x1405 };
+}
+
+static int send_mad(int fd, uint32_t agent, uint16_t lid, uint32_t timeout_ms, const uint8_t mad[MAD_BYTES])
+{
+	/* QP1 and its Q_Key: IBA 3.9.4.3, 10.2.5 */
+	const struct control_mad head = { .agent = agent, .timeout_ms = timeout_ms, .total = MAD_BYTES, .qpn = 1,
+					  .qkey = 0x80010000u, .lid = lid };
+	const struct control_msg msg = { .type = CTL_MAD, .text_bytes = HEAD + MAD_BYTES };
+	char text[HEAD + MAD_BYTES];
+
+	memcpy(text, &head, HEAD);
+	memcpy(text + HEAD, mad, MAD_BYTES);
+	return message_send(fd, &msg, text, NULL, 0, 0);
+}
+
+/* The next piece of a datagram: its head and bytes in text. 0; -ETIMEDOUT: none until then. */
+static int receive(int fd, wtime until, struct control_mad *head, char text[ROOM], uint32_t *bytes)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	wtime at = clock_now();
+	uint64_t wait_ms = until <= at ? 0 : (until - at + WTIME_MS - 1) / WTIME_MS;
+	struct control_msg msg;
+	int n = poll(&p, 1, wait_ms > 60000 ? 60000 : (int)wait_ms), err;
+
+	if (n <= 0)
+		return n && errno != EINTR ? -errno : -ETIMEDOUT;
+	err = message_receive(fd, &msg, text, ROOM, NULL, NULL, 0);
+	if (err)
+		return err == -EAGAIN ? -ETIMEDOUT : -EIO;
+	if (msg.type != CTL_MAD || msg.text_bytes < HEAD)
+		return -ETIMEDOUT;
+	memcpy(head, text, HEAD);
+	*bytes = msg.text_bytes - HEAD;
+	return 0;
+}
+
+/* ---- class version 1 ---- */
+
+static int send_all(int fd, uint32_t agent, const struct sa_client_question *q, struct transaction *t, struct sa_client_answer *a)
+{
+	uint8_t mad[MAD_BYTES];
+	int err = 0;
+
+	while (!err && transaction_output(t, clock_now(), mad)) {
+		err = send_mad(fd, agent, q->lid, 0, mad);
+		a->sent++;
+	}
+	return err ? -EIO : 0;
+}
+
+static void hear(struct transaction *t, uint32_t tid, const struct control_mad *head, const uint8_t *data, uint32_t bytes,
+		 struct sa_client_answer *a)
+{
+	uint8_t mad[MAD_BYTES];
+
+	/* the upper half of the id is the agent's */
+	if (head->status || head->total != MAD_BYTES || bytes != MAD_BYTES || wire_get(data, 12, 0, 32) != tid)
+		return;
+	memcpy(mad, data, MAD_BYTES);
+	transaction_input(t, clock_now(), mad);
+	a->received++;
+}
+
+static int run(int fd, uint32_t agent, const struct sa_client_question *q, uint32_t tid, struct transaction *t,
+	       struct sa_client_answer *a)
+{
+	wtime ends = clock_now() + (q->timeout_ms ? q->timeout_ms : SEED_MS) * WTIME_MS;
+	struct control_mad head;
+	char text[ROOM];
+	uint32_t bytes;
+	int err = send_all(fd, agent, q, t, a);
+
+	while (!err && t->phase < TXN_DONE && clock_now() < ends) {
+		err = receive(fd, wtime_min(ends, transaction_deadline(t)), &head, text, &bytes);
+		if (!err)
+			hear(t, tid, &head, (const uint8_t *)text + HEAD, bytes, a);
+		else if (err == -ETIMEDOUT)
+			err = 0;
+		transaction_expire(t, clock_now());
+		if (!err)
+			err = send_all(fd, agent, q, t, a);
+	}
+	if (err)
+		return err;
+	return t->phase < TXN_DONE || (t->phase == TXN_FAILED && !t->status) ? -ETIMEDOUT : 0;
+}
+
+static int ask_seed(int fd, uint32_t agent, const struct sa_client_question *q, struct sa_client_answer *a)
+{
+	uint8_t head[SERIES_HEAD] = { MAD_BASE_VERSION, MAD_CLASS_SA, SERIES_CLASS_VERSION, q->method };
+	uint32_t tid = (uint32_t)clock_now();
+	struct transaction t;
+	int err;
+
+	if (q->method != TXN_GET_TABLE && q->method != TXN_GET_BULK && (q->method != TXN_CONFIG || !q->bytes))
+		return -EINVAL;
+	wire_put(head, tid, 12, 0, 32);
+	wire_put(head, q->attribute, 16, 0, 16);
+	wire_put(head, q->key, SERIES_KEY);
+	if (q->method == TXN_CONFIG)
+		transaction_configure(&t, &sa_live_config, clock_now(), head, q->records, q->bytes);
+	else
+		transaction_ask(&t, &sa_live_config, clock_now(), head, q->window);
+	err = run(fd, agent, q, tid, &t, a);
+	if (!err) {
+		a->status = t.status;
+		a->data = t.in.data;
+		a->bytes = t.status ? 0 : t.in.bytes;
+		t.in.data = NULL;
+	}
+	transaction_fini(&t);
+	return err;
+}
+
+/* ---- class version 2 ---- */
+
+/* Pieces of one datagram follow each other. */
+static int receive_whole(int fd, wtime ends, struct sa_client_answer *a, uint32_t *status)
+{
+	struct control_mad head = { 0 };
+	char text[ROOM];
+	uint32_t bytes, at = 0;
+	int err = 0;
+
+	while (!err && (!at || at < head.total)) {
+		err = receive(fd, ends, &head, text, &bytes);
+		if (err)
+			break;
+		if (head.at != at || head.total > CONTROL_MAD_MOST || bytes > head.total - at)
+			return -EIO;
+		if (!at)
+			a->data = malloc(head.total ? head.total : 1);
+		if (!a->data)
+			return -ENOMEM;
+		memcpy(a->data + at, text + HEAD, bytes);
+		at += bytes;
+	}
+	a->bytes = at;
+	*status = head.status;
+	a->received++;
+	return err;
+}
+
+static int ask_today(int fd, uint32_t agent, const struct sa_client_question *q, struct sa_client_answer *a)
+{
+	uint8_t mad[MAD_BYTES] = { MAD_BASE_VERSION, MAD_CLASS_SA, SA_CLASS_VERSION, q->method };
+	uint32_t status, timeout_ms = q->timeout_ms ? q->timeout_ms : TODAY_MS;
+	wtime ends = clock_now() + (timeout_ms + 2000) * WTIME_MS;	/* weftd says when the time is over */
+	int err;
+
+	if (q->method != SA_GET_TABLE)
+		return -EINVAL;
+	wire_put(mad, (uint32_t)clock_now(), 12, 0, 32);
+	wire_put(mad, q->attribute, 16, 0, 16);
+	wire_put(mad, q->key, SA_KEY);
+	err = send_mad(fd, agent, q->lid, timeout_ms, mad) ? -EIO : 0;
+	a->sent++;
+	if (!err)
+		err = receive_whole(fd, ends, a, &status);
+	if (!err && (status || a->bytes < SA_HEAD))
+		err = status == EINVAL || status == EPERM || status == EDQUOT ? -(int)status : -ETIMEDOUT;
+	if (err) {
+		free(a->data);
+		a->data = NULL;
+		return err;
+	}
+	a->status = (uint16_t)wire_get(a->data, 4, 0, 16);
+	a->record_bytes = (uint16_t)(8 * wire_get(a->data, SA_ATTRIBUTE_OFFSET));
+	a->bytes = a->status ? 0 : a->bytes - SA_HEAD;
+	memmove(a->data, a->data + SA_HEAD, a->bytes);
+	return 0;
+}
+
+int sa_client_ask(int fd, uint32_t agent, const struct sa_client_question *q, struct sa_client_answer *a)
+{
+	*a = (struct sa_client_answer){ .status = 0 };
+	if (q->class_version != SERIES_CLASS_VERSION && q->class_version != SA_CLASS_VERSION)
+		return -EINVAL;
+	return q->class_version == SERIES_CLASS_VERSION ? ask_seed(fd, agent, q, a) : ask_today(fd, agent, q, a);
+}
+
+int sa_client_call(int fd, uint32_t agent, uint16_t lid, uint32_t timeout_ms, uint8_t mad[MAD_BYTES])
+{
+	struct sa_client_answer a = { .status = 0 };
+	uint32_t status = 0;
+	int err = send_mad(fd, agent, lid, timeout_ms, mad) ? -EIO : 0;
+
+	if (!err)	/* weftd says when the time is over */
+		err = receive_whole(fd, clock_now() + (timeout_ms + 2000) * WTIME_MS, &a, &status);
+	if (!err && (status || a.bytes != MAD_BYTES))
+		err = -ETIMEDOUT;
+	if (!err)
+		memcpy(mad, a.data, MAD_BYTES);
+	free(a.data);
+	return err;
+}

@@ -1,0 +1,42 @@
+/* Questions to subnet administration by a file of management datagrams that a program has opened with weftd: the seed's protocol
+ * (mgmt/transaction.h) by class version 1, today's by class version 2. Blocks until there is an answer. */
+#ifndef WEFT_CONTROL_SA_CLIENT_H
+#define WEFT_CONTROL_SA_CLIENT_H
+
+#include "control/protocol.h"
+#include "wire/mad.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct sa_client_question {
+	uint8_t class_version;		/* 1 or 2 */
+	uint8_t method;			/* enum transaction_method; of version 2: SA_GET_TABLE */
+	uint16_t attribute, window;	/* window: 0: 64 */
+	uint16_t lid;			/* of the administration */
+	uint64_t key;			/* of version 2: the SM_Key */
+	const uint8_t *records;		/* borrowed: of a Config */
+	uint32_t bytes;
+	uint32_t timeout_ms;		/* of all; 0: ten minutes of version 1, ten seconds of version 2 */
+};
+
+struct sa_client_answer {
+	uint16_t status;		/* of the MAD; 0: data are the answer */
+	uint16_t record_bytes;		/* of version 2: AttributeOffset; else 0 */
+	uint8_t *data;			/* the caller's to free */
+	uint32_t bytes;
+	uint64_t sent, received;	/* packets; of version 2: whole datagrams */
+};
+
+/* How its agent is to be registered. */
+struct control_agent sa_client_agent(uint8_t class_version);
+
+/* fd: a connection of CONTROL_MADS, of which nothing else is read meanwhile. 0; -ETIMEDOUT; -EINVAL: no such question; -ENOMEM;
+ * -EIO: the connection has ended. */
+int sa_client_ask(int fd, uint32_t agent, const struct sa_client_question *q, struct sa_client_answer *a);
+
+/* One datagram of any class, with its head and a transaction id, to QP1 at a LID, and the answer in its place. As
+ * sa_client_ask. */
+int sa_client_call(int fd, uint32_t agent, uint16_t lid, uint32_t timeout_ms, uint8_t mad[MAD_BYTES]);
+
+#endif

@@ -1,0 +1,289 @@
+#include "mgmt/sa_server.h"
+
+#include "wire/field.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define METHOD 3, 0, 8
+#define TID 8, 0, 64
+#define ATTRIBUTE 16, 0, 16
+#define KEY 24, 0, 64
+
+enum { METHOD_RESPONSE = 0x80 };
+
+/* Our choice: 4 ms of flight, and 268 ms that an end may take. */
+const struct series_config sa_live_config = { .subnet_timeout = 10, .response_time = 16, .retries = SERIES_TRIES };
+
+/* Where a record begins in an answer, and by what it was asked for. */
+struct mark {
+	uint32_t offset, table, at;
+};
+
+struct sa_session {
+	struct list_node node;		/* sa_server.sessions */
+	struct transaction t;
+	uint16_t lid, attribute;
+	uint64_t tid;
+	struct sa_question question;
+	uint64_t version;		/* of the tables, when the answer was gathered last */
+	uint8_t *answer;		/* owned */
+	uint32_t bytes, room;
+	struct mark *mark;		/* owned: of each record */
+	uint32_t marks, marks_room;
+};
+
+void sa_server_init(struct sa_server *s, const struct series_config *c)
+{
+	*s = (struct sa_server){ .config = *c };
+	s->config.most = SA_CONFIG_BYTES;
+	list_init(&s->sessions);
+}
+
+static void session_free(struct sa_server *s, struct sa_session *n)
+{
+	list_remove(&n->node);
+	s->count--;
+	transaction_fini(&n->t);
+	free(n->answer);
+	free(n->mark);
+	free(n);
+}
+
+void sa_server_fini(struct sa_server *s)
+{
+	list_for_each_safe(n, &s->sessions, struct sa_session, node)
+		session_free(s, n);
+}
+
+/* ---- answers ---- */
+
+static uint64_t version_of(const struct sa_server *s)
+{
+	return (s->version ? s->version(s->arg) : 0) + (s->store ? s->store->changes : 0);
+}
+
+static bool grow(void **memory, uint32_t *room, uint32_t wanted, size_t each)
+{
+	uint32_t more = *room ? *room : 64;
+	void *grown;
+
+	if (wanted <= *room)
+		return true;
+	while (more < wanted)
+		more *= 2;
+	grown = realloc(*memory, more * each);
+	if (!grown)
+		return false;
+	*memory = grown;
+	*room = more;
+	return true;
+}
+
+static uint16_t append(struct sa_session *n, const struct mark *mark, bool has_head, uint16_t attribute, const uint8_t *record,
+		       uint32_t bytes)
+{
+	uint32_t head = has_head ? SA_BULK_HEAD : 0;
+
+	if (n->bytes + head + bytes > SA_ANSWER_BYTES)
+		return SA_TOO_MANY_RECORDS;
+	if (!grow((void **)&n->answer, &n->room, n->bytes + head + bytes, 1) ||
+	    !grow((void **)&n->mark, &n->marks_room, n->marks + 1, sizeof(*n->mark)))
+		return SA_NO_RESOURCES;
+	n->mark[n->marks++] = *mark;
+	if (has_head) {
+		wire_put(n->answer + n->bytes, attribute, 0, 0, 16);
+		wire_put(n->answer + n->bytes, bytes, 2, 0, 16);
+	}
+	memcpy(n->answer + n->bytes + head, record, bytes);
+	n->bytes += head + bytes;
+	return 0;
+}
+
+/* Adds the records of a table from `at` on. A status, 0: all are there. */
+static uint16_t gather_table(const struct sa_server *s, struct sa_session *n, uint32_t i, uint32_t at)
+{
+	const struct sa_table *table = &s->table[i];
+	uint8_t record[SA_RECORD_MOST];
+	struct mark mark = { n->bytes, i, at };
+	uint16_t status = 0;
+
+	while (!status && table->give(table->arg, &n->question, &at, record)) {
+		status = append(n, &mark, n->t.method == TXN_GET_BULK, table->attribute, record, table->record_bytes);
+		mark = (struct mark){ n->bytes, i, at };
+	}
+	return status;
+}
+
+static bool is_wanted(const struct sa_server *s, const struct sa_session *n, uint32_t i)
+{
+	return n->t.method == TXN_GET_BULK ? !s->table[i].is_apart : s->table[i].attribute == n->attribute;
+}
+
+static uint16_t gather(const struct sa_server *s, struct sa_session *n, uint32_t table, uint32_t at)
+{
+	uint16_t status = 0;
+	bool is_known = n->t.method == TXN_GET_BULK;
+
+	for (uint32_t i = 0; i < s->tables; i++)
+		is_known |= s->table[i].attribute == n->attribute;
+	if (!is_known)
+		return SA_REQUEST_INVALID;
+	for (uint32_t i = table; !status && i < s->tables; i++) {
+		if (is_wanted(s, n, i))
+			status = gather_table(s, n, i, i == table ? at : 0);
+	}
+	return status;
+}
+
+static void answer_table(const struct sa_server *s, wtime now, struct sa_session *n)
+{
+	uint16_t status;
+
+	n->version = version_of(s);
+	status = gather(s, n, 0, 0);
+	transaction_answer(&n->t, now, status, n->answer, status ? 0 : n->bytes, true);
+}
+
+/* The answer may have changed behind what was begun to be sent. What cannot be gathered anew stays as it was. */
+static void refresh(const struct sa_server *s, wtime now, struct sa_session *n)
+{
+	uint64_t version = version_of(s), sent = (uint64_t)n->t.out.sent * SERIES_DATA;
+	uint32_t first = n->marks;
+	struct mark from;
+
+	if (n->t.phase != TXN_SENDING || n->t.method == TXN_CONFIG || n->t.out.end || version == n->version)
+		return;
+	n->version = version;
+	while (first && n->mark[first - 1].offset >= sent)
+		first--;
+	if (first == n->marks)
+		return;
+	from = n->mark[first];
+	n->marks = first;
+	n->bytes = from.offset;
+	gather(s, n, from.table, from.at);
+	transaction_answer(&n->t, now, 0, n->answer, n->bytes, true);
+}
+
+static void answer_config(struct sa_server *s, wtime now, struct sa_session *n)
+{
+	uint32_t bytes = 0;
+	uint16_t status = 0;
+
+	n->answer = s->store ? sa_store_edit(s->store, n->question.key, n->t.in.data, n->t.in.bytes, &bytes) : NULL;
+	s->configs++;
+	if (s->store && !n->answer)
+		status = SA_NO_RESOURCES;
+	else if (!bytes)
+		status = SA_REQUEST_INVALID;
+	transaction_answer(&n->t, now, status, n->answer, bytes, true);
+}
+
+static void answer(struct sa_server *s, wtime now, struct sa_session *n)
+{
+	if (n->t.phase != TXN_PREPARING)
+		return;
+	if (n->t.method == TXN_CONFIG)
+		answer_config(s, now, n);
+	else
+		answer_table(s, now, n);
+}
+
+/* ---- sessions ---- */
+
+static struct sa_session *find(const struct sa_server *s, uint16_t lid, const uint8_t *mad)
+{
+	list_for_each(n, &s->sessions, struct sa_session, node) {
+		if (n->lid == lid && n->tid == wire_get(mad, TID) && (unsigned)n->t.method == (unsigned)wire_get(mad, METHOD))
+			return n;
+	}
+	return NULL;
+}
+
+/* Those that are over but for what may be repeated make room, the oldest first. */
+static bool make_place(struct sa_server *s, uint16_t lid)
+{
+	uint32_t of_one = 0;
+
+	list_for_each(n, &s->sessions, struct sa_session, node)
+		of_one += n->lid == lid;
+	if (s->count < SA_SESSIONS && of_one < SA_SESSIONS_OF_ONE)
+		return true;
+	list_for_each_safe(n, &s->sessions, struct sa_session, node) {
+		if (n->t.phase < TXN_DONE || (of_one >= SA_SESSIONS_OF_ONE && n->lid != lid))
+			continue;
+		session_free(s, n);
+		return true;
+	}
+	return false;
+}
+
+static struct sa_session *begin(struct sa_server *s, wtime now, uint16_t lid, const uint8_t *mad)
+{
+	struct sa_session *n;
+	struct transaction t;
+
+	if (!transaction_serve(&t, &s->config, now, mad))
+		return NULL;
+	n = make_place(s, lid) ? calloc(1, sizeof(*n)) : NULL;
+	if (!n) {
+		s->refused++;
+		transaction_fini(&t);
+		return NULL;
+	}
+	n->t = t;
+	n->lid = lid;
+	n->tid = wire_get(mad, TID);
+	n->attribute = (uint16_t)wire_get(mad, ATTRIBUTE);
+	n->question = (struct sa_question){ wire_get(mad, KEY), lid };
+	list_append(&s->sessions, &n->node);
+	s->count++;
+	s->asked++;
+	return n;
+}
+
+void sa_server_input(struct sa_server *s, wtime now, uint16_t lid, const uint8_t mad[MAD_BYTES])
+{
+	struct sa_session *n = find(s, lid, mad);
+
+	if (!n)
+		n = begin(s, now, lid, mad);
+	if (!n)
+		return;
+	transaction_input(&n->t, now, mad);
+	answer(s, now, n);
+}
+
+bool sa_server_output(struct sa_server *s, wtime now, uint16_t *lid, uint8_t mad[MAD_BYTES])
+{
+	list_for_each(n, &s->sessions, struct sa_session, node) {
+		refresh(s, now, n);
+		if (!transaction_output(&n->t, now, mad))
+			continue;
+		*lid = n->lid;
+		/* its turn comes again behind the others' */
+		list_remove(&n->node);
+		list_append(&s->sessions, &n->node);
+		return true;
+	}
+	return false;
+}
+
+void sa_server_expire(struct sa_server *s, wtime now)
+{
+	list_for_each_safe(n, &s->sessions, struct sa_session, node) {
+		transaction_expire(&n->t, now);
+		if (transaction_is_over(&n->t, now))
+			session_free(s, n);
+	}
+}
+
+wtime sa_server_deadline(const struct sa_server *s)
+{
+	wtime at = WTIME_NEVER;
+
+	list_for_each(n, &s->sessions, struct sa_session, node)
+		at = wtime_min(at, transaction_deadline(&n->t));
+	return at;
+}

@@ -1,0 +1,50 @@
+/* The side of the seed's subnet administration that answers (seed 001): many transactions at once (transaction.h), each of a
+ * requester's LID and transaction id, over tables of records (sa_store.h). Pure: MADs in, MADs out by turns, a deadline.
+ *
+ * An answer is gathered when it is asked for. When the tables change while it is sent, what was not begun to be sent is gathered
+ * anew: records that were sent stay as they were, those behind them are as they are now (RMP-09). A Config is done when all of it
+ * has come, at once, and never half of it (RMP-54, RMP-62). */
+#ifndef WEFT_MGMT_SA_SERVER_H
+#define WEFT_MGMT_SA_SERVER_H
+
+#include "base/list.h"
+#include "mgmt/sa_store.h"
+#include "mgmt/transaction.h"
+
+enum {
+	SA_TABLES = 16,
+	SA_SESSIONS = 64,		/* our choice: under way, or kept for what may be repeated */
+	SA_SESSIONS_OF_ONE = 8,		/* of one LID: our choice */
+	SA_ANSWER_BYTES = 8 << 20,	/* of an answer: our choice */
+	SA_CONFIG_BYTES = 1 << 20,	/* of a Config: our choice */
+};
+
+/* Of the administration in weftd and who asks it: times that programs which share processors keep. */
+extern const struct series_config sa_live_config;
+
+struct sa_session;
+
+struct sa_server {
+	struct series_config config;
+	struct sa_table table[SA_TABLES];
+	uint32_t tables;
+	struct sa_store *store;		/* borrowed: what Configs change; NULL: none do */
+	/* Grows with each change of what the tables give, besides the store's; NULL: nothing else changes. */
+	uint64_t (*version)(void *arg);
+	void *arg;
+	struct list sessions;
+	uint32_t count;
+	uint64_t asked, refused, configs;	/* refused: there was no place */
+};
+
+void sa_server_init(struct sa_server *s, const struct series_config *c);
+void sa_server_fini(struct sa_server *s);
+
+/* A MAD of this LID, of any bytes. */
+void sa_server_input(struct sa_server *s, wtime now, uint16_t lid, const uint8_t mad[MAD_BYTES]);
+/* The next MAD and whom it is for; false: none may go now. */
+bool sa_server_output(struct sa_server *s, wtime now, uint16_t *lid, uint8_t mad[MAD_BYTES]);
+void sa_server_expire(struct sa_server *s, wtime now);
+wtime sa_server_deadline(const struct sa_server *s);
+
+#endif

@@ -1,0 +1,324 @@
+/* A link is crossed once in a heavy sweep: NodeInfo over it tells what is at its other end. In a light one it is crossed when it
+ * has come up: it is initialised, or nothing was known of it. */
+#include "sm/discover.h"
+
+#include "sm/request.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROUNDS_MOST = 2 };	/* our choice: of a light sweep; then everybody is asked */
+
+static void ask(struct sm *s, enum sm_kind kind, uint32_t node, unsigned number, uint32_t modifier)
+{
+	request_add(s, &(struct sm_work){ .kind = (uint8_t)kind, .node = node, .number = (uint8_t)number, .modifier = modifier });
+}
+
+/* Of an adapter a way leads to each port by itself: here it is the first one that was found. */
+static void ask_ports(struct sm *s, uint32_t node)
+{
+	const struct net_node n = s->net.node[node];
+
+	if (n.type != NODE_SWITCH)
+		ask(s, WORK_PORT_INFO, node, n.number, n.number);
+	for (unsigned i = 0; n.type == NODE_SWITCH && i <= n.ports; i++)
+		ask(s, WORK_PORT_INFO, node, i, i);
+}
+
+static void ask_node(struct sm *s, uint32_t node)
+{
+	ask(s, WORK_DESCRIPTION, node, 0, 0);
+	if (net_is_switch(&s->net, node))
+		ask(s, WORK_SWITCH_INFO, node, 0, 0);
+	ask_ports(s, node);
+}
+
+/* ---- answers ---- */
+
+/* Where the answer to NodeInfo came from, beside what it says. */
+static void place(struct sm *s, const struct sm_work *w, uint32_t node, unsigned number)
+{
+	struct net_node *n = &s->net.node[node];
+	const struct net_node *from = &s->net.node[w->node];
+
+	n->is_seen = true;
+	n->is_here = true;
+	n->is_silent = false;
+	n->number = (uint8_t)number;
+	n->hops = 0;
+	n->path[0] = 0;
+	if (!w->number || from->hops >= SMP_HOPS_MOST)
+		return;
+	memcpy(n->path, from->path, from->hops + 1u);
+	n->hops = (uint8_t)(from->hops + 1);
+	n->path[n->hops] = w->number;
+}
+
+static void set_link(struct sm *s, const struct sm_work *w, uint32_t end)
+{
+	uint32_t from = net_port_index(&s->net, w->node, w->number);
+
+	s->has_changed |= s->net.port[from].peer != end;
+	net_link(&s->net, from, end);
+	s->net.port[from].is_crossed = s->net.port[end].is_crossed = true;
+}
+
+void discover_node_info(struct sm *s, wtime now, const struct sm_work *w, const uint8_t *data)
+{
+	struct smp_node_info info;
+	bool is_seen, is_first = !s->net.nodes;
+	uint32_t end;
+	int node;
+
+	(void)now;
+	if (!data)
+		return;
+	smp_node_info_get(&info, data);
+	node = net_node(&s->net, &info);
+	if (node < 0) {
+		s->has_failed = true;
+		return;
+	}
+	end = net_port_index(&s->net, (uint32_t)node, info.node_type == NODE_SWITCH ? 0 : info.local_port);
+	if (net_set_guid(&s->net, end, info.port_guid))
+		s->has_failed = true;
+	if (is_first || (!w->number && s->net.own == PORT_NONE))
+		s->net.own = end;
+	/* a cable that leads back to where it begins */
+	if (w->number && (!info.local_port || net_port_index(&s->net, (uint32_t)node, info.local_port) ==
+			  net_port_index(&s->net, w->node, w->number)))
+		return;
+	/* where the manager runs no other way leads to, and is not to be sought */
+	is_seen = s->net.node[node].is_seen || (w->number && (uint32_t)node == s->net.owner[s->net.own]);
+	memcpy(s->net.node[node].info, data, SMP_DATA_BYTES);
+	if (w->number)
+		set_link(s, w, net_port_index(&s->net, (uint32_t)node, info.local_port));
+	/* another port of an adapter */
+	if (is_seen && w->number && info.node_type != NODE_SWITCH)
+		ask(s, WORK_PORT_INFO, (uint32_t)node, info.local_port, info.local_port);
+	if (is_seen || (w->number && !s->is_heavy && s->net.node[node].is_here && info.node_type == NODE_SWITCH))
+		return;
+	place(s, w, (uint32_t)node, info.local_port);
+	ask_node(s, (uint32_t)node);
+}
+
+void discover_description(struct sm *s, wtime now, const struct sm_work *w, const uint8_t *data)
+{
+	if (data)
+		memcpy(s->net.node[w->node].description, data, SMP_DATA_BYTES);
+}
+
+/* A switch that was reset forwards nothing: what was written into it is to be written again. */
+static void judge_tables(struct sm *s, struct net_node *n, const struct smp_switch_info *was, const struct smp_switch_info *is)
+{
+	if (was->linear_top == is->linear_top)
+		return;
+	s->has_changed = true;
+	net_node_forget_tables(n);
+}
+
+void discover_switch_info(struct sm *s, wtime now, const struct sm_work *w, const uint8_t *data)
+{
+	struct net_node *n = &s->net.node[w->node];
+	struct smp_switch_info was, is;
+
+	if (!data)
+		return;
+	smp_switch_info_get(&was, n->switch_info);
+	smp_switch_info_get(&is, data);
+	judge_tables(s, n, &was, &is);
+	memcpy(n->switch_info, data, SMP_DATA_BYTES);
+	if (is.port_state_change && !s->is_heavy) {
+		/* it is to be cleared */
+		s->has_changed = true;
+		ask_ports(s, w->node);
+	}
+}
+
+/* The port has a link that works, by which others are reached. */
+static bool leads(const struct sm *s, uint32_t port, const struct smp_port_info *info)
+{
+	uint32_t node = s->net.owner[port];
+
+	if (net_is_switch(&s->net, node) ? !net_port_number(&s->net, port) : port != s->net.own)
+		return false;
+	return info->phys_state == PHYS_LINK_UP && info->state >= PORT_INIT && s->net.node[node].hops < SMP_HOPS_MOST - 1;
+}
+
+static void look_at_link(struct sm *s, uint32_t port, const struct smp_port_info *info)
+{
+	struct net_port *p = &s->net.port[port];
+	bool is_fresh = s->is_heavy || p->peer == PORT_NONE || info->state == PORT_INIT;
+
+	if (info->state == PORT_DOWN && net_port_number(&s->net, port)) {
+		s->has_changed |= p->peer != PORT_NONE;
+		net_unlink(&s->net, port);
+		return;
+	}
+	if (is_fresh && !p->is_crossed && leads(s, port, info))
+		ask(s, WORK_NODE_INFO, s->net.owner[port], net_port_number(&s->net, port), 0);
+}
+
+void discover_port_info(struct sm *s, wtime now, const struct sm_work *w, const uint8_t *data)
+{
+	uint32_t port = net_port_index(&s->net, w->node, w->number);
+	struct net_port *p = &s->net.port[port];
+	struct smp_port_info info;
+
+	if (!data)
+		return;
+	smp_port_info_get(&info, data);
+	s->has_changed |= !p->is_known || info.state == PORT_INIT;
+	memcpy(p->info, data, SMP_DATA_BYTES);
+	p->is_known = true;
+	if (!p->pkeys)
+		ask(s, WORK_PKEYS, w->node, w->number, net_is_switch(&s->net, w->node) ? (uint32_t)w->number << 16 : 0);
+	if (net_is_end(&s->net, port)) {
+		p->is_sm = false;
+		/* its link was down: it has forgotten its groups, and others have forgotten it */
+		p->is_new |= info.state == PORT_INIT;
+		if (info.capabilities & CAPABLE_SM && port != s->net.own)
+			ask(s, WORK_SM_INFO, w->node, w->number, 0);
+	}
+	look_at_link(s, port, &info);
+}
+
+void discover_pkeys(struct sm *s, wtime now, const struct sm_work *w, const uint8_t *data)
+{
+	struct net_port *p = &s->net.port[net_port_index(&s->net, w->node, w->number)];
+
+	if (!data)
+		return;
+	if (!p->pkeys)
+		p->pkeys = calloc(NET_PKEYS, sizeof(*p->pkeys));
+	if (!p->pkeys)
+		s->has_failed = true;
+	for (unsigned i = 0; p->pkeys && i < NET_PKEYS; i++)
+		p->pkeys[i] = (uint16_t)(data[2 * i] << 8 | data[2 * i + 1]);
+}
+
+/* A table of which a block could not be read is written wholly. */
+void discover_lft(struct sm *s, wtime now, const struct sm_work *w, const uint8_t *data)
+{
+	struct net_node *n = &s->net.node[w->node];
+
+	if (data && net_reserve_lft(n, (w->modifier + 1) * LFT_BLOCK))
+		memcpy(n->lft + w->modifier * LFT_BLOCK, data, LFT_BLOCK);
+	else
+		n->is_stale = true;
+}
+
+/* ---- sweeps ---- */
+
+void discover_tables(struct sm *s)
+{
+	for (uint32_t n = 0; n < s->net.nodes; n++) {
+		const struct net_node *node = &s->net.node[n];
+		struct smp_switch_info info;
+
+		if (!node->is_here || node->type != NODE_SWITCH || node->lft || node->is_stale)
+			continue;
+		smp_switch_info_get(&info, node->switch_info);
+		if (!info.linear_top || info.linear_top >= LIDS)
+			continue;
+		for (uint32_t block = 0; block <= info.linear_top / (uint32_t)LFT_BLOCK; block++)
+			ask(s, WORK_LFT, n, 0, block);
+	}
+}
+
+void discover_all(struct sm *s)
+{
+	s->others = 0;
+	for (uint32_t n = 0; n < s->net.nodes; n++)
+		s->net.node[n].is_seen = s->net.node[n].is_silent = false;
+	for (uint32_t p = 0; p < s->net.ports; p++)
+		s->net.port[p].is_crossed = false;
+	ask(s, WORK_NODE_INFO, s->net.nodes ? s->net.owner[s->net.own] : 0, 0, 0);
+}
+
+void discover_changes(struct sm *s)
+{
+	for (uint32_t p = 0; p < s->net.ports; p++) {
+		s->net.port[p].is_crossed = false;
+		if (s->net.port[p].is_sm || s->net.port[p].is_asked)
+			discover_port(s, p);
+		s->net.port[p].is_asked = false;
+	}
+	for (uint32_t n = 0; n < s->net.nodes; n++) {
+		s->net.node[n].is_seen = s->net.node[n].is_silent = false;
+		if (s->net.node[n].is_here && net_is_switch(&s->net, n))
+			ask(s, WORK_SWITCH_INFO, n, 0, 0);
+	}
+	/* two adapters with a link between them have no switch to ask */
+	if (s->net.nodes && !net_is_switch(&s->net, s->net.owner[s->net.own]))
+		ask_ports(s, s->net.owner[s->net.own]);
+}
+
+void discover_port(struct sm *s, uint32_t port)
+{
+	uint32_t node = s->net.owner[port];
+
+	if (!s->net.node[node].is_here)
+		return;
+	ask(s, WORK_DESCRIPTION, node, 0, 0);
+	ask(s, WORK_PORT_INFO, node, net_port_number(&s->net, port), net_port_number(&s->net, port));
+}
+
+/* What was not found again is not there any more: a node that did not answer, a link that did not lead there. */
+static void forget_unseen(struct sm *s)
+{
+	for (uint32_t port = 0; port < s->net.ports; port++) {
+		const struct net_port *p = &s->net.port[port];
+
+		if (p->peer == PORT_NONE || (p->is_crossed && s->net.node[s->net.owner[port]].is_seen))
+			continue;
+		net_unlink(&s->net, port);
+		s->has_changed = true;
+	}
+}
+
+/* Those that did not answer a light sweep, and that there is a way to as before, or another one. */
+static uint32_t ask_silent(struct sm *s)
+{
+	uint32_t silent = 0;
+
+	for (uint32_t n = 0; n < s->net.nodes; n++) {
+		if (!s->net.node[n].is_silent || !s->net.node[n].is_here)
+			continue;
+		s->net.node[n].is_silent = false;
+		silent++;
+		if (net_is_switch(&s->net, n))
+			ask(s, WORK_SWITCH_INFO, n, 0, 0);
+		else
+			ask_ports(s, n);
+	}
+	return silent;
+}
+
+static bool any_is_silent(const struct sm *s)
+{
+	for (uint32_t n = 0; n < s->net.nodes; n++) {
+		if (s->net.node[n].is_silent && s->net.node[n].is_here)
+			return true;
+	}
+	return false;
+}
+
+bool discover_end(struct sm *s)
+{
+	if (s->net.own == PORT_NONE)
+		return false;
+	if (s->is_heavy)
+		forget_unseen(s);
+	net_find_ways(&s->net);
+	s->has_failed |= s->is_heavy && any_is_silent(s);
+	/* who is silent and gone is no failure */
+	if (s->is_heavy || !ask_silent(s))
+		return false;
+	if (s->rounds++ < ROUNDS_MOST)
+		return true;
+	request_drop_all(s);
+	s->heavy_is_due = s->is_due = true;
+	return false;
+}

@@ -1,0 +1,168 @@
+#include "sm/lids.h"
+
+#include "sm/request.h"
+
+#include <errno.h>
+#include <string.h>
+
+uint32_t lids_end(const struct sm *s)
+{
+	uint32_t end = LIDS;
+
+	for (uint32_t n = 0; n < s->net.nodes; n++) {
+		struct smp_switch_info info;
+
+		if (!s->net.node[n].is_here || !net_is_switch(&s->net, n))
+			continue;
+		smp_switch_info_get(&info, s->net.node[n].switch_info);
+		/* one that has not said yet what it can has said 0 */
+		if (info.linear_cap && info.linear_cap < end)
+			end = info.linear_cap;
+	}
+	return end;
+}
+
+static unsigned count_of(const struct sm *s, uint32_t port)
+{
+	return net_is_switch(&s->net, s->net.owner[port]) ? 1 : 1u << (s->config.lmc & LMC_MOST);
+}
+
+static bool is_free(const struct sm *s, uint32_t lid, unsigned count, uint32_t end)
+{
+	if (!lid || lid & (count - 1) || lid + count > end)
+		return false;
+	for (unsigned i = 0; i < count; i++) {
+		if (s->net.by_lid[lid + i])
+			return false;
+	}
+	return true;
+}
+
+static void give(struct sm *s, uint32_t port, uint32_t lid)
+{
+	for (unsigned i = 0; i < count_of(s, port); i++)
+		s->net.by_lid[lid + i] = port + 1;
+	if (s->net.port[port].lid != lid)
+		s->net.lids_changed++;
+	s->net.port[port].lid = (uint16_t)lid;
+}
+
+static void take(struct sm *s, uint32_t port)
+{
+	uint32_t lid = s->net.port[port].lid;
+
+	for (unsigned i = 0; lid && i < count_of(s, port); i++)
+		s->net.by_lid[lid + i] = 0;
+	s->net.port[port].lid = 0;
+}
+
+/* LIDs of an earlier life's ports that have not been seen yet stay free as long as there are others. */
+static bool is_for_all(const struct sm *s, uint32_t lid, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++) {
+		if (s->net.is_kept[lid + i])
+			return false;
+	}
+	return true;
+}
+
+/* Of ports that are gone, all at once. */
+static bool take_from_the_gone(struct sm *s)
+{
+	bool any = memchr(s->net.is_kept, 1, LIDS) != NULL;
+
+	memset(s->net.is_kept, 0, LIDS);
+	for (uint32_t port = 0; port < s->net.ports; port++) {
+		if (!s->net.port[port].lid || net_is_here(&s->net, port))
+			continue;
+		take(s, port);
+		any = true;
+	}
+	return any;
+}
+
+static uint32_t find_free(const struct sm *s, unsigned count, uint32_t end, uint32_t *from)
+{
+	uint32_t lid = (*from + count - 1) & ~(count - 1);
+
+	while (lid + count <= end && !(is_free(s, lid, count, end) && is_for_all(s, lid, count)))
+		lid += count;
+	*from = lid;
+	return lid + count <= end ? lid : 0;
+}
+
+/* One that it had or has, if nobody else has it. */
+static bool give_own(struct sm *s, uint32_t port, uint32_t end)
+{
+	uint32_t kept = guid_map_find(&s->net.kept, s->net.port[port].guid);
+	struct smp_port_info info;
+
+	smp_port_info_get(&info, s->net.port[port].info);
+	if (kept != UINT32_MAX && is_free(s, kept, count_of(s, port), end))
+		give(s, port, kept);
+	else if (is_free(s, info.lid, count_of(s, port), end))
+		give(s, port, info.lid);
+	else
+		return false;
+	return true;
+}
+
+static int give_any(struct sm *s, uint32_t end)
+{
+	uint32_t from[2] = { 1, 1 };
+
+	for (uint32_t port = 0; port < s->net.ports; port++) {
+		unsigned count = count_of(s, port);
+		uint32_t lid;
+
+		if (s->net.port[port].lid || !net_is_here(&s->net, port))
+			continue;
+		lid = find_free(s, count, end, &from[count > 1]);
+		if (!lid && take_from_the_gone(s)) {
+			from[0] = from[1] = 1;
+			lid = find_free(s, count, end, &from[count > 1]);
+		}
+		if (!lid)
+			return -E2BIG;
+		give(s, port, lid);
+	}
+	return 0;
+}
+
+int lids_assign(struct sm *s)
+{
+	uint32_t end = lids_end(s);
+
+	for (uint32_t port = 0; port < s->net.ports; port++) {
+		uint32_t lid = s->net.port[port].lid;
+
+		/* a switch that came since can forward fewer */
+		if (lid && lid + count_of(s, port) > end)
+			take(s, port);
+		if (!s->net.port[port].lid && net_is_here(&s->net, port))
+			give_own(s, port, end);
+	}
+	return give_any(s, end);
+}
+
+int sm_keep_lid(struct sm *s, uint64_t guid, uint16_t lid)
+{
+	if (!guid || !lid || lid >= LIDS)
+		return -EINVAL;
+	s->net.is_kept[lid] = true;
+	return guid_map_put(&s->net.kept, guid, lid);
+}
+
+bool sm_kept_lid(const struct sm *s, uint32_t *cursor, uint64_t *guid, uint16_t *lid)
+{
+	while (*cursor < s->net.ports) {
+		const struct net_port *p = &s->net.port[(*cursor)++];
+
+		if (!p->lid)
+			continue;
+		*guid = p->guid;
+		*lid = p->lid;
+		return true;
+	}
+	return false;
+}

@@ -1,0 +1,14 @@
+/* LIDs of end ports: 2^LMC each, of a switch one. A port keeps the one that it has had: with this manager, in the manager's
+ * earlier life, or by itself, where nobody else has it. LIDs of ports that are gone are given away when no others are left. */
+#ifndef WEFT_SM_LIDS_H
+#define WEFT_SM_LIDS_H
+
+#include "sm/sm.h"
+
+/* 0; -E2BIG: a port has none, as there are no more. */
+int lids_assign(struct sm *s);
+
+/* LIDs that switches can forward: above the highest unicast one that may be used. */
+uint32_t lids_end(const struct sm *s);
+
+#endif

@@ -1,0 +1,291 @@
+#include "sm/net.h"
+
+#include "base/array.h"
+#include "fabric/fabric.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+int net_init(struct net *s)
+{
+	*s = (struct net){ .own = PORT_NONE };
+	s->by_lid = calloc(LIDS, sizeof(*s->by_lid));
+	s->is_kept = calloc(LIDS, 1);
+	return s->by_lid && s->is_kept ? 0 : -ENOMEM;
+}
+
+void net_fini(struct net *s)
+{
+	for (uint32_t n = 0; n < s->nodes; n++) {
+		free(s->node[n].lft);
+		free(s->node[n].mft);
+	}
+	for (uint32_t p = 0; p < s->ports; p++)
+		free(s->port[p].pkeys);
+	free(s->node);
+	free(s->port);
+	free(s->owner);
+	free(s->by_lid);
+	free(s->is_kept);
+	free(s->by_node.place);
+	free(s->by_port.place);
+	free(s->kept.place);
+	memset(s, 0, sizeof(*s));
+}
+
+/* ---- GUIDs ---- */
+
+static struct guid_place *find_place(const struct guid_map *m, uint64_t guid)
+{
+	/* by the golden ratio, as GUIDs are often counted */
+	uint32_t at = (uint32_t)((guid * 0x9e3779b97f4a7c15u) >> 32) & (m->places - 1);
+
+	while (m->place[at].number && m->place[at].guid != guid)
+		at = (at + 1) & (m->places - 1);
+	return &m->place[at];
+}
+
+uint32_t guid_map_find(const struct guid_map *m, uint64_t guid)
+{
+	return m->places ? find_place(m, guid)->number - 1 : UINT32_MAX;
+}
+
+static int grow(struct guid_map *m)
+{
+	struct guid_map larger = { .places = m->places ? 2 * m->places : 64, .used = m->used };
+
+	larger.place = calloc(larger.places, sizeof(*larger.place));
+	if (!larger.place)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < m->places; i++) {
+		if (m->place[i].number)
+			*find_place(&larger, m->place[i].guid) = m->place[i];
+	}
+	free(m->place);
+	*m = larger;
+	return 0;
+}
+
+int guid_map_put(struct guid_map *m, uint64_t guid, uint32_t number)
+{
+	struct guid_place *p;
+
+	if (2 * m->used >= m->places && grow(m))
+		return -ENOMEM;
+	p = find_place(m, guid);
+	m->used += !p->number;
+	*p = (struct guid_place){ .guid = guid, .number = number + 1 };
+	return 0;
+}
+
+/* ---- nodes ---- */
+
+static int reserve(struct net *s, unsigned ports)
+{
+	if (s->nodes == NET_NODES || s->ports + ports > NET_PORTS_MOST)
+		return -E2BIG;
+	if (array_reserve(&s->node, &s->nodes_room, s->nodes + 1, sizeof(*s->node)) ||
+	    array_reserve(&s->port, &s->ports_room, s->ports + ports, sizeof(*s->port)))
+		return -ENOMEM;
+	return array_reserve(&s->owner, &s->owners_room, s->ports + ports, sizeof(*s->owner));
+}
+
+static int add(struct net *s, const struct smp_node_info *info)
+{
+	struct net_node *n;
+	int err = reserve(s, info->ports + 1u);
+
+	if (!err)
+		err = guid_map_put(&s->by_node, info->node_guid, s->nodes);
+	if (err)
+		return err;
+	n = &s->node[s->nodes];
+	*n = (struct net_node){ .guid = info->node_guid, .type = info->node_type, .ports = info->ports,
+				   .first_port = s->ports };
+	for (unsigned i = 0; i <= info->ports; i++) {
+		s->port[s->ports] = (struct net_port){ .peer = PORT_NONE, .is_new = true };
+		s->owner[s->ports++] = s->nodes;
+	}
+	return (int)s->nodes++;
+}
+
+int net_node(struct net *s, const struct smp_node_info *info)
+{
+	uint32_t at = guid_map_find(&s->by_node, info->node_guid);
+
+	if (info->node_type < NODE_CA || info->node_type > NODE_ROUTER || !info->node_guid || info->ports > NODE_PORTS ||
+	    (info->node_type != NODE_SWITCH && (!info->local_port || info->local_port > info->ports)) ||
+	    info->local_port > info->ports)
+		return -EINVAL;
+	if (at == UINT32_MAX)
+		return add(s, info);
+	return s->node[at].type == info->node_type && s->node[at].ports == info->ports ? (int)at : -EINVAL;
+}
+
+int net_set_guid(struct net *s, uint32_t port, uint64_t guid)
+{
+	if (s->port[port].guid == guid)
+		return 0;
+	s->port[port].guid = guid;
+	return guid_map_put(&s->by_port, guid, port);
+}
+
+bool net_is_here(const struct net *s, uint32_t port)
+{
+	const struct net_port *p = &s->port[port];
+
+	if (!net_is_end(s, port) || !p->is_known || !p->guid || !s->node[s->owner[port]].is_here)
+		return false;
+	return net_is_switch(s, s->owner[port]) || p->peer != PORT_NONE || port == s->own;
+}
+
+uint32_t net_port_of_lid(const struct net *s, uint32_t lid)
+{
+	return lid < LIDS ? s->by_lid[lid] - 1 : PORT_NONE;
+}
+
+/* ---- links ---- */
+
+void net_unlink(struct net *s, uint32_t port)
+{
+	uint32_t peer = s->port[port].peer;
+
+	s->port[port].peer = PORT_NONE;
+	if (peer != PORT_NONE)
+		s->port[peer].peer = PORT_NONE;
+}
+
+void net_link(struct net *s, uint32_t a, uint32_t b)
+{
+	if (s->port[a].peer == b)
+		return;
+	net_unlink(s, a);
+	net_unlink(s, b);
+	s->port[a].peer = b;
+	s->port[b].peer = a;
+}
+
+bool net_reserve_lft(struct net_node *n, uint32_t lids)
+{
+	uint8_t *lft;
+
+	if (n->lft_entries >= lids)
+		return true;
+	lft = realloc(n->lft, lids);
+	if (!lft)
+		return false;
+	memset(lft + n->lft_entries, LFT_NONE, lids - n->lft_entries);
+	n->lft = lft;
+	n->lft_entries = lids;
+	return true;
+}
+
+void net_node_forget_tables(struct net_node *n)
+{
+	free(n->lft);
+	free(n->mft);
+	n->lft = NULL;
+	n->mft = NULL;
+	n->lft_entries = n->mft_entries = 0;
+	n->is_stale = false;
+}
+
+void net_forget_tables(struct net *s)
+{
+	for (uint32_t n = 0; n < s->nodes; n++)
+		net_node_forget_tables(&s->node[n]);
+}
+
+uint8_t net_write_way(const struct net *s, uint32_t node, unsigned number, uint8_t path[SMP_HOPS_MOST + 1])
+{
+	const struct net_node *n = &s->node[node], *last;
+	uint32_t peer = net_is_switch(s, node) || !number || number > n->ports ? PORT_NONE :
+			s->port[net_port_index(s, node, number)].peer;
+
+	last = peer == PORT_NONE ? n : &s->node[s->owner[peer]];
+	if (number == n->number || last->type != NODE_SWITCH || last->hops >= SMP_HOPS_MOST)
+		last = n;
+	memcpy(path, last->path, last->hops + 1u);
+	if (last == n)
+		return n->hops;
+	path[last->hops + 1] = (uint8_t)net_port_number(s, peer);
+	return (uint8_t)(last->hops + 1);
+}
+
+static void forget_links(struct net *s, uint32_t node)
+{
+	const struct net_node *n = &s->node[node];
+
+	for (unsigned i = 0; i <= n->ports; i++) {
+		net_unlink(s, n->first_port + i);
+		s->port[n->first_port + i].is_known = false;
+		s->port[n->first_port + i].is_sm = false;
+	}
+	/* it may be switched off */
+	net_node_forget_tables(&s->node[node]);
+}
+
+/* The way to a node by a port of one that has a way. */
+static void lead(struct net *s, uint32_t from, unsigned number, uint32_t to)
+{
+	const struct net_node *a = &s->node[from];
+	struct net_node *b = &s->node[s->owner[to]];
+
+	b->is_here = true;
+	b->hops = (uint8_t)(a->hops + 1);
+	b->number = (uint8_t)net_port_number(s, to);
+	memcpy(b->path, a->path, a->hops + 1u);
+	b->path[b->hops] = (uint8_t)number;
+}
+
+/* By breadth. The order of the search is kept in no memory but the nodes' own hops: a pass for each number of hops. */
+static bool step(struct net *s, unsigned hops)
+{
+	uint32_t own = s->owner[s->own];
+	bool any = false;
+
+	for (uint32_t n = 0; n < s->nodes; n++) {
+		const struct net_node *node = &s->node[n];
+
+		if (!node->is_here || node->hops != hops || (n != own && node->type != NODE_SWITCH))
+			continue;
+		for (unsigned i = 1; i <= node->ports; i++) {
+			uint32_t peer = s->port[node->first_port + i].peer;
+
+			if (peer == PORT_NONE || s->node[s->owner[peer]].is_here ||
+			    (n == own && node->type != NODE_SWITCH && node->first_port + i != s->own))
+				continue;
+			lead(s, n, i, peer);
+			any = true;
+		}
+	}
+	return any;
+}
+
+void net_find_ways(struct net *s)
+{
+	for (uint32_t n = 0; n < s->nodes; n++)
+		s->node[n].is_here = n == s->owner[s->own];
+	for (unsigned hops = 0; hops < SMP_HOPS_MOST && step(s, hops);)
+		hops++;
+	for (uint32_t n = 0; n < s->nodes; n++) {
+		if (!s->node[n].is_here)
+			forget_links(s, n);
+	}
+}
+
+bool net_way_leads(const struct net *s, uint32_t node)
+{
+	const struct net_node *n = &s->node[node];
+	uint32_t at = s->owner[s->own];
+
+	for (unsigned hop = 1; hop <= n->hops; hop++) {
+		uint32_t peer = n->path[hop] > s->node[at].ports ? PORT_NONE : s->port[net_port_index(s, at, n->path[hop])].peer;
+
+		if (peer == PORT_NONE)
+			return false;
+		at = s->owner[peer];
+	}
+	return at == node;
+}

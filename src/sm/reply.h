@@ -1,0 +1,12 @@
+/* Datagrams that answer others, or tell something, in the order in which they are to be sent. */
+#ifndef WEFT_SM_REPLY_H
+#define WEFT_SM_REPLY_H
+
+#include "sm/sm.h"
+
+enum { REPLIES_MOST = 256 };	/* our choice: that wait to be sent; of more, nobody hears */
+
+/* A copy of the letter with so many bytes of data, which the caller fills; NULL: there is no room. */
+uint8_t *reply_add(struct sm *s, const struct mad_letter *letter, uint32_t bytes);
+
+#endif

@@ -1,0 +1,382 @@
+/* Paths between two ports: as the tables lead, with the MTU and the rate that every link of the way has, and what is asked for
+ * by selectors (IBA 15.2.5.16). With an LMC a pair has several: first those whose LIDs have the same path bits, which may use
+ * other switches (preference 0), then the others. */
+#include "sm/sa_query.h"
+
+#include "fabric/speed.h"
+#include "fabric/walk.h"
+#include "sm/routing.h"
+#include "wire/field.h"
+
+#include <string.h>
+
+enum {
+	WAY_MOST = SWITCHES_MOST + 1,	/* links */
+	LIFE_TIME = 18,			/* PacketLifeTime: 4.096 us * 2^18, as OpenSM's */
+	REVERSIBLE = 0x80,
+};
+
+/* 15.2.5.16, table 207: the selector before an MTU, a rate, a time */
+enum selector { GREATER, LESS, EXACTLY, LARGEST };
+
+/* Components of PathRecord (table 205), in the order of the mask */
+enum path_component {
+	PATH_DGID = 2, PATH_SGID, PATH_DLID, PATH_SLID, PATH_NUMBER = 12, PATH_PKEY, PATH_SL = 15, PATH_MTU_SELECTOR, PATH_MTU,
+	PATH_RATE_SELECTOR, PATH_RATE, PATH_LIFE_SELECTOR, PATH_LIFE,
+};
+/* and of MultiPathRecord (table 208) */
+enum multi_component {
+	MULTI_NUMBER = 6, MULTI_PKEY, MULTI_SL = 9, MULTI_MTU_SELECTOR, MULTI_MTU, MULTI_RATE_SELECTOR, MULTI_RATE,
+	MULTI_LIFE_SELECTOR, MULTI_LIFE,
+};
+
+struct choice {
+	bool is_made;
+	uint8_t selector, value;
+};
+
+struct path_query {
+	struct sa_query *q;
+	struct choice mtu, rate, life;
+	bool has_pkey, has_sl, is_multi;
+	uint16_t pkey;
+	uint8_t sl;
+	uint16_t slid, dlid;		/* 0: any */
+	uint32_t most;			/* paths of a pair */
+};
+
+/* ---- rates ---- */
+
+/* Table 207, and of IBA 1.5 the rates of HDR and NDR */
+static const struct {
+	uint8_t rate;
+	uint32_t mbps;
+} rates[] = {
+	{ 2, 2500 }, { 5, 5000 }, { 3, 10000 }, { 11, 14000 }, { 6, 20000 }, { 15, 25000 }, { 19, 28000 }, { 4, 30000 },
+	{ 7, 40000 }, { 20, 50000 }, { 12, 56000 }, { 8, 60000 }, { 9, 80000 }, { 16, 100000 }, { 13, 112000 }, { 10, 120000 },
+	{ 14, 168000 }, { 17, 200000 }, { 18, 300000 }, { 21, 400000 }, { 22, 600000 }, { 23, 800000 }, { 24, 1200000 },
+};
+
+enum { RATES = sizeof(rates) / sizeof(rates[0]) };
+
+uint32_t sa_rate_mbps(uint8_t rate)
+{
+	for (unsigned i = 0; i < RATES; i++) {
+		if (rates[i].rate == rate)
+			return rates[i].mbps;
+	}
+	return 0;
+}
+
+/* Of PortInfo (14.2.5.6), these alone: a path looks at each port of its way */
+#define INFO_WIDTH_ACTIVE 31, 0, 8
+#define INFO_SPEED_ACTIVE 35, 0, 4
+#define INFO_MTU_CAP 41, 4, 4
+#define INFO_EXT_ACTIVE 62, 0, 4
+
+/* Of a lane, as rates count: with what encodes the data. */
+static uint32_t lane_mbps(enum link_speed speed)
+{
+	static const uint32_t mbps[SPEEDS] = {
+		[SPEED_SDR] = 2500, [SPEED_DDR] = 5000, [SPEED_QDR] = 10000, [SPEED_FDR10] = 10000, [SPEED_FDR] = 14000,
+		[SPEED_EDR] = 25000, [SPEED_HDR] = 50000, [SPEED_NDR] = 100000, [SPEED_XDR] = 200000,
+	};
+
+	return speed < SPEEDS ? mbps[speed] : 0;
+}
+
+uint8_t sa_port_rate(const uint8_t info[SMP_DATA_BYTES])
+{
+	uint8_t ext = (uint8_t)wire_get(info, INFO_EXT_ACTIVE), speed = ext ? 0 : (uint8_t)wire_get(info, INFO_SPEED_ACTIVE);
+	uint32_t mbps = width_lanes((uint8_t)wire_get(info, INFO_WIDTH_ACTIVE)) * lane_mbps(speed_of_bits(speed, ext));
+	uint8_t rate = rates[0].rate;
+
+	for (unsigned i = 0; i < RATES; i++) {
+		if (rates[i].mbps <= mbps)
+			rate = rates[i].rate;
+	}
+	return rate;
+}
+
+static uint8_t slower(uint8_t rate)
+{
+	unsigned i = 0;
+
+	while (i < RATES && rates[i].rate != rate)
+		i++;
+	return i && i < RATES ? rates[i - 1].rate : 0;
+}
+
+/* ---- one path ---- */
+
+static uint32_t as_is(uint8_t value)
+{
+	return value;
+}
+
+static uint8_t one_less(uint8_t value)
+{
+	return value > 1 ? (uint8_t)(value - 1) : 0;
+}
+
+/* What is had fits the choice, or is made to. */
+static bool choose(const struct choice *c, uint8_t *had, uint32_t (*measure)(uint8_t), uint8_t (*lower)(uint8_t))
+{
+	uint32_t is = measure(*had), wanted = measure(c->value);
+
+	if (!c->is_made || c->selector == LARGEST)
+		return true;
+	if (c->selector == GREATER)
+		return is > wanted;
+	if (c->selector == EXACTLY) {
+		*had = is >= wanted ? c->value : *had;
+		return is >= wanted;
+	}
+	if (is >= wanted)
+		*had = lower(c->value);
+	return *had != 0;
+}
+
+struct path {
+	uint8_t mtu, rate, life;
+	uint16_t pkey;
+};
+
+static void narrow(const struct net *net, uint32_t port, struct path *p)
+{
+	uint8_t rate = sa_port_rate(net->port[port].info), mtu = (uint8_t)wire_get(net->port[port].info, INFO_MTU_CAP);
+
+	if (mtu < p->mtu)
+		p->mtu = mtu;
+	if (sa_rate_mbps(rate) < sa_rate_mbps(p->rate))
+		p->rate = rate;
+}
+
+/* Follows the tables. */
+static bool find_way(const struct sm *s, uint32_t from, uint16_t dlid, struct path *p)
+{
+	uint32_t out[WAY_MOST];
+	unsigned links = routing_way(s, from, dlid, out, WAY_MOST);
+
+	p->mtu = (uint8_t)wire_get(s->net.port[from].info, INFO_MTU_CAP);
+	p->rate = sa_port_rate(s->net.port[from].info);
+	if (!links)
+		return net_port_of_lid(&s->net, dlid) == from;
+	/* a switch's own port has a rate too, which it says is that of basic speeds */
+	narrow(&s->net, net_port_of_lid(&s->net, dlid), p);
+	for (unsigned i = 0; i < links; i++) {
+		narrow(&s->net, out[i], p);
+		narrow(&s->net, s->net.port[out[i]].peer, p);
+	}
+	return true;
+}
+
+static bool choose_pkey(const struct path_query *w, uint32_t from, uint32_t to, struct path *p)
+{
+	const struct sm *s = w->q->s;
+
+	p->pkey = w->has_pkey ? w->pkey : from == to ? PKEY_DEFAULT : sa_common_pkey(s, from, to);
+	if (w->has_pkey)
+		return sa_has_pkey(s, from, w->pkey) && sa_has_pkey(s, to, w->pkey);
+	return p->pkey;
+}
+
+static bool make_path(const struct path_query *w, uint32_t from, uint32_t to, uint16_t dlid, struct path *p)
+{
+	*p = (struct path){ .life = from == to ? 0 : LIFE_TIME };
+	if (w->has_sl && w->sl)
+		return false;	/* all tables are for SL 0 */
+	return choose_pkey(w, from, to, p) && find_way(w->q->s, from, dlid, p) && choose(&w->mtu, &p->mtu, as_is, one_less) &&
+	       choose(&w->rate, &p->rate, sa_rate_mbps, slower) && (from == to || choose(&w->life, &p->life, as_is, one_less));
+}
+
+static void emit(const struct path_query *w, uint32_t from, uint16_t slid, uint32_t to, uint16_t dlid, const struct path *p)
+{
+	uint8_t record[64] = { 0 };
+
+	sa_write_gid(w->q->s, to, record + 8);
+	sa_write_gid(w->q->s, from, record + 24);
+	wire_put(record, dlid, 40, 0, 16);
+	wire_put(record, slid, 42, 0, 16);
+	/* raw traffic as it was asked for, no router */
+	if (!w->is_multi)
+		record[44] = w->q->wanted[44] & 0x80;
+	record[49] = REVERSIBLE;
+	wire_put(record, p->pkey, 50, 0, 16);
+	record[54] = (uint8_t)(EXACTLY << 6 | p->mtu);
+	record[55] = (uint8_t)(EXACTLY << 6 | p->rate);
+	record[56] = (uint8_t)(EXACTLY << 6 | p->life);
+	sa_answer(w->q, record, sizeof(record));
+}
+
+/* ---- all paths of a pair ---- */
+
+static unsigned lids_of(const struct sm *s, uint32_t port)
+{
+	return net_is_switch(&s->net, s->net.owner[port]) ? 1 : 1u << (s->config.lmc & LMC_MOST);
+}
+
+static bool try_lids(const struct path_query *w, uint32_t from, unsigned a, uint32_t to, unsigned b)
+{
+	const struct net *net = &w->q->s->net;
+	uint16_t slid = (uint16_t)(net->port[from].lid + a), dlid = (uint16_t)(net->port[to].lid + b);
+	struct path p;
+
+	if ((w->slid && w->slid != slid) || (w->dlid && w->dlid != dlid) || !make_path(w, from, to, dlid, &p))
+		return false;
+	emit(w, from, slid, to, dlid, &p);
+	return true;
+}
+
+static void find_pair(const struct path_query *w, uint32_t from, uint32_t to)
+{
+	const struct sm *s = w->q->s;
+	unsigned a_lids = lids_of(s, from), b_lids = lids_of(s, to), first = a_lids < b_lids ? a_lids : b_lids;
+	uint32_t found = 0;
+
+	if (!sa_shares(s, w->q->from, from) || !sa_shares(s, w->q->from, to))
+		return;
+	for (unsigned i = 0; i < first && found < w->most && !w->q->status; i++)
+		found += try_lids(w, from, i, to, i);
+	for (unsigned i = 0; i < a_lids * b_lids && found < w->most && !w->q->status; i++) {
+		if (i / b_lids != i % b_lids)
+			found += try_lids(w, from, i / b_lids, to, i % b_lids);
+	}
+}
+
+/* This port, if it is here with a LID, or any one that is (PORT_NONE): the next from *at on, which moves behind it. */
+static bool next_port(const struct net *net, uint32_t which, uint32_t *at, uint32_t *port)
+{
+	uint32_t end = which == PORT_NONE ? net->ports : which + 1;
+
+	*at = which == PORT_NONE || *at > which ? *at : which;
+	while (*at < end) {
+		*port = (*at)++;
+		if (net->port[*port].lid && net_is_here(net, *port))
+			return true;
+	}
+	return false;
+}
+
+/* One port, or all that are here; PORT_NONE: from any one to any other. */
+static void find_pairs(const struct path_query *w, uint32_t from, uint32_t to)
+{
+	const struct net *net = &w->q->s->net;
+	uint32_t a, b;
+
+	for (uint32_t i = 0; !w->q->status && next_port(net, from, &i, &a);) {
+		for (uint32_t k = 0; !w->q->status && next_port(net, to, &k, &b);)
+			find_pair(w, a, b);
+	}
+}
+
+/* ---- PathRecord ---- */
+
+static struct choice choice_of(const struct sa_query *q, unsigned component, uint8_t byte)
+{
+	return (struct choice){ .is_made = sa_wants(q, component) && sa_wants(q, component + 1), .selector = byte >> 6,
+				.value = byte & 63 };
+}
+
+/* One end: by GID, or by LID; where both are given, try_lids() judges the LID. False: there is none. */
+static bool find_end(struct sa_query *q, bool by_gid, const uint8_t *gid, bool by_lid, uint16_t lid, uint32_t *port)
+{
+	uint32_t of_lid = by_lid ? net_port_of_lid(&q->s->net, lid) : PORT_NONE;
+
+	*port = by_gid ? sa_port_of_gid(q->s, gid) : of_lid;
+	if (by_gid && *port == PORT_NONE)
+		q->status = SA_GID_INVALID;
+	else if (by_lid && of_lid == PORT_NONE)
+		return false;
+	return !q->status;
+}
+
+/* To a multicast group that there is. */
+static void find_group(struct sa_query *q)
+{
+	const struct mcast_group *g = groups_find(q->s, q->wanted + 8);
+	uint8_t record[64];
+
+	if (!g || !sa_has_pkey(q->s, q->from, g->pkey) || (sa_wants(q, PATH_PKEY) && wire_get(q->wanted, 50, 0, 16) != g->pkey))
+		return;
+	memcpy(record, q->wanted, sizeof(record));
+	wire_put(record, g->mlid, 40, 0, 16);
+	wire_put(record, g->flow_label, 44, 4, 20);
+	record[47] = g->hop_limit;
+	record[48] = g->tclass;
+	record[49] = 1;
+	wire_put(record, g->pkey, 50, 0, 16);
+	wire_put(record, g->sl, 52, 0, 16);
+	record[54] = (uint8_t)(EXACTLY << 6 | g->mtu);
+	record[55] = (uint8_t)(EXACTLY << 6 | g->rate);
+	record[56] = (uint8_t)(EXACTLY << 6 | g->life);
+	sa_answer(q, record, sizeof(record));
+}
+
+void sa_find_paths(struct sa_query *q)
+{
+	uint16_t slid = (uint16_t)wire_get(q->wanted, 42, 0, 16), dlid = (uint16_t)wire_get(q->wanted, 40, 0, 16);
+	struct path_query w = {
+		.q = q, .mtu = choice_of(q, PATH_MTU_SELECTOR, q->wanted[54]),
+		.rate = choice_of(q, PATH_RATE_SELECTOR, q->wanted[55]), .life = choice_of(q, PATH_LIFE_SELECTOR, q->wanted[56]),
+		.has_pkey = sa_wants(q, PATH_PKEY), .pkey = (uint16_t)wire_get(q->wanted, 50, 0, 16),
+		.has_sl = sa_wants(q, PATH_SL), .sl = q->wanted[53] & 15, .slid = sa_wants(q, PATH_SLID) ? slid : 0,
+		.dlid = sa_wants(q, PATH_DLID) ? dlid : 0, .most = UINT32_MAX,
+	};
+	uint32_t from, to;
+
+	if (sa_wants(q, PATH_DGID) && q->wanted[8] == 0xff) {
+		find_group(q);
+		return;
+	}
+	if (q->head.method == MAD_GET)
+		w.most = 1;
+	else if (sa_wants(q, PATH_NUMBER))
+		w.most = q->wanted[49] & 0x7f;
+	if (!find_end(q, sa_wants(q, PATH_SGID), q->wanted + 24, sa_wants(q, PATH_SLID), slid, &from) ||
+	    !find_end(q, sa_wants(q, PATH_DGID), q->wanted + 8, sa_wants(q, PATH_DLID), dlid, &to))
+		return;
+	find_pairs(&w, from, to);
+}
+
+/* ---- MultiPathRecord, 15.2.5.20 ---- */
+
+enum { MULTI_GIDS = 24, MULTI_GIDS_MOST = 11 };	/* where its GIDs begin; as many as a MAD has */
+
+static bool gids_are_here(struct sa_query *q, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++) {
+		if (sa_port_of_gid(q->s, q->wanted + MULTI_GIDS + 16 * i) == PORT_NONE) {
+			q->status = SA_GID_INVALID;
+			return false;
+		}
+	}
+	return true;
+}
+
+void sa_find_multi_paths(struct sa_query *q)
+{
+	unsigned sources = q->wanted[15], destinations = q->wanted[16];
+	struct path_query w = {
+		.q = q, .is_multi = true, .mtu = choice_of(q, MULTI_MTU_SELECTOR, q->wanted[10]),
+		.rate = choice_of(q, MULTI_RATE_SELECTOR, q->wanted[11]),
+		.life = choice_of(q, MULTI_LIFE_SELECTOR, q->wanted[12]),
+		.has_pkey = sa_wants(q, MULTI_PKEY), .pkey = (uint16_t)wire_get(q->wanted, 6, 0, 16),
+		.has_sl = sa_wants(q, MULTI_SL), .sl = q->wanted[9] & 15,
+		.most = sa_wants(q, MULTI_NUMBER) ? q->wanted[5] & 0x7fu : UINT32_MAX,
+	};
+
+	if (!sources || !destinations || sources + destinations > MULTI_GIDS_MOST) {
+		q->status = SA_COMPONENTS_MISSING;
+		return;
+	}
+	if (!gids_are_here(q, sources + destinations))
+		return;
+	for (unsigned i = 0; i < sources * destinations; i++) {
+		uint32_t from = sa_port_of_gid(q->s, q->wanted + MULTI_GIDS + 16 * (i / destinations));
+
+		find_pair(&w, from, sa_port_of_gid(q->s, q->wanted + MULTI_GIDS + 16 * (sources + i % destinations)));
+	}
+	/* paths are what it gives */
+	q->head.attr_id = SA_PATH_RECORD_ID;
+}

@@ -1,0 +1,147 @@
+#include "weftd/mads.h"
+
+#include "fabric/fabric.h"
+#include "mgmt/gsa_tunables.h"
+#include "mgmt/mad_agents.h"
+#include "weftd/status.h"
+#include "weftd/subnet.h"
+#include "weftd/trust.h"
+#include "weftd/umad.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdlib.h>
+
+static const char *const residents[MAD_RESIDENTS] = {
+	[MAD_RESIDENT_SMA] = "subnet management agent",
+	[MAD_RESIDENT_PMA] = "performance agent",
+	[MAD_RESIDENT_CM] = "connection manager",
+};
+
+static json_t *describe_client(const struct gsa_client *c, const char *program, unsigned mgmt_class)
+{
+	return json_pack("{s:s, s:i, s:o, s:i, s:i, s:i, s:i, s:i, s:I, s:I, s:i}",
+			 "program", program,
+			 "class", (int)mgmt_class,
+			 "asked", c->asked == GSA_NONE ? json_null() : json_integer(c->asked),
+			 "target", (int)c->target,
+			 "lent", (int)c->lent,
+			 "boost", (int)c->boost,
+			 "automatic", (int)c->raised,
+			 "held", (int)c->held,
+			 "arrivals", (json_int_t)c->arrivals,
+			 "discards", (json_int_t)c->discards,
+			 "should_ask", (int)c->should);
+}
+
+static void add_residents(json_t *clients, const struct mad_pool *p, unsigned qpn)
+{
+	for (int i = 0; i < MAD_RESIDENTS; i++) {
+		unsigned own = mad_resident_qpn(i);
+		const struct gsa_client *c = &p->qp[own].client[p->resident[i]];
+
+		if (own == qpn)
+			json_array_append_new(clients, describe_client(c, residents[i], c->mgmt_class));
+	}
+}
+
+static bool may_see(const struct hub *h, const struct client *asker, const struct client *c)
+{
+	return !c || hub_is_owner(h, asker) || trust_same_user(c, asker);
+}
+
+static void add_agents(json_t *clients, const struct hub *h, const struct client *asker, const struct mad_file *f, unsigned qpn)
+{
+	const struct client *c = umad_client(f);
+
+	for (uint32_t i = 0; i < MAD_AGENTS; i++) {
+		const struct mad_agent *a = &f->agent[i];
+		json_t *o;
+
+		if (!a->is_used || mad_class_qpn(a->what.mgmt_class) != qpn || !may_see(h, asker, c))
+			continue;
+		o = describe_client(&mad_agent_buffers(f, a)->client[a->client], c ? c->program : "weftd", a->what.mgmt_class);
+		if (o && c)
+			json_object_set_new(o, "pid", json_integer(c->pid));
+		if (o)
+			json_object_set_new(o, "agent", json_integer(i));
+		json_array_append_new(clients, o);
+	}
+}
+
+static json_t *describe_clients(const struct hub *h, const struct client *asker, const struct mad_pool *p, unsigned qpn)
+{
+	json_t *clients = json_array();
+
+	add_residents(clients, p, qpn);
+	list_for_each(f, &h->mads.files, struct mad_file, node) {
+		if (f->pool == p)
+			add_agents(clients, h, asker, f, qpn);
+	}
+	return clients;
+}
+
+static json_t *describe_qp(const struct hub *h, const struct client *asker, const struct mad_pool *p, unsigned qpn)
+{
+	const struct gsa *g = &p->qp[qpn];
+	json_t *o = json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:o}",
+			      "qpn", (int)qpn,
+			      "posted", (int)g->posted,
+			      "held", (int)g->held,
+			      "target", (int)g->target,
+			      "automatic", (int)g->automatic,
+			      "low", (int)gsa_low(g),
+			      "high", (int)gsa_high(g),
+			      "arrivals", (json_int_t)g->arrivals,
+			      "drops", (json_int_t)g->drops,
+			      "discards", (json_int_t)g->discards,
+			      "unknown", (json_int_t)g->unknown,
+			      "top_ups", (json_int_t)g->additions,
+			      "trims", (json_int_t)g->trims,
+			      "clients", describe_clients(h, asker, p, qpn));
+
+	if (o && p->port != PORT_NONE && subnet_nodes(h) && p->port < h->subnet->fabric.ports) {
+		const struct fabric *f = &h->subnet->fabric;
+
+		json_object_set_new(o, "node", json_string(f->node[f->owner[p->port]].description));
+		json_object_set_new(o, "node_port", json_integer(fabric_port_number(f, p->port)));
+	}
+	return o;
+}
+
+static json_t *describe(struct hub *h, const struct client *asker)
+{
+	json_t *tunables = json_object(), *qps = json_array();
+
+	for (unsigned i = 0; i < GSA_TUNABLES; i++)
+		json_object_set_new(tunables, gsa_tunable_name(i),
+				    json_integer((json_int_t)gsa_tunable_get(&h->mads.buffers.tunables, i)));
+	mad_buffers_expire(&h->mads.buffers, h->now);
+	list_for_each(p, &h->mads.buffers.pools, struct mad_pool, node) {
+		for (unsigned qpn = 0; qpn < 2; qpn++)
+			json_array_append_new(qps, describe_qp(h, asker, p, qpn));
+	}
+	return json_pack("{s:o, s:o}", "tunables", tunables, "qps", qps);
+}
+
+static int set(struct hub *h, const struct client *c, const char *text, size_t bytes)
+{
+	struct gsa_tunables t = h->mads.buffers.tunables;
+	int err = hub_is_owner(h, c) ? gsa_tunables_parse(&t, text, bytes) : -EPERM;
+
+	return err ? err : mad_buffers_set(&h->mads.buffers, &t);
+}
+
+void mads_input(struct hub *h, struct client *c, const struct control_msg *msg, const char *text, const int *fds, int nfds)
+{
+	int err = msg->text_bytes ? set(h, c, text, msg->text_bytes) : 0;
+	json_t *all = err ? NULL : describe(h, c);
+	char *answer = all ? json_dumps(all, JSON_COMPACT) : NULL;
+
+	if (answer)
+		status_send_text(h, c, msg, answer);
+	else
+		hub_answer(h, c, msg, err ? -err : ENOMEM);
+	free(answer);
+	json_decref(all);
+}

@@ -1,0 +1,224 @@
+#include "weftd/manager.h"
+
+#include "base/log.h"
+#include "sm/sa.h"
+#include "weftd/entry.h"
+#include "weftd/subnet.h"
+#include "weftd/umad.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define LIDS_NAME "lids"
+#define LIDS_FRESH "lids.new"
+
+/* Our choice: datagrams of one round, so that other work comes between; a subnet of some hundred ports is up after the first. */
+enum { ROUND_MOST = 4096 };
+
+struct manager {
+	struct sm sm;
+	struct manager_agent {
+		struct manager *manager;
+		enum sm_agent agent;
+		struct mad_port *file;	/* owned */
+	} agent[SM_AGENTS];
+	struct hub *hub;		/* borrowed */
+	uint32_t port;
+	uint64_t lids_kept;		/* of sm.net.lids_changed */
+};
+
+/* ---- LIDs ---- */
+
+/* Lines of GUID and LID. What is wrong with the file is no reason not to manage. */
+static void read_lids(struct manager *m)
+{
+	int fd = entry_open(m->hub->subnet->dir->own, LIDS_NAME, O_RDONLY, 0);
+	FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
+	uint64_t guid;
+	uint16_t lid;
+
+	while (f && fscanf(f, "%" SCNx64 " %" SCNu16, &guid, &lid) == 2)
+		sm_keep_lid(&m->sm, guid, lid);
+	if (f)
+		fclose(f);
+	else if (fd >= 0)
+		close(fd);
+}
+
+static int write_lids(const struct manager *m, int dir)
+{
+	int fd = entry_open(dir, LIDS_FRESH, O_WRONLY | O_CREAT | O_EXCL, 0600);
+	FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
+	uint32_t cursor = 0;
+	uint64_t guid;
+	uint16_t lid;
+
+	if (!f && fd >= 0)
+		close(fd);
+	if (!f)
+		return -errno;
+	while (sm_kept_lid(&m->sm, &cursor, &guid, &lid))
+		fprintf(f, "%016" PRIx64 " %u\n", guid, lid);
+	if (fclose(f))
+		return -errno;
+	return renameat(dir, LIDS_FRESH, dir, LIDS_NAME) ? -errno : 0;
+}
+
+static void keep_lids(struct manager *m)
+{
+	int dir = m->hub->subnet->dir->own, err;
+
+	if (m->lids_kept == m->sm.net.lids_changed || !sm_is_quiet(&m->sm))
+		return;
+	m->lids_kept = m->sm.net.lids_changed;
+	entry_remove(dir, LIDS_FRESH, S_IFREG);
+	err = write_lids(m, dir);
+	if (err)
+		log_line(LOG_WARNING, "the subnet's LIDs cannot be kept for the next weftd: %s", strerror(-err));
+}
+
+/* ---- datagrams ---- */
+
+static void heard(void *arg, const struct mad_letter *l)
+{
+	const struct manager_agent *a = arg;
+	struct mad_letter letter = *l;
+
+	letter.agent = a->agent;
+	sm_input(&a->manager->sm, a->manager->hub->now, &letter);
+}
+
+static void send_some(struct manager *m)
+{
+	struct hub *h = m->hub;
+	struct mad_letter l;
+
+	for (unsigned i = 0; i < ROUND_MOST && sm_output(&m->sm, h->now, &l); i++) {
+		struct mad_port *file = m->agent[l.agent].file;
+
+		/* its file has one agent; what cannot be sent is missed, and sent again */
+		l.agent = 0;
+		umad_ask(h, file, &l);
+	}
+}
+
+/* ---- its life ---- */
+
+static void destroy(struct manager *m)
+{
+	for (unsigned i = 0; i < SM_AGENTS; i++) {
+		if (m->agent[i].file)
+			umad_close(m->hub, m->agent[i].file);
+	}
+	sm_fini(&m->sm);
+	free(m);
+}
+
+static struct manager *create(struct hub *h, uint32_t port)
+{
+	const struct fabric_head *head = h->subnet->fabric.head;
+	const struct sm_config config = { .priority = FABRIC_READ(head->manager_priority) & 15,
+					  .lmc = FABRIC_READ(head->manager_lmc) & LMC_MOST };
+	struct manager *m = calloc(1, sizeof(*m));
+	bool is_whole = true;
+
+	if (!m || sm_init(&m->sm, &config)) {
+		free(m);
+		return NULL;
+	}
+	m->hub = h;
+	m->port = port;
+	for (unsigned i = 0; i < SM_AGENTS; i++) {
+		m->agent[i].manager = m;
+		m->agent[i].agent = (enum sm_agent)i;
+		m->agent[i].file = umad_open(h, port, &sm_registrations[i], heard, &m->agent[i]);
+		is_whole &= m->agent[i].file != NULL;
+	}
+	if (is_whole)
+		return m;
+	destroy(m);
+	return NULL;
+}
+
+/* The port that the fabric's head names, of whoever loaded it; PORT_NONE: none. */
+static uint32_t wanted_port(const struct hub *h)
+{
+	const struct fabric *f = &h->subnet->fabric;
+	uint32_t port = FABRIC_READ(f->head->manager) - 1;
+
+	if (port >= f->ports)
+		return PORT_NONE;
+	if (fabric_is_switch(f, f->owner[port]))
+		return fabric_port_number(f, port) ? PORT_NONE : port;
+	return fabric_port_number(f, port) && fabric_peer(f, port) != PORT_NONE ? port : PORT_NONE;
+}
+
+static void begin(struct hub *h)
+{
+	uint32_t port = wanted_port(h);
+
+	h->manager = port == PORT_NONE ? NULL : create(h, port);
+	if (!h->manager) {
+		log_line(LOG_ERROR, "the fabric has no subnet manager: %s", port == PORT_NONE ? "it names no port for one" :
+			 "there is no memory");
+		/* not in each round anew */
+		FABRIC_SET(h->subnet->fabric.head->manager, 0);
+		return;
+	}
+	read_lids(h->manager);
+	agents_set_sm(&h->subnet->agents, h->now, port, true);
+	sm_start(&h->manager->sm, h->now);
+}
+
+static bool is_wanted(const struct hub *h)
+{
+	return subnet_nodes(h) && FABRIC_READ(h->subnet->fabric.head->manager);
+}
+
+void manager_expire(struct hub *h)
+{
+	if (!h->manager && is_wanted(h))
+		begin(h);
+	if (!h->manager || sm_deadline(&h->manager->sm) > h->now)
+		return;
+	send_some(h->manager);
+	keep_lids(h->manager);
+}
+
+wtime manager_deadline(const struct hub *h)
+{
+	if (!h->manager)
+		return is_wanted(h) ? 0 : WTIME_NEVER;
+	return sm_deadline(&h->manager->sm);
+}
+
+uint8_t *manager_gather(struct hub *h, uint16_t lid, uint16_t attribute, uint32_t most, uint32_t *bytes)
+{
+	return h->manager ? sa_gather(&h->manager->sm, h->now, lid, attribute, most, bytes) : NULL;
+}
+
+uint64_t manager_changes(const struct hub *h)
+{
+	const struct sm_counters *c = h->manager ? &h->manager->sm.counters : NULL;
+
+	return c ? c->answered + c->sets : 0;
+}
+
+void manager_close(struct hub *h)
+{
+	if (h->manager)
+		destroy(h->manager);
+	h->manager = NULL;
+}
+
+void manager_end(struct hub *h)
+{
+	manager_close(h);
+	entry_remove(h->subnet->dir->own, LIDS_NAME, S_IFREG);
+}

@@ -1,0 +1,212 @@
+/* A question lives until its answer, which the clients of MADs give after its last try at the latest (mgmt/mad_clients.h). It is
+ * noted where it arrives, and taken in by paths_expire alone: one may come while its request is being sent. */
+#include "weftd/paths.h"
+
+#include "fabric/host.h"
+#include "weftd/subnet.h"
+#include "weftd/umad.h"
+#include "wire/sa.h"
+
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	RETRIES = 3,			/* our choice */
+	TRY_LEAST = 50, TRY_MOST = 3000,	/* ms; our choice */
+	LIFE = 16,			/* as rdma_cm's where no record says it (abi/ucm/ucm_route.c) */
+};
+
+struct path_question {
+	struct list_node node;		/* hub.paths */
+	struct mad_port *file;		/* owned */
+	struct client *client;		/* borrowed; NULL: it has left */
+	uint32_t user;
+	struct control_msg msg;
+	bool was_answered;
+	int status;			/* an errno, once it was */
+	struct sa_path path;
+};
+
+static void put(const struct sa_path *p, struct control_msg *answer)
+{
+	answer->a = (uint32_t)p->dlid << ROUTE_DLID | (uint32_t)p->slid << ROUTE_SLID;
+	answer->b = (uint32_t)p->pkey << ROUTE_PKEY | (uint32_t)p->mtu << ROUTE_MTU | (uint32_t)p->rate << ROUTE_RATE;
+	answer->c = p->flow_label << ROUTE_FLOW_LABEL | (uint32_t)p->sl << ROUTE_SL;
+	answer->service = (uint64_t)p->tclass << ROUTE_TCLASS | (uint64_t)p->hop_limit << ROUTE_HOP_LIMIT |
+			  (uint64_t)p->life << ROUTE_LIFE;
+}
+
+/* What makes no sense to a QP counts as no path. */
+static bool is_sound(const struct sa_path *p)
+{
+	return p->dlid && p->slid && p->mtu >= IBV_MTU_256 && p->mtu <= IBV_MTU_4096 && p->life < 32;
+}
+
+static void heard(void *arg, const struct mad_letter *l)
+{
+	struct path_question *q = arg;
+	struct mad_header h;
+
+	if (q->was_answered)
+		return;
+	q->was_answered = true;
+	q->status = ETIMEDOUT;
+	if (l->status || l->bytes < MAD_BYTES)
+		return;
+	mad_header_parse(&h, l->data);
+	if (h.method != MAD_GET_RESP || h.attr_id != SA_PATH_RECORD)
+		return;
+	sa_path_get(&q->path, l->data);
+	q->status = h.status || !is_sound(&q->path) ? EHOSTUNREACH : 0;
+}
+
+static uint32_t try_ms(uint32_t all)
+{
+	uint32_t each = all / (RETRIES + 1);
+
+	return each < TRY_LEAST ? TRY_LEAST : each > TRY_MOST ? TRY_MOST : each;
+}
+
+static int ask(struct hub *h, struct path_question *q)
+{
+	const struct sa_request r = { .method = MAD_GET, .attr_id = SA_PATH_RECORD, .tid = 1, .timeout_ms = try_ms(q->msg.c),
+				      .retries = RETRIES };
+	struct sa_path path = {
+		.mask = SA_PATH_DGID | SA_PATH_SGID | SA_PATH_REVERSIBLE | SA_PATH_COUNT | SA_PATH_PKEY,
+		.reversible = 1, .count = 1, .pkey = (uint16_t)q->msg.a,
+	};
+	uint8_t mad[MAD_BYTES] = { 0 };
+
+	memcpy(path.sgid, q->msg.gid, sizeof(path.sgid));
+	memcpy(path.dgid, q->msg.dgid, sizeof(path.dgid));
+	sa_path_put(&path, mad);
+	return umad_ask_sa(h, q->file, &r, mad);
+}
+
+static bool is_full(const struct hub *h, const struct client *c)
+{
+	unsigned all = 0, own = 0;
+
+	list_for_each(q, &h->paths, struct path_question, node) {
+		all++;
+		own += q->user == c->uid;
+	}
+	return all >= PATHS_MOST || (!hub_is_owner(h, c) && own >= PATHS_USER);
+}
+
+static void end(struct hub *h, struct path_question *q)
+{
+	umad_close(h, q->file);
+	list_remove(&q->node);
+	free(q);
+}
+
+static int start(struct hub *h, struct client *c, const struct control_msg *msg, uint32_t port)
+{
+	struct path_question *q = is_full(h, c) ? NULL : calloc(1, sizeof(*q));
+
+	if (!q)
+		return -EAGAIN;
+	q->file = umad_open_sa(h, port, heard, q);
+	if (!q->file) {
+		free(q);
+		return -EAGAIN;
+	}
+	q->client = c;
+	q->user = c->uid;
+	q->msg = *msg;
+	list_append(&h->paths, &q->node);
+	if (!ask(h, q))
+		return 0;
+	end(h, q);
+	return -EAGAIN;
+}
+
+/* Nobody decides on paths here: they are what the tables have, with the P_Key that was asked for. */
+static int look_up(const struct fabric *f, const struct control_msg *msg, uint32_t port, struct control_msg *answer)
+{
+	uint32_t to = host_find_gid(f, msg->dgid);
+	struct sa_path path = { .pkey = (uint16_t)msg->a, .life = LIFE, .rate = IBV_RATE_100_GBPS };
+
+	if (to == PORT_NONE)
+		return -EHOSTUNREACH;
+	path.dlid = FABRIC_READ(f->port[to].lid);
+	path.slid = FABRIC_READ(f->port[port].lid);
+	path.mtu = FABRIC_READ(f->port[to].mtu) < FABRIC_READ(f->port[port].mtu) ? FABRIC_READ(f->port[to].mtu) :
+		   FABRIC_READ(f->port[port].mtu);
+	if (!is_sound(&path))
+		return -EHOSTUNREACH;
+	put(&path, answer);
+	return 0;
+}
+
+/* The process's port that has this GID, or PORT_NONE. */
+static uint32_t own_port(const struct hub *h, const struct client *c, const uint8_t gid[16])
+{
+	for (uint32_t index = 0, port; index < PAGE_DEVICES; index++) {
+		port = subnet_port(h, c, index);
+		if (port != PORT_NONE && host_has_gid(&h->subnet->fabric, port, gid))
+			return port;
+	}
+	return PORT_NONE;
+}
+
+void paths_input(struct hub *h, struct client *c, const struct control_msg *msg)
+{
+	uint32_t port = own_port(h, c, msg->gid);
+	struct control_msg answer = *msg;
+	int err;
+
+	if (port == PORT_NONE) {
+		hub_answer(h, c, msg, EINVAL);
+		return;
+	}
+	if (FABRIC_READ(h->subnet->fabric.port[port].sm_lid)) {
+		err = start(h, c, msg, port);
+		if (err)
+			hub_answer(h, c, msg, -err);
+		return;
+	}
+	err = look_up(&h->subnet->fabric, msg, port, &answer);
+	hub_answer(h, c, &answer, -err);
+}
+
+void paths_forget(struct hub *h, const struct client *c)
+{
+	list_for_each(q, &h->paths, struct path_question, node) {
+		if (q->client == c)
+			q->client = NULL;
+	}
+}
+
+void paths_end(struct hub *h)
+{
+	list_for_each_safe(q, &h->paths, struct path_question, node)
+		end(h, q);
+}
+
+void paths_expire(struct hub *h)
+{
+	list_for_each_safe(q, &h->paths, struct path_question, node) {
+		struct control_msg answer = q->msg;
+
+		if (q->client && !q->was_answered)
+			continue;
+		if (q->was_answered && !q->status)
+			put(&q->path, &answer);
+		if (q->client)
+			hub_answer(h, q->client, &answer, q->status);
+		end(h, q);
+	}
+}
+
+wtime paths_deadline(const struct hub *h)
+{
+	list_for_each(q, &h->paths, struct path_question, node) {
+		if (q->was_answered || !q->client)
+			return h->now;
+	}
+	return WTIME_NEVER;
+}

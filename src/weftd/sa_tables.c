@@ -1,0 +1,83 @@
+#include "weftd/sa_tables.h"
+
+#include "weftd/fabric_records.h"
+#include "weftd/manager.h"
+#include "weftd/subnet.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Forwarding tables are many: in no GetBulk. */
+static const struct row {
+	const char *name;
+	uint16_t attribute;
+	bool is_apart;
+	bool (*else_give)(void *arg, const struct sa_question *q, uint32_t *at, uint8_t *record);
+} rows[SA_LIVE_TABLES] = {
+	{ "nodes", SA_NODE_RECORD_ID, false, fabric_records_give_node },
+	{ "paths", SA_PATH_RECORD_ID, false, fabric_records_give_path },
+	{ "ports", SA_PORT_INFO_RECORD_ID, false, NULL },
+	{ "switches", SA_SWITCH_INFO_RECORD_ID, false, NULL },
+	{ "links", SA_LINK_RECORD_ID, false, NULL },
+	{ "managers", SA_SM_INFO_RECORD_ID, false, NULL },
+	{ "members", SA_MCMEMBER_RECORD_ID, false, NULL },
+	{ "subscriptions", SA_INFORM_RECORD_ID, false, NULL },
+	{ "lfts", SA_LFT_RECORD_ID, true, NULL },
+	{ "mfts", SA_MFT_RECORD_ID, true, NULL },
+};
+
+uint64_t sa_tables_version(const struct hub *h)
+{
+	return h->subnet->agents.changes + manager_changes(h);
+}
+
+static bool is_fresh(const struct sa_tables *t, uint16_t attribute, uint16_t lid)
+{
+	return t->records && t->attribute == attribute && t->lid == lid && t->version == sa_tables_version(t->hub);
+}
+
+/* What is there is one answer of the administration. False: there is none. */
+static bool refresh(struct sa_tables *t, uint16_t attribute, uint16_t lid)
+{
+	if (is_fresh(t, attribute, lid))
+		return true;
+	free(t->records);
+	t->records = manager_gather(t->hub, lid, attribute, SA_ANSWER_BYTES, &t->bytes);
+	t->attribute = attribute;
+	t->lid = lid;
+	t->version = sa_tables_version(t->hub);
+	return t->records;
+}
+
+static bool give(void *arg, const struct sa_question *q, uint32_t *at, uint8_t *record)
+{
+	const struct sa_live_table *table = arg;
+	const struct row *row = &rows[table - table->all->table];
+	uint32_t bytes = sa_record_find(row->attribute)->bytes;
+
+	if (!refresh(table->all, row->attribute, q->lid))
+		return row->else_give && row->else_give(&table->all->hub->subnet->fabric, q, at, record);
+	if (*at >= table->all->bytes / bytes)
+		return false;
+	memcpy(record, table->all->records + *at * bytes, bytes);
+	++*at;
+	return true;
+}
+
+void sa_tables_add(struct sa_tables *t, struct hub *h, struct sa_server *server)
+{
+	*t = (struct sa_tables){ .hub = h };
+	for (unsigned i = 0; i < SA_LIVE_TABLES; i++) {
+		t->table[i] = (struct sa_live_table){ t, rows[i].attribute };
+		server->table[server->tables++] = (struct sa_table){
+			.name = rows[i].name, .attribute = rows[i].attribute, .is_apart = rows[i].is_apart, .give = give,
+			.record_bytes = sa_record_find(rows[i].attribute)->bytes, .arg = &t->table[i],
+		};
+	}
+}
+
+void sa_tables_fini(struct sa_tables *t)
+{
+	free(t->records);
+	t->records = NULL;
+}

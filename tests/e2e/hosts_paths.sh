@@ -1,0 +1,124 @@
+#!/bin/bash
+# Two hosts, each a network namespace with a weftd of its own, and two wires between them, each of a limited rate: programs that
+# others wrote use both, and go on while one is cut. hosts_paths.sh BIN ROW... Exit 77: no namespaces, no tc or programs here.
+# shellcheck disable=SC2317 # rows are called by their names
+# shellcheck source=tests/e2e/hosts_lib.sh
+. "$(dirname "$0")/hosts_lib.sh"
+needs tc ib_write_bw
+
+has_gid() { [ -n "$(gid_of "$1" "$2" 2>/dev/null)" ]; }
+
+# limit DEVICE HOST: so much that two processors carry twice of it
+limit() { on "$2" tc qdisc replace dev "$1" root tbf rate 200mbit burst 32k limit 200k || skip "no rate limits here"; }
+
+two_wires()
+{
+	local i
+	wire 1024
+	[ -e /sys/class/net/w2 ] || ip link add w2 type veth peer name w3 netns "$far" || skip "no second wire can be made here"
+	for i in 0 1; do
+		on $i ip link set w$((i + 2)) mtu 1500 up
+		on $i ip addr replace 10.8.0.$((i + 1))/24 dev w$((i + 2))
+		limit w$i $i
+		limit w$((i + 2)) $i
+		on $i "$BIN/weft" up >/dev/null || fail "no weftd"
+		within has_gid $i ::ffff:10.8.0.$((i + 1)) || fail "the second address does not come"
+	done
+}
+
+# The wire with the second addresses, or the first, loses all and carries all again.
+cut() { on 0 tc qdisc replace dev "$1" root tbf rate 8bit burst 10 limit 10; }
+heal() { limit "$1" 0; }
+
+listens() { on 1 ss -Htln "sport = $1" | grep -q .; }
+
+# bandwidth PATHS SECONDS: of ib_write_bw from host 0, in MB/s
+bandwidth()
+{
+	local server
+	WEFT_DIR=$tmp/1 nsenter -t "$far" -n "$BIN/weft" run --profile "standard,paths=$1" -- \
+		ib_write_bw -d weft1 -x "$(gid_of 1 ::ffff:10.7.0.2)" -m 1024 -D "$2" -s 65536 >"$tmp/server" 2>&1 &
+	server=$!
+	within listens 18515 || fail "no server: $(cat "$tmp/server")"
+	on 0 "$BIN/weft" run --stats --profile "standard,paths=$1" -- \
+		ib_write_bw -d weft1 -x "$(gid_of 0 ::ffff:10.7.0.1)" -m 1024 -D "$2" -s 65536 10.7.0.2 >"$tmp/client" 2>&1 ||
+		fail "the client: $(cat "$tmp/client")"
+	wait "$server" || fail "the server: $(cat "$tmp/server")"
+	awk '$1 == 65536 { print int($4) }' "$tmp/client"
+}
+
+# One wire carries 25 MB/s at most.
+sum()
+{
+	local two
+	two=$(bandwidth 2 6)
+	echo "$row: two wires $two MB/s"
+	[ "${two:-0}" -ge 28 ] || fail "two wires carry $two MB/s, as one could: $(cat "$tmp/client")"
+}
+
+# path_is NUMBER STATE: of the queue pair of host 0, as weft qp says
+path_is()
+{
+	on 0 "$BIN/weft" qp --json | python3 -c 'import json, sys
+number, state = sys.argv[1:]
+rows = [r for p in json.load(sys.stdin).get("processes", []) for r in p.get("qps", []) if r.get("paths") == 2]
+sys.exit(not any(r[f"path{number}_state"] == state and r[f"path{number}_sent"] > 0 for r in rows))' "$1" "$2"
+}
+
+# A wire is cut while ib_write_bw runs, and heals; then the other one.
+cuts()
+{
+	local result
+	bandwidth 2 8 >"$tmp/result" &
+	result=$!
+	for path in 1 0; do
+		wire=w$((2 * path))
+		within path_is $path up || fail "path $path is not up: $(on 0 "$BIN/weft" qp)"
+		cut $wire
+		within path_is $path aside || fail "path $path is not aside: $(on 0 "$BIN/weft" qp)"
+		heal $wire
+		within path_is $path up || fail "path $path does not come back: $(on 0 "$BIN/weft" qp)"
+	done
+	on 0 "$BIN/weft" qp | grep -q "0 up, 1 up" || fail "weft qp tells of no paths: $(on 0 "$BIN/weft" qp)"
+	wait $result
+	echo "$row: $(cat "$tmp/result") MB/s; $(grep -E "path_probes|set_aside" "$tmp/client" | tr -s ' ' | tr '\n' ' ')"
+	grep -q "paths_set_aside" "$tmp/client" || fail "no path was set aside: $(cat "$tmp/client")"
+}
+
+has_pinged() { [ "$(grep -c "ping data" "$tmp/client")" -ge "$1" ]; }
+
+# rping goes on while the wire that it connected over is cut.
+pings()
+{
+	local server client had
+	needs rping
+	on 1 "$BIN/weft" run --profile standard,paths=2 -- rping -s -a 10.7.0.2 -C 1000000 >"$tmp/server" 2>&1 &
+	server=$!
+	within hears || fail "no server: $(cat "$tmp/server")"
+	WEFT_DIR=$tmp/0 "$BIN/weft" run --profile standard,paths=2 -- rping -c -v -a 10.7.0.2 -C 1000000 >"$tmp/client" 2>&1 &
+	client=$!
+	within has_pinged 100 || fail "no client: $(tail -3 "$tmp/client")"
+	for wire in w0 w2; do
+		cut $wire
+		had=$(grep -c "ping data" "$tmp/client")
+		within has_pinged $((had + 100)) || fail "nothing comes while $wire is cut: $(tail -3 "$tmp/client")"
+		heal $wire
+		had=$(grep -c "ping data" "$tmp/client")
+		within has_pinged $((had + 500)) || fail "nothing comes when $wire is back: $(tail -3 "$tmp/client")"
+	done
+	echo "$row: $(grep -c "ping data" "$tmp/client") pings"
+	kill "$client" "$server"
+	wait "$client" "$server"
+}
+
+hears()
+{
+	on 1 "$BIN/weft" status --json | python3 -c 'import json, sys
+sys.exit(not any(p["listeners"] for p in json.load(sys.stdin).get("processes", [])))'
+}
+
+two_wires
+for row in "$@"; do
+	$row
+done
+exit $failed

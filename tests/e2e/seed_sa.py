@@ -1,0 +1,178 @@
+#!/usr/bin/env python3
+"""The seed's subnet administration of a fabric, live: tables, all tables and Configs by weft sa and by a program's call, over
+links that lose, while the fabric changes, and beside OpenSM, which answers the other class version.
+
+usage: seed_sa.py WEFT"""
+import ctypes
+import json
+import os
+import sys
+
+import subnet_lab
+from subnet_lab import Wrong
+
+EDIT, ADD = 72, 1
+NODES = 44		# of a fat tree of switches with 8 ports
+
+
+class Question(ctypes.Structure):
+	_fields_ = [('version', ctypes.c_uint8), ('method', ctypes.c_uint8), ('attribute', ctypes.c_uint16),
+		    ('window', ctypes.c_uint16), ('lid', ctypes.c_uint16), ('key', ctypes.c_uint64), ('records', ctypes.c_char_p),
+		    ('bytes', ctypes.c_uint32), ('timeout_ms', ctypes.c_uint32)]
+
+
+class Answer(ctypes.Structure):
+	_fields_ = [('status', ctypes.c_uint16), ('record_bytes', ctypes.c_uint16), ('data', ctypes.c_void_p),
+		    ('bytes', ctypes.c_size_t)]
+
+
+def expect(what, got, wanted):
+	if got != wanted:
+		raise Wrong(f'{what}: {got}, not {wanted}')
+
+
+def ask(lab, node, *words):
+	return json.loads(lab.weft('sa', '--json', '--node', node, *words))
+
+
+def edit(lab, node, text, *settings):
+	"""The exit status, and what became of each edit."""
+	path = lab.write('edits', text)
+	status, said = lab.try_run(lab.weft_path, 'sa', '--json', '--node', node, 'config', path, *settings)
+	return status, [e['status'] for e in json.loads(said)['edits']]
+
+
+def kept(lab, *settings):
+	return [(r['id'], r['text']) for r in ask(lab, 'h2', 'gettable', 'kept', *settings)['records']]
+
+
+def test_tables(lab):
+	nodes = ask(lab, 'h2', 'gettable', 'nodes', 'window=3')
+	names = sorted(r['name'] for r in nodes['records'])
+	expect('all nodes', (len(names), 'h1' in names, 's1' in names), (NODES, True, True))
+	expect('a record is as it must be', next(r for r in nodes['records'] if r['name'] == 'h2')['type'], 'host')
+	expect('bytes', nodes['bytes'], NODES * 112)
+	# 26 packets by windows of 3
+	expect('packets', (nodes['sent'], nodes['received']), (1 + 9, 26))
+	paths = ask(lab, 'h2', 'gettable', 'paths')['records']
+	expect('all paths', sorted(r['dlid'] for r in paths), sorted(r['lid'] for r in nodes['records']))
+	bulk = ask(lab, 'h2', 'getbulk')
+	expect('all tables', bulk['records'], nodes['records'] + paths)
+	expect('what it does not give', lab.try_run(lab.weft_path, 'sa', '--node', 'h2', 'gettable', '0x99')[0], 1)
+
+
+def test_configs(lab):
+	expect('two are added', edit(lab, 'h2', 'add 7 seven\nadd 3 three\n'), (0, [0, 0]))
+	expect('they are there', kept(lab), [(3, 'three'), (7, 'seven')])
+	expect('a bad one in the middle', edit(lab, 'h3', 'add 9 nine\nadd 3 again\ndelete 7\n'), (1, [1, 2, 1]))
+	expect('nothing has changed', kept(lab), [(3, 'three'), (7, 'seven')])
+	expect('one with a key', edit(lab, 'h3', 'add 9 nine\n', 'key=77'), (0, [0]))
+	expect('which is not another one\'s', edit(lab, 'h2', 'delete 9\n', 'key=78'), (1, [4]))
+	expect('of that key', kept(lab, 'key=77'), [(9, 'nine')])
+	expect('in all', [i for i, _ in kept(lab)], [3, 7, 9])
+	many = ''.join(f'add {i} number {i}\n' for i in range(100, 600))
+	expect('500 at once', edit(lab, 'h2', many), (0, [0] * 500))
+	expect('and all of them gone', edit(lab, 'h2', ''.join(f'delete {i}\n' for i in range(100, 600))), (0, [0] * 500))
+
+
+def test_loss(lab):
+	"""A link that loses a tenth in each direction: what comes is whole."""
+	whole = ask(lab, 'h3', 'getbulk')
+	lab.weft('fabric', 'link', 'h2:1', 'loss=10%,seed=5')
+	lossy = ask(lab, 'h2', 'getbulk', 'window=16')
+	expect('as many bytes', lossy['bytes'], whole['bytes'])
+	expect('something was sent again', lossy['received'] + lossy['sent'] > whole['received'] + whole['sent'], True)
+	expect('200 at once', edit(lab, 'h2', ''.join(f'add {i} x\n' for i in range(1000, 1200))), (0, [0] * 200))
+	lab.weft('fabric', 'link', 'h2:1', 'up')
+	lab.weft('fabric', 'link', 'h2:1', 'loss=0%')
+	expect('all are there', len(kept(lab)), 203)
+
+
+def test_change(lab):
+	"""A host goes while tables are asked for: each answer is whole, before or after."""
+	programs = [lab.start('h3', sys.executable, '-B', os.path.abspath(__file__), '--inside', '40')]
+	for state in ('down', 'up') * 10:
+		lab.weft('fabric', 'link', 'h4:1', state)
+	for program in programs:
+		expect(f'a program that asks: {program.text()}', program.process.wait(subnet_lab.LIMIT_S), 0)
+
+
+def inside(rounds):
+	"""A program's own call: paths of h3, one fewer while h4 is away."""
+	lib = ctypes.CDLL('libibumad.so.3')
+	free = ctypes.CDLL(None).free
+	for _ in range(rounds):
+		question, answer = Question(1, 0x12, 0x35, 2, 0, 0, None, 0, 0), Answer()
+		expect('the call', lib.weft_sa_ask(b'weft0', 1, ctypes.byref(question), ctypes.byref(answer)), 0)
+		expect('status and bytes', (answer.status, answer.bytes % 64, NODES - 2 <= answer.bytes / 64 <= NODES),
+		       (0, 0, True))
+		free(ctypes.c_void_p(answer.data))
+	add = bytes([ADD]) + bytes(7) + (4711).to_bytes(8, 'big') + bytes(8) + b'by a program'.ljust(48, b'\0')
+	question, answer = Question(1, 0x15, 0, 0, 0, 0, add, EDIT, 0), Answer()
+	expect('a Config', lib.weft_sa_ask(b'weft0', 1, ctypes.byref(question), ctypes.byref(answer)), 0)
+	expect('it is done', (answer.status, ctypes.string_at(answer.data, answer.bytes)), (0, b'\0\0'))
+	question = Question(3, 0x12, 0x35, 2, 0, 0, None, 0, 0)
+	expect('no such version', lib.weft_sa_ask(b'weft0', 1, ctypes.byref(question), ctypes.byref(answer)), -22)
+
+
+def test_manager(lab):
+	"""Beside OpenSM: class version 2 is its, version 1 weftd's, at the same LID."""
+	lab.load_bare(lab.make('fat-tree', 'ports=8'))
+	lab.up(lab.start_manager('h1'))
+	today = ask(lab, 'h2', 'gettable', 'nodes', '--profile', 'standard')['records']
+	seed = ask(lab, 'h2', 'gettable', 'nodes')['records']
+	key = ('lid', 'guid', 'type', 'name')
+	expect('both say the same', sorted([[r[k] for k in key] for r in today]), sorted([[r[k] for k in key] for r in seed]))
+	expect('and it is all', len(seed), NODES)
+	expect('what was added went with its fabric', kept(lab), [])
+
+
+def test_live(lab):
+	"""Of a fabric that weft's own manager manages: what its administration knows, by both protocols the same."""
+	lab.change('load', lab.make('fat-tree', 'ports=8'))
+	lab.within('its manager knows all', lambda: len(ask(lab, 'h2', 'gettable', 'links')['records']) == 2 * (32 + 32))
+	for table, number in (('nodes', '0x11'), ('ports', '0x12'), ('switches', '0x14'), ('lfts', '0x15'), ('links', '0x20'),
+			      ('managers', '0x18'), ('mfts', '0x17'), ('paths', '0x35')):
+		seed = ask(lab, 'h2', 'gettable', table)['records']
+		today = ask(lab, 'h2', 'gettable', number, '--profile', 'standard')['records']
+		if table == 'paths':
+			own = int(lab.lid('h2'))
+			today = [r for r in today if r['slid'] == own]
+		if table == 'managers':
+			# how often it was asked is in it
+			seed, today = ([r['record'][:40] for r in rows] for rows in (seed, today))
+		expect(f'{table}: some', bool(seed), table != 'mfts')
+		expect(table, seed, today)
+	others = ask(lab, 'h3', 'gettable', 'paths')['records']
+	expect('paths of who asks', {r['slid'] for r in others}, {int(lab.lid('h3'))})
+	bulk = ask(lab, 'h2', 'getbulk')['records']
+	expect('links in a bulk', sum(r.get('attribute') == 0x20 for r in bulk), 128)
+	expect('no forwarding tables in a bulk', sum(r.get('attribute') in (0x15, 0x17) for r in bulk), 0)
+	lab.weft('fabric', 'link', 'h4:1', 'down')
+	lab.within('one host fewer', lambda: len(ask(lab, 'h2', 'gettable', 'nodes')['records']) == NODES - 1)
+	expect('two links fewer', len(ask(lab, 'h2', 'gettable', 'links')['records']), 126)
+	lab.weft('fabric', 'link', 'h4:1', 'up')
+	opensm = lab.start_manager('h1', '-p', '15')
+	lab.up(opensm)
+	lab.within('links are told by the master alone', lambda: not ask(lab, 'h2', 'gettable', 'links')['records'])
+	expect('nodes by the fabric', len(ask(lab, 'h2', 'gettable', 'nodes')['records']), NODES)
+	opensm.end()
+
+
+def test(lab):
+	lab.load('fat-tree', 'ports=8')
+	test_tables(lab)
+	test_configs(lab)
+	test_loss(lab)
+	test_change(lab)
+	expect('what the program added', (4711, 'by a program') in kept(lab), True)
+	for program in lab.programs:
+		program.process.wait(subnet_lab.LIMIT_S)
+	test_live(lab)
+	test_manager(lab)
+
+
+if sys.argv[1] == '--inside':
+	inside(int(sys.argv[2]))
+	sys.exit(0)
+subnet_lab.script(test, 'opensm')

@@ -1,0 +1,193 @@
+#!/usr/bin/env python3
+"""rdma_cm between hosts of a fabric: each host has its own address and port numbers, paths are those of OpenSM's administration,
+and programs that we did not write connect by them: rping, udaddy, cmtime, perftest, UCX, rsockets.
+
+subnet_cm.py --list                  one line a test: name, label, timeout
+subnet_cm.py --weft PROGRAM NAME...  runs these tests
+"""
+import json
+import os
+import re
+import signal
+import sys
+
+import subnet_lab
+from subnet_lab import Wrong, says
+import run	# of abi/, whose place subnet_lab tells
+from session import free_port
+
+UCX = ('env', 'UCX_TLS=rc_v,ud_v', 'UCX_NET_DEVICES=weft0:1', 'UCX_SOCKADDR_TLS_PRIORITY=rdmacm')
+SL = 3	# of OpenSM's partition, where it has another one than 0
+
+
+def address(host, port=1):
+	"""As man weft-fabric has it: of a fat tree, whose hosts are h1, h2 and so on in this order."""
+	number = int(host[1:])
+	return f'127.{port}.{number >> 8}.{number & 255}'
+
+
+
+def prepare(lab, *options):
+	lab.load_bare(lab.make('fat-tree', 'ports=4'))
+	manager = lab.start_manager('h1', *options)
+	lab.up(manager)
+	return manager
+
+
+def client(lab, node, *words):
+	"""Whose server may listen a moment later: it is asked again until it does."""
+	said = ['']
+
+	def is_done():
+		status, said[0] = lab.try_at(node, *words)
+		return not status
+	try:
+		lab.within(words[0], is_done)
+	except Wrong as wrong:
+		raise Wrong(f'{wrong}: {said[0]}') from wrong
+	return said[0]
+
+
+def ended(server):
+	status = server.process.wait(subnet_lab.LIMIT_S)
+	if status:
+		raise Wrong(f'{server.words[0]} exits with {status}: {server.text()}')
+	return server.text()
+
+
+def connect(lab, a, b, service):
+	"""rping at two hosts, by a's address."""
+	server = lab.start(a, 'rping', '-s', '-a', address(a), '-p', service, '-C', '2')
+	client(lab, b, 'rping', '-c', '-a', address(a), '-p', service, '-C', '2')
+	ended(server)
+
+
+def test_addresses(lab):
+	"""In a fabric that weft routes: hosts have addresses and ports of their own, and a host that is not there has none."""
+	lab.load('fat-tree', 'ports=4')
+	service = str(free_port())
+	everywhere = ('rping', '-s', '-p', service, '-C', '2')
+	servers = {host: lab.start(host, *everywhere) for host in ('h7', 'h8')}
+	for host, server in servers.items():
+		client(lab, 'h1', 'rping', '-c', '-a', address(host), '-p', service, '-C', '2', '-v')
+		ended(server)
+	status, text = lab.try_at('h1', 'rping', '-c', '-a', address('h9'), '-p', service, '-C', '2')
+	if not status or 'ADDR_ERROR' not in text:
+		raise Wrong(f'h9 is there: {text}')
+	# a host's own address, and loop-back, are the host's; nobody binds another one's
+	connect(lab, 'h3', 'h3', service)
+	status, text = lab.try_at('h3', 'rping', '-s', '-a', address('h4'), '-p', service)
+	if not status:
+		raise Wrong('h3 has bound the address of h4')
+
+
+def sent_packets(lab):
+	"""Of the port of h3."""
+	return int(re.search(r'PortXmitPkts:\.*(\d+)', lab.at('h3', 'perfquery', '-x'))[1])
+
+
+def service_levels(lab):
+	"""Of connected queue pairs."""
+	return {qp['sl'] for p in json.loads(lab.weft('qp', '--json'))['processes'] for qp in p['qps'] if 'sl' in qp}
+
+
+def test_paths(lab):
+	"""Paths are OpenSM's: their service level is the partition's, and without its answer there is none."""
+	conf = lab.write('partitions.conf', f'Default=0x7fff, sl={SL}:ALL=full;\n')
+	manager = prepare(lab, '-P', conf, '-Q', '-F', lab.write('opensm.conf', 'qos TRUE\n'))
+	service = str(free_port())
+	server = lab.start('h8', 'udaddy')
+	client(lab, 'h3', 'udaddy', '-s', address('h8'))
+	says(ended(server), 'return status 0')
+	connect(lab, 'h8', 'h2', service)
+	words = ('ib_write_bw', '-d', 'weft0', '-F', '-R', '-D', '1', '--run_infinitely', '-p', service)
+	server = lab.start('h8', *words)
+	other = [lab.start('h3', *words, address('h8'))]
+
+	def runs():
+		if not other[0].is_alive():
+			other[0] = lab.start('h3', *words, address('h8'))
+		return 'BW average' in other[0].text()
+	lab.within('it runs', runs)
+	if service_levels(lab) != {SL}:
+		raise Wrong(f'connections have the service levels {service_levels(lab)}')
+	for program in (server, *other):
+		program.end(signal.SIGKILL)
+	manager.process.send_signal(signal.SIGSTOP)
+	server = lab.start('h8', 'rping', '-s', '-a', address('h8'), '-p', service)
+	status, text = lab.try_at('h2', 'rping', '-c', '-a', address('h8'), '-p', service, '-C', '2')
+	server.end(signal.SIGKILL)
+	if not status or not re.search(r'ROUTE_ERROR, error -110', text):
+		raise Wrong(f'a path is found while OpenSM is stopped: {text}')
+	manager.process.send_signal(signal.SIGCONT)
+	connect(lab, 'h8', 'h2', service)
+
+
+def perftest(lab, program, *options):
+	service = str(free_port())
+	words = (program, '-d', 'weft0', '-F', '-n', '100', '-p', service, *options)
+	server = lab.start('h8', *words)
+	text = client(lab, 'h3', *words, address('h8'))
+	ended(server)
+	return text
+
+
+def test_perftest(lab):
+	"""Connections by rdma_cm, and multicast, which perftest joins by MADs of its own."""
+	prepare(lab)
+	for program, options in (('ib_write_bw', ('-R',)), ('ib_send_bw', ('-R', '-c', 'UD')), ('ib_read_lat', ('-R',))):
+		perftest(lab, program, *options)
+	says(perftest(lab, 'ib_send_bw', '-c', 'UD', '-g'), r'remote address: LID 0xc00\d QPN 0xffffff')
+	says(perftest(lab, 'ib_send_bw', '-c', 'UD', '-g', '-M', '255:1:0:0:0:2:201:133:0:0:0:0:0:0:0:9'),
+	     r'MGID: 255:01:00:00:00:02:201:133:00:00:00:00:00:00:00:09')
+
+
+RSPRELOAD = '/usr/lib/x86_64-linux-gnu/rsocket/librspreload.so'
+
+
+def test_rsockets(lab):
+	"""rstream and riostream, whose data they check; and a program of sockets that librspreload makes one of rsockets."""
+	if not os.path.exists(RSPRELOAD):
+		print(f'SKIP: no {RSPRELOAD} here: scripts/setup test')
+		sys.exit(77)
+	prepare(lab)
+	by_sockets = ('env', f'LD_PRELOAD={RSPRELOAD}', 'rstream', '-T', 's')
+	for words in (('rstream',), ('riostream',), by_sockets):
+		words = (*words, '-p', str(free_port()), '-T', 'v', '-S', '4096', '-C', '1000')
+		before = sent_packets(lab)
+		server = lab.start('h8', *words, '-b', address('h8'))
+		says(client(lab, 'h3', *words, '-s', address('h8')), r'4k\s+1k\s')
+		ended(server)
+		if sent_packets(lab) < before + 1000:
+			raise Wrong(f'{words} did not go by the fabric')
+
+
+def test_cmtime(lab):
+	"""A hundred connections. Its server of before rdma-core 52 serves for ever."""
+	prepare(lab)
+	words = ('cmtime', '-p', str(free_port()), '-c', '100')
+	server = lab.start('h8', *words, '-b', address('h8'))
+	says(client(lab, 'h3', *words, '-s', address('h8')), r'\nconnect +: +\d')
+	if server.is_alive():
+		server.end(signal.SIGKILL)
+
+
+def test_ucx(lab):
+	"""ucx_perftest, client and server by rdma_cm."""
+	prepare(lab)
+	service = str(free_port())
+	words = (*UCX, 'ucx_perftest', '-t', 'tag_lat', '-n', '100', '-p', service)
+	server = lab.start_server('h8', service, *words)
+	says(lab.at('h3', *words, address('h8')), r'Final:\s+100')
+	ended(server)
+
+
+def tests():
+	rows = (('addresses', test_addresses), ('paths', test_paths), ('perftest', test_perftest), ('ucx', test_ucx),
+		('cmtime', test_cmtime), ('rsockets', test_rsockets))
+	return {name: ('e2e', 300, subnet_lab.row(test)) for name, test in rows}
+
+
+if __name__ == '__main__':
+	sys.exit(run.run_table(tests(), ('opensm', 'rping', 'udaddy', 'ib_write_bw', 'ib_send_bw', 'ib_read_lat',
+					 'ucx_perftest', 'cmtime', 'rstream', 'riostream', 'perfquery')))

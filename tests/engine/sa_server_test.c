@@ -1,0 +1,390 @@
+/* The seed's subnet administration serves several requesters at once: tables, all tables, Configs over a path that loses, and
+ * tables that change on their way. */
+#include "mad_path.h"
+#include "mgmt/sa_server.h"
+#include "wire/field.h"
+#include "wire/mad.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { ASKERS = 20, NUMBERS = 0x70, BYTES = 100, STEPS = 1000000 };
+
+static const struct series_config plain = { .subnet_timeout = 10, .response_time = 8, .retries = 7 };
+
+/* Each with a path of its own, whose end 0 it is. */
+static struct asker {
+	struct mad_path path;
+	struct transaction t;
+	bool is_used;
+} asker[ASKERS];
+
+static struct world {
+	struct sa_server server;
+	struct sa_store store;
+	wtime now;
+	uint32_t numbers, salt;		/* records of the table of numbers; what each has besides its number */
+	uint64_t version;
+} w;
+
+static bool give_number(void *arg, const struct sa_question *q, uint32_t *at, uint8_t *record)
+{
+	(void)arg;
+	(void)q;
+	if (*at >= w.numbers)
+		return false;
+	memset(record, (int)w.salt, BYTES);
+	wire_put(record, *at, 0, 0, 32);
+	++*at;
+	return true;
+}
+
+static uint64_t version(void *arg)
+{
+	(void)arg;
+	return w.version;
+}
+
+static int begin(void **state)
+{
+	(void)state;
+	memset(&w, 0, sizeof(w));
+	memset(asker, 0, sizeof(asker));
+	sa_server_init(&w.server, &plain);
+	assert_int_equal(sa_store_init(&w.store, SA_KEY_CHOOSES, 0), 0);
+	w.server.store = &w.store;
+	w.server.version = version;
+	w.server.table[w.server.tables++] = (struct sa_table){ "numbers", NUMBERS, BYTES, give_number, NULL, false };
+	w.server.table[w.server.tables++] = (struct sa_table){ "kept", SA_KEPT_ATTRIBUTE, SA_KEPT_BYTES, sa_store_give,
+							       &w.store, false };
+	w.numbers = 50;
+	w.salt = 1;
+	return 0;
+}
+
+static void leave(int i)
+{
+	mad_path_fini(&asker[i].path);
+	transaction_fini(&asker[i].t);
+	asker[i].is_used = false;
+}
+
+/* A requester goes, and after a while the server knows nothing of it: its time is over first, then what may be repeated. */
+static void forget(int i)
+{
+	leave(i);
+	for (int k = 0; k < 2; k++) {
+		w.now += SERIES_TOTAL_NS;
+		sa_server_expire(&w.server, w.now);
+	}
+	assert_int_equal(w.server.count, 0);
+}
+
+static int end(void **state)
+{
+	(void)state;
+	for (int i = 0; i < ASKERS; i++)
+		if (asker[i].is_used)
+			leave(i);
+	sa_server_fini(&w.server);
+	sa_store_fini(&w.store);
+	return 0;
+}
+
+static void ask(int i, const struct mad_path_config *path, unsigned method, unsigned attribute, uint64_t key, uint16_t window,
+		const uint8_t *records, uint32_t bytes)
+{
+	uint8_t head[SERIES_HEAD] = { 1, MAD_CLASS_SA, SERIES_CLASS_VERSION, (uint8_t)method };
+
+	mad_path_init(&asker[i].path, path);
+	asker[i].is_used = true;
+	wire_put(head, 0x1234, 8, 0, 64);
+	wire_put(head, attribute, 16, 0, 16);
+	wire_put(head, key, 24, 0, 64);
+	if (method == TXN_CONFIG)
+		transaction_configure(&asker[i].t, &plain, w.now, head, records, bytes);
+	else
+		transaction_ask(&asker[i].t, &plain, w.now, head, window);
+}
+
+static void send_all(void)
+{
+	uint8_t mad[MAD_BYTES];
+	uint16_t lid;
+
+	for (int i = 0; i < ASKERS; i++)
+		while (asker[i].is_used && transaction_output(&asker[i].t, w.now, mad))
+			mad_path_send(&asker[i].path, w.now, 0, mad);
+	while (sa_server_output(&w.server, w.now, &lid, mad)) {
+		assert_true(lid >= 1 && lid <= ASKERS && asker[lid - 1].is_used);
+		mad_path_send(&asker[lid - 1].path, w.now, 1, mad);
+	}
+}
+
+static wtime next(void)
+{
+	wtime at = sa_server_deadline(&w.server);
+
+	for (int i = 0; i < ASKERS; i++) {
+		if (!asker[i].is_used)
+			continue;
+		at = wtime_min(at, mad_path_next(&asker[i].path));
+		if (asker[i].t.phase < TXN_DONE)
+			at = wtime_min(at, transaction_deadline(&asker[i].t));
+	}
+	return at;
+}
+
+static void hear_all(void)
+{
+	uint8_t mad[MAD_BYTES];
+
+	for (int i = 0; i < ASKERS; i++) {
+		while (asker[i].is_used && mad_path_next(&asker[i].path) <= w.now) {
+			if (mad_path_take(&asker[i].path, mad))
+				sa_server_input(&w.server, w.now, (uint16_t)(i + 1), mad);
+			else
+				transaction_input(&asker[i].t, w.now, mad);
+			send_all();
+		}
+		if (asker[i].is_used)
+			transaction_expire(&asker[i].t, w.now);
+	}
+	sa_server_expire(&w.server, w.now);
+}
+
+static bool all_are_done(void)
+{
+	for (int i = 0; i < ASKERS; i++)
+		if (asker[i].is_used && asker[i].t.phase < TXN_DONE)
+			return false;
+	return true;
+}
+
+/* Until all askers have their answer; `change` is called between two steps, and may be NULL. */
+static void go(void (*change)(void))
+{
+	send_all();
+	for (unsigned i = 0; !all_are_done(); i++) {
+		wtime at = next();
+
+		assert_true(i < STEPS && at != WTIME_NEVER);
+		w.now = at > w.now ? at : w.now;
+		hear_all();
+		if (change)
+			change();
+		send_all();
+	}
+}
+
+static void check_numbers(int i, uint32_t numbers, uint32_t bytes)
+{
+	const struct transaction *t = &asker[i].t;
+
+	assert_int_equal(t->phase, TXN_DONE);
+	assert_int_equal(t->in.bytes, bytes);
+	for (uint32_t k = 0; k < numbers; k++)
+		assert_int_equal(wire_get(t->in.data + (size_t)k * BYTES, 0, 0, 32), k);
+}
+
+static const struct mad_path_config calm = { .delay_ns = WTIME_MS, .each_ns = 1000, .fault_at = { -1, -1 } };
+
+/* Each of several has its own answer, in turn with the others. */
+static void many_ask_at_once(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 16; i++)
+		ask(i, &calm, TXN_GET_TABLE, NUMBERS, 0, (uint16_t)(i + 1), NULL, 0);
+	go(NULL);
+	for (int i = 0; i < 16; i++)
+		check_numbers(i, 50, 50 * BYTES);
+	assert_int_equal(w.server.asked, 16);
+}
+
+static void all_tables_with_their_heads(void **state)
+{
+	uint8_t edit[SA_EDIT_BYTES] = { SA_ADD };
+	const uint8_t *data;
+	uint32_t bytes;
+
+	(void)state;
+	wire_put(edit, 77, 8, 0, 64);
+	free(sa_store_edit(&w.store, 0, edit, sizeof(edit), &bytes));
+	ask(0, &calm, TXN_GET_BULK, 0, 0, 8, NULL, 0);
+	go(NULL);
+	assert_int_equal(asker[0].t.phase, TXN_DONE);
+	assert_int_equal(asker[0].t.in.bytes, 50 * (BYTES + SA_BULK_HEAD) + SA_KEPT_BYTES + SA_BULK_HEAD);
+	data = asker[0].t.in.data + 50 * (BYTES + SA_BULK_HEAD);
+	assert_int_equal(wire_get(data, 0, 0, 16), SA_KEPT_ATTRIBUTE);
+	assert_int_equal(wire_get(data, 2, 0, 16), SA_KEPT_BYTES);
+	assert_true(wire_get(data, 4, 0, 64) == 77);
+}
+
+/* RMP-17: two transactions of one requester, by their ids. */
+static void two_transactions_of_one_requester(void **state)
+{
+	uint8_t head[SERIES_HEAD] = { 1, MAD_CLASS_SA, SERIES_CLASS_VERSION, TXN_GET_TABLE }, mad[MAD_BYTES];
+	struct transaction t[2];
+	uint16_t lid;
+
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		wire_put(head, 77 + i, 8, 0, 64);
+		wire_put(head, i ? SA_KEPT_ATTRIBUTE : NUMBERS, 16, 0, 16);
+		transaction_ask(&t[i], &plain, 0, head, 4);
+	}
+	w.store.kept[0] = (struct sa_kept){ .id = 5 };
+	w.store.count = 1;
+	for (int round = 0; round < 100; round++) {
+		for (int i = 0; i < 2; i++)
+			while (transaction_output(&t[i], 0, mad))
+				sa_server_input(&w.server, 0, 9, mad);
+		while (sa_server_output(&w.server, 0, &lid, mad)) {
+			assert_int_equal(lid, 9);
+			transaction_input(&t[wire_get(mad, 8, 0, 64) - 77], 0, mad);
+		}
+	}
+	assert_true(t[0].phase == TXN_DONE && t[0].in.bytes == 50 * BYTES);
+	assert_true(t[1].phase == TXN_DONE && t[1].in.bytes == SA_KEPT_BYTES);
+	transaction_fini(&t[0]);
+	transaction_fini(&t[1]);
+}
+
+/* RMP-59 */
+static void outcomes_without_records(void **state)
+{
+	(void)state;
+	w.numbers = 0;
+	ask(0, &calm, TXN_GET_TABLE, NUMBERS, 0, 8, NULL, 0);
+	ask(1, &calm, TXN_GET_TABLE, 0x99, 0, 8, NULL, 0);
+	ask(2, &calm, TXN_CONFIG, 0, 0, 0, (const uint8_t *)"nonsense", 8);
+	go(NULL);
+	assert_true(asker[0].t.phase == TXN_DONE && asker[0].t.status == TXN_NO_RECORDS);
+	assert_true(asker[1].t.phase == TXN_FAILED && asker[1].t.status == SA_REQUEST_INVALID);
+	assert_true(asker[2].t.phase == TXN_FAILED && asker[2].t.status == SA_REQUEST_INVALID);
+	end(NULL);
+	begin(NULL);
+	w.numbers = SA_ANSWER_BYTES / BYTES + 1;
+	ask(0, &calm, TXN_GET_TABLE, NUMBERS, 0, 8, NULL, 0);
+	go(NULL);
+	assert_true(asker[0].t.phase == TXN_FAILED && asker[0].t.status == SA_TOO_MANY_RECORDS);
+}
+
+/* RMP-62: 200 records in one Config, over a bad path; the answer of 400 bytes is a series too (RMP-02). */
+static void a_config_over_a_bad_path(void **state)
+{
+	static uint8_t edits[200 * SA_EDIT_BYTES];
+	struct mad_path_config bad = calm;
+
+	(void)state;
+	bad.loss_ppm = 100000;
+	for (bad.seed = 1; bad.seed <= 20; bad.seed++) {
+		memset(edits, 0, sizeof(edits));
+		for (uint32_t i = 0; i < 200; i++) {
+			edits[i * SA_EDIT_BYTES] = SA_ADD;
+			wire_put(edits + i * SA_EDIT_BYTES, bad.seed * 1000 + i, 8, 0, 64);
+		}
+		/* the last one is the same as the first in every second one */
+		if (bad.seed % 2)
+			wire_put(edits + 199 * SA_EDIT_BYTES, bad.seed * 1000, 8, 0, 64);
+		ask(0, &bad, TXN_CONFIG, 0, 0, 0, edits, sizeof(edits));
+		go(NULL);
+		if (asker[0].t.phase == TXN_DONE) {
+			assert_int_equal(asker[0].t.in.bytes, 400);
+			assert_int_equal(wire_get(asker[0].t.in.data, 0, 0, 16), bad.seed % 2 ? SA_NOT_DONE : SA_DONE);
+			assert_int_equal(wire_get(asker[0].t.in.data + 398, 0, 0, 16), bad.seed % 2 ? SA_IS_THERE : SA_DONE);
+		}
+		assert_int_equal(w.store.count % 200, 0);
+		forget(0);
+	}
+	assert_true(w.store.count >= 1000);
+}
+
+/* RMP-09: after some have arrived all other records get another salt, and there are more, or fewer. */
+static uint32_t change_to;
+
+static void change_once(void)
+{
+	if (!change_to || asker[0].t.in.bytes < 1000)
+		return;
+	w.numbers = change_to;
+	w.salt = 2;
+	w.version++;
+	change_to = 0;
+}
+
+static void tables_change_on_their_way(void **state)
+{
+	static const uint32_t counts[] = { 500, 49, 20, 10, 5, 1 };
+	const struct transaction *t = &asker[0].t;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+		uint32_t records, old = 0;
+
+		change_to = counts[i];
+		ask(0, &calm, TXN_GET_TABLE, NUMBERS, 0, 4, NULL, 0);
+		go(change_once);
+		assert_int_equal(change_to, 0);
+		assert_int_equal(t->phase, TXN_DONE);
+		assert_int_equal(t->in.total, 50 * BYTES);
+		records = t->in.bytes / BYTES;
+		while (old < records && t->in.data[old * BYTES + 50] == 1)
+			old++;
+		/* what was sent stays, and only a record that is there is begun */
+		assert_true(old >= 10 && old < 50);
+		check_numbers(0, records, counts[i] > old ? counts[i] * BYTES : records * BYTES);
+		for (uint32_t k = old; k < records; k++)
+			assert_int_equal(t->in.data[k * BYTES + 50], 2);
+		forget(0);
+		w.numbers = 50;
+		w.salt = 1;
+	}
+}
+
+/* One requester does not take all places, and what was never asked for begins nothing. */
+static void places_have_an_end(void **state)
+{
+	uint8_t mad[MAD_BYTES] = { 1, MAD_CLASS_SA, SERIES_CLASS_VERSION, TXN_GET_TABLE };
+	const struct series_header ack = { .flags = SERIES_ACK, .segment = 3 };
+
+	(void)state;
+	wire_put(mad, NUMBERS, 16, 0, 16);
+	for (uint16_t i = 0; i < 100; i++) {
+		wire_put(mad, i, 8, 0, 64);
+		sa_server_input(&w.server, 0, 7, mad);
+	}
+	assert_int_equal(w.server.count, SA_SESSIONS_OF_ONE);
+	assert_int_equal(w.server.refused, 100 - SA_SESSIONS_OF_ONE);
+	for (uint16_t lid = 100; lid < 200; lid++)
+		sa_server_input(&w.server, 0, lid, mad);
+	assert_int_equal(w.server.count, SA_SESSIONS);
+	sa_server_fini(&w.server);
+	assert_int_equal(w.server.count, 0);
+	series_build(&ack, &plain, mad);
+	sa_server_input(&w.server, 0, 7, mad);
+	mad[3] = 1;
+	sa_server_input(&w.server, 0, 7, mad);
+	assert_int_equal(w.server.count, 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(many_ask_at_once),
+		TEST(two_transactions_of_one_requester),
+		TEST(all_tables_with_their_heads),
+		TEST(outcomes_without_records),
+		TEST(a_config_over_a_bad_path),
+		TEST(tables_change_on_their_way),
+		TEST(places_have_an_end),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

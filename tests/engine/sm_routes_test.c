@@ -1,0 +1,192 @@
+/* The tables of the manager, which nobody chose by hand, cannot deadlock, whatever the topology. A channel dependency graph is
+ * built from the tables as switches have them: a channel is a direction of a link; one depends on another when a packet of some
+ * path goes from the first to the second. Tables deadlock if and only if there is a circle in it (Dally and Seitz, 1987). */
+#include "sm_run.h"
+
+enum { TEXT = 1 << 16, SWITCHES = 12, PORTS = 24 };
+
+/* Dependencies of channels, as bits: channels are named by the port that they leave. */
+struct graph {
+	uint32_t channels;
+	uint8_t *depends;		/* [from * channels + to] */
+	uint8_t *mark;			/* 1: on the way, 2: done */
+};
+
+/* A packet from this host to a LID, hop by hop. */
+static void follow(struct graph *g, const struct fabric *f, uint32_t from, uint32_t lid)
+{
+	uint32_t channel = from;
+
+	for (unsigned hops = 0; hops < SWITCHES_MOST; hops++) {
+		uint32_t peer = fabric_peer(f, channel), node = f->owner[peer], next;
+		unsigned out = fabric_is_switch(f, node) ? fabric_lft(f, node)[lid] : 0;
+
+		if (!fabric_is_switch(f, node) || !out)
+			return;
+		assert_int_not_equal(out, LFT_NONE);
+		next = fabric_port_index(f, node, out);
+		g->depends[(size_t)channel * g->channels + next] = 1;
+		channel = next;
+	}
+	fail_msg("a path to LID %u does not end", lid);
+}
+
+/* By depth. */
+static bool comes_back(struct graph *g, uint32_t channel)
+{
+	g->mark[channel] = 1;
+	for (uint32_t next = 0; next < g->channels; next++) {
+		if (!g->depends[(size_t)channel * g->channels + next] || g->mark[next] == 2)
+			continue;
+		if (g->mark[next] == 1 || comes_back(g, next))
+			return true;
+	}
+	g->mark[channel] = 2;
+	return false;
+}
+
+/* `pairs`: paths between hosts that were followed. */
+static bool can_deadlock(const struct fabric *f, unsigned *pairs)
+{
+	struct graph g = { .channels = f->ports };
+	bool found = false;
+
+	g.depends = calloc((size_t)f->ports * f->ports, 1);
+	g.mark = calloc(f->ports, 1);
+	assert_true(g.depends && g.mark);
+	*pairs = 0;
+	for (uint32_t from = 0; from < f->ports; from++) {
+		if (fabric_is_switch(f, f->owner[from]) || fabric_peer(f, from) == PORT_NONE || f->port[from].state == PORT_DOWN)
+			continue;
+		for (uint32_t to = 0; to < f->ports; to++) {
+			if (to == from || fabric_is_switch(f, f->owner[to]) || !f->port[to].lid || f->port[to].state == PORT_DOWN)
+				continue;
+			follow(&g, f, from, f->port[to].lid);
+			++*pairs;
+		}
+	}
+	for (uint32_t channel = 0; channel < g.channels && !found; channel++)
+		found = !g.mark[channel] && comes_back(&g, channel);
+	free(g.depends);
+	free(g.mark);
+	return found;
+}
+
+/* Switches with links between any two of them, and a host or two each; all have a way to all. */
+static void make_random(char *text, struct rand *rand)
+{
+	unsigned switches = 3 + rand_below(rand, SWITCHES - 2), used[SWITCHES] = { 0 };
+	char *at = text;
+
+	for (unsigned i = 0; i < switches; i++) {
+		at += sprintf(at, "Switch %u \"s%u\"\n", PORTS, i);
+		for (unsigned k = 0; k < i; k++) {
+			/* a tree, and about a third of all other links, some of them twice */
+			unsigned links = (k == i - 1 - rand_below(rand, i) || k == i - 1) + rand_below(rand, 3) / 2;
+
+			for (; links && used[i] < PORTS - 3 && used[k] < PORTS - 3; links--)
+				at += sprintf(at, "[%u] \"s%u\"[%u]\n", ++used[i], k, ++used[k]);
+		}
+	}
+	for (unsigned i = 0; i < switches; i++) {
+		for (unsigned hosts = 1 + rand_below(rand, 2); hosts; hosts--)
+			at += sprintf(at, "Ca 1 \"h%u_%u\"\n[1] \"s%u\"[%u]\n", i, hosts, i, ++used[i]);
+	}
+	assert_true(at - text < TEXT);
+}
+
+static uint32_t count_here(const struct run *r)
+{
+	const struct net *net = &r->manager[0].sm.net;
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < net->nodes; i++)
+		n += net->node[i].is_here;
+	return n;
+}
+
+/* The manager's tables, then those after links have died one after another. */
+static void check_all(struct run *r, const char *what, uint64_t seed)
+{
+	const struct fabric *f = &r->g.t.f;
+	unsigned pairs;
+
+	run_add(r, "s1", 0, &(struct sm_config){ 0 });
+	assert_true(run_until_quiet(r, 100 * WTIME_S));
+	for (unsigned tries = 0;; tries++) {
+		uint32_t port = rand_below(&r->rand, f->ports), peer = fabric_peer(f, port);
+
+		check_reaches(f);
+		if (can_deadlock(f, &pairs))
+			fail_msg("%s, seed %llu, after %u tries to take a link down: there is a circle", what,
+				 (unsigned long long)seed, tries);
+		assert_true(pairs);
+		if (tries == 8)
+			return;
+		if (peer == PORT_NONE || !fabric_is_switch(f, f->owner[port]) || !fabric_is_switch(f, f->owner[peer]))
+			continue;
+		agents_set_link(&r->g.a, r->g.now, port, false);
+		run_for(r, 20 * WTIME_S);
+		/* where it has parted the subnet, the manager goes on with its own part */
+		if (count_here(r) < f->nodes)
+			return;
+	}
+}
+
+static void every_kind(void **state)
+{
+	for (const struct generate_kind *k = generate_kinds; k->name; k++) {
+		struct run r;
+
+		run_init(&r, k->name, (char *const[]){ NULL }, 1);
+		check_all(&r, k->name, 1);
+		run_fini(&r);
+	}
+}
+
+static void random_ones(void **state)
+{
+	for (uint64_t seed = 1; seed <= 60; seed++) {
+		struct run r = { .managers = 0 };
+		struct rand rand;
+		char *text = calloc(1, TEXT);
+
+		rand_seed(&rand, seed);
+		make_random(text, &rand);
+		parse_fabric(&r.g.t, text);
+		free(text);
+		run_cold(&r, seed);
+		check_all(&r, "a random one", seed);
+		run_fini(&r);
+	}
+}
+
+/* The graph finds the circles that are known to be there. */
+static void rings_deadlock_by_shortest_paths(void **state)
+{
+	static char *const rings[][3] = { { "size=5", "hosts=1", NULL }, { "size=4x4", "hosts=1", NULL } };
+
+	for (size_t i = 0; i < sizeof(rings) / sizeof(rings[0]); i++) {
+		struct test_fabric t;
+		unsigned pairs;
+
+		make_fabric(&t, "torus", rings[i]);
+		assert_int_equal(fabric_route(&t.f, ROUTE_MIN_HOP), 0);
+		fabric_activate(&t.f);
+		assert_true(can_deadlock(&t.f, &pairs));
+		assert_int_equal(fabric_route(&t.f, ROUTE_UP_DOWN), 0);
+		assert_false(can_deadlock(&t.f, &pairs));
+		end_fabric(&t);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_kind),
+		cmocka_unit_test(random_ones),
+		cmocka_unit_test(rings_deadlock_by_shortest_paths),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,579 @@
+/* Queries to the subnet administration of a subnet that its manager has brought up: what comes back, to whom. */
+#include "sm_run.h"
+
+#include "sm/sa.h"
+#include "wire/field.h"
+#include "wire/sa_records.h"
+
+#include <errno.h>
+
+enum { MASTER_KEY = 1 };
+
+struct asker {
+	struct run r;
+	struct sm *s;
+	uint16_t lid;			/* who asks */
+	uint64_t key;
+	uint8_t record[MAD_BYTES - SA_HEAD];	/* to be asked */
+	uint32_t modifier;
+};
+
+static uint16_t lid_of(const struct asker *a, const char *node, unsigned number)
+{
+	return a->r.g.t.f.port[port_named(&a->r.g.t.f, node, number)].lid;
+}
+
+static void begin(struct asker *a, const struct sm_config *config)
+{
+	memset(a, 0, sizeof(*a));
+	run_init(&a->r, "fat-tree", (char *const[]){ "ports=4", NULL }, 1);
+	a->s = &run_add(&a->r, "s1", 0, config)->sm;
+	assert_true(run_until_quiet(&a->r, 100 * WTIME_S));
+	a->lid = lid_of(a, "h1", 1);
+}
+
+/* The records of the answer; -status: it is refused; -EAGAIN: nothing is said. */
+static int ask(struct asker *a, unsigned method, unsigned attribute, uint64_t mask)
+{
+	uint8_t mad[MAD_BYTES] = { 0 };
+	const struct mad_header h = { .base_version = 1, .mgmt_class = MAD_CLASS_SA, .class_version = SA_CLASS_VERSION,
+				      .method = (uint8_t)method, .tid = 0x1234567, .attr_id = (uint16_t)attribute,
+				      .attr_modifier = a->modifier };
+	const struct mad_letter l = { .agent = SM_AGENT_SA, .data = mad, .bytes = sizeof(mad),
+				      .remote = { .lid = a->lid, .qpn = 1, .qkey = 0x80010000 } };
+	uint32_t said = a->r.said_count, each;
+	struct mad_header back;
+
+	mad_header_build(&h, mad);
+	wire_put(mad, mask, SA_MASK);
+	wire_put(mad, a->key, SA_KEY);
+	memcpy(mad + SA_HEAD, a->record, sizeof(a->record));
+	sm_input(a->s, a->r.g.now, &l);
+	memset(a->record, 0, sizeof(a->record));
+	run_pump(&a->r);
+	if (a->r.said_count == said)
+		return -EAGAIN;
+	assert_true(run_until_quiet(&a->r, 10 * WTIME_S));
+	mad_header_parse(&back, a->r.said);
+	assert_int_equal(back.tid, h.tid);
+	assert_int_equal(back.method, method == MAD_SET ? MAD_GET_RESP : method | MAD_RESPONSE);
+	assert_int_equal(a->r.said_to.lid, a->lid);
+	/* C15-0.1.5 */
+	assert_true(!wire_get(a->r.said, SA_KEY));
+	if (back.status)
+		return -back.status;
+	each = 8 * (uint32_t)wire_get(a->r.said, SA_ATTRIBUTE_OFFSET);
+	if (method == MAD_GET || method == MAD_SET || method == SA_DELETE)
+		return 1;
+	assert_int_equal(a->r.said[26] & 7, 1);
+	return each ? (int)((a->r.said_bytes - SA_HEAD) / each) : 0;
+}
+
+static const uint8_t *answer(const struct asker *a, unsigned i)
+{
+	return a->r.said + SA_HEAD + i * 8 * (unsigned)wire_get(a->r.said, SA_ATTRIBUTE_OFFSET);
+}
+
+static void write_gid(const struct asker *a, const char *node, unsigned number, uint8_t *gid)
+{
+	uint64_t prefix = htobe64(PREFIX_DEFAULT), guid = htobe64(a->r.g.t.f.port[port_named(&a->r.g.t.f, node, number)].guid);
+
+	memcpy(gid, &prefix, 8);
+	memcpy(gid + 8, &guid, 8);
+}
+
+/* 14 nodes, 32 links, 6 switches of 4 ports. */
+static void tables_have_everything(void **state)
+{
+	static const struct { unsigned attribute; int records; } tables[] = {
+		{ SA_NODE_RECORD_ID, 14 }, { SA_PORT_INFO_RECORD_ID, 8 + 6 * 5 }, { SA_SWITCH_INFO_RECORD_ID, 6 },
+		{ SA_LINK_RECORD_ID, 2 * 16 }, { SA_LFT_RECORD_ID, 6 }, { SA_SM_INFO_RECORD_ID, 1 },
+		{ SA_GUID_INFO_RECORD_ID, 14 }, { SA_PATH_RECORD_ID, 14 * 14 }, { SA_MCMEMBER_RECORD_ID, 1 },
+		{ SA_SERVICE_RECORD_ID, 0 }, { SA_INFORM_RECORD_ID, 0 }, { SA_MFT_RECORD_ID, 0 },
+		{ SA_SL2VL_RECORD_ID, 8 + 6 * 25 }, { SA_VLARB_RECORD_ID, 4 * (8 + 6 * 5) },
+	};
+	struct asker a;
+
+	begin(&a, &(struct sm_config){ 0 });
+	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
+		assert_int_equal(ask(&a, SA_GET_TABLE, tables[i].attribute, 0), tables[i].records);
+	/* not for everybody */
+	assert_int_equal(ask(&a, SA_GET_TABLE, SA_PKEY_RECORD_ID, 0), -SA_REQUEST_INVALID);
+	a.key = MASTER_KEY;
+	assert_int_equal(ask(&a, SA_GET_TABLE, SA_PKEY_RECORD_ID, 0), 8 + 6 * 5);
+	assert_int_equal(wire_get(answer(&a, 0), 8, 0, 16), 0xffff);
+	a.key = 2;
+	assert_int_equal(ask(&a, SA_GET_TABLE, SA_NODE_RECORD_ID, 0), -EAGAIN);
+	run_fini(&a.r);
+}
+
+static void components_select(void **state)
+{
+	struct asker a;
+	char name[65] = "";
+
+	begin(&a, &(struct sm_config){ 0 });
+	wire_put(a.record, lid_of(&a, "h3", 1), 0, 0, 16);
+	assert_int_equal(ask(&a, MAD_GET, SA_NODE_RECORD_ID, 1), 1);
+	memcpy(name, answer(&a, 0) + 44, 64);
+	assert_string_equal(name, "h3");
+	assert_int_equal(wire_get(answer(&a, 0), 0, 0, 16), lid_of(&a, "h3", 1));
+	/* by type: component 4 */
+	a.record[6] = NODE_SWITCH;
+	assert_int_equal(ask(&a, SA_GET_TABLE, SA_NODE_RECORD_ID, 1 << 4), 6);
+	a.record[6] = NODE_ROUTER;
+	assert_int_equal(ask(&a, SA_GET_TABLE, SA_NODE_RECORD_ID, 1 << 4), 0);
+	a.record[6] = NODE_SWITCH;
+	assert_int_equal(ask(&a, MAD_GET, SA_NODE_RECORD_ID, 1 << 4), -SA_TOO_MANY_RECORDS);
+	a.record[6] = NODE_ROUTER;
+	assert_int_equal(ask(&a, MAD_GET, SA_NODE_RECORD_ID, 1 << 4), -SA_NO_RECORDS);
+	/* 4 bits in the middle of a byte: PortState 15, PortPhysicalState 16 */
+	a.record[4 + 32] = PORT_ACTIVE;
+	assert_int_equal(ask(&a, SA_GET_TABLE, SA_PORT_INFO_RECORD_ID, 1 << 15), 8 + 6 * 5);
+	a.record[4 + 32] = PORT_INIT;
+	assert_int_equal(ask(&a, SA_GET_TABLE, SA_PORT_INFO_RECORD_ID, 1 << 15), 0);
+	/* of one port of a switch */
+	wire_put(a.record, lid_of(&a, "s2", 0), 0, 0, 16);
+	a.record[2] = 3;
+	assert_int_equal(ask(&a, MAD_GET, SA_PORT_INFO_RECORD_ID, 3), 1);
+	assert_int_equal(answer(&a, 0)[2], 3);
+	/* some of the capability mask, by the modifier's upper bit: who can be a manager */
+	wire_put(a.record, CAPABLE_SM, 4 + 20, 0, 32);
+	assert_int_equal(ask(&a, SA_GET_TABLE, SA_PORT_INFO_RECORD_ID, 1 << 7), 0);
+	a.modifier = 1u << 31;
+	wire_put(a.record, CAPABLE_SM, 4 + 20, 0, 32);
+	assert_int_equal(ask(&a, SA_GET_TABLE, SA_PORT_INFO_RECORD_ID, 1 << 7), 1);
+	a.modifier = 0;
+	/* links from a LID */
+	wire_put(a.record, lid_of(&a, "s1", 0), 0, 0, 16);
+	assert_int_equal(ask(&a, SA_GET_TABLE, SA_LINK_RECORD_ID, 1), 4);
+	run_fini(&a.r);
+}
+
+static void what_makes_no_sense(void **state)
+{
+	struct asker a;
+	struct mad_letter l;
+	uint8_t mad[MAD_BYTES] = { 1, MAD_CLASS_SA, SA_CLASS_VERSION, MAD_GET };
+
+	begin(&a, &(struct sm_config){ 0 });
+	assert_int_equal(ask(&a, MAD_GET, 0x7777, 0), -MAD_STATUS_BAD_ATTRIBUTE);
+	assert_int_equal(ask(&a, MAD_SET, SA_NODE_RECORD_ID, 0), -MAD_STATUS_BAD_METHOD);
+	assert_int_equal(ask(&a, MAD_GET, SA_MULTI_PATH_RECORD_ID, 0), -MAD_STATUS_BAD_METHOD);
+	a.lid = 0xbfff;
+	assert_int_equal(ask(&a, MAD_GET, SA_CLASS_PORT_INFO, 0), -SA_REQUEST_INVALID);
+	a.lid = lid_of(&a, "h1", 1);
+	assert_int_equal(ask(&a, MAD_GET, SA_CLASS_PORT_INFO, 0), 1);
+	assert_int_equal(answer(&a, 0)[1], SA_CLASS_VERSION);
+	l = (struct mad_letter){ .agent = SM_AGENT_SA, .data = mad, .bytes = 60, .remote = { .lid = a.lid } };
+	sm_input(a.s, a.r.g.now, &l);
+	assert_false(sm_output(a.s, a.r.g.now, &l));
+	run_fini(&a.r);
+}
+
+/* ---- paths ---- */
+
+enum { P_DGID = 1 << 2, P_SGID = 1 << 3, P_DLID = 1 << 4, P_SLID = 1 << 5, P_NUMBER = 1 << 12, P_PKEY = 1 << 13,
+       P_MTU = 3 << 16, P_RATE = 3 << 18 };
+
+static int ask_path(struct asker *a, unsigned method, const char *from, const char *to, uint64_t mask)
+{
+	write_gid(a, to, to[0] == 'h', a->record + 8);
+	write_gid(a, from, from[0] == 'h', a->record + 24);
+	return ask(a, method, SA_PATH_RECORD_ID, P_DGID | P_SGID | mask);
+}
+
+static void a_path(void **state)
+{
+	struct asker a;
+
+	begin(&a, &(struct sm_config){ 0 });
+	assert_int_equal(ask_path(&a, MAD_GET, "h1", "h8", 0), 1);
+	assert_int_equal(wire_get(answer(&a, 0), 40, 0, 16), lid_of(&a, "h8", 1));
+	assert_int_equal(wire_get(answer(&a, 0), 42, 0, 16), lid_of(&a, "h1", 1));
+	assert_int_equal(wire_get(answer(&a, 0), 50, 0, 16), 0xffff);
+	assert_int_equal(answer(&a, 0)[54], 2 << 6 | MTU_4096);
+	/* 4xHDR */
+	assert_int_equal(answer(&a, 0)[55], 2 << 6 | 17);
+	assert_int_equal(answer(&a, 0)[56], 2 << 6 | 18);
+	/* to a switch, from one, to oneself */
+	assert_int_equal(ask_path(&a, MAD_GET, "h1", "s3", 0), 1);
+	assert_int_equal(ask_path(&a, MAD_GET, "s3", "h1", 0), 1);
+	assert_int_equal(ask_path(&a, MAD_GET, "h1", "h1", 0), 1);
+	assert_int_equal(answer(&a, 0)[56], 2 << 6);
+	/* a GID and a LID of two ports */
+	wire_put(a.record, lid_of(&a, "h3", 1), 40, 0, 16);
+	assert_int_equal(ask_path(&a, MAD_GET, "h1", "h8", P_DLID), -SA_NO_RECORDS);
+	a.record[8 + 15] = 1;
+	a.record[9] = 1;
+	assert_int_equal(ask(&a, MAD_GET, SA_PATH_RECORD_ID, P_DGID), -SA_GID_INVALID);
+	/* by LIDs alone, and to all */
+	wire_put(a.record, lid_of(&a, "h3", 1), 42, 0, 16);
+	assert_int_equal(ask(&a, SA_GET_TABLE, SA_PATH_RECORD_ID, P_SLID), 14);
+	run_fini(&a.r);
+}
+
+static void selectors(void **state)
+{
+	static const struct { uint8_t mtu; int result; uint8_t is; } mtus[] = {
+		{ 0 << 6 | 4, 1, 5 }, { 0 << 6 | 5, -SA_NO_RECORDS, 0 }, { 1 << 6 | 4, 1, 3 }, { 2 << 6 | 3, 1, 3 },
+		{ 2 << 6 | 6, -SA_NO_RECORDS, 0 }, { 3 << 6, 1, 5 }, { 1 << 6 | 1, -SA_NO_RECORDS, 0 },
+	}, rates[] = {
+		{ 0 << 6 | 16, 1, 17 }, { 0 << 6 | 17, -SA_NO_RECORDS, 0 }, { 1 << 6 | 7, 1, 4 }, { 2 << 6 | 3, 1, 3 },
+		{ 2 << 6 | 18, -SA_NO_RECORDS, 0 },
+	};
+	struct asker a;
+
+	begin(&a, &(struct sm_config){ 0 });
+	for (size_t i = 0; i < sizeof(mtus) / sizeof(mtus[0]); i++) {
+		a.record[54] = mtus[i].mtu;
+		assert_int_equal(ask_path(&a, MAD_GET, "h1", "h5", P_MTU), mtus[i].result);
+		if (mtus[i].result > 0)
+			assert_int_equal(answer(&a, 0)[54] & 63, mtus[i].is);
+	}
+	for (size_t i = 0; i < sizeof(rates) / sizeof(rates[0]); i++) {
+		a.record[55] = rates[i].mtu;
+		assert_int_equal(ask_path(&a, MAD_GET, "h1", "h5", P_RATE), rates[i].result);
+		if (rates[i].result > 0)
+			assert_int_equal(answer(&a, 0)[55] & 63, rates[i].is);
+	}
+	run_fini(&a.r);
+}
+
+/* With an LMC there are alternates, which go by other switches. */
+static void alternates(void **state)
+{
+	struct asker a;
+
+	begin(&a, &(struct sm_config){ .lmc = 1 });
+	assert_int_equal(ask_path(&a, SA_GET_TABLE, "h1", "h8", 0), 4);
+	assert_int_equal(wire_get(answer(&a, 0), 40, 0, 16), lid_of(&a, "h8", 1));
+	assert_int_equal(wire_get(answer(&a, 1), 40, 0, 16), lid_of(&a, "h8", 1) + 1);
+	assert_int_equal(wire_get(answer(&a, 1), 42, 0, 16), lid_of(&a, "h1", 1) + 1);
+	a.record[49] = 2;
+	assert_int_equal(ask_path(&a, SA_GET_TABLE, "h1", "h8", P_NUMBER), 2);
+	assert_int_equal(ask_path(&a, MAD_GET, "h1", "h8", 0), 1);
+	wire_put(a.record, lid_of(&a, "h8", 1) + 1, 40, 0, 16);
+	assert_int_equal(ask_path(&a, SA_GET_TABLE, "h1", "h8", P_DLID), 2);
+	/* several at once: two sources, two destinations */
+	a.record[15] = 2;
+	a.record[16] = 2;
+	write_gid(&a, "h1", 1, a.record + 24);
+	write_gid(&a, "h2", 1, a.record + 40);
+	write_gid(&a, "h7", 1, a.record + 56);
+	write_gid(&a, "h8", 1, a.record + 72);
+	assert_int_equal(ask(&a, SA_GET_MULTI, SA_MULTI_PATH_RECORD_ID, 3 << 19), 16);
+	a.record[15] = 12;
+	a.record[16] = 1;
+	assert_int_equal(ask(&a, SA_GET_MULTI, SA_MULTI_PATH_RECORD_ID, 3 << 19), -SA_COMPONENTS_MISSING);
+	run_fini(&a.r);
+}
+
+/* Ports see what is in their partitions. */
+static void partitions(void **state)
+{
+	struct asker a;
+	uint16_t *pkeys;
+
+	memset(&a, 0, sizeof(a));
+	run_init(&a.r, "fat-tree", (char *const[]){ "ports=4", NULL }, 1);
+	/* h8 is a limited member of the default partition, h7 of none that others are in, h6 of its too */
+	pkeys = fabric_pkeys(&a.r.g.t.f, port_named(&a.r.g.t.f, "h8", 1));
+	pkeys[0] = 0x7fff;
+	pkeys = fabric_pkeys(&a.r.g.t.f, port_named(&a.r.g.t.f, "h7", 1));
+	pkeys[0] = 0x8005;
+	fabric_pkeys(&a.r.g.t.f, port_named(&a.r.g.t.f, "h6", 1))[3] = 0x0005;
+	a.s = &run_add(&a.r, "s1", 0, &(struct sm_config){ 0 })->sm;
+	assert_true(run_until_quiet(&a.r, 100 * WTIME_S));
+	a.lid = lid_of(&a, "h1", 1);
+	assert_int_equal(ask(&a, SA_GET_TABLE, SA_NODE_RECORD_ID, 0), 13);
+	assert_int_equal(ask_path(&a, MAD_GET, "h1", "h7", 0), -SA_NO_RECORDS);
+	assert_int_equal(ask_path(&a, MAD_GET, "h1", "h8", 0), 1);
+	a.lid = lid_of(&a, "h7", 1);
+	assert_int_equal(ask(&a, SA_GET_TABLE, SA_NODE_RECORD_ID, 0), 2);
+	assert_int_equal(ask_path(&a, MAD_GET, "h7", "h6", 0), 1);
+	assert_int_equal(wire_get(answer(&a, 0), 50, 0, 16), 0x8005);
+	wire_put(a.record, 0xffff, 50, 0, 16);
+	assert_int_equal(ask_path(&a, MAD_GET, "h7", "h6", P_PKEY), -SA_NO_RECORDS);
+	run_fini(&a.r);
+}
+
+static void two_limited_members_share_nothing(void **state)
+{
+	struct asker a;
+
+	memset(&a, 0, sizeof(a));
+	run_init(&a.r, "fat-tree", (char *const[]){ "ports=4", NULL }, 1);
+	fabric_pkeys(&a.r.g.t.f, port_named(&a.r.g.t.f, "h7", 1))[0] = 0x7fff;
+	fabric_pkeys(&a.r.g.t.f, port_named(&a.r.g.t.f, "h8", 1))[0] = 0x7fff;
+	a.s = &run_add(&a.r, "s1", 0, &(struct sm_config){ 0 })->sm;
+	assert_true(run_until_quiet(&a.r, 100 * WTIME_S));
+	a.lid = lid_of(&a, "h8", 1);
+	assert_int_equal(ask(&a, SA_GET_TABLE, SA_NODE_RECORD_ID, 0), 13);
+	assert_int_equal(ask_path(&a, MAD_GET, "h8", "h7", 0), -SA_NO_RECORDS);
+	run_fini(&a.r);
+}
+
+/* ---- groups ---- */
+
+enum { JOIN = 1 | 1 << 1 | 1 << 16, MAKE = JOIN | 1 << 2 | 1 << 6 | 1 << 7 | 1 << 12 | 1 << 13 };
+
+static int join_for(struct asker *a, const char *host, unsigned method, uint64_t mask, unsigned state)
+{
+	static const uint8_t mgid[16] = { 0xff, 0x12, 0x40, 0x1b, 0xff, 0xff, [15] = 7 };
+
+	memcpy(a->record, mgid, 16);
+	write_gid(a, host, 1, a->record + 16);
+	wire_put(a->record, 0x1234, 32, 0, 32);
+	wire_put(a->record, 0xffff, 40, 0, 16);
+	a->record[48] = (uint8_t)state;
+	return ask(a, method, SA_MCMEMBER_RECORD_ID, mask);
+}
+
+static int join(struct asker *a, const char *host, unsigned method, uint64_t mask, unsigned state)
+{
+	a->lid = lid_of(a, host, 1);
+	return join_for(a, host, method, mask, state);
+}
+
+/* Who of h1 to h8 gets a packet of this host, as bits. */
+static unsigned hear(struct asker *a, const char *from, uint16_t mlid)
+{
+	const struct fabric *f = &a->r.g.t.f;
+	struct walk_packet p = { .from = port_named(f, from, 1), .dlid = mlid, .pkey = PKEY_DEFAULT };
+	struct walk_group g;
+	unsigned who = 0;
+
+	assert_int_equal(walk_group_init(&g, f), 0);
+	fabric_walk_group(f, &p, &g);
+	assert_false(g.loops);
+	for (uint32_t i = 0; i < g.ports; i++) {
+		for (unsigned h = 1; h <= 8; h++) {
+			char name[8];
+
+			snprintf(name, sizeof(name), "h%u", h);
+			who |= (g.port[i] == port_named(f, name, 1)) << h;
+		}
+	}
+	walk_group_fini(&g);
+	return who;
+}
+
+static void a_group_and_its_tree(void **state)
+{
+	struct asker a;
+	uint16_t mlid;
+	wtime before;
+
+	begin(&a, &(struct sm_config){ 0 });
+	assert_int_equal(join(&a, "h1", MAD_SET, JOIN, 1), -SA_COMPONENTS_MISSING);
+	assert_int_equal(join(&a, "h1", MAD_SET, MAKE, 4), -SA_REQUEST_INVALID);
+	assert_int_equal(join(&a, "h1", MAD_SET, MAKE, 1), 1);
+	mlid = (uint16_t)wire_get(answer(&a, 0), 36, 0, 16);
+	assert_int_equal(mlid, MLID_FIRST + 1);
+	assert_int_equal(answer(&a, 0)[38], 2 << 6 | MTU_4096);
+	assert_int_equal(join(&a, "h4", MAD_SET, JOIN, 1), 1);
+	assert_int_equal(wire_get(answer(&a, 0), 32, 0, 32), 0x1234);
+	assert_int_equal(join(&a, "h8", MAD_SET, JOIN, 1), 1);
+	assert_int_equal(hear(&a, "h1", mlid), 1 << 4 | 1 << 8);
+	assert_int_equal(hear(&a, "h8", mlid), 1 << 1 | 1 << 4);
+	/* who only sends hears nothing */
+	assert_int_equal(join(&a, "h6", MAD_SET, JOIN, 4), 1);
+	assert_int_equal(hear(&a, "h6", mlid), 1 << 1 | 1 << 4 | 1 << 8);
+	assert_int_equal(hear(&a, "h1", mlid), 1 << 4 | 1 << 8);
+	/* a tree grows before its member is answered, and shrinks when what that has sent is gone */
+	before = a.r.g.now;
+	assert_int_equal(join(&a, "h5", MAD_SET, JOIN | 1 << 2, 1), 1);
+	assert_true(a.r.g.now < before + 100 * WTIME_MS);
+	/* the tree goes around what fails */
+	agents_set_link(&a.r.g.a, a.r.g.now, fabric_port_index(&a.r.g.t.f, node_named(&a.r.g.t.f, "s1"), 1), false);
+	assert_true(run_until_quiet(&a.r, 10 * WTIME_S));
+	assert_int_equal(hear(&a, "h1", mlid), 1 << 4 | 1 << 5 | 1 << 8);
+	/* a state that it has not, somebody else's, its own */
+	assert_int_equal(join(&a, "h4", SA_DELETE, JOIN, 2), -SA_REQUEST_INVALID);
+	assert_int_equal(join(&a, "h2", SA_DELETE, JOIN, 1), -SA_REQUEST_INVALID);
+	a.lid = lid_of(&a, "h2", 1);
+	assert_int_equal(join_for(&a, "h4", SA_DELETE, JOIN, 1), -SA_REQUEST_INVALID);
+	before = a.r.g.now;
+	assert_int_equal(join(&a, "h4", SA_DELETE, JOIN, 1), 1);
+	assert_true(a.r.g.now > before + 100 * WTIME_MS);
+	assert_int_equal(hear(&a, "h1", mlid), 1 << 5 | 1 << 8);
+	assert_int_equal(join(&a, "h5", SA_DELETE, JOIN, 1), 1);
+	assert_int_equal(join(&a, "h8", SA_DELETE, JOIN, 1), 1);
+	assert_int_equal(join(&a, "h1", SA_DELETE, JOIN, 1), 1);
+	/* the group went with its last full member */
+	assert_int_equal(ask(&a, SA_GET_TABLE, SA_MCMEMBER_RECORD_ID, 0), 1);
+	assert_int_equal(hear(&a, "h1", mlid), 0);
+	run_fini(&a.r);
+}
+
+static void members_are_seen_by_the_trusted(void **state)
+{
+	struct asker a;
+
+	begin(&a, &(struct sm_config){ 0 });
+	assert_int_equal(join(&a, "h1", MAD_SET, MAKE, 1), 1);
+	assert_int_equal(join(&a, "h2", MAD_SET, JOIN, 1), 1);
+	assert_int_equal(ask(&a, SA_GET_TABLE, SA_MCMEMBER_RECORD_ID, 0), 2);
+	a.key = MASTER_KEY;
+	assert_int_equal(ask(&a, SA_GET_TABLE, SA_MCMEMBER_RECORD_ID, 0), 2);
+	write_gid(&a, "h2", 1, a.record + 16);
+	assert_int_equal(ask(&a, MAD_GET, SA_MCMEMBER_RECORD_ID, 1 << 1), 1);
+	/* one that is gone is a member no more, and its group with it when it was the last */
+	agents_set_link(&a.r.g.a, a.r.g.now, port_named(&a.r.g.t.f, "h2", 1), false);
+	assert_true(run_until_quiet(&a.r, 10 * WTIME_S));
+	assert_int_equal(ask(&a, SA_GET_TABLE, SA_MCMEMBER_RECORD_ID, 0), -SA_REQUEST_INVALID);
+	a.lid = lid_of(&a, "h1", 1);
+	assert_int_equal(ask(&a, SA_GET_TABLE, SA_MCMEMBER_RECORD_ID, 0), 1);
+	run_fini(&a.r);
+}
+
+/* ---- services and subscriptions ---- */
+
+static int announce(struct asker *a, const char *of, unsigned method, uint32_t lease)
+{
+	wire_put(a->record, 0xabcdef, 0, 0, 64);
+	write_gid(a, of, 1, a->record + 8);
+	wire_put(a->record, 0xffff, 24, 0, 16);
+	wire_put(a->record, lease, 28, 0, 32);
+	a->record[32] = 9;
+	memcpy(a->record + 48, "disk", 4);
+	return ask(a, method, SA_SERVICE_RECORD_ID, 0x17);
+}
+
+static void services(void **state)
+{
+	struct asker a;
+
+	begin(&a, &(struct sm_config){ 0 });
+	assert_int_equal(announce(&a, "h2", MAD_SET, 10), -SA_REQUEST_INVALID);
+	assert_int_equal(announce(&a, "h1", MAD_SET, 10), 1);
+	assert_int_equal(announce(&a, "h1", MAD_SET, 20), 1);
+	a.lid = lid_of(&a, "h3", 1);
+	memcpy(a.record + 48, "disk", 4);
+	assert_int_equal(ask(&a, SA_GET_TABLE, SA_SERVICE_RECORD_ID, 1 << 6), 1);
+	/* its key is its owner's */
+	assert_int_equal(answer(&a, 0)[32], 0);
+	assert_true(wire_get(answer(&a, 0), 28, 0, 32) <= 20);
+	assert_int_equal(announce(&a, "h1", SA_DELETE, 0), -SA_REQUEST_INVALID);
+	run_for(&a.r, 21 * WTIME_S);
+	assert_int_equal(ask(&a, SA_GET_TABLE, SA_SERVICE_RECORD_ID, 0), 0);
+	a.lid = lid_of(&a, "h1", 1);
+	assert_int_equal(announce(&a, "h1", MAD_SET, UINT32_MAX), 1);
+	assert_int_equal(announce(&a, "h1", SA_DELETE, 0), 1);
+	assert_int_equal(announce(&a, "h1", SA_DELETE, 0), -SA_NO_RECORDS);
+	run_fini(&a.r);
+}
+
+static int subscribe(struct asker *a, unsigned trap, unsigned on)
+{
+	wire_put(a->record, 0xffff, 16, 0, 16);
+	a->record[22] = 1;
+	a->record[23] = (uint8_t)on;
+	wire_put(a->record, 0xffff, 24, 0, 16);
+	wire_put(a->record, trap, 26, 0, 16);
+	a->record[30] = 1;
+	memset(a->record + 33, 0xff, 3);
+	return ask(a, MAD_SET, SA_INFORM_INFO, 0);
+}
+
+/* Reports that were sent since, of this trap; the last one's TID. */
+static unsigned reports(const struct asker *a, uint32_t since, unsigned trap, uint64_t *tid)
+{
+	unsigned count = 0;
+
+	for (uint32_t i = since; i < a->r.said_count; i++) {
+		const struct run_said *said = &a->r.all_said[i % 64];
+
+		if (said->method != MAD_REPORT || wire_get(said->data + SA_HEAD, 4, 0, 16) != trap)
+			continue;
+		count++;
+		*tid = wire_get(said->data, 8, 0, 64);
+	}
+	return count;
+}
+
+static void respond(struct asker *a, uint64_t tid)
+{
+	uint8_t mad[MAD_BYTES] = { 0 };
+	const struct mad_header h = { .base_version = 1, .mgmt_class = MAD_CLASS_SA, .class_version = SA_CLASS_VERSION,
+				      .method = MAD_REPORT_RESP, .tid = tid, .attr_id = SA_NOTICE };
+
+	mad_header_build(&h, mad);
+	sm_input(a->s, a->r.g.now, &(struct mad_letter){ .agent = SM_AGENT_SA, .data = mad, .bytes = sizeof(mad),
+							 .remote = { .lid = a->lid } });
+}
+
+static void subscribers_hear(void **state)
+{
+	struct asker a;
+	uint64_t tid = 0;
+	uint32_t since;
+
+	begin(&a, &(struct sm_config){ 0 });
+	assert_int_equal(subscribe(&a, 65, 0), -SA_REQUEST_INVALID);
+	assert_int_equal(subscribe(&a, 257, 1), -SA_REQUEST_INVALID);
+	assert_int_equal(subscribe(&a, 65, 1), 1);
+	assert_int_equal(subscribe(&a, 65, 1), 1);
+	assert_int_equal(ask(&a, SA_GET_TABLE, SA_INFORM_RECORD_ID, 0), 1);
+	assert_int_equal(answer(&a, 0)[24 + 30], 0);
+	since = a.r.said_count;
+	agents_set_link(&a.r.g.a, a.r.g.now, port_named(&a.r.g.t.f, "h5", 1), false);
+	run_for(&a.r, 500 * WTIME_MS);
+	assert_int_equal(reports(&a, since, 65, &tid), 1);
+	respond(&a, tid);
+	run_for(&a.r, 10 * WTIME_S);
+	assert_int_equal(reports(&a, since, 65, &tid), 1);
+	/* what it has not subscribed to */
+	agents_set_link(&a.r.g.a, a.r.g.now, port_named(&a.r.g.t.f, "h5", 1), true);
+	run_for(&a.r, 10 * WTIME_S);
+	assert_int_equal(reports(&a, since, 64, &tid), 0);
+	/* who does not answer is forgotten */
+	agents_set_link(&a.r.g.a, a.r.g.now, port_named(&a.r.g.t.f, "h5", 1), false);
+	run_for(&a.r, 10 * WTIME_S);
+	assert_int_equal(reports(&a, since, 65, &tid), 1 + 3);
+	assert_int_equal(ask(&a, SA_GET_TABLE, SA_INFORM_RECORD_ID, 0), 0);
+	/* traps of ports are passed on */
+	assert_int_equal(subscribe(&a, 128, 1), 1);
+	since = a.r.said_count;
+	agents_set_link(&a.r.g.a, a.r.g.now, port_named(&a.r.g.t.f, "h5", 1), true);
+	run_for(&a.r, 500 * WTIME_MS);
+	assert_true(reports(&a, since, 128, &tid) > 0);
+	run_fini(&a.r);
+}
+
+/* A standby says nothing. */
+static void only_the_master_answers(void **state)
+{
+	struct asker a;
+
+	begin(&a, &(struct sm_config){ .priority = 9 });
+	a.s = &run_add(&a.r, "h8", 1, &(struct sm_config){ 0 })->sm;
+	run_for(&a.r, 5 * WTIME_S);
+	assert_int_equal(a.s->state, SM_STANDBY);
+	assert_int_equal(ask(&a, SA_GET_TABLE, SA_NODE_RECORD_ID, 0), -EAGAIN);
+	a.s = &a.r.manager[0].sm;
+	assert_int_equal(ask(&a, SA_GET_TABLE, SA_SM_INFO_RECORD_ID, 0), 2);
+	run_fini(&a.r);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(tables_have_everything),
+		cmocka_unit_test(components_select),
+		cmocka_unit_test(what_makes_no_sense),
+		cmocka_unit_test(a_path),
+		cmocka_unit_test(selectors),
+		cmocka_unit_test(alternates),
+		cmocka_unit_test(partitions),
+		cmocka_unit_test(two_limited_members_share_nothing),
+		cmocka_unit_test(a_group_and_its_tree),
+		cmocka_unit_test(members_are_seen_by_the_trusted),
+		cmocka_unit_test(services),
+		cmocka_unit_test(subscribers_hear),
+		cmocka_unit_test(only_the_master_answers),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,396 @@
+/* What changes in a subnet is found by traps and light sweeps, and written with few changes; LIDs stay. */
+#include "sm_run.h"
+
+#include <errno.h>
+
+static void begin(struct run *r, const char *kind, char *const settings[])
+{
+	run_init(r, kind, settings, 1);
+	run_add(r, "s1", 0, &(struct sm_config){ 0 });
+	assert_true(run_until_quiet(r, 100 * WTIME_S));
+	check_reaches(&r->g.t.f);
+}
+
+static uint8_t *copy_tables(const struct fabric *f)
+{
+	uint8_t *copy = malloc((size_t)f->nodes * f->lids);
+
+	assert_non_null(copy);
+	for (uint32_t n = 0; n < f->nodes; n++) {
+		if (fabric_is_switch(f, n))
+			memcpy(copy + (size_t)n * f->lids, fabric_lft(f, n), f->lids);
+	}
+	return copy;
+}
+
+/* By the tables as they were, over the links as they are. */
+static bool led_there(const struct fabric *f, const uint8_t *was, uint32_t node, uint32_t lid)
+{
+	for (unsigned hops = 0; hops < SWITCHES_MOST; hops++) {
+		uint8_t out = was[(size_t)node * f->lids + lid];
+		uint32_t port = out == LFT_NONE ? PORT_NONE : fabric_port_index(f, node, out), peer;
+
+		if (out == LFT_NONE || (out && f->port[port].state != PORT_ACTIVE))
+			return false;
+		if (!out)
+			return f->port[port].lid == lid;
+		peer = fabric_peer(f, port);
+		if (!fabric_is_switch(f, f->owner[peer]))
+			return f->port[peer].lid == lid;
+		node = f->owner[peer];
+	}
+	return false;
+}
+
+/* Entries that are others than they were; `needless`: of these, those that would have led there as well. */
+static unsigned changed(const struct fabric *f, const uint8_t *was, unsigned *needless)
+{
+	unsigned all = 0;
+
+	*needless = 0;
+	for (uint32_t n = 0; n < f->nodes; n++) {
+		for (uint32_t lid = 0; fabric_is_switch(f, n) && lid < f->lids; lid++) {
+			uint8_t before = was[(size_t)n * f->lids + lid], now = fabric_lft(f, n)[lid];
+
+			if (before == now)
+				continue;
+			all++;
+			*needless += led_there(f, was, n, lid);
+		}
+	}
+	return all;
+}
+
+static void set_switch(struct run *r, const char *name, bool is_up)
+{
+	uint32_t node = node_named(&r->g.t.f, name);
+
+	for (unsigned i = 1; i <= r->g.t.f.place[node].ports; i++) {
+		uint32_t port = fabric_port_index(&r->g.t.f, node, i);
+
+		if (fabric_peer(&r->g.t.f, port) != PORT_NONE)
+			agents_set_link(&r->g.a, r->g.now, port, is_up);
+	}
+	/* a dead switch tells nothing */
+	for (unsigned i = 0; !is_up && i < AGENT_TRAPS; i++) {
+		struct trap *t = &r->g.a.trap[i];
+
+		if (t->sends && t->port == r->g.t.f.place[node].first_port) {
+			t->sends = 0;
+			r->g.a.traps--;
+		}
+	}
+}
+
+static uint32_t link_between(const struct fabric *f, const char *a, const char *b)
+{
+	uint32_t node = node_named(f, a);
+
+	for (unsigned i = 1; i <= f->place[node].ports; i++) {
+		uint32_t port = fabric_port_index(f, node, i), peer = fabric_peer(f, port);
+
+		if (peer != PORT_NONE && f->owner[peer] == node_named(f, b))
+			return port;
+	}
+	fail_msg("%s and %s have no link", a, b);
+	return 0;
+}
+
+/* Leaves are s1 to s8, spines s9 to s12. */
+static void a_link_fails_and_comes_back(void **state)
+{
+	struct run r;
+	const struct fabric *f = &r.g.t.f;
+	uint8_t *was;
+	unsigned needless;
+	uint64_t mads;
+	uint32_t port;
+
+	begin(&r, "fat-tree", (char *const[]){ "ports=8", NULL });
+	was = copy_tables(f);
+	port = link_between(f, "s2", "s9");
+	mads = r.mads;
+	agents_set_link(&r.g.a, r.g.now, port, false);
+	assert_true(run_until_quiet(&r, 5 * WTIME_S));
+	check_reaches(f);
+	assert_true(changed(f, was, &needless) > 0);
+	assert_int_equal(needless, 0);
+	/* switches are asked, two of them about their ports, and what has changed is written */
+	assert_true(r.mads - mads < 100);
+	assert_int_equal(r.manager[0].sm.counters.heavy, 1);
+	assert_int_equal(r.g.a.traps, 0);
+	agents_set_link(&r.g.a, r.g.now, port, true);
+	assert_true(run_until_quiet(&r, 5 * WTIME_S));
+	check_reaches(f);
+	assert_int_equal(r.manager[0].sm.counters.heavy, 1);
+	/* all is known then: the next sweep asks each switch, and nothing else */
+	mads = r.mads;
+	sm_sweep(&r.manager[0].sm, r.g.now, false);
+	assert_true(run_until_quiet(&r, 5 * WTIME_S));
+	assert_int_equal(r.mads - mads, 12);
+	free(was);
+	run_fini(&r);
+}
+
+static void spread(const struct fabric *f, const char *at, uint32_t *least, uint32_t *most)
+{
+	uint32_t node = node_named(f, at);
+	struct survey s;
+
+	assert_int_equal(survey(&s, f), 0);
+	*least = UINT32_MAX;
+	*most = 0;
+	for (unsigned i = 1; i <= f->place[node].ports; i++) {
+		uint32_t port = fabric_port_index(f, node, i), peer = fabric_peer(f, port);
+
+		if (peer == PORT_NONE || !fabric_is_switch(f, f->owner[peer]))
+			continue;
+		*least = s.load[port] < *least ? s.load[port] : *least;
+		*most = s.load[port] > *most ? s.load[port] : *most;
+	}
+	survey_fini(&s);
+}
+
+static void a_switch_dies_and_comes_back(void **state)
+{
+	struct run r;
+	const struct fabric *f = &r.g.t.f;
+	uint32_t least, most, died = 0;
+	uint16_t lid;
+
+	begin(&r, "fat-tree", (char *const[]){ "ports=8", NULL });
+	died = node_named(f, "s10");
+	lid = f->port[f->place[died].first_port].lid;
+	set_switch(&r, "s10", false);
+	assert_true(run_until_quiet(&r, 5 * WTIME_S));
+	check_reaches(f);
+	assert_false(r.manager[0].sm.net.node[guid_map_find(&r.manager[0].sm.net.by_node, f->node[died].guid)].is_here);
+	/* it has lost what was in it */
+	memset(fabric_lft(f, died), LFT_NONE, f->lids);
+	set_switch(&r, "s10", true);
+	assert_true(run_until_quiet(&r, 5 * WTIME_S));
+	check_reaches(f);
+	assert_int_equal(f->port[f->place[died].first_port].lid, lid);
+	spread(f, "s1", &least, &most);
+	if (most > least + least / 3)
+		fail_msg("the switch that came back carries %u paths, others up to %u", least, most);
+	run_fini(&r);
+}
+
+static void a_host_comes_and_goes(void **state)
+{
+	struct run r;
+	const struct fabric *f = &r.g.t.f;
+	uint32_t port;
+	uint16_t lid;
+
+	begin(&r, "star", (char *const[]){ "hosts=8", NULL });
+	port = port_named(f, "h5", 1);
+	lid = f->port[port].lid;
+	agents_set_link(&r.g.a, r.g.now, port, false);
+	assert_true(run_until_quiet(&r, 5 * WTIME_S));
+	assert_int_equal(fabric_lft(f, node_named(f, "s1"))[lid], LFT_NONE);
+	agents_set_link(&r.g.a, r.g.now, port, true);
+	assert_true(run_until_quiet(&r, 5 * WTIME_S));
+	assert_int_equal(f->port[port].lid, lid);
+	/* a port that comes back has forgotten its groups: it is told to register anew */
+	assert_int_equal(f->port[port].reregistered, 2);
+	check_reaches(f);
+	run_fini(&r);
+}
+
+/* The trap got lost for good: the next light sweep sees it. */
+static void a_change_without_a_trap(void **state)
+{
+	struct run r;
+	const struct fabric *f = &r.g.t.f;
+
+	begin(&r, "torus", (char *const[]){ "size=3x3", "hosts=1", NULL });
+	agents_set_link(&r.g.a, r.g.now, link_between(f, "s1", "s2"), false);
+	memset(r.g.a.trap, 0, AGENT_TRAPS * sizeof(*r.g.a.trap));
+	r.g.a.traps = 0;
+	run_for(&r, 11 * WTIME_S);
+	assert_true(run_is_quiet(&r));
+	check_reaches(f);
+	assert_int_equal(r.manager[0].sm.counters.light, 1);
+	assert_int_equal(r.manager[0].sm.counters.traps, 0);
+	run_fini(&r);
+}
+
+/* A quiet subnet costs a question for each switch in a sweep, and nothing is written. */
+static void nothing_changes(void **state)
+{
+	struct run r;
+	uint64_t mads;
+
+	begin(&r, "fat-tree", (char *const[]){ "ports=4", NULL });
+	mads = r.mads;
+	run_for(&r, 10 * WTIME_S + WTIME_MS);
+	assert_int_equal(r.mads - mads, 6);
+	mads = r.mads;
+	sm_sweep(&r.manager[0].sm, r.g.now, true);
+	assert_true(run_until_quiet(&r, 5 * WTIME_S));
+	assert_int_equal(r.manager[0].sm.counters.routings, 1);
+	run_fini(&r);
+}
+
+/* In the next life, hosts that were switched off and on have their LIDs again, in whatever order they are found. */
+static void lids_are_kept(void **state)
+{
+	struct sm_config config = { .lmc = 2 };
+	struct { uint64_t guid; uint16_t lid; } kept[32];
+	unsigned count = 0;
+	uint32_t cursor = 0;
+	struct run r;
+
+	run_init(&r, "fat-tree", (char *const[]){ "ports=4", NULL }, 1);
+	run_add(&r, "h8", 1, &config);
+	assert_true(run_until_quiet(&r, 100 * WTIME_S));
+	check_reaches(&r.g.t.f);
+	while (sm_kept_lid(&r.manager[0].sm, &cursor, &kept[count].guid, &kept[count].lid))
+		count++;
+	assert_int_equal(count, 14);
+	run_kill(&r, &r.manager[0]);
+	for (uint32_t port = 0; port < r.g.t.f.ports; port++)
+		r.g.t.f.port[port].lid = r.g.t.f.port[port].lmc = 0;
+	assert_int_equal(sm_init(&r.manager[1].sm, &config), 0);
+	for (unsigned i = 0; i < count; i++)
+		assert_int_equal(sm_keep_lid(&r.manager[1].sm, kept[i].guid, kept[i].lid), 0);
+	r.manager[1].port = port_named(&r.g.t.f, "s3", 0);
+	r.manager[1].runs = true;
+	r.managers = 2;
+	sm_start(&r.manager[1].sm, r.g.now);
+	assert_true(run_until_quiet(&r, 100 * WTIME_S));
+	check_reaches(&r.g.t.f);
+	for (uint32_t port = 0; port < r.g.t.f.ports; port++) {
+		for (unsigned i = 0; i < count && r.g.t.f.port[port].lid; i++) {
+			if (r.g.t.f.port[port].guid == kept[i].guid)
+				assert_int_equal(r.g.t.f.port[port].lid, kept[i].lid);
+		}
+	}
+	run_fini(&r);
+}
+
+/* LIDs of an LMC do not go where one of them is another port's. */
+static void a_kept_lid_among_others(void **state)
+{
+	struct sm_config config = { .lmc = 2 };
+	struct run r;
+
+	run_init(&r, "fat-tree", (char *const[]){ "ports=4", NULL }, 1);
+	assert_int_equal(sm_init(&r.manager[0].sm, &config), 0);
+	assert_int_equal(sm_keep_lid(&r.manager[0].sm, r.g.t.f.node[node_named(&r.g.t.f, "s1")].guid, 9), 0);
+	assert_int_equal(sm_keep_lid(&r.manager[0].sm, r.g.t.f.node[node_named(&r.g.t.f, "s2")].guid, LIDS), -EINVAL);
+	/* and those of hosts that are away are nobody else's */
+	assert_int_equal(sm_keep_lid(&r.manager[0].sm, 0xabcdef, 1), 0);
+	assert_int_equal(sm_keep_lid(&r.manager[0].sm, 0xabcdee, 5), 0);
+	r.manager[0].port = port_named(&r.g.t.f, "h1", 1);
+	r.manager[0].runs = true;
+	r.managers = 1;
+	sm_start(&r.manager[0].sm, r.g.now);
+	assert_true(run_until_quiet(&r, 100 * WTIME_S));
+	check_reaches(&r.g.t.f);
+	assert_int_equal(r.g.t.f.port[port_named(&r.g.t.f, "s1", 0)].lid, 9);
+	for (uint32_t port = 0; port < r.g.t.f.ports; port++)
+		assert_true(!r.g.t.f.port[port].lid || (r.g.t.f.port[port].lid != 1 && r.g.t.f.port[port].lid != 5));
+	run_fini(&r);
+}
+
+static void a_switch_that_was_reset_is_written_anew(void **state)
+{
+	struct run r;
+	uint32_t node;
+
+	begin(&r, "line", (char *const[]){ "switches=3", NULL });
+	node = node_named(&r.g.t.f, "s2");
+	r.g.t.f.node[node].lft_top = 0;
+	memset(fabric_lft(&r.g.t.f, node), LFT_NONE, r.g.t.f.lids);
+	run_for(&r, 11 * WTIME_S);
+	check_reaches(&r.g.t.f);
+	run_fini(&r);
+}
+
+static bool leads_up(const struct fabric *f, uint32_t node, unsigned number)
+{
+	uint32_t peer = number && number != LFT_NONE ? fabric_peer(f, fabric_port_index(f, node, number)) : PORT_NONE;
+
+	return peer != PORT_NONE && fabric_is_switch(f, f->owner[peer]);
+}
+
+/* Of two levels: each lower switch goes to hosts behind others by the upper switch next to the one of fabric_route(). */
+static void turn_ways(struct fabric *f)
+{
+	for (uint32_t n = 0; n < f->nodes; n++) {
+		unsigned half = f->place[n].ports / 2u;
+
+		/* its upper half has hosts */
+		if (!fabric_is_switch(f, n) || leads_up(f, n, 2 * half))
+			continue;
+		for (uint32_t port = 0; port < f->ports; port++) {
+			uint8_t *entry = &fabric_lft(f, n)[f->port[port].lid];
+
+			if (f->port[port].lid && !fabric_is_switch(f, f->owner[port]) && leads_up(f, n, *entry))
+				*entry = (uint8_t)(*entry % half + 1);
+		}
+	}
+}
+
+/* Who loads a fabric, or was its manager before, has written tables and LIDs: they stay, and data flows all the time. */
+static void what_is_there_stays(const char *kind, char *const settings[], enum route_engine engine, bool is_turned)
+{
+	struct run r = { .managers = 0 };
+	struct fabric *f = &r.g.t.f;
+	unsigned needless;
+	uint8_t *was;
+	uint16_t *lids;
+
+	make_fabric(&r.g.t, kind, settings);
+	assert_int_equal(fabric_route(f, engine), 0);
+	if (is_turned)
+		turn_ways(f);
+	fabric_activate(f);
+	run_as_it_is(&r, 1);
+	was = copy_tables(f);
+	lids = calloc(f->ports, sizeof(*lids));
+	for (uint32_t port = 0; port < f->ports; port++)
+		lids[port] = f->port[port].lid;
+	run_add(&r, "s1", 0, &(struct sm_config){ 0 });
+	for (bool goes_on = true; goes_on && !run_is_quiet(&r); goes_on = run_step(&r, 100 * WTIME_S)) {
+		for (uint32_t port = 0; port < f->ports; port++) {
+			assert_int_equal(f->port[port].lid, lids[port]);
+			if (fabric_peer(f, port) != PORT_NONE)
+				assert_int_equal(f->port[port].state, PORT_ACTIVE);
+		}
+		assert_int_equal(changed(f, was, &needless), 0);
+	}
+	assert_int_equal(r.manager[0].sm.state, SM_MASTER);
+	assert_true(r.manager[0].sm.is_up);
+	free(was);
+	free(lids);
+	run_fini(&r);
+}
+
+static void tables_that_are_there_stay(void **state)
+{
+	what_is_there_stays("fat-tree", (char *const[]){ "ports=8", NULL }, ROUTE_MIN_HOP, false);
+	what_is_there_stays("fat-tree", (char *const[]){ "ports=8", NULL }, ROUTE_MIN_HOP, true);
+	what_is_there_stays("fat-tree", (char *const[]){ "ports=4", "levels=3", NULL }, ROUTE_MIN_HOP, false);
+	what_is_there_stays("torus", (char *const[]){ "size=4x4", "hosts=2", NULL }, ROUTE_UP_DOWN, false);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_link_fails_and_comes_back),
+		cmocka_unit_test(a_switch_dies_and_comes_back),
+		cmocka_unit_test(a_host_comes_and_goes),
+		cmocka_unit_test(a_change_without_a_trap),
+		cmocka_unit_test(nothing_changes),
+		cmocka_unit_test(lids_are_kept),
+		cmocka_unit_test(a_kept_lid_among_others),
+		cmocka_unit_test(tables_that_are_there_stay),
+		cmocka_unit_test(a_switch_that_was_reset_is_written_anew),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,486 @@
+/* A QP over several ways between two hosts: what they carry together, and what one that is slow, loses or is cut costs. */
+#include "engine_test.h"
+
+#include "ib/engine.h"
+#include "ib/flight.h"
+#include "ib/pace.h"
+#include "ib/reflect.h"
+#include "ib/spread.h"
+#include "verbs/qp_context.h"
+#include "wire/header.h"
+#include "wire/packet.h"
+
+enum { KB = 1 << 10, MESSAGE = 64 * KB, DEPTH = 16, TAG = 7 };
+
+static uint64_t seed = 3;
+
+static const wtime DELAY = 5 * WTIME_US;
+
+struct setting {
+	unsigned paths, lanes;
+	bool two_addresses;
+	struct sim_lane lane[SIM_LANES];	/* byte_ns [1], room_bytes [256 KB] */
+	uint32_t loss;				/* of all */
+	bool stranger;
+};
+
+static struct pair *begin(const struct setting *s)
+{
+	struct pair_config config = {
+		.sim = { .seed = seed, .form = PACKET_ROCE, .is_network = true, .lanes = s->lanes,
+			 .two_addresses = s->two_addresses, .link = { .delay_ns = DELAY, .loss = s->loss } },
+		.mtu = IBV_MTU_4096, .memory_bytes = 2 * MESSAGE, .sends = DEPTH, .recvs = DEPTH, .timeout = 14, .retry_cnt = 7,
+		.rnr_retry = 7, .rd_atomic = 16, .options = ib_default_options, .stranger = s->stranger,
+	};
+
+	for (unsigned i = 0; i < SIM_LANES; i++) {
+		config.sim.lane[i] = s->lane[i];
+		if (!config.sim.lane[i].byte_ns)
+			config.sim.lane[i].byte_ns = 1;
+		if (!config.sim.lane[i].room_bytes)
+			config.sim.lane[i].room_bytes = 256 * KB;
+	}
+	config.options.paths = (uint8_t)s->paths;
+	return pair_new(&config);
+}
+
+struct run {
+	enum ibv_wr_opcode opcode;
+	unsigned posted, done, failed;
+	wtime longest;			/* between two completions */
+	wtime last;
+};
+
+static void refill(struct pair *pair, struct run *r)
+{
+	struct cqe cqe;
+
+	while (pair_poll_send(pair, 0, &cqe)) {
+		if (cqe.status != IBV_WC_SUCCESS) {
+			r->failed++;
+			continue;
+		}
+		assert_int_equal(cqe.wr_id, r->done);		/* in the order of posting */
+		r->done++;
+		if (r->last && pair->sim->now - r->last > r->longest)
+			r->longest = pair->sim->now - r->last;
+		r->last = pair->sim->now;
+	}
+	while (!r->failed && r->posted - r->done < DEPTH) {
+		post_wr(pair, 0, (struct pair_wr){ .wr_id = r->posted, .opcode = r->opcode, .flags = IBV_SEND_SIGNALED,
+						   .bytes = MESSAGE });
+		r->posted++;
+		sim_touch(pair->sim, 0);
+	}
+}
+
+/* Payload in a microsecond, times 100. */
+static unsigned run_for(struct pair *pair, struct run *r, wtime ns)
+{
+	wtime from = pair->sim->now, until = from + ns;
+	unsigned had = r->done;
+
+	while (pair->sim->now < until) {
+		wtime step = pair->sim->now + 5 * WTIME_US;
+
+		refill(pair, r);
+		sim_run(pair->sim, step);
+		if (pair->sim->now < step)
+			sim_advance(pair->sim, step - pair->sim->now);
+		ib_check(pair->side[0].qp);
+		ib_check(pair->side[1].qp);
+	}
+	return (unsigned)((uint64_t)(r->done - had) * MESSAGE * 100 * WTIME_US / (pair->sim->now - from));
+}
+
+static void show(const struct pair *pair, const char *what)
+{
+	const struct spread *s = spread_of(pair->side[0].qp);
+
+	print_message("%s: seed %llu\n", what, (unsigned long long)seed);
+	if (!s && pace_out(pair->side[0].qp))
+		print_message("  one path: round trip %llu ns, window %u\n",
+			      (unsigned long long)pace_out(pair->side[0].qp)->smooth_ns,
+			      pace_out(pair->side[0].qp)->window / CONGESTION_ONE);
+	for (unsigned i = 0; s && i < s->paths; i++) {
+		const struct congestion *c = pace_of(pair->side[0].qp, i);
+
+		print_message("  path %u: state %u, sent %llu, lost %llu, aside %llu, round trip %llu ns, window %u\n", i,
+			      s->path[i].state, (unsigned long long)s->path[i].sent, (unsigned long long)s->path[i].losses,
+			      (unsigned long long)s->path[i].setbacks, (unsigned long long)(c ? c->smooth_ns : 0),
+			      c ? c->window / CONGESTION_ONE : 0);
+	}
+}
+
+static unsigned rate_of(const struct setting *s, enum ibv_wr_opcode opcode, const char *what)
+{
+	struct pair *pair = begin(s);
+	struct run r = { .opcode = opcode };
+	unsigned rate;
+
+	run_for(pair, &r, 5 * WTIME_MS);
+	rate = run_for(pair, &r, 50 * WTIME_MS);
+	show(pair, what);
+	print_message("  %u.%02u bytes/ns\n", rate / 100 / 1000, rate / 1000 % 100);
+	assert_int_equal(r.failed, 0);
+	pair_delete(pair);
+	return rate;
+}
+
+static void links_add_up(void **state)
+{
+	static const struct { enum ibv_wr_opcode opcode; unsigned two, four; } rows[] = {
+		{ IBV_WR_RDMA_WRITE, 180, 360 }, { IBV_WR_RDMA_READ, 150, 300 },
+	};
+
+	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		enum ibv_wr_opcode opcode = rows[i].opcode;
+		unsigned one = rate_of(&(struct setting){ .paths = 1, .lanes = 4 }, opcode, "one path of four links");
+		unsigned two = rate_of(&(struct setting){ .paths = 2, .lanes = 2 }, opcode, "two ports");
+		unsigned four = rate_of(&(struct setting){ .paths = 4, .lanes = 4 }, opcode, "four ports");
+		unsigned addresses = rate_of(&(struct setting){ .paths = 2, .lanes = 2, .two_addresses = true }, opcode,
+					     "two addresses");
+
+		print_message("two links %u %%, four %u %%, two addresses %u %%\n", two * 100 / one, four * 100 / one,
+			      addresses * 100 / one);
+		assert_true(two * 100 >= one * rows[i].two && addresses * 100 >= one * rows[i].two);
+		assert_true(four * 100 >= one * rows[i].four);
+	}
+}
+
+/* By which link the first path's requests go, and so the others'. */
+static struct sim_lane *lane_of(struct pair *pair, unsigned variant)
+{
+	return &pair->sim->config.lane[(pair->side[0].qp->path.udp_sport ^ variant) % pair->sim->config.lanes];
+}
+
+static unsigned rate_with(unsigned paths, wtime byte_ns, uint32_t loss, const char *what)
+{
+	struct setting s = { .paths = 2, .lanes = 2, .two_addresses = true };
+	struct run r = { .opcode = IBV_WR_RDMA_WRITE };
+	struct pair *pair;
+	unsigned rate;
+
+	s.paths = paths;
+	s.lane[1].byte_ns = byte_ns;
+	s.lane[1].loss = loss;
+	pair = begin(&s);
+	run_for(pair, &r, 20 * WTIME_MS);
+	rate = run_for(pair, &r, 100 * WTIME_MS);
+	show(pair, what);
+	print_message("  %u.%02u bytes/ns, %u us without a completion at most\n", rate / 100 / 1000, rate / 1000 % 100,
+		      (unsigned)(r.longest / WTIME_US));
+	assert_int_equal(r.failed, 0);
+	for (unsigned i = 0; paths > 1 && i < paths; i++)	/* none looks lost because another is faster */
+		assert_int_equal(!spread_of(pair->side[0].qp)->path[i].losses, !(loss && i));
+	pair_delete(pair);
+	return rate;
+}
+
+/* A path that is ten times slower, or loses one packet of a hundred, adds what it can carry; it takes nothing from the other. */
+static void a_bad_path_costs_its_share(void **state)
+{
+	unsigned one = rate_with(1, 1, 0, "one good"), two = rate_with(2, 1, 0, "two good");
+	unsigned slow = rate_with(2, 10, 0, "one ten times slower"), lossy = rate_with(2, 1, 10000, "one loses 1 %");
+
+	print_message("of one: two %u %%, one of them slow %u %%, one of them lossy %u %%\n", two * 100 / one,
+		      slow * 100 / one, lossy * 100 / one);
+	assert_true(slow * 100 >= one * 100);
+	assert_true(lossy * 100 >= one * 180);
+}
+
+static void cut_and_heal(bool two_addresses, unsigned cut)
+{
+	struct pair *pair = begin(&(struct setting){ .paths = 2, .lanes = 2, .two_addresses = two_addresses });
+	struct run r = { .opcode = IBV_WR_RDMA_WRITE };
+	struct sim_lane *lane = two_addresses ? &pair->sim->config.lane[cut] : lane_of(pair, cut);
+	unsigned both, one, again;
+	const struct spread *s;
+	wtime wait, trip;
+
+	run_for(pair, &r, 10 * WTIME_MS);
+	both = run_for(pair, &r, 20 * WTIME_MS);
+	s = spread_of(pair->side[0].qp);
+	assert_non_null(s);
+	wait = engine_of(pair->side[0].qp)->flight.rtt.wait_ns;
+	trip = pace_of(pair->side[0].qp, cut)->smooth_ns;
+	r.longest = 0;
+	lane->is_cut = true;
+	run_for(pair, &r, 10 * WTIME_MS);
+	show(pair, "cut");
+	print_message("  %u us without a completion at most; a wait of %u us, a round trip of %u\n",
+		      (unsigned)(r.longest / WTIME_US), (unsigned)(wait / WTIME_US), (unsigned)(trip / WTIME_US));
+	assert_int_equal(r.failed, 0);
+	assert_int_equal(s->path[cut].state, SPREAD_ASIDE);
+	assert_true(r.longest <= 2 * trip + 2 * wait + 200 * WTIME_US);
+	one = run_for(pair, &r, 200 * WTIME_MS);
+	lane->is_cut = false;
+	run_for(pair, &r, 2 * SPREAD_PROBE_MOST);
+	assert_int_equal(s->path[cut].state, SPREAD_UP);
+	again = run_for(pair, &r, 20 * WTIME_MS);
+	print_message("  %u, with one %u, again %u bytes/100 us\n", both, one, again);
+	assert_true(one * 100 >= both * 45 && again * 100 >= both * 95);
+	assert_int_equal(r.failed, 0);
+	pair_delete(pair);
+}
+
+static void paths_are_told_of(void **state)
+{
+	struct pair *pair = begin(&(struct setting){ .paths = 2, .lanes = 2, .two_addresses = true });
+	struct run r = { .opcode = IBV_WR_RDMA_WRITE };
+	struct qp_context c;
+
+	qp_context_get(pair->side[0].qp, &c);
+	assert_int_equal(c.ways, 0);
+	pair->sim->config.lane[1].is_cut = true;
+	run_for(pair, &r, 5 * WTIME_MS);
+	qp_context_get(pair->side[0].qp, &c);
+	assert_int_equal(c.ways, 2);
+	assert_string_equal(c.way[0].state, "up");
+	assert_string_equal(c.way[1].state, "unproven");
+	assert_int_equal(c.way[1].sent + c.way[1].bytes_per_s, 0);
+	assert_memory_equal(c.way[1].dgid, pair->side[1].node->dev->gid[1].raw, 16);
+	assert_memory_equal(c.way[1].sgid, pair->side[0].node->dev->gid[1].raw, 16);
+	pair->sim->config.lane[1].is_cut = false;
+	run_for(pair, &r, 200 * WTIME_MS);
+	pair->sim->config.lane[1].is_cut = true;
+	run_for(pair, &r, 5 * WTIME_MS);
+	qp_context_get(pair->side[0].qp, &c);
+	assert_string_equal(c.way[1].state, "aside");
+	assert_int_equal(c.way[1].set_aside, 1);
+	assert_true(c.way[1].sent > 100 && c.way[1].lost && c.way[1].round_trip_ns && c.way[0].round_trip_ns);
+	qp_context_get(pair->side[1].qp, &c);
+	assert_int_equal(c.ways, 0);
+	pair_delete(pair);
+}
+
+static void a_cut_path_is_left_and_taken_again(void **state)
+{
+	for (unsigned cut = 0; cut < 2; cut++) {
+		cut_and_heal(true, cut);
+		cut_and_heal(false, cut);
+	}
+}
+
+/* Requests arrive and their answers do not: these take another way when they are asked for again, those of a READ too. */
+static void a_path_that_is_cut_one_way_is_left(void **state)
+{
+	static const enum ibv_wr_opcode opcodes[] = { IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE };
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		struct pair *pair = begin(&(struct setting){ .paths = 2, .lanes = 2, .two_addresses = true,
+							     .lane[0].delay_ns = 4 * DELAY });
+		struct run r = { .opcode = opcodes[i] };
+		wtime cut_at;
+		struct cqe cqe;
+
+		run_for(pair, &r, 10 * WTIME_MS);
+		while (r.posted != r.done) {
+			sim_run(pair->sim, pair->sim->now + WTIME_MS);
+			while (pair_poll_send(pair, 0, &cqe))
+				r.done++;
+		}
+		pair->sim->config.lane[1].is_cut_back = true;	/* the nearer one */
+		cut_at = pair->sim->now;
+		post_wr(pair, 0, (struct pair_wr){ .wr_id = TAG, .opcode = opcodes[i], .flags = IBV_SEND_SIGNALED, .bytes = 64 });
+		sim_touch(pair->sim, 0);
+		while (!pair_poll_send(pair, 0, &cqe)) {
+			wtime step = pair->sim->now + WTIME_MS;
+
+			sim_run(pair->sim, step);
+			if (pair->sim->now < step)
+				sim_advance(pair->sim, step - pair->sim->now);
+		}
+		print_message("seed %llu: an answer after %llu us\n", (unsigned long long)seed,
+			      (unsigned long long)((pair->sim->now - cut_at) / WTIME_US));
+		assert_int_equal(cqe.status, IBV_WC_SUCCESS);
+		assert_true(pair->sim->now - cut_at < 300 * WTIME_MS);
+		pair_delete(pair);
+	}
+}
+
+static void all_cut_is_the_standards_error(void **state)
+{
+	struct pair *pair = begin(&(struct setting){ .paths = 4, .lanes = 4 });
+	struct run r = { .opcode = IBV_WR_RDMA_WRITE };
+	struct cqe cqe;
+	unsigned flushed = 0;
+	wtime since;
+
+	run_for(pair, &r, 10 * WTIME_MS);
+	for (unsigned i = 0; i < 4; i++)
+		pair->sim->config.lane[i].is_cut = true;
+	since = pair->sim->now;
+	while (pair_poll_send(pair, 0, &cqe))
+		r.done++;
+	sim_run(pair->sim, since + 20 * WTIME_S);
+	while (pair_poll_send(pair, 0, &cqe) && cqe.status == IBV_WC_SUCCESS)	/* what was on its way when they were cut */
+		r.done++;
+	assert_int_equal(cqe.wr_id, r.done);
+	assert_int_equal(cqe.status, IBV_WC_RETRY_EXC_ERR);
+	for (; pair_poll_send(pair, 0, &cqe); flushed++)
+		assert_int_equal(cqe.status, IBV_WC_WR_FLUSH_ERR);
+	assert_int_equal(flushed, r.posted - r.done - 1);
+	assert_null(spread_of(pair->side[0].qp));
+	pair_delete(pair);
+}
+
+/* What a stranger sees. */
+struct seen {
+	unsigned ports, by_path, probes, frames;
+	uint16_t first;
+};
+
+static void note_frame(void *arg, int node, const struct packet *p)
+{
+	struct seen *seen = arg;
+
+	if (node)
+		return;
+	if (!seen->frames++)
+		seen->first = p->path.udp_sport;
+	seen->ports += p->path.udp_sport != seen->first;
+	seen->by_path += p->resv.bth7 != BTH_SELECTIVE;
+	seen->probes += p->opcode == OPCODE_WEFT_PATH_PROBE;
+}
+
+static void a_stranger_sees_one_path(void **state)
+{
+	for (unsigned stranger = 0; stranger < 2; stranger++) {
+		struct pair *pair = begin(&(struct setting){ .paths = 4, .lanes = 4, .stranger = stranger });
+		struct run r = { .opcode = IBV_WR_RDMA_WRITE };
+		struct seen seen = { 0 };
+
+		pair->sim->tap = note_frame;
+		pair->sim->tap_arg = &seen;
+		run_for(pair, &r, 5 * WTIME_MS);
+		assert_true(seen.frames > 100);
+		assert_int_equal(!seen.ports, stranger);
+		assert_int_equal(!seen.by_path, stranger);
+		assert_int_equal(seen.probes, stranger ? 0 : 4);
+		pair_delete(pair);
+	}
+}
+
+/* ---- hostile ---- */
+
+enum { ONE_PATH = -1 };
+
+/* A probe arrives at the responder, or an answer at the requester: by this path, from the first or second address of node 0. */
+static void forge(struct pair *pair, int to, uint8_t opcode, int path, bool from_second, int32_t later, unsigned addresses,
+		  uint32_t number)
+{
+	uint8_t payload[PATH_PROBE_BYTES] = { 0 };
+	struct iovec iov = { payload, sizeof(payload) };
+	const struct sim_node *peer = pair->side[!to].node;
+	struct packet p = {
+		.form = PACKET_ROCE, .opcode = opcode, .pkey = 0xffff, .dest_qpn = pair->side[to].qp->qpn,
+		.path = pair->side[!to].qp->path, .payload = &iov, .payload_iovs = 1, .payload_bytes = sizeof(payload),
+		.resv.bth7 = path == ONE_PATH ? 0 : bth_by_path((unsigned)path),
+		.psn = psn_add(engine_of(pair->side[1].qp)->responder.psn, later),
+	};
+
+	wire_put(payload, number, PATH_PROBE_NUMBER);
+	wire_put(payload, addresses, PATH_PROBE_ADDRESSES);
+	memcpy(payload + PATH_PROBE_ADDRESS, peer->dev->gid[0].raw, 16);
+	memcpy(payload + PATH_PROBE_ADDRESS + 16, peer->dev->gid[1].raw, 16);
+	if (from_second)
+		memcpy(p.path.sgid, peer->dev->gid[1].raw, 16);
+	ca_input(&pair->side[to].node->ca, pair->side[to].node->dev, pair->sim->now, (origin_t)!to + 1, &p);
+}
+
+/* What nobody of weft sends makes no path and is counted; an address counts once the peer has told of it by its own path. */
+static void forged_probes_make_no_path(void **state)
+{
+	static const struct { int path; bool from_second; int32_t later; unsigned addresses, bad; bool known; } rows[] = {
+		{ 1, true, 0, 2, 0, false }, { 1, false, 1, 2, 1, false }, { 1, false, -REORDER_SPAN - 1, 2, 1, false },
+		{ 1, false, 0, PATH_ADDRESSES + 1, 1, false }, { ONE_PATH, false, 0, 2, 1, false }, { 1, false, 0, 2, 0, true },
+		{ 1, false, -REORDER_SPAN, 2, 0, true },
+	};
+
+	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct pair *pair = begin(&(struct setting){ .paths = 1, .lanes = 2, .two_addresses = true });
+		const struct reflect *r;
+
+		forge(pair, 1, OPCODE_WEFT_PATH_PROBE, rows[i].path, rows[i].from_second, rows[i].later, rows[i].addresses, 5);
+		r = reflect_of(pair->side[1].qp);
+		assert_int_equal(r && r->path[1].is_known, rows[i].known);
+		assert_int_equal(pair->side[1].node->ca.counters.bad_path_probes, rows[i].bad);
+		forge(pair, 1, OPCODE_WEFT_PATH_PROBE, 2, true, 0, 2, 6);	/* the second address */
+		r = reflect_of(pair->side[1].qp);
+		assert_int_equal(r && r->path[2].is_known, rows[i].known);
+		pair->side[0].node->dev->gid[1].raw[15] ^= 0x40;		/* another, which was not told of */
+		forge(pair, 1, OPCODE_WEFT_PATH_PROBE, 3, true, 0, 2, 7);
+		assert_false(r && r->path[3].is_known);
+		pair_delete(pair);
+	}
+}
+
+/* An answer with another number than the probe's, or once more, brings no path up. */
+static void forged_answers_bring_no_path_up(void **state)
+{
+	struct pair *pair = begin(&(struct setting){ .paths = 2, .lanes = 2, .two_addresses = true });
+	struct run r = { .opcode = IBV_WR_RDMA_WRITE };
+	const struct counters *c = &pair->side[0].node->ca.counters;
+	const struct spread *s;
+
+	pair->sim->config.lane[1].is_cut = true;
+	run_for(pair, &r, 1 * WTIME_MS);
+	s = spread_of(pair->side[0].qp);
+	assert_int_equal(s->paths, 2);
+	assert_int_equal(s->path[1].state, SPREAD_UNPROVEN);
+	forge(pair, 0, OPCODE_WEFT_PATH_ANSWER, 0, false, 0, 2, s->path[1].number + 1);
+	forge(pair, 0, OPCODE_WEFT_PATH_ANSWER, 0, false, 0, 2, 0);
+	forge(pair, 0, OPCODE_WEFT_PATH_ANSWER, 0, false, 0, PATH_ADDRESSES + 1, s->path[1].number);
+	assert_int_equal(s->path[1].state, SPREAD_UNPROVEN);
+	assert_int_equal(c->bad_path_answers, 3);
+	forge(pair, 0, OPCODE_WEFT_PATH_ANSWER, 0, false, 0, 2, s->path[1].number);	/* whatever way it takes */
+	assert_int_equal(s->path[1].state, SPREAD_UP);
+	run_for(pair, &r, 20 * WTIME_MS);		/* which was a lie */
+	assert_int_equal(s->path[1].state, SPREAD_ASIDE);
+	assert_int_equal(r.failed, 0);
+	pair_delete(pair);
+}
+
+/* A path that comes and goes all the time costs some repeats, and nothing waits for it. */
+static void a_path_that_flaps_is_borne(void **state)
+{
+	struct pair *pair = begin(&(struct setting){ .paths = 2, .lanes = 2, .two_addresses = true });
+	struct run r = { .opcode = IBV_WR_RDMA_WRITE };
+	unsigned rate, before;
+
+	run_for(pair, &r, 10 * WTIME_MS);
+	before = r.done;
+	for (unsigned i = 0; i < 200; i++) {
+		pair->sim->config.lane[1].is_cut = !pair->sim->config.lane[1].is_cut;
+		run_for(pair, &r, 700 * WTIME_US);
+	}
+	rate = (unsigned)((uint64_t)(r.done - before) * MESSAGE * 100 * WTIME_US / (200 * 700 * WTIME_US));
+	show(pair, "flapping");
+	print_message("  %u.%02u bytes/ns, %u us without a completion at most\n", rate / 100 / 1000, rate / 1000 % 100,
+		      (unsigned)(r.longest / WTIME_US));
+	assert_int_equal(r.failed, 0);
+	assert_true(rate > 70000 && r.longest < 2 * WTIME_MS);
+	pair_delete(pair);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(links_add_up),
+		cmocka_unit_test(a_bad_path_costs_its_share),
+		cmocka_unit_test(paths_are_told_of),
+		cmocka_unit_test(a_cut_path_is_left_and_taken_again),
+		cmocka_unit_test(a_path_that_is_cut_one_way_is_left),
+		cmocka_unit_test(all_cut_is_the_standards_error),
+		cmocka_unit_test(a_stranger_sees_one_path),
+		cmocka_unit_test(forged_probes_make_no_path),
+		cmocka_unit_test(forged_answers_bring_no_path_up),
+		cmocka_unit_test(a_path_that_flaps_is_borne),
+	};
+
+	if (argc > 1)
+		seed = strtoull(argv[1], NULL, 0);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

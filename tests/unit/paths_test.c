@@ -1,0 +1,230 @@
+/* Paths that processes at hosts ask for, and the subnet administration that answers what the test says; listeners of hosts. */
+#include "administration.h"
+
+#include "weftd/listeners.h"
+#include "weftd/paths.h"
+
+#include <infiniband/verbs.h>
+
+enum { WHOLE_MS = 2000, SERVICE = 0x1061234 };
+
+static int set_up(void **state)
+{
+	sa_set_up(state, 1 << MAD_GET);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	paths_end(&net->hub);
+	return sa_tear_down(state);
+}
+
+static void gid_of(unsigned client, uint8_t gid[16])
+{
+	host_write_gid(&net->t.f, net_port(client), 0, gid);
+}
+
+/* From h1 to h3. */
+static struct control_msg question(void)
+{
+	struct control_msg msg = { .type = CTL_PATH, .seq = 5, .a = 0xffff, .c = WHOLE_MS };
+
+	gid_of(0, msg.gid);
+	gid_of(2, msg.dgid);
+	return msg;
+}
+
+static void ask(const struct control_msg *msg)
+{
+	net->messages[0] = 0;
+	paths_input(&net->hub, &net->client[0], msg);
+}
+
+static void answer(unsigned status, struct sa_path path)
+{
+	sa_path_put(&path, sa.mad);
+	reply(MAD_GET_RESP, status);
+}
+
+static const struct sa_path good = { .dlid = 9, .slid = 7, .flow_label = 0x54321, .hop_limit = 3, .tclass = 0x42, .pkey = 0x8001,
+				     .sl = 5, .mtu = IBV_MTU_1024, .rate = IBV_RATE_40_GBPS, .life = 19 };
+
+static void an_administration_tells_the_path(void **state)
+{
+	const struct control_msg msg = question();
+	struct sa_path asked;
+
+	(void)state;
+	set_manager(net_lid(1));
+	ask(&msg);
+	assert_int_equal(sa.requests, 1);
+	sa_path_get(&asked, sa.mad);
+	assert_int_equal(sa.from.lid, net_lid(0));
+	assert_true(asked.mask == (SA_PATH_DGID | SA_PATH_SGID | SA_PATH_REVERSIBLE | SA_PATH_COUNT | SA_PATH_PKEY));
+	assert_memory_equal(asked.dgid, msg.dgid, 16);
+	assert_memory_equal(asked.sgid, msg.gid, 16);
+	assert_int_equal(asked.pkey, 0xffff);
+	assert_int_equal(net->messages[0], 0);
+	answer(0, good);
+	assert_int_equal(net->messages[0], 1);
+	assert_int_equal(net->last[0].status, 0);
+	assert_int_equal(net->last[0].seq, 5);
+	assert_int_equal(net->last[0].a, 9 << ROUTE_DLID | 7 << ROUTE_SLID);
+	assert_int_equal(net->last[0].b, 0x8001u << ROUTE_PKEY | IBV_MTU_1024 << ROUTE_MTU | IBV_RATE_40_GBPS << ROUTE_RATE);
+	assert_int_equal(net->last[0].c, 0x54321 << ROUTE_FLOW_LABEL | 5 << ROUTE_SL);
+	assert_true(net->last[0].service == (0x42u << ROUTE_TCLASS | 3u << ROUTE_HOP_LIMIT | 19u << ROUTE_LIFE));
+	assert_true(list_empty(&net->hub.paths));
+}
+
+static void refuses(unsigned status, struct sa_path path)
+{
+	const struct control_msg msg = question();
+
+	ask(&msg);
+	answer(status, path);
+	assert_int_equal(net->messages[0], 1);
+	assert_int_equal(net->last[0].status, EHOSTUNREACH);
+}
+
+static void what_is_no_path_is_refused(void **state)
+{
+	struct sa_path path = good;
+
+	(void)state;
+	set_manager(net_lid(1));
+	refuses(0x300, good);
+	path.mtu = 7;
+	refuses(0, path);
+	path = good;
+	path.dlid = 0;
+	refuses(0, path);
+	path = good;
+	path.life = 32;
+	refuses(0, path);
+}
+
+static void a_silent_administration_is_asked_four_times(void **state)
+{
+	const struct control_msg msg = question();
+	wtime now = net->hub.now;
+
+	(void)state;
+	set_manager(net_lid(1));
+	ask(&msg);
+	for (int ms = 0; ms < WHOLE_MS; ms += 10)
+		at(now + (wtime)ms * WTIME_MS);
+	assert_int_equal(sa.requests, 4);
+	assert_int_equal(net->messages[0], 0);
+	at(now + (wtime)(WHOLE_MS + 10) * WTIME_MS);
+	at(net->hub.now);
+	assert_int_equal(net->messages[0], 1);
+	assert_int_equal(net->last[0].status, ETIMEDOUT);
+}
+
+static void who_leaves_is_not_answered(void **state)
+{
+	const struct control_msg msg = question();
+
+	(void)state;
+	set_manager(net_lid(1));
+	ask(&msg);
+	paths_forget(&net->hub, &net->client[0]);
+	assert_true(paths_deadline(&net->hub) == net->hub.now);
+	at(net->hub.now);
+	assert_true(list_empty(&net->hub.paths));
+	assert_int_equal(net->messages[0], 0);
+}
+
+static void one_user_has_a_share(void **state)
+{
+	const struct control_msg msg = question();
+
+	(void)state;
+	set_manager(net_lid(1));
+	net->client[0].uid = 1001;	/* not weftd's */
+	for (unsigned i = 0; i < PATHS_USER; i++)
+		ask(&msg);
+	assert_int_equal(net->messages[0], 0);
+	ask(&msg);
+	assert_int_equal(net->last[0].status, EAGAIN);
+	net->client[0].uid = 1000;
+}
+
+static void without_a_manager_tables_tell_it(void **state)
+{
+	struct control_msg msg = question();
+
+	(void)state;
+	set_manager(0);
+	ask(&msg);
+	assert_int_equal(sa.requests, 0);
+	assert_int_equal(net->last[0].status, 0);
+	assert_int_equal(net->last[0].a, (uint32_t)net_lid(2) << ROUTE_DLID | (uint32_t)net_lid(0) << ROUTE_SLID);
+	msg.dgid[15] ^= 0x55;
+	ask(&msg);
+	assert_int_equal(net->last[0].status, EHOSTUNREACH);
+	msg = question();
+	gid_of(1, msg.gid);	/* not the process's */
+	ask(&msg);
+	assert_int_equal(net->last[0].status, EINVAL);
+	net->t.f.port[net_port(2)].lid = 0;
+	msg = question();
+	ask(&msg);
+	assert_int_equal(net->last[0].status, EHOSTUNREACH);
+}
+
+static int say(unsigned client, uint32_t type, uint64_t service)
+{
+	const struct control_msg msg = { .type = type, .seq = 1, .service = service };
+
+	hub_input(&net->hub, &net->client[client], 1, &msg, "", NULL, 0);
+	return net->last[client].status;
+}
+
+static void each_host_has_its_own_ports(void **state)
+{
+	static const uint8_t any[16];
+	uint32_t here[2];
+
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		here[i] = net_port(i);
+		assert_int_equal(say(i, CTL_PORT, SERVICE), 0);
+		assert_int_equal(say(i, CTL_LISTEN, SERVICE), 0);
+		assert_int_equal(say(i, CTL_LISTEN, SERVICE), EADDRINUSE);
+	}
+	assert_ptr_equal(listeners_find(&net->hub, SERVICE, here[0], 0, any), &net->client[0]);
+	assert_ptr_equal(listeners_find(&net->hub, SERVICE, here[1], 0, any), &net->client[1]);
+	assert_null(listeners_find(&net->hub, SERVICE, net_port(2), 0, any));
+	assert_null(listeners_find(&net->hub, SERVICE, PORT_NONE, 0, any));
+	assert_int_equal(say(0, CTL_UNLISTEN, SERVICE), 0);
+	assert_null(listeners_find(&net->hub, SERVICE, here[0], 0, any));
+	assert_ptr_equal(listeners_find(&net->hub, SERVICE, LISTENERS_ANYWHERE, 1, any), &net->client[1]);
+	/* a second process at one of them */
+	atomic_store(&net->page.slot_port[net_slot(2)], here[1] + 1);
+	assert_int_equal(say(2, CTL_PORT, SERVICE), EADDRINUSE);
+	assert_int_equal(say(2, CTL_LISTEN, SERVICE), EADDRINUSE);
+	for (unsigned i = 0; i < 2; i++)
+		listeners_leave(&net->hub, &net->client[i]);
+	assert_null(listeners_find(&net->hub, SERVICE, LISTENERS_ANYWHERE, 1, any));
+	for (unsigned i = 0; i < 2; i++)
+		assert_int_equal(say(i, CTL_UNPORT, SERVICE), 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(an_administration_tells_the_path),
+		TEST(what_is_no_path_is_refused),
+		TEST(a_silent_administration_is_asked_four_times),
+		TEST(who_leaves_is_not_answered),
+		TEST(one_user_has_a_share),
+		TEST(without_a_manager_tables_tell_it),
+		TEST(each_host_has_its_own_ports),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
