@@ -254,9 +254,9 @@ bool runtime_enter_reap(struct runtime *rt)
 }
 
 /* Links that must be asked say nothing by themselves: they are asked oftener. */
-static inline unsigned idle_polls(const struct runtime *rt)
+static inline bool is_idle_poll(const struct runtime *rt)
 {
-	return rt->peers.links.looked_at ? REAP_POLLS : IDLE_POLLS;
+	return rt->polls % REAP_POLLS || (rt->polls % IDLE_POLLS && !rt->peers.links.looked_at);
 }
 
 /* Most polls find nothing: then the clock is read, and timers and senders looked after, only now and then. */
@@ -265,7 +265,7 @@ enum runtime_news runtime_look(struct runtime *rt)
 	bool idle = !pump_pending(rt);
 
 	in_vain = idle ? in_vain + 1 : 0;
-	if (rt->peers.in_forked_child || (idle && list_empty(&rt->ca.ready) && rt->polls % idle_polls(rt)) ||
+	if (rt->peers.in_forked_child || (idle && list_empty(&rt->ca.ready) && is_idle_poll(rt)) ||
 	    ca_is_apart(&rt->ca))
 		return NEWS_NONE;
 	return idle ? NEWS_PERHAPS : NEWS_ARRIVED;
