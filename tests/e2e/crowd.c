@@ -302,23 +302,29 @@ static void watch(int signal)
 	errno = before;
 }
 
-static void check_weftd(pid_t weftd, uint32_t base, uint32_t processes)
-{
-	uint32_t fds = count_fds(weftd), mib = resident_mib(weftd);
-
-	printf("weftd: %u descriptors, %u of them from before; %u MiB\n", fds, base, mib);
-	if (fds > base + processes * WEFTD_FDS_EACH || mib > WEFTD_MIB)
-		die("weftd has too much");
-}
-
-static void await_base(pid_t weftd, uint32_t base)
+/* weftd also opens files for a moment. */
+static bool comes_down_to(pid_t weftd, uint32_t fds)
 {
 	time_t limit = time(NULL) + PATIENCE_S;
 
-	while (count_fds(weftd) > base) {
+	while (count_fds(weftd) > fds) {
 		if (time(NULL) > limit)
-			die("weftd keeps descriptors of processes that are gone");
+			return false;
 		nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
+	}
+	return true;
+}
+
+static void check_weftd(pid_t weftd, uint32_t base, uint32_t processes)
+{
+	bool is_bounded = comes_down_to(weftd, base + processes * WEFTD_FDS_EACH);
+	uint32_t mib = resident_mib(weftd);
+
+	printf("weftd: %u descriptors, %u of them from before; %u MiB\n", count_fds(weftd), base, mib);
+	if (!is_bounded || mib > WEFTD_MIB) {
+		fprintf(stderr, "crowd: weftd has too much\n");
+		fflush(stdout);
+		kill(0, SIGKILL);	/* the children wait at the barrier */
 	}
 }
 
@@ -351,6 +357,7 @@ int main(int argc, char **argv)
 		pthread_barrier_wait(&plan->barrier);
 	check_weftd(weftd, base, processes);
 	pthread_barrier_wait(&plan->barrier);
-	await_base(weftd, base);
+	if (!comes_down_to(weftd, base))
+		die("weftd keeps descriptors of processes that are gone");
 	return 0;
 }
