@@ -29,6 +29,10 @@ int main(void)
 	AT(umad_device_node, ca_name);
 	AT(umad_reg_attr, mgmt_class_version); AT(umad_reg_attr, flags); AT(umad_reg_attr, method_mask); AT(umad_reg_attr, oui);
 	AT(umad_reg_attr, rmpp_version);
+#ifdef HAS_PAIRS
+	SIZE(umad_ca_pair);
+	AT(umad_ca_pair, smi_preferred_port); AT(umad_ca_pair, gsi_name); AT(umad_ca_pair, gsi_preferred_port);
+#endif
 	printf("names %d ports %d\n", SWITCH(UMAD_NAME, UMAD_CA_NAME_LEN), SWITCH(UMAD_CA_PORTS, UMAD_CA_MAX_PORTS));
 	return 0;
 }

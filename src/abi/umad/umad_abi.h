@@ -52,6 +52,14 @@ typedef struct umad_ca {
 	umad_port_t *ports[UMAD_CA_PORTS];
 } umad_ca_t;
 
+/* Since rdma-core 53: the devices that have the SMI and the GSI of a port, which are one but for planar ports. */
+struct umad_ca_pair {
+	char smi_name[UMAD_NAME];	/* empty: none */
+	uint32_t smi_preferred_port;
+	char gsi_name[UMAD_NAME];
+	uint32_t gsi_preferred_port;
+};
+
 struct umad_device_node {
 	struct umad_device_node *next;
 	const char *ca_name;
@@ -78,7 +86,11 @@ struct umad_device_node *umad_get_ca_device_list(void);
 void umad_free_ca_device_list(struct umad_device_node *head);
 int umad_sort_ca_device_list(struct umad_device_node **head, size_t size);
 
+int umad_get_smi_gsi_pairs(struct umad_ca_pair pairs[], size_t max);
+int umad_get_smi_gsi_pair_by_ca_name(const char *name, uint8_t portnum, struct umad_ca_pair *pair, unsigned enforce_smi);
+
 int umad_open_port(const char *ca_name, int portnum);
+int umad_open_smi_port(const char *ca_name, int portnum);
 int umad_close_port(int portid);
 int umad_get_fd(int portid);
 int umad_send(int portid, int agentid, void *umad, int length, int timeout_ms, int retries);

@@ -69,10 +69,10 @@ static void port_put(struct port *p)
 
 /* ---- opening ---- */
 
-UMAD_EXPORT int umad_open_port(const char *ca_name, int portnum)
+static int open_port(const char *ca_name, int portnum, enum umad_interface interface)
 {
 	char name[UMAD_NAME];
-	int number = umad_resolve(ca_name, portnum, name);
+	int number = umad_resolve(ca_name, portnum, interface, name);
 	struct port *p;
 
 	if (number < 0)
@@ -92,6 +92,17 @@ UMAD_EXPORT int umad_open_port(const char *ca_name, int portnum)
 	ports = p;
 	pthread_mutex_unlock(&ports_lock);
 	return p->fd;
+}
+
+UMAD_EXPORT int umad_open_port(const char *ca_name, int portnum)
+{
+	return open_port(ca_name, portnum, UMAD_GSI);
+}
+
+/* A port that is named is opened whatever it has, as in rdma-core: the interface counts for a choice. */
+UMAD_EXPORT int umad_open_smi_port(const char *ca_name, int portnum)
+{
+	return open_port(ca_name, portnum, UMAD_SMI);
 }
 
 /* What opening issmN comes to: the port is a subnet manager's until the descriptor is closed. A descriptor, or -1 and errno. */

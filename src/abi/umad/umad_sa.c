@@ -35,7 +35,7 @@ UMAD_EXPORT int weft_sa_ask(const char *ca_name, int portnum, const struct weft_
 	char name[UMAD_NAME];
 	struct umad_file file;
 	uint32_t agent = 0;
-	int fd, err, number = umad_resolve(ca_name, portnum, name);
+	int fd, err, number = umad_resolve(ca_name, portnum, UMAD_GSI, name);
 
 	if (number < 0)
 		return number;

@@ -282,18 +282,22 @@ static bool has_port(const char *ca_name, int number)
 	return read_number(folder, "state", &state) == 0;
 }
 
-/* The port that a caller means by 0: the first that is active, else the first whose link is not down, else the first. */
-static int choose_port(const char *ca_name)
+/* The port that a caller means by 0: the first that is active, else the first whose link is not down, else the first; of those
+ * with an SMI alone, if so asked. */
+static int choose_port(const char *ca_name, enum umad_interface interface)
 {
 	int best = -ENODEV, best_rank = -1;
 
 	for (int i = 1; i < UMAD_CA_PORTS; i++) {
 		char folder[PATH];
-		unsigned state;
+		unsigned state, capabilities = 0;
 		int rank;
 
 		snprintf(folder, sizeof(folder), CLASS "/%.*s/ports/%d", UMAD_NAME, ca_name, i);
 		if (read_number(folder, "state", &state))
+			continue;
+		read_number(folder, "cap_mask", &capabilities);
+		if (interface == UMAD_SMI && !umad_has_smi(htobe32(capabilities)))
 			continue;
 		rank = state == 4 ? 2 : state > 1;
 		if (rank > best_rank) {
@@ -304,21 +308,27 @@ static int choose_port(const char *ca_name)
 	return best;
 }
 
-int umad_resolve(const char *ca_name, int number, char name[UMAD_NAME])
+int umad_resolve(const char *ca_name, int number, enum umad_interface interface, char name[UMAD_NAME])
 {
-	int err = find_ca(ca_name, name);
+	char names[UMAD_DEVICES][UMAD_NAME];
+	int n = umad_get_cas_names(names, UMAD_DEVICES), chosen = -ENODEV;
 
-	if (err)
-		return err;
-	if (number == 0)
-		return choose_port(name);
-	return number > 0 && number < UMAD_CA_PORTS && has_port(name, number) ? number : -EINVAL;
+	for (int i = 0; i < n && chosen < 0; i++) {
+		if (ca_name && strcmp(ca_name, names[i]) != 0)
+			continue;
+		memcpy(name, names[i], UMAD_NAME);
+		if (number == 0)
+			chosen = choose_port(name, interface);
+		else
+			chosen = number > 0 && number < UMAD_CA_PORTS && has_port(name, number) ? number : -EINVAL;
+	}
+	return chosen;
 }
 
 UMAD_EXPORT int umad_get_port(const char *ca_name, int portnum, umad_port_t *port)
 {
 	char name[UMAD_NAME];
-	int number = umad_resolve(ca_name, portnum, name), err;
+	int number = umad_resolve(ca_name, portnum, UMAD_GSI, name), err;
 
 	if (number < 0)
 		return number;
@@ -414,7 +424,7 @@ static int find_file(const char *ca_name, int number)
 UMAD_EXPORT int umad_get_issm_path(const char *ca_name, int portnum, char path[], int max)
 {
 	char name[UMAD_NAME];
-	int number = umad_resolve(ca_name, portnum, name), file;
+	int number = umad_resolve(ca_name, portnum, UMAD_GSI, name), file;
 
 	if (number < 0)
 		return number;
