@@ -30,8 +30,10 @@ arguments()
 	# datagrams that nobody takes in are lost: no more than a socket's buffer has room for
 	ud_send_bw) echo "ib_send_bw -d weft1 -x $gid -c UD -s 1000 -n 120 -F" ;;
 	send_bw_xrc) echo "ib_send_bw -d weft1 -x $gid -m $mtu -c XRC -s 65536 -n 300 -F" ;;
-	# RC wired up over UD
-	ucx_tag) echo "ucx_perftest -p 18515 -t tag_lat -n 300 -w 10 -s 9000" ;;
+	# RC wired up over UD; without MPI, which a build that has it takes by itself
+	ucx_tag)
+		echo "ucx_perftest $(ucx_perftest -h 2>&1 | sed -n 's/^ *-P .*/-P 0/p') -p 18515 -t tag_lat -n 300 -w 10 -s 9000"
+		;;
 	event_lat) echo "ib_write_lat -d weft1 -x $gid -m $mtu -s 64 -n 200 -F" ;;
 	*) echo "ib_$program -d weft1 -x $gid -m $mtu -s 65536 -n 300 -F" ;;
 	esac

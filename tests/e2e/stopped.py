@@ -16,7 +16,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'abi'))
 import run
-from programs import ADDR
+from programs import ADDR, UCX_PERFTEST
 from session import POLL_S, Failure, Session, explain, free_port, tcp_listening
 
 STANDARD = ('--profile', 'standard,timeout=standard', '--path', 'direct')
@@ -32,7 +32,7 @@ def perftest(program, seconds, *options):
 
 
 def ucx(seconds, *options):
-	argv = ['ucx_perftest', '-p', '{port}']
+	argv = [*UCX_PERFTEST, '-p', '{port}']
 	return argv, argv + [ADDR, '-n', str(1 << 30), '-w', '10', *options]
 
 

@@ -14,6 +14,7 @@ import sys
 import subnet_lab
 from subnet_lab import Wrong, says
 import run	# of abi/, whose place subnet_lab tells
+from programs import UCX_PERFTEST
 from session import free_port
 
 UCX = ('env', 'UCX_TLS=rc_v,ud_v', 'UCX_NET_DEVICES=weft0:1', 'UCX_SOCKADDR_TLS_PRIORITY=rdmacm')
@@ -176,7 +177,7 @@ def test_ucx(lab):
 	"""ucx_perftest, client and server by rdma_cm."""
 	prepare(lab)
 	service = str(free_port())
-	words = (*UCX, 'ucx_perftest', '-t', 'tag_lat', '-n', '100', '-p', service)
+	words = (*UCX, *UCX_PERFTEST, '-t', 'tag_lat', '-n', '100', '-p', service)
 	server = lab.start_server('h8', service, *words)
 	says(lab.at('h3', *words, address('h8')), r'Final:\s+100')
 	ended(server)
