@@ -40,13 +40,27 @@ void sa_server_init(struct sa_server *s, const struct series_config *c)
 	list_init(&s->sessions);
 }
 
+static uint64_t bytes_of(const struct sa_session *n)
+{
+	return n->room + n->marks_room * sizeof(*n->mark);
+}
+
+static void free_answer(struct sa_server *s, struct sa_session *n)
+{
+	s->bytes -= bytes_of(n);
+	free(n->answer);
+	free(n->mark);
+	n->answer = NULL;
+	n->mark = NULL;
+	n->room = n->marks_room = n->marks = 0;
+}
+
 static void session_free(struct sa_server *s, struct sa_session *n)
 {
 	list_remove(&n->node);
 	s->count--;
 	transaction_fini(&n->t);
-	free(n->answer);
-	free(n->mark);
+	free_answer(s, n);
 	free(n);
 }
 
@@ -63,7 +77,17 @@ static uint64_t version_of(const struct sa_server *s)
 	return (s->version ? s->version(s->arg) : 0) + (s->store ? s->store->changes : 0);
 }
 
-static bool grow(void **memory, uint32_t *room, uint32_t wanted, size_t each)
+/* Who has none yet has as much as others of several LIDs together. */
+static bool may_grow(const struct sa_server *s, uint16_t lid, uint64_t more)
+{
+	uint64_t of_one = more;
+
+	list_for_each(n, &s->sessions, struct sa_session, node)
+		of_one += n->lid == lid ? bytes_of(n) : 0;
+	return s->bytes + more + of_one <= SA_ANSWERS_BYTES;
+}
+
+static bool grow(struct sa_server *s, uint16_t lid, void **memory, uint32_t *room, uint32_t wanted, size_t each)
 {
 	uint32_t more = *room ? *room : 64;
 	void *grown;
@@ -72,23 +96,24 @@ static bool grow(void **memory, uint32_t *room, uint32_t wanted, size_t each)
 		return true;
 	while (more < wanted)
 		more *= 2;
-	grown = realloc(*memory, more * each);
+	grown = may_grow(s, lid, (more - *room) * each) ? realloc(*memory, more * each) : NULL;
 	if (!grown)
 		return false;
+	s->bytes += (more - *room) * each;
 	*memory = grown;
 	*room = more;
 	return true;
 }
 
-static uint16_t append(struct sa_session *n, const struct mark *mark, bool has_head, uint16_t attribute, const uint8_t *record,
-		       uint32_t bytes)
+static uint16_t append(struct sa_server *s, struct sa_session *n, const struct mark *mark, bool has_head, uint16_t attribute,
+		       const uint8_t *record, uint32_t bytes)
 {
 	uint32_t head = has_head ? SA_BULK_HEAD : 0;
 
 	if (n->bytes + head + bytes > SA_ANSWER_BYTES)
 		return SA_TOO_MANY_RECORDS;
-	if (!grow((void **)&n->answer, &n->room, n->bytes + head + bytes, 1) ||
-	    !grow((void **)&n->mark, &n->marks_room, n->marks + 1, sizeof(*n->mark)))
+	if (!grow(s, n->lid, (void **)&n->answer, &n->room, n->bytes + head + bytes, 1) ||
+	    !grow(s, n->lid, (void **)&n->mark, &n->marks_room, n->marks + 1, sizeof(*n->mark)))
 		return SA_NO_RESOURCES;
 	n->mark[n->marks++] = *mark;
 	if (has_head) {
@@ -101,7 +126,7 @@ static uint16_t append(struct sa_session *n, const struct mark *mark, bool has_h
 }
 
 /* Adds the records of a table from `at` on. A status, 0: all are there. */
-static uint16_t gather_table(const struct sa_server *s, struct sa_session *n, uint32_t i, uint32_t at)
+static uint16_t gather_table(struct sa_server *s, struct sa_session *n, uint32_t i, uint32_t at)
 {
 	const struct sa_table *table = &s->table[i];
 	uint8_t record[SA_RECORD_MOST];
@@ -109,7 +134,7 @@ static uint16_t gather_table(const struct sa_server *s, struct sa_session *n, ui
 	uint16_t status = 0;
 
 	while (!status && table->give(table->arg, &n->question, &at, record)) {
-		status = append(n, &mark, n->t.method == TXN_GET_BULK, table->attribute, record, table->record_bytes);
+		status = append(s, n, &mark, n->t.method == TXN_GET_BULK, table->attribute, record, table->record_bytes);
 		mark = (struct mark){ n->bytes, i, at };
 	}
 	return status;
@@ -120,7 +145,7 @@ static bool is_wanted(const struct sa_server *s, const struct sa_session *n, uin
 	return n->t.method == TXN_GET_BULK ? !s->table[i].is_apart : s->table[i].attribute == n->attribute;
 }
 
-static uint16_t gather(const struct sa_server *s, struct sa_session *n, uint32_t table, uint32_t at)
+static uint16_t gather(struct sa_server *s, struct sa_session *n, uint32_t table, uint32_t at)
 {
 	uint16_t status = 0;
 	bool is_known = n->t.method == TXN_GET_BULK;
@@ -136,7 +161,7 @@ static uint16_t gather(const struct sa_server *s, struct sa_session *n, uint32_t
 	return status;
 }
 
-static void answer_table(const struct sa_server *s, wtime now, struct sa_session *n)
+static void answer_table(struct sa_server *s, wtime now, struct sa_session *n)
 {
 	uint16_t status;
 
@@ -145,12 +170,13 @@ static void answer_table(const struct sa_server *s, wtime now, struct sa_session
 	transaction_answer(&n->t, now, status, n->answer, status ? 0 : n->bytes, true);
 }
 
-/* The answer may have changed behind what was begun to be sent. What cannot be gathered anew stays as it was. */
-static void refresh(const struct sa_server *s, wtime now, struct sa_session *n)
+/* The answer may have changed behind what was begun to be sent. If there is no room for what it has become, that ends it. */
+static void refresh(struct sa_server *s, wtime now, struct sa_session *n)
 {
 	uint64_t version = version_of(s), sent = (uint64_t)n->t.out.sent * SERIES_DATA;
 	uint32_t first = n->marks;
 	struct mark from;
+	uint16_t status;
 
 	if (n->t.phase != TXN_SENDING || n->t.method == TXN_CONFIG || n->t.out.end || version == n->version)
 		return;
@@ -162,8 +188,8 @@ static void refresh(const struct sa_server *s, wtime now, struct sa_session *n)
 	from = n->mark[first];
 	n->marks = first;
 	n->bytes = from.offset;
-	gather(s, n, from.table, from.at);
-	transaction_answer(&n->t, now, 0, n->answer, n->bytes, true);
+	status = gather(s, n, from.table, from.at);
+	transaction_answer(&n->t, now, status, n->answer, n->bytes, true);
 }
 
 static void answer_config(struct sa_server *s, wtime now, struct sa_session *n)
@@ -243,6 +269,13 @@ static struct sa_session *begin(struct sa_server *s, wtime now, uint16_t lid, co
 	return n;
 }
 
+/* One packet alone may be repeated still. */
+static void forget_what_has_come(struct sa_server *s, struct sa_session *n)
+{
+	if (n->t.phase >= TXN_DONE && n->t.out.end != 1)
+		free_answer(s, n);
+}
+
 void sa_server_input(struct sa_server *s, wtime now, uint16_t lid, const uint8_t mad[MAD_BYTES])
 {
 	struct sa_session *n = find(s, lid, mad);
@@ -253,6 +286,7 @@ void sa_server_input(struct sa_server *s, wtime now, uint16_t lid, const uint8_t
 		return;
 	transaction_input(&n->t, now, mad);
 	answer(s, now, n);
+	forget_what_has_come(s, n);
 }
 
 bool sa_server_output(struct sa_server *s, wtime now, uint16_t *lid, uint8_t mad[MAD_BYTES])
@@ -274,6 +308,7 @@ void sa_server_expire(struct sa_server *s, wtime now)
 {
 	list_for_each_safe(n, &s->sessions, struct sa_session, node) {
 		transaction_expire(&n->t, now);
+		forget_what_has_come(s, n);
 		if (transaction_is_over(&n->t, now))
 			session_free(s, n);
 	}

@@ -16,6 +16,7 @@ enum {
 	SA_SESSIONS = 64,		/* our choice: under way, or kept for what may be repeated */
 	SA_SESSIONS_OF_ONE = 8,		/* of one LID: our choice */
 	SA_ANSWER_BYTES = 8 << 20,	/* of an answer: our choice */
+	SA_ANSWERS_BYTES = 64 << 20,	/* of all answers, of which those to a LID leave as much as they take: our choice */
 	SA_CONFIG_BYTES = 1 << 20,	/* of a Config: our choice */
 };
 
@@ -34,6 +35,7 @@ struct sa_server {
 	void *arg;
 	struct list sessions;
 	uint32_t count;
+	uint64_t bytes;			/* of all answers */
 	uint64_t asked, refused, configs;	/* refused: there was no place */
 };
 

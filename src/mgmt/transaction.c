@@ -105,8 +105,14 @@ void transaction_answer(struct transaction *t, wtime now, uint16_t status, const
 		t->deadline = WTIME_NEVER;
 		series_out_init(&t->out, &t->config, false, t->window);
 	}
-	if (t->phase == TXN_SENDING)
-		series_out_set(&t->out, now, data, bytes, is_all);
+	if (t->phase != TXN_SENDING)
+		return;
+	if (status) {
+		t->tells_status = true;
+		end(t, now, TXN_FAILED, status);
+		return;
+	}
+	series_out_set(&t->out, now, data, bytes, is_all);
 }
 
 void transaction_space(struct transaction *t, wtime now, uint32_t segments)

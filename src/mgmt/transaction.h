@@ -52,7 +52,8 @@ bool transaction_serve(struct transaction *t, const struct series_config *c, wti
 void transaction_fini(struct transaction *t);
 
 /* The server's answer: data that are borrowed until the transaction is over, as one packet may be repeated. They may grow and
- * shrink behind what was sent until is_all. A status that is not 0 goes without data; no data at all go as TXN_NO_RECORDS. */
+ * shrink behind what was sent until is_all. A status that is not 0 goes without data, and ends what was begun to be sent; no data
+ * at all go as TXN_NO_RECORDS. */
 void transaction_answer(struct transaction *t, wtime now, uint16_t status, const uint8_t *data, uint32_t bytes, bool is_all);
 /* The server of a Config has room for so many segments more. */
 void transaction_space(struct transaction *t, wtime now, uint32_t segments);

@@ -6,7 +6,9 @@ usage: seed_sa.py WEFT"""
 import ctypes
 import json
 import os
+import subprocess
 import sys
+import time
 
 import subnet_lab
 from subnet_lab import Wrong
@@ -88,6 +90,29 @@ def test_loss(lab):
 	expect('all are there', len(kept(lab)), 203)
 
 
+def test_killed(lab):
+	"""Who sends a Config is killed somewhere in it: it is done, or nothing of it is."""
+	before, all_or_none = len(kept(lab)), 0
+	path = lab.write('edits', ''.join(f'add {i} x\n' for i in range(2000, 3000)))
+	lab.weft('fabric', 'link', 'h2:1', 'loss=2%,seed=7')
+	for ms in range(10, 90, 10):
+		asker = subprocess.Popen([lab.weft_path, 'sa', '--node', 'h2', 'config', path], env=lab.env,
+					 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+		time.sleep(ms / 1000)
+		asker.kill()
+		asker.wait()
+		now = len(ask(lab, 'h3', 'gettable', 'kept')['records'])
+		expect(f'killed after {ms} ms: all or none', now - before in (0, 1000), True)
+		all_or_none += now == before
+		if now != before:
+			break
+	lab.weft('fabric', 'link', 'h2:1', 'loss=0%')
+	expect('one was killed in it', all_or_none > 0, True)
+	lab.within('nothing of it comes later, or all', lambda: len(kept(lab)) - before in (0, 1000))
+	if len(kept(lab)) != before:
+		edit(lab, 'h2', ''.join(f'delete {i}\n' for i in range(2000, 3000)))
+
+
 def test_change(lab):
 	"""A host goes while tables are asked for: each answer is whole, before or after."""
 	programs = [lab.start('h3', sys.executable, '-B', os.path.abspath(__file__), '--inside', '40')]
@@ -164,6 +189,7 @@ def test(lab):
 	test_tables(lab)
 	test_configs(lab)
 	test_loss(lab)
+	test_killed(lab)
 	test_change(lab)
 	expect('what the program added', (4711, 'by a program') in kept(lab), True)
 	for program in lab.programs:

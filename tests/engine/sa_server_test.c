@@ -346,6 +346,60 @@ static void tables_change_on_their_way(void **state)
 	}
 }
 
+/* RMP-03: what has outgrown its room in mid-transfer is no short table, but an error. */
+static void what_outgrows_its_room_is_an_error(void **state)
+{
+	const struct transaction *t = &asker[0].t;
+
+	(void)state;
+	change_to = SA_ANSWER_BYTES / BYTES + 1;
+	ask(0, &calm, TXN_GET_TABLE, NUMBERS, 0, 4, NULL, 0);
+	go(change_once);
+	assert_int_equal(change_to, 0);
+	assert_int_equal(t->phase, TXN_FAILED);
+	assert_int_equal(t->status, SA_TOO_MANY_RECORDS);
+	forget(0);
+	assert_true(w.server.bytes == 0);
+}
+
+/* All answers together have a bound, of which those to one LID leave as much as they take; what has come is not kept. */
+static void answers_have_a_share_of_memory(void **state)
+{
+	uint8_t mad[MAD_BYTES] = { 1, MAD_CLASS_SA, SERIES_CLASS_VERSION, TXN_GET_TABLE };
+	const struct series_header window = { .window = 4 };
+	uint64_t of_one;
+
+	(void)state;
+	w.numbers = SA_ANSWER_BYTES / BYTES;
+	series_build(&window, &plain, mad);
+	wire_put(mad, NUMBERS, 16, 0, 16);
+	for (uint16_t i = 0; i < SA_SESSIONS_OF_ONE; i++) {
+		wire_put(mad, i, 8, 0, 64);
+		sa_server_input(&w.server, 0, 7, mad);
+	}
+	of_one = w.server.bytes;
+	assert_in_range(of_one, SA_ANSWERS_BYTES / 4, SA_ANSWERS_BYTES / 2);
+	for (uint16_t lid = 8; lid < 20; lid++) {
+		sa_server_input(&w.server, 0, lid, mad);
+		assert_true(w.server.bytes <= SA_ANSWERS_BYTES);
+		assert_true(lid > 8 || w.server.bytes - of_one > SA_ANSWER_BYTES);
+	}
+	sa_server_expire(&w.server, SERIES_TOTAL_NS);
+	assert_true(w.server.count > 0 && w.server.bytes == 0);
+	w.numbers = 50;
+	w.now = SERIES_TOTAL_NS;
+	ask(0, &calm, TXN_GET_TABLE, NUMBERS, 0, 4, NULL, 0);
+	go(NULL);
+	check_numbers(0, 50, 50 * BYTES);
+	sa_server_expire(&w.server, w.now);
+	assert_true(w.server.count > 0 && w.server.bytes > 0);
+	/* the last Ack is on its way still */
+	while (mad_path_next(&asker[0].path) != WTIME_NEVER)
+		if (mad_path_take(&asker[0].path, mad))
+			sa_server_input(&w.server, w.now, 1, mad);
+	assert_true(w.server.count > 0 && w.server.bytes == 0);
+}
+
 /* One requester does not take all places, and what was never asked for begins nothing. */
 static void places_have_an_end(void **state)
 {
@@ -383,6 +437,8 @@ int main(void)
 		TEST(outcomes_without_records),
 		TEST(a_config_over_a_bad_path),
 		TEST(tables_change_on_their_way),
+		TEST(what_outgrows_its_room_is_an_error),
+		TEST(answers_have_a_share_of_memory),
 		TEST(places_have_an_end),
 	};
 

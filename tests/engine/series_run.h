@@ -35,6 +35,8 @@ struct run {
 	uint32_t change_to;		/* after change_at segments the answer has so many bytes; 0: it stays */
 	uint32_t change_at, last_bytes;
 	bool is_paced;			/* a packet leaves when the one before it has left, not into a queue */
+	struct line drop;		/* what has its origin, segment and flags is lost, so often: */
+	unsigned drops;
 	wtime now;
 	struct line line[LINES];
 	unsigned lines;
@@ -105,6 +107,15 @@ static inline void serve(struct run *r)
 	}
 }
 
+/* Is it one of those that are to be lost? */
+static inline bool is_dropped(struct run *r, int from, const struct series_header *h)
+{
+	bool is = r->drops && r->drop.from == from && r->drop.segment == h->segment && r->drop.flags == h->flags;
+
+	r->drops -= is;
+	return is;
+}
+
 static inline void send_all(struct run *r)
 {
 	uint8_t mad[MAD_BYTES];
@@ -116,7 +127,8 @@ static inline void send_all(struct run *r)
 			series_parse(&h, &r->config, mad);
 			if (r->lines < LINES)
 				r->line[r->lines++] = (struct line){ i, h.segment, h.length, h.flags, h.window };
-			mad_path_send(&r->path, r->now, i, mad);
+			if (!is_dropped(r, i, &h))
+				mad_path_send(&r->path, r->now, i, mad);
 			if (i)
 				serve(r);
 		}

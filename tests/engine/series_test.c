@@ -155,6 +155,9 @@ static void check_end(const struct run *r, const char *what, uint64_t which)
 
 	if (r->serves && b->phase != TXN_DONE && b->phase != TXN_FAILED)
 		is_good = false;
+	/* who has the Ack of the last packet knows that all of them have come */
+	if (r->serves && b->phase == TXN_DONE && b->out.end > 1 && (a->phase != TXN_DONE || !has_answer(r)))
+		is_good = false;
 	if (r->applied > 1 || (is_config && r->applied && !has_records(r)) ||
 	    (is_config && a->phase == TXN_DONE && !r->applied))
 		is_good = false;
@@ -336,6 +339,70 @@ static void retries_have_an_end(void **state)
 		}
 }
 
+/* RMP-53: the Ack of the last packet is lost, which comes again: as often as it is repeated. */
+static void a_last_ack_is_said_again(void **state)
+{
+	(void)state;
+	for (unsigned drops = 1; drops <= 8; drops++) {
+		struct run r;
+
+		begin(&r, &calm, &plain, TXN_GET_TABLE, 3, 0, 1400);
+		r.drop = (struct line){ .from = 0, .segment = 8, .flags = SERIES_ACK };
+		r.drops = drops;
+		go(&r);
+		assert_int_equal(r.end[0].phase, TXN_DONE);
+		assert_true(has_answer(&r));
+		assert_int_equal(r.end[1].phase, drops < 8 ? TXN_DONE : TXN_FAILED);
+		assert_int_equal(count(&r, 1, SERIES_LAST), drops < 8 ? drops + 1 : 8);
+		end(&r);
+	}
+}
+
+/* RMP-47: one that never comes is asked for seven times, by whoever waits for it. */
+static void a_packet_that_never_comes_ends_it(void **state)
+{
+	(void)state;
+	for (int from = 0; from < 2; from++) {
+		struct run r;
+
+		begin(&r, &calm, &plain, from ? TXN_GET_BULK : TXN_CONFIG, 12, 12 * SERIES_DATA, from ? 12 * SERIES_DATA : 10);
+		r.drop = (struct line){ .from = from, .segment = 5 };
+		r.drops = UINT_MAX;
+		go(&r);
+		assert_int_equal(count(&r, !from, SERIES_RESEND), 7);
+		for (int i = 0; i < 2; i++) {
+			assert_int_equal(r.end[i].phase, TXN_FAILED);
+			assert_int_equal(r.end[i].status, 0);
+		}
+		assert_int_equal(r.applied, 0);
+		end(&r);
+	}
+}
+
+/* RMP-42: as slow as is said, in windows, both ways: nothing is asked for that is on its way. */
+static void the_longest_way_repeats_nothing(void **state)
+{
+	(void)state;
+	for (int config = 0; config < 2; config++) {
+		struct mad_path_config path = calm;
+		struct run r;
+
+		path.delay_ns = 4096ull << plain.subnet_timeout;
+		path.each_ns = 0;
+		begin(&r, &path, &plain, config ? TXN_CONFIG : TXN_GET_TABLE, 3, 150 * SERIES_DATA, 1400);
+		r.prepares_ns = series_processing_ns(&plain) - 1;
+		go(&r);
+		for (int i = 0; i < 2; i++) {
+			assert_int_equal(r.end[i].phase, TXN_DONE);
+			assert_int_equal(count(&r, i, SERIES_RESEND), 0);
+			assert_int_equal(r.end[i].retries + r.end[i].out.retries, 0);
+		}
+		assert_int_equal(count(&r, 0, 0), config ? 148 : 1);
+		assert_true(has_answer(&r));
+		end(&r);
+	}
+}
+
 /* RMP-59 */
 static void no_records_are_an_answer(void **state)
 {
@@ -365,6 +432,9 @@ int main(void)
 		cmocka_unit_test(a_slow_sa_keeps_its_requester_waiting),
 		cmocka_unit_test(a_table_grows_and_shrinks_on_its_way),
 		cmocka_unit_test(retries_have_an_end),
+		cmocka_unit_test(a_last_ack_is_said_again),
+		cmocka_unit_test(a_packet_that_never_comes_ends_it),
+		cmocka_unit_test(the_longest_way_repeats_nothing),
 		cmocka_unit_test(no_records_are_an_answer),
 	};
 
