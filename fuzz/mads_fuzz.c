@@ -63,6 +63,13 @@ static bool deliver(void *arg, struct mad_file *f, const struct mad_letter *l)
 	return take_byte(&w->in) & 1;
 }
 
+static bool has_lid(void *arg, uint32_t port, uint16_t lid)
+{
+	(void)arg;
+	REQUIRE(port < PORTS);
+	return lid & 1;
+}
+
 static bool may_hold(void *arg, const struct mad_file *f, size_t more)
 {
 	struct world *w = arg;
@@ -70,7 +77,7 @@ static bool may_hold(void *arg, const struct mad_file *f, size_t more)
 	return f->bytes + f->bytes_in + more < (size_t)take_byte(&w->in) << 9;
 }
 
-static const struct mad_ops ops = { carry, refuse, deliver, may_hold };
+static const struct mad_ops ops = { carry, refuse, deliver, has_lid, may_hold };
 
 static void add(struct world *w, struct mad_file *f)
 {

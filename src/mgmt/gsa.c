@@ -5,6 +5,7 @@
 
 const struct gsa_tunables gsa_defaults = {
 	.each = GSA_DEFAULT, .floor = 1, .low_percent = 25, .growth = 2, .most = 65536, .period_ns = WTIME_S, .watch_factor = 8,
+	.window = GSA_WINDOW,
 };
 
 static uint32_t least(uint32_t a, uint32_t b)
@@ -176,7 +177,8 @@ static bool makes_sense(const struct gsa_tunables *t)
 {
 	return t->each && t->each <= t->most && t->floor <= t->each && t->low_percent && t->low_percent < 100 && t->growth &&
 	       t->most <= GSA_MOST && t->low < t->most && t->high <= t->most && (!t->low || !t->high || t->low < t->high) &&
-	       t->period_ns >= GSA_PERIOD_LEAST && t->period_ns <= GSA_PERIOD_MOST && t->fixed <= t->most;
+	       t->period_ns >= GSA_PERIOD_LEAST && t->period_ns <= GSA_PERIOD_MOST && t->fixed <= t->most &&
+	       t->window && t->window <= GSA_WINDOW_MOST;
 }
 
 static uint32_t target_of(const struct gsa *g, const struct gsa_client *c)
@@ -339,25 +341,48 @@ static void begin_watch(struct gsa *g, wtime now)
 	g->watched_at += (now - g->watched_at) / g->tunables.period_ns * g->tunables.period_ns;
 }
 
-bool gsa_arrive_at(struct gsa *g, wtime now, uint32_t client)
+/* It has come into a posted buffer, and is this client's, or NULL. */
+static struct gsa_client *come(struct gsa *g, wtime now, uint32_t client)
 {
 	struct gsa_client *c = find(g, client);
 
 	g->arrivals++;
 	if (!g->posted) {
 		g->drops++;
-		return false;
+		return NULL;
 	}
 	if (!c) {
 		g->unknown++;
-		return false;
+		return NULL;
 	}
 	begin_watch(g, now);
 	c->arrivals++;
 	c->lately++;
+	return c;
+}
+
+static void discard(struct gsa *g, struct gsa_client *c)
+{
+	c->discards++;
+	g->discards++;
+}
+
+void gsa_discard(struct gsa *g, wtime now, uint32_t client)
+{
+	struct gsa_client *c = come(g, now, client);
+
+	if (c)
+		discard(g, c);
+}
+
+bool gsa_arrive_at(struct gsa *g, wtime now, uint32_t client)
+{
+	struct gsa_client *c = come(g, now, client);
+
+	if (!c)
+		return false;
 	if (is_over_quota(g, c)) {
-		c->discards++;
-		g->discards++;
+		discard(g, c);
 		return false;
 	}
 	g->posted--;

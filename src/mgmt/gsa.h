@@ -19,6 +19,8 @@ enum {
 	GSA_DEFAULT = 16,		/* buffers of a client: one for each of 16 ports of a usual subnet (GSA-08) */
 	GSA_BUFFER_BYTES = 40 + 256,	/* GRH and MAD */
 	GSA_MOST = 1 << 24,		/* buffers: 5 GB, so that sums over all clients are numbers of 32 bits */
+	GSA_WINDOW = 64,		/* our choice, as Linux with its default receive queue */
+	GSA_WINDOW_MOST = 1024,		/* our choice: rmpp.h keeps as many segments */
 	GSA_NONE = UINT32_MAX,		/* no client; no number of its own */
 };
 
@@ -39,6 +41,7 @@ struct gsa_tunables {
 	wtime period_ns;
 	uint32_t watch_factor;		/* who has so many times its number in a period is raised, and told; 0: nobody is */
 	uint32_t fixed;			/* so many buffers, whoever is registered, and nothing else: the baseline; 0: not */
+	uint32_t window;		/* segments of a datagram that may come at once: a client is lent so many */
 };
 
 extern const struct gsa_tunables gsa_defaults;
@@ -103,6 +106,8 @@ uint32_t gsa_arrive(struct gsa *g, wtime now, uint32_t mgmt_class);
 uint32_t gsa_find(const struct gsa *g, uint32_t mgmt_class);
 /* The same of one whose client its owner knows; GSA_NONE: it is nobody's. False: it is dropped or discarded. */
 bool gsa_arrive_at(struct gsa *g, wtime now, uint32_t client);
+/* One has come that its owner does not give to the client, whatever its quota: it is discarded. */
+void gsa_discard(struct gsa *g, wtime now, uint32_t client);
 /* A client gives a message back. -EINVAL: it has none. */
 int gsa_release(struct gsa *g, uint32_t client);
 

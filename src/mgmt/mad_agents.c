@@ -1,6 +1,7 @@
 /* Which agent of which file a MAD is for, and which agents there may be. */
 #include "mgmt/mad_agents.h"
 
+#include "mgmt/mad_sources.h"
 #include "wire/field.h"
 
 #include <errno.h>
@@ -51,8 +52,12 @@ static bool is_of(const struct mad_registration *what, uint8_t mgmt_class, uint8
 
 static bool is_taken(const struct mad_clients *c, uint32_t port, const struct mad_registration *what)
 {
-	list_for_each(f, &c->files, struct mad_file, node) {
-		for (int i = 0; f->port == port && i < MAD_AGENTS; i++) {
+	const struct mad_pool *p = mad_pool_find(&c->buffers, port);
+
+	if (!p)
+		return false;
+	list_for_each(f, &p->files, struct mad_file, pool_node) {
+		for (int i = 0; i < MAD_AGENTS; i++) {
 			const struct mad_registration *other = &f->agent[i].what;
 
 			if (f->agent[i].is_used && is_of(other, what->mgmt_class, what->class_version, what->oui) &&
@@ -65,8 +70,12 @@ static bool is_taken(const struct mad_clients *c, uint32_t port, const struct ma
 
 struct mad_agent *mad_agent_of_tid(const struct mad_clients *c, uint32_t port, uint32_t tid, struct mad_file **file)
 {
-	list_for_each(f, &c->files, struct mad_file, node) {
-		for (int i = 0; f->port == port && i < MAD_AGENTS; i++) {
+	const struct mad_pool *p = mad_pool_find(&c->buffers, port);
+
+	if (!p)
+		return NULL;
+	list_for_each(f, &p->files, struct mad_file, pool_node) {
+		for (int i = 0; i < MAD_AGENTS; i++) {
 			if (f->agent[i].is_used && f->agent[i].tid == tid) {
 				*file = f;
 				return &f->agent[i];
@@ -110,6 +119,7 @@ static void put_pool(struct mad_clients *c, struct mad_file *f)
 {
 	if (f->agents)
 		return;
+	list_remove(&f->pool_node);
 	mad_pool_put(&c->buffers, f->pool);
 	f->pool = NULL;
 }
@@ -119,10 +129,12 @@ static int take_client(struct mad_clients *c, struct mad_file *f, const struct m
 {
 	int err;
 
-	if (!f->pool)
+	if (!f->pool) {
 		f->pool = mad_pool_get(&c->buffers, f->port);
-	if (!f->pool)
-		return -ENOMEM;
+		if (!f->pool)
+			return -ENOMEM;
+		list_append(&f->pool->files, &f->pool_node);
+	}
 	err = gsa_register(&f->pool->qp[mad_class_qpn(what->mgmt_class)], GSA_ANY_CLASS, GSA_NONE, client);
 	if (err)
 		put_pool(c, f);
@@ -145,7 +157,7 @@ int mad_register(struct mad_clients *c, struct mad_file *f, const struct mad_reg
 	err = take_client(c, f, what, &client);
 	if (err)
 		return err;
-	f->agent[i] = (struct mad_agent){ true, draw_tid(c, f->port), client, *what };
+	f->agent[i] = (struct mad_agent){ .is_used = true, .tid = draw_tid(c, f->port), .client = client, .what = *what };
 	f->agents++;
 	*agent = i;
 	return 0;
@@ -156,6 +168,8 @@ void mad_agent_leave(struct mad_clients *c, struct mad_file *f, uint32_t agent)
 	struct mad_agent *a = &f->agent[agent];
 
 	gsa_unregister(mad_agent_buffers(f, a), a->client);
+	mad_sources_free(a->sources);
+	a->sources = NULL;
 	a->is_used = false;
 	f->agents--;
 	put_pool(c, f);
@@ -165,11 +179,12 @@ struct mad_agent *mad_agent_of_method(const struct mad_clients *c, uint32_t port
 {
 	uint8_t method = mad_method(mad), version = (uint8_t)wire_get(mad, CLASS_VERSION);
 	uint32_t oui = (uint32_t)wire_get(mad, VENDOR_OUI);
+	const struct mad_pool *p = mad_pool_find(&c->buffers, port);
 
-	if (method & MAD_RESPONSE)
+	if (method & MAD_RESPONSE || !p)
 		return NULL;
-	list_for_each(f, &c->files, struct mad_file, node) {
-		for (int i = 0; f->port == port && i < MAD_AGENTS; i++) {
+	list_for_each(f, &p->files, struct mad_file, pool_node) {
+		for (int i = 0; i < MAD_AGENTS; i++) {
 			struct mad_agent *a = &f->agent[i];
 
 			if (a->is_used && is_of(&a->what, mad_class(mad), version, oui) &&
@@ -199,10 +214,27 @@ bool mad_agent_lend(const struct mad_file *f, uint32_t agent, int32_t by)
 	return !gsa_lend(mad_agent_buffers(f, &f->agent[agent]), f->agent[agent].client, by);
 }
 
+uint32_t mad_agent_held(const struct mad_agent *a, uint16_t lid)
+{
+	return mad_sources_of(a->sources, lid);
+}
+
+void mad_agent_took(struct mad_file *f, uint32_t agent, uint16_t lid, bool holds)
+{
+	struct mad_agent *a = &f->agent[agent];
+
+	if (a->is_used && holds)
+		mad_sources_add(&a->sources, lid);
+	else if (a->is_used)
+		gsa_release(mad_agent_buffers(f, a), a->client);
+}
+
 void mad_gave_back(struct mad_file *f, uint32_t agent, uint32_t datagrams)
 {
 	const struct mad_agent *a = find_agent(f, agent);
 
-	while (a && datagrams && !gsa_release(mad_agent_buffers(f, a), a->client))
+	while (a && datagrams && !gsa_release(mad_agent_buffers(f, a), a->client)) {
+		mad_sources_take(a->sources);
 		datagrams--;
+	}
 }

@@ -17,6 +17,10 @@ struct mad_agent *mad_agent_of_method(const struct mad_clients *c, uint32_t port
 
 /* The receive buffers of the agent's QP, at its port. */
 struct gsa *mad_agent_buffers(const struct mad_file *f, const struct mad_agent *a);
+/* What has taken one of them was of this LID: the agent holds it until mad_gave_back, or is done with it. */
+void mad_agent_took(struct mad_file *f, uint32_t agent, uint16_t lid, bool holds);
+/* So many that it holds are of this LID, or of one that counts as it. */
+uint32_t mad_agent_held(const struct mad_agent *a, uint16_t lid);
 /* It goes, with what it has of them. */
 void mad_agent_leave(struct mad_clients *c, struct mad_file *f, uint32_t agent);
 /* more of them, or fewer, while a series comes to it; false: there is no memory, and it comes by what the agent has. */

@@ -99,6 +99,7 @@ struct mad_pool *mad_pool_get(struct mad_buffers *b, uint32_t port)
 		return NULL;
 	p->port = port;
 	p->users = 1;
+	list_init(&p->files);
 	for (int i = 0; i < 2; i++)
 		gsa_init(&p->qp[i], 0, &b->tunables, NULL, NULL);
 	for (int i = 0; i < MAD_RESIDENTS; i++) {
@@ -125,6 +126,12 @@ bool mad_pool_arrive(wtime now, struct mad_pool *p, unsigned qpn, uint32_t clien
 {
 	gsa_expire(&p->qp[qpn], now);
 	return gsa_arrive_at(&p->qp[qpn], now, client);
+}
+
+void mad_pool_discard(wtime now, struct mad_pool *p, unsigned qpn, uint32_t client)
+{
+	gsa_expire(&p->qp[qpn], now);
+	gsa_discard(&p->qp[qpn], now, client);
 }
 
 bool mad_pool_pass(wtime now, struct mad_pool *p, enum mad_resident who)

@@ -14,6 +14,7 @@ enum mad_resident { MAD_RESIDENT_SMA, MAD_RESIDENT_PMA, MAD_RESIDENT_CM, MAD_RES
 struct mad_pool {
 	struct list_node node;		/* mad_buffers.pools */
 	uint32_t port, users;
+	struct list files;		/* of struct mad_file that have agents there */
 	struct gsa qp[2];		/* QP0, QP1 */
 	uint32_t resident[MAD_RESIDENTS];	/* which client it is */
 };
@@ -43,6 +44,8 @@ struct mad_pool *mad_pool_find(const struct mad_buffers *b, uint32_t port);
 
 /* A datagram for this client of QP qpn has come. False: it is lost. The client has a buffer until gsa_release. */
 bool mad_pool_arrive(wtime now, struct mad_pool *p, unsigned qpn, uint32_t client);
+/* One has come that is not given to the client: GSA_NONE, as nobody waits for it, or as its sender has enough there. */
+void mad_pool_discard(wtime now, struct mad_pool *p, unsigned qpn, uint32_t client);
 /* One for who is always there, and is done with at once. */
 bool mad_pool_pass(wtime now, struct mad_pool *p, enum mad_resident who);
 /* The same at any port; where nobody receives but who is always there, there is a buffer. */

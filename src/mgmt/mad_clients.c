@@ -25,6 +25,10 @@
 
 enum { CARRIED_MOST = 1024 };	/* MADs of one call: our choice */
 
+#define NOWHERE UINT32_MAX		/* no port of which is known what it has */
+
+_Static_assert((int)GSA_WINDOW_MOST == (int)RMPP_WINDOW_MOST && (int)GSA_WINDOW == (int)RMPP_WINDOW, "told by both");
+
 /* Something that an agent has sent and that is not over: an answer is due, or ACKs of its segments. */
 struct request {
 	struct list_node node;		/* mad_file.request_list */
@@ -52,7 +56,7 @@ struct transfer {
 	struct mad_remote sender;
 	uint8_t mgmt_class, method;
 	bool is_answer, is_done;
-	bool is_lent;			/* the agent has so many buffers more as its window */
+	uint32_t lent;			/* buffers that the agent has more meanwhile: its window */
 	uint32_t counted;		/* bytes on the file's account */
 	struct rmpp_recv rmpp;
 };
@@ -110,9 +114,9 @@ static void request_free(struct mad_clients *c, struct request *r)
 
 static void give_window_back(struct transfer *t)
 {
-	if (t->is_lent)
-		mad_agent_lend(t->file, t->agent, -RMPP_WINDOW);
-	t->is_lent = false;
+	if (t->lent)
+		mad_agent_lend(t->file, t->agent, -(int32_t)t->lent);
+	t->lent = 0;
 }
 
 static void transfer_free(struct mad_clients *c, struct transfer *t)
@@ -361,8 +365,10 @@ static bool give(struct mad_clients *c, struct mad_file *f, uint32_t agent, cons
 	struct request *r = is_response(data) ? find_request(f, data) : NULL;
 	struct mad_letter letter = { .agent = agent, .remote = *sender, .data = data, .bytes = bytes };
 
-	if (is_response(data) && !r && !is_one_of_many)
+	if (is_response(data) && !r && !is_one_of_many) {
+		f->agent[agent].unasked++;
 		return false;
+	}
 	if (r) {
 		wire_put(data, r->own_tid, TID);
 		letter.timeout_ms = r->timeout_ms;
@@ -427,6 +433,7 @@ static bool has_place(const struct mad_file *f, const struct mad_remote *sender,
 static struct transfer *make_transfer(struct mad_clients *c, struct mad_file *f, uint32_t agent, const struct mad_remote *sender,
 				      const uint8_t *mad)
 {
+	uint32_t window = c->buffers.tunables.window;
 	struct transfer *t;
 
 	make_place(c, f);
@@ -442,8 +449,8 @@ static struct transfer *make_transfer(struct mad_clients *c, struct mad_file *f,
 	t->mgmt_class = mad_class(mad);
 	t->method = mad_method(mad);
 	t->is_answer = is_response(mad);
-	rmpp_recv_init(&t->rmpp, &(struct rmpp_config){ .most = MAD_LONGEST });
-	t->is_lent = mad_agent_lend(f, agent, RMPP_WINDOW);
+	rmpp_recv_init(&t->rmpp, &(struct rmpp_config){ .window = window, .most = MAD_LONGEST });
+	t->lent = mad_agent_lend(f, agent, (int32_t)window) ? window : 0;
 	f->transfers++;
 	list_append(&f->transfer_list, &t->node);
 	timer_heap_insert(&c->transfers, &t->timer, WTIME_NEVER);
@@ -538,8 +545,10 @@ static bool take_segment(struct mad_clients *c, wtime now, struct mad_file *f, u
 			enqueue(c, f->port, sender, reply);
 		}
 	}
-	if (!t)
+	if (!t) {
+		f->agent[agent].unasked += is_response(mad);
 		return false;
+	}
 	if (!t->is_done)
 		return take_into(c, now, t, sender, mad);
 	timer_heap_update(&c->transfers, &t->timer, now + DONE_KEPT_NS);
@@ -562,7 +571,7 @@ static void take_late_ack(struct mad_clients *c, const struct request *r, const 
 }
 
 /* ACK, STOP or ABORT: of what the agent sends, or of what comes. */
-static void take_reply(struct mad_clients *c, wtime now, struct mad_file *f, const struct mad_remote *sender,
+static void take_reply(struct mad_clients *c, wtime now, struct mad_file *f, uint32_t agent, const struct mad_remote *sender,
 		       const uint8_t mad[MAD_BYTES])
 {
 	struct request *r = find_sent(f, sender, mad);
@@ -571,6 +580,7 @@ static void take_reply(struct mad_clients *c, wtime now, struct mad_file *f, con
 	enum rmpp_verdict verdict;
 	bool answers;
 
+	f->agent[agent].unasked += !r && !t && is_response(mad);
 	if (t && !t->is_done)
 		take_into(c, now, t, sender, mad);
 	else if (r && !r->is_sending)
@@ -607,35 +617,81 @@ static bool take_for(struct mad_clients *c, wtime now, struct mad_file *f, uint3
 	if (segments_here && h.is_active && h.type == RMPP_DATA)
 		return take_segment(c, now, f, agent, sender, mad);
 	if (segments_here && h.is_active) {
-		take_reply(c, now, f, sender, mad);
+		take_reply(c, now, f, agent, sender, mad);
 		return false;
 	}
 	memcpy(copy, mad, MAD_BYTES);
 	return give(c, f, agent, sender, copy, MAD_BYTES, !segments_here && (h.is_active || is_series(&f->agent[agent])));
 }
 
+/* Who was asked answers, by whichever of its LIDs; an id is no secret to those that an agent has asked before. SMPs by directed
+ * routes have no addresses. from: the sender's port, or NOWHERE: it is not known. */
+static bool is_of_who_was_asked(const struct mad_clients *c, const struct mad_file *f, uint32_t from,
+				const struct mad_remote *sender, const uint8_t *mad)
+{
+	const struct request *r = find_request(f, mad);
+
+	return !r || r->remote.lid == sender->lid || mad_class(mad) == MAD_CLASS_SUBN_DIRECTED ||
+	       (from != NOWHERE && c->ops->has_lid(c->arg, from, r->remote.lid));
+}
+
+/* Nobody waits for it. */
+static void count_unknown(struct mad_clients *c, wtime now, uint32_t port, unsigned qpn)
+{
+	struct mad_pool *p = mad_pool_find(&c->buffers, port);
+
+	if (p)
+		mad_pool_discard(now, p, qpn, GSA_NONE);
+}
+
+static void take_buffer(struct mad_clients *c, wtime now, struct mad_file *f, uint32_t agent, const struct mad_remote *sender,
+			const uint8_t mad[MAD_BYTES])
+{
+	struct mad_agent *a = &f->agent[agent];
+	unsigned qpn = mad_class_qpn(mad_class(mad));
+
+	if (!is_response(mad) && mad_agent_held(a, sender->lid) >= MAD_HELD_OF_ONE)
+		mad_pool_discard(now, f->pool, qpn, a->client);
+	else if (mad_pool_arrive(now, f->pool, qpn, a->client))
+		mad_agent_took(f, agent, sender->lid, take_for(c, now, f, agent, sender, mad));
+}
+
 /* False: nobody is registered for it. */
-static bool take(struct mad_clients *c, wtime now, uint32_t port, const struct mad_remote *sender, const uint8_t mad[MAD_BYTES])
+static bool take(struct mad_clients *c, wtime now, uint32_t port, uint32_t from, const struct mad_remote *sender,
+		 const uint8_t mad[MAD_BYTES])
 {
 	struct mad_file *f = NULL;
-	const struct mad_agent *a = is_response(mad) ? mad_agent_of_tid(c, port, (uint32_t)wire_get(mad, TID_UPPER), &f) :
-						       mad_agent_of_method(c, port, mad, &f);
+	struct mad_agent *a = is_response(mad) ? mad_agent_of_tid(c, port, (uint32_t)wire_get(mad, TID_UPPER), &f) :
+						 mad_agent_of_method(c, port, mad, &f);
 	unsigned qpn = mad_class_qpn(mad_class(mad));
-	uint32_t agent;
 
-	if (!a)
-		return is_response(mad);
-	agent = (uint32_t)(a - f->agent);
-	if (qpn == mad_class_qpn(a->what.mgmt_class) && mad_pool_arrive(now, f->pool, qpn, a->client) &&
-	    !take_for(c, now, f, agent, sender, mad))
-		mad_gave_back(f, agent, 1);
+	if (!a && !is_response(mad))
+		return false;
+	if (!a || qpn != mad_class_qpn(a->what.mgmt_class)) {
+		count_unknown(c, now, port, qpn);
+	} else if (is_response(mad) && !is_of_who_was_asked(c, f, from, sender, mad)) {
+		a->unasked++;
+		mad_pool_discard(now, f->pool, qpn, a->client);
+	} else {
+		take_buffer(c, now, f, (uint32_t)(a - f->agent), sender, mad);
+	}
 	return true;
 }
 
-static void arrive(struct mad_clients *c, wtime now, uint32_t port, struct mad_remote *sender, uint8_t mad[MAD_BYTES])
+static void arrive(struct mad_clients *c, wtime now, uint32_t port, uint32_t from, struct mad_remote *sender,
+		   uint8_t mad[MAD_BYTES])
 {
-	if (!take(c, now, port, sender, mad) && c->ops->refuse(c->arg, now, &port, sender, mad) != MAD_WAS_LOST)
-		take(c, now, port, sender, mad);
+	unsigned qpn = mad_class_qpn(mad_class(mad));
+	uint32_t here = port;
+	enum mad_fate fate;
+
+	if (take(c, now, port, from, sender, mad))
+		return;
+	fate = c->ops->refuse(c->arg, now, &port, sender, mad);
+	if (fate != MAD_HAS_ARRIVED)
+		count_unknown(c, now, here, qpn);
+	if (fate != MAD_WAS_LOST)
+		take(c, now, port, fate == MAD_HAS_ARRIVED ? from : NOWHERE, sender, mad);
 }
 
 /* Carries at most so many; how many is returned. */
@@ -652,9 +708,9 @@ static unsigned run(struct mad_clients *c, wtime now, unsigned most)
 						   &sender);
 
 		if (fate == MAD_WAS_ANSWERED)
-			take(c, now, port, &sender, h->mad);
+			take(c, now, port, NOWHERE, &sender, h->mad);
 		else if (fate == MAD_HAS_ARRIVED)
-			arrive(c, now, port, &sender, h->mad);
+			arrive(c, now, port, h->from, &sender, h->mad);
 		free(h);
 	}
 	return carried;
@@ -666,7 +722,7 @@ void mad_arrived(struct mad_clients *c, wtime now, uint32_t port, const struct m
 	uint8_t copy[MAD_BYTES];
 
 	memcpy(copy, mad, MAD_BYTES);
-	arrive(c, now, port, &from, copy);
+	arrive(c, now, port, NOWHERE, &from, copy);
 	run(c, now, CARRIED_MOST);
 }
 

@@ -34,6 +34,7 @@ enum {
 	MAD_FILE_BYTES = 8 << 20,	/* that a file's datagrams may take, each way: our choice */
 	MAD_BYTES_UNASKED = 6 << 20,	/* of these, those that come without a request: our choice */
 	MAD_BYTES_OF_ONE = 2 << 20,	/* of these, from one LID: our choice; a MAD_LONGEST fits */
+	MAD_HELD_OF_ONE = 1024,		/* datagrams of one LID, of those that an agent has not given back: our choice */
 	MAD_TIMEOUT_MOST = 600000,	/* ms that an answer is awaited, at each try: our choice */
 	MAD_RETRIES_MOST = 16,		/* our choice */
 };
@@ -59,12 +60,15 @@ struct mad_agent {
 	bool is_used;
 	uint32_t tid;			/* the upper half of its transaction ids */
 	uint32_t client;		/* of the receive buffers of its QP */
+	uint64_t unasked;		/* answers that came to it, and which it waits for from nobody, or from another */
+	struct mad_sources *sources;	/* owned: of what it has and did not give back */
 	struct mad_registration what;
 };
 
 /* What a program has opened. */
 struct mad_file {
 	struct list_node node;		/* mad_clients.files */
+	struct list_node pool_node;	/* mad_pool.files, with its first agent */
 	uint32_t port;
 	struct mad_pool *pool;		/* counted: of its agents; NULL: it has none */
 	uint32_t agents;
@@ -93,6 +97,8 @@ struct mad_ops {
 	enum mad_fate (*refuse)(void *arg, wtime now, uint32_t *port, struct mad_remote *sender, uint8_t mad[MAD_BYTES]);
 	/* True: the file has it until mad_gave_back. What has a status is no message, and takes no buffer. */
 	bool (*deliver)(void *arg, struct mad_file *file, const struct mad_letter *letter);
+	/* Does a port, any that MADs were sent from, have this LID? */
+	bool (*has_lid)(void *arg, uint32_t port, uint16_t lid);
 	/* May whoever has this file hold so many bytes more? mad_file.bytes and bytes_in are what it
 	 * holds. */
 	bool (*may_hold)(void *arg, const struct mad_file *file, size_t more);

@@ -63,8 +63,10 @@ static void add_agents(json_t *clients, const struct hub *h, const struct client
 		o = describe_client(&mad_agent_buffers(f, a)->client[a->client], c ? c->program : "weftd", a->what.mgmt_class);
 		if (o && c)
 			json_object_set_new(o, "pid", json_integer(c->pid));
-		if (o)
+		if (o) {
 			json_object_set_new(o, "agent", json_integer(i));
+			json_object_set_new(o, "unasked", json_integer((json_int_t)a->unasked));
+		}
 		json_array_append_new(clients, o);
 	}
 }

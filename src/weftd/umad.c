@@ -168,7 +168,15 @@ static bool may_hold(void *arg, const struct mad_file *f, size_t more)
 	return p->heard || !account_check(arg, p->client, LIMIT_DATAGRAMS, more);
 }
 
-static const struct mad_ops ops = { .carry = carry, .refuse = refuse, .deliver = deliver, .may_hold = may_hold };
+static bool has_lid(void *arg, uint32_t port, uint16_t lid)
+{
+	const struct hub *h = arg;
+
+	return is_placed(h, port) && host_has_lid(&h->subnet->fabric, port, lid);
+}
+
+static const struct mad_ops ops = { .carry = carry, .refuse = refuse, .deliver = deliver, .has_lid = has_lid,
+				    .may_hold = may_hold };
 
 void umad_start(struct hub *h)
 {

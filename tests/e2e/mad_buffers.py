@@ -12,7 +12,8 @@ import time
 import subnet_lab
 from umad_calls import ETIMEDOUT, GET, PERF, Library, make, mask
 
-DEVICE, BOARD = 6, 5		# management classes
+SMP, DEVICE, BOARD = 1, 6, 5		# management classes
+TRAP = 5
 
 
 def own(weft, qpn=1):
@@ -45,6 +46,26 @@ def reads(lib, port, count):
 		expect(f'datagram {i} is there', lib.receive(port)[2], 0)
 
 
+def test_qp0(weft, lib, deaf, asker, lid):
+	"""QP0 has its own: what is held there takes nothing from the port's agent, nor from QP1."""
+	hears, asks = lib.register(deaf, SMP, 1, 0, mask(TRAP)), lib.register(asker, SMP, 1, 0, None)
+	qp, _, everybody = own(weft, 0)
+	expect('posted at QP0', (qp['posted'], qp['target']), (48, 48))
+	answered = everybody['subnet management agent']['arrivals']
+	for i in range(80):
+		lib.send(asker, asks, make(SMP, TRAP, i), lid, 0, qpn=0)
+	until('80 are held at QP0', lambda: own(weft, 0)[0]['held'] == 80)
+	expect('none at QP1', own(weft)[0]['held'], 0)
+	lib.send(asker, asks, make(SMP, GET, 99), lid, 2000, qpn=0)
+	expect('the agent of the port answers', lib.receive(asker)[2], 0)
+	expect('it had a buffer', own(weft, 0)[2]['subnet management agent']['arrivals'], answered + 1)
+	reads(lib, deaf, 80)
+	expect('nothing was lost', own(weft, 0)[0]['drops'], 0)
+	lib.unregister(deaf, hears)
+	lib.unregister(asker, asks)
+	until('its share has gone', lambda: own(weft, 0)[0]['target'] == 16)
+
+
 def inside(weft, lid):
 	lib = Library()
 	deaf, other, asker = (lib.open_port(b'weft0', 1) for i in range(3))
@@ -56,6 +77,13 @@ def inside(weft, lid):
 	expect('posted', (qp['posted'], qp['target'], qp['low'], qp['high']), (112, 112, 28, 224))
 	expect('who is always there', 'performance agent' in everybody and 'connection manager' in everybody, True)
 	expect('its own number', clients[DEVICE]['asked'], None)
+
+	test_qp0(weft, lib, deaf, asker, lid)
+
+	# an answer to nothing is nobody's
+	lib.send(asker, asks, make(DEVICE, GET | 0x80, 1), lid, 0)
+	until('it is counted', lambda: own(weft)[0]['unknown'] == 1)
+	expect('and takes no buffer', own(weft)[0]['posted'], 112)
 
 	# what is not read is held, and what is read is not, but for what was not told of yet
 	for i in range(40):

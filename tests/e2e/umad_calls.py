@@ -36,10 +36,10 @@ class Library:
 	def __getattr__(self, name):
 		return getattr(self.lib, 'umad_' + name)
 
-	def send(self, port, agent, mad, lid, timeout_ms=1000, retries=0, path_bits=0):
+	def send(self, port, agent, mad, lid, timeout_ms=1000, retries=0, path_bits=0, qpn=1):
 		"""mad: its bytes."""
 		buffer = ctypes.create_string_buffer(HEAD + max(len(mad), MAD))
-		self.lib.umad_set_addr(buffer, lid, 1, 0, ctypes.c_int(QKEY - (1 << 32)))
+		self.lib.umad_set_addr(buffer, lid, qpn, 0, ctypes.c_int(QKEY - (1 << 32) if qpn else 0))
 		buffer[31] = path_bits
 		ctypes.memmove(ctypes.addressof(buffer) + HEAD, mad, len(mad))
 		return self.lib.umad_send(port, agent, buffer, len(mad), timeout_ms, retries)

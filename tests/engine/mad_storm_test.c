@@ -151,6 +151,26 @@ static void a_flood_costs_nodes_nothing(void **state)
 	assert_true(fixed.queries > 32 && fixed.most_of_all > 10 * quiet.most_of_all);
 }
 
+/* GSA-40: a driver that is kept from looking for 50 ms at a time while a datagram comes each microsecond. What it misses is lost,
+ * and nothing stands still: nodes have their answers as soon as the flood ends. */
+static void a_starved_driver_recovers(void **state)
+{
+	static struct mad_storm_result r;
+	struct mad_storm_config c = mode(2);
+
+	(void)state;
+	c.tunables.most = 2048;
+	c.jitter_ns = 20 * WTIME_MS;
+	c.wake_ns = 50 * WTIME_MS;
+	c.flood_ns = WTIME_US;
+	c.flood_serve_ns = 10 * WTIME_US;
+	c.ends = 400 * WTIME_MS;
+	mad_storm_run(&c, &r);
+	assert_true(r.drops > 0 && r.flood_lost > 200000);
+	assert_true(r.answered[nodes - 1] == r.last && r.last < c.ends + 3 * c.retry_ns);
+	assert_true(r.most_posted <= c.tunables.most);
+}
+
 static void the_same_seed_is_the_same_storm(void **state)
 {
 	static struct mad_storm_result a, b;
@@ -170,6 +190,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(all_nodes_ask_at_once),
 		cmocka_unit_test(a_flood_costs_nodes_nothing),
+		cmocka_unit_test(a_starved_driver_recovers),
 		cmocka_unit_test(the_same_seed_is_the_same_storm),
 	};
 

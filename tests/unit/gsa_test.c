@@ -501,7 +501,7 @@ static void who_asks_for_too_little_is_told(void **state)
 
 static void numbers_that_make_no_sense(void **state)
 {
-	enum { BAD = 16 };
+	enum { BAD = 18 };
 	struct gsa_tunables bad[BAD];
 	uint32_t client;
 
@@ -524,6 +524,8 @@ static void numbers_that_make_no_sense(void **state)
 	bad[13].period_ns = WTIME_MS - 1;
 	bad[14].period_ns = 3601 * WTIME_S;
 	bad[15].each = 0;
+	bad[16].window = 0;
+	bad[17].window = GSA_WINDOW_MOST + 1;
 	begin(NULL);
 	for (int i = 0; i < BAD; i++) {
 		gsa_fini(&g);

@@ -65,10 +65,14 @@ static enum mad_fate carry(void *arg, wtime now, uint32_t from, unsigned qpn, co
 
 static enum mad_fate refuse(void *arg, wtime now, uint32_t *port, struct mad_remote *sender, uint8_t mad[MAD_BYTES])
 {
+	uint32_t asked;
+
 	(void)arg;
 	(void)now;
 	w.refused++;
+	asked = *port;
 	*port = sender->lid;
+	sender->lid = (uint16_t)asked;
 	mad[3] |= 0x80;
 	mad[5] = 0x0c;
 	return MAD_WAS_ANSWERED;
@@ -85,6 +89,14 @@ static bool deliver(void *arg, struct mad_file *f, const struct mad_letter *l)
 	return w.holds && !l->status;
 }
 
+static bool has_lid(void *arg, uint32_t port, uint16_t lid)
+{
+	(void)arg;
+	(void)port;
+	(void)lid;
+	return false;
+}
+
 static bool may_hold(void *arg, const struct mad_file *f, size_t more)
 {
 	(void)arg;
@@ -94,7 +106,7 @@ static bool may_hold(void *arg, const struct mad_file *f, size_t more)
 /* Files 0 and 1 are at port 0, the third at port 2. */
 static int begin(void **state)
 {
-	static const struct mad_ops ops = { carry, refuse, deliver, may_hold };
+	static const struct mad_ops ops = { carry, refuse, deliver, has_lid, may_hold };
 	const struct siphash_key key = { 1, 2 };
 
 	(void)state;
@@ -853,6 +865,26 @@ static void a_table_that_comes_borrows_its_window(void **state)
 	assert_int_equal(buffers_of(2, asker)->lent, 0);
 }
 
+/* A window that is set is of what begins then. */
+static void segments_come_by_the_window_that_is_set(void **state)
+{
+	static const uint32_t windows[] = { GSA_WINDOW, 1, GSA_WINDOW_MOST };
+	uint32_t agent = add(0, MAD_CLASS_SA, 1, 1 << 0x14), lent = 0;
+	struct gsa_tunables t = gsa_defaults;
+
+	(void)state;
+	for (unsigned i = 0; i < 3; i++) {
+		t.window = windows[i];
+		assert_int_equal(mad_buffers_set(&w.clients.buffers, &t), 0);
+		say_segment(7, i, 1);
+		assert_int_equal(wire_get(w.last, 32, 0, 32), 1 + windows[i]);
+		lent += windows[i];
+		assert_int_equal(buffers_of(0, agent)->lent, lent);
+	}
+	mad_clients_expire(&w.clients, RMPP_IDLE_NS);
+	assert_int_equal(buffers_of(0, agent)->lent, 0);
+}
+
 /* Answers of the seed's administration (class version 1) are packets of which each comes, as the program puts them together; of
  * today's the first one alone does. */
 static void packets_of_a_series_all_come(void **state)
@@ -919,6 +951,7 @@ int main(void)
 		TEST(what_is_not_given_back_is_held),
 		TEST(what_is_done_with_is_given_back),
 		TEST(a_table_that_comes_borrows_its_window),
+		TEST(segments_come_by_the_window_that_is_set),
 		TEST(packets_of_a_series_all_come),
 	};
 
