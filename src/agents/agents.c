@@ -343,8 +343,10 @@ void agents_set_link(struct agents *a, wtime now, uint32_t port, bool is_up)
 
 	fabric_set_link(f, port, is_up);
 	a->changes++;
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < 2; i++) {
 		is_managed |= FABRIC_READ(f->port[smi_end_port(f, ends[i])].sm_lid) != 0;
+		a->counters[ends[i]].total[COUNT_LINK_DOWNED] += was_up && !is_up;
+	}
 	for (int i = 0; is_managed && was_up != is_up && i < 2; i++) {
 		fabric_write(f, f->owner[ends[i]]);
 		if (is_up)

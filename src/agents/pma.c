@@ -6,7 +6,8 @@
 
 enum {
 	PMA_CLASS_VERSION = 1, PMA_DATA = 64, PMA_DATA_BYTES = MAD_BYTES - PMA_DATA,
-	CLASS_PORT_INFO = 0x0001, PORT_COUNTERS = 0x0012, PORT_COUNTERS_EXTENDED = 0x001d,	/* table 244 */
+	CLASS_PORT_INFO = 0x0001, PORT_COUNTERS = 0x0012, RCV_ERROR_DETAILS = 0x0015, XMIT_DISCARD_DETAILS = 0x0016,
+	PORT_COUNTERS_EXTENDED = 0x001d,	/* table 244 */
 	/* 16.1.3.1: all ports at once, 64 bits, 64 bits of multicast too, XmitWait */
 	CAPABILITIES = 1 << 8 | 1 << 9 | 1 << 12,
 	RESPONSE_TIME = 18,	/* a second; our choice */
@@ -22,6 +23,7 @@ enum {
 #define COUNTERS_SELECT 2, 0, 16
 #define COUNTERS_SELECT2 18, 7, 1	/* XmitWait */
 #define EXT_FIRST 8			/* PortCountersExtended: 64 bits each from here on */
+#define DETAILS_FIRST 4			/* of both: 16 bits each from here on */
 
 static const struct place {
 	uint8_t byte, bit, width, select;
@@ -120,7 +122,71 @@ static void get_extended(struct range r, uint8_t *data)
 	}
 }
 
+/* ---- PortRcvErrorDetails and PortXmitDiscardDetails: those from `first` to before `end` ---- */
+
+static void set_details(struct range r, const uint8_t *data, unsigned first, unsigned end)
+{
+	unsigned select = (unsigned)wire_get(data, COUNTERS_SELECT);
+
+	for (unsigned i = 0; i < r.count; i++) {
+		const struct port_view v = view(&r, i);
+
+		for (unsigned d = first; d < end; d++) {
+			if (select >> (d - first) & 1)
+				v.counters->detail_from[d] = port_counters_detail_total(&v, d) -
+							     wire_get(data, DETAILS_FIRST + 2 * (d - first), 0, 16);
+		}
+	}
+}
+
+static void get_details(struct range r, uint8_t *data, unsigned first, unsigned end)
+{
+	for (unsigned d = first; d < end; d++) {
+		uint64_t sum = 0;
+
+		for (unsigned i = 0; i < r.count; i++) {
+			const struct port_view v = view(&r, i);
+			uint64_t value = port_counters_detail_total(&v, d) - v.counters->detail_from[d];
+
+			sum += value < UINT16_MAX ? value : UINT16_MAX;
+		}
+		wire_put(data, sum < UINT16_MAX ? sum : UINT16_MAX, DETAILS_FIRST + 2 * (d - first), 0, 16);
+	}
+}
+
+static void set_errors(struct range r, const uint8_t *data)
+{
+	set_details(r, data, 0, DETAIL_INACTIVE);
+}
+
+static void get_errors(struct range r, uint8_t *data)
+{
+	get_details(r, data, 0, DETAIL_INACTIVE);
+}
+
+static void set_discards(struct range r, const uint8_t *data)
+{
+	set_details(r, data, DETAIL_INACTIVE, PORT_DETAILS);
+}
+
+static void get_discards(struct range r, uint8_t *data)
+{
+	get_details(r, data, DETAIL_INACTIVE, PORT_DETAILS);
+}
+
 /* ---- requests ---- */
+
+/* All begin with the ports and the counters that are meant. */
+static const struct row {
+	uint16_t attribute;
+	void (*set)(struct range r, const uint8_t *data);
+	void (*get)(struct range r, uint8_t *data);
+} rows[] = {
+	{ PORT_COUNTERS, set_counters, get_counters },
+	{ PORT_COUNTERS_EXTENDED, set_extended, get_extended },
+	{ RCV_ERROR_DETAILS, set_errors, get_errors },
+	{ XMIT_DISCARD_DETAILS, set_discards, get_discards },
+};
 
 bool pma_has(const struct mad_header *h)
 {
@@ -139,7 +205,8 @@ static enum mad_status get_class(uint8_t *data)
 
 static enum mad_status serve(struct agents *a, uint32_t node, const struct mad_header *h, uint8_t *data)
 {
-	bool is_extended = h->attr_id == PORT_COUNTERS_EXTENDED, sets = h->method == MAD_SET;
+	const struct row *row = rows, *end = rows + sizeof(rows) / sizeof(rows[0]);
+	bool sets = h->method == MAD_SET;
 	unsigned port = (unsigned)wire_get(data, COUNTERS_PORT);
 	struct range r = select_ports(a, node, port);
 
@@ -147,15 +214,17 @@ static enum mad_status serve(struct agents *a, uint32_t node, const struct mad_h
 		return MAD_STATUS_BAD_VERSION;
 	if (h->attr_id == CLASS_PORT_INFO && !sets)
 		return get_class(data);
-	if (h->attr_id != PORT_COUNTERS && !is_extended)
+	while (row < end && row->attribute != h->attr_id)
+		row++;
+	if (row == end)
 		return MAD_STATUS_BAD_ATTRIBUTE;
 	if (!r.count)
 		return MAD_STATUS_BAD_VALUE;
 	if (sets)
-		(is_extended ? set_extended : set_counters)(r, data);
+		row->set(r, data);
 	memset(data, 0, PMA_DATA_BYTES);
 	wire_put(data, port, COUNTERS_PORT);
-	(is_extended ? get_extended : get_counters)(r, data);
+	row->get(r, data);
 	return 0;
 }
 

@@ -19,43 +19,61 @@ void port_counters_link(struct port_counters *all, uint32_t out, uint32_t in, bo
 	all[in].total[COUNT_RCV_PKTS]++;
 }
 
-/* Which counter of the port at its end tells of a packet's end; PORT_COUNTS: none. */
-static enum port_count counter_of(enum walk_verdict v)
-{
-	static const uint8_t counters[TRAFFIC_COUNTS] = {
-		[TRAFFIC_XMIT_DISCARDS] = COUNT_XMIT_DISCARDS, [TRAFFIC_RCV_RELAY] = COUNT_RCV_RELAY,
-		[TRAFFIC_XMIT_CONSTRAINT] = COUNT_XMIT_CONSTRAINT, [TRAFFIC_RCV_CONSTRAINT] = COUNT_RCV_CONSTRAINT,
-	};
-	enum traffic_count drop = traffic_drop(v);
-
-	return drop == TRAFFIC_COUNTS ? PORT_COUNTS : (enum port_count)counters[drop];
-}
+/* What the port at its end counts of a packet. */
+static const struct {
+	uint8_t count, detail;
+} drops[TRAFFIC_COUNTS] = {
+	[TRAFFIC_INACTIVE] = { COUNT_XMIT_DISCARDS, DETAIL_INACTIVE },
+	[TRAFFIC_TOO_LONG] = { COUNT_XMIT_DISCARDS, DETAIL_NEIGHBOR_MTU },
+	[TRAFFIC_TOO_SLOW] = { COUNT_XMIT_DISCARDS, DETAIL_HOQ_LIFETIME },
+	[TRAFFIC_NO_ROUTE] = { COUNT_RCV_RELAY, DETAIL_DLID_MAPPING },
+	[TRAFFIC_NO_LANE] = { COUNT_RCV_RELAY, DETAIL_VL_MAPPING },
+	[TRAFFIC_BACK] = { COUNT_RCV_RELAY, DETAIL_LOOPING },
+	[TRAFFIC_XMIT_CONSTRAINT] = { COUNT_XMIT_CONSTRAINT, PORT_DETAILS },
+	[TRAFFIC_RCV_CONSTRAINT] = { COUNT_RCV_CONSTRAINT, PORT_DETAILS },
+};
 
 /* ---- with what programs' data counted ---- */
 
-/* The counter of programs' data that is part of this one, and whose block has it: the port's, or its peer's. */
+#define BIT(name) (1u << TRAFFIC_##name)
+
+/* The counters of programs' data that are part of this one, as bits, and whose block has them: the port's, or its peer's. */
 static const struct {
-	bool has_data, is_peers;
-	enum traffic_count count;
+	bool is_peers;
+	uint32_t counts;
 } data[PORT_COUNTS] = {
-	[COUNT_XMIT_DATA] = { true, false, TRAFFIC_WORDS },
-	[COUNT_XMIT_PKTS] = { true, false, TRAFFIC_PACKETS },
-	[COUNT_RCV_DATA] = { true, true, TRAFFIC_WORDS },
-	[COUNT_RCV_PKTS] = { true, true, TRAFFIC_PACKETS },
-	[COUNT_SYMBOL_ERRORS] = { true, false, TRAFFIC_ERRORS },
-	[COUNT_RCV_ERRORS] = { true, false, TRAFFIC_ERRORS },
-	[COUNT_XMIT_WAIT] = { true, false, TRAFFIC_WAIT },
-	[COUNT_XMIT_DISCARDS] = { true, false, TRAFFIC_XMIT_DISCARDS },
-	[COUNT_RCV_RELAY] = { true, false, TRAFFIC_RCV_RELAY },
-	[COUNT_XMIT_CONSTRAINT] = { true, false, TRAFFIC_XMIT_CONSTRAINT },
-	[COUNT_RCV_CONSTRAINT] = { true, false, TRAFFIC_RCV_CONSTRAINT },
+	[COUNT_XMIT_DATA] = { false, BIT(WORDS) },
+	[COUNT_XMIT_PKTS] = { false, BIT(PACKETS) },
+	[COUNT_RCV_DATA] = { true, BIT(WORDS) },
+	[COUNT_RCV_PKTS] = { true, BIT(PACKETS) },
+	[COUNT_SYMBOL_ERRORS] = { false, BIT(ERRORS) },
+	[COUNT_RCV_ERRORS] = { false, BIT(ERRORS) },
+	[COUNT_XMIT_WAIT] = { false, BIT(WAIT) },
+	[COUNT_XMIT_DISCARDS] = { false, BIT(INACTIVE) | BIT(TOO_LONG) | BIT(TOO_SLOW) },
+	[COUNT_RCV_RELAY] = { false, BIT(NO_ROUTE) | BIT(NO_LANE) | BIT(BACK) },
+	[COUNT_XMIT_CONSTRAINT] = { false, BIT(XMIT_CONSTRAINT) },
+	[COUNT_RCV_CONSTRAINT] = { false, BIT(RCV_CONSTRAINT) },
 };
+
+static const uint32_t detail_data[PORT_DETAILS] = {
+	[DETAIL_DLID_MAPPING] = BIT(NO_ROUTE), [DETAIL_VL_MAPPING] = BIT(NO_LANE), [DETAIL_LOOPING] = BIT(BACK),
+	[DETAIL_INACTIVE] = BIT(INACTIVE), [DETAIL_NEIGHBOR_MTU] = BIT(TOO_LONG), [DETAIL_HOQ_LIFETIME] = BIT(TOO_SLOW),
+	[DETAIL_PHYSICAL] = BIT(ERRORS),
+};
+
+static uint64_t sum_of(const struct port_view *v, bool is_peers, uint32_t counts)
+{
+	uint32_t port = is_peers ? fabric_peer(v->fabric, v->port) : v->port;
+	uint64_t sum = 0;
+
+	for (int c = 0; v->traffic && port != PORT_NONE && c < TRAFFIC_COUNTS; c++)
+		sum += counts >> c & 1 ? traffic_read(v->traffic, port, (enum traffic_count)c) : 0;
+	return sum;
+}
 
 static uint64_t data_of(const struct port_view *v, bool is_peers, enum traffic_count c)
 {
-	uint32_t port = is_peers ? fabric_peer(v->fabric, v->port) : v->port;
-
-	return v->traffic && port != PORT_NONE ? traffic_read(v->traffic, port, c) : 0;
+	return sum_of(v, is_peers, 1u << c);
 }
 
 /* As for MADs. */
@@ -69,7 +87,17 @@ uint64_t port_counters_total(const struct port_view *v, enum port_count c)
 {
 	uint64_t bad = spoilt(v, c);	/* before what it is a part of, which may grow meanwhile */
 
-	return v->counters->total[c] + (data[c].has_data ? data_of(v, data[c].is_peers, data[c].count) : 0) - bad;
+	return v->counters->total[c] + sum_of(v, data[c].is_peers, data[c].counts) - bad;
+}
+
+/* 16.1.3.5: symbols that are wrong spoil packets; what else was received in error found no buffer. */
+uint64_t port_counters_detail_total(const struct port_view *v, enum port_detail d)
+{
+	const uint64_t *total = v->counters->total;
+	uint64_t own = d == DETAIL_PHYSICAL ? total[COUNT_SYMBOL_ERRORS] :
+		       d == DETAIL_OVERRUN ? total[COUNT_RCV_ERRORS] - total[COUNT_SYMBOL_ERRORS] : v->counters->detail[d];
+
+	return own + sum_of(v, false, detail_data[d]);
 }
 
 uint64_t port_counters_ext_total(const struct port_view *v, unsigned i)
@@ -92,8 +120,11 @@ uint64_t port_counters_ext_total(const struct port_view *v, unsigned i)
 
 void port_counters_end(struct port_counters *all, const struct fabric *f, const struct walk_route *route)
 {
-	enum port_count dropped = counter_of(route->verdict);
+	enum traffic_count drop = traffic_drop(f, route->at, route->verdict);
 
-	if (dropped != PORT_COUNTS && route->at < f->ports)
-		all[route->at].total[dropped]++;
+	if (drop == TRAFFIC_COUNTS)
+		return;
+	all[route->at].total[drops[drop].count]++;
+	if (drops[drop].detail < PORT_DETAILS)
+		all[route->at].detail[drops[drop].detail]++;
 }

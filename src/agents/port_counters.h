@@ -18,9 +18,17 @@ enum port_count {
 /* Of PortCountersExtended, in its order (16.1.4.11); unicast packets are those without multicast. */
 enum { EXT_COUNTS = 8 };
 
+enum port_detail {
+#define DETAIL(name) DETAIL_##name,
+#include "agents/detail.def"
+#undef DETAIL
+	PORT_DETAILS,
+};
+
 struct port_counters {
 	uint64_t total[PORT_COUNTS], multicast_xmit, multicast_rcv;
-	uint64_t from[PORT_COUNTS], ext_from[EXT_COUNTS];
+	uint64_t detail[PORT_DETAILS];	/* of what was dropped; of errors the totals tell */
+	uint64_t from[PORT_COUNTS], ext_from[EXT_COUNTS], detail_from[PORT_DETAILS];
 };
 
 /* One port, with all that it counts. All borrowed. */
@@ -34,6 +42,7 @@ struct port_view {
 /* What the port has counted since it is there. */
 uint64_t port_counters_total(const struct port_view *v, enum port_count c);
 uint64_t port_counters_ext_total(const struct port_view *v, unsigned i);
+uint64_t port_counters_detail_total(const struct port_view *v, enum port_detail d);
 
 /* A MAD went over the link from `out` to `in`, which spoilt it or did not. */
 void port_counters_link(struct port_counters *all, uint32_t out, uint32_t in, bool has_grh, bool is_spoilt);

@@ -100,7 +100,7 @@ bool passage_take(struct passage *p, const struct fabric *f, struct traffic_bloc
 		uint32_t port = way->out[i], rate_kbps = fabric_rate(f, port);
 
 		if (rate_kbps && !passage_occupy(&all[port], rate_kbps, words, &at)) {
-			traffic_add(&all[port], TRAFFIC_XMIT_DISCARDS, 1);
+			traffic_add(&all[port], TRAFFIC_TOO_SLOW, 1);
 			return false;
 		}
 		one.out[0] = port;

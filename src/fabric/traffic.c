@@ -1,21 +1,34 @@
 #include "fabric/traffic.h"
 
-enum traffic_count traffic_drop(enum walk_verdict v)
+/* An adapter relays nothing (16.1.3.5). */
+static enum traffic_count no_lane(const struct fabric *f, uint32_t port)
 {
+	return fabric_is_switch(f, f->owner[port]) ? TRAFFIC_NO_LANE : TRAFFIC_INACTIVE;
+}
+
+enum traffic_count traffic_drop(const struct fabric *f, uint32_t port, enum walk_verdict v)
+{
+	if (port >= f->ports)
+		return TRAFFIC_COUNTS;
 	switch (v) {
 	case WALK_NO_ROUTE:
 	case WALK_NO_PORT:
+		return TRAFFIC_NO_ROUTE;
 	case WALK_BACK:
-		return TRAFFIC_RCV_RELAY;
+		return TRAFFIC_BACK;
+	case WALK_NO_LANE:
+		return no_lane(f, port);
+	case WALK_TOO_LONG:
+		return TRAFFIC_TOO_LONG;
+	case WALK_TOO_FAR:
+		return TRAFFIC_TOO_SLOW;
 	case WALK_PKEY_IN:
 		return TRAFFIC_RCV_CONSTRAINT;
 	case WALK_PKEY_OUT:
 		return TRAFFIC_XMIT_CONSTRAINT;
 	case WALK_NO_LINK:
 	case WALK_NOT_ACTIVE:
-	case WALK_NO_LANE:
-	case WALK_TOO_LONG:
-		return TRAFFIC_XMIT_DISCARDS;
+		return TRAFFIC_INACTIVE;
 	default:
 		return TRAFFIC_COUNTS;
 	}
@@ -24,7 +37,7 @@ enum traffic_count traffic_drop(enum walk_verdict v)
 void traffic_way_set(struct traffic_way *way, const struct fabric *f, const struct walk_route *route)
 {
 	way->at = route->at;
-	way->drop = route->at < f->ports ? traffic_drop(route->verdict) : TRAFFIC_COUNTS;
+	way->drop = traffic_drop(f, route->at, route->verdict);
 	way->links = route->links;
 	for (uint32_t i = 0; i < route->links; i++)
 		way->out[i] = route->out[i];

@@ -14,21 +14,26 @@ enum traffic_count {
 	TRAFFIC_PACKETS,
 	TRAFFIC_MULTICAST,		/* packets among them */
 	TRAFFIC_WAIT,			/* how often the port had a packet and its neighbour's process no room */
-	TRAFFIC_XMIT_DISCARDS,
-	TRAFFIC_RCV_RELAY,
+	TRAFFIC_INACTIVE,		/* dropped: the link is not active */
+	TRAFFIC_NO_ROUTE,		/* the switch has no port for the LID */
 	TRAFFIC_XMIT_CONSTRAINT,
 	TRAFFIC_RCV_CONSTRAINT,
 	TRAFFIC_ERRORS,			/* packets that a link with a fault has spoilt on their way to the port */
 	TRAFFIC_ERROR_WORDS,		/* of these */
 	TRAFFIC_MULTICAST_ERRORS,	/* packets among them */
+	TRAFFIC_NO_LANE,		/* the switch has no lane for the service level */
+	TRAFFIC_BACK,			/* the switch would send it back to where it came from */
+	TRAFFIC_TOO_LONG,		/* for the neighbour's MTU */
+	TRAFFIC_TOO_SLOW,		/* it waited too long, or passed too many switches */
 	TRAFFIC_COUNTS,
 };
 
 struct traffic_block {
 	_Atomic uint64_t count[TRAFFIC_COUNTS];
 	_Atomic uint64_t busy_until;	/* of a slow link, of the monotonic clock: passage.c */
-	uint64_t rsvd[4];		/* two lines of cache */
 };
+
+_Static_assert(sizeof(struct traffic_block) == 128, "two lines of cache");
 
 /* A way as packets of programs go it. */
 struct traffic_way {
@@ -44,8 +49,8 @@ static inline size_t traffic_bytes(const struct fabric *f)
 	return (size_t)f->ports * sizeof(struct traffic_block);
 }
 
-/* What the port at its end counts of a packet that ends so; TRAFFIC_COUNTS: nothing. */
-enum traffic_count traffic_drop(enum walk_verdict v);
+/* What this port counts of a packet that ends there so; TRAFFIC_COUNTS: nothing. Any value of port. */
+enum traffic_count traffic_drop(const struct fabric *f, uint32_t port, enum walk_verdict v);
 
 void traffic_way_set(struct traffic_way *way, const struct fabric *f, const struct walk_route *route);
 

@@ -159,8 +159,9 @@ static enum walk_verdict enter(const struct fabric *f, const struct walk_packet 
 	return v == WALK_ONWARD && !p->is_smp && fabric_is_switch(f, f->owner[in]) ? check_pkey(f, in, p->pkey, ENFORCE_IN) : v;
 }
 
-/* The node that has the packet at the port `in`, where it arrived, or begins: `at` is where it leaves, or who drops it. What an
- * adapter sends to its own port does not come to the link. */
+/* The node that has the packet at the port `in`, where it arrived, or begins: `at` is where it leaves, or who drops it: the input
+ * port where the switch cannot relay it (16.1.3.5, PortRcvSwitchRelayErrors). What an adapter sends to its own port does not
+ * come to the link. */
 static enum walk_verdict pass_node(const struct fabric *f, const struct walk_packet *p, bool begins, uint32_t in, uint32_t *at,
 				   uint8_t *vl)
 {
@@ -183,7 +184,10 @@ static enum walk_verdict pass_node(const struct fabric *f, const struct walk_pac
 	*at = out;
 	if (out == f->place[node].first_port)
 		return has_lid(f, out, p->dlid) ? WALK_DELIVERED : WALK_NOT_ITS_LID;
-	return leave(f, p, in, out, vl);
+	v = leave(f, p, in, out, vl);
+	if (v == WALK_NO_LANE)
+		*at = in;
+	return v;
 }
 
 /* ---- the whole way ---- */
@@ -300,7 +304,7 @@ static void send_copy(const struct fabric *f, const struct walk_packet *p, uint3
 	if (v == WALK_ONWARD && peer == PORT_NONE)
 		v = WALK_NO_LINK;
 	if (v != WALK_ONWARD) {
-		drop(g, out, v);
+		drop(g, v == WALK_NO_LANE ? in : out, v);
 		return;
 	}
 	g->out[g->links++] = out;

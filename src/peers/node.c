@@ -251,7 +251,7 @@ void node_count_wait(const struct node *n, uint32_t way)
 
 void node_count_discards(const struct node *n, uint32_t way, unsigned packets)
 {
-	traffic_add(&n->traffic[ways_at(&n->ways, way)->from], TRAFFIC_XMIT_DISCARDS, packets);
+	traffic_add(&n->traffic[ways_at(&n->ways, way)->from], TRAFFIC_TOO_SLOW, packets);
 }
 
 /* ---- members of groups ---- */

@@ -44,7 +44,7 @@ static void fill(struct tree *tree, const struct fabric *f, const struct walk_pa
 	for (uint32_t i = 0; i < g->links; i++)
 		tree->out[tree->links++] = g->out[i];
 	for (uint32_t i = 0; i < g->dropped; i++) {
-		enum traffic_count count = traffic_drop(g->drop[i].why);
+		enum traffic_count count = traffic_drop(f, g->drop[i].at, g->drop[i].why);
 
 		if (count != TRAFFIC_COUNTS)
 			tree->drop[tree->drops++] = (struct tree_drop){ g->drop[i].at, count };
@@ -154,7 +154,7 @@ static bool pass_link(struct trees *t, const struct tree *tree, const struct fab
 	uint32_t out = tree->out[link], rate_kbps = fabric_rate(f, out);
 
 	if (rate_kbps && !passage_occupy(&all[out], rate_kbps, words, &tree->passed[link])) {
-		traffic_add(&all[out], TRAFFIC_XMIT_DISCARDS, 1);
+		traffic_add(&all[out], TRAFFIC_TOO_SLOW, 1);
 		return false;
 	}
 	count_link(&all[out], words);

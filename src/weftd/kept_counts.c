@@ -70,6 +70,12 @@ static void settle(const struct port_view *v)
 		if ((int64_t)(total - v->counters->ext_from[i]) < 0)
 			v->counters->ext_from[i] = total;
 	}
+	for (int d = 0; d < PORT_DETAILS; d++) {
+		uint64_t total = port_counters_detail_total(v, (enum port_detail)d);
+
+		if ((int64_t)(total - v->counters->detail_from[d]) < 0)
+			v->counters->detail_from[d] = total;
+	}
 }
 
 void kept_counts_restore(const struct kept_counts *k, const struct fabric *f, struct traffic_block *traffic)

@@ -235,6 +235,27 @@ def test_management(lab):
 	server.end(signal.SIGKILL)
 
 
+def test_details(lab):
+	"""Why packets were dropped, and what spoilt them, in the words of perfquery and ibqueryerrors."""
+	lab.load('fat-tree', 'ports=4')
+	switch, number = first_link(lab, 'h5')
+	lab.weft('fabric', 'link', 'h5:1', 'errors', '20')
+	lab.weft('fabric', 'link', 'h5:1', 'overruns', '3')
+	lid = lab.lid('h5')
+	said = lab.at('h8', 'perfquery', '--rcverr', lid, '1')
+	says(said, r'PortLocalPhysicalErrors:\.+20\n(.*\n)*PortBufferOverrunErrors:\.+3\n')
+	lab.weft('fabric', 'link', 'h5:1', 'down')
+	says(lab.pingpong('h5', 'h1') or 'packets pass a link that is down', 'transport retry counter exceeded')
+	port = (re.search(rf'"{switch}" base port 0 lid (\d+) ', lab.at('h8', 'ibswitches'))[1], str(number))
+	says(lab.at('h8', 'perfquery', '--xmtdisc', *port), r'PortInactiveDiscards:\.+[1-9]\d*\n')
+	# which takes the names of one attribute for the other's
+	said = lab.try_at('h8', 'ibqueryerrors', '--skip-sl', '--details', '-k')[1]
+	says(said, r'\[LinkDownedCounter == 1\] \[PortXmitDiscards == ([1-9]\d*)\] \[\w+ == \1\]')
+	for words in (('--xmtdisc', '-R'), ('--xmtdisc',)):
+		left = lab.at('h8', 'perfquery', *words, *port)
+	says(left, r'PortInactiveDiscards:\.+0\n')
+
+
 def test_multicast(lab):
 	"""Copies for a group are lost on the link that loses, and no others; ports count each packet once."""
 	lab.load('fat-tree', 'ports=4')
@@ -258,9 +279,10 @@ def test_multicast(lab):
 def tests():
 	rows = (('loss', test_loss), ('slow', test_slow), ('rates', test_rates), ('group', test_group),
 		('trace', test_trace), ('words', test_words),
-		('management', test_management), ('multicast', test_multicast))
+		('management', test_management), ('multicast', test_multicast), ('details', test_details))
 	return {name: ('e2e', 240, subnet_lab.row(test)) for name, test in rows}
 
 
 if __name__ == '__main__':
-	sys.exit(run.run_table(tests(), ('perfquery', 'ibstat', 'ibswitches', 'smpquery', 'ibping', 'ib_write_bw', 'ib_send_bw')))
+	sys.exit(run.run_table(tests(), ('perfquery', 'ibqueryerrors', 'ibstat', 'ibswitches', 'smpquery', 'ibping', 'ib_write_bw',
+					 'ib_send_bw')))

@@ -198,7 +198,7 @@ static void each_port_counts_for_itself(void **state)
 	node_count_wait(&w->node, number[1]);
 	assert_int_equal(traffic_read(w->node.traffic, first, TRAFFIC_PACKETS), 0);
 	assert_int_equal(traffic_read(w->node.traffic, second, TRAFFIC_PACKETS), 1);
-	assert_int_equal(traffic_read(w->node.traffic, second, TRAFFIC_XMIT_DISCARDS), 3);
+	assert_int_equal(traffic_read(w->node.traffic, second, TRAFFIC_TOO_SLOW), 3);
 	assert_int_equal(traffic_read(w->node.traffic, second, TRAFFIC_WAIT), 1);
 	assert_int_equal(fabric_route_group(&w->t.f, MLID_FIRST), 0);
 	tree = node_find_tree(&w->node, device_port(&w->dev[0], 2), &r, MLID_FIRST, 0, MLID_FIRST);

@@ -93,8 +93,12 @@ static void what_was_set_after_it_was_saved_is_not_below_zero(void **state)
 	struct kept_counts k = keep(w, w->t.f.ports, true);
 
 	k.counters[w->port].from[COUNT_XMIT_DATA] = k.counters[w->port].ext_from[0] = WORDS;
+	k.counters[w->port].detail_from[DETAIL_INACTIVE] = WORDS;
 	kept_counts_close(&k);
 	assert_int_equal(read_next(w, COUNT_XMIT_DATA, false), 0);
+	k = keep(w, w->t.f.ports, false);
+	assert_int_equal(k.counters[w->port].detail_from[DETAIL_INACTIVE], 0);
+	kept_counts_close(&k);
 }
 
 static void another_fabric_begins_at_zero(void **state)

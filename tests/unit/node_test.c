@@ -405,7 +405,7 @@ static void a_slow_link_holds_copies_up(void **state)
 	assert_in_range(sent, 100 * WTIME_MS / takes, 100 * WTIME_MS / takes + 3);
 	assert_true(tree_reaches(tree, host(w, "h1")));
 	assert_int_equal(count_at(w, last, TRAFFIC_PACKETS), sent - 1);
-	assert_int_equal(count_at(w, last, TRAFFIC_XMIT_DISCARDS), 1);
+	assert_int_equal(count_at(w, last, TRAFFIC_TOO_SLOW), 1);
 	trees_fini(&w->node.trees);
 	free(w->node.traffic);
 }

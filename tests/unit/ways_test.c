@@ -77,7 +77,7 @@ static void every_port_that_sends_it_on_counts(void **state)
 	assert_int_equal(traffic_read(w->all, s1, TRAFFIC_WORDS), 7);
 	assert_int_equal(sum(w, TRAFFIC_PACKETS), 3 * (10 + 1));
 	assert_int_equal(sum(w, TRAFFIC_WORDS), 3 * (1400 + 7));
-	assert_int_equal(sum(w, TRAFFIC_XMIT_DISCARDS) + sum(w, TRAFFIC_RCV_RELAY), 0);
+	assert_int_equal(sum(w, TRAFFIC_INACTIVE) + sum(w, TRAFFIC_NO_ROUTE), 0);
 }
 
 static void what_is_dropped_counts_where_it_is(void **state)
@@ -90,7 +90,7 @@ static void what_is_dropped_counts_where_it_is(void **state)
 	/* no port has the LID: the first switch discards it */
 	traffic_pass(w->all, &way->there, &load);
 	assert_int_equal(traffic_read(w->all, w->h1, TRAFFIC_PACKETS), 3);
-	assert_int_equal(traffic_read(w->all, s1, TRAFFIC_RCV_RELAY), 3);
+	assert_int_equal(traffic_read(w->all, s1, TRAFFIC_NO_ROUTE), 3);
 	assert_int_equal(way->back.links, 0);
 	/* nothing comes back of it */
 	traffic_pass(w->all, &way->back, &load);
@@ -99,8 +99,8 @@ static void what_is_dropped_counts_where_it_is(void **state)
 	fabric_set_link(&w->t.f, w->h2, false);
 	way = find(w, 2, w->t.f.port[w->h2].lid, 0);
 	traffic_pass(w->all, &way->there, &load);
-	assert_int_equal(traffic_read(w->all, s2, TRAFFIC_XMIT_DISCARDS), 3);
-	assert_int_equal(sum(w, TRAFFIC_XMIT_DISCARDS), 3);
+	assert_int_equal(traffic_read(w->all, s2, TRAFFIC_INACTIVE), 3);
+	assert_int_equal(sum(w, TRAFFIC_INACTIVE), 3);
 	assert_int_equal(traffic_read(w->all, s2, TRAFFIC_PACKETS), 0);
 	assert_int_equal(traffic_read(w->all, w->h1, TRAFFIC_PACKETS), 6);
 }
@@ -147,7 +147,7 @@ static void copies_of_a_group_count_on_each_link(void **state)
 	assert_int_equal(sum(w, TRAFFIC_PACKETS), 9);
 	assert_int_equal(sum(w, TRAFFIC_MULTICAST), 9);
 	assert_int_equal(sum(w, TRAFFIC_WORDS), 90);
-	assert_int_equal(sum(w, TRAFFIC_XMIT_DISCARDS), 0);
+	assert_int_equal(sum(w, TRAFFIC_INACTIVE), 0);
 	/* the same one until routes change: then its partition does not let the packet in, and one link later it is down */
 	fabric_pkeys(&w->t.f, w->h2)[0] = 0x8001;
 	assert_ptr_equal(trees_find(&trees, 1, &w->t.f, &p), tree);
@@ -158,7 +158,7 @@ static void copies_of_a_group_count_on_each_link(void **state)
 	tree = trees_find(&trees, 3, &w->t.f, &p);
 	assert_int_equal(tree->links, 2);
 	tree_pass(w->all, tree, &load);
-	assert_int_equal(traffic_read(w->all, w->t.f.port[w->h2].peer, TRAFFIC_XMIT_DISCARDS), 3);
+	assert_int_equal(traffic_read(w->all, w->t.f.port[w->h2].peer, TRAFFIC_INACTIVE), 3);
 	trees_fini(&trees);
 }
 
