@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""perfquery at each port of a way tells exactly what perftest sent over it, directly and as packets, and what came back.
+"""perfquery at each port of a way tells exactly what perftest sent over it, directly and as packets, and what came back; also
+of the way by which OpenSM leads around a link that went down.
 
 usage: port_counters.py WEFT"""
 import re
@@ -64,6 +65,25 @@ def sysfs_agrees(lab, h1, h8):
 		lab.fail(f'/sys shows {words[-len(files):]} for {files}, not {expected}')
 
 
+def test_rerouted(lab, expected):
+	lab.load_bare(lab.make('fat-tree', 'ports=4'))
+	manager = lab.start_manager('h3')
+	lab.up(manager)
+	h1, h8 = lab.lid('h1'), lab.lid('h8')
+	there, back = ports_of_way(lab, h1, h8), ports_of_way(lab, h8, h1)
+	measure(lab, 'ib_write_bw', there, back, expected, ACKS)
+	sweeps = manager.logged().count('SUBNET UP')
+	lid, number = there[0][1]
+	switch = re.search(rf'"(s\d)" base port 0 lid {lid} ', lab.at('h1', 'ibswitches'))[1]
+	lab.weft('fabric', 'link', f'{switch}:{number}', 'down')
+	lab.within('OpenSM leads around the link', lambda: manager.logged().count('SUBNET UP') > sweeps and
+		   lab.check()['reached'] == lab.check()['paths'])
+	around = ports_of_way(lab, h1, h8)
+	if there[0][1] in around[0] or len(around[0]) != 4:
+		lab.fail(f'the way is {around}, and was {there}')
+	measure(lab, 'ib_write_bw', around, ports_of_way(lab, h8, h1), expected, ACKS)
+
+
 def test(lab):
 	lab.load('fat-tree', 'ports=4')
 	h1, h8 = lab.lid('h1'), lab.lid('h8')
@@ -81,6 +101,8 @@ def test(lab):
 	errors = lab.at('h1', 'ibqueryerrors', '--data')
 	if re.search(r'(Discards|Relay|Errors|Recovers|Downed) == [1-9]', errors):
 		lab.fail(f'ibqueryerrors finds errors: {errors}')
+	test_rerouted(lab, (packets, payload + N * 16 // 4))
 
 
-script(test, 'perfquery', 'ibstat', 'ibtracert', 'ibqueryerrors', 'ib_write_bw', 'ib_read_bw', 'ib_send_bw')
+script(test, 'opensm', 'perfquery', 'ibstat', 'ibtracert', 'ibqueryerrors', 'ibswitches', 'ib_write_bw', 'ib_read_bw',
+       'ib_send_bw')

@@ -10,6 +10,7 @@ import sys
 
 import subnet_lab
 from subnet_lab import Wrong
+from subnet_tools import links
 import run	# of abi/, whose place subnet_lab tells
 
 HOSTS, SWITCHES, LINKS = 8, 6, 16	# of a fat tree of ports=4
@@ -135,8 +136,8 @@ NODES_USING = [
 	  '{home}', '/usr/sbin/ibfindnodesusing', '-R', '{s1_guid}', '{s1_up}'], 0,
 	 has(r'^{s1_guid} {s1_up} .*  ==>>  0x\w+ \d \(s\d\)\n h[3-8] h[3-8] h[3-8]\n\n.*  <<==  .*\n h1-2$')),
 ]
-# PortCounters and PortCountersExtended are there; other attributes are optional (IBA 16.1.4), and refused.
-WITHOUT = ('--xmtsl', '--rcvsl', '--xmtdisc', '--rcverr', '--extended_speeds', '--oprcvcounters', '--flowctlcounters',
+# PortCounters, PortCountersExtended and the details of errors and discards are there; other attributes are refused.
+WITHOUT = ('--xmtsl', '--rcvsl', '--extended_speeds', '--oprcvcounters', '--flowctlcounters',
 	   '--vloppackets', '--vlopdata', '--vlxmitflowctlerrors', '--vlxmitcounters', '--swportvlcong', '--rcvcc', '--slrcvfecn',
 	   '--slrcvbecn', '--xmitcc', '--vlxmittimecc', '--smplctl')
 COUNTERS = [
@@ -148,6 +149,9 @@ COUNTERS = [
 	(['perfquery', '-G', '{h8_guid}', '1'], 0, has(r'^# Port counters: Lid {h8} port 1')),
 	(['perfquery', '-R', '{h8}', '1'], 0, silent),
 	(['perfquery', '-r', '{h8}', '1'], 0, has(r'^# Port counters: Lid {h8} port 1')),
+	(['perfquery', '--rcverr', '{s1}', '1'], 0, has(r'PortLocalPhysicalErrors:\.+0\n(.*\n)*PortLoopingErrors:\.+0$')),
+	(['perfquery', '--xmtdisc', '{s1}', '1'], 0,
+	 has(r'PortInactiveDiscards:\.+0\n(.*\n)*PortSwHOQLifetimeLimitDiscards:\.+0$')),
 	(['ibqueryerrors'], 0, has(r'## Summary: 14 nodes checked, 0 bad nodes found')),
 	(['ibqueryerrors', '--counters', '--details', '-S', '{s1_guid}'], 0, has(r'"s1"')),
 	(['ibqueryerrors', '-k', '-K'], 0, has(r'14 nodes checked, 0 bad')),
@@ -172,11 +176,43 @@ SERVERS = [
 EVERY = DISCOVERY + LOCAL + SMP + SA + WAYS + NODES_USING + COUNTERS + REFUSALS
 
 
-def names(lab):
+# A director of 648 ports: 36 leaves of 18 hosts and 18 spines, each leaf with a link to each spine.
+DIRECTOR = ('fat-tree', 'ports=36')
+D_HOSTS, D_SWITCHES, D_LINKS = 648, 54, 648 + 36 * 18
+OF_DIRECTOR = [
+	(['iblinkinfo', '-l'], 0, count(r'==\( 4X +53\.125 Gbps Active/ +LinkUp\)==>', 2 * D_LINKS)),
+	(['ibhosts'], 0, count(r'^Ca\s+: \S+ ports 1 "h\d+"$', D_HOSTS)),
+	(['ibswitches'], 0, count(r'^Switch\s+: \S+ ports 36 "s\d+" base port 0 lid \d+ lmc 0$', D_SWITCHES)),
+	(['ibnodes'], 0, count(r'^(Ca|Switch)\s', D_HOSTS + D_SWITCHES)),
+	(['ibrouters'], 0, silent),
+	(['ibnetdiscover', '--cache', '{home}/cache'], 0, count(r'^(Ca|Switch)\s', D_HOSTS + D_SWITCHES)),
+	(['ibnetdiscover', '--diff', '{home}/cache'], 0, silent),
+	(['ibidsverify'], 0, silent),
+	(['saquery', '-t', SEND_ONCE], 0, count('^NodeRecord dump:', D_HOSTS + D_SWITCHES)),
+	(['saquery', '-t', SEND_ONCE, '-x'], 0, count('^LinkRecord dump:', 2 * D_LINKS)),
+	(['saquery', '-t', SEND_ONCE, 'PIR'], 0, count('^PortInfoRecord dump:', D_HOSTS + 37 * D_SWITCHES)),
+	(['saquery', '-t', SEND_ONCE, 'SWIR'], 0, count('^SwitchInfoRecord dump:', D_SWITCHES)),
+	(['saquery', '-t', SEND_ONCE, '--src-to-dst', 'h1:h648'], 0, has(r'dlid\.+{far}\n\s+slid\.+{h1}$')),
+	(['sminfo'], 0, has(r'sm lid {h1} .* state 3 SMINFO_MASTER')),
+	(['ibtracert', '{h1}', '{far}'], 0, count(r'^\[\d+\] -> switch port', 3)),
+	(['sh', '-c', 'dump_lfts >{home}/lfts && grep -c "^0x" {home}/lfts'], 0,
+	 has(f'^{D_SWITCHES * (D_HOSTS + D_SWITCHES)}$')),
+	(['check_lft_balance', '-l', '{home}/lfts', '-i', '{home}/cache'], 0, anything),
+	(['dump_mfts'], 0, count(r'^Multicast mlids', D_SWITCHES)),
+	(['ibroute', '{s1}'], 0, count(r'^0x', D_HOSTS + D_SWITCHES)),
+	(['perfquery', '-a', '{s1}'], 0, has(r'^# Port counters: Lid {s1} port 255')),
+	(['perfquery', '-l', '{s1}', '1-36'], 0, count(r'^# Port counters: Lid {s1} port \d', 36)),
+	(['ibqueryerrors'], 0, has(r'## Summary: 702 nodes checked, 0 bad nodes found')),
+	(['ibping', '-c', '1', '{far}'], 0, has('1 received, 0% packet loss')),
+]
+
+
+def names(lab, far='h8'):
 	found = {'home': lab.home}
 	for node in ('h1', 'h2', 'h8'):
 		found[node] = lab.lid(node)
 		found[f'{node}_guid'] = lab.at(node, 'ibstat', '-p').strip()
+	found['far'] = lab.lid(far)
 	found['h2_hex'] = hex(int(found['h2']))
 	discovered = lab.at('h2', 'ibnetdiscover')
 	found['s1'] = re.search(r'"s1" base port 0 lid (\d+)', discovered)[1]
@@ -191,8 +227,8 @@ def names(lab):
 
 class Known:
 	"""Puts what is known of the subnet into patterns, too."""
-	def __init__(self, lab):
-		self.lab, self.names, self.bad = lab, names(lab), 0
+	def __init__(self, lab, **which):
+		self.lab, self.names, self.bad = lab, names(lab, **which), 0
 
 	def fill(self, text):
 		for name, value in self.names.items():
@@ -262,8 +298,26 @@ def test_all(lab):
 	finish(known, len(EVERY) + len(SERVERS))
 
 
+def test_director(lab):
+	"""Of 648 hosts. What ibnetdiscover prints is what was made, link by link."""
+	net = lab.make(*DIRECTOR)
+	lab.load_bare(net)
+	lab.up(lab.start_manager('h1'))
+	known = Known(lab, far='h648')
+	with open(net, encoding='utf-8') as f:
+		made = links(f.read())
+	if links(lab.at('h2', 'ibnetdiscover')) != made or len(made[0]) != D_LINKS:
+		raise Wrong('ibnetdiscover finds another topology')
+	lab.start('h648', 'ibping', '-S')
+	lab.within('ibping answers', lambda: not lab.try_at('h2', 'ibping', '-c', '1', known.names['far'])[0])
+	for row in OF_DIRECTOR:
+		known.call(*row)
+	finish(known, len(OF_DIRECTOR))
+
+
 def tests():
-	return {'some': ('e2e', 300, subnet_lab.row(test_some)), 'all': ('long', 600, subnet_lab.row(test_all))}
+	return {'some': ('e2e', 300, subnet_lab.row(test_some)), 'all': ('long', 600, subnet_lab.row(test_all)),
+		'director': ('long', 300, subnet_lab.row(test_director))}
 
 
 if __name__ == '__main__':

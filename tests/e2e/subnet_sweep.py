@@ -4,9 +4,12 @@
 subnet_sweep.py --list                  one line a test: name, label, timeout
 subnet_sweep.py --weft PROGRAM NAME...  runs these tests
 """
+import json
+import os
 import re
 import signal
 import sys
+import time
 
 import subnet_lab
 from subnet_lab import Wrong, says
@@ -178,6 +181,40 @@ def test_partitions(lab):
 		raise Wrong(wrong)
 
 
+KILLS, STEP_S = 12, 0.03	# a bring-up takes a third of a second
+
+
+def test_kills(lab):
+	"""OpenSM, weftd or both are killed at any moment of a bring-up: the next ones make a subnet of what is left, with the
+	LIDs that there were."""
+	net = lab.make('fat-tree', 'ports=8')
+	lab.load_bare(net)
+	lids = {}
+	for i in range(KILLS):
+		killed = lab.start_manager('h1')
+		# from the first datagram on
+		lab.within('OpenSM begins', lambda m=killed: 'DISCOVERING' in m.logged() or not m.is_alive())
+		time.sleep(i * STEP_S)
+		if i % 3 != 1:
+			killed.end(signal.SIGKILL)
+		if i % 3:
+			os.kill(json.loads(lab.weft('status', '--json'))['pid'], signal.SIGKILL)
+		killed.end(signal.SIGKILL)
+		after = lab.start_manager('h2')
+		lab.up(after)
+		lab.within('all paths reach', lambda: lab.check()['reached'] == 32 * 31)
+		now = {node: lab.lid(node) for node in ('h1', 'h2', 'h32')}
+		if lids and now != lids:
+			raise Wrong(f'after {i + 1} kills the LIDs are {now}, not {lids}')
+		lids = now
+		wrong = lab.pingpong('h1', 'h32')
+		if wrong:
+			raise Wrong(f'after {i + 1} kills: {wrong}')
+		after.end()
+		if i % 2:
+			lab.load_bare(net)
+
+
 def test_flows(lab, flows, limit_s=subnet_lab.LIMIT_S):
 	"""osmtest: OpenSM's own questions to its subnet administration; -f c writes what the others compare with."""
 	lab.load_bare(lab.make(*BARE))
@@ -191,7 +228,7 @@ def test_flows(lab, flows, limit_s=subnet_lab.LIMIT_S):
 def tests():
 	rows = {name: ('e2e', 300, subnet_lab.row(test)) for name, test in (
 		('standby', test_standby), ('sweep', test_sweep), ('traps', test_traps), ('errors', test_errors),
-		('partitions', test_partitions),
+		('partitions', test_partitions), ('kills', test_kills),
 		('osmtest', lambda lab: test_flows(lab, 'ceqt')))}
 	rows['osmtest-long'] = ('long', 600, subnet_lab.row(lambda lab: test_flows(lab, 'cavsfm', LONG_LIMIT_S)))
 	return rows
