@@ -150,7 +150,8 @@ void pace_heard(struct qp *qp, wtime now, const struct packet *p, uint32_t befor
 {
 	const struct flight *f = &engine_of(qp)->flight;
 	struct congestion *c = pace_out(qp);
-	uint32_t arrived = pace_arrived(qp) - before;
+	int32_t more = (int32_t)(pace_arrived(qp) - before);
+	uint32_t arrived = more > 0 ? (uint32_t)more : 0;	/* fewer, where the peer has lost what it held */
 
 	if (!c || f->phase == FLIGHT_CLOSED)
 		return;

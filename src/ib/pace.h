@@ -73,7 +73,8 @@ static inline uint32_t pace_packets(const struct qp *qp)
 
 /* A request leaves, as the out->packet of this PSN. */
 void pace_sent(struct qp *qp, wtime now, const struct packet *p, bool is_fresh, unsigned path);
-/* What was under way and is known to have arrived, as a number that grows with each. */
+/* What was under way and is known to have arrived, as a number that grows with each, and falls where the peer lost what it
+ * held. */
 uint32_t pace_arrived(const struct qp *qp);
 /* The requester took this in; `before`: pace_arrived before that. */
 void pace_heard(struct qp *qp, wtime now, const struct packet *p, uint32_t before);

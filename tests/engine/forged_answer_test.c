@@ -3,7 +3,9 @@
 #include "engine_test.h"
 
 #include "ib/engine.h"
+#include "ib/pace.h"
 #include "wire/aeth.h"
+#include "wire/header.h"
 #include "wire/packet.h"
 
 enum { PSN = 0xfffffe, MTU = 1024, MSN_EXCHANGE_TELL = 1, MSN_EXCHANGE_HEARD = 2 };
@@ -327,6 +329,39 @@ static void room_for_a_few_packets_is_kept_for_a_burst(void **state)
 	}
 }
 
+/* From a peer that repeats selectively: it expects `psn`, and holds what `held` says of those from there on. */
+static void hold(struct pair *pair, psn_t psn, uint64_t held)
+{
+	answer(pair, (struct packet){ .opcode = OPCODE_WEFT_SELECTIVE_ACK, .psn = psn_add(psn, -1), .resv.bth7 = BTH_SELECTIVE,
+				      .aeth = { aeth_syndrome(AETH_ACK, AETH_NO_CREDITS), 0 }, .heldeth.held = { held } });
+}
+
+/* A READ stands before packets that the peer says to hold, and then that it lost: fewer have arrived than before, and what holds
+ * the QP back counts no arrivals that there were not. */
+static void who_takes_back_what_it_held_ends_nobody(void **state)
+{
+	struct pair_config config = {
+		.sim = { .seed = 5, .is_network = true }, .psn = { PSN, 40 }, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7,
+	};
+	struct pair *pair = pair_new(&config);
+	const struct congestion *c;
+
+	(void)state;
+	pair->side[1].node->deaf = true;
+	post_wr(pair, 0, (struct pair_wr){ .wr_id = 1, .opcode = IBV_WR_RDMA_READ, .bytes = 1 });
+	post_wr(pair, 0, (struct pair_wr){ .wr_id = 2, .opcode = IBV_WR_RDMA_WRITE, .bytes = 12 * MTU });
+	hold(pair, PSN, 0xe);
+	c = pace_out(pair->side[0].qp);
+	assert_non_null(c);
+	acknowledge(pair, psn_add(PSN, 2), aeth_syndrome(AETH_RNR_NAK, 31));
+	acknowledge(pair, psn_add(PSN, 3), aeth_syndrome(AETH_NAK, NAK_PSN_SEQUENCE));
+	assert_int_equal(c->arrived, 0);
+	assert_int_equal(c->lost, 1);
+	hold(pair, PSN, 0x12);
+	expect_nothing(pair, 0);
+	pair_delete(pair);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -340,6 +375,7 @@ int main(void)
 		cmocka_unit_test(drained_means_answered),
 		cmocka_unit_test(a_lost_response_is_asked_for_once),
 		cmocka_unit_test(a_read_goes_on_where_it_broke_off),
+		cmocka_unit_test(who_takes_back_what_it_held_ends_nobody),
 		cmocka_unit_test(only_our_own_starting_msn_opens),
 		cmocka_unit_test(a_starting_msn_that_comes_late_changes_nothing),
 	};
