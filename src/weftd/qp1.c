@@ -1,5 +1,6 @@
 #include "weftd/qp1.h"
 
+#include "base/qpn.h"
 #include "control/devices.h"
 #include "mgmt/cm.h"
 #include "wire/addr.h"
@@ -168,6 +169,16 @@ static bool is_senders_own(const struct client *c, const struct cm_msg *msg, con
 	return (msg->attribute == CM_REJ || msg->attribute == CM_SIDR_REP) && (!to || know_each_other(c, to));
 }
 
+/* The QP that a REQ or a REP offers is the sender's own, or no process's here: who has asked for one that is connected has lost
+ * that connection (12.9.8.3.1), and all processes of a port have one address. */
+static bool offers_own_qp(const struct hub *h, const struct client *c, const struct cm_msg *msg)
+{
+	uint32_t qpn = msg->attribute == CM_REQ ? msg->req.local_qpn : msg->attribute == CM_REP ? msg->rep.local_qpn : 0;
+	const struct client *owner = slots_owner(h, qpn_slot(qpn));
+
+	return !owner || owner == c || owner->pid == c->pid;
+}
+
 /* Where ports have LIDs, the receiver is where the packet goes, and the fabric leads there. */
 static enum subnet_way carry(struct hub *h, const struct client *c, const struct client *to, const struct gmp *in,
 			     uint32_t *index)
@@ -196,7 +207,7 @@ static int pass_on(struct hub *h, struct client *c, const struct gmp *in, const 
 	if (!cm_parse(&msg, in->mad))
 		return -EINVAL;
 	to = receiver(h, c, in, &msg);
-	if (!is_senders_own(c, &msg, to))
+	if (!is_senders_own(c, &msg, to) || !offers_own_qp(h, c, &msg))
 		return -EPERM;
 	if (!to)
 		return slots_are_settling(h) ? -EAGAIN : refuse(h, c, in, &msg);

@@ -57,6 +57,36 @@ static void a_link_loses_packets_of_qp1(void **state)
 	assert_int_equal(net->t.f.port[fabric_peer(&net->t.f, net_port(0))].pkey_violations, 1);
 }
 
+/* Who asks by the QP of another process would have that one's connection ended as lost (IBA 12.9.8.3.1). */
+static void nobody_asks_by_the_qp_of_another(void **state)
+{
+	const struct { unsigned attribute; uint32_t qpn; int status; } rows[] = {
+		{ CM_REQ, net_qpn(2, 5), EPERM }, { CM_REQ, net_qpn(0, 5), 0 }, { CM_REQ, 0, 0 }, { CM_REQ, qpn_make(99, 5), 0 },
+		{ CM_REP, net_qpn(2, 5), EPERM },
+	};
+
+	(void)state;
+	for (unsigned i = 0; i < SUBNET_PROCESSES; i++)
+		net->client[i].pid = (pid_t)i + 1;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct gmp gmp = { .pkey = PKEY_DEFAULT, .path = { .slid = net_lid(0), .dlid = net_lid(1) } };
+		struct control_msg msg = { .type = CTL_FRAME, .seq = 7 };
+		struct cm_msg cm = { .attribute = rows[i].attribute };
+		uint8_t frame[GMP_FRAME];
+
+		if (cm.attribute == CM_REQ)
+			cm.req = (struct cm_req){ .local_comm_id = net_slot(0) << CM_SLOT_SHIFT | 1, .local_qpn = rows[i].qpn };
+		else
+			cm.rep = (struct cm_rep){ .local_comm_id = net_slot(0) << CM_SLOT_SHIFT | 1, .local_qpn = rows[i].qpn,
+						  .remote_comm_id = net_slot(1) << CM_SLOT_SHIFT | 1 };
+		cm_build(&cm, gmp.mad);
+		msg.text_bytes = (uint32_t)gmp_build(&gmp, PACKET_IB, frame);
+		qp1_input(&net->hub, &net->client[0], &msg, (char *)frame);
+		assert_int_equal(net->last[0].seq, 7);
+		assert_int_equal(net->last[0].status, rows[i].status);
+	}
+}
+
 /* A request of the first process to this LID, where nobody listens. Was it answered? */
 static bool is_rejected(uint16_t lid)
 {
@@ -106,6 +136,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(a_link_loses_packets_of_qp1, net_set_up, net_tear_down),
+		cmocka_unit_test_setup_teardown(nobody_asks_by_the_qp_of_another, net_set_up, net_tear_down),
 		cmocka_unit_test_setup_teardown(what_nobody_listens_to_passes_links_and_back, net_set_up, net_tear_down),
 	};
 
