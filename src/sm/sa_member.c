@@ -165,10 +165,10 @@ static bool realise(const struct sa_query *q, unsigned selector, uint8_t byte, u
 	}
 	if (byte >> 6 == 0)
 		return is > asked;
-	/* less: what the port has, or one less than is asked for */
+	/* less: what the port has, or the next below what is asked for; rates do not stand in their order */
 	if (is >= asked)
-		*value = (uint8_t)(wanted - 1);
-	return wanted > 1;
+		*value = measure ? sa_slower(wanted) : wanted ? (uint8_t)(wanted - 1) : 0;
+	return *value;
 }
 
 static void name_group(struct mcast_group *g, const struct sm *s)

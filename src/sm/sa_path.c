@@ -14,6 +14,9 @@ enum {
 	WAY_MOST = SWITCHES_MOST + 1,	/* links */
 	LIFE_TIME = 18,			/* PacketLifeTime: 4.096 us * 2^18, as OpenSM's */
 	REVERSIBLE = 0x80,
+	/* Our choice: of one query. More than a port has with all others, and as many as an answer has room for twice; so a query
+	 * that nothing fits takes a part of a second, however large the subnet is. */
+	PAIRS_MOST = 1 << 16,
 };
 
 /* 15.2.5.16, table 207: the selector before an MTU, a rate, a time */
@@ -98,7 +101,7 @@ uint8_t sa_port_rate(const uint8_t info[SMP_DATA_BYTES])
 	return rate;
 }
 
-static uint8_t slower(uint8_t rate)
+uint8_t sa_slower(uint8_t rate)
 {
 	unsigned i = 0;
 
@@ -187,7 +190,7 @@ static bool make_path(const struct path_query *w, uint32_t from, uint32_t to, ui
 	if (w->has_sl && w->sl)
 		return false;	/* all tables are for SL 0 */
 	return choose_pkey(w, from, to, p) && find_way(w->q->s, from, dlid, p) && choose(&w->mtu, &p->mtu, as_is, one_less) &&
-	       choose(&w->rate, &p->rate, sa_rate_mbps, slower) && (from == to || choose(&w->life, &p->life, as_is, one_less));
+	       choose(&w->rate, &p->rate, sa_rate_mbps, sa_slower) && (from == to || choose(&w->life, &p->life, as_is, one_less));
 }
 
 static void emit(const struct path_query *w, uint32_t from, uint16_t slid, uint32_t to, uint16_t dlid, const struct path *p)
@@ -262,11 +265,15 @@ static bool next_port(const struct net *net, uint32_t which, uint32_t *at, uint3
 static void find_pairs(const struct path_query *w, uint32_t from, uint32_t to)
 {
 	const struct net *net = &w->q->s->net;
-	uint32_t a, b;
+	uint32_t a, b, pairs = 0;
 
 	for (uint32_t i = 0; !w->q->status && next_port(net, from, &i, &a);) {
-		for (uint32_t k = 0; !w->q->status && next_port(net, to, &k, &b);)
-			find_pair(w, a, b);
+		for (uint32_t k = 0; !w->q->status && next_port(net, to, &k, &b);) {
+			if (pairs++ == PAIRS_MOST)
+				w->q->status = SA_NO_RESOURCES;
+			else
+				find_pair(w, a, b);
+		}
 	}
 }
 

@@ -44,6 +44,8 @@ uint32_t sa_port_of_gid(const struct sm *s, const uint8_t gid[16]);
 
 /* Rates of PathRecords (15.2.5.16, table 207) */
 uint32_t sa_rate_mbps(uint8_t rate);
+/* The next one below; 0: there is none. */
+uint8_t sa_slower(uint8_t rate);
 uint8_t sa_port_rate(const uint8_t info[SMP_DATA_BYTES]);
 
 /* What is done for each attribute. */

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-enum { BYTES = 176, AT_GID = 8, AT_KEY = 32, KEY_BYTES = 16, LEASE_FOR_EVER = -1, ID = 0, GID = 1, PKEY = 2, LEASE = 4 };
+enum { BYTES = 176, AT_GID = 8, AT_KEY = 32, KEY_BYTES = 16, LEASE_FOR_EVER = -1, ID = 0, GID = 1, LEASE = 4 };
 
 #define S_PKEY 24, 0, 16
 #define S_LEASE 28, 0, 32	/* seconds */
@@ -53,12 +53,12 @@ static bool is_own(const struct sa_query *q)
 	return be64toh(guid) == q->s->net.port[q->from].guid;
 }
 
-/* 15.4.1.1: a port speaks of its own services, in its partitions. */
+/* 15.4.1.1: a port speaks of its own services, in its partitions: the P_Key counts, wanted or not, as it is what is kept. */
 static bool may_change(const struct sa_query *q)
 {
 	uint16_t pkey = (uint16_t)wire_get(q->wanted, S_PKEY);
 
-	if (sa_wants(q, PKEY) && pkey && !sa_has_pkey(q->s, q->from, pkey))
+	if (pkey && !sa_has_pkey(q->s, q->from, pkey))
 		return false;
 	return q->is_trusted || is_own(q);
 }

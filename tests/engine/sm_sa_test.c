@@ -269,6 +269,24 @@ static void alternates(void **state)
 	run_fini(&a.r);
 }
 
+/* 270 nodes, of which no two have such a path: to look at all pairs takes longer than weftd may be away for one datagram. */
+static void a_query_that_nothing_fits_ends(void **state)
+{
+	struct asker a;
+
+	memset(&a, 0, sizeof(a));
+	run_init(&a.r, "torus", (char *const[]){ "size=9x15", "hosts=1", NULL }, 1);
+	a.s = &run_add(&a.r, "s1", 0, &(struct sm_config){ 0 })->sm;
+	assert_true(run_until_quiet(&a.r, 100 * WTIME_S));
+	a.lid = lid_of(&a, "h1", 1);
+	a.record[54] = 0 << 6 | MTU_4096;
+	assert_int_equal(ask(&a, SA_GET_TABLE, SA_PATH_RECORD_ID, P_MTU), -SA_NO_RESOURCES);
+	a.record[54] = 0 << 6 | MTU_4096;
+	wire_put(a.record, a.lid, 42, 0, 16);
+	assert_int_equal(ask(&a, SA_GET_TABLE, SA_PATH_RECORD_ID, P_SLID | P_MTU), 0);
+	run_fini(&a.r);
+}
+
 /* Ports see what is in their partitions. */
 static void partitions(void **state)
 {
@@ -407,6 +425,19 @@ static void a_group_and_its_tree(void **state)
 	run_fini(&a.r);
 }
 
+/* Rates do not stand in the order of their numbers: 4 is 30 Gbit/s, and 5 is 5. */
+static void a_group_is_slower_than_what_is_asked_for(void **state)
+{
+	enum { RATE_5 = 5, RATE_2_5 = 2 };
+	struct asker a;
+
+	begin(&a, &(struct sm_config){ 0 });
+	a.record[42] = 1 << 6 | RATE_5;
+	assert_int_equal(join(&a, "h1", MAD_SET, MAKE | 3 << 8, 1), 1);
+	assert_int_equal(answer(&a, 0)[42], 2 << 6 | RATE_2_5);
+	run_fini(&a.r);
+}
+
 static void members_are_seen_by_the_trusted(void **state)
 {
 	struct asker a;
@@ -462,6 +493,20 @@ static void services(void **state)
 	assert_int_equal(announce(&a, "h1", MAD_SET, UINT32_MAX), 1);
 	assert_int_equal(announce(&a, "h1", SA_DELETE, 0), 1);
 	assert_int_equal(announce(&a, "h1", SA_DELETE, 0), -SA_NO_RECORDS);
+	run_fini(&a.r);
+}
+
+/* In a partition that its port is not in; the mask leaves the P_Key out, and the record has it. */
+static void a_service_is_in_partitions_of_its_port(void **state)
+{
+	struct asker a;
+
+	begin(&a, &(struct sm_config){ 0 });
+	for (unsigned mask = 3; mask <= 7; mask += 4) {
+		write_gid(&a, "h1", 1, a.record + 8);
+		wire_put(a.record, 0x8005, 24, 0, 16);
+		assert_int_equal(ask(&a, MAD_SET, SA_SERVICE_RECORD_ID, mask), -SA_REQUEST_INVALID);
+	}
 	run_fini(&a.r);
 }
 
@@ -566,11 +611,14 @@ int main(void)
 		cmocka_unit_test(a_path),
 		cmocka_unit_test(selectors),
 		cmocka_unit_test(alternates),
+		cmocka_unit_test(a_query_that_nothing_fits_ends),
 		cmocka_unit_test(partitions),
 		cmocka_unit_test(two_limited_members_share_nothing),
 		cmocka_unit_test(a_group_and_its_tree),
+		cmocka_unit_test(a_group_is_slower_than_what_is_asked_for),
 		cmocka_unit_test(members_are_seen_by_the_trusted),
 		cmocka_unit_test(services),
+		cmocka_unit_test(a_service_is_in_partitions_of_its_port),
 		cmocka_unit_test(subscribers_hear),
 		cmocka_unit_test(only_the_master_answers),
 	};
