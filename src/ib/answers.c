@@ -90,14 +90,22 @@ static wtime window(const struct flight *f)
 	return window ? window : f->rtt.smooth_ns / 4;
 }
 
-/* By several paths: responses of a request that left by another than what came just now may follow it for as long as any answer
- * takes. So this PSN is as late as the window allows, or later. */
-static wtime later_by_paths(const struct flight *f, psn_t psn)
+/* The entry that this PSN is of, or the newest. */
+static uint32_t index_of(const struct flight *f, psn_t psn)
 {
 	uint32_t i = f->oldest;
 
 	while (i != f->newest && psn_cmp(flight_last_psn(flight_at(f, i)), psn) < 0)
 		i++;
+	return i;
+}
+
+/* By several paths: responses of a request that left by another than what came just now may follow it for as long as any answer
+ * takes. So this PSN is as late as the window allows, or later. */
+static wtime later_by_paths(const struct flight *f, psn_t psn)
+{
+	uint32_t i = index_of(f, psn);
+
 	return i != f->newest && loss_path_of(f, i) != f->heard_by ? 2 * f->rtt.wait_ns : 0;
 }
 
@@ -205,10 +213,14 @@ static void note_arrival(struct flight *f, wtime now, psn_t psn)
 		settle(f, now);
 }
 
+/* A response to what asks for none would stay when all before it is answered. */
 bool answers_keep(struct qp *qp, wtime now, const struct packet *p)
 {
 	struct flight *f = &engine_of(qp)->flight;
+	uint32_t i = index_of(f, p->psn);
 
+	if (i == f->newest || flight_at(f, i)->answer == ANSWER_ACK)
+		return false;
 	switch (reorder_hold(qp->ca, &f->answers->early, flight_first_psn(f), p)) {
 	case REORDER_HELD:
 		note_arrival(f, now, p->psn);

@@ -2,13 +2,14 @@
  * The other side hears nothing, so that only what the test injects answers. IBA 9.7.5, 9.7.7, 9.7.8. */
 #include "engine_test.h"
 
+#include "ib/answers.h"
 #include "ib/engine.h"
 #include "ib/pace.h"
 #include "wire/aeth.h"
 #include "wire/header.h"
 #include "wire/packet.h"
 
-enum { PSN = 0xfffffe, MTU = 1024, MSN_EXCHANGE_TELL = 1, MSN_EXCHANGE_HEARD = 2 };
+enum { PSN = 0xfffffe, THIRD_PSN = 0, MTU = 1024, MSN_EXCHANGE_TELL = 1, MSN_EXCHANGE_HEARD = 2 };
 
 static struct pair *start_with(const struct ib_options *options, bool with_grh)
 {
@@ -362,6 +363,26 @@ static void who_takes_back_what_it_held_ends_nobody(void **state)
 	pair_delete(pair);
 }
 
+/* It would stay when the READ and the WRITE are answered, and stand for a later response of the same place. */
+static void a_response_to_a_write_is_not_kept(void **state)
+{
+	static const struct { psn_t psn; unsigned kept; } rows[] = { { PSN + 1, 0 }, { THIRD_PSN, 1 } };
+	struct pair *pair = start(NULL);
+
+	(void)state;
+	post_wr(pair, 0, (struct pair_wr){ .wr_id = 1, .opcode = IBV_WR_RDMA_READ, .bytes = 1 });
+	post_wr(pair, 0, (struct pair_wr){ .wr_id = 2, .opcode = IBV_WR_RDMA_WRITE, .bytes = 1 });
+	post_wr(pair, 0, (struct pair_wr){ .wr_id = 3, .opcode = IBV_WR_RDMA_READ, .bytes = 1 });
+	hold(pair, PSN, 0);
+	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		answer(pair, (struct packet){ .opcode = OPCODE_RC_RDMA_READ_RESPONSE_ONLY, .psn = rows[i].psn, .payload_bytes = 1,
+					      .resv.bth7 = BTH_SELECTIVE });
+		assert_int_equal(engine_of(pair->side[0].qp)->flight.answers->early.count, rows[i].kept);
+	}
+	expect_nothing(pair, 0);
+	pair_delete(pair);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -375,6 +396,7 @@ int main(void)
 		cmocka_unit_test(drained_means_answered),
 		cmocka_unit_test(a_lost_response_is_asked_for_once),
 		cmocka_unit_test(a_read_goes_on_where_it_broke_off),
+		cmocka_unit_test(a_response_to_a_write_is_not_kept),
 		cmocka_unit_test(who_takes_back_what_it_held_ends_nobody),
 		cmocka_unit_test(only_our_own_starting_msn_opens),
 		cmocka_unit_test(a_starting_msn_that_comes_late_changes_nothing),
