@@ -11,6 +11,7 @@
 
 enum {
 	SA_SERVICES = 4096, SA_SUBSCRIPTIONS = 4096,	/* our choices: that are kept */
+	SA_OF_ONE = 512,		/* our choice: of these, of one port that has no key */
 	SA_ANSWER_MOST = MAD_LONGEST,
 };
 

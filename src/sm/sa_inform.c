@@ -57,12 +57,23 @@ static uint32_t find(const struct sm *s, const uint8_t gid[16], const uint8_t *i
 	return i;
 }
 
+/* One port leaves others theirs. */
+static bool has_room(const struct sa_query *q, const uint8_t gid[16])
+{
+	const struct sa *sa = q->s->sa;
+	uint32_t own = 0;
+
+	for (uint32_t i = 0; i < sa->subscriptions && !q->is_trusted; i++)
+		own += !memcmp(sa->subscription[i].record, gid, 16);
+	return sa->subscriptions < SA_SUBSCRIPTIONS && own < SA_OF_ONE;
+}
+
 static void add(struct sa_query *q, const uint8_t gid[16])
 {
 	struct sa *sa = q->s->sa;
 	struct sa_subscription *sub;
 
-	if (sa->subscriptions == SA_SUBSCRIPTIONS ||
+	if (!has_room(q, gid) ||
 	    array_reserve(&sa->subscription, &sa->subscriptions_room, sa->subscriptions + 1, sizeof(*sa->subscription))) {
 		q->status = SA_NO_RESOURCES;
 		return;

@@ -63,6 +63,17 @@ static bool may_change(const struct sa_query *q)
 	return q->is_trusted || is_own(q);
 }
 
+/* One port leaves others theirs. */
+static bool has_room(const struct sa_query *q)
+{
+	const struct sa *sa = q->s->sa;
+	uint32_t own = 0;
+
+	for (uint32_t i = 0; i < sa->services && !q->is_trusted; i++)
+		own += !memcmp(sa->service[i].record + AT_GID + 8, q->wanted + AT_GID + 8, 8);
+	return sa->services < SA_SERVICES && own < SA_OF_ONE;
+}
+
 static void answer(struct sa_query *q)
 {
 	sa_answer(q, q->wanted, BYTES);
@@ -78,7 +89,7 @@ void sa_set_service(struct sa_query *q)
 		q->status = SA_COMPONENTS_MISSING;
 	else if (!may_change(q))
 		q->status = SA_REQUEST_INVALID;
-	else if (!service && (sa->services == SA_SERVICES ||
+	else if (!service && (!has_room(q) ||
 			      array_reserve(&sa->service, &sa->services_room, sa->services + 1, sizeof(*sa->service))))
 		q->status = SA_NO_RESOURCES;
 	if (q->status)

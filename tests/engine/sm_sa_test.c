@@ -522,6 +522,26 @@ static int subscribe(struct asker *a, unsigned trap, unsigned on)
 	return ask(a, MAD_SET, SA_INFORM_INFO, 0);
 }
 
+/* Of services and subscriptions: what is kept of one port leaves room for others, and what is there can be said again. */
+static void one_port_takes_not_all_places(void **state)
+{
+	struct asker a;
+
+	begin(&a, &(struct sm_config){ 0 });
+	for (unsigned i = 0; i <= SA_OF_ONE; i++) {
+		wire_put(a.record, i, 0, 0, 64);
+		write_gid(&a, "h1", 1, a.record + 8);
+		assert_int_equal(ask(&a, MAD_SET, SA_SERVICE_RECORD_ID, 3), i < SA_OF_ONE ? 1 : -SA_NO_RESOURCES);
+		assert_int_equal(subscribe(&a, 1000 + i, 1), i < SA_OF_ONE ? 1 : -SA_NO_RESOURCES);
+	}
+	assert_int_equal(subscribe(&a, 1000, 1), 1);
+	assert_int_equal(announce(&a, "h1", MAD_SET, 10), -SA_NO_RESOURCES);
+	a.lid = lid_of(&a, "h2", 1);
+	assert_int_equal(announce(&a, "h2", MAD_SET, 10), 1);
+	assert_int_equal(subscribe(&a, 65, 1), 1);
+	run_fini(&a.r);
+}
+
 /* Reports that were sent since, of this trap; the last one's TID. */
 static unsigned reports(const struct asker *a, uint32_t since, unsigned trap, uint64_t *tid)
 {
@@ -619,6 +639,7 @@ int main(void)
 		cmocka_unit_test(members_are_seen_by_the_trusted),
 		cmocka_unit_test(services),
 		cmocka_unit_test(a_service_is_in_partitions_of_its_port),
+		cmocka_unit_test(one_port_takes_not_all_places),
 		cmocka_unit_test(subscribers_hear),
 		cmocka_unit_test(only_the_master_answers),
 	};
