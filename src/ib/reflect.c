@@ -36,14 +36,28 @@ bool reflect_expects(const struct qp *qp, const struct packet_path *from)
 	return false;
 }
 
+/* The first one is there whatever probes say. */
+static unsigned count_known(const struct reflect *r)
+{
+	unsigned known = 1;
+
+	for (unsigned i = 1; i < BTH_PATHS; i++)
+		known += r->path[i].is_known;
+	return known;
+}
+
+void reflect_turn(struct qp *qp)
+{
+	if (reflect_of(qp))
+		reflect_of(qp)->turn = (uint8_t)(count_known(reflect_of(qp)) - 1);
+}
+
 unsigned reflect_choose(const struct qp *qp, unsigned path)
 {
 	const struct reflect *r = reflect_of(qp);
-	unsigned known = 0, skip;
+	unsigned skip;
 
-	for (unsigned i = 0; i < BTH_PATHS; i++)
-		known += !i || r->path[i].is_known;
-	for (skip = r->turn % known; skip; skip--)
+	for (skip = r->turn % count_known(r); skip; skip--)
 		do
 			path = (path + 1) % BTH_PATHS;
 		while (path && !r->path[path].is_known);

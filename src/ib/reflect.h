@@ -52,12 +52,8 @@ static inline void reflect_follow(struct qp *qp, const struct packet *p)
 	if (reflect_of(qp))
 		reflect_of(qp)->last = reflect_path(qp, p);
 }
-/* One came twice. */
-static inline void reflect_turn(struct qp *qp)
-{
-	if (reflect_of(qp))
-		reflect_of(qp)->turn = BTH_PATHS - 1;
-}
+/* One came twice: each path has an ACK. */
+void reflect_turn(struct qp *qp);
 /* An ACK was made. True: one more is due, by the next path. */
 static inline bool reflect_acked(struct qp *qp)
 {

@@ -363,6 +363,29 @@ static void a_stranger_sees_one_path(void **state)
 	}
 }
 
+/* What came twice is acknowledged by each path that there is, once. */
+static void what_comes_twice_is_acknowledged_by_each_path(void **state)
+{
+	for (unsigned paths = 2; paths <= 4; paths += 2) {
+		struct pair *pair = begin(&(struct setting){ .paths = paths, .lanes = 4 });
+		struct run r = { .opcode = IBV_WR_RDMA_WRITE };
+		const struct qp *qp = pair->side[1].qp;
+		struct packet p = { .form = PACKET_ROCE, .opcode = OPCODE_RC_RDMA_WRITE_ONLY, .pkey = 0xffff,
+				    .dest_qpn = qp->qpn, .resv.bth7 = BTH_SELECTIVE };
+		uint64_t sent;
+
+		run_for(pair, &r, 5 * WTIME_MS);
+		pair_run(pair);
+		sent = pair->side[1].node->sent;
+		p.path = pair->side[0].qp->path;
+		p.psn = psn_add(engine_of(qp)->responder.psn, -1);
+		ca_input(&pair->side[1].node->ca, pair->side[1].node->dev, pair->sim->now, 1, &p);
+		pair_run(pair);
+		assert_int_equal(pair->side[1].node->sent - sent, paths);
+		pair_delete(pair);
+	}
+}
+
 /* ---- hostile ---- */
 
 enum { ONE_PATH = -1 };
@@ -475,6 +498,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_path_that_is_cut_one_way_is_left),
 		cmocka_unit_test(all_cut_is_the_standards_error),
 		cmocka_unit_test(a_stranger_sees_one_path),
+		cmocka_unit_test(what_comes_twice_is_acknowledged_by_each_path),
 		cmocka_unit_test(forged_probes_make_no_path),
 		cmocka_unit_test(forged_answers_bring_no_path_up),
 		cmocka_unit_test(a_path_that_flaps_is_borne),
