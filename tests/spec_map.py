@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Checks docs/spec-map.md: every requirement id stands there once, and every file, function and test named there exists. The
-same of the names in docs/hostile.md.
+same of the names in docs/hostile.md, and of the deliberate bugs there.
 usage: spec_map.py SOURCE_DIR
 """
 
@@ -139,11 +139,25 @@ def check_requirement(line, cells, seen, known_programs):
 		fault(line, f'{identity}: says not what')
 
 
+def check_mutants(line, cell, tests):
+	"""Each is there, and one of the row's tests kills it."""
+	for name in cell.split(', '):
+		path = f'tests/mutants/{name}.patch'
+		if not exists(path):
+			fault(line, f'no such file: {path}')
+			continue
+		killers = read(path).splitlines()[1].removeprefix('# tests: ')
+		if not any(re.search(killers, name.partition(':')[0]) for name in tests):
+			fault(line, f'{path} names none of the tests of its row: {killers}')
+
+
 def check_hostile(line, cells):
-	if len(cells) != 4:
+	if len(cells) not in (4, 5):
 		fault(line, f'{len(cells)} cells in a row')
 		return
-	what, writer, code, tests = cells
+	what, writer, code, tests, *mutants = cells
+	for cell in mutants:
+		check_mutants(line, cell, quoted(tests))
 	if not (what and writer and quoted(code) and quoted(tests)):
 		fault(line, f'{what}: without writer, code or test')
 	check_code(line, code)

@@ -3,7 +3,7 @@
 . "${0%/*}/lib.sh"
 skip() { rmdir "$HOME_DIR"; echo "SKIP: $*"; exit 77; }
 command -v ibv_rc_pingpong >/dev/null || skip "no ibv_rc_pingpong here"
-command -v tshark >/dev/null || skip "no tshark here: scripts/setup capture"
+command -v tshark >/dev/null || skip "no tshark here: scripts/setup test"
 mkdir "$HOME_DIR/home"
 export HOME=$HOME_DIR/home	# no preferences of who runs the tests
 

@@ -3,7 +3,7 @@
 . "${0%/*}/lib.sh"
 skip() { rmdir "$HOME_DIR"; echo "SKIP: $*"; exit 77; }
 command -v ibv_rc_pingpong >/dev/null || skip "no ibv_rc_pingpong here"
-command -v tshark >/dev/null || skip "no tshark here: scripts/setup capture"
+command -v tshark >/dev/null || skip "no tshark here: scripts/setup test"
 export HOME=$HOME_DIR	# no preferences of who runs the tests
 
 # frames: what tshark makes of the file, a frame a line: opcode, what is malformed, direction, interface

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """tshark.py PROGRAM CAPTURE...: what PROGRAM --dump says of each RoCEv2 frame of the captures is what tshark reads there.
 
-PROGRAM is wire_packet_golden_test. Skipped (77) without tshark: scripts/setup capture.
+PROGRAM is wire_packet_golden_test. Skipped (77) without tshark: scripts/setup test.
 """
 import ipaddress
 import os
@@ -115,7 +115,7 @@ def compare_form(them, frame, codes):
 
 def main(program, captures):
 	if not shutil.which('tshark'):
-		print('SKIP: no tshark here: scripts/setup capture')
+		print('SKIP: no tshark here: scripts/setup test')
 		return 77
 	codes, frames, total, bad = opcodes(), 0, 0, 0
 	for capture in captures:
