@@ -637,14 +637,30 @@ static uint32_t create_of_type(int fd, uint8_t qp_type)
 }
 
 /* Nobody gets the request: a rejection. */
-static void expect_no_listener(int fd, uint32_t id, const char *text)
+static void expect_rejection(int fd, uint32_t id)
 {
-	assert_int_equal(resolve4(fd, id, text, 7000), 0);
 	expect_event(fd, UCM_EVENT_ADDR_RESOLVED, 0);
 	resolve_route(fd, id);
 	assert_int_equal(connect_to(fd, id, ""), 0);
 	pass_time(WTIME_S / 3);
 	expect_event(fd, UCM_EVENT_REJECTED, CM_REJ_INVALID_SERVICE_ID);
+}
+
+static void expect_no_listener(int fd, uint32_t id, const char *text)
+{
+	assert_int_equal(resolve4(fd, id, text, 7000), 0);
+	expect_rejection(fd, id);
+}
+
+static void expect_no_listener_of_ipv6(int fd, uint32_t id)
+{
+	struct sockaddr_in6 to = { .sin6_family = AF_INET6, .sin6_port = htons(7000) };
+	struct rdma_ucm_resolve_addr in = { .id = id, .timeout_ms = 2000, .dst_size = sizeof(to) };
+
+	memcpy(&to.sin6_addr, gid_v6, 16);
+	memcpy(&in.dst_addr, &to, sizeof(to));
+	assert_int_equal(COMMAND(fd, RESOLVE_ADDR, in, 0), 0);
+	expect_rejection(fd, id);
 }
 
 static void listeners_take_only_what_is_for_them(void **state)
@@ -654,7 +670,7 @@ static void listeners_take_only_what_is_for_them(void **state)
 	struct rdma_ucm_set_option afonly = {
 		.optval = (uintptr_t)&one, .optname = RDMA_OPTION_ID_AFONLY, .optlen = sizeof(one),
 	};
-	uint32_t bound = create(server, RDMA_PS_TCP, 1), typed = create_of_type(server, IBV_QPT_RC);
+	uint32_t bound = create(server, RDMA_PS_TCP, 1), typed = create_of_type(server, IBV_QPT_RC), any4;
 
 	/* another address of this host, and then IPv6 alone */
 	assert_int_equal(bind4(server, bound, "10.1.2.3", 7000), 0);
@@ -666,6 +682,13 @@ static void listeners_take_only_what_is_for_them(void **state)
 	assert_int_equal(COMMAND(server, BIND_IP, any6, 0), 0);
 	assert_int_equal(listen_on(server, any6.id, 0), 0);
 	expect_no_listener(client, create(client, RDMA_PS_TCP, 2), "10.1.2.3");
+	/* IPv4 alone, beside it */
+	any4 = create(server, RDMA_PS_TCP, 1);
+	assert_int_equal(bind4(server, any4, "0.0.0.0", 7000), 0);
+	assert_int_equal(listen_on(server, any4, 0), 0);
+	assert_int_equal(destroy(server, any6.id, NULL), 0);
+	expect_no_listener_of_ipv6(client, create(client, RDMA_PS_TCP, 2));
+	assert_int_equal(destroy(server, any4, NULL), 0);
 	/* another type of QP */
 	assert_int_equal(bind4(server, typed, "0.0.0.0", 7000), 0);
 	assert_int_equal(listen_on(server, typed, 0), 0);

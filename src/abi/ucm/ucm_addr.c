@@ -171,6 +171,8 @@ int ucm_addr_bind(struct ucm_id *id, const struct sockaddr_storage *src)
 			return src->ss_family == AF_IB ? error : -EADDRNOTAVAIL;
 	}
 	id->src = *src;
+	if (src->ss_family == AF_INET && !id->afonly_is_set)
+		id->afonly = true;	/* as Linux has it: 0.0.0.0 takes no IPv6 */
 	if (src->ss_family == AF_IB)
 		error = service_space(id, &id->src);
 	if (!error) {

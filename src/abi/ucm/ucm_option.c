@@ -19,6 +19,7 @@ static int set_afonly(struct ucm_id *id, bool afonly)
 	if (id->state != UCM_IDLE && id->state != UCM_ADDR_BOUND)
 		return -EINVAL;
 	id->afonly = afonly;
+	id->afonly_is_set = true;
 	return 0;
 }
 

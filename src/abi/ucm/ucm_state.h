@@ -103,7 +103,8 @@ struct ucm_id {
 	struct sockaddr_storage src, dst;
 	struct ucm_port *port;		/* borrowed */
 	struct list_node of_port;
-	bool reuseaddr, afonly, has_timeout;
+	bool reuseaddr, has_timeout;
+	bool afonly, afonly_is_set;	/* one family alone; the program said so, or that it is not */
 	bool is_listening;		/* counted in port->listens */
 	uint8_t tos, ack_timeout;
 	int device;			/* or UCM_NO_DEVICE */
