@@ -1,9 +1,9 @@
 #!/bin/bash
 # Two hosts, each a network namespace with a weftd of its own, that have a wire between them: programs that nobody here wrote,
 # and the messages of weft about other hosts. hosts.sh BIN ROW...: NAME-FAMILY-MTU-LOSS, as rc_pingpong-4-1024-5; cm-NAME-
-# FAMILY-LOSS: over rdma_cm, of which ucx is the program UCX_CM (ucx_cm.c); killed: a process with a connection is; narrow: long
-# packets are dropped on the way; taken: the port is another's; same_host: two programs of one host go over the wire; vlan: over
-# VLAN devices.
+# FAMILY-LOSS: over rdma_cm, of which ucx is the program WEFT_UCX_CM (ucx_cm.c); killed: a process with a connection is;
+# narrow: long packets are dropped on the way; taken: the port is another's; same_host: two programs of one host go over the
+# wire; vlan: over VLAN devices.
 # Exit 77: no namespaces, or no such programs here.
 # shellcheck source=tests/e2e/hosts_lib.sh
 . "$(dirname "$0")/hosts_lib.sh"
@@ -110,7 +110,7 @@ cm_server()
 	rdma_xclient) echo "rdma_xserver -c x" ;;	# XRC
 	rstream | riostream) echo "$1 -b $2 -T v -S 4096 -C 100" ;;
 	preloaded) echo "rstream -b $2 -T s -T v -S 4096 -C 100" ;;	# a program of sockets
-	ucx) echo "$UCX_CM $2 7471" ;;
+	ucx) echo "$WEFT_UCX_CM $2 7471" ;;
 	*) echo "ib_$1 -R -d weft1 -F -n 300" ;;
 	esac
 }
@@ -128,7 +128,7 @@ cm_client()
 	rdma_xclient) echo "rdma_xclient -s $2 -c x" ;;
 	rstream | riostream) echo "$1 -s $2 -T v -S 4096 -C 100" ;;
 	preloaded) echo "rstream -s $2 -T s -T v -S 4096 -C 100" ;;
-	ucx) echo "$UCX_CM $2 7471 client" ;;
+	ucx) echo "$WEFT_UCX_CM $2 7471 client" ;;
 	*) echo "ib_$1 -R -d weft1 -F -n 300 $2" ;;
 	esac
 }

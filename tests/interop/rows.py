@@ -37,6 +37,7 @@ class Pair:
 	device: str = 'rxe0'		# rxe's name for it
 	needs: str = ''			# a file of this host without which it cannot run
 	env: dict = field(default_factory=dict)
+	sampled: bool = True		# among what --sample chooses from
 
 
 OURS = ('checked', 'unreliable', 'faults')
@@ -83,6 +84,9 @@ for name, more in (
 		('atomic_lat_cs', '-o 16 -n 100 -A CMP_AND_SWAP')):
 	program = re.sub('_(odd|both|many|cs)$', '', name)
 	add(name, f'ib_{program} -F -u 16 -d {{dev}} -x {{gid}} -m {{mtu}} {more}')
+# for the goodput over loss: long enough that what is lost at its end does not decide
+add('goodput', 'ib_write_bw -F -d {dev} -x {gid} -m {mtu} -s 65536 -n 500', nets=('clean', 'loss'), families=(4,), patience=120,
+    sampled=False)
 for name, more in (('send_bw_uc', '-c UC -s 9000 -n 100'), ('send_lat_uc', '-c UC -s 64 -n 200'),
 		   ('write_bw_uc', '-c UC -s 65536 -n 50'), ('send_bw_ud', '-c UD -s 1000 -n 100'),
 		   ('send_lat_ud', '-c UD -s 64 -n 200')):
