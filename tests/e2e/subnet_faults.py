@@ -284,5 +284,5 @@ def tests():
 
 
 if __name__ == '__main__':
-	sys.exit(run.run_table(tests(), ('perfquery', 'ibqueryerrors', 'ibstat', 'ibswitches', 'smpquery', 'ibping', 'ib_write_bw',
-					 'ib_send_bw')))
+	sys.exit(run.run_table(tests(), ('perfquery', 'ibqueryerrors', 'ibstat', 'ibswitches', 'smpquery', 'ibping',
+					 'ib_write_bw', 'ib_send_bw')))
