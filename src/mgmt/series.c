@@ -2,7 +2,8 @@
  * again, config.retries times. While the data are being gathered it is what an end may take, and then a KeepAlive goes. A
  * KeepAlive that comes sets a running one to the segment timeout. A receiver has one: the segment timeout after each packet, and
  * the response timeout after its own Ack or Resend, as a round trip lies between; when it ends the missing segment is asked
- * for. While an Ack is held back, it is what an end may take, and then a KeepAlive goes. */
+ * for. Behind a gap further segments put it off, each once: a sender that repeats its last packet waits to be asked. While an
+ * Ack is held back, it is what an end may take, and then a KeepAlive goes. */
 #include "mgmt/series.h"
 
 #include "wire/field.h"
@@ -339,6 +340,7 @@ static enum series_verdict append(struct series_in *s, wtime now, const struct s
 	s->last = h->segment;
 	s->is_done = !h->segment || h->flags & SERIES_LAST;
 	s->discards = false;
+	s->ahead = 0;
 	s->asks = 0;
 	s->deadline = s->is_done ? WTIME_NEVER : now + series_segment_ns(&s->config);
 	/* the last one of a Config is acknowledged by its answer, a single packet by nothing */
@@ -386,9 +388,12 @@ enum series_verdict series_in_input(struct series_in *s, wtime now, const struct
 	}
 	if (!h->segment || (h->segment == s->last + 1 && h->segment <= s->acked + s->window))
 		return append(s, now, h, mad, say);
-	if (!s->discards && h->segment <= s->acked + s->window)
+	if (h->segment > s->acked + s->window || h->segment <= s->ahead)
+		return SERIES_GOES_ON;
+	s->ahead = h->segment;
+	if (!s->discards)
 		return ask_again(s, now, say);
-	if (s->discards && s->deadline < later)
+	if (s->deadline < later)
 		s->deadline = later;
 	return SERIES_GOES_ON;
 }

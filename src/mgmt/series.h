@@ -107,6 +107,7 @@ struct series_in {
 	uint32_t space;			/* segments that a further window may have; a Config's Ack waits for 64 of them */
 	unsigned asks;			/* for the segment that is missing */
 	bool discards;			/* until that comes */
+	uint32_t ahead;			/* the highest segment that has come behind it */
 	bool is_held;			/* the Ack of a full window waits for space */
 	bool is_done;
 	wtime deadline;

@@ -224,6 +224,39 @@ static void what_never_comes_is_asked_for_seven_times(void **state)
 	series_in_fini(&s);
 }
 
+/* RMP-37, 47: the question for a missing packet was lost, and the sender repeats its last packet in vain, a bit sooner than the
+ * timer here ends, which is late. */
+static void a_repeated_packet_puts_off_no_question(void **state)
+{
+	struct series_header reply;
+	struct series_in s;
+
+	(void)state;
+	series_in_init(&s, &plain, false, 12);
+	give(&s, 0, SERIES_FIRST, 1, 5000, &reply);
+	give(&s, 0, 0, 12, 0, &reply);
+	assert_int_equal(reply.flags, SERIES_RESEND);
+	for (int i = 1; i < 7; i++) {
+		wtime deadline = s.deadline;
+
+		give(&s, deadline - 1, 0, 12, 0, &reply);
+		assert_int_equal(reply.flags, 0);
+		assert_int_equal(series_in_expire(&s, deadline, &reply), SERIES_GOES_ON);
+		assert_int_equal(reply.flags, SERIES_RESEND);
+		assert_int_equal(reply.segment, 2);
+	}
+	series_in_fini(&s);
+	/* what is new does, as the sender is on its way to the missing one */
+	series_in_init(&s, &plain, false, 12);
+	give(&s, 0, SERIES_FIRST, 1, 5000, &reply);
+	for (uint32_t i = 3; i <= 12; i++) {
+		give(&s, (i - 3) * series_segment_ns(&plain), 0, i, 0, &reply);
+		assert_int_equal(reply.flags, i == 3 ? SERIES_RESEND : 0);
+	}
+	assert_true(s.deadline == 10 * series_segment_ns(&plain));
+	series_in_fini(&s);
+}
+
 /* RMP-28, 43: without room for 64 the Ack waits, and the sender is told to. */
 static void an_ack_waits_for_room(void **state)
 {
@@ -552,6 +585,7 @@ int main(void)
 		cmocka_unit_test(a_silent_receiver_gets_the_last_packet_again),
 		cmocka_unit_test(a_gap_is_asked_for_once),
 		cmocka_unit_test(what_never_comes_is_asked_for_seven_times),
+		cmocka_unit_test(a_repeated_packet_puts_off_no_question),
 		cmocka_unit_test(an_ack_waits_for_room),
 		cmocka_unit_test(lengths_of_the_last_packet),
 		cmocka_unit_test(a_series_too_long_is_refused),
