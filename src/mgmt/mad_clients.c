@@ -650,7 +650,7 @@ static void take_buffer(struct mad_clients *c, wtime now, struct mad_file *f, ui
 	struct mad_agent *a = &f->agent[agent];
 	unsigned qpn = mad_class_qpn(mad_class(mad));
 
-	if (!is_response(mad) && mad_agent_held(a, sender->lid) >= MAD_HELD_OF_ONE)
+	if (!is_response(mad) && !c->buffers.tunables.fixed && mad_agent_held(a, sender->lid) >= MAD_HELD_OF_ONE)
 		mad_pool_discard(now, f->pool, qpn, a->client);
 	else if (mad_pool_arrive(now, f->pool, qpn, a->client))
 		mad_agent_took(f, agent, sender->lid, take_for(c, now, f, agent, sender, mad));

@@ -85,14 +85,15 @@ def run(weft, lib, world, name, per_s, fixed):
 	"""Asks while the flood runs. How many questions were lost."""
 	deaf, asker, asks, lid, questions = world
 	subprocess.run([weft, 'mad', 'set', f'fixed={fixed}'], check=True, stdout=subprocess.DEVNULL)
-	before = counted(weft)[1]['arrivals']
+	qp, before = counted(weft)
 	pid = flood(lid, per_s)
-	until('the flood fills what it may', lambda: counted(weft)[0]['drops'] if fixed else counted(weft)[1]['discards'])
+	until('the flood fills what it may', lambda: counted(weft)[0]['drops'] > qp['drops'] if fixed else
+	      counted(weft)[1]['discards'] > before['discards'])
 	took, lost = ask(lib, asker, asks, lid, 10 if fixed else questions)
 	os.kill(pid, signal.SIGKILL)
 	os.waitpid(pid, 0)
 	qp, client = counted(weft)
-	row(name, took, lost, client['arrivals'] - before)
+	row(name, took, lost, client['arrivals'] - before['arrivals'])
 	if not fixed and (client['held'] > HELD_OF_ONE or qp['drops'] or not client['discards']):
 		fail(f'{client["held"]} are held, {qp["drops"]} were dropped, {client["discards"]} discarded')
 	until('the program reads, and all is as before', lambda: read_all(lib, deaf) and counted(weft)[1]['held'] < 4)

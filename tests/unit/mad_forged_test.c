@@ -267,6 +267,23 @@ static void one_sender_does_not_fill_an_agent(void **state)
 	assert_int_equal(mad_agent_held(&w.here.agent[agent], 7), 0);
 }
 
+/* GSA-02: by the fixed depth of old there is no such bound. */
+static void by_the_fixed_depth_one_sender_fills_all(void **state)
+{
+	struct gsa_tunables t = gsa_defaults;
+	uint8_t mad[MAD_BYTES];
+
+	(void)state;
+	add(&w.here, CLASS, 0, 1 << MAD_GET);
+	t.fixed = 2 * MAD_HELD_OF_ONE;
+	assert_int_equal(mad_buffers_set(&w.clients.buffers, &t), 0);
+	make(mad, CLASS, MAD_GET, 5);
+	for (unsigned i = 0; i < 3 * MAD_HELD_OF_ONE; i++)
+		arrive(7, mad);
+	assert_int_equal(w.letters, 2 * MAD_HELD_OF_ONE);
+	assert_true(qp()->drops == MAD_HELD_OF_ONE && !qp()->discards);
+}
+
 static void the_oldest_goes_first(void **state)
 {
 	struct mad_sources *s = NULL;
@@ -301,6 +318,7 @@ int main(void)
 		TEST(segments_of_another_are_none),
 		TEST(what_nobody_waits_for_is_counted),
 		TEST(one_sender_does_not_fill_an_agent),
+		TEST(by_the_fixed_depth_one_sender_fills_all),
 		TEST(the_oldest_goes_first),
 	};
 
