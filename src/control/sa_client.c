@@ -2,6 +2,7 @@
 
 #include "control/clock.h"
 #include "control/message.h"
+#include "mgmt/rmpp.h"
 #include "mgmt/sa_server.h"
 #include "wire/field.h"
 #include "wire/sa.h"
@@ -13,8 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Our choices. A transaction of version 1 ends by itself when the other side is silent. */
-enum { SEED_MS = 600000, TODAY_MS = 10000 };
+/* Our choices. A transaction of version 1 ends by itself when the other side is silent; of version 2 weftd says when the time is
+ * over, which begins anew with each segment of the answer, and ends for good with RMPP_TOTAL_NS. */
+enum { SEED_MS = 600000, TODAY_MS = 10000, WEFTD_MS = 2000 };
 
 enum { HEAD = sizeof(struct control_mad), ROOM = HEAD + CONTROL_MAD_PIECE };
 
@@ -171,7 +173,7 @@ static int ask_today(int fd, uint32_t agent, const struct sa_client_question *q,
 {
 	uint8_t mad[MAD_BYTES] = { MAD_BASE_VERSION, MAD_CLASS_SA, SA_CLASS_VERSION, q->method };
 	uint32_t status, timeout_ms = q->timeout_ms ? q->timeout_ms : TODAY_MS;
-	wtime ends = clock_now() + (timeout_ms + 2000) * WTIME_MS;	/* weftd says when the time is over */
+	wtime ends = clock_now() + (2ull * timeout_ms + WEFTD_MS) * WTIME_MS + RMPP_TOTAL_NS;
 	int err;
 
 	if (q->method != SA_GET_TABLE)
@@ -211,8 +213,8 @@ int sa_client_call(int fd, uint32_t agent, uint16_t lid, uint32_t timeout_ms, ui
 	uint32_t status = 0;
 	int err = send_mad(fd, agent, lid, timeout_ms, mad) ? -EIO : 0;
 
-	if (!err)	/* weftd says when the time is over */
-		err = receive_whole(fd, clock_now() + (timeout_ms + 2000) * WTIME_MS, &a, &status);
+	if (!err)
+		err = receive_whole(fd, clock_now() + (timeout_ms + WEFTD_MS) * WTIME_MS, &a, &status);
 	if (!err && (status || a.bytes != MAD_BYTES))
 		err = -ETIMEDOUT;
 	if (!err)

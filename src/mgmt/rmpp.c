@@ -1,5 +1,6 @@
 /* Timers: a sender has one, set when a segment is sent and when an ACK acknowledges something new: the receiver's RRespTime and
- * twice the flight, at least config.ack_ns. When it ends, all that is not acknowledged goes again, config.retries times in a row.
+ * twice the flight, at least config.ack_ns. When it ends, all that is not acknowledged goes again, config.retries times in a row,
+ * each after twice the wait, up to RMPP_ACK_MOST_NS.
  * A receiver has one: config.idle_ns after the last segment. Both end config.total_ns after the first segment.
  *
  * Losses are mended before that: a segment beyond the next one is kept and acknowledged by what is in order, so that an ACK which
@@ -307,6 +308,8 @@ enum rmpp_verdict rmpp_send_expire(struct rmpp_send *s, wtime now, uint8_t last[
 	}
 	s->next = s->acked + 1;
 	s->again = s->recovers_to = 0;
+	if (s->wait < RMPP_ACK_MOST_NS)
+		s->wait = wtime_min(2 * s->wait, RMPP_ACK_MOST_NS);
 	set_send_timer(s, now);
 	return RMPP_GOES_ON;
 }

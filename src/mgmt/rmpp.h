@@ -25,8 +25,11 @@ enum {
 	RMPP_RETRIES = 7,		/* our choice: of one wait for an ACK */
 };
 
-#define RMPP_ACK_NS (500 * WTIME_MS)	/* our choice: how long a sender waits for an ACK, if the receiver does not say */
-#define RMPP_ACK_MOST_NS (2 * WTIME_S)	/* our choice, as Linux: and if it does, no longer */
+/* Our choices: how long a sender waits for an ACK, if the receiver does not say, and twice as long after each wait in vain; and
+ * no longer, whatever the receiver says (as Linux). Within weftd an ACK comes after microseconds, and after some milliseconds
+ * where the machine is busy. */
+#define RMPP_ACK_NS (50 * WTIME_MS)
+#define RMPP_ACK_MOST_NS (2 * WTIME_S)
 #define RMPP_IDLE_NS (10 * WTIME_S)	/* our choice: how long a receiver waits for the next segment */
 #define RMPP_TOTAL_NS (60 * WTIME_S)	/* our choice: how long a datagram may take from its first segment to its last */
 

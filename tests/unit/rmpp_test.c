@@ -500,8 +500,8 @@ static void a_slow_receiver_has_an_end(void **state)
 	bool answers;
 
 	(void)state;
-	begin(&c, 0x03, 56 + 200 * 1000);
-	for (uint32_t segment = 1; verdict == RMPP_GOES_ON && segment < 900; segment++) {
+	begin(&c, 0x03, 56 + 200 * 2000);
+	for (uint32_t segment = 1; verdict == RMPP_GOES_ON && segment < 1900; segment++) {
 		while (rmpp_send_output(&c.send, c.now, mad))
 			;
 		c.now += RMPP_ACK_NS - WTIME_MS;
