@@ -41,6 +41,21 @@ static void begin(struct forger *f, uint64_t seed)
 	f->pair = pair_new(&config);
 }
 
+/* A path by the second addresses is loaded, of one end or both. */
+static void load_alternate(struct forger *f, int side)
+{
+	struct qp *qp = f->pair->side[side].qp;
+	struct ibv_qp_attr attr = {
+		.path_mig_state = IBV_MIG_REARM, .alt_port_num = 1, .alt_timeout = 10,
+		.alt_ah_attr = { .is_global = 1, .port_num = 1, .dlid = 1, .grh.sgid_index = 1 },
+	};
+	int mask = IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE;
+
+	memcpy(attr.alt_ah_attr.grh.dgid.raw, f->pair->side[!side].node->dev->gid[1].raw, 16);
+	if (qp->state == IBV_QPS_RTS && f->pair->config.sim.two_addresses && !draw(f, 8))
+		(void)qp_modify(qp, f->pair->sim->now, &attr, mask);	/* an armed one is not armed again */
+}
+
 /* ---- packets ---- */
 
 /* The path of one end, from the peer's first address or the second to ours. */
@@ -124,7 +139,7 @@ static void forge(struct forger *f)
 	int to = !draw(f, 3);
 	psn_t near = near_of(f, to);
 	struct packet p = {
-		.form = PACKET_ROCE, .pkey = 0xffff, .dest_qpn = f->pair->side[to].qp->qpn, .migrated = true, .payload_iovs = 1,
+		.form = PACKET_ROCE, .pkey = 0xffff, .dest_qpn = f->pair->side[to].qp->qpn, .migrated = draw(f, 4) > 0, .payload_iovs = 1,
 		.opcode = to ? requests[draw(f, sizeof(requests))] : answers[draw(f, sizeof(answers))],
 		.psn = psn_add(near, (int64_t)draw(f, NEAR) - BEFORE), .payload = &f->payload,
 	};
@@ -156,7 +171,7 @@ static void post(struct forger *f, uint64_t id)
 
 static void step(struct forger *f, unsigned n)
 {
-	const struct congestion *c = pace_out(f->pair->side[0].qp);
+	const struct congestion *c;
 	struct cqe cqe;
 
 	switch (draw(f, 16)) {
@@ -172,10 +187,12 @@ static void step(struct forger *f, unsigned n)
 		break;
 	case 6:
 		f->pair->side[1].node->deaf = draw(f, 2);
+		load_alternate(f, (int)draw(f, 2));
 		break;
 	default:
 		forge(f);
 	}
+	c = pace_out(f->pair->side[0].qp);
 	if (c)
 		assert_true(c->arrived < COUNTS_MOST && c->lost < COUNTS_MOST && c->marked <= c->arrived);
 }
