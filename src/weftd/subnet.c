@@ -118,17 +118,36 @@ static void save_counts(struct subnet *s)
 		kept_counts_save(&s->counts, s->traffic);
 }
 
-/* Our choice: who reads many ports costs no more than this. */
-static const wtime SAVE_HOLD = 100 * WTIME_MS;
+/* Our choices: who reads many ports, or sets them one after the other, costs no more than this. A weftd that is killed before
+ * what was set is saved has it settled by the next (kept_counts.c). */
+static const wtime SAVE_HOLD = 100 * WTIME_MS, SET_HOLD = 10 * WTIME_MS;
+
+static void save_now(struct hub *h)
+{
+	h->subnet->counts_saved = h->now;
+	h->subnet->counts_due = 0;
+	save_counts(h->subnet);
+}
 
 void subnet_counts_read(struct hub *h, bool is_set)
 {
 	struct subnet *s = h->subnet;
 
-	if (!is_set && h->now - s->counts_saved < SAVE_HOLD)
-		return;
-	s->counts_saved = h->now;
-	save_counts(s);
+	if (is_set && !s->counts_due)
+		s->counts_due = h->now + SET_HOLD;
+	if (!is_set && h->now - s->counts_saved >= SAVE_HOLD)
+		save_now(h);
+}
+
+void subnet_expire(struct hub *h)
+{
+	if (subnet_deadline(h) <= h->now)
+		save_now(h);
+}
+
+wtime subnet_deadline(const struct hub *h)
+{
+	return h->subnet && h->subnet->counts_due ? h->subnet->counts_due : WTIME_NEVER;
 }
 
 static int map_file(struct subnet *s, const char *name, int fd)

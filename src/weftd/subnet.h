@@ -24,7 +24,7 @@ struct subnet {
 	int traffic_fd;			/* owned: a memory file of fixed size, which clients at ports write; -1: there is none */
 	struct traffic_block *traffic;	/* owned mapping of it, which is read */
 	struct kept_counts counts;	/* of all ports, for the next weftd */
-	wtime counts_saved;
+	wtime counts_saved, counts_due;	/* due: some were set, and are to be saved then; 0: none */
 	struct agents agents;		/* of the fabric */
 	uint64_t told;			/* of agents.changes */
 	struct {
@@ -94,6 +94,9 @@ int subnet_link_error(struct hub *h, uint32_t port, uint32_t number, enum link_e
 
 /* Somebody has read counters of ports, or set them: the next weftd goes on from there. There is a fabric. */
 void subnet_counts_read(struct hub *h, bool is_set);
+/* What was set is saved when that is due; in each round of weftd. */
+void subnet_expire(struct hub *h);
+wtime subnet_deadline(const struct hub *h);
 
 /* CTL_FABRIC, CTL_NODE, CTL_COUNTS. */
 void subnet_load(struct hub *h, struct client *c, const struct control_msg *msg, const char *text, const int *fds, int nfds);

@@ -216,13 +216,14 @@ void umad_expire(struct hub *h)
 	joins_expire(h);
 	paths_expire(h);
 	seed_sa_expire(h);
+	subnet_expire(h);
 	subnet_tell_changes(h);
 }
 
 wtime umad_deadline(const struct hub *h)
 {
 	const wtime each[] = { mad_clients_deadline(&h->mads), joins_deadline(h), paths_deadline(h),
-			       manager_deadline(h), seed_sa_deadline(h),
+			       manager_deadline(h), seed_sa_deadline(h), subnet_deadline(h),
 			       subnet_nodes(h) ? agents_deadline(&h->subnet->agents) : WTIME_NEVER };
 	wtime first = WTIME_NEVER;
 

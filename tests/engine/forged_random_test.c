@@ -139,9 +139,9 @@ static void forge(struct forger *f)
 	int to = !draw(f, 3);
 	psn_t near = near_of(f, to);
 	struct packet p = {
-		.form = PACKET_ROCE, .pkey = 0xffff, .dest_qpn = f->pair->side[to].qp->qpn, .migrated = draw(f, 4) > 0, .payload_iovs = 1,
+		.form = PACKET_ROCE, .pkey = 0xffff, .dest_qpn = f->pair->side[to].qp->qpn, .payload_iovs = 1,
 		.opcode = to ? requests[draw(f, sizeof(requests))] : answers[draw(f, sizeof(answers))],
-		.psn = psn_add(near, (int64_t)draw(f, NEAR) - BEFORE), .payload = &f->payload,
+		.psn = psn_add(near, (int64_t)draw(f, NEAR) - BEFORE), .payload = &f->payload, .migrated = draw(f, 4) > 0,
 	};
 
 	p.resv.bth7 = draw(f, 5) ? bth_by_path(draw(f, 3) ? 0 : draw(f, BTH_PATHS)) : (uint8_t)draw(f, 256);

@@ -132,11 +132,48 @@ static void what_nobody_listens_to_passes_links_and_back(void **state)
 	assert_int_equal(net->t.f.port[net_port(1)].pkey_violations, 1);
 }
 
+/* Who sets the counters of all ports one after the other has those of all ports saved now and then, not each time. */
+static void ports_that_are_set_in_a_row_are_saved_together(void **state)
+{
+	uint32_t ports = net->t.f.ports;
+	struct traffic_block *traffic = calloc(1, traffic_bytes(&net->subnet.fabric));
+	uint64_t (*saved)[TRAFFIC_COUNTS] = calloc(ports, sizeof(*saved));
+	wtime due;
+
+	(void)state;
+	assert_non_null(traffic);
+	assert_non_null(saved);
+	net->subnet.traffic = traffic;
+	net->subnet.counts = (struct kept_counts){ .at = saved, .ports = ports, .data = saved };
+	net->hub.now = WTIME_S;
+	assert_true(subnet_deadline(&net->hub) == WTIME_NEVER);
+	for (uint32_t port = 0; port < ports; port++) {
+		traffic_add(&traffic[port], TRAFFIC_PACKETS, port + 1);
+		subnet_counts_read(&net->hub, true);
+		umad_expire(&net->hub);
+	}
+	for (uint32_t port = 0; port < ports; port++)
+		assert_int_equal(saved[port][TRAFFIC_PACKETS], 0);
+	due = subnet_deadline(&net->hub);
+	assert_true(due > net->hub.now && due <= net->hub.now + 100 * WTIME_MS);
+	assert_true(umad_deadline(&net->hub) <= due);
+	net->hub.now = due;
+	umad_expire(&net->hub);
+	for (uint32_t port = 0; port < ports; port++)
+		assert_int_equal(saved[port][TRAFFIC_PACKETS], port + 1);
+	assert_true(subnet_deadline(&net->hub) == WTIME_NEVER);
+	net->subnet.traffic = NULL;
+	net->subnet.counts = (struct kept_counts){ .at = NULL };
+	free(traffic);
+	free(saved);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(a_link_loses_packets_of_qp1, net_set_up, net_tear_down),
 		cmocka_unit_test_setup_teardown(nobody_asks_by_the_qp_of_another, net_set_up, net_tear_down),
+		cmocka_unit_test_setup_teardown(ports_that_are_set_in_a_row_are_saved_together, net_set_up, net_tear_down),
 		cmocka_unit_test_setup_teardown(what_nobody_listens_to_passes_links_and_back, net_set_up, net_tear_down),
 	};
 
