@@ -46,18 +46,18 @@ def open_at(lib, node):
 
 
 def flood(lid, per_s):
-	"""A process of its own at h3, until it is killed."""
-	pid = os.fork()
+	"""A process of its own at h3, until it is killed, or who asks has ended."""
+	owner, pid = os.getpid(), os.fork()
 	if pid:
 		return pid
 	lib = Library()
 	port = open_at(lib, 'h3')
 	agent, mad, began, sent = lib.register(port, DEVICE, 1, 0, None), make(DEVICE, GET, 1), time.monotonic(), 0
-	while True:
-		lib.send(port, agent, mad, lid, 0)
+	while os.getppid() == owner and lib.send(port, agent, mad, lid, 0) == 0:
 		sent += 1
 		while per_s and sent > (time.monotonic() - began) * per_s:
 			time.sleep(0.001)
+	os._exit(0)
 
 
 def ask(lib, asker, agent, lid, questions):
