@@ -11,37 +11,22 @@ void mad_path_init(struct mad_path *p, const struct mad_path_config *config)
 
 void mad_path_fini(struct mad_path *p)
 {
-	free(p->flight);
-	p->flight = NULL;
+	struct mad_flight *f;
+
+	while ((f = event_queue_take(&p->flights)))
+		free(f);
+	event_queue_fini(&p->flights);
 }
 
-static bool is_before(const struct mad_flight *a, const struct mad_flight *b)
+static void put(struct mad_path *p, wtime at, int to, const uint8_t *mad)
 {
-	return a->at != b->at ? a->at < b->at : a->order < b->order;
-}
+	struct mad_flight *f = malloc(sizeof(*f));
 
-static void exchange(struct mad_flight *a, struct mad_flight *b)
-{
-	struct mad_flight other = *a;
-
-	*a = *b;
-	*b = other;
-}
-
-static void put(struct mad_path *p, wtime at, int to, const uint8_t mad[MAD_BYTES])
-{
-	size_t i = p->flights++;
-
-	if (i == p->room) {
-		p->room = p->room ? 2 * p->room : 64;
-		p->flight = realloc(p->flight, p->room * sizeof(*p->flight));
-		if (!p->flight)
-			abort();
-	}
-	p->flight[i] = (struct mad_flight){ .at = at, .order = p->order++, .to = to };
-	memcpy(p->flight[i].mad, mad, MAD_BYTES);
-	for (; i && is_before(&p->flight[i], &p->flight[(i - 1) / 2]); i = (i - 1) / 2)
-		exchange(&p->flight[i], &p->flight[(i - 1) / 2]);
+	if (!f)
+		abort();
+	f->to = to;
+	memcpy(f->mad, mad, MAD_BYTES);
+	event_queue_put(&p->flights, at, f);
 }
 
 static enum mad_fault choose(struct mad_path *p)
@@ -84,25 +69,15 @@ void mad_path_send(struct mad_path *p, wtime now, int from, const uint8_t mad[MA
 
 wtime mad_path_next(const struct mad_path *p)
 {
-	return p->flights ? p->flight[0].at : WTIME_NEVER;
+	return event_queue_next(&p->flights);
 }
 
 int mad_path_take(struct mad_path *p, uint8_t mad[MAD_BYTES])
 {
-	int to = p->flight[0].to;
-	size_t i = 0;
+	struct mad_flight *f = event_queue_take(&p->flights);
+	int to = f->to;
 
-	memcpy(mad, p->flight[0].mad, MAD_BYTES);
-	p->flight[0] = p->flight[--p->flights];
-	for (;;) {
-		size_t least = i;
-
-		for (size_t child = 2 * i + 1; child <= 2 * i + 2 && child < p->flights; child++)
-			if (is_before(&p->flight[child], &p->flight[least]))
-				least = child;
-		if (least == i)
-			return to;
-		exchange(&p->flight[i], &p->flight[least]);
-		i = least;
-	}
+	memcpy(mad, f->mad, MAD_BYTES);
+	free(f);
+	return to;
 }

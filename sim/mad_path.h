@@ -3,6 +3,8 @@
 #ifndef WEFT_SIM_MAD_PATH_H
 #define WEFT_SIM_MAD_PATH_H
 
+#include "event_queue.h"
+
 #include "base/rand.h"
 #include "base/time.h"
 #include "wire/mad.h"
@@ -22,8 +24,6 @@ struct mad_path_config {
 };
 
 struct mad_flight {
-	wtime at;
-	uint64_t order;
 	int to;
 	uint8_t mad[MAD_BYTES];
 };
@@ -32,9 +32,8 @@ struct mad_path {
 	struct mad_path_config config;
 	struct rand rand;
 	wtime free_at[2];		/* when an end may send the next one */
-	uint64_t sent[2], lost, order;
-	struct mad_flight *flight;	/* owned: a heap by time and order */
-	size_t flights, room;
+	uint64_t sent[2], lost;
+	struct event_queue flights;	/* of struct mad_flight, owned */
 	uint64_t trace;			/* of all that was sent */
 };
 

@@ -1,5 +1,7 @@
 #include "mad_storm.h"
 
+#include "event_queue.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,19 +11,36 @@ const struct mad_storm_config mad_storm_usual = {
 	.serve_ns = 10 * WTIME_US, .retry_ns = 100 * WTIME_MS,
 };
 
+const char *const mad_storm_modes[STORM_MODES] = { "1, fixed", "16, fixed", "adaptive", "adaptive, announced" };
+const char *const mad_storm_floods[STORM_FLOODS] = { "none", "adaptive", "16, fixed" };
+
+void mad_storm_configure(struct mad_storm_config *c, unsigned mode, uint32_t nodes, uint64_t seed)
+{
+	*c = mad_storm_usual;
+	c->nodes = nodes;
+	c->seed = seed;
+	c->tunables = gsa_defaults;
+	c->tunables.fixed = mode == 0 ? 1 : mode == 1 ? 16 : 0;
+	c->hint = mode == 3 ? nodes : 0;
+}
+
+void mad_storm_flood(struct mad_storm_config *c, unsigned flood, uint64_t seed)
+{
+	mad_storm_configure(c, 2, 32, seed);
+	c->jitter_ns = 50 * WTIME_MS;
+	c->tunables.most = 256;
+	c->ends = 200 * WTIME_MS;
+	c->flood_ns = flood ? WTIME_US : 0;
+	c->flood_serve_ns = flood ? WTIME_MS : 0;
+	c->tunables.fixed = flood == 2 ? 16 : 0;
+}
+
 enum {
 	FLOOD = UINT32_MAX, CLASS_SA = 3, CLASS_OTHER = 9,
 	IDLE = 5,		/* further clients, to which nothing comes: seven share QP1 (GSA-03) */
 };
 
-enum what { ARRIVES, WAKES, SERVED, FLOOD_SERVED, ASKS_AGAIN };
-
-struct event {
-	wtime at;
-	uint64_t order;
-	enum what what;
-	uint32_t node;
-};
+enum what { ARRIVES = 1, WAKES, SERVED, FLOOD_SERVED, ASKS_AGAIN };
 
 struct storm {
 	const struct mad_storm_config *c;
@@ -29,9 +48,7 @@ struct storm {
 	struct gsa gsa;
 	struct rand rand;
 	uint32_t sa, other;
-	struct event *heap;		/* owned */
-	size_t events, room;
-	uint64_t order;
+	struct event_queue events;	/* of enum what and a node */
 	uint32_t *pending;		/* owned: has come, and the driver did not look yet */
 	uint32_t pendings, pending_room;
 	uint32_t *queue;		/* owned: of the administration */
@@ -45,11 +62,6 @@ struct storm {
 	bool is_waking;
 };
 
-static bool is_before(const struct event *a, const struct event *b)
-{
-	return a->at < b->at || (a->at == b->at && a->order < b->order);
-}
-
 static void *grow(void *memory, size_t each, size_t n)
 {
 	void *more = realloc(memory, each * n);
@@ -61,35 +73,7 @@ static void *grow(void *memory, size_t each, size_t n)
 
 static void put(struct storm *s, wtime at, enum what what, uint32_t node)
 {
-	struct event e = { at, s->order++, what, node };
-	size_t i = s->events++;
-
-	if (s->events > s->room)
-		s->heap = grow(s->heap, sizeof(*s->heap), s->room = s->room ? 2 * s->room : 1024);
-	for (; i && is_before(&e, &s->heap[(i - 1) / 2]); i = (i - 1) / 2)
-		s->heap[i] = s->heap[(i - 1) / 2];
-	s->heap[i] = e;
-}
-
-static struct event take(struct storm *s)
-{
-	struct event first = s->heap[0], e = s->heap[--s->events];
-	size_t i = 0;
-
-	for (;;) {
-		size_t k = 2 * i + 1;
-
-		if (k >= s->events)
-			break;
-		if (k + 1 < s->events && is_before(&s->heap[k + 1], &s->heap[k]))
-			k++;
-		if (!is_before(&s->heap[k], &e))
-			break;
-		s->heap[i] = s->heap[k];
-		i = k;
-	}
-	s->heap[i] = e;
-	return first;
+	event_queue_put(&s->events, at, (void *)(uintptr_t)((uint64_t)what << 32 | node));
 }
 
 /* Onto the last link, which carries one after the other. */
@@ -182,24 +166,26 @@ static void flood_served(struct storm *s, wtime now)
 
 static void step(struct storm *s)
 {
-	struct event e = take(s);
+	wtime at = event_queue_next(&s->events);
+	uint64_t event = (uintptr_t)event_queue_take(&s->events);
+	uint32_t node = (uint32_t)event;
 
-	switch (e.what) {
+	switch ((enum what)(event >> 32)) {
 	case ARRIVES:
-		arrive(s, e.at, e.node);
+		arrive(s, at, node);
 		break;
 	case WAKES:
-		wake(s, e.at);
+		wake(s, at);
 		break;
 	case SERVED:
-		served(s, e.at, e.node);
+		served(s, at, node);
 		break;
 	case FLOOD_SERVED:
-		flood_served(s, e.at);
+		flood_served(s, at);
 		break;
 	case ASKS_AGAIN:
-		if (!s->has_answer[e.node])
-			ask(s, e.at, e.node);
+		if (!s->has_answer[node])
+			ask(s, at, node);
 	}
 }
 
@@ -244,13 +230,13 @@ void mad_storm_run(const struct mad_storm_config *c, struct mad_storm_result *r)
 	s->c = c;
 	s->r = r;
 	begin(s);
-	while (s->events && s->answers < c->nodes)
+	while (s->events.events && s->answers < c->nodes)
 		step(s);
 	qsort(s->took, c->nodes, sizeof(s->took[0]), compare);
 	r->median = s->took[c->nodes / 2];
 	r->most_of_all = s->took[c->nodes * 99 / 100];
 	gsa_fini(&s->gsa);
-	free(s->heap);
+	event_queue_fini(&s->events);
 	free(s->pending);
 	free(s->queue);
 	free(s);

@@ -35,6 +35,16 @@ struct mad_storm_result {
 	wtime answered[STORM_NODES_MOST];	/* when, in order */
 };
 
+/* The published storms: the buffers are of a fixed depth, of one or of 16, or as many as are needed, announced or not. */
+enum { STORM_MODES = 4 };
+extern const char *const mad_storm_modes[STORM_MODES];
+void mad_storm_configure(struct mad_storm_config *c, unsigned mode, uint32_t nodes, uint64_t seed);
+/* And the published floods, of a client that takes one in a millisecond, beside 32 nodes that ask within 50 ms: none, one of a
+ * datagram each microsecond, and the same where 16 buffers are fixed. */
+enum { STORM_FLOODS = 3 };
+extern const char *const mad_storm_floods[STORM_FLOODS];
+void mad_storm_flood(struct mad_storm_config *c, unsigned flood, uint64_t seed);
+
 void mad_storm_run(const struct mad_storm_config *c, struct mad_storm_result *r);
 
 #endif

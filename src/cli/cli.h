@@ -44,6 +44,7 @@ struct cli_options {
 	/* weft pair's, see round.h; NULL: as it is without */
 	const char *clients, *seeds, *seed, *timeout, *ready, *delay;
 	bool stop_server;
+	const char *loss;		/* of weft sim: percentages; NULL: none */
 	/* weft bench's, see bench/bench.h */
 	bool quick, list, goals, wire;
 	const char *only, *reps, *sizes, *cpus, *json_file, *markdown, *svg;
@@ -82,6 +83,7 @@ int cli_env(const struct cli_options *o, int argc, char **argv);
 int cli_shell(const struct cli_options *o, int argc, char **argv);
 int cli_top(const struct cli_options *o, int argc, char **argv);
 int cli_completion(const struct cli_options *o, int argc, char **argv);
+int cli_sim(const struct cli_options *o, int argc, char **argv);
 int cli_bench(const struct cli_options *o, int argc, char **argv);
 
 /* "weft: cause" and "  next: step" on the standard error; next may be NULL. Returns EXIT_FAILED. */

@@ -67,12 +67,29 @@ static int print_kinds(void)
 	return EXIT_USAGE;
 }
 
-static int make(const struct cli_options *o, int argc, char **argv)
+int fabric_make(const char *kind, unsigned settings, char *const setting[], struct loaded *l)
 {
 	struct topology t;
-	struct loaded l;
 	char why[300];
 	int status = EXIT_OK, err;
+
+	topology_init(&t);
+	err = generate(&t, kind, settings, setting, why, sizeof(why));
+	if (err == -ENOMEM)
+		status = fabric_no_memory();
+	else if (!err)
+		status = map_topology(l, &t);
+	topology_fini(&t);
+	if (err != -EINVAL)
+		return status;
+	cli_fail("weft fabric make lists the kinds and their settings", "%s", why);
+	return EXIT_USAGE;
+}
+
+static int make(const struct cli_options *o, int argc, char **argv)
+{
+	struct loaded l;
+	int status;
 
 	if (o->json || o->routing) {
 		cli_fail("weft fabric make KIND > FILE, then weft fabric check FILE", "make prints a topology, without options");
@@ -80,17 +97,7 @@ static int make(const struct cli_options *o, int argc, char **argv)
 	}
 	if (argc < 1)
 		return print_kinds();
-	topology_init(&t);
-	err = generate(&t, argv[0], (unsigned)(argc - 1), argv + 1, why, sizeof(why));
-	if (err == -ENOMEM)
-		status = fabric_no_memory();
-	else if (!err)
-		status = map_topology(&l, &t);
-	topology_fini(&t);
-	if (err == -EINVAL) {
-		cli_fail("weft fabric make lists the kinds and their settings", "%s", why);
-		return EXIT_USAGE;
-	}
+	status = fabric_make(argv[0], (unsigned)(argc - 1), argv + 1, &l);
 	if (status != EXIT_OK)
 		return status;
 	printf("# weft fabric make");

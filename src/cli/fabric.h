@@ -14,6 +14,8 @@ struct loaded {
 
 /* Reads, judges and maps a file, or "-"; lmc: what --lmc says, or NULL. An exit status; what went wrong is told. */
 int fabric_load(const char *path, const char *lmc, struct loaded *l);
+/* Makes and maps one of a kind, by settings of NAME=VALUE. An exit status; what went wrong is told. */
+int fabric_make(const char *kind, unsigned settings, char *const setting[], struct loaded *l);
 /* All of a file, or of the standard input. `text` is to be freed. An exit status; what went wrong is told. */
 int fabric_read_all(const char *path, char **text, size_t *bytes);
 /* Judges the mapping, which is l's; it is freed when it is not sound. An exit status; what went wrong is told. */

@@ -3,13 +3,13 @@
 #define WEFT_CLI_FABRIC_PING_H
 
 #include "cli/cli.h"
-#include "cli/mad_file.h"
+#include "cli/node_mads.h"
 #include "cli/pinger.h"
 
 enum { FABRIC_PING_NAME = 64, FABRIC_PING_BYTES = 256 };	/* of a MAD: IBA 13.4.2 */
 
 struct fabric_ping {
-	struct mad_file file;		/* owned from fabric_ping_open() on */
+	struct node_mads file;		/* owned from fabric_ping_open() on */
 	uint16_t lid;
 	uint32_t questions;
 	char to[FABRIC_PING_NAME], from[FABRIC_PING_NAME];	/* their names */

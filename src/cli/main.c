@@ -88,6 +88,13 @@ static const struct cli_command commands[] = {
 	  "follows the one before.\n",
 	  cli_top },
 	{ "completion", "h", "bash|zsh|fish", "print a shell's completion of weft's commands", NULL, cli_completion },
+	{ "sim", "*j!#Gh", "[SCENARIO] [TOPOLOGY]...", "simulate subnets of any size in virtual time",
+	  "SCENARIO is cold-boot (a subnet is switched on, then a switch dies), path-storm (all hosts ask the subnet\n"
+	  "administration for paths at once) or mad-storm (receive buffers of management datagrams). TOPOLOGY is a file, or a\n"
+	  "kind of weft fabric make with settings, as in fat-tree:ports=16; alone it is switched on. Without arguments\n"
+	  "scenarios are listed. Weft's own manager, administration and agents run; the same seed gives the same figures. The\n"
+	  "exit status is 1 when not every host reaches every other one in the end.\n",
+	  cli_sim },
 	{ "bench", "wQOLRZCJMGgh", "", "compare weft with its peers on this machine",
 	  "Measures weft, UCX, libfabric, Open MPI and what the machine itself can do, in turn and several times; with --wire\n"
 	  "RoCEv2 over UDP, iperf3, sockperf and others, between two hosts that are made for it. The exit\n"
@@ -135,6 +142,8 @@ static const struct option_row {
 	{ 'n', "clients", "N", "so many clients, each the same command (1)" },
 	{ 'A', "seeds", "N", "try so many seeds, one after another, until one fails" },
 	{ 'I', "seed", "N", "the seed of --impair, or the first of --seeds" },
+	{ '!', "seed", "N", "of the virtual network (1)" },
+	{ '#', "loss", "PERCENT[,PERCENT]", "of management datagrams, each way; a row for each (0)" },
 	{ 'T', "timeout", "SECONDS", "for all of it (120)" },
 	{ 'Y', "ready", "REGEX", "the clients start when SERVER prints this" },
 	{ 'D', "delay", "SECONDS", "the clients start after so long" },
@@ -326,7 +335,9 @@ static bool take_other_option(struct cli_options *o, int letter)
 	case '4': o->nodes = optarg; break;
 	case 'n': o->clients = optarg; break;
 	case 'A': o->seeds = optarg; break;
-	case 'I': o->seed = optarg; break;
+	case 'I':
+	case '!': o->seed = optarg; break;
+	case '#': o->loss = optarg; break;
 	case 'T': o->timeout = optarg; break;
 	case 'Y': o->ready = optarg; break;
 	case 'D': o->delay = optarg; break;

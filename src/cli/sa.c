@@ -1,7 +1,7 @@
 /* weft sa: asks subnet administration of the network's fabric from one of its hosts, by the seed's protocol or today's. */
 #include "cli/cli.h"
 #include "cli/daemon.h"
-#include "cli/mad_file.h"
+#include "cli/node_mads.h"
 #include "cli/output.h"
 #include "cli/sa_records.h"
 #include "control/sa_client.h"
@@ -119,11 +119,11 @@ static int tell(const struct request *r, int err)
 static int ask(const struct cli_options *o, struct request *r, struct sa_client_answer *a)
 {
 	struct control_agent agent = sa_client_agent(r->q.class_version);
-	struct mad_file file;
+	struct node_mads file;
 	struct rundir d;
 	int err;
 
-	if (daemon_directory(o->system, &d) || mad_file_open(&d, r->node, &agent, &file))
+	if (daemon_directory(o->system, &d) || node_mads_open(&d, r->node, &agent, &file))
 		return EXIT_FAILED;
 	if (!r->q.lid)
 		r->q.lid = r->q.class_version == SERIES_CLASS_VERSION ? file.seed_lid : file.sa_lid;

@@ -255,6 +255,11 @@ static uint32_t at_most(uint32_t n, uint32_t most)
 	return n < most ? n : most;
 }
 
+bool mad_has_room(const struct mad_file *f)
+{
+	return f->requests < MAD_REQUESTS && f->bytes + sizeof(struct request) + MAD_LONGEST <= MAD_FILE_BYTES;
+}
+
 static int make_request(struct mad_clients *c, struct mad_file *f, const struct mad_letter *l, struct request **made)
 {
 	size_t bytes = sizeof(struct request) + l->bytes;

@@ -135,6 +135,8 @@ void mad_gave_back(struct mad_file *f, uint32_t agent, uint32_t datagrams);
 /* 0; -EINVAL: no such agent, bytes that are no datagram, one of the other QP than the agent's, or a request whose id another one
  * under way has; -EDQUOT, -ENOMEM: it is not sent. */
 int mad_send(struct mad_clients *c, wtime now, struct mad_file *f, const struct mad_letter *letter);
+/* May the file send a datagram of MAD_LONGEST bytes now? */
+bool mad_has_room(const struct mad_file *f);
 /* A MAD that came to a port by itself. */
 void mad_arrived(struct mad_clients *c, wtime now, uint32_t port, const struct mad_remote *sender, const uint8_t mad[MAD_BYTES]);
 

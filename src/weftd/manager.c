@@ -1,7 +1,9 @@
 #include "weftd/manager.h"
 
 #include "base/log.h"
+#include "mgmt/mad_agents.h"
 #include "sm/sa.h"
+#include "sm/sa_queue.h"
 #include "weftd/entry.h"
 #include "weftd/subnet.h"
 #include "weftd/umad.h"
@@ -19,7 +21,7 @@
 #define LIDS_FRESH "lids.new"
 
 /* Our choice: datagrams of one round, so that other work comes between; a subnet of some hundred ports is up after the first. */
-enum { ROUND_MOST = 4096 };
+enum { ROUND_MOST = 4096, ROUND_QUERIES = 256 };
 
 struct manager {
 	struct sm sm;
@@ -28,6 +30,7 @@ struct manager {
 		enum sm_agent agent;
 		struct mad_port *file;	/* owned */
 	} agent[SM_AGENTS];
+	struct sa_queue queries;	/* that wait for room for their answers */
 	struct hub *hub;		/* borrowed */
 	uint32_t port;
 	uint64_t lids_kept;		/* of sm.net.lids_changed */
@@ -85,13 +88,24 @@ static void keep_lids(struct manager *m)
 
 /* ---- datagrams ---- */
 
+/* An answer that was made and cannot be sent would have been made in vain. */
+static bool has_room(const struct manager *m)
+{
+	return list_empty(&m->sm.sa_replies) && umad_has_room(m->agent[SM_AGENT_SA].file);
+}
+
 static void heard(void *arg, const struct mad_letter *l)
 {
 	const struct manager_agent *a = arg;
+	struct manager *m = a->manager;
 	struct mad_letter letter = *l;
+	bool is_query = a->agent == SM_AGENT_SA && !l->status && !(mad_method(l->data) & MAD_RESPONSE);
 
 	letter.agent = a->agent;
-	sm_input(&a->manager->sm, a->manager->hub->now, &letter);
+	if (is_query && (m->queries.count || !has_room(m)))
+		sa_queue_put(&m->queries, &letter);
+	else
+		sm_input(&m->sm, m->hub->now, &letter);
 }
 
 static void send_some(struct manager *m)
@@ -108,6 +122,17 @@ static void send_some(struct manager *m)
 	}
 }
 
+static void answer_waiting(struct manager *m)
+{
+	struct sa_waiting *w;
+
+	for (unsigned i = 0; i < ROUND_QUERIES && has_room(m) && (w = sa_queue_take(&m->queries)); i++) {
+		sm_input(&m->sm, m->hub->now, &w->letter);
+		free(w);
+		send_some(m);
+	}
+}
+
 /* ---- its life ---- */
 
 static void destroy(struct manager *m)
@@ -116,6 +141,7 @@ static void destroy(struct manager *m)
 		if (m->agent[i].file)
 			umad_close(m->hub, m->agent[i].file);
 	}
+	sa_queue_fini(&m->queries);
 	sm_fini(&m->sm);
 	free(m);
 }
@@ -132,6 +158,7 @@ static struct manager *create(struct hub *h, uint32_t port)
 		free(m);
 		return NULL;
 	}
+	sa_queue_init(&m->queries);
 	m->hub = h;
 	m->port = port;
 	for (unsigned i = 0; i < SM_AGENTS; i++) {
@@ -185,9 +212,10 @@ void manager_expire(struct hub *h)
 {
 	if (!h->manager && is_wanted(h))
 		begin(h);
-	if (!h->manager || sm_deadline(&h->manager->sm) > h->now)
+	if (!h->manager || manager_deadline(h) > h->now)
 		return;
 	send_some(h->manager);
+	answer_waiting(h->manager);
 	keep_lids(h->manager);
 }
 
@@ -195,7 +223,7 @@ wtime manager_deadline(const struct hub *h)
 {
 	if (!h->manager)
 		return is_wanted(h) ? 0 : WTIME_NEVER;
-	return sm_deadline(&h->manager->sm);
+	return h->manager->queries.count && has_room(h->manager) ? 0 : sm_deadline(&h->manager->sm);
 }
 
 uint8_t *manager_gather(struct hub *h, uint16_t lid, uint16_t attribute, uint32_t most, uint32_t *bytes)

@@ -378,6 +378,11 @@ int umad_ask(struct hub *h, struct mad_port *p, const struct mad_letter *l)
 	return mad_send(&h->mads, h->now, &p->file, l);
 }
 
+bool umad_has_room(const struct mad_port *p)
+{
+	return mad_has_room(&p->file);
+}
+
 void umad_close(struct hub *h, struct mad_port *p)
 {
 	mad_file_close(&h->mads, &p->file);

@@ -46,7 +46,7 @@ ROWS = (
 	(r'tshark .*', 'e2e/pcap', ''),
 	(r'scripts/goodput .*', 'unit/goodput', ''),
 	(r'weft sa .*', 'e2e/seed_sa', 'docs/management.md'),
-	(r'build/tests/engine_sm_cold_boot_test .*', 'engine/sm_cold_boot_test', ''),
+	(r'weft sim .*', 'e2e/sim', ''),
 	(r'tests/interop/run.*', 'interop/sample', ''),
 	(r'weft replay --json server.trace .*', 'e2e/replay', ''),
 	(r'python3 -B tests/e2e/subnet_queries.py .*', 'e2e/subnet_queries', ''),

@@ -20,6 +20,7 @@ from subnet_multicast import finish, members, start
 import run	# of abi/, whose place subnet_lab tells
 
 KILLS = 12
+UNANSWERED_S = 120	# a question whose answer was thrown away is asked again after so long
 IBSIM = '/usr/share/doc/ibsim-utils/net-examples'
 OWN, OPENSM = '0x200000000200000', '0x200000000100001'	# GUIDs of s1, where weft's runs, and of h1
 
@@ -176,6 +177,20 @@ def test_kinds(lab):
 		lab.within(f'all paths of a {kind[0]} reach', lambda: lab.check()['reached'] == lab.check()['paths'] > 0)
 		if lab.check()['credit_loop']:
 			lab.fail(f'a {kind[0]} has a credit loop')
+
+
+def test_tables(lab):
+	"""More tables at once than the administration may have under way: questions wait, and each has its answer."""
+	load(lab, 'fat-tree', 'ports=16')
+	lab.within('all paths reach', lambda: 0 < lab.check()['paths'] == lab.check()['reached'])
+	lab.weft('fabric', 'link', 'h2:1', 'loss=1%,seed=3')
+	asked = [lab.start('h2', 'sh', '-c', f'saquery -p -t {1000 * UNANSWERED_S} | grep -c ^PathRecord') for _ in range(9)]
+	begun = time.monotonic()
+	for program in asked:
+		program.process.wait(UNANSWERED_S)
+		if program.text().strip() != str((128 + 24) ** 2):
+			lab.fail(f'a table of all paths has {program.text()[-200:]}')
+	print(f'{len(asked)} tables of 1.5 MB in {time.monotonic() - begun:.1f} s')
 
 
 def test_loss(lab):
@@ -344,7 +359,8 @@ def test_balance(lab):
 
 def tests():
 	rows = (('takeover', test_takeover), ('killed', test_killed), ('links', test_links), ('multicast', test_multicast),
-		('weftd', test_weftd), ('kinds', test_kinds), ('loss', test_loss), ('osmtest', test_osmtest),
+		('weftd', test_weftd), ('kinds', test_kinds), ('loss', test_loss), ('tables', test_tables),
+		('osmtest', test_osmtest),
 		('default', test_default), ('options', test_options), ('balance', test_balance),
 		('kills', test_kills), ('partitions', test_partitions))
 	return {name: ('e2e', 300, subnet_lab.row(test)) for name, test in rows}

@@ -5,8 +5,8 @@
 /* The model and the fabric say the same of nodes and links. */
 static void check_model(const struct run *r)
 {
-	const struct fabric *f = &r->g.t.f;
-	const struct net *net = &r->manager[0].sm.net;
+	const struct fabric *f = &r->t.f;
+	const struct net *net = &r->n.manager[0].sm.net;
 
 	assert_int_equal(net->nodes, f->nodes);
 	for (uint32_t n = 0; n < f->nodes; n++) {
@@ -32,13 +32,13 @@ static void boot(const char *kind, char *const settings[], const char *node, uns
 	struct run r;
 
 	run_init(&r, kind, settings, seed);
-	r.loss_ppm = loss_ppm;
+	r.n.loss_ppm = loss_ppm;
 	run_add(&r, node, number, &(struct sm_config){ 0 });
-	if (!run_until_quiet(&r, 2000 * WTIME_S))
+	if (!mad_net_until_quiet(&r.n, 2000 * WTIME_S))
 		fail_msg("%s from %s, %u ppm lost, seed %llu: it does not end", kind, node, loss_ppm, (unsigned long long)seed);
-	assert_int_equal(r.manager[0].sm.state, SM_MASTER);
+	assert_int_equal(r.n.manager[0].sm.state, SM_MASTER);
 	check_model(&r);
-	check_reaches(&r.g.t.f);
+	check_reaches(&r.t.f);
 	run_fini(&r);
 }
 
@@ -69,11 +69,11 @@ static void answers_that_are_late(void **state)
 		struct run r;
 
 		run_init(&r, "fat-tree", (char *const[]){ "ports=4", NULL }, seed);
-		r.jitter_ns = 200 * WTIME_MS;
+		r.n.jitter_ns = 200 * WTIME_MS;
 		run_add(&r, "h1", 1, &(struct sm_config){ 0 });
-		assert_true(run_until_quiet(&r, 1000 * WTIME_S));
+		assert_true(mad_net_until_quiet(&r.n, 1000 * WTIME_S));
 		check_model(&r);
-		check_reaches(&r.g.t.f);
+		check_reaches(&r.t.f);
 		run_fini(&r);
 	}
 }
@@ -85,11 +85,11 @@ static void losses_cost_little_time(void **state)
 		struct run r;
 
 		run_init(&r, "fat-tree", (char *const[]){ "ports=8", NULL }, seed);
-		r.loss_ppm = 10000;
+		r.n.loss_ppm = 10000;
 		run_add(&r, "s1", 0, &(struct sm_config){ 0 });
-		assert_true(run_until_quiet(&r, 100 * WTIME_S));
-		assert_in_range(r.g.now, 1, 300 * WTIME_MS);
-		check_reaches(&r.g.t.f);
+		assert_true(mad_net_until_quiet(&r.n, 100 * WTIME_S));
+		assert_in_range(r.n.now, 1, 300 * WTIME_MS);
+		check_reaches(&r.t.f);
 		run_fini(&r);
 	}
 }
@@ -101,15 +101,15 @@ static void agents_become_slow(void **state)
 
 	run_init(&r, "fat-tree", (char *const[]){ "ports=8", NULL }, 1);
 	run_add(&r, "s1", 0, &(struct sm_config){ 0 });
-	assert_true(run_until_quiet(&r, 100 * WTIME_S));
+	assert_true(mad_net_until_quiet(&r.n, 100 * WTIME_S));
 	/* nothing was lost for long, so few tries would do */
-	r.manager[0].sm.recent_sent = r.manager[0].sm.recent_answered = 4000;
-	r.delay_ns = 90 * WTIME_MS;
-	agents_set_link(&r.g.a, r.g.now, port_named(&r.g.t.f, "h8", 1), false);
-	assert_true(run_until_quiet(&r, 100 * WTIME_S));
-	assert_int_equal(r.manager[0].sm.counters.given_up, 0);
-	assert_int_equal(r.manager[0].sm.counters.heavy, 1);
-	check_reaches(&r.g.t.f);
+	r.n.manager[0].sm.recent_sent = r.n.manager[0].sm.recent_answered = 4000;
+	r.n.delay_ns = 90 * WTIME_MS;
+	agents_set_link(&r.n.agents, r.n.now, port_named(&r.t.f, "h8", 1), false);
+	assert_true(mad_net_until_quiet(&r.n, 100 * WTIME_S));
+	assert_int_equal(r.n.manager[0].sm.counters.given_up, 0);
+	assert_int_equal(r.n.manager[0].sm.counters.heavy, 1);
+	check_reaches(&r.t.f);
 	run_fini(&r);
 }
 
@@ -125,13 +125,13 @@ static void an_adapter_with_two_ports(void **state)
 	} at[] = { { "s1", 0 }, { "s2", 0 }, { "one", 1 }, { "two", 1 }, { "two", 2 } };
 
 	for (size_t i = 0; i < sizeof(at) / sizeof(at[0]); i++) {
-		struct run r = { .managers = 0 };
-		const struct fabric *f = &r.g.t.f;
+		struct run r = { 0 };
+		const struct fabric *f = &r.t.f;
 
-		parse_fabric(&r.g.t, text);
+		parse_fabric(&r.t, text);
 		run_cold(&r, 1);
 		run_add(&r, at[i].node, at[i].number, &(struct sm_config){ 0 });
-		assert_true(run_until_quiet(&r, 100 * WTIME_S));
+		assert_true(mad_net_until_quiet(&r.n, 100 * WTIME_S));
 		for (unsigned number = 1; number <= 2; number++) {
 			uint32_t port = port_named(f, "two", number);
 
@@ -140,11 +140,11 @@ static void an_adapter_with_two_ports(void **state)
 		}
 		check_reaches(f);
 		/* one of them is unplugged, and comes back */
-		agents_set_link(&r.g.a, r.g.now, port_named(f, "two", 1), false);
-		run_for(&r, 20 * WTIME_S);
+		agents_set_link(&r.n.agents, r.n.now, port_named(f, "two", 1), false);
+		mad_net_for(&r.n, 20 * WTIME_S);
 		assert_int_equal(f->port[port_named(f, "two", 2)].state, PORT_ACTIVE);
-		agents_set_link(&r.g.a, r.g.now, port_named(f, "two", 1), true);
-		run_for(&r, 20 * WTIME_S);
+		agents_set_link(&r.n.agents, r.n.now, port_named(f, "two", 1), true);
+		mad_net_for(&r.n, 20 * WTIME_S);
 		assert_int_equal(f->port[port_named(f, "two", 1)].state, PORT_ACTIVE);
 		check_reaches(f);
 		run_fini(&r);

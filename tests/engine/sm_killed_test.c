@@ -8,32 +8,22 @@ static void begin(struct run *r, const char *kind, char *const settings[], uint6
 {
 	run_init(r, kind, settings, seed);
 	/* answers come one by one */
-	r->jitter_ns = 50 * WTIME_US;
-}
-
-/* The next life of a manager that was killed: it knows nothing. */
-static void run_anew(struct run *r, struct run_manager *m, const struct sm_config *config)
-{
-	run_kill(r, m);
-	m->runs = true;
-	assert_int_equal(sm_init(&m->sm, config), 0);
-	agents_set_sm(&r->g.a, r->g.now, m->port, true);
-	sm_start(&m->sm, r->g.now);
+	r->n.jitter_ns = 50 * WTIME_US;
 }
 
 /* So many events, or until nothing is to be done. */
 static bool run_events(struct run *r, unsigned events)
 {
-	while (events-- && !run_is_quiet(r))
-		run_step(r, r->g.now + WTIME_S);
-	return run_is_quiet(r);
+	while (events-- && !mad_net_is_quiet(&r->n))
+		mad_net_step(&r->n, r->n.now + WTIME_S);
+	return mad_net_is_quiet(&r->n);
 }
 
 static void ends_well(struct run *r, const char *what, unsigned event)
 {
-	if (!run_until_quiet(r, 200 * WTIME_S))
+	if (!mad_net_until_quiet(&r->n, 200 * WTIME_S))
 		fail_msg("%s, killed after %u events: it does not end", what, event);
-	check_reaches(&r->g.t.f);
+	check_reaches(&r->t.f);
 }
 
 static void at_any_event_of_a_start(void **state)
@@ -46,7 +36,7 @@ static void at_any_event_of_a_start(void **state)
 		begin(&r, "fat-tree", (char *const[]){ "ports=4", NULL }, event);
 		run_add(&r, "s1", 0, &plain);
 		is_over = run_events(&r, event);
-		run_anew(&r, &r.manager[0], &plain);
+		mad_net_revive(&r.n, &r.n.manager[0], &plain);
 		ends_well(&r, "a start", event);
 		run_fini(&r);
 	}
@@ -62,15 +52,15 @@ static void at_any_event_after_a_link_went_down(void **state)
 		uint32_t h8;
 
 		begin(&r, "torus", (char *const[]){ "size=3x3", "hosts=1", NULL }, event);
-		h8 = port_named(&r.g.t.f, "h8", 1);
+		h8 = port_named(&r.t.f, "h8", 1);
 		run_add(&r, "s1", 0, &plain);
-		assert_true(run_until_quiet(&r, 100 * WTIME_S));
-		lid = r.g.t.f.port[h8].lid;
-		agents_set_link(&r.g.a, r.g.now, port_named(&r.g.t.f, "s5", 1), false);
+		assert_true(mad_net_until_quiet(&r.n, 100 * WTIME_S));
+		lid = r.t.f.port[h8].lid;
+		agents_set_link(&r.n.agents, r.n.now, port_named(&r.t.f, "s5", 1), false);
 		is_over = run_events(&r, event);
-		run_anew(&r, &r.manager[0], &plain);
+		mad_net_revive(&r.n, &r.n.manager[0], &plain);
 		ends_well(&r, "a link went down", event);
-		assert_int_equal(r.g.t.f.port[h8].lid, lid);
+		assert_int_equal(r.t.f.port[h8].lid, lid);
 		run_fini(&r);
 	}
 }
@@ -86,14 +76,14 @@ static void a_master_at_any_event(void **state)
 		begin(&r, "fat-tree", (char *const[]){ "ports=4", NULL }, event);
 		run_add(&r, "h1", 1, &(struct sm_config){ .priority = 9 });
 		run_add(&r, "h8", 1, &plain);
-		run_for(&r, 5 * WTIME_S);
-		assert_int_equal(r.manager[1].sm.state, SM_STANDBY);
-		agents_set_link(&r.g.a, r.g.now, port_named(&r.g.t.f, "s1", 1), false);
+		mad_net_for(&r.n, 5 * WTIME_S);
+		assert_int_equal(r.n.manager[1].sm.state, SM_STANDBY);
+		agents_set_link(&r.n.agents, r.n.now, port_named(&r.t.f, "s1", 1), false);
 		is_over = run_events(&r, event);
-		run_kill(&r, &r.manager[0]);
-		run_for(&r, 30 * WTIME_S);
-		assert_int_equal(r.manager[1].sm.state, SM_MASTER);
-		check_reaches(&r.g.t.f);
+		mad_net_kill(&r.n, &r.n.manager[0]);
+		mad_net_for(&r.n, 30 * WTIME_S);
+		assert_int_equal(r.n.manager[1].sm.state, SM_MASTER);
+		check_reaches(&r.t.f);
 		run_fini(&r);
 	}
 }
@@ -104,8 +94,8 @@ static unsigned masters(const struct run *r)
 {
 	unsigned n = 0;
 
-	for (unsigned i = 0; i < r->managers; i++)
-		n += r->manager[i].runs && r->manager[i].sm.state == SM_MASTER;
+	for (unsigned i = 0; i < r->n.managers; i++)
+		n += r->n.manager[i].runs && r->n.manager[i].sm.state == SM_MASTER;
 	return n;
 }
 
@@ -116,21 +106,21 @@ static void meet(unsigned better, uint32_t loss_ppm, uint64_t seed)
 	uint32_t middle;
 
 	begin(&r, "line", (char *const[]){ "switches=4", "hosts=2", NULL }, seed);
-	middle = port_named(&r.g.t.f, "s2", 2);
-	agents_set_link(&r.g.a, r.g.now, middle, false);
-	r.loss_ppm = loss_ppm;
+	middle = port_named(&r.t.f, "s2", 2);
+	agents_set_link(&r.n.agents, r.n.now, middle, false);
+	r.n.loss_ppm = loss_ppm;
 	run_add(&r, "h1", 1, &(struct sm_config){ .priority = better == 0 ? 5 : 3 });
 	run_add(&r, "h8", 1, &(struct sm_config){ .priority = better == 1 ? 5 : 3 });
 	for (unsigned round = 0; round < 3; round++) {
-		run_for(&r, 60 * WTIME_S);
+		mad_net_for(&r.n, 60 * WTIME_S);
 		assert_int_equal(masters(&r), 2);
-		agents_set_link(&r.g.a, r.g.now, middle, true);
-		run_for(&r, 120 * WTIME_S);
-		if (masters(&r) != 1 || (better < 2 && r.manager[better].sm.state != SM_MASTER))
+		agents_set_link(&r.n.agents, r.n.now, middle, true);
+		mad_net_for(&r.n, 120 * WTIME_S);
+		if (masters(&r) != 1 || (better < 2 && r.n.manager[better].sm.state != SM_MASTER))
 			fail_msg("seed %llu, %u ppm lost, round %u: %u masters, states %d and %d", (unsigned long long)seed,
-				 loss_ppm, round, masters(&r), r.manager[0].sm.state, r.manager[1].sm.state);
-		check_reaches(&r.g.t.f);
-		agents_set_link(&r.g.a, r.g.now, middle, false);
+				 loss_ppm, round, masters(&r), r.n.manager[0].sm.state, r.n.manager[1].sm.state);
+		check_reaches(&r.t.f);
+		agents_set_link(&r.n.agents, r.n.now, middle, false);
 	}
 	run_fini(&r);
 }

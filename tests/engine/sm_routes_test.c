@@ -97,7 +97,7 @@ static void make_random(char *text, struct rand *rand)
 
 static uint32_t count_here(const struct run *r)
 {
-	const struct net *net = &r->manager[0].sm.net;
+	const struct net *net = &r->n.manager[0].sm.net;
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < net->nodes; i++)
@@ -108,13 +108,13 @@ static uint32_t count_here(const struct run *r)
 /* The manager's tables, then those after links have died one after another. */
 static void check_all(struct run *r, const char *what, uint64_t seed)
 {
-	const struct fabric *f = &r->g.t.f;
+	const struct fabric *f = &r->t.f;
 	unsigned pairs;
 
 	run_add(r, "s1", 0, &(struct sm_config){ 0 });
-	assert_true(run_until_quiet(r, 100 * WTIME_S));
+	assert_true(mad_net_until_quiet(&r->n, 100 * WTIME_S));
 	for (unsigned tries = 0;; tries++) {
-		uint32_t port = rand_below(&r->rand, f->ports), peer = fabric_peer(f, port);
+		uint32_t port = rand_below(&r->n.rand, f->ports), peer = fabric_peer(f, port);
 
 		check_reaches(f);
 		if (can_deadlock(f, &pairs))
@@ -125,8 +125,8 @@ static void check_all(struct run *r, const char *what, uint64_t seed)
 			return;
 		if (peer == PORT_NONE || !fabric_is_switch(f, f->owner[port]) || !fabric_is_switch(f, f->owner[peer]))
 			continue;
-		agents_set_link(&r->g.a, r->g.now, port, false);
-		run_for(r, 20 * WTIME_S);
+		agents_set_link(&r->n.agents, r->n.now, port, false);
+		mad_net_for(&r->n, 20 * WTIME_S);
 		/* where it has parted the subnet, the manager goes on with its own part */
 		if (count_here(r) < f->nodes)
 			return;
@@ -147,13 +147,13 @@ static void every_kind(void **state)
 static void random_ones(void **state)
 {
 	for (uint64_t seed = 1; seed <= 60; seed++) {
-		struct run r = { .managers = 0 };
+		struct run r = { 0 };
 		struct rand rand;
 		char *text = calloc(1, TEXT);
 
 		rand_seed(&rand, seed);
 		make_random(text, &rand);
-		parse_fabric(&r.g.t, text);
+		parse_fabric(&r.t, text);
 		free(text);
 		run_cold(&r, seed);
 		check_all(&r, "a random one", seed);

@@ -20,7 +20,7 @@ struct asker {
 
 static uint16_t lid_of(const struct asker *a, const char *node, unsigned number)
 {
-	return a->r.g.t.f.port[port_named(&a->r.g.t.f, node, number)].lid;
+	return a->r.t.f.port[port_named(&a->r.t.f, node, number)].lid;
 }
 
 static void begin(struct asker *a, const struct sm_config *config)
@@ -28,7 +28,7 @@ static void begin(struct asker *a, const struct sm_config *config)
 	memset(a, 0, sizeof(*a));
 	run_init(&a->r, "fat-tree", (char *const[]){ "ports=4", NULL }, 1);
 	a->s = &run_add(&a->r, "s1", 0, config)->sm;
-	assert_true(run_until_quiet(&a->r, 100 * WTIME_S));
+	assert_true(mad_net_until_quiet(&a->r.n, 100 * WTIME_S));
 	a->lid = lid_of(a, "h1", 1);
 }
 
@@ -48,12 +48,12 @@ static int ask(struct asker *a, unsigned method, unsigned attribute, uint64_t ma
 	wire_put(mad, mask, SA_MASK);
 	wire_put(mad, a->key, SA_KEY);
 	memcpy(mad + SA_HEAD, a->record, sizeof(a->record));
-	sm_input(a->s, a->r.g.now, &l);
+	sm_input(a->s, a->r.n.now, &l);
 	memset(a->record, 0, sizeof(a->record));
-	run_pump(&a->r);
+	mad_net_pump(&a->r.n);
 	if (a->r.said_count == said)
 		return -EAGAIN;
-	assert_true(run_until_quiet(&a->r, 10 * WTIME_S));
+	assert_true(mad_net_until_quiet(&a->r.n, 10 * WTIME_S));
 	mad_header_parse(&back, a->r.said);
 	assert_int_equal(back.tid, h.tid);
 	assert_int_equal(back.method, method == MAD_SET ? MAD_GET_RESP : method | MAD_RESPONSE);
@@ -76,7 +76,7 @@ static const uint8_t *answer(const struct asker *a, unsigned i)
 
 static void write_gid(const struct asker *a, const char *node, unsigned number, uint8_t *gid)
 {
-	uint64_t prefix = htobe64(PREFIX_DEFAULT), guid = htobe64(a->r.g.t.f.port[port_named(&a->r.g.t.f, node, number)].guid);
+	uint64_t prefix = htobe64(PREFIX_DEFAULT), guid = htobe64(a->r.t.f.port[port_named(&a->r.t.f, node, number)].guid);
 
 	memcpy(gid, &prefix, 8);
 	memcpy(gid + 8, &guid, 8);
@@ -166,8 +166,8 @@ static void what_makes_no_sense(void **state)
 	assert_int_equal(ask(&a, MAD_GET, SA_CLASS_PORT_INFO, 0), 1);
 	assert_int_equal(answer(&a, 0)[1], SA_CLASS_VERSION);
 	l = (struct mad_letter){ .agent = SM_AGENT_SA, .data = mad, .bytes = 60, .remote = { .lid = a.lid } };
-	sm_input(a.s, a.r.g.now, &l);
-	assert_false(sm_output(a.s, a.r.g.now, &l));
+	sm_input(a.s, a.r.n.now, &l);
+	assert_false(sm_output(a.s, a.r.n.now, &l));
 	run_fini(&a.r);
 }
 
@@ -277,7 +277,7 @@ static void a_query_that_nothing_fits_ends(void **state)
 	memset(&a, 0, sizeof(a));
 	run_init(&a.r, "torus", (char *const[]){ "size=9x15", "hosts=1", NULL }, 1);
 	a.s = &run_add(&a.r, "s1", 0, &(struct sm_config){ 0 })->sm;
-	assert_true(run_until_quiet(&a.r, 100 * WTIME_S));
+	assert_true(mad_net_until_quiet(&a.r.n, 100 * WTIME_S));
 	a.lid = lid_of(&a, "h1", 1);
 	a.record[54] = 0 << 6 | MTU_4096;
 	assert_int_equal(ask(&a, SA_GET_TABLE, SA_PATH_RECORD_ID, P_MTU), -SA_NO_RESOURCES);
@@ -296,13 +296,13 @@ static void partitions(void **state)
 	memset(&a, 0, sizeof(a));
 	run_init(&a.r, "fat-tree", (char *const[]){ "ports=4", NULL }, 1);
 	/* h8 is a limited member of the default partition, h7 of none that others are in, h6 of its too */
-	pkeys = fabric_pkeys(&a.r.g.t.f, port_named(&a.r.g.t.f, "h8", 1));
+	pkeys = fabric_pkeys(&a.r.t.f, port_named(&a.r.t.f, "h8", 1));
 	pkeys[0] = 0x7fff;
-	pkeys = fabric_pkeys(&a.r.g.t.f, port_named(&a.r.g.t.f, "h7", 1));
+	pkeys = fabric_pkeys(&a.r.t.f, port_named(&a.r.t.f, "h7", 1));
 	pkeys[0] = 0x8005;
-	fabric_pkeys(&a.r.g.t.f, port_named(&a.r.g.t.f, "h6", 1))[3] = 0x0005;
+	fabric_pkeys(&a.r.t.f, port_named(&a.r.t.f, "h6", 1))[3] = 0x0005;
 	a.s = &run_add(&a.r, "s1", 0, &(struct sm_config){ 0 })->sm;
-	assert_true(run_until_quiet(&a.r, 100 * WTIME_S));
+	assert_true(mad_net_until_quiet(&a.r.n, 100 * WTIME_S));
 	a.lid = lid_of(&a, "h1", 1);
 	assert_int_equal(ask(&a, SA_GET_TABLE, SA_NODE_RECORD_ID, 0), 13);
 	assert_int_equal(ask_path(&a, MAD_GET, "h1", "h7", 0), -SA_NO_RECORDS);
@@ -322,10 +322,10 @@ static void two_limited_members_share_nothing(void **state)
 
 	memset(&a, 0, sizeof(a));
 	run_init(&a.r, "fat-tree", (char *const[]){ "ports=4", NULL }, 1);
-	fabric_pkeys(&a.r.g.t.f, port_named(&a.r.g.t.f, "h7", 1))[0] = 0x7fff;
-	fabric_pkeys(&a.r.g.t.f, port_named(&a.r.g.t.f, "h8", 1))[0] = 0x7fff;
+	fabric_pkeys(&a.r.t.f, port_named(&a.r.t.f, "h7", 1))[0] = 0x7fff;
+	fabric_pkeys(&a.r.t.f, port_named(&a.r.t.f, "h8", 1))[0] = 0x7fff;
 	a.s = &run_add(&a.r, "s1", 0, &(struct sm_config){ 0 })->sm;
-	assert_true(run_until_quiet(&a.r, 100 * WTIME_S));
+	assert_true(mad_net_until_quiet(&a.r.n, 100 * WTIME_S));
 	a.lid = lid_of(&a, "h8", 1);
 	assert_int_equal(ask(&a, SA_GET_TABLE, SA_NODE_RECORD_ID, 0), 13);
 	assert_int_equal(ask_path(&a, MAD_GET, "h8", "h7", 0), -SA_NO_RECORDS);
@@ -357,7 +357,7 @@ static int join(struct asker *a, const char *host, unsigned method, uint64_t mas
 /* Who of h1 to h8 gets a packet of this host, as bits. */
 static unsigned hear(struct asker *a, const char *from, uint16_t mlid)
 {
-	const struct fabric *f = &a->r.g.t.f;
+	const struct fabric *f = &a->r.t.f;
 	struct walk_packet p = { .from = port_named(f, from, 1), .dlid = mlid, .pkey = PKEY_DEFAULT };
 	struct walk_group g;
 	unsigned who = 0;
@@ -400,21 +400,21 @@ static void a_group_and_its_tree(void **state)
 	assert_int_equal(hear(&a, "h6", mlid), 1 << 1 | 1 << 4 | 1 << 8);
 	assert_int_equal(hear(&a, "h1", mlid), 1 << 4 | 1 << 8);
 	/* a tree grows before its member is answered, and shrinks when what that has sent is gone */
-	before = a.r.g.now;
+	before = a.r.n.now;
 	assert_int_equal(join(&a, "h5", MAD_SET, JOIN | 1 << 2, 1), 1);
-	assert_true(a.r.g.now < before + 100 * WTIME_MS);
+	assert_true(a.r.n.now < before + 100 * WTIME_MS);
 	/* the tree goes around what fails */
-	agents_set_link(&a.r.g.a, a.r.g.now, fabric_port_index(&a.r.g.t.f, node_named(&a.r.g.t.f, "s1"), 1), false);
-	assert_true(run_until_quiet(&a.r, 10 * WTIME_S));
+	agents_set_link(&a.r.n.agents, a.r.n.now, fabric_port_index(&a.r.t.f, node_named(&a.r.t.f, "s1"), 1), false);
+	assert_true(mad_net_until_quiet(&a.r.n, 10 * WTIME_S));
 	assert_int_equal(hear(&a, "h1", mlid), 1 << 4 | 1 << 5 | 1 << 8);
 	/* a state that it has not, somebody else's, its own */
 	assert_int_equal(join(&a, "h4", SA_DELETE, JOIN, 2), -SA_REQUEST_INVALID);
 	assert_int_equal(join(&a, "h2", SA_DELETE, JOIN, 1), -SA_REQUEST_INVALID);
 	a.lid = lid_of(&a, "h2", 1);
 	assert_int_equal(join_for(&a, "h4", SA_DELETE, JOIN, 1), -SA_REQUEST_INVALID);
-	before = a.r.g.now;
+	before = a.r.n.now;
 	assert_int_equal(join(&a, "h4", SA_DELETE, JOIN, 1), 1);
-	assert_true(a.r.g.now > before + 100 * WTIME_MS);
+	assert_true(a.r.n.now > before + 100 * WTIME_MS);
 	assert_int_equal(hear(&a, "h1", mlid), 1 << 5 | 1 << 8);
 	assert_int_equal(join(&a, "h5", SA_DELETE, JOIN, 1), 1);
 	assert_int_equal(join(&a, "h8", SA_DELETE, JOIN, 1), 1);
@@ -451,8 +451,8 @@ static void members_are_seen_by_the_trusted(void **state)
 	write_gid(&a, "h2", 1, a.record + 16);
 	assert_int_equal(ask(&a, MAD_GET, SA_MCMEMBER_RECORD_ID, 1 << 1), 1);
 	/* one that is gone is a member no more, and its group with it when it was the last */
-	agents_set_link(&a.r.g.a, a.r.g.now, port_named(&a.r.g.t.f, "h2", 1), false);
-	assert_true(run_until_quiet(&a.r, 10 * WTIME_S));
+	agents_set_link(&a.r.n.agents, a.r.n.now, port_named(&a.r.t.f, "h2", 1), false);
+	assert_true(mad_net_until_quiet(&a.r.n, 10 * WTIME_S));
 	assert_int_equal(ask(&a, SA_GET_TABLE, SA_MCMEMBER_RECORD_ID, 0), -SA_REQUEST_INVALID);
 	a.lid = lid_of(&a, "h1", 1);
 	assert_int_equal(ask(&a, SA_GET_TABLE, SA_MCMEMBER_RECORD_ID, 0), 1);
@@ -487,7 +487,7 @@ static void services(void **state)
 	assert_int_equal(answer(&a, 0)[32], 0);
 	assert_true(wire_get(answer(&a, 0), 28, 0, 32) <= 20);
 	assert_int_equal(announce(&a, "h1", SA_DELETE, 0), -SA_REQUEST_INVALID);
-	run_for(&a.r, 21 * WTIME_S);
+	mad_net_for(&a.r.n, 21 * WTIME_S);
 	assert_int_equal(ask(&a, SA_GET_TABLE, SA_SERVICE_RECORD_ID, 0), 0);
 	a.lid = lid_of(&a, "h1", 1);
 	assert_int_equal(announce(&a, "h1", MAD_SET, UINT32_MAX), 1);
@@ -565,7 +565,7 @@ static void respond(struct asker *a, uint64_t tid)
 				      .method = MAD_REPORT_RESP, .tid = tid, .attr_id = SA_NOTICE };
 
 	mad_header_build(&h, mad);
-	sm_input(a->s, a->r.g.now, &(struct mad_letter){ .agent = SM_AGENT_SA, .data = mad, .bytes = sizeof(mad),
+	sm_input(a->s, a->r.n.now, &(struct mad_letter){ .agent = SM_AGENT_SA, .data = mad, .bytes = sizeof(mad),
 							 .remote = { .lid = a->lid } });
 }
 
@@ -583,26 +583,26 @@ static void subscribers_hear(void **state)
 	assert_int_equal(ask(&a, SA_GET_TABLE, SA_INFORM_RECORD_ID, 0), 1);
 	assert_int_equal(answer(&a, 0)[24 + 30], 0);
 	since = a.r.said_count;
-	agents_set_link(&a.r.g.a, a.r.g.now, port_named(&a.r.g.t.f, "h5", 1), false);
-	run_for(&a.r, 500 * WTIME_MS);
+	agents_set_link(&a.r.n.agents, a.r.n.now, port_named(&a.r.t.f, "h5", 1), false);
+	mad_net_for(&a.r.n, 500 * WTIME_MS);
 	assert_int_equal(reports(&a, since, 65, &tid), 1);
 	respond(&a, tid);
-	run_for(&a.r, 10 * WTIME_S);
+	mad_net_for(&a.r.n, 10 * WTIME_S);
 	assert_int_equal(reports(&a, since, 65, &tid), 1);
 	/* what it has not subscribed to */
-	agents_set_link(&a.r.g.a, a.r.g.now, port_named(&a.r.g.t.f, "h5", 1), true);
-	run_for(&a.r, 10 * WTIME_S);
+	agents_set_link(&a.r.n.agents, a.r.n.now, port_named(&a.r.t.f, "h5", 1), true);
+	mad_net_for(&a.r.n, 10 * WTIME_S);
 	assert_int_equal(reports(&a, since, 64, &tid), 0);
 	/* who does not answer is forgotten */
-	agents_set_link(&a.r.g.a, a.r.g.now, port_named(&a.r.g.t.f, "h5", 1), false);
-	run_for(&a.r, 10 * WTIME_S);
+	agents_set_link(&a.r.n.agents, a.r.n.now, port_named(&a.r.t.f, "h5", 1), false);
+	mad_net_for(&a.r.n, 10 * WTIME_S);
 	assert_int_equal(reports(&a, since, 65, &tid), 1 + 3);
 	assert_int_equal(ask(&a, SA_GET_TABLE, SA_INFORM_RECORD_ID, 0), 0);
 	/* traps of ports are passed on */
 	assert_int_equal(subscribe(&a, 128, 1), 1);
 	since = a.r.said_count;
-	agents_set_link(&a.r.g.a, a.r.g.now, port_named(&a.r.g.t.f, "h5", 1), true);
-	run_for(&a.r, 500 * WTIME_MS);
+	agents_set_link(&a.r.n.agents, a.r.n.now, port_named(&a.r.t.f, "h5", 1), true);
+	mad_net_for(&a.r.n, 500 * WTIME_MS);
 	assert_true(reports(&a, since, 128, &tid) > 0);
 	run_fini(&a.r);
 }
@@ -614,10 +614,10 @@ static void only_the_master_answers(void **state)
 
 	begin(&a, &(struct sm_config){ .priority = 9 });
 	a.s = &run_add(&a.r, "h8", 1, &(struct sm_config){ 0 })->sm;
-	run_for(&a.r, 5 * WTIME_S);
+	mad_net_for(&a.r.n, 5 * WTIME_S);
 	assert_int_equal(a.s->state, SM_STANDBY);
 	assert_int_equal(ask(&a, SA_GET_TABLE, SA_NODE_RECORD_ID, 0), -EAGAIN);
-	a.s = &a.r.manager[0].sm;
+	a.s = &a.r.n.manager[0].sm;
 	assert_int_equal(ask(&a, SA_GET_TABLE, SA_SM_INFO_RECORD_ID, 0), 2);
 	run_fini(&a.r);
 }

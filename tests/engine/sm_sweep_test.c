@@ -7,8 +7,8 @@ static void begin(struct run *r, const char *kind, char *const settings[])
 {
 	run_init(r, kind, settings, 1);
 	run_add(r, "s1", 0, &(struct sm_config){ 0 });
-	assert_true(run_until_quiet(r, 100 * WTIME_S));
-	check_reaches(&r->g.t.f);
+	assert_true(mad_net_until_quiet(&r->n, 100 * WTIME_S));
+	check_reaches(&r->t.f);
 }
 
 static uint8_t *copy_tables(const struct fabric *f)
@@ -61,27 +61,6 @@ static unsigned changed(const struct fabric *f, const uint8_t *was, unsigned *ne
 	return all;
 }
 
-static void set_switch(struct run *r, const char *name, bool is_up)
-{
-	uint32_t node = node_named(&r->g.t.f, name);
-
-	for (unsigned i = 1; i <= r->g.t.f.place[node].ports; i++) {
-		uint32_t port = fabric_port_index(&r->g.t.f, node, i);
-
-		if (fabric_peer(&r->g.t.f, port) != PORT_NONE)
-			agents_set_link(&r->g.a, r->g.now, port, is_up);
-	}
-	/* a dead switch tells nothing */
-	for (unsigned i = 0; !is_up && i < AGENT_TRAPS; i++) {
-		struct trap *t = &r->g.a.trap[i];
-
-		if (t->sends && t->port == r->g.t.f.place[node].first_port) {
-			t->sends = 0;
-			r->g.a.traps--;
-		}
-	}
-}
-
 static uint32_t link_between(const struct fabric *f, const char *a, const char *b)
 {
 	uint32_t node = node_named(f, a);
@@ -100,7 +79,7 @@ static uint32_t link_between(const struct fabric *f, const char *a, const char *
 static void a_link_fails_and_comes_back(void **state)
 {
 	struct run r;
-	const struct fabric *f = &r.g.t.f;
+	const struct fabric *f = &r.t.f;
 	uint8_t *was;
 	unsigned needless;
 	uint64_t mads;
@@ -109,25 +88,25 @@ static void a_link_fails_and_comes_back(void **state)
 	begin(&r, "fat-tree", (char *const[]){ "ports=8", NULL });
 	was = copy_tables(f);
 	port = link_between(f, "s2", "s9");
-	mads = r.mads;
-	agents_set_link(&r.g.a, r.g.now, port, false);
-	assert_true(run_until_quiet(&r, 5 * WTIME_S));
+	mads = r.n.mads;
+	agents_set_link(&r.n.agents, r.n.now, port, false);
+	assert_true(mad_net_until_quiet(&r.n, 5 * WTIME_S));
 	check_reaches(f);
 	assert_true(changed(f, was, &needless) > 0);
 	assert_int_equal(needless, 0);
 	/* switches are asked, two of them about their ports, and what has changed is written */
-	assert_true(r.mads - mads < 100);
-	assert_int_equal(r.manager[0].sm.counters.heavy, 1);
-	assert_int_equal(r.g.a.traps, 0);
-	agents_set_link(&r.g.a, r.g.now, port, true);
-	assert_true(run_until_quiet(&r, 5 * WTIME_S));
+	assert_true(r.n.mads - mads < 100);
+	assert_int_equal(r.n.manager[0].sm.counters.heavy, 1);
+	assert_int_equal(r.n.agents.traps, 0);
+	agents_set_link(&r.n.agents, r.n.now, port, true);
+	assert_true(mad_net_until_quiet(&r.n, 5 * WTIME_S));
 	check_reaches(f);
-	assert_int_equal(r.manager[0].sm.counters.heavy, 1);
+	assert_int_equal(r.n.manager[0].sm.counters.heavy, 1);
 	/* all is known then: the next sweep asks each switch, and nothing else */
-	mads = r.mads;
-	sm_sweep(&r.manager[0].sm, r.g.now, false);
-	assert_true(run_until_quiet(&r, 5 * WTIME_S));
-	assert_int_equal(r.mads - mads, 12);
+	mads = r.n.mads;
+	sm_sweep(&r.n.manager[0].sm, r.n.now, false);
+	assert_true(mad_net_until_quiet(&r.n, 5 * WTIME_S));
+	assert_int_equal(r.n.mads - mads, 12);
 	free(was);
 	run_fini(&r);
 }
@@ -154,21 +133,21 @@ static void spread(const struct fabric *f, const char *at, uint32_t *least, uint
 static void a_switch_dies_and_comes_back(void **state)
 {
 	struct run r;
-	const struct fabric *f = &r.g.t.f;
+	const struct fabric *f = &r.t.f;
 	uint32_t least, most, died = 0;
 	uint16_t lid;
 
 	begin(&r, "fat-tree", (char *const[]){ "ports=8", NULL });
 	died = node_named(f, "s10");
 	lid = f->port[f->place[died].first_port].lid;
-	set_switch(&r, "s10", false);
-	assert_true(run_until_quiet(&r, 5 * WTIME_S));
+	mad_net_set_node(&r.n, node_named(f, "s10"), false);
+	assert_true(mad_net_until_quiet(&r.n, 5 * WTIME_S));
 	check_reaches(f);
-	assert_false(r.manager[0].sm.net.node[guid_map_find(&r.manager[0].sm.net.by_node, f->node[died].guid)].is_here);
+	assert_false(r.n.manager[0].sm.net.node[guid_map_find(&r.n.manager[0].sm.net.by_node, f->node[died].guid)].is_here);
 	/* it has lost what was in it */
 	memset(fabric_lft(f, died), LFT_NONE, f->lids);
-	set_switch(&r, "s10", true);
-	assert_true(run_until_quiet(&r, 5 * WTIME_S));
+	mad_net_set_node(&r.n, node_named(f, "s10"), true);
+	assert_true(mad_net_until_quiet(&r.n, 5 * WTIME_S));
 	check_reaches(f);
 	assert_int_equal(f->port[f->place[died].first_port].lid, lid);
 	spread(f, "s1", &least, &most);
@@ -180,18 +159,18 @@ static void a_switch_dies_and_comes_back(void **state)
 static void a_host_comes_and_goes(void **state)
 {
 	struct run r;
-	const struct fabric *f = &r.g.t.f;
+	const struct fabric *f = &r.t.f;
 	uint32_t port;
 	uint16_t lid;
 
 	begin(&r, "star", (char *const[]){ "hosts=8", NULL });
 	port = port_named(f, "h5", 1);
 	lid = f->port[port].lid;
-	agents_set_link(&r.g.a, r.g.now, port, false);
-	assert_true(run_until_quiet(&r, 5 * WTIME_S));
+	agents_set_link(&r.n.agents, r.n.now, port, false);
+	assert_true(mad_net_until_quiet(&r.n, 5 * WTIME_S));
 	assert_int_equal(fabric_lft(f, node_named(f, "s1"))[lid], LFT_NONE);
-	agents_set_link(&r.g.a, r.g.now, port, true);
-	assert_true(run_until_quiet(&r, 5 * WTIME_S));
+	agents_set_link(&r.n.agents, r.n.now, port, true);
+	assert_true(mad_net_until_quiet(&r.n, 5 * WTIME_S));
 	assert_int_equal(f->port[port].lid, lid);
 	/* a port that comes back has forgotten its groups: it is told to register anew */
 	assert_int_equal(f->port[port].reregistered, 2);
@@ -203,17 +182,17 @@ static void a_host_comes_and_goes(void **state)
 static void a_change_without_a_trap(void **state)
 {
 	struct run r;
-	const struct fabric *f = &r.g.t.f;
+	const struct fabric *f = &r.t.f;
 
 	begin(&r, "torus", (char *const[]){ "size=3x3", "hosts=1", NULL });
-	agents_set_link(&r.g.a, r.g.now, link_between(f, "s1", "s2"), false);
-	memset(r.g.a.trap, 0, AGENT_TRAPS * sizeof(*r.g.a.trap));
-	r.g.a.traps = 0;
-	run_for(&r, 11 * WTIME_S);
-	assert_true(run_is_quiet(&r));
+	agents_set_link(&r.n.agents, r.n.now, link_between(f, "s1", "s2"), false);
+	memset(r.n.agents.trap, 0, AGENT_TRAPS * sizeof(*r.n.agents.trap));
+	r.n.agents.traps = 0;
+	mad_net_for(&r.n, 11 * WTIME_S);
+	assert_true(mad_net_is_quiet(&r.n));
 	check_reaches(f);
-	assert_int_equal(r.manager[0].sm.counters.light, 1);
-	assert_int_equal(r.manager[0].sm.counters.traps, 0);
+	assert_int_equal(r.n.manager[0].sm.counters.light, 1);
+	assert_int_equal(r.n.manager[0].sm.counters.traps, 0);
 	run_fini(&r);
 }
 
@@ -224,13 +203,13 @@ static void nothing_changes(void **state)
 	uint64_t mads;
 
 	begin(&r, "fat-tree", (char *const[]){ "ports=4", NULL });
-	mads = r.mads;
-	run_for(&r, 10 * WTIME_S + WTIME_MS);
-	assert_int_equal(r.mads - mads, 6);
-	mads = r.mads;
-	sm_sweep(&r.manager[0].sm, r.g.now, true);
-	assert_true(run_until_quiet(&r, 5 * WTIME_S));
-	assert_int_equal(r.manager[0].sm.counters.routings, 1);
+	mads = r.n.mads;
+	mad_net_for(&r.n, 10 * WTIME_S + WTIME_MS);
+	assert_int_equal(r.n.mads - mads, 6);
+	mads = r.n.mads;
+	sm_sweep(&r.n.manager[0].sm, r.n.now, true);
+	assert_true(mad_net_until_quiet(&r.n, 5 * WTIME_S));
+	assert_int_equal(r.n.manager[0].sm.counters.routings, 1);
 	run_fini(&r);
 }
 
@@ -245,27 +224,27 @@ static void lids_are_kept(void **state)
 
 	run_init(&r, "fat-tree", (char *const[]){ "ports=4", NULL }, 1);
 	run_add(&r, "h8", 1, &config);
-	assert_true(run_until_quiet(&r, 100 * WTIME_S));
-	check_reaches(&r.g.t.f);
-	while (sm_kept_lid(&r.manager[0].sm, &cursor, &kept[count].guid, &kept[count].lid))
+	assert_true(mad_net_until_quiet(&r.n, 100 * WTIME_S));
+	check_reaches(&r.t.f);
+	while (sm_kept_lid(&r.n.manager[0].sm, &cursor, &kept[count].guid, &kept[count].lid))
 		count++;
 	assert_int_equal(count, 14);
-	run_kill(&r, &r.manager[0]);
-	for (uint32_t port = 0; port < r.g.t.f.ports; port++)
-		r.g.t.f.port[port].lid = r.g.t.f.port[port].lmc = 0;
-	assert_int_equal(sm_init(&r.manager[1].sm, &config), 0);
+	mad_net_kill(&r.n, &r.n.manager[0]);
+	for (uint32_t port = 0; port < r.t.f.ports; port++)
+		r.t.f.port[port].lid = r.t.f.port[port].lmc = 0;
+	assert_int_equal(sm_init(&r.n.manager[1].sm, &config), 0);
 	for (unsigned i = 0; i < count; i++)
-		assert_int_equal(sm_keep_lid(&r.manager[1].sm, kept[i].guid, kept[i].lid), 0);
-	r.manager[1].port = port_named(&r.g.t.f, "s3", 0);
-	r.manager[1].runs = true;
-	r.managers = 2;
-	sm_start(&r.manager[1].sm, r.g.now);
-	assert_true(run_until_quiet(&r, 100 * WTIME_S));
-	check_reaches(&r.g.t.f);
-	for (uint32_t port = 0; port < r.g.t.f.ports; port++) {
-		for (unsigned i = 0; i < count && r.g.t.f.port[port].lid; i++) {
-			if (r.g.t.f.port[port].guid == kept[i].guid)
-				assert_int_equal(r.g.t.f.port[port].lid, kept[i].lid);
+		assert_int_equal(sm_keep_lid(&r.n.manager[1].sm, kept[i].guid, kept[i].lid), 0);
+	r.n.manager[1].port = port_named(&r.t.f, "s3", 0);
+	r.n.manager[1].runs = true;
+	r.n.managers = 2;
+	sm_start(&r.n.manager[1].sm, r.n.now);
+	assert_true(mad_net_until_quiet(&r.n, 100 * WTIME_S));
+	check_reaches(&r.t.f);
+	for (uint32_t port = 0; port < r.t.f.ports; port++) {
+		for (unsigned i = 0; i < count && r.t.f.port[port].lid; i++) {
+			if (r.t.f.port[port].guid == kept[i].guid)
+				assert_int_equal(r.t.f.port[port].lid, kept[i].lid);
 		}
 	}
 	run_fini(&r);
@@ -278,21 +257,21 @@ static void a_kept_lid_among_others(void **state)
 	struct run r;
 
 	run_init(&r, "fat-tree", (char *const[]){ "ports=4", NULL }, 1);
-	assert_int_equal(sm_init(&r.manager[0].sm, &config), 0);
-	assert_int_equal(sm_keep_lid(&r.manager[0].sm, r.g.t.f.node[node_named(&r.g.t.f, "s1")].guid, 9), 0);
-	assert_int_equal(sm_keep_lid(&r.manager[0].sm, r.g.t.f.node[node_named(&r.g.t.f, "s2")].guid, LIDS), -EINVAL);
+	assert_int_equal(sm_init(&r.n.manager[0].sm, &config), 0);
+	assert_int_equal(sm_keep_lid(&r.n.manager[0].sm, r.t.f.node[node_named(&r.t.f, "s1")].guid, 9), 0);
+	assert_int_equal(sm_keep_lid(&r.n.manager[0].sm, r.t.f.node[node_named(&r.t.f, "s2")].guid, LIDS), -EINVAL);
 	/* and those of hosts that are away are nobody else's */
-	assert_int_equal(sm_keep_lid(&r.manager[0].sm, 0xabcdef, 1), 0);
-	assert_int_equal(sm_keep_lid(&r.manager[0].sm, 0xabcdee, 5), 0);
-	r.manager[0].port = port_named(&r.g.t.f, "h1", 1);
-	r.manager[0].runs = true;
-	r.managers = 1;
-	sm_start(&r.manager[0].sm, r.g.now);
-	assert_true(run_until_quiet(&r, 100 * WTIME_S));
-	check_reaches(&r.g.t.f);
-	assert_int_equal(r.g.t.f.port[port_named(&r.g.t.f, "s1", 0)].lid, 9);
-	for (uint32_t port = 0; port < r.g.t.f.ports; port++)
-		assert_true(!r.g.t.f.port[port].lid || (r.g.t.f.port[port].lid != 1 && r.g.t.f.port[port].lid != 5));
+	assert_int_equal(sm_keep_lid(&r.n.manager[0].sm, 0xabcdef, 1), 0);
+	assert_int_equal(sm_keep_lid(&r.n.manager[0].sm, 0xabcdee, 5), 0);
+	r.n.manager[0].port = port_named(&r.t.f, "h1", 1);
+	r.n.manager[0].runs = true;
+	r.n.managers = 1;
+	sm_start(&r.n.manager[0].sm, r.n.now);
+	assert_true(mad_net_until_quiet(&r.n, 100 * WTIME_S));
+	check_reaches(&r.t.f);
+	assert_int_equal(r.t.f.port[port_named(&r.t.f, "s1", 0)].lid, 9);
+	for (uint32_t port = 0; port < r.t.f.ports; port++)
+		assert_true(!r.t.f.port[port].lid || (r.t.f.port[port].lid != 1 && r.t.f.port[port].lid != 5));
 	run_fini(&r);
 }
 
@@ -302,11 +281,11 @@ static void a_switch_that_was_reset_is_written_anew(void **state)
 	uint32_t node;
 
 	begin(&r, "line", (char *const[]){ "switches=3", NULL });
-	node = node_named(&r.g.t.f, "s2");
-	r.g.t.f.node[node].lft_top = 0;
-	memset(fabric_lft(&r.g.t.f, node), LFT_NONE, r.g.t.f.lids);
-	run_for(&r, 11 * WTIME_S);
-	check_reaches(&r.g.t.f);
+	node = node_named(&r.t.f, "s2");
+	r.t.f.node[node].lft_top = 0;
+	memset(fabric_lft(&r.t.f, node), LFT_NONE, r.t.f.lids);
+	mad_net_for(&r.n, 11 * WTIME_S);
+	check_reaches(&r.t.f);
 	run_fini(&r);
 }
 
@@ -338,13 +317,13 @@ static void turn_ways(struct fabric *f)
 /* Who loads a fabric, or was its manager before, has written tables and LIDs: they stay, and data flows all the time. */
 static void what_is_there_stays(const char *kind, char *const settings[], enum route_engine engine, bool is_turned)
 {
-	struct run r = { .managers = 0 };
-	struct fabric *f = &r.g.t.f;
+	struct run r = { 0 };
+	struct fabric *f = &r.t.f;
 	unsigned needless;
 	uint8_t *was;
 	uint16_t *lids;
 
-	make_fabric(&r.g.t, kind, settings);
+	make_fabric(&r.t, kind, settings);
 	assert_int_equal(fabric_route(f, engine), 0);
 	if (is_turned)
 		turn_ways(f);
@@ -355,7 +334,7 @@ static void what_is_there_stays(const char *kind, char *const settings[], enum r
 	for (uint32_t port = 0; port < f->ports; port++)
 		lids[port] = f->port[port].lid;
 	run_add(&r, "s1", 0, &(struct sm_config){ 0 });
-	for (bool goes_on = true; goes_on && !run_is_quiet(&r); goes_on = run_step(&r, 100 * WTIME_S)) {
+	for (bool goes_on = true; goes_on && !mad_net_is_quiet(&r.n); goes_on = mad_net_step(&r.n, 100 * WTIME_S)) {
 		for (uint32_t port = 0; port < f->ports; port++) {
 			assert_int_equal(f->port[port].lid, lids[port]);
 			if (fabric_peer(f, port) != PORT_NONE)
@@ -363,8 +342,8 @@ static void what_is_there_stays(const char *kind, char *const settings[], enum r
 		}
 		assert_int_equal(changed(f, was, &needless), 0);
 	}
-	assert_int_equal(r.manager[0].sm.state, SM_MASTER);
-	assert_true(r.manager[0].sm.is_up);
+	assert_int_equal(r.n.manager[0].sm.state, SM_MASTER);
+	assert_true(r.n.manager[0].sm.is_up);
 	free(was);
 	free(lids);
 	run_fini(&r);

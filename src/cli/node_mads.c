@@ -1,4 +1,4 @@
-#include "cli/mad_file.h"
+#include "cli/node_mads.h"
 
 #include "cli/cli.h"
 #include "cli/daemon.h"
@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 /* Its socket, or -1 with everything told. */
-static int open_at(const struct rundir *d, const char *node, struct mad_file *f, uint8_t secret[16])
+static int open_at(const struct rundir *d, const char *node, struct node_mads *f, uint8_t secret[16])
 {
 	struct control_msg msg;
 	int fd = daemon_start(d, CONTROL_MADS, false), err = -ENODEV;
@@ -33,7 +33,7 @@ static int open_at(const struct rundir *d, const char *node, struct mad_file *f,
 	return -1;
 }
 
-static int add_agent(const struct rundir *d, const struct control_agent *agent, const uint8_t secret[16], struct mad_file *f)
+static int add_agent(const struct rundir *d, const struct control_agent *agent, const uint8_t secret[16], struct node_mads *f)
 {
 	struct control_msg msg = { .type = CTL_MAD_AGENT, .text_bytes = sizeof(*agent) };
 	int fd = daemon_start(d, CONTROL_COMMAND, false), err;
@@ -47,7 +47,7 @@ static int add_agent(const struct rundir *d, const struct control_agent *agent, 
 	return err ? cli_fail(NULL, "weftd registers no agent: %s", strerror(-err)) : EXIT_OK;
 }
 
-int mad_file_open(const struct rundir *d, const char *node, const struct control_agent *agent, struct mad_file *f)
+int node_mads_open(const struct rundir *d, const char *node, const struct control_agent *agent, struct node_mads *f)
 {
 	uint8_t secret[16];
 	int status;
