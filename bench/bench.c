@@ -277,8 +277,8 @@ enum bench_outcome bench_list(const struct bench_options *o)
 		if (contests[i].is_wire != o->is_wire)
 			continue;
 		printf("%s: %s", contests[i].name, contests[i].title);
-		for (size_t k = 0; contests[i].sizes[k] > 1; k++)
-			printf("%s %s", k ? "," : " of", size_text(contests[i].sizes[k], text));
+		for (size_t k = 0; contests[i].sizes[k] > 1 || (contests[i].counted && contests[i].sizes[k]); k++)
+			printf("%s %s", k ? "," : " of", contest_size_text(&contests[i], contests[i].sizes[k], text));
 		puts("");
 		for (size_t k = 0; k < contestant_count; k++) {
 			const struct contestant *c = &contestants[k];
@@ -343,7 +343,7 @@ static void show_progress(const struct results *r, const struct entry *e, int ro
 	if (!isatty(2))
 		return;
 	fprintf(stderr, "\r\033[K%d of %d, round %d of %d: %s/%s, %s", p->done + 1, p->all, round + 1, r->rounds,
-		e->contest->name, e->who->name, size_text(e->size, size));
+		e->contest->name, e->who->name, contest_size_text(e->contest, e->size, size));
 	if (p->done)
 		fprintf(stderr, ", %ld:%02ld left", left / 60, left % 60);
 }
@@ -474,7 +474,7 @@ static bool write_all(const struct bench_options *o, const struct results *r)
 	bool is_fine = true, has_plot = o->svg && report_has_plot(r);
 
 	if (o->svg && !has_plot) {
-		fprintf(stderr, "weft: %s is not written: no contest over message sizes was measured\n"
+		fprintf(stderr, "weft: %s is not written: no contest over sizes was measured\n"
 			"  next: choose one that has sizes (weft bench --list), or leave out --svg\n", o->svg);
 		is_fine = false;
 	}
@@ -500,7 +500,8 @@ static bool weft_measured(const struct results *r)
 
 		if (e->is_missing || series_spread(&e->series).count)
 			continue;
-		fprintf(stderr, "weft: %s/%s, %s: %s\n", e->contest->name, e->who->name, size_text(e->size, size), e->why);
+		fprintf(stderr, "weft: %s/%s, %s: %s\n", e->contest->name, e->who->name,
+			contest_size_text(e->contest, e->size, size), e->why);
 		is_fine &= e->who->side != SIDE_WEFT;
 	}
 	return is_fine;

@@ -10,16 +10,26 @@
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 enum { KB = 1024, MB = 1024 * KB, GB = 1024 * MB };
-#define LATENCY_SIZES { 8, 64, 4 * KB, 64 * KB, MB }
+#define LATENCY_SIZES { 8, 64, 256, KB, 4 * KB, 64 * KB, MB }
 
 const struct contest contests[] = {
 	{ "send-latency", "Send latency, half a round trip", "us", true, true, LATENCY_SIZES, 2000, 2, false },
 	{ "write-latency", "RDMA write latency, half a round trip", "us", true, true, LATENCY_SIZES, 1500, 2, false },
 	{ "send-rate", "Messages a second", "M/s", false, true, { 8 }, 300, 1, false },
 	{ "write-bandwidth", "Bandwidth of RDMA writes", "GB/s", false, true, { 4 * KB, 64 * KB, MB }, 500, 1, false },
+	{ "write-rate", "RDMA writes a second, with their completions", "M/s", false, true, { 8 }, 100, 1, false },
 	{ "event-latency", "Send latency asleep, half a round trip", "us", true, true, { 8 }, 80000, 2, false },
+	{ "datagram-rate", "Datagrams a second", "M/s", false, true, { 8 }, 300, 1, false },
+	{ "shared-rate", "Messages a second to receives of a shared queue", "M/s", false, true, { 8 }, 300, 1, false },
+	{ "queue-pairs", "A send of 8 B over queue pairs in turn", "us", true, false, { 1, 10, 100, 1000 }, 400, 0, false,
+	  "queue pairs" },
+	{ "peers", "An RDMA write of 8 B to processes in turn", "us", true, false, { 1, 2, 4, 8, 16, 32 }, 1000, 0, false,
+	  "processes" },
 	{ "registration", "Registering and deregistering memory", "us", true, false, { 4 * KB, GB }, 100000, 0, false },
 	{ "connections", "Connections a second", "1/s", false, false, { 1 }, 0, 0, false },
+	{ "transitions", "Transitions of a queue pair's state a second", "1/s", false, false, { 1 }, 40000, 0, false },
+	{ "opening", "ibv_open_device in a new process", "ms", true, false, { 1 }, 2000000, 0, false },
+	{ "start", "weft run -- true, more than true", "ms", true, false, { 1 }, 5000000, 0, false },
 	/* a round trip over a wire, and a byte that is copied some six times, kernels' checks included */
 	{ "wire-send-latency", "Send latency over a wire, half a round trip", "us", true, true, { 8 }, 8000, 6, true },
 	{ "wire-event-latency", "Send latency over a wire, asleep", "us", true, true, { 8 }, 100000, 6, true },
@@ -44,6 +54,9 @@ const size_t contest_count = COUNT(contests);
 #define WEFT_PERFTEST(binary) .side = SIDE_WEFT, .server = "", .client = "localhost", .ready = READY_TCP, \
 	.program = binary, .package = "perftest"
 #define WEFT_LOOP .side = SIDE_WEFT, .parse = parse_result, .program = "{bench}/verbs", .package = "weft"
+#define WEFT_PERFTEST_AS_LIMIT(binary) .side = SIDE_LIMIT, .server = "", .client = "localhost", .ready = READY_TCP, \
+	.program = binary, .package = "perftest"
+#define ONE_OF_MANY .side = SIDE_LIMIT, .parse = parse_result, .program = "{bench}/verbs", .package = "weft"
 #define MAPPED .is_mapped = true, .weft_option = "--shared-heap"
 #define UCX_PEER .side = SIDE_PEER, .server = "", .client = "localhost", .ready = READY_TCP, \
 	.program = "ucx_perftest", .package = "ucx-utils"
@@ -128,6 +141,13 @@ const struct contestant contestants[] = {
 	{ "write-bandwidth", "memcpy", "memcpy into mapped memory", LIMIT, .command = LIMITS "memcpy-bandwidth" ARGUMENTS },
 	{ "write-bandwidth", "process-vm", "process_vm_writev", LIMIT, .command = LIMITS "process-vm-bandwidth" ARGUMENTS },
 
+	{ "write-rate", "weft-perftest-mapped", "ib_write_bw over weft, mapped", WEFT_PERFTEST("ib_write_bw"), MAPPED,
+	  .command = SHARED_RUN "ib_write_bw " PERFTEST, .parse = parse_perftest_rate },
+	{ "write-rate", "weft-loop-mapped", "verbs loop over weft, mapped", WEFT_LOOP, MAPPED,
+	  .command = SHARED_RUN VERBS "write-rate" ARGUMENTS },
+	{ "write-rate", "ucx-posix", "UCX put_bw, UCX's own memory", UCX_PEER,
+	  .command = UCX "-x posix -d memory -D short -t put_bw", .parse = parse_ucx_rate },
+
 	{ "event-latency", "weft-perftest", "ib_send_lat -e over weft", WEFT_PERFTEST("ib_send_lat"),
 	  .command = RUN "ib_send_lat -e " PERFTEST, .parse = parse_perftest_latency },
 	{ "event-latency", "weft-loop", "verbs loop over weft, events", WEFT_LOOP,
@@ -135,12 +155,33 @@ const struct contestant contestants[] = {
 	{ "event-latency", "tcp", "TCP over the loopback, blocking", LIMIT, .command = LIMITS "tcp" ARGUMENTS },
 	{ "event-latency", "eventfd", "eventfd, blocking", LIMIT, .command = LIMITS "eventfd" ARGUMENTS },
 
+	{ "datagram-rate", "weft-perftest", "ib_send_bw -c UD over weft", WEFT_PERFTEST("ib_send_bw"),
+	  .command = RUN "ib_send_bw -c UD " PERFTEST, .parse = parse_perftest_rate },
+	{ "datagram-rate", "weft-rc", "ib_send_bw over weft, RC", WEFT_PERFTEST_AS_LIMIT("ib_send_bw"),
+	  .command = RUN "ib_send_bw " PERFTEST, .parse = parse_perftest_rate },
+	{ "shared-rate", "weft-perftest", "ib_send_bw --use-srq over weft", WEFT_PERFTEST("ib_send_bw"),
+	  .command = RUN "ib_send_bw --use-srq " PERFTEST, .parse = parse_perftest_rate },
+	{ "shared-rate", "weft-rc", "ib_send_bw over weft", WEFT_PERFTEST_AS_LIMIT("ib_send_bw"),
+	  .command = RUN "ib_send_bw " PERFTEST, .parse = parse_perftest_rate },
+
+	{ "queue-pairs", "weft-loop", "verbs loop over weft", WEFT_LOOP, .command = RUN VERBS "send-qps" ARGUMENTS },
+	{ "queue-pairs", "weft-one", "verbs loop over weft, one queue pair", ONE_OF_MANY, .only_size = 1000,
+	  .command = RUN VERBS "send-qps 1 {rounds} {cpus}" },
+	{ "peers", "weft-loop", "verbs loop over weft, private", WEFT_LOOP, .command = RUN VERBS "write-peers" ARGUMENTS },
+	{ "peers", "weft-one", "verbs loop over weft, one process", ONE_OF_MANY, .only_size = 32,
+	  .command = RUN VERBS "write-peers 1 {rounds} {cpus}" },
+
 	{ "registration", "weft-loop", "ibv_reg_mr and ibv_dereg_mr over weft", WEFT_LOOP,
 	  .command = RUN VERBS "register" ARGUMENTS },
 
 	{ "connections", "weft-cmtime", "cmtime over weft, 1,000 connections", .side = SIDE_WEFT,
 	  .command = "{weft} run -- cmtime -p {port} -c 1000", .server = "", .client = "-s 127.0.0.1", .ready = READY_RDMA_CM,
 	  .parse = parse_cmtime, .program = "cmtime", .package = "rdmacm-utils" },
+
+	{ "transitions", "weft-loop", "ibv_modify_qp over weft", WEFT_LOOP, .command = RUN VERBS "transitions" ARGUMENTS },
+	{ "opening", "weft-loop", "ibv_open_device over weft", WEFT_LOOP, .command = RUN VERBS "open" ARGUMENTS },
+	{ "start", "weft-run", "weft run -- true", .side = SIDE_WEFT, .parse = parse_result, .program = "{bench}/start",
+	  .package = "weft", .command = "{bench}/start {rounds} {weft}" },
 
 	{ "wire-send-latency", "weft-perftest", "ib_send_lat over weft", BY_PERFTEST("ib_send_lat"),
 	  .command = WIRE_RUN "ib_send_lat " WIRE_PERFTEST, .parse = parse_perftest_latency },
@@ -192,14 +233,22 @@ const struct contestant contestants[] = {
 const size_t contestant_count = COUNT(contestants);
 
 const struct goal goals[] = {
-	{ "send-latency", 8, false, "ucx-posix", 0.65 },
-	{ "send-latency", 8, false, "openmpi", 0.65 },
+	{ "send-latency", 8, false, "ucx-posix", 0.7 },
+	{ "send-latency", 8, false, "openmpi", 0.85 },
 	{ "send-latency", 8, false, "line", 1.6 },
+	{ "send-latency", 64, false, "ucx-posix", 1.0 },
+	{ "send-latency", 64, false, "openmpi", 1.0 },
+	{ "send-latency", 256, false, "ucx-posix", 1.0 },
+	{ "send-latency", 256, false, "openmpi", 1.0 },
+	{ "send-latency", KB, false, "ucx-posix", 1.0 },
+	{ "send-latency", KB, false, "openmpi", 1.0 },
+	{ "send-latency", 4 * KB, false, "ucx-posix", 1.0 },
+	{ "send-latency", 4 * KB, false, "openmpi", 1.0 },
 	{ "write-latency", 8, true, "ucx-posix", 1.0 },
 	{ "write-latency", 8, true, "line", 1.2 },
-	{ "write-latency", 8, false, "libfabric", 1.0 },
-	{ "write-latency", 8, false, "mem-fd", 1.1 },
-	{ "send-rate", 8, false, "ucx-posix", 2.0 },
+	{ "write-latency", 8, false, "libfabric", 0.95 },
+	{ "write-latency", 8, false, "mem-fd", 1.15 },
+	{ "send-rate", 8, false, "ucx-posix", 1.5 },
 	{ "send-rate", 8, false, "libfabric", 1.3 },
 	{ "send-rate", 8, false, "ring", 0.1 },
 	{ "write-bandwidth", 64 * KB, true, "ucx-posix", 1.0 },
@@ -211,7 +260,16 @@ const struct goal goals[] = {
 	{ "write-bandwidth", MB, false, "ucx-cma", 1.1 },
 	{ "write-bandwidth", MB, false, "process-vm", 0.95 },
 	{ "event-latency", 8, false, "tcp", 0.9 },
-	{ "event-latency", 8, false, "eventfd", 1.05 },
+	{ "event-latency", 8, false, "eventfd", 1.1 },
+	{ "write-rate", 8, true, "ucx-posix", 0.5 },
+	{ "datagram-rate", 8, false, "weft-rc", 0.5 },
+	{ "shared-rate", 8, false, "weft-rc", 0.87 },	/* 1 / 1.15 */
+	{ "queue-pairs", 1000, false, "weft-one", 1.5 },
+	{ "peers", 32, false, "weft-one", 1.5 },
+	{ "connections", 1, false, NULL, 20000 },
+	{ "transitions", 1, false, NULL, 50000 },
+	{ "opening", 1, false, NULL, 1 },
+	{ "start", 1, false, NULL, 3 },
 	{ "wire-send-latency", 8, false, "tcp", 0.8 },
 	{ "wire-send-latency", 8, false, "udp", 1.15 },
 	{ "wire-event-latency", 8, false, "tcp", 1.1 },
@@ -249,5 +307,37 @@ const char *size_text(size_t size, char text[16])
 	for (; u < 3 && size >= 1024 && size % 1024 == 0; u++)
 		size /= 1024;
 	snprintf(text, 16, "%zu %s", size, units[u]);
+	return text;
+}
+
+const char *contest_size_text(const struct contest *c, size_t size, char text[16])
+{
+	if (c->counted)
+		snprintf(text, 16, "%zu", size);
+	else if (size > 1)
+		return size_text(size, text);
+	else
+		text[0] = '\0';
+	return text;
+}
+
+const char *goal_text(const struct goal *g, char text[GOAL_TEXT])
+{
+	char size[16];
+	const char *of_size = contest_size_text(contest_find(g->contest), g->size, size);
+
+	snprintf(text, GOAL_TEXT, "%s%s%s%s", g->contest, *of_size ? ", " : "", of_size, g->is_mapped ? ", mapped" : "");
+	return text;
+}
+
+const char *goal_bound_text(const struct goal *g, char text[GOAL_TEXT])
+{
+	const struct contest *c = contest_find(g->contest);
+	const char *most = c->is_lower_better ? "at most" : "at least";
+
+	if (g->against)
+		snprintf(text, GOAL_TEXT, "%s %.2f", most, g->bound);
+	else
+		snprintf(text, GOAL_TEXT, "%s %.*f %s", most, g->bound < 10 ? 2 : 0, g->bound, c->unit);
 	return text;
 }

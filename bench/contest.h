@@ -12,10 +12,11 @@ struct contest {
 	const char *name, *title, *unit;
 	bool is_lower_better;
 	bool has_size;			/* of messages: --size replaces the list */
-	size_t sizes[CONTEST_SIZES];	/* bytes, the last is followed by 0 */
+	size_t sizes[CONTEST_SIZES];	/* bytes, or as many of what is counted; the last is followed by 0 */
 	/* What a round takes, roughly, from which the number of rounds follows. */
 	unsigned round_ns, passes;	/* times that the bytes are moved */
 	bool is_wire;			/* the ends are two hosts (bench/wire.h) */
+	const char *counted;		/* what the sizes count, in place of bytes: queue pairs; NULL: they are bytes */
 };
 
 enum contestant_side { SIDE_WEFT, SIDE_PEER, SIDE_LIMIT };
@@ -42,7 +43,7 @@ struct goal {
 	const char *contest;
 	size_t size;
 	bool is_mapped;			/* which of weft's contestants */
-	const char *against;
+	const char *against;		/* NULL: nobody, and the bound is of weft's figure itself */
 	double bound;			/* of weft's figure divided by the other's: the greatest; the least when more is better */
 };
 
@@ -58,5 +59,11 @@ unsigned contest_rounds(const struct contest *c, size_t size, double seconds);
 
 /* 8 B, 64 KB, 1 GB. */
 const char *size_text(size_t size, char text[16]);
+/* The same of what the contest's sizes count; nothing where it has but one. */
+const char *contest_size_text(const struct contest *c, size_t size, char text[16]);
+enum { GOAL_TEXT = 64 };
+/* Of what the goal is: write-latency, 8 B, mapped. And its bound: at most 0.70, or with a unit. */
+const char *goal_text(const struct goal *g, char text[GOAL_TEXT]);
+const char *goal_bound_text(const struct goal *g, char text[GOAL_TEXT]);
 
 #endif

@@ -34,8 +34,9 @@ static json_t *entry(const struct entry *e)
 
 	for (int i = 0; i < e->series.rounds; i++)
 		json_array_append_new(figures, number(e->series.figure[i]));
-	return json_pack("{s:s, s:s, s:s, s:s, s:I, s:s, s:b, s:o, s:o, s:s}", "contest", e->contest->name, "name", e->who->name,
-			 "side", sides[e->who->side], "what", e->who->what, "size", (json_int_t)e->size,
+	return json_pack("{s:s, s:s, s:s, s:s, s:I, s:s?, s:s, s:b, s:o, s:o, s:s}", "contest", e->contest->name,
+			 "name", e->who->name, "side", sides[e->who->side], "what", e->who->what, "size", (json_int_t)e->size,
+			 "counted", e->contest->counted,
 			 "unit", e->contest->unit, "lower_is_better", e->contest->is_lower_better, "spread", spread(&s),
 			 "rounds", figures, "failure", e->why);
 }
@@ -44,7 +45,7 @@ static json_t *judgement(const struct judgement *j)
 {
 	const char *verdict = !j->ratio.count ? "unknown" : j->is_met ? "met" : "missed";
 
-	return json_pack("{s:s, s:I, s:s, s:s, s:f, s:o, s:s}", "contest", j->goal->contest, "size", (json_int_t)j->goal->size,
+	return json_pack("{s:s, s:I, s:s, s:s?, s:f, s:o, s:s}", "contest", j->goal->contest, "size", (json_int_t)j->goal->size,
 			 "weft", j->ours->who->name, "against", j->goal->against, "bound", j->goal->bound,
 			 "ratio", spread(&j->ratio), "verdict", verdict);
 }

@@ -47,13 +47,14 @@ static void print_median(FILE *to, const struct entry *e)
 
 static void print_goal(const struct judgement *j, FILE *to)
 {
-	char size[16];
+	char text[GOAL_TEXT];
 
-	fprintf(to, "| %s%s%s%s | ", j->goal->contest, j->goal->size > 1 ? ", " : "",
-		j->goal->size > 1 ? size_text(j->goal->size, size) : "", j->goal->is_mapped ? ", mapped" : "");
-	fprintf(to, "%s: ", j->goal->against);
-	print_median(to, j->other);
-	fprintf(to, " | %s %.2f |", j->ours->contest->is_lower_better ? "at most" : "at least", j->goal->bound);
+	fprintf(to, "| %s | ", goal_text(j->goal, text));
+	if (j->goal->against) {
+		fprintf(to, "%s: ", j->goal->against);
+		print_median(to, j->other);
+	}
+	fprintf(to, " | %s |", goal_bound_text(j->goal, text));
 }
 
 static void print_judgement(const struct judgement *j, FILE *to)
@@ -61,8 +62,10 @@ static void print_judgement(const struct judgement *j, FILE *to)
 	fprintf(to, " %s: ", j->ours->who->name);
 	print_median(to, j->ours);
 	if (j->ratio.count) {
-		fputs(", ratio ", to);
-		print_spread(to, &j->ratio);
+		if (j->goal->against) {
+			fputs(", ratio ", to);
+			print_spread(to, &j->ratio);
+		}
 		fputs(j->is_met ? ", met" : ", **missed**", to);
 	}
 	fputs(" |", to);
@@ -83,8 +86,8 @@ static void print_goals(const struct results *r, FILE *to)
 		return;
 	fprintf(to, "\n### Goals\n\n"
 		"%d of %d are met. A ratio is weft's figure divided by the other's, round by round: the median, and\n"
-		"the quartiles in brackets.\n\n| figure | against | goal | weft, perftest | weft, own loop |\n"
-		"|---|---|---|---|---|\n", met, known);
+		"the quartiles in brackets. Where nobody is named the bound is of weft's figure.\n\n"
+		"| figure | against | goal | weft, perftest | weft, own loop |\n|---|---|---|---|---|\n", met, known);
 	for (size_t i = 0; results_judge(r, i, &j); i++) {
 		if (j.goal != before) {
 			fputs(before ? "\n" : "", to);
@@ -131,7 +134,7 @@ static void print_contest(const struct results *r, const struct contest *c, FILE
 		return;
 	fprintf(to, "\n### %s (%s, %s is better)\n\n| | |", c->title, c->unit, c->is_lower_better ? "less" : "more");
 	for (size_t k = 0; k < count; k++)
-		fprintf(to, " %s |", sizes[k] > 1 ? size_text(sizes[k], size) : "");
+		fprintf(to, " %s |", contest_size_text(c, sizes[k], size));
 	fputs("\n|---|---|", to);
 	for (size_t k = 0; k < count; k++)
 		fputs("--:|", to);
@@ -157,7 +160,7 @@ int report_markdown(const struct results *r, const char *picture, bool with_goal
 	if (with_goals)
 		print_goals(r, to);
 	if (picture)
-		fprintf(to, "\n![Latency and bandwidth over message size](%s)\n", picture);
+		fprintf(to, "\n![Cost over message size, queue pairs and processes](%s)\n", picture);
 	for (size_t i = 0; i < contest_count; i++)
 		print_contest(r, &contests[i], to);
 	print_failures(r, to);

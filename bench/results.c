@@ -18,7 +18,11 @@ const struct entry *results_find(const struct results *r, const char *contest, c
 
 static void judge(const struct results *r, const struct goal *g, const struct entry *ours, struct judgement *j)
 {
-	*j = (struct judgement){ .goal = g, .ours = ours, .other = results_find(r, g->contest, g->against, g->size) };
+	*j = (struct judgement){ .goal = g, .ours = ours };
+	if (g->against)
+		j->other = results_find(r, g->contest, g->against, g->size);
+	else
+		j->ratio = series_spread(&ours->series);
 	if (j->other)
 		j->ratio = series_ratio(&ours->series, &j->other->series);
 	if (j->ratio.count)

@@ -39,8 +39,8 @@ bool results_are_steady(const struct results *r, const struct contest *c);
 /* One of weft's contestants against a goal. */
 struct judgement {
 	const struct goal *goal;
-	const struct entry *ours, *other;
-	struct spread ratio;	/* count 0: it cannot be told */
+	const struct entry *ours, *other;	/* other: NULL where there is none, or it was not measured */
+	struct spread ratio;	/* what the bound is of; count 0: it cannot be told */
 	bool is_met;
 };
 

@@ -1,5 +1,5 @@
-/* One panel below another for each contest with several sizes: medians over message size, both axes logarithmic, whiskers from
- * quartile to quartile, a legend in the order of the lines at the largest size. */
+/* One panel below another for each contest with several sizes: medians over message size, or over what is counted, both axes
+ * logarithmic, whiskers from quartile to quartile, a legend in the order of the lines at the largest size. */
 #include "bench/report.h"
 
 #include <errno.h>
@@ -161,7 +161,7 @@ static void draw_axes(const struct panel *p, FILE *to)
 		double x = x_of(p, (double)p->sizes[i]);
 
 		fprintf(to, "<line x1='%.1f' y1='%d' x2='%.1f' y2='%d' class='grid'/>\n", x, p->top, x, p->top + PLOT_HEIGHT);
-		draw_text(to, x, p->top + PLOT_HEIGHT + 18, "middle", size_text(p->sizes[i], text));
+		draw_text(to, x, p->top + PLOT_HEIGHT + 18, "middle", contest_size_text(p->contest, p->sizes[i], text));
 	}
 	fprintf(to, "<rect x='%d' y='%d' width='%d' height='%d' class='frame'/>\n", LEFT, p->top, PLOT_WIDTH, PLOT_HEIGHT);
 }
@@ -189,12 +189,18 @@ static void draw_line(const struct panel *p, const struct line *l, int row, FILE
 	draw_text(to, LEGEND + 42, y, "start", l->who->what);
 }
 
+/* Are its sizes more than names of what is measured? */
+static bool has_axis(const struct contest *c)
+{
+	return c->has_size || c->counted;
+}
+
 bool report_has_plot(const struct results *r)
 {
 	static struct panel panel;
 
 	for (size_t i = 0; i < contest_count; i++) {
-		if (contests[i].has_size && collect(r, &contests[i], &panel))
+		if (has_axis(&contests[i]) && collect(r, &contests[i], &panel))
 			return true;
 	}
 	return false;
@@ -207,7 +213,7 @@ int report_svg(const struct results *r, FILE *to)
 
 	for (size_t i = 0; i < contest_count && count < 8; i++) {
 		panels[count].top = 0;
-		if (contests[i].has_size && collect(r, &contests[i], &panels[count]))
+		if (has_axis(&contests[i]) && collect(r, &contests[i], &panels[count]))
 			count++;
 	}
 	fprintf(to, REPORT_SVG_BEGIN "%d %d' width='%d' height='%d'>\n", WIDTH,

@@ -92,7 +92,7 @@ static void print_contest(const struct results *r, const struct contest *c, FILE
 	fprintf(to, "\n%s (%s, %s is better)\n", c->title, c->unit, c->is_lower_better ? "less" : "more");
 	fprintf(to, "  %-*s", NAME_COLUMNS, "");
 	for (size_t k = 0; k < count; k++)
-		fprintf(to, "%*s ", FIGURE_COLUMNS - 1, sizes[k] > 1 ? size_text(sizes[k], size) : "");
+		fprintf(to, "%*s ", FIGURE_COLUMNS - 1, contest_size_text(c, sizes[k], size));
 	fputs("\n", to);
 	for (size_t i = 0; i < contestant_count; i++)
 		if (strcmp(contestants[i].contest, c->name) == 0)
@@ -102,18 +102,16 @@ static void print_contest(const struct results *r, const struct contest *c, FILE
 static void print_goals(const struct results *r, FILE *to)
 {
 	struct judgement j;
-	char size[16], name[96];
+	char name[GOAL_TEXT], bound[GOAL_TEXT];
 
 	if (!results_judge(r, 0, &j))
 		return;
-	fputs("\nGoals: weft's figure divided by the other's, round by round\n", to);
+	fputs("\nGoals: weft's figure divided by the other's, round by round, or the figure itself\n", to);
 	for (size_t i = 0; results_judge(r, i, &j); i++) {
-		snprintf(name, sizeof(name), "%s%s%s%s", j.goal->contest, j.goal->size > 1 ? ", " : "",
-			 j.goal->size > 1 ? size_text(j.goal->size, size) : "", j.goal->is_mapped ? ", mapped" : "");
-		fprintf(to, "  %-32s %-20s / %-10s  %s %.2f", name, j.ours->who->name, j.goal->against,
-			j.ours->contest->is_lower_better ? "at most " : "at least", j.goal->bound);
+		fprintf(to, "  %-28s %-20s %s %-10s %-16s", goal_text(j.goal, name), j.ours->who->name,
+			j.goal->against ? "/" : " ", j.goal->against ? j.goal->against : "", goal_bound_text(j.goal, bound));
 		if (j.ratio.count)
-			fprintf(to, "  %6.2f %s\n", j.ratio.median, j.is_met ? "met" : "missed");
+			fprintf(to, "  %6.*f %s\n", series_digits(j.ratio.median), j.ratio.median, j.is_met ? "met" : "missed");
 		else
 			fputs("  not measured\n", to);
 	}

@@ -9,7 +9,8 @@ if [ "$left" ]; then
 	printf 'left by patch:\n%s\n' "$left"
 	exit 1
 fi
-set -- fuzz/corpus tests/wire/captures tests/wire/golden tests/unit/bench tests/mutants docs/performance.md docs/performance.svg
+set -- fuzz/corpus tests/wire/captures tests/wire/golden tests/unit/bench tests/mutants docs/performance.md docs/performance.svg \
+	docs/performance.json
 for written; do
 	skipped="${skipped-}${skipped+ -o }-path $written"
 done

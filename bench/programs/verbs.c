@@ -1,7 +1,8 @@
 /* The least a verbs program does: RC connections between two processes, no options, no checks in the loop.
  * `verbs WHAT SIZE ROUNDS CPU_A CPU_B`, or the same with HOST PORT where `verbs WHAT SIZE ROUNDS listen PORT` runs, prints
- * `result` with microseconds (half a round trip; of `register` the whole), GB/s or millions a second. It uses the first device
- * that has a LID, or the address by which HOST is reached, and libibverbs as any program does. */
+ * `result` with microseconds (half a round trip; of `register` the whole), GB/s or millions a second. Of `send-qps` and
+ * `write-peers` SIZE is how many there are, of messages of 8 bytes. It uses the first device that has a LID, or the address by
+ * which HOST is reached, and libibverbs as any program does. */
 #include "ends.h"
 #include "stopwatch.h"
 
@@ -13,9 +14,11 @@
 #include <sys/mman.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
-enum { DEPTH = 256, SIGNAL_EVERY = 32, PORT = 1, PAGE = 4096, MOST_QPS = 1000, POLLED = 16 };
+enum { DEPTH = 256, SIGNAL_EVERY = 32, PORT = 1, PAGE = 4096, MOST_QPS = 1000, MOST_PEERS = 32, POLLED = 16, SHORT = 8,
+       FEW = 32 };
 
 struct address {
 	uint64_t va;
@@ -29,7 +32,7 @@ static struct ibv_pd *pd;
 static struct ibv_comp_channel *channel;
 static struct ibv_cq *send_cq, *recv_cq;
 static struct ibv_qp *qp[MOST_QPS];
-static unsigned qps = 1, depth = DEPTH;	/* of each */
+static unsigned qps = 1, depth = DEPTH, receives = DEPTH;	/* the last two of each */
 static int gid_index = -1;	/* -1: the device has LIDs */
 static struct ibv_mr *mr;
 static uint8_t *in, *out;	/* one after the other in one region */
@@ -89,11 +92,11 @@ static void open_device(void)
 static void make_queues(void)
 {
 	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_RC,
-		.cap = { .max_send_wr = depth, .max_recv_wr = qps > 1 ? 1 : DEPTH, .max_send_sge = 1, .max_recv_sge = 1 } };
+		.cap = { .max_send_wr = depth, .max_recv_wr = receives ? receives : 1, .max_send_sge = 1, .max_recv_sge = 1 } };
 
 	channel = ibv_create_comp_channel(context);
 	send_cq = ibv_create_cq(context, (int)(depth * qps), NULL, NULL, 0);
-	recv_cq = ibv_create_cq(context, DEPTH, NULL, channel, 0);
+	recv_cq = ibv_create_cq(context, (int)(receives ? receives * qps : 1), NULL, channel, 0);
 	check(!channel || !send_cq || !recv_cq, "ibv_create_cq");
 	init.send_cq = send_cq;
 	init.recv_cq = recv_cq;
@@ -113,15 +116,16 @@ static void make_memory(void)
 	check(!mr, "ibv_reg_mr");
 }
 
-static void exchange(const struct ibv_port_attr *port)
+/* first: the QP of ours that the other end's first has. */
+static void exchange(const struct ibv_port_attr *port, unsigned first)
 {
 	static struct address mine;
 
 	mine.va = (uintptr_t)in;
 	mine.rkey = mr->rkey;
 	mine.lid = port->lid;
-	for (unsigned i = 0; i < qps; i++)
-		mine.qpn[i] = qp[i]->qp_num;
+	for (unsigned i = first; i < qps; i++)
+		mine.qpn[i - first] = qp[i]->qp_num;
 	if (gid_index >= 0)
 		check(ibv_query_gid(context, PORT, gid_index, &mine.gid), "ibv_query_gid");
 	check(write(ends.link_fd, &mine, sizeof(mine)) != sizeof(mine), "exchange");
@@ -146,12 +150,17 @@ static void connect_qp(struct ibv_qp *own, uint32_t to, const struct ibv_port_at
 		IBV_QP_MAX_QP_RD_ATOMIC), "RTS");
 }
 
-static void post_receive(void)
+static void post_receive_by(unsigned which)
 {
 	struct ibv_sge sge = { (uintptr_t)in, (uint32_t)size, mr->lkey };
-	struct ibv_recv_wr wr = { .sg_list = &sge, .num_sge = 1 }, *bad;
+	struct ibv_recv_wr wr = { .wr_id = which, .sg_list = &sge, .num_sge = 1 }, *bad;
 
-	check(ibv_post_recv(qp[0], &wr, &bad), "ibv_post_recv");
+	check(ibv_post_recv(qp[which], &wr, &bad), "ibv_post_recv");
+}
+
+static void post_receive(void)
+{
+	post_receive_by(0);
 }
 
 static void post_by(unsigned which, enum ibv_wr_opcode opcode, bool is_signaled)
@@ -311,6 +320,12 @@ static void send_rate(void)
 		receive_stream();
 }
 
+static void write_rate(void)
+{
+	if (me == 0)
+		print_result(1000 / stream(IBV_WR_RDMA_WRITE));
+}
+
 static void write_bandwidth(void)
 {
 	if (me == 0)
@@ -342,23 +357,194 @@ static void write_bandwidth_of_many(void)
 		;
 }
 
-static void run_connection(void (*loop)(void))
+/* Over the QPs in turn, one of which may lag behind the others. The time of all but the first tenth. */
+static void send_to_many(void)
 {
-	struct ibv_port_attr port;
+	unsigned skipped = rounds / 10 + qps, all = rounds + skipped, posted = 0, done = 0;
+	static unsigned under_way[MOST_QPS];
+	struct ibv_wc wc[POLLED];
+	uint64_t began = 0;
 
+	while (done < all) {
+		for (; posted < all && posted - done < DEPTH && under_way[posted % qps] < depth; posted++) {
+			began = posted == skipped ? now_ns() : began;
+			post_by(posted % qps, IBV_WR_SEND, true);
+			under_way[posted % qps]++;
+		}
+		for (int n = poll(send_cq, wc); n > 0; n--, done++)
+			under_way[wc[n - 1].wr_id]--;
+	}
+	print_result((double)(now_ns() - began) / rounds / 1000);
+}
+
+static void receive_of_many(void)
+{
+	struct ibv_wc wc[POLLED];
+
+	for (unsigned left = rounds + rounds / 10 + qps; left > 0;) {
+		int n = poll(recv_cq, wc);
+
+		left -= (unsigned)n;
+		for (int i = 0; i < n; i++)
+			post_receive_by((unsigned)wc[i].wr_id);
+	}
+}
+
+static void send_by_many(void)
+{
+	if (me == 0)
+		send_to_many();
+	else
+		receive_of_many();
+}
+
+static void make_end(struct ibv_port_attr *port)
+{
 	open_device();
 	make_queues();
 	make_memory();
 	check(ibv_req_notify_cq(recv_cq, 0), "ibv_req_notify_cq");
-	check(ibv_query_port(context, PORT, &port), "ibv_query_port");
-	exchange(&port);
+	check(ibv_query_port(context, PORT, port), "ibv_query_port");
+}
+
+static void run_connection(void (*loop)(void))
+{
+	struct ibv_port_attr port;
+
+	make_end(&port);
+	exchange(&port, 0);
 	for (unsigned i = 0; i < qps; i++)
 		connect_qp(qp[i], peer.qpn[i], &port);
-	for (int i = 0; qps == 1 && i < DEPTH; i++)
-		post_receive();
+	for (unsigned i = 0; i < receives * qps; i++)
+		post_receive_by(i % qps);
 	ends_meet(&ends);
 	loop();
 	ends_meet(&ends);
+}
+
+/* Processes that do nothing more than to be there. */
+static void be_written_to(void)
+{
+}
+
+/* Over the processes in turn; each write is completed before the next. */
+static void write_to_peers(const struct address to[])
+{
+	struct stopwatch w;
+
+	stopwatch_init(&w, rounds);
+	for (unsigned i = 0; i < w.rounds; i++) {
+		peer = to[i % qps];
+		post_by(i % qps, IBV_WR_RDMA_WRITE, true);
+		complete(send_cq);
+		stopwatch_round(&w);
+	}
+	print_result(stopwatch_median(&w) / 1000);
+	stopwatch_fini(&w);
+}
+
+/* All other ends run on the second CPU. */
+static int run_peers(unsigned many, char *const cpu[2])
+{
+	static struct address to[MOST_PEERS];
+	struct ends with[MOST_PEERS];
+	struct ibv_port_attr port;
+	int status = 0;
+
+	if (many > MOST_PEERS)
+		die("too many processes");
+	size = SHORT;
+	depth = FEW;
+	receives = 0;
+	for (unsigned i = 0; i < many; i++) {
+		ends = with[i] = ends_open(cpu);
+		me = ends.me;
+		if (me == 1) {
+			run_connection(be_written_to);
+			return ends_close(&ends);
+		}
+	}
+	qps = many;
+	make_end(&port);
+	for (unsigned i = 0; i < many; i++) {
+		ends = with[i];
+		exchange(&port, i);
+		to[i] = peer;
+		connect_qp(qp[i], peer.qpn[0], &port);
+		ends_meet(&ends);
+	}
+	write_to_peers(to);
+	for (unsigned i = 0; i < many; i++) {
+		ends_meet(&with[i]);
+		status |= ends_close(&with[i]);
+	}
+	return status;
+}
+
+/* From RESET to RTS and back: four transitions. */
+static void change_states(void)
+{
+	struct ibv_qp_attr reset = { .qp_state = IBV_QPS_RESET };
+	struct ibv_port_attr port;
+	struct stopwatch w;
+
+	if (me == 1)
+		return;
+	make_end(&port);
+	peer = (struct address){ .lid = port.lid };
+	stopwatch_init(&w, rounds);
+	for (unsigned i = 0; i < w.rounds; i++) {
+		connect_qp(qp[0], qp[0]->qp_num, &port);
+		check(ibv_modify_qp(qp[0], &reset, IBV_QP_STATE), "RESET");
+		stopwatch_round(&w);
+	}
+	print_result(4e9 / stopwatch_median(&w));
+	stopwatch_fini(&w);
+}
+
+/* What a new process waits for its device. */
+static double time_open(void)
+{
+	uint64_t began = now_ns(), ended;
+	double ms = 0;
+	int pair[2];
+	pid_t child;
+
+	check(pipe(pair), "pipe");
+	child = fork();
+	check(child < 0, "fork");
+	if (child == 0) {
+		began = now_ns();
+		open_device();
+		ended = now_ns();
+		ms = (double)(ended - began) / 1e6;
+		_exit(write(pair[1], &ms, sizeof(ms)) != sizeof(ms));
+	}
+	close(pair[1]);
+	check(read(pair[0], &ms, sizeof(ms)) != sizeof(ms), "a process that opens its device");
+	close(pair[0]);
+	waitpid(child, NULL, 0);
+	return ms;
+}
+
+static int compare(const void *a, const void *b)
+{
+	const double *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+static void open_devices(void)
+{
+	double *ms = calloc(rounds, sizeof(*ms));
+
+	check(!ms, "memory");
+	for (unsigned i = 0; me == 0 && i < rounds; i++)
+		ms[i] = time_open();
+	qsort(ms, rounds, sizeof(*ms), compare);
+	if (me == 0)
+		print_result(ms[rounds / 2]);
+	free(ms);
 }
 
 static void sleep_latency(void)
@@ -389,34 +575,51 @@ static void register_memory(void)
 	stopwatch_fini(&w);
 }
 
-static const struct {
+static const struct way {
 	const char *name;
 	void (*loop)(void);
+	enum { CONNECTED, ALONE, COUNTED } how;	/* COUNTED: SIZE is the number of QPs */
 	unsigned qps;		/* 0: one */
-} loops[] = {
-	{ "send-latency", send_latency, 0 },
-	{ "write-latency", write_latency, 0 },
-	{ "send-rate", send_rate, 0 },
-	{ "write-bandwidth", write_bandwidth, 0 },
-	{ "write-bandwidth-1", write_bandwidth_of_many, 1 },
-	{ "write-bandwidth-8", write_bandwidth_of_many, 8 },
-	{ "write-bandwidth-1000", write_bandwidth_of_many, MOST_QPS },
-	{ "event-latency", sleep_latency, 0 },
-	{ "register", NULL, 0 },
+} ways[] = {
+	{ "send-latency", send_latency, CONNECTED, 0 },
+	{ "write-latency", write_latency, CONNECTED, 0 },
+	{ "send-rate", send_rate, CONNECTED, 0 },
+	{ "send-qps", send_by_many, COUNTED, 0 },
+	{ "write-rate", write_rate, CONNECTED, 0 },
+	{ "write-bandwidth", write_bandwidth, CONNECTED, 0 },
+	{ "write-bandwidth-1", write_bandwidth_of_many, CONNECTED, 1 },
+	{ "write-bandwidth-8", write_bandwidth_of_many, CONNECTED, 8 },
+	{ "write-bandwidth-1000", write_bandwidth_of_many, CONNECTED, MOST_QPS },
+	{ "event-latency", sleep_latency, CONNECTED, 0 },
+	{ "register", register_memory, ALONE, 0 },
+	{ "transitions", change_states, ALONE, 0 },
+	{ "open", open_devices, ALONE, 0 },
 };
 
-static int run(void (*loop)(void), unsigned many, char *const place[2])
+static void count_qps(void)
 {
-	if (many) {
-		qps = many;
-		depth = many < DEPTH ? DEPTH / many : 1;
+	if (size > MOST_QPS)
+		die("too many queue pairs");
+	qps = (unsigned)size;
+	depth = receives = qps <= 10 ? DEPTH : FEW;
+	size = SHORT;
+}
+
+static int run(const struct way *way, char *const place[2])
+{
+	if (way->qps) {
+		qps = way->qps;
+		depth = qps < DEPTH ? DEPTH / qps : 1;
+		receives = qps > 1 ? 0 : DEPTH;
 	}
+	if (way->how == COUNTED)
+		count_qps();
 	ends = ends_open(place);
 	me = ends.me;
-	if (loop)
-		run_connection(loop);
+	if (way->how == ALONE)
+		way->loop();
 	else
-		register_memory();
+		run_connection(way->loop);
 	return ends_close(&ends);
 }
 
@@ -428,9 +631,11 @@ int main(int argc, char **argv)
 	}
 	size = strtoull(argv[2], NULL, 0);
 	rounds = (unsigned)strtoul(argv[3], NULL, 0);
-	for (size_t i = 0; i < sizeof(loops) / sizeof(loops[0]); i++)
-		if (strcmp(loops[i].name, argv[1]) == 0 && rounds > 0 && size > 0)
-			return run(loops[i].loop, loops[i].qps, argv + 4);
+	if (rounds > 0 && size > 0 && strcmp(argv[1], "write-peers") == 0)
+		return run_peers((unsigned)size, argv + 4);
+	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
+		if (strcmp(ways[i].name, argv[1]) == 0 && rounds > 0 && size > 0)
+			return run(&ways[i], argv + 4);
 	fprintf(stderr, "verbs: there is no '%s'\n", argv[1]);
 	return 2;
 }
