@@ -183,3 +183,29 @@ enum direct_outcome direct_take(struct qp *qp, const struct send_wqe *wqe, const
 	engine_of(qp)->detours = 0;
 	return execute(qp, wqe, row->op);
 }
+
+/* What requester_run_direct and direct_take ask of a write, where no request stands before it. */
+static inline bool writes_short(const struct qp *qp)
+{
+	const struct flight *f = &engine_of(qp)->flight;
+
+	return f->phase == FLIGHT_OPEN && flight_empty(f) && !flight_repeats(f) && !qp->send_cq->asked &&
+	       engine_may_go_directly(qp);
+}
+
+bool direct_rma_post(struct qp *qp, const struct wqe_seg *seg, bool is_inline, uint32_t rkey, uint64_t va)
+{
+	enum direct_write how = WRITE_REFUSED;
+	const void *data;
+
+	if (seg->length - 1 >= DIRECT_LONG - 1 || !writes_short(qp))
+		return false;
+	data = is_inline ? (const void *)(uintptr_t)seg->addr : seg_memory(qp->pd, seg, seg->length, 0);
+	if (data)
+		how = qp->ca->direct->write(qp->ca->direct_arg, qp, rkey, va, data, seg->length);
+	if (how == WRITE_REFUSED)
+		return false;
+	count(qp, OP_WRITE, seg->length, how == WRITE_MAPPED);
+	engine_of(qp)->detours = 0;
+	return true;
+}

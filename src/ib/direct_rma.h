@@ -15,4 +15,7 @@ enum direct_outcome {
 /* Executes or sends the WQE that is next to begin. */
 enum direct_outcome direct_take(struct qp *qp, const struct send_wqe *wqe, const struct request_row *row);
 
+/* message_ops.qp_write_short */
+bool direct_rma_post(struct qp *qp, const struct wqe_seg *seg, bool is_inline, uint32_t rkey, uint64_t va);
+
 #endif

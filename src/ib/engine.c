@@ -4,6 +4,7 @@
 #include "ib/answers.h"
 #include "ib/completer.h"
 #include "ib/direct_load.h"
+#include "ib/direct_rma.h"
 #include "ib/direct_send.h"
 #include "ib/msn_exchange.h"
 #include "ib/pace.h"
@@ -289,6 +290,14 @@ static bool send_short(struct qp *qp, const struct wqe_seg *seg, bool is_inline)
 	return sent;
 }
 
+static bool write_short(struct qp *qp, const struct wqe_seg *seg, bool is_inline, uint32_t rkey, uint64_t va)
+{
+	bool written = direct_rma_post(qp, seg, is_inline, rkey, va);
+
+	check(qp);
+	return written;
+}
+
 static bool short_message(struct qp *qp, psn_t psn, psn_t received, const void *data, uint32_t bytes, bool solicited)
 {
 	bool taken = direct_send_short_input(qp, psn, received, data, bytes, solicited);
@@ -404,8 +413,8 @@ static void input(struct ca *ca, struct ca_device *dev, wtime now, origin_t orig
 static const struct packet_ops packets = { .qp_output = output, .input = input };
 
 static const struct message_ops messages = {
-	.qp_message = message, .qp_short = short_message, .qp_send_short = send_short, .qp_reap_acks = reap_acks,
-	.qp_ack_postponed = ack_postponed,
+	.qp_message = message, .qp_short = short_message, .qp_send_short = send_short,
+	.qp_write_short = write_short, .qp_reap_acks = reap_acks, .qp_ack_postponed = ack_postponed,
 };
 
 const struct transport_ops ib_transport = {

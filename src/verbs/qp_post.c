@@ -201,29 +201,33 @@ static inline int post_one(struct qp *qp, const struct ibv_send_wr *wr)
 	return 0;
 }
 
-/* One piece and no flag that other requests are asked about, as most sends are, on a QP whose send queue has nothing to do. */
+/* One piece and no flag that other requests are asked about, as most have, on a QP whose send queue has nothing to do. */
 static inline bool may_be_short(const struct qp *qp, const struct ibv_send_wr *wr)
 {
 	const struct wq *sq = &qp->sq;
 
-	return wr->opcode == IBV_WR_SEND && wr->num_sge == 1 && !(wr->send_flags & ~(IBV_SEND_SIGNALED | IBV_SEND_INLINE)) &&
+	return wr->num_sge == 1 && !(wr->send_flags & ~(IBV_SEND_SIGNALED | IBV_SEND_INLINE)) &&
 	       qp->kind == QP_KIND_RC && qp->state == IBV_QPS_RTS && sq->engine.started == sq->ulp.written && sq->ulp.credits &&
 	       !qp->ca->doorbells && qp->cap.max_send_sge;
 }
 
-/* The WQE of a short send that was sent: only the engine's copy, as the ring is nobody else's. */
+/* The WQE of a short request that was taken: only the engine's copy, as the ring is nobody else's. */
 static inline void write_short(struct qp *qp, const struct ibv_send_wr *wr, const struct wqe_seg *seg)
 {
 	struct wq_engine *e = &qp->sq.engine;
 	struct send_wqe *wqe = wq_copy_at(e, wq_position(e, e->fetched));
 
 	wqe->wr_id = wr->wr_id;
-	wqe->opcode = IBV_WR_SEND;
+	wqe->opcode = (uint8_t)wr->opcode;
 	wqe->flags = (uint8_t)wr->send_flags;
 	wqe->bad_status = 0;
 	wqe->imm = wr->imm_data;
 	wqe->length = seg->length;
 	wqe->remote_qpn = 0;
+	if (wr->opcode == IBV_WR_RDMA_WRITE) {
+		wqe->remote_addr = wr->wr.rdma.remote_addr;
+		wqe->rkey = wr->wr.rdma.rkey;
+	}
 	if (wqe->flags & IBV_SEND_INLINE) {
 		wqe->num_sge = 0;
 		memcpy(wqe->seg, (const void *)(uintptr_t)seg->addr, seg->length);
@@ -234,23 +238,34 @@ static inline void write_short(struct qp *qp, const struct ibv_send_wr *wr, cons
 	}
 }
 
-/* Sends a short one at once. False: nothing happened. */
+static inline bool take_short(struct qp *qp, const struct message_ops *messages, const struct ibv_send_wr *wr,
+			      const struct wqe_seg *seg, bool is_inline)
+{
+	if (wr->opcode == IBV_WR_SEND)
+		return messages->qp_send_short(qp, seg, is_inline);
+	return messages->qp_write_short(qp, seg, is_inline, wr->wr.rdma.rkey, wr->wr.rdma.remote_addr);
+}
+
+/* A send or a write that can be done at once. False: nothing happened. */
 static inline bool post_short(struct qp *qp, const struct ibv_send_wr *wr)
 {
 	const struct message_ops *messages = qp->dev->transport->messages;
-	bool is_inline = wr->send_flags & IBV_SEND_INLINE;
+	bool is_inline = wr->send_flags & IBV_SEND_INLINE, is_write = wr->opcode == IBV_WR_RDMA_WRITE;
+	struct wq *sq = &qp->sq;
 	struct wqe_seg seg;
 
-	if (!may_be_short(qp, wr) || !messages)
+	if ((wr->opcode != IBV_WR_SEND && !is_write) || !may_be_short(qp, wr) || !messages)
 		return false;
 	seg = (struct wqe_seg){ wr->sg_list->addr, wr->sg_list->length, wr->sg_list->lkey };
-	if ((is_inline && seg.length > qp->cap.max_inline_data) || !messages->qp_send_short(qp, &seg, is_inline))
+	if ((is_inline && seg.length > qp->cap.max_inline_data) || !take_short(qp, messages, wr, &seg, is_inline))
 		return false;
 	write_short(qp, wr, &seg);
-	wq_written(&qp->sq.ulp);
-	wq_ring_doorbell(&qp->sq.ulp);
-	wq_announced(&qp->sq);
-	qp->sq.engine.fetched = qp->sq.engine.started = qp->sq.engine.announced;
+	wq_written(&sq->ulp);
+	wq_ring_doorbell(&sq->ulp);
+	wq_announced(sq);
+	sq->engine.fetched = sq->engine.started = sq->engine.announced;
+	if (is_write)
+		qp_send_complete_until(qp, sq->engine.started);
 	return true;
 }
 

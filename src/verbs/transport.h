@@ -30,6 +30,8 @@ struct message_ops {
 	 * which no request is. True: it was sent at once, as a short message of the send WQE that starts next, which verbs writes
 	 * now. False: nothing happened, and it is to be posted as any. */
 	bool (*qp_send_short)(struct qp *qp, const struct wqe_seg *seg, bool is_inline);
+	/* The same for an RDMA write, while nothing is in flight: it was executed, and verbs completes its WQE. */
+	bool (*qp_write_short)(struct qp *qp, const struct wqe_seg *seg, bool is_inline, uint32_t rkey, uint64_t va);
 	/* Reads the ACK of the QP's direct messages. Was it new? The QP leaves its list when nothing is unacknowledged any
 	 * more. */
 	bool (*qp_reap_acks)(struct qp *qp, wtime now);

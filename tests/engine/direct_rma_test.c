@@ -198,6 +198,40 @@ static void a_long_write_is_no_single_copy(void **state)
 	finish(pair);
 }
 
+/* Its WQE is not in the ring, and all that is asked of a completion is known all the same. */
+static void a_write_is_executed_and_completed_as_it_is_posted(void **state)
+{
+	struct pair *pair = start(IBV_QPT_RC, 0);
+	struct qp *qp = pair->side[0].qp;
+	const struct send_wqe *wqe;
+	struct cqe cqe;
+
+	way.executes = true;
+	write_one(pair, 1);
+	assert_int_equal(way.at_once, 1);
+	assert_int_equal(qp->messages_sent, 1);
+	assert_int_equal(qp->sq.engine.completed, qp->sq.ulp.written);
+	assert_true(cq_peek(qp->send_cq, &cqe));
+	assert_int_equal(cqe.opcode, IBV_WC_RDMA_WRITE);
+	wqe = cq_wqe(qp->send_cq, &cqe);
+	assert_non_null(wqe);
+	assert_int_equal(wqe->opcode, IBV_WR_RDMA_WRITE);
+	assert_int_equal(wqe->length, BYTES);
+	assert_true(wqe->remote_addr != 0);
+	expect_sent(pair, 0, 1, IBV_WC_SUCCESS);
+	/* behind a packet without its ACK, which arrives later, it is a packet too */
+	way.executes = false;
+	write_one(pair, 2);
+	way.executes = true;
+	write_one(pair, 3);
+	assert_int_equal(way.executed, 1);
+	pair_run(pair);
+	expect_sent(pair, 0, 2, IBV_WC_SUCCESS);
+	expect_sent(pair, 0, 3, IBV_WC_SUCCESS);
+	assert_int_equal(pair->side[0].node->ca.counters.direct_writes, 1);
+	finish(pair);
+}
+
 /* A peer that has no alternate path is published all the same. */
 static void what_can_migrate_sends_packets(void **state)
 {
@@ -227,6 +261,7 @@ int main(void)
 		cmocka_unit_test(a_direct_write_of_uc_does_not_overtake_a_packet),
 		cmocka_unit_test(a_packet_lost_behind_a_message_is_probed_for),
 		cmocka_unit_test(a_full_link_does_not_make_a_long_send_packets),
+		cmocka_unit_test(a_write_is_executed_and_completed_as_it_is_posted),
 		cmocka_unit_test(a_long_write_is_no_single_copy), cmocka_unit_test(what_can_migrate_sends_packets),
 	};
 

@@ -270,11 +270,21 @@ static inline bool adapter_send_short(struct qp *qp, const struct wqe_seg *seg, 
 	return false;
 }
 
+static inline bool adapter_write_short(struct qp *qp, const struct wqe_seg *seg, bool is_inline, uint32_t rkey, uint64_t va)
+{
+	(void)qp;
+	(void)seg;
+	(void)is_inline;
+	(void)rkey;
+	(void)va;
+	return false;
+}
+
 static const struct packet_ops adapter_packets = { .qp_output = adapter_output, .input = adapter_input };
 
 static const struct message_ops adapter_messages = {
 	.qp_message = adapter_message, .qp_short = adapter_short, .qp_send_short = adapter_send_short,
-	.qp_reap_acks = adapter_collect, .qp_ack_postponed = adapter_settle,
+	.qp_write_short = adapter_write_short, .qp_reap_acks = adapter_collect, .qp_ack_postponed = adapter_settle,
 };
 
 static const struct transport_ops adapter_transport = {
