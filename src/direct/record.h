@@ -3,6 +3,7 @@
 #ifndef WEFT_DIRECT_RECORD_H
 #define WEFT_DIRECT_RECORD_H
 
+#include "base/copy_few.h"
 #include "base/qpn.h"
 #include "direct/rma.h"
 #include "wire/opcode.h"
@@ -46,7 +47,7 @@ static inline void record_build_short(void *record, uint32_t dest_qpn, uint32_t 
 	const struct record_head head = record_head(OPCODE_RC_SEND_ONLY, 0, dest_qpn, src_qpn, psn, received);
 
 	memcpy(record, &head, sizeof(head));
-	memcpy((uint8_t *)record + RECORD_HEAD_BYTES, data, bytes);
+	copy_few((uint8_t *)record + RECORD_HEAD_BYTES, data, bytes);
 }
 /* A record as record_build_short makes it, perhaps solicited. */
 struct record_short {

@@ -665,7 +665,7 @@ bool responder_short(struct qp *qp, const void *data, uint32_t bytes, bool solic
 
 	if (!qp_recv_short(qp, data, bytes, solicited))
 		return false;
-	r->psn = psn_add(r->psn, request_packets(bytes, engine_mtu(qp)));
+	r->psn = psn_add(r->psn, bytes <= MTU_LEAST_BYTES ? 1 : request_packets(bytes, engine_mtu(qp)));
 	r->msn = psn_add(r->msn, 1);
 	r->unacked_receives++;
 	qp->bytes_received += bytes;

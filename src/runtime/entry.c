@@ -182,8 +182,8 @@ static inline void leave(struct runtime *rt)
 
 void runtime_leave(struct runtime *rt)
 {
-	bool nothing = rt->leaving == LEAVE_AT_ONCE || (rt->leaving == LEAVE_IF_READY && list_empty(&rt->ca.ready)) ||
-		       (rt->leaving == LEAVE_POSTED && keeps_posts(rt));
+	bool nothing = rt->leaving == LEAVE_IF_READY ? list_empty(&rt->ca.ready) :
+		       rt->leaving == LEAVE_AT_ONCE || (rt->leaving == LEAVE_POSTED && keeps_posts(rt));
 
 	if (nothing) {
 		lock_leave(&rt->lock);

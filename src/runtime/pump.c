@@ -479,11 +479,29 @@ bool pump_take_short(struct runtime *rt, const struct cq *cq)
 	return false;
 }
 
-void pump_out(struct runtime *rt)
+/* Short messages of this process to itself, as in pump_take_short. */
+static void take_own_short(struct runtime *rt)
+{
+	struct channel *loop = rt->peers.channels.loop;
+	unsigned n = 0;
+
+	do {
+		if (!direct_messages_take_short(&rt->peers, loop))
+			break;
+		n++;
+	} while (n < TURN && link_pending(loop->link));
+	if (!n)
+		return;
+	rt->frames += n;
+	loop->link->ops->release(loop->link);
+	if (loop->link->waiting)
+		space_retry(&rt->peers);
+}
+
+static __attribute__((noinline)) void send_and_take_own(struct runtime *rt)
 {
 	struct link *loop = rt->peers.channels.loop->link;
 	unsigned n = 0, taken;
-
 	do {
 		n += output(rt);
 		taken = take_in_from(rt, loop, TURN);
@@ -493,6 +511,16 @@ void pump_out(struct runtime *rt)
 	} while (taken && pump_has_output(rt) && n < PUMP_FRAMES);
 	if (n >= PUMP_FRAMES)
 		helper_kick(rt);
+}
+
+void pump_out(struct runtime *rt)
+{
+	bool sends = !list_empty(&rt->ca.ready) || !list_empty(&rt->peers.links.dirty) || rt->faults;
+
+	if (!sends && link_pending(rt->peers.channels.loop->link))
+		take_own_short(rt);
+	if (sends || pump_has_output(rt))
+		send_and_take_own(rt);
 }
 
 /* Closes channels whose peer broke the rules, or is gone: then what it left is taken in. */

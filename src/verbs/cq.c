@@ -351,13 +351,15 @@ void cq_remove(struct cq *cq, const struct cqe *front)
 
 int cq_reap(struct cq *cq, int entries, struct ibv_wc *wc)
 {
-	const struct cqe *front;
+	const struct cqe *front = cq_front(cq);
 	int n = 0;
 
-	while (n < entries && (front = cq_front(cq))) {
+	if (!front || entries <= 0)
+		return 0;
+	do {
 		memcpy(&wc[n++], front, CQE_WC_BYTES);
 		take_off(cq, front);
-	}
+	} while (n < entries && (front = cq_front(cq)));
 	cq_doorbell(cq);
 	return n;
 }

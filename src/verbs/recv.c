@@ -11,8 +11,15 @@ static inline int fill(struct recv_wqe *wqe, uint32_t max_sge, const struct ibv_
 {
 	uint64_t length = 0;
 
-	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > max_sge)
+	if ((uint32_t)wr->num_sge > max_sge)	/* or negative */
 		return -EINVAL;
+	if (wr->num_sge == 1) {		/* as most */
+		wqe->wr_id = wr->wr_id;
+		wqe->num_sge = 1;
+		wqe->length = wr->sg_list->length;
+		*wqe->seg = (struct wqe_seg){ wr->sg_list->addr, wr->sg_list->length, wr->sg_list->lkey };
+		return 0;
+	}
 	for (int i = 0; i < wr->num_sge; i++) {
 		wqe->seg[i] = (struct wqe_seg){ wr->sg_list[i].addr, wr->sg_list[i].length, wr->sg_list[i].lkey };
 		length += wr->sg_list[i].length;

@@ -2,6 +2,8 @@
  * every piece, as a region may have gone since the last. IBA 10.6.3.2, IPS-34. What is moved must lie in the region; a
  * receive may offer more than that, as it may to other adapters (perftest 25 rounds its receives of an SRQ up to the MTU). */
 #include "verbs/mr.h"
+
+#include "base/copy_few.h"
 #include "verbs/qp.h"
 
 #include <string.h>
@@ -104,7 +106,12 @@ bool seg_fill(const struct pd *pd, const struct wqe_seg *seg, const void *data, 
 {
 	struct mr *mr = seg_region(pd, seg, 0, bytes, IBV_ACCESS_LOCAL_WRITE);
 
-	return mr && mr_write(mr, seg->addr, data, bytes) == 0;
+	if (!mr)
+		return false;
+	if (mr->kind != MR_MEMORY || pd->ca->memory_may_go)
+		return mr_write(mr, seg->addr, data, bytes) == 0;
+	copy_few(mr_address(mr, seg->addr), data, bytes);
+	return true;
 }
 
 enum ibv_wc_status seg_check(struct pd *pd, const struct wqe_seg *seg, unsigned segs, int access)

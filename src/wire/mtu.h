@@ -4,6 +4,8 @@
 
 #include <stdint.h>
 
+enum { MTU_LEAST_BYTES = 256 };	/* IBA 9.4 */
+
 static inline uint32_t mtu_bytes(unsigned code)
 {
 	return 128u << code;

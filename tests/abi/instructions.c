@@ -8,12 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEPTH = 64, MEMORY = 16384, LONG = 4096,
+enum { DEPTH = 64, MEMORY = 16384, LONG = 4096, MOST_QPS = 256,
        ACCESS = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC };
 
 struct end {
 	struct ibv_cq *cq;
-	struct ibv_qp *qp;
+	struct ibv_qp *qp[MOST_QPS];
 };
 
 struct world {
@@ -21,6 +21,7 @@ struct world {
 	struct ibv_pd *pd;
 	struct ibv_mr *mr;
 	struct ibv_ah *ah;
+	struct ibv_srq *srq;	/* of the second end, or NULL */
 	struct end a, b;
 	uint8_t *memory;	/* MEMORY bytes: what is sent in the first half, what arrives in the second */
 };
@@ -30,19 +31,24 @@ struct kind {
 	enum ibv_wr_opcode opcode;
 	uint32_t bytes;
 	enum ibv_qp_type type;
+	int qps;		/* that take turns */
 	unsigned flags;
 	bool polls_only;
+	bool is_shared;		/* receives are posted to an SRQ */
 };
 
 static const struct kind kinds[] = {
-	{ "send", IBV_WR_SEND, 8, IBV_QPT_RC, 0, false },
-	{ "send-inline", IBV_WR_SEND, 8, IBV_QPT_RC, IBV_SEND_INLINE, false },
-	{ "send-4096", IBV_WR_SEND, LONG, IBV_QPT_RC, 0, false },
-	{ "send-ud", IBV_WR_SEND, 8, IBV_QPT_UD, 0, false },
-	{ "write", IBV_WR_RDMA_WRITE, 8, IBV_QPT_RC, 0, false },
-	{ "read", IBV_WR_RDMA_READ, 8, IBV_QPT_RC, 0, false },
-	{ "fetch-add", IBV_WR_ATOMIC_FETCH_AND_ADD, 8, IBV_QPT_RC, 0, false },
-	{ "poll", IBV_WR_SEND, 0, IBV_QPT_RC, 0, true },
+	{ "send", IBV_WR_SEND, 8, IBV_QPT_RC, .qps = 1 },
+	{ "send-inline", IBV_WR_SEND, 8, IBV_QPT_RC, .qps = 1, .flags = IBV_SEND_INLINE },
+	{ "send-4096", IBV_WR_SEND, LONG, IBV_QPT_RC, .qps = 1 },
+	{ "send-shared", IBV_WR_SEND, 8, IBV_QPT_RC, .qps = 1, .is_shared = true },
+	{ "send-qps", IBV_WR_SEND, 8, IBV_QPT_RC, .qps = MOST_QPS },
+	{ "send-ud", IBV_WR_SEND, 8, IBV_QPT_UD, .qps = 1 },
+	{ "write", IBV_WR_RDMA_WRITE, 8, IBV_QPT_RC, .qps = 1 },
+	{ "write-qps", IBV_WR_RDMA_WRITE, 8, IBV_QPT_RC, .qps = MOST_QPS },
+	{ "read", IBV_WR_RDMA_READ, 8, IBV_QPT_RC, .qps = 1 },
+	{ "fetch-add", IBV_WR_ATOMIC_FETCH_AND_ADD, 8, IBV_QPT_RC, .qps = 1 },
+	{ "poll", IBV_WR_SEND, 0, IBV_QPT_RC, .qps = 1, .polls_only = true },
 };
 
 static void must(bool holds, const char *what)
@@ -53,15 +59,17 @@ static void must(bool holds, const char *what)
 	exit(1);
 }
 
-static void open_end(struct world *w, struct end *e, enum ibv_qp_type type)
+static void open_end(struct world *w, struct end *e, const struct kind *k, struct ibv_srq *srq)
 {
-	struct ibv_qp_init_attr init = { .qp_type = type, .cap = { DEPTH, DEPTH, 1, 1, 64 } };
+	struct ibv_qp_init_attr init = { .qp_type = k->type, .cap = { DEPTH, DEPTH, 1, 1, 64 }, .srq = srq };
 
 	e->cq = ibv_create_cq(w->context, 2 * DEPTH, NULL, NULL, 0);
 	must(e->cq, "no CQ");
 	init.send_cq = init.recv_cq = e->cq;
-	e->qp = ibv_create_qp(w->pd, &init);
-	must(e->qp, "no QP");
+	for (int i = 0; i < k->qps; i++) {
+		e->qp[i] = ibv_create_qp(w->pd, &init);
+		must(e->qp[i], "no QP");
+	}
 }
 
 static void to_init(struct ibv_qp *qp)
@@ -85,8 +93,9 @@ static void to_rts(struct ibv_qp *qp, uint32_t peer, uint16_t lid)
 			    (is_ud ? 0 : IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC)), "RTS");
 }
 
-static void open_world(struct world *w, enum ibv_qp_type type)
+static void open_world(struct world *w, const struct kind *k)
 {
+	struct ibv_srq_init_attr shared = { .attr = { .max_wr = DEPTH, .max_sge = 1 } };
 	struct ibv_device **list = ibv_get_device_list(NULL);
 	struct ibv_port_attr port;
 
@@ -100,12 +109,16 @@ static void open_world(struct world *w, enum ibv_qp_type type)
 	memset(w->memory, 0, MEMORY);
 	w->mr = ibv_reg_mr(w->pd, w->memory, MEMORY, IBV_ACCESS_LOCAL_WRITE | ACCESS);
 	must(w->mr && !ibv_query_port(w->context, 1, &port), "no region or no port");
-	open_end(w, &w->a, type);
-	open_end(w, &w->b, type);
-	to_init(w->a.qp);
-	to_init(w->b.qp);
-	to_rts(w->a.qp, w->b.qp->qp_num, port.lid);
-	to_rts(w->b.qp, w->a.qp->qp_num, port.lid);
+	w->srq = k->is_shared ? ibv_create_srq(w->pd, &shared) : NULL;
+	must(w->srq || !k->is_shared, "no SRQ");
+	open_end(w, &w->a, k, NULL);
+	open_end(w, &w->b, k, w->srq);
+	for (int i = 0; i < k->qps; i++) {
+		to_init(w->a.qp[i]);
+		to_init(w->b.qp[i]);
+		to_rts(w->a.qp[i], w->b.qp[i]->qp_num, port.lid);
+		to_rts(w->b.qp[i], w->a.qp[i]->qp_num, port.lid);
+	}
 	w->ah = ibv_create_ah(w->pd, &(struct ibv_ah_attr){ .dlid = port.lid, .port_num = 1 });
 	must(w->ah, "no address handle");
 }
@@ -120,19 +133,26 @@ static void take(struct ibv_cq *cq)
 	must(n == 1 && wc.status == IBV_WC_SUCCESS, "a completion with an error");
 }
 
-static void message(struct world *w, const struct kind *k)
+static inline void receive(struct world *w, int i, struct ibv_recv_wr *receive)
+{
+	struct ibv_recv_wr *bad;
+
+	must(!(w->srq ? ibv_post_srq_recv(w->srq, receive, &bad) : ibv_post_recv(w->b.qp[i], receive, &bad)),
+	     "a receive is refused");
+}
+
+static void message(struct world *w, const struct kind *k, int i)
 {
 	uintptr_t there = (uintptr_t)w->memory + MEMORY / 2;
 	struct ibv_sge from = { (uintptr_t)w->memory, k->bytes, w->mr->lkey }, to = { there, LONG + 40, w->mr->lkey };
 	struct ibv_send_wr send = { .sg_list = &from, .num_sge = 1, .opcode = k->opcode,
 				    .send_flags = IBV_SEND_SIGNALED | k->flags }, *bad_send;
-	struct ibv_recv_wr receive = { .sg_list = &to, .num_sge = 1 }, *bad_receive;
 
 	if (k->opcode == IBV_WR_SEND)
-		must(!ibv_post_recv(w->b.qp, &receive, &bad_receive), "a receive is refused");
+		receive(w, i, &(struct ibv_recv_wr){ .sg_list = &to, .num_sge = 1 });
 	if (k->type == IBV_QPT_UD) {
 		send.wr.ud.ah = w->ah;
-		send.wr.ud.remote_qpn = w->b.qp->qp_num;
+		send.wr.ud.remote_qpn = w->b.qp[0]->qp_num;
 		send.wr.ud.remote_qkey = 1;
 	} else if (k->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
 		send.wr.atomic.remote_addr = there;
@@ -142,7 +162,7 @@ static void message(struct world *w, const struct kind *k)
 		send.wr.rdma.remote_addr = there;
 		send.wr.rdma.rkey = w->mr->rkey;
 	}
-	must(!ibv_post_send(w->a.qp, &send, &bad_send), "a send is refused");
+	must(!ibv_post_send(w->a.qp[i], &send, &bad_send), "a send is refused");
 	if (k->opcode == IBV_WR_SEND)
 		take(w->b.cq);
 	take(w->a.cq);
@@ -152,11 +172,12 @@ static __attribute__((noinline, noclone)) void measured(struct world *w, const s
 {
 	struct ibv_wc wc;
 
-	for (int i = 0; i < count; i++) {
+	for (int i = 0, qp = 0; i < count; i++) {
 		if (k->polls_only)
 			must(ibv_poll_cq(w->a.cq, 1, &wc) == 0, "a completion of nothing");
 		else
-			message(w, k);
+			message(w, k, qp);
+		qp = qp + 1 == k->qps ? 0 : qp + 1;
 	}
 }
 
@@ -169,7 +190,7 @@ int main(int argc, char **argv)
 	while (k < kinds + sizeof(kinds) / sizeof(*kinds) && strcmp(k->name, argv[1]) != 0)
 		k++;
 	must(k < kinds + sizeof(kinds) / sizeof(*kinds), "no such kind");
-	open_world(&w, k->type);
+	open_world(&w, k);
 	measured(&w, k, atoi(argv[2]));
 	return 0;
 }

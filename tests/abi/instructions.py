@@ -17,6 +17,8 @@ WEFT, PROGRAM, BUILD = os.path.abspath(sys.argv[1]), sys.argv[2], sys.argv[3]
 BARS = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'instructions.txt')
 FEW, MANY = 300, 800
 MORE = 1.03		# of a bar
+# what a kind takes of another at most: of one with a receive queue of its own, of one over a single queue pair
+OF_OTHERS = {'send-shared': ('send', 1.15), 'send-qps': ('send', 1.5), 'write-qps': ('write', 1.5)}
 LIMIT_S = 100
 
 if not shutil.which('valgrind'):
@@ -46,8 +48,9 @@ def cost(kind, *options):
 
 def judge():
 	status = 0
+	costs = {}
 	for kind, bar in bars().items():
-		now = cost(kind)
+		now = costs[kind] = cost(kind)
 		print(f'{kind:16}{now:8.0f}{bar:8}')
 		if '--measure' in sys.argv:
 			continue
@@ -56,9 +59,13 @@ def judge():
 			status = 1
 		elif now * MORE < bar:
 			print(f'{kind} takes fewer than before: its bar in {os.path.basename(BARS)} can be lowered')
+	for kind, (other, most) in OF_OTHERS.items():
+		if costs[kind] > most * costs[other]:
+			print(f'FAILED: {kind} takes {costs[kind] / costs[other]:.2f} times what {other} does, {most} at most')
+			status = 1
 	packets = cost('send', '--path', 'packet')
 	print(f'{"send as packets":16}{packets:8.0f}')
-	if packets < 1.5 * cost('send'):
+	if packets < 1.5 * costs['send']:
 		print('FAILED: packets cost what a record costs: what is counted?')
 		status = 1
 	return status

@@ -1,6 +1,7 @@
 /* Memory that both processes map: bytes, overlaps, and that the tail of a write comes last. */
 #include "adapter.h"
 
+#include "base/copy_few.h"
 #include "direct/copy.h"
 
 #include <pthread.h>
@@ -29,6 +30,21 @@ static void mapped_writes_are_whole(void **state)
 			assert_int_equal(to[at - 1], 0xee);
 			assert_int_equal(to[at + bytes], 0xee);
 		}
+	}
+}
+
+static void few_bytes_are_whole(void **state)
+{
+	uint8_t from[64], to[66];
+
+	for (unsigned i = 0; i < sizeof(from); i++)
+		from[i] = (uint8_t)(i + 1);
+	for (uint32_t bytes = 0; bytes <= sizeof(from); bytes++) {
+		memset(to, 0xee, sizeof(to));
+		copy_few(to + 1, from, bytes);
+		assert_memory_equal(to + 1, from, bytes);
+		assert_int_equal(to[0], 0xee);
+		assert_int_equal(to[bytes + 1], 0xee);
 	}
 }
 
@@ -131,7 +147,7 @@ static void tail_waits_for_the_rest(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(mapped_writes_are_whole),
+		cmocka_unit_test(few_bytes_are_whole), cmocka_unit_test(mapped_writes_are_whole),
 		cmocka_unit_test(overlapping_writes_move),
 		cmocka_unit_test(tail_is_written_last),
 		cmocka_unit_test(tail_waits_for_the_rest),
