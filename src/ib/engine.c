@@ -227,6 +227,8 @@ static bool output(struct qp *qp, wtime now, struct packet_out *out)
 {
 	bool waits = list_linked(&qp->withheld) && !out->follows && has_requester(qp), made;
 
+	if (qp_is_datagram(qp))
+		return requester_output(qp, now, out);
 	made = pace_output(qp, out) || reflect_output(qp, out) || spread_output(qp, now, out) ||
 	       (waits && requester_output(qp, now, out)) ||
 	       (has_responder(qp) && responder_output(qp, now, out)) ||

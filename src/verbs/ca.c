@@ -292,6 +292,12 @@ static unsigned room_of(const struct qp *qp, const struct route *r, const struct
 	return qp_is_datagram(qp) ? 1 : ca->ops->space(ca->owner, qp->dev, r, NULL);
 }
 
+/* After a packet: datagrams are all in the send queue; who is connected is asked. */
+static inline bool may_have_more(const struct qp *qp)
+{
+	return !qp_is_datagram(qp) || qp->sq.engine.started != qp->sq.engine.announced;
+}
+
 /* The QP stays ready as long as it has more to send. Returns for how many packets there was room. */
 static unsigned take_turn(struct qp *qp, const struct packet_ops *packets, wtime now, struct burst *b)
 {
@@ -311,7 +317,7 @@ static unsigned take_turn(struct qp *qp, const struct packet_ops *packets, wtime
 			burst_add(b);
 	} while (sent && b->packets < room && burst_has_place(b) && (!is_datagram || goes_on(qp, &first)));
 	qp_rearm(qp);
-	if (sent)
+	if (sent && may_have_more(qp))
 		qp_ready(qp);
 	return room;
 }
