@@ -160,7 +160,10 @@ static void acknowledge_all(struct qp *qp, wtime now)
 	f->rtt.measuring = false;	/* of a packet: these answers are of messages */
 	requester_reset_retries(qp);
 	list_remove(&qp->unacked);
-	requester_complete(qp);
+	if (engine_of(qp)->options.report_last_only || qp->state == IBV_QPS_SQD)
+		requester_complete(qp);
+	else
+		qp_send_complete_until(qp, qp->sq.engine.started);
 	if (f->loss && now != WTIME_NEVER)
 		requester_find_lost(qp, now);
 }

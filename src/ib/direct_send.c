@@ -69,7 +69,8 @@ static inline bool describe(struct qp *qp, const struct send_wqe *wqe, const str
 	return iovs >= 0;
 }
 
-static inline void book(struct qp *qp, uint32_t packets)
+/* is_short is a constant: of a message that was sent when flight_recorded_short holds. */
+static inline __attribute__((always_inline)) void book(struct qp *qp, uint32_t packets, bool is_short)
 {
 	struct flight *f = &engine_of(qp)->flight;
 
@@ -77,7 +78,10 @@ static inline void book(struct qp *qp, uint32_t packets)
 		.psn = f->psn, .span = packets, .wqe = qp->sq.engine.started, .answer = ANSWER_ACK, .is_last = true,
 		.is_direct = true,
 	};
-	flight_recorded(f);
+	if (is_short)
+		flight_recorded_short(f);
+	else
+		flight_recorded(f);
 	if (!list_linked(&qp->unacked))
 		qp_await_ack(qp);
 }
@@ -214,7 +218,7 @@ static inline __attribute__((always_inline)) bool send_short(struct qp *qp, cons
 
 	if (!qp->ca->direct->send_short(qp->ca->direct_arg, qp, e->flight.psn, responder_received(&e->responder), data, bytes))
 		return false;
-	book(qp, 1);
+	book(qp, 1, true);
 	count(qp, bytes);
 	direct_load_count(qp, OP_SEND, 0, bytes);
 	return true;
@@ -241,7 +245,7 @@ static enum direct_outcome take_any(struct qp *qp, const struct send_wqe *wqe, c
 	if (!qp->ca->direct->send(qp->ca->direct_arg, qp, &m))
 		return DIRECT_NONE;
 	if (e->flight.window)
-		book(qp, packets);
+		book(qp, packets, false);
 	else
 		flight_left(&e->flight, packets);
 	if (placed) {	/* the write was counted */

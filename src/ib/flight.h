@@ -169,6 +169,19 @@ static inline void flight_recorded(struct flight *f)
 		f->fresh = f->psn;
 }
 
+/* The same of one PSN that an ACK settles, when nothing is to be sent again and no PSN was taken back. */
+static inline void flight_recorded_short(struct flight *f)
+{
+	const struct flight_entry *e = flight_at(f, f->newest);
+
+	if (flight_empty(f)) {
+		f->wqe_completed = e->wqe;
+		f->wqe_completed_psn = e->psn;
+	}
+	f->resend = ++f->newest;
+	f->psn = f->fresh = psn_add(f->psn, 1);
+}
+
 static inline void flight_record(struct flight *f, const struct flight_entry *e)
 {
 	*flight_at(f, f->newest) = *e;
