@@ -8,15 +8,16 @@
 # shellcheck source=tests/e2e/hosts_lib.sh
 . "$(dirname "$0")/hosts_lib.sh"
 
-# of some rows: what is in the environment of both programs
+# of some rows: what is in the environment of both programs, and options of weft run
 settings=()
+options=()
 
 weft()
 {
 	local host=$1 loss=$2 impair=()
 	shift 2
 	[ "$loss" = 0 ] || impair=(--impair "weft1.in.loss=$loss%,seed=7")
-	on "$host" env "${settings[@]}" timeout 60 "$BIN/weft" run "${impair[@]}" --stats="$tmp/stats.$host.json" \
+	on "$host" env "${settings[@]}" timeout 60 "$BIN/weft" run "${options[@]}" "${impair[@]}" --stats="$tmp/stats.$host.json" \
 		-- "$@"
 }
 
@@ -111,6 +112,8 @@ cm_server()
 	rstream | riostream) echo "$1 -b $2 -T v -S 4096 -C 100" ;;
 	preloaded) echo "rstream -b $2 -T s -T v -S 4096 -C 100" ;;	# a program of sockets
 	ucx) echo "$WEFT_UCX_CM $2 7471" ;;
+	libfabric) echo "fi_pingpong -p verbs -e msg -I 50 -S 4096 -c" ;;
+	rxm) echo "fi_pingpong -p verbs;ofi_rxm -e rdm -I 50 -S 4096 -c" ;;
 	*) echo "ib_$1 -R -d weft1 -F -n 300" ;;
 	esac
 }
@@ -129,12 +132,15 @@ cm_client()
 	rstream | riostream) echo "$1 -s $2 -T v -S 4096 -C 100" ;;
 	preloaded) echo "rstream -s $2 -T s -T v -S 4096 -C 100" ;;
 	ucx) echo "$WEFT_UCX_CM $2 7471 client" ;;
+	libfabric | rxm) echo "$(cm_server "$1" "$2") $2" ;;
 	*) echo "ib_$1 -R -d weft1 -F -n 300 $2" ;;
 	esac
 }
 
+# fi_pingpong begins to listen when a client has come to its TCP port.
 cm_listens()
 {
+	! on 1 ss -Htln 'sport = 47592' | grep -q LISTEN || return 0
 	on 1 "$BIN/weft" status --json | python3 -c 'import json, sys
 sys.exit(not any(p["listeners"] for p in json.load(sys.stdin).get("processes", [])))'
 }
@@ -191,6 +197,8 @@ cm_programs()
 		settings=(LD_PRELOAD="$rspreload")
 	elif [ "$program" = ucx ]; then
 		settings=(UCX_TLS=rc_v UCX_NET_DEVICES=weft1:1 UCX_SOCKADDR_TLS_PRIORITY=rdmacm)
+	elif [ "$program" = libfabric ] || [ "$program" = rxm ]; then
+		options=(--device weft1)	# else libfabric's server takes the first device, which has no address
 	fi
 	for attempt in 1 2 3 4; do
 		cm_pair "$program" "$loss" "$address" && break

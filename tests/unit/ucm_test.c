@@ -418,6 +418,24 @@ static void loopback_over_ipv6_and_over_weft0(void **state)
 	expect_nothing_left();
 }
 
+static void loopback_is_no_address_of_the_only_device(void **state)
+{
+	int fd = channel();
+	uint32_t id = create(fd, RDMA_PS_TCP, 1), of_two = create(fd, RDMA_PS_TCP, 2);
+
+	assert_int_equal(bind4(fd, of_two, "127.0.0.1", 7001), 0);
+	assert_true(query(fd, of_two, RDMA_USER_CM_QUERY_GID).node_guid == htobe64(0x11));
+	fake.visible[0] = false;
+	assert_int_equal(bind4(fd, id, "127.0.0.1", 7000), 0);
+	assert_true(query(fd, id, RDMA_USER_CM_QUERY_GID).node_guid == 0);
+	/* and is still where the program asks itself */
+	assert_int_equal(resolve4(fd, id, "127.0.0.1", 1), 0);
+	expect_event(fd, UCM_EVENT_ADDR_RESOLVED, 0);
+	assert_true(query(fd, id, RDMA_USER_CM_QUERY_GID).node_guid == htobe64(0x11));
+	channel_close(fd);
+	expect_nothing_left();
+}
+
 static void foreign_addresses_do_not_resolve(void **state)
 {
 	struct rdma_ucm_event_resp resp;
@@ -1741,6 +1759,7 @@ int main(void)
 		TEST(hosts_of_a_fabric_say_where_they_are),
 		TEST(a_path_of_another_service_is_taken),
 		TEST(ports_collide_as_in_linux),
+		TEST(loopback_is_no_address_of_the_only_device),
 		TEST(options_are_checked),
 		TEST(listeners_take_only_what_is_for_them),
 		TEST(a_connection_comes_and_goes),

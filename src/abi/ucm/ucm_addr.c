@@ -155,6 +155,27 @@ static bool lacks_scope(const struct sockaddr_storage *addr)
 	return addr->ss_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&in6(addr)->sin6_addr) && !in6(addr)->sin6_scope_id;
 }
 
+/* As Linux, nothing leaves the host from there. */
+static bool is_loopback(const struct sockaddr_storage *addr)
+{
+	if (addr->ss_family == AF_INET)
+		return be32toh(in4(addr)->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+	return addr->ss_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&in6(addr)->sin6_addr);
+}
+
+/* As Linux has it, such an address is no device's: a server of libfabric binds to it, and tells its clients to come there if it
+ * is one's. Of several devices it then takes the first, which may not be that of the hosts, so it stays the one that leads to
+ * this host. In a fabric the others of 127.0.0.0/8 are hosts. */
+static bool is_no_devices(const struct sockaddr_storage *addr, const struct ucm_device *devices)
+{
+	unsigned visible = 0;
+
+	for (int i = 0; i < CA_DEVICES; i++)
+		visible += devices[i].visible;
+	return visible == 1 && is_loopback(addr) &&
+	       (addr->ss_family != AF_INET || be32toh(in4(addr)->sin_addr.s_addr) == INADDR_LOOPBACK);
+}
+
 int ucm_addr_bind(struct ucm_id *id, const struct sockaddr_storage *src)
 {
 	struct ucm_device devices[CA_DEVICES];
@@ -169,6 +190,10 @@ int ucm_addr_bind(struct ucm_id *id, const struct sockaddr_storage *src)
 		error = ucm_route_local(devices, src, &id->device, id->sgid);
 		if (error)
 			return src->ss_family == AF_IB ? error : -EADDRNOTAVAIL;
+		if (is_no_devices(src, devices)) {
+			id->device = UCM_NO_DEVICE;
+			memset(id->sgid, 0, sizeof(id->sgid));
+		}
 	}
 	id->src = *src;
 	if (src->ss_family == AF_INET && !id->afonly_is_set)
@@ -272,16 +297,6 @@ static int set_device(struct ucm_id *id, int device, const uint8_t sgid[16])
 		memcpy(id->sgid, sgid, 16);
 	}
 	return id->device == device ? 0 : -ENETUNREACH;
-}
-
-/* As Linux, nothing leaves the host from there. */
-static bool is_loopback(const struct sockaddr_storage *addr)
-{
-	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)addr;
-
-	if (addr->ss_family == AF_INET)
-		return be32toh(((const struct sockaddr_in *)addr)->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
-	return addr->ss_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&in6->sin6_addr);
 }
 
 /* Asks the kernel and weftd, the lock given up meanwhile. */
