@@ -17,8 +17,8 @@ weft()
 	local host=$1 loss=$2 impair=()
 	shift 2
 	[ "$loss" = 0 ] || impair=(--impair "weft1.in.loss=$loss%,seed=7")
-	on "$host" env "${settings[@]}" timeout 60 "$BIN/weft" run "${options[@]}" "${impair[@]}" --stats="$tmp/stats.$host.json" \
-		-- "$@"
+	on "$host" env "${settings[@]}" timeout 60 "$BIN/weft" run "${options[@]}" "${impair[@]}" \
+		--stats="$tmp/stats.$host.json" -- "$@"
 }
 
 # what a program needs to know of: the row's name, its family and MTU, and the index of its GID
