@@ -217,7 +217,8 @@ static void a_write_is_executed_and_completed_as_it_is_posted(void **state)
 	assert_non_null(wqe);
 	assert_int_equal(wqe->opcode, IBV_WR_RDMA_WRITE);
 	assert_int_equal(wqe->length, BYTES);
-	assert_true(wqe->remote_addr != 0);
+	assert_int_equal(wqe->remote_addr, PAIR_IOVA);
+	assert_int_equal(wqe->rkey, pair->side[1].mr->key);
 	expect_sent(pair, 0, 1, IBV_WC_SUCCESS);
 	/* behind a packet without its ACK, which arrives later, it is a packet too */
 	way.executes = false;
