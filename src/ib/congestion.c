@@ -12,6 +12,7 @@ enum {
 	MOST_TIMED = 4096,		/* our choice: packets in the target's time, more than any link carries */
 	MOST_TRIPS = 64,		/* our choice: whoever was silent for longer */
 	GOOD_TRIPS = 8,		/* our choice: after so many without a queue the steps grow */
+	LARGE = 16 * CONGESTION_ONE,	/* our choice: a window of who shares a link with few */
 	HELPLESS = 4,			/* our choice: such a part of the window */
 	MANY_LOST = CONGESTION_ONE / 8,	/* our choice: more than links lose by chance */
 	ECHO_BITS = 6,
@@ -288,7 +289,9 @@ static void end_round(struct congestion *c, wtime now, psn_t next)
 
 	c->share = smooth(c->share, marked, MARK_GAIN);
 	note_losses(c);
+	late = late && !(c->has_cut && c->window >= LARGE);
 	cut = greater(late ? delayed : 0, cut_for_losses(c));
+	c->has_cut = late;
 	if (later >= mean_of(c))
 		cut = greater(cut, cut_for_marks(c, marked));
 	if (cut || (stands && c->stood)) {

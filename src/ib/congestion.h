@@ -39,6 +39,7 @@ struct congestion {
 	/* this round */
 	bool is_limited;		/* something waited */
 	bool notified;
+	bool has_cut;			/* the window was lessened for the round before, and what left since tells of that next */
 	bool was_delayed, stood;	/* in the round before a queue was longer than the target allows, or stood */
 	uint32_t arrived, marked, lost;	/* packets */
 	wtime round_since;
