@@ -73,6 +73,8 @@ int cli_counters(const struct cli_options *o, int argc, char **argv);
 int cli_replay(const struct cli_options *o, int argc, char **argv);
 int cli_impair(const struct cli_options *o, int argc, char **argv);
 int cli_capture(const struct cli_options *o, int argc, char **argv);
+int cli_path(const struct cli_options *o, int argc, char **argv);
+int cli_paths(const struct cli_options *o, int argc, char **argv);
 int cli_link(const struct cli_options *o, int argc, char **argv);
 int cli_doctor(const struct cli_options *o, int argc, char **argv);
 int cli_sa(const struct cli_options *o, int argc, char **argv);

@@ -59,6 +59,15 @@ static const struct cli_command commands[] = {
 	  "DEVICE is one that weft devices lists: its port is down for all programs of the network. NODE:PORT is a port of the\n"
 	  "fabric that weft fabric load gave the network. Programs get the event; what they send is lost until the link is up.\n",
 	  cli_link },
+	{ "path", "*jSh", "HOST [fail|heal N]", "let a path to another host fail, and heal it",
+	  "HOST is the address by which programs reach the other host. Path N of queue pairs that go by several (weft run\n"
+	  "--profile standard,paths=N) loses what they ask and what comes back; path 0 is also that of all others. Without\n"
+	  "fail or heal it says which fail.\n",
+	  cli_path },
+	{ "paths", "bcsjSh", "", "watch the paths of queue pairs that go by several",
+	  "On a terminal the screen is drawn anew every second, and q ends it; otherwise, and with --batch or --json, each look\n"
+	  "follows the one before.\n",
+	  cli_paths },
 	{ "mad", "*jSh", "[show | set NAME=VALUE...]", "show receive buffers of management datagrams, or tune them",
 	  "Each port at which somebody receives management datagrams has buffers of its own for QP0 and QP1. NAME is each,\n"
 	  "floor, low-percent, low, high, growth, most, watch, fixed or period-ms.\n",

@@ -176,7 +176,13 @@ enum control_type {
 	CTL_LINK_ERROR,	/* weft command: a, b as for CTL_LINK, of a port of the fabric, which notices c of enum link_error
 			 * (agents/agents.h) so many times, slot, at most 1000. status as for CTL_LINK; ENETDOWN: the link is
 			 * down */
+	CTL_PATH_CUT,	/* weft command: path a of queue pairs whose first one leads to gid, an address of another host: c = of
+			 * enum control_cut. answer: b = those that fail now, one bit each. status EPERM; EINVAL: no such number;
+			 * EBUSY: paths to too many hosts fail */
 };
+
+enum { CONTROL_PATHS = 8 };	/* as of wire/header.h */
+enum control_cut { CUT_HEALS, CUT_FAILS, CUT_ASKS };
 
 enum { CONTROL_LINK_ERRORS = 1000 };	/* our choice */
 
@@ -244,7 +250,7 @@ enum {
 };
 
 enum control_page {
-	CONTROL_PAGE_PORTS = 1,		/* addresses and states of ports */
+	CONTROL_PAGE_PORTS = 1,		/* addresses and states of ports, paths that fail */
 	CONTROL_PAGE_FABRIC = 2,	/* not the page: the fabric in which the process is */
 	CONTROL_PAGE_PACKETS = 4,	/* slot_packets */
 };

@@ -14,13 +14,14 @@
 
 enum {
 	PAGE_MAGIC = 0x77656674,	/* "weft" */
-	PAGE_VERSION = 8,
+	PAGE_VERSION = 9,
 	PAGE_NAME = 16,			/* bytes of a device's or an interface's name, with a 0 */
 	PAGE_DEVICES = 8,		/* places; page.devices says how many there are */
 	PAGE_GIDS = 64,
 	PAGE_PKEYS = 32,		/* of a port of a fabric (fabric/topology.h) */
 	PAGE_SLOTS = QPN_SLOTS,		/* slot 0 is weftd's */
 	PAGE_GROUPS = 256,
+	PAGE_CUTS = 16,			/* hosts: our choice */
 };
 
 /* A device's network: its link layer, what its addresses are like, and the form of its frames. */
@@ -66,6 +67,12 @@ struct page_group {
 	uint64_t slots[PAGE_SLOTS / 64];
 };
 
+/* Paths of QPs whose first one leads to this address, which lose what goes by them: one bit each, 0: the place is free. */
+struct page_cut {
+	uint8_t gid[16];
+	uint32_t paths;
+};
+
 enum page_packets { PAGE_IMPAIRED = 1, PAGE_CAPTURED = 2 };
 
 struct fabric_page {
@@ -88,6 +95,7 @@ struct fabric_page {
 	_Atomic uint32_t fabric;	/* the number of the fabric that was loaded last; 0: there is none */
 	uint32_t rsvd2;
 	struct page_group group[PAGE_GROUPS];
+	struct page_cut cut[PAGE_CUTS];
 };
 
 /* Ports of a process have an index: the first port of each device that of the device, further ones of the InfiniBand device,

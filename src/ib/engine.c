@@ -233,6 +233,7 @@ static bool output(struct qp *qp, wtime now, struct packet_out *out)
 	       (waits && requester_output(qp, now, out)) ||
 	       (has_responder(qp) && responder_output(qp, now, out)) ||
 	       (!waits && has_requester(qp) && requester_output(qp, now, out));
+	out->is_cut = made && qp->ca->cuts && path_is_cut(qp, &out->packet, true);
 	check(qp);
 	return made;
 }
@@ -356,6 +357,26 @@ static bool is_of_service(const struct qp *qp, const struct opcode_row *row)
 	return row->service == engine_service(qp) || (row->service == SERVICE_MAKER && engine_of(qp)->selective);
 }
 
+/* A packet of the peer, to the part of the QP that it is for. */
+static void pass_on(struct qp *qp, wtime now, const struct opcode_row *row, const struct packet *p)
+{
+	if (row->op == OP_CNP) {
+		pace_notified(qp);
+	} else if (row->op == OP_PATH_PROBE) {
+		reflect_probe(qp, p);
+	} else if (row->op == OP_PATH_ANSWER) {
+		spread_answered(qp, now, p);
+	} else if (msn_exchange_is_for(qp, p)) {
+		msn_exchange_input(qp, now, p);
+	} else if (!row->is_response && has_responder(qp)) {
+		responder_input(qp, now, p);
+		if (spread_of(qp))
+			spread_peer_sends(qp, now);
+	} else if (row->is_response && has_requester(qp)) {
+		completer_input(qp, now, p);
+	}
+}
+
 /* IBA 9.6.1.1 to 9.6.1.4: the QP exists, has this service, may receive, and the packet comes from its peer. What fails
  * is dropped silently. */
 static void input(struct ca *ca, struct ca_device *dev, wtime now, origin_t origin, const struct packet *p)
@@ -396,18 +417,7 @@ static void input(struct ca *ca, struct ca_device *dev, wtime now, origin_t orig
 	if (qp->migration)
 		path_follow(qp, now, path, p);
 	pace_input(qp, now, p);
-	if (row->op == OP_CNP)
-		pace_notified(qp);
-	else if (row->op == OP_PATH_PROBE)
-		reflect_probe(qp, p);
-	else if (row->op == OP_PATH_ANSWER)
-		spread_answered(qp, now, p);
-	else if (msn_exchange_is_for(qp, p))
-		msn_exchange_input(qp, now, p);
-	else if (!row->is_response && has_responder(qp))
-		responder_input(qp, now, p);
-	else if (row->is_response && has_requester(qp))
-		completer_input(qp, now, p);
+	pass_on(qp, now, row, p);
 	qp_rearm(qp);
 	check(qp);
 }

@@ -78,6 +78,27 @@ enum path path_of(const struct qp *qp, const struct packet *p)
 	return m && m->has_left && !p->migrated && comes_by(qp, &m->left, p) ? PATH_LEFT : PATH_NONE;
 }
 
+bool path_is_cut(const struct qp *qp, const struct packet *p, bool leaves)
+{
+	const struct opcode_row *row = opcode_row(p->opcode);
+	bool is_answer = row->is_response || row->op == OP_PATH_ANSWER;
+	int path = bth_path(p->resv.bth7);
+
+	if (leaves == is_answer || row->op == OP_CNP)
+		return false;
+	for (unsigned i = 0; i < qp->ca->cuts; i++)
+		if (qp->ca->cut[i].paths >> (path > 0 ? path : 0) & 1 && !memcmp(qp->ca->cut[i].dgid, qp->path.dgid, 16))
+			return true;
+	return false;
+}
+
+bool path_loses(struct ca *ca, const struct packet *p)
+{
+	const struct qp *qp = p->form == PACKET_ROCE ? qp_find(ca, p->dest_qpn) : NULL;
+
+	return qp && !qp_is_datagram(qp) && path_is_cut(qp, p, false);
+}
+
 static void migrate(struct qp *qp, wtime now)
 {
 	qp_migrate(qp);

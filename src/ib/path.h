@@ -19,6 +19,12 @@ enum path path_of(const struct qp *qp, const struct packet *p);
  * to be the one that it names: the host is told of one that does not match. */
 bool path_pkey_matches(const struct qp *qp, enum path path, const struct packet *p);
 
+/* Does the adapter's owner want it lost: a request of the QP, or an answer to one, by a path that fails (ca.cut)? What answers
+ * the peer is by a path of the peer's, and is not. */
+bool path_is_cut(const struct qp *qp, const struct packet *p, bool leaves);
+/* The same of a packet that arrives. */
+bool path_loses(struct ca *ca, const struct packet *p);
+
 /* IBA 17.2.8: what an accepted packet's path and MigReq mean for the state of migration, of a QP that has one. */
 void path_follow(struct qp *qp, wtime now, enum path path, const struct packet *p);
 /* A packet by no path of the QP, which is the peer's all the same. */

@@ -420,6 +420,28 @@ static void look(struct qp *qp, wtime now, unsigned path)
 		give_up_on(qp, path);
 }
 
+/* The peer gets on, and nothing comes by the path of the oldest packet for two round trips: its answers are lost, or the packet
+ * is. Programs that are answered post more, and their send queues are to hold what is not acknowledged. */
+void spread_peer_sends(struct qp *qp, wtime now)
+{
+	struct spread *s = spread_of(qp);
+	const struct flight *f = &engine_of(qp)->flight;
+	const struct congestion *c;
+	unsigned path;
+
+	if (flight_empty(f) || f->phase != FLIGHT_OPEN)
+		return;
+	path = loss_path_of(f, f->oldest);
+	if (s->silent_since != s->loss[path].since) {
+		s->silent_since = s->loss[path].since;
+		s->requests = 0;
+	}
+	c = pace_of(qp, path);
+	if (++s->requests >= SPREAD_REQUESTS && s->loss[path].under_way && c && now > s->silent_since + 2 * c->smooth_ns &&
+	    another_is_up(s, path))
+		give_up_on(qp, path);
+}
+
 unsigned spread_instead(struct qp *qp, unsigned path)
 {
 	int other = next_best(qp, 1u << path);

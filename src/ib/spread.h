@@ -19,7 +19,10 @@
 #include "wire/header.h"
 
 /* Our choices. The UDP link has four source ports to a peer. */
-enum { SPREAD_VARIANTS = 4 };
+enum {
+	SPREAD_VARIANTS = 4,
+	SPREAD_REQUESTS = 6,	/* of the peer that arrive while nothing comes by a path, as its answers are lost */
+};
 #define SPREAD_PROBE_MOST (100 * WTIME_MS)	/* a path that is set aside is probed after its wait, doubled up to this */
 
 enum spread_state {
@@ -47,6 +50,8 @@ struct spread_path {
 struct spread {
 	uint8_t paths, most;		/* there are; of path */
 	wtime deadline;
+	wtime silent_since;		/* of the path of the oldest packet, and how many requests of the peer came since */
+	unsigned requests;
 	struct loss_path loss[BTH_PATHS];
 	struct spread_path path[];
 };
@@ -81,6 +86,8 @@ bool spread_output(struct qp *qp, wtime now, struct packet_out *out);
 void spread_answered(struct qp *qp, wtime now, const struct packet *p);
 /* A response came by this path; of a READ: whose request did, too. */
 void spread_heard(struct qp *qp, wtime now, bool is_of_read, int path);
+/* A request of the peer arrived. */
+void spread_peer_sends(struct qp *qp, wtime now);
 /* Does a response by this path, not the first, come from where it leads? */
 bool spread_leads_to(const struct qp *qp, unsigned path, const struct packet_path *from);
 /* Nothing at all came for an ACK timeout. */

@@ -185,9 +185,28 @@ static void tell_changes(struct ca *ca, struct ca_device *dev, const struct ca_d
 	}
 }
 
+_Static_assert((int)CA_CUTS == PAGE_CUTS, "an adapter has what the page has");
+
+void devices_take_cuts(const struct fabric_page *page, struct ca *ca)
+{
+	struct page_cut from[PAGE_CUTS];
+
+	if (!page_copy(page, page->cut, from, sizeof(from)))
+		return;
+	ca->cuts = 0;
+	for (int i = 0; i < PAGE_CUTS; i++) {
+		if (!from[i].paths)
+			continue;
+		memcpy(ca->cut[ca->cuts].dgid, from[i].gid, sizeof(from[i].gid));
+		ca->cut[ca->cuts++].paths = from[i].paths;
+	}
+}
+
 void devices_refresh(const struct fabric_page *page, const struct node *node, struct ca *ca)
 {
 	struct page_device from;
+
+	devices_take_cuts(page, ca);
 
 	for (int i = 0; i < ca->devices; i++) {
 		struct ca_device *dev = &ca->dev[i];

@@ -13,6 +13,9 @@ int devices_read(const struct fabric_page *page, const struct node *node, struct
  * tells the program. Under the lock. */
 void devices_refresh(const struct fabric_page *page, const struct node *node, struct ca *ca);
 
+/* Which paths fail (ca.cut). Under the lock, as devices_refresh, which does it too. */
+void devices_take_cuts(const struct fabric_page *page, struct ca *ca);
+
 /* Routes and direct paths of all devices are asked again. Under the lock. */
 void devices_forget_routes(struct ca *ca);
 

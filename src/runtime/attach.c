@@ -176,6 +176,7 @@ static int build(struct runtime *rt, enum stage *stage)
 		err = faults_create(rt);
 	if (err)
 		return err;
+	devices_take_cuts(rt->peers.page, &rt->ca);
 	faults_look_at_links(rt);
 	*stage = FAULTS;
 	progress_init(&rt->progress);

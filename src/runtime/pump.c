@@ -3,6 +3,7 @@
 #include "runtime/pump.h"
 
 #include "base/log.h"
+#include "ib/path.h"
 #include "peers/devices.h"
 #include "peers/direct_messages.h"
 #include "peers/space.h"
@@ -80,34 +81,44 @@ static void count_at_port(const struct burst *b, enum port_load_way way, unsigne
 	port_load_add(at, PORT_LOAD_XMIT_DISCARDS, b->packets - packets);
 }
 
+/* On the way to another host, where somebody wants to see what comes of it. */
+static bool loses(const struct runtime *rt, const struct route *r, const struct packet_out *out)
+{
+	return __builtin_expect(rt->ca.cuts, 0) && r->kind == ROUTE_LINK && out->is_cut;
+}
+
 /* How many packets left our port. number: of a group's member's port; what is for one QP is for the port of its address. */
 static unsigned send_by(struct runtime *rt, const struct route *r, const struct burst *b, unsigned number)
 {
 	const struct packet *packet[BURST_PACKETS];
-	unsigned sent = 0, passing;
+	static const struct route nowhere = { .kind = ROUTE_NOWHERE };
+	unsigned sent = 0, left = 0, passing;
 	struct link *l;
 	size_t bytes = 0;
 
 	for (unsigned i = 0; i < b->packets; i++)
-		packet[i] = &b->out[i].packet;
+		if (!loses(rt, r, &b->out[i]))
+			packet[left++] = &b->out[i].packet;
+	rt->ca.counters.path_cut_packets += b->packets - left;
 	if (rt->faults) {
 		if (r->kind == ROUTE_CUT)
 			bad_keys_sent(rt, r, b);
 		if (r->way && !ways_at(&rt->peers.node.ways, r->way)->has_faults)
 			count_on_way(rt, r->way, b, b->packets);
 		for (unsigned i = 0; i < b->packets; i++)
-			 faults_send(rt, r, b->dev, packet[i], number, 0);
+			 faults_send(rt, loses(rt, r, &b->out[i]) ? &nowhere : r, b->dev, &b->out[i].packet, number, 0);
 		return b->packets;
 	}
 	l = route_link(r);
 	if (r->kind == ROUTE_LINK && !l->broken)
 		links_watch(&rt->peers.links, l);	/* an answer comes soon */
-	if (l)
-		sent = l->ops->send(l, pump_index(rt, b->dev, number), packet, b->packets);
+	if (l && left)
+		sent = l->ops->send(l, pump_index(rt, b->dev, number), packet, left);
 	for (unsigned i = 0; i < sent; i++)
 		bytes += packet_bytes(packet[i]);
 	if (sent)
 		note_sent(rt, l, bytes);
+	sent += b->packets - left;
 	if (r->kind == ROUTE_CUT)
 		bad_keys_sent(rt, r, b);
 	passing = packets_on_way(r, b, sent);
@@ -351,7 +362,11 @@ void pump_deliver(struct runtime *rt, origin_t origin, unsigned kind, const void
 	err = packet_parse(&p, link_form(kind), frame, bytes, true);
 	if (err == PACKET_OK)
 		dev = port_of(rt, kind, &p);
-	if (dev && dev->transport->packets && device_takes(dev, link_form(kind))) {
+	if (dev && __builtin_expect(rt->ca.cuts, 0) && origin == ORIGIN_NETWORK && path_loses(&rt->ca, &p)) {
+		rt->ca.counters.path_cut_packets++;
+		if (rt->faults)
+			faults_recorder(rt)->refused = true;
+	} else if (dev && dev->transport->packets && device_takes(dev, link_form(kind))) {
 		note_received(dev, origin, &p, bytes);
 		ca_input(&rt->ca, dev, rt->ca.now, origin, &p);
 	} else if (err == PACKET_BAD_ICRC) {

@@ -26,6 +26,7 @@ struct packet_out {
 	struct packet packet;
 	struct iovec *iov;	/* in the burst: PACKET_OUT_IOVS elements, for the packet's payload */
 	uint8_t *bounce;	/* in the burst: PACKET_MAX_ETHERNET bytes, for payload that cannot be borrowed */
+	bool is_cut;		/* it leaves, and its path loses it (ca.cut) */
 	bool follows;		/* the burst has packets already, which have not left: nothing of the QP may pass them */
 };
 
@@ -62,6 +63,7 @@ static inline struct packet_out *burst_place(struct burst *b)
 
 	out->iov = &b->iov[b->iovs];
 	out->bounce = b->bounce[b->copies];
+	out->is_cut = false;
 	out->follows = b->packets > 0;
 	return out;
 }

@@ -67,6 +67,14 @@ struct ca_ops {
 	void (*qpn_free)(void *owner, uint32_t qpn);
 };
 
+/* Paths of QPs whose first one leads to this address, which lose what goes by them, as somebody wants to see what comes of it
+ * (ib/path.h): one bit each. */
+struct ca_cut {
+	uint8_t dgid[16];
+	uint32_t paths;
+};
+enum { CA_CUTS = 16 };
+
 struct ca {
 	const struct ca_ops *ops;	/* borrowed */
 	void *owner;			/* borrowed */
@@ -96,6 +104,8 @@ struct ca {
 	bool memory_may_go;		/* a thread of the owner has entered: meanwhile the program may unmap a region */
 	bool stamps;			/* somebody reads timestamps of completions */
 	bool seed_cq_profile;		/* CQ overflow: seed profile holds and asks, standard profile is CQ_ERR */
+	unsigned cuts;			/* of cut; the owner's */
+	struct ca_cut cut[CA_CUTS];
 	const void *engine_options;	/* borrowed; the transport's: what QPs start with; NULL: its defaults */
 	struct qp_history history;
 	void *engine;			/* owned, from malloc; the transport's: what QPs share; NULL: nothing */

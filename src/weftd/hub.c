@@ -226,7 +226,7 @@ void hub_refuse(struct hub *h, struct client *c, const struct control_msg *msg, 
 
 bool hub_stays(const struct hub *h)
 {
-	return h->claims->keep || page_is_any_down(h->page);
+	return h->claims->keep || page_is_any_down(h->page) || page_is_any_cut(h->page);
 }
 
 bool hub_is_owner(const struct hub *h, const struct client *c)
@@ -455,6 +455,7 @@ static const struct rule {
 	[CTL_LINK] = { FROM_COMMAND, .plain = link_states_input },
 	[CTL_LINK_FAULT] = { FROM_COMMAND, .plain = link_states_fault },
 	[CTL_LINK_ERROR] = { FROM_COMMAND, .plain = link_states_error },
+	[CTL_PATH_CUT] = { FROM_COMMAND, .plain = link_states_cut },
 	[CTL_MAD_PORT] = { FROM_MADS, 0, NODE_DESCRIPTION + 8, .full = umad_port },
 	[CTL_MAD] = { FROM_MADS, 0, sizeof(struct control_mad) + CONTROL_MAD_PIECE, .full = umad_input },
 	[CTL_PING] = { FROM_COMMAND, .plain = pings_input },

@@ -104,6 +104,29 @@ void link_states_error(struct hub *h, struct client *c, const struct control_msg
 	hub_answer(h, c, msg, hub_is_owner(h, c) ? -make_error(h, msg) : EPERM);
 }
 
+static int cut(struct hub *h, const struct control_msg *msg)
+{
+	int err;
+
+	if (msg->a >= CONTROL_PATHS || msg->c > CUT_ASKS)
+		return -EINVAL;
+	if (msg->c == CUT_ASKS)
+		return 0;
+	err = page_cut_path(h->page, msg->gid, (unsigned)msg->a, msg->c == CUT_FAILS);
+	if (!err)
+		hub_page_changed(h, CONTROL_PAGE_PORTS);
+	return err;
+}
+
+void link_states_cut(struct hub *h, struct client *c, const struct control_msg *msg)
+{
+	struct control_msg answer = *msg;
+	int err = hub_is_owner(h, c) ? cut(h, msg) : -EPERM;
+
+	answer.b = page_cut_paths(h->page, msg->gid);
+	hub_answer(h, c, &answer, -err);
+}
+
 /* A time beyond any that is given is of the clock before the machine was started anew. */
 static bool is_due(const struct hub *h, const struct outage *o)
 {

@@ -4,6 +4,7 @@
 #include "control/devices.h"
 #include "wire/pkey.h"
 
+#include <errno.h>
 #include <infiniband/verbs.h>
 #include <stdio.h>
 #include <string.h>
@@ -210,6 +211,47 @@ bool page_is_any_down(const struct fabric_page *p)
 {
 	for (uint32_t i = 0; i < p->devices && i < PAGE_DEVICES; i++)
 		if (p->device[i].port_state != IBV_PORT_ACTIVE)
+			return true;
+	return false;
+}
+
+static int find_cut(const struct fabric_page *p, const uint8_t gid[16])
+{
+	int place = -1;
+
+	for (int i = PAGE_CUTS; i--;) {
+		if (p->cut[i].paths && !memcmp(p->cut[i].gid, gid, sizeof(p->cut[i].gid)))
+			return i;
+		if (!p->cut[i].paths)
+			place = i;
+	}
+	return place;
+}
+
+int page_cut_path(struct fabric_page *p, const uint8_t gid[16], unsigned path, bool fails)
+{
+	int i = find_cut(p, gid);
+
+	if (i < 0)
+		return fails ? -EBUSY : 0;
+	page_write_begin(p);
+	memcpy(p->cut[i].gid, gid, sizeof(p->cut[i].gid));
+	p->cut[i].paths = fails ? p->cut[i].paths | 1u << path : p->cut[i].paths & ~(1u << path);
+	page_write_end(p);
+	return 0;
+}
+
+uint32_t page_cut_paths(const struct fabric_page *p, const uint8_t gid[16])
+{
+	int i = find_cut(p, gid);
+
+	return i < 0 ? 0 : p->cut[i].paths;
+}
+
+bool page_is_any_cut(const struct fabric_page *p)
+{
+	for (int i = 0; i < PAGE_CUTS; i++)
+		if (p->cut[i].paths)
 			return true;
 	return false;
 }

@@ -29,6 +29,12 @@ bool page_set_addresses(struct fabric_page *p, const struct page_address *addres
 void page_set_link(struct fabric_page *p, uint32_t device, bool is_up);
 bool page_is_any_down(const struct fabric_page *p);
 
+/* The path of this number to a host fails, or heals: 0; -EBUSY: there is no place for one more host. */
+int page_cut_path(struct fabric_page *p, const uint8_t gid[16], unsigned path, bool fails);
+/* Those that fail, one bit each. */
+uint32_t page_cut_paths(const struct fabric_page *p, const uint8_t gid[16]);
+bool page_is_any_cut(const struct fabric_page *p);
+
 /* Around every change; readers between the two see an odd generation and try again. */
 void page_write_begin(struct fabric_page *p);
 void page_write_end(struct fabric_page *p);

@@ -69,7 +69,7 @@ sys.exit(not any(r[f"path{number}_state"] == state and r[f"path{number}_sent"] >
 cuts()
 {
 	local result
-	bandwidth 2 8 >"$tmp/result" &
+	bandwidth 2 16 >"$tmp/result" &
 	result=$!
 	for path in 1 0; do
 		wire=w$((2 * path))
@@ -83,6 +83,48 @@ cuts()
 	wait $result
 	echo "$row: $(cat "$tmp/result") MB/s; $(grep -E "path_probes|set_aside" "$tmp/client" | tr -s ' ' | tr '\n' ' ')"
 	grep -q "paths_set_aside" "$tmp/client" || fail "no path was set aside: $(cat "$tmp/client")"
+}
+
+# sees N PATH STATE: weft paths does, of N paths
+sees()
+{
+	on 0 "$BIN/weft" paths --json --count 1 --interval 0.1 | python3 -c 'import json, sys
+n, number, state = sys.argv[1:]
+rows = json.load(sys.stdin)["paths"]
+sys.exit(not (len(rows) == int(n) and any(r["path"] == int(number) and r["state"] == state for r in rows)))' "$@"
+}
+
+# The same by weft path, of what this host sends and what the other one does; and of a program that starts later.
+fails()
+{
+	local result
+	bandwidth 2 12 >"$tmp/result" &
+	result=$!
+	for path in 1 0; do
+		within sees 2 $path up || fail "path $path is not up: $(on 0 "$BIN/weft" qp)"
+		on 0 "$BIN/weft" path 10.7.0.2 fail $path | grep -q "^10.7.0.2: $path fails$" ||
+			fail "weft path says something else"
+		within sees 2 $path aside || fail "path $path is not aside: $(on 0 "$BIN/weft" qp)"
+		on 0 "$BIN/weft" path 10.7.0.2 heal $path | grep -q "no path fails" || fail "weft path says something else"
+		within sees 2 $path up || fail "path $path does not come back: $(on 0 "$BIN/weft" qp)"
+	done
+	wait $result
+	grep -q path_cut_packets "$tmp/client" || fail "nothing was cut: $(cat "$tmp/client")"
+	on 0 "$BIN/weft" path 10.7.0.2 fail 1 >/dev/null
+	[ "$(on 0 "$BIN/weft" path 10.7.0.2 --json | tr -d ' \n')" = '{"schema":1,"host":"10.7.0.2","failing":[1]}' ] ||
+		fail "weft path tells $(on 0 "$BIN/weft" path 10.7.0.2 --json)"
+	bandwidth 2 12 >"$tmp/result" &
+	result=$!
+	within sees 2 1 unproven || fail "a path that fails is found: $(on 0 "$BIN/weft" qp)"
+	on 0 "$BIN/weft" path 10.7.0.2 heal 1 >/dev/null
+	within sees 2 1 up || fail "path 1 does not come: $(on 0 "$BIN/weft" qp)"
+	wait $result
+	echo "$row: $(cat "$tmp/result") MB/s"
+	for usage in "" "10.7.0.2 fail" "10.7.0.2 fail 8" "10.7.0.2 fail x" "10.7.0.2 cut 1"; do
+		# shellcheck disable=SC2086
+		on 0 "$BIN/weft" path $usage >/dev/null 2>&1
+		[ $? = 2 ] || fail "weft path $usage is no error of usage"
+	done
 }
 
 has_pinged() { [ "$(grep -c "ping data" "$tmp/client")" -ge "$1" ]; }

@@ -61,6 +61,64 @@ static void a_port_is_down_for_all(void **state)
 	leave(boss);
 }
 
+static int cut(struct peer *p, uint8_t host, uint32_t path, uint32_t what, uint32_t *failing)
+{
+	struct control_msg msg = { .type = CTL_PATH_CUT, .gid = { [15] = host }, .a = path, .c = what };
+	int status = call(p, &msg);
+
+	*failing = (uint32_t)msg.b;
+	return status;
+}
+
+static void a_path_fails_for_all(void **state)
+{
+	struct peer *boss = join(CONTROL_COMMAND), *a = join(CONTROL_PROCESS);
+	uint32_t failing;
+
+	(void)state;
+	assert_int_equal(cut(boss, 1, 3, CUT_FAILS, &failing), 0);
+	assert_int_equal(failing, 8);
+	hears_of_a_change(a);
+	assert_int_equal(a->page->cut[0].paths, 8);
+	assert_int_equal(cut(boss, 1, 0, CUT_FAILS, &failing), 0);
+	hears_of_a_change(a);
+	assert_int_equal(failing, 9);
+	assert_int_equal(cut(boss, 1, 3, CUT_HEALS, &failing), 0);
+	hears_of_a_change(a);
+	assert_int_equal(cut(boss, 2, 0, CUT_ASKS, &failing), 0);
+	assert_int_equal(failing, 0);
+	assert_int_equal(cut(boss, 1, 0, CUT_ASKS, &failing), 0);
+	assert_int_equal(failing, 1);
+	assert_int_equal(cut(boss, 1, CONTROL_PATHS, CUT_FAILS, &failing), EINVAL);
+	assert_int_equal(cut(boss, 1, 0, CUT_ASKS + 1, &failing), EINVAL);
+	for (uint8_t host = 2; host <= PAGE_CUTS; host++) {
+		assert_int_equal(cut(boss, host, 1, CUT_FAILS, &failing), 0);
+		hears_of_a_change(a);
+	}
+	assert_int_equal(cut(boss, PAGE_CUTS + 1, 1, CUT_FAILS, &failing), EBUSY);
+	assert_int_equal(cut(boss, PAGE_CUTS + 1, 1, CUT_HEALS, &failing), 0);
+	hears_of_a_change(a);
+	for (uint8_t host = 1; host <= PAGE_CUTS; host++) {
+		assert_int_equal(cut(boss, host, host > 1, CUT_HEALS, &failing), 0);
+		hears_of_a_change(a);
+		assert_int_equal(failing, 0);
+	}
+	still_well(a);
+	leave(a);
+	leave(boss);
+}
+
+static void a_process_cuts_no_path(void **state)
+{
+	struct peer *a = join(CONTROL_PROCESS);
+	struct control_msg msg = { .type = CTL_PATH_CUT, .c = CUT_FAILS };
+
+	(void)state;
+	assert_int_equal(message_send(a->socket, &msg, NULL, NULL, 0, 0), 0);
+	expect_end(a);
+	assert_int_equal(a->page->cut[0].paths, 0);
+}
+
 static void a_process_may_not(void **state)
 {
 	struct peer *a = join(CONTROL_PROCESS);
@@ -244,6 +302,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		WELL(a_port_is_down_for_all),
 		WELL(a_process_may_not),
+		WELL(a_path_fails_for_all),
+		WELL(a_process_cuts_no_path),
 		WELL(connections_are_not_asked_for),
 		WELL(it_comes_up_by_itself),
 		WELL(a_process_that_does_not_read_is_told_once),

@@ -4,6 +4,7 @@
 #include "ib/engine.h"
 #include "ib/flight.h"
 #include "ib/pace.h"
+#include "ib/path.h"
 #include "ib/reflect.h"
 #include "ib/spread.h"
 #include "verbs/qp_context.h"
@@ -130,7 +131,7 @@ static unsigned rate_of(const struct setting *s, enum ibv_wr_opcode opcode, cons
 static void links_add_up(void **state)
 {
 	static const struct { enum ibv_wr_opcode opcode; unsigned two, four; } rows[] = {
-		{ IBV_WR_RDMA_WRITE, 180, 360 }, { IBV_WR_RDMA_READ, 150, 300 },
+		{ IBV_WR_RDMA_WRITE, 190, 360 }, { IBV_WR_RDMA_READ, 150, 300 },
 	};
 
 	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -300,6 +301,49 @@ static void a_path_that_is_cut_one_way_is_left(void **state)
 	}
 }
 
+/* Two programs that answer each other by messages, of which the answers of one end's adapter are lost on the nearer path: they
+ * get on, and what waits for its acknowledgement fits into a short send queue. */
+static void lost_answers_fill_no_send_queue(void **state)
+{
+	struct pair *pair = begin(&(struct setting){ .paths = 2, .lanes = 2, .two_addresses = true,
+						     .lane[1].delay_ns = DELAY });
+	unsigned posted = 0, done = 0, most = 0, returned = 0;
+	wtime cut_at = 2 * WTIME_MS, until = 30 * WTIME_MS;
+	struct cqe cqe;
+
+	for (unsigned i = 0; i < DEPTH; i++)
+		for (int side = 0; side < 2; side++)
+			assert_int_equal(pair_recv(pair, side, i, 0, 64), 0);
+	while (pair->sim->now < until) {
+		if (posted == returned) {
+			post_wr(pair, 0, (struct pair_wr){ .opcode = IBV_WR_SEND, .flags = IBV_SEND_SIGNALED, .bytes = 64 });
+			posted++;
+		}
+		while (pair_poll_recv(pair, 1, &cqe)) {
+			assert_int_equal(pair_recv(pair, 1, cqe.wr_id, 0, 64), 0);
+			post_wr(pair, 1, (struct pair_wr){ .opcode = IBV_WR_SEND, .flags = IBV_SEND_SIGNALED, .bytes = 64 });
+		}
+		for (; pair_poll_recv(pair, 0, &cqe); returned++)
+			assert_int_equal(pair_recv(pair, 0, cqe.wr_id, 0, 64), 0);
+		for (; pair_poll_send(pair, 0, &cqe); done++)
+			assert_int_equal(cqe.status, IBV_WC_SUCCESS);
+		while (pair_poll_send(pair, 1, &cqe))
+			assert_int_equal(cqe.status, IBV_WC_SUCCESS);
+		most = posted - done > most ? posted - done : most;
+		sim_touch(pair->sim, 0);
+		sim_touch(pair->sim, 1);
+		sim_run(pair->sim, pair->sim->now + WTIME_US);
+		sim_advance(pair->sim, WTIME_US);
+		if (pair->sim->now < cut_at)
+			continue;
+		pair->sim->config.lane[0].is_cut_back = true;
+		pace_of(pair->side[1].qp, 0)->smooth_ns = WTIME_MS;	/* it has gone over to the other */
+	}
+	print_message("%u messages, %u unacknowledged at most\n", returned, most);
+	assert_true(returned > 500 && most <= SPREAD_REQUESTS + 2);
+	pair_delete(pair);
+}
+
 static void all_cut_is_the_standards_error(void **state)
 {
 	struct pair *pair = begin(&(struct setting){ .paths = 4, .lanes = 4 });
@@ -466,6 +510,129 @@ static void forged_answers_bring_no_path_up(void **state)
 	pair_delete(pair);
 }
 
+/* A peer that answers by the first path whatever a request came by: what arrives counts for the path that it left by. */
+static void forget_paths(void *arg, int node, const struct packet *p)
+{
+	struct pair *pair = arg;
+
+	for (unsigned i = 1; reflect_of(pair->side[1].qp) && i < BTH_PATHS; i++)
+		reflect_of(pair->side[1].qp)->path[i].is_known = false;
+}
+
+static void answers_by_another_path_stall_nothing(void **state)
+{
+	struct pair *pair = begin(&(struct setting){ .paths = 2, .lanes = 2 });
+	struct run r = { .opcode = IBV_WR_RDMA_WRITE };
+	unsigned rate;
+
+	run_for(pair, &r, 10 * WTIME_MS);
+	pair->sim->tap = forget_paths;
+	pair->sim->tap_arg = pair;
+	rate = run_for(pair, &r, 50 * WTIME_MS);
+	show(pair, "answers by the first path");
+	assert_int_equal(r.failed, 0);
+	assert_true(rate > 150000 && r.longest < 2 * WTIME_MS);
+	pair_delete(pair);
+}
+
+/* The last answer that node 1 gave, and how many. */
+struct answers {
+	uint32_t number;
+	unsigned count;
+};
+
+static void note_answer(void *arg, int node, const struct packet *p)
+{
+	struct answers *a = arg;
+
+	if (!node || p->opcode != OPCODE_WEFT_PATH_ANSWER)
+		return;
+	a->number = (uint32_t)wire_get((const uint8_t *)p->payload->iov_base, PATH_PROBE_NUMBER);
+	a->count++;
+}
+
+/* What was on the wire before comes again: an answer is none of a later probe, and a probe has one answer at most. */
+static void replays_gain_nothing(void **state)
+{
+	struct pair *pair = begin(&(struct setting){ .paths = 2, .lanes = 2, .two_addresses = true });
+	struct run r = { .opcode = IBV_WR_RDMA_WRITE };
+	struct answers answers = { 0 };
+	const struct spread *s;
+
+	pair->sim->tap = note_answer;
+	pair->sim->tap_arg = &answers;
+	run_for(pair, &r, 10 * WTIME_MS);
+	s = spread_of(pair->side[0].qp);
+	assert_int_equal(answers.count, 2);
+	pair->sim->config.lane[1].is_cut = true;
+	run_for(pair, &r, 10 * WTIME_MS);
+	assert_int_equal(s->path[1].state, SPREAD_ASIDE);
+	for (unsigned i = 0; i < 1000; i++)
+		forge(pair, 0, OPCODE_WEFT_PATH_ANSWER, 0, false, 0, 2, answers.number);
+	assert_int_equal(s->path[1].state, SPREAD_ASIDE);
+	assert_int_equal(pair->side[0].node->ca.counters.bad_path_answers, 1000);
+	answers.count = 0;
+	for (unsigned i = 0; i < 1000; i++)
+		forge(pair, 1, OPCODE_WEFT_PATH_PROBE, 0, false, 0, 2, 5);
+	run_for(pair, &r, WTIME_MS);
+	assert_int_equal(answers.count, 1);
+	assert_int_equal(r.failed, 0);
+	pair_delete(pair);
+}
+
+/* A probe of before, by which the path led elsewhere: its requests are no one's until it is probed again, which is soon. */
+static void a_path_that_is_led_astray_comes_back(void **state)
+{
+	struct pair *pair = begin(&(struct setting){ .paths = 2, .lanes = 2, .two_addresses = true });
+	struct run r = { .opcode = IBV_WR_RDMA_WRITE };
+	const struct spread *s;
+
+	run_for(pair, &r, 10 * WTIME_MS);
+	s = spread_of(pair->side[0].qp);
+	for (unsigned i = 0; i < 20; i++) {
+		forge(pair, 1, OPCODE_WEFT_PATH_PROBE, 1, false, 0, 2, 5);
+		run_for(pair, &r, 5 * WTIME_MS);
+	}
+	show(pair, "led astray");
+	assert_int_equal(r.failed, 0);
+	assert_true(s->path[1].setbacks >= 10 && r.longest < 3 * WTIME_MS);
+	run_for(pair, &r, SPREAD_PROBE_MOST);
+	assert_int_equal(s->path[1].state, SPREAD_UP);
+	pair_delete(pair);
+}
+
+/* A path that fails on demand (ca.cut) loses requests and their answers, and not those of the peer. */
+static void a_path_fails_on_demand(void **state)
+{
+	struct pair *pair = begin(&(struct setting){ .paths = 2, .lanes = 2, .two_addresses = true });
+	struct run r = { .opcode = IBV_WR_RDMA_WRITE };
+	struct qp *qp = pair->side[0].qp;
+	struct packet p = { .form = PACKET_ROCE, .opcode = OPCODE_RC_ACKNOWLEDGE, .dest_qpn = qp->qpn,
+			    .resv.bth7 = bth_by_path(1) };
+
+	run_for(pair, &r, 5 * WTIME_MS);
+	assert_false(path_loses(qp->ca, &p));
+	qp->ca->cuts = 1;
+	qp->ca->cut[0].paths = 1 << 1;
+	memcpy(qp->ca->cut[0].dgid, qp->path.dgid, 16);
+	assert_true(path_loses(qp->ca, &p));
+	assert_false(path_is_cut(qp, &p, true));
+	p.opcode = OPCODE_WEFT_PATH_ANSWER;
+	assert_true(path_loses(qp->ca, &p));
+	p.opcode = OPCODE_RC_RDMA_WRITE_ONLY;
+	assert_false(path_loses(qp->ca, &p));
+	assert_true(path_is_cut(qp, &p, true));
+	p.opcode = OPCODE_WEFT_PATH_PROBE;
+	assert_true(path_is_cut(qp, &p, true));
+	p.resv.bth7 = 0;	/* a stranger's are those of the first */
+	assert_false(path_is_cut(qp, &p, true));
+	qp->ca->cut[0].paths = 1;
+	assert_true(path_is_cut(qp, &p, true));
+	qp->ca->cut[0].dgid[15] ^= 1;
+	assert_false(path_is_cut(qp, &p, true));
+	pair_delete(pair);
+}
+
 /* A path that comes and goes all the time costs some repeats, and nothing waits for it. */
 static void a_path_that_flaps_is_borne(void **state)
 {
@@ -496,12 +663,17 @@ int main(int argc, char **argv)
 		cmocka_unit_test(paths_are_told_of),
 		cmocka_unit_test(a_cut_path_is_left_and_taken_again),
 		cmocka_unit_test(a_path_that_is_cut_one_way_is_left),
+		cmocka_unit_test(lost_answers_fill_no_send_queue),
 		cmocka_unit_test(all_cut_is_the_standards_error),
 		cmocka_unit_test(a_stranger_sees_one_path),
 		cmocka_unit_test(what_comes_twice_is_acknowledged_by_each_path),
 		cmocka_unit_test(forged_probes_make_no_path),
 		cmocka_unit_test(forged_answers_bring_no_path_up),
 		cmocka_unit_test(a_path_that_flaps_is_borne),
+		cmocka_unit_test(answers_by_another_path_stall_nothing),
+		cmocka_unit_test(replays_gain_nothing),
+		cmocka_unit_test(a_path_that_is_led_astray_comes_back),
+		cmocka_unit_test(a_path_fails_on_demand),
 	};
 
 	if (argc > 1)
