@@ -29,6 +29,19 @@ FORMS = ('-N', '-D', '-c', '-S', '-I', '-x', '-g', '-m', '-s', '-p', '-l', '-A',
 	 '-U 4', '-m --smkey 1', 'NR', 'NR 4', 'PIR', 'PIR 1/2', 'SWI', 'LR', 'LFTR', 'MFTR', 'SMIR', 'MCMR', 'SL2VL', 'VLAR',
 	 'GIR', 'SR', 'IIR', 'CPI', 'TR', 'RFTR', 'PKTR --smkey 1', 'PR --slid 4 --dlid 14', 'PR --slid 4',
 	 'MPR --sgid-list fe80::200:0:10:1 --dgid-list fe80::200:0:10:f')
+# and to choose: selectors of paths and groups, ends, parts of tables
+PATHS = ('--pkey 0xffff', '--mtu 0x84', '--sl 0', '--numb_path 1', '--reversible 1', '--reversible 0', '--qos_class 0',
+	 '--qos_class 1', '--pkt_lifetime 0x92', '--tclass 1', '--flow_label 1', '--hop_limit 1', '--service_id 1')
+GROUPS = ('--mgid ff12:401b:ffff::ffff:ffff', '--mlid 0xc000', '--pkey 0xffff', '--mtu 0x84', '--rate 0x83', '--scope 2',
+	 '--sl 0', '--proxy_join 0', '--tclass 0', '--hop_limit 0', '--flow_label 0', '--qkey 0xb1b',
+	 '--gid fe80::200:0:10:1')
+FORMS += tuple(f'PR --slid 4 --dlid 14 {option}' for option in PATHS) + tuple(f'MCMR {option}' for option in GROUPS)
+FORMS += ('--src-to-dst 4:14', '--src-to-dst h1:h3', '--sgid-to-dgid fe80::200:0:10:1-fe80::200:0:10:f',
+	 'PR --sgid fe80::200:0:10:1 --dgid fe80::200:0:10:f', 'PR --slid 4 --dlid 99', 'PR --slid 99', '-m 0xC000', '-K -m',
+	 '-K PIR 4', '-K SR', 'PIR 4', 'PIR 1/0', 'PIR 4/1/0', 'LR 1/1', 'LR 1', 'LR 1 4', 'SL2VL 1', 'SL2VL 4',
+	 'SL2VL 1/1/2', 'VLAR 1', 'VLAR 4', 'VLAR 4/1/1', 'VLAR 4/1', 'PKTR', 'PKTR 4 --smkey 1', 'PKTR 1/1/0 --smkey 1',
+	 'GIR 4', 'GIR 4/0', 'GIR 4/1', 'LFTR 1/9', 'MFTR 0xc000', 'SMIR 99', 'IIR fe80::200:0:10:1', 'NR 99', 'NR --smkey 2',
+	 'NR -K', '-G nosuch', '-U 99', '-l h3')
 
 # What differs: where the manager is and how often it was asked; the port by which its SMPs come to a node; what else it can do;
 # that OpenSM lets switches enforce the default partition; and OpenSM's choice between ways that are equally good.
@@ -61,7 +74,7 @@ def records(lab, form):
 
 
 def ask_all(lab):
-	return {form: records(lab, form) for form in FORMS if form.split()[0] not in OF_ANOTHER_MANAGER + OF_OTHER_TABLES}
+	return {form: records(lab, form) for form in FORMS if form not in OF_ANOTHER_MANAGER + OF_OTHER_TABLES}
 
 
 def takes_over(lab, guid):
