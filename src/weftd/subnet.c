@@ -220,6 +220,7 @@ void subnet_open(struct subnet *s, const struct rundir *dir, struct fabric_page 
 	if (atomic_load(&page->fabric))
 		err = take_over(s);
 	if (!err) {
+		s->is_taken_over = true;
 		tree_visit_places(dir, count_tree, s);
 		return;
 	}

@@ -39,6 +39,7 @@ struct subnet {
 	uint32_t counts_place, counts_which;	/* whose counters were written last, and until when they are held for true */
 	wtime counts_until;
 	uint32_t era;			/* trees of another one tell old addresses */
+	bool is_taken_over;		/* from the last weftd, whose programs may come back */
 };
 
 /* Takes over what the last weftd left, if its page is the one at hand. A file that is not sound is removed; logged. */

@@ -105,12 +105,21 @@ static enum mad_fate carry(void *arg, wtime now, uint32_t from, unsigned qpn, co
 	return fate_of(h, outcome, &at, port, sender);
 }
 
+/* Our choice: until programs that the last weftd served have opened their ports again. */
+static const wtime RETURNING = 2 * WTIME_S;
+
+/* Who would answer may be on the way back: who asks hears nothing, and asks again. */
+static bool are_returning(const struct hub *h)
+{
+	return h->subnet->is_taken_over && h->now < h->start + RETURNING;
+}
+
 static enum mad_fate refuse(void *arg, wtime now, uint32_t *port, struct mad_remote *sender, uint8_t mad[MAD_BYTES])
 {
 	struct hub *h = arg;
 	struct mad_arrival at;
 
-	if (!is_placed(h, *port))
+	if (!is_placed(h, *port) || are_returning(h))
 		return MAD_WAS_LOST;
 	if (seed_sa_begins(h, *port, mad))
 		return MAD_HAS_ARRIVED;

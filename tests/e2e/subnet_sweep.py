@@ -181,6 +181,10 @@ def test_partitions(lab):
 		raise Wrong(wrong)
 
 
+def kill_weftd(lab):
+	os.kill(json.loads(lab.weft('status', '--json'))['pid'], signal.SIGKILL)
+
+
 KILLS, STEP_S = 12, 0.03	# a bring-up takes a third of a second
 
 
@@ -198,7 +202,7 @@ def test_kills(lab):
 		if i % 3 != 1:
 			killed.end(signal.SIGKILL)
 		if i % 3:
-			os.kill(json.loads(lab.weft('status', '--json'))['pid'], signal.SIGKILL)
+			kill_weftd(lab)
 		killed.end(signal.SIGKILL)
 		after = lab.start_manager('h2')
 		lab.up(after)
@@ -215,6 +219,38 @@ def test_kills(lab):
 			lab.load_bare(net)
 
 
+def reaches_all(lab):
+	"""Of 32 hosts; weft does not start a weftd that was killed."""
+	text = lab.try_run(lab.weft_path, 'fabric', 'check', '--json')[1]
+	return text.startswith('{') and json.loads(text)['reached'] == 32 * 31
+
+
+def test_weftd(lab):
+	"""weftd is killed under OpenSM and ibping's server, in the midst of a bring-up and after it: both go on with the next
+	one, and the port is a manager's."""
+	lab.load_bare(lab.make('fat-tree', 'ports=8'))
+	manager = lab.start_manager('h1')
+	lab.within('OpenSM begins', lambda: 'DISCOVERING' in manager.logged())
+	for _ in range(3):
+		time.sleep(2 * STEP_S)
+		kill_weftd(lab)
+	lab.up(manager)
+	lab.within('all paths reach', lambda: reaches_all(lab))
+	server = lab.start('h32', 'ibping', '-S')
+	lid, h1 = lab.lid('h32'), lab.lid('h1')
+	for down in (True, False):
+		lab.within('ibping is answered', lambda: not lab.try_at('h2', 'ibping', '-c', '1', lid)[0])
+		kill_weftd(lab)
+		lab.within('OpenSM answers', lambda: 'SMINFO_MASTER' in lab.try_at('h2', 'sminfo', h1)[1])
+		lab.weft('fabric', 'link', 's1:1', 'down' if down else 'up')
+		lab.within('the manager leads around', lambda: reaches_all(lab))
+		says(lab.at('h2', 'saquery', '-t', '30000', '--src-to-dst', 'h2:h32'), rf'dlid\.+{lid}\n')
+		says(lab.at('h2', 'smpquery', 'portinfo', h1, '1'), r'IsSM\n')
+	lab.within('the link is used again', lambda: is_active(lab, lid_of_switch(lab, 's1'), '1'))
+	if not manager.is_alive() or not server.is_alive():
+		raise Wrong(f'a program has ended: {manager.text()}{server.text()}')
+
+
 def test_flows(lab, flows, limit_s=subnet_lab.LIMIT_S):
 	"""osmtest: OpenSM's own questions to its subnet administration; -f c writes what the others compare with."""
 	lab.load_bare(lab.make(*BARE))
@@ -228,7 +264,7 @@ def test_flows(lab, flows, limit_s=subnet_lab.LIMIT_S):
 def tests():
 	rows = {name: ('e2e', 300, subnet_lab.row(test)) for name, test in (
 		('standby', test_standby), ('sweep', test_sweep), ('traps', test_traps), ('errors', test_errors),
-		('partitions', test_partitions), ('kills', test_kills),
+		('partitions', test_partitions), ('kills', test_kills), ('weftd', test_weftd),
 		('osmtest', lambda lab: test_flows(lab, 'ceqt')))}
 	rows['osmtest-long'] = ('long', 600, subnet_lab.row(lambda lab: test_flows(lab, 'cavsfm', LONG_LIMIT_S)))
 	return rows
@@ -236,4 +272,4 @@ def tests():
 
 if __name__ == '__main__':
 	sys.exit(run.run_table(tests(), ('opensm', 'osmtest', 'sminfo', 'smpquery', 'perfquery', 'ibstat', 'ibswitches',
-					 'ibv_rc_pingpong')))
+					 'ibping', 'saquery', 'ibv_rc_pingpong')))

@@ -205,6 +205,40 @@ def test_readers(lib, lid):
 	lib.close_port(client)
 
 
+def test_return(lib, lid, weftd):
+	"""weftd is killed: descriptors, agents, and requests that await an answer, go on with the next one."""
+	server, client = (lib.open_port(b'weft0', 1) for i in range(2))
+	first = lib.register(client, PERF, 1, 0, None)
+	asks = lib.register(client, SA, 2, 1, None)
+	lib.unregister(client, first)
+	answers = lib.register(server, SA, 2, 1, mask(GET))
+	check('agents', (asks, answers), (1, 0))
+	# one that is answered, one that awaits its answer, one that nobody hears
+	lib.send(client, asks, make(SA, GET, 31, 2), lid)
+	lib.send(server, answers, lib.receive(server)[3][:3] + b'\x81' + make(SA, GET, 31, 2)[4:], lid, 0)
+	check('a question before', lib.receive(client)[3][12:16], make(SA, GET, 31)[12:16])
+	lib.send(client, asks, make(SA, GET, 32, 2), lid, 3000, 5)
+	question = lib.receive(server)[3]
+	lib.send(client, asks, make(SA, GET, 33, 2), 0x3fff, 200)
+	os.kill(weftd, signal.SIGKILL)
+	check('the descriptor tells', select.select([server], [], [], 20)[0], [server])
+	got, length, status, mad, _ = lib.receive(client)
+	check('silence', (got, length, status, mad[15]), (asks, 24, ETIMEDOUT, 33))
+	# who is asked comes back later, and is not refused meanwhile
+	agent, length, status, again, sender = lib.receive(server)
+	check('the question again', (agent, length, status, again[12:], sender), (answers, MAD, 0, question[12:], lid))
+	lib.send(server, answers, again[:3] + b'\x81' + again[4:], lid, 0)
+	got, length, status, mad, _ = lib.receive(client)
+	check('an answer', (got, length, status, mad[15]), (asks, MAD, 0, 32))
+	check('an agent of the number that is free', lib.register(client, PERF, 1, 0, None), first)
+	check('which asks', lib.send(client, first, make(PERF, GET, 34, attribute=1), lid), 0)
+	check('and is answered', lib.receive(client)[:3], (first, MAD, 0))
+	# nothing of it is left: what is answered is not asked again
+	check('nothing else has come', (lib.receive(server, 0)[0], lib.receive(client, 0)[0]), (-EAGAIN, -EAGAIN))
+	lib.close_port(server)
+	lib.close_port(client)
+
+
 def inside(lid, weftd):
 	lib = Library()
 	test_descriptor(lib)
@@ -212,6 +246,7 @@ def inside(lid, weftd):
 	test_answers(lib, lid)
 	test_readers(lib, lid)
 	test_silence(lib, weftd)
+	test_return(lib, lid, weftd)
 	sys.exit(failures != 0)
 
 

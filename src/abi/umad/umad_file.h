@@ -16,8 +16,13 @@ const char *umad_dir(void);
 /* How a file is asked for: control/protocol.h. */
 enum umad_purpose { UMAD_READS = 0, UMAD_IS_SM = 1, UMAD_GIVES_BACK = 2 };
 
+/* Our choices, in ms: how long a weftd that was killed is waited for, and how often is looked. */
+enum { UMAD_OUTAGE_MS = 10000, UMAD_LOOK_MS = 10 };
+
+uint64_t umad_now_ms(void);
+
 /* For the program's host of the fabric, at the port of this number. The socket, which the caller owns, or -errno. Blocks until
- * weftd answers. */
+ * weftd answers; one that was killed is started again. */
 int umad_file_open(const char *ca_name, int portnum, unsigned purpose, struct umad_file *f);
 
 #endif

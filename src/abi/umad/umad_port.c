@@ -1,7 +1,7 @@
 /* A port that a program has opened is a connection with weftd: the number it gets is that of the socket, which is readable when a
  * datagram has come. weftd forgets the port when the last process has closed the socket. Agents are registered by a second
- * connection, so that the answer is not among datagrams. */
-#include "abi/umad/umad_file.h"
+ * connection, so that the answer is not among datagrams. Where weftd ends, umad_return.c leads the port to the next one. */
+#include "abi/umad/umad_port.h"
 #include "abi/umad/umad_sysfs.h"
 
 #include "control/connect.h"
@@ -24,19 +24,6 @@
 
 enum { LEAST_BYTES = 256 };		/* of a datagram's room: umad_recv(3) */
 enum { GIVEN_BACK = 4 };		/* datagrams, by one message: our choice, a quarter of an agent's receive buffers */
-enum { TOLD_LATE = 2000 };		/* ms: weftd's word of a timeout is late at most so much; our choice */
-
-struct port {
-	struct port *next;
-	int fd;				/* owned */
-	struct umad_file file;
-	uint32_t agents;		/* bits */
-	pthread_mutex_t reading;	/* pieces of one datagram go to one reader */
-	_Atomic unsigned taken;		/* datagrams: what was looked at before another one was taken is looked at again */
-	unsigned users;
-	_Atomic uint32_t read[UMAD_AGENTS];	/* datagrams that weftd was not told of yet: their receive buffers */
-	_Atomic uint64_t told_by;	/* ms: weftd says by then that the last request has no answer; 0: nothing is due */
-};
 
 static struct port *ports;		/* owned */
 static pthread_mutex_t ports_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -63,8 +50,25 @@ static void port_put(struct port *p)
 	pthread_mutex_unlock(&ports_lock);
 	if (!is_last)
 		return;
+	requests_fini(p);
 	pthread_mutex_destroy(&p->reading);
+	pthread_mutex_destroy(&p->sending);
+	pthread_mutex_destroy(&p->books);
 	free(p);
+}
+
+bool port_move(struct port *p, int from)
+{
+	bool is_there;
+
+	pthread_mutex_lock(&ports_lock);
+	is_there = false;
+	for (const struct port *at = ports; at && !is_there; at = at->next)
+		is_there = at == p;
+	if (is_there)
+		dup3(from, p->fd, O_CLOEXEC);
+	pthread_mutex_unlock(&ports_lock);
+	return is_there;
 }
 
 /* ---- opening ---- */
@@ -80,13 +84,18 @@ static int open_port(const char *ca_name, int portnum, enum umad_interface inter
 	p = calloc(1, sizeof(*p));
 	if (!p)
 		return -ENOMEM;
+	memcpy(p->name, name, sizeof(p->name));
+	p->number = number;
 	p->fd = umad_file_open(name, number, UMAD_GIVES_BACK, &p->file);
 	if (p->fd < 0) {
 		free(p);
 		return -EIO;
 	}
 	p->users = 1;
+	requests_init(p);
 	pthread_mutex_init(&p->reading, NULL);
+	pthread_mutex_init(&p->sending, NULL);
+	pthread_mutex_init(&p->books, NULL);
 	pthread_mutex_lock(&ports_lock);
 	p->next = ports;
 	ports = p;
@@ -112,8 +121,10 @@ int weft_umad_issm_open(const char *ca_name, int portnum)
 	struct umad_file file;
 	int fd = umad_file_open(ca_name, portnum, UMAD_IS_SM | UMAD_GIVES_BACK, &file);
 
-	if (fd >= 0)
+	if (fd >= 0) {
+		issm_note(fd, ca_name, portnum);
 		return fd;
+	}
 	errno = -fd;
 	return -1;
 }
@@ -152,8 +163,7 @@ UMAD_EXPORT int umad_get_fd(int portid)
 
 /* ---- agents ---- */
 
-/* 0 or -errno; b of the answer is the agent. */
-static int ask_about_agent(const struct port *p, struct control_msg *msg, const struct control_agent *agent)
+int port_ask_about_agent(const struct port *p, struct control_msg *msg, const struct control_agent *agent)
 {
 	int fd = connect_as(umad_dir(), CONTROL_COMMAND), err;
 
@@ -167,15 +177,64 @@ static int ask_about_agent(const struct port *p, struct control_msg *msg, const 
 	return !err && msg->b >= CONTROL_AGENTS ? -EPROTO : err;
 }
 
+/* A number that none of the port's agents has; there is one, as weftd gives no more. `sending` is held. */
+static uint32_t free_number(const struct port *p)
+{
+	uint32_t i = 0;
+
+	while (i < UMAD_AGENTS - 1 && p->agents >> i & 1)
+		i++;
+	return i;
+}
+
+/* What weftd has agreed to. `sending` is held. */
+static void note_agent(struct port *p, struct control_msg *msg, const struct control_agent *agent, int agentid)
+{
+	uint32_t number = agent ? free_number(p) : (uint32_t)agentid;
+
+	if (agent) {
+		p->agent[number].what = *agent;
+		p->agent[number].id = msg->b;
+		p->agent[number].buffers = 0;
+		p->agents |= 1u << number;
+	} else if (msg->a == 1) {
+		p->agents &= ~(1u << number);
+	} else {
+		p->agent[number].buffers += (int)msg->service;
+	}
+	msg->b = number;
+}
+
+/* As port_ask_about_agent, also where weftd has ended, and with the program's numbers. `sending` is not held. */
+static int ask(struct port *p, struct control_msg *msg, const struct control_agent *agent, int agentid)
+{
+	const struct control_msg question = *msg;
+	unsigned era;
+	int err;
+
+	do {
+		pthread_mutex_lock(&p->sending);
+		era = p->era;
+		*msg = question;
+		if (!agent)
+			msg->b = p->agent[agentid].id;
+		err = port_ask_about_agent(p, msg, agent);
+		msg->a = question.a;
+		msg->service = question.service;
+		if (!err)
+			note_agent(p, msg, agent, agentid);
+		pthread_mutex_unlock(&p->sending);
+	} while (err && port_is_over(p->fd) && !port_return(p, era));
+	return err;
+}
+
 /* The agent's number or -errno. */
 static int add_agent(int portid, const struct control_agent *agent)
 {
 	struct port *p = port_get(portid);
 	struct control_msg msg = { .a = 0 };
-	int err = p ? ask_about_agent(p, &msg, agent) : -EINVAL;
+	int err = p ? ask(p, &msg, agent, 0) : -EINVAL;
 
-	if (!err)
-		__atomic_or_fetch(&p->agents, 1u << msg.b, __ATOMIC_RELAXED);
 	if (p)
 		port_put(p);
 	return err ? err : (int)msg.b;
@@ -238,14 +297,25 @@ UMAD_EXPORT int umad_register2(int portid, struct umad_reg_attr *attr, uint32_t 
 	return 0;
 }
 
+/* Any values. */
+static bool has_agent(const struct port *p, int agentid)
+{
+	return p && agentid >= 0 && agentid < UMAD_AGENTS && p->agents >> agentid & 1;
+}
+
+static int end_or_change(struct port *p, int agentid, struct control_msg *msg)
+{
+	if (!p || agentid < 0 || agentid >= UMAD_AGENTS)
+		return -EINVAL;
+	return has_agent(p, agentid) ? ask(p, msg, NULL, agentid) : -ENOENT;
+}
+
 UMAD_EXPORT int umad_unregister(int portid, int agentid)
 {
 	struct port *p = port_get(portid);
-	struct control_msg msg = { .a = 1, .b = (uint32_t)agentid };
-	int err = p && agentid >= 0 && agentid < UMAD_AGENTS ? ask_about_agent(p, &msg, NULL) : -EINVAL;
+	struct control_msg msg = { .a = 1 };
+	int err = end_or_change(p, agentid, &msg);
 
-	if (!err)
-		__atomic_and_fetch(&p->agents, ~(1u << agentid), __ATOMIC_RELAXED);
 	if (p)
 		port_put(p);
 	return err;
@@ -254,8 +324,8 @@ UMAD_EXPORT int umad_unregister(int portid, int agentid)
 UMAD_EXPORT int weft_umad_buffers(int portid, int agentid, int more)
 {
 	struct port *p = port_get(portid);
-	struct control_msg msg = { .a = 2, .b = (uint32_t)agentid, .service = (uint32_t)more };
-	int err = p && agentid >= 0 && agentid < UMAD_AGENTS ? ask_about_agent(p, &msg, NULL) : -EINVAL;
+	struct control_msg msg = { .a = 2, .service = (uint32_t)more };
+	int err = end_or_change(p, agentid, &msg);
 
 	if (p)
 		port_put(p);
@@ -277,14 +347,11 @@ static void fill_head(struct control_mad *head, const struct ib_user_mad *mad)
 	memcpy(head->gid, a->gid, sizeof(head->gid));
 }
 
-/* Under a lock: pieces of several threads would mix. read: datagrams of the agent that are told of as read. */
-static int send_pieces(int fd, struct control_mad *head, const uint8_t *data, uint32_t read)
+int port_send_pieces(int fd, struct control_mad *head, const uint8_t *data, uint32_t read)
 {
-	static pthread_mutex_t sending = PTHREAD_MUTEX_INITIALIZER;
 	uint8_t text[sizeof(*head) + CONTROL_MAD_PIECE];
 	int err = 0;
 
-	pthread_mutex_lock(&sending);
 	do {
 		uint32_t left = head->total - head->at, bytes = left < CONTROL_MAD_PIECE ? left : CONTROL_MAD_PIECE;
 		struct control_msg msg = { .type = CTL_MAD, .a = head->at ? 0 : read,
@@ -295,8 +362,47 @@ static int send_pieces(int fd, struct control_mad *head, const uint8_t *data, ui
 		err = message_send(fd, &msg, (char *)text, NULL, 0, 0);
 		head->at += bytes;
 	} while (!err && head->at < head->total);
-	pthread_mutex_unlock(&sending);
 	return err;
+}
+
+static bool is_gone(int err)
+{
+	return err == -EPIPE || err == -ECONNRESET || err == -ENOTCONN;
+}
+
+/* What awaits an answer is kept before it is sent: the answer may be here first. */
+static int send_once(struct port *p, int agentid, const struct control_mad *head, const uint8_t *data, unsigned *era,
+		     bool *is_kept)
+{
+	struct control_mad own = *head;
+	int err;
+
+	pthread_mutex_lock(&p->sending);
+	*era = p->era;
+	*is_kept = requests_keep(p, &own, data);
+	own.agent = p->agent[agentid].id;
+	err = port_send_pieces(p->fd, &own, data, atomic_exchange(&p->read[agentid], 0));
+	if (err && *is_kept && !is_gone(err))
+		requests_end(p, (uint32_t)agentid, data);
+	pthread_mutex_unlock(&p->sending);
+	return err;
+}
+
+/* What was kept has been sent by the return. */
+static int send_out(struct port *p, int agentid, const struct control_mad *head, const uint8_t *data)
+{
+	unsigned era;
+	bool is_kept;
+	int err = send_once(p, agentid, head, data, &era, &is_kept);
+
+	if (!is_gone(err))
+		return err;
+	if (port_return(p, era)) {
+		if (is_kept)
+			requests_end(p, (uint32_t)agentid, data);
+		return err;
+	}
+	return is_kept ? 0 : send_once(p, agentid, head, data, &era, &is_kept);
 }
 
 /* A request to agents or managers was sent, which only a fabric has: says once that nobody will answer. */
@@ -317,14 +423,6 @@ static void tell_of_silence(const uint8_t *data)
 			"load one, and weft run --node HOST starts programs in it\n", program_invocation_short_name);
 }
 
-static uint64_t now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
 UMAD_EXPORT int umad_send(int portid, int agentid, void *umad, int length, int timeout_ms, int retries)
 {
 	struct ib_user_mad *mad = umad;
@@ -337,11 +435,10 @@ UMAD_EXPORT int umad_send(int portid, int agentid, void *umad, int length, int t
 	mad->agent_id = (uint32_t)agentid;
 	fill_head(&head, mad);
 	head.total = (uint32_t)length;
-	if (p && agentid >= 0 && agentid < UMAD_AGENTS && __atomic_load_n(&p->agents, __ATOMIC_RELAXED) >> agentid & 1 &&
-	    length > 0 && length <= CONTROL_MAD_MOST) {
+	if (has_agent(p, agentid) && length > 0 && length <= CONTROL_MAD_MOST) {
 		if (timeout_ms > 0)
-			p->told_by = now_ms() + (uint64_t)timeout_ms * (1 + (uint64_t)mad->retries) + TOLD_LATE;
-		err = send_pieces(p->fd, &head, mad->data, atomic_exchange(&p->read[agentid], 0));
+			p->told_by = umad_now_ms() + (uint64_t)timeout_ms * (1 + (uint64_t)mad->retries) + TOLD_LATE;
+		err = send_out(p, agentid, &head, mad->data);
 	}
 	if (p)
 		port_put(p);
@@ -391,7 +488,7 @@ static int wait_at(struct port *p, int timeout_ms)
 
 	if (result != -ETIMEDOUT || !timeout_ms)
 		return result;
-	now = now_ms();
+	now = umad_now_ms();
 	by = p->told_by;
 	return by > now && by - now <= TOLD_LATE ? wait_for(p->fd, (int)(by - now)) : result;
 }
@@ -462,32 +559,59 @@ static int take_pieces(int fd, const struct control_mad *first, uint8_t *data)
 	return 0;
 }
 
+/* The program's number of the agent that weftd names; UMAD_AGENTS: it has none. */
+static uint32_t agent_of(const struct port *p, uint32_t id)
+{
+	uint32_t i = id < UMAD_AGENTS && p->agents >> id & 1 && p->agent[id].id == id ? id : 0;
+
+	while (i < UMAD_AGENTS && !(p->agents >> i & 1 && p->agent[i].id == id))
+		i++;
+	return i;
+}
+
 /* Its receive buffer is free again. What the program sends next says so too; a status came by none. */
-static void give_back(struct port *p, const struct control_mad *head)
+static void give_back(struct port *p, const struct control_mad *head, uint32_t agent)
 {
 	struct control_msg msg = { .type = CTL_MAD_DONE, .a = head->agent };
 
-	if (head->status || head->agent >= UMAD_AGENTS || atomic_fetch_add(&p->read[head->agent], 1) + 1 < GIVEN_BACK)
+	if (head->status || agent == UMAD_AGENTS || atomic_fetch_add(&p->read[agent], 1) + 1 < GIVEN_BACK)
 		return;
-	msg.b = atomic_exchange(&p->read[head->agent], 0);
+	msg.b = atomic_exchange(&p->read[agent], 0);
 	if (msg.b)
 		message_send(p->fd, &msg, NULL, NULL, 0, 0);
 }
 
+/* A response, or a request that comes back. */
+static bool ends_request(const struct letter *l, const uint8_t *data)
+{
+	struct mad_header h;
+
+	if (l->head.total < MAD_HEADER_BYTES)
+		return false;
+	mad_header_parse(&h, data);
+	return l->head.status || h.method & MAD_RESPONSE || h.method == MAD_TRAP_REPRESS;
+}
+
 static int take(struct port *p, const struct letter *l, struct ib_user_mad *mad, int *length)
 {
+	uint32_t agent = agent_of(p, l->head.agent);
 	int room = *length, err;
 
 	p->told_by = 0;
 	fill_mad(mad, &l->head);
+	if (agent < UMAD_AGENTS)
+		mad->agent_id = agent;
 	*length = (int)l->head.total;
 	if (l->head.total > (uint32_t)room)
 		return -ENOSPC;
 	err = take_pieces(p->fd, &l->head, mad->data);
 	p->taken++;		/* after it: who reads the new number sees what comes next */
-	if (!err)
-		give_back(p, &l->head);
-	return err ? err : (int)l->head.agent;
+	if (err)
+		return err;
+	if (agent < UMAD_AGENTS && ends_request(l, mad->data))
+		requests_end(p, agent, mad->data);
+	give_back(p, &l->head, agent);
+	return (int)mad->agent_id;
 }
 
 /* Waits until there is a datagram. One that waits for ever looks at it as it comes, which spares a poll(2) of each: *is_seen. */
@@ -509,25 +633,42 @@ static int wait_and_look(struct port *p, struct letter *l, int timeout_ms, bool 
 	return err;
 }
 
+static int receive(struct port *p, struct ib_user_mad *mad, int *length, int timeout_ms)
+{
+	unsigned taken = p->taken;
+	struct letter l;
+	bool is_seen;
+	int result = wait_and_look(p, &l, timeout_ms, &is_seen);
+
+	if (result)
+		return result;
+	pthread_mutex_lock(&p->reading);
+	if (!is_seen || p->taken != taken)
+		result = peek(p->fd, &l, MSG_DONTWAIT);
+	if (!result)
+		result = take(p, &l, mad, length);
+	pthread_mutex_unlock(&p->reading);
+	return result;
+}
+
+/* Is the port at another weftd than in this era, or has it come there? */
+static bool is_back(struct port *p, unsigned era)
+{
+	return p->era != era || (port_is_over(p->fd) && !port_return(p, era));
+}
+
 UMAD_EXPORT int umad_recv(int portid, void *umad, int *length, int timeout_ms)
 {
 	struct port *p = port_get(portid);
-	int result = -EINVAL;
+	int result = -EINVAL, room = *length;
+	unsigned era;
 
-	if (p && *length >= LEAST_BYTES) {
-		unsigned taken = p->taken;
-		struct letter l;
-		bool is_seen;
-
-		result = wait_and_look(p, &l, timeout_ms, &is_seen);
-		if (!result) {
-			pthread_mutex_lock(&p->reading);
-			if (!is_seen || p->taken != taken)
-				result = peek(p->fd, &l, MSG_DONTWAIT);
-			if (!result)
-				result = take(p, &l, umad, length);
-			pthread_mutex_unlock(&p->reading);
-		}
+	while (p && room >= LEAST_BYTES) {
+		era = p->era;
+		*length = room;
+		result = receive(p, umad, length, timeout_ms);
+		if (result != -EIO || !is_back(p, era))
+			break;
 	}
 	if (p)
 		port_put(p);
