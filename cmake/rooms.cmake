@@ -2,7 +2,7 @@
 # may include, which all stand before it in WEFT_ROOMS. Its compiler finds no other.
 
 # A room includes only rooms that stand before it. ib and direct do not know each other.
-set(WEFT_ROOMS base wire verbs ib direct mgmt multipath fabric agents sm impair link control remap peers runtime abi weftd cli)
+set(WEFT_ROOMS base wire multipath verbs ib direct mgmt fabric agents sm impair link control remap peers runtime abi weftd cli)
 
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)

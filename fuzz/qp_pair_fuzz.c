@@ -5,7 +5,7 @@
 #include "pair.h"
 
 #include "base/log.h"
-#include "ib/engine.h"
+#include "ib/multi.h"
 #include "wire/header.h"
 #include "wire/packet.h"
 
@@ -63,6 +63,36 @@ static void receive(struct fuzz *f)
 		pair_recv(f->pair, side, bytes, take(&f->in, 1), bytes);
 }
 
+/* Of the profile for several paths: a packet of the protocol, of which the input says all but its connection, as a rule. */
+static uint32_t forge_multipath(struct fuzz *f, struct qp *qp, struct packet *p, uint8_t *data)
+{
+	const struct multi *m = multi_of(qp);
+	unsigned type = take(&f->in, 1), flags = take(&f->in, 1);
+	struct mp_packet packet = {
+		.version = MP_VERSION, .type = (uint8_t)(1 + type % MP_PATH_UP_RSP), .code = (uint8_t)take(&f->in, 1) % 16,
+		.order = flags & 1 ? MP_ORDERED : MP_UNORDERED, .last = flags >> 1 & 1, .solicited = flags >> 2 & 1,
+		.trailer = flags >> 3 & 3, .path = (uint8_t)take(&f->in, 1), .number = take(&f->in, 1), .key = p->reth.rkey,
+		.address = p->reth.va, .length = p->payload_bytes, .total = p->reth.length, .epoch = take(&f->in, 1),
+		.extra = p->ieth_rkey, .attempt = flags >> 5 & 3, .payload = data,
+	};
+	bool is_request = packet.type == MP_REQ || packet.type == MP_BARRIER || packet.type == MP_PATH_DOWN ||
+			  packet.type == MP_PATH_UP;
+
+	if (packet.type == MP_REQ || packet.type == MP_RSP)
+		packet.payload_bytes = p->payload_bytes <= PACKET_MAX_PAYLOAD - MP_HEADER - MP_CRC ? p->payload_bytes : 0;
+	packet.connection = is_request ? m->responder.config.connection : m->requester.config.connection;
+	packet.connection ^= flags >> 7;
+	packet.pkn = (is_request ? m->responder.rsn : m->requester.rqn) + take(&f->in, 1) % 4;
+	packet.pkn = psn_add(packet.pkn, -1);
+	if (!is_request && m->sends && m->requester.config.flights)
+		packet.tag = m->requester.flight[type % m->requester.config.flights].tag;
+	p->resv.bth7 = packet.path % (MP_PATHS + 1);
+	p->psn = psn_add(m->heard[p->resv.bth7 % MP_PATHS], (int8_t)take(&f->in, 1));
+	memmove(data + MP_HEADER, data, packet.payload_bytes);
+	packet.payload = data + MP_HEADER;
+	return (uint32_t)mp_packet_build(&packet, data);
+}
+
 /* A packet that the peer might have sent, or that somebody else sends in its name: all but the addresses is the input's. */
 static void forge(struct fuzz *f)
 {
@@ -83,7 +113,7 @@ static void forge(struct fuzz *f)
 		return;
 	if (row->is_response)
 		qp = to->qp;
-	is_taken = !qp_is_datagram(qp) && row->service == engine_service(qp) && engine_receives(qp);
+	is_taken = !qp_is_datagram(qp) && !multi_of(qp) && row->service == engine_service(qp) && engine_receives(qp);
 	p.path = qp->path;
 	p.path.slid = qp->path.dlid;
 	p.path.dlid = qp->path.slid;
@@ -118,6 +148,8 @@ static void forge(struct fuzz *f)
 		p.heldeth.repeats = p.aeth.syndrome;
 		p.heldeth.repeated = p.psn;
 	}
+	if (row->op == OP_MULTIPATH && multi_of(qp))
+		payload.iov_len = p.payload_bytes = forge_multipath(f, qp, &p, data);
 	sim_inject(f->pair->sim, from, side, frame, packet_build(&p, frame, sizeof(frame)));
 	if (from == side && to->node->ca.counters.rcvd_pkts != taken && is_taken)
 		assert(to->node->ca.counters.dropped_source == refused + 1);
@@ -238,9 +270,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		.timeout = 6, .retry_cnt = 2, .rnr_retry = how & 0x100 ? 7 : 1, .min_rnr_timer = 1,
 		.rd_atomic = 1 + how / 0x200 % 3, .dest_rd_atomic = 2, .shared_receives = how & 0x800,
 		.options = {
-			.profile = how & 0x1000 ? IB_SEED : IB_STANDARD, .ack_mode = (enum ib_ack_mode)(how >> 13 & 3),
+			.profile = !(how & 0x1000) ? IB_STANDARD : (how >> 13 & 3) == 3 ? IB_MULTIPATH : IB_SEED,
+			.ack_mode = (enum ib_ack_mode)(how >> 13 & 3),
 			.window_pkts = more ? 64 : 8, .ack_every = 2, .selective_repeat = kind == 1 || more,
-			.congestion_control = true,
+			.congestion_control = true, .paths = (how & 0x1000) ? 3 : 1, .renumbers = how & 0x8000,
 		},
 		.stranger = more && kind == 0,
 	};

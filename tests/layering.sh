@@ -27,6 +27,7 @@ expect no weft_direct ib/ib.h
 expect no weft_link verbs/qp.h
 expect no weft_multipath verbs/qp.h
 expect yes weft_multipath wire/field.h
+expect yes weft_ib multipath/requester.h
 expect no weft_impair link/link.h
 expect yes weft_impair ib/ib.h
 expect no weft_weftd verbs/qp.h

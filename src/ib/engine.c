@@ -7,6 +7,7 @@
 #include "ib/direct_rma.h"
 #include "ib/direct_send.h"
 #include "ib/msn_exchange.h"
+#include "ib/multi.h"
 #include "ib/pace.h"
 #include "ib/path.h"
 #include "ib/raw.h"
@@ -49,6 +50,7 @@ void ib_check(const struct qp *qp)
 	answers_check(qp);
 	responder_check(qp);
 	pace_check(qp);
+	multi_check(qp);
 }
 
 static void check(const struct qp *qp)
@@ -95,15 +97,18 @@ static int init(struct qp *qp)
 	take_options(e, ib_options_of(qp->ca));
 	origin_forget(&e->origin);
 	direct_load_forget(e);
+	qp->engine = e;
 	err = ib_options_check(&e->options, qp->dev);
+	if (err == 0)
+		err = multi_init(qp);
 	if (err == 0)
 		err = flight_init(&e->flight, window_of(qp, &e->options));
 	if (err < 0) {
+		multi_fini(qp);
 		free(e);
-		return err;
+		qp->engine = NULL;
 	}
-	qp->engine = e;
-	return 0;
+	return err;
 }
 
 static void fini(struct qp *qp)
@@ -115,6 +120,7 @@ static void fini(struct qp *qp)
 	answers_fini(qp);
 	spread_close(qp);
 	pace_forget(qp);
+	multi_fini(qp);
 	flight_fini(&e->flight);
 	free(e);
 	qp->engine = NULL;
@@ -144,16 +150,19 @@ int ib_set_options(struct qp *qp, const struct ib_options *options)
 		return -ENOMEM;
 	answers_fini(qp);
 	pace_forget(qp);
+	multi_fini(qp);
 	flight_fini(&e->flight);
 	e->flight = flight;
 	take_options(e, options);
-	return 0;
+	return multi_init(qp);
 }
 
 static void stop(struct qp *qp, enum ibv_qp_state to)
 {
 	requester_close(qp);
 	responder_close(qp, to);
+	if (multi_of(qp))
+		multi_close(qp, to);
 }
 
 /* To RTS: a new connection, a send queue that stood (SQE), or one that was drained and goes on (SQD). */
@@ -163,7 +172,10 @@ static void start_sending(struct qp *qp, enum ibv_qp_state from)
 
 	if (!has_requester(qp))
 		return;
-	if (from == IBV_QPS_RTR) {
+	if (multi_of(qp)) {
+		if (from == IBV_QPS_RTR)
+			multi_open_requester(qp);
+	} else if (from == IBV_QPS_RTR) {
 		f->has_sent = false;
 		requester_open(qp, qp->attr.sq_psn);
 	} else if (from == IBV_QPS_SQE)
@@ -183,7 +195,9 @@ static void modified(struct qp *qp, wtime now, enum ibv_qp_state from, int mask)
 		responder_resize(qp);
 	switch (qp->state) {
 	case IBV_QPS_RTR:
-		if (has_responder(qp) && from != IBV_QPS_RTR)
+		if (multi_of(qp) && from != IBV_QPS_RTR)
+			multi_open_responder(qp);
+		else if (has_responder(qp) && from != IBV_QPS_RTR)
 			responder_open(qp);
 		break;
 	case IBV_QPS_RTS:
@@ -192,7 +206,9 @@ static void modified(struct qp *qp, wtime now, enum ibv_qp_state from, int mask)
 	case IBV_QPS_SQD:
 		if (from != IBV_QPS_SQD)
 			qp->attr.sq_draining = 1;
-		if (has_requester(qp))
+		if (multi_of(qp))
+			multi_complete(qp, now);
+		else if (has_requester(qp))
 			requester_complete(qp);
 		break;
 	case IBV_QPS_SQE:
@@ -212,7 +228,7 @@ static void doorbell(struct qp *qp, wtime now)
 {
 	enum flight_phase phase = engine_of(qp)->flight.phase;
 
-	if (phase == FLIGHT_SENDING_MSN || (phase == FLIGHT_OPEN && !requester_run_direct(qp)))
+	if (multi_of(qp) || phase == FLIGHT_SENDING_MSN || (phase == FLIGHT_OPEN && !requester_run_direct(qp)))
 		qp_ready(qp);
 }
 
@@ -229,6 +245,8 @@ static bool output(struct qp *qp, wtime now, struct packet_out *out)
 
 	if (qp_is_datagram(qp))
 		return requester_output(qp, now, out);
+	if (multi_of(qp))
+		return multi_output(qp, now, out);
 	made = pace_output(qp, out) || reflect_output(qp, out) || spread_output(qp, now, out) ||
 	       (waits && requester_output(qp, now, out)) ||
 	       (has_responder(qp) && responder_output(qp, now, out)) ||
@@ -240,14 +258,20 @@ static bool output(struct qp *qp, wtime now, struct packet_out *out)
 
 static wtime deadline(const struct qp *qp)
 {
+	if (multi_of(qp))
+		return multi_deadline(qp);
 	return wtime_min(wtime_min(engine_of(qp)->flight.deadline, pace_deadline(qp)), spread_deadline(qp));
 }
 
 static void expire(struct qp *qp, wtime now)
 {
-	pace_expire(qp, now);
-	spread_expire(qp, now);
-	requester_expire(qp, now);
+	if (multi_of(qp)) {
+		multi_expire(qp, now);
+	} else {
+		pace_expire(qp, now);
+		spread_expire(qp, now);
+		requester_expire(qp, now);
+	}
 	check(qp);
 }
 
@@ -334,6 +358,8 @@ static void context(const struct qp *qp, struct qp_context *c)
 	c->engine.receives_awaiting_ack = engine_of(qp)->responder.unacked_receives;
 	pace_describe(qp, &c->path);
 	spread_describe(qp, c);
+	if (multi_of(qp))
+		multi_describe(qp, c);
 }
 
 static int set_window(struct qp *qp, uint64_t bytes)
@@ -341,7 +367,7 @@ static int set_window(struct qp *qp, uint64_t bytes)
 	struct flight *f = &engine_of(qp)->flight;
 	uint64_t packets = bytes / mtu_or_least(qp);
 
-	if (packets > f->window || !f->window)
+	if (packets > f->window || !f->window || multi_of(qp))
 		return -EINVAL;
 	if (packets < flight_most(f) && packets < flight_under_way(f))
 		return -EBUSY;
@@ -352,6 +378,8 @@ static int set_window(struct qp *qp, uint64_t bytes)
 /* Congestion notifications are for all connected QPs (A17.9.3). */
 static bool is_of_service(const struct qp *qp, const struct opcode_row *row)
 {
+	if (row->op == OP_MULTIPATH || engine_of(qp)->multi)
+		return row->op == OP_MULTIPATH && engine_of(qp)->multi;
 	if (row->op == OP_CNP)
 		return !qp_is_datagram(qp);
 	return row->service == engine_service(qp) || (row->service == SERVICE_MAKER && engine_of(qp)->selective);
@@ -366,6 +394,8 @@ static void pass_on(struct qp *qp, wtime now, const struct opcode_row *row, cons
 		reflect_probe(qp, p);
 	} else if (row->op == OP_PATH_ANSWER) {
 		spread_answered(qp, now, p);
+	} else if (row->op == OP_MULTIPATH) {
+		multi_input(qp, now, p);
 	} else if (msn_exchange_is_for(qp, p)) {
 		msn_exchange_input(qp, now, p);
 	} else if (!row->is_response && has_responder(qp)) {

@@ -29,6 +29,7 @@ struct engine {
 	struct responder responder;	/* RC, UC, XRC_RECV */
 	struct spread *spread;		/* owned; NULL: what it requests goes by one path */
 	struct reflect *reflect;	/* owned; NULL: so does what its peer requests */
+	struct multi *multi;		/* owned; RC of the multipath profile: it has this in place of flight and responder */
 	struct pace *pace;		/* owned, made with the first packet to another host, or that came marked from one */
 	struct origin origin;		/* of what it takes in */
 	unsigned detours;		/* requests in a row that could have done without packets, but had to follow some */

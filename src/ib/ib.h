@@ -19,6 +19,7 @@ enum ib_profile {
 	IB_STANDARD,	/* completed requests, from 0 (MSN-47); completion by PSN; a NAK names the expected PSN */
 	IB_SEED,	/* identity of the last complete message, start_msn - 1 before the first; completion by its change;
 			 * a NAK names the last good PSN (MSN-08 to MSN-29) */
+	IB_MULTIPATH,	/* RC: ordered and unordered packets over several paths (MPT-01 to MPT-40), multi.h; others: standard */
 };
 
 /* When the responder acknowledges without being asked. AckReq always forces, and ACKs still unsent merge into one. */
@@ -51,7 +52,10 @@ struct ib_options {
 	bool timeout_as_standard;	/* the ACK timer counts also while the peer has not taken what the link keeps */
 	bool selective_repeat;	/* standard profile: loss.h, reorder.h; with peers that know it */
 	bool congestion_control;	/* standard profile, reliable QPs: congestion.h, where the peer is on another host */
-	uint8_t paths;		/* of a QP to a peer of weft on another host, 1 to 8: spread.h */
+	uint8_t paths;		/* of a QP to a peer of weft on another host, 1 to 8: spread.h; multipath profile: to any */
+	bool refuses_silently;	/* multipath profile: what is ahead is not refused by a NAK (MPT-19, strict mode) */
+	bool renumbers;		/* multipath profile: what has failed gets a new number, and no path is filtered (MPT-37) */
+	uint8_t spread_by;	/* multipath profile: enum mp_spread */
 	bool ack_when_consumed;	/* nothing is acknowledged while the consumer has not polled the receives (SAN-31) */
 };
 
@@ -74,8 +78,9 @@ void ib_check(const struct qp *qp);
 
 /* Reads "standard", "seed" or "printed" (seed, completed by PSN), followed by any of ",ack=request|packet|message|N",
  * ",ack-level=endpoint|process", ",complete=msn|psn|wqe", ",window=N", ",report=all|last", ",start-msn=N|exchange",
- * ",timeout=taken|standard", ",repeat=selective|all", ",congestion=on|off" and
- * ",paths=N". -EINVAL leaves *options as it was. */
+ * ",timeout=taken|standard", ",repeat=selective|all", ",congestion=on|off" and ",paths=N"; or "multipath", followed by any of
+ * ",window=N", ",paths=N", ",refuse=told|silent", ",after-failure=filter|renumber" and ",spread=turn|least|random". -EINVAL
+ * leaves *options as it was. */
 int ib_options_parse(const char *text, struct ib_options *options);
 
 #endif

@@ -1,10 +1,13 @@
 /* The text form of a profile, as `weft run --profile` takes it: its name, then settings after commas. */
 #include "ib/ib.h"
+#include "multipath/config.h"
 #include "wire/header.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { MULTIPATH_PATHS = 4 };	/* our choice: as many as the UDP link has source ports */
 
 static bool number(const char *text, unsigned long least, unsigned long most, unsigned long *value)
 {
@@ -97,6 +100,31 @@ static bool set_paths(const char *value, struct ib_options *o)
 	return true;
 }
 
+static bool set_refuse(const char *value, struct ib_options *o)
+{
+	o->refuses_silently = strcmp(value, "silent") == 0;
+	return o->refuses_silently || strcmp(value, "told") == 0;
+}
+
+static bool set_after_failure(const char *value, struct ib_options *o)
+{
+	o->renumbers = strcmp(value, "renumber") == 0;
+	return o->renumbers || strcmp(value, "filter") == 0;
+}
+
+static bool set_spread(const char *value, struct ib_options *o)
+{
+	static const char *const names[] = { [MP_ROUND_ROBIN] = "turn", [MP_LEAST_LOADED] = "least", [MP_RANDOM] = "random" };
+
+	for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		if (strcmp(value, names[i]) == 0) {
+			o->spread_by = (uint8_t)i;
+			return true;
+		}
+	}
+	return false;
+}
+
 static bool set_completion(const char *value, struct ib_options *o)
 {
 	static const char *const names[] = {
@@ -114,12 +142,19 @@ static bool set_completion(const char *value, struct ib_options *o)
 
 static bool set(char *setting, struct ib_options *o)
 {
-	static const struct { const char *name; bool (*set)(const char *value, struct ib_options *o); } settings[] = {
-		{ "ack", set_ack }, { "window", set_window }, { "report", set_report }, { "start-msn", set_start },
-		{ "ack-level", set_level }, { "complete", set_completion }, { "timeout", set_timeout },
-		{ "repeat", set_repeat }, { "congestion", set_congestion },
-		{ "paths", set_paths },
+	enum { ACKS = 1, PATHS = 2 };	/* profiles that have it: those that acknowledge, and multipath */
+	static const struct {
+		const char *name;
+		bool (*set)(const char *value, struct ib_options *o);
+		int profiles;
+	} settings[] = {
+		{ "ack", set_ack, ACKS }, { "window", set_window, ACKS | PATHS }, { "report", set_report, ACKS },
+		{ "start-msn", set_start, ACKS }, { "ack-level", set_level, ACKS }, { "complete", set_completion, ACKS },
+		{ "timeout", set_timeout, ACKS }, { "repeat", set_repeat, ACKS }, { "congestion", set_congestion, ACKS },
+		{ "paths", set_paths, ACKS | PATHS }, { "refuse", set_refuse, PATHS },
+		{ "after-failure", set_after_failure, PATHS }, { "spread", set_spread, PATHS },
 	};
+	int profile = o->profile == IB_MULTIPATH ? PATHS : ACKS;
 	char *value = strchr(setting, '=');
 
 	if (!value)
@@ -127,7 +162,7 @@ static bool set(char *setting, struct ib_options *o)
 	*value++ = '\0';
 	for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++) {
 		if (strcmp(setting, settings[i].name) == 0)
-			return settings[i].set(value, o);
+			return settings[i].profiles & profile && settings[i].set(value, o);
 	}
 	return false;
 }
@@ -147,6 +182,11 @@ static bool set_profile(const char *name, struct ib_options *o)
 {
 	if (strcmp(name, "standard") == 0)
 		return true;
+	if (strcmp(name, "multipath") == 0) {
+		o->profile = IB_MULTIPATH;
+		o->paths = MULTIPATH_PATHS;
+		return true;
+	}
 	o->profile = IB_SEED;
 	if (strcmp(name, "printed") == 0)
 		o->completion = IB_COMPLETE_BY_PSN;

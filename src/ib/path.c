@@ -3,6 +3,7 @@
 
 #include "ib/direct_load.h"
 #include "ib/engine.h"
+#include "ib/multi.h"
 #include "ib/pace.h"
 #include "ib/reflect.h"
 #include "ib/requester.h"
@@ -51,6 +52,11 @@ static bool comes_by(const struct qp *qp, const struct packet_path *ours, const 
 	return p->path.has_grh && memcmp(p->path.sgid, ours->dgid, 16) == 0 && memcmp(p->path.dgid, ours->sgid, 16) == 0;
 }
 
+bool path_leads_back(const struct qp *qp, const struct packet_path *ours, const struct packet *p)
+{
+	return comes_by(qp, ours, p);
+}
+
 /* By a path of several, not the first, or a probe, by which there may be one. */
 static bool comes_by_another(const struct qp *qp, const struct packet *p)
 {
@@ -68,6 +74,8 @@ enum path path_of(const struct qp *qp, const struct packet *p)
 {
 	const struct migration *m = qp->migration;
 
+	if (multi_of(qp))
+		return multi_path_of(qp, p);
 	if (!m && device_has(qp->dev, DEVICE_IP_GIDS) && p->resv.bth7 && comes_by_another(qp, p))
 		return PATH_PRIMARY;
 

@@ -15,6 +15,9 @@ void path_address(const struct qp *qp, struct packet *p);
 /* IBA 9.6.1.4: does this packet say that it comes from the peer? */
 enum path path_of(const struct qp *qp, const struct packet *p);
 
+/* Does it come along this path, out of whose packets' addresses it has the reverse? */
+bool path_leads_back(const struct qp *qp, const struct packet_path *ours, const struct packet *p);
+
 /* IBA 10.9.3: equal partitions, and not both limited members. Of a packet for the QP by that path, of which the origin is known
  * to be the one that it names: the host is told of one that does not match. */
 bool path_pkey_matches(const struct qp *qp, enum path path, const struct packet *p);

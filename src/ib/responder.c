@@ -9,6 +9,7 @@
 #include "ib/request.h"
 #include "ib/responder_resources.h"
 #include "ib/verdict.h"
+#include "ib/word.h"
 
 #include "base/iov.h"
 #include "base/log.h"
@@ -329,77 +330,14 @@ static enum verdict place_write(struct inbound *in)
 	return VERDICT_EXECUTED;
 }
 
-/* Programs may use the word with their CPU's own atomics, so ours are those wherever the memory can be reached. */
-static int change_word(struct inbound *in, uint64_t *original)
-{
-	uint64_t compare = in->packet->atomiceth.compare, operand = in->packet->atomiceth.swap_add, old, wanted;
-	uint64_t *word = mr_borrow(in->mr, in->va);
-	bool swaps = in->row->op == OP_CMP_SWAP;
-
-	mr_settle(in->mr);
-	if (word && (uintptr_t)word % sizeof(*word) == 0) {
-		*original = compare;
-		if (swaps)
-			__atomic_compare_exchange_n(word, original, operand, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
-		else
-			*original = __atomic_fetch_add(word, operand, __ATOMIC_SEQ_CST);
-		return 0;
-	}
-	if (mr_read(in->mr, in->va, &old, sizeof(old)) < 0)
-		return -EFAULT;
-	wanted = swaps ? (old == compare ? operand : old) : old + operand;
-	if (wanted != old && mr_write(in->mr, in->va, &wanted, sizeof(wanted)) < 0)
-		return -EFAULT;
-	*original = old;
-	return 0;
-}
-
-/* Others of this host may be at it directly: they and we have the same lock. */
-static int atomic_word(struct inbound *in, uint64_t *original)
-{
-	const struct direct_ops *direct = in->qp->ca->direct;
-	int err;
-
-	if (direct)
-		direct->atomic_begin(in->qp->ca->direct_arg);
-	err = change_word(in, original);
-	if (direct)
-		direct->atomic_end(in->qp->ca->direct_arg);
-	return err;
-}
-
-static int write_word(struct inbound *in)
-{
-	uint64_t value, *word = mr_borrow(in->mr, in->va);
-
-	mr_settle(in->mr);
-	memcpy(&value, in->payload, sizeof(value));
-	if (!word || (uintptr_t)word % sizeof(*word))
-		return mr_write(in->mr, in->va, &value, sizeof(value));
-	__atomic_store_n(word, value, __ATOMIC_RELEASE);
-	return 0;
-}
-
-static int atomic_write(struct inbound *in)
-{
-	const struct direct_ops *direct = in->qp->ca->direct;
-	int err;
-
-	if (direct)
-		direct->atomic_begin(in->qp->ca->direct_arg);
-	err = write_word(in);
-	if (direct)
-		direct->atomic_end(in->qp->ca->direct_arg);
-	return err;
-}
-
 static enum verdict answer_later(struct inbound *in)
 {
 	uint64_t original = 0;
 
-	if (in->row->headers & HDR_ATOMICETH && atomic_word(in, &original) < 0)
+	if (in->row->headers & HDR_ATOMICETH && word_change(in->qp, in->mr, in->va, in->row->op, in->packet->atomiceth.compare,
+							    in->packet->atomiceth.swap_add, &original) < 0)
 		return VERDICT_MEMORY_GONE;
-	if (in->row->op == OP_ATOMIC_WRITE && atomic_write(in) < 0)
+	if (in->row->op == OP_ATOMIC_WRITE && word_write(in->qp, in->mr, in->va, in->payload) < 0)
 		return VERDICT_MEMORY_GONE;
 	resources_record(in->qp, in->packet, in->row, original);
 	return VERDICT_ANSWERED;

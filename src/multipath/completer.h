@@ -5,6 +5,6 @@
 #include "multipath/requester.h"
 
 /* A RSP or NAK (MPT-13, MPT-25, MPT-27). */
-void completer_input(struct mp_requester *r, wtime now, unsigned path, const struct mp_packet *p);
+void mp_completer_input(struct mp_requester *r, wtime now, unsigned path, const struct mp_packet *p);
 
 #endif

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { MP_PATHS = 8, MP_WIDTH_LEAST = 4, MP_WIDTH_MOST = 24, MP_FLIGHTS_MOST = 4096 };
+enum { MP_PATHS = 8, MP_WIDTH_LEAST = 4, MP_WIDTH_MOST = 24, MP_FLIGHTS_MOST = 4096, MP_ENDLESS = UINT8_MAX };
 
 /* How unordered packets are spread over the GOOD paths (MPT-17). */
 enum mp_spread { MP_ROUND_ROBIN, MP_LEAST_LOADED, MP_RANDOM };
@@ -25,9 +25,12 @@ struct mp_config {
 	uint16_t flights, requests;	/* packets in flight; requests that are posted */
 	enum mp_spread spread;
 	bool renumbers;			/* instead of the filter at the responder (MPT-37) */
+	bool follows_ordered;		/* unordered packets leave behind unanswered ordered ones, by their path (MPT-15) */
 	uint8_t barrier_tries, retries;	/* MPT-31, MPT-36 */
-	uint8_t refusals;		/* answers NO_BUFFER or BUSY to a packet that are borne (MPT-27) */
+	uint32_t last_tries;		/* of BARRIERs while no other path is GOOD: barrier_tries at least */
+	uint8_t refusals;		/* answers NO_BUFFER or BUSY to a packet that are borne (MPT-27); or MP_ENDLESS */
 	wtime timeout_ns;		/* T: of a request, a BARRIER, a PATH-DOWN and a PATH-UP */
+	wtime least_ns;			/* T of a request follows the round trip, from this up to timeout_ns; 0: it does not */
 	wtime refusal_ns;		/* until what was refused is sent again */
 	wtime probe_ns;			/* between BARRIERs on a BAD path */
 	uint64_t seed;			/* of identification data and of MP_RANDOM */

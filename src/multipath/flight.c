@@ -2,7 +2,7 @@
 
 #include "base/log.h"
 
-struct mp_flight *flight_find(struct mp_requester *r, uint32_t tag)
+struct mp_flight *mp_flight_find(struct mp_requester *r, uint32_t tag)
 {
 	for (unsigned i = 0; i < r->config.flights; i++)
 		if (r->flight[i].phase != MP_FREE && r->flight[i].tag == tag)
@@ -10,7 +10,7 @@ struct mp_flight *flight_find(struct mp_requester *r, uint32_t tag)
 	return NULL;
 }
 
-struct mp_flight *flight_new(struct mp_requester *r, bool is_ordered)
+struct mp_flight *mp_flight_new(struct mp_requester *r, bool is_ordered)
 {
 	for (unsigned i = 0; i < r->config.flights; i++) {
 		struct mp_flight *f = &r->flight[i];
@@ -34,7 +34,7 @@ static void leave_path(struct mp_requester *r, struct mp_flight *f)
 		r->path[f->path].flights--;
 }
 
-void flight_free(struct mp_requester *r, struct mp_flight *f)
+void mp_flight_free(struct mp_requester *r, struct mp_flight *f)
 {
 	leave_path(r, f);
 	f->phase = MP_FREE;
@@ -44,10 +44,10 @@ void flight_free(struct mp_requester *r, struct mp_flight *f)
 		r->unordered--;
 }
 
-void flight_lost(struct mp_requester *r, struct mp_flight *f, wtime when)
+void mp_flight_lost(struct mp_requester *r, struct mp_flight *f, wtime when)
 {
 	if (f->is_answered) {
-		flight_free(r, f);
+		mp_flight_free(r, f);
 		return;
 	}
 	leave_path(r, f);
@@ -68,37 +68,37 @@ static bool is_first_ordered(const struct mp_requester *r, const struct mp_fligh
 	return true;
 }
 
-void flight_use_retry(struct mp_requester *r, struct mp_flight *f)
+void mp_flight_use_retry(struct mp_requester *r, struct mp_flight *f)
 {
-	if (f->is_answered || (f->is_ordered && !is_first_ordered(r, f)))
+	if (f->is_answered || (f->is_ordered ? !is_first_ordered(r, f) : r->ordered > 0))
 		return;
 	if (++f->retries > r->config.retries)
 		r->error = MP_RETRIES_EXCEEDED;
 }
 
-void flight_lost_on(struct mp_requester *r, unsigned path)
+void mp_flight_lost_on(struct mp_requester *r, unsigned path)
 {
 	for (unsigned i = 0; i < r->config.flights; i++) {
 		struct mp_flight *f = &r->flight[i];
 
 		if (f->phase == MP_SENT && f->path == path) {
-			flight_use_retry(r, f);
-			flight_lost(r, f, 0);
+			mp_flight_use_retry(r, f);
+			mp_flight_lost(r, f, 0);
 		}
 	}
 }
 
-void flight_go_back(struct mp_requester *r, uint64_t place, wtime when)
+void mp_flight_go_back(struct mp_requester *r, uint64_t place, wtime when)
 {
 	for (unsigned i = 0; i < r->config.flights; i++) {
 		struct mp_flight *f = &r->flight[i];
 
 		if (f->phase == MP_SENT && f->is_ordered && !f->is_answered && f->place >= place)
-			flight_lost(r, f, when);
+			mp_flight_lost(r, f, when);
 	}
 }
 
-void flight_stick(struct mp_requester *r, unsigned path)
+void mp_flight_stick(struct mp_requester *r, unsigned path)
 {
 	for (unsigned i = 0; i < r->config.flights; i++) {
 		struct mp_flight *f = &r->flight[i];
@@ -106,8 +106,8 @@ void flight_stick(struct mp_requester *r, unsigned path)
 		if (f->phase != MP_SENT || f->path != path)
 			continue;
 		r->must_renumber |= !f->is_ordered;
-		flight_use_retry(r, f);
-		flight_lost(r, f, 0);
+		mp_flight_use_retry(r, f);
+		mp_flight_lost(r, f, 0);
 		if (f->phase == MP_READY && !f->is_ordered)
 			f->phase = MP_STUCK;
 	}
@@ -120,7 +120,7 @@ static bool is_before(const struct mp_flight *f, const struct mp_flight *other)
 	return f->deadline < other->deadline;
 }
 
-struct mp_flight *flight_first_ready(struct mp_requester *r, bool is_ordered)
+struct mp_flight *mp_flight_first_ready(struct mp_requester *r, bool is_ordered)
 {
 	struct mp_flight *first = NULL;
 

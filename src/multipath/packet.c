@@ -44,6 +44,12 @@ static bool request_makes_sense(const struct mp_packet *p)
 		return false;
 	if (p->order != MP_ORDERED && !(p->order == MP_UNORDERED && opcodes[p->code].may_be_unordered))
 		return false;
+	if (p->trailer && (!p->last || p->order != MP_ORDERED || p->trailer >= MP_TRAILERS))
+		return false;
+	if (p->trailer && p->code != MP_SEND && (p->code != MP_WRITE || p->trailer != MP_IMMEDIATE))
+		return false;
+	if (p->length > p->total)
+		return false;
 	payload = opcodes[p->code].payload;
 	if (payload == MP_LENGTH)
 		payload = p->length;
@@ -58,7 +64,7 @@ static bool makes_sense(const struct mp_packet *p)
 	case MP_RSP:
 		return p->code == MP_OK;
 	case MP_NAK:
-		return p->code >= MP_NAK_SEQUENCE && p->code <= MP_NAK_BUSY && !p->payload_bytes;
+		return p->code >= MP_NAK_SEQUENCE && p->code <= MP_NAK_FAILED && !p->payload_bytes;
 	case MP_PATH_DOWN:
 	case MP_PATH_DOWN_RSP:
 		return p->epoch % 2 == 1 && !p->payload_bytes;
@@ -84,7 +90,7 @@ bool mp_packet_parse(struct mp_packet *p, const uint8_t *bytes, size_t size)
 #define GET(type, member, ...) taken.member = (type)wire_get(bytes, __VA_ARGS__);
 	MP_FIELDS(GET)
 #undef GET
-	if (taken.version != MP_VERSION || wire_get(bytes, 2, 3, 5) || wire_get(bytes, 16, 0, 8))
+	if (taken.version != MP_VERSION || wire_get(bytes, 2, 6, 2) || wire_get(bytes, 16, 0, 8))
 		return false;
 	taken.payload_bytes = (uint32_t)(size - MP_HEADER - MP_CRC);
 	taken.payload = bytes + MP_HEADER;
@@ -102,7 +108,7 @@ size_t mp_packet_build(const struct mp_packet *p, uint8_t *out)
 #define PUT(type, member, ...) wire_put(out, p->member, __VA_ARGS__);
 	MP_FIELDS(PUT)
 #undef PUT
-	if (p->payload_bytes)
+	if (p->payload_bytes && p->payload != out + MP_HEADER)
 		memcpy(out + MP_HEADER, p->payload, p->payload_bytes);
 	wire_put(out + size, crc_ieee(0, out, size), 0, 0, 32);
 	return size + MP_CRC;

@@ -1,11 +1,11 @@
-/* Timers of paths. SUSPECT: a BARRIER is repeated each T, barrier_tries times; unanswered, the path fails. LEAVING, RETURNING:
- * each PATH-DOWN and PATH-UP has T to be answered; then the path that carried it becomes SUSPECT, and it goes over the next GOOD
- * path. BAD: a BARRIER each probe_ns. Packets have T each (requester.c). */
+/* Timers of paths. SUSPECT: a BARRIER is repeated each T, barrier_tries times, or last_tries while no path is GOOD; unanswered,
+ * the path fails. LEAVING, RETURNING: each PATH-DOWN and PATH-UP has T to be answered; then the path that carried it becomes
+ * SUSPECT, and it goes over the next GOOD path. BAD: a BARRIER each probe_ns. Packets have T each (requester.c). */
 #include "multipath/paths.h"
 
 #include "multipath/flight.h"
 
-bool path_pick(struct mp_requester *r, unsigned *path)
+bool mp_path_pick(struct mp_requester *r, unsigned *path)
 {
 	unsigned good[MP_PATHS], n = 0, best = 0;
 
@@ -27,6 +27,26 @@ bool path_pick(struct mp_requester *r, unsigned *path)
 	return true;
 }
 
+wtime mp_path_patience(const struct mp_requester *r, unsigned path)
+{
+	const struct mp_path *p = &r->path[path];
+	wtime most = r->config.timeout_ns, t = p->trip_ns + 4 * p->deviation_ns;
+
+	if (!r->config.least_ns || !p->trip_ns || t > most)
+		return most;
+	return t > r->config.least_ns ? t : wtime_min(r->config.least_ns, most);
+}
+
+/* RFC 6298, 2.2 and 2.3 */
+void mp_path_answered(struct mp_requester *r, unsigned path, wtime trip_ns)
+{
+	struct mp_path *p = &r->path[path];
+	wtime off = p->trip_ns > trip_ns ? p->trip_ns - trip_ns : trip_ns - p->trip_ns;
+
+	p->deviation_ns = p->trip_ns ? (3 * p->deviation_ns + off) / 4 : trip_ns / 2;
+	p->trip_ns = p->trip_ns ? (7 * p->trip_ns + trip_ns) / 8 : trip_ns;
+}
+
 static void enter(struct mp_path *p, enum mp_path_state state)
 {
 	p->state = state;
@@ -41,7 +61,7 @@ static void begin_barrier(struct mp_requester *r, struct mp_path *p)
 	p->barrier = rand_u64(&r->rand);
 }
 
-void path_suspect(struct mp_requester *r, unsigned path)
+void mp_path_suspect(struct mp_requester *r, unsigned path)
 {
 	struct mp_path *p = &r->path[path];
 
@@ -75,7 +95,7 @@ static void fail(struct mp_requester *r, wtime now, unsigned path)
 	p->failed_at = r->ordered_sent;
 	if (r->config.renumbers) {
 		turn_bad(r, now, p);
-		flight_stick(r, path);
+		mp_flight_stick(r, path);
 	} else {
 		change(p, MP_PATH_LEAVING);
 	}
@@ -92,7 +112,7 @@ static void barrier_answered(struct mp_requester *r, unsigned path, const struct
 	if ((p->state != MP_PATH_SUSPECT && p->state != MP_PATH_BAD) || packet->address != p->barrier || !p->tries)
 		return;
 	if (p->state == MP_PATH_SUSPECT) {	/* MPT-30 */
-		flight_lost_on(r, path);
+		mp_flight_lost_on(r, path);
 		enter(p, MP_PATH_GOOD);
 		return;
 	}
@@ -119,11 +139,11 @@ static void change_answered(struct mp_requester *r, wtime now, const struct mp_p
 		enter(p, MP_PATH_GOOD);
 		return;
 	}
-	flight_lost_on(r, packet->path);
+	mp_flight_lost_on(r, packet->path);
 	turn_bad(r, now, p);
 }
 
-void path_input(struct mp_requester *r, wtime now, unsigned path, const struct mp_packet *p)
+void mp_path_input(struct mp_requester *r, wtime now, unsigned path, const struct mp_packet *p)
 {
 	switch (p->type) {
 	case MP_BARRIER_RSP:
@@ -159,13 +179,13 @@ static void build_change(struct mp_requester *r, wtime now, unsigned path, struc
 	r->count.path_changes++;
 }
 
-bool path_output(struct mp_requester *r, wtime now, unsigned *path, struct mp_packet *out)
+bool mp_path_output(struct mp_requester *r, wtime now, unsigned *path, struct mp_packet *out)
 {
 	for (unsigned i = 0; i < r->config.paths; i++) {
 		struct mp_path *p = &r->path[i];
 		bool is_change = p->state == MP_PATH_LEAVING || p->state == MP_PATH_RETURNING;
 
-		if (!p->is_due || (is_change && !path_pick(r, &p->carrier)))
+		if (!p->is_due || (is_change && !mp_path_pick(r, &p->carrier)))
 			continue;
 		*out = (struct mp_packet){ .version = MP_VERSION, .connection = r->config.connection };
 		p->is_due = false;
@@ -180,31 +200,40 @@ bool path_output(struct mp_requester *r, wtime now, unsigned *path, struct mp_pa
 	return false;
 }
 
+/* MPT-31: how many BARRIERs without an answer are borne. */
+static uint32_t tries(const struct mp_requester *r)
+{
+	for (unsigned i = 0; i < r->config.paths; i++)
+		if (r->path[i].state == MP_PATH_GOOD)
+			return r->config.barrier_tries;
+	return r->config.last_tries;
+}
+
 static void expire(struct mp_requester *r, wtime now, unsigned path)
 {
 	struct mp_path *p = &r->path[path];
 
 	p->deadline = WTIME_NEVER;
-	if (p->state == MP_PATH_SUSPECT && p->tries >= r->config.barrier_tries) {	/* MPT-31 */
+	if (p->state == MP_PATH_SUSPECT && p->tries >= tries(r)) {
 		fail(r, now, path);
 		return;
 	}
 	p->is_due = true;
 	if (p->state != MP_PATH_LEAVING && p->state != MP_PATH_RETURNING)
 		return;
-	path_suspect(r, p->carrier);
+	mp_path_suspect(r, p->carrier);
 	if (p->tries > r->config.retries)
 		r->error = MP_RETRIES_EXCEEDED;
 }
 
-void path_expire(struct mp_requester *r, wtime now)
+void mp_path_expire(struct mp_requester *r, wtime now)
 {
 	for (unsigned i = 0; i < r->config.paths && !r->error; i++)
 		if (r->path[i].deadline <= now)
 			expire(r, now, i);
 }
 
-bool path_is_too_old(struct mp_requester *r)
+bool mp_path_is_too_old(struct mp_requester *r)
 {
 	uint64_t half = 1ull << (r->config.width - 1);
 	bool is_too_old = false;

@@ -1,5 +1,5 @@
-/* Timers: a packet has T from when it leaves; then its path becomes SUSPECT (MPT-28). What was refused goes again refusal_ns
- * later. The other timers are those of paths (paths.c). */
+/* Timers: a packet has T from when it leaves, which may follow the round trip of its path; then the path becomes SUSPECT
+ * (MPT-28). What was refused goes again refusal_ns later, or when its target says. The other timers are of paths (paths.c). */
 #include "multipath/requester.h"
 
 #include "base/log.h"
@@ -49,7 +49,7 @@ static struct mp_work *work_at(struct mp_requester *r, uint64_t n)
 
 static bool is_atomic(enum mp_opcode opcode)
 {
-	return opcode == MP_COMPARE_SWAP || opcode == MP_FETCH_ADD;
+	return opcode == MP_COMPARE_SWAP || opcode == MP_FETCH_ADD || opcode == MP_ATOMIC_WRITE;
 }
 
 int mp_requester_post(struct mp_requester *r, const struct mp_request *request)
@@ -58,7 +58,9 @@ int mp_requester_post(struct mp_requester *r, const struct mp_request *request)
 		return -EINVAL;
 	if (request->address + request->bytes < request->address)
 		return -EINVAL;
-	if (request->is_unordered && !mp_opcode_may_be_unordered(request->opcode))	/* MPT-23 */
+	if ((request->is_unordered || request->ends_ordered) && !mp_opcode_may_be_unordered(request->opcode))	/* MPT-23 */
+		return -EINVAL;
+	if (request->trailer && (request->is_unordered || (request->opcode != MP_SEND && request->opcode != MP_WRITE)))
 		return -EINVAL;
 	if (is_atomic(request->opcode) && request->bytes != 8)
 		return -EINVAL;
@@ -98,6 +100,13 @@ static void build(struct mp_requester *r, const struct mp_flight *f, struct mp_p
 	if (f->opcode == MP_NOP)
 		return;
 	out->last = f->offset + f->bytes == q->bytes;
+	if (out->last && f->is_ordered) {
+		out->solicited = q->is_solicited;
+		out->trailer = (uint8_t)q->trailer;
+		out->extra = q->extra;
+	}
+	out->number = f->offset / r->config.mtu_bytes;
+	out->total = q->bytes;
 	out->length = f->bytes;
 	out->key = q->key;
 	out->address = f->address;
@@ -115,8 +124,11 @@ static void build(struct mp_requester *r, const struct mp_flight *f, struct mp_p
 static void send(struct mp_requester *r, wtime now, struct mp_flight *f, unsigned path, struct mp_packet *out)
 {
 	f->phase = MP_SENT;
+	f->leaving = r->leavings++;
+	r->left = f;
 	f->path = (uint8_t)path;
-	f->deadline = now + r->config.timeout_ns;
+	f->sent_at = now;
+	f->deadline = now + mp_path_patience(r, path);
 	r->path[path].flights++;
 	r->count.requests++;
 	build(r, f, out);
@@ -128,7 +140,18 @@ static bool pick_ordered_path(struct mp_requester *r, unsigned *path)
 	enum mp_path_state state = r->path[r->ordered_path].state;
 	bool may_land = r->ordered && (state == MP_PATH_SUSPECT || state == MP_PATH_LEAVING);
 
-	if (state != MP_PATH_GOOD && (may_land || !path_pick(r, &r->ordered_path)))
+	if (state != MP_PATH_GOOD && (may_land || !mp_path_pick(r, &r->ordered_path)))
+		return false;
+	*path = r->ordered_path;
+	return true;
+}
+
+/* MPT-15: what is unordered waits for the answers to the ordered packets in flight, or leaves behind them by their path. */
+static bool pick_unordered_path(struct mp_requester *r, unsigned *path)
+{
+	if (!r->ordered)
+		return mp_path_pick(r, path);
+	if (!r->config.follows_ordered || r->path[r->ordered_path].state != MP_PATH_GOOD || mp_flight_first_ready(r, true))
 		return false;
 	*path = r->ordered_path;
 	return true;
@@ -136,18 +159,18 @@ static bool pick_ordered_path(struct mp_requester *r, unsigned *path)
 
 static bool send_again(struct mp_requester *r, wtime now, unsigned *path, struct mp_packet *out)
 {
-	struct mp_flight *f = flight_first_ready(r, true);
+	struct mp_flight *f = mp_flight_first_ready(r, true);
 
 	if (f && f->deadline <= now && pick_ordered_path(r, path)) {
 		send(r, now, f, *path, out);
 		return true;
 	}
-	f = flight_first_ready(r, false);
+	f = mp_flight_first_ready(r, false);
 	if (!f || f->deadline > now)
 		return false;
-	if (r->path[f->path].state == MP_PATH_GOOD)	/* MPT-30 */
+	if (!r->ordered && r->path[f->path].state == MP_PATH_GOOD)	/* MPT-30 */
 		*path = f->path;
-	else if (!path_pick(r, path))
+	else if (!pick_unordered_path(r, path))
 		return false;
 	send(r, now, f, *path, out);
 	return true;
@@ -158,7 +181,7 @@ static bool may_send_ordered(struct mp_requester *r)
 {
 	uint32_t oldest = r->rqn;
 
-	if (r->unordered || flight_first_ready(r, true) || path_is_too_old(r))
+	if (r->unordered || mp_flight_first_ready(r, true) || mp_path_is_too_old(r))
 		return false;
 	for (unsigned i = 0; i < r->config.flights; i++)
 		if (r->flight[i].phase != MP_FREE && r->flight[i].is_ordered &&
@@ -167,7 +190,7 @@ static bool may_send_ordered(struct mp_requester *r)
 	return serial_diff(r->rqn, oldest, r->config.width) < r->config.window;
 }
 
-/* MPT-24: an earlier attempt might land on top of the later data. */
+/* MPT-24: an earlier attempt might land on top of the later data. A READ is to find what was written before it. */
 static bool overlaps_write(const struct mp_requester *r, const struct mp_request *q, uint32_t offset, uint32_t bytes)
 {
 	for (unsigned i = 0; i < r->config.flights; i++) {
@@ -176,7 +199,7 @@ static bool overlaps_write(const struct mp_requester *r, const struct mp_request
 
 		if (f->phase == MP_FREE || f->is_ordered || f->opcode != MP_WRITE)
 			continue;
-		if (f->address < from + bytes && from < f->address + f->bytes)
+		if (f->space != q->space || (f->address < from + bytes && from < f->address + f->bytes))
 			return true;
 	}
 	return false;
@@ -201,9 +224,9 @@ static bool renumber(struct mp_requester *r, wtime now, unsigned *path, struct m
 	for (unsigned i = 0; i < r->config.flights; i++)
 		if (r->flight[i].phase == MP_READY || r->flight[i].phase == MP_SENT)
 			return false;
-	if (path_is_too_old(r) || !pick_ordered_path(r, path))
+	if (mp_path_is_too_old(r) || !pick_ordered_path(r, path))
 		return false;
-	f = flight_new(r, true);
+	f = mp_flight_new(r, true);
 	if (!f)
 		return false;
 	f->opcode = MP_NOP;
@@ -222,25 +245,24 @@ static bool send_fresh(struct mp_requester *r, wtime now, unsigned *path, struct
 {
 	struct mp_work *w = work_at(r, r->started);
 	const struct mp_request *q = &w->request;
+	bool is_ordered;
 	uint32_t bytes;
 	struct mp_flight *f;
 
 	if (r->started == r->posted || r->ordered + r->unordered + 1 >= r->config.flights)
 		return false;
 	bytes = q->bytes - w->sent < r->config.mtu_bytes ? q->bytes - w->sent : r->config.mtu_bytes;
-	if (q->is_unordered) {	/* MPT-15 */
-		if (r->ordered || (q->opcode == MP_WRITE && overlaps_write(r, q, w->sent, bytes)))
-			return false;
-		if (!path_pick(r, path))
-			return false;
-	} else if (!may_send_ordered(r) || !pick_ordered_path(r, path)) {
+	is_ordered = !q->is_unordered && !(q->ends_ordered && w->sent + bytes < q->bytes);
+	if (is_ordered && (!may_send_ordered(r) || !pick_ordered_path(r, path)))
 		return false;
-	}
-	f = flight_new(r, !q->is_unordered);
+	if (!is_ordered && (overlaps_write(r, q, w->sent, bytes) || !pick_unordered_path(r, path)))
+		return false;
+	f = mp_flight_new(r, is_ordered);
 	if (!f)
 		return false;
 	f->work = (size_t)(r->started % r->config.requests);
 	f->opcode = q->opcode;
+	f->space = q->space;
 	f->offset = w->sent;
 	f->address = (q->opcode == MP_SEND ? 0 : q->address) + w->sent;
 	f->bytes = bytes;
@@ -273,7 +295,7 @@ bool mp_requester_output(struct mp_requester *r, wtime now, unsigned *path, stru
 {
 	if (r->error)
 		return false;
-	if (path_output(r, now, path, out) || send_again(r, now, path, out))
+	if (mp_path_output(r, now, path, out) || send_again(r, now, path, out))
 		return true;
 	if (r->must_renumber)
 		return renumber(r, now, path, out);
@@ -289,9 +311,9 @@ void mp_requester_input(struct mp_requester *r, wtime now, unsigned path, const 
 	if (path >= r->config.paths || p->connection != r->config.connection)
 		r->count.foreign++;
 	else if (p->type == MP_RSP || p->type == MP_NAK)
-		completer_input(r, now, path, p);
+		mp_completer_input(r, now, path, p);
 	else
-		path_input(r, now, path, p);
+		mp_path_input(r, now, path, p);
 	unstick(r);
 }
 
@@ -318,12 +340,12 @@ void mp_requester_expire(struct mp_requester *r, wtime now)
 {
 	if (r->error)
 		return;
-	path_expire(r, now);
+	mp_path_expire(r, now);
 	for (unsigned i = 0; i < r->config.flights && !r->error; i++) {
 		struct mp_flight *f = &r->flight[i];
 
 		if (f->phase == MP_SENT && f->deadline <= now)
-			path_suspect(r, f->path);
+			mp_path_suspect(r, f->path);
 		else if (f->phase == MP_READY && f->deadline <= now)
 			f->deadline = 0;
 	}

@@ -17,11 +17,16 @@
 struct mp_request {
 	enum mp_opcode opcode;		/* all but MP_NOP */
 	bool is_unordered;		/* MPT-02: WRITE and READ only (MPT-23) */
+	bool ends_ordered;		/* of a WRITE: all but its last packet are unordered (MPT-38) */
+	bool is_solicited;		/* its last packet says so, and has this trailer, where it is ordered */
+	enum mp_trailer trailer;
+	uint32_t extra;
 	uint32_t key, bytes;
+	uint32_t space;			/* what differs here may be the same memory under other addresses (MPT-24) */
 	uint64_t address;		/* of the target's memory */
-	const void *from;		/* SEND, WRITE: `bytes`; borrowed until the completion */
+	const void *from;		/* SEND, WRITE: `bytes`; borrowed until the completion. NULL: the host adds the payload */
 	void *into;			/* READ: `bytes`, atomics: 8 as the target has them; borrowed until the completion */
-	uint64_t operand[2];		/* compare and swap; or add */
+	uint64_t operand[2];		/* compare and swap; or add; or write */
 	uint64_t id;
 };
 
@@ -55,9 +60,10 @@ struct mp_flight {
 	unsigned retries, refusals;
 	uint64_t place;			/* among all packets, as first sent */
 	size_t work;
-	uint32_t pkn, tag, offset, bytes;
+	uint32_t pkn, tag, offset, bytes, space;
 	uint64_t address;
-	wtime deadline;
+	uint64_t leaving;		/* which packet it was of all that have left, when it left last */
+	wtime deadline, sent_at;
 };
 
 /* ---- paths ---- */
@@ -80,6 +86,7 @@ struct mp_path {
 	wtime deadline;
 	uint64_t failed_at;		/* ordered packets that had left then */
 	unsigned flights;		/* not accounted for */
+	wtime trip_ns, deviation_ns;	/* the round trip, as RFC 6298 has it; 0: not known */
 };
 
 /* N(name): what is counted */
@@ -93,15 +100,23 @@ struct mp_counts {
 #undef MEMBER
 };
 
+/* Where answers go of requests without `into`. Not MP_OK: the connection ends. */
+struct mp_sink {
+	enum mp_status (*place)(void *arg, const struct mp_request *request, uint32_t offset, const void *data, uint32_t bytes);
+	void *arg;			/* borrowed */
+};
+
 struct mp_requester {
 	struct mp_config config;
+	struct mp_sink sink;		/* place is NULL: such answers are dropped */
 	struct rand rand;
 	uint32_t rqn;
 	struct mp_work *work;		/* owned; a ring of config.requests */
 	uint64_t posted, started, done;	/* requests: done <= started <= posted, modulo the ring's size its places */
 	struct mp_flight *flight;	/* owned; config.flights, of which the last is kept for a MP_NOP */
 	unsigned ordered, unordered;	/* in flight */
-	uint64_t places, ordered_sent;
+	uint64_t places, ordered_sent, leavings;
+	const struct mp_flight *left;	/* the packet that left last, while it is in flight */
 	uint32_t tag;
 	unsigned ordered_path, turn;
 	struct mp_path path[MP_PATHS];
@@ -120,9 +135,30 @@ int mp_requester_post(struct mp_requester *r, const struct mp_request *request);
 /* After an error what was not done is flushed; the first of that has the error as its status. */
 bool mp_requester_poll(struct mp_requester *r, struct mp_completion *c);
 
+/* All that was posted has left once: the next one would leave as soon as it may. */
+static inline bool mp_requester_is_through(const struct mp_requester *r)
+{
+	return r->started == r->posted;
+}
+
+/* The connection ends here: what was not done is flushed, but for the first of that, which has this status. */
+static inline void mp_requester_end(struct mp_requester *r, enum mp_status status)
+{
+	if (!r->error)
+		r->error = status;
+}
+
 void mp_requester_input(struct mp_requester *r, wtime now, unsigned path, const struct mp_packet *p);
-/* True: `out` leaves now on this path; its payload is borrowed until the next call. */
+/* True: `out` leaves now on this path; its payload is borrowed until the next call. It is NULL where the request has no `from`:
+ * then the host adds its payload_bytes of what mp_requester_left says. */
 bool mp_requester_output(struct mp_requester *r, wtime now, unsigned *path, struct mp_packet *out);
+/* Of what request the REQ is that left last, and from where on; not of MP_NOP. */
+static inline const struct mp_request *mp_requester_left(const struct mp_requester *r, uint32_t *offset)
+{
+	*offset = r->left->offset;
+	return &r->work[r->left->work].request;
+}
+
 wtime mp_requester_deadline(const struct mp_requester *r);
 void mp_requester_expire(struct mp_requester *r, wtime now);
 

@@ -54,7 +54,8 @@ static enum mp_verdict execute(struct mp_responder *r, const struct mp_packet *p
 	if (status != MP_OK) {
 		respond(reply, p, MP_NAK, status);
 		reply->number = r->rsn;
-		r->is_ended = status == MP_NAK_ACCESS;
+		if (status == MP_NAK_ACCESS || status == MP_NAK_INVALID || status == MP_NAK_FAILED)
+			r->ended = status;
 		return MP_REFUSED;
 	}
 	respond(reply, p, MP_RSP, MP_OK);
@@ -91,8 +92,8 @@ static enum mp_verdict take_request(struct mp_responder *r, unsigned path, const
 		return MP_FOREIGN;
 	if (r->epoch[path] % 2)
 		return MP_FILTERED;
-	if (r->is_ended) {
-		respond(reply, p, MP_NAK, MP_NAK_ACCESS);
+	if (r->ended != MP_OK) {
+		respond(reply, p, MP_NAK, r->ended);
 		return MP_ENDED;
 	}
 	if (d == 0)

@@ -27,7 +27,7 @@ struct mp_target {
 	V(PATH_REPEATED)				\
 	V(PATH_OLD)	/* MPT-34 */			\
 	V(FOREIGN)	/* of another connection, path, width or type */	\
-	V(ENDED)	/* an access error has ended the connection */
+	V(ENDED)	/* an error has ended the connection */
 
 enum mp_verdict {
 #define VALUE(name) MP_##name,
@@ -48,7 +48,7 @@ struct mp_responder {
 	struct mp_record *record;	/* owned; of request n in n modulo R */
 	uint8_t *answers;		/* owned; R of them, and one for unordered requests */
 	uint32_t epoch[MP_PATHS];	/* odd: the path is down */
-	bool is_ended;
+	enum mp_status ended;		/* the error that has ended the connection, or MP_OK */
 	uint64_t count[MP_VERDICT_COUNT];
 };
 

@@ -81,7 +81,7 @@ static inline uint32_t remote_rights(enum opcode_op op)
 	case OP_FETCH_ADD:
 		return IBV_ACCESS_REMOTE_ATOMIC;
 	case OP_SEND: case OP_READ_RESPONSE: case OP_ACK: case OP_ATOMIC_ACK: case OP_CNP: case OP_SELECTIVE_ACK:
-	case OP_PATH_PROBE: case OP_PATH_ANSWER:
+	case OP_PATH_PROBE: case OP_PATH_ANSWER: case OP_MULTIPATH:
 		return 0;
 	case OP_FLUSH:		/* no responder executes it: more than any region has */
 		return UINT32_MAX;

@@ -35,6 +35,7 @@ struct qp {
 	struct migration *migration;	/* owned; NULL: it never had an alternate path */
 	struct ibv_qp_cap cap;
 	bool sq_sig_all;
+	bool sends_packets;	/* and takes them alone: its peer never goes directly */
 	uint64_t send_ops_flags;	/* extended QP */
 	uint32_t send_ops;		/* 1 << IBV_WR_* of those that its type and its transport have */
 	struct wq sq, rq;

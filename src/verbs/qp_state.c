@@ -87,7 +87,7 @@ static void hide(struct qp *qp)
 
 static void show(struct qp *qp)
 {
-	if (qp->ca->direct && qp->dev->transport->messages && !qp->published &&
+	if (qp->ca->direct && qp->dev->transport->messages && !qp->published && !qp->sends_packets &&
 	    (qp->type == IBV_QPT_RC || qp->type == IBV_QPT_UC) && qp->attr.path_mig_state == IBV_MIG_MIGRATED)
 		qp->ca->direct->publish_qp(qp->ca->direct_arg, qp);
 }

@@ -15,6 +15,7 @@ enum opcode_service {
 enum opcode_op {
 	OP_SEND, OP_WRITE, OP_READ_REQUEST, OP_READ_RESPONSE, OP_ACK, OP_ATOMIC_ACK, OP_CMP_SWAP, OP_FETCH_ADD,
 	OP_FLUSH, OP_ATOMIC_WRITE, OP_CNP, OP_SELECTIVE_ACK, OP_PATH_PROBE, OP_PATH_ANSWER,
+	OP_MULTIPATH,
 };
 
 enum opcode_position { POS_FIRST, POS_MIDDLE, POS_LAST, POS_ONLY };
@@ -53,7 +54,7 @@ static inline const struct opcode_row *opcode_row(uint8_t code)
 	return opcode_rows[code].name ? &opcode_rows[code] : NULL;
 }
 
-enum { OPCODE_OPS = OP_PATH_ANSWER + 1, OPCODE_POSITIONS = POS_ONLY + 1, OPCODE_VARIANTS = 3 };
+enum { OPCODE_OPS = OP_MULTIPATH + 1, OPCODE_POSITIONS = POS_ONLY + 1, OPCODE_VARIANTS = 3 };
 
 /* Plain, with immediate data, with a key to invalidate. */
 #define OPCODE_VARIANT(headers) ((headers) & HDR_IMM ? 1 : (headers) & HDR_IETH ? 2 : 0)

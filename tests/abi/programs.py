@@ -79,6 +79,10 @@ add('examples/ibstat', ['ibstat', '{dev}', '1'], expect=r'State: Active')
 for name, profile in (('exchanged-msn', 'seed,start-msn=exchange'), ('process-ack', 'seed,ack-level=process'),
 		      ('printed', 'printed'), ('by-descriptor', 'standard,complete=wqe')):
 	pingpong('rc', name, devices=IB, env={'WEFT_PROFILE': profile})
+MULTIPATH = {'WEFT_PROFILE': 'multipath'}
+pingpong('rc', 'multipath', '-c', env=MULTIPATH)
+pingpong('rc', 'multipath-events', '-e', '-s', '65536', '-n', '100', long=True,
+	 env={'WEFT_PROFILE': 'multipath,paths=8,refuse=silent'})
 for kind in ('rc', 'uc', 'ud', 'srq', 'xsrq'):
 	pingpong(kind, 'plain')
 	pingpong(kind, 'events', '-e')
@@ -120,6 +124,9 @@ for program in BW + LAT:
 	perftest(program, 'cm', '-R')
 	perftest(program, 'xrc', '-c', 'XRC')
 	perftest(program, 'two-seconds', '-D', '2', long=program not in ('ib_write_bw', 'ib_read_lat'))
+	perftest(program, 'multipath', env=MULTIPATH,
+		 long=program not in ('ib_write_bw', 'ib_read_bw', 'ib_send_lat', 'ib_atomic_lat'))
+	perftest(program, 'multipath-cm', '-R', env=MULTIPATH, long=True)
 	if verb in ('write', 'send'):
 		perftest(program, 'uc', '-c', 'UC')
 		perftest(program, 'inline', '-I', '64', '-s', '64')
@@ -188,6 +195,7 @@ def rping(name, *options, address=ADDR, **more):
 
 
 rping('plain', '-C', '10')
+rping('multipath', '-C', '10', env=MULTIPATH)
 rping('large', '-C', '100', '-S', '65535', long=True)
 rping('own-qp', '-C', '10', '-q')
 rping('ipv6', '-C', '10', address='::1')

@@ -60,10 +60,11 @@ CONFUSED = re.compile(r'ib_send_lat-(srq-)?events')
 # they have their last message: when its ACK is lost the other end cannot tell, and they call that an error or wait for ever.
 FAMILIES = ('perftest', 'ucx', 'openmpi')
 ROWS = ('pingpong/rc-plain', 'pingpong/rc-checked', 'pingpong/rc-events', 'pingpong/srq-plain', 'pingpong/xsrq-plain',
-	'pingpong/rc-one-megabyte', 'rdmacm/rping-plain', 'rdmacm/rping-large', 'rdmacm/rping-own-qp', 'rdmacm/rping-ipv6',
-	'rdmacm/ucmatose-tcp', 'rdmacm/ucmatose-many', 'rdmacm/cmtime', 'rdmacm/rcopy', 'rdmacm/rstream-checked',
-	'rdmacm/riostream-checked')
-SHORT_ROWS = ('pingpong/rc-checked', 'rdmacm/rping-plain', 'rdmacm/cmtime', 'ucx/rc_verbs-am_lat-short', 'ucx/ucp-rc_v-tag_lat')
+	'pingpong/rc-one-megabyte', 'pingpong/rc-multipath', 'rdmacm/rping-plain', 'rdmacm/rping-multipath',
+	'rdmacm/rping-large', 'rdmacm/rping-own-qp', 'rdmacm/rping-ipv6', 'rdmacm/ucmatose-tcp', 'rdmacm/ucmatose-many',
+	'rdmacm/cmtime', 'rdmacm/rcopy', 'rdmacm/rstream-checked', 'rdmacm/riostream-checked')
+SHORT_ROWS = ('pingpong/rc-checked', 'rdmacm/rping-plain', 'rdmacm/rping-multipath', 'perftest/ib_write_bw-multipath',
+	      'perftest/ib_send_lat-multipath', 'rdmacm/cmtime', 'ucx/rc_verbs-am_lat-short', 'ucx/ucp-rc_v-tag_lat')
 
 CHECKER_GAVE_UP = 3
 
@@ -218,7 +219,8 @@ def run_row(weft, device, impair, pair, may_give_up):
 			if checks_nothing(pair):
 				beside = os.path.join(os.path.dirname(weft), '../tests/abi/abi_checked')
 				session.checker = session.run([os.environ.get('CHECKED', beside), device, '200', '7'],
-							      {'WEFT_IMPAIR': pair.env['WEFT_IMPAIR']})
+							      {name: pair.env[name] for name in ('WEFT_IMPAIR', 'WEFT_PROFILE')
+							       if name in pair.env})
 			run_pair(session, pair, may_give_up)
 			if session.checker:
 				await_checker(session.checker, time.monotonic() + 60, may_give_up)

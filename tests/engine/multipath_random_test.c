@@ -53,9 +53,12 @@ static void draw_config(struct world *w, struct mp_config *c)
 	c->requests = 1 + (uint16_t)rand_below(&w->rand, 30);
 	c->spread = (enum mp_spread)rand_below(&w->rand, 3);
 	c->renumbers = rand_below(&w->rand, 4) == 0;
+	c->follows_ordered = rand_below(&w->rand, 2);
 	c->barrier_tries = 1 + (uint8_t)rand_below(&w->rand, 6);
+	c->last_tries = c->barrier_tries + (rand_below(&w->rand, 2) ? 0 : (uint32_t)rand_below(&w->rand, 20));
 	c->retries = c->refusals = 200;
 	c->timeout_ns = 120 * WTIME_US + rand_below(&w->rand, 200 * WTIME_US);
+	c->least_ns = rand_below(&w->rand, 2) ? 20 * WTIME_US : 0;
 	c->refusal_ns = 20 * WTIME_US;
 	c->probe_ns = 100 * WTIME_US + rand_below(&w->rand, WTIME_MS);
 	c->seed = rand_u64(&w->rand);
@@ -73,7 +76,7 @@ static void draw_ops(struct world *w, const struct mp_config *c)
 
 		if (address + bytes > MEMORY)
 			bytes = (uint32_t)(MEMORY - address);
-		switch (rand_below(&w->rand, is_unordered ? 5 : 8)) {
+		switch (rand_below(&w->rand, is_unordered ? 5 : 9)) {
 		case 0:
 			world_add(w, MP_READ, is_unordered, address, bytes);
 			break;
@@ -83,6 +86,10 @@ static void draw_ops(struct world *w, const struct mp_config *c)
 		case 6:
 		case 7:
 			world_add(w, MP_SEND, false, 0, bytes);
+			break;
+		case 8:
+			world_add(w, MP_WRITE, false, address, bytes);
+			w->op[w->ops - 1].request.ends_ordered = true;
 			break;
 		default:
 			world_add(w, MP_WRITE, is_unordered, address, bytes);

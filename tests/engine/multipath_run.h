@@ -78,8 +78,10 @@ static inline void see_ordered(struct world *w, unsigned i, const struct mp_pack
 	const struct op *o = &w->op[i];
 	uint64_t offset = p->code == MP_SEND ? p->address : p->address - o->request.address;
 
-	if (i != w->next_ordered || offset != w->next_offset)
+	if (i != w->next_ordered || (offset != w->next_offset && !o->request.ends_ordered))
 		violate(w, "order");
+	else if (o->request.ends_ordered && (!p->last || memcmp(w->memory + o->request.address, o->from, offset)))
+		violate(w, "barrier: memory at the ordered end of a request");
 	else if (!offset && memcmp(w->memory, o->before, MEMORY))
 		violate(w, "barrier: memory at an ordered packet");
 	w->next_offset += p->length;
@@ -91,7 +93,7 @@ static inline void see_ordered(struct world *w, unsigned i, const struct mp_pack
 
 static inline bool is_in_span(const struct world *w, unsigned i)
 {
-	return i < w->next_ordered && ordered_from(w, i) == w->next_ordered;
+	return (i < w->next_ordered || w->op[i].request.ends_ordered) && ordered_from(w, i) == w->next_ordered;
 }
 
 /* key: which request it is */

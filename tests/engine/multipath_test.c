@@ -158,6 +158,251 @@ static void vector_5_3(void **state)
 	end();
 }
 
+static void follow(struct mp_config *c)
+{
+	c->follows_ordered = true;
+}
+
+/* MPT-15: behind ordered packets by their path, at once; by another when they were answered. None is refused. */
+static void unordered_packets_follow_on_the_same_path(void **state)
+{
+	struct mp_packet o, u[4];
+
+	begin(follow);
+	assert_int_equal(post(MP_SEND, false, 0, 16), 0);
+	for (unsigned i = 0; i < 4; i++)
+		assert_int_equal(post(MP_WRITE, true, 16 * i, 16), 0);
+	o = request(A, MP_ORDERED, 0);
+	u[0] = request(A, MP_UNORDERED, 1);
+	u[1] = request(A, MP_UNORDERED, 1);
+	exchange(A, &o);
+	u[2] = request(A, MP_UNORDERED, 1);
+	u[3] = request(B, MP_UNORDERED, 1);
+	for (int i = 0; i < 4; i++)
+		exchange(i == 3 ? B : A, &u[i]);
+	assert_int_equal(executed, 5);
+	end();
+}
+
+static void follow_fast(struct mp_config *c)
+{
+	c->follows_ordered = c->is_fast = true;
+}
+
+/* The ordered packet is lost: what followed it is refused, and all of it goes again, once. */
+static void what_followed_a_lost_packet_goes_again(void **state)
+{
+	struct mp_packet o, u[2], nak[2];
+
+	begin(follow_fast);
+	assert_int_equal(post(MP_SEND, false, 0, 16), 0);
+	for (unsigned i = 0; i < 2; i++)
+		assert_int_equal(post(MP_WRITE, true, 16 * i, 16), 0);
+	request(A, MP_ORDERED, 0);
+	for (int i = 0; i < 2; i++)
+		u[i] = request(A, MP_UNORDERED, 1);
+	for (int i = 0; i < 2; i++)
+		nak[i] = answered(A, &u[i]);
+	mp_requester_input(&requester, 0, A, &nak[0]);
+	o = request(A, MP_ORDERED, 0);
+	assert_int_equal(o.attempt, 1);
+	u[0] = request(A, MP_UNORDERED, 1);
+	mp_requester_input(&requester, 0, A, &nak[1]);
+	u[1] = request(A, MP_UNORDERED, 1);	/* and not the ordered one a third time */
+	none(0);
+	exchange(A, &o);
+	exchange(A, &u[0]);
+	exchange(A, &u[1]);
+	assert_int_equal(executed, 3);
+	end();
+}
+
+/* The target has no buffer for the ordered packet: what follows it waits with it. */
+static void what_follows_a_refused_packet_waits(void **state)
+{
+	struct mp_packet o, u, nak[2];
+	wtime now;
+
+	begin(follow_fast);
+	assert_int_equal(post(MP_SEND, false, 0, 16), 0);
+	assert_int_equal(post(MP_WRITE, true, 0, 16), 0);
+	o = request(A, MP_ORDERED, 0);
+	u = request(A, MP_UNORDERED, 1);
+	answers = MP_NAK_NO_BUFFER;
+	nak[0] = answered(A, &o);
+	nak[1] = answered(A, &u);
+	assert_int_equal(nak[1].code, MP_NAK_SEQUENCE);
+	for (int i = 0; i < 2; i++)
+		mp_requester_input(&requester, 0, A, &nak[i]);
+	none(0);
+	now = mp_requester_deadline(&requester);
+	mp_requester_expire(&requester, now);
+	o = next(now, MP_REQ, A);
+	assert_int_equal(o.order, MP_ORDERED);
+	u = next(now, MP_REQ, A);
+	assert_int_equal(u.order, MP_UNORDERED);
+	none(now);
+	end();
+}
+
+/* the last packet first */
+static void a_request_is_done_with_all_its_packets(void **state)
+{
+	struct mp_packet u[3];
+	struct mp_completion c;
+
+	begin(NULL);
+	assert_int_equal(post(MP_WRITE, true, 0, 48), 0);
+	for (unsigned i = 0; i < 3; i++) {
+		u[i] = request(i % 2, MP_UNORDERED, 0);
+		assert_int_equal(u[i].last, i == 2);
+		assert_int_equal(u[i].number, i);
+		assert_int_equal(u[i].total, 48);
+	}
+	exchange(A, &u[2]);
+	exchange(B, &u[1]);
+	assert_false(mp_requester_poll(&requester, &c));
+	exchange(A, &u[0]);
+	assert_true(mp_requester_poll(&requester, &c));
+	assert_int_equal(c.status, MP_OK);
+	end();
+}
+
+/* the last packet of a WRITE with immediate data is the flag, and leaves when all before it were answered. */
+static void an_ordered_end_waits_for_the_rest(void **state)
+{
+	struct mp_request q = { .opcode = MP_WRITE, .ends_ordered = true, .bytes = 48, .from = data, .trailer = MP_IMMEDIATE,
+				.extra = 99, .is_solicited = true };
+	struct mp_packet u[2], o;
+
+	begin(NULL);
+	assert_int_equal(mp_requester_post(&requester, &q), 0);
+	u[0] = request(A, MP_UNORDERED, 0);
+	u[1] = request(B, MP_UNORDERED, 0);
+	none(0);
+	exchange(B, &u[1]);
+	none(0);
+	exchange(A, &u[0]);
+	o = request(A, MP_ORDERED, 0);
+	assert_int_equal(o.extra, 99);
+	assert_int_equal(o.trailer, MP_IMMEDIATE);
+	assert_true(o.last && o.solicited && !u[1].trailer && !u[1].solicited);
+	exchange(A, &o);
+	assert_int_equal(responder.rsn, 1);
+	end();
+}
+
+/* What has the same address may be elsewhere, and the other way round. */
+static void spaces_are_not_written_at_once(void **state)
+{
+	struct mp_request q = { .opcode = MP_WRITE, .is_unordered = true, .bytes = 16, .from = data, .space = 1 };
+	struct mp_packet u;
+
+	begin(NULL);
+	assert_int_equal(mp_requester_post(&requester, &q), 0);
+	q.address = 64;
+	q.space = 2;
+	assert_int_equal(mp_requester_post(&requester, &q), 0);
+	q.opcode = MP_READ;
+	assert_int_equal(mp_requester_post(&requester, &q), 0);
+	u = request(A, MP_UNORDERED, 0);
+	none(0);
+	exchange(A, &u);
+	u = request(B, MP_UNORDERED, 0);
+	none(0);		/* a READ of what is being written */
+	exchange(B, &u);
+	request(A, MP_UNORDERED, 0);
+	end();
+}
+
+static void say_when(struct mp_config *c)
+{
+	c->refusals = MP_ENDLESS;
+}
+
+/* MPT-27: the target says how long it wants to be left alone; any number of times is borne when that is wished. */
+static void a_target_without_buffers_says_how_long(void **state)
+{
+	wtime now = 0;
+
+	begin(say_when);
+	assert_int_equal(post(MP_SEND, false, 0, 16), 0);
+	answers = MP_NAK_NO_BUFFER;
+	for (int i = 0; i < 300; i++) {
+		struct mp_packet o = next(now, MP_REQ, A), nak = answered(A, &o);
+
+		nak.extra = i == 5 ? UINT32_MAX : 100;
+		mp_requester_input(&requester, now, A, &nak);
+		none(now);
+		assert_int_equal(mp_requester_deadline(&requester), now + (i == 5 ? 65536 : 100) * 10 * WTIME_US);
+		now = mp_requester_deadline(&requester);
+		mp_requester_expire(&requester, now);
+	}
+	end();
+}
+
+static void be_patient(struct mp_config *c)
+{
+	c->last_tries = 20;
+}
+
+/* MPT-31: the last path is given more time than one whose packets could go by another. */
+static void the_last_path_is_borne_with(void **state)
+{
+	unsigned barriers[2] = { 0, 0 };
+	struct mp_completion c;
+	wtime now = 0;
+
+	begin(be_patient);
+	assert_int_equal(post(MP_WRITE, true, 0, 32), 0);
+	while (!mp_requester_poll(&requester, &c)) {
+		struct mp_packet p;
+		unsigned path;
+
+		mp_requester_expire(&requester, now);
+		while (mp_requester_output(&requester, now, &path, &p))
+			barriers[path] += p.type == MP_BARRIER;
+		assert_true(now < WTIME_S);
+		now = mp_requester_deadline(&requester);
+	}
+	assert_int_equal(c.status, MP_NO_PATH);
+	assert_int_equal(barriers[A], 20);
+	assert_int_equal(barriers[B], 20);
+	end();
+}
+
+static void be_quick(struct mp_config *c)
+{
+	c->least_ns = 50 * WTIME_US;
+}
+
+/* MPT-28: T follows the round trip, within bounds. */
+static void the_timer_follows_the_round_trip(void **state)
+{
+	struct mp_packet u, reply;
+	struct mp_config c;
+
+	mp_config_init(&c);
+	begin(be_quick);
+	for (wtime now = 0, i = 0; i < 40; i++, now += 2 * WTIME_MS) {
+		unsigned path = i % 2;
+		wtime trip = i < 20 ? WTIME_US : 300 * WTIME_US;
+
+		assert_int_equal(post(MP_WRITE, true, 0, 16), 0);
+		u = next(now, MP_REQ, path);
+		if (i < 2)
+			assert_int_equal(mp_requester_deadline(&requester), now + c.timeout_ns);
+		else if (i == 19)
+			assert_int_equal(mp_requester_deadline(&requester), now + 50 * WTIME_US);
+		else if (i == 39)
+			assert_true(mp_requester_deadline(&requester) > now + 300 * WTIME_US &&
+				    mp_requester_deadline(&requester) < now + 2 * WTIME_MS);
+		reply = answered(path, &u);
+		mp_requester_input(&requester, now + trip, path, &reply);
+	}
+	end();
+}
+
 static void be_fast(struct mp_config *c)
 {
 	c->is_fast = true;
@@ -369,7 +614,7 @@ static void retries_have_an_end(void **state)
 static void packets_that_make_no_sense(void **state)
 {
 	struct mp_packet p = { .version = MP_VERSION, .type = MP_REQ, .code = MP_WRITE, .order = MP_UNORDERED, .length = 16,
-			       .payload = data, .payload_bytes = 16 }, taken;
+			       .total = 16, .payload = data, .payload_bytes = 16 }, taken;
 	uint8_t bytes[MP_HEADER + 16 + MP_CRC];
 	size_t size = mp_packet_build(&p, bytes);
 
@@ -383,6 +628,17 @@ static void packets_that_make_no_sense(void **state)
 	p.code = MP_SEND;	/* MPT-23 */
 	assert_false(mp_packet_parse(&taken, bytes, mp_packet_build(&p, bytes)));
 	p.code = MP_WRITE;
+	p.trailer = MP_IMMEDIATE;	/* an unordered packet tells nobody anything */
+	p.last = 1;
+	assert_false(mp_packet_parse(&taken, bytes, mp_packet_build(&p, bytes)));
+	p.order = MP_ORDERED;
+	assert_true(mp_packet_parse(&taken, bytes, mp_packet_build(&p, bytes)));
+	p.trailer = MP_INVALIDATE;
+	assert_false(mp_packet_parse(&taken, bytes, mp_packet_build(&p, bytes)));
+	p.trailer = MP_PLAIN;
+	p.total = 15;
+	assert_false(mp_packet_parse(&taken, bytes, mp_packet_build(&p, bytes)));
+	p.total = 16;
 	p.order = 3;
 	assert_false(mp_packet_parse(&taken, bytes, mp_packet_build(&p, bytes)));
 	p.order = MP_ORDERED;
@@ -393,6 +649,15 @@ static void packets_that_make_no_sense(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(unordered_packets_follow_on_the_same_path),
+		cmocka_unit_test(what_followed_a_lost_packet_goes_again),
+		cmocka_unit_test(what_follows_a_refused_packet_waits),
+		cmocka_unit_test(a_request_is_done_with_all_its_packets),
+		cmocka_unit_test(an_ordered_end_waits_for_the_rest),
+		cmocka_unit_test(spaces_are_not_written_at_once),
+		cmocka_unit_test(a_target_without_buffers_says_how_long),
+		cmocka_unit_test(the_last_path_is_borne_with),
+		cmocka_unit_test(the_timer_follows_the_round_trip),
 		cmocka_unit_test(vector_5_3), cmocka_unit_test(a_gap_is_told_in_fast_mode), cmocka_unit_test(every_distance),
 		cmocka_unit_test(what_is_never_unordered), cmocka_unit_test(a_path_fails_and_returns),
 		cmocka_unit_test(refusals_are_counted_and_have_an_end), cmocka_unit_test(retries_have_an_end),

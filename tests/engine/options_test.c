@@ -1,5 +1,6 @@
 /* The text form of a profile. */
 #include "ib/ib.h"
+#include "multipath/config.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -68,6 +69,29 @@ static void completion_and_levels_are_read(void **state)
 	assert_true(o.selective_repeat);
 }
 
+static void several_paths_are_read(void **state)
+{
+	struct ib_options o;
+
+	(void)state;
+	assert_int_equal(ib_options_parse("multipath", &o), 0);
+	assert_int_equal(o.profile, IB_MULTIPATH);
+	assert_int_equal(o.paths, 4);
+	assert_int_equal(o.window_pkts, IB_WINDOW);
+	assert_false(o.refuses_silently);
+	assert_false(o.renumbers);
+	assert_int_equal(o.spread_by, MP_ROUND_ROBIN);
+	assert_int_equal(ib_options_parse("multipath,paths=8,window=16,refuse=silent,after-failure=renumber,spread=least", &o),
+			 0);
+	assert_int_equal(o.paths, 8);
+	assert_int_equal(o.window_pkts, 16);
+	assert_true(o.refuses_silently);
+	assert_true(o.renumbers);
+	assert_int_equal(o.spread_by, MP_LEAST_LOADED);
+	assert_int_equal(ib_options_parse("multipath,refuse=told,after-failure=filter,spread=random", &o), 0);
+	assert_int_equal(o.spread_by, MP_RANDOM);
+}
+
 static void nonsense_changes_nothing(void **state)
 {
 	static const char *const bad[] = {
@@ -77,6 +101,8 @@ static void nonsense_changes_nothing(void **state)
 		"standard,paths=0", "standard,paths=9", "standard,paths=",
 		"seed,ack=0", "seed,ack=never", "seed,report=", "seed,complete=", "seed,ack-level=2",
 		"seed,start-msn=0x1000000", "seed,start-msn=exchanged",
+		"multipath,ack=packet", "multipath,repeat=all", "multipath,refuse=", "multipath,after-failure=both",
+		"multipath,spread=3", "multipath,paths=9", "standard,refuse=silent", "seed,spread=turn",
 		"seed,window=1,window=1,window=1,window=1,window=1,window=1,window=1,window=1,window=1,window=1,window=1,"
 		"window=1,window=1,window=1",
 	};
@@ -96,6 +122,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(profiles_are_read),
 		cmocka_unit_test(completion_and_levels_are_read),
+		cmocka_unit_test(several_paths_are_read),
 		cmocka_unit_test(nonsense_changes_nothing),
 	};
 

@@ -16,7 +16,7 @@ static const struct {
 	uint32_t codes;
 } services[] = {
 	{ SERVICE_RC, 0x30dfffff }, { SERVICE_UC, 0x00000fff }, { SERVICE_RD, 0 }, { SERVICE_UD, 0x00000030 },
-	{ SERVICE_CNP, 0x00000002 }, { SERVICE_XRC, 0x30dfffff }, { SERVICE_MAKER, 0x000e0000 }, { 0xe0, 0 },
+	{ SERVICE_CNP, 0x00000002 }, { SERVICE_XRC, 0x30dfffff }, { SERVICE_MAKER, 0x001e0000 }, { 0xe0, 0 },
 };
 
 static void codes_in_use(void **state)
@@ -40,7 +40,7 @@ static void found_again(void **state)
 		assert_int_equal(row->service, code & 0xe0);
 		assert_int_equal(opcode_find(row->service, row->op, row->position, row->headers & (HDR_IMM | HDR_IETH)), code);
 	}
-	assert_int_equal(rows, 25 + 12 + 2 + 1 + 25 + 3);
+	assert_int_equal(rows, 25 + 12 + 2 + 1 + 25 + 4);
 }
 
 static void not_found(void **state)
@@ -69,6 +69,7 @@ static const struct {
 	{ 0x11, "RC_ACKNOWLEDGE", 4, true, 0, 0 },
 	{ 0xd1, "WEFT_SELECTIVE_ACK", 40, true, 0, 0 },
 	{ 0xd2, "WEFT_PATH_PROBE", 0, false, 72, 72 },
+	{ 0xd4, "WEFT_MULTIPATH", 0, false, 0, 4096 },
 	{ 0xd3, "WEFT_PATH_ANSWER", 0, true, 72, 72 },
 	{ 0x12, "RC_ATOMIC_ACKNOWLEDGE", 12, true, 0, 0 },
 	{ 0x13, "RC_CMP_SWAP", 28, false, 0, 0 },

@@ -233,23 +233,27 @@ static void note_hidden(void *arg, struct qp *qp)
 	qp->published = 0;
 }
 
-/* A QP that takes no direct messages is not shown to other processes, and one that comes nevertheless is dropped. */
+/* A QP that takes no direct messages, or sends packets alone, is not shown to other processes; what comes anyhow is dropped. */
 static void direct_messages_pass_it_by(void **state)
 {
 	static const struct direct_ops direct = { .publish_qp = note_shown, .unpublish_qp = note_hidden };
 	struct stage *s = stage_new();
-	struct pair pairs[2] = { 0 };
+	struct pair pairs[3] = { 0 };
 	unsigned shown = 0;
 
 	(void)state;
 	pair_init(s, &pairs[0], s->a->ib, 1);
 	pair_init(s, &pairs[1], &s->a->ca.dev[2], 1);
+	pair_init(s, &pairs[2], s->a->ib, 1);
 	s->a->ca.direct_arg = &shown;
 	s->a->ca.direct = &direct;
 	connect(&pairs[0]);
 	assert_int_equal(shown, 2);
 	connect(&pairs[1]);
 	assert_int_equal(shown, 2);
+	pairs[2].qp[0]->sends_packets = true;
+	connect(&pairs[2]);
+	assert_int_equal(shown, 3);
 	ca_message(&s->a->ca, 1, NULL, &(struct direct_message){ .dest_qpn = s->loop.qp[0]->qpn });
 	assert_int_equal(s->a->ca.counters.dropped_no_qp, 1);
 	s->a->ca.direct = NULL;
