@@ -270,7 +270,7 @@ static bool is_missing(const struct trial *t, const struct contestant *c, char w
 enum bench_outcome bench_list(const struct bench_options *o)
 {
 	struct trial t = { .weft = o->weft, .bench = o->bench };
-	char why[TRIAL_WHY], text[16];
+	char why[TRIAL_WHY], text[SIZE_TEXT];
 
 	trial_begin();
 	for (size_t i = 0; i < contest_count; i++) {
@@ -337,7 +337,7 @@ struct progress {
 /* Writes over itself, and only where somebody looks at it. */
 static void show_progress(const struct results *r, const struct entry *e, int round, const struct progress *p)
 {
-	char size[16];
+	char size[SIZE_TEXT];
 	long left = p->done ? (long)(time(NULL) - p->begun) * (p->all - p->done) / p->done : 0;
 
 	if (!isatty(2))
@@ -493,7 +493,7 @@ static bool write_all(const struct bench_options *o, const struct results *r)
 static bool weft_measured(const struct results *r)
 {
 	bool is_fine = true;
-	char size[16];
+	char size[SIZE_TEXT];
 
 	for (size_t i = 0; i < r->count; i++) {
 		const struct entry *e = &r->entries[i];

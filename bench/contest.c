@@ -299,21 +299,21 @@ unsigned contest_rounds(const struct contest *c, size_t size, double seconds)
 	return rounds < 40 ? 40 : rounds > 1e7 ? 10000000 : (unsigned)rounds;
 }
 
-const char *size_text(size_t size, char text[16])
+const char *size_text(size_t size, char text[SIZE_TEXT])
 {
 	static const char *const units[] = { "B", "KB", "MB", "GB" };
 	int u = 0;
 
 	for (; u < 3 && size >= 1024 && size % 1024 == 0; u++)
 		size /= 1024;
-	snprintf(text, 16, "%zu %s", size, units[u]);
+	snprintf(text, SIZE_TEXT, "%zu %s", size, units[u]);
 	return text;
 }
 
-const char *contest_size_text(const struct contest *c, size_t size, char text[16])
+const char *contest_size_text(const struct contest *c, size_t size, char text[SIZE_TEXT])
 {
 	if (c->counted)
-		snprintf(text, 16, "%zu", size);
+		snprintf(text, SIZE_TEXT, "%zu", size);
 	else if (size > 1)
 		return size_text(size, text);
 	else
@@ -323,7 +323,7 @@ const char *contest_size_text(const struct contest *c, size_t size, char text[16
 
 const char *goal_text(const struct goal *g, char text[GOAL_TEXT])
 {
-	char size[16];
+	char size[SIZE_TEXT];
 	const char *of_size = contest_size_text(contest_find(g->contest), g->size, size);
 
 	snprintf(text, GOAL_TEXT, "%s%s%s%s", g->contest, *of_size ? ", " : "", of_size, g->is_mapped ? ", mapped" : "");

@@ -7,6 +7,7 @@
 #include <stddef.h>
 
 enum { CONTEST_SIZES = 8 };
+enum { SIZE_TEXT = 32 };		/* bytes of a size as text */
 
 struct contest {
 	const char *name, *title, *unit;
@@ -58,9 +59,9 @@ const struct contest *contest_find(const char *name);
 unsigned contest_rounds(const struct contest *c, size_t size, double seconds);
 
 /* 8 B, 64 KB, 1 GB. */
-const char *size_text(size_t size, char text[16]);
+const char *size_text(size_t size, char text[SIZE_TEXT]);
 /* The same of what the contest's sizes count; nothing where it has but one. */
-const char *contest_size_text(const struct contest *c, size_t size, char text[16]);
+const char *contest_size_text(const struct contest *c, size_t size, char text[SIZE_TEXT]);
 enum { GOAL_TEXT = 64 };
 /* Of what the goal is: write-latency, 8 B, mapped. And its bound: at most 0.70, or with a unit. */
 const char *goal_text(const struct goal *g, char text[GOAL_TEXT]);

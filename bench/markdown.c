@@ -128,7 +128,7 @@ static void print_row(const struct results *r, const struct contest *c, const st
 static void print_contest(const struct results *r, const struct contest *c, FILE *to)
 {
 	size_t sizes[CONTEST_SIZES], count = results_sizes(r, c, sizes);
-	char size[16];
+	char size[SIZE_TEXT];
 
 	if (count == 0)
 		return;

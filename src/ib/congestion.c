@@ -245,12 +245,20 @@ static uint32_t root(uint32_t of)
 	return (uint32_t)at;
 }
 
+/* Whether answers that are late make the window smaller. */
+static bool obeys_delay(const struct congestion *c)
+{
+	return c->echoes || c->window > CONGESTION_STRANGERS;
+}
+
 /* From a window that answers let go on to one that the pace does. */
 static void end_start(struct congestion *c)
 {
 	c->starts = false;
-	if (mean_of(c))
+	if (mean_of(c) && obeys_delay(c))
 		set_window(c, c->window * target_of(c) / mean_of(c));
+	if (!c->echoes)
+		set_window(c, greater(c->window, CONGESTION_STRANGERS));
 }
 
 static void lessen(struct congestion *c, uint32_t cut)
@@ -289,7 +297,7 @@ static void end_round(struct congestion *c, wtime now, psn_t next)
 
 	c->share = smooth(c->share, marked, MARK_GAIN);
 	note_losses(c);
-	late = late && !(c->has_cut && c->window >= LARGE);
+	late = late && !(c->has_cut && c->window >= LARGE) && obeys_delay(c);
 	cut = greater(late ? delayed : 0, cut_for_losses(c));
 	c->has_cut = late;
 	if (later >= mean_of(c))
@@ -406,6 +414,7 @@ void congestion_heard(struct congestion *c, wtime now, uint32_t arrived, psn_t l
 	if (!arrived)
 		return;
 	c->arrived += arrived;
+	c->echoes |= echoes;
 	if (echoes)
 		take_echo(c, arrived, echo);
 	was_limited = c->is_limited;

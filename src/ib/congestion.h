@@ -17,6 +17,9 @@
 enum {
 	CONGESTION_ONE = 1024,			/* one packet, and a share of all */
 	CONGESTION_LEAST = CONGESTION_ONE / 64,	/* our choice: what is left to a QP whatever it is told */
+	/* our choice, half a window: no delay takes more from who sends to a stranger, whose answers are late for other reasons, too;
+	 * losses and notifications do */
+	CONGESTION_STRANGERS = 32 * CONGESTION_ONE,
 	CONGESTION_ASKED = 8,			/* our choice: packets that ask for an answer in a round trip, and are timed */
 };
 
@@ -35,6 +38,7 @@ struct congestion {
 	uint32_t random;
 	bool starts;			/* the window doubles every round until the first sign of a queue */
 	bool is_timed;			/* no answers tell of its packets: a round is CONGESTION_TARGET_NS */
+	bool echoes;			/* the peer is no stranger: it tells of marks */
 	uint8_t echo;			/* marks as the peer told last, modulo 64 */
 	/* this round */
 	bool is_limited;		/* something waited */

@@ -345,7 +345,7 @@ static void responses_to_reads_are_slowed_down(void **state)
 }
 
 /* A QP that always has something to send, on a path with this round trip, for so long. */
-static void send_for(struct congestion *c, wtime *now, psn_t *psn, wtime trip, wtime ns)
+static void send_to(bool is_stranger, struct congestion *c, wtime *now, psn_t *psn, wtime trip, wtime ns)
 {
 	for (wtime end = *now + ns; *now < end; *now += trip) {
 		psn_t first = *psn;
@@ -354,9 +354,34 @@ static void send_for(struct congestion *c, wtime *now, psn_t *psn, wtime trip, w
 			congestion_sent(c, *now, (*psn)++, true);
 		(void)congestion_asks(c, *now, UINT32_MAX);	/* and it has more */
 		if (*psn != first)
-			congestion_heard(c, *now + trip, *psn - first, *psn - 1, false, 0, *psn);
+			congestion_heard(c, *now + trip, *psn - first, *psn - 1, !is_stranger, 0, *psn);
 		congestion_check(c);
 	}
+}
+
+static void send_for(struct congestion *c, wtime *now, psn_t *psn, wtime trip, wtime ns)
+{
+	send_to(false, c, now, psn, trip, ns);
+}
+
+/* A peer that knows nothing of congestion control, and answers between 0.3 and 30 ms late by its own doing. */
+static void a_stranger_that_is_late_is_sent_to(void **state)
+{
+	struct congestion c;
+	wtime now = 1;
+	psn_t psn = 0;
+
+	congestion_init(&c, now, 1024, 64, psn, 1);
+	for (unsigned i = 0; i < 200; i++)
+		send_to(true, &c, &now, &psn, (i % 100 + 1) * 300 * WTIME_US, 1);
+	print_message("a window of %u packets\n", c.window / CONGESTION_ONE);
+	assert_false(c.starts);
+	assert_true(c.window >= CONGESTION_STRANGERS);
+	for (unsigned i = 0; i < 40; i++) {
+		congestion_notified(&c);
+		send_to(true, &c, &now, &psn, 300 * WTIME_US, 1);
+	}
+	assert_true(c.window < CONGESTION_STRANGERS);
 }
 
 /* A process that did not run for a millisecond answers late once. */
@@ -421,7 +446,7 @@ static void a_long_queue_of_ours_is_not_believed(void **state)
 		if (psn == first)
 			congestion_sent(&c, now, psn++, true);
 		now += 30 * WTIME_US + c.window * WTIME_MS / CONGESTION_ONE;
-		congestion_heard(&c, now, psn - first, psn - 1, false, 0, psn);
+		congestion_heard(&c, now, psn - first, psn - 1, true, 0, psn);
 	}
 	print_message("a window of %u / %d, a shortest round trip of %llu ns\n", c.window, CONGESTION_ONE,
 		      (unsigned long long)congestion_shortest(&c));
@@ -482,6 +507,7 @@ int main(void)
 		cmocka_unit_test(notifications_of_strangers_are_obeyed),
 		cmocka_unit_test(a_flood_of_notifications_leaves_the_least),
 		cmocka_unit_test(responses_to_reads_are_slowed_down),
+		cmocka_unit_test(a_stranger_that_is_late_is_sent_to),
 		cmocka_unit_test(one_late_answer_is_no_queue),
 		cmocka_unit_test(a_delay_that_is_not_ours_is_believed),
 		cmocka_unit_test(a_long_queue_of_ours_is_not_believed),
