@@ -5,6 +5,10 @@ enum { UNKNOWN_SHARE = 4 };	/* our choice: before anything was measured, this pa
 /* Our choice: some wake-ups of a sleeping process, of which an answer may take two. */
 static const wtime LEAST = 200 * WTIME_US;
 
+/* Our choice: less than an answer between processes takes, so that it delays nobody. An answer that comes at once, as one that
+ * was made up may, lets nobody ask again without end. */
+static const wtime LEAST_EXPECTED = 5 * WTIME_US;
+
 static void set_wait(struct rtt *r, wtime wait_ns, wtime longest_ns)
 {
 	r->wait_ns = wtime_min(wait_ns < LEAST ? LEAST : wait_ns, longest_ns);
@@ -17,7 +21,9 @@ static wtime estimate(const struct rtt *r, wtime longest_ns)
 
 wtime rtt_expected(const struct rtt *r)
 {
-	return wtime_min(r->wait_ns, estimate(r, WTIME_NEVER));
+	wtime expected = wtime_min(r->wait_ns, estimate(r, WTIME_NEVER));
+
+	return expected < LEAST_EXPECTED ? LEAST_EXPECTED : expected;
 }
 
 void rtt_init(struct rtt *r, psn_t psn, wtime longest_ns)

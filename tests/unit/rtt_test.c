@@ -81,6 +81,23 @@ static void what_was_lost_is_measured_when_it_leaves_again(void **state)
 	assert_int_equal(r.smooth_ns, WTIME_MS);
 }
 
+/* Answers that come at once, as those that were made up may, let nobody ask again at once. */
+static void answers_in_no_time_are_not_believed(void **state)
+{
+	struct rtt r;
+	wtime now = 0;
+	psn_t psn = 0;
+
+	(void)state;
+	rtt_init(&r, psn, 100 * WTIME_MS);
+	for (unsigned i = 0; i < 100; i++)
+		exchange(&r, &now, &psn, 1);
+	assert_true(rtt_expected(&r) >= 5 * WTIME_US);
+	for (unsigned i = 0; i < 100; i++)
+		exchange(&r, &now, &psn, 50 * WTIME_US);
+	assert_in_range(rtt_expected(&r), 50 * WTIME_US, 60 * WTIME_US);
+}
+
 static void vain_probes_wait_longer_and_longer(void **state)
 {
 	psn_t psn = 0;
@@ -112,6 +129,7 @@ int main(void)
 		cmocka_unit_test(the_wait_follows_the_time),
 		cmocka_unit_test(what_may_have_left_twice_is_no_measure),
 		cmocka_unit_test(what_was_lost_is_measured_when_it_leaves_again),
+		cmocka_unit_test(answers_in_no_time_are_not_believed),
 		cmocka_unit_test(vain_probes_wait_longer_and_longer),
 	};
 
