@@ -17,8 +17,8 @@
 enum {
 	CONGESTION_ONE = 1024,			/* one packet, and a share of all */
 	CONGESTION_LEAST = CONGESTION_ONE / 64,	/* our choice: what is left to a QP whatever it is told */
-	/* our choice, half a window: no delay takes more from who sends to a stranger, whose answers are late for other reasons, too;
-	 * losses and notifications do */
+	/* our choice, half a window: no delay takes more from who sends to a stranger, whose answers are late for other
+	 * reasons, too; losses and notifications do */
 	CONGESTION_STRANGERS = 32 * CONGESTION_ONE,
 	CONGESTION_ASKED = 8,			/* our choice: packets that ask for an answer in a round trip, and are timed */
 };
