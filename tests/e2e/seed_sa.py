@@ -94,8 +94,8 @@ def test_killed(lab):
 	"""Who sends a Config is killed somewhere in it: it is done, or nothing of it is."""
 	before, all_or_none = len(kept(lab)), 0
 	path = lab.write('edits', ''.join(f'add {i} x\n' for i in range(2000, 3000)))
-	lab.weft('fabric', 'link', 'h2:1', 'loss=2%,seed=7')
-	for ms in range(10, 90, 10):
+	lab.weft('fabric', 'link', 'h2:1', 'loss=20%,seed=7')	# it takes a second or more
+	for ms in (10, 30, 60, 90):
 		asker = subprocess.Popen([lab.weft_path, 'sa', '--node', 'h2', 'config', path], env=lab.env,
 					 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 		time.sleep(ms / 1000)

@@ -16,6 +16,10 @@ static ucp_worker_h worker;
 static ucp_conn_request_h request;	/* the server's client */
 static uint8_t out[LONGEST], in[LONGEST];
 
+struct end {
+	int is_done, is_over;	/* all messages went both ways; the connection is gone */
+};
+
 static void die(const char *what, ucs_status_t status)
 {
 	fprintf(stderr, "ucx_cm: %s: %s\n", what, ucs_status_string(status));
@@ -78,10 +82,6 @@ static void comes(ucp_conn_request_h r, void *arg)
 	request = r;
 }
 
-struct end {
-	int is_done, is_over;	/* all messages went both ways; the connection is gone */
-};
-
 /* The client ends when it is done; what the server then hears is that the connection is reset, or that nobody answers. */
 static void fails(void *arg, ucp_ep_h ep, ucs_status_t status)
 {
@@ -98,6 +98,23 @@ static void send_bytes(ucp_ep_h ep, size_t bytes)
 	ucp_request_param_t none = { 0 };
 
 	finish("send", ucp_tag_send_nbx(ep, out, bytes, TAG, &none));
+}
+
+/* The last message: the client ends once it has it, maybe before UCX tells here that it has gone. */
+static void send_last(ucp_ep_h ep, size_t bytes, struct end *end)
+{
+	ucp_request_param_t none = { 0 };
+	ucs_status_ptr_t sent;
+
+	end->is_done = 1;
+	sent = ucp_tag_send_nbx(ep, out, bytes, TAG, &none);
+	if (UCS_PTR_IS_PTR(sent)) {
+		while (!end->is_over && ucp_request_check_status(sent) == UCS_INPROGRESS)
+			ucp_worker_progress(worker);
+		ucp_request_free(sent);
+	} else if (UCS_PTR_IS_ERR(sent) && !end->is_over) {
+		die("the last send", UCS_PTR_STATUS(sent));
+	}
 }
 
 static void receive_bytes(size_t bytes)
@@ -162,8 +179,10 @@ int main(int argc, char **argv)
 			fprintf(stderr, "ucx_cm: wrong bytes in round %u\n", round);
 			return 1;
 		}
-		if (!is_client)
+		if (!is_client && round + 1 < ROUNDS)
 			send_bytes(ep, length);
+		else if (!is_client)
+			send_last(ep, length, &end);
 	}
 	end.is_done = 1;
 	if (is_client)
