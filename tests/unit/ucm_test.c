@@ -432,6 +432,12 @@ static void loopback_is_no_address_of_the_only_device(void **state)
 	assert_int_equal(resolve4(fd, id, "127.0.0.1", 1), 0);
 	expect_event(fd, UCM_EVENT_ADDR_RESOLVED, 0);
 	assert_true(query(fd, id, RDMA_USER_CM_QUERY_GID).node_guid == htobe64(0x11));
+	/* a device that reaches no other host has it: datagrams of rsockets want one as soon as they are bound */
+	fake.visible[0] = true;
+	fake.visible[1] = false;
+	id = create(fd, RDMA_PS_TCP, 3);
+	assert_int_equal(bind4(fd, id, "127.0.0.1", 7002), 0);
+	assert_true(query(fd, id, RDMA_USER_CM_QUERY_GID).node_guid == htobe64(0x10));
 	channel_close(fd);
 	expect_nothing_left();
 }

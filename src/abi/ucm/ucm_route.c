@@ -57,7 +57,7 @@ static bool device_default(const struct ca_device *dev, int family, uint8_t gid[
 	return false;
 }
 
-static bool device_has_addresses(const struct ca_device *dev)
+bool ucm_device_has_addresses(const struct ca_device *dev)
 {
 	return device_has(dev, DEVICE_IP_GIDS);
 }
@@ -68,7 +68,7 @@ int ucm_route_default(const struct ucm_device *devices, int family, int *device,
 
 	for (int t = 0; t < 3; t++) {
 		for (int i = 0; i < CA_DEVICES; i++) {
-			if (!devices[i].visible || device_has_addresses(&devices[i].dev) != tries[t].has_addresses ||
+			if (!devices[i].visible || ucm_device_has_addresses(&devices[i].dev) != tries[t].has_addresses ||
 			    !device_default(&devices[i].dev, tries[t].fits ? family : 0, gid))
 				continue;
 			*device = i;
@@ -156,7 +156,7 @@ static int device_of_hosts(const struct ucm_device *devices)
 {
 	int i = 0;
 
-	while (i < CA_DEVICES && !(devices[i].dev.protocol && device_has_addresses(&devices[i].dev)))
+	while (i < CA_DEVICES && !(devices[i].dev.protocol && ucm_device_has_addresses(&devices[i].dev)))
 		i++;
 	return i < CA_DEVICES && devices[i].visible ? i : -ENETUNREACH;
 }

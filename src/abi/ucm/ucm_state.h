@@ -246,6 +246,8 @@ struct ucm_device {
 };
 /* A copy of the adapter's devices; takes the runtime's lock. */
 void ucm_devices(struct ucm_device devices[CA_DEVICES]);
+/* Whether its GIDs are addresses of this host, so that it reaches others. */
+bool ucm_device_has_addresses(const struct ca_device *dev);
 /* The device that owns an address of this host, and the GID that stands for it. -ENODEV */
 int ucm_route_local(const struct ucm_device *devices, const struct sockaddr_storage *addr, int *device, uint8_t gid[16]);
 /* The device that reaches the port of another host of the fabric, which has this address, the GIDs of both. *device: the one
