@@ -123,7 +123,7 @@ static bool origin_matches(void *owner, origin_t origin, const struct route *bac
 {
 	const struct sim_node *from = back->place;
 
-	return from && origin == node_origin(from) && back->qpn >> QPN_LOW_BITS == qpn_high(from);
+	return from && origin == node_origin(from) && (uint32_t)back->qpn >> QPN_LOW_BITS == qpn_high(from);
 }
 
 static bool undelivered(void *owner, const struct route *r, uint64_t *mark)
