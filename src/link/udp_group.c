@@ -16,8 +16,10 @@
 #include <string.h>
 #include <unistd.h>
 
-/* MEMBERS_LEFT: two instructions for each, of 4096 at most. */
-enum { MEMBERS_MOST = QPN_SLOTS, QPN_WORD = 4, DRAIN = 4096, MEMBERS_LEFT = 512 };
+/* MEMBERS_LEFT: two instructions for each, of 4096 at most. LOOKED_THROUGH: Linux looks for the one listener of a multicast
+ * datagram before it routes it, where so few sockets have the port, and then has the group's program choose in its place
+ * (udp_v4_early_demux, inet_steal_sock). */
+enum { MEMBERS_MOST = QPN_SLOTS, QPN_WORD = 4, DRAIN = 4096, MEMBERS_LEFT = 512, LOOKED_THROUGH = 10 };
 
 struct udp_member {
 	int fd;			/* owned; the process has a duplicate */
@@ -294,10 +296,14 @@ int udp_group_hear(struct udp_group *g, unsigned member, const uint8_t gid[16], 
 {
 	struct udp_member *m = &g->member[member];
 	struct heard what = { .ifindex = ifindex };
-	int err;
+	int err = 0;
 
 	if (member >= g->opened)
 		return -EINVAL;
+	while (!err && g->opened < g->members && g->opened <= LOOKED_THROUGH)
+		err = open_member(g);
+	if (err)
+		return err;
 	memcpy(what.gid, gid, sizeof(what.gid));
 	for (uint32_t i = 0; i < m->heard_count; i++)
 		if (m->heard[i].ifindex == ifindex && memcmp(m->heard[i].gid, gid, 16) == 0)

@@ -137,6 +137,9 @@ within()
 	done
 }
 
+# has_joined FILE: mckey's QP is attached. weftd's page names a member before, as the join comes first.
+has_joined() { grep -q "joined dgid" "$tmp/$1"; }
+
 weftd_of() { on "$1" "$BIN/weft" status --json | python3 -c 'import json, sys; print(json.load(sys.stdin).get("pid", ""))'; }
 
 # Has the host's weftd nobody and no socket any more, or has it left?

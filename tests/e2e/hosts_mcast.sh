@@ -14,7 +14,7 @@ starts()
 {
 	local name=$1 host=$2
 	shift 2
-	on "$host" "$BIN/weft" run --stats="$tmp/stats.$name" -- mckey "$@" >"$tmp/$name" 2>&1 &
+	on "$host" "$BIN/weft" run --stats="$tmp/stats.$name" -- stdbuf -oL mckey "$@" >"$tmp/$name" 2>&1 &
 	processes+=($!)
 }
 
@@ -77,8 +77,10 @@ reaches()
 	starts far1 1 -m "$group" -b "$there" -C $MESSAGES
 	starts far2 1 -m "$group" -b "$there" -C $MESSAGES
 	starts other 1 -m "$other" -b "$there" -C $((2 * MESSAGES))
-	wait_until "the members of the first host" has_members 0 1 || cat "$tmp/near"
-	wait_until "the members of the second host" has_members 1 3 || cat "$tmp"/far? "$tmp/other"
+	for i in near far1 far2 other; do
+		wait_until "the member $i" has_joined $i || cat "$tmp/$i"
+	done
+	[ "$(members 0) $(members 1)" = "1 3" ] || fail "members: $(members 0) and $(members 1)"
 	is_heard "$kernel" || fail "the kernel has no member of $group: $(on 1 cat /proc/net/igmp /proc/net/igmp6)"
 	sends "$group"
 	for i in 0 1 2; do
@@ -112,7 +114,7 @@ ipv6()
 	reaches ff0e::4:5:6 ff0e::4:5:7 ff0e0000000000000000000400050006 fd07::1 fd07::2 64
 }
 
-needs mckey
+needs mckey stdbuf
 for row in "$@"; do
 	wire 1024
 	$row

@@ -49,14 +49,14 @@ cm()
 mckey()
 {
 	local i pids=()
-	needs mckey
+	needs mckey stdbuf
 	for i in 1 2; do
-		on $i timeout 60 "$BIN/weft" run --stats="$tmp/stats.$i" -- mckey -m 239.2.3.4 -b 10.7.0.$((i + 1)) \
-			-C $((10 * (3 - i))) >"$tmp/member$i" 2>&1 &
+		on $i timeout 60 "$BIN/weft" run --stats="$tmp/stats.$i" -- stdbuf -oL mckey -m 239.2.3.4 \
+			-b 10.7.0.$((i + 1)) -C $((10 * (3 - i))) >"$tmp/member$i" 2>&1 &
 		pids[i]=$!
 	done
 	for i in 1 2; do
-		within count_is $i groups 1 || fail "no member at host $i: $(cat "$tmp/member$i")"
+		within has_joined member$i || fail "no member at host $i: $(cat "$tmp/member$i")"
 	done
 	on 0 timeout 60 "$BIN/weft" run -- mckey -m 239.2.3.4 -b 10.7.0.1 -s -C 10 >"$tmp/sender" 2>&1 ||
 		fail "the sender: $(cat "$tmp/sender")"

@@ -10,6 +10,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <net/if.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -318,6 +319,27 @@ static void whoever_stays_gets_its_packets_when_the_owner_has_gone(void **state)
 		post->link[i]->ops->close(post->link[i]);
 }
 
+/* Linux has the group's program choose among few sockets, for which a group's message is nobody's. */
+static void a_message_of_a_group_goes_to_its_only_member(void **state)
+{
+	enum { MANY = 16, MEMBER = 1, ANOTHER = 0 };
+	struct packet_path path = path_to("10.9.0.1", "239.9.8.7");
+	struct post post = { .group = NULL };
+	struct pollfd member = { .events = POLLIN };
+	uint8_t group[16];
+
+	memcpy(group, path.dgid, sizeof(group));
+	assert_int_equal(udp_group_open(ROCE_PORT, MANY, &post.group), 0);
+	post.link[0] = link_of(&post, ANOTHER, false);
+	member.fd = udp_group_issue(post.group, MEMBER);
+	assert_true(member.fd >= 0);
+	assert_int_equal(udp_group_hear(post.group, MEMBER, group, if_nametoindex("v1")), 0);
+	assert_int_equal(send_some(&post, path, ANOTHER, 1, 100), 1);
+	assert_int_equal(poll(&member, 1, PATIENCE_MS), 1);
+	assert_int_equal(take_all(post.link[0]), 0);
+	close_post(&post);
+}
+
 static void packets_for_a_process_that_never_was_are_counted(void **state)
 {
 	struct packet_path path = path_to("127.0.0.1", "127.0.0.1");
@@ -575,6 +597,7 @@ int main(void)
 		cmocka_unit_test(packets_of_several_lengths_leave_in_one_call),
 		cmocka_unit_test(packets_for_a_process_that_is_gone_die_and_are_counted),
 		cmocka_unit_test(whoever_stays_gets_its_packets_when_the_owner_has_gone),
+		cmocka_unit_test(a_message_of_a_group_goes_to_its_only_member),
 		cmocka_unit_test(packets_for_a_process_that_never_was_are_counted),
 		cmocka_unit_test(the_second_group_is_told_who_has_the_port),
 		cmocka_unit_test(what_is_no_packet_is_counted),
@@ -592,5 +615,7 @@ int main(void)
 	network_enter();
 	network_run("ip link add v0 type veth peer name v1 && ip link set v0 mtu 1500 && ip addr add 10.9.0.1/24 dev v0 && "
 		    "ip link set v1 up && ip link set v0 up");
+	network_run("echo 1 >/proc/sys/net/ipv4/conf/v1/accept_local && echo 0 >/proc/sys/net/ipv4/conf/v1/rp_filter && "
+		    "echo 0 >/proc/sys/net/ipv4/conf/all/rp_filter");
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
