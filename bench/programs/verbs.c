@@ -275,6 +275,14 @@ static void write_latency(void)
 	stopwatch_fini(&w);
 }
 
+/* Of a stream, at the least so many that most of them wait for room in the queue: before it is full, a message costs its post. */
+static unsigned groups(void)
+{
+	unsigned messages = rounds < 4 * DEPTH ? 4 * DEPTH : rounds;
+
+	return (messages + SIGNAL_EVERY - 1) / SIGNAL_EVERY;
+}
+
 /* As many as the queue holds, every 32nd signaled. Nanoseconds for one. */
 static double stream(enum ibv_wr_opcode opcode)
 {
@@ -282,7 +290,7 @@ static double stream(enum ibv_wr_opcode opcode)
 	struct stopwatch w;
 	double ns;
 
-	stopwatch_init(&w, (rounds + SIGNAL_EVERY - 1) / SIGNAL_EVERY);
+	stopwatch_init(&w, groups());
 	for (unsigned i = 0; i < w.rounds; i++) {
 		if (left == 0)
 			left += (unsigned)complete(send_cq);
@@ -303,7 +311,7 @@ static void receive_stream(void)
 	struct stopwatch w;
 	unsigned long messages;
 
-	stopwatch_init(&w, (rounds + SIGNAL_EVERY - 1) / SIGNAL_EVERY);
+	stopwatch_init(&w, groups());
 	messages = (unsigned long)w.rounds * SIGNAL_EVERY;
 	stopwatch_fini(&w);
 	while (messages > 0) {

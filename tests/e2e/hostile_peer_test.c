@@ -170,6 +170,17 @@ static void poll_for_ever(void)
 	}
 }
 
+/* The other end's request makes weftd open one at ours, some time later. */
+static bool has_channel(struct runtime *rt)
+{
+	bool has;
+
+	runtime_enter(rt);
+	has = rt->peers.channels.count > 0;
+	runtime_leave(rt);
+	return has;
+}
+
 static void deregister_when_told(void)
 {
 	static uint8_t buffer[4096];
@@ -188,7 +199,7 @@ static void deregister_when_told(void)
 		_exit(1);
 	atomic_store(&board->key, mr->key);
 	atomic_store(&board->slot, rt->peers.slot);
-	while (!atomic_load(&board->go))
+	while (!atomic_load(&board->go) || !has_channel(rt))
 		sched_yield();
 	runtime_enter(rt);
 	err = mr_destroy(mr);
