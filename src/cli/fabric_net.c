@@ -110,7 +110,7 @@ int fabric_net_node(int socket, const char *name, uint32_t only, uint32_t *at)
 	struct control_msg msg = { .type = CTL_NODE };
 	struct view v = { .number = 0 };
 	uint32_t place;
-	int status = view(&v, socket);
+	int status = view(&v, socket), err;
 
 	if (status != EXIT_OK)
 		return status;
@@ -123,7 +123,11 @@ int fabric_net_node(int socket, const char *name, uint32_t only, uint32_t *at)
 	msg.a = place + 1;
 	msg.b = v.number;
 	msg.c = only;
-	return fabric_net_call(socket, &msg);
+	err = daemon_call(socket, &msg, NULL);
+	if (err == -EINVAL && only)
+		return cli_fail("weft run --node HOST -- ibv_devices lists them", "the host '%s' has not all of these devices",
+				name);
+	return err ? fail_call(err) : EXIT_OK;
 }
 
 /* ---- load, unload ---- */

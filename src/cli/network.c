@@ -1,5 +1,6 @@
 #include "cli/network.h"
 
+#include "cli/environment.h"
 #include "cli/output.h"
 
 #include <errno.h>
@@ -34,12 +35,14 @@ void network_names(const struct cli_options *o, struct control_table *t)
 	struct rundir d;
 	char why[160];
 
-	if (list && !control_table_parse(list, t, why, sizeof(why)))
-		return;
-	if (rundir_choose(&d, o->system))
-		*t = control_default;
-	else
-		control_table_names(d.path, t);
+	if (!list || control_table_parse(list, t, why, sizeof(why))) {
+		if (rundir_choose(&d, o->system))
+			*t = control_default;
+		else
+			control_table_names(d.path, t);
+	}
+	if (environment_node(o))
+		control_table_add_adapters(t);
 }
 
 static bool is_same(const json_t *has, const struct control_device *d)

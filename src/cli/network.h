@@ -13,7 +13,8 @@
  * message. */
 int network_choose(const struct cli_options *o);
 
-/* The names of the devices: of the list, without one of the network that runs, without that of one that would be started. */
+/* The names of the devices: of the list, without one of the network that runs, without that of one that would be started. Where
+ * programs are to be at a host, those follow that its further adapters would have. */
 void network_names(const struct cli_options *o, struct control_table *t);
 
 /* Does the network that this status is of have the devices of the list? True without one. */

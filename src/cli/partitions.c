@@ -86,8 +86,8 @@ static uint32_t find_guid(const struct fabric *f, const char *word)
 static int add_member(const struct partitions *p, char *word, uint16_t key, bool is_full)
 {
 	char *how = strchr(word, '=');
-	uint32_t one = PORT_NONE;
-	bool is_some = false;
+	uint32_t one = PORT_NONE, place;
+	bool is_some = false, is_host;
 
 	if (how)
 		*how++ = '\0';
@@ -98,8 +98,11 @@ static int add_member(const struct partitions *p, char *word, uint16_t key, bool
 	is_full = how ? !strcmp(how, "full") : is_full;
 	if (strncmp(word, "ALL", 3) && strcmp(word, "SELF"))
 		one = strncmp(word, "0x", 2) ? host_find_port(p->f, word) : find_guid(p->f, word);
+	place = host_find_place(p->f, word);
+	is_host = place != PORT_NONE && place >= p->f->ports;	/* of several adapters, whose ports are all meant */
 	for (uint32_t port = 0; port < p->f->ports; port++) {
-		if (!is_end(p->f, port) || (port != one && !is_meant(p, word, port)))
+		if (!is_end(p->f, port) ||
+		    (port != one && !is_meant(p, word, port) && !(is_host && host_port_number(p->f, place, port))))
 			continue;
 		is_some = true;
 		if (!add_key(p, port, key, is_full))

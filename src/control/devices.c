@@ -46,6 +46,46 @@ uint32_t control_table_find(const struct control_table *t, const char *name, siz
 	return i;
 }
 
+void control_table_of(const struct page_device *device, uint32_t n, struct control_table *t)
+{
+	*t = (struct control_table){ .devices = n };
+	for (uint32_t i = 0; i < n; i++) {
+		memcpy(t->device[i].name, device[i].name, PAGE_NAME);
+		t->device[i].protocol = device[i].protocol;
+	}
+}
+
+/* ---- adapters ---- */
+
+void control_adapter_name(const struct control_table *t, unsigned further, char name[PAGE_NAME])
+{
+	const char *first = t->device[0].name;
+	size_t stem = strnlen(first, PAGE_NAME - 1);
+	unsigned long number = 0;
+
+	while (stem && first[stem - 1] >= '0' && first[stem - 1] <= '9')
+		stem--;
+	if (first[stem])
+		number = strtoul(first + stem, NULL, 10) % 1000000;
+	while (further) {
+		char digits[24];
+		size_t n = (size_t)snprintf(digits, sizeof(digits), "%lu", ++number), room = PAGE_NAME - 1 - n;
+
+		memset(name, 0, PAGE_NAME);
+		memcpy(name, first, stem < room ? stem : room);
+		memcpy(name + (stem < room ? stem : room), digits, n);
+		further -= control_table_find(t, name, strlen(name)) == t->devices;
+	}
+}
+
+void control_table_add_adapters(struct control_table *t)
+{
+	const struct control_table own = *t;
+
+	for (unsigned further = 1; t->devices < PAGE_DEVICES; further++, t->devices++)
+		control_adapter_name(&own, further, t->device[t->devices].name);
+}
+
 /* ---- the list of --devices ---- */
 
 /* The kernel's names of devices are folders in /sys, in lists with commas, and in faults before a dot. */

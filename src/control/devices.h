@@ -34,6 +34,16 @@ int control_table_parse(const char *list, struct control_table *t, char *why, si
 /* Gb/s of a width and a speed, 0: no device has them. */
 unsigned control_rate(uint8_t width, uint8_t speed);
 
+/* The names and protocols of n devices of the page. */
+void control_table_of(const struct page_device *device, uint32_t n, struct control_table *t);
+
+/* Programs at a host of several adapters have a device for each. The first adapter is the network's InfiniBand device; a further
+ * one, from 1 on, has the name of the network's first device with the next number that no device has: weft2 beside weft0 and
+ * weft1. */
+void control_adapter_name(const struct control_table *t, unsigned further, char name[PAGE_NAME]);
+/* Appends such names as long as there are places. */
+void control_table_add_adapters(struct control_table *t);
+
 /* The index of the name, of `length` bytes, or t->devices. */
 uint32_t control_table_find(const struct control_table *t, const char *name, size_t length);
 

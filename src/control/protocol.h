@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-enum { CONTROL_VERSION = 10, CONTROL_TEXT = 60000, CONTROL_FDS = 4, CONTROL_FILES = 8 };
+enum { CONTROL_VERSION = 11, CONTROL_TEXT = 60000, CONTROL_FDS = 4, CONTROL_FILES = 8 };
 
 enum { CONTROL_LAST_WORDS = 16000 };	/* bytes: our choice */
 
@@ -124,7 +124,8 @@ enum control_type {
 			 * frames come, as records (impair/trace.h).
 			 * weftd -> process, unasked: fd 0: the other end; without one: no more */
 	/* management datagrams of programs: CONTROL_MADS -> weftd (weftd/umad.h) */
-	CTL_MAD_PORT,	/* once: this connection is a file of the device's port c, 0: 1, from now on. device; a = 1: for as long
+	CTL_MAD_PORT,	/* once: this connection is a file of the device's port c, 0: 1, from now on. device: of the page, or
+			 * behind those that of a further adapter of the host, by their order; a = 1: for as long
 			 * as it is there, the port is a subnet manager's, and there are no datagrams; b = 1: the program says
 			 * which datagrams it is done with; text: the host of the fabric, or none. answer: gid = the secret by
 			 * which agents are registered for it, c = the LID at which weftd answers as the seed's administration, b

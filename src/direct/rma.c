@@ -51,7 +51,7 @@ void rma_describe_qp(const struct qp *qp, struct share_qp *out)
 {
 	*out = (struct share_qp){
 		.qpn = qp->qpn, .pd = qp->pd->handle, .peer_qpn = qp->attr.dest_qp_num, .access = qp->attr.qp_access_flags,
-		.type = qp->type, .device = qp->dev->device,
+		.type = qp->type, .device = qp->dev->device, .network = qp->dev->network,
 		.depth = depth_of(qp), .pkey = qp_pkey(qp),
 		.dlid = device_has(qp->dev, DEVICE_LIDS) ? qp->path.dlid : 0,
 		.gids = qp->path.has_grh ? digest_gids(qp->path.dgid, qp->path.sgid) : 0,
@@ -62,7 +62,7 @@ void rma_describe_qp(const struct qp *qp, struct share_qp *out)
 static bool expects_us(const struct qp *qp, const struct share_qp *remote)
 {
 	if (remote->qpn != qp->attr.dest_qp_num || remote->peer_qpn != qp->qpn || remote->type != qp->type ||
-	    remote->device != qp->dev->device)
+	    remote->network != qp->dev->network)
 		return false;
 	if (!pkey_matches(qp_pkey(qp), (uint16_t)remote->pkey))
 		return false;

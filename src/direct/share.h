@@ -14,7 +14,7 @@
 
 enum {
 	SHARE_MAGIC = 0x77647274,
-	SHARE_VERSION = 4,
+	SHARE_VERSION = 5,
 	SHARE_LINE = 64,
 	SHARE_WORDS = SHARE_LINE / 8 - 1,	/* of an entry, after its sequence */
 	SHARE_ENTRIES = 1 << 16,		/* of each kind: our choice, several times the largest program's of the tests */
@@ -39,7 +39,8 @@ struct share_qp {
 	uint32_t qpn, pd;
 	uint32_t peer_qpn;
 	uint32_t access;	/* IBV_ACCESS_* that the QP allows */
-	uint32_t type, device;
+	uint32_t type;
+	uint16_t device, network;	/* as in struct ca_device */
 	uint32_t depth;		/* reads and atomics it answers at a time */
 	uint32_t dlid;		/* whom it takes packets from: the peer's LID, and a digest of the pair of GIDs or 0 */
 	uint64_t gids;

@@ -1,6 +1,7 @@
 /* The places of the tables in a mapping, and the judgement of a mapping. */
 #include "fabric/fabric.h"
 
+#include "fabric/adapters.h"
 #include "fabric/speed.h"
 
 #include <errno.h>
@@ -251,6 +252,8 @@ int fabric_open(struct fabric *f, void *mapping, size_t bytes, char *why, size_t
 	f->place = calloc(f->nodes + 1, sizeof(*f->place));
 	f->owner = calloc(f->ports + 1, sizeof(*f->owner));
 	err = f->place && f->owner ? judge_all(&j, mapping, bytes) : -ENOMEM;
+	if (!err)
+		err = adapters_join(f);
 	if (err)
 		fabric_close(f);
 	return err;

@@ -54,10 +54,14 @@ struct fabric {
 	size_t guids, vlarb, pkeys;	/* offsets */
 };
 
+#define NODE_NONE UINT32_MAX
+
 /* Where a node's parts are; offsets from the mapping's begin. */
 struct fabric_place {
 	uint32_t first_port;
 	uint8_t type, ports;
+	uint32_t host, next;	/* nodes: its host's first adapter, itself with but one, and the one behind it or NODE_NONE
+				 * (fabric/adapters.h) */
 	size_t lft, mft;		/* switches only */
 	size_t sl2vl;
 };

@@ -1,5 +1,6 @@
 #include "fabric/host.h"
 
+#include "fabric/adapters.h"
 #include "fabric/speed.h"
 #include "wire/field.h"
 
@@ -36,7 +37,24 @@ static bool is_named(const struct fabric_node *n, const char *name, size_t lengt
 	return length < sizeof(n->description) && !strncmp(n->description, name, length) && !n->description[length];
 }
 
-uint32_t host_find_port(const struct fabric *f, const char *text)
+/* Its adapters have the name, a space and a word as descriptions. NODE_NONE: there is none. */
+static uint32_t find_host(const struct fabric *f, const char *text)
+{
+	size_t length = strlen(text);
+
+	for (uint32_t n = 0; n < f->nodes && !memchr(text, ' ', length); n++) {
+		char description[NODE_DESCRIPTION + 1] = "";
+
+		if (f->place[n].host != n || f->place[n].type != NODE_CA || !f->place[n].ports)
+			continue;
+		memcpy(description, f->node[n].description, NODE_DESCRIPTION);
+		if (length && adapters_host(description) == length && !memcmp(description, text, length))
+			return n;
+	}
+	return NODE_NONE;
+}
+
+static uint32_t find_exactly(const struct fabric *f, const char *text)
 {
 	const char *colon = strrchr(text, ':');
 
@@ -49,6 +67,13 @@ uint32_t host_find_port(const struct fabric *f, const char *text)
 	return PORT_NONE;
 }
 
+uint32_t host_find_port(const struct fabric *f, const char *text)
+{
+	uint32_t port = find_exactly(f, text), host = port == PORT_NONE ? find_host(f, text) : NODE_NONE;
+
+	return host == NODE_NONE ? port : known_port(f, host);
+}
+
 /* All ports of it are a place. */
 static bool is_adapter(const struct fabric *f, uint32_t place)
 {
@@ -56,45 +81,134 @@ static bool is_adapter(const struct fabric *f, uint32_t place)
 	       f->place[f->owner[place]].ports > 1;
 }
 
-uint32_t host_find_place(const struct fabric *f, const char *text)
+/* The node of its first adapter, where all adapters of a host are the place; or NODE_NONE. */
+static uint32_t first_node(const struct fabric *f, uint32_t place)
 {
-	uint32_t port = host_find_port(f, text), adapter;
+	uint32_t n = place - f->ports;
 
-	if (port == PORT_NONE || fabric_is_switch(f, f->owner[port]))
-		return PORT_NONE;
-	adapter = fabric_port_index(f, f->owner[port], 0);
-	if (is_named(&f->node[f->owner[port]], text, strlen(text)) && host_is_place(f, adapter))
+	return place >= f->ports && n < f->nodes && f->place[n].host == n && f->place[n].next != NODE_NONE ? n : NODE_NONE;
+}
+
+/* All adapters of the host, or the adapter, whose ports are a place; else this port. */
+static uint32_t place_of(const struct fabric *f, uint32_t port, bool is_host)
+{
+	uint32_t node = f->owner[port], adapter = fabric_port_index(f, node, 0);
+
+	if (is_host && host_is_place(f, f->ports + node))
+		return f->ports + node;
+	if (host_is_place(f, adapter))
 		return adapter;
 	return host_has_programs(f, port) ? port : PORT_NONE;
 }
 
-bool host_is_place(const struct fabric *f, uint32_t place)
+uint32_t host_find_place(const struct fabric *f, const char *text)
 {
-	if (!is_adapter(f, place))
-		return host_has_programs(f, place);
-	for (unsigned i = 1; i <= f->place[f->owner[place]].ports; i++)
-		if (host_has_programs(f, place + i))
+	uint32_t port = find_exactly(f, text), host;
+
+	if (port == PORT_NONE) {
+		host = find_host(f, text);
+		return host == NODE_NONE ? PORT_NONE : place_of(f, fabric_port_index(f, host, 1), true);
+	}
+	if (fabric_is_switch(f, f->owner[port]))
+		return PORT_NONE;
+	if (is_named(&f->node[f->owner[port]], text, strlen(text)))
+		return place_of(f, port, false);
+	return host_has_programs(f, port) ? port : PORT_NONE;
+}
+
+static bool is_linked(const struct fabric *f, uint32_t node)
+{
+	for (unsigned i = 1; i <= f->place[node].ports; i++)
+		if (host_has_programs(f, fabric_port_index(f, node, i)))
 			return true;
 	return false;
 }
 
+bool host_is_place(const struct fabric *f, uint32_t place)
+{
+	uint32_t node = first_node(f, place);
+
+	if (node == NODE_NONE)
+		return is_adapter(f, place) ? is_linked(f, f->owner[place]) : host_has_programs(f, place);
+	while (node != NODE_NONE && !is_linked(f, node))
+		node = f->place[node].next;
+	return node != NODE_NONE;
+}
+
 unsigned host_ports(const struct fabric *f, uint32_t place)
 {
-	return is_adapter(f, place) ? f->place[f->owner[place]].ports : host_has_programs(f, place);
+	uint32_t node = first_node(f, place);
+	unsigned ports = 0;
+
+	if (node == NODE_NONE)
+		return is_adapter(f, place) ? f->place[f->owner[place]].ports : host_has_programs(f, place);
+	for (; node != NODE_NONE; node = f->place[node].next)
+		ports += f->place[node].ports;
+	return ports;
 }
 
 uint32_t host_port(const struct fabric *f, uint32_t place, unsigned number)
 {
+	uint32_t node = first_node(f, place);
+
 	if (!number || number > host_ports(f, place))
 		return PORT_NONE;
-	return is_adapter(f, place) ? place + number : place;
+	if (node == NODE_NONE)
+		return is_adapter(f, place) ? place + number : place;
+	for (; number > f->place[node].ports; node = f->place[node].next)
+		number -= f->place[node].ports;
+	return fabric_port_index(f, node, number);
 }
 
 unsigned host_port_number(const struct fabric *f, uint32_t place, uint32_t port)
 {
-	if (!is_adapter(f, place))
+	uint32_t node = first_node(f, place);
+	unsigned before = 0;
+
+	if (node == NODE_NONE && !is_adapter(f, place))
 		return place == port && host_has_programs(f, place);
-	return f->owner[port] == f->owner[place] ? fabric_port_number(f, port) : 0;
+	if (node == NODE_NONE)
+		return f->owner[port] == f->owner[place] ? fabric_port_number(f, port) : 0;
+	for (; node != NODE_NONE && node != f->owner[port]; node = f->place[node].next)
+		before += f->place[node].ports;
+	return node != NODE_NONE && fabric_port_number(f, port) ? before + fabric_port_number(f, port) : 0;
+}
+
+struct host_adapter host_adapter(const struct fabric *f, uint32_t place, unsigned adapter)
+{
+	uint32_t node = first_node(f, place);
+	struct host_adapter a = { .first = 1 };
+
+	if (node == NODE_NONE) {
+		a.ports = adapter ? 0 : host_ports(f, place);
+		return a;
+	}
+	for (; adapter && node != NODE_NONE; adapter--, node = f->place[node].next)
+		a.first += f->place[node].ports;
+	a.ports = node == NODE_NONE ? 0 : f->place[node].ports;
+	return a;
+}
+
+unsigned host_places(const struct fabric *f, uint32_t port, uint32_t place[HOST_PLACES])
+{
+	uint32_t node = f->owner[port];
+	const uint32_t may[HOST_PLACES] = { f->ports + f->place[node].host, fabric_port_index(f, node, 0), port };
+	unsigned n = 0;
+
+	for (int i = 0; i < HOST_PLACES; i++)
+		if (host_port_number(f, may[i], port))
+			place[n++] = may[i];
+	return n;
+}
+
+void host_name(const struct fabric *f, uint32_t place, char name[NODE_DESCRIPTION + 1])
+{
+	uint32_t node = first_node(f, place);
+
+	memcpy(name, f->node[node == NODE_NONE ? f->owner[place] : node].description, NODE_DESCRIPTION);
+	name[NODE_DESCRIPTION] = '\0';
+	if (node != NODE_NONE)
+		name[adapters_host(name)] = '\0';
 }
 
 bool host_has_programs(const struct fabric *f, uint32_t port)

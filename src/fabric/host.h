@@ -7,20 +7,35 @@
 #include "fabric/page.h"
 
 /* The port that text names: NODE, its port 0 if it is a switch, else the first with a link; or NODE:PORT. NODE is the description
- * of a node, the first that has it. PORT_NONE: there is none. */
+ * of a node, the first that has it, or the name of a host, which stands for its first adapter. PORT_NONE: there is none. */
 uint32_t host_find_port(const struct fabric *f, const char *text);
 
-/* Where a program is: at all ports of an adapter that has several, of which one has a link: then its place is the index of the
- * adapter's number 0, which is no port; or at one port alone. So NODE and NODE:PORT name them. PORT_NONE: there is none. */
+/* Where a program is: at all adapters of a host that has several (fabric/adapters.h): then its place is the first one's node,
+ * counted from f->ports on; at all ports of an adapter that has several: then it is the index of the adapter's number 0, which is
+ * no port; or at one port alone. So HOST, NODE and NODE:PORT name them. One port there has a link. PORT_NONE: there is none. */
 uint32_t host_find_place(const struct fabric *f, const char *text);
 /* Any value of place. */
 bool host_is_place(const struct fabric *f, uint32_t place);
-/* How many ports a program there has, 0: it is no place; and the port that the program knows by this number, from 1 on, or
- * PORT_NONE. */
+/* How many ports a program there has, 0: it is no place; and the port that has this number there, from 1 on through all adapters,
+ * or PORT_NONE. */
 unsigned host_ports(const struct fabric *f, uint32_t place);
 uint32_t host_port(const struct fabric *f, uint32_t place, unsigned number);
-/* By which number a program there knows this port; 0: it does not have it. port < f->ports. */
+/* Which number this port has there; 0: it is none of the place's. port < f->ports. */
 unsigned host_port_number(const struct fabric *f, uint32_t place, uint32_t port);
+
+/* A program there has a device for each adapter: this one, from 0 on, has so many ports, the first of which has this number at
+ * the place. Without ports: there is no such adapter. */
+struct host_adapter {
+	unsigned first, ports;
+};
+struct host_adapter host_adapter(const struct fabric *f, uint32_t place, unsigned adapter);
+
+/* The places that have this port, the largest first. How many. */
+enum { HOST_PLACES = 3 };
+unsigned host_places(const struct fabric *f, uint32_t port, uint32_t place[HOST_PLACES]);
+
+/* What a place is called: the description of its node, or the name of the host. host_is_place(f, place). */
+void host_name(const struct fabric *f, uint32_t place, char name[NODE_DESCRIPTION + 1]);
 
 /* Can a program be there? At ports of channel adapters and routers that have a link, or a LID. Any value of port. */
 bool host_has_programs(const struct fabric *f, uint32_t port);

@@ -98,8 +98,9 @@ struct fabric_page {
 	struct page_cut cut[PAGE_CUTS];
 };
 
-/* Ports of a process have an index: the first port of each device that of the device, further ones of the InfiniBand device,
- * which a process at all ports of an adapter has, those behind. A network with a fabric has one InfiniBand device. */
+/* Ports of a process have an index: the first port of each device that of the device. A network with a fabric has one InfiniBand
+ * device, and a process at several ports, of one adapter or more, has further ones of its network: those have the indexes behind,
+ * in the order of their numbers at the process's place (fabric/host.h). */
 static inline uint32_t page_ib_device(const struct fabric_page *p)
 {
 	uint32_t i = 0;
@@ -109,18 +110,19 @@ static inline uint32_t page_ib_device(const struct fabric_page *p)
 	return i < PAGE_DEVICES ? i : 0;
 }
 
+/* The device whose network it is in. */
 static inline uint32_t page_device_of(const struct fabric_page *p, uint32_t index)
 {
 	return index < p->devices ? index : page_ib_device(p);
 }
 
-/* From 1 on. */
+/* Its number at the place, from 1 on. */
 static inline unsigned page_port_number(const struct fabric_page *p, uint32_t index)
 {
 	return index < p->devices ? 1 : index - p->devices + 2;
 }
 
-/* Of the InfiniBand device's port of this number. With PAGE_DEVICES or more, nobody has it. */
+/* Of the place's port of this number. With PAGE_DEVICES or more, nobody has it. */
 static inline uint32_t page_index(const struct fabric_page *p, unsigned number)
 {
 	return number <= 1 ? page_ib_device(p) : p->devices + number - 2;

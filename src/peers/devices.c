@@ -63,59 +63,95 @@ static bool is_sane(const struct page_device *d)
 _Static_assert((int)CA_DEVICES == PAGE_DEVICES && (int)CA_GIDS == PAGE_GIDS && (int)CA_PKEYS == PAGE_PKEYS,
 	       "an adapter has what the page has");
 
-static void take_device(const struct page_device *from, uint32_t index, struct ca_device *to)
+static void take_device(const struct page_device *from, uint32_t network, struct ca_device *to)
 {
 	memset(to, 0, sizeof(*to));
 	memcpy(to->name, from->name, sizeof(to->name));
 	to->protocol = control_device_protocol(from);
 	to->guid = from->guid;
 	to->system_guid = from->system_guid;
-	to->device = (uint8_t)index;
+	to->device = to->network = (uint8_t)network;
 	to->port_num = CA_PORT;
+	to->place_number = 1;
 	to->ports = 1;
 	take_port(from, to);
 }
 
-/* Those from 2 on of a device, behind the n that there are. How many there are then. */
-static uint32_t add_ports(const struct node *node, const struct page_device *of, uint32_t n, struct ca_device dev[CA_DEVICES],
-			  struct ca_device *first)
+/* What devices_read has: the page's devices, and as many ports as were found. */
+struct reading {
+	const struct node *node;
+	struct page_device device[PAGE_DEVICES];
+	struct control_table names;
+	struct ca_device *dev;
+	uint32_t n;
+};
+
+/* The port that has this number at the place, of a device of the network, behind those that there are. */
+static struct ca_device *add_port(struct reading *r, uint32_t network, unsigned number)
 {
-	unsigned ports = node_ports(node, of);
-	uint32_t second = n;
+	struct page_device at = r->device[network];
+	struct ca_device *port = &r->dev[r->n++];
 
-	for (unsigned number = 2; number <= ports && n < CA_DEVICES; number++) {
-		struct page_device at = *of;
+	node_describe(r->node, number, &at);
+	take_device(&at, network, port);
+	port->place_number = (uint8_t)number;
+	return port;
+}
 
-		node_describe(node, number, &at);
-		take_device(&at, first->device, &dev[n]);
-		dev[n++].port_num = (uint8_t)number;
+/* Those from 2 on of the device whose first port is there. */
+static void add_ports(struct reading *r, const struct host_adapter *a, struct ca_device *first)
+{
+	uint32_t second = r->n;
+
+	for (unsigned number = 2; number <= a->ports && r->n < CA_DEVICES; number++) {
+		struct ca_device *port = add_port(r, first->network, a->first + number - 1);
+
+		memcpy(port->name, first->name, sizeof(port->name));
+		port->device = first->device;
+		port->port_num = (uint8_t)number;
 		first->ports = (uint8_t)number;
 	}
 	first->second = (uint8_t)second;
-	for (uint32_t i = second; i < n; i++) {
-		dev[i].ports = first->ports;
-		dev[i].second = first->second;
+	for (uint32_t i = second; i < r->n; i++) {
+		r->dev[i].ports = first->ports;
+		r->dev[i].second = first->second;
 	}
-	return n;
+}
+
+/* Further adapters of the host are devices of the same network. */
+static void add_adapters(struct reading *r, uint32_t network)
+{
+	const struct page_device *of = &r->device[network];
+	struct host_adapter a = node_adapter(r->node, of, 0);
+
+	add_ports(r, &a, &r->dev[network]);
+	for (unsigned i = 1; (a = node_adapter(r->node, of, i)).ports && r->n < CA_DEVICES; i++) {
+		struct ca_device *first = add_port(r, network, a.first);
+
+		control_adapter_name(&r->names, i, first->name);
+		first->device = (uint8_t)(first - r->dev);
+		add_ports(r, &a, first);
+	}
 }
 
 int devices_read(const struct fabric_page *page, const struct node *node, struct ca_device dev[CA_DEVICES])
 {
-	struct page_device from[PAGE_DEVICES], at;
-	uint32_t n = page->devices;
+	struct reading r = { .node = node, .dev = dev };
+	uint32_t devices = page->devices;
 
-	if (n > CA_DEVICES || !page_copy(page, page->device, from, sizeof(from)))
+	if (devices > CA_DEVICES || !page_copy(page, page->device, r.device, sizeof(r.device)))
 		return 0;
-	for (uint32_t i = 0; i < n; i++) {
-		if (!is_sane(&from[i]))
+	for (uint32_t i = 0; i < devices; i++) {
+		if (!is_sane(&r.device[i]))
 			return 0;
-		at = from[i];
-		node_describe(node, CA_PORT, &at);
-		take_device(&at, i, &dev[i]);
+		add_port(&r, i, 1);
 	}
-	for (uint32_t i = 0; i < page->devices; i++)
-		n = add_ports(node, &from[i], n, dev, &dev[i]);
-	return (int)n;
+	control_table_of(r.device, devices, &r.names);
+	for (uint32_t i = 0; i < devices; i++)
+		add_adapters(&r, i);
+	for (uint32_t i = devices; i < r.n; i++)
+		dev[i].shares_network = dev[dev[i].network].shares_network = true;
+	return (int)r.n;
 }
 
 /* By member: the padding is nobody's. */
@@ -212,9 +248,9 @@ void devices_refresh(const struct fabric_page *page, const struct node *node, st
 		struct ca_device *dev = &ca->dev[i];
 		struct ca_device old = *dev;
 
-		if (!page_copy(page, &page->device[dev->device], &from, sizeof(from)) || !is_sane(&from))
+		if (!page_copy(page, &page->device[dev->network], &from, sizeof(from)) || !is_sane(&from))
 			continue;
-		node_describe(node, dev->port_num, &from);
+		node_describe(node, dev->place_number, &from);
 		take_port(&from, dev);
 		device_set_link(dev);
 		ca->counters.link_downed += old.port_state == IBV_PORT_ACTIVE && dev->port_state != old.port_state;
@@ -275,7 +311,7 @@ uint32_t group_indexes(const struct fabric_page *page, const struct ca_device *d
 		const struct page_group *g = &page->group[i];
 		uint8_t index = g->device;
 
-		if (g->used && index < PAGE_DEVICES && (index == dev->device || (has_more && index >= page->devices)) &&
+		if (g->used && index < PAGE_DEVICES && (index == dev->network || (has_more && index >= page->devices)) &&
 		    (dgid ? memcmp(g->gid, dgid, sizeof(g->gid)) == 0 : g->mlid == mlid))
 			indexes |= 1u << index;
 	}

@@ -5,7 +5,6 @@
 #include "control/fabric_file.h"
 #include "control/protocol.h"
 #include "control/session.h"
-#include "fabric/host.h"
 #include "fabric/walk.h"
 #include "link/memfile.h"
 
@@ -104,9 +103,11 @@ void node_leave(struct node *n)
 	*n = (struct node){ 0 };
 }
 
-unsigned node_ports(const struct node *n, const struct page_device *d)
+struct host_adapter node_adapter(const struct node *n, const struct page_device *d, unsigned adapter)
 {
-	return node_is_somewhere(n) && control_device_has(d, DEVICE_LIDS) ? host_ports(&n->fabric, n->place) : 1;
+	if (node_is_somewhere(n) && control_device_has(d, DEVICE_LIDS))
+		return host_adapter(&n->fabric, n->place, adapter);
+	return (struct host_adapter){ .first = 1, .ports = !adapter };
 }
 
 void node_describe(const struct node *n, unsigned number, struct page_device *d)
@@ -123,7 +124,7 @@ void node_describe(const struct node *n, unsigned number, struct page_device *d)
 /* Of a device with LIDs; at a host it has that port, or it would not be there. */
 static uint32_t port_of(const struct node *n, const struct ca_device *dev)
 {
-	return host_port(&n->fabric, n->place, dev->port_num);
+	return host_port(&n->fabric, n->place, dev->place_number);
 }
 
 /* ---- addresses ---- */

@@ -5,6 +5,7 @@
 #define WEFT_PEERS_NODE_H
 
 #include "fabric/fabric.h"
+#include "fabric/host.h"
 #include "fabric/page.h"
 #include "peers/trees.h"
 #include "peers/ways.h"
@@ -31,8 +32,9 @@ static inline bool node_is_somewhere(const struct node *n)
 int node_join(struct node *n, struct session *s, const char *name);
 void node_leave(struct node *n);
 
-/* How many ports a device of the page has here; and what it is at that of this number. */
-unsigned node_ports(const struct node *n, const struct page_device *d);
+/* The ports that the place has of an adapter (fabric/host.h), the first of which is this device of the page; and what a port is
+ * that has this number there. Elsewhere a device is one adapter with one port. */
+struct host_adapter node_adapter(const struct node *n, const struct page_device *d, unsigned adapter);
 void node_describe(const struct node *n, unsigned number, struct page_device *d);
 
 /* Whose address is it, IPv4 mapped or a GID? The GID that stands for it is set, but where there is no such port in the fabric

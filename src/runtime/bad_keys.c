@@ -10,7 +10,7 @@ static const wtime TELL_EVERY = 5 * WTIME_MS;
 static void tell(struct runtime *rt, struct control_msg *msg, const struct ca_device *port, const struct packet *p,
 		 uint32_t packets)
 {
-	msg->gid[BAD_KEY_PORT] = port->port_num;
+	msg->gid[BAD_KEY_PORT] = port->place_number;
 	msg->gid[BAD_KEY_FROM] = p->path.slid >> 8;
 	msg->gid[BAD_KEY_FROM + 1] = p->path.slid & 0xff;
 	msg->type = CTL_BAD_KEY;

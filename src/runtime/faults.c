@@ -41,7 +41,7 @@ static int count_devices(const struct ca *ca)
 {
 	int n = 0;
 
-	while (n < ca->devices && ca->dev[n].port_num == CA_PORT)
+	while (n < ca->devices && ca->dev[n].network == n)
 		n++;
 	return n;
 }
@@ -62,9 +62,9 @@ static int read_spec(const char *text, const struct ca *ca, struct impair_spec *
 	}
 	if (!spec->has_seed && getrandom(&spec->seed, sizeof(spec->seed), 0) != sizeof(spec->seed))
 		return -EIO;
-	/* what is said of a device is for each of its ports */
+	/* what is said of a device is for each port in its network */
 	for (int i = devices; i < ca->devices; i++)
-		memcpy(spec->rules[i], spec->rules[ca->dev[i].device], sizeof(spec->rules[i]));
+		memcpy(spec->rules[i], spec->rules[ca->dev[i].network], sizeof(spec->rules[i]));
 	return 0;
 }
 

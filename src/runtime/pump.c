@@ -134,7 +134,7 @@ static unsigned send_by(struct runtime *rt, const struct route *r, const struct 
 
 unsigned pump_index(const struct runtime *rt, const struct ca_device *dev, unsigned number)
 {
-	return number == CA_PORT ? dev->device : page_index(rt->peers.page, number);
+	return number == CA_PORT ? dev->network : page_index(rt->peers.page, number);
 }
 
 void pump_send_frame(struct runtime *rt, struct link *l, unsigned kind, unsigned number, const void *frame, size_t bytes)
@@ -329,15 +329,26 @@ static void note_untaken(struct runtime *rt, const struct ca_device *dev)
 		faults_recorder(rt)->refused = true;
 }
 
+/* Ports of all adapters of a host are in one network. */
+static struct ca_device *addressed(struct runtime *rt, unsigned network, const struct packet *p)
+{
+	const uint8_t *gid = p->path.has_grh ? p->path.dgid : NULL;
+
+	for (int i = 0; i < rt->ca.devices; i++)
+		if (rt->ca.dev[i].network == network && device_is_addressed(&rt->ca.dev[i], p->path.dlid, gid))
+			return &rt->ca.dev[i];
+	return &rt->ca.dev[network];
+}
+
 /* The port that a frame of this kind is for: of a group's, what the kind says; else that of its address. NULL: none of ours. */
 static struct ca_device *port_of(struct runtime *rt, unsigned kind, const struct packet *p)
 {
 	unsigned index = link_device(kind);
 	struct ca_device *dev = index < (unsigned)rt->ca.devices ? &rt->ca.dev[index] : NULL;
 
-	if (!dev || dev->ports == 1 || p->form == PACKET_ETHERNET || p->dest_qpn == MULTICAST_QPN)
+	if (!dev || !dev->shares_network || p->form == PACKET_ETHERNET || p->dest_qpn == MULTICAST_QPN)
 		return dev;
-	return device_addressed(device_first(dev), p->path.dlid, p->path.has_grh ? p->path.dgid : NULL);
+	return addressed(rt, dev->network, p);
 }
 
 /* What a process of this host sent to a group was counted there. */

@@ -156,7 +156,7 @@ int ca_init(struct ca *ca, const struct ca_config *config)
 		ca->dev[i] = config->dev[i];
 		ca->dev[i].index = (uint8_t)i;
 		if (!ca->dev[i].ports) {
-			ca->dev[i].device = (uint8_t)i;
+			ca->dev[i].device = ca->dev[i].network = (uint8_t)i;
 			ca->dev[i].port_num = CA_PORT;
 			ca->dev[i].ports = 1;
 		}

@@ -20,17 +20,6 @@ struct ca_device *device_port(const struct ca_device *dev, unsigned number)
 	return number && number <= first->ports ? first + (first->second - first->index) + (number - 2) : NULL;
 }
 
-struct ca_device *device_addressed(struct ca_device *dev, uint16_t lid, const uint8_t *gid)
-{
-	for (unsigned i = 1; i <= dev->ports; i++) {
-		struct ca_device *port = device_port(dev, i);
-
-		if (lid ? device_has_lid(port, lid) : gid && device_gid_index(port, gid) >= 0)
-			return port;
-	}
-	return dev;
-}
-
 void device_set_link(struct ca_device *dev)
 {
 	dev->takes = (uint8_t)(1u << dev->protocol->form | (unsigned)device_has(dev, DEVICE_RAW_ETHERNET) << PACKET_ETHERNET);

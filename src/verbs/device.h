@@ -34,6 +34,10 @@ struct ca_device {
 	uint8_t port_num, ports;	/* its number, from 1 on, and how many the device has; 0 in a
 					 * struct ca_config: one */
 	uint8_t second;			/* the index of the device's port 2, behind which those from 3 on stand, if it has one */
+	uint8_t network;		/* the index of the device that is in its network without a fabric: devices of several
+					 * adapters of a host share one */
+	uint8_t place_number;		/* its number at the process's place in a fabric (fabric/host.h), from 1 on */
+	bool shares_network;		/* other ports of the adapter are in its network */
 	uint8_t reregistered;		/* how often a subnet manager has told it to join its groups again, modulo 256 */
 	uint64_t guid, system_guid;	/* of the node, and of what it is a part of; host order */
 	uint16_t lid, sm_lid;		/* DEVICE_LIDS */
@@ -69,8 +73,11 @@ static inline bool device_has_lid(const struct ca_device *dev, uint16_t lid)
 {
 	return (lid & ~((1u << dev->lmc) - 1)) == dev->lid;
 }
-/* The port of the device to which what has come for it is addressed. Its first, if it is none's. */
-struct ca_device *device_addressed(struct ca_device *dev, uint16_t lid, const uint8_t *gid);
+/* Is what has come addressed to this port? gid: NULL in a packet without a GRH. lid: 0 where there are none. */
+static inline bool device_is_addressed(const struct ca_device *dev, uint16_t lid, const uint8_t *gid)
+{
+	return lid ? device_has_lid(dev, lid) : gid && device_gid_index(dev, gid) >= 0;
+}
 
 /* Is this the address of the device's port? gid: NULL in a packet without a GRH. Where ports have no LIDs, lid is any. */
 static inline bool device_is_port(const struct ca_device *dev, uint16_t lid, const uint8_t *gid)

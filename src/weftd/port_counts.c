@@ -4,6 +4,7 @@
 #include "fabric/host.h"
 #include "weftd/loads.h"
 #include "weftd/subnet.h"
+#include "weftd/tree.h"
 
 #include <errno.h>
 
@@ -27,16 +28,42 @@ static void read_counts(struct port_view v, uint64_t value[SYSFS_COUNTERS])
 #undef PORT_COUNTER_EXT
 }
 
-/* Of a device with LIDs, at a place of the fabric. */
-static int write_ports(const struct hub *h, uint32_t place, const char *name, const char *device)
+/* Of a device with LIDs, which is this adapter of the place. */
+static int write_ports(const struct hub *h, uint32_t place, const struct host_adapter *adapter, const char *name,
+		       const char *device)
 {
 	const struct agents *a = &h->subnet->agents;
 	uint64_t value[SYSFS_COUNTERS];
 	int err = 0;
 
-	for (unsigned n = 1; !err && n <= host_ports(a->fabric, place) && page_index(h->page, n) < PAGE_DEVICES; n++) {
-		read_counts(view_of(a, host_port(a->fabric, place, n)), value);
-		err = sysfs_write_counters(h->subnet->dir->own, name, device, n, value);
+	for (unsigned n = 0; !err && n < adapter->ports && page_index(h->page, adapter->first + n) < PAGE_DEVICES; n++) {
+		read_counts(view_of(a, host_port(a->fabric, place, adapter->first + n)), value);
+		err = sysfs_write_counters(h->subnet->dir->own, name, device, n + 1, value);
+	}
+	return err;
+}
+
+static bool is_one_of(uint32_t device, uint32_t which)
+{
+	return !which || which >> device & 1;
+}
+
+/* Of devices behind the page's. */
+static int write_adapters(const struct hub *h, uint32_t place, uint32_t which, const char *name)
+{
+	uint32_t devices = tree_devices(h->page, &h->subnet->fabric, place);
+	struct control_table names;
+	char device[PAGE_NAME];
+	int err = 0;
+
+	control_table_of(h->page->device, h->page->devices, &names);
+	for (uint32_t i = h->page->devices; i < devices && !err; i++) {
+		unsigned further = i - h->page->devices + 1;
+		struct host_adapter a = host_adapter(&h->subnet->fabric, place, further);
+
+		control_adapter_name(&names, further, device);
+		if (is_one_of(i, which))
+			err = write_ports(h, place, &a, name, device);
 	}
 	return err;
 }
@@ -44,15 +71,18 @@ static int write_ports(const struct hub *h, uint32_t place, const char *name, co
 int port_counts_write(const struct hub *h, uint32_t place, uint32_t which)
 {
 	uint64_t value[SYSFS_COUNTERS], hw[SYSFS_HW_COUNTERS];
+	struct host_adapter first = { 0 };
 	char name[RUNDIR_TREE_NAME];
 	int err = 0;
 
+	if (place != PORT_NONE)
+		first = host_adapter(&h->subnet->fabric, place, 0);
 	rundir_tree_name(place == PORT_NONE ? 0 : place + 1, which, name);
 	for (uint32_t i = 0; i < h->page->devices && !err; i++) {
-		if (which && !(which >> i & 1))
+		if (!is_one_of(i, which))
 			continue;
 		if (place != PORT_NONE && control_device_has(&h->page->device[i], DEVICE_LIDS)) {
-			err = write_ports(h, place, name, h->page->device[i].name);
+			err = write_ports(h, place, &first, name, h->page->device[i].name);
 			continue;
 		}
 		loads_read(h, i, value);
@@ -62,7 +92,7 @@ int port_counts_write(const struct hub *h, uint32_t place, uint32_t which)
 		loads_read_hw(h, i, hw);
 		err = sysfs_write_hw_counters(h->subnet->dir->own, name, h->page->device[i].name, hw);
 	}
-	return err;
+	return err || place == PORT_NONE ? err : write_adapters(h, place, which, name);
 }
 
 static struct control_port_count count_of(const struct agents *a, uint32_t port)

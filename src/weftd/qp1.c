@@ -2,6 +2,7 @@
 
 #include "base/qpn.h"
 #include "control/devices.h"
+#include "fabric/host.h"
 #include "mgmt/cm.h"
 #include "wire/addr.h"
 #include "weftd/farewells.h"
@@ -100,24 +101,27 @@ static struct client *listener_anywhere(struct hub *h, const struct client *c, c
 	return to ? to : find_listener(h, in, LISTENERS_ANYWHERE, device, service, private_data);
 }
 
-/* Who is at a port of an adapter alone has it as its first. */
+/* Who is at a port of an adapter alone has it as its first, and who is at a host has those of all adapters. */
 static struct client *listener(struct hub *h, const struct client *c, const struct gmp *in, uint64_t service,
 			       const uint8_t *private_data)
 {
-	uint32_t device = page_device_of(h->page, (uint32_t)in->device), port, index;
+	uint32_t device = page_device_of(h->page, (uint32_t)in->device), port, place[HOST_PLACES];
 	struct client *to = NULL;
-	unsigned number;
+	unsigned places;
 
 	if (!control_device_has(&h->page->device[device], DEVICE_LIDS))
 		return listener_anywhere(h, c, in, service, private_data);
 	port = subnet_destination(h, c, in);
 	if (port == PORT_NONE)
 		return find_listener(h, in, PORT_NONE, device, service, private_data);
-	number = fabric_port_number(&h->subnet->fabric, port);
-	index = page_index(h->page, number);
-	if (index < PAGE_DEVICES)
-		to = find_listener(h, in, port - number, index, service, private_data);
-	return to ? to : find_listener(h, in, port, device, service, private_data);
+	places = host_places(&h->subnet->fabric, port, place);
+	for (unsigned i = 0; i < places && !to; i++) {
+		uint32_t index = page_index(h->page, host_port_number(&h->subnet->fabric, place[i], port));
+
+		if (index < PAGE_DEVICES)
+			to = find_listener(h, in, place[i], index, service, private_data);
+	}
+	return to;
 }
 
 static struct asked *asked_of(struct client *c, uint32_t id)

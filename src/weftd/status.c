@@ -27,13 +27,15 @@ json_t *status_process(const struct client *c)
 /* The host at which it is. A name that is no UTF-8 is not told. */
 static void describe_place(json_t *o, const struct hub *h, const struct client *c)
 {
+	char name[NODE_DESCRIPTION + 1];
 	uint32_t place = subnet_place(h, c);
 	const struct fabric *f;
 
 	if (place == PORT_NONE)
 		return;
 	f = &h->subnet->fabric;
-	json_object_set_new(o, "node", json_string(f->node[f->owner[place]].description));
+	host_name(f, place, name);
+	json_object_set_new(o, "node", json_string(name));
 	json_object_set_new(o, "node_port", json_integer(fabric_port_number(f, host_port(f, place, 1))));
 	json_object_set_new(o, "node_ports", json_integer(host_ports(f, place)));
 }

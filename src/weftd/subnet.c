@@ -447,10 +447,15 @@ void subnet_addresses_changed(struct subnet *s)
 	s->era++;
 }
 
-/* Of the node of this place: it tells whether a tree is still true. */
+/* Of the nodes of this place: it tells whether a tree is still true. */
 static uint32_t sequence_at(const struct subnet *s, uint32_t place)
 {
-	return place < s->fabric.ports ? atomic_load(&s->fabric.node[s->fabric.owner[place]].sequence) : 0;
+	struct host_adapter a;
+	uint32_t sum = 0;
+
+	for (unsigned i = 0; (a = host_adapter(&s->fabric, place, i)).ports; i++)
+		sum += atomic_load(&s->fabric.node[s->fabric.owner[host_port(&s->fabric, place, a.first)]].sequence);
+	return sum;
 }
 
 static void forget_written(struct subnet *s, uint32_t i)
@@ -484,7 +489,7 @@ static int write_tree(struct hub *h, const struct client *c, uint32_t place, uin
 	uint32_t i = find_tree(s, place);
 	int err;
 
-	if (which >> h->page->devices)
+	if (which >> tree_devices(h->page, &s->fabric, place))
 		return -EINVAL;
 	if (!may_choose(s, which))
 		return -ENOSPC;
@@ -716,8 +721,9 @@ static void route_groups_again(struct subnet *s, uint32_t port)
 static void refresh_tree(struct hub *h, uint32_t place)
 {
 	struct subnet *s = h->subnet;
+	uint32_t devices = host_is_place(&s->fabric, place) ? tree_devices(h->page, &s->fabric, place) : 0;
 
-	for (uint32_t which = 0; host_is_place(&s->fabric, place) && which < 1u << h->page->devices; which++) {
+	for (uint32_t which = 0; devices && which < 1u << devices; which++) {
 		if (tree_has_place(s->dir, place, which))
 			tree_refresh_place(s->dir, h->page, &s->fabric, place, which);
 	}

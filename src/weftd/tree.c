@@ -171,10 +171,11 @@ struct placed {
 	struct texts text;
 };
 
-/* All devices as programs at a place see them: of ports by their index. */
+/* All devices as programs at a place see them: the page's, and one for each further adapter; of ports by their index. */
 struct places {
 	struct sysfs_device devices[PAGE_DEVICES];
 	struct placed ports[PAGE_DEVICES];
+	uint32_t count;
 };
 
 /* The port of this index. */
@@ -186,25 +187,67 @@ static struct sysfs_port describe_at(const struct fabric_page *page, uint32_t in
 	return describe_port(&p->device, &p->text);
 }
 
+/* An adapter; name: the device's. */
+static void describe_adapter(const struct fabric_page *page, const struct fabric *f, uint32_t place, const struct host_adapter *a,
+			     const char *name, struct places *to)
+{
+	uint32_t index = page_index(page, a->first), node = f->owner[host_port(f, place, a->first)];
+	struct sysfs_device *d = &to->devices[to->count++];
+	struct placed *first = &to->ports[index];
+
+	describe_at(page, index, f, place, first);
+	memcpy(first->device.name, name, sizeof(first->device.name));
+	name_node(&first->device, "", f->node[node].description, &first->text);
+	describe(&first->device, index, &first->text, d);
+	d->hw_counters = false;
+	for (unsigned n = 1; n < a->ports && (index = page_index(page, a->first + n)) < PAGE_DEVICES; n++)
+		d->port[d->ports++] = describe_at(page, index, f, place, &to->ports[index]);
+}
+
+static struct host_adapter further_adapter(const struct fabric_page *page, const struct fabric *f, uint32_t place,
+					   unsigned further)
+{
+	struct host_adapter a = host_adapter(f, place, further);
+
+	if (a.ports && page_index(page, a.first) >= PAGE_DEVICES)
+		a.ports = 0;
+	return a;
+}
+
 static void describe_place(const struct fabric_page *page, const struct fabric *f, uint32_t place, struct places *to)
 {
-	unsigned ports = host_ports(f, place);
+	struct control_table names;
+	struct host_adapter a;
+	char name[PAGE_NAME];
 
 	_Static_assert((int)SYSFS_PORTS >= (int)PAGE_DEVICES, "a device may have all ports");
+	to->count = 0;
 	for (uint32_t i = 0; i < page->devices; i++) {
 		struct placed *p = &to->ports[i];
-		bool has_lids = control_device_has(&page->device[i], DEVICE_LIDS);
-		uint32_t index;
 
+		if (control_device_has(&page->device[i], DEVICE_LIDS)) {
+			a = host_adapter(f, place, 0);
+			describe_adapter(page, f, place, &a, page->device[i].name, to);
+			continue;
+		}
 		p->device = page->device[i];
-		if (has_lids)
-			host_describe(f, host_port(f, place, 1), &p->device);
-		name_node(&p->device, "", f->node[f->owner[place]].description, &p->text);
-		describe(&p->device, i, &p->text, &to->devices[i]);
-		to->devices[i].hw_counters = !has_lids;
-		for (unsigned n = 2; has_lids && n <= ports && (index = page_index(page, n)) < PAGE_DEVICES; n++)
-			to->devices[i].port[to->devices[i].ports++] = describe_at(page, index, f, place, &to->ports[index]);
+		name_node(&p->device, "", f->node[f->owner[host_port(f, place, 1)]].description, &p->text);
+		describe(&p->device, i, &p->text, &to->devices[to->count++]);
 	}
+	control_table_of(page->device, page->devices, &names);
+	for (unsigned i = 1; (a = further_adapter(page, f, place, i)).ports; i++) {
+		control_adapter_name(&names, i, name);
+		describe_adapter(page, f, place, &a, name, to);
+	}
+}
+
+uint32_t tree_devices(const struct fabric_page *page, const struct fabric *f, uint32_t place)
+{
+	unsigned further = 1;
+
+	while (further_adapter(page, f, place, further).ports)
+		further++;
+	return page->devices + further - 1;
 }
 
 int tree_write_place(const struct rundir *dir, const struct fabric_page *page, const struct fabric *f, uint32_t place,
@@ -213,7 +256,7 @@ int tree_write_place(const struct rundir *dir, const struct fabric_page *page, c
 	struct places p;
 
 	describe_place(page, f, place, &p);
-	return write_one(dir, p.devices, page->devices, place + 1, which);
+	return write_one(dir, p.devices, p.count, place + 1, which);
 }
 
 void tree_refresh_place(const struct rundir *dir, const struct fabric_page *page, const struct fabric *f, uint32_t place,
@@ -225,8 +268,8 @@ void tree_refresh_place(const struct rundir *dir, const struct fabric_page *page
 
 	rundir_tree_name(place + 1, which, name);
 	describe_place(page, f, place, &p);
-	for (uint32_t i = 0; i < page->devices && !err; i++) {
-		if (is_one_of(i, which) && control_device_has(&page->device[i], DEVICE_LIDS))
+	for (uint32_t i = 0; i < p.count && !err; i++) {
+		if (is_one_of(i, which) && !p.devices[i].ethernet)
 			err = sysfs_write_ports(dir->own, name, &p.devices[i]);
 	}
 	if (err)
@@ -253,7 +296,7 @@ static bool visit_name(void *arg, const char *name)
 	if (strncmp(name, RUNDIR_PORT_TREE, strlen(RUNDIR_PORT_TREE)) != 0)
 		return true;
 	place = strtoul(name + strlen(RUNDIR_PORT_TREE), &end, 10);
-	if (place < TOPOLOGY_PORTS && (!*end || *end == '-'))
+	if (place < TOPOLOGY_PORTS + TOPOLOGY_NODES && (!*end || *end == '-'))
 		v->visit(v->arg, (uint32_t)place);
 	return true;
 }

@@ -12,6 +12,9 @@
 int tree_write(const struct rundir *dir, const struct fabric_page *page);
 /* That of the devices of these bits, if it is missing. */
 int tree_write_some(const struct rundir *dir, const struct fabric_page *page, uint32_t which);
+/* How many devices programs at this place have: those of the page, and behind them one for each further adapter of a host.
+ * host_is_place(f, place). */
+uint32_t tree_devices(const struct fabric_page *page, const struct fabric *f, uint32_t place);
 /* One tree for programs at this place: of all devices (which = 0), or of those of these bits. host_is_place(f, place). */
 int tree_write_place(const struct rundir *dir, const struct fabric_page *page, const struct fabric *f, uint32_t place,
 		     uint32_t which);

@@ -243,10 +243,19 @@ wtime umad_deadline(const struct hub *h)
 
 /* ---- files ---- */
 
-/* The port of the fabric that a program means, in *port: of its place that of this number, 0: the first. Without a name it is at
- * none. */
-static int find_port(const struct hub *h, const char *text, uint32_t bytes, unsigned number, uint32_t *port)
+/* Those of the page, and behind them one for each further adapter of a program's host. */
+static bool is_device(const struct hub *h, uint32_t device, bool has_place)
 {
+	return device < h->page->devices ? control_device_has(&h->page->device[device], DEVICE_LIDS) :
+	       device < PAGE_DEVICES && has_place;
+}
+
+/* The port of the fabric that a program means, in *port: of the device at its place that of this number, 0: the first. Without a
+ * name it is at none. */
+static int find_port(const struct hub *h, const char *text, uint32_t bytes, uint32_t device, unsigned number, uint32_t *port)
+{
+	unsigned adapter = device < h->page->devices ? 0 : device - h->page->devices + 1;
+	struct host_adapter a;
 	char name[NODE_DESCRIPTION + 8];
 	uint32_t place;
 
@@ -258,8 +267,12 @@ static int find_port(const struct hub *h, const char *text, uint32_t bytes, unsi
 	memcpy(name, text, bytes);
 	name[bytes] = '\0';
 	place = host_find_place(&h->subnet->fabric, name);
-	if (place != PORT_NONE)
-		*port = host_port(&h->subnet->fabric, place, number ? number : 1);
+	if (place == PORT_NONE)
+		return -ENOENT;
+	a = host_adapter(&h->subnet->fabric, place, adapter);
+	number = number ? number : 1;
+	if (number <= a.ports)
+		*port = host_port(&h->subnet->fabric, place, a.first + number - 1);
 	return *port == PORT_NONE ? -ENOENT : 0;
 }
 
@@ -283,11 +296,11 @@ static int open_port(struct hub *h, struct client *c, const struct control_msg *
 
 	if (c->mad_port)
 		return -EINVAL;
-	if (msg->device >= h->page->devices || !control_device_has(&h->page->device[msg->device], DEVICE_LIDS))
+	if (!is_device(h, msg->device, msg->text_bytes))
 		return -ENODEV;
 	if (msg->a && !hub_is_owner(h, c))
 		return -EPERM;
-	err = find_port(h, text, msg->text_bytes, msg->c, &port);
+	err = find_port(h, text, msg->text_bytes, msg->device, msg->c, &port);
 	if (err)
 		return err;
 	p = calloc(1, sizeof(*p));

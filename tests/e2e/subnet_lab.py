@@ -58,6 +58,7 @@ class Lab:
 	"""Its own WEFT_DIR and everything in it, until the end of a with block."""
 	def __init__(self, weft):
 		self.weft_path, self.programs, self.failures = weft, [], 0
+		self.devices = ('--device', 'weft0')	# that programs at hosts see; (): all
 		self.home = tempfile.mkdtemp(prefix='weft-e2e.')
 		self.env = dict(os.environ, WEFT_DIR=os.path.join(self.home, 'run'), WEFT_IDLE_S=IDLE_S,
 				OSM_TMP_DIR=self.home, OSM_CACHE_DIR=self.home)
@@ -108,7 +109,7 @@ class Lab:
 
 	def command(self, node, *words):
 		"""Of one node, or of several for the ranks of a job: h1,h3."""
-		return [self.weft_path, 'run', '--nodes' if ',' in node else '--node', node, '--device', 'weft0', '--', *words]
+		return [self.weft_path, 'run', '--nodes' if ',' in node else '--node', node, *self.devices, '--', *words]
 
 	def at(self, node, *words):
 		return self.run(*self.command(node, *words))

@@ -136,20 +136,22 @@ static void a_device_has_the_ports(void **state)
 	assert_int_equal(page_index(&w->page, 1), 0);
 }
 
-/* By its LIDs, a GID where there is none, else the first. */
+/* By its LIDs, or a GID where there is none. */
 static void a_packet_is_for_the_port_of_its_address(void **state)
 {
 	struct world *w = *state;
 	struct ca_device *first = &w->dev[0], *second = &w->dev[2];
 
-	assert_ptr_equal(device_addressed(first, second->lid, NULL), second);
-	assert_ptr_equal(device_addressed(first, first->lid, second->gid[0].raw), first);
-	assert_ptr_equal(device_addressed(first, 0, second->gid[0].raw), second);
-	assert_ptr_equal(device_addressed(first, 0x2345, NULL), first);
+	assert_true(device_is_addressed(second, second->lid, NULL));
+	assert_false(device_is_addressed(first, second->lid, NULL));
+	assert_false(device_is_addressed(second, first->lid, second->gid[0].raw));
+	assert_true(device_is_addressed(second, 0, second->gid[0].raw));
+	assert_false(device_is_addressed(first, 0, second->gid[0].raw));
+	assert_false(device_is_addressed(first, 0, NULL));
 	second->lid = 0x20;
 	second->lmc = 2;
-	assert_ptr_equal(device_addressed(first, 0x23, NULL), second);
-	assert_ptr_equal(device_addressed(first, 0x24, NULL), first);
+	assert_true(device_is_addressed(second, 0x23, NULL));
+	assert_false(device_is_addressed(second, 0x24, NULL));
 }
 
 static enum route_kind way(const struct world *w, unsigned from, const char *host, unsigned port, uint32_t slot)

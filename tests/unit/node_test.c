@@ -27,7 +27,8 @@ static void take_device(struct world *w)
 	struct page_device d = { .protocol = PAGE_IB, .max_mtu = 5 };
 
 	node_describe(&w->node, 1, &d);
-	w->dev = (struct ca_device){ .protocol = protocols[0], .port_num = 1, .lid = d.lid, .pkeys = 1, .pkey = { d.pkey[0] } };
+	w->dev = (struct ca_device){ .protocol = protocols[0], .port_num = 1, .place_number = 1,
+				    .lid = d.lid, .pkeys = 1, .pkey = { d.pkey[0] } };
 }
 
 static int set_up(void **state)

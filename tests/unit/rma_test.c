@@ -247,9 +247,11 @@ static void faults_are_left_to_packets(void **state)
 		*word = good;
 		assert_true(write_at(s, 0x10000, 16));
 	}
-	s->remote.device = s->region.device = 1;	/* both of another device than ours */
+	s->remote.device = s->region.device = 1;	/* both of another adapter of our network; of another network */
+	assert_true(write_at(s, 0x10000, 16));
+	s->remote.network = 1;
 	assert_false(write_at(s, 0x10000, 16));
-	s->remote.device = s->region.device = 0;
+	s->remote.network = s->remote.device = s->region.device = 0;
 	s->remote.gids = 12345;		/* it expects a GRH, we have none */
 	assert_false(write_at(s, 0x10000, 16));
 	s->remote.gids = 0;

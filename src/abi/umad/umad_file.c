@@ -44,6 +44,8 @@ static int open_once(const char *ca_name, int portnum, unsigned purpose, struct 
 	if (fd < 0)
 		return fd;
 	control_table_names(umad_dir(), &names);
+	if (msg.text_bytes)
+		control_table_add_adapters(&names);
 	msg.device = control_table_find(&names, ca_name, strlen(ca_name));
 	err = msg.text_bytes > CONTROL_TEXT ? -EINVAL : connect_ask(fd, &msg, node);
 	if (!err) {
