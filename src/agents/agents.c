@@ -28,11 +28,12 @@ const char *mad_loss_text(enum mad_loss loss)
 
 int agents_init(struct agents *a, struct fabric *f)
 {
-	*a = (struct agents){ .fabric = f, .lease_end = WTIME_NEVER };
+	*a = (struct agents){ .fabric = f, .lease_end = WTIME_NEVER, .sample_due = WTIME_NEVER };
 	a->lease = calloc(f->ports + 1, sizeof(*a->lease));
 	a->trap = calloc(AGENT_TRAPS, sizeof(*a->trap));
 	a->counters = calloc(f->ports + 1, sizeof(*a->counters));
-	if (a->lease && a->trap && a->counters)
+	a->sample = calloc(AGENT_SAMPLES, sizeof(*a->sample));
+	if (a->lease && a->trap && a->counters && a->sample)
 		return 0;
 	agents_fini(a);
 	return -ENOMEM;
@@ -42,9 +43,10 @@ void agents_fini(struct agents *a)
 {
 	free(a->lease);
 	free(a->trap);
+	free(a->sample);
 	if (!a->borrows_counters)
 		free(a->counters);
-	*a = (struct agents){ .lease_end = WTIME_NEVER };
+	*a = (struct agents){ .lease_end = WTIME_NEVER, .sample_due = WTIME_NEVER };
 }
 
 void agents_count_in(struct agents *a, struct port_counters *counters)
@@ -313,7 +315,7 @@ enum mad_outcome agents_mad(struct agents *a, wtime now, uint32_t from, const st
 	a->arrived--;
 	if (!has_buffer(a, now, out->port, MAD_RESIDENT_PMA))
 		return lose(a, LOSS_NO_BUFFER);
-	pma_input(a, out->port, mad);
+	pma_input(a, now, out->port, mad);
 	return for_sender(from, answer_gmp(a, now, out, out), out);
 }
 

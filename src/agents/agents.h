@@ -65,6 +65,21 @@ struct trap {
 	struct smp_notice notice;
 };
 
+/* Our choice: nodes whose ports are sampled at a time (agents/samples.h). */
+enum { AGENT_SAMPLES = 256, SAMPLE_COUNTERS = 15 };
+
+struct sample {
+	bool is_used;			/* false: the place is free */
+	uint8_t status;			/* enum sample_status */
+	uint16_t tag, select[SAMPLE_COUNTERS];
+	uint32_t port, start, interval;	/* in ticks */
+	wtime due;			/* when it begins, or ends; when it has ended */
+	uint64_t count[SAMPLE_COUNTERS];	/* while it runs: where it began; then what was counted */
+};
+
+/* SampleStatus (16.1.3.2) */
+enum sample_status { SAMPLE_DONE, SAMPLE_WAITING, SAMPLE_RUNNING };
+
 struct agents {
 	struct fabric *fabric;			/* borrowed */
 	enum mad_loss lost;			/* why the last MAD was */
@@ -81,6 +96,8 @@ struct agents {
 	struct trap *trap;			/* owned: AGENT_TRAPS */
 	uint32_t traps;				/* of them under way */
 	uint64_t last_trap;			/* TID */
+	struct sample *sample;			/* owned: AGENT_SAMPLES */
+	wtime sample_due;			/* none begins or ends earlier */
 };
 
 /* Of a fabric that the caller may write and keeps open longer. 0 or -ENOMEM. */

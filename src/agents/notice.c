@@ -238,7 +238,7 @@ static void build(struct trap *t, uint8_t mad[MAD_BYTES])
 
 wtime agents_deadline(const struct agents *a)
 {
-	wtime at = a->lease_end;
+	wtime at = wtime_min(a->lease_end, a->sample_due);
 
 	for (unsigned i = 0; a->traps && i < AGENT_TRAPS; i++) {
 		if (a->trap[i].sends)

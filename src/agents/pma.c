@@ -1,13 +1,15 @@
 #include "agents/pma.h"
 
+#include "agents/samples.h"
 #include "wire/field.h"
 
 #include <string.h>
 
 enum {
 	PMA_CLASS_VERSION = 1, PMA_DATA = 64, PMA_DATA_BYTES = MAD_BYTES - PMA_DATA,
-	CLASS_PORT_INFO = 0x0001, PORT_COUNTERS = 0x0012, RCV_ERROR_DETAILS = 0x0015, XMIT_DISCARD_DETAILS = 0x0016,
-	PORT_COUNTERS_EXTENDED = 0x001d,	/* table 244 */
+	CLASS_PORT_INFO = 0x0001, SAMPLES_CONTROL = 0x0010, SAMPLES_RESULT = 0x0011, PORT_COUNTERS = 0x0012,	/* table 244 */
+	RCV_ERROR_DETAILS = 0x0015, XMIT_DISCARD_DETAILS = 0x0016, PORT_COUNTERS_EXTENDED = 0x001d,
+	SAMPLES_RESULT_EXTENDED = 0x001e,
 	/* 16.1.3.1: all ports at once, 64 bits, 64 bits of multicast too, XmitWait */
 	CAPABILITIES = 1 << 8 | 1 << 9 | 1 << 12,
 	RESPONSE_TIME = 18,	/* a second; our choice */
@@ -203,7 +205,20 @@ static enum mad_status get_class(uint8_t *data)
 	return 0;
 }
 
-static enum mad_status serve(struct agents *a, uint32_t node, const struct mad_header *h, uint8_t *data)
+/* A port alone, and not all, is sampled. */
+static enum mad_status serve_samples(struct agents *a, wtime now, uint32_t node, const struct mad_header *h, uint8_t *data)
+{
+	unsigned number = (unsigned)wire_get(data, COUNTERS_PORT);
+	struct range r = select_ports(a, node, number);
+
+	if (h->attr_id == SAMPLES_CONTROL)
+		return samples_control(a, now, r.count && number != ALL_PORTS ? r.first : PORT_NONE, h->method == MAD_SET, data);
+	if (h->method == MAD_SET)
+		return MAD_STATUS_BAD_ATTRIBUTE;
+	return samples_result(a, node, h->attr_id == SAMPLES_RESULT_EXTENDED, data);
+}
+
+static enum mad_status serve(struct agents *a, wtime now, uint32_t node, const struct mad_header *h, uint8_t *data)
 {
 	const struct row *row = rows, *end = rows + sizeof(rows) / sizeof(rows[0]);
 	bool sets = h->method == MAD_SET;
@@ -214,6 +229,8 @@ static enum mad_status serve(struct agents *a, uint32_t node, const struct mad_h
 		return MAD_STATUS_BAD_VERSION;
 	if (h->attr_id == CLASS_PORT_INFO && !sets)
 		return get_class(data);
+	if (h->attr_id == SAMPLES_CONTROL || h->attr_id == SAMPLES_RESULT || h->attr_id == SAMPLES_RESULT_EXTENDED)
+		return serve_samples(a, now, node, h, data);
 	while (row < end && row->attribute != h->attr_id)
 		row++;
 	if (row == end)
@@ -228,10 +245,10 @@ static enum mad_status serve(struct agents *a, uint32_t node, const struct mad_h
 	return 0;
 }
 
-void pma_input(struct agents *a, uint32_t port, uint8_t mad[MAD_BYTES])
+void pma_input(struct agents *a, wtime now, uint32_t port, uint8_t mad[MAD_BYTES])
 {
 	struct mad_header h;
 
 	mad_header_parse(&h, mad);
-	mad_respond(mad, serve(a, a->fabric->owner[port], &h, mad + PMA_DATA));
+	mad_respond(mad, serve(a, now, a->fabric->owner[port], &h, mad + PMA_DATA));
 }

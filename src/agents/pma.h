@@ -8,6 +8,6 @@
 bool pma_has(const struct mad_header *h);
 
 /* The request has come to this end port; `mad` becomes the response. */
-void pma_input(struct agents *a, uint32_t port, uint8_t mad[MAD_BYTES]);
+void pma_input(struct agents *a, wtime now, uint32_t port, uint8_t mad[MAD_BYTES]);
 
 #endif

@@ -4,6 +4,7 @@
 #include "agents/call.h"
 #include "agents/notice.h"
 #include "agents/port_state.h"
+#include "agents/samples.h"
 #include "agents/smi.h"
 #include "wire/smp.h"
 
@@ -179,6 +180,7 @@ void agents_expire(struct agents *a, wtime now)
 {
 	struct fabric *f = a->fabric;
 
+	samples_expire(a, now);
 	if (now < a->lease_end)
 		return;
 	a->lease_end = WTIME_NEVER;

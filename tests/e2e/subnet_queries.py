@@ -136,10 +136,10 @@ NODES_USING = [
 	  '{home}', '/usr/sbin/ibfindnodesusing', '-R', '{s1_guid}', '{s1_up}'], 0,
 	 has(r'^{s1_guid} {s1_up} .*  ==>>  0x\w+ \d \(s\d\)\n h[3-8] h[3-8] h[3-8]\n\n.*  <<==  .*\n h1-2$')),
 ]
-# PortCounters, PortCountersExtended and the details of errors and discards are there; other attributes are refused.
+# PortCounters, PortCountersExtended, the details of errors and discards and samples are there; other attributes are refused.
 WITHOUT = ('--xmtsl', '--rcvsl', '--extended_speeds', '--oprcvcounters', '--flowctlcounters',
 	   '--vloppackets', '--vlopdata', '--vlxmitflowctlerrors', '--vlxmitcounters', '--swportvlcong', '--rcvcc', '--slrcvfecn',
-	   '--slrcvbecn', '--xmitcc', '--vlxmittimecc', '--smplctl')
+	   '--slrcvbecn', '--xmitcc', '--vlxmittimecc')
 COUNTERS = [
 	(['perfquery'], 0, has(r'PortXmitPkts:\.+[1-9]')),
 	(['perfquery', '-x'], 0, has(r'PortXmitPkts:\.+[1-9]')),
@@ -150,12 +150,14 @@ COUNTERS = [
 	(['perfquery', '-R', '{h8}', '1'], 0, silent),
 	(['perfquery', '-r', '{h8}', '1'], 0, has(r'^# Port counters: Lid {h8} port 1')),
 	(['perfquery', '--rcverr', '{s1}', '1'], 0, has(r'PortLocalPhysicalErrors:\.+0\n(.*\n)*PortLoopingErrors:\.+0$')),
+	(['perfquery', '--smplctl', '{s1}', '1'], 0,
+	 has(r'PortSelect:\.+1\n(.*\n)*SampleStatus:\.+0\n(.*\n)*CounterSelect14:\.+0')),
 	(['perfquery', '--xmtdisc', '{s1}', '1'], 0,
 	 has(r'PortInactiveDiscards:\.+0\n(.*\n)*PortSwHOQLifetimeLimitDiscards:\.+0$')),
 	(['ibqueryerrors'], 0, has(r'## Summary: 14 nodes checked, 0 bad nodes found')),
 	(['ibqueryerrors', '--counters', '--details', '-S', '{s1_guid}'], 0, has(r'"s1"')),
 	(['ibqueryerrors', '-k', '-K'], 0, has(r'14 nodes checked, 0 bad')),
-	*((['perfquery', word, '{h8}', '1'], REFUSED, has('cannot query|sampctlquery')) for word in WITHOUT),
+	*((['perfquery', word, '{h8}', '1'], REFUSED, has('cannot query')) for word in WITHOUT),
 ]
 # Of vendors, and congestion control: no node has them.
 REFUSALS = [

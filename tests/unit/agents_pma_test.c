@@ -312,7 +312,7 @@ static void ports_and_attributes_that_are_not_there(void **state)
 	assert_int_equal(ask(&g, MAD_GET, CLASS_PORT_INFO, "s2", 0, 0, 0), 0);
 	assert_memory_equal(data_of(&g), ((const uint8_t[]){ 1, 1, 0x13, 0, 0, 0, 0, 18, 0 }), 9);
 	assert_int_equal(ask(&g, MAD_SET, CLASS_PORT_INFO, "s2", 0, 0, 0), MAD_STATUS_BAD_ATTRIBUTE);
-	assert_int_equal(ask(&g, MAD_GET, 0x10, "s2", 0, 0, 0), MAD_STATUS_BAD_ATTRIBUTE);
+	assert_int_equal(ask(&g, MAD_GET, 0x36, "s2", 0, 0, 0), MAD_STATUS_BAD_ATTRIBUTE);
 	assert_int_equal(ask(&g, MAD_GET, PORT_COUNTERS, "s2", 0, 0, 0), 0);
 	assert_int_equal(ask(&g, MAD_GET, PORT_COUNTERS, "h2", 1, 0, 0), MAD_STATUS_BAD_VALUE);
 	assert_int_equal(ask(&g, MAD_GET, PORT_COUNTERS, "h2", 1, 2, 0), MAD_STATUS_BAD_VALUE);
