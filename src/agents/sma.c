@@ -50,8 +50,8 @@ static enum mad_status get_switch_info(const struct call *c)
 		.linear_cap = (uint16_t)f->lids, .multicast_cap = (uint16_t)f->mlids, .linear_top = n->lft_top,
 		.default_port = n->default_port, .default_multicast_primary = n->default_multicast_primary,
 		.default_multicast_other = n->default_multicast_other, .life_time = n->life_time,
-		.port_state_change = n->port_state_change, .enforcement_cap = PORT_PKEYS, .enforce_in_cap = 1,
-		.enforce_out_cap = 1, .enhanced_port0 = n->enhanced_port0, .multicast_top = n->mft_top,
+		.port_state_change = n->port_state_change, .optimized_sl2vl = 1, .enforcement_cap = PORT_PKEYS,
+		.enforce_in_cap = 1, .enforce_out_cap = 1, .enhanced_port0 = n->enhanced_port0, .multicast_top = n->mft_top,
 	};
 
 	smp_switch_info_put(&info, c->data);

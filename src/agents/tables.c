@@ -79,38 +79,66 @@ enum mad_status pkey_table_set(const struct call *c)
 	return pkeys ? 0 : MAD_STATUS_BAD_VALUE;
 }
 
-/* ---- SLtoVLMappingTable, 14.2.5.8: input and output port of a switch ---- */
+/* ---- SLtoVLMappingTable, 14.2.5.8: input and output port of a switch; a Set may mean all of its input, or output ports ---- */
 
-static uint8_t *sl2vl_entry(const struct call *c)
+enum { ALL_OUT = 1 << 16, ALL_IN = 1 << 17 };
+
+struct port_range {
+	uint32_t first, last;
+};
+
+/* Of which tables the modifier tells. False: of none. An adapter's port is the one that the SMP has come to. */
+static bool sl2vl_ranges(const struct call *c, struct port_range *in, struct port_range *out)
 {
 	const struct fabric *f = c->a->fabric;
-	uint32_t in = c->modifier >> 8 & 255, out = c->modifier & 255, ports = f->place[c->node].ports;
+	uint32_t ports = f->place[c->node].ports, all = fabric_is_switch(f, c->node) ? ALL_IN | ALL_OUT : 0;
 
-	if (c->modifier >> 16 || in > ports || out > ports)
-		return NULL;
-	if (!fabric_is_switch(f, c->node))
-		out = fabric_port_number(f, c->port);
-	return fabric_sl2vl(f, c->node, in, out);
+	if (c->modifier & ~(all | 0xffff))
+		return false;
+	*in = (struct port_range){ c->modifier >> 8 & 255, c->modifier >> 8 & 255 };
+	*out = (struct port_range){ c->modifier & 255, c->modifier & 255 };
+	if (c->modifier & ALL_IN)
+		*in = (struct port_range){ 0, ports };
+	if (c->modifier & ALL_OUT)
+		*out = (struct port_range){ 0, ports };
+	if (in->last > ports || out->last > ports)
+		return false;
+	if (!all)
+		out->first = out->last = fabric_port_number(f, c->port);
+	return true;
 }
 
+/* Of several tables the first one: a Set has made them alike. */
 enum mad_status sl2vl_get(const struct call *c)
 {
-	const uint8_t *entry = sl2vl_entry(c);
+	struct port_range in, out;
 
-	if (!entry)
+	if (!sl2vl_ranges(c, &in, &out))
 		return MAD_STATUS_BAD_VALUE;
 	memset(c->data, 0, SMP_DATA_BYTES);
-	memcpy(c->data, entry, FABRIC_SL2VL);
+	memcpy(c->data, fabric_sl2vl(c->a->fabric, c->node, in.first, out.first), FABRIC_SL2VL);
 	return 0;
+}
+
+static void set_entry(const struct call *c, uint32_t in, uint32_t out)
+{
+	uint8_t *entry = fabric_sl2vl(c->a->fabric, c->node, in, out);
+
+	for (unsigned i = 0; i < FABRIC_SL2VL; i++)
+		FABRIC_SET(entry[i], c->data[i]);
 }
 
 enum mad_status sl2vl_set(const struct call *c)
 {
-	uint8_t *entry = sl2vl_entry(c);
+	struct port_range ins, outs;
 
-	for (unsigned i = 0; entry && i < FABRIC_SL2VL; i++)
-		FABRIC_SET(entry[i], c->data[i]);
-	return entry ? 0 : MAD_STATUS_BAD_VALUE;
+	if (!sl2vl_ranges(c, &ins, &outs))
+		return MAD_STATUS_BAD_VALUE;
+	for (uint32_t in = ins.first; in <= ins.last; in++) {
+		for (uint32_t out = outs.first; out <= outs.last; out++)
+			set_entry(c, in, out);
+	}
+	return 0;
 }
 
 /* ---- VLArbitrationTable, 14.2.5.9: blocks 1 and 2 have low priority, 3 and 4 high ---- */

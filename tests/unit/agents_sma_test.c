@@ -113,16 +113,16 @@ static void switch_info_byte_for_byte(void **state)
 	n = &g.t.f.node[node_named(&g.t.f, "s1")];
 	n->port_state_change = 1;
 	assert_int_equal(GET_SWITCH(&g, SMP_SWITCH_INFO, 0), 0);
-	BYTES_ARE(&g, 0, 0, (uint8_t)g.t.f.lids, 0, 0, 1, 0, 0, (uint8_t)(g.t.f.lids - 1), 0, 0, 0, 4);
+	BYTES_ARE(&g, 0, 0, (uint8_t)g.t.f.lids, 0, 0, 1, 0, 0, (uint8_t)(g.t.f.lids - 1), 0, 0, 0, 4 | 1);
 	BYTES_ARE(&g, 12, 0, 0, 0, 32, 0xc0, 0, 0, 0);
 	assert_int_equal(SET_SWITCH(&g, SMP_SWITCH_INFO, 0, in), 0);
-	BYTES_ARE(&g, 6, 0, 40, 1, 2, 3, 18 << 3);
+	BYTES_ARE(&g, 6, 0, 40, 1, 2, 3, 18 << 3 | 1);
 	assert_int_equal(n->lft_top, 40);
 	/* a bit that is not set is left */
 	n->port_state_change = 1;
 	in[11] = 0;
 	assert_int_equal(SET_SWITCH(&g, SMP_SWITCH_INFO, 0, in), 0);
-	assert_int_equal(data_of(&g)[11], 4);
+	assert_int_equal(data_of(&g)[11], 4 | 1);
 	/* a table as long as LinearFDBCap has no LID there */
 	in[7] = (uint8_t)g.t.f.lids;
 	assert_int_equal(SET_SWITCH(&g, SMP_SWITCH_INFO, 0, in), MAD_STATUS_BAD_VALUE);
@@ -172,6 +172,34 @@ static void pkeys_of_adapters_and_of_ports_of_switches(void **state)
 	end_agents(&g);
 }
 
+/* 14.2.5.8: of all input ports of one output port, of all output ports of one input port, and all. */
+static void lanes_of_many_ports_at_once(void **state)
+{
+	enum { ALL_OUT = 1 << 16, ALL_IN = 1 << 17, PORTS = 3 };
+	uint8_t in[SMP_DATA_BYTES] = { [7] = 0x0f };
+	struct test_agents g;
+
+	start(&g);
+	assert_int_equal(SET_SWITCH(&g, SMP_SL2VL, ALL_IN | 2, in), 0);
+	BYTES_ARE(&g, 7, 0x0f, 0);
+	for (unsigned i = 0; i <= PORTS; i++) {
+		for (unsigned k = 0; k <= PORTS; k++)
+			assert_int_equal(fabric_sl2vl(&g.t.f, 0, i, k)[7], k == 2 ? 0x0f : 0x67);
+	}
+	in[7] = 0x11;
+	assert_int_equal(SET_SWITCH(&g, SMP_SL2VL, ALL_OUT | 1 << 8, in), 0);
+	assert_int_equal(fabric_sl2vl(&g.t.f, 0, 1, 3)[7], 0x11);
+	assert_int_equal(fabric_sl2vl(&g.t.f, 0, 2, 3)[7], 0x67);
+	in[7] = 0x22;
+	assert_int_equal(SET_SWITCH(&g, SMP_SL2VL, ALL_OUT | ALL_IN, in), 0);
+	for (unsigned i = 0; i <= PORTS; i++) {
+		for (unsigned k = 0; k <= PORTS; k++)
+			assert_int_equal(fabric_sl2vl(&g.t.f, 0, i, k)[7], 0x22);
+	}
+	assert_int_equal(SET_SWITCH(&g, SMP_SL2VL, ALL_IN | 4, in), MAD_STATUS_BAD_VALUE);
+	end_agents(&g);
+}
+
 static void lanes_and_arbitration(void **state)
 {
 	struct test_agents g;
@@ -186,7 +214,8 @@ static void lanes_and_arbitration(void **state)
 	assert_int_equal(fabric_sl2vl(&g.t.f, 0, 2, 1)[7], 0x67);
 	assert_int_equal(SET_SWITCH(&g, SMP_SL2VL, 4 << 8, in), MAD_STATUS_BAD_VALUE);
 	assert_int_equal(SET_SWITCH(&g, SMP_SL2VL, 4, in), MAD_STATUS_BAD_VALUE);
-	assert_int_equal(SET_SWITCH(&g, SMP_SL2VL, 1 << 16, in), MAD_STATUS_BAD_VALUE);
+	assert_int_equal(SET_SWITCH(&g, SMP_SL2VL, 1 << 18, in), MAD_STATUS_BAD_VALUE);
+	assert_int_equal(SET_H2(&g, SMP_SL2VL, 1 << 16, in), MAD_STATUS_BAD_VALUE);
 	assert_int_equal(SET_H2(&g, SMP_SL2VL, 0, in), 0);
 	assert_int_equal(fabric_sl2vl(&g.t.f, node_named(&g.t.f, "h2"), 0, 1)[7], 0x0f);
 	/* the last 32 entries of high priority, and the first of low */
@@ -479,6 +508,7 @@ int main(void)
 		cmocka_unit_test(guids_but_the_first_are_set),
 		cmocka_unit_test(pkeys_of_adapters_and_of_ports_of_switches),
 		cmocka_unit_test(lanes_and_arbitration),
+		cmocka_unit_test(lanes_of_many_ports_at_once),
 		cmocka_unit_test(forwarding_tables),
 		cmocka_unit_test(lamps_and_vendors),
 		cmocka_unit_test(addresses_are_set_at_end_ports),
