@@ -21,6 +21,18 @@ static struct sa_service *find(const struct sm *s, const uint8_t *record)
 	return NULL;
 }
 
+/* C15-0.1.14: a key is shown to the trusted alone. */
+static void answer(struct sa_query *q, const uint8_t *of)
+{
+	uint8_t record[BYTES];
+
+	memcpy(record, of, BYTES);
+	if (!q->is_trusted)
+		memset(record + AT_KEY, 0, KEY_BYTES);
+	sa_answer(q, record, BYTES);
+}
+
+/* Who knows the key finds the service by it. */
 static void emit(struct sa_query *q, const struct sa_service *service)
 {
 	uint8_t record[BYTES];
@@ -28,9 +40,8 @@ static void emit(struct sa_query *q, const struct sa_service *service)
 	memcpy(record, service->record, BYTES);
 	if (service->ends != WTIME_NEVER)
 		wire_put(record, service->ends > q->now ? (service->ends - q->now) / WTIME_S : 0, S_LEASE);
-	if (!q->is_trusted)
-		memset(record + AT_KEY, 0, KEY_BYTES);
-	sa_emit(q, record);
+	if (sa_record_matches(q->record, q->mask, q->wanted, record))
+		answer(q, record);
 }
 
 void sa_find_services(struct sa_query *q)
@@ -74,11 +85,6 @@ static bool has_room(const struct sa_query *q)
 	return sa->services < SA_SERVICES && own < SA_OF_ONE;
 }
 
-static void answer(struct sa_query *q)
-{
-	sa_answer(q, q->wanted, BYTES);
-}
-
 void sa_set_service(struct sa_query *q)
 {
 	struct sa *sa = q->s->sa;
@@ -101,7 +107,7 @@ void sa_set_service(struct sa_query *q)
 	memcpy(service->record, q->wanted, BYTES);
 	wire_put(service->record, lease, S_LEASE);
 	service->ends = lease == (uint32_t)LEASE_FOR_EVER ? WTIME_NEVER : q->now + lease * WTIME_S;
-	answer(q);
+	answer(q, q->wanted);
 }
 
 void sa_delete_service(struct sa_query *q)
@@ -116,7 +122,7 @@ void sa_delete_service(struct sa_query *q)
 		q->status = SA_REQUEST_INVALID;
 		return;
 	}
-	answer(q);
+	answer(q, q->wanted);
 	*service = q->s->sa->service[--q->s->sa->services];
 }
 
