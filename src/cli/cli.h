@@ -30,6 +30,7 @@ struct cli_options {
 	const char *routing;		/* of weft fabric: "auto", "min-hop", "up-down"; NULL: auto, and managed when loaded */
 	const char *priority, *lmc;	/* of weft fabric load: of weft's manager, and bits of LIDs; NULL: 0, and the file's */
 	const char *partitions;		/* of weft fabric load: file; NULL: one partition */
+	const char *options;		/* of weft fabric load: file, of weft's manager; NULL: defaults */
 	bool rates;			/* of weft fabric load */
 	bool history;			/* of weft qp */
 	const char *peer;		/* of weft doctor: another host; NULL: this one alone */

@@ -4,6 +4,7 @@
 
 #include "cli/daemon.h"
 #include "cli/fabric.h"
+#include "cli/manager_options.h"
 #include "cli/output.h"
 #include "cli/partitions.h"
 #include "control/fabric_file.h"
@@ -248,8 +249,9 @@ int fabric_net_load(const struct cli_options *o, int argc, char **argv)
 		cli_fail("weft fabric load FILE, or - for the standard input", "one file is wanted");
 		return EXIT_USAGE;
 	}
-	if (o->priority && !is_managed) {
-		cli_fail("leave --routing away, or --routing sm", "--priority is that of weft's subnet manager");
+	if ((o->priority || o->options) && !is_managed) {
+		cli_fail("leave --routing away, or --routing sm", "%s is that of weft's subnet manager",
+			 o->priority ? "--priority" : "--options");
 		return EXIT_USAGE;
 	}
 	status = fabric_load(argv[0], o->lmc, &l);
@@ -261,6 +263,8 @@ int fabric_net_load(const struct cli_options *o, int argc, char **argv)
 		status = fabric_set_up(&l, o->routing, &used);
 	if (is_managed && status == EXIT_OK)
 		status = set_manager(&l.f, o->priority);
+	if (o->options && status == EXIT_OK)
+		status = manager_options_apply(&l.f, o->options);
 	if (o->partitions && status == EXIT_OK)
 		status = partitions_apply(&l.f, o->partitions, find_manager(&l.f) - 1);
 	l.f.head->rated = o->rates;

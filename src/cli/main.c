@@ -34,7 +34,7 @@ static const struct cli_command commands[] = {
 	  "FILE is what weft run --trace wrote; PID shows one of its processes. The exit status is 1 when a decision of the\n"
 	  "impairment or a frame of the engine differs from the recorded one.\n",
 	  cli_replay },
-	{ "fabric", "*%0@^bcsGjUSh", "make KIND [NAME=VALUE]... | check [FILE] | path FILE FROM TO\n"
+	{ "fabric", "*%0o@^bcsGjUSh", "make KIND [NAME=VALUE]... | check [FILE] | path FILE FROM TO\n"
 	  "       | load FILE | unload | link PORT down|up|FAULT | show [NODE] | top",
 	  "make fabrics, check them, and give a network one",
 	  "make prints a topology in ibnetdiscover's format; without KIND it lists the kinds. check reads one, of ibnetdiscover\n"
@@ -134,6 +134,7 @@ static const struct option_row {
 	{ 'U', "routing", "ENGINE", "min-hop, up-down, or auto: min-hop unless it deadlocks; load: or none, sm" },
 	{ '^', "priority", "N", "of weft's subnet manager: 0 to 15 (0)" },
 	{ '0', "partitions", "FILE", "who is in which partition, as OpenSM's partitions.conf" },
+	{ 'o', "options", "FILE", "of weft's subnet manager, as opensm.conf: M_Key, service levels, lanes" },
 	{ '@', "lmc", "N", "a host's port gets 2^N LIDs: 0 to 7 (as the file says)" },
 	{ '%', "rates", NULL, "load: links carry no more than their width and speed say" },
 	{ 'S', "system", NULL, "use the system's weftd, for all users, in /run/weft" },
@@ -341,6 +342,7 @@ static bool take_other_option(struct cli_options *o, int letter)
 	case '^': o->priority = optarg; break;
 	case '@': o->lmc = optarg; break;
 	case '0': o->partitions = optarg; break;
+	case 'o': o->options = optarg; break;
 	case '4': o->nodes = optarg; break;
 	case 'n': o->clients = optarg; break;
 	case 'A': o->seeds = optarg; break;

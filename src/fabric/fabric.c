@@ -12,7 +12,7 @@
 
 enum { SECTION = 64 };	/* alignment of the sections: a cache line */
 
-_Static_assert(sizeof(struct fabric_head) == 64, "the head is a cache line");
+_Static_assert(sizeof(struct fabric_qos) == 280 && sizeof(struct fabric_head) == 6 * SECTION, "no padding in the head");
 _Static_assert(sizeof(struct fabric_node) == 112 && sizeof(struct fabric_port) == 88, "no padding in a mapping");
 
 /* Sections, each behind the one before. */

@@ -8,6 +8,7 @@
 #ifndef WEFT_FABRIC_FABRIC_H
 #define WEFT_FABRIC_FABRIC_H
 
+#include "fabric/qos.h"
 #include "fabric/topology.h"
 
 #include <stdatomic.h>
@@ -17,9 +18,9 @@
 
 enum {
 	FABRIC_MAGIC = 0x77666162,	/* "wfab" */
-	FABRIC_VERSION = 3,
+	FABRIC_VERSION = 4,
 	FABRIC_GUIDS = 8,		/* GUIDInfo: one block (IBA 14.2.5.5); our choice of GUIDCap */
-	FABRIC_VLARB = 2 * 64,		/* VLArbitrationTable: entries of high and low priority (14.2.5.9) */
+	FABRIC_VLARB = 2 * QOS_ENTRIES,		/* VLArbitrationTable: entries of high and low priority (14.2.5.9) */
 	FABRIC_SL2VL = 8,		/* SLtoVLMappingTable: bytes for 16 service levels (14.2.5.8) */
 	LFT_NONE = 255,			/* LinearForwardingTable: no port (14.2.5.10) */
 	MFT_BITS = 16,			/* ports in one PortMaskBlock entry (14.2.5.12) */
@@ -35,11 +36,13 @@ struct fabric_head {
 	uint32_t manager;		/* index, and 1, of the end port where weftd's own subnet manager runs; 0: none does */
 	uint8_t manager_priority, manager_lmc;	/* of that manager: 0 to 15, and to LMC_MOST */
 	uint8_t rated;			/* not 0: a link carries no more than its width and speed say */
-	uint8_t rsvd[21];
-};
-
-struct fabric_vlarb {
-	uint8_t vl, weight;
+	uint8_t manager_m_key_protect;	/* M_KeyProtectBits that that manager gives ports: 0 to 3 */
+	uint16_t manager_m_key_lease;	/* seconds; 0: it never ends */
+	uint16_t rsvd;
+	uint64_t manager_m_key;		/* 0: ports have none */
+	uint8_t rsvd2[8];
+	struct fabric_qos manager_qos;
+	uint8_t rsvd3[40];
 };
 
 /* A mapping that was judged. All pointers into it are borrowed from whoever maps it. */

@@ -1,5 +1,6 @@
 #include "sm/configure.h"
 
+#include "sm/lanes.h"
 #include "sm/lids.h"
 #include "sm/groups.h"
 #include "sm/request.h"
@@ -16,6 +17,7 @@ enum {
 	VL_STALL = 7,			/* packets dropped until a lane is stalled, as OpenSM's */
 	ERRORS = 8,			/* of a link, and of its buffers, until they count, as OpenSM's */
 	MULTICAST_NONE = 255,
+	M_KEY_PROTECT = 3,		/* M_KeyProtectBits: 14.2.4.1 */
 };
 
 static void write_later(struct sm *s, enum sm_kind kind, uint32_t node, unsigned number, uint32_t modifier)
@@ -164,7 +166,8 @@ static void want_link(const struct sm *s, uint32_t port, struct smp_port_info *w
 	if (peer != PORT_NONE && s->net.port[peer].is_known)
 		smp_port_info_get(&there, s->net.port[peer].info);
 	want->mtu = least(want->mtu_cap, there.mtu_cap);
-	want->operational_vls = least(want->vl_cap, there.vl_cap);
+	want->operational_vls = lanes_of_link(s, port);
+	want->vl_high_limit = s->qos.high_limit;
 	if (!net_is_switch(&s->net, s->net.owner[port]))
 		return;
 	want->hoq_life = peer != PORT_NONE && net_is_switch(&s->net, s->net.owner[peer]) ? HOQ_LIFE : LEAF_HOQ_LIFE;
@@ -176,11 +179,11 @@ static void want_address(const struct sm *s, uint32_t port, struct smp_port_info
 	want->lid = s->net.port[port].lid;
 	want->lmc = net_is_switch(&s->net, s->net.owner[port]) ? 0 : s->config.lmc & LMC_MOST;
 	want->sm_lid = s->net.port[s->net.own].lid;
-	want->sm_sl = 0;
+	want->sm_sl = lanes_first_level(s);
 	want->prefix = s->config.prefix;
-	want->m_key = 0;
-	want->m_key_protect = 0;
-	want->m_key_lease = 0;
+	want->m_key = s->config.m_key;
+	want->m_key_protect = s->config.m_key_protect & M_KEY_PROTECT;
+	want->m_key_lease = s->config.m_key_lease;
 	want->subnet_timeout = SUBNET_TIMEOUT;
 }
 
@@ -248,6 +251,57 @@ void configure_port(struct sm *s, wtime now, const struct sm_work *w, const uint
 	memcpy(p->info, data, SMP_DATA_BYTES);
 	wire_put(p->info, 0, 51, 0, 1);		/* ClientReregister is told, not kept */
 	p->is_new = false;
+	p->m_key = 0;
+}
+
+/* ---- GUIDs that were added ---- */
+
+void configure_guid_block(struct sm *s, uint32_t port, uint32_t block)
+{
+	write_later(s, WORK_SET_GUIDS, s->net.owner[port], net_port_number(&s->net, port), block);
+}
+
+static void configure_aliases(struct sm *s, uint32_t port)
+{
+	const struct net_port *p = &s->net.port[port];
+
+	for (uint32_t block = 0; block < p->guid_blocks; block++) {
+		if (p->guids_due >> block & 1)
+			configure_guid_block(s, port, block);
+	}
+}
+
+void configure_fill_guids(const struct sm *s, const struct sm_work *w, uint8_t data[SMP_DATA_BYTES])
+{
+	const struct net_port *p = &s->net.port[net_port_index(&s->net, w->node, w->number)];
+
+	for (unsigned i = 0; i < NET_GUIDS; i++)
+		wire_put(data + 8 * i, p->guids[w->modifier * NET_GUIDS + i], 0, 0, 64);
+}
+
+/* The first GUID is the port's to tell. What was changed meanwhile is written once more; what the port has not taken is read. A
+ * port that is silent hears of it by a later sweep. */
+void configure_guids(struct sm *s, wtime now, const struct sm_work *w, const uint8_t *data)
+{
+	uint32_t port = net_port_index(&s->net, w->node, w->number), bit = 1u << w->modifier;
+	struct net_port *p = &s->net.port[port];
+	unsigned own = w->modifier ? 0 : 8;
+	uint8_t wanted[SMP_DATA_BYTES];
+
+	if (!data && s->net.node[w->node].is_silent) {
+		s->has_changed = true;
+		s->has_failed |= s->phase != SM_IDLE;
+		return;
+	}
+	configure_fill_guids(s, w, wanted);
+	p->guids_due &= ~bit;
+	if (p->guids_again & bit) {
+		p->guids_again &= ~bit;
+		p->guids_due |= bit;
+		configure_guid_block(s, port, w->modifier);
+	} else if (!data || memcmp(wanted + own, data + own, SMP_DATA_BYTES - own) != 0) {
+		write_later(s, WORK_GUIDS, w->node, w->number, w->modifier);
+	}
 }
 
 static unsigned state_of(const struct sm *s, uint32_t port)
@@ -273,6 +327,8 @@ void configure_ports(struct sm *s)
 
 		if (s->is_reregister_due && net_is_end(&s->net, port))
 			s->net.port[port].is_new = true;
+		if (net_is_here(&s->net, port))
+			configure_aliases(s, port);
 		if (is_managed(s, port) && (arms || differs(s, port)))
 			write_later(s, arms ? WORK_ARM : WORK_SET_PORT, s->net.owner[port], number, number);
 	}

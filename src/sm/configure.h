@@ -10,5 +10,7 @@ void configure_tables(struct sm *s);
 void configure_trees(struct sm *s);
 void configure_ports(struct sm *s);
 void configure_activate(struct sm *s);
+/* This block of the end port's GUIDs, in a sweep or not. */
+void configure_guid_block(struct sm *s, uint32_t port, uint32_t block);
 
 #endif

@@ -3,6 +3,7 @@
 #include "sm/discover.h"
 
 #include "sm/request.h"
+#include "wire/field.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -109,6 +110,14 @@ void discover_description(struct sm *s, wtime now, const struct sm_work *w, cons
 		memcpy(s->net.node[w->node].description, data, SMP_DATA_BYTES);
 }
 
+/* It was switched off, or its link was down: what was written into it may be gone. */
+static void distrust(struct net_port *p)
+{
+	p->lanes = 0;
+	if (net_has_aliases(p))
+		p->guids_due = p->guid_blocks < 32 ? (1u << p->guid_blocks) - 1 : UINT32_MAX;
+}
+
 /* A switch that was reset forwards nothing: what was written into it is to be written again. */
 static void judge_tables(struct sm *s, struct net_node *n, const struct smp_switch_info *was, const struct smp_switch_info *is)
 {
@@ -116,6 +125,8 @@ static void judge_tables(struct sm *s, struct net_node *n, const struct smp_swit
 		return;
 	s->has_changed = true;
 	net_node_forget_tables(n);
+	for (unsigned i = 0; i <= n->ports; i++)
+		distrust(&s->net.port[n->first_port + i]);
 }
 
 void discover_switch_info(struct sm *s, wtime now, const struct sm_work *w, const uint8_t *data)
@@ -160,6 +171,26 @@ static void look_at_link(struct sm *s, uint32_t port, const struct smp_port_info
 		ask(s, WORK_NODE_INFO, s->net.owner[port], net_port_number(&s->net, port), 0);
 }
 
+/* An end port says which M_Key it has, if it shows it: another one than the manager's opens it (14.2.4). */
+static void note_key(const struct sm *s, struct net_port *p, const struct smp_port_info *info)
+{
+	p->m_key = info->m_key != s->config.m_key ? info->m_key : 0;
+}
+
+static void ask_end(struct sm *s, const struct sm_work *w, uint32_t port, const struct smp_port_info *info)
+{
+	struct net_port *p = &s->net.port[port];
+
+	p->is_sm = false;
+	/* its link was down: it has forgotten its groups, and others have forgotten it */
+	p->is_new |= info->state == PORT_INIT;
+	note_key(s, p, info);
+	if (info->capabilities & CAPABLE_SM && port != s->net.own)
+		ask(s, WORK_SM_INFO, w->node, w->number, 0);
+	for (uint32_t block = 0; !p->has_guids && block < net_guid_blocks(&s->net, port); block++)
+		ask(s, WORK_GUIDS, w->node, w->number, block);
+}
+
 void discover_port_info(struct sm *s, wtime now, const struct sm_work *w, const uint8_t *data)
 {
 	uint32_t port = net_port_index(&s->net, w->node, w->number);
@@ -174,13 +205,10 @@ void discover_port_info(struct sm *s, wtime now, const struct sm_work *w, const 
 	p->is_known = true;
 	if (!p->pkeys)
 		ask(s, WORK_PKEYS, w->node, w->number, net_is_switch(&s->net, w->node) ? (uint32_t)w->number << 16 : 0);
-	if (net_is_end(&s->net, port)) {
-		p->is_sm = false;
-		/* its link was down: it has forgotten its groups, and others have forgotten it */
-		p->is_new |= info.state == PORT_INIT;
-		if (info.capabilities & CAPABLE_SM && port != s->net.own)
-			ask(s, WORK_SM_INFO, w->node, w->number, 0);
-	}
+	if (info.state == PORT_INIT)
+		distrust(p);
+	if (net_is_end(&s->net, port))
+		ask_end(s, w, port, &info);
 	look_at_link(s, port, &info);
 }
 
@@ -196,6 +224,23 @@ void discover_pkeys(struct sm *s, wtime now, const struct sm_work *w, const uint
 		s->has_failed = true;
 	for (unsigned i = 0; p->pkeys && i < NET_PKEYS; i++)
 		p->pkeys[i] = (uint16_t)(data[2 * i] << 8 | data[2 * i + 1]);
+}
+
+/* Of what could not be read the port is asked again by the next sweep that asks it. */
+void discover_guids(struct sm *s, wtime now, const struct sm_work *w, const uint8_t *data)
+{
+	uint32_t port = net_port_index(&s->net, w->node, w->number);
+	struct net_port *p = &s->net.port[port];
+	uint64_t guids[NET_GUIDS];
+
+	if (!data || w->modifier >= net_guid_blocks(&s->net, port) || p->guids_due >> w->modifier & 1)
+		return;
+	for (unsigned i = 0; i < NET_GUIDS; i++)
+		guids[i] = wire_get(data + 8 * i, 0, 0, 64);
+	if (net_set_guids(&s->net, port, w->modifier, guids))
+		s->has_failed = true;
+	else
+		p->has_guids |= w->modifier + 1 == net_guid_blocks(&s->net, port);
 }
 
 /* A table of which a block could not be read is written wholly. */

@@ -103,6 +103,8 @@ static void become(struct sm *s, wtime now, enum sm_state state)
 	/* what a master before it has written nobody knows */
 	if (state == SM_MASTER)
 		net_forget_tables(&s->net);
+	else
+		net_forget_guids(&s->net);
 }
 
 /* Of those in one of these states (bits), the best one that is better than this manager; or than nobody. */

@@ -2,6 +2,7 @@
 
 #include "base/array.h"
 #include "fabric/fabric.h"
+#include "wire/field.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -21,8 +22,10 @@ void net_fini(struct net *s)
 		free(s->node[n].lft);
 		free(s->node[n].mft);
 	}
-	for (uint32_t p = 0; p < s->ports; p++)
+	for (uint32_t p = 0; p < s->ports; p++) {
 		free(s->port[p].pkeys);
+		free(s->port[p].guids);
+	}
 	free(s->node);
 	free(s->port);
 	free(s->owner);
@@ -131,6 +134,79 @@ int net_set_guid(struct net *s, uint32_t port, uint64_t guid)
 	return guid_map_put(&s->by_port, guid, port);
 }
 
+/* ---- GUIDInfo ---- */
+
+#define INFO_GUID_CAP 50, 0, 8
+
+uint32_t net_guid_blocks(const struct net *s, uint32_t port)
+{
+	const struct net_port *p = &s->port[port];
+	uint32_t cap = (uint32_t)wire_get(p->info, INFO_GUID_CAP);
+
+	if (p->guids)
+		return p->guid_blocks;
+	return cap > NET_GUIDS ? (cap + NET_GUIDS - 1) / NET_GUIDS : 1;
+}
+
+/* All but the first one, which is the port's own. */
+static uint32_t count_aliases(const struct net_port *p)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 1; i < p->guid_blocks * (uint32_t)NET_GUIDS; i++)
+		n += p->guids[i] != 0;
+	return n;
+}
+
+bool net_has_aliases(const struct net_port *p)
+{
+	return count_aliases(p) != 0;
+}
+
+int net_set_guids(struct net *s, uint32_t port, uint32_t block, const uint64_t guids[NET_GUIDS])
+{
+	struct net_port *p = &s->port[port];
+	uint32_t blocks = net_guid_blocks(s, port);
+
+	if (!p->guids)
+		p->guids = calloc((size_t)blocks * NET_GUIDS, sizeof(*p->guids));
+	if (!p->guids)
+		return -ENOMEM;
+	p->guid_blocks = (uint8_t)blocks;
+	s->aliases -= count_aliases(p);
+	memcpy(p->guids + (size_t)block * NET_GUIDS, guids, NET_GUIDS * sizeof(*guids));
+	s->aliases += count_aliases(p);
+	return 0;
+}
+
+static bool has_alias(const struct net_port *p, uint64_t guid)
+{
+	for (uint32_t i = 1; i < p->guid_blocks * (uint32_t)NET_GUIDS; i++) {
+		if (p->guids[i] == guid)
+			return true;
+	}
+	return false;
+}
+
+uint32_t net_port_of_guid(const struct net *s, uint64_t guid)
+{
+	uint32_t port = guid_map_find(&s->by_port, guid);
+
+	if (port != UINT32_MAX || !s->aliases || !guid)
+		return port;
+	for (port = 0; port < s->ports && !has_alias(&s->port[port], guid);)
+		port++;
+	return port < s->ports ? port : PORT_NONE;
+}
+
+void net_forget_guids(struct net *s)
+{
+	for (uint32_t port = 0; port < s->ports; port++) {
+		s->port[port].has_guids = false;
+		s->port[port].guids_due = s->port[port].guids_again = 0;
+	}
+}
+
 bool net_is_here(const struct net *s, uint32_t port)
 {
 	const struct net_port *p = &s->port[port];
@@ -195,6 +271,8 @@ void net_forget_tables(struct net *s)
 {
 	for (uint32_t n = 0; n < s->nodes; n++)
 		net_node_forget_tables(&s->node[n]);
+	for (uint32_t port = 0; port < s->ports; port++)
+		s->port[port].lanes = 0;
 }
 
 uint8_t net_write_way(const struct net *s, uint32_t node, unsigned number, uint8_t path[SMP_HOPS_MOST + 1])
@@ -221,6 +299,8 @@ static void forget_links(struct net *s, uint32_t node)
 		net_unlink(s, n->first_port + i);
 		s->port[n->first_port + i].is_known = false;
 		s->port[n->first_port + i].is_sm = false;
+		s->port[n->first_port + i].lanes = 0;
+		s->port[n->first_port + i].m_key = 0;
 	}
 	/* it may be switched off */
 	net_node_forget_tables(&s->node[node]);

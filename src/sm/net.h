@@ -14,6 +14,7 @@ enum {
 	NET_NODES = LIDS,		/* our choice: no more can have LIDs */
 	NET_PORTS_MOST = 1 << 21,	/* our choice: what nodes say that they have */
 	NET_PKEYS = 32,		/* of a block of a P_KeyTable (IBA 14.2.5.7) */
+	NET_GUIDS = 8,			/* of a block of GUIDInfo (14.2.5.5) */
 	LFT_BLOCK = 64, MFT_BLOCK = 32,	/* entries (14.2.5.10, 14.2.5.12) */
 	MFT_PORTS = 16,			/* of an entry */
 };
@@ -29,6 +30,13 @@ struct net_port {
 	bool is_crossed;		/* by the sweep under way: its peer is the one */
 	uint8_t info[SMP_DATA_BYTES];
 	uint16_t *pkeys;		/* owned: block 0 of its P_KeyTable, or NULL */
+	uint64_t m_key;			/* of an end port: one that is not the manager's, as it said; 0: none is known */
+	uint8_t lanes;			/* OperationalVLs that its tables of lanes were written for; 0: nobody knows */
+	bool has_guids;			/* those in guids were read or written */
+	uint8_t guid_blocks;		/* of guids */
+	uint32_t guids_due;		/* by bits: blocks that the port is to be told; again: changed meanwhile */
+	uint32_t guids_again;
+	uint64_t *guids;		/* owned, of an end port: GUIDInfo, all blocks; NULL: nobody has read it */
 };
 
 struct net_node {
@@ -67,6 +75,7 @@ struct net {
 	struct guid_map kept;		/* LIDs that port GUIDs had in an earlier life */
 	uint8_t *is_kept;		/* owned: each LID: it is to stay free for a port that had it then */
 	uint64_t lids_changed;		/* counts: who keeps them looks again */
+	uint32_t aliases;		/* GUIDs that end ports have beside their first ones */
 	uint32_t own;			/* port where the manager runs, or PORT_NONE */
 };
 
@@ -111,6 +120,17 @@ bool net_is_here(const struct net *s, uint32_t port);
 
 /* The end port with this LID, or PORT_NONE. */
 uint32_t net_port_of_lid(const struct net *s, uint32_t lid);
+
+/* Blocks of its GUIDInfo, at least one and at most 32: as many as it said when the first one was set. */
+uint32_t net_guid_blocks(const struct net *s, uint32_t port);
+/* A block of these is this. 0 or -ENOMEM. */
+int net_set_guids(struct net *s, uint32_t port, uint32_t block, const uint64_t guids[NET_GUIDS]);
+/* It has GUIDs beside its first one. */
+bool net_has_aliases(const struct net_port *p);
+/* The end port with this GUID, its first one or another, or PORT_NONE. */
+uint32_t net_port_of_guid(const struct net *s, uint64_t guid);
+/* Ports may have other GUIDs by now: who knows the subnet no more asks. */
+void net_forget_guids(struct net *s);
 
 /* Links two ports; what they were linked with is not any more. */
 void net_link(struct net *s, uint32_t a, uint32_t b);

@@ -105,6 +105,17 @@ static void note_time(struct sm *s, wtime took)
 	s->answer_ns = s->answer_ns ? s->answer_ns : 1;
 }
 
+/* 14.2.4: the M_Key of the end port that judges the SMP. One that has another key than the manager's gets that, and the manager's
+ * by turns: an answer that was lost may have told that the port has the new one. */
+static uint64_t key_of(const struct sm *s, const struct sm_work *w)
+{
+	const struct net_node *n = &s->net.node[w->node];
+	uint32_t port = n->first_port + (n->type == NODE_SWITCH ? 0u : w->number ? w->number : n->number);
+	uint64_t key = s->net.port[port].m_key;
+
+	return key && !(w->tries & 1) ? key : s->config.m_key;
+}
+
 static void build(const struct sm *s, const struct sm_work *w, uint32_t tid, uint8_t mad[MAD_BYTES])
 {
 	const struct net_node *n = s->net.nodes ? &s->net.node[w->node] : NULL;
@@ -113,10 +124,12 @@ static void build(const struct sm *s, const struct sm_work *w, uint32_t tid, uin
 		.base_version = MAD_BASE_VERSION, .mgmt_class = MAD_CLASS_SUBN_DIRECTED, .class_version = SMP_CLASS_VERSION,
 		.method = k->method, .tid = tid, .attr_id = k->attribute, .attr_modifier = w->modifier,
 	};
-	struct smp_head head = { .dr_slid = LID_PERMISSIVE, .dr_dlid = LID_PERMISSIVE };
+	struct smp_head head = { .m_key = s->config.m_key, .dr_slid = LID_PERMISSIVE, .dr_dlid = LID_PERMISSIVE };
 
 	memset(mad, 0, MAD_BYTES);
 	mad_header_build(&h, mad);
+	if (n && !crosses(w))
+		head.m_key = key_of(s, w);
 	if (n)
 		head.hop_count = net_write_way(&s->net, w->node, crosses(w) ? n->number : w->number, head.initial_path);
 	if (crosses(w) && head.hop_count < SMP_HOPS_MOST)

@@ -12,6 +12,7 @@
 	K(SWITCH_INFO, SMP_SWITCH_INFO, MAD_GET, NULL, discover_switch_info)				\
 	K(PORT_INFO, SMP_PORT_INFO, MAD_GET, NULL, discover_port_info)					\
 	K(PKEYS, SMP_PKEY_TABLE, MAD_GET, NULL, discover_pkeys)						\
+	K(GUIDS, SMP_GUID_INFO, MAD_GET, NULL, discover_guids)						\
 	K(LFT, SMP_LFT, MAD_GET, NULL, discover_lft)							\
 	K(SM_INFO, SMP_SM_INFO, MAD_GET, NULL, election_sm_info)					\
 	K(POLL, SMP_SM_INFO, MAD_GET, NULL, election_poll)						\
@@ -19,6 +20,9 @@
 	K(SET_SWITCH, SMP_SWITCH_INFO, MAD_SET, configure_fill_switch, configure_switch)		\
 	K(SET_LFT, SMP_LFT, MAD_SET, configure_fill_lft, configure_lft)					\
 	K(SET_MFT, SMP_MFT, MAD_SET, configure_fill_mft, configure_mft)					\
+	K(SET_SL2VL, SMP_SL2VL, MAD_SET, lanes_fill_levels, lanes_end_levels)				\
+	K(SET_VLARB, SMP_VLARB, MAD_SET, lanes_fill_turns, lanes_end_turns)				\
+	K(SET_GUIDS, SMP_GUID_INFO, MAD_SET, configure_fill_guids, configure_guids)			\
 	K(SET_PORT, SMP_PORT_INFO, MAD_SET, configure_fill_port, configure_port)			\
 	K(ARM, SMP_PORT_INFO, MAD_SET, configure_fill_arm, configure_port)				\
 	K(ACTIVATE, SMP_PORT_INFO, MAD_SET, configure_fill_activate, configure_port)
@@ -39,7 +43,7 @@ typedef void sm_end(struct sm *s, wtime now, const struct sm_work *w, const uint
 SM_KINDS(KIND)
 #undef KIND
 extern sm_fill election_fill, configure_fill_switch, configure_fill_lft, configure_fill_mft, configure_fill_port,
-	configure_fill_arm, configure_fill_activate;
+	configure_fill_arm, configure_fill_activate, configure_fill_guids, lanes_fill_levels, lanes_fill_turns;
 
 /* Puts it at the queue's end. Without memory the sweep has failed. */
 void request_add(struct sm *s, const struct sm_work *w);

@@ -109,8 +109,8 @@ uint32_t sa_port_of_gid(const struct sm *s, const uint8_t gid[16])
 	memcpy(&guid, gid + 8, 8);
 	if (be64toh(prefix) != s->config.prefix && be64toh(prefix) != PREFIX_DEFAULT)
 		return PORT_NONE;
-	port = guid_map_find(&s->net.by_port, be64toh(guid));
-	return port != UINT32_MAX && net_is_here(&s->net, port) ? port : PORT_NONE;
+	port = net_port_of_guid(&s->net, be64toh(guid));
+	return port != PORT_NONE && net_is_here(&s->net, port) ? port : PORT_NONE;
 }
 
 /* ---- what the SA is capable of ---- */
@@ -153,7 +153,7 @@ static const struct row {
 	{ SA_MFT_RECORD_ID, true, sa_find_mfts, NULL, NULL },
 	{ SA_SM_INFO_RECORD_ID, true, sa_find_managers, NULL, NULL },
 	{ SA_LINK_RECORD_ID, true, sa_find_links, NULL, NULL },
-	{ SA_GUID_INFO_RECORD_ID, true, sa_find_guids, NULL, NULL },
+	{ SA_GUID_INFO_RECORD_ID, true, sa_find_guids, sa_set_guids, sa_delete_guids },
 	{ SA_SERVICE_RECORD_ID, true, sa_find_services, sa_set_service, sa_delete_service },
 	{ SA_PKEY_RECORD_ID, true, sa_find_pkeys, NULL, NULL },
 	{ SA_PATH_RECORD_ID, true, sa_find_paths, NULL, NULL },

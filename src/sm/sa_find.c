@@ -2,6 +2,7 @@
 #include "sm/sa_query.h"
 
 #include "sm/groups.h"
+#include "sm/lanes.h"
 #include "sm/routing.h"
 #include "wire/field.h"
 
@@ -235,21 +236,6 @@ void sa_find_links(struct sa_query *q)
 	}
 }
 
-/* Ports have the GUIDs that hardware gave them. */
-void sa_find_guids(struct sa_query *q)
-{
-	uint32_t at = 0, port;
-
-	while ((port = next_end(q, &at)) != PORT_NONE) {
-		uint64_t guid = htobe64(q->s->net.port[port].guid);
-		uint8_t record[72] = { 0 };
-
-		put_lid(record, q->s->net.port[port].lid);
-		memcpy(record + 8, &guid, sizeof(guid));
-		sa_emit(q, record);
-	}
-}
-
 /* How many other ports stand behind an end port: those of a switch. */
 static unsigned others_of(const struct net *net, uint32_t port)
 {
@@ -296,8 +282,7 @@ static void emit_lanes(struct sa_query *q, uint32_t port, unsigned numbers, cons
 	q->mask = mask;
 }
 
-/* All paths have service level 0: the manager neither reads nor writes tables of lanes, and has zeros to say of them, as OpenSM
- * without QoS. */
+/* Tables of lanes that the manager has not written nobody knows, and there is no record of them. */
 void sa_find_sl2vls(struct sa_query *q)
 {
 	const struct net *net = &q->s->net;
@@ -307,11 +292,14 @@ void sa_find_sl2vls(struct sa_query *q)
 		unsigned ports = others_of(net, port) + 1;
 
 		for (unsigned i = 0; i < ports * ports; i++) {
-			uint8_t record[16] = { 0 };
+			uint8_t record[8 + SMP_DATA_BYTES] = { 0 }, lanes = net->port[port + i % ports].lanes;
 
+			if (!lanes)
+				continue;
 			put_lid(record, net->port[port].lid);
-			record[2] = (uint8_t)(i % ports);
-			record[3] = (uint8_t)(i / ports);
+			record[2] = (uint8_t)(i / ports);
+			record[3] = (uint8_t)(i % ports);
+			lanes_write_levels(q->s, lanes, record + 8);
 			emit_lanes(q, port, 1 << 1 | 1 << 2, record);
 		}
 	}
@@ -319,17 +307,21 @@ void sa_find_sl2vls(struct sa_query *q)
 
 void sa_find_vlarbs(struct sa_query *q)
 {
-	enum { BLOCKS = 4 };	/* 14.2.5.9 */
 	const struct net *net = &q->s->net;
-	uint32_t at = 0, port;
+	uint32_t at = 0, end;
 
-	while ((port = next_end(q, &at)) != PORT_NONE) {
-		for (unsigned i = 0; i < (others_of(net, port) + 1) * BLOCKS; i++) {
+	while ((end = next_end(q, &at)) != PORT_NONE) {
+		for (unsigned i = 0; i < (others_of(net, end) + 1) * LANES_BLOCKS; i++) {
+			uint32_t port = end + i / LANES_BLOCKS;
+			unsigned block = i % LANES_BLOCKS + 1;
 			uint8_t record[72] = { 0 };
 
-			put_lid(record, net->port[port].lid);
-			record[2] = (uint8_t)(net_port_number(net, port) + i / BLOCKS);
-			record[3] = (uint8_t)(i % BLOCKS + 1);
+			if (!net->port[port].lanes || !lanes_has_block(q->s, port, block))
+				continue;
+			put_lid(record, net->port[end].lid);
+			record[2] = (uint8_t)net_port_number(net, port);
+			record[3] = (uint8_t)block;
+			lanes_write_turns(q->s, net->port[port].lanes, block, record + 8);
 			emit_lanes(q, port, 1 << 1, record);
 		}
 	}

@@ -2,6 +2,7 @@
  * takes the group with it. */
 #include "sm/sa_query.h"
 
+#include "sm/lanes.h"
 #include "sm/sweep.h"
 #include "wire/field.h"
 
@@ -106,7 +107,9 @@ static void find_in(struct sa_query *q, struct mcast_group *g)
 	/* who is in a group is for those to know who name it, or are trusted */
 	if (!q->is_trusted && !sa_wants(q, PORT_GID)) {
 		write(g, NULL, record);
-		if (matches(q, 0, record))
+		/* as OpenSM's: a group has the state of who made it, which is not shown */
+		if ((!sa_wants(q, JOIN_STATE) || wire_get(q->wanted, M_JOIN_STATE) == MCAST_FULL) &&
+		    matches(q, 1ull << JOIN_STATE, record))
 			sa_answer(q, record, sizeof(record));
 		return;
 	}
@@ -197,6 +200,7 @@ static struct mcast_group *make_group(struct sa_query *q, uint32_t port)
 	else if (!(wire_get(w, M_JOIN_STATE) & MCAST_FULL) || (is_named && !mgid_is_good(w + AT_MGID)) ||
 		 !realise(q, MTU_SELECTOR, w[38], p.mtu, NULL, &mtu) ||
 		 !realise(q, RATE_SELECTOR, w[42], sa_port_rate(info), sa_rate_mbps, &rate) ||
+		 !lanes_has_level(q->s, (unsigned)wire_get(w, M_SL)) ||
 		 !sa_has_pkey(q->s, port, (uint16_t)wire_get(w, M_PKEY)))
 		q->status = SA_REQUEST_INVALID;
 	if (q->status)
@@ -330,6 +334,7 @@ void sa_groups_begin(struct sm *s)
 	g->rate = IPOIB_RATE;
 	g->life = LIFE_TIME;
 	g->pkey = PKEY_DEFAULT;
+	g->sl = lanes_first_level(s);
 	g->scope = SCOPE_LINK_LOCAL;
 }
 

@@ -5,6 +5,7 @@
 
 #include "fabric/speed.h"
 #include "fabric/walk.h"
+#include "sm/lanes.h"
 #include "sm/routing.h"
 #include "wire/field.h"
 
@@ -141,7 +142,7 @@ static bool choose(const struct choice *c, uint8_t *had, uint32_t (*measure)(uin
 }
 
 struct path {
-	uint8_t mtu, rate, life;
+	uint8_t mtu, rate, life, sl;
 	uint16_t pkey;
 };
 
@@ -187,8 +188,9 @@ static bool choose_pkey(const struct path_query *w, uint32_t from, uint32_t to, 
 static bool make_path(const struct path_query *w, uint32_t from, uint32_t to, uint16_t dlid, struct path *p)
 {
 	*p = (struct path){ .life = from == to ? 0 : LIFE_TIME };
-	if (w->has_sl && w->sl)
-		return false;	/* all tables are for SL 0 */
+	p->sl = w->has_sl ? w->sl : lanes_first_level(w->q->s);
+	if (!lanes_has_level(w->q->s, p->sl))
+		return false;
 	return choose_pkey(w, from, to, p) && find_way(w->q->s, from, dlid, p) && choose(&w->mtu, &p->mtu, as_is, one_less) &&
 	       choose(&w->rate, &p->rate, sa_rate_mbps, sa_slower) && (from == to || choose(&w->life, &p->life, as_is, one_less));
 }
@@ -205,7 +207,13 @@ static void emit(const struct path_query *w, uint32_t from, uint16_t slid, uint3
 	if (!w->is_multi)
 		record[44] = w->q->wanted[44] & 0x80;
 	record[49] = REVERSIBLE;
+	/* the GID that was asked for, of several that a port may have */
+	if (!w->is_multi && sa_wants(w->q, PATH_DGID))
+		memcpy(record + 16, w->q->wanted + 16, 8);
+	if (!w->is_multi && sa_wants(w->q, PATH_SGID))
+		memcpy(record + 32, w->q->wanted + 32, 8);
 	wire_put(record, p->pkey, 50, 0, 16);
+	record[53] = p->sl;
 	record[54] = (uint8_t)(EXACTLY << 6 | p->mtu);
 	record[55] = (uint8_t)(EXACTLY << 6 | p->rate);
 	record[56] = (uint8_t)(EXACTLY << 6 | p->life);

@@ -39,7 +39,7 @@ bool sa_has_pkey(const struct sm *s, uint32_t port, uint16_t pkey);
 
 /* The GID of an end port, by its first GUID. */
 void sa_write_gid(const struct sm *s, uint32_t port, uint8_t gid[16]);
-/* The end port that is here and has this GID, or PORT_NONE. */
+/* The end port that is here and has this GID, by any of its GUIDs, or PORT_NONE. */
 uint32_t sa_port_of_gid(const struct sm *s, const uint8_t gid[16]);
 
 /* Rates of PathRecords (15.2.5.16, table 207) */
@@ -53,7 +53,7 @@ typedef void sa_handler(struct sa_query *q);
 sa_handler sa_find_nodes, sa_find_ports, sa_find_switches, sa_find_lfts, sa_find_mfts, sa_find_managers, sa_find_links,
 	sa_find_guids, sa_find_sl2vls, sa_find_vlarbs, sa_find_pkeys, sa_find_paths, sa_find_multi_paths, sa_find_members,
 	sa_find_services, sa_find_subscriptions;
-sa_handler sa_set_member, sa_delete_member, sa_set_service, sa_delete_service, sa_subscribe;
+sa_handler sa_set_member, sa_delete_member, sa_set_service, sa_delete_service, sa_set_guids, sa_delete_guids, sa_subscribe;
 
 /* Members and groups that are there from the beginning, and of ports that are gone. */
 void sa_groups_begin(struct sm *s);

@@ -1,11 +1,13 @@
 #include "sm/sm.h"
 
 #include "sm/election.h"
+#include "sm/lanes.h"
 #include "sm/reply.h"
 #include "sm/request.h"
 #include "sm/routing.h"
 #include "sm/sa.h"
 #include "sm/sweep.h"
+#include "wire/field.h"
 #include "wire/sa.h"
 
 #include <errno.h>
@@ -13,6 +15,7 @@
 #include <string.h>
 
 #define BIT(method) (1ull << (method))
+#define SMP_M_KEY 24, 0, 64	/* 14.2.1.1 */
 
 const struct mad_registration sm_registrations[SM_AGENTS] = {
 	[SM_AGENT_DIRECTED] = { .mgmt_class = MAD_CLASS_SUBN_DIRECTED, .class_version = SMP_CLASS_VERSION,
@@ -40,6 +43,8 @@ int sm_init(struct sm *s, const struct sm_config *config)
 	*s = (struct sm){ .config = *config, .next_sweep = WTIME_NEVER, .next_poll = WTIME_NEVER, .next_timeout = WTIME_NEVER,
 			  .trees_at = WTIME_NEVER, .master = PORT_NONE };
 	use_defaults(&s->config);
+	lanes_init(s, config->qos);
+	s->config.qos = NULL;
 	s->engine = s->config.is_up_down ? ROUTE_UP_DOWN : ROUTE_MIN_HOP;
 	list_init(&s->smp_replies);
 	list_init(&s->sa_replies);
@@ -149,7 +154,7 @@ static void respond(struct sm *s, wtime now, const struct mad_letter *letter)
 	election_input(s, now, mad);
 }
 
-/* 13.4.9: its sender repeats it until it hears this. */
+/* 13.4.9: its sender repeats it until it hears this. Its M_Key ends the lease that a wrong one has begun (14.2.4.2). */
 static void repress(struct sm *s, const struct mad_letter *letter)
 {
 	uint8_t *mad = reply_add(s, &(struct mad_letter){ .agent = letter->agent, .remote = letter->remote }, MAD_BYTES);
@@ -161,6 +166,7 @@ static void repress(struct sm *s, const struct mad_letter *letter)
 	mad_header_parse(&h, mad);
 	h.method = MAD_TRAP_REPRESS;
 	mad_header_build(&h, mad);
+	wire_put(mad, s->config.m_key, SMP_M_KEY);
 }
 
 static void take_trap(struct sm *s, wtime now, const struct mad_letter *letter)

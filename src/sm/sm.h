@@ -12,6 +12,7 @@
 #define WEFT_SM_SM_H
 
 #include "base/time.h"
+#include "fabric/qos.h"
 #include "fabric/route.h"
 #include "mgmt/mad_clients.h"
 #include "sm/groups.h"
@@ -32,6 +33,10 @@ struct sm_config {
 	uint64_t key;			/* SM_Key [1, as OpenSM's] */
 	uint8_t priority;		/* 0 to 15 */
 	uint8_t lmc;
+	uint64_t m_key;			/* of all ports; 0: they have none */
+	uint8_t m_key_protect;		/* M_KeyProtectBits: 0 to 3 */
+	uint16_t m_key_lease;		/* seconds [it never ends] */
+	const struct fabric_qos *qos;	/* borrowed until sm_init() has ended [OpenSM's] */
 	bool is_up_down;		/* else min-hop where that cannot deadlock, and up-down where it could */
 	uint32_t window;		/* SMPs under way [64: our choice] */
 	wtime response_ns;		/* how long an answer is awaited at first [100 ms: our choice] */
@@ -76,6 +81,8 @@ struct sm_counters {
 
 struct sm {
 	struct sm_config config;
+	struct fabric_qos qos;
+	uint16_t levels;		/* service levels that have a lane, as bits */
 	struct net net;
 	enum sm_state state;
 	enum sm_phase phase;
@@ -108,6 +115,7 @@ struct sm {
 	enum route_engine engine;
 	struct groups groups;		/* groups and trees: groups.h */
 	struct fabric routed;		/* owned: routing.h */
+	uint32_t last_guid;		/* that it has given to a port: sa_guids.c */
 	bool is_reregister_due;		/* of all clients: it has just become master */
 	struct list smp_replies, sa_replies;
 	uint32_t replies;		/* in both */

@@ -4,6 +4,7 @@
 #include "sm/configure.h"
 #include "sm/discover.h"
 #include "sm/election.h"
+#include "sm/lanes.h"
 #include "sm/lids.h"
 #include "sm/request.h"
 #include "sm/routing.h"
@@ -103,6 +104,7 @@ static void decide(struct sm *s, wtime now)
 	}
 	sa_net_changed(s, now);
 	configure_tables(s);
+	lanes_configure(s);
 }
 
 static void step(struct sm *s, wtime now)

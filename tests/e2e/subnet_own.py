@@ -30,11 +30,11 @@ FORMS = ('-N', '-D', '-c', '-S', '-I', '-x', '-g', '-m', '-s', '-p', '-l', '-A',
 	 'GIR', 'SR', 'IIR', 'CPI', 'TR', 'RFTR', 'PKTR --smkey 1', 'PR --slid 4 --dlid 14', 'PR --slid 4',
 	 'MPR --sgid-list fe80::200:0:10:1 --dgid-list fe80::200:0:10:f')
 # and to choose: selectors of paths and groups, ends, parts of tables
-PATHS = ('--pkey 0xffff', '--mtu 0x84', '--sl 0', '--numb_path 1', '--reversible 1', '--reversible 0', '--qos_class 0',
+PATHS = ('--pkey 0xffff', '--mtu 0x84', '--sl 0', '--sl 3', '--numb_path 1', '--reversible 1', '--reversible 0', '--qos_class 0',
 	 '--qos_class 1', '--pkt_lifetime 0x92', '--tclass 1', '--flow_label 1', '--hop_limit 1', '--service_id 1')
 GROUPS = ('--mgid ff12:401b:ffff::ffff:ffff', '--mlid 0xc000', '--pkey 0xffff', '--mtu 0x84', '--rate 0x83', '--scope 2',
 	 '--sl 0', '--proxy_join 0', '--tclass 0', '--hop_limit 0', '--flow_label 0', '--qkey 0xb1b',
-	 '--gid fe80::200:0:10:1')
+	 '--gid fe80::200:0:10:1', '--join_state 1', '--join_state 4')
 FORMS += tuple(f'PR --slid 4 --dlid 14 {option}' for option in PATHS) + tuple(f'MCMR {option}' for option in GROUPS)
 FORMS += ('--src-to-dst 4:14', '--src-to-dst h1:h3', '--sgid-to-dgid fe80::200:0:10:1-fe80::200:0:10:f',
 	 'PR --sgid fe80::200:0:10:1 --dgid fe80::200:0:10:f', 'PR --slid 4 --dlid 99', 'PR --slid 99', '-m 0xC000', '-K -m',
@@ -44,12 +44,13 @@ FORMS += ('--src-to-dst 4:14', '--src-to-dst h1:h3', '--sgid-to-dgid fe80::200:0
 	 'NR -K', '-G nosuch', '-U 99', '-l h3')
 
 # What differs: where the manager is and how often it was asked; the port by which its SMPs come to a node; what else it can do;
-# that OpenSM lets switches enforce the default partition; and OpenSM's choice between ways that are equally good.
+# that OpenSM lets switches enforce the default partition; OpenSM's choice between ways that are equally good; and that it leaves
+# the lanes of a switch's own port alone, of which it has zeros.
 NAMED = (r'(?m)^\s*(SMLid|master_sm_base_lid|LocalPort|ActCount|Priority|SMState)[:.].*\n?',
 	 r'(?m)^\s*(Capability mask 2|PartEnforce\w+)[:.].*\n?',
 	 r'\n\s*IsSM(?=\n)', r'(?m)^\s*CapMask:.*\n', r'(?m)^\s*capability_mask.*\n')
 OF_ANOTHER_MANAGER = ('SMIR', '-s')	# two managers are there, not one
-OF_OTHER_TABLES = ('LFTR',)
+OF_OTHER_TABLES = ('LFTR', 'SL2VL', 'SL2VL 1', 'VLAR', 'VLAR 1')
 
 
 def manager(lab):
@@ -97,7 +98,7 @@ def test_takeover(lab):
 	says(lab.at('h2', 'smpquery', 'portinfo', lab.at('h2', 'sminfo').split()[3], '0'), r'IsSM\b')
 	ping(lab)
 	own, lids = ask_all(lab), [lab.lid(f'h{i}') for i in range(1, 9)]
-	opensm = lab.start_manager('h1', '-p', '15')
+	opensm = lab.start_manager('h1', '-p', '15', '-Q')
 	takes_over(lab, OPENSM)
 	lab.up(opensm)
 	if lids != [lab.lid(f'h{i}') for i in range(1, 9)]:
@@ -218,7 +219,7 @@ def test_loss(lab):
 def test_osmtest(lab):
 	"""OpenSM's own questions to a subnet administration."""
 	load(lab, 'fat-tree', 'ports=4')
-	for flow in 'ceq':
+	for flow in 'ceqsa':
 		# it writes into the folder that it is in
 		words = f'cd {lab.home} && exec osmtest -f {flow} -i inventory -l osmtest.log'
 		says(lab.at('h2', 'sh', '-c', words), r'OSMTEST: TEST ".*" PASS')

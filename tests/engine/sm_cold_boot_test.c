@@ -20,7 +20,7 @@ static void end(struct cold_boot *b, struct test_fabric *t)
 static void datagrams(void **state)
 {
 	static const struct { char *settings[2]; uint64_t most; wtime within; } rows[] = {
-		{ { "ports=8", NULL }, 1000, 10 * WTIME_MS }, { { "ports=16", NULL }, 4000, 30 * WTIME_MS },
+		{ { "ports=8", NULL }, 1500, 10 * WTIME_MS }, { { "ports=16", NULL }, 5500, 30 * WTIME_MS },
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

@@ -1,86 +1,5 @@
 /* Queries to the subnet administration of a subnet that its manager has brought up: what comes back, to whom. */
-#include "sm_run.h"
-
-#include "sm/sa.h"
-#include "wire/field.h"
-#include "wire/sa_records.h"
-
-#include <errno.h>
-
-enum { MASTER_KEY = 1 };
-
-struct asker {
-	struct run r;
-	struct sm *s;
-	uint16_t lid;			/* who asks */
-	uint64_t key;
-	uint8_t record[MAD_BYTES - SA_HEAD];	/* to be asked */
-	uint32_t modifier;
-};
-
-static uint16_t lid_of(const struct asker *a, const char *node, unsigned number)
-{
-	return a->r.t.f.port[port_named(&a->r.t.f, node, number)].lid;
-}
-
-static void begin(struct asker *a, const struct sm_config *config)
-{
-	memset(a, 0, sizeof(*a));
-	run_init(&a->r, "fat-tree", (char *const[]){ "ports=4", NULL }, 1);
-	a->s = &run_add(&a->r, "s1", 0, config)->sm;
-	assert_true(mad_net_until_quiet(&a->r.n, 100 * WTIME_S));
-	a->lid = lid_of(a, "h1", 1);
-}
-
-/* The records of the answer; -status: it is refused; -EAGAIN: nothing is said. */
-static int ask(struct asker *a, unsigned method, unsigned attribute, uint64_t mask)
-{
-	uint8_t mad[MAD_BYTES] = { 0 };
-	const struct mad_header h = { .base_version = 1, .mgmt_class = MAD_CLASS_SA, .class_version = SA_CLASS_VERSION,
-				      .method = (uint8_t)method, .tid = 0x1234567, .attr_id = (uint16_t)attribute,
-				      .attr_modifier = a->modifier };
-	const struct mad_letter l = { .agent = SM_AGENT_SA, .data = mad, .bytes = sizeof(mad),
-				      .remote = { .lid = a->lid, .qpn = 1, .qkey = 0x80010000 } };
-	uint32_t said = a->r.said_count, each;
-	struct mad_header back;
-
-	mad_header_build(&h, mad);
-	wire_put(mad, mask, SA_MASK);
-	wire_put(mad, a->key, SA_KEY);
-	memcpy(mad + SA_HEAD, a->record, sizeof(a->record));
-	sm_input(a->s, a->r.n.now, &l);
-	memset(a->record, 0, sizeof(a->record));
-	mad_net_pump(&a->r.n);
-	if (a->r.said_count == said)
-		return -EAGAIN;
-	assert_true(mad_net_until_quiet(&a->r.n, 10 * WTIME_S));
-	mad_header_parse(&back, a->r.said);
-	assert_int_equal(back.tid, h.tid);
-	assert_int_equal(back.method, method == MAD_SET ? MAD_GET_RESP : method | MAD_RESPONSE);
-	assert_int_equal(a->r.said_to.lid, a->lid);
-	/* C15-0.1.5 */
-	assert_true(!wire_get(a->r.said, SA_KEY));
-	if (back.status)
-		return -back.status;
-	each = 8 * (uint32_t)wire_get(a->r.said, SA_ATTRIBUTE_OFFSET);
-	if (method == MAD_GET || method == MAD_SET || method == SA_DELETE)
-		return 1;
-	assert_int_equal(a->r.said[26] & 7, 1);
-	return each ? (int)((a->r.said_bytes - SA_HEAD) / each) : 0;
-}
-
-static const uint8_t *answer(const struct asker *a, unsigned i)
-{
-	return a->r.said + SA_HEAD + i * 8 * (unsigned)wire_get(a->r.said, SA_ATTRIBUTE_OFFSET);
-}
-
-static void write_gid(const struct asker *a, const char *node, unsigned number, uint8_t *gid)
-{
-	uint64_t prefix = htobe64(PREFIX_DEFAULT), guid = htobe64(a->r.t.f.port[port_named(&a->r.t.f, node, number)].guid);
-
-	memcpy(gid, &prefix, 8);
-	memcpy(gid + 8, &guid, 8);
-}
+#include "sm_asker.h"
 
 /* 14 nodes, 32 links, 6 switches of 4 ports. */
 static void tables_have_everything(void **state)
@@ -446,7 +365,15 @@ static void members_are_seen_by_the_trusted(void **state)
 	assert_int_equal(join(&a, "h1", MAD_SET, MAKE, 1), 1);
 	assert_int_equal(join(&a, "h2", MAD_SET, JOIN, 1), 1);
 	assert_int_equal(ask(&a, SA_GET_TABLE, SA_MCMEMBER_RECORD_ID, 0), 2);
+	/* groups of a join state are those that were made by it, and whose it is is not told */
+	a.record[48] = MCAST_FULL;
+	assert_int_equal(ask(&a, SA_GET_TABLE, SA_MCMEMBER_RECORD_ID, 1 << 16), 2);
+	assert_int_equal(answer(&a, 0)[48] & 15, 0);
+	a.record[48] = MCAST_SEND_ONLY;
+	assert_int_equal(ask(&a, SA_GET_TABLE, SA_MCMEMBER_RECORD_ID, 1 << 16), 0);
 	a.key = MASTER_KEY;
+	a.record[48] = MCAST_FULL;
+	assert_int_equal(ask(&a, SA_GET_TABLE, SA_MCMEMBER_RECORD_ID, 1 << 16), 2);
 	assert_int_equal(ask(&a, SA_GET_TABLE, SA_MCMEMBER_RECORD_ID, 0), 2);
 	write_gid(&a, "h2", 1, a.record + 16);
 	assert_int_equal(ask(&a, MAD_GET, SA_MCMEMBER_RECORD_ID, 1 << 1), 1);
@@ -480,11 +407,23 @@ static void services(void **state)
 	assert_int_equal(announce(&a, "h2", MAD_SET, 10), -SA_REQUEST_INVALID);
 	assert_int_equal(announce(&a, "h1", MAD_SET, 10), 1);
 	assert_int_equal(announce(&a, "h1", MAD_SET, 20), 1);
+	assert_int_equal(answer(&a, 0)[32], 0);
 	a.lid = lid_of(&a, "h3", 1);
 	memcpy(a.record + 48, "disk", 4);
 	assert_int_equal(ask(&a, SA_GET_TABLE, SA_SERVICE_RECORD_ID, 1 << 6), 1);
 	/* its key is its owner's */
 	assert_int_equal(answer(&a, 0)[32], 0);
+	for (unsigned key = 0; key < 10; key += 9) {
+		memcpy(a.record + 48, "disk", 4);
+		a.record[32] = (uint8_t)key;
+		assert_int_equal(ask(&a, SA_GET_TABLE, SA_SERVICE_RECORD_ID, 1 << 6 | 1 << 5), key == 9);
+		assert_true(!key || !answer(&a, 0)[32]);
+	}
+	a.key = MASTER_KEY;
+	memcpy(a.record + 48, "disk", 4);
+	assert_int_equal(ask(&a, SA_GET_TABLE, SA_SERVICE_RECORD_ID, 1 << 6), 1);
+	assert_int_equal(answer(&a, 0)[32], 9);
+	a.key = 0;
 	assert_true(wire_get(answer(&a, 0), 28, 0, 32) <= 20);
 	assert_int_equal(announce(&a, "h1", SA_DELETE, 0), -SA_REQUEST_INVALID);
 	mad_net_for(&a.r.n, 21 * WTIME_S);
