@@ -22,7 +22,7 @@ int node_numbers(const struct sim_config *config)
 {
 	int numbers = config->form == PACKET_IB ? UNICAST_LID_LAST : IPV4_HOSTS;
 
-	return config->two_addresses ? numbers / 2 - 1 : numbers;
+	return config->two_addresses ? numbers / 2 - 1 : (numbers >> config->lmc) - !!config->lmc;
 }
 
 static const struct device_protocol *protocol_of(enum packet_form form)
@@ -57,7 +57,8 @@ static uint32_t host_of(const uint8_t gid[16])
 struct sim_node *node_at(const struct sim *sim, const struct packet_path *path)
 {
 	bool has_lids = sim->config.form == PACKET_IB, two = sim->config.two_addresses;
-	uint32_t host = has_lids ? (uint32_t)path->dlid >> two : host_of(path->dgid) & ~(two ? (uint32_t)SECOND_IPV4 << 16 : 0);
+	uint32_t host = has_lids ? (uint32_t)path->dlid >> (two + sim->config.lmc) :
+				   host_of(path->dgid) & ~(two ? (uint32_t)SECOND_IPV4 << 16 : 0);
 	struct sim_node *node = host && host <= (uint32_t)sim->config.nodes ? &sim->node[host - 1] : NULL;
 
 	return node && !has_lids && device_gid_index(node->dev, path->dgid) < 0 ? NULL : node;
@@ -114,6 +115,19 @@ static void route(void *owner, const struct ca_device *dev, const struct packet_
 	}
 }
 
+/* Pairs of LIDs with the same path bits. */
+static unsigned lid_paths(void *owner, const struct ca_device *dev, uint16_t pkey, const struct packet_path *path,
+			  const struct route *r, struct lid_pair pair[LID_PATHS])
+{
+	const struct sim *sim = ((struct sim_node *)owner)->sim;
+	unsigned n = 0;
+
+	for (unsigned bits = 0; bits < 1u << dev->lmc && n < LID_PATHS; bits++)
+		if (!(sim->config.unnamed >> bits & 1))
+			pair[n++] = (struct lid_pair){ (uint16_t)(dev->lid | bits), (uint16_t)(path->dlid | bits) };
+	return n;
+}
+
 static unsigned room(void *owner, const struct ca_device *dev, const struct route *r, const struct av *av)
 {
 	return node_room(owner);
@@ -166,7 +180,7 @@ static void qpn_free(void *owner, uint32_t qpn)
 }
 
 static const struct ca_ops ops = {
-	.cq_event = cq_event, .async_event = async_event, .route = route, .space = room,
+	.cq_event = cq_event, .async_event = async_event, .route = route, .lid_paths = lid_paths, .space = room,
 	.origin_matches = origin_matches, .undelivered = undelivered,
 	.read_program = copy_safely, .write_program = copy_safely, .mcast = mcast, .qpn_alloc = qpn_alloc, .qpn_free = qpn_free,
 };
@@ -194,6 +208,9 @@ int node_init(struct sim *sim, int number)
 	else if (sim->config.two_addresses) {
 		dev.lid = (uint16_t)(2 * (number + 1));
 		dev.lmc = 1;
+	} else if (sim->config.lmc) {
+		dev.lid = (uint16_t)((number + 1) << sim->config.lmc);
+		dev.lmc = sim->config.lmc;
 	}
 	node->sim = sim;
 	list_init(&node->parked);

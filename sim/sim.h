@@ -57,6 +57,8 @@ struct sim_config {
 	bool trace;
 	uint32_t arena_bytes;		/* for queues, on each node; 0: 16 MB */
 	bool two_addresses;		/* of each node's port: LMC 1, or two GIDs */
+	uint8_t lmc;			/* of each node's port: LIDs from (n + 1) * 2^lmc on; without two_addresses */
+	uint32_t unnamed;		/* by bits: pairs of LIDs with these path bits the subnet administration does not name */
 	unsigned lanes;			/* a power of two, of which frames to second addresses take the upper half; 0: one way */
 	struct sim_lane lane[SIM_LANES];	/* as they begin */
 };

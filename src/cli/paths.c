@@ -53,7 +53,7 @@ static json_t *count_packets(const json_t *processes)
 static void add_path(json_t *rows, const json_t *before, const json_t *p, const json_t *qp, unsigned path, double seconds)
 {
 	static const char *const same[] = {
-		"state", "from", "to", "port", "rate_bytes_per_s", "round_trip_ns", "sent", "lost", "set_aside",
+		"state", "from", "to", "port", "rate_bytes_per_s", "round_trip_ns", "sent", "lost", "set_aside", "messages",
 	};
 	json_t *row = json_object();
 	char member[MEMBER], key[KEY];

@@ -180,9 +180,15 @@ enum control_type {
 	CTL_PATH_CUT,	/* weft command: path a of queue pairs whose first one leads to gid, an address of another host: c = of
 			 * enum control_cut. answer: b = those that fail now, one bit each. status EPERM; EINVAL: no such number;
 			 * EBUSY: paths to too many hosts fail */
+	CTL_PATHS,	/* as CTL_PATH, of port `device` of the process: all paths, b of them at most, 2 to CONTROL_PATHS.
+			 * answer: text: struct control_lids of each. status as for CTL_PATH */
 };
 
 enum { CONTROL_PATHS = 8 };	/* as of wire/header.h */
+
+struct control_lids {
+	uint16_t slid, dlid;
+};
 enum control_cut { CUT_HEALS, CUT_FAILS, CUT_ASKS };
 
 enum { CONTROL_LINK_ERRORS = 1000 };	/* our choice */

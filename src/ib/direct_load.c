@@ -8,10 +8,8 @@ static uint64_t payload_of(enum opcode_op op, uint64_t bytes)
 	return op == OP_WRITE || op == OP_SEND || op == OP_ATOMIC_WRITE ? bytes : 0;
 }
 
-static void tell(struct qp *qp, const struct wire_load *there, const struct wire_load *back)
+static void tell(struct qp *qp, const struct route *r, const struct wire_load *there, const struct wire_load *back)
 {
-	const struct route *r = qp_route(qp);
-
 	if (r->way)
 		qp->ca->ops->carried(qp->ca->owner, r, there, back);
 	else
@@ -31,12 +29,12 @@ void direct_load_tell(struct qp *qp, enum opcode_op op, unsigned trailer, uint64
 		.op = (uint8_t)op, .trailer = (uint8_t)trailer, .bytes = bytes,
 		.words = (uint32_t)(there.words + back.words), .packets = (uint32_t)(there.packets + back.packets),
 	};
-	tell(qp, &there, &back);
+	tell(qp, lid_paths_next(qp), &there, &back);
 }
 
 void direct_load_count_immediate(struct qp *qp)
 {
 	const struct wire_load there = { .words = 1 }, back = { 0 };
 
-	tell(qp, &there, &back);
+	tell(qp, lid_paths_last(qp), &there, &back);
 }

@@ -75,7 +75,7 @@ static enum opcode_service service_of(enum ibv_qp_type type)
 	}
 }
 
-static void take_options(struct engine *e, const struct ib_options *o)
+static void take_options(struct qp *qp, struct engine *e, const struct ib_options *o)
 {
 	e->options = *o;
 	e->selective = o->selective_repeat && o->profile == IB_STANDARD &&
@@ -84,6 +84,7 @@ static void take_options(struct engine *e, const struct ib_options *o)
 			   o->completion == ib_default_options.completion && !o->ack_when_consumed;
 	e->paces = o->congestion_control && o->profile == IB_STANDARD && e->service != SERVICE_UD;
 	e->takes_short = e->acks_as_usual && e->service == SERVICE_RC;
+	qp->paths_most = o->profile == IB_STANDARD ? o->paths : 1;
 }
 
 static int init(struct qp *qp)
@@ -94,7 +95,7 @@ static int init(struct qp *qp)
 	if (!e)
 		return -ENOMEM;
 	e->service = service_of(qp->type);
-	take_options(e, ib_options_of(qp->ca));
+	take_options(qp, e, ib_options_of(qp->ca));
 	origin_forget(&e->origin);
 	direct_load_forget(e);
 	qp->engine = e;
@@ -153,7 +154,7 @@ int ib_set_options(struct qp *qp, const struct ib_options *options)
 	multi_fini(qp);
 	flight_fini(&e->flight);
 	e->flight = flight;
-	take_options(e, options);
+	take_options(qp, e, options);
 	return multi_init(qp);
 }
 

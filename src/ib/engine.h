@@ -28,6 +28,7 @@ struct engine {
 	struct flight flight;		/* RC, UC, XRC_SEND; of UD and raw packet only the phase */
 	struct responder responder;	/* RC, UC, XRC_RECV */
 	struct spread *spread;		/* owned; NULL: what it requests goes by one path */
+	bool spreads_by_lids;		/* which are pairs of LIDs (verbs/lid_paths.h) */
 	struct reflect *reflect;	/* owned; NULL: so does what its peer requests */
 	struct multi *multi;		/* owned; RC of the multipath profile: it has this in place of flight and responder */
 	struct pace *pace;		/* owned, made with the first packet to another host, or that came marked from one */
@@ -64,11 +65,17 @@ static inline enum opcode_service engine_service(const struct qp *qp)
 	return engine_of(qp)->service;
 }
 
-/* Are there direct paths, and may the QP take one? What can migrate sends packets (verbs/migration.h). */
-static inline bool engine_may_go_directly(const struct qp *qp)
+/* Are there direct paths, and could the QP take one? What can migrate sends packets (verbs/migration.h). */
+static inline bool engine_could_go_directly(const struct qp *qp)
 {
 	return qp->ca->direct && (qp->type == IBV_QPT_RC || qp->type == IBV_QPT_UC) &&
 	       qp->attr.path_mig_state == IBV_MIG_MIGRATED;
+}
+
+/* May it now? The books of packets that are spread know of packets alone. */
+static inline bool engine_may_go_directly(const struct qp *qp)
+{
+	return !engine_of(qp)->spreads_by_lids && engine_could_go_directly(qp);
 }
 
 static inline uint32_t engine_mtu(const struct qp *qp)

@@ -1,5 +1,6 @@
 /* Congestion control of a QP: where its packets, and what comes back, meet the law of congestion.h. It holds for packets to other
- * hosts alone: what is on this host knows when it is full, and is not held back.
+ * hosts, and for those of QPs that go by several paths through a subnet (spread.h): what else is on this host knows when it is
+ * full, and is not held back.
  *
  * How a sender hears of marks (RFC 3168). Peers of weft tell how many of its requests came marked, modulo 64, in the reserved
  * bits beside FECN and BECN of what acknowledges them; they know each other by BTH_SELECTIVE. Others, and whoever sends
@@ -44,7 +45,7 @@ void pace_path_begin(struct qp *qp, wtime now, unsigned path);
 /* Is what the QP sends now held back where there is congestion? After qp_route. */
 static inline bool pace_applies(const struct qp *qp)
 {
-	return engine_of(qp)->paces && qp->route.kind == ROUTE_LINK;
+	return engine_of(qp)->paces && (qp->route.kind == ROUTE_LINK || engine_of(qp)->spreads_by_lids);
 }
 
 /* May a request leave, fresh or again? If not, the QP is ready when it may, or when something is acknowledged. */

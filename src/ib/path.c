@@ -18,7 +18,9 @@
 /* What is slowed down where it is marked says so: ECT(0), RFC 3168. */
 static uint8_t traffic_class(const struct qp *qp)
 {
-	return pace_applies(qp) ? (uint8_t)((qp->path.tclass & ~ECN_BITS) | ECN_ECT0) : qp->path.tclass;
+	if (qp->route.kind != ROUTE_LINK || !pace_applies(qp))
+		return qp->path.tclass;
+	return (uint8_t)((qp->path.tclass & ~ECN_BITS) | ECN_ECT0);
 }
 
 void path_address(const struct qp *qp, struct packet *p)
@@ -29,6 +31,12 @@ void path_address(const struct qp *qp, struct packet *p)
 		.resv.bth7 = engine_of(qp)->selective ? BTH_SELECTIVE : 0,
 	};
 	p->path.tclass = traffic_class(qp);
+	if (qp->lid_paths) {
+		const struct lid_pair *usual = &qp->lid_paths->path[qp->lid_paths->usual].lids;
+
+		p->path.slid = usual->slid;
+		p->path.dlid = usual->dlid;
+	}
 }
 
 bool path_pkey_matches(const struct qp *qp, enum path path, const struct packet *p)
@@ -42,14 +50,19 @@ bool path_pkey_matches(const struct qp *qp, enum path path, const struct packet 
 	return false;
 }
 
-/* A local path is known by its LIDs, a global one by its GIDs. */
-static bool comes_by(const struct qp *qp, const struct packet_path *ours, const struct packet *p)
+static bool has_gids_of(const struct packet_path *ours, const struct packet *p)
 {
-	if (device_has(qp->dev, DEVICE_LIDS) && p->path.slid != ours->dlid)
-		return false;
 	if (!ours->has_grh)
 		return true;
 	return p->path.has_grh && memcmp(p->path.sgid, ours->dgid, 16) == 0 && memcmp(p->path.dgid, ours->sgid, 16) == 0;
+}
+
+/* A local path is known by its LIDs, a global one by its GIDs. The peer's port may have several LIDs. */
+static bool comes_by(const struct qp *qp, const struct packet_path *ours, const struct packet *p)
+{
+	if (device_has(qp->dev, DEVICE_LIDS) && p->path.slid != ours->dlid && !lid_paths_have_peer(qp->lid_paths, p->path.slid))
+		return false;
+	return has_gids_of(ours, p);
 }
 
 bool path_leads_back(const struct qp *qp, const struct packet_path *ours, const struct packet *p)
@@ -63,6 +76,8 @@ static bool comes_by_another(const struct qp *qp, const struct packet *p)
 	const struct opcode_row *row = opcode_row(p->opcode);
 	int path = bth_path(p->resv.bth7);
 
+	if (device_has(qp->dev, DEVICE_LIDS) && !has_gids_of(&qp->path, p))
+		return false;
 	if (row->op == OP_PATH_PROBE)
 		return reflect_expects(qp, &p->path);
 	if (path <= 0)
@@ -76,7 +91,7 @@ enum path path_of(const struct qp *qp, const struct packet *p)
 
 	if (multi_of(qp))
 		return multi_path_of(qp, p);
-	if (!m && device_has(qp->dev, DEVICE_IP_GIDS) && p->resv.bth7 && comes_by_another(qp, p))
+	if (!m && p->resv.bth7 && comes_by_another(qp, p))
 		return PATH_PRIMARY;
 
 	if (m && p->migrated && qp->attr.path_mig_state == IBV_MIG_ARMED && comes_by(qp, &m->alternate, p))

@@ -19,6 +19,8 @@ bool reflect_knows(const struct qp *qp, unsigned path, const struct packet_path 
 	const struct reflect *r = reflect_of(qp);
 	const struct reflect_path *p = r ? &r->path[path] : NULL;
 
+	if (p && device_has(qp->dev, DEVICE_LIDS))
+		return p->is_known && p->lids.dlid == from->slid && p->lids.slid == from->dlid;
 	return p && p->is_known && !memcmp(p->dgid, from->sgid, 16) && !memcmp(p->sgid, from->dgid, 16);
 }
 
@@ -26,6 +28,8 @@ bool reflect_expects(const struct qp *qp, const struct packet_path *from)
 {
 	const struct reflect *r = reflect_of(qp);
 
+	if (device_has(qp->dev, DEVICE_LIDS))	/* whose the LID is, the origin tells */
+		return device_has_lid(qp->dev, from->dlid);
 	if (device_gid_index(qp->dev, from->dgid) < 0)
 		return false;
 	if (!memcmp(qp->path.dgid, from->sgid, 16))
@@ -68,6 +72,10 @@ void reflect_address(const struct qp *qp, unsigned path, struct packet *p)
 {
 	const struct reflect_path *by = &reflect_of(qp)->path[path];
 
+	if (by->is_known && device_has(qp->dev, DEVICE_LIDS)) {
+		p->path.slid = by->lids.slid;
+		p->path.dlid = by->lids.dlid;
+	}
 	if (!path)
 		return;
 	memcpy(p->path.sgid, by->sgid, 16);
@@ -115,6 +123,7 @@ void reflect_probe(struct qp *qp, const struct packet *p)
 	by->is_known = true;
 	memcpy(by->sgid, p->path.dgid, 16);
 	memcpy(by->dgid, p->path.sgid, 16);
+	by->lids = (struct lid_pair){ p->path.dlid, p->path.slid };
 	by->variant = (uint8_t)(wire_get(payload, PATH_PROBE_VARIANT) & (SPREAD_VARIANTS - 1));
 	by->is_due = true;
 	by->number = (uint32_t)wire_get(payload, PATH_PROBE_NUMBER);

@@ -12,6 +12,7 @@
 struct reflect_path {
 	bool is_known;
 	uint8_t sgid[16], dgid[16];	/* ours, the peer's */
+	struct lid_pair lids;		/* the same, of a device with LIDs */
 	uint8_t variant;
 	uint8_t marks;			/* how many requests by it came marked */
 	/* the probe that waits for its answer */

@@ -309,7 +309,7 @@ static bool repeat_part(struct qp *qp, wtime now, const struct flight_entry *e, 
 	if (e->answer == ANSWER_READ)
 		ask_for(qp, count, &out->packet);
 	out->packet.psn = psn_add(e->psn, skipped);
-	if (path)
+	if (spread_of(qp))
 		spread_address(qp, path, &out->packet);
 	timer_packet_sent(qp, now);
 	count_sent(qp, &out->packet);
@@ -494,7 +494,7 @@ static bool send_fresh(struct qp *qp, wtime now, const struct send_wqe *wqe, con
 	if (e.answer == ANSWER_READ)
 		ask_for(qp, e.span, &out->packet);
 	out->packet.psn = e.psn;
-	if (path)
+	if (spread_of(qp))
 		spread_address(qp, (unsigned)path, &out->packet);
 	if (f->window) {
 		out->packet.ack_requested = ask_fresh(qp, &e, (unsigned)path);

@@ -73,13 +73,22 @@ static void begin_probes(struct qp *qp, struct spread_path *path)
 	qp_ready(qp);
 }
 
+/* It needs no packets, whether or not some are under way. */
+static bool goes_directly(struct qp *qp)
+{
+	return engine_could_go_directly(qp) && route_goes_both_ways(qp_route(qp)->kind) &&
+	       qp->ca->direct->connect(qp->ca->direct_arg, qp);
+}
+
 void spread_open(struct qp *qp, wtime now)
 {
 	struct engine *e = engine_of(qp);
 	unsigned most = e->options.paths;
+	bool by_lids = lid_paths_are_several(qp->lid_paths) && e->paces && !e->flight.copied && !goes_directly(qp);
 	struct spread *s;
 
-	if (most < 2 || e->spread || qp->migration || !pace_applies(qp) || !answers_are_selective(qp) || !e->flight.loss)
+	if (most < 2 || e->spread || qp->migration || !(by_lids || pace_applies(qp)) || !answers_are_selective(qp) ||
+	    !e->flight.loss)
 		return;
 	s = calloc(1, sizeof(*s) + most * sizeof(s->path[0]));
 	if (!s)
@@ -95,7 +104,12 @@ void spread_open(struct qp *qp, wtime now)
 	loss_spread(&e->flight, s->loss, most);
 	s->path[0].heard = s->loss[0].heard;
 	e->spread = s;
+	e->spreads_by_lids = by_lids;
 	begin_probes(qp, &s->path[0]);
+	if (!by_lids)
+		return;
+	s->path[0].lids = qp->lid_paths->path[0].lids;
+	spread_follow(qp);
 }
 
 void spread_close(struct qp *qp)
@@ -107,6 +121,7 @@ void spread_close(struct qp *qp)
 	e->flight.paths = NULL;
 	free(e->spread);
 	e->spread = NULL;
+	e->spreads_by_lids = false;
 }
 
 static unsigned bits_in_common(const uint8_t a[16], const uint8_t b[16])
@@ -195,6 +210,12 @@ void spread_address(const struct qp *qp, unsigned path, struct packet *p)
 {
 	const struct spread_path *to = &spread_of(qp)->path[path];
 
+	if (engine_of(qp)->spreads_by_lids) {
+		p->path.slid = to->lids.slid;
+		p->path.dlid = to->lids.dlid;
+		p->resv.bth7 = bth_by_path(path);
+		return;
+	}
 	if (!path)
 		return;
 	memcpy(p->path.sgid, to->sgid, 16);
@@ -207,6 +228,8 @@ bool spread_leads_to(const struct qp *qp, unsigned path, const struct packet_pat
 {
 	const struct spread *s = spread_of(qp);
 
+	if (engine_of(qp)->spreads_by_lids)
+		return path < s->paths && s->path[path].lids.dlid == from->slid && s->path[path].lids.slid == from->dlid;
 	return s && path < s->paths && !memcmp(s->path[path].dgid, from->sgid, 16) && !memcmp(s->path[path].sgid, from->dgid, 16);
 }
 
@@ -293,6 +316,20 @@ bool spread_asks(struct qp *qp, unsigned path, bool asks_anyway)
 	return true;
 }
 
+/* Messages without packets go by those that lead there and back, as the fabric's tables say. */
+static void describe_lids(const struct qp *qp, struct qp_context *c)
+{
+	const struct lid_paths *l = qp->lid_paths;
+
+	for (unsigned i = 0; i < c->ways && l && i < l->paths; i++) {
+		c->way[i].slid = l->path[i].lids.slid;
+		c->way[i].dlid = l->path[i].lids.dlid;
+		c->way[i].messages = l->path[i].messages;
+		if (!spread_of(qp))
+			c->way[i].state = route_goes_both_ways(l->path[i].route.kind) ? "up" : "cut";
+	}
+}
+
 void spread_describe(const struct qp *qp, struct qp_context *c)
 {
 	static const char *const states[] = {
@@ -300,8 +337,8 @@ void spread_describe(const struct qp *qp, struct qp_context *c)
 	};
 	const struct spread *s = spread_of(qp);
 
-	c->ways = s ? s->paths : 0;
-	for (unsigned i = 0; i < c->ways; i++) {
+	c->ways = s ? s->paths : lid_paths_are_several(qp->lid_paths) ? qp->lid_paths->paths : 0;
+	for (unsigned i = 0; s && i < c->ways; i++) {
 		const struct spread_path *path = &s->path[i];
 		const struct congestion *out = path->state == SPREAD_UNPROVEN ? NULL : pace_of(qp, i);
 		struct qp_context_way *way = &c->way[i];
@@ -314,6 +351,7 @@ void spread_describe(const struct qp *qp, struct qp_context *c)
 		memcpy(way->sgid, path->sgid, 16);
 		memcpy(way->dgid, path->dgid, 16);
 	}
+	describe_lids(qp, c);
 }
 
 /* ---- silence ---- */
@@ -392,6 +430,35 @@ static void give_up_on(struct qp *qp, unsigned path)
 		rtt_lost(&f->rtt, flight_at(f, f->resend)->psn);
 		timer_rearm(qp);
 		qp_ready(qp);
+	}
+}
+
+/* A path is another one: what left by it is sent again, and nothing is known of it. */
+static void lay_lids(struct qp *qp, unsigned number)
+{
+	const struct lid_path *from = &qp->lid_paths->path[number];
+	struct spread_path *path = &spread_of(qp)->path[number];
+
+	if (number < spread_of(qp)->paths)
+		give_up_on(qp, number);
+	path->lids = from->lids;
+	path->epoch = from->epoch;
+	path->state = SPREAD_UNPROVEN;
+	path->number = 0;
+	begin_probes(qp, path);
+}
+
+void spread_follow(struct qp *qp)
+{
+	const struct lid_paths *l = qp->lid_paths;
+	struct spread *s = spread_of(qp);
+
+	for (unsigned i = 1; l && i < l->paths && i < s->most; i++) {
+		if (i < s->paths && s->path[i].epoch == l->path[i].epoch)
+			continue;
+		lay_lids(qp, i);
+		if (i >= s->paths)
+			s->paths = (uint8_t)(i + 1);
 	}
 }
 
@@ -514,12 +581,27 @@ static struct spread_path *next_due(struct spread *s)
 	return NULL;
 }
 
+/* They may have been told since the peer was heard, or be others; or packets are needed no more. */
+static void follow_lids(struct qp *qp, wtime now)
+{
+	if (engine_of(qp)->spreads_by_lids && goes_directly(qp))
+		spread_close(qp);
+	else if (engine_of(qp)->spreads_by_lids)
+		spread_follow(qp);
+	else if (engine_of(qp)->flight.phase != FLIGHT_CLOSED)
+		spread_open(qp, now);
+}
+
 bool spread_output(struct qp *qp, wtime now, struct packet_out *out)
 {
-	struct spread *s = spread_of(qp);
-	struct spread_path *path = s && engine_of(qp)->flight.phase != FLIGHT_CLOSED ? next_due(s) : NULL;
+	struct spread_path *path;
 	struct packet *p = &out->packet;
+	struct spread *s;
 
+	if (qp->lid_paths)
+		follow_lids(qp, now);
+	s = spread_of(qp);
+	path = s && engine_of(qp)->flight.phase != FLIGHT_CLOSED ? next_due(s) : NULL;
 	if (!path)
 		return false;
 	path->probe_is_due = false;
@@ -569,7 +651,7 @@ void spread_answered(struct qp *qp, wtime now, const struct packet *p)
 	s->path[i].number = 0;
 	if (s->path[i].state != SPREAD_UP)
 		bring_up(qp, now, i);
-	if (i == 0 && s->paths == 1)
+	if (i == 0 && s->paths == 1 && !engine_of(qp)->spreads_by_lids)
 		lay(qp, (const uint8_t (*)[16])(payload + PATH_PROBE_ADDRESS), addresses);
 	reckon(s);
 }

@@ -1,5 +1,6 @@
-/* The paths of a QP to a peer of weft on another host (the option paths=N): pairs of addresses of the two hosts, and source
- * ports, by which networks with several equal ways choose one. One sequence of PSNs is spread over them, which the peer puts in
+/* The paths of a QP to a peer of weft (the option paths=N). To another host they are pairs of addresses of the two hosts, and
+ * source ports, by which networks with several equal ways choose one; in a subnet with an LMC they are the pairs of LIDs that the
+ * subnet administration names (verbs/lid_paths.h). One sequence of PSNs is spread over them, which the peer puts in
  * order again (reorder.h), so what verbs promise stays. Each path has its own round trip, its own order (loss_path) and its own
  * window and pace (congestion.h); a packet leaves by that with the shortest round trip which has room.
  *
@@ -34,6 +35,8 @@ enum spread_state {
 struct spread_path {
 	uint8_t sgid[16], dgid[16];
 	uint8_t variant;		/* bits of the source port that differ from the QP's */
+	struct lid_pair lids;		/* where the paths are pairs of LIDs, instead of all that ... */
+	uint32_t epoch;			/* ... of this time */
 	uint8_t state;			/* enum spread_state */
 	bool probe_is_due;
 	uint32_t number;		/* of the probe that waits for its answer; 0: none does */
@@ -71,7 +74,9 @@ int spread_choose(struct qp *qp, wtime now, bool is_fresh);
 unsigned spread_instead(struct qp *qp, unsigned path);
 /* The usual one for what needs no room. */
 unsigned spread_usual(const struct qp *qp);
-/* Addresses of the packet, which is addressed to the first path. */
+/* Pairs of LIDs may be others since. */
+void spread_follow(struct qp *qp);
+/* Addresses of the packet, which is addressed to the first path, or to the usual pair of LIDs. */
 void spread_address(const struct qp *qp, unsigned path, struct packet *p);
 /* It leaves, fresh or again. */
 void spread_sent(struct qp *qp, wtime now, unsigned path);

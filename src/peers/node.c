@@ -196,6 +196,12 @@ static uint32_t destination(const struct node *n, uint32_t from, uint16_t pkey, 
 								     .switches = SWITCHES_MOST });
 }
 
+/* By which LID of ours the answers come back. */
+static uint16_t own_lid(const struct ca_device *dev, const struct packet_path *path)
+{
+	return path->slid && device_has_lid(dev, path->slid) ? path->slid : dev->lid;
+}
+
 static enum route_kind way_to_management(const struct node *n, uint32_t from, uint16_t pkey, const struct packet_path *path)
 {
 	uint32_t to = destination(n, from, pkey, path->dlid, path->sl);
@@ -221,7 +227,26 @@ enum route_kind node_way(const struct node *n, const struct fabric_page *page, c
 	if (destination(n, from, pkey, path->dlid, path->sl) != to)
 		return ROUTE_CUT;
 	pkey = fabric_answer_pkey(&n->fabric, to, pkey);
-	return destination(n, to, pkey, dev->lid, path->sl) == from ? ROUTE_LOOP : ROUTE_ONE_WAY;
+	return destination(n, to, pkey, own_lid(dev, path), path->sl) == from ? ROUTE_LOOP : ROUTE_ONE_WAY;
+}
+
+bool node_find_ends(const struct node *n, const struct fabric_page *page, const struct ca_device *dev,
+		    const struct packet_path *path, uint32_t slot, struct node_ends *ends)
+{
+	uint32_t from, place, to;
+
+	if (!node_is_somewhere(n) || !slot || slot >= PAGE_SLOTS)
+		return false;
+	from = port_of(n, dev);
+	place = place_of(n, page, slot);
+	to = place == PORT_NONE ? PORT_NONE : port_at(n, place, path);
+	if (from == PORT_NONE || to == PORT_NONE || to == from)
+		return false;
+	host_write_gid(&n->fabric, from, 0, ends->sgid);
+	host_write_gid(&n->fabric, to, 0, ends->dgid);
+	ends->lid = (uint16_t)FABRIC_READ(n->fabric.port[to].lid);
+	ends->lmc = FABRIC_READ(n->fabric.port[to].lmc) & LMC_MOST;
+	return true;
 }
 
 /* ---- what is counted ---- */
@@ -234,7 +259,7 @@ uint16_t node_find_way(struct node *n, const struct ca_device *dev, uint16_t pke
 	if (!n->traffic || !device_has(dev, DEVICE_LIDS))
 		return 0;
 	p.from = port_of(n, dev);
-	return p.from == PORT_NONE ? 0 : ways_find(&n->ways, generation, &n->fabric, &p, dev->lid);
+	return p.from == PORT_NONE ? 0 : ways_find(&n->ways, generation, &n->fabric, &p, own_lid(dev, path));
 }
 
 void node_count(const struct node *n, const struct traffic_way *way, const struct wire_load *load)

@@ -50,6 +50,16 @@ bool node_own_address(const struct node *n, uint8_t address[16]);
 enum route_kind node_way(const struct node *n, const struct fabric_page *page, const struct ca_device *dev,
 			 uint16_t pkey, const struct packet_path *path, uint32_t slot);
 
+/* The two ends of a path to a QP of this slot's process, which is at another port than the device's: by their first GIDs, and the
+ * LIDs of that one. False: it is not there. Any slot. */
+struct node_ends {
+	uint8_t sgid[16], dgid[16];
+	uint16_t lid;
+	uint8_t lmc;
+};
+bool node_find_ends(const struct node *n, const struct fabric_page *page, const struct ca_device *dev,
+		    const struct packet_path *path, uint32_t slot, struct node_ends *ends);
+
 /* Where what goes to this address is counted, as long as routes of this generation hold. 0: nowhere. */
 uint16_t node_find_way(struct node *n, const struct ca_device *dev, uint16_t pkey, const struct packet_path *path,
 		       uint64_t generation);

@@ -10,6 +10,7 @@
 #include "peers/node.h"
 #include "peers/publish.h"
 #include "peers/roce_socket.h"
+#include "peers/sa_paths.h"
 #include "verbs/ca.h"
 
 struct peers {
@@ -18,6 +19,7 @@ struct peers {
 	const struct fabric_page *page;	/* mapped read-only; own rules */
 	uint32_t slot;			/* the first of our slots; constant */
 	struct node node;		/* where we are in a fabric */
+	struct sa_paths sa_paths;	/* the paths that its administration has named */
 	struct port_loads *loads;	/* owned mapping: peers/loads.h; NULL: nothing is counted */
 	bool in_forked_child;		/* the parent's, seen in a forked child: nothing moves any more */
 	struct links links;

@@ -17,7 +17,8 @@ static void fill(struct way *way, const struct fabric *f, const struct walk_pack
 	struct walk_packet back = *p;
 	struct walk_route r;
 
-	*way = (struct way){ .from = p->from, .dlid = p->dlid, .pkey = p->pkey, .sl = p->sl, .back.drop = TRAFFIC_COUNTS };
+	*way = (struct way){ .from = p->from, .dlid = p->dlid, .own_lid = own_lid, .pkey = p->pkey,
+			     .sl = p->sl, .back.drop = TRAFFIC_COUNTS };
 	fabric_walk(f, p, &r);
 	traffic_way_set(&way->there, f, &r);
 	way->is_barred = r.verdict == WALK_PKEY_IN || r.verdict == WALK_PKEY_OUT ||
@@ -58,7 +59,8 @@ uint16_t ways_find(struct ways *w, uint64_t generation, const struct fabric *f, 
 	w->generation = generation;
 	for (number = *bucket; number; number = way->next) {
 		way = w->way[number - 1];
-		if (way->dlid == p->dlid && way->sl == p->sl && way->pkey == p->pkey && way->from == p->from)
+		if (way->dlid == p->dlid && way->own_lid == own_lid && way->sl == p->sl && way->pkey == p->pkey &&
+		    way->from == p->from)
 			return number;
 	}
 	way = w->ways < WAYS_MOST ? make(w) : NULL;

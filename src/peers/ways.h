@@ -9,7 +9,7 @@
 struct way {
 	uint16_t next;			/* in its bucket; 0: it is the last */
 	uint32_t from;			/* our port */
-	uint16_t dlid, pkey;
+	uint16_t dlid, own_lid, pkey;
 	uint8_t sl;
 	bool is_barred;			/* a port on it does not let the P_Key in */
 	uint32_t untold;		/* packets that it did not let in: weftd does not know of them yet */

@@ -48,6 +48,7 @@ static int map_page(struct runtime *rt, int fd)
 
 static void unmap_page(struct runtime *rt)
 {
+	sa_paths_fini(&rt->peers.sa_paths);
 	node_leave(&rt->peers.node);
 	loads_end(&rt->peers);
 	if (rt->peers.page)

@@ -33,6 +33,14 @@ static void route(void *owner, const struct ca_device *dev, const struct packet_
 	route_find(&rt->peers, dev, path, r);
 }
 
+static unsigned lid_paths(void *owner, const struct ca_device *dev, uint16_t pkey, const struct packet_path *path,
+			  const struct route *r, struct lid_pair pair[LID_PATHS])
+{
+	struct runtime *rt = owner;
+
+	return sa_paths_find(&rt->peers, dev, pkey, path, r, pair);
+}
+
 static int path_mtu(void *owner, const struct route *r, const struct packet_path *path)
 {
 	(void)owner;
@@ -154,6 +162,7 @@ const struct ca_ops runtime_ca_ops = {
 	.cq_event = cq_event,
 	.async_event = async_event,
 	.route = route,
+	.lid_paths = lid_paths,
 	.space = room,
 	.path_mtu = path_mtu,
 	.origin_matches = origin_matches,

@@ -100,6 +100,12 @@ static void open_mail(struct runtime *rt, struct mail *mail)
 	case CTL_REPORT:
 		report_answer(rt, msg, mail->text);
 		break;
+	case CTL_PATHS:
+		runtime_enter(rt);
+		if (sa_paths_take(&rt->peers, msg, mail->text, msg->text_bytes))
+			devices_forget_routes(&rt->ca);
+		runtime_leave(rt);
+		break;
 	case CTL_PAGE:
 		runtime_enter(rt);
 		devices_refresh(rt->peers.page, &rt->peers.node, &rt->ca);

@@ -139,6 +139,15 @@ static const char *address_name(const uint8_t gid[16], char *text, socklen_t roo
 	return inet_ntop(is_ipv4 ? AF_INET : AF_INET6, is_ipv4 ? gid + 12 : gid, text, room);
 }
 
+/* An end of a path: a LID of the port, or an address. */
+static const char *end_name(uint16_t lid, const uint8_t gid[16], char text[INET6_ADDRSTRLEN])
+{
+	if (!lid)
+		return address_name(gid, text, INET6_ADDRSTRLEN);
+	snprintf(text, INET6_ADDRSTRLEN, "LID %u", lid);
+	return text;
+}
+
 /* Of one of several paths. */
 static void add_way(struct json_row *o, unsigned number, const struct qp_context_way *way)
 {
@@ -146,14 +155,16 @@ static void add_way(struct json_row *o, unsigned number, const struct qp_context
 
 	snprintf(which, sizeof(which), "path%u_", number);
 	add_string(o, which, "state", way->state);
-	add_string(o, which, "from", address_name(way->sgid, text, sizeof(text)));
-	add_string(o, which, "to", address_name(way->dgid, text, sizeof(text)));
+	add_string(o, which, "from", end_name(way->slid, way->sgid, text));
+	add_string(o, which, "to", end_name(way->dlid, way->dgid, text));
 	add_number(o, which, "port", way->variant);
 	add_number(o, which, "rate_bytes_per_s", way->bytes_per_s);
 	add_number(o, which, "round_trip_ns", way->round_trip_ns);
 	add_number(o, which, "sent", way->sent);
 	add_number(o, which, "lost", way->lost);
 	add_number(o, which, "set_aside", way->set_aside);
+	if (way->slid)
+		add_number(o, which, "messages", way->messages);
 }
 
 /* IPS-13, IPS-14. */

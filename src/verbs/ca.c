@@ -307,6 +307,8 @@ static unsigned take_turn(struct qp *qp, const struct packet_ops *packets, wtime
 
 	b->route = next_route(qp, &first, is_datagram);
 	room = room_of(qp, b->route, &first, is_datagram);
+	if (qp->lid_paths && room > 1)	/* the next packet may take another route */
+		room = 1;
 	if (!room) {
 		list_append(&qp->ca->blocked, &qp->ready);
 		return 0;
@@ -316,6 +318,8 @@ static unsigned take_turn(struct qp *qp, const struct packet_ops *packets, wtime
 		if (sent)
 			burst_add(b);
 	} while (sent && b->packets < room && burst_has_place(b) && (!is_datagram || goes_on(qp, &first)));
+	if (qp->lid_paths && b->packets)
+		b->route = lid_paths_route(qp, b->out[0].packet.path.slid, b->out[0].packet.path.dlid);
 	qp_rearm(qp);
 	if (sent && may_have_more(qp))
 		qp_ready(qp);

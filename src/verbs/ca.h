@@ -14,6 +14,7 @@
 #include "verbs/acks.h"
 #include "verbs/burst.h"
 #include "verbs/device.h"
+#include "verbs/lid_paths.h"
 #include "verbs/qp_table.h"
 #include "verbs/queue.h"
 #include "verbs/route.h"
@@ -32,8 +33,14 @@ struct ca_ops {
 	void (*cq_event)(void *owner, struct cq *cq);	/* an armed CQ fires: queue an event on its channel */
 	void (*async_event)(void *owner, enum ibv_event_type type, void *object);	/* object: a qp, cq, srq or ca_device */
 	/* Where does what is sent from this device to this address go, for the QP r->qpn? Sets r->kind and r->place, which hold
-	 * until the owner calls routes_change(&ca->routes). The path's source is not looked at. Waits for nobody. */
+	 * until the owner calls routes_change(&ca->routes). Of the path's source a LID of the port counts, by which the
+	 * answers come back. Waits for nobody. */
 	void (*route)(void *owner, const struct ca_device *dev, const struct packet_path *path, struct route *r);
+	/* Of a device with LIDs and an LMC, and of a path between first LIDs, with its route: pairs of LIDs by which the subnet
+	 * administration says that packets go there and back. Returns how many; 0: it has not told yet, and whoever asks is to
+	 * ask again when routes have changed. NULL: there is nobody to ask. Waits for nobody. */
+	unsigned (*lid_paths)(void *owner, const struct ca_device *dev, uint16_t pkey, const struct packet_path *path,
+			      const struct route *r, struct lid_pair pair[LID_PATHS]);
 	/* For how many more frames is there room where the route leads? Of a group av is the address; it is NULL for connected
 	 * QPs. When for none, the QP waits in ca.blocked. */
 	unsigned (*space)(void *owner, const struct ca_device *dev, const struct route *r, const struct av *av);

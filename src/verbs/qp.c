@@ -308,6 +308,7 @@ void qp_queues_reset(struct qp *qp)
 	memset(&qp->path, 0, sizeof(qp->path));
 	free(qp->migration);
 	qp->migration = NULL;
+	lid_paths_forget(qp);
 	qp->sqd_async = false;
 }
 

@@ -6,6 +6,7 @@
 #include "verbs/cq.h"
 #include "verbs/direct.h"
 #include "verbs/doorbells.h"
+#include "verbs/lid_paths.h"
 #include "verbs/migration.h"
 #include "verbs/mr.h"
 #include "verbs/srq.h"
@@ -32,6 +33,8 @@ struct qp {
 	struct ibv_qp_attr attr;	/* as modified; qp_state inside is not used */
 	struct packet_path path;	/* derived from attr.ah_attr: addresses of every packet this QP sends (not UD) */
 	struct route route;		/* where they go: qp_route */
+	struct lid_paths *lid_paths;	/* owned; NULL: they go by one pair of LIDs, or have none */
+	uint8_t paths_most;		/* the transport's: by so many paths they may go */
 	struct migration *migration;	/* owned; NULL: it never had an alternate path */
 	struct ibv_qp_cap cap;
 	bool sq_sig_all;
@@ -103,7 +106,7 @@ static inline uint16_t qp_pkey(const struct qp *qp)
 static inline const struct route *qp_route(struct qp *qp)
 {
 	if (qp->route.generation != qp->ca->routes.generation)
-		route_ask(qp->ca, qp->dev, qp_pkey(qp), &qp->path, qp->attr.dest_qp_num, &qp->route);
+		lid_paths_ask(qp);
 	return &qp->route;
 }
 

@@ -52,8 +52,10 @@ struct qp_context {
 	/* Where they go by several paths: so many, 0 where by one. */
 	uint32_t ways;
 	struct qp_context_way {
-		const char *state;		/* "unproven", "up" or "aside" */
+		const char *state;		/* "unproven", "up" or "aside"; "cut": messages without packets do not go by it */
 		uint8_t sgid[16], dgid[16];
+		uint16_t slid, dlid;		/* where the paths are pairs of LIDs; else 0 */
+		uint64_t messages;		/* that went by it without packets */
 		uint32_t variant;		/* bits of the source port that differ from the first one's */
 		uint64_t bytes_per_s, round_trip_ns;	/* as of the path */
 		uint64_t sent, lost, set_aside;	/* packets, and times */

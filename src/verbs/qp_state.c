@@ -116,6 +116,7 @@ void qp_path_changed(struct qp *qp)
 	hide(qp);
 	qp->direct_path = (struct direct_path){ 0 };
 	qp->route = (struct route){ 0 };
+	lid_paths_forget(qp);
 	if (qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD)
 		show(qp);
 }
@@ -129,6 +130,7 @@ static void enter(struct qp *qp, wtime now, enum ibv_qp_state to, int mask)
 	if (to == IBV_QPS_RESET || mask & (IBV_QP_AV | IBV_QP_PKEY_INDEX)) {
 		qp->direct_path = (struct direct_path){ 0 };
 		qp->route = (struct route){ 0 };
+		lid_paths_forget(qp);
 	}
 	qp->state = to;
 	qp->ca->now = now;

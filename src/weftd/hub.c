@@ -461,6 +461,7 @@ static const struct rule {
 	[CTL_PING] = { FROM_COMMAND, .plain = pings_input },
 	[CTL_PATH_MTU] = { FROM_PROCESS, .plain = probes_input },
 	[CTL_PATH] = { FROM_PROCESS, .plain = paths_input },
+	[CTL_PATHS] = { FROM_PROCESS, .plain = paths_input },
 	[CTL_MAD_AGENT] = { FROM_COMMAND, 0, sizeof(struct control_agent), .full = umad_agent },
 	[CTL_BAD_KEY] = { FROM_PROCESS, .plain = bad_keys_input },
 	[CTL_MAD_DONE] = { FROM_MADS, .plain = umad_done },

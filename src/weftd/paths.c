@@ -5,6 +5,7 @@
 #include "fabric/host.h"
 #include "weftd/subnet.h"
 #include "weftd/umad.h"
+#include "wire/field.h"
 #include "wire/sa.h"
 
 #include <errno.h>
@@ -26,8 +27,19 @@ struct path_question {
 	struct control_msg msg;
 	bool was_answered;
 	int status;			/* an errno, once it was */
-	struct sa_path path;
+	struct sa_path path;		/* of CTL_PATH */
+	unsigned pairs;			/* of CTL_PATHS */
+	struct control_lids pair[CONTROL_PATHS];
 };
+
+/* Of PathRecord in a table (15.2.5.16): how long it is, and where the first one begins. IBA 15.2.1.1: AttributeOffset. */
+enum { RECORD_BYTES = 64, RECORDS_AT = 56 };
+#define ATTRIBUTE_OFFSET 44, 0, 16
+
+static bool wants_table(const struct path_question *q)
+{
+	return q->msg.type == CTL_PATHS;
+}
 
 static void put(const struct sa_path *p, struct control_msg *answer)
 {
@@ -44,6 +56,22 @@ static bool is_sound(const struct sa_path *p)
 	return p->dlid && p->slid && p->mtu >= IBV_MTU_256 && p->mtu <= IBV_MTU_4096 && p->life < 32;
 }
 
+/* The records of a table, each of which is read where it would be in a datagram of its own. Other records than those of paths are
+ * longer or shorter. */
+static void read_table(struct path_question *q, const struct mad_letter *l)
+{
+	for (uint32_t at = 0; l->bytes >= RECORDS_AT + RECORD_BYTES && at <= l->bytes - RECORDS_AT - RECORD_BYTES;
+	     at += RECORD_BYTES) {
+		uint8_t mad[MAD_BYTES] = { 0 };
+		struct sa_path path;
+
+		memcpy(mad + RECORDS_AT, l->data + RECORDS_AT + at, RECORD_BYTES);
+		sa_path_get(&path, mad);
+		if (is_sound(&path) && q->pairs < q->msg.b)
+			q->pair[q->pairs++] = (struct control_lids){ path.slid, path.dlid };
+	}
+}
+
 static void heard(void *arg, const struct mad_letter *l)
 {
 	struct path_question *q = arg;
@@ -56,8 +84,14 @@ static void heard(void *arg, const struct mad_letter *l)
 	if (l->status || l->bytes < MAD_BYTES)
 		return;
 	mad_header_parse(&h, l->data);
-	if (h.method != MAD_GET_RESP || h.attr_id != SA_PATH_RECORD)
+	if (h.method != (wants_table(q) ? SA_GET_TABLE_RESP : MAD_GET_RESP) || h.attr_id != SA_PATH_RECORD)
 		return;
+	if (wants_table(q)) {
+		if (!h.status && wire_get(l->data, ATTRIBUTE_OFFSET) == RECORD_BYTES / 8)
+			read_table(q, l);
+		q->status = q->pairs ? 0 : EHOSTUNREACH;
+		return;
+	}
 	sa_path_get(&q->path, l->data);
 	q->status = h.status || !is_sound(&q->path) ? EHOSTUNREACH : 0;
 }
@@ -71,11 +105,11 @@ static uint32_t try_ms(uint32_t all)
 
 static int ask(struct hub *h, struct path_question *q)
 {
-	const struct sa_request r = { .method = MAD_GET, .attr_id = SA_PATH_RECORD, .tid = 1, .timeout_ms = try_ms(q->msg.c),
-				      .retries = RETRIES };
+	const struct sa_request r = { .method = wants_table(q) ? SA_GET_TABLE : MAD_GET, .attr_id = SA_PATH_RECORD, .tid = 1,
+				      .timeout_ms = try_ms(q->msg.c), .retries = RETRIES };
 	struct sa_path path = {
 		.mask = SA_PATH_DGID | SA_PATH_SGID | SA_PATH_REVERSIBLE | SA_PATH_COUNT | SA_PATH_PKEY,
-		.reversible = 1, .count = 1, .pkey = (uint16_t)q->msg.a,
+		.reversible = 1, .count = wants_table(q) ? (uint8_t)q->msg.b : 1, .pkey = (uint16_t)q->msg.a,
 	};
 	uint8_t mad[MAD_BYTES] = { 0 };
 
@@ -109,19 +143,52 @@ static int start(struct hub *h, struct client *c, const struct control_msg *msg,
 
 	if (!q)
 		return -EAGAIN;
-	q->file = umad_open_sa(h, port, heard, q);
+	q->client = c;
+	q->user = c->uid;
+	q->msg = *msg;
+	q->file = umad_open(h, port, &(struct mad_registration){
+		.mgmt_class = MAD_CLASS_SA, .class_version = SA_CLASS_VERSION, .rmpp_version = wants_table(q),
+	}, heard, q);
 	if (!q->file) {
 		free(q);
 		return -EAGAIN;
 	}
-	q->client = c;
-	q->user = c->uid;
-	q->msg = *msg;
 	list_append(&h->paths, &q->node);
 	if (!ask(h, q))
 		return 0;
 	end(h, q);
 	return -EAGAIN;
+}
+
+static void answer_table(struct hub *h, struct client *c, const struct control_msg *msg, const struct control_lids *pair,
+			 unsigned pairs)
+{
+	struct control_msg answer = *msg;
+
+	answer.status = 0;
+	answer.text_bytes = (uint32_t)(pairs * sizeof(*pair));
+	h->ops->send(h, c, &answer, (const char *)pair, NULL, 0);
+}
+
+/* Without an administration: LIDs with the same path bits, as far as both ports have them. */
+static void look_up_table(struct hub *h, struct client *c, const struct control_msg *msg, uint32_t port)
+{
+	const struct fabric *f = &h->subnet->fabric;
+	uint32_t to = host_find_gid(f, msg->dgid);
+	struct control_lids pair[CONTROL_PATHS];
+	unsigned lmc, n = 0;
+
+	if (to == PORT_NONE || !FABRIC_READ(f->port[to].lid) || !FABRIC_READ(f->port[port].lid)) {
+		hub_answer(h, c, msg, EHOSTUNREACH);
+		return;
+	}
+	lmc = FABRIC_READ(f->port[to].lmc) & LMC_MOST;
+	if ((FABRIC_READ(f->port[port].lmc) & LMC_MOST) < lmc)
+		lmc = FABRIC_READ(f->port[port].lmc) & LMC_MOST;
+	for (; n < 1u << lmc && n < msg->b; n++)
+		pair[n] = (struct control_lids){ (uint16_t)(FABRIC_READ(f->port[port].lid) + n),
+						 (uint16_t)(FABRIC_READ(f->port[to].lid) + n) };
+	answer_table(h, c, msg, pair, n);
 }
 
 /* Nobody decides on paths here: they are what the tables have, with the P_Key that was asked for. */
@@ -159,7 +226,7 @@ void paths_input(struct hub *h, struct client *c, const struct control_msg *msg)
 	struct control_msg answer = *msg;
 	int err;
 
-	if (port == PORT_NONE) {
+	if (port == PORT_NONE || (msg->type == CTL_PATHS && (msg->b < 2 || msg->b > CONTROL_PATHS))) {
 		hub_answer(h, c, msg, EINVAL);
 		return;
 	}
@@ -167,6 +234,10 @@ void paths_input(struct hub *h, struct client *c, const struct control_msg *msg)
 		err = start(h, c, msg, port);
 		if (err)
 			hub_answer(h, c, msg, -err);
+		return;
+	}
+	if (msg->type == CTL_PATHS) {
+		look_up_table(h, c, msg, port);
 		return;
 	}
 	err = look_up(&h->subnet->fabric, msg, port, &answer);
@@ -194,6 +265,11 @@ void paths_expire(struct hub *h)
 
 		if (q->client && !q->was_answered)
 			continue;
+		if (q->client && wants_table(q) && !q->status) {
+			answer_table(h, q->client, &q->msg, q->pair, q->pairs);
+			end(h, q);
+			continue;
+		}
 		if (q->was_answered && !q->status)
 			put(&q->path, &answer);
 		if (q->client)

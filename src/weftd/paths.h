@@ -1,5 +1,6 @@
-/* Paths from ports of the fabric that processes ask for (CTL_PATH): weftd asks the port's subnet administration by PathRecord
- * (IBA 15.2.5.16) from QP1 of the port, as the kernel does for rdma_cm, and who asks is answered when it has answered. */
+/* Paths from ports of the fabric that processes ask for: weftd asks the port's subnet administration by PathRecord (IBA
+ * 15.2.5.16) from QP1 of the port, as the kernel does for rdma_cm, for one path (CTL_PATH) or a table of them (CTL_PATHS), and
+ * who asks is answered when it has answered. */
 #ifndef WEFT_WEFTD_PATHS_H
 #define WEFT_WEFTD_PATHS_H
 

@@ -199,9 +199,9 @@ def says(text, pattern):
 		raise Wrong(f'"{pattern}" is missing in: {text}')
 
 
-def tried(weft, test):
-	"""The exit status of a function of a lab."""
-	lab = Lab(weft)
+def tried(weft, test, kind=Lab):
+	"""The exit status of a function of a lab, of this kind."""
+	lab = kind(weft)
 	try:
 		with lab:
 			test(lab)

@@ -1,132 +1,13 @@
 /* A QP over several ways between two hosts: what they carry together, and what one that is slow, loses or is cut costs. */
-#include "engine_test.h"
+#include "spread_run.h"
 
-#include "ib/engine.h"
 #include "ib/flight.h"
-#include "ib/pace.h"
 #include "ib/path.h"
 #include "ib/reflect.h"
-#include "ib/spread.h"
-#include "verbs/qp_context.h"
 #include "wire/header.h"
 #include "wire/packet.h"
 
-enum { KB = 1 << 10, MESSAGE = 64 * KB, DEPTH = 16, TAG = 7 };
-
-static uint64_t seed = 3;
-
-static const wtime DELAY = 5 * WTIME_US;
-
-struct setting {
-	unsigned paths, lanes;
-	bool two_addresses;
-	struct sim_lane lane[SIM_LANES];	/* byte_ns [1], room_bytes [256 KB] */
-	uint32_t loss;				/* of all */
-	bool stranger;
-};
-
-static struct pair *begin(const struct setting *s)
-{
-	struct pair_config config = {
-		.sim = { .seed = seed, .form = PACKET_ROCE, .is_network = true, .lanes = s->lanes,
-			 .two_addresses = s->two_addresses, .link = { .delay_ns = DELAY, .loss = s->loss } },
-		.mtu = IBV_MTU_4096, .memory_bytes = 2 * MESSAGE, .sends = DEPTH, .recvs = DEPTH, .timeout = 14, .retry_cnt = 7,
-		.rnr_retry = 7, .rd_atomic = 16, .options = ib_default_options, .stranger = s->stranger,
-	};
-
-	for (unsigned i = 0; i < SIM_LANES; i++) {
-		config.sim.lane[i] = s->lane[i];
-		if (!config.sim.lane[i].byte_ns)
-			config.sim.lane[i].byte_ns = 1;
-		if (!config.sim.lane[i].room_bytes)
-			config.sim.lane[i].room_bytes = 256 * KB;
-	}
-	config.options.paths = (uint8_t)s->paths;
-	return pair_new(&config);
-}
-
-struct run {
-	enum ibv_wr_opcode opcode;
-	unsigned posted, done, failed;
-	wtime longest;			/* between two completions */
-	wtime last;
-};
-
-static void refill(struct pair *pair, struct run *r)
-{
-	struct cqe cqe;
-
-	while (pair_poll_send(pair, 0, &cqe)) {
-		if (cqe.status != IBV_WC_SUCCESS) {
-			r->failed++;
-			continue;
-		}
-		assert_int_equal(cqe.wr_id, r->done);		/* in the order of posting */
-		r->done++;
-		if (r->last && pair->sim->now - r->last > r->longest)
-			r->longest = pair->sim->now - r->last;
-		r->last = pair->sim->now;
-	}
-	while (!r->failed && r->posted - r->done < DEPTH) {
-		post_wr(pair, 0, (struct pair_wr){ .wr_id = r->posted, .opcode = r->opcode, .flags = IBV_SEND_SIGNALED,
-						   .bytes = MESSAGE });
-		r->posted++;
-		sim_touch(pair->sim, 0);
-	}
-}
-
-/* Payload in a microsecond, times 100. */
-static unsigned run_for(struct pair *pair, struct run *r, wtime ns)
-{
-	wtime from = pair->sim->now, until = from + ns;
-	unsigned had = r->done;
-
-	while (pair->sim->now < until) {
-		wtime step = pair->sim->now + 5 * WTIME_US;
-
-		refill(pair, r);
-		sim_run(pair->sim, step);
-		if (pair->sim->now < step)
-			sim_advance(pair->sim, step - pair->sim->now);
-		ib_check(pair->side[0].qp);
-		ib_check(pair->side[1].qp);
-	}
-	return (unsigned)((uint64_t)(r->done - had) * MESSAGE * 100 * WTIME_US / (pair->sim->now - from));
-}
-
-static void show(const struct pair *pair, const char *what)
-{
-	const struct spread *s = spread_of(pair->side[0].qp);
-
-	print_message("%s: seed %llu\n", what, (unsigned long long)seed);
-	if (!s && pace_out(pair->side[0].qp))
-		print_message("  one path: round trip %llu ns, window %u\n",
-			      (unsigned long long)pace_out(pair->side[0].qp)->smooth_ns,
-			      pace_out(pair->side[0].qp)->window / CONGESTION_ONE);
-	for (unsigned i = 0; s && i < s->paths; i++) {
-		const struct congestion *c = pace_of(pair->side[0].qp, i);
-
-		print_message("  path %u: state %u, sent %llu, lost %llu, aside %llu, round trip %llu ns, window %u\n", i,
-			      s->path[i].state, (unsigned long long)s->path[i].sent, (unsigned long long)s->path[i].losses,
-			      (unsigned long long)s->path[i].setbacks, (unsigned long long)(c ? c->smooth_ns : 0),
-			      c ? c->window / CONGESTION_ONE : 0);
-	}
-}
-
-static unsigned rate_of(const struct setting *s, enum ibv_wr_opcode opcode, const char *what)
-{
-	struct pair *pair = begin(s);
-	struct run r = { .opcode = opcode };
-	unsigned rate;
-
-	run_for(pair, &r, 5 * WTIME_MS);
-	rate = run_for(pair, &r, 50 * WTIME_MS);
-	show(pair, what);
-	print_message("  %u.%02u bytes/ns\n", rate / 100 / 1000, rate / 1000 % 100);
-	assert_int_equal(r.failed, 0);
-	pair_delete(pair);
-	return rate;
-}
+enum { TAG = 7 };
 
 static void links_add_up(void **state)
 {

@@ -32,6 +32,9 @@ struct adapter {
 	struct packet_path asked;	/* the last for this address, */
 	void *place;			/* and to which they lead, */
 	enum route_kind kind;		/* with this; 0: ROUTE_CHANNEL */
+	uint16_t cut_lid;		/* to which nothing leads */
+	struct lid_pair pair[LID_PATHS];	/* what the subnet administration names */
+	unsigned pairs;
 	uint32_t next_qpn, qpns;
 	bool fault;			/* the program's memory is not there */
 	/* what the transport was told */
@@ -67,8 +70,21 @@ static inline void adapter_route(void *owner, const struct ca_device *dev, const
 	(void)dev;
 	a->asked = *path;
 	a->routes++;
-	r->kind = a->kind ? a->kind : ROUTE_CHANNEL;
+	r->kind = a->cut_lid && path->dlid == a->cut_lid ? ROUTE_CUT : a->kind ? a->kind : ROUTE_CHANNEL;
 	r->place = a->place;
+}
+
+static inline unsigned adapter_lid_paths(void *owner, const struct ca_device *dev, uint16_t pkey, const struct packet_path *path,
+					 const struct route *r, struct lid_pair pair[LID_PATHS])
+{
+	const struct adapter *a = owner;
+
+	(void)dev;
+	(void)pkey;
+	(void)path;
+	(void)r;
+	memcpy(pair, a->pair, a->pairs * sizeof(*pair));
+	return a->pairs;
 }
 
 static inline unsigned adapter_room(void *owner, const struct ca_device *dev, const struct route *r, const struct av *av)
@@ -257,7 +273,8 @@ static inline int adapter_set_window(struct qp *qp, uint64_t bytes)
 }
 
 static const struct ca_ops adapter_host = {
-	.cq_event = adapter_cq_event, .async_event = adapter_async_event, .route = adapter_route, .space = adapter_room,
+	.cq_event = adapter_cq_event, .async_event = adapter_async_event, .route = adapter_route, .lid_paths = adapter_lid_paths,
+	.space = adapter_room,
 	.origin_matches = adapter_origin_matches, .undelivered = adapter_undelivered, .read_program = adapter_copy,
 	.write_program = adapter_copy, .mcast = adapter_mcast, .qpn_alloc = adapter_qpn_alloc, .qpn_free = adapter_qpn_free,
 };

@@ -10,7 +10,7 @@ enum { WHOLE_MS = 2000, SERVICE = 0x1061234 };
 
 static int set_up(void **state)
 {
-	sa_set_up(state, 1 << MAD_GET);
+	sa_set_up(state, 1 << MAD_GET | 1 << SA_GET_TABLE);
 	return 0;
 }
 
@@ -174,6 +174,101 @@ static void without_a_manager_tables_tell_it(void **state)
 	assert_int_equal(net->last[0].status, EHOSTUNREACH);
 }
 
+/* ---- tables ---- */
+
+static struct control_msg table_question(uint32_t most)
+{
+	struct control_msg msg = question();
+
+	msg.type = CTL_PATHS;
+	msg.b = most;
+	return msg;
+}
+
+static const struct control_lids *pairs_told(void)
+{
+	return (const struct control_lids *)net->text[0];
+}
+
+/* Two paths, and what is none, as records of a table. */
+static void answer_table(unsigned offset, unsigned status)
+{
+	uint8_t mad[MAD_BYTES], table[MAD_BYTES];
+	struct sa_path path = good;
+
+	sa_path_put(&path, table);
+	memset(table + 56, 0, MAD_BYTES - 56);
+	for (unsigned i = 0; i < 3; i++) {
+		path.slid = (uint16_t)(7 + i);
+		path.dlid = (uint16_t)(i == 1 ? 0 : 9 + i);
+		sa_path_put(&path, mad);
+		memcpy(table + 56 + 64 * i, mad + 56, 64);
+	}
+	memcpy(sa.mad + MAD_HEADER_BYTES, table + MAD_HEADER_BYTES, MAD_BYTES - MAD_HEADER_BYTES);
+	wire_put(sa.mad, offset, 44, 0, 16);
+	reply(SA_GET_TABLE_RESP, status);
+}
+
+static void an_administration_tells_all_paths(void **state)
+{
+	const struct control_msg msg = table_question(4);
+	struct sa_path asked;
+
+	(void)state;
+	set_manager(net_lid(1));
+	ask(&msg);
+	assert_int_equal(sa.requests, 1);
+	assert_int_equal(sa.mad[3], SA_GET_TABLE);
+	sa_path_get(&asked, sa.mad);
+	assert_int_equal(asked.count, 4);
+	assert_memory_equal(asked.dgid, msg.dgid, 16);
+	answer_table(8, 0);
+	assert_int_equal(net->messages[0], 1);
+	assert_int_equal(net->last[0].status, 0);
+	assert_int_equal(net->last[0].text_bytes, 2 * sizeof(struct control_lids));
+	assert_int_equal(pairs_told()[0].slid, 7);
+	assert_int_equal(pairs_told()[0].dlid, 9);
+	assert_int_equal(pairs_told()[1].slid, 9);
+	assert_int_equal(pairs_told()[1].dlid, 11);
+	assert_true(list_empty(&net->hub.paths));
+}
+
+static void a_table_of_something_else_is_none(void **state)
+{
+	static const struct { unsigned offset, status; } rows[] = { { 8, 0x300 }, { 7, 0 } };
+	const struct control_msg msg = table_question(4);
+
+	(void)state;
+	set_manager(net_lid(1));
+	for (unsigned i = 0; i < 2; i++) {
+		ask(&msg);
+		answer_table(rows[i].offset, rows[i].status);
+		assert_int_equal(net->messages[0], 1);
+		assert_int_equal(net->last[0].status, EHOSTUNREACH);
+	}
+	for (unsigned i = 0; i < 2; i++) {
+		const struct control_msg wrong = table_question(i ? CONTROL_PATHS + 1 : 1);
+
+		ask(&wrong);
+		assert_int_equal(net->last[0].status, EINVAL);
+	}
+}
+
+static void without_a_manager_lids_tell_all_paths(void **state)
+{
+	const struct control_msg msg = table_question(4);
+
+	(void)state;
+	set_manager(0);
+	net->t.f.port[net_port(0)].lmc = 2;
+	net->t.f.port[net_port(2)].lmc = 1;
+	ask(&msg);
+	assert_int_equal(net->last[0].status, 0);
+	assert_int_equal(net->last[0].text_bytes, 2 * sizeof(struct control_lids));
+	assert_int_equal(pairs_told()[1].slid, net_lid(0) + 1);
+	assert_int_equal(pairs_told()[1].dlid, net_lid(2) + 1);
+}
+
 static int say(unsigned client, uint32_t type, uint64_t service)
 {
 	const struct control_msg msg = { .type = type, .seq = 1, .service = service };
@@ -223,6 +318,9 @@ int main(void)
 		TEST(who_leaves_is_not_answered),
 		TEST(one_user_has_a_share),
 		TEST(without_a_manager_tables_tell_it),
+		TEST(an_administration_tells_all_paths),
+		TEST(a_table_of_something_else_is_none),
+		TEST(without_a_manager_lids_tell_all_paths),
 		TEST(each_host_has_its_own_ports),
 	};
 

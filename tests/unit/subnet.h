@@ -24,6 +24,7 @@ struct test_subnet {
 	struct client client[SUBNET_PROCESSES];		/* at h1 and on; the process's slot is one more */
 	struct control_msg last[SUBNET_PROCESSES];	/* that came to it */
 	unsigned messages[SUBNET_PROCESSES];
+	uint8_t text[SUBNET_PROCESSES][64] __attribute__((aligned(8)));	/* of the last, as far as there is room */
 };
 
 static struct test_subnet *net;
@@ -31,10 +32,11 @@ static struct test_subnet *net;
 static bool net_take(struct hub *hub, struct client *c, const struct control_msg *msg, const char *text, const int *fds, int nfds)
 {
 	(void)hub;
-	(void)text;
 	(void)fds;
 	(void)nfds;
 	net->last[c - net->client] = *msg;
+	if (msg->text_bytes && msg->text_bytes <= sizeof(net->text[0]))
+		memcpy(net->text[c - net->client], text, msg->text_bytes);
 	net->messages[c - net->client]++;
 	return true;
 }

@@ -1,0 +1,33 @@
+/* Pairs of LIDs between ports of this process and those of others, as the subnet administration names them: asked of weftd
+ * (CTL_PATHS), which answers by mail, and kept by the two ends. What is kept counts until another answer comes. It is asked again
+ * where a port's LID, LMC or subnet manager is another one, where the manager asks ports to register again, and where routes have
+ * changed, as after a sweep: at once while fewer pairs are known than the LMC allows, else after SA_PATHS_PAUSE. */
+#ifndef WEFT_PEERS_SA_PATHS_H
+#define WEFT_PEERS_SA_PATHS_H
+
+#include "control/protocol.h"
+#include "verbs/ca.h"
+
+struct peers;
+
+enum { SA_PATHS_MOST = 4096 };			/* our choice: who has more peers goes by one path to the others */
+#define SA_PATHS_PAUSE WTIME_S			/* our choices */
+#define SA_PATHS_PATIENCE (5 * WTIME_S)		/* without an answer it is asked again */
+
+struct sa_path_row;
+
+struct sa_paths {
+	struct sa_path_row *row;	/* owned */
+	uint32_t rows, places;
+};
+
+void sa_paths_fini(struct sa_paths *s);
+
+/* As ca_ops.lid_paths. */
+unsigned sa_paths_find(struct peers *ps, const struct ca_device *dev, uint16_t pkey, const struct packet_path *path,
+		       const struct route *r, struct lid_pair pair[LID_PATHS]);
+/* An answer of weftd, whose text has so many bytes. True: pairs are others than they were, or nobody answered, so routes are to
+ * be asked again. */
+bool sa_paths_take(struct peers *ps, const struct control_msg *answer, const void *text, uint32_t bytes);
+
+#endif
