@@ -10,7 +10,7 @@ import sys
 
 import subnet_lab
 from subnet_lab import Wrong, says
-from subnet_ports import gone_by, pair
+from subnet_ports import gone_by, multicast, pair
 from subnet_tools import links
 import run	# of abi/, whose place subnet_lab tells
 from programs import UCX_PERFTEST
@@ -248,6 +248,18 @@ def test_partitions(lab):
 			raise Wrong(f'P_Key 1 of port {port} of {device} of {node}: {found}')
 
 
+def test_multicast(lab):
+	"""perftest joins at a second adapter: what is sent from one comes there, and to no other port of the host."""
+	load(lab, '--routing', 'sm')
+	where = ('h1', 'weft0'), ('h1', 'weft2'), ('h2', 'weft0'), ('h2', 'weft2')
+	lab.within('weft gives LIDs', lambda: all(0 not in lids(lab, *device) for device in where))
+	pair(lab, ('h1', '-d', 'weft2'), ('h2', '-d', 'weft2'), 'ib_send_bw', '-c', 'UD', '-g', '-M',
+	     '255:18:64:27:255:255:0:0:0:0:0:0:0:0:0:9', '-n', '50', '-s', '1024')
+	counts = [multicast(lab, lid, n + 1) for device in where for n, lid in enumerate(lids(lab, *device))]
+	if counts != [[0, 0], [0, 0], [50, 0], [0, 0], [0, 0], [0, 50]]:
+		raise Wrong(f'multicast packets received and sent by ports of {where}: {counts}')
+
+
 def test_addresses(lab):
 	"""rdma_cm at the address of the second adapter: the connection is at its device."""
 	load(lab)
@@ -265,7 +277,7 @@ def test_addresses(lab):
 def tests():
 	rows = (('devices', test_devices), ('data', test_data), ('both', test_both), ('rails', test_rails),
 		('management', test_management), ('link', test_link), ('managers', test_managers),
-		('partitions', test_partitions), ('addresses', test_addresses))
+		('partitions', test_partitions), ('multicast', test_multicast), ('addresses', test_addresses))
 	return {name: ('e2e', 240, subnet_lab.row(test)) for name, test in rows}
 
 
