@@ -322,8 +322,10 @@ static void describe_lids(const struct qp *qp, struct qp_context *c)
 	const struct lid_paths *l = qp->lid_paths;
 
 	for (unsigned i = 0; i < c->ways && l && i < l->paths; i++) {
-		c->way[i].slid = l->path[i].lids.slid;
-		c->way[i].dlid = l->path[i].lids.dlid;
+		const struct lid_pair *lids = spread_of(qp) ? &spread_of(qp)->path[i].lids : &l->path[i].lids;
+
+		c->way[i].slid = lids->slid;
+		c->way[i].dlid = lids->dlid;
 		c->way[i].messages = l->path[i].messages;
 		if (!spread_of(qp))
 			c->way[i].state = route_goes_both_ways(l->path[i].route.kind) ? "up" : "cut";

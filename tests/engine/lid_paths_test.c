@@ -62,8 +62,10 @@ static void pairs_of_lids_are_learnt_again(void **state)
 	for (unsigned bits = 1; bits < 4; bits++) {
 		name_others(pair, ~(1u | 1u << bits));
 		run_for(pair, &r, 20 * WTIME_MS);
+		assert_non_null(spread_of(qp));
 		qp_context_get(qp, &c);
 		assert_int_equal(c.ways, 2);
+		assert_true(c.way[0].sent && c.way[1].sent);
 		assert_string_equal(c.way[0].state, "up");
 		assert_string_equal(c.way[1].state, "up");
 		assert_int_equal(c.way[0].dlid, pair->side[1].node->dev->lid);

@@ -214,6 +214,30 @@ static void each_port_counts_for_itself(void **state)
 	w->node.traffic = NULL;
 }
 
+/* Answers come back to the LID that the request came from, of several that the port has. */
+static void each_lid_has_a_way_back(void **state)
+{
+	struct world *w = *state;
+	struct fabric *f = &w->t.f;
+	struct packet_path path = { .dlid = f->port[port_named(f, "h2", 1)].lid };
+	uint16_t number[2];
+
+	w->node.traffic = calloc(1, traffic_bytes(f));
+	assert_non_null(w->node.traffic);
+	w->dev[0].lid = 40;
+	w->dev[0].lmc = 2;
+	for (unsigned i = 0; i < 2; i++) {
+		path.slid = (uint16_t)(40 + 3 * i);
+		number[i] = node_find_way(&w->node, &w->dev[0], 0xffff, &path, 1);
+		assert_int_equal(ways_at(&w->node.ways, number[i])->own_lid, path.slid);
+	}
+	assert_int_not_equal(number[0], number[1]);
+	path.slid = 44;		/* not the port's */
+	assert_int_equal(node_find_way(&w->node, &w->dev[0], 0xffff, &path, 1), number[0]);
+	free(w->node.traffic);
+	w->node.traffic = NULL;
+}
+
 /* Members listen at ports; a tree gets to some of these. */
 static void a_group_has_members_at_ports(void **state)
 {
@@ -248,6 +272,7 @@ int main(void)
 #define ROW(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 		ROW(a_host_is_all_ports_of_its_adapter), ROW(what_is_no_place), ROW(a_device_has_the_ports),
 		ROW(a_packet_is_for_the_port_of_its_address), ROW(each_port_goes_its_way), ROW(each_port_counts_for_itself),
+		ROW(each_lid_has_a_way_back),
 		ROW(a_group_has_members_at_ports),
 	};
 
