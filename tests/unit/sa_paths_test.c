@@ -50,7 +50,8 @@ static int set_up(void **state)
 	atomic_init(&world->session.state, SESSION_ATTACHED);
 	world->page.fabric = 1;
 	world->page.slot_port[SLOT] = host("h2") + 1;
-	world->dev = (struct ca_device){ .protocol = &protocol_ib, .port_num = 1, .lid = OWN, .lmc = LMC, .sm_lid = 1 };
+	world->dev = (struct ca_device){ .protocol = &protocol_ib, .port_num = 1, .place_number = 1, .lid = OWN, .lmc = LMC,
+					  .sm_lid = 1 };
 	world->ca = (struct ca){ .dev = &world->dev, .devices = 1, .now = WTIME_S, .routes.generation = 1 };
 	world->ps = (struct peers){ .ca = &world->ca, .session = &world->session, .page = &world->page };
 	world->ps.node = (struct node){ .fabric = world->t.f, .place = host("h1") };
