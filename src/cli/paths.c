@@ -84,10 +84,12 @@ static json_t *between(const struct rates_look *before, const struct rates_look 
 	if (!all)
 		return NULL;
 	sent = count_packets(before->processes);
-	json_array_foreach(after->processes, i, p)
-		json_array_foreach(json_object_get(p, "report"), k, qp)
+	json_array_foreach(after->processes, i, p) {
+		json_array_foreach(json_object_get(p, "report"), k, qp) {
 			for (unsigned path = 0; path < output_number(qp, "paths"); path++)
 				add_path(json_object_get(all, "paths"), sent, p, qp, path, seconds);
+		}
+	}
 	json_decref(sent);
 	return all;
 }

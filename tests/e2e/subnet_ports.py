@@ -245,6 +245,7 @@ def test_addresses(lab):
 	lab.within('it listens', lambda: 'starting server' in server.text() or not server.is_alive())
 	lab.within('it is reached', lambda: lab.try_at('h1', 'ucmatose', '-f', 'gid', '-s', gid, '-C', '5')[0] == 0 or
 		   not server.is_alive())
+	server.process.wait(subnet_lab.LIMIT_S)
 	says(server.text(), 'return status 0')
 	# 127.2.0.1 is port 2 of the first host, 127.2.0.2 that of the second (fabric/host.h)
 	for source, leaves in (((), None), (('-b', '127.2.0.2'), 2)):
