@@ -48,6 +48,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const uint8_t gid[16];
 	uint64_t members[PAGE_SLOTS / 64];
+	uint16_t mlid;
 	uint32_t where;
 
 	if (!size)
@@ -62,7 +63,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		size -= sizeof(where) + n;
 	}
 	check_devices();
-	(void)group_members(&page, 0, gid, 0, members);
-	(void)group_members(&page, 0, NULL, 0xc000, members);
+	(void)group_members(&page, 0, gid, 0, members, &mlid);
+	(void)group_members(&page, 0, NULL, 0xc000, members, &mlid);
 	return 0;
 }
