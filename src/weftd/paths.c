@@ -7,6 +7,7 @@
 #include "weftd/umad.h"
 #include "wire/field.h"
 #include "wire/sa.h"
+#include "wire/sa_records.h"
 
 #include <errno.h>
 #include <infiniband/verbs.h>
@@ -32,9 +33,7 @@ struct path_question {
 	struct control_lids pair[CONTROL_PATHS];
 };
 
-/* Of PathRecord in a table (15.2.5.16): how long it is, and where the first one begins. IBA 15.2.1.1: AttributeOffset. */
-enum { RECORD_BYTES = 64, RECORDS_AT = 56 };
-#define ATTRIBUTE_OFFSET 44, 0, 16
+enum { RECORD_BYTES = 64 };	/* of a PathRecord in a table (15.2.5.16) */
 
 static bool wants_table(const struct path_question *q)
 {
@@ -60,12 +59,12 @@ static bool is_sound(const struct sa_path *p)
  * longer or shorter. */
 static void read_table(struct path_question *q, const struct mad_letter *l)
 {
-	for (uint32_t at = 0; l->bytes >= RECORDS_AT + RECORD_BYTES && at <= l->bytes - RECORDS_AT - RECORD_BYTES;
+	for (uint32_t at = 0; l->bytes >= SA_HEAD + RECORD_BYTES && at <= l->bytes - SA_HEAD - RECORD_BYTES;
 	     at += RECORD_BYTES) {
 		uint8_t mad[MAD_BYTES] = { 0 };
 		struct sa_path path;
 
-		memcpy(mad + RECORDS_AT, l->data + RECORDS_AT + at, RECORD_BYTES);
+		memcpy(mad + SA_HEAD, l->data + SA_HEAD + at, RECORD_BYTES);
 		sa_path_get(&path, mad);
 		if (is_sound(&path) && q->pairs < q->msg.b)
 			q->pair[q->pairs++] = (struct control_lids){ path.slid, path.dlid };
@@ -87,7 +86,7 @@ static void heard(void *arg, const struct mad_letter *l)
 	if (h.method != (wants_table(q) ? SA_GET_TABLE_RESP : MAD_GET_RESP) || h.attr_id != SA_PATH_RECORD)
 		return;
 	if (wants_table(q)) {
-		if (!h.status && wire_get(l->data, ATTRIBUTE_OFFSET) == RECORD_BYTES / 8)
+		if (!h.status && wire_get(l->data, SA_ATTRIBUTE_OFFSET) == RECORD_BYTES / 8)
 			read_table(q, l);
 		q->status = q->pairs ? 0 : EHOSTUNREACH;
 		return;
