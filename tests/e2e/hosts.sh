@@ -3,7 +3,7 @@
 # and the messages of weft about other hosts. hosts.sh BIN ROW...: NAME-FAMILY-MTU-LOSS, as rc_pingpong-4-1024-5; cm-NAME-
 # FAMILY-LOSS: over rdma_cm, of which ucx is the program WEFT_UCX_CM (ucx_cm.c); killed: a process with a connection is;
 # narrow: long packets are dropped on the way; taken: the port is another's; same_host: two programs of one host go over the
-# wire; vlan: over VLAN devices.
+# wire.
 # Exit 77: no namespaces, or no such programs here.
 # shellcheck source=tests/e2e/hosts_lib.sh
 . "$(dirname "$0")/hosts_lib.sh"
@@ -326,34 +326,6 @@ same_host()
 	done
 	pkill -P $server	# it waits for a client for ever
 	wait $server
-}
-
-# Both ends of a network of its own that shares the wire: VLAN devices, whose addresses are GIDs like any others'.
-vlan()
-{
-	local i gid=() server
-	needs ibv_rc_pingpong
-	wire 1024
-	for i in 0 1; do
-		on $i ip link add link w$i name v$i type vlan id 5 2>/dev/null || skip "no VLAN devices can be made here"
-		on $i ip addr add 10.9.0.$((i + 1))/24 dev v$i
-		on $i ip link set v$i up
-		gid[i]=$(gid_of $i ::ffff:10.9.0.$((i + 1))) || fail "no GID of v$i"
-	done
-	on 0 "$BIN/weft" devices | grep -q "::ffff:10.9.0.1 .* v0$" || fail "$(on 0 "$BIN/weft" devices)"
-	weft 1 0 ibv_rc_pingpong -d weft1 -g "${gid[1]}" -n 100 >"$tmp/server" 2>&1 &
-	server=$!
-	until on 1 ss -Htln 'sport = 18515' | grep -q LISTEN; do
-		kill -0 $server 2>/dev/null || { fail "no server: $(cat "$tmp/server")"; return; }
-		sleep 0.02
-	done
-	weft 0 0 ibv_rc_pingpong -d weft1 -g "${gid[0]}" -n 100 10.9.0.2 >"$tmp/client" 2>&1 ||
-		fail "the client: $(cat "$tmp/client")"
-	wait $server || fail "the server: $(cat "$tmp/server")"
-	[ "$(on 0 ip -j -s link show v0 | python3 -c 'import json, sys
-print(json.load(sys.stdin)[0]["stats64"]["tx"]["packets"])')" -ge 100 ] || fail "the packets have no tag"
-	on 0 ip link del v0
-	! gid_of 0 ::ffff:10.9.0.1 2>/dev/null || fail "the GID stays when the device is gone"
 }
 
 for row in "$@"; do

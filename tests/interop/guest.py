@@ -14,6 +14,7 @@ import shutil
 import socket
 import struct
 import subprocess
+import sys
 import threading
 import time
 
@@ -86,8 +87,8 @@ def kernel(cache):
 	return os.path.join(cache, package)
 
 
-def module_files(folder):
-	"""(name, content) of the modules and of what they need, in the order in which they are loaded."""
+def module_files(folder, modules):
+	"""(name, content) of these modules and of what they need, in the order in which they are loaded."""
 	paths = {re.sub(r'\.ko.*', '', name).replace('-', '_'): os.path.join(at, name)
 		 for at, _, names in os.walk(os.path.join(folder, 'modules')) for name in names if '.ko' in name}
 	done = {}
@@ -103,7 +104,7 @@ def module_files(folder):
 			take(other.replace('-', '_'))
 		done[name] = content
 
-	for name in MODULES:
+	for name in modules:
 		take(name)
 	return list(done.items())
 
@@ -147,8 +148,8 @@ def needed_libraries(path):
 	return re.findall(r'(?:=> |^\s+)(/\S+) \(', text, re.M)
 
 
-def first_files(folder, programs, loaded):
-	"""The guest's files: programs by name or path, and 'loaded', libraries that these load by themselves."""
+def first_files(folder, programs, loaded, modules=MODULES):
+	"""The guest's files: programs by name or path, and 'loaded', files that these load or start by themselves."""
 	archive = Archive()
 	for path in ('/usr/bin', '/usr/lib', '/usr/lib64', '/etc/libibverbs.d', '/dev', '/proc', '/sys', '/run', '/tmp'):
 		archive.folder(path)
@@ -171,11 +172,33 @@ def first_files(folder, programs, loaded):
 	for name in ('init', 'agent'):
 		with open(os.path.join(HERE, 'guest_' + name), 'rb') as f:
 			archive.file('/' + name, f.read())
-	modules = module_files(folder)
+	modules = module_files(folder, modules)
 	for name, content in modules:
 		archive.file(f'/modules/{name}.ko', content)
 	archive.file('/modules/list', ''.join(name + '\n' for name, _ in modules).encode())
 	return archive.bytes()
+
+
+# ---- this host's end -----------------------------------------------------------------------------------------------------------
+
+def in_own_namespaces():
+	"""Begins the program again in user and network namespaces of its own, with the option --inside."""
+	if subprocess.run(['unshare', '-Urnu', 'true'], capture_output=True).returncode:
+		raise Missing('no user and network namespaces can be made here')
+	os.execvp('unshare', ['unshare', '-Urnu', sys.executable, '-B', *sys.argv, '--inside'])
+
+
+def ip(text):
+	"""Runs ip with these words."""
+	made = subprocess.run(['ip', *text.split()], capture_output=True, text=True)
+	if made.returncode:
+		raise Missing(f'ip {text}: {made.stderr.strip()}')
+
+
+def make_tap(name):
+	"""A tap, of which a guest has the other end."""
+	ip(f'tuntap add dev {name} mode tap')
+	ip(f'link set {name} mtu {LARGEST_MTU} up')
 
 
 # ---- running it ----------------------------------------------------------------------------------------------------------------
@@ -297,10 +320,10 @@ class Guest:
 		found = re.match(rb'PID \d+\n(.*)\nSTATUS (\d+)\n\Z', text, re.S)
 		return (int(found.group(2)), found.group(1).decode(errors='replace')) if found else (None, '')
 
-	def gid_index(self, address):
-		"""Of rxe0's GID table."""
+	def gid_index(self, address, device='*'):
+		"""Of the GID table of rxe's device, its only one unless it is named."""
 		groups = socket.inet_pton(socket.AF_INET6, address).hex(':', 2)
-		status, text = self.ask(f'grep -l {groups} /sys/class/infiniband/*/ports/1/gids/*')
+		status, text = self.ask(f'grep -l {groups} /sys/class/infiniband/{device}/ports/1/gids/*')
 		return int(text.strip().rpartition('/')[2]) if status == 0 else None
 
 	def set_device(self, name):
