@@ -10,12 +10,24 @@ find_package(Threads REQUIRED)
 # JSON, for weft and weftd. What goes into programs has none of it.
 pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET GLOBAL jansson)
 add_library(weft_jansson INTERFACE)
-if(WEFT_STATIC_JANSSON)
+if(WEFT_STATIC_LIBRARIES)
   find_library(JANSSON_ARCHIVE libjansson.a REQUIRED)
   target_include_directories(weft_jansson INTERFACE ${JANSSON_INCLUDE_DIRS})
   target_link_libraries(weft_jansson INTERFACE ${JANSSON_ARCHIVE})
 else()
   target_link_libraries(weft_jansson INTERFACE PkgConfig::JANSSON)
+endif()
+
+# SQLite, for weftd alone: what takes other parts of weft_weftd has none of it.
+pkg_check_modules(SQLITE REQUIRED sqlite3)
+add_library(weft_sqlite INTERFACE)
+target_include_directories(weft_sqlite INTERFACE ${SQLITE_INCLUDE_DIRS})
+if(WEFT_STATIC_LIBRARIES)
+  find_library(SQLITE_ARCHIVE libsqlite3.a REQUIRED)
+  target_link_libraries(weft_sqlite INTERFACE ${SQLITE_ARCHIVE} m ${CMAKE_DL_LIBS} Threads::Threads)
+else()
+  target_link_directories(weft_sqlite INTERFACE ${SQLITE_LIBRARY_DIRS})
+  target_link_libraries(weft_sqlite INTERFACE -Wl,--push-state,--as-needed,-lsqlite3,--pop-state)
 endif()
 
 # weft --version and reports name the commit, which must be today's: looked up by every build, written when it is another.

@@ -18,6 +18,7 @@ class Weft(CMakePackage):
     depends_on("ninja", type="build")
     depends_on("pkgconfig", type="build")
     depends_on("jansson")
+    depends_on("sqlite@3.34:")
     depends_on("rdma-core@44:")
     depends_on("cmocka", type="build", when="+tests")
     conflicts("platform=darwin", msg="weft is for Linux")

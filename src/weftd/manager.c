@@ -4,21 +4,13 @@
 #include "mgmt/mad_agents.h"
 #include "sm/sa.h"
 #include "sm/sa_queue.h"
-#include "weftd/entry.h"
+#include "weftd/lid_store.h"
 #include "weftd/subnet.h"
 #include "weftd/umad.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#define LIDS_NAME "lids"
-#define LIDS_FRESH "lids.new"
+#define BUSY_NS WTIME_S		/* our choice: LIDs that another program is in the way of are kept so much later */
 
 /* Our choice: datagrams of one round, so that other work comes between; a subnet of some hundred ports is up after the first. */
 enum { ROUND_MOST = 4096, ROUND_QUERIES = 256 };
@@ -33,57 +25,48 @@ struct manager {
 	struct sa_queue queries;	/* that wait for room for their answers */
 	struct hub *hub;		/* borrowed */
 	uint32_t port;
+	struct lid_store lids;
 	uint64_t lids_kept;		/* of sm.net.lids_changed */
+	wtime lids_due;			/* not before */
 };
 
 /* ---- LIDs ---- */
 
-/* Lines of GUID and LID. What is wrong with the file is no reason not to manage. */
-static void read_lids(struct manager *m)
+static void take_lid(void *arg, uint64_t guid, uint16_t lid)
 {
-	int fd = entry_open(m->hub->subnet->dir->own, LIDS_NAME, O_RDONLY, 0);
-	FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
-	uint64_t guid;
-	uint16_t lid;
+	struct manager *m = arg;
 
-	while (f && fscanf(f, "%" SCNx64 " %" SCNu16, &guid, &lid) == 2)
-		sm_keep_lid(&m->sm, guid, lid);
-	if (f)
-		fclose(f);
-	else if (fd >= 0)
-		close(fd);
+	sm_keep_lid(&m->sm, guid, lid);
 }
 
-static int write_lids(const struct manager *m, int dir)
-{
-	int fd = entry_open(dir, LIDS_FRESH, O_WRONLY | O_CREAT | O_EXCL, 0600);
-	FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
-	uint32_t cursor = 0;
-	uint64_t guid;
-	uint16_t lid;
+struct lids_to_keep {
+	const struct sm *sm;
+	uint32_t cursor;
+};
 
-	if (!f && fd >= 0)
-		close(fd);
-	if (!f)
-		return -errno;
-	while (sm_kept_lid(&m->sm, &cursor, &guid, &lid))
-		fprintf(f, "%016" PRIx64 " %u\n", guid, lid);
-	if (fclose(f))
-		return -errno;
-	return renameat(dir, LIDS_FRESH, dir, LIDS_NAME) ? -errno : 0;
+static bool give_lid(void *arg, uint64_t *guid, uint16_t *lid)
+{
+	struct lids_to_keep *k = arg;
+
+	return sm_kept_lid(k->sm, &k->cursor, guid, lid);
 }
 
+static bool are_lids_kept(const struct manager *m)
+{
+	return m->lids_kept == m->sm.net.lids_changed;
+}
+
+/* Before a port is told: whenever weftd is killed, what ports have is kept. */
 static void keep_lids(struct manager *m)
 {
-	int dir = m->hub->subnet->dir->own, err;
+	struct lids_to_keep k = { .sm = &m->sm };
 
-	if (m->lids_kept == m->sm.net.lids_changed || !sm_is_quiet(&m->sm))
+	if (are_lids_kept(m) || m->hub->now < m->lids_due)
 		return;
-	m->lids_kept = m->sm.net.lids_changed;
-	entry_remove(dir, LIDS_FRESH, S_IFREG);
-	err = write_lids(m, dir);
-	if (err)
-		log_line(LOG_WARNING, "the subnet's LIDs cannot be kept for the next weftd: %s", strerror(-err));
+	if (lid_store_write(&m->lids, give_lid, &k))
+		m->lids_due = m->hub->now + BUSY_NS;
+	else
+		m->lids_kept = m->sm.net.lids_changed;
 }
 
 /* ---- datagrams ---- */
@@ -116,6 +99,7 @@ static void send_some(struct manager *m)
 	for (unsigned i = 0; i < ROUND_MOST && sm_output(&m->sm, h->now, &l); i++) {
 		struct mad_port *file = m->agent[l.agent].file;
 
+		keep_lids(m);
 		/* its file has one agent; what cannot be sent is missed, and sent again */
 		l.agent = 0;
 		umad_ask(h, file, &l);
@@ -141,6 +125,7 @@ static void destroy(struct manager *m)
 		if (m->agent[i].file)
 			umad_close(m->hub, m->agent[i].file);
 	}
+	lid_store_close(&m->lids);
 	sa_queue_fini(&m->queries);
 	sm_fini(&m->sm);
 	free(m);
@@ -202,7 +187,8 @@ static void begin(struct hub *h)
 		FABRIC_SET(h->subnet->fabric.head->manager, 0);
 		return;
 	}
-	read_lids(h->manager);
+	lid_store_open(&h->manager->lids, h->subnet->dir);
+	lid_store_read(&h->manager->lids, take_lid, h->manager);
 	agents_set_sm(&h->subnet->agents, h->now, port, true);
 	sm_start(&h->manager->sm, h->now);
 }
@@ -225,9 +211,13 @@ void manager_expire(struct hub *h)
 
 wtime manager_deadline(const struct hub *h)
 {
-	if (!h->manager)
+	const struct manager *m = h->manager;
+	wtime due;
+
+	if (!m)
 		return is_wanted(h) ? 0 : WTIME_NEVER;
-	return h->manager->queries.count && has_room(h->manager) ? 0 : sm_deadline(&h->manager->sm);
+	due = wtime_min(sm_deadline(&m->sm), are_lids_kept(m) ? WTIME_NEVER : m->lids_due);
+	return m->queries.count && has_room(m) ? 0 : due;
 }
 
 uint8_t *manager_gather(struct hub *h, uint16_t lid, uint16_t attribute, uint32_t most, uint32_t *bytes)
@@ -252,5 +242,5 @@ void manager_close(struct hub *h)
 void manager_end(struct hub *h)
 {
 	manager_close(h);
-	entry_remove(h->subnet->dir->own, LIDS_NAME, S_IFREG);
+	lid_store_remove(h->subnet->dir);
 }

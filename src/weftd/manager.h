@@ -1,6 +1,6 @@
 /* weftd's own subnet manager and subnet administration (sm/sm.h), of a fabric whose head names a port for it: a switch's port 0
- * or a host's. It sends and hears what any program at that port would, by files of weftd's own (umad.h). LIDs are kept in a file
- * of the runtime directory, so the next weftd's manager gives a host that was away the LID that it had. */
+ * or a host's. It sends and hears what any program at that port would, by files of weftd's own (umad.h). LIDs are kept in a
+ * database of the runtime directory (lid_store.h), so the next weftd's manager gives a host that was away the LID that it had. */
 #ifndef WEFT_WEFTD_MANAGER_H
 #define WEFT_WEFTD_MANAGER_H
 

@@ -15,6 +15,7 @@
 #include "weftd/joins.h"
 #include "weftd/seed_sa.h"
 #include "weftd/leases.h"
+#include "weftd/lid_store.h"
 #include "weftd/manager.h"
 #include "weftd/page.h"
 #include "weftd/paths.h"
@@ -171,7 +172,7 @@ static int map_file(struct subnet *s, const char *name, int fd)
 
 void subnet_remove(const struct rundir *dir)
 {
-	static const char *const names[] = { NAME, FRESH, COUNTS, COUNTS_FRESH, "lids", "lids.new" };
+	static const char *const names[] = { NAME, FRESH, COUNTS, COUNTS_FRESH, LID_STORE_FILES };
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		if (entry_remove(dir->own, names[i], S_IFREG) == -EEXIST)

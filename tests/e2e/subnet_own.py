@@ -5,10 +5,14 @@ and follow its tables; OpenSM, unmodified, takes its place and gives it back.
 subnet_own.py --list                  one line a test: name, label, timeout
 subnet_own.py --weft PROGRAM NAME...  runs these tests
 """
+import contextlib
+import ipaddress
 import json
 import os
 import re
 import signal
+import sqlite3
+import subprocess
 import sys
 import tempfile
 import time
@@ -53,10 +57,14 @@ OF_ANOTHER_MANAGER = ('SMIR', '-s')	# two managers are there, not one
 OF_OTHER_TABLES = ('LFTR', 'SL2VL', 'SL2VL 1', 'VLAR', 'VLAR 1')
 
 
-def manager(lab):
+def manager_at(lab, node):
 	"""Its GUID and state; nobody answers between two of them."""
-	said = re.search(r'sm guid (\S+), activity .* (SMINFO_\w+)', lab.try_at('h2', 'sminfo')[1])
+	said = re.search(r'sm guid (\S+), activity .* (SMINFO_\w+)', lab.try_at(node, 'sminfo')[1])
 	return said and said.groups()
+
+
+def manager(lab):
+	return manager_at(lab, 'h2')
 
 
 def load(lab, *kind):
@@ -168,14 +176,82 @@ def test_weftd(lab):
 		lab.fail('LIDs change with weftd')
 	for receiver in receivers:
 		receiver.end(signal.SIGKILL)
-	# what the file says is what a port gets
-	guid = re.search(r'Port GUID: 0x(\S+)', lab.at('h2', 'ibstat'))[1]
+	# a host that is away while two weftds end has its LID still
+	lab.weft('fabric', 'link', 'h2:1', 'down')
+	for _ in range(2):
+		os.kill(json.loads(lab.weft('status', '--json'))['pid'], signal.SIGKILL)
+		lab.within('the next manager', lambda: manager_at(lab, 'h4') == (OWN, 'SMINFO_MASTER'))
+	lab.weft('fabric', 'link', 'h2:1', 'up')
+	lab.within('the host is there again', lambda: 'State: Active' in lab.at('h2', 'ibstat'))
+	if lab.lid('h2') != lids[1]:
+		lab.fail(f'a host that was away has LID {lab.lid("h2")}, not {lids[1]}')
+	# what the database says is what a port gets
+	guid = int(re.search(r'Port GUID: (\S+)', lab.at('h2', 'ibstat'))[1], 16)
 	os.kill(json.loads(lab.weft('status', '--json'))['pid'], signal.SIGKILL)
-	with open(os.path.join(lab.env['WEFT_DIR'], 'made-by-weft', 'lids'), 'r+', encoding='utf-8') as f:
-		lines = [f'{guid} 60\n' if line.startswith(guid) else line for line in f]
-		f.seek(0)
-		f.writelines(lines)
-	lab.within('the LID is that of the file', lambda: 'Base lid: 60' in lab.try_at('h2', 'ibstat')[1])
+	kept = kept_lids(lab, 'UPDATE lids SET lid = 60 WHERE guid = ?', guid)
+	if len(kept) != 14 or kept[guid] != 60:
+		lab.fail(f'the database has {kept}')
+	lab.within('the LID is that of the database', lambda: 'Base lid: 60' in lab.try_at('h2', 'ibstat')[1])
+
+
+def kept_lids(lab, change=None, *values):
+	"""What weftd has kept, by GUID, read as any program would; {} without a table."""
+	path = os.path.join(lab.env['WEFT_DIR'], 'made-by-weft', 'lids.db')
+	if not os.path.exists(path):
+		return {}
+	with contextlib.closing(sqlite3.connect(path)) as db:
+		if change:
+			db.execute(change, values)
+			db.commit()
+		try:
+			return dict(db.execute('SELECT guid, lid FROM lids'))
+		except sqlite3.OperationalError:
+			return {}
+
+
+def shown_lids(lab):
+	"""By GUID: of hosts' ports, and of switches."""
+	shown = {}
+	for node in json.loads(lab.weft('fabric', 'show', '--json'))['nodes']:
+		shown.update((int(ipaddress.IPv6Address(port['gid'])) % 2 ** 64, port['lid'])
+			     for port in node['ports'] if port['lid'])
+	return shown
+
+
+def test_lids(lab):
+	"""weftd is killed at some moment of a bring-up: what is kept by then is the ports' for ever."""
+	net, kinds = lab.make('fat-tree', 'ports=8'), set()
+	lab.change('load', '--routing', 'sm', net)
+	for i in range(KILLS):
+		pid = json.loads(lab.weft('status', '--json'))['pid']
+		with subprocess.Popen((lab.weft_path, 'fabric', 'load', '--routing', 'sm', net), env=lab.env,
+				      stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as load_again:
+			time.sleep(0.001 * i)
+			os.kill(pid, signal.SIGKILL)
+			load_again.wait(subnet_lab.LIMIT_S)
+		kept = kept_lids(lab)
+		kinds.add(len(kept))
+		lab.within('the next manager', lambda: manager(lab) == (OWN, 'SMINFO_MASTER'))
+		lab.within('all paths reach', lambda: 0 < lab.check()['paths'] == lab.check()['reached'])
+		shown = shown_lids(lab)
+		lost = {guid: lid for guid, lid in kept.items() if shown.get(guid) != lid}
+		if lost or len(kept) not in (0, len(shown)):
+			lab.fail(f'after {i} ms {len(kept)} LIDs of {len(shown)} were kept; others now: {lost}')
+	print(f'killed with so many LIDs kept: {kinds}')
+	# another one begins anew beside what is no database, which stays
+	path = os.path.join(lab.env['WEFT_DIR'], 'made-by-weft', 'lids.db')
+	lids = [lab.lid(f'h{i}') for i in (1, 2, 31)]
+	os.kill(json.loads(lab.weft('status', '--json'))['pid'], signal.SIGKILL)
+	with open(path, 'w', encoding='utf-8') as f:
+		f.write('no database')
+	lab.within('the next manager', lambda: manager(lab) == (OWN, 'SMINFO_MASTER'))
+	if lids != [lab.lid(f'h{i}') for i in (1, 2, 31)]:
+		lab.fail('LIDs change without a database, which ports have')
+	with open(path + '.aside-1', encoding='utf-8') as f:
+		if f.read() != 'no database':
+			lab.fail('what weft cannot read is lost')
+	lab.within('a new database', lambda: len(kept_lids(lab)) == 32 + 12)
+	os.unlink(path + '.aside-1')
 
 
 def members_at(lab, node):
@@ -373,7 +449,7 @@ def test_balance(lab):
 
 def tests():
 	rows = (('takeover', test_takeover), ('killed', test_killed), ('links', test_links), ('multicast', test_multicast),
-		('weftd', test_weftd), ('kinds', test_kinds), ('loss', test_loss), ('tables', test_tables),
+		('weftd', test_weftd), ('lids', test_lids), ('kinds', test_kinds), ('loss', test_loss), ('tables', test_tables),
 		('osmtest', test_osmtest),
 		('default', test_default), ('options', test_options), ('balance', test_balance),
 		('kills', test_kills), ('partitions', test_partitions))

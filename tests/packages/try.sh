@@ -17,7 +17,7 @@ trap 'rm -rf --one-file-system "${dir:?}"' EXIT
 chmod 755 "$dir"
 packages=mount,ibverbs-utils,perftest,rdmacm-utils,iproute2
 # what the packages need besides, so that only theirs come and go; and for a user of weft-dev
-[ -z "$deb" ] || packages+=,libjansson4,gcc,libc6-dev,pkgconf
+[ -z "$deb" ] || packages+=,libjansson4,libsqlite3-0,gcc,libc6-dev,pkgconf
 make_root "$suite" "$dir/root" "$packages" || { echo "no root of $suite"; exit 1; }
 mkdir -p "$dir/root/try/e2e" "$dir/root/try/build/packages"
 cp "$project"/tests/e2e/{tour,lib,completion}.sh "$dir/root/try/e2e"

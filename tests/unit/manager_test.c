@@ -1,0 +1,131 @@
+/* weftd's own subnet manager: whatever it tells ports is kept before, so that nothing is lost when weftd is killed. */
+#include "subnet.h"
+
+#include "weftd/lid_store.h"
+#include "weftd/manager.h"
+#include "wire/smp.h"
+
+#include <fcntl.h>
+#include <sqlite3.h>
+#include <unistd.h>
+
+int __real_umad_ask(struct hub *h, struct mad_port *p, const struct mad_letter *l);
+int __wrap_umad_ask(struct hub *h, struct mad_port *p, const struct mad_letter *l);
+
+static struct rundir dir;
+static char path[64], database[120];
+static unsigned told;		/* SMPs that give a port a LID */
+static bool is_in_use;		/* the database, by another program */
+
+/* As another program sees it, or the next weftd if this one is killed now. */
+static bool is_kept(uint16_t lid)
+{
+	sqlite3_stmt *q;
+	sqlite3 *db;
+	bool is;
+
+	assert_int_equal(sqlite3_open(database, &db), SQLITE_OK);
+	assert_int_equal(sqlite3_prepare_v2(db, "SELECT guid FROM lids WHERE lid = ?", -1, &q, NULL), SQLITE_OK);
+	sqlite3_bind_int(q, 1, lid);
+	is = sqlite3_step(q) == SQLITE_ROW;
+	sqlite3_finalize(q);
+	sqlite3_close(db);
+	return is;
+}
+
+int __wrap_umad_ask(struct hub *h, struct mad_port *p, const struct mad_letter *l)
+{
+	struct smp_port_info info;
+	struct mad_header head;
+
+	mad_header_parse(&head, l->data);
+	if (head.method == MAD_SET && head.attr_id == SMP_PORT_INFO) {
+		smp_port_info_get(&info, l->data + SMP_DATA);
+		told += info.lid != 0;
+		assert_true(!info.lid || is_in_use || is_kept(info.lid));
+	}
+	return __real_umad_ask(h, p, l);
+}
+
+static int set_up(void **state)
+{
+	net_set_up(state);
+	strcpy(path, "/tmp/weft-manager-XXXXXX");
+	assert_non_null(mkdtemp(path));
+	snprintf(database, sizeof(database), "%s/" LID_STORE_NAME, path);
+	dir.own = open(path, O_RDONLY | O_DIRECTORY);
+	net->subnet.dir = &dir;
+	for (uint32_t port = 0; port < net->t.f.ports; port++)
+		net->t.f.port[port].lid = 0;
+	net->hub.now = WTIME_S;
+	told = 0;
+	is_in_use = false;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	manager_end(&net->hub);
+	close(dir.own);
+	assert_int_equal(rmdir(path), 0);
+	return net_tear_down(state);
+}
+
+static unsigned count_lids(void)
+{
+	unsigned n = 0;
+
+	for (uint32_t port = 0; port < net->t.f.ports; port++)
+		n += net->t.f.port[port].lid != 0;
+	return n;
+}
+
+static void until_all_have_lids(void)
+{
+	for (unsigned i = 0; i < 1000 && count_lids() < SUBNET_PROCESSES + 1; i++) {
+		net->hub.now += WTIME_MS;
+		umad_expire(&net->hub);
+	}
+	assert_int_equal(count_lids(), SUBNET_PROCESSES + 1);
+}
+
+static void a_lid_is_kept_before_its_port_is_told(void **state)
+{
+	(void)state;
+	net->t.f.head->manager = port_named(&net->t.f, "s1", 0) + 1;
+	until_all_have_lids();
+	assert_true(told >= SUBNET_PROCESSES + 1);
+}
+
+/* Ports get theirs all the same, and those are kept a second after the other program is done. */
+static void another_program_has_the_database(void **state)
+{
+	sqlite3 *other;
+	uint16_t lid;
+
+	(void)state;
+	assert_int_equal(sqlite3_open(database, &other), SQLITE_OK);
+	assert_int_equal(sqlite3_exec(other, "BEGIN EXCLUSIVE", NULL, NULL, NULL), SQLITE_OK);
+	is_in_use = true;
+	net->t.f.head->manager = port_named(&net->t.f, "s1", 0) + 1;
+	until_all_have_lids();
+	assert_true(manager_deadline(&net->hub) <= net->hub.now + WTIME_S);
+	sqlite3_close(other);
+	is_in_use = false;
+	net->hub.now += WTIME_S;
+	umad_expire(&net->hub);
+	lid = net->t.f.port[port_named(&net->t.f, "h1", 1)].lid;
+	assert_true(lid && is_kept(lid));
+}
+
+#define WORLD(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		WORLD(a_lid_is_kept_before_its_port_is_told),
+		WORLD(another_program_has_the_database),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
