@@ -203,7 +203,7 @@ void discover_port_info(struct sm *s, wtime now, const struct sm_work *w, const 
 	s->has_changed |= !p->is_known || info.state == PORT_INIT;
 	memcpy(p->info, data, SMP_DATA_BYTES);
 	p->is_known = true;
-	if (!p->pkeys)
+	if (!p->has_pkeys)
 		ask(s, WORK_PKEYS, w->node, w->number, net_is_switch(&s->net, w->node) ? (uint32_t)w->number << 16 : 0);
 	if (info.state == PORT_INIT)
 		distrust(p);
@@ -222,6 +222,7 @@ void discover_pkeys(struct sm *s, wtime now, const struct sm_work *w, const uint
 		p->pkeys = calloc(NET_PKEYS, sizeof(*p->pkeys));
 	if (!p->pkeys)
 		s->has_failed = true;
+	p->has_pkeys = p->pkeys;
 	for (unsigned i = 0; p->pkeys && i < NET_PKEYS; i++)
 		p->pkeys[i] = (uint16_t)(data[2 * i] << 8 | data[2 * i + 1]);
 }

@@ -104,7 +104,7 @@ static void become(struct sm *s, wtime now, enum sm_state state)
 	if (state == SM_MASTER)
 		net_forget_tables(&s->net);
 	else
-		net_forget_guids(&s->net);
+		net_distrust_ports(&s->net);
 }
 
 /* Of those in one of these states (bits), the best one that is better than this manager; or than nobody. */

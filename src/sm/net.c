@@ -199,10 +199,10 @@ uint32_t net_port_of_guid(const struct net *s, uint64_t guid)
 	return port < s->ports ? port : PORT_NONE;
 }
 
-void net_forget_guids(struct net *s)
+void net_distrust_ports(struct net *s)
 {
 	for (uint32_t port = 0; port < s->ports; port++) {
-		s->port[port].has_guids = false;
+		s->port[port].has_guids = s->port[port].has_pkeys = false;
 		s->port[port].guids_due = s->port[port].guids_again = 0;
 	}
 }

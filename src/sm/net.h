@@ -29,7 +29,8 @@ struct net_port {
 	bool is_asked;			/* it has told of a change: the next sweep asks it */
 	bool is_crossed;		/* by the sweep under way: its peer is the one */
 	uint8_t info[SMP_DATA_BYTES];
-	uint16_t *pkeys;		/* owned: block 0 of its P_KeyTable, or NULL */
+	uint16_t *pkeys;		/* owned: block 0 of its P_KeyTable, as it was read last, or NULL */
+	bool has_pkeys;			/* no other manager may have written others since */
 	uint64_t m_key;			/* of an end port: one that is not the manager's, as it said; 0: none is known */
 	uint8_t lanes;			/* OperationalVLs that its tables of lanes were written for; 0: nobody knows */
 	bool has_guids;			/* those in guids were read or written */
@@ -129,8 +130,8 @@ int net_set_guids(struct net *s, uint32_t port, uint32_t block, const uint64_t g
 bool net_has_aliases(const struct net_port *p);
 /* The end port with this GUID, its first one or another, or PORT_NONE. */
 uint32_t net_port_of_guid(const struct net *s, uint64_t guid);
-/* Ports may have other GUIDs by now: who knows the subnet no more asks. */
-void net_forget_guids(struct net *s);
+/* Another manager may write other P_Keys and GUIDs from now on: ports are asked again. */
+void net_distrust_ports(struct net *s);
 
 /* Links two ports; what they were linked with is not any more. */
 void net_link(struct net *s, uint32_t a, uint32_t b);

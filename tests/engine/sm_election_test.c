@@ -105,6 +105,30 @@ static void a_better_one_comes_and_goes(void **state)
 	run_fini(&r);
 }
 
+/* P_Keys that another master has written are known to the one that follows it; it leaves them as they are. */
+static void what_another_master_wrote_is_read(void **state)
+{
+	enum { OF_ANOTHER = 0x8005 };
+	struct run r;
+	uint32_t here, known;
+
+	begin(&r);
+	run_add(&r, "s1", 0, &(struct sm_config){ 0 });
+	assert_true(mad_net_until_quiet(&r.n, 10 * WTIME_S));
+	here = port_named(&r.t.f, "h8", 1);
+	run_add(&r, "h7", 1, &(struct sm_config){ .priority = 15 });
+	mad_net_for(&r.n, 5 * WTIME_S);
+	check_master(&r, 1);
+	fabric_pkeys(&r.t.f, here)[1] = OF_ANOTHER;
+	mad_net_kill(&r.n, &r.n.manager[1]);
+	mad_net_for(&r.n, 10 * WTIME_S);
+	check_master(&r, 0);
+	known = guid_map_find(&r.n.manager[0].sm.net.by_port, r.t.f.port[here].guid);
+	assert_int_equal(r.n.manager[0].sm.net.port[known].pkeys[1], OF_ANOTHER);
+	assert_int_equal(fabric_pkeys(&r.t.f, here)[1], OF_ANOTHER);
+	run_fini(&r);
+}
+
 /* The master's host is cut off: the standby misses it, and manages what is left. */
 static void the_master_is_cut_off(void **state)
 {
@@ -221,6 +245,7 @@ int main(void)
 		cmocka_unit_test(of_equal_ones_the_lower_guid),
 		cmocka_unit_test(a_master_stays_before_a_worse_one),
 		cmocka_unit_test(a_better_one_comes_and_goes),
+		cmocka_unit_test(what_another_master_wrote_is_read),
 		cmocka_unit_test(the_master_is_cut_off),
 		cmocka_unit_test(three_whatever_is_lost),
 		cmocka_unit_test(another_key_is_no_manager_of_ours),
