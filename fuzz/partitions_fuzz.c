@@ -1,5 +1,6 @@
 /* Any text as a file of partitions for a small fabric: it is refused with a word, or each port has each key once. */
 #include "fuzz.h"
+#include "cli_text.h"
 
 #include "cli/fabric.h"
 #include "cli/partitions.h"
@@ -7,31 +8,6 @@
 #include "wire/pkey.h"
 
 #include <string.h>
-
-static const uint8_t *text_at;
-static size_t text_bytes;
-static int told;
-
-int fabric_read_all(const char *path, char **text, size_t *bytes)
-{
-	*text = malloc(text_bytes + 1);
-	REQUIRE(*text && path);
-	memcpy(*text, text_at, text_bytes);
-	*bytes = text_bytes;
-	return EXIT_OK;
-}
-
-int fabric_no_memory(void)
-{
-	abort();
-}
-
-int cli_fail(const char *next, const char *cause, ...)
-{
-	REQUIRE(next && *cause);
-	told++;
-	return EXIT_FAILED;
-}
 
 static void judge(const struct fabric *f, uint32_t port)
 {
@@ -60,10 +36,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	fabric_format(mapping, &t);
 	topology_fini(&t);
 	REQUIRE(!fabric_open(&f, mapping, bytes, why, sizeof(why)));
-	text_at = data;
-	text_bytes = size;
-	told = 0;
-	REQUIRE(partitions_apply(&f, "a file", 0) == EXIT_OK ? !told : told == 1);
+	text_set(data, size);
+	REQUIRE(partitions_apply(&f, "a file", 0) == EXIT_OK ? !text_told : text_told == 1);
 	for (uint32_t port = 0; port < f.ports; port++)
 		judge(&f, port);
 	fabric_close(&f);

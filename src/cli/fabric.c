@@ -111,7 +111,7 @@ static int make(const struct cli_options *o, int argc, char **argv)
 
 /* ---- check ---- */
 
-int fabric_read_all(const char *path, char **text, size_t *bytes)
+int fabric_read_text(const char *path, char **text, size_t *bytes)
 {
 	FILE *from = strcmp(path, "-") ? fopen(path, "re") : stdin;
 	size_t room = 0, got = 1;
@@ -122,7 +122,7 @@ int fabric_read_all(const char *path, char **text, size_t *bytes)
 	if (!from)
 		return cli_fail("weft fabric make KIND > FILE writes one", "%s: %s", path, strerror(errno));
 	while (got && *bytes < READ_MOST) {
-		if (*bytes == room) {
+		if (room < *bytes + 2) {
 			room = room ? 2 * room : 1 << 16;
 			larger = realloc(*text, room);
 			if (!larger)
@@ -130,13 +130,15 @@ int fabric_read_all(const char *path, char **text, size_t *bytes)
 			*text = larger;
 		}
 		errno = 0;
-		got = fread(*text + *bytes, 1, room - *bytes, from);
+		got = fread(*text + *bytes, 1, room - *bytes - 1, from);
 		*bytes += got;
 	}
 	if (from != stdin)
 		fclose(from);
-	if (!got && !errno)
+	if (!got && !errno) {
+		(*text)[*bytes] = '\0';
 		return EXIT_OK;
+	}
 	free(*text);
 	if (*bytes >= READ_MOST)
 		return cli_fail("name a topology", "%s is larger than any topology", path);
@@ -156,29 +158,23 @@ bool fabric_number(const char *option, const char *text, uint32_t most, uint32_t
 	return true;
 }
 
-/* As many LIDs for each port of a host as --lmc says, or NULL: as the file says. */
-static int give_lids(struct topology *t, const char *lmc)
+/* 2^lmc LIDs for each port of a host, or NULL: as the file says. */
+static int give_lids(struct topology *t, const uint8_t *lmc)
 {
-	uint32_t bits;
-	int err;
+	int err = lmc ? topology_set_lmc(t, *lmc) : 0;
 
-	if (!lmc)
-		return EXIT_OK;
-	if (!fabric_number("lmc", lmc, LMC_MOST, &bits))
-		return EXIT_USAGE;
-	err = topology_set_lmc(t, bits);
 	if (err == -E2BIG)
-		return cli_fail("a smaller --lmc", "its ports need more than the %d LIDs of a subnet", LIDS - 1);
+		return cli_fail("a smaller LMC", "its ports need more than the %d LIDs of a subnet", LIDS - 1);
 	return err ? fabric_no_memory() : EXIT_OK;
 }
 
-int fabric_load(const char *path, const char *lmc, struct loaded *l)
+int fabric_load(const char *path, const uint8_t *lmc, struct loaded *l)
 {
 	struct topology_fault fault;
 	struct topology t;
 	char *text;
 	size_t bytes;
-	int status = fabric_read_all(path, &text, &bytes), err;
+	int status = fabric_read_text(path, &text, &bytes), err;
 
 	if (status != EXIT_OK)
 		return status;

@@ -12,12 +12,13 @@ struct loaded {
 	size_t bytes;
 };
 
-/* Reads, judges and maps a file, or "-"; lmc: what --lmc says, or NULL. An exit status; what went wrong is told. */
-int fabric_load(const char *path, const char *lmc, struct loaded *l);
+/* Reads, judges and maps a file, or "-"; lmc: bits of LIDs of hosts' ports, or NULL. An exit status; what went wrong is told. */
+int fabric_load(const char *path, const uint8_t *lmc, struct loaded *l);
 /* Makes and maps one of a kind, by settings of NAME=VALUE. An exit status; what went wrong is told. */
 int fabric_make(const char *kind, unsigned settings, char *const setting[], struct loaded *l);
-/* All of a file, or of the standard input. `text` is to be freed. An exit status; what went wrong is told. */
-int fabric_read_all(const char *path, char **text, size_t *bytes);
+/* All of a file, or of the standard input, with a zero behind it, in memory that is to be freed. An exit status; what went wrong
+ * is told. */
+int fabric_read_text(const char *path, char **text, size_t *bytes);
 /* Judges the mapping, which is l's; it is freed when it is not sound. An exit status; what went wrong is told. */
 int fabric_take(struct loaded *l);
 void fabric_unload(struct loaded *l);

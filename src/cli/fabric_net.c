@@ -221,18 +221,31 @@ static uint32_t find_manager(const struct fabric *f)
 }
 
 /* The manager gives ports as many LIDs as they have. */
-static int set_manager(struct fabric *f, const char *priority)
+static void set_manager(struct fabric *f, const struct manager_options *m)
 {
-	uint32_t number = 0;
 	uint8_t lmc = 0;
 
-	if (priority && !fabric_number("priority", priority, 15, &number))
-		return EXIT_USAGE;
 	for (uint32_t port = 0; port < f->ports; port++)
 		lmc = f->port[port].lmc > lmc ? f->port[port].lmc : lmc;
 	f->head->manager = find_manager(f);
-	f->head->manager_priority = (uint8_t)number;
 	f->head->manager_lmc = lmc;
+	manager_options_apply(m, f->head);
+}
+
+/* What the command says counts, and then what the file of options does. */
+static int read_options(struct manager_options *m, const struct cli_options *o)
+{
+	uint32_t priority = 0, lmc = 0;
+	int status = manager_options_read(m, o->options);
+
+	if (status != EXIT_OK)
+		return status;
+	if ((o->priority && !fabric_number("priority", o->priority, 15, &priority)) ||
+	    (o->lmc && !fabric_number("lmc", o->lmc, LMC_MOST, &lmc)))
+		return EXIT_USAGE;
+	m->priority = o->priority ? (uint8_t)priority : m->priority;
+	m->lmc = o->lmc ? (uint8_t)lmc : m->lmc;
+	m->has_lmc |= o->lmc != NULL;
 	return EXIT_OK;
 }
 
@@ -241,6 +254,7 @@ int fabric_net_load(const struct cli_options *o, int argc, char **argv)
 {
 	bool is_bare = o->routing && (!strcmp(o->routing, "sm") || !strcmp(o->routing, "none"));
 	bool is_managed = !o->routing || !strcmp(o->routing, "sm");
+	struct manager_options m;
 	enum route_engine used;
 	struct loaded l;
 	int status;
@@ -254,17 +268,17 @@ int fabric_net_load(const struct cli_options *o, int argc, char **argv)
 			 o->priority ? "--priority" : "--options");
 		return EXIT_USAGE;
 	}
-	status = fabric_load(argv[0], o->lmc, &l);
+	status = read_options(&m, o);
+	if (status == EXIT_OK)
+		status = fabric_load(argv[0], m.has_lmc ? &m.lmc : NULL, &l);
 	if (status != EXIT_OK)
 		return status;
 	if (is_bare)
 		take_addresses(&l.f);
 	else
 		status = fabric_set_up(&l, o->routing, &used);
-	if (is_managed && status == EXIT_OK)
-		status = set_manager(&l.f, o->priority);
-	if (o->options && status == EXIT_OK)
-		status = manager_options_apply(&l.f, o->options);
+	if (is_managed)
+		set_manager(&l.f, &m);
 	if (o->partitions && status == EXIT_OK)
 		status = partitions_apply(&l.f, o->partitions, find_manager(&l.f) - 1);
 	l.f.head->rated = o->rates;

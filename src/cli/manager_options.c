@@ -9,15 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct options {
-	struct fabric_head *head;
+struct reading {
+	struct manager_options *to;
 	const char *path;
 	unsigned line;
 };
 
-static int wrong(const struct options *o, const char *what, const char *word)
+static int wrong(const struct reading *r, const char *what, const char *word)
 {
-	return cli_fail("m_key 0x1234; weft-fabric(1) lists the options", "%s:%u: %s: '%s'", o->path, o->line, what, word);
+	return cli_fail("m_key 0x1234; weft-fabric(1) lists the options", "%s:%u: %s: '%s'", r->path, r->line, what, word);
 }
 
 /* A number of at most this. False: the text is none. */
@@ -36,58 +36,77 @@ static bool read_number(const char *text, uint64_t most, uint64_t *number)
 	return true;
 }
 
-static int take_number(const struct options *o, const char *text, uint64_t most, uint64_t *number)
+static int take_number(const struct reading *r, const char *text, uint64_t most, uint64_t *number)
 {
-	return read_number(text, most, number) ? EXIT_OK : wrong(o, "it is no number that this option can have", text);
+	return read_number(text, most, number) ? EXIT_OK : wrong(r, "it is no number that this option can have", text);
 }
 
-static int take_key(const struct options *o, char *text)
+static int take_byte(const struct reading *r, const char *text, uint64_t most, uint8_t *byte)
 {
-	return take_number(o, text, UINT64_MAX, &o->head->manager_m_key);
+	uint64_t number = 0;
+	int status = take_number(r, text, most, &number);
+
+	*byte = (uint8_t)number;
+	return status;
 }
 
-static int take_protection(const struct options *o, char *text)
+static int take_priority(const struct reading *r, char *text)
+{
+	enum { PRIORITY_MOST = 15 };	/* IBA 14.2.5.13: four bits */
+
+	return take_byte(r, text, PRIORITY_MOST, &r->to->priority);
+}
+
+static int take_lmc(const struct reading *r, char *text)
+{
+	r->to->has_lmc = true;
+	return take_byte(r, text, LMC_MOST, &r->to->lmc);
+}
+
+/* Everybody would have one of 0 (IBA 14.4.1: what is sent without a key has that). */
+static int take_sm_key(const struct reading *r, char *text)
+{
+	int status = take_number(r, text, UINT64_MAX, &r->to->sm_key);
+
+	return status == EXIT_OK && !r->to->sm_key ? wrong(r, "an SM_Key is not 0", text) : status;
+}
+
+static int take_key(const struct reading *r, char *text)
+{
+	return take_number(r, text, UINT64_MAX, &r->to->m_key);
+}
+
+static int take_protection(const struct reading *r, char *text)
 {
 	enum { PROTECT_MOST = 3 };
-	uint64_t number = 0;
-	int status = take_number(o, text, PROTECT_MOST, &number);
 
-	o->head->manager_m_key_protect = (uint8_t)number;
+	return take_byte(r, text, PROTECT_MOST, &r->to->m_key_protect);
+}
+
+static int take_lease(const struct reading *r, char *text)
+{
+	uint64_t number = 0;
+	int status = take_number(r, text, UINT16_MAX, &number);
+
+	r->to->m_key_lease = (uint16_t)number;
 	return status;
 }
 
-static int take_lease(const struct options *o, char *text)
+static int take_lanes(const struct reading *r, char *text)
 {
-	uint64_t number = 0;
-	int status = take_number(o, text, UINT16_MAX, &number);
+	int status = take_byte(r, text, QOS_LANES_MOST, &r->to->qos.max_vls);
 
-	o->head->manager_m_key_lease = (uint16_t)number;
-	return status;
+	return status == EXIT_OK && !r->to->qos.max_vls ? wrong(r, "a link has one lane at least", text) : status;
 }
 
-static int take_lanes(const struct options *o, char *text)
+static int take_limit(const struct reading *r, char *text)
 {
-	uint64_t number = 0;
-	int status = take_number(o, text, QOS_LANES_MOST, &number);
-
-	if (status == EXIT_OK && !number)
-		return wrong(o, "a link has one lane at least", text);
-	o->head->manager_qos.max_vls = (uint8_t)number;
-	return status;
+	return take_byte(r, text, UINT8_MAX, &r->to->qos.high_limit);
 }
 
-static int take_limit(const struct options *o, char *text)
+static int take_levels(const struct reading *r, char *text)
 {
-	uint64_t number = 0;
-	int status = take_number(o, text, UINT8_MAX, &number);
-
-	o->head->manager_qos.high_limit = (uint8_t)number;
-	return status;
-}
-
-static int take_levels(const struct options *o, char *text)
-{
-	struct fabric_qos *q = &o->head->manager_qos;
+	struct fabric_qos *q = &r->to->qos;
 	unsigned n = 0, used = 0;
 	char *rest;
 
@@ -95,15 +114,15 @@ static int take_levels(const struct options *o, char *text)
 		uint64_t lane;
 
 		if (n == QOS_LEVELS || !read_number(word, QOS_NO_LANE, &lane))
-			return wrong(o, "sixteen lanes are wanted, 0 to 15", word);
+			return wrong(r, "sixteen lanes are wanted, 0 to 15", word);
 		q->sl2vl[n++] = (uint8_t)lane;
 		used += lane != QOS_NO_LANE;
 	}
-	return n < QOS_LEVELS || !used ? wrong(o, "sixteen lanes are wanted, one of which is not 15", "") : EXIT_OK;
+	return n < QOS_LEVELS || !used ? wrong(r, "sixteen lanes are wanted, one of which is not 15", "") : EXIT_OK;
 }
 
 /* LANE:WEIGHT,... */
-static int take_turns(const struct options *o, char *text, struct fabric_vlarb entry[QOS_ENTRIES])
+static int take_turns(const struct reading *r, char *text, struct fabric_vlarb entry[QOS_ENTRIES])
 {
 	unsigned n = 0;
 	char *rest;
@@ -117,32 +136,33 @@ static int take_turns(const struct options *o, char *text, struct fabric_vlarb e
 			*colon++ = '\0';
 		if (n == QOS_ENTRIES || !colon || !read_number(word, QOS_LANES_MOST - 1, &lane) ||
 		    !read_number(colon, UINT8_MAX, &weight))
-			return wrong(o, "up to 64 of LANE:WEIGHT are wanted, 0 to 14 and 0 to 255", word);
+			return wrong(r, "up to 64 of LANE:WEIGHT are wanted, 0 to 14 and 0 to 255", word);
 		entry[n++] = (struct fabric_vlarb){ (uint8_t)lane, (uint8_t)weight };
 	}
 	return EXIT_OK;
 }
 
-static int take_high(const struct options *o, char *text)
+static int take_high(const struct reading *r, char *text)
 {
-	return take_turns(o, text, o->head->manager_qos.high);
+	return take_turns(r, text, r->to->qos.high);
 }
 
-static int take_low(const struct options *o, char *text)
+static int take_low(const struct reading *r, char *text)
 {
-	return take_turns(o, text, o->head->manager_qos.low);
+	return take_turns(r, text, r->to->qos.low);
 }
 
 static const struct row {
 	const char *name;
-	int (*take)(const struct options *o, char *text);
+	int (*take)(const struct reading *r, char *text);
 } rows[] = {
+	{ "sm_priority", take_priority }, { "lmc", take_lmc }, { "sm_key", take_sm_key },
 	{ "m_key", take_key }, { "m_key_protection_level", take_protection }, { "m_key_lease_period", take_lease },
 	{ "qos_max_vls", take_lanes }, { "qos_high_limit", take_limit }, { "qos_vlarb_high", take_high },
 	{ "qos_vlarb_low", take_low }, { "qos_sl2vl", take_levels },
 };
 
-static int take(const struct options *o, char *line)
+static int take(const struct reading *r, char *line)
 {
 	char *rest, *name = strtok_r(line, " \t\r", &rest);
 
@@ -154,36 +174,46 @@ static int take(const struct options *o, char *line)
 		rest[--n] = '\0';
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		if (!strcmp(rows[i].name, name))
-			return *rest ? rows[i].take(o, rest) : wrong(o, "a value is missing", name);
+			return *rest ? rows[i].take(r, rest) : wrong(r, "a value is missing", name);
 	}
-	return wrong(o, "weft's subnet manager has no such option", name);
+	return wrong(r, "weft's subnet manager has no such option", name);
 }
 
-int manager_options_apply(struct fabric *f, const char *path)
+static int read_lines(struct manager_options *o, const char *path)
 {
-	struct options o = { .head = f->head, .path = path };
+	struct reading r = { .to = o, .path = path };
 	char *text, *at, *next;
 	size_t bytes;
-	int status = fabric_read_all(path, &text, &bytes);
+	int status = fabric_read_text(path, &text, &bytes);
 
 	if (status != EXIT_OK)
 		return status;
-	at = realloc(text, bytes + 1);
-	if (!at) {
-		free(text);
-		return fabric_no_memory();
-	}
-	text = at;
-	text[bytes] = '\0';
-	qos_default(&f->head->manager_qos);
+	at = text;
 	for (; status == EXIT_OK && at; at = next) {
-		o.line++;
+		r.line++;
 		next = strchr(at, '\n');
 		if (next)
 			*next++ = '\0';
 		at[strcspn(at, "#")] = '\0';
-		status = take(&o, at);
+		status = take(&r, at);
 	}
 	free(text);
 	return status;
+}
+
+int manager_options_read(struct manager_options *o, const char *path)
+{
+	*o = (struct manager_options){ .priority = 0 };
+	qos_default(&o->qos);
+	return path ? read_lines(o, path) : EXIT_OK;
+}
+
+void manager_options_apply(const struct manager_options *o, struct fabric_head *head)
+{
+	head->manager_priority = o->priority;
+	head->manager_sm_key = o->sm_key;
+	head->manager_m_key = o->m_key;
+	head->manager_m_key_protect = o->m_key_protect;
+	head->manager_m_key_lease = o->m_key_lease;
+	head->manager_qos = o->qos;
 }

@@ -4,7 +4,22 @@
 
 #include "fabric/fabric.h"
 
-/* Writes them into the fabric's head. An exit status; what went wrong is told. */
-int manager_options_apply(struct fabric *f, const char *path);
+#include <stdbool.h>
+#include <stdint.h>
+
+struct manager_options {
+	uint8_t priority, lmc;
+	bool has_lmc;			/* else hosts have as many LIDs as the topology's file says */
+	uint64_t sm_key;		/* 0: the manager's own choice */
+	uint64_t m_key;			/* 0: ports have none */
+	uint8_t m_key_protect;
+	uint16_t m_key_lease;
+	struct fabric_qos qos;
+};
+
+/* path NULL: all as without a file. An exit status; what went wrong is told. */
+int manager_options_read(struct manager_options *o, const char *path);
+/* Writes them into the fabric's head, but for its LMC. */
+void manager_options_apply(const struct manager_options *o, struct fabric_head *head);
 
 #endif

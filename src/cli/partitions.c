@@ -174,17 +174,11 @@ int partitions_apply(struct fabric *f, const char *path, uint32_t self)
 	char *text, *at, *next;
 	size_t bytes;
 	unsigned lines;
-	int status = fabric_read_all(path, &text, &bytes);
+	int status = fabric_read_text(path, &text, &bytes);
 
 	if (status != EXIT_OK)
 		return status;
-	at = realloc(text, bytes + 1);
-	if (!at) {
-		free(text);
-		return fabric_no_memory();
-	}
-	text = at;
-	text[bytes] = '\0';
+	at = text;
 	blank_comments(text);
 	for (; status == EXIT_OK && at; at = next) {
 		next = strchr(at, ';');

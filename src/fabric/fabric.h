@@ -40,7 +40,7 @@ struct fabric_head {
 	uint16_t manager_m_key_lease;	/* seconds; 0: it never ends */
 	uint16_t rsvd;
 	uint64_t manager_m_key;		/* 0: ports have none */
-	uint8_t rsvd2[8];
+	uint64_t manager_sm_key;	/* SM_Key; 0: that of managers that nobody gave one */
 	struct fabric_qos manager_qos;
 	uint8_t rsvd3[40];
 };

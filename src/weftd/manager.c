@@ -136,6 +136,7 @@ static struct manager *create(struct hub *h, uint32_t port)
 	const struct fabric_head *head = h->subnet->fabric.head;
 	const struct sm_config config = { .priority = FABRIC_READ(head->manager_priority) & 15,
 					  .lmc = FABRIC_READ(head->manager_lmc) & LMC_MOST,
+					  .key = FABRIC_READ(head->manager_sm_key),
 					  .m_key = FABRIC_READ(head->manager_m_key),
 					  .m_key_protect = FABRIC_READ(head->manager_m_key_protect),
 					  .m_key_lease = FABRIC_READ(head->manager_m_key_lease),

@@ -343,6 +343,33 @@ def test_options(lab):
 		if paths.count('PathRecord') != 2:
 			lab.fail(f'paths to both LIDs: {paths}')
 		lab.within('all LIDs are led to', lambda: lab.check()['reached'] == lab.check()['paths'] == 8 * 7 * 2)
+	# the same from a file, which the command's own words are above
+	conf = lab.write('options', 'sm_priority 7\nlmc 1\nsm_key 0x2222\n')
+	lab.change('load', '--options', conf, net)
+	takes_over(lab, OWN)
+	says(lab.at('h2', 'sminfo'), r'priority 7 ')
+	says(lab.at('h1', 'ibstat'), r'LMC: 1\n')
+	lab.within('all LIDs are led to', lambda: lab.check()['reached'] == lab.check()['paths'] == 8 * 7 * 2)
+	lid = lab.lid('h1')
+	told = [lab.try_at('h2', 'saquery', '--smkey', key, 'PKTR', lid) for key in ('0x2222', '1')]
+	if told[0][0] or 'PKey' not in told[0][1] or 'PKey' in told[1][1]:
+		lab.fail(f'the SM_Key is not that of the file: {told}')
+	# managers with the same key agree; OpenSM reads the same file
+	opensm = lab.start_manager('h1', '-p', '15', '-F', conf)
+	takes_over(lab, OPENSM)
+	lab.up(opensm)
+	opensm.end()
+	takes_over(lab, OWN)
+	lab.change('load', '--options', conf, '--priority', '5', '--lmc', '0', net)
+	takes_over(lab, OWN)
+	says(lab.at('h2', 'sminfo'), r'priority 5 ')
+	says(lab.at('h1', 'ibstat'), r'LMC: 0\n')
+	for words in ('sm_priority 16\n', 'lmc 8\n', 'sm_key 0\n'):
+		status, said = lab.try_run(lab.weft_path, 'fabric', 'load', '--options', lab.write('bad', words), net)
+		if status != 1 or ':1: ' not in said:
+			lab.fail(f'{words}: {status}, {said}')
+	lab.change('load', '--priority', '7', '--lmc', '1', net)
+	takes_over(lab, OWN)
 	worse = lab.start_manager('h1', '-p', '6')
 	lab.within('OpenSM stands by', lambda: 'Entering STANDBY' in worse.logged())
 	if manager(lab) != (OWN, 'SMINFO_MASTER'):
@@ -400,6 +427,16 @@ def test_partitions(lab):
 			said = lab.try_at(a, 'saquery', '--src-to-dst', f'{lids[a]}:{lids[b]}')[1]
 			if ('PathRecord' in said) != is_one:
 				lab.fail(f'a path from {a} to {b}: {said}')
+	# OpenSM has the place for a while, and another partition: weft's administration knows it then
+	conf = lab.write('theirs', 'Default=0x7fff, ipoib: ALL=full;\nextra=0x0005: ALL=full;\n')
+	opensm = lab.start_manager('h1', '-p', '15', '-P', conf)
+	takes_over(lab, OPENSM)
+	lab.up(opensm)
+	opensm.end()
+	takes_over(lab, OWN)
+	says(lab.at('h2', 'saquery', '--smkey', '1', 'PKTR', lids['h7']), '0x8005')
+	says(lab.at('h7', 'saquery', 'PR', '--slid', lids['h7'], '--dlid', lids['h2'], '--pkey', '0x8005'), r'pkey\.+0x8005')
+	says(lab.at('h7', 'cat', '/sys/class/infiniband/weft0/ports/1/pkeys/1'), '0x8005')
 	for text, said in (('red 0x1: h1;', ':1: a partition is'), ('\nred=0x1: h99;', ':2: the topology has no such port'),
 			   ('red=0x1;', 'members are missing'), ('red=0: h1;', 'a partition is'),
 			   ('red=0x1: h1=half;', 'full or limited'),
