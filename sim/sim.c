@@ -2,6 +2,7 @@
 #include "parts.h"
 
 #include "ib/ib.h"
+#include "ib/path.h"
 #include "wire/packet.h"
 
 #include <errno.h>
@@ -47,6 +48,15 @@ static void rearm(struct sim_node *node)
 		timer_heap_update(deadlines, &node->deadline, at);
 }
 
+/* But for what takes a path that fails on demand (ca.cut). */
+static void send_burst(struct sim_node *node, const struct burst *b)
+{
+	node->bursts++;
+	for (unsigned i = 0; i < b->packets; i++)
+		if (!b->out[i].is_cut)
+			links_transmit(node, &b->out[i].packet);
+}
+
 static void send(struct sim_node *node)
 {
 	struct burst burst;
@@ -55,8 +65,7 @@ static void send(struct sim_node *node)
 		return;
 	do {
 		while (ca_output(&node->ca, node->sim->now, &burst))
-			for (unsigned i = 0; i < burst.packets; i++)
-				links_transmit(node, &burst.out[i].packet);
+			send_burst(node, &burst);
 	} while (ca_resume(&node->ca));
 }
 
@@ -102,6 +111,8 @@ void sim_inject(struct sim *sim, int from, int node, const void *frame, size_t b
 		links_trace(to, packet_error_name(error), NULL);
 		return;
 	}
+	if (to->ca.cuts && path_loses(&to->ca, &p))
+		return;
 	loop_touch(to);
 	ca_input(&to->ca, to->dev, sim->now, node_origin(&sim->node[from]), &p);
 }

@@ -83,6 +83,7 @@ struct sim_node {
 	struct ca_device *dev;
 	void *arena;			/* owned */
 	uint32_t sent;			/* frames */
+	uint32_t bursts;		/* of frames that left together */
 	uint32_t held_bytes;
 	uint8_t *held;			/* owned; SIM_SWAP: the frame that waits for the next; or NULL */
 	uint32_t under_way;		/* frames it sent that have not arrived */

@@ -84,7 +84,7 @@ static void take_options(struct qp *qp, struct engine *e, const struct ib_option
 			   o->completion == ib_default_options.completion && !o->ack_when_consumed;
 	e->paces = o->congestion_control && o->profile == IB_STANDARD && e->service != SERVICE_UD;
 	e->takes_short = e->acks_as_usual && e->service == SERVICE_RC;
-	qp->paths_most = o->profile == IB_STANDARD ? o->paths : 1;
+	qp->paths_most = o->profile == IB_SEED ? 1 : o->paths;
 }
 
 static int init(struct qp *qp)
@@ -246,8 +246,11 @@ static bool output(struct qp *qp, wtime now, struct packet_out *out)
 
 	if (qp_is_datagram(qp))
 		return requester_output(qp, now, out);
-	if (multi_of(qp))
-		return multi_output(qp, now, out);
+	if (multi_of(qp)) {
+		made = multi_output(qp, now, out);
+		out->is_cut = made && qp->ca->cuts && path_is_cut(qp, &out->packet, true);
+		return made;
+	}
 	made = pace_output(qp, out) || reflect_output(qp, out) || spread_output(qp, now, out) ||
 	       (waits && requester_output(qp, now, out)) ||
 	       (has_responder(qp) && responder_output(qp, now, out)) ||

@@ -134,6 +134,7 @@ void multi_open_responder(struct qp *qp)
 
 	forget_responder(m);
 	memset(m->sent, 0, sizeof(m->sent));
+	memset(m->back, 0, sizeof(m->back));
 	m->has_heard = 0;
 	m->is_established = false;
 	m->has_receive = false;
@@ -173,20 +174,15 @@ void multi_check(const struct qp *qp)
 
 /* ---- in ---- */
 
-/* Which of the LIDs of an LMC a path takes, at both ends. */
-static uint16_t lid_bits(const struct qp *qp, unsigned path)
-{
-	return (uint16_t)(path & ((1u << qp->dev->lmc) - 1));
-}
-
+/* By which of its LIDs the peer sends is its own choice. They are all of an LMC, which is the subnet's. */
 enum path multi_path_of(const struct qp *qp, const struct packet *p)
 {
 	struct packet_path ours = qp->path;
 
 	if (p->resv.bth7 >= MP_PATHS)
 		return PATH_NONE;
-	if (device_has(qp->dev, DEVICE_LIDS))
-		ours.dlid ^= lid_bits(qp, p->resv.bth7);
+	if (device_has(qp->dev, DEVICE_LIDS) && (p->path.slid ^ ours.dlid) >> qp->dev->lmc == 0)
+		ours.dlid = p->path.slid;
 	return path_leads_back(qp, &ours, p) ? PATH_PRIMARY : PATH_NONE;
 }
 
@@ -200,9 +196,15 @@ static bool is_in_order(struct multi *m, unsigned path, psn_t psn)
 	return true;
 }
 
-static bool is_for_responder(const struct mp_packet *p)
+static bool is_for_responder(unsigned type)
 {
-	return p->type == MP_REQ || p->type == MP_BARRIER || p->type == MP_PATH_DOWN || p->type == MP_PATH_UP;
+	return type == MP_REQ || type == MP_BARRIER || type == MP_PATH_DOWN || type == MP_PATH_UP;
+}
+
+bool multi_is_answer(const struct packet *p)
+{
+	return p->opcode == OPCODE_WEFT_MULTIPATH && p->payload_bytes &&
+	       !is_for_responder((unsigned)wire_get(p->payload->iov_base, MP_TYPE));
 }
 
 /* It waits for its turn: answers leave by the path of their request in the order of their requests (MPT-29). */
@@ -251,7 +253,7 @@ void multi_input(struct qp *qp, wtime now, const struct packet *p)
 		QP_COUNT(qp, multipath_foreign, 1);
 		return;
 	}
-	is_request = is_for_responder(&packet);
+	is_request = is_for_responder(packet.type);
 	if (!(is_request ? m->takes : m->sends))
 		return;
 	if (packet.connection != (is_request ? m->responder.config.connection : m->requester.config.connection) ||
@@ -260,6 +262,7 @@ void multi_input(struct qp *qp, wtime now, const struct packet *p)
 		return;
 	}
 	if (is_request) {
+		m->back[path] = (struct lid_pair){ p->path.dlid, p->path.slid };
 		answer(qp, now, path, &packet);
 	} else {
 		m->link = FLIGHT_LINK_UNKNOWN;
@@ -272,7 +275,21 @@ void multi_input(struct qp *qp, wtime now, const struct packet *p)
 
 /* ---- out ---- */
 
-static void address(struct qp *qp, unsigned path, struct packet *p)
+/* Where the administration names fewer pairs than there are paths, several share one. */
+static void address_lids(const struct qp *qp, unsigned path, bool is_answer, struct packet *p)
+{
+	const struct lid_paths *l = qp->lid_paths;
+	struct lid_pair lids = { p->path.slid, p->path.dlid };
+
+	if (is_answer)
+		lids = multi_of(qp)->back[path];
+	else if (l)
+		lids = l->path[path % l->paths].lids;
+	p->path.slid = lids.slid;
+	p->path.dlid = lids.dlid;
+}
+
+static void address(struct qp *qp, unsigned path, bool is_answer, struct packet *p)
 {
 	path_address(qp, p);
 	p->opcode = OPCODE_WEFT_MULTIPATH;
@@ -281,17 +298,15 @@ static void address(struct qp *qp, unsigned path, struct packet *p)
 	multi_of(qp)->sent[path] = psn_add(p->psn, 1);
 	multi_of(qp)->packets[path]++;
 	p->path.udp_sport ^= path % SPREAD_VARIANTS;
-	if (device_has(qp->dev, DEVICE_LIDS)) {
-		p->path.slid ^= lid_bits(qp, path);
-		p->path.dlid ^= lid_bits(qp, path);
-	}
+	if (device_has(qp->dev, DEVICE_LIDS))
+		address_lids(qp, path, is_answer, p);
 }
 
 static void wrap(struct qp *qp, unsigned path, const struct mp_packet *packet, struct packet_out *out)
 {
 	struct packet *p = &out->packet;
 
-	address(qp, path, p);
+	address(qp, path, !is_for_responder(packet->type), p);
 	out->iov[0] = (struct iovec){ out->bounce, mp_packet_build(packet, out->bounce) };
 	p->payload = out->iov;
 	p->payload_iovs = 1;
@@ -414,5 +429,9 @@ void multi_describe(const struct qp *qp, struct qp_context *c)
 		};
 		memcpy(c->way[i].sgid, qp->path.sgid, sizeof(c->way[i].sgid));
 		memcpy(c->way[i].dgid, qp->path.dgid, sizeof(c->way[i].dgid));
+		if (!qp->lid_paths)
+			continue;
+		c->way[i].slid = qp->lid_paths->path[i % qp->lid_paths->paths].lids.slid;
+		c->way[i].dlid = qp->lid_paths->path[i % qp->lid_paths->paths].lids.dlid;
 	}
 }

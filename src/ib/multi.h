@@ -6,8 +6,9 @@
  * unordered, but not past an earlier WRITE to the same memory. Requests complete in the order of posting.
  *
  * Both ends derive a connection's name and first number from the PSN and the QP numbers that verbs exchange. A path has a number:
- * in the BTH's reserved byte, and in the address, as source port (RoCE) or as bits of both LIDs (LMC). The BTH's PSN counts the
- * packets of a path; one that others have overtaken is dropped, so that each path keeps order over any network (MPT-18). */
+ * in the BTH's reserved byte, and in the address, as source port (RoCE) or as the pair of LIDs of that number (lid_paths.h); what
+ * answers goes back by the pair that the path's last request came by. The BTH's PSN counts the packets of a path; one that others
+ * have overtaken is dropped, so that each path keeps order over any network (MPT-18), also when its pair is another one. */
 #ifndef WEFT_IB_MULTI_H
 #define WEFT_IB_MULTI_H
 
@@ -35,6 +36,7 @@ struct multi {
 	struct mp_responder responder;
 	psn_t sent[MP_PATHS], heard[MP_PATHS];	/* packets of a path: the next; the last one */
 	uint8_t has_heard;		/* one bit for each path */
+	struct lid_pair back[MP_PATHS];	/* of what answers by a path, where ports have LIDs; 0: no request came by it */
 	bool is_established;
 	uint64_t packets[MP_PATHS], repeats[MP_PATHS];	/* that left; requests, not for the first time */
 	uint32_t unanswered;		/* READs and atomics that are not complete */
@@ -68,6 +70,8 @@ void multi_open_requester(struct qp *qp);	/* to RTS */
 void multi_open_responder(struct qp *qp);	/* to RTR */
 void multi_close(struct qp *qp, enum ibv_qp_state to);	/* to RESET or ERR; in ERR replies that wait still leave */
 enum path multi_path_of(const struct qp *qp, const struct packet *p);
+/* Does the packet answer a request, as its payload says, which is whole or begins at least? */
+bool multi_is_answer(const struct packet *p);
 void multi_input(struct qp *qp, wtime now, const struct packet *p);
 bool multi_output(struct qp *qp, wtime now, struct packet_out *out);
 wtime multi_deadline(const struct qp *qp);

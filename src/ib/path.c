@@ -101,16 +101,23 @@ enum path path_of(const struct qp *qp, const struct packet *p)
 	return m && m->has_left && !p->migrated && comes_by(qp, &m->left, p) ? PATH_LEFT : PATH_NONE;
 }
 
+/* By which of its paths a packet of the QP goes, or what answers one. Those without a number are the first one's. */
+static unsigned number_of(const struct qp *qp, const struct packet *p)
+{
+	int path = multi_of(qp) ? p->resv.bth7 : bth_path(p->resv.bth7);
+
+	return path > 0 && path < BTH_PATHS ? (unsigned)path : 0;
+}
+
 bool path_is_cut(const struct qp *qp, const struct packet *p, bool leaves)
 {
 	const struct opcode_row *row = opcode_row(p->opcode);
-	bool is_answer = row->is_response || row->op == OP_PATH_ANSWER;
-	int path = bth_path(p->resv.bth7);
+	bool is_answer = row->is_response || row->op == OP_PATH_ANSWER || multi_is_answer(p);
 
 	if (leaves == is_answer || row->op == OP_CNP)
 		return false;
 	for (unsigned i = 0; i < qp->ca->cuts; i++)
-		if (qp->ca->cut[i].paths >> (path > 0 ? path : 0) & 1 && !memcmp(qp->ca->cut[i].dgid, qp->path.dgid, 16))
+		if (qp->ca->cut[i].paths >> number_of(qp, p) & 1 && !memcmp(qp->ca->cut[i].dgid, qp->path.dgid, 16))
 			return true;
 	return false;
 }

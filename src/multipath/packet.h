@@ -44,10 +44,12 @@ enum mp_status {
 /* What the last packet of a SEND or WRITE, which is ordered then, has for the consumer of the target. */
 enum mp_trailer { MP_PLAIN, MP_IMMEDIATE, MP_INVALIDATE, MP_TRAILERS };
 
+#define MP_TYPE	0, 4, 4
+
 /* F(type, member, byte, bit, width) */
 #define MP_FIELDS(F)					\
 	F(uint8_t, version, 0, 0, 4)			\
-	F(uint8_t, type, 0, 4, 4)			\
+	F(uint8_t, type, MP_TYPE)			\
 	F(uint8_t, code, 1, 0, 8)	/* opcode of a REQ, status of a RSP or NAK */	\
 	F(uint8_t, order, 2, 0, 2)			\
 	F(uint8_t, last, 2, 2, 1)	/* of its request */	\
