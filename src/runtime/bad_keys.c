@@ -19,7 +19,7 @@ static void tell(struct runtime *rt, struct control_msg *msg, const struct ca_de
 	(void)session_post(&rt->session, msg, NULL);
 }
 
-void bad_keys_sent(struct runtime *rt, const struct route *r, const struct burst *b)
+void bad_keys_sent(struct runtime *rt, const struct route *r, const struct burst_row *b)
 {
 	struct way *way = r->way ? rt->peers.node.ways.way[r->way - 1] : NULL;
 	const struct packet *p = &b->out[0].packet;

@@ -18,7 +18,7 @@ struct bad_keys {
 };
 
 /* Of ours, that were cut off on their way. */
-void bad_keys_sent(struct runtime *rt, const struct route *r, const struct burst *b);
+void bad_keys_sent(struct runtime *rt, const struct route *r, const struct burst_row *b);
 /* As ca_ops.bad_key. */
 void bad_keys_received(void *runtime, const struct qp *qp, const struct packet *p, bool is_qkey);
 

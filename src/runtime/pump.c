@@ -41,7 +41,7 @@ static void note_dropped(struct runtime *rt, const struct ca_device *dev, const 
 		ca_count(&rt->ca, dev, COUNTER_INDEX(send_err), packets);
 }
 
-static struct wire_load load_of(const struct burst *b, unsigned packets)
+static struct wire_load load_of(const struct burst_row *b, unsigned packets)
 {
 	struct wire_load load = { .packets = packets };
 
@@ -52,7 +52,7 @@ static struct wire_load load_of(const struct burst *b, unsigned packets)
 
 /* At the ports on their way. What the process's own faults do to packets comes after that; links with faults count by themselves
  * (runtime/link_faults.c). */
-static void count_on_way(struct runtime *rt, uint32_t number, const struct burst *b, unsigned packets)
+static void count_on_way(struct runtime *rt, uint32_t number, const struct burst_row *b, unsigned packets)
 {
 	const struct way *way = ways_at(&rt->peers.node.ways, number);
 	const struct wire_load load = load_of(b, packets);
@@ -61,13 +61,13 @@ static void count_on_way(struct runtime *rt, uint32_t number, const struct burst
 }
 
 /* A packet for which the receiver's ring has no room is lost where it begins; what is cut is counted where its way ends. */
-static unsigned packets_on_way(const struct route *r, const struct burst *b, unsigned sent)
+static unsigned packets_on_way(const struct route *r, const struct burst_row *b, unsigned sent)
 {
 	return r->kind == ROUTE_CUT || r->kind == ROUTE_NOWHERE || r->kind == ROUTE_NONE ? b->packets : sent;
 }
 
 /* At our port, where it is no fabric's. */
-static void count_at_port(const struct burst *b, enum port_load_way way, unsigned packets)
+static void count_at_port(const struct burst_row *b, enum port_load_way way, unsigned packets)
 {
 	struct port_load *at = b->dev->load;
 	struct wire_load load;
@@ -88,7 +88,7 @@ static bool loses(const struct runtime *rt, const struct route *r, const struct 
 }
 
 /* How many packets left our port. number: of a group's member's port; what is for one QP is for the port of its address. */
-static unsigned send_by(struct runtime *rt, const struct route *r, const struct burst *b, unsigned number)
+static unsigned send_by(struct runtime *rt, const struct route *r, const struct burst_row *b, unsigned number)
 {
 	const struct packet *packet[BURST_PACKETS];
 	static const struct route nowhere = { .kind = ROUTE_NOWHERE };
@@ -153,7 +153,7 @@ struct listeners {
 	uint64_t slots[PAGE_SLOTS / 64];
 };
 
-static bool find_listeners(struct runtime *rt, const struct burst *b, const struct tree *tree, unsigned index,
+static bool find_listeners(struct runtime *rt, const struct burst_row *b, const struct tree *tree, unsigned index,
 			   struct listeners *l)
 {
 	const struct packet_path *path = &b->out[0].packet.path;
@@ -168,7 +168,7 @@ static bool find_listeners(struct runtime *rt, const struct burst *b, const stru
 }
 
 /* Each packet gets to those members that no link loses it before, when it has passed those that are slow. */
-static void send_over_faults(struct runtime *rt, const struct burst *b, const struct tree *tree, uint32_t indexes)
+static void send_over_faults(struct runtime *rt, const struct burst_row *b, const struct tree *tree, uint32_t indexes)
 {
 	struct node *node = &rt->peers.node;
 	const wtime now = rt->ca.now;
@@ -190,7 +190,7 @@ static void send_over_faults(struct runtime *rt, const struct burst *b, const st
 }
 
 /* To the members here. Were there any? */
-static bool send_to_members(struct runtime *rt, const struct burst *b, const struct tree *tree, uint32_t indexes)
+static bool send_to_members(struct runtime *rt, const struct burst_row *b, const struct tree *tree, uint32_t indexes)
 {
 	struct listeners l;
 	bool any = false;
@@ -222,7 +222,7 @@ static uint16_t own_mlid(const struct runtime *rt, const struct packet_path *pat
 
 /* A group's packet is one at our port, which hands it to those members that are here; the network hands it to those on other
  * hosts. A group that nobody has joined is nowhere in the page, and its packets go through the fabric all the same. */
-static void send_multicast(struct runtime *rt, const struct burst *b)
+static void send_multicast(struct runtime *rt, const struct burst_row *b)
 {
 	const struct packet_path *path = &b->out[0].packet.path;
 	struct node *node = &rt->peers.node;
@@ -285,6 +285,19 @@ static void copy_on(struct runtime *rt)
 	ca_resume(&rt->ca);
 }
 
+static void send_burst(struct runtime *rt, const struct burst *b)
+{
+	struct burst_row row;
+
+	for (unsigned first = 0; first < b->packets; first += row.packets) {
+		row = ca_next_row(b, first);
+		if (row.route->kind == ROUTE_GROUP)
+			send_multicast(rt, &row);
+		else
+			count_at_port(&row, PORT_LOAD_XMIT, send_by(rt, row.route, &row, CA_PORT));
+	}
+}
+
 /* What QPs have to send. How many packets; as many as an entry may, when time has passed. */
 static unsigned send_ready(struct runtime *rt)
 {
@@ -293,12 +306,8 @@ static unsigned send_ready(struct runtime *rt)
 
 	if (rt->now_is_old)
 		runtime_read_clock(rt);
-	for (; n < PUMP_FRAMES && ca_output(&rt->ca, rt->ca.now, b); n += b->packets) {
-		if (b->route->kind == ROUTE_GROUP)
-			send_multicast(rt, b);
-		else
-			count_at_port(b, PORT_LOAD_XMIT, send_by(rt, b->route, b, CA_PORT));
-	}
+	for (; n < PUMP_FRAMES && ca_output(&rt->ca, rt->ca.now, b); n += b->packets)
+		send_burst(rt, b);
 	if (list_empty(&rt->ca.slices) || rt->copies)
 		return n;
 	copy_on(rt);

@@ -7,6 +7,7 @@
 #include "wire/packet.h"
 
 struct ca_device;
+struct qp;
 struct route;
 
 /* Our choices: as many as a full window of small packets needs few calls for, and as many bytes as one datagram of UDP may have
@@ -33,6 +34,7 @@ struct packet_out {
 struct burst {
 	struct ca_device *dev;		/* borrowed; from here all of them go */
 	const struct route *route;	/* borrowed, as long as the payload; and there */
+	struct qp *several;		/* borrowed: the QP whose packets take a route each (ca_next_row); NULL: all take that one */
 	unsigned packets;		/* in out */
 	unsigned iovs, copies;		/* taken */
 	uint32_t bytes;			/* at most */
@@ -41,10 +43,19 @@ struct burst {
 	uint8_t bounce[BURST_COPIES][PACKET_MAX_ETHERNET];
 };
 
+/* Packets in a row that take one route. */
+struct burst_row {
+	struct ca_device *dev;
+	const struct route *route;
+	const struct packet_out *out;
+	unsigned packets;
+};
+
 static inline void burst_begin(struct burst *b, struct ca_device *dev)
 {
 	b->dev = dev;
 	b->route = NULL;
+	b->several = NULL;
 	b->packets = b->iovs = b->copies = 0;
 	b->bytes = 0;
 }

@@ -307,8 +307,8 @@ static unsigned take_turn(struct qp *qp, const struct packet_ops *packets, wtime
 
 	b->route = next_route(qp, &first, is_datagram);
 	room = room_of(qp, b->route, &first, is_datagram);
-	if (qp->lid_paths && room > 1)	/* the next packet may take another route */
-		room = 1;
+	if (qp->lid_paths)
+		b->several = qp;
 	if (!room) {
 		list_append(&qp->ca->blocked, &qp->ready);
 		return 0;
@@ -318,8 +318,6 @@ static unsigned take_turn(struct qp *qp, const struct packet_ops *packets, wtime
 		if (sent)
 			burst_add(b);
 	} while (sent && b->packets < room && burst_has_place(b) && (!is_datagram || goes_on(qp, &first)));
-	if (qp->lid_paths && b->packets)
-		b->route = lid_paths_route(qp, b->out[0].packet.path.slid, b->out[0].packet.path.dlid);
 	qp_rearm(qp);
 	if (sent && may_have_more(qp))
 		qp_ready(qp);
@@ -398,6 +396,24 @@ unsigned ca_output(struct ca *ca, wtime now, struct burst *b)
 		}
 	}
 	return b->packets;
+}
+
+/* All pairs lead to one process, so the usual one, which is the best, tells of the room for them. */
+struct burst_row ca_next_row_by_lids(const struct burst *b, unsigned first)
+{
+	const struct packet_path *path = &b->out[first].packet.path;
+	struct burst_row row = {
+		.dev = b->dev, .route = lid_paths_route(b->several, path->slid, path->dlid), .out = &b->out[first], .packets = 1,
+	};
+
+	while (first + row.packets < b->packets) {
+		const struct packet_path *next = &b->out[first + row.packets].packet.path;
+
+		if (next->slid != path->slid || next->dlid != path->dlid)
+			break;
+		row.packets++;
+	}
+	return row;
 }
 
 bool ca_resume(struct ca *ca)

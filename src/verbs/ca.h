@@ -194,6 +194,15 @@ static inline bool ca_ack_postponed(struct ca *ca, wtime now)
  * what there is room for; QPs of transports without packets go on by themselves. How many; 0 when nobody has anything to send
  * now. */
 unsigned ca_output(struct ca *ca, wtime now, struct burst *b);
+/* Those from `first` on that take one route: all of them, but for a QP that goes by several pairs of LIDs. The route is valid
+ * until the next row is asked for. */
+struct burst_row ca_next_row_by_lids(const struct burst *b, unsigned first);
+static inline struct burst_row ca_next_row(const struct burst *b, unsigned first)
+{
+	if (__builtin_expect(b->several != NULL, 0))
+		return ca_next_row_by_lids(b, first);
+	return (struct burst_row){ .dev = b->dev, .route = b->route, .out = &b->out[first], .packets = b->packets - first };
+}
 /* The next QP that is in the midst of a long copy is ready. False: there is none. */
 bool ca_resume(struct ca *ca);
 /* A link has room again: blocked QPs are ready. */

@@ -11,6 +11,44 @@ static void lids_add_up(void **state)
 	assert_true(four * 100 >= one * 360);
 }
 
+/* What was posted while its process stood still leaves: how many packets, and in how many bursts. */
+static void leave_together(unsigned paths, uint32_t *packets, uint32_t *bursts)
+{
+	struct pair *pair = begin(&(struct setting){ .paths = paths, .lanes = 4, .lids = true });
+	struct sim_node *node = pair->side[0].node;
+	struct run r = { .opcode = IBV_WR_RDMA_WRITE };
+	struct cqe cqe;
+
+	run_for(pair, &r, 5 * WTIME_MS);
+	pair_run(pair);
+	while (pair_poll_send(pair, 0, &cqe))
+		assert_int_equal(cqe.status, IBV_WC_SUCCESS);
+	sim_stop(pair->sim, 0);
+	for (unsigned i = 0; i < DEPTH; i++)
+		post_wr(pair, 0, (struct pair_wr){ .opcode = IBV_WR_RDMA_WRITE, .flags = IBV_SEND_SIGNALED, .bytes = 64 });
+	*packets = node->sent;
+	*bursts = node->bursts;
+	sim_continue(pair->sim, 0);
+	sim_pump(pair->sim);
+	*packets = node->sent - *packets;
+	*bursts = node->bursts - *bursts;
+	pair_delete(pair);
+}
+
+/* As those by one LID do. */
+static void packets_by_several_lids_leave_in_bursts(void **state)
+{
+	for (unsigned paths = 1; paths <= 4; paths += 3) {
+		uint32_t packets, bursts;
+
+		(void)state;
+		leave_together(paths, &packets, &bursts);
+		print_message("%u LIDs: %u packets in %u bursts\n", paths, packets, bursts);
+		assert_int_equal(packets, DEPTH);
+		assert_true(bursts <= 2);
+	}
+}
+
 /* Also the first one, by which the QP is connected. */
 static void a_cut_lid_is_left_and_taken_again(void **state)
 {
@@ -138,6 +176,7 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(lids_add_up),
+		cmocka_unit_test(packets_by_several_lids_leave_in_bursts),
 		cmocka_unit_test(a_cut_lid_is_left_and_taken_again),
 		cmocka_unit_test(pairs_of_lids_are_learnt_again),
 		cmocka_unit_test(a_peer_of_one_path_answers_by_all),

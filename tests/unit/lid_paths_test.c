@@ -143,23 +143,54 @@ static void pairs_keep_their_numbers(void **state)
 	adapter_delete(a);
 }
 
-/* A burst has one route, so a packet that may take another one begins the next. */
+/* They leave together, and those in a row that go by one pair take one route. */
 static void packets_leave_by_the_route_of_their_pair(void **state)
 {
+	static const struct { unsigned pair, packets; } rows[] = { { 0, 3 }, { 2, 1 }, { 1, 2 }, { 2, 4 } };
 	struct adapter *a = set_up(4);
+	struct qp *qp = connect(a, IBV_QPT_RC, 4, 0);
+	struct burst *b = calloc(1, sizeof(*b));
+	unsigned n = 0;
+
+	(void)state;
+	assert_non_null(b);
+	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		for (unsigned k = 0; k < rows[i].packets; k++)
+			b->out[n++].packet.path = (struct packet_path){ .slid = (uint16_t)(OWN + rows[i].pair),
+									.dlid = (uint16_t)(PEER + rows[i].pair) };
+	a->to_send[0] = qp;
+	a->sends[0] = n;
+	qp_ready(qp);
+	assert_int_equal(ca_output(&a->ca, 5, b), n);
+	n = 0;
+	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const struct burst_row row = ca_next_row(b, n);
+
+		assert_ptr_equal(row.route, &qp->lid_paths->path[rows[i].pair].route);
+		assert_ptr_equal(row.out, &b->out[n]);
+		assert_int_equal(row.packets, rows[i].packets);
+		n += row.packets;
+	}
+	assert_int_equal(n, b->packets);
+	free(b);
+	adapter_delete(a);
+}
+
+/* All other packets of a burst take its route. */
+static void a_burst_of_one_path_is_one_row(void **state)
+{
+	struct adapter *a = set_up(1);
 	struct qp *qp = connect(a, IBV_QPT_RC, 4, 0);
 	struct burst *b = calloc(1, sizeof(*b));
 
 	(void)state;
 	assert_non_null(b);
-	for (unsigned i = 0; i < 4; i++) {
-		b->out[0].packet.path = (struct packet_path){ .slid = (uint16_t)(OWN + i), .dlid = (uint16_t)(PEER + i) };
-		a->to_send[0] = qp;
-		a->sends[0] = 2;
-		qp_ready(qp);
-		assert_int_equal(ca_output(&a->ca, 5, b), 1);
-		assert_ptr_equal(b->route, &qp->lid_paths->path[i].route);
-	}
+	a->to_send[0] = qp;
+	a->sends[0] = 5;
+	qp_ready(qp);
+	assert_int_equal(ca_output(&a->ca, 5, b), 5);
+	assert_int_equal(ca_next_row(b, 0).packets, 5);
+	assert_ptr_equal(ca_next_row(b, 0).route, &qp->route);
 	free(b);
 	adapter_delete(a);
 }
@@ -173,6 +204,7 @@ int main(void)
 		cmocka_unit_test(a_path_that_leads_nowhere_is_passed_over),
 		cmocka_unit_test(pairs_keep_their_numbers),
 		cmocka_unit_test(packets_leave_by_the_route_of_their_pair),
+		cmocka_unit_test(a_burst_of_one_path_is_one_row),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
