@@ -296,10 +296,11 @@ static void ask_for(const struct qp *qp, uint32_t count, struct packet *p)
 		p->reth.length = (uint32_t)bytes;
 }
 
-/* Packet `skipped` of the entry left before. Of a READ, `count` responses are asked for. */
-static bool repeat_part(struct qp *qp, wtime now, const struct flight_entry *e, uint32_t skipped, uint32_t count,
-			unsigned path, struct packet_out *out)
+/* Packet `skipped` of the entry at `index` left before. Of a READ, `count` responses are asked for. */
+static bool repeat_part(struct qp *qp, wtime now, uint32_t index, uint32_t skipped, uint32_t count, unsigned path,
+			struct packet_out *out)
 {
+	const struct flight_entry *e = flight_at(&engine_of(qp)->flight, index);
 	enum ibv_wc_status status = build(qp, qp_send_wqe(qp, e->wqe), e->packet + skipped, out);
 
 	if (status != IBV_WC_SUCCESS) {
@@ -309,8 +310,11 @@ static bool repeat_part(struct qp *qp, wtime now, const struct flight_entry *e, 
 	if (e->answer == ANSWER_READ)
 		ask_for(qp, count, &out->packet);
 	out->packet.psn = psn_add(e->psn, skipped);
-	if (spread_of(qp))
+	if (spread_of(qp)) {
 		spread_address(qp, path, &out->packet);
+		if (e->answer == ANSWER_READ)
+			spread_reads_again(qp, loss_path_of(&engine_of(qp)->flight, index), path, count);
+	}
 	timer_packet_sent(qp, now);
 	count_sent(qp, &out->packet);
 	return true;
@@ -321,7 +325,7 @@ static bool repeat(struct qp *qp, wtime now, uint32_t index, unsigned path, stru
 {
 	const struct flight_entry *e = flight_at(&engine_of(qp)->flight, index);
 
-	return repeat_part(qp, now, e, 0, answers_missing(qp, index, e->span), path, out);
+	return repeat_part(qp, now, index, 0, answers_missing(qp, index, e->span), path, out);
 }
 
 /* In the book of single packets, where one is kept: from the first packet on, as most QPs of a host send none. */
@@ -398,7 +402,7 @@ static bool ask_for_answers(struct qp *qp, wtime now, struct packet_out *out)
 
 	if (!f->answers || !f->answers->is_due)
 		return false;
-	asked = answers_gap(qp, now, &gap) && repeat_part(qp, now, flight_at(f, gap.index), gap.skipped, gap.count,
+	asked = answers_gap(qp, now, &gap) && repeat_part(qp, now, gap.index, gap.skipped, gap.count,
 							  spread_of(qp) ? spread_usual(qp) : 0, out);
 	timer_rearm(qp);
 	if (!asked)
@@ -494,8 +498,11 @@ static bool send_fresh(struct qp *qp, wtime now, const struct send_wqe *wqe, con
 	if (e.answer == ANSWER_READ)
 		ask_for(qp, e.span, &out->packet);
 	out->packet.psn = e.psn;
-	if (spread_of(qp))
+	if (spread_of(qp)) {
 		spread_address(qp, (unsigned)path, &out->packet);
+		if (e.answer == ANSWER_READ)
+			spread_reads(qp, (unsigned)path, e.span);
+	}
 	if (f->window) {
 		out->packet.ack_requested = ask_fresh(qp, &e, (unsigned)path);
 		timer_packet_sent(qp, now);

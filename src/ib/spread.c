@@ -261,20 +261,84 @@ unsigned spread_usual(const struct qp *qp)
 	return best < 0 ? 0 : (unsigned)best;
 }
 
-/* The answer to a READ request takes the time of all its responses, which is no queue's. So each path gets one at least. */
 static bool begins_read(struct qp *qp, bool is_fresh)
 {
 	return is_fresh && request_row(qp_send_next(qp))->answer == ANSWER_READ;
 }
 
-/* One bit for each path that has something under way. */
-static unsigned occupied(const struct spread *s)
+/* From one response to the next by this path, as far as is known; 0: it is not. What was long ago is tried again. */
+static wtime response_ns(struct spread *s, wtime now, unsigned path)
 {
-	unsigned paths = 0;
+	struct spread_path *p = &s->path[path];
+
+	if (!s->loss[path].under_way)	/* what was lost is awaited no more */
+		p->awaited = 0;
+	if (!p->awaited && now - s->loss[path].heard_at > SPREAD_PROBE_MOST)
+		p->response_ns = 0;
+	return p->response_ns;
+}
+
+/* How long the answer to a READ request may take: the others bring meanwhile what the requester can hold, and wait for it. Our
+ * choice: three quarters of that, as some is under way already. */
+static wtime read_bound(struct spread *s, wtime now)
+{
+	uint64_t per_ms = 0;
 
 	for (unsigned i = 0; i < s->paths; i++)
-		paths |= (unsigned)!!s->loss[i].under_way << i;
-	return paths;
+		if (s->path[i].state == SPREAD_UP && response_ns(s, now, i))
+			per_ms += WTIME_MS / s->path[i].response_ns;
+	return per_ms ? ANSWERS_REACH * 3 / 4 * WTIME_MS / per_ms : WTIME_NEVER;
+}
+
+/* How long the answer to a READ request takes that leaves now. */
+static wtime brought_in(const struct spread_path *p)
+{
+	return (p->awaited + ANSWERS_LEAST) * p->response_ns;
+}
+
+/* Of those that are up and not yet in `tried`, the one by which the answer to a READ request would be there first; -1: none. */
+static int soonest(struct spread *s, wtime now, unsigned tried)
+{
+	wtime least = read_bound(s, now);
+	int best = -1;
+
+	for (unsigned i = 0; i < s->paths; i++) {
+		wtime ns = response_ns(s, now, i), at = brought_in(&s->path[i]);
+
+		if (s->path[i].state != SPREAD_UP || tried >> i & 1 || (!ns && s->path[i].awaited) || at >= least)
+			continue;
+		least = at;
+		best = (int)i;
+	}
+	return best;
+}
+
+/* Are so few awaited that the path would be idle before the next request is answered? */
+static bool runs_dry(const struct qp *qp, unsigned path)
+{
+	const struct spread_path *p = &spread_of(qp)->path[path];
+
+	return p->awaited <= ANSWERS_LEAST && p->awaited * p->response_ns <= 2 * loss_least(&engine_of(qp)->flight);
+}
+
+/* The answer to a READ request takes the time of all its responses, which is no queue's. So windows count for those paths alone
+ * that are kept busy by what was asked for. */
+static int choose_for_read(struct qp *qp, wtime now)
+{
+	struct spread *s = spread_of(qp);
+	unsigned tried = 0;
+	int path;
+
+	for (; (path = soonest(s, now, tried)) >= 0; tried |= 1u << path) {
+		struct congestion *c = pace_of(qp, (unsigned)path);
+
+		if (!c || runs_dry(qp, (unsigned)path))
+			return path;
+		if (brought_in(&s->path[path]) <= CONGESTION_TARGET_NS &&
+		    congestion_asks(c, now, s->loss[path].under_way) == CONGESTION_GOES)
+			return path;
+	}
+	return -1;
 }
 
 int spread_choose(struct qp *qp, wtime now, bool is_fresh)
@@ -283,9 +347,8 @@ int spread_choose(struct qp *qp, wtime now, bool is_fresh)
 	unsigned tried = 0;
 	int path;
 
-	if (begins_read(qp, is_fresh) && (path = next_best(qp, occupied(s))) >= 0)
-		return path;
-
+	if (begins_read(qp, is_fresh))
+		return choose_for_read(qp, now);
 	for (; (path = next_best(qp, tried)) >= 0; tried |= 1u << path) {
 		struct congestion *c = pace_of(qp, (unsigned)path);
 		uint32_t under_way = is_fresh && s->path[path].unasked ? 0 : s->loss[path].under_way;
@@ -388,13 +451,42 @@ void spread_sent(struct qp *qp, wtime now, unsigned path)
 		reckon(s);
 }
 
+void spread_reads(struct qp *qp, unsigned path, uint32_t responses)
+{
+	spread_of(qp)->path[path].awaited += responses;
+}
+
+void spread_reads_again(struct qp *qp, unsigned from, unsigned path, uint32_t responses)
+{
+	struct spread_path *left_by = &spread_of(qp)->path[from];
+
+	left_by->awaited -= responses < left_by->awaited ? responses : left_by->awaited;
+	spread_reads(qp, path, responses);
+}
+
+/* One of those that are awaited. RFC 6298, 2.3 */
+static void response_came(struct qp *qp, wtime now, unsigned path)
+{
+	struct spread_path *by = &spread_of(qp)->path[path];
+	wtime ns = by->response_ns, took = now - by->response_at;
+
+	if (by->response_at)	/* after a loss it is the time until that was asked for again */
+		by->response_ns = ns ? ns - ns / 8 + wtime_min(took, 4 * ns) / 8 : took;
+	by->response_at = --by->awaited ? now : 0;
+	if (runs_dry(qp, path) && qp->sq.engine.started != qp->sq.engine.announced)
+		qp_ready(qp);
+}
+
 void spread_heard(struct qp *qp, wtime now, bool is_of_read, int path)
 {
 	struct spread *s = spread_of(qp);
 
 	engine_of(qp)->flight.heard_by = (uint8_t)(path > 0 ? path : 0);
-	if (is_of_read && path >= 0 && path < s->paths)
-		s->loss[path].since = s->loss[path].heard_at = now;
+	if (!is_of_read || path < 0 || path >= s->paths)
+		return;
+	s->loss[path].since = s->loss[path].heard_at = now;
+	if (s->path[path].awaited)
+		response_came(qp, now, (unsigned)path);
 }
 
 static bool another_is_up(const struct spread *s, unsigned path)
@@ -427,7 +519,7 @@ static void give_up_on(struct qp *qp, unsigned path)
 	set_aside(qp, path);
 	gone = loss_path_gone(f, path);
 	spread_of(qp)->path[path].losses += gone;
-	spread_of(qp)->path[path].unasked = 0;
+	spread_of(qp)->path[path].unasked = spread_of(qp)->path[path].awaited = 0;
 	if (gone) {
 		rtt_lost(&f->rtt, flight_at(f, f->resend)->psn);
 		timer_rearm(qp);
@@ -627,7 +719,7 @@ static void bring_up(struct qp *qp, wtime now, unsigned number)
 	struct spread_path *path = &s->path[number];
 
 	path->state = SPREAD_UP;
-	path->unasked = 0;
+	path->unasked = path->awaited = 0;
 	loss_path_begin(&engine_of(qp)->flight, number, now - path->probed);
 	pace_path_begin(qp, now, number);
 	path->heard = s->loss[number].heard;

@@ -44,6 +44,8 @@ struct spread_path {
 	wtime probe_at, wait_ns;	/* the next one leaves then */
 	wtime look_at;			/* it is asked whether it is silent */
 	uint32_t unasked;		/* packets since the last AckReq */
+	uint32_t awaited;		/* responses that READ requests which left by it asked for, and that have not come by it */
+	wtime response_at, response_ns;	/* one came last while others were awaited; from one to the next, smoothed; 0: not known */
 	uint32_t heard, lost;		/* of loss_path, as congestion was told */
 	uint64_t sent, setbacks;	/* packets; times that it was set aside */
 	uint64_t losses;
@@ -78,6 +80,10 @@ unsigned spread_usual(const struct qp *qp);
 void spread_follow(struct qp *qp);
 /* Addresses of the packet, which is addressed to the first path, or to the usual pair of LIDs. */
 void spread_address(const struct qp *qp, unsigned path, struct packet *p);
+/* It is a fresh READ request, for so many responses. */
+void spread_reads(struct qp *qp, unsigned path, uint32_t responses);
+/* One that leaves by this path for what one that left by `from` had asked for. */
+void spread_reads_again(struct qp *qp, unsigned from, unsigned path, uint32_t responses);
 /* It leaves, fresh or again. */
 void spread_sent(struct qp *qp, wtime now, unsigned path);
 /* Does it ask for an answer, as the window of its path is full? Counts it. */
