@@ -18,7 +18,7 @@ struct world {
 	unsigned hops;
 };
 
-static enum mad_fate choose(struct world *w, uint32_t *port, struct mad_remote *sender, uint8_t mad[MAD_BYTES])
+static enum mad_fate choose(struct world *w, wtime now, struct mad_coming *at, uint8_t mad[MAD_BYTES])
 {
 	uint8_t what = take_byte(&w->in);
 
@@ -27,8 +27,9 @@ static enum mad_fate choose(struct world *w, uint32_t *port, struct mad_remote *
 		return MAD_WAS_LOST;
 	if (what & 16)
 		mad[take_byte(&w->in)] ^= take_byte(&w->in);
-	*port = what >> 5 & (PORTS - 1);
-	*sender = (struct mad_remote){ .lid = what >> 6, .qpn = 1 };
+	*at = (struct mad_coming){ .port = what >> 5 & (PORTS - 1), .sender = { .lid = what >> 6, .qpn = 1 } };
+	if (what & 8)
+		at->due = now + take_byte(&w->in) * WTIME_MS;
 	if (what % 8 < 5)
 		return MAD_HAS_ARRIVED;
 	mad[3] |= 0x80;
@@ -36,18 +37,17 @@ static enum mad_fate choose(struct world *w, uint32_t *port, struct mad_remote *
 }
 
 static enum mad_fate carry(void *arg, wtime now, uint32_t from, unsigned qpn, const struct mad_remote *to,
-			   uint8_t mad[MAD_BYTES], uint32_t *port, struct mad_remote *sender)
+			   uint8_t mad[MAD_BYTES], struct mad_coming *at)
 {
-	(void)now;
 	(void)to;
 	REQUIRE(from < PORTS && qpn <= 1);
-	return choose(arg, port, sender, mad);
+	return choose(arg, now, at, mad);
 }
 
-static enum mad_fate refuse(void *arg, wtime now, uint32_t *port, struct mad_remote *sender, uint8_t mad[MAD_BYTES])
+static enum mad_fate refuse(void *arg, wtime now, struct mad_coming *at, uint8_t mad[MAD_BYTES])
 {
-	(void)now;
-	return choose(arg, port, sender, mad);
+	REQUIRE(at->port < PORTS && at->due <= now);
+	return choose(arg, now, at, mad);
 }
 
 static bool deliver(void *arg, struct mad_file *f, const struct mad_letter *l)
@@ -144,7 +144,7 @@ static void step(struct world *w, wtime *now)
 	case 4:
 		for (size_t k = 0; k < 40; k++)
 			mad[k] = take_byte(&w->in);
-		mad_arrived(&w->clients, *now, i % PORTS, &(struct mad_remote){ .lid = i }, mad);
+		mad_comes(&w->clients, *now, &(struct mad_coming){ .port = i % PORTS, .sender = { .lid = i } }, mad);
 		break;
 	default:
 		if (w->is_open[i])
@@ -168,6 +168,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		REQUIRE(list_empty(&w->clients.hops));
 	}
 	mad_clients_fini(&w->clients);
+	REQUIRE(!w->clients.late.count);
+	for (int i = 0; i < MAD_LATE_PLACES; i++)
+		REQUIRE(!w->clients.late_from[i]);
 	for (int i = 0; i < FILES; i++)
 		REQUIRE(!w->file[i].requests && !w->file[i].transfers && !w->file[i].bytes && !w->file[i].bytes_in);
 	REQUIRE(!w->clients.requests.count && !w->clients.transfers.count);

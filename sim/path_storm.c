@@ -68,7 +68,7 @@ static wtime later(wtime a, wtime b)
 /* ---- the network ---- */
 
 static enum mad_fate carry(void *arg, wtime now, uint32_t from, unsigned qpn, const struct mad_remote *to,
-			   uint8_t mad[MAD_BYTES], uint32_t *port, struct mad_remote *sender)
+			   uint8_t mad[MAD_BYTES], struct mad_coming *coming)
 {
 	struct storm *s = arg;
 	struct mad_address a = { .path = { .slid = s->n->fabric->port[from].lid, .dlid = to->lid, .sl = to->sl },
@@ -91,7 +91,7 @@ static enum mad_fate carry(void *arg, wtime now, uint32_t from, unsigned qpn, co
 	return MAD_WAS_LOST;
 }
 
-static enum mad_fate refuse(void *arg, wtime now, uint32_t *port, struct mad_remote *sender, uint8_t mad[MAD_BYTES])
+static enum mad_fate refuse(void *arg, wtime now, struct mad_coming *at, uint8_t mad[MAD_BYTES])
 {
 	return MAD_WAS_LOST;
 }
@@ -265,7 +265,7 @@ static void happen(struct storm *s, struct due *d)
 {
 	switch (d->kind) {
 	case DUE_MAD:
-		mad_arrived(&s->clients, s->n->now, d->port, &d->sender, d->mad);
+		mad_comes(&s->clients, s->n->now, &(struct mad_coming){ .port = d->port, .sender = d->sender }, d->mad);
 		break;
 	case DUE_ASK:
 		ask(s, &s->host[d->port], d->port);

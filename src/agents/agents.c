@@ -89,6 +89,7 @@ static void arrive(const struct agents *a, const struct smp_place *place, uint8_
 	*out = (struct mad_arrival){
 		.port = smi_end_port(a->fabric, place->port),
 		.address = { .path = { .slid = place->slid, .dlid = place->dlid, .sl = sl } },
+		.due = a->at,
 	};
 }
 
@@ -196,13 +197,15 @@ static enum mad_outcome send_gmp(struct agents *a, wtime now, uint32_t from, con
 	struct mad_arrival arrival = { .address = *to };
 	struct walk_route r;
 	enum walk_verdict v;
+	enum mad_loss loss;
 	int pkey_index;
 
 	if (!(to->pkey & ~PKEY_FULL))
 		return lose(a, LOSS_PARTITION);
 	v = fabric_walk(f, &p, &r);
-	if (!crossing_way(a, &r, to->path.has_grh))
-		return lose(a, LOSS_FAULT);
+	loss = crossing_way(a, &r, to->path.has_grh);
+	if (loss != LOSS_NONE)
+		return lose(a, loss);
 	arrival.address.path.slid = source(f, from, to->path.slid);
 	if (is_barred(v))
 		refuse_at_switch(a, now, &r, &arrival.address, 1, true);
@@ -219,6 +222,7 @@ static enum mad_outcome send_gmp(struct agents *a, wtime now, uint32_t from, con
 		return lose(a, LOSS_QKEY);
 	}
 	arrival.pkey_index = (uint16_t)pkey_index;
+	arrival.due = a->at;
 	*out = arrival;
 	a->arrived++;
 	return MAD_ARRIVED;
@@ -301,6 +305,7 @@ enum mad_outcome agents_mad(struct agents *a, wtime now, uint32_t from, const st
 	struct mad_header h;
 
 	a->lost = LOSS_NONE;
+	a->at = now;
 	agents_expire(a, now);
 	if (!is_end_port(a->fabric, from))
 		return lose(a, LOSS_NO_PORT);
@@ -325,6 +330,7 @@ enum mad_outcome agents_refuse(struct agents *a, wtime now, const struct mad_arr
 	struct mad_header h;
 
 	a->lost = LOSS_NONE;
+	a->at = now;
 	mad_header_parse(&h, mad);
 	if (!is_end_port(a->fabric, at->port) || (h.method != MAD_GET && h.method != MAD_SET))
 		return lose(a, LOSS_UNCLAIMED);

@@ -2,6 +2,9 @@
  * stands. Pure: a MAD in, and what became of it out; what agents send by themselves is pulled; time is injected. The owner of the
  * fabric calls; what agents change in the fabric changes under its nodes' sequence words.
  *
+ * A MAD goes its whole way in one call, and an agent's response the whole way back: an agent acts when the request is sent, and
+ * what comes of it says when it is there (mad_arrival.due).
+ *
  * A MAD is answered by an agent of weft, or it has arrived where a client may be registered for it, or it is lost. Which client
  * that is, TIDs and timeouts are the caller's. */
 #ifndef WEFT_AGENTS_AGENTS_H
@@ -30,6 +33,7 @@ struct mad_arrival {
 	uint32_t port;			/* index in the fabric: its node is fabric.owner[port] */
 	struct mad_address address;
 	uint16_t pkey_index;		/* of the port that has it; QP1 only */
+	wtime due;			/* it is there then: later than it was sent, where its way has slow links */
 };
 
 enum mad_outcome {
@@ -87,9 +91,11 @@ struct agents {
 	uint64_t answered, arrived;
 	struct port_counters *counters;		/* by port; borrowed after agents_count_in(), owned else */
 	bool borrows_counters;
-	const struct traffic_block *traffic;	/* borrowed: what programs' data counted; NULL: none does */
+	struct traffic_block *traffic;		/* borrowed: what programs' data counted, and how long slow links are busy; NULL:
+						 * none counts, and no link is slow */
 	struct mad_buffers *buffers;		/* borrowed: of ports where others receive too; NULL: nobody counts them */
 	struct passage passage;			/* of MADs, over links with faults */
+	wtime at;				/* when the MAD that is under way has passed the links so far */
 	uint64_t changes;			/* of states, addresses and tables: who keeps routes or trees looks again */
 	wtime *lease;				/* owned: by end port: when its M_Key lease ends; 0: none runs */
 	wtime lease_end;			/* none ends earlier */

@@ -3,10 +3,15 @@
 /* A MAD as PortXmitData counts it, in words of 4 bytes without the VCRC: LRH, BTH, DETH, the MAD, ICRC; and the GRH. */
 enum { MAD_WORDS = (8 + 12 + 8 + 256 + 4) / 4, GRH_WORDS = 10 };
 
+uint64_t port_counters_words(bool has_grh)
+{
+	return has_grh ? MAD_WORDS + GRH_WORDS : MAD_WORDS;
+}
+
 /* Data with errors was not received (16.1.3.5). */
 void port_counters_link(struct port_counters *all, uint32_t out, uint32_t in, bool has_grh, bool is_spoilt)
 {
-	uint64_t words = has_grh ? MAD_WORDS + GRH_WORDS : MAD_WORDS;
+	uint64_t words = port_counters_words(has_grh);
 
 	all[out].total[COUNT_XMIT_DATA] += words;
 	all[out].total[COUNT_XMIT_PKTS]++;

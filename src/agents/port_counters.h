@@ -44,6 +44,8 @@ uint64_t port_counters_total(const struct port_view *v, enum port_count c);
 uint64_t port_counters_ext_total(const struct port_view *v, unsigned i);
 uint64_t port_counters_detail_total(const struct port_view *v, enum port_detail d);
 
+/* How long a MAD is on a link, in words. */
+uint64_t port_counters_words(bool has_grh);
 /* A MAD went over the link from `out` to `in`, which spoilt it or did not. */
 void port_counters_link(struct port_counters *all, uint32_t out, uint32_t in, bool has_grh, bool is_spoilt);
 /* A MAD went this way, and was delivered or dropped at its end: the port there counts it. */

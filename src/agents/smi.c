@@ -60,6 +60,7 @@ static enum mad_loss cross(struct agents *a, uint32_t *port, unsigned number)
 {
 	const struct fabric *f = a->fabric;
 	uint32_t node = f->owner[*port], out, peer;
+	enum mad_loss loss;
 
 	if (!number || number > f->place[node].ports)
 		return LOSS_BAD_ROUTE;
@@ -67,10 +68,10 @@ static enum mad_loss cross(struct agents *a, uint32_t *port, unsigned number)
 	peer = fabric_peer(f, out);
 	if (peer == PORT_NONE || FABRIC_READ(f->port[out].state) == PORT_DOWN || FABRIC_READ(f->port[peer].state) == PORT_DOWN)
 		return LOSS_NO_LINK;
-	if (!crossing_link(a, out, peer, false))
-		return LOSS_FAULT;
-	*port = peer;
-	return LOSS_NONE;
+	loss = crossing_link(a, out, peer, false);
+	if (loss == LOSS_NONE)
+		*port = peer;
+	return loss;
 }
 
 /* By LIDs, to the port that has it. */
@@ -80,11 +81,13 @@ static enum mad_loss route(struct agents *a, struct smp_place *place, uint8_t sl
 	struct walk_packet p = { .from = place->port, .dlid = place->dlid, .sl = sl, .switches = SWITCHES_MOST, .is_smp = true };
 	enum walk_verdict v;
 	struct walk_route r;
+	enum mad_loss loss;
 
 	p.from = smi_end_port(f, p.from);
 	v = fabric_walk(f, &p, &r);
-	if (!crossing_way(a, &r, false))
-		return LOSS_FAULT;
+	loss = crossing_way(a, &r, false);
+	if (loss != LOSS_NONE)
+		return loss;
 	if (v != WALK_DELIVERED)
 		return LOSS_NO_ROUTE;
 	place->port = r.links ? fabric_peer(f, r.out[r.links - 1]) : r.at;

@@ -39,6 +39,12 @@ void timer_heap_update(struct timer_heap *h, struct timer_heap_node *n, wtime at
 /* Nothing happens when n is in no heap. */
 void timer_heap_remove(struct timer_heap *h, struct timer_heap_node *n);
 
+/* The earliest time, or WTIME_NEVER. */
+static inline wtime timer_heap_first(const struct timer_heap *h)
+{
+	return h->count ? h->node[1]->at : WTIME_NEVER;
+}
+
 /* The earliest node, or NULL. Which of several equal ones is not said. */
 static inline struct timer_heap_node *timer_heap_min(const struct timer_heap *h)
 {

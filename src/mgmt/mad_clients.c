@@ -1,12 +1,13 @@
 /* Timers: a request has one, set when it is sent and when it is sent again: its timeout, or the next ACK while its segments are
  * on their way; what comes of its answer sets it anew. A datagram that comes in segments has the timer of rmpp.c; when it is
- * whole it is forgotten after DONE_KEPT_NS without another segment.
+ * whole it is forgotten after DONE_KEPT_NS without another segment. A MAD on slow links has one: when it is there.
  *
  * What is to be sent is put into the list of hops and leaves in turn (run), so that answers to answers do not nest. A call
  * carries CARRIED_MOST of them; the rest is due at once, so that other work comes between. */
 #include "mgmt/mad_clients.h"
 
 #include "mgmt/mad_agents.h"
+#include "mgmt/mad_late.h"
 #include "mgmt/rmpp.h"
 #include "mgmt/series.h"
 #include "wire/field.h"
@@ -91,6 +92,7 @@ void mad_clients_init(struct mad_clients *c, const struct mad_ops *ops, void *ar
 	list_init(&c->files);
 	timer_heap_init(&c->requests);
 	timer_heap_init(&c->transfers);
+	timer_heap_init(&c->late);
 	list_init(&c->hops);
 	mad_buffers_init(&c->buffers);
 }
@@ -163,10 +165,9 @@ void mad_clients_fini(struct mad_clients *c)
 
 	while ((f = list_first_entry(&c->files, struct mad_file, node)))
 		mad_file_close(c, f);
-	list_for_each_safe(h, &c->hops, struct hop, node) {
-		list_remove(&h->node);
-		free(h);
-	}
+	for (struct list_node *node; (node = list_pop(&c->hops));)
+		free(container_of(node, struct hop, node));
+	mad_late_fini(c);
 	mad_buffers_fini(&c->buffers);
 }
 
@@ -250,11 +251,6 @@ static void sent_all(struct mad_clients *c, wtime now, struct request *r)
 		request_free(c, r);
 }
 
-static uint32_t at_most(uint32_t n, uint32_t most)
-{
-	return n < most ? n : most;
-}
-
 bool mad_has_room(const struct mad_file *f)
 {
 	return f->requests < MAD_REQUESTS && f->bytes + sizeof(struct request) + MAD_LONGEST <= MAD_FILE_BYTES;
@@ -272,8 +268,8 @@ static int make_request(struct mad_clients *c, struct mad_file *f, const struct 
 		return -ENOMEM;
 	*r = (struct request){ .file = f, .agent = l->agent, .remote = l->remote, .bytes = l->bytes,
 			       .ends = WTIME_NEVER,
-			       .timeout_ms = at_most(l->timeout_ms, MAD_TIMEOUT_MOST),
-			       .retries = at_most(l->retries, MAD_RETRIES_MOST) };
+			       .timeout_ms = l->timeout_ms < MAD_TIMEOUT_MOST ? l->timeout_ms : MAD_TIMEOUT_MOST,
+			       .retries = l->retries < MAD_RETRIES_MOST ? l->retries : MAD_RETRIES_MOST };
 	memcpy(r->data, l->data, l->bytes);
 	f->requests++;
 	f->bytes += bytes;
@@ -683,20 +679,35 @@ static bool take(struct mad_clients *c, wtime now, uint32_t port, uint32_t from,
 	return true;
 }
 
-static void arrive(struct mad_clients *c, wtime now, uint32_t port, uint32_t from, struct mad_remote *sender,
-		   uint8_t mad[MAD_BYTES])
+static void arrive(struct mad_clients *c, wtime now, uint32_t from, struct mad_coming *at, uint8_t mad[MAD_BYTES])
 {
 	unsigned qpn = mad_class_qpn(mad_class(mad));
-	uint32_t here = port;
+	uint32_t here = at->port;
 	enum mad_fate fate;
 
-	if (take(c, now, port, from, sender, mad))
+	if (take(c, now, at->port, from, &at->sender, mad))
 		return;
-	fate = c->ops->refuse(c->arg, now, &port, sender, mad);
+	fate = c->ops->refuse(c->arg, now, at, mad);
 	if (fate != MAD_HAS_ARRIVED)
 		count_unknown(c, now, here, qpn);
-	if (fate != MAD_WAS_LOST)
-		take(c, now, port, fate == MAD_HAS_ARRIVED ? from : NOWHERE, sender, mad);
+	if (fate == MAD_WAS_ANSWERED && at->due > now)
+		mad_late_put(c, fate, here, at, mad);
+	else if (fate != MAD_WAS_LOST)
+		take(c, now, at->port, fate == MAD_HAS_ARRIVED ? from : NOWHERE, &at->sender, mad);
+}
+
+/* from: the port that has sent it, or NOWHERE. */
+static void come(struct mad_clients *c, wtime now, enum mad_fate fate, uint32_t from, struct mad_coming *at,
+		 uint8_t mad[MAD_BYTES])
+{
+	if (fate == MAD_WAS_LOST)
+		return;
+	if (at->due > now)
+		mad_late_put(c, fate, from, at, mad);
+	else if (fate == MAD_WAS_ANSWERED)
+		take(c, now, at->port, NOWHERE, &at->sender, mad);
+	else
+		arrive(c, now, from, at, mad);
 }
 
 /* Carries at most so many; how many is returned. */
@@ -707,27 +718,22 @@ static unsigned run(struct mad_clients *c, wtime now, unsigned most)
 
 	for (; carried < most && (node = list_pop(&c->hops)); carried++) {
 		struct hop *h = container_of(node, struct hop, node);
-		struct mad_remote sender = { 0 };
-		uint32_t port = h->from;
-		enum mad_fate fate = c->ops->carry(c->arg, now, h->from, mad_class_qpn(mad_class(h->mad)), &h->to, h->mad, &port,
-						   &sender);
+		struct mad_coming at = { 0 };
 
-		if (fate == MAD_WAS_ANSWERED)
-			take(c, now, port, NOWHERE, &sender, h->mad);
-		else if (fate == MAD_HAS_ARRIVED)
-			arrive(c, now, port, h->from, &sender, h->mad);
+		come(c, now, c->ops->carry(c->arg, now, h->from, mad_class_qpn(mad_class(h->mad)), &h->to, h->mad, &at),
+		     h->from, &at, h->mad);
 		free(h);
 	}
 	return carried;
 }
 
-void mad_arrived(struct mad_clients *c, wtime now, uint32_t port, const struct mad_remote *sender, const uint8_t mad[MAD_BYTES])
+void mad_comes(struct mad_clients *c, wtime now, const struct mad_coming *at, const uint8_t mad[MAD_BYTES])
 {
-	struct mad_remote from = *sender;
+	struct mad_coming where = *at;
 	uint8_t copy[MAD_BYTES];
 
 	memcpy(copy, mad, MAD_BYTES);
-	arrive(c, now, port, NOWHERE, &from, copy);
+	come(c, now, MAD_HAS_ARRIVED, NOWHERE, &where, copy);
 	run(c, now, CARRIED_MOST);
 }
 
@@ -766,7 +772,14 @@ static void expire_transfer(struct mad_clients *c, wtime now, struct transfer *t
 void mad_clients_expire(struct mad_clients *c, wtime now)
 {
 	struct timer_heap_node *n;
+	struct mad_late *l;
 	unsigned left = CARRIED_MOST - run(c, now, CARRIED_MOST);
+
+	for (unsigned came = 0; list_empty(&c->hops) && came < CARRIED_MOST && (l = mad_late_take(c, now)); came++) {
+		come(c, now, l->fate, l->from, &l->at, l->mad);
+		free(l);
+		left -= run(c, now, left);
+	}
 	/* the segments of one are many: they leave before those of the next are made */
 	while (list_empty(&c->hops) && (n = timer_heap_min(&c->requests)) && n->at <= now) {
 		expire_request(c, now, container_of(n, struct request, timer));
@@ -777,14 +790,9 @@ void mad_clients_expire(struct mad_clients *c, wtime now)
 	run(c, now, left);
 }
 
-static wtime earliest(const struct timer_heap *h)
-{
-	const struct timer_heap_node *n = timer_heap_min(h);
-
-	return n ? n->at : WTIME_NEVER;
-}
-
 wtime mad_clients_deadline(const struct mad_clients *c)
 {
-	return list_empty(&c->hops) ? wtime_min(earliest(&c->requests), earliest(&c->transfers)) : 0;
+	wtime first = wtime_min(timer_heap_first(&c->requests), timer_heap_first(&c->transfers));
+
+	return list_empty(&c->hops) ? wtime_min(first, timer_heap_first(&c->late)) : 0;
 }

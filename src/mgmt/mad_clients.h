@@ -8,6 +8,8 @@
  * count as these. Requests that nobody is registered for are refused by what carries MADs. An agent with an RMPP version gets,
  * and gives, whole datagrams (rmpp.h).
  *
+ * A MAD whose way has slow links is kept until it is there, of a port's no more than a bound; more are lost (mad_late.h).
+ *
  * What comes for an agent takes one of the receive buffers of its port's QP, or is lost (mad_buffers.h). A segment gives it back
  * when it was copied to its place; a datagram that a file holds, when mad_gave_back says so. */
 #ifndef WEFT_MGMT_MAD_CLIENTS_H
@@ -37,6 +39,8 @@ enum {
 	MAD_HELD_OF_ONE = 1024,		/* datagrams of one LID, of those that an agent has not given back: our choice */
 	MAD_TIMEOUT_MOST = 600000,	/* ms that an answer is awaited, at each try: our choice */
 	MAD_RETRIES_MOST = 16,		/* our choice */
+	MAD_LATE = 1024,		/* from one port, on slow links: our choice */
+	MAD_LATE_PLACES = 64,		/* ports a multiple of it apart have this bound together: our choice */
 };
 
 /* The other side of a MAD. */
@@ -88,13 +92,22 @@ struct mad_letter {
 
 enum mad_fate { MAD_WAS_ANSWERED, MAD_HAS_ARRIVED, MAD_WAS_LOST };
 
+/* Where a MAD comes to, and when; from whom, and to which of the port's addresses. */
+struct mad_coming {
+	uint32_t port;
+	uint16_t lid;
+	uint8_t gid[16];
+	wtime due;			/* not after now: it is there */
+	struct mad_remote sender;
+};
+
 struct mad_ops {
-	/* Sends one MAD from a port's QP0 or QP1. ANSWERED: `mad` is what came back, at *port. ARRIVED: it came to *port. In both
-	 * cases *sender is the other side. */
+	/* Sends one MAD from a port's QP0 or QP1; all of *at is zero. ANSWERED: `mad` is what comes back, as *at says. ARRIVED:
+	 * it comes as *at says. */
 	enum mad_fate (*carry)(void *arg, wtime now, uint32_t from, unsigned qpn, const struct mad_remote *to,
-			       uint8_t mad[MAD_BYTES], uint32_t *port, struct mad_remote *sender);
-	/* Nobody is registered for what has just arrived at *port. As carry. */
-	enum mad_fate (*refuse)(void *arg, wtime now, uint32_t *port, struct mad_remote *sender, uint8_t mad[MAD_BYTES]);
+			       uint8_t mad[MAD_BYTES], struct mad_coming *at);
+	/* Nobody is registered for what has arrived so. ANSWERED: as carry. ARRIVED: somebody is now, where it has arrived. */
+	enum mad_fate (*refuse)(void *arg, wtime now, struct mad_coming *at, uint8_t mad[MAD_BYTES]);
 	/* True: the file has it until mad_gave_back. What has a status is no message, and takes no buffer. */
 	bool (*deliver)(void *arg, struct mad_file *file, const struct mad_letter *letter);
 	/* Does a port, any that MADs were sent from, have this LID? */
@@ -110,6 +123,8 @@ struct mad_clients {
 	struct rand rand;
 	struct list files;
 	struct timer_heap requests, transfers;
+	struct timer_heap late;			/* mad_late.h */
+	uint16_t late_from[MAD_LATE_PLACES];	/* of these, by the port that has sent them */
 	struct list hops;
 	struct mad_buffers buffers;
 };
@@ -137,8 +152,8 @@ void mad_gave_back(struct mad_file *f, uint32_t agent, uint32_t datagrams);
 int mad_send(struct mad_clients *c, wtime now, struct mad_file *f, const struct mad_letter *letter);
 /* May the file send a datagram of MAD_LONGEST bytes now? */
 bool mad_has_room(const struct mad_file *f);
-/* A MAD that came to a port by itself. */
-void mad_arrived(struct mad_clients *c, wtime now, uint32_t port, const struct mad_remote *sender, const uint8_t mad[MAD_BYTES]);
+/* A MAD comes to a port by itself. */
+void mad_comes(struct mad_clients *c, wtime now, const struct mad_coming *at, const uint8_t mad[MAD_BYTES]);
 
 void mad_clients_expire(struct mad_clients *c, wtime now);
 /* 0: more is to be sent than one call sends. */

@@ -12,6 +12,7 @@
 #include "weftd/impairs.h"
 #include "weftd/intake.h"
 #include "weftd/history.h"
+#include "weftd/late_frames.h"
 #include "weftd/leases.h"
 #include "weftd/link_states.h"
 #include "weftd/listeners.h"
@@ -62,6 +63,7 @@ void hub_init(struct hub *h, const struct hub_ops *ops, const struct state *stat
 	slots_inherit(h);
 	leases_inherit(h);
 	captures_start(h);
+	timer_heap_init(&h->late_frames);
 	umad_start(h);
 }
 
@@ -194,6 +196,7 @@ void hub_leave(struct hub *h, struct client *c)
 	free_process(h, c);
 	report_leave(h, c);
 	umad_leave(h, c);
+	late_frames_leave(h, c);
 	pings_leave(h, c);
 	probes_leave(h, c);
 	paths_forget(h, c);
@@ -527,6 +530,7 @@ void hub_expire(struct hub *h, wtime now)
 	report_expire(h);
 	link_states_expire(h);
 	umad_expire(h);
+	late_frames_expire(h);
 	roce_port_expire(h);
 	farewells_expire(h);
 	probes_expire(h);
@@ -544,7 +548,7 @@ wtime hub_deadline(const struct hub *h)
 
 	parts = wtime_min(parts, wtime_min(link_states_deadline(h), roce_port_deadline(h)));
 	parts = wtime_min(wtime_min(parts, farewells_deadline(h)), impairs_deadline(h));
-	parts = wtime_min(parts, probes_deadline(h));
+	parts = wtime_min(parts, wtime_min(probes_deadline(h), late_frames_deadline(h)));
 	return wtime_min(parts, h->look_at);
 }
 

@@ -94,6 +94,7 @@ struct client {
 	uint32_t capture_tries;		/* how often it has asked */
 	struct client *captured_by;	/* who has a process's frames; NULL: nobody */
 	struct asked asked[QP1_ASKED];	/* who got its last requests, by communication id: qp1.c */
+	uint32_t late_frames;		/* that it has sent: late_frames.c */
 };
 
 struct hub;
@@ -199,11 +200,11 @@ struct hub {
 	uint64_t ports_used[PORT_SPACES][PORT_WORDS];
 	struct list reports;
 	struct mad_clients mads;		/* umad.c */
+	struct timer_heap late_frames;		/* late_frames.c */
 	struct list joins;			/* joins.c */
 	struct list paths;			/* paths.c */
 	struct seed_sa *seed_sa;		/* owned: seed_sa.c; NULL: nobody has asked it */
 	struct manager *manager;	/* owned; NULL: the fabric has none of weftd's */
-	struct mad_arrival mad_at;		/* the last MAD that came to a port: umad.c */
 	uint32_t report_seq, report_count;
 	struct history *history;	/* owned; NULL: nobody has left any */
 	struct roce_port roce;

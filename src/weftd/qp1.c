@@ -6,6 +6,7 @@
 #include "mgmt/cm.h"
 #include "wire/addr.h"
 #include "weftd/farewells.h"
+#include "weftd/late_frames.h"
 #include "weftd/listeners.h"
 #include "weftd/pings.h"
 #include "weftd/slots.h"
@@ -33,7 +34,7 @@ static bool is_port(const struct page_device *dev, const struct packet_path *pat
 	return !path->has_grh || page_device_has_gid(dev, gid);
 }
 
-static int send_frame(struct hub *h, struct client *to, uint32_t device, const void *frame, size_t bytes)
+int qp1_send(struct hub *h, struct client *to, uint32_t device, const void *frame, size_t bytes)
 {
 	struct control_msg msg = { .type = CTL_FRAME, .device = device, .text_bytes = (uint32_t)bytes };
 
@@ -45,8 +46,8 @@ static const struct page_device *device_of(const struct hub *h, const struct gmp
 	return &h->page->device[page_device_of(h->page, (uint32_t)in->device)];
 }
 
-/* From this port back to the sender, by the path that its packet came by. */
-static int answer(struct hub *h, struct client *c, const struct gmp *in, const struct cm_msg *stray)
+/* From this port back to the sender, by the path that its packet came by; it is there at `due`. */
+static int answer(struct hub *h, struct client *c, const struct gmp *in, wtime due, const struct cm_msg *stray)
 {
 	struct gmp out = { .device = in->device, .pkey = in->pkey, .path = gmp_path_back(&in->path) };
 	uint8_t frame[GMP_FRAME];
@@ -57,7 +58,8 @@ static int answer(struct hub *h, struct client *c, const struct gmp *in, const s
 	if (!h->ops->has_room(h, c))
 		return -EAGAIN;
 	cm_build(&msg, out.mad);
-	return send_frame(h, c, (uint32_t)out.device, frame, gmp_build(&out, form_of(device_of(h, &out)), frame));
+	return late_frames_send(h, c, c, (uint32_t)out.device, due, frame,
+				gmp_build(&out, form_of(device_of(h, &out)), frame));
 }
 
 /* The address that a request asks for: rdma_cm's header tells it as its listener may have bound it, be it a loop-back
@@ -185,20 +187,23 @@ static bool offers_own_qp(const struct hub *h, const struct client *c, const str
 
 /* Where ports have LIDs, the receiver is where the packet goes, and the fabric leads there. */
 static enum subnet_way carry(struct hub *h, const struct client *c, const struct client *to, const struct gmp *in,
-			     uint32_t *index)
+			     uint32_t *index, wtime *due)
 {
 	*index = (uint32_t)in->device;
-	return control_device_has(device_of(h, in), DEVICE_LIDS) ? subnet_carry(h, c, to, in, index) : SUBNET_LEADS;
+	*due = h->now;
+	return control_device_has(device_of(h, in), DEVICE_LIDS) ? subnet_carry(h, c, to, in, index, due) : SUBNET_LEADS;
 }
 
 /* There is nobody at the other end: the port there says so. */
 static int refuse(struct hub *h, struct client *c, const struct gmp *in, const struct cm_msg *stray)
 {
-	enum subnet_way way = control_device_has(device_of(h, in), DEVICE_LIDS) ? subnet_carry_back(h, c, in) : SUBNET_LEADS;
+	wtime due = h->now;
+	enum subnet_way way = control_device_has(device_of(h, in), DEVICE_LIDS) ? subnet_carry_back(h, c, in, &due) :
+										  SUBNET_LEADS;
 
 	if (way == SUBNET_LEADS_ELSEWHERE)
 		return -EHOSTUNREACH;
-	return way == SUBNET_LOSES ? 0 : answer(h, c, in, stray);
+	return way == SUBNET_LOSES ? 0 : answer(h, c, in, due, stray);
 }
 
 static int pass_on(struct hub *h, struct client *c, const struct gmp *in, const char *frame, size_t bytes)
@@ -207,6 +212,7 @@ static int pass_on(struct hub *h, struct client *c, const struct gmp *in, const 
 	struct cm_msg msg;
 	struct client *to;
 	uint32_t index;
+	wtime due;
 
 	if (!cm_parse(&msg, in->mad))
 		return -EINVAL;
@@ -217,7 +223,7 @@ static int pass_on(struct hub *h, struct client *c, const struct gmp *in, const 
 		return slots_are_settling(h) ? -EAGAIN : refuse(h, c, in, &msg);
 	if (!h->ops->has_room(h, to))
 		return -EAGAIN;
-	way = carry(h, c, to, in, &index);
+	way = carry(h, c, to, in, &index, &due);
 	if (way == SUBNET_LEADS_ELSEWHERE)
 		return -EHOSTUNREACH;
 	if (way == SUBNET_LOSES || !umad_admits_cm(h, to, index))
@@ -225,7 +231,7 @@ static int pass_on(struct hub *h, struct client *c, const struct gmp *in, const 
 	hub_acquaint(c, to);
 	if (msg.attribute == CM_REQ)
 		*asked_of(c, msg.req.local_comm_id) = (struct asked){ msg.req.local_comm_id, to->slot };
-	return send_frame(h, to, index, frame, bytes);
+	return late_frames_send(h, c, to, index, due, frame, bytes);
 }
 
 static int take(struct hub *h, struct client *c, const struct control_msg *msg, const char *frame)
@@ -366,5 +372,5 @@ enum qp1_fate qp1_input_wire(struct hub *h, const void *frame, size_t bytes)
 		return QP1_NO_ROOM;
 	if (msg.attribute == CM_REQ)
 		note_stranger(h, &in, &msg, to);
-	return send_frame(h, to, (uint32_t)in.device, frame, bytes) ? QP1_NO_ROOM : QP1_PASSED;
+	return qp1_send(h, to, (uint32_t)in.device, frame, bytes) ? QP1_NO_ROOM : QP1_PASSED;
 }

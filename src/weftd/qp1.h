@@ -29,6 +29,9 @@
 /* CTL_FRAME. */
 void qp1_input(struct hub *h, struct client *c, const struct control_msg *msg, const char *frame);
 
+/* A frame for QP1 of this port of a process. 0 or -ENOENT. */
+int qp1_send(struct hub *h, struct client *to, uint32_t device, const void *frame, size_t bytes);
+
 /* A frame of the wire's device, whose ICRC holds, that somebody sent to a QP of slot 0. */
 enum qp1_fate qp1_input_wire(struct hub *h, const void *frame, size_t bytes);
 

@@ -18,6 +18,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -239,6 +240,18 @@ static int wait_ms(const struct server *s, wtime now)
 	return at > 60000 ? 60000 : (int)at;
 }
 
+/* Datagrams on slow links are due in less than the millisecond that epoll_wait rounds up to. */
+static int wait_for(struct server *s, struct epoll_event events[EVENTS])
+{
+	wtime now = clock_now(), at = deadline(s);
+	struct timespec left = { .tv_nsec = (long)(at - now) };
+	bool is_soon = at > now && at - now < WTIME_MS;
+
+	if (is_soon)
+		ppoll(&(struct pollfd){ .fd = s->epoll_fd, .events = POLLIN }, 1, &left, NULL);
+	return epoll_wait(s->epoll_fd, events, EVENTS, is_soon ? 0 : wait_ms(s, now));
+}
+
 static void look_if_idle(struct server *s, bool had_clients)
 {
 	struct hub *h = &s->conns.hub;
@@ -259,7 +272,7 @@ void server_run(struct server *s)
 	struct hub *h = &s->conns.hub;
 
 	while (!s->is_done) {
-		int n = epoll_wait(s->epoll_fd, events, EVENTS, wait_ms(s, clock_now()));
+		int n = wait_for(s, events);
 		bool had_clients = h->client_count != 0;
 
 		h->now = clock_now();

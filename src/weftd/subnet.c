@@ -98,7 +98,7 @@ static int make_traffic(struct subnet *s)
 		return -errno;
 	s->agents.traffic = s->traffic = at;
 	kept_counts_restore(&s->counts, &s->fabric, s->traffic);
-	return mprotect(at, bytes, PROT_READ) ? -errno : 0;
+	return 0;
 }
 
 /* Without room for the file ports count all the same, and the next weftd begins at zero. */
@@ -624,7 +624,7 @@ void subnet_describe(const struct hub *h, const struct client *c, uint32_t index
 		host_describe(&h->subnet->fabric, port, d);
 }
 
-/* A packet of QP1 from a port of the fabric: *at is where it is let in. */
+/* A packet of QP1 from a port of the fabric, at agents.at: *at is where it is let in. */
 static enum subnet_way carry_from(struct hub *h, uint32_t from, const struct gmp *gmp, uint32_t *at)
 {
 	const struct mad_address address = { .path = gmp->path, .pkey = gmp->pkey, .src_qpn = GSI_QPN, .dest_qpn = GSI_QPN };
@@ -636,7 +636,7 @@ static enum subnet_way carry_from(struct hub *h, uint32_t from, const struct gmp
 	if (!fabric_has_pkey(agents->fabric, from, p.pkey))
 		return SUBNET_LEADS_ELSEWHERE;
 	fabric_walk(agents->fabric, &p, &r);
-	if (!crossing_way(agents, &r, gmp->path.has_grh))
+	if (crossing_way(agents, &r, gmp->path.has_grh) != LOSS_NONE)
 		return SUBNET_LOSES;
 	*at = r.at;
 	if (r.verdict == WALK_DELIVERED && fabric_find_pkey(agents->fabric, r.at, p.pkey) >= 0)
@@ -656,31 +656,41 @@ uint32_t subnet_destination(const struct hub *h, const struct client *from, cons
 }
 
 enum subnet_way subnet_carry(struct hub *h, const struct client *from, const struct client *to, const struct gmp *gmp,
-			     uint32_t *index)
+			     uint32_t *index, wtime *due)
 {
 	uint32_t a = subnet_port(h, from, (uint32_t)gmp->device), b = subnet_place(h, to), at;
 	enum subnet_way way;
 
 	*index = (uint32_t)gmp->device;
+	*due = h->now;
 	if (a == PORT_NONE || b == PORT_NONE)
 		return a == b ? SUBNET_LEADS : SUBNET_LEADS_ELSEWHERE;
+	h->subnet->agents.at = h->now;
 	way = carry_from(h, a, gmp, &at);
+	*due = h->subnet->agents.at;
 	if (way != SUBNET_LEADS)
 		return way;
 	*index = subnet_index(h, to, at);
 	return *index < PAGE_DEVICES ? SUBNET_LEADS : SUBNET_LEADS_ELSEWHERE;
 }
 
-enum subnet_way subnet_carry_back(struct hub *h, const struct client *from, const struct gmp *gmp)
+enum subnet_way subnet_carry_back(struct hub *h, const struct client *from, const struct gmp *gmp, wtime *due)
 {
 	uint32_t a = subnet_port(h, from, (uint32_t)gmp->device), at, end;
 	struct gmp back = { .path = gmp_path_back(&gmp->path) };
-	enum subnet_way way = a == PORT_NONE ? SUBNET_LEADS : carry_from(h, a, gmp, &at);
+	enum subnet_way way;
 
-	if (a == PORT_NONE || way != SUBNET_LEADS)
+	*due = h->now;
+	if (a == PORT_NONE)
+		return SUBNET_LEADS;
+	h->subnet->agents.at = h->now;
+	way = carry_from(h, a, gmp, &at);
+	if (way != SUBNET_LEADS)
 		return way;
 	back.pkey = fabric_answer_pkey(&h->subnet->fabric, at, gmp->pkey);
-	return carry_from(h, at, &back, &end) == SUBNET_LEADS && end == a ? SUBNET_LEADS : SUBNET_LOSES;
+	way = carry_from(h, at, &back, &end) == SUBNET_LEADS && end == a ? SUBNET_LEADS : SUBNET_LOSES;
+	*due = h->subnet->agents.at;
+	return way;
 }
 
 /* ---- groups ---- */

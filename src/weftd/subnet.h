@@ -22,7 +22,7 @@ struct subnet {
 	int fd;				/* owned, read-only: what clients get; -1: there is no fabric */
 	struct fabric fabric;		/* owned mapping, writable */
 	int traffic_fd;			/* owned: a memory file of fixed size, which clients at ports write; -1: there is none */
-	struct traffic_block *traffic;	/* owned mapping of it, which is read */
+	struct traffic_block *traffic;	/* owned mapping of it: read, but for turns at slow links */
 	struct kept_counts counts;	/* of all ports, for the next weftd */
 	wtime counts_saved, counts_due;	/* due: some were set, and are to be saved then; 0: none */
 	struct agents agents;		/* of the fabric */
@@ -65,17 +65,17 @@ void subnet_describe(const struct hub *h, const struct client *c, uint32_t index
 enum subnet_way {
 	SUBNET_LEADS,
 	SUBNET_LEADS_ELSEWHERE,		/* or to nobody */
-	SUBNET_LOSES,			/* this packet, at a link with a fault */
+	SUBNET_LOSES,			/* this packet, at a link with a fault or one that too much waits at */
 };
 /* The port of the fabric that a packet of QP1 from the process's port, gmp->device, leads to; nothing counts it. PORT_NONE: none,
  * or the process is nowhere. */
 uint32_t subnet_destination(const struct hub *h, const struct client *from, const struct gmp *gmp);
-/* A packet of QP1 goes from one process's port, gmp->device, to one of the other's, whose index is *index then. Ports count it.
- * Both are in the fabric, or neither is. */
+/* A packet of QP1 goes from one process's port, gmp->device, to one of the other's, whose index is *index then; it is there at
+ * *due. Ports count it. Both are in the fabric, or neither is. */
 enum subnet_way subnet_carry(struct hub *h, const struct client *from, const struct client *to, const struct gmp *gmp,
-			     uint32_t *index);
-/* The same to whichever port its address leads to, whose answer comes back. SUBNET_LOSES: or gets lost. */
-enum subnet_way subnet_carry_back(struct hub *h, const struct client *from, const struct gmp *gmp);
+			     uint32_t *index, wtime *due);
+/* The same to whichever port its address leads to, whose answer comes back, at *due. SUBNET_LOSES: or gets lost. */
+enum subnet_way subnet_carry_back(struct hub *h, const struct client *from, const struct gmp *gmp, wtime *due);
 
 /* The process is at a port that has a LID and no manager: weftd writes the tree of the group, once, of everybody. */
 void subnet_route_group(struct hub *h, const struct client *c, uint32_t index, uint16_t mlid);

@@ -73,22 +73,45 @@ static void read_sender(const struct hub *h, const struct mad_arrival *at, struc
 	memcpy(r->gid, path->sgid, sizeof(r->gid));
 }
 
-static enum mad_fate fate_of(struct hub *h, enum mad_outcome outcome, const struct mad_arrival *at, uint32_t *port,
-			     struct mad_remote *sender)
+static void read_arrival(const struct hub *h, const struct mad_arrival *a, struct mad_coming *at)
+{
+	at->port = a->port;
+	at->lid = a->address.path.dlid;
+	memcpy(at->gid, a->address.path.dgid, sizeof(at->gid));
+	at->due = a->due;
+	read_sender(h, a, &at->sender);
+}
+
+/* What read_arrival has read. */
+static struct mad_arrival arrival_of(const struct hub *h, const struct mad_coming *at)
+{
+	const struct mad_remote *s = &at->sender;
+	struct mad_arrival a = {
+		.port = at->port, .pkey_index = s->pkey_index, .due = at->due,
+		.address = { .src_qpn = s->qpn, .dest_qpn = s->qpn, .qkey = s->qkey,
+			     .pkey = FABRIC_READ(fabric_pkeys(&h->subnet->fabric, at->port)[s->pkey_index % PORT_PKEYS]),
+			     .path = { .slid = s->lid, .dlid = at->lid, .sl = s->sl, .has_grh = s->has_grh,
+				       .hop_limit = s->hop_limit, .tclass = s->tclass, .flow_label = s->flow_label } },
+	};
+
+	memcpy(a.address.path.sgid, s->gid, sizeof(s->gid));
+	memcpy(a.address.path.dgid, at->gid, sizeof(at->gid));
+	return a;
+}
+
+static enum mad_fate fate_of(const struct hub *h, enum mad_outcome outcome, const struct mad_arrival *a, struct mad_coming *at)
 {
 	if (outcome == MAD_LOST || outcome == MAD_TAKEN)
 		return MAD_WAS_LOST;
-	*port = at->port;
-	read_sender(h, at, sender);
-	h->mad_at = *at;
+	read_arrival(h, a, at);
 	return outcome == MAD_ANSWERED ? MAD_WAS_ANSWERED : MAD_HAS_ARRIVED;
 }
 
 static enum mad_fate carry(void *arg, wtime now, uint32_t from, unsigned qpn, const struct mad_remote *to,
-			   uint8_t mad[MAD_BYTES], uint32_t *port, struct mad_remote *sender)
+			   uint8_t mad[MAD_BYTES], struct mad_coming *at)
 {
 	struct hub *h = arg;
-	struct mad_arrival at;
+	struct mad_arrival arrival;
 	struct mad_address a;
 	enum mad_outcome outcome;
 	bool is_count, is_set;
@@ -99,10 +122,10 @@ static enum mad_fate carry(void *arg, wtime now, uint32_t from, unsigned qpn, co
 	h->subnet->agents.buffers = &h->mads.buffers;
 	is_count = mad[1] == MAD_CLASS_PERF;
 	is_set = mad[3] == MAD_SET;
-	outcome = agents_mad(&h->subnet->agents, now, from, &a, mad, &at);
+	outcome = agents_mad(&h->subnet->agents, now, from, &a, mad, &arrival);
 	if (is_count)
 		subnet_counts_read(h, is_set);
-	return fate_of(h, outcome, &at, port, sender);
+	return fate_of(h, outcome, &arrival, at);
 }
 
 /* Our choice: until programs that the last weftd served have opened their ports again. */
@@ -114,16 +137,17 @@ static bool are_returning(const struct hub *h)
 	return h->subnet->is_taken_over && h->now < h->start + RETURNING;
 }
 
-static enum mad_fate refuse(void *arg, wtime now, uint32_t *port, struct mad_remote *sender, uint8_t mad[MAD_BYTES])
+static enum mad_fate refuse(void *arg, wtime now, struct mad_coming *at, uint8_t mad[MAD_BYTES])
 {
 	struct hub *h = arg;
-	struct mad_arrival at;
+	struct mad_arrival arrival;
 
-	if (!is_placed(h, *port) || are_returning(h))
+	if (!is_placed(h, at->port) || are_returning(h))
 		return MAD_WAS_LOST;
-	if (seed_sa_begins(h, *port, mad))
+	if (seed_sa_begins(h, at->port, mad))
 		return MAD_HAS_ARRIVED;
-	return fate_of(h, agents_refuse(&h->subnet->agents, now, &h->mad_at, mad, &at), &at, port, sender);
+	arrival = arrival_of(h, at);
+	return fate_of(h, agents_refuse(&h->subnet->agents, now, &arrival, mad, &arrival), &arrival, at);
 }
 
 static void fill_head(struct control_mad *head, const struct mad_letter *l)
@@ -204,11 +228,10 @@ static void pull_agents(struct hub *h)
 	struct mad_arrival at;
 
 	while (agents_output(&h->subnet->agents, h->now, mad, &at)) {
-		struct mad_remote sender;
+		struct mad_coming coming;
 
-		h->mad_at = at;
-		read_sender(h, &at, &sender);
-		mad_arrived(&h->mads, h->now, at.port, &sender, mad);
+		read_arrival(h, &at, &coming);
+		mad_comes(&h->mads, h->now, &coming, mad);
 	}
 }
 

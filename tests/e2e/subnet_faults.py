@@ -235,6 +235,62 @@ def test_management(lab):
 	server.end(signal.SIGKILL)
 
 
+def lasts(ask):
+	"""Seconds."""
+	begin = time.monotonic()
+	ask()
+	return time.monotonic() - begin
+
+
+def connect(lab, a, b):
+	"""Milliseconds that b needs to connect to a."""
+	address, other = (f'127.1.0.{node[1:]}' for node in (a, b))
+	server = lab.start(a, 'cmtime', '-b', address, '-c', '1')
+	said = ['']
+	def reaches():
+		status, said[0] = lab.try_at(b, 'cmtime', '-s', address, '-b', other, '-c', '1')
+		return status == 0
+	lab.within('it connects', reaches)
+	server.end(signal.SIGKILL)
+	return float(re.search(r'connect +: +([\d.]+)', said[0])[1])
+
+
+def test_slow_management(lab):
+	"""MADs and packets of rdma_cm take as long over a slow link as it carries them, and wait behind data."""
+	lab.load('fat-tree', 'ports=4')
+	switch, number = first_link(lab, 'h1')
+	lid = lab.lid('h5')
+	lab.weft('fabric', 'link', f'{switch}:{number}', 'slow', '50Kbit')
+	one_way_s = 288 * 8 / 50e3
+	# NodeInfo and NodeDescription, each there and back
+	for name, least, ask in (
+		('smpquery by LIDs', 4, lambda: says(lab.at('h1', 'smpquery', 'nodedesc', lid), 'h5')),
+		('smpquery -D', 4, lambda: says(lab.at('h1', 'smpquery', '-D', 'nodedesc', '0,1'), switch)),
+		('perfquery', 4, lambda: says(lab.at('h1', 'perfquery', lid, '1'), 'PortXmitPkts'))):
+		took = lasts(ask)
+		if took < least * one_way_s:
+			raise Wrong(f'{name} takes {took} s, and {least} MADs are {least * one_way_s} s on the link')
+	took = connect(lab, 'h5', 'h1')
+	if took < 2000 * one_way_s:
+		raise Wrong(f'a request and its reply take {took} ms, and are {2000 * one_way_s} ms on the link')
+	took = min(lasts(lambda: says(lab.at('h2', 'smpquery', 'nodedesc', lid), 'h5')) for _ in range(5))
+	if took > 4 * one_way_s:
+		raise Wrong(f'smpquery takes {took} s by links that are not slow')
+	# data keeps the queue of the link full, which is 100 ms
+	lab.weft('fabric', 'link', 'h1:1', 'slow', '20Mbit')
+	port = str(free_port())
+	words = ('ib_write_bw', '-d', 'weft0', '-F', '-s', str(BYTES), '-D', '1', '--run_infinitely', '-p', port)
+	lab.start_server('h5', port, *words)
+	busy = lab.start('h1', *words, '127.0.0.1')
+	lab.within('it waits', lambda: own_counters(lab, 'h1', 'PortXmitWait')[0] > 100)
+	took = max(lasts(lambda: lab.at('h1', 'smpquery', '-D', 'nodeinfo', '0,1')) for _ in range(5))
+	if took < 0.05:
+		raise Wrong(f'smpquery takes {took} s behind a queue of data')
+	busy.end(signal.SIGKILL)
+	lab.weft('fabric', 'link', 'h1:1', 'up')
+	lab.within('it is whole again', lambda: lasts(lambda: lab.at('h1', 'smpquery', 'nodedesc', lid)) < 4 * one_way_s)
+
+
 def test_details(lab):
 	"""Why packets were dropped, and what spoilt them, in the words of perfquery and ibqueryerrors."""
 	lab.load('fat-tree', 'ports=4')
@@ -279,7 +335,7 @@ def test_multicast(lab):
 def tests():
 	rows = (('loss', test_loss), ('slow', test_slow), ('rates', test_rates), ('group', test_group),
 		('trace', test_trace), ('words', test_words),
-		('management', test_management), ('multicast', test_multicast), ('details', test_details))
+		('management', test_management), ('slow_management', test_slow_management), ('multicast', test_multicast), ('details', test_details))
 	return {name: ('e2e', 240, subnet_lab.row(test)) for name, test in rows}
 
 

@@ -36,26 +36,24 @@ struct run {
 };
 
 static enum mad_fate carry(void *arg, wtime now, uint32_t from, unsigned qpn, const struct mad_remote *to,
-			   uint8_t mad[MAD_BYTES], uint32_t *port, struct mad_remote *sender)
+			   uint8_t mad[MAD_BYTES], struct mad_coming *at)
 {
 	struct end *e = arg;
 	int here = e != e->run->end;
 
 	(void)from;
-	(void)port;
-	(void)sender;
+	(void)at;
 	assert_int_equal(qpn, 1);
 	assert_int_equal(to->lid, 1 + !here);
 	mad_path_send(&e->run->path, now, here, mad);
 	return MAD_WAS_LOST;
 }
 
-static enum mad_fate refuse(void *arg, wtime now, uint32_t *port, struct mad_remote *sender, uint8_t mad[MAD_BYTES])
+static enum mad_fate refuse(void *arg, wtime now, struct mad_coming *at, uint8_t mad[MAD_BYTES])
 {
 	(void)arg;
 	(void)now;
-	(void)port;
-	(void)sender;
+	(void)at;
 	(void)mad;
 	return MAD_WAS_LOST;
 }
@@ -184,9 +182,9 @@ static void go(struct run *r, uint32_t timeout_ms, uint32_t retries)
 		r->now = next > r->now ? next : r->now;
 		if (mad_path_next(&r->path) <= r->now) {
 			int to = mad_path_take(&r->path, mad);
-			const struct mad_remote sender = { .lid = (uint16_t)(2 - to), .qpn = 1 };
+			const struct mad_coming at = { .sender = { .lid = (uint16_t)(2 - to), .qpn = 1 } };
 
-			mad_arrived(&r->end[to].clients, r->now, 0, &sender, mad);
+			mad_comes(&r->end[to].clients, r->now, &at, mad);
 		}
 		for (int i = 0; i < 2; i++)
 			mad_clients_expire(&r->end[i].clients, r->now);

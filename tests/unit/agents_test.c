@@ -1041,6 +1041,17 @@ static enum mad_outcome ask_by_qp1(struct test_agents *g)
 	return agents_mad(&g->a, g->now, port_named(&g->t.f, "h1", 1), &to, g->mad, &g->out);
 }
 
+/* A class of which the port at the other end has no agent. */
+static void ask_class(struct test_agents *g, uint8_t mgmt_class, struct mad_arrival *at)
+{
+	struct mad_address to = { .path = { .dlid = lid_named(g, "h2", 1) }, .pkey = PKEY_DEFAULT, .src_qpn = 1, .dest_qpn = 1,
+				  .qkey = GSI_QKEY };
+
+	make_routed(g->mad, MAD_GET, 1, 0, 0);
+	g->mad[1] = mgmt_class;
+	assert_int_equal(agents_mad(&g->a, g->now, port_named(&g->t.f, "h1", 1), &to, g->mad, at), MAD_ARRIVED);
+}
+
 static void links_with_faults_lose_mads(void **state)
 {
 	static enum mad_outcome (*const kinds[])(struct test_agents *) = { ask_directed, ask_routed, ask_by_qp1 };
@@ -1102,6 +1113,73 @@ static void a_lost_mad_goes_no_further(void **state)
 	end_agents(&g);
 }
 
+/* A link on which a MAD is 1 ms: each takes its turn there, also behind data; too many are lost, and counted. */
+static void slow_links_say_when_a_mad_is_there(void **state)
+{
+	static enum mad_outcome (*const kinds[])(struct test_agents *) = { ask_directed, ask_routed, ask_by_qp1 };
+	enum { MAD_KBPS = 72 * 32 };
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		struct test_agents g;
+		uint32_t h1, sent = 3;
+
+		AGENTS(&g, "line", "switches=2");
+		set_up(&g);
+		h1 = port_named(&g.t.f, "h1", 1);
+		g.a.traffic = calloc(g.t.f.ports, sizeof(*g.a.traffic));
+		assert_non_null(g.a.traffic);
+		assert_int_equal(kinds[i](&g), MAD_ANSWERED);
+		assert_true(g.out.due == g.now);
+		agents_set_fault(&g.a, h1, 0, MAD_KBPS, 7);
+		assert_int_equal(kinds[i](&g), MAD_ANSWERED);
+		assert_true(g.out.due == g.now + 2 * WTIME_MS);
+		assert_int_equal(traffic_read(g.a.traffic, h1, TRAFFIC_WAIT), 0);
+		/* behind the first, and behind data */
+		assert_true(atomic_load(&g.a.traffic[h1].busy_until) == g.now + WTIME_MS);
+		atomic_store(&g.a.traffic[h1].busy_until, g.now + 10 * WTIME_MS);
+		assert_int_equal(kinds[i](&g), MAD_ANSWERED);
+		assert_true(g.out.due == g.now + 12 * WTIME_MS);
+		assert_int_equal(traffic_read(g.a.traffic, h1, TRAFFIC_WAIT), 1);
+		while (sent < 1000 && kinds[i](&g) == MAD_ANSWERED)
+			sent++;
+		assert_int_equal(g.a.lost, LOSS_SLOW);
+		assert_in_range(sent, 80, 110);
+		assert_int_equal(counted(&g, h1, COUNT_XMIT_PKTS), sent);
+		assert_int_equal(traffic_read(g.a.traffic, h1, TRAFFIC_TOO_SLOW), 1);
+		/* time alone empties it */
+		g.now += WTIME_S;
+		assert_int_equal(kinds[i](&g), MAD_ANSWERED);
+		assert_true(g.out.due == g.now + 2 * WTIME_MS);
+		free(g.a.traffic);
+		g.a.traffic = NULL;
+		end_agents(&g);
+	}
+}
+
+/* A response to what was refused goes the way back when the request has come. */
+static void slow_links_hold_refusals_up(void **state)
+{
+	struct test_agents g;
+	struct mad_arrival at;
+	uint32_t h1;
+
+	(void)state;
+	AGENTS(&g, "line", "switches=2");
+	set_up(&g);
+	h1 = port_named(&g.t.f, "h1", 1);
+	g.a.traffic = calloc(g.t.f.ports, sizeof(*g.a.traffic));
+	assert_non_null(g.a.traffic);
+	agents_set_fault(&g.a, h1, 0, 72 * 32, 7);
+	ask_class(&g, 0x09, &at);
+	assert_true(at.due == g.now + WTIME_MS);
+	assert_int_equal(agents_refuse(&g.a, at.due + 5 * WTIME_MS, &at, g.mad, &at), MAD_ANSWERED);
+	assert_true(at.due == g.now + 7 * WTIME_MS);
+	free(g.a.traffic);
+	g.a.traffic = NULL;
+	end_agents(&g);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -1133,6 +1211,8 @@ int main(void)
 		cmocka_unit_test(bad_keys_leave_room_for_others),
 		cmocka_unit_test(a_flood_does_not_keep_its_place),
 		cmocka_unit_test(links_with_faults_lose_mads),
+		cmocka_unit_test(slow_links_say_when_a_mad_is_there),
+		cmocka_unit_test(slow_links_hold_refusals_up),
 		cmocka_unit_test(a_lost_mad_goes_no_further),
 	};
 

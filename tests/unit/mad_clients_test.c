@@ -38,15 +38,15 @@ static struct world {
 	bool holds;		/* files give back when they are told to */
 	unsigned waiting;	/* the most that were to be sent while another one was */
 	wtime now;
+	wtime slow_ns;		/* until what is carried, or refused, is there */
 } w;
 
 static enum mad_fate carry(void *arg, wtime now, uint32_t from, unsigned qpn, const struct mad_remote *to,
-			   uint8_t mad[MAD_BYTES], uint32_t *port, struct mad_remote *sender)
+			   uint8_t mad[MAD_BYTES], struct mad_coming *at)
 {
 	unsigned waiting = 0;
 
 	(void)arg;
-	(void)now;
 	w.carried++;
 	list_for_each(node, &w.clients.hops, struct waiting, node)
 		waiting++;
@@ -55,24 +55,25 @@ static enum mad_fate carry(void *arg, wtime now, uint32_t from, unsigned qpn, co
 	memcpy(w.last, mad, MAD_BYTES);
 	if (w.is_cut || (w.carry_most && w.carried > w.carry_most))
 		return MAD_WAS_LOST;
-	*sender = (struct mad_remote){ .lid = to->lid >= 100 ? to->lid : (uint16_t)from, .qpn = 1 };
-	*port = to->lid >= 100 ? from : to->lid;
+	*at = (struct mad_coming){ .port = to->lid >= 100 ? from : to->lid, .due = now + w.slow_ns,
+				   .sender = { .lid = to->lid >= 100 ? to->lid : (uint16_t)from, .qpn = 1 } };
 	if (to->lid < 100)
 		return MAD_HAS_ARRIVED;
 	mad[3] |= 0x80;
 	return MAD_WAS_ANSWERED;
 }
 
-static enum mad_fate refuse(void *arg, wtime now, uint32_t *port, struct mad_remote *sender, uint8_t mad[MAD_BYTES])
+static enum mad_fate refuse(void *arg, wtime now, struct mad_coming *at, uint8_t mad[MAD_BYTES])
 {
 	uint32_t asked;
 
 	(void)arg;
-	(void)now;
+	assert_true(at->due <= now);
 	w.refused++;
-	asked = *port;
-	*port = sender->lid;
-	sender->lid = (uint16_t)asked;
+	asked = at->port;
+	at->port = at->sender.lid;
+	at->sender.lid = (uint16_t)asked;
+	at->due = now + w.slow_ns;
 	mad[3] |= 0x80;
 	mad[5] = 0x0c;
 	return MAD_WAS_ANSWERED;
@@ -130,6 +131,12 @@ static int end(void **state)
 	return 0;
 }
 
+/* What comes by itself. */
+static void arrive(uint32_t port, uint16_t lid, const uint8_t *mad)
+{
+	mad_comes(&w.clients, w.now, &(struct mad_coming){ .port = port, .sender = { .lid = lid, .qpn = 1 } }, mad);
+}
+
 static uint32_t add(int file, uint8_t mgmt_class, uint8_t rmpp, uint64_t methods)
 {
 	const struct mad_registration what = { .mgmt_class = mgmt_class, .class_version = 1, .rmpp_version = rmpp,
@@ -159,6 +166,97 @@ static const uint8_t *make(uint8_t mgmt_class, uint8_t method, uint64_t tid)
 	mad[3] = method;
 	wire_put(mad, tid, 8, 0, 64);
 	return mad;
+}
+
+static void expire(wtime now)
+{
+	w.now = now;
+	mad_clients_expire(&w.clients, now);
+}
+
+static void slow_links_hold_answers_up(void **state)
+{
+	uint32_t a = add(0, CLASS, 0, 0);
+
+	(void)state;
+	w.slow_ns = 30 * WTIME_MS;
+	assert_int_equal(send(0, a, 100, make(CLASS, MAD_GET, 1), MAD_BYTES, 100, 0), 0);
+	assert_int_equal(w.letters[0], 0);
+	assert_true(mad_clients_deadline(&w.clients) == 30 * WTIME_MS);
+	expire(30 * WTIME_MS - 1);
+	assert_int_equal(w.letters[0], 0);
+	expire(30 * WTIME_MS);
+	assert_int_equal(w.letters[0], 1);
+	assert_int_equal(w.got[0][0].letter.status, 0);
+	assert_true(mad_clients_deadline(&w.clients) == WTIME_NEVER);
+	/* the time of a request goes on meanwhile: what is later than that is nobody's */
+	w.slow_ns = 150 * WTIME_MS;
+	assert_int_equal(send(0, a, 100, make(CLASS, MAD_GET, 2), MAD_BYTES, 100, 0), 0);
+	expire(w.now + 100 * WTIME_MS);
+	assert_int_equal(w.letters[0], 2);
+	assert_int_equal(w.got[0][1].letter.status, ETIMEDOUT);
+	expire(w.now + 50 * WTIME_MS);
+	assert_int_equal(w.letters[0], 2);
+	/* one that comes as the time ends has come */
+	w.slow_ns = 100 * WTIME_MS;
+	assert_int_equal(send(0, a, 100, make(CLASS, MAD_GET, 3), MAD_BYTES, 100, 0), 0);
+	expire(w.now + 100 * WTIME_MS);
+	assert_int_equal(w.got[0][2].letter.status, 0);
+}
+
+static void slow_links_hold_requests_up(void **state)
+{
+	uint32_t a = add(0, CLASS, 0, 0), b = add(2, CLASS, 0, 1 << MAD_GET);
+
+	(void)state;
+	w.slow_ns = 30 * WTIME_MS;
+	assert_int_equal(send(0, a, 2, make(CLASS, MAD_GET, 1), MAD_BYTES, 100, 0), 0);
+	assert_int_equal(w.letters[2], 0);
+	expire(30 * WTIME_MS);
+	assert_int_equal(w.letters[2], 1);
+	assert_int_equal(w.got[2][0].letter.agent, b);
+	/* what nobody is registered for is refused when it is there, and the refusal takes as long */
+	assert_int_equal(send(0, a, 2, make(CLASS, MAD_SET, 2), MAD_BYTES, 100, 0), 0);
+	expire(60 * WTIME_MS - 1);
+	assert_int_equal(w.refused, 0);
+	expire(60 * WTIME_MS);
+	assert_int_equal(w.refused, 1);
+	assert_int_equal(w.letters[0], 0);
+	expire(90 * WTIME_MS);
+	assert_int_equal(w.letters[0], 1);
+	/* so does what comes by itself */
+	mad_comes(&w.clients, w.now, &(struct mad_coming){ .port = 2, .due = w.now + 5, .sender = { .lid = 7, .qpn = 1 } },
+		  make(CLASS, MAD_GET, 3));
+	assert_int_equal(w.letters[2], 1);
+	expire(w.now + 5);
+	assert_int_equal(w.letters[2], 2);
+}
+
+/* A flood of one port leaves room for others', and what was held when its file closes is on its way. */
+static void slow_links_hold_a_bounded_number(void **state)
+{
+	uint32_t a = add(0, CLASS, 0, 0), b = add(2, CLASS, 0, 0);
+
+	(void)state;
+	w.slow_ns = 30 * WTIME_MS;
+	for (uint64_t i = 0; i < MAD_LATE + 10; i++)
+		assert_int_equal(send(0, a, 1, make(CLASS, MAD_SEND, i), MAD_BYTES, 0, 0), 0);
+	assert_int_equal(w.clients.late.count, MAD_LATE);
+	assert_int_equal(send(2, b, 100, make(CLASS, MAD_GET, 1), MAD_BYTES, 100, 0), 0);
+	assert_int_equal(w.clients.late.count, MAD_LATE + 1);
+	assert_int_equal(mad_unregister(&w.clients, &w.file[0], a), 0);
+	w.slow_ns = 0;
+	while (mad_clients_deadline(&w.clients) <= 30 * WTIME_MS)
+		expire(30 * WTIME_MS);
+	assert_int_equal(w.letters[2], 1);
+	assert_int_equal(w.refused, MAD_LATE);
+	assert_int_equal(w.clients.late.count, 0);
+	/* the places are free again */
+	a = add(0, CLASS, 0, 0);
+	w.slow_ns = 10;
+	for (uint64_t i = 0; i < MAD_LATE; i++)
+		assert_int_equal(send(0, a, 1, make(CLASS, MAD_SEND, i), MAD_BYTES, 0, 0), 0);
+	assert_int_equal(w.clients.late.count, MAD_LATE);
 }
 
 static void an_answer_finds_who_asked(void **state)
@@ -410,7 +508,7 @@ static void no_call_sends_without_end(void **state)
 	w.is_cut = true;
 	assert_int_equal(send(0, server, 2, table, BYTES, 0, 0), 0);
 	rmpp_ack(table, 1, UINT32_MAX, ack);
-	mad_arrived(&w.clients, w.now, 0, &(struct mad_remote){ .lid = 2, .qpn = 1 }, ack);
+	arrive(0, 2, ack);
 	assert_int_equal(w.carried, 1 + 1024);
 	for (unsigned calls = 0; calls < 2; calls++) {
 		assert_true(mad_clients_deadline(&w.clients) == 0);
@@ -463,11 +561,11 @@ static void an_ack_is_of_who_is_answered(void **state)
 	assert_int_equal(w.carried, 2);
 	rmpp_ack(table, 1, 4, ack);
 	for (uint16_t lid = 5; lid <= 7; lid++) {
-		mad_arrived(&w.clients, w.now, 0, &(struct mad_remote){ .lid = lid, .qpn = 1 }, ack);
+		arrive(0, lid, ack);
 		assert_int_equal(w.carried, 2 + 3 * (lid < 7 ? lid - 4u : 2u));
 	}
 	rmpp_end(table, RMPP_NO_RESOURCES, ack);
-	mad_arrived(&w.clients, w.now, 0, &(struct mad_remote){ .lid = 6, .qpn = 1 }, ack);
+	arrive(0, 6, ack);
 	assert_int_equal(w.file[0].requests, 1);
 	free(table);
 }
@@ -488,7 +586,7 @@ static void an_answer_on_its_way_is_waited_for(void **state)
 		mad[26] = segment == 1 ? 3 : segment == 5 ? 5 : 1;
 		wire_put(mad, segment, 28, 0, 32);
 		wire_put(mad, segment == 5 ? 220 : 0, 32, 0, 32);
-		mad_arrived(&w.clients, w.now, 0, &(struct mad_remote){ .lid = 7, .qpn = 1 }, mad);
+		arrive(0, 7, mad);
 		if (segment < 5)
 			assert_true(mad_clients_deadline(&w.clients) == w.now + 100 * WTIME_MS);
 		w.now += 99 * WTIME_MS;
@@ -523,7 +621,7 @@ static void an_answer_that_does_not_go_on_is_none(void **state)
 			segment = advances ? n + 1 : 1;
 			mad[26] = segment == 1 ? 3 : 1;
 			wire_put(mad, segment, 28, 0, 32);
-			mad_arrived(&w.clients, w.now, 0, &(struct mad_remote){ .lid = 7, .qpn = 1 }, mad);
+			arrive(0, 7, mad);
 			w.now += 90 * WTIME_MS;
 			mad_clients_expire(&w.clients, w.now);
 		}
@@ -569,7 +667,7 @@ static void what_is_sent_again_leaves_one_by_one(void **state)
 		rmpp_ack(table, 0, UINT32_MAX, ack);
 		/* as a response, which finds the agent by its id */
 		ack[3] = 0x92;
-		mad_arrived(&w.clients, w.now, 0, &(struct mad_remote){ .lid = 2, .qpn = 1 }, ack);
+		arrive(0, 2, ack);
 		free(table);
 	}
 	assert_int_equal(w.carried, DATAGRAMS * SEGMENTS);
@@ -621,7 +719,7 @@ static void say_segment(uint16_t lid, uint64_t tid, uint32_t segment)
 	mad[25] = RMPP_DATA;
 	mad[26] = segment == 1 ? 3 : 1;
 	wire_put(mad, segment, 28, 0, 32);
-	mad_arrived(&w.clients, w.now, 0, &(struct mad_remote){ .lid = lid, .qpn = 1 }, mad);
+	arrive(0, lid, mad);
 }
 
 static void one_sender_does_not_take_all_places(void **state)
@@ -674,7 +772,7 @@ static void strangers_leave_places(void **state)
 		mad[25] = RMPP_DATA;
 		mad[26] = 3;
 		wire_put(mad, 1, 28, 0, 32);
-		mad_arrived(&w.clients, w.now, 0, &(struct mad_remote){ .lid = 40, .qpn = 1 }, mad);
+		arrive(0, 40, mad);
 		assert_int_equal(w.last[25], RMPP_ACK);
 	}
 }
@@ -710,12 +808,12 @@ static void with_user_rmpp_the_first_answer_ends_the_request(void **state)
 	wire_put(answer, 1, 26, 7, 1);
 	answer[25] = RMPP_DATA;
 	for (unsigned i = 1; i <= 3; i++) {
-		mad_arrived(&w.clients, w.now, 0, &(struct mad_remote){ .lid = 100, .qpn = 1 }, answer);
+		arrive(0, 100, answer);
 		assert_int_equal(w.letters[0], i);
 	}
 	assert_true(mad_clients_deadline(&w.clients) == WTIME_NEVER);
 	answer[26] = 0;
-	mad_arrived(&w.clients, w.now, 0, &(struct mad_remote){ .lid = 100, .qpn = 1 }, answer);
+	arrive(0, 100, answer);
 	assert_int_equal(w.letters[0], 3);
 }
 
@@ -918,6 +1016,9 @@ static void packets_of_a_series_all_come(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		TEST(slow_links_hold_answers_up),
+		TEST(slow_links_hold_requests_up),
+		TEST(slow_links_hold_a_bounded_number),
 		TEST(an_answer_finds_who_asked),
 		TEST(a_method_is_one_agents),
 		TEST(a_question_is_answered_by_a_program),

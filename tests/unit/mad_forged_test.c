@@ -24,7 +24,7 @@ static struct world {
 } w;
 
 static enum mad_fate carry(void *arg, wtime now, uint32_t from, unsigned qpn, const struct mad_remote *to,
-			   uint8_t mad[MAD_BYTES], uint32_t *port, struct mad_remote *sender)
+			   uint8_t mad[MAD_BYTES], struct mad_coming *at)
 {
 	(void)arg;
 	(void)now;
@@ -34,17 +34,15 @@ static enum mad_fate carry(void *arg, wtime now, uint32_t from, unsigned qpn, co
 		w.lost++;
 		return MAD_WAS_LOST;
 	}
-	*sender = (struct mad_remote){ .lid = from == THERE ? THERE : 7, .qpn = 1 };
-	*port = to->lid;
+	*at = (struct mad_coming){ .port = to->lid, .sender = { .lid = from == THERE ? THERE : 7, .qpn = 1 } };
 	return MAD_HAS_ARRIVED;
 }
 
-static enum mad_fate refuse(void *arg, wtime now, uint32_t *port, struct mad_remote *sender, uint8_t mad[MAD_BYTES])
+static enum mad_fate refuse(void *arg, wtime now, struct mad_coming *at, uint8_t mad[MAD_BYTES])
 {
 	(void)arg;
 	(void)now;
-	(void)port;
-	(void)sender;
+	(void)at;
 	(void)mad;
 	return w.refusal;
 }
@@ -121,7 +119,7 @@ static void send(struct mad_file *f, uint32_t agent, uint16_t lid, const uint8_t
 
 static void arrive(uint16_t lid, const uint8_t *mad)
 {
-	mad_arrived(&w.clients, 0, HERE, &(struct mad_remote){ .lid = lid, .qpn = 1 }, mad);
+	mad_comes(&w.clients, 0, &(struct mad_coming){ .port = HERE, .sender = { .lid = lid, .qpn = 1 } }, mad);
 }
 
 static const struct gsa *qp(void)

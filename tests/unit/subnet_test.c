@@ -3,6 +3,7 @@
 
 #include "mgmt/cm.h"
 #include "mgmt/gmp.h"
+#include "weftd/late_frames.h"
 #include "weftd/qp1.h"
 
 enum { MILLION = 1000000, TRIES = 64 };
@@ -168,10 +169,59 @@ static void ports_that_are_set_in_a_row_are_saved_together(void **state)
 	free(saved);
 }
 
+/* A packet is 1 ms on the link of the first process. */
+static void slow_links_hold_packets_of_qp1_up(void **state)
+{
+	struct traffic_block *traffic = calloc(1, traffic_bytes(&net->subnet.fabric));
+	wtime first;
+	unsigned before;
+
+	(void)state;
+	assert_non_null(traffic);
+	net->subnet.agents.traffic = traffic;
+	agents_set_fault(&net->subnet.agents, net_port(0), 0, 72 * 32, 7);
+	net->hub.now = first = WTIME_S;
+	send_rtu(1);
+	send_rtu(2);
+	before = net->messages[1];
+	assert_true(late_frames_deadline(&net->hub) == first + WTIME_MS);
+	net->hub.now = first + WTIME_MS - 1;
+	late_frames_expire(&net->hub);
+	assert_int_equal(net->messages[1], before);
+	net->hub.now++;
+	late_frames_expire(&net->hub);
+	assert_int_equal(net->messages[1], before + 1);
+	assert_true(late_frames_deadline(&net->hub) == first + 2 * WTIME_MS);
+	net->hub.now = first + 2 * WTIME_MS;
+	late_frames_expire(&net->hub);
+	assert_int_equal(net->messages[1], before + 2);
+	assert_true(late_frames_deadline(&net->hub) == WTIME_NEVER);
+	/* a refusal takes both ways */
+	before = net->messages[0];
+	is_rejected(net_lid(1));
+	assert_true(late_frames_deadline(&net->hub) == net->hub.now + 2 * WTIME_MS);
+	net->hub.now += 2 * WTIME_MS;
+	late_frames_expire(&net->hub);
+	assert_int_equal(net->last[0].type, CTL_FRAME);
+	/* what is for a process that leaves is lost, and a process that has left has sent what it sent */
+	agents_set_fault(&net->subnet.agents, net_port(0), 0, 100 * 72 * 32, 7);
+	for (unsigned i = 0; i < LATE_FRAMES + 10; i++)
+		send_rtu(i);
+	assert_int_equal(net->hub.late_frames.count, LATE_FRAMES);
+	late_frames_leave(&net->hub, &net->client[0]);
+	assert_int_equal(net->hub.late_frames.count, LATE_FRAMES);
+	assert_int_equal(net->client[0].late_frames, LATE_FRAMES);
+	late_frames_leave(&net->hub, &net->client[1]);
+	assert_int_equal(net->hub.late_frames.count, 0);
+	net->subnet.agents.traffic = NULL;
+	free(traffic);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(a_link_loses_packets_of_qp1, net_set_up, net_tear_down),
+		cmocka_unit_test_setup_teardown(slow_links_hold_packets_of_qp1_up, net_set_up, net_tear_down),
 		cmocka_unit_test_setup_teardown(nobody_asks_by_the_qp_of_another, net_set_up, net_tear_down),
 		cmocka_unit_test_setup_teardown(ports_that_are_set_in_a_row_are_saved_together, net_set_up, net_tear_down),
 		cmocka_unit_test_setup_teardown(what_nobody_listens_to_passes_links_and_back, net_set_up, net_tear_down),
