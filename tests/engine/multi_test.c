@@ -791,6 +791,7 @@ static void forged_packets_change_nothing(void **state)
 	assert_int_equal(target->count[MP_PATH_OLD], 1);
 	p = (struct mp_packet){ .version = MP_VERSION, .type = MP_PATH_UP, .connection = p.connection, .path = 200, .epoch = 0 };
 	forge(pair, &f, 0, 2, &p);				/* there is no such path */
+	assert_int_equal(target->count[MP_FOREIGN], 1);
 	forge(pair, &f, 8, 3, &p);				/* nor this */
 	p = (struct mp_packet){ .version = MP_VERSION, .type = MP_REQ, .code = MP_ATOMIC_WRITE, .order = MP_ORDERED, .last = 1,
 				.connection = p.connection, .pkn = 1, .length = 8, .total = 8, .payload = f.bytes };
@@ -799,6 +800,39 @@ static void forged_packets_change_nothing(void **state)
 	for (unsigned i = 0; i < MP_PATHS; i++)
 		assert_int_equal(target->epoch[i], 0);
 	multi_of(pair->side[0].qp)->sent[0] = psn_add(multi_of(pair->side[0].qp)->sent[0], 5);
+	post_wr(pair, 0, (struct pair_wr){ .wr_id = 2, .opcode = IBV_WR_RDMA_WRITE, .bytes = 8 * KB });
+	pair_run(pair);
+	expect_sent(pair, 0, 2, IBV_WC_SUCCESS);
+	end(pair);
+}
+
+/* Whoever asks without end is answered as far as there is room, and what comes meanwhile counts as lost. */
+static void questions_without_end_take_no_more_room(void **state)
+{
+	struct pair *pair = begin(NULL);
+	struct sim_node *node = pair->side[1].node;
+	const struct multi *m = multi_of(pair->side[1].qp);
+	struct mp_packet p = { .version = MP_VERSION, .type = MP_BARRIER, .connection = m->responder.config.connection };
+	uint8_t bytes[MP_HEADER + MP_CRC];
+	struct iovec payload = { bytes, mp_packet_build(&p, bytes) };
+	struct packet packet;
+	uint32_t sent;
+
+	post_wr(pair, 0, (struct pair_wr){ .wr_id = 1, .opcode = IBV_WR_RDMA_WRITE, .bytes = 64 });
+	pair_run(pair);
+	expect_sent(pair, 0, 1, IBV_WC_SUCCESS);
+	packet = (struct packet){ .form = PACKET_ROCE, .opcode = OPCODE_WEFT_MULTIPATH, .pkey = 0xffff, .resv.bth7 = 3,
+				  .dest_qpn = pair->side[1].qp->qpn, .path = pair->side[0].qp->path, .payload = &payload,
+				  .payload_iovs = 1, .payload_bytes = (uint32_t)payload.iov_len };
+	sent = node->sent;
+	for (psn_t i = 0; i < 4 * MULTI_REPLIES; i++) {
+		packet.psn = i;
+		ca_input(&node->ca, node->dev, pair->sim->now, 1, &packet);
+		ib_check(pair->side[1].qp);
+	}
+	assert_int_equal(m->replies, MULTI_REPLIES);
+	pair_run(pair);
+	assert_int_equal(node->sent - sent, MULTI_REPLIES);
 	post_wr(pair, 0, (struct pair_wr){ .wr_id = 2, .opcode = IBV_WR_RDMA_WRITE, .bytes = 8 * KB });
 	pair_run(pair);
 	expect_sent(pair, 0, 2, IBV_WC_SUCCESS);
@@ -884,6 +918,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_stopped_peer_costs_no_retries),
 		cmocka_unit_test(paths_that_flap),
 		cmocka_unit_test(forged_packets_change_nothing),
+		cmocka_unit_test(questions_without_end_take_no_more_room),
 		cmocka_unit_test(no_flag_comes_before_its_data),
 	};
 

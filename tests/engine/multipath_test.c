@@ -526,6 +526,168 @@ static void a_path_fails_and_returns(void **state)
 	end();
 }
 
+static void answer_forged(unsigned path, enum mp_type type, uint8_t of, uint32_t epoch, uint64_t identification)
+{
+	struct mp_packet p = { .type = (uint8_t)type, .connection = 7, .path = of, .epoch = epoch, .address = identification };
+
+	mp_requester_input(&requester, 0, path, &p);
+}
+
+/* No answer changes a path but that to what is under way, with its identification or epoch, by the path that it left by. */
+static void forged_answers_change_no_path(void **state)
+{
+	const struct mp_path *a = &requester.path[A];
+	wtime t;
+
+	begin(NULL);
+	assert_int_equal(post(MP_WRITE, true, 0, 16), 0);
+	request(A, MP_UNORDERED, 0);
+	answer_forged(A, MP_BARRIER_RSP, 0, 0, 0);	/* nobody asked */
+	answer_forged(A, MP_PATH_DOWN_RSP, A, 1, 0);
+	answer_forged(A, MP_PATH_UP_RSP, A, 0, 0);
+	assert_int_equal(a->state, MP_PATH_GOOD);
+	assert_int_equal(requester.unordered, 1);
+	t = mp_requester_deadline(&requester);
+	mp_requester_expire(&requester, t);
+	answer_forged(A, MP_BARRIER_RSP, 0, 0, a->barrier);	/* before it left */
+	assert_int_equal(a->state, MP_PATH_SUSPECT);
+	next(t, MP_BARRIER, A);
+	answer_forged(B, MP_BARRIER_RSP, 0, 0, a->barrier);	/* by another path */
+	answer_forged(A, MP_BARRIER_RSP, 0, 0, a->barrier ^ 1);
+	assert_int_equal(a->state, MP_PATH_SUSPECT);
+	for (int i = 0; i < 3; i++) {
+		t = mp_requester_deadline(&requester);
+		mp_requester_expire(&requester, t);
+		if (i < 2)
+			next(t, MP_BARRIER, A);
+	}
+	assert_int_equal(a->state, MP_PATH_LEAVING);
+	next(t, MP_PATH_DOWN, B);
+	answer_forged(B, MP_PATH_DOWN_RSP, A, 3, 0);	/* epochs of the future, and of the past */
+	answer_forged(B, MP_PATH_DOWN_RSP, A, UINT32_MAX, 0);
+	answer_forged(B, MP_PATH_DOWN_RSP, B, 1, 0);	/* of another path */
+	answer_forged(B, MP_PATH_UP_RSP, A, 1, 0);	/* of another change */
+	answer_forged(B, MP_PATH_DOWN_RSP, 2, 1, 0);	/* there is no such path */
+	answer_forged(B, MP_PATH_DOWN_RSP, UINT8_MAX, 1, 0);
+	assert_int_equal(requester.count.foreign, 2);
+	assert_int_equal(a->state, MP_PATH_LEAVING);
+	none(t);		/* MPT-32 */
+	answer_forged(B, MP_PATH_DOWN_RSP, A, 1, 0);
+	assert_int_equal(a->state, MP_PATH_BAD);
+	answer_forged(B, MP_PATH_DOWN_RSP, A, 1, 0);	/* once more */
+	assert_int_equal(a->state, MP_PATH_BAD);
+	end();
+}
+
+/* What a responder does not take is counted for what it is. */
+static void forged_changes_change_no_path(void **state)
+{
+	static const struct {
+		enum mp_type type;
+		unsigned by;
+		uint8_t of;
+		uint32_t epoch, connection;
+		enum mp_verdict verdict;
+	} rows[] = {
+		{ MP_PATH_DOWN, A, B, 1, 8, MP_FOREIGN }, { MP_PATH_DOWN, A, 2, 1, 7, MP_FOREIGN },
+		{ MP_PATH_DOWN, A, UINT8_MAX, 1, 7, MP_FOREIGN }, { MP_PATH_DOWN, 2, B, 1, 7, MP_FOREIGN },
+		{ MP_BARRIER, A, 0, 0, 8, MP_FOREIGN }, { MP_BARRIER, 2, 0, 0, 7, MP_FOREIGN },
+		{ MP_PATH_DOWN, A, B, 3, 7, MP_PATH_OLD }, { MP_PATH_UP, A, B, 2, 7, MP_PATH_OLD },
+		{ MP_PATH_DOWN, A, B, UINT32_MAX, 7, MP_PATH_OLD }, { MP_PATH_DOWN, A, B, 1, 7, MP_PATH_CHANGED },
+		{ MP_PATH_DOWN, A, B, 1, 7, MP_PATH_REPEATED }, { MP_PATH_UP, B, B, 2, 7, MP_FILTERED },
+		{ MP_PATH_UP, A, B, 0, 7, MP_PATH_OLD }, { MP_PATH_UP, A, B, 4, 7, MP_PATH_OLD },
+		{ MP_PATH_UP, A, B, 2, 7, MP_PATH_CHANGED }, { MP_PATH_DOWN, A, B, 1, 7, MP_PATH_OLD },
+		{ MP_PATH_UP, A, B, 2, 7, MP_PATH_REPEATED }, { MP_BARRIER, B, 0, 0, 7, MP_BARRIER_ANSWERED },
+	};
+
+	begin(NULL);
+	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct mp_packet reply, p = { .type = (uint8_t)rows[i].type, .path = rows[i].of, .epoch = rows[i].epoch,
+					      .connection = rows[i].connection };
+		uint64_t before = responder.count[rows[i].verdict];
+		bool is_answered = rows[i].verdict == MP_PATH_CHANGED || rows[i].verdict == MP_PATH_REPEATED ||
+				   rows[i].verdict == MP_BARRIER_ANSWERED;
+
+		print_message("row %u\n", i);
+		assert_int_equal(mp_responder_input(&responder, rows[i].by, &p, &reply), is_answered);
+		assert_int_equal(responder.count[rows[i].verdict], before + 1);
+		assert_int_equal(responder.epoch[A], 0);
+	}
+	assert_int_equal(responder.epoch[B], 2);
+	end();
+}
+
+/* Hands over what leaves, but for what is lost: by path A, or of a type. */
+static void exchange_all(wtime t, bool is_cut, enum mp_type lost)
+{
+	struct mp_packet p, reply;
+	unsigned path;
+
+	mp_requester_expire(&requester, t);
+	while (mp_requester_output(&requester, t, &path, &p))
+		if (!(is_cut && path == A) && p.type != lost && mp_responder_input(&responder, path, &p, &reply))
+			mp_requester_input(&requester, t, path, &reply);
+}
+
+/* A peer that answers all but PATH-DOWN, or PATH-UP: the connection ends within the retries of these. */
+static void changes_without_an_answer_have_an_end(void **state)
+{
+	static const enum mp_type unanswered[] = { MP_PATH_DOWN, MP_PATH_UP };
+
+	for (int i = 0; i < 2; i++) {
+		struct mp_completion c;
+
+		begin(NULL);
+		assert_int_equal(post(MP_WRITE, true, 0, 16), 0);
+		exchange_all(0, true, unanswered[i]);
+		while (!requester.error) {
+			wtime t = mp_requester_deadline(&requester);
+
+			assert_true(t < WTIME_S);
+			exchange_all(t, requester.path[A].state != MP_PATH_BAD, unanswered[i]);
+		}
+		assert_int_equal(requester.error, MP_RETRIES_EXCEEDED);
+		assert_true(mp_requester_poll(&requester, &c));
+		assert_int_equal(c.status, i ? MP_OK : MP_RETRIES_EXCEEDED);
+		end();
+	}
+}
+
+/* A path that comes and goes for ever: what it had is answered by the other within the same time each time. */
+static void a_path_that_flaps_for_ever_stalls_nothing(void **state)
+{
+	enum { TIMES = 1000 };
+	wtime t = 0, longest = 0;
+	struct mp_completion c;
+
+	begin(NULL);
+	for (unsigned i = 0; i < TIMES; i++) {
+		bool is_done = false, was_bad = false;
+		wtime since = t;
+
+		requester.turn = A;
+		assert_int_equal(post(MP_WRITE, true, 0, 16), 0);
+		while (!is_done || !was_bad || requester.path[A].state != MP_PATH_GOOD) {
+			exchange_all(t, !was_bad, 0);
+			while (mp_requester_poll(&requester, &c)) {
+				assert_int_equal(c.status, MP_OK);
+				longest = t - since > longest ? t - since : longest;
+				is_done = true;
+			}
+			was_bad |= requester.path[A].state == MP_PATH_BAD;
+			if (mp_requester_deadline(&requester) != WTIME_NEVER)
+				t = mp_requester_deadline(&requester);
+		}
+	}
+	assert_int_equal(requester.path[A].epoch, 2 * TIMES);
+	assert_int_equal(responder.epoch[A], 2 * TIMES);
+	assert_int_equal(requester.count.path_failures, TIMES);
+	assert_int_equal(requester.count.path_returns, TIMES);
+	/* T, and three BARRIERs */
+	assert_int_equal(longest, (1 + requester.config.barrier_tries) * requester.config.timeout_ns);
+	end();
+}
+
 /* MPT-27 */
 static void refusals_are_counted_and_have_an_end(void **state)
 {
@@ -660,6 +822,10 @@ int main(void)
 		cmocka_unit_test(the_timer_follows_the_round_trip),
 		cmocka_unit_test(vector_5_3), cmocka_unit_test(a_gap_is_told_in_fast_mode), cmocka_unit_test(every_distance),
 		cmocka_unit_test(what_is_never_unordered), cmocka_unit_test(a_path_fails_and_returns),
+		cmocka_unit_test(forged_answers_change_no_path),
+		cmocka_unit_test(forged_changes_change_no_path),
+		cmocka_unit_test(changes_without_an_answer_have_an_end),
+		cmocka_unit_test(a_path_that_flaps_for_ever_stalls_nothing),
 		cmocka_unit_test(refusals_are_counted_and_have_an_end), cmocka_unit_test(retries_have_an_end),
 		cmocka_unit_test(an_access_error_ends_it),
 		cmocka_unit_test(packets_that_make_no_sense),
