@@ -6,6 +6,7 @@
 . "$(dirname "$0")/hosts_lib.sh"
 needs tc ib_write_bw
 
+profile=standard
 has_gid() { [ -n "$(gid_of "$1" "$2" 2>/dev/null)" ]; }
 
 # limit DEVICE HOST: so much that two processors carry twice of it
@@ -36,11 +37,11 @@ listens() { on 1 ss -Htln "sport = $1" | grep -q .; }
 bandwidth()
 {
 	local server
-	WEFT_DIR=$tmp/1 nsenter -t "$far" -n "$BIN/weft" run --profile "standard,paths=$1" -- \
+	WEFT_DIR=$tmp/1 nsenter -t "$far" -n "$BIN/weft" run --profile "$profile,paths=$1" -- \
 		ib_write_bw -d weft1 -x "$(gid_of 1 ::ffff:10.7.0.2)" -m 1024 -D "$2" -s 65536 >"$tmp/server" 2>&1 &
 	server=$!
 	within listens 18515 || fail "no server: $(cat "$tmp/server")"
-	on 0 "$BIN/weft" run --stats --profile "standard,paths=$1" -- \
+	on 0 "$BIN/weft" run --stats --profile "$profile,paths=$1" -- \
 		ib_write_bw -d weft1 -x "$(gid_of 0 ::ffff:10.7.0.1)" -m 1024 -D "$2" -s 65536 10.7.0.2 >"$tmp/client" 2>&1 ||
 		fail "the client: $(cat "$tmp/client")"
 	wait "$server" || fail "the server: $(cat "$tmp/server")"
@@ -125,6 +126,27 @@ fails()
 		on 0 "$BIN/weft" path $usage >/dev/null 2>&1
 		[ $? = 2 ] || fail "weft path $usage is no error of usage"
 	done
+}
+
+# The same of a queue pair over the seed's protocol, whose paths are the first wire's.
+multipath()
+{
+	local result
+	profile=multipath
+	bandwidth 2 12 >"$tmp/result" &
+	result=$!
+	for path in 1 0; do
+		within sees 2 $path good || fail "path $path is not good: $(on 0 "$BIN/weft" qp)"
+		on 0 "$BIN/weft" path 10.7.0.2 fail $path >/dev/null
+		within sees 2 $path bad || fail "path $path is not bad: $(on 0 "$BIN/weft" qp)"
+		on 0 "$BIN/weft" path 10.7.0.2 heal $path >/dev/null
+		within sees 2 $path good || fail "path $path does not come back: $(on 0 "$BIN/weft" qp)"
+	done
+	on 0 "$BIN/weft" qp | grep -qE "0 (good|suspect), 1 (good|suspect)" || fail "weft qp tells of no paths: $(on 0 "$BIN/weft" qp)"
+	wait $result
+	grep -q path_cut_packets "$tmp/client" || fail "nothing was cut: $(cat "$tmp/client")"
+	echo "$row: $(cat "$tmp/result") MB/s"
+	profile=standard
 }
 
 has_pinged() { [ "$(grep -c "ping data" "$tmp/client")" -ge "$1" ]; }

@@ -10,7 +10,7 @@ checked=$1 mpi_check=$2 seconds=$3 seed=${4:-$RANDOM}
 shift 3
 shift $(($# > 0))
 programs=("$@")
-[ $# -gt 0 ] || programs=(verbs pings stream copy mpi bandwidth)
+[ $# -gt 0 ] || programs=(verbs pings stream copy mpi bandwidth fio_send fio_write fio_read ucx_put ucx_tag)
 row=seed-$seed
 RANDOM=$seed
 
@@ -173,12 +173,44 @@ mpi()
 		fail "mpirun: $(head -30 "$tmp/mpi")"
 }
 
-# What programs that check nothing do, beside one that does.
+# Programs that check nothing are to end well.
 bandwidth()
 {
 	two 18515 ib_write_bw -d weft1 -x "$(gid_of 1 ::ffff:10.7.0.2)" -m 1024 -D 3 -q 4 -- \
 		ib_write_bw -d weft1 -x "$(gid_of 0 ::ffff:10.7.0.1)" -m 1024 -D 3 -q 4 10.7.0.2
 }
+
+# fio_two VERB ROOM CHECK...: the sender's blocks have their place and a checksum, and where a receiver hears of each it checks them
+fio_two()
+{
+	local verb=$1 room=$2 common
+	shift 2
+	command -v fio >/dev/null || return 0
+	common=(fio --ioengine=rdma --port=9000 --bs=64k --size=48m --output="$tmp/fio-$verb")
+	two cm "${common[@]}-to" --name=receiver --rw=read --iodepth="$room" "$@" -- \
+		"${common[@]}-from" --name=sender --hostname=10.7.0.2 --verb="$verb" --rw=write --iodepth=8 --iodepth_batch_complete=1 \
+		--do_verify=0 "$@" || return
+	if grep -qE 'err= *[1-9]|verify: (bad|fail)' "$tmp/fio-$verb-to" "$tmp/fio-$verb-from"; then
+		fail "fio $verb: $(cat "$tmp/fio-$verb-to" "$tmp/fio-$verb-from")"
+	fi
+}
+
+fio_send() { fio_two send 128 --verify=crc32c; }
+fio_write() { fio_two write 16; }
+fio_read() { fio_two read 16; }
+
+# ucx_two TEST BYTES MESSAGES
+ucx_two()
+{
+	local argv=(env UCX_TLS=rc_v,self UCX_NET_DEVICES=weft1:1 ucx_perftest)
+	command -v ucx_perftest >/dev/null || return 0
+	if ucx_perftest -h | grep -q '^ *-P '; then argv+=(-P 0); fi
+	argv+=(-p 13337 -t "$1" -s "$2" -n "$3" -w 10 -f)
+	two 13337 "${argv[@]}" -- "${argv[@]}" 10.7.0.2
+}
+
+ucx_put() { ucx_two ucp_put_bw 65536 600 && ucx_two ucp_put_lat 64 2000; }
+ucx_tag() { ucx_two tag_bw 65536 600 && ucx_two tag_lat 4096 2000; }
 
 : >"$tmp/trouble"
 two_wires

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Ports with four LIDs (LMC 2): ib_write_bw over weft0 goes by the four routes that the subnet administration names, goes on when
 a link of one of them is taken down, and uses four again after the sweep; under OpenSM and under weft's own manager, without
-packets and with them.
+packets and with them, and by the profile multipath.
 
 subnet_lmc.py --list                  one line a test: name, label, timeout
 subnet_lmc.py --weft PROGRAM NAME...  runs these tests
@@ -40,7 +40,8 @@ def paths(lab, program):
 
 def are_up(lab, program):
 	found = paths(lab, program)
-	return len(found) == ROUTES and all(state == 'up' for state, *_ in found) and len({to for _, _, to, _ in found}) == ROUTES
+	lids = {to for _, _, to, _ in found}
+	return len(found) == len(lids) == ROUTES and all(state == lab.up_state for state, *_ in found)
 
 
 def all_carry(lab, links, before):
@@ -55,10 +56,12 @@ def all_are_used(lab, program, before):
 class Spread(subnet_lab.Lab):
 	"""Whose programs go by several paths, without packets or with them."""
 	way = 'auto'
+	profile = 'standard'
+	up_state = 'up'
 
 	def command(self, node, *words):
 		return [self.weft_path, 'run', '--node', node, '--device', 'weft0', '--path', self.way, '--profile',
-			f'standard,paths={ROUTES}', '--', *words]
+			f'{self.profile},paths={ROUTES}', '--', *words]
 
 
 def start(lab):
@@ -98,6 +101,12 @@ def test_own(lab):
 	goes_on(lab, 'packet', 2)
 
 
+def test_multipath(lab):
+	lab.profile, lab.up_state = 'multipath', 'good'
+	lab.change('load', '--lmc', '2', lab.make('fat-tree', 'ports=8'))
+	goes_on(lab, 'auto', 3)
+
+
 def test_opensm(lab):
 	# tables with room for the LIDs
 	lab.change('load', '--routing', 'none', '--lmc', '2', lab.make('fat-tree', 'ports=8'))
@@ -109,6 +118,7 @@ def test_opensm(lab):
 def tests():
 	return {
 		'own': ('e2e', 300, lambda weft: subnet_lab.tried(weft, test_own, Spread)),
+		'multipath': ('e2e', 300, lambda weft: subnet_lab.tried(weft, test_multipath, Spread)),
 		'opensm': ('e2e', 300, lambda weft: subnet_lab.tried(weft, test_opensm, Spread)),
 	}
 
