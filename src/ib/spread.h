@@ -44,8 +44,8 @@ struct spread_path {
 	wtime probe_at, wait_ns;	/* the next one leaves then */
 	wtime look_at;			/* it is asked whether it is silent */
 	uint32_t unasked;		/* packets since the last AckReq */
-	uint32_t awaited;		/* responses that READ requests which left by it asked for, and that have not come by it */
-	wtime response_at, response_ns;	/* one came last while others were awaited; from one to the next, smoothed; 0: not known */
+	uint32_t awaited;		/* responses that READs which left by it asked for, and that have not come by it */
+	wtime response_at, response_ns;	/* one came last beside others awaited; from one to the next, smoothed; 0: not known */
 	uint32_t heard, lost;		/* of loss_path, as congestion was told */
 	uint64_t sent, setbacks;	/* packets; times that it was set aside */
 	uint64_t losses;

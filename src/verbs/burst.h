@@ -34,7 +34,7 @@ struct packet_out {
 struct burst {
 	struct ca_device *dev;		/* borrowed; from here all of them go */
 	const struct route *route;	/* borrowed, as long as the payload; and there */
-	struct qp *several;		/* borrowed: the QP whose packets take a route each (ca_next_row); NULL: all take that one */
+	struct qp *several;		/* borrowed: its packets take a route each (ca_next_row); NULL: all take that one */
 	unsigned packets;		/* in out */
 	unsigned iovs, copies;		/* taken */
 	uint32_t bytes;			/* at most */

@@ -142,7 +142,8 @@ multipath()
 		on 0 "$BIN/weft" path 10.7.0.2 heal $path >/dev/null
 		within sees 2 $path good || fail "path $path does not come back: $(on 0 "$BIN/weft" qp)"
 	done
-	on 0 "$BIN/weft" qp | grep -qE "0 (good|suspect), 1 (good|suspect)" || fail "weft qp tells of no paths: $(on 0 "$BIN/weft" qp)"
+	on 0 "$BIN/weft" qp | grep -qE "0 (good|suspect), 1 (good|suspect)" ||
+		fail "weft qp tells of no paths: $(on 0 "$BIN/weft" qp)"
 	wait $result
 	grep -q path_cut_packets "$tmp/client" || fail "nothing was cut: $(cat "$tmp/client")"
 	echo "$row: $(cat "$tmp/result") MB/s"

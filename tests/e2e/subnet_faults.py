@@ -335,7 +335,8 @@ def test_multicast(lab):
 def tests():
 	rows = (('loss', test_loss), ('slow', test_slow), ('rates', test_rates), ('group', test_group),
 		('trace', test_trace), ('words', test_words),
-		('management', test_management), ('slow_management', test_slow_management), ('multicast', test_multicast), ('details', test_details))
+		('management', test_management), ('slow_management', test_slow_management),
+		('multicast', test_multicast), ('details', test_details))
 	return {name: ('e2e', 240, subnet_lab.row(test)) for name, test in rows}
 
 

@@ -53,7 +53,8 @@ static unsigned rate_with(enum ibv_wr_opcode opcode, unsigned paths, wtime byte_
 	print_message("  %u.%02u bytes/ns, %u us without a completion at most\n", rate / 100 / 1000, rate / 1000 % 100,
 		      (unsigned)(r.longest / WTIME_US));
 	assert_int_equal(r.failed, 0);
-	for (unsigned i = 0; opcode == IBV_WR_RDMA_WRITE && paths > 1 && i < paths; i++)	/* none looks lost because another is faster */
+	/* none looks lost because another is faster */
+	for (unsigned i = 0; opcode == IBV_WR_RDMA_WRITE && paths > 1 && i < paths; i++)
 		assert_int_equal(!spread_of(pair->side[0].qp)->path[i].losses, !(loss && i));
 	pair_delete(pair);
 	return rate;
