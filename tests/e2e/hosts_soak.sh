@@ -180,18 +180,16 @@ bandwidth()
 		ib_write_bw -d weft1 -x "$(gid_of 0 ::ffff:10.7.0.1)" -m 1024 -D 3 -q 4 10.7.0.2
 }
 
-# fio_two VERB ROOM CHECK...: the sender's blocks have their place and a checksum, and where a receiver hears of each it checks
-# them
+# fio_two VERB ROOM CHECK...: blocks have their place and a checksum, which a receiver checks that hears of each
 fio_two()
 {
 	local verb=$1 room=$2 common
 	shift 2
 	command -v fio >/dev/null || return 0
-	common=(fio --ioengine=rdma --port=9000 --bs=64k --size=48m --output="$tmp/fio-$verb")
-	two cm "${common[@]}-to" --name=receiver --rw=read --iodepth="$room" "$@" -- \
-		"${common[@]}-from" --name=sender --hostname=10.7.0.2 --verb="$verb" --rw=write --iodepth=8 \
-		--iodepth_batch_complete=1 \
-		--do_verify=0 "$@" || return
+	common=(fio --ioengine=rdma --port=9000 --bs=64k --size=48m --verify_state_save=0)
+	two cm "${common[@]}" --output="$tmp/fio-$verb-to" --name=receiver --rw=read --iodepth="$room" "$@" -- \
+		"${common[@]}" --output="$tmp/fio-$verb-from" --name=sender --hostname=10.7.0.2 --verb="$verb" --rw=write \
+		--iodepth=8 --iodepth_batch_complete=1 --do_verify=0 "$@" || return
 	if grep -qE 'err= *[1-9]|verify: (bad|fail)' "$tmp/fio-$verb-to" "$tmp/fio-$verb-from"; then
 		fail "fio $verb: $(cat "$tmp/fio-$verb-to" "$tmp/fio-$verb-from")"
 	fi
