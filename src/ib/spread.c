@@ -318,7 +318,7 @@ static bool runs_dry(const struct qp *qp, unsigned path)
 {
 	const struct spread_path *p = &spread_of(qp)->path[path];
 
-	return p->awaited <= ANSWERS_LEAST && p->awaited * p->response_ns <= 2 * loss_least(&engine_of(qp)->flight);
+	return p->awaited <= ANSWERS_MOST && p->awaited * p->response_ns <= 2 * loss_least(&engine_of(qp)->flight);
 }
 
 /* The answer to a READ request takes the time of all its responses, which is no queue's. So windows count for those paths alone

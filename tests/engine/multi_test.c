@@ -508,9 +508,17 @@ static void a_path_is_cut_and_heals(void **state)
 	end(pair);
 }
 
+static void count_requests(void *arg, int node, const struct packet *p)
+{
+	unsigned *by_path = arg;
+
+	by_path[p->resv.bth7 % MP_PATHS] += !node && !multi_is_answer(p);
+}
+
 /* Those that this side sends by as requests, and the answers to these, are lost; what it answers is not. */
 static void a_path_fails_on_demand(void **state)
 {
+	unsigned by_path[MP_PATHS] = { 0 };
 	struct ca *ca;
 	struct pair *pair;
 	struct run r = { 0 };
@@ -523,7 +531,10 @@ static void a_path_fails_on_demand(void **state)
 	ca->cut[0].paths = 1 << 2;
 	ca->cuts = 1;
 	r.longest = 0;
+	pair->sim->tap = count_requests;
+	pair->sim->tap_arg = by_path;
 	run_for(pair, &r, 300 * WTIME_MS);
+	assert_true(by_path[1] > 1000 && !by_path[2]);
 	assert_true(r.longest < 20 * WTIME_MS);
 	assert_string_equal(state_of(pair, 2), "bad");
 	for (unsigned i = 0; i < 4; i++)
@@ -577,9 +588,12 @@ static void what_a_failing_path_loses(void **state)
 
 /* ---- the LIDs of an LMC ---- */
 
+static uint32_t unnamed_at_first;
+
 static void have_lids(struct pair_config *c)
 {
 	be_slow(c);
+	c->sim.unnamed = unnamed_at_first;
 	c->sim.form = PACKET_IB;
 	c->sim.is_network = false;
 	c->sim.lmc = 2;
@@ -653,6 +667,24 @@ static void pairs_of_lids_are_learnt_again(void **state)
 		done = r.done;
 		run_for(pair, &r, 10 * WTIME_MS);
 		assert_true(r.done > done + 20);
+	}
+	end(pair);
+}
+
+/* Two pairs for four paths. */
+static void paths_share_pairs_of_lids(void **state)
+{
+	struct run r = { 0 };
+	struct pair *pair;
+
+	paths = 4;
+	unnamed_at_first = ~3u;
+	pair = begin(have_lids);
+	unnamed_at_first = 0;
+	run_for(pair, &r, 100 * WTIME_MS);
+	for (unsigned i = 0; i < 4; i++) {
+		assert_string_equal(way_of(pair, i).state, "good");
+		assert_int_equal(way_of(pair, i).dlid, pair->side[1].node->dev->lid + i % 2);
 	}
 	end(pair);
 }
@@ -913,6 +945,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(what_a_failing_path_loses),
 		cmocka_unit_test(paths_are_pairs_of_lids),
 		cmocka_unit_test(pairs_of_lids_are_learnt_again),
+		cmocka_unit_test(paths_share_pairs_of_lids),
 		cmocka_unit_test(a_foreign_lid_is_refused),
 		cmocka_unit_test(all_paths_are_cut),
 		cmocka_unit_test(a_stopped_peer_costs_no_retries),

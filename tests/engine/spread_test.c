@@ -30,6 +30,20 @@ static void links_add_up(void **state)
 	}
 }
 
+/* A round trip of 100 us is longer than the answer to a READ request takes. */
+static void long_links_add_up(void **state)
+{
+	struct setting one = { .paths = 1, .lanes = 4 }, two = { .paths = 2, .lanes = 2, .two_addresses = true };
+	unsigned alone, both;
+
+	for (unsigned i = 0; i < SIM_LANES; i++)
+		one.lane[i].delay_ns = two.lane[i].delay_ns = 9 * DELAY;
+	alone = rate_of(&one, IBV_WR_RDMA_READ, "one long path");
+	both = rate_of(&two, IBV_WR_RDMA_READ, "two long paths");
+	print_message("two long links %u %%\n", both * 100 / alone);
+	assert_true(both * 100 >= alone * 190);
+}
+
 /* By which link the first path's requests go, and so the others'. */
 static struct sim_lane *lane_of(struct pair *pair, unsigned variant)
 {
@@ -549,6 +563,7 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(links_add_up),
+		cmocka_unit_test(long_links_add_up),
 		cmocka_unit_test(a_bad_path_costs_its_share),
 		cmocka_unit_test(paths_are_told_of),
 		cmocka_unit_test(a_cut_path_is_left_and_taken_again),
