@@ -140,6 +140,28 @@ def test_answers(lib, lid):
 	lib.close_port(client)
 
 
+def test_long_answer(lib, lid):
+	"""Who answers a Get with a table has not answered: the program goes on, and its next question has its answer."""
+	server, client = (lib.open_port(b'weft0', 1) for i in range(2))
+	answers = lib.register(server, SA, 2, 1, mask(GET, GET_TABLE))
+	asks = lib.register(client, SA, 2, 1, None)
+	for bytes_ in (300, 100000):
+		lib.send(client, asks, make(SA, GET, bytes_, 2), lid)
+		question = lib.receive(server)[3]
+		table = question[:3] + b'\x81' + question[4:24] + make(SA, 0, 0, 2, 0, bytes_, True)[24:]
+		check('a table that nobody wants', lib.send(server, answers, table, lid), 0)
+		agent, length, status, mad, _ = lib.receive(client)
+		got = agent, length, status, struct.unpack_from('>Q', mad, 8)[0]
+		check('it is no answer', got, (asks, MAD, ETIMEDOUT, bytes_))
+	for method, answer in ((GET, b'\x81'), (GET_TABLE, b'\x92')):
+		lib.send(client, asks, make(SA, method, 77, 2), lid)
+		question = lib.receive(server)[3]
+		lib.send(server, answers, question[:3] + answer + question[4:], lid, 0)
+		check('the next answer', lib.receive(client)[:3], (asks, MAD, 0))
+	lib.close_port(server)
+	lib.close_port(client)
+
+
 def late_word(lib, port, agent, weftd, receive):
 	"""What is received of a request with 50 ms whose wait takes 50 ms, while weftd stands still for longer."""
 	os.kill(weftd, signal.SIGSTOP)
@@ -244,6 +266,7 @@ def inside(lid, weftd):
 	test_descriptor(lib)
 	test_agents(lib)
 	test_answers(lib, lid)
+	test_long_answer(lib, lid)
 	test_readers(lib, lid)
 	test_silence(lib, weftd)
 	test_return(lib, lid, weftd)

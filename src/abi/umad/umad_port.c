@@ -7,6 +7,7 @@
 #include "control/connect.h"
 #include "control/message.h"
 #include "wire/mad.h"
+#include "wire/sa.h"
 #include "weft/weft.h"
 
 #include <endian.h>
@@ -205,6 +206,14 @@ static void note_agent(struct port *p, struct control_msg *msg, const struct con
 	msg->b = number;
 }
 
+/* Before what calls for it is sent, or who serves is known. */
+static void expect_long(struct port *p)
+{
+	pthread_mutex_lock(&p->reading);
+	p->has_long = true;
+	pthread_mutex_unlock(&p->reading);
+}
+
 /* As port_ask_about_agent, also where weftd has ended, and with the program's numbers. `sending` is not held. */
 static int ask(struct port *p, struct control_msg *msg, const struct control_agent *agent, int agentid)
 {
@@ -212,6 +221,8 @@ static int ask(struct port *p, struct control_msg *msg, const struct control_age
 	unsigned era;
 	int err;
 
+	if (agent && agent->rmpp_version && (agent->methods[0] || agent->methods[1]))
+		expect_long(p);
 	do {
 		pthread_mutex_lock(&p->sending);
 		era = p->era;
@@ -423,6 +434,20 @@ static void tell_of_silence(const uint8_t *data)
 			"load one, and weft run --node HOST starts programs in it\n", program_invocation_short_name);
 }
 
+/* Is one MAD all that can come as an answer? Of subnet administration to these (IBA 15.2.2); of others nobody knows. */
+static bool has_short_answer(const struct port *p, int agentid, const uint8_t *data, int length)
+{
+	struct mad_header h;
+
+	if (!p->agent[agentid].what.rmpp_version)
+		return true;
+	if (length < MAD_HEADER_BYTES)
+		return false;
+	mad_header_parse(&h, data);
+	return h.mgmt_class == MAD_CLASS_SA && (h.method == MAD_GET || h.method == MAD_SET || h.method == SA_DELETE ||
+						h.method == MAD_REPORT_RESP);
+}
+
 UMAD_EXPORT int umad_send(int portid, int agentid, void *umad, int length, int timeout_ms, int retries)
 {
 	struct ib_user_mad *mad = umad;
@@ -438,6 +463,8 @@ UMAD_EXPORT int umad_send(int portid, int agentid, void *umad, int length, int t
 	if (has_agent(p, agentid) && length > 0 && length <= CONTROL_MAD_MOST) {
 		if (timeout_ms > 0)
 			p->told_by = umad_now_ms() + (uint64_t)timeout_ms * (1 + (uint64_t)mad->retries) + TOLD_LATE;
+		if (!has_short_answer(p, agentid, mad->data, length))
+			expect_long(p);
 		err = send_out(p, agentid, &head, mad->data);
 	}
 	if (p)
@@ -592,26 +619,71 @@ static bool ends_request(const struct letter *l, const uint8_t *data)
 	return l->head.status || h.method & MAD_RESPONSE || h.method == MAD_TRAP_REPRESS;
 }
 
-static int take(struct port *p, const struct letter *l, struct ib_user_mad *mad, int *length)
+/* What its head says is told, also where there is no room for the datagram. */
+static uint32_t tell(struct port *p, const struct letter *l, struct ib_user_mad *mad, int *length)
 {
 	uint32_t agent = agent_of(p, l->head.agent);
-	int room = *length, err;
 
 	p->told_by = 0;
 	fill_mad(mad, &l->head);
 	if (agent < UMAD_AGENTS)
 		mad->agent_id = agent;
 	*length = (int)l->head.total;
-	if (l->head.total > (uint32_t)room)
-		return -ENOSPC;
-	err = take_pieces(p->fd, &l->head, mad->data);
-	p->taken++;		/* after it: who reads the new number sees what comes next */
-	if (err)
-		return err;
+	return agent;
+}
+
+/* It is the program's. */
+static int finish(struct port *p, const struct letter *l, struct ib_user_mad *mad, uint32_t agent)
+{
 	if (agent < UMAD_AGENTS && ends_request(l, mad->data))
 		requests_end(p, agent, mad->data);
 	give_back(p, &l->head, agent);
 	return (int)mad->agent_id;
+}
+
+static int take(struct port *p, const struct letter *l, struct ib_user_mad *mad, int *length)
+{
+	int room = *length, err;
+	uint32_t agent = tell(p, l, mad, length);
+
+	/* of one that was passed over: take_short */
+	if (l->head.at) {
+		recv(p->fd, NULL, 0, MSG_DONTWAIT | MSG_TRUNC);
+		p->taken++;
+		return -EWOULDBLOCK;
+	}
+	if (l->head.total > (uint32_t)room)
+		return -ENOSPC;
+	err = take_pieces(p->fd, &l->head, mad->data);
+	p->taken++;		/* after it: who reads the new number sees what comes next */
+	return err ? err : finish(p, l, mad, agent);
+}
+
+/* Takes what has come, which is one MAD, without a look at it before: that spares a call of each. Whoever answers with more than
+ * was asked for has given no answer, and the rest of that is passed over. -EWOULDBLOCK: nothing has come. `reading` is held. */
+static int take_short(struct port *p, struct ib_user_mad *mad, int *length)
+{
+	struct letter l;
+	struct iovec iov[2] = { { &l, sizeof(l) }, { mad->data, MAD_BYTES } };
+	struct msghdr header = { .msg_iov = iov, .msg_iovlen = 2 };
+	ssize_t n;
+	int result;
+
+	do {
+		n = recvmsg(p->fd, &header, MSG_DONTWAIT);
+		if (n < 0)
+			return errno == EAGAIN || errno == EINTR ? -EWOULDBLOCK : -EIO;
+		if (n < (ssize_t)sizeof(l) || l.msg.type != CTL_MAD)
+			return -EIO;
+		p->taken++;
+	} while (l.head.at);
+	result = finish(p, &l, mad, tell(p, &l, mad, length));
+	if (l.head.total > MAD_BYTES) {
+		mad->status = ETIMEDOUT;
+		mad->length = (uint32_t)sizeof(*mad) + MAD_BYTES;
+		*length = MAD_BYTES;
+	}
+	return result;
 }
 
 /* Waits until there is a datagram. One that waits for ever looks at it as it comes, which spares a poll(2) of each: *is_seen. */
@@ -635,18 +707,26 @@ static int wait_and_look(struct port *p, struct letter *l, int timeout_ms, bool 
 
 static int receive(struct port *p, struct ib_user_mad *mad, int *length, int timeout_ms)
 {
-	unsigned taken = p->taken;
+	unsigned taken;
 	struct letter l;
 	bool is_seen;
-	int result = wait_and_look(p, &l, timeout_ms, &is_seen);
+	int result = -EWOULDBLOCK;
 
+	pthread_mutex_lock(&p->reading);
+	if (!p->has_long)
+		result = take_short(p, mad, length);
+	pthread_mutex_unlock(&p->reading);
+	if (result != -EWOULDBLOCK)
+		return result;
+	taken = p->taken;
+	result = wait_and_look(p, &l, timeout_ms, &is_seen);
 	if (result)
 		return result;
 	pthread_mutex_lock(&p->reading);
-	if (!is_seen || p->taken != taken)
+	if (p->has_long && (!is_seen || p->taken != taken))
 		result = peek(p->fd, &l, MSG_DONTWAIT);
 	if (!result)
-		result = take(p, &l, mad, length);
+		result = p->has_long ? take(p, &l, mad, length) : take_short(p, mad, length);
 	pthread_mutex_unlock(&p->reading);
 	return result;
 }

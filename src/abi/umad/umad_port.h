@@ -35,7 +35,8 @@ struct port {
 	char name[UMAD_NAME];
 	int number;
 	_Atomic unsigned era;		/* which weftd it is open at, in the order in which they came */
-	pthread_mutex_t reading;	/* pieces of one datagram go to one reader */
+	pthread_mutex_t reading;	/* pieces of one datagram go to one reader; guards the next one */
+	bool has_long;			/* a datagram of several MADs may come: one was asked for, or the port serves */
 	pthread_mutex_t sending;	/* pieces of several threads would mix; guards the next three */
 	struct umad_file file;
 	_Atomic uint32_t agents;	/* bits */
