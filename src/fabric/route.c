@@ -19,6 +19,7 @@ struct router {
 	struct fabric *f;
 	enum route_engine engine;
 	bool keeps;			/* what leads somewhere already */
+	bool may_move;			/* route.h */
 	uint32_t switches;
 	uint32_t *node;			/* of each switch */
 	uint64_t *by_lid;		/* LIDs and nodes of switches, sorted */
@@ -225,7 +226,7 @@ static unsigned choose_port(const struct router *r, uint32_t s, const uint32_t *
 		if (load[r->good[s][i]] < load[best])
 			best = r->good[s][i];
 	}
-	return stays && load[was] <= load[best] + load[best] / KEPT_SHARE + r->carries[s] ? was : best;
+	return stays && (!r->may_move || load[was] <= load[best] + load[best] / KEPT_SHARE + r->carries[s]) ? was : best;
 }
 
 /* A LID behind a port of the switch `to`, or of the switch itself, whose LID is no load. */
@@ -350,9 +351,9 @@ static void route_all(struct router *r)
 		fabric_written(f, r->node[s]);
 }
 
-static int route(struct fabric *f, enum route_engine engine, bool keeps)
+static int route(struct fabric *f, enum route_engine engine, bool keeps, bool may_move)
 {
-	struct router r = { .f = f, .engine = engine, .keeps = keeps };
+	struct router r = { .f = f, .engine = engine, .keeps = keeps, .may_move = may_move };
 	size_t nodes = f->nodes + 1, ports = f->ports + 1;
 	struct {
 		void *array;	/* a pointer member of r */
@@ -389,10 +390,10 @@ static int route(struct fabric *f, enum route_engine engine, bool keeps)
 
 int fabric_route(struct fabric *f, enum route_engine engine)
 {
-	return route(f, engine, false);
+	return route(f, engine, false, true);
 }
 
-int fabric_route_again(struct fabric *f, enum route_engine engine)
+int fabric_route_again(struct fabric *f, enum route_engine engine, bool may_move)
 {
-	return route(f, engine, true);
+	return route(f, engine, true, may_move);
 }

@@ -17,10 +17,10 @@ const char *route_engine_name(enum route_engine engine);
 /* Writes the LFT of every switch; LIDs that cannot be reached lead nowhere. 0 or -ENOMEM. */
 int fabric_route(struct fabric *f, enum route_engine engine);
 
-/* As fabric_route(), where the LFTs lead somewhere already: a port that is as good as others stays the one that leads to a LID,
- * unless it would carry more than an eighth above the least loaded of them (our choice: a switch that comes back gets its share
- * again, and what need not change does not). */
-int fabric_route_again(struct fabric *f, enum route_engine engine);
+/* As fabric_route(), where the LFTs lead somewhere already: a port that is as good as others stays the one that leads to a LID.
+ * may_move: unless it would carry more than an eighth above the least loaded of them (our choice: a switch that comes back gets
+ * its share again). Without it no entry changes that may stay. */
+int fabric_route_again(struct fabric *f, enum route_engine engine, bool may_move);
 
 /* Every host port, and port 0 of every switch, becomes a member of a multicast group, whose packets follow a tree of shortest
  * paths. 0; -ENOMEM; -EINVAL: no MLID that the tables have. */

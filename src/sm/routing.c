@@ -88,11 +88,21 @@ static void fill_nodes(struct fabric *f, const struct net *net)
 	}
 }
 
+/* Has a link come since the last computation, which is to get its share? What it has not known has come. */
+static bool has_gained(const struct fabric *was, const struct fabric *f)
+{
+	for (uint32_t port = 0; port < f->ports; port++) {
+		if (f->port[port].peer != PORT_NONE && (port >= was->ports || was->port[port].peer != f->port[port].peer))
+			return true;
+	}
+	return false;
+}
+
 /* Shortest paths, unless those could deadlock: up and down then, which stays. */
 static int route(struct sm *s, struct fabric *f)
 {
 	struct survey v;
-	int err = fabric_route_again(f, s->engine);
+	int err = fabric_route_again(f, s->engine, has_gained(&s->routed, f));
 
 	if (err || s->engine == ROUTE_UP_DOWN)
 		return err;
@@ -100,7 +110,7 @@ static int route(struct sm *s, struct fabric *f)
 	if (!err && v.has_credit_loop) {
 		s->engine = ROUTE_UP_DOWN;
 		fill_nodes(f, &s->net);
-		err = fabric_route_again(f, s->engine);
+		err = fabric_route_again(f, s->engine, true);
 	}
 	survey_fini(&v);
 	return err;

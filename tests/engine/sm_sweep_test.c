@@ -61,6 +61,74 @@ static unsigned changed(const struct fabric *f, const uint8_t *was, unsigned *ne
 	return all;
 }
 
+static bool is_up(const struct fabric *f, uint32_t port)
+{
+	uint32_t peer = fabric_peer(f, port);
+
+	return peer != PORT_NONE && f->port[port].state == PORT_ACTIVE && f->port[peer].state == PORT_ACTIVE;
+}
+
+/* The switch that a LID is at or behind over links that are up, or PORT_NONE. */
+static uint32_t switch_of(const struct fabric *f, uint32_t lid)
+{
+	for (uint32_t port = 0; port < f->ports; port++) {
+		if (f->port[port].lid != lid)
+			continue;
+		if (fabric_is_switch(f, f->owner[port]))
+			return f->owner[port];
+		return is_up(f, port) ? f->owner[fabric_peer(f, port)] : PORT_NONE;
+	}
+	return PORT_NONE;
+}
+
+/* Hops of all switches to this one; UINT32_MAX: none lead there. */
+static void count_hops(const struct fabric *f, uint32_t to, uint32_t *hops)
+{
+	bool any = true;
+
+	memset(hops, 0xff, f->nodes * sizeof(*hops));
+	hops[to] = 0;
+	for (uint32_t far = 0; any; far++) {
+		any = false;
+		for (uint32_t port = 0; port < f->ports; port++) {
+			uint32_t a = f->owner[port], b = is_up(f, port) ? f->owner[fabric_peer(f, port)] : a;
+
+			if (!fabric_is_switch(f, a) || !fabric_is_switch(f, b) || hops[a] != far || hops[b] != UINT32_MAX)
+				continue;
+			hops[b] = far + 1;
+			any = true;
+		}
+	}
+}
+
+/* Entries that are no part of a shortest path any more, those that are others than they were, and all; of LIDs that are still
+ * there. */
+static void count_changes(const struct fabric *f, const uint8_t *was, unsigned *least, unsigned *changes, unsigned *all)
+{
+	uint32_t *hops = calloc(f->nodes, sizeof(*hops));
+
+	assert_non_null(hops);
+	*least = *changes = *all = 0;
+	for (uint32_t lid = 1; lid < f->lids; lid++) {
+		uint32_t to = switch_of(f, lid);
+
+		if (to == PORT_NONE)
+			continue;
+		count_hops(f, to, hops);
+		for (uint32_t n = 0; n < f->nodes; n++) {
+			uint8_t before = was[(size_t)n * f->lids + lid];
+			uint32_t port = before == LFT_NONE ? PORT_NONE : fabric_port_index(f, n, before);
+
+			if (!fabric_is_switch(f, n) || n == to || !hops[n] || hops[n] == UINT32_MAX)
+				continue;
+			++*all;
+			*changes += before != fabric_lft(f, n)[lid];
+			*least += port == PORT_NONE || !is_up(f, port) || hops[f->owner[fabric_peer(f, port)]] != hops[n] - 1;
+		}
+	}
+	free(hops);
+}
+
 static uint32_t link_between(const struct fabric *f, const char *a, const char *b)
 {
 	uint32_t node = node_named(f, a);
@@ -154,6 +222,55 @@ static void a_switch_dies_and_comes_back(void **state)
 	if (most > least + least / 3)
 		fail_msg("the switch that came back carries %u paths, others up to %u", least, most);
 	run_fini(&r);
+}
+
+/* Where this switch dies: least, changes, all. False: it is none, or the manager's. */
+static bool let_die(char *const kind[], uint32_t n, unsigned counts[3])
+{
+	bool dies;
+	struct run r;
+	uint8_t *was;
+
+	begin(&r, kind[0], kind + 1);
+	was = copy_tables(&r.t.f);
+	dies = fabric_is_switch(&r.t.f, n) && n != node_named(&r.t.f, "s1");
+	if (dies) {
+		mad_net_set_node(&r.n, n, false);
+		assert_true(mad_net_until_quiet(&r.n, 5 * WTIME_S));
+		count_changes(&r.t.f, was, &counts[0], &counts[1], &counts[2]);
+		if (counts[0] != counts[1])
+			fail_msg("%s %s: %s dies: %u entries change, %u must", kind[0], kind[1], r.t.f.node[n].description,
+				 counts[1], counts[0]);
+	}
+	free(was);
+	run_fini(&r);
+	return dies;
+}
+
+/* Any of them but the manager's. */
+static void where_a_switch_dies_only_what_must_changes(void **state)
+{
+	static char *const kinds[][4] = { { "fat-tree", "ports=8", NULL }, { "fat-tree", "ports=4", "levels=3", NULL },
+					  { "fat-tree", "ports=6", "levels=3", NULL } };
+
+	for (size_t kind = 0; kind < sizeof(kinds) / sizeof(kinds[0]); kind++) {
+		unsigned sums[3] = { 0 }, deaths = 0;
+		struct test_fabric t;
+		uint32_t nodes;
+
+		make_fabric(&t, kinds[kind][0], kinds[kind] + 1);
+		nodes = t.f.nodes;
+		end_fabric(&t);
+		for (uint32_t n = 0; n < nodes; n++) {
+			unsigned counts[3] = { 0 };
+
+			deaths += let_die(kinds[kind], n, counts);
+			for (unsigned i = 0; i < 3; i++)
+				sums[i] += counts[i];
+		}
+		print_message("%s %s %s: %u deaths: of %u entries %u must change, and %u do\n", kinds[kind][0], kinds[kind][1],
+			      kinds[kind][2] ? kinds[kind][2] : "", deaths, sums[2], sums[0], sums[1]);
+	}
 }
 
 static void a_host_comes_and_goes(void **state)
@@ -362,6 +479,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_link_fails_and_comes_back),
 		cmocka_unit_test(a_switch_dies_and_comes_back),
+		cmocka_unit_test(where_a_switch_dies_only_what_must_changes),
 		cmocka_unit_test(a_host_comes_and_goes),
 		cmocka_unit_test(a_change_without_a_trap),
 		cmocka_unit_test(nothing_changes),
