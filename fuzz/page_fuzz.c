@@ -24,8 +24,8 @@ static void lay(uint32_t where, const uint8_t *bytes, size_t n)
 
 static void set_plausible(uint8_t how)
 {
-	page = (struct fabric_page){ .magic = PAGE_MAGIC, .version = PAGE_VERSION, .devices = how % (PAGE_DEVICES + 2) };
-	for (int i = 0; i < PAGE_DEVICES; i++)
+	page = (struct fabric_page){ .magic = PAGE_MAGIC, .version = PAGE_VERSION, .devices = how % (PAGE_NAMED + 2) };
+	for (int i = 0; i < PAGE_NAMED; i++)
 		page.device[i] = (struct page_device){ .name = "weft", .active_mtu = 3, .max_mtu = 5, .pkeys = 1 };
 	page.group[how % PAGE_GROUPS] = (struct page_group){ .used = 1, .mlid = 0xc000 };
 }

@@ -6,8 +6,8 @@
 #include "agents/agents.h"
 #include "fabric/walk.h"
 
-/* A MAD leaves by the port `out`, whose link leads to the port `in`, at a->at; there it is when it has passed the link.
- * LOSS_NONE, LOSS_FAULT, LOSS_SLOW. */
+/* A MAD leaves at a->at by the port `out`, whose link leads to the port `in`: a->at is when it has passed the link then.
+ * LOSS_NONE, LOSS_FAULT or LOSS_SLOW. */
 enum mad_loss crossing_link(struct agents *a, uint32_t out, uint32_t in, bool has_grh);
 
 /* It goes a way, to where it is delivered or dropped. What else than LOSS_NONE is returned has happened before. */

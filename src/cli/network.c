@@ -41,7 +41,7 @@ void network_names(const struct cli_options *o, struct control_table *t)
 		else
 			control_table_names(d.path, t);
 	}
-	if (environment_node(o))
+	if (environment_node(o) || o->nodes)
 		control_table_add_adapters(t);
 }
 

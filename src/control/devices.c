@@ -132,7 +132,7 @@ static const char *add_device(struct control_table *t, const char *part, size_t 
 	size_t name = colon ? (size_t)(colon - part) : length, kind = colon ? length - name - 1 : 0;
 	struct control_device *d = &t->device[t->devices];
 
-	if (t->devices == PAGE_DEVICES)
+	if (t->devices == PAGE_NAMED)
 		return "a network has at most 8 devices";
 	if (!is_name(part, name))
 		return "a name has 1 to 15 letters, digits, _ and -";
@@ -221,7 +221,7 @@ static void read_tree(const char *dir, struct control_table *t)
 
 static void take_names(const struct fabric_page *p, struct control_table *t)
 {
-	if (p->magic != PAGE_MAGIC || p->version != PAGE_VERSION || p->devices > PAGE_DEVICES)
+	if (p->magic != PAGE_MAGIC || p->version != PAGE_VERSION || p->devices > PAGE_NAMED)
 		return;
 	for (uint32_t i = 0; i < p->devices && is_name(p->device[i].name, strnlen(p->device[i].name, PAGE_NAME)); i++) {
 		memcpy(t->device[i].name, p->device[i].name, PAGE_NAME);

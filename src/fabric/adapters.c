@@ -1,5 +1,7 @@
 #include "fabric/adapters.h"
 
+#include "base/natural.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,12 +26,15 @@ static size_t copy(const struct fabric *f, uint32_t node, struct adapter *to)
 	return f->place[node].type == NODE_CA && f->place[node].ports ? adapters_host(to->text) : 0;
 }
 
-/* A space comes before all that a name has, so adapters of one host are neighbours. */
+/* Adapters of one host are neighbours: a space comes before all that a name has. */
 static int by_text(const void *a, const void *b)
 {
 	const struct adapter *one = a, *other = b;
-	int order = strcmp(one->text, other->text);
+	size_t host = adapters_host(one->text);
+	int order = strncmp(one->text, other->text, host + 1);
 
+	if (!order)
+		order = natural_compare(one->text + host, other->text + host);
 	return order ? order : one->node < other->node ? -1 : one->node > other->node;
 }
 

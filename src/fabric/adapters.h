@@ -11,7 +11,8 @@
 size_t adapters_host(const char *description);
 
 /* Sets host and next of each place in f->place, whose other members are set. A mapping that another process writes is read
- * without harm. 0 or -ENOMEM. */
+ * without harm. Adapters of a host are in natural order: HCA-2 before
+ * HCA-10. 0 or -ENOMEM. */
 int adapters_join(struct fabric *f);
 
 #endif

@@ -14,9 +14,10 @@
 
 enum {
 	PAGE_MAGIC = 0x77656674,	/* "weft" */
-	PAGE_VERSION = 9,
+	PAGE_VERSION = 10,
 	PAGE_NAME = 16,			/* bytes of a device's or an interface's name, with a 0 */
-	PAGE_DEVICES = 8,		/* places; page.devices says how many there are */
+	PAGE_DEVICES = 16,		/* ports of a process, those of a network's devices among them: our choice */
+	PAGE_NAMED = 8,			/* devices of a network: our choice; page.devices says how many there are */
 	PAGE_GIDS = 64,
 	PAGE_PKEYS = 32,		/* of a port of a fabric (fabric/topology.h) */
 	PAGE_SLOTS = QPN_SLOTS,		/* slot 0 is weftd's */
@@ -81,7 +82,7 @@ struct fabric_page {
 	uint32_t devices;
 	uint32_t rsvd;
 	uint64_t home;			/* the network namespace whose addresses these are: its inode number */
-	struct page_device device[PAGE_DEVICES];
+	struct page_device device[PAGE_NAMED];
 	_Atomic uint32_t slot_generation[PAGE_SLOTS];	/* odd while alive */
 	/* The process that has the slot, or had it last: one number for all its slots, which no other process gets before
 	 * its first slot was given away 2^18 times. 0: nobody had it. Below 2^30. */
@@ -105,9 +106,9 @@ static inline uint32_t page_ib_device(const struct fabric_page *p)
 {
 	uint32_t i = 0;
 
-	while (i < PAGE_DEVICES && p->device[i].protocol != PAGE_IB)
+	while (i < PAGE_NAMED && p->device[i].protocol != PAGE_IB)
 		i++;
-	return i < PAGE_DEVICES ? i : 0;
+	return i < PAGE_NAMED ? i : 0;
 }
 
 /* The device whose network it is in. */

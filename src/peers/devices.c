@@ -80,7 +80,7 @@ static void take_device(const struct page_device *from, uint32_t network, struct
 /* What devices_read has: the page's devices, and as many ports as were found. */
 struct reading {
 	const struct node *node;
-	struct page_device device[PAGE_DEVICES];
+	struct page_device device[PAGE_NAMED];
 	struct control_table names;
 	struct ca_device *dev;
 	uint32_t n;
@@ -139,7 +139,7 @@ int devices_read(const struct fabric_page *page, const struct node *node, struct
 	struct reading r = { .node = node, .dev = dev };
 	uint32_t devices = page->devices;
 
-	if (devices > CA_DEVICES || !page_copy(page, page->device, r.device, sizeof(r.device)))
+	if (devices > PAGE_NAMED || !page_copy(page, page->device, r.device, sizeof(r.device)))
 		return 0;
 	for (uint32_t i = 0; i < devices; i++) {
 		if (!is_sane(&r.device[i]))

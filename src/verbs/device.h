@@ -14,7 +14,7 @@
 
 enum { CA_PORT = 1 };	/* the number of a device's first port */
 /* CA_DEVICES: ports of all devices. */
-enum { CA_DEVICES = 8, CA_GIDS = 64, CA_PKEYS = 32 };	/* as many as the fabric page has */
+enum { CA_DEVICES = 16, CA_GIDS = 64, CA_PKEYS = 32 };	/* as many as the fabric page has */
 
 struct transport_ops;
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 _Static_assert(sizeof(struct route_key) == 24, "keys are compared as bytes");
-_Static_assert(CA_DEVICES <= 8, "a key has room for a device");
+_Static_assert(CA_DEVICES <= 16, "a key has room for a device");
 
 void routes_init(struct routes *rs)
 {
@@ -30,8 +30,10 @@ static struct route_entry *place_of(struct routes *rs, const struct route_key *k
 
 static void ask_for(struct ca *ca, const struct ca_device *dev, struct route_entry *e)
 {
-	struct packet_path path = { .dlid = e->key.dlid, .sl = e->key.sl, .has_grh = e->key.has_grh };
+	static const uint8_t none[16];
+	struct packet_path path = { .dlid = e->key.dlid, .sl = e->key.sl };
 
+	path.has_grh = memcmp(e->key.dgid, none, sizeof(none)) != 0;
 	memcpy(path.dgid, e->key.dgid, sizeof(path.dgid));
 	route_ask(ca, dev, e->key.pkey, &path, e->key.qpn, &e->route);
 }
@@ -50,8 +52,7 @@ static inline const struct route *find(const struct qp *qp, const struct route_k
 static inline struct route_key make_key(const struct qp *qp, uint32_t qpn, uint16_t lid, uint8_t sl, bool has_grh,
 					const uint8_t gid[16])
 {
-	struct route_key key = { .qpn = qpn, .sl = sl & 15, .device = qp->dev->index & 7, .has_grh = has_grh, .dlid = lid,
-				 .pkey = qp_pkey(qp) };
+	struct route_key key = { .qpn = qpn, .sl = sl & 15, .device = qp->dev->index & 15, .dlid = lid, .pkey = qp_pkey(qp) };
 
 	if (has_grh)
 		memcpy(key.dgid, gid, sizeof(key.dgid));

@@ -56,8 +56,8 @@ enum { ROUTES = 64 };
 
 /* What a datagram's route depends on. All of it is compared, so there is no padding. */
 struct route_key {
-	uint8_t dgid[16];	/* zero without a GRH */
-	uint32_t qpn : 24, sl : 4, device : 3, has_grh : 1;
+	uint8_t dgid[16];	/* zero without a GRH; no port has that GID */
+	uint32_t qpn : 24, sl : 4, device : 4;
 	uint16_t dlid, pkey;
 };
 

@@ -192,7 +192,7 @@ bool page_set_addresses(struct fabric_page *p, const struct page_address *addres
 	bool is_changed = false;
 
 	page_write_begin(p);
-	for (uint32_t i = 0; i < p->devices && i < PAGE_DEVICES; i++)
+	for (uint32_t i = 0; i < p->devices && i < PAGE_NAMED; i++)
 		if (has_addresses(&p->device[i]))
 			is_changed |= set_addresses(&p->device[i], own, choose(p, i, addresses, n, own));
 	page_write_end(p);
@@ -209,7 +209,7 @@ void page_set_link(struct fabric_page *p, uint32_t device, bool is_up)
 
 bool page_is_any_down(const struct fabric_page *p)
 {
-	for (uint32_t i = 0; i < p->devices && i < PAGE_DEVICES; i++)
+	for (uint32_t i = 0; i < p->devices && i < PAGE_NAMED; i++)
 		if (p->device[i].port_state != IBV_PORT_ACTIVE)
 			return true;
 	return false;

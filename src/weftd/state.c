@@ -80,7 +80,7 @@ static bool is_complete(const struct state *s)
 {
 	/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference) ; both are mapped when map_both says 0: no errno is 0 or less */
 	return s->page->magic == PAGE_MAGIC && s->page->version == PAGE_VERSION && s->page->devices >= 1 &&
-	       s->page->devices <= PAGE_DEVICES &&
+	       s->page->devices <= PAGE_NAMED &&
 	       /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference) */
 	       s->claims->magic == CLAIMS_MAGIC && s->claims->version == CLAIMS_VERSION;
 }

@@ -200,12 +200,29 @@ static uint32_t find_tree(const struct subnet *s, uint32_t place)
 	return i;
 }
 
+/* The bit of tree.written of a choice of devices, 0: all; or 0: there are too many. */
+static uint32_t choose(struct subnet *s, uint32_t which)
+{
+	uint32_t i = 0;
+
+	if (!which)
+		return 1;
+	while (i < s->choices && s->chosen[i] != which)
+		i++;
+	if (i == SUBNET_CHOICES)
+		return 0;
+	s->chosen[i] = which;
+	s->choices += i == s->choices;
+	return 2u << i;
+}
+
 /* A tree that the last weftd wrote may tell old addresses, and is written anew when somebody asks for it. */
-static void count_tree(void *arg, uint32_t place)
+static void count_tree(void *arg, uint32_t place, uint32_t which)
 {
 	struct subnet *s = arg;
 	uint32_t i = find_tree(s, place);
 
+	choose(s, which);
 	if (i < s->trees || i == SUBNET_TREES)
 		return;
 	s->tree[i].place = place;
@@ -459,57 +476,34 @@ static uint32_t sequence_at(const struct subnet *s, uint32_t place)
 	return sum;
 }
 
-static void forget_written(struct subnet *s, uint32_t i)
-{
-	memset(s->tree[i].written, 0, sizeof(s->tree[i].written));
-}
-
-/* Our choice: with more, files of choices that nobody needs any more would cost weftd seconds at each change of an address. */
-enum { CHOICES_MOST = 16 };
-
-/* May there be files of this choice of devices? Those of all devices there are always. */
-static bool may_choose(struct subnet *s, uint32_t which)
-{
-	uint64_t bit = 1ull << which % 64;
-	int chosen = 0;
-
-	if (!which || s->chosen[which / 64] & bit)
-		return true;
-	for (unsigned i = 0; i < SUBNET_CHOICES / 64; i++)
-		chosen += __builtin_popcountll(s->chosen[i]);
-	if (chosen == CHOICES_MOST)
-		return false;
-	s->chosen[which / 64] |= bit;
-	return true;
-}
-
 /* A tree that is there is not written again, whoever asks for it how often. */
 static int write_tree(struct hub *h, const struct client *c, uint32_t place, uint32_t which)
 {
 	struct subnet *s = h->subnet;
-	uint32_t i = find_tree(s, place);
+	uint32_t i = find_tree(s, place), bit;
 	int err;
 
 	if (which >> tree_devices(h->page, &s->fabric, place))
 		return -EINVAL;
-	if (!may_choose(s, which))
+	bit = choose(s, which);
+	if (!bit)
 		return -ENOSPC;
 	if (i == SUBNET_TREES || (i == s->trees && account_check(h, c, LIMIT_NODES, 1)))
 		return -EDQUOT;
 	if (i == s->trees) {
 		s->tree[i].place = place;
 		s->tree[i].user = c->account->user;
-		forget_written(s, i);
+		s->tree[i].written = 0;
 		s->tree[i].sequence = sequence_at(s, place);
 		s->trees++;
 	}
 	if (s->tree[i].era != s->era)
-		forget_written(s, i);
+		s->tree[i].written = 0;
 	s->tree[i].era = s->era;
-	if (s->tree[i].written[which / 64] >> which % 64 & 1)
+	if (s->tree[i].written & bit)
 		return 0;
 	err = tree_write_place(s->dir, h->page, &s->fabric, place, which);
-	s->tree[i].written[which / 64] |= err ? 0 : 1ull << which % 64;
+	s->tree[i].written |= err ? 0 : bit;
 	return err;
 }
 
@@ -534,7 +528,7 @@ static void write_counts(struct hub *h, uint32_t place, uint32_t which)
 void subnet_counts(struct hub *h, struct client *c, const struct control_msg *msg)
 {
 	int err = !h->subnet ? -ENODEV : msg->c >> h->page->devices ? -EINVAL :
-		!may_choose(h->subnet, msg->c) ? -ENOSPC : 0;
+		!choose(h->subnet, msg->c) ? -ENOSPC : 0;
 
 	if (!err)
 		err = tree_write_some(h->subnet->dir, h->page, msg->c);
@@ -732,9 +726,11 @@ static void route_groups_again(struct subnet *s, uint32_t port)
 static void refresh_tree(struct hub *h, uint32_t place)
 {
 	struct subnet *s = h->subnet;
-	uint32_t devices = host_is_place(&s->fabric, place) ? tree_devices(h->page, &s->fabric, place) : 0;
+	bool is_place = host_is_place(&s->fabric, place);
 
-	for (uint32_t which = 0; devices && which < 1u << devices; which++) {
+	for (uint32_t i = 0; is_place && i <= s->choices; i++) {
+		uint32_t which = i ? s->chosen[i - 1] : 0;
+
 		if (tree_has_place(s->dir, place, which))
 			tree_refresh_place(s->dir, h->page, &s->fabric, place, which);
 	}

@@ -14,7 +14,9 @@
 /* Our choice: hosts that have trees of device files, of 350 small files each (weftd/tree.h). Trees stay until another fabric is
  * loaded. account.c has how many of these hosts are one user's. */
 enum { SUBNET_TREES = 1024 };
-enum { SUBNET_CHOICES = 1 << PAGE_DEVICES };	/* of devices: their bits; 0: all */
+/* Our choice: choices of devices, their bits, beside that of all. With more, files of choices that nobody needs any more would
+ * cost weftd seconds at each change of an address. */
+enum { SUBNET_CHOICES = 16 };
 #define SUBNET_NOBODY UINT32_MAX
 
 struct subnet {
@@ -31,11 +33,11 @@ struct subnet {
 		uint32_t place, era;
 		uint32_t sequence;	/* of the place's node, when the tree was written */
 		uint32_t user;		/* whose account it is on: who asked first; SUBNET_NOBODY: the last weftd wrote it */
-		uint64_t written[SUBNET_CHOICES / 64];	/* in this era, by bits: each choice of devices */
+		uint32_t written;	/* in this era, by bits: all devices, and each choice */
 	} tree[SUBNET_TREES];		/* hosts that have trees */
 	uint32_t trees;
 	uint64_t routed[PAGE_GROUPS / 64];	/* MLIDs, by bits, whose trees weftd has written */
-	uint64_t chosen[SUBNET_CHOICES / 64];	/* by bits: choices of devices that somebody has asked for files of */
+	uint32_t choices, chosen[SUBNET_CHOICES];	/* of devices: that somebody has asked for files of */
 	uint32_t counts_place, counts_which;	/* whose counters were written last, and until when they are held for true */
 	wtime counts_until;
 	uint32_t era;			/* trees of another one tell old addresses */

@@ -26,7 +26,7 @@
 #define MAD_ABI 5
 #define CM_ABI 4
 
-/* Eight devices of eight ports have less than 1000 folders; the longest name of one has 60 bytes. */
+/* Sixteen devices, which have sixteen ports together, have less than 1000 folders; the longest name of one has 60 bytes. */
 enum { FOLDERS = 1200, FOLDER_NAME = 128 };
 
 /* One walk writes the files and removes them: which names there are is told once. */
@@ -99,9 +99,9 @@ static int walk(struct tree *t, char *below)
 		if (end)
 			*end = '\0';
 		is_new = t->phase == WRITING || !is_known(t, below);
-		if (is_new && t->phase == DROPPING_FILES)
-			remember(t, below);
 		next = entry_enter(at, name, t->phase == WRITING ? 0755 : 0);
+		if (is_new && t->phase == DROPPING_FILES && next != -ENOENT)
+			remember(t, below);
 		if (next == -EEXIST && is_new)
 			meet_other(t, "", below);
 		if (end)

@@ -13,7 +13,7 @@ struct sysfs_gid {
 };
 
 /* How many devices there are at most, ports of one, and entries of a port's tables that are ever written. */
-enum { SYSFS_DEVICES = 8, SYSFS_PORTS = 8, SYSFS_GIDS = 64, SYSFS_PKEYS = 32 };
+enum { SYSFS_DEVICES = 16, SYSFS_PORTS = 16, SYSFS_GIDS = 64, SYSFS_PKEYS = 32 };
 
 struct sysfs_port {
 	uint16_t lid;

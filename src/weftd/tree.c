@@ -283,7 +283,7 @@ bool tree_has_place(const struct rundir *dir, uint32_t place, uint32_t which)
 }
 
 struct place_visit {
-	void (*visit)(void *arg, uint32_t place);
+	void (*visit)(void *arg, uint32_t place, uint32_t which);
 	void *arg;
 };
 
@@ -291,17 +291,19 @@ static bool visit_name(void *arg, const char *name)
 {
 	const struct place_visit *v = arg;
 	char *end;
-	unsigned long place;
+	unsigned long place, which = 0;
 
 	if (strncmp(name, RUNDIR_PORT_TREE, strlen(RUNDIR_PORT_TREE)) != 0)
 		return true;
 	place = strtoul(name + strlen(RUNDIR_PORT_TREE), &end, 10);
-	if (place < TOPOLOGY_PORTS + TOPOLOGY_NODES && (!*end || *end == '-'))
-		v->visit(v->arg, (uint32_t)place);
+	if (*end == '-')
+		which = strtoul(end + 1, &end, 16);
+	if (place < TOPOLOGY_PORTS + TOPOLOGY_NODES && !*end && !(which >> PAGE_DEVICES))
+		v->visit(v->arg, (uint32_t)place, (uint32_t)which);
 	return true;
 }
 
-void tree_visit_places(const struct rundir *dir, void (*visit)(void *arg, uint32_t place), void *arg)
+void tree_visit_places(const struct rundir *dir, void (*visit)(void *arg, uint32_t place, uint32_t which), void *arg)
 {
 	entry_visit(dir->own, visit_name, &(struct place_visit){ visit, arg });
 }

@@ -23,7 +23,7 @@ void tree_refresh_place(const struct rundir *dir, const struct fabric_page *page
 			uint32_t which);
 bool tree_has_place(const struct rundir *dir, uint32_t place, uint32_t which);
 /* Each place that has trees, once for each tree. */
-void tree_visit_places(const struct rundir *dir, void (*visit)(void *arg, uint32_t place), void *arg);
+void tree_visit_places(const struct rundir *dir, void (*visit)(void *arg, uint32_t place, uint32_t which), void *arg);
 
 /* All of them. False when something in them was not made by weft, and stays. */
 bool tree_remove(const struct rundir *dir);

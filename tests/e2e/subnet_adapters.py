@@ -9,7 +9,7 @@ import signal
 import sys
 
 import subnet_lab
-from subnet_lab import Wrong, says
+from subnet_lab import Wrong, mpi_check, says
 from subnet_ports import gone_by, multicast, pair
 from subnet_tools import links
 import run	# of abi/, whose place subnet_lab tells
@@ -274,14 +274,84 @@ def test_addresses(lab):
 		raise Wrong(server.text())
 
 
+def many():
+	"""Two hosts of four adapters of two ports, one of ten adapters of one port; first ports are at s1, second ones at s2."""
+	lines = {'s1': [], 's2': []}
+	cas, numbers = [], {'s1': 1, 's2': 1}
+	def plug(ca, port):
+		switch = f's{port}'
+		number, numbers[switch] = numbers[switch], numbers[switch] + 1
+		lines[switch].append(f'[{number}] "{ca}"[{port}]')
+		return f'[{port}] "{switch}"[{number}]'
+	for host, adapters, ports in (('h1', 4, 2), ('h2', 4, 2), ('h3', 10, 1)):
+		for a in range(adapters, 0, -1):
+			ca = f'{host}c{a}'
+			cas.append('\n'.join([f'Ca {ports} "{ca}" # "{host} HCA-{a}"'] + [plug(ca, p + 1) for p in range(ports)]))
+	switches = [f'Switch 36 "{name}"\n' + '\n'.join(lines[name] + [f'[36] "s{3 - int(name[1])}"[36]']) for name in lines]
+	return '\n\n'.join(switches + cas) + '\n'
+
+
+def test_many(lab):
+	"""Hosts of eight ports and of ten adapters: all are there, in the order of their numbers, and each carries its data."""
+	lab.devices = ()
+	lab.change('load', lab.write('many', many()))
+	found = re.findall(r'(weft\d+)\s+[0-9a-f]{16}', lab.at('h1', 'ibv_devices'))
+	if found != ['weft0', 'weft1', 'weft2', 'weft3', 'weft4']:
+		raise Wrong(f'h1 has {found}')
+	if lab.at('h3', 'ibstat', '-l').split() != [f'weft{n}' for n in range(11)]:
+		raise Wrong(lab.at('h3', 'ibstat', '-l'))
+	for device, n in [('weft0', 1)] + [(f'weft{n}', n) for n in range(2, 11)]:
+		says(lab.at('h3', 'cat', f'{CLASS}/{device}/node_desc'), f'^h3 HCA-{n}\n$')
+	last = lids(lab, 'h1', 'weft4')
+	ends = [(lid, port + 1) for node in ('h1', 'h2') for port, lid in enumerate(lids(lab, node, 'weft4'))]
+	if len(set(last)) != 2 or 0 in last:
+		raise Wrong(f'weft4 of h1 has the LIDs {last}')
+	moved = gone_by(lab, lambda: pair(lab, ('h1', '-d', 'weft4', '-i', '2'), ('h2', '-d', 'weft4', '-i', '2'), 'ib_write_bw',
+					  '-n', '100', '-s', '65536'), *ends)
+	if [sent + received >= 100 * 16384 for sent, received in moved] != [False, True, False, True]:
+		raise Wrong(f'by both ports of weft4 of h1 and h2 have gone {moved}')
+	pair(lab, ('h3', '-d', 'weft10'), ('h1', '-d', 'weft3'), 'ibv_rc_pingpong')
+	pair(lab, ('h3', '-d', 'weft9'), ('h2', '-d', 'weft2', '-i', '2'), 'ibv_ud_pingpong')
+	says(lab.weft('run', '--node', 'h3', '--device', 'weft10', '--', 'ibv_devices'), r'weft10')
+	says(lab.at('h3', 'smpquery', '-C', 'weft10', '-D', 'nodedesc', '0'), r'h3 HCA-10')
+	watcher = lab.start('h3', 'stdbuf', '-oL', 'ibv_asyncwatch', '-d', 'weft10')
+	lab.within('it watches', lambda: 'async event' in watcher.text() or not watcher.is_alive())
+	lab.weft('fabric', 'link', 'h3 HCA-10', 'down')
+	lab.within('the event is told', lambda: 'PORT_ERR' in watcher.text())
+	says(lab.weft('run', '--node', 'h3', '--device', 'weft10', '--', 'cat', f'{CLASS}/weft10/ports/1/state'), '1: DOWN')
+	watcher.end(signal.SIGKILL)
+
+
+def test_ranks(lab):
+	"""Ranks at hosts of several adapters: each is at its own host, and UCX sends by the adapter that it is told."""
+	load(lab)
+	def run_ranks(device):
+		text = lab.at('h1,h2', *mpi_check(2, settings=(f'UCX_NET_DEVICES={device}:1',)))
+		says(text, 'all collectives agree')
+	expect_moved(lab, 1000, (0, 3), lambda: run_ranks('weft0'))
+	expect_moved(lab, 1000, (2, 4), lambda: run_ranks('weft2'))
+	# of two adapters the first rank sees one, and has no other
+	says(lab.weft('run', '--nodes', 'h1,h2', '--device', 'weft2', '--', 'ibv_devices'), 'weft2')
+	job = lab.weft('run', '--nodes', 'h1,h2', '--device', 'weft2', '--',
+		       *mpi_check(2, settings=('UCX_NET_DEVICES=weft2:1',)))
+	says(job, 'all collectives agree')
+	status, text = lab.try_at('h1,h3', 'true')
+	if status:
+		raise Wrong(f'ranks at hosts with and without a second adapter: {text}')
+	status, text = lab.try_run(lab.weft_path, 'run', '--nodes', 'h1,h3', '--device', 'weft2', '--', 'true')
+	if not status or 'has not all of these devices' not in text:
+		raise Wrong(f'weft2 of h1 and h3: {status}, {text}')
+
+
 def tests():
 	rows = (('devices', test_devices), ('data', test_data), ('both', test_both), ('rails', test_rails),
 		('management', test_management), ('link', test_link), ('managers', test_managers),
-		('partitions', test_partitions), ('multicast', test_multicast), ('addresses', test_addresses))
+		('partitions', test_partitions), ('multicast', test_multicast), ('addresses', test_addresses),
+		('many', test_many), ('ranks', test_ranks))
 	return {name: ('e2e', 240, subnet_lab.row(test)) for name, test in rows}
 
 
 if __name__ == '__main__':
 	sys.exit(run.run_table(tests(), ('opensm', 'saquery', 'perfquery', 'ibstat', 'ibnetdiscover', 'ibv_devinfo',
 					 'ibv_devices', 'ibaddr', 'smpquery', 'ibping', 'ibv_rc_pingpong', 'ib_write_bw',
-					 'ucmatose', 'ucx_perftest', 'stdbuf', 'ibv_asyncwatch')))
+					 'ucmatose', 'ucx_perftest', 'stdbuf', 'ibv_asyncwatch', 'mpirun')))

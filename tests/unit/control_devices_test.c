@@ -57,7 +57,7 @@ static void what_is_wrong_is_named(void **state)
 			fail_msg("'%s' gives: %s", rows[i].list, why);
 	}
 	assert_int_equal(control_table_parse("a,b,c,d,e,f,g,fifteen_letters", &t, why, sizeof(why)), 0);
-	assert_int_equal(t.devices, PAGE_DEVICES);
+	assert_int_equal(t.devices, PAGE_NAMED);
 }
 
 static void a_list_of_names_is_bits(void **state)

@@ -265,25 +265,31 @@ static void a_group_has_members_at_adapters(void **state)
 	assert_int_equal(group_indexes(&w->page, &w->dev[1], NULL, MLID_FIRST), 0);
 }
 
-/* Eight ports are there, so of adapters beyond these nobody has a device. */
+/* The ports of a process are sixteen, so of adapters beyond these nobody has a device. Adapters come in the order of their
+ * numbers. */
 static void adapters_beyond_the_last_place(void **state)
 {
-	char text[2000];
+	char text[4000];
 	struct world w = { .devices = 0 };
-	size_t n = (size_t)snprintf(text, sizeof(text), "Switch 12 \"s1\"\n");
+	size_t n = (size_t)snprintf(text, sizeof(text), "Switch 20 \"s1\"\n");
 
 	(void)state;
-	for (int i = 1; i <= 9; i++)
+	for (int i = 1; i <= 17; i++)
 		n += (size_t)snprintf(text + n, sizeof(text) - n, "[%d] \"c%d\"[1]\n", i, i);
-	for (int i = 1; i <= 9; i++)
+	for (int i = 17; i >= 1; i--)
 		n += (size_t)snprintf(text + n, sizeof(text) - n, "\nCa 1 \"c%d\" # \"h1 HCA-%d\"\n[1] \"s1\"[%d]\n", i, i, i);
 	parse_fabric(&w.t, text);
 	page_set_devices(&w.page, &control_default, 1);
 	be_at(&w, host_find_place(&w.t.f, "h1"));
-	assert_int_equal(host_ports(&w.t.f, w.node.place), 9);
+	assert_int_equal(host_ports(&w.t.f, w.node.place), 17);
+	for (unsigned i = 0; i < 17; i++) {
+		snprintf(text, sizeof(text), "h1 HCA-%u", i + 1);
+		assert_int_equal(host_port(&w.t.f, w.node.place, i + 1), port_named(&w.t.f, text, 1));
+	}
 	assert_false(host_is_place(&w.t.f, w.t.f.ports + node_named(&w.t.f, "h1 HCA-2")));
 	assert_int_equal(w.devices, CA_DEVICES);
-	assert_string_equal(w.dev[7].name, "weft7");
+	assert_string_equal(w.dev[15].name, "weft15");
+	assert_int_equal(w.dev[15].guid, w.t.f.node[node_named(&w.t.f, "h1 HCA-15")].guid);
 	assert_int_equal(tree_devices(&w.page, &w.t.f, w.node.place), PAGE_DEVICES);
 	end_fabric(&w.t);
 }

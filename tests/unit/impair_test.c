@@ -117,7 +117,7 @@ static void refusals(void **state)
 		{ "burst-length=0", "burst-length=0" },
 		{ "at=00000000000000000000000000000001s..2s", "at=" }, { "burst=1", "burst=1" },
 		{ "burst-loss=101%", "burst-loss=" },
-		{ "weft8.loss=5%", "weft8" }, { ".loss=5%", ".loss" }, { "delay=99999999999999999999999s", "delay=" },
+		{ "weft16.loss=5%", "weft16" }, { ".loss=5%", ".loss" }, { "delay=99999999999999999999999s", "delay=" },
 	};
 	struct impair_spec s = { .seed = 77 };
 	char why[256];

@@ -1,6 +1,8 @@
 /* Devices and their ports, as the tree of small files tells them (weftd/sysfs.h); the path shim leads there. */
 #include "abi/umad/umad_sysfs.h"
 
+#include "base/natural.h"
+
 #include <dirent.h>
 #include <endian.h>
 #include <errno.h>
@@ -81,7 +83,7 @@ static bool is_ib(const char *ca_name)
 
 static int by_name(const void *a, const void *b)
 {
-	return strcmp(a, b);
+	return natural_compare(a, b);
 }
 
 UMAD_EXPORT int umad_get_cas_names(char cas[][UMAD_NAME], int max)
@@ -140,7 +142,7 @@ static int by_ca_name(const void *a, const void *b)
 {
 	const struct umad_device_node *const *x = a, *const *y = b;
 
-	return strcmp((*x)->ca_name, (*y)->ca_name);
+	return natural_compare((*x)->ca_name, (*y)->ca_name);
 }
 
 /* size: how many there are, 0: unknown. What comes after so many is left out of the sorted list, as the caller says it is not
