@@ -8,6 +8,7 @@ import os
 import select
 import shutil
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -261,6 +262,50 @@ def test_return(lib, lid, weftd):
 	lib.close_port(client)
 
 
+def weftd_of(port):
+	"""Whom a port is open at."""
+	with socket.socket(fileno=os.dup(port)) as s:
+		return struct.unpack('3i', s.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0]
+
+
+def woken(watch, port, what):
+	"""The port is told within 20 s; True with the events."""
+	events = dict(watch.poll(20))
+	check(what, port in events, True)
+	return events.get(port, 0)
+
+
+def test_epoll(lib, lid):
+	"""Who waits by epoll(7) is woken when weftd is killed, and by what comes from the next one."""
+	server, client, other = (lib.open_port(b'weft0', 1) for i in range(3))
+	asks = lib.register(client, SA, 2, 1, None)
+	answers = lib.register(server, SA, 2, 1, mask(GET))
+	watch, second = select.epoll(), select.epoll()
+	watch.register(server, select.EPOLLIN | select.EPOLLET)
+	watch.register(client, select.EPOLLIN)
+	second.register(server, select.EPOLLIN)
+	check('nothing is there', watch.poll(0), [])
+	os.kill(weftd_of(server), signal.SIGKILL)
+	check('the kill wakes', bool(woken(watch, server, 'whom') & (select.EPOLLIN | select.EPOLLHUP)), True)
+	check('nothing has come to the server', lib.receive(server, 0)[0], -EAGAIN)
+	check('nothing has come to the client', lib.receive(client, 0)[0], -EAGAIN)
+	check('nothing is there after the kill', (watch.poll(0.1), second.poll(0)), ([], []))
+	lib.send(client, asks, make(SA, GET, 41, 2), lid)
+	check('a question wakes', woken(watch, server, 'the server') & select.EPOLLIN, select.EPOLLIN)
+	check('by both', second.poll(20), [(server, select.EPOLLIN)])
+	check('once by edge', dict(watch.poll(0)), {})
+	question = lib.receive(server, 0)[3]
+	lib.send(server, answers, question[:3] + b'\x81' + question[4:], lid, 0)
+	check('an answer wakes', woken(watch, client, 'the client'), select.EPOLLIN)
+	check('which it is', lib.receive(client, 0)[3][15], 41)
+	# what the program has not watched is not watched
+	lib.receive(other, 0)
+	check('another port', (watch.poll(0), second.poll(0)), ([], []))
+	watch.unregister(client)
+	for port in (server, client, other):
+		lib.close_port(port)
+
+
 def inside(lid, weftd):
 	lib = Library()
 	test_descriptor(lib)
@@ -270,6 +315,7 @@ def inside(lid, weftd):
 	test_readers(lib, lid)
 	test_silence(lib, weftd)
 	test_return(lib, lid, weftd)
+	test_epoll(lib, lid)
 	sys.exit(failures != 0)
 
 

@@ -2,6 +2,8 @@
  * datagram has come. weftd forgets the port when the last process has closed the socket. Agents are registered by a second
  * connection, so that the answer is not among datagrams. Where weftd ends, umad_return.c leads the port to the next one. */
 #include "abi/umad/umad_port.h"
+
+#include "abi/umad/umad_epoll.h"
 #include "abi/umad/umad_sysfs.h"
 
 #include "control/connect.h"
@@ -60,14 +62,19 @@ static void port_put(struct port *p)
 
 bool port_move(struct port *p, int from)
 {
+	struct epoll_watch watches[EPOLL_WATCHES];
 	bool is_there;
+	int n;
 
 	pthread_mutex_lock(&ports_lock);
 	is_there = false;
 	for (const struct port *at = ports; at && !is_there; at = at->next)
 		is_there = at == p;
-	if (is_there)
+	if (is_there) {
+		n = epoll_watches_take(p->fd, watches);
 		dup3(from, p->fd, O_CLOEXEC);
+		epoll_watches_put(p->fd, watches, n);
+	}
 	pthread_mutex_unlock(&ports_lock);
 	return is_there;
 }
