@@ -446,6 +446,7 @@ enum replay_end replay_engine_enter(struct replay_engine *e, const struct trace_
 
 enum replay_end replay_engine_input(struct replay_engine *e, const struct trace_record *r, char *why, size_t room)
 {
+	struct ca_device *dev = &e->ca.dev[r->device];
 	struct shared *shared;
 	struct packet p;
 	struct qp *qp;
@@ -455,12 +456,15 @@ enum replay_end replay_engine_input(struct replay_engine *e, const struct trace_
 	qp = qp_find(&e->ca, p.dest_qpn);
 	if (!qp)
 		return REPLAY_NOT_OURS;
+	/* of several adapters of a host the trace names the first, and the frame was for the port of its address */
+	if (r->form == PACKET_IB)
+		dev = qp->dev;
 	/* what its owner's keys allowed was recorded as the outcome */
-	p.reth.rkey = p.atomiceth.rkey = r->marks & TRACE_STOPPED ? 0 : e->all[r->device]->key;
+	p.reth.rkey = p.atomiceth.rkey = r->marks & TRACE_STOPPED ? 0 : e->all[dev->index]->key;
 	shared = qp->type == IBV_QPT_XRC_RECV ? find_shared(e, p.xrceth.srqn) : NULL;
 	if (shared)
 		p.xrceth.srqn = shared->srq->srqn;
-	ca_input(&e->ca, &e->ca.dev[r->device], r->time, r->to, &p);
+	ca_input(&e->ca, dev, r->time, r->to, &p);
 	reap(e);
 	if (r->marks & TRACE_STOPPED && qp->state != IBV_QPS_ERR)
 		return differs(why, room, "this frame stopped the QP, and does not any more");

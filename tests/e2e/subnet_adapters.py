@@ -330,11 +330,17 @@ def test_ranks(lab):
 		says(text, 'all collectives agree')
 	expect_moved(lab, 1000, (0, 3), lambda: run_ranks('weft0'))
 	expect_moved(lab, 1000, (2, 4), lambda: run_ranks('weft2'))
-	# of two adapters the first rank sees one, and has no other
-	says(lab.weft('run', '--nodes', 'h1,h2', '--device', 'weft2', '--', 'ibv_devices'), 'weft2')
 	job = lab.weft('run', '--nodes', 'h1,h2', '--device', 'weft2', '--',
 		       *mpi_check(2, settings=('UCX_NET_DEVICES=weft2:1',)))
 	says(job, 'all collectives agree')
+
+
+def test_places(lab):
+	"""Where ranks are to be, --device names further adapters, which all of these hosts have."""
+	load(lab)
+	found = re.findall(r'weft\d', lab.weft('run', '--nodes', 'h1,h2', '--device', 'weft2', '--', 'ibv_devices'))
+	if found != ['weft2']:
+		raise Wrong(f'--device weft2 shows {found}')
 	status, text = lab.try_at('h1,h3', 'true')
 	if status:
 		raise Wrong(f'ranks at hosts with and without a second adapter: {text}')
@@ -343,11 +349,28 @@ def test_ranks(lab):
 		raise Wrong(f'weft2 of h1 and h3: {status}, {text}')
 
 
+def test_trace(lab):
+	"""What a program does at two adapters over links that lose packets is in a trace, which is replayed."""
+	load(lab)
+	lab.weft('fabric', 'link', 'h1 HCA-2:1', 'loss=10%,seed=3')
+	lab.weft('fabric', 'link', 'h1 HCA-1:2', 'loss=10%,seed=4')
+	for number, (device, port) in enumerate((('weft2', '1'), ('weft0', '2'), ('weft2', '2'))):
+		trace, service = lab.path(f'trace{number}'), str(free_port())
+		words = ('ib_write_bw', '-n', '50', '-s', '4096', '-p', service)
+		server = lab.start_server('h2', service, *words, '-d', 'weft2')
+		lab.weft('run', '--trace', trace, '--node', 'h1', '--', *words, '-d', device, '-i', port, '127.0.0.1')
+		server.process.wait(subnet_lab.LIMIT_S)
+		said = lab.weft('replay', trace)
+		if ('lost in the fabric' in said) != ((device, port) != ('weft2', '2')):
+			raise Wrong(f'port {port} of {device}: {said}')
+		lab.weft('replay', '--quiet', trace)
+
+
 def tests():
 	rows = (('devices', test_devices), ('data', test_data), ('both', test_both), ('rails', test_rails),
 		('management', test_management), ('link', test_link), ('managers', test_managers),
 		('partitions', test_partitions), ('multicast', test_multicast), ('addresses', test_addresses),
-		('many', test_many), ('ranks', test_ranks))
+		('many', test_many), ('ranks', test_ranks), ('places', test_places), ('trace', test_trace))
 	return {name: ('e2e', 240, subnet_lab.row(test)) for name, test in rows}
 
 

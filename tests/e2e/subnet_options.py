@@ -149,6 +149,34 @@ def test_keys(lab):
 		lab.fail(wrong)
 
 
+def test_counters(lab):
+	"""perfquery asks ports with an M_Key without it: counters have none. Where it asks how many ports there are, it needs the key;
+	and the LID of the manager, where it is told a GUID."""
+	load_with(lab, f'm_key {KEY}\nm_key_protection_level 2\nm_key_lease_period 20\n')
+	h3, guid = lab.lid('h3'), lab.at('h3', 'cat', '/sys/class/infiniband/weft0/ports/1/gids/0').strip()
+	guid = '0x' + guid[-19:].replace(':', '')
+	manager = re.search(r'SM lid:\s+(\d+)', lab.at('h1', 'ibstat'))[1]
+	switch = re.search(r'base port 0 lid (\d+)', lab.at('h1', 'ibswitches', '-y', KEY))[1]
+	lab.within('a question without the key is not answered', lambda: portinfo(lab, h3)[0])
+	def ask(*words):
+		return lab.try_at('h2', 'perfquery', '-t', '100', *words)
+	keys = (), ('-y', KEY), ('--m_key', OTHER)
+	for words in ((h3, '1'), ('-x', h3, '1'), ('-a', switch), ('-l', switch, '1-4'), ('-r', h3, '1'), ('--rcverr', switch, '1'),
+		      ('-G', guid, '1'), ('-G', '--sm_port', manager, guid, '1')):
+		for key in keys:
+			status, said = ask(*key, *words)
+			if status or not re.match(r'# Port.* counters: Lid ', said):
+				lab.fail(f'perfquery {" ".join((*key, *words))}: {status}, {said}')
+	for key in keys:
+		status, said = ask(*key, '-l', '-a', switch)
+		ports = said.count('# Port counters: ')
+		if (status, ports) != (0, 4) if KEY in key else (not status or ports):
+			lab.fail(f'perfquery {key} -l -a: {status}, {said}')
+		status, said = ask(*key, '-G', '--sm_port', h3, guid, '1')
+		if not status or "can't resolve" not in said:
+			lab.fail(f'perfquery asks h3, which is no manager, for a GUID: {status}, {said}')
+
+
 def is_master_by_key(lab, guid):
 	"""OpenSM, too, says who it is to those alone who have the key."""
 	return re.search(rf'sm guid {guid}, .*SMINFO_MASTER', lab.try_at('h2', 'sminfo', '-y', KEY)[1])
@@ -233,7 +261,7 @@ def test_guids(lab):
 
 def tests():
 	rows = (('lanes', test_lanes), ('opensm', test_opensm), ('keys', test_keys), ('key_of_opensm', test_key_of_opensm),
-		('guids', test_guids))
+		('guids', test_guids), ('counters', test_counters))
 	return {name: ('e2e', 300, subnet_lab.row(test)) for name, test in rows}
 
 

@@ -134,10 +134,14 @@ static void datagrams_ask_once_for_each_destination(void **state)
 	const struct av local = { .dlid = 3 }, other_sl = { .dlid = 3, .sl = 1 }, other_lid = { .dlid = 4 };
 	const struct av global = { .dlid = 3, .is_global = true, .dgid = { 0xfe, 0x80 } };
 	const struct packet_path from = { .slid = 3, .has_grh = true, .sgid = { 0xfe, 0x80 } };
+	struct ca_device ninth = *a->ib;
+	struct qp far = *ib;
 	unsigned asked;
 
 	(void)state;
 	roce.dev = a->roce;
+	ninth.index = (uint8_t)(a->ib->index + 8);
+	far.dev = &ninth;
 	a->routes = 0;
 	for (unsigned i = 0; i < 2; i++) {
 		assert_int_equal(route_of_av(ib, &local, 5)->qpn, 5);
@@ -154,6 +158,11 @@ static void datagrams_ask_once_for_each_destination(void **state)
 	assert_true(a->asked.has_grh);
 	assert_memory_equal(a->asked.dgid, global.dgid, sizeof(global.dgid));
 	assert_int_equal(a->routes, 6);
+	/* a process has more than eight ports */
+	route_of_av(ib, &local, 7);
+	asked = a->routes;
+	route_of_av(&far, &local, 7);
+	assert_int_equal(a->routes, asked + 1);
 	/* two that share a place take it from each other */
 	asked = a->routes;
 	for (unsigned i = 0; i < 2; i++) {
