@@ -256,9 +256,73 @@ static void receivers(void **state)
 	overrun(IBV_QPT_RC, false, true, IBV_WR_RDMA_WRITE_WITH_IMM);
 }
 
+/* Statuses of all that was sent, in order. */
+static unsigned statuses(struct net *n, enum ibv_wc_status status[DEPTH / 2])
+{
+	time_t give_up = time(NULL) + PATIENCE_S;
+	struct ibv_wc wc;
+	unsigned done = 0;
+
+	while (done < DEPTH / 2 && time(NULL) < give_up)
+		if (ibv_poll_cq(n->large, 1, &wc) > 0)
+			status[done++] = wc.status;
+	return done;
+}
+
+/* Between QPs of one process, too: a send succeeds when its receive has a completion, and no other does. */
+static void a_message_that_finds_the_queue_dead_is_not_acknowledged(void **state)
+{
+	for (int shared = 0; shared < 2; shared++) {
+		struct net n = net_open(IBV_QPT_RC, shared, true);
+		enum ibv_wc_status status[DEPTH / 2];
+		unsigned received;
+
+		for (unsigned i = 0; i < DEPTH / 2; i++)
+			assert_int_equal(post_receive(&n), 0);
+		for (unsigned i = 0; i < DEPTH / 2; i++)
+			assert_int_equal(post(&n, IBV_WR_SEND), 0);
+		assert_int_equal(statuses(&n, status), DEPTH / 2);
+		received = drain(n.small);
+		assert_in_range(received, SMALL, DEPTH / 2 - 1);
+		for (unsigned i = 0; i < DEPTH / 2; i++)
+			assert_int_equal(status[i], i < received ? IBV_WC_SUCCESS :
+					 i == received ? IBV_WC_RETRY_EXC_ERR : IBV_WC_WR_FLUSH_ERR);
+		net_close(&n);
+	}
+}
+
+/* The acknowledgement of what the QP has received from itself completes its send into the queue that the receive has filled. */
+static void a_qp_that_sends_to_itself_stops(void **state)
+{
+	struct net n = net_open(IBV_QPT_RC, false, false);
+	struct ibv_qp *both = qp_new(&n, IBV_QPT_RC, n.small, n.small), *from = n.from, *to = n.to;
+	time_t give_up = time(NULL) + PATIENCE_S;
+
+	to_rts(&n, both, both);
+	n.from = n.to = both;
+	for (unsigned i = 0; i < DEPTH / 2; i++)
+		assert_int_equal(post_receive(&n), 0);
+	for (unsigned i = 0; i < DEPTH / 2; i++)
+		assert_int_equal(post(&n, IBV_WR_SEND), 0);
+	while (state_of(both) != IBV_QPS_ERR && time(NULL) < give_up)
+		drain(n.large);
+	assert_int_equal(state_of(both), IBV_QPS_ERR);
+	assert_in_range(drain(n.small), SMALL, DEPTH / 2 - 1);
+	for (unsigned i = 0; i < 3 * DEPTH; i++)
+		assert_int_equal(post(&n, IBV_WR_SEND), 0);
+	assert_int_equal(ibv_destroy_qp(both), 0);
+	n.from = from;
+	n.to = to;
+	net_close(&n);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(senders), cmocka_unit_test(receivers) };
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(senders), cmocka_unit_test(receivers),
+		cmocka_unit_test(a_message_that_finds_the_queue_dead_is_not_acknowledged),
+		cmocka_unit_test(a_qp_that_sends_to_itself_stops),
+	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
