@@ -8,8 +8,8 @@
 #include <infiniband/verbs.h>
 #include <string.h>
 
-/* Our choice: longer than a busy host takes to answer. */
-static const wtime FIRST_WAIT = 64 * WTIME_MS;
+/* Our choices: longer than a busy host takes to answer, and than it takes for what was asked before. */
+static const wtime FIRST_WAIT = 64 * WTIME_MS, FIRST_WAIT_EACH = WTIME_MS / 4;
 
 static struct gmp *next_out(struct cm *cm)
 {
@@ -65,7 +65,7 @@ void cm_send_until_answered(struct cm_id *id, wtime now, struct cm_msg *msg)
 	cm_send_kept(id, msg);
 	id->tries_left = id->cm->max_retries;
 	id->period = cm_time(id->cm->response_timeout) + cm_time(id->path.ack_timeout);
-	id->wait = wtime_min(FIRST_WAIT, id->period);
+	id->wait = wtime_min(FIRST_WAIT + id->cm->timers.count * FIRST_WAIT_EACH, id->period);
 	cm_set_timer(id, now + id->wait);
 }
 

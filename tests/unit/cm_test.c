@@ -742,7 +742,7 @@ static void retries_wait_for_room(void **state)
 		assert_int_equal(cm_req(cm_id_create(&cm, NULL), 1, SERVICE, &path[0], &param), 0);
 		assert_true(cm_output(&cm, &out));
 	}
-	at = cm_deadline(&cm);
+	at = cm_deadline(&cm) + WTIME_S;	/* of the last of them, too */
 	while (cm_deadline(&cm) <= at) {
 		assert_false(cm_expire(&cm, at, &event));
 		while (cm_output(&cm, &out))
@@ -750,6 +750,30 @@ static void retries_wait_for_room(void **state)
 	}
 	assert_int_equal(sent, MANY);
 	assert_int_equal(cm.counters.out_dropped, 0);
+	cm_fini(&cm);
+}
+
+/* Who asks a thousand times at once gives the peer the time to answer all, and is not in its way meanwhile. */
+static void who_asks_much_waits_longer(void **state)
+{
+	enum { MANY = 1000 };
+	struct cm_config config = { .slot = 5, .seed = 44, .max_ids = MANY };
+	struct cm_param param = param_of(0, "hello");
+	struct cm_event event;
+	struct gmp out;
+	int again = 0;
+	struct cm cm;
+
+	assert_int_equal(cm_init(&cm, &config), 0);
+	for (int i = 0; i < MANY; i++) {
+		assert_int_equal(cm_req(cm_id_create(&cm, NULL), 1, SERVICE, &path[0], &param), 0);
+		assert_true(cm_output(&cm, &out));
+	}
+	assert_int_equal(cm_deadline(&cm), 1 + 64 * WTIME_MS);
+	assert_false(cm_expire(&cm, 1 + 100 * WTIME_MS, &event));
+	while (cm_output(&cm, &out))
+		again++;
+	assert_in_range(again, 1, MANY / 5);
 	cm_fini(&cm);
 }
 
@@ -916,7 +940,7 @@ int main(void)
 		cmocka_unit_test(destroyed_connections_are_bounded),
 		cmocka_unit_test(connections_with_other_hosts_are_noted),
 		cmocka_unit_test(who_was_told_of_a_connection_ends_it),
-		cmocka_unit_test(retries_wait_for_room),
+		cmocka_unit_test(retries_wait_for_room), cmocka_unit_test(who_asks_much_waits_longer),
 		cmocka_unit_test(ids_are_bounded_and_carry_the_slot),
 		cmocka_unit_test(calls_in_the_wrong_state_change_nothing),
 		cmocka_unit_test(same_seed_same_trace),
