@@ -4,12 +4,8 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
-
-struct late {
-	struct list_node node;
-	struct control_msg msg;
-};
 
 void backlog_init(struct backlog *b)
 {
@@ -17,11 +13,15 @@ void backlog_init(struct backlog *b)
 	b->count = 0;
 }
 
-static void forget(struct backlog *b, struct late *late)
+struct late *backlog_take(struct backlog *b)
 {
+	struct late *late = list_first_entry(&b->waiting, struct late, node);
+
+	if (!late)
+		return NULL;
 	list_remove(&late->node);
 	b->count--;
-	free(late);
+	return late;
 }
 
 int backlog_flush(struct backlog *b, int socket)
@@ -30,53 +30,44 @@ int backlog_flush(struct backlog *b, int socket)
 	int err = 0;
 
 	while ((late = list_first_entry(&b->waiting, struct late, node))) {
-		err = message_send(socket, &late->msg, NULL, NULL, 0, MSG_DONTWAIT);
+		err = message_send(socket, &late->msg, late->text, NULL, 0, MSG_DONTWAIT);
 		if (err)
 			break;
-		forget(b, late);
+		free(backlog_take(b));
 	}
 	return err;
 }
 
-bool backlog_take(struct backlog *b, struct control_msg *msg)
+static int keep(struct backlog *b, const struct control_msg *msg, const char *text)
 {
-	struct late *late = list_first_entry(&b->waiting, struct late, node);
+	struct late *late = malloc(sizeof(*late) + msg->text_bytes);
 
-	if (!late)
-		return false;
-	*msg = late->msg;
-	forget(b, late);
-	return true;
-}
-
-static int keep(struct backlog *b, const struct control_msg *msg)
-{
-	struct late *late;
-
-	if (b->count == BACKLOG_MOST)
-		return -ENOBUFS;
-	late = calloc(1, sizeof(*late));
 	if (!late)
 		return -ENOMEM;
-	late->msg = *msg;
+	*late = (struct late){ .msg = *msg };
+	if (msg->text_bytes)
+		memcpy(late->text, text, msg->text_bytes);
 	list_append(&b->waiting, &late->node);
-	b->count++;
-	return 0;
+	return b->count++ ? 0 : -EAGAIN;
 }
 
-int backlog_send(struct backlog *b, int socket, const struct control_msg *msg)
+int backlog_send(struct backlog *b, int socket, const struct control_msg *msg, const char *text, bool may_be_lost)
 {
 	int err = backlog_flush(b, socket);
 
 	if (!err)
-		err = message_send(socket, msg, NULL, NULL, 0, MSG_DONTWAIT);
-	return err == -EAGAIN ? keep(b, msg) : err;
+		err = message_send(socket, msg, text, NULL, 0, MSG_DONTWAIT);
+	if (err != -EAGAIN)
+		return err;
+	if (b->count >= (may_be_lost ? BACKLOG_DROPPABLE : BACKLOG_MOST) || msg->text_bytes > BACKLOG_TEXT)
+		return -ENOBUFS;
+	return keep(b, msg, text);
 }
 
 void backlog_drop(struct backlog *b)
 {
 	struct late *late;
 
-	while ((late = list_first_entry(&b->waiting, struct late, node)))
-		forget(b, late);
+	while ((late = backlog_take(b)))
+		free(late);
 }

@@ -23,8 +23,7 @@
  * for ever. After it was killed not all processes look for it at once, and later not too often. */
 enum { SPREAD_MS = 97 };
 
-static const wtime OUTAGE = 5 * WTIME_S, LOOK_EVERY = 5 * WTIME_MS, PAUSE_MOST = WTIME_S,
-	FLUSH_EVERY = 20 * WTIME_MS;
+static const wtime OUTAGE = 5 * WTIME_S, LOOK_EVERY = 5 * WTIME_MS, PAUSE_MOST = WTIME_S;
 
 struct waiter {
 	struct list_node node;
@@ -471,17 +470,41 @@ int session_give_file(struct session *s, int fd, uint32_t *number)
 /* After what was posted before, which may be about the same. */
 static int send_in_turn(struct session *s, const struct control_msg *msg, const int *fds, int nfds)
 {
-	struct control_msg late;
-	bool is_late;
+	struct late *late;
+	bool was_late;
 	int err;
 
 	do {
 		pthread_mutex_lock(&s->books);
-		is_late = backlog_take(&s->backlog, &late);
+		late = backlog_take(&s->backlog);
 		pthread_mutex_unlock(&s->books);
-		err = is_late ? message_send(s->socket, &late, NULL, NULL, 0, 0) : 0;
-	} while (is_late && !err);
+		was_late = late;
+		err = late ? message_send(s->socket, &late->msg, late->text, NULL, 0, 0) : 0;
+		free(late);
+	} while (was_late && !err);
 	return err ? err : message_send(s->socket, msg, NULL, fds, nfds, 0);
+}
+
+bool session_needs_reader(struct session *s)
+{
+	if (!atomic_load(&s->is_read))
+		return true;
+	atomic_store(&s->is_left, true);
+	return !atomic_load(&s->is_read);	/* who has ended meanwhile may not have seen that */
+}
+
+static void begin_to_read(struct session *s)
+{
+	pthread_mutex_lock(&s->reading);
+	atomic_store(&s->is_read, true);
+}
+
+static void end_reading(struct session *s)
+{
+	atomic_store(&s->is_read, false);
+	pthread_mutex_unlock(&s->reading);
+	if (atomic_exchange(&s->is_left, false))
+		eventfd_write(s->own_fds[0], 1);
 }
 
 int session_try(struct session *s, struct control_msg *msg, const int *send_fds, int nsend, int fds[CONTROL_FDS], int *nfds)
@@ -492,7 +515,7 @@ int session_try(struct session *s, struct control_msg *msg, const int *send_fds,
 	if (atomic_load(&s->state) != SESSION_ATTACHED)
 		return -ENOTCONN;
 	w.seq = msg->seq = next_seq(s);
-	pthread_mutex_lock(&s->reading);
+	begin_to_read(s);
 	list_append(&s->waiters, &w.node);
 	err = send_in_turn(s, msg, send_fds, nsend);
 	if (err == 0)
@@ -500,7 +523,7 @@ int session_try(struct session *s, struct control_msg *msg, const int *send_fds,
 	else if (err != -EAGAIN)
 		read_rest(s);
 	list_remove(&w.node);
-	pthread_mutex_unlock(&s->reading);
+	end_reading(s);
 	if (err == -EAGAIN)	/* the time to send is over */
 		return -ETIMEDOUT;
 	if (err)
@@ -566,12 +589,26 @@ int session_call(struct session *s, struct control_msg *msg, const int *send_fds
 
 static bool may_be_lost(const struct control_msg *msg)
 {
-	return msg->type == CTL_MCAST || msg->type == CTL_FRAME || msg->type == CTL_BAD_KEY;
+	return msg->type == CTL_MCAST || msg->type == CTL_BAD_KEY;
+}
+
+/* In turn; the helper thread sends what is kept as soon as there is room. */
+static int post_in_turn(struct session *s, const struct control_msg *msg, const char *text)
+{
+	int err;
+
+	pthread_mutex_lock(&s->books);
+	err = backlog_send(&s->backlog, s->socket, msg, text, msg->type == CTL_FRAME);
+	pthread_mutex_unlock(&s->books);
+	if (err != -EAGAIN)
+		return err;
+	eventfd_write(s->own_fds[0], 1);
+	return 0;
 }
 
 int session_post(struct session *s, const struct control_msg *msg, const char *text)
 {
-	int err;
+	bool is_lossy = may_be_lost(msg);
 
 	if (atomic_load(&s->state) == SESSION_OVER)
 		return -ENOTCONN;
@@ -579,15 +616,12 @@ int session_post(struct session *s, const struct control_msg *msg, const char *t
 		return 0;
 	if (atomic_load(&s->state) == SESSION_AWAY)
 		return -ENOTCONN;
-	if (may_be_lost(msg) || msg->text_bytes)
-		return message_send(s->socket, msg, text, NULL, 0, may_be_lost(msg) ? MSG_DONTWAIT : 0);
-	pthread_mutex_lock(&s->books);
-	err = backlog_send(&s->backlog, s->socket, msg);
-	pthread_mutex_unlock(&s->books);
-	return err;
+	if (is_lossy || (msg->text_bytes && msg->type != CTL_FRAME))
+		return message_send(s->socket, msg, text, NULL, 0, is_lossy ? MSG_DONTWAIT : 0);
+	return post_in_turn(s, msg, text);
 }
 
-wtime session_flush(struct session *s)
+bool session_flush(struct session *s)
 {
 	int err = 0;
 
@@ -595,7 +629,7 @@ wtime session_flush(struct session *s)
 	if (atomic_load(&s->state) == SESSION_ATTACHED)
 		err = backlog_flush(&s->backlog, s->socket);
 	pthread_mutex_unlock(&s->books);
-	return err == -EAGAIN ? clock_now() + FLUSH_EVERY : WTIME_NEVER;
+	return err != -EAGAIN;
 }
 
 void session_read(struct session *s)

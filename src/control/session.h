@@ -51,6 +51,8 @@ struct session {
 	_Atomic bool has_mail;		/* a waiting thread put something into a box */
 	_Atomic uint32_t seq;
 	_Atomic uint32_t losses;	/* how often weftd went: what it was asked before is not answered */
+	_Atomic bool is_read;		/* by a thread that waits for its answer: nobody else is to wait for the socket */
+	_Atomic bool is_left;		/* the helper thread does not, and is told when it is no longer read */
 	pthread_mutex_t reading;	/* held by the one thread that reads the socket; guards waiters, next_try, pause */
 	struct list waiters;
 	wtime next_try, pause;		/* of coming back */
@@ -83,15 +85,17 @@ int session_try(struct session *s, struct control_msg *msg, const int *send_fds,
 int session_ask(struct session *s, struct control_msg *msg);
 /* Gives a memory file of ours to weftd, without waiting. *number is what others ask for it by. 0, -EDQUOT, -errno. */
 int session_give_file(struct session *s, int fd, uint32_t *number);
-/* No answer wanted. When weftd does not read, multicast leaves and frames are lost, what has no text is kept until it does
- * (session_flush), and the rest waits. */
+/* No answer wanted. When weftd does not read, multicast leaves are lost, what has no text and frames are kept until it does
+ * (session_flush; own_fds[0] is written when there begins to be something to flush), and the rest waits. */
 int session_post(struct session *s, const struct control_msg *msg, const char *text);
-/* Sends what was kept. When to call next; WTIME_NEVER: nothing is kept. */
-wtime session_flush(struct session *s);
+/* Sends what was kept. False: some is left, to be sent when the socket is writable. */
+bool session_flush(struct session *s);
 
 /* While weftd is away, to be called again and again: tries to come back. When to call next; WTIME_NEVER: no need. */
 wtime session_return(struct session *s);
 
+/* Is the helper thread to sleep until the socket is readable? False: somebody reads it, and writes own_fds[0] when it is done. */
+bool session_needs_reader(struct session *s);
 /* Reads what is there without blocking. */
 void session_read(struct session *s);
 /* Takes the oldest mail about channels, or of the rest; NULL: none. The caller frees it (mail_free). */

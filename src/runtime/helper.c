@@ -298,13 +298,24 @@ static void take_events(struct runtime *rt)
 	lock_leave(&rt->lock);
 }
 
+/* For which its socket is looked at. */
+static short session_events(struct session *s)
+{
+	short events = session_flush(s) ? 0 : POLLOUT;
+
+	if (atomic_load(&s->state) != SESSION_ATTACHED)
+		return 0;
+	return session_needs_reader(s) ? events | POLLIN : events;
+}
+
 /* True when there is mail. */
 static bool sleep_until(struct runtime *rt, wtime until)
 {
-	wtime look_for_weftd = wtime_min(follow_weftd(rt), session_flush(&rt->session));
+	wtime look_for_weftd = follow_weftd(rt);
+	short weftd = session_events(&rt->session);
 	struct pollfd p[3] = {
 		{ .fd = rt->wake_fd, .events = POLLIN },
-		{ .fd = atomic_load(&rt->session.state) == SESSION_ATTACHED ? rt->session.socket : -1, .events = POLLIN },
+		{ .fd = weftd ? rt->session.socket : -1, .events = weftd },
 		{ .fd = atomic_load(&rt->peers.links.event_fd), .events = POLLIN },
 	};
 	struct timespec timeout, *limit = NULL;
@@ -324,7 +335,7 @@ static bool sleep_until(struct runtime *rt, wtime until)
 		eventfd_read(rt->wake_fd, &count);
 	if (p[2].revents)
 		take_events(rt);
-	return p[1].revents || atomic_load(&rt->session.has_mail);
+	return p[1].revents & ~POLLOUT || atomic_load(&rt->session.has_mail);
 }
 
 /* A short time slice, so that the scheduler lets us in at once where the program's threads spin on every CPU: otherwise

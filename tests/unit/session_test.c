@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -99,11 +100,12 @@ static void *serve(void *arg)
 
 	while (!is_over) {
 		int s = accept(f->listener, NULL, NULL), fds[CONTROL_FDS], nfds;
+		char text[BACKLOG_TEXT];
 		struct control_msg msg;
 		bool leaves;
 
 		f->lives++;
-		while (message_receive(s, &msg, NULL, 0, fds, &nfds, 0) == 0) {
+		while (message_receive(s, &msg, text, sizeof(text), fds, &nfds, 0) == 0) {
 			while (nfds > 0)
 				close(fds[--nfds]);
 			pthread_mutex_lock(&f->reads);
@@ -219,17 +221,75 @@ static void posts_wait_for_a_stopped_weftd(void **state)
 	for (uint32_t i = 1; i <= POSTS; i++)
 		assert_int_equal(session_post(&f->session, &(struct control_msg){ .type = CTL_UNPORT, .a = i }, NULL), 0);
 	assert_true(f->session.backlog.count > POSTS / 2);
-	assert_true(session_flush(&f->session) != WTIME_NEVER);
+	assert_false(session_flush(&f->session));
 	pthread_mutex_unlock(&f->reads);
 	assert_int_equal(session_call(&f->session, &slot, NULL, 0, NULL, NULL), 0);
 	assert_int_equal(f->told[CTL_UNPORT], POSTS);
 	assert_int_equal(f->last_unport, POSTS);
-	assert_true(session_flush(&f->session) == WTIME_NEVER);
+	assert_true(session_flush(&f->session));
 	/* what waits when it ends is forgotten */
 	pthread_mutex_lock(&f->reads);
 	for (uint32_t i = 1; i <= BACKLOG_MOST / 2; i++)
 		session_post(&f->session, &(struct control_msg){ .type = CTL_UNPORT, .a = i }, NULL);
 	pthread_mutex_unlock(&f->reads);
+}
+
+/* So do frames of the connection manager, as many as the next second may need, and in their turn; the helper thread hears of it
+ * once. */
+static void frames_wait_for_a_slow_weftd(void **state)
+{
+	enum { FRAMES = 2000, BYTES = 300 };
+	struct control_msg msg = { .type = CTL_FRAME, .text_bytes = BYTES }, slot = { .type = CTL_SLOT };
+	char frame[BYTES] = "";
+	struct fake *f = *state;
+	unsigned lost = 0;
+	eventfd_t count;
+
+	pthread_mutex_lock(&f->reads);
+	for (uint32_t i = 1; i <= FRAMES; i++)
+		assert_int_equal(session_post(&f->session, &msg, frame), 0);
+	assert_true(f->session.backlog.count > FRAMES / 2);
+	assert_int_equal(eventfd_read(f->wake_fd, &count), 0);
+	assert_int_equal(count, 1);
+	for (uint32_t i = 0; i < 2 * BACKLOG_DROPPABLE; i++)
+		lost += session_post(&f->session, &msg, frame) != 0;
+	assert_true(lost > BACKLOG_DROPPABLE);
+	/* what must not be lost still has room */
+	assert_int_equal(session_post(&f->session, &(struct control_msg){ .type = CTL_UNPORT, .a = 1 }, NULL), 0);
+	pthread_mutex_unlock(&f->reads);
+	assert_int_equal(session_call(&f->session, &slot, NULL, 0, NULL, NULL), 0);
+	assert_int_equal(f->told[CTL_FRAME], FRAMES + 2 * BACKLOG_DROPPABLE - lost);
+	assert_int_equal(f->last_unport, 1);
+}
+
+static void *ask_for_a_slot(void *arg)
+{
+	struct control_msg msg = { .type = CTL_SLOT };
+
+	return session_call(arg, &msg, NULL, 0, NULL, NULL) ? arg : NULL;
+}
+
+/* Two do not wait for one socket: it would be readable for who may not read it. Who leaves it is told when it is free. */
+static void who_waits_for_an_answer_reads_alone(void **state)
+{
+	enum { PATIENCE = 1000000 };
+	struct fake *f = *state;
+	pthread_t thread;
+	eventfd_t count;
+	void *failed;
+
+	assert_true(session_needs_reader(&f->session));
+	pthread_mutex_lock(&f->reads);
+	pthread_create(&thread, NULL, ask_for_a_slot, &f->session);
+	for (int i = 0; i < PATIENCE && session_needs_reader(&f->session); i++)
+		sched_yield();
+	assert_false(session_needs_reader(&f->session));
+	assert_int_equal(eventfd_read(f->wake_fd, &count), -1);
+	pthread_mutex_unlock(&f->reads);
+	pthread_join(thread, &failed);
+	assert_null(failed);
+	assert_int_equal(eventfd_read(f->wake_fd, &count), 0);
+	assert_true(session_needs_reader(&f->session));
 }
 
 static void weftd_dies(void **state)
@@ -381,6 +441,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(answers_find_their_askers, start, stop),
 		cmocka_unit_test_setup_teardown(mail_waits_in_order, start, stop),
 		cmocka_unit_test_setup_teardown(posts_wait_for_a_stopped_weftd, start, stop),
+		cmocka_unit_test_setup_teardown(frames_wait_for_a_slow_weftd, start, stop),
+		cmocka_unit_test_setup_teardown(who_waits_for_an_answer_reads_alone, start, stop),
 		cmocka_unit_test_setup_teardown(weftd_dies, start, stop),
 		cmocka_unit_test_setup_teardown(a_request_outlives_weftd, start, stop),
 		cmocka_unit_test_setup_teardown(weftd_is_told_again, start, stop),
