@@ -55,10 +55,28 @@ static int append(struct journal *j, const struct control_msg *msg)
 	return 0;
 }
 
+/* One, or those of a row. */
+static int append_ports(struct journal *j, const struct control_msg *msg)
+{
+	uint64_t row = control_port_row(msg);
+	struct control_msg one = *msg;
+	int err = 0;
+
+	one.c = 0;
+	if (!row)
+		return append(j, &one);
+	for (; row && !err; row &= row - 1) {
+		one.service = control_port_of_row(msg->service, row);
+		err = append(j, &one);
+	}
+	return err;
+}
+
 int journal_granted(struct journal *j, const struct control_msg *msg)
 {
 	switch (msg->type) {
 	case CTL_PORT:
+		return append_ports(j, msg);
 	case CTL_LISTEN:
 		return append(j, msg);
 	case CTL_MCAST:
@@ -117,12 +135,8 @@ static bool forget_connection(struct journal *j, uint32_t id)
 	return false;
 }
 
-bool journal_returned(struct journal *j, const struct control_msg *msg)
+static bool forget(struct journal *j, const struct control_msg *msg)
 {
-	if (msg->type == CTL_UNCONN)
-		return forget_connection(j, msg->a);
-	if (msg->type >= sizeof(given_by) / sizeof(given_by[0]) || !given_by[msg->type] || (msg->type == CTL_MCAST && msg->a))
-		return false;
 	list_for_each(e, &j->entries, struct entry, node) {
 		if (!is_given(e, msg))
 			continue;
@@ -131,6 +145,27 @@ bool journal_returned(struct journal *j, const struct control_msg *msg)
 		return true;
 	}
 	return false;
+}
+
+static bool forget_ports(struct journal *j, const struct control_msg *msg)
+{
+	struct control_msg one = *msg;
+	bool any = false;
+
+	for (uint64_t row = control_port_row(msg); row; row &= row - 1) {
+		one.service = control_port_of_row(msg->service, row);
+		any |= forget(j, &one);
+	}
+	return any;
+}
+
+bool journal_returned(struct journal *j, const struct control_msg *msg)
+{
+	if (msg->type == CTL_UNCONN)
+		return forget_connection(j, msg->a);
+	if (msg->type >= sizeof(given_by) / sizeof(given_by[0]) || !given_by[msg->type] || (msg->type == CTL_MCAST && msg->a))
+		return false;
+	return msg->type == CTL_UNPORT && control_port_row(msg) ? forget_ports(j, msg) : forget(j, msg);
 }
 
 int journal_replay(const struct journal *j, int (*tell)(void *arg, const struct control_msg *msg), void *arg)

@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-enum { CONTROL_VERSION = 11, CONTROL_TEXT = 60000, CONTROL_FDS = 4, CONTROL_FILES = 8 };
+enum { CONTROL_VERSION = 12, CONTROL_TEXT = 60000, CONTROL_FDS = 4, CONTROL_FILES = 8 };
 
 enum { CONTROL_LAST_WORDS = 16000 };	/* bytes: our choice */
 
@@ -59,8 +59,11 @@ enum control_type {
 	CTL_PORT,	/* reserve an rdma_cm port: service = port space prefix | port (port 0: weftd chooses), a = 1 reuse.
 			 * answer: service with the port. gid = the bound address (IPv4-mapped) or zero: any; different
 			 * addresses do not collide. status EADDRINUSE, also where somebody else listens; EADDRNOTAVAIL: none is
-			 * free; EACCES: the port is below 1024 and the process not root's, as the kernel's rdma_cm has it */
-	CTL_UNPORT,	/* service, gid as reserved */
+			 * free; EACCES: the port is below 1024 and the process not root's, as the kernel's rdma_cm has it.
+			 * Where weftd chooses, b = so many more are wanted, at most 63, of the row of 64 ports that it is in.
+			 * answer: control_port_row: those that the process has been given of that row, each a reservation of
+			 * its own */
+	CTL_UNPORT,	/* service, gid as reserved; control_port_row, not 0: all these of its row in place of it */
 	/* weft command -> weftd. Text longer than CONTROL_TEXT comes in fd 0, a memory file, and text_bytes is 0 */
 	CTL_STATUS,	/* answer: text JSON */
 	CTL_QUERY,	/* text: "qp", "cq", "mr" or "counters"; weftd asks every process and joins the answers. answer: text
@@ -288,5 +291,24 @@ struct control_msg {
 	uint32_t text_bytes;	/* text follows in the same datagram, 0..CONTROL_TEXT */
 	uint32_t rsvd;
 };
+
+enum { CONTROL_PORT_ROW = 64 };		/* ports of one row, the first of which is a multiple of it */
+
+/* CTL_PORT, CTL_UNPORT: a bit for each port of a row. */
+static inline uint64_t control_port_row(const struct control_msg *msg)
+{
+	return (uint64_t)msg->c << 32 | msg->b;
+}
+
+static inline void control_set_port_row(struct control_msg *msg, uint64_t row)
+{
+	msg->b = (uint32_t)row;
+	msg->c = (uint32_t)(row >> 32);
+}
+
+static inline uint64_t control_port_of_row(uint64_t service, uint64_t row)
+{
+	return service / CONTROL_PORT_ROW * CONTROL_PORT_ROW + (uint64_t)__builtin_ctzll(row);
+}
 
 #endif

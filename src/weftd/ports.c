@@ -3,6 +3,7 @@
  * reservations one by one: they are counted by service, by address and by client, so that each question is a few lookups. */
 #include "weftd/ports.h"
 
+#include "weftd/account.h"
 #include "weftd/listeners.h"
 #include "weftd/random.h"
 #include "weftd/subnet.h"
@@ -296,23 +297,62 @@ static struct port *find_own(struct hub *h, const struct client *c, uint64_t ser
 	return NULL;
 }
 
+static bool is_to_choose(uint64_t service)
+{
+	uint32_t port = service & PORT_MASK;
+
+	return port >= PORT_FIRST && port < PORT_FIRST + PORT_COUNT;
+}
+
+/* So many more of the row that this port is in. Who has a large part of its share has no more in advance. */
+static uint64_t reserve_more(struct hub *h, struct client *c, const struct control_msg *first, uint32_t more)
+{
+	uint64_t row = 0, had = 1ull << first->service % CONTROL_PORT_ROW;
+
+	if (c->port_count > QUOTA_PORTS / 2 || more >= CONTROL_PORT_ROW || account_check(h, c, LIMIT_PORTS, more))
+		return had;
+	for (uint64_t left = ~had; left && more; left &= left - 1) {
+		uint64_t service = control_port_of_row(first->service, left);
+
+		if (!is_to_choose(service) || reserve(h, c, &service, first->gid, false))
+			continue;
+		row |= left & -left;
+		more--;
+	}
+	return had | row;
+}
+
 void ports_add(struct hub *h, struct client *c, const struct control_msg *msg)
 {
+	bool is_chosen = (msg->service & PORT_MASK) == 0;
 	struct control_msg answer = *msg;
 	int err = reserve(h, c, &answer.service, msg->gid, msg->a == 1);
 
+	answer.b = answer.c = 0;
+	if (!err && is_chosen && msg->b && msg->a != 1)
+		control_set_port_row(&answer, reserve_more(h, c, &answer, msg->b));
 	hub_answer(h, c, &answer, -err);
+}
+
+static bool give_back(struct hub *h, struct client *c, uint64_t service, const uint8_t gid[16])
+{
+	struct port *p = find_own(h, c, service, gid, false);
+
+	if (!p)
+		p = find_own(h, c, service, gid, true);
+	if (p)
+		free_port(h, p);
+	return p;
 }
 
 void ports_remove(struct hub *h, struct client *c, const struct control_msg *msg)
 {
-	struct port *p = find_own(h, c, msg->service, msg->gid, false);
+	uint64_t row = control_port_row(msg);
+	bool had = !row && give_back(h, c, msg->service, msg->gid);
 
-	if (!p)
-		p = find_own(h, c, msg->service, msg->gid, true);
-	if (p)
-		free_port(h, p);
-	hub_answer(h, c, msg, p ? 0 : ENOENT);
+	for (; row; row &= row - 1)
+		had |= give_back(h, c, control_port_of_row(msg->service, row), msg->gid);
+	hub_answer(h, c, msg, had ? 0 : ENOENT);
 }
 
 void ports_leave(struct hub *h, struct client *c)

@@ -39,10 +39,44 @@ static void each_connection_is_told_once_until_it_is_given_back(void **state)
 	journal_fini(&j);
 }
 
+static uint64_t ports;
+
+static int note_port(void *arg, const struct control_msg *msg)
+{
+	(void)arg;
+	if (msg->type == CTL_PORT) {
+		assert_int_equal(control_port_row(msg), 0);
+		ports |= 1ull << msg->service % CONTROL_PORT_ROW;
+	}
+	return 0;
+}
+
+/* The next weftd hears of each by itself: it chooses nothing. */
+static void ports_of_a_row_are_told_one_by_one(void **state)
+{
+	static struct journal j;
+	struct control_msg granted = { .type = CTL_PORT, .service = 0x1069000 + 2 }, back = { .type = CTL_UNPORT, .service = 0x1069000 };
+
+	(void)state;
+	journal_init(&j);
+	control_set_port_row(&granted, 0xf0000000000000f4);
+	assert_int_equal(journal_granted(&j, &granted), 0);
+	assert_int_equal(journal_replay(&j, note_port, NULL), 0);
+	assert_int_equal(ports, 0xf0000000000000f4);
+	control_set_port_row(&back, 0x70000000000000f0);
+	assert_true(journal_returned(&j, &back));
+	assert_false(journal_returned(&j, &back));
+	ports = 0;
+	assert_int_equal(journal_replay(&j, note_port, NULL), 0);
+	assert_int_equal(ports, 0x8000000000000004);
+	journal_fini(&j);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_connection_is_told_once_until_it_is_given_back),
+		cmocka_unit_test(ports_of_a_row_are_told_one_by_one),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -176,6 +176,58 @@ static void every_port_is_chosen_once(void **state)
 	assert_int_equal(say(CLIENTS - 1, any), EADDRNOTAVAIL);
 }
 
+/* Several of one row at once, each a reservation of its own; who has much gets one. */
+static void ports_are_chosen_in_rows(void **state)
+{
+	struct control_msg many = { .type = CTL_PORT, .service = TCP, .b = CONTROL_PORT_ROW - 1 }, back = { .type = CTL_UNPORT };
+	uint64_t row, bits;
+	unsigned had;
+
+	(void)state;
+	assert_int_equal(say(0, many), 0);
+	back.service = world->last.service;
+	bits = row = control_port_row(&world->last);
+	had = (unsigned)__builtin_popcountll(row);
+	assert_true(had > 8 && row >> back.service % CONTROL_PORT_ROW & 1);
+	assert_int_equal(world->client[0].port_count, had);
+	for (; bits; bits &= bits - 1) {
+		uint64_t service = control_port_of_row(back.service, bits);
+
+		assert_in_range(service & 0xffff, PORT_FIRST, PORT_FIRST + PORT_COUNT - 1);
+		assert_int_equal(say(1, (struct control_msg){ .type = CTL_PORT, .service = service }), EADDRINUSE);
+	}
+	control_set_port_row(&back, row);
+	assert_int_equal(say(1, back), ENOENT);
+	assert_int_equal(say(0, back), 0);
+	assert_int_equal(world->client[0].port_count, 0);
+	assert_int_equal(say(1, (struct control_msg){ .type = CTL_PORT, .service = back.service }), 0);
+	/* nonsense is one port */
+	many.b = UINT32_MAX;
+	assert_int_equal(say(0, many), 0);
+	assert_int_equal(world->client[0].port_count, 1);
+	many.b = CONTROL_PORT_ROW - 1;
+	while (world->client[0].port_count <= QUOTA_PORTS / 2)
+		assert_int_equal(say(0, many), 0);
+	had = world->client[0].port_count;
+	assert_int_equal(say(0, many), 0);
+	assert_int_equal(world->client[0].port_count, had + 1);
+}
+
+/* The last row has fewer. */
+static void no_row_goes_beyond_the_last_port(void **state)
+{
+	enum { LAST = PORT_FIRST + PORT_COUNT - 1, LAST_ROW = LAST / CONTROL_PORT_ROW * CONTROL_PORT_ROW };
+	struct control_msg many = { .type = CTL_PORT, .service = TCP, .b = CONTROL_PORT_ROW - 1 };
+
+	(void)state;
+	for (uint32_t port = PORT_FIRST; port < LAST_ROW; port++)
+		assert_int_equal(say((int)(port & 1), (struct control_msg){ .type = CTL_PORT, .service = TCP | port }), 0);
+	assert_int_equal(say(2, many), 0);
+	assert_true(world->last.service >= (TCP | LAST_ROW));
+	assert_true(control_port_row(&world->last) == (2ull << LAST % CONTROL_PORT_ROW) - 1);
+	assert_int_equal(say(2, many), EADDRNOTAVAIL);
+}
+
 /* What the kernel's rdma_cm answers without CAP_NET_BIND_SERVICE. */
 static void low_ports_are_roots(void **state)
 {
@@ -229,6 +281,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(addresses_of_a_service_do_not_share_a_bucket, set_up, tear_down),
 		cmocka_unit_test(two_tables_have_two_keys),
 		cmocka_unit_test_setup_teardown(every_port_is_chosen_once, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(ports_are_chosen_in_rows, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(no_row_goes_beyond_the_last_port, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(low_ports_are_roots, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(shared_ports_are_shared_until_one_listens, set_up, tear_down),
 	};

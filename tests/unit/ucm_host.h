@@ -25,6 +25,7 @@ struct runtime {
 	bool visible[CA_DEVICES];
 	uint64_t listens[LISTENS];
 	int ports, groups, next_port, strangers;
+	int requests;			/* for ports */
 	bool is_in_fabric;
 	int path_error;			/* what weftd answers who asks for a path */
 	struct control_msg asked;	/* the last CTL_PATH */
@@ -172,13 +173,31 @@ static void replace(uint64_t from, uint64_t to)
 		}
 }
 
+/* One port, or several in a row. */
+static void grant_port(struct runtime *rt, struct control_msg *msg)
+{
+	uint32_t more = msg->b;
+	uint64_t row = 0;
+
+	msg->b = msg->c = 0;
+	rt->ports++;
+	if (msg->service & 0xffff)
+		return;
+	msg->service |= (uint64_t)(40000 + rt->next_port++ % 20000);
+	if (!more)
+		return;
+	row = 1ull << msg->service % CONTROL_PORT_ROW;
+	for (; more && (40000 + rt->next_port % 20000) % CONTROL_PORT_ROW; more--, rt->ports++)
+		row |= 1ull << (40000 + rt->next_port++ % 20000) % CONTROL_PORT_ROW;
+	control_set_port_row(msg, row);
+}
+
 static int grant(struct runtime *rt, struct control_msg *msg)
 {
 	switch (msg->type) {
 	case CTL_PORT:
-		if (!(msg->service & 0xffff))
-			msg->service |= (uint64_t)(40000 + rt->next_port++ % 20000);
-		rt->ports++;
+		rt->requests++;
+		grant_port(rt, msg);
 		return 0;
 	case CTL_LISTEN:
 		replace(0, msg->service);
@@ -214,7 +233,7 @@ int runtime_request(struct runtime *rt, struct control_msg *msg)
 static void note(struct runtime *rt, const struct control_msg *msg)
 {
 	if (msg->type == CTL_UNPORT)
-		rt->ports--;
+		rt->ports -= control_port_row(msg) ? __builtin_popcountll(control_port_row(msg)) : 1;
 	else if (msg->type == CTL_UNLISTEN)
 		replace(msg->service, 0);
 	else if (msg->type == CTL_MCAST)

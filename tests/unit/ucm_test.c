@@ -925,7 +925,8 @@ static void no_backlog_is_longer_than_the_sysctls(void **state)
 			expect_event(p.server, UCM_EVENT_CONNECT_REQUEST, 0);
 		expect_no_event(p.server);
 		fake.now += 7 * WTIME_S;
-		fake.cm.expire(fake.cm.cm, fake.now);
+		while (fake.cm.expire(fake.cm.cm, fake.now) <= fake.now)
+			;
 		for (uint32_t i = ucm.max_backlog; i < many; i++)
 			expect_event(p.server, UCM_EVENT_CONNECT_REQUEST, 0);
 		pair_close(&p);
@@ -1183,6 +1184,60 @@ static void hosts_of_a_fabric_say_where_they_are(void **state)
 	weft_ucm_close(fd);
 	close(fd);
 	expect_nothing_left();
+}
+
+static uint16_t port_of(int fd, uint32_t id)
+{
+	struct rdma_ucm_query_addr_resp addr = query(fd, id, RDMA_USER_CM_QUERY_ADDR);
+
+	return ntohs(((struct sockaddr_in *)&addr.src_addr)->sin_port);
+}
+
+/* Who binds again and again waits for weftd a few times only; all that it was given goes back when it closes the device. Another
+ * id may want one of those that are not used. */
+static void ports_are_asked_for_in_advance(void **state)
+{
+	enum { MANY = 400 };
+	static bool seen[65536];
+	int fd = channel(), before = fake.requests, unused;
+	uint32_t id[MANY], other, spare;
+
+	memset(seen, 0, sizeof(seen));
+	for (int i = 0; i < MANY; i++) {
+		id[i] = resolved(fd, RDMA_PS_TCP, "127.0.0.1", 7000);
+		assert_false(seen[port_of(fd, id[i])]);
+		seen[port_of(fd, id[i])] = true;
+	}
+	assert_in_range(fake.requests - before, 6, 20);
+	unused = fake.ports - MANY;
+	assert_in_range(unused, 0, CONTROL_PORT_ROW);
+	/* one row at most is kept */
+	for (int i = 1; i < MANY; i++)
+		assert_int_equal(destroy(fd, id[i], NULL), 0);
+	assert_in_range(fake.ports, 1, 2 * CONTROL_PORT_ROW);
+	before = fake.requests;
+	for (int i = 1; i < 10; i++)
+		id[i] = resolved(fd, RDMA_PS_TCP, "127.0.0.1", 7000);
+	assert_int_equal(fake.requests, before);
+	/* another port space has its own */
+	other = resolved(fd, RDMA_PS_UDP, "127.0.0.1", 7000);
+	assert_true(fake.requests > before);
+	assert_int_equal(destroy(fd, other, NULL), 0);
+	/* a port that is there for nobody is anybody's, and is not reserved twice */
+	for (int i = 0; i < 10; i++)
+		seen[port_of(fd, id[i])] = false;
+	spare = port_of(fd, id[1]) / CONTROL_PORT_ROW * CONTROL_PORT_ROW;
+	while (!seen[spare])
+		spare++;
+	assert_int_equal(spare / CONTROL_PORT_ROW, port_of(fd, id[1]) / CONTROL_PORT_ROW);
+	other = create(fd, RDMA_PS_TCP, 0x900);
+	before = fake.ports;
+	assert_int_equal(bind4(fd, other, "10.1.2.3", (uint16_t)spare), 0);
+	assert_int_equal(fake.ports, before);
+	weft_ucm_close(fd);
+	close(fd);
+	expect_nothing_left();
+	assert_int_equal(ucm.ports_ahead, 0);
 }
 
 /* As another thread might, while weftd is asked. */
@@ -1778,6 +1833,7 @@ int main(void)
 		TEST(a_full_backlog_makes_the_peer_ask_again),
 		TEST(no_backlog_is_longer_than_the_sysctls),
 		TEST(a_flood_of_requests_is_bounded),
+		TEST(ports_are_asked_for_in_advance),
 		TEST(an_id_destroyed_while_it_binds_leaves_no_port),
 		TEST(migration_takes_queued_events_along),
 		TEST(datagrams_learn_qpn_and_qkey),

@@ -112,6 +112,7 @@ static int start(struct runtime *rt)
 	table_init(&ucm.ids, 16, 0, UCM_MAX_IDS, NULL);
 	table_init(&ucm.mcasts, 16, 0, UCM_MAX_IDS, NULL);
 	list_init(&ucm.posts);
+	list_init(&ucm.port_rows);
 	ucm.max_backlog = read_max_backlog();
 	for (int i = 0; i < UCM_PORT_BUCKETS; i++)
 		list_init(&ucm.ports[i]);
@@ -206,6 +207,14 @@ void weft_ucm_await_reader(int fd)
 	ucm_unlock_and_send();
 }
 
+static bool is_any_open(void)
+{
+	for (uint32_t fd = 0; fd < ucm.files_room; fd++)
+		if (ucm.files[fd])
+			return true;
+	return false;
+}
+
 void weft_ucm_close(int fd)
 {
 	struct ucm_file *file;
@@ -222,6 +231,10 @@ void weft_ucm_close(int fd)
 	while ((id = list_first_entry(&file->ids, struct ucm_id, of_file)))
 		ucm_id_destroy(id);
 	file_put(file);
+	if (!is_any_open()) {
+		ucm_port_rows_trim(0);
+		ucm.ports_ahead = 0;
+	}
 	ucm_unlock_and_send();
 }
 

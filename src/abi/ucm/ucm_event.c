@@ -16,9 +16,12 @@
 /* What a caller that knows neither the ECE fields nor the word before them has room for. */
 #define EVENT_OLD_BYTES offsetof(struct rdma_ucm_event_resp, reserved)
 
+/* Under the lock: who is about to wait has said so. */
 static void wake(struct ucm_file *file)
 {
 	__atomic_fetch_add(&file->posted, 1, __ATOMIC_RELEASE);
+	if (!file->waiting)
+		return;
 	syscall(SYS_futex, &file->posted, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 

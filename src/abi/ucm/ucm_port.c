@@ -67,35 +67,154 @@ static int ask(struct control_msg *msg)
 	return error;
 }
 
+/* ---- ports in advance: who binds again and again asks for more at a time, as the answer takes longer than all else ---- */
+
+static const uint8_t any[16];
+
+static uint64_t bit_of(uint64_t service)
+{
+	return 1ull << service % CONTROL_PORT_ROW;
+}
+
+static struct ucm_port_row *row_of(uint64_t service)
+{
+	list_for_each(row, &ucm.port_rows, struct ucm_port_row, node)
+		if (row->service == service / CONTROL_PORT_ROW * CONTROL_PORT_ROW)
+			return row;
+	return NULL;
+}
+
+static void row_give_back(struct ucm_port_row *row, uint64_t bits)
+{
+	struct control_msg msg = { .type = CTL_UNPORT, .service = row->service };
+
+	control_set_port_row(&msg, bits);
+	ucm_post(&msg);
+	row->granted &= ~bits;
+	if (row->granted)
+		return;
+	list_remove(&row->node);
+	free(row);
+}
+
+void ucm_port_rows_trim(unsigned rows)
+{
+	list_for_each_safe(row, &ucm.port_rows, struct ucm_port_row, node) {
+		if (row->used)
+			continue;
+		if (rows)
+			rows--;
+		else
+			row_give_back(row, row->granted);
+	}
+}
+
+/* A port of this port space that is there already, in place of port 0. False: none is. */
+static bool row_take(uint64_t *service)
+{
+	list_for_each(row, &ucm.port_rows, struct ucm_port_row, node) {
+		uint64_t unused = row->granted & ~row->used;
+
+		if (row->service >> 16 != *service >> 16 || !unused)
+			continue;
+		row->used |= unused & -unused;
+		*service = control_port_of_row(row->service, unused);
+		return true;
+	}
+	return false;
+}
+
+/* What weftd has granted with the port that was asked for. Without memory only that. */
+static void row_note(const struct control_msg *msg)
+{
+	uint64_t bits = control_port_row(msg), one = bit_of(msg->service);
+	struct ucm_port_row *row = row_of(msg->service);
+	struct control_msg back = { .type = CTL_UNPORT, .service = msg->service };
+
+	if (!row && bits & (bits - 1)) {
+		row = calloc(1, sizeof(*row));
+		if (!row) {
+			control_set_port_row(&back, bits & ~one);
+			ucm_post(&back);
+			return;
+		}
+		row->service = msg->service / CONTROL_PORT_ROW * CONTROL_PORT_ROW;
+		list_append(&ucm.port_rows, &row->node);
+	}
+	if (!row)
+		return;
+	row->granted |= bits | one;
+	row->used |= one;
+}
+
+/* No id of this process uses it any more. */
+static void unport(uint64_t service, const uint8_t gid[16])
+{
+	struct ucm_port_row *row = memcmp(gid, any, 16) == 0 ? row_of(service) : NULL;
+
+	if (!row || !(row->used & bit_of(service))) {
+		post(CTL_UNPORT, service, gid);
+		return;
+	}
+	row->used &= ~bit_of(service);
+	ucm_port_rows_trim(1);
+}
+
+/* An id wants this very port, at any address or at one. */
+static void row_leave(uint64_t service)
+{
+	struct ucm_port_row *row = row_of(service);
+
+	if (row && row->granted & ~row->used & bit_of(service))
+		row_give_back(row, bit_of(service));
+}
+
+/* ---- reserving ---- */
+
+static int port_create(uint64_t service, const uint8_t gid[16], struct ucm_port **port)
+{
+	*port = calloc(1, sizeof(**port));
+	if (!*port) {
+		unport(service, gid);
+		return -ENOMEM;
+	}
+	(*port)->service = service;
+	memcpy((*port)->gid, gid, 16);
+	list_init(&(*port)->ids);
+	list_append(bucket_of(service), &(*port)->node);
+	return 0;
+}
+
 /* *port stays what another thread made meanwhile, or becomes a new one. */
 static int port_reserve(struct ucm_id *id, const uint8_t gid[16], struct ucm_port **port)
 {
 	struct control_msg msg = { .type = CTL_PORT, .service = ucm_addr_service(id, &id->src), .a = id->reuseaddr };
+	bool is_anyones = !ucm_addr_port(&id->src) && !id->reuseaddr && memcmp(gid, any, 16) == 0;
 	int error;
 
+	if (is_anyones && row_take(&msg.service)) {
+		ucm_addr_set_port(&id->src, (uint16_t)msg.service);
+		return port_create(msg.service, gid, port);
+	}
 	memcpy(msg.gid, gid, 16);
+	if (is_anyones) {
+		msg.b = ucm.ports_ahead;
+		ucm.ports_ahead = 2 * ucm.ports_ahead + 1 < CONTROL_PORT_ROW ? 2 * ucm.ports_ahead + 1 : CONTROL_PORT_ROW - 1;
+	}
 	error = ask(&msg);
 	if (error)
 		return error;
+	if (is_anyones)
+		row_note(&msg);
 	if (id->destroyed) {
-		post(CTL_UNPORT, msg.service, gid);
+		unport(msg.service, gid);
 		return -EINVAL;
 	}
 	ucm_addr_set_port(&id->src, (uint16_t)msg.service);
 	*port = port_find(msg.service, gid);
-	if (*port) {	/* now reserved twice */
-		post(CTL_UNPORT, msg.service, gid);
-		return 0;
-	}
-	*port = calloc(1, sizeof(**port));
-	if (!*port) {
-		post(CTL_UNPORT, msg.service, gid);
-		return -ENOMEM;
-	}
-	(*port)->service = msg.service;
-	memcpy((*port)->gid, gid, 16);
-	list_init(&(*port)->ids);
-	list_append(bucket_of(msg.service), &(*port)->node);
+	if (!*port)
+		return port_create(msg.service, gid, port);
+	unport(msg.service, gid);	/* now reserved twice */
 	return 0;
 }
 
@@ -112,6 +231,8 @@ int ucm_port_bind(struct ucm_id *id)
 		if (error)
 			return error;
 		port = port_find(service, gid);
+		if (!port)
+			row_leave(service);
 	}
 	if (!port)
 		error = port_reserve(id, gid, &port);
@@ -185,6 +306,6 @@ void ucm_port_release(struct ucm_id *id)
 	if (!list_empty(&port->ids))
 		return;
 	list_remove(&port->node);
-	post(CTL_UNPORT, port->service, port->gid);
+	unport(port->service, port->gid);
 	free(port);
 }

@@ -80,6 +80,13 @@ struct ucm_file {
 	struct list ids;		/* struct ucm_id.of_file */
 };
 
+/* Ports of one row (control/protocol.h) that weftd has chosen, for any address, some before an id needs them. */
+struct ucm_port_row {
+	struct list_node node;		/* in ucm.port_rows */
+	uint64_t service;		/* of its first port */
+	uint64_t granted, used;		/* used: by an id */
+};
+
 /* A port of a port space which this process has reserved with weftd, for one address or for any. */
 struct ucm_port {
 	struct list_node node;		/* in ucm.ports */
@@ -149,6 +156,8 @@ struct ucm {
 	/* requests that are queued, by ucm_requester, and those of all other hosts at UCM_ALL_STRANGERS */
 	uint16_t unreported[PAGE_SLOTS + UCM_STRANGERS];
 	struct list ports[UCM_PORT_BUCKETS];	/* by port number */
+	struct list port_rows;
+	uint32_t ports_ahead;		/* how many more than one are asked for the next time */
 	struct cm cm;
 	wtime cm_deadline;		/* what the runtime was last told */
 	struct list posts;		/* struct post.node in ucm_cm.c: for weftd, once the lock is given up */
@@ -277,6 +286,8 @@ int ucm_route_find(struct ucm_id *id, uint32_t timeout_ms);
 int ucm_port_bind(struct ucm_id *id);		/* id->src; writes the port chosen */
 int ucm_port_listen(struct ucm_id *id);
 void ucm_port_release(struct ucm_id *id);
+/* Ports that no id uses go back to weftd, down to so many rows of them. */
+void ucm_port_rows_trim(unsigned rows);
 
 /* ---- ucm_cm.c: the engine's consumer ---- */
 
