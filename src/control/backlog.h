@@ -28,8 +28,8 @@ struct backlog {
 };
 
 void backlog_init(struct backlog *b);
-/* Sends what waits, and then *msg with its text of at most BACKLOG_TEXT bytes, without waiting; or keeps it. 0; -EAGAIN: it is the
- * only one that is kept now, so that nobody looks after the backlog yet; -ENOBUFS: there are too many, of which those that
+/* Sends what waits, and then *msg with its text of at most BACKLOG_TEXT bytes, without waiting; or keeps it. 0; -EAGAIN: it is
+ * the only one that is kept now, so that nobody looks after the backlog yet; -ENOBUFS: there are too many, of which those that
  * may be lost leave room to the others; -ENOMEM; another -errno: the socket is of no more use. */
 int backlog_send(struct backlog *b, int socket, const struct control_msg *msg, const char *text, bool may_be_lost);
 /* Sends what waits. 0: nothing waits any more; -EAGAIN; another -errno as above. */

@@ -55,7 +55,8 @@ static int note_port(void *arg, const struct control_msg *msg)
 static void ports_of_a_row_are_told_one_by_one(void **state)
 {
 	static struct journal j;
-	struct control_msg granted = { .type = CTL_PORT, .service = 0x1069000 + 2 }, back = { .type = CTL_UNPORT, .service = 0x1069000 };
+	struct control_msg granted = { .type = CTL_PORT, .service = 0x1069000 + 2 };
+	struct control_msg back = { .type = CTL_UNPORT, .service = 0x1069000 };
 
 	(void)state;
 	journal_init(&j);
