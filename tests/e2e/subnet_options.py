@@ -150,8 +150,8 @@ def test_keys(lab):
 
 
 def test_counters(lab):
-	"""perfquery asks ports with an M_Key without it: counters have none. Where it asks how many ports there are, it needs
-	the key; and the LID of the manager, where it is told a GUID."""
+	"""perfquery reads counters of ports without their M_Key, and needs it to ask how many ports there are. For a GUID it asks
+	the manager at the LID that it is told."""
 	load_with(lab, f'm_key {KEY}\nm_key_protection_level 2\nm_key_lease_period 20\n')
 	h3, guid = lab.lid('h3'), lab.at('h3', 'cat', '/sys/class/infiniband/weft0/ports/1/gids/0').strip()
 	guid = '0x' + guid[-19:].replace(':', '')
@@ -162,8 +162,7 @@ def test_counters(lab):
 		return lab.try_at('h2', 'perfquery', '-t', '100', *words)
 	keys = (), ('-y', KEY), ('--m_key', OTHER)
 	for words in ((h3, '1'), ('-x', h3, '1'), ('-a', switch), ('-l', switch, '1-4'), ('-r', h3, '1'),
-		      ('--rcverr', switch, '1'),
-		      ('-G', guid, '1'), ('-G', '--sm_port', manager, guid, '1')):
+		      ('--rcverr', switch, '1'), ('-G', guid, '1'), ('-G', '--sm_port', manager, guid, '1')):
 		for key in keys:
 			status, said = ask(*key, *words)
 			if status or not re.match(r'# Port.* counters: Lid ', said):
