@@ -105,6 +105,9 @@ add('rping', 'rping -s -a {server} -C 20 -V', 'rping -c -a {server} -C 20 -V', r
 add('rping_large', 'rping -s -a {server} -C 20 -V -S 20000', 'rping -c -a {server} -C 20 -V -S 20000', ready='cm')
 add('ucmatose', 'ucmatose -b {server} -c 4 -C 10', 'ucmatose -s {server} -c 4 -C 10', ready='cm')
 add('udaddy', 'udaddy -b {server} -c 4 -C 10', 'udaddy -s {server} -c 4 -C 10', ready='cm', nets=CLEAN)
+# the server is the member who receives
+add('mckey', 'mckey -m 239.1.2.3 -b {own} -C 20', 'mckey -m 239.1.2.3 -b {own} -C 20 -s', ready='joined dgid', expect='complete',
+    expect_server='receiving data transfers\\s+data transfers complete', nets=CLEAN, families=(4,))
 # its server listens at 0.0.0.0, which takes no IPv6
 add('rdma_client', 'rdma_server', 'rdma_client -s {server}', ready='cm', families=(4,))
 add('cmtime', 'cmtime -b {server} -c 50', 'cmtime -s {server} -c 50', ready='cm', server_ends=False)
