@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "control/message.h"
 #include "weftd/trust.h"
+#include "weftd/umad.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -505,6 +506,7 @@ void conn_set_fini(struct conn_set *set)
 	list_for_each(c, &set->hub.clients, struct client, node)
 		doom(set, conn_of(c));
 	conn_reap(set);
+	umad_end(&set->hub);
 	intake_fini(&set->intake);
 	free(set->by_fd);
 }

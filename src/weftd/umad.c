@@ -221,6 +221,11 @@ void umad_start(struct hub *h)
 	list_init(&h->paths);
 }
 
+void umad_end(struct hub *h)
+{
+	mad_clients_fini(&h->mads);
+}
+
 /* What agents of the fabric say by themselves. */
 static void pull_agents(struct hub *h)
 {

@@ -8,6 +8,8 @@
 #include "weftd/hub.h"
 
 void umad_start(struct hub *h);
+/* All clients have left. */
+void umad_end(struct hub *h);
 
 /* A file of weftd's own at a port of the fabric, which asks as agent 0. What is heard may be heard while it asks. */
 typedef void umad_heard(void *arg, const struct mad_letter *l);
