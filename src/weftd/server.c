@@ -228,10 +228,8 @@ static wtime deadline(const struct server *s)
 }
 
 /* Milliseconds for epoll_wait, rounded up so that it is due when we look. */
-static int wait_ms(const struct server *s, wtime now)
+static int wait_ms(wtime now, wtime at)
 {
-	wtime at = deadline(s);
-
 	if (at == WTIME_NEVER)
 		return -1;
 	if (at <= now)
@@ -249,7 +247,7 @@ static int wait_for(struct server *s, struct epoll_event events[EVENTS])
 
 	if (is_soon)
 		ppoll(&(struct pollfd){ .fd = s->epoll_fd, .events = POLLIN }, 1, &left, NULL);
-	return epoll_wait(s->epoll_fd, events, EVENTS, is_soon ? 0 : wait_ms(s, now));
+	return epoll_wait(s->epoll_fd, events, EVENTS, is_soon ? 0 : wait_ms(now, at));
 }
 
 static void look_if_idle(struct server *s, bool had_clients)
