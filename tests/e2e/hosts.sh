@@ -66,10 +66,7 @@ two_programs()
 	# shellcheck disable=SC2046 # words
 	weft 1 "$loss" $(arguments "$program" "$mtu" "${gid[1]}") >"$tmp/server" 2>&1 &
 	local server=$!
-	until on 1 ss -Htln 'sport = 18515' | grep -q LISTEN; do
-		kill -0 $server 2>/dev/null || { fail "the server: $(cat "$tmp/server")"; return; }
-		sleep 0.02
-	done
+	is_up $server || { fail "the server: $(cat "$tmp/server")"; return; }
 	# shellcheck disable=SC2046 # words
 	weft 0 "$loss" $(arguments "$program" "$mtu" "${gid[0]}") 10.7.0.2 >"$tmp/client" 2>&1
 	ends[0]=$?
@@ -289,10 +286,7 @@ signal.pause()' >"$tmp/holder" &
 	grep -q "^other hosts .*warning" "$tmp/out" || fail "doctor: $(grep -A1 "^other hosts" "$tmp/out")"
 	weft 1 0 ibv_rc_pingpong -d weft1 -g "$(gid_of 1 ::ffff:10.7.0.2)" -n 10 >/dev/null 2>&1 &
 	server=$!
-	until on 1 ss -Htln 'sport = 18515' | grep -q LISTEN; do
-		kill -0 $server 2>/dev/null || { fail "no server"; break; }
-		sleep 0.02
-	done
+	is_up $server || fail "no server"
 	weft 0 0 ibv_rc_pingpong -d weft1 -g "$gid" -n 10 10.7.0.2 >"$tmp/out" 2>&1 && fail "it reaches the other host"
 	grep -q "no way to other hosts: process $holder (python3) of user [0-9]* has UDP port 4791: end it" "$tmp/out" ||
 		fail "the message: $(cat "$tmp/out")"

@@ -32,10 +32,7 @@ measure()
 	local server
 	one 1 "$1" "$2" >"$tmp/server" 2>&1 &
 	server=$!
-	until on 1 ss -Htln 'sport = 18515' | grep -q LISTEN; do
-		kill -0 $server 2>/dev/null || { fail "no server: $(cat "$tmp/server")"; exit 1; }
-		sleep 0.02
-	done
+	is_up $server || { fail "no server: $(cat "$tmp/server")"; exit 1; }
 	one 0 "$1" "$2" 10.7.0.2 >"$tmp/client" 2>&1 || { fail "the client: $(cat "$tmp/client")"; exit 1; }
 	wait $server
 	awk '$1 == 65536 { print $4 }' "$tmp/client"

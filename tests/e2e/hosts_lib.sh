@@ -137,6 +137,18 @@ within()
 	done
 }
 
+# listens PORT: somebody at host 1, by TCP
+listens() { on 1 ss -Htln "sport = $1" | grep -q .; }
+
+# is_up SERVER: the program of host 1 with this pid takes clients at port 18515, or has ended before
+is_up()
+{
+	until listens 18515; do
+		kill -0 "$1" 2>/dev/null || return 1
+		sleep 0.02
+	done
+}
+
 # has_joined FILE: mckey's QP is attached. weftd's page names a member before, as the join comes first.
 has_joined() { grep -q "joined dgid" "$tmp/$1"; }
 

@@ -31,8 +31,6 @@ two_wires()
 cut() { on 0 tc qdisc replace dev "$1" root tbf rate 8bit burst 10 limit 10; }
 heal() { limit "$1" 0; }
 
-listens() { on 1 ss -Htln "sport = $1" | grep -q .; }
-
 # bandwidth PATHS SECONDS: of ib_write_bw from host 0, in MB/s
 bandwidth()
 {

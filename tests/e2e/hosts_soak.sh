@@ -106,7 +106,6 @@ weft()
 	on "$host" timeout 90 "$BIN/weft" run --profile standard,paths=4 -- "$@"
 }
 
-listens() { on 1 ss -Htln "sport = $1" | grep -q .; }
 hears()
 {
 	on 1 "$BIN/weft" status --json | python3 -c 'import json, sys
