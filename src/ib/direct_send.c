@@ -26,7 +26,6 @@
 
 enum {
 	PARTS_MOST = 4,		/* of a long send in flight: our choice, as other messages wait behind them */
-	SHORT_MOST = MTU_LEAST_BYTES,	/* one packet, whatever the MTU */
 };
 
 static enum direct_payload payload_of(const struct send_wqe *wqe)
@@ -198,11 +197,16 @@ static enum direct_outcome send_parts(struct qp *qp, const struct send_wqe *wqe,
 	return DIRECT_DONE;
 }
 
-/* The bytes of a short send, as most sends are: one packet whatever the MTU, one segment, not solicited. NULL: the send is not
- * short. */
+/* Would it be one packet? */
+static inline bool is_short(const struct qp *qp, uint32_t bytes)
+{
+	return bytes - 1 < MTU_LEAST_BYTES || bytes - 1 < engine_mtu(qp);
+}
+
+/* The bytes of a short send, as most sends are: one packet, one segment, not solicited. NULL: the send is not short. */
 static inline const void *short_data(const struct qp *qp, const struct send_wqe *wqe)
 {
-	if (wqe->opcode != IBV_WR_SEND || wqe->length - 1 >= SHORT_MOST || qp->type != IBV_QPT_RC ||
+	if (wqe->opcode != IBV_WR_SEND || !is_short(qp, wqe->length) || qp->type != IBV_QPT_RC ||
 	    wqe->flags & IBV_SEND_SOLICITED)
 		return NULL;
 	if (wqe->flags & IBV_SEND_INLINE)
@@ -282,7 +286,7 @@ bool direct_send_post(struct qp *qp, const struct wqe_seg *seg, bool is_inline)
 {
 	const void *data;
 
-	if (seg->length - 1 >= SHORT_MOST || !sends_short(qp))
+	if (!is_short(qp, seg->length) || !sends_short(qp))
 		return false;
 	data = is_inline ? (const void *)(uintptr_t)seg->addr : seg_memory(qp->pd, seg, seg->length, 0);
 	if (!data || !send_short(qp, data, seg->length))
@@ -309,8 +313,7 @@ bool direct_send_reap_acks(struct qp *qp, wtime now)
 
 bool direct_send_is_for(const struct qp *qp, const struct direct_message *m)
 {
-	return (qp->type == IBV_QPT_RC || qp->type == IBV_QPT_UC) && opcode_row(m->opcode)->service == engine_service(qp) &&
-	       engine_receives(qp);
+	return qp->kind <= QP_KIND_UD && opcode_row(m->opcode)->service == engine_service(qp) && engine_receives(qp);
 }
 
 bool direct_send_is_of_peer(struct qp *qp, const void *channel, const struct direct_message *m)

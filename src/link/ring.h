@@ -132,6 +132,15 @@ static inline size_t ring_line_bytes(uint32_t word, unsigned kind)
 	return (word ^ bytes) == (RING_VALID | (uint32_t)kind << RING_KIND_SHIFT) && bytes - 1 < RING_SHORT ? bytes : 0;
 }
 
+/* The same of a record of this kind that may be longer, where it would end before the ring does. */
+static inline size_t ring_record_bytes(const struct ring_consumer *c, uint32_t word, unsigned kind)
+{
+	uint32_t bytes = word & RING_BYTES_MASK;
+
+	return !c->broken && (word ^ bytes) == (RING_VALID | (uint32_t)kind << RING_KIND_SHIFT) && bytes - 1 < RING_MAX_RECORD &&
+	       ring_record_lines(bytes) <= RING_LINES - (c->head & RING_LINE_MASK) ? bytes : 0;
+}
+
 /* The same at once for a record of one line of this kind; `to` has room for RING_SHORT bytes. 0: ask ring_take. */
 static inline size_t ring_take_line(struct ring_consumer *c, void *to, unsigned kind)
 {

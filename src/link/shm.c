@@ -219,11 +219,16 @@ static const void *shm_receive(struct link *l, unsigned *kind, size_t *bytes)
 	return s->frame;
 }
 
-void shm_took_short(struct shm *shm)
+size_t shm_peek_long(const struct shm *shm, uint32_t word)
+{
+	return ring_record_bytes(&((const struct end *)shm)->rx, word, SHM_MESSAGE);
+}
+
+void shm_took(struct shm *shm, size_t bytes)
 {
 	struct end *s = end_of(shm);
 
-	s->rx.head++;
+	s->rx.head += ring_record_lines(bytes);
 	shm->link.arrival = ring_arrival(&s->rx);
 	publish(s, false);
 }

@@ -30,16 +30,20 @@ static inline void *shm_reserve(struct shm *s, size_t bytes)
 	return s->line && bytes - 1 < SHM_SHORT_BYTES ? s->line : shm_reserve_any(s, bytes);
 }
 
-/* The oldest message where it lies, if it is as short as those that `line` takes: shared memory, which the peer can change while
- * it is read. NULL: ask link.receive. shm_took_short takes it. */
-static inline const void *shm_peek_short(const struct shm *s, size_t *bytes)
+/* For shm_peek: what the word says of a message of several lines; 0: it is no such message. */
+size_t shm_peek_long(const struct shm *s, uint32_t word);
+/* The oldest message where it lies: shared memory, which the peer can change while it is read. NULL: what comes next is none, ask
+ * link.receive. shm_took takes it. */
+static inline const void *shm_peek(const struct shm *s, size_t *bytes)
 {
 	uint32_t word = atomic_load_explicit(s->link.arrival, memory_order_acquire);
 
 	*bytes = ring_line_bytes(word, SHM_MESSAGE);
+	if (!*bytes)	/* as few are */
+		*bytes = shm_peek_long(s, word);
 	return *bytes ? (const uint8_t *)(const void *)s->link.arrival + RING_HEAD : NULL;
 }
-void shm_took_short(struct shm *s);
+void shm_took(struct shm *s, size_t bytes);
 
 /* True if the peer has not yet taken everything, frames too, that was sent up to *mark. A *mark of 0 is set to the end of what
  * was sent until now. */

@@ -157,11 +157,11 @@ static inline bool deliver_short(struct peers *ps, const struct channel *ch, con
 bool direct_messages_take_short(struct peers *ps, struct channel *ch)
 {
 	size_t bytes;
-	const void *record = shm_peek_short(ch->shm, &bytes);
+	const void *record = shm_peek(ch->shm, &bytes);
 
 	if (!record || !ps->ca->direct || !deliver_short(ps, ch, record, bytes))
 		return false;
-	shm_took_short(ch->shm);
+	shm_took(ch->shm, bytes);
 	note_executed(ps, ch);
 	return true;
 }

@@ -336,17 +336,12 @@ const void *cq_wqe(const struct cq *cq, const struct cqe *cqe)
 				       wq_ulp_at(&wq->ulp, cqe->wqe_index);
 }
 
-static inline void take_off(struct cq *cq, const struct cqe *front)
+void cq_remove(struct cq *cq, const struct cqe *front)
 {
 	cq_advance(&cq->ulp.ring, &cq->ulp.head_at);
 	cq->ulp.head++;
 	cq->ulp.credit_count++;
 	return_credits(cq, front);
-}
-
-void cq_remove(struct cq *cq, const struct cqe *front)
-{
-	take_off(cq, front);
 }
 
 int cq_reap(struct cq *cq, int entries, struct ibv_wc *wc)
@@ -358,8 +353,11 @@ int cq_reap(struct cq *cq, int entries, struct ibv_wc *wc)
 		return 0;
 	do {
 		memcpy(&wc[n++], front, CQE_WC_BYTES);
-		take_off(cq, front);
+		cq_advance(&cq->ulp.ring, &cq->ulp.head_at);
+		return_credits(cq, front);
 	} while (n < entries && (front = cq_front(cq)));
+	cq->ulp.head += (uint32_t)n;
+	cq->ulp.credit_count += (uint32_t)n;
 	cq_doorbell(cq);
 	return n;
 }

@@ -234,7 +234,7 @@ static inline void write_short(struct qp *qp, const struct ibv_send_wr *wr, cons
 	} else {
 		wqe->num_sge = 1;
 		*wqe->seg = *seg;
-		wq_transferred(e, seg, 1, seg->length);
+		wq_transferred_one(e, seg, seg->length);
 	}
 }
 

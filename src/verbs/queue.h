@@ -326,13 +326,19 @@ static inline void wq_completed(struct wq_engine *e)
 		e->lap = e->completed;
 }
 
+/* The first `bytes` of a segment have been transferred. */
+static inline void wq_transferred_one(struct wq_engine *e, const struct wqe_seg *seg, uint64_t bytes)
+{
+	e->after = seg->addr + bytes;
+	e->after_lkey = seg->lkey;
+}
+
 /* The first `bytes` of a WQE's data have been transferred. */
 static inline void wq_transferred(struct wq_engine *e, const struct wqe_seg *seg, uint32_t segs, uint64_t bytes)
 {
 	for (; segs; segs--, seg++) {
 		if (bytes <= seg->length) {
-			e->after = seg->addr + bytes;
-			e->after_lkey = seg->lkey;
+			wq_transferred_one(e, seg, bytes);
 			return;
 		}
 		bytes -= seg->length;

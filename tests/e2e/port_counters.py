@@ -36,10 +36,10 @@ def read(lab, ports):
 	return found
 
 
-def measure(lab, name, there, back, expected_there, expected_back, *options):
+def measure(lab, name, there, back, expected_there, expected_back, *options, size=BYTES):
 	"""Each value less what reading it costs, which is the same each time."""
 	ports = sorted({port for way in (*there, *back) for port in way})
-	words = (name, '-d', 'weft0', '-n', str(N), '-s', str(BYTES), '-u', '22')
+	words = (name, '-d', 'weft0', '-n', str(N), '-s', str(size), '-u', '22')
 	(first, before), (after, _) = undisturbed(
 		lab, f'{name} {options}', lambda: (read(lab, ports), read(lab, ports)),
 		lambda: pair(lab, words, ('--node', 'h8', *options), ('--node', 'h1', *options)))
@@ -96,6 +96,7 @@ def test(lab):
 	measure(lab, 'ib_write_bw', there, back, (packets, payload + N * 16 // 4), ACKS)
 	measure(lab, 'ib_read_bw', there, back, (N, N * 40 // 4), (packets, payload + 2 * N))
 	measure(lab, 'ib_send_bw', there, back, (packets, payload), ACKS)
+	measure(lab, 'ib_send_bw', there, back, (N, N * (24 + 256) // 4), ACKS, size=256)
 	measure(lab, 'ib_read_bw', there, back, (N, N * 40 // 4), (packets, payload + 2 * N), '--path', 'packet')
 	sysfs_agrees(lab, h1, h8)
 	errors = lab.at('h1', 'ibqueryerrors', '--data')

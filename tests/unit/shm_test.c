@@ -169,6 +169,77 @@ static void the_line_is_what_is_reserved(void **state)
 	pair_close(&p);
 }
 
+/* The next message, in one of both ways; 0: none is there. */
+static size_t take_message(struct pair *p, bool where_it_lies, uint8_t copy[SHM_MESSAGE_BYTES])
+{
+	unsigned kind;
+	size_t bytes;
+	const void *at = where_it_lies ? shm_peek(p->end_b, &bytes) : p->b->ops->receive(p->b, &kind, &bytes);
+
+	if (!at)
+		return 0;
+	memcpy(copy, at, bytes);
+	if (where_it_lies)
+		shm_took(p->end_b, bytes);
+	else
+		assert_int_equal(kind, SHM_MESSAGE);
+	p->b->ops->release(p->b);
+	return bytes;
+}
+
+/* Messages of any length lie where they were written; one behind the end of the ring's lap is received. */
+static void messages_are_taken_where_they_lie(void **state)
+{
+	static uint8_t copy[SHM_MESSAGE_BYTES];
+	size_t lengths[64], bytes;
+	unsigned sent = 0, taken = 0, lying = 0;
+	struct rand r;
+	struct pair p;
+
+	(void)state;
+	rand_seed(&r, 4);
+	pair_open(&p);
+	while (taken < 100000) {
+		bytes = 1 + rand_below(&r, rand_below(&r, 3) ? 100 : SHM_MESSAGE_BYTES);
+		if (sent - taken < 64 && rand_below(&r, 2)) {
+			memset(shm_reserve(p.end_a, bytes), (int)sent, bytes);
+			shm_commit(p.end_a, bytes);
+			lengths[sent++ % 64] = bytes;
+			continue;
+		}
+		bytes = take_message(&p, true, copy);
+		lying += bytes != 0;
+		if (!bytes)
+			bytes = take_message(&p, false, copy);
+		assert_int_equal(bytes != 0, sent != taken);
+		if (!bytes)
+			continue;
+		assert_int_equal(bytes, lengths[taken % 64]);
+		assert_int_equal(copy[0], (uint8_t)taken);
+		assert_memory_equal(copy, copy + 1, bytes - 1);
+		taken++;
+	}
+	assert_true(lying < taken && lying > taken / 100 * 95);
+	pair_close(&p);
+}
+
+static void frames_do_not_lie_there(void **state)
+{
+	uint8_t payload[200] = { 0 };
+	struct pair p;
+	size_t bytes;
+
+	(void)state;
+	pair_open(&p);
+	assert_null(shm_peek(p.end_b, &bytes));
+	assert_true(send(p.a, 1, payload, 8) && send(p.a, 2, payload, sizeof(payload)));
+	assert_null(shm_peek(p.end_b, &bytes));
+	assert_int_equal(take(p.b, payload, 8), 1);
+	assert_null(shm_peek(p.end_b, &bytes));
+	assert_int_equal(take(p.b, payload, sizeof(payload)), 2);
+	pair_close(&p);
+}
+
 static void only_sleepers_are_woken(void **state)
 {
 	struct pair p;
@@ -521,6 +592,8 @@ int main(void)
 		cmocka_unit_test(frames_cross),
 		cmocka_unit_test(a_batch_goes_as_far_as_there_is_room),
 		cmocka_unit_test(the_line_is_what_is_reserved),
+		cmocka_unit_test(messages_are_taken_where_they_lie),
+		cmocka_unit_test(frames_do_not_lie_there),
 		cmocka_unit_test(only_sleepers_are_woken),
 		cmocka_unit_test(sleeping_sender_hears_of_room),
 		cmocka_unit_test(sender_knows_what_was_not_taken),
