@@ -1,4 +1,4 @@
-/* The layout: head, then the RETH's fields and the trailer where the opcode has them, then payload or pieces. */
+/* The layout: head, then the fields of RETH or DETH and the trailer where the opcode has them, then payload or pieces. */
 #include "direct/record.h"
 
 #include "base/iov.h"
@@ -12,12 +12,19 @@ struct target {
 	uint32_t rkey, rsvd;
 };
 
+/* struct direct_datagram, as far as its sender says it. */
+struct datagram {
+	uint32_t qkey;
+	uint16_t slid, dlid, pkey;
+	uint8_t sl, network;
+};
+
 /* Of a payload that is elsewhere; PAYLOAD_RENDEZVOUS: its pieces follow. */
 struct piece {
 	uint64_t address, bytes;
 };
 
-enum { PAYLOAD_SHIFT = 1, FLAGS = 7 };
+enum { PAYLOAD_SHIFT = 1, FLAGS = 7, SL_MOST = 15 };
 
 static bool has_trailer(const struct opcode_row *row)
 {
@@ -25,6 +32,7 @@ static bool has_trailer(const struct opcode_row *row)
 }
 
 #define HEAD_BYTES(headers) (sizeof(struct record_head) + ((headers) & HDR_RETH ? sizeof(struct target) : 0) + \
+			     ((headers) & HDR_DETH ? sizeof(struct datagram) : 0) + \
 			     ((headers) & (HDR_IMM | HDR_IETH) ? sizeof(uint32_t) : 0))
 
 const uint8_t record_heads[256] = {
@@ -67,6 +75,9 @@ static uint8_t *build_fields(const struct direct_message *m, uint8_t *at)
 
 	if (row->headers & HDR_RETH)
 		at = put(at, &(struct target){ m->va, m->rkey, 0 }, sizeof(struct target));
+	if (row->headers & HDR_DETH)
+		at = put(at, &(struct datagram){ m->datagram.qkey, m->datagram.slid, m->datagram.dlid, m->datagram.pkey,
+						 m->datagram.sl, m->datagram.network }, sizeof(struct datagram));
 	if (has_trailer(row))
 		at = put(at, &m->trailer, sizeof(m->trailer));
 	return at;
@@ -133,6 +144,19 @@ static bool parse_payload(struct direct_message *m, struct reader *r, const stru
 	return row->op == OP_WRITE && r->left == 0;
 }
 
+/* A datagram is eager. */
+static bool parse_datagram(struct direct_message *m, struct reader *r)
+{
+	struct datagram d;
+
+	if (m->payload != PAYLOAD_EAGER || !get(r, &d, sizeof(d)) || d.sl > SL_MOST)
+		return false;
+	m->datagram = (struct direct_datagram){
+		.qkey = d.qkey, .slid = d.slid, .dlid = d.dlid, .pkey = d.pkey, .sl = d.sl, .network = d.network,
+	};
+	return true;
+}
+
 bool record_parse(struct direct_message *m, const void *record, size_t bytes, struct iovec iov[DIRECT_IOVS])
 {
 	struct reader r = { record, bytes };
@@ -154,6 +178,7 @@ bool record_parse(struct direct_message *m, const void *record, size_t bytes, st
 	    (row->op != OP_SEND && row->op != OP_WRITE) || flags > FLAGS || m->payload > PAYLOAD_PLACED)
 		return false;
 	if ((row->headers & HDR_RETH && (!get(&r, &target, sizeof(target)) || target.rsvd)) ||
+	    (row->headers & HDR_DETH && !parse_datagram(m, &r)) ||
 	    (has_trailer(row) && !get(&r, &m->trailer, sizeof(m->trailer))))
 		return false;
 	m->va = target.va;

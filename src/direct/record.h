@@ -75,6 +75,14 @@ static inline bool record_parse_short(struct record_short *m, const void *record
 	};
 	return true;
 }
+/* The first bytes of a record: does it begin as a datagram's, whose payload then is what follows the fields before it? */
+static inline bool record_is_datagram(const void *record)
+{
+	struct record_head head;
+
+	memcpy(&head, record, sizeof(head));
+	return (head.dest >> 24 | 1) == OPCODE_UD_SEND_ONLY_IMM;
+}
 /* Reads a record that nobody changes any more. m->iov points to `iov`, the payload into the record. False: no message. */
 bool record_parse(struct direct_message *m, const void *record, size_t bytes, struct iovec iov[DIRECT_IOVS]);
 

@@ -20,6 +20,7 @@
 #include "ib/direct_send.h"
 #include "ib/engine.h"
 #include "ib/requester.h"
+#include "ib/ud.h"
 #include "verbs/direct.h"
 
 enum {
@@ -163,6 +164,8 @@ enum direct_outcome direct_take(struct qp *qp, const struct send_wqe *wqe, const
 {
 	enum direct_outcome how = DIRECT_NONE;
 
+	if (qp->type == IBV_QPT_UD)
+		return ud_take_directly(qp, wqe);
 	if (!engine_may_go_directly(qp))
 		return DIRECT_NONE;
 	if (wqe->bad_status || flight_repeats(&engine_of(qp)->flight))

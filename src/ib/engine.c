@@ -304,6 +304,10 @@ static void message(struct qp *qp, wtime now, const void *channel, const struct 
 		ca->counters.dropped_no_qp++;
 		return;
 	}
+	if (qp->type == IBV_QPT_UD) {
+		ud_message(qp, m);
+		return;
+	}
 	if (!direct_send_is_of_peer(qp, channel, m)) {
 		ca->counters.dropped_source++;
 		return;

@@ -544,6 +544,14 @@ static bool passes(struct qp *qp)
 	       qp->ca->direct->connect(qp->ca->direct_arg, qp);
 }
 
+/* A datagram does not pass those before it that are in the burst. */
+static inline bool may_go_directly(const struct qp *qp, const struct packet_out *out)
+{
+	const struct flight *f = &engine_of(qp)->flight;
+
+	return (f->packet == 0 || f->copied) && !(out->follows && qp_is_datagram(qp));
+}
+
 bool requester_output(struct qp *qp, wtime now, struct packet_out *out)
 {
 	struct flight *f = &engine_of(qp)->flight;
@@ -572,7 +580,7 @@ bool requester_output(struct qp *qp, wtime now, struct packet_out *out)
 			qp_ready(qp);
 			return false;
 		}
-		switch (f->packet == 0 || f->copied ? direct_take(qp, wqe, row) : DIRECT_NONE) {
+		switch (may_go_directly(qp, out) ? direct_take(qp, wqe, row) : DIRECT_NONE) {
 		case DIRECT_NONE:
 			if (!moved)
 				break;

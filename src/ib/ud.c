@@ -1,4 +1,4 @@
-/* Datagrams out and in. */
+/* Datagrams out and in: as packets, and between processes of a host as direct messages. */
 #include "ib/ud.h"
 
 #include "ib/engine.h"
@@ -9,6 +9,7 @@
 #include "wire/field.h"
 #include "wire/header.h"
 #include "wire/packet.h"
+#include "wire/pkey.h"
 
 #include <endian.h>
 #include <string.h>
@@ -58,6 +59,49 @@ bool ud_output(struct qp *qp, wtime now, const struct send_wqe *wqe, struct pack
 	QP_COUNT(qp, sent_pkts, 1);
 	requester_complete(qp);
 	return true;
+}
+
+/* What its packet weighs on a link, in words of 4 bytes: wire/load.h. */
+static uint32_t words_of(const struct direct_message *m)
+{
+	return (LRH_BYTES + BTH_BYTES + opcode_row(m->opcode)->header_bytes + ICRC_BYTES) / 4 + (m->bytes + 3) / 4;
+}
+
+/* The message is its packet without the form of one: it has the same addresses and keys, takes a PSN and counts at both ports.
+ * Every fault of the WQE is build()'s to find. What has a GRH goes as a packet, whose bytes the receiver is shown, and so does
+ * what ports of a fabric are to count. The helper thread does not know whether the memory is there. */
+enum direct_outcome ud_take_directly(struct qp *qp, const struct send_wqe *wqe)
+{
+	const struct ca *ca = qp->ca;
+	struct flight *f = &engine_of(qp)->flight;
+	struct iovec iov[DIRECT_IOVS];
+	struct direct_message m;
+	const struct route *r;
+	int iovs;
+
+	if (!ca->direct || ca->memory_may_go || qp->dev->protocol->form != PACKET_IB || wqe->bad_status || wqe->av.is_global ||
+	    wqe->av.port_num != qp->dev->port_num || wqe->length > engine_mtu(qp))
+		return DIRECT_NONE;
+	r = route_of_av(qp, &wqe->av, wqe->remote_qpn);
+	iovs = route_goes_both_ways(r->kind) && !r->way ? requester_borrow(qp, wqe, 0, iov) : -1;
+	if (iovs < 0)
+		return DIRECT_NONE;
+	m = (struct direct_message){
+		.opcode = wqe->opcode == IBV_WR_SEND_WITH_IMM ? OPCODE_UD_SEND_ONLY_IMM : OPCODE_UD_SEND_ONLY,
+		.solicited = wqe->flags & IBV_SEND_SOLICITED, .dest_qpn = wqe->remote_qpn, .src_qpn = qp->qpn, .psn = f->psn,
+		.trailer = be32toh(wqe->imm), .bytes = wqe->length, .iov = iov, .iovs = (unsigned)iovs,
+		.datagram = { .qkey = wqe->qkey, .slid = qp->dev->lid, .dlid = wqe->av.dlid, .pkey = qp_pkey(qp),
+			      .sl = wqe->av.sl, .network = qp->dev->network },
+	};
+	if (!ca->direct->send_datagram(ca->direct_arg, r, &m))
+		return DIRECT_NONE;
+	f->psn = psn_add(f->psn, 1);
+	qp->messages_sent++;
+	qp->bytes_sent += m.bytes;
+	qp->ca->counters.direct_sends++;
+	qp->ca->counters.direct_bytes += m.bytes;
+	port_load_pass(qp->dev->load, PORT_LOAD_XMIT, words_of(&m), 1, false);
+	return DIRECT_DONE;
 }
 
 /* ---- in ---- */
@@ -148,6 +192,51 @@ void ud_input(struct qp *qp, origin_t origin, const struct packet *p)
 	qp->bytes_received += p->payload_bytes;
 	QP_COUNT(qp, rdma_recvs, 1);
 	qp_recv_complete(qp, &ref, &cqe, p->solicited);
+}
+
+static void input_as_packet(struct qp *qp, const struct direct_message *m)
+{
+	const struct packet p = {
+		.form = PACKET_IB, .path = { .slid = m->datagram.slid, .dlid = m->datagram.dlid, .sl = m->datagram.sl },
+		.opcode = m->opcode, .solicited = m->solicited, .pkey = m->datagram.pkey, .dest_qpn = m->dest_qpn, .psn = m->psn,
+		.deth = { m->datagram.qkey, m->src_qpn }, .imm = m->trailer,
+		.payload = m->iov, .payload_iovs = 1, .payload_bytes = m->bytes,
+	};
+
+	ud_input(qp, m->datagram.origin, &p);
+}
+
+/* As what ud_input asks; the source is known when it is the one that was asked for last. */
+static bool accepts_message(const struct qp *qp, const struct direct_message *m)
+{
+	static const uint8_t no_gid[sizeof(((struct origin *)0)->sgid)];
+	const struct origin *o = &engine_of(qp)->origin;
+
+	return o->from == m->datagram.origin && o->src_qpn == m->src_qpn && o->slid == m->datagram.slid &&
+	       memcmp(o->sgid, no_gid, sizeof(no_gid)) == 0 && m->datagram.qkey == qp->attr.qkey &&
+	       pkey_matches(qp_pkey(qp), m->datagram.pkey) && m->bytes && m->bytes <= engine_mtu(qp);
+}
+
+void ud_message(struct qp *qp, const struct direct_message *m)
+{
+	const struct ca_device *dev = qp->dev;
+
+	if (m->datagram.network != dev->network || !device_is_addressed(dev, m->datagram.dlid, NULL)) {
+		qp->ca->counters.dropped_no_qp++;
+		return;
+	}
+	if (!device_takes(dev, PACKET_IB)) {
+		qp->ca->counters.dropped_port_down++;
+		return;
+	}
+	port_load_pass(dev->load, PORT_LOAD_RCV, words_of(m), 1, false);
+	if (!accepts_message(qp, m) || !qp_recv_datagram(qp, GRH_ROOM, m)) {
+		input_as_packet(qp, m);
+		return;
+	}
+	qp->messages_received++;
+	qp->bytes_received += m->bytes;
+	QP_COUNT(qp, rdma_recvs, 1);
 }
 
 /* A group is known by its GID; without a GRH by its LID. */

@@ -2,10 +2,16 @@
 #ifndef WEFT_IB_UD_H
 #define WEFT_IB_UD_H
 
+#include "ib/direct_rma.h"
 #include "verbs/qp.h"
 
 /* The WQE at the cursor as a packet, of raw packet QPs too. It is complete as soon as it left. */
 bool ud_output(struct qp *qp, wtime now, const struct send_wqe *wqe, struct packet_out *out);
+
+/* The WQE at the cursor as one direct message, to a process of this host; then it is complete. */
+enum direct_outcome ud_take_directly(struct qp *qp, const struct send_wqe *wqe);
+/* A datagram for this QP that came as one; its state was checked. */
+void ud_message(struct qp *qp, const struct direct_message *m);
 
 /* A datagram for this QP; its state was checked. What does not fit is dropped. */
 void ud_input(struct qp *qp, origin_t origin, const struct packet *p);

@@ -8,6 +8,7 @@
 #include "peers/direct_target.h"
 #include "peers/peer.h"
 #include "peers/peers.h"
+#include "peers/route.h"
 #include "verbs/qp.h"
 #include "verbs/transport.h"
 
@@ -88,6 +89,25 @@ bool direct_messages_send_short(void *peers, struct qp *qp, psn_t psn, psn_t rec
 	return send_record(peers, qp, &m, true);
 }
 
+/* Does the process there take messages of ours? */
+static inline bool takes_messages(const struct channel *ch)
+{
+	return !ch->gone && (ch->is_loop || (ch->peer && shm_peer_reads(ch->shm)));
+}
+
+bool direct_messages_send_datagram(void *peers, const struct route *r, const struct direct_message *m)
+{
+	const struct channel *ch = route_channel(r);
+	size_t bytes = record_bytes(m);
+	void *record = ch && takes_messages(ch) ? shm_reserve(ch->shm, bytes) : NULL;
+
+	if (!record)
+		return false;
+	record_build(m, record);
+	commit(peers, ch, bytes);
+	return true;
+}
+
 static bool read_own(void *peer, uint64_t address, const struct iovec *iov, unsigned iovs, uint32_t bytes)
 {
 	(void)peer;
@@ -154,15 +174,41 @@ static inline bool deliver_short(struct peers *ps, const struct channel *ch, con
 	       ca_short_message(ps->ca, ch, m.dest_qpn, m.src_qpn, m.psn, m.received, m.data, m.bytes, m.solicited);
 }
 
+static inline bool deliver_datagram(struct peers *ps, const struct channel *ch, struct direct_message *m)
+{
+	if (opcode_row(m->opcode)->service != SERVICE_UD)
+		return false;
+	m->datagram.origin = ch->link->origin;
+	ca_message(ps->ca, ps->ca->now, ch, m);
+	return true;
+}
+
+/* The same of a datagram where it lies. All that is before its payload is copied first, as its sender can change it. */
+static bool take_datagram(struct peers *ps, const struct channel *ch, const uint8_t *record, size_t bytes)
+{
+	struct iovec iov[DIRECT_IOVS];
+	struct direct_message m;
+	uint8_t line[SHM_SHORT_BYTES];
+
+	memcpy(line, record, sizeof(line));
+	if (!record_is_datagram(line) || !record_parse(&m, line, bytes, iov))
+		return false;
+	iov->iov_base = (uint8_t *)(uintptr_t)record + ((uint8_t *)iov->iov_base - line);
+	return deliver_datagram(ps, ch, &m);
+}
+
 bool direct_messages_take_short(struct peers *ps, struct channel *ch)
 {
 	size_t bytes;
 	const void *record = shm_peek(ch->shm, &bytes);
 
-	if (!record || !ps->ca->direct || !deliver_short(ps, ch, record, bytes))
+	if (!record || !ps->ca->direct)
+		return false;
+	if (deliver_short(ps, ch, record, bytes))
+		note_executed(ps, ch);
+	else if (!take_datagram(ps, ch, record, bytes))
 		return false;
 	shm_took(ch->shm, bytes);
-	note_executed(ps, ch);
 	return true;
 }
 
@@ -179,6 +225,8 @@ bool direct_messages_deliver(struct peers *ps, struct channel *ch, const void *r
 		ps->ca->counters.malformed++;
 		return false;
 	}
+	if (deliver_datagram(ps, ch, &m))
+		return false;
 	ca_message(ps->ca, ps->ca->now, ch, &m);
 	note_executed(ps, ch);
 	return m.bytes >= DIRECT_SLICE;

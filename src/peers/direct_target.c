@@ -125,6 +125,7 @@ const struct direct_ops peers_direct_ops = {
 	.connect = direct_messages_connect,
 	.send = direct_messages_send,
 	.send_short = direct_messages_send_short,
+	.send_datagram = direct_messages_send_datagram,
 	.pull = direct_messages_pull,
 	.publish = direct_messages_publish,
 	.received = direct_messages_received,

@@ -46,6 +46,15 @@ enum direct_payload {
 	PAYLOAD_PLACED,		/* a write's: already at the target */
 };
 
+/* Of a datagram: what its packet would say beside, which has LIDs and no GRH. */
+struct direct_datagram {
+	origin_t origin;		/* received: of the channel that it came over */
+	uint32_t qkey;
+	uint16_t slid, dlid, pkey;
+	uint8_t sl;
+	uint8_t network;		/* as in struct ca_device, of the sender's device */
+};
+
 /* A direct message: a send or a write, or a part of 2 MB of a long one, with the fields of its packets' headers. It takes the
  * packets' PSNs, so it keeps its place among packets and can be sent again as packets. */
 struct direct_message {
@@ -61,6 +70,7 @@ struct direct_message {
 	uint32_t bytes;
 	const struct iovec *iov;	/* the payload; of PAYLOAD_RENDEZVOUS the addresses are the sender's */
 	unsigned iovs;
+	struct direct_datagram datagram;
 };
 
 enum {
@@ -98,6 +108,8 @@ struct direct_ops {
 	bool (*send)(void *arg, struct qp *qp, const struct direct_message *m);
 	/* The same for a short message: RC's SEND ONLY, neither solicited nor empty, eager, of one segment. */
 	bool (*send_short)(void *arg, struct qp *qp, psn_t psn, psn_t received, const void *data, uint32_t bytes);
+	/* Sends a datagram, eager, to the process of this host to which the route leads. False: use a packet. */
+	bool (*send_datagram)(void *arg, const struct route *r, const struct direct_message *m);
 	/* Pulls the bytes from `offset` on of a rendezvous message that came over qp->direct_path, as many as the list holds. */
 	bool (*pull)(void *arg, struct qp *qp, const struct direct_message *m, uint32_t offset, const struct iovec *to,
 		     unsigned tos);

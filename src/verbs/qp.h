@@ -262,6 +262,8 @@ bool qp_recv_take(struct qp *qp, struct srq *xrc_srq, struct recv_ref *ref);
 /* A short send, which arrives in one piece: takes the next receive of the RQ or SRQ, if it has one segment, fills and completes
  * it. False: nothing was taken; qp_recv_take and its followers tell why. */
 bool qp_recv_short(struct qp *qp, const void *data, uint32_t bytes, bool solicited);
+/* The same of a datagram without GRH, before whose bytes the receive has room for one. */
+bool qp_recv_datagram(struct qp *qp, uint32_t before, const struct direct_message *m);
 /* Completes it: cqe->status, opcode, byte_len, imm, wc_flags, src_qp, slid, sl ... are the caller's; the rest is filled. */
 void qp_recv_complete(struct qp *qp, const struct recv_ref *ref, struct cqe *cqe, bool solicited);
 /* Gives back a receive that was taken but not used (UC and UD messages that fail): it is next again. */

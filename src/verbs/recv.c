@@ -3,7 +3,9 @@
 #include "verbs/qp.h"
 
 #include "base/log.h"
+#include "wire/opcode.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <string.h>
 
@@ -122,7 +124,16 @@ bool qp_recv_take(struct qp *qp, struct srq *xrc_srq, struct recv_ref *ref)
 	return true;
 }
 
-bool qp_recv_short(struct qp *qp, const void *data, uint32_t bytes, bool solicited)
+/* Whence a message came, and what else a completion says of it. */
+struct recv_source {
+	uint32_t qpn, wc_flags, imm;
+	uint16_t slid;
+	uint8_t sl;
+};
+
+/* The first `before` bytes of the receive are left as they are. */
+static inline __attribute__((always_inline)) bool take_short(struct qp *qp, uint32_t before, const void *data, uint32_t bytes,
+							      const struct recv_source *from, bool solicited)
 {
 	struct srq *srq = qp->srq;
 	struct wq_engine *wq = srq ? &srq->wq.engine : &qp->rq.engine;
@@ -137,20 +148,44 @@ bool qp_recv_short(struct qp *qp, const void *data, uint32_t bytes, bool solicit
 	if (wqe->num_sge != 1 || (srq ? srq->max_sge : qp->cap.max_recv_sge) == 0)
 		return false;
 	seg = wqe->seg[0];
-	if (bytes > seg.length || !seg_fill(srq ? srq->pd : qp->pd, &seg, data, bytes))
+	if ((uint64_t)before + bytes > seg.length)
+		return false;
+	seg.addr += before;
+	if (!seg_fill(srq ? srq->pd : qp->pd, &seg, data, bytes))
 		return false;
 	index = wq->started++;
 	wq_completed(wq);
-	wq_transferred(wq, &seg, 1, bytes);
+	wq_transferred_one(wq, &seg, bytes);
 	if (srq)
 		srq_limit_check(srq);
 	cqe = qp_completion_place(qp, qp->recv_cq, !srq);
-	cqe_fill(cqe, CQE_RECV, wqe->wr_id, IBV_WC_SUCCESS, IBV_WC_RECV, bytes, qp->qpn, qp->attr.dest_qp_num);
-	cqe->slid = qp->path.dlid;
-	cqe->sl = qp->path.sl;
+	cqe_fill(cqe, CQE_RECV, wqe->wr_id, IBV_WC_SUCCESS, IBV_WC_RECV, before + bytes, qp->qpn, from->qpn);
+	cqe->imm = from->imm;
+	cqe->wc_flags = from->wc_flags;
+	cqe->slid = from->slid;
+	cqe->sl = from->sl;
 	cqe->pkey_index = qp->attr.pkey_index;
 	qp_completed(qp->recv_cq, cqe, &qp->rq.ulp, index, srq ? srq->srqn : 0, solicited);
 	return true;
+}
+
+bool qp_recv_short(struct qp *qp, const void *data, uint32_t bytes, bool solicited)
+{
+	const struct recv_source from = { .qpn = qp->attr.dest_qp_num, .slid = qp->path.dlid, .sl = qp->path.sl };
+
+	return take_short(qp, 0, data, bytes, &from, solicited);
+}
+
+bool qp_recv_datagram(struct qp *qp, uint32_t before, const struct direct_message *m)
+{
+	const struct opcode_row *row = opcode_row(m->opcode);
+	const bool has_imm = row->headers & HDR_IMM;
+	const struct recv_source from = {
+		.qpn = m->src_qpn, .slid = m->datagram.slid, .sl = m->datagram.sl,
+		.wc_flags = has_imm ? IBV_WC_WITH_IMM : 0, .imm = has_imm ? htobe32(m->trailer) : 0,
+	};
+
+	return take_short(qp, before, m->iov->iov_base, m->bytes, &from, m->solicited);
 }
 
 /* The end of the receive the QP holds: false when its SRQ went meanwhile. */

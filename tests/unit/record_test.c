@@ -13,6 +13,7 @@
 static const uint8_t opcodes[] = {
 	OPCODE_RC_SEND_ONLY, OPCODE_RC_SEND_ONLY_IMM, OPCODE_RC_SEND_ONLY_INV, OPCODE_RC_RDMA_WRITE_ONLY,
 	OPCODE_RC_RDMA_WRITE_ONLY_IMM, OPCODE_UC_SEND_ONLY, OPCODE_UC_RDMA_WRITE_ONLY_IMM,
+	OPCODE_UD_SEND_ONLY, OPCODE_UD_SEND_ONLY_IMM,
 };
 
 static struct direct_message example(uint8_t opcode, enum direct_payload payload, uint32_t bytes, const struct iovec *iov,
@@ -20,8 +21,14 @@ static struct direct_message example(uint8_t opcode, enum direct_payload payload
 {
 	const struct opcode_row *row = opcode_row(opcode);
 
+	struct direct_datagram datagram = {
+		.qkey = 0x87654321, .slid = 0x1234, .dlid = 0x4321, .pkey = 0x8001, .sl = 15, .network = 3,
+	};
+
+	if (!(row->headers & HDR_DETH))
+		datagram = (struct direct_datagram){ 0 };
 	return (struct direct_message){
-		.opcode = opcode, .solicited = bytes & 1, .payload = payload, .dest_qpn = 0x123456, .src_qpn = 0xfedcba,
+		.datagram = datagram, .opcode = opcode, .solicited = bytes & 1, .payload = payload, .dest_qpn = 0x123456, .src_qpn = 0xfedcba,
 		.psn = PSN_MASK, .received = 5, .trailer = row->headers & (HDR_IMM | HDR_IETH) ? 0xdeadbeef : 0,
 		.bytes = bytes, .iov = iov, .iovs = iovs,
 		.va = row->headers & HDR_RETH ? 0x1122334455667788 : 0, .rkey = row->headers & HDR_RETH ? 0xabcdef01 : 0,
@@ -41,6 +48,7 @@ static void assert_same(const struct direct_message *a, const struct direct_mess
 	assert_true(a->va == b->va);
 	assert_int_equal(a->rkey, b->rkey);
 	assert_int_equal(a->bytes, b->bytes);
+	assert_memory_equal(&a->datagram, &b->datagram, sizeof(a->datagram));
 }
 
 static void what_is_built_is_read(void **state)
@@ -185,6 +193,19 @@ static void others_are_refused(void **state)
 	assert_true(is_refused(&placed, 0, 28, 1));		/* reserved */
 }
 
+static void other_datagrams_are_refused(void **state)
+{
+	struct iovec bytes = { "", 0 };
+	struct direct_message m = example(OPCODE_UD_SEND_ONLY, PAYLOAD_EAGER, 0, &bytes, 1);
+
+	(void)state;
+	assert_false(is_refused(&m, 0, 0, 0));
+	for (size_t cut = 1; cut <= record_bytes(&m); cut++)
+		assert_true(is_refused(&m, cut, 0, 0));
+	assert_true(is_refused(&m, 0, 7, 2));		/* what is elsewhere */
+	assert_true(is_refused(&m, 0, 26, 0x10));	/* a service level of 5 bits */
+}
+
 /* What carries no payload ends with its fields. */
 static void bytes_behind_a_placed_write_are_refused(void **state)
 {
@@ -260,6 +281,7 @@ int main(void)
 		cmocka_unit_test(what_is_elsewhere_is_named),
 		cmocka_unit_test(parts_are_messages),
 		cmocka_unit_test(others_are_refused),
+		cmocka_unit_test(other_datagrams_are_refused),
 		cmocka_unit_test(bytes_behind_a_placed_write_are_refused),
 		cmocka_unit_test(the_right_bytes_are_pulled),
 	};
