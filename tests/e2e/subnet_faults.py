@@ -256,6 +256,36 @@ def connect(lab, a, b):
 	return float(re.search(r'connect +: +([\d.]+)', said[0])[1])
 
 
+def pongs(lab, a, b, times):
+	"""Milliseconds that a's questions to ibping's server at b take. ibping says a tenth of them, and 900 ms too much where a
+	second ends meanwhile: its clock has 10 us for each us (infiniband-diags/ibping.c:time_stamp, 44 to 64)."""
+	said = lab.at(a, 'ibping', '-c', str(times), lab.lid(b))
+	return [float(ms) % 900 * 10 for ms in re.findall(r'(?m)^Pong from .* time ([\d.]+) ms$', said)]
+
+
+def test_slow_ping(lab):
+	"""ibping's time is that of the slow link, there and back."""
+	lab.load('fat-tree', 'ports=4')
+	switch, number = first_link(lab, 'h1')
+	server = lab.start('h5', 'ibping', '-S')
+	lab.within('ibping answers', lambda: '1 received' in lab.try_at('h1', 'ibping', '-c', '1', lab.lid('h5'))[1])
+	if min(pongs(lab, 'h1', 'h5', 3)) > 5:
+		raise Wrong('ibping takes more than 5 ms where nothing is slow')
+	for kbits in (200, 50):
+		lab.weft('fabric', 'link', f'{switch}:{number}', 'slow', f'{kbits}Kbit')
+		wanted, took = 2 * 288 * 8 / kbits, pongs(lab, 'h1', 'h5', 3)
+		print(f'{kbits} Kbit/s: {wanted} ms, ibping: {took}')
+		if len(took) != 3 or min(took) < wanted or min(took) > 1.3 * wanted + 5:
+			raise Wrong(f'ibping takes {took} ms where two datagrams take {wanted}')
+	# of a link that is not on the way
+	if min(pongs(lab, 'h6', 'h5', 3)) > 5:
+		raise Wrong('a slow link is felt where it is not')
+	lab.weft('fabric', 'link', 'h1:1', 'up')
+	if min(pongs(lab, 'h1', 'h5', 3)) > 5:
+		raise Wrong('ibping takes more than 5 ms where nothing is slow any more')
+	server.end(signal.SIGKILL)
+
+
 def test_slow_management(lab):
 	"""MADs and packets of rdma_cm take as long over a slow link as it carries them, and wait behind data."""
 	lab.load('fat-tree', 'ports=4')
@@ -336,7 +366,7 @@ def test_multicast(lab):
 def tests():
 	rows = (('loss', test_loss), ('slow', test_slow), ('rates', test_rates), ('group', test_group),
 		('trace', test_trace), ('words', test_words),
-		('management', test_management), ('slow_management', test_slow_management),
+		('management', test_management), ('slow_management', test_slow_management), ('slow_ping', test_slow_ping),
 		('multicast', test_multicast), ('details', test_details))
 	return {name: ('e2e', 240, subnet_lab.row(test)) for name, test in rows}
 
