@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-enum { CONTROL_VERSION = 12, CONTROL_TEXT = 60000, CONTROL_FDS = 4, CONTROL_FILES = 8 };
+enum { CONTROL_VERSION = 13, CONTROL_TEXT = 60000, CONTROL_FDS = 4, CONTROL_FILES = 8 };
 
 enum { CONTROL_LAST_WORDS = 16000 };	/* bytes: our choice */
 
@@ -43,7 +43,8 @@ enum control_type {
 	CTL_MCAST,	/* device, gid, a = 1 join, 0 leave (counted per process). answer: b = MLID (0 on Ethernet). The page
 			 * names the first slot of each member process. service = MCAST_OF_PORT: at a port that has a subnet
 			 * manager the port joins, c = the Q_Key of a group that is made so. answer then: b = MLID, and the
-			 * service level from bit 16 on, c = the group's Q_Key; status EACCES: refused; ETIMEDOUT */
+			 * service level from bit 16 on, c = the group's Q_Key; status EACCES: refused; ETIMEDOUT.
+			 * MCAST_SENDS: as that, but the process only sends, and the page does not name it */
 	CTL_LISTEN,	/* service: this process answers CM requests for it, a = device + 1 or 0 any, gid = only for this
 			 * address (that a request asks for) or zero. status EADDRINUSE: the same triple is taken, somebody else
 			 * listens where this one would (a wildcard overlaps with everything) or has reserved the port; EACCES as
@@ -238,7 +239,7 @@ struct control_mad {
 	uint8_t gid[16];
 };
 
-enum { MCAST_OF_PORT = 1 };	/* CTL_MCAST, service */
+enum { MCAST_OF_PORT = 1, MCAST_SENDS = 2 };	/* CTL_MCAST, service */
 
 /* CTL_CONN, service: from which bit on. */
 enum control_conn { CONN_HOP_LIMIT = 24, CONN_TCLASS = 32, CONN_ACK_TIMEOUT = 40, CONN_PKEY = 48 };

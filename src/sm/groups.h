@@ -9,7 +9,7 @@ struct sm;
 
 enum {
 	MCAST_GROUPS = MLIDS,
-	MCAST_FULL = 1, MCAST_NON_MEMBER = 2, MCAST_SEND_ONLY = 4,	/* JoinState */
+	MCAST_FULL = 1, MCAST_NON_MEMBER = 2, MCAST_SEND_ONLY = 4, MCAST_SEND_ONLY_FULL = 8,	/* JoinState */
 };
 
 struct mcast_member {

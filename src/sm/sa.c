@@ -120,8 +120,8 @@ static void find_class_info(struct sa_query *q)
 {
 	enum {
 		CAPABILITIES = 1 << 1 | 1 << 9 | 1 << 10 | 1 << 13,
-		/* whole PortInfoRecords, extended speeds, 2x, HDR */
-		CAPABILITIES_2 = 1 << 6 | 1 << 7 | 1 << 13 | 1 << 15,
+		/* whole PortInfoRecords, extended speeds, full members that only send, 2x, HDR */
+		CAPABILITIES_2 = 1 << 6 | 1 << 7 | 1 << 12 | 1 << 13 | 1 << 15,
 		RESPONSE_TIME = 16,
 	};
 	uint8_t info[72] = { 0 };

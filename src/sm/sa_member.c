@@ -34,6 +34,7 @@ enum {
 	BYTES = 56, EXACTLY = 2, LIFE_TIME = 18, SCOPE_LINK_LOCAL = 2,
 	JOIN_MASK = 1 << MGID | 1 << PORT_GID | 1 << JOIN_STATE,
 	MAKE_MASK = JOIN_MASK | 1 << QKEY | 1 << TCLASS | 1 << PKEY | 1 << FLOW_LABEL | 1 << SL,	/* 15.2.5.17.2 */
+	MAKES_GROUPS = MCAST_FULL | MCAST_SEND_ONLY_FULL,	/* as OpenSM's */
 	IPOIB_QKEY = 0x0b1b, IPOIB_MTU = 4, IPOIB_RATE = 3,	/* of the broadcast group, as OpenSM's */
 };
 
@@ -131,7 +132,7 @@ void sa_find_members(struct sa_query *q)
 static bool is_full(const struct mcast_group *g)
 {
 	for (uint32_t i = 0; i < g->members; i++) {
-		if (g->member[i].join_state & MCAST_FULL)
+		if (g->member[i].join_state & MAKES_GROUPS)
 			return true;
 	}
 	return false;
@@ -197,7 +198,7 @@ static struct mcast_group *make_group(struct sa_query *q, uint32_t port)
 	smp_port_info_get(&p, info);
 	if ((q->mask & MAKE_MASK) != MAKE_MASK)
 		q->status = SA_COMPONENTS_MISSING;
-	else if (!(wire_get(w, M_JOIN_STATE) & MCAST_FULL) || (is_named && !mgid_is_good(w + AT_MGID)) ||
+	else if (!(wire_get(w, M_JOIN_STATE) & MAKES_GROUPS) || (is_named && !mgid_is_good(w + AT_MGID)) ||
 		 !realise(q, MTU_SELECTOR, w[38], p.mtu, NULL, &mtu) ||
 		 !realise(q, RATE_SELECTOR, w[42], sa_port_rate(info), sa_rate_mbps, &rate) ||
 		 !lanes_has_level(q->s, (unsigned)wire_get(w, M_SL)) ||

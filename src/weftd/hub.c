@@ -61,6 +61,7 @@ void hub_init(struct hub *h, const struct hub_ops *ops, const struct state *stat
 	h->descriptors = files.rlim_cur;
 	h->last_fabric = atomic_load(&h->page->fabric);
 	slots_inherit(h);
+	mcast_inherit(h);
 	leases_inherit(h);
 	captures_start(h);
 	timer_heap_init(&h->late_frames);
@@ -257,7 +258,7 @@ static int come_back(struct hub *h, struct client *c, const struct control_msg *
 
 	if (err)
 		return err;
-	mcast_forget(h->page, c->slot);
+	mcast_forget(h, c->slot);
 	list_for_each(other, &h->clients, struct client, node) {
 		if (other->kind == CLIENT_PROCESS)
 			hub_acquaint(c, other);

@@ -79,6 +79,7 @@ struct client {
 	bool told_kept;			/* has said which channels are open, or had none */
 	uint16_t joined[PAGE_GROUPS];	/* how often, by group */
 	uint16_t joined_port[PAGE_GROUPS];	/* of these, by its port: joins.c */
+	uint16_t joined_sends[PAGE_GROUPS];	/* of these, as one who only sends */
 	uint32_t group_count;
 	uint64_t known[PAGE_SLOTS / 64];	/* first slots of the processes that must hear when it leaves */
 	uint64_t mads_sent, mads_dropped;
@@ -187,6 +188,7 @@ struct hub {
 	struct list clients, accounts;
 	uint64_t descriptors;		/* how many weftd may have */
 	uint32_t group_user[PAGE_GROUPS];	/* whose account a multicast group is on: who made it */
+	uint32_t group_sends[PAGE_GROUPS];	/* how often those are in it who only send, whom the page does not name */
 	uint32_t client_count, process_count, lease_count;
 	struct client *slot_owner[PAGE_SLOTS];
 	uint32_t slots_used;		/* awaited ones too */

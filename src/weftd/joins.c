@@ -1,7 +1,8 @@
-/* A membership lives while it is used, and then until the administration has taken note, or did not answer. It has one request
- * under way at most, so that none overtakes another; what is due next is asked when the answer was taken in. Answers are noted
- * where they arrive, and taken in by joins_expire alone: one may come while its request is being sent. A request that was
- * discarded, as the administration is busy (IBA 13.4.7), is repeated as often, and after the same time, as one without an answer.
+/* A membership lives while it is used, and then until the administration has taken note, or did not answer. That of a full member
+ * and that of one who only sends are two, though they make one record of the port. Each has one request under way at most, so
+ * that none overtakes another; what is due next is asked when the answer was taken in. Answers are noted where they arrive, and
+ * taken in by joins_expire alone: one may come while its request is being sent. A request that was discarded, as the
+ * administration is busy (IBA 13.4.7), is repeated as often, and after the same time, as one without an answer.
  *
  * A manager that was started anew knows no groups, and one that saw a port go has taken it out of them. It says so to the port
  * (PortInfo.ClientReregister, IBA 14.4.11), and weftd joins again all that the port is in. Linux ends the memberships instead and
@@ -35,6 +36,7 @@ struct join {
 	struct mad_port *file;		/* owned */
 	uint32_t port, user;
 	int group;			/* its index in the page */
+	uint8_t state;			/* JoinState: a full member, or one that only sends */
 	uint8_t gid[16];
 	uint32_t qkey;			/* of a group that it makes */
 	uint32_t uses;
@@ -101,7 +103,7 @@ static void ask(struct hub *h, struct join *j, unsigned method)
 	const struct fabric *f = &h->subnet->fabric;
 	const struct sa_request r = { .method = (uint8_t)method, .attr_id = SA_MCMEMBER_RECORD, .tid = ++j->tid,
 				      .timeout_ms = ANSWER_MS, .retries = tries_left(h, j) - 1 };
-	struct sa_mcmember m = { .mask = SA_MC_MGID | SA_MC_PORT_GID | SA_MC_JOIN_STATE, .join_state = SA_FULL_MEMBER };
+	struct sa_mcmember m = { .mask = SA_MC_MGID | SA_MC_PORT_GID | SA_MC_JOIN_STATE, .join_state = j->state };
 	uint8_t mad[MAD_BYTES] = { 0 };
 
 	if (method == MAD_SET) {
@@ -127,10 +129,15 @@ static void ask(struct hub *h, struct join *j, unsigned method)
 
 /* ---- coming and going ---- */
 
-static struct join *find(const struct hub *h, uint32_t port, const uint8_t gid[16])
+static uint8_t state_of(bool sends)
+{
+	return sends ? SA_SEND_ONLY_FULL_MEMBER : SA_FULL_MEMBER;
+}
+
+static struct join *find(const struct hub *h, uint32_t port, uint8_t state, const uint8_t gid[16])
 {
 	list_for_each(j, &h->joins, struct join, node) {
-		if (j->port == port && !memcmp(j->gid, gid, sizeof(j->gid)))
+		if (j->port == port && j->state == state && !memcmp(j->gid, gid, sizeof(j->gid)))
 			return j;
 	}
 	return NULL;
@@ -162,7 +169,7 @@ static void end(struct hub *h, struct join *j)
 	free(j);
 }
 
-static struct join *make(struct hub *h, const struct client *c, uint32_t port, const uint8_t gid[16])
+static struct join *make(struct hub *h, const struct client *c, uint32_t port, uint8_t state, const uint8_t gid[16])
 {
 	struct join *j = calloc(1, sizeof(*j));
 
@@ -174,6 +181,7 @@ static struct join *make(struct hub *h, const struct client *c, uint32_t port, c
 		return NULL;
 	}
 	j->port = port;
+	j->state = state;
 	j->reregistered = FABRIC_READ(h->subnet->fabric.port[port].reregistered);
 	j->is_due = true;
 	j->again = WTIME_NEVER;
@@ -220,15 +228,16 @@ static bool is_settled(const struct join *j)
 
 int joins_enter(struct hub *h, struct client *c, const struct control_msg *msg, int i, struct control_msg *answer)
 {
+	const uint8_t state = state_of(msg->service == MCAST_SENDS);
 	uint32_t port = subnet_port(h, c, msg->device);
-	struct join *j = find(h, port, msg->gid);
+	struct join *j = find(h, port, state, msg->gid);
 	bool waits = has_manager(h, port) && !is_back(c) && !(j && is_settled(j));
 	struct waiter *w = waits ? calloc(1, sizeof(*w)) : NULL;
 
 	if (waits && !w)
 		return -ENOMEM;
 	if (!j && !is_full(h, c))
-		j = make(h, c, port, msg->gid);
+		j = make(h, c, port, state, msg->gid);
 	if (!j) {
 		free(w);
 		return has_manager(h, port) ? -EDQUOT : 0;
@@ -256,10 +265,10 @@ static void use_less(struct hub *h, struct join *j, unsigned uses)
 	proceed(h, j);
 }
 
-void joins_leave(struct hub *h, const struct client *c, int i, unsigned uses)
+void joins_leave(struct hub *h, const struct client *c, int i, bool sends, unsigned uses)
 {
 	const struct page_group *g = &h->page->group[i];
-	struct join *j = uses ? find(h, subnet_port(h, c, g->device), g->gid) : NULL;
+	struct join *j = uses ? find(h, subnet_port(h, c, g->device), state_of(sends), g->gid) : NULL;
 
 	if (j)
 		use_less(h, j, uses);
@@ -286,6 +295,7 @@ void joins_end(struct hub *h)
 /* Those that wait, of whom some use it no more. How many. */
 static uint32_t answer_waiters(struct hub *h, struct join *j)
 {
+	const bool sends = j->state == SA_SEND_ONLY_FULL_MEMBER;
 	uint32_t refused = 0;
 
 	list_for_each_safe(w, &j->waiters, struct waiter, node) {
@@ -294,7 +304,7 @@ static uint32_t answer_waiters(struct hub *h, struct join *j)
 
 		drop_waiter(w);
 		fill_answer(j, &answer);
-		refused += j->status && mcast_take_back(h, c, j->group);
+		refused += j->status && mcast_take_back(h, c, j->group, sends);
 		hub_answer(h, c, &answer, j->status);
 	}
 	return refused;
@@ -329,6 +339,15 @@ static uint32_t have_joined(struct hub *h, struct join *j)
 	return refused;
 }
 
+/* OpenSM takes a port out when it leaves with one of two states, and no other port is a full member: it joins again. */
+static void look_at_other(struct hub *h, const struct join *left)
+{
+	struct join *j = find(h, left->port, state_of(left->state == SA_FULL_MEMBER), left->gid);
+
+	if (j && !left->status && !(left->record.join_state & j->state))
+		j->is_due = true;
+}
+
 static void take_in(struct hub *h, struct join *j)
 {
 	bool has_left = j->asked == ASKED_TO_LEAVE;
@@ -343,6 +362,7 @@ static void take_in(struct hub *h, struct join *j)
 	if (has_left) {
 		j->is_member = false;
 		j->is_due = true;
+		look_at_other(h, j);
 	} else {
 		refused = have_joined(h, j);
 	}

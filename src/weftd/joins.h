@@ -1,7 +1,8 @@
 /* What ports of a fabric have joined for programs at its subnet administration, as the kernel joins for rdma_cm: one membership
- * of a port in a group, however many programs there use it. weftd asks by MCMemberRecord (IBA 15.2.5.17) from QP1 of the port;
- * the program that waits is answered when the administration has answered. A fabric without a subnet manager has no
- * administration: there weftd writes the tree of a group itself (weftd/mcast.c), and the port joins when a manager comes. */
+ * of a port in a group, and one that only sends, however many programs there use it. weftd asks by MCMemberRecord (IBA 15.2.5.17)
+ * from QP1 of the port; the program that waits is answered when the administration has answered. A fabric without a subnet
+ * manager has no administration: there weftd writes the tree of a group itself (weftd/mcast.c), and the port joins when a manager
+ * comes. */
 #ifndef WEFT_WEFTD_JOINS_H
 #define WEFT_WEFTD_JOINS_H
 
@@ -16,8 +17,8 @@ bool joins_are_needed(const struct hub *h, const struct client *c, uint32_t inde
 /* One more use of group i of the page by the process at a port, as the message asks. 0: its port is a member, *answer says how,
  * or will be one. -EINPROGRESS: it is answered later, and what was asked for in vain is taken back. Another -errno. */
 int joins_enter(struct hub *h, struct client *c, const struct control_msg *msg, int i, struct control_msg *answer);
-/* So many uses less. */
-void joins_leave(struct hub *h, const struct client *c, int i, unsigned uses);
+/* So many uses less of the membership, or of that which only sends. */
+void joins_leave(struct hub *h, const struct client *c, int i, bool sends, unsigned uses);
 /* The process is gone: nobody waits for its answers. */
 void joins_forget(struct hub *h, const struct client *c);
 /* Of the last fabric. */

@@ -1,6 +1,6 @@
-/* A group lives while a process is in it. A process's joins are counted; the page names its first slot while the count is
- * not zero. Those of rdma_cm at a port that has a subnet manager are joins of the port, too (joins.h); a program that only
- * attaches a QP hears what comes to the port. Without a manager weftd writes the group's tree, of everybody. */
+/* A group lives while a process is in it. A process's joins are counted; the page names its first slot while there is one that
+ * does more than send. Those of rdma_cm at a port that has a subnet manager are joins of the port, too (joins.h); a program that
+ * only attaches a QP hears what comes to the port. Without a manager weftd writes the group's tree, of everybody. */
 #include "weftd/mcast.h"
 
 #include "control/devices.h"
@@ -84,6 +84,17 @@ static bool is_empty(const struct page_group *g)
 	return true;
 }
 
+static void end_if_unused(struct hub *h, int group)
+{
+	struct page_group *g = &h->page->group[group];
+
+	if (!is_empty(g) || h->group_sends[group])
+		return;
+	page_write_begin(h->page);
+	g->used = 0;
+	page_write_end(h->page);
+}
+
 static void set_member(struct fabric_page *p, int group, uint32_t slot, bool is_member)
 {
 	struct page_group *g = &p->group[group];
@@ -94,9 +105,37 @@ static void set_member(struct fabric_page *p, int group, uint32_t slot, bool is_
 		g->slots[slot / 64] |= bit;
 	else
 		g->slots[slot / 64] &= ~bit;
-	if (!is_member && is_empty(g))
-		g->used = 0;
 	page_write_end(p);
+}
+
+static bool hears(const struct client *c, int i)
+{
+	return c->joined[i] > c->joined_sends[i];
+}
+
+static void join_once(struct hub *h, struct client *c, int i, bool sends)
+{
+	if (!sends && !hears(c, i)) {
+		set_member(h->page, i, c->slot, true);
+		roce_port_hear(h, c, i);
+	}
+	c->group_count += !c->joined[i];
+	c->joined[i]++;
+	c->joined_sends[i] += sends;
+	h->group_sends[i] += sends;
+}
+
+static void leave_once(struct hub *h, struct client *c, int i, bool sends)
+{
+	c->joined[i]--;
+	c->joined_sends[i] -= sends;
+	h->group_sends[i] -= sends;
+	c->group_count -= !c->joined[i];
+	if (!sends && !hears(c, i)) {
+		roce_port_unhear(h, c, i);
+		set_member(h->page, i, c->slot, false);
+	}
+	end_if_unused(h, i);
 }
 
 static int join(struct hub *h, struct client *c, const struct control_msg *msg)
@@ -116,45 +155,44 @@ static int join(struct hub *h, struct client *c, const struct control_msg *msg)
 		/* of the last weftd's time */
 		if (h->group_user[i] == UINT32_MAX)
 			h->group_user[i] = c->account->user;
-		c->group_count++;
-		set_member(h->page, i, c->slot, true);
-		roce_port_hear(h, c, i);
 	}
 	if (has_lids && !joins_are_needed(h, c, msg->device))
 		subnet_route_group(h, c, msg->device, h->page->group[i].mlid);
-	c->joined[i]++;
+	join_once(h, c, i, msg->service == MCAST_SENDS);
 	return i;
 }
 
-static void leave_once(struct hub *h, struct client *c, int i)
+/* Has it joined so? */
+static bool is_in(const struct client *c, int i, const struct control_msg *msg)
 {
-	if (--c->joined[i] == 0) {
-		c->group_count--;
-		roce_port_unhear(h, c, i);
-		set_member(h->page, i, c->slot, false);
-	}
+	if (msg->service == MCAST_SENDS)
+		return c->joined_sends[i];
+	return msg->service == MCAST_OF_PORT ? hears(c, i) : c->joined[i] > c->joined_sends[i] + c->joined_port[i];
 }
 
 static int leave(struct hub *h, struct client *c, const struct control_msg *msg)
 {
+	bool sends = msg->service == MCAST_SENDS;
 	int i = find_group(h->page, msg->device, msg->gid);
 
-	if (i < 0 || !c->joined[i] || (msg->service != MCAST_OF_PORT && c->joined[i] == c->joined_port[i]))
+	if (i < 0 || !is_in(c, i, msg))
 		return -ENOENT;
 	if (msg->service == MCAST_OF_PORT && c->joined_port[i]) {
 		c->joined_port[i]--;
-		joins_leave(h, c, i, 1);
+		joins_leave(h, c, i, false, 1);
+	} else if (sends) {
+		joins_leave(h, c, i, true, 1);
 	}
-	leave_once(h, c, i);
+	leave_once(h, c, i, sends);
 	return i;
 }
 
-bool mcast_take_back(struct hub *h, struct client *c, int i)
+bool mcast_take_back(struct hub *h, struct client *c, int i, bool sends)
 {
-	if (!c->joined_port[i])
+	if (!(sends ? c->joined_sends : c->joined_port)[i])
 		return false;
-	c->joined_port[i]--;
-	leave_once(h, c, i);
+	c->joined_port[i] -= !sends;
+	leave_once(h, c, i, sends);
 	return true;
 }
 
@@ -170,15 +208,16 @@ void mcast_set_lid(struct fabric_page *p, int i, uint16_t mlid)
 /* After join: the port joins, too. */
 static int join_port(struct hub *h, struct client *c, const struct control_msg *msg, int i, struct control_msg *answer)
 {
+	bool sends = msg->service == MCAST_SENDS;
 	int err;
 
 	if (!control_device_has(&h->page->device[page_device_of(h->page, msg->device)], DEVICE_LIDS) ||
 	    subnet_port(h, c, msg->device) == PORT_NONE)
 		return i;
-	c->joined_port[i]++;
+	c->joined_port[i] += !sends;
 	err = joins_enter(h, c, msg, i, answer);
 	if (err && err != -EINPROGRESS)
-		mcast_take_back(h, c, i);
+		mcast_take_back(h, c, i, sends);
 	return err ? err : i;
 }
 
@@ -192,7 +231,7 @@ void mcast_input(struct hub *h, struct client *c, const struct control_msg *msg)
 		i = msg->a ? join(h, c, msg) : leave(h, c, msg);
 	if (i >= 0)
 		answer.b = h->page->group[i].mlid;
-	if (i >= 0 && msg->a && msg->service == MCAST_OF_PORT)
+	if (i >= 0 && msg->a && (msg->service == MCAST_OF_PORT || msg->service == MCAST_SENDS))
 		i = join_port(h, c, msg, i, &answer);
 	if (i == -EINPROGRESS)
 		return;
@@ -202,11 +241,21 @@ void mcast_input(struct hub *h, struct client *c, const struct control_msg *msg)
 		hub_answer(h, c, &answer, i < 0 ? -i : 0);
 }
 
-void mcast_forget(struct fabric_page *p, uint32_t slot)
+void mcast_forget(struct hub *h, uint32_t slot)
 {
 	for (int i = 0; i < PAGE_GROUPS; i++) {
-		if (p->group[i].used && p->group[i].slots[slot / 64] >> slot % 64 & 1)
-			set_member(p, i, slot, false);
+		if (!h->page->group[i].used || !(h->page->group[i].slots[slot / 64] >> slot % 64 & 1))
+			continue;
+		set_member(h->page, i, slot, false);
+		end_if_unused(h, i);
+	}
+}
+
+void mcast_inherit(struct hub *h)
+{
+	for (int i = 0; i < PAGE_GROUPS; i++) {
+		if (h->page->group[i].used)
+			end_if_unused(h, i);
 	}
 }
 
@@ -216,9 +265,12 @@ void mcast_leave(struct hub *h, struct client *c)
 	for (int i = 0; i < PAGE_GROUPS; i++) {
 		if (!c->joined[i])
 			continue;
-		joins_leave(h, c, i, c->joined_port[i]);
+		joins_leave(h, c, i, false, c->joined_port[i]);
+		joins_leave(h, c, i, true, c->joined_sends[i]);
 		set_member(h->page, i, c->slot, false);
-		c->joined[i] = c->joined_port[i] = 0;
+		h->group_sends[i] -= c->joined_sends[i];
+		c->joined[i] = c->joined_port[i] = c->joined_sends[i] = 0;
+		end_if_unused(h, i);
 	}
 	c->group_count = 0;
 }

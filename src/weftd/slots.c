@@ -112,7 +112,7 @@ static int take(struct hub *h, struct client *c, uint32_t *slot)
 static void end_awaited(struct hub *h, uint32_t slot, uint64_t gone[PAGE_SLOTS / 64])
 {
 	gone[slot / 64] |= 1ull << slot % 64;
-	mcast_forget(h->page, slot);
+	mcast_forget(h, slot);
 	end(h, slot);
 	h->awaited--;
 }

@@ -32,7 +32,7 @@ enum sa_mcmember_mask {
 	SA_MC_SL = 1 << 12, SA_MC_FLOW_LABEL = 1 << 13, SA_MC_JOIN_STATE = 1 << 16,
 };
 
-enum { SA_FULL_MEMBER = 1 };	/* JoinState */
+enum { SA_FULL_MEMBER = 1, SA_SEND_ONLY_FULL_MEMBER = 8 };	/* JoinState */
 
 struct sa_mcmember {
 	uint8_t mgid[16], port_gid[16];

@@ -20,15 +20,25 @@ MESSAGES = 20
 MLID = '0xc001'		# the first that OpenSM gives after that of its broadcast group
 MCKEY = ('mckey', '-m', '239.2.3.4', '-b', ADDR, '-C')
 OTHER = ('mckey', '-m', '239.2.3.5', '-b', ADDR, '-C')
+QKEY = '0x1234567'	# rdma_cm's
+ALL = [f'h{i}' for i in range(1, 9)]
+HERE = os.path.dirname(os.path.abspath(__file__))
 EVENT = 'IBV_EVENT_CLIENT_REREGISTER'
 HEARS = {'h2': 0, 'h3': 1, 'h4': 0, 'h5': 1, 'h7': 0, 'h8': 0}	# 1: the port is a member, and is not the sender's
 
 
-def members(lab, mlid=MLID):
-	"""The ports that are members of the group, as OpenSM says."""
+def states(lab, mlid=MLID):
+	"""The JoinState of each port that is a member of the group, as the manager says."""
 	text = lab.try_at('h2', 'saquery', '--smkey', '1', '-m')[1]
-	return sorted(re.search(r'NodeDescription\.+(\S+)', block)[1] for block in text.split('MCMemberRecord member dump:')
-		      if re.search(rf'Mlid\.+{mlid}', block, re.IGNORECASE))
+	blocks = [block for block in text.split('MCMemberRecord member dump:')
+		  if re.search(rf'Mlid\.+{mlid}', block, re.IGNORECASE)]
+	return {re.search(r'NodeDescription\.+(\S+)', block)[1]: int(re.search(r'ScopeState\.+(\S+)', block)[1], 0) & 15
+		for block in blocks}
+
+
+def members(lab, mlid=MLID):
+	"""The ports that are members of the group."""
+	return sorted(states(lab, mlid))
 
 
 def switches_of_tree(lab):
@@ -155,8 +165,65 @@ def test_weftd(lab):
 	again(lab, 'the next weftd')
 
 
+def sends(lab, node, words, heard):
+	"""What is sent at a host gets to these ports, and to no others."""
+	before = {n: counters(lab, n) for n in ALL}
+	lab.at(node, *words)
+	grown = {n: [b - a for a, b in zip(before[n], counters(lab, n))] for n in ALL}
+	return grown == {n: [MESSAGES * (n in heard), MESSAGES * (n == node)] for n in ALL}
+
+
+def senders(lab, is_opensm):
+	"""In a group of h3 and h5, h1 and h7 are full members that only send, and then h8 is a non-member that only sends: data
+	from them gets to the members by the tables, and their programs hear nothing. OpenSM's tables lead to them, too."""
+	listeners = start(lab, ('h3', 'h5'), 4000)
+	lab.within('both are members', lambda: members(lab) == ['h3', 'h5'])
+	mute = start(lab, ('h1', 'h7'), 1, (*MCKEY[:-1], '-o', '-C'))
+	lab.within('two only send', lambda: states(lab) == {'h1': 8, 'h3': 1, 'h5': 1, 'h7': 8})
+	lab.within('their leaves are of the tree', lambda: {'s1', 's2', 's3', 's4'} <= set(switches_of_tree(lab)))
+	extra = {'h7'} if is_opensm else set()
+	mckey = (*MCKEY[:-1], '-o', '-s', '-C', str(MESSAGES))
+	lab.within('members hear who only sends', lambda: sends(lab, 'h1', mckey, {'h3', 'h5'} | extra))
+	if not all(r.is_alive() for r in mute + listeners):
+		raise Wrong(f'who only sends has heard: {[r.text() for r in mute]}')
+	for r in mute:
+		r.end(signal.SIGKILL)
+	lab.within('they have left', lambda: members(lab) == ['h3', 'h5'])
+	lab.within('their leaves are of the tree no more', lambda: {'s2', 's3'} >= set(switches_of_tree(lab)) - {'s5', 's6'})
+	# the program of h8 joins nothing: who is no member sends into nothing
+	mgid = re.search(r'dgid: (\S+)', listeners[0].text())[1]
+	post = (sys.executable, '-B', os.path.join(HERE, 'group_send.py'), MLID, mgid, QKEY, str(MESSAGES))
+	lab.within('nobody hears who is no member', lambda: sends(lab, 'h8', post, set()))
+	join = (sys.executable, '-B', os.path.join(HERE, 'sa_member.py'))
+	answer = lab.at('h8', *join, 'join', '4', mgid)
+	if answer != f'{MLID} {QKEY} 4\n':
+		raise Wrong(f'the administration answers {answer}')
+	lab.within('a non-member only sends', lambda: states(lab) == {'h3': 1, 'h5': 1, 'h8': 4})
+	lab.within('members hear it', lambda: sends(lab, 'h8', post, {'h3', 'h5'}))
+	lab.at('h8', *join, 'leave', '4', mgid)
+	lab.within('nobody hears it', lambda: sends(lab, 'h8', post, set()))
+	for r in listeners:
+		r.end(signal.SIGKILL)
+	lab.within('all have left', lambda: not members(lab) and not switches_of_tree(lab))
+
+
+def test_senders(lab):
+	"""Memberships that only send, at OpenSM."""
+	lab.load_bare(lab.make('fat-tree', 'ports=4'))
+	lab.up(lab.start_manager('h2'))
+	senders(lab, True)
+
+
+def test_own_senders(lab):
+	"""Memberships that only send, at weft's manager."""
+	lab.change('load', '--routing', 'sm', lab.make('fat-tree', 'ports=4'))
+	lab.within('the subnet is up', lambda: all('State: Active' in lab.at(node, 'ibstat') for node in ALL))
+	senders(lab, False)
+
+
 def tests():
-	rows = (('manager', test_manager), ('no-manager', test_no_manager), ('again', test_again), ('weftd', test_weftd))
+	rows = (('manager', test_manager), ('no-manager', test_no_manager), ('again', test_again), ('weftd', test_weftd),
+		('senders', test_senders), ('own-senders', test_own_senders))
 	return {name: ('e2e', 300, subnet_lab.row(test)) for name, test in rows}
 
 

@@ -344,6 +344,36 @@ static void a_group_and_its_tree(void **state)
 	run_fini(&a.r);
 }
 
+/* A full member that only sends makes a group, and keeps it, as OpenSM has it. */
+static void a_group_of_those_who_only_send(void **state)
+{
+	struct asker a;
+	uint16_t mlid;
+
+	begin(&a, &(struct sm_config){ 0 });
+	assert_int_equal(join(&a, "h1", MAD_SET, MAKE, MCAST_SEND_ONLY), -SA_REQUEST_INVALID);
+	assert_int_equal(join(&a, "h1", MAD_SET, MAKE, MCAST_SEND_ONLY_FULL), 1);
+	assert_int_equal(answer(&a, 0)[48] & 15, MCAST_SEND_ONLY_FULL);
+	mlid = (uint16_t)wire_get(answer(&a, 0), 36, 0, 16);
+	assert_int_equal(join(&a, "h4", MAD_SET, JOIN, MCAST_FULL), 1);
+	assert_int_equal(join(&a, "h6", MAD_SET, JOIN, MCAST_SEND_ONLY), 1);
+	assert_int_equal(hear(&a, "h1", mlid), 1 << 4);
+	assert_int_equal(hear(&a, "h6", mlid), 1 << 4);
+	assert_int_equal(hear(&a, "h4", mlid), 0);
+	/* one may be both, and leave as one of them */
+	assert_int_equal(join(&a, "h1", MAD_SET, JOIN, MCAST_FULL), 1);
+	assert_int_equal(answer(&a, 0)[48] & 15, MCAST_FULL | MCAST_SEND_ONLY_FULL);
+	assert_int_equal(hear(&a, "h4", mlid), 1 << 1);
+	assert_int_equal(join(&a, "h1", SA_DELETE, JOIN, MCAST_FULL), 1);
+	assert_int_equal(hear(&a, "h4", mlid), 0);
+	assert_int_equal(hear(&a, "h1", mlid), 1 << 4);
+	assert_int_equal(join(&a, "h4", SA_DELETE, JOIN, MCAST_FULL), 1);
+	assert_int_equal(ask(&a, SA_GET_TABLE, SA_MCMEMBER_RECORD_ID, 0), 2);
+	assert_int_equal(join(&a, "h1", SA_DELETE, JOIN, MCAST_SEND_ONLY_FULL), 1);
+	assert_int_equal(ask(&a, SA_GET_TABLE, SA_MCMEMBER_RECORD_ID, 0), 1);
+	run_fini(&a.r);
+}
+
 /* Rates do not stand in the order of their numbers: 4 is 30 Gbit/s, and 5 is 5. */
 static void a_group_is_slower_than_what_is_asked_for(void **state)
 {
@@ -574,6 +604,7 @@ int main(void)
 		cmocka_unit_test(partitions),
 		cmocka_unit_test(two_limited_members_share_nothing),
 		cmocka_unit_test(a_group_and_its_tree),
+		cmocka_unit_test(a_group_of_those_who_only_send),
 		cmocka_unit_test(a_group_is_slower_than_what_is_asked_for),
 		cmocka_unit_test(members_are_seen_by_the_trusted),
 		cmocka_unit_test(services),

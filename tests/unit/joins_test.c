@@ -35,14 +35,44 @@ static void answer(unsigned status)
 	reply(leaves ? SA_DELETE_RESP : MAD_GET_RESP, status);
 }
 
-/* The process at h1 joins, or leaves; the port with it. */
-static void ask(bool joins)
+static void ask_as(bool joins, uint32_t service)
 {
-	struct control_msg msg = { .type = CTL_MCAST, .seq = 5, .a = joins, .service = MCAST_OF_PORT };
+	struct control_msg msg = { .type = CTL_MCAST, .seq = 5, .a = joins, .service = service };
 
 	memcpy(msg.gid, group, sizeof(group));
 	net->messages[0] = 0;
 	mcast_input(&net->hub, &net->client[0], &msg);
+}
+
+/* The process at h1 joins, or leaves; the port with it. */
+static void ask(bool joins)
+{
+	ask_as(joins, MCAST_OF_PORT);
+}
+
+static const struct page_group *page_group(void)
+{
+	for (int i = 0; i < PAGE_GROUPS; i++) {
+		if (net->page.group[i].used)
+			return &net->page.group[i];
+	}
+	return NULL;
+}
+
+static bool is_named(void)
+{
+	return page_group()->slots[0] >> net->client[0].slot & 1;
+}
+
+/* What is under way; it is answered. */
+static void asked_for(unsigned method, unsigned join_state)
+{
+	struct sa_mcmember m;
+
+	sa_mcmember_get(&m, sa.mad);
+	assert_int_equal(sa.mad[3], method);
+	assert_int_equal(m.join_state, join_state);
+	answer(0);
 }
 
 /* IBA 13.4.7: what was discarded is no refusal. */
@@ -135,6 +165,95 @@ static void a_refusal_is_told_at_once(void **state)
 	assert_int_equal(sa.requests, 1);
 }
 
+/* Senders get a group and its LID, and nothing that is sent to it. */
+static void who_only_sends_is_no_receiver(void **state)
+{
+	(void)state;
+	ask_as(true, MCAST_SENDS);
+	asked_for(MAD_SET, SA_SEND_ONLY_FULL_MEMBER);
+	assert_int_equal(net->last[0].status, 0);
+	assert_int_equal(net->last[0].b & 0xffff, MLID);
+	assert_int_equal(page_group()->mlid, MLID);
+	assert_false(is_named());
+	/* what it is not it cannot leave */
+	ask(false);
+	assert_int_equal(net->last[0].status, ENOENT);
+	ask_as(false, 0);
+	assert_int_equal(net->last[0].status, ENOENT);
+	assert_int_equal(sa.requests, 1);
+	/* both at one port */
+	ask(true);
+	asked_for(MAD_SET, SA_FULL_MEMBER);
+	assert_true(is_named());
+	ask_as(true, MCAST_SENDS);
+	assert_int_equal(net->last[0].status, 0);
+	assert_int_equal(sa.requests, 2);
+	ask_as(false, MCAST_SENDS);
+	ask_as(false, MCAST_SENDS);
+	asked_for(SA_DELETE, SA_SEND_ONLY_FULL_MEMBER);
+	assert_true(is_named());
+	assert_int_equal(sa.requests, 4);	/* and the full membership, which this administration does not name, again */
+	asked_for(MAD_SET, SA_FULL_MEMBER);
+	ask(false);
+	asked_for(SA_DELETE, SA_FULL_MEMBER);
+	assert_null(page_group());
+	assert_true(list_empty(&net->hub.joins));
+}
+
+static void a_receiver_that_leaves_may_go_on_sending(void **state)
+{
+	struct sa_mcmember m;
+
+	(void)state;
+	ask_as(true, MCAST_SENDS);
+	asked_for(MAD_SET, SA_SEND_ONLY_FULL_MEMBER);
+	ask(true);
+	asked_for(MAD_SET, SA_FULL_MEMBER);
+	ask(false);
+	assert_false(is_named());
+	/* the port is still one that sends */
+	sa_mcmember_get(&m, sa.mad);
+	assert_int_equal(m.join_state, SA_FULL_MEMBER);
+	m.join_state = SA_SEND_ONLY_FULL_MEMBER;
+	sa_mcmember_put(&m, sa.mad);
+	answer(0);
+	assert_int_equal(sa.requests, 3);
+	/* and here it is nothing any more, as OpenSM has it */
+	ask(true);
+	asked_for(MAD_SET, SA_FULL_MEMBER);
+	ask(false);
+	asked_for(SA_DELETE, SA_FULL_MEMBER);
+	assert_int_equal(sa.requests, 6);
+	asked_for(MAD_SET, SA_SEND_ONLY_FULL_MEMBER);
+	mcast_leave(&net->hub, &net->client[0]);
+	asked_for(SA_DELETE, SA_SEND_ONLY_FULL_MEMBER);
+	assert_null(page_group());
+}
+
+static void a_sender_that_is_refused_has_no_group(void **state)
+{
+	(void)state;
+	ask_as(true, MCAST_SENDS);
+	answer(7 << 8);
+	assert_int_equal(net->last[0].status, EACCES);
+	assert_null(page_group());
+	ask_as(false, MCAST_SENDS);
+	assert_int_equal(net->last[0].status, ENOENT);
+}
+
+/* The page outlives weftd; those who only sent and do not come back are not in it. */
+static void groups_without_members_end_with_weftd(void **state)
+{
+	static struct hub next;
+
+	(void)state;
+	next.page = &net->page;
+	ask_as(true, MCAST_SENDS);
+	asked_for(MAD_SET, SA_SEND_ONLY_FULL_MEMBER);
+	mcast_inherit(&next);
+	assert_null(page_group());
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -142,6 +261,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(one_that_stays_busy_is_as_one_that_is_silent, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(one_that_was_busy_and_fell_silent_has_no_more_time, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_refusal_is_told_at_once, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(who_only_sends_is_no_receiver, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_receiver_that_leaves_may_go_on_sending, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_sender_that_is_refused_has_no_group, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(groups_without_members_end_with_weftd, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

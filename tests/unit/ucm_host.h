@@ -24,7 +24,7 @@ struct runtime {
 	struct runtime_cm cm;
 	bool visible[CA_DEVICES];
 	uint64_t listens[LISTENS];
-	int ports, groups, next_port, strangers;
+	int ports, groups, senders, next_port, strangers;
 	int requests;			/* for ports */
 	bool is_in_fabric;
 	int path_error;			/* what weftd answers who asks for a path */
@@ -204,6 +204,7 @@ static int grant(struct runtime *rt, struct control_msg *msg)
 		return 0;
 	case CTL_MCAST:
 		rt->groups++;
+		rt->senders += msg->service == MCAST_SENDS;
 		msg->b = msg->device ? 0 : 0xc123;
 		return 0;
 	case CTL_PATH:
@@ -232,12 +233,14 @@ int runtime_request(struct runtime *rt, struct control_msg *msg)
 
 static void note(struct runtime *rt, const struct control_msg *msg)
 {
+	if (msg->type == CTL_MCAST) {
+		rt->groups--;
+		rt->senders -= msg->service == MCAST_SENDS;
+	}
 	if (msg->type == CTL_UNPORT)
 		rt->ports -= control_port_row(msg) ? __builtin_popcountll(control_port_row(msg)) : 1;
 	else if (msg->type == CTL_UNLISTEN)
 		replace(msg->service, 0);
-	else if (msg->type == CTL_MCAST)
-		rt->groups--;
 }
 
 int runtime_post(struct runtime *rt, const struct control_msg *msg)

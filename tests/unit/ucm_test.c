@@ -1320,16 +1320,43 @@ static void datagrams_learn_qpn_and_qkey(void **state)
 	pair_close(&p);
 }
 
-static struct rdma_ucm_event_resp join(int fd, uint32_t id, const char *text, uint32_t *number)
+static struct rdma_ucm_event_resp join_as(int fd, uint32_t id, const char *text, uint16_t flags, uint32_t *number)
 {
 	struct sockaddr_in addr = ip4(text, 0);
 	struct rdma_ucm_create_id_resp resp;
-	struct rdma_ucm_join_mcast in = { .response = (uintptr_t)&resp, .uid = 0x700, .id = id, .addr_size = sizeof(addr) };
+	struct rdma_ucm_join_mcast in = { .response = (uintptr_t)&resp, .uid = 0x700, .id = id, .addr_size = sizeof(addr),
+					  .join_flags = flags };
 
 	memcpy(&in.addr, &addr, sizeof(addr));
 	assert_int_equal(COMMAND(fd, JOIN_MCAST, in, sizeof(resp)), 0);
 	*number = resp.id;
 	return expect_event(fd, UCM_EVENT_MULTICAST_JOIN, 0);
+}
+
+static struct rdma_ucm_event_resp join(int fd, uint32_t id, const char *text, uint32_t *number)
+{
+	return join_as(fd, id, text, RDMA_MC_JOIN_FLAG_FULLMEMBER, number);
+}
+
+static void who_only_sends_joins_and_leaves_so(void **state)
+{
+	struct rdma_ucm_destroy_id_resp resp;
+	struct rdma_ucm_destroy_id leave = { .response = (uintptr_t)&resp };
+	int fd = channel();
+	uint32_t id = create(fd, RDMA_PS_UDP, 1), other;
+
+	(void)state;
+	assert_int_equal(bind4(fd, id, "10.1.2.3", 0), 0);
+	join_as(fd, id, "239.1.2.3", RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER, &leave.id);
+	assert_int_equal(fake.senders, 1);
+	join(fd, id, "239.1.2.4", &other);
+	assert_int_equal(fake.groups, 2);
+	assert_int_equal(fake.senders, 1);
+	assert_int_equal(COMMAND(fd, LEAVE_MCAST, leave, sizeof(resp)), 0);
+	assert_int_equal(fake.groups, 1);
+	assert_int_equal(fake.senders, 0);
+	channel_close(fd);
+	expect_nothing_left();
 }
 
 static void groups_map_as_in_linux(void **state)
@@ -1839,6 +1866,7 @@ int main(void)
 		TEST(migration_takes_queued_events_along),
 		TEST(datagrams_learn_qpn_and_qkey),
 		TEST(groups_map_as_in_linux),
+		TEST(who_only_sends_joins_and_leaves_so),
 		TEST(a_dead_peer_disconnects),
 		TEST(silence_is_unreachable),
 		TEST(accepting_too_late_fails),

@@ -87,7 +87,7 @@ static struct ucm_event *joined_event(struct ucm_mcast *mcast, const struct ca_d
 	return event;
 }
 
-static int mcast_create(struct ucm_id *id, uint64_t uid, const uint8_t mgid[16], struct ucm_mcast **created)
+static int mcast_create(struct ucm_id *id, uint64_t uid, uint32_t service, const uint8_t mgid[16], struct ucm_mcast **created)
 {
 	struct ucm_mcast *mcast;
 	int error;
@@ -105,6 +105,7 @@ static int mcast_create(struct ucm_id *id, uint64_t uid, const uint8_t mgid[16],
 	mcast->id = id;
 	mcast->uid = uid;
 	mcast->device = id->device;
+	mcast->service = service;
 	memcpy(mcast->mgid, mgid, 16);
 	list_append(&id->mcasts, &mcast->node);
 	id->mcast_count++;
@@ -112,9 +113,9 @@ static int mcast_create(struct ucm_id *id, uint64_t uid, const uint8_t mgid[16],
 	return 0;
 }
 
-static struct control_msg membership(int device, const uint8_t mgid[16], bool joins)
+static struct control_msg membership(int device, uint32_t service, const uint8_t mgid[16], bool joins)
 {
-	struct control_msg msg = { .type = CTL_MCAST, .device = (uint32_t)device, .a = joins, .service = MCAST_OF_PORT };
+	struct control_msg msg = { .type = CTL_MCAST, .device = (uint32_t)device, .a = joins, .service = service };
 
 	memcpy(msg.gid, mgid, 16);
 	return msg;
@@ -122,7 +123,7 @@ static struct control_msg membership(int device, const uint8_t mgid[16], bool jo
 
 void ucm_mcast_leave(struct ucm_mcast *mcast)
 {
-	struct control_msg msg = membership(mcast->device, mcast->mgid, false);
+	struct control_msg msg = membership(mcast->device, mcast->service, mcast->mgid, false);
 
 	ucm_post(&msg);
 	if (mcast->id->file)
@@ -134,9 +135,9 @@ void ucm_mcast_leave(struct ucm_mcast *mcast)
 }
 
 /* Asks weftd, the lock given up meanwhile. On success the id is still there. */
-static int ask(struct ucm_id *id, const uint8_t mgid[16], struct control_msg *group)
+static int ask(struct ucm_id *id, uint32_t service, const uint8_t mgid[16], struct control_msg *group)
 {
-	struct control_msg msg = membership(id->device, mgid, true);
+	struct control_msg msg = membership(id->device, service, mgid, true);
 	int error;
 
 	msg.c = ucm_qkey(id);
@@ -148,13 +149,14 @@ static int ask(struct ucm_id *id, const uint8_t mgid[16], struct control_msg *gr
 	*group = msg;
 	if (!id->destroyed)
 		return 0;
-	msg = membership((int)msg.device, mgid, false);
+	msg = membership((int)msg.device, service, mgid, false);
 	ucm_post(&msg);
 	return -EINVAL;
 }
 
 static int join_now(struct ucm_id *id, const struct rdma_ucm_join_mcast *in, const struct sockaddr_storage *addr)
 {
+	const uint32_t service = in->join_flags == RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER ? MCAST_SENDS : MCAST_OF_PORT;
 	struct ucm_device devices[CA_DEVICES];
 	const struct ca_device *dev;
 	struct rdma_ucm_create_id_resp resp;
@@ -170,12 +172,12 @@ static int join_now(struct ucm_id *id, const struct rdma_ucm_join_mcast *in, con
 	ucm_devices(devices);
 	dev = &devices[id->device].dev;
 	ucm_mgid(id, dev, addr, mgid);
-	error = ask(id, mgid, &group);
+	error = ask(id, service, mgid, &group);
 	if (error)
 		return error;
-	error = mcast_create(id, in->uid, mgid, &mcast);
+	error = mcast_create(id, in->uid, service, mgid, &mcast);
 	if (error) {
-		struct control_msg msg = membership(id->device, mgid, false);
+		struct control_msg msg = membership(id->device, service, mgid, false);
 
 		ucm_post(&msg);
 		return error;

@@ -134,6 +134,7 @@ struct ucm_mcast {
 	struct ucm_id *id;		/* borrowed */
 	struct list_node node;
 	int device;
+	uint32_t service;		/* of CTL_MCAST: MCAST_OF_PORT or MCAST_SENDS */
 	uint8_t mgid[16];
 };
 
