@@ -331,6 +331,13 @@ void node_draw_tree(struct node *n, const struct tree *tree, uint32_t process, w
 	tree_draw(&n->trees, tree, &n->fabric, n->traffic, process, now, words);
 }
 
+bool node_tree_got(const struct node *n, const struct fabric_page *page, const struct tree *tree, uint32_t slot, unsigned number)
+{
+	uint32_t place = place_of(n, page, slot), port = place == PORT_NONE ? PORT_NONE : host_port(&n->fabric, place, number);
+
+	return port != PORT_NONE && tree_got(tree, port);
+}
+
 wtime node_tree_arrival(const struct node *n, const struct fabric_page *page, const struct tree *tree, uint32_t slot,
 			unsigned number, wtime now)
 {

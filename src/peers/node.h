@@ -79,7 +79,8 @@ void node_filter(const struct node *n, const struct fabric_page *page, const str
 void node_count_tree(const struct node *n, const struct tree *tree, const struct wire_load *load);
 /* One packet goes through a tree with faults, which says then whom it reached; ports count it. process: as for tree_draw(). */
 void node_draw_tree(struct node *n, const struct tree *tree, uint32_t process, wtime now, uint64_t words);
-/* When that packet gets to the port of this number of the slot's process, whom it reached. */
+/* Does that packet get to the port of this number of the slot's process, and when? */
+bool node_tree_got(const struct node *n, const struct fabric_page *page, const struct tree *tree, uint32_t slot, unsigned number);
 wtime node_tree_arrival(const struct node *n, const struct fabric_page *page, const struct tree *tree, uint32_t slot,
 			unsigned number, wtime now);
 

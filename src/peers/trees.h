@@ -37,6 +37,12 @@ struct trees {
 
 static inline bool tree_reaches(const struct tree *t, uint32_t port)
 {
+	return t->reached[port / 64] >> port % 64 & 1;
+}
+
+/* Did the port get the packet that was drawn last, or, of a tree without faults, each? */
+static inline bool tree_got(const struct tree *t, uint32_t port)
+{
 	return (t->parent ? t->got : t->reached)[port / 64] >> port % 64 & 1;
 }
 

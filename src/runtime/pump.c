@@ -182,6 +182,8 @@ static void send_over_faults(struct runtime *rt, const struct burst_row *b, cons
 			for (uint32_t slot = 0; (slot = group_next(l.slots, slot));) {
 				const struct route r = route_to_slot(&rt->peers, slot);
 
+				if (!node_tree_got(node, rt->peers.page, tree, slot, l.number))
+					continue;
 				faults_send(rt, &r, b->dev, &b->out[i].packet, l.number,
 					    node_tree_arrival(node, rt->peers.page, tree, slot, l.number, now));
 			}
