@@ -201,10 +201,24 @@ static bool is_for_responder(unsigned type)
 	return type == MP_REQ || type == MP_BARRIER || type == MP_PATH_DOWN || type == MP_PATH_UP;
 }
 
+static bool is_barrier(unsigned type)
+{
+	return type == MP_BARRIER || type == MP_BARRIER_RSP;
+}
+
 bool multi_is_answer(const struct packet *p)
 {
 	return p->opcode == OPCODE_WEFT_MULTIPATH && p->payload_bytes &&
 	       !is_for_responder((unsigned)wire_get(p->payload->iov_base, MP_TYPE));
+}
+
+/* Where the peer has heard a number that is beyond ours, somebody else made that up: ours go on behind it. */
+static void go_on_behind(struct multi *m, unsigned path, uint32_t awaited)
+{
+	psn_t next = awaited & PSN_MASK;
+
+	if (awaited && psn_cmp(m->sent[path], psn_add(next, -1)) <= 0)
+		m->sent[path] = next;
 }
 
 /* It waits for its turn: answers leave by the path of their request in the order of their requests (MPT-29). */
@@ -217,6 +231,16 @@ static void keep_reply(struct multi *m, unsigned path, const struct mp_packet *r
 	if (reply->payload_bytes)
 		memcpy(answer, reply->payload, reply->payload_bytes);
 	m->reply[place].packet.payload = answer;
+}
+
+/* What the BARRIER asks is not answered, as others have overtaken it. But the peer hears which number is awaited (wrap). */
+static void refuse_barrier(struct multi *m, unsigned path, const struct mp_packet *p)
+{
+	const struct mp_packet reply = { .version = MP_VERSION, .type = MP_BARRIER_RSP, .connection = p->connection,
+					 .address = ~p->address };
+
+	if (m->replies < MULTI_REPLIES)
+		keep_reply(m, path, &reply);
 }
 
 static void answer(struct qp *qp, wtime now, unsigned path, const struct mp_packet *p)
@@ -247,7 +271,7 @@ void multi_input(struct qp *qp, wtime now, const struct packet *p)
 	struct multi *m = multi_of(qp);
 	unsigned path = p->resv.bth7;
 	struct mp_packet packet;
-	bool is_request;
+	bool is_request, is_next;
 
 	if (!p->payload_bytes || !mp_packet_parse(&packet, p->payload->iov_base, p->payload_bytes)) {
 		QP_COUNT(qp, multipath_foreign, 1);
@@ -256,13 +280,20 @@ void multi_input(struct qp *qp, wtime now, const struct packet *p)
 	is_request = is_for_responder(packet.type);
 	if (!(is_request ? m->takes : m->sends))
 		return;
-	if (packet.connection != (is_request ? m->responder.config.connection : m->requester.config.connection) ||
-	    !is_in_order(m, path, p->psn)) {
+	if (packet.connection != (is_request ? m->responder.config.connection : m->requester.config.connection)) {
 		QP_COUNT(qp, multipath_foreign, 1);
 		return;
 	}
-	if (is_request) {
+	if (is_barrier(packet.type))
+		go_on_behind(m, path, packet.extra);
+	is_next = is_in_order(m, path, p->psn);
+	if (is_request && (is_next || !m->back[path].slid))
 		m->back[path] = (struct lid_pair){ p->path.dlid, p->path.slid };
+	if (!is_next) {
+		QP_COUNT(qp, multipath_foreign, 1);
+		if (packet.type == MP_BARRIER)
+			refuse_barrier(m, path, &packet);
+	} else if (is_request) {
 		answer(qp, now, path, &packet);
 	} else {
 		m->link = FLIGHT_LINK_UNKNOWN;
@@ -302,11 +333,23 @@ static void address(struct qp *qp, unsigned path, bool is_answer, struct packet 
 		address_lids(qp, path, is_answer, p);
 }
 
+/* A BARRIER and its answer say which number is awaited by the path: 2^24 in place of 0, and 0 before the first. */
+static uint32_t awaited(const struct multi *m, unsigned path)
+{
+	return m->has_heard >> path & 1 ? m->heard[path] + 1 : 0;
+}
+
 static void wrap(struct qp *qp, unsigned path, const struct mp_packet *packet, struct packet_out *out)
 {
 	struct packet *p = &out->packet;
+	struct mp_packet telling;
 
 	address(qp, path, !is_for_responder(packet->type), p);
+	if (is_barrier(packet->type)) {
+		telling = *packet;
+		telling.extra = awaited(multi_of(qp), path);
+		packet = &telling;
+	}
 	out->iov[0] = (struct iovec){ out->bounce, mp_packet_build(packet, out->bounce) };
 	p->payload = out->iov;
 	p->payload_iovs = 1;

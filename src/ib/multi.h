@@ -8,7 +8,9 @@
  * Both ends derive a connection's name and first number from the PSN and the QP numbers that verbs exchange. A path has a number:
  * in the BTH's reserved byte, and in the address, as source port (RoCE) or as the pair of LIDs of that number (lid_paths.h); what
  * answers goes back by the pair that the path's last request came by. The BTH's PSN counts the packets of a path; one that others
- * have overtaken is dropped, so that each path keeps order over any network (MPT-18), also when its pair is another one. */
+ * have overtaken is dropped, so that each path keeps order over any network (MPT-18), also when its pair is another one. Each
+ * BARRIER and its answer say which PSN their sender awaits, and the other end counts on from there: a number that somebody made
+ * up holds up a path until its next BARRIER, and no longer. */
 #ifndef WEFT_IB_MULTI_H
 #define WEFT_IB_MULTI_H
 

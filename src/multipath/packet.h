@@ -66,7 +66,8 @@ enum mp_trailer { MP_PLAIN, MP_IMMEDIATE, MP_INVALIDATE, MP_TRAILERS };
 	F(uint32_t, key, 32, 0, 32)			\
 	F(uint32_t, epoch, 36, 0, 32)	/* odd: the path is down */	\
 	F(uint32_t, total, 40, 0, 32)	/* bytes of its request */	\
-	F(uint32_t, extra, 44, 0, 32)	/* the trailer's; of a NAK_NO_BUFFER how many times 10 us to wait; 0: as you like */
+	F(uint32_t, extra, 44, 0, 32)	/* the trailer's; of a NAK_NO_BUFFER how many times 10 us to wait; 0: as you like.	\
+					   Of a BARRIER and its answer what the host tells */
 
 struct mp_packet {
 #define MEMBER(type, member, ...) type member;
