@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { CELL = 64, COLUMNS = 20 };
+enum { CELL = 64, LAST_CELL = 400, COLUMNS = 20 };	/* bytes; our choice: the last cell of a line pushes none aside */
 
 int output_json(json_t *json)
 {
@@ -52,27 +52,29 @@ const char *output_plain(const char *text, char *to, size_t room)
 	return to;
 }
 
-static void print_cell(const json_t *value, char cell[CELL])
+static void print_cell(const json_t *value, bool is_last, char cell[LAST_CELL])
 {
+	size_t room = is_last ? LAST_CELL : CELL;
+
 	if (json_is_string(value))
-		output_plain(json_string_value(value), cell, CELL);
+		output_plain(json_string_value(value), cell, room);
 	else if (json_is_integer(value))
-		snprintf(cell, CELL, "%lld", (long long)json_integer_value(value));
+		snprintf(cell, room, "%lld", (long long)json_integer_value(value));
 	else
-		snprintf(cell, CELL, "-");
+		snprintf(cell, room, "-");
 }
 
 static void measure(const json_t *rows, const struct output_column *columns, int width[COLUMNS])
 {
 	const json_t *row;
-	char cell[CELL];
+	char cell[LAST_CELL];
 	size_t i;
 
 	for (int c = 0; columns[c].member; c++)
 		width[c] = (int)strlen(columns[c].title);
 	json_array_foreach(rows, i, row) {
 		for (int c = 0; columns[c].member; c++) {
-			print_cell(json_object_get(row, columns[c].member), cell);
+			print_cell(json_object_get(row, columns[c].member), !columns[c + 1].member, cell);
 			if ((int)strlen(cell) > width[c])
 				width[c] = (int)strlen(cell);
 		}
@@ -89,7 +91,7 @@ void output_table(const json_t *rows, const struct output_column *columns)
 {
 	int width[COLUMNS];
 	const json_t *row;
-	char cell[CELL];
+	char cell[LAST_CELL];
 	size_t i;
 
 	if (!json_array_size(rows))
@@ -101,7 +103,7 @@ void output_table(const json_t *rows, const struct output_column *columns)
 		for (int c = 0; columns[c].member; c++) {
 			const json_t *value = json_object_get(row, columns[c].member);
 
-			print_cell(value, cell);
+			print_cell(value, !columns[c + 1].member, cell);
 			print_padded(cell, json_is_integer(value) ? width[c] : -width[c], !columns[c + 1].member);
 		}
 	}
