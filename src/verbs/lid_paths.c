@@ -27,11 +27,16 @@ static bool has(const struct lid_pair *pair, unsigned pairs, struct lid_pair whi
 
 /* ---- which pairs there are ---- */
 
+static bool is_reliable(const struct qp *qp)
+{
+	return qp->type == IBV_QPT_RC || qp->type == IBV_QPT_XRC_SEND || qp->type == IBV_QPT_XRC_RECV;
+}
+
 /* IBA 11.2.2.1: source path bits and another LID than the first are the program's choice of a path. */
 static bool may_have_several(const struct qp *qp)
 {
 	return qp->ca->ops->lid_paths && device_has(qp->dev, DEVICE_LIDS) && qp->dev->lmc && qp->paths_most > 1 &&
-	       qp->type == IBV_QPT_RC && !qp->migration && qp->path.slid == qp->dev->lid;
+	       is_reliable(qp) && !qp->migration && qp->path.slid == qp->dev->lid;
 }
 
 /* The QP's own pair comes first whatever is named. */

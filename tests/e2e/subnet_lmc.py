@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Ports with four LIDs (LMC 2): ib_write_bw over weft0 goes by the four routes that the subnet administration names, goes on when
 a link of one of them is taken down, and uses four again after the sweep; under OpenSM and under weft's own manager, without
-packets and with them, and by the profile multipath.
+packets and with them, by the profile multipath and of XRC. saquery hears of the same four.
 
 subnet_lmc.py --list                  one line a test: name, label, timeout
 subnet_lmc.py --weft PROGRAM NAME...  runs these tests
 """
 import json
+import re
 import signal
 import sys
 
@@ -30,12 +31,20 @@ def uplinks(lab):
 
 
 def paths(lab, program):
-	"""Of its queue pair: state, both LIDs, and what went by it."""
+	"""Of the queue pair that sends most: state, both LIDs, and what went by it."""
+	found = [[]]
 	for p in json.loads(lab.weft('qp', '--json'))['processes']:
 		for qp in p['qps'] if p['pid'] == program.process.pid else ():
-			return [(qp[f'path{i}_state'], qp[f'path{i}_from'], qp[f'path{i}_to'],
-				 qp[f'path{i}_sent'] + qp[f'path{i}_messages']) for i in range(qp.get('paths', 0))]
-	return []
+			found.append([(qp[f'path{i}_state'], qp[f'path{i}_from'], qp[f'path{i}_to'],
+				       qp[f'path{i}_sent'] + qp.get(f'path{i}_messages', 0)) for i in range(qp.get('paths', 0))])
+	return max(found, key=lambda ways: sum(sent for *_, sent in ways))
+
+
+def named(lab):
+	"""The pairs of LIDs that the administration names to saquery."""
+	gids = [re.search(r'GID (\S+)', lab.at(node, 'ibaddr'))[1] for node in NODES]
+	text = lab.at(NODES[0], 'saquery', 'PR', '--sgid', gids[0], '--dgid', gids[1], '--numb_path', '100')
+	return set(zip(*([f'LID {lid}' for lid in re.findall(rf'{end}\.+(\d+)', text)] for end in ('slid', 'dlid'))))
 
 
 def are_up(lab, program):
@@ -58,6 +67,7 @@ class Spread(subnet_lab.Lab):
 	way = 'auto'
 	profile = 'standard'
 	up_state = 'up'
+	connection = 'RC'
 
 	def command(self, node, *words):
 		return [self.weft_path, 'run', '--node', node, '--device', 'weft0', '--path', self.way, '--profile',
@@ -66,7 +76,7 @@ class Spread(subnet_lab.Lab):
 
 def start(lab):
 	port = str(free_port())
-	words = ('ib_write_bw', '-d', 'weft0', '-F', '-D', '1', '--run_infinitely', '-p', port)
+	words = ('ib_write_bw', '-d', 'weft0', '-F', '-c', lab.connection, '-D', '1', '--run_infinitely', '-p', port)
 	return [lab.start_server(NODES[1], port, *words), lab.start(NODES[0], *words, '127.0.0.1')]
 
 
@@ -78,6 +88,9 @@ def goes_on(lab, way, link):
 	if len(links) != ROUTES:
 		raise Wrong(f'{LEAF} has the links {links} to spines')
 	lab.within(f'{way}: four paths are up', lambda: are_up(lab, client))
+	used = {(a, b) for _, a, b, _ in paths(lab, client)}
+	if not used <= named(lab):
+		raise Wrong(f'{way}: {used} are used, {named(lab)} are named')
 	before = uplinks(lab)
 	lab.within(f'{way}: all four links carry data', lambda: all_carry(lab, links, before))
 	lab.weft('fabric', 'link', f'{LEAF}:{link}', 'down')
@@ -107,21 +120,39 @@ def test_multipath(lab):
 	goes_on(lab, 'auto', 3)
 
 
-def test_opensm(lab):
+def test_xrc(lab):
+	lab.connection = 'XRC'
+	lab.change('load', '--lmc', '2', lab.make('fat-tree', 'ports=8'))
+	goes_on(lab, 'auto', 3)
+
+
+def under_opensm(lab):
 	# tables with room for the LIDs
 	lab.change('load', '--routing', 'none', '--lmc', '2', lab.make('fat-tree', 'ports=8'))
 	lab.up(lab.start_manager('h2', '-l', '2'))
+
+
+def test_opensm(lab):
+	under_opensm(lab)
 	goes_on(lab, 'auto', 1)
 	goes_on(lab, 'packet', 2)
+
+
+def test_opensm_multipath(lab):
+	lab.profile, lab.up_state = 'multipath', 'good'
+	under_opensm(lab)
+	goes_on(lab, 'auto', 3)
 
 
 def tests():
 	return {
 		'own': ('e2e', 300, lambda weft: subnet_lab.tried(weft, test_own, Spread)),
 		'multipath': ('e2e', 300, lambda weft: subnet_lab.tried(weft, test_multipath, Spread)),
+		'xrc': ('e2e', 300, lambda weft: subnet_lab.tried(weft, test_xrc, Spread)),
 		'opensm': ('e2e', 300, lambda weft: subnet_lab.tried(weft, test_opensm, Spread)),
+		'opensm-multipath': ('e2e', 300, lambda weft: subnet_lab.tried(weft, test_opensm_multipath, Spread)),
 	}
 
 
 if __name__ == '__main__':
-	sys.exit(run.run_table(tests(), ('opensm', 'ib_write_bw')))
+	sys.exit(run.run_table(tests(), ('opensm', 'ib_write_bw', 'saquery')))
