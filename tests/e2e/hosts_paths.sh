@@ -43,7 +43,8 @@ bandwidth()
 	server=$!
 	within listens 18515 || fail "no server: $(cat "$tmp/server")"
 	on 0 "$BIN/weft" run --stats --profile "$profile,paths=$1" -- \
-		"$tool" -d weft1 -x "$(gid_of 0 ::ffff:10.7.0.1)" -c "$connection" -m 1024 -D "$2" -s 65536 10.7.0.2 >"$tmp/client" 2>&1 ||
+		"$tool" -d weft1 -x "$(gid_of 0 ::ffff:10.7.0.1)" -c "$connection" -m 1024 -D "$2" -s 65536 \
+		10.7.0.2 >"$tmp/client" 2>&1 ||
 		fail "the client: $(cat "$tmp/client")"
 	wait "$server" || fail "the server: $(cat "$tmp/server")"
 	awk '$1 == 65536 { print int($4) }' "$tmp/client"
@@ -239,33 +240,35 @@ figures()
 	tool=ib_write_bw
 }
 
-# latency PATHS ADDRESS COUNT: of writes of 16 KB that answer each other, from 10.ADDRESS.0.1: typical and p99.9, us
+# latency PATHS ADDRESS COUNT: of writes of 64 KB that answer each other, from 10.ADDRESS.0.1: typical and p99.9, us
 latency()
 {
-	local server words=(ib_write_lat -d weft1 -m 1024 -s 16384 -n "$3" -F)
+	local server words=(ib_write_lat -d weft1 -m 1024 -s 65536 -n "$3" -F)
 	WEFT_DIR=$tmp/1 nsenter -t "$far" -n "$BIN/weft" run --profile "standard,paths=$1" -- \
 		"${words[@]}" -x "$(gid_of 1 "::ffff:10.$2.0.2")" >"$tmp/server" 2>&1 &
 	server=$!
 	within listens 18515 || fail "no server: $(cat "$tmp/server")"
 	on 0 "$BIN/weft" run --profile "standard,paths=$1" -- \
-		"${words[@]}" -x "$(gid_of 0 "::ffff:10.$2.0.1")" 10.7.0.2 >"$tmp/client" 2>&1 || fail "the client: $(cat "$tmp/client")"
+		"${words[@]}" -x "$(gid_of 0 "::ffff:10.$2.0.1")" 10.7.0.2 >"$tmp/client" 2>&1 ||
+		fail "the client: $(cat "$tmp/client")"
 	wait "$server" || fail "the server: $(cat "$tmp/server")"
-	awk '$1 == 16384 { print int($5), int($9) }' "$tmp/client"
+	awk '$1 == 65536 { print int($5), int($9) }' "$tmp/client"
 }
 
 # Half of the flows on each wire (ECMP) have the tail of the slow one.
 tail_of()
 {
 	at_second "$1"
-	echo "second wire $1: both wires $(latency 2 7 4000), the first alone $(latency 1 7 4000), the second alone $(latency 1 8 "$2")"
+	echo "second wire $1: both wires $(latency 2 7 1500)"
+	echo "the first alone $(latency 1 7 1500), the second alone $(latency 1 8 "$2")"
 }
 
 tail_latency()
 {
 	needs ib_write_lat iptables
-	tail_of is_slow 600
+	tail_of is_slow 100
 	at_second limit
-	tail_of loses 4000
+	tail_of loses 1500
 	at_second loses_nothing
 }
 

@@ -74,8 +74,8 @@ static void note(void *arg, int node, const struct packet *p)
 	struct mp_packet packet;
 
 	remember(&a->forgery, node, p);
-	if (node != 1 || p->opcode != OPCODE_WEFT_MULTIPATH || !mp_packet_parse(&packet, p->payload->iov_base, p->payload_bytes) ||
-	    packet.type != MP_BARRIER_RSP)
+	if (node != 1 || p->opcode != OPCODE_WEFT_MULTIPATH ||
+	    !mp_packet_parse(&packet, p->payload->iov_base, p->payload_bytes) || packet.type != MP_BARRIER_RSP)
 		return;
 	a->last = packet;
 	a->count++;
@@ -115,8 +115,9 @@ static void a_barrier_that_was_overtaken_is_not_answered(void **state)
 static void numbers_never_go_back(void **state)
 {
 	static const struct { uint32_t told; bool moves; } rows[] = {
-		{ 0, false }, { 1, false }, { 5, false }, { 1000, true }, { 1000, false }, { 0x100f000, true }, { 0xffffffff, false },
-		{ 0x500000, true }, { 0xc00000, true }, { 0x500000, false }, { 0x1000000, true }, { 0x1000, true },
+		{ 0, false }, { 1, false }, { 5, false }, { 1000, true }, { 1000, false }, { 0x100f000, true },
+		{ 0xffffffff, false }, { 0x500000, true }, { 0xc00000, true }, { 0x500000, false }, { 0x1000000, true },
+		{ 0x1000, true },
 	};
 	struct pair *pair = begin(NULL);
 	struct forgery f = { .from = 0 };
@@ -136,7 +137,8 @@ static void numbers_never_go_back(void **state)
 		p.extra = rows[i].told;
 		forge(pair, &f, 1, 0, &p);
 		sends->sent[1] = psn_add(sends->sent[1], 1);
-		assert_int_equal(takes->sent[1], psn_add(rows[i].moves ? rows[i].told & PSN_MASK : before, 1));	/* the answer's */
+		/* one more is the answer's */
+		assert_int_equal(takes->sent[1], psn_add(rows[i].moves ? rows[i].told & PSN_MASK : before, 1));
 	}
 	end(pair);
 }

@@ -92,7 +92,8 @@ static void sends_keep_their_order(void **state)
 static void xrc_is_unharmed_by_the_profile_multipath(void **state)
 {
 	struct pair_config config = {
-		.sim = { .seed = seed, .form = PACKET_ROCE, .is_network = true, .lanes = 4, .link = { .delay_ns = DELAY, .loss = 5000 } },
+		.sim = { .seed = seed, .form = PACKET_ROCE, .is_network = true, .lanes = 4,
+			 .link = { .delay_ns = DELAY, .loss = 5000 } },
 		.type = IBV_QPT_XRC_SEND, .mtu = IBV_MTU_4096, .memory_bytes = 2 * MESSAGE, .sends = DEPTH, .recvs = DEPTH,
 		.timeout = 8, .retry_cnt = 7, .rnr_retry = 7, .rd_atomic = 16, .options = ib_default_options,
 	};
