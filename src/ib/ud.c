@@ -110,13 +110,13 @@ enum direct_outcome ud_take_directly(struct qp *qp, const struct send_wqe *wqe)
  * False: the packet had none. */
 static bool network_header(const struct packet *p, uint8_t grh[GRH_ROOM])
 {
-	uint8_t frame[PACKET_MAX_BYTES];
+	uint8_t frame[PACKET_MAX_HEADER];
 	size_t from = p->form == PACKET_IB ? LRH_BYTES : 0;
 
 	memset(grh, 0, GRH_ROOM);
 	if (p->form == PACKET_IB && !p->path.has_grh)
 		return false;
-	packet_build(p, frame, sizeof(frame));
+	packet_build_header(p, frame);
 	if (p->path.is_ipv4)
 		memcpy(grh + GRH_ROOM - IPV4_BYTES, frame, IPV4_BYTES);
 	else

@@ -28,7 +28,8 @@ static struct direct_message example(uint8_t opcode, enum direct_payload payload
 	if (!(row->headers & HDR_DETH))
 		datagram = (struct direct_datagram){ 0 };
 	return (struct direct_message){
-		.datagram = datagram, .opcode = opcode, .solicited = bytes & 1, .payload = payload, .dest_qpn = 0x123456, .src_qpn = 0xfedcba,
+		.datagram = datagram,
+		.opcode = opcode, .solicited = bytes & 1, .payload = payload, .dest_qpn = 0x123456, .src_qpn = 0xfedcba,
 		.psn = PSN_MASK, .received = 5, .trailer = row->headers & (HDR_IMM | HDR_IETH) ? 0xdeadbeef : 0,
 		.bytes = bytes, .iov = iov, .iovs = iovs,
 		.va = row->headers & HDR_RETH ? 0x1122334455667788 : 0, .rkey = row->headers & HDR_RETH ? 0xabcdef01 : 0,
