@@ -196,14 +196,15 @@ static void others_are_refused(void **state)
 
 static void other_datagrams_are_refused(void **state)
 {
-	struct iovec bytes = { "", 0 };
+	struct iovec bytes = { "", 0 }, piece = { (void *)0x1000, 100 };
 	struct direct_message m = example(OPCODE_UD_SEND_ONLY, PAYLOAD_EAGER, 0, &bytes, 1);
+	struct direct_message pulled = example(OPCODE_UD_SEND_ONLY, PAYLOAD_RENDEZVOUS, 100, &piece, 1);
 
 	(void)state;
 	assert_false(is_refused(&m, 0, 0, 0));
 	for (size_t cut = 1; cut <= record_bytes(&m); cut++)
 		assert_true(is_refused(&m, cut, 0, 0));
-	assert_true(is_refused(&m, 0, 7, 2));		/* what is elsewhere */
+	assert_true(is_refused(&pulled, 0, 0, 0));
 	assert_true(is_refused(&m, 0, 26, 0x10));	/* a service level of 5 bits */
 }
 
