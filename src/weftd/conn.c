@@ -349,7 +349,7 @@ static int watch_intake(struct conn_set *set, struct conn *n)
 /* The next message is for a child; what follows it waits. */
 static void begin_intake(struct conn_set *set, struct conn *n, const struct control_msg *msg)
 {
-	int err = intake_begin(&set->intake, n->fd, n->client.account->user, &n->intake);
+	int err = intake_begin(&set->intake, n->fd, n->client.account->user, set->hub.now, &n->intake);
 
 	if (err == -EBUSY)
 		list_append(&set->held, &n->held);
@@ -467,7 +467,7 @@ static wtime overdue_at(const struct conn *n)
 
 wtime conn_deadline(const struct conn_set *set)
 {
-	wtime at = WTIME_NEVER;
+	wtime at = intake_deadline(&set->intake);
 
 	list_for_each(c, &set->hub.clients, struct client, node)
 		at = wtime_min(at, overdue_at(conn_of(c)));
@@ -476,6 +476,7 @@ wtime conn_deadline(const struct conn_set *set)
 
 void conn_expire(struct conn_set *set, wtime now)
 {
+	intake_prepare(&set->intake, now);
 	list_for_each(c, &set->hub.clients, struct client, node) {
 		if (overdue_at(conn_of(c)) > now)
 			continue;

@@ -1,6 +1,7 @@
 /* A child is a fork: it ends in milliseconds, or stays with what holds it back, which is then the user's own loss. A child
  * that ends closes what is in its sockets without waiting, as the kernel lets nothing linger for a process that exits; only
- * descriptors in its table may hold it. */
+ * descriptors in its table may hold it. One child is made in advance and waits for its socket, as a fork takes longer than all
+ * the rest; it is used once, as the others. */
 #include "weftd/intake.h"
 
 #include "base/log.h"
@@ -27,13 +28,18 @@ struct intake {
 	pid_t pid;
 	int pidfd;		/* owned */
 	int answer;		/* owned; -1: nobody waits for it */
-	uint32_t user;
+	uint32_t user;		/* NOBODY: it works for none */
 };
 
 struct refused {
 	struct list_node node;	/* intake_set.refuse */
 	int socket;		/* owned */
 };
+
+static const uint32_t NOBODY = UINT32_MAX;
+
+/* Our choice: by then who has come has what he asks for at first, and does not wait for the fork. */
+static const wtime SPARE_AFTER = WTIME_MS / 2;
 
 void intake_init(struct intake_set *set)
 {
@@ -98,8 +104,6 @@ _Noreturn static void receive(int socket, int answer)
 	struct control_msg msg = { 0 };
 	int fds[CONTROL_FDS], nfds = 0, err;
 
-	prctl(PR_SET_NAME, "weftd-intake");
-	keep_only(socket, answer);
 	err = message_receive(socket, &msg, NULL, 0, fds, &nfds, MSG_DONTWAIT);
 	for (int i = 0; i < nfds && !err; i++)
 		err = is_fit(msg.type, i, fds[i]) ? 0 : -EBADF;
@@ -107,6 +111,27 @@ _Noreturn static void receive(int socket, int answer)
 	msg.text_bytes = 0;
 	message_send(answer, &msg, NULL, fds, err ? 0 : nfds, 0);
 	_exit(0);
+}
+
+_Noreturn static void receive_now(int socket, int answer)
+{
+	prctl(PR_SET_NAME, "weftd-intake");
+	keep_only(socket, answer);
+	receive(socket, answer);
+}
+
+/* The socket comes from weftd. Somebody else may have weftd's end of the pair open when weftd ends. */
+_Noreturn static void receive_later(int answer, pid_t parent)
+{
+	struct control_msg msg;
+	int fds[CONTROL_FDS], nfds = 0;
+
+	prctl(PR_SET_NAME, "weftd-intake");
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	keep_only(answer, answer);
+	if (getppid() != parent || message_receive(answer, &msg, NULL, 0, fds, &nfds, 0) || nfds != 1)
+		_exit(0);
+	receive(fds[0], answer);
 }
 
 /* ---- weftd ---- */
@@ -169,20 +194,20 @@ static pid_t fork_with_pair(int *answer)
 	return -EAGAIN;
 }
 
-int intake_begin(struct intake_set *set, int socket, uint32_t user, struct intake **intake)
+/* socket -1: a child that waits for one. */
+static int make(struct intake_set *set, int socket, uint32_t user, struct intake **intake)
 {
-	struct intake *in;
+	struct intake *in = calloc(1, sizeof(*in));
 	int err;
 
-	if (users_children(set, user) >= INTAKE_USER)
-		return -EBUSY;
-	in = calloc(1, sizeof(*in));
 	if (!in)
 		return -ENOMEM;
 	*in = (struct intake){ .pidfd = -1, .answer = -1, .user = user };
 	in->pid = fork_with_pair(&in->answer);
-	if (in->pid == 0)
-		receive(socket, in->answer);
+	if (in->pid == 0 && socket < 0)
+		receive_later(in->answer, set->self);
+	else if (in->pid == 0)
+		receive_now(socket, in->answer);
 	err = in->pid < 0 ? in->pid : adopt(set, in);
 	if (err) {
 		log_line(LOG_WARNING, "no child can be started to receive a client's descriptors: %s", strerror(-err));
@@ -190,6 +215,51 @@ int intake_begin(struct intake_set *set, int socket, uint32_t user, struct intak
 		return err;
 	}
 	*intake = in;
+	return 0;
+}
+
+wtime intake_deadline(const struct intake_set *set)
+{
+	return set->spare_by;
+}
+
+void intake_prepare(struct intake_set *set, wtime now)
+{
+	if (now < set->spare_by)
+		return;
+	set->spare_by = WTIME_NEVER;
+	if (!set->spare && make(set, -1, NOBODY, &set->spare))
+		set->spare = NULL;
+}
+
+/* NULL: there is none that could be told, be it that somebody has killed it. */
+static struct intake *take_spare(struct intake_set *set, int socket, uint32_t user)
+{
+	struct intake *in = set->spare;
+	struct control_msg msg = { 0 };
+
+	set->spare = NULL;
+	if (!in)
+		return NULL;
+	if (message_send(in->answer, &msg, NULL, &socket, 1, MSG_DONTWAIT)) {
+		intake_end(set, in);
+		return NULL;
+	}
+	in->user = user;
+	return in;
+}
+
+int intake_begin(struct intake_set *set, int socket, uint32_t user, wtime now, struct intake **intake)
+{
+	struct intake *spare;
+
+	if (users_children(set, user) >= INTAKE_USER)
+		return -EBUSY;
+	set->spare_by = wtime_min(set->spare_by, now + SPARE_AFTER);
+	spare = take_spare(set, socket, user);
+	if (!spare)
+		return make(set, socket, user, intake);
+	*intake = spare;
 	return 0;
 }
 
@@ -304,7 +374,7 @@ void intake_sweep(struct intake_set *set)
 	in = calloc(1, sizeof(*in));
 	if (!in)
 		return;
-	*in = (struct intake){ .pidfd = -1, .answer = -1, .user = UINT32_MAX };
+	*in = (struct intake){ .pidfd = -1, .answer = -1, .user = NOBODY };
 	in->pid = fork();
 	if (in->pid == 0) {
 		prctl(PR_SET_NAME, "weftd-intake");

@@ -6,6 +6,7 @@
 #define WEFT_WEFTD_INTAKE_H
 
 #include "base/list.h"
+#include "base/time.h"
 #include "control/protocol.h"
 
 #include <stdbool.h>
@@ -19,18 +20,24 @@ struct intake;
 
 struct intake_set {
 	struct list all;	/* struct intake */
+	struct intake *spare;	/* one of all, for who comes next, or NULL: he need not wait for a fork */
+	wtime spare_by;		/* when it is made; WTIME_NEVER: there is one, or none can be made */
 	struct list refuse;	/* sockets that are closed at the next intake_sweep */
 	pid_t self;
 	int epoll_fd;		/* borrowed: gets a descriptor of each child, readable when it ends */
 };
 
 void intake_init(struct intake_set *set);
+/* When intake_prepare is to be called. */
+wtime intake_deadline(const struct intake_set *set);
+/* Makes the child for who comes next, when its time has come. */
+void intake_prepare(struct intake_set *set, wtime now);
 /* The children that are left end by themselves. */
 void intake_fini(struct intake_set *set);
 
-/* Has a child receive the next message of `socket`, for this user's account. 0; -EBUSY: the user has INTAKE_USER at it;
- * another -errno. */
-int intake_begin(struct intake_set *set, int socket, uint32_t user, struct intake **intake);
+/* Has a child receive the next message of `socket`, for this user's account; after that, another is made for the next. 0;
+ * -EBUSY: the user has INTAKE_USER at it; another -errno. */
+int intake_begin(struct intake_set *set, int socket, uint32_t user, wtime now, struct intake **intake);
 /* Readable when the child has answered or ended. */
 int intake_fd(const struct intake *in);
 /* What the child received. 0 or -errno of message_receive; -EBADF: a descriptor is not what its message says. Descriptors come
