@@ -18,6 +18,8 @@ const struct contest contests[] = {
 	{ "send-rate", "Messages a second", "M/s", false, true, { 8 }, 300, 1, false, NULL },
 	{ "write-bandwidth", "Bandwidth of RDMA writes", "GB/s", false, true, { 4 * KB, 64 * KB, MB }, 500, 1, false, NULL },
 	{ "write-rate", "RDMA writes a second, with their completions", "M/s", false, true, { 8 }, 100, 1, false, NULL },
+	{ "atomic-latency", "A fetch-and-add to a line that the other end wrote, half a round trip", "us", true, false, { 8 },
+	  1500, 2, false, NULL },
 	{ "event-latency", "Send latency asleep, half a round trip", "us", true, true, { 8 }, 80000, 2, false, NULL },
 	{ "datagram-rate", "Datagrams a second", "M/s", false, true, { 8 }, 300, 1, false, NULL },
 	{ "shared-rate", "Messages a second to receives of a shared queue", "M/s", false, true, { 8 }, 300, 1, false, NULL },
@@ -28,6 +30,11 @@ const struct contest contests[] = {
 	{ "registration", "Registering and deregistering memory", "us", true, false, { 4 * KB, GB }, 100000, 0, false, NULL },
 	{ "connections", "Connections a second", "1/s", false, false, { 1 }, 0, 0, false, NULL },
 	{ "transitions", "Transitions of a queue pair's state a second", "1/s", false, false, { 1 }, 40000, 0, false, NULL },
+	{ "ucx-latency", "Tag latency of UCX over weft, half a round trip", "us", true, true, { 8 }, 3000, 2, false, NULL },
+	{ "libfabric-latency", "Latency of libfabric over weft, half a round trip", "us", true, true, { 64 }, 6000, 2, false,
+	  NULL },
+	{ "mpi-latency", "Latency of Open MPI over weft, half a round trip", "us", true, true, { 8 }, 3000, 2, false, NULL },
+	{ "mpi-allreduce", "Allreduce of Open MPI's two ranks over weft", "us", true, true, { 8 }, 6000, 2, false, NULL },
 	{ "opening", "ibv_open_device in a new process", "ms", true, false, { 1 }, 2000000, 0, false, NULL },
 	{ "start", "weft run -- true, more than true", "ms", true, false, { 1 }, 5000000, 0, false, NULL },
 	/* a round trip over a wire, and a byte that is copied some six times, kernels' checks included */
@@ -48,8 +55,13 @@ const size_t contest_count = COUNT(contests);
 #define LIMITS "{bench}/limits "
 #define ARGUMENTS " {size} {rounds} {cpus}"
 #define UCX "ucx_perftest -f -v -s {size} -n {rounds} -w {warm_up} -p {port} "
-#define MPI "env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun -n 2 --bind-to none --mca pml ob1 " \
-	"--mca btl vader,self {bench}/mpi "
+#define MPI_RUN "env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 " \
+	"OMPI_MCA_btl_base_warn_component_unused=0 mpirun -n 2 --bind-to none "
+#define MPI MPI_RUN "--mca pml ob1 --mca btl vader,self {bench}/mpi "
+/* As tests/abi/programs.py has them. */
+#define UCX_OVER_WEFT RUN "env UCX_TLS=rc_v,self UCX_NET_DEVICES=weft0:1 "
+#define MPI_OVER_WEFT UCX_OVER_WEFT MPI_RUN "--mca pml ucx --mca osc ucx --mca pml_ucx_devices any --mca pml_ucx_tls any " \
+	"{bench}/mpi "
 
 #define WEFT_PERFTEST(binary) .side = SIDE_WEFT, .server = "", .client = "localhost", .ready = READY_TCP, \
 	.program = binary, .package = "perftest"
@@ -62,8 +74,9 @@ const size_t contest_count = COUNT(contests);
 	.program = "ucx_perftest", .package = "ucx-utils"
 #define LIBFABRIC_PEER .side = SIDE_PEER, .parse = parse_result, .program = "{bench}/fabric", \
 	.package = "libfabric-dev, then build weft again"
-#define MPI_PEER .side = SIDE_PEER, .parse = parse_result, .program = "{bench}/mpi", \
+#define MPI_PROGRAM .parse = parse_result, .program = "{bench}/mpi", \
 	.package = "openmpi-bin and libopenmpi-dev, then build weft again"
+#define MPI_PEER .side = SIDE_PEER, MPI_PROGRAM
 /* Between two hosts: the server's command line and the client's differ. */
 #define WIRE_RUN "{weft} run --device weft1 -- "
 #define WIRE_PERFTEST "-d weft1 -F -s {size} -n {rounds} -p {port}"
@@ -148,6 +161,12 @@ const struct contestant contestants[] = {
 	{ "write-rate", "ucx-posix", "UCX put_bw, UCX's own memory", UCX_PEER,
 	  .command = UCX "-x posix -d memory -D short -t put_bw", .parse = parse_ucx_rate },
 
+	{ "atomic-latency", "weft-loop-mapped", "verbs loop over weft, mapped", WEFT_LOOP, MAPPED,
+	  .command = SHARED_RUN VERBS "atomic-latency" ARGUMENTS },
+	{ "atomic-latency", "weft-loop", "verbs loop over weft, private", WEFT_LOOP,
+	  .command = RUN VERBS "atomic-latency" ARGUMENTS },
+	{ "atomic-latency", "add", "a lock-prefixed add", LIMIT, .command = LIMITS "add" ARGUMENTS },
+
 	{ "event-latency", "weft-perftest", "ib_send_lat -e over weft", WEFT_PERFTEST("ib_send_lat"),
 	  .command = RUN "ib_send_lat -e " PERFTEST, .parse = parse_perftest_latency },
 	{ "event-latency", "weft-loop", "verbs loop over weft, events", WEFT_LOOP,
@@ -179,6 +198,24 @@ const struct contestant contestants[] = {
 	  .parse = parse_cmtime, .program = "cmtime", .package = "rdmacm-utils" },
 
 	{ "transitions", "weft-loop", "ibv_modify_qp over weft", WEFT_LOOP, .command = RUN VERBS "transitions" ARGUMENTS },
+	{ "ucx-latency", "weft", "UCX tag_lat over weft, rc_v", .side = SIDE_WEFT, .server = "", .client = "localhost",
+	  .ready = READY_TCP, .command = UCX_OVER_WEFT UCX "-t tag_lat", .parse = parse_ucx_latency,
+	  .program = "ucx_perftest", .package = "ucx-utils" },
+	{ "ucx-latency", "ucx-posix", "UCX tag_lat, posix", UCX_PEER,
+	  .command = "env UCX_TLS=posix,self " UCX "-t tag_lat", .parse = parse_ucx_latency },
+	{ "libfabric-latency", "weft", "fi_pingpong over weft, verbs", .side = SIDE_WEFT,
+	  .command = RUN "fi_pingpong -p verbs -e msg -I {rounds} -S {size}", .server = "-B {port}",
+	  .client = "-P {port} localhost", .ready = READY_TCP, .parse = parse_fi_pingpong,
+	  .program = "fi_pingpong", .package = "libfabric-bin" },
+	{ "libfabric-latency", "libfabric", "fi_pingpong, shm", .side = SIDE_PEER,
+	  .command = "fi_pingpong -p shm -e rdm -I {rounds} -S {size}", .server = "-B {port}", .client = "-P {port} localhost",
+	  .ready = READY_TCP, .parse = parse_fi_pingpong, .program = "fi_pingpong", .package = "libfabric-bin" },
+	{ "mpi-latency", "weft", "MPI_Send over weft, UCX rc_v", MPI_PROGRAM, .side = SIDE_WEFT,
+	  .command = MPI_OVER_WEFT "latency" ARGUMENTS },
+	{ "mpi-latency", "openmpi", "MPI_Send, vader", MPI_PEER, .command = MPI "latency" ARGUMENTS },
+	{ "mpi-allreduce", "weft", "MPI_Allreduce over weft, UCX rc_v", MPI_PROGRAM, .side = SIDE_WEFT,
+	  .command = MPI_OVER_WEFT "allreduce" ARGUMENTS },
+	{ "mpi-allreduce", "openmpi", "MPI_Allreduce, vader", MPI_PEER, .command = MPI "allreduce" ARGUMENTS },
 	{ "opening", "weft-loop", "ibv_open_device over weft", WEFT_LOOP, .command = RUN VERBS "open" ARGUMENTS },
 	{ "start", "weft-run", "weft run -- true", .side = SIDE_WEFT, .parse = parse_result, .program = "{bench}/start",
 	  .package = "weft", .command = "{bench}/start {rounds} {weft}" },
@@ -266,6 +303,10 @@ const struct goal goals[] = {
 	{ "shared-rate", 8, false, "weft-rc", 0.87 },	/* 1 / 1.15 */
 	{ "queue-pairs", 1000, false, "weft-one", 1.5 },
 	{ "peers", 32, false, "weft-one", 1.5 },
+	{ "atomic-latency", 8, true, "add", 1.2 },
+	{ "ucx-latency", 8, false, "ucx-posix", 1.3 },
+	{ "mpi-latency", 8, false, "openmpi", 1.3 },
+	{ "mpi-allreduce", 8, false, "openmpi", 1.3 },
 	{ "connections", 1, false, NULL, 20000 },
 	{ "transitions", 1, false, NULL, 50000 },
 	{ "opening", 1, false, NULL, 1 },

@@ -52,6 +52,13 @@ static void line_wait(uint64_t i)
 		relax(&turns);
 }
 
+/* To a line that the other end has just written: the one before it wrote there what its own add had returned. */
+static void add_send(uint64_t i)
+{
+	(void)i;
+	shared->line[me][1] = atomic_fetch_add(&shared->line[!me][0], 1);
+}
+
 /* The last eight bytes say which message it is, and are written last. */
 static void memcpy_send(uint64_t i)
 {
@@ -134,6 +141,7 @@ static const struct way {
 	void (*wait)(uint64_t i);
 } ways[] = {
 	{ "line", line_send, line_wait },
+	{ "add", add_send, line_wait },
 	{ "memcpy", memcpy_send, memcpy_wait },
 	{ "mem-fd", mem_fd_send, private_wait },
 	{ "process-vm", process_vm_send, private_wait },

@@ -1,5 +1,6 @@
 /* MPI between two ranks, each pinned: `mpi WHAT SIZE ROUNDS CPU_A CPU_B` under mpirun -n 2 prints `result` with microseconds
- * (half a round trip) or millions of messages a second. Any MPI; what carries the messages is mpirun's business. */
+ * (half a round trip; of `allreduce` the whole) or millions of messages a second. Any MPI; what carries the messages is mpirun's
+ * business. */
 #include "stopwatch.h"
 
 #include <mpi.h>
@@ -39,6 +40,30 @@ static void latency(void)
 	if (me == 0)
 		print_result(stopwatch_median(&w) / 2 / 1000);
 	stopwatch_fini(&w);
+}
+
+/* Sums of as many doubles as there is room for. */
+static void allreduce(void)
+{
+	int count = size < 8 ? 1 : size / 8;
+	double *from = calloc((size_t)count, sizeof(*from)), *to = calloc((size_t)count, sizeof(*to));
+	struct stopwatch w;
+
+	if (!from || !to)
+		die("memory");
+	from[count - 1] = me + 1;
+	stopwatch_init(&w, rounds);
+	for (unsigned i = 0; i < w.rounds; i++) {
+		MPI_Allreduce(from, to, count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+		stopwatch_round(&w);
+	}
+	if (to[count - 1] != 3)
+		die("a wrong sum");
+	if (me == 0)
+		print_result(stopwatch_median(&w) / 1000);
+	stopwatch_fini(&w);
+	free(from);
+	free(to);
 }
 
 /* A window of messages, then one back. */
@@ -84,6 +109,8 @@ int main(int argc, char **argv)
 		die("memory");
 	if (strcmp(argv[1], "latency") == 0)
 		latency();
+	else if (strcmp(argv[1], "allreduce") == 0)
+		allreduce();
 	else
 		rate();
 	free(in);

@@ -40,8 +40,13 @@ static size_t size;
 static unsigned rounds;
 static struct ends ends;
 static int me;
-static bool sleeps;
+static bool sleeps, adds;
 static struct address peer;
+
+static int rights(void)
+{
+	return IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | (adds ? IBV_ACCESS_REMOTE_ATOMIC : 0);
+}
 
 static void check(int err, const char *what)
 {
@@ -112,7 +117,7 @@ static void make_memory(void)
 	check(!in, "memory");
 	memset(in, 0, 2 * size);
 	out = in + size;
-	mr = ibv_reg_mr(pd, in, 2 * size, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	mr = ibv_reg_mr(pd, in, 2 * size, rights());
 	check(!mr, "ibv_reg_mr");
 }
 
@@ -134,7 +139,7 @@ static void exchange(const struct ibv_port_attr *port, unsigned first)
 
 static void connect_qp(struct ibv_qp *own, uint32_t to, const struct ibv_port_attr *port)
 {
-	struct ibv_qp_attr a = { .qp_state = IBV_QPS_INIT, .port_num = PORT, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE };
+	struct ibv_qp_attr a = { .qp_state = IBV_QPS_INIT, .port_num = PORT, .qp_access_flags = (unsigned)rights() };
 
 	check(ibv_modify_qp(own, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), "INIT");
 	a = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTR, .path_mtu = port->active_mtu, .dest_qp_num = to,
@@ -268,6 +273,45 @@ static void write_latency(void)
 		wait_in((uint8_t)i);
 		if (me == 1)
 			write_message((uint8_t)i);
+		stopwatch_round(&w);
+	}
+	if (me == 0)
+		print_result(stopwatch_median(&w) / 2 / 1000);
+	stopwatch_fini(&w);
+}
+
+/* The result of a fetch-and-add lies in the line to which the other end adds next. */
+static void post_add(void)
+{
+	struct ibv_sge sge = { (uintptr_t)out, SHORT, mr->lkey };
+	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD,
+		.wr.atomic = { .remote_addr = peer.va, .compare_add = 1, .rkey = peer.rkey },
+		.send_flags = IBV_SEND_SIGNALED }, *bad;
+
+	check(ibv_post_send(qp[0], &wr, &bad), "ibv_post_send");
+	complete(send_cq);
+}
+
+static void wait_for_sum(uint64_t value)
+{
+	unsigned turns = 0;
+
+	while (__atomic_load_n((uint64_t *)(void *)in, __ATOMIC_ACQUIRE) != value)
+		relax(&turns);
+}
+
+/* As write_latency, each end adding one to the other's word. */
+static void add_latency(void)
+{
+	struct stopwatch w;
+
+	stopwatch_init(&w, rounds);
+	for (unsigned i = 1; i <= w.rounds; i++) {
+		if (me == 0)
+			post_add();
+		wait_for_sum(i);
+		if (me == 1)
+			post_add();
 		stopwatch_round(&w);
 	}
 	if (me == 0)
@@ -591,6 +635,7 @@ static const struct way {
 } ways[] = {
 	{ "send-latency", send_latency, CONNECTED, 0 },
 	{ "write-latency", write_latency, CONNECTED, 0 },
+	{ "atomic-latency", add_latency, CONNECTED, 0 },
 	{ "send-rate", send_rate, CONNECTED, 0 },
 	{ "send-qps", send_by_many, COUNTED, 0 },
 	{ "write-rate", write_rate, CONNECTED, 0 },
@@ -622,6 +667,8 @@ static int run(const struct way *way, char *const place[2])
 	}
 	if (way->how == COUNTED)
 		count_qps();
+	adds = way->loop == add_latency;
+	size = adds ? SHORT : size;
 	ends = ends_open(place);
 	me = ends.me;
 	if (way->how == ALONE)

@@ -62,7 +62,8 @@ says "empty.svg is not written: no contest over sizes was measured"
 [ ! -e empty.svg ] || fail "an empty picture is written"
 
 # over queue pairs and processes, and goals that name nobody
-expect 0 weft bench --quick --reps 1 --only queue-pairs,peers,transitions,opening,start,write-rate/weft-loop-mapped --goals \
+many=queue-pairs,peers,transitions,opening,start,write-rate/weft-loop-mapped,atomic-latency
+expect 0 weft bench --quick --reps 1 --only $many --goals \
 	--json figures.json --svg many.svg --markdown many.md
 python3 - <<'END' || fail "the files of many are not as expected: $out"
 import json, math, xml.dom.minidom
@@ -71,6 +72,7 @@ rows = {(r['contest'], r['name'], r['size']): r for r in json.load(open('figures
 wanted = {('queue-pairs', 'weft-loop', n) for n in (1, 10, 100, 1000)} | {('peers', 'weft-loop', 2 ** i) for i in range(6)}
 wanted |= {('queue-pairs', 'weft-one', 1000), ('peers', 'weft-one', 32), ('start', 'weft-run', 1), ('opening', 'weft-loop', 1)}
 wanted |= {('transitions', 'weft-loop', 1), ('write-rate', 'weft-loop-mapped', 8)}
+wanted |= {('atomic-latency', name, 8) for name in ('weft-loop', 'weft-loop-mapped', 'add')}
 assert set(rows) == wanted, set(rows) ^ wanted
 assert all(math.isfinite(figure) and figure > 0 for row in rows.values() for figure in row['rounds']), rows
 assert rows['queue-pairs', 'weft-loop', 10]['counted'] == 'queue pairs' and rows['start', 'weft-run', 1]['counted'] is None
@@ -81,6 +83,12 @@ assert '| 1 | 10 | 100 | 1000 |' in text and '| queue-pairs, 1000 | weft-one: ' 
 assert len(xml.dom.minidom.parse('many.svg').getElementsByTagName('polyline')) == 4
 END
 rm many.svg many.md
+
+# other libraries over weft, where they are installed: a row has no figure when its program fails
+over=ucx-latency,libfabric-latency,mpi-latency,mpi-allreduce
+expect 0 weft bench --quick --reps 1 --only $over --json over.json
+grep -q "fails\|does not end\|no figure" <<<"$out" && fail "a library over weft: $out"
+rm over.json
 
 # to the standard output, without an error from a peer that is not there
 out=$(PATH=/nonexistent "$BIN/weft" bench --quick --reps 1 --only send-latency --size 8 2>&1) || fail "without peers: $out"
