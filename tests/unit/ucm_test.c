@@ -13,6 +13,7 @@
 #include <infiniband/sa.h>
 #include <poll.h>
 #include <sched.h>
+#include <sys/epoll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -1624,6 +1625,32 @@ static void an_alternate_path_ends_here(void **state)
 	expect_nothing_left();
 }
 
+/* So that who waits by poll or epoll, for edges too, misses none. */
+static void a_channel_is_readable_while_events_are_queued(void **state)
+{
+	struct epoll_event edge = { .events = EPOLLIN | EPOLLET };
+	int fd = channel(), epoll = epoll_create1(EPOLL_CLOEXEC);
+	uint32_t id[3];
+
+	for (int i = 0; i < 3; i++)
+		id[i] = create(fd, RDMA_PS_TCP, 1);
+	assert_int_equal(epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &edge), 0);
+	assert_int_equal(epoll_wait(epoll, &edge, 1, 0), 0);
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(resolve4(fd, id[i], "127.0.0.1", 1), 0);
+		assert_int_equal(epoll_wait(epoll, &edge, 1, 0), 1);
+	}
+	for (int i = 0; i < 3; i++) {
+		assert_true(readable(fd));
+		expect_event(fd, UCM_EVENT_ADDR_RESOLVED, 0);
+	}
+	expect_no_event(fd);
+	assert_int_equal(epoll_wait(epoll, &edge, 1, 0), 0);
+	close(epoll);
+	channel_close(fd);
+	expect_nothing_left();
+}
+
 static void *wait_for_event_thread(void *arg)
 {
 	struct rdma_ucm_event_resp resp;
@@ -1873,6 +1900,7 @@ int main(void)
 		TEST(too_much_private_data_is_refused),
 		TEST(notify_establishes_once), TEST(a_lap_is_answered),
 		TEST(a_request_offers_an_alternate_path), TEST(an_alternate_path_ends_here),
+		TEST(a_channel_is_readable_while_events_are_queued),
 		TEST(a_blocking_reader_is_woken),
 		TEST(closing_lets_the_reader_come_back_first),
 		TEST(threads_share_the_device),

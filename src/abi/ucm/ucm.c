@@ -1,5 +1,4 @@
-/* The device itself: open, close, and write with the checks that Linux's ucma makes before any command. Memory at the
- * caller's pointers is reached through the kernel, so that a bad pointer is EFAULT here as it is there. */
+/* The device itself: open, close, and write with the checks that Linux's ucma makes before any command. */
 #include "abi/ucm/ucm_state.h"
 
 #include "base/array.h"
@@ -10,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 struct ucm ucm = { .lock = PTHREAD_MUTEX_INITIALIZER };
@@ -39,36 +37,6 @@ enum { ROWS = sizeof(rows) / sizeof(rows[0]) };
 void ucm_lock(void)
 {
 	pthread_mutex_lock(&ucm.lock);
-}
-
-static int copy_error(ssize_t moved, size_t bytes)
-{
-	return moved == (ssize_t)bytes ? 0 : -EFAULT;
-}
-
-int ucm_copy_out(uint64_t to, const void *from, size_t bytes)
-{
-	struct iovec local = { (void *)from, bytes }, remote = { (void *)(uintptr_t)to, bytes };
-	ssize_t moved = process_vm_writev(getpid(), &local, 1, &remote, 1, 0);
-
-	/* a sandbox may forbid the call; then the pointer has to be believed */
-	if (moved < 0 && errno != EFAULT && to) {
-		memcpy((void *)(uintptr_t)to, from, bytes);
-		return 0;
-	}
-	return copy_error(moved, bytes);
-}
-
-int ucm_copy_in(void *to, uint64_t from, size_t bytes)
-{
-	struct iovec local = { to, bytes }, remote = { (void *)(uintptr_t)from, bytes };
-	ssize_t moved = process_vm_readv(getpid(), &local, 1, &remote, 1, 0);
-
-	if (moved < 0 && errno != EFAULT && from) {
-		memcpy(to, (void *)(uintptr_t)from, bytes);
-		return 0;
-	}
-	return copy_error(moved, bytes);
 }
 
 /* A child has none of its parent's conversations: they stay with the parent, whose channels' eventfds it shares. */
@@ -172,7 +140,7 @@ int weft_ucm_open(int flags)
 	file->refs = 1;
 	list_init(&file->events);
 	list_init(&file->ids);
-	file->fd = eventfd(0, EFD_SEMAPHORE | (flags & O_CLOEXEC ? EFD_CLOEXEC : 0) | (flags & O_NONBLOCK ? EFD_NONBLOCK : 0));
+	file->fd = eventfd(0, (flags & O_CLOEXEC ? EFD_CLOEXEC : 0) | (flags & O_NONBLOCK ? EFD_NONBLOCK : 0));
 	if (file->fd < 0) {
 		error = -errno;
 		goto free_file;

@@ -1,5 +1,6 @@
-/* Events: queued per channel, counted by the channel's eventfd (a semaphore, so that it is readable exactly while events
- * are queued), waited for on a futex, which restarts after signals as a read of the kernel's device would. */
+/* Events: queued per channel, told by the channel's eventfd (written with each, so that who waits for edges sees one, and read
+ * with the last, so that it is readable exactly while events are queued), waited for on a futex, which restarts after signals
+ * as a read of the kernel's device would. */
 #include "abi/ucm/ucm_state.h"
 #include "control/clock.h"
 
@@ -25,7 +26,7 @@ static void wake(struct ucm_file *file)
 	syscall(SYS_futex, &file->posted, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
-/* The count and the list change together, under the lock: so neither call can block. Not through write(), which the path
+/* The eventfd and the list change together, under the lock: so neither call can block. Not through write(), which the path
  * shim would take for a command. */
 static void fd_add(struct ucm_file *file)
 {
@@ -35,14 +36,15 @@ static void fd_add(struct ucm_file *file)
 	(void)done;
 }
 
+/* After one has left the list. */
 static void fd_take(struct ucm_file *file)
 {
-	uint64_t one;
+	uint64_t count;
 	ssize_t done;
 
-	if (file->closed)
+	if (file->closed || !list_empty(&file->events))
 		return;
-	done = read(file->fd, &one, sizeof(one));
+	done = read(file->fd, &count, sizeof(count));
 	(void)done;
 }
 
@@ -171,7 +173,8 @@ static int wait_for_event(struct ucm_file *file)
 		if (flags >= 0 && (flags & O_NONBLOCK))
 			return -EAGAIN;
 		file->waiting++;
-		syscall(SYS_futex, &file->waiting, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+		if (file->awaiting)
+			syscall(SYS_futex, &file->waiting, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 		ucm_unlock_and_send();
 		slept = syscall(SYS_futex, &file->posted, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
 		interrupted = slept < 0 && errno == EINTR;
@@ -195,11 +198,13 @@ void ucm_await_reader(struct ucm_file *file)
 {
 	struct timespec pause = { .tv_nsec = 1000 * 1000 };
 
+	file->awaiting++;
 	while (reader_is_away(file)) {
 		ucm_unlock_and_send();
 		syscall(SYS_futex, &file->waiting, FUTEX_WAIT_PRIVATE, 0, &pause, NULL, 0);
 		ucm_lock();
 	}
+	file->awaiting--;
 }
 
 /* A reported request's id is the user's from now on; its listener has room for one more. */

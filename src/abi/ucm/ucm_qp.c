@@ -25,12 +25,6 @@ static bool is_connecting(const struct cm_id *cm)
 	return knows_peer(cm) || cm->state == CM_REQ_SENT || cm->state == CM_MRA_REQ_RECEIVED;
 }
 
-static const struct ca_device *device_of(const struct ucm_id *id, struct ucm_device devices[CA_DEVICES])
-{
-	ucm_devices(devices);
-	return &devices[id->device].dev;
-}
-
 /* Constant. */
 static uint8_t port_num(const struct ucm_id *id)
 {
@@ -39,17 +33,17 @@ static uint8_t port_num(const struct ucm_id *id)
 
 static void ah_attr_of(const struct ucm_id *id, const struct cm_path *path, struct ib_uverbs_ah_attr *attr)
 {
-	struct ucm_device devices[CA_DEVICES];
-	const struct ca_device *dev = device_of(id, devices);
 	struct ibv_ah_attr own = { 0 };
+	struct ca_device dev;
 
 	memset(attr, 0, sizeof(*attr));
-	ucm_own_end(dev, path, &own);	/* an address that is gone meanwhile is as the first */
-	attr->port_num = dev->port_num;
+	ucm_device(id->device, &dev);
+	ucm_own_end(&dev, path, &own);	/* an address that is gone meanwhile is as the first */
+	attr->port_num = dev.port_num;
 	attr->sl = path->sl;
 	attr->grh.sgid_index = own.grh.sgid_index;
 	attr->src_path_bits = own.src_path_bits;
-	if (!device_has(dev, DEVICE_GRH_REQUIRED)) {	/* one subnet: the LID is the whole address */
+	if (!device_has(&dev, DEVICE_GRH_REQUIRED)) {	/* one subnet: the LID is the whole address */
 		attr->dlid = path->dlid;
 		return;
 	}

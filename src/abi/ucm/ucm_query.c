@@ -20,14 +20,14 @@ struct device_facts {
 
 static bool facts_of(const struct ucm_id *id, struct device_facts *facts)
 {
-	struct ucm_device devices[CA_DEVICES];
+	struct ca_device dev;
 
 	if (id->device == UCM_NO_DEVICE)
 		return false;
-	ucm_devices(devices);
-	facts->node_guid = htobe64(devices[id->device].dev.guid);
-	facts->pkey = htobe16(devices[id->device].dev.pkey[0]);
-	facts->port_num = devices[id->device].dev.port_num;
+	ucm_device(id->device, &dev);
+	facts->node_guid = htobe64(dev.guid);
+	facts->pkey = htobe16(dev.pkey[0]);
+	facts->port_num = dev.port_num;
 	return true;
 }
 

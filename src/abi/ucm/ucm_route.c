@@ -30,6 +30,13 @@ void ucm_devices(struct ucm_device devices[CA_DEVICES])
 	runtime_leave(ucm.rt);
 }
 
+void ucm_device(int device, struct ca_device *dev)
+{
+	runtime_enter(ucm.rt);
+	*dev = runtime_ca(ucm.rt)->dev[device];
+	runtime_leave(ucm.rt);
+}
+
 static bool is_mapped_ipv4(const uint8_t gid[16])
 {
 	return IN6_IS_ADDR_V4MAPPED((const struct in6_addr *)gid);

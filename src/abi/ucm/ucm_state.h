@@ -74,6 +74,7 @@ struct ucm_file {
 	bool closed;
 	uint32_t posted;		/* futex word: changes with every event */
 	uint32_t waiting;		/* futex word: threads that wait for an event */
+	uint32_t awaiting;		/* threads that wait for one of those (ucm_await_reader) */
 	pid_t reader;			/* the thread that took the last event, if that was DISCONNECTED; else 0 */
 	wtime reader_left;		/* when */
 	struct list events;		/* struct ucm_event.node */
@@ -178,6 +179,9 @@ struct ucm_call {
 void ucm_lock(void);
 /* Gives the lock up and then sends what the entry left to send. */
 void ucm_unlock_and_send(void);
+
+/* ---- ucm_copy.c ---- */
+
 /* 0, or -EFAULT for memory that is not the caller's. */
 int ucm_copy_out(uint64_t to, const void *from, size_t bytes);
 int ucm_copy_in(void *to, uint64_t from, size_t bytes);
@@ -256,6 +260,8 @@ struct ucm_device {
 };
 /* A copy of the adapter's devices; takes the runtime's lock. */
 void ucm_devices(struct ucm_device devices[CA_DEVICES]);
+/* The same of one that there is, for what is done often: all of them are some 50 KB. */
+void ucm_device(int device, struct ca_device *dev);
 /* Whether its GIDs are addresses of this host, so that it reaches others. */
 bool ucm_device_has_addresses(const struct ca_device *dev);
 /* The device that owns an address of this host, and the GID that stands for it. -ENODEV */
