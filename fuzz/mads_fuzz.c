@@ -57,7 +57,7 @@ static bool deliver(void *arg, struct mad_file *f, const struct mad_letter *l)
 
 	REQUIRE(f >= w->file && f < w->file + FILES && w->is_open[f - w->file]);
 	REQUIRE(l->agent < MAD_AGENTS && f->agent[l->agent].is_used);
-	REQUIRE(l->bytes && l->bytes <= MAD_LONGEST);
+	REQUIRE(l->bytes && l->bytes <= (uint32_t)GSA_LONGEST_KB << 10);
 	for (uint32_t i = 0; i < l->bytes; i++)
 		sink ^= l->data[i];
 	return take_byte(&w->in) & 1;

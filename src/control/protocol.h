@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-enum { CONTROL_VERSION = 13, CONTROL_TEXT = 60000, CONTROL_FDS = 4, CONTROL_FILES = 8 };
+enum { CONTROL_VERSION = 14, CONTROL_TEXT = 60000, CONTROL_FDS = 4, CONTROL_FILES = 8 };
 
 enum { CONTROL_LAST_WORDS = 16000 };	/* bytes: our choice */
 
@@ -216,7 +216,7 @@ struct control_port_count {
 
 enum {
 	CONTROL_AGENTS = 32,			/* of a file: as many as the kernel allows */
-	CONTROL_MAD_MOST = 3 << 19,		/* our choice: bytes of a datagram with all of its segments (RMPP) */
+	CONTROL_MAD_MOST = 1 << 30,		/* our choice: bytes of a datagram with all of its segments (RMPP) */
 	CONTROL_MAD_PIECE = 32 << 10,		/* our choice: of which so many come at once */
 };
 

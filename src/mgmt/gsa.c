@@ -5,7 +5,7 @@
 
 const struct gsa_tunables gsa_defaults = {
 	.each = GSA_DEFAULT, .floor = 1, .low_percent = 25, .growth = 2, .most = 65536, .period_ns = WTIME_S, .watch_factor = 8,
-	.window = GSA_WINDOW,
+	.window = GSA_WINDOW, .longest_kb = GSA_LONGEST_KB, .program_kb = GSA_PROGRAM_KB,
 };
 
 static uint32_t least(uint32_t a, uint32_t b)

@@ -21,6 +21,8 @@ enum {
 	GSA_MOST = 1 << 24,		/* buffers: 5 GB, so that sums over all clients are numbers of 32 bits */
 	GSA_WINDOW = 64,		/* our choice, as Linux with its default receive queue */
 	GSA_WINDOW_MOST = 1024,		/* our choice: rmpp.h keeps as many segments */
+	GSA_LONGEST_KB = 96 << 10,	/* our choice: all paths between 1,200 hosts */
+	GSA_PROGRAM_KB = 192 << 10,	/* our choice: two of them */
 	GSA_NONE = UINT32_MAX,		/* no client; no number of its own */
 };
 
@@ -42,6 +44,8 @@ struct gsa_tunables {
 	uint32_t watch_factor;		/* who has so many times its number in a period is raised, and told; 0: nobody is */
 	uint32_t fixed;			/* so many buffers, whoever is registered, and nothing else: the baseline; 0: not */
 	uint32_t window;		/* segments of a datagram that may come at once: a client is lent so many */
+	uint32_t longest_kb;		/* of an answer in segments; counts for mad_clients.h alone, as the next one */
+	uint32_t program_kb;		/* of datagrams that a program has under way, each way */
 };
 
 extern const struct gsa_tunables gsa_defaults;

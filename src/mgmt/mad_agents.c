@@ -39,6 +39,16 @@ bool mad_class_has_rmpp(uint8_t mgmt_class)
 	       has_oui(mgmt_class);
 }
 
+size_t mad_longest(const struct mad_clients *c, const uint8_t *mad)
+{
+	return mad_method(mad) & MAD_RESPONSE ? (size_t)c->buffers.tunables.longest_kb << 10 : MAD_LONGEST;
+}
+
+size_t mad_file_bytes(const struct mad_clients *c)
+{
+	return (size_t)c->buffers.tunables.program_kb << 10;
+}
+
 static bool answers_any(const struct mad_registration *what)
 {
 	return what->methods[0] || what->methods[1];

@@ -10,6 +10,10 @@ uint8_t mad_method(const uint8_t *mad);
 /* 13.6.2.2: of other classes the bytes of its header are something else. */
 bool mad_class_has_rmpp(uint8_t mgmt_class);
 
+/* Bytes that a datagram of this kind may have with all of its segments, and that all of a file may have, each way. */
+size_t mad_longest(const struct mad_clients *c, const uint8_t *mad);
+size_t mad_file_bytes(const struct mad_clients *c);
+
 /* The agent at this port that has asked with this upper half of a transaction id, and its file; or NULL. */
 struct mad_agent *mad_agent_of_tid(const struct mad_clients *c, uint32_t port, uint32_t tid, struct mad_file **file);
 /* Who answers what this MAD asks, at this port; or NULL. */

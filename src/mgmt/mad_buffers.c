@@ -2,6 +2,7 @@
 
 #include "wire/mad.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,14 +31,21 @@ void mad_buffers_fini(struct mad_buffers *b)
 	b->ports = 0;
 }
 
+/* A program has room for one of the longest, and what it always had. */
+static bool lengths_make_sense(const struct gsa_tunables *t)
+{
+	return t->longest_kb >= MAD_ANSWER_LEAST_KB && t->longest_kb <= MAD_ANSWER_MOST_KB && t->longest_kb < t->program_kb &&
+	       t->program_kb >= MAD_PROGRAM_LEAST_KB && t->program_kb <= MAD_PROGRAM_MOST_KB;
+}
+
 int mad_buffers_set(struct mad_buffers *b, const struct gsa_tunables *t)
 {
 	struct gsa probe;
 	int err = gsa_init(&probe, 0, t, NULL, NULL);
 
 	gsa_fini(&probe);
-	if (err)
-		return err;
+	if (err || !lengths_make_sense(t))
+		return -EINVAL;
 	b->tunables = *t;
 	list_for_each(p, &b->pools, struct mad_pool, node) {
 		for (int i = 0; i < 2; i++)
@@ -132,6 +140,14 @@ void mad_pool_discard(wtime now, struct mad_pool *p, unsigned qpn, uint32_t clie
 {
 	gsa_expire(&p->qp[qpn], now);
 	gsa_discard(&p->qp[qpn], now, client);
+}
+
+void mad_buffers_discard(const struct mad_buffers *b, wtime now, uint32_t port, unsigned qpn)
+{
+	struct mad_pool *p = mad_pool_find(b, port);
+
+	if (p)
+		mad_pool_discard(now, p, qpn, GSA_NONE);
 }
 
 bool mad_pool_pass(wtime now, struct mad_pool *p, enum mad_resident who)

@@ -11,6 +11,12 @@
 /* Those that are always there. */
 enum mad_resident { MAD_RESIDENT_SMA, MAD_RESIDENT_PMA, MAD_RESIDENT_CM, MAD_RESIDENTS };
 
+/* Bounds of tunables: our choices. The least are what programs have had without any. */
+enum {
+	MAD_ANSWER_LEAST_KB = 1536, MAD_ANSWER_MOST_KB = 1 << 20,
+	MAD_PROGRAM_LEAST_KB = 8192, MAD_PROGRAM_MOST_KB = 4 << 20,
+};
+
 struct mad_pool {
 	struct list_node node;		/* mad_buffers.pools */
 	uint32_t port, users;
@@ -46,6 +52,8 @@ struct mad_pool *mad_pool_find(const struct mad_buffers *b, uint32_t port);
 bool mad_pool_arrive(wtime now, struct mad_pool *p, unsigned qpn, uint32_t client);
 /* One has come that is not given to the client: GSA_NONE, as nobody waits for it, or as its sender has enough there. */
 void mad_pool_discard(wtime now, struct mad_pool *p, unsigned qpn, uint32_t client);
+/* The same of one that nobody at this port waits for. */
+void mad_buffers_discard(const struct mad_buffers *b, wtime now, uint32_t port, unsigned qpn);
 /* One for who is always there, and is done with at once. */
 bool mad_pool_pass(wtime now, struct mad_pool *p, enum mad_resident who);
 /* The same at any port; where nobody receives but who is always there, there is a buffer. */

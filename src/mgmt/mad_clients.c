@@ -7,6 +7,7 @@
 #include "mgmt/mad_clients.h"
 
 #include "mgmt/mad_agents.h"
+#include "mgmt/mad_hops.h"
 #include "mgmt/mad_late.h"
 #include "mgmt/rmpp.h"
 #include "mgmt/series.h"
@@ -23,6 +24,8 @@
 #define RMPP_DATA1 28, 0, 32
 
 #define DONE_KEPT_NS (10 * WTIME_S)	/* our choice: longer than a sender repeats its last segment */
+
+#define SOONEST_NS (WTIME_MS / 2)	/* our choice: within weftd an ACK comes after microseconds, in the same round */
 
 enum { CARRIED_MOST = 1024 };	/* MADs of one call: our choice */
 
@@ -44,7 +47,8 @@ struct request {
 	wtime ends;			/* for good, once an answer has begun */
 	struct rmpp_send rmpp;
 	uint32_t bytes;
-	uint8_t data[];
+	uint8_t *data;			/* owned: given by the sender, or a copy behind it */
+	uint8_t copy[];
 };
 
 /* A datagram that comes in segments, or has come. */
@@ -60,13 +64,6 @@ struct transfer {
 	uint32_t lent;			/* buffers that the agent has more meanwhile: its window */
 	uint32_t counted;		/* bytes on the file's account */
 	struct rmpp_recv rmpp;
-};
-
-struct hop {
-	struct list_node node;		/* mad_clients.hops */
-	uint32_t from;
-	struct mad_remote to;
-	uint8_t mad[MAD_BYTES];
 };
 
 /* IBA 13.4.5; TrapRepress answers a trap, and the board manager tells in the modifier (Linux knows it so). */
@@ -111,6 +108,8 @@ static void request_free(struct mad_clients *c, struct request *r)
 	timer_heap_remove(&c->requests, &r->timer);
 	r->file->requests--;
 	r->file->bytes -= sizeof(*r) + r->bytes;
+	if (r->data != r->copy)
+		free(r->data);
 	free(r);
 }
 
@@ -165,8 +164,8 @@ void mad_clients_fini(struct mad_clients *c)
 
 	while ((f = list_first_entry(&c->files, struct mad_file, node)))
 		mad_file_close(c, f);
-	for (struct list_node *node; (node = list_pop(&c->hops));)
-		free(container_of(node, struct hop, node));
+	for (struct mad_hop *h; (h = mad_hop_take(c));)
+		free(h);
 	mad_late_fini(c);
 	mad_buffers_fini(&c->buffers);
 }
@@ -182,19 +181,6 @@ int mad_unregister(struct mad_clients *c, struct mad_file *f, uint32_t agent)
 
 /* ---- what goes out ---- */
 
-/* Lost when there is no memory, as on any network. */
-static void enqueue(struct mad_clients *c, uint32_t from, const struct mad_remote *to, const uint8_t mad[MAD_BYTES])
-{
-	struct hop *h = calloc(1, sizeof(*h));
-
-	if (!h)
-		return;
-	h->from = from;
-	h->to = *to;
-	memcpy(h->mad, mad, MAD_BYTES);
-	list_append(&c->hops, &h->node);
-}
-
 static wtime due(wtime now, uint32_t timeout_ms)
 {
 	return timeout_ms ? now + timeout_ms * WTIME_MS : WTIME_NEVER;
@@ -206,7 +192,7 @@ static void send_segments(struct mad_clients *c, wtime now, struct request *r)
 	uint8_t mad[MAD_BYTES];
 
 	while (rmpp_send_output(&r->rmpp, now, mad))
-		enqueue(c, r->file->port, &r->remote, mad);
+		mad_hop_put(c, r->file->port, &r->remote, mad);
 	timer_heap_update(&c->requests, &r->timer, r->rmpp.deadline);
 }
 
@@ -216,7 +202,7 @@ static void send_once(struct mad_clients *c, wtime now, struct request *r)
 
 	if (r->is_segmented) {
 		r->is_sending = true;
-		rmpp_send_init(&r->rmpp, &(struct rmpp_config){ 0 }, r->data, r->bytes);
+		rmpp_send_init(&r->rmpp, &(struct rmpp_config){ .soonest_ns = SOONEST_NS }, r->data, r->bytes);
 		r->rmpp.is_two_sided = r->timeout_ms && !is_response(r->data);
 		/* who has them all acknowledges the last one at once */
 		if (r->has_come)
@@ -226,7 +212,7 @@ static void send_once(struct mad_clients *c, wtime now, struct request *r)
 	}
 	memcpy(mad, r->data, r->bytes);
 	timer_heap_update(&c->requests, &r->timer, due(now, r->timeout_ms));
-	enqueue(c, r->file->port, &r->remote, mad);
+	mad_hop_put(c, r->file->port, &r->remote, mad);
 }
 
 /* Its time is up, or it cannot be sent. Linux shows the program the header alone. */
@@ -256,21 +242,38 @@ bool mad_has_room(const struct mad_file *f)
 	return f->requests < MAD_REQUESTS && f->bytes + sizeof(struct request) + MAD_LONGEST <= MAD_FILE_BYTES;
 }
 
+/* An answer in segments, among others to the same LID: who asks for many leaves half of the room to others. */
+static bool leaves_room(const struct mad_clients *c, const struct mad_file *f, const struct mad_letter *l)
+{
+	size_t longest = mad_longest(c, l->data), half = mad_file_bytes(c) / 2, bytes = l->bytes;
+
+	if (bytes <= MAD_BYTES || !is_response(l->data))
+		return true;
+	list_for_each(r, &f->request_list, struct request, node)
+		bytes += r->remote.lid == l->remote.lid ? r->bytes : 0;
+	return bytes <= (half > longest ? half : longest);
+}
+
 static int make_request(struct mad_clients *c, struct mad_file *f, const struct mad_letter *l, struct request **made)
 {
-	size_t bytes = sizeof(struct request) + l->bytes;
+	size_t bytes = sizeof(struct request) + l->bytes, copied = l->gift ? 0 : l->bytes;
 	struct request *r;
 
-	if (f->requests >= MAD_REQUESTS || f->bytes + bytes > MAD_FILE_BYTES || !c->ops->may_hold(c->arg, f, bytes))
+	if (f->requests >= MAD_REQUESTS || f->bytes + bytes > mad_file_bytes(c) || !leaves_room(c, f, l) ||
+	    !c->ops->may_hold(c->arg, f, bytes))
 		return -EDQUOT;
-	r = timer_heap_reserve(&c->requests, c->requests.count + 1) ? NULL : calloc(1, bytes);
+	r = timer_heap_reserve(&c->requests, c->requests.count + 1) ? NULL : calloc(1, sizeof(*r) + copied);
 	if (!r)
 		return -ENOMEM;
 	*r = (struct request){ .file = f, .agent = l->agent, .remote = l->remote, .bytes = l->bytes,
 			       .ends = WTIME_NEVER,
 			       .timeout_ms = l->timeout_ms < MAD_TIMEOUT_MOST ? l->timeout_ms : MAD_TIMEOUT_MOST,
 			       .retries = l->retries < MAD_RETRIES_MOST ? l->retries : MAD_RETRIES_MOST };
-	memcpy(r->data, l->data, l->bytes);
+	r->data = l->gift ? *l->gift : r->copy;
+	if (l->gift)
+		*l->gift = NULL;
+	else
+		memcpy(r->data, l->data, l->bytes);
 	f->requests++;
 	f->bytes += bytes;
 	list_append(&f->request_list, &r->node);
@@ -332,7 +335,7 @@ int mad_send(struct mad_clients *c, wtime now, struct mad_file *f, const struct 
 	struct request *r;
 	int err;
 
-	if (!a || !a->is_used || l->bytes < MAD_HEADER_BYTES || l->bytes > MAD_LONGEST ||
+	if (!a || !a->is_used || l->bytes < MAD_HEADER_BYTES || l->bytes > mad_longest(c, l->data) ||
 	    mad_class_qpn(mad_class(l->data)) != mad_class_qpn(a->what.mgmt_class))
 		return -EINVAL;
 	if (l->bytes >= RMPP_HEADER_END && segments(a, mad_class(l->data)))
@@ -360,22 +363,21 @@ int mad_send(struct mad_clients *c, wtime now, struct mad_file *f, const struct 
 
 /* Gives a whole datagram to its agent; the first answer to a request ends that. Of a program that segments by itself, more than
  * one may come, as one. data is changed. True: the file has it now, and its buffer. */
-static bool give(struct mad_clients *c, struct mad_file *f, uint32_t agent, const struct mad_remote *sender, uint8_t *data,
-		 uint32_t bytes, bool is_one_of_many)
+static bool give(struct mad_clients *c, struct mad_file *f, struct mad_letter *l, uint8_t *data, bool is_one_of_many)
 {
 	struct request *r = is_response(data) ? find_request(f, data) : NULL;
-	struct mad_letter letter = { .agent = agent, .remote = *sender, .data = data, .bytes = bytes };
 
+	l->data = data;
 	if (is_response(data) && !r && !is_one_of_many) {
-		f->agent[agent].unasked++;
+		f->agent[l->agent].unasked++;
 		return false;
 	}
 	if (r) {
 		wire_put(data, r->own_tid, TID);
-		letter.timeout_ms = r->timeout_ms;
+		l->timeout_ms = r->timeout_ms;
 		request_free(c, r);
 	}
-	return c->ops->deliver(c->arg, f, &letter);
+	return c->ops->deliver(c->arg, f, l);
 }
 
 static struct transfer *find_transfer(const struct mad_file *f, const struct mad_remote *sender, const uint8_t *mad)
@@ -450,7 +452,7 @@ static struct transfer *make_transfer(struct mad_clients *c, struct mad_file *f,
 	t->mgmt_class = mad_class(mad);
 	t->method = mad_method(mad);
 	t->is_answer = is_response(mad);
-	rmpp_recv_init(&t->rmpp, &(struct rmpp_config){ .window = window, .most = MAD_LONGEST });
+	rmpp_recv_init(&t->rmpp, &(struct rmpp_config){ .window = window, .most = mad_longest(c, mad) });
 	t->lent = mad_agent_lend(f, agent, (int32_t)window) ? window : 0;
 	f->transfers++;
 	list_append(&f->transfer_list, &t->node);
@@ -466,7 +468,7 @@ static int count(const struct mad_clients *c, struct transfer *t)
 
 	t->file->bytes_in += t->rmpp.room - t->counted;
 	t->counted = t->rmpp.room;
-	if (t->file->bytes_in > MAD_FILE_BYTES || !c->ops->may_hold(c->arg, t->file, 0))
+	if (t->file->bytes_in + t->file->unread > mad_file_bytes(c) || !c->ops->may_hold(c->arg, t->file, 0))
 		return -EDQUOT;
 	if (!grows || t->is_answer)
 		return 0;
@@ -485,21 +487,23 @@ static void hear_answer(struct mad_clients *c, wtime now, const struct mad_file 
 	r->is_sending = false;
 	r->has_come = true;
 	if (r->ends == WTIME_NEVER)
-		r->ends = now + RMPP_TOTAL_NS + (r->retries + 1ull) * r->timeout_ms * WTIME_MS;
+		r->ends = now + RMPP_TOTAL_NS + (mad_longest(c, mad) >> 20) * RMPP_TOTAL_EACH_NS +
+			  (r->retries + 1ull) * r->timeout_ms * WTIME_MS;
 	timer_heap_update(&c->requests, &r->timer, wtime_min(due(now, r->timeout_ms), r->ends));
 }
 
 static bool finish(struct mad_clients *c, wtime now, struct transfer *t, const struct mad_remote *sender)
 {
+	struct mad_letter letter = { .agent = t->agent, .remote = *sender, .bytes = t->rmpp.bytes, .gift = &t->rmpp.data };
 	bool is_held;
 
 	t->is_done = true;
 	timer_heap_update(&c->transfers, &t->timer, now + DONE_KEPT_NS);
 	give_window_back(t);
-	is_held = give(c, t->file, t->agent, sender, t->rmpp.data, t->rmpp.bytes, false);
-	rmpp_recv_fini(&t->rmpp);
 	t->file->bytes_in -= t->counted;
 	t->counted = 0;
+	is_held = give(c, t->file, &letter, t->rmpp.data, false);
+	rmpp_recv_fini(&t->rmpp);
 	return is_held;
 }
 
@@ -519,7 +523,7 @@ static bool take_into(struct mad_clients *c, wtime now, struct transfer *t, cons
 		answers = true;
 	}
 	if (answers)
-		enqueue(c, t->file->port, sender, reply);
+		mad_hop_put(c, t->file->port, sender, reply);
 	if (verdict == RMPP_FAILED) {
 		transfer_free(c, t);
 		return false;
@@ -543,7 +547,7 @@ static bool take_segment(struct mad_clients *c, wtime now, struct mad_file *f, u
 		t = make_transfer(c, f, agent, sender, mad);
 		if (!t) {
 			rmpp_end(mad, RMPP_NO_RESOURCES, reply);
-			enqueue(c, f->port, sender, reply);
+			mad_hop_put(c, f->port, sender, reply);
 		}
 	}
 	if (!t) {
@@ -554,7 +558,7 @@ static bool take_segment(struct mad_clients *c, wtime now, struct mad_file *f, u
 		return take_into(c, now, t, sender, mad);
 	timer_heap_update(&c->transfers, &t->timer, now + DONE_KEPT_NS);
 	rmpp_ack(mad, t->rmpp.last, t->rmpp.window_last, reply);
-	enqueue(c, f->port, sender, reply);
+	mad_hop_put(c, f->port, sender, reply);
 	return false;
 }
 
@@ -568,7 +572,7 @@ static void take_late_ack(struct mad_clients *c, const struct request *r, const 
 	    wire_get(mad, RMPP_DATA1) != r->rmpp.segments)
 		return;
 	rmpp_ack(mad, 0, 1, reply);
-	enqueue(c, r->file->port, sender, reply);
+	mad_hop_put(c, r->file->port, sender, reply);
 }
 
 /* ACK, STOP or ABORT: of what the agent sends, or of what comes. */
@@ -590,7 +594,7 @@ static void take_reply(struct mad_clients *c, wtime now, struct mad_file *f, uin
 		return;
 	verdict = rmpp_send_input(&r->rmpp, now, mad, &answers, reply);
 	if (answers)
-		enqueue(c, f->port, &r->remote, reply);
+		mad_hop_put(c, f->port, &r->remote, reply);
 	if (verdict == RMPP_GOES_ON)
 		send_segments(c, now, r);
 	else if (verdict == RMPP_DONE)
@@ -611,6 +615,7 @@ static bool take_for(struct mad_clients *c, wtime now, struct mad_file *f, uint3
 {
 	bool segments_here = segments(&f->agent[agent], mad_class(mad));
 	struct rmpp_header h = { 0 };
+	struct mad_letter letter = { .agent = agent, .remote = *sender, .bytes = MAD_BYTES };
 	uint8_t copy[MAD_BYTES];
 
 	if (mad_class_has_rmpp(mad_class(mad)))
@@ -622,7 +627,7 @@ static bool take_for(struct mad_clients *c, wtime now, struct mad_file *f, uint3
 		return false;
 	}
 	memcpy(copy, mad, MAD_BYTES);
-	return give(c, f, agent, sender, copy, MAD_BYTES, !segments_here && (h.is_active || is_series(&f->agent[agent])));
+	return give(c, f, &letter, copy, !segments_here && (h.is_active || is_series(&f->agent[agent])));
 }
 
 /* Who was asked answers, by whichever of its LIDs; an id is no secret to those that an agent has asked before. SMPs by directed
@@ -634,15 +639,6 @@ static bool is_of_who_was_asked(const struct mad_clients *c, const struct mad_fi
 
 	return !r || r->remote.lid == sender->lid || mad_class(mad) == MAD_CLASS_SUBN_DIRECTED ||
 	       (from != NOWHERE && c->ops->has_lid(c->arg, from, r->remote.lid));
-}
-
-/* Nobody waits for it. */
-static void count_unknown(struct mad_clients *c, wtime now, uint32_t port, unsigned qpn)
-{
-	struct mad_pool *p = mad_pool_find(&c->buffers, port);
-
-	if (p)
-		mad_pool_discard(now, p, qpn, GSA_NONE);
 }
 
 static void take_buffer(struct mad_clients *c, wtime now, struct mad_file *f, uint32_t agent, const struct mad_remote *sender,
@@ -669,7 +665,7 @@ static bool take(struct mad_clients *c, wtime now, uint32_t port, uint32_t from,
 	if (!a && !is_response(mad))
 		return false;
 	if (!a || qpn != mad_class_qpn(a->what.mgmt_class)) {
-		count_unknown(c, now, port, qpn);
+		mad_buffers_discard(&c->buffers, now, port, qpn);
 	} else if (is_response(mad) && !is_of_who_was_asked(c, f, from, sender, mad)) {
 		a->unasked++;
 		mad_pool_discard(now, f->pool, qpn, a->client);
@@ -689,7 +685,7 @@ static void arrive(struct mad_clients *c, wtime now, uint32_t from, struct mad_c
 		return;
 	fate = c->ops->refuse(c->arg, now, at, mad);
 	if (fate != MAD_HAS_ARRIVED)
-		count_unknown(c, now, here, qpn);
+		mad_buffers_discard(&c->buffers, now, here, qpn);
 	if (fate == MAD_WAS_ANSWERED && at->due > now)
 		mad_late_put(c, fate, here, at, mad);
 	else if (fate != MAD_WAS_LOST)
@@ -713,11 +709,10 @@ static void come(struct mad_clients *c, wtime now, enum mad_fate fate, uint32_t 
 /* Carries at most so many; how many is returned. */
 static unsigned run(struct mad_clients *c, wtime now, unsigned most)
 {
-	struct list_node *node;
+	struct mad_hop *h;
 	unsigned carried = 0;
 
-	for (; carried < most && (node = list_pop(&c->hops)); carried++) {
-		struct hop *h = container_of(node, struct hop, node);
+	for (; carried < most && (h = mad_hop_take(c)); carried++) {
 		struct mad_coming at = { 0 };
 
 		come(c, now, c->ops->carry(c->arg, now, h->from, mad_class_qpn(mad_class(h->mad)), &h->to, h->mad, &at),
@@ -747,7 +742,7 @@ static void expire_request(struct mad_clients *c, wtime now, struct request *r)
 	if (r->is_sending) {
 		verdict = rmpp_send_expire(&r->rmpp, now, last);
 		if (verdict == RMPP_FAILED)
-			enqueue(c, r->file->port, &r->remote, last);
+			mad_hop_put(c, r->file->port, &r->remote, last);
 	}
 	if (verdict == RMPP_GOES_ON)
 		send_segments(c, now, r);
@@ -765,7 +760,7 @@ static void expire_transfer(struct mad_clients *c, wtime now, struct transfer *t
 	uint8_t reply[MAD_BYTES];
 
 	if (!t->is_done && rmpp_recv_expire(&t->rmpp, now, reply) == RMPP_FAILED)
-		enqueue(c, t->file->port, &t->sender, reply);
+		mad_hop_put(c, t->file->port, &t->sender, reply);
 	transfer_free(c, t);
 }
 

@@ -32,8 +32,8 @@ enum {
 	MAD_TRANSFERS = 64,		/* of a file, coming in: our choice */
 	MAD_TRANSFERS_UNASKED = 48,	/* of these, without a request: our choice */
 	MAD_TRANSFERS_OF_ONE = 16,	/* of these, from one LID: our choice */
-	MAD_LONGEST = 3 << 19,		/* bytes of a datagram with all of its segments: our choice */
-	MAD_FILE_BYTES = 8 << 20,	/* that a file's datagrams may take, each way: our choice */
+	MAD_LONGEST = 3 << 19,		/* bytes of a request with all of its segments: our choice */
+	MAD_FILE_BYTES = 8 << 20,	/* of datagrams that weftd's own have under way: our choice; others: mad_buffers.h */
 	MAD_BYTES_UNASKED = 6 << 20,	/* of these, those that come without a request: our choice */
 	MAD_BYTES_OF_ONE = 2 << 20,	/* of these, from one LID: our choice; a MAD_LONGEST fits */
 	MAD_HELD_OF_ONE = 1024,		/* datagrams of one LID, of those that an agent has not given back: our choice */
@@ -80,6 +80,7 @@ struct mad_file {
 	struct list request_list, transfer_list;
 	uint32_t requests, transfers;
 	size_t bytes, bytes_in;		/* of its requests; of its transfers */
+	size_t unread;			/* of whole ones that its owner keeps for it: the owner's to count */
 };
 
 /* A whole datagram for a file, or from it. */
@@ -88,6 +89,8 @@ struct mad_letter {
 	struct mad_remote remote;
 	const uint8_t *data;
 	uint32_t bytes;
+	/* Where `data` is kept, from malloc: who takes it writes NULL there. NULL: who needs it copies it. */
+	uint8_t **gift;
 };
 
 enum mad_fate { MAD_WAS_ANSWERED, MAD_HAS_ARRIVED, MAD_WAS_LOST };
@@ -150,7 +153,7 @@ void mad_gave_back(struct mad_file *f, uint32_t agent, uint32_t datagrams);
 /* 0; -EINVAL: no such agent, bytes that are no datagram, one of the other QP than the agent's, or a request whose id another one
  * under way has; -EDQUOT, -ENOMEM: it is not sent. */
 int mad_send(struct mad_clients *c, wtime now, struct mad_file *f, const struct mad_letter *letter);
-/* May the file send a datagram of MAD_LONGEST bytes now? */
+/* May weftd's own file send a datagram of MAD_LONGEST bytes now? */
 bool mad_has_room(const struct mad_file *f);
 /* A MAD comes to a port by itself. */
 void mad_comes(struct mad_clients *c, wtime now, const struct mad_coming *at, const uint8_t mad[MAD_BYTES]);

@@ -1,7 +1,9 @@
 /* Timers: a sender has one, set when a segment is sent and when an ACK acknowledges something new: the receiver's RRespTime and
  * twice the flight, at least config.ack_ns. When it ends, all that is not acknowledged goes again, config.retries times in a row,
- * each after twice the wait, up to RMPP_ACK_MOST_NS.
- * A receiver has one: config.idle_ns after the last segment. Both end config.total_ns after the first segment.
+ * each after twice the wait, up to RMPP_ACK_MOST_NS. Where ACKs were seen to take less (RFC 6298: their mean and four times what
+ * they differ by, at least config.soonest_ns) the first waits are as short; those below config.ack_ns are no retries.
+ * A receiver has one: config.idle_ns after the last segment. Both end config.total_ns after the first segment, or later where
+ * that has said that there are megabytes.
  *
  * Losses are mended before that: a segment beyond the next one is kept and acknowledged by what is in order, so that an ACK which
  * acknowledges nothing new tells the sender of a loss, once until what was sent then is acknowledged. It sends the one missing
@@ -100,6 +102,11 @@ static void fill_config(struct rmpp_config *to, const struct rmpp_config *from)
 	to->most = from->most ? from->most : UINT32_MAX;
 }
 
+static wtime total_of(const struct rmpp_config *c, uint32_t bytes)
+{
+	return c->total_ns + (bytes >> 20) * RMPP_TOTAL_EACH_NS;
+}
+
 /* ---- what is sent back ---- */
 
 /* turns: the MAD came from the other side. Linux turns the response bit, as requests are acknowledged by what is no request. */
@@ -185,8 +192,39 @@ static void build_segment(const struct rmpp_send *s, uint32_t segment, uint8_t m
 static void set_send_timer(struct rmpp_send *s, wtime now)
 {
 	if (s->ends == WTIME_NEVER)
-		s->ends = now + s->config.total_ns;
+		s->ends = now + total_of(&s->config, s->bytes);
 	s->deadline = wtime_min(now + s->wait, s->ends);
+}
+
+/* The last segment of a window has an ACK, and one that went twice tells nothing (Karn). */
+static void begin_timing(struct rmpp_send *s, wtime now, uint32_t segment)
+{
+	if (segment <= s->sent || (segment != s->window_last && segment != s->segments))
+		return;
+	s->timed = segment;
+	s->timed_at = now;
+}
+
+static void end_timing(struct rmpp_send *s, wtime now)
+{
+	wtime took = now - s->timed_at, differs = took > s->took ? took - s->took : s->took - took;
+
+	if (!s->timed || s->acked < s->timed)
+		return;
+	s->timed = 0;
+	s->varies = s->has_taken ? (3 * s->varies + differs) / 4 : took / 2;
+	s->took = s->has_taken ? (7 * s->took + took) / 8 : took;
+	s->has_taken = true;
+}
+
+/* How long an ACK takes at most, as far as that is known. */
+static wtime learnt(const struct rmpp_send *s)
+{
+	wtime wait = s->took + 4 * s->varies;
+
+	if (!s->config.soonest_ns || !s->has_taken)
+		return WTIME_NEVER;
+	return wait > s->config.soonest_ns ? wait : s->config.soonest_ns;
 }
 
 bool rmpp_send_output(struct rmpp_send *s, wtime now, uint8_t mad[MAD_BYTES])
@@ -200,6 +238,7 @@ bool rmpp_send_output(struct rmpp_send *s, wtime now, uint8_t mad[MAD_BYTES])
 		segment = s->next++;
 	}
 	build_segment(s, segment, mad);
+	begin_timing(s, now, segment);
 	if (segment > s->sent)
 		s->sent = segment;
 	set_send_timer(s, now);
@@ -283,7 +322,8 @@ enum rmpp_verdict rmpp_send_input(struct rmpp_send *s, wtime now, const uint8_t 
 		return RMPP_GOES_ON;
 	is_new = h.segment > s->acked;
 	take_ack(s, &h);
-	s->wait = wait_of(s, &h);
+	end_timing(s, now);
+	s->wait = wtime_min(wait_of(s, &h), learnt(s));
 	if (s->acked < s->segments) {
 		if (is_new)
 			set_send_timer(s, now);
@@ -301,7 +341,8 @@ enum rmpp_verdict rmpp_send_expire(struct rmpp_send *s, wtime now, uint8_t last[
 {
 	if (s->deadline > now)
 		return RMPP_GOES_ON;
-	if (s->ends <= now || s->retries++ == s->config.retries) {
+	s->timed = 0;
+	if (s->ends <= now || (s->wait >= s->config.ack_ns && s->retries++ == s->config.retries)) {
 		s->status = s->ends <= now ? RMPP_TOO_LONG : RMPP_RETRIES_OVER;
 		build_end(s->data, s->bytes, false, (enum rmpp_status)s->status, last);
 		return RMPP_FAILED;
@@ -345,6 +386,7 @@ static bool make_room(struct rmpp_recv *r, uint64_t bytes)
 		return false;
 	while (room < bytes)
 		room *= 2;
+	room = room < r->config.most ? room : r->config.most;
 	if (room == r->room)
 		return true;
 	data = room <= UINT32_MAX ? realloc(r->data, room) : NULL;
@@ -459,7 +501,7 @@ static enum rmpp_verdict take_segment(struct rmpp_recv *r, wtime now, const stru
 		*answers = advance(r, h->segment);
 		open_window(r);
 	}
-	r->deadline = wtime_min(now + r->config.idle_ns, r->began + r->config.total_ns);
+	r->deadline = wtime_min(now + r->config.idle_ns, r->began + total_of(&r->config, r->payload));
 	memcpy(r->head, mad, sizeof(r->head));
 	if (*answers)
 		rmpp_ack(mad, r->last, r->window_last, reply);

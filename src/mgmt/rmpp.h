@@ -31,7 +31,8 @@ enum {
 #define RMPP_ACK_NS (50 * WTIME_MS)
 #define RMPP_ACK_MOST_NS (2 * WTIME_S)
 #define RMPP_IDLE_NS (10 * WTIME_S)	/* our choice: how long a receiver waits for the next segment */
-#define RMPP_TOTAL_NS (60 * WTIME_S)	/* our choice: how long a datagram may take from its first segment to its last */
+#define RMPP_TOTAL_NS (60 * WTIME_S)	/* our choice: how long a datagram may take from its first segment to its last... */
+#define RMPP_TOTAL_EACH_NS WTIME_S	/* our choice: ...and so much more for each MB that it has */
 
 enum rmpp_type { RMPP_DATA = 1, RMPP_ACK, RMPP_STOP, RMPP_ABORT };		/* 13.6.2.1, table 151 */
 
@@ -69,7 +70,8 @@ struct rmpp_config {
 	uint32_t retries;		/* [RMPP_RETRIES] */
 	wtime flight_ns;		/* one way, as the subnet's timeout says [0] */
 	wtime ack_ns;			/* [RMPP_ACK_NS] */
-	wtime idle_ns, total_ns;	/* [RMPP_IDLE_NS, RMPP_TOTAL_NS] */
+	wtime soonest_ns;		/* least wait of a sender that has seen how long ACKs take; 0: it learns nothing [0] */
+	wtime idle_ns, total_ns;	/* [RMPP_IDLE_NS, RMPP_TOTAL_NS]; beside RMPP_TOTAL_EACH_NS */
 	uint32_t most;			/* bytes: no longer datagram is taken [all] */
 };
 
@@ -87,6 +89,9 @@ struct rmpp_send {
 	uint8_t status;			/* enum rmpp_status: why it failed */
 	unsigned retries;
 	wtime wait, deadline;		/* for the next ACK */
+	uint32_t timed;			/* segment that was sent once, at timed_at: its ACK tells how long one takes; 0: none */
+	bool has_taken;			/* the next two are known, smoothed as by RFC 6298 */
+	wtime took, varies, timed_at;
 	wtime ends;			/* of all, once a segment was sent */
 };
 

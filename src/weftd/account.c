@@ -27,7 +27,7 @@ static const struct {
 	[LIMIT_PORTS] = { QUOTA_PORTS, QUOTA_PORTS / 2, QUOTA_PORTS / 2 * 3 - QUOTA_PORTS / 32 },
 	[LIMIT_QUESTIONS] = { 0, QUOTA_USER_QUESTIONS, QUOTA_QUESTIONS - QUOTA_QUESTIONS / 8 },
 	[LIMIT_NODES] = { 0, SUBNET_TREES / 16, SUBNET_TREES / 4 },
-	[LIMIT_DATAGRAMS] = { 0, 8 * MEBIBYTE, 32 * MEBIBYTE },
+	[LIMIT_DATAGRAMS] = { 0, 128 * MEBIBYTE, 256 * MEBIBYTE },
 };
 
 struct account *account_get(struct hub *h, uid_t uid)

@@ -326,6 +326,7 @@ static void flush(struct conn_set *set, struct conn *n)
 		free_letter(l);
 	}
 	watch_for(set, n, EPOLL_CTL_MOD);
+	umad_resume(&set->hub, &n->client);
 }
 
 /* ---- messages with descriptors ---- */

@@ -203,6 +203,7 @@ struct hub {
 	struct list reports;
 	struct mad_clients mads;		/* umad.c */
 	struct timer_heap late_frames;		/* late_frames.c */
+	wtime parcels_at;			/* umad.c: long datagrams that wait for room are looked at then */
 	struct list joins;			/* joins.c */
 	struct list paths;			/* paths.c */
 	struct seed_sa *seed_sa;		/* owned: seed_sa.c; NULL: nobody has asked it */

@@ -4,6 +4,7 @@
 #include "control/devices.h"
 #include "fabric/host.h"
 #include "mgmt/gmp.h"
+#include "mgmt/mad_agents.h"
 #include "weftd/joins.h"
 #include "weftd/manager.h"
 #include "weftd/paths.h"
@@ -16,7 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-_Static_assert((int)MAD_AGENTS == (int)CONTROL_AGENTS && (int)MAD_LONGEST == (int)CONTROL_MAD_MOST, "told by both");
+_Static_assert((int)MAD_AGENTS == (int)CONTROL_AGENTS, "told by both");
+_Static_assert((size_t)MAD_ANSWER_MOST_KB << 10 == (size_t)CONTROL_MAD_MOST, "told by both");
 
 struct mad_port {
 	struct mad_file file;		/* first */
@@ -28,11 +30,25 @@ struct mad_port {
 	bool is_sm;			/* it makes its port a subnet manager's, and has no datagrams */
 	struct control_mad head;	/* of a datagram that comes in pieces; total 0: none does */
 	uint8_t *data;			/* owned: what has come of it; NULL: it is lost */
+	struct list parcels;		/* on their way to the program */
+	uint32_t parcel_count;
 };
 
-static const struct mad_port *mad_port_of(const struct mad_file *f)
+/* A datagram of more than a piece, which goes as the program reads, or one behind it. */
+struct parcel {
+	struct list_node node;		/* mad_port.parcels */
+	struct control_mad head;	/* at: what has gone */
+	uint8_t *data;			/* owned */
+};
+
+/* Our choices: parcels of a file, about as many as letters of conn.c; and how soon those whose user has too many letters are
+ * tried again. */
+enum { PARCELS = 14336 };
+#define PARCELS_AGAIN (20 * WTIME_MS)
+
+static struct mad_port *mad_port_of(const struct mad_file *f)
 {
-	return (const struct mad_port *)f;
+	return (struct mad_port *)(uintptr_t)f;
 }
 
 /* ---- datagrams on their way ---- */
@@ -163,35 +179,100 @@ static void fill_head(struct control_mad *head, const struct mad_letter *l)
 	memcpy(head->gid, r->gid, sizeof(head->gid));
 }
 
+/* False: the connection is over. */
+static bool send_piece(struct hub *h, struct client *c, struct control_mad *head, const uint8_t *data)
+{
+	uint8_t text[sizeof(*head) + CONTROL_MAD_PIECE];
+	uint32_t left = head->total - head->at, bytes = left < CONTROL_MAD_PIECE ? left : CONTROL_MAD_PIECE;
+	struct control_msg msg = { .type = CTL_MAD, .text_bytes = (uint32_t)sizeof(*head) + bytes };
+
+	memcpy(text, head, sizeof(*head));
+	memcpy(text + sizeof(*head), data + head->at, bytes);
+	head->at += bytes;
+	return h->ops->send(h, c, &msg, (char *)text, NULL, 0);
+}
+
+static size_t parcel_bytes(const struct parcel *l)
+{
+	return sizeof(*l) + l->head.total;
+}
+
+static void free_parcel(struct mad_port *p, struct parcel *l)
+{
+	list_remove(&l->node);
+	p->parcel_count--;
+	p->file.unread -= parcel_bytes(l);
+	free(l->data);
+	free(l);
+}
+
+void umad_resume(struct hub *h, struct client *c)
+{
+	struct mad_port *p = c->mad_port;
+	struct parcel *l;
+	bool goes_on = true;
+
+	while (p && goes_on && (l = list_first_entry(&p->parcels, struct parcel, node)) && h->ops->has_room(h, c)) {
+		goes_on = send_piece(h, c, &l->head, l->data);
+		if (l->head.at == l->head.total)
+			free_parcel(p, l);
+	}
+	if (p && goes_on && !list_empty(&p->parcels))
+		h->parcels_at = wtime_min(h->parcels_at, h->now + PARCELS_AGAIN);
+}
+
+/* Its memory is the file's until the program has read it. */
+static bool put_parcel(struct hub *h, struct mad_port *p, const struct mad_letter *l)
+{
+	size_t bytes = sizeof(struct parcel) + l->bytes;
+	struct parcel *made;
+
+	if (p->parcel_count == PARCELS || p->file.unread + bytes > mad_file_bytes(&h->mads) ||
+	    account_check(h, p->client, LIMIT_DATAGRAMS, bytes))
+		return false;
+	made = calloc(1, sizeof(*made));
+	/* a gift is made as long as it is; a datagram behind another one is copied */
+	if (made)
+		made->data = realloc(l->gift ? *l->gift : NULL, l->bytes);
+	if (!made || !made->data) {
+		free(made);
+		return false;
+	}
+	if (l->gift)
+		*l->gift = NULL;
+	else
+		memcpy(made->data, l->data, l->bytes);
+	fill_head(&made->head, l);
+	list_append(&p->parcels, &made->node);
+	p->parcel_count++;
+	p->file.unread += parcel_bytes(made);
+	umad_resume(h, p->client);
+	return true;
+}
+
 /* Dropped when the program does not read. */
 static bool deliver(void *arg, struct mad_file *f, const struct mad_letter *l)
 {
 	struct hub *h = arg;
-	const struct mad_port *p = mad_port_of(f);
+	struct mad_port *p = mad_port_of(f);
 	struct client *c = p->client;
-	uint8_t text[sizeof(struct control_mad) + CONTROL_MAD_PIECE];
 	struct control_mad head;
-	bool goes_on = true;
+	bool goes;
 
 	if (p->heard) {
 		p->heard(p->arg, l);
 		return false;
 	}
-	if (!h->ops->has_room(h, c)) {
-		c->mads_dropped++;
-		return false;
+	if (l->bytes > CONTROL_MAD_PIECE || !list_empty(&p->parcels)) {
+		goes = put_parcel(h, p, l);
+	} else {
+		goes = h->ops->has_room(h, c);
+		fill_head(&head, l);
+		if (goes)
+			send_piece(h, c, &head, l->data);
 	}
-	fill_head(&head, l);
-	while (goes_on && head.at < head.total) {
-		uint32_t left = head.total - head.at, bytes = left < CONTROL_MAD_PIECE ? left : CONTROL_MAD_PIECE;
-		struct control_msg msg = { .type = CTL_MAD, .text_bytes = (uint32_t)sizeof(head) + bytes };
-
-		memcpy(text, &head, sizeof(head));
-		memcpy(text + sizeof(head), l->data + head.at, bytes);
-		goes_on = h->ops->send(h, c, &msg, (char *)text, NULL, 0);
-		head.at += bytes;
-	}
-	return p->gives_back && !l->status;
+	c->mads_dropped += !goes;
+	return goes && p->gives_back && !l->status;
 }
 
 static bool may_hold(void *arg, const struct mad_file *f, size_t more)
@@ -219,6 +300,7 @@ void umad_start(struct hub *h)
 	mad_clients_init(&h->mads, &ops, h, &key);
 	list_init(&h->joins);
 	list_init(&h->paths);
+	h->parcels_at = WTIME_NEVER;
 }
 
 void umad_end(struct hub *h)
@@ -240,11 +322,23 @@ static void pull_agents(struct hub *h)
 	}
 }
 
+/* Where a user has too many letters elsewhere, nobody tells when that is over. */
+static void resume_all(struct hub *h)
+{
+	h->parcels_at = WTIME_NEVER;
+	list_for_each(c, &h->clients, struct client, node) {
+		if (c->mad_port && !list_empty(&c->mad_port->parcels))
+			umad_resume(h, c);
+	}
+}
+
 /* Called in each round of weftd, so that what many datagrams change is told once. */
 void umad_expire(struct hub *h)
 {
 	if (mad_clients_deadline(&h->mads) <= h->now)
 		mad_clients_expire(&h->mads, h->now);
+	if (h->parcels_at <= h->now)
+		resume_all(h);
 	if (!subnet_nodes(h))
 		return;
 	if (agents_deadline(&h->subnet->agents) <= h->now)
@@ -259,7 +353,7 @@ void umad_expire(struct hub *h)
 
 wtime umad_deadline(const struct hub *h)
 {
-	const wtime each[] = { mad_clients_deadline(&h->mads), joins_deadline(h), paths_deadline(h),
+	const wtime each[] = { h->parcels_at, mad_clients_deadline(&h->mads), joins_deadline(h), paths_deadline(h),
 			       manager_deadline(h), seed_sa_deadline(h), subnet_deadline(h),
 			       subnet_nodes(h) ? agents_deadline(&h->subnet->agents) : WTIME_NEVER };
 	wtime first = WTIME_NEVER;
@@ -337,6 +431,7 @@ static int open_port(struct hub *h, struct client *c, const struct control_msg *
 	p->client = c;
 	p->is_sm = msg->a;
 	p->gives_back = msg->b == 1;
+	list_init(&p->parcels);
 	random_bytes(p->secret, sizeof(p->secret));
 	mad_file_open(&h->mads, &p->file, port);
 	c->mad_port = p;
@@ -385,6 +480,8 @@ void umad_leave(struct hub *h, struct client *c)
 	mad_file_close(&h->mads, &p->file);
 	tell_manager(h, p);
 	drop_pieces(p);
+	for (struct parcel *l; (l = list_first_entry(&p->parcels, struct parcel, node));)
+		free_parcel(p, l);
 	free(p);
 	c->mad_port = NULL;
 }
@@ -393,7 +490,7 @@ uint64_t umad_bytes(const struct client *c)
 {
 	const struct mad_port *p = c->mad_port;
 
-	return p ? p->file.bytes + p->file.bytes_in + (p->data ? p->head.total : 0) : 0;
+	return p ? p->file.bytes + p->file.bytes_in + p->file.unread + (p->data ? p->head.total : 0) : 0;
 }
 
 uint32_t umad_count_placed(const struct hub *h)
@@ -416,6 +513,7 @@ struct mad_port *umad_open(struct hub *h, uint32_t port, const struct mad_regist
 		return NULL;
 	p->heard = heard;
 	p->arg = arg;
+	list_init(&p->parcels);
 	mad_file_open(&h->mads, &p->file, port);
 	if (!mad_register(&h->mads, &p->file, what, &agent))
 		return p;
@@ -550,12 +648,14 @@ static void come_back(struct hub *h, struct client *c, struct mad_letter *l, int
 		deliver(h, &c->mad_port->file, l);
 }
 
-static void send_whole(struct hub *h, struct client *c, const struct control_mad *head, const uint8_t *data)
+/* gift: as of struct mad_letter. */
+static void send_whole(struct hub *h, struct client *c, const struct control_mad *head, const uint8_t *data, uint8_t **gift)
 {
 	struct mad_letter l;
 	int err;
 
 	make_letter(&l, head, data, head->total);
+	l.gift = gift;
 	err = may_send(h, c, &l) ? mad_send(&h->mads, h->now, &c->mad_port->file, &l) : -EPERM;
 	if (err)
 		come_back(h, c, &l, err);
@@ -572,7 +672,7 @@ static void begin_pieces(struct hub *h, struct client *c, const struct control_m
 
 	drop_pieces(p);
 	p->head = *head;
-	fits = !account_check(h, c, LIMIT_DATAGRAMS, head->total);
+	fits = head->total <= mad_file_bytes(&h->mads) && !account_check(h, c, LIMIT_DATAGRAMS, head->total);
 	p->data = fits ? malloc(head->total) : NULL;
 	if (p->data)
 		return;
@@ -607,7 +707,7 @@ void umad_input(struct hub *h, struct client *c, const struct control_msg *msg, 
 	if (msg->a)
 		mad_gave_back(&p->file, head.agent, msg->a);
 	if (!head.at && bytes == head.total) {
-		send_whole(h, c, &head, data);
+		send_whole(h, c, &head, data, NULL);
 		return;
 	}
 	if (!head.at)
@@ -619,7 +719,7 @@ void umad_input(struct hub *h, struct client *c, const struct control_msg *msg, 
 	if (p->head.at < p->head.total)
 		return;
 	if (p->data)
-		send_whole(h, c, &p->head, p->data);
+		send_whole(h, c, &p->head, p->data, &p->data);
 	drop_pieces(p);
 }
 

@@ -39,6 +39,8 @@ void umad_done(struct hub *h, struct client *c, const struct control_msg *msg);
 bool umad_admits_cm(struct hub *h, struct client *c, uint32_t index);
 /* Whose file it is; NULL: weftd's own. */
 const struct client *umad_client(const struct mad_file *f);
+/* What its connection was full of has gone: what waits for it follows. */
+void umad_resume(struct hub *h, struct client *c);
 /* The connection ends. */
 void umad_leave(struct hub *h, struct client *c);
 

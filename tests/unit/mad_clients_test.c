@@ -515,9 +515,10 @@ static void no_call_sends_without_end(void **state)
 		mad_clients_expire(&w.clients, w.now);
 	}
 	assert_int_equal(w.carried, SEGMENTS);
-	assert_true(mad_clients_deadline(&w.clients) == RMPP_ACK_NS);
+	/* the ACK took no time: the next one is missed soon */
+	assert_true(mad_clients_deadline(&w.clients) == WTIME_MS / 2);
 	/* what is left when all end is freed */
-	mad_clients_expire(&w.clients, RMPP_ACK_NS);
+	mad_clients_expire(&w.clients, WTIME_MS / 2);
 	assert_true(mad_clients_deadline(&w.clients) == 0);
 	free(table);
 }
@@ -606,9 +607,10 @@ static void an_answer_that_does_not_go_on_is_none(void **state)
 
 	(void)state;
 	w.is_cut = true;
+	w.clients.buffers.tunables.longest_kb = 1 << 10;
 	for (unsigned run = 0; run < 2; run++, advances = true) {
 		uint64_t tid = 9 + run;
-		wtime began = w.now, most = advances ? RMPP_TOTAL_NS + 300 * WTIME_MS : 300 * WTIME_MS;
+		wtime began = w.now, most = advances ? RMPP_TOTAL_NS + 1300 * WTIME_MS : 300 * WTIME_MS;
 
 		assert_int_equal(send(0, asker, 7, make(MAD_CLASS_SA, 0x12, tid), MAD_BYTES, 100, 0), 0);
 		memcpy(mad, make(MAD_CLASS_SA, 0x92, tid + (w.file[0].agent[asker].tid * (1ull << 32))), MAD_BYTES);
@@ -815,6 +817,107 @@ static void with_user_rmpp_the_first_answer_ends_the_request(void **state)
 	answer[26] = 0;
 	arrive(0, 100, answer);
 	assert_int_equal(w.letters[0], 3);
+}
+
+static void set_lengths(uint32_t longest_kb, uint32_t program_kb, int wanted)
+{
+	struct gsa_tunables t = gsa_defaults;
+
+	t.longest_kb = longest_kb;
+	t.program_kb = program_kb;
+	assert_int_equal(mad_buffers_set(&w.clients.buffers, &t), wanted);
+}
+
+static void lengths_make_sense(void **state)
+{
+	(void)state;
+	set_lengths(MAD_ANSWER_LEAST_KB, MAD_PROGRAM_LEAST_KB, 0);
+	set_lengths(MAD_ANSWER_MOST_KB, MAD_PROGRAM_MOST_KB, 0);
+	set_lengths(MAD_ANSWER_LEAST_KB - 1, MAD_PROGRAM_LEAST_KB, -EINVAL);
+	set_lengths(MAD_ANSWER_LEAST_KB, MAD_PROGRAM_LEAST_KB - 1, -EINVAL);
+	set_lengths(MAD_ANSWER_MOST_KB + 1, MAD_PROGRAM_MOST_KB, -EINVAL);
+	set_lengths(MAD_ANSWER_MOST_KB, MAD_PROGRAM_MOST_KB + 1, -EINVAL);
+	/* a program has room for one of the longest */
+	set_lengths(MAD_PROGRAM_LEAST_KB, MAD_PROGRAM_LEAST_KB, -EINVAL);
+}
+
+static void run_out(void)
+{
+	while (mad_clients_deadline(&w.clients) <= w.now)
+		expire(w.now);
+}
+
+/* What was asked for may be long, what was not may not. */
+static void an_answer_may_be_longer_than_a_request(void **state)
+{
+	enum { BYTES = 9 << 20 };
+	uint32_t server = add(0, MAD_CLASS_SA, 1, 1 << 0x12), asker = add(2, MAD_CLASS_SA, 1, 0);
+	uint8_t *table = make_table(BYTES, 9), *kept = table;
+	struct mad_letter l = { .agent = server, .remote = { .lid = 2, .qpn = 1 }, .data = table, .bytes = BYTES, .gift = &kept };
+
+	(void)state;
+	send(2, asker, 0, make(MAD_CLASS_SA, 0x12, 9), MAD_BYTES, 1000, 0);
+	memcpy(table, w.got[0][0].head, MAD_HEADER_BYTES);
+	table[3] = 0x12;
+	assert_int_equal(mad_send(&w.clients, w.now, &w.file[0], &l), -EINVAL);
+	assert_ptr_equal(kept, table);
+	table[3] = 0x92;
+	set_lengths(8 << 10, 16 << 10, 0);
+	assert_int_equal(mad_send(&w.clients, w.now, &w.file[0], &l), -EINVAL);
+	set_lengths(10 << 10, 20 << 10, 0);
+	assert_int_equal(mad_send(&w.clients, w.now, &w.file[0], &l), 0);
+	/* it is the room's now */
+	assert_null(kept);
+	run_out();
+	assert_int_equal(w.letters[2], 1);
+	assert_int_equal(w.got[2][0].letter.bytes, BYTES);
+	assert_int_equal(w.file[2].bytes_in, 0);
+	assert_int_equal(w.file[0].bytes, 0);
+}
+
+/* Its owner keeps what it has not read: that leaves no more. */
+static void what_is_unread_counts(void **state)
+{
+	uint32_t server = add(0, MAD_CLASS_SA, 1, 1 << 0x12), asker = add(2, MAD_CLASS_SA, 1, 0);
+	uint8_t *table = make_table(3 << 20, 9);
+
+	(void)state;
+	set_lengths(4 << 10, 8 << 10, 0);
+	for (int i = 0; i < 2; i++) {
+		w.file[2].unread = (size_t)(i ? 3 : 5) << 20;
+		send(2, asker, 0, make(MAD_CLASS_SA, 0x12, 9), MAD_BYTES, 1000, 0);
+		memcpy(table, w.got[0][i].head, MAD_HEADER_BYTES);
+		table[3] = 0x92;
+		assert_int_equal(send(0, server, 2, table, 3 << 20, 0, 0), 0);
+		run_out();
+		assert_int_equal(w.letters[2], 2 * i);
+		expire(w.now + WTIME_S);
+		assert_int_equal(w.letters[2], 1 + i);
+	}
+	w.file[2].unread = 0;
+	free(table);
+}
+
+/* Who asks for many long answers leaves room for those to others. */
+static void one_lid_does_not_take_all_answers(void **state)
+{
+	enum { BYTES = 1 << 20, HALF = 6 };
+	uint32_t server = add(0, MAD_CLASS_SA, 1, 1 << 0x12);
+	uint8_t *table = make_table(BYTES, 0);
+
+	(void)state;
+	w.is_cut = true;
+	set_lengths(2 << 10, 13 << 10, 0);
+	for (uint64_t tid = 0; tid < HALF + 2; tid++) {
+		wire_put(table, tid, 8, 0, 64);
+		assert_int_equal(send(0, server, 2, table, BYTES, 0, 0), tid < HALF ? 0 : -EDQUOT);
+	}
+	assert_int_equal(send(0, server, 3, table, BYTES, 0, 0), 0);
+	/* but as much as one of the longest, and what is one MAD */
+	set_lengths(12 << 10, 13 << 10, 0);
+	assert_int_equal(send(0, server, 2, table, BYTES, 0, 0), 0);
+	assert_int_equal(send(0, server, 2, make(MAD_CLASS_SA, 0x92, 99), MAD_BYTES, 0, 0), 0);
+	free(table);
 }
 
 static void an_id_under_way_is_not_taken_again(void **state)
@@ -1045,6 +1148,10 @@ int main(void)
 		TEST(an_ack_is_of_who_is_answered),
 		TEST(an_answer_on_its_way_is_waited_for),
 		TEST(who_cannot_be_served_hears_of_it),
+		TEST(lengths_make_sense),
+		TEST(an_answer_may_be_longer_than_a_request),
+		TEST(what_is_unread_counts),
+		TEST(one_lid_does_not_take_all_answers),
 		TEST(an_id_under_way_is_not_taken_again),
 		TEST(an_agent_sends_by_its_own_qp),
 		TEST(a_file_has_its_share),

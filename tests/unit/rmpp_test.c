@@ -518,6 +518,70 @@ static void a_slow_receiver_has_an_end(void **state)
 	end(&c);
 }
 
+/* All that may go leaves at c->now; an ACK of the last of it comes after that time, and lets two more go. */
+static void acknowledge_after(struct course *c, wtime took)
+{
+	uint8_t mad[MAD_BYTES], ack[MAD_BYTES], reply[MAD_BYTES];
+	bool answers;
+
+	while (rmpp_send_output(&c->send, c->now, mad))
+		;
+	c->now += took;
+	rmpp_ack(c->data, c->send.sent, c->send.sent + 2, ack);
+	assert_int_equal(rmpp_send_input(&c->send, c->now, ack, &answers, reply), RMPP_GOES_ON);
+}
+
+/* Who has seen that ACKs take microseconds misses one after milliseconds, and has as much patience as others. */
+static void a_sender_learns_how_long_acks_take(void **state)
+{
+	enum { BYTES = 56 + 200 * 2000, EARLY = 5 };	/* 2, 4, 8, 16 and 32 ms */
+	const struct rmpp_config quick = { .soonest_ns = 2 * WTIME_MS };
+	uint8_t mad[MAD_BYTES];
+	unsigned again = 0;
+	struct course c;
+	wtime took, began;
+
+	(void)state;
+	begin(&c, 0x03, BYTES);
+	rmpp_send_init(&c.send, &quick, c.data, BYTES);
+	assert_true(rmpp_send_output(&c.send, c.now, mad));
+	assert_true(c.send.deadline == c.now + RMPP_ACK_NS);
+	/* no time at all is known too */
+	for (int i = 0; i < 3; i++)
+		acknowledge_after(&c, 0);
+	assert_true(c.send.deadline == c.now + quick.soonest_ns);
+	for (int i = 0; i < 60; i++)
+		acknowledge_after(&c, 10000);
+	assert_true(c.send.deadline == c.now + quick.soonest_ns);
+	took = c.send.took;
+	assert_in_range(took, 9000, 11000);
+	/* one that went twice tells nothing */
+	assert_true(rmpp_send_output(&c.send, c.now, mad));
+	assert_true(rmpp_send_output(&c.send, c.now, mad));
+	c.now = c.send.deadline;
+	assert_int_equal(rmpp_send_expire(&c.send, c.now, mad), RMPP_GOES_ON);
+	acknowledge_after(&c, 10000);
+	assert_true(c.send.took == took);
+	/* ACKs that come later are waited for, but no longer than by others */
+	for (int i = 0; i < 20; i++)
+		acknowledge_after(&c, i % 2 ? 5 * WTIME_MS : 4 * WTIME_MS);
+	assert_in_range(c.send.deadline - c.now, 5 * WTIME_MS, 10 * WTIME_MS);
+	acknowledge_after(&c, 45 * WTIME_MS);
+	assert_in_range(c.send.deadline - c.now, 20 * WTIME_MS, RMPP_ACK_NS);
+	for (int i = 0; i < 60; i++)
+		acknowledge_after(&c, 10000);
+	assert_true(c.send.deadline == c.now + quick.soonest_ns);
+	began = c.now;
+	while (rmpp_send_output(&c.send, c.now, mad))
+		;
+	for (c.now = c.send.deadline; rmpp_send_expire(&c.send, c.now, mad) == RMPP_GOES_ON; c.now = c.send.deadline)
+		again++;
+	assert_int_equal(again, EARLY + RMPP_RETRIES);
+	assert_int_equal(c.send.status, RMPP_RETRIES_OVER);
+	assert_in_range(c.now - began, 7 * WTIME_S, 9 * WTIME_S);
+	end(&c);
+}
+
 static void nothing_is_beyond_the_last(void **state)
 {
 	uint8_t mad[MAD_BYTES], reply[MAD_BYTES];
@@ -595,6 +659,7 @@ int main(void)
 		cmocka_unit_test(a_segment_zero_is_refused),
 		cmocka_unit_test(acks_of_nothing_new_put_off_nothing),
 		cmocka_unit_test(a_slow_receiver_has_an_end),
+		cmocka_unit_test(a_sender_learns_how_long_acks_take),
 		cmocka_unit_test(nothing_is_beyond_the_last),
 		cmocka_unit_test(segments_that_make_no_sense),
 		cmocka_unit_test(a_length_may_be_unknown),

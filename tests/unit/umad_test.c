@@ -17,6 +17,7 @@
 #include <cmocka.h>
 
 enum { OWNER, STRANGER, CLIENTS = 9 };	/* STRANGER and those behind it are of one user */
+enum { LONG = (128 << 20) / 5 - (160 << 10) };	/* five are nearly all that the user may have */
 
 static struct world {
 	struct hub hub;
@@ -27,6 +28,9 @@ static struct world {
 	uint8_t secret[CLIENTS][16];
 	unsigned letters[CLIENTS], drops;
 	struct control_mad letter;	/* the last one */
+	unsigned room;			/* messages that there is room for */
+	bool is_counted;		/* datagrams are made by count_bytes */
+	uint32_t at;			/* bytes of the datagram of which pieces come */
 } *world;
 
 static bool take_message(struct hub *hub, struct client *c, const struct control_msg *msg, const char *text, const int *fds,
@@ -41,6 +45,13 @@ static bool take_message(struct hub *hub, struct client *c, const struct control
 	}
 	world->letters[c - world->client]++;
 	memcpy(&world->letter, text, sizeof(world->letter));
+	/* pieces of one follow each other, and bytes are what their place says */
+	assert_int_equal(world->letter.at, world->at);
+	for (uint32_t i = (uint32_t)sizeof(world->letter); i < msg->text_bytes; i++)
+		assert_true(!world->is_counted || (uint8_t)text[i] == (uint8_t)((world->at + i - sizeof(world->letter)) / 7));
+	world->at += msg->text_bytes - (uint32_t)sizeof(world->letter);
+	world->at = world->at == world->letter.total ? 0 : world->at;
+	world->room--;
 	return true;
 }
 
@@ -48,7 +59,7 @@ static bool has_room(struct hub *hub, const struct client *c)
 {
 	(void)hub;
 	(void)c;
-	return true;
+	return world->room > 0;
 }
 
 static void drop(struct hub *hub, struct client *c, const char *why)
@@ -68,6 +79,7 @@ static int set_up(void **state)
 
 	(void)state;
 	world = calloc(1, sizeof(*world));
+	world->room = UINT32_MAX;
 	world->page.devices = control_default.devices;
 	world->page.device[0].protocol = PAGE_IB;
 	s = (struct state){ .page = &world->page, .claims = &world->claims, .page_fd = -1 };
@@ -181,7 +193,7 @@ static void send_piece(int client, uint32_t at, uint32_t bytes, uint32_t total)
 /* A datagram that is not whole takes its bytes; for whom there is no room, it comes back. */
 static void pieces_are_on_the_account(void **state)
 {
-	enum { FIT = (8 << 20) / CONTROL_MAD_MOST };
+	enum { FIT = (128 << 20) / LONG };
 	uint32_t agent;
 
 	(void)state;
@@ -189,21 +201,21 @@ static void pieces_are_on_the_account(void **state)
 		open_file(i);
 	for (int i = STRANGER; i < CLIENTS; i++) {
 		add_agent(i, MAD_CLASS_PERF, &agent);
-		send_first(i, agent, MAD_CLASS_PERF, MAD_BYTES, CONTROL_MAD_MOST);
+		send_first(i, agent, MAD_CLASS_PERF, MAD_BYTES, LONG);
 		assert_int_equal(world->letters[i], i - STRANGER >= FIT);
 	}
 	assert_int_equal(world->letter.status, EDQUOT);
-	assert_true(held_by_all() == (uint64_t)FIT * CONTROL_MAD_MOST);
+	assert_true(held_by_all() == (uint64_t)FIT * LONG);
 	/* what belongs to it is nothing wrong */
-	send_piece(CLIENTS - 1, MAD_BYTES, CONTROL_MAD_MOST - MAD_BYTES, CONTROL_MAD_MOST);
+	send_piece(CLIENTS - 1, MAD_BYTES, LONG - MAD_BYTES, LONG);
 	assert_int_equal(world->drops, 0);
-	send_piece(CLIENTS - 1, MAD_BYTES, MAD_BYTES, CONTROL_MAD_MOST);
+	send_piece(CLIENTS - 1, MAD_BYTES, MAD_BYTES, LONG);
 	assert_int_equal(world->drops, 1);
 	add_agent(OWNER, MAD_CLASS_PERF, &agent);
-	send_first(OWNER, agent, MAD_CLASS_PERF, MAD_BYTES, CONTROL_MAD_MOST);
+	send_first(OWNER, agent, MAD_CLASS_PERF, MAD_BYTES, LONG);
 	assert_int_equal(world->letters[OWNER], 0);
 	umad_leave(&world->hub, &world->client[STRANGER]);
-	send_first(CLIENTS - 1, 0, MAD_CLASS_PERF, MAD_BYTES, CONTROL_MAD_MOST);
+	send_first(CLIENTS - 1, 0, MAD_CLASS_PERF, MAD_BYTES, LONG);
 	assert_int_equal(world->letters[CLIENTS - 1], 1);
 }
 
@@ -216,15 +228,90 @@ static void requests_are_on_the_account(void **state)
 		open_file(i);
 		add_agent(i, MAD_CLASS_PERF, &agent);
 	}
-	for (int i = STRANGER; i < STRANGER + (8 << 20) / CONTROL_MAD_MOST; i++)
-		send_first(i, 0, MAD_CLASS_PERF, MAD_BYTES, CONTROL_MAD_MOST);
+	for (int i = STRANGER; i < STRANGER + (128 << 20) / LONG; i++)
+		send_first(i, 0, MAD_CLASS_PERF, MAD_BYTES, LONG);
 	for (unsigned i = 0; i < 1024; i++)
 		send_one(CLIENTS - 2, 0, MAD_CLASS_PERF);
-	assert_true(world->letters[CLIENTS - 2] == 0 && held_by_all() > 8300000);
+	assert_true(world->letters[CLIENTS - 2] == 0 && held_by_all() > (128 << 20) - (300 << 10));
 	for (unsigned i = 0; i < 1024; i++)
 		send_one(CLIENTS - 1, 0, MAD_CLASS_PERF);
-	assert_true(world->letters[CLIENTS - 1] > 0 && held_by_all() <= 8 << 20);
+	assert_true(world->letters[CLIENTS - 1] > 0 && held_by_all() <= 128 << 20);
 	assert_int_equal(world->letter.status, EDQUOT);
+}
+
+static struct mad_file *file_of(int client)
+{
+	list_for_each(f, &world->hub.mads.files, struct mad_file, node) {
+		if (umad_client(f) == &world->client[client])
+			return f;
+	}
+	return NULL;
+}
+
+/* What has come for a program. */
+static void deliver(int client, uint32_t bytes)
+{
+	uint8_t *data = malloc(bytes), *kept = data;
+	const struct mad_letter l = { .data = data, .bytes = bytes, .gift = bytes > MAD_BYTES ? &kept : NULL };
+
+	for (uint32_t i = 0; world->is_counted && i < bytes; i++)
+		data[i] = (uint8_t)(i / 7);
+	world->hub.mads.ops->deliver(&world->hub, file_of(client), &l);
+	free(kept);
+}
+
+/* A long datagram goes as its program reads; what comes meanwhile is behind it. */
+static void long_ones_go_as_they_are_read(void **state)
+{
+	enum { BYTES = 10 * CONTROL_MAD_PIECE + 100 };
+	struct client *c = &world->client[OWNER];
+
+	(void)state;
+	open_file(OWNER);
+	world->is_counted = true;
+	world->room = 4;
+	deliver(OWNER, BYTES);
+	deliver(OWNER, MAD_BYTES);
+	deliver(OWNER, BYTES);
+	assert_int_equal(world->letters[OWNER], 4);
+	assert_in_range(umad_bytes(c), 2 * BYTES + MAD_BYTES, 2 * BYTES + MAD_BYTES + 1000);
+	assert_true(umad_deadline(&world->hub) < WTIME_NEVER);
+	world->room = 9;
+	umad_resume(&world->hub, c);
+	assert_int_equal(world->letters[OWNER], 13);
+	/* who has room without having read is looked at by and by */
+	world->room = UINT32_MAX;
+	world->hub.now = umad_deadline(&world->hub);
+	umad_expire(&world->hub);
+	assert_int_equal(world->letters[OWNER], 2 * 11 + 1);
+	assert_int_equal(umad_bytes(c), 0);
+	assert_true(umad_deadline(&world->hub) == WTIME_NEVER);
+	assert_int_equal(c->mads_dropped, 0);
+	/* without any before it, one MAD goes at once or not at all */
+	world->room = 0;
+	deliver(OWNER, MAD_BYTES);
+	assert_int_equal(c->mads_dropped, 1);
+}
+
+/* What nobody reads has an end, for each file and for each user, and is nobody's when its file is closed. */
+static void unread_ones_have_an_end(void **state)
+{
+	enum { MANY = 20000 };
+
+	(void)state;
+	for (int i = OWNER; i < CLIENTS; i++)
+		open_file(i);
+	world->room = 0;
+	for (int i = 0; i < 5; i++)
+		deliver(OWNER, 50 << 20);
+	assert_int_equal(world->client[OWNER].mads_dropped, 2);
+	for (int i = 0; i < MANY; i++)
+		deliver(OWNER, MAD_BYTES);
+	assert_in_range(world->client[OWNER].mads_dropped, 2 + MANY - 14400, 2 + MANY - 14300);
+	for (int i = 0; i < 7; i++)
+		deliver(STRANGER + i, LONG);
+	for (int i = 0; i < 7; i++)
+		assert_int_equal(world->client[STRANGER + i].mads_dropped, i >= 5);
 }
 
 /* Tunables are the owner's; what a program says of its datagrams is believed of its own file alone. */
@@ -258,6 +345,8 @@ int main(void)
 		TEST(qp0_is_the_owners),
 		TEST(pieces_are_on_the_account),
 		TEST(requests_are_on_the_account),
+		TEST(long_ones_go_as_they_are_read),
+		TEST(unread_ones_have_an_end),
 		TEST(tunables_are_the_owners),
 	};
 
