@@ -66,7 +66,7 @@ two_programs()
 	# shellcheck disable=SC2046 # words
 	weft 1 "$loss" $(arguments "$program" "$mtu" "${gid[1]}") >"$tmp/server" 2>&1 &
 	local server=$!
-	is_up $server || { fail "the server: $(cat "$tmp/server")"; return; }
+	within_life_of $server listens 18515 || { fail "the server: $(cat "$tmp/server")"; return; }
 	# shellcheck disable=SC2046 # words
 	weft 0 "$loss" $(arguments "$program" "$mtu" "${gid[0]}") 10.7.0.2 >"$tmp/client" 2>&1
 	ends[0]=$?
@@ -165,10 +165,7 @@ cm_pair()
 	# shellcheck disable=SC2046 # words
 	weft 1 "$loss" $(cm_server "$program" "$address") >"$tmp/server" 2>&1 &
 	server=$!
-	until cm_listens; do
-		kill -0 $server 2>/dev/null || { echo "no server" >"$tmp/client"; return 1; }
-		sleep 0.02
-	done
+	within_life_of $server cm_listens || { echo "no server" >"$tmp/client"; return 1; }
 	# shellcheck disable=SC2046 # words
 	weft 0 "$loss" $(cm_client "$program" "$address") >"$tmp/client" 2>&1
 }
@@ -243,17 +240,11 @@ killed()
 	wire 1024
 	weft 1 30 rping -s -a 10.7.0.2 -C 1000000 >"$tmp/server" 2>&1 &
 	server=$!
-	until cm_listens; do
-		kill -0 $server 2>/dev/null || { fail "no server: $(cat "$tmp/server")"; return; }
-		sleep 0.02
-	done
+	within_life_of $server cm_listens || { fail "no server: $(cat "$tmp/server")"; return; }
 	# one process: weft run becomes the program
 	(export WEFT_DIR=$tmp/0; exec "$BIN/weft" run -- rping -c -v -a 10.7.0.2 -C 1000000) >"$tmp/client" 2>&1 &
 	client=$!
-	until grep -q "ping data" "$tmp/client"; do
-		kill -0 $client 2>/dev/null || { fail "no client: $(cat "$tmp/client")"; break; }
-		sleep 0.02
-	done
+	within_life_of $client grep -q "ping data" "$tmp/client" || fail "no client: $(cat "$tmp/client")"
 	kill -KILL $client
 	wait $server	# its status is an error: the client did not end as agreed
 	grep -q "DISCONNECT EVENT" "$tmp/server" || fail "the server: $(cat "$tmp/server")"
@@ -274,10 +265,7 @@ s.bind(("::", 4791))
 print("bound", flush=True)
 signal.pause()' >"$tmp/holder" &
 	holder=$!
-	until grep -qs bound "$tmp/holder"; do
-		kill -0 $holder || { fail "nobody has the port"; return; }
-		sleep 0.02
-	done
+	within_life_of $holder grep -qs bound "$tmp/holder" || { fail "nobody has the port"; return; }
 	gid=$(gid_of 0 ::ffff:10.7.0.1)
 	on 0 "$BIN/weft" pair -- ibv_rc_pingpong -d weft1 -g "$gid" -n 10 --- ibv_rc_pingpong -d weft1 -g "$gid" -n 10 10.7.0.1 \
 		>"$tmp/out" 2>&1 || fail "one host alone: $(cat "$tmp/out")"
@@ -286,7 +274,7 @@ signal.pause()' >"$tmp/holder" &
 	grep -q "^other hosts .*warning" "$tmp/out" || fail "doctor: $(grep -A1 "^other hosts" "$tmp/out")"
 	weft 1 0 ibv_rc_pingpong -d weft1 -g "$(gid_of 1 ::ffff:10.7.0.2)" -n 10 >/dev/null 2>&1 &
 	server=$!
-	is_up $server || fail "no server"
+	within_life_of $server listens 18515 || fail "no server"
 	weft 0 0 ibv_rc_pingpong -d weft1 -g "$gid" -n 10 10.7.0.2 >"$tmp/out" 2>&1 && fail "it reaches the other host"
 	grep -q "no way to other hosts: process $holder (python3) of user [0-9]* has UDP port 4791: end it" "$tmp/out" ||
 		fail "the message: $(cat "$tmp/out")"
@@ -301,6 +289,8 @@ signal.pause()' >"$tmp/holder" &
 	wait $server $holder
 }
 
+is_open_for_one() { on 0 "$BIN/weft" status | grep -q "UDP port 4791 is open to other hosts, for 1 processes"; }
+
 same_host()
 {
 	local gid
@@ -314,10 +304,7 @@ same_host()
 	# any host may send to a UD QP first
 	weft 0 0 ibv_ud_pingpong -d weft1 -g "$gid" >/dev/null 2>&1 &
 	local server=$!
-	until on 0 "$BIN/weft" status | grep -q "UDP port 4791 is open to other hosts, for 1 processes"; do
-		kill -0 $server 2>/dev/null || { fail "status: $(on 0 "$BIN/weft" status)"; break; }
-		sleep 0.02
-	done
+	within_life_of $server is_open_for_one || fail "status: $(on 0 "$BIN/weft" status)"
 	pkill -P $server	# it waits for a client for ever
 	wait $server
 }

@@ -37,7 +37,7 @@ transfer()
 	on 1 timeout 100 "$BIN/weft" run --profile "$1" --stats="$tmp/stats.1.json" -- \
 		ib_write_bw -d weft1 -x "$(gid_of 1 ::ffff:10.7.0.2)" -m 4096 -s 65536 -n "$2" -q 8 -F >"$tmp/server" 2>&1 &
 	server=$!
-	is_up $server || { fail "the server: $(cat "$tmp/server")"; return; }
+	within_life_of $server listens 18515 || { fail "the server: $(cat "$tmp/server")"; return; }
 	on 0 timeout 100 "$BIN/weft" run --profile "$1" --stats="$tmp/stats.0.json" -- \
 		ib_write_bw -d weft1 -x "$(gid_of 0 ::ffff:10.7.0.1)" -m 4096 -s 65536 -n "$2" -q 8 -F 10.7.0.2 \
 		>"$tmp/client" 2>&1 &

@@ -32,10 +32,7 @@ begin()
 	: >"$tmp/server"
 	WEFT_DIR=$tmp/1 timeout 100 nsenter -t "$far" -n bash -euc "exec $1" >"$tmp/server" 2>&1 &
 	server=$!
-	until is_ready; do
-		kill -0 "$server" 2>/dev/null || { fail "$1: $(cat "$tmp/server")"; return; }
-		sleep 0.02
-	done
+	within_life_of "$server" is_ready || { fail "$1: $(cat "$tmp/server")"; return; }
 }
 
 # What waits for ^C gets it; rping's server ends with an error when its client leaves.

@@ -32,7 +32,7 @@ measure()
 	local server
 	one 1 "$1" "$2" >"$tmp/server" 2>&1 &
 	server=$!
-	is_up $server || { fail "no server: $(cat "$tmp/server")"; exit 1; }
+	within_life_of $server listens 18515 || { fail "no server: $(cat "$tmp/server")"; exit 1; }
 	one 0 "$1" "$2" 10.7.0.2 >"$tmp/client" 2>&1 || { fail "the client: $(cat "$tmp/client")"; exit 1; }
 	wait $server
 	awk '$1 == 65536 { print $4 }' "$tmp/client"

@@ -140,11 +140,13 @@ within()
 # listens PORT: somebody at host 1, by TCP
 listens() { on 1 ss -Htln "sport = $1" | grep -q .; }
 
-# is_up SERVER: the program of host 1 with this pid takes clients at port 18515, or has ended before
-is_up()
+# within_life_of PID COMMAND...: until it succeeds, while the process runs
+within_life_of()
 {
-	until listens 18515; do
-		kill -0 "$1" 2>/dev/null || return 1
+	local pid=$1
+	shift
+	until "$@"; do
+		kill -0 "$pid" 2>/dev/null || return 1
 		sleep 0.02
 	done
 }

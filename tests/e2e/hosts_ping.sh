@@ -14,10 +14,8 @@ listens()
 	: >"$tmp/listen"
 	WEFT_DIR=$tmp/1 nsenter -t "$far" -n "$BIN/weft" ping --listen >"$tmp/listen" 2>&1 &
 	listener=$!
-	until grep -q "pings are answered" "$tmp/listen"; do
-		kill -0 "$listener" 2>/dev/null || { fail "nobody listens: $(cat "$tmp/listen")"; return; }
-		sleep 0.02
-	done
+	within_life_of "$listener" grep -q "pings are answered" "$tmp/listen" ||
+		{ fail "nobody listens: $(cat "$tmp/listen")"; return; }
 }
 
 ends_listening()
@@ -168,10 +166,7 @@ s.bind(("::", 4791))
 print("bound", flush=True)
 signal.pause()' >"$tmp/holder" &
 	holder=$!
-	until grep -qs bound "$tmp/holder"; do
-		kill -0 "$holder" || { fail "nobody has the port"; return; }
-		sleep 0.02
-	done
+	within_life_of "$holder" grep -qs bound "$tmp/holder" || { fail "nobody has the port"; return; }
 	asks 1 doctor --peer 10.7.0.2
 	says "^own port +FAILED +UDP port 4791 of this host is another's"
 	says "next: process $holder \(python3\) of user"
