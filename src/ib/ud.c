@@ -8,6 +8,7 @@
 #include "wire/addr.h"
 #include "wire/field.h"
 #include "wire/header.h"
+#include "wire/load.h"
 #include "wire/packet.h"
 #include "wire/pkey.h"
 
@@ -61,10 +62,10 @@ bool ud_output(struct qp *qp, wtime now, const struct send_wqe *wqe, struct pack
 	return true;
 }
 
-/* What its packet weighs on a link, in words of 4 bytes: wire/load.h. */
+/* What its packet weighs on a link. */
 static uint32_t words_of(const struct direct_message *m)
 {
-	return (LRH_BYTES + BTH_BYTES + opcode_row(m->opcode)->header_bytes + ICRC_BYTES) / 4 + (m->bytes + 3) / 4;
+	return (uint32_t)(load_packet_bytes(LRH_BYTES, opcode_row(m->opcode)->header_bytes, m->bytes) / LOAD_WORD);
 }
 
 /* The message is its packet without the form of one: it has the same addresses and keys, takes a PSN and counts at both ports.

@@ -1,9 +1,5 @@
 #include "wire/load.h"
 
-#include "wire/header.h"
-
-enum { WORD = 4 };
-
 static unsigned extended_bytes(enum opcode_service service, enum opcode_op op, enum opcode_position position, unsigned trailer)
 {
 	int code = opcode_find(service, op, position, trailer);
@@ -16,15 +12,14 @@ struct wire_load load_of_message(enum opcode_service service, enum opcode_op op,
 				 uint32_t mtu_bytes, size_t path_bytes)
 {
 	uint64_t packets = bytes > mtu_bytes ? (bytes + mtu_bytes - 1) / mtu_bytes : 1;
-	uint64_t each = path_bytes + BTH_BYTES + ICRC_BYTES;
-	uint64_t all = packets * each + (bytes + WORD - 1) / WORD * WORD;
+	uint64_t all = (packets - 1) * load_packet_bytes(path_bytes, 0, 0) + load_packet_bytes(path_bytes, 0, bytes);
 
 	if (packets == 1)
 		all += extended_bytes(service, op, POS_ONLY, trailer);
 	else
 		all += extended_bytes(service, op, POS_FIRST, 0) + (packets - 2) * extended_bytes(service, op, POS_MIDDLE, 0) +
 		       extended_bytes(service, op, POS_LAST, trailer);
-	return (struct wire_load){ packets, all / WORD };
+	return (struct wire_load){ packets, all / LOAD_WORD };
 }
 
 struct wire_load load_of_answer(enum opcode_service service, enum opcode_op op, uint64_t bytes, uint32_t mtu_bytes,

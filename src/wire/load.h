@@ -3,11 +3,20 @@
 #ifndef WEFT_WIRE_LOAD_H
 #define WEFT_WIRE_LOAD_H
 
+#include "wire/header.h"
 #include "wire/opcode.h"
+
+enum { LOAD_WORD = 4 };
 
 struct wire_load {
 	uint64_t packets, words;
 };
+
+/* Bytes of a packet with so many of extended headers and of payload, which is padded. */
+static inline uint64_t load_packet_bytes(size_t path_bytes, unsigned header_bytes, uint64_t bytes)
+{
+	return path_bytes + BTH_BYTES + header_bytes + (bytes + LOAD_WORD - 1) / LOAD_WORD * LOAD_WORD + ICRC_BYTES;
+}
 
 /* A message with `bytes` bytes of payload in packets of at most mtu_bytes, each with path_bytes before its BTH
  * (packet_path_bytes); trailer: HDR_IMM, HDR_IETH or 0. The service has the operation; with one packet if the operation has no
