@@ -33,8 +33,7 @@ struct mcast_group *groups_find(struct sm *s, const uint8_t mgid[16])
 	return NULL;
 }
 
-/* MLIDs that all switches have. */
-static uint32_t mlids_end(const struct sm *s)
+uint32_t groups_most(const struct sm *s)
 {
 	uint32_t cap = MLIDS;
 
@@ -47,7 +46,7 @@ static uint32_t mlids_end(const struct sm *s)
 		if (info.multicast_cap < cap)
 			cap = info.multicast_cap;
 	}
-	return MLID_FIRST + cap;
+	return cap;
 }
 
 static bool is_used(const struct sm *s, uint32_t mlid)
@@ -61,7 +60,7 @@ static bool is_used(const struct sm *s, uint32_t mlid)
 
 static uint16_t find_mlid(const struct sm *s, uint16_t wanted)
 {
-	uint32_t end = mlids_end(s), mlid = MLID_FIRST;
+	uint32_t end = MLID_FIRST + groups_most(s), mlid = MLID_FIRST;
 
 	if (wanted >= MLID_FIRST && wanted < end && !is_used(s, wanted))
 		return wanted;
@@ -78,7 +77,7 @@ struct mcast_group *groups_add(struct sm *s, const uint8_t mgid[16], uint16_t wa
 	if (!mlid || array_reserve(&s->groups.group, &s->groups.room, s->groups.count + 1, sizeof(*s->groups.group)))
 		return NULL;
 	g = &s->groups.group[s->groups.count++];
-	*g = (struct mcast_group){ .mlid = mlid };
+	*g = (struct mcast_group){ .mlid = mlid, .maker = PORT_NONE };
 	memcpy(g->mgid, mgid, 16);
 	return g;
 }

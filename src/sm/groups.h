@@ -25,6 +25,7 @@ struct mcast_group {
 	uint16_t mlid, pkey;
 	uint8_t mtu, rate, life, tclass, sl, hop_limit, scope;
 	bool is_permanent;		/* it stays without members */
+	uint32_t maker;			/* the port that made it, while it is there; PORT_NONE: the manager */
 	struct mcast_member *member;	/* owned */
 	uint32_t members, room;
 };
@@ -42,6 +43,8 @@ struct groups {
 void groups_fini(struct sm *s);
 
 struct mcast_group *groups_find(struct sm *s, const uint8_t mgid[16]);
+/* MLIDs that all switches have: as many groups can be. */
+uint32_t groups_most(const struct sm *s);
 /* A group with this MGID, and an MLID: `wanted` where it is free. NULL: there is no memory or no MLID. Others point elsewhere. */
 struct mcast_group *groups_add(struct sm *s, const uint8_t mgid[16], uint16_t wanted);
 void groups_remove(struct sm *s, struct mcast_group *g);

@@ -187,6 +187,17 @@ static void name_group(struct mcast_group *g, const struct sm *s)
 	wire_put(g->mgid, g->mlid, 14, 0, 16);
 }
 
+/* One port leaves others half of the MLIDs. */
+static bool may_make(const struct sa_query *q)
+{
+	const struct groups *all = &q->s->groups;
+	uint32_t own = 0;
+
+	for (uint32_t i = 0; i < all->count && !q->is_trusted; i++)
+		own += all->group[i].maker == q->from;
+	return own < groups_most(q->s) / 2;
+}
+
 static struct mcast_group *make_group(struct sa_query *q, uint32_t port)
 {
 	const uint8_t *w = q->wanted, *info = q->s->net.port[port].info;
@@ -206,11 +217,12 @@ static struct mcast_group *make_group(struct sa_query *q, uint32_t port)
 		q->status = SA_REQUEST_INVALID;
 	if (q->status)
 		return NULL;
-	g = groups_add(q->s, w + AT_MGID, (uint16_t)wire_get(w, M_MLID));
+	g = may_make(q) ? groups_add(q->s, w + AT_MGID, (uint16_t)wire_get(w, M_MLID)) : NULL;
 	if (!g) {
 		q->status = SA_NO_RESOURCES;
 		return NULL;
 	}
+	g->maker = q->from;
 	g->mtu = mtu;
 	g->rate = rate;
 	g->life = sa_wants(q, LIFE) ? (uint8_t)wire_get(w, M_LIFE) : LIFE_TIME;
@@ -347,6 +359,8 @@ void sa_groups_end_of(struct sm *s, wtime now, uint32_t port)
 		struct mcast_group *g = &s->groups.group[i];
 		bool any = false;
 
+		if (g->maker == port)
+			g->maker = PORT_NONE;
 		for (uint32_t k = g->members; k-- > 0;) {
 			if (g->member[k].port != port)
 				continue;

@@ -255,9 +255,9 @@ static void two_limited_members_share_nothing(void **state)
 
 enum { JOIN = 1 | 1 << 1 | 1 << 16, MAKE = JOIN | 1 << 2 | 1 << 6 | 1 << 7 | 1 << 12 | 1 << 13 };
 
-static int join_for(struct asker *a, const char *host, unsigned method, uint64_t mask, unsigned state)
+static int join_group(struct asker *a, uint8_t group, const char *host, unsigned method, uint64_t mask, unsigned state)
 {
-	static const uint8_t mgid[16] = { 0xff, 0x12, 0x40, 0x1b, 0xff, 0xff, [15] = 7 };
+	const uint8_t mgid[16] = { 0xff, 0x12, 0x40, 0x1b, 0xff, 0xff, [15] = group };
 
 	memcpy(a->record, mgid, 16);
 	write_gid(a, host, 1, a->record + 16);
@@ -265,6 +265,11 @@ static int join_for(struct asker *a, const char *host, unsigned method, uint64_t
 	wire_put(a->record, 0xffff, 40, 0, 16);
 	a->record[48] = (uint8_t)state;
 	return ask(a, method, SA_MCMEMBER_RECORD_ID, mask);
+}
+
+static int join_for(struct asker *a, const char *host, unsigned method, uint64_t mask, unsigned state)
+{
+	return join_group(a, 7, host, method, mask, state);
 }
 
 static int join(struct asker *a, const char *host, unsigned method, uint64_t mask, unsigned state)
@@ -511,6 +516,26 @@ static void one_port_takes_not_all_places(void **state)
 	run_fini(&a.r);
 }
 
+/* Half of the MLIDs that the switches have, and those of groups that have ended. */
+static void one_port_makes_not_all_groups(void **state)
+{
+	struct asker a;
+	unsigned most;
+
+	begin(&a, &(struct sm_config){ 0 });
+	most = groups_most(a.s) / 2;
+	assert_in_range(most, 1, UINT8_MAX - 1);
+	a.lid = lid_of(&a, "h1", 1);
+	for (unsigned i = 0; i <= most; i++)
+		assert_int_equal(join_group(&a, (uint8_t)i, "h1", MAD_SET, MAKE, 1), i < most ? 1 : -SA_NO_RESOURCES);
+	assert_int_equal(join_group(&a, 0, "h1", SA_DELETE, JOIN, 1), 1);
+	assert_int_equal(join_group(&a, (uint8_t)most, "h1", MAD_SET, MAKE, 1), 1);
+	a.lid = lid_of(&a, "h2", 1);
+	assert_int_equal(join_group(&a, 0, "h2", MAD_SET, MAKE, 1), 1);
+	assert_int_equal(join_group(&a, 1, "h2", MAD_SET, JOIN, 1), 1);
+	run_fini(&a.r);
+}
+
 /* Reports that were sent since, of this trap; the last one's TID. */
 static unsigned reports(const struct asker *a, uint32_t since, unsigned trap, uint64_t *tid)
 {
@@ -610,6 +635,7 @@ int main(void)
 		cmocka_unit_test(services),
 		cmocka_unit_test(a_service_is_in_partitions_of_its_port),
 		cmocka_unit_test(one_port_takes_not_all_places),
+		cmocka_unit_test(one_port_makes_not_all_groups),
 		cmocka_unit_test(subscribers_hear),
 		cmocka_unit_test(only_the_master_answers),
 	};
