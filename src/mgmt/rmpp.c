@@ -196,10 +196,13 @@ static void set_send_timer(struct rmpp_send *s, wtime now)
 	s->deadline = wtime_min(now + s->wait, s->ends);
 }
 
-/* The last segment of a window has an ACK, and one that went twice tells nothing (Karn). */
+/* Any that goes for the first time, one after the other; one that went twice tells nothing (Karn). The last of a window would not
+ * do: in a wide one that loses much, its ACK comes after a timeout each time. */
 static void begin_timing(struct rmpp_send *s, wtime now, uint32_t segment)
 {
-	if (segment <= s->sent || (segment != s->window_last && segment != s->segments))
+	if (segment == s->timed)
+		s->timed = 0;
+	if (s->timed || segment <= s->sent)
 		return;
 	s->timed = segment;
 	s->timed_at = now;
@@ -341,7 +344,6 @@ enum rmpp_verdict rmpp_send_expire(struct rmpp_send *s, wtime now, uint8_t last[
 {
 	if (s->deadline > now)
 		return RMPP_GOES_ON;
-	s->timed = 0;
 	if (s->ends <= now || (s->wait >= s->config.ack_ns && s->retries++ == s->config.retries)) {
 		s->status = s->ends <= now ? RMPP_TOO_LONG : RMPP_RETRIES_OVER;
 		build_end(s->data, s->bytes, false, (enum rmpp_status)s->status, last);

@@ -562,6 +562,13 @@ static void a_sender_learns_how_long_acks_take(void **state)
 	assert_int_equal(rmpp_send_expire(&c.send, c.now, mad), RMPP_GOES_ON);
 	acknowledge_after(&c, 10000);
 	assert_true(c.send.took == took);
+	/* nor does one that was missing, and went again alone */
+	assert_true(rmpp_send_output(&c.send, c.now, mad));
+	assert_true(rmpp_send_output(&c.send, c.now, mad));
+	c.now += WTIME_MS;
+	c.send.again = c.send.acked + 1;
+	acknowledge_after(&c, 10000);
+	assert_true(c.send.took == took);
 	/* ACKs that come later are waited for, but no longer than by others */
 	for (int i = 0; i < 20; i++)
 		acknowledge_after(&c, i % 2 ? 5 * WTIME_MS : 4 * WTIME_MS);
