@@ -3,7 +3,8 @@
  *
  * Up and down: every switch has a rank, that of the middle is the lowest, and each link leads up at one end, down at the other.
  * A switch that can reach the destination by going down alone does so, even where another path is shorter; the others go up.
- * So a path that has gone down meets only switches that go down. */
+ * So a path that has gone down meets only switches that go down. Any order of ranks will do in which only one switch has none above
+ * it: all go up to that one. */
 #include "fabric/route.h"
 
 #include <errno.h>
@@ -13,6 +14,7 @@
 enum {
 	FAR = 0xffff,			/* no path */
 	KEPT_SHARE = 8,			/* route.h: an eighth */
+	KNOWN_SHARE = 2,		/* our choice: ranks are kept where half of the switches have some */
 };
 
 struct router {
@@ -23,6 +25,7 @@ struct router {
 	uint32_t switches;
 	uint32_t *node;			/* of each switch */
 	uint64_t *by_lid;		/* LIDs and nodes of switches, sorted */
+	uint64_t *by_key;		/* old ranks and switches, sorted */
 	uint32_t *number;		/* of each node that is a switch */
 	uint32_t *next;			/* by port: the switch at the other end, or PORT_NONE */
 	uint32_t *load;			/* by port: paths from hosts to hosts that leave by it */
@@ -32,6 +35,8 @@ struct router {
 	uint32_t *places;		/* for each number of hops, where such switches go in the order */
 	uint32_t reached;		/* length of the order */
 	uint32_t *rank, *by_rank;	/* of UP_DOWN */
+	uint32_t *ranks;		/* borrowed: route.h, by node; NULL: nobody keeps them */
+	uint8_t *is_near;		/* each switch: one next to it has its rank */
 	uint32_t *queue;
 	uint16_t *hops;			/* of each switch to the destination */
 	uint8_t *goes_down;		/* each switch: its paths to the destination only go down */
@@ -96,7 +101,7 @@ static uint32_t find_middle(const struct router *r, const uint32_t *among, uint3
 }
 
 /* No two ranks are equal, so each link has an upper end. Parts of the fabric without a link between them have a middle each. */
-static void rank_switches(const struct router *r)
+static void rank_anew(const struct router *r)
 {
 	uint32_t ranked = 0;
 	uint64_t sum;
@@ -114,6 +119,80 @@ static void rank_switches(const struct router *r)
 			r->rank[r->queue[i]] = ranked;
 		}
 	}
+}
+
+static int by_number(const void *a, const void *b)
+{
+	uint64_t x, y;
+
+	memcpy(&x, a, sizeof(x));
+	memcpy(&y, b, sizeof(y));
+	return (x > y) - (x < y);
+}
+
+/* The first in the old order, from *first on, that has one above it now; at the begin of a part the first of all. */
+static uint32_t next_in_order(const struct router *r, uint32_t *first)
+{
+	while (r->rank[(uint32_t)r->by_key[*first]])
+		++*first;
+	for (uint32_t i = *first; i < r->switches; i++) {
+		uint32_t s = (uint32_t)r->by_key[i];
+
+		if (!r->rank[s] && r->is_near[s])
+			return s;
+	}
+	return (uint32_t)r->by_key[*first];
+}
+
+/* The old order, as far as each but the first of a part has one above it. Those without an old rank come behind the others. */
+static void rank_again(const struct router *r)
+{
+	uint32_t first = 0;
+
+	for (uint32_t s = 0; s < r->switches; s++)
+		r->by_key[s] = (uint64_t)(r->ranks[r->node[s]] - 1) << 32 | s;
+	qsort(r->by_key, r->switches, sizeof(*r->by_key), by_number);
+	for (uint32_t ranked = 0; ranked < r->switches;) {
+		uint32_t s = next_in_order(r, &first);
+
+		r->by_rank[ranked++] = s;
+		r->rank[s] = ranked;
+		for (unsigned i = 1; i <= ports_of(r, s); i++) {
+			if (next_of(r, s, i) != PORT_NONE)
+				r->is_near[next_of(r, s, i)] = true;
+		}
+	}
+}
+
+/* Who has an old rank keeps it, whatever its place is now: what comes back finds the order as it was. */
+static void note_ranks(const struct router *r, bool are_new)
+{
+	uint32_t last = 0;
+
+	for (uint32_t n = 0; n < r->f->nodes; n++) {
+		r->ranks[n] = are_new ? 0 : r->ranks[n];
+		last = r->ranks[n] > last ? r->ranks[n] : last;
+	}
+	for (uint32_t i = 0; i < r->switches; i++) {
+		uint32_t *rank = &r->ranks[r->node[r->by_rank[i]]];
+
+		if (!*rank)
+			*rank = ++last;
+	}
+}
+
+static void rank_switches(const struct router *r)
+{
+	uint32_t known = 0;
+
+	for (uint32_t s = 0; r->ranks && s < r->switches; s++)
+		known += r->ranks[r->node[s]] != 0;
+	if (known && known * KNOWN_SHARE >= r->switches)
+		rank_again(r);
+	else
+		rank_anew(r);
+	if (r->ranks)
+		note_ranks(r, known * KNOWN_SHARE < r->switches);
 }
 
 static bool is_above(const struct router *r, uint32_t a, uint32_t b)
@@ -279,15 +358,6 @@ static bool is_up(const struct fabric *f, uint32_t port)
 	return FABRIC_READ(f->port[port].state) != PORT_DOWN;
 }
 
-static int by_number(const void *a, const void *b)
-{
-	uint64_t x, y;
-
-	memcpy(&x, a, sizeof(x));
-	memcpy(&y, b, sizeof(y));
-	return (x > y) - (x < y);
-}
-
 /* In the order of their LIDs: whoever knows the fabric's nodes in another order comes to the same ways. */
 static void number_switches(struct router *r)
 {
@@ -351,15 +421,16 @@ static void route_all(struct router *r)
 		fabric_written(f, r->node[s]);
 }
 
-static int route(struct fabric *f, enum route_engine engine, bool keeps, bool may_move)
+/* What r does not say is made here. */
+static int route(struct router r)
 {
-	struct router r = { .f = f, .engine = engine, .keeps = keeps, .may_move = may_move };
+	const struct fabric *f = r.f;
 	size_t nodes = f->nodes + 1, ports = f->ports + 1;
 	struct {
 		void *array;	/* a pointer member of r */
 		size_t count, each;
 	} owned[] = {
-		{ &r.by_lid, nodes, sizeof(*r.by_lid) },
+		{ &r.by_lid, nodes, sizeof(*r.by_lid) }, { &r.by_key, nodes, sizeof(*r.by_key) },
 		{ &r.node, nodes, sizeof(*r.node) }, { &r.number, nodes, sizeof(*r.number) },
 		{ &r.next, ports, sizeof(*r.next) }, { &r.load, ports, sizeof(*r.load) },
 		{ &r.hosts, nodes, sizeof(*r.hosts) }, { &r.carries, nodes, sizeof(*r.carries) },
@@ -367,7 +438,7 @@ static int route(struct fabric *f, enum route_engine engine, bool keeps, bool ma
 		{ &r.rank, nodes, sizeof(*r.rank) }, { &r.by_rank, nodes, sizeof(*r.by_rank) },
 		{ &r.queue, nodes, sizeof(*r.queue) }, { &r.hops, nodes, sizeof(*r.hops) },
 		{ &r.goes_down, nodes, 1 }, { &r.is_routed, f->lids + 1u, 1 },
-		{ &r.good, nodes, sizeof(*r.good) }, { &r.goods, nodes, 1 },
+		{ &r.good, nodes, sizeof(*r.good) }, { &r.goods, nodes, 1 }, { &r.is_near, nodes, 1 },
 	};
 	int err = 0;
 
@@ -390,10 +461,10 @@ static int route(struct fabric *f, enum route_engine engine, bool keeps, bool ma
 
 int fabric_route(struct fabric *f, enum route_engine engine)
 {
-	return route(f, engine, false, true);
+	return route((struct router){ .f = f, .engine = engine, .may_move = true });
 }
 
-int fabric_route_again(struct fabric *f, enum route_engine engine, bool may_move)
+int fabric_route_again(struct fabric *f, enum route_engine engine, bool may_move, uint32_t *ranks)
 {
-	return route(f, engine, true, may_move);
+	return route((struct router){ .f = f, .engine = engine, .keeps = true, .may_move = may_move, .ranks = ranks });
 }

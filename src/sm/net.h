@@ -53,6 +53,7 @@ struct net_node {
 	uint8_t info[SMP_DATA_BYTES], description[SMP_DATA_BYTES], switch_info[SMP_DATA_BYTES];
 	uint8_t *lft;			/* owned: as it was read or written; NULL: what it is nobody knows */
 	uint32_t lft_entries;
+	uint32_t rank;			/* of a switch, for up and down: fabric/route.h; 0: it has none */
 	uint16_t *mft;			/* owned: by MLID, words of MFT_PORTS ports */
 	uint32_t mft_entries;
 };

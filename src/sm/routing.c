@@ -98,11 +98,27 @@ static bool has_gained(const struct fabric *was, const struct fabric *f)
 	return false;
 }
 
+/* Switches keep their ranks, those that are gone too. */
+static int route_again(struct sm *s, struct fabric *f, bool may_move)
+{
+	uint32_t *ranks = calloc(f->nodes + 1, sizeof(*ranks));
+	int err = ranks ? 0 : -ENOMEM;
+
+	for (uint32_t n = 0; ranks && n < f->nodes; n++)
+		ranks[n] = s->net.node[n].rank;
+	if (!err)
+		err = fabric_route_again(f, s->engine, may_move, ranks);
+	for (uint32_t n = 0; !err && n < f->nodes; n++)
+		s->net.node[n].rank = ranks[n];
+	free(ranks);
+	return err;
+}
+
 /* Shortest paths, unless those could deadlock: up and down then, which stays. */
 static int route(struct sm *s, struct fabric *f)
 {
 	struct survey v;
-	int err = fabric_route_again(f, s->engine, has_gained(&s->routed, f));
+	int err = route_again(s, f, has_gained(&s->routed, f));
 
 	if (err || s->engine == ROUTE_UP_DOWN)
 		return err;
@@ -110,7 +126,7 @@ static int route(struct sm *s, struct fabric *f)
 	if (!err && v.has_credit_loop) {
 		s->engine = ROUTE_UP_DOWN;
 		fill_nodes(f, &s->net);
-		err = fabric_route_again(f, s->engine, true);
+		err = route_again(s, f, true);
 	}
 	survey_fini(&v);
 	return err;

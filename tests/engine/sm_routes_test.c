@@ -144,19 +144,123 @@ static void every_kind(void **state)
 	}
 }
 
+static void random_fabric(struct run *r, uint64_t seed)
+{
+	struct rand rand;
+	char *text = calloc(1, TEXT);
+
+	rand_seed(&rand, seed);
+	make_random(text, &rand);
+	parse_fabric(&r->t, text);
+	free(text);
+	run_cold(r, seed);
+}
+
 static void random_ones(void **state)
 {
 	for (uint64_t seed = 1; seed <= 60; seed++) {
 		struct run r = { 0 };
-		struct rand rand;
-		char *text = calloc(1, TEXT);
 
-		rand_seed(&rand, seed);
-		make_random(text, &rand);
-		parse_fabric(&r.t, text);
-		free(text);
-		run_cold(&r, seed);
+		random_fabric(&r, seed);
 		check_all(&r, "a random one", seed);
+		run_fini(&r);
+	}
+}
+
+static bool has_link(const struct fabric *f, uint32_t node)
+{
+	bool has = false;
+
+	for (unsigned i = 1; i <= f->place[node].ports; i++) {
+		uint32_t port = fabric_port_index(f, node, i);
+
+		has |= fabric_peer(f, port) != PORT_NONE && f->port[port].state != PORT_DOWN;
+	}
+	return has;
+}
+
+/* Has the manager found all who have a link? */
+static bool is_whole(const struct run *r)
+{
+	const struct net *net = &r->n.manager[0].sm.net;
+	const struct fabric *f = &r->t.f;
+	bool is = true;
+
+	for (uint32_t n = 0; n < f->nodes; n++)
+		is &= !has_link(f, n) || net->node[guid_map_find(&net->by_node, f->node[n].guid)].is_here;
+	return is;
+}
+
+static void check_paths(const struct run *r, const char *what, uint64_t seed, const char *when)
+{
+	const struct fabric *f = &r->t.f;
+	unsigned pairs;
+
+	if (can_deadlock(f, &pairs))
+		fail_msg("%s, seed %llu, %s: there is a circle", what, (unsigned long long)seed, when);
+	/* one host may be all that is left */
+	if (pairs)
+		check_reaches(f);
+}
+
+/* One after another, of which each comes back without what was in it, and some while another one is gone. */
+static void let_switches_die(struct run *r, const char *what, uint64_t seed)
+{
+	const struct fabric *f = &r->t.f;
+	uint32_t own = node_named(f, "s1"), gone = own, switches = 0;
+	char when[100] = "at first";
+
+	for (uint32_t n = 0; n < f->nodes; n++)
+		switches += fabric_is_switch(f, n);
+	run_add(r, "s1", 0, &(struct sm_config){ .is_up_down = true });
+	assert_true(mad_net_until_quiet(&r->n, 100 * WTIME_S));
+	check_paths(r, what, seed, when);
+	/* two at a time, beside the manager's */
+	for (unsigned deaths = 0; deaths < 6 && switches > 2;) {
+		uint32_t node = rand_below(&r->n.rand, f->nodes);
+
+		if (!fabric_is_switch(f, node) || node == own || node == gone)
+			continue;
+		deaths++;
+		mad_net_set_node(&r->n, node, false);
+		assert_true(mad_net_until_quiet(&r->n, 100 * WTIME_S));
+		snprintf(when, sizeof(when), "without nodes %u and %u", node, gone);
+		if (is_whole(r))
+			check_paths(r, what, seed, when);
+		/* the last one comes back while this one is gone */
+		if (gone != own) {
+			memset(fabric_lft(f, gone), LFT_NONE, f->lids);
+			mad_net_set_node(&r->n, gone, true);
+			assert_true(mad_net_until_quiet(&r->n, 100 * WTIME_S));
+			snprintf(when, sizeof(when), "without node %u, with %u again", node, gone);
+			if (is_whole(r))
+				check_paths(r, what, seed, when);
+		}
+		gone = node;
+	}
+	if (gone != own) {
+		memset(fabric_lft(f, gone), LFT_NONE, f->lids);
+		mad_net_set_node(&r->n, gone, true);
+	}
+	assert_true(mad_net_until_quiet(&r->n, 100 * WTIME_S));
+	assert_true(is_whole(r));
+	check_paths(r, what, seed, "at the end");
+}
+
+static void switches_die_and_come_back(void **state)
+{
+	for (const struct generate_kind *k = generate_kinds; k->name; k++) {
+		struct run r;
+
+		run_init(&r, k->name, (char *const[]){ NULL }, 1);
+		let_switches_die(&r, k->name, 1);
+		run_fini(&r);
+	}
+	for (uint64_t seed = 1; seed <= 40; seed++) {
+		struct run r = { 0 };
+
+		random_fabric(&r, seed);
+		let_switches_die(&r, "a random one", seed);
 		run_fini(&r);
 	}
 }
@@ -185,6 +289,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_kind),
 		cmocka_unit_test(random_ones),
+		cmocka_unit_test(switches_die_and_come_back),
 		cmocka_unit_test(rings_deadlock_by_shortest_paths),
 	};
 
