@@ -1,21 +1,19 @@
 #include "agents/crossing.h"
 
 /* False: too much waits there. */
-static bool take_turn(struct agents *a, uint32_t out, bool has_grh)
+static bool take_turn(struct agents *a, uint32_t out, unsigned lane, bool has_grh)
 {
-	uint32_t rate_kbps = a->traffic ? fabric_rate(a->fabric, out) : 0;
-
-	if (!rate_kbps || passage_occupy(&a->traffic[out], rate_kbps, port_counters_words(has_grh), &a->at))
+	if (!a->traffic || passage_occupy(a->fabric, a->traffic, out, lane, port_counters_words(has_grh), &a->at))
 		return true;
 	traffic_add(&a->traffic[out], TRAFFIC_TOO_SLOW, 1);
 	return false;
 }
 
-enum mad_loss crossing_link(struct agents *a, uint32_t out, uint32_t in, bool has_grh)
+enum mad_loss crossing_link(struct agents *a, uint32_t out, uint32_t in, unsigned lane, bool has_grh)
 {
 	bool is_lost;
 
-	if (!take_turn(a, out, has_grh))
+	if (!take_turn(a, out, lane, has_grh))
 		return LOSS_SLOW;
 	is_lost = passage_loses(&a->passage, a->fabric, out, PASSAGE_WEFTD);
 	port_counters_link(a->counters, out, in, has_grh, is_lost);
@@ -24,9 +22,12 @@ enum mad_loss crossing_link(struct agents *a, uint32_t out, uint32_t in, bool ha
 
 enum mad_loss crossing_way(struct agents *a, const struct walk_route *r, bool has_grh)
 {
-	for (uint32_t i = 0; i < r->links; i++) {
+	for (uint32_t i = 0, in = r->packet.from; i < r->links; i++) {
 		uint32_t peer = fabric_peer(a->fabric, r->out[i]);
-		enum mad_loss loss = peer == PORT_NONE ? LOSS_NONE : crossing_link(a, r->out[i], peer, has_grh);
+		unsigned lane = r->packet.is_smp ? SMP_LANE : traffic_lane(a->fabric, in, r->out[i], r->packet.sl);
+		enum mad_loss loss = peer == PORT_NONE ? LOSS_NONE : crossing_link(a, r->out[i], peer, lane, has_grh);
+
+		in = peer;
 
 		if (loss != LOSS_NONE)
 			return loss;

@@ -2,6 +2,9 @@
 
 /* Our choices: words of the longest packet, and how often a process takes its turn at a link that others take all the time. */
 enum { LONGEST = (4096 + 128) / 4, TURNS = 64 };
+/* A link, as parts of it are counted; of VLHighLimit (7.6.9.2): bytes of a unit, and the value that says that there is no limit. */
+enum { WHOLE = 1 << 16, HIGH_UNIT = 4096, NO_LIMIT = 255 };
+enum { LEAST = WHOLE / 1024 };	/* our choice: of a lane that has to wait for others */
 
 bool passage_has_faults(const struct fabric *f, const struct traffic_way *way)
 {
@@ -58,22 +61,113 @@ static wtime time_of(uint64_t words, uint32_t rate_kbps)
 	return words * 32 * WTIME_MS / rate_kbps;
 }
 
-/* A word that is further ahead than packets can make it was written by nobody who means it. */
-bool passage_occupy(struct traffic_block *block, uint32_t rate_kbps, uint64_t words, wtime *at)
+/* A word that is further ahead than packets can make it was written by nobody who means it: of one lane's queue, or of all. */
+static wtime sane(wtime until, wtime at, uint32_t rate_kbps, unsigned queues)
 {
-	const wtime most = 2 * PASSAGE_QUEUE + time_of(LONGEST, rate_kbps), takes = time_of(words, rate_kbps);
+	return until > at && until - at <= (queues + 1) * PASSAGE_QUEUE + time_of(LONGEST, rate_kbps) ? until : at;
+}
+
+/* Other lanes whose queues are not empty, by bits. */
+static unsigned waiting_beside(const struct traffic_block *block, uint32_t rate_kbps, unsigned lane, wtime at)
+{
+	unsigned lanes = 0;
+
+	for (unsigned i = 0; i < TRAFFIC_LANES; i++) {
+		wtime until = atomic_load_explicit(&block->lane_until[i], memory_order_relaxed);
+
+		if (i != lane && sane(until, at, rate_kbps, 1) > at)
+			lanes |= 1u << i;
+	}
+	return lanes;
+}
+
+/* The part of a link that a lane has beside others, of WHOLE (7.6.9.2): those in the table of high priority send as many bytes as
+ * the limit says, or one packet, before a packet of low priority may go, and so on; within a table by weights. A lane that has to
+ * wait for the others gets nearly nothing. Lanes without any weight take turns. bytes: of the packet, and of those that it is
+ * counted against. */
+static uint64_t part_of(const struct fabric *f, uint32_t port, unsigned lane, unsigned lanes, uint64_t bytes)
+{
+	const struct fabric_vlarb *arb = fabric_vlarb(f, port);
+	uint64_t all[2] = { 0 }, own[2] = { 0 }, limit = FABRIC_READ(f->port[port].vl_high_limit), high;
+
+	for (unsigned i = 0; i < FABRIC_VLARB; i++) {
+		unsigned vl = FABRIC_READ(arb[i].vl), weight = FABRIC_READ(arb[i].weight), is_low = i >= FABRIC_VLARB / 2;
+
+		if (vl >= TRAFFIC_LANES || !(lanes >> vl & 1))
+			continue;
+		all[is_low] += weight;
+		own[is_low] += vl == lane ? weight : 0;
+	}
+	if (!all[0] && !all[1])
+		return WHOLE / (unsigned)__builtin_popcount(lanes);
+	high = limit ? limit * HIGH_UNIT : bytes;
+	high = !all[0] ? 0 : !all[1] || limit == NO_LIMIT ? WHOLE : WHOLE * high / (high + bytes);
+	high = (all[0] ? high * own[0] / all[0] : 0) + (all[1] ? (WHOLE - high) * own[1] / all[1] : 0);
+	return high > LEAST ? high : LEAST;
+}
+
+/* A turn behind all that has come; not before `first`. */
+static bool take_turn(struct traffic_block *block, uint32_t rate_kbps, wtime first, wtime takes, wtime at, wtime *end)
+{
 	wtime busy = atomic_load_explicit(&block->busy_until, memory_order_relaxed), begin;
 	unsigned turns = 0;
 
 	do {
-		begin = busy > *at && busy - *at <= most ? busy : *at;
-		if (begin - *at > PASSAGE_QUEUE || turns++ == TURNS)
+		begin = sane(busy, at, rate_kbps, TRAFFIC_LANES);
+		begin = begin > first ? begin : first;
+		if (begin - at > PASSAGE_QUEUE || turns++ == TURNS)
 			return false;
-	} while (!atomic_compare_exchange_weak_explicit(&block->busy_until, &busy, begin + takes, memory_order_relaxed,
+		*end = begin + takes;
+	} while (!atomic_compare_exchange_weak_explicit(&block->busy_until, &busy, *end, memory_order_relaxed,
 							memory_order_relaxed));
-	if (begin > *at)
+	return true;
+}
+
+/* A turn behind what has come to the lane, at its part of the rate. What waits elsewhere has more to wait for. */
+static bool take_part(struct traffic_block *block, uint32_t rate_kbps, unsigned lane, uint64_t part, wtime takes, wtime at,
+		      wtime *end)
+{
+	wtime until = atomic_load_explicit(&block->lane_until[lane], memory_order_relaxed);
+	wtime busy = atomic_load_explicit(&block->busy_until, memory_order_relaxed);
+	unsigned turns = 0;
+
+	do {
+		*end = sane(until, at, rate_kbps, 1) + takes * WHOLE / part;
+		if (*end - takes - at > PASSAGE_QUEUE || turns++ == TURNS)
+			return false;
+	} while (!atomic_compare_exchange_weak_explicit(&block->lane_until[lane], &until, *end, memory_order_relaxed,
+							memory_order_relaxed));
+	for (turns = 0; turns < TURNS; turns++) {
+		if (atomic_compare_exchange_weak_explicit(&block->busy_until, &busy,
+							  sane(busy, at, rate_kbps, TRAFFIC_LANES) + takes,
+							  memory_order_relaxed, memory_order_relaxed))
+			break;
+	}
+	return true;
+}
+
+bool passage_occupy(const struct fabric *f, struct traffic_block *all, uint32_t port, unsigned lane, uint64_t words, wtime *at)
+{
+	uint32_t rate_kbps = fabric_rate(f, port);
+	struct traffic_block *block = &all[port];
+	wtime takes = rate_kbps ? time_of(words, rate_kbps) : 0, first, end;
+	unsigned beside;
+
+	if (!rate_kbps)
+		return true;
+	beside = waiting_beside(block, rate_kbps, lane, *at);
+	if (beside) {
+		if (!take_part(block, rate_kbps, lane, part_of(f, port, lane, beside | 1u << lane, words * 4), takes, *at, &end))
+			return false;
+	} else {
+		first = sane(atomic_load_explicit(&block->lane_until[lane], memory_order_relaxed), *at, rate_kbps, 1);
+		if (!take_turn(block, rate_kbps, first, takes, *at, &end))
+			return false;
+		atomic_store_explicit(&block->lane_until[lane], end, memory_order_relaxed);
+	}
+	if (end - takes > *at)
 		traffic_add(block, TRAFFIC_WAIT, 1);
-	*at = begin + takes;
+	*at = end;
 	return true;
 }
 
@@ -97,9 +191,9 @@ bool passage_take(struct passage *p, const struct fabric *f, struct traffic_bloc
 	wtime at = now;
 
 	for (uint32_t i = 0; i < way->links; i++) {
-		uint32_t port = way->out[i], rate_kbps = fabric_rate(f, port);
+		uint32_t port = way->out[i];
 
-		if (rate_kbps && !passage_occupy(&all[port], rate_kbps, words, &at)) {
+		if (!passage_occupy(f, all, port, way->lane[i], words, &at)) {
 			traffic_add(&all[port], TRAFFIC_TOO_SLOW, 1);
 			return false;
 		}

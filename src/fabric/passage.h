@@ -3,7 +3,12 @@
  * so that the same packets of the same process lose the same ones. How long a link is busy is shared by all processes of the
  * fabric, in traffic.h's mapping, which each of them may write: nobody waits longer than PASSAGE_QUEUE for it. A packet takes
  * its turns at all links of its way when it is sent, so it holds up others at a later link for as long as it waits at earlier
- * ones. */
+ * ones.
+ *
+ * Virtual lanes share a slow link by the VLArbitrationTable of the port that sends (IBA 7.6.9), as a fluid would: a lane whose
+ * queue is not empty has its part of the rate, and all of it while the others have nothing. What waits already keeps its time when
+ * another lane begins or ends: for as long as that queue is, a link may carry more than its rate, which it makes up for later,
+ * or less. */
 #ifndef WEFT_FABRIC_PASSAGE_H
 #define WEFT_FABRIC_PASSAGE_H
 
@@ -33,9 +38,9 @@ void passage_count_error(const struct fabric *f, struct traffic_block *all, uint
 /* Does a link on the way have a fault? */
 bool passage_has_faults(const struct fabric *f, const struct traffic_way *way);
 
-/* A packet of so many words that comes to a link of this rate at *at has passed it at *at, behind all that came before. False:
- * the queue is full, and it is lost. Packets that wait are counted. */
-bool passage_occupy(struct traffic_block *block, uint32_t rate_kbps, uint64_t words, wtime *at);
+/* A packet of so many words that comes to this port's link at *at, to leave by this lane, has passed it at *at, behind what came
+ * to the lane before. False: the lane's queue is full, and it is lost. Packets that wait are counted. */
+bool passage_occupy(const struct fabric *f, struct traffic_block *all, uint32_t port, unsigned lane, uint64_t words, wtime *at);
 
 /* Does the link of this port lose what the port sends next? Nothing is counted. */
 bool passage_loses(struct passage *p, const struct fabric *f, uint32_t port, uint32_t process);

@@ -34,13 +34,23 @@ enum traffic_count traffic_drop(const struct fabric *f, uint32_t port, enum walk
 	}
 }
 
+unsigned traffic_lane(const struct fabric *f, uint32_t in, uint32_t out, unsigned sl)
+{
+	if (in >= f->ports || out >= f->ports || f->owner[in] != f->owner[out])
+		return 0;
+	return walk_lane(f, in, out, sl) % TRAFFIC_LANES;
+}
+
 void traffic_way_set(struct traffic_way *way, const struct fabric *f, const struct walk_route *route)
 {
 	way->at = route->at;
 	way->drop = traffic_drop(f, route->at, route->verdict);
 	way->links = route->links;
-	for (uint32_t i = 0; i < route->links; i++)
+	for (uint32_t i = 0, in = route->packet.from; i < route->links; i++) {
 		way->out[i] = route->out[i];
+		way->lane[i] = (uint8_t)traffic_lane(f, in, route->out[i], route->packet.sl);
+		in = fabric_peer(f, route->out[i]);
+	}
 }
 
 void traffic_pass(struct traffic_block *all, const struct traffic_way *way, const struct wire_load *load)

@@ -28,12 +28,15 @@ enum traffic_count {
 	TRAFFIC_COUNTS,
 };
 
+enum { TRAFFIC_LANES = 8 };		/* data lanes of a port at most: VLCap of the agents */
+
 struct traffic_block {
 	_Atomic uint64_t count[TRAFFIC_COUNTS];
-	_Atomic uint64_t busy_until;	/* of a slow link, of the monotonic clock: passage.c */
+	/* of a slow link, of the monotonic clock: when all that has come is over, and the queue of each lane (passage.c) */
+	_Atomic uint64_t busy_until, lane_until[TRAFFIC_LANES];
 };
 
-_Static_assert(sizeof(struct traffic_block) == 128, "two lines of cache");
+_Static_assert(sizeof(struct traffic_block) == 192, "three lines of cache");
 
 /* A way as packets of programs go it. */
 struct traffic_way {
@@ -41,6 +44,7 @@ struct traffic_way {
 	enum traffic_count drop;	/* what that port counts there; TRAFFIC_COUNTS: nothing */
 	uint32_t links;
 	uint32_t out[WALK_NODES];	/* the port at the near end of each */
+	uint8_t lane[WALK_NODES];	/* and the lane there */
 };
 
 /* Of the mapping for this fabric. */
@@ -51,6 +55,10 @@ static inline size_t traffic_bytes(const struct fabric *f)
 
 /* What this port counts of a packet that ends there so; TRAFFIC_COUNTS: nothing. Any value of port. */
 enum traffic_count traffic_drop(const struct fabric *f, uint32_t port, enum walk_verdict v);
+
+/* The lane by which packets of a service level leave a node from the port `in` by the port `out`; 0 where those are no ports of
+ * one node. */
+unsigned traffic_lane(const struct fabric *f, uint32_t in, uint32_t out, unsigned sl);
 
 void traffic_way_set(struct traffic_way *way, const struct fabric *f, const struct walk_route *route);
 

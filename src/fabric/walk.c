@@ -99,12 +99,18 @@ static bool has_lid(const struct fabric *f, uint32_t port, uint32_t lid)
 	return first && lid - first < 1u << lmc;
 }
 
-/* The lane by which a packet leaves a node; `in` and `out` are ports of it. */
-static enum walk_verdict choose_lane(const struct fabric *f, uint32_t node, uint32_t in, uint32_t out, unsigned sl, uint8_t *vl)
+unsigned walk_lane(const struct fabric *f, uint32_t in, uint32_t out, unsigned sl)
 {
-	uint32_t first = f->place[node].first_port;
+	uint32_t node = f->owner[out], first = f->place[node].first_port;
 	uint8_t two = FABRIC_READ(fabric_sl2vl(f, node, in - first, out - first)[(sl & 15) / 2]);
-	unsigned lane = sl & 1 ? two & 15 : two >> 4;
+
+	return sl & 1 ? two & 15 : two >> 4;
+}
+
+/* The lane by which a packet leaves a node; `in` and `out` are ports of it. */
+static enum walk_verdict choose_lane(const struct fabric *f, uint32_t in, uint32_t out, unsigned sl, uint8_t *vl)
+{
+	unsigned lane = walk_lane(f, in, out, sl);
 
 	if (lane == VL_MANAGEMENT || lane >= FABRIC_READ(f->port[out].vls))
 		return WALK_NO_LANE;
@@ -148,7 +154,7 @@ static enum walk_verdict leave(const struct fabric *f, const struct walk_packet 
 		v = check_pkey(f, out, p->pkey, ENFORCE_OUT);
 	if (v == WALK_ONWARD)
 		v = check_length(f, out, p->mtu);
-	return v == WALK_ONWARD ? choose_lane(f, node, in, out, p->sl, vl) : v;
+	return v == WALK_ONWARD ? choose_lane(f, in, out, p->sl, vl) : v;
 }
 
 /* What an input port does. */

@@ -44,6 +44,9 @@ struct walk_route {
 	uint32_t out[WALK_NODES];	/* the port at the near end of each */
 };
 
+/* What the tables say: the lane by which packets of a service level leave a node, whose ports `in` and `out` are. */
+unsigned walk_lane(const struct fabric *f, uint32_t in, uint32_t out, unsigned sl);
+
 enum walk_verdict fabric_walk(const struct fabric *f, const struct walk_packet *p, struct walk_route *route);
 
 /* The index in the port's table of the P_Key that lets a packet with this one in, or -1. */

@@ -151,9 +151,10 @@ static void count_link(struct traffic_block *block, uint64_t words)
 static bool pass_link(struct trees *t, const struct tree *tree, const struct fabric *f, struct traffic_block *all,
 		      uint32_t process, uint64_t words, uint32_t link)
 {
-	uint32_t out = tree->out[link], rate_kbps = fabric_rate(f, out);
+	uint32_t out = tree->out[link], before = tree->parent[link];
+	uint32_t in = before == TREE_ROOT ? tree->from : fabric_peer(f, tree->out[before]);
 
-	if (rate_kbps && !passage_occupy(&all[out], rate_kbps, words, &tree->passed[link])) {
+	if (!passage_occupy(f, all, out, traffic_lane(f, in, out, tree->sl), words, &tree->passed[link])) {
 		traffic_add(&all[out], TRAFFIC_TOO_SLOW, 1);
 		return false;
 	}

@@ -15,6 +15,7 @@ import sys
 import subnet_lab
 from subnet_lab import Wrong, says
 from subnet_own import OPENSM, OWN, load, takes_over
+from session import free_port
 from umad_calls import SA, Library
 import run	# of abi/, whose place subnet_lab tells
 
@@ -27,6 +28,7 @@ qos_vlarb_low 0:1,1:1,2:3,3:64
 qos_sl2vl 0,1,2,3,4,5,6,7,8,15,10,11,12,13,14,7
 '''
 SET, DELETE, GUIDS = 2, 0x15, 0x30
+BYTES = 16384
 ONE, TWO = 0x0200000000abcd01, 0x0200000000abcd11
 
 
@@ -112,6 +114,39 @@ def test_opensm(lab):
 			lab.fail(f'{at}, as told: {sa_levels, sa_turns}, by OpenSM {theirs, their_turns}')
 	opensm.end()
 	takes_over(lab, OWN)
+
+
+TURNS = 'qos_vlarb_high 0:4\nqos_vlarb_low 1:64,2:192\n'
+
+
+def rates_of(lab, to, senders):
+	"""MB/s of streams that run at the same time, from these hosts by these levels."""
+	words = ('ib_write_bw', '-d', 'weft0', '-F', '-s', str(BYTES), '-t', '4', '-D', '4', '-f', '1')
+	clients = []
+	for node, level in senders:
+		port = str(free_port())
+		lab.start_server(to, port, *words, '-S', str(level), '-p', port)
+		clients.append((node, (*words, '-S', str(level), '-p', port, '127.0.0.1')))
+	clients = [lab.start(node, *command) for node, command in clients]
+	for client in clients:
+		if client.process.wait(subnet_lab.LIMIT_S):
+			lab.fail(client.text())
+	return [float(re.search(rf'(?m)^ *{BYTES} +\d+ +[\d.]+ +([\d.]+)', client.text())[1]) for client in clients]
+
+
+def test_arbitration(lab):
+	"""Streams of two levels share a slow link by the weights of their lanes; one of them alone has all of it."""
+	load_with(lab, TURNS)
+	lab.weft('fabric', 'link', 'h1:1', 'slow', '50Mbit')
+	few, many = rates_of(lab, 'h1', (('h5', 1), ('h7', 2)))
+	if not 2.2 < many / few < 4 or not 4.5 < few + many < 6.2:
+		lab.fail(f'{few} and {many} MB/s, where 64 and 192 are the weights')
+	alone, = rates_of(lab, 'h1', (('h5', 1),))
+	if not 4.5 < alone < 6.2:
+		lab.fail(f'{alone} MB/s alone')
+	same, other = rates_of(lab, 'h1', (('h5', 1), ('h7', 1)))
+	if not 0.6 < same / other < 1.7:
+		lab.fail(f'{same} and {other} MB/s by one lane')
 
 
 # ---- M_Keys ----
@@ -260,7 +295,7 @@ def test_guids(lab):
 
 
 def tests():
-	rows = (('lanes', test_lanes), ('opensm', test_opensm), ('keys', test_keys), ('key_of_opensm', test_key_of_opensm),
+	rows = (('lanes', test_lanes), ('arbitration', test_arbitration), ('opensm', test_opensm), ('keys', test_keys), ('key_of_opensm', test_key_of_opensm),
 		('guids', test_guids), ('counters', test_counters))
 	return {name: ('e2e', 300, subnet_lab.row(test)) for name, test in rows}
 
@@ -270,4 +305,4 @@ if __name__ == '__main__':
 		ask_guids(*(int(word, 0) for word in sys.argv[2:]))
 		sys.exit(0)
 	sys.exit(run.run_table(tests(), ('opensm', 'saquery', 'sminfo', 'ibstat', 'smpquery', 'ibswitches', 'ibportstate',
-					 'ibv_devinfo', 'ibv_rc_pingpong')))
+					 'ibv_devinfo', 'ibv_rc_pingpong', 'ib_write_bw')))

@@ -212,6 +212,7 @@ static void a_queue_ends_and_nonsense_holds_nobody_up(void **state)
 	assert_int_equal(total(&w, w.h1, COUNT_XMIT_DISCARDS), 1);
 	assert_int_equal(total(&w, w.h1, COUNT_XMIT_PKTS), sent);
 	atomic_store(&w.all[w.h1].busy_until, UINT64_MAX);
+	atomic_store(&w.all[w.h1].lane_until[0], UINT64_MAX);
 	assert_true(take(&w, &p, 1, 1, &due));
 	assert_int_equal(due, 1 + 96 * WTIME_US);
 	end(&w);
@@ -259,6 +260,209 @@ static void a_link_with_a_rate_carries_what_its_width_and_speed_say(void **state
 	end(&w);
 }
 
+/* A sender of packets of a service level, so many of them under way: what it sends next leaves when its first one is there. */
+struct sender {
+	struct traffic_way way;
+	uint64_t words, sent, bytes;
+	wtime due[64];
+	unsigned window;
+	wtime first, last;		/* it sends between these alone */
+};
+
+static void add_sender(struct world *w, struct sender *s, uint8_t sl, unsigned window, uint64_t words)
+{
+	struct walk_packet p = { .from = w->h1, .dlid = w->t.f.port[port_named(&w->t.f, "h2", 1)].lid, .pkey = 0xffff,
+				 .switches = SWITCHES_MOST, .sl = sl };
+	struct walk_route r;
+
+	assert_int_equal(fabric_walk(&w->t.f, &p, &r), WALK_DELIVERED);
+	*s = (struct sender){ .words = words, .window = window, .last = WTIME_NEVER };
+	traffic_way_set(&s->way, &w->t.f, &r);
+}
+
+/* Until then. What is there within a second counts. */
+static void let_send(struct world *w, struct sender *s, unsigned senders, wtime ends)
+{
+	struct passage p = { 0 };
+
+	for (;;) {
+		struct sender *next = NULL;
+		wtime at = ends, due;
+
+		for (unsigned i = 0; i < senders; i++) {
+			wtime free = s[i].due[s[i].sent % s[i].window];
+
+			free = free > s[i].first ? free : s[i].first;
+			if (free < at && free < s[i].last) {
+				at = free;
+				next = &s[i];
+			}
+		}
+		if (!next)
+			return;
+		/* monotonic clocks do not begin at 0 */
+		if (passage_take(&p, &w->t.f, w->all, &next->way, 1, WTIME_S + at, next->words, &due)) {
+			due -= WTIME_S;
+			next->bytes += due <= WTIME_S ? next->words * 4 : 0;
+		} else {
+			due = at + WTIME_MS;
+		}
+		next->due[next->sent++ % next->window] = due;
+	}
+}
+
+/* What the port that sends over the slow link arbitrates by: low and high entries for two lanes. */
+static void set_weights(struct world *w, uint8_t limit, const uint8_t high[2], const uint8_t low[2])
+{
+	struct fabric_vlarb *arb = fabric_vlarb(&w->t.f, w->there.out[1]);
+
+	memset(arb, 0, FABRIC_VLARB * sizeof(*arb));
+	w->t.f.port[w->there.out[1]].vl_high_limit = limit;
+	for (unsigned i = 0; i < 2; i++) {
+		/* more than one entry of a lane adds up */
+		arb[i] = (struct fabric_vlarb){ (uint8_t)(2 + i), high[i] };
+		arb[FABRIC_VLARB / 2 + i] = (struct fabric_vlarb){ (uint8_t)(2 + i), (uint8_t)(low[i] / 2) };
+		arb[FABRIC_VLARB / 2 + 9 + i] = (struct fabric_vlarb){ (uint8_t)(2 + i), (uint8_t)(low[i] - low[i] / 2) };
+	}
+}
+
+/* 7.6.9.2: what each of two levels gets of a link of 100 Mbit/s in a second, in thousandths. */
+static void lanes_share_a_slow_link_by_their_weights(void **state)
+{
+	enum { KBPS = 100000, SMALL = 125, LARGE = 1000 };
+	static const struct {
+		uint8_t limit, high[2], low[2];
+		uint64_t words[2];
+		unsigned window[2], first_gets;
+	} rows[] = {
+		{ 0, { 0, 0 }, { 3, 1 }, { SMALL, SMALL }, { 8, 8 }, 750 },
+		{ 0, { 0, 0 }, { 3, 1 }, { LARGE, SMALL }, { 8, 32 }, 750 },
+		{ 0, { 0, 0 }, { 255, 1 }, { SMALL, SMALL }, { 8, 8 }, 996 },
+		{ 0, { 0, 0 }, { 1, 1 }, { SMALL, SMALL }, { 64, 4 }, 500 },
+		{ 9, { 4, 12 }, { 0, 0 }, { SMALL, SMALL }, { 8, 8 }, 250 },
+		/* a packet of each in turn, and as many bytes as the limit says for each packet */
+		{ 0, { 4, 0 }, { 0, 4 }, { SMALL, SMALL }, { 8, 8 }, 500 },
+		{ 1, { 4, 0 }, { 0, 4 }, { SMALL, SMALL }, { 8, 8 }, 891 },
+		{ 255, { 4, 0 }, { 0, 4 }, { SMALL, SMALL }, { 8, 8 }, 1000 },
+		/* a lane of both tables, and none of any */
+		{ 0, { 4, 0 }, { 1, 1 }, { SMALL, SMALL }, { 8, 8 }, 750 },
+		{ 0, { 0, 0 }, { 0, 0 }, { SMALL, SMALL }, { 8, 32 }, 500 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct sender s[2];
+		struct world w;
+		uint64_t all;
+
+		start(&w);
+		fabric_set_fault(&w.t.f, w.there.out[1], 0, KBPS, 0);
+		set_weights(&w, rows[i].limit, rows[i].high, rows[i].low);
+		for (unsigned k = 0; k < 2; k++)
+			add_sender(&w, &s[k], (uint8_t)(2 + k), rows[i].window[k], rows[i].words[k]);
+		let_send(&w, s, 2, WTIME_S);
+		all = s[0].bytes + s[1].bytes;
+		print_message("row %zu: %lu of 1000 of %lu KB\n", i, (unsigned long)(s[0].bytes * 1000 / all),
+			      (unsigned long)(all / 1000));
+		assert_in_range(s[0].bytes * 1000 / all, rows[i].first_gets > 15 ? rows[i].first_gets - 15 : 0,
+				rows[i].first_gets + 15);
+		/* no more than the link carries, and no less */
+		assert_in_range(all, KBPS * 125ull * 98 / 100, KBPS * 125ull * 101 / 100);
+		end(&w);
+	}
+}
+
+/* Nobody waits for a lane that has nothing to send, and what it sends now and then is no bonus for the others. */
+static void an_idle_lane_takes_nothing(void **state)
+{
+	enum { KBPS = 100000, WORDS_EACH = 125, OF_OTHER = 10 };
+	struct sender s[2];
+	struct world w;
+	uint64_t alone;
+
+	(void)state;
+	start(&w);
+	fabric_set_fault(&w.t.f, w.there.out[1], 0, KBPS, 0);
+	set_weights(&w, 0, (const uint8_t[]){ 0, 0 }, (const uint8_t[]){ 1, 1 });
+	add_sender(&w, &s[0], 2, 8, WORDS_EACH);
+	let_send(&w, s, 1, WTIME_S);
+	alone = s[0].bytes;
+	assert_in_range(alone, KBPS * 125ull * 99 / 100, KBPS * 125ull);
+	end(&w);
+	start(&w);
+	fabric_set_fault(&w.t.f, w.there.out[1], 0, KBPS, 0);
+	set_weights(&w, 0, (const uint8_t[]){ 0, 0 }, (const uint8_t[]){ 1, 1 });
+	add_sender(&w, &s[0], 2, 8, WORDS_EACH);
+	add_sender(&w, &s[1], 3, 8, WORDS_EACH);
+	/* a quarter of each tenth of a second, in which it has half of the link */
+	for (unsigned i = 0; i < OF_OTHER; i++) {
+		s[1].first = i * WTIME_S / OF_OTHER;
+		s[1].last = s[1].first + WTIME_S / OF_OTHER / 4;
+		let_send(&w, s, 2, (i + 1) * WTIME_S / OF_OTHER);
+	}
+	assert_in_range(s[0].bytes + s[1].bytes, KBPS * 125ull * 98 / 100, KBPS * 125ull * 101 / 100);
+	assert_in_range(s[1].bytes, KBPS * 125ull * 11 / 100, KBPS * 125ull * 14 / 100);
+	end(&w);
+}
+
+/* What passes another lane's queue is time that this one has not, also where it was reckoned already. */
+static void what_passes_a_queue_is_taken_from_it(void **state)
+{
+	enum { KBPS = 100000, WORDS_EACH = 125, EACH_US = 40, BURST = 100, OTHERS = 10, ROUNDS = 200 };
+	struct passage p = { 0 };
+	struct sender s[2];
+	struct world w;
+	wtime due = 0;
+
+	(void)state;
+	start(&w);
+	fabric_set_fault(&w.t.f, w.there.out[1], 0, KBPS, 0);
+	set_weights(&w, 0, (const uint8_t[]){ 0, 0 }, (const uint8_t[]){ 1, 1 });
+	add_sender(&w, &s[0], 2, 1, WORDS_EACH);
+	add_sender(&w, &s[1], 3, 1, WORDS_EACH);
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		wtime now = WTIME_S + i * BURST * EACH_US * WTIME_US, late = now + WTIME_MS;
+
+		/* all of a lane at once, and then, one by one, packets of the other one */
+		for (unsigned k = 0; k < OTHERS; k++)
+			assert_true(passage_take(&p, &w.t.f, w.all, &s[1].way, 1, late + k * 4 * EACH_US * WTIME_US, WORDS_EACH,
+						 &due));
+		for (unsigned k = 0; k < BURST; k++)
+			assert_true(passage_take(&p, &w.t.f, w.all, &s[0].way, 1, now + 3 * WTIME_MS, WORDS_EACH, &due));
+	}
+	assert_in_range((due - WTIME_S) / WTIME_US, ROUNDS * (BURST + OTHERS) * EACH_US * 98 / 100,
+			(ROUNDS + 1) * (BURST + OTHERS) * EACH_US);
+	end(&w);
+}
+
+/* Whoever fills its queue loses packets, and the other lane none. */
+static void a_full_lane_is_no_other_lanes(void **state)
+{
+	struct passage p = { 0 };
+	struct sender s[2];
+	struct world w;
+	unsigned sent = 0;
+	wtime due;
+
+	(void)state;
+	start(&w);
+	fabric_set_fault(&w.t.f, w.there.out[1], 0, 100000, 0);
+	set_weights(&w, 0, (const uint8_t[]){ 0, 0 }, (const uint8_t[]){ 1, 1 });
+	add_sender(&w, &s[0], 2, 1, WORDS);
+	add_sender(&w, &s[1], 3, 1, WORDS);
+	while (passage_take(&p, &w.t.f, w.all, &s[0].way, 1, WTIME_S, WORDS, &due))
+		sent++;
+	assert_in_range(sent, 1000, 1100);
+	assert_true(passage_take(&p, &w.t.f, w.all, &s[1].way, 1, WTIME_S, WORDS, &due));
+	assert_int_equal(due, WTIME_S + 2 * 96 * WTIME_US);
+	/* and what somebody wrote there holds nobody up */
+	for (unsigned i = 0; i < TRAFFIC_LANES; i++)
+		atomic_store(&w.all[w.there.out[1]].lane_until[i], UINT64_MAX);
+	assert_true(passage_take(&p, &w.t.f, w.all, &s[1].way, 1, 2 * WTIME_S, WORDS, &due));
+	assert_int_equal(due, 2 * WTIME_S + 96 * WTIME_US);
+	end(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -269,6 +473,10 @@ int main(void)
 		cmocka_unit_test(a_slow_link_serves_one_packet_after_another),
 		cmocka_unit_test(a_queue_ends_and_nonsense_holds_nobody_up),
 		cmocka_unit_test(a_link_with_a_rate_carries_what_its_width_and_speed_say),
+		cmocka_unit_test(lanes_share_a_slow_link_by_their_weights),
+		cmocka_unit_test(an_idle_lane_takes_nothing),
+		cmocka_unit_test(what_passes_a_queue_is_taken_from_it),
+		cmocka_unit_test(a_full_lane_is_no_other_lanes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
