@@ -142,7 +142,7 @@ int fabric_read_text(const char *path, char **text, size_t *bytes)
 	free(*text);
 	if (*bytes >= READ_MOST)
 		return cli_fail("name a topology", "%s is larger than any topology", path);
-	return got ? fabric_no_memory() : cli_fail(NULL, "%s: %s", path, strerror(errno));
+	return got ? fabric_no_memory() : cli_fail("name a file of text", "%s: %s", path, strerror(errno));
 }
 
 bool fabric_number(const char *option, const char *text, uint32_t most, uint32_t *number)

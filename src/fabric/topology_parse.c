@@ -515,6 +515,8 @@ static bool link_claim(struct parse *p, uint32_t port)
 	if (c->number > n->ports)
 		return refuse(p, c->line, "\"%.*s\" has %u ports, no port %u", SHOWN(c->id), n->ports, c->number);
 	peer = n->first_port + c->number;
+	if (peer == port)
+		return refuse(p, c->line, "port %u of \"%.*s\" is linked with itself", c->number, SHOWN(c->id));
 	if (p->t->port[port].peer == peer)
 		return true;
 	back = &p->claim[peer];
@@ -534,6 +536,45 @@ static bool link_all(struct parse *p)
 			return false;
 	}
 	return true;
+}
+
+/* End ports of a node with their GUIDs; of others than switches those that have a link. */
+static uint32_t list_guids(const struct parse *p, const struct named *node, struct named *guid)
+{
+	const struct fabric_node *n = &p->t->node[node->node];
+	const struct fabric_port *port = &p->t->port[n->first_port];
+	const struct claim *c = &p->claim[n->first_port];
+	uint32_t guids = 0;
+
+	if (n->type == NODE_SWITCH)
+		guid[guids++] = (struct named){ .guid = port->guid, .line = node->line };
+	for (unsigned i = 1; n->type != NODE_SWITCH && i <= n->ports; i++) {
+		if (port[i].peer != PORT_NONE)
+			guid[guids++] = (struct named){ .guid = port[i].guid, .line = c[i].id.length ? c[i].line : node->line };
+	}
+	return guids;
+}
+
+/* Subnet managers know ports by their GUIDs. */
+static bool check_guids(struct parse *p)
+{
+	struct named *guid = calloc(p->t->ports, sizeof(*guid));
+	uint32_t guids = 0;
+	bool is_good = true;
+
+	if (!guid)
+		return no_memory(p);
+	for (uint32_t n = 0; n < p->t->nodes; n++)
+		guids += list_guids(p, &p->named[n], guid + guids);
+	qsort(guid, guids, sizeof(*guid), compare_guids);
+	for (uint32_t i = 1; i < guids && is_good; i++) {
+		if (guid[i - 1].guid == guid[i].guid)
+			is_good = refuse(p, guid[i].line,
+					 "its GUID %#llx is also that of another port, in line %u: expected another",
+					 (unsigned long long)guid[i].guid, guid[i - 1].line);
+	}
+	free(guid);
+	return is_good;
 }
 
 static bool set_lids(struct parse *p)
@@ -564,7 +605,7 @@ int topology_parse(struct topology *t, const char *text, size_t bytes, struct to
 	}
 	if (!p.err && !p.named)
 		refuse(&p, 0, "there is no node in it");
-	if (!p.err && sort_names(&p) && link_all(&p))
+	if (!p.err && sort_names(&p) && link_all(&p) && check_guids(&p))
 		set_lids(&p);
 	free(p.named);
 	free(p.claim);
