@@ -217,7 +217,8 @@ static enum mad_outcome send_gmp(struct agents *a, wtime now, uint32_t from, con
 		refuse_pkey(a, now, &r, &arrival.address, 1, true);
 		return lose(a, LOSS_PARTITION);
 	}
-	if (to->qkey != GSI_QKEY) {
+	/* another QP looks at its Q_Key itself */
+	if (to->dest_qpn == GSI_QPN && to->qkey != GSI_QKEY) {
 		refuse_qkey(a, now, &r, &arrival.address, 1, true);
 		return lose(a, LOSS_QKEY);
 	}
@@ -290,12 +291,12 @@ static enum mad_outcome answer_gmp(struct agents *a, wtime now, const struct mad
 	return MAD_ANSWERED;
 }
 
-/* 13.4.4: SMPs go from QP0 to QP0, and all other MADs from QP1 to QP1. */
+/* 13.4.4: SMPs go from QP0 to QP0, and all other MADs from QP1 or to it, from and to any QP but QP0. */
 static bool has_its_queue(const struct mad_address *to, const struct mad_header *h)
 {
-	bool is_smp = h->mgmt_class == MAD_CLASS_SUBN_LID || h->mgmt_class == MAD_CLASS_SUBN_DIRECTED;
-
-	return to->src_qpn == to->dest_qpn && to->dest_qpn == (is_smp ? 0 : GSI_QPN);
+	if (h->mgmt_class == MAD_CLASS_SUBN_LID || h->mgmt_class == MAD_CLASS_SUBN_DIRECTED)
+		return !to->src_qpn && !to->dest_qpn;
+	return to->src_qpn && to->dest_qpn && (to->src_qpn == GSI_QPN || to->dest_qpn == GSI_QPN);
 }
 
 enum mad_outcome agents_mad(struct agents *a, wtime now, uint32_t from, const struct mad_address *to, uint8_t mad[MAD_BYTES],
@@ -315,7 +316,7 @@ enum mad_outcome agents_mad(struct agents *a, wtime now, uint32_t from, const st
 	if (!to->dest_qpn)
 		return send_smp(a, now, from, &to->path, mad, out);
 	outcome = send_gmp(a, now, from, to, out);
-	if (outcome != MAD_ARRIVED || !pma_has(&h))
+	if (outcome != MAD_ARRIVED || to->dest_qpn != GSI_QPN || !pma_has(&h))
 		return outcome;
 	a->arrived--;
 	if (!has_buffer(a, now, out->port, MAD_RESIDENT_PMA))

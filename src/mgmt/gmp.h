@@ -1,6 +1,6 @@
-/* General management packets: MADs as datagrams from QP1 to QP1 of two ports (IBA 13.4, 13.5). One MAD is one UD SEND Only with
- * the Q_Key of QP1 and the P_Key of the conversation, which who receives it checks (runtime/gsi.c, weftd/qp1.c). Pure; the
- * codecs of the MADs' classes are in wire.
+/* General management packets: MADs as datagrams from QP1 to QP1 of two ports, or between QP1 and another QP (IBA 13.4, 13.5). One
+ * MAD is one UD SEND Only with the Q_Key of QP1 and the P_Key of the conversation, which who receives it checks (runtime/gsi.c,
+ * weftd/qp1.c). Pure; the codecs of the MADs' classes are in wire.
  *
  * Who owns QP1 of a port that all processes of a host share? weftd does, as the owner of slot 0, to which QPNs 0 and 1 belong
  * (weftd/qp1.h). A process has one way to QP1: it gives frames to weftd and gets frames from weftd. weftd checks where a frame
@@ -28,6 +28,7 @@ struct gmp {
 	int device;			/* whose port it leaves by or came to */
 	uint16_t pkey;
 	bool is_from_here;		/* of one that came: a port of this host sent it, so weftd has checked its sender */
+	uint32_t qpn, qkey;		/* 0: from QP1 to QP1; else of the other end, which is a program's UD QP */
 	struct packet_path path;	/* the source is the sender's */
 	uint8_t mad[MAD_BYTES];
 };
@@ -44,6 +45,8 @@ enum gmp_verdict {
 
 /* Sets pkey, path and mad. Other than GMP_OK: *gmp is unspecified. */
 enum gmp_verdict gmp_parse(struct gmp *gmp, enum packet_form form, const void *frame, size_t bytes);
+/* As that, of a datagram from another QP to QP1, with whatever Q_Key; sets qpn and qkey too. */
+enum gmp_verdict gmp_parse_from_qp(struct gmp *gmp, enum packet_form form, const void *frame, size_t bytes);
 
 /* The way back to who sent by this path: IBA 13.5.4. */
 struct packet_path gmp_path_back(const struct packet_path *path);

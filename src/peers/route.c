@@ -102,6 +102,8 @@ bool route_leads_to(const struct peers *ps, const struct route *back, origin_t o
 {
 	if (back->kind == ROUTE_LINK)
 		return route_link(back)->origin == origin;
+	if (back->kind == ROUTE_MANAGEMENT)
+		return origin == ORIGIN_OWNER;
 	return (back->kind == ROUTE_NONE || back->kind == ROUTE_CUT || route_channel(back)) &&
 	       atomic_load_explicit(&ps->page->slot_owner[route_slot(back)], memory_order_acquire) == origin;
 }

@@ -407,12 +407,12 @@ static uint32_t destination(const struct route *r)
 	return route_slot(r);
 }
 
-/* Only gsi.c sends to weftd. */
+/* Of what QPs send, weftd gets what is for QP1. */
 void faults_send(struct runtime *rt, const struct route *r, const struct ca_device *dev, const struct packet *p, unsigned number,
 		 wtime due)
 {
 	size_t bytes = packet_build(p, rt->faults->frame, sizeof(rt->faults->frame));
-	uint32_t to = r->kind == ROUTE_MANAGEMENT ? TO_NOBODY : destination(r);
+	uint32_t to = r->kind == ROUTE_MANAGEMENT && !gsi_is_for_qp1(p) ? TO_NOBODY : destination(r);
 
 	if (to < PAGE_SLOTS)
 		to += (number - 1) * PAGE_SLOTS;

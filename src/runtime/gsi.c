@@ -42,6 +42,21 @@ void gsi_send_frame(struct runtime *rt, unsigned kind, const void *frame, size_t
 		rt->ca.counters.tx_bytes += bytes;
 }
 
+bool gsi_is_for_qp1(const struct packet *p)
+{
+	return p->form == PACKET_IB && p->opcode == OPCODE_UD_SEND_ONLY && p->dest_qpn == GSI_QPN &&
+	       p->payload_bytes == MAD_BYTES;
+}
+
+void gsi_send_packet(struct runtime *rt, unsigned kind, const struct packet *p)
+{
+	uint8_t frame[GMP_FRAME];
+	size_t bytes = packet_build(p, frame, sizeof(frame));
+
+	if (bytes)
+		gsi_send_frame(rt, kind, frame, bytes);
+}
+
 void gsi_receive(struct runtime *rt, int device, const void *frame, size_t bytes)
 {
 	unsigned kind;
@@ -77,9 +92,14 @@ void gsi_deliver(struct runtime *rt, unsigned kind, const void *frame, size_t by
 {
 	struct gmp gmp = { .device = (int)link_device(kind) };
 	const struct ca_device *dev = &rt->ca.dev[gmp.device];
+	enum gmp_verdict verdict = gmp_parse(&gmp, link_form(kind), frame, bytes);
 
+	if (verdict == GMP_NOT_QP1) {
+		pump_deliver(rt, ORIGIN_OWNER, kind, frame, bytes);
+		return;
+	}
 	rt->ca.counters.rx_bytes += bytes;
-	switch (gmp_parse(&gmp, link_form(kind), frame, bytes)) {
+	switch (verdict) {
 	case GMP_OK:
 		break;
 	case GMP_SPOILT:

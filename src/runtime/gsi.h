@@ -23,9 +23,13 @@ void gsi_receive(struct runtime *rt, int device, const void *frame, size_t bytes
 /* What has come, oldest first. Not under the lock. */
 bool gsi_take(struct runtime *rt, struct gmp *gmp);
 
-/* The two ends of the stage, under the lock: a frame for weftd; one for QP1 here, which is checked as a UD QP checks it. `kind`
- * is a link_kind of a device that there is. */
+/* The two ends of the stage, under the lock: a frame for weftd; one for QP1 here, which is checked as a UD QP checks it, or for
+ * a UD QP. `kind` is a link_kind of a device that there is. */
 void gsi_send_frame(struct runtime *rt, unsigned kind, const void *frame, size_t bytes);
 void gsi_deliver(struct runtime *rt, unsigned kind, const void *frame, size_t bytes);
+/* Is this packet of a UD QP, whose route is weftd's, one for QP1? Others are for nobody. */
+bool gsi_is_for_qp1(const struct packet *p);
+/* It is, and has no stage to pass. Under the lock. */
+void gsi_send_packet(struct runtime *rt, unsigned kind, const struct packet *p);
 
 #endif

@@ -10,6 +10,7 @@
 #include "peers/route.h"
 #include "runtime/bad_keys.h"
 #include "runtime/faults.h"
+#include "runtime/gsi.h"
 #include "runtime/helper.h"
 #include "runtime/recorder.h"
 #include "runtime/state.h"
@@ -87,6 +88,22 @@ static bool loses(const struct runtime *rt, const struct route *r, const struct 
 	return __builtin_expect(rt->ca.cuts, 0) && r->kind == ROUTE_LINK && out->is_cut;
 }
 
+/* Datagrams for QP1 of a port of this host, which weftd counts on their way. */
+static __attribute__((noinline)) unsigned send_to_owner(struct runtime *rt, const struct route *r, const struct burst_row *b)
+{
+	for (unsigned i = 0; i < b->packets; i++) {
+		const struct packet *p = &b->out[i].packet;
+
+		if (rt->faults)
+			faults_send(rt, r, b->dev, p, CA_PORT, 0);
+		else if (gsi_is_for_qp1(p))
+			gsi_send_packet(rt, link_kind(b->dev->index, p->form), p);
+		else
+			ca_count(&rt->ca, b->dev, COUNTER_INDEX(send_err), 1);
+	}
+	return b->packets;
+}
+
 /* How many packets left our port. number: of a group's member's port; what is for one QP is for the port of its address. */
 static unsigned send_by(struct runtime *rt, const struct route *r, const struct burst_row *b, unsigned number)
 {
@@ -96,6 +113,8 @@ static unsigned send_by(struct runtime *rt, const struct route *r, const struct 
 	struct link *l;
 	size_t bytes = 0;
 
+	if (__builtin_expect(r->kind == ROUTE_MANAGEMENT, 0))
+		return send_to_owner(rt, r, b);
 	for (unsigned i = 0; i < b->packets; i++)
 		if (!loses(rt, r, &b->out[i]))
 			packet[left++] = &b->out[i].packet;

@@ -234,6 +234,18 @@ static int pass_on(struct hub *h, struct client *c, const struct gmp *in, const 
 	return late_frames_send(h, c, to, index, due, frame, bytes);
 }
 
+/* From a UD QP of the sender's own, at a port of the fabric. */
+static int take_from_qp(struct hub *h, struct client *c, const struct page_device *dev, struct gmp *in)
+{
+	uint32_t port = subnet_port(h, c, (uint32_t)in->device);
+
+	if (port == PORT_NONE || !control_device_has(dev, DEVICE_LIDS) || slots_owner(h, qpn_slot(in->qpn)) != c ||
+	    !is_port(dev, &in->path, in->path.slid, in->path.sgid) || !fabric_has_pkey(&h->subnet->fabric, port, in->pkey))
+		return -EPERM;
+	umad_from_qp(h, port, in);
+	return 0;
+}
+
 static int take(struct hub *h, struct client *c, const struct control_msg *msg, const char *frame)
 {
 	struct gmp in = { .device = (int)msg->device };
@@ -246,6 +258,8 @@ static int take(struct hub *h, struct client *c, const struct control_msg *msg, 
 	if (dev.port_state != IBV_PORT_ACTIVE)
 		return -EHOSTUNREACH;
 	verdict = gmp_parse(&in, form_of(&dev), frame, msg->text_bytes);
+	if (verdict == GMP_NOT_QP1 && gmp_parse_from_qp(&in, form_of(&dev), frame, msg->text_bytes) == GMP_OK)
+		return take_from_qp(h, c, &dev, &in);
 	if (verdict != GMP_OK)
 		return verdict == GMP_NOT_QP1 ? -EPERM : -EINVAL;
 	if (!is_port(&dev, &in.path, in.path.slid, in.path.sgid))

@@ -7,7 +7,8 @@
  *                                process that made it (CM_ID_SLOT); a REJ by which the sender takes its request back before it
  *                                knows that id, to who got the request, if it is among the sender's last ones
  * pings                          of the weftd of another host: pings.h
- * others                         dropped: programs have these by libibumad (weftd/umad.h)
+ * others                         programs have these by libibumad (weftd/umad.h), or by a UD QP at a port of the fabric; others
+ *                                are dropped
  *
  * Who sends is known from the socket. A packet is taken only if its source is a port of this host and its sender's communication
  * id is the sender's own, so that no process speaks in a conversation of another; and of the sender's first slot, so that what a

@@ -1,15 +1,18 @@
 #include "weftd/umad.h"
 
 #include "base/log.h"
+#include "base/qpn.h"
 #include "control/devices.h"
 #include "fabric/host.h"
 #include "mgmt/gmp.h"
 #include "mgmt/mad_agents.h"
 #include "weftd/joins.h"
+#include "weftd/late_frames.h"
 #include "weftd/manager.h"
 #include "weftd/paths.h"
 #include "weftd/random.h"
 #include "weftd/seed_sa.h"
+#include "weftd/slots.h"
 #include "weftd/subnet.h"
 #include "wire/sa.h"
 
@@ -104,7 +107,7 @@ static struct mad_arrival arrival_of(const struct hub *h, const struct mad_comin
 	const struct mad_remote *s = &at->sender;
 	struct mad_arrival a = {
 		.port = at->port, .pkey_index = s->pkey_index, .due = at->due,
-		.address = { .src_qpn = s->qpn, .dest_qpn = s->qpn, .qkey = s->qkey,
+		.address = { .src_qpn = s->qpn, .dest_qpn = s->qpn ? GSI_QPN : 0, .qkey = s->qkey,
 			     .pkey = FABRIC_READ(fabric_pkeys(&h->subnet->fabric, at->port)[s->pkey_index % PORT_PKEYS]),
 			     .path = { .slid = s->lid, .dlid = at->lid, .sl = s->sl, .has_grh = s->has_grh,
 				       .hop_limit = s->hop_limit, .tclass = s->tclass, .flow_label = s->flow_label } },
@@ -115,33 +118,68 @@ static struct mad_arrival arrival_of(const struct hub *h, const struct mad_comin
 	return a;
 }
 
-static enum mad_fate fate_of(const struct hub *h, enum mad_outcome outcome, const struct mad_arrival *a, struct mad_coming *at)
+/* From QP1 to a UD QP: its process looks at its Q_Key. */
+static void give_qp(struct hub *h, const struct mad_arrival *a, const uint8_t mad[MAD_BYTES])
+{
+	struct gmp out = { .pkey = a->address.pkey, .qpn = a->address.dest_qpn, .qkey = a->address.qkey,
+			   .path = a->address.path };
+	struct client *c = slots_owner(h, qpn_slot(out.qpn));
+	uint32_t index = c ? subnet_index(h, c, a->port) : PAGE_DEVICES;
+	uint8_t frame[GMP_FRAME];
+
+	if (index >= PAGE_DEVICES || !h->ops->has_room(h, c))
+		return;
+	memcpy(out.mad, mad, sizeof(out.mad));
+	(void)late_frames_send(h, c, c, index, a->due, frame, gmp_build(&out, PACKET_IB, frame));
+}
+
+static enum mad_fate fate_of(struct hub *h, enum mad_outcome outcome, const struct mad_arrival *a, struct mad_coming *at,
+			     const uint8_t mad[MAD_BYTES])
 {
 	if (outcome == MAD_LOST || outcome == MAD_TAKEN)
 		return MAD_WAS_LOST;
+	if (a->address.dest_qpn > GSI_QPN) {
+		give_qp(h, a, mad);
+		return MAD_WAS_LOST;	/* for agents */
+	}
 	read_arrival(h, a, at);
 	return outcome == MAD_ANSWERED ? MAD_WAS_ANSWERED : MAD_HAS_ARRIVED;
+}
+
+static enum mad_fate carry_to(struct hub *h, wtime now, uint32_t from, const struct mad_address *to, uint8_t mad[MAD_BYTES],
+			      struct mad_coming *at)
+{
+	bool is_count = mad[1] == MAD_CLASS_PERF, is_set = mad[3] == MAD_SET;
+	struct mad_arrival arrival;
+	enum mad_outcome outcome;
+
+	h->subnet->agents.buffers = &h->mads.buffers;
+	outcome = agents_mad(&h->subnet->agents, now, from, to, mad, &arrival);
+	if (is_count)
+		subnet_counts_read(h, is_set);
+	return fate_of(h, outcome, &arrival, at, mad);
 }
 
 static enum mad_fate carry(void *arg, wtime now, uint32_t from, unsigned qpn, const struct mad_remote *to,
 			   uint8_t mad[MAD_BYTES], struct mad_coming *at)
 {
 	struct hub *h = arg;
-	struct mad_arrival arrival;
 	struct mad_address a;
-	enum mad_outcome outcome;
-	bool is_count, is_set;
 
 	if (!is_placed(h, from))
 		return MAD_WAS_LOST;
 	write_address(h, from, qpn, to, &a);
-	h->subnet->agents.buffers = &h->mads.buffers;
-	is_count = mad[1] == MAD_CLASS_PERF;
-	is_set = mad[3] == MAD_SET;
-	outcome = agents_mad(&h->subnet->agents, now, from, &a, mad, &arrival);
-	if (is_count)
-		subnet_counts_read(h, is_set);
-	return fate_of(h, outcome, &arrival, at);
+	return carry_to(h, now, from, &a, mad, at);
+}
+
+void umad_from_qp(struct hub *h, uint32_t port, struct gmp *in)
+{
+	const struct mad_address to = { .path = in->path, .pkey = in->pkey, .src_qpn = in->qpn, .dest_qpn = GSI_QPN,
+					.qkey = in->qkey };
+	struct mad_coming at = { 0 };
+
+	if (carry_to(h, h->now, port, &to, in->mad, &at) == MAD_HAS_ARRIVED)
+		mad_comes(&h->mads, h->now, &at, in->mad);
 }
 
 /* Our choice: until programs that the last weftd served have opened their ports again. */
@@ -163,7 +201,7 @@ static enum mad_fate refuse(void *arg, wtime now, struct mad_coming *at, uint8_t
 	if (seed_sa_begins(h, at->port, mad))
 		return MAD_HAS_ARRIVED;
 	arrival = arrival_of(h, at);
-	return fate_of(h, agents_refuse(&h->subnet->agents, now, &arrival, mad, &arrival), &arrival, at);
+	return fate_of(h, agents_refuse(&h->subnet->agents, now, &arrival, mad, &arrival), &arrival, at, mad);
 }
 
 static void fill_head(struct control_mad *head, const struct mad_letter *l)

@@ -5,6 +5,7 @@
 #ifndef WEFT_WEFTD_UMAD_H
 #define WEFT_WEFTD_UMAD_H
 
+#include "mgmt/gmp.h"
 #include "weftd/hub.h"
 
 void umad_start(struct hub *h);
@@ -32,6 +33,8 @@ int umad_ask_sa(struct hub *h, struct mad_port *p, const struct sa_request *r, u
 void umad_port(struct hub *h, struct client *c, const struct control_msg *msg, const char *text, const int *fds, int nfds);
 void umad_agent(struct hub *h, struct client *c, const struct control_msg *msg, const char *text, const int *fds, int nfds);
 void umad_input(struct hub *h, struct client *c, const struct control_msg *msg, const char *text, const int *fds, int nfds);
+/* A datagram of a program's UD QP to QP1 leaves this port; whose QP it is was checked. */
+void umad_from_qp(struct hub *h, uint32_t port, struct gmp *in);
 /* CTL_MAD_DONE. */
 void umad_done(struct hub *h, struct client *c, const struct control_msg *msg);
 /* A message of the connection manager has come for this process, at its port of this index. False: the port has no receive buffer

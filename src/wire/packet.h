@@ -36,6 +36,7 @@ enum {
 typedef uint32_t origin_t;
 #define ORIGIN_NONE UINT32_MAX		/* no frame's */
 #define ORIGIN_NETWORK (UINT32_MAX - 1)	/* other hosts: their processes are not told apart */
+#define ORIGIN_OWNER (UINT32_MAX - 2)	/* who has QP1 of the host's ports */
 
 /* Where the packet goes and comes from: one of LRH(+GRH) and IP. */
 struct packet_path {

@@ -413,8 +413,8 @@ static void queue_pairs_that_are_not_of_the_class(void **state)
 		uint32_t src, dest;
 	} rows[] = {
 		{ MAD_CLASS_SUBN_LID, 1, 1 }, { MAD_CLASS_SUBN_DIRECTED, 1, 1 }, { MAD_CLASS_SUBN_LID, 0, 1 },
-		{ MAD_CLASS_SUBN_LID, 1, 0 }, { MAD_CLASS_SUBN_LID, 0, 7 }, { MAD_CLASS_SA, 1, 7 }, { MAD_CLASS_SA, 1, 0 },
-		{ MAD_CLASS_SA, 0, 1 }, { MAD_CLASS_PERF, 0, 0 }, { MAD_CLASS_PERF, 7, 1 },
+		{ MAD_CLASS_SUBN_LID, 1, 0 }, { MAD_CLASS_SUBN_LID, 0, 7 }, { MAD_CLASS_SUBN_LID, 7, 0 }, { MAD_CLASS_SA, 1, 0 },
+		{ MAD_CLASS_SA, 0, 1 }, { MAD_CLASS_PERF, 0, 0 }, { MAD_CLASS_PERF, 7, 0 }, { MAD_CLASS_SUBN_LID, 7, 1 },
 		{ MAD_CLASS_SA, 7, 7 },
 	};
 	struct test_agents g;
@@ -431,6 +431,46 @@ static void queue_pairs_that_are_not_of_the_class(void **state)
 		assert_int_equal(agents_mad(&g.a, 1, port_named(&g.t.f, "h1", 1), &to, g.mad, &g.out), MAD_LOST);
 		assert_int_equal(g.a.lost, LOSS_QUEUE);
 	}
+	end_agents(&g);
+}
+
+/* Any QP speaks with QP1, which has a Q_Key; and QP1 with any QP, which looks at its own by itself. */
+static void other_queue_pairs_speak_with_qp1(void **state)
+{
+	struct test_agents g;
+	struct mad_address to = { .pkey = PKEY_DEFAULT, .src_qpn = 7, .dest_qpn = 1, .qkey = GSI_QKEY };
+	uint32_t h1, h2;
+
+	AGENTS(&g, "star", "hosts=2");
+	set_up(&g);
+	h1 = port_named(&g.t.f, "h1", 1);
+	h2 = port_named(&g.t.f, "h2", 1);
+	to.path.dlid = lid_named(&g, "h2", 1);
+	make_routed(g.mad, MAD_GET, SMP_NOTICE, 0, 0);
+	g.mad[1] = MAD_CLASS_SA;
+	assert_int_equal(agents_mad(&g.a, 1, h1, &to, g.mad, &g.out), MAD_ARRIVED);
+	assert_int_equal(g.out.port, h2);
+	assert_int_equal(g.out.address.src_qpn, 7);
+	/* nobody is there for it: who asked is told */
+	assert_int_equal(agents_refuse(&g.a, 1, &g.out, g.mad, &g.out), MAD_ANSWERED);
+	assert_int_equal(g.out.port, h1);
+	assert_int_equal(g.out.address.src_qpn, 1);
+	assert_int_equal(g.out.address.dest_qpn, 7);
+	make_routed(g.mad, MAD_GET, 1, 0, 0);
+	g.mad[1] = MAD_CLASS_PERF;
+	assert_int_equal(agents_mad(&g.a, 1, h1, &to, g.mad, &g.out), MAD_ANSWERED);
+	assert_int_equal(g.out.port, h1);
+	assert_int_equal(g.out.address.dest_qpn, 7);
+	/* what an agent would answer at QP1 is another QP's */
+	to = (struct mad_address){ .path = to.path, .pkey = PKEY_DEFAULT, .src_qpn = 1, .dest_qpn = 7, .qkey = 5 };
+	make_routed(g.mad, MAD_GET, 1, 0, 0);
+	g.mad[1] = MAD_CLASS_PERF;
+	assert_int_equal(agents_mad(&g.a, 1, h1, &to, g.mad, &g.out), MAD_ARRIVED);
+	assert_int_equal(g.out.port, h2);
+	assert_int_equal(g.out.address.dest_qpn, 7);
+	to = (struct mad_address){ .path = to.path, .pkey = PKEY_DEFAULT, .src_qpn = 7, .dest_qpn = 1, .qkey = 5 };
+	assert_int_equal(agents_mad(&g.a, 1, h1, &to, g.mad, &g.out), MAD_LOST);
+	assert_int_equal(g.a.lost, LOSS_QKEY);
 	end_agents(&g);
 }
 
@@ -1195,6 +1235,7 @@ int main(void)
 		cmocka_unit_test(a_route_in_circles_ends),
 		cmocka_unit_test(senders_that_are_none),
 		cmocka_unit_test(queue_pairs_that_are_not_of_the_class),
+		cmocka_unit_test(other_queue_pairs_speak_with_qp1),
 		cmocka_unit_test(a_port_without_buffers_does_not_answer),
 		cmocka_unit_test(sources_that_are_not_the_senders),
 		cmocka_unit_test(keys_guard_ports),

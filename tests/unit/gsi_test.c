@@ -87,6 +87,36 @@ static void only_qp1_speaks_with_qp1(void **state)
 	assert_int_equal(gmp_parse(&(struct gmp){ 0 }, PACKET_ETHERNET, mad, sizeof(mad)), GMP_MALFORMED);
 }
 
+/* A program's UD QP asks QP1, with whatever Q_Key it sends, and QP1 answers it by the Q_Key that it was told. */
+static void another_queue_pair_speaks_with_qp1(void **state)
+{
+	struct gmp gmp = some_gmp(5), found;
+	struct iovec iov = { gmp.mad, MAD_BYTES };
+	struct packet p = { .form = PACKET_IB, .opcode = OPCODE_UD_SEND_ONLY, .pkey = 0xffff, .dest_qpn = 1,
+			    .deth = { 0x11111111, 0x5001 }, .path = gmp.path, .payload = &iov, .payload_iovs = 1,
+			    .payload_bytes = MAD_BYTES };
+	uint8_t frame[PACKET_MAX_BYTES];
+
+	assert_int_equal(gmp_parse_from_qp(&found, PACKET_IB, frame, packet_build(&p, frame, sizeof(frame))), GMP_OK);
+	assert_int_equal(found.qpn, 0x5001);
+	assert_int_equal(found.qkey, 0x11111111);
+	assert_memory_equal(found.mad, gmp.mad, MAD_BYTES);
+	for (unsigned i = 0; i < 3; i++) {
+		size_t bytes;
+
+		p.deth.src_qpn = i < 2 ? i : 0x5001;
+		p.dest_qpn = i < 2 ? 1 : 0x5002;
+		bytes = packet_build(&p, frame, sizeof(frame));
+		assert_int_equal(gmp_parse_from_qp(&found, PACKET_IB, frame, bytes), GMP_NOT_QP1);
+	}
+	gmp.qpn = 0x5001;
+	gmp.qkey = 7;
+	assert_int_equal(packet_parse(&p, PACKET_IB, frame, gmp_build(&gmp, PACKET_IB, frame), true), PACKET_OK);
+	assert_int_equal(p.dest_qpn, 0x5001);
+	assert_int_equal(p.deth.src_qpn, 1);
+	assert_int_equal(p.deth.qkey, 7);
+}
+
 static void the_way_back_leads_to_the_sender(void **state)
 {
 	struct packet_path came = some_gmp(0).path, back = gmp_path_back(&came), other;
@@ -197,6 +227,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_mad_comes_back_from_its_frame),
 		cmocka_unit_test(only_qp1_speaks_with_qp1),
+		cmocka_unit_test(another_queue_pair_speaks_with_qp1),
 		cmocka_unit_test(the_way_back_leads_to_the_sender),
 		cmocka_unit_test_setup(arrivals_keep_their_order_and_their_bound, set_up),
 		cmocka_unit_test_setup(another_partition_is_not_heard, set_up),

@@ -262,6 +262,18 @@ static int close_world(void **state)
 	return 0;
 }
 
+/* Datagrams from QP1 come from who has it, and from nobody else. */
+static void the_owner_alone_speaks_for_qp1(void **state)
+{
+	const struct route back = { .kind = ROUTE_MANAGEMENT, .qpn = 1 };
+
+	(void)state;
+	assert_true(route_leads_to(&world->ps, &back, ORIGIN_OWNER));
+	assert_false(route_leads_to(&world->ps, &back, PEER_ORIGIN));
+	assert_false(route_leads_to(&world->ps, &back, ORIGIN_NETWORK));
+	assert_false(route_leads_to(&world->ps, &back, 0));
+}
+
 static void receive(struct control_msg msg, int fds, const int fd[])
 {
 	struct mail *mail = calloc(1, sizeof(*mail));
@@ -797,6 +809,7 @@ int main(void)
 		cmocka_unit_test(another_pkey_asks_again),
 		cmocka_unit_test(path_bits_choose_the_source),
 		cmocka_unit_test(datagrams_ask_once_for_each_destination),
+		WORLD(the_owner_alone_speaks_for_qp1),
 		WORLD(a_route_follows_its_channel),
 		WORLD(a_channel_that_is_cut_off_leaves_no_route),
 		WORLD(who_is_cut_off_gets_no_other_channel),

@@ -88,6 +88,42 @@ static void nobody_asks_by_the_qp_of_another(void **state)
 	}
 }
 
+/* A question to the performance agent of the second host, as from this QP; whether it was answered. */
+static bool is_answered(uint32_t qpn, uint16_t slid, uint32_t qkey, int status)
+{
+	uint8_t mad[MAD_BYTES] = { MAD_BASE_VERSION, MAD_CLASS_PERF, 1, MAD_GET, [17] = 1 };
+	struct iovec iov = { mad, sizeof(mad) };
+	const struct packet p = {
+		.form = PACKET_IB, .opcode = OPCODE_UD_SEND_ONLY, .pkey = PKEY_DEFAULT, .dest_qpn = GSI_QPN,
+		.deth = { qkey, qpn }, .path = { .slid = slid, .dlid = net_lid(1) },
+		.payload = &iov, .payload_iovs = 1, .payload_bytes = sizeof(mad),
+	};
+	struct control_msg msg = { .type = CTL_FRAME, .seq = 7 };
+	unsigned before = net->messages[0];
+	uint8_t frame[GMP_FRAME];
+
+	msg.text_bytes = (uint32_t)packet_build(&p, frame, sizeof(frame));
+	qp1_input(&net->hub, &net->client[0], &msg, (char *)frame);
+	assert_int_equal(net->last[0].status, status);
+	assert_int_equal(net->messages[1] + net->messages[2], 0);
+	return net->messages[0] == before + 2;
+}
+
+/* A UD QP of a process asks QP1 of a port, and has its answer; in the name of another process or port it does not. */
+static void a_process_asks_qp1_by_its_own_qp(void **state)
+{
+	(void)state;
+	assert_true(is_answered(net_qpn(0, 5), net_lid(0), GSI_QKEY, 0));
+	assert_false(is_answered(net_qpn(1, 5), net_lid(0), GSI_QKEY, EPERM));
+	assert_false(is_answered(qpn_make(99, 5), net_lid(0), GSI_QKEY, EPERM));
+	assert_false(is_answered(net_qpn(0, 5), net_lid(2), GSI_QKEY, EPERM));
+	assert_int_equal(net->t.f.port[net_port(1)].qkey_violations, 0);
+	assert_false(is_answered(net_qpn(0, 5), net_lid(0), 0x11111111, 0));
+	assert_int_equal(net->t.f.port[net_port(1)].qkey_violations, 1);
+	atomic_store(&net->page.slot_port[net_slot(0)], 0);
+	assert_false(is_answered(net_qpn(0, 5), 2, GSI_QKEY, EPERM));
+}
+
 /* A request of the first process to this LID, where nobody listens. Was it answered? */
 static bool is_rejected(uint16_t lid)
 {
@@ -223,6 +259,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_link_loses_packets_of_qp1, net_set_up, net_tear_down),
 		cmocka_unit_test_setup_teardown(slow_links_hold_packets_of_qp1_up, net_set_up, net_tear_down),
 		cmocka_unit_test_setup_teardown(nobody_asks_by_the_qp_of_another, net_set_up, net_tear_down),
+		cmocka_unit_test_setup_teardown(a_process_asks_qp1_by_its_own_qp, net_set_up, net_tear_down),
 		cmocka_unit_test_setup_teardown(ports_that_are_set_in_a_row_are_saved_together, net_set_up, net_tear_down),
 		cmocka_unit_test_setup_teardown(what_nobody_listens_to_passes_links_and_back, net_set_up, net_tear_down),
 	};
