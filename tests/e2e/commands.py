@@ -73,6 +73,7 @@ UNTRIED = (
 	(r'make', 'builds what is being tested'),
 	(r'weft run -- bash', 'wants a terminal; e2e/shell has one for weft shell'),
 	(r'tests/e2e/hosts_goodput.sh .*', 'measures for minutes'),
+	(r'ctest .*', 'runs tests, this one among them'),
 	(r'weft bench .*', 'measures for minutes; e2e/bench runs it with fewer sizes'),
 )
 

@@ -17,6 +17,7 @@ from session import free_port
 import run	# of abi/, whose place subnet_lab tells
 
 BYTES = 65536
+SEND = (sys.executable, '-B', os.path.join(os.path.dirname(os.path.abspath(__file__)), 'group_send.py'))
 SPOILT = ('SymbolErrorCounter', 'PortRcvErrors')
 # Of the first 150 MADs from h1 only the third is lost, and of those to h1 the fifth: no tool repeats a request more than twice.
 ONE_EACH_WAY = 'loss=1%,seed=1661'
@@ -185,6 +186,31 @@ def test_trace(lab):
 	lab.weft('run', '--trace', trace, '--node', 'h1', '--device', 'weft0', '--', *words, '127.0.0.1')
 	says(lab.weft('replay', trace), r'lost in the fabric')
 	lab.weft('replay', '--quiet', trace)
+
+
+def lost_of(lab, lid, name, seed):
+	"""Which of 200 datagrams a link loses, by the trace of their sender, of a new weftd: it counts processes anew."""
+	lab.weft('fabric', 'link', 'h1:1', f'loss=10%,seed={seed}')
+	os.kill(json.loads(lab.weft('status', '--json'))['pid'], signal.SIGKILL)
+	*programs, qpn = lab.start_datagrams('h5', 'h6')
+	trace = lab.path(name)
+	# whose Q_Key is another one: they pass the link, and nobody hears them
+	lab.weft('run', '--trace', trace, '--node', 'h1', '--device', 'weft0', '--', *SEND, lid, '-', '0x2222222', '200', qpn)
+	for program in programs:
+		program.end(signal.SIGKILL)
+	sent = [line for line in lab.weft('replay', trace).splitlines() if ' passed ' in line and 'UD_SEND_ONLY' in line]
+	if len(sent) != 200:
+		raise Wrong(f'{len(sent)} of 200 datagrams are in the trace')
+	return [i for i, line in enumerate(sent) if 'lost in the fabric' in line]
+
+
+def test_seeds(lab):
+	"""With one seed the same packets of a process are lost, and with another one others."""
+	lab.load('fat-tree', 'ports=4')
+	lid = lab.lid('h5')
+	first, again, other = (lost_of(lab, lid, f'trace.{i}', seed) for i, seed in enumerate((3, 3, 4)))
+	if first != again or first == other or not 5 <= len(first) <= 40:
+		raise Wrong(f'seed 3 loses {first} and {again}, seed 4 {other}')
 
 
 def test_words(lab):
@@ -365,7 +391,7 @@ def test_multicast(lab):
 
 def tests():
 	rows = (('loss', test_loss), ('slow', test_slow), ('rates', test_rates), ('group', test_group),
-		('trace', test_trace), ('words', test_words),
+		('trace', test_trace), ('seeds', test_seeds), ('words', test_words),
 		('management', test_management), ('slow_management', test_slow_management), ('slow_ping', test_slow_ping),
 		('multicast', test_multicast), ('details', test_details))
 	return {name: ('e2e', 240, subnet_lab.row(test)) for name, test in rows}
@@ -373,4 +399,4 @@ def tests():
 
 if __name__ == '__main__':
 	sys.exit(run.run_table(tests(), ('perfquery', 'ibqueryerrors', 'ibstat', 'ibswitches', 'smpquery', 'ibping',
-					 'ib_write_bw', 'ib_send_bw')))
+					 'ib_write_bw', 'ib_send_bw', 'ibv_ud_pingpong', 'stdbuf')))

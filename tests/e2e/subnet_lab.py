@@ -13,6 +13,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..'
 from session import POLL_S, free_port, tcp_listening
 
 LIMIT_S = 60
+FOR_EVER = '2000000000'	# rounds: more than anybody waits for
 IDLE_S = '0.2'		# weftd ends so long after its last program
 CHECK = os.environ.get('MPI_CHECK', '')
 
@@ -185,6 +186,18 @@ class Lab:
 			return f'the client at {b} exits with {status}: {text}'
 		status = server.process.wait(LIMIT_S)
 		return f'the server at {a} exits with {status}: {server.text()}' if status else ''
+
+	def start_datagrams(self, a, b):
+		"""ibv_ud_pingpong, server at a, client at b, that go on: both, and the number of the server's queue pair."""
+		port = str(free_port())
+		words = ('stdbuf', '-oL', 'ibv_ud_pingpong', '-d', 'weft0', '-n', FOR_EVER, '-p', port)
+		server = self.start_server(a, port, *words)
+		client = self.start(b, *words, '127.0.0.1')
+		self.within('they know each other', lambda: 'remote address' in server.text() or not server.is_alive())
+		found = re.search(r'local address:.* QPN (0x\w+)', server.text())
+		if not found:
+			raise Wrong(f'ibv_ud_pingpong at {a}: {server.text()}')
+		return server, client, found[1]
 
 
 def mpi_check(ranks, *args, tls='rc_v,self', settings=()):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A leaf switch of a fat tree dies under programs that talk: those with an end behind it fail, and nobody else notices. A link
-to a spine dies under ib_write_bw, and OpenSM leads around it.
+"""A leaf switch of a fat tree dies under programs that talk, and under jobs of MPI: those with an end behind it fail, and nobody
+else notices. A link to a spine dies under ib_write_bw, and OpenSM leads around it.
 
 subnet_leaf.py --list                  one line a test: name, label, timeout
 subnet_leaf.py --weft PROGRAM NAME...  runs these tests
@@ -10,7 +10,7 @@ import signal
 import sys
 
 import subnet_lab
-from subnet_lab import Wrong, says
+from subnet_lab import CHECK, FOR_EVER, Wrong, mpi_check, says
 import run	# of abi/, whose place subnet_lab tells
 from session import free_port
 
@@ -18,13 +18,12 @@ from session import free_port
 LEAF, LEAF_PORTS = 's4', 4
 BEHIND = (('h2', 'h7'), ('h8', 'h3'), ('h8', 'h7'))
 ELSEWHERE = (('h1', 'h5'), ('h4', 'h6'), ('h1', 'h2'))
-ROUNDS = 2000000000	# more than anybody waits for
 
 
 def start(lab, pair):
 	"""ibv_rc_pingpong between two hosts, which goes on for ever."""
 	port = str(free_port())
-	words = ('ibv_rc_pingpong', '-d', 'weft0', '-s', '64', '-n', str(ROUNDS), '-p', port)
+	words = ('ibv_rc_pingpong', '-d', 'weft0', '-s', '64', '-n', FOR_EVER, '-p', port)
 	return lab.start_server(pair[0], port, *words), lab.start(pair[1], *words, '127.0.0.1')
 
 
@@ -54,13 +53,17 @@ def have_moved(lab, before, programs):
 	return all(now.get(p.process.pid, 0) > before.get(p.process.pid, 0) for p in programs)
 
 
+def kill_leaf(lab):
+	for number in range(1, LEAF_PORTS + 1):
+		weft(lab, 'fabric', 'link', f'{LEAF}:{number}', 'down')
+
+
 def test_leaf(lab):
 	lab.load('fat-tree', 'ports=4')
 	behind, elsewhere = ([start(lab, pair) for pair in pairs] for pairs in (BEHIND, ELSEWHERE))
 	programs = [p for pair in (*behind, *elsewhere) for p in pair]
 	lab.within('all talk', lambda: have_moved(lab, {}, programs))
-	for number in range(1, LEAF_PORTS + 1):
-		weft(lab, 'fabric', 'link', f'{LEAF}:{number}', 'down')
+	kill_leaf(lab)
 	for pair in behind:
 		# whose message was on its way; the other one waits for it
 		lab.within('an end fails', lambda ends=pair: not all(p.is_alive() for p in ends))
@@ -77,6 +80,43 @@ def test_leaf(lab):
 
 
 BUSY_BYTES = 1 << 24	# more than what goes on beside data
+
+RC, UD = ('rc_v,self', ()), ('ud_v,self', ('UCX_UD_TIMEOUT=15s',))	# UCX would wait for 5 minutes
+SOME_BYTES = 1 << 20
+JOBS_BEHIND, JOBS_ELSEWHERE = (('h2,h7', *RC), ('h4,h8', *UD)), (('h1,h5', *RC), ('h3,h6', *UD))
+
+
+def sent_by(lab, host):
+	"""Bytes, of the host's first port."""
+	nodes = json.loads(weft(lab, 'fabric', 'show', '--json'))['nodes']
+	return next(n['ports'][0]['sent_bytes'] for n in nodes if n['name'] == host)
+
+
+def all_send(lab, jobs):
+	"""Each host of them sends some more."""
+	hosts = [host for names, *_ in jobs for host in names.split(',')]
+	before = {host: sent_by(lab, host) for host in hosts}
+	lab.within('all send', lambda: all(sent_by(lab, host) > before[host] + SOME_BYTES for host in hosts))
+
+
+def test_mpi(lab):
+	"""Jobs of two ranks under OpenSM, by connections and by datagrams."""
+	lab.load_bare(lab.make('fat-tree', 'ports=4'))
+	lab.up(lab.start_manager('h1'))
+	behind, elsewhere = ([lab.start(hosts, *mpi_check(2, FOR_EVER, tls=tls, settings=settings))
+			      for hosts, tls, settings in jobs] for jobs in (JOBS_BEHIND, JOBS_ELSEWHERE))
+	all_send(lab, JOBS_BEHIND + JOBS_ELSEWHERE)
+	kill_leaf(lab)
+	for job in behind:
+		lab.within('a job with a rank behind the leaf fails', lambda j=job: not j.is_alive())
+		if not job.process.returncode:
+			raise Wrong(f'a job ends well with a rank behind a dead leaf: {job.text()}')
+	all_send(lab, JOBS_ELSEWHERE)
+	for job in elsewhere:
+		if not job.is_alive():
+			raise Wrong(f'a job fails that has no rank behind the leaf: {job.text()}')
+		# the ranks end with mpirun, which has to hear of it
+		job.end()
 
 
 def uplinks(lab):
@@ -105,8 +145,9 @@ def test_reroute(lab):
 
 
 def tests():
-	return {'pingpong': ('e2e', 300, subnet_lab.row(test_leaf)), 'reroute': ('e2e', 300, subnet_lab.row(test_reroute))}
+	rows = (('pingpong', test_leaf), ('mpi', test_mpi), ('reroute', test_reroute))
+	return {name: ('e2e', 300, subnet_lab.row(test)) for name, test in rows}
 
 
 if __name__ == '__main__':
-	sys.exit(run.run_table(tests(), ('ibv_rc_pingpong', 'opensm', 'ib_write_bw')))
+	sys.exit(run.run_table(tests(), ('ibv_rc_pingpong', 'opensm', 'ib_write_bw', 'mpirun', CHECK or 'mpi_check')))

@@ -5,12 +5,14 @@ of it by traps.
 subnet_partitions.py --list                  one line a test: name, label, timeout
 subnet_partitions.py --weft PROGRAM NAME...  runs these tests
 """
+import os
 import re
 import signal
 import sys
 
 import subnet_lab
 from subnet_lab import Wrong, says
+from subnet_leaf import have_moved, messages
 from session import free_port, tcp_listening
 import run	# of abi/, whose place subnet_lab tells
 
@@ -21,6 +23,8 @@ RETRIES_RAN_OUT = r'Failed status 12'
 # Each error ends within a second: 16 ms, 8 times.
 RC = ('ib_write_bw', '-n', '50', '-u', '12')
 UD = ('ib_send_bw', '-c', 'UD', '-n', '50')
+SEND = (sys.executable, '-B', os.path.join(os.path.dirname(os.path.abspath(__file__)), 'group_send.py'))
+OTHER_QKEY, DATAGRAMS = '0x2222222', 20		# not that of ibv_ud_pingpong
 
 
 def table(lab, node):
@@ -96,8 +100,8 @@ def has(lab, node, pkey):
 	return any(own & ~FULL == pkey for own in table(lab, node))
 
 
-def violations(lab, node):
-	return int(re.search(r'PkeyViolations:\.+(\d+)', lab.at('h1', 'smpquery', 'portinfo', lab.lid(node), '1'))[1])
+def violations(lab, node, key='Pkey'):
+	return int(re.search(rf'{key}Violations:\.+(\d+)', lab.at('h1', 'smpquery', 'portinfo', lab.lid(node), '1'))[1])
 
 
 def test_members(lab):
@@ -160,11 +164,31 @@ def test_traps(lab):
 		raise Wrong('what the switch has stopped came to the port')
 
 
+def test_qkeys(lab):
+	"""258: datagrams come to a queue pair that has another Q_Key, between processes and as packets. The port counts each,
+	those that come within 5 ms with the next one, and the program goes on."""
+	lab.load_bare(lab.make('fat-tree', 'ports=4'))
+	manager = lab.start_manager('h1')
+	lab.up(manager)
+	*programs, qpn = lab.start_datagrams('h3', 'h5')
+	lid = lab.lid('h3')
+	for path, datagrams in (((), DATAGRAMS), (('--path', 'packet'), DATAGRAMS), ((), 1)):
+		lab.run(lab.weft_path, 'run', '--node', 'h6', '--device', 'weft0', *path, '--',
+			*SEND, lid, '-', OTHER_QKEY, str(datagrams), qpn)
+	lab.within('each is counted', lambda: violations(lab, 'h3', 'Qkey') == 2 * DATAGRAMS + 1)
+	lab.within('a trap of the port', lambda: 'num:258 ' in manager.logged())
+	if violations(lab, 'h3') or violations(lab, 'h6', 'Qkey') or violations(lab, 'h5', 'Qkey'):
+		raise Wrong('violations are counted that were none, or elsewhere')
+	before = messages(lab)
+	lab.within('both programs go on', lambda: have_moved(lab, before, programs))
+
+
 def tests():
-	rows = (('members', test_members), ('change', test_change), ('traps', test_traps))
+	rows = (('members', test_members), ('change', test_change), ('traps', test_traps), ('qkeys', test_qkeys))
 	return {name: ('e2e', 300, subnet_lab.row(test)) for name, test in rows}
 
 
 if __name__ == '__main__':
-	needed = ('opensm', 'smpquery', 'ibstat', 'ibv_devinfo', 'ibv_rc_pingpong', 'ib_write_bw', 'ib_send_bw')
+	needed = ('opensm', 'smpquery', 'ibstat', 'ibv_devinfo', 'ibv_rc_pingpong', 'ibv_ud_pingpong', 'ib_write_bw',
+		  'ib_send_bw', 'stdbuf')
 	sys.exit(run.run_table(tests(), needed))

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Services of a subnet under OpenSM and under weft's own manager: ibacm finds a host by its name and the path to it; srp_daemon
-asks for storage targets; OpenSM as a daemon, and its console.
+asks for storage targets; OpenSM as a daemon, and its console. Paths that ibacm has found are those of librdmacm.
 
 subnet_services.py --list                  one line a test: name, label, timeout
 subnet_services.py --weft PROGRAM NAME...  runs these tests
@@ -22,6 +22,8 @@ import run	# of abi/, whose place subnet_lab tells
 PORT_FILES = ('/run/ibacm-tcp.port', '/run/ibacm.port')
 PORT = 6125
 
+CQE = 'get_trap_notices: Got CQE'	# of srp_daemon, which a report has come to
+
 PROMPT = b'OpenSM $ '	# of the console
 
 
@@ -42,8 +44,9 @@ def prepare(lab, *options):
 def start_acm(lab, node, port):
 	log = lab.path(f'{node}.log')
 	options = lab.write(f'{node}.opts', f'log_file {log}\nlog_level 2\nlock_file {lab.path(node)}.pid\nserver_mode loop\n'
-			    f'server_port {port}\nprovider ibacmp default\naddr_prot acm\nroute_prot sa\nloopback_prot none\n')
-	names = lab.write(f'{node}.names', f'name-of-{node} weft0 1 default\n')
+			    f'server_port {port}\nprovider ibacmp default\naddr_prot acm\nroute_prot sa\nloopback_prot none\n'
+			    'support_ips_in_addr_cfg 1\n')
+	names = lab.write(f'{node}.names', ''.join(f'{name} weft0 1 default\n' for name in (f'name-of-{node}', address(node))))
 	lab.start(node, 'ibacm', '-P', '-A', names, '-O', options)
 
 	def has_joined():
@@ -60,14 +63,25 @@ def prepare_own(lab):
 	lab.within('there is a manager', lambda: 'SMINFO_MASTER' in lab.try_at('h1', 'sminfo')[1])
 
 
-def test_acm_beside(lab):
-	"""librdmacm asks for a path between addresses. ibacm knows those of IPoIB only: the path is the administration's."""
+def connect(lab):
 	service = str(free_port())
 	server = lab.start('h8', 'rdma_server', '-s', address('h8'), '-p', service)
 	client(lab, 'h2', 'rdma_client', '-s', address('h8'), '-p', service)
 	ended(server)
-	with open(lab.path('h2.log'), encoding='utf-8') as f:
-		says(f.read(), f'could not find {address("h2")}')
+
+
+def test_acm_beside(lab, manager):
+	"""librdmacm asks for a path between addresses, and needs nobody else then: it connects while OpenSM is stopped. It does
+	not at h3, whose address ibacm does not have."""
+	connect(lab)
+	if not manager:
+		return
+	manager.process.send_signal(signal.SIGSTOP)
+	connect(lab)
+	status, said = lab.try_at('h3', 'rping', '-c', '-a', address('h8'), '-p', str(free_port()), '-C', '1')
+	if not status or 'ROUTE_ERROR' not in said:
+		raise Wrong(f'a path is found while OpenSM is stopped: {said}')
+	manager.process.send_signal(signal.SIGCONT)
 
 
 def test_acm(lab, begin=prepare):
@@ -77,12 +91,13 @@ def test_acm(lab, begin=prepare):
 		print('SKIP: another ibacm serves this machine')
 		sys.exit(77)
 	found = [path for path in PORT_FILES if os.path.lexists(path)]
-	begin(lab)
+	manager = begin(lab)
 	try:
 		start_acm(lab, 'h8', free_port())
 		start_acm(lab, 'h2', PORT)
 		h2, h8 = lab.lid('h2'), lab.lid('h8')
-		for kind, source, destination in (('n', 'name-of-h2', 'name-of-h8'), ('l', h2, h8)):
+		for kind, source, destination in (('n', 'name-of-h2', 'name-of-h8'), ('l', h2, h8),
+						  ('i', address('h2'), address('h8'))):
 			said = lab.at('h2', 'ib_acme', '-S', '127.0.0.1', '-f', kind, '-s', source, '-d', destination, '-v')
 			for name, lid in (('dlid', h8), ('slid', h2)):
 				says(said, rf'{name}: {lid}\n')
@@ -91,7 +106,7 @@ def test_acm(lab, begin=prepare):
 		status, said = lab.try_at('h2', 'ib_acme', '-S', '127.0.0.1', '-f', 'n', '-s', 'name-of-h2', '-d', 'name-of-h7')
 		if not status:
 			raise Wrong(f'a name that nobody has is found: {said}')
-		test_acm_beside(lab)
+		test_acm_beside(lab, manager)
 	finally:
 		for path in PORT_FILES:
 			if path not in found and os.path.lexists(path):
@@ -104,6 +119,32 @@ def test_srp(lab):
 	prepare(lab)
 	says(lab.at('h2', 'ibsrpdm', '-v'), r'performing a capability query')
 	says(lab.at('h2', 'srp_daemon', '-o', '-c', '-v', '-i', 'weft0', '-p', '1'), r'Query did not find any targets')
+
+
+def test_srp_traps(lab, begin=prepare):
+	"""srp_daemon subscribes to traps 64 and 144 by a UD queue pair of its own, which asks QP1 of the manager's port and gets
+	its reports: it looks for targets at a port that appears."""
+	need('srp_daemon')
+	begin(lab)
+	lock = '/run/srp_daemon_weft0_1'
+	found = os.path.lexists(lock)
+	try:
+		daemon = lab.start('h2', 'stdbuf', '-oL', 'srp_daemon', '-V', '-i', 'weft0', '-p', '1')
+		def subscribed():
+			return 'InformInfoRecord dump' in lab.at('h8', 'saquery', '-t', '30000', 'IIR') or not daemon.is_alive()
+		lab.within('it has subscribed', subscribed)
+		before = daemon.text().count(CQE)
+		for state in ('down', 'up'):
+			lab.weft('fabric', 'link', 'h5:1', state)
+			lab.within(f'all see h5 {state}', lambda s=state: lab.check()['reached'] == (56 if s == 'up' else 42))
+		lab.within('it hears of h5', lambda: daemon.text().count(CQE) > before or not daemon.is_alive())
+		said = daemon.text()
+		if not daemon.is_alive() or 'Fail to register' in said:
+			raise Wrong(said)
+		daemon.end()
+	finally:
+		if not found and os.path.lexists(lock):
+			os.unlink(lock)
 
 
 def daemon_of(lab):
@@ -178,6 +219,7 @@ def test_console(lab):
 
 def tests():
 	rows = (('acm', test_acm), ('acm-own', lambda lab: test_acm(lab, prepare_own)), ('srp', test_srp),
+		('srp-traps', test_srp_traps), ('srp-traps-own', lambda lab: test_srp_traps(lab, prepare_own)),
 		('daemon', test_daemon), ('console', test_console))
 	return {name: ('e2e', 240, subnet_lab.row(test)) for name, test in rows}
 

@@ -99,6 +99,33 @@ def test_ports(lab):
 	lab.weft('fabric', 'link', 'two:2', 'up')
 
 
+ROUTER = '''Switch 4 "s1"
+[1] "h1"
+[2] "h2"
+[3] "r1"[2]
+
+Rt 2 "r1"
+
+Ca 1 "h1"
+Ca 1 "h2"
+'''
+
+
+def test_router(lab):
+	"""A router is a node with a LID, which OpenSM and weft's manager find; nothing leaves the subnet by it."""
+	for routing in ('sm', 'none'):
+		lab.change('load', '--routing', routing, lab.write('router', ROUTER))
+		managers = [lab.start_manager('h1')] if routing == 'none' else []
+		lab.within('all reach each other', lambda: lab.check()['reached'] == lab.check()['paths'] == 6)
+		says(lab.at('h2', 'ibrouters'), r'^Rt\s+: \S+ ports 2 "r1"\n$')
+		found = re.search(r'^Rt\s.*\n\[2\].*# lid (\d+) ', lab.at('h2', 'ibnetdiscover'), re.M)
+		if not found:
+			raise Wrong('ibnetdiscover does not find the router')
+		says(lab.at('h2', 'smpquery', 'nodeinfo', found[1]), r'NodeType:\.+Router')
+		for manager in managers:
+			manager.end()
+
+
 def test_queries(lab):
 	h1, h8 = lab.lid('h1'), lab.lid('h8')
 	says(lab.at('h1', 'smpquery', 'nodedesc', '-D', '0'), r'Node Description:\.+h1\b')
@@ -126,12 +153,14 @@ def test_refusals(lab):
 
 def test(lab):
 	test_discovery(lab, 'torus', 'size=3x3', 'hosts=1')
+	test_discovery(lab, 'fat-tree', 'ports=16')
 	test_ibsim(lab)
 	test_ports(lab)
+	test_router(lab)
 	test_discovery(lab, 'fat-tree', 'ports=4')
 	test_queries(lab)
 	test_refusals(lab)
 
 
 if __name__ == '__main__':
-	script(test, 'ibnetdiscover', 'smpquery', 'ibstat', 'ibaddr', 'ibv_rc_pingpong')
+	script(test, 'ibnetdiscover', 'ibrouters', 'smpquery', 'ibstat', 'ibaddr', 'opensm', 'ibv_rc_pingpong')

@@ -64,6 +64,21 @@ expect 0 env WEFT_TEST_LIMIT=user "$DEAF" group
 expect 0 env WEFT_TEST_LIMIT=user "$DEAF" single
 # two users who sleep wake each other
 expect 0 env WEFT_TEST_LIMIT=user "$PAIR" event 8 300
+
+# a fabric is the owner's to change, and its QP0
+if command -v smpquery >/dev/null; then
+	weft fabric make star hosts=2 >"$HOME_DIR/net"
+	expect 1 user weft fabric load --system "$HOME_DIR/net"
+	expect 0 weft fabric load --system --routing auto "$HOME_DIR/net"
+	expect 0 weft run --system --node h1 -- smpquery nodedesc -D 0
+	says h1
+	expect 0 user weft run --system --node h2 -- ibv_devinfo -d weft0
+	says PORT_ACTIVE
+	expect 255 user weft run --system --node h2 -- smpquery -t 100 nodedesc -D 0
+	expect 1 user weft fabric link --system h1:1 down
+	says "not yours to change"
+	rm "$HOME_DIR/net"
+fi
 expect 0 weft down --system --force
 
 # another user's weftd is nobody else's, except root's
