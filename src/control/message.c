@@ -37,6 +37,23 @@ int message_send(int socket, const struct control_msg *msg, const char *text, co
 	return 0;
 }
 
+int message_send_all(int socket, const struct message_short *m, unsigned count, int flags)
+{
+	struct mmsghdr all[MESSAGES_AT_ONCE] = { 0 };
+	struct iovec iov[MESSAGES_AT_ONCE];
+	int sent;
+
+	for (unsigned i = 0; i < count; i++) {
+		iov[i] = (struct iovec){ (void *)(uintptr_t)&m[i], sizeof(m->msg) + m[i].msg.text_bytes };
+		all[i].msg_hdr = (struct msghdr){ .msg_iov = &iov[i], .msg_iovlen = 1 };
+	}
+	while ((sent = sendmmsg(socket, all, count, flags | MSG_NOSIGNAL)) < 0) {
+		if (errno != EINTR)
+			return -errno;
+	}
+	return sent;
+}
+
 int message_greet(int socket, const struct control_msg *msg, const int *fds, int nfds)
 {
 	int err = message_send(socket, msg, NULL, fds, nfds, 0);
@@ -80,6 +97,44 @@ int message_peek(int socket, struct control_msg *msg, bool *has_fds)
 	if ((size_t)bytes < sizeof(*msg))
 		memset(msg, 0, sizeof(*msg));
 	return bytes == 0 && !*has_fds ? -ENOTCONN : 0;
+}
+
+/* Is it a whole one of these, without descriptors? */
+static bool is_short(const struct mmsghdr *h, const struct message_short *m)
+{
+	return !(h->msg_hdr.msg_flags & (MSG_CTRUNC | MSG_TRUNC)) && h->msg_len >= sizeof(m->msg) &&
+	       m->msg.text_bytes <= sizeof(m->text) && h->msg_len == sizeof(m->msg) + m->msg.text_bytes;
+}
+
+/* Looks at messages one behind the other (SO_PEEK_OFF), and then takes those that it has seen to be such. */
+unsigned message_receive_all(int socket, struct message_short *m, unsigned most)
+{
+	struct mmsghdr all[MESSAGES_AT_ONCE] = { 0 };
+	struct iovec iov[MESSAGES_AT_ONCE];
+	int first = 0, none = -1, seen, taken = 0, count = 0;
+
+	for (unsigned i = 0; i < most; i++) {
+		iov[i] = (struct iovec){ &m[i], sizeof(m[i]) };
+		all[i].msg_hdr = (struct msghdr){ .msg_iov = &iov[i], .msg_iovlen = 1 };
+	}
+	if (setsockopt(socket, SOL_SOCKET, SO_PEEK_OFF, &first, sizeof(first)))
+		return 0;
+	seen = recvmmsg(socket, all, most, MSG_PEEK | MSG_DONTWAIT, NULL);
+	while (count < seen && is_short(&all[count], &m[count]))
+		count++;
+	/* where all that was seen is taken, the place of the next look is the first one again */
+	if (count < seen)
+		setsockopt(socket, SOL_SOCKET, SO_PEEK_OFF, &none, sizeof(none));
+	for (int i = 0; i < count; i++)
+		all[i].msg_hdr = (struct msghdr){ 0 };
+	while (taken < count) {
+		int n = recvmmsg(socket, all, (unsigned)(count - taken), MSG_DONTWAIT, NULL);
+
+		if (n < 0 && errno != EINTR)
+			break;
+		taken += n > 0 ? n : 0;
+	}
+	return (unsigned)count;
 }
 
 int message_receive(int socket, struct control_msg *msg, char *text, size_t room, int fds[CONTROL_FDS], int *nfds, int flags)

@@ -3,6 +3,7 @@
 #define WEFT_CONTROL_MESSAGE_H
 
 #include "control/protocol.h"
+#include "wire/mad.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -10,6 +11,21 @@
 /* Sends msg with msg->text_bytes of text and nfds <= CONTROL_FDS descriptors. flags: MSG_DONTWAIT or 0. 0, -EAGAIN, or
  * another -errno when the socket is of no more use. */
 int message_send(int socket, const struct control_msg *msg, const char *text, const int *fds, int nfds, int flags);
+
+/* A message whose text is no longer than a management datagram's. */
+struct message_short {
+	struct control_msg msg;
+	char text[sizeof(struct control_mad) + MAD_BYTES];
+};
+
+enum { MESSAGES_AT_ONCE = 32 };		/* our choice */
+
+/* Sends these, at most MESSAGES_AT_ONCE, by one system call: how many went, or what message_send gives for the first. */
+int message_send_all(int socket, const struct message_short *m, unsigned count, int flags);
+
+/* Receives short messages without descriptors, at most MESSAGES_AT_ONCE, by two system calls: how many. 0: none has come, or what
+ * comes next is for message_peek: another one, none, or the end. Never blocks. */
+unsigned message_receive_all(int socket, struct message_short *m, unsigned most);
 
 /* The first message of a connection, blocking. 0 also when weftd has refused us and left: its answer waits to be received. */
 int message_greet(int socket, const struct control_msg *msg, const int *fds, int nfds);

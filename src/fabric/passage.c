@@ -2,7 +2,7 @@
 
 /* Our choices: words of the longest packet, and how often a process takes its turn at a link that others take all the time. */
 enum { LONGEST = (4096 + 128) / 4, TURNS = 64 };
-/* A link, as parts of it are counted; of VLHighLimit (7.6.9.2): bytes of a unit, and the value that says that there is no limit. */
+/* A link, as parts of it are counted; of VLHighLimit (7.6.9.2): bytes of a unit, and the value that says that there is none. */
 enum { WHOLE = 1 << 16, HIGH_UNIT = 4096, NO_LIMIT = 255 };
 enum { LEAST = WHOLE / 1024 };	/* our choice: of a lane that has to wait for others */
 
@@ -89,7 +89,10 @@ static uint64_t part_of(const struct fabric *f, uint32_t port, unsigned lane, un
 {
 	const struct fabric_vlarb *arb = fabric_vlarb(f, port);
 	uint64_t all[2] = { 0 }, own[2] = { 0 }, limit = FABRIC_READ(f->port[port].vl_high_limit), high;
+	unsigned count = 0;
 
+	for (unsigned i = 0; i < TRAFFIC_LANES; i++)
+		count += lanes >> i & 1;
 	for (unsigned i = 0; i < FABRIC_VLARB; i++) {
 		unsigned vl = FABRIC_READ(arb[i].vl), weight = FABRIC_READ(arb[i].weight), is_low = i >= FABRIC_VLARB / 2;
 
@@ -99,7 +102,7 @@ static uint64_t part_of(const struct fabric *f, uint32_t port, unsigned lane, un
 		own[is_low] += vl == lane ? weight : 0;
 	}
 	if (!all[0] && !all[1])
-		return WHOLE / (unsigned)__builtin_popcount(lanes);
+		return WHOLE / count;
 	high = limit ? limit * HIGH_UNIT : bytes;
 	high = !all[0] ? 0 : !all[1] || limit == NO_LIMIT ? WHOLE : WHOLE * high / (high + bytes);
 	high = (all[0] ? high * own[0] / all[0] : 0) + (all[1] ? (WHOLE - high) * own[1] / all[1] : 0);

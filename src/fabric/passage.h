@@ -6,9 +6,9 @@
  * ones.
  *
  * Virtual lanes share a slow link by the VLArbitrationTable of the port that sends (IBA 7.6.9), as a fluid would: a lane whose
- * queue is not empty has its part of the rate, and all of it while the others have nothing. What waits already keeps its time when
- * another lane begins or ends: for as long as that queue is, a link may carry more than its rate, which it makes up for later,
- * or less. */
+ * queue is not empty has its part of the rate, and all of it while the others have nothing. What waits already keeps its time
+ * when another lane begins or ends: for as long as that queue is, a link may carry more than its rate, which it makes up for
+ * later, or less. */
 #ifndef WEFT_FABRIC_PASSAGE_H
 #define WEFT_FABRIC_PASSAGE_H
 

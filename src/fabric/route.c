@@ -3,8 +3,8 @@
  *
  * Up and down: every switch has a rank, that of the middle is the lowest, and each link leads up at one end, down at the other.
  * A switch that can reach the destination by going down alone does so, even where another path is shorter; the others go up.
- * So a path that has gone down meets only switches that go down. Any order of ranks will do in which only one switch has none above
- * it: all go up to that one. */
+ * So a path that has gone down meets only switches that go down. Any order of ranks will do in which only one switch has none
+ * above it: all go up to that one. */
 #include "fabric/route.h"
 
 #include <errno.h>

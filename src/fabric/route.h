@@ -21,10 +21,10 @@ int fabric_route(struct fabric *f, enum route_engine engine);
  * may_move: unless it would carry more than an eighth above the least loaded of them (our choice: a switch that comes back gets
  * its share again). Without it no entry changes that may stay.
  *
- * ranks: of each node, for UP_DOWN: the place of a switch in the order by which links lead up, from 1 on, as an earlier call has
- * written it; 0: it has none yet. A switch that is missing for a while keeps its own. So where one dies the others stay above each
- * other as they were, but for those that it alone was above; and when it comes back the order is the old one. Where most switches
- * have none, all get new ones. */
+ * ranks: of each node, for UP_DOWN: the place of a switch in the order by which links lead up, from 1 on, as an earlier call
+ * has written it; 0: it has none yet. A switch that is missing for a while keeps its own. So where one dies the others stay
+ * above each other as they were, but for those that it alone was above; and when it comes back the order is the old one.
+ * Where most switches have none, all get new ones. */
 int fabric_route_again(struct fabric *f, enum route_engine engine, bool may_move, uint32_t *ranks);
 
 /* Every host port, and port 0 of every switch, becomes a member of a multicast group, whose packets follow a tree of shortest

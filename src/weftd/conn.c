@@ -1,10 +1,12 @@
 /* A message goes straight to the socket when nothing waits before it; otherwise it is copied, with duplicates of its
- * descriptors, and follows when epoll says that there is room. One that comes with descriptors is received by a child. */
+ * descriptors, and follows when epoll says that there is room. One that comes with descriptors is received by a child.
+ *
+ * Datagrams of management come and go many at a time: those of a client are taken in by two system calls, and what they bring
+ * about for one client leaves by one call behind them. The order of a client's messages stays. */
 #include "weftd/conn.h"
 
 #include "base/array.h"
 #include "base/log.h"
-#include "control/message.h"
 #include "weftd/trust.h"
 #include "weftd/umad.h"
 
@@ -25,7 +27,8 @@ enum {
 	QUEUE_BYTES = 8 << 20,
 	QUEUE_FDS = 256,		/* duplicates; a channel that must wait for room for its own is opened later */
 	QUEUE_FDS_DROPPABLE = 192,
-	ROUND_MESSAGES = 32,		/* of one client before the next has its turn */
+	ROUND_MESSAGES = MESSAGES_AT_ONCE,	/* of one client before the next has its turn */
+	ROUND_LEAST = 4,		/* and datagrams of one who always has more to say, so that others wait less */
 };
 
 /* Our choice: a child needs a millisecond. */
@@ -49,6 +52,7 @@ struct conn {
 	struct list_node held;		/* conn_set.held */
 	struct list outbox;
 	uint32_t queued, queued_fds;
+	unsigned round;			/* short messages that are taken in at once */
 	uint32_t pages;			/* of CTL_PAGE, what is queued: its reader will look at the page as it is then */
 	uint64_t queued_bytes;
 };
@@ -148,25 +152,68 @@ static int enqueue(struct conn_set *set, struct conn *n, const struct control_ms
 	return 0;
 }
 
-static bool send_to(struct hub *h, struct client *c, const struct control_msg *msg, const char *text, const int *fds, int nfds)
+static bool send_now(struct conn_set *set, struct conn *n, const struct control_msg *msg, const char *text, const int *fds,
+		     int nfds)
 {
-	struct conn_set *set = set_of(h);
-	struct conn *n = conn_of(c);
 	int err = -EAGAIN;
 
 	if (list_linked(&n->doomed))
 		return false;
-	if (msg->type == CTL_PAGE && !(msg->a & ~n->pages))
-		return true;
 	if (!n->queued)
 		err = message_send(n->fd, msg, text, fds, nfds, MSG_DONTWAIT);
 	if (err == -EAGAIN || err == -ENOBUFS || err == -ETOOMANYREFS)
 		err = enqueue(set, n, msg, text, fds, nfds);
 	if (err == -ENOBUFS)
-		drop(h, c, "it does not read its messages");
+		drop(&set->hub, &n->client, "it does not read its messages");
 	else if (err)
 		doom(set, n);
 	return err == 0;
+}
+
+/* What the socket does not take waits as other messages do. */
+static void send_batch(struct conn_set *set)
+{
+	struct conn_batch *b = &set->batch;
+	struct conn *n = b->to;
+	unsigned count = b->count;
+	int sent = 0;
+
+	b->to = NULL;
+	b->count = 0;
+	if (count && !list_linked(&n->doomed))
+		sent = message_send_all(n->fd, b->item, count, MSG_DONTWAIT);
+	for (unsigned i = sent < 0 ? 0 : (unsigned)sent; i < count; i++)
+		send_now(set, n, &b->item[i].msg, b->item[i].text, NULL, 0);
+}
+
+/* Nothing of this client waits elsewhere. */
+static void put_into_batch(struct conn_set *set, struct conn *n, const struct control_msg *msg, const char *text)
+{
+	struct conn_batch *b = &set->batch;
+
+	if (b->to != n || b->count == MESSAGES_AT_ONCE)
+		send_batch(set);
+	b->to = n;
+	b->item[b->count].msg = *msg;
+	memcpy(b->item[b->count++].text, text, msg->text_bytes);
+}
+
+static bool send_to(struct hub *h, struct client *c, const struct control_msg *msg, const char *text, const int *fds, int nfds)
+{
+	struct conn_set *set = set_of(h);
+	struct conn *n = conn_of(c);
+
+	if (list_linked(&n->doomed))
+		return false;
+	if (msg->type == CTL_PAGE && !(msg->a & ~n->pages))
+		return true;
+	if (msg->type == CTL_MAD && !n->queued && msg->text_bytes <= sizeof(set->batch.item->text)) {
+		put_into_batch(set, n, msg, text);
+		return true;
+	}
+	if (set->batch.to == n)
+		send_batch(set);
+	return send_now(set, n, msg, text, fds, nfds);
 }
 
 static bool has_room(struct hub *h, const struct client *c)
@@ -252,6 +299,7 @@ int conn_add(struct conn_set *set, int fd, const struct ucred *who, wtime hello_
 		return -ENOMEM;
 	n->fd = fd;
 	n->hello_by = hello_by;
+	n->round = ROUND_MESSAGES;
 	n->client.pid = who->pid;
 	n->client.uid = who->uid;
 	n->client.gid = who->gid;
@@ -297,6 +345,8 @@ static void free_conn(struct conn_set *set, struct conn *n)
 		free_letter(l);
 	}
 	hub_leave(&set->hub, &n->client);
+	if (set->batch.to == n)
+		set->batch = (struct conn_batch){ .to = NULL };
 	list_remove(&n->doomed);
 	end_intake(set, n);
 	set->by_fd[n->fd] = NULL;
@@ -410,11 +460,28 @@ static void finish_intake(struct conn_set *set, struct conn *n)
 		close(fds[--nfds]);
 }
 
+/* Those that come first, as long as they are short. How many. */
+static unsigned take_in_short(struct conn_set *set, struct conn *n)
+{
+	static struct message_short all[MESSAGES_AT_ONCE];
+	unsigned count = message_receive_all(n->fd, all, n->round);
+
+	if (count == n->round)
+		n->round = n->round > ROUND_LEAST ? n->round / 2 : ROUND_LEAST;
+	else
+		n->round = n->round < ROUND_MESSAGES ? n->round * 2 : ROUND_MESSAGES;
+	for (unsigned i = 0; i < count && !list_linked(&n->doomed); i++)
+		judge(set, n, 0, &all[i].msg, all[i].text, NULL, 0);
+	return count;
+}
+
 static void take_in(struct conn_set *set, struct conn *n)
 {
 	static char text[CONTROL_TEXT + 1];
 	struct control_msg msg;
 
+	if (n->client.kind == CLIENT_MADS && take_in_short(set, n))
+		return;
 	for (int i = 0; i < ROUND_MESSAGES && !list_linked(&n->doomed); i++) {
 		bool has_fds;
 		int err = message_peek(n->fd, &msg, &has_fds);
@@ -452,10 +519,12 @@ void conn_ready(struct conn_set *set, int fd, uint32_t events)
 			return;
 	}
 	/* what it said before it went counts: a HUP is seen as the end of its messages, in their turn */
-	if (n->intake || list_linked(&n->held))
+	if (n->intake || list_linked(&n->held)) {
 		epoll_ctl(set->epoll_fd, EPOLL_CTL_DEL, n->fd, NULL);
-	else if (events & (EPOLLIN | EPOLLHUP | EPOLLERR))
+	} else if (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) {
 		take_in(set, n);
+		send_batch(set);
+	}
 }
 
 /* When it is dropped; WTIME_NEVER: not for being slow. */
@@ -497,9 +566,12 @@ void conn_reap(struct conn_set *set)
 {
 	struct conn *n;
 
+	send_batch(set);
 	/* a farewell to others may doom them too */
-	while ((n = list_first_entry(&set->doomed, struct conn, doomed)))
+	while ((n = list_first_entry(&set->doomed, struct conn, doomed))) {
 		free_conn(set, n);
+		send_batch(set);
+	}
 	intake_sweep(&set->intake);
 }
 

@@ -3,12 +3,20 @@
 #ifndef WEFT_WEFTD_CONN_H
 #define WEFT_WEFTD_CONN_H
 
+#include "control/message.h"
 #include "weftd/hub.h"
 #include "weftd/intake.h"
 
 #include <sys/socket.h>
 
 struct conn;
+
+/* Datagrams for one client that leave together, at the end of what is under way (conn.c). */
+struct conn_batch {
+	struct conn *to;		/* borrowed; NULL: nobody's */
+	unsigned count;
+	struct message_short item[MESSAGES_AT_ONCE];
+};
 
 struct conn_set {
 	struct hub hub;			/* first: found from the hub's own call-backs */
@@ -18,6 +26,7 @@ struct conn_set {
 	struct conn **by_fd;		/* owned; NULL where there is none */
 	uint32_t by_fd_room;
 	struct list doomed;
+	struct conn_batch batch;
 };
 
 void conn_set_init(struct conn_set *set, const struct state *state, wtime now);

@@ -45,19 +45,35 @@ def open_at(lib, node):
 	return lib.open_port(b'weft0', 1)
 
 
-def flood(lid, per_s):
-	"""A process of its own at h3, until it is killed, or who asks has ended."""
+def until_killed(what):
+	"""A process of its own that does this again and again, until it is killed, or who asks has ended."""
 	owner, pid = os.getpid(), os.fork()
 	if pid:
 		return pid
+	todo = what()
+	while os.getppid() == owner and todo():
+		pass
+	os._exit(0)
+
+
+def end(pid):
+	os.kill(pid, signal.SIGKILL)
+	os.waitpid(pid, 0)
+
+
+def flood(lid, per_s):
+	"""At h3."""
 	lib = Library()
 	port = open_at(lib, 'h3')
 	agent, mad, began, sent = lib.register(port, DEVICE, 1, 0, None), make(DEVICE, GET, 1), time.monotonic(), 0
-	while os.getppid() == owner and lib.send(port, agent, mad, lid, 0) == 0:
+
+	def send_one():
+		nonlocal sent
 		sent += 1
 		while per_s and sent > (time.monotonic() - began) * per_s:
 			time.sleep(0.001)
-	os._exit(0)
+		return lib.send(port, agent, mad, lid, 0) == 0
+	return send_one
 
 
 def ask(lib, asker, agent, lid, questions):
@@ -86,12 +102,11 @@ def run(weft, lib, world, name, per_s, fixed):
 	deaf, asker, asks, lid, questions = world
 	subprocess.run([weft, 'mad', 'set', f'fixed={fixed}'], check=True, stdout=subprocess.DEVNULL)
 	qp, before = counted(weft)
-	pid = flood(lid, per_s)
+	pid = until_killed(lambda: flood(lid, per_s))
 	until('the flood fills what it may', lambda: counted(weft)[0]['drops'] > qp['drops'] if fixed else
 	      counted(weft)[1]['discards'] > before['discards'])
 	took, lost = ask(lib, asker, asks, lid, 10 if fixed else questions)
-	os.kill(pid, signal.SIGKILL)
-	os.waitpid(pid, 0)
+	end(pid)
 	qp, client = counted(weft)
 	row(name, took, lost, client['arrivals'] - before['arrivals'])
 	if not fixed and (client['held'] > HELD_OF_ONE or qp['drops'] or not client['discards']):
@@ -107,6 +122,10 @@ def inside(weft, lid, questions, rates):
 	world = deaf, asker, lib.register(asker, PERF, 1, 0, None), lid, questions
 	print('| flood | median, us | 99 of 100, us | questions lost | datagrams of the flood |\n|---|---|---|---|---|')
 	row('none', *ask(lib, asker, world[2], lid, questions), 0)
+	# what a flood costs the machine, and not weftd
+	busy = until_killed(lambda: lambda: True)
+	row('none, beside a process that computes', *ask(lib, asker, world[2], lid, questions), 0)
+	end(busy)
 	for per_s in rates:
 		name = f'{per_s:,} in a second' if per_s else 'as fast as it goes'
 		if run(weft, lib, world, name, per_s, 0):
