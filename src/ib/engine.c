@@ -15,6 +15,7 @@
 #include "ib/requester.h"
 #include "ib/spread.h"
 #include "ib/ud.h"
+#include "ib/ud_wait.h"
 
 #include "base/log.h"
 #include "verbs/qp_context.h"
@@ -122,6 +123,7 @@ static void fini(struct qp *qp)
 	spread_close(qp);
 	pace_forget(qp);
 	multi_fini(qp);
+	ud_wait_fini(qp);
 	flight_fini(&e->flight);
 	free(e);
 	qp->engine = NULL;
@@ -162,6 +164,7 @@ static void stop(struct qp *qp, enum ibv_qp_state to)
 {
 	requester_close(qp);
 	responder_close(qp, to);
+	ud_wait_drop(qp);
 	if (multi_of(qp))
 		multi_close(qp, to);
 }
@@ -233,9 +236,11 @@ static void doorbell(struct qp *qp, wtime now)
 		qp_ready(qp);
 }
 
-/* A sender that was told RNR comes back by itself. */
+/* A connected sender that was told RNR comes back by itself. */
 static void recv_doorbell(struct qp *qp, wtime now)
 {
+	if (engine_of(qp)->waiting)
+		ud_wait_serve(qp, now);
 }
 
 /* Answers go before requests: a peer waits for them. But an ACK that was withheld goes behind the first request: being shorter,
@@ -264,6 +269,8 @@ static wtime deadline(const struct qp *qp)
 {
 	if (multi_of(qp))
 		return multi_deadline(qp);
+	if (qp->type == IBV_QPT_UD)
+		return ud_wait_deadline(qp);
 	return wtime_min(wtime_min(engine_of(qp)->flight.deadline, pace_deadline(qp)), spread_deadline(qp));
 }
 
@@ -271,6 +278,8 @@ static void expire(struct qp *qp, wtime now)
 {
 	if (multi_of(qp)) {
 		multi_expire(qp, now);
+	} else if (qp->type == IBV_QPT_UD) {
+		ud_wait_expire(qp, now);
 	} else {
 		pace_expire(qp, now);
 		spread_expire(qp, now);

@@ -31,6 +31,7 @@ struct engine {
 	bool spreads_by_lids;		/* which are pairs of LIDs (verbs/lid_paths.h) */
 	struct reflect *reflect;	/* owned; NULL: so does what its peer requests */
 	struct multi *multi;		/* owned; RC of the multipath profile: it has this in place of flight and responder */
+	struct ud_wait *waiting;	/* owned, made when a datagram waited for a receive (ib/ud_wait.h); NULL: none has */
 	struct pace *pace;		/* owned, made with the first packet to another host, or that came marked from one */
 	struct origin origin;		/* of what it takes in */
 	unsigned detours;		/* requests in a row that could have done without packets, but had to follow some */

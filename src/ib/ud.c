@@ -1,7 +1,7 @@
 /* Datagrams out and in: as packets, and between processes of a host as direct messages. */
 #include "ib/ud.h"
 
-#include "ib/engine.h"
+#include "ib/ud_wait.h"
 #include "ib/path.h"
 #include "ib/raw.h"
 #include "ib/requester.h"
@@ -162,7 +162,7 @@ static bool place(struct qp *qp, const struct recv_ref *ref, const struct packet
 	       seg_scatter(pd, ref->seg, ref->num_sge, GRH_ROOM, p->payload->iov_base, p->payload_bytes) == IBV_WC_SUCCESS;
 }
 
-void ud_input(struct qp *qp, origin_t origin, const struct packet *p)
+void ud_receive(struct qp *qp, const struct packet *p)
 {
 	struct recv_ref ref;
 	struct cqe cqe = {
@@ -171,8 +171,6 @@ void ud_input(struct qp *qp, origin_t origin, const struct packet *p)
 	};
 	bool has_grh;
 
-	if (!origin_owns_source(&engine_of(qp)->origin, qp, origin, p) || !accepts(qp, p))
-		return;
 	if (!qp_recv_take(qp, NULL, &ref)) {
 		qp->ca->counters.dropped_datagrams++;
 		return;
@@ -193,6 +191,14 @@ void ud_input(struct qp *qp, origin_t origin, const struct packet *p)
 	qp->bytes_received += p->payload_bytes;
 	QP_COUNT(qp, rdma_recvs, 1);
 	qp_recv_complete(qp, &ref, &cqe, p->solicited);
+}
+
+void ud_input(struct qp *qp, origin_t origin, const struct packet *p)
+{
+	if (!origin_owns_source(&engine_of(qp)->origin, qp, origin, p) || !accepts(qp, p))
+		return;
+	if (!ud_wait_keep(qp, origin, p))
+		ud_receive(qp, p);
 }
 
 static void input_as_packet(struct qp *qp, const struct direct_message *m)
@@ -231,7 +237,7 @@ void ud_message(struct qp *qp, const struct direct_message *m)
 		return;
 	}
 	port_load_pass(dev->load, PORT_LOAD_RCV, words_of(m), 1, false);
-	if (!accepts_message(qp, m) || !qp_recv_datagram(qp, GRH_ROOM, m)) {
+	if (ud_wait_deadline(qp) != WTIME_NEVER || !accepts_message(qp, m) || !qp_recv_datagram(qp, GRH_ROOM, m)) {
 		input_as_packet(qp, m);
 		return;
 	}

@@ -13,8 +13,11 @@ enum direct_outcome ud_take_directly(struct qp *qp, const struct send_wqe *wqe);
 /* A datagram for this QP that came as one; its state was checked. */
 void ud_message(struct qp *qp, const struct direct_message *m);
 
-/* A datagram for this QP; its state was checked. What does not fit is dropped. */
+/* A datagram for this QP; its state was checked. What does not fit is dropped; what finds no receive may wait for one. */
 void ud_input(struct qp *qp, origin_t origin, const struct packet *p);
+
+/* The same of one that was accepted and does not wait. */
+void ud_receive(struct qp *qp, const struct packet *p);
 
 /* A datagram for a group: every member of this device gets it, save the QP that sent it. */
 void ud_multicast(struct ca *ca, const struct ca_device *dev, origin_t origin, const struct packet *p);

@@ -27,10 +27,13 @@ enum {
 	BELL_SHIFT = 2,
 };
 
+#define HELD_ANY UINT32_MAX
+
 struct shm_side {
 	_Alignas(RING_LINE) _Atomic uint32_t state;	/* set by its owner, back to LOOKS by either */
 	_Atomic uint32_t rings;		/* its owner can ring the other's bells; set once */
 	_Atomic uint32_t reads;		/* its owner can read the other's memory; set once */
+	_Atomic uint32_t held;		/* its owner's QP to which the other is to send no datagrams; 0: none; or HELD_ANY */
 	_Atomic uint32_t reads_hazards;		/* its owner waits for the other's accesses: from when it takes the channel up */
 	_Alignas(RING_LINE) _Atomic uint64_t hazard;	/* written by its owner at each direct access, read by the other seldom */
 };
@@ -49,6 +52,7 @@ struct end {
 	bool is_foreign;		/* wake_fd is a timer; and shm_may_rest needs no bell */
 	struct channel_bells *peer_bells;	/* borrowed, or NULL */
 	bool waiting;			/* room() or send() said no */
+	bool held;			/* shm_is_held() said yes */
 	struct ring_producer tx;
 	struct ring_consumer rx;
 	_Alignas(RING_LINE) uint8_t frame[RING_MAX_RECORD];
@@ -249,12 +253,52 @@ bool shm_undelivered(struct shm *shm, uint64_t *mark)
 	return ring_undelivered(&s->tx, *mark);
 }
 
+void shm_hold(struct shm *shm, uint32_t qpn)
+{
+	_Atomic uint32_t *held = &end_of(shm)->own->held;
+	uint32_t now = atomic_load_explicit(held, memory_order_relaxed);
+
+	if (now != qpn && now != HELD_ANY)
+		atomic_store_explicit(held, now ? HELD_ANY : qpn, memory_order_relaxed);
+}
+
+void shm_let_go(struct shm *shm, uint32_t qpn)
+{
+	struct end *s = end_of(shm);
+	uint32_t now = atomic_load_explicit(&s->own->held, memory_order_relaxed);
+
+	if (now != qpn && now != HELD_ANY)
+		return;
+	atomic_store_explicit(&s->own->held, 0, memory_order_relaxed);
+	wake_peer(s);
+}
+
+bool shm_is_held(struct shm *shm, uint32_t qpn)
+{
+	struct end *s = end_of(shm);
+	uint32_t now = atomic_load_explicit(&s->peer->held, memory_order_relaxed);
+
+	if (!now || (now != qpn && now != HELD_ANY && qpn))
+		return false;
+	s->held = true;
+	return true;
+}
+
+/* Has the peer taken back what it asked for? */
+static bool was_let_go(struct end *s)
+{
+	if (!s->held || atomic_load_explicit(&s->peer->held, memory_order_relaxed))
+		return false;
+	s->held = false;
+	return true;
+}
+
 static bool stop_looking(struct end *s, uint32_t state)
 {
 	publish(s, true);
 	atomic_store_explicit(&s->own->state, state, memory_order_relaxed);
 	atomic_thread_fence(memory_order_seq_cst);
-	if (ring_pending(&s->rx) || (s->waiting && shm_room(&s->shm.link)))
+	if (ring_pending(&s->rx) || (s->waiting && shm_room(&s->shm.link)) || was_let_go(s))
 		return false;
 	/* a producer that found no room just before our word was visible: it looks no more, so we must */
 	publish(s, true);

@@ -45,6 +45,13 @@ static inline const void *shm_peek(const struct shm *s, size_t *bytes)
 }
 void shm_took(struct shm *s, size_t bytes);
 
+/* Asks the peer to send no datagrams to our QP, whose number is not 0, for now; and takes that back. After two QPs have asked, it
+ * holds for all of ours, until one of them takes it back. */
+void shm_hold(struct shm *s, uint32_t qpn);
+void shm_let_go(struct shm *s, uint32_t qpn);
+/* Has the peer asked that for its QP? 0: for any. After a yes the peer wakes a sleeping owner when it takes that back. */
+bool shm_is_held(struct shm *s, uint32_t qpn);
+
 /* True if the peer has not yet taken everything, frames too, that was sent up to *mark. A *mark of 0 is set to the end of what
  * was sent until now. */
 bool shm_undelivered(struct shm *s, uint64_t *mark);

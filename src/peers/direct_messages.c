@@ -89,17 +89,17 @@ bool direct_messages_send_short(void *peers, struct qp *qp, psn_t psn, psn_t rec
 	return send_record(peers, qp, &m, true);
 }
 
-/* Does the process there take messages of ours? */
-static inline bool takes_messages(const struct channel *ch)
+/* Does the process there take messages of ours, and this QP datagrams? */
+static inline bool takes_datagrams(const struct channel *ch, uint32_t qpn)
 {
-	return !ch->gone && (ch->is_loop || (ch->peer && shm_peer_reads(ch->shm)));
+	return !ch->gone && (ch->is_loop || (ch->peer && shm_peer_reads(ch->shm) && !shm_is_held(ch->shm, qpn)));
 }
 
 bool direct_messages_send_datagram(void *peers, const struct route *r, const struct direct_message *m)
 {
 	const struct channel *ch = route_channel(r);
 	size_t bytes = record_bytes(m);
-	void *record = ch && takes_messages(ch) ? shm_reserve(ch->shm, bytes) : NULL;
+	void *record = ch && takes_datagrams(ch, m->dest_qpn) ? shm_reserve(ch->shm, bytes) : NULL;
 
 	if (!record)
 		return false;

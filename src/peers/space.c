@@ -1,10 +1,12 @@
 /* Space on the way of a packet. A connected QP waits for it as long as it takes: nobody else stands still. A datagram's receiver
  * cannot stop its sender, which has other receivers too: what is for one whose ring stays full is dropped, as by a switch, and
  * counted (dropped_full), until it takes something. A process of our user is waited for meanwhile, for so long as one that runs
- * at all needs to get its turn; one of another user is not, as its word is not to be waited for (channel.c). A link to other
+ * at all needs to get its turn; one of another user is not, as its word is not to be waited for (channel.c). So is a QP that has
+ * no receive for its datagrams and asks for that (ib/ud_wait.h), and the two take turns at one patience. A link to other
  * hosts has room again when a socket takes what waits: connected QPs and datagrams wait alike. */
 #include "peers/space.h"
 
+#include "base/qpn.h"
 #include "control/networks.h"
 #include "peers/devices.h"
 #include "peers/peer.h"
@@ -17,8 +19,8 @@
 /* For packets that nobody waits for. */
 static const unsigned ROOM_TO_DROP = UINT_MAX;
 
-/* Our choice: some twenty time slices. */
-static const wtime PATIENCE = 100 * WTIME_MS;
+/* Our choice: some hundred time slices, where 20 programs share two CPUs. */
+static const wtime PATIENCE = 500 * WTIME_MS;
 
 /* What is for a process that has left, which empties no ring, is dropped, also while weftd cannot tell that it has. */
 static bool has_left(const struct channel *ch)
@@ -49,25 +51,26 @@ static unsigned channel_room(struct peers *ps, struct channel *ch)
 {
 	unsigned room = link_room(ps, ch->link);
 
-	if (room)
+	if (room && !shm_is_held(ch->shm, 0))
 		ch->full_since = 0;
 	return room;
 }
 
-/* As channel_room; a datagram for whose receiver nobody waits any more goes, and is dropped. */
-static unsigned datagram_room(struct peers *ps, struct channel *ch)
+/* As channel_room; a datagram for whose receiver nobody waits any more goes, and is dropped. qpn: the receiver; 0: it is for a
+ * group, which asks for nothing. */
+static unsigned datagram_room(struct peers *ps, struct channel *ch, uint32_t qpn)
 {
 	struct channels *cs = &ps->channels;
-	unsigned room = channel_room(ps, ch);
+	unsigned room = channel_room(ps, ch), least = room ? room : ROOM_TO_DROP;
 
-	if (room || ch->is_foreign)
-		return room ? room : ROOM_TO_DROP;
+	if (ch->is_foreign || (room && !(qpn && shm_is_held(ch->shm, qpn))))
+		return least;
 	if (!ch->full_since)
 		ch->full_since = ps->ca->now;
 	if (ps->ca->now >= ch->full_since + PATIENCE)
-		return ROOM_TO_DROP;
+		return least;
 	cs->give_up_at = wtime_min(cs->give_up_at, ch->full_since + PATIENCE);
-	return 0;
+	return no_room(ps, ch->link);
 }
 
 /* On the link to members on other hosts, if there is one. */
@@ -95,7 +98,7 @@ static unsigned members_room(struct peers *ps, const struct ca_device *dev, cons
 	for (uint32_t slot = 0; room && (slot = group_next(members, slot));) {
 		const struct route r = route_to_slot(ps, slot);
 		struct channel *ch = route_channel(&r);
-		unsigned of_member = ch ? datagram_room(ps, ch) : !channel_comes(ps, slot) ? ROOM_TO_DROP : 0;
+		unsigned of_member = ch ? datagram_room(ps, ch, 0) : !channel_comes(ps, slot) ? ROOM_TO_DROP : 0;
 
 		room = of_member < room ? of_member : room;
 	}
@@ -132,9 +135,9 @@ static void tell_missing(struct peers *ps, const struct route *r)
 	networks_tell_missing(ps->session->dir, what);
 }
 
-static unsigned room_of_channel(struct peers *ps, struct channel *ch, const struct av *av)
+static unsigned room_of_channel(struct peers *ps, const struct route *r, const struct av *av)
 {
-	return av ? datagram_room(ps, ch) : channel_room(ps, ch);
+	return av ? datagram_room(ps, r->place, r->qpn) : channel_room(ps, r->place);
 }
 
 /* A destination that nobody owns has room: the packet is dropped on its way, as a fabric would. */
@@ -147,7 +150,7 @@ unsigned space_for(struct peers *ps, const struct ca_device *dev, const struct r
 	case ROUTE_PACKETS:
 	case ROUTE_LOOP:
 	case ROUTE_CHANNEL:
-		return room_of_channel(ps, r->place, av);
+		return room_of_channel(ps, r, av);
 	case ROUTE_NO_LINK:
 		return roce_socket_comes(ps) ? 0 : ROOM_TO_DROP;
 	case ROUTE_LINK:
@@ -172,7 +175,7 @@ static bool waits_no_more(struct peers *ps, struct link *l)
 	if (!l->waiting || (!l->ops->room(l) && !has_left(l->channel)))
 		return false;
 	l->waiting = false;
-	if (l->channel)
+	if (l->channel && !shm_is_held(l->channel->shm, 0))
 		l->channel->full_since = 0;
 	ps->links.waiting--;
 	return true;
@@ -190,4 +193,22 @@ void space_retry(struct peers *ps)
 		any |= waits_no_more(ps, l);
 	if (any)
 		ca_unblock(ps->ca);
+}
+
+bool space_hold(struct peers *ps, uint32_t src_qpn, uint32_t dest_qpn)
+{
+	const struct channel *ch = channel_to(&ps->channels, qpn_slot(src_qpn));
+
+	if (!ch || ch->gone || ch->is_loop || ch->is_foreign)
+		return false;
+	shm_hold(ch->shm, dest_qpn);
+	return true;
+}
+
+void space_let_go(struct peers *ps, uint32_t dest_qpn)
+{
+	const struct channels *cs = &ps->channels;
+
+	for (uint32_t i = 0; i < cs->count; i++)
+		shm_let_go(cs->open[i]->shm, dest_qpn);
 }

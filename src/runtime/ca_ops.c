@@ -57,6 +57,21 @@ static unsigned room(void *owner, const struct ca_device *dev, const struct rout
 	return space;
 }
 
+/* Traces are replayed without senders that wait. */
+static bool hold(void *owner, uint32_t src_qpn, uint32_t dest_qpn)
+{
+	struct runtime *rt = owner;
+
+	return !rt->faults && space_hold(&rt->peers, src_qpn, dest_qpn);
+}
+
+static void let_go(void *owner, uint32_t dest_qpn)
+{
+	struct runtime *rt = owner;
+
+	space_let_go(&rt->peers, dest_qpn);
+}
+
 static bool origin_matches(void *owner, origin_t origin, const struct route *back)
 {
 	const struct runtime *rt = owner;
@@ -163,7 +178,7 @@ const struct ca_ops runtime_ca_ops = {
 	.async_event = async_event,
 	.route = route,
 	.lid_paths = lid_paths,
-	.space = room,
+	.space = room, .hold = hold, .let_go = let_go,
 	.path_mtu = path_mtu,
 	.origin_matches = origin_matches,
 	.undelivered = undelivered,

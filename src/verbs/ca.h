@@ -58,6 +58,11 @@ struct ca_ops {
 	/* A datagram, or packet of the QP's peer, has another partition's P_Key than the QP, or not its Q_Key. NULL: nobody is
 	 * told. */
 	void (*bad_key)(void *owner, const struct qp *qp, const struct packet *p, bool is_qkey);
+	/* A datagram of that QP of another process of this host is to wait for a receive of ours: that process is asked to send
+	 * our QP no more for now. False: it is not asked, and the datagram is dropped. And: no datagram waits for receives of the
+	 * QP any more. NULL: none ever waits. */
+	bool (*hold)(void *owner, uint32_t src_qpn, uint32_t dest_qpn);
+	void (*let_go)(void *owner, uint32_t dest_qpn);
 	/* memcpy from and to the program's memory that answers -EFAULT instead of a signal; for on-demand-paged and implicit
 	 * regions, and for all regions of the program while ca.memory_may_go */
 	int (*read_program)(void *owner, void *to, const void *from, size_t bytes);
@@ -115,6 +120,7 @@ struct ca {
 	struct ca_cut cut[CA_CUTS];
 	const void *engine_options;	/* borrowed; the transport's: what QPs start with; NULL: its defaults */
 	struct qp_history history;
+	size_t waiting_bytes;		/* of datagrams that wait for receives (ib/ud_wait.h) */
 	void *engine;			/* owned, from malloc; the transport's: what QPs share; NULL: nothing */
 };
 

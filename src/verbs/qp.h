@@ -259,6 +259,8 @@ struct recv_ref {
 };
 /* Takes the next receive from the RQ, the SRQ, or the given XRC SRQ. False: none posted (RNR, or drop for UC and UD). */
 bool qp_recv_take(struct qp *qp, struct srq *xrc_srq, struct recv_ref *ref);
+/* Has the QP an RQ of its own, and no receive in it? */
+bool qp_recv_is_dry(struct qp *qp);
 /* A short send, which arrives in one piece: takes the next receive of the RQ or SRQ, if it has one segment, fills and completes
  * it. False: nothing was taken; qp_recv_take and its followers tell why. */
 bool qp_recv_short(struct qp *qp, const void *data, uint32_t bytes, bool solicited);

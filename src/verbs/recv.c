@@ -103,6 +103,11 @@ static inline bool has_receive(struct wq_engine *wq)
 	return wq->started != wq->announced;
 }
 
+bool qp_recv_is_dry(struct qp *qp)
+{
+	return !qp->srq && !has_receive(&qp->rq.engine);
+}
+
 bool qp_recv_take(struct qp *qp, struct srq *xrc_srq, struct recv_ref *ref)
 {
 	struct srq *srq = xrc_srq ? xrc_srq : qp->srq;

@@ -133,6 +133,9 @@ for program in BW + LAT:
 	if verb == 'send':
 		perftest(program, 'ud', '-c', 'UD')
 		perftest(program, 'ud-cm', '-c', 'UD', '-R')
+		if program in BW:	# its server waits for each of them, and begins late
+			for size, count in ((2, 1000000), (64, 1000000), (4096, 200000)):
+				perftest(program, f'ud-many-{size}', '-c', 'UD', '-s', str(size), '-n', str(count), timeout=120)
 		perftest(program, 'srq', '--use-srq')
 		# whose receives go beyond their region since perftest 23
 		perftest(program, 'srq-odd-size', '--use-srq', '-s', '20001', long=program != 'ib_send_bw')

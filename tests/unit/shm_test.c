@@ -586,6 +586,39 @@ static void sleepy_ping_pong(void **state)
 	pair_close(&p);
 }
 
+/* Who sends datagrams to a QP that has no receive sleeps until that has some; nothing else is held. */
+static void who_is_held_is_woken(void **state)
+{
+	struct pair p;
+
+	pair_open(&p);
+	assert_false(shm_is_held(p.end_a, 7) || shm_is_held(p.end_a, 0));
+	shm_hold(p.end_b, 7);
+	assert_true(shm_is_held(p.end_a, 7) && shm_is_held(p.end_a, 0));
+	assert_false(shm_is_held(p.end_a, 8) || shm_is_held(p.end_b, 7));
+	assert_true(p.a->ops->may_sleep(p.a, false));
+	shm_let_go(p.end_b, 8);
+	assert_false(was_woken(p.wake_a));
+	shm_let_go(p.end_b, 7);
+	assert_true(was_woken(p.wake_a));
+	assert_false(shm_is_held(p.end_a, 7));
+	shm_hold(p.end_b, 7);
+	assert_true(shm_is_held(p.end_a, 7));
+	shm_let_go(p.end_b, 7);		/* before the sender sleeps: it looks once more */
+	assert_false(p.a->ops->may_sleep(p.a, false));
+	p.a->ops->awake(p.a);
+	assert_false(was_woken(p.wake_a));
+	assert_true(p.a->ops->may_sleep(p.a, false));
+	shm_hold(p.end_b, 7);
+	shm_hold(p.end_b, 7);
+	assert_false(shm_is_held(p.end_a, 8));
+	shm_hold(p.end_b, 8);
+	assert_true(shm_is_held(p.end_a, 7) && shm_is_held(p.end_a, 8) && shm_is_held(p.end_a, 9));
+	shm_let_go(p.end_b, 8);
+	assert_false(shm_is_held(p.end_a, 7) || shm_is_held(p.end_a, 8));
+	pair_close(&p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -597,6 +630,7 @@ int main(void)
 		cmocka_unit_test(only_sleepers_are_woken),
 		cmocka_unit_test(sleeping_sender_hears_of_room),
 		cmocka_unit_test(sender_knows_what_was_not_taken),
+		cmocka_unit_test(who_is_held_is_woken),
 		cmocka_unit_test(watcher_is_woken_by_its_futex),
 		cmocka_unit_test(resting_owner_is_rung),
 		cmocka_unit_test(a_side_heeds_from_when_it_says_so_until_it_closes),
