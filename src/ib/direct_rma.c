@@ -23,6 +23,8 @@
 #include "ib/ud.h"
 #include "verbs/direct.h"
 
+#include <string.h>
+
 enum {
 	/* Our choices: so long a request takes longer in packets than an acknowledgement does; and so many requests in a
 	 * row are a stream, which is worth one wait to be rid of packets. */
@@ -187,8 +189,8 @@ enum direct_outcome direct_take(struct qp *qp, const struct send_wqe *wqe, const
 	return execute(qp, wqe, row->op);
 }
 
-/* What requester_run_direct and direct_take ask of a write, where no request stands before it. */
-static inline bool writes_short(const struct qp *qp)
+/* What requester_run_direct and direct_take ask of such a request, where none stands before it. */
+static inline bool executes_short(const struct qp *qp)
 {
 	const struct flight *f = &engine_of(qp)->flight;
 
@@ -201,7 +203,7 @@ bool direct_rma_post(struct qp *qp, const struct wqe_seg *seg, bool is_inline, u
 	enum direct_write how = WRITE_REFUSED;
 	const void *data;
 
-	if (seg->length - 1 >= DIRECT_LONG - 1 || !writes_short(qp))
+	if (seg->length - 1 >= DIRECT_LONG - 1 || !executes_short(qp))
 		return false;
 	data = is_inline ? (const void *)(uintptr_t)seg->addr : seg_memory(qp->pd, seg, seg->length, 0);
 	if (data)
@@ -209,6 +211,45 @@ bool direct_rma_post(struct qp *qp, const struct wqe_seg *seg, bool is_inline, u
 	if (how == WRITE_REFUSED)
 		return false;
 	count(qp, OP_WRITE, seg->length, how == WRITE_MAPPED);
+	engine_of(qp)->detours = 0;
+	return true;
+}
+
+static enum opcode_op atomic_of(enum ibv_wr_opcode opcode)
+{
+	return opcode == IBV_WR_ATOMIC_CMP_AND_SWP ? OP_CMP_SWAP : OP_FETCH_ADD;
+}
+
+/* Where the result goes is looked up first: an atomic whose result cannot be stored is not executed. */
+bool direct_rma_post_fetch(struct qp *qp, const struct wqe_seg *seg, const struct ibv_send_wr *wr)
+{
+	bool is_read = wr->opcode == IBV_WR_RDMA_READ;
+	struct iovec iov = { .iov_len = seg->length };
+	struct direct_request r = { .bytes = seg->length, .iov = &iov, .iovs = is_read };
+
+	if (is_read ? seg->length - 1 >= DIRECT_LONG - 1 : seg->length != ATOMIC_BYTES)
+		return false;
+	if (qp->attr.max_rd_atomic == 0 || !executes_short(qp))
+		return false;
+	iov.iov_base = seg_memory(qp->pd, seg, seg->length, IBV_ACCESS_LOCAL_WRITE);
+	if (!iov.iov_base)
+		return false;
+	if (is_read) {
+		r.op = OP_READ_REQUEST;
+		r.rkey = wr->wr.rdma.rkey;
+		r.va = wr->wr.rdma.remote_addr;
+	} else {
+		r.op = atomic_of(wr->opcode);
+		r.rkey = wr->wr.atomic.rkey;
+		r.va = wr->wr.atomic.remote_addr;
+		r.compare = wr->wr.atomic.compare_add;
+		r.operand = r.op == OP_CMP_SWAP ? wr->wr.atomic.swap : wr->wr.atomic.compare_add;
+	}
+	if (!qp->ca->direct->execute(qp->ca->direct_arg, qp, &r))
+		return false;
+	if (!is_read)
+		memcpy(iov.iov_base, &r.original, sizeof(r.original));
+	count(qp, r.op, r.bytes, r.is_mapped);
 	engine_of(qp)->detours = 0;
 	return true;
 }

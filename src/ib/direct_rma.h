@@ -17,5 +17,7 @@ enum direct_outcome direct_take(struct qp *qp, const struct send_wqe *wqe, const
 
 /* message_ops.qp_write_short */
 bool direct_rma_post(struct qp *qp, const struct wqe_seg *seg, bool is_inline, uint32_t rkey, uint64_t va);
+/* message_ops.qp_fetch_short */
+bool direct_rma_post_fetch(struct qp *qp, const struct wqe_seg *seg, const struct ibv_send_wr *wr);
 
 #endif

@@ -342,6 +342,14 @@ static bool write_short(struct qp *qp, const struct wqe_seg *seg, bool is_inline
 	return written;
 }
 
+static bool fetch_short(struct qp *qp, const struct wqe_seg *seg, const struct ibv_send_wr *wr)
+{
+	bool fetched = direct_rma_post_fetch(qp, seg, wr);
+
+	check(qp);
+	return fetched;
+}
+
 static bool short_message(struct qp *qp, psn_t psn, psn_t received, const void *data, uint32_t bytes, bool solicited)
 {
 	bool taken = direct_send_short_input(qp, psn, received, data, bytes, solicited);
@@ -473,7 +481,8 @@ static const struct packet_ops packets = { .qp_output = output, .input = input }
 
 static const struct message_ops messages = {
 	.qp_message = message, .qp_short = short_message, .qp_send_short = send_short,
-	.qp_write_short = write_short, .qp_reap_acks = reap_acks, .qp_ack_postponed = ack_postponed,
+	.qp_write_short = write_short, .qp_fetch_short = fetch_short,
+	.qp_reap_acks = reap_acks, .qp_ack_postponed = ack_postponed,
 };
 
 const struct transport_ops ib_transport = {

@@ -211,6 +211,24 @@ static inline bool may_be_short(const struct qp *qp, const struct ibv_send_wr *w
 	       !qp->ca->doorbells && qp->cap.max_send_sge;
 }
 
+static inline bool is_atomic(enum ibv_wr_opcode opcode)
+{
+	return opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+}
+
+static inline void write_target(struct send_wqe *wqe, const struct ibv_send_wr *wr)
+{
+	if (is_atomic(wr->opcode)) {
+		wqe->remote_addr = wr->wr.atomic.remote_addr;
+		wqe->rkey = wr->wr.atomic.rkey;
+		wqe->compare_add = wr->wr.atomic.compare_add;
+		wqe->swap = wr->wr.atomic.swap;
+	} else {
+		wqe->remote_addr = wr->wr.rdma.remote_addr;
+		wqe->rkey = wr->wr.rdma.rkey;
+	}
+}
+
 /* The WQE of a short request that was taken: only the engine's copy, as the ring is nobody else's. */
 static inline void write_short(struct qp *qp, const struct ibv_send_wr *wr, const struct wqe_seg *seg)
 {
@@ -224,10 +242,8 @@ static inline void write_short(struct qp *qp, const struct ibv_send_wr *wr, cons
 	wqe->imm = wr->imm_data;
 	wqe->length = seg->length;
 	wqe->remote_qpn = 0;
-	if (wr->opcode == IBV_WR_RDMA_WRITE) {
-		wqe->remote_addr = wr->wr.rdma.remote_addr;
-		wqe->rkey = wr->wr.rdma.rkey;
-	}
+	if (wr->opcode != IBV_WR_SEND)
+		write_target(wqe, wr);
 	if (wqe->flags & IBV_SEND_INLINE) {
 		wqe->num_sge = 0;
 		memcpy(wqe->seg, (const void *)(uintptr_t)seg->addr, seg->length);
@@ -243,18 +259,25 @@ static inline bool take_short(struct qp *qp, const struct message_ops *messages,
 {
 	if (wr->opcode == IBV_WR_SEND)
 		return messages->qp_send_short(qp, seg, is_inline);
+	if (wr->opcode != IBV_WR_RDMA_WRITE)
+		return !is_inline && messages->qp_fetch_short(qp, seg, wr);
 	return messages->qp_write_short(qp, seg, is_inline, wr->wr.rdma.rkey, wr->wr.rdma.remote_addr);
 }
 
-/* A send or a write that can be done at once. False: nothing happened. */
+static inline bool has_short_way(enum ibv_wr_opcode opcode)
+{
+	return opcode == IBV_WR_SEND || opcode == IBV_WR_RDMA_WRITE || opcode == IBV_WR_RDMA_READ || is_atomic(opcode);
+}
+
+/* A request that can be done at once. False: nothing happened. */
 static inline bool post_short(struct qp *qp, const struct ibv_send_wr *wr)
 {
 	const struct message_ops *messages = qp->dev->transport->messages;
-	bool is_inline = wr->send_flags & IBV_SEND_INLINE, is_write = wr->opcode == IBV_WR_RDMA_WRITE;
+	bool is_inline = wr->send_flags & IBV_SEND_INLINE;
 	struct wq *sq = &qp->sq;
 	struct wqe_seg seg;
 
-	if ((wr->opcode != IBV_WR_SEND && !is_write) || !may_be_short(qp, wr) || !messages)
+	if (!has_short_way(wr->opcode) || !may_be_short(qp, wr) || !messages)
 		return false;
 	seg = (struct wqe_seg){ wr->sg_list->addr, wr->sg_list->length, wr->sg_list->lkey };
 	if ((is_inline && seg.length > qp->cap.max_inline_data) || !take_short(qp, messages, wr, &seg, is_inline))
@@ -264,7 +287,7 @@ static inline bool post_short(struct qp *qp, const struct ibv_send_wr *wr)
 	wq_ring_doorbell(&sq->ulp);
 	wq_announced(sq);
 	sq->engine.fetched = sq->engine.started = sq->engine.announced;
-	if (is_write)
+	if (wr->opcode != IBV_WR_SEND)
 		qp_send_complete_until(qp, sq->engine.started);
 	return true;
 }

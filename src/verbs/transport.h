@@ -11,6 +11,7 @@
 
 struct qp_context;
 struct direct_message;
+struct ibv_send_wr;
 struct wqe_seg;
 
 struct packet_ops {
@@ -32,6 +33,8 @@ struct message_ops {
 	bool (*qp_send_short)(struct qp *qp, const struct wqe_seg *seg, bool is_inline);
 	/* The same for an RDMA write, while nothing is in flight: it was executed, and verbs completes its WQE. */
 	bool (*qp_write_short)(struct qp *qp, const struct wqe_seg *seg, bool is_inline, uint32_t rkey, uint64_t va);
+	/* The same for an RDMA read, an atomic add or swap of `wr` into that segment. */
+	bool (*qp_fetch_short)(struct qp *qp, const struct wqe_seg *seg, const struct ibv_send_wr *wr);
 	/* Reads the ACK of the QP's direct messages. Was it new? The QP leaves its list when nothing is unacknowledged any
 	 * more. */
 	bool (*qp_reap_acks)(struct qp *qp, wtime now);

@@ -4,6 +4,7 @@
 
 #include "ib/engine.h"
 #include "verbs/direct.h"
+#include "verbs/mr.h"
 
 enum { BYTES = 64, LONG_BYTES = 16 << 20, PARTS = LONG_BYTES / DIRECT_SLICE, FULL_AFTER = 6, TIMEOUT = 14 };
 
@@ -23,6 +24,10 @@ static struct {
 static bool execute(void *owner, struct qp *qp, struct direct_request *r)
 {
 	way.executed += way.executes;
+	if (way.executes && r && r->op == OP_READ_REQUEST)
+		memset(r->iov->iov_base, 0x5a, r->iov->iov_len);
+	else if (r)
+		r->original = r->op == OP_CMP_SWAP ? r->compare + r->operand : 41 + r->operand;
 	return way.executes;
 }
 
@@ -233,6 +238,94 @@ static void a_write_is_executed_and_completed_as_it_is_posted(void **state)
 	finish(pair);
 }
 
+/* In two pieces they go the longer way. */
+static const struct { enum ibv_wr_opcode opcode; enum ibv_wc_opcode completes; uint64_t result; uint32_t bytes; } fetches[] = {
+	{ IBV_WR_RDMA_READ, IBV_WC_RDMA_READ, 0x5a5a5a5a5a5a5a5a, BYTES },
+	{ IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WC_FETCH_ADD, 41 + 7, 8 },
+	{ IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WC_COMP_SWAP, 7 + 9, 8 },
+};
+
+static void what_is_fetched_is_executed_as_it_is_posted(void **state)
+{
+	for (unsigned i = 0; i < 3; i++) {
+		struct pair *pair = start(IBV_QPT_RC, 0);
+		struct qp *qp = pair->side[0].qp;
+		struct pair_wr wr = {
+			.wr_id = 1, .opcode = fetches[i].opcode, .bytes = fetches[i].bytes, .local = 64, .remote = 32,
+			.compare_add = 7, .swap = 9,
+		};
+		const struct send_wqe *wqe;
+		struct cqe cqe;
+		uint64_t got;
+
+		way.executes = true;
+		post_wr(pair, 0, wr);
+		assert_int_equal(way.executed, 1);
+		assert_int_equal(qp->sq.engine.completed, qp->sq.ulp.written);
+		wqe = queue_ring_at(&qp->sq.engine.ring, 0);
+		assert_int_equal(wqe->length, 0);	/* nothing is there */
+		assert_true(cq_peek(qp->send_cq, &cqe));
+		assert_int_equal(cqe.opcode, fetches[i].completes);
+		assert_int_equal(cqe.byte_len, wr.bytes);
+		wqe = cq_wqe(qp->send_cq, &cqe);
+		assert_int_equal(wqe->remote_addr, PAIR_IOVA + 32);
+		assert_int_equal(wqe->rkey, pair->side[1].mr->key);
+		assert_true(i == 0 || (wqe->compare_add == 7 && wqe->swap == 9));
+		memcpy(&got, pair->side[0].memory + 64, sizeof(got));
+		assert_int_equal(got, fetches[i].result);
+		expect_sent(pair, 0, 1, IBV_WC_SUCCESS);
+		assert_int_equal(qp->messages_sent, 1);
+		assert_int_equal(qp->bytes_received, wr.bytes);
+		finish(pair);
+	}
+}
+
+/* It is executed when its result has a place, and once. */
+static void what_cannot_be_fetched_fails_as_ever(void **state)
+{
+	for (unsigned i = 0; i < 3; i++) {
+		struct pair *pair = start(IBV_QPT_RC, 0);
+		struct pair_wr wr = { .wr_id = 1, .opcode = fetches[i].opcode, .bytes = fetches[i].bytes };
+		struct qp *qp = pair->side[0].qp;
+		uint8_t *memory = pair->side[0].memory;
+		struct ibv_sge sge = { (uintptr_t)memory, wr.bytes, 0 };
+		struct ibv_send_wr *bad, is_inline = { .opcode = wr.opcode, .sg_list = &sge, .num_sge = 1,
+						       .send_flags = IBV_SEND_INLINE };
+		struct mr *mr;
+
+		way.executes = true;
+		qp->ca->direct = NULL;	/* which publishes no region here */
+		assert_int_equal(mr_create(pair->side[0].pd, memory, BYTES, (uintptr_t)memory, IBV_ACCESS_LOCAL_WRITE, &mr), 0);
+		qp->ca->direct = &direct;
+		sge.lkey = mr->key;
+		assert_int_equal(qp_post_send(qp, 0, &is_inline, &bad), -EINVAL);
+		qp->attr.max_rd_atomic = 0;
+		post_wr(pair, 0, wr);
+		pair_run(pair);
+		expect_sent(pair, 0, 1, IBV_WC_LOC_QP_OP_ERR);
+		assert_int_equal(way.executed, 0);
+		finish(pair);
+
+		pair = start(IBV_QPT_RC, 0);
+		way.executes = true;
+		pair->side[0].mr->access &= ~IBV_ACCESS_LOCAL_WRITE;
+		post_wr(pair, 0, wr);
+		pair_run(pair);
+		expect_sent(pair, 0, 1, IBV_WC_LOC_PROT_ERR);
+		assert_int_equal(way.executed, 0);
+		finish(pair);
+
+		pair = start(IBV_QPT_RC, 0);
+		way.executes = true;
+		wr.bytes -= 4;
+		post_wr(pair, 0, wr);
+		pair_run(pair);
+		expect_sent(pair, 0, 1, i ? IBV_WC_LOC_LEN_ERR : IBV_WC_SUCCESS);
+		assert_int_equal(way.executed, i == 0);
+		finish(pair);
+	}
+}
+
 /* A peer that has no alternate path is published all the same. */
 static void what_can_migrate_sends_packets(void **state)
 {
@@ -263,6 +356,8 @@ int main(void)
 		cmocka_unit_test(a_packet_lost_behind_a_message_is_probed_for),
 		cmocka_unit_test(a_full_link_does_not_make_a_long_send_packets),
 		cmocka_unit_test(a_write_is_executed_and_completed_as_it_is_posted),
+		cmocka_unit_test(what_is_fetched_is_executed_as_it_is_posted),
+		cmocka_unit_test(what_cannot_be_fetched_fails_as_ever),
 		cmocka_unit_test(a_long_write_is_no_single_copy), cmocka_unit_test(what_can_migrate_sends_packets),
 	};
 

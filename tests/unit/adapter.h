@@ -297,11 +297,20 @@ static inline bool adapter_write_short(struct qp *qp, const struct wqe_seg *seg,
 	return false;
 }
 
+static inline bool adapter_fetch_short(struct qp *qp, const struct wqe_seg *seg, const struct ibv_send_wr *wr)
+{
+	(void)qp;
+	(void)seg;
+	(void)wr;
+	return false;
+}
+
 static const struct packet_ops adapter_packets = { .qp_output = adapter_output, .input = adapter_input };
 
 static const struct message_ops adapter_messages = {
 	.qp_message = adapter_message, .qp_short = adapter_short, .qp_send_short = adapter_send_short,
-	.qp_write_short = adapter_write_short, .qp_reap_acks = adapter_collect, .qp_ack_postponed = adapter_settle,
+	.qp_write_short = adapter_write_short, .qp_fetch_short = adapter_fetch_short,
+	.qp_reap_acks = adapter_collect, .qp_ack_postponed = adapter_settle,
 };
 
 static const struct transport_ops adapter_transport = {
