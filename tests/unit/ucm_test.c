@@ -1674,6 +1674,35 @@ static void a_blocking_reader_is_woken(void **state)
 	expect_nothing_left();
 }
 
+/* Who polls the channel meanwhile is not told of an event that another thread takes, but of the next one. */
+static void an_event_is_whose_who_waits_for_it(void **state)
+{
+	int fd = weft_ucm_open(O_CLOEXEC | O_NONBLOCK);
+	uint32_t number = create(fd, RDMA_PS_TCP, 1);
+	struct ucm_id *id;
+	pthread_t thread;
+	void *result;
+
+	assert_int_equal(fcntl(fd, F_SETFL, 0), 0);
+	assert_int_equal(ucm_id_find(ucm.files[fd], number, &id), 0);
+	assert_int_equal(pthread_create(&thread, NULL, wait_for_event_thread, &fd), 0);
+	while (!__atomic_load_n(&ucm.files[fd]->waiting, __ATOMIC_ACQUIRE))
+		sched_yield();
+	ucm_lock();
+	assert_int_equal(ucm_event_post(id, UCM_EVENT_ADDR_RESOLVED, 0), 0);
+	assert_false(readable(fd));
+	assert_int_equal(ucm_event_post(id, UCM_EVENT_ROUTE_RESOLVED, 0), 0);
+	assert_true(readable(fd));
+	ucm_unlock_and_send();
+	pthread_join(thread, &result);
+	assert_ptr_equal(result, &fd);
+	assert_true(readable(fd));
+	expect_event(fd, UCM_EVENT_ROUTE_RESOLVED, 0);
+	assert_false(readable(fd));
+	channel_close(fd);
+	expect_nothing_left();
+}
+
 struct reader {
 	int fd;
 	pid_t closer;
@@ -1901,6 +1930,7 @@ int main(void)
 		TEST(notify_establishes_once), TEST(a_lap_is_answered),
 		TEST(a_request_offers_an_alternate_path), TEST(an_alternate_path_ends_here),
 		TEST(a_channel_is_readable_while_events_are_queued),
+		TEST(an_event_is_whose_who_waits_for_it),
 		TEST(a_blocking_reader_is_woken),
 		TEST(closing_lets_the_reader_come_back_first),
 		TEST(threads_share_the_device),

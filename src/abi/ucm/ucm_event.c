@@ -1,6 +1,7 @@
 /* Events: queued per channel, told by the channel's eventfd (written with each, so that who waits for edges sees one, and read
  * with the last, so that it is readable exactly while events are queued), waited for on a futex, which restarts after signals
- * as a read of the kernel's device would. */
+ * as a read of the kernel's device would. An event that a thread waits for in a read is that thread's: the eventfd says nothing
+ * of it, and threads that were woken are not woken again before one of them waits once more. */
 #include "abi/ucm/ucm_state.h"
 #include "control/clock.h"
 
@@ -21,8 +22,9 @@
 static void wake(struct ucm_file *file)
 {
 	__atomic_fetch_add(&file->posted, 1, __ATOMIC_RELEASE);
-	if (!file->waiting)
+	if (!file->waiting || file->is_woken)
 		return;
+	file->is_woken = true;
 	syscall(SYS_futex, &file->posted, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
@@ -33,6 +35,7 @@ static void fd_add(struct ucm_file *file)
 	uint64_t one = 1;
 	long done = syscall(SYS_write, file->fd, &one, sizeof(one));
 
+	file->is_told = true;
 	(void)done;
 }
 
@@ -42,8 +45,9 @@ static void fd_take(struct ucm_file *file)
 	uint64_t count;
 	ssize_t done;
 
-	if (file->closed || !list_empty(&file->events))
+	if (file->closed || !file->is_told || !list_empty(&file->events))
 		return;
+	file->is_told = false;
 	done = read(file->fd, &count, sizeof(count));
 	(void)done;
 }
@@ -96,6 +100,16 @@ static void discard(struct ucm_event *event)
 		ucm_id_destroy(fresh);
 }
 
+static void append(struct ucm_file *file, struct ucm_event *event)
+{
+	bool is_awaited = file->waiting && list_empty(&file->events);
+
+	list_append(&file->events, &event->node);
+	if (!is_awaited)
+		fd_add(file);
+	wake(file);
+}
+
 void ucm_event_queue(struct ucm_event *event)
 {
 	struct ucm_file *file = event->id->file;
@@ -105,9 +119,7 @@ void ucm_event_queue(struct ucm_event *event)
 		discard(event);
 		return;
 	}
-	list_append(&file->events, &event->node);
-	fd_add(file);
-	wake(file);
+	append(file, event);
 }
 
 int ucm_event_post(struct ucm_id *id, enum ucm_event_type type, int status)
@@ -154,9 +166,7 @@ void ucm_events_move(struct ucm_id *id, struct ucm_file *to)
 			continue;
 		list_remove(&event->node);
 		fd_take(id->file);
-		list_append(&to->events, &event->node);
-		fd_add(to);
-		wake(to);
+		append(to, event);
 	}
 }
 
@@ -173,6 +183,7 @@ static int wait_for_event(struct ucm_file *file)
 		if (flags >= 0 && (flags & O_NONBLOCK))
 			return -EAGAIN;
 		file->waiting++;
+		file->is_woken = false;
 		if (file->awaiting)
 			syscall(SYS_futex, &file->waiting, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 		ucm_unlock_and_send();
@@ -180,7 +191,7 @@ static int wait_for_event(struct ucm_file *file)
 		interrupted = slept < 0 && errno == EINTR;
 		ucm_lock();
 		file->waiting--;
-		if (interrupted)
+		if (interrupted && list_empty(&file->events))
 			return -EINTR;
 	}
 	return 0;

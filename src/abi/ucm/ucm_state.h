@@ -75,6 +75,8 @@ struct ucm_file {
 	uint32_t posted;		/* futex word: changes with every event */
 	uint32_t waiting;		/* futex word: threads that wait for an event */
 	uint32_t awaiting;		/* threads that wait for one of those (ucm_await_reader) */
+	bool is_woken;			/* those that wait were woken, since the last of them began to */
+	bool is_told;			/* fd was written since it was read */
 	pid_t reader;			/* the thread that took the last event, if that was DISCONNECTED; else 0 */
 	wtime reader_left;		/* when */
 	struct list events;		/* struct ucm_event.node */
