@@ -2,7 +2,7 @@
 #ifndef WEFT_TESTS_ENGINE_MULTI_RUN_H
 #define WEFT_TESTS_ENGINE_MULTI_RUN_H
 
-#include "engine_test.h"
+#include "stream.h"
 
 #include "ib/multi.h"
 #include "verbs/qp_context.h"
@@ -10,7 +10,7 @@
 
 #include <stdio.h>
 
-enum { KB = 1 << 10, MEMORY = 256 * KB, DEPTH = 16, HALF = MEMORY / 2 };
+enum { MEMORY = 256 * KB, HALF = MEMORY / 2, MESSAGE = 32 * KB };
 
 static inline struct pair_config config_of(void (*change)(struct pair_config *))
 {
@@ -40,42 +40,49 @@ static inline void end(struct pair *pair)
 	pair_delete(pair);
 }
 
-/* ---- writes ---- */
+/* ---- networks, and attributes ---- */
 
-struct run {
-	unsigned posted, done;
-	wtime longest, last;
-};
-
-static inline void refill(struct pair *pair, struct run *r)
+static inline void be_bad(struct pair_config *c)
 {
-	struct cqe cqe;
-
-	while (pair_poll_send(pair, 0, &cqe)) {
-		assert_int_equal(cqe.status, IBV_WC_SUCCESS);
-		assert_int_equal(cqe.wr_id, r->done);
-		r->done++;
-		if (r->last && pair->sim->now - r->last > r->longest)
-			r->longest = pair->sim->now - r->last;
-		r->last = pair->sim->now;
-	}
-	while (r->posted - r->done < DEPTH) {
-		post_wr(pair, 0, (struct pair_wr){ .wr_id = r->posted, .opcode = IBV_WR_RDMA_WRITE, .bytes = 32 * KB });
-		r->posted++;
-		sim_touch(pair->sim, 0);
-	}
+	c->sim.link.loss = 50000;
+	c->sim.link.duplicate = c->sim.link.reorder = c->sim.link.corrupt = 20000;
+	c->sim.link.reorder_ns = 40 * WTIME_US;
 }
+
+static inline void be_silent(struct pair_config *c)
+{
+	be_bad(c);
+	c->options.refuses_silently = true;
+	c->options.spread_by = MP_RANDOM;
+}
+
+static inline void be_renumbering(struct pair_config *c)
+{
+	be_bad(c);
+	c->options.renumbers = true;
+	c->options.spread_by = MP_LEAST_LOADED;
+}
+
+static inline void few_retries(struct pair_config *c)
+{
+	c->rnr_retry = 2;
+	c->timeout = 10;
+	c->retry_cnt = 2;
+}
+
+/* ---- writes ---- */
 
 /* Payload in a microsecond, times 100. */
 static inline unsigned run_for(struct pair *pair, struct run *r, wtime ns)
 {
 	wtime from = pair->sim->now, until = from + ns;
-	unsigned before = r->done;
+	unsigned had = r->done;
 
-	refill(pair, r);
+	refill(pair, r, MESSAGE);
 	while (pair->sim->now < until && sim_step(pair->sim))
-		refill(pair, r);
-	return (unsigned)((uint64_t)(r->done - before) * 32 * KB * 100 / ((uint64_t)(pair->sim->now - from) / WTIME_US));
+		refill(pair, r, MESSAGE);
+	assert_int_equal(r->failed, 0);
+	return rate_since(pair, r, from, had, MESSAGE);
 }
 
 static unsigned paths;

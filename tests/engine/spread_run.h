@@ -2,14 +2,14 @@
 #ifndef WEFT_TESTS_ENGINE_SPREAD_RUN_H
 #define WEFT_TESTS_ENGINE_SPREAD_RUN_H
 
-#include "engine_test.h"
+#include "stream.h"
 
 #include "ib/engine.h"
 #include "ib/pace.h"
 #include "ib/spread.h"
 #include "verbs/qp_context.h"
 
-enum { KB = 1 << 10, MESSAGE = 64 * KB, DEPTH = 16 };
+enum { MESSAGE = 64 * KB };
 
 static uint64_t seed = 3;
 
@@ -20,8 +20,9 @@ struct setting {
 	unsigned paths, lanes;
 	bool two_addresses;
 	struct sim_lane lane[SIM_LANES];	/* byte_ns [1], room_bytes [256 KB] */
-	uint32_t loss;				/* of all */
+	uint32_t loss, reorder;			/* of all */
 	bool stranger;
+	enum ibv_mtu mtu;			/* [4096] */
 	bool lids;				/* LMC 2: a lane by the path bits */
 	uint32_t unnamed;
 };
@@ -30,8 +31,8 @@ static inline struct pair *begin(const struct setting *s)
 {
 	struct pair_config config = {
 		.sim = { .seed = seed, .form = PACKET_ROCE, .is_network = true, .lanes = s->lanes,
-			 .two_addresses = s->two_addresses, .link = { .delay_ns = DELAY, .loss = s->loss } },
-		.mtu = IBV_MTU_4096, .memory_bytes = 2 * MESSAGE, .sends = DEPTH, .recvs = DEPTH, .timeout = 14, .retry_cnt = 7,
+			 .two_addresses = s->two_addresses, .link = { .delay_ns = DELAY, .loss = s->loss, .reorder = s->reorder } },
+		.mtu = s->mtu ? s->mtu : IBV_MTU_4096, .memory_bytes = 2 * MESSAGE, .sends = DEPTH, .recvs = DEPTH, .timeout = 14, .retry_cnt = 7,
 		.rnr_retry = 7, .rd_atomic = 16, .options = ib_default_options, .stranger = s->stranger, .type = s->type,
 	};
 
@@ -52,36 +53,6 @@ static inline struct pair *begin(const struct setting *s)
 	return pair_new(&config);
 }
 
-struct run {
-	enum ibv_wr_opcode opcode;
-	unsigned posted, done, failed;
-	wtime longest;			/* between two completions */
-	wtime last;
-};
-
-static inline void refill(struct pair *pair, struct run *r)
-{
-	struct cqe cqe;
-
-	while (pair_poll_send(pair, 0, &cqe)) {
-		if (cqe.status != IBV_WC_SUCCESS) {
-			r->failed++;
-			continue;
-		}
-		assert_int_equal(cqe.wr_id, r->done);		/* in the order of posting */
-		r->done++;
-		if (r->last && pair->sim->now - r->last > r->longest)
-			r->longest = pair->sim->now - r->last;
-		r->last = pair->sim->now;
-	}
-	while (!r->failed && r->posted - r->done < DEPTH) {
-		post_wr(pair, 0, (struct pair_wr){ .wr_id = r->posted, .opcode = r->opcode, .flags = IBV_SEND_SIGNALED,
-						   .bytes = MESSAGE });
-		r->posted++;
-		sim_touch(pair->sim, 0);
-	}
-}
-
 /* Payload in a microsecond, times 100. */
 static inline unsigned run_for(struct pair *pair, struct run *r, wtime ns)
 {
@@ -91,14 +62,14 @@ static inline unsigned run_for(struct pair *pair, struct run *r, wtime ns)
 	while (pair->sim->now < until) {
 		wtime step = pair->sim->now + 5 * WTIME_US;
 
-		refill(pair, r);
+		refill(pair, r, MESSAGE);
 		sim_run(pair->sim, step);
 		if (pair->sim->now < step)
 			sim_advance(pair->sim, step - pair->sim->now);
 		ib_check(pair->side[0].qp);
 		ib_check(pair->side[1].target);
 	}
-	return (unsigned)((uint64_t)(r->done - had) * MESSAGE * 100 * WTIME_US / (pair->sim->now - from));
+	return rate_since(pair, r, from, had, MESSAGE);
 }
 
 static inline void show(const struct pair *pair, const char *what)
