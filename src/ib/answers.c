@@ -101,7 +101,7 @@ static uint32_t index_of(const struct flight *f, psn_t psn)
 }
 
 /* By several paths: responses of a request that left by another than what came just now may follow it for as long as any answer
- * takes. So this PSN is as late as the window allows, or later. */
+ * takes. So this PSN is as late as the window allows, or later, unless one comes by its own path before (overtake). */
 static wtime later_by_paths(const struct flight *f, psn_t psn)
 {
 	uint32_t i = index_of(f, psn);
@@ -196,6 +196,18 @@ static void question_answered(struct flight *f, wtime now, wtime asked)
 	}
 }
 
+/* The response that came just now is of this entry, and by its path. */
+static bool is_by_its_path(const struct flight *f, uint32_t index)
+{
+	return loss_path_of(f, index) == f->heard_by;
+}
+
+/* By several paths nobody knows of which of them it was late, unless others of its own have overtaken it. */
+static bool is_late_by_its_path(const struct flight *f, psn_t psn)
+{
+	return !f->paths || (f->answers->missing[psn % REORDER_SPAN].passed && is_by_its_path(f, index_of(f, psn)));
+}
+
 /* If others have overtaken it, it was late, not lost; also if it was asked for again, but so short ago that this is no answer. */
 static void note_arrival(struct flight *f, wtime now, psn_t psn)
 {
@@ -203,14 +215,53 @@ static void note_arrival(struct flight *f, wtime now, psn_t psn)
 
 	if (psn_cmp(psn, f->answers->dated) >= 0)
 		return;
-	if (m->since && now - m->asked < (m->asked ? loss_least(f) : WTIME_NEVER))
-		loss_late(f, now - m->since);
-	else if (m->asked)
+	if (m->since && now - m->asked < (m->asked ? loss_least(f) : WTIME_NEVER)) {
+		if (is_late_by_its_path(f, psn))
+			loss_late(f, f->heard_by, now - m->since);
+	} else if (m->asked) {
 		question_answered(f, now, m->asked);
+	}
 	m->since = m->asked = 0;
 	m->due = WTIME_NEVER;
 	if (f->answers->is_due)
 		settle(f, now);
+}
+
+/* Responses of one entry, before this PSN: may be asked for from `due` on. False: those before them are passed already. */
+static bool pass(struct answers *a, const struct flight_entry *e, psn_t before, wtime now, wtime due)
+{
+	psn_t psn = psn_cmp(flight_last_psn(e), before) < 0 ? psn_add(flight_last_psn(e), 1) : before;
+
+	while (psn_cmp(psn, e->psn) > 0) {
+		struct answers_missing *m;
+
+		psn = psn_add(psn, -1);
+		m = &a->missing[psn % REORDER_SPAN];
+		if (m->passed)
+			return false;
+		m->passed = true;
+		if (is_kept(a, psn) || m->asked)
+			continue;
+		m->since = now;
+		m->due = wtime_min(m->due, due);
+		a->deadline = wtime_min(a->deadline, m->due);
+	}
+	return true;
+}
+
+/* The peer executes requests in the order of PSNs, and answers each by the path that it came by, which keeps order. So responses of
+ * that path that this one has overtaken are lost, or as late as packets are there: nobody waits for those of other paths. One that
+ * was asked for again came in another order. */
+static void overtake(struct flight *f, wtime now, psn_t psn, uint32_t index)
+{
+	wtime due = now + loss_path_window(f, f->heard_by, f->rtt.wait_ns);
+	bool goes_on = !f->answers->missing[psn % REORDER_SPAN].asked && is_by_its_path(f, index);
+
+	for (uint32_t i = index; goes_on; i--) {
+		if (flight_at(f, i)->answer != ANSWER_ACK && is_by_its_path(f, i))
+			goes_on = pass(f->answers, flight_at(f, i), psn, now, due);
+		goes_on = goes_on && i != f->oldest;
+	}
 }
 
 /* A response to what asks for none would stay when all before it is answered. */
@@ -223,6 +274,8 @@ bool answers_keep(struct qp *qp, wtime now, const struct packet *p)
 		return false;
 	switch (reorder_hold(qp->ca, &f->answers->early, flight_first_psn(f), p)) {
 	case REORDER_HELD:
+		if (f->paths)
+			overtake(f, now, p->psn, i);
 		note_arrival(f, now, p->psn);
 		return true;
 	case REORDER_DISPUTED:

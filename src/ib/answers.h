@@ -2,8 +2,9 @@
  * in the adapter's frames (reorder.h) and are taken when their turn comes, so data, completions and errors have the standard's
  * order. Only what is missing is asked for again: of a READ the part that is missing, as a READ request for that part (IBA
  * 9.7.5.1.5), of anything else the whole request. A response is missing when one behind it, or an ACK, has come and the
- * reordering window of loss.h has passed; one that was asked for again, when rtt.h's wait has, doubled each time. None of this
- * uses up a retry: while nothing comes the ACK timer runs on, and what is held gives no retries back.
+ * reordering window of loss.h has passed, by several paths one behind it of the same path; one that was asked for again, when
+ * rtt.h's wait has, doubled each time. None of this uses up a retry: while nothing comes the ACK timer runs on, and what is held
+ * gives no retries back.
  *
  * A long READ is asked for in pieces. Each is a READ request of its own with its own PSNs, which no responder can tell from other
  * READs, and takes one of max_rd_atomic. So no more responses are under way than the requester can hold, and the responder's link
@@ -32,6 +33,7 @@ struct answers {
 		wtime due;		/* it may be asked for again */
 		wtime since;		/* others have overtaken it; 0: it came, or was asked for twice */
 		wtime asked;		/* it was asked for again last; 0: not yet */
+		bool passed;		/* by its path, of several, a later one has come: `since` is of those of its path */
 		uint8_t times;		/* so often its wait was doubled */
 	} missing[REORDER_SPAN];
 };

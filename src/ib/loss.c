@@ -331,11 +331,14 @@ wtime loss_window(const struct flight *f, wtime longest_ns)
 	return most ? wtime_min(most - least, longest_ns) : 0;
 }
 
-/* By several paths nobody knows which of them it was. */
-void loss_late(struct flight *f, wtime late_ns)
+wtime loss_path_window(const struct flight *f, unsigned path, wtime longest_ns)
 {
-	if (!f->paths)
-		came_late(&f->loss->path, late_ns);
+	return window_of(&f->paths[path], longest_ns);
+}
+
+void loss_late(struct flight *f, unsigned path, wtime late_ns)
+{
+	came_late(f->paths ? &f->paths[path] : &f->loss->path, late_ns);
 }
 
 void loss_spread(struct flight *f, struct loss_path *path, unsigned paths)

@@ -134,8 +134,10 @@ bool loss_restarts(const struct flight *f);
 void loss_known(struct flight *f, psn_t before, wtime now);
 /* How much later than others a packet may come before it is taken for lost. */
 wtime loss_window(const struct flight *f, wtime longest_ns);
-/* One that was not sent again came so much later than others. */
-void loss_late(struct flight *f, wtime late_ns);
+/* The same of those that come by this path, of several. */
+wtime loss_path_window(const struct flight *f, unsigned path, wtime longest_ns);
+/* One that was not sent again came so much later than others, by several paths than others of this one. */
+void loss_late(struct flight *f, unsigned path, wtime late_ns);
 
 void loss_check(const struct flight *f);
 

@@ -261,17 +261,31 @@ unsigned spread_usual(const struct qp *qp)
 	return best < 0 ? 0 : (unsigned)best;
 }
 
-static bool begins_read(struct qp *qp, bool is_fresh)
+/* Is what leaves next, fresh or as it was lost, a READ request? */
+static bool is_read(struct qp *qp, bool is_fresh)
 {
-	return is_fresh && request_row(qp_send_next(qp))->answer == ANSWER_READ;
+	const struct flight *f = &engine_of(qp)->flight;
+
+	return (is_fresh ? request_row(qp_send_next(qp))->answer : flight_at(f, f->resend)->answer) == ANSWER_READ;
+}
+
+/* Did nothing of what is in flight leave by it last? What the peer holds did, and is not under way. */
+static bool owes_nothing(const struct flight *f, unsigned path)
+{
+	uint32_t i = f->oldest;
+
+	while (i != f->newest && loss_path_of(f, i) != path)
+		i++;
+	return i == f->newest;
 }
 
 /* From one response to the next by this path, as far as is known; 0: it is not. What was long ago is tried again. */
-static wtime response_ns(struct spread *s, wtime now, unsigned path)
+static wtime response_ns(struct qp *qp, wtime now, unsigned path)
 {
+	struct spread *s = spread_of(qp);
 	struct spread_path *p = &s->path[path];
 
-	if (!s->loss[path].under_way)	/* what was lost is awaited no more */
+	if (p->awaited && !s->loss[path].under_way && owes_nothing(&engine_of(qp)->flight, path))	/* it was lost */
 		p->awaited = 0;
 	if (!p->awaited && now - s->loss[path].heard_at > SPREAD_PROBE_MOST)
 		p->response_ns = 0;
@@ -280,12 +294,13 @@ static wtime response_ns(struct spread *s, wtime now, unsigned path)
 
 /* How long the answer to a READ request may take: the others bring meanwhile what the requester can hold, and wait for it. Our
  * choice: three quarters of that, as some is under way already. */
-static wtime read_bound(struct spread *s, wtime now)
+static wtime read_bound(struct qp *qp, wtime now)
 {
+	struct spread *s = spread_of(qp);
 	uint64_t per_ms = 0;
 
 	for (unsigned i = 0; i < s->paths; i++)
-		if (s->path[i].state == SPREAD_UP && response_ns(s, now, i))
+		if (s->path[i].state == SPREAD_UP && response_ns(qp, now, i))
 			per_ms += WTIME_MS / s->path[i].response_ns;
 	return per_ms ? ANSWERS_REACH * 3 / 4 * WTIME_MS / per_ms : WTIME_NEVER;
 }
@@ -297,13 +312,14 @@ static wtime brought_in(const struct spread_path *p)
 }
 
 /* Of those that are up and not yet in `tried`, the one by which the answer to a READ request would be there first; -1: none. */
-static int soonest(struct spread *s, wtime now, unsigned tried)
+static int soonest(struct qp *qp, wtime now, unsigned tried)
 {
-	wtime least = read_bound(s, now);
+	struct spread *s = spread_of(qp);
+	wtime least = read_bound(qp, now);
 	int best = -1;
 
 	for (unsigned i = 0; i < s->paths; i++) {
-		wtime ns = response_ns(s, now, i), at = brought_in(&s->path[i]);
+		wtime ns = response_ns(qp, now, i), at = brought_in(&s->path[i]);
 
 		if (s->path[i].state != SPREAD_UP || tried >> i & 1 || (!ns && s->path[i].awaited) || at >= least)
 			continue;
@@ -329,7 +345,7 @@ static int choose_for_read(struct qp *qp, wtime now)
 	unsigned tried = 0;
 	int path;
 
-	for (; (path = soonest(s, now, tried)) >= 0; tried |= 1u << path) {
+	for (; (path = soonest(qp, now, tried)) >= 0; tried |= 1u << path) {
 		struct congestion *c = pace_of(qp, (unsigned)path);
 
 		if (!c || runs_dry(qp, (unsigned)path))
@@ -341,14 +357,22 @@ static int choose_for_read(struct qp *qp, wtime now)
 	return -1;
 }
 
+/* What was lost asks for what is not under way, and whatever follows waits for it: no window holds it back. */
+static int choose_for_lost_read(struct qp *qp, wtime now)
+{
+	int path = soonest(qp, now, 0);
+
+	return path >= 0 ? path : (int)spread_usual(qp);
+}
+
 int spread_choose(struct qp *qp, wtime now, bool is_fresh)
 {
 	struct spread *s = spread_of(qp);
 	unsigned tried = 0;
 	int path;
 
-	if (begins_read(qp, is_fresh))
-		return choose_for_read(qp, now);
+	if (is_read(qp, is_fresh))
+		return is_fresh ? choose_for_read(qp, now) : choose_for_lost_read(qp, now);
 	for (; (path = next_best(qp, tried)) >= 0; tried |= 1u << path) {
 		struct congestion *c = pace_of(qp, (unsigned)path);
 		uint32_t under_way = is_fresh && s->path[path].unasked ? 0 : s->loss[path].under_way;
