@@ -37,6 +37,7 @@ class Pair:
 	device: str = 'rxe0'		# rxe's name for it
 	needs: str = ''			# a file of this host without which it cannot run
 	env: dict = field(default_factory=dict)
+	options: tuple = ()		# of weft run; what leaves this host is watched then: watch.py
 	sampled: bool = True		# among what --sample chooses from
 
 
@@ -87,6 +88,12 @@ for name, more in (
 # for the goodput over loss: long enough that what is lost at its end does not decide
 add('goodput', 'ib_write_bw -F -d {dev} -x {gid} -m {mtu} -s 65536 -n 500', nets=('clean', 'loss'), families=(4,), patience=120,
     sampled=False)
+# Several paths are for peers of weft: rdma_rxe sees one, and nothing else.
+for name, text in (
+		('checked', '{checked} {dev} 300 1 {gid} 18515'),
+		('write_bw', 'ib_write_bw -F -u 16 -d {dev} -x {gid} -m {mtu} -s 65536 -n 100'),
+		('read_bw', 'ib_read_bw -F -u 16 -d {dev} -x {gid} -m {mtu} -o 16 -s 65536 -n 50')):
+	add(f'{name}_paths', text, nets=('clean', 'loss'), options=('--profile=standard,paths=4',))
 for name, more in (('send_bw_uc', '-c UC -s 9000 -n 100'), ('send_lat_uc', '-c UC -s 64 -n 200'),
 		   ('write_bw_uc', '-c UC -s 65536 -n 50'), ('send_bw_ud', '-c UD -s 1000 -n 100'),
 		   ('send_lat_ud', '-c UD -s 64 -n 200')):
