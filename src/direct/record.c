@@ -157,6 +157,14 @@ static bool parse_datagram(struct direct_message *m, struct reader *r)
 	return true;
 }
 
+/* Whoever takes a promising message as any forgoes the promise: the next one makes it again. */
+static bool is_sound(const struct record_head *h)
+{
+	if (h->dest >> 24 == OPCODE_RC_SEND_ONLY && h->src >> 24 <= RECORD_SOLICITED)
+		return h->received >> RECORD_PROMISE <= PROMISE_SIZE;
+	return (h->psn | h->received) <= PSN_MASK;
+}
+
 bool record_parse(struct direct_message *m, const void *record, size_t bytes, struct iovec iov[DIRECT_IOVS])
 {
 	struct reader r = { record, bytes };
@@ -165,12 +173,12 @@ bool record_parse(struct direct_message *m, const void *record, size_t bytes, st
 	struct record_head head;
 	uint32_t flags;
 
-	if (bytes > RECORD_MAX_BYTES || !get(&r, &head, sizeof(head)) || (head.psn | head.received) > PSN_MASK)
+	if (bytes > RECORD_MAX_BYTES || !get(&r, &head, sizeof(head)) || !is_sound(&head))
 		return false;
 	flags = head.src >> 24;
 	*m = (struct direct_message){
 		.opcode = (uint8_t)(head.dest >> 24), .dest_qpn = head.dest & QPN_MASK, .src_qpn = head.src & QPN_MASK,
-		.psn = head.psn, .received = head.received,
+		.psn = head.psn & PSN_MASK, .received = head.received & PSN_MASK,
 		.solicited = flags & RECORD_SOLICITED, .payload = flags >> PAYLOAD_SHIFT,
 	};
 	row = opcode_row(m->opcode);

@@ -14,10 +14,11 @@
 struct record_head {
 	uint32_t dest;		/* opcode << 24 | QPN */
 	uint32_t src;		/* flags << 24 | QPN */
-	uint32_t psn, received;
+	uint32_t psn, received;	/* RC's SEND ONLY: what is promised << 24 | PSN, receives and size */
 };
 
 enum {
+	RECORD_PROMISE = 24,	/* the shift */
 	RECORD_MAX_BYTES = 8192,	/* of a record; the writer's longest payload fits with all heads */
 	RECORD_HEAD_BYTES = sizeof(struct record_head),
 	RECORD_SOLICITED = 1,	/* of the flags */
@@ -42,9 +43,11 @@ static inline struct record_head record_head(uint32_t opcode, uint32_t flags, ui
 void record_build(const struct direct_message *m, void *record);
 /* As record_build, of a short message (direct_ops.send_short), which has neither flags nor fields of its own. */
 static inline void record_build_short(void *record, uint32_t dest_qpn, uint32_t src_qpn, psn_t psn, psn_t received,
-				       const void *data, uint32_t bytes)
+				       struct direct_promise promise, const void *data, uint32_t bytes)
 {
-	const struct record_head head = record_head(OPCODE_RC_SEND_ONLY, 0, dest_qpn, src_qpn, psn, received);
+	const struct record_head head = record_head(OPCODE_RC_SEND_ONLY, 0, dest_qpn, src_qpn,
+						    (uint32_t)promise.receives << RECORD_PROMISE | psn,
+						    (uint32_t)promise.size << RECORD_PROMISE | received);
 
 	memcpy(record, &head, sizeof(head));
 	copy_few((uint8_t *)record + RECORD_HEAD_BYTES, data, bytes);
@@ -53,6 +56,7 @@ static inline void record_build_short(void *record, uint32_t dest_qpn, uint32_t 
 struct record_short {
 	uint32_t dest_qpn, src_qpn;
 	psn_t psn, received;
+	struct direct_promise promise;
 	const void *data;
 	uint32_t bytes;
 	bool solicited;
@@ -66,10 +70,13 @@ static inline bool record_parse_short(struct record_short *m, const void *record
 	if (bytes <= RECORD_HEAD_BYTES || bytes > RECORD_MAX_BYTES)
 		return false;
 	head = *from;
-	if (head.dest >> 24 != OPCODE_RC_SEND_ONLY || head.src >> 24 > RECORD_SOLICITED || (head.psn | head.received) > PSN_MASK)
+	if (head.dest >> 24 != OPCODE_RC_SEND_ONLY || head.src >> 24 > RECORD_SOLICITED ||
+	    head.received >> RECORD_PROMISE > PROMISE_SIZE)
 		return false;
 	*m = (struct record_short){
-		.dest_qpn = head.dest & QPN_MASK, .src_qpn = head.src & QPN_MASK, .psn = head.psn, .received = head.received,
+		.dest_qpn = head.dest & QPN_MASK, .src_qpn = head.src & QPN_MASK, .psn = head.psn & PSN_MASK,
+		.received = head.received & PSN_MASK,
+		.promise = { (uint8_t)(head.psn >> RECORD_PROMISE), (uint8_t)(head.received >> RECORD_PROMISE) },
 		.data = (const uint8_t *)record + RECORD_HEAD_BYTES, .bytes = (uint32_t)(bytes - RECORD_HEAD_BYTES),
 		.solicited = head.src >> 24,
 	};

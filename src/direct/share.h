@@ -14,7 +14,7 @@
 
 enum {
 	SHARE_MAGIC = 0x77647274,
-	SHARE_VERSION = 6,
+	SHARE_VERSION = 7,
 	SHARE_LINE = 64,
 	SHARE_WORDS = SHARE_LINE / 8 - 1,	/* of an entry, after its sequence */
 	SHARE_ENTRIES = 1 << 16,		/* of each kind: our choice, several times the largest program's of the tests */

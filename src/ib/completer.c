@@ -193,12 +193,36 @@ void completer_postpone_ack(struct qp *qp, psn_t through)
 		list_append(&qp->ca->acks.postponed, &qp->postponed);
 }
 
+void completer_trust(struct qp *qp, psn_t through)
+{
+	struct engine *e = engine_of(qp);
+
+	if (!list_linked(&qp->postponed))
+		completer_postpone_ack(qp, psn_add(flight_first_psn(&e->flight), -1));
+	e->trusts = true;
+	e->trusted_psn = through;
+}
+
+/* Up to where the sends are complete now. */
+static psn_t postponed_through(struct qp *qp)
+{
+	struct engine *e = engine_of(qp);
+
+	if (!e->trusts)
+		return e->postponed_psn;
+	e->trusts = false;
+	if (psn_cmp(e->trusted_psn, e->postponed_psn) <= 0 || !qp->ca->direct || !qp->ca->direct->stands(qp->ca->direct_arg, qp))
+		return e->postponed_psn;
+	e->is_ahead = true;
+	return e->sure_psn = e->trusted_psn;
+}
+
 bool completer_ack_postponed(struct qp *qp)
 {
 	if (!list_linked(&qp->postponed))
 		return false;
 	list_remove(&qp->postponed);
-	return completer_acknowledge(qp, WTIME_NEVER, engine_of(qp)->postponed_psn);
+	return completer_acknowledge(qp, WTIME_NEVER, postponed_through(qp));
 }
 
 /* A pure acknowledgement. In the seed profile a sequence NAK names the last good PSN (MSN-25). */

@@ -15,5 +15,8 @@ bool completer_acknowledge(struct qp *qp, wtime now, psn_t through);
 void completer_postpone_ack(struct qp *qp, psn_t through);
 /* The postponed ACK, if there is one, takes effect. Did something get through? */
 bool completer_ack_postponed(struct qp *qp);
+/* The peer has promised to execute all up to this PSN, which is in flight: that ACK is postponed too. It takes effect only if the
+ * peer keeps the promise, as far as can be seen then. */
+void completer_trust(struct qp *qp, psn_t through);
 
 #endif

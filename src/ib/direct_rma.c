@@ -33,7 +33,7 @@ enum {
 };
 
 /* UC does not say what arrived: after its first packet the order of things is not known any more. */
-static bool may_pass(struct qp *qp)
+static bool has_settled(struct qp *qp)
 {
 	const struct flight *f = &engine_of(qp)->flight;
 
@@ -62,12 +62,18 @@ static inline __attribute__((always_inline)) void count(struct qp *qp, enum opco
 		qp->bytes_received += bytes;
 }
 
-/* Packets stand before the request. */
+/* Nor may it pass messages that were completed before they are known to be executed. */
+static bool may_pass(struct qp *qp)
+{
+	return has_settled(qp) && direct_send_is_executed(qp);
+}
+
+/* Packets stand before the request; or messages that nobody acknowledges any more, for which there is no use in waiting. */
 static enum direct_outcome follow(struct qp *qp, const struct send_wqe *wqe)
 {
 	struct engine *e = engine_of(qp);
 
-	if (qp->type != IBV_QPT_RC || (wqe->length < WORTH_WAITING && ++e->detours < DETOURS))
+	if (qp->type != IBV_QPT_RC || flight_empty(&e->flight) || (wqe->length < WORTH_WAITING && ++e->detours < DETOURS))
 		return DIRECT_NONE;
 	if (qp->ca->direct->reaches(qp->ca->direct_arg, qp))
 		return DIRECT_LATER;
@@ -157,7 +163,7 @@ static enum direct_outcome write_and_tell(struct qp *qp, const struct send_wqe *
 	if (!qp->ca->direct->connect(qp->ca->direct_arg, qp))
 		return DIRECT_NONE;
 	if (!may_pass(qp))
-		return qp->type == IBV_QPT_RC ? DIRECT_LATER : DIRECT_NONE;
+		return qp->type == IBV_QPT_RC && !flight_empty(&engine_of(qp)->flight) ? DIRECT_LATER : DIRECT_NONE;
 	how = execute(qp, wqe, row->op);
 	return how == DIRECT_DONE ? direct_send_take(qp, wqe, row, true) : how;
 }
@@ -194,8 +200,8 @@ static inline bool executes_short(const struct qp *qp)
 {
 	const struct flight *f = &engine_of(qp)->flight;
 
-	return f->phase == FLIGHT_OPEN && flight_empty(f) && !flight_repeats(f) && !qp->send_cq->asked &&
-	       engine_may_go_directly(qp);
+	return f->phase == FLIGHT_OPEN && flight_empty(f) && !flight_repeats(f) && !engine_of(qp)->is_ahead &&
+	       !qp->send_cq->asked && engine_may_go_directly(qp);
 }
 
 bool direct_rma_post(struct qp *qp, const struct wqe_seg *seg, bool is_inline, uint32_t rkey, uint64_t va)
@@ -205,7 +211,7 @@ bool direct_rma_post(struct qp *qp, const struct wqe_seg *seg, bool is_inline, u
 
 	if (seg->length - 1 >= DIRECT_LONG - 1 || !executes_short(qp))
 		return false;
-	data = is_inline ? (const void *)(uintptr_t)seg->addr : seg_memory(qp->pd, seg, seg->length, 0);
+	data = is_inline ? (const void *)(uintptr_t)seg->addr : qp_send_memory(qp, seg);
 	if (data)
 		how = qp->ca->direct->write(qp->ca->direct_arg, qp, rkey, va, data, seg->length);
 	if (how == WRITE_REFUSED)

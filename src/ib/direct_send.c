@@ -10,6 +10,11 @@
  * (rendezvous). The initiator places the bytes of a longer write with immediate data first, as for any write. A long send is
  * cut into FIRST, MIDDLE and LAST parts of 2 MB, each of which is acknowledged by itself and refused by itself.
  *
+ * A message may promise that its sender has receives that can refuse nothing: so many, of so many bytes (verbs/qp.h). What they
+ * cover is complete when it is in the ring and the peer is seen to be as it was, after that. The ring delivers it, as an adapter
+ * that has acknowledged it would, also of a sender that has ended. Whatever would break a promise first executes what is in the
+ * ring (direct_ops.keep_promise). Requests that would overtake the ring go as messages or packets behind it.
+ *
  * No ACK is sent. The receiver keeps the last PSN that its QP executed in a word of its share, and each message carries the
  * same of the other direction. The sender reads the word when it polls in vain or goes to sleep; in a ping-pong nobody reads
  * it. Sending starts no ACK timer, as that costs a look at the clock: direct_send_reap_acks starts it. */
@@ -77,10 +82,12 @@ static inline __attribute__((always_inline)) void book(struct qp *qp, uint32_t p
 		.psn = f->psn, .span = packets, .wqe = qp->sq.engine.started, .answer = ANSWER_ACK, .is_last = true,
 		.is_direct = true,
 	};
-	if (is_short)
+	if (is_short) {
 		flight_recorded_short(f);
-	else
+	} else {
 		flight_recorded(f);
+		qp->direct_path.promised = 0;
+	}
 	if (!list_linked(&qp->unacked))
 		qp_await_ack(qp);
 }
@@ -125,6 +132,7 @@ static bool send_part(struct qp *qp, const struct send_wqe *wqe, const struct re
 	if (!qp->ca->direct->send(qp->ca->direct_arg, qp, &m))
 		return false;
 	flight_record(f, &entry);
+	qp->direct_path.promised = 0;
 	if (!list_linked(&qp->unacked))
 		qp_await_ack(qp);
 	direct_load_count(qp, OP_SEND, ends ? row->trailer : 0, bytes);
@@ -214,15 +222,34 @@ static inline const void *short_data(const struct qp *qp, const struct send_wqe 
 	return wqe->num_sge == 1 && wqe->seg->length == wqe->length ? seg_memory(qp->pd, wqe->seg, wqe->length, 0) : NULL;
 }
 
+/* May this message be taken for executed, and is all before it? It is not beyond the promise, whose PSNs are few: one that came
+ * half of all PSNs ago promises nothing. Whoever sleeps until the send completes gets an ACK. */
+static inline bool is_promised(const struct qp *qp, psn_t psn, uint32_t bytes)
+{
+	const struct direct_path *path = &qp->direct_path;
+	const struct engine *e = engine_of(qp);
+
+	if (bytes > path->promised || (uint32_t)psn_diff(path->limit, psn) - 1 >= PROMISE_RECEIVES ||
+	    !qp->ca->acks.postpones || qp->send_cq->arm != CQ_DISARMED)
+		return false;
+	return flight_empty(&e->flight) || (list_linked(&qp->postponed) &&
+					    psn_add(e->trusts ? e->trusted_psn : e->postponed_psn, 1) == psn);
+}
+
 /* Sends these bytes as a short message, which takes one PSN. There is room for it in the window. The record goes first, as the
  * peer waits for it, and the books follow. False: not this way. */
 static inline __attribute__((always_inline)) bool send_short(struct qp *qp, const void *data, uint32_t bytes)
 {
 	struct engine *e = engine_of(qp);
+	psn_t psn = e->flight.psn;
+	bool is_sure;
 
-	if (!qp->ca->direct->send_short(qp->ca->direct_arg, qp, e->flight.psn, responder_received(&e->responder), data, bytes))
+	if (!qp->ca->direct->send_short(qp->ca->direct_arg, qp, psn, responder_received(&e->responder), data, bytes))
 		return false;
+	is_sure = is_promised(qp, psn, bytes);
 	book(qp, 1, true);
+	if (is_sure)
+		completer_trust(qp, psn);
 	count(qp, bytes);
 	direct_load_count(qp, OP_SEND, 0, bytes);
 	return true;
@@ -288,7 +315,7 @@ bool direct_send_post(struct qp *qp, const struct wqe_seg *seg, bool is_inline)
 
 	if (!is_short(qp, seg->length) || !sends_short(qp))
 		return false;
-	data = is_inline ? (const void *)(uintptr_t)seg->addr : seg_memory(qp->pd, seg, seg->length, 0);
+	data = is_inline ? (const void *)(uintptr_t)seg->addr : qp_send_memory(qp, seg);
 	if (!data || !send_short(qp, data, seg->length))
 		return false;
 	engine_of(qp)->detours = 0;
@@ -324,10 +351,30 @@ bool direct_send_is_of_peer(struct qp *qp, const void *channel, const struct dir
 	       (qp->ca->direct->connect(qp->ca->direct_arg, qp) && qp->direct_path.channel == channel);
 }
 
+/* The peer says what it has executed. */
+static inline void note_executed(struct qp *qp, psn_t received)
+{
+	struct engine *e = engine_of(qp);
+
+	e->is_ahead = e->is_ahead && psn_cmp(received, e->sure_psn) < 0;
+}
+
+bool direct_send_is_executed(struct qp *qp)
+{
+	psn_t psn;
+
+	if (engine_of(qp)->is_ahead && qp->ca->direct->received(qp->ca->direct_arg, qp, &psn))
+		note_executed(qp, psn);
+	return !engine_of(qp)->is_ahead;
+}
+
 /* Before a message of the peer is executed, which acknowledges ours. Does it? */
 static inline bool note_ack(struct qp *qp, psn_t received)
 {
-	if (!engine_is_reliable(qp) || flight_empty(&engine_of(qp)->flight))
+	if (!engine_is_reliable(qp))
+		return false;
+	note_executed(qp, received);
+	if (flight_empty(&engine_of(qp)->flight))
 		return false;
 	completer_postpone_ack(qp, received);
 	return true;

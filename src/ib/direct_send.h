@@ -12,6 +12,9 @@ enum direct_outcome direct_send_take(struct qp *qp, const struct send_wqe *wqe, 
 
 enum { DIRECT_EAGER_MAX = 8128 };	/* bytes; an RC send of more goes by rendezvous */
 
+/* Is all executed that was completed since the peer had promised to take it? Asks the peer's word if need be. */
+bool direct_send_is_executed(struct qp *qp);
+
 /* message_ops.qp_send_short */
 bool direct_send_post(struct qp *qp, const struct wqe_seg *seg, bool is_inline);
 

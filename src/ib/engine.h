@@ -23,7 +23,10 @@ struct engine {
 	bool acks_as_usual;		/* nobody chose when and how: direct messages may do without */
 	bool takes_short;		/* RC, and that: short messages have a way of their own */
 	bool paces;			/* holds back where there is congestion, when the peer is on another host: pace.h */
-	psn_t postponed_psn;			/* the ACK, while the QP is in ca.acks.postponed */
+	psn_t postponed_psn;			/* the ACK, while the QP is in ca.acks.postponed ... */
+	bool trusts;			/* ... or as if there were one of trusted_psn, if the peer keeps its promise */
+	bool is_ahead;			/* sends were completed so up to sure_psn, and nothing tells of their execution yet */
+	psn_t trusted_psn, sure_psn;
 	struct direct_load load;
 	struct flight flight;		/* RC, UC, XRC_SEND; of UD and raw packet only the phase */
 	struct responder responder;	/* RC, UC, XRC_RECV */

@@ -42,6 +42,7 @@ void requester_open(struct qp *qp, psn_t psn)
 
 	requester_close(qp);
 	pace_forget(qp);
+	engine_of(qp)->trusts = engine_of(qp)->is_ahead = false;
 	flight_open(&engine_of(qp)->flight, psn, options->profile == IB_SEED ? psn_add(options->start_msn, -1) : 0);
 	answers_forget(qp);	/* they are dated by the flight's PSNs */
 	engine_of(qp)->flight.start_msn = options->start_msn;
@@ -445,6 +446,7 @@ static void advance(struct qp *qp, const struct flight_entry *e)
 {
 	struct flight *f = &engine_of(qp)->flight;
 
+	qp->direct_path.promised = 0;	/* these PSNs are of packets */
 	if (f->window)
 		flight_record(f, e);
 	else

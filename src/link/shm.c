@@ -228,6 +228,11 @@ size_t shm_peek_long(const struct shm *shm, uint32_t word)
 	return ring_record_bytes(&((const struct end *)shm)->rx, word, SHM_MESSAGE);
 }
 
+struct ring_consumer shm_oldest(const struct shm *shm)
+{
+	return ((const struct end *)shm)->rx;
+}
+
 void shm_took(struct shm *shm, size_t bytes)
 {
 	struct end *s = end_of(shm);

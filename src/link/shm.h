@@ -52,6 +52,9 @@ void shm_let_go(struct shm *s, uint32_t qpn);
 /* Has the peer asked that for its QP? 0: for any. After a yes the peer wakes a sleeping owner when it takes that back. */
 bool shm_is_held(struct shm *s, uint32_t qpn);
 
+/* For a look at all that waits: ring_take takes it from there, and the channel has it still. */
+struct ring_consumer shm_oldest(const struct shm *s);
+
 /* True if the peer has not yet taken everything, frames too, that was sent up to *mark. A *mark of 0 is set to the end of what
  * was sent until now. */
 bool shm_undelivered(struct shm *s, uint64_t *mark);

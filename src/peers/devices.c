@@ -175,8 +175,10 @@ static void forget_routes(struct ca *ca, const struct ca_device *dev)
 {
 	routes_change(&ca->routes);
 	list_for_each(qp, &ca->all_qps, struct qp, all)
-		if (qp->dev == dev && qp->direct_path.channel && !still_leads(qp_route(qp), qp->direct_path.channel))
+		if (qp->dev == dev && qp->direct_path.channel && !still_leads(qp_route(qp), qp->direct_path.channel)) {
+			qp_break_promise(qp);
 			qp->direct_path = (struct direct_path){ 0 };
+		}
 }
 
 /* Peers see the P_Key of a QP that is published, and the QP's own path was found with it. */
@@ -187,6 +189,7 @@ static void show_pkeys(struct ca *ca, const struct ca_device *dev, const struct 
 	list_for_each(qp, &ca->all_qps, struct qp, all) {
 		if (qp->dev != dev || old->pkey[qp->attr.pkey_index] == qp_pkey(qp))
 			continue;
+		qp_break_promise(qp);
 		qp->direct_path = (struct direct_path){ 0 };
 		if (ca->direct && qp->published)
 			ca->direct->republish_qp(ca->direct_arg, qp, &give_up);

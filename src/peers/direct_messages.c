@@ -45,7 +45,7 @@ bool direct_messages_connect(void *peers, struct qp *qp)
 	ch = direct_target_channel(ps, qp);
 	if (!ch || ch->gone || !sees(ch, qp) || !shown_by(ps, ch) || !rma_watch(qp, shown_by(ps, ch), &watch))
 		return false;
-	qp->direct_path = (struct direct_path){ ch, watch.entry, watch.sequence };
+	qp->direct_path = (struct direct_path){ .channel = ch, .entry = watch.entry, .sequence = watch.sequence };
 	return true;
 }
 
@@ -55,6 +55,12 @@ static inline void commit(struct peers *ps, const struct channel *ch, size_t byt
 	shm_commit(ch->shm, bytes);
 	if (!ch->is_loop)
 		links_note_sent(&ps->links, &ch->shm->link);
+}
+
+/* To ourselves nothing waits in the ring. */
+static inline struct direct_promise promise_of(const struct channel *ch, struct qp *qp)
+{
+	return ch->is_loop ? (struct direct_promise){ 0 } : qp_promise(qp);
 }
 
 /* is_short is a constant: then of m only what direct_ops.send_short has is read. */
@@ -69,7 +75,8 @@ static inline __attribute__((always_inline)) bool send_record(struct peers *ps, 
 	if (!record)
 		return false;
 	if (is_short)
-		record_build_short(record, qp->attr.dest_qp_num, qp->qpn, m->psn, m->received, m->iov->iov_base, m->bytes);
+		record_build_short(record, qp->attr.dest_qp_num, qp->qpn, m->psn, m->received, promise_of(ch, qp),
+				   m->iov->iov_base, m->bytes);
 	else
 		record_build(m, record);
 	commit(ps, ch, bytes);
@@ -171,7 +178,37 @@ static inline bool deliver_short(struct peers *ps, const struct channel *ch, con
 	struct record_short m;
 
 	return record_parse_short(&m, record, bytes) &&
-	       ca_short_message(ps->ca, ch, m.dest_qpn, m.src_qpn, m.psn, m.received, m.data, m.bytes, m.solicited);
+	       ca_short_message(ps->ca, ch, m.dest_qpn, m.src_qpn, m.psn, m.received, m.promise, m.data, m.bytes, m.solicited);
+}
+
+/* Who hides a QP passes a full fence before it looks at its ring, we before we look at what it shows: either it finds what we
+ * sent, or we find it hidden. */
+bool direct_messages_stands(void *peers, struct qp *qp)
+{
+	const struct channel *ch = qp->direct_path.channel;
+
+	(void)peers;
+	atomic_thread_fence(memory_order_seq_cst);
+	return ch && direct_path_is_current(&qp->direct_path) && !ch->gone &&
+	       (ch->is_loop || (ch->peer && !peer_has_left(ch->peer)));
+}
+
+void direct_messages_keep_promise(void *peers, struct qp *qp)
+{
+	struct peers *ps = peers;
+	const struct channel *ch = qp->direct_path.channel;
+	uint8_t record[RING_MAX_RECORD];
+	struct ring_consumer at;
+	struct record_short m;
+	unsigned kind;
+	size_t bytes;
+
+	if (!ch)
+		return;
+	atomic_thread_fence(memory_order_seq_cst);
+	for (at = shm_oldest(ch->shm); (bytes = ring_take(&at, record, sizeof(record), &kind));)
+		if (kind == SHM_MESSAGE && record_parse_short(&m, record, bytes) && m.dest_qpn == qp->qpn)
+			(void)deliver_short(ps, ch, record, bytes);
 }
 
 static inline bool deliver_datagram(struct peers *ps, const struct channel *ch, struct direct_message *m)

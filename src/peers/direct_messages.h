@@ -14,6 +14,8 @@ bool direct_messages_connect(void *peers, struct qp *qp);
 bool direct_messages_send(void *peers, struct qp *qp, const struct direct_message *m);
 bool direct_messages_send_short(void *peers, struct qp *qp, psn_t psn, psn_t received, const void *data, uint32_t bytes);
 bool direct_messages_send_datagram(void *peers, const struct route *r, const struct direct_message *m);
+bool direct_messages_stands(void *peers, struct qp *qp);
+void direct_messages_keep_promise(void *peers, struct qp *qp);
 bool direct_messages_pull(void *peers, struct qp *qp, const struct direct_message *m, uint32_t offset, const struct iovec *to,
 			  unsigned tos);
 void direct_messages_publish(void *peers, struct qp *qp, psn_t received);

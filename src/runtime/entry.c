@@ -271,18 +271,31 @@ enum runtime_news runtime_look(struct runtime *rt)
 	return idle ? NEWS_PERHAPS : NEWS_ARRIVED;
 }
 
-/* Is all as it is most often for a program that polls for messages, so that what else a poll does may wait for another one? What
- * the last message acknowledged may not: the program has seen that message, and may post as much again. */
+/* Is all as it is most often for a program that polls for messages, so that what else a poll does may wait for another one? */
 static bool is_brief(const struct runtime *rt)
 {
 	const struct message_acks *acks = &rt->ca.acks;
 
 	return progress_is_polled(&rt->progress) && acks->postpones && rt->polls % IDLE_POLLS && !rt->faults && !rt->ca.stamps &&
-	       !acks->starved && list_empty(&acks->postponed) && list_empty(&acks->withheld) && list_empty(&rt->ca.ready);
+	       !acks->starved && list_empty(&acks->withheld) && list_empty(&rt->ca.ready);
 }
 
+bool runtime_has_put_off(const struct runtime *rt)
+{
+	return !list_empty(&rt->ca.acks.postponed);
+}
+
+/* Apart, so that a poll in vain saves no registers. */
+static __attribute__((noinline)) bool ack_postponed(struct runtime *rt)
+{
+	return !rt->peers.in_forked_child && ca_ack_postponed(&rt->ca, rt->ca.stamps ? runtime_read_clock(rt) : rt->ca.now);
+}
+
+/* What the last message acknowledged comes before the next one: the program saw that message, and may post as much again. */
 void runtime_take_in(struct runtime *rt, enum runtime_news news, const struct cq *cq)
 {
+	if (news == NEWS_ARRIVED && runtime_has_put_off(rt))
+		ack_postponed(rt);
 	if (news == NEWS_NONE || (news == NEWS_ARRIVED && is_brief(rt) && pump_take_short(rt, cq)))
 		return;
 	rt->leaving = LEAVE_HERE;	/* an ACK may wait for what is reaped */
@@ -300,17 +313,6 @@ wtime runtime_enter_poll(struct runtime *rt)
 		poll(rt, news == NEWS_PERHAPS);
 	}
 	return rt->ca.now;
-}
-
-bool runtime_has_put_off(const struct runtime *rt)
-{
-	return !list_empty(&rt->ca.acks.postponed);
-}
-
-/* Apart, so that a poll in vain saves no registers. */
-static __attribute__((noinline)) bool ack_postponed(struct runtime *rt)
-{
-	return !rt->peers.in_forked_child && ca_ack_postponed(&rt->ca, rt->ca.stamps ? runtime_read_clock(rt) : rt->ca.now);
 }
 
 bool runtime_look_again(struct runtime *rt)

@@ -31,7 +31,18 @@ struct direct_path {
 	void *channel;		/* NULL: none known */
 	const void *entry;	/* the peer's QP as shown, current while its first word is `sequence`; NULL: unknown */
 	uint64_t sequence;
+	psn_t limit;		/* by the peer's last promise: of the PSNs before this one each finds a receive ... */
+	uint32_t promised;	/* ... of so many bytes; 0: there is none */
 };
+
+/* What a message says of the receives that wait at its sender: so many of them, one after the other and each of 2^size bytes at
+ * least, can refuse nothing that fits. A send that they cover is as good as executed when it is in the ring: ib/direct_send.c. */
+struct direct_promise {
+	uint8_t receives;	/* 0: nothing is promised */
+	uint8_t size;
+};
+
+enum { PROMISE_RECEIVES = 255, PROMISE_SIZE = 31 };	/* at most: what a record has room for */
 
 /* Is the peer as it was when it was found? Otherwise direct_ops.connect looks for it. */
 static inline bool direct_path_is_current(const struct direct_path *p)
@@ -110,6 +121,12 @@ struct direct_ops {
 	bool (*send_short)(void *arg, struct qp *qp, psn_t psn, psn_t received, const void *data, uint32_t bytes);
 	/* Sends a datagram, eager, to the process of this host to which the route leads. False: use a packet. */
 	bool (*send_datagram)(void *arg, const struct route *r, const struct direct_message *m);
+	/* After all that was sent to it until now: is the QP's peer alive, and as it was when it was found? Then it keeps its
+	 * promises. */
+	bool (*stands)(void *arg, struct qp *qp);
+	/* The QP, which its peer no longer finds, is about to break a promise. Executes what the peer had sent before that: short
+	 * messages which nothing stands before. They stay in the ring, where they are repeats. */
+	void (*keep_promise)(void *arg, struct qp *qp);
 	/* Pulls the bytes from `offset` on of a rendezvous message that came over qp->direct_path, as many as the list holds. */
 	bool (*pull)(void *arg, struct qp *qp, const struct direct_message *m, uint32_t offset, const struct iovec *to,
 		     unsigned tos);

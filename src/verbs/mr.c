@@ -40,6 +40,8 @@ int mr_unpublish(struct mr *mr)
 {
 	struct ca *ca = mr->pd->ca;
 
+	if (mr->is_known)
+		qps_forget_region(mr);
 	return !ca->direct || !mr->direct || ca->direct->unpublish_mr(ca->direct_arg, mr) ? 0 : -EBUSY;
 }
 

@@ -24,6 +24,7 @@ struct mr {
 	uint8_t *memory;	/* the byte at iova; borrowed from the application */
 	int access;		/* IBV_ACCESS_* */
 	uint32_t windows;	/* bound to it */
+	bool is_known;		/* a QP may have it as a struct known_region */
 	/* MR_WINDOW */
 	enum ibv_mw_type mw_type;
 	struct mr *bound_to;	/* ref, NULL when unbound */
@@ -157,6 +158,27 @@ static inline void *seg_memory(const struct pd *pd, const struct wqe_seg *seg, u
 	    !mr_covers(mr, seg->addr, bytes))
 		return NULL;
 	return mr_address(mr, seg->addr);
+}
+
+/* A region in which a QP found the memory of its last segment: it stays so until the region changes (qps_forget_region). */
+struct known_region {
+	uint32_t lkey;
+	uint64_t start, bytes;		/* 0 bytes: none is known */
+	uintptr_t away;			/* what memory is, beside the address in the region */
+};
+
+static inline void known_region_note(struct known_region *k, struct mr *mr)
+{
+	mr->is_known = true;
+	*k = (struct known_region){ mr->key, mr->iova, mr->length, (uintptr_t)mr->memory - (uintptr_t)mr->iova };
+}
+
+/* These bytes > 0 in it, or NULL. */
+static inline void *known_region_at(const struct known_region *k, uint64_t addr, uint32_t bytes, uint32_t lkey)
+{
+	uint64_t offset = addr - k->start;
+
+	return lkey == k->lkey && offset < k->bytes && bytes <= k->bytes - offset ? (void *)((uintptr_t)addr + k->away) : NULL;
 }
 
 #endif

@@ -304,6 +304,7 @@ void qp_queues_reset(struct qp *qp)
 		cq_clean(qp->recv_cq, qp->qpn);
 	wq_reset(&qp->sq);
 	wq_reset(&qp->rq);
+	qp->receives = (struct qp_receives){ 0 };
 	memset(&qp->attr, 0, sizeof(qp->attr));
 	memset(&qp->path, 0, sizeof(qp->path));
 	free(qp->migration);

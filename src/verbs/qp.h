@@ -19,6 +19,15 @@ struct ah {
 	struct av av;
 };
 
+/* The receives of a QP that its peer may count on: those before index `until`, as each is of one segment, in memory of the QP's
+ * PD that may be written. Whatever changes that breaks the promise: qp_state.c. */
+struct qp_receives {
+	uint32_t until;			/* an index of the receive queue; not after `started`: none */
+	uint8_t size;			/* each has 2^size bytes at least */
+	bool are_promised;		/* the peer was told of some */
+	struct known_region region;	/* of the last one */
+};
+
 struct qp {
 	struct ca *ca;			/* borrowed */
 	struct ca_device *dev;		/* borrowed */
@@ -42,6 +51,8 @@ struct qp {
 	uint64_t send_ops_flags;	/* extended QP */
 	uint32_t send_ops;		/* 1 << IBV_WR_* of those that its type and its transport have */
 	struct wq sq, rq;
+	struct qp_receives receives;
+	struct known_region sends_from;
 	void *engine;			/* owned by the transport */
 	struct list_node ready;		/* in ca.ready, ca.blocked or ca.slices */
 	struct list_node all;
@@ -122,14 +133,25 @@ static inline void ca_message(struct ca *ca, wtime now, const void *channel, con
 		ca->counters.dropped_no_qp++;
 }
 
+/* The peer's promise came with what it has executed. */
+static inline void qp_note_promise(struct qp *qp, psn_t received, struct direct_promise p)
+{
+	qp->direct_path.limit = psn_add(received, 1 + p.receives);
+	qp->direct_path.promised = p.receives ? 1u << p.size : 0;
+}
+
 /* The same for a short one (message_ops.qp_short), 0 < bytes. False: ca_message is to be called. */
 static inline bool ca_short_message(struct ca *ca, const void *channel, uint32_t dest_qpn, uint32_t src_qpn, psn_t psn,
-				    psn_t received, const void *data, uint32_t bytes, bool solicited)
+				    psn_t received, struct direct_promise promise, const void *data, uint32_t bytes,
+				    bool solicited)
 {
 	struct qp *qp = qp_find(ca, dest_qpn);
 
-	return qp && qp->direct_path.channel == channel && qp->attr.dest_qp_num == src_qpn && qp->dev->transport->messages &&
-	       qp->dev->transport->messages->qp_short(qp, psn, received, data, bytes, solicited);
+	if (!qp || qp->direct_path.channel != channel || qp->attr.dest_qp_num != src_qpn || !qp->dev->transport->messages ||
+	    !qp->dev->transport->messages->qp_short(qp, psn, received, data, bytes, solicited))
+		return false;
+	qp_note_promise(qp, received, promise);
+	return true;
 }
 
 /* Posting copies the list into WQEs and rings the doorbell for what was good; 0 or -errno with *bad set.
@@ -187,6 +209,15 @@ static inline void qp_completed(struct cq *cq, struct cqe *place, struct wq_ulp 
 	place->wqe_index = index;
 	place->srqn = srqn;
 	cq_publish(cq, place, solicited);
+}
+
+/* As seg_memory, of bytes > 0 that the QP sends. */
+const void *qp_find_send_memory(struct qp *qp, const struct wqe_seg *seg);
+static inline const void *qp_send_memory(struct qp *qp, const struct wqe_seg *seg)
+{
+	const void *memory = known_region_at(&qp->sends_from, seg->addr, seg->length, seg->lkey);
+
+	return memory ? memory : qp_find_send_memory(qp, seg);
 }
 
 /* Completes everything announced with WR_FLUSH_ERR. */
@@ -318,7 +349,25 @@ int mcast_attach(struct qp *qp, const uint8_t gid[16], uint16_t lid);
 int mcast_detach(struct qp *qp, const uint8_t gid[16], uint16_t lid);
 void mcast_detach_all(struct qp *qp);
 
+/* What a message of the QP tells its peer. */
+static inline struct direct_promise qp_promise(struct qp *qp)
+{
+	uint32_t n = qp->receives.until - qp->rq.engine.started;
+
+	if ((int32_t)n <= 0)
+		return (struct direct_promise){ 0 };
+	qp->receives.are_promised = true;
+	return (struct direct_promise){ (uint8_t)(n < PROMISE_RECEIVES ? n : PROMISE_RECEIVES), qp->receives.size };
+}
+
+/* Before what its peer sent is refused, as where it is leads no longer to the QP: its peer finds it anew, and what was promised
+ * until now is executed. */
+void qp_break_promise(struct qp *qp);
+
 /* ---- between the files of this room ---- */
+
+/* The region changes, or goes: no QP knows it, or has promised anything of it. */
+void qps_forget_region(const struct mr *mr);
 
 /* What posting, completing and capabilities must know of an ibv_wr_opcode; NULL for one that is refused. */
 struct send_op {

@@ -201,6 +201,15 @@ static inline int post_one(struct qp *qp, const struct ibv_send_wr *wr)
 	return 0;
 }
 
+__attribute__((noinline)) const void *qp_find_send_memory(struct qp *qp, const struct wqe_seg *seg)
+{
+	const void *memory = seg_memory(qp->pd, seg, seg->length, 0);
+
+	if (memory)
+		known_region_note(&qp->sends_from, mr_find(qp->ca, seg->lkey));
+	return memory;
+}
+
 /* One piece and no flag that other requests are asked about, as most have, on a QP whose send queue has nothing to do. */
 static inline bool may_be_short(const struct qp *qp, const struct ibv_send_wr *wr)
 {

@@ -111,9 +111,19 @@ static void fit_path(struct qp *qp)
 			qp->attr.path_mtu = (enum ibv_mtu)mtu[i];
 }
 
+/* What the peer has sent on the strength of a promise is complete there: it is executed while it can be. The QP is hidden. */
+static void keep_promise(struct qp *qp)
+{
+	if (!qp->receives.are_promised || !qp->ca->direct)
+		return;
+	qp->receives.are_promised = false;	/* what is executed may end the QP */
+	qp->ca->direct->keep_promise(qp->ca->direct_arg, qp);
+}
+
 void qp_path_changed(struct qp *qp)
 {
 	hide(qp);
+	keep_promise(qp);
 	qp->direct_path = (struct direct_path){ 0 };
 	qp->route = (struct route){ 0 };
 	lid_paths_forget(qp);
@@ -121,12 +131,37 @@ void qp_path_changed(struct qp *qp)
 		show(qp);
 }
 
+void qp_break_promise(struct qp *qp)
+{
+	bool was_shown = qp->published;
+
+	if (qp->receives.are_promised) {
+		hide(qp);
+		keep_promise(qp);
+		if (was_shown && qp->state != IBV_QPS_ERR)
+			show(qp);
+	}
+	qp->receives.until = qp->rq.engine.started;
+}
+
+void qps_forget_region(const struct mr *mr)
+{
+	list_for_each(qp, &mr->pd->ca->all_qps, struct qp, all) {
+		if (qp->pd != mr->pd)
+			continue;
+		qp_break_promise(qp);
+		qp->receives.region.bytes = qp->sends_from.bytes = 0;
+	}
+}
+
 /* Queues are flushed after the transport has forgotten, send queue first. IBA 10.3.1.5, 10.3.1.7. */
 static void enter(struct qp *qp, wtime now, enum ibv_qp_state to, int mask)
 {
-	enum ibv_qp_state from = qp->state;
+	enum ibv_qp_state from;
 
 	hide(qp);
+	keep_promise(qp);
+	from = qp->state;
 	if (to == IBV_QPS_RESET || mask & (IBV_QP_AV | IBV_QP_PKEY_INDEX)) {
 		qp->direct_path = (struct direct_path){ 0 };
 		qp->route = (struct route){ 0 };

@@ -2,6 +2,7 @@
  * be mapped by another process. At most one message per QP is half arrived, so a QP holds at most one receive. */
 #include "verbs/qp.h"
 
+#include "base/copy_few.h"
 #include "base/log.h"
 #include "wire/opcode.h"
 
@@ -57,8 +58,47 @@ int recv_post(struct wq *wq, uint32_t max_sge, const struct ibv_recv_wr *wr, con
 	return post(wq, max_sge, wr, bad);
 }
 
+static __attribute__((noinline)) bool find_region(struct qp *qp, const struct ibv_sge *sge)
+{
+	struct mr *mr = mr_find(qp->ca, sge->lkey);
+
+	if (!mr || mr->kind != MR_MEMORY || mr->pd != qp->pd || !(mr->access & IBV_ACCESS_LOCAL_WRITE) ||
+	    !mr_covers(mr, sge->addr, sge->length))
+		return false;
+	known_region_note(&qp->receives.region, mr);
+	return true;
+}
+
+/* Can nothing refuse what fits into it, as long as its region stays as it is? */
+static inline bool is_sure(struct qp *qp, const struct ibv_recv_wr *wr)
+{
+	const struct ibv_sge *sge = wr->sg_list;
+
+	return wr->num_sge == 1 && sge->length &&
+	       (known_region_at(&qp->receives.region, sge->addr, sge->length, sge->lkey) || find_region(qp, sge));
+}
+
+/* Those from index `from` on were posted. What follows one that is not sure is not promised before the queue was empty. */
+static inline void note_receives(struct qp *qp, uint32_t from, const struct ibv_recv_wr *wr)
+{
+	struct qp_receives *r = &qp->receives;
+
+	if (qp->rq.engine.started == from) {
+		r->until = from;
+		r->size = PROMISE_SIZE;
+	}
+	for (; r->until == from && from != qp->rq.ulp.written && is_sure(qp, wr); wr = wr->next) {
+		uint8_t size = (uint8_t)(31 - __builtin_clz(wr->sg_list->length));
+
+		if (size < r->size)
+			r->size = size;
+		r->until = ++from;
+	}
+}
+
 int qp_post_recv(struct qp *qp, wtime now, const struct ibv_recv_wr *wr, const struct ibv_recv_wr **bad)
 {
+	uint32_t from = qp->rq.ulp.written;
 	int err;
 
 	if (qp->state == IBV_QPS_RESET || qp->srq || qp->type == IBV_QPT_XRC_SEND || qp->type == IBV_QPT_XRC_RECV) {
@@ -70,6 +110,8 @@ int qp_post_recv(struct qp *qp, wtime now, const struct ibv_recv_wr *wr, const s
 		doorbells_ring(qp->ca->doorbells, qp->handle);
 		return err;
 	}
+	if (qp->kind == QP_KIND_RC && qp->route.kind != ROUTE_LOOP)	/* to ourselves nothing waits in a ring */
+		note_receives(qp, from, wr);
 	wq_announced(&qp->rq);
 	qp_recv_announced(qp, now);
 	return err;
@@ -136,6 +178,30 @@ struct recv_source {
 	uint8_t sl;
 };
 
+static __attribute__((noinline)) bool fill_any(struct qp *qp, const struct pd *pd, const struct wqe_seg *seg, const void *data,
+					       uint32_t bytes)
+{
+	struct mr *mr = mr_find(pd->ca, seg->lkey);
+
+	if (!seg_fill(pd, seg, data, bytes))
+		return false;
+	if (mr && mr->kind == MR_MEMORY && pd == qp->pd)
+		known_region_note(&qp->receives.region, mr);
+	return true;
+}
+
+/* Copies the bytes into memory that is judged by key, but for the region that is known. */
+static inline bool fill_segment(struct qp *qp, const struct pd *pd, const struct wqe_seg *seg, const void *data,
+				uint32_t bytes)
+{
+	void *memory = known_region_at(&qp->receives.region, seg->addr, bytes, seg->lkey);
+
+	if (!memory || qp->ca->memory_may_go)
+		return fill_any(qp, pd, seg, data, bytes);
+	copy_few(memory, data, bytes);
+	return true;
+}
+
 /* The first `before` bytes of the receive are left as they are. */
 static inline __attribute__((always_inline)) bool take_short(struct qp *qp, uint32_t before, const void *data, uint32_t bytes,
 							      const struct recv_source *from, bool solicited)
@@ -156,7 +222,7 @@ static inline __attribute__((always_inline)) bool take_short(struct qp *qp, uint
 	if ((uint64_t)before + bytes > seg.length)
 		return false;
 	seg.addr += before;
-	if (!seg_fill(srq ? srq->pd : qp->pd, &seg, data, bytes))
+	if (!fill_segment(qp, srq ? srq->pd : qp->pd, &seg, data, bytes))
 		return false;
 	index = wq->started++;
 	wq_completed(wq);
@@ -237,6 +303,7 @@ void qp_recv_untake(struct qp *qp, const struct recv_ref *ref)
 	wqe->num_sge = ref->num_sge;
 	wqe->length = ref->length;
 	memcpy(wqe->seg, ref->seg, ref->num_sge * sizeof(ref->seg[0]));
+	qp->receives.until = qp->rq.engine.started;	/* what is next again was not promised */
 }
 
 void qp_recv_forget(struct qp *qp)

@@ -15,7 +15,7 @@ import tempfile
 
 WEFT, PROGRAM, BUILD = os.path.abspath(sys.argv[1]), sys.argv[2], sys.argv[3]
 BARS = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'instructions.txt')
-FEW, MANY = 300, 800
+FEW, MANY = 600, 1100	# each of the queue pairs has been used twice by then
 MORE = 1.03		# of a bar
 # what a kind takes of another at most: of one with a receive queue of its own, of one over a single queue pair
 OF_OTHERS = {'send-shared': ('send', 1.15), 'send-qps': ('send', 1.5), 'write-qps': ('write', 1.5)}

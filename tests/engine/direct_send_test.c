@@ -51,7 +51,9 @@ static bool connect(void *owner, struct qp *qp)
 	bool found = !refuses();
 
 	(void)owner;
-	qp->direct_path = (struct direct_path){ &channel, found && channel.stays ? &shown : NULL, 2 };
+	qp->direct_path = (struct direct_path){
+		.channel = &channel, .entry = found && channel.stays ? &shown : NULL, .sequence = 2,
+	};
 	return found;
 }
 
@@ -89,7 +91,8 @@ static bool send_short(void *owner, struct qp *qp, psn_t psn, psn_t received, co
 	if (!r)
 		return false;
 	r->length = RECORD_HEAD_BYTES + (size_t)bytes;
-	record_build_short(r->bytes, qp->attr.dest_qp_num, qp->qpn, psn, received, data, bytes);
+	record_build_short(r->bytes, qp->attr.dest_qp_num, qp->qpn, psn, received, (struct direct_promise){ 0 }, data,
+			   bytes);
 	channel.shorts++;
 	return true;
 }

@@ -307,7 +307,8 @@ static bool give_short(struct ca *ca, const struct pair *pair, const void *chann
 {
 	static const uint8_t data[16] = { 1 };
 
-	return ca_short_message(ca, channel, pair->side[1].qp->qpn, src_qpn, 0, 0, data, sizeof(data), false);
+	return ca_short_message(ca, channel, pair->side[1].qp->qpn, src_qpn, 0, 0, (struct direct_promise){ 0 }, data,
+				sizeof(data), false);
 }
 
 static void short_message_of_another_is_not_taken(void **state)

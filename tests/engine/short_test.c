@@ -134,8 +134,8 @@ static void give(struct ca *ca, wtime now, const struct direct_message *m)
 	bool is_short = m->opcode == OPCODE_RC_SEND_ONLY && m->payload == PAYLOAD_EAGER && m->bytes;
 
 	ca->now = now;
-	if (is_short && ca_short_message(ca, &twin, m->dest_qpn, m->src_qpn, m->psn, m->received, m->iov->iov_base, m->bytes,
-					 m->solicited))
+	if (is_short && ca_short_message(ca, &twin, m->dest_qpn, m->src_qpn, m->psn, m->received, (struct direct_promise){ 0 },
+					 m->iov->iov_base, m->bytes, m->solicited))
 		shorts++;
 	else
 		ca_message(ca, now, &twin, m);

@@ -107,10 +107,35 @@ static void a_short_message_is_as_any(void **state)
 		};
 
 		record_build(&m, any);
-		record_build_short(brief, m.dest_qpn, m.src_qpn, m.psn, m.received, payload, m.bytes);
+		record_build_short(brief, m.dest_qpn, m.src_qpn, m.psn, m.received, (struct direct_promise){ 0 }, payload,
+				   m.bytes);
 		assert_int_equal(record_bytes(&m), RECORD_HEAD_BYTES + m.bytes);
 		assert_memory_equal(brief, any, RECORD_HEAD_BYTES + m.bytes);
 	}
+}
+
+/* Also where it is taken as any message. */
+static void a_short_message_may_promise(void **state)
+{
+	uint8_t record[RECORD_MAX_BYTES], payload[8] = "promise";
+	struct direct_promise all = { PROMISE_RECEIVES, PROMISE_SIZE }, beyond = { 1, PROMISE_SIZE + 1 };
+	struct iovec iov[DIRECT_IOVS];
+	struct direct_message any;
+	struct record_short m;
+
+	(void)state;
+	record_build_short(record, 1, 2, PSN_MASK, PSN_MASK - 1, all, payload, sizeof(payload));
+	assert_true(record_parse_short(&m, record, RECORD_HEAD_BYTES + sizeof(payload)));
+	assert_true(record_parse(&any, record, RECORD_HEAD_BYTES + sizeof(payload), iov));
+	assert_int_equal(m.promise.receives, PROMISE_RECEIVES);
+	assert_int_equal(m.promise.size, PROMISE_SIZE);
+	assert_int_equal(m.psn, PSN_MASK);
+	assert_int_equal(any.psn, PSN_MASK);
+	assert_int_equal(m.received, PSN_MASK - 1);
+	assert_int_equal(any.received, PSN_MASK - 1);
+	record_build_short(record, 1, 2, 3, 4, beyond, payload, sizeof(payload));
+	assert_false(record_parse_short(&m, record, RECORD_HEAD_BYTES + sizeof(payload)));
+	assert_false(record_parse(&any, record, RECORD_HEAD_BYTES + sizeof(payload), iov));
 }
 
 static void what_is_elsewhere_is_named(void **state)
@@ -280,6 +305,7 @@ int main(void)
 		cmocka_unit_test(what_is_built_is_read),
 		cmocka_unit_test(a_small_send_is_one_line),
 		cmocka_unit_test(a_short_message_is_as_any),
+		cmocka_unit_test(a_short_message_may_promise),
 		cmocka_unit_test(what_is_elsewhere_is_named),
 		cmocka_unit_test(parts_are_messages),
 		cmocka_unit_test(others_are_refused),
