@@ -116,6 +116,7 @@ static bool look_up(struct rma_hit *h, const struct rma_peer *peer, const struct
 	uint32_t dest = qp->attr.dest_qp_num;
 
 	h->era = 0;
+	h->mapped = NULL;
 	if (!share_watch_qp(peer->share, dest, &h->remote, &h->qp_watch) || !expects_us(qp, &h->remote) ||
 	    !share_watch_region(peer->share, rkey, &h->region, &h->region_watch) || !belongs(&h->region, &h->remote))
 		return false;
@@ -161,12 +162,24 @@ static inline __attribute__((always_inline)) bool copy(void *memory, struct dire
 	return true;
 }
 
-/* Mapped memory takes the lock for atomics too: others may reach the same word by change_word. */
-static inline __attribute__((always_inline)) bool move(const struct rma_peer *peer, const struct share_region *region,
-							struct direct_request *r, enum opcode_op op)
+/* These bytes of the region, where both processes map them, or NULL. What is mapped is there to stay. */
+static __attribute__((noinline)) void *map(const struct rma_peer *peer, struct rma_hit *h, uint64_t offset, uint32_t bytes)
 {
-	uint64_t offset = r->va - region->iova, address = region->address + offset;
-	void *mapped = region->file ? peer->mover->map(peer->arg, region->file, region->file_offset + offset, r->bytes) : NULL;
+	const struct share_region *region = &h->region;
+
+	if (!region->file)
+		return NULL;
+	h->mapped = peer->mover->map(peer->arg, region->file, region->file_offset, region->length);
+	return h->mapped ? h->mapped + offset :
+			   peer->mover->map(peer->arg, region->file, region->file_offset + offset, bytes);
+}
+
+/* Mapped memory takes the lock for atomics too: others may reach the same word by change_word. */
+static inline __attribute__((always_inline)) bool move(const struct rma_peer *peer, struct rma_hit *h, struct direct_request *r,
+							enum opcode_op op)
+{
+	uint64_t offset = r->va - h->region.iova, address = h->region.address + offset;
+	void *mapped = h->mapped ? h->mapped + offset : map(peer, h, offset, r->bytes);
 	struct atomic_lock *lock = &peer->share->atomics;
 	bool moved;
 
@@ -204,7 +217,7 @@ static inline __attribute__((always_inline)) bool execute(const struct qp *qp, c
 		return execute_empty(qp, peer, r);
 	if (!is_hit(h, peer, qp, r->rkey) && !look_up(h, peer, qp, r->rkey))
 		return false;
-	return allows(h->remote.access, h->remote.depth, op) && grants(&h->region, r, op) && move(peer, &h->region, r, op);
+	return allows(h->remote.access, h->remote.depth, op) && grants(&h->region, r, op) && move(peer, h, r, op);
 }
 
 static inline __attribute__((always_inline)) bool announce(const struct qp *qp, const struct rma_peer *peer,

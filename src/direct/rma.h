@@ -24,6 +24,7 @@ struct rma_hit {
 	struct share_watch qp_watch, region_watch;
 	struct share_qp remote;
 	struct share_region region;
+	uint8_t *mapped;	/* the whole region in our address space, when that was seen; NULL: ask the mover */
 };
 
 enum { RMA_HITS = 16 };	/* our choice */
