@@ -249,9 +249,9 @@ static bool pass(struct answers *a, const struct flight_entry *e, psn_t before, 
 	return true;
 }
 
-/* The peer executes requests in the order of PSNs, and answers each by the path that it came by, which keeps order. So responses of
- * that path that this one has overtaken are lost, or as late as packets are there: nobody waits for those of other paths. One that
- * was asked for again came in another order. */
+/* The peer executes requests in the order of PSNs, and answers each by the path that it came by, which keeps order. So responses
+ * of that path that this one has overtaken are lost, or as late as packets are there: nobody waits for those of other paths. One
+ * that was asked for again came in another order. */
 static void overtake(struct flight *f, wtime now, psn_t psn, uint32_t index)
 {
 	wtime due = now + loss_path_window(f, f->heard_by, f->rtt.wait_ns);

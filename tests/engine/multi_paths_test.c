@@ -1,5 +1,5 @@
-/* The paths of RC QPs of the profile `multipath`: what they carry together, those that are cut, fail on demand and flap, and those
- * that are pairs of LIDs. */
+/* The paths of RC QPs of the profile `multipath`: what they carry together, those that are cut, fail on demand and flap, and
+ * those that are pairs of LIDs. */
 #include "multi_run.h"
 
 #include "ib/path.h"

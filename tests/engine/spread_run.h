@@ -31,9 +31,11 @@ static inline struct pair *begin(const struct setting *s)
 {
 	struct pair_config config = {
 		.sim = { .seed = seed, .form = PACKET_ROCE, .is_network = true, .lanes = s->lanes,
-			 .two_addresses = s->two_addresses, .link = { .delay_ns = DELAY, .loss = s->loss, .reorder = s->reorder } },
-		.mtu = s->mtu ? s->mtu : IBV_MTU_4096, .memory_bytes = 2 * MESSAGE, .sends = DEPTH, .recvs = DEPTH, .timeout = 14, .retry_cnt = 7,
-		.rnr_retry = 7, .rd_atomic = 16, .options = ib_default_options, .stranger = s->stranger, .type = s->type,
+			 .two_addresses = s->two_addresses,
+			 .link = { .delay_ns = DELAY, .loss = s->loss, .reorder = s->reorder } },
+		.mtu = s->mtu ? s->mtu : IBV_MTU_4096, .memory_bytes = 2 * MESSAGE, .sends = DEPTH, .recvs = DEPTH, .timeout = 14,
+		.retry_cnt = 7, .rnr_retry = 7, .rd_atomic = 16, .options = ib_default_options, .stranger = s->stranger,
+		.type = s->type,
 	};
 
 	for (unsigned i = 0; i < SIM_LANES; i++) {

@@ -22,8 +22,8 @@ def udp_at(frame):
 
 
 class Watch:
-	"""While it is entered, packets to queue pairs by this interface. Raises Failure when it is left, unless each queue pair's had
-	one source port, an opcode of the standard and the mark of no second path."""
+	"""While it is entered, packets to queue pairs by this interface. Raises Failure when it is left, unless each queue pair's
+	had one source port, an opcode of the standard and the mark of no second path."""
 	def __init__(self, interface):
 		self.ports, self.odd, self.ended = {}, set(), False
 		self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(EVERYTHING))
