@@ -49,7 +49,7 @@ static struct board {
 /* The channel's memory, link/shm.c, as side 0 has it. */
 struct side {
 	_Alignas(RING_LINE) _Atomic uint32_t state;
-	_Atomic uint32_t rings, reads, heeds;
+	_Atomic uint32_t rings, reads, held, heeds;
 	_Alignas(RING_LINE) _Atomic uint64_t access;
 };
 
