@@ -25,6 +25,7 @@ NEEDED = ('busybox', 'dash', 'ip', 'tc', 'rdma')
 LARGEST_MTU = 4200		# bytes of the interface: a path MTU of 4096
 BOOT_S = 240			# emulated, on a busy machine
 CONNECT_S = 30
+COUNTER_TRIES = 5
 
 
 class Missing(Exception):
@@ -344,9 +345,12 @@ class Guest:
 				raise RuntimeError(f'no netem in the guest: {text}')
 
 	def counters(self):
-		"""rxe's."""
-		status, text = self.ask('cd /sys/class/infiniband/*/ports/1/hw_counters && grep . *')
-		return {name: int(count) for name, count in re.findall(r'^(\w+):(\d+)$', text, re.M)}
+		"""rxe's. A guest that gets no processor time may not answer in time: it is asked again."""
+		for _ in range(COUNTER_TRIES):
+			status, text = self.ask('cd /sys/class/infiniband/*/ports/1/hw_counters && grep . *')
+			if status == 0:
+				return {name: int(count) for name, count in re.findall(r'^(\w+):(\d+)$', text, re.M)}
+		raise RuntimeError('the guest does not tell the counters of rxe')
 
 	def tcp_listening(self, port):
 		return self.ask(f"cat /proc/net/tcp /proc/net/tcp6 | grep -q ':{port:04X} [0-9A-F:]* 0A '")[0] == 0
