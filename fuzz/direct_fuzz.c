@@ -10,7 +10,10 @@
 #include <stddef.h>
 #include <string.h>
 
-enum { REQUEST_MOST = 256, SPOILT_MOST = 64, SHOW_QP = 0, SHOW_REGION, SPOIL, HOLD_LOCK, EXECUTE, STEPS };
+enum {
+	REQUEST_MOST = 256, SPOILT_MOST = 64, MAPPINGS = 16, MAPPED_MOST = 1 << 16,
+	SHOW_QP = 0, SHOW_REGION, SPOIL, HOLD_LOCK, EXECUTE, STEPS,
+};
 
 static struct {
 	struct pair *pair;
@@ -21,6 +24,8 @@ static struct {
 	bool can_map, is_alive;
 	_Atomic uint64_t access;
 	struct rma_hit hits[RMA_HITS];	/* what requests of this run found */
+	void *mapping[MAPPINGS];	/* owned: what they mapped, which stays as long */
+	unsigned mappings;
 } world;
 
 static bool mover_write(void *peer, uint64_t address, const struct iovec *iov, unsigned iovs, uint32_t bytes)
@@ -42,17 +47,15 @@ static bool mover_read(void *peer, uint64_t address, const struct iovec *iov, un
 	return mover_write(peer, address, iov, iovs, bytes);
 }
 
-/* Memory of exactly the length asked for. */
+/* Memory of exactly the length asked for: of a region, or of a request. */
 static void *mover_map(void *peer, uint32_t file, uint64_t offset, uint64_t bytes)
 {
-	void **mapping = peer;
-
+	(void)peer;
 	(void)offset;
-	REQUIRE(file && bytes == world.request->bytes);
-	if (!world.can_map)
+	REQUIRE(file && bytes >= world.request->bytes);
+	if (!world.can_map || bytes > MAPPED_MOST || world.mappings == MAPPINGS)
 		return NULL;
-	*mapping = realloc(*mapping, bytes);
-	return *mapping;
+	return world.mapping[world.mappings++] = calloc(1, bytes);
 }
 
 static const struct rma_mover mover = { mover_write, mover_read, mover_map };
@@ -75,11 +78,10 @@ static void execute(struct input *in)
 	static uint8_t local[REQUEST_MOST];
 	uint32_t bytes = 1 + (uint32_t)take(in, 1), first = (uint32_t)take(in, 1) % bytes;
 	struct iovec iov[2] = { { local, first ? first : bytes }, { local + first, bytes - first } };
-	void *mapping = NULL;
 	static const uint32_t era = 1;
 	struct rma_peer peer = {
 		.hits = world.hits, .era = &era, .share = world.memory, .hazard = &world.access,
-		.mover = &mover, .arg = &mapping, .self = 1, .lock_ops = &lock_ops,
+		.mover = &mover, .self = 1, .lock_ops = &lock_ops,
 	};
 	struct direct_request r = {
 		.op = ops[take(in, 1) % 5], .rkey = world.pair->side[1].mr->key,
@@ -97,7 +99,6 @@ static void execute(struct input *in)
 	(void)rma_is_connected(world.pair->side[0].qp, &peer);
 	(void)rma_execute(world.pair->side[0].qp, &peer, &r);
 	REQUIRE(!atomic_load(&world.access));
-	free(mapping);
 }
 
 static void spoil(_Atomic uint64_t *word, uint64_t value)
@@ -188,6 +189,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			break;
 		}
 	}
+	while (world.mappings)
+		free(world.mapping[--world.mappings]);
 	while (world.spoilts)
 		atomic_store(world.spoilt[--world.spoilts], 0);
 	atomic_store(&world.memory->atomics.holder, 0);
