@@ -3,7 +3,7 @@
 /* False: too much waits there. */
 static bool take_turn(struct agents *a, uint32_t out, unsigned lane, bool has_grh)
 {
-	if (!a->traffic || passage_occupy(a->fabric, a->traffic, out, lane, port_counters_words(has_grh), &a->at))
+	if (!a->traffic || passage_occupy(a->fabric, a->traffic, out, traffic_queue(lane), port_counters_words(has_grh), &a->at))
 		return true;
 	traffic_add(&a->traffic[out], TRAFFIC_TOO_SLOW, 1);
 	return false;
@@ -22,12 +22,9 @@ enum mad_loss crossing_link(struct agents *a, uint32_t out, uint32_t in, unsigne
 
 enum mad_loss crossing_way(struct agents *a, const struct walk_route *r, bool has_grh)
 {
-	for (uint32_t i = 0, in = r->packet.from; i < r->links; i++) {
+	for (uint32_t i = 0; i < r->links; i++) {
 		uint32_t peer = fabric_peer(a->fabric, r->out[i]);
-		unsigned lane = r->packet.is_smp ? SMP_LANE : traffic_lane(a->fabric, in, r->out[i], r->packet.sl);
-		enum mad_loss loss = peer == PORT_NONE ? LOSS_NONE : crossing_link(a, r->out[i], peer, lane, has_grh);
-
-		in = peer;
+		enum mad_loss loss = peer == PORT_NONE ? LOSS_NONE : crossing_link(a, r->out[i], peer, r->lane[i], has_grh);
 
 		if (loss != LOSS_NONE)
 			return loss;

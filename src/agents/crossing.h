@@ -6,8 +6,6 @@
 #include "agents/agents.h"
 #include "fabric/walk.h"
 
-enum { SMP_LANE = 0 };			/* where an SMP waits for a slow link: our choice, as lane 15 has no queue of its own */
-
 /* A MAD leaves at a->at by the port `out`, in this lane, whose link leads to the port `in`: a->at is when it has passed the link
  * then. LOSS_NONE, LOSS_FAULT or LOSS_SLOW. */
 enum mad_loss crossing_link(struct agents *a, uint32_t out, uint32_t in, unsigned lane, bool has_grh);

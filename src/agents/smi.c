@@ -68,7 +68,7 @@ static enum mad_loss cross(struct agents *a, uint32_t *port, unsigned number)
 	peer = fabric_peer(f, out);
 	if (peer == PORT_NONE || FABRIC_READ(f->port[out].state) == PORT_DOWN || FABRIC_READ(f->port[peer].state) == PORT_DOWN)
 		return LOSS_NO_LINK;
-	loss = crossing_link(a, out, peer, SMP_LANE, false);
+	loss = crossing_link(a, out, peer, VL_MANAGEMENT, false);
 	if (loss == LOSS_NONE)
 		*port = peer;
 	return loss;

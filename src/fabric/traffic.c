@@ -38,7 +38,7 @@ unsigned traffic_lane(const struct fabric *f, uint32_t in, uint32_t out, unsigne
 {
 	if (in >= f->ports || out >= f->ports || f->owner[in] != f->owner[out])
 		return 0;
-	return walk_lane(f, in, out, sl) % TRAFFIC_LANES;
+	return traffic_queue(walk_lane(f, in, out, sl));
 }
 
 void traffic_way_set(struct traffic_way *way, const struct fabric *f, const struct walk_route *route)
@@ -46,10 +46,9 @@ void traffic_way_set(struct traffic_way *way, const struct fabric *f, const stru
 	way->at = route->at;
 	way->drop = traffic_drop(f, route->at, route->verdict);
 	way->links = route->links;
-	for (uint32_t i = 0, in = route->packet.from; i < route->links; i++) {
+	for (uint32_t i = 0; i < route->links; i++) {
 		way->out[i] = route->out[i];
-		way->lane[i] = (uint8_t)traffic_lane(f, in, route->out[i], route->packet.sl);
-		in = fabric_peer(f, route->out[i]);
+		way->lane[i] = (uint8_t)traffic_queue(route->lane[i]);
 	}
 }
 

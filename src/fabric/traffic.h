@@ -56,6 +56,12 @@ static inline size_t traffic_bytes(const struct fabric *f)
 /* What this port counts of a packet that ends there so; TRAFFIC_COUNTS: nothing. Any value of port. */
 enum traffic_count traffic_drop(const struct fabric *f, uint32_t port, enum walk_verdict v);
 
+/* Where packets of a lane wait for a slow link. Our choice: those of management with lane 0, as their own has no queue. */
+static inline unsigned traffic_queue(unsigned lane)
+{
+	return lane < TRAFFIC_LANES ? lane : 0;
+}
+
 /* The lane by which packets of a service level leave a node from the port `in` by the port `out`; 0 where those are no ports of
  * one node. */
 unsigned traffic_lane(const struct fabric *f, uint32_t in, uint32_t out, unsigned sl);

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ATTEMPTS = 100, VL_MANAGEMENT = 15 };
+enum { ATTEMPTS = 100 };
 
 static const struct {
 	const char *text, *clause;
@@ -233,6 +233,7 @@ static enum walk_verdict walk_once(const struct fabric *f, const struct walk_pac
 			return v;
 		if (in == PORT_NONE)
 			return WALK_NO_LINK;
+		r->lane[r->links] = r->vl;
 		r->out[r->links++] = r->at;
 	}
 }

@@ -8,6 +8,7 @@
 enum {
 	SWITCHES_MOST = 64,	/* on a way: as many as a directed route has (IBA 14.2.1.2), and a bound for loops */
 	WALK_NODES = SWITCHES_MOST + 2,
+	VL_MANAGEMENT = 15,	/* the lane of SMPs */
 };
 
 enum walk_verdict {
@@ -42,6 +43,7 @@ struct walk_route {
 	uint32_t node[WALK_NODES], sequence[WALK_NODES];
 	uint32_t links;			/* passed */
 	uint32_t out[WALK_NODES];	/* the port at the near end of each */
+	uint8_t lane[WALK_NODES];	/* and the lane there */
 };
 
 /* What the tables say: the lane by which packets of a service level leave a node, whose ports `in` and `out` are. */
