@@ -221,17 +221,12 @@ bool direct_rma_post(struct qp *qp, const struct wqe_seg *seg, bool is_inline, u
 	return true;
 }
 
-static enum opcode_op atomic_of(enum ibv_wr_opcode opcode)
-{
-	return opcode == IBV_WR_ATOMIC_CMP_AND_SWP ? OP_CMP_SWAP : OP_FETCH_ADD;
-}
-
 /* Where the result goes is looked up first: an atomic whose result cannot be stored is not executed. */
 bool direct_rma_post_fetch(struct qp *qp, const struct wqe_seg *seg, const struct ibv_send_wr *wr)
 {
 	bool is_read = wr->opcode == IBV_WR_RDMA_READ;
 	struct iovec iov = { .iov_len = seg->length };
-	struct direct_request r = { .bytes = seg->length, .iov = &iov, .iovs = is_read };
+	struct direct_request r = { .op = request_rows[wr->opcode].op, .bytes = seg->length, .iov = &iov, .iovs = is_read };
 
 	if (is_read ? seg->length - 1 >= DIRECT_LONG - 1 : seg->length != ATOMIC_BYTES)
 		return false;
@@ -241,11 +236,9 @@ bool direct_rma_post_fetch(struct qp *qp, const struct wqe_seg *seg, const struc
 	if (!iov.iov_base)
 		return false;
 	if (is_read) {
-		r.op = OP_READ_REQUEST;
 		r.rkey = wr->wr.rdma.rkey;
 		r.va = wr->wr.rdma.remote_addr;
 	} else {
-		r.op = atomic_of(wr->opcode);
 		r.rkey = wr->wr.atomic.rkey;
 		r.va = wr->wr.atomic.remote_addr;
 		r.compare = wr->wr.atomic.compare_add;

@@ -10,9 +10,8 @@
 /* Our choice: what a ring of the shortest datagrams takes here, half as much again. */
 enum { WAITING_BYTES = 8 << 20 };
 
-/* Our choices: as long as a full ring is waited for (peers/space.c); and a tenth of the time for who takes 10,000 datagrams in a
- * second. */
-static const wtime PATIENCE = 500 * WTIME_MS, EARNED = 10 * WTIME_US;
+/* Our choice: a tenth of the time for who takes 10,000 datagrams in a second. */
+static const wtime EARNED = 10 * WTIME_US;
 
 struct waiting {
 	struct list_node node;
@@ -34,18 +33,17 @@ static struct ud_wait *waits_of(struct qp *qp)
 	w = engine_of(qp)->waiting = malloc(sizeof(*w));
 	if (!w)
 		return NULL;
-	*w = (struct ud_wait){ .until = WTIME_NEVER, .patience = PATIENCE };
+	*w = (struct ud_wait){ .until = WTIME_NEVER, .patience = CA_PATIENCE };
 	list_init(&w->waiting);
 	return w;
 }
 
 static wtime reckon_patience(const struct qp *qp, struct ud_wait *w)
 {
-	uint64_t received = qp->messages_received - w->received;
+	uint64_t received = qp->messages_received - w->received, enough = CA_PATIENCE / EARNED;
 
 	w->received = qp->messages_received;
-	w->patience = received < (uint64_t)(PATIENCE / EARNED) ? wtime_min(PATIENCE, w->patience + (wtime)received * EARNED) :
-								  PATIENCE;
+	w->patience = wtime_min(CA_PATIENCE, w->patience + (received < enough ? received : enough) * EARNED);
 	return w->patience;
 }
 

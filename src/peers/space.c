@@ -19,9 +19,6 @@
 /* For packets that nobody waits for. */
 static const unsigned ROOM_TO_DROP = UINT_MAX;
 
-/* Our choice: some hundred time slices, where 20 programs share two CPUs. */
-static const wtime PATIENCE = 500 * WTIME_MS;
-
 /* What is for a process that has left, which empties no ring, is dropped, also while weftd cannot tell that it has. */
 static bool has_left(const struct channel *ch)
 {
@@ -67,9 +64,9 @@ static unsigned datagram_room(struct peers *ps, struct channel *ch, uint32_t qpn
 		return least;
 	if (!ch->full_since)
 		ch->full_since = ps->ca->now;
-	if (ps->ca->now >= ch->full_since + PATIENCE)
+	if (ps->ca->now >= ch->full_since + CA_PATIENCE)
 		return least;
-	cs->give_up_at = wtime_min(cs->give_up_at, ch->full_since + PATIENCE);
+	cs->give_up_at = wtime_min(cs->give_up_at, ch->full_since + CA_PATIENCE);
 	return no_room(ps, ch->link);
 }
 

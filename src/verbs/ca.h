@@ -87,6 +87,10 @@ struct ca_cut {
 };
 enum { CA_CUTS = 16 };
 
+/* How long datagrams of one process hold up its others at most, for a receiver of this host whose ring is full or that has no
+ * receive. Our choice: some hundred time slices, where 20 programs share two CPUs. */
+#define CA_PATIENCE (500 * WTIME_MS)
+
 struct ca {
 	const struct ca_ops *ops;	/* borrowed */
 	void *owner;			/* borrowed */

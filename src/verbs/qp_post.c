@@ -107,6 +107,24 @@ static inline bool has_target(const struct qp *qp, const struct send_op *op)
 	return op->wc_opcode != IBV_WC_SEND || qp->kind > QP_KIND_UC;
 }
 
+static inline bool is_atomic(enum ibv_wr_opcode opcode)
+{
+	return opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+}
+
+static inline void write_target(struct send_wqe *wqe, const struct ibv_send_wr *wr)
+{
+	if (is_atomic(wr->opcode)) {
+		wqe->remote_addr = wr->wr.atomic.remote_addr;
+		wqe->rkey = wr->wr.atomic.rkey;
+		wqe->compare_add = wr->wr.atomic.compare_add;
+		wqe->swap = wr->wr.atomic.swap;
+	} else {
+		wqe->remote_addr = wr->wr.rdma.remote_addr;
+		wqe->rkey = wr->wr.rdma.rkey;
+	}
+}
+
 /* What the operation addresses at the other side. */
 static int fill_target(const struct qp *qp, const struct send_op *op, struct send_wqe *wqe, const struct ibv_send_wr *wr)
 {
@@ -118,15 +136,8 @@ static int fill_target(const struct qp *qp, const struct send_op *op, struct sen
 		return 0;
 	if (wr->opcode == IBV_WR_BIND_MW)
 		return fill_bind(wqe, wr);
-	if (op->data == DATA_ATOMIC) {
-		wqe->remote_addr = wr->wr.atomic.remote_addr;
-		wqe->rkey = wr->wr.atomic.rkey;
-		wqe->compare_add = wr->wr.atomic.compare_add;
-		wqe->swap = wr->wr.atomic.swap;
-	} else if (op->data != DATA_NONE) {
-		wqe->remote_addr = wr->wr.rdma.remote_addr;
-		wqe->rkey = wr->wr.rdma.rkey;
-	}
+	if (op->data != DATA_NONE)
+		write_target(wqe, wr);
 	return 0;
 }
 
@@ -218,24 +229,6 @@ static inline bool may_be_short(const struct qp *qp, const struct ibv_send_wr *w
 	return wr->num_sge == 1 && !(wr->send_flags & ~(IBV_SEND_SIGNALED | IBV_SEND_INLINE)) &&
 	       qp->kind == QP_KIND_RC && qp->state == IBV_QPS_RTS && sq->engine.started == sq->ulp.written && sq->ulp.credits &&
 	       !qp->ca->doorbells && qp->cap.max_send_sge;
-}
-
-static inline bool is_atomic(enum ibv_wr_opcode opcode)
-{
-	return opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
-}
-
-static inline void write_target(struct send_wqe *wqe, const struct ibv_send_wr *wr)
-{
-	if (is_atomic(wr->opcode)) {
-		wqe->remote_addr = wr->wr.atomic.remote_addr;
-		wqe->rkey = wr->wr.atomic.rkey;
-		wqe->compare_add = wr->wr.atomic.compare_add;
-		wqe->swap = wr->wr.atomic.swap;
-	} else {
-		wqe->remote_addr = wr->wr.rdma.remote_addr;
-		wqe->rkey = wr->wr.rdma.rkey;
-	}
 }
 
 /* The WQE of a short request that was taken: only the engine's copy, as the ring is nobody else's. */

@@ -1,7 +1,7 @@
 /* A message goes straight to the socket when nothing waits before it; otherwise it is copied, with duplicates of its
  * descriptors, and follows when epoll says that there is room. One that comes with descriptors is received by a child.
  *
- * Datagrams of management come and go many at a time: those of a client are taken in by two system calls, and what they bring
+ * Datagrams of management come and go many at a time: those of a client are taken in by three system calls, and what they bring
  * about for one client leaves by one call behind them. The order of a client's messages stays. */
 #include "weftd/conn.h"
 

@@ -280,6 +280,16 @@ static void what_is_fetched_is_executed_as_it_is_posted(void **state)
 	}
 }
 
+/* It completes so, and so many were executed by then. */
+static void expect_end(struct pair *pair, struct pair_wr wr, enum ibv_wc_status status, unsigned executed)
+{
+	post_wr(pair, 0, wr);
+	pair_run(pair);
+	expect_sent(pair, 0, 1, status);
+	assert_int_equal(way.executed, executed);
+	finish(pair);
+}
+
 /* It is executed when its result has a place, and once. */
 static void what_cannot_be_fetched_fails_as_ever(void **state)
 {
@@ -300,29 +310,17 @@ static void what_cannot_be_fetched_fails_as_ever(void **state)
 		sge.lkey = mr->key;
 		assert_int_equal(qp_post_send(qp, 0, &is_inline, &bad), -EINVAL);
 		qp->attr.max_rd_atomic = 0;
-		post_wr(pair, 0, wr);
-		pair_run(pair);
-		expect_sent(pair, 0, 1, IBV_WC_LOC_QP_OP_ERR);
-		assert_int_equal(way.executed, 0);
-		finish(pair);
+		expect_end(pair, wr, IBV_WC_LOC_QP_OP_ERR, 0);
 
 		pair = start(IBV_QPT_RC, 0);
 		way.executes = true;
 		pair->side[0].mr->access &= ~IBV_ACCESS_LOCAL_WRITE;
-		post_wr(pair, 0, wr);
-		pair_run(pair);
-		expect_sent(pair, 0, 1, IBV_WC_LOC_PROT_ERR);
-		assert_int_equal(way.executed, 0);
-		finish(pair);
+		expect_end(pair, wr, IBV_WC_LOC_PROT_ERR, 0);
 
 		pair = start(IBV_QPT_RC, 0);
 		way.executes = true;
 		wr.bytes -= 4;
-		post_wr(pair, 0, wr);
-		pair_run(pair);
-		expect_sent(pair, 0, 1, i ? IBV_WC_LOC_LEN_ERR : IBV_WC_SUCCESS);
-		assert_int_equal(way.executed, i == 0);
-		finish(pair);
+		expect_end(pair, wr, i ? IBV_WC_LOC_LEN_ERR : IBV_WC_SUCCESS, i == 0);
 	}
 }
 

@@ -202,16 +202,22 @@ static void what_is_the_managers_arrives(void **state)
 	end_agents(&g);
 }
 
+/* Two hosts, with addresses. */
+static void begin_pair(struct test_agents *g, uint32_t *h1, uint32_t *h2)
+{
+	AGENTS(g, "star", "hosts=2");
+	set_up(g);
+	*h1 = port_named(&g->t.f, "h1", 1);
+	*h2 = port_named(&g->t.f, "h2", 1);
+}
+
 static void datagrams_of_qp1(void **state)
 {
 	struct test_agents g;
 	struct mad_address to = { .pkey = PKEY_DEFAULT, .src_qpn = 1, .dest_qpn = 1, .qkey = GSI_QKEY };
 	uint32_t h1, h2;
 
-	AGENTS(&g, "star", "hosts=2");
-	set_up(&g);
-	h1 = port_named(&g.t.f, "h1", 1);
-	h2 = port_named(&g.t.f, "h2", 1);
+	begin_pair(&g, &h1, &h2);
 	to.path.dlid = lid_named(&g, "h2", 1);
 	fabric_pkeys(&g.t.f, h2)[0] = 0;
 	fabric_pkeys(&g.t.f, h2)[7] = 0x7fff;
@@ -441,10 +447,7 @@ static void other_queue_pairs_speak_with_qp1(void **state)
 	struct mad_address to = { .pkey = PKEY_DEFAULT, .src_qpn = 7, .dest_qpn = 1, .qkey = GSI_QKEY };
 	uint32_t h1, h2;
 
-	AGENTS(&g, "star", "hosts=2");
-	set_up(&g);
-	h1 = port_named(&g.t.f, "h1", 1);
-	h2 = port_named(&g.t.f, "h2", 1);
+	begin_pair(&g, &h1, &h2);
 	to.path.dlid = lid_named(&g, "h2", 1);
 	make_routed(g.mad, MAD_GET, SMP_NOTICE, 0, 0);
 	g.mad[1] = MAD_CLASS_SA;
