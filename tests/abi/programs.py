@@ -10,6 +10,8 @@ import re
 import subprocess
 from dataclasses import dataclass, field
 
+from qemu_migrate import MACHINE
+
 ADDR = '127.0.0.1'
 HEAP, HEAP_4K = ('--shared-heap',), ('--shared-heap=4k',)
 # The peer's memory files come while the program runs: by weftd, to a thread that needs its turn beside those that poll.
@@ -359,7 +361,7 @@ for transport in ('rc_v', 'ud_v'):
 def mpi(name, *options, env=None, rounds=0, **more):
 	argv = ['mpirun', '--allow-run-as-root', '--oversubscribe', '-n', '2', '--mca', 'btl_base_warn_component_unused', '0',
 		*options, '{mpi_check}', str(rounds)]
-	add(f'openmpi/{name}', argv, expect=r'mpi_check: all collectives agree', timeout=120, env=env or {}, env_by_device=True,
+	add(f'openmpi/{name}', argv, expect=r'all collectives agree', timeout=120, env=env or {}, env_by_device=True,
 	    **more)
 
 
@@ -388,6 +390,34 @@ def gloo(rank):
 
 add('gloo/ibverbs', gloo('1'), gloo('0'), ready=r'', expect=r'all results agree', expect_server=r'all results agree',
     setup='mkdir store', long=True)
+
+# ---- MPICH ---------------------------------------------------------------------------------------------------------------------
+
+# Debian's has UCX below it.
+for transport in ('rc_v', 'ud_v'):
+	add(f'mpich/ucx-{transport}', ['mpirun.mpich', '-n', '3', '{mpich_check}', '0'], expect=r'all collectives agree',
+	    timeout=120, env=ucx_over(f'{transport},self'), needs=('{mpich_check}',), long=True)
+
+# ---- DAPL ----------------------------------------------------------------------------------------------------------------------
+
+# By sockets: the provider that connects by rdma_cm takes no address of the loopback interface.
+DAPL_SERVER = """echo 'scm u2.0 nonthreadsafe default libdaploscm.so.2 dapl.2.0 "{dev} 1" ""' >{tmp}/dat.conf
+exec dapltest -T S -D scm -n {port}"""
+DAPL_CLIENT = f"""set -eu
+tell() {{{{ what=$1; shift; dapltest -T "$what" -D scm -s {ADDR} -n {{port}} "$@"; }}}}
+tell T -i 100 -t 2 -w 2 -R BE client SR 4096 2 server SR 4096 2 client RW 65536 server RR 32768 client SR 100 server SR 100
+tell Q"""
+add('dapl/dapltest', ['sh', '-c', DAPL_CLIENT], ['sh', '-c', DAPL_SERVER], ready='Service Point Ready', needs=('dapltest',),
+    expect='Total RDMA Read  :      13.10 MB', expect_server='Transaction Test Finished',
+    env={'DAT_OVERRIDE': '{tmp}/dat.conf', 'DAPL_SCM_NETDEV': 'lo'}, long=True)
+
+# ---- QEMU's migration ----------------------------------------------------------------------------------------------------------
+
+# A machine moves, once with its memory registered bit by bit, and once with all of it registered before.
+for name, capabilities in (('migrate', []), ('migrate-pinned', ['rdma-pin-all'])):
+	add(f'qemu/{name}', ['/usr/bin/python3', '-B', '{qemu_migrate}', '{tmp}', f'rdma:{ADDR}:{{port}}', *capabilities],
+	    [*MACHINE, '-qmp', 'unix:{tmp}/to,server,nowait', '-incoming', f'rdma:{ADDR}:{{port}}'], ready='cm',
+	    expect=r'migrated: \d+ MB', files=('from.memory', 'to.memory'), needs=(MACHINE[0],), timeout=150, long=True)
 
 # ---- iSER ----------------------------------------------------------------------------------------------------------------------
 

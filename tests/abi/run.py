@@ -28,7 +28,8 @@ NOT_MET = re.compile(r"Couldn't connect to |Unable to connect|Unexpected CM even
 WRAPPED_PATIENCE = 4
 
 # What we wrote for other people's libraries.
-OURS = {'mpi_check': os.environ.get('MPI_CHECK', 'mpi_check'), 'gloo_check': os.environ.get('GLOO_CHECK', 'gloo_check')}
+OURS = {name: os.environ.get(name.upper(), name) for name in ('mpi_check', 'mpich_check', 'gloo_check')}
+OURS['qemu_migrate'] = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'qemu_migrate.py')
 
 # Suites with many rows a program: on the short list the second device has the plain rows only.
 WIDE = ('pingpong', 'perftest', 'ucx')

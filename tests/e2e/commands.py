@@ -55,6 +55,8 @@ ROWS = (
 	(r'python3 -B bench/opensm.py .*', 'e2e/opensm_bench', ''),
 	(r'python3 -B bench/sa.py .*', 'e2e/sa_bench', ''),
 	(r'(weft run -- )?(tgtd|tgtadm|qemu-io) .*', 'abi/iser', ''),
+	(r'weft run -- qemu-system-x86_64 .*', 'abi/qemu', ''),
+	(r'\(qemu\) .*', 'abi/qemu', ''),
 	(r'weft run -- ibv_devinfo|(sudo )?make (deb|tarball)|sudo apt-get .*|tar -C /opt .*|/opt/weft.*', 'package/',
 	 'docs/systems.md'),
 	(r'.*', 'e2e/containers', 'docs/containers.md'),
