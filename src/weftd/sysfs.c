@@ -445,6 +445,26 @@ static void write_classes(struct tree *t)
 	put(t, "max_backlog", "%d", 65535);
 }
 
+/* As many names as there may be ports, of which all devices have no more together. */
+static void write_interfaces(struct tree *t, const struct sysfs_device *devs, int n)
+{
+	char name[IFNAMSIZ];
+	int count = 0;
+
+	for (int i = 0; i < n; i++) {
+		for (int number = 1; number <= devs[i].ports && count < SYSFS_PORTS; number++) {
+			const struct sysfs_port *p = &devs[i].port[number - 1];
+
+			if (t->phase == WRITING && !p->has_ipv4)
+				continue;
+			if (!count)
+				enter(t, "net");
+			snprintf(name, sizeof(name), "ib%d", count++);
+			put(t, name, "%u.%u.%u.%u", p->ipv4[0], p->ipv4[1], p->ipv4[2], p->ipv4[3]);
+		}
+	}
+}
+
 static void write_devices(struct tree *t, const struct sysfs_device *devs, int n)
 {
 	int mads = 0;
@@ -463,6 +483,7 @@ static void write_devices(struct tree *t, const struct sysfs_device *devs, int n
 			write_mad_node(t, &devs[i], number, "issm", mads, ISSM_MINOR);
 		}
 	}
+	write_interfaces(t, devs, n);
 	leave(t);
 }
 

@@ -1,5 +1,6 @@
 /* The tree of small files that programs are shown in place of the kernel's: sys/class/infiniband*, dev/infiniband and a few more,
- * below one root, where the preloaded shim finds them. Plain data out: nothing is read back. */
+ * below one root, where the preloaded shim finds them; and net/ibN, the address of each port that has one, for its getifaddrs().
+ * Plain data out: nothing is read back. */
 #ifndef WEFT_WEFTD_SYSFS_H
 #define WEFT_WEFTD_SYSFS_H
 
@@ -26,6 +27,8 @@ struct sysfs_port {
 	int gid_count;
 	const uint16_t *pkeys;
 	int pkey_count;
+	bool has_ipv4;
+	uint8_t ipv4[4];	/* of a host of a fabric */
 };
 
 /* One device with its ports, from number 1 on. Every pointer is borrowed for the call. */

@@ -182,9 +182,14 @@ struct places {
 static struct sysfs_port describe_at(const struct fabric_page *page, uint32_t index, const struct fabric *f, uint32_t place,
 				     struct placed *p)
 {
+	uint32_t port = host_port(f, place, page_port_number(page, index));
+	struct sysfs_port to;
+
 	p->device = page->device[page_device_of(page, index)];
-	host_describe(f, host_port(f, place, page_port_number(page, index)), &p->device);
-	return describe_port(&p->device, &p->text);
+	host_describe(f, port, &p->device);
+	to = describe_port(&p->device, &p->text);
+	to.has_ipv4 = host_has_programs(f, port) && host_write_ipv4(f, port, to.ipv4);
+	return to;
 }
 
 /* An adapter; name: the device's. */
@@ -194,11 +199,12 @@ static void describe_adapter(const struct fabric_page *page, const struct fabric
 	uint32_t index = page_index(page, a->first), node = f->owner[host_port(f, place, a->first)];
 	struct sysfs_device *d = &to->devices[to->count++];
 	struct placed *first = &to->ports[index];
+	struct sysfs_port port = describe_at(page, index, f, place, first);
 
-	describe_at(page, index, f, place, first);
 	memcpy(first->device.name, name, sizeof(first->device.name));
 	name_node(&first->device, "", f->node[node].description, &first->text);
 	describe(&first->device, index, &first->text, d);
+	d->port[0] = port;
 	d->hw_counters = false;
 	for (unsigned n = 1; n < a->ports && (index = page_index(page, a->first + n)) < PAGE_DEVICES; n++)
 		d->port[d->ports++] = describe_at(page, index, f, place, &to->ports[index]);

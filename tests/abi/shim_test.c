@@ -7,7 +7,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
+#include <ifaddrs.h>
 #include <linux/netlink.h>
+#include <net/if.h>
+#include <netinet/in.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -31,7 +34,8 @@ static const uint16_t pkeys[] = { 0xffff };
 static const struct sysfs_device device = {
 	.name = "weft0", .node_desc = "weft0", .fw_ver = "1", .board_id = "weft", .node_guid = 1, .sys_image_guid = 1,
 	.ports = 1, .port[0] = { .lid = 1, .state = 4, .phys_state = 5, .width = 2, .speed = 32,
-				 .gids = gids, .gid_count = 1, .pkeys = pkeys, .pkey_count = 1 },
+				 .gids = gids, .gid_count = 1, .pkeys = pkeys, .pkey_count = 1,
+				 .has_ipv4 = true, .ipv4 = { 127, 1, 0, 8 } },
 };
 
 static int fake(const char *name)
@@ -179,6 +183,30 @@ static void netlink_falls_back(void **state)
 	assert_int_equal(errno, EPROTONOSUPPORT);
 }
 
+static in_addr_t address_of(const struct ifaddrs *ifa)
+{
+	return ntohl(((const struct sockaddr_in *)ifa->ifa_addr)->sin_addr.s_addr);
+}
+
+/* The port of a host of a fabric comes first, and the machine's own interfaces are there as ever. */
+static void interfaces_have_the_hosts_address(void **state)
+{
+	struct ifaddrs *list;
+	bool has_loopback = false;
+
+	assert_int_equal(getifaddrs(&list), 0);
+	assert_string_equal(list->ifa_name, "ib0");
+	assert_int_equal(list->ifa_addr->sa_family, AF_INET);
+	assert_int_equal(address_of(list), 0x7f010008);
+	assert_int_equal(list->ifa_flags & (IFF_UP | IFF_LOOPBACK), IFF_UP);
+	for (struct ifaddrs *ifa = list->ifa_next; ifa; ifa = ifa->ifa_next) {
+		assert_string_not_equal(ifa->ifa_name, "ib0");
+		has_loopback |= ifa->ifa_addr && ifa->ifa_addr->sa_family == AF_INET && address_of(ifa) == INADDR_LOOPBACK;
+	}
+	assert_true(has_loopback);
+	freeifaddrs(list);
+}
+
 static void cm_device_is_answered(void **state)
 {
 	char cmd[8] = { 0 };
@@ -256,6 +284,7 @@ static int run_shimmed(void)
 		cmocka_unit_test(directories_list),
 		cmocka_unit_test(other_programs_inherit_it),
 		cmocka_unit_test(netlink_falls_back),
+		cmocka_unit_test(interfaces_have_the_hosts_address),
 		cmocka_unit_test(cm_device_is_answered),
 		cmocka_unit_test(cm_device_outlives_its_first_descriptor),
 		cmocka_unit_test(close_range_closes_the_cm_device),

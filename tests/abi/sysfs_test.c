@@ -29,9 +29,11 @@ static const struct sysfs_device devices[] = {
 	{ .name = "weft0", .node_desc = "host weft0", .fw_ver = "0.1.0", .board_id = "weft", .node_guid = 0x0211223344556677,
 	  .sys_image_guid = 0x0211223344556678, .vendor_id = 0x1234, .vendor_part_id = 7, .ports = 2, .port = {
 		{ .lid = 0x11, .sm_lid = 1, .state = 4, .phys_state = 5, .width = 2, .speed = 32, .cap_mask = 0x2514868,
-		  .gids = ib_gids, .gid_count = 1, .pkeys = pkeys, .pkey_count = 2 },
+		  .gids = ib_gids, .gid_count = 1, .pkeys = pkeys, .pkey_count = 2, .has_ipv4 = true,
+		  .ipv4 = { 127, 1, 0, 200 } },
 		{ .lid = 0x12, .sm_lid = 3, .state = 1, .phys_state = 2, .width = 1, .speed = 1, .cap_mask = 0x2514868,
-		  .gids = ib_gids + 1, .gid_count = 1, .pkeys = pkeys + 1, .pkey_count = 1 } } },
+		  .gids = ib_gids + 1, .gid_count = 1, .pkeys = pkeys + 1, .pkey_count = 1, .has_ipv4 = true,
+		  .ipv4 = { 127, 2, 0, 200 } } } },
 	{ .name = "weft1", .index = 1, .node_desc = "host weft1", .fw_ver = "0.1.0", .board_id = "weft", .ethernet = true,
 	  .hw_counters = true, .ports = 1, .port[0] = { .gids = eth_gids, .gid_count = 2, .pkeys = pkeys, .pkey_count = 1 } },
 };
@@ -85,18 +87,20 @@ static const struct {
 	{ "sys/class/infiniband_mad/umad1/port", "2" },
 	{ "sys/class/infiniband_mad/issm1/dev", "231:65" },
 	{ "sys/class/misc/rdma_cm/abi_version", "4" },
+	{ "net/ib0", "127.1.0.200" },
+	{ "net/ib1", "127.2.0.200" },
 };
 
 static const char *const present[] = {
 	"dev/infiniband/uverbs0", "dev/infiniband/uverbs1", "dev/infiniband/umad0", "dev/infiniband/issm0",
 	"dev/infiniband/rdma_cm",
-	"sys/class/infiniband/weft1/device/net/lo", "sys/class/infiniband/weft0/device/local_cpus",
+	"sys/class/infiniband/weft1/device/net/lo", "sys/class/infiniband/weft0/device/local_cpus", "net/ib1",
 };
 
 static const char *const absent[] = {
 	"dev/infiniband/umad2", "sys/class/infiniband_mad/umad2", "sys/class/infiniband/weft0/device/net",
 	"sys/class/infiniband/weft0/ports/1/gid_attrs/ndevs/0", "sys/class/infiniband/weft0/ports/1/hw_counters",
-	"sys/class/infiniband/weft1/ports/2", "sys/class/infiniband/weft0/ports/3",
+	"sys/class/infiniband/weft1/ports/2", "sys/class/infiniband/weft0/ports/3", "net/ib2",
 };
 
 static char root[] = "/tmp/weft-sysfs-XXXXXX";

@@ -34,6 +34,7 @@ ROWS = (
 	(r'weft run --node h\d+ -- ib_write_bw .*', 'e2e/port_counters', ''),
 	(r'weft run --shared-heap -- ib_write_lat &', 'abi/perftest', ''),
 	(r'weft run -- mpirun .*', 'abi/openmpi/ucx', ''),
+	(r'weft run --nodes .* -- mpirun .*', 'e2e/mpi_nodes', 'docs/fabric.md'),
 	(r'weft capture (test\.pcap|- .*|--count .*)', 'e2e/capture', ''),
 	(r'weft top', 'e2e/top', ''),
 	(r'weft shell( .*)?', 'e2e/shell', ''),

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """rdma_cm between hosts of a fabric: each host has its own address and port numbers, paths are those of OpenSM's administration,
-and programs that we did not write connect by them: rping, udaddy, cmtime, perftest, UCX, rsockets.
+and programs that we did not write connect by them: rping, udaddy, cmtime, perftest, UCX, libfabric, rsockets.
 
 subnet_cm.py --list                  one line a test: name, label, timeout
 subnet_cm.py --weft PROGRAM NAME...  runs these tests
@@ -14,10 +14,9 @@ import sys
 import subnet_lab
 from subnet_lab import Wrong, says
 import run	# of abi/, whose place subnet_lab tells
-from programs import UCX_PERFTEST
-from session import free_port
+from session import free_port, tcp_listening
 
-UCX = ('env', 'UCX_TLS=rc_v,ud_v', 'UCX_NET_DEVICES=weft0:1', 'UCX_SOCKADDR_TLS_PRIORITY=rdmacm')
+UCX = ('env', 'UCX_TLS=rc_v,self', 'UCX_NET_DEVICES=weft0:1', 'UCX_SOCKADDR_TLS_PRIORITY=rdmacm')
 SL = 3	# of OpenSM's partition, where it has another one than 0
 
 
@@ -75,11 +74,16 @@ def test_addresses(lab):
 	status, text = lab.try_at('h1', 'rping', '-c', '-a', address('h9'), '-p', service, '-C', '2')
 	if not status or 'ADDR_ERROR' not in text:
 		raise Wrong(f'h9 is there: {text}')
-	# a host's own address, and loop-back, are the host's; nobody binds another one's
+	# a host's own address, and loop-back, are the host's; nobody binds another one's, or the machine's
 	connect(lab, 'h3', 'h3', service)
-	status, text = lab.try_at('h3', 'rping', '-s', '-a', address('h4'), '-p', service)
-	if not status:
-		raise Wrong('h3 has bound the address of h4')
+	machines = [a for a in lab.run('hostname', '-I').split() if '.' in a]
+	for taken in (address('h4'), *machines):
+		status, text = lab.try_at('h3', 'rping', '-s', '-a', taken, '-p', service)
+		if not status:
+			raise Wrong(f'h3 has bound {taken}')
+	# which getifaddrs() tells
+	if [a for a in lab.at('h3', 'hostname', '-I').split() if '.' in a] != [address('h3'), *machines]:
+		raise Wrong(f'h3 has {lab.at("h3", "hostname", "-I")}')
 
 
 def sent_packets(lab):
@@ -174,21 +178,40 @@ def test_cmtime(lab):
 
 
 def test_ucx(lab):
-	"""ucx_perftest, client and server by rdma_cm."""
+	"""io_demo, which checks the data that it reads and writes. UCX connects by sockets otherwise."""
 	prepare(lab)
 	service = str(free_port())
-	words = (*UCX, *UCX_PERFTEST, '-t', 'tag_lat', '-n', '100', '-p', service)
-	server = lab.start_server('h8', service, *words)
-	says(lab.at('h3', *words, address('h8')), r'Final:\s+100')
-	ended(server)
+	words = (*UCX, 'io_demo', '-q', '-d', '1:100000', '-o', 'read,write')
+	server = lab.start('h8', *words, '-p', service)
+	before = sent_packets(lab)
+	said = lab.at('h3', *words, '-i', '200', '-c', 'inf', '-y', '0.1', f'{address("h8")}:{service}')
+	says(said, rf'local address {address("h3")}:\d+ remote address {address("h8")}:{service}')
+	says(said, r"Client exit with status 'OK'")
+	if tcp_listening(int(service)) or sent_packets(lab) < before + 200:
+		raise Wrong(f'it was not by rdma_cm and the fabric: {server.text()}')
+	server.end(signal.SIGKILL)
+
+
+def test_libfabric(lab):
+	"""fi_pingpong, which tells its client the address that it has bound: that of the host, not of the machine."""
+	prepare(lab)
+	for options in (('-p', 'verbs', '-e', 'msg'), ('-p', 'verbs;ofi_rxm', '-e', 'rdm')):
+		service = str(free_port())
+		words = ('fi_pingpong', *options, '-c')
+		server = lab.start_server('h8', service, *words, '-B', service)
+		before = sent_packets(lab)
+		says(lab.at('h3', *words, '-P', service, address('h8')), r'(?m)^1m ')
+		ended(server)
+		if sent_packets(lab) < before + 1000:
+			raise Wrong(f'{words} did not go by the fabric')
 
 
 def tests():
 	rows = (('addresses', test_addresses), ('paths', test_paths), ('perftest', test_perftest), ('ucx', test_ucx),
-		('cmtime', test_cmtime), ('rsockets', test_rsockets))
+		('cmtime', test_cmtime), ('rsockets', test_rsockets), ('libfabric', test_libfabric))
 	return {name: ('e2e', 300, subnet_lab.row(test)) for name, test in rows}
 
 
 if __name__ == '__main__':
 	sys.exit(run.run_table(tests(), ('opensm', 'rping', 'udaddy', 'ib_write_bw', 'ib_send_bw', 'ib_read_lat',
-					 'ucx_perftest', 'cmtime', 'rstream', 'riostream', 'perfquery')))
+					 'io_demo', 'cmtime', 'rstream', 'riostream', 'perfquery', 'fi_pingpong', 'hostname')))

@@ -68,10 +68,13 @@ class Lab:
 		self.weft('up')
 		return self
 
-	def __exit__(self, *what):
+	def end_all(self):
 		for program in self.programs:
 			if program.is_alive():
 				program.end(signal.SIGKILL)
+
+	def __exit__(self, *what):
+		self.end_all()
 		self.try_run(self.weft_path, 'down', '--force')
 		shutil.rmtree(self.home, ignore_errors=True)
 
@@ -200,11 +203,19 @@ class Lab:
 		return server, client, found[1]
 
 
+MPIRUN = ('mpirun', '--allow-run-as-root', '--oversubscribe', '--mca', 'btl_base_warn_component_unused', '0')
+
+
 def mpi_check(ranks, *args, tls='rc_v,self', settings=()):
 	"""The words of a job over UCX."""
-	return ('env', f'UCX_TLS={tls}', 'UCX_NET_DEVICES=weft0:1', *settings, 'mpirun', '--allow-run-as-root', '--oversubscribe',
-		'-n', str(ranks), '--mca', 'btl_base_warn_component_unused', '0', '--mca', 'pml', 'ucx', '--mca', 'osc', 'ucx',
-		'--mca', 'pml_ucx_devices', 'any', '--mca', 'pml_ucx_tls', 'any', CHECK, *args)
+	return ('env', f'UCX_TLS={tls}', 'UCX_NET_DEVICES=weft0:1', *settings, *MPIRUN, '-n', str(ranks), '--mca', 'pml', 'ucx',
+		'--mca', 'osc', 'ucx', '--mca', 'pml_ucx_devices', 'any', '--mca', 'pml_ucx_tls', 'any', CHECK, *args)
+
+
+def mpi_check_by_cm(ranks, *args):
+	"""The same over libfabric, whose verbs connect by rdma_cm alone."""
+	return (*MPIRUN, '-n', str(ranks), '--mca', 'pml', 'cm', '--mca', 'mtl', 'ofi', '--mca', 'mtl_ofi_provider_include',
+		'verbs;ofi_rxm', CHECK, *args)
 
 
 def says(text, pattern):

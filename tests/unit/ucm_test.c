@@ -419,6 +419,15 @@ static void loopback_over_ipv6_and_over_weft0(void **state)
 	expect_nothing_left();
 }
 
+/* The GUID of the device that an id has which is bound to a loop-back address. */
+static uint64_t bound_to(int fd, uint16_t space, uint64_t uid)
+{
+	uint32_t id = create(fd, space, uid);
+
+	assert_int_equal(bind4(fd, id, "127.0.0.1", 7100), 0);
+	return query(fd, id, RDMA_USER_CM_QUERY_GID).node_guid;
+}
+
 static void loopback_is_no_address_of_the_only_device(void **state)
 {
 	int fd = channel();
@@ -433,7 +442,9 @@ static void loopback_is_no_address_of_the_only_device(void **state)
 	assert_int_equal(resolve4(fd, id, "127.0.0.1", 1), 0);
 	expect_event(fd, UCM_EVENT_ADDR_RESOLVED, 0);
 	assert_true(query(fd, id, RDMA_USER_CM_QUERY_GID).node_guid == htobe64(0x11));
-	/* a device that reaches no other host has it: datagrams of rsockets want one as soon as they are bound */
+	/* for datagrams it is: rsockets of them want a device as soon as they are bound */
+	assert_true(bound_to(fd, RDMA_PS_UDP, 4) == htobe64(0x11));
+	/* and of a device that reaches no other host */
 	fake.visible[0] = true;
 	fake.visible[1] = false;
 	id = create(fd, RDMA_PS_TCP, 3);
@@ -543,6 +554,23 @@ static void hosts_of_a_fabric_resolve(void **state)
 	error_of(fd, UCM_EVENT_ADDR_ERROR, -ENETUNREACH);
 	number = create(fd, RDMA_PS_TCP, 4);
 	assert_int_equal(bind4(fd, number, "127.1.0.8", 7000), -EADDRNOTAVAIL);
+	fake.is_in_fabric = false;
+	channel_close(fd);
+	expect_nothing_left();
+}
+
+/* Those of the machine would be of each host alike, and lead clients to themselves; so would loop-back, as libfabric tells it. */
+static void a_host_of_a_fabric_has_its_own_addresses_alone(void **state)
+{
+	int fd = channel();
+
+	fake.is_in_fabric = true;
+	assert_true(bound_to(fd, RDMA_PS_TCP, 1) == 0);
+	assert_true(bound_to(fd, RDMA_PS_UDP, 2) != 0);
+	assert_int_equal(bind4(fd, create(fd, RDMA_PS_TCP, 3), "10.1.2.3", 7000), 0);
+	fake.visible[1] = false;
+	assert_int_equal(bind4(fd, create(fd, RDMA_PS_TCP, 4), "10.1.2.3", 7001), -EADDRNOTAVAIL);
+	assert_int_equal(bind4(fd, create(fd, RDMA_PS_TCP, 5), "127.1.0.2", 7002), 0);
 	fake.is_in_fabric = false;
 	channel_close(fd);
 	expect_nothing_left();
@@ -1905,6 +1933,7 @@ int main(void)
 		TEST(a_path_of_another_service_is_taken),
 		TEST(ports_collide_as_in_linux),
 		TEST(loopback_is_no_address_of_the_only_device),
+		TEST(a_host_of_a_fabric_has_its_own_addresses_alone),
 		TEST(options_are_checked),
 		TEST(listeners_take_only_what_is_for_them),
 		TEST(a_connection_comes_and_goes),

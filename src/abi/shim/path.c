@@ -78,19 +78,31 @@ static bool is_node(const char *path, const char *stand_in)
 	return exists;
 }
 
+/* The tree's path of a path; false: it is too long. */
+static bool put_below_root(const char *path, struct shim_path *room)
+{
+	size_t bytes = strlen(path);
+
+	if (root_bytes + bytes >= sizeof(room->text))
+		return false;
+	memcpy(room->text, root, root_bytes);
+	memcpy(room->text + root_bytes, path, bytes + 1);
+	return true;
+}
+
+bool shim_tree_path(const char *name, struct shim_path *room)
+{
+	return shim_active() && put_below_root(name, room);
+}
+
 const char *shim_path(const char *path, struct shim_path *room)
 {
-	size_t bytes;
-
 	if (!path || !is_ours(path))
 		return path;
 	if (is_within(path, VERBS_DIR))
 		loaded_check();
-	bytes = strlen(path);
-	if (root_bytes + bytes >= sizeof(room->text))
+	if (!put_below_root(path, room))
 		return path;
-	memcpy(room->text, root, root_bytes);
-	memcpy(room->text + root_bytes, path, bytes + 1);
 	counters_refresh(root, path);
 	return is_node(path, room->text) ? "/dev/null" : room->text;
 }
@@ -103,14 +115,6 @@ bool shim_path_is_rdma_cm(const char *path)
 bool shim_path_is_issm(const char *path, struct shim_path *room)
 {
 	static const char issm[] = DEV_DIR "/issm";
-	size_t bytes;
 
-	if (!path || strncmp(path, issm, sizeof(issm) - 1) != 0 || !shim_active())
-		return false;
-	bytes = strlen(path);
-	if (root_bytes + bytes >= sizeof(room->text))
-		return false;
-	memcpy(room->text, root, root_bytes);
-	memcpy(room->text + root_bytes, path, bytes + 1);
-	return is_node(path, room->text);
+	return path && strncmp(path, issm, sizeof(issm) - 1) == 0 && shim_tree_path(path, room) && is_node(path, room->text);
 }

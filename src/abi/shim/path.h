@@ -20,6 +20,9 @@ const char *shim_path(const char *path, struct shim_path *room);
 /* True when path is the connection manager's device, which is not a file at all. */
 bool shim_path_is_rdma_cm(const char *path);
 
+/* True, with the path of the tree's file of this name in room, when there is a tree. name begins with a slash. */
+bool shim_tree_path(const char *name, struct shim_path *room);
+
 /* True when path is a port's issmN: then room has the path of the tree's file, in which the device's name stands. */
 bool shim_path_is_issm(const char *path, struct shim_path *room);
 

@@ -164,16 +164,20 @@ static bool is_loopback(const struct sockaddr_storage *addr)
 }
 
 /* As Linux has it, such an address is no device's: a server of libfabric binds to it, and tells its clients to come there if it
- * is one's. Of several devices it then takes the first, which may not be that of the hosts, so it stays the one that leads to
- * this host; so it does of a device that leads nowhere else. In a fabric the others of 127.0.0.0/8 are hosts. */
-static bool is_no_devices(const struct sockaddr_storage *addr, const struct ucm_device *devices, int device)
+ * is one's. Of several devices it then takes the first, which is that of a fabric's hosts; without a fabric it may not be that
+ * of other hosts, so it stays the one that leads to this host; so it does of a device that leads nowhere else, and for
+ * datagrams, whose rsockets want a device as soon as they are bound. In a fabric the others of 127.0.0.0/8 are hosts. */
+static bool is_no_devices(const struct ucm_id *id, const struct sockaddr_storage *addr, const struct ucm_device *devices)
 {
 	unsigned visible = 0;
+	uint8_t own[16];
 
+	if (id->ps == RDMA_PS_UDP || !is_loopback(addr) ||
+	    (addr->ss_family == AF_INET && be32toh(in4(addr)->sin_addr.s_addr) != INADDR_LOOPBACK))
+		return false;
 	for (int i = 0; i < CA_DEVICES; i++)
 		visible += devices[i].visible;
-	return visible == 1 && ucm_device_has_addresses(&devices[device].dev) && is_loopback(addr) &&
-	       (addr->ss_family != AF_INET || be32toh(in4(addr)->sin_addr.s_addr) == INADDR_LOOPBACK);
+	return runtime_own_address(ucm.rt, own) || (visible == 1 && ucm_device_has_addresses(&devices[id->device].dev));
 }
 
 int ucm_addr_bind(struct ucm_id *id, const struct sockaddr_storage *src)
@@ -190,7 +194,7 @@ int ucm_addr_bind(struct ucm_id *id, const struct sockaddr_storage *src)
 		error = ucm_route_local(devices, src, &id->device, id->sgid);
 		if (error)
 			return src->ss_family == AF_IB ? error : -EADDRNOTAVAIL;
-		if (is_no_devices(src, devices, id->device)) {
+		if (is_no_devices(id, src, devices)) {
 			id->device = UCM_NO_DEVICE;
 			memset(id->sgid, 0, sizeof(id->sgid));
 		}

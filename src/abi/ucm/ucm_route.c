@@ -1,7 +1,7 @@
 /* From IP addresses to devices and GIDs. weft1's GIDs are the host's addresses (RoCEv2: the address itself, IPv4 mapped), and
  * other hosts are reached by weft1 as the kernel routes their addresses; loop-back addresses stand for the first GID of their
  * family. When the user only wants to see weft0, every address of this host is weft0's LID, as if it had an IPoIB interface with
- * all of them. In a fabric each host has an address of its own (fabric/host.h), and is reached by weft0. */
+ * all of them. In a fabric each host has an address of its own (fabric/host.h), is reached by weft0, and has none of these. */
 #include "abi/ucm/ucm_state.h"
 #include "runtime/entry.h"
 #include "runtime/requests.h"
@@ -133,7 +133,7 @@ int ucm_route_fabric(const struct ucm_device *devices, const struct sockaddr_sto
 int ucm_route_local(const struct ucm_device *devices, const struct sockaddr_storage *addr, int *device, uint8_t gid[16])
 {
 	bool is_host_address = false;
-	uint8_t wanted[16];
+	uint8_t wanted[16], own[16];
 
 	ucm_addr_gid(addr, wanted);
 	if (device_of_fabric(devices) != UCM_NO_DEVICE) {
@@ -155,7 +155,10 @@ int ucm_route_local(const struct ucm_device *devices, const struct sockaddr_stor
 		*device = i;
 		return 0;
 	}
-	return is_host_address ? ucm_route_default(devices, 0, device, gid) : -ENODEV;
+	/* it would be that of each host of a fabric, and lead nobody to another one */
+	if (!is_host_address || runtime_own_address(ucm.rt, own))
+		return -ENODEV;
+	return ucm_route_default(devices, 0, device, gid);
 }
 
 /* The device by which other hosts are reached: the first that has addresses of this one. */
