@@ -27,6 +27,26 @@ CQE = 'get_trap_notices: Got CQE'	# of srp_daemon, which a report has come to
 PROMPT = b'OpenSM $ '	# of the console
 
 
+class Alone:
+	"""A with block that no other test of this machine is in, whichever CTest runs it: for programs that lock a file of /run
+	or have a port of their own. An abstract socket is gone with whoever has it."""
+	def __init__(self, lab, what):
+		self.lab, self.name, self.socket = lab, f'\0weft-e2e.{what}', socket.socket(socket.AF_UNIX)
+
+	def is_mine(self):
+		try:
+			self.socket.bind(self.name)
+		except OSError:
+			return False
+		return True
+
+	def __enter__(self):
+		self.lab.within(f'no other test has {self.name[1:]}', self.is_mine)
+
+	def __exit__(self, *what):
+		self.socket.close()
+
+
 def need(*programs):
 	for program in programs:
 		if not shutil.which(program):
@@ -70,7 +90,7 @@ def connect(lab):
 	ended(server)
 
 
-def test_acm_beside(lab, manager):
+def acm_beside(lab, manager):
 	"""librdmacm asks for a path between addresses, and needs nobody else then: it connects while OpenSM is stopped. It does
 	not at h3, whose address ibacm does not have."""
 	connect(lab)
@@ -84,33 +104,38 @@ def test_acm_beside(lab, manager):
 	manager.process.send_signal(signal.SIGCONT)
 
 
+def acm(lab, manager):
+	start_acm(lab, 'h8', free_port())
+	start_acm(lab, 'h2', PORT)
+	h2, h8 = lab.lid('h2'), lab.lid('h8')
+	for kind, source, destination in (('n', 'name-of-h2', 'name-of-h8'), ('l', h2, h8), ('i', address('h2'), address('h8'))):
+		said = lab.at('h2', 'ib_acme', '-S', '127.0.0.1', '-f', kind, '-s', source, '-d', destination, '-v')
+		for name, lid in (('dlid', h8), ('slid', h2)):
+			says(said, rf'{name}: {lid}\n')
+		says(said, r'pkey: 0xffff\n')
+		says(said, r'SA verification: success')
+	status, said = lab.try_at('h2', 'ib_acme', '-S', '127.0.0.1', '-f', 'n', '-s', 'name-of-h2', '-d', 'name-of-h7')
+	if not status:
+		raise Wrong(f'a name that nobody has is found: {said}')
+	acm_beside(lab, manager)
+
+
 def test_acm(lab, begin=prepare):
 	"""A name is asked for by multicast, and a path of the administration; by LIDs too."""
 	need('ibacm', 'ib_acme', 'rdma_server', 'rdma_client')
-	if tcp_listening(PORT):
-		print('SKIP: another ibacm serves this machine')
-		sys.exit(77)
-	found = [path for path in PORT_FILES if os.path.lexists(path)]
-	manager = begin(lab)
-	try:
-		start_acm(lab, 'h8', free_port())
-		start_acm(lab, 'h2', PORT)
-		h2, h8 = lab.lid('h2'), lab.lid('h8')
-		for kind, source, destination in (('n', 'name-of-h2', 'name-of-h8'), ('l', h2, h8),
-						  ('i', address('h2'), address('h8'))):
-			said = lab.at('h2', 'ib_acme', '-S', '127.0.0.1', '-f', kind, '-s', source, '-d', destination, '-v')
-			for name, lid in (('dlid', h8), ('slid', h2)):
-				says(said, rf'{name}: {lid}\n')
-			says(said, r'pkey: 0xffff\n')
-			says(said, r'SA verification: success')
-		status, said = lab.try_at('h2', 'ib_acme', '-S', '127.0.0.1', '-f', 'n', '-s', 'name-of-h2', '-d', 'name-of-h7')
-		if not status:
-			raise Wrong(f'a name that nobody has is found: {said}')
-		test_acm_beside(lab, manager)
-	finally:
-		for path in PORT_FILES:
-			if path not in found and os.path.lexists(path):
-				os.unlink(path)
+	with Alone(lab, 'ibacm'):
+		if tcp_listening(PORT):
+			print('SKIP: another ibacm serves this machine')
+			sys.exit(77)
+		found = [path for path in PORT_FILES if os.path.lexists(path)]
+		manager = begin(lab)
+		try:
+			acm(lab, manager)
+		finally:
+			lab.end_all()
+			for path in PORT_FILES:
+				if path not in found and os.path.lexists(path):
+					os.unlink(path)
 
 
 def test_srp(lab):
@@ -121,30 +146,37 @@ def test_srp(lab):
 	says(lab.at('h2', 'srp_daemon', '-o', '-c', '-v', '-i', 'weft0', '-p', '1'), r'Query did not find any targets')
 
 
+def srp_traps(lab):
+	daemon = lab.start('h2', 'stdbuf', '-oL', 'srp_daemon', '-V', '-i', 'weft0', '-p', '1')
+
+	def subscribed():
+		return 'InformInfoRecord dump' in lab.at('h8', 'saquery', '-t', '30000', 'IIR') or not daemon.is_alive()
+	lab.within('it has subscribed', subscribed)
+	before = daemon.text().count(CQE)
+	for state in ('down', 'up'):
+		lab.weft('fabric', 'link', 'h5:1', state)
+		lab.within(f'all see h5 {state}', lambda s=state: lab.check()['reached'] == (56 if s == 'up' else 42))
+	lab.within('it hears of h5', lambda: daemon.text().count(CQE) > before or not daemon.is_alive())
+	said = daemon.text()
+	if not daemon.is_alive() or 'Fail to register' in said:
+		raise Wrong(said)
+	daemon.end()
+
+
 def test_srp_traps(lab, begin=prepare):
 	"""srp_daemon subscribes to traps 64 and 144 by a UD queue pair of its own, which asks QP1 of the manager's port and gets
 	its reports: it looks for targets at a port that appears."""
 	need('srp_daemon')
-	begin(lab)
 	lock = '/run/srp_daemon_weft0_1'
-	found = os.path.lexists(lock)
-	try:
-		daemon = lab.start('h2', 'stdbuf', '-oL', 'srp_daemon', '-V', '-i', 'weft0', '-p', '1')
-		def subscribed():
-			return 'InformInfoRecord dump' in lab.at('h8', 'saquery', '-t', '30000', 'IIR') or not daemon.is_alive()
-		lab.within('it has subscribed', subscribed)
-		before = daemon.text().count(CQE)
-		for state in ('down', 'up'):
-			lab.weft('fabric', 'link', 'h5:1', state)
-			lab.within(f'all see h5 {state}', lambda s=state: lab.check()['reached'] == (56 if s == 'up' else 42))
-		lab.within('it hears of h5', lambda: daemon.text().count(CQE) > before or not daemon.is_alive())
-		said = daemon.text()
-		if not daemon.is_alive() or 'Fail to register' in said:
-			raise Wrong(said)
-		daemon.end()
-	finally:
-		if not found and os.path.lexists(lock):
-			os.unlink(lock)
+	with Alone(lab, 'srp_daemon'):
+		found = os.path.lexists(lock)
+		begin(lab)
+		try:
+			srp_traps(lab)
+		finally:
+			lab.end_all()
+			if not found and os.path.lexists(lock):
+				os.unlink(lock)
 
 
 def daemon_of(lab):
