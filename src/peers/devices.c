@@ -171,9 +171,8 @@ static bool still_leads(const struct route *r, const void *channel)
 
 /* A QP's peer may be at an address that is gone, or behind a link that is down. A path that still leads there stays: it knows
  * which messages its peer has executed, also when that has gone meanwhile. */
-static void forget_routes(struct ca *ca, const struct ca_device *dev)
+static void leave_paths(struct ca *ca, const struct ca_device *dev)
 {
-	routes_change(&ca->routes);
 	list_for_each(qp, &ca->all_qps, struct qp, all)
 		if (qp->dev == dev && qp->direct_path.channel && !still_leads(qp_route(qp), qp->direct_path.channel)) {
 			qp_break_promise(qp);
@@ -196,10 +195,17 @@ static void show_pkeys(struct ca *ca, const struct ca_device *dev, const struct 
 	}
 }
 
+static void forget_routes(struct ca *ca, const struct ca_device *dev)
+{
+	routes_change(&ca->routes);
+	leave_paths(ca, dev);
+}
+
 void devices_forget_routes(struct ca *ca)
 {
+	routes_change(&ca->routes);
 	for (int i = 0; i < ca->devices; i++)
-		forget_routes(ca, &ca->dev[i]);
+		leave_paths(ca, &ca->dev[i]);
 }
 
 /* What has changed at a port, as an adapter tells it. */

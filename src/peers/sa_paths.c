@@ -24,9 +24,11 @@ struct sa_path_row {
 	uint8_t sgid[16], dgid[16];
 	struct stamp stamp;
 	bool is_asked;
+	bool is_old;			/* routes have changed since: it is asked once more when they rest */
+	struct stamp seen;		/* the port and the peer, then */
 	uint8_t failures;		/* in a row */
 	wtime asked_at;
-	uint64_t generation;		/* of routes, when it was asked last; 0: never */
+	uint64_t change;		/* of routes, when it was asked last; 0: never */
 	uint8_t pairs;
 	struct lid_pair pair[LID_PATHS];
 };
@@ -79,13 +81,24 @@ static unsigned most_of(const struct stamp *stamp)
 
 _Static_assert(LID_PATHS == 1 << 3, "as many as an LMC of 3 gives");
 
-static bool is_due(const struct sa_path_row *row, const struct stamp *stamp, wtime now, uint64_t generation)
+/* The number of the change that routes of this generation follow: those that answers made are none. */
+static uint64_t change_of(const struct sa_paths *s, uint64_t generation)
 {
-	if (row->is_asked && now < row->asked_at + SA_PATHS_PATIENCE)
+	return generation - s->answers;
+}
+
+static bool is_awaited(const struct sa_path_row *row, wtime now)
+{
+	return row->is_asked && now < row->asked_at + SA_PATHS_PATIENCE;
+}
+
+static bool is_due(const struct sa_path_row *row, const struct stamp *stamp, wtime now, uint64_t change)
+{
+	if (is_awaited(row, now))
 		return false;
-	if ((!row->generation && row->failures < FAILURES) || memcmp(&row->stamp, stamp, sizeof(*stamp)) != 0)
+	if ((!row->change && row->failures < FAILURES) || memcmp(&row->stamp, stamp, sizeof(*stamp)) != 0)
 		return true;
-	return row->generation != generation && (row->pairs < most_of(stamp) || now >= row->asked_at + SA_PATHS_PAUSE);
+	return row->change != change && (row->pairs < most_of(stamp) || now >= row->asked_at + SA_PATHS_PAUSE);
 }
 
 static void ask(struct peers *ps, struct sa_path_row *row, const struct stamp *stamp)
@@ -99,7 +112,7 @@ static void ask(struct peers *ps, struct sa_path_row *row, const struct stamp *s
 		return;
 	row->is_asked = true;
 	row->asked_at = ps->ca->now;
-	row->generation = ps->ca->routes.generation;
+	row->change = change_of(&ps->sa_paths, ps->ca->routes.generation);
 	if (memcmp(&row->stamp, stamp, sizeof(*stamp)) != 0)
 		row->failures = 0;
 	row->stamp = *stamp;
@@ -125,10 +138,39 @@ unsigned sa_paths_find(struct peers *ps, const struct ca_device *dev, uint16_t p
 		.lid = dev->lid, .peer_lid = ends.lid, .sm_lid = dev->sm_lid, .lmc = dev->lmc, .peer_lmc = ends.lmc,
 		.reregistered = dev->reregistered,
 	};
-	if (is_due(row, &stamp, ps->ca->now, r->generation))
+	if (row->change && row->change != change_of(&ps->sa_paths, r->generation)) {
+		row->is_old = true;
+		row->seen = stamp;
+	}
+	if (is_due(row, &stamp, ps->ca->now, change_of(&ps->sa_paths, r->generation)))
 		ask(ps, row, &stamp);
 	memcpy(pair, row->pair, row->pairs * sizeof(*pair));
 	return row->pairs;
+}
+
+wtime sa_paths_ask_again(struct peers *ps, wtime now)
+{
+	struct sa_paths *s = &ps->sa_paths;
+
+	if (!s->rows)
+		return WTIME_NEVER;
+	if (s->change != change_of(s, ps->ca->routes.generation)) {
+		s->change = change_of(s, ps->ca->routes.generation);
+		s->again_at = now + SA_PATHS_PAUSE;
+	}
+	if (now < s->again_at)
+		return s->again_at;
+	s->again_at = WTIME_NEVER;
+	for (struct sa_path_row *row = s->row; row < s->row + s->rows; row++) {
+		if (!row->is_old)
+			continue;
+		row->is_old = is_awaited(row, now);
+		if (row->is_old)
+			s->again_at = wtime_min(s->again_at, row->asked_at + SA_PATHS_PATIENCE);
+		else
+			ask(ps, row, &row->seen);
+	}
+	return s->again_at;
 }
 
 /* Pairs that make sense to the port: from one of its LIDs to one of the peer's. */
@@ -157,8 +199,9 @@ bool sa_paths_take(struct peers *ps, const struct control_msg *answer, const voi
 		return false;
 	row->is_asked = false;
 	if (answer->status) {
-		row->generation = 0;
+		row->change = 0;
 		row->failures += row->failures < FAILURES;
+		ps->sa_paths.answers += row->failures < FAILURES;
 		return row->failures < FAILURES;
 	}
 	row->failures = 0;
@@ -167,5 +210,6 @@ bool sa_paths_take(struct peers *ps, const struct control_msg *answer, const voi
 		return false;
 	row->pairs = (uint8_t)pairs;
 	memcpy(row->pair, pair, sizeof(pair));
+	ps->sa_paths.answers++;
 	return true;
 }

@@ -254,6 +254,7 @@ static wtime settle(struct runtime *rt)
 	wtime now = enter_engine(rt), until = now, regain;
 
 	regain = wtime_min(channels_regain(&rt->peers, now), roce_socket_ask_again(&rt->peers, now));
+	regain = wtime_min(regain, sa_paths_ask_again(&rt->peers, now));
 	if (progress_is_polled(&rt->progress))
 		until = now + PROGRESS_TICK;
 	else if (pump_may_sleep(rt))

@@ -138,32 +138,15 @@ void subnet_counts_read(struct hub *h, bool is_set)
 		save_now(h);
 }
 
-/* Our choice: longer than a process that has asked for paths waits before it asks again (SA_PATHS_PAUSE). The last change of a
- * sweep may come within that time, and no other one tells of it. */
-static const wtime TELL_AGAIN = WTIME_S + 100 * WTIME_MS;
-
-static wtime due(wtime at)
-{
-	return at ? at : WTIME_NEVER;
-}
-
 void subnet_expire(struct hub *h)
 {
-	struct subnet *s = h->subnet;
-
-	if (!s)
-		return;
-	if (due(s->counts_due) <= h->now)
+	if (subnet_deadline(h) <= h->now)
 		save_now(h);
-	if (due(s->tell_again) <= h->now) {
-		s->tell_again = 0;
-		hub_page_changed(h, CONTROL_PAGE_FABRIC);
-	}
 }
 
 wtime subnet_deadline(const struct hub *h)
 {
-	return h->subnet ? wtime_min(due(h->subnet->counts_due), due(h->subnet->tell_again)) : WTIME_NEVER;
+	return h->subnet && h->subnet->counts_due ? h->subnet->counts_due : WTIME_NEVER;
 }
 
 static int map_file(struct subnet *s, const char *name, int fd)
@@ -694,7 +677,6 @@ void subnet_tell_changes(struct hub *h)
 			refresh_tree(h, s->tree[i].place);
 		s->tree[i].sequence = sequence_at(s, s->tree[i].place);
 	}
-	s->tell_again = h->now + TELL_AGAIN;
 	hub_page_changed(h, CONTROL_PAGE_FABRIC);
 }
 

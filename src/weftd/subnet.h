@@ -29,7 +29,6 @@ struct subnet {
 	wtime counts_saved, counts_due;	/* due: some were set, and are to be saved then; 0: none */
 	struct agents agents;		/* of the fabric */
 	uint64_t told;			/* of agents.changes */
-	wtime tell_again;		/* 0: not */
 	struct {
 		uint32_t place, era;
 		uint32_t sequence;	/* of the place's node, when the tree was written */

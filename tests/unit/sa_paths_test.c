@@ -107,9 +107,11 @@ static void change(wtime later)
 	world->ca.now += later;
 }
 
-/* The answer to a question that was put: so many pairs with the same path bits. */
+/* The answer to a question that was put: so many pairs with the same path bits. Routes are asked again if that is said. */
 static bool answer(unsigned pairs, int status)
 {
+	bool is_news;
+
 	struct control_msg msg = { .type = CTL_PATHS, .a = PKEY, .status = status };
 	struct control_lids lids[LID_PATHS];
 
@@ -117,7 +119,24 @@ static bool answer(unsigned pairs, int status)
 	host_write_gid(&world->t.f, host("h2"), 0, msg.dgid);
 	for (unsigned i = 0; i < pairs; i++)
 		lids[i] = (struct control_lids){ (uint16_t)(OWN + i), (uint16_t)(PEER + i) };
-	return sa_paths_take(&world->ps, &msg, lids, (uint32_t)(pairs * sizeof(lids[0])));
+	is_news = sa_paths_take(&world->ps, &msg, lids, (uint32_t)(pairs * sizeof(lids[0])));
+	world->ca.routes.generation += is_news;
+	return is_news;
+}
+
+/* Does the helper thread ask, then, for who found what it knew? */
+static bool is_asked_later(wtime later)
+{
+	struct control_msg msg;
+	wtime due = world->ca.now + later;
+
+	assert_true(sa_paths_ask_again(&world->ps, world->ca.now) == due);
+	world->ca.now = due - 1;
+	assert_true(sa_paths_ask_again(&world->ps, world->ca.now) == due);
+	assert_false(was_asked(&msg));
+	world->ca.now = due;
+	sa_paths_ask_again(&world->ps, world->ca.now);
+	return was_asked(&msg);
 }
 
 static void weftd_is_asked_once(void **state)
@@ -197,6 +216,40 @@ static void what_has_changed_is_asked_again(void **state)
 	assert_int_equal(known(), 2);
 }
 
+/* Nobody tells of routes that rest, and an answer in the midst of a sweep may be that of before. Who asked before the last change
+ * or at it asks once more when there has been none for a while; what the answers change is no change. */
+static void it_is_asked_once_more_when_routes_rest(void **state)
+{
+	(void)state;
+	assert_true(sa_paths_ask_again(&world->ps, world->ca.now) == WTIME_NEVER);
+	assert_true(is_asked_for());
+	assert_true(answer(3, 0));
+	assert_false(is_asked_for());
+	assert_false(is_asked_later(SA_PATHS_PAUSE));	/* nothing has changed since */
+	assert_true(sa_paths_ask_again(&world->ps, world->ca.now) == WTIME_NEVER);
+	change(0);
+	assert_true(is_asked_for());
+	assert_true(answer(4, 0));
+	assert_false(is_asked_for());
+	for (unsigned i = 0; i < 3; i++) {		/* too early to ask each time */
+		change(SA_PATHS_PAUSE / 10);
+		assert_false(is_asked_for());
+		assert_true(sa_paths_ask_again(&world->ps, world->ca.now) > world->ca.now);
+	}
+	assert_true(is_asked_later(SA_PATHS_PAUSE));
+	assert_false(answer(4, 0));
+	assert_true(sa_paths_ask_again(&world->ps, world->ca.now) == WTIME_NEVER);
+	change(SA_PATHS_PAUSE);				/* the answer to who asks at a change may be early, too */
+	assert_true(is_asked_for());
+	assert_false(answer(4, 0));
+	assert_true(is_asked_later(SA_PATHS_PAUSE));
+	change(0);					/* before the answer has come */
+	world->dev.sm_lid++;
+	assert_false(is_asked_for());
+	assert_false(answer(4, 0));
+	assert_true(is_asked_later(SA_PATHS_PAUSE));
+}
+
 /* An administration that is silent is not asked for ever, and what it named counts. */
 static void nobody_answers(void **state)
 {
@@ -241,6 +294,7 @@ int main(void)
 		TEST(weftd_is_asked_once),
 		TEST(what_makes_no_sense_is_left_out),
 		TEST(what_has_changed_is_asked_again),
+		TEST(it_is_asked_once_more_when_routes_rest),
 		TEST(nobody_answers),
 		TEST(who_chose_a_lid_gets_none),
 	};

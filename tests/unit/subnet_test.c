@@ -205,32 +205,6 @@ static void ports_that_are_set_in_a_row_are_saved_together(void **state)
 	free(saved);
 }
 
-/* Who asks for paths in the midst of a sweep, and rests then, looks once more when it has ended. */
-static void changes_are_told_once_more(void **state)
-{
-	wtime due;
-
-	(void)state;
-	net->hub.now = WTIME_S;
-	for (unsigned i = 1; i <= 3; i++) {
-		net->subnet.agents.changes++;
-		net->hub.now += 100 * WTIME_MS;
-		subnet_tell_changes(&net->hub);
-		assert_int_equal(net->messages[0], i);
-	}
-	due = subnet_deadline(&net->hub);
-	assert_in_range(due, net->hub.now + WTIME_S, net->hub.now + 2 * WTIME_S);
-	net->hub.now = due - 1;
-	subnet_expire(&net->hub);
-	assert_int_equal(net->messages[0], 3);
-	net->hub.now = due;
-	subnet_expire(&net->hub);
-	assert_int_equal(net->messages[0], 4);
-	assert_int_equal(net->last[0].type, CTL_PAGE);
-	assert_int_equal(net->last[0].a, CONTROL_PAGE_FABRIC);
-	assert_true(subnet_deadline(&net->hub) == WTIME_NEVER);
-}
-
 /* A packet is 1 ms on the link of the first process. */
 static void slow_links_hold_packets_of_qp1_up(void **state)
 {
@@ -286,7 +260,6 @@ int main(void)
 		cmocka_unit_test_setup_teardown(slow_links_hold_packets_of_qp1_up, net_set_up, net_tear_down),
 		cmocka_unit_test_setup_teardown(nobody_asks_by_the_qp_of_another, net_set_up, net_tear_down),
 		cmocka_unit_test_setup_teardown(a_process_asks_qp1_by_its_own_qp, net_set_up, net_tear_down),
-		cmocka_unit_test_setup_teardown(changes_are_told_once_more, net_set_up, net_tear_down),
 		cmocka_unit_test_setup_teardown(ports_that_are_set_in_a_row_are_saved_together, net_set_up, net_tear_down),
 		cmocka_unit_test_setup_teardown(what_nobody_listens_to_passes_links_and_back, net_set_up, net_tear_down),
 	};
