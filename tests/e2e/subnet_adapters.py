@@ -263,7 +263,9 @@ def test_multicast(lab):
 def test_addresses(lab):
 	"""rdma_cm at the address of the second adapter: the connection is at its device."""
 	load(lab)
-	# 127.1.0.N is the host channel adapter N of the file, from 1 on: h2 HCA-2, h1 HCA-2, ...
+	# 127.1.0.N is the host channel adapter N of the file, from 1 on: h2 HCA-2, h1 HCA-2, h1 HCA-1, ...
+	says(lab.at('h1', 'hostname', '-I'), r'^127\.1\.0\.3 127\.2\.0\.3 127\.1\.0\.2 127\.2\.0\.2 ')
+	says(lab.weft('run', '--node', 'h1', '--device', 'weft2', '--', 'hostname', '-I'), r'^127\.1\.0\.2 127\.2\.0\.2 (?!127)')
 	server = lab.start('h1', 'stdbuf', '-oL', 'ucmatose', '-b', '127.1.0.2', '-C', '50', '-S', '4096')
 	lab.within('it listens', lambda: 'starting server' in server.text() or not server.is_alive())
 	def connect():
@@ -377,4 +379,4 @@ def tests():
 if __name__ == '__main__':
 	sys.exit(run.run_table(tests(), ('opensm', 'saquery', 'perfquery', 'ibstat', 'ibnetdiscover', 'ibv_devinfo',
 					 'ibv_devices', 'ibaddr', 'smpquery', 'ibping', 'ibv_rc_pingpong', 'ib_write_bw',
-					 'ucmatose', 'ucx_perftest', 'stdbuf', 'ibv_asyncwatch', 'mpirun')))
+					 'ucmatose', 'ucx_perftest', 'stdbuf', 'ibv_asyncwatch', 'mpirun', 'hostname')))
