@@ -60,7 +60,9 @@ static inline void commit(struct peers *ps, const struct channel *ch, size_t byt
 /* To ourselves nothing waits in the ring. */
 static inline struct direct_promise promise_of(const struct channel *ch, struct qp *qp)
 {
-	return ch->is_loop ? (struct direct_promise){ 0 } : qp_promise(qp);
+	if (ch->is_loop)
+		return (struct direct_promise){ 0 };
+	return qp_promise(qp);
 }
 
 /* is_short is a constant: then of m only what direct_ops.send_short has is read. */

@@ -19,8 +19,8 @@ static __thread struct stack own;
 static void find_stack(void)
 {
 	pthread_attr_t attr;
-	size_t bytes;
-	void *low;
+	size_t bytes = 0;
+	void *low = NULL;
 
 	own.low = UINTPTR_MAX;
 	if (pthread_getattr_np(pthread_self(), &attr))
