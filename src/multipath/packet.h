@@ -64,7 +64,7 @@ enum mp_trailer { MP_PLAIN, MP_IMMEDIATE, MP_INVALIDATE, MP_TRAILERS };
 	F(uint32_t, length, 20, 0, 32)			\
 	F(uint64_t, address, 24, 0, 64)	/* of a SEND the offset in the message; of a BARRIER the identification data */	\
 	F(uint32_t, key, 32, 0, 32)			\
-	F(uint32_t, epoch, 36, 0, 32)	/* odd: the path is down */	\
+	F(uint32_t, epoch, 36, 0, 32)	/* odd: the path is down; of the answer to a BARRIER: its own path */	\
 	F(uint32_t, total, 40, 0, 32)	/* bytes of its request */	\
 	F(uint32_t, extra, 44, 0, 32)	/* the trailer's; of a NAK_NO_BUFFER how many times 10 us to wait; 0: as you like.	\
 					   Of a BARRIER and its answer what the host tells */

@@ -86,10 +86,18 @@ static void change(struct mp_path *p, enum mp_path_state state)
 	p->epoch++;
 }
 
+/* MPT-35 */
+static void end_without_path(struct mp_requester *r)
+{
+	for (unsigned i = 0; i < r->config.paths; i++)
+		if (r->path[i].state == MP_PATH_GOOD || r->path[i].state == MP_PATH_SUSPECT)
+			return;
+	mp_requester_end(r, MP_NO_PATH);
+}
+
 static void fail(struct mp_requester *r, wtime now, unsigned path)
 {
 	struct mp_path *p = &r->path[path];
-	bool has_path = false;
 
 	r->count.path_failures++;
 	p->failed_at = r->ordered_sent;
@@ -99,28 +107,30 @@ static void fail(struct mp_requester *r, wtime now, unsigned path)
 	} else {
 		change(p, MP_PATH_LEAVING);
 	}
-	for (unsigned i = 0; i < r->config.paths; i++)
-		has_path |= r->path[i].state == MP_PATH_GOOD || r->path[i].state == MP_PATH_SUSPECT;
-	if (!has_path)		/* MPT-35 */
-		r->error = MP_NO_PATH;
+	end_without_path(r);
 }
 
+/* The responder may have been told by somebody else that the path is down, or up: then its epoch is beyond ours, which goes on
+ * from there. One that tells none says 0. */
 static void barrier_answered(struct mp_requester *r, unsigned path, const struct mp_packet *packet)
 {
 	struct mp_path *p = &r->path[path];
 
 	if ((p->state != MP_PATH_SUSPECT && p->state != MP_PATH_BAD) || packet->address != p->barrier || !p->tries)
 		return;
-	if (p->state == MP_PATH_SUSPECT) {	/* MPT-30 */
-		mp_flight_lost_on(r, path);
-		enter(p, MP_PATH_GOOD);
-		return;
+	if ((int32_t)(packet->epoch - p->epoch) > 0) {
+		r->count.foreign++;
+		p->epoch = packet->epoch;
 	}
-	r->count.path_returns++;
+	if (p->state == MP_PATH_SUSPECT)	/* MPT-30 */
+		mp_flight_lost_on(r, path);
+	else
+		r->count.path_returns++;
 	if (p->epoch % 2)
 		change(p, MP_PATH_RETURNING);
-	else			/* MPT-37: the responder does not know that it was away */
+	else			/* also MPT-37: the responder does not know that it was away */
 		enter(p, MP_PATH_GOOD);
+	end_without_path(r);
 }
 
 /* MPT-32, MPT-34 */

@@ -107,15 +107,16 @@ static enum mp_verdict take_request(struct mp_responder *r, unsigned path, const
 	return MP_AHEAD;
 }
 
-/* MPT-34. The requester begins no change before the last one was answered, so that a new one has the next epoch. */
+/* MPT-34. The requester begins no change before the last one was answered, so that a new one has the next epoch. It comes by
+ * another path, which is up (MPT-31): so one of them is up at all times. */
 static enum mp_verdict change_path(struct mp_responder *r, unsigned path, const struct mp_packet *p, struct mp_packet *reply)
 {
 	bool is_next;
 
-	if (p->path >= r->config.paths)
-		return MP_FOREIGN;
 	if (r->epoch[path] % 2)
 		return MP_FILTERED;
+	if (p->path >= r->config.paths || p->path == path)
+		return MP_FOREIGN;
 	is_next = p->epoch == r->epoch[p->path] + 1;
 	if (!is_next && p->epoch != r->epoch[p->path])
 		return MP_PATH_OLD;
@@ -133,9 +134,10 @@ static enum mp_verdict judge(struct mp_responder *r, unsigned path, const struct
 	switch (p->type) {
 	case MP_REQ:
 		return take_request(r, path, p, reply);
-	case MP_BARRIER:	/* MPT-29: whatever the state of its path */
+	case MP_BARRIER:	/* MPT-29: whatever the state of its path, which it tells */
 		respond(reply, p, MP_BARRIER_RSP, MP_OK);
 		reply->address = p->address;
+		reply->epoch = r->epoch[path];
 		return MP_BARRIER_ANSWERED;
 	case MP_PATH_DOWN:
 	case MP_PATH_UP:
