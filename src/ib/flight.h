@@ -78,6 +78,7 @@ struct flight {
 	uint8_t retries_granted;	/* ... of so many */
 	bool selective;			/* the peer is known to hold what comes early */
 	bool heard;			/* it has answered: one that is not selective is a stranger */
+	bool was_absent;		/* of timer.c: nobody looked as the ACK timer ran out */
 	bool has_sent;			/* window 0: since RTR something left, of which nobody says whether it arrived */
 	uint8_t probe;			/* enum flight_probe */
 	uint8_t path_count, heard_by;	/* of paths: how many, and by which the last answer came */

@@ -15,6 +15,10 @@
  * no CPU. Nothing can be lost and nothing answered, so nothing is sent again and no retry is used up. Once all was taken the
  * answer has its whole time. The option timeout=standard does without: then a peer that stands still costs retries.
  *
+ * A process that has no processor looks at its timers late, and what has arrived meanwhile waits to be taken in. So where the ACK
+ * timer is found to have run out longer ago than an answer takes, it runs once more, for as long as an answer takes. Once: what
+ * is late a second time counts. timeout=standard does without this too.
+ *
  * The reordering timer is loss.c's and answers.c's: packets and responses that others have overtaken are taken for lost when it
  * runs out.
  *
@@ -107,6 +111,7 @@ void timer_start(struct qp *qp, wtime now)
 	if (f->ack_deadline != WTIME_NEVER)
 		return;
 	f->link = FLIGHT_LINK_UNKNOWN;
+	f->was_absent = false;
 	f->quiet_since = now;
 	f->ack_deadline = ack_deadline(qp, now);
 	arm(qp);
@@ -119,6 +124,7 @@ static void start_again(struct qp *qp, wtime now)
 	if (f->phase == FLIGHT_RNR)
 		return;
 	f->link = FLIGHT_LINK_UNKNOWN;
+	f->was_absent = false;
 	f->quiet_since = now;
 	f->ack_deadline = flight_empty(f) ? WTIME_NEVER : ack_deadline(qp, now);
 	arm(qp);
@@ -153,6 +159,16 @@ void timer_receiver_not_ready(struct qp *qp, wtime now, unsigned rnr_code)
 	f->deadline = now + rnr_timer_ns(rnr_code);
 }
 
+/* Did nobody look at the ACK timer for longer than an answer takes? */
+static bool was_absent(struct qp *qp, wtime now)
+{
+	struct flight *f = &engine_of(qp)->flight;
+
+	if (f->was_absent || now < f->ack_deadline + f->rtt.wait_ns || engine_of(qp)->options.timeout_as_standard)
+		return false;
+	return f->was_absent = true;
+}
+
 enum timer_event timer_expired(struct qp *qp, wtime now)
 {
 	struct flight *f = &engine_of(qp)->flight;
@@ -177,6 +193,12 @@ enum timer_event timer_expired(struct qp *qp, wtime now)
 		rtt_back_off(&f->rtt, ack_timeout(qp));
 		f->quiet_since = now;
 		f->ack_deadline = ack_deadline(qp, now);
+		arm(qp);
+		return TIMER_NONE;
+	}
+	if (now >= f->ack_deadline && was_absent(qp, now)) {
+		f->quiet_since = now;
+		f->ack_deadline = now + f->rtt.wait_ns;
 		arm(qp);
 		return TIMER_NONE;
 	}

@@ -157,6 +157,53 @@ static void a_full_link_costs_retries_too(void **state)
 	expect_failed_in(pair, in_all);
 }
 
+/* The requester itself had no processor for some timeouts: its answers wait, and its timers are looked at first. Where there is
+ * no answer the first absence is excused, and the next ones count. */
+static void an_absence_of_ones_own_costs_no_retry(void **state)
+{
+	for (unsigned i = 0; i < 2 * OPCODES; i++) {
+		struct pair *pair = start(IBV_QPT_RC, false, RETRIES, i < OPCODES ? "standard" : "standard,timeout=standard");
+		struct sim_node *node = pair->side[0].node;
+		enum ibv_wr_opcode opcode = opcodes[i % OPCODES];
+		uint32_t sent;
+
+		post_wr(pair, 0, (struct pair_wr){ .wr_id = i, .opcode = opcode, .remote = 8192,
+						   .bytes = opcode == IBV_WR_ATOMIC_FETCH_AND_ADD ? 8 : BYTES });
+		sim_pump(pair->sim);
+		sent = node->sent;
+		sim_stop(pair->sim, 0);
+		run_for(pair, 3 * TIMEOUT_NS);
+		ca_expire(&node->ca, pair->sim->now);
+		sim_continue(pair->sim, 0);
+		pair_run(pair);
+		expect_sent(pair, 0, i, IBV_WC_SUCCESS);
+		assert_int_equal(node->ca.counters.completer_retry_err, i < OPCODES ? 0 : 1);
+		assert_true(node->sent == sent || i >= OPCODES);
+		pair_delete(pair);
+	}
+}
+
+static void absences_without_an_answer_count(void **state)
+{
+	struct pair *pair = start(IBV_QPT_RC, false, RETRIES, "standard");
+	struct sim_node *node = pair->side[0].node;
+	unsigned looks;
+
+	pair->side[1].node->deaf = true;
+	post_wr(pair, 0, (struct pair_wr){ .wr_id = 1, .opcode = IBV_WR_SEND, .bytes = BYTES });
+	sim_pump(pair->sim);
+	for (looks = 0; pair->side[0].qp->state == IBV_QPS_RTS; looks++) {
+		sim_stop(pair->sim, 0);
+		run_for(pair, 3 * TIMEOUT_NS);
+		ca_expire(&node->ca, pair->sim->now);
+		sim_continue(pair->sim, 0);
+		sim_pump(pair->sim);
+	}
+	expect_sent(pair, 0, 1, IBV_WC_RETRY_EXC_ERR);
+	assert_true(looks <= 2 * (RETRIES + 1));
+	pair_delete(pair);
+}
+
 /* Its process ends while it is waited for. */
 static void a_peer_that_ends_is_not_waited_for(void **state)
 {
@@ -198,6 +245,8 @@ int main(void)
 		cmocka_unit_test(a_peer_that_stops_for_a_minute_costs_no_retry),
 		cmocka_unit_test(a_peer_that_stops_anywhere_is_waited_for),
 		cmocka_unit_test(once_taken_the_answer_has_its_time),
+		cmocka_unit_test(an_absence_of_ones_own_costs_no_retry),
+		cmocka_unit_test(absences_without_an_answer_count),
 		cmocka_unit_test(the_standards_timeout_is_there),
 		cmocka_unit_test(a_full_link_costs_retries_too),
 		cmocka_unit_test(a_peer_that_ends_is_not_waited_for),
