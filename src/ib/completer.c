@@ -441,7 +441,7 @@ void completer_input(struct qp *qp, wtime now, const struct packet *p)
 		}
 	}
 	if (spread_of(qp))
-		spread_heard(qp, now, row->op == OP_READ_RESPONSE, bth_path(p->resv.bth7));
+		spread_heard(qp, now, p);
 	if (row->op == OP_ACK)
 		input_ack(qp, now, p);
 	else if (row->op == OP_SELECTIVE_ACK)

@@ -51,6 +51,7 @@ void ib_check(const struct qp *qp)
 	answers_check(qp);
 	responder_check(qp);
 	pace_check(qp);
+	spread_check(qp);
 	multi_check(qp);
 }
 

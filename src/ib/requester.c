@@ -314,7 +314,7 @@ static bool repeat_part(struct qp *qp, wtime now, uint32_t index, uint32_t skipp
 	if (spread_of(qp)) {
 		spread_address(qp, path, &out->packet);
 		if (e->answer == ANSWER_READ)
-			spread_reads_again(qp, loss_path_of(&engine_of(qp)->flight, index), path, count);
+			spread_reads(qp, now, path, out->packet.psn, count);
 	}
 	timer_packet_sent(qp, now);
 	count_sent(qp, &out->packet);
@@ -503,7 +503,7 @@ static bool send_fresh(struct qp *qp, wtime now, const struct send_wqe *wqe, con
 	if (spread_of(qp)) {
 		spread_address(qp, (unsigned)path, &out->packet);
 		if (e.answer == ANSWER_READ)
-			spread_reads(qp, (unsigned)path, e.span);
+			spread_reads(qp, now, (unsigned)path, e.psn, e.span);
 	}
 	if (f->window) {
 		out->packet.ack_requested = ask_fresh(qp, &e, (unsigned)path);

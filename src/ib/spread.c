@@ -1,4 +1,4 @@
-/* Paths: their choice, their probes and their silence. */
+/* Paths: their choice, their probes and their silence. What READs ask for by them is in spread_read.c. */
 #include "ib/spread.h"
 
 #include "ib/answers.h"
@@ -269,102 +269,6 @@ static bool is_read(struct qp *qp, bool is_fresh)
 	return (is_fresh ? request_row(qp_send_next(qp))->answer : flight_at(f, f->resend)->answer) == ANSWER_READ;
 }
 
-/* Did nothing of what is in flight leave by it last? What the peer holds did, and is not under way. */
-static bool owes_nothing(const struct flight *f, unsigned path)
-{
-	uint32_t i = f->oldest;
-
-	while (i != f->newest && loss_path_of(f, i) != path)
-		i++;
-	return i == f->newest;
-}
-
-/* From one response to the next by this path, as far as is known; 0: it is not. What was long ago is tried again. */
-static wtime response_ns(struct qp *qp, wtime now, unsigned path)
-{
-	struct spread *s = spread_of(qp);
-	struct spread_path *p = &s->path[path];
-
-	if (p->awaited && !s->loss[path].under_way && owes_nothing(&engine_of(qp)->flight, path))	/* it was lost */
-		p->awaited = 0;
-	if (!p->awaited && now - s->loss[path].heard_at > SPREAD_PROBE_MOST)
-		p->response_ns = 0;
-	return p->response_ns;
-}
-
-/* How long the answer to a READ request may take: the others bring meanwhile what the requester can hold, and wait for it. Our
- * choice: three quarters of that, as some is under way already. */
-static wtime read_bound(struct qp *qp, wtime now)
-{
-	struct spread *s = spread_of(qp);
-	uint64_t per_ms = 0;
-
-	for (unsigned i = 0; i < s->paths; i++)
-		if (s->path[i].state == SPREAD_UP && response_ns(qp, now, i))
-			per_ms += WTIME_MS / s->path[i].response_ns;
-	return per_ms ? ANSWERS_REACH * 3 / 4 * WTIME_MS / per_ms : WTIME_NEVER;
-}
-
-/* How long the answer to a READ request takes that leaves now. */
-static wtime brought_in(const struct spread_path *p)
-{
-	return (p->awaited + ANSWERS_LEAST) * p->response_ns;
-}
-
-/* Of those that are up and not yet in `tried`, the one by which the answer to a READ request would be there first; -1: none. */
-static int soonest(struct qp *qp, wtime now, unsigned tried)
-{
-	struct spread *s = spread_of(qp);
-	wtime least = read_bound(qp, now);
-	int best = -1;
-
-	for (unsigned i = 0; i < s->paths; i++) {
-		wtime ns = response_ns(qp, now, i), at = brought_in(&s->path[i]);
-
-		if (s->path[i].state != SPREAD_UP || tried >> i & 1 || (!ns && s->path[i].awaited) || at >= least)
-			continue;
-		least = at;
-		best = (int)i;
-	}
-	return best;
-}
-
-/* Are so few awaited that the path would be idle before the next request is answered? */
-static bool runs_dry(const struct qp *qp, unsigned path)
-{
-	const struct spread_path *p = &spread_of(qp)->path[path];
-
-	return p->awaited <= ANSWERS_MOST && p->awaited * p->response_ns <= 2 * loss_least(&engine_of(qp)->flight);
-}
-
-/* The answer to a READ request takes the time of all its responses, which is no queue's. So windows count for those paths alone
- * that are kept busy by what was asked for. */
-static int choose_for_read(struct qp *qp, wtime now)
-{
-	struct spread *s = spread_of(qp);
-	unsigned tried = 0;
-	int path;
-
-	for (; (path = soonest(qp, now, tried)) >= 0; tried |= 1u << path) {
-		struct congestion *c = pace_of(qp, (unsigned)path);
-
-		if (!c || runs_dry(qp, (unsigned)path))
-			return path;
-		if (brought_in(&s->path[path]) <= CONGESTION_TARGET_NS &&
-		    congestion_asks(c, now, s->loss[path].under_way) == CONGESTION_GOES)
-			return path;
-	}
-	return -1;
-}
-
-/* What was lost asks for what is not under way, and whatever follows waits for it: no window holds it back. */
-static int choose_for_lost_read(struct qp *qp, wtime now)
-{
-	int path = soonest(qp, now, 0);
-
-	return path >= 0 ? path : (int)spread_usual(qp);
-}
-
 int spread_choose(struct qp *qp, wtime now, bool is_fresh)
 {
 	struct spread *s = spread_of(qp);
@@ -372,7 +276,7 @@ int spread_choose(struct qp *qp, wtime now, bool is_fresh)
 	int path;
 
 	if (is_read(qp, is_fresh))
-		return is_fresh ? choose_for_read(qp, now) : choose_for_lost_read(qp, now);
+		return spread_choose_for_read(qp, now, is_fresh);
 	for (; (path = next_best(qp, tried)) >= 0; tried |= 1u << path) {
 		struct congestion *c = pace_of(qp, (unsigned)path);
 		uint32_t under_way = is_fresh && s->path[path].unasked ? 0 : s->loss[path].under_way;
@@ -475,42 +379,16 @@ void spread_sent(struct qp *qp, wtime now, unsigned path)
 		reckon(s);
 }
 
-void spread_reads(struct qp *qp, unsigned path, uint32_t responses)
-{
-	spread_of(qp)->path[path].awaited += responses;
-}
-
-void spread_reads_again(struct qp *qp, unsigned from, unsigned path, uint32_t responses)
-{
-	struct spread_path *left_by = &spread_of(qp)->path[from];
-
-	left_by->awaited -= responses < left_by->awaited ? responses : left_by->awaited;
-	spread_reads(qp, path, responses);
-}
-
-/* One of those that are awaited. RFC 6298, 2.3 */
-static void response_came(struct qp *qp, wtime now, unsigned path)
-{
-	struct spread_path *by = &spread_of(qp)->path[path];
-	wtime ns = by->response_ns, took = now - by->response_at;
-
-	if (by->response_at)	/* after a loss it is the time until that was asked for again */
-		by->response_ns = ns ? ns - ns / 8 + wtime_min(took, 4 * ns) / 8 : took;
-	by->response_at = --by->awaited ? now : 0;
-	if (runs_dry(qp, path) && qp->sq.engine.started != qp->sq.engine.announced)
-		qp_ready(qp);
-}
-
-void spread_heard(struct qp *qp, wtime now, bool is_of_read, int path)
+void spread_heard(struct qp *qp, wtime now, const struct packet *p)
 {
 	struct spread *s = spread_of(qp);
+	int path = bth_path(p->resv.bth7);
 
 	engine_of(qp)->flight.heard_by = (uint8_t)(path > 0 ? path : 0);
-	if (!is_of_read || path < 0 || path >= s->paths)
+	if (opcode_row(p->opcode)->op != OP_READ_RESPONSE || path < 0 || path >= s->paths)
 		return;
 	s->loss[path].since = s->loss[path].heard_at = now;
-	if (s->path[path].awaited)
-		response_came(qp, now, (unsigned)path);
+	spread_response_came(qp, now, (unsigned)path, p->psn);
 }
 
 static bool another_is_up(const struct spread *s, unsigned path)
@@ -543,7 +421,8 @@ static void give_up_on(struct qp *qp, unsigned path)
 	set_aside(qp, path);
 	gone = loss_path_gone(f, path);
 	spread_of(qp)->path[path].losses += gone;
-	spread_of(qp)->path[path].unasked = spread_of(qp)->path[path].awaited = 0;
+	spread_of(qp)->path[path].unasked = 0;
+	spread_owes_nothing(qp, path);
 	if (gone) {
 		rtt_lost(&f->rtt, flight_at(f, f->resend)->psn);
 		timer_rearm(qp);
@@ -743,7 +622,8 @@ static void bring_up(struct qp *qp, wtime now, unsigned number)
 	struct spread_path *path = &s->path[number];
 
 	path->state = SPREAD_UP;
-	path->unasked = path->awaited = 0;
+	path->unasked = 0;
+	spread_owes_nothing(qp, number);
 	loss_path_begin(&engine_of(qp)->flight, number, now - path->probed);
 	pace_path_begin(qp, now, number);
 	path->heard = s->loss[number].heard;

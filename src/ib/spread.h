@@ -17,6 +17,7 @@
 
 #include "ib/congestion.h"
 #include "ib/engine.h"
+#include "ib/reorder.h"
 #include "wire/header.h"
 
 /* Our choices. The UDP link has four source ports to a peer. */
@@ -44,8 +45,13 @@ struct spread_path {
 	wtime probe_at, wait_ns;	/* the next one leaves then */
 	wtime look_at;			/* it is asked whether it is silent */
 	uint32_t unasked;		/* packets since the last AckReq */
-	uint32_t awaited;		/* responses that READs which left by it asked for, and that have not come by it */
-	wtime response_at, response_ns;	/* one came last beside others awaited; from one to the next, smoothed; 0: not known */
+	uint32_t awaited;		/* responses that it owes */
+	wtime response_ns;		/* from one to the next, smoothed; 0: not known */
+	wtime response_at;		/* some were found, as the process looked, or the path began to owe any */
+	wtime found_since, found_ns;	/* of those found at response_at: that and response_ns before */
+	uint32_t found;			/* so many they are */
+	bool is_first, found_first;	/* what is found next, or was, is the first since the path began to owe any */
+	wtime away_ns, away_at;		/* the longest time between two looks, the last of which found several; it ended then */
 	uint32_t heard, lost;		/* of loss_path, as congestion was told */
 	uint64_t sent, setbacks;	/* packets; times that it was set aside */
 	uint64_t losses;
@@ -58,6 +64,7 @@ struct spread {
 	wtime silent_since;		/* of the path of the oldest packet, and how many requests of the peer came since */
 	unsigned requests;
 	struct loss_path loss[BTH_PATHS];
+	uint8_t owed_by[REORDER_SPAN];	/* by PSN: a path and one, that is to bring this response of a READ; 0: none is */
 	struct spread_path path[];
 };
 
@@ -80,10 +87,8 @@ unsigned spread_usual(const struct qp *qp);
 void spread_follow(struct qp *qp);
 /* Addresses of the packet, which is addressed to the first path, or to the usual pair of LIDs. */
 void spread_address(const struct qp *qp, unsigned path, struct packet *p);
-/* It is a fresh READ request, for so many responses. */
-void spread_reads(struct qp *qp, unsigned path, uint32_t responses);
-/* One that leaves by this path for what one that left by `from` had asked for. */
-void spread_reads_again(struct qp *qp, unsigned from, unsigned path, uint32_t responses);
+/* A READ request leaves by this path for so many responses, from this PSN on, fresh or again: no other owes them any more. */
+void spread_reads(struct qp *qp, wtime now, unsigned path, psn_t psn, uint32_t responses);
 /* It leaves, fresh or again. */
 void spread_sent(struct qp *qp, wtime now, unsigned path);
 /* Does it ask for an answer, as the window of its path is full? Counts it. */
@@ -95,8 +100,8 @@ uint32_t spread_window(const struct qp *qp, unsigned path);
 bool spread_output(struct qp *qp, wtime now, struct packet_out *out);
 /* An answer to a probe. */
 void spread_answered(struct qp *qp, wtime now, const struct packet *p);
-/* A response came by this path; of a READ: whose request did, too. */
-void spread_heard(struct qp *qp, wtime now, bool is_of_read, int path);
+/* A response came; of a READ: by the path that its request took, too. */
+void spread_heard(struct qp *qp, wtime now, const struct packet *p);
 /* A request of the peer arrived. */
 void spread_peer_sends(struct qp *qp, wtime now);
 /* Does a response by this path, not the first, come from where it leads? */
@@ -112,6 +117,13 @@ static inline wtime spread_deadline(const struct qp *qp)
 /* For people. */
 struct qp_context;
 void spread_describe(const struct qp *qp, struct qp_context *c);
+void spread_check(const struct qp *qp);
+
+/* Of spread_read.c, for spread.c. A path for a READ request, as spread_choose; a response to one has come by this path; and what
+ * left by this path is given up. */
+int spread_choose_for_read(struct qp *qp, wtime now, bool is_fresh);
+void spread_response_came(struct qp *qp, wtime now, unsigned path, psn_t psn);
+void spread_owes_nothing(struct qp *qp, unsigned path);
 
 /* This host's addresses of the QP's kind, the QP's first; how many. */
 unsigned spread_addresses(const struct qp *qp, uint8_t address[PATH_ADDRESSES][16]);

@@ -20,7 +20,7 @@ struct setting {
 	unsigned paths, lanes;
 	bool two_addresses;
 	struct sim_lane lane[SIM_LANES];	/* byte_ns [1], room_bytes [256 KB] */
-	uint32_t loss, reorder;			/* of all */
+	uint32_t loss, reorder, duplicate;	/* of all */
 	bool stranger;
 	enum ibv_mtu mtu;			/* [4096] */
 	bool lids;				/* LMC 2: a lane by the path bits */
@@ -32,7 +32,8 @@ static inline struct pair *begin(const struct setting *s)
 	struct pair_config config = {
 		.sim = { .seed = seed, .form = PACKET_ROCE, .is_network = true, .lanes = s->lanes,
 			 .two_addresses = s->two_addresses,
-			 .link = { .delay_ns = DELAY, .loss = s->loss, .reorder = s->reorder } },
+			 .link = { .delay_ns = DELAY, .loss = s->loss, .reorder = s->reorder,
+				   .duplicate = s->duplicate } },
 		.mtu = s->mtu ? s->mtu : IBV_MTU_4096, .memory_bytes = 2 * MESSAGE, .sends = DEPTH, .recvs = DEPTH, .timeout = 14,
 		.retry_cnt = 7, .rnr_retry = 7, .rd_atomic = 16, .options = ib_default_options, .stranger = s->stranger,
 		.type = s->type,

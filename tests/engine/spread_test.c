@@ -1,6 +1,7 @@
 /* A QP over several ways between two hosts: what they carry together, and what one that is slow, loses or is cut costs. */
 #include "spread_run.h"
 
+#include "ib/answers.h"
 #include "ib/flight.h"
 #include "ib/path.h"
 #include "ib/reflect.h"
@@ -94,6 +95,16 @@ static void a_bad_path_costs_its_share(void **state)
 	}
 }
 
+/* What all others would wait for. */
+static void a_path_too_slow_for_reads_is_asked_for_none(void **state)
+{
+	unsigned one = rate_with(IBV_WR_RDMA_READ, 1, 1, 0, "one good");
+	unsigned slow = rate_with(IBV_WR_RDMA_READ, 2, 50, 0, "one fifty times slower");
+
+	print_message("of one: %u %%\n", slow * 100 / one);
+	assert_true(slow * 100 >= one * 95);
+}
+
 /* Two wires of 25 MB/s, on which a packet of 1 KB takes 41 us. */
 static struct setting slow_wires(void)
 {
@@ -145,6 +156,84 @@ static void late_responses_are_waited_for(void **state)
 
 	read_by(&s, "two wires that reorder 2 %", &repeats);
 	assert_true(repeats < 500);
+}
+
+/* Responses of READs in flight that have not come. */
+static unsigned count_missing(const struct qp *qp)
+{
+	const struct flight *f = &engine_of(qp)->flight;
+	const uint64_t *held = f->answers ? f->answers->early.held : NULL;
+	unsigned missing = 0;
+
+	for (uint32_t i = f->oldest; i != f->newest; i++)
+		for (uint32_t k = 0; k < flight_at(f, i)->span; k++) {
+			unsigned slot = psn_add(flight_at(f, i)->psn, k) % REORDER_SPAN;
+
+			missing += !(held && held[slot / 64] >> slot % 64 & 1);
+		}
+	return missing;
+}
+
+/* Each is owed by one path, whatever comes twice and is asked for again. */
+static void a_response_that_comes_twice_counts_once(void **state)
+{
+	struct setting s = slow_wires();
+	struct run r = { .opcode = IBV_WR_RDMA_READ };
+	const struct spread *spread;
+	struct pair *pair;
+
+	s.duplicate = 50000;
+	s.lane[1].loss = 10000;
+	pair = begin(&s);
+	run_for(pair, &r, 50 * WTIME_MS);
+	spread = spread_of(pair->side[0].qp);
+	for (unsigned i = 0; i < 1000; i++) {
+		unsigned missing;
+
+		run_for(pair, &r, 100 * WTIME_US);
+		missing = count_missing(pair->side[0].qp);
+		/* of two that differ, as a repeat does from what it repeats, none is held: owed when it is asked for again */
+		assert_in_range(missing - spread->path[0].awaited - spread->path[1].awaited, 0, 4);
+	}
+	show(pair, "each response in twenty comes twice");
+	assert_true(pair->side[0].node->ca.counters.answer_repeats > 10);
+	assert_int_equal(r.failed, 0);
+	pair_delete(pair);
+}
+
+/* A process that has a processor now and then asks for what the wires bring meanwhile. */
+static void a_process_that_looks_seldom_keeps_its_paths_busy(void **state)
+{
+	struct setting s = slow_wires();
+	struct run r = { .opcode = IBV_WR_RDMA_READ };
+	struct pair *pair = begin(&s);
+	unsigned before, good, rate;
+	wtime from;
+
+	run_for(pair, &r, 50 * WTIME_MS);
+	good = run_for(pair, &r, 100 * WTIME_MS);
+	before = r.done;
+	from = pair->sim->now;
+	for (unsigned i = 0; i < 100; i++) {
+		wtime next = pair->sim->now + 2 * WTIME_MS;
+
+		sim_stop(pair->sim, 0);
+		sim_run(pair->sim, next);
+		sim_advance(pair->sim, next - pair->sim->now);
+		sim_continue(pair->sim, 0);
+		run_for(pair, &r, 10 * WTIME_US);
+	}
+	rate = rate_since(pair, &r, from, before, MESSAGE);
+	show(pair, "looks each 2 ms");
+	print_message("  %u of %u bytes/100 us: %u %%\n", rate, good, rate * 100 / good);
+	assert_int_equal(r.failed, 0);
+	assert_true(rate * 100 >= good * 80);
+	for (unsigned i = 0; i < 2; i++) {
+		wtime ns = spread_of(pair->side[0].qp)->path[i].response_ns;
+
+		assert_true(ns > 30 * WTIME_US && ns < 60 * WTIME_US);
+	}
+	pair_delete(pair);
 }
 
 static void cut_and_heal(bool two_addresses, unsigned cut)
@@ -492,15 +581,48 @@ static void answers_by_another_path_stall_nothing(void **state)
 	pair_delete(pair);
 }
 
+/* An acknowledgement that comes from or to an address of another path than it names says nothing. */
+static void acknowledgements_by_a_wrong_path_are_not_taken(void **state)
+{
+	static const struct { int path; bool from_second, from_another, to_second, is_taken; } rows[] = {
+		{ ONE_PATH, true, false, false, false }, { 0, true, false, true, false }, { 1, true, true, true, false },
+		{ 1, true, false, false, false }, { 2, true, false, true, false }, { 1, true, false, true, true },
+	};
+	struct pair *pair = begin(&(struct setting){ .paths = 2, .lanes = 2, .two_addresses = true });
+	const struct sim_node *us = pair->side[0].node, *peer = pair->side[1].node;
+	struct run r = { .opcode = IBV_WR_RDMA_WRITE };
+	struct qp *qp = pair->side[0].qp;
+	const struct flight *f = &engine_of(qp)->flight;
+
+	run_for(pair, &r, 10 * WTIME_MS);
+	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct packet p = { .form = PACKET_ROCE, .opcode = OPCODE_RC_ACKNOWLEDGE, .pkey = 0xffff, .dest_qpn = qp->qpn,
+				    .path = pair->side[1].qp->path, .psn = psn_add(f->fresh, -1),
+				    .resv.bth7 = rows[i].path == ONE_PATH ? 0 : bth_by_path((unsigned)rows[i].path) };
+		uint32_t oldest = f->oldest;
+
+		assert_false(flight_empty(f));
+		if (rows[i].from_second)
+			memcpy(p.path.sgid, peer->dev->gid[1].raw, 16);
+		if (rows[i].from_another)
+			p.path.sgid[15] ^= 0x40;
+		if (rows[i].to_second)
+			memcpy(p.path.dgid, us->dev->gid[1].raw, 16);
+		ca_input(&pair->side[0].node->ca, us->dev, pair->sim->now, 2, &p);
+		assert_int_equal(f->oldest != oldest, rows[i].is_taken);
+	}
+	pair_delete(pair);
+}
+
 /* The last answer that node 1 gave, and how many. */
-struct answers {
+struct probe_answers {
 	uint32_t number;
 	unsigned count;
 };
 
 static void note_answer(void *arg, int node, const struct packet *p)
 {
-	struct answers *a = arg;
+	struct probe_answers *a = arg;
 
 	if (!node || p->opcode != OPCODE_WEFT_PATH_ANSWER)
 		return;
@@ -513,7 +635,7 @@ static void replays_gain_nothing(void **state)
 {
 	struct pair *pair = begin(&(struct setting){ .paths = 2, .lanes = 2, .two_addresses = true });
 	struct run r = { .opcode = IBV_WR_RDMA_WRITE };
-	struct answers answers = { 0 };
+	struct probe_answers answers = { 0 };
 	const struct spread *s;
 
 	pair->sim->tap = note_answer;
@@ -618,8 +740,11 @@ int main(int argc, char **argv)
 		cmocka_unit_test(links_add_up),
 		cmocka_unit_test(long_links_add_up),
 		cmocka_unit_test(a_bad_path_costs_its_share),
+		cmocka_unit_test(a_path_too_slow_for_reads_is_asked_for_none),
 		cmocka_unit_test(lost_responses_are_missed_by_their_path),
 		cmocka_unit_test(late_responses_are_waited_for),
+		cmocka_unit_test(a_response_that_comes_twice_counts_once),
+		cmocka_unit_test(a_process_that_looks_seldom_keeps_its_paths_busy),
 		cmocka_unit_test(paths_are_told_of),
 		cmocka_unit_test(a_cut_path_is_left_and_taken_again),
 		cmocka_unit_test(a_path_that_is_cut_one_way_is_left),
@@ -631,6 +756,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(forged_answers_bring_no_path_up),
 		cmocka_unit_test(a_path_that_flaps_is_borne),
 		cmocka_unit_test(answers_by_another_path_stall_nothing),
+		cmocka_unit_test(acknowledgements_by_a_wrong_path_are_not_taken),
 		cmocka_unit_test(replays_gain_nothing),
 		cmocka_unit_test(a_path_that_is_led_astray_comes_back),
 		cmocka_unit_test(a_path_fails_on_demand),
