@@ -123,9 +123,15 @@ static void serve_next(struct storm *s)
 	event_queue_put(&s->due, s->n->now + s->c->serve_ns + s->c->record_ns * (s->c->is_table ? s->r->hosts : 1), d);
 }
 
+/* All ask for as much. */
+static bool may_be_any(void *arg, uint16_t lid)
+{
+	return true;
+}
+
 static void serve(struct storm *s)
 {
-	struct sa_waiting *w = sa_queue_take(&s->queries);
+	struct sa_waiting *w = sa_queue_take(&s->queries, may_be_any, s);
 
 	s->serves = false;
 	s->r->queries++;
@@ -192,7 +198,7 @@ static bool deliver(void *arg, struct mad_file *file, const struct mad_letter *l
 
 	query.agent = SM_AGENT_SA;
 	if (file == &s->sa)
-		return !l->status && sa_queue_put(&s->queries, &query);
+		return !l->status && !sa_queue_put(&s->queries, &query);
 	if (h->is_over)
 		return false;
 	h->is_over = true;

@@ -9,7 +9,7 @@
 #include "mgmt/mad_agents.h"
 #include "mgmt/mad_hops.h"
 #include "mgmt/mad_late.h"
-#include "mgmt/rmpp.h"
+#include "mgmt/mad_under_way.h"
 #include "mgmt/series.h"
 #include "wire/field.h"
 
@@ -32,39 +32,6 @@ enum { CARRIED_MOST = 1024 };	/* MADs of one call: our choice */
 #define NOWHERE UINT32_MAX		/* no port of which is known what it has */
 
 _Static_assert((int)GSA_WINDOW_MOST == (int)RMPP_WINDOW_MOST && (int)GSA_WINDOW == (int)RMPP_WINDOW, "told by both");
-
-/* Something that an agent has sent and that is not over: an answer is due, or ACKs of its segments. */
-struct request {
-	struct list_node node;		/* mad_file.request_list */
-	struct timer_heap_node timer;	/* mad_clients.requests */
-	struct mad_file *file;
-	uint32_t agent;
-	struct mad_remote remote;
-	uint32_t timeout_ms, retries;
-	uint64_t own_tid, tid;		/* as the program wrote it, and as it was sent */
-	bool is_segmented, is_sending;
-	bool has_come;			/* the other side has all segments */
-	wtime ends;			/* for good, once an answer has begun */
-	struct rmpp_send rmpp;
-	uint32_t bytes;
-	uint8_t *data;			/* owned: given by the sender, or a copy behind it */
-	uint8_t copy[];
-};
-
-/* A datagram that comes in segments, or has come. */
-struct transfer {
-	struct list_node node;		/* mad_file.transfer_list */
-	struct timer_heap_node timer;	/* mad_clients.transfers */
-	struct mad_file *file;
-	uint32_t agent;
-	uint64_t tid;
-	struct mad_remote sender;
-	uint8_t mgmt_class, method;
-	bool is_answer, is_done;
-	uint32_t lent;			/* buffers that the agent has more meanwhile: its window */
-	uint32_t counted;		/* bytes on the file's account */
-	struct rmpp_recv rmpp;
-};
 
 /* IBA 13.4.5; TrapRepress answers a trap, and the board manager tells in the modifier (Linux knows it so). */
 static bool is_response(const uint8_t *mad)
@@ -108,6 +75,7 @@ static void request_free(struct mad_clients *c, struct request *r)
 	timer_heap_remove(&c->requests, &r->timer);
 	r->file->requests--;
 	r->file->bytes -= sizeof(*r) + r->bytes;
+	mad_flow_end(&r->flow);
 	if (r->data != r->copy)
 		free(r->data);
 	free(r);
@@ -186,14 +154,29 @@ static wtime due(wtime now, uint32_t timeout_ms)
 	return timeout_ms ? now + timeout_ms * WTIME_MS : WTIME_NEVER;
 }
 
-/* All segments that may go; the last ACK is awaited. */
+/* What follows, of one that is made while it is sent. What is at hand counts. */
+static void go_on(struct request *r)
+{
+	if (!r->flow.source)
+		return;
+	mad_flow_fill(&r->flow, &r->rmpp, &r->data);
+	r->file->bytes += r->flow.room;
+	r->file->bytes -= r->bytes;
+	r->bytes = r->flow.room;
+}
+
+/* All segments that may go; the last ACK is awaited. Of what cannot be gone on with the end is said, and what has yet to be made
+ * is asked for again, when others have had their turn. */
 static void send_segments(struct mad_clients *c, wtime now, struct request *r)
 {
 	uint8_t mad[MAD_BYTES];
+	bool is_due;
 
+	go_on(r);
 	while (rmpp_send_output(&r->rmpp, now, mad))
 		mad_hop_put(c, r->file->port, &r->remote, mad);
-	timer_heap_update(&c->requests, &r->timer, r->rmpp.deadline);
+	is_due = r->flow.gave_up || rmpp_send_is_starved(&r->rmpp);
+	timer_heap_update(&c->requests, &r->timer, is_due ? now + 1 : r->rmpp.deadline);
 }
 
 static void send_once(struct mad_clients *c, wtime now, struct request *r)
@@ -203,6 +186,8 @@ static void send_once(struct mad_clients *c, wtime now, struct request *r)
 	if (r->is_segmented) {
 		r->is_sending = true;
 		rmpp_send_init(&r->rmpp, &(struct rmpp_config){ .soonest_ns = SOONEST_NS }, r->data, r->bytes);
+		if (r->flow.source)
+			rmpp_send_more(&r->rmpp, r->data, r->bytes, true);
 		r->rmpp.is_two_sided = r->timeout_ms && !is_response(r->data);
 		/* who has them all acknowledges the last one at once */
 		if (r->has_come)
@@ -237,29 +222,29 @@ static void sent_all(struct mad_clients *c, wtime now, struct request *r)
 		request_free(c, r);
 }
 
-bool mad_has_room(const struct mad_file *f)
+/* What is made while it is sent moves in memory. */
+static bool take_data(struct request *r, const struct mad_letter *l)
 {
-	return f->requests < MAD_REQUESTS && f->bytes + sizeof(struct request) + MAD_LONGEST <= MAD_FILE_BYTES;
-}
-
-/* An answer in segments, among others to the same LID: who asks for many leaves half of the room to others. */
-static bool leaves_room(const struct mad_clients *c, const struct mad_file *f, const struct mad_letter *l)
-{
-	size_t longest = mad_longest(c, l->data), half = mad_file_bytes(c) / 2, bytes = l->bytes;
-
-	if (bytes <= MAD_BYTES || !is_response(l->data))
-		return true;
-	list_for_each(r, &f->request_list, struct request, node)
-		bytes += r->remote.lid == l->remote.lid ? r->bytes : 0;
-	return bytes <= (half > longest ? half : longest);
+	r->data = l->gift ? *l->gift : l->source ? malloc(l->bytes) : r->copy;
+	if (!r->data)
+		return false;
+	if (l->gift)
+		*l->gift = NULL;
+	else
+		memcpy(r->data, l->data, l->bytes);
+	if (l->source) {
+		r->flow = (struct mad_flow){ .source = *l->source, .room = l->bytes };
+		*l->source = NULL;
+	}
+	return true;
 }
 
 static int make_request(struct mad_clients *c, struct mad_file *f, const struct mad_letter *l, struct request **made)
 {
-	size_t bytes = sizeof(struct request) + l->bytes, copied = l->gift ? 0 : l->bytes;
+	size_t bytes = sizeof(struct request) + l->bytes, copied = l->gift || l->source ? 0 : l->bytes;
 	struct request *r;
 
-	if (f->requests >= MAD_REQUESTS || f->bytes + bytes > mad_file_bytes(c) || !leaves_room(c, f, l) ||
+	if (f->requests >= MAD_REQUESTS || f->bytes + bytes > mad_file_bytes(c) || !mad_leaves_room(c, f, l) ||
 	    !c->ops->may_hold(c->arg, f, bytes))
 		return -EDQUOT;
 	r = timer_heap_reserve(&c->requests, c->requests.count + 1) ? NULL : calloc(1, sizeof(*r) + copied);
@@ -269,11 +254,10 @@ static int make_request(struct mad_clients *c, struct mad_file *f, const struct 
 			       .ends = WTIME_NEVER,
 			       .timeout_ms = l->timeout_ms < MAD_TIMEOUT_MOST ? l->timeout_ms : MAD_TIMEOUT_MOST,
 			       .retries = l->retries < MAD_RETRIES_MOST ? l->retries : MAD_RETRIES_MOST };
-	r->data = l->gift ? *l->gift : r->copy;
-	if (l->gift)
-		*l->gift = NULL;
-	else
-		memcpy(r->data, l->data, l->bytes);
+	if (!take_data(r, l)) {
+		free(r);
+		return -ENOMEM;
+	}
 	f->requests++;
 	f->bytes += bytes;
 	list_append(&f->request_list, &r->node);
@@ -341,6 +325,8 @@ int mad_send(struct mad_clients *c, wtime now, struct mad_file *f, const struct 
 	if (l->bytes >= RMPP_HEADER_END && segments(a, mad_class(l->data)))
 		rmpp_parse(&h, l->data);
 	if ((!h.is_active && l->bytes > MAD_BYTES) || is_asked(f, a, l->data))
+		return -EINVAL;
+	if (l->source && (!h.is_active || !is_response(l->data)))
 		return -EINVAL;
 	err = make_request(c, f, l, &r);
 	if (err)
@@ -739,7 +725,10 @@ static void expire_request(struct mad_clients *c, wtime now, struct request *r)
 	enum rmpp_verdict verdict = RMPP_FAILED;
 	uint8_t last[MAD_BYTES];
 
-	if (r->is_sending) {
+	if (r->is_sending && r->flow.gave_up) {
+		rmpp_send_abort(&r->rmpp, RMPP_UNSPECIFIED, last);
+		mad_hop_put(c, r->file->port, &r->remote, last);
+	} else if (r->is_sending) {
 		verdict = rmpp_send_expire(&r->rmpp, now, last);
 		if (verdict == RMPP_FAILED)
 			mad_hop_put(c, r->file->port, &r->remote, last);

@@ -6,7 +6,7 @@
  * answer finds it; it is put back in the answer, which Linux leaves as it came. A request with a timeout is sent again as
  * often as it says, and comes back with the status ETIMEDOUT when nobody answers; more than MAD_TIMEOUT_MOST and MAD_RETRIES_MOST
  * count as these. Requests that nobody is registered for are refused by what carries MADs. An agent with an RMPP version gets,
- * and gives, whole datagrams (rmpp.h).
+ * and gives, whole datagrams (rmpp.h), or an answer that is made while it is sent (mad_source.h).
  *
  * A MAD whose way has slow links is kept until it is there, of a port's no more than a bound; more are lost (mad_late.h).
  *
@@ -36,6 +36,7 @@ enum {
 	MAD_FILE_BYTES = 8 << 20,	/* of datagrams that weftd's own have under way: our choice; others: mad_buffers.h */
 	MAD_BYTES_UNASKED = 6 << 20,	/* of these, those that come without a request: our choice */
 	MAD_BYTES_OF_ONE = 2 << 20,	/* of these, from one LID: our choice; a MAD_LONGEST fits */
+	MAD_SENT_TO_ONE = 3 << 20,	/* of these, answers to one LID: our choice; a MAD_LONGEST fits */
 	MAD_HELD_OF_ONE = 1024,		/* datagrams of one LID, of those that an agent has not given back: our choice */
 	MAD_TIMEOUT_MOST = 600000,	/* ms that an answer is awaited, at each try: our choice */
 	MAD_RETRIES_MOST = 16,		/* our choice */
@@ -83,6 +84,8 @@ struct mad_file {
 	size_t unread;			/* of whole ones that its owner keeps for it: the owner's to count */
 };
 
+struct mad_source;
+
 /* A whole datagram for a file, or from it. */
 struct mad_letter {
 	uint32_t agent, status, timeout_ms, retries;
@@ -91,6 +94,8 @@ struct mad_letter {
 	uint32_t bytes;
 	/* Where `data` is kept, from malloc: who takes it writes NULL there. NULL: who needs it copies it. */
 	uint8_t **gift;
+	/* Of an answer in segments that is made while it is sent: what follows `data`. Who takes it writes NULL there. */
+	struct mad_source **source;
 };
 
 enum mad_fate { MAD_WAS_ANSWERED, MAD_HAS_ARRIVED, MAD_WAS_LOST };
@@ -153,8 +158,9 @@ void mad_gave_back(struct mad_file *f, uint32_t agent, uint32_t datagrams);
 /* 0; -EINVAL: no such agent, bytes that are no datagram, one of the other QP than the agent's, or a request whose id another one
  * under way has; -EDQUOT, -ENOMEM: it is not sent. */
 int mad_send(struct mad_clients *c, wtime now, struct mad_file *f, const struct mad_letter *letter);
-/* May weftd's own file send a datagram of MAD_LONGEST bytes now? */
+/* May weftd's own file send a datagram of MAD_LONGEST bytes now? And an answer to this LID, which leaves room to others? */
 bool mad_has_room(const struct mad_file *f);
+bool mad_has_room_for(const struct mad_file *f, uint16_t lid);
 /* A MAD comes to a port by itself. */
 void mad_comes(struct mad_clients *c, wtime now, const struct mad_coming *at, const uint8_t mad[MAD_BYTES]);
 

@@ -160,19 +160,58 @@ void rmpp_send_init(struct rmpp_send *s, const struct rmpp_config *config, const
 	s->segments = left ? (left + room - 1) / room : 1;
 }
 
+/* Of one that is open, what is behind the last whole segment waits: it may be the end of all. */
+void rmpp_send_more(struct rmpp_send *s, const uint8_t *data, uint32_t bytes, bool is_open)
+{
+	uint32_t offset = offset_of(data), room = MAD_BYTES - offset, left = bytes > offset ? bytes - offset : 0;
+	uint32_t whole = left ? (left - 1) / room : 0, before = s->segments;
+
+	s->data = data;
+	s->bytes = bytes;
+	s->is_open = is_open;
+	s->segments = s->gone + whole + !is_open;
+	if (s->ends != WTIME_NEVER && s->segments > before)
+		s->ends += (s->segments - before) * (uint64_t)room * RMPP_TOTAL_EACH_NS >> 20;
+}
+
+uint32_t rmpp_send_trim(struct rmpp_send *s, uint8_t *data)
+{
+	uint32_t offset = offset_of(data), drop = (s->acked - s->gone) * (MAD_BYTES - offset);
+
+	if (!drop)
+		return s->bytes;
+	memmove(data + offset, data + offset + drop, s->bytes - offset - drop);
+	s->gone = s->acked;
+	s->bytes -= drop;
+	return s->bytes;
+}
+
+bool rmpp_send_is_starved(const struct rmpp_send *s)
+{
+	return s->is_open && s->acked == s->segments && s->window_last > s->acked;
+}
+
+void rmpp_send_abort(struct rmpp_send *s, enum rmpp_status status, uint8_t last[MAD_BYTES])
+{
+	s->status = (uint8_t)status;
+	build_end(s->data, s->bytes, false, status, last);
+}
+
 /* The first segment tells the bytes of all, the last its own; both with what comes with each segment (13.6.2.2). */
 static uint32_t payload_length(const struct rmpp_send *s, uint32_t segment)
 {
 	uint32_t offset = offset_of(s->data), head = offset - RMPP_HEADER_END, left = s->bytes > offset ? s->bytes - offset : 0;
 
+	if (s->is_open)
+		return 0;
 	if (segment == 1)
 		return s->segments * head + left;
-	return segment == s->segments ? head + left - (segment - 1) * (MAD_BYTES - offset) : 0;
+	return segment == s->segments ? head + left - (segment - 1 - s->gone) * (MAD_BYTES - offset) : 0;
 }
 
 static void build_segment(const struct rmpp_send *s, uint32_t segment, uint8_t mad[MAD_BYTES])
 {
-	uint32_t offset = offset_of(s->data), room = MAD_BYTES - offset, at = offset + (segment - 1) * room;
+	uint32_t offset = offset_of(s->data), room = MAD_BYTES - offset, at = offset + (segment - 1 - s->gone) * room;
 	uint32_t left = s->bytes > at ? s->bytes - at : 0;
 
 	memset(mad, 0, MAD_BYTES);
@@ -183,7 +222,7 @@ static void build_segment(const struct rmpp_send *s, uint32_t segment, uint8_t m
 	wire_put(mad, RMPP_DATA, RMPP_TYPE);
 	wire_put(mad, 1, RMPP_IS_ACTIVE);
 	wire_put(mad, segment == 1, RMPP_IS_FIRST);
-	wire_put(mad, segment == s->segments, RMPP_IS_LAST);
+	wire_put(mad, segment == s->segments && !s->is_open, RMPP_IS_LAST);
 	wire_put(mad, 0, RMPP_STATUS);
 	wire_put(mad, segment, RMPP_DATA1);
 	wire_put(mad, payload_length(s, segment), RMPP_DATA2);
@@ -327,9 +366,11 @@ enum rmpp_verdict rmpp_send_input(struct rmpp_send *s, wtime now, const uint8_t 
 	take_ack(s, &h);
 	end_timing(s, now);
 	s->wait = wtime_min(wait_of(s, &h), learnt(s));
-	if (s->acked < s->segments) {
+	if (s->acked < s->segments || s->is_open) {
 		if (is_new)
 			set_send_timer(s, now);
+		if (rmpp_send_is_starved(s))
+			s->deadline = s->ends;
 		return RMPP_GOES_ON;
 	}
 	s->deadline = WTIME_NEVER;
@@ -473,6 +514,12 @@ static bool advance(struct rmpp_recv *r, uint32_t segment)
 	return was_ahead || r->last == r->window_last || r->last == r->end;
 }
 
+/* Bytes of a datagram that does not say how long it is: what has come of it. */
+static uint32_t said_or_seen(const struct rmpp_recv *r)
+{
+	return r->payload ? r->payload : r->room;
+}
+
 /* A window begins where the last one ended: so each has one ACK. */
 static void open_window(struct rmpp_recv *r)
 {
@@ -503,7 +550,7 @@ static enum rmpp_verdict take_segment(struct rmpp_recv *r, wtime now, const stru
 		*answers = advance(r, h->segment);
 		open_window(r);
 	}
-	r->deadline = wtime_min(now + r->config.idle_ns, r->began + total_of(&r->config, r->payload));
+	r->deadline = wtime_min(now + r->config.idle_ns, r->began + total_of(&r->config, said_or_seen(r)));
 	memcpy(r->head, mad, sizeof(r->head));
 	if (*answers)
 		rmpp_ack(mad, r->last, r->window_last, reply);

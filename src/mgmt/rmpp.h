@@ -77,11 +77,14 @@ struct rmpp_config {
 
 enum rmpp_verdict { RMPP_GOES_ON, RMPP_DONE, RMPP_FAILED };
 
-/* A datagram on its way out: its head, and all of its data behind it. */
+/* A datagram on its way out: its head, and all of its data behind it; or of one that is made while it is sent the data that is at
+ * hand. Then its first segment says no length (13.6.2.1), and the last one follows when the end is known. */
 struct rmpp_send {
 	struct rmpp_config config;
-	const uint8_t *data;		/* borrowed: the whole datagram */
+	const uint8_t *data;		/* borrowed: the head, and what is at hand */
 	uint32_t bytes;
+	uint32_t gone;			/* segments that are at hand no more, as they were acknowledged */
+	bool is_open;			/* more follows what is at hand: rmpp_send_more() */
 	uint32_t segments, acked, next, sent, window_last;	/* segments count from 1; sent: the highest that was */
 	uint32_t again;			/* goes again at once, by itself; 0: none */
 	uint32_t recovers_to;		/* a loss was seen when this was the highest sent; 0: none since it was acknowledged */
@@ -96,6 +99,15 @@ struct rmpp_send {
 };
 
 void rmpp_send_init(struct rmpp_send *s, const struct rmpp_config *config, const uint8_t *data, uint32_t bytes);
+/* This is at hand now, of which no byte that was is another: at first, with is_open, or as more was made. It may lie elsewhere
+ * in memory. */
+void rmpp_send_more(struct rmpp_send *s, const uint8_t *data, uint32_t bytes, bool is_open);
+/* Moves what was not acknowledged to the front, behind the head. The bytes that are left. */
+uint32_t rmpp_send_trim(struct rmpp_send *s, uint8_t *data);
+/* All that is at hand has come, and the window is open: nothing goes before there is more. */
+bool rmpp_send_is_starved(const struct rmpp_send *s);
+/* It cannot be gone on with: `last` is the ABORT that says so. */
+void rmpp_send_abort(struct rmpp_send *s, enum rmpp_status status, uint8_t last[MAD_BYTES]);
 /* The next segment that may go now; false: none. */
 bool rmpp_send_output(struct rmpp_send *s, wtime now, uint8_t mad[MAD_BYTES]);
 /* An ACK, STOP or ABORT of the receiver. *answers: `reply` is to be sent: with RMPP_FAILED an ABORT, else an ACK of segment 0. */

@@ -53,7 +53,7 @@ void configure_fill_switch(const struct sm *s, const struct sm_work *w, uint8_t 
 void configure_switch(struct sm *s, wtime now, const struct sm_work *w, const uint8_t *data)
 {
 	if (data)
-		memcpy(s->net.node[w->node].switch_info, data, SMP_DATA_BYTES);
+		net_learn(&s->net, s->net.node[w->node].switch_info, data, SMP_DATA_BYTES);
 	else
 		s->has_failed = true;
 }
@@ -65,8 +65,10 @@ static void configure_switch_tables(struct sm *s, uint32_t node)
 	struct smp_switch_info is, to_be;
 	bool all;
 
-	if (n->is_stale)
+	if (n->is_stale) {
 		net_node_forget_tables(n);
+		s->net.changes++;
+	}
 	all = !n->lft;
 	smp_switch_info_get(&is, n->switch_info);
 	want_switch(s, node, &to_be);
@@ -98,7 +100,7 @@ void configure_lft(struct sm *s, wtime now, const struct sm_work *w, const uint8
 	struct net_node *n = &s->net.node[w->node];
 
 	if (data && net_reserve_lft(n, (w->modifier + 1) * LFT_BLOCK)) {
-		memcpy(n->lft + w->modifier * LFT_BLOCK, data, LFT_BLOCK);
+		net_learn(&s->net, n->lft + w->modifier * LFT_BLOCK, data, LFT_BLOCK);
 		return;
 	}
 	s->has_failed = true;
@@ -248,7 +250,7 @@ void configure_port(struct sm *s, wtime now, const struct sm_work *w, const uint
 		s->has_failed = true;
 		return;
 	}
-	memcpy(p->info, data, SMP_DATA_BYTES);
+	net_learn(&s->net, p->info, data, SMP_DATA_BYTES);
 	wire_put(p->info, 0, 51, 0, 1);		/* ClientReregister is told, not kept */
 	p->is_new = false;
 	p->m_key = 0;

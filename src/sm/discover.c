@@ -65,6 +65,18 @@ static void set_link(struct sm *s, const struct sm_work *w, uint32_t end)
 	s->net.port[from].is_crossed = s->net.port[end].is_crossed = true;
 }
 
+/* The port that was asked is told too, which is no change of the node. */
+static void learn_info(struct net *net, uint8_t *known, const struct smp_node_info *told, const uint8_t *data)
+{
+	struct smp_node_info was;
+
+	smp_node_info_get(&was, known);
+	was.port_guid = told->port_guid;
+	was.local_port = told->local_port;
+	smp_node_info_put(&was, known);
+	net_learn(net, known, data, SMP_DATA_BYTES);
+}
+
 void discover_node_info(struct sm *s, wtime now, const struct sm_work *w, const uint8_t *data)
 {
 	struct smp_node_info info;
@@ -92,7 +104,7 @@ void discover_node_info(struct sm *s, wtime now, const struct sm_work *w, const 
 		return;
 	/* where the manager runs no other way leads to, and is not to be sought */
 	is_seen = s->net.node[node].is_seen || (w->number && (uint32_t)node == s->net.owner[s->net.own]);
-	memcpy(s->net.node[node].info, data, SMP_DATA_BYTES);
+	learn_info(&s->net, s->net.node[node].info, &info, data);
 	if (w->number)
 		set_link(s, w, net_port_index(&s->net, (uint32_t)node, info.local_port));
 	/* another port of an adapter */
@@ -107,7 +119,7 @@ void discover_node_info(struct sm *s, wtime now, const struct sm_work *w, const 
 void discover_description(struct sm *s, wtime now, const struct sm_work *w, const uint8_t *data)
 {
 	if (data)
-		memcpy(s->net.node[w->node].description, data, SMP_DATA_BYTES);
+		net_learn(&s->net, s->net.node[w->node].description, data, SMP_DATA_BYTES);
 }
 
 /* It was switched off, or its link was down: what was written into it may be gone. */
@@ -139,7 +151,7 @@ void discover_switch_info(struct sm *s, wtime now, const struct sm_work *w, cons
 	smp_switch_info_get(&was, n->switch_info);
 	smp_switch_info_get(&is, data);
 	judge_tables(s, n, &was, &is);
-	memcpy(n->switch_info, data, SMP_DATA_BYTES);
+	net_learn(&s->net, n->switch_info, data, SMP_DATA_BYTES);
 	if (is.port_state_change && !s->is_heavy) {
 		/* it is to be cleared */
 		s->has_changed = true;
@@ -201,7 +213,8 @@ void discover_port_info(struct sm *s, wtime now, const struct sm_work *w, const 
 		return;
 	smp_port_info_get(&info, data);
 	s->has_changed |= !p->is_known || info.state == PORT_INIT;
-	memcpy(p->info, data, SMP_DATA_BYTES);
+	s->net.changes += !p->is_known;
+	net_learn(&s->net, p->info, data, SMP_DATA_BYTES);
 	p->is_known = true;
 	if (!p->has_pkeys)
 		ask(s, WORK_PKEYS, w->node, w->number, net_is_switch(&s->net, w->node) ? (uint32_t)w->number << 16 : 0);
@@ -215,6 +228,7 @@ void discover_port_info(struct sm *s, wtime now, const struct sm_work *w, const 
 void discover_pkeys(struct sm *s, wtime now, const struct sm_work *w, const uint8_t *data)
 {
 	struct net_port *p = &s->net.port[net_port_index(&s->net, w->node, w->number)];
+	uint16_t pkeys[NET_PKEYS];
 
 	if (!data)
 		return;
@@ -223,8 +237,10 @@ void discover_pkeys(struct sm *s, wtime now, const struct sm_work *w, const uint
 	if (!p->pkeys)
 		s->has_failed = true;
 	p->has_pkeys = p->pkeys;
-	for (unsigned i = 0; p->pkeys && i < NET_PKEYS; i++)
-		p->pkeys[i] = (uint16_t)(data[2 * i] << 8 | data[2 * i + 1]);
+	for (unsigned i = 0; i < NET_PKEYS; i++)
+		pkeys[i] = (uint16_t)(data[2 * i] << 8 | data[2 * i + 1]);
+	if (p->pkeys)
+		net_learn(&s->net, p->pkeys, pkeys, sizeof(pkeys));
 }
 
 /* Of what could not be read the port is asked again by the next sweep that asks it. */
@@ -250,7 +266,7 @@ void discover_lft(struct sm *s, wtime now, const struct sm_work *w, const uint8_
 	struct net_node *n = &s->net.node[w->node];
 
 	if (data && net_reserve_lft(n, (w->modifier + 1) * LFT_BLOCK))
-		memcpy(n->lft + w->modifier * LFT_BLOCK, data, LFT_BLOCK);
+		net_learn(&s->net, n->lft + w->modifier * LFT_BLOCK, data, LFT_BLOCK);
 	else
 		n->is_stale = true;
 }

@@ -42,8 +42,10 @@ static void give(struct sm *s, uint32_t port, uint32_t lid)
 {
 	for (unsigned i = 0; i < count_of(s, port); i++)
 		s->net.by_lid[lid + i] = port + 1;
-	if (s->net.port[port].lid != lid)
+	if (s->net.port[port].lid != lid) {
 		s->net.lids_changed++;
+		s->net.changes++;
+	}
 	s->net.port[port].lid = (uint16_t)lid;
 }
 
@@ -53,6 +55,7 @@ static void take(struct sm *s, uint32_t port)
 
 	for (unsigned i = 0; lid && i < count_of(s, port); i++)
 		s->net.by_lid[lid + i] = 0;
+	s->net.changes += lid != 0;
 	s->net.port[port].lid = 0;
 }
 

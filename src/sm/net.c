@@ -110,6 +110,7 @@ static int add(struct net *s, const struct smp_node_info *info)
 		s->port[s->ports] = (struct net_port){ .peer = PORT_NONE, .is_new = true };
 		s->owner[s->ports++] = s->nodes;
 	}
+	s->changes++;
 	return (int)s->nodes++;
 }
 
@@ -131,6 +132,7 @@ int net_set_guid(struct net *s, uint32_t port, uint64_t guid)
 	if (s->port[port].guid == guid)
 		return 0;
 	s->port[port].guid = guid;
+	s->changes++;
 	return guid_map_put(&s->by_port, guid, port);
 }
 
@@ -221,6 +223,12 @@ uint32_t net_port_of_lid(const struct net *s, uint32_t lid)
 	return lid < LIDS ? s->by_lid[lid] - 1 : PORT_NONE;
 }
 
+void net_learn(struct net *s, void *known, const void *told, size_t bytes)
+{
+	s->changes += memcmp(known, told, bytes) != 0;
+	memcpy(known, told, bytes);
+}
+
 /* ---- links ---- */
 
 void net_unlink(struct net *s, uint32_t port)
@@ -228,8 +236,10 @@ void net_unlink(struct net *s, uint32_t port)
 	uint32_t peer = s->port[port].peer;
 
 	s->port[port].peer = PORT_NONE;
-	if (peer != PORT_NONE)
-		s->port[peer].peer = PORT_NONE;
+	if (peer == PORT_NONE)
+		return;
+	s->port[peer].peer = PORT_NONE;
+	s->changes++;
 }
 
 void net_link(struct net *s, uint32_t a, uint32_t b)
@@ -240,6 +250,7 @@ void net_link(struct net *s, uint32_t a, uint32_t b)
 	net_unlink(s, b);
 	s->port[a].peer = b;
 	s->port[b].peer = a;
+	s->changes++;
 }
 
 bool net_reserve_lft(struct net_node *n, uint32_t lids)
@@ -273,6 +284,7 @@ void net_forget_tables(struct net *s)
 		net_node_forget_tables(&s->node[n]);
 	for (uint32_t port = 0; port < s->ports; port++)
 		s->port[port].lanes = 0;
+	s->changes++;
 }
 
 uint8_t net_write_way(const struct net *s, uint32_t node, unsigned number, uint8_t path[SMP_HOPS_MOST + 1])

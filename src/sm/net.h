@@ -77,6 +77,7 @@ struct net {
 	struct guid_map kept;		/* LIDs that port GUIDs had in an earlier life */
 	uint8_t *is_kept;		/* owned: each LID: it is to stay free for a port that had it then */
 	uint64_t lids_changed;		/* counts: who keeps them looks again */
+	uint64_t changes;		/* counts: of nodes, ports, links, LIDs, P_Keys and routes */
 	uint32_t aliases;		/* GUIDs that end ports have beside their first ones */
 	uint32_t own;			/* port where the manager runs, or PORT_NONE */
 };
@@ -134,6 +135,8 @@ uint32_t net_port_of_guid(const struct net *s, uint64_t guid);
 /* Another manager may write other P_Keys and GUIDs from now on: ports are asked again. */
 void net_distrust_ports(struct net *s);
 
+/* What an agent has told: a change counts where it differs from what was known. */
+void net_learn(struct net *s, void *known, const void *told, size_t bytes);
 /* Links two ports; what they were linked with is not any more. */
 void net_link(struct net *s, uint32_t a, uint32_t b);
 void net_unlink(struct net *s, uint32_t port);

@@ -149,6 +149,7 @@ int routing_compute(struct sm *s)
 	}
 	end_fabric(&s->routed);
 	s->routed = f;
+	s->net.changes++;
 	return 0;
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/array.h"
 #include "sm/reply.h"
+#include "sm/sa_long.h"
 #include "sm/sa_query.h"
 #include "wire/field.h"
 
@@ -18,13 +19,17 @@ enum {
 int sa_init(struct sm *s)
 {
 	s->sa = calloc(1, sizeof(*s->sa));
-	return s->sa ? 0 : -ENOMEM;
+	if (!s->sa)
+		return -ENOMEM;
+	list_init(&s->sa->long_answers);
+	return 0;
 }
 
 void sa_fini(struct sm *s)
 {
 	if (!s->sa)
 		return;
+	sa_long_leave(s);
 	free(s->sa->service);
 	free(s->sa->subscription);
 	free(s->sa->report);
@@ -210,31 +215,39 @@ static void judge(struct sa_query *q)
 {
 	if (q->status || is_table(q->head.method))
 		return;
-	if (!q->count)
+	if (q->is_paused)
+		q->status = SA_NO_RESOURCES;
+	else if (!q->count)
 		q->status = SA_NO_RECORDS;
 	else if (q->count > 1)
 		q->status = SA_TOO_MANY_RECORDS;
 }
 
-static void respond(struct sa_query *q)
+/* rest: what follows, or NULL. */
+static void respond(struct sa_query *q, struct mad_source *rest)
 {
 	const struct mad_letter to = { .agent = SM_AGENT_SA, .remote = q->letter->remote };
 	bool is_refused = q->status, segments = !is_refused && is_table(q->head.method);
-	uint32_t data = is_refused ? 0 : q->bytes, bytes = SA_HEAD + data;
+	uint32_t data = is_refused ? 0 : q->bytes, bytes = SA_HEAD + data, each = rest ? q->record->bytes : q->each;
 	uint8_t *mad;
 
 	/* what has no segments is one MAD */
 	if (!segments && bytes < MAD_BYTES)
 		bytes = MAD_BYTES;
 	mad = reply_add(q->s, &to, bytes);
-	if (!mad)
+	if (!mad) {
+		if (rest)
+			rest->end(rest);
 		return;
+	}
+	if (rest)
+		reply_follow(mad, rest);
 	memset(mad, 0, bytes);
 	q->head.method = response_of(q->head.method);
 	q->head.status = q->status;
 	mad_header_build(&q->head, mad);
 	wire_put(mad, q->mask, SA_MASK);
-	wire_put(mad, data ? q->each / 8 : 0, SA_ATTRIBUTE_OFFSET);
+	wire_put(mad, data || rest ? each / 8 : 0, SA_ATTRIBUTE_OFFSET);
 	if (segments) {
 		wire_put(mad, RMPP_VERSION, 24, 0, 8);
 		wire_put(mad, RMPP_TYPE_DATA, 25, 0, 8);
@@ -269,8 +282,11 @@ static bool begin(struct sa_query *q)
 
 static void answer(struct sm *s, wtime now, const struct mad_letter *letter, const struct mad_header *head)
 {
-	struct sa_query q = { .s = s, .now = now, .letter = letter, .head = *head, .most = SA_ANSWER_MOST - SA_HEAD };
-	sa_handler *handler;
+	struct sa_query q = { .s = s, .now = now, .letter = letter, .head = *head, .most = SA_ANSWER_MOST - SA_HEAD,
+			      .enough = is_table(head->method) ? SA_ANSWER_AT_ONCE : UINT32_MAX,
+			      .pairs_most = SA_PAIRS_AT_ONCE };
+	struct mad_source *rest = NULL;
+	sa_handler *handler = NULL;
 
 	if (!begin(&q))
 		return;
@@ -282,15 +298,35 @@ static void answer(struct sm *s, wtime now, const struct mad_letter *letter, con
 			handler(&q);
 		judge(&q);
 	}
+	if (!q.status && q.is_paused) {
+		rest = sa_long_begin(&q, handler);
+		q.status = rest ? 0 : SA_NO_RESOURCES;
+	}
 	s->counters.refused += q.status != 0;
-	respond(&q);
+	respond(&q, rest);
 	free(q.out);
+}
+
+void sa_put_off(struct sm *s, wtime now, const struct mad_letter *letter)
+{
+	struct sa_query q = { .s = s, .now = now, .letter = letter };
+
+	if (letter->bytes < MAD_BYTES || s->state != SM_MASTER)
+		return;
+	mad_header_parse(&q.head, letter->data);
+	if (!begin(&q))
+		return;
+	q.status = MAD_STATUS_BUSY;
+	s->counters.queries++;
+	s->counters.refused++;
+	respond(&q, NULL);
 }
 
 uint8_t *sa_gather(struct sm *s, wtime now, uint16_t lid, uint16_t attribute, uint32_t most, uint32_t *bytes)
 {
 	enum { PATH_SLID = 5, AT_SLID = 42 };
-	struct sa_query q = { .s = s, .now = now, .head = { .method = SA_GET_TABLE, .attr_id = attribute }, .most = most };
+	struct sa_query q = { .s = s, .now = now, .head = { .method = SA_GET_TABLE, .attr_id = attribute }, .most = most,
+			      .enough = UINT32_MAX, .pairs_most = UINT32_MAX };
 	sa_handler *handler = s->state == SM_MASTER && s->sa->has_groups ? find_handler(&q) : NULL;
 
 	q.from = net_port_of_lid(&s->net, lid);

@@ -7,12 +7,19 @@
 #ifndef WEFT_SM_SA_H
 #define WEFT_SM_SA_H
 
+#include "base/list.h"
 #include "sm/sm.h"
 
 enum {
 	SA_SERVICES = 4096, SA_SUBSCRIPTIONS = 4096,	/* our choices: that are kept */
 	SA_OF_ONE = 512,		/* our choice: of these, of one port that has no key */
-	SA_ANSWER_MOST = MAD_LONGEST,
+	SA_ANSWER_MOST = MAD_LONGEST,	/* of one that is made at once */
+	/* Our choice: with so much a table pauses, and the rest is made while it is sent: a port's records, at most 1 MB, fit
+	 * behind it. */
+	SA_ANSWER_AT_ONCE = 400 << 10,
+	/* Our choices: pairs of ports that a question for paths may look at, before and behind its pause. A port has fewer with
+	 * all others; so one that nothing fits takes a part of a second at once, and milliseconds at a time. */
+	SA_PAIRS_AT_ONCE = 1 << 16, SA_PAIRS_EACH = 1 << 12,
 };
 
 struct sa_service {
@@ -44,12 +51,15 @@ struct sa {
 	uint8_t *was_here;		/* owned: by port, as subscribers were told last */
 	uint32_t ports;
 	bool has_groups;		/* those that there are from the beginning */
+	struct list long_answers;	/* sa_long.h */
 };
 
 int sa_init(struct sm *s);
 void sa_fini(struct sm *s);
 /* A datagram of its class: a request, or the response to a report. */
 void sa_input(struct sm *s, wtime now, const struct mad_letter *letter);
+/* This one is not looked at now: it is answered with the status `busy`. */
+void sa_put_off(struct sm *s, wtime now, const struct mad_letter *letter);
 void sa_expire(struct sm *s, wtime now);
 wtime sa_deadline(const struct sm *s);
 /* All records of an attribute that the port with this LID may see without a key, of PathRecord those from it: the caller's to

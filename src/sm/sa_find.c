@@ -22,13 +22,13 @@ static bool lid_is_wanted(const struct sa_query *q, uint16_t lid)
 	return !sa_wants(q, LID) || wire_get(q->wanted, RECORD_LID) == lid;
 }
 
-/* End ports that are here and share a partition with who asks: the next one from *at, or PORT_NONE. */
-static uint32_t next_end(const struct sa_query *q, uint32_t *at)
+/* End ports that are here and share a partition with who asks: the next one from q->at, or PORT_NONE: none, or it pauses. */
+static uint32_t next_end(struct sa_query *q)
 {
 	const struct net *net = &q->s->net;
 
-	while (*at < net->ports) {
-		uint32_t port = (*at)++;
+	while (q->at < net->ports && !sa_pauses(q)) {
+		uint32_t port = q->at++;
 
 		if (net->port[port].lid && lid_is_wanted(q, net->port[port].lid) && net_is_here(net, port) &&
 		    sa_shares(q->s, q->from, port))
@@ -40,9 +40,9 @@ static uint32_t next_end(const struct sa_query *q, uint32_t *at)
 void sa_find_nodes(struct sa_query *q)
 {
 	const struct net *net = &q->s->net;
-	uint32_t at = 0, port;
+	uint32_t port;
 
-	while ((port = next_end(q, &at)) != PORT_NONE) {
+	while ((port = next_end(q)) != PORT_NONE) {
 		const struct net_node *n = &net->node[net->owner[port]];
 		struct smp_node_info info;
 		uint8_t record[112] = { 0 };
@@ -88,9 +88,9 @@ static void emit_port(struct sa_query *q, uint32_t port, uint16_t lid)
 void sa_find_ports(struct sa_query *q)
 {
 	const struct net *net = &q->s->net;
-	uint32_t at = 0, port;
+	uint32_t port;
 
-	while ((port = next_end(q, &at)) != PORT_NONE) {
+	while ((port = next_end(q)) != PORT_NONE) {
 		unsigned others = net_is_switch(net, net->owner[port]) ? net->node[net->owner[port]].ports : 0;
 
 		for (unsigned i = 0; i <= others; i++) {
@@ -101,12 +101,12 @@ void sa_find_ports(struct sa_query *q)
 }
 
 /* Switches, as end ports. */
-static uint32_t next_switch(const struct sa_query *q, uint32_t *at)
+static uint32_t next_switch(struct sa_query *q)
 {
 	uint32_t port;
 
 	do
-		port = next_end(q, at);
+		port = next_end(q);
 	while (port != PORT_NONE && !net_is_switch(&q->s->net, q->s->net.owner[port]));
 	return port;
 }
@@ -115,9 +115,9 @@ void sa_find_switches(struct sa_query *q)
 {
 	enum { BYTES = 20 };	/* of SwitchInfo: 14.2.5.4 */
 	const struct net *net = &q->s->net;
-	uint32_t at = 0, port;
+	uint32_t port;
 
-	while ((port = next_switch(q, &at)) != PORT_NONE) {
+	while ((port = next_switch(q)) != PORT_NONE) {
 		uint8_t record[24] = { 0 };
 
 		put_lid(record, net->port[port].lid);
@@ -129,9 +129,9 @@ void sa_find_switches(struct sa_query *q)
 void sa_find_lfts(struct sa_query *q)
 {
 	const struct net *net = &q->s->net;
-	uint32_t at = 0, port;
+	uint32_t port;
 
-	while ((port = next_switch(q, &at)) != PORT_NONE) {
+	while ((port = next_switch(q)) != PORT_NONE) {
 		const struct net_node *n = &net->node[net->owner[port]];
 
 		for (uint32_t block = 0; n->lft && (block + 1) * LFT_BLOCK <= n->lft_entries; block++) {
@@ -158,9 +158,9 @@ static uint32_t used_blocks(const struct net_node *n)
 void sa_find_mfts(struct sa_query *q)
 {
 	const struct net *net = &q->s->net;
-	uint32_t at = 0, port;
+	uint32_t port;
 
-	while ((port = next_switch(q, &at)) != PORT_NONE) {
+	while ((port = next_switch(q)) != PORT_NONE) {
 		uint32_t node = net->owner[port], blocks = used_blocks(&net->node[node]);
 
 		for (uint32_t i = 0; i < blocks * (net->node[node].ports / MFT_PORTS + 1u); i++) {
@@ -221,8 +221,8 @@ void sa_find_links(struct sa_query *q)
 {
 	const struct net *net = &q->s->net;
 
-	for (uint32_t port = 0; port < net->ports; port++) {
-		uint32_t peer = net->port[port].peer;
+	while (q->at < net->ports && !sa_pauses(q)) {
+		uint32_t port = q->at++, peer = net->port[port].peer;
 		uint8_t record[8] = { 0 };
 
 		if (peer == PORT_NONE || !lid_of(net, port) || !lid_of(net, peer) ||
@@ -259,13 +259,13 @@ static void emit_pkeys(struct sa_query *q, uint32_t port, uint16_t lid)
 /* 15.4.1.2: who is in which partition is not for everybody. */
 void sa_find_pkeys(struct sa_query *q)
 {
-	uint32_t at = 0, port;
+	uint32_t port;
 
 	if (!q->is_trusted) {
 		q->status = SA_REQUEST_INVALID;
 		return;
 	}
-	while ((port = next_end(q, &at)) != PORT_NONE) {
+	while ((port = next_end(q)) != PORT_NONE) {
 		for (unsigned i = 0; i <= others_of(&q->s->net, port); i++)
 			emit_pkeys(q, port + i, q->s->net.port[port].lid);
 	}
@@ -286,9 +286,9 @@ static void emit_lanes(struct sa_query *q, uint32_t port, unsigned numbers, cons
 void sa_find_sl2vls(struct sa_query *q)
 {
 	const struct net *net = &q->s->net;
-	uint32_t at = 0, port;
+	uint32_t port;
 
-	while ((port = next_end(q, &at)) != PORT_NONE) {
+	while ((port = next_end(q)) != PORT_NONE) {
 		unsigned ports = others_of(net, port) + 1;
 
 		for (unsigned i = 0; i < ports * ports; i++) {
@@ -308,9 +308,9 @@ void sa_find_sl2vls(struct sa_query *q)
 void sa_find_vlarbs(struct sa_query *q)
 {
 	const struct net *net = &q->s->net;
-	uint32_t at = 0, end;
+	uint32_t end;
 
-	while ((end = next_end(q, &at)) != PORT_NONE) {
+	while ((end = next_end(q)) != PORT_NONE) {
 		for (unsigned i = 0; i < (others_of(net, end) + 1) * LANES_BLOCKS; i++) {
 			uint32_t port = end + i / LANES_BLOCKS;
 			unsigned block = i % LANES_BLOCKS + 1;

@@ -35,7 +35,9 @@ void sa_find_guids(struct sa_query *q)
 	const struct net *net = &q->s->net;
 	uint16_t lid = (uint16_t)wire_get(q->wanted, R_LID);
 
-	for (uint32_t port = 0; port < net->ports; port++) {
+	while (q->at < net->ports && !sa_pauses(q)) {
+		uint32_t port = q->at++;
+
 		if (!net->port[port].lid || (sa_wants(q, G_LID) && net->port[port].lid != lid) || !net_is_here(net, port) ||
 		    !sa_shares(q->s, q->from, port))
 			continue;

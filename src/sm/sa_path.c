@@ -15,9 +15,6 @@ enum {
 	WAY_MOST = SWITCHES_MOST + 1,	/* links */
 	LIFE_TIME = 18,			/* PacketLifeTime: 4.096 us * 2^18, as OpenSM's */
 	REVERSIBLE = 0x80,
-	/* Our choice: of one query. More than a port has with all others, and as many as an answer has room for twice; so a query
-	 * that nothing fits takes a part of a second, however large the subnet is. */
-	PAIRS_MOST = 1 << 16,
 };
 
 /* 15.2.5.16, table 207: the selector before an MTU, a rate, a time */
@@ -255,14 +252,12 @@ static void find_pair(const struct path_query *w, uint32_t from, uint32_t to)
 	}
 }
 
-/* This port, if it is here with a LID, or any one that is (PORT_NONE): the next from *at on, which moves behind it. */
-static bool next_port(const struct net *net, uint32_t which, uint32_t *at, uint32_t *port)
+/* This port, if it is here with a LID, or any one that is (PORT_NONE): the first from `at` on. */
+static bool next_port(const struct net *net, uint32_t which, uint32_t at, uint32_t *port)
 {
 	uint32_t end = which == PORT_NONE ? net->ports : which + 1;
 
-	*at = which == PORT_NONE || *at > which ? *at : which;
-	while (*at < end) {
-		*port = (*at)++;
+	for (*port = which == PORT_NONE || at > which ? at : which; *port < end; ++*port) {
 		if (net->port[*port].lid && net_is_here(net, *port))
 			return true;
 	}
@@ -272,15 +267,15 @@ static bool next_port(const struct net *net, uint32_t which, uint32_t *at, uint3
 /* One port, or all that are here; PORT_NONE: from any one to any other. */
 static void find_pairs(const struct path_query *w, uint32_t from, uint32_t to)
 {
-	const struct net *net = &w->q->s->net;
-	uint32_t a, b, pairs = 0;
+	struct sa_query *q = w->q;
+	uint32_t a, b;
 
-	for (uint32_t i = 0; !w->q->status && next_port(net, from, &i, &a);) {
-		for (uint32_t k = 0; !w->q->status && next_port(net, to, &k, &b);) {
-			if (pairs++ == PAIRS_MOST)
-				w->q->status = SA_NO_RESOURCES;
-			else
-				find_pair(w, a, b);
+	for (; !q->status && next_port(&q->s->net, from, q->at, &a); q->at = a + 1, q->at_to = 0) {
+		for (q->at = a; !q->status && next_port(&q->s->net, to, q->at_to, &b); q->at_to = b + 1) {
+			if (sa_pauses(q))
+				return;
+			q->pairs++;
+			find_pair(w, a, b);
 		}
 	}
 }

@@ -18,6 +18,11 @@ struct sa_query {
 	bool is_trusted;
 	uint8_t *out;			/* owned: the records that answer it, each of `each` bytes */
 	uint32_t bytes, room, each, count, most;	/* most: bytes that it may have */
+	/* A search that pauses goes on where it was (sa_long.h): at which port, of paths also to which one. */
+	uint32_t at, at_to;
+	uint32_t enough;		/* bytes with which it pauses */
+	uint32_t pairs, pairs_most;	/* of ports that it has looked at, and with which it pauses */
+	bool is_paused;
 	uint16_t status;		/* enum sa_status or mad_status; not 0: it is refused */
 };
 
@@ -25,6 +30,13 @@ struct sa_query {
 void sa_emit(struct sa_query *q, const uint8_t *record);
 /* Adds a record of so many bytes, whatever is wanted. */
 void sa_answer(struct sa_query *q, const uint8_t *record, uint32_t bytes);
+
+/* Has it done enough for one time? */
+static inline bool sa_pauses(struct sa_query *q)
+{
+	q->is_paused = q->bytes >= q->enough || q->pairs >= q->pairs_most;
+	return q->is_paused;
+}
 
 static inline bool sa_wants(const struct sa_query *q, unsigned component)
 {
@@ -48,7 +60,7 @@ uint32_t sa_rate_mbps(uint8_t rate);
 uint8_t sa_slower(uint8_t rate);
 uint8_t sa_port_rate(const uint8_t info[SMP_DATA_BYTES]);
 
-/* What is done for each attribute. */
+/* What is done for each attribute. Those of nodes, ports, links, tables and paths pause, and go on when they are called again. */
 typedef void sa_handler(struct sa_query *q);
 sa_handler sa_find_nodes, sa_find_ports, sa_find_switches, sa_find_lfts, sa_find_mfts, sa_find_managers, sa_find_links,
 	sa_find_guids, sa_find_sl2vls, sa_find_vlarbs, sa_find_pkeys, sa_find_paths, sa_find_multi_paths, sa_find_members,

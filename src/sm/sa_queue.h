@@ -1,5 +1,6 @@
 /* Requests to a subnet administration that wait until there is room for an answer: a request is a MAD, and an answer may be a
- * thousand times as long. First come, first served; one sender leaves places for others. Who asks the same again while the
+ * hundred thousand times as long. First come, first served, but for a sender that has as many answers under way as one may: it is
+ * served when these have gone, and others meanwhile. One sender leaves places for others. Who asks the same again while the
  * question waits has asked once. */
 #ifndef WEFT_SM_SA_QUEUE_H
 #define WEFT_SM_SA_QUEUE_H
@@ -20,17 +21,25 @@ struct sa_waiting {
 struct sa_queue {
 	struct list waiting;		/* owned */
 	uint32_t count;
+	uint64_t search;		/* number of the last one */
 	struct {
 		struct sa_waiting *newest;
 		uint32_t count;
+		uint64_t in_vain;	/* the last search in which there was no room for it */
 	} of_lid[UINT16_MAX + 1];	/* of each sender */
 };
 
+/* Is there room for an answer to this LID? Asked once a search. */
+typedef bool sa_queue_may(void *arg, uint16_t lid);
+
 void sa_queue_init(struct sa_queue *q);
 void sa_queue_fini(struct sa_queue *q);
-/* False: it does not wait, as it does already, there are too many, or it is longer than a MAD. */
-bool sa_queue_put(struct sa_queue *q, const struct mad_letter *letter);
-/* The one that has waited longest, which is the caller's to free; or NULL. */
-struct sa_waiting *sa_queue_take(struct sa_queue *q);
+/* 0: it waits. -EALREADY: it does so already; -EDQUOT: there are too many, in all or of its sender, or there is no memory;
+ * -EINVAL: it is longer than a MAD. */
+int sa_queue_put(struct sa_queue *q, const struct mad_letter *letter);
+/* Is there one that may be answered? */
+bool sa_queue_has(struct sa_queue *q, sa_queue_may *may, void *arg);
+/* Of these the one that has waited longest, which is the caller's to free; or NULL. */
+struct sa_waiting *sa_queue_take(struct sa_queue *q, sa_queue_may *may, void *arg);
 
 #endif

@@ -55,19 +55,26 @@ int sm_init(struct sm *s, const struct sm_config *config)
 	return 0;
 }
 
+static void reply_free(struct sm_reply *r)
+{
+	if (r && r->source)
+		r->source->end(r->source);
+	free(r);
+}
+
 static void drop_replies(struct list *replies)
 {
 	struct list_node *n;
 
 	while ((n = list_pop(replies)))
-		free(container_of(n, struct sm_reply, node));
+		reply_free(container_of(n, struct sm_reply, node));
 }
 
 void sm_fini(struct sm *s)
 {
 	drop_replies(&s->smp_replies);
 	drop_replies(&s->sa_replies);
-	free(s->given);
+	reply_free(s->given);
 	free(s->queue);
 	sa_fini(s);
 	groups_fini(s);
@@ -106,6 +113,14 @@ uint8_t *reply_add(struct sm *s, const struct mad_letter *letter, uint32_t bytes
 	return r->data;
 }
 
+void reply_follow(uint8_t *data, struct mad_source *source)
+{
+	struct sm_reply *r = container_of(data, struct sm_reply, data);
+
+	r->source = source;
+	r->letter.source = &r->source;
+}
+
 static bool give(struct sm *s, struct list *replies, struct mad_letter *letter)
 {
 	struct list_node *n = list_pop(replies);
@@ -122,7 +137,7 @@ static bool give(struct sm *s, struct list *replies, struct mad_letter *letter)
 bool sm_output(struct sm *s, wtime now, struct mad_letter *letter)
 {
 	s->now = now;
-	free(s->given);
+	reply_free(s->given);
 	s->given = NULL;
 	request_expire(s, now);
 	election_expire(s, now);

@@ -70,6 +70,7 @@ struct sm_other {
 struct sm_reply {
 	struct list_node node;
 	struct mad_letter letter;
+	struct mad_source *source;	/* owned, until the letter's receiver takes it; NULL: there is none */
 	uint8_t data[];
 };
 
@@ -77,6 +78,7 @@ struct sm_counters {
 	uint64_t sent, answered, repeated, given_up;	/* SMPs */
 	uint64_t heavy, light, traps, routings;
 	uint64_t queries, refused, sets;		/* of the SA; sets: what may have changed something */
+	uint64_t long_answers, cut_short;		/* made while they are sent; the subnet changed meanwhile */
 };
 
 struct sm {

@@ -3,6 +3,8 @@
 #include "fabric/fabric.h"
 #include "mgmt/gsa_tunables.h"
 #include "mgmt/mad_agents.h"
+#include "sm/sm.h"
+#include "weftd/manager.h"
 #include "weftd/status.h"
 #include "weftd/subnet.h"
 #include "weftd/trust.h"
@@ -111,6 +113,22 @@ static json_t *describe_qp(const struct hub *h, const struct client *asker, cons
 	return o;
 }
 
+/* weftd's own, or null. */
+static json_t *describe_administration(const struct hub *h)
+{
+	uint32_t waiting;
+	const struct sm_counters *c = manager_counters(h, &waiting);
+
+	if (!c)
+		return json_null();
+	return json_pack("{s:I, s:I, s:I, s:I, s:I}",
+			 "queries", (json_int_t)c->queries,
+			 "refused", (json_int_t)c->refused,
+			 "waiting", (json_int_t)waiting,
+			 "long_answers", (json_int_t)c->long_answers,
+			 "cut_short", (json_int_t)c->cut_short);
+}
+
 static json_t *describe(struct hub *h, const struct client *asker)
 {
 	json_t *tunables = json_object(), *qps = json_array();
@@ -123,7 +141,7 @@ static json_t *describe(struct hub *h, const struct client *asker)
 		for (unsigned qpn = 0; qpn < 2; qpn++)
 			json_array_append_new(qps, describe_qp(h, asker, p, qpn));
 	}
-	return json_pack("{s:o, s:o}", "tunables", tunables, "qps", qps);
+	return json_pack("{s:o, s:o, s:o}", "tunables", tunables, "qps", qps, "administration", describe_administration(h));
 }
 
 static int set(struct hub *h, const struct client *c, const char *text, size_t bytes)

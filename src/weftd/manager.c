@@ -8,6 +8,7 @@
 #include "weftd/subnet.h"
 #include "weftd/umad.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 #define BUSY_NS WTIME_S		/* our choice: LIDs that another program is in the way of are kept so much later */
@@ -72,9 +73,11 @@ static void keep_lids(struct manager *m)
 /* ---- datagrams ---- */
 
 /* An answer that was made and cannot be sent would have been made in vain. */
-static bool has_room(const struct manager *m)
+static bool has_room(void *arg, uint16_t lid)
 {
-	return list_empty(&m->sm.sa_replies) && umad_has_room(m->agent[SM_AGENT_SA].file);
+	const struct manager *m = arg;
+
+	return list_empty(&m->sm.sa_replies) && umad_has_room(m->agent[SM_AGENT_SA].file, lid);
 }
 
 static void heard(void *arg, const struct mad_letter *l)
@@ -85,10 +88,10 @@ static void heard(void *arg, const struct mad_letter *l)
 	bool is_query = a->agent == SM_AGENT_SA && !l->status && !(mad_method(l->data) & MAD_RESPONSE);
 
 	letter.agent = a->agent;
-	if (is_query && (m->queries.count || !has_room(m)))
-		sa_queue_put(&m->queries, &letter);
-	else
+	if (!is_query || (!m->queries.count && has_room(m, letter.remote.lid)))
 		sm_input(&m->sm, m->hub->now, &letter);
+	else if (sa_queue_put(&m->queries, &letter) == -EDQUOT)
+		sa_put_off(&m->sm, m->hub->now, &letter);
 }
 
 static void send_some(struct manager *m)
@@ -110,7 +113,7 @@ static void answer_waiting(struct manager *m)
 {
 	struct sa_waiting *w;
 
-	for (unsigned i = 0; i < ROUND_QUERIES && has_room(m) && (w = sa_queue_take(&m->queries)); i++) {
+	for (unsigned i = 0; i < ROUND_QUERIES && (w = sa_queue_take(&m->queries, has_room, m)); i++) {
 		sm_input(&m->sm, m->hub->now, &w->letter);
 		free(w);
 		send_some(m);
@@ -212,18 +215,24 @@ void manager_expire(struct hub *h)
 
 wtime manager_deadline(const struct hub *h)
 {
-	const struct manager *m = h->manager;
+	struct manager *m = h->manager;
 	wtime due;
 
 	if (!m)
 		return is_wanted(h) ? 0 : WTIME_NEVER;
 	due = wtime_min(sm_deadline(&m->sm), are_lids_kept(m) ? WTIME_NEVER : m->lids_due);
-	return m->queries.count && has_room(m) ? 0 : due;
+	return sa_queue_has(&m->queries, has_room, m) ? 0 : due;
 }
 
 uint8_t *manager_gather(struct hub *h, uint16_t lid, uint16_t attribute, uint32_t most, uint32_t *bytes)
 {
 	return h->manager ? sa_gather(&h->manager->sm, h->now, lid, attribute, most, bytes) : NULL;
+}
+
+const struct sm_counters *manager_counters(const struct hub *h, uint32_t *waiting)
+{
+	*waiting = h->manager ? h->manager->queries.count : 0;
+	return h->manager ? &h->manager->sm.counters : NULL;
 }
 
 uint64_t manager_changes(const struct hub *h)

@@ -14,7 +14,9 @@ void manager_end(struct hub *h);
 /* All records of an attribute that the administration has for who asks, of paths those from it, at most so many bytes: the
  * caller's to free. NULL: there is no manager of weftd's, it is not the master, or there are more. */
 uint8_t *manager_gather(struct hub *h, uint16_t lid, uint16_t attribute, uint32_t most, uint32_t *bytes);
-/* Grows with each change of what that gives, beside the agents'. */
+/* What its administration has been asked, and how many questions wait for room; NULL: there is no manager. */
+const struct sm_counters *manager_counters(const struct hub *h, uint32_t *waiting);
+/* Grows with each change of what manager_gather() gives, beside the agents'. */
 uint64_t manager_changes(const struct hub *h);
 /* weftd ends; the next one may go on. */
 void manager_close(struct hub *h);

@@ -564,9 +564,9 @@ int umad_ask(struct hub *h, struct mad_port *p, const struct mad_letter *l)
 	return mad_send(&h->mads, h->now, &p->file, l);
 }
 
-bool umad_has_room(const struct mad_port *p)
+bool umad_has_room(const struct mad_port *p, uint16_t lid)
 {
-	return mad_has_room(&p->file);
+	return mad_has_room_for(&p->file, lid);
 }
 
 void umad_close(struct hub *h, struct mad_port *p)

@@ -16,7 +16,7 @@ void umad_end(struct hub *h);
 typedef void umad_heard(void *arg, const struct mad_letter *l);
 struct mad_port *umad_open(struct hub *h, uint32_t port, const struct mad_registration *what, umad_heard *heard, void *arg);
 int umad_ask(struct hub *h, struct mad_port *p, const struct mad_letter *l);
-bool umad_has_room(const struct mad_port *p);	/* mad_has_room */
+bool umad_has_room(const struct mad_port *p, uint16_t lid);	/* mad_has_room_for */
 void umad_close(struct hub *h, struct mad_port *p);
 
 /* The same of who asks the subnet administration of the port's subnet. */

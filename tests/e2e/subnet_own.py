@@ -283,6 +283,88 @@ def test_tables(lab):
 	print(f'{len(asked)} tables of 1.5 MB in {time.monotonic() - begun:.1f} s')
 
 
+def all_paths(lab, seconds=UNANSWERED_S):
+	"""What a host is told of all paths between all nodes: its exit status, and the pairs of LIDs in their order."""
+	status, text = lab.try_at('h2', 'saquery', '-p', '-t', str(1000 * seconds))
+	return status, re.findall(r'^\s+dlid\.+(\d+)\n\s+slid\.+(\d+)$', text, re.M)
+
+
+def administration(lab):
+	return json.loads(lab.weft('mad', '--json'))['administration']
+
+
+def ask_for_all_paths(lab, nodes):
+	"""All of them, each once, as OpenSM gives them."""
+	begun = time.monotonic()
+	status, own = all_paths(lab)
+	took = time.monotonic() - begun
+	if status or len(own) != nodes ** 2 or len(set(own)) != len(own):
+		raise Wrong(f'{len(own)} paths, {len(set(own))} of them different, of {nodes ** 2}; exit status {status}')
+	if administration(lab)['long_answers'] != 1 or administration(lab)['cut_short']:
+		lab.fail(f'the administration tells of {administration(lab)}')
+	opensm = lab.start_manager('h1', '-p', '15')
+	takes_over(lab, OPENSM)
+	lab.up(opensm)
+	begun = time.monotonic()
+	status, theirs = all_paths(lab)
+	print(f'{len(own)} paths in {took:.2f} s, from OpenSM in {time.monotonic() - begun:.2f} s')
+	if status or sorted(own) != sorted(theirs):
+		lab.fail(f'OpenSM gives {len(theirs)} paths, exit status {status}; {sorted(set(own) ^ set(theirs))[:4]} differ')
+
+
+def test_long_answers(lab):
+	"""A table that is too long to be held is whole, over links that lose, and of one state of the subnet, or there is none;
+	small questions of others are answered meanwhile."""
+	load(lab, 'fat-tree', 'ports=20')
+	lab.within('all paths reach', lambda: 0 < lab.check()['paths'] == lab.check()['reached'])
+	ask_for_all_paths(lab, 230)
+	for program in lab.programs:
+		program.end()
+	takes_over(lab, OWN)
+	lab.weft('fabric', 'link', 'h2:1', 'rate=20Mbit,loss=1%,seed=3')
+	status, paths = all_paths(lab)
+	if status or len(set(paths)) != 230 ** 2:
+		lab.fail(f'over a link that loses, {len(set(paths))} paths; exit status {status}')
+	# the link of another host goes down in the midst of one
+	before = administration(lab)
+	asker = lab.start('h2', 'saquery', '-p', '-t', '3000')
+	lab.within('an answer begins', lambda: administration(lab)['long_answers'] > before['long_answers'])
+	says(lab.at('h3', 'saquery', '-t', '10000', '-L', 'h3'), r'^\d+\n$')
+	lab.weft('fabric', 'link', 'h9:1', 'down')
+	lab.within('it ends', lambda: not asker.is_alive())
+	found = len(set(re.findall(r'^\s+dlid\.+(\d+)\n\s+slid\.+(\d+)$', asker.text(), re.M)))
+	if found not in (0, 229 ** 2) or administration(lab)['cut_short'] != before['cut_short'] + 1:
+		lab.fail(f'a subnet that changes gives {found} paths, and {administration(lab)}')
+	status, paths = all_paths(lab)
+	if status or len(set(paths)) != 229 ** 2:
+		lab.fail(f'behind a change, {len(set(paths))} paths; exit status {status}')
+
+
+def test_long_answers_many(lab):
+	"""Who asks for more tables than may be under way has each in turn, and leaves others theirs."""
+	load(lab, 'fat-tree', 'ports=20')
+	lab.within('all paths reach', lambda: 0 < lab.check()['paths'] == lab.check()['reached'])
+	lab.weft('fabric', 'link', 'h2:1', 'rate=20Mbit')
+	count = f'saquery -p -t {1000 * UNANSWERED_S} | grep -c ^PathRecord'
+	asked = [lab.start('h2', 'sh', '-c', count) for _ in range(12)]
+	lab.within('they are answered', lambda: administration(lab)['long_answers'] > 1)
+	others = lab.start('h7', 'sh', '-c', count)
+	others.process.wait(UNANSWERED_S)
+	if all(not program.is_alive() for program in asked):
+		lab.fail('a host waits until all tables of another one have gone')
+	for program in (others, *asked):
+		program.process.wait(UNANSWERED_S)
+		if program.text().strip() != str(230 ** 2):
+			lab.fail(f'a table of all paths has {program.text()[-200:]}')
+
+
+def test_long_answers_director(lab):
+	"""All paths between 648 hosts and 54 switches."""
+	load(lab, 'fat-tree', 'ports=36')
+	lab.within('all paths reach', lambda: 0 < lab.check()['paths'] == lab.check()['reached'])
+	ask_for_all_paths(lab, 702)
+
+
 def test_loss(lab):
 	"""Links that lose a third of all datagrams: it takes longer."""
 	load(lab, 'fat-tree', 'ports=4')
@@ -487,10 +569,13 @@ def test_balance(lab):
 def tests():
 	rows = (('takeover', test_takeover), ('killed', test_killed), ('links', test_links), ('multicast', test_multicast),
 		('weftd', test_weftd), ('lids', test_lids), ('kinds', test_kinds), ('loss', test_loss), ('tables', test_tables),
+		('long_answers', test_long_answers), ('long_answers_many', test_long_answers_many),
 		('osmtest', test_osmtest),
 		('default', test_default), ('options', test_options), ('balance', test_balance),
 		('kills', test_kills), ('partitions', test_partitions))
-	return {name: ('e2e', 300, subnet_lab.row(test)) for name, test in rows}
+	long = (('long_answers_director', test_long_answers_director),)
+	return {name: (label, 300, subnet_lab.row(test))
+		for label, some in (('e2e', rows), ('long', long)) for name, test in some}
 
 
 if __name__ == '__main__':

@@ -2,7 +2,9 @@
 #ifndef WEFT_TESTS_RMPP_RUN_H
 #define WEFT_TESTS_RMPP_RUN_H
 
+#include "base/list.h"
 #include "mad_path.h"
+#include "mgmt/mad_source.h"
 #include "mgmt/rmpp.h"
 #include "wire/field.h"
 
@@ -25,7 +27,43 @@ struct run {
 	wtime now;
 	enum rmpp_verdict out, in;
 	uint64_t answers;
+	/* Of one that is made while it is sent: */
+	struct mad_source source;
+	struct mad_flow flow;
+	uint8_t *at_hand;		/* NULL: data is there */
+	uint32_t given, piece;		/* bytes; how many at most at a time */
+	unsigned ends;
 };
+
+static inline enum mad_given run_give(struct mad_source *s, uint8_t *to, uint32_t room, uint32_t *bytes)
+{
+	struct run *r = container_of(s, struct run, source);
+	uint32_t left = r->bytes - r->given;
+
+	*bytes = room < r->piece ? room : r->piece;
+	*bytes = *bytes < left ? *bytes : left;
+	memcpy(to, r->data + r->given, *bytes);
+	r->given += *bytes;
+	return r->given < r->bytes ? MAD_GIVES_MORE : MAD_GAVE_ALL;
+}
+
+static inline void run_end_source(struct mad_source *s)
+{
+	container_of(s, struct run, source)->ends++;
+}
+
+/* After begin(): what is behind the first bytes is made while it is sent, so many bytes at a time. */
+static inline void make_it(struct run *r, const struct rmpp_config *config, uint32_t first, uint32_t piece)
+{
+	r->source = (struct mad_source){ run_give, run_end_source };
+	r->flow = (struct mad_flow){ .source = &r->source, .room = first };
+	r->given = first;
+	r->piece = piece;
+	r->at_hand = malloc(first);
+	memcpy(r->at_hand, r->data, first);
+	rmpp_send_init(&r->send, config, r->at_hand, first);
+	rmpp_send_more(&r->send, r->at_hand, first, true);
+}
 
 static inline void begin(struct run *r, const struct mad_path_config *path, const struct rmpp_config *config,
 			 uint32_t bytes)
@@ -45,6 +83,8 @@ static inline void end(struct run *r)
 {
 	mad_path_fini(&r->path);
 	rmpp_recv_fini(&r->recv);
+	mad_flow_end(&r->flow);
+	free(r->at_hand);
 	free(r->data);
 }
 
@@ -89,13 +129,15 @@ static inline void go(struct run *r)
 	uint8_t mad[MAD_BYTES];
 
 	for (long steps = 0; steps < STEPS_MOST; steps++) {
-		wtime next = mad_path_next(&r->path);
+		wtime next;
 
+		if (r->at_hand && r->out == RMPP_GOES_ON)
+			mad_flow_fill(&r->flow, &r->send, &r->at_hand);
 		while (r->out == RMPP_GOES_ON && rmpp_send_output(&r->send, r->now, mad))
 			mad_path_send(&r->path, r->now, 0, mad);
 		next = mad_path_next(&r->path);
 		if (r->out == RMPP_GOES_ON)
-			next = wtime_min(next, r->send.deadline);
+			next = wtime_min(next, rmpp_send_is_starved(&r->send) ? r->now + 1 : r->send.deadline);
 		if (r->in == RMPP_GOES_ON)
 			next = wtime_min(next, r->recv.deadline);
 		if (next == WTIME_NEVER)

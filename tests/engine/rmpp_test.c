@@ -18,18 +18,27 @@ static void check_end(const struct run *r, const char *what, uint64_t which)
 			 r->in, r->recv.status, r->recv.bytes);
 }
 
-static void run_faults(int a, enum mad_fault fa, int b, enum mad_fault fb)
+/* first: bytes that are there before it is sent, if the others are made meanwhile; 0: all are there. */
+static void run_faults_of(uint32_t first, int a, enum mad_fault fa, int b, enum mad_fault fb)
 {
 	const struct mad_path_config path = { .delay_ns = WTIME_MS, .each_ns = 1000, .fault_at = { a, b }, .fault = { fa, fb } };
 	struct run r;
 
 	begin(&r, &path, &quick, OFFSET + ROOM * (SEGMENTS - 1) + 77);
+	if (first)
+		make_it(&r, &quick, first, 333);
 	go(&r);
 	check_end(&r, "faults at", (uint64_t)a << 32 | (uint64_t)b);
 	/* two faults are few: all comes */
 	assert_int_equal(r.in, RMPP_DONE);
 	assert_int_equal(r.out, RMPP_DONE);
 	end(&r);
+}
+
+static void run_faults(int a, enum mad_fault fa, int b, enum mad_fault fb)
+{
+	run_faults_of(0, a, fa, b, fb);
+	run_faults_of(OFFSET + 250, a, fa, b, fb);
 }
 
 static void every_single_and_double_fault(void **state)
@@ -59,7 +68,63 @@ static void seeded(uint64_t seed, struct run *r)
 	path.swap_ppm = (uint32_t)rand_below(&rand, 300000);
 	config.window = (uint32_t)(1 + rand_below(&rand, 40));
 	begin(r, &path, &config, OFFSET + (uint32_t)rand_below(&rand, ROOM * 60));
+	/* every other one is made while it is sent */
+	if (seed & 1)
+		make_it(r, &config, OFFSET + (uint32_t)rand_below(&rand, r->bytes - OFFSET + 1),
+			1 + (uint32_t)rand_below(&rand, 2000));
 	go(r);
+	if (r->out == RMPP_DONE)
+		assert_int_equal(r->ends, seed & 1);
+}
+
+static enum mad_given give_nothing(struct mad_source *s, uint8_t *to, uint32_t room, uint32_t *bytes)
+{
+	(void)s;
+	(void)to;
+	(void)room;
+	*bytes = 0;
+	return MAD_GIVES_UP;
+}
+
+/* What is at hand has moved to where there is room for more, which does not come: the end is said by what is there now. */
+static void who_gives_up_has_a_head(void **state)
+{
+	const struct mad_path_config path = { .delay_ns = 1000 };
+	uint8_t last[MAD_BYTES];
+	struct run r;
+
+	(void)state;
+	begin(&r, &path, &quick, OFFSET + ROOM * SEGMENTS);
+	make_it(&r, &quick, OFFSET, UINT32_MAX);
+	r.source.give = give_nothing;
+	mad_flow_fill(&r.flow, &r.send, &r.at_hand);
+	assert_true(r.flow.gave_up);
+	assert_int_equal(r.flow.room, MAD_AT_HAND_BYTES);
+	assert_ptr_equal(r.send.data, r.at_hand);
+	rmpp_send_abort(&r.send, RMPP_UNSPECIFIED, last);
+	assert_memory_equal(last, r.data, 24);
+	end(&r);
+}
+
+/* 100,000 segments by a window of any width: no more is in memory than two windows have, and each byte comes once. */
+static void what_is_made_while_it_is_sent_is_not_kept(void **state)
+{
+	enum { SEGMENTS_SENT = 100000 };
+
+	(void)state;
+	for (uint32_t window = 1; window <= RMPP_WINDOW_MOST; window *= 32) {
+		const struct mad_path_config path = { .delay_ns = 10000, .each_ns = 205, .loss_ppm = 10000, .seed = window };
+		const struct rmpp_config config = { .window = window, .soonest_ns = WTIME_MS / 2 };
+		struct run r;
+
+		begin(&r, &path, &config, OFFSET + ROOM * SEGMENTS_SENT + 1);
+		make_it(&r, &config, OFFSET + 100 * ROOM * 32, UINT32_MAX);
+		go(&r);
+		assert_int_equal(r.out, RMPP_DONE);
+		assert_true(is_exact(&r));
+		assert_int_equal(r.flow.room, MAD_AT_HAND_BYTES);
+		end(&r);
+	}
 }
 
 /* In a wide window that loses much the ACK of the last segment comes after a timeout each time. How long ACKs take is learnt all
@@ -153,7 +218,8 @@ static void a_sender_that_is_not_heard_gives_up(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_single_and_double_fault),
+		cmocka_unit_test(every_single_and_double_fault), cmocka_unit_test(what_is_made_while_it_is_sent_is_not_kept),
+		cmocka_unit_test(who_gives_up_has_a_head),
 		cmocka_unit_test(a_wide_window_that_loses_much_is_not_slow),
 		cmocka_unit_test(random_runs_end_well),
 		cmocka_unit_test(the_same_seed_gives_the_same_trace),

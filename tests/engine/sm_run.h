@@ -7,6 +7,7 @@
 
 #include "fabric/host.h"
 #include "fabric/survey.h"
+#include "mgmt/mad_source.h"
 #include "wire/sa.h"
 
 struct run {
@@ -21,7 +22,31 @@ struct run {
 		uint16_t lid;
 		uint8_t data[MAD_BYTES];
 	} all_said[64];
+	/* of an answer that is made while it is sent: read at once, or kept for the test */
+	bool keeps_source;
+	struct mad_source *source;
+	uint32_t source_gives;		/* times that it was asked */
 };
+
+/* The rest, by pieces of a window. */
+static inline enum mad_given run_follow(struct run *r, struct mad_source *source)
+{
+	enum { PIECE = 64 * 200 };
+	enum mad_given given = MAD_GIVES_MORE;
+
+	while (given == MAD_GIVES_MORE) {
+		uint32_t bytes = 0;
+
+		r->said = realloc(r->said, r->said_bytes + PIECE);
+		assert_non_null(r->said);
+		given = source->give(source, r->said + r->said_bytes, PIECE, &bytes);
+		assert_in_range(bytes, 0, PIECE);
+		r->said_bytes += bytes;
+		r->source_gives++;
+	}
+	source->end(source);
+	return given;
+}
 
 static void run_hear(void *arg, const struct mad_letter *l)
 {
@@ -37,6 +62,14 @@ static void run_hear(void *arg, const struct mad_letter *l)
 	memcpy(r->said, l->data, l->bytes);
 	r->said_bytes = l->bytes;
 	r->said_to = l->remote;
+	if (!l->source)
+		return;
+	r->source = *l->source;
+	*l->source = NULL;
+	if (r->keeps_source)
+		return;
+	assert_int_equal(run_follow(r, r->source), MAD_GAVE_ALL);
+	r->source = NULL;
 }
 
 /* Of the fabric r->t.f, as it is. */

@@ -1,6 +1,8 @@
 /* Queries to the subnet administration of a subnet that its manager has brought up: what comes back, to whom. */
 #include "sm_asker.h"
 
+#include "sm/sa_query.h"
+
 /* 14 nodes, 32 links, 6 switches of 4 ports. */
 static void tables_have_everything(void **state)
 {
@@ -188,21 +190,174 @@ static void alternates(void **state)
 	run_fini(&a.r);
 }
 
-/* 270 nodes, of which no two have such a path: to look at all pairs takes longer than weftd may be away for one datagram. */
+enum { TORUS = 270 };		/* nodes of what begin_torus() makes: 15 * 9 switches, a host at each */
+
+static void begin_torus(struct asker *a)
+{
+	memset(a, 0, sizeof(*a));
+	run_init(&a->r, "torus", (char *const[]){ "size=9x15", "hosts=1", NULL }, 1);
+	a->s = &run_add(&a->r, "s1", 0, &(struct sm_config){ 0 })->sm;
+	assert_true(mad_net_until_quiet(&a->r.n, 100 * WTIME_S));
+	a->lid = lid_of(a, "h1", 1);
+}
+
+/* No two nodes have such a path: to look at all pairs takes longer than weftd may be away for one datagram. */
 static void a_query_that_nothing_fits_ends(void **state)
 {
 	struct asker a;
 
-	memset(&a, 0, sizeof(a));
-	run_init(&a.r, "torus", (char *const[]){ "size=9x15", "hosts=1", NULL }, 1);
-	a.s = &run_add(&a.r, "s1", 0, &(struct sm_config){ 0 })->sm;
-	assert_true(mad_net_until_quiet(&a.r.n, 100 * WTIME_S));
-	a.lid = lid_of(&a, "h1", 1);
+	begin_torus(&a);
 	a.record[54] = 0 << 6 | MTU_4096;
-	assert_int_equal(ask(&a, SA_GET_TABLE, SA_PATH_RECORD_ID, P_MTU), -SA_NO_RESOURCES);
+	assert_int_equal(ask(&a, MAD_GET, SA_PATH_RECORD_ID, P_MTU), -SA_NO_RESOURCES);
+	a.record[54] = 0 << 6 | MTU_4096;
+	assert_int_equal(ask(&a, SA_GET_TABLE, SA_PATH_RECORD_ID, P_MTU), 0);
+	assert_int_equal(a.r.source_gives, 1 + (TORUS * TORUS - SA_PAIRS_AT_ONCE - 1) / SA_PAIRS_EACH);
 	a.record[54] = 0 << 6 | MTU_4096;
 	wire_put(a.record, a.lid, 42, 0, 16);
 	assert_int_equal(ask(&a, SA_GET_TABLE, SA_PATH_RECORD_ID, P_SLID | P_MTU), 0);
+	assert_int_equal(a.s->counters.long_answers, 1);
+	run_fini(&a.r);
+}
+
+/* 4.7 MB, from each node what it has by itself, in the order of their ports. */
+static void all_paths_are_one_answer(void **state)
+{
+	enum { BYTES = 64 };
+	struct asker a;
+	uint8_t *all;
+	uint32_t at = 0;
+
+	begin_torus(&a);
+	assert_int_equal(ask(&a, SA_GET_TABLE, SA_PATH_RECORD_ID, 0), TORUS * TORUS);
+	assert_int_equal(a.r.all_said[(a.r.said_count - 1) % 64].bytes, SA_HEAD + SA_ANSWER_AT_ONCE);
+	all = malloc(a.r.said_bytes);
+	assert_non_null(all);
+	memcpy(all, a.r.said + SA_HEAD, a.r.said_bytes - SA_HEAD);
+	for (uint32_t port = 0; port < a.s->net.ports; port++) {
+		if (!net_is_here(&a.s->net, port))
+			continue;
+		wire_put(a.record, a.s->net.port[port].lid, 42, 0, 16);
+		assert_int_equal(ask(&a, SA_GET_TABLE, SA_PATH_RECORD_ID, P_SLID), TORUS);
+		assert_memory_equal(all + at, a.r.said + SA_HEAD, TORUS * BYTES);
+		at += TORUS * BYTES;
+	}
+	assert_int_equal(at, TORUS * TORUS * BYTES);
+	assert_int_equal(a.s->counters.long_answers, 1);
+	free(all);
+	run_fini(&a.r);
+}
+
+/* Each table that has more than goes at once is whole, if its search pauses anywhere. */
+static void what_pauses_goes_on_where_it_was(void **state)
+{
+	static const struct { unsigned attribute; int records; sa_handler *find; } tables[] = {
+		{ SA_NODE_RECORD_ID, 14, sa_find_nodes }, { SA_PORT_INFO_RECORD_ID, 8 + 6 * 5, sa_find_ports },
+		{ SA_SWITCH_INFO_RECORD_ID, 6, sa_find_switches }, { SA_LINK_RECORD_ID, 2 * 16, sa_find_links },
+		{ SA_LFT_RECORD_ID, 6, sa_find_lfts }, { SA_GUID_INFO_RECORD_ID, 14, sa_find_guids },
+		{ SA_PATH_RECORD_ID, 14 * 14, sa_find_paths }, { SA_SL2VL_RECORD_ID, 8 + 6 * 25, sa_find_sl2vls },
+		{ SA_VLARB_RECORD_ID, 4 * (8 + 6 * 5), sa_find_vlarbs },
+	};
+	struct asker a;
+
+	begin(&a, &(struct sm_config){ 0 });
+	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
+		struct sa_query q = { .s = a.s, .head = { .method = SA_GET_TABLE, .attr_id = (uint16_t)tables[i].attribute },
+				      .most = UINT32_MAX, .pairs_most = UINT32_MAX,
+				      .record = sa_record_find((uint16_t)tables[i].attribute) };
+		unsigned pauses = 0;
+
+		assert_int_equal(ask(&a, SA_GET_TABLE, tables[i].attribute, 0), tables[i].records);
+		q.from = net_port_of_lid(&a.s->net, a.lid);
+		do {
+			q.is_paused = false;
+			q.enough = q.bytes + 1;
+			tables[i].find(&q);
+			pauses++;
+		} while (q.is_paused);
+		assert_true(pauses > 5 && !q.status);
+		assert_int_equal(q.bytes, a.r.said_bytes - SA_HEAD);
+		assert_memory_equal(q.out, a.r.said + SA_HEAD, q.bytes);
+		free(q.out);
+	}
+	run_fini(&a.r);
+}
+
+static enum mad_given give_some(struct asker *a)
+{
+	static uint8_t some[100 * 64];
+	uint32_t bytes = 0;
+
+	return a->r.source->give(a->r.source, some, sizeof(some), &bytes);
+}
+
+static void end_source(struct asker *a)
+{
+	a->r.source->end(a->r.source);
+	a->r.source = NULL;
+}
+
+static void ask_for_all(struct asker *a)
+{
+	assert_int_equal(ask(a, SA_GET_TABLE, SA_PATH_RECORD_ID, 0), SA_ANSWER_AT_ONCE / 64);
+	assert_non_null(a->r.source);
+	assert_int_equal(give_some(a), MAD_GIVES_MORE);
+}
+
+/* A sweep that finds nothing new changes nothing; a link that is gone ends what is under way, and who asks again has it all. */
+static void a_long_answer_is_of_one_state(void **state)
+{
+	struct asker a;
+
+	begin_torus(&a);
+	a.r.keeps_source = true;
+	ask_for_all(&a);
+	sm_sweep(a.s, a.r.n.now, false);
+	assert_true(mad_net_until_quiet(&a.r.n, 100 * WTIME_S));
+	sm_sweep(a.s, a.r.n.now, true);
+	assert_true(mad_net_until_quiet(&a.r.n, 100 * WTIME_S));
+	assert_int_equal(give_some(&a), MAD_GIVES_MORE);
+	mad_net_set_node(&a.r.n, a.r.t.f.owner[port_named(&a.r.t.f, "h20", 1)], false);
+	sm_sweep(a.s, a.r.n.now, true);
+	assert_true(mad_net_until_quiet(&a.r.n, 100 * WTIME_S));
+	assert_int_equal(give_some(&a), MAD_GIVES_UP);
+	assert_int_equal(a.s->counters.cut_short, 1);
+	end_source(&a);
+	a.r.keeps_source = false;
+	assert_int_equal(ask(&a, SA_GET_TABLE, SA_PATH_RECORD_ID, 0), (TORUS - 1) * (TORUS - 1));
+	/* who is not the master any more has no answers */
+	a.r.keeps_source = true;
+	assert_int_equal(ask(&a, SA_GET_TABLE, SA_PATH_RECORD_ID, 0), SA_ANSWER_AT_ONCE / 64);
+	a.s->state = SM_STANDBY;
+	assert_int_equal(give_some(&a), MAD_GIVES_UP);
+	a.s->state = SM_MASTER;
+	assert_int_equal(give_some(&a), MAD_GIVES_MORE);
+	/* nor who has ended */
+	mad_net_kill(&a.r.n, &a.r.n.manager[0]);
+	assert_int_equal(give_some(&a), MAD_GIVES_UP);
+	end_source(&a);
+	run_fini(&a.r);
+}
+
+/* Who is put off hears so, whatever he asks; who may not ask hears nothing. */
+static void who_is_put_off_hears_it(void **state)
+{
+	uint8_t mad[MAD_BYTES] = { 1, MAD_CLASS_SA, SA_CLASS_VERSION, SA_GET_TABLE, [17] = SA_PATH_RECORD_ID };
+	struct mad_letter l = { .agent = SM_AGENT_SA, .data = mad, .bytes = sizeof(mad) }, back;
+	struct asker a;
+
+	begin(&a, &(struct sm_config){ 0 });
+	l.remote.lid = a.lid;
+	sa_put_off(a.s, a.r.n.now, &l);
+	assert_true(sm_output(a.s, a.r.n.now, &back));
+	assert_int_equal(back.remote.lid, a.lid);
+	assert_int_equal(back.bytes, MAD_BYTES);
+	assert_int_equal(back.data[3], SA_GET_TABLE | MAD_RESPONSE);
+	assert_int_equal(wire_get(back.data, 4, 0, 16), MAD_STATUS_BUSY);
+	wire_put(mad, 2, SA_KEY);
+	sa_put_off(a.s, a.r.n.now, &l);
+	l.bytes = 60;
+	sa_put_off(a.s, a.r.n.now, &l);
+	assert_false(sm_output(a.s, a.r.n.now, &back));
 	run_fini(&a.r);
 }
 
@@ -625,7 +780,9 @@ int main(void)
 		cmocka_unit_test(a_path),
 		cmocka_unit_test(selectors),
 		cmocka_unit_test(alternates),
-		cmocka_unit_test(a_query_that_nothing_fits_ends),
+		cmocka_unit_test(a_query_that_nothing_fits_ends), cmocka_unit_test(all_paths_are_one_answer),
+		cmocka_unit_test(what_pauses_goes_on_where_it_was), cmocka_unit_test(a_long_answer_is_of_one_state),
+		cmocka_unit_test(who_is_put_off_hears_it),
 		cmocka_unit_test(partitions),
 		cmocka_unit_test(two_limited_members_share_nothing),
 		cmocka_unit_test(a_group_and_its_tree),

@@ -3,6 +3,7 @@
 #include "mgmt/mad_agents.h"
 #include "mgmt/mad_clients.h"
 
+#include "mgmt/mad_source.h"
 #include "mgmt/rmpp.h"
 #include "wire/field.h"
 
@@ -37,6 +38,8 @@ static struct world {
 	size_t hold_most;	/* of one file; 0: without bound */
 	bool holds;		/* files give back when they are told to */
 	unsigned waiting;	/* the most that were to be sent while another one was */
+	bool keep_whole;
+	uint8_t *whole;		/* the last long one, if it is kept */
 	wtime now;
 	wtime slow_ns;		/* until what is carried, or refused, is there */
 } w;
@@ -87,6 +90,11 @@ static bool deliver(void *arg, struct mad_file *f, const struct mad_letter *l)
 	(void)arg;
 	g->letter = *l;
 	memcpy(g->head, l->data, l->bytes < MAD_BYTES ? l->bytes : MAD_BYTES);
+	if (w.keep_whole && l->bytes > MAD_BYTES) {
+		free(w.whole);
+		w.whole = malloc(l->bytes);
+		memcpy(w.whole, l->data, l->bytes);
+	}
 	return w.holds && !l->status;
 }
 
@@ -875,6 +883,190 @@ static void an_answer_may_be_longer_than_a_request(void **state)
 	assert_int_equal(w.file[0].bytes, 0);
 }
 
+/* An answer that is made while it is sent: byte n is (uint8_t)(n * 7). */
+struct spring {
+	struct mad_source source;
+	uint32_t given, all, piece;	/* bytes; at a time */
+	uint32_t dries;			/* at this byte it gives up; 0: never */
+	unsigned asked, ends;
+	size_t most;			/* that file 0 had while it was asked */
+};
+
+static enum mad_given spring_give(struct mad_source *source, uint8_t *to, uint32_t room, uint32_t *bytes)
+{
+	struct spring *s = container_of(source, struct spring, source);
+
+	s->asked++;
+	s->most = w.file[0].bytes > s->most ? w.file[0].bytes : s->most;
+	if (s->dries && s->given >= s->dries)
+		return MAD_GIVES_UP;
+	for (*bytes = 0; *bytes < room && *bytes < s->piece && s->given < s->all; ++*bytes)
+		to[*bytes] = (uint8_t)(s->given++ * 7);
+	return s->given < s->all ? MAD_GIVES_MORE : MAD_GAVE_ALL;
+}
+
+static void spring_end(struct mad_source *source)
+{
+	container_of(source, struct spring, source)->ends++;
+}
+
+/* The answer to the last question of file 2, with so many bytes before the spring's. */
+static int answer_from(struct spring *s, uint32_t server, uint32_t first)
+{
+	static uint8_t table[MAD_LONGEST];
+	struct mad_source *source = &s->source;
+	struct mad_letter l = { .agent = server, .remote = { .lid = 2, .qpn = 1 }, .data = table, .bytes = 56 + first,
+				.source = &source };
+	int err;
+
+	s->source = (struct mad_source){ spring_give, spring_end };
+	memset(table, 0, sizeof(table));
+	memcpy(table, w.got[0][(w.letters[0] - 1) % GOT].head, MAD_HEADER_BYTES);
+	table[3] = 0x92;
+	wire_put(table, 1, 26, 7, 1);
+	for (uint32_t i = 0; i < first; i++)
+		table[56 + i] = (uint8_t)(s->given++ * 7);
+	err = mad_send(&w.clients, w.now, &w.file[0], &l);
+	assert_ptr_equal(source, err ? &s->source : NULL);
+	return err;
+}
+
+static void run_on(struct spring *s)
+{
+	for (int i = 0; i < 100000 && !s->ends; i++)
+		expire(wtime_min(mad_clients_deadline(&w.clients), w.now + WTIME_S));
+}
+
+/* What it holds is bounded, whatever its length and its receiver's window; where it needs time, others have theirs. */
+static void an_answer_is_made_while_it_is_sent(void **state)
+{
+	enum { BYTES = 20 << 20 };
+	static const struct { uint32_t first, piece, window; } rows[] = {
+		{ 400 << 10, UINT32_MAX, 64 }, { 0, UINT32_MAX, 1024 }, { 1000, 50000, 1024 }, { 199, 150, 16 },
+		{ 200, UINT32_MAX, 1 }, { MAD_LONGEST - 56, UINT32_MAX, 64 },
+	};
+	uint32_t server = add(0, MAD_CLASS_SA, 1, 1 << 0x12), asker = add(2, MAD_CLASS_SA, 1, 0);
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct spring s = { .all = rows[i].window > 16 ? BYTES : 100000, .piece = rows[i].piece };
+		struct gsa_tunables t = gsa_defaults;
+		uint32_t wrong = 0;
+
+		t.window = rows[i].window;
+		assert_int_equal(mad_buffers_set(&w.clients.buffers, &t), 0);
+		w.keep_whole = true;
+		send(2, asker, 0, make(MAD_CLASS_SA, 0x12, i), MAD_BYTES, 1000, 0);
+		assert_int_equal(answer_from(&s, server, rows[i].first), 0);
+		run_on(&s);
+		run_out();
+		assert_int_equal(s.ends, 1);
+		assert_int_equal(w.letters[2], i + 1);
+		assert_int_equal(w.got[2][i % GOT].letter.bytes, 56 + s.all);
+		for (uint32_t k = 0; k < s.all; k++)
+			wrong += w.whole[56 + k] != (uint8_t)(k * 7);
+		assert_int_equal(wrong, 0);
+		/* what is at hand counts */
+		assert_in_range(s.most, 400 << 10, MAD_AT_HAND_BYTES + rows[i].first + 4096);
+		assert_int_equal(w.file[0].bytes, 0);
+	}
+	free(w.whole);
+}
+
+static void gives_up_at(uint32_t dries)
+{
+	uint32_t server = add(0, MAD_CLASS_SA, 1, 1 << 0x12), asker = add(2, MAD_CLASS_SA, 1, 0);
+	struct spring s = { .all = 1 << 20, .piece = UINT32_MAX, .dries = dries };
+	unsigned questions = w.letters[0], answers = w.letters[2];
+
+	send(2, asker, 0, make(MAD_CLASS_SA, 0x12, dries), MAD_BYTES, 1000, 1);
+	assert_int_equal(answer_from(&s, server, 1000), 0);
+	run_on(&s);
+	assert_int_equal(s.ends, 1);
+	assert_int_equal(w.file[0].requests, 0);
+	assert_int_equal(w.file[2].transfers, 0);
+	/* the question goes again, and is answered */
+	expire(w.now + WTIME_S);
+	assert_int_equal(w.letters[0], questions + 2);
+	s = (struct spring){ .all = 1 << 20, .piece = UINT32_MAX };
+	assert_int_equal(answer_from(&s, server, 1000), 0);
+	run_on(&s);
+	run_out();
+	assert_int_equal(w.letters[2], answers + 1);
+	assert_int_equal(w.got[2][answers % GOT].letter.bytes, 56 + s.all);
+	assert_int_equal(mad_unregister(&w.clients, &w.file[0], server), 0);
+	assert_int_equal(mad_unregister(&w.clients, &w.file[2], asker), 0);
+}
+
+/* Its asker hears of it, and may ask again: in the midst, and where nothing was made at all. */
+static void an_answer_that_cannot_be_gone_on_with_ends(void **state)
+{
+	(void)state;
+	gives_up_at(300000);
+	gives_up_at(1000);
+}
+
+/* A receiver that hears nothing, or a file that is closed. */
+static void what_is_not_asked_any_more_ends(void **state)
+{
+	uint32_t server = add(0, MAD_CLASS_SA, 1, 1 << 0x12), asker = add(2, MAD_CLASS_SA, 1, 0);
+	struct spring s = { .all = 1 << 20, .piece = UINT32_MAX }, other = s;
+
+	(void)state;
+	send(2, asker, 0, make(MAD_CLASS_SA, 0x12, 1), MAD_BYTES, 1000, 0);
+	w.is_cut = true;
+	assert_int_equal(answer_from(&s, server, 1000), 0);
+	run_on(&s);
+	assert_int_equal(s.ends, 1);
+	assert_int_equal(s.asked, 0);
+	assert_int_equal(answer_from(&other, server, 1000), 0);
+	assert_int_equal(mad_unregister(&w.clients, &w.file[0], server), 0);
+	assert_int_equal(other.ends, 1);
+}
+
+/* A question, or what has no segments, is not made while it is sent. */
+static void only_an_answer_in_segments_is_made(void **state)
+{
+	uint32_t server = add(0, MAD_CLASS_SA, 1, 1 << 0x12), plain = add(0, CLASS, 0, 1 << MAD_GET);
+	uint8_t mad[MAD_BYTES];
+	struct spring s = { .source = { spring_give, spring_end } };
+	struct mad_source *source = &s.source;
+	struct mad_letter l = { .agent = server, .remote = { .lid = 2, .qpn = 1 }, .data = mad, .bytes = MAD_BYTES,
+				.source = &source };
+
+	(void)state;
+	memcpy(mad, make(MAD_CLASS_SA, 0x12, 1), MAD_BYTES);
+	wire_put(mad, 1, 26, 7, 1);
+	assert_int_equal(mad_send(&w.clients, w.now, &w.file[0], &l), -EINVAL);
+	l.agent = plain;
+	memcpy(mad, make(CLASS, MAD_GET_RESP, 1), MAD_BYTES);
+	assert_int_equal(mad_send(&w.clients, w.now, &w.file[0], &l), -EINVAL);
+	assert_ptr_equal(source, &s.source);
+	assert_int_equal(s.ends, 0);
+}
+
+/* Weftd's own administration: who asks for many tables leaves others theirs. */
+static void one_lid_leaves_room_to_others(void **state)
+{
+	uint32_t server = add(0, MAD_CLASS_SA, 1, 1 << 0x12);
+	uint8_t *table = make_table(MAD_LONGEST, 0);
+
+	(void)state;
+	w.is_cut = true;
+	assert_true(mad_has_room_for(&w.file[0], 2));
+	assert_int_equal(send(0, server, 2, table, MAD_LONGEST, 0, 0), 0);
+	assert_true(mad_has_room_for(&w.file[0], 2));
+	wire_put(table, 1, 8, 0, 64);
+	assert_int_equal(send(0, server, 2, table, MAD_LONGEST, 0, 0), 0);
+	assert_false(mad_has_room_for(&w.file[0], 2));
+	assert_true(mad_has_room_for(&w.file[0], 3));
+	for (uint16_t lid = 3; mad_has_room(&w.file[0]); lid++)
+		assert_int_equal(send(0, server, lid, table, MAD_LONGEST, 0, 0), 0);
+	assert_in_range(w.file[0].bytes, MAD_FILE_BYTES - 2 * MAD_LONGEST, MAD_FILE_BYTES);
+	assert_false(mad_has_room_for(&w.file[0], 99));
+	free(table);
+}
+
 /* Its owner keeps what it has not read: that leaves no more. */
 static void what_is_unread_counts(void **state)
 {
@@ -1150,7 +1342,9 @@ int main(void)
 		TEST(who_cannot_be_served_hears_of_it),
 		TEST(lengths_make_sense),
 		TEST(an_answer_may_be_longer_than_a_request),
-		TEST(what_is_unread_counts),
+		TEST(what_is_unread_counts), TEST(an_answer_is_made_while_it_is_sent),
+		TEST(an_answer_that_cannot_be_gone_on_with_ends), TEST(what_is_not_asked_any_more_ends),
+		TEST(only_an_answer_in_segments_is_made), TEST(one_lid_leaves_room_to_others),
 		TEST(one_lid_does_not_take_all_answers),
 		TEST(an_id_under_way_is_not_taken_again),
 		TEST(an_agent_sends_by_its_own_qp),

@@ -1,8 +1,14 @@
 /* weftd's own subnet manager: whatever it tells ports is kept before, so that nothing is lost when weftd is killed. */
 #include "subnet.h"
 
+#include "sm/sa_queue.h"
+#include "sm/sm.h"
 #include "weftd/lid_store.h"
 #include "weftd/manager.h"
+#include "weftd/umad.h"
+#include "wire/field.h"
+#include "wire/sa.h"
+#include "wire/sa_records.h"
 #include "wire/smp.h"
 
 #include <fcntl.h>
@@ -118,6 +124,53 @@ static void another_program_has_the_database(void **state)
 	assert_true(lid && is_kept(lid));
 }
 
+static unsigned answered, busy;
+
+static void hear(void *arg, const struct mad_letter *l)
+{
+	(void)arg;
+	assert_int_equal(l->status, 0);
+	answered++;
+	busy += wire_get(l->data, 4, 0, 16) == MAD_STATUS_BUSY;
+}
+
+/* More questions at once than may wait: the others hear that they are not heard. */
+static void who_cannot_wait_hears_so(void **state)
+{
+	enum { QUESTIONS = SA_WAITING_OF_ONE + 44 };
+	const struct mad_registration what = { .mgmt_class = MAD_CLASS_SA, .class_version = SA_CLASS_VERSION, .rmpp_version = 1 };
+	struct mad_port *asker;
+	uint32_t waiting;
+
+	(void)state;
+	net->t.f.head->manager = port_named(&net->t.f, "s1", 0) + 1;
+	until_all_have_lids();
+	for (unsigned i = 0; i < 3000; i++) {
+		net->hub.now += WTIME_MS;
+		umad_expire(&net->hub);
+	}
+	answered = busy = 0;
+	asker = umad_open(&net->hub, port_named(&net->t.f, "h1", 1), &what, hear, NULL);
+	assert_non_null(asker);
+	for (uint32_t i = 0; i < QUESTIONS; i++) {
+		uint8_t mad[MAD_BYTES] = { 0 };
+
+		assert_int_equal(umad_ask_sa(&net->hub, asker, &(struct sa_request){
+			.method = SA_GET_TABLE, .attr_id = SA_NODE_RECORD_ID, .tid = i + 1, .timeout_ms = 60000 }, mad), 0);
+	}
+	assert_non_null(manager_counters(&net->hub, &waiting));
+	assert_int_equal(waiting, SA_WAITING_OF_ONE);
+	for (unsigned i = 0; i < 1000; i++) {
+		net->hub.now += WTIME_MS;
+		umad_expire(&net->hub);
+	}
+	assert_int_equal(answered, QUESTIONS);
+	assert_int_equal(busy, QUESTIONS - 1 - SA_WAITING_OF_ONE);
+	assert_int_equal(manager_counters(&net->hub, &waiting)->refused, busy);
+	assert_int_equal(waiting, 0);
+	umad_close(&net->hub, asker);
+}
+
 #define WORLD(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void)
@@ -125,6 +178,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		WORLD(a_lid_is_kept_before_its_port_is_told),
 		WORLD(another_program_has_the_database),
+		WORLD(who_cannot_wait_hears_so),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -280,6 +280,81 @@ static void a_length_may_be_unknown(void **state)
 	end(&c);
 }
 
+/* The next segment, which the receiver takes. */
+static void pass_one(struct course *c)
+{
+	uint8_t mad[MAD_BYTES], reply[MAD_BYTES];
+	bool answers;
+
+	assert_true(rmpp_send_output(&c->send, c->now, mad));
+	assert_false(wire_get(mad, 26, 5, 1));
+	assert_int_equal(wire_get(mad, 32, 0, 32), 0);
+	assert_int_equal(rmpp_recv_input(&c->recv, c->now, mad, &answers, reply), RMPP_GOES_ON);
+	if (answers)
+		assert_int_equal(rmpp_send_input(&c->send, c->now, reply, &answers, mad), RMPP_GOES_ON);
+}
+
+/* Of one that is made while it is sent: neither a length nor an end is said before all is there, and both sides wait longer for
+ * each MB that has come. */
+static void what_has_yet_to_be_made_has_no_end(void **state)
+{
+	enum { SEGMENTS = 4 << 20, ROOM = 200 };
+	const struct rmpp_config wide = { .most = 64 << 20, .window = RMPP_WINDOW_MOST };
+	struct course c;
+
+	(void)state;
+	begin(&c, 0x03, 56 + SEGMENTS);
+	rmpp_recv_init(&c.recv, &wide);
+	rmpp_send_init(&c.send, &wide, c.data, 56 + 10 * ROOM);
+	rmpp_send_more(&c.send, c.data, 56 + 10 * ROOM, true);
+	/* the last one may be the end */
+	for (int i = 0; i < 9; i++)
+		pass_one(&c);
+	assert_false(rmpp_send_output(&c.send, 0, (uint8_t[MAD_BYTES]){ 0 }));
+	assert_true(c.send.ends == RMPP_TOTAL_NS);
+	rmpp_send_more(&c.send, c.data, 56 + SEGMENTS, true);
+	while (c.send.next < c.send.segments)
+		pass_one(&c);
+	assert_in_range(c.send.ends, RMPP_TOTAL_NS + 3 * RMPP_TOTAL_EACH_NS, RMPP_TOTAL_NS + 4 * RMPP_TOTAL_EACH_NS);
+	/* after a minute */
+	c.now = 62 * WTIME_S;
+	pass_one(&c);
+	assert_true(c.recv.deadline > 63 * WTIME_S);
+	end(&c);
+}
+
+/* All that is there has come, and the receiver lets nothing more go: that is no reason to make more, and it has an end. */
+static void a_closed_window_is_no_hunger(void **state)
+{
+	uint8_t mad[MAD_BYTES], reply[MAD_BYTES];
+	enum rmpp_verdict verdict = RMPP_GOES_ON;
+	struct course c;
+	bool answers;
+
+	(void)state;
+	begin(&c, 0x03, 56 + 400);
+	rmpp_send_more(&c.send, c.data, 56 + 201, true);
+	assert_false(rmpp_send_is_starved(&c.send));
+	assert_true(rmpp_send_output(&c.send, 0, mad));
+	rmpp_ack(mad, 1, 2, reply);
+	assert_int_equal(rmpp_send_input(&c.send, 0, reply, &answers, mad), RMPP_GOES_ON);
+	assert_true(rmpp_send_is_starved(&c.send));
+	end(&c);
+	begin(&c, 0x03, 56 + 400);
+	rmpp_send_more(&c.send, c.data, 56 + 201, true);
+	assert_true(rmpp_send_output(&c.send, 0, mad));
+	rmpp_ack(mad, 1, 1, reply);
+	assert_int_equal(rmpp_send_input(&c.send, 0, reply, &answers, mad), RMPP_GOES_ON);
+	assert_false(rmpp_send_is_starved(&c.send));
+	for (int i = 0; i < 20 && verdict == RMPP_GOES_ON; i++) {
+		c.now = c.send.deadline;
+		verdict = rmpp_send_expire(&c.send, c.now, mad);
+	}
+	assert_int_equal(verdict, RMPP_FAILED);
+	assert_true(c.now < RMPP_TOTAL_NS / 2);
+	end(&c);
+}
+
 static void an_end_has_no_more_than_a_segment(void **state)
 {
 	static const uint32_t lengths[] = { 0, 19, 221, UINT32_MAX };
@@ -670,6 +745,8 @@ int main(void)
 		cmocka_unit_test(nothing_is_beyond_the_last),
 		cmocka_unit_test(segments_that_make_no_sense),
 		cmocka_unit_test(a_length_may_be_unknown),
+		cmocka_unit_test(what_has_yet_to_be_made_has_no_end),
+		cmocka_unit_test(a_closed_window_is_no_hunger),
 		cmocka_unit_test(an_end_has_no_more_than_a_segment),
 		cmocka_unit_test(acks_that_make_no_sense),
 		cmocka_unit_test(a_stop_and_each_abort_are_heard),

@@ -1,0 +1,46 @@
+/* What agents have sent and what comes to them, until it is over. Of mad_clients.c and mad_room.c alone. */
+#ifndef WEFT_MGMT_MAD_UNDER_WAY_H
+#define WEFT_MGMT_MAD_UNDER_WAY_H
+
+#include "mgmt/mad_clients.h"
+#include "mgmt/mad_source.h"
+#include "mgmt/rmpp.h"
+
+/* Something that an agent has sent and that is not over: an answer is due, or ACKs of its segments. */
+struct request {
+	struct list_node node;		/* mad_file.request_list */
+	struct timer_heap_node timer;	/* mad_clients.requests */
+	struct mad_file *file;
+	uint32_t agent;
+	struct mad_remote remote;
+	uint32_t timeout_ms, retries;
+	uint64_t own_tid, tid;		/* as the program wrote it, and as it was sent */
+	bool is_segmented, is_sending;
+	bool has_come;			/* the other side has all segments */
+	wtime ends;			/* for good, once an answer has begun */
+	struct rmpp_send rmpp;
+	struct mad_flow flow;		/* of an answer that is made while it is sent */
+	uint32_t bytes;			/* that count */
+	uint8_t *data;			/* owned: given by the sender, or a copy behind it */
+	uint8_t copy[];
+};
+
+/* A datagram that comes in segments, or has come. */
+struct transfer {
+	struct list_node node;		/* mad_file.transfer_list */
+	struct timer_heap_node timer;	/* mad_clients.transfers */
+	struct mad_file *file;
+	uint32_t agent;
+	uint64_t tid;
+	struct mad_remote sender;
+	uint8_t mgmt_class, method;
+	bool is_answer, is_done;
+	uint32_t lent;			/* buffers that the agent has more meanwhile: its window */
+	uint32_t counted;		/* bytes on the file's account */
+	struct rmpp_recv rmpp;
+};
+
+/* An answer in segments, among others to the same LID: who asks for many leaves half of the room to others. */
+bool mad_leaves_room(const struct mad_clients *c, const struct mad_file *f, const struct mad_letter *l);
+
+#endif
