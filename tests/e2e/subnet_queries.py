@@ -7,13 +7,17 @@ subnet_queries.py --weft PROGRAM NAME...  runs these tests: some, of a second; a
 """
 import re
 import sys
+import time
 
 import subnet_lab
-from subnet_lab import Wrong
+from subnet_lab import POLL_S, Wrong
 from subnet_tools import links
 import run	# of abi/, whose place subnet_lab tells
 
 HOSTS, SWITCHES, LINKS = 8, 6, 16	# of a fat tree of ports=4
+T_PORTS, T_HOSTS, T_SWITCHES = 28, 5488, 980	# of a fat tree of three levels
+T_NODES = T_HOSTS + T_SWITCHES
+THOUSANDS_S = 400	# until OpenSM has brought these up
 SEND_ONCE = '30000'			# ms: saquery sends once, and the manager may be busy
 REFUSED = 255				# exit status: the tool says that the other side has refused
 
@@ -317,9 +321,44 @@ def test_director(lab):
 	finish(known, len(OF_DIRECTOR))
 
 
+def ask_thousands(lab, who):
+	"""Whole tables, each of so many records; NodeInfo and PortInfo are dumped within theirs."""
+	slid, ports = lab.lid('h2'), T_HOSTS + T_SWITCHES * (T_PORTS + 1)
+	for words, records in (('-N', T_NODES), ('PIR', ports), ('LR', 6 * T_HOSTS), ('SWIR', T_SWITCHES),
+			       ('LFTR', T_SWITCHES * (-(-(T_NODES + 1) // 64))), (f'PR --slid {slid}', T_NODES),
+			       ('SL2VL', T_HOSTS + T_SWITCHES * (T_PORTS + 1) ** 2)):
+		begun = time.monotonic()
+		status, text = lab.try_run(*lab.command('h2', 'saquery', '-t', '300000', *words.split()), limit_s=300)
+		found = len(re.findall(r'^\w+ ?(?:Record|Table|TableRecord) dump:', text, re.M))
+		print(f'{who}: saquery {words}: {found} records in {time.monotonic() - begun:.2f} s')
+		if status or found != records:
+			lab.fail(f'{who}: saquery {words} gives {found} records of {records}, exit status {status}')
+
+
+def test_thousands(lab):
+	"""Of 5,488 hosts: OpenSM brings the subnet up, and its administration and weft's own give whole tables."""
+	net = lab.make('fat-tree', f'ports={T_PORTS}', 'levels=3')
+	lab.load_bare(net)
+	begun = time.monotonic()
+	opensm = lab.start_manager('h1')
+	while 'SUBNET UP' not in opensm.logged():
+		if not opensm.is_alive() or time.monotonic() > begun + THOUSANDS_S:
+			raise Wrong(f'OpenSM has not brought the subnet up: {opensm.logged()[-300:]}')
+		time.sleep(POLL_S)
+	print(f'OpenSM has brought {T_NODES} nodes up in {time.monotonic() - begun:.1f} s')
+	ask_thousands(lab, 'OpenSM')
+	opensm.end()
+	lab.change('load', '--routing', 'sm', net)
+	begun = time.monotonic()
+	lab.within('a host is active', lambda: 'State: Active' in lab.at('h2', 'ibstat'))
+	print(f"weft's manager has in {time.monotonic() - begun:.1f} s")
+	ask_thousands(lab, 'weft')
+
+
 def tests():
 	return {'some': ('e2e', 300, subnet_lab.row(test_some)), 'all': ('long', 600, subnet_lab.row(test_all)),
-		'director': ('long', 300, subnet_lab.row(test_director))}
+		'director': ('long', 300, subnet_lab.row(test_director)),
+		'thousands': ('long', 900, subnet_lab.row(test_thousands))}
 
 
 if __name__ == '__main__':
