@@ -12,7 +12,7 @@ import signal
 import sys
 
 import subnet_lab
-from subnet_lab import Wrong, says
+from subnet_lab import Wrong, need, says
 import run	# of abi/, whose place subnet_lab tells
 from session import free_port, tcp_listening
 
@@ -179,6 +179,7 @@ def test_cmtime(lab):
 
 def test_ucx(lab):
 	"""io_demo, which checks the data that it reads and writes. UCX connects by sockets otherwise."""
+	need('io_demo')
 	prepare(lab)
 	service = str(free_port())
 	words = (*UCX, 'io_demo', '-q', '-d', '1:100000', '-o', 'read,write')
@@ -194,6 +195,7 @@ def test_ucx(lab):
 
 def test_libfabric(lab):
 	"""fi_pingpong, which tells its client the address that it has bound: that of the host, not of the machine."""
+	need('fi_pingpong')
 	prepare(lab)
 	for options in (('-p', 'verbs', '-e', 'msg'), ('-p', 'verbs;ofi_rxm', '-e', 'rdm')):
 		service = str(free_port())
@@ -214,4 +216,4 @@ def tests():
 
 if __name__ == '__main__':
 	sys.exit(run.run_table(tests(), ('opensm', 'rping', 'udaddy', 'ib_write_bw', 'ib_send_bw', 'ib_read_lat',
-					 'io_demo', 'cmtime', 'rstream', 'riostream', 'perfquery', 'fi_pingpong', 'hostname')))
+					 'cmtime', 'rstream', 'riostream', 'perfquery', 'hostname')))

@@ -218,6 +218,13 @@ def mpi_check_by_cm(ranks, *args):
 		'verbs;ofi_rxm', CHECK, *args)
 
 
+def need(*programs):
+	for program in programs:
+		if not shutil.which(program):
+			print(f'SKIP: no {program} here: scripts/setup test')
+			sys.exit(77)
+
+
 def says(text, pattern):
 	if not re.search(pattern, text):
 		raise Wrong(f'"{pattern}" is missing in: {text}')
@@ -242,8 +249,5 @@ def row(test):
 
 def script(test, *needed):
 	"""A whole program whose argument is weft, of a function of a lab; skipped without the programs that it needs."""
-	for program in needed:
-		if not shutil.which(program):
-			print(f'SKIP: no {program} here: scripts/setup test')
-			sys.exit(77)
+	need(*needed)
 	sys.exit(tried(os.path.abspath(sys.argv[1]), test))

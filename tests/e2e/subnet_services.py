@@ -7,14 +7,13 @@ subnet_services.py --weft PROGRAM NAME...  runs these tests
 """
 import os
 import re
-import shutil
 import signal
 import socket
 import sys
 
 import subnet_lab
 from subnet_cm import address, client, ended
-from subnet_lab import Wrong, says
+from subnet_lab import Wrong, need, says
 from session import free_port, tcp_listening
 import run	# of abi/, whose place subnet_lab tells
 
@@ -45,13 +44,6 @@ class Alone:
 
 	def __exit__(self, *what):
 		self.socket.close()
-
-
-def need(*programs):
-	for program in programs:
-		if not shutil.which(program):
-			print(f'SKIP: no {program} here: scripts/setup test')
-			sys.exit(77)
 
 
 def prepare(lab, *options):
