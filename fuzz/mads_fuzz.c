@@ -3,6 +3,7 @@
 #include "fuzz.h"
 
 #include "mgmt/mad_clients.h"
+#include "mgmt/mad_source.h"
 #include "mgmt/rmpp.h"
 
 #include <stdlib.h>
@@ -16,7 +17,41 @@ struct world {
 	bool is_open[FILES];
 	struct input in;
 	unsigned hops;
+	unsigned springs;	/* answers under way that are made while they are sent */
 };
+
+/* Gives as the input says. */
+struct spring {
+	struct mad_source source;	/* first */
+	struct world *world;
+};
+
+static enum mad_given give(struct mad_source *source, uint8_t *to, uint32_t room, uint32_t *bytes)
+{
+	struct world *w = ((struct spring *)(void *)source)->world;
+	uint8_t what = take_byte(&w->in);
+
+	*bytes = (uint32_t)take(&w->in, 2) % (room + 1);
+	memset(to, what, *bytes);
+	/* where the input is at its end, it ends */
+	return what > 250 ? MAD_GIVES_UP : what > 3 && w->in.at < w->in.end ? MAD_GIVES_MORE : MAD_GAVE_ALL;
+}
+
+static void end(struct mad_source *source)
+{
+	((struct spring *)(void *)source)->world->springs--;
+	free(source);
+}
+
+static struct mad_source *make_spring(struct world *w)
+{
+	struct spring *s = malloc(sizeof(*s));
+
+	REQUIRE(s);
+	*s = (struct spring){ { give, end }, w };
+	w->springs++;
+	return &s->source;
+}
 
 static enum mad_fate choose(struct world *w, wtime now, struct mad_coming *at, uint8_t mad[MAD_BYTES])
 {
@@ -104,16 +139,21 @@ static void leave(struct world *w, struct mad_file *f, uint8_t what)
 		mad_change_buffers(f, what % 4, what - 192);
 }
 
-static void say(struct world *w, wtime now, struct mad_file *f)
+static void say(struct world *w, wtime now, struct mad_file *f, bool is_made)
 {
 	static uint8_t data[DATA_MOST];
+	struct mad_source *source = is_made ? make_spring(w) : NULL;
 	struct mad_letter l = { .agent = take_byte(&w->in) % 4, .timeout_ms = take_byte(&w->in), .retries = take_byte(&w->in) % 3,
 				.data = data, .bytes = (uint32_t)take(&w->in, 2) % DATA_MOST };
 
 	memset(data, 0, sizeof(data));
 	for (size_t i = 0; i < 40; i++)
 		data[i] = take_byte(&w->in);
+	if (source)
+		l.source = &source;
 	mad_send(&w->clients, now, f, &l);
+	if (source)
+		source->end(source);
 }
 
 static void step(struct world *w, wtime *now)
@@ -148,7 +188,7 @@ static void step(struct world *w, wtime *now)
 		break;
 	default:
 		if (w->is_open[i])
-			say(w, *now, &w->file[i]);
+			say(w, *now, &w->file[i], what & 8);
 	}
 }
 
@@ -173,7 +213,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		REQUIRE(!w->clients.late_from[i]);
 	for (int i = 0; i < FILES; i++)
 		REQUIRE(!w->file[i].requests && !w->file[i].transfers && !w->file[i].bytes && !w->file[i].bytes_in);
-	REQUIRE(!w->clients.requests.count && !w->clients.transfers.count);
+	REQUIRE(!w->clients.requests.count && !w->clients.transfers.count && !w->springs);
 	free(w);
 	return 0;
 }
