@@ -39,8 +39,8 @@ static void look_at_short(const uint8_t *record, size_t size)
 		return;
 	REQUIRE(m.promise.size <= PROMISE_SIZE && RECORD_HEAD_BYTES + m.bytes == size);
 	again = malloc(size);
-	record_build_short(again, m.dest_qpn, m.src_qpn, m.psn, m.received, m.promise, m.data, m.bytes);
-	REQUIRE(m.solicited || !memcmp(again, record, size));
+	record_build_short(again, m.dest_qpn, m.src_qpn, m.psn, m.received, m.promise, m.data, m.bytes, m.solicited);
+	REQUIRE(!memcmp(again, record, size));
 	free(again);
 }
 

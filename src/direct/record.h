@@ -41,18 +41,18 @@ static inline struct record_head record_head(uint32_t opcode, uint32_t flags, ui
 
 /* Writes them. */
 void record_build(const struct direct_message *m, void *record);
-/* As record_build, of a short message (direct_ops.send_short), which has neither flags nor fields of its own. */
+/* As record_build, of a short message (direct_ops.send_short), which has no fields of its own. */
 static inline void record_build_short(void *record, uint32_t dest_qpn, uint32_t src_qpn, psn_t psn, psn_t received,
-				       struct direct_promise promise, const void *data, uint32_t bytes)
+				       struct direct_promise promise, const void *data, uint32_t bytes, bool solicited)
 {
-	const struct record_head head = record_head(OPCODE_RC_SEND_ONLY, 0, dest_qpn, src_qpn,
+	const struct record_head head = record_head(OPCODE_RC_SEND_ONLY, solicited ? RECORD_SOLICITED : 0, dest_qpn, src_qpn,
 						    (uint32_t)promise.receives << RECORD_PROMISE | psn,
 						    (uint32_t)promise.size << RECORD_PROMISE | received);
 
 	memcpy(record, &head, sizeof(head));
 	copy_few((uint8_t *)record + RECORD_HEAD_BYTES, data, bytes);
 }
-/* A record as record_build_short makes it, perhaps solicited. */
+/* A record as record_build_short makes it. */
 struct record_short {
 	uint32_t dest_qpn, src_qpn;
 	psn_t psn, received;

@@ -211,11 +211,10 @@ static inline bool is_short(const struct qp *qp, uint32_t bytes)
 	return bytes - 1 < MTU_LEAST_BYTES || bytes - 1 < engine_mtu(qp);
 }
 
-/* The bytes of a short send, as most sends are: one packet, one segment, not solicited. NULL: the send is not short. */
+/* The bytes of a short send, as most sends are: one packet, one segment. NULL: the send is not short. */
 static inline const void *short_data(const struct qp *qp, const struct send_wqe *wqe)
 {
-	if (wqe->opcode != IBV_WR_SEND || !is_short(qp, wqe->length) || qp->type != IBV_QPT_RC ||
-	    wqe->flags & IBV_SEND_SOLICITED)
+	if (wqe->opcode != IBV_WR_SEND || !is_short(qp, wqe->length) || qp->type != IBV_QPT_RC)
 		return NULL;
 	if (wqe->flags & IBV_SEND_INLINE)
 		return wqe->seg;
@@ -238,13 +237,15 @@ static inline bool is_promised(const struct qp *qp, psn_t psn, uint32_t bytes)
 
 /* Sends these bytes as a short message, which takes one PSN. There is room for it in the window. The record goes first, as the
  * peer waits for it, and the books follow. False: not this way. */
-static inline __attribute__((always_inline)) bool send_short(struct qp *qp, const void *data, uint32_t bytes)
+static inline __attribute__((always_inline)) bool send_short(struct qp *qp, const void *data, uint32_t bytes,
+								     bool solicited)
 {
 	struct engine *e = engine_of(qp);
 	psn_t psn = e->flight.psn;
 	bool is_sure;
 
-	if (!qp->ca->direct->send_short(qp->ca->direct_arg, qp, psn, responder_received(&e->responder), data, bytes))
+	if (!qp->ca->direct->send_short(qp->ca->direct_arg, qp, psn, responder_received(&e->responder), data, bytes,
+				     solicited))
 		return false;
 	is_sure = is_promised(qp, psn, bytes);
 	book(qp, 1, true);
@@ -255,11 +256,11 @@ static inline __attribute__((always_inline)) bool send_short(struct qp *qp, cons
 	return true;
 }
 
-static enum direct_outcome take_short(struct qp *qp, const void *data, uint32_t bytes)
+static enum direct_outcome take_short(struct qp *qp, const void *data, const struct send_wqe *wqe)
 {
 	if (!has_room(qp, 1))
 		return no_room(qp);
-	return send_short(qp, data, bytes) ? DIRECT_DONE : DIRECT_NONE;
+	return send_short(qp, data, wqe->length, wqe->flags & IBV_SEND_SOLICITED) ? DIRECT_DONE : DIRECT_NONE;
 }
 
 static enum direct_outcome take_any(struct qp *qp, const struct send_wqe *wqe, const struct request_row *row, bool placed)
@@ -296,7 +297,7 @@ enum direct_outcome direct_send_take(struct qp *qp, const struct send_wqe *wqe, 
 	if (row->kind != REQUEST_DATA || !may_send(engine_of(qp)) || !has_direct_path(qp))
 		return DIRECT_NONE;
 	data = short_data(qp, wqe);
-	return data ? take_short(qp, data, wqe->length) : take_any(qp, wqe, row, placed);
+	return data ? take_short(qp, data, wqe) : take_any(qp, wqe, row, placed);
 }
 
 /* What direct_take and direct_send_take ask of a short send, where no request stands before it. */
@@ -309,14 +310,14 @@ static inline bool sends_short(const struct qp *qp)
 	       engine_may_go_directly(qp) && direct_path_is_current(&qp->direct_path) && flight_has_room(f, 1);
 }
 
-bool direct_send_post(struct qp *qp, const struct wqe_seg *seg, bool is_inline)
+bool direct_send_post(struct qp *qp, const struct wqe_seg *seg, unsigned flags)
 {
 	const void *data;
 
 	if (!is_short(qp, seg->length) || !sends_short(qp))
 		return false;
-	data = is_inline ? (const void *)(uintptr_t)seg->addr : qp_send_memory(qp, seg);
-	if (!data || !send_short(qp, data, seg->length))
+	data = flags & IBV_SEND_INLINE ? (const void *)(uintptr_t)seg->addr : qp_send_memory(qp, seg);
+	if (!data || !send_short(qp, data, seg->length, flags & IBV_SEND_SOLICITED))
 		return false;
 	engine_of(qp)->detours = 0;
 	return true;

@@ -16,7 +16,7 @@ enum { DIRECT_EAGER_MAX = 8128 };	/* bytes; an RC send of more goes by rendezvou
 bool direct_send_is_executed(struct qp *qp);
 
 /* message_ops.qp_send_short */
-bool direct_send_post(struct qp *qp, const struct wqe_seg *seg, bool is_inline);
+bool direct_send_post(struct qp *qp, const struct wqe_seg *seg, unsigned flags);
 
 /* For the table of transport operations. */
 bool direct_send_reap_acks(struct qp *qp, wtime now);

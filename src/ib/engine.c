@@ -327,9 +327,9 @@ static void message(struct qp *qp, wtime now, const void *channel, const struct 
 	check(qp);
 }
 
-static bool send_short(struct qp *qp, const struct wqe_seg *seg, bool is_inline)
+static bool send_short(struct qp *qp, const struct wqe_seg *seg, unsigned flags)
 {
-	bool sent = direct_send_post(qp, seg, is_inline);
+	bool sent = direct_send_post(qp, seg, flags);
 
 	check(qp);
 	return sent;

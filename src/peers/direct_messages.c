@@ -78,7 +78,7 @@ static inline __attribute__((always_inline)) bool send_record(struct peers *ps, 
 		return false;
 	if (is_short)
 		record_build_short(record, qp->attr.dest_qp_num, qp->qpn, m->psn, m->received, promise_of(ch, qp),
-				   m->iov->iov_base, m->bytes);
+				   m->iov->iov_base, m->bytes, m->solicited);
 	else
 		record_build(m, record);
 	commit(ps, ch, bytes);
@@ -90,10 +90,12 @@ bool direct_messages_send(void *peers, struct qp *qp, const struct direct_messag
 	return send_record(peers, qp, m, false);
 }
 
-bool direct_messages_send_short(void *peers, struct qp *qp, psn_t psn, psn_t received, const void *data, uint32_t bytes)
+bool direct_messages_send_short(void *peers, struct qp *qp, psn_t psn, psn_t received, const void *data, uint32_t bytes,
+				bool solicited)
 {
 	const struct iovec iov = { (void *)(uintptr_t)data, bytes };
-	const struct direct_message m = { .psn = psn, .received = received, .bytes = bytes, .iov = &iov };
+	const struct direct_message m = { .psn = psn, .received = received, .bytes = bytes, .iov = &iov,
+					 .solicited = solicited };
 
 	return send_record(peers, qp, &m, true);
 }

@@ -12,7 +12,8 @@ struct peers;
 
 bool direct_messages_connect(void *peers, struct qp *qp);
 bool direct_messages_send(void *peers, struct qp *qp, const struct direct_message *m);
-bool direct_messages_send_short(void *peers, struct qp *qp, psn_t psn, psn_t received, const void *data, uint32_t bytes);
+bool direct_messages_send_short(void *peers, struct qp *qp, psn_t psn, psn_t received, const void *data, uint32_t bytes,
+				bool solicited);
 bool direct_messages_send_datagram(void *peers, const struct route *r, const struct direct_message *m);
 bool direct_messages_stands(void *peers, struct qp *qp);
 void direct_messages_keep_promise(void *peers, struct qp *qp);

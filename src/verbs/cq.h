@@ -111,7 +111,7 @@ static inline void cq_publish(struct cq *cq, struct cqe *cqe, bool solicited)
 	uint8_t phase = e->tail_at.phase;
 
 	cqe->timestamp_ns = cq->ca->now;
-	if (cqe != e->tail_at.slot || cq->arm != CQ_DISARMED || solicited || cqe->status != IBV_WC_SUCCESS || e->first_lap) {
+	if (cqe != e->tail_at.slot || cq->arm != CQ_DISARMED || cqe->status != IBV_WC_SUCCESS || e->first_lap) {
 		cq_publish_any(cq, cqe, solicited);
 		return;
 	}
@@ -119,6 +119,8 @@ static inline void cq_publish(struct cq *cq, struct cqe *cqe, bool solicited)
 	__atomic_store_n(&cqe->valid, phase, __ATOMIC_RELEASE);
 	e->tail++;
 	e->free_space--;
+	if (solicited)
+		cq->solicited_tail = e->tail;
 }
 
 /* From now on plain completions go straight to this list of the program, which polls and has found none: until cq_await_end,

@@ -117,8 +117,8 @@ struct direct_ops {
 	bool (*connect)(void *arg, struct qp *qp);
 	/* Sends it over qp->direct_path. False: not this one, use packets. The order among messages and packets is kept. */
 	bool (*send)(void *arg, struct qp *qp, const struct direct_message *m);
-	/* The same for a short message: RC's SEND ONLY, neither solicited nor empty, eager, of one segment. */
-	bool (*send_short)(void *arg, struct qp *qp, psn_t psn, psn_t received, const void *data, uint32_t bytes);
+	/* The same for a short message: RC's SEND ONLY, not empty, eager, of one segment. */
+	bool (*send_short)(void *arg, struct qp *qp, psn_t psn, psn_t received, const void *data, uint32_t bytes, bool solicited);
 	/* Sends a datagram, eager, to the process of this host to which the route leads. False: use a packet. */
 	bool (*send_datagram)(void *arg, const struct route *r, const struct direct_message *m);
 	/* After all that was sent to it until now: is the QP's peer alive, and as it was when it was found? Then it keeps its

@@ -197,13 +197,14 @@ static inline struct cqe *qp_completion_place(const struct qp *qp, struct cq *cq
 	return may_be_polled && cq_is_awaited(cq) && !qp->held_by_consumer ? (struct cqe *)(void *)cq->awaiting : cq_next(cq);
 }
 
-/* queue: of the WQE; what went to who polls is as if it had been in the CQ and was removed. */
+/* queue: of the WQE; what went to who polls is as if it had been in the CQ and was removed. srqn: of a shared one, whose credits
+ * come back in any order; or 0. */
 static inline void qp_completed(struct cq *cq, struct cqe *place, struct wq_ulp *queue, uint32_t index, uint32_t srqn,
 				bool solicited)
 {
 	if ((void *)place == cq->awaiting) {
 		cq->awaiting++;
-		wq_reaped(queue, index);
+		wq_reaped(queue, srqn ? queue->reaped : index);
 		return;
 	}
 	place->wqe_index = index;

@@ -1,4 +1,5 @@
 /* Posting sends: a work request becomes a WQE. One row per opcode says who may post it and what data it has. */
+#include "base/copy_few.h"
 #include "base/qpn.h"
 #include "verbs/qp.h"
 
@@ -184,7 +185,8 @@ static inline void hand_over(struct qp *qp, const struct send_op *op, const stru
 	copy->seg[0] = posted->seg[0];
 }
 
-static inline int post_one(struct qp *qp, const struct ibv_send_wr *wr)
+/* Apart, as most requests are short. */
+static __attribute__((noinline)) int post_one(struct qp *qp, const struct ibv_send_wr *wr)
 {
 	const struct send_op *op = send_op_of(qp, wr->opcode);
 	struct send_wqe *wqe;
@@ -221,21 +223,56 @@ __attribute__((noinline)) const void *qp_find_send_memory(struct qp *qp, const s
 	return memory;
 }
 
-/* One piece and no flag that other requests are asked about, as most have, on a QP whose send queue has nothing to do. */
+/* No flag that other requests are asked about, as most have none, on a QP whose send queue has nothing to do. */
 static inline bool may_be_short(const struct qp *qp, const struct ibv_send_wr *wr)
 {
 	const struct wq *sq = &qp->sq;
 
-	return wr->num_sge == 1 && !(wr->send_flags & ~(IBV_SEND_SIGNALED | IBV_SEND_INLINE)) &&
+	return !(wr->send_flags & ~(IBV_SEND_SIGNALED | IBV_SEND_INLINE | IBV_SEND_SOLICITED)) &&
 	       qp->kind == QP_KIND_RC && qp->state == IBV_QPS_RTS && sq->engine.started == sq->ulp.written && sq->ulp.credits &&
 	       !qp->ca->doorbells && qp->cap.max_send_sge;
 }
 
-/* The WQE of a short request that was taken: only the engine's copy, as the ring is nobody else's. */
-static inline void write_short(struct qp *qp, const struct ibv_send_wr *wr, const struct wqe_seg *seg)
+/* The engine's copy of the next WQE. */
+static inline struct send_wqe *next_copy(const struct qp *qp)
 {
-	struct wq_engine *e = &qp->sq.engine;
-	struct send_wqe *wqe = wq_copy_at(e, wq_position(e, e->fetched));
+	const struct wq_engine *e = &qp->sq.engine;
+
+	return wq_copy_at(e, wq_position(e, e->fetched));
+}
+
+/* Several inline pieces, as of a program that puts a header before its data, become one where the WQE keeps it. False: they are
+ * too many or too long, or fewer than one. */
+static inline bool join(const struct qp *qp, const struct ibv_send_wr *wr, struct wqe_seg *joined)
+{
+	uint8_t *to = (uint8_t *)next_copy(qp)->seg;
+	uint32_t bytes = 0;
+
+	if (wr->num_sge < 1 || (uint32_t)wr->num_sge > qp->cap.max_send_sge)
+		return false;
+	for (const struct ibv_sge *sge = wr->sg_list; sge < wr->sg_list + wr->num_sge; bytes += sge++->length) {
+		if (sge->length > qp->cap.max_inline_data - bytes)
+			return false;
+		if (sge->length)	/* an empty one's address may be NULL */
+			copy_few(to + bytes, (const void *)(uintptr_t)sge->addr, sge->length);
+	}
+	*joined = (struct wqe_seg){ (uintptr_t)to, bytes, 0 };
+	return true;
+}
+
+/* The data of a request that may be short. is_joined: it has not one piece. */
+static inline bool find_data(const struct qp *qp, const struct ibv_send_wr *wr, struct wqe_seg *seg, bool is_joined)
+{
+	if (is_joined)
+		return join(qp, wr, seg);
+	*seg = (struct wqe_seg){ wr->sg_list->addr, wr->sg_list->length, wr->sg_list->lkey };
+	return !(wr->send_flags & IBV_SEND_INLINE) || seg->length <= qp->cap.max_inline_data;
+}
+
+/* The WQE of a short request that was taken: only the engine's copy, as the ring is nobody else's. */
+static inline void write_short(struct qp *qp, const struct ibv_send_wr *wr, const struct wqe_seg *seg, bool is_joined)
+{
+	struct send_wqe *wqe = next_copy(qp);
 
 	wqe->wr_id = wr->wr_id;
 	wqe->opcode = (uint8_t)wr->opcode;
@@ -248,19 +285,22 @@ static inline void write_short(struct qp *qp, const struct ibv_send_wr *wr, cons
 		write_target(wqe, wr);
 	if (wqe->flags & IBV_SEND_INLINE) {
 		wqe->num_sge = 0;
-		memcpy(wqe->seg, (const void *)(uintptr_t)seg->addr, seg->length);
+		if (!is_joined)		/* else it is there */
+			copy_few(wqe->seg, (const void *)(uintptr_t)seg->addr, seg->length);
 	} else {
 		wqe->num_sge = 1;
 		*wqe->seg = *seg;
-		wq_transferred_one(e, seg, seg->length);
+		wq_transferred_one(&qp->sq.engine, seg, seg->length);
 	}
 }
 
 static inline bool take_short(struct qp *qp, const struct message_ops *messages, const struct ibv_send_wr *wr,
-			      const struct wqe_seg *seg, bool is_inline)
+			      const struct wqe_seg *seg)
 {
+	bool is_inline = wr->send_flags & IBV_SEND_INLINE;
+
 	if (wr->opcode == IBV_WR_SEND)
-		return messages->qp_send_short(qp, seg, is_inline);
+		return messages->qp_send_short(qp, seg, wr->send_flags);
 	if (wr->opcode != IBV_WR_RDMA_WRITE)
 		return !is_inline && messages->qp_fetch_short(qp, seg, wr);
 	return messages->qp_write_short(qp, seg, is_inline, wr->wr.rdma.rkey, wr->wr.rdma.remote_addr);
@@ -268,23 +308,24 @@ static inline bool take_short(struct qp *qp, const struct message_ops *messages,
 
 static inline bool has_short_way(enum ibv_wr_opcode opcode)
 {
-	return opcode == IBV_WR_SEND || opcode == IBV_WR_RDMA_WRITE || opcode == IBV_WR_RDMA_READ || is_atomic(opcode);
+	enum { SHORT_WAYS = 1 << IBV_WR_SEND | 1 << IBV_WR_RDMA_WRITE | 1 << IBV_WR_RDMA_READ |
+			    1 << IBV_WR_ATOMIC_CMP_AND_SWP | 1 << IBV_WR_ATOMIC_FETCH_AND_ADD };
+
+	return (unsigned)opcode < SEND_OPS && SHORT_WAYS >> opcode & 1;
 }
 
-/* A request that can be done at once. False: nothing happened. */
-static inline bool post_short(struct qp *qp, const struct ibv_send_wr *wr)
+/* A request that can be done at once. False: nothing happened. is_joined is a constant. */
+static inline __attribute__((always_inline)) bool post_short_as(struct qp *qp, const struct ibv_send_wr *wr, bool is_joined)
 {
 	const struct message_ops *messages = qp->dev->transport->messages;
-	bool is_inline = wr->send_flags & IBV_SEND_INLINE;
 	struct wq *sq = &qp->sq;
 	struct wqe_seg seg;
 
 	if (!has_short_way(wr->opcode) || !may_be_short(qp, wr) || !messages)
 		return false;
-	seg = (struct wqe_seg){ wr->sg_list->addr, wr->sg_list->length, wr->sg_list->lkey };
-	if ((is_inline && seg.length > qp->cap.max_inline_data) || !take_short(qp, messages, wr, &seg, is_inline))
+	if (!find_data(qp, wr, &seg, is_joined) || !take_short(qp, messages, wr, &seg))
 		return false;
-	write_short(qp, wr, &seg);
+	write_short(qp, wr, &seg, is_joined);
 	wq_written(&sq->ulp);
 	wq_ring_doorbell(&sq->ulp);
 	wq_announced(sq);
@@ -292,6 +333,19 @@ static inline bool post_short(struct qp *qp, const struct ibv_send_wr *wr)
 	if (wr->opcode != IBV_WR_SEND)
 		qp_send_complete_until(qp, sq->engine.started);
 	return true;
+}
+
+/* Inline, in several pieces. */
+static __attribute__((noinline)) bool post_joined(struct qp *qp, const struct ibv_send_wr *wr)
+{
+	return post_short_as(qp, wr, true);
+}
+
+static inline bool post_short(struct qp *qp, const struct ibv_send_wr *wr)
+{
+	if (wr->num_sge == 1)
+		return post_short_as(qp, wr, false);
+	return wr->send_flags & IBV_SEND_INLINE && post_joined(qp, wr);
 }
 
 static inline void ring(struct qp *qp, wtime now)

@@ -10,19 +10,11 @@
 #include <errno.h>
 #include <string.h>
 
-static inline int fill(struct recv_wqe *wqe, uint32_t max_sge, const struct ibv_recv_wr *wr)
+/* Apart, as most have one segment. */
+static __attribute__((noinline)) int fill_segments(struct recv_wqe *wqe, const struct ibv_recv_wr *wr)
 {
 	uint64_t length = 0;
 
-	if ((uint32_t)wr->num_sge > max_sge)	/* or negative */
-		return -EINVAL;
-	if (wr->num_sge == 1) {		/* as most */
-		wqe->wr_id = wr->wr_id;
-		wqe->num_sge = 1;
-		wqe->length = wr->sg_list->length;
-		*wqe->seg = (struct wqe_seg){ wr->sg_list->addr, wr->sg_list->length, wr->sg_list->lkey };
-		return 0;
-	}
 	for (int i = 0; i < wr->num_sge; i++) {
 		wqe->seg[i] = (struct wqe_seg){ wr->sg_list[i].addr, wr->sg_list[i].length, wr->sg_list[i].lkey };
 		length += wr->sg_list[i].length;
@@ -32,6 +24,19 @@ static inline int fill(struct recv_wqe *wqe, uint32_t max_sge, const struct ibv_
 	wqe->wr_id = wr->wr_id;
 	wqe->num_sge = (uint32_t)wr->num_sge;
 	wqe->length = (uint32_t)length;
+	return 0;
+}
+
+static inline int fill(struct recv_wqe *wqe, uint32_t max_sge, const struct ibv_recv_wr *wr)
+{
+	if ((uint32_t)wr->num_sge > max_sge)	/* or negative */
+		return -EINVAL;
+	if (wr->num_sge != 1)
+		return fill_segments(wqe, wr);
+	wqe->wr_id = wr->wr_id;
+	wqe->num_sge = 1;
+	wqe->length = wr->sg_list->length;
+	*wqe->seg = (struct wqe_seg){ wr->sg_list->addr, wr->sg_list->length, wr->sg_list->lkey };
 	return 0;
 }
 
@@ -207,7 +212,8 @@ static inline __attribute__((always_inline)) bool take_short(struct qp *qp, uint
 							      const struct recv_source *from, bool solicited)
 {
 	struct srq *srq = qp->srq;
-	struct wq_engine *wq = srq ? &srq->wq.engine : &qp->rq.engine;
+	struct wq *queue = srq ? &srq->wq : &qp->rq;
+	struct wq_engine *wq = &queue->engine;
 	const volatile struct recv_wqe *wqe;
 	struct wqe_seg seg;
 	struct cqe *cqe;
@@ -229,14 +235,14 @@ static inline __attribute__((always_inline)) bool take_short(struct qp *qp, uint
 	wq_transferred_one(wq, &seg, bytes);
 	if (srq)
 		srq_limit_check(srq);
-	cqe = qp_completion_place(qp, qp->recv_cq, !srq);
+	cqe = qp_completion_place(qp, qp->recv_cq, true);
 	cqe_fill(cqe, CQE_RECV, wqe->wr_id, IBV_WC_SUCCESS, IBV_WC_RECV, before + bytes, qp->qpn, from->qpn);
 	cqe->imm = from->imm;
 	cqe->wc_flags = from->wc_flags;
 	cqe->slid = from->slid;
 	cqe->sl = from->sl;
 	cqe->pkey_index = qp->attr.pkey_index;
-	qp_completed(qp->recv_cq, cqe, &qp->rq.ulp, index, srq ? srq->srqn : 0, solicited);
+	qp_completed(qp->recv_cq, cqe, &queue->ulp, index, srq ? srq->srqn : 0, solicited);
 	return true;
 }
 

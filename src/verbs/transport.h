@@ -27,11 +27,12 @@ struct message_ops {
 	/* A short one, RC's SEND ONLY with its bytes, that came over the QP's direct path from its peer. False: nothing happened
 	 * that qp_message with the same message would not do again, and that is to be called. */
 	bool (*qp_short)(struct qp *qp, psn_t psn, psn_t received, const void *data, uint32_t bytes, bool solicited);
-	/* A send of one segment, or of its bytes (is_inline), neither fenced nor solicited, is posted to an RC QP in RTS, before
+	/* A send of one segment, or of its bytes (IBV_SEND_INLINE in its flags), not fenced, is posted to an RC QP in RTS, before
 	 * which no request is. True: it was sent at once, as a short message of the send WQE that starts next, which verbs writes
 	 * now. False: nothing happened, and it is to be posted as any. */
-	bool (*qp_send_short)(struct qp *qp, const struct wqe_seg *seg, bool is_inline);
-	/* The same for an RDMA write, while nothing is in flight: it was executed, and verbs completes its WQE. */
+	bool (*qp_send_short)(struct qp *qp, const struct wqe_seg *seg, unsigned flags);
+	/* The same for an RDMA write, of its bytes or not, while nothing is in flight: it was executed, and verbs completes its
+	 * WQE. */
 	bool (*qp_write_short)(struct qp *qp, const struct wqe_seg *seg, bool is_inline, uint32_t rkey, uint64_t va);
 	/* The same for an RDMA read, an atomic add or swap of `wr` into that segment. */
 	bool (*qp_fetch_short)(struct qp *qp, const struct wqe_seg *seg, const struct ibv_send_wr *wr);

@@ -55,7 +55,7 @@ static bool send(void *owner, struct qp *qp, const struct direct_message *m)
 	return true;
 }
 
-static bool send_short(void *owner, struct qp *qp, psn_t psn, psn_t received, const void *data, uint32_t bytes)
+static bool send_short(void *owner, struct qp *qp, psn_t psn, psn_t received, const void *data, uint32_t bytes, bool solicited)
 {
 	return send(owner, qp, NULL);
 }

@@ -84,7 +84,7 @@ static bool send(void *owner, struct qp *qp, const struct direct_message *m)
 	return true;
 }
 
-static bool send_short(void *owner, struct qp *qp, psn_t psn, psn_t received, const void *data, uint32_t bytes)
+static bool send_short(void *owner, struct qp *qp, psn_t psn, psn_t received, const void *data, uint32_t bytes, bool solicited)
 {
 	struct record *r = next_record(owner);
 
@@ -92,7 +92,7 @@ static bool send_short(void *owner, struct qp *qp, psn_t psn, psn_t received, co
 		return false;
 	r->length = RECORD_HEAD_BYTES + (size_t)bytes;
 	record_build_short(r->bytes, qp->attr.dest_qp_num, qp->qpn, psn, received, (struct direct_promise){ 0 }, data,
-			   bytes);
+			   bytes, solicited);
 	channel.shorts++;
 	return true;
 }
@@ -496,23 +496,51 @@ static struct history *new_history(uint64_t seed, uint32_t pieces, bool stays)
 	return h;
 }
 
-/* A short send goes a shorter way than the same in two pieces, and another one when it is sent as it is posted: neither its peer
- * nor the books can tell. */
+/* A short send goes a shorter way than the same in two pieces, and another one when it is sent as it is posted, where inline
+ * pieces are joined: neither its peer nor the books can tell. */
 static void the_short_way_is_the_long_one(void **state)
 {
 	for (uint64_t seed = first_seed; seed < first_seed + 20; seed++) {
 		struct history *at_once = new_history(seed, 1, true), *brief = new_history(seed, 1, false);
-		struct history *any = new_history(seed, 2, false);
+		struct history *any = new_history(seed, 2, false), *joined = new_history(seed, 2, true);
 
 		assert_true(brief->shorts > 0 && brief->shorts < TWINS);
 		assert_true(any->shorts > 0 && any->shorts <= any->inlines);
-		any->shorts = brief->shorts;
-		if (memcmp(brief, any, sizeof(*brief)) != 0 || memcmp(at_once, brief, sizeof(*brief)) != 0)
+		any->shorts = joined->shorts = brief->shorts;
+		if (memcmp(brief, any, sizeof(*brief)) != 0 || memcmp(at_once, brief, sizeof(*brief)) != 0 ||
+		    memcmp(joined, brief, sizeof(*brief)) != 0)
 			fail_msg("seed %llu: not the same", (unsigned long long)seed);
 		free(at_once);
 		free(brief);
 		free(any);
+		free(joined);
 	}
+}
+
+/* Inline pieces that would be joined are no more than a QP takes: neither bytes nor pieces. */
+static void joined_pieces_are_not_too_many(void **state)
+{
+	struct pair *pair = pair_new(&(struct pair_config){ 0 });
+	const uintptr_t memory = (uintptr_t)pair->side[0].memory;
+	struct qp *qp = pair->side[0].qp;
+	struct ibv_sge sge[] = { { memory, 40, 0 }, { 0, 0, 0 }, { memory, 40, 0 } };
+	struct ibv_send_wr *bad, wr = { .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_INLINE, .sg_list = sge, .num_sge = 3 };
+
+	open_channel(pair, 1);
+	channel.refuses = 0;
+	channel.stays = true;
+	assert_int_equal(pair_recv(pair, 1, 1, 8192, 64), 0);
+	post_wr(pair, 0, (struct pair_wr){ .opcode = IBV_WR_SEND, .bytes = 8 });
+	assert_true(deliver(1));
+	collect(0);
+	qp->cap.max_send_sge = 3;
+	qp->cap.max_inline_data = 79;
+	assert_int_equal(qp_post_send(qp, pair->sim->now, &wr, &bad), -EINVAL);
+	qp->cap.max_inline_data = 80;
+	qp->cap.max_send_sge = 2;
+	assert_int_equal(qp_post_send(qp, pair->sim->now, &wr, &bad), -EINVAL);
+	assert_int_equal(channel.sends, 1);
+	pair_delete(pair);
 }
 
 enum obstacle { NOTHING, A_FENCE, A_DRAIN, A_FULL_WINDOW, OBSTACLES };
@@ -1303,6 +1331,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(every_run_ends_well),
 		cmocka_unit_test(a_send_needs_no_packet),
 		cmocka_unit_test(the_short_way_is_the_long_one),
+		cmocka_unit_test(joined_pieces_are_not_too_many),
 		cmocka_unit_test(a_short_send_waits_for_what_all_wait_for),
 		cmocka_unit_test(a_short_send_passes_no_repeat),
 		cmocka_unit_test(a_send_that_was_sent_at_once_can_be_repeated),

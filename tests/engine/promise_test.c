@@ -54,12 +54,13 @@ static bool send(void *owner, struct qp *qp, const struct direct_message *m)
 	return true;
 }
 
-static bool send_short(void *owner, struct qp *qp, psn_t psn, psn_t received, const void *data, uint32_t bytes)
+static bool send_short(void *owner, struct qp *qp, psn_t psn, psn_t received, const void *data, uint32_t bytes, bool solicited)
 {
 	struct record *r = next_record(owner);
 
 	r->length = RECORD_HEAD_BYTES + (size_t)bytes;
-	record_build_short(r->bytes, qp->attr.dest_qp_num, qp->qpn, psn, received, qp_promise(qp), data, bytes);
+	record_build_short(r->bytes, qp->attr.dest_qp_num, qp->qpn, psn, received, qp_promise(qp), data, bytes,
+			   solicited);
 	return true;
 }
 

@@ -279,11 +279,11 @@ static const struct ca_ops adapter_host = {
 	.write_program = adapter_copy, .mcast = adapter_mcast, .qpn_alloc = adapter_qpn_alloc, .qpn_free = adapter_qpn_free,
 };
 
-static inline bool adapter_send_short(struct qp *qp, const struct wqe_seg *seg, bool is_inline)
+static inline bool adapter_send_short(struct qp *qp, const struct wqe_seg *seg, unsigned flags)
 {
 	(void)qp;
 	(void)seg;
-	(void)is_inline;
+	(void)flags;
 	return false;
 }
 

@@ -103,12 +103,12 @@ static void a_short_message_is_as_any(void **state)
 			.opcode = OPCODE_RC_SEND_ONLY,
 			.dest_qpn = (uint32_t)rand_u64(&r) & PSN_MASK, .src_qpn = (uint32_t)rand_u64(&r) & PSN_MASK,
 			.psn = (uint32_t)rand_u64(&r) & PSN_MASK, .received = (uint32_t)rand_u64(&r) & PSN_MASK,
-			.bytes = (uint32_t)iov.iov_len, .iov = &iov, .iovs = 1,
+			.bytes = (uint32_t)iov.iov_len, .iov = &iov, .iovs = 1, .solicited = rand_below(&r, 2),
 		};
 
 		record_build(&m, any);
 		record_build_short(brief, m.dest_qpn, m.src_qpn, m.psn, m.received, (struct direct_promise){ 0 }, payload,
-				   m.bytes);
+				   m.bytes, m.solicited);
 		assert_int_equal(record_bytes(&m), RECORD_HEAD_BYTES + m.bytes);
 		assert_memory_equal(brief, any, RECORD_HEAD_BYTES + m.bytes);
 	}
@@ -124,7 +124,7 @@ static void a_short_message_may_promise(void **state)
 	struct record_short m;
 
 	(void)state;
-	record_build_short(record, 1, 2, PSN_MASK, PSN_MASK - 1, all, payload, sizeof(payload));
+	record_build_short(record, 1, 2, PSN_MASK, PSN_MASK - 1, all, payload, sizeof(payload), false);
 	assert_true(record_parse_short(&m, record, RECORD_HEAD_BYTES + sizeof(payload)));
 	assert_true(record_parse(&any, record, RECORD_HEAD_BYTES + sizeof(payload), iov));
 	assert_int_equal(m.promise.receives, PROMISE_RECEIVES);
@@ -133,7 +133,7 @@ static void a_short_message_may_promise(void **state)
 	assert_int_equal(any.psn, PSN_MASK);
 	assert_int_equal(m.received, PSN_MASK - 1);
 	assert_int_equal(any.received, PSN_MASK - 1);
-	record_build_short(record, 1, 2, 3, 4, beyond, payload, sizeof(payload));
+	record_build_short(record, 1, 2, 3, 4, beyond, payload, sizeof(payload), false);
 	assert_false(record_parse_short(&m, record, RECORD_HEAD_BYTES + sizeof(payload)));
 	assert_false(record_parse(&any, record, RECORD_HEAD_BYTES + sizeof(payload), iov));
 }
