@@ -6,18 +6,15 @@
 #include "runtime/helper.h"
 #include "runtime/pump.h"
 #include "runtime/state.h"
+#include "runtime/turns.h"
 #include "verbs/doorbells.h"
 #include "verbs/qp.h"
 
 #include <sched.h>
 
-/* Our choices: the clock costs as much as the rest of an idle poll; and who has polled in vain for some microseconds is most
- * likely waiting for somebody who wants this CPU. */
-enum { REAP_POLLS = 8, IDLE_POLLS = 32, YIELD_AFTER = 128, YIELD_EVERY = 32 };
-
-/* Our choice: what a peer executed is seen from its next message, if one comes soon. Reading its word takes the line from
- * it, which it must fetch back, so that is not done at each poll. */
-enum { COLLECT_POLLS = 64, COLLECT_QPS = 32 };
+/* Our choices: who has polled in vain for some microseconds is most likely waiting for somebody who wants this CPU; of so many
+ * QPs one poll reads what their peers have executed. */
+enum { REAP_POLLS = 8, YIELD_AFTER = 128, YIELD_EVERY = 32, COLLECT_QPS = 32 };
 
 wtime runtime_read_clock(struct runtime *rt)
 {
@@ -205,15 +202,24 @@ void runtime_leave_helper(struct runtime *rt)
 /* Messages need no clock, packets see to it themselves (pump.c). */
 static wtime poll_time(struct runtime *rt, bool idle)
 {
-	rt->now_is_old = !idle && progress_is_polled(&rt->progress) && !rt->ca.stamps && !rt->faults && rt->polls % IDLE_POLLS;
+	rt->now_is_old = !idle && progress_is_polled(&rt->progress) && !rt->ca.stamps && !rt->faults && rt->polls % TURNS_IDLE;
 	return rt->now_is_old ? rt->ca.now : runtime_read_clock(rt);
+}
+
+/* This thread's polls in a row for which nothing came and that found nothing. */
+static _Thread_local __attribute__((tls_model("initial-exec"))) unsigned in_vain;
+
+/* May what peers executed be seen later? */
+static bool collects_later(const struct runtime *rt)
+{
+	return progress_is_polled(&rt->progress) && !rt->ca.acks.starved &&
+	       !turns_reads_acks(rt->polls - rt->collected, in_vain);
 }
 
 /* How many QPs had something executed. */
 static unsigned collect(struct runtime *rt, wtime now)
 {
-	if (!ca_awaits_acks(&rt->ca) ||
-	    (progress_is_polled(&rt->progress) && !rt->ca.acks.starved && rt->polls - rt->collected < COLLECT_POLLS))
+	if (!ca_awaits_acks(&rt->ca) || collects_later(rt))
 		return 0;
 	rt->collected = rt->polls;
 	return ca_read_acks(&rt->ca, now, COLLECT_QPS);
@@ -239,31 +245,58 @@ static void poll(struct runtime *rt, bool idle)
 	}
 }
 
-/* This thread's polls in a row for which nothing came and that found nothing. */
-static _Thread_local __attribute__((tls_model("initial-exec"))) unsigned in_vain;
-
-bool runtime_enter_reap(struct runtime *rt)
+static inline void enter_poll(struct runtime *rt)
 {
 	if (in_vain > YIELD_AFTER && in_vain % YIELD_EVERY == 0)
 		sched_yield();
 	lock_enter(&rt->lock);
 	rt->polls++;
-	rt->leaving = LEAVE_IF_READY;
-	rt->now_is_old = true;
-	return rt->polls % REAP_POLLS && !rt->ca.stamps;	/* what has come is stamped now */
 }
 
-/* Links that must be asked say nothing by themselves: they are asked oftener. */
+bool runtime_has_put_off(const struct runtime *rt)
+{
+	return !list_empty(&rt->ca.acks.postponed);
+}
+
+/* Links that must be asked say nothing by themselves, and faults have their time: they are asked oftener. */
+static inline bool is_asked_often(const struct runtime *rt)
+{
+	return rt->peers.links.looked_at || rt->faults || rt->ca.stamps || !progress_is_polled(&rt->progress);
+}
+
 static inline bool is_idle_poll(const struct runtime *rt)
 {
-	return rt->polls % REAP_POLLS || (rt->polls % IDLE_POLLS && !rt->peers.links.looked_at);
+	if (rt->polls % TURNS_ASKED && in_vain % TURNS_IDLE)	/* as most, whatever is asked */
+		return true;
+	return turns_is_idle(rt->polls, in_vain, is_asked_often(rt), rt->peers.links.looked_at);
 }
 
-/* Most polls find nothing: then the clock is read, and timers and senders looked after, only now and then. */
+/* Most polls find nothing: then the clock is read, and timers and senders looked after, only now and then. Such a poll ends here,
+ * without more calls. */
+enum runtime_poll runtime_poll_begin(struct runtime *rt, const struct cq *cq)
+{
+	bool has_some;
+
+	enter_poll(rt);
+	has_some = cq_front(cq);
+	if (!has_some && !pump_pending(rt) && list_empty(&rt->ca.ready) && !runtime_has_put_off(rt)) {
+		in_vain++;
+		if (is_idle_poll(rt)) {
+			lock_leave(&rt->lock);
+			return POLL_IN_VAIN;
+		}
+		in_vain--;
+	}
+	rt->leaving = LEAVE_IF_READY;
+	rt->now_is_old = true;
+	return has_some && rt->polls % REAP_POLLS && !rt->ca.stamps ? POLL_REAPS : POLL_LOOKS;	/* what has come is stamped now */
+}
+
 enum runtime_news runtime_look(struct runtime *rt)
 {
 	bool idle = !pump_pending(rt);
 
+	rt->waited = in_vain;
 	in_vain = idle ? in_vain + 1 : 0;
 	if (rt->peers.in_forked_child || (idle && list_empty(&rt->ca.ready) && is_idle_poll(rt)) ||
 	    ca_is_apart(&rt->ca))
@@ -276,13 +309,8 @@ static bool is_brief(const struct runtime *rt)
 {
 	const struct message_acks *acks = &rt->ca.acks;
 
-	return progress_is_polled(&rt->progress) && acks->postpones && rt->polls % IDLE_POLLS && !rt->faults && !rt->ca.stamps &&
+	return progress_is_polled(&rt->progress) && acks->postpones && rt->polls % TURNS_IDLE && !rt->faults && !rt->ca.stamps &&
 	       !acks->starved && list_empty(&acks->withheld) && list_empty(&rt->ca.ready);
-}
-
-bool runtime_has_put_off(const struct runtime *rt)
-{
-	return !list_empty(&rt->ca.acks.postponed);
 }
 
 /* Apart, so that a poll in vain saves no registers. */
@@ -306,7 +334,9 @@ wtime runtime_enter_poll(struct runtime *rt)
 {
 	enum runtime_news news;
 
-	runtime_enter_reap(rt);
+	enter_poll(rt);
+	rt->leaving = LEAVE_IF_READY;
+	rt->now_is_old = true;
 	news = runtime_look(rt);
 	if (news != NEWS_NONE) {
 		rt->leaving = LEAVE_HERE;

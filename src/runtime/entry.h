@@ -22,9 +22,11 @@ void runtime_enter_briefly(struct runtime *rt);
  * load per watched channel, and the time of an earlier entry. A program that takes frames in this way again and again is
  * trusted to, so that its helper thread need not be woken. May yield the CPU after many polls in vain. */
 wtime runtime_enter_poll(struct runtime *rt);
-/* The same in three steps, for a program that polls a CQ. True: what waits there already may be taken before the other two, or
- * instead of them; in some polls it may not, so that what arrives is never put off for long. */
-bool runtime_enter_reap(struct runtime *rt);
+/* The same in three steps, for a program that polls a CQ. POLL_IN_VAIN: it has nothing, nothing has come, nothing else is due,
+ * and the adapter is left already. POLL_REAPS: what waits in the CQ may be taken before the other two steps, or instead of them;
+ * in some polls it may not, so that what arrives is never put off for long. */
+enum runtime_poll { POLL_IN_VAIN, POLL_REAPS, POLL_LOOKS };
+enum runtime_poll runtime_poll_begin(struct runtime *rt, const struct cq *cq);
 enum runtime_news { NEWS_NONE, NEWS_PERHAPS, NEWS_ARRIVED };
 enum runtime_news runtime_look(struct runtime *rt);
 void runtime_take_in(struct runtime *rt, enum runtime_news news, const struct cq *cq);

@@ -202,6 +202,9 @@ static bool drain(struct runtime *rt)
 
 	if (rt->faults)
 		device_faults_expire(rt, now);
+	if (rt->polls != rt->ticked)
+		progress_seen(&rt->progress, now);
+	rt->ticked = rt->polls;
 	if (progress_ticked(&rt->progress, now, pump_look(rt)))
 		log_line(LOG_DEBUG, "the program does not poll: the helper takes over");
 	if (!progress_is_polled(&rt->progress) && !leave_to_program(rt, now))

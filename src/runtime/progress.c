@@ -64,6 +64,12 @@ void progress_helped(struct progress *p)
 	p->streak = 0;
 }
 
+void progress_seen(struct progress *p, wtime now)
+{
+	if (progress_is_polled(p))
+		p->last_poll = now;
+}
+
 bool progress_is_recent(const struct progress *p, wtime now)
 {
 	return now - p->last_poll < RECENT;

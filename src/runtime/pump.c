@@ -509,10 +509,11 @@ static unsigned take_in(struct runtime *rt, bool *more)
 	return n;
 }
 
-/* Has the poll what it came for? Else to look once more would fetch the line that the peer writes next. */
+/* Has the poll what it came for? Else to look once more would fetch the line that the peer writes next. Who has waited for a
+ * message most likely answers it before the next one comes. */
 static bool is_served(const struct runtime *rt, const struct cq *cq, const struct ibv_wc *list)
 {
-	return cq->awaiting == cq->awaiting_end || (cq->awaiting == list && !list_empty(&rt->ca.acks.postponed));
+	return cq->awaiting == cq->awaiting_end || (cq->awaiting == list ? !list_empty(&rt->ca.acks.postponed) : rt->waited);
 }
 
 bool pump_take_short(struct runtime *rt, const struct cq *cq)
@@ -619,11 +620,6 @@ bool pump_all(struct runtime *rt, wtime now)
 	ca_ack_postponed(&rt->ca, now);
 	ca_read_acks(&rt->ca, now, UINT32_MAX);
 	return pump(rt, now);
-}
-
-bool pump_pending(const struct runtime *rt)
-{
-	return (rt->peers.channels.bells && bells_any(rt->peers.channels.bells)) || links_pending(&rt->peers.links);
 }
 
 bool pump_look(struct runtime *rt)

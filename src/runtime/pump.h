@@ -30,7 +30,12 @@ static inline wtime pump_deadline(const struct runtime *rt)
 }
 
 /* Did anything arrive? Costs a load or two for each watched link; links that must be asked are not. */
-bool pump_pending(const struct runtime *rt);
+static inline bool pump_pending(const struct runtime *rt)
+{
+	const struct channel_bells *bells = rt->peers.channels.bells;
+
+	return (bells && bells_any(bells)) || links_pending(&rt->peers.links);
+}
 /* The same, and asks those. */
 bool pump_look(struct runtime *rt);
 /* From now on peers wake whoever listens. False: something arrived, pump first. */

@@ -41,6 +41,8 @@ struct runtime {
 	bool now_is_old;	/* the clock was not read in this entry */
 	enum runtime_leaving leaving;	/* of the entry under way */
 	unsigned polls, collected;	/* collected: the value of polls when ACKs were last read */
+	unsigned ticked;	/* the same of the helper's last look at them */
+	bool waited;		/* the thread that polls has polled in vain just before */
 	struct posts posts;
 	bool wakes_sleeper;	/* once the lock is free, as it needs it at once; then leaving is LEAVE_FULLY or LEAVE_HERE */
 	uint64_t frames;	/* taken in */

@@ -76,6 +76,24 @@ static void silence_ends_it_without_blame(void **state)
 	assert_int_equal(earn_trust(&p, &now), first);
 }
 
+/* Not every poll tells: that there were some is seen by who looks. */
+static void who_was_seen_to_poll_is_not_silent(void **state)
+{
+	struct progress p;
+	wtime now = START;
+
+	(void)state;
+	progress_init(&p);
+	earn_trust(&p, &now);
+	for (unsigned i = 0; i < 5; i++) {
+		progress_seen(&p, now += PROGRESS_TICK);
+		assert_false(progress_ticked(&p, now, i % 2));
+	}
+	assert_true(progress_ticked(&p, now += PROGRESS_TICK, false));
+	progress_seen(&p, now += WTIME_S);
+	assert_false(progress_is_recent(&p, now));
+}
+
 static void waiting_frames_cost_trust(void **state)
 {
 	struct progress p;
@@ -359,6 +377,7 @@ int main(void)
 		cmocka_unit_test(empty_polls_earn_none),
 		cmocka_unit_test(every_other_frame_is_not_enough),
 		cmocka_unit_test(silence_ends_it_without_blame),
+		cmocka_unit_test(who_was_seen_to_poll_is_not_silent),
 		cmocka_unit_test(waiting_frames_cost_trust),
 		cmocka_unit_test(sleep_is_believed),
 		cmocka_unit_test(a_poller_whose_wait_ends_with_events_is_trusted_again),

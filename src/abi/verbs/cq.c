@@ -178,12 +178,12 @@ static int look_for_some(struct abi_cq *cq, int entries, struct ibv_wc *wc)
 int poll_cq(struct ibv_cq *ibv, int entries, struct ibv_wc *wc)
 {
 	struct abi_cq *cq = to_cq(ibv);
+	enum runtime_poll how = runtime_poll_begin(cq->rt, cq->cq);
 	int n;
 
-	if (runtime_enter_reap(cq->rt) && cq_front(cq->cq))
-		n = cq_reap(cq->cq, entries, wc);
-	else
-		n = look_for_some(cq, entries, wc);
+	if (how == POLL_IN_VAIN)
+		return 0;
+	n = how == POLL_REAPS ? cq_reap(cq->cq, entries, wc) : look_for_some(cq, entries, wc);
 	if (n > 0)
 		runtime_poll_found();
 	runtime_leave(cq->rt);
