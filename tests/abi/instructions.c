@@ -8,11 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEPTH = 64, MEMORY = 16384, LONG = 4096, MOST_QPS = 256,
+enum { DEPTH = 64, MEMORY = 16384, LONG = 4096, MOST_QPS = 256, BATCH = 20, HEADER = 9,
        ACCESS = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC };
 
 struct end {
-	struct ibv_cq *cq;
+	struct ibv_cq *cq, *send_cq;	/* the same, but for frameworks */
 	struct ibv_qp *qp[MOST_QPS];
 };
 
@@ -35,6 +35,7 @@ struct kind {
 	unsigned flags;
 	bool polls_only;
 	bool is_shared;		/* receives are posted to an SRQ */
+	bool is_framed;		/* as frameworks for messages do it */
 };
 
 static const struct kind kinds[] = {
@@ -42,6 +43,8 @@ static const struct kind kinds[] = {
 	{ "send-inline", IBV_WR_SEND, 8, IBV_QPT_RC, .qps = 1, .flags = IBV_SEND_INLINE },
 	{ "send-4096", IBV_WR_SEND, LONG, IBV_QPT_RC, .qps = 1 },
 	{ "send-shared", IBV_WR_SEND, 8, IBV_QPT_RC, .qps = 1, .is_shared = true },
+	{ "send-framed", IBV_WR_SEND, 8, IBV_QPT_RC, .qps = 1, .flags = IBV_SEND_INLINE | IBV_SEND_SOLICITED, .is_shared = true,
+	  .is_framed = true },
 	{ "send-qps", IBV_WR_SEND, 8, IBV_QPT_RC, .qps = MOST_QPS },
 	{ "send-ud", IBV_WR_SEND, 8, IBV_QPT_UD, .qps = 1 },
 	{ "write", IBV_WR_RDMA_WRITE, 8, IBV_QPT_RC, .qps = 1 },
@@ -61,11 +64,13 @@ static void must(bool holds, const char *what)
 
 static void open_end(struct world *w, struct end *e, const struct kind *k, struct ibv_srq *srq)
 {
-	struct ibv_qp_init_attr init = { .qp_type = k->type, .cap = { DEPTH, DEPTH, 1, 1, 64 }, .srq = srq };
+	struct ibv_qp_init_attr init = { .qp_type = k->type, .cap = { DEPTH, DEPTH, 2, 1, 64 }, .srq = srq };
 
 	e->cq = ibv_create_cq(w->context, 2 * DEPTH, NULL, NULL, 0);
-	must(e->cq, "no CQ");
-	init.send_cq = init.recv_cq = e->cq;
+	e->send_cq = k->is_framed ? ibv_create_cq(w->context, 2 * DEPTH, NULL, NULL, 0) : e->cq;
+	must(e->cq && e->send_cq, "no CQ");
+	init.send_cq = e->send_cq;
+	init.recv_cq = e->cq;
 	for (int i = 0; i < k->qps; i++) {
 		e->qp[i] = ibv_create_qp(w->pd, &init);
 		must(e->qp[i], "no QP");
@@ -168,6 +173,36 @@ static void message(struct world *w, const struct kind *k, int i)
 	take(w->a.cq);
 }
 
+static void post_batch(struct world *w)
+{
+	struct ibv_sge to = { (uintptr_t)w->memory + MEMORY / 2, LONG, w->mr->lkey };
+	struct ibv_recv_wr wr[BATCH];
+
+	for (int i = 0; i < BATCH; i++)
+		wr[i] = (struct ibv_recv_wr){ .next = i + 1 < BATCH ? &wr[i + 1] : NULL, .sg_list = &to, .num_sge = 1 };
+	receive(w, 0, wr);
+}
+
+/* A header and data, inline, to an SRQ that is filled now and then. Few sends are signaled, and each end polls both of its CQs:
+ * of four polls a message three are in vain. */
+static void framed_message(struct world *w, const struct kind *k, int i)
+{
+	struct ibv_sge from[] = { { (uintptr_t)w->memory, HEADER, 0 }, { (uintptr_t)w->memory + 64, k->bytes, 0 } };
+	bool is_last = i % BATCH == BATCH - 1;
+	struct ibv_send_wr *bad, send = { .sg_list = from, .num_sge = 2, .opcode = k->opcode,
+					  .send_flags = k->flags | (is_last ? IBV_SEND_SIGNALED : 0) };
+	struct ibv_wc wc[BATCH];
+
+	if (i % BATCH == 0)
+		post_batch(w);
+	must(!ibv_post_send(w->a.qp[0], &send, &bad), "a send is refused");
+	must(ibv_poll_cq(w->a.cq, BATCH, wc) == 0, "a receive of nothing");
+	must(ibv_poll_cq(w->a.send_cq, BATCH, wc) == is_last, "not the send that was signaled");
+	must(ibv_poll_cq(w->b.cq, BATCH, wc) == 1 && wc->status == IBV_WC_SUCCESS && wc->byte_len == HEADER + k->bytes,
+	     "not the message");
+	must(ibv_poll_cq(w->b.send_cq, BATCH, wc) == 0, "a send of nothing");
+}
+
 static __attribute__((noinline, noclone)) void measured(struct world *w, const struct kind *k, int count)
 {
 	struct ibv_wc wc;
@@ -175,6 +210,8 @@ static __attribute__((noinline, noclone)) void measured(struct world *w, const s
 	for (int i = 0, qp = 0; i < count; i++) {
 		if (k->polls_only)
 			must(ibv_poll_cq(w->a.cq, 1, &wc) == 0, "a completion of nothing");
+		else if (k->is_framed)
+			framed_message(w, k, i);
 		else
 			message(w, k, qp);
 		qp = qp + 1 == k->qps ? 0 : qp + 1;
