@@ -18,6 +18,7 @@
 #include "runtime/pump.h"
 #include "runtime/report.h"
 #include "runtime/state.h"
+#include "runtime/turns.h"
 #include "verbs/doorbells.h"
 
 #include <poll.h>
@@ -202,7 +203,7 @@ static bool drain(struct runtime *rt)
 
 	if (rt->faults)
 		device_faults_expire(rt, now);
-	if (rt->polls != rt->ticked)
+	if (rt->polls - rt->ticked >= TURNS_IDLE)
 		progress_seen(&rt->progress, now);
 	rt->ticked = rt->polls;
 	if (progress_ticked(&rt->progress, now, pump_look(rt)))

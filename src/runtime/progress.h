@@ -70,7 +70,7 @@ static inline bool progress_has_sleeper(const struct progress *p)
 /* The program polled, and took frames in or found none. True: it is trusted from now on, so peers wake nobody any more, and the
  * helper must tick. */
 bool progress_polled(struct progress *p, wtime now, bool took);
-/* The program has polled since somebody looked last: not every poll tells. */
+/* The program has polled often since somebody looked last: not every poll tells. */
 void progress_seen(struct progress *p, wtime now);
 /* The helper or the sleeper took frames in. */
 void progress_helped(struct progress *p);
