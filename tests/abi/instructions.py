@@ -4,8 +4,9 @@
 usage: instructions.py WEFT PROGRAM lto|plain [--measure]
 
 callgrind counts what PROGRAM (instructions.c) takes for two numbers of messages; their difference is exact but for a timer's tick
-now and then, so a bar may be exceeded by 3 %. instructions.txt has the bars, for builds with link-time optimisation and without;
---measure prints what is counted now. Packets cost several times what a record does: that the count sees."""
+now and then, so a bar may be exceeded by 3 %, and what exceeds it is counted again: the least of three counts. instructions.txt
+has the bars, for builds with link-time optimisation and without; --measure prints what is counted now. Packets cost several times
+what a record does: that the count sees."""
 import os
 import re
 import shutil
@@ -19,6 +20,7 @@ FEW, MANY = 600, 1100	# each of the queue pairs has been used twice by then
 MORE = 1.03		# of a bar
 # what a kind takes of another at most: of one with a receive queue of its own, of one over a single queue pair
 OF_OTHERS = {'send-shared': ('send', 1.15), 'send-qps': ('send', 1.5), 'write-qps': ('write', 1.5)}
+COUNTS = 3
 LIMIT_S = 100
 
 if not shutil.which('valgrind'):
@@ -46,11 +48,20 @@ def cost(kind, *options):
 	return (counted(kind, MANY, options) - counted(kind, FEW, options)) / (MANY - FEW)
 
 
+def least_cost(kind, bar):
+	"""The first count that is within the bar, or the least."""
+	least = cost(kind)
+	for _ in range(COUNTS - 1):
+		if least > MORE * bar:
+			least = min(least, cost(kind))
+	return least
+
+
 def judge():
 	status = 0
 	costs = {}
 	for kind, bar in bars().items():
-		now = costs[kind] = cost(kind)
+		now = costs[kind] = least_cost(kind, bar)
 		print(f'{kind:16}{now:8.0f}{bar:8}')
 		if '--measure' in sys.argv:
 			continue
