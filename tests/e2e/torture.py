@@ -234,9 +234,18 @@ class Torture:
 	def weftds(self):
 		return [pid for pid, name in self.session.members().items() if name == 'weftd']
 
+	def the_weftd(self):
+		"""The one that is there. A child that it makes bears its name for a moment."""
+		end = time.monotonic() + 1
+		while len(pids := self.weftds()) != 1:
+			if time.monotonic() > end:
+				raise Failure(f'{len(pids)} weftds serve')
+			time.sleep(POLL_S)
+		return pids[0]
+
 	def descriptors(self):
 		"""Of the one weftd, by what they are."""
-		pid, = self.weftds()
+		pid = self.the_weftd()
 		names = []
 		for fd in os.listdir(f'/proc/{pid}/fd'):
 			try:
