@@ -33,7 +33,11 @@ stop() {
 	rm -f "$HOME_DIR"/{server,client}
 }
 # capture ARGUMENT...: in the background, with its result in json
-capture() { "$BIN/weft" capture --json "$HOME_DIR/pcap" "$@" >"$HOME_DIR/json" 2>"$HOME_DIR/errors" & pid=$!; }
+# What the one before has said is gone at once, whenever this one begins.
+capture() {
+	: >"$HOME_DIR/errors"
+	"$BIN/weft" capture --json "$HOME_DIR/pcap" "$@" >"$HOME_DIR/json" 2>"$HOME_DIR/errors" & pid=$!
+}
 ends() { wait $pid || fail "the capture ends with $?: $(cat "$HOME_DIR/errors")"; }
 
 # mistakes
