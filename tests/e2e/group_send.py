@@ -6,6 +6,7 @@ group_send.py LID - Q_KEY MESSAGES QPN
 """
 import ipaddress
 import sys
+import time
 
 from pyverbs.addr import AH, AHAttr, GID, GlobalRoute
 from pyverbs.cq import CQ
@@ -17,6 +18,7 @@ from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
 from pyverbs.wr import SGE, SendWR
 
 BYTES, MULTICAST_QPN = 100, 0xffffff
+LINGER_S = 0.5		# a receiver that tells of a wrong Q_Key is believed while its sender is there
 
 
 def main(lid, mgid, qkey, messages, qpn=MULTICAST_QPN):
@@ -39,6 +41,7 @@ def main(lid, mgid, qkey, messages, qpn=MULTICAST_QPN):
 			if wc.status != e.IBV_WC_SUCCESS:
 				sys.exit(f'completion with status {wc.status}')
 			done += 1
+	time.sleep(LINGER_S)
 
 
 main(int(sys.argv[1], 0), sys.argv[2], *(int(word, 0) for word in sys.argv[3:]))
