@@ -71,7 +71,7 @@ static bool take_loss(struct sim_plan *p, const char *text)
 	end += *end == '%';
 	if (end == text || (*end && *end != ',') || !(percent >= 0 && percent <= 100) || p->losses == SIM_LIST)
 		return false;
-	p->loss_ppm[p->losses++] = (uint32_t)(percent * (PPM / 100) + 0.5);
+	p->loss_ppm[p->losses++] = (uint32_t)(percent / 100 * PPM + 0.5);
 	return !*end || take_loss(p, end + 1);
 }
 

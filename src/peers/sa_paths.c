@@ -54,7 +54,7 @@ static struct sa_path_row *find(const struct sa_paths *s, unsigned device, uint1
 static struct sa_path_row *add(struct sa_paths *s, unsigned device, uint16_t pkey, const struct node_ends *ends)
 {
 	uint32_t places = s->places ? 2 * s->places : 8;
-	struct sa_path_row *row = s->row;
+	struct sa_path_row *row;
 
 	if (s->rows == SA_PATHS_MOST)
 		return NULL;
