@@ -2,17 +2,9 @@
  * queue holds, whether or not it has polled in vain since: it does not where each end polls only when an answer lies there.
  * Runs with a weftd of its own (e2e/with_weftd.sh). */
 #include "rc.h"
+#include "sides.h"
 
 #include <infiniband/verbs.h>
-#include <sched.h>
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 enum { DEPTH = 2, RECEIVES = 16, BYTES = 8, TURN = 64, ROUNDS = 1200 * TURN, POLLS_MOST = 10000000 };
 
@@ -22,25 +14,10 @@ static struct shared {
 	_Atomic unsigned posted[2];
 } *shared;
 
-static int side;
 static struct ibv_cq *cq;
 static struct ibv_qp *qp;
 static struct ibv_mr *mr;
 static char memory[64];
-
-static void require(bool good, const char *what)
-{
-	if (good)
-		return;
-	fprintf(stderr, "answers_test[%d]: %s\n", side, what);
-	exit(1);
-}
-
-static void wait_for(const _Atomic uint32_t *word, uint32_t value)
-{
-	while (atomic_load(word) < value)
-		sched_yield();
-}
 
 static void post_receive(void)
 {
@@ -116,16 +93,7 @@ static void run(void)
 
 int main(void)
 {
-	int status;
-	pid_t child;
-
-	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	require(shared != MAP_FAILED, "no memory");
-	child = fork();
-	side = child == 0;
-	run();
-	if (side == 1)
-		return 0;
-	require(waitpid(child, &status, 0) == child && status == 0, "the other end failed");
+	shared = sides_memory(sizeof(*shared));
+	sides_run(run);
 	return 0;
 }

@@ -2,17 +2,9 @@
  * many: it sees all the same, after some hundreds of polls, that a send was executed of which no message tells. So it does
  * wherever in its polls the messages come. Two processes with a weftd of their own (e2e/with_weftd.sh). */
 #include "rc.h"
+#include "sides.h"
 
 #include <infiniband/verbs.h>
-#include <sched.h>
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 /* MOST: messages until the send must be complete. Phases are short and many, as a machine with other work stops this program now
  * and then, and its helper thread looks after all meanwhile. */
@@ -24,26 +16,11 @@ static struct shared {
 	_Atomic uint32_t asked, sent;	/* messages of the stream */
 } *shared;
 
-static int side;
 static struct ibv_cq *cq;
 static struct ibv_qp *qp[QPS];
 static struct ibv_mr *mr;
 static char memory[64];
 static unsigned sends_done;	/* of SINGLE */
-
-static void require(bool good, const char *what)
-{
-	if (good)
-		return;
-	fprintf(stderr, "busy_test[%d]: %s\n", side, what);
-	exit(1);
-}
-
-static void wait_for(const _Atomic uint32_t *word, uint32_t value)
-{
-	while (atomic_load(word) < value)
-		sched_yield();
-}
 
 static void post_receive(int which)
 {
@@ -144,22 +121,19 @@ static void send_stream(void)
 	}
 }
 
-int main(void)
+static void run(void)
 {
-	int status;
-	pid_t child;
-
-	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	require(shared != MAP_FAILED, "no memory");
-	child = fork();
-	side = child == 0;
 	open_ends();
 	connect_ends();
-	if (side == 1) {
+	if (side == 0)
+		receive_stream();
+	else
 		send_stream();
-		return 0;
-	}
-	receive_stream();
-	require(waitpid(child, &status, 0) == child && status == 0, "the other end failed");
+}
+
+int main(void)
+{
+	shared = sides_memory(sizeof(*shared));
+	sides_run(run);
 	return 0;
 }

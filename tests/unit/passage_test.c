@@ -372,6 +372,14 @@ static void lanes_share_a_slow_link_by_their_weights(void **state)
 	}
 }
 
+/* A slow link whose two lanes have equal weights. */
+static void start_even(struct world *w, uint32_t kbps)
+{
+	start(w);
+	fabric_set_fault(&w->t.f, w->there.out[1], 0, kbps, 0);
+	set_weights(w, 0, (const uint8_t[]){ 0, 0 }, (const uint8_t[]){ 1, 1 });
+}
+
 /* Nobody waits for a lane that has nothing to send, and what it sends now and then is no bonus for the others. */
 static void an_idle_lane_takes_nothing(void **state)
 {
@@ -381,17 +389,13 @@ static void an_idle_lane_takes_nothing(void **state)
 	uint64_t alone;
 
 	(void)state;
-	start(&w);
-	fabric_set_fault(&w.t.f, w.there.out[1], 0, KBPS, 0);
-	set_weights(&w, 0, (const uint8_t[]){ 0, 0 }, (const uint8_t[]){ 1, 1 });
+	start_even(&w, KBPS);
 	add_sender(&w, &s[0], 2, 8, WORDS_EACH);
 	let_send(&w, s, 1, WTIME_S);
 	alone = s[0].bytes;
 	assert_in_range(alone, KBPS * 125ull * 99 / 100, KBPS * 125ull);
 	end(&w);
-	start(&w);
-	fabric_set_fault(&w.t.f, w.there.out[1], 0, KBPS, 0);
-	set_weights(&w, 0, (const uint8_t[]){ 0, 0 }, (const uint8_t[]){ 1, 1 });
+	start_even(&w, KBPS);
 	add_sender(&w, &s[0], 2, 8, WORDS_EACH);
 	add_sender(&w, &s[1], 3, 8, WORDS_EACH);
 	/* a quarter of each tenth of a second, in which it has half of the link */
@@ -415,9 +419,7 @@ static void what_passes_a_queue_is_taken_from_it(void **state)
 	wtime due = 0;
 
 	(void)state;
-	start(&w);
-	fabric_set_fault(&w.t.f, w.there.out[1], 0, KBPS, 0);
-	set_weights(&w, 0, (const uint8_t[]){ 0, 0 }, (const uint8_t[]){ 1, 1 });
+	start_even(&w, KBPS);
 	add_sender(&w, &s[0], 2, 1, WORDS_EACH);
 	add_sender(&w, &s[1], 3, 1, WORDS_EACH);
 	for (unsigned i = 0; i < ROUNDS; i++) {
@@ -445,9 +447,7 @@ static void a_full_lane_is_no_other_lanes(void **state)
 	wtime due;
 
 	(void)state;
-	start(&w);
-	fabric_set_fault(&w.t.f, w.there.out[1], 0, 100000, 0);
-	set_weights(&w, 0, (const uint8_t[]){ 0, 0 }, (const uint8_t[]){ 1, 1 });
+	start_even(&w, 100000);
 	add_sender(&w, &s[0], 2, 1, WORDS);
 	add_sender(&w, &s[1], 3, 1, WORDS);
 	while (passage_take(&p, &w.t.f, w.all, &s[0].way, 1, WTIME_S, WORDS, &due))
