@@ -19,7 +19,6 @@
 
 #define TID_UPPER 8, 0, 32
 #define TID 8, 0, 64
-#define ATTR_MODIFIER 20, 0, 32
 #define RMPP_TYPE 25, 0, 8
 #define RMPP_DATA1 28, 0, 32
 
@@ -32,15 +31,6 @@ enum { CARRIED_MOST = 1024 };	/* MADs of one call: our choice */
 #define NOWHERE UINT32_MAX		/* no port of which is known what it has */
 
 _Static_assert((int)GSA_WINDOW_MOST == (int)RMPP_WINDOW_MOST && (int)GSA_WINDOW == (int)RMPP_WINDOW, "told by both");
-
-/* IBA 13.4.5; TrapRepress answers a trap, and the board manager tells in the modifier (Linux knows it so). */
-static bool is_response(const uint8_t *mad)
-{
-	uint8_t method = mad_method(mad);
-
-	return method & MAD_RESPONSE || method == MAD_TRAP_REPRESS ||
-	       (mad_class(mad) == MAD_CLASS_BM && wire_get(mad, ATTR_MODIFIER) & 1);
-}
 
 static bool segments(const struct mad_agent *a, uint8_t mgmt_class)
 {

@@ -1,4 +1,3 @@
-#include "mgmt/mad_agents.h"
 #include "mgmt/mad_under_way.h"
 
 /* Of all that is on its way. */
@@ -25,7 +24,7 @@ bool mad_leaves_room(const struct mad_clients *c, const struct mad_file *f, cons
 {
 	size_t longest = mad_longest(c, l->data), half = mad_file_bytes(c) / 2, bytes = l->bytes;
 
-	if (bytes <= MAD_BYTES || !(mad_method(l->data) & MAD_RESPONSE))
+	if (bytes <= MAD_BYTES || !is_response(l->data))
 		return true;
 	bytes += bytes_to(f, l->remote.lid);
 	return bytes <= (half > longest ? half : longest);

@@ -2,9 +2,11 @@
 #ifndef WEFT_MGMT_MAD_UNDER_WAY_H
 #define WEFT_MGMT_MAD_UNDER_WAY_H
 
+#include "mgmt/mad_agents.h"
 #include "mgmt/mad_clients.h"
 #include "mgmt/mad_source.h"
 #include "mgmt/rmpp.h"
+#include "wire/field.h"
 
 /* Something that an agent has sent and that is not over: an answer is due, or ACKs of its segments. */
 struct request {
@@ -39,6 +41,15 @@ struct transfer {
 	uint32_t counted;		/* bytes on the file's account */
 	struct rmpp_recv rmpp;
 };
+
+/* IBA 13.4.5; TrapRepress answers a trap, and the board manager tells in the modifier (Linux knows it so). */
+static inline bool is_response(const uint8_t *mad)
+{
+	uint8_t method = mad_method(mad);
+
+	return method & MAD_RESPONSE || method == MAD_TRAP_REPRESS ||
+	       (mad_class(mad) == MAD_CLASS_BM && wire_get(mad, 20, 0, 32) & 1);
+}
 
 /* An answer in segments, among others to the same LID: who asks for many leaves half of the room to others. */
 bool mad_leaves_room(const struct mad_clients *c, const struct mad_file *f, const struct mad_letter *l);

@@ -264,11 +264,12 @@ static inline bool is_asked_often(const struct runtime *rt)
 	return rt->peers.links.looked_at || rt->faults || rt->ca.stamps || !progress_is_polled(&rt->progress);
 }
 
-static inline bool is_idle_poll(const struct runtime *rt)
+/* So many in vain, this one included. */
+static inline bool is_idle_poll(const struct runtime *rt, unsigned vain)
 {
-	if (rt->polls % TURNS_ASKED && in_vain % TURNS_IDLE)	/* as most, whatever is asked */
+	if (rt->polls % TURNS_ASKED && vain % TURNS_IDLE)	/* as most, whatever is asked */
 		return true;
-	return turns_is_idle(rt->polls, in_vain, is_asked_often(rt), rt->peers.links.looked_at);
+	return turns_is_idle(rt->polls, vain, is_asked_often(rt), rt->peers.links.looked_at);
 }
 
 /* Most polls find nothing: then the clock is read, and timers and senders looked after, only now and then. Such a poll ends here,
@@ -279,13 +280,11 @@ enum runtime_poll runtime_poll_begin(struct runtime *rt, const struct cq *cq)
 
 	enter_poll(rt);
 	has_some = cq_front(cq);
-	if (!has_some && !pump_pending(rt) && list_empty(&rt->ca.ready) && !runtime_has_put_off(rt)) {
+	if (!has_some && !pump_pending(rt) && list_empty(&rt->ca.ready) && !runtime_has_put_off(rt) &&
+	    is_idle_poll(rt, in_vain + 1)) {
 		in_vain++;
-		if (is_idle_poll(rt)) {
-			lock_leave(&rt->lock);
-			return POLL_IN_VAIN;
-		}
-		in_vain--;
+		lock_leave(&rt->lock);
+		return POLL_IN_VAIN;
 	}
 	rt->leaving = LEAVE_IF_READY;
 	rt->now_is_old = true;
@@ -298,7 +297,7 @@ enum runtime_news runtime_look(struct runtime *rt)
 
 	rt->waited = in_vain;
 	in_vain = idle ? in_vain + 1 : 0;
-	if (rt->peers.in_forked_child || (idle && list_empty(&rt->ca.ready) && is_idle_poll(rt)) ||
+	if (rt->peers.in_forked_child || (idle && list_empty(&rt->ca.ready) && is_idle_poll(rt, in_vain)) ||
 	    ca_is_apart(&rt->ca))
 		return NEWS_NONE;
 	return idle ? NEWS_PERHAPS : NEWS_ARRIVED;

@@ -43,6 +43,12 @@ void runtime_set_events(struct runtime *rt, const struct runtime_events *events)
 /* Whose address in a fabric, and the process's own there (peers/node.h). Any thread. */
 enum node_owner runtime_find_address(const struct runtime *rt, const uint8_t address[16], uint8_t gid[16]);
 bool runtime_own_address(const struct runtime *rt, uint8_t address[16]);
+static inline bool runtime_has_own_address(const struct runtime *rt)
+{
+	uint8_t own[16];
+
+	return runtime_own_address(rt, own);
+}
 
 uint32_t runtime_slot(const struct runtime *rt);
 /* 0 and the MLID of a group this runtime knows, or -ENOENT. Any thread. */

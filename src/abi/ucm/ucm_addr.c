@@ -170,14 +170,13 @@ static bool is_loopback(const struct sockaddr_storage *addr)
 static bool is_no_devices(const struct ucm_id *id, const struct sockaddr_storage *addr, const struct ucm_device *devices)
 {
 	unsigned visible = 0;
-	uint8_t own[16];
 
 	if (id->ps == RDMA_PS_UDP || !is_loopback(addr) ||
 	    (addr->ss_family == AF_INET && be32toh(in4(addr)->sin_addr.s_addr) != INADDR_LOOPBACK))
 		return false;
 	for (int i = 0; i < CA_DEVICES; i++)
 		visible += devices[i].visible;
-	return runtime_own_address(ucm.rt, own) || (visible == 1 && ucm_device_has_addresses(&devices[id->device].dev));
+	return runtime_has_own_address(ucm.rt) || (visible == 1 && ucm_device_has_addresses(&devices[id->device].dev));
 }
 
 int ucm_addr_bind(struct ucm_id *id, const struct sockaddr_storage *src)

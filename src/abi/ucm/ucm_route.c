@@ -133,7 +133,7 @@ int ucm_route_fabric(const struct ucm_device *devices, const struct sockaddr_sto
 int ucm_route_local(const struct ucm_device *devices, const struct sockaddr_storage *addr, int *device, uint8_t gid[16])
 {
 	bool is_host_address = false;
-	uint8_t wanted[16], own[16];
+	uint8_t wanted[16];
 
 	ucm_addr_gid(addr, wanted);
 	if (device_of_fabric(devices) != UCM_NO_DEVICE) {
@@ -156,7 +156,7 @@ int ucm_route_local(const struct ucm_device *devices, const struct sockaddr_stor
 		return 0;
 	}
 	/* it would be that of each host of a fabric, and lead nobody to another one */
-	if (!is_host_address || runtime_own_address(ucm.rt, own))
+	if (!is_host_address || runtime_has_own_address(ucm.rt))
 		return -ENODEV;
 	return ucm_route_default(devices, 0, device, gid);
 }
