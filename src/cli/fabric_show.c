@@ -86,7 +86,7 @@ static json_t *describe(const struct shown *s, uint32_t port, uint32_t peer)
 			 "state", state_text(p), "to", f->node[f->owner[peer]].description,
 			 "to_port", (int)fabric_port_number(f, peer), "width", (int)width_lanes(p->width),
 			 "speed", speed_name(p->speed), "mbps", (json_int_t)link_mbps(p->width, p->speed),
-			 "sent_bytes", (json_int_t)(4 * c->words), "received_bytes", (json_int_t)(4 * s->counts[peer].words),
+			 "sent_bytes", 4 * (json_int_t)c->words, "received_bytes", 4 * (json_int_t)s->counts[peer].words,
 			 "sent_packets", (json_int_t)c->packets, "waits", (json_int_t)c->waits,
 			 "discards", (json_int_t)c->discards, "errors", (json_int_t)c->errors);
 }

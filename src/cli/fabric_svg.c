@@ -151,11 +151,13 @@ static void place_rows(struct picture *p)
 	}
 	for (uint32_t n = 0; n < p->f->nodes; n++) {
 		struct place *home = p->at[n].home == PORT_NONE ? NULL : &p->at[p->at[n].home];
+		uint32_t row;
 
 		if (!home)
 			continue;
+		row = home->hosts / columns;
 		p->at[n].x = home->x + (home->hosts % columns - (columns - 1) / 2.0) * HOST_STEP;
-		p->at[n].y = bottom + home->hosts / columns * HOST_STEP;
+		p->at[n].y = bottom + row * HOST_STEP;
 		home->hosts++;
 	}
 }
@@ -182,11 +184,13 @@ static void place_circle(struct picture *p)
 	for (uint32_t n = 0; n < p->f->nodes; n++) {
 		struct place *home = p->at[n].home == PORT_NONE ? NULL : &p->at[p->at[n].home];
 		double angle, out, aside;
+		uint32_t ring;
 
 		if (!home)
 			continue;
 		angle = atan2(home->y - HEAD - across / 2, home->x - p->width / 2);
-		out = 50 + home->hosts / 3 * HOST_STEP;
+		ring = home->hosts / 3;
+		out = 50 + ring * HOST_STEP;
 		aside = most == 1 ? 0 : (home->hosts % 3 - 1.0) * HOST_STEP;
 		p->at[n].x = home->x + out * cos(angle) - aside * sin(angle);
 		p->at[n].y = home->y + out * sin(angle) + aside * cos(angle);
@@ -197,17 +201,18 @@ static void place_circle(struct picture *p)
 /* Hosts without a switch. */
 static void place_rest(struct picture *p)
 {
-	uint32_t i = 0, columns = (uint32_t)((p->width - 2 * MARGIN) / (3 * HOST_STEP));
+	uint32_t i = 0, row = 0, columns = (uint32_t)((p->width - 2 * MARGIN) / (3 * HOST_STEP));
 
 	for (uint32_t n = 0; n < p->f->nodes; n++) {
 		if (fabric_is_switch(p->f, n) || p->at[n].home != PORT_NONE)
 			continue;
 		p->at[n].x = MARGIN + HOST + i % columns * 3.0 * HOST_STEP;
-		p->at[n].y = p->height + i / columns * 3.0 * HOST_STEP;
+		row = i / columns;
+		p->at[n].y = p->height + row * 3.0 * HOST_STEP;
 		i++;
 	}
 	if (i)
-		p->height += (i / columns + 1) * 3.0 * HOST_STEP;
+		p->height += (row + 1) * 3.0 * HOST_STEP;
 }
 
 /* ---- drawing ---- */

@@ -65,7 +65,7 @@ static bool parse_line(const char *line, uint64_t key, uint8_t edit[SA_EDIT_BYTE
 		return false;
 	wire_put(edit, id, 8, 0, 64);
 	wire_put(edit, key, 16, 0, 64);
-	memcpy(edit + 24, text, strlen(text));
+	memcpy(edit + 24, text, SA_KEPT_TEXT);
 	return true;
 }
 

@@ -106,7 +106,7 @@ static json_t *row_of(const char *label, const char *const *members, const struc
 int sim_add_row(struct sim_table *t, const char *label, const char *const *members, sim_measure *measure, const void *arg)
 {
 	struct rusage usage = { 0 };
-	struct measured m;
+	struct measured m = { 0 };
 	json_t *row;
 	int status = run_apart(label, measure, arg, &m, &usage);
 

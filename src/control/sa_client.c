@@ -93,9 +93,9 @@ static int run(int fd, uint32_t agent, const struct sa_client_question *q, uint3
 	       struct sa_client_answer *a)
 {
 	wtime ends = clock_now() + (q->timeout_ms ? q->timeout_ms : SEED_MS) * WTIME_MS;
-	struct control_mad head;
+	struct control_mad head = { 0 };
 	char text[ROOM];
-	uint32_t bytes;
+	uint32_t bytes = 0;
 	int err = send_all(fd, agent, q, t, a);
 
 	while (!err && t->phase < TXN_DONE && clock_now() < ends) {
@@ -147,7 +147,7 @@ static int receive_whole(int fd, wtime ends, struct sa_client_answer *a, uint32_
 {
 	struct control_mad head = { 0 };
 	char text[ROOM];
-	uint32_t bytes, at = 0;
+	uint32_t bytes = 0, at = 0;
 	int err = 0;
 
 	while (!err && (!at || at < head.total)) {

@@ -100,7 +100,7 @@ static int say_hello_patiently(const struct session *s, struct control_msg *msg,
 int session_open(struct session *s, const char *dir, const int *fds, int nfds, int *page_fd)
 {
 	struct control_msg msg = { .type = CTL_HELLO, .seq = 1, .a = CONTROL_PROCESS, .b = CONTROL_VERSION };
-	int given[HELLO_FDS];
+	int given[HELLO_FDS] = { -1, -1 };
 
 	memset(s, 0, sizeof(*s));
 	snprintf(s->dir, sizeof(s->dir), "%s", dir);

@@ -500,7 +500,7 @@ void loss_check(const struct flight *f)
 		weft_bug_on(packet_at(f, i)->state == LOSS_LOST);
 	for (uint32_t i = f->oldest; f->selective && i != f->newest; i++)
 		held += packet_at(f, i)->state == LOSS_HELD;
-	weft_bug_on(f->selective && held != f->loss->held);
+	weft_bug_on(f->selective && f->loss && held != f->loss->held);
 	for (unsigned path = 0; f->paths && path < f->path_count; path++) {
 		uint32_t under_way = 0;
 

@@ -173,7 +173,7 @@ int udp_path_mtu(const uint8_t sgid[16], const uint8_t dgid[16])
 
 int udp_source(const uint8_t dgid[16], uint8_t sgid[16])
 {
-	union udp_address address;
+	union udp_address address = { 0 };
 	socklen_t bytes = sizeof(address);
 	int fd = connect_between(NULL, dgid), err = 0;
 	uint16_t port;

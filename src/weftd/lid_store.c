@@ -68,7 +68,7 @@ static int make_table(const struct lid_store *s)
 
 static int check(const struct lid_store *s)
 {
-	int64_t pages, application = 0, version = 0, is_sound = 0;
+	int64_t pages = 0, application = 0, version = 0, is_sound = 0;
 	int err = ask(s, "PRAGMA page_count", NULL, &pages);
 
 	if (!err && !pages)
@@ -167,7 +167,7 @@ static bool put_aside(struct lid_store *s, int why)
 	char name[64];
 
 	for (unsigned number = 1; number <= ASIDE_MOST; number++) {
-		int err = move(s, number, LID_STORE_NAME "-journal", "-journal");
+		int err = move(s, number, LID_STORE_JOURNAL, "-journal");
 
 		err = err ? err : move(s, number, LID_STORE_NAME, "");
 		if (err == -EEXIST)

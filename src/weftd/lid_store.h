@@ -11,7 +11,8 @@
 
 /* In the directory of weftd's own. The last one is what was before: lines of GUID and LID, which are taken over. */
 #define LID_STORE_NAME "lids.db"
-#define LID_STORE_FILES LID_STORE_NAME "-journal", LID_STORE_NAME, "lids.new", "lids"
+#define LID_STORE_JOURNAL "lids.db-journal"	/* as SQLite names it */
+#define LID_STORE_FILES LID_STORE_JOURNAL, LID_STORE_NAME, "lids.new", "lids"
 /* Where a file that is none of these goes: this, a number, and behind it what is behind its name. */
 #define LID_STORE_ASIDE LID_STORE_NAME ".aside-"
 

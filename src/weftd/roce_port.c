@@ -144,8 +144,12 @@ bool roce_port_await_room(struct hub *h, unsigned *ms)
 int roce_port_try(struct hub *h, const void *frame, size_t bytes)
 {
 	const struct udp_counts *n = h->roce.link ? udp_counts(h->roce.link) : NULL;
-	uint64_t too_big = n ? n->lost[UDP_TOO_BIG] : 0, refused = n ? n->lost[UDP_REFUSED] : 0;
+	uint64_t too_big, refused;
 
+	if (!n)
+		return -EAGAIN;
+	too_big = n->lost[UDP_TOO_BIG];
+	refused = n->lost[UDP_REFUSED];
 	if (!roce_port_send(h, frame, bytes))
 		return -EAGAIN;
 	if (n->lost[UDP_TOO_BIG] != too_big)
