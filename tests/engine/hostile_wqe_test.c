@@ -116,14 +116,16 @@ static void what_no_library_posts_ends_in_a_local_error(void **state)
 		{ IBV_QPT_RC, { .opcode = IBV_WR_SEND, .num_sge = 1, .length = UINT32_MAX }, IBV_WC_LOC_LEN_ERR },
 		{ IBV_QPT_RC, { .opcode = IBV_WR_SEND, .num_sge = 1, .length = 9000 }, IBV_WC_LOC_LEN_ERR },
 		{ IBV_QPT_UC, { .opcode = IBV_WR_RDMA_READ, .num_sge = 1, .length = 8 }, IBV_WC_LOC_QP_OP_ERR },
-		{ IBV_QPT_UD, { .opcode = IBV_WR_RDMA_WRITE, .num_sge = 1, .length = 8, .av = { .dlid = 1 } },
+		{ IBV_QPT_UD, { .opcode = IBV_WR_RDMA_WRITE, .num_sge = 1, .length = 8, .av = { .dlid = 1, .port_num = 1 } },
 		  IBV_WC_LOC_QP_OP_ERR },
-		{ IBV_QPT_UD, { .opcode = IBV_WR_SEND, .num_sge = 1, .length = 8, .av = { .dlid = 1, .sl = 16 } },
+		{ IBV_QPT_UD, { .opcode = IBV_WR_SEND, .num_sge = 1, .length = 8, .av = { .dlid = 1, .sl = 16, .port_num = 1 } },
 		  IBV_WC_LOC_QP_OP_ERR },
 		{ IBV_QPT_UD, { .opcode = IBV_WR_SEND, .num_sge = 1, .length = 8,
-				.av = { .dlid = 1, .is_global = 2, .flow_label = 1u << 20 } }, IBV_WC_LOC_QP_OP_ERR },
-		{ IBV_QPT_UD, { .opcode = IBV_WR_SEND, .num_sge = 1, .length = 8, .av = { .dlid = 1, .is_global = 1,
-				.sgid_index = 200 } }, IBV_WC_LOC_QP_OP_ERR },
+				.av = { .dlid = 1, .port_num = 1, .is_global = 2, .flow_label = 1u << 20 } },
+		  IBV_WC_LOC_QP_OP_ERR },
+		{ IBV_QPT_UD, { .opcode = IBV_WR_SEND, .num_sge = 1, .length = 8,
+				.av = { .dlid = 1, .port_num = 1, .is_global = 1, .sgid_index = 200 } },
+		  IBV_WC_LOC_QP_OP_ERR },
 	};
 
 	(void)state;
