@@ -354,6 +354,14 @@ void runtime_poll_found(void)
 	in_vain = 0;
 }
 
+void runtime_take_in_all(struct runtime *rt)
+{
+	if (rt->peers.in_forked_child)
+		return;
+	links_take_events(&rt->peers.links);
+	pump_all(rt, rt->ca.now);
+}
+
 void runtime_will_sleep(struct runtime *rt)
 {
 	if (rt->peers.in_forked_child)

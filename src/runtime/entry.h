@@ -33,6 +33,9 @@ void runtime_take_in(struct runtime *rt, enum runtime_news news, const struct cq
 /* After runtime_enter_poll, before runtime_leave: this thread found completions, so its poll was not in vain. */
 void runtime_poll_found(void);
 
+/* Before what has arrived would find its QP in another state: takes it in, from links that polls do not look at as well. */
+void runtime_take_in_all(struct runtime *rt);
+
 /* Leaves it, however it was entered: sends what became ready, raises events, wakes peers, releases the lock. */
 void runtime_leave(struct runtime *rt);
 /* The same for a thread of the runtime's own, which has set ca.memory_may_go. */

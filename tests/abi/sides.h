@@ -13,6 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+enum { SIDES_SECONDS = 100 };
+
 static int side;	/* 0, and 1 of the child */
 
 static void require(bool good, const char *what)
@@ -45,6 +47,7 @@ static inline void sides_run(void (*run)(void))
 	pid_t child = fork();
 
 	side = child == 0;
+	alarm(SIDES_SECONDS);	/* a side whose other one has failed waits for it */
 	run();
 	if (side == 1)
 		exit(0);

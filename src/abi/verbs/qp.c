@@ -205,6 +205,9 @@ ABI_EXPORT int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int m
 	if (err < 0)
 		return answer(err);
 	now = runtime_enter(qp->rt);
+	/* who disconnects has heard of all that its peer acknowledged before; IBA 10.3.1.7: what is complete is not flushed */
+	if (mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_ERR)
+		runtime_take_in_all(qp->rt);
 	err = qp_modify(qp->qp, now, attr, meant_attributes(qp->qp->type, mask));
 
 	if (err == 0)
