@@ -13,12 +13,33 @@ static inline uint32_t lines_to_end(uint32_t position)
 
 void ring_producer_init(struct ring_producer *p, struct ring_words *words, void *lines)
 {
-	*p = (struct ring_producer){ .words = words, .lines = lines };
+	*p = (struct ring_producer){ .words = words, .lines = lines, .zeroed = 2 };
 }
 
 void ring_consumer_init(struct ring_consumer *c, struct ring_words *words, void *lines)
 {
 	*c = (struct ring_consumer){ .words = words, .lines = lines };
+}
+
+/* Stores reach the consumer in order, so a line that must be fetched from it holds back the record's word. Where records are
+ * answered, the commit words up to the second behind the next record, if it is as long, become zero once this one is there: its
+ * lines are this CPU's by then. A consumer that reads record after record would fetch them ahead, and they would cross twice. */
+void ring_commit_lines(struct ring_producer *p, uint32_t lines, uint32_t word)
+{
+	uint8_t *base = p->lines;
+	uint32_t next = p->tail + lines, zeroed = p->zeroed, end = next + 2;
+
+	if (p->is_answered && lines <= RING_ALIKE)
+		end += lines;
+	if ((int32_t)(zeroed - next) <= 0) {
+		atomic_store_explicit(ring_word(base, next), 0, memory_order_relaxed);
+		zeroed = next + 1;
+	}
+	atomic_store_explicit(ring_word(base, p->tail), word, memory_order_release);
+	p->tail = next;
+	for (size_t at = ring_offset(zeroed); (int32_t)(end - zeroed) > 0; zeroed++, at = (at + RING_LINE) % RING_BYTES)
+		atomic_store_explicit((_Atomic uint32_t *)(void *)(base + at), 0, memory_order_relaxed);
+	p->zeroed = zeroed;
 }
 
 /* Takes over the consumer's head if it can be true: between what it said before and what was written. */

@@ -16,7 +16,8 @@ enum {
 	RING_BYTES = 1 << 20,		/* our choice: 250 full frames in flight, and half of a common L2 */
 	RING_LINES = RING_BYTES / RING_LINE,
 	RING_HEAD = 8,			/* commit word and padding before the record's bytes */
-	RING_AHEAD = 2,			/* lines behind the last record whose commit words are zero */
+	RING_ALIKE = 68,		/* lines; see ring_producer.is_answered; our choice: a record of 4 KB and its head */
+	RING_AHEAD = RING_ALIKE + 2,	/* lines behind the last record that stay free, for commit words that are zero */
 	RING_SHORT = RING_LINE - RING_HEAD,	/* the longest record of one line */
 	RING_MAX_RECORD = 8192,		/* bytes; enough for the longest frame */
 	RING_KINDS = 256,		/* a record's kind: 0..255, the user's */
@@ -33,6 +34,8 @@ struct ring_producer {
 	uint8_t *lines;			/* borrowed, shared: RING_BYTES */
 	uint32_t tail;			/* lines written, cumulative */
 	uint32_t head;			/* the last good head seen */
+	uint32_t zeroed;		/* the commit words of lines from the tail to here are zero: two or more */
+	bool is_answered;	/* the owner says so: the consumer is not behind, and the next record may be as long as this */
 	bool broken;
 };
 
@@ -52,9 +55,14 @@ struct ring_consumer {
 #define RING_LINE_MASK (RING_LINES - 1u)
 #define RING_MARKED (1ull << 32)
 
+static inline size_t ring_offset(uint32_t position)
+{
+	return (size_t)(position & RING_LINE_MASK) * RING_LINE;
+}
+
 static inline _Atomic uint32_t *ring_word(uint8_t *lines, uint32_t position)
 {
-	return (_Atomic uint32_t *)(void *)(lines + (size_t)(position & RING_LINE_MASK) * RING_LINE);
+	return (_Atomic uint32_t *)(void *)(lines + ring_offset(position));
 }
 
 static inline uint32_t ring_record_lines(size_t bytes)
@@ -62,18 +70,19 @@ static inline uint32_t ring_record_lines(size_t bytes)
 	return (uint32_t)((RING_HEAD + bytes + RING_LINE - 1) / RING_LINE);
 }
 
-/* For ring.c and ring_commit: the record that begins at the tail is there, and nothing behind it. The word behind a short record
- * is zero since the one before: the consumer may have that line, and to fetch it would hold the record back. */
+/* For ring_commit_word, of any length. */
+void ring_commit_lines(struct ring_producer *p, uint32_t lines, uint32_t word);
+/* For ring.c and ring_commit: the record that begins at the tail is there, and nothing behind it. The word behind a record of one
+ * line is zero since the one before: the consumer may have that line, and to fetch it would hold the record back. */
 static inline void ring_commit_word(struct ring_producer *p, uint32_t lines, uint32_t word)
 {
-	uint8_t *base = p->lines;
-	uint32_t tail = p->tail, next = tail + lines;
-
-	if (lines != 1)
-		atomic_store_explicit(ring_word(base, next), 0, memory_order_relaxed);
-	atomic_store_explicit(ring_word(base, tail), word, memory_order_release);
-	p->tail = next;
-	atomic_store_explicit(ring_word(base, next + 1), 0, memory_order_relaxed);
+	if (lines != 1) {
+		ring_commit_lines(p, lines, word);
+		return;
+	}
+	atomic_store_explicit(ring_word(p->lines, p->tail++), word, memory_order_release);
+	if (p->zeroed - p->tail == 1)
+		atomic_store_explicit(ring_word(p->lines, p->zeroed++), 0, memory_order_relaxed);
 }
 
 /* Fresh rings: the memory is zero. */

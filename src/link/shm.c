@@ -55,6 +55,7 @@ struct end {
 	bool held;			/* shm_is_held() said yes */
 	struct ring_producer tx;
 	struct ring_consumer rx;
+	uint32_t answered;	/* rx.head at the last record of several lines */
 	_Alignas(RING_LINE) uint8_t frame[RING_MAX_RECORD];
 };
 
@@ -93,6 +94,10 @@ static unsigned shm_room(struct link *l)
 
 static inline void commit(struct end *s, size_t bytes, unsigned kind)
 {
+	if (bytes > RING_SHORT) {
+		s->tx.is_answered = s->rx.head != s->answered;
+		s->answered = s->rx.head;
+	}
 	ring_commit(&s->tx, bytes, kind);
 	s->shm.line = ring_line(&s->tx);
 }

@@ -72,6 +72,7 @@ static void records_come_out_in_order(void **state)
 		for (uint64_t burst = rand_below(&rand, 40); burst && in - out < 4096; burst--) {
 			size_t bytes = 1 + rand_below(&rand, rand_below(&rand, 4) ? 60 : RING_MAX_RECORD);
 
+			r->p.is_answered = rand_below(&rand, 2);
 			if (!produce(&r->p, bytes, in))
 				break;
 			length[in++ % 4096] = bytes;
@@ -106,6 +107,28 @@ static void a_line_stays_free(void **state)
 	assert_int_equal(ring_record_lines(8), 1);
 	assert_int_equal(lines, RING_LINES - RING_AHEAD);
 	free(r);
+}
+
+/* Commit words of records to come are not made zero where records lie that nobody has read. */
+static void lines_ahead_are_free(void **state)
+{
+	static const size_t length[] = { 8, 100, 1000, 4000, 4300, RING_MAX_RECORD };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(length) / sizeof(length[0]); i++) {
+		struct pair *r = pair_create();
+		uint8_t got[RING_MAX_RECORD];
+		uint32_t in = 0, out = 0;
+		unsigned kind;
+
+		r->p.is_answered = true;
+		while (produce(&r->p, length[i], in))
+			in++;
+		while (ring_take(&r->c, got, sizeof(got), &kind) == length[i])
+			assert_true(filled(got, length[i], out++));
+		assert_int_equal(out, in);
+		free(r);
+	}
 }
 
 static void full_ring_tells_the_consumer(void **state)
@@ -299,6 +322,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(records_come_out_in_order),
 		cmocka_unit_test(a_line_stays_free),
+		cmocka_unit_test(lines_ahead_are_free),
 		cmocka_unit_test(full_ring_tells_the_consumer),
 		cmocka_unit_test(what_is_promised_has_room),
 		cmocka_unit_test(two_threads),
