@@ -305,7 +305,7 @@ static int find_network(const struct cli_options *o)
 /* A copy is judged anew: weftd may have written while it was made. */
 static int copy_view(struct loaded *l, const struct view *v)
 {
-	*l = (struct loaded){ .mapping = malloc(v->f.bytes ? v->f.bytes : 1), .bytes = v->f.bytes };
+	*l = (struct loaded){ .mapping = malloc(v->f.bytes), .bytes = v->f.bytes };
 	if (!l->mapping)
 		return fabric_no_memory();
 	memcpy(l->mapping, v->f.head, v->f.bytes);
@@ -317,10 +317,10 @@ static int copy_of(int socket, struct loaded *l, uint32_t *number)
 	struct view v = { .number = 0 };
 	int status = view(&v, socket);
 
-	if (status != EXIT_OK)
+	*number = v.number;
+	if (status != EXIT_OK || !v.f.head)
 		return status;
 	status = copy_view(l, &v);
-	*number = v.number;
 	fabric_file_unmap(&v.f);
 	return status;
 }

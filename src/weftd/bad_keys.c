@@ -1,7 +1,8 @@
 /* Whoever sends names a QP of its own, or none, and a P_Key of its port; the walk finds where that is not let in. Whoever
  * receives speaks for its own QP, at its own port; the sender that it names must be at a port from which packets get there,
  * and no other port counts them. So a process makes traps of packets from its own port, and its port tells of processes that
- * can send to it. */
+ * can send to it. A sender that has ended is known by the LID alone, which anybody could be said to have sent from: its packets
+ * are counted, while they are few, and no manager hears of them. */
 #include "weftd/bad_keys.h"
 
 #include "agents/agents.h"
@@ -24,6 +25,14 @@ static uint32_t port_of(const struct hub *h, uint32_t qpn, uint32_t slid)
 	return host_port(f, place, 1);
 }
 
+static uint32_t port_with_lid(const struct fabric *f, uint32_t lid)
+{
+	for (uint32_t port = 0; lid && port < f->ports; port++)
+		if (host_has_lid(f, port, lid))
+			return port;
+	return PORT_NONE;
+}
+
 static bool is_own(const struct hub *h, const struct client *c, uint32_t qpn)
 {
 	return slots_owner(h, qpn_slot(qpn & QPN_MASK)) == c;
@@ -32,7 +41,8 @@ static bool is_own(const struct hub *h, const struct client *c, uint32_t qpn)
 void bad_keys_input(struct hub *h, struct client *c, const struct control_msg *msg)
 {
 	bool is_qkey = msg->slot & BAD_KEY_IS_QKEY, has_arrived = msg->device == BAD_KEY_ARRIVED;
-	uint32_t place = subnet_place(h, c), own, from;
+	uint32_t place = subnet_place(h, c), slid = (uint32_t)msg->gid[BAD_KEY_FROM] << 8 | msg->gid[BAD_KEY_FROM + 1], own, from;
+	bool has_ended;
 	const struct mad_address to = {
 		.path = { .dlid = msg->slot & BAD_KEY_LID, .sl = msg->slot >> BAD_KEY_SL & 15 },
 		.src_qpn = msg->a, .dest_qpn = msg->b, .qkey = msg->c, .pkey = (uint16_t)(msg->service >> BAD_KEY_PKEY),
@@ -40,12 +50,14 @@ void bad_keys_input(struct hub *h, struct client *c, const struct control_msg *m
 
 	own = place == PORT_NONE ? PORT_NONE :
 	      host_port(&h->subnet->fabric, place, msg->gid[BAD_KEY_PORT] ? msg->gid[BAD_KEY_PORT] : 1);
-	from = own == PORT_NONE || !has_arrived ? own :
-	       port_of(h, msg->a, (uint32_t)msg->gid[BAD_KEY_FROM] << 8 | msg->gid[BAD_KEY_FROM + 1]);
+	from = own == PORT_NONE || !has_arrived ? own : port_of(h, msg->a, slid);
+	has_ended = has_arrived && own != PORT_NONE && from == PORT_NONE;
+	if (has_ended && rate_allows(&c->bad_keys, h->now, BAD_KEYS_TOLD))	/* the search takes longer in a large fabric */
+		from = port_with_lid(&h->subnet->fabric, slid);
 	if (own == PORT_NONE || from == PORT_NONE || (is_qkey && !has_arrived))
 		return;
 	if (has_arrived ? !is_own(h, c, msg->b) : msg->a && !is_own(h, c, msg->a))
 		return;
-	(rate_allows(&c->bad_keys, h->now, BAD_KEYS_TOLD) ? agents_bad_key : agents_count_bad_key)(
+	(!has_ended && rate_allows(&c->bad_keys, h->now, BAD_KEYS_TOLD) ? agents_bad_key : agents_count_bad_key)(
 		&h->subnet->agents, h->now, from, &to, is_qkey, (uint32_t)msg->service, has_arrived ? own : PORT_NONE);
 }

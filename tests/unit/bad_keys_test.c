@@ -49,6 +49,24 @@ static void a_process_tells_of_its_own_queue_pairs(void **state)
 	assert_int_equal(violations(0) + violations(2), 0);
 }
 
+/* Its packets are counted, as its LID says where they came from. */
+static void a_sender_that_has_ended_is_told_to_nobody(void **state)
+{
+	struct control_msg msg = about(net_qpn(SUBNET_PROCESSES, 5), net_qpn(1, 5), true);
+	struct fabric_port *port = &net->t.f.port[net_port(1)];
+
+	(void)state;
+	port->sm_lid = net_lid(0);
+	msg.gid[BAD_KEY_FROM] = (uint8_t)(net_lid(0) >> 8);
+	msg.gid[BAD_KEY_FROM + 1] = (uint8_t)net_lid(0);
+	tell(1, msg);
+	assert_int_equal(violations(1), 1);
+	assert_int_equal(net->subnet.agents.traps, 0);
+	msg.gid[BAD_KEY_FROM] = 0xbf;	/* a LID that no port has */
+	tell(1, msg);
+	assert_int_equal(violations(1), 1);
+}
+
 /* The ports count all of it; the manager hears of so many a second. */
 static void a_process_tells_so_often_in_a_second(void **state)
 {
@@ -123,6 +141,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(a_process_tells_of_its_own_queue_pairs, net_set_up, net_tear_down),
+		cmocka_unit_test_setup_teardown(a_sender_that_has_ended_is_told_to_nobody, net_set_up, net_tear_down),
 		cmocka_unit_test_setup_teardown(a_process_tells_so_often_in_a_second, net_set_up, net_tear_down),
 		cmocka_unit_test_setup_teardown(both_kinds_are_told_apart, net_set_up, net_tear_down),
 	};
