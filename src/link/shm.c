@@ -27,6 +27,8 @@ enum {
 	BELL_SHIFT = 2,
 };
 
+enum { FETCHED_LINES = 8 };	/* our choice: what follows is fetched as lines in a row are */
+
 #define HELD_ANY UINT32_MAX
 
 struct shm_side {
@@ -228,9 +230,15 @@ static const void *shm_receive(struct link *l, unsigned *kind, size_t *bytes)
 	return s->frame;
 }
 
+/* The lines behind the first are under way from the peer's CPU while the message's head is judged. */
 size_t shm_peek_long(const struct shm *shm, uint32_t word)
 {
-	return ring_record_bytes(&((const struct end *)shm)->rx, word, SHM_MESSAGE);
+	size_t bytes = ring_record_bytes(&((const struct end *)shm)->rx, word, SHM_MESSAGE);
+	const uint8_t *line = (const uint8_t *)(const void *)shm->link.arrival;
+
+	for (size_t at = RING_LINE; at < bytes + RING_HEAD && at <= FETCHED_LINES * RING_LINE; at += RING_LINE)
+		__builtin_prefetch(line + at);
+	return bytes;
 }
 
 struct ring_consumer shm_oldest(const struct shm *shm)
