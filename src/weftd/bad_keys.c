@@ -7,6 +7,7 @@
 
 #include "agents/agents.h"
 #include "fabric/host.h"
+#include "weftd/fabric_records.h"
 #include "weftd/slots.h"
 #include "weftd/subnet.h"
 
@@ -23,14 +24,6 @@ static uint32_t port_of(const struct hub *h, uint32_t qpn, uint32_t slid)
 		if (host_has_lid(f, host_port(f, place, i), slid))
 			return host_port(f, place, i);
 	return host_port(f, place, 1);
-}
-
-static uint32_t port_with_lid(const struct fabric *f, uint32_t lid)
-{
-	for (uint32_t port = 0; lid && port < f->ports; port++)
-		if (host_has_lid(f, port, lid))
-			return port;
-	return PORT_NONE;
 }
 
 static bool is_own(const struct hub *h, const struct client *c, uint32_t qpn)
@@ -53,7 +46,7 @@ void bad_keys_input(struct hub *h, struct client *c, const struct control_msg *m
 	from = own == PORT_NONE || !has_arrived ? own : port_of(h, msg->a, slid);
 	has_ended = has_arrived && own != PORT_NONE && from == PORT_NONE;
 	if (has_ended && rate_allows(&c->bad_keys, h->now, BAD_KEYS_TOLD))	/* the search takes longer in a large fabric */
-		from = port_with_lid(&h->subnet->fabric, slid);
+		from = fabric_records_find_lid(&h->subnet->fabric, slid);
 	if (own == PORT_NONE || from == PORT_NONE || (is_qkey && !has_arrived))
 		return;
 	if (has_arrived ? !is_own(h, c, msg->b) : msg->a && !is_own(h, c, msg->a))

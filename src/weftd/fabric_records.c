@@ -68,7 +68,7 @@ static uint8_t mtu_of(const struct fabric *f, const struct walk_route *r)
 	return mtu;
 }
 
-static uint32_t port_of_lid(const struct fabric *f, uint16_t lid)
+uint32_t fabric_records_find_lid(const struct fabric *f, uint32_t lid)
 {
 	uint32_t at = 0, port;
 
@@ -80,7 +80,7 @@ static uint32_t port_of_lid(const struct fabric *f, uint16_t lid)
 bool fabric_records_give_path(void *arg, const struct sa_question *q, uint32_t *at, uint8_t *record)
 {
 	const struct fabric *f = arg;
-	uint32_t from = port_of_lid(f, q->lid), to;
+	uint32_t from = fabric_records_find_lid(f, q->lid), to;
 	struct walk_route r;
 
 	while (from != PORT_NONE && (to = next_end(f, at)) != PORT_NONE) {

@@ -13,6 +13,8 @@ bool fabric_records_give_node(void *arg, const struct sa_question *q, uint32_t *
 enum { PATH_RECORD_BYTES = 64 };
 bool fabric_records_give_path(void *arg, const struct sa_question *q, uint32_t *at, uint8_t *record);
 
+/* The end port that has this LID; PORT_NONE: there is none. */
+uint32_t fabric_records_find_lid(const struct fabric *f, uint32_t lid);
 /* Where the seed's administration is: at the port of the subnet manager if it is a host's, else at the first host's with a LID;
  * or PORT_NONE. */
 uint32_t fabric_records_port(const struct fabric *f);

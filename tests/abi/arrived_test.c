@@ -2,25 +2,17 @@
  * not flushed, even where the program did not poll in between. So is the last message before a connection is left: the peer has
  * it and disconnects, and the sender's rdma_disconnect comes before its next poll. IBA 10.3.1: nothing is flushed that is
  * complete. arrived_test DEVICE. Runs with a weftd of its own (e2e/with_weftd.sh). */
-#include "rc.h"
-#include "sides.h"
+#include "sides_rc.h"
 
-#include <infiniband/verbs.h>
 #include <string.h>
 
 /* Warm turns make both ends known as programs that poll: what arrives is theirs to take in then, for a tick of the helper. */
-enum { ROUNDS = 40, WARM = 300, RECEIVES = WARM + 1, BYTES = 8, GIDS = 16, POLLS_MOST = 50000000 };
+enum { ROUNDS = 40, WARM = 300, RECEIVES = WARM + 1, GIDS = 16, POLLS_MOST = 50000000 };
 
 /* Of both, by side. */
 static struct shared {
 	_Atomic uint32_t qpn[2], ready[2], heard, over[2];
 } *shared;
-
-static struct ibv_context *context;
-static struct ibv_pd *pd;
-static struct ibv_cq *cq;
-static struct ibv_mr *mr;
-static char memory[64];
 
 static struct ibv_qp_attr to_peer(uint32_t qpn)
 {
@@ -41,42 +33,19 @@ static struct ibv_qp_attr to_peer(uint32_t qpn)
 	return attr;
 }
 
-static void open_device(int device)
-{
-	context = device_open(device);
-	require(context, "no device");
-	pd = ibv_alloc_pd(context);
-	cq = ibv_create_cq(context, 2 * RECEIVES, NULL, NULL, 0);
-	require(pd && cq, "no PD or CQ");
-	mr = ibv_reg_mr(pd, memory, sizeof(memory), IBV_ACCESS_LOCAL_WRITE);
-	require(mr, "no region");
-}
-
 static struct ibv_qp *connected(uint32_t round)
 {
-	struct ibv_qp_init_attr init = { .send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC, .cap = { 4, RECEIVES, 1, 1, 0 } };
-	struct ibv_sge sge = { (uintptr_t)memory + 32, BYTES, mr->lkey };
-	struct ibv_recv_wr *bad, wr = { .sg_list = &sge, .num_sge = 1 };
-	struct ibv_qp *qp = ibv_create_qp(pd, &init);
+	struct ibv_qp *qp = sides_qp(4, RECEIVES);
 
-	require(qp, "no QP");
 	atomic_store(&shared->qpn[side], qp->qp_num);
 	atomic_store(&shared->ready[side], 2 * round + 1);
 	wait_for(&shared->ready[!side], 2 * round + 1);
 	require(!rc_connect(qp, to_peer(atomic_load(&shared->qpn[!side]))), "no connection");
 	for (int i = 0; i < RECEIVES; i++)
-		require(!ibv_post_recv(qp, &wr, &bad), "a receive is refused");
+		sides_receive(qp);
 	atomic_store(&shared->ready[side], 2 * round + 2);
 	wait_for(&shared->ready[!side], 2 * round + 2);
 	return qp;
-}
-
-static void post_send(struct ibv_qp *qp)
-{
-	struct ibv_sge sge = { (uintptr_t)memory, BYTES, mr->lkey };
-	struct ibv_send_wr *bad, wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED };
-
-	require(!ibv_post_send(qp, &wr, &bad), "a send is refused");
 }
 
 /* Polls until so many more sends and receives have completed, in whatever order: what comes early counts for the next call. */
@@ -103,10 +72,10 @@ static void answer_each_other(struct ibv_qp *qp)
 {
 	for (int i = 0; i < WARM; i++) {
 		if (side == 0)
-			post_send(qp);
+			sides_send(qp, "a send is refused");
 		take(side == 0, 1);
 		if (side == 1)
-			post_send(qp);
+			sides_send(qp, "a send is refused");
 		take(side == 1, 0);
 	}
 }
@@ -127,7 +96,7 @@ static void run_round(uint32_t round)
 
 	answer_each_other(qp);
 	if (side == 0) {
-		post_send(qp);
+		sides_send(qp, "a send is refused");
 		wait_for(&shared->heard, round + 1);
 		require(!ibv_modify_qp(qp, &error, IBV_QP_STATE), "ERR is refused");
 		take(1, 0);
@@ -147,7 +116,7 @@ static int device;
 
 static void run(void)
 {
-	open_device(device);
+	sides_open(device, 2 * RECEIVES);
 	for (uint32_t round = 0; round < ROUNDS; round++)
 		run_round(round);
 }

@@ -1,14 +1,11 @@
 /* A program that finds a message at every other poll hardly looks after anything else, and none of its polls in vain is one of
  * many: it sees all the same, after some hundreds of polls, that a send was executed of which no message tells. So it does
  * wherever in its polls the messages come. Two processes with a weftd of their own (e2e/with_weftd.sh). */
-#include "rc.h"
-#include "sides.h"
-
-#include <infiniband/verbs.h>
+#include "sides_rc.h"
 
 /* MOST: messages until the send must be complete. Phases are short and many, as a machine with other work stops this program now
  * and then, and its helper thread looks after all meanwhile. */
-enum { STREAM, SINGLE, QPS, DEPTH = 16, BYTES = 8, PHASES = 60, WARM = 40, MOST = 220, MESSAGES = PHASES * (WARM + MOST) };
+enum { STREAM, SINGLE, QPS, DEPTH = 16, PHASES = 60, WARM = 40, MOST = 220, MESSAGES = PHASES * (WARM + MOST) };
 
 /* Of both, by side. */
 static struct shared {
@@ -16,43 +13,14 @@ static struct shared {
 	_Atomic uint32_t asked, sent;	/* messages of the stream */
 } *shared;
 
-static struct ibv_cq *cq;
 static struct ibv_qp *qp[QPS];
-static struct ibv_mr *mr;
-static char memory[64];
 static unsigned sends_done;	/* of SINGLE */
-
-static void post_receive(int which)
-{
-	struct ibv_sge sge = { (uintptr_t)memory + 32, BYTES, mr->lkey };
-	struct ibv_recv_wr *bad, wr = { .sg_list = &sge, .num_sge = 1 };
-
-	require(!ibv_post_recv(qp[which], &wr, &bad), "a receive is refused");
-}
-
-static void post_send(int which)
-{
-	struct ibv_sge sge = { (uintptr_t)memory, BYTES, mr->lkey };
-	struct ibv_send_wr *bad, wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED };
-
-	require(!ibv_post_send(qp[which], &wr, &bad), "a send is refused");
-}
 
 static void open_ends(void)
 {
-	struct ibv_context *context = device_open(0);
-	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_RC, .cap = { DEPTH, DEPTH, 1, 1, 0 } };
-	struct ibv_pd *pd;
-
-	require(context, "no device");
-	pd = ibv_alloc_pd(context);
-	cq = ibv_create_cq(context, 4 * DEPTH, NULL, NULL, 0);
-	require(pd && cq, "no PD or CQ");
-	mr = ibv_reg_mr(pd, memory, sizeof(memory), IBV_ACCESS_LOCAL_WRITE);
-	init.send_cq = init.recv_cq = cq;
+	sides_open(0, 4 * DEPTH);
 	for (int i = 0; i < QPS; i++) {
-		qp[i] = ibv_create_qp(pd, &init);
-		require(mr && qp[i], "no region or QP");
+		qp[i] = sides_qp(DEPTH, DEPTH);
 		atomic_store(&shared->qpn[side][i], qp[i]->qp_num);
 	}
 }
@@ -66,7 +34,7 @@ static void connect_ends(void)
 		attr.dest_qp_num = atomic_load(&shared->qpn[!side][i]);
 		require(!rc_connect(qp[i], attr), "no connection");
 		for (int n = 0; n < DEPTH / 2; n++)
-			post_receive(i);
+			sides_receive(qp[i]);
 	}
 	atomic_store(&shared->ready[side], 1);
 	wait_for(&shared->ready[!side], 1);
@@ -81,7 +49,7 @@ static bool poll_once(void)
 		return false;
 	require(wc.status == IBV_WC_SUCCESS, ibv_wc_status_str(wc.status));
 	if (wc.opcode == IBV_WC_RECV)
-		post_receive(wc.qp_num == qp[SINGLE]->qp_num ? SINGLE : STREAM);
+		sides_receive(qp[wc.qp_num == qp[SINGLE]->qp_num ? SINGLE : STREAM]);
 	sends_done += wc.opcode == IBV_WC_SEND && wc.qp_num == qp[SINGLE]->qp_num;
 	return wc.opcode == IBV_WC_RECV && wc.qp_num == qp[STREAM]->qp_num;
 }
@@ -103,7 +71,7 @@ static void receive_stream(void)
 	for (unsigned phase = 1; phase <= PHASES; phase++) {
 		for (unsigned i = 0; i < WARM; i++)
 			take_message(++n);
-		post_send(SINGLE);
+		sides_send(qp[SINGLE], "a send is refused");
 		for (unsigned i = 0; i < MOST; i++)
 			take_message(++n);
 		require(sends_done == phase, "a send that was executed long ago is not complete");
@@ -116,7 +84,7 @@ static void send_stream(void)
 	for (uint32_t n = 1; n <= MESSAGES; n++) {
 		while (atomic_load(&shared->asked) < n)
 			(void)poll_once();
-		post_send(STREAM);
+		sides_send(qp[STREAM], "a send is refused");
 		atomic_store(&shared->sent, n);
 	}
 }

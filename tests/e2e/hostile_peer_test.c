@@ -170,13 +170,14 @@ static void poll_for_ever(void)
 	}
 }
 
-/* The other end's request makes weftd open one at ours, some time later. */
-static bool has_channel(struct runtime *rt)
+/* The other end's request makes weftd open one at ours, some time later. The first of all leads to ourselves. */
+static bool has_foreign_channel(struct runtime *rt)
 {
-	bool has;
+	bool has = false;
 
 	runtime_enter(rt);
-	has = rt->peers.channels.count > 0;
+	for (uint32_t i = 0; i < rt->peers.channels.count; i++)
+		has |= rt->peers.channels.open[i]->is_foreign;
 	runtime_leave(rt);
 	return has;
 }
@@ -199,7 +200,7 @@ static void deregister_when_told(void)
 		_exit(1);
 	atomic_store(&board->key, mr->key);
 	atomic_store(&board->slot, rt->peers.slot);
-	while (!atomic_load(&board->go) || !has_channel(rt))
+	while (!atomic_load(&board->go) || !has_foreign_channel(rt))
 		sched_yield();
 	runtime_enter(rt);
 	err = mr_destroy(mr);
