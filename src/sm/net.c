@@ -169,14 +169,17 @@ int net_set_guids(struct net *s, uint32_t port, uint32_t block, const uint64_t g
 {
 	struct net_port *p = &s->port[port];
 	uint32_t blocks = net_guid_blocks(s, port);
+	uint64_t *known;
 
 	if (!p->guids)
 		p->guids = calloc((size_t)blocks * NET_GUIDS, sizeof(*p->guids));
 	if (!p->guids)
 		return -ENOMEM;
 	p->guid_blocks = (uint8_t)blocks;
+	known = p->guids + (size_t)block * NET_GUIDS;
 	s->aliases -= count_aliases(p);
-	memcpy(p->guids + (size_t)block * NET_GUIDS, guids, NET_GUIDS * sizeof(*guids));
+	s->writes += memcmp(known, guids, NET_GUIDS * sizeof(*guids)) != 0;
+	memcpy(known, guids, NET_GUIDS * sizeof(*guids));
 	s->aliases += count_aliases(p);
 	return 0;
 }

@@ -78,6 +78,7 @@ struct net {
 	uint8_t *is_kept;		/* owned: each LID: it is to stay free for a port that had it then */
 	uint64_t lids_changed;		/* counts: who keeps them looks again */
 	uint64_t changes;		/* counts: of nodes, ports, links, LIDs, P_Keys and routes */
+	uint64_t writes;		/* counts: Sets that agents are to have or have had, and GUIDs of ports */
 	uint32_t aliases;		/* GUIDs that end ports have beside their first ones */
 	uint32_t own;			/* port where the manager runs, or PORT_NONE */
 };

@@ -379,6 +379,35 @@ static void a_host_comes_and_goes(void **state)
 	assert_int_equal(f->port[port].lid, lid);
 	/* a port that comes back has forgotten its groups: it is told to register anew */
 	assert_int_equal(f->port[port].reregistered, 2);
+	/* so it is where no sweep has seen that it was away */
+	agents_set_link(&r.n.agents, r.n.now, port, false);
+	agents_set_link(&r.n.agents, r.n.now, port, true);
+	assert_true(mad_net_until_quiet(&r.n, 5 * WTIME_S));
+	assert_int_equal(f->port[port].reregistered, 3);
+	check_reaches(f);
+	run_fini(&r);
+}
+
+/* A host's own link stays up, so that the host does not notice; the manager has ended its groups and subscriptions meanwhile. */
+static void hosts_behind_a_link_that_comes_back_register_anew(void **state)
+{
+	struct run r;
+	const struct fabric *f = &r.t.f;
+	uint32_t link, host;
+
+	begin(&r, "line", (char *const[]){ "switches=2", NULL });
+	link = link_between(f, "s1", "s2");
+	host = port_named(f, "h2", 1);
+	assert_int_equal(f->port[host].reregistered, 1);
+	/* s2 tells the manager of it until the manager hears */
+	agents_set_link(&r.n.agents, r.n.now, link, false);
+	mad_net_for(&r.n, 5 * WTIME_S);
+	assert_int_equal(f->port[host].state, PORT_ACTIVE);
+	agents_set_link(&r.n.agents, r.n.now, link, true);
+	assert_true(mad_net_until_quiet(&r.n, 5 * WTIME_S));
+	assert_int_equal(f->port[host].reregistered, 2);
+	/* the manager's side has lost nothing */
+	assert_int_equal(f->port[port_named(f, "h1", 1)].reregistered, 1);
 	check_reaches(f);
 	run_fini(&r);
 }
@@ -570,6 +599,7 @@ int main(void)
 		cmocka_unit_test(where_a_switch_dies_only_what_must_changes),
 		cmocka_unit_test(where_paths_go_up_and_down_a_death_changes_little),
 		cmocka_unit_test(a_host_comes_and_goes),
+		cmocka_unit_test(hosts_behind_a_link_that_comes_back_register_anew),
 		cmocka_unit_test(a_change_without_a_trap),
 		cmocka_unit_test(nothing_changes),
 		cmocka_unit_test(lids_are_kept),
