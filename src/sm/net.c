@@ -206,10 +206,14 @@ uint32_t net_port_of_guid(const struct net *s, uint64_t guid)
 
 void net_distrust_ports(struct net *s)
 {
-	for (uint32_t port = 0; port < s->ports; port++) {
+	for (uint32_t port = 0; port < s->ports; port++)
 		s->port[port].has_guids = s->port[port].has_pkeys = false;
+}
+
+void net_drop_due_guids(struct net *s)
+{
+	for (uint32_t port = 0; port < s->ports; port++)
 		s->port[port].guids_due = s->port[port].guids_again = 0;
-	}
 }
 
 bool net_is_here(const struct net *s, uint32_t port)

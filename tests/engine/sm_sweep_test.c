@@ -1,6 +1,8 @@
 /* What changes in a subnet is found by traps and light sweeps, and written with few changes; LIDs stay. */
 #include "sm_run.h"
 
+#include "sm/groups.h"
+
 #include <errno.h>
 
 static void begin(struct run *r, const char *kind, char *const settings[])
@@ -412,6 +414,18 @@ static void hosts_behind_a_link_that_comes_back_register_anew(void **state)
 	run_fini(&r);
 }
 
+static void lose_link(struct run *r, const char *a, const char *b)
+{
+	agents_set_link(&r->n.agents, r->n.now, link_between(&r->t.f, a, b), false);
+	memset(r->n.agents.trap, 0, AGENT_TRAPS * sizeof(*r->n.agents.trap));
+	r->n.agents.traps = 0;
+}
+
+static uint64_t guid_of(const struct run *r, const char *host)
+{
+	return r->t.f.port[port_named(&r->t.f, host, 1)].guid;
+}
+
 /* The trap got lost for good: the next light sweep sees it. */
 static void a_change_without_a_trap(void **state)
 {
@@ -419,14 +433,39 @@ static void a_change_without_a_trap(void **state)
 	const struct fabric *f = &r.t.f;
 
 	begin(&r, "torus", (char *const[]){ "size=3x3", "hosts=1", NULL });
-	agents_set_link(&r.n.agents, r.n.now, link_between(f, "s1", "s2"), false);
-	memset(r.n.agents.trap, 0, AGENT_TRAPS * sizeof(*r.n.agents.trap));
-	r.n.agents.traps = 0;
+	lose_link(&r, "s1", "s2");
 	mad_net_for(&r.n, 11 * WTIME_S);
 	assert_true(mad_net_is_quiet(&r.n));
 	check_reaches(f);
 	assert_int_equal(r.n.manager[0].sm.counters.light, 1);
 	assert_int_equal(r.n.manager[0].sm.counters.traps, 0);
+	run_fini(&r);
+}
+
+/* Groups of which members come and go put off no sweep. */
+static void groups_that_change_put_off_no_sweep(void **state)
+{
+	const uint8_t mgid[16] = { 0xff, 0x12, [15] = 7 }, gid[16] = { 0xfe, 0x80, [15] = 1 };
+	struct mcast_group *g;
+	struct run r;
+	struct sm *s;
+
+	begin(&r, "torus", (char *const[]){ "size=3x3", "hosts=1", NULL });
+	s = &r.n.manager[0].sm;
+	g = groups_add(s, mgid, 0);
+	assert_non_null(g);
+	lose_link(&r, "s1", "s2");
+	for (unsigned i = 0; i < 9; i++) {
+		struct mcast_member *m = groups_join(s, g, guid_map_find(&s->net.by_port, guid_of(&r, "h5")), gid);
+
+		m->join_state = MCAST_FULL;
+		mad_net_for(&r.n, 700 * WTIME_MS);
+		groups_leave(s, g, m);
+		mad_net_for(&r.n, 700 * WTIME_MS);
+	}
+	assert_int_equal(s->counters.light, 1);
+	assert_true(mad_net_until_quiet(&r.n, WTIME_S));
+	check_reaches(&r.t.f);
 	run_fini(&r);
 }
 
@@ -601,6 +640,7 @@ int main(void)
 		cmocka_unit_test(a_host_comes_and_goes),
 		cmocka_unit_test(hosts_behind_a_link_that_comes_back_register_anew),
 		cmocka_unit_test(a_change_without_a_trap),
+		cmocka_unit_test(groups_that_change_put_off_no_sweep),
 		cmocka_unit_test(nothing_changes),
 		cmocka_unit_test(lids_are_kept),
 		cmocka_unit_test(a_kept_lid_among_others),
