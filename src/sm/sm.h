@@ -133,8 +133,8 @@ struct sm {
 int sm_init(struct sm *s, const struct sm_config *config);
 void sm_fini(struct sm *s);
 
-/* The port with this GUID had this LID in an earlier life, and gets it again if it can. Before sm_start(). 0, -EINVAL or
- * -ENOMEM. */
+/* The port with this GUID had this LID in an earlier life, the first one of its LMC's, and gets it again if it can. Before
+ * sm_start(). 0, -EINVAL or -ENOMEM. */
 int sm_keep_lid(struct sm *s, uint64_t guid, uint16_t lid);
 /* LIDs to be kept: begin with *cursor 0; false: no more. They are others when net.lids_changed is. */
 bool sm_kept_lid(const struct sm *s, uint32_t *cursor, uint64_t *guid, uint16_t *lid);

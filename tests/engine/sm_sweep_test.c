@@ -548,6 +548,52 @@ static void a_kept_lid_among_others(void **state)
 	run_fini(&r);
 }
 
+/* One that is away while the manager starts anew has all LIDs of its LMC when it comes back, though switches need one. */
+static void all_lids_of_who_is_away_are_kept(void **state)
+{
+	enum { KEPT = 4 };
+	struct sm_config config = { .lmc = 2 };
+	struct run r;
+	uint32_t away;
+
+	run_init(&r, "fat-tree", (char *const[]){ "ports=4", NULL }, 1);
+	away = port_named(&r.t.f, "h8", 1);
+	agents_set_link(&r.n.agents, r.n.now, away, false);
+	assert_int_equal(sm_init(&r.n.manager[0].sm, &config), 0);
+	assert_int_equal(sm_keep_lid(&r.n.manager[0].sm, r.t.f.port[away].guid, KEPT), 0);
+	r.n.manager[0].port = port_named(&r.t.f, "h1", 1);
+	r.n.manager[0].runs = true;
+	r.n.managers = 1;
+	sm_start(&r.n.manager[0].sm, r.n.now);
+	assert_true(mad_net_until_quiet(&r.n, 100 * WTIME_S));
+	for (unsigned i = 0; i < 4; i++)
+		assert_int_equal(r.n.manager[0].sm.net.by_lid[KEPT + i], 0);
+	agents_set_link(&r.n.agents, r.n.now, away, true);
+	assert_true(mad_net_until_quiet(&r.n, 100 * WTIME_S));
+	assert_int_equal(r.t.f.port[away].lid, KEPT);
+	check_reaches(&r.t.f);
+	run_fini(&r);
+}
+
+/* All but three LIDs are kept, each fourth for somebody: a port that needs one has it nevertheless. */
+static void lids_are_kept_while_there_are_others(void **state)
+{
+	struct sm_config config = { .lmc = 2 };
+	struct run r;
+
+	run_init(&r, "line", (char *const[]){ "switches=6", NULL }, 1);
+	assert_int_equal(sm_init(&r.n.manager[0].sm, &config), 0);
+	for (uint16_t lid = 4; lid < r.t.f.lids; lid = (uint16_t)(lid + 4))
+		assert_int_equal(sm_keep_lid(&r.n.manager[0].sm, 0xabc0000u + lid, lid), 0);
+	r.n.manager[0].port = port_named(&r.t.f, "s1", 0);
+	r.n.manager[0].runs = true;
+	r.n.managers = 1;
+	sm_start(&r.n.manager[0].sm, r.n.now);
+	assert_true(mad_net_until_quiet(&r.n, 100 * WTIME_S));
+	check_reaches(&r.t.f);
+	run_fini(&r);
+}
+
 static void a_switch_that_was_reset_is_written_anew(void **state)
 {
 	struct run r;
@@ -644,6 +690,8 @@ int main(void)
 		cmocka_unit_test(nothing_changes),
 		cmocka_unit_test(lids_are_kept),
 		cmocka_unit_test(a_kept_lid_among_others),
+		cmocka_unit_test(all_lids_of_who_is_away_are_kept),
+		cmocka_unit_test(lids_are_kept_while_there_are_others),
 		cmocka_unit_test(tables_that_are_there_stay),
 		cmocka_unit_test(a_switch_that_was_reset_is_written_anew),
 	};
