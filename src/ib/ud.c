@@ -2,7 +2,6 @@
 #include "ib/ud.h"
 
 #include "ib/ud_wait.h"
-#include "ib/explain.h"
 #include "ib/path.h"
 #include "ib/raw.h"
 #include "ib/requester.h"
@@ -151,31 +150,16 @@ static bool accepts(const struct qp *qp, const struct packet *p)
 	return qkey_matches(qp, p) && path_pkey_matches(qp, PATH_PRIMARY, p) && p->payload_bytes <= engine_mtu(qp);
 }
 
-/* LOC_LEN_ERR: it does not fit. */
-static enum ibv_wc_status place(struct qp *qp, const struct recv_ref *ref, const struct packet *p, bool *has_grh)
+static bool place(struct qp *qp, const struct recv_ref *ref, const struct packet *p, bool *has_grh)
 {
 	struct pd *pd = ref->is_srq ? ref->srq->pd : qp->pd;
-	enum ibv_wc_status status = IBV_WC_SUCCESS;
 	uint8_t grh[GRH_ROOM];
 
 	if ((uint64_t)GRH_ROOM + p->payload_bytes > ref->length)
-		return IBV_WC_LOC_LEN_ERR;
+		return false;
 	*has_grh = network_header(p, grh);
-	if (*has_grh)
-		status = seg_scatter(pd, ref->seg, ref->num_sge, 0, grh, GRH_ROOM);
-	if (status != IBV_WC_SUCCESS)
-		return status;
-	return seg_scatter(pd, ref->seg, ref->num_sge, GRH_ROOM, p->payload->iov_base, p->payload_bytes);
-}
-
-void ud_fail_receive(struct qp *qp, const struct recv_ref *ref, enum ibv_wc_status status)
-{
-	struct cqe cqe = { .status = status, .opcode = IBV_WC_RECV };
-	wtime now = qp->ca->now;
-
-	explain_receive(qp, now, status);
-	qp_recv_complete(qp, ref, &cqe, true);
-	qp_error(qp, now, -1);
+	return (!*has_grh || seg_scatter(pd, ref->seg, ref->num_sge, 0, grh, GRH_ROOM) == IBV_WC_SUCCESS) &&
+	       seg_scatter(pd, ref->seg, ref->num_sge, GRH_ROOM, p->payload->iov_base, p->payload_bytes) == IBV_WC_SUCCESS;
 }
 
 void ud_receive(struct qp *qp, const struct packet *p)
@@ -185,21 +169,15 @@ void ud_receive(struct qp *qp, const struct packet *p)
 		.status = IBV_WC_SUCCESS, .opcode = IBV_WC_RECV, .byte_len = GRH_ROOM + p->payload_bytes,
 		.src_qp = p->deth.src_qpn, .slid = p->path.slid, .sl = service_level(p), .pkey_index = qp->attr.pkey_index,
 	};
-	enum ibv_wc_status status;
 	bool has_grh;
 
 	if (!qp_recv_take(qp, NULL, &ref)) {
 		qp->ca->counters.dropped_datagrams++;
 		return;
 	}
-	status = place(qp, &ref, p, &has_grh);
-	if (status == IBV_WC_LOC_LEN_ERR) {
+	if (!place(qp, &ref, p, &has_grh)) {
 		qp_recv_untake(qp, &ref);
 		qp->ca->counters.dropped_datagrams++;
-		return;
-	}
-	if (status != IBV_WC_SUCCESS) {
-		ud_fail_receive(qp, &ref, status);
 		return;
 	}
 	if (has_grh)
