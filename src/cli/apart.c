@@ -52,7 +52,8 @@ int apart_run(int (*run)(void *arg), void *arg)
 	char byte;
 
 	if (pipe2(ends, O_CLOEXEC))
-		return cli_fail(NULL, "%s", strerror(errno));
+		return cli_fail("raise the limit of descriptors (ulimit -n)",
+				"there is no pipe to the process that runs the programs: %s", strerror(errno));
 	fflush(NULL);
 	child = fork();
 	if (child == 0)

@@ -61,6 +61,12 @@ static bool name_by_index(const struct control_table *t, const char *text, char 
 	return true;
 }
 
+int faults_too_long(void)
+{
+	return cli_fail("give fewer faults at once", "the faults are too long: with their seed they have at most %d characters",
+			IMPAIR_TEXT - 1);
+}
+
 /* EXIT_OK, or EXIT_USAGE with a message. */
 static int read_faults(const struct cli_options *o, struct impair_spec *spec, char named[IMPAIR_TEXT])
 {
@@ -69,7 +75,7 @@ static int read_faults(const struct cli_options *o, struct impair_spec *spec, ch
 
 	network_names(o, &t);
 	if (!name_by_index(&t, o->impair, named)) {
-		cli_fail(NULL, "--impair is too long");
+		faults_too_long();
 		return EXIT_USAGE;
 	}
 	if (impair_parse(named, spec, why, sizeof(why))) {

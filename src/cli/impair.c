@@ -104,7 +104,7 @@ static int impair(const struct cli_options *o, const struct target *t, const cha
 	if (status != EXIT_OK)
 		return status;
 	if (t->device[0] && !name_device(t->device, resolved, named, sizeof(named)))
-		return cli_fail(NULL, "the faults are too long");
+		return faults_too_long();
 	if (t->device[0])
 		given.impair = named;
 	status = faults_check(&given, NULL);

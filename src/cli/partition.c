@@ -1,6 +1,7 @@
 #include "cli/partition.h"
 
 #include "cli/daemon.h"
+#include "cli/faults.h"
 #include "cli/output.h"
 
 #include <errno.h>
@@ -72,7 +73,7 @@ static int put_peers(struct text *t, const json_t *status, const char *peers, co
 			return cli_fail("weft status lists the processes that are", "process %s is not attached",
 					word + strlen(pid_word));
 		if (!(is_pid ? put_process(t, p) : put(t, peers, bytes)) || (next > peers + bytes && !put(t, "+", 1)))
-			return cli_fail(NULL, "the faults are too long");
+			return faults_too_long();
 	}
 	return EXIT_OK;
 }
@@ -87,14 +88,14 @@ static int resolve(const json_t *status, const char *faults, struct text *t)
 		if (value && value < end) {
 			value += strlen(setting);
 			if (!put(t, faults, (size_t)(value - faults)))
-				return cli_fail(NULL, "the faults are too long");
+				return faults_too_long();
 			err = put_peers(t, status, value, end);
 		} else if (!put(t, faults, (size_t)(end - faults))) {
-			return cli_fail(NULL, "the faults are too long");
+			return faults_too_long();
 		}
 		faults = end;
 		if (*faults && !put(t, faults++, 1))
-			return cli_fail(NULL, "the faults are too long");
+			return faults_too_long();
 	}
 	return err;
 }
@@ -120,7 +121,7 @@ int partition_resolve(const struct cli_options *o, const char *faults, char *to,
 
 	*to = '\0';
 	if (!strstr(faults, pid_word))
-		return put(&t, faults, strlen(faults)) ? EXIT_OK : cli_fail(NULL, "the faults are too long");
+		return put(&t, faults, strlen(faults)) ? EXIT_OK : faults_too_long();
 	status = ask(o);
 	if (!status)
 		return EXIT_FAILED;

@@ -263,7 +263,8 @@ static int ping_node(const struct cli_options *o, const char *name, const struct
 	int status;
 
 	if (plan->bytes != FABRIC_PING_BYTES) {
-		cli_fail("weft ping HOST", "a datagram of management has %d bytes", FABRIC_PING_BYTES);
+		cli_fail("leave --size out", "a host of the fabric is asked by a management datagram, which has %d bytes",
+			 FABRIC_PING_BYTES);
 		return EXIT_USAGE;
 	}
 	status = fabric_ping_open(&node, o, name);

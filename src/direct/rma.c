@@ -185,7 +185,7 @@ static inline __attribute__((always_inline)) bool move(const struct rma_peer *pe
 
 	r->is_mapped = mapped;
 	if (op == OP_WRITE || !direct_is_atomic(r)) {
-		if (mapped)
+		if (mapped && !r->by_system_call)
 			return copy(mapped, r, op);
 		if (op == OP_WRITE)
 			return peer->mover->write(peer->arg, address, r->iov, r->iovs, r->bytes);
@@ -235,6 +235,7 @@ bool rma_execute(const struct qp *qp, const struct rma_peer *peer, struct direct
 {
 	if (direct_is_atomic(r) && r->va % ATOMIC_BYTES)
 		return false;
+	r->by_system_call = qp->ca->memory_may_go;
 	return announce(qp, peer, r, r->op);
 }
 
@@ -263,14 +264,16 @@ bool rma_watch(const struct qp *qp, const struct share_memory *m, struct share_w
 	return share_watch_qp(m, qp->attr.dest_qp_num, &remote, watch) && expects_us(qp, &remote);
 }
 
-/* The memory that the request of the QP addresses, whose peer is in this process; NULL for no bytes. False: refused. */
+/* The memory that the request of the QP addresses, whose peer is in this process; NULL for no bytes. False: refused, or the
+ * program may unmap that memory meanwhile, or what is copied there. */
 static inline __attribute__((always_inline)) bool own_target(const struct qp *qp, uint32_t rkey, uint64_t va, uint32_t bytes,
 							      enum opcode_op op, uint8_t **memory)
 {
 	struct qp *remote = qp_find(qp->ca, qp->attr.dest_qp_num);
 	struct mr *mr;
 
-	if (!remote || !remote->published || !allows(remote->attr.qp_access_flags, depth_of(remote), op))
+	if (qp->ca->memory_may_go || !remote || !remote->published ||
+	    !allows(remote->attr.qp_access_flags, depth_of(remote), op))
 		return false;
 	if (remote_check(remote, rkey, va, bytes, (int)remote_rights(op), &mr) != REMOTE_OK)
 		return false;

@@ -93,17 +93,14 @@ static void say_held(const struct responder *r, struct packet *p)
 static psn_t last_acknowledged(const struct qp *qp, uint32_t *msn)
 {
 	const struct responder *r = &engine_of(qp)->responder;
-	psn_t psn = psn_add(r->psn, -1);
-	const struct resource *res;
+	const struct resource *first;
 
 	*msn = r->msn;
-	if (r->selective || engine_of(qp)->options.profile == IB_SEED)
-		return psn;
-	for (uint32_t i = 0; i < r->depth && (res = resources_find(r, psn)); i++) {
-		psn = psn_add(res->psn, -1);
-		*msn = psn_add(res->msn, -1);
-	}
-	return psn;
+	if (r->selective || engine_of(qp)->options.profile == IB_SEED || !r->newest)
+		return psn_add(r->psn, -1);
+	first = responder_resource(r, r->resources - r->newest);
+	*msn = psn_add(first->msn, -1);
+	return psn_add(first->psn, -1);
 }
 
 /* So does a sequence NAK in the seed profile, MSN-25. */

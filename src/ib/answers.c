@@ -54,7 +54,7 @@ uint32_t answers_piece(const struct qp *qp, uint32_t rest)
 	uint32_t piece = piece_of(qp->attr.max_rd_atomic), span;
 
 	if (!asks_in_pieces(qp))
-		return rest;
+		return rest < FLIGHT_SPAN_MOST ? rest : FLIGHT_SPAN_MOST;
 	if (rest < piece)
 		piece = rest;
 	if (flight_empty(f))

@@ -201,6 +201,7 @@ void completer_trust(struct qp *qp, psn_t through)
 		completer_postpone_ack(qp, psn_add(flight_first_psn(&e->flight), -1));
 	e->trusts = true;
 	e->trusted_psn = through;
+	e->trusted_path = qp->direct_path.sequence;
 }
 
 /* Up to where the sends are complete now. */
@@ -211,7 +212,8 @@ static psn_t postponed_through(struct qp *qp)
 	if (!e->trusts)
 		return e->postponed_psn;
 	e->trusts = false;
-	if (psn_cmp(e->trusted_psn, e->postponed_psn) <= 0 || !qp->ca->direct || !qp->ca->direct->stands(qp->ca->direct_arg, qp))
+	if (psn_cmp(e->trusted_psn, e->postponed_psn) <= 0 || e->trusted_path != qp->direct_path.sequence ||
+	    !qp->ca->direct || !qp->ca->direct->stands(qp->ca->direct_arg, qp))
 		return e->postponed_psn;
 	e->is_ahead = true;
 	return e->sure_psn = e->trusted_psn;
@@ -222,7 +224,7 @@ bool completer_ack_postponed(struct qp *qp)
 	if (!list_linked(&qp->postponed))
 		return false;
 	list_remove(&qp->postponed);
-	return completer_acknowledge(qp, WTIME_NEVER, postponed_through(qp));
+	return completer_acknowledge(qp, WTIME_NEVER, postponed_through(qp)) && engine_of(qp)->flight.phase == FLIGHT_OPEN;
 }
 
 /* A pure acknowledgement. In the seed profile a sequence NAK names the last good PSN (MSN-25). */

@@ -13,7 +13,8 @@ bool completer_acknowledge(struct qp *qp, wtime now, psn_t through);
 
 /* The same ACK, postponed: it takes effect in completer_ack_postponed. */
 void completer_postpone_ack(struct qp *qp, psn_t through);
-/* The postponed ACK, if there is one, takes effect. Did something get through? */
+/* The postponed ACK, if there is one, takes effect. Did something get through, and the send queue did not stop at a completion
+ * that overran its CQ? */
 bool completer_ack_postponed(struct qp *qp);
 /* The peer has promised to execute all up to this PSN, which is in flight: that ACK is postponed too. It takes effect only if the
  * peer keeps the promise, as far as can be seen then. */

@@ -129,10 +129,10 @@ static enum direct_outcome execute_any(struct qp *qp, const struct send_wqe *wqe
 	return DIRECT_DONE;
 }
 
-/* The bytes of a write that are in one piece and done at once, as of most. NULL: they are not. */
+/* The bytes of a write that are in one piece and done at once, as of most. NULL: they are not, or must be copied with care. */
 static inline const void *one_piece(const struct qp *qp, const struct send_wqe *wqe)
 {
-	if (wqe->length - 1 >= DIRECT_LONG - 1)
+	if (wqe->length - 1 >= DIRECT_LONG - 1 || qp->ca->memory_may_go)
 		return NULL;
 	if (wqe->flags & IBV_SEND_INLINE)
 		return wqe->seg;

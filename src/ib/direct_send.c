@@ -103,7 +103,7 @@ static inline void count(struct qp *qp, uint32_t bytes)
 /* A QP whose options choose when ACKs are made uses packets. */
 static bool may_send(const struct engine *e)
 {
-	return e->acks_as_usual && e->flight.resend == e->flight.newest;
+	return e->acks_as_usual && e->flight.phase == FLIGHT_OPEN && e->flight.resend == e->flight.newest;
 }
 
 /* The next part of a long send. False: use packets for the rest. */
@@ -221,15 +221,17 @@ static inline const void *short_data(const struct qp *qp, const struct send_wqe 
 	return wqe->num_sge == 1 && wqe->seg->length == wqe->length ? seg_memory(qp->pd, wqe->seg, wqe->length, 0) : NULL;
 }
 
-/* May this message be taken for executed, and is all before it? It is not beyond the promise, whose PSNs are few: one that came
- * half of all PSNs ago promises nothing. Whoever sleeps until the send completes gets an ACK. */
-static inline bool is_promised(const struct qp *qp, psn_t psn, uint32_t bytes)
+/* May this message be taken for executed, and is all before it? It is not beyond the promise, whose PSNs are few; once one is,
+ * the promise is used up, and its PSNs, when they come again, promise nothing. Whoever sleeps until the send completes gets an
+ * ACK. */
+static inline bool is_promised(struct qp *qp, psn_t psn, uint32_t bytes)
 {
-	const struct direct_path *path = &qp->direct_path;
+	struct direct_path *path = &qp->direct_path;
 	const struct engine *e = engine_of(qp);
 
-	if (bytes > path->promised || (uint32_t)psn_diff(path->limit, psn) - 1 >= PROMISE_RECEIVES ||
-	    !qp->ca->acks.postpones || qp->send_cq->arm != CQ_DISARMED)
+	if ((uint32_t)psn_diff(path->limit, psn) - 1 >= PROMISE_RECEIVES)
+		path->promised = 0;
+	if (bytes > path->promised || !qp->ca->acks.postpones || qp->send_cq->arm != CQ_DISARMED)
 		return false;
 	return flight_empty(&e->flight) || (list_linked(&qp->postponed) &&
 					    psn_add(e->trusts ? e->trusted_psn : e->postponed_psn, 1) == psn);
@@ -323,14 +325,24 @@ bool direct_send_post(struct qp *qp, const struct wqe_seg *seg, unsigned flags)
 	return true;
 }
 
+/* The peer says what it has executed. */
+static inline void note_executed(struct qp *qp, psn_t received)
+{
+	struct engine *e = engine_of(qp);
+
+	e->is_ahead = e->is_ahead && psn_cmp(received, e->sure_psn) < 0;
+}
+
 bool direct_send_reap_acks(struct qp *qp, wtime now)
 {
 	struct flight *f = &engine_of(qp)->flight;
 	bool moved = false;
 	psn_t psn;
 
-	if (qp->ca->direct && qp->ca->direct->received(qp->ca->direct_arg, qp, &psn))
+	if (qp->ca->direct && qp->ca->direct->received(qp->ca->direct_arg, qp, &psn)) {
+		note_executed(qp, psn);
 		moved = completer_acknowledge(qp, now, psn);
+	}
 	if (f->phase == FLIGHT_CLOSED || flight_empty(f))
 		list_remove(&qp->unacked);
 	else if (f->phase == FLIGHT_OPEN)
@@ -350,14 +362,6 @@ bool direct_send_is_of_peer(struct qp *qp, const void *channel, const struct dir
 		return false;
 	return qp->direct_path.channel == channel ||
 	       (qp->ca->direct->connect(qp->ca->direct_arg, qp) && qp->direct_path.channel == channel);
-}
-
-/* The peer says what it has executed. */
-static inline void note_executed(struct qp *qp, psn_t received)
-{
-	struct engine *e = engine_of(qp);
-
-	e->is_ahead = e->is_ahead && psn_cmp(received, e->sure_psn) < 0;
 }
 
 bool direct_send_is_executed(struct qp *qp)

@@ -194,6 +194,10 @@ static void modified(struct qp *qp, wtime now, enum ibv_qp_state from, int mask)
 	completer_ack_postponed(qp);	/* what was executed is not flushed */
 	origin_forget(&engine_of(qp)->origin);
 	direct_load_forget(engine_of(qp));
+	if (mask & (IBV_QP_AV | IBV_QP_ALT_PATH)) {
+		spread_close(qp);	/* its paths were those of the address before; one that may migrate has none */
+		reflect_close(qp);
+	}
 	if (mask & IBV_QP_PATH_MIG_STATE && qp->attr.path_mig_state == IBV_MIG_MIGRATED)
 		requester_migrated(qp, now);
 	if (mask & IBV_QP_MAX_DEST_RD_ATOMIC && has_responder(qp))

@@ -27,6 +27,7 @@ struct engine {
 	bool trusts;			/* ... or as if there were one of trusted_psn, if the peer keeps its promise */
 	bool is_ahead;			/* sends were completed so up to sure_psn, and nothing tells of their execution yet */
 	psn_t trusted_psn, sure_psn;
+	uint64_t trusted_path;		/* direct_path.sequence when it was sent: what was promised there is not promised anew */
 	struct direct_load load;
 	struct flight flight;		/* RC, UC, XRC_SEND; of UD and raw packet only the phase */
 	struct responder responder;	/* RC, UC, XRC_RECV */

@@ -91,6 +91,15 @@ void explain_request(struct qp *qp, wtime now, enum ibv_wc_status status)
 		 why.next ? why.next : "");
 }
 
+void explain_receive(struct qp *qp, wtime now, enum ibv_wc_status status)
+{
+	struct qp_stop s = { .status = status };
+	struct reason why = reason_of(qp, status);
+
+	add(qp, now, &s, why);
+	log_line(LOG_INFO, "QP 0x%06x stops: a receive fails with status %d: %s", qp->qpn, status, why.cause);
+}
+
 void explain_verdict(struct qp *qp, wtime now, const struct verdict_row *row)
 {
 	struct qp_stop s = { .status = row->status };

@@ -8,6 +8,8 @@
 
 /* The oldest request that is not complete fails with this status. Before the QP leaves its state. */
 void explain_request(struct qp *qp, wtime now, enum ibv_wc_status status);
+/* A receive of the QP fails with this status. */
+void explain_receive(struct qp *qp, wtime now, enum ibv_wc_status status);
 /* The responder cannot serve a request of the peer. */
 void explain_verdict(struct qp *qp, wtime now, const struct verdict_row *row);
 

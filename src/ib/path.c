@@ -42,8 +42,11 @@ void path_address(const struct qp *qp, struct packet *p)
 bool path_pkey_matches(const struct qp *qp, enum path path, const struct packet *p)
 {
 	const struct ca_ops *ops = qp->ca->ops;
+	uint16_t index = path == PATH_ALTERNATE ? qp->attr.alt_pkey_index :
+			 path == PATH_LEFT	? qp->migration->left_pkey_index :
+						  qp->attr.pkey_index;
 
-	if (pkey_matches(path == PATH_ALTERNATE ? qp->dev->pkey[qp->attr.alt_pkey_index] : qp_pkey(qp), p->pkey))
+	if (pkey_matches(qp->dev->pkey[index], p->pkey))
 		return true;
 	if (ops->bad_key && p->dest_qpn != MULTICAST_QPN)
 		ops->bad_key(qp->ca->owner, qp, p, false);

@@ -27,14 +27,20 @@ enum ibv_wc_status raw_build(struct qp *qp, const struct send_wqe *wqe, struct p
 static bool place(struct qp *qp, const struct packet *p)
 {
 	struct cqe cqe = { .status = IBV_WC_SUCCESS, .opcode = IBV_WC_RECV, .byte_len = p->payload_bytes };
+	enum ibv_wc_status status;
 	struct recv_ref ref;
 	struct pd *pd;
 
 	if (!engine_receives(qp) || !qp_recv_take(qp, NULL, &ref))
 		return false;
 	pd = ref.is_srq ? ref.srq->pd : qp->pd;
-	if (seg_scatter(pd, ref.seg, ref.num_sge, 0, p->payload->iov_base, p->payload_bytes) != IBV_WC_SUCCESS) {
+	if (p->payload_bytes > ref.length) {
 		qp_recv_untake(qp, &ref);
+		return false;
+	}
+	status = seg_scatter(pd, ref.seg, ref.num_sge, 0, p->payload->iov_base, p->payload_bytes);
+	if (status != IBV_WC_SUCCESS) {
+		ud_fail_receive(qp, &ref, status);
 		return false;
 	}
 	qp->messages_received++;

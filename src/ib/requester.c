@@ -584,6 +584,8 @@ bool requester_output(struct qp *qp, wtime now, struct packet_out *out)
 		}
 		switch (may_go_directly(qp, out) ? direct_take(qp, wqe, row) : DIRECT_NONE) {
 		case DIRECT_NONE:
+			if (f->phase != FLIGHT_OPEN)
+				return false;	/* a completion on the way found its CQ overrun */
 			if (!moved)
 				break;
 			qp_ready(qp);

@@ -387,6 +387,8 @@ static void advance(struct inbound *in)
 
 	if (needs_resource(in->row->op))
 		span = responder_resource(r, r->resources - 1)->span;
+	else
+		r->newest = 0;
 	if (in->begins) {
 		r->offset = 0;
 		r->va = in->reth.va;
@@ -458,6 +460,7 @@ static void follow_unreliable(struct inbound *in, enum verdict v, wtime now)
 		responder_drop(in->qp, in->ends ? MESSAGE_NONE : MESSAGE_LOST);
 		return;
 	}
+	explain_receive(in->qp, now, row->status);
 	fail_receive(in->qp, row->status);
 	qp_error(in->qp, now, row->event);
 }
@@ -600,11 +603,16 @@ static void take_direct(struct qp *qp, wtime now, const struct direct_message *m
 bool responder_short(struct qp *qp, const void *data, uint32_t bytes, bool solicited)
 {
 	struct responder *r = &engine_of(qp)->responder;
+	psn_t psn = r->psn;
 
-	if (!qp_recv_short(qp, data, bytes, solicited))
+	/* first: a completion that overruns its CQ stops the QP, which executes what else was promised, and this only once */
+	r->psn = psn_add(psn, bytes <= MTU_LEAST_BYTES ? 1 : request_packets(bytes, engine_mtu(qp)));
+	if (!qp_recv_short(qp, data, bytes, solicited)) {
+		r->psn = psn;
 		return false;
-	r->psn = psn_add(r->psn, bytes <= MTU_LEAST_BYTES ? 1 : request_packets(bytes, engine_mtu(qp)));
+	}
 	r->msn = psn_add(r->msn, 1);
+	r->newest = 0;
 	r->unacked_receives++;
 	qp->bytes_received += bytes;
 	qp->messages_received++;
@@ -647,7 +655,7 @@ void responder_resize(struct qp *qp)
 	free(r->resource);
 	r->resource = depth ? calloc(depth, sizeof(*r->resource)) : NULL;
 	r->depth = r->resource ? depth : 0;
-	r->resources = r->owing = r->parts = 0;
+	r->resources = r->newest = r->owing = r->parts = 0;
 }
 
 void responder_open(struct qp *qp)
@@ -663,7 +671,7 @@ void responder_open(struct qp *qp)
 	r->due = DUE_NOTHING;
 	r->message = MESSAGE_NONE;
 	r->unacked = r->unacked_receives = 0;
-	r->resources = r->owing = r->parts = 0;
+	r->resources = r->newest = r->owing = r->parts = 0;
 	if (engine_of(qp)->selective)
 		reorder_open(qp->ca, &r->reorder);
 }
@@ -726,4 +734,5 @@ void responder_check(const struct qp *qp)
 		owing += res->next != res->end;
 	}
 	weft_bug_on(owing + r->parts != r->owing);
+	weft_bug_on(r->newest > r->depth || r->newest > r->resources);
 }

@@ -52,6 +52,7 @@ struct responder {
 	enum responder_phase phase;
 	psn_t psn;			/* expected */
 	uint32_t msn;			/* as AETHs show it */
+	uint32_t newest;		/* of resources: those that no send or write was executed after */
 	uint32_t start_msn;		/* seed profile: of the first message */
 	uint32_t unacked;		/* packets accepted since the last ACK */
 	uint32_t unacked_receives;	/* receives completed since then */

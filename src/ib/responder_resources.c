@@ -23,25 +23,22 @@ void resources_record(struct qp *qp, const struct packet *p, const struct opcode
 		.va = p->reth.va, .rkey = p->reth.rkey, .length = p->reth.length,
 		.original = original, .srqn = p->xrceth.srqn, .path = reflect_path(qp, p),
 	};
+	r->newest += r->newest < r->depth;
 	r->resources++;
 	if (r->resources == 2 * r->depth)
 		r->resources = r->depth;	/* cumulative modulo the ring, so that it never wraps */
 }
 
+/* The newest first: an old one may have the same PSN, of 2^24 before. */
 static struct resource *find(const struct responder *r, psn_t psn)
 {
-	for (uint32_t i = 0; i < r->depth && i < r->resources; i++) {
-		struct resource *res = &r->resource[i];
+	for (uint32_t i = 1; i <= r->depth && i <= r->resources; i++) {
+		struct resource *res = responder_resource(r, r->resources - i);
 
 		if (psn_cmp(psn, res->psn) >= 0 && psn_diff(psn, res->psn) < (int32_t)res->span)
 			return res;
 	}
 	return NULL;
-}
-
-const struct resource *resources_find(const struct responder *r, psn_t psn)
-{
-	return find(r, psn);
 }
 
 static void part_done(struct responder *r)

@@ -15,9 +15,6 @@ void resources_record(struct qp *qp, const struct packet *p, const struct opcode
  * answered from what is kept, never executed twice. IBA 9.7.5.1.4, 9.7.5.1.5. */
 enum verdict resources_answer_again(struct qp *qp, const struct packet *p, const struct opcode_row *row);
 
-/* The READ or atomic that has this PSN, or whose responses have it; NULL: none that is kept. */
-const struct resource *resources_find(const struct responder *r, psn_t psn);
-
 /* The oldest part of a READ that is to be sent again, and the number of its next response within the READ; NULL: none. Parts of
  * READs that are forgotten go. */
 struct resource *resources_part(struct qp *qp, uint32_t *packet);

@@ -2,6 +2,7 @@
 #include "ib/ud.h"
 
 #include "ib/ud_wait.h"
+#include "ib/explain.h"
 #include "ib/path.h"
 #include "ib/raw.h"
 #include "ib/requester.h"
@@ -150,16 +151,31 @@ static bool accepts(const struct qp *qp, const struct packet *p)
 	return qkey_matches(qp, p) && path_pkey_matches(qp, PATH_PRIMARY, p) && p->payload_bytes <= engine_mtu(qp);
 }
 
-static bool place(struct qp *qp, const struct recv_ref *ref, const struct packet *p, bool *has_grh)
+/* LOC_LEN_ERR: it does not fit. */
+static enum ibv_wc_status place(struct qp *qp, const struct recv_ref *ref, const struct packet *p, bool *has_grh)
 {
 	struct pd *pd = ref->is_srq ? ref->srq->pd : qp->pd;
+	enum ibv_wc_status status = IBV_WC_SUCCESS;
 	uint8_t grh[GRH_ROOM];
 
 	if ((uint64_t)GRH_ROOM + p->payload_bytes > ref->length)
-		return false;
+		return IBV_WC_LOC_LEN_ERR;
 	*has_grh = network_header(p, grh);
-	return (!*has_grh || seg_scatter(pd, ref->seg, ref->num_sge, 0, grh, GRH_ROOM) == IBV_WC_SUCCESS) &&
-	       seg_scatter(pd, ref->seg, ref->num_sge, GRH_ROOM, p->payload->iov_base, p->payload_bytes) == IBV_WC_SUCCESS;
+	if (*has_grh)
+		status = seg_scatter(pd, ref->seg, ref->num_sge, 0, grh, GRH_ROOM);
+	if (status != IBV_WC_SUCCESS)
+		return status;
+	return seg_scatter(pd, ref->seg, ref->num_sge, GRH_ROOM, p->payload->iov_base, p->payload_bytes);
+}
+
+void ud_fail_receive(struct qp *qp, const struct recv_ref *ref, enum ibv_wc_status status)
+{
+	struct cqe cqe = { .status = status, .opcode = IBV_WC_RECV };
+	wtime now = qp->ca->now;
+
+	explain_receive(qp, now, status);
+	qp_recv_complete(qp, ref, &cqe, true);
+	qp_error(qp, now, -1);
 }
 
 void ud_receive(struct qp *qp, const struct packet *p)
@@ -169,15 +185,21 @@ void ud_receive(struct qp *qp, const struct packet *p)
 		.status = IBV_WC_SUCCESS, .opcode = IBV_WC_RECV, .byte_len = GRH_ROOM + p->payload_bytes,
 		.src_qp = p->deth.src_qpn, .slid = p->path.slid, .sl = service_level(p), .pkey_index = qp->attr.pkey_index,
 	};
+	enum ibv_wc_status status;
 	bool has_grh;
 
 	if (!qp_recv_take(qp, NULL, &ref)) {
 		qp->ca->counters.dropped_datagrams++;
 		return;
 	}
-	if (!place(qp, &ref, p, &has_grh)) {
+	status = place(qp, &ref, p, &has_grh);
+	if (status == IBV_WC_LOC_LEN_ERR) {
 		qp_recv_untake(qp, &ref);
 		qp->ca->counters.dropped_datagrams++;
+		return;
+	}
+	if (status != IBV_WC_SUCCESS) {
+		ud_fail_receive(qp, &ref, status);
 		return;
 	}
 	if (has_grh)

@@ -10,6 +10,8 @@ static int change(struct mr *mr, uint64_t va, bool swaps, uint64_t compare, uint
 	uint64_t old, wanted, *word = mr_borrow(mr, va);
 
 	mr_settle(mr);
+	if (word && !mr_is_there(mr, va, sizeof(*word)))
+		word = NULL;
 	if (word && (uintptr_t)word % sizeof(*word) == 0) {
 		*original = compare;
 		if (swaps)
@@ -48,7 +50,7 @@ static int store(struct mr *mr, uint64_t va, const void *data)
 
 	mr_settle(mr);
 	memcpy(&value, data, sizeof(value));
-	if (!word || (uintptr_t)word % sizeof(*word))
+	if (!word || (uintptr_t)word % sizeof(*word) || !mr_is_there(mr, va, sizeof(*word)))
 		return mr_write(mr, va, &value, sizeof(value));
 	__atomic_store_n(word, value, __ATOMIC_RELEASE);
 	return 0;

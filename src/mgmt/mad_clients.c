@@ -155,17 +155,18 @@ static void go_on(struct request *r)
 	r->bytes = r->flow.room;
 }
 
-/* All segments that may go; the last ACK is awaited. Of what cannot be gone on with the end is said, and what has yet to be made
- * is asked for again, when others have had their turn. */
+/* The segments that may go, as many as one call carries: whatever windows receivers open, no more wait before what others send,
+ * and in memory that is on no account. What remains, and what has yet to be made, follows when others have had their turn; the
+ * last ACK is awaited. Of what cannot be gone on with the end is said. */
 static void send_segments(struct mad_clients *c, wtime now, struct request *r)
 {
 	uint8_t mad[MAD_BYTES];
-	bool is_due;
+	bool remains = true, is_due;
 
 	go_on(r);
-	while (rmpp_send_output(&r->rmpp, now, mad))
+	while (c->waiting < CARRIED_MOST && (remains = rmpp_send_output(&r->rmpp, now, mad)))
 		mad_hop_put(c, r->file->port, &r->remote, mad);
-	is_due = r->flow.gave_up || rmpp_send_is_starved(&r->rmpp);
+	is_due = remains || r->flow.gave_up || rmpp_send_is_starved(&r->rmpp);
 	timer_heap_update(&c->requests, &r->timer, is_due ? now + 1 : r->rmpp.deadline);
 }
 

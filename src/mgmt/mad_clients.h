@@ -134,6 +134,7 @@ struct mad_clients {
 	struct timer_heap late;			/* mad_late.h */
 	uint16_t late_from[MAD_LATE_PLACES];	/* of these, by the port that has sent them */
 	struct list hops;
+	uint32_t waiting;			/* of these */
 	struct mad_buffers buffers;
 };
 

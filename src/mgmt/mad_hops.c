@@ -13,11 +13,13 @@ void mad_hop_put(struct mad_clients *c, uint32_t from, const struct mad_remote *
 	h->to = *to;
 	memcpy(h->mad, mad, MAD_BYTES);
 	list_append(&c->hops, &h->node);
+	c->waiting++;
 }
 
 struct mad_hop *mad_hop_take(struct mad_clients *c)
 {
 	struct list_node *node = list_pop(&c->hops);
 
+	c->waiting -= node != NULL;
 	return node ? container_of(node, struct mad_hop, node) : NULL;
 }

@@ -85,19 +85,41 @@ static inline __attribute__((always_inline)) bool send_record(struct peers *ps, 
 	return true;
 }
 
+/* The same while the program may unmap what it sends: of what is gone the message has zeros, as packets have. */
+static __attribute__((noinline)) bool send_safely(struct peers *ps, struct qp *qp, const struct direct_message *m, bool is_short)
+{
+	const struct ca *ca = ps->ca;
+	uint8_t payload[RECORD_MAX_BYTES];
+	const struct iovec copied = { payload, m->bytes };
+	struct direct_message safe = *m;
+	size_t at = 0;
+
+	if (m->payload == PAYLOAD_EAGER && m->bytes <= sizeof(payload)) {
+		for (unsigned i = 0; i < m->iovs; at += m->iov[i++].iov_len)
+			if (ca->ops->read_program(ca->owner, payload + at, m->iov[i].iov_base, m->iov[i].iov_len) < 0)
+				memset(payload + at, 0, m->iov[i].iov_len);
+		safe.iov = &copied;
+		safe.iovs = 1;
+	}
+	return send_record(ps, qp, &safe, is_short);
+}
+
 bool direct_messages_send(void *peers, struct qp *qp, const struct direct_message *m)
 {
-	return send_record(peers, qp, m, false);
+	struct peers *ps = peers;
+
+	return ps->ca->memory_may_go ? send_safely(ps, qp, m, false) : send_record(ps, qp, m, false);
 }
 
 bool direct_messages_send_short(void *peers, struct qp *qp, psn_t psn, psn_t received, const void *data, uint32_t bytes,
 				bool solicited)
 {
+	struct peers *ps = peers;
 	const struct iovec iov = { (void *)(uintptr_t)data, bytes };
-	const struct direct_message m = { .psn = psn, .received = received, .bytes = bytes, .iov = &iov,
+	const struct direct_message m = { .psn = psn, .received = received, .bytes = bytes, .iov = &iov, .iovs = 1,
 					 .solicited = solicited };
 
-	return send_record(peers, qp, &m, true);
+	return ps->ca->memory_may_go ? send_safely(ps, qp, &m, true) : send_record(ps, qp, &m, true);
 }
 
 /* Does the process there take messages of ours, and this QP datagrams? */
@@ -129,12 +151,14 @@ static bool read_own(void *peer, uint64_t address, const struct iovec *iov, unsi
 
 static const struct rma_mover own_mover = { .read = read_own };
 
-static bool pull(const struct channel *ch, const struct direct_message *m, uint32_t offset, const struct iovec *to, unsigned tos)
+/* Our own memory is copied by the processor, which does not survive that the program unmaps it. */
+static bool pull(const struct peers *ps, const struct channel *ch, const struct direct_message *m, uint32_t offset,
+		 const struct iovec *to, unsigned tos)
 {
 	const struct rma_peer *peer;
 
 	if (ch->is_loop)
-		return record_pull(m, offset, &own_mover, NULL, to, tos);
+		return !ps->ca->memory_may_go && record_pull(m, offset, &own_mover, NULL, to, tos);
 	if (!ch->peer)
 		return false;
 	peer = peer_rma(ch->peer);
@@ -145,7 +169,7 @@ static bool pull(const struct channel *ch, const struct direct_message *m, uint3
 bool direct_messages_pull(void *peers, struct qp *qp, const struct direct_message *m, uint32_t offset, const struct iovec *to,
 			  unsigned tos)
 {
-	return direct_messages_connect(peers, qp) && pull(qp->direct_path.channel, m, offset, to, tos) &&
+	return direct_messages_connect(peers, qp) && pull(peers, qp->direct_path.channel, m, offset, to, tos) &&
 	       direct_path_is_current(&qp->direct_path);
 }
 
@@ -204,13 +228,17 @@ void direct_messages_keep_promise(void *peers, struct qp *qp)
 	uint8_t record[RING_MAX_RECORD];
 	struct ring_consumer at;
 	struct record_short m;
+	uint32_t first;
 	unsigned kind;
 	size_t bytes;
 
 	if (!ch)
 		return;
 	atomic_thread_fence(memory_order_seq_cst);
-	for (at = shm_oldest(ch->shm); (bytes = ring_take(&at, record, sizeof(record), &kind));)
+	at = shm_oldest(ch->shm);
+	first = at.head;
+	/* a peer that breaks the rules of the ring fills it with what has no end */
+	while (at.head - first < RING_LINES && (bytes = ring_take(&at, record, sizeof(record), &kind)))
 		if (kind == SHM_MESSAGE && record_parse_short(&m, record, bytes) && m.dest_qpn == qp->qpn)
 			(void)deliver_short(ps, ch, record, bytes);
 }
@@ -243,7 +271,7 @@ bool direct_messages_take_short(struct peers *ps, struct channel *ch)
 	size_t bytes;
 	const void *record = shm_peek(ch->shm, &bytes);
 
-	if (!record || !ps->ca->direct)
+	if (!record || !ps->ca->direct || !shown_by(ps, ch))
 		return false;
 	if (deliver_short(ps, ch, record, bytes))
 		note_executed(ps, ch);

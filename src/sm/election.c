@@ -87,6 +87,14 @@ void election_sm_info(struct sm *s, wtime now, const struct sm_work *w, const ui
 
 /* ---- what follows from it ---- */
 
+/* What a master before it has written nobody knows. */
+static void begin_as_master(struct sm *s)
+{
+	s->is_reregister_due = s->has_changed = true;
+	s->has_tables = false;
+	net_forget_tables(&s->net);
+}
+
 static void become(struct sm *s, wtime now, enum sm_state state)
 {
 	static const char *const names[] = { "not active", "discovering", "standby", "master" };
@@ -94,17 +102,16 @@ static void become(struct sm *s, wtime now, enum sm_state state)
 	if (s->state == state)
 		return;
 	log_line(LOG_INFO, "the subnet manager is %s", names[state]);
-	s->is_reregister_due |= state == SM_MASTER;
-	s->has_changed |= state == SM_MASTER;
 	s->is_up &= state == SM_MASTER;
 	s->state = state;
 	s->unanswered = 0;
 	s->next_poll = state == SM_STANDBY ? now + s->config.poll_ns : WTIME_NEVER;
-	/* what a master before it has written nobody knows */
-	if (state == SM_MASTER)
-		net_forget_tables(&s->net);
-	else
+	if (state == SM_MASTER) {
+		begin_as_master(s);
+	} else {
 		net_distrust_ports(&s->net);
+		net_drop_due_guids(&s->net);
+	}
 }
 
 /* Of those in one of these states (bits), the best one that is better than this manager; or than nobody. */
@@ -215,6 +222,16 @@ void election_control(struct sm *s, wtime now, const struct sm_work *w, const ui
 	sweep_stop(s);
 }
 
+/* Another master gives up its subnet, into which it has written while this one looked: a sweep under way begins again, and ports
+ * are asked. What this one has promised them is still due. */
+static void take_subnet(struct sm *s)
+{
+	sweep_stop(s);
+	s->is_up = false;
+	begin_as_master(s);
+	net_distrust_ports(&s->net);
+}
+
 /* What it calls for in this state, or a refusal. 14.4.1: a master alone hands over, disables and wakes. */
 static bool obey(struct sm *s, wtime now, uint32_t modifier, unsigned sender_state)
 {
@@ -223,7 +240,10 @@ static bool obey(struct sm *s, wtime now, uint32_t modifier, unsigned sender_sta
 	if (sender_state != SM_MASTER)
 		return false;
 	if (modifier == HANDOVER && (s->state == SM_STANDBY || s->state == SM_MASTER)) {
-		become(s, now, SM_MASTER);
+		if (s->state == SM_MASTER)
+			take_subnet(s);
+		else
+			become(s, now, SM_MASTER);
 		sm_sweep(s, now, true);
 		return true;
 	}

@@ -22,9 +22,15 @@ uint32_t lids_end(const struct sm *s)
 	return end;
 }
 
+/* LIDs of a host's port. */
+static unsigned range(const struct sm *s)
+{
+	return 1u << (s->config.lmc & LMC_MOST);
+}
+
 static unsigned count_of(const struct sm *s, uint32_t port)
 {
-	return net_is_switch(&s->net, s->net.owner[port]) ? 1 : 1u << (s->config.lmc & LMC_MOST);
+	return net_is_switch(&s->net, s->net.owner[port]) ? 1 : range(s);
 }
 
 static bool is_free(const struct sm *s, uint32_t lid, unsigned count, uint32_t end)
@@ -148,11 +154,15 @@ int lids_assign(struct sm *s)
 	return give_any(s, end);
 }
 
+/* What has this LID is not known before it is seen. One that begins a range is kept with all of it, as a host's; if it is a
+ * switch's, the rest is given when there are no others. One that begins none is a switch's, or of another LMC. */
 int sm_keep_lid(struct sm *s, uint64_t guid, uint16_t lid)
 {
+	unsigned count = lid & (range(s) - 1) ? 1 : range(s);
+
 	if (!guid || !lid || lid >= LIDS)
 		return -EINVAL;
-	s->net.is_kept[lid] = true;
+	memset(s->net.is_kept + lid, true, count);
 	return guid_map_put(&s->net.kept, guid, lid);
 }
 

@@ -169,14 +169,17 @@ int net_set_guids(struct net *s, uint32_t port, uint32_t block, const uint64_t g
 {
 	struct net_port *p = &s->port[port];
 	uint32_t blocks = net_guid_blocks(s, port);
+	uint64_t *known;
 
 	if (!p->guids)
 		p->guids = calloc((size_t)blocks * NET_GUIDS, sizeof(*p->guids));
 	if (!p->guids)
 		return -ENOMEM;
 	p->guid_blocks = (uint8_t)blocks;
+	known = p->guids + (size_t)block * NET_GUIDS;
 	s->aliases -= count_aliases(p);
-	memcpy(p->guids + (size_t)block * NET_GUIDS, guids, NET_GUIDS * sizeof(*guids));
+	s->writes += memcmp(known, guids, NET_GUIDS * sizeof(*guids)) != 0;
+	memcpy(known, guids, NET_GUIDS * sizeof(*guids));
 	s->aliases += count_aliases(p);
 	return 0;
 }
@@ -203,10 +206,14 @@ uint32_t net_port_of_guid(const struct net *s, uint64_t guid)
 
 void net_distrust_ports(struct net *s)
 {
-	for (uint32_t port = 0; port < s->ports; port++) {
+	for (uint32_t port = 0; port < s->ports; port++)
 		s->port[port].has_guids = s->port[port].has_pkeys = false;
+}
+
+void net_drop_due_guids(struct net *s)
+{
+	for (uint32_t port = 0; port < s->ports; port++)
 		s->port[port].guids_due = s->port[port].guids_again = 0;
-	}
 }
 
 bool net_is_here(const struct net *s, uint32_t port)

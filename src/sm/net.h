@@ -78,6 +78,7 @@ struct net {
 	uint8_t *is_kept;		/* owned: each LID: it is to stay free for a port that had it then */
 	uint64_t lids_changed;		/* counts: who keeps them looks again */
 	uint64_t changes;		/* counts: of nodes, ports, links, LIDs, P_Keys and routes */
+	uint64_t writes;		/* counts: Sets that agents are to have or have had, and GUIDs of ports */
 	uint32_t aliases;		/* GUIDs that end ports have beside their first ones */
 	uint32_t own;			/* port where the manager runs, or PORT_NONE */
 };
@@ -132,8 +133,10 @@ int net_set_guids(struct net *s, uint32_t port, uint32_t block, const uint64_t g
 bool net_has_aliases(const struct net_port *p);
 /* The end port with this GUID, its first one or another, or PORT_NONE. */
 uint32_t net_port_of_guid(const struct net *s, uint64_t guid);
-/* Another manager may write other P_Keys and GUIDs from now on: ports are asked again. */
+/* Another manager may write, or have written, other P_Keys and GUIDs: ports are asked again. */
 void net_distrust_ports(struct net *s);
+/* GUIDs that ports have not been told are the next master's business. */
+void net_drop_due_guids(struct net *s);
 
 /* What an agent has told: a change counts where it differs from what was known. */
 void net_learn(struct net *s, void *known, const void *told, size_t bytes);

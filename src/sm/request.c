@@ -24,8 +24,15 @@ enum {
 
 #define WAIT_LEAST (5 * WTIME_MS)	/* our choice: weftd and its like may not run for so long */
 
+/* What a Set writes is what the manager says from now on, and no more when it was refused. */
+static void note_write(struct sm *s, const struct sm_work *w)
+{
+	s->net.writes += kinds[w->kind].method == MAD_SET;
+}
+
 void request_add(struct sm *s, const struct sm_work *w)
 {
+	note_write(s, w);
 	if (s->queue_head == s->queue_tail)
 		s->queue_head = s->queue_tail = 0;
 	if (s->queue_head > s->queue_room / 2) {
@@ -150,6 +157,7 @@ static void note_sent(struct sm *s)
 
 static void end(struct sm *s, wtime now, const struct sm_work *w, const uint8_t *data)
 {
+	note_write(s, w);
 	kinds[w->kind].end(s, now, w, data);
 }
 

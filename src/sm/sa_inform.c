@@ -23,6 +23,7 @@ enum {
 };
 
 #define REPORT_NS WTIME_S			/* our choice: that a report's answer is awaited */
+#define ROOM_NS (10 * WTIME_MS)			/* our choice: until one that found no room is looked at again */
 
 /* Of InformInfo, table 121 */
 #define I_LID_BEGIN 16, 0, 16
@@ -39,6 +40,7 @@ enum {
 #define N_PRODUCER 1, 0, 24
 #define N_TRAP 4, 0, 16
 #define N_ISSUER_LID 6, 0, 16
+#define N_DETAILS_GUID 24, 0, 64		/* of the GID in its details */
 
 /* ---- subscribing ---- */
 
@@ -55,6 +57,12 @@ static uint32_t find(const struct sm *s, const uint8_t gid[16], const uint8_t *i
 			break;
 	}
 	return i;
+}
+
+/* C15-0.2-1.16: of keys that were wrong the trusted hear. */
+static bool is_for_trusted(unsigned trap)
+{
+	return trap >= TRAP_BAD_KEY && trap <= TRAP_BAD_KEY_LAST;
 }
 
 /* One port leaves others theirs. */
@@ -79,7 +87,7 @@ static void add(struct sa_query *q, const uint8_t gid[16])
 		return;
 	}
 	sub = &sa->subscription[sa->subscriptions++];
-	*sub = (struct sa_subscription){ .remote = q->letter->remote };
+	*sub = (struct sa_subscription){ .remote = q->letter->remote, .is_trusted = q->is_trusted };
 	memcpy(sub->record, gid, 16);
 	memcpy(sub->record + AT_INFO, q->wanted, INFO_BYTES);
 }
@@ -134,8 +142,7 @@ void sa_subscribe(struct sa_query *q)
 	if (subscribe)
 		wire_put(q->wanted, q->letter->remote.qpn & 0xffffff, I_QPN);
 	i = find(q->s, gid, q->wanted);
-	/* C15-0.2-1.16: of keys that were wrong the trusted hear */
-	if (subscribe && !q->is_trusted && trap >= TRAP_BAD_KEY && trap <= TRAP_BAD_KEY_LAST)
+	if (subscribe && !q->is_trusted && is_for_trusted(trap))
 		q->status = SA_REQUEST_INVALID;
 	if (q->status || subscribe > 1 || (subscribe && !may_hear(q)) || (!subscribe && i == q->s->sa->subscriptions)) {
 		q->status = SA_REQUEST_INVALID;
@@ -145,6 +152,8 @@ void sa_subscribe(struct sa_query *q)
 		drop(q->s, i);
 	else if (i == q->s->sa->subscriptions)
 		add(q, gid);
+	else
+		q->s->sa->subscription[i].is_trusted |= q->is_trusted;
 	if (!q->status)
 		sa_answer(q, q->wanted, INFO_BYTES);
 }
@@ -187,6 +196,40 @@ static bool is_wanted(const uint8_t *info, const uint8_t *notice)
 	return begin == LIDS_ALL || (lid >= begin && lid <= (end ? end : begin));
 }
 
+/* What a notice is about: a port, or a group. */
+struct subject {
+	unsigned trap;			/* 0: one that the specification has not */
+	uint32_t port;
+	const struct mcast_group *group;
+};
+
+/* A port that is gone keeps its place (net.h). */
+static struct subject subject_of(struct sm *s, const uint8_t *notice)
+{
+	struct subject about = { .trap = wire_get(notice, N_IS_GENERIC) ? (unsigned)wire_get(notice, N_TRAP) : 0 };
+
+	if (about.trap == TRAP_PORT_HERE || about.trap == TRAP_PORT_GONE)
+		about.port = net_port_of_guid(&s->net, wire_get(notice, N_DETAILS_GUID));
+	else
+		about.port = net_port_of_lid(&s->net, (uint32_t)wire_get(notice, N_ISSUER_LID));
+	if (about.trap == TRAP_GROUP_MADE || about.trap == TRAP_GROUP_GONE)
+		about.group = groups_find(s, notice + AT_DETAILS_GID);
+	return about;
+}
+
+/* o13-17.1.1: who shares no partition with what a notice is about does not hear of it, as queries do not show it either. */
+static bool may_be_told(const struct sm *s, const struct sa_subscription *sub, const struct subject *about)
+{
+	uint32_t port = sa_port_of_gid(s, sub->record);
+
+	if (port == PORT_NONE || (is_for_trusted(about->trap) && !sub->is_trusted))
+		return false;
+	if (about->trap == TRAP_GROUP_MADE || about->trap == TRAP_GROUP_GONE)
+		return about->group && sa_has_pkey(s, port, about->group->pkey);
+	return sa_shares(s, port, about->port);
+}
+
+/* What is not sent is no try. Reports leave half of the room to answers. */
 static void send(struct sm *s, wtime now, struct sa_report *r)
 {
 	const struct sa_subscription *sub = &s->sa->subscription[r->subscription];
@@ -200,12 +243,12 @@ static void send(struct sm *s, wtime now, struct sa_report *r)
 
 	l.remote.qpn = qpn ? qpn : GSI_QPN;
 	l.remote.qkey = GSI_QKEY;
-	r->tid = h.tid;
-	r->tries++;
-	r->deadline = now + REPORT_NS;
-	mad = reply_add(s, &l, MAD_BYTES);
+	mad = s->replies < REPLIES_MOST / 2 ? reply_add(s, &l, MAD_BYTES) : NULL;
+	r->deadline = now + (mad ? REPORT_NS : ROOM_NS);
 	if (!mad)
 		return;
+	r->tid = h.tid;
+	r->tries++;
 	memset(mad, 0, MAD_BYTES);
 	mad_header_build(&h, mad);
 	memcpy(mad + SA_HEAD, r->notice, NOTICE_BYTES);
@@ -213,12 +256,14 @@ static void send(struct sm *s, wtime now, struct sa_report *r)
 
 static void tell(struct sm *s, wtime now, const uint8_t notice[NOTICE_BYTES])
 {
+	const struct subject about = subject_of(s, notice);
 	struct sa *sa = s->sa;
 
 	for (uint32_t i = 0; i < sa->subscriptions; i++) {
+		const struct sa_subscription *sub = &sa->subscription[i];
 		struct sa_report *r;
 
-		if (!is_wanted(sa->subscription[i].record + AT_INFO, notice) || sa->reports == REPORTS_MOST ||
+		if (!is_wanted(sub->record + AT_INFO, notice) || !may_be_told(s, sub, &about) || sa->reports == REPORTS_MOST ||
 		    array_reserve(&sa->report, &sa->reports_room, sa->reports + 1, sizeof(*sa->report)))
 			continue;
 		r = &sa->report[sa->reports++];
@@ -259,7 +304,8 @@ void sa_group_changed(struct sm *s, wtime now, const uint8_t mgid[16], bool is_m
 	tell_of(s, now, is_made ? TRAP_GROUP_MADE : TRAP_GROUP_GONE, mgid);
 }
 
-/* A port is gone: what it was in, and what it wanted to hear, goes with it. */
+/* A port is gone: what it was in, and what it wanted to hear, goes with it. The port may not notice, where a link between
+ * switches was down: its clients register anew when it is back (14.4.11). */
 static void end_of(struct sm *s, wtime now, uint32_t port)
 {
 	uint8_t gid[16];
@@ -270,6 +316,7 @@ static void end_of(struct sm *s, wtime now, uint32_t port)
 			drop(s, i);
 	}
 	sa_groups_end_of(s, now, port);
+	s->net.port[port].is_new = true;
 	tell_of(s, now, TRAP_PORT_GONE, gid);
 }
 

@@ -12,11 +12,10 @@ struct sa_long {
 	uint32_t given;			/* of q.out */
 };
 
-/* What records are made of. Beside the net there are members of groups, GUIDs and lanes, which whatever is written may change. */
+/* What records are made of. Trees of groups, GUIDs and lanes change with what is written alone. */
 static uint64_t version_of(const struct sa_query *q)
 {
-	const struct sm *s = q->s;
-	uint64_t others = s->counters.sets + s->counters.answered;
+	const struct net *net = &q->s->net;
 
 	switch (q->head.attr_id) {
 	case SA_NODE_RECORD_ID:
@@ -26,9 +25,9 @@ static uint64_t version_of(const struct sa_query *q)
 	case SA_LINK_RECORD_ID:
 	case SA_PKEY_RECORD_ID:
 	case SA_PATH_RECORD_ID:
-		return s->net.changes;
+		return net->changes;
 	}
-	return s->net.changes + others;
+	return net->changes + net->writes;
 }
 
 static uint32_t take(struct sa_long *l, uint8_t *to, uint32_t room)

@@ -45,7 +45,8 @@ struct sm_config {
 };
 
 enum sm_state { SM_NOT_ACTIVE, SM_DISCOVERING, SM_STANDBY, SM_MASTER };		/* SMInfo.SMState (14.2.5.13) */
-enum sm_phase { SM_IDLE, SM_LOOKS, SM_READS_TABLES, SM_WRITES_TABLES, SM_ARMS, SM_ACTIVATES };
+/* SM_WRITES_TREES: of groups that have changed, between sweeps. The others are a sweep's. */
+enum sm_phase { SM_IDLE, SM_WRITES_TREES, SM_LOOKS, SM_READS_TABLES, SM_WRITES_TABLES, SM_ARMS, SM_ACTIVATES };
 
 /* One SMP to be sent: what its kind (request.h) and these numbers say. */
 struct sm_work {
@@ -98,6 +99,7 @@ struct sm {
 	wtime trees_at;			/* when trees of multicast groups are to be written, or WTIME_NEVER */
 	wtime now;			/* of the event at hand */
 	bool is_up;			/* the tables are as they are to be: all that is here reaches all */
+	bool has_tables;		/* this master has decided on tables: trees follow their groups from then on */
 	uint32_t rounds;		/* of a light sweep that asks the silent again */
 	uint32_t failures;		/* sweeps in sequence with has_failed */
 	wtime next_sweep, next_poll;
@@ -131,8 +133,8 @@ struct sm {
 int sm_init(struct sm *s, const struct sm_config *config);
 void sm_fini(struct sm *s);
 
-/* The port with this GUID had this LID in an earlier life, and gets it again if it can. Before sm_start(). 0, -EINVAL or
- * -ENOMEM. */
+/* The port with this GUID had this LID in an earlier life, the first one of its LMC's, and gets it again if it can. Before
+ * sm_start(). 0, -EINVAL or -ENOMEM. */
 int sm_keep_lid(struct sm *s, uint64_t guid, uint16_t lid);
 /* LIDs to be kept: begin with *cursor 0; false: no more. They are others when net.lids_changed is. */
 bool sm_kept_lid(const struct sm *s, uint32_t *cursor, uint64_t *guid, uint16_t *lid);

@@ -78,6 +78,25 @@ static void finish(struct sm *s, wtime now)
 	}
 }
 
+/* Sweeps begin when they are due, however often groups change. What could not be written is the next sweep's. */
+static void finish_trees(struct sm *s, wtime now)
+{
+	s->phase = SM_IDLE;
+	if (s->has_failed) {
+		s->is_up = false;
+		s->has_changed = s->is_due = s->heavy_is_due = true;
+		s->next_sweep = wtime_min(s->next_sweep, now + again(s));
+	}
+	if (now >= s->next_sweep)
+		begin(s);
+}
+
+/* A port that cannot be configured, for one, fails each sweep: trees do not wait for one that succeeds. */
+static bool may_write_trees(const struct sm *s)
+{
+	return s->state == SM_MASTER && s->has_tables;
+}
+
 /* All have answered. A master with something to write looks at what there is first. */
 static void look_done(struct sm *s, wtime now)
 {
@@ -104,6 +123,7 @@ static void decide(struct sm *s, wtime now)
 	}
 	sa_net_changed(s, now);
 	configure_tables(s);
+	s->has_tables = true;
 	lanes_configure(s);
 }
 
@@ -111,12 +131,15 @@ static void step(struct sm *s, wtime now)
 {
 	switch (s->phase) {
 	case SM_IDLE:
-		if (now >= s->trees_at && s->state == SM_MASTER && s->is_up) {
-			s->phase = SM_WRITES_TABLES;
+		if (now >= s->trees_at && may_write_trees(s)) {
+			s->phase = SM_WRITES_TREES;
 			configure_trees(s);
 		} else if (now >= s->next_sweep && s->state != SM_STANDBY && s->state != SM_NOT_ACTIVE) {
 			begin(s);
 		}
+		return;
+	case SM_WRITES_TREES:
+		finish_trees(s, now);
 		return;
 	case SM_LOOKS:
 		look_done(s, now);
@@ -159,7 +182,7 @@ wtime sweep_deadline(const struct sm *s)
 		return 0;
 	if (s->state == SM_STANDBY || s->state == SM_NOT_ACTIVE)
 		return WTIME_NEVER;
-	return wtime_min(s->next_sweep, s->state == SM_MASTER && s->is_up ? s->trees_at : WTIME_NEVER);
+	return wtime_min(s->next_sweep, may_write_trees(s) ? s->trees_at : WTIME_NEVER);
 }
 
 void sweep_trees(struct sm *s, bool shrinks)

@@ -19,6 +19,7 @@ struct direct_request {
 	uint64_t compare, operand;	/* atomics: operand is what is swapped in, added or written */
 	uint64_t original;		/* result of atomics */
 	bool is_mapped;			/* result: in memory that both processes map */
+	bool by_system_call;		/* that memory too: the processor's copy does not survive that ours is unmapped */
 };
 
 static inline bool direct_is_atomic(const struct direct_request *r)

@@ -65,6 +65,7 @@ void qp_migrate(struct qp *qp)
 	struct ibv_qp_attr *a = &qp->attr;
 
 	m->left = qp->path;
+	m->left_pkey_index = a->pkey_index;
 	m->has_left = true;
 	qp->path = m->alternate;
 	a->ah_attr = a->alt_ah_attr;

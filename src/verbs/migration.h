@@ -18,6 +18,7 @@ struct qp;
 struct migration {
 	struct packet_path alternate;	/* as qp.path */
 	struct packet_path left;	/* the path before this one, while the peer may still send by it */
+	uint16_t left_pkey_index;	/* as qp.attr.pkey_index was then */
 	bool has_left;
 	bool refused;			/* PATH_MIG_ERR was raised since the QP was armed */
 };

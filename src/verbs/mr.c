@@ -154,6 +154,15 @@ static bool may_be_gone(const struct mr *mr, enum mr_kind kind)
 	return kind == MR_MEMORY ? mr->pd->ca->memory_may_go : kind == MR_ON_DEMAND || kind == MR_IMPLICIT;
 }
 
+bool mr_is_there(const struct mr *mr, uint64_t va, uint32_t bytes)
+{
+	const struct ca *ca = mr->pd->ca;
+	uint64_t word;
+
+	return mr_memory_kind(mr) != MR_MEMORY || !ca->memory_may_go ||
+	       (bytes <= sizeof(word) && ca->ops->read_program(ca->owner, &word, mr_address(mr, va), bytes) == 0);
+}
+
 int mr_write(struct mr *mr, uint64_t va, const void *data, uint32_t bytes)
 {
 	enum mr_kind kind = bytes ? mr_memory_kind(mr) : MR_NULL;

@@ -103,6 +103,8 @@ enum remote_verdict remote_check_pd(struct qp *qp, const struct pd *pd, uint32_t
  * lost, and zeros are read. */
 int mr_write(struct mr *mr, uint64_t va, const void *data, uint32_t bytes);
 int mr_read(struct mr *mr, uint64_t va, void *data, uint32_t bytes);
+/* Is there memory? No: what is written is lost, and zeros are read. */
+bool mr_is_there(const struct mr *mr, uint64_t va, uint32_t bytes);
 /* Whatever was written is there. Before memory that was borrowed is looked at or changed. */
 void mr_settle(const struct mr *mr);
 /* Of a window: its region's. */

@@ -71,6 +71,7 @@ struct qp {
 	struct list_node withheld;	/* in ca.acks.withheld */
 	void *observer;			/* owned, from malloc: of who watches the transport; NULL: nobody does */
 	bool sqd_async;			/* en_sqd_async_notify */
+	bool is_failing;		/* qp_error is at it */
 	uint8_t ip_version;		/* of its path, when the consumer said so: 4, 6 or 0 */
 	bool held_by_consumer;		/* the transport has something to say once completed receives are reaped */
 	struct {			/* the receive a half-arrived message holds; taken while `srq` or `own` */

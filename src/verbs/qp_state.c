@@ -211,12 +211,18 @@ int qp_modify(struct qp *qp, wtime now, const struct ibv_qp_attr *attr, int mask
 	return 0;
 }
 
+/* What was promised is executed on the way, and may fail again. */
 void qp_error(struct qp *qp, wtime now, int event)
 {
+	if (qp->is_failing)
+		return;
 	if (event > 0)
 		qp_event(qp, (enum ibv_event_type)event);
-	if (qp->state != IBV_QPS_ERR)
-		enter(qp, now, IBV_QPS_ERR, IBV_QP_STATE);
+	if (qp->state == IBV_QPS_ERR)
+		return;
+	qp->is_failing = true;
+	enter(qp, now, IBV_QPS_ERR, IBV_QP_STATE);
+	qp->is_failing = false;
 }
 
 void qp_send_error(struct qp *qp, wtime now, int event)

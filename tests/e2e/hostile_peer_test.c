@@ -43,7 +43,7 @@ static struct board {
 	_Atomic uint64_t direct;
 	_Atomic uint64_t frames;
 	_Atomic int result;
-	_Atomic bool go, stop;
+	_Atomic bool go, stop, spoilt;
 } *board;
 
 /* The channel's memory, link/shm.c, as side 0 has it. */
@@ -269,8 +269,11 @@ static void use_liar(void)
 		struct ibv_sge sge = { (uintptr_t)buffer, 8u << (is_atomic ? 0 : i % 7), mr->key };
 		struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = ops[i % 4], .send_flags = IBV_SEND_SIGNALED,
 					  .wr.rdma = { 4096 * (i % 3), LIAR_KEY } }, *bad;
+		struct ibv_sge into = { (uintptr_t)buffer, sizeof(buffer), mr->key };
+		const struct ibv_recv_wr receive = { .sg_list = &into, .num_sge = 1 }, *bad_receive;
 		wtime now = runtime_enter(rt);
 
+		(void)qp_post_recv(qp, now, &receive, &bad_receive);	/* one may wait still; each send promises it */
 		if (is_atomic) {
 			wr.wr.atomic.remote_addr = 0;
 			wr.wr.atomic.rkey = LIAR_KEY;
@@ -313,8 +316,19 @@ static _Atomic uint64_t *way_of(struct share_table *t, uint32_t key)
 	_exit(1);
 }
 
-/* Shows a QP and a region as they should be, and spoils a word here and there; seldom also where the region's entry is. */
-static void lie(struct share *e, uint32_t qpn, struct ring_consumer *rx)
+/* Each line is a record, and behind the last one is the first: it has no end. */
+static void spoil_ring(uint8_t lines[RING_BYTES])
+{
+	enum { BYTES = 48, KIND = 15 };
+
+	for (uint32_t at = 0; at < RING_BYTES / RING_LINE; at++)
+		atomic_store(ring_word(lines, at), RING_VALID | (uint32_t)KIND << RING_KIND_SHIFT | BYTES);
+	atomic_store(&board->spoilt, true);
+}
+
+/* Shows a QP and a region as they should be, and spoils a word here and there; seldom also where the region's entry is. After a
+ * while its ring has nothing but rubbish. */
+static void lie(struct share *e, uint32_t qpn, struct ring_consumer *rx, uint8_t *tx_lines)
 {
 	static uint8_t record[RING_MAX_RECORD], target[3 * 4096];
 	struct share_qp qp = { .qpn = qpn, .peer_qpn = atomic_load(&board->qpn), .pd = 4, .type = IBV_QPT_RC, .depth = 16,
@@ -341,6 +355,8 @@ static void lie(struct share *e, uint32_t qpn, struct ring_consumer *rx)
 			atomic_store(&e->memory->bells.sleeping, (uint32_t)rand_below(&r, 4));
 			atomic_store(&e->memory->atomics.holder, (uint32_t)rand_u64(&r) * (uint32_t)rand_below(&r, 2));
 		}
+		if (n == 2000)
+			spoil_ring(tx_lines);
 		if (n % 16 == 15)
 			atomic_store(way_of(&e->memory->regions, LIAR_KEY), (uint64_t)LIAR_KEY << 32 | rand_u64(&r) >> 32);
 		usleep(50);
@@ -379,9 +395,10 @@ static void be_liar(void)
 		_exit(1);
 	memory = mmap(NULL, sizeof(*memory), PROT_READ | PROT_WRITE, MAP_SHARED, p->fds[0], 0);
 	atomic_store(&memory->side[msg.a].heeds, 1);
+	atomic_store(&memory->side[msg.a].reads, 1);
 	ring_consumer_init(&rx, &memory->words[msg.a ^ 1], memory->lines[msg.a ^ 1]);
 	atomic_store(&memory->side[msg.a].heeds, 1);
-	lie(&e, qpn, &rx);
+	lie(&e, qpn, &rx, memory->lines[msg.a]);
 }
 
 /* ---- attackers ---- */
@@ -603,6 +620,12 @@ static bool went_directly(uint64_t n)
 	return atomic_load(&board->direct) >= n;
 }
 
+static bool has_spoilt_its_ring(uint64_t unused)
+{
+	(void)unused;
+	return atomic_load(&board->spoilt);
+}
+
 /* It is of our user, and has our memory anyway; but to be wrong is not to take us along. */
 static void an_export_of_rubbish_is_survived(void **state)
 {
@@ -616,6 +639,9 @@ static void an_export_of_rubbish_is_survived(void **state)
 	assert_true(await(went_directly, 100));
 	frames = atomic_load(&board->frames);
 	assert_true(await(took, frames + 2000));
+	assert_true(await(has_spoilt_its_ring, 0));
+	frames = atomic_load(&board->frames);
+	assert_true(await(took, frames + 100));
 }
 
 static void a_user_and_all_users_have_so_many_channels_to_a_process(void **state)

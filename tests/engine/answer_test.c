@@ -2,6 +2,7 @@
  * are not believed. Whatever other tests take as it comes. */
 #include "engine_test.h"
 
+#include "ib/answers.h"
 #include "ib/engine.h"
 #include "wire/aeth.h"
 #include "wire/packet.h"
@@ -178,6 +179,19 @@ static void the_traffic_class_is_in_each_packet(void **state)
 	}
 }
 
+/* 9.7.1, MSN-46: at the least MTU the longest READ takes half of all PSNs, one more than may be under way. */
+static void the_longest_read_is_asked_for_in_two(void **state)
+{
+	struct pair *pair = start(IBV_QPT_RC, 1);
+	struct qp *qp = pair->side[0].qp;
+
+	(void)state;
+	engine_of(qp)->selective = false;
+	assert_int_equal(answers_piece(qp, 1 << 23), FLIGHT_SPAN_MOST);
+	assert_int_equal(answers_piece(qp, 1), 1);
+	pair_delete(pair);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -186,6 +200,7 @@ int main(void)
 		cmocka_unit_test(an_answer_to_what_was_not_sent_is_not_believed),
 		cmocka_unit_test(a_shared_queue_of_another_domain_gives_no_receive),
 		cmocka_unit_test(the_traffic_class_is_in_each_packet),
+		cmocka_unit_test(the_longest_read_is_asked_for_in_two),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

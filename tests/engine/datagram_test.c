@@ -167,6 +167,29 @@ static void what_does_not_fit_is_dropped(void **state)
 	pair_delete(pair);
 }
 
+/* 9.9.3: its own fault is told by its completion. What is behind it is flushed. */
+static void a_receive_whose_memory_is_refused_stops_the_qp(void **state)
+{
+	(void)state;
+	for (unsigned with_grh = 0; with_grh < 2; with_grh++) {
+		struct pair *pair = start(IBV_QPT_UD, PACKET_IB, with_grh);
+		struct pair_side *s = &pair->side[1];
+
+		for (unsigned i = 0; i < 2; i++)
+			pair_recv(pair, 1, i, 0, 4096);
+		s->mr->access &= ~IBV_ACCESS_LOCAL_WRITE;
+		send(pair, 1, 100);
+		send(pair, 2, 100);
+		pair_run(pair);
+		expect_received(pair, 1, 0, IBV_WC_LOC_PROT_ERR);
+		expect_received(pair, 1, 1, IBV_WC_WR_FLUSH_ERR);
+		expect_nothing(pair, 1);
+		assert_int_equal(s->qp->state, IBV_QPS_ERR);
+		assert_int_equal(s->node->ca.history.stops, 1);
+		pair_delete(pair);
+	}
+}
+
 static struct qp *another_ud(struct pair *pair, int side)
 {
 	struct pair_side *s = &pair->side[side];
@@ -331,6 +354,7 @@ int main(void)
 		cmocka_unit_test(sizes_up_to_the_mtu),
 		cmocka_unit_test(too_long_to_send),
 		cmocka_unit_test(what_does_not_fit_is_dropped),
+		cmocka_unit_test(a_receive_whose_memory_is_refused_stops_the_qp),
 		cmocka_unit_test(multicast),
 		cmocka_unit_test(uc_faults),
 		cmocka_unit_test(uc_errors_drop_the_message),

@@ -117,6 +117,51 @@ static void an_ack_does_not_stand_for_a_response(void **state)
 	pair_delete(pair);
 }
 
+/* The READ's PSNs come again, 2^24 later. */
+static void a_read_of_long_ago_is_acknowledged_long_since(void **state)
+{
+	struct pair *pair = start();
+	struct packet write = { .opcode = OPCODE_RC_RDMA_WRITE_ONLY, .psn = psn_add(PSN, 2), .ack_requested = true,
+				.payload_bytes = 8, .reth = { PAIR_IOVA, pair->side[1].mr->key, 8 } };
+
+	(void)state;
+	request(pair, read_of(pair, 2 * MTU));
+	request(pair, write);
+	assert_int_equal(last.psn, psn_add(PSN, 2));
+	engine_of(pair->side[1].qp)->responder.psn = PSN;
+	for (int i = 0; i < 2; i++) {
+		write.psn = psn_add(PSN, i);
+		request(pair, write);
+		assert_int_equal(last.opcode, OPCODE_RC_ACKNOWLEDGE);
+		assert_int_equal(last.psn, write.psn);
+		assert_int_equal(last.aeth.msn, 3 + i);
+		request(pair, write);
+		assert_int_equal(last.psn, write.psn);
+	}
+	pair_delete(pair);
+}
+
+/* An atomic that comes again gets the original of its own, not of one that had its PSN 2^24 before. */
+static void of_atomics_of_one_psn_the_newest_is_answered_again(void **state)
+{
+	struct pair *pair = start();
+	struct packet add = { .opcode = OPCODE_RC_FETCH_ADD, .psn = PSN,
+			      .atomiceth = { .va = PAIR_IOVA, .rkey = pair->side[1].mr->key, .swap_add = 5 } };
+
+	(void)state;
+	memset(pair->side[1].memory, 0, 8);
+	for (int i = 0; i < 2; i++) {
+		engine_of(pair->side[1].qp)->responder.psn = PSN;
+		for (int times = 0; times < 2; times++) {
+			request(pair, add);
+			assert_int_equal(last.opcode, OPCODE_RC_ATOMIC_ACKNOWLEDGE);
+			assert_int_equal(last.psn, PSN);
+			assert_int_equal(last.atomicack, 5 * i);
+		}
+	}
+	pair_delete(pair);
+}
+
 /* A part that does not end the READ: whole packets of it, for those alone who say that they repeat selectively. */
 static void a_part_of_a_read_is_for_peers_that_know_parts(void **state)
 {
@@ -457,6 +502,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_repeated_read_asks_for_no_more),
 		cmocka_unit_test(an_ack_does_not_stand_for_a_response),
+		cmocka_unit_test(a_read_of_long_ago_is_acknowledged_long_since),
+		cmocka_unit_test(of_atomics_of_one_psn_the_newest_is_answered_again),
 		cmocka_unit_test(a_part_of_a_read_is_for_peers_that_know_parts),
 		cmocka_unit_test(parts_have_a_bound),
 		cmocka_unit_test(a_right_that_goes_ends_parts),

@@ -1,6 +1,8 @@
 /* A QP over the LIDs that two ports of LMC 2 have: the pairs are those that the subnet administration names. */
 #include "spread_run.h"
 
+#include "ib/reflect.h"
+
 static void lids_add_up(void **state)
 {
 	unsigned one = rate_of(&(struct setting){ .paths = 1, .lanes = 4, .lids = true }, IBV_WR_RDMA_WRITE, "one LID");
@@ -114,6 +116,53 @@ static void pairs_of_lids_are_learnt_again(void **state)
 	pair_delete(pair);
 }
 
+/* 17.2.8: a QP that may migrate has its two paths. */
+static void an_alternate_path_ends_the_others(void **state)
+{
+	struct pair *pair = begin(&(struct setting){ .paths = 4, .lanes = 4, .lids = true });
+	struct run r = { .opcode = IBV_WR_RDMA_WRITE };
+	const struct ibv_qp_attr attr = {
+		.alt_ah_attr = { .dlid = pair->side[1].node->dev->lid + 1, .src_path_bits = 1, .port_num = 1 }, .alt_port_num = 1,
+	};
+
+	(void)state;
+	run_for(pair, &r, 5 * WTIME_MS);
+	assert_non_null(spread_of(pair->side[0].qp));
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(qp_modify(pair->side[i].qp, pair->sim->now, &attr, IBV_QP_ALT_PATH), 0);
+	assert_null(spread_of(pair->side[0].qp));
+	assert_null(reflect_of(pair->side[1].qp));
+	run_for(pair, &r, 20 * WTIME_MS);
+	assert_null(spread_of(pair->side[0].qp));
+	assert_int_equal(r.failed, 0);
+	pair_delete(pair);
+}
+
+/* The first path is the QP's own, which a drained QP may be given anew. */
+static void another_address_is_another_first_path(void **state)
+{
+	struct pair *pair = begin(&(struct setting){ .paths = 4, .lanes = 4, .lids = true });
+	struct run r = { .opcode = IBV_WR_RDMA_WRITE };
+	struct qp *qp = pair->side[0].qp;
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_SQD };
+	uint16_t dlid = (uint16_t)(pair->side[1].node->dev->lid + 2);
+
+	(void)state;
+	run_for(pair, &r, 5 * WTIME_MS);
+	assert_non_null(spread_of(qp));
+	pair_run(pair);
+	assert_int_equal(qp_modify(qp, pair->sim->now, &attr, IBV_QP_STATE), 0);
+	attr.ah_attr = (struct ibv_ah_attr){ .dlid = dlid, .port_num = 1 };
+	assert_int_equal(qp_modify(qp, pair->sim->now, &attr, IBV_QP_STATE | IBV_QP_AV), 0);
+	attr.qp_state = IBV_QPS_RTS;
+	assert_int_equal(qp_modify(qp, pair->sim->now, &attr, IBV_QP_STATE), 0);
+	run_for(pair, &r, 20 * WTIME_MS);
+	assert_non_null(spread_of(qp));
+	assert_int_equal(spread_of(qp)->path[0].lids.dlid, dlid);
+	assert_int_equal(r.failed, 0);
+	pair_delete(pair);
+}
+
 /* The other end need not go by several paths itself. */
 static void a_peer_of_one_path_answers_by_all(void **state)
 {
@@ -179,6 +228,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(packets_by_several_lids_leave_in_bursts),
 		cmocka_unit_test(a_cut_lid_is_left_and_taken_again),
 		cmocka_unit_test(pairs_of_lids_are_learnt_again),
+		cmocka_unit_test(an_alternate_path_ends_the_others),
+		cmocka_unit_test(another_address_is_another_first_path),
 		cmocka_unit_test(a_peer_of_one_path_answers_by_all),
 		cmocka_unit_test(a_stranger_sees_one_lid),
 		cmocka_unit_test(a_foreign_lid_is_refused),

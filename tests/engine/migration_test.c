@@ -235,6 +235,37 @@ static void consumers_migrate(void **state)
 	consumer_migrates(IBV_QPT_UC, PACKET_ROCE);
 }
 
+/* 10.9.3: the alternate path may be of another partition; what still comes by the old one is of the old. */
+static void each_path_has_its_partition(void **state)
+{
+	struct pair *pair = start(IBV_QPT_RC, PACKET_IB, 0, 8);
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		struct ca_device *dev = pair->side[i].node->dev;
+		struct ibv_qp_attr attr = {
+			.alt_ah_attr = path_to(pair, i, true), .alt_port_num = 1, .alt_timeout = ALT_TIMEOUT, .alt_pkey_index = 1,
+			.path_mig_state = IBV_MIG_REARM,
+		};
+
+		dev->attr.orig_attr.max_pkeys = 2;
+		dev->pkey[1] = 0x8002;
+		assert_int_equal(qp_modify(pair->side[i].qp, pair->sim->now, &attr, IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE), 0);
+	}
+	write_to(pair, 0, 100);
+	expect_sent(pair, 0, 5, IBV_WC_SUCCESS);
+	assert_int_equal(set_state(pair, pair->side[0].qp, IBV_MIG_MIGRATED), 0);
+	assert_int_equal(pair->side[0].qp->attr.pkey_index, 1);
+	write_to(pair, 1, BYTES);
+	expect_sent(pair, 1, 5, IBV_WC_SUCCESS);
+	assert_int_equal(pair->side[1].node->ca.counters.completer_retry_err, 0);
+	expect_states(pair, IBV_MIG_MIGRATED, IBV_MIG_MIGRATED);
+	write_to(pair, 1, BYTES);
+	expect_sent(pair, 1, 5, IBV_WC_SUCCESS);
+	assert_int_equal(pair->side[1].qp->attr.pkey_index, 1);
+	pair_delete(pair);
+}
+
 /* The peer has armed with another alternate path: it says so once, and does not migrate. */
 static void other_alternate_path_is_refused(void **state)
 {
@@ -325,7 +356,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(whoever_has_no_alternate_path_says_migrated), cmocka_unit_test(both_must_arm),
 		cmocka_unit_test(exhausted_retries_migrate), cmocka_unit_test(alternate_path_has_all_its_retries),
-		cmocka_unit_test(consumers_migrate), cmocka_unit_test(other_alternate_path_is_refused),
+		cmocka_unit_test(consumers_migrate), cmocka_unit_test(each_path_has_its_partition),
+		cmocka_unit_test(other_alternate_path_is_refused),
 		cmocka_unit_test(values_are_checked), cmocka_unit_test(cut_at_any_time),
 	};
 

@@ -436,6 +436,97 @@ static void a_promise_of_long_ago_is_none(void **state)
 	finish(pair);
 }
 
+/* Nor when its PSNs come again, after all the others. */
+static void a_promise_that_is_used_up_is_none(void **state)
+{
+	struct pair *pair = start_promised(1, SIZE);
+	struct qp *qp = pair->side[0].qp;
+
+	(void)state;
+	post_send(0, 7, SHORT);
+	assert_true(is_complete_at_once(7));
+	post_send(0, 8, SHORT);
+	assert_false(is_complete_at_once(8));
+	assert_int_equal(pair_recv(pair, 1, 1, PLACE, SIZE), 0);
+	while (deliver(1))
+		;
+	collect(0);
+	expect_sent(pair, 0, 8, IBV_WC_SUCCESS);
+	qp->direct_path.limit = psn_add(engine_of(qp)->flight.psn, PROMISE_RECEIVES);
+	post_send(0, 9, SHORT);
+	assert_false(is_complete_at_once(9));
+	finish(pair);
+}
+
+/* What was trusted on the path before: the peer may have refused it, and says nothing of it on this one. */
+static void a_promise_is_of_the_path_that_the_send_took(void **state)
+{
+	struct pair *pair = start_promised(2, SIZE);
+	struct qp *qp = pair->side[0].qp;
+
+	(void)state;
+	post_send(0, 7, SHORT);
+	way.shown += 2;
+	assert_true(connect(pair->side[0].node, qp));
+	assert_false(is_complete_at_once(7));
+	assert_true(deliver(1));
+	collect(0);
+	expect_sent(pair, 0, 7, IBV_WC_SUCCESS);
+	finish(pair);
+}
+
+/* The first of two that were promised finds the CQ full, and the second is executed before the QP stops: each once. */
+static void a_message_whose_completion_overruns_its_cq_is_executed_once(void **state)
+{
+	struct pair *pair = start();
+	struct pair_side *s = &pair->side[1];
+	uint64_t received;
+	uint32_t room;
+
+	(void)state;
+	assert_int_equal(cq_resize(s->recv_cq, 1), 0);
+	room = s->recv_cq->engine.ring.capacity;
+	for (uint32_t i = 0; i < room + 3; i++)
+		assert_int_equal(pair_recv(pair, 1, i, PLACE, SIZE), 0);
+	pass_one(1);
+	for (uint32_t i = 0; i < room + 2; i++) {
+		post_send(0, i, SHORT);
+		assert_true(i >= room || deliver(1));
+	}
+	received = s->qp->messages_received;
+	assert_true(take(1, &way.ring[1][way.head[1]]));	/* where it lies: it is the ring's oldest still */
+	assert_int_equal(s->qp->messages_received, received + 2);
+	assert_int_equal(s->qp->state, IBV_QPS_ERR);
+	assert_int_equal(sim_events(s->node, IBV_EVENT_QP_FATAL), 1);
+	pair_delete(pair);
+}
+
+/* What the ACK completes finds the CQ full: the QP stops, and what waited is flushed, not executed. */
+static void what_stops_on_the_way_is_not_executed(void **state)
+{
+	struct pair *pair = start();
+	struct pair_side *s = &pair->side[0];
+
+	(void)state;
+	assert_int_equal(cq_resize(s->send_cq, 1), 0);
+	for (uint32_t i = 0; i <= s->send_cq->engine.ring.capacity; i++) {
+		collect(0);
+		assert_int_equal(pair_recv(pair, 1, i, PLACE, SHORT), 0);
+		post_send(0, i, SHORT);
+		assert_true(deliver(1));
+	}
+	assert_int_equal(pair_recv(pair, 0, 1, PLACE, SHORT), 0);
+	post_send(1, 8, SHORT);		/* and with it the ACK */
+	assert_true(deliver(0));
+	assert_true(list_linked(&s->qp->postponed));
+	way.executed = 0;
+	post_wr(pair, 0, (struct pair_wr){ .wr_id = 9, .opcode = IBV_WR_RDMA_WRITE, .flags = IBV_SEND_SIGNALED, .bytes = SHORT });
+	sim_pump(pair->sim);
+	assert_int_equal(s->qp->state, IBV_QPS_ERR);
+	assert_int_equal(way.executed, 0);
+	pair_delete(pair);
+}
+
 /* The receiver's QP stops, by itself or by its program, when two of three have come. */
 static void an_error_executes_first_what_was_promised(void **state)
 {
@@ -588,6 +679,10 @@ int main(void)
 		cmocka_unit_test(a_peer_that_has_left_keeps_no_promise),
 		cmocka_unit_test(a_program_that_does_not_poll_waits),
 		cmocka_unit_test(a_promise_of_long_ago_is_none),
+		cmocka_unit_test(a_promise_that_is_used_up_is_none),
+		cmocka_unit_test(a_promise_is_of_the_path_that_the_send_took),
+		cmocka_unit_test(a_message_whose_completion_overruns_its_cq_is_executed_once),
+		cmocka_unit_test(what_stops_on_the_way_is_not_executed),
 		cmocka_unit_test(an_error_executes_first_what_was_promised),
 		cmocka_unit_test(a_region_goes_when_what_was_promised_is_executed),
 		cmocka_unit_test(a_region_is_known_while_it_is_there),

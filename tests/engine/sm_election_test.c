@@ -204,9 +204,42 @@ static unsigned tell(struct run *r, struct sm *s, unsigned method, uint32_t modi
 	return status_of(out.data);
 }
 
+enum { HANDOVER = 1, ACKNOWLEDGE, DISABLE, STANDBY, DISCOVER };
+
+/* Two subnets have become one, and the other's master has written into it while this one looked, or wrote: it is read anew. */
+static void what_a_master_is_handed_is_read(void **state)
+{
+	static const enum sm_phase phases[] = { SM_IDLE, SM_LOOKS, SM_WRITES_TABLES };
+	enum { OF_ANOTHER = 0x8005 };
+
+	for (unsigned i = 0; i < 3; i++) {
+		struct run r;
+		struct sm *s;
+		uint32_t here;
+
+		begin(&r);
+		run_add(&r, "h2", 1, &(struct sm_config){ .priority = 5 });
+		assert_true(mad_net_until_quiet(&r.n, 10 * WTIME_S));
+		s = &r.n.manager[0].sm;
+		if (phases[i] != SM_IDLE)
+			agents_set_link(&r.n.agents, r.n.now, port_named(&r.t.f, "h7", 1), false);
+		while (s->phase != phases[i])
+			assert_true(mad_net_step(&r.n, r.n.now + WTIME_S));
+		here = port_named(&r.t.f, "h8", 1);
+		fabric_pkeys(&r.t.f, here)[1] = OF_ANOTHER;
+		memset(fabric_lft(&r.t.f, node_named(&r.t.f, "s3")), LFT_NONE, r.t.f.lids);
+		assert_int_equal(tell(&r, s, MAD_SET, HANDOVER, SM_MASTER, 1), 0);
+		mad_net_for(&r.n, 2 * WTIME_S);
+		check_master(&r, 0);
+		here = guid_map_find(&s->net.by_port, r.t.f.port[here].guid);
+		assert_int_equal(s->net.port[here].pkeys[1], OF_ANOTHER);
+		assert_true(sm_is_quiet(s));
+		run_fini(&r);
+	}
+}
+
 static void what_managers_tell_each_other(void **state)
 {
-	enum { HANDOVER = 1, ACKNOWLEDGE, DISABLE, STANDBY, DISCOVER };
 	struct run r;
 	struct sm *s;
 
@@ -249,6 +282,7 @@ int main(void)
 		cmocka_unit_test(the_master_is_cut_off),
 		cmocka_unit_test(three_whatever_is_lost),
 		cmocka_unit_test(another_key_is_no_manager_of_ours),
+		cmocka_unit_test(what_a_master_is_handed_is_read),
 		cmocka_unit_test(what_managers_tell_each_other),
 	};
 

@@ -3,6 +3,8 @@
 
 #include "../unit/agents.h"
 
+#include "sm/groups.h"
+
 #define FIRST 0x1111222233334444u
 #define SECOND 0x5555666677778888u
 
@@ -190,6 +192,45 @@ static void a_port_of_another_manager(void **state)
 	run_fini(&r);
 }
 
+/* Does its switch lead packets of a group to this host? */
+static bool hears(const struct run *r, const char *host, uint16_t mlid)
+{
+	const struct fabric *f = &r->t.f;
+	uint32_t peer = fabric_peer(f, port_named(f, host, 1));
+
+	return *fabric_mft(f, f->owner[peer], mlid) >> fabric_port_number(f, peer) & 1;
+}
+
+/* Sweeps fail as one port takes nothing: who joins a group elsewhere hears it at once. */
+static void groups_beside_a_port_of_another_manager(void **state)
+{
+	const uint8_t mgid[16] = { 0xff, 0x12, [15] = 7 }, gid[16] = { 0xfe, 0x80, [15] = 1 };
+	struct mcast_member *m;
+	struct mcast_group *g;
+	struct run r;
+	struct sm *s;
+	uint64_t heavy;
+
+	run_init(&r, "fat-tree", (char *const[]){ "ports=4", NULL }, 1);
+	r.t.f.port[port_named(&r.t.f, "h5", 1)].m_key = SECOND;
+	r.t.f.port[port_named(&r.t.f, "h5", 1)].m_key_protect = 1;
+	s = &run_add(&r, "s1", 0, &guarded)->sm;
+	mad_net_for(&r.n, 30 * WTIME_S);
+	while (s->phase != SM_IDLE)
+		mad_net_for(&r.n, WTIME_MS);
+	assert_false(s->is_up);
+	heavy = s->counters.heavy;
+	g = groups_add(s, mgid, 0);
+	assert_non_null(g);
+	m = groups_join(s, g, guid_map_find(&s->net.by_port, r.t.f.port[port_named(&r.t.f, "h1", 1)].guid), gid);
+	assert_non_null(m);
+	m->join_state = MCAST_FULL;
+	mad_net_for(&r.n, 100 * WTIME_MS);
+	assert_true(hears(&r, "h1", g->mlid));
+	assert_int_equal(s->counters.heavy, heavy);
+	run_fini(&r);
+}
+
 /* A standby knows the key, too, and the master may be on any port. */
 static void a_standby_takes_over(void **state)
 {
@@ -217,6 +258,7 @@ int main(void)
 		cmocka_unit_test(ports_without_a_lease_stay),
 		cmocka_unit_test(ports_whose_lease_ends_are_taken_over),
 		cmocka_unit_test(a_port_of_another_manager),
+		cmocka_unit_test(groups_beside_a_port_of_another_manager),
 		cmocka_unit_test(a_standby_takes_over),
 	};
 

@@ -1,6 +1,7 @@
 /* Queries to the subnet administration of a subnet that its manager has brought up: what comes back, to whom. */
 #include "sm_asker.h"
 
+#include "sm/reply.h"
 #include "sm/sa_query.h"
 
 /* 14 nodes, 32 links, 6 switches of 4 ports. */
@@ -338,6 +339,76 @@ static void a_long_answer_is_of_one_state(void **state)
 	run_fini(&a.r);
 }
 
+/* Of one switch, whose records alone are more than goes at once, and then its hosts. */
+static void begin_star(struct asker *a)
+{
+	memset(a, 0, sizeof(*a));
+	run_init(&a->r, "star", (char *const[]){ "hosts=200", NULL }, 1);
+	a->s = &run_add(&a->r, "s1", 0, &(struct sm_config){ 0 })->sm;
+	assert_true(mad_net_until_quiet(&a->r.n, 100 * WTIME_S));
+	a->lid = lid_of(a, "h1", 1);
+}
+
+/* The lanes of all ports. */
+static void ask_for_lanes(struct asker *a)
+{
+	a->r.keeps_source = true;
+	assert_int_equal(ask(a, SA_GET_TABLE, SA_SL2VL_RECORD_ID, 0), 201 * 201);
+	assert_non_null(a->r.source);
+	a->r.keeps_source = false;
+}
+
+/* Sets a GUID of a host, as that host. */
+static int set_guid(struct asker *a, const char *host, unsigned place, uint64_t guid)
+{
+	a->lid = lid_of(a, host, 1);
+	wire_put(a->record, a->lid, 0, 0, 16);
+	wire_put(a->record + 8 + 8 * place, guid, 0, 0, 64);
+	return ask(a, MAD_SET, SA_GUID_INFO_RECORD_ID, 3 | 1ull << (4 + place));
+}
+
+/* What nothing is written for leaves tables of lanes as they are, too: sweeps, and what is refused to whoever asks for it. */
+static void a_long_answer_outlives_what_changes_nothing(void **state)
+{
+	struct asker a;
+
+	begin_star(&a);
+	ask_for_lanes(&a);
+	sm_sweep(a.s, a.r.n.now, false);
+	assert_true(mad_net_until_quiet(&a.r.n, 100 * WTIME_S));
+	sm_sweep(a.s, a.r.n.now, true);
+	assert_true(mad_net_until_quiet(&a.r.n, 100 * WTIME_S));
+	assert_int_equal(ask(&a, MAD_SET, SA_INFORM_INFO, 0), -SA_REQUEST_INVALID);
+	/* a port's first GUID is its own */
+	assert_int_equal(set_guid(&a, "h2", 0, 1), -SA_REQUEST_INVALID);
+	assert_int_equal(give_some(&a), MAD_GAVE_ALL);
+	end_source(&a);
+	ask_for_lanes(&a);
+	assert_int_equal(set_guid(&a, "h2", 1, 0xabcd), 1);
+	assert_int_equal(give_some(&a), MAD_GIVES_UP);
+	end_source(&a);
+	run_fini(&a.r);
+}
+
+/* As another manager has written them: those that were known are others. */
+static void a_long_answer_ends_with_guids_that_are_read(void **state)
+{
+	struct asker a;
+
+	begin_star(&a);
+	for (unsigned is_other = 0; is_other <= 1; is_other++) {
+		ask_for_lanes(&a);
+		fabric_guids(&a.r.t.f, port_named(&a.r.t.f, "h3", 1))[1] = is_other ? 0xabce : 0;
+		for (uint32_t port = 0; port < a.s->net.ports; port++)
+			a.s->net.port[port].has_guids = false;
+		sm_sweep(a.s, a.r.n.now, true);
+		assert_true(mad_net_until_quiet(&a.r.n, 100 * WTIME_S));
+		assert_int_equal(give_some(&a), is_other ? MAD_GIVES_UP : MAD_GAVE_ALL);
+		end_source(&a);
+	}
+	run_fini(&a.r);
+}
+
 /* Who is put off hears so, whatever he asks; who may not ask hears nothing. */
 static void who_is_put_off_hears_it(void **state)
 {
@@ -410,16 +481,22 @@ static void two_limited_members_share_nothing(void **state)
 
 enum { JOIN = 1 | 1 << 1 | 1 << 16, MAKE = JOIN | 1 << 2 | 1 << 6 | 1 << 7 | 1 << 12 | 1 << 13 };
 
-static int join_group(struct asker *a, uint8_t group, const char *host, unsigned method, uint64_t mask, unsigned state)
+static int join_in(struct asker *a, uint16_t pkey, uint8_t group, const char *host, unsigned method, uint64_t mask,
+		   unsigned state)
 {
 	const uint8_t mgid[16] = { 0xff, 0x12, 0x40, 0x1b, 0xff, 0xff, [15] = group };
 
 	memcpy(a->record, mgid, 16);
 	write_gid(a, host, 1, a->record + 16);
 	wire_put(a->record, 0x1234, 32, 0, 32);
-	wire_put(a->record, 0xffff, 40, 0, 16);
+	wire_put(a->record, pkey, 40, 0, 16);
 	a->record[48] = (uint8_t)state;
 	return ask(a, method, SA_MCMEMBER_RECORD_ID, mask);
+}
+
+static int join_group(struct asker *a, uint8_t group, const char *host, unsigned method, uint64_t mask, unsigned state)
+{
+	return join_in(a, 0xffff, group, host, method, mask, state);
 }
 
 static int join_for(struct asker *a, const char *host, unsigned method, uint64_t mask, unsigned state)
@@ -756,6 +833,145 @@ static void subscribers_hear(void **state)
 	run_fini(&a.r);
 }
 
+/* A link that has changed, as its switch tells. */
+static void write_link_notice(const struct asker *a, uint8_t notice[SMP_DATA_BYTES])
+{
+	memset(notice, 0, SMP_DATA_BYTES);
+	smp_notice_put(&(struct smp_notice){ .is_generic = 1, .type = 1, .producer = 2, .trap_number = 128,
+					     .issuer_lid = lid_of(a, "s1", 0) }, notice);
+}
+
+/* More subscribers than there is room for datagrams: each of them is sent its report as often as one alone, and others are
+ * answered meanwhile. */
+static void more_reports_than_there_is_room_for(void **state)
+{
+	enum { MANY = SA_OF_ONE };
+	uint8_t notice[SMP_DATA_BYTES];
+	struct asker a;
+	uint32_t since;
+
+	begin(&a, &(struct sm_config){ 0 });
+	for (unsigned i = 0; i < MANY; i++) {
+		/* which says nothing where LIDs are all */
+		wire_put(a.record, i, 18, 0, 16);
+		assert_int_equal(subscribe(&a, 128, 1), 1);
+	}
+	write_link_notice(&a, notice);
+	since = a.r.said_count;
+	sa_notice(a.s, a.r.n.now, notice);
+	assert_true(a.s->replies && a.s->replies < REPLIES_MOST);
+	mad_net_for(&a.r.n, 500 * WTIME_MS);
+	assert_int_equal(a.r.said_count - since, MANY);
+	mad_net_for(&a.r.n, 2 * WTIME_S);
+	assert_int_equal(a.r.said_count - since, 3 * MANY);
+	assert_int_equal(a.s->sa->subscriptions, MANY);
+	/* nobody has answered */
+	mad_net_for(&a.r.n, 2 * WTIME_S);
+	assert_int_equal(a.r.said_count - since, 3 * MANY);
+	assert_int_equal(a.s->sa->subscriptions, 0);
+	assert_int_equal(a.s->sa->reports, 0);
+	run_fini(&a.r);
+}
+
+/* Reports to that host since then, as far as they are kept. */
+static unsigned heard(const struct asker *a, const char *host, uint32_t since, unsigned trap)
+{
+	uint16_t lid = lid_of(a, host, 1);
+	unsigned count = 0;
+
+	assert_in_range(a->r.said_count - since, 0, 64);
+	for (uint32_t i = since; i < a->r.said_count; i++) {
+		const struct run_said *said = &a->r.all_said[i % 64];
+
+		count += said->method == MAD_REPORT && said->lid == lid && wire_get(said->data + SA_HEAD, 4, 0, 16) == trap;
+	}
+	return count;
+}
+
+/* h7 is in a partition of its own, with h6, which is in the others' too; h1 and h7 want to hear everything. */
+static void begin_apart(struct asker *a)
+{
+	memset(a, 0, sizeof(*a));
+	run_init(&a->r, "fat-tree", (char *const[]){ "ports=4", NULL }, 1);
+	fabric_pkeys(&a->r.t.f, port_named(&a->r.t.f, "h7", 1))[0] = 0x8005;
+	fabric_pkeys(&a->r.t.f, port_named(&a->r.t.f, "h6", 1))[3] = 0x8005;
+	a->s = &run_add(&a->r, "s1", 0, &(struct sm_config){ 0 })->sm;
+	assert_true(mad_net_until_quiet(&a->r.n, 100 * WTIME_S));
+	a->lid = lid_of(a, "h1", 1);
+	assert_int_equal(subscribe(a, 0xffff, 1), 1);
+	a->lid = lid_of(a, "h7", 1);
+	assert_int_equal(subscribe(a, 0xffff, 1), 1);
+}
+
+static void reports_tell_of_shared_partitions(void **state)
+{
+	static const struct { const char *host; unsigned h7_hears; } ports[] = { { "h5", 0 }, { "h6", 1 } };
+	static const struct { uint16_t pkey; unsigned h1_hears, h7_hears; } groups[] = { { 0xffff, 1, 0 }, { 0x8005, 0, 1 } };
+	struct asker a;
+
+	for (size_t i = 0; i < 2; i++) {
+		uint32_t since, port;
+
+		begin_apart(&a);
+		port = port_named(&a.r.t.f, ports[i].host, 1);
+		since = a.r.said_count;
+		agents_set_link(&a.r.n.agents, a.r.n.now, port, false);
+		mad_net_for(&a.r.n, 400 * WTIME_MS);
+		/* before the switch may tell again */
+		agents_set_link(&a.r.n.agents, a.r.n.now, port, true);
+		sm_sweep(a.s, a.r.n.now, false);
+		mad_net_for(&a.r.n, 400 * WTIME_MS);
+		for (unsigned trap = 64; trap <= 65; trap++) {
+			assert_int_equal(heard(&a, "h1", since, trap), 1);
+			assert_int_equal(heard(&a, "h7", since, trap), ports[i].h7_hears);
+		}
+		/* of a switch */
+		assert_true(heard(&a, "h1", since, 128));
+		assert_false(heard(&a, "h7", since, 128));
+		run_fini(&a.r);
+	}
+	for (size_t i = 0; i < 2; i++) {
+		uint32_t since;
+
+		begin_apart(&a);
+		since = a.r.said_count;
+		a.lid = lid_of(&a, "h6", 1);
+		assert_int_equal(join_in(&a, groups[i].pkey, 7, "h6", MAD_SET, MAKE, 1), 1);
+		assert_int_equal(join_in(&a, groups[i].pkey, 7, "h6", SA_DELETE, JOIN, 1), 1);
+		for (unsigned trap = 66; trap <= 67; trap++) {
+			assert_int_equal(heard(&a, "h1", since, trap), groups[i].h1_hears);
+			assert_int_equal(heard(&a, "h7", since, trap), groups[i].h7_hears);
+		}
+		run_fini(&a.r);
+	}
+}
+
+/* Whichever way it was subscribed to. */
+static void the_trusted_hear_of_wrong_keys(void **state)
+{
+	static const struct smp_notice first = { .is_generic = 1, .type = 2, .producer = 1, .trap_number = 256 };
+	uint8_t notice[SMP_DATA_BYTES] = { 0 };
+	struct asker a;
+
+	begin(&a, &(struct sm_config){ 0 });
+	for (unsigned key = 0; key <= MASTER_KEY; key++) {
+		a.key = key;
+		assert_int_equal(subscribe(&a, 0xffff, 1), 1);
+		for (unsigned trap = 255; trap <= 260; trap++) {
+			struct smp_notice n = first;
+			uint32_t since = a.r.said_count;
+
+			n.trap_number = (uint16_t)trap;
+			n.issuer_lid = lid_of(&a, "h2", 1);
+			smp_notice_put(&n, notice);
+			sa_notice(a.s, a.r.n.now, notice);
+			mad_net_for(&a.r.n, 100 * WTIME_MS);
+			assert_int_equal(heard(&a, "h1", since, trap), key || trap == 255 || trap == 260);
+		}
+	}
+	run_fini(&a.r);
+}
+
 /* A standby says nothing. */
 static void only_the_master_answers(void **state)
 {
@@ -782,6 +998,8 @@ int main(void)
 		cmocka_unit_test(alternates),
 		cmocka_unit_test(a_query_that_nothing_fits_ends), cmocka_unit_test(all_paths_are_one_answer),
 		cmocka_unit_test(what_pauses_goes_on_where_it_was), cmocka_unit_test(a_long_answer_is_of_one_state),
+		cmocka_unit_test(a_long_answer_outlives_what_changes_nothing),
+		cmocka_unit_test(a_long_answer_ends_with_guids_that_are_read),
 		cmocka_unit_test(who_is_put_off_hears_it),
 		cmocka_unit_test(partitions),
 		cmocka_unit_test(two_limited_members_share_nothing),
@@ -794,6 +1012,9 @@ int main(void)
 		cmocka_unit_test(one_port_takes_not_all_places),
 		cmocka_unit_test(one_port_makes_not_all_groups),
 		cmocka_unit_test(subscribers_hear),
+		cmocka_unit_test(more_reports_than_there_is_room_for),
+		cmocka_unit_test(reports_tell_of_shared_partitions),
+		cmocka_unit_test(the_trusted_hear_of_wrong_keys),
 		cmocka_unit_test(only_the_master_answers),
 	};
 

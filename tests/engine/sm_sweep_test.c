@@ -1,6 +1,8 @@
 /* What changes in a subnet is found by traps and light sweeps, and written with few changes; LIDs stay. */
 #include "sm_run.h"
 
+#include "sm/groups.h"
+
 #include <errno.h>
 
 static void begin(struct run *r, const char *kind, char *const settings[])
@@ -379,8 +381,49 @@ static void a_host_comes_and_goes(void **state)
 	assert_int_equal(f->port[port].lid, lid);
 	/* a port that comes back has forgotten its groups: it is told to register anew */
 	assert_int_equal(f->port[port].reregistered, 2);
+	/* so it is where no sweep has seen that it was away */
+	agents_set_link(&r.n.agents, r.n.now, port, false);
+	agents_set_link(&r.n.agents, r.n.now, port, true);
+	assert_true(mad_net_until_quiet(&r.n, 5 * WTIME_S));
+	assert_int_equal(f->port[port].reregistered, 3);
 	check_reaches(f);
 	run_fini(&r);
+}
+
+/* A host's own link stays up, so that the host does not notice; the manager has ended its groups and subscriptions meanwhile. */
+static void hosts_behind_a_link_that_comes_back_register_anew(void **state)
+{
+	struct run r;
+	const struct fabric *f = &r.t.f;
+	uint32_t link, host;
+
+	begin(&r, "line", (char *const[]){ "switches=2", NULL });
+	link = link_between(f, "s1", "s2");
+	host = port_named(f, "h2", 1);
+	assert_int_equal(f->port[host].reregistered, 1);
+	/* s2 tells the manager of it until the manager hears */
+	agents_set_link(&r.n.agents, r.n.now, link, false);
+	mad_net_for(&r.n, 5 * WTIME_S);
+	assert_int_equal(f->port[host].state, PORT_ACTIVE);
+	agents_set_link(&r.n.agents, r.n.now, link, true);
+	assert_true(mad_net_until_quiet(&r.n, 5 * WTIME_S));
+	assert_int_equal(f->port[host].reregistered, 2);
+	/* the manager's side has lost nothing */
+	assert_int_equal(f->port[port_named(f, "h1", 1)].reregistered, 1);
+	check_reaches(f);
+	run_fini(&r);
+}
+
+static void lose_link(struct run *r, const char *a, const char *b)
+{
+	agents_set_link(&r->n.agents, r->n.now, link_between(&r->t.f, a, b), false);
+	memset(r->n.agents.trap, 0, AGENT_TRAPS * sizeof(*r->n.agents.trap));
+	r->n.agents.traps = 0;
+}
+
+static uint64_t guid_of(const struct run *r, const char *host)
+{
+	return r->t.f.port[port_named(&r->t.f, host, 1)].guid;
 }
 
 /* The trap got lost for good: the next light sweep sees it. */
@@ -390,14 +433,39 @@ static void a_change_without_a_trap(void **state)
 	const struct fabric *f = &r.t.f;
 
 	begin(&r, "torus", (char *const[]){ "size=3x3", "hosts=1", NULL });
-	agents_set_link(&r.n.agents, r.n.now, link_between(f, "s1", "s2"), false);
-	memset(r.n.agents.trap, 0, AGENT_TRAPS * sizeof(*r.n.agents.trap));
-	r.n.agents.traps = 0;
+	lose_link(&r, "s1", "s2");
 	mad_net_for(&r.n, 11 * WTIME_S);
 	assert_true(mad_net_is_quiet(&r.n));
 	check_reaches(f);
 	assert_int_equal(r.n.manager[0].sm.counters.light, 1);
 	assert_int_equal(r.n.manager[0].sm.counters.traps, 0);
+	run_fini(&r);
+}
+
+/* Groups of which members come and go put off no sweep. */
+static void groups_that_change_put_off_no_sweep(void **state)
+{
+	const uint8_t mgid[16] = { 0xff, 0x12, [15] = 7 }, gid[16] = { 0xfe, 0x80, [15] = 1 };
+	struct mcast_group *g;
+	struct run r;
+	struct sm *s;
+
+	begin(&r, "torus", (char *const[]){ "size=3x3", "hosts=1", NULL });
+	s = &r.n.manager[0].sm;
+	g = groups_add(s, mgid, 0);
+	assert_non_null(g);
+	lose_link(&r, "s1", "s2");
+	for (unsigned i = 0; i < 9; i++) {
+		struct mcast_member *m = groups_join(s, g, guid_map_find(&s->net.by_port, guid_of(&r, "h5")), gid);
+
+		m->join_state = MCAST_FULL;
+		mad_net_for(&r.n, 700 * WTIME_MS);
+		groups_leave(s, g, m);
+		mad_net_for(&r.n, 700 * WTIME_MS);
+	}
+	assert_int_equal(s->counters.light, 1);
+	assert_true(mad_net_until_quiet(&r.n, WTIME_S));
+	check_reaches(&r.t.f);
 	run_fini(&r);
 }
 
@@ -477,6 +545,52 @@ static void a_kept_lid_among_others(void **state)
 	assert_int_equal(r.t.f.port[port_named(&r.t.f, "s1", 0)].lid, 9);
 	for (uint32_t port = 0; port < r.t.f.ports; port++)
 		assert_true(!r.t.f.port[port].lid || (r.t.f.port[port].lid != 1 && r.t.f.port[port].lid != 5));
+	run_fini(&r);
+}
+
+/* One that is away while the manager starts anew has all LIDs of its LMC when it comes back, though switches need one. */
+static void all_lids_of_who_is_away_are_kept(void **state)
+{
+	enum { KEPT = 4 };
+	struct sm_config config = { .lmc = 2 };
+	struct run r;
+	uint32_t away;
+
+	run_init(&r, "fat-tree", (char *const[]){ "ports=4", NULL }, 1);
+	away = port_named(&r.t.f, "h8", 1);
+	agents_set_link(&r.n.agents, r.n.now, away, false);
+	assert_int_equal(sm_init(&r.n.manager[0].sm, &config), 0);
+	assert_int_equal(sm_keep_lid(&r.n.manager[0].sm, r.t.f.port[away].guid, KEPT), 0);
+	r.n.manager[0].port = port_named(&r.t.f, "h1", 1);
+	r.n.manager[0].runs = true;
+	r.n.managers = 1;
+	sm_start(&r.n.manager[0].sm, r.n.now);
+	assert_true(mad_net_until_quiet(&r.n, 100 * WTIME_S));
+	for (unsigned i = 0; i < 4; i++)
+		assert_int_equal(r.n.manager[0].sm.net.by_lid[KEPT + i], 0);
+	agents_set_link(&r.n.agents, r.n.now, away, true);
+	assert_true(mad_net_until_quiet(&r.n, 100 * WTIME_S));
+	assert_int_equal(r.t.f.port[away].lid, KEPT);
+	check_reaches(&r.t.f);
+	run_fini(&r);
+}
+
+/* All but three LIDs are kept, each fourth for somebody: a port that needs one has it nevertheless. */
+static void lids_are_kept_while_there_are_others(void **state)
+{
+	struct sm_config config = { .lmc = 2 };
+	struct run r;
+
+	run_init(&r, "line", (char *const[]){ "switches=6", NULL }, 1);
+	assert_int_equal(sm_init(&r.n.manager[0].sm, &config), 0);
+	for (uint16_t lid = 4; lid < r.t.f.lids; lid = (uint16_t)(lid + 4))
+		assert_int_equal(sm_keep_lid(&r.n.manager[0].sm, 0xabc0000u + lid, lid), 0);
+	r.n.manager[0].port = port_named(&r.t.f, "s1", 0);
+	r.n.manager[0].runs = true;
+	r.n.managers = 1;
+	sm_start(&r.n.manager[0].sm, r.n.now);
+	assert_true(mad_net_until_quiet(&r.n, 100 * WTIME_S));
+	check_reaches(&r.t.f);
 	run_fini(&r);
 }
 
@@ -570,10 +684,14 @@ int main(void)
 		cmocka_unit_test(where_a_switch_dies_only_what_must_changes),
 		cmocka_unit_test(where_paths_go_up_and_down_a_death_changes_little),
 		cmocka_unit_test(a_host_comes_and_goes),
+		cmocka_unit_test(hosts_behind_a_link_that_comes_back_register_anew),
 		cmocka_unit_test(a_change_without_a_trap),
+		cmocka_unit_test(groups_that_change_put_off_no_sweep),
 		cmocka_unit_test(nothing_changes),
 		cmocka_unit_test(lids_are_kept),
 		cmocka_unit_test(a_kept_lid_among_others),
+		cmocka_unit_test(all_lids_of_who_is_away_are_kept),
+		cmocka_unit_test(lids_are_kept_while_there_are_others),
 		cmocka_unit_test(tables_that_are_there_stay),
 		cmocka_unit_test(a_switch_that_was_reset_is_written_anew),
 	};

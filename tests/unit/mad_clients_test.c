@@ -32,6 +32,7 @@ static struct world {
 	struct got got[FILES][GOT];
 	unsigned letters[FILES];
 	unsigned carried, refused;
+	unsigned to[8];		/* of these, to the first LIDs */
 	bool is_cut;
 	unsigned carry_most;	/* then it is cut; 0: never */
 	uint8_t last[MAD_BYTES];	/* that was carried */
@@ -51,6 +52,8 @@ static enum mad_fate carry(void *arg, wtime now, uint32_t from, unsigned qpn, co
 
 	(void)arg;
 	w.carried++;
+	if (to->lid < 8)
+		w.to[to->lid]++;
 	list_for_each(node, &w.clients.hops, struct waiting, node)
 		waiting++;
 	w.waiting = waiting > w.waiting ? waiting : w.waiting;
@@ -508,27 +511,87 @@ static void who_asks_itself_comes_to_an_end(void **state)
 /* A call sends so many; what remains is due at once. */
 static void no_call_sends_without_end(void **state)
 {
-	enum { SEGMENTS = 3000, BYTES = 56 + 200 * SEGMENTS };
-	uint32_t server = add(0, MAD_CLASS_SA, 1, 1 << 0x12);
-	uint8_t *table = make_table(BYTES, 9), ack[MAD_BYTES];
+	enum { SEGMENTS = 4000, BYTES = 56 + 200 * SEGMENTS };
+	uint32_t asker = add(2, MAD_CLASS_SA, 1, 0);
+	uint8_t *table = make_table(BYTES, 9);
 
 	(void)state;
-	w.is_cut = true;
-	assert_int_equal(send(0, server, 2, table, BYTES, 0, 0), 0);
-	rmpp_ack(table, 1, UINT32_MAX, ack);
-	arrive(0, 2, ack);
-	assert_int_equal(w.carried, 1 + 1024);
+	add(0, MAD_CLASS_SA, 1, 1 << 0x14);
+	table[3] = 0x14;
+	assert_int_equal(send(2, asker, 0, table, BYTES, 1000, 0), 0);
+	free(table);
+	assert_int_equal(w.carried, 1024);
 	for (unsigned calls = 0; calls < 2; calls++) {
 		assert_true(mad_clients_deadline(&w.clients) == 0);
 		mad_clients_expire(&w.clients, w.now);
 	}
-	assert_int_equal(w.carried, SEGMENTS);
-	/* the ACK took no time: the next one is missed soon */
-	assert_true(mad_clients_deadline(&w.clients) == WTIME_MS / 2);
-	/* what is left when all end is freed */
-	mad_clients_expire(&w.clients, WTIME_MS / 2);
+	assert_int_equal(w.letters[0], 0);
 	assert_true(mad_clients_deadline(&w.clients) == 0);
+	/* what is left when all end is freed */
+}
+
+/* A receiver acknowledges its first segment and opens a window without end. */
+static void open_window(int file, uint32_t agent, uint16_t lid, uint64_t tid, uint32_t segments)
+{
+	uint32_t bytes = 56 + 200 * segments;
+	uint8_t *table = make_table(bytes, tid), ack[MAD_BYTES];
+
+	assert_int_equal(send(file, agent, lid, table, bytes, 0, 0), 0);
+	rmpp_ack(table, 1, UINT32_MAX, ack);
+	arrive(w.file[file].port, lid, ack);
 	free(table);
+}
+
+/* The next call, which is due at once. */
+static void go_on(void)
+{
+	assert_true(mad_clients_deadline(&w.clients) <= w.now + 1);
+	expire(w.now + 1);
+}
+
+/* What others send does not wait behind all of a long answer, nor does that fill memory. */
+static void an_open_window_is_not_all_sent_at_once(void **state)
+{
+	enum { SEGMENTS = 3000 };
+	uint32_t server = add(0, MAD_CLASS_SA, 1, 1 << 0x12), other = add(2, CLASS, 0, 0);
+
+	(void)state;
+	w.is_cut = true;
+	open_window(0, server, 5, 9, SEGMENTS);
+	assert_int_equal(w.carried, 1 + 1024);
+	w.is_cut = false;
+	assert_int_equal(send(2, other, 100, make(CLASS, MAD_GET, 1), MAD_BYTES, 100, 0), 0);
+	assert_int_equal(w.letters[2], 1);
+	w.is_cut = true;
+	while (w.to[5] < SEGMENTS)
+		go_on();
+	assert_int_equal(w.to[5], SEGMENTS);
+	assert_in_range(w.waiting, 1, 1023);
+	/* the ACK took no time: the next one is missed soon */
+	assert_true(mad_clients_deadline(&w.clients) == w.now + WTIME_MS / 2);
+}
+
+/* Nor do many of them together: their receivers hear of each in turn. */
+static void open_windows_are_sent_in_turn(void **state)
+{
+	enum { SEGMENTS = 3000 };
+	uint32_t server = add(0, MAD_CLASS_SA, 1, 1 << 0x12);
+
+	(void)state;
+	w.is_cut = true;
+	for (uint16_t lid = 4; lid < 8; lid++)
+		open_window(0, server, lid, lid, SEGMENTS);
+	while (w.to[4] + w.to[5] + w.to[6] + w.to[7] < 4 * SEGMENTS) {
+		unsigned least = SEGMENTS, most = 0;
+
+		go_on();
+		for (unsigned lid = 4; lid < 8; lid++) {
+			least = w.to[lid] < least ? w.to[lid] : least;
+			most = w.to[lid] > most ? w.to[lid] : most;
+		}
+		assert_in_range(most - least, 0, 1025);
+	}
+	assert_in_range(w.waiting, 1, 1023);
 }
 
 /* Who has the request whole says so at its first segment. */
@@ -1332,6 +1395,8 @@ int main(void)
 		TEST(two_sides_in_segments),
 		TEST(who_asks_itself_comes_to_an_end),
 		TEST(no_call_sends_without_end),
+		TEST(an_open_window_is_not_all_sent_at_once),
+		TEST(open_windows_are_sent_in_turn),
 		TEST(a_whole_request_goes_again),
 		TEST(an_answer_that_does_not_go_on_is_none),
 		TEST(strangers_leave_room),

@@ -130,6 +130,23 @@ static void expect_nothing(struct station *s)
 	assert_false(cq_poll(s->cq, &cqe));
 }
 
+/* 9.9.3. */
+static void a_receive_whose_memory_is_refused_stops_the_qp(void **state)
+{
+	struct station *a = station_new(), *b = station_new();
+
+	(void)state;
+	listen_to(b, 2);
+	post_recv(b, 100);
+	b->mr->access = 0;
+	post_send(a, 2, 60, 0);
+	assert_int_equal(carry(a, b), 1);
+	expect(b, CQE_RECV, IBV_WC_LOC_PROT_ERR, 0);
+	assert_int_equal(b->qp->state, IBV_QPS_ERR);
+	station_delete(a);
+	station_delete(b);
+}
+
 static void frames_arrive_whole(void **state)
 {
 	static const struct {
@@ -261,6 +278,7 @@ static void refusals(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_receive_whose_memory_is_refused_stops_the_qp),
 		cmocka_unit_test(frames_arrive_whole), cmocka_unit_test(what_nobody_waits_for_is_lost),
 		cmocka_unit_test(own_frames_come_back_by_rule), cmocka_unit_test(wrong_lengths_stop_the_queue),
 		cmocka_unit_test(transport_packets_are_not_for_it), cmocka_unit_test(refusals),

@@ -359,6 +359,26 @@ static void mapped_regions_are_used(void **state)
 	stage_free(s);
 }
 
+/* The processor copies nothing while the program may unmap what is copied: the kernel says that it is gone. */
+static void copies_of_the_helper_are_system_calls(void **state)
+{
+	struct stage *s = stage_make();
+	uint8_t file[256] = { 0 }, zero[256] = { 0 };
+	struct iovec iov = { s->source, 256 };
+	struct direct_request write = { .op = OP_WRITE, .rkey = 77, .va = 0x10000, .bytes = 256, .iov = &iov, .iovs = 1 };
+
+	(void)state;
+	mapped_target = file;
+	s->region.file = 1;
+	s->ca.memory_may_go = true;
+	share_show_qp(&s->share, &s->remote);
+	share_show_region(&s->share, &s->region);
+	assert_true(rma_execute(&s->qp, &s->peer, &write));
+	assert_memory_equal(s->target, s->source, 256);
+	assert_memory_equal(file, zero, 256);
+	stage_free(s);
+}
+
 static void misaligned_atomics_are_left_to_packets(void **state)
 {
 	static const enum opcode_op ops[] = { OP_CMP_SWAP, OP_FETCH_ADD, OP_ATOMIC_WRITE };
@@ -409,6 +429,9 @@ static void own_qps_are_reached_as_others_are(void **state)
 	remote->published = 1;
 	assert_true(execute_own(qp, &write));
 	assert_memory_equal(target, source, 8);
+	a->ca.memory_may_go = true;
+	assert_false(execute_own(qp, &write));
+	a->ca.memory_may_go = false;
 	assert_true(rma_execute_own(qp, &read));
 	assert_true(rma_execute_own(qp, &add));
 	assert_int_equal(add.original, 0);
@@ -435,6 +458,7 @@ int main(void)
 		cmocka_unit_test(a_global_path_is_expected_by_its_gids),
 		cmocka_unit_test(found_entries_are_remembered),
 		cmocka_unit_test(mapped_regions_are_used),
+		cmocka_unit_test(copies_of_the_helper_are_system_calls),
 		cmocka_unit_test(misaligned_atomics_are_left_to_packets),
 		cmocka_unit_test(own_qps_are_reached_as_others_are),
 	};
