@@ -14,6 +14,7 @@
 #include "verbs/qp.h"
 
 #include <dirent.h>
+#include <glob.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -242,6 +243,36 @@ static uint32_t count_fds(pid_t pid)
 	return n;
 }
 
+static bool is_pidfd(const char *fd)
+{
+	char target[32];
+	ssize_t n = readlink(fd, target, sizeof(target) - 1);
+
+	target[n > 0 ? n : 0] = '\0';
+	return strstr(target, "pidfd");
+}
+
+/* weftd makes it soon after somebody has come, and knows it by a pidfd. */
+static void await_spare_child(pid_t weftd)
+{
+	time_t limit = time(NULL) + PATIENCE_S;
+	uint32_t pidfds = 0;
+
+	while (!pidfds) {
+		char path[32];
+		glob_t fds;
+
+		if (time(NULL) > limit)
+			die("weftd has no child for who comes next");
+		snprintf(path, sizeof(path), "/proc/%d/fd/*", (int)weftd);
+		if (glob(path, 0, NULL, &fds))
+			continue;
+		for (size_t i = 0; i < fds.gl_pathc; i++)
+			pidfds += is_pidfd(fds.gl_pathv[i]);
+		globfree(&fds);
+	}
+}
+
 static uint32_t resident_mib(pid_t pid)
 {
 	char path[32];
@@ -340,6 +371,7 @@ int main(int argc, char **argv)
 	weftd = weftd_pid();
 	if (!weftd)
 		die("no weftd");
+	await_spare_child(weftd);
 	base = count_fds(weftd);
 	setpgid(0, 0);
 	signal(SIGCHLD, watch);

@@ -191,6 +191,7 @@ def lost_of(lab, lid, name, seed):
 	"""Which of 200 datagrams a link loses, by the trace of their sender, of a new weftd: it counts processes anew."""
 	lab.weft('fabric', 'link', 'h1:1', f'loss=10%,seed={seed}')
 	os.kill(json.loads(lab.weft('status', '--json'))['pid'], signal.SIGKILL)
+	lab.start_weftd()
 	*programs, qpn = lab.start_datagrams('h5', 'h6')
 	trace = lab.path(name)
 	# whose Q_Key is another one: they pass the link, and nobody hears them

@@ -59,6 +59,7 @@ class Lab:
 	"""Its own WEFT_DIR and everything in it, until the end of a with block."""
 	def __init__(self, weft):
 		self.weft_path, self.programs, self.failures = weft, [], 0
+		self.weftd = None		# that runs in the foreground
 		self.devices = ('--device', 'weft0')	# that programs at hosts see; (): all
 		self.home = tempfile.mkdtemp(prefix='weft-e2e.')
 		self.env = dict(os.environ, WEFT_DIR=os.path.join(self.home, 'run'), WEFT_IDLE_S=IDLE_S,
@@ -68,6 +69,24 @@ class Lab:
 		self.weft('up')
 		return self
 
+	def start_weftd(self):
+		"""In the session of the tests, where none runs or it was killed: for more programs that poll than processors.
+		Kernels that share these out by session (autogroups) let programs that poll and yield hold them for a minute,
+		while weftd of another session waits."""
+		words = (os.path.join(os.path.dirname(self.weft_path), 'weftd'), '--foreground', '--keep')
+
+		def serves():
+			# it ends at once while one that was killed has not gone
+			if not self.weftd or self.weftd.poll() is not None:
+				self.weftd = subprocess.Popen(words, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+							      env=self.env)
+			return self.try_run(self.weft_path, 'status')[0] == 0
+		self.within('weftd serves', serves)
+
+	def keep_weftd_in_session(self):
+		self.weft('down')
+		self.start_weftd()
+
 	def end_all(self):
 		for program in self.programs:
 			if program.is_alive():
@@ -76,6 +95,8 @@ class Lab:
 	def __exit__(self, *what):
 		self.end_all()
 		self.try_run(self.weft_path, 'down', '--force')
+		if self.weftd:
+			self.weftd.wait(LIMIT_S)
 		shutil.rmtree(self.home, ignore_errors=True)
 
 	def fail(self, text):

@@ -27,25 +27,10 @@ def start(lab, pair):
 	return lab.start_server(pair[0], port, *words), lab.start(pair[1], *words, '127.0.0.1')
 
 
-TRIES = 6
-
-
-def weft(lab, *words):
-	"""weft, and again where weftd has no time for it: on kernels that share the CPUs out by session, programs of another one
-	that poll and yield hold them for seconds."""
-	for _ in range(TRIES - 1):
-		try:
-			return lab.weft(*words)
-		except Wrong as wrong:
-			if 'does not answer' not in str(wrong):
-				raise
-	return lab.weft(*words)
-
-
 def messages(lab):
 	"""How many each process has received, by PID."""
-	processes = json.loads(weft(lab, 'qp', '--json'))['processes']
-	return {p['pid']: sum(qp['messages_received'] for qp in p['qps']) for p in processes}
+	processes = json.loads(lab.weft('qp', '--json'))['processes']
+	return {p['pid']: sum(qp['messages_received'] for qp in p.get('qps', ())) for p in processes}
 
 
 def have_moved(lab, before, programs):
@@ -55,10 +40,11 @@ def have_moved(lab, before, programs):
 
 def kill_leaf(lab):
 	for number in range(1, LEAF_PORTS + 1):
-		weft(lab, 'fabric', 'link', f'{LEAF}:{number}', 'down')
+		lab.weft('fabric', 'link', f'{LEAF}:{number}', 'down')
 
 
 def test_leaf(lab):
+	lab.keep_weftd_in_session()
 	lab.load('fat-tree', 'ports=4')
 	behind, elsewhere = ([start(lab, pair) for pair in pairs] for pairs in (BEHIND, ELSEWHERE))
 	programs = [p for pair in (*behind, *elsewhere) for p in pair]
@@ -88,7 +74,7 @@ JOBS_BEHIND, JOBS_ELSEWHERE = (('h2,h7', *RC), ('h4,h8', *UD)), (('h1,h5', *RC),
 
 def sent_by(lab, host):
 	"""Bytes, of the host's first port."""
-	nodes = json.loads(weft(lab, 'fabric', 'show', '--json'))['nodes']
+	nodes = json.loads(lab.weft('fabric', 'show', '--json'))['nodes']
 	return next(n['ports'][0]['sent_bytes'] for n in nodes if n['name'] == host)
 
 
@@ -101,6 +87,7 @@ def all_send(lab, jobs):
 
 def test_mpi(lab):
 	"""Jobs of two ranks under OpenSM, by connections and by datagrams."""
+	lab.keep_weftd_in_session()
 	lab.load_bare(lab.make('fat-tree', 'ports=4'))
 	lab.up(lab.start_manager('h1'))
 	behind, elsewhere = ([lab.start(hosts, *mpi_check(2, FOR_EVER, tls=tls, settings=settings))

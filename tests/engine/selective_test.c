@@ -496,7 +496,7 @@ static void an_ack_timeout_asks_for_what_is_missing(void **state)
 	post_wr(pair, 0, (struct pair_wr){ .opcode = IBV_WR_RDMA_READ, .flags = IBV_SEND_SIGNALED, .bytes = 4 * MTU });
 	while (counters->held_response < held)
 		assert_true(sim_step(pair->sim));
-	f->rtt.wait_ns = ack_timeout_ns(pair->config.timeout);
+	f->rtt.wait_ns = f->rtt.smooth_ns = ack_timeout_ns(pair->config.timeout);
 	for (unsigned i = 0; i < LOST_QUESTIONS; i++)
 		sim_fault_add(pair->sim, SIM_DROP, 0, pair->side[0].node->sent + i);
 	pair_run(pair);
