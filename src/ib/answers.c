@@ -53,6 +53,8 @@ uint32_t answers_piece(const struct qp *qp, uint32_t rest)
 	const struct flight *f = &engine_of(qp)->flight;
 	uint32_t piece = piece_of(qp->attr.max_rd_atomic), span;
 
+	if (f->unanswered && f->unanswered >= qp->attr.max_rd_atomic)
+		return 0;
 	if (!asks_in_pieces(qp))
 		return rest < FLIGHT_SPAN_MOST ? rest : FLIGHT_SPAN_MOST;
 	if (rest < piece)
@@ -60,7 +62,7 @@ uint32_t answers_piece(const struct qp *qp, uint32_t rest)
 	if (flight_empty(f))
 		return piece;
 	span = (uint32_t)psn_diff(f->psn, flight_first_psn(f)) + piece;
-	if ((f->unanswered && f->unanswered >= qp->attr.max_rd_atomic) || span > ANSWERS_REACH)
+	if (span > ANSWERS_REACH)
 		return 0;
 	return span - (f->answers ? f->answers->early.count : 0) <= most_under_way(f) ? piece : 0;
 }

@@ -61,6 +61,8 @@ unsigned reflect_choose(const struct qp *qp, unsigned path)
 	const struct reflect *r = reflect_of(qp);
 	unsigned skip;
 
+	if (!r->path[path].is_known)	/* of addresses that the peer had before */
+		path = 0;
 	for (skip = r->turn % count_known(r); skip; skip--)
 		do
 			path = (path + 1) % BTH_PATHS;

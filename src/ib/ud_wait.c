@@ -104,7 +104,7 @@ bool ud_wait_keep(struct qp *qp, origin_t origin, const struct packet *p)
 
 	if (ud_wait_deadline(qp) != WTIME_NEVER)	/* where the engine runs apart receives may have come */
 		ud_wait_serve(qp, qp->ca->now);
-	if (!ops->hold || origin == ORIGIN_NETWORK || p->dest_qpn != qp->qpn || !qp_recv_is_dry(qp))
+	if (!engine_receives(qp) || !ops->hold || origin == ORIGIN_NETWORK || p->dest_qpn != qp->qpn || !qp_recv_is_dry(qp))
 		return false;
 	w = waits_of(qp);
 	if (!w || (w->until == WTIME_NEVER && !reckon_patience(qp, w)))

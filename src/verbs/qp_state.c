@@ -162,6 +162,8 @@ static void enter(struct qp *qp, wtime now, enum ibv_qp_state to, int mask)
 	hide(qp);
 	keep_promise(qp);
 	from = qp->state;
+	if (from == IBV_QPS_ERR && to != IBV_QPS_ERR && to != IBV_QPS_RESET)
+		return;		/* what was promised has ended it */
 	if (to == IBV_QPS_RESET || mask & (IBV_QP_AV | IBV_QP_PKEY_INDEX)) {
 		qp->direct_path = (struct direct_path){ 0 };
 		qp->route = (struct route){ 0 };

@@ -189,6 +189,9 @@ static void the_longest_read_is_asked_for_in_two(void **state)
 	engine_of(qp)->selective = false;
 	assert_int_equal(answers_piece(qp, 1 << 23), FLIGHT_SPAN_MOST);
 	assert_int_equal(answers_piece(qp, 1), 1);
+	engine_of(qp)->flight.unanswered = qp->attr.max_rd_atomic;
+	assert_int_equal(answers_piece(qp, 1), 0);	/* as many as the peer executes at once */
+	engine_of(qp)->flight.unanswered = 0;
 	pair_delete(pair);
 }
 

@@ -475,15 +475,13 @@ static void a_promise_is_of_the_path_that_the_send_took(void **state)
 	finish(pair);
 }
 
-/* The first of two that were promised finds the CQ full, and the second is executed before the QP stops: each once. */
-static void a_message_whose_completion_overruns_its_cq_is_executed_once(void **state)
+/* Two messages wait that were promised receives, whose CQ is full. */
+static struct pair *start_full(void)
 {
 	struct pair *pair = start();
 	struct pair_side *s = &pair->side[1];
-	uint64_t received;
 	uint32_t room;
 
-	(void)state;
 	assert_int_equal(cq_resize(s->recv_cq, 1), 0);
 	room = s->recv_cq->engine.ring.capacity;
 	for (uint32_t i = 0; i < room + 3; i++)
@@ -493,9 +491,32 @@ static void a_message_whose_completion_overruns_its_cq_is_executed_once(void **s
 		post_send(0, i, SHORT);
 		assert_true(i >= room || deliver(1));
 	}
-	received = s->qp->messages_received;
+	return pair;
+}
+
+/* The first finds the CQ full, and the second is executed before the QP stops: each once. */
+static void a_message_whose_completion_overruns_its_cq_is_executed_once(void **state)
+{
+	struct pair *pair = start_full();
+	struct pair_side *s = &pair->side[1];
+	uint64_t received = s->qp->messages_received;
+
+	(void)state;
 	assert_true(take(1, &way.ring[1][way.head[1]]));	/* where it lies: it is the ring's oldest still */
 	assert_int_equal(s->qp->messages_received, received + 2);
+	assert_int_equal(s->qp->state, IBV_QPS_ERR);
+	assert_int_equal(sim_events(s->node, IBV_EVENT_QP_FATAL), 1);
+	pair_delete(pair);
+}
+
+/* From there only RESET leads on (IBA 11.2.5.2). */
+static void a_qp_that_a_promise_ends_enters_no_other_state(void **state)
+{
+	struct pair *pair = start_full();
+	struct pair_side *s = &pair->side[1];
+
+	(void)state;
+	assert_int_equal(qp_modify(s->qp, pair->sim->now, &(struct ibv_qp_attr){ .qp_state = IBV_QPS_SQD }, IBV_QP_STATE), 0);
 	assert_int_equal(s->qp->state, IBV_QPS_ERR);
 	assert_int_equal(sim_events(s->node, IBV_EVENT_QP_FATAL), 1);
 	pair_delete(pair);
@@ -682,6 +703,7 @@ int main(void)
 		cmocka_unit_test(a_promise_that_is_used_up_is_none),
 		cmocka_unit_test(a_promise_is_of_the_path_that_the_send_took),
 		cmocka_unit_test(a_message_whose_completion_overruns_its_cq_is_executed_once),
+		cmocka_unit_test(a_qp_that_a_promise_ends_enters_no_other_state),
 		cmocka_unit_test(what_stops_on_the_way_is_not_executed),
 		cmocka_unit_test(an_error_executes_first_what_was_promised),
 		cmocka_unit_test(a_region_goes_when_what_was_promised_is_executed),

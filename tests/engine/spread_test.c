@@ -562,7 +562,7 @@ static void forget_paths(void *arg, int node, const struct packet *p)
 	struct pair *pair = arg;
 
 	for (unsigned i = 1; reflect_of(pair->side[1].qp) && i < BTH_PATHS; i++)
-		reflect_of(pair->side[1].qp)->path[i].is_known = false;
+		reflect_of(pair->side[1].qp)->path[i] = (struct reflect_path){ 0 };
 }
 
 static void answers_by_another_path_stall_nothing(void **state)
@@ -578,6 +578,10 @@ static void answers_by_another_path_stall_nothing(void **state)
 	show(pair, "answers by the first path");
 	assert_int_equal(r.failed, 0);
 	assert_true(rate > 150000 && r.longest < 2 * WTIME_MS);
+	reflect_of(pair->side[1].qp)->path[1].is_known = true;
+	assert_int_equal(reflect_choose(pair->side[1].qp, 1), 1);
+	forget_paths(pair, 0, NULL);		/* while a response for it is still to be sent: it has no addresses */
+	assert_int_equal(reflect_choose(pair->side[1].qp, 1), 0);
 	pair_delete(pair);
 }
 

@@ -218,6 +218,30 @@ static void a_qp_that_stops_drops_them(void **state)
 	}
 }
 
+/* One that comes when a receive was announced whose memory is refused, which ends the QP. */
+static void a_qp_that_fails_keeps_none(void **state)
+{
+	struct pair *pair = start(false);
+	struct pair_side *s = &pair->side[1];
+	struct ibv_sge refused = { PAIR_IOVA, GRH + MTU, s->mr->key ^ 1 };
+	struct ibv_recv_wr wr = { .sg_list = &refused, .num_sge = 1 };
+	struct ud_wait **waiting = &engine_of(s->qp)->waiting, *w;
+	const struct ibv_recv_wr *bad;
+
+	(void)state;
+	send(pair, 1, 1);
+	w = *waiting;
+	*waiting = NULL;		/* the engine, apart, has not been told of it yet */
+	assert_int_equal(qp_post_recv(s->qp, pair->sim->now, &wr, &bad), 0);
+	*waiting = w;
+	send(pair, 2, 1);
+	assert_int_equal(s->qp->state, IBV_QPS_ERR);
+	assert_int_equal(held, 1);
+	assert_int_equal(counters_of(pair)->dropped_datagrams, 1);
+	expect_none_waits(pair);
+	pair_delete(pair);
+}
+
 /* What does not fit is dropped; the receive is the next one's. */
 static void one_that_is_too_long_is_dropped(void **state)
 {
@@ -257,6 +281,7 @@ int main(void)
 		cmocka_unit_test(nobody_waits_for_others),
 		cmocka_unit_test(of_another_host_they_are_dropped),
 		cmocka_unit_test(a_qp_that_stops_drops_them),
+		cmocka_unit_test(a_qp_that_fails_keeps_none),
 		cmocka_unit_test(one_that_is_too_long_is_dropped),
 		cmocka_unit_test(they_have_a_quota),
 	};
