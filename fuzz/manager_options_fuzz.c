@@ -23,5 +23,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	qos_read(&head.manager_qos, &read);
 	REQUIRE(!memcmp(&read, &head.manager_qos, sizeof(read)));
 	REQUIRE(head.manager_m_key_protect <= 3 && head.manager_priority <= 15 && o.lmc <= LMC_MOST);
+	REQUIRE(head.manager_routing < ROUTE_CHOICES);
 	return 0;
 }

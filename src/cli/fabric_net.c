@@ -249,7 +249,7 @@ static int read_options(struct manager_options *m, const struct cli_options *o)
 	return EXIT_OK;
 }
 
-/* Without --routing data flows at once, by tables that weft's manager then finds. */
+/* Without --routing data flows at once, by tables that weft's manager then finds: they are as it would write them. */
 int fabric_net_load(const struct cli_options *o, int argc, char **argv)
 {
 	bool is_bare = o->routing && (!strcmp(o->routing, "sm") || !strcmp(o->routing, "none"));
@@ -276,7 +276,7 @@ int fabric_net_load(const struct cli_options *o, int argc, char **argv)
 	if (is_bare)
 		take_addresses(&l.f);
 	else
-		status = fabric_set_up(&l, o->routing, &used);
+		status = fabric_set_up(&l, o->routing ? o->routing : route_choice_name(m.routing), &used);
 	if (is_managed)
 		set_manager(&l.f, &m);
 	if (o->partitions && status == EXIT_OK)

@@ -152,6 +152,32 @@ static int take_low(const struct reading *r, char *text)
 	return take_turns(r, text, r->to->qos.low);
 }
 
+/* Of names behind each other the first that can be: both can in any topology. (null) is what opensm.conf has for none. */
+static int take_routing(const struct reading *r, char *text)
+{
+	static const struct {
+		const char *name;
+		enum route_choice choice;
+	} kinds[] = { { "minhop", ROUTE_ALWAYS_MIN_HOP }, { "updn", ROUTE_ALWAYS_UP_DOWN } };
+	enum route_choice first = ROUTE_AUTO;
+	bool is_default = !strcmp(text, "(null)");
+	char *rest;
+
+	for (char *word = is_default ? NULL : strtok_r(text, ", \t", &rest); word; word = strtok_r(NULL, ", \t", &rest)) {
+		size_t i = 0;
+
+		while (i < sizeof(kinds) / sizeof(kinds[0]) && strcmp(kinds[i].name, word) != 0)
+			i++;
+		if (i == sizeof(kinds) / sizeof(kinds[0]))
+			return wrong(r, "minhop, updn or both are wanted, or (null)", word);
+		first = first == ROUTE_AUTO ? kinds[i].choice : first;
+	}
+	if (first == ROUTE_AUTO && !is_default)
+		return wrong(r, "minhop, updn or both are wanted, or (null)", "");
+	r->to->routing = first;
+	return EXIT_OK;
+}
+
 static const struct row {
 	const char *name;
 	int (*take)(const struct reading *r, char *text);
@@ -159,7 +185,7 @@ static const struct row {
 	{ "sm_priority", take_priority }, { "lmc", take_lmc }, { "sm_key", take_sm_key },
 	{ "m_key", take_key }, { "m_key_protection_level", take_protection }, { "m_key_lease_period", take_lease },
 	{ "qos_max_vls", take_lanes }, { "qos_high_limit", take_limit }, { "qos_vlarb_high", take_high },
-	{ "qos_vlarb_low", take_low }, { "qos_sl2vl", take_levels },
+	{ "qos_vlarb_low", take_low }, { "qos_sl2vl", take_levels }, { "routing_engine", take_routing },
 };
 
 static int take(const struct reading *r, char *line)
@@ -215,5 +241,6 @@ void manager_options_apply(const struct manager_options *o, struct fabric_head *
 	head->manager_m_key = o->m_key;
 	head->manager_m_key_protect = o->m_key_protect;
 	head->manager_m_key_lease = o->m_key_lease;
+	head->manager_routing = (uint8_t)o->routing;
 	head->manager_qos = o->qos;
 }

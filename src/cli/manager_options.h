@@ -3,6 +3,7 @@
 #define WEFT_CLI_MANAGER_OPTIONS_H
 
 #include "fabric/fabric.h"
+#include "fabric/route.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -14,6 +15,7 @@ struct manager_options {
 	uint64_t m_key;			/* 0: ports have none */
 	uint8_t m_key_protect;
 	uint16_t m_key_lease;
+	enum route_choice routing;
 	struct fabric_qos qos;
 };
 

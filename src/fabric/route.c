@@ -50,6 +50,11 @@ const char *route_engine_name(enum route_engine engine)
 	return engine == ROUTE_UP_DOWN ? "up-down" : "min-hop";
 }
 
+const char *route_choice_name(enum route_choice choice)
+{
+	return choice == ROUTE_AUTO ? "auto" : route_engine_name(choice == ROUTE_ALWAYS_UP_DOWN ? ROUTE_UP_DOWN : ROUTE_MIN_HOP);
+}
+
 static unsigned ports_of(const struct router *r, uint32_t s)
 {
 	return r->f->place[r->node[s]].ports;

@@ -11,8 +11,11 @@
  * UP_DOWN: no path goes up again after it went down, seen from the switch in the middle, so no such circle can be; paths may be
  * longer. Both spread the LIDs of hosts evenly over the ports that are equally good. */
 enum route_engine { ROUTE_MIN_HOP, ROUTE_UP_DOWN, ROUTE_ENGINES };
+/* AUTO: MIN_HOP where that cannot deadlock, UP_DOWN where it could. The others: one of them in any topology. */
+enum route_choice { ROUTE_AUTO, ROUTE_ALWAYS_MIN_HOP, ROUTE_ALWAYS_UP_DOWN, ROUTE_CHOICES };
 
 const char *route_engine_name(enum route_engine engine);
+const char *route_choice_name(enum route_choice choice);
 
 /* Writes the LFT of every switch; LIDs that cannot be reached lead nowhere. 0 or -ENOMEM. */
 int fabric_route(struct fabric *f, enum route_engine engine);

@@ -2,6 +2,7 @@
  * want it. Indices are the model's. */
 #include "sm/routing.h"
 
+#include "base/log.h"
 #include "fabric/survey.h"
 #include "sm/lids.h"
 
@@ -114,7 +115,16 @@ static int route_again(struct sm *s, struct fabric *f, bool may_move)
 	return err;
 }
 
-/* Shortest paths, unless those could deadlock: up and down then, which stays. */
+/* Told when it begins to be so, not at each computation. */
+static void note_deadlock(struct sm *s, bool can_deadlock)
+{
+	if (can_deadlock && !s->can_deadlock)
+		log_line(LOG_WARNING, "the shortest paths of this subnet, which routing_engine minhop asks for, have a "
+			 "credit loop: packets of hardware could wait for each other for ever");
+	s->can_deadlock = can_deadlock;
+}
+
+/* Shortest paths, unless those could deadlock and nobody asked for them: up and down then, which stays. */
 static int route(struct sm *s, struct fabric *f)
 {
 	struct survey v;
@@ -123,7 +133,9 @@ static int route(struct sm *s, struct fabric *f)
 	if (err || s->engine == ROUTE_UP_DOWN)
 		return err;
 	err = survey(&v, f);
-	if (!err && v.has_credit_loop) {
+	if (!err && s->config.routing == ROUTE_ALWAYS_MIN_HOP) {
+		note_deadlock(s, v.has_credit_loop);
+	} else if (!err && v.has_credit_loop) {
 		s->engine = ROUTE_UP_DOWN;
 		fill_nodes(f, &s->net);
 		err = route_again(s, f, true);

@@ -45,7 +45,7 @@ int sm_init(struct sm *s, const struct sm_config *config)
 	use_defaults(&s->config);
 	lanes_init(s, config->qos);
 	s->config.qos = NULL;
-	s->engine = s->config.is_up_down ? ROUTE_UP_DOWN : ROUTE_MIN_HOP;
+	s->engine = s->config.routing == ROUTE_ALWAYS_UP_DOWN ? ROUTE_UP_DOWN : ROUTE_MIN_HOP;
 	list_init(&s->smp_replies);
 	list_init(&s->sa_replies);
 	if (net_init(&s->net) || sa_init(s)) {

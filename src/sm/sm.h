@@ -37,7 +37,7 @@ struct sm_config {
 	uint8_t m_key_protect;		/* M_KeyProtectBits: 0 to 3 */
 	uint16_t m_key_lease;		/* seconds [it never ends] */
 	const struct fabric_qos *qos;	/* borrowed until sm_init() has ended [OpenSM's] */
-	bool is_up_down;		/* else min-hop where that cannot deadlock, and up-down where it could */
+	enum route_choice routing;
 	uint32_t window;		/* SMPs under way [64: our choice] */
 	wtime response_ns;		/* how long an answer is awaited at first [100 ms: our choice] */
 	wtime sweep_ns;			/* between light sweeps [10 s, as OpenSM] */
@@ -117,6 +117,7 @@ struct sm {
 	uint32_t unanswered;		/* polls */
 	uint32_t act_count;		/* SMInfo.ActCount */
 	enum route_engine engine;
+	bool can_deadlock;		/* by shortest paths that ROUTE_ALWAYS_MIN_HOP asked for */
 	struct groups groups;		/* groups and trees: groups.h */
 	struct fabric routed;		/* owned: routing.h */
 	uint32_t last_guid;		/* that it has given to a port: sa_guids.c */

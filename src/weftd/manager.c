@@ -134,6 +134,13 @@ static void destroy(struct manager *m)
 	free(m);
 }
 
+static enum route_choice routing_of(const struct fabric_head *head)
+{
+	unsigned choice = FABRIC_READ(head->manager_routing);
+
+	return choice < ROUTE_CHOICES ? (enum route_choice)choice : ROUTE_AUTO;
+}
+
 static struct manager *create(struct hub *h, uint32_t port)
 {
 	const struct fabric_head *head = h->subnet->fabric.head;
@@ -143,6 +150,7 @@ static struct manager *create(struct hub *h, uint32_t port)
 					  .m_key = FABRIC_READ(head->manager_m_key),
 					  .m_key_protect = FABRIC_READ(head->manager_m_key_protect),
 					  .m_key_lease = FABRIC_READ(head->manager_m_key_lease),
+					  .routing = routing_of(head),
 					  .qos = &head->manager_qos };
 	struct manager *m = calloc(1, sizeof(*m));
 	bool is_whole = true;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What weft's own subnet manager gives ports by its options, and subnet administration by request: lanes, M_Keys, GUIDs. Debian's
-programs look, and OpenSM does the same beside it.
+"""What weft's own subnet manager gives ports by its options, and subnet administration by request: lanes, M_Keys, GUIDs, ways.
+Debian's programs look, and OpenSM does the same beside it.
 
 subnet_options.py --list                  one line a test: name, label, timeout
 subnet_options.py --weft PROGRAM NAME...  runs these tests
@@ -295,9 +295,70 @@ def test_guids(lab):
 			lab.fail(f'question {i}: {a}, of OpenSM {b}')
 
 
+# ---- ways ----
+
+ENGINES = ('(null)', 'auto'), ('updn,minhop', 'up-down'), ('updn', 'up-down'), ('minhop,updn', 'min-hop'), ('minhop', 'min-hop')
+RING, TREE = ('torus', 'size=6', 'hosts=1'), ('fat-tree', 'ports=4')
+
+
+def figures(said, of_loads=True):
+	"""What weft fabric check says of paths: circles, how many, how long, and how many share a link."""
+	busiest = max(link['paths'] for link in said['link_loads']) if of_loads else 0
+	return [said[name] for name in ('credit_loop', 'reached', 'mean_links', 'longest_links')] + [busiest]
+
+
+def warnings(lab):
+	with open(os.path.join(lab.env['WEFT_DIR'], 'weftd.log'), encoding='utf-8') as f:
+		return f.read().count('routing_engine minhop asks for')
+
+
+def goes_and_comes_back(lab, wanted):
+	"""A link of a ring, after which the manager has computed all anew."""
+	lab.weft('fabric', 'link', 's1:1', 'down')
+	lab.within('a line is led along', lambda: figures(lab.check())[:2] == [False, 30] and lab.check()['longest_links'] == 7)
+	lab.weft('fabric', 'link', 's1:1', 'up')
+	lab.within('the ring is led as before', lambda: figures(lab.check(), False) == wanted)
+
+
+def test_routing(lab):
+	"""A ring and a tree have the ways that were asked for, with circles or detours, when a link comes back and by the next
+	weftd's manager as well; the log warns of circles."""
+	status, said = lab.try_run(lab.weft_path, 'fabric', 'load', '--options', lab.write('bad', 'routing_engine updn,lash\n'),
+				   lab.make(*TREE))
+	if status != 1 or ":1: minhop, updn or both are wanted, or (null): 'lash'" not in said:
+		lab.fail(f'lash: {status}, {said}')
+	says(lab.weft('fabric', 'load', '--options', lab.write('options', 'routing_engine minhop\n'), lab.make(*RING)),
+	     'routed by min-hop')
+	seen = {}
+	for kind in (TREE, RING):
+		net = lab.make(*kind)
+		for engine, way in ENGINES:
+			wanted = json.loads(lab.weft('fabric', 'check', '--json', '--routing', way, net))
+			for words in ((), ('--routing', 'sm')):
+				before = warnings(lab)
+				lab.change('load', '--options', lab.write('options', f'routing_engine {engine}\n'), *words, net)
+				takes_over(lab, OWN)
+				lab.within(f'{kind} by {engine} {words}', lambda: figures(lab.check()) == figures(wanted))
+				if wanted['credit_loop']:
+					lab.within(f'a warning of {engine}', lambda: warnings(lab) == before + 1)
+				elif warnings(lab) != before:
+					lab.fail(f'{kind} by {engine}: a warning of a circle that is not there')
+			seen[kind, way] = figures(wanted)
+			if kind == RING:
+				goes_and_comes_back(lab, figures(wanted, False))
+	# as they are to differ: fewest paths by a link of the tree, and no detours on the ring but a circle
+	if not (seen[TREE, 'auto'] == seen[TREE, 'min-hop'] < seen[TREE, 'up-down'] and seen[RING, 'min-hop'][0] and
+		seen[RING, 'auto'] == seen[RING, 'up-down'] and seen[RING, 'min-hop'][2] < seen[RING, 'up-down'][2]):
+		lab.fail(f'ways do not differ as they should: {seen}')
+	os.kill(json.loads(lab.weft('status', '--json'))['pid'], signal.SIGKILL)
+	takes_over(lab, OWN)
+	goes_and_comes_back(lab, figures(wanted, False))
+
+
 def tests():
 	rows = (('lanes', test_lanes), ('arbitration', test_arbitration), ('opensm', test_opensm), ('keys', test_keys),
-		('key_of_opensm', test_key_of_opensm), ('guids', test_guids), ('counters', test_counters))
+		('key_of_opensm', test_key_of_opensm), ('guids', test_guids), ('counters', test_counters),
+		('routing', test_routing))
 	return {name: ('e2e', 300, subnet_lab.row(test)) for name, test in rows}
 
 

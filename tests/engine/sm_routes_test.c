@@ -3,6 +3,8 @@
  * path goes from the first to the second. Tables deadlock if and only if there is a circle in it (Dally and Seitz, 1987). */
 #include "sm_run.h"
 
+#include "base/log.h"
+
 enum { TEXT = 1 << 16, SWITCHES = 12, PORTS = 24 };
 
 /* Dependencies of channels, as bits: channels are named by the port that they leave. */
@@ -12,8 +14,8 @@ struct graph {
 	uint8_t *mark;			/* 1: on the way, 2: done */
 };
 
-/* A packet from this host to a LID, hop by hop. */
-static void follow(struct graph *g, const struct fabric *f, uint32_t from, uint32_t lid)
+/* A packet from this host to a LID, hop by hop: links that it passes. */
+static unsigned follow(struct graph *g, const struct fabric *f, uint32_t from, uint32_t lid)
 {
 	uint32_t channel = from;
 
@@ -22,13 +24,14 @@ static void follow(struct graph *g, const struct fabric *f, uint32_t from, uint3
 		unsigned out = fabric_is_switch(f, node) ? fabric_lft(f, node)[lid] : 0;
 
 		if (!fabric_is_switch(f, node) || !out)
-			return;
+			return hops + 1;
 		assert_int_not_equal(out, LFT_NONE);
 		next = fabric_port_index(f, node, out);
 		g->depends[(size_t)channel * g->channels + next] = 1;
 		channel = next;
 	}
 	fail_msg("a path to LID %u does not end", lid);
+	return 0;
 }
 
 /* By depth. */
@@ -212,7 +215,7 @@ static void let_switches_die(struct run *r, const char *what, uint64_t seed)
 
 	for (uint32_t n = 0; n < f->nodes; n++)
 		switches += fabric_is_switch(f, n);
-	run_add(r, "s1", 0, &(struct sm_config){ .is_up_down = true });
+	run_add(r, "s1", 0, &(struct sm_config){ .routing = ROUTE_ALWAYS_UP_DOWN });
 	assert_true(mad_net_until_quiet(&r->n, 100 * WTIME_S));
 	check_paths(r, what, seed, when);
 	/* two at a time, beside the manager's */
@@ -284,6 +287,140 @@ static void rings_deadlock_by_shortest_paths(void **state)
 	}
 }
 
+/* ---- ways that were asked for ---- */
+
+/* Links of the shortest path between two hosts, by breadth. */
+static unsigned shortest(const struct fabric *f, uint32_t from, uint32_t to)
+{
+	uint32_t *queue = calloc(f->nodes, sizeof(*queue)), head = 0, tail = 1;
+	unsigned *links = calloc(f->nodes, sizeof(*links)), found;
+
+	assert_true(queue && links);
+	queue[0] = f->owner[fabric_peer(f, from)];
+	for (links[queue[0]] = 1; head < tail; head++) {
+		uint32_t node = queue[head];
+
+		for (unsigned i = 1; fabric_is_switch(f, node) && i <= f->place[node].ports; i++) {
+			uint32_t port = fabric_port_index(f, node, i), peer = fabric_peer(f, port);
+
+			if (peer == PORT_NONE || f->port[port].state == PORT_DOWN || links[f->owner[peer]])
+				continue;
+			links[f->owner[peer]] = links[node] + 1;
+			queue[tail++] = f->owner[peer];
+		}
+	}
+	found = links[f->owner[to]];
+	free(queue);
+	free(links);
+	return found;
+}
+
+/* How many links paths between hosts have beyond those of shortest ones, in sum. */
+static unsigned detours(const struct fabric *f)
+{
+	struct graph g = { .channels = f->ports };
+	unsigned sum = 0;
+
+	g.depends = calloc((size_t)f->ports * f->ports, 1);
+	assert_non_null(g.depends);
+	for (uint32_t from = 0; from < f->ports; from++) {
+		for (uint32_t to = 0; to < f->ports; to++) {
+			if (to != from && f->owner[to] != f->owner[from] && f->port[to].lid && f->port[from].lid &&
+			    !fabric_is_switch(f, f->owner[from]) && !fabric_is_switch(f, f->owner[to]))
+				sum += follow(&g, f, from, f->port[to].lid) - shortest(f, from, to);
+		}
+	}
+	free(g.depends);
+	return sum;
+}
+
+static void hear(void *arg, enum log_level level, const char *line)
+{
+	unsigned *told = arg;
+
+	*told += level == LOG_WARNING && strstr(line, "routing_engine minhop");
+}
+
+static void run_routed(struct run *r, const char *kind, char *const settings[], enum route_choice choice)
+{
+	run_init(r, kind, settings, 1);
+	run_add(r, "s1", 0, &(struct sm_config){ .routing = choice });
+	assert_true(mad_net_until_quiet(&r->n, 100 * WTIME_S));
+}
+
+/* As both do in any topology; where there are no rings nobody is told of a circle. */
+static void each_way_in_every_kind(void **state)
+{
+	unsigned told = 0, circles = 0, pairs;
+
+	log_set_sink(hear, &told, LOG_WARNING);
+	for (const struct generate_kind *k = generate_kinds; k->name; k++) {
+		unsigned before = told;
+		bool deadlocks;
+		struct run r;
+
+		run_routed(&r, k->name, (char *const[]){ NULL }, ROUTE_ALWAYS_UP_DOWN);
+		assert_int_equal(r.n.manager[0].sm.engine, ROUTE_UP_DOWN);
+		check_reaches(&r.t.f);
+		assert_false(can_deadlock(&r.t.f, &pairs));
+		assert_true(told == before && !r.n.manager[0].sm.can_deadlock);
+		run_fini(&r);
+
+		run_routed(&r, k->name, (char *const[]){ NULL }, ROUTE_ALWAYS_MIN_HOP);
+		assert_int_equal(r.n.manager[0].sm.engine, ROUTE_MIN_HOP);
+		assert_int_equal(detours(&r.t.f), 0);
+		deadlocks = can_deadlock(&r.t.f, &pairs);
+		assert_true(r.n.manager[0].sm.can_deadlock == deadlocks && told - before == deadlocks);
+		circles += deadlocks;
+		run_fini(&r);
+	}
+	assert_true(circles);
+	log_set_sink(NULL, NULL, LOG_ERROR);
+}
+
+/* A ring that is asked for keeps its shortest paths, and the log tells each time that they become a circle. */
+static void a_ring_by_shortest_paths(void **state)
+{
+	static char *const ring[] = { "size=6", "hosts=2", NULL };
+	uint64_t routings;
+	uint32_t link;
+	unsigned told = 0, pairs;
+	struct run r;
+
+	log_set_sink(hear, &told, LOG_WARNING);
+	run_routed(&r, "torus", ring, ROUTE_AUTO);
+	assert_false(can_deadlock(&r.t.f, &pairs));
+	assert_true(detours(&r.t.f) && !told);
+	run_fini(&r);
+
+	run_routed(&r, "torus", ring, ROUTE_ALWAYS_MIN_HOP);
+	assert_true(can_deadlock(&r.t.f, &pairs));
+	assert_int_equal(detours(&r.t.f), 0);
+	assert_int_equal(told, 1);
+	/* a host goes, which the circle is not of */
+	routings = r.n.manager[0].sm.counters.routings;
+	agents_set_link(&r.n.agents, r.n.now, port_named(&r.t.f, "h2", 1), false);
+	mad_net_for(&r.n, 20 * WTIME_S);
+	agents_set_link(&r.n.agents, r.n.now, port_named(&r.t.f, "h2", 1), true);
+	mad_net_for(&r.n, 20 * WTIME_S);
+	assert_true(r.n.manager[0].sm.counters.routings > routings);
+	assert_int_equal(told, 1);
+	for (link = port_named(&r.t.f, "s1", 1); !fabric_is_switch(&r.t.f, r.t.f.owner[fabric_peer(&r.t.f, link)]);)
+		link++;
+	agents_set_link(&r.n.agents, r.n.now, link, false);
+	mad_net_for(&r.n, 20 * WTIME_S);
+	check_reaches(&r.t.f);
+	assert_int_equal(detours(&r.t.f), 0);
+	assert_true(!r.n.manager[0].sm.can_deadlock && told == 1);
+	agents_set_link(&r.n.agents, r.n.now, link, true);
+	mad_net_for(&r.n, 20 * WTIME_S);
+	assert_true(can_deadlock(&r.t.f, &pairs) && r.n.manager[0].sm.can_deadlock);
+	assert_int_equal(told, 2);
+	assert_int_equal(detours(&r.t.f), 0);
+	run_fini(&r);
+	log_set_sink(NULL, NULL, LOG_ERROR);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -291,6 +428,8 @@ int main(void)
 		cmocka_unit_test(random_ones),
 		cmocka_unit_test(switches_die_and_come_back),
 		cmocka_unit_test(rings_deadlock_by_shortest_paths),
+		cmocka_unit_test(each_way_in_every_kind),
+		cmocka_unit_test(a_ring_by_shortest_paths),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
