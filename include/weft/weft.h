@@ -76,6 +76,7 @@ typedef void weft_shared_told(void *arg, int client, int asked, uint32_t arrived
 
 struct weft_shared_options {
 	uint32_t message_bytes;	/* of the longest message; 0: 256; at most 4096 */
+	/* Three tunables as they begin; weft_shared_set changes them. The memory is for `most` of here. */
 	uint32_t each;		/* buffers of a client without a number of its own; 0: 16 */
 	uint32_t most;		/* buffers in all, posted and held; 0: as many as the receive queue has places */
 	uint32_t fixed;		/* so many posted or held, whoever is registered, and nothing else; 0: not */
@@ -124,6 +125,22 @@ int weft_shared_release(struct weft_shared *s, const struct weft_shared_message 
 
 /* Of a client, or of all: -1. 0 or -ENOENT. */
 int weft_shared_counts(struct weft_shared *s, int client, struct weft_shared_counts *counts);
+/* Datagrams since weft_shared_create that the QP dropped: no receive was posted, or their message is longer than message_bytes.
+ * No client's: nobody has seen whose they were. weft_shared_counts does not count them among the arrivals. */
+uint64_t weft_shared_drops(struct weft_shared *s);
+
+/* Changes tunables, while messages come: NAME=VALUE, with blanks or commas between them, as weft-mad(1) tells them for QP0 and
+ * QP1: "each=40 growth=1". each, floor, low, high, most and fixed are buffers, low-percent is percent, period-ms milliseconds,
+ * growth and watch are factors. They hold for all clients at once: missing receives are posted before it returns, and those that
+ * are too many are not posted again. The text is the caller's.
+ *
+ * 0. Nothing is changed with -EINVAL: no text of this form, values that make no sense alone or together, or window, longest-kb or
+ * program-kb, which are of weftd's QPs alone; -ENOENT: no tunable of that name; -ENOSPC: `most` is beyond the number at
+ * weft_shared_create, for which the memory is. -EIO: they are set, but verbs refuse to post. */
+int weft_shared_set(struct weft_shared *s, const char *tunables);
+/* All of them with their values, in the form of weft_shared_set, as snprintf(3): as much as there is room for, and NUL; the bytes
+ * of the whole text without NUL, below 256. room may be 0. */
+size_t weft_shared_get(struct weft_shared *s, char *tunables, size_t room);
 
 #ifdef __cplusplus
 }

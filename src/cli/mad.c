@@ -67,6 +67,7 @@ static json_t *rows_of(const json_t *qps)
 			json_object_set_new(row, "port", *node ? json_sprintf("%s:%lld", node, output_number(qp, "node_port")) :
 								 json_string("-"));
 			json_object_set(row, "qpn", json_object_get(qp, "qpn"));
+			json_object_del(row, "drops");
 			for (size_t n = 0; !k && n < sizeof(own) / sizeof(own[0]); n++)
 				json_object_set(row, own[n], json_object_get(qp, own[n]));
 			if (json_is_null(json_object_get(row, "asked")))

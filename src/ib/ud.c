@@ -189,13 +189,13 @@ void ud_receive(struct qp *qp, const struct packet *p)
 	bool has_grh;
 
 	if (!qp_recv_take(qp, NULL, &ref)) {
-		qp->ca->counters.dropped_datagrams++;
+		ud_count_drop(qp);
 		return;
 	}
 	status = place(qp, &ref, p, &has_grh);
 	if (status == IBV_WC_LOC_LEN_ERR) {
 		qp_recv_untake(qp, &ref);
-		qp->ca->counters.dropped_datagrams++;
+		ud_count_drop(qp);
 		return;
 	}
 	if (status != IBV_WC_SUCCESS) {

@@ -3,6 +3,7 @@
 #define WEFT_IB_UD_H
 
 #include "ib/direct_rma.h"
+#include "verbs/ca.h"
 #include "verbs/qp.h"
 
 /* The WQE at the cursor as a packet, of raw packet QPs too. It is complete as soon as it left. */
@@ -16,6 +17,12 @@ void ud_message(struct qp *qp, const struct direct_message *m);
 /* A datagram for this QP; its state was checked. What does not fit is dropped; what finds no receive may wait for one; a receive
  * whose memory is refused fails, and stops the QP. */
 void ud_input(struct qp *qp, origin_t origin, const struct packet *p);
+
+static inline void ud_count_drop(struct qp *qp)
+{
+	qp->ca->counters.dropped_datagrams++;
+	qp->datagrams_dropped++;
+}
 
 /* The same of one that was accepted and does not wait. */
 void ud_receive(struct qp *qp, const struct packet *p);

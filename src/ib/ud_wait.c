@@ -90,7 +90,7 @@ static void drop(struct qp *qp, struct ud_wait *w, wtime now)
 	struct waiting *oldest;
 
 	while ((oldest = take_oldest(qp, w))) {
-		qp->ca->counters.dropped_datagrams++;
+		ud_count_drop(qp);
 		free(oldest);
 	}
 	end(qp, w, now);

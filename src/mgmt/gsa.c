@@ -41,6 +41,11 @@ static uint32_t owned(const struct gsa *g)
 	return g->posted + g->held;
 }
 
+uint64_t gsa_bytes(const struct gsa *g)
+{
+	return (uint64_t)owned(g) * GSA_BUFFER_BYTES;
+}
+
 static uint32_t wanted(const struct gsa *g)
 {
 	return g->tunables.fixed ? g->tunables.fixed : g->target + g->automatic;
@@ -349,6 +354,8 @@ static struct gsa_client *come(struct gsa *g, wtime now, uint32_t client)
 	g->arrivals++;
 	if (!g->posted) {
 		g->drops++;
+		if (c)
+			c->drops++;
 		return NULL;
 	}
 	if (!c) {

@@ -17,7 +17,8 @@
 enum {
 	GSA_CLIENTS = 4096,		/* our choice: what looks at all of them takes some microseconds */
 	GSA_DEFAULT = 16,		/* buffers of a client: one for each of 16 ports of a usual subnet (GSA-08) */
-	GSA_BUFFER_BYTES = 40 + 256,	/* GRH and MAD */
+	GSA_GRH_BYTES = 40, GSA_MAD_BYTES = 256,
+	GSA_BUFFER_BYTES = GSA_GRH_BYTES + GSA_MAD_BYTES,	/* GSA-31 */
 	GSA_MOST = 1 << 24,		/* buffers: 5 GB, so that sums over all clients are numbers of 32 bits */
 	GSA_WINDOW = 64,		/* our choice, as Linux with its default receive queue */
 	GSA_WINDOW_MOST = 1024,		/* our choice: rmpp.h keeps as many segments */
@@ -60,7 +61,7 @@ struct gsa_client {
 	uint32_t held;			/* messages that it has and has not given back */
 	uint32_t lately;		/* arrivals of this period */
 	uint32_t should;		/* ask for so many, as it was told last; 0: it asks for enough */
-	uint64_t arrivals, discards;
+	uint64_t arrivals, drops, discards;
 };
 
 /* A client has asked for too little: it should ask for so many. */
@@ -102,6 +103,8 @@ int gsa_lend(struct gsa *g, uint32_t client, int32_t by);
 
 uint32_t gsa_low(const struct gsa *g);
 uint32_t gsa_high(const struct gsa *g);
+/* Memory of all buffers that there are, posted and held, each of GSA_BUFFER_BYTES (GSA-12). */
+uint64_t gsa_bytes(const struct gsa *g);
 
 /* A message has come. The client whose it is, which holds it till gsa_release; GSA_NONE: it is dropped, discarded, or of a class
  * that nobody is registered for, and its buffer is posted again. */

@@ -37,13 +37,13 @@ struct qp {
 	struct xrcd *xrcd;		/* ref: XRC_RECV */
 	enum ibv_qp_type type;
 	uint8_t kind;			/* enum qp_kind, of the type */
+	uint8_t paths_most;		/* the transport's: by so many paths its packets may go */
 	uint32_t qpn;
 	enum ibv_qp_state state;
 	struct ibv_qp_attr attr;	/* as modified; qp_state inside is not used */
 	struct packet_path path;	/* derived from attr.ah_attr: addresses of every packet this QP sends (not UD) */
 	struct route route;		/* where they go: qp_route */
 	struct lid_paths *lid_paths;	/* owned; NULL: they go by one pair of LIDs, or have none */
-	uint8_t paths_most;		/* the transport's: by so many paths they may go */
 	struct migration *migration;	/* owned; NULL: it never had an alternate path */
 	struct ibv_qp_cap cap;
 	bool sq_sig_all;
@@ -82,6 +82,7 @@ struct qp {
 	} taken;
 	struct ibv_ece ece;
 	uint64_t bytes_sent, bytes_received, messages_sent, messages_received;
+	uint64_t datagrams_dropped;	/* as the counter dropped_datagrams, of this QP */
 };
 
 int qp_create(struct ca *ca, struct ca_device *dev, struct ibv_qp_init_attr_ex *attr, struct pd *pd, struct cq *send_cq,

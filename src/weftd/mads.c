@@ -22,7 +22,7 @@ static const char *const residents[MAD_RESIDENTS] = {
 
 static json_t *describe_client(const struct gsa_client *c, const char *program, unsigned mgmt_class)
 {
-	return json_pack("{s:s, s:i, s:o, s:i, s:i, s:i, s:i, s:i, s:I, s:I, s:i}",
+	return json_pack("{s:s, s:i, s:o, s:i, s:i, s:i, s:i, s:i, s:I, s:I, s:I, s:i}",
 			 "program", program,
 			 "class", (int)mgmt_class,
 			 "asked", c->asked == GSA_NONE ? json_null() : json_integer(c->asked),
@@ -32,6 +32,7 @@ static json_t *describe_client(const struct gsa_client *c, const char *program, 
 			 "automatic", (int)c->raised,
 			 "held", (int)c->held,
 			 "arrivals", (json_int_t)c->arrivals,
+			 "drops", (json_int_t)c->drops,
 			 "discards", (json_int_t)c->discards,
 			 "should_ask", (int)c->should);
 }
@@ -88,7 +89,7 @@ static json_t *describe_clients(const struct hub *h, const struct client *asker,
 static json_t *describe_qp(const struct hub *h, const struct client *asker, const struct mad_pool *p, unsigned qpn)
 {
 	const struct gsa *g = &p->qp[qpn];
-	json_t *o = json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:o}",
+	json_t *o = json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}",
 			      "qpn", (int)qpn,
 			      "posted", (int)g->posted,
 			      "held", (int)g->held,
@@ -96,6 +97,7 @@ static json_t *describe_qp(const struct hub *h, const struct client *asker, cons
 			      "automatic", (int)g->automatic,
 			      "low", (int)gsa_low(g),
 			      "high", (int)gsa_high(g),
+			      "bytes", (json_int_t)gsa_bytes(g),
 			      "arrivals", (json_int_t)g->arrivals,
 			      "drops", (json_int_t)g->drops,
 			      "discards", (json_int_t)g->discards,

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-enum { QKEY = 0x11111111, DEPTH = 256, BYTES = 64 };
+enum { QKEY = 0x11111111, DEPTH = 256, BYTES = 64, BYTES_MOST = 512 };
 
 static struct world {
 	struct ibv_context *ctx;
@@ -20,8 +20,8 @@ static struct world {
 	struct ibv_cq *sent, *received;
 	struct ibv_qp *from, *shared_qp;
 	struct ibv_mr *mr;
-	struct ibv_ah *ah;
-	uint8_t out[BYTES];
+	struct ibv_ah *ah, *ah_with_grh;
+	uint8_t out[BYTES_MOST];
 	struct weft_shared *shared;
 	unsigned told;
 } w;
@@ -68,6 +68,10 @@ static int begin(void **state)
 	ah.dlid = port.lid;
 	w.ah = ibv_create_ah(w.pd, &ah);
 	assert_non_null(w.ah);
+	ah.is_global = 1;
+	assert_int_equal(ibv_query_gid(w.ctx, 1, 0, &ah.grh.dgid), 0);
+	w.ah_with_grh = ibv_create_ah(w.pd, &ah);
+	assert_non_null(w.ah_with_grh);
 	return 0;
 }
 
@@ -87,6 +91,7 @@ static int end(void **state)
 		assert_int_equal(ibv_modify_qp(w.shared_qp, &attr, IBV_QP_STATE), 0);
 		assert_int_equal(weft_shared_destroy(w.shared), 0);
 	}
+	assert_int_equal(ibv_destroy_ah(w.ah_with_grh), 0);
 	assert_int_equal(ibv_destroy_ah(w.ah), 0);
 	assert_int_equal(ibv_destroy_qp(w.from), 0);
 	assert_int_equal(ibv_destroy_qp(w.shared_qp), 0);
@@ -98,22 +103,35 @@ static int end(void **state)
 	return 0;
 }
 
-/* A message of a class, with a number that its client knows it by. */
-static void send(uint8_t mgmt_class, uint8_t number)
+static void send_bytes(struct ibv_ah *ah, uint32_t bytes)
 {
-	struct ibv_sge sge = { (uintptr_t)w.out, BYTES, w.mr->lkey };
+	struct ibv_sge sge = { (uintptr_t)w.out, bytes, w.mr->lkey };
 	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND,
-				  .wr.ud = { w.ah, w.shared_qp->qp_num, QKEY } };
+				  .wr.ud = { ah, w.shared_qp->qp_num, QKEY } };
 	struct ibv_send_wr *bad;
 	struct ibv_wc wc;
 	int n;
 
-	w.out[1] = mgmt_class;
-	w.out[2] = number;
 	assert_int_equal(ibv_post_send(w.from, &wr, &bad), 0);
 	while (!(n = ibv_poll_cq(w.sent, 1, &wc)))
 		;
 	assert_true(n == 1 && wc.status == IBV_WC_SUCCESS);
+}
+
+/* A message of a class, with a number that its client knows it by. */
+static void send(uint8_t mgmt_class, uint8_t number)
+{
+	w.out[1] = mgmt_class;
+	w.out[2] = number;
+	send_bytes(w.ah, BYTES);
+}
+
+static void send_with_grh(uint8_t mgmt_class, uint32_t bytes)
+{
+	for (uint32_t i = 0; i < bytes; i++)
+		w.out[i] = (uint8_t)(i * 7);
+	w.out[1] = mgmt_class;
+	send_bytes(w.ah_with_grh, bytes);
 }
 
 static struct weft_shared_counts counts(int client)
@@ -311,6 +329,168 @@ static void by_a_fixed_depth_a_flood_costs_all(void **state)
 	assert_int_equal(take_all(other, &m), 1);
 }
 
+static void expect_tunables(const char *wanted)
+{
+	char text[256];
+
+	assert_int_equal(weft_shared_get(w.shared, text, sizeof(text)), strlen(wanted));
+	assert_string_equal(text, wanted);
+}
+
+/* GSA-07, 15, 18, 28, 39: what an administrator may set holds at once, for clients that are there too. */
+static void tunables_change_while_messages_come(void **state)
+{
+	const struct weft_shared_options options = { .most = 256 };
+	struct weft_shared_message m;
+	char some[12];
+	int client;
+
+	(void)state;
+	share(&options);
+	client = weft_shared_register(w.shared, 3, -1);
+	expect_tunables("each=16 floor=1 low-percent=25 low=0 high=0 growth=2 most=256 watch=8 fixed=0 period-ms=1000");
+	assert_int_equal(weft_shared_get(w.shared, some, sizeof(some)), 92);
+	assert_string_equal(some, "each=16 flo");
+	assert_int_equal(weft_shared_get(w.shared, NULL, 0), 92);
+
+	assert_int_equal(weft_shared_set(w.shared, "each=40 growth=1,period-ms=250"), 0);
+	expect_tunables("each=40 floor=1 low-percent=25 low=0 high=0 growth=1 most=256 watch=8 fixed=0 period-ms=250");
+	assert_int_equal(counts(client).target, 40);
+	assert_int_equal(counts(-1).posted, 40);
+	/* the QP has as many receives, before anybody polls */
+	for (unsigned i = 0; i < 40; i++)
+		send(3, (uint8_t)i);
+	assert_int_equal(take_all(client, &m), 40);
+	assert_true(weft_shared_drops(w.shared) == 0);
+}
+
+/* GSA-12, 13, 18: what is beyond the number is not posted again; by the threshold `high` additions go, by `low` they come. */
+static void thresholds_change_while_messages_come(void **state)
+{
+	struct weft_shared_message m[8];
+	int client;
+
+	(void)state;
+	share(NULL);
+	client = weft_shared_register(w.shared, 3, -1);
+	assert_int_equal(weft_shared_set(w.shared, "  low=12 high=20 watch=0 "), 0);
+	for (unsigned i = 0; i < 5; i++) {
+		assert_int_equal(counts(-1).top_ups, 0);
+		send(3, 0);
+		assert_int_equal(weft_shared_poll(w.shared, &m[i]), 1);
+	}
+	assert_int_equal(counts(-1).top_ups, 1);
+	assert_int_equal(counts(-1).posted, 16);
+	assert_int_equal(counts(client).automatic, 5);
+	for (unsigned i = 0; i < 5; i++)
+		assert_int_equal(weft_shared_release(w.shared, &m[i]), 0);
+	assert_int_equal(counts(-1).posted, 21);
+	for (unsigned i = 0; i < 5; i++) {
+		send(3, 0);
+		assert_int_equal(weft_shared_poll(w.shared, &m[0]), 1);
+		assert_int_equal(weft_shared_release(w.shared, &m[0]), 0);
+	}
+	assert_int_equal(counts(-1).posted, 16);
+	assert_int_equal(counts(-1).trims, 5);
+
+	/* fewer: the target falls at once, and what is posted as messages come */
+	assert_int_equal(weft_shared_set(w.shared, "low=0,high=0,each=10"), 0);
+	assert_int_equal(counts(-1).target, 10);
+	assert_int_equal(counts(-1).posted, 16);
+	for (unsigned i = 0; i < 6; i++) {
+		send(3, 0);
+		assert_int_equal(weft_shared_poll(w.shared, &m[0]), 1);
+		assert_int_equal(weft_shared_release(w.shared, &m[0]), 0);
+	}
+	assert_int_equal(counts(-1).posted, 10);
+
+	assert_int_equal(weft_shared_set(w.shared, "fixed=5"), 0);
+	for (unsigned i = 0; i < 5; i++) {
+		send(3, 0);
+		assert_int_equal(weft_shared_poll(w.shared, &m[0]), 1);
+		assert_int_equal(weft_shared_release(w.shared, &m[0]), 0);
+	}
+	assert_int_equal(counts(-1).posted, 5);
+	assert_int_equal(weft_shared_set(w.shared, "fixed=0"), 0);
+	assert_int_equal(counts(-1).posted, 10);
+}
+
+/* GSA-39: what makes no sense is refused as a whole. */
+static void tunables_that_are_refused_change_nothing(void **state)
+{
+	static const struct { const char *text; int err; } bad[] = {
+		{ "", -EINVAL }, { " ", -EINVAL }, { "each", -EINVAL }, { "each=", -EINVAL }, { "each=x", -EINVAL },
+		{ "each=0", -EINVAL }, { "each=40 growth=0", -EINVAL }, { "each=40,growth", -EINVAL }, { "each=40,", -EINVAL },
+		{ "growth=1 nothing=2", -ENOENT }, { "each=40 low=20 high=20", -EINVAL }, { "low-percent=100", -EINVAL },
+		{ "each=57", -EINVAL }, { "high=57", -EINVAL }, { "fixed=57", -EINVAL }, { "period-ms=0", -EINVAL },
+		{ "floor=17", -EINVAL }, { "each=40 most=57", -ENOSPC }, { "window=65", -EINVAL }, { "longest-kb=1", -EINVAL },
+		{ "program-kb=1", -EINVAL },
+	};
+	const struct weft_shared_options options = { .most = 56 };
+
+	(void)state;
+	share(&options);
+	assert_true(weft_shared_register(w.shared, 3, -1) >= 0);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		assert_int_equal(weft_shared_set(w.shared, bad[i].text), bad[i].err);
+		expect_tunables("each=16 floor=1 low-percent=25 low=0 high=0 growth=2 most=56 watch=8 fixed=0 period-ms=1000");
+		assert_int_equal(counts(-1).posted, 16);
+	}
+	/* back to the memory that there is */
+	assert_int_equal(weft_shared_set(w.shared, "most=20"), 0);
+	assert_int_equal(weft_shared_register(w.shared, 4, 5), -ENOSPC);
+	assert_int_equal(weft_shared_set(w.shared, "most=56 each=40 window=64"), 0);
+	assert_int_equal(counts(-1).posted, 40);
+}
+
+/* GSA-37: what finds no receive is counted. */
+static void what_finds_no_receive_is_counted(void **state)
+{
+	const struct weft_shared_options options = { .fixed = 16 };
+	struct weft_shared_message m;
+	int client;
+
+	(void)state;
+	start(w.shared_qp);
+	send(3, 0);	/* before the QP is shared */
+	w.shared = weft_shared_create(w.shared_qp, &options);
+	assert_non_null(w.shared);
+	client = weft_shared_register(w.shared, 3, -1);
+	assert_true(weft_shared_drops(w.shared) == 0);
+	for (unsigned i = 0; i < 40; i++)
+		send(3, 0);
+	assert_int_equal(take_all(client, &m), 16);
+	assert_int_equal(weft_shared_drops(w.shared), 24);
+	assert_int_equal(counts(-1).arrivals, 16);
+	assert_int_equal(counts(client).discards, 0);
+}
+
+/* GSA-31: a buffer has 40 bytes for the GRH and 256 for the MAD. */
+static void a_buffer_is_of_a_grh_and_a_mad(void **state)
+{
+	struct weft_shared_message m[2];
+	const uint8_t *at[2];
+	ptrdiff_t apart;
+
+	(void)state;
+	share(NULL);
+	assert_true(weft_shared_register(w.shared, 3, -1) >= 0);
+	send_with_grh(3, 256);
+	send_with_grh(3, 256);
+	send_with_grh(3, 257);
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(weft_shared_poll(w.shared, &m[i]), 1);
+		at[i] = m[i].data;
+		assert_int_equal(m[i].bytes, 256);
+		assert_ptr_equal(m[i].grh, at[i] - 40);
+		assert_memory_equal(at[i], w.out, 256);
+	}
+	apart = at[1] < at[0] ? at[0] - at[1] : at[1] - at[0];
+	assert_int_equal(apart, 40 + 256);
+	assert_int_equal(weft_shared_poll(w.shared, &m[0]), 0);
+	assert_int_equal(weft_shared_drops(w.shared), 1);
+}
+
 static void options_and_queue_pairs_that_cannot_be(void **state)
 {
 	struct ibv_qp_init_attr init = { .send_cq = w.sent, .recv_cq = w.received, .cap = { 1, 4, 1, 1, 0 },
@@ -340,6 +520,11 @@ int main(void)
 		TEST(two_tenants_flood),
 		TEST(who_gets_more_than_it_asked_for_is_told),
 		TEST(by_a_fixed_depth_a_flood_costs_all),
+		TEST(tunables_change_while_messages_come),
+		TEST(thresholds_change_while_messages_come),
+		TEST(tunables_that_are_refused_change_nothing),
+		TEST(what_finds_no_receive_is_counted),
+		TEST(a_buffer_is_of_a_grh_and_a_mad),
 		TEST(options_and_queue_pairs_that_cannot_be),
 	};
 

@@ -115,6 +115,7 @@ def inside(weft, lid):
 	for i in range(300):
 		lib.send(asker, asks, make(DEVICE, GET, i), lid, 0)
 	until('all have come', lambda: own(weft)[0]['drops'] > 150)
+	expect('whose they were', own(weft)[1][DEVICE]['drops'] > 150, True)
 	lib.send(asker, asks_perf, make(PERF, GET, 2, attribute=1), lid, 50)
 	expect('the agent of the port does not answer', lib.receive(asker)[2], ETIMEDOUT)
 	expect('set', tune(weft, 'fixed=0').returncode, 0)
@@ -133,6 +134,8 @@ def inside(weft, lid):
 		expect(f'{settings}', (said.returncode, says in said.stderr), (1, True))
 	expect('set', tune(weft, 'each=40').returncode, 0)
 	expect('each has so many', own(weft)[1][BOARD]['target'], 40)
+	qp = own(weft)[0]
+	expect('memory', qp['bytes'], (qp['posted'] + qp['held']) * (40 + 256))
 	sys.exit(0)
 
 

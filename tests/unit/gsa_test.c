@@ -442,7 +442,28 @@ static void what_nobody_waits_for(void **state)
 	for (int i = 0; i < 64; i++)
 		gsa_arrive(&g, 1, 4);
 	assert_int_equal(g.drops, 63);
+	assert_true(g.client[0].drops == 63 && g.client[0].arrivals == 1);
 	assert_int_equal(g.posted + g.held, 1);
+}
+
+/* GSA-12, GSA-31: each buffer is 40 bytes for the GRH and 256 for the MAD; what a client gives up costs nothing any more. */
+static void buffers_are_memory(void **state)
+{
+	uint32_t client;
+
+	(void)state;
+	begin(NULL);
+	assert_true(gsa_bytes(&g) == 0);
+	client = add(4, 100);
+	assert_true(gsa_bytes(&g) == 100 * (40 + 256));
+	arrive(4, 50, 1);
+	assert_true(gsa_bytes(&g) == 100 * (40 + 256));
+	assert_int_equal(gsa_change(&g, client, -90), 0);
+	release(client, 50);
+	assert_true(gsa_bytes(&g) == 50 * (40 + 256));
+	arrive(4, 40, 1);
+	release(client, 40);
+	assert_true(gsa_bytes(&g) == 10 * (40 + 256));
 }
 
 static unsigned told;
@@ -830,6 +851,7 @@ int main(void)
 		cmocka_unit_test(past_traffic_keeps_no_memory),
 		cmocka_unit_test(who_keeps_to_its_number_loses_nothing),
 		cmocka_unit_test(what_nobody_waits_for),
+		cmocka_unit_test(buffers_are_memory),
 		cmocka_unit_test(who_asks_for_too_little_is_told),
 		cmocka_unit_test(numbers_that_make_no_sense),
 		cmocka_unit_test(a_client_leaves_nothing_added),

@@ -4,14 +4,16 @@
 #include "abi/verbs/object.h"
 
 #include "control/clock.h"
-#include "mgmt/gsa.h"
+#include "mgmt/gsa_tunables.h"
+#include "runtime/entry.h"
 #include "weft/weft.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { GRH = 40, USUAL_BYTES = 256, BYTES_MOST = 4096 };	/* of a MAD; of any UD message: the largest MTU */
+enum { GRH = GSA_GRH_BYTES, USUAL_BYTES = GSA_MAD_BYTES, BYTES_MOST = 4096 };	/* the last: the largest MTU */
 
 struct weft_shared {
 	pthread_mutex_t lock;
@@ -24,6 +26,7 @@ struct weft_shared {
 	uint32_t bytes;			/* of a message */
 	uint32_t posted, posted_most;	/* receives in the queue; what it has room for */
 	uint32_t buffers;
+	uint64_t dropped_before;	/* by the QP, before it was shared */
 	uint32_t frees;
 	uint32_t *free;			/* owned: buffers that are neither posted nor held */
 	uint32_t *holder;		/* owned: by buffer, the client that holds it, or GSA_NONE */
@@ -94,6 +97,18 @@ static int allocate(struct weft_shared *s)
 	return s->mr ? 0 : errno;
 }
 
+/* Datagrams for which the QP had no receive, or one that was too short. */
+static uint64_t dropped(struct ibv_qp *ibv)
+{
+	struct abi_qp *qp = to_qp(ibv);
+	uint64_t n;
+
+	runtime_enter(qp->rt);
+	n = qp->qp->datagrams_dropped;
+	runtime_leave(qp->rt);
+	return n;
+}
+
 static int set_up(struct weft_shared *s, struct ibv_qp *qp, const struct weft_shared_options *o)
 {
 	struct gsa_tunables t = gsa_defaults;
@@ -112,6 +127,7 @@ static int set_up(struct weft_shared *s, struct ibv_qp *qp, const struct weft_sh
 	if (gsa_init(&s->gsa, clock_now(), &t, tell, s))
 		return EINVAL;
 	s->qp = qp;
+	s->dropped_before = dropped(qp);
 	s->bytes = o->message_bytes ? o->message_bytes : USUAL_BYTES;
 	s->posted_most = init.cap.max_recv_wr;
 	s->buffers = t.most;
@@ -218,6 +234,81 @@ ABI_EXPORT int weft_shared_counts(struct weft_shared *s, int client, struct weft
 		*counts = (struct weft_shared_counts){ c->arrivals, c->discards, 0, 0, 0, 0, c->target, c->raised, c->held };
 	pthread_mutex_unlock(&s->lock);
 	return err;
+}
+
+ABI_EXPORT uint64_t weft_shared_drops(struct weft_shared *s)
+{
+	return dropped(s->qp) - s->dropped_before;
+}
+
+/* ---- tunables ---- */
+
+/* Of datagrams in segments, which are for weftd's QPs alone. */
+static bool is_of_segments(unsigned i)
+{
+	return i == GSA_TUNABLE_window || i == GSA_TUNABLE_longest_kb || i == GSA_TUNABLE_program_kb;
+}
+
+/* NAME=VALUE, with blanks or commas between them. As gsa_tunables_parse; what the text changed before an error stays changed. */
+static int parse(struct gsa_tunables *t, const char *text)
+{
+	size_t bytes;
+	int err = -EINVAL;
+
+	for (text += strspn(text, " "); *text; text += strspn(text, " ")) {
+		bytes = strcspn(text, " ");
+		err = gsa_tunables_parse(t, text, bytes);
+		if (err)
+			return err;
+		text += bytes;
+	}
+	return err;
+}
+
+/* Parses the text on top of what holds, in *t. 0; -ENOSPC: more buffers than were allocated; else as weft_shared_set. */
+static int change_tunables(const struct weft_shared *s, const char *text, struct gsa_tunables *t)
+{
+	int err;
+
+	*t = s->gsa.tunables;
+	err = parse(t, text);
+	if (err)
+		return err;
+	for (unsigned i = 0; i < GSA_TUNABLES; i++) {
+		if (is_of_segments(i) && gsa_tunable_get(t, i) != gsa_tunable_get(&s->gsa.tunables, i))
+			return -EINVAL;
+	}
+	return t->most > s->buffers ? -ENOSPC : 0;
+}
+
+ABI_EXPORT int weft_shared_set(struct weft_shared *s, const char *tunables)
+{
+	struct gsa_tunables t;
+	int err;
+
+	pthread_mutex_lock(&s->lock);
+	err = change_tunables(s, tunables, &t);
+	if (!err)
+		err = gsa_set(&s->gsa, &t);
+	if (!err && post_all(s))
+		err = -EIO;
+	pthread_mutex_unlock(&s->lock);
+	return err;
+}
+
+ABI_EXPORT size_t weft_shared_get(struct weft_shared *s, char *tunables, size_t room)
+{
+	size_t at = 0;
+
+	pthread_mutex_lock(&s->lock);
+	for (unsigned i = 0; i < GSA_TUNABLES; i++) {
+		if (is_of_segments(i))
+			continue;
+		at += (size_t)snprintf(at < room ? tunables + at : NULL, at < room ? room - at : 0, "%s%s=%llu", at ? " " : "",
+				       gsa_tunable_name(i), (unsigned long long)gsa_tunable_get(&s->gsa.tunables, i));
+	}
+	pthread_mutex_unlock(&s->lock);
+	return at;
 }
 
 /* ---- messages ---- */
