@@ -59,6 +59,18 @@ struct weft_sa_answer {
  * program is at no host of a fabric; another -errno. Any thread. */
 int weft_sa_ask(const char *ca_name, int portnum, const struct weft_sa_question *question, struct weft_sa_answer *answer);
 
+/* Of class version 1; all 0 but what is meant. */
+struct weft_sa_options {
+	uint8_t retries;	/* how often a packet goes again, or a missing one is asked for: 0 to 7 */
+	uint8_t lsb_first;	/* 1: bit 0 of the flags of a packet is the least significant one; 0: the most significant one */
+	uint8_t reserved[6];	/* 0 */
+};
+
+/* As weft_sa_ask, which has 7 retries and the most significant bit first, as NULL for the options. -EINVAL also for options that
+ * there are not. */
+int weft_sa_ask_with(const char *ca_name, int portnum, const struct weft_sa_question *question,
+		     const struct weft_sa_options *options, struct weft_sa_answer *answer);
+
 /* ---- a UD QP whose receive buffers several clients of a program share ----
  *
  * As QP1 has them in weft: each client has a number of buffers, its own or the default; while few are posted more are added, and

@@ -78,7 +78,7 @@ int fabric_ping_open(struct fabric_ping *p, const struct cli_options *o, const c
 		status = cli_fail("weft run --node HOST -- opensm gives LIDs", "%s has no LID", name);
 	if (status != EXIT_OK || daemon_directory(o->system, &d))
 		return EXIT_FAILED;
-	return node_mads_open(&d, p->from, &agent, &p->file);
+	return node_mads_open(&d, p->from, &agent, 0, &p->file);
 }
 
 int fabric_ping_ask(struct fabric_ping *p, wtime patience, struct pong *pong)

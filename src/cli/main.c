@@ -73,10 +73,11 @@ static const struct cli_command commands[] = {
 	  "floor, low-percent, low, high, growth, most, watch, fixed, window,\n"
 	  "longest-kb, program-kb or period-ms.\n",
 	  cli_mad },
-	{ "sa", "*KpjSh", "gettable TABLE | getbulk | config FILE  [key=N] [window=N] [lid=N]",
+	{ "sa", "*KpjSh", "gettable TABLE | getbulk | config FILE  [NAME=VALUE...]",
 	  "ask subnet administration by class version 1, the protocol before RMPP",
 	  "TABLE is nodes, paths, kept or the number of an attribute. FILE has lines: add ID TEXT, edit ID TEXT, delete ID; all\n"
-	  "of them are done, or none. With --profile standard a subnet manager's administration is asked, by RMPP.\n",
+	  "of them are done, or none. NAME is key, window, lid, retries or bits. With --profile standard a subnet manager's\n"
+	  "administration is asked, by RMPP.\n",
 	  cli_sa },
 	{ "ping", "*cs67Kqjh", "HOST", "ask the weft of another host, or a host of the fabric, whether it is there",
 	  "HOST is a host of the network's fabric, asked from that of --node, or a name or an IP address. Its weftd answers\n"

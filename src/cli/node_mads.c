@@ -2,7 +2,7 @@
 
 #include "cli/cli.h"
 #include "cli/daemon.h"
-#include "control/connect.h"
+#include "control/sa_client.h"
 #include "fabric/page.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@ static int open_at(const struct rundir *d, const char *node, struct node_mads *f
 	int fd = daemon_start(d, CONTROL_MADS, false), err = -ENODEV;
 
 	for (uint32_t i = 0; fd >= 0 && err == -ENODEV && i < PAGE_DEVICES; i++) {
-		msg = (struct control_msg){ .type = CTL_MAD_PORT, .device = i };
+		msg = (struct control_msg){ .type = CTL_MAD_PORT, .b = 1, .device = i };
 		err = daemon_call(fd, &msg, node);
 	}
 	if (!err) {
@@ -33,21 +33,20 @@ static int open_at(const struct rundir *d, const char *node, struct node_mads *f
 	return -1;
 }
 
-static int add_agent(const struct rundir *d, const struct control_agent *agent, const uint8_t secret[16], struct node_mads *f)
+static int add_agent(const struct rundir *d, const struct control_agent *agent, uint16_t buffers, const uint8_t secret[16],
+		     struct node_mads *f)
 {
-	struct control_msg msg = { .type = CTL_MAD_AGENT, .text_bytes = sizeof(*agent) };
 	int fd = daemon_start(d, CONTROL_COMMAND, false), err;
 
 	if (fd < 0)
 		return EXIT_FAILED;
-	memcpy(msg.gid, secret, sizeof(msg.gid));
-	err = connect_ask(fd, &msg, agent);
+	err = sa_client_register(fd, secret, agent, buffers, &f->agent);
 	close(fd);
-	f->agent = msg.b;
 	return err ? cli_fail(NULL, "weftd registers no agent: %s", strerror(-err)) : EXIT_OK;
 }
 
-int node_mads_open(const struct rundir *d, const char *node, const struct control_agent *agent, struct node_mads *f)
+int node_mads_open(const struct rundir *d, const char *node, const struct control_agent *agent, uint16_t buffers,
+		   struct node_mads *f)
 {
 	uint8_t secret[16];
 	int status;
@@ -55,7 +54,7 @@ int node_mads_open(const struct rundir *d, const char *node, const struct contro
 	f->fd = open_at(d, node, f, secret);
 	if (f->fd < 0)
 		return EXIT_FAILED;
-	status = add_agent(d, agent, secret, f);
+	status = add_agent(d, agent, buffers, secret, f);
 	if (status != EXIT_OK)
 		close(f->fd);
 	return status;

@@ -11,7 +11,8 @@ struct node_mads {
 	uint16_t seed_lid, sa_lid;	/* where the seed's administration answers, and a subnet manager's; or 0 */
 };
 
-/* Starts weftd if it does not run. An exit status; what went wrong is told. */
-int node_mads_open(const struct rundir *d, const char *node, const struct control_agent *agent, struct node_mads *f);
+/* buffers: of the agent, besides the default. Starts weftd if it does not run. An exit status; what went wrong is told. */
+int node_mads_open(const struct rundir *d, const char *node, const struct control_agent *agent, uint16_t buffers,
+		   struct node_mads *f);
 
 #endif

@@ -30,22 +30,28 @@ static int wrong(const char *what, const char *word)
 	return EXIT_USAGE;
 }
 
-/* key=N, window=N, lid=N. */
+/* key=N, window=N, lid=N, retries=N, bits=lsb, bits=msb. */
 static int take_setting(struct request *r, const char *word)
 {
 	const char *value = strchr(word, '=');
 	unsigned long long number;
 	char *end = NULL;
 
+	if (!strcmp(word, "bits=lsb") || !strcmp(word, "bits=msb")) {
+		r->q.is_lsb_first = !strcmp(word, "bits=lsb");
+		return EXIT_OK;
+	}
 	number = value ? strtoull(value + 1, &end, 0) : 0;
 	if (!value || !value[1] || *end)
-		return wrong("it is no NAME=NUMBER", word);
+		return wrong("it is no NAME=VALUE", word);
 	if (!strncmp(word, "key=", 4))
 		r->q.key = number;
 	else if (!strncmp(word, "window=", 7) && number <= UINT16_MAX)
 		r->q.window = (uint16_t)number;
 	else if (!strncmp(word, "lid=", 4) && number <= UINT16_MAX)
 		r->q.lid = (uint16_t)number;
+	else if (!strncmp(word, "retries=", 8) && number <= SA_CLIENT_RETRIES)
+		r->q.retries = (uint8_t)number;
 	else
 		return wrong("there is no such setting, or no such value", word);
 	return EXIT_OK;
@@ -86,6 +92,7 @@ static int take_arguments(struct request *r, const struct cli_options *o, int ar
 		return wrong("--profile is seed or standard", o->profile);
 	if (!argc)
 		return wrong("what is asked for is missing", "");
+	r->q.retries = SA_CLIENT_RETRIES;
 	r->q.class_version = is_seed ? SERIES_CLASS_VERSION : SA_CLASS_VERSION;
 	r->node = o->node ? o->node : getenv("WEFT_NODE");
 	status = take_method(r, argv[0], is_seed);
@@ -107,12 +114,12 @@ static int take_arguments(struct request *r, const struct cli_options *o, int ar
 
 /* ---- asking ---- */
 
-static int tell(const struct request *r, int err)
+static int tell(const struct request *r, const struct sa_client_answer *a, int err)
 {
 	if (err == -ETIMEDOUT)
 		return cli_fail(r->q.class_version == SERIES_CLASS_VERSION ? "weft fabric check says whether paths lead there" :
 				"weft fabric load with a subnet manager, or opensm, answers this class version",
-				"no answer from LID %u", r->q.lid);
+				"no answer from LID %u; packets sent: %llu", r->q.lid, (unsigned long long)a->sent);
 	return cli_fail(NULL, "it cannot be asked: %s", strerror(-err));
 }
 
@@ -123,13 +130,13 @@ static int ask(const struct cli_options *o, struct request *r, struct sa_client_
 	struct rundir d;
 	int err;
 
-	if (daemon_directory(o->system, &d) || node_mads_open(&d, r->node, &agent, &file))
+	if (daemon_directory(o->system, &d) || node_mads_open(&d, r->node, &agent, sa_client_buffers(&r->q), &file))
 		return EXIT_FAILED;
 	if (!r->q.lid)
 		r->q.lid = r->q.class_version == SERIES_CLASS_VERSION ? file.seed_lid : file.sa_lid;
 	err = sa_client_ask(file.fd, file.agent, &r->q, a);
 	close(file.fd);
-	return err ? tell(r, err) : EXIT_OK;
+	return err ? tell(r, a, err) : EXIT_OK;
 }
 
 int cli_sa(const struct cli_options *o, int argc, char **argv)

@@ -1,6 +1,7 @@
 #include "control/sa_client.h"
 
 #include "control/clock.h"
+#include "control/connect.h"
 #include "control/message.h"
 #include "mgmt/rmpp.h"
 #include "mgmt/sa_server.h"
@@ -18,7 +19,11 @@
  * over, which begins anew with each segment of the answer, and ends for good with RMPP_TOTAL_NS. */
 enum { SEED_MS = 600000, TODAY_MS = 10000, WEFTD_MS = 2000 };
 
+enum { GIVEN_BACK = 4 };	/* datagrams, by one message: as abi/umad */
+
 enum { HEAD = sizeof(struct control_mad), ROOM = HEAD + CONTROL_MAD_PIECE };
+
+_Static_assert((int)SA_CLIENT_RETRIES == (int)SERIES_TRIES, "told by both");
 
 #define SERIES_KEY 24, 0, 64
 
@@ -26,6 +31,38 @@ struct control_agent sa_client_agent(uint8_t class_version)
 {
 	return (struct control_agent){ .mgmt_class = MAD_CLASS_SA, .class_version = class_version,
 				       .rmpp_version = class_version != SERIES_CLASS_VERSION, .oui = 0x1405 };
+}
+
+uint16_t sa_client_buffers(const struct sa_client_question *q)
+{
+	/* by RMPP weftd lends what a datagram takes */
+	if (q->class_version != SERIES_CLASS_VERSION)
+		return 0;
+	return q->window && q->method != TXN_CONFIG ? q->window : SERIES_WINDOW;
+}
+
+int sa_client_register(int command, const uint8_t secret[16], const struct control_agent *agent, uint16_t buffers, uint32_t *id)
+{
+	struct control_msg msg = { .type = CTL_MAD_AGENT, .text_bytes = sizeof(*agent) };
+	struct control_msg more = { .type = CTL_MAD_AGENT, .a = 2, .service = buffers };
+	int err;
+
+	memcpy(msg.gid, secret, sizeof(msg.gid));
+	memcpy(more.gid, secret, sizeof(more.gid));
+	err = connect_ask(command, &msg, agent);
+	if (err)
+		return err;
+	*id = more.b = msg.b;
+	err = buffers ? connect_ask(command, &more, NULL) : 0;
+	return err == -ENOSPC ? 0 : err;
+}
+
+/* So many were copied: their receive buffers are free again. */
+static void give_back(int fd, uint32_t agent, uint32_t datagrams)
+{
+	const struct control_msg done = { .type = CTL_MAD_DONE, .a = agent, .b = datagrams };
+
+	message_send(fd, &done, NULL, NULL, 0, 0);
 }
 
 static int send_mad(int fd, uint32_t agent, uint16_t lid, uint32_t timeout_ms, const uint8_t mad[MAD_BYTES])
@@ -95,11 +132,13 @@ static int run(int fd, uint32_t agent, const struct sa_client_question *q, uint3
 	wtime ends = clock_now() + (q->timeout_ms ? q->timeout_ms : SEED_MS) * WTIME_MS;
 	struct control_mad head = { 0 };
 	char text[ROOM];
-	uint32_t bytes = 0;
+	uint32_t bytes = 0, copied = 0;
 	int err = send_all(fd, agent, q, t, a);
 
 	while (!err && t->phase < TXN_DONE && clock_now() < ends) {
 		err = receive(fd, wtime_min(ends, transaction_deadline(t)), &head, text, &bytes);
+		if (!err && !head.status && ++copied % GIVEN_BACK == 0)
+			give_back(fd, agent, GIVEN_BACK);
 		if (!err)
 			hear(t, tid, &head, (const uint8_t *)text + HEAD, bytes, a);
 		else if (err == -ETIMEDOUT)
@@ -116,19 +155,24 @@ static int run(int fd, uint32_t agent, const struct sa_client_question *q, uint3
 static int ask_seed(int fd, uint32_t agent, const struct sa_client_question *q, struct sa_client_answer *a)
 {
 	uint8_t head[SERIES_HEAD] = { MAD_BASE_VERSION, MAD_CLASS_SA, SERIES_CLASS_VERSION, q->method };
+	struct series_config config = sa_live_config;
 	uint32_t tid = (uint32_t)clock_now();
 	struct transaction t;
 	int err;
 
 	if (q->method != TXN_GET_TABLE && q->method != TXN_GET_BULK && (q->method != TXN_CONFIG || !q->bytes))
 		return -EINVAL;
+	if (q->retries > SA_CLIENT_RETRIES)
+		return -EINVAL;
 	wire_put(head, tid, 12, 0, 32);
 	wire_put(head, q->attribute, 16, 0, 16);
 	wire_put(head, q->key, SERIES_KEY);
+	config.retries = q->retries;
+	config.is_lsb_first = q->is_lsb_first;
 	if (q->method == TXN_CONFIG)
-		transaction_configure(&t, &sa_live_config, clock_now(), head, q->records, q->bytes);
+		transaction_configure(&t, &config, clock_now(), head, q->records, q->bytes);
 	else
-		transaction_ask(&t, &sa_live_config, clock_now(), head, q->window);
+		transaction_ask(&t, &config, clock_now(), head, q->window);
 	err = run(fd, agent, q, tid, &t, a);
 	if (!err) {
 		a->status = t.status;
@@ -143,7 +187,7 @@ static int ask_seed(int fd, uint32_t agent, const struct sa_client_question *q, 
 /* ---- class version 2 ---- */
 
 /* Pieces of one datagram follow each other. */
-static int receive_whole(int fd, wtime ends, struct sa_client_answer *a, uint32_t *status)
+static int receive_whole(int fd, uint32_t agent, wtime ends, struct sa_client_answer *a, uint32_t *status)
 {
 	struct control_mad head = { 0 };
 	char text[ROOM];
@@ -166,6 +210,8 @@ static int receive_whole(int fd, wtime ends, struct sa_client_answer *a, uint32_
 	a->bytes = at;
 	*status = head.status;
 	a->received++;
+	if (!err && !head.status)
+		give_back(fd, agent, 1);
 	return err;
 }
 
@@ -184,7 +230,7 @@ static int ask_today(int fd, uint32_t agent, const struct sa_client_question *q,
 	err = send_mad(fd, agent, q->lid, timeout_ms, mad) ? -EIO : 0;
 	a->sent++;
 	if (!err)
-		err = receive_whole(fd, ends, a, &status);
+		err = receive_whole(fd, agent, ends, a, &status);
 	if (!err && (status || a->bytes < SA_HEAD))
 		err = status == EINVAL || status == EPERM || status == EDQUOT ? -(int)status : -ETIMEDOUT;
 	if (err) {
@@ -214,7 +260,7 @@ int sa_client_call(int fd, uint32_t agent, uint16_t lid, uint32_t timeout_ms, ui
 	int err = send_mad(fd, agent, lid, timeout_ms, mad) ? -EIO : 0;
 
 	if (!err)
-		err = receive_whole(fd, clock_now() + (timeout_ms + WEFTD_MS) * WTIME_MS, &a, &status);
+		err = receive_whole(fd, agent, clock_now() + (timeout_ms + WEFTD_MS) * WTIME_MS, &a, &status);
 	if (!err && (status || a.bytes != MAD_BYTES))
 		err = -ETIMEDOUT;
 	if (!err)

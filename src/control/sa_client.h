@@ -6,13 +6,18 @@
 #include "control/protocol.h"
 #include "wire/mad.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+enum { SA_CLIENT_RETRIES = 7 };		/* the most */
 
 struct sa_client_question {
 	uint8_t class_version;		/* 1 or 2 */
 	uint8_t method;			/* enum transaction_method; of version 2: SA_GET_TABLE */
 	uint16_t attribute, window;	/* window: 0: 64 */
+	uint8_t retries;		/* of version 1: how often a packet goes again, or is asked for */
+	bool is_lsb_first;		/* of version 1: bit 0 of the flags is the least significant one */
 	uint16_t lid;			/* of the administration */
 	uint64_t key;			/* of version 2: the SM_Key */
 	const uint8_t *records;		/* borrowed: of a Config */
@@ -31,8 +36,16 @@ struct sa_client_answer {
 /* How its agent is to be registered. */
 struct control_agent sa_client_agent(uint8_t class_version);
 
-/* fd: a connection of CONTROL_MADS, of which nothing else is read meanwhile. 0; -ETIMEDOUT; -EINVAL: no such question; -ENOMEM;
- * -EIO: the connection has ended. */
+/* Receive buffers that the agent is to have besides the default: as many as packets of the answer may come at once. */
+uint16_t sa_client_buffers(const struct sa_client_question *q);
+
+/* Registers it for the file with this secret, and asks for so many receive buffers more: they go with the file. What there is no
+ * memory for it does without. command: a connection of CONTROL_COMMAND. 0 or -errno. */
+int sa_client_register(int command, const uint8_t secret[16], const struct control_agent *agent, uint16_t buffers,
+			uint32_t *id);
+
+/* fd: a connection of CONTROL_MADS that gives back, of which nothing else is read meanwhile. 0; -ETIMEDOUT; -EINVAL: no such
+ * question; -ENOMEM; -EIO: the connection has ended. */
 int sa_client_ask(int fd, uint32_t agent, const struct sa_client_question *q, struct sa_client_answer *a);
 
 /* One datagram of any class, with its head and a transaction id, to QP1 at a LID, and the answer in its place. As

@@ -23,6 +23,10 @@ class Question(ctypes.Structure):
 		    ('bytes', ctypes.c_uint32), ('timeout_ms', ctypes.c_uint32)]
 
 
+class Options(ctypes.Structure):
+	_fields_ = [('retries', ctypes.c_uint8), ('lsb_first', ctypes.c_uint8), ('reserved', ctypes.c_uint8 * 6)]
+
+
 class Answer(ctypes.Structure):
 	_fields_ = [('status', ctypes.c_uint16), ('record_bytes', ctypes.c_uint16), ('data', ctypes.c_void_p),
 		    ('bytes', ctypes.c_size_t)]
@@ -88,6 +92,51 @@ def test_loss(lab):
 	lab.weft('fabric', 'link', 'h2:1', 'up')
 	lab.weft('fabric', 'link', 'h2:1', 'loss=0%')
 	expect('all are there', len(kept(lab)), 203)
+
+
+def buffers(lab):
+	"""Receive buffers that programs at h2 have asked for with their agents of the administration's class."""
+	qps = json.loads(lab.weft('mad', '--json'))['qps']
+	return [c['asked'] for q in qps if q.get('node') == 'h2' for c in q['clients'] if c['class'] == 3 and 'agent' in c]
+
+
+def test_silence(lab):
+	"""A link that loses all: as many packets as the retries say, and receive buffers of the window meanwhile (X-01)."""
+	lab.weft('fabric', 'link', 'h2:1', 'loss=100%,seed=5')
+	for retries in (0, 2):
+		status, said = lab.try_run(lab.weft_path, 'sa', '--node', 'h2', 'gettable', 'nodes', f'retries={retries}')
+		expect(f'retries={retries}', (status, f'packets sent: {1 + retries}\n' in said), (1, True))
+	path = lab.write('edits', 'add 1 one\n')
+	status, said = lab.try_run(lab.weft_path, 'sa', '--node', 'h2', 'config', path, 'retries=1')
+	expect('a Config', (status, 'packets sent: 2\n' in said), (1, True))
+	expect('too many', lab.try_run(lab.weft_path, 'sa', '--node', 'h2', 'getbulk', 'retries=8')[0], 2)
+	for words, wanted in (('gettable', 'nodes', 'window=100'), 116), (('getbulk',), 80), (('config', path, 'window=100'), 80):
+		asker = subprocess.Popen([lab.weft_path, 'sa', '--node', 'h2', *words], env=lab.env, stdout=subprocess.DEVNULL,
+					 stderr=subprocess.DEVNULL)
+		lab.within(f'buffers of {words}', lambda n=wanted: buffers(lab) == [n])
+		asker.kill()
+		asker.wait()
+		lab.within(f'they go with it: {words}', lambda: buffers(lab) == [])
+	asker = lab.start('h2', sys.executable, '-B', os.path.abspath(__file__), '--silence')
+	lab.within('buffers of a program', lambda: buffers(lab) == [25])
+	status = asker.process.wait(subnet_lab.LIMIT_S)
+	expect(f'a program: {asker.text()}', status, 0)
+	lab.weft('fabric', 'link', 'h2:1', 'loss=0%')
+
+
+def silence():
+	"""A program whose packets are lost: what its port has sent."""
+	def sent():
+		with open('/sys/class/infiniband/weft0/ports/1/counters/port_xmit_packets', encoding='ascii') as f:
+			return int(f.read())
+
+	lib, answer = ctypes.CDLL('libibumad.so.3'), Answer()
+	question, before = Question(1, 0x12, 0x35, 9, 0, 0, None, 0, 0), sent()
+	asks = lib.weft_sa_ask_with
+	unknown = Options(7, 0, (ctypes.c_uint8 * 6)(0, 0, 0, 0, 0, 1))
+	for options, wanted in ((Options(8), -22), (Options(7, 2), -22), (unknown, -22), (Options(6), -110)):
+		expect('a call', asks(b'weft0', 1, ctypes.byref(question), ctypes.byref(options), ctypes.byref(answer)), wanted)
+	expect('packets', sent() - before, 7)
 
 
 def test_killed(lab):
@@ -189,6 +238,7 @@ def test(lab):
 	test_tables(lab)
 	test_configs(lab)
 	test_loss(lab)
+	test_silence(lab)
 	test_killed(lab)
 	test_change(lab)
 	expect('what the program added', (4711, 'by a program') in kept(lab), True)
@@ -200,5 +250,8 @@ def test(lab):
 
 if sys.argv[1] == '--inside':
 	inside(int(sys.argv[2]))
+	sys.exit(0)
+if sys.argv[1] == '--silence':
+	silence()
 	sys.exit(0)
 subnet_lab.script(test, 'opensm')

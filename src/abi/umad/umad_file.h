@@ -14,7 +14,7 @@ struct umad_file {
 const char *umad_dir(void);
 
 /* How a file is asked for: control/protocol.h. */
-enum umad_purpose { UMAD_READS = 0, UMAD_IS_SM = 1, UMAD_GIVES_BACK = 2 };
+enum umad_purpose { UMAD_IS_SM = 1, UMAD_GIVES_BACK = 2 };
 
 /* Our choices, in ms: how long a weftd that was killed is waited for, and how often is looked. */
 enum { UMAD_OUTAGE_MS = 10000, UMAD_LOOK_MS = 10 };

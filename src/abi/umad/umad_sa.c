@@ -8,29 +8,38 @@
 #include "wire/sa.h"
 
 #include <errno.h>
-#include <string.h>
+#include <stdbool.h>
 #include <unistd.h>
 
-static int add_agent(const uint8_t secret[16], uint8_t class_version, uint32_t *id)
+/* All of what this version does not know is to be 0. */
+static bool is_known(const struct weft_sa_options *o)
 {
-	struct control_agent agent = sa_client_agent(class_version);
-	struct control_msg msg = { .type = CTL_MAD_AGENT, .text_bytes = sizeof(agent) };
+	uint8_t rest = 0;
+
+	for (size_t i = 0; i < sizeof(o->reserved); i++)
+		rest |= o->reserved[i];
+	return o->lsb_first <= 1 && !rest;
+}
+
+static int add_agent(const uint8_t secret[16], const struct sa_client_question *q, uint32_t *id)
+{
+	struct control_agent agent = sa_client_agent(q->class_version);
 	int fd = connect_as(umad_dir(), CONTROL_COMMAND), err;
 
 	if (fd < 0)
 		return fd;
-	memcpy(msg.gid, secret, sizeof(msg.gid));
-	err = connect_ask(fd, &msg, &agent);
+	err = sa_client_register(fd, secret, &agent, sa_client_buffers(q), id);
 	close(fd);
-	*id = msg.b;
 	return err;
 }
 
-UMAD_EXPORT int weft_sa_ask(const char *ca_name, int portnum, const struct weft_sa_question *q, struct weft_sa_answer *a)
+UMAD_EXPORT int weft_sa_ask_with(const char *ca_name, int portnum, const struct weft_sa_question *q,
+				 const struct weft_sa_options *o, struct weft_sa_answer *a)
 {
 	struct sa_client_question ask = { .class_version = q->class_version, .method = q->method, .attribute = q->attribute,
 					  .window = q->window, .lid = q->lid, .key = q->key, .records = q->records,
-					  .bytes = q->bytes, .timeout_ms = q->timeout_ms };
+					  .bytes = q->bytes, .timeout_ms = q->timeout_ms,
+					  .retries = o ? o->retries : SA_CLIENT_RETRIES, .is_lsb_first = o && o->lsb_first };
 	struct sa_client_answer answer;
 	char name[UMAD_NAME];
 	struct umad_file file;
@@ -39,12 +48,14 @@ UMAD_EXPORT int weft_sa_ask(const char *ca_name, int portnum, const struct weft_
 
 	if (number < 0)
 		return number;
-	fd = umad_file_open(name, number, UMAD_READS, &file);
+	if (o && !is_known(o))
+		return -EINVAL;
+	fd = umad_file_open(name, number, UMAD_GIVES_BACK, &file);
 	if (fd < 0)
 		return fd;
 	if (!ask.lid)
 		ask.lid = q->class_version == SA_CLASS_VERSION ? file.manager : file.seed;
-	err = ask.lid ? add_agent(file.secret, ask.class_version, &agent) : -ENOENT;
+	err = ask.lid ? add_agent(file.secret, &ask, &agent) : -ENOENT;
 	if (!err)
 		err = sa_client_ask(fd, agent, &ask, &answer);
 	close(fd);
@@ -52,4 +63,9 @@ UMAD_EXPORT int weft_sa_ask(const char *ca_name, int portnum, const struct weft_
 		return err;
 	*a = (struct weft_sa_answer){ answer.status, answer.record_bytes, answer.data, answer.bytes };
 	return 0;
+}
+
+UMAD_EXPORT int weft_sa_ask(const char *ca_name, int portnum, const struct weft_sa_question *q, struct weft_sa_answer *a)
+{
+	return weft_sa_ask_with(ca_name, portnum, q, NULL, a);
 }
