@@ -71,7 +71,8 @@ static const struct cli_command commands[] = {
 	{ "mad", "*jSh", "[show | set NAME=VALUE...]", "show receive buffers of management datagrams, or tune them",
 	  "Each port at which somebody receives management datagrams has buffers of its own for QP0 and QP1. NAME is each,\n"
 	  "floor, low-percent, low, high, growth, most, watch, fixed, window,\n"
-	  "longest-kb, program-kb or period-ms.\n",
+	  "longest-kb, program-kb, period-ms, sa-lsb-first,\n"
+	  "sa-heeds-window or sa-trusted-key.\n",
 	  cli_mad },
 	{ "sa", "*KpjSh", "gettable TABLE | getbulk | config FILE  [NAME=VALUE...]",
 	  "ask subnet administration by class version 1, the protocol before RMPP",

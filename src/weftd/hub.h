@@ -10,6 +10,7 @@
 #include "control/protocol.h"
 #include "fabric/page.h"
 #include "mgmt/mad_clients.h"
+#include "mgmt/sa_tunables.h"
 #include "weftd/account.h"
 #include "weftd/hash_table.h"
 #include "weftd/rate.h"
@@ -207,6 +208,7 @@ struct hub {
 	struct list joins;			/* joins.c */
 	struct list paths;			/* paths.c */
 	struct seed_sa *seed_sa;		/* owned: seed_sa.c; NULL: nobody has asked it */
+	struct sa_tunables sa_tunables;		/* of it */
 	struct manager *manager;	/* owned; NULL: the fabric has none of weftd's */
 	uint32_t report_seq, report_count;
 	struct history *history;	/* owned; NULL: nobody has left any */

@@ -5,6 +5,7 @@
 #include "mgmt/mad_agents.h"
 #include "sm/sm.h"
 #include "weftd/manager.h"
+#include "weftd/seed_sa.h"
 #include "weftd/status.h"
 #include "weftd/subnet.h"
 #include "weftd/trust.h"
@@ -13,6 +14,7 @@
 #include <errno.h>
 #include <jansson.h>
 #include <stdlib.h>
+#include <string.h>
 
 static const char *const residents[MAD_RESIDENTS] = {
 	[MAD_RESIDENT_SMA] = "subnet management agent",
@@ -131,27 +133,62 @@ static json_t *describe_administration(const struct hub *h)
 			 "cut_short", (json_int_t)c->cut_short);
 }
 
-static json_t *describe(struct hub *h, const struct client *asker)
+/* The trusted key opens all records to who knows it. */
+static json_t *describe_tunables(const struct hub *h, const struct client *asker)
 {
-	json_t *tunables = json_object(), *qps = json_array();
+	json_t *tunables = json_object();
 
 	for (unsigned i = 0; i < GSA_TUNABLES; i++)
 		json_object_set_new(tunables, gsa_tunable_name(i),
 				    json_integer((json_int_t)gsa_tunable_get(&h->mads.buffers.tunables, i)));
+	for (unsigned i = 0; i < SA_TUNABLES; i++) {
+		if (i != SA_TUNABLE_TRUSTED_KEY || hub_is_owner(h, asker))
+			json_object_set_new(tunables, sa_tunable_name(i), json_integer((json_int_t)h->sa_tunables.value[i]));
+	}
+	return tunables;
+}
+
+static json_t *describe(struct hub *h, const struct client *asker)
+{
+	json_t *qps = json_array();
+
 	mad_buffers_expire(&h->mads.buffers, h->now);
 	list_for_each(p, &h->mads.buffers.pools, struct mad_pool, node) {
 		for (unsigned qpn = 0; qpn < 2; qpn++)
 			json_array_append_new(qps, describe_qp(h, asker, p, qpn));
 	}
-	return json_pack("{s:o, s:o, s:o}", "tunables", tunables, "qps", qps, "administration", describe_administration(h));
+	return json_pack("{s:o, s:o, s:o}", "tunables", describe_tunables(h, asker), "qps", qps, "administration",
+			 describe_administration(h));
+}
+
+/* Those of buffers, and those of the seed's administration. */
+static int parse(struct gsa_tunables *t, struct sa_tunables *s, const char *text, size_t bytes)
+{
+	int err = 0;
+
+	for (size_t at = 0; !err && at <= bytes;) {
+		const char *comma = memchr(text + at, ',', bytes - at);
+		size_t length = comma ? (size_t)(comma - text) - at : bytes - at;
+
+		err = gsa_tunables_parse(t, text + at, length);
+		if (err == -ENOENT)
+			err = sa_tunables_parse(s, text + at, length);
+		at += length + 1;
+	}
+	return err;
 }
 
 static int set(struct hub *h, const struct client *c, const char *text, size_t bytes)
 {
 	struct gsa_tunables t = h->mads.buffers.tunables;
-	int err = hub_is_owner(h, c) ? gsa_tunables_parse(&t, text, bytes) : -EPERM;
+	struct sa_tunables s = h->sa_tunables;
+	int err = hub_is_owner(h, c) ? parse(&t, &s, text, bytes) : -EPERM;
 
-	return err ? err : mad_buffers_set(&h->mads.buffers, &t);
+	if (!err)
+		err = mad_buffers_set(&h->mads.buffers, &t);
+	if (!err)
+		seed_sa_set(h, &s);
+	return err;
 }
 
 void mads_input(struct hub *h, struct client *c, const struct control_msg *msg, const char *text, const int *fds, int nfds)

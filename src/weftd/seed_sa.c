@@ -56,6 +56,7 @@ static struct seed_sa *make(struct hub *h, uint32_t port)
 	sa->server.store = &sa->store;
 	sa->server.version = version;
 	sa->server.arg = h;
+	sa_tunables_apply(&h->sa_tunables, &sa->server);
 	sa_tables_add(&sa->tables, h, &sa->server);
 	sa->server.table[sa->server.tables++] = (struct sa_table){
 		.name = "kept", .attribute = SA_KEPT_ATTRIBUTE, .record_bytes = SA_KEPT_BYTES, .give = sa_store_give,
@@ -102,6 +103,13 @@ uint16_t seed_sa_lid(const struct hub *h)
 	uint32_t port = !subnet_nodes(h) ? PORT_NONE : h->seed_sa ? h->seed_sa->port : fabric_records_port(f);
 
 	return port == PORT_NONE ? 0 : FABRIC_READ(f->port[port].lid);
+}
+
+void seed_sa_set(struct hub *h, const struct sa_tunables *t)
+{
+	h->sa_tunables = *t;
+	if (h->seed_sa)
+		sa_tunables_apply(t, &h->seed_sa->server);
 }
 
 void seed_sa_end(struct hub *h)

@@ -10,6 +10,8 @@
 bool seed_sa_begins(struct hub *h, uint32_t port, const uint8_t mad[MAD_BYTES]);
 /* The LID at which it answers; 0: there is none. */
 uint16_t seed_sa_lid(const struct hub *h);
+/* What holds from now on, also when it begins later. */
+void seed_sa_set(struct hub *h, const struct sa_tunables *t);
 /* The fabric goes. */
 void seed_sa_end(struct hub *h);
 

@@ -6,12 +6,14 @@ usage: seed_sa.py WEFT"""
 import ctypes
 import json
 import os
+import struct
 import subprocess
 import sys
 import time
 
 import subnet_lab
 from subnet_lab import Wrong
+from umad_calls import Library
 
 EDIT, ADD = 72, 1
 NODES = 44		# of a fat tree of switches with 8 ports
@@ -60,6 +62,8 @@ def test_tables(lab):
 	expect('bytes', nodes['bytes'], NODES * 112)
 	# 26 packets by windows of 3
 	expect('packets', (nodes['sent'], nodes['received']), (1 + 9, 26))
+	# there is no memory for so many buffers, and it goes without
+	expect('a window as large as can be', ask(lab, 'h2', 'gettable', 'nodes', 'window=65535')['records'], nodes['records'])
 	paths = ask(lab, 'h2', 'gettable', 'paths')['records']
 	expect('all paths', sorted(r['dlid'] for r in paths), sorted(r['lid'] for r in nodes['records']))
 	bulk = ask(lab, 'h2', 'getbulk')
@@ -139,6 +143,85 @@ def silence():
 	expect('packets', sent() - before, 7)
 
 
+def keys(lab, trusted):
+	"""What each key shows, 0 for none, and what a Config of that key may delete."""
+	lab.weft('mad', 'set', f'sa-trusted-key={trusted}')
+	shown = [[i for i, _ in kept(lab, f'key={key}')] for key in (0, 77, 78, 99)]
+	status, _ = edit(lab, 'h2', 'delete 9\n', 'key=99')
+	if not status:
+		expect('it is there again', edit(lab, 'h2', 'add 9 nine\n', 'key=77'), (0, [0]))
+	return shown, status
+
+
+def test_keys(lab):
+	"""Which records a key leads to: by the seed's rule and by today's (RMP-61)."""
+	expect("the seed's rule", keys(lab, 0), ([[3, 7, 9], [9], [], []], 1))
+	expect("today's rule", keys(lab, 99), ([[3, 7], [3, 7, 9], [3, 7], [3, 7, 9]], 0))
+	expect('another key is trusted', keys(lab, 78), ([[3, 7], [3, 7, 9], [3, 7, 9], [3, 7]], 1))
+	expect("the seed's rule again", keys(lab, 0), ([[3, 7, 9], [9], [], []], 1))
+	expect('a key that is none', lab.try_run(lab.weft_path, 'mad', 'set', 'sa-trusted-key=x')[0], 1)
+
+
+def test_bits(lab):
+	"""Which bit of the flags is number 0, at both sides and at one (RMP-12)."""
+	whole = ask(lab, 'h2', 'gettable', 'nodes')['records']
+	for sa in (1, 0):
+		lab.weft('mad', 'set', f'sa-lsb-first={sa}')
+		same, other = ('lsb', 'msb') if sa else ('msb', 'lsb')
+		expect(f'{same} at both sides', ask(lab, 'h2', 'gettable', 'nodes', f'bits={same}', 'window=3')['records'], whole)
+		many = ''.join(f'add {i} x\n' for i in range(1000, 1100))
+		expect(f'a Config, {same}', edit(lab, 'h2', many, f'bits={same}'), (0, [0] * 100))
+		expect('it is away again', edit(lab, 'h2', many.replace('add', 'delete').replace(' x', ''), f'bits={same}'),
+		       (0, [0] * 100))
+		status, _ = lab.try_run(lab.weft_path, 'sa', '--node', 'h2', 'gettable', 'nodes', f'bits={other}', 'retries=0')
+		expect(f'{other} of who asks', status, 1)
+		lab.at('h2', sys.executable, '-B', os.path.abspath(__file__), '--bits', str(sa))
+	expect('no such order', lab.try_run(lab.weft_path, 'sa', '--node', 'h2', 'getbulk', 'bits=2')[0], 2)
+
+
+def bits(sa):
+	"""A program's own call, by this order and by the other one."""
+	lib, question, answer = ctypes.CDLL('libibumad.so.3'), Question(1, 0x12, 0x11, 2, 0, 0, None, 0, 0), Answer()
+	for lsb_first in (sa, 1 - sa):
+		got = lib.weft_sa_ask_with(b'weft0', 1, ctypes.byref(question), ctypes.byref(Options(0, lsb_first)),
+					   ctypes.byref(answer))
+		expect(f'lsb_first={lsb_first}', got, 0 if lsb_first == sa else -110)
+
+
+def test_window(lab):
+	"""An Ack of who asks says another window than the question: it is ignored, or heeded (RMP-31)."""
+	for heeds in (0, 1, 0):
+		lab.weft('mad', 'set', f'sa-heeds-window={heeds}')
+		lab.at('h2', sys.executable, '-B', os.path.abspath(__file__), '--window', str(heeds), lab.lid('h1'))
+
+
+def window(heeds, lid):
+	"""Segments that come till the last one comes again: of the question's window of 2, and of an Ack that says 5."""
+	lib = Library()
+	port = lib.open_port(b'weft0', 1)
+	agent = lib.register(port, 3, 1, 0, None)
+
+	def say(segment, flags, size):
+		head = struct.pack('>BBBBHHQHHI', 1, 3, 1, 0x12, 0, 0, 5, 0x11, 0, 0)
+		mad = head + struct.pack('>QIIBBHHHII', 0, segment, 0, flags, 0, size, 0, 0, 0, 0)
+		lib.send(port, agent, mad.ljust(256, b'\0'), lid, 0)
+
+	def hear(acked):
+		heard = []
+		while not heard or heard[-1] not in heard[:-1]:
+			_, _, status, mad, _ = lib.receive(port)
+			expect('something comes', (status, len(mad)), (0, 256))
+			segment, = struct.unpack_from('>I', mad, 32)
+			heard += [segment] if segment > acked else []
+		return heard[:-1]
+
+	say(0, 0, 2)
+	expect('the first window', hear(0), [1, 2])
+	say(2, 4, 5)
+	expect('the next one', hear(2), [3, 4, 5, 6, 7] if heeds else [3, 4])
+	lib.close_port(port)
+
+
 def test_killed(lab):
 	"""Who sends a Config is killed somewhere in it: it is done, or nothing of it is."""
 	before, all_or_none = len(kept(lab)), 0
@@ -203,7 +286,11 @@ def test_manager(lab):
 
 def test_live(lab):
 	"""Of a fabric that weft's own manager manages: what its administration knows, by both protocols the same."""
+	lab.weft('mad', 'set', 'sa-lsb-first=1')
 	lab.change('load', lab.make('fat-tree', 'ports=8'))
+	words = lab.weft_path, 'sa', '--node', 'h2', 'gettable', 'nodes', 'bits=lsb', 'retries=1'
+	lab.within('settings hold for the next fabric', lambda: lab.try_run(*words)[0] == 0)
+	lab.weft('mad', 'set', 'sa-lsb-first=0')
 	lab.within('its manager knows all', lambda: len(ask(lab, 'h2', 'gettable', 'links')['records']) == 2 * (32 + 32))
 	for table, number in (('nodes', '0x11'), ('ports', '0x12'), ('switches', '0x14'), ('lfts', '0x15'), ('links', '0x20'),
 			      ('managers', '0x18'), ('mfts', '0x17'), ('paths', '0x35')):
@@ -237,6 +324,9 @@ def test(lab):
 	lab.load('fat-tree', 'ports=8')
 	test_tables(lab)
 	test_configs(lab)
+	test_keys(lab)
+	test_bits(lab)
+	test_window(lab)
 	test_loss(lab)
 	test_silence(lab)
 	test_killed(lab)
@@ -250,6 +340,12 @@ def test(lab):
 
 if sys.argv[1] == '--inside':
 	inside(int(sys.argv[2]))
+	sys.exit(0)
+if sys.argv[1] == '--bits':
+	bits(int(sys.argv[2]))
+	sys.exit(0)
+if sys.argv[1] == '--window':
+	window(int(sys.argv[2]), int(sys.argv[3]))
 	sys.exit(0)
 if sys.argv[1] == '--silence':
 	silence()

@@ -25,6 +25,7 @@ static struct world {
 	struct claims claims;
 	struct client client[CLIENTS];
 	struct control_msg last;
+	char text[4096];		/* of it */
 	uint8_t secret[CLIENTS][16];
 	unsigned letters[CLIENTS], drops;
 	struct control_mad letter;	/* the last one */
@@ -41,6 +42,8 @@ static bool take_message(struct hub *hub, struct client *c, const struct control
 	(void)nfds;
 	if (msg->type != CTL_MAD) {
 		world->last = *msg;
+		memcpy(world->text, text, text ? msg->text_bytes : 0);
+		world->text[text ? msg->text_bytes : 0] = '\0';
 		return true;
 	}
 	world->letters[c - world->client]++;
@@ -314,6 +317,40 @@ static void unread_ones_have_an_end(void **state)
 		assert_int_equal(world->client[STRANGER + i].mads_dropped, i >= 5);
 }
 
+static void set(int client, const char *text)
+{
+	struct control_msg msg = { .type = CTL_MADS, .seq = 1, .text_bytes = (uint32_t)strlen(text) };
+
+	mads_input(&world->hub, &world->client[client], &msg, text, NULL, 0);
+}
+
+/* RMP-12, 31, 61: all of a text holds or nothing, and the key that opens all is shown to who may set it alone. */
+static void tunables_of_the_administration(void **state)
+{
+	const uint64_t *value = world->hub.sa_tunables.value;
+
+	(void)state;
+	set(STRANGER, "sa-trusted-key=7");
+	assert_int_equal(world->last.status, EPERM);
+	set(OWNER, "sa-lsb-first=1,each=40,sa-trusted-key=x");
+	assert_int_equal(world->last.status, EINVAL);
+	set(OWNER, "sa-lsb-first=1,each=0");
+	assert_int_equal(world->last.status, EINVAL);
+	set(OWNER, "sa-lsb-first=1,nothing=0");
+	assert_int_equal(world->last.status, ENOENT);
+	assert_true(!value[SA_TUNABLE_LSB_FIRST] && !value[SA_TUNABLE_TRUSTED_KEY]);
+	assert_int_equal(world->hub.mads.buffers.tunables.each, GSA_DEFAULT);
+	set(OWNER, "sa-lsb-first=1,each=40,sa-trusted-key=4711");
+	assert_int_equal(world->last.status, 0);
+	assert_true(value[SA_TUNABLE_LSB_FIRST] == 1 && value[SA_TUNABLE_TRUSTED_KEY] == 4711);
+	assert_int_equal(world->hub.mads.buffers.tunables.each, 40);
+	assert_non_null(strstr(world->text, "\"sa-trusted-key\":4711"));
+	set(STRANGER, "");
+	assert_int_equal(world->last.status, 0);
+	assert_non_null(strstr(world->text, "\"sa-lsb-first\":1"));
+	assert_null(strstr(world->text, "4711"));
+}
+
 /* Tunables are the owner's; what a program says of its datagrams is believed of its own file alone. */
 static void tunables_are_the_owners(void **state)
 {
@@ -348,6 +385,7 @@ int main(void)
 		TEST(long_ones_go_as_they_are_read),
 		TEST(unread_ones_have_an_end),
 		TEST(tunables_are_the_owners),
+		TEST(tunables_of_the_administration),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

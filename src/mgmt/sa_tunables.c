@@ -1,0 +1,57 @@
+#include "mgmt/sa_tunables.h"
+
+#include <errno.h>
+#include <string.h>
+
+static const struct tunable {
+	const char *name;
+	uint64_t most;
+} tunables[SA_TUNABLES] = {
+	[SA_TUNABLE_LSB_FIRST] = { "sa-lsb-first", 1 },
+	[SA_TUNABLE_HEEDS_WINDOW] = { "sa-heeds-window", 1 },
+	[SA_TUNABLE_TRUSTED_KEY] = { "sa-trusted-key", INT64_MAX },	/* as JSON tells numbers */
+};
+
+const char *sa_tunable_name(unsigned i)
+{
+	return tunables[i].name;
+}
+
+static int parse_number(const char *text, size_t bytes, uint64_t most, uint64_t *number)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < bytes; i++) {
+		unsigned digit = (unsigned)text[i] - '0';
+
+		if (digit > 9 || n > (most - (digit < most ? digit : most)) / 10)
+			return -EINVAL;
+		n = n * 10 + digit;
+	}
+	if (!bytes || n > most)
+		return -EINVAL;
+	*number = n;
+	return 0;
+}
+
+int sa_tunables_parse(struct sa_tunables *t, const char *text, size_t bytes)
+{
+	const char *equals = memchr(text, '=', bytes);
+	size_t name = equals ? (size_t)(equals - text) : bytes;
+
+	if (!equals)
+		return -EINVAL;
+	for (unsigned i = 0; i < SA_TUNABLES; i++) {
+		if (strlen(tunables[i].name) == name && !memcmp(tunables[i].name, text, name))
+			return parse_number(equals + 1, bytes - name - 1, tunables[i].most, &t->value[i]);
+	}
+	return -ENOENT;
+}
+
+void sa_tunables_apply(const struct sa_tunables *t, struct sa_server *s)
+{
+	s->config.is_lsb_first = t->value[SA_TUNABLE_LSB_FIRST];
+	s->config.heeds_window = t->value[SA_TUNABLE_HEEDS_WINDOW];
+	s->store->trusted = t->value[SA_TUNABLE_TRUSTED_KEY];
+	s->store->policy = s->store->trusted ? SA_KEY_IS_TRUSTED : SA_KEY_CHOOSES;
+}
