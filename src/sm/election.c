@@ -78,8 +78,10 @@ void election_sm_info(struct sm *s, wtime now, const struct sm_work *w, const ui
 {
 	uint32_t port = net_port_index(&s->net, w->node, w->number);
 	struct sm_other *o = other_at(s, port);
+	bool is_ours = data && wire_get(data, INFO_KEY) == s->config.key;
 
-	if (data && wire_get(data, INFO_KEY) == s->config.key)
+	s->counters.info_refused += data && !is_ours;
+	if (is_ours)
 		note_other(s, port, data);
 	else if (o)
 		*o = s->other[--s->others];
@@ -304,6 +306,7 @@ void election_input(struct sm *s, wtime now, uint8_t mad[MAD_BYTES])
 	judge_asker(s, now, &h, mad);
 	if (h.method == MAD_SET && (!is_ours || !obey(s, now, h.attr_modifier, (unsigned)wire_get(mad + SMP_DATA, INFO_STATE))))
 		status = MAD_STATUS_BAD_VALUE;
+	s->counters.info_refused += status != 0;
 	sm_write_info(s, mad + SMP_DATA);
 	mad_respond(mad, status);
 }

@@ -262,11 +262,15 @@ static void respond(struct sa_query *q, struct mad_source *rest)
 /* C15-0.1.3: only the master answers. Until it has found all, it is busy (13.4.7). False: nothing is said. */
 static bool begin(struct sa_query *q)
 {
-	const struct sm *s = q->s;
+	struct sm *s = q->s;
 	uint64_t key = wire_get(q->letter->data, SA_KEY);
 
-	if (s->state != SM_MASTER || (key && key != s->config.key))
+	if (s->state != SM_MASTER)
 		return false;
+	if (key && key != s->config.key) {
+		s->counters.wrong_keys++;
+		return false;
+	}
 	q->is_trusted = key;
 	q->mask = wire_get(q->letter->data, SA_MASK);
 	memcpy(q->wanted, q->letter->data + SA_HEAD, MAD_BYTES - SA_HEAD);

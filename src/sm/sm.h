@@ -79,6 +79,8 @@ struct sm_counters {
 	uint64_t sent, answered, repeated, given_up;	/* SMPs */
 	uint64_t heavy, light, traps, routings;
 	uint64_t queries, refused, sets;		/* of the SA; sets: what may have changed something */
+	uint64_t wrong_keys;				/* queries that were not answered: their SM_Key is another one */
+	uint64_t info_refused;				/* SMInfo: other managers' keys, and controls that were not obeyed */
 	uint64_t long_answers, cut_short;		/* made while they are sent; the subnet changed meanwhile */
 };
 

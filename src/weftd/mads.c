@@ -125,9 +125,11 @@ static json_t *describe_administration(const struct hub *h)
 
 	if (!c)
 		return json_null();
-	return json_pack("{s:I, s:I, s:I, s:I, s:I}",
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
 			 "queries", (json_int_t)c->queries,
 			 "refused", (json_int_t)c->refused,
+			 "wrong_keys", (json_int_t)c->wrong_keys,
+			 "info_refused", (json_int_t)c->info_refused,
 			 "waiting", (json_int_t)waiting,
 			 "long_answers", (json_int_t)c->long_answers,
 			 "cut_short", (json_int_t)c->cut_short);

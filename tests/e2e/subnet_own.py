@@ -433,9 +433,12 @@ def test_options(lab):
 	says(lab.at('h1', 'ibstat'), r'LMC: 1\n')
 	lab.within('all LIDs are led to', lambda: lab.check()['reached'] == lab.check()['paths'] == 8 * 7 * 2)
 	lid = lab.lid('h1')
+	counted = administration(lab)['wrong_keys']
 	told = [lab.try_at('h2', 'saquery', '--smkey', key, 'PKTR', lid) for key in ('0x2222', '1')]
 	if told[0][0] or 'PKey' not in told[0][1] or 'PKey' in told[1][1]:
 		lab.fail(f'the SM_Key is not that of the file: {told}')
+	if administration(lab)['wrong_keys'] <= counted:
+		lab.fail('a wrong SM_Key is not counted')
 	# managers with the same key agree; OpenSM reads the same file
 	opensm = lab.start_manager('h1', '-p', '15', '-F', conf)
 	takes_over(lab, OPENSM)

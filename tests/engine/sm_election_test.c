@@ -176,10 +176,12 @@ static void another_key_is_no_manager_of_ours(void **state)
 	run_add(&r, "h2", 1, &(struct sm_config){ 0 });
 	assert_true(mad_net_until_quiet(&r.n, 10 * WTIME_S));
 	assert_int_equal(r.n.manager[0].sm.others, 0);
+	assert_int_equal(r.n.manager[0].sm.counters.info_refused, 0);
 	run_add(&r, "h7", 1, &(struct sm_config){ .priority = 15, .key = 7 });
 	mad_net_for(&r.n, 2 * WTIME_S);
 	assert_int_equal(r.n.manager[0].sm.state, SM_MASTER);
 	assert_int_equal(r.n.manager[0].sm.others, 0);
+	assert_true(r.n.manager[0].sm.counters.info_refused);
 	run_fini(&r);
 }
 
@@ -250,9 +252,13 @@ static void what_managers_tell_each_other(void **state)
 	s = &r.n.manager[1].sm;
 	assert_int_equal(s->state, SM_STANDBY);
 	assert_int_equal(tell(&r, s, MAD_GET, 0, SM_MASTER, 0), 0);
+	assert_int_equal(s->counters.info_refused, 0);
 	assert_int_not_equal(tell(&r, s, MAD_SET, DISABLE, SM_STANDBY, 1), 0);
+	assert_int_equal(s->counters.info_refused, 1);
 	assert_int_not_equal(tell(&r, s, MAD_SET, DISABLE, SM_MASTER, 2), 0);
+	assert_int_equal(s->counters.info_refused, 2);
 	assert_int_not_equal(tell(&r, s, MAD_SET, STANDBY, SM_MASTER, 1), 0);
+	assert_int_equal(s->counters.info_refused, 3);
 	assert_int_equal(tell(&r, s, MAD_SET, ACKNOWLEDGE, SM_STANDBY, 1), 0);
 	assert_int_equal(s->state, SM_STANDBY);
 	assert_int_equal(tell(&r, s, MAD_SET, DISABLE, SM_MASTER, 1), 0);
@@ -268,6 +274,7 @@ static void what_managers_tell_each_other(void **state)
 	assert_int_equal(s->state, SM_STANDBY);
 	assert_int_equal(tell(&r, s, MAD_SET, HANDOVER, SM_MASTER, 1), 0);
 	assert_int_equal(s->state, SM_MASTER);
+	assert_int_equal(s->counters.info_refused, 4);
 	run_fini(&r);
 }
 

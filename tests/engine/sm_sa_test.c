@@ -15,6 +15,7 @@ static void tables_have_everything(void **state)
 		{ SA_SL2VL_RECORD_ID, 8 + 6 * 25 }, { SA_VLARB_RECORD_ID, 4 * (8 + 6 * 5) },
 	};
 	struct asker a;
+	uint64_t queries;
 
 	begin(&a, &(struct sm_config){ 0 });
 	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
@@ -25,7 +26,15 @@ static void tables_have_everything(void **state)
 	assert_int_equal(ask(&a, SA_GET_TABLE, SA_PKEY_RECORD_ID, 0), 8 + 6 * 5);
 	assert_int_equal(wire_get(answer(&a, 0), 8, 0, 16), 0xffff);
 	a.key = 2;
+	assert_int_equal(a.s->counters.wrong_keys, 0);
+	queries = a.s->counters.queries;
 	assert_int_equal(ask(&a, SA_GET_TABLE, SA_NODE_RECORD_ID, 0), -EAGAIN);
+	assert_int_equal(a.s->counters.wrong_keys, 1);
+	assert_int_equal(a.s->counters.queries, queries);
+	/* who does not answer at all refuses no key */
+	a.s->state = SM_STANDBY;
+	assert_int_equal(ask(&a, SA_GET_TABLE, SA_NODE_RECORD_ID, 0), -EAGAIN);
+	assert_int_equal(a.s->counters.wrong_keys, 1);
 	run_fini(&a.r);
 }
 
@@ -426,9 +435,11 @@ static void who_is_put_off_hears_it(void **state)
 	assert_int_equal(wire_get(back.data, 4, 0, 16), MAD_STATUS_BUSY);
 	wire_put(mad, 2, SA_KEY);
 	sa_put_off(a.s, a.r.n.now, &l);
+	assert_int_equal(a.s->counters.wrong_keys, 1);
 	l.bytes = 60;
 	sa_put_off(a.s, a.r.n.now, &l);
 	assert_false(sm_output(a.s, a.r.n.now, &back));
+	assert_int_equal(a.s->counters.wrong_keys, 1);
 	run_fini(&a.r);
 }
 
