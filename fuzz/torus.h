@@ -7,8 +7,9 @@
 #include "fabric/generate.h"
 #include "fabric/route.h"
 
-/* A torus with its routes, open and not yet active. Returns its mapping, which the caller frees. */
-static inline uint8_t *torus_make(char *size, char *hosts, struct fabric *f, size_t *bytes)
+/* A torus with its routes, open and not yet active; its switches have tables of at least so many LIDs. Returns its mapping, which
+ * the caller frees. */
+static inline uint8_t *torus_make_lids(char *size, char *hosts, uint32_t lids, struct fabric *f, size_t *bytes)
 {
 	char *settings[] = { size, hosts }, why[300];
 	struct topology t;
@@ -16,6 +17,7 @@ static inline uint8_t *torus_make(char *size, char *hosts, struct fabric *f, siz
 
 	topology_init(&t);
 	REQUIRE(!generate(&t, "torus", 2, settings, why, sizeof(why)));
+	t.lids = t.lids < lids ? lids : t.lids;
 	*bytes = fabric_bytes(&t);
 	mapping = calloc(1, *bytes);
 	REQUIRE(mapping);
@@ -23,6 +25,11 @@ static inline uint8_t *torus_make(char *size, char *hosts, struct fabric *f, siz
 	topology_fini(&t);
 	REQUIRE(!fabric_open(f, mapping, *bytes, why, sizeof(why)) && !fabric_route(f, ROUTE_MIN_HOP));
 	return mapping;
+}
+
+static inline uint8_t *torus_make(char *size, char *hosts, struct fabric *f, size_t *bytes)
+{
+	return torus_make_lids(size, hosts, 0, f, bytes);
 }
 
 #endif

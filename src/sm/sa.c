@@ -287,7 +287,7 @@ static bool begin(struct sa_query *q)
 static void answer(struct sm *s, wtime now, const struct mad_letter *letter, const struct mad_header *head)
 {
 	struct sa_query q = { .s = s, .now = now, .letter = letter, .head = *head, .most = SA_ANSWER_MOST - SA_HEAD,
-			      .enough = is_table(head->method) ? SA_ANSWER_AT_ONCE : UINT32_MAX,
+			      .enough = is_table(head->method) ? s->config.at_once : UINT32_MAX,
 			      .pairs_most = SA_PAIRS_AT_ONCE };
 	struct mad_source *rest = NULL;
 	sa_handler *handler = NULL;

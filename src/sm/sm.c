@@ -36,6 +36,7 @@ static void use_defaults(struct sm_config *c)
 	c->response_ns = c->response_ns ? c->response_ns : 100 * WTIME_MS;
 	c->sweep_ns = c->sweep_ns ? c->sweep_ns : 10 * WTIME_S;
 	c->poll_ns = c->poll_ns ? c->poll_ns : WTIME_S;
+	c->at_once = c->at_once ? c->at_once : SA_ANSWER_AT_ONCE;
 }
 
 int sm_init(struct sm *s, const struct sm_config *config)

@@ -42,6 +42,7 @@ struct sm_config {
 	wtime response_ns;		/* how long an answer is awaited at first [100 ms: our choice] */
 	wtime sweep_ns;			/* between light sweeps [10 s, as OpenSM] */
 	wtime poll_ns;			/* between a standby's questions [1 s: our choice] */
+	uint32_t at_once;		/* bytes of records with which a table pauses [SA_ANSWER_AT_ONCE]; tests have fewer */
 };
 
 enum sm_state { SM_NOT_ACTIVE, SM_DISCOVERING, SM_STANDBY, SM_MASTER };		/* SMInfo.SMState (14.2.5.13) */

@@ -292,6 +292,21 @@ static void what_pauses_goes_on_where_it_was(void **state)
 	run_fini(&a.r);
 }
 
+/* The same by letters, as it is sent. */
+static void small_tables_pause_where_little_goes_at_once(void **state)
+{
+	enum { AT_ONCE = 1000, NODES = 14, BYTES = 112 };
+	struct asker a;
+
+	begin(&a, &(struct sm_config){ .at_once = AT_ONCE });
+	assert_int_equal(ask(&a, SA_GET_TABLE, SA_NODE_RECORD_ID, 0), NODES);
+	assert_int_equal(a.r.all_said[(a.r.said_count - 1) % 64].bytes, SA_HEAD + (AT_ONCE + BYTES - 1) / BYTES * BYTES);
+	assert_int_equal(a.s->counters.long_answers, 1);
+	assert_int_equal(ask(&a, SA_GET_TABLE, SA_SWITCH_INFO_RECORD_ID, 0), 6);
+	assert_int_equal(a.s->counters.long_answers, 1);
+	run_fini(&a.r);
+}
+
 static enum mad_given give_some(struct asker *a)
 {
 	static uint8_t some[100 * 64];
@@ -1008,7 +1023,8 @@ int main(void)
 		cmocka_unit_test(selectors),
 		cmocka_unit_test(alternates),
 		cmocka_unit_test(a_query_that_nothing_fits_ends), cmocka_unit_test(all_paths_are_one_answer),
-		cmocka_unit_test(what_pauses_goes_on_where_it_was), cmocka_unit_test(a_long_answer_is_of_one_state),
+		cmocka_unit_test(what_pauses_goes_on_where_it_was),
+		cmocka_unit_test(small_tables_pause_where_little_goes_at_once), cmocka_unit_test(a_long_answer_is_of_one_state),
 		cmocka_unit_test(a_long_answer_outlives_what_changes_nothing),
 		cmocka_unit_test(a_long_answer_ends_with_guids_that_are_read),
 		cmocka_unit_test(who_is_put_off_hears_it),
