@@ -26,7 +26,11 @@ size_t weft_counters(struct weft_counter *counters, size_t room);
 /* Found in libibumad.so.3. So many more receive buffers for the datagrams of this agent of a port that was opened by
  * umad_open_port(3), or fewer: before a burst, and after it. 0 or -errno: ENOENT: there is no such agent; EINVAL: it has not so
  * many, or no such port is open; ENOSPC: there is no memory for more beside what other clients have. Asks weftd and waits for its
- * answer. Any thread. */
+ * answer. Any thread.
+ *
+ * agentid -1: each agent that is registered at this port from now on has so many at once, in place of the default; 0: the default
+ * again. 0 or -EINVAL, without a question to weftd: where there is no memory for them, registering fails (umad_register2: ENOSPC,
+ * umad_register: -EPERM). */
 int weft_umad_buffers(int portid, int agentid, int more);
 
 /* ---- subnet administration of the fabric ----

@@ -140,11 +140,11 @@ enum control_type {
 			 * lost, and times out. To weftd: a = so many datagrams of this agent the program is done with, as by
 			 * CTL_MAD_DONE */
 	/* weft's library as CONTROL_COMMAND, so that the answer does not come among datagrams */
-	CTL_MAD_AGENT,	/* gid = such a secret; a = 0: text: struct control_agent. answer: b = the agent's number in that file;
-			 * a = 1: agent b goes; a = 2: agent b has service more receive buffers, of 32 bits and signed. status
-			 * ENOENT: no such file or agent; EPERM: QP0 is the owner's; EINVAL: such an agent cannot be, or has not
-			 * so many; EBUSY: one of the methods is another agent's; EDQUOT: the file has CONTROL_AGENTS; ENOSPC: no
-			 * memory for so many */
+	CTL_MAD_AGENT,	/* gid = such a secret; a = 0: text: struct control_agent, which has service receive buffers (0:
+			 * the default). answer: b = the agent's number in that file; a = 1: agent b goes; a = 2: agent b has
+			 * service more receive buffers, of 32 bits and signed. status ENOENT: no such file or agent; EPERM: QP0
+			 * is the owner's; EINVAL: such an agent cannot be, or has not so many; EBUSY: one of the methods is
+			 * another agent's; EDQUOT: the file has CONTROL_AGENTS; ENOSPC: no memory for so many */
 	CTL_COUNTS,	/* programs that are nowhere in a fabric can see the devices c, as in CTL_NODE: there is a tree of them,
 			 * whose counters are written anew. status EINVAL: no such device; ENODEV */
 	/* weft command -> weftd */

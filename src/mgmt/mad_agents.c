@@ -145,7 +145,8 @@ static int take_client(struct mad_clients *c, struct mad_file *f, const struct m
 			return -ENOMEM;
 		list_append(&f->pool->files, &f->pool_node);
 	}
-	err = gsa_register(&f->pool->qp[mad_class_qpn(what->mgmt_class)], GSA_ANY_CLASS, GSA_NONE, client);
+	err = gsa_register(&f->pool->qp[mad_class_qpn(what->mgmt_class)], GSA_ANY_CLASS,
+			   what->buffers ? what->buffers : GSA_NONE, client);
 	if (err)
 		put_pool(c, f);
 	return err;

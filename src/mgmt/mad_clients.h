@@ -59,6 +59,7 @@ struct mad_registration {
 	bool is_user_rmpp;		/* RMPP is the program's business */
 	uint32_t oui;			/* of classes 0x30 to 0x4f */
 	uint64_t methods[2];		/* bit n: it answers method n; none: it only asks */
+	uint32_t buffers;		/* its own number of receive buffers (GSA-10); 0: the default */
 };
 
 struct mad_agent {

@@ -618,11 +618,13 @@ static struct mad_port *find_secret(const struct hub *h, const uint8_t secret[16
 	return found;
 }
 
-static int add_agent(struct hub *h, const struct client *c, struct mad_port *p, const struct control_agent *a, uint32_t *id)
+static int add_agent(struct hub *h, const struct client *c, struct mad_port *p, const struct control_agent *a,
+		     uint32_t buffers, uint32_t *id)
 {
 	const struct mad_registration what = {
 		.mgmt_class = a->mgmt_class, .class_version = a->class_version, .rmpp_version = a->rmpp_version,
 		.is_user_rmpp = a->is_user_rmpp, .oui = a->oui, .methods = { a->methods[0], a->methods[1] },
+		.buffers = buffers,
 	};
 
 	if (!mad_class_qpn(a->mgmt_class) && !hub_is_owner(h, c))
@@ -645,7 +647,7 @@ void umad_agent(struct hub *h, struct client *c, const struct control_msg *msg, 
 		err = mad_change_buffers(&p->file, msg->b, (int32_t)msg->service);
 	} else if (!msg->a && msg->text_bytes == sizeof(agent)) {
 		memcpy(&agent, text, sizeof(agent));
-		err = add_agent(h, c, p, &agent, &answer.b);
+		err = add_agent(h, c, p, &agent, msg->service, &answer.b);
 	}
 	hub_answer(h, c, &answer, -err);
 }

@@ -12,7 +12,7 @@ import time
 import subnet_lab
 from umad_calls import ETIMEDOUT, GET, PERF, Library, make, mask
 
-SMP, DEVICE, BOARD = 1, 6, 5		# management classes
+SMP, DEVICE, BOARD, CONFIGURED = 1, 6, 5, 0x21	# management classes
 TRAP = 5
 
 
@@ -128,6 +128,20 @@ def inside(weft, lid):
 	expect('too many fewer', lib.lib.weft_umad_buffers(deaf, agent, -101), -22)
 	expect('84 fewer', lib.lib.weft_umad_buffers(deaf, agent, -84), 0)
 	expect('no such agent', lib.lib.weft_umad_buffers(deaf, 9, 1), -2)
+
+	# a number of its own at registration, of those that come behind it alone
+	for number, asked in ((100, 100), (0, None)):
+		expect('a number before there is an agent', lib.lib.weft_umad_buffers(other, -1, number), 0)
+		late = lib.register(other, CONFIGURED, 1, 0, mask(GET))
+		clients = own(weft)[1]
+		expect('it has its number', (clients[CONFIGURED]['asked'], clients[CONFIGURED]['target']), (asked, asked or 16))
+		expect('and another one not', clients[BOARD]['asked'], None)
+		lib.unregister(other, late)
+	expect('no number', lib.lib.weft_umad_buffers(other, -1, -1), -22)
+	expect('no port', lib.lib.weft_umad_buffers(9999, -1, 1), -22)
+	expect('more than there is memory for', lib.lib.weft_umad_buffers(other, -1, 70000), 0)
+	expect('is refused', lib.register(other, CONFIGURED, 1, 0, mask(GET)) < 0, True)
+	expect('the default again', lib.lib.weft_umad_buffers(other, -1, 0), 0)
 
 	for settings, says in ((('nothing=1',), 'there is no tunable'), (('each=0',), 'refused'), (('growth',), 'refused')):
 		said = tune(weft, *settings)

@@ -1244,6 +1244,20 @@ static const struct gsa_client *buffers_of(int file, uint32_t agent)
 	return &mad_agent_buffers(&w.file[file], a)->client[a->client];
 }
 
+/* GSA-10 */
+static void a_number_at_registration(void **state)
+{
+	const struct mad_registration what = { .mgmt_class = CLASS, .class_version = 1, .buffers = 100 };
+	uint32_t own, other = add(0, CLASS, 0, 0);
+
+	(void)state;
+	assert_int_equal(mad_register(&w.clients, &w.file[0], &what, &own), 0);
+	assert_int_equal(buffers_of(0, own)->target, 100);
+	assert_int_equal(buffers_of(0, other)->target, 16);
+	assert_int_equal(mad_register(&w.clients, &w.file[0], &(struct mad_registration){ .mgmt_class = CLASS, .class_version = 1,
+			 .buffers = 70000 }, &own), -ENOSPC);
+}
+
 /* GSA-26, 27, 37: what a file has and did not give back is counted with its agent alone, and beyond its number and what is left
  * it is lost; another agent of that port has its own. */
 static void what_is_not_given_back_is_held(void **state)
@@ -1415,6 +1429,7 @@ int main(void)
 		TEST(an_agent_sends_by_its_own_qp),
 		TEST(a_file_has_its_share),
 		TEST(agents_that_cannot_be),
+		TEST(a_number_at_registration),
 		TEST(what_is_not_given_back_is_held),
 		TEST(what_is_done_with_is_given_back),
 		TEST(a_table_that_comes_borrows_its_window),

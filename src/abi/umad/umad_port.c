@@ -203,6 +203,7 @@ static void note_agent(struct port *p, struct control_msg *msg, const struct con
 	if (agent) {
 		p->agent[number].what = *agent;
 		p->agent[number].id = msg->b;
+		p->agent[number].own = msg->service;
 		p->agent[number].buffers = 0;
 		p->agents |= 1u << number;
 	} else if (msg->a == 1) {
@@ -225,6 +226,7 @@ static void expect_long(struct port *p)
 static int ask(struct port *p, struct control_msg *msg, const struct control_agent *agent, int agentid)
 {
 	const struct control_msg question = *msg;
+	uint32_t service;
 	unsigned era;
 	int err;
 
@@ -234,11 +236,14 @@ static int ask(struct port *p, struct control_msg *msg, const struct control_age
 		pthread_mutex_lock(&p->sending);
 		era = p->era;
 		*msg = question;
-		if (!agent)
+		if (agent)
+			msg->service = p->own;
+		else
 			msg->b = p->agent[agentid].id;
+		service = msg->service;
 		err = port_ask_about_agent(p, msg, agent);
 		msg->a = question.a;
-		msg->service = question.service;
+		msg->service = service;
 		if (!err)
 			note_agent(p, msg, agent, agentid);
 		pthread_mutex_unlock(&p->sending);
@@ -339,11 +344,22 @@ UMAD_EXPORT int umad_unregister(int portid, int agentid)
 	return err;
 }
 
+/* Of agents that are registered from now on (GSA-10). */
+static int set_own(struct port *p, int number)
+{
+	if (!p || number < 0)
+		return -EINVAL;
+	pthread_mutex_lock(&p->sending);
+	p->own = (uint32_t)number;
+	pthread_mutex_unlock(&p->sending);
+	return 0;
+}
+
 UMAD_EXPORT int weft_umad_buffers(int portid, int agentid, int more)
 {
 	struct port *p = port_get(portid);
 	struct control_msg msg = { .a = 2, .service = (uint32_t)more };
-	int err = end_or_change(p, agentid, &msg);
+	int err = agentid == -1 ? set_own(p, more) : end_or_change(p, agentid, &msg);
 
 	if (p)
 		port_put(p);

@@ -25,7 +25,8 @@ struct request {
 struct agent {
 	struct control_agent what;
 	_Atomic uint32_t id;
-	int buffers;			/* more than weftd gives by itself */
+	uint32_t own;			/* buffers that it was registered with; 0: what weftd gives by itself */
+	int buffers;			/* more than these */
 };
 
 /* Who takes several locks takes them in this order. */
@@ -37,10 +38,11 @@ struct port {
 	_Atomic unsigned era;		/* which weftd it is open at, in the order in which they came */
 	pthread_mutex_t reading;	/* pieces of one datagram go to one reader; guards the next one */
 	bool has_long;			/* a datagram of several MADs may come: one was asked for, or the port serves */
-	pthread_mutex_t sending;	/* pieces of several threads would mix; guards the next three */
+	pthread_mutex_t sending;	/* pieces of several threads would mix; guards the next four */
 	struct umad_file file;
 	_Atomic uint32_t agents;	/* bits */
 	struct agent agent[UMAD_AGENTS];
+	uint32_t own;			/* as of struct agent: of the next one */
 	pthread_mutex_t books;		/* guards the next three */
 	struct request *requests, **last;	/* owned; in the order in which they were sent */
 	unsigned kept;

@@ -210,8 +210,8 @@ static int open_again(struct port *p)
 static void register_again(struct port *p)
 {
 	for (uint32_t i = 0; i < UMAD_AGENTS; i++) {
-		struct control_msg msg = { .a = 0 };
 		struct agent *a = &p->agent[i];
+		struct control_msg msg = { .a = 0, .service = a->own };
 
 		p->read[i] = 0;
 		if (!(p->agents >> i & 1))
