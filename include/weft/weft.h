@@ -60,7 +60,8 @@ struct weft_sa_answer {
 };
 
 /* Waits for the answer. 0: there is one, be it a status; -ETIMEDOUT; -EINVAL: no such question, or no such port; -ENOENT: the
- * program is at no host of a fabric; another -errno. Any thread. */
+ * program is at no host of a fabric; -ECONNRESET: weftd has ended before the answer was whole: the next one may be asked, and has
+ * none of the records that Configs had added; another -errno. Any thread. */
 int weft_sa_ask(const char *ca_name, int portnum, const struct weft_sa_question *question, struct weft_sa_answer *answer);
 
 /* Of class version 1; all 0 but what is meant. */

@@ -120,6 +120,11 @@ static int tell(const struct request *r, const struct sa_client_answer *a, int e
 		return cli_fail(r->q.class_version == SERIES_CLASS_VERSION ? "weft fabric check says whether paths lead there" :
 				"weft fabric load with a subnet manager, or opensm, answers this class version",
 				"no answer from LID %u; packets sent: %llu", r->q.lid, (unsigned long long)a->sent);
+	if (err == -ECONNRESET && r->q.class_version == SERIES_CLASS_VERSION && r->q.method == TXN_CONFIG)
+		return cli_fail("nothing of it is kept, nor what Configs before it have added: send them all again",
+				"weftd has ended before the Config was answered");
+	if (err == -ECONNRESET)
+		return cli_fail("ask again: the next weftd takes up the fabric", "weftd has ended before the answer was whole");
 	return cli_fail(NULL, "it cannot be asked: %s", strerror(-err));
 }
 

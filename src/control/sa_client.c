@@ -65,6 +65,7 @@ static void give_back(int fd, uint32_t agent, uint32_t datagrams)
 	message_send(fd, &done, NULL, NULL, 0, 0);
 }
 
+/* 0; -ECONNRESET: weftd has ended; -EIO. */
 static int send_mad(int fd, uint32_t agent, uint16_t lid, uint32_t timeout_ms, const uint8_t mad[MAD_BYTES])
 {
 	/* QP1 and its Q_Key: IBA 3.9.4.3, 10.2.5 */
@@ -72,13 +73,15 @@ static int send_mad(int fd, uint32_t agent, uint16_t lid, uint32_t timeout_ms, c
 					  .qkey = 0x80010000u, .lid = lid };
 	const struct control_msg msg = { .type = CTL_MAD, .text_bytes = HEAD + MAD_BYTES };
 	char text[HEAD + MAD_BYTES];
+	int err;
 
 	memcpy(text, &head, HEAD);
 	memcpy(text + HEAD, mad, MAD_BYTES);
-	return message_send(fd, &msg, text, NULL, 0, 0);
+	err = message_send(fd, &msg, text, NULL, 0, 0);
+	return err == -EPIPE || err == -ENOTCONN || err == -ECONNRESET ? -ECONNRESET : err ? -EIO : 0;
 }
 
-/* The next piece of a datagram: its head and bytes in text. 0; -ETIMEDOUT: none until then. */
+/* The next piece of a datagram: its head and bytes in text. 0; -ETIMEDOUT: none until then; -ECONNRESET: weftd has ended. */
 static int receive(int fd, wtime until, struct control_mad *head, char text[ROOM], uint32_t *bytes)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
@@ -91,7 +94,7 @@ static int receive(int fd, wtime until, struct control_mad *head, char text[ROOM
 		return n && errno != EINTR ? -errno : -ETIMEDOUT;
 	err = message_receive(fd, &msg, text, ROOM, NULL, NULL, 0);
 	if (err)
-		return err == -EAGAIN ? -ETIMEDOUT : -EIO;
+		return err == -EAGAIN ? -ETIMEDOUT : err == -ENOTCONN ? -ECONNRESET : -EIO;
 	if (msg.type != CTL_MAD || msg.text_bytes < HEAD)
 		return -ETIMEDOUT;
 	memcpy(head, text, HEAD);
@@ -110,7 +113,7 @@ static int send_all(int fd, uint32_t agent, const struct sa_client_question *q, 
 		err = send_mad(fd, agent, q->lid, 0, mad);
 		a->sent++;
 	}
-	return err ? -EIO : 0;
+	return err;
 }
 
 static void hear(struct transaction *t, uint32_t tid, const struct control_mad *head, const uint8_t *data, uint32_t bytes,
@@ -227,7 +230,7 @@ static int ask_today(int fd, uint32_t agent, const struct sa_client_question *q,
 	wire_put(mad, (uint32_t)clock_now(), 12, 0, 32);
 	wire_put(mad, q->attribute, 16, 0, 16);
 	wire_put(mad, q->key, SA_KEY);
-	err = send_mad(fd, agent, q->lid, timeout_ms, mad) ? -EIO : 0;
+	err = send_mad(fd, agent, q->lid, timeout_ms, mad);
 	a->sent++;
 	if (!err)
 		err = receive_whole(fd, agent, ends, a, &status);
@@ -257,7 +260,7 @@ int sa_client_call(int fd, uint32_t agent, uint16_t lid, uint32_t timeout_ms, ui
 {
 	struct sa_client_answer a = { .status = 0 };
 	uint32_t status = 0;
-	int err = send_mad(fd, agent, lid, timeout_ms, mad) ? -EIO : 0;
+	int err = send_mad(fd, agent, lid, timeout_ms, mad);
 
 	if (!err)
 		err = receive_whole(fd, agent, clock_now() + (timeout_ms + WEFTD_MS) * WTIME_MS, &a, &status);

@@ -45,7 +45,7 @@ int sa_client_register(int command, const uint8_t secret[16], const struct contr
 			uint32_t *id);
 
 /* fd: a connection of CONTROL_MADS that gives back, of which nothing else is read meanwhile. 0; -ETIMEDOUT; -EINVAL: no such
- * question; -ENOMEM; -EIO: the connection has ended. */
+ * question; -ENOMEM; -ECONNRESET: weftd has ended; -EIO. */
 int sa_client_ask(int fd, uint32_t agent, const struct sa_client_question *q, struct sa_client_answer *a);
 
 /* One datagram of any class, with its head and a transaction id, to QP1 at a LID, and the answer in its place. As

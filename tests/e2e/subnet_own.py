@@ -358,6 +358,57 @@ def test_long_answers_many(lab):
 			lab.fail(f'a table of all paths has {program.text()[-200:]}')
 
 
+def kill_weftd(lab):
+	os.kill(json.loads(lab.weft('status', '--json'))['pid'], signal.SIGKILL)
+
+
+def expect_whole(lab, what, asker, seconds):
+	"""All of a table, each path once, within so long."""
+	try:
+		status = asker.process.wait(seconds)
+	except subprocess.TimeoutExpired as late:
+		raise Wrong(f'{what}: saquery goes on for more than {seconds} s') from late
+	found = re.findall(r'^\s+dlid\.+(\d+)\n\s+slid\.+(\d+)$', asker.text(), re.M)
+	if status or len(found) != 230 ** 2 or len(set(found)) != len(found):
+		raise Wrong(f'{what}: {len(found)} paths, {len(set(found))} of them different; exit status {status}')
+
+
+def holds_answer(lab, asker):
+	"""Has the whole of it come to the program's weftd, which gives it in pieces?"""
+	clients = (c for q in json.loads(lab.weft('mad', '--json'))['qps'] for c in q['clients'])
+	return any(c.get('pid') == asker and c['held'] for c in clients)
+
+
+def test_long_answers_killed(lab):
+	"""weftd is killed while its administration sends a long answer, and while the program has a part of it: the program is
+	given the whole by the next weftd."""
+	load(lab, 'fat-tree', 'ports=20')
+	lab.within('all paths reach', lambda: 0 < lab.check()['paths'] == lab.check()['reached'])
+	words = ('saquery', '-p', '-t', str(1000 * UNANSWERED_S))
+	lab.weft('fabric', 'link', 'h2:1', 'rate=20Mbit,loss=1%,seed=3')
+	asker = lab.start('h2', *words)
+	lab.within('an answer is under way', lambda: administration(lab)['long_answers'] == 1)
+	time.sleep(0.3)		# of the 1.4 s that it takes at least
+	if not asker.is_alive():
+		raise Wrong('the answer is there before weftd is killed')
+	kill_weftd(lab)
+	expect_whole(lab, 'killed while it sends', asker, UNANSWERED_S)
+	# a program that stands still when its answer is there has as much of it as its socket takes
+	lab.weft('fabric', 'link', 'h2:1', 'rate=20Mbit')
+	before = administration(lab)['long_answers']
+	asker = lab.start('h2', *words)
+	lab.within('another one is under way', lambda: administration(lab)['long_answers'] == before + 1)
+	asker.process.send_signal(signal.SIGSTOP)
+	lab.within('it is there', lambda: holds_answer(lab, asker.process.pid))
+	kill_weftd(lab)
+	asker.process.send_signal(signal.SIGCONT)
+	expect_whole(lab, 'killed while a part of it is read', asker, UNANSWERED_S)
+	lab.within('the next manager', lambda: manager(lab) == (OWN, 'SMINFO_MASTER'))
+	lab.weft('fabric', 'link', 'h2:1', 'up')
+	expect_whole(lab, 'asked again', lab.start('h2', *words), UNANSWERED_S)
+	lab.within('all paths reach still', lambda: 0 < lab.check()['paths'] == lab.check()['reached'])
+
+
 def test_long_answers_director(lab):
 	"""All paths between 648 hosts and 54 switches."""
 	load(lab, 'fat-tree', 'ports=36')
@@ -573,6 +624,7 @@ def tests():
 	rows = (('takeover', test_takeover), ('killed', test_killed), ('links', test_links), ('multicast', test_multicast),
 		('weftd', test_weftd), ('lids', test_lids), ('kinds', test_kinds), ('loss', test_loss), ('tables', test_tables),
 		('long_answers', test_long_answers), ('long_answers_many', test_long_answers_many),
+		('long_answers_killed', test_long_answers_killed),
 		('osmtest', test_osmtest),
 		('default', test_default), ('options', test_options), ('balance', test_balance),
 		('kills', test_kills), ('partitions', test_partitions))
