@@ -41,18 +41,28 @@ static bool is_end(const struct fabric *f, uint32_t port)
 	return fabric_is_switch(f, f->owner[port]) == !fabric_port_number(f, port);
 }
 
+/* Where the port has this key, or is to have it; NULL: the table is full. A place may be free before others that are taken. */
+static uint16_t *place_of_key(uint16_t keys[PORT_PKEYS], uint16_t key)
+{
+	uint16_t *free_place = NULL;
+
+	for (unsigned i = PORT_PKEYS; i-- > 0;) {
+		if (pkey_is_same_partition(keys[i], key))
+			return keys + i;
+		if (!keys[i])
+			free_place = keys + i;
+	}
+	return free_place;
+}
+
 /* False: the table is full. */
 static bool add_key(const struct partitions *p, uint32_t port, uint16_t key, bool is_full)
 {
-	uint16_t *keys = fabric_pkeys(p->f, port);
+	uint16_t *place = place_of_key(fabric_pkeys(p->f, port), key);
 
-	for (unsigned i = 0; i < PORT_PKEYS; i++) {
-		if ((keys[i] ^ key) & ~PKEY_FULL && keys[i])
-			continue;
-		keys[i] = (uint16_t)(keys[i] | key | (is_full ? PKEY_FULL : 0));
-		return true;
-	}
-	return false;
+	if (place)
+		*place = (uint16_t)(*place | key | (is_full ? PKEY_FULL : 0));
+	return place;
 }
 
 static void forget_default(struct partitions *p)

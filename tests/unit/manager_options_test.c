@@ -1,42 +1,11 @@
 /* A file of the manager's options: how routing_engine is read, and what of it comes into the fabric's head. */
-#include "cli/fabric.h"
+#include "cli_file.h"
+
 #include "cli/manager_options.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-static const char *file;		/* what is read */
-static char told[400];			/* what was refused, and why */
-
-int fabric_read_text(const char *path, char **text, size_t *bytes)
-{
-	*text = strdup(file);
-	assert_non_null(*text);
-	*bytes = strlen(file);
-	return EXIT_OK;
-}
-
-int cli_fail(const char *next, const char *cause, ...)
-{
-	va_list args;
-
-	va_start(args, cause);
-	vsnprintf(told, sizeof(told), cause, args);
-	va_end(args);
-	return EXIT_FAILED;
-}
 
 static int read_file(const char *text, struct manager_options *o)
 {
-	file = text;
-	told[0] = '\0';
+	set_file(text);
 	return manager_options_read(o, "file");
 }
 
