@@ -196,10 +196,12 @@ static enum mad_fate refuse(void *arg, wtime now, struct mad_coming *at, uint8_t
 	struct hub *h = arg;
 	struct mad_arrival arrival;
 
-	if (!is_placed(h, at->port) || are_returning(h))
+	if (!is_placed(h, at->port))
 		return MAD_WAS_LOST;
 	if (seed_sa_begins(h, at->port, mad))
 		return MAD_HAS_ARRIVED;
+	if (are_returning(h))
+		return MAD_WAS_LOST;
 	arrival = arrival_of(h, at);
 	return fate_of(h, agents_refuse(&h->subnet->agents, now, &arrival, mad, &arrival), &arrival, at, mad);
 }
