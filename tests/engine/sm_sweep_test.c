@@ -523,6 +523,16 @@ static void lids_are_kept(void **state)
 	run_fini(&r);
 }
 
+/* The only manager, which has had sm_init(), until the subnet is as it wants it. */
+static void start_alone(struct run *r, const char *name, unsigned number)
+{
+	r->n.manager[0].port = port_named(&r->t.f, name, number);
+	r->n.manager[0].runs = true;
+	r->n.managers = 1;
+	sm_start(&r->n.manager[0].sm, r->n.now);
+	assert_true(mad_net_until_quiet(&r->n, 100 * WTIME_S));
+}
+
 /* LIDs of an LMC do not go where one of them is another port's. */
 static void a_kept_lid_among_others(void **state)
 {
@@ -536,11 +546,7 @@ static void a_kept_lid_among_others(void **state)
 	/* and those of hosts that are away are nobody else's */
 	assert_int_equal(sm_keep_lid(&r.n.manager[0].sm, 0xabcdef, 1), 0);
 	assert_int_equal(sm_keep_lid(&r.n.manager[0].sm, 0xabcdee, 5), 0);
-	r.n.manager[0].port = port_named(&r.t.f, "h1", 1);
-	r.n.manager[0].runs = true;
-	r.n.managers = 1;
-	sm_start(&r.n.manager[0].sm, r.n.now);
-	assert_true(mad_net_until_quiet(&r.n, 100 * WTIME_S));
+	start_alone(&r, "h1", 1);
 	check_reaches(&r.t.f);
 	assert_int_equal(r.t.f.port[port_named(&r.t.f, "s1", 0)].lid, 9);
 	for (uint32_t port = 0; port < r.t.f.ports; port++)
@@ -561,11 +567,7 @@ static void all_lids_of_who_is_away_are_kept(void **state)
 	agents_set_link(&r.n.agents, r.n.now, away, false);
 	assert_int_equal(sm_init(&r.n.manager[0].sm, &config), 0);
 	assert_int_equal(sm_keep_lid(&r.n.manager[0].sm, r.t.f.port[away].guid, KEPT), 0);
-	r.n.manager[0].port = port_named(&r.t.f, "h1", 1);
-	r.n.manager[0].runs = true;
-	r.n.managers = 1;
-	sm_start(&r.n.manager[0].sm, r.n.now);
-	assert_true(mad_net_until_quiet(&r.n, 100 * WTIME_S));
+	start_alone(&r, "h1", 1);
 	for (unsigned i = 0; i < 4; i++)
 		assert_int_equal(r.n.manager[0].sm.net.by_lid[KEPT + i], 0);
 	agents_set_link(&r.n.agents, r.n.now, away, true);
@@ -585,11 +587,7 @@ static void lids_are_kept_while_there_are_others(void **state)
 	assert_int_equal(sm_init(&r.n.manager[0].sm, &config), 0);
 	for (uint16_t lid = 4; lid < r.t.f.lids; lid = (uint16_t)(lid + 4))
 		assert_int_equal(sm_keep_lid(&r.n.manager[0].sm, 0xabc0000u + lid, lid), 0);
-	r.n.manager[0].port = port_named(&r.t.f, "s1", 0);
-	r.n.manager[0].runs = true;
-	r.n.managers = 1;
-	sm_start(&r.n.manager[0].sm, r.n.now);
-	assert_true(mad_net_until_quiet(&r.n, 100 * WTIME_S));
+	start_alone(&r, "s1", 0);
 	check_reaches(&r.t.f);
 	run_fini(&r);
 }
