@@ -37,18 +37,18 @@ static void set(struct gsa_tunables *t, unsigned i, uint32_t value)
 		memcpy((char *)t + tunables[i].at, &value, sizeof(value));
 }
 
-static int parse_number(const char *text, size_t bytes, uint32_t *number)
+int gsa_tunables_number(const char *text, size_t bytes, uint64_t most, uint64_t *number)
 {
 	uint64_t n = 0;
 
 	for (size_t i = 0; i < bytes; i++) {
-		if (text[i] < '0' || text[i] > '9' || n > UINT32_MAX)
+		if (text[i] < '0' || text[i] > '9' || n > most / 10)
 			return -EINVAL;
 		n = n * 10 + (uint64_t)(text[i] - '0');
 	}
-	if (!bytes || n > UINT32_MAX)
+	if (!bytes || n > most)
 		return -EINVAL;
-	*number = (uint32_t)n;
+	*number = n;
 	return 0;
 }
 
@@ -56,14 +56,14 @@ static int parse_one(struct gsa_tunables *t, const char *text, size_t bytes)
 {
 	const char *equals = memchr(text, '=', bytes);
 	size_t name = equals ? (size_t)(equals - text) : bytes;
-	uint32_t value;
+	uint64_t value;
 
 	for (unsigned i = 0; i < GSA_TUNABLES; i++) {
 		if (strlen(tunables[i].name) != name || memcmp(tunables[i].name, text, name))
 			continue;
-		if (!equals || parse_number(equals + 1, bytes - name - 1, &value))
+		if (!equals || gsa_tunables_number(equals + 1, bytes - name - 1, UINT32_MAX, &value))
 			return -EINVAL;
-		set(t, i, value);
+		set(t, i, (uint32_t)value);
 		return 0;
 	}
 	return equals ? -ENOENT : -EINVAL;

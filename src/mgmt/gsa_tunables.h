@@ -22,4 +22,7 @@ uint64_t gsa_tunable_get(const struct gsa_tunables *t, unsigned i);
  * value that is no number of 32 bits: *t is as it was. Whether the numbers make sense together, gsa_set says. */
 int gsa_tunables_parse(struct gsa_tunables *t, const char *text, size_t bytes);
 
+/* A number in decimal digits, of so much at most, which is less than 2^63. 0 or -EINVAL: it is none. */
+int gsa_tunables_number(const char *text, size_t bytes, uint64_t most, uint64_t *number);
+
 #endif

@@ -1,5 +1,7 @@
 #include "mgmt/sa_tunables.h"
 
+#include "mgmt/gsa_tunables.h"
+
 #include <errno.h>
 #include <string.h>
 
@@ -17,23 +19,6 @@ const char *sa_tunable_name(unsigned i)
 	return tunables[i].name;
 }
 
-static int parse_number(const char *text, size_t bytes, uint64_t most, uint64_t *number)
-{
-	uint64_t n = 0;
-
-	for (size_t i = 0; i < bytes; i++) {
-		unsigned digit = (unsigned)text[i] - '0';
-
-		if (digit > 9 || n > (most - (digit < most ? digit : most)) / 10)
-			return -EINVAL;
-		n = n * 10 + digit;
-	}
-	if (!bytes || n > most)
-		return -EINVAL;
-	*number = n;
-	return 0;
-}
-
 int sa_tunables_parse(struct sa_tunables *t, const char *text, size_t bytes)
 {
 	const char *equals = memchr(text, '=', bytes);
@@ -43,7 +28,8 @@ int sa_tunables_parse(struct sa_tunables *t, const char *text, size_t bytes)
 		return -EINVAL;
 	for (unsigned i = 0; i < SA_TUNABLES; i++) {
 		if (strlen(tunables[i].name) == name && !memcmp(tunables[i].name, text, name))
-			return parse_number(equals + 1, bytes - name - 1, tunables[i].most, &t->value[i]);
+			return gsa_tunables_number(equals + 1, bytes - name - 1, tunables[i].most,
+						   &t->value[i]);
 	}
 	return -ENOENT;
 }
