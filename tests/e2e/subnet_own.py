@@ -56,6 +56,10 @@ NAMED = (r'(?m)^\s*(SMLid|master_sm_base_lid|LocalPort|ActCount|Priority|SMState
 OF_ANOTHER_MANAGER = ('SMIR', '-s')	# two managers are there, not one
 OF_OTHER_TABLES = ('LFTR', 'SL2VL', 'SL2VL 1', 'VLAR', 'VLAR 1')
 
+# saquery asks once: a question that is lost has no answer. So links lose when it has come.
+ALL_PATHS = ('saquery', '-p', '-t', str(1000 * UNANSWERED_S))
+SLOW, SLOW_AND_LOSSY = 'rate=20Mbit', 'rate=20Mbit,loss=1%,seed=3'
+
 
 def manager_at(lab, node):
 	"""Its GUID and state; nobody answers between two of them."""
@@ -273,9 +277,11 @@ def test_tables(lab):
 	"""More tables at once than the administration may have under way: questions wait, and each has its answer."""
 	load(lab, 'fat-tree', 'ports=16')
 	lab.within('all paths reach', lambda: 0 < lab.check()['paths'] == lab.check()['reached'])
-	lab.weft('fabric', 'link', 'h2:1', 'loss=1%,seed=3')
+	lab.weft('fabric', 'link', 'h2:1', SLOW)
 	asked = [lab.start('h2', 'sh', '-c', f'saquery -p -t {1000 * UNANSWERED_S} | grep -c ^PathRecord') for _ in range(9)]
+	lab.within('all questions are there', lambda: administration(lab)['queries'] + administration(lab)['waiting'] >= 9)
 	begun = time.monotonic()
+	lab.weft('fabric', 'link', 'h2:1', 'loss=1%,seed=3')
 	for program in asked:
 		program.process.wait(UNANSWERED_S)
 		if program.text().strip() != str((128 + 24) ** 2):
@@ -291,6 +297,26 @@ def all_paths(lab, seconds=UNANSWERED_S):
 
 def administration(lab):
 	return json.loads(lab.weft('mad', '--json'))['administration']
+
+
+def expect_whole(lab, what, asker, seconds):
+	"""All of a table, each path once, within so long."""
+	try:
+		status = asker.process.wait(seconds)
+	except subprocess.TimeoutExpired as late:
+		raise Wrong(f'{what}: saquery goes on for more than {seconds} s') from late
+	found = re.findall(r'^\s+dlid\.+(\d+)\n\s+slid\.+(\d+)$', asker.text(), re.M)
+	if status or len(found) != 230 ** 2 or len(set(found)) != len(found):
+		raise Wrong(f'{what}: {len(found)} paths, {len(set(found))} of them different; exit status {status}')
+
+
+def ask_over_slow_link(lab):
+	"""For all paths, which are under way."""
+	lab.weft('fabric', 'link', 'h2:1', SLOW)
+	before = administration(lab)['long_answers']
+	asker = lab.start('h2', *ALL_PATHS)
+	lab.within('an answer is under way', lambda: administration(lab)['long_answers'] == before + 1)
+	return asker
 
 
 def ask_for_all_paths(lab, nodes):
@@ -321,10 +347,10 @@ def test_long_answers(lab):
 	for program in lab.programs:
 		program.end()
 	takes_over(lab, OWN)
-	lab.weft('fabric', 'link', 'h2:1', 'rate=20Mbit,loss=1%,seed=3')
-	status, paths = all_paths(lab)
-	if status or len(set(paths)) != 230 ** 2:
-		lab.fail(f'over a link that loses, {len(set(paths))} paths; exit status {status}')
+	asker = ask_over_slow_link(lab)
+	lab.weft('fabric', 'link', 'h2:1', SLOW_AND_LOSSY)
+	expect_whole(lab, 'over a link that loses', asker, UNANSWERED_S)
+	lab.weft('fabric', 'link', 'h2:1', SLOW)
 	# the link of another host goes down in the midst of one
 	before = administration(lab)
 	asker = lab.start('h2', 'saquery', '-p', '-t', '3000')
@@ -344,7 +370,7 @@ def test_long_answers_many(lab):
 	"""Who asks for more tables than may be under way has each in turn, and leaves others theirs."""
 	load(lab, 'fat-tree', 'ports=20')
 	lab.within('all paths reach', lambda: 0 < lab.check()['paths'] == lab.check()['reached'])
-	lab.weft('fabric', 'link', 'h2:1', 'rate=20Mbit')
+	lab.weft('fabric', 'link', 'h2:1', SLOW)
 	count = f'saquery -p -t {1000 * UNANSWERED_S} | grep -c ^PathRecord'
 	asked = [lab.start('h2', 'sh', '-c', count) for _ in range(12)]
 	lab.within('they are answered', lambda: administration(lab)['long_answers'] > 1)
@@ -362,17 +388,6 @@ def kill_weftd(lab):
 	os.kill(json.loads(lab.weft('status', '--json'))['pid'], signal.SIGKILL)
 
 
-def expect_whole(lab, what, asker, seconds):
-	"""All of a table, each path once, within so long."""
-	try:
-		status = asker.process.wait(seconds)
-	except subprocess.TimeoutExpired as late:
-		raise Wrong(f'{what}: saquery goes on for more than {seconds} s') from late
-	found = re.findall(r'^\s+dlid\.+(\d+)\n\s+slid\.+(\d+)$', asker.text(), re.M)
-	if status or len(found) != 230 ** 2 or len(set(found)) != len(found):
-		raise Wrong(f'{what}: {len(found)} paths, {len(set(found))} of them different; exit status {status}')
-
-
 def holds_answer(lab, asker):
 	"""Has the whole of it come to the program's weftd, which gives it in pieces?"""
 	clients = (c for q in json.loads(lab.weft('mad', '--json'))['qps'] for c in q['clients'])
@@ -384,20 +399,16 @@ def test_long_answers_killed(lab):
 	given the whole by the next weftd."""
 	load(lab, 'fat-tree', 'ports=20')
 	lab.within('all paths reach', lambda: 0 < lab.check()['paths'] == lab.check()['reached'])
-	words = ('saquery', '-p', '-t', str(1000 * UNANSWERED_S))
-	lab.weft('fabric', 'link', 'h2:1', 'rate=20Mbit,loss=1%,seed=3')
-	asker = lab.start('h2', *words)
-	lab.within('an answer is under way', lambda: administration(lab)['long_answers'] == 1)
+	asker = ask_over_slow_link(lab)
 	time.sleep(0.3)		# of the 1.4 s that it takes at least
 	if not asker.is_alive():
 		raise Wrong('the answer is there before weftd is killed')
 	kill_weftd(lab)
+	lab.within('the next one answers', lambda: (administration(lab) or {}).get('long_answers') == 1)
+	lab.weft('fabric', 'link', 'h2:1', SLOW_AND_LOSSY)
 	expect_whole(lab, 'killed while it sends', asker, UNANSWERED_S)
 	# a program that stands still when its answer is there has as much of it as its socket takes
-	lab.weft('fabric', 'link', 'h2:1', 'rate=20Mbit')
-	before = administration(lab)['long_answers']
-	asker = lab.start('h2', *words)
-	lab.within('another one is under way', lambda: administration(lab)['long_answers'] == before + 1)
+	asker = ask_over_slow_link(lab)
 	asker.process.send_signal(signal.SIGSTOP)
 	lab.within('it is there', lambda: holds_answer(lab, asker.process.pid))
 	kill_weftd(lab)
@@ -405,7 +416,7 @@ def test_long_answers_killed(lab):
 	expect_whole(lab, 'killed while a part of it is read', asker, UNANSWERED_S)
 	lab.within('the next manager', lambda: manager(lab) == (OWN, 'SMINFO_MASTER'))
 	lab.weft('fabric', 'link', 'h2:1', 'up')
-	expect_whole(lab, 'asked again', lab.start('h2', *words), UNANSWERED_S)
+	expect_whole(lab, 'asked again', lab.start('h2', *ALL_PATHS), UNANSWERED_S)
 	lab.within('all paths reach still', lambda: 0 < lab.check()['paths'] == lab.check()['reached'])
 
 
