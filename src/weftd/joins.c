@@ -35,7 +35,8 @@ struct join {
 	struct list_node node;		/* hub.joins */
 	struct mad_port *file;		/* owned */
 	uint32_t port, user;
-	int group;			/* its index in the page */
+	int group;			/* its index in the page, while programs use it */
+	uint8_t device;			/* of that */
 	uint8_t state;			/* JoinState: a full member, or one that only sends */
 	uint8_t gid[16];
 	uint32_t qkey;			/* of a group that it makes */
@@ -66,6 +67,14 @@ bool joins_are_needed(const struct hub *h, const struct client *c, uint32_t inde
 	return port != PORT_NONE && has_manager(h, port);
 }
 
+/* NULL: its programs have left, and the page may have another one there. */
+static const struct page_group *page_group(const struct hub *h, const struct join *j)
+{
+	const struct page_group *g = &h->page->group[j->group];
+
+	return g->used && g->device == j->device && !memcmp(g->gid, j->gid, sizeof(j->gid)) ? g : NULL;
+}
+
 /* ---- what is asked and answered ---- */
 
 static void heard(void *arg, const struct mad_letter *l)
@@ -84,9 +93,12 @@ static void heard(void *arg, const struct mad_letter *l)
 		j->status = ETIMEDOUT;
 		return;
 	}
-	if (l->bytes < MAD_BYTES || h.method != expected || h.attr_id != SA_MCMEMBER_RECORD)
-		return;
 	j->was_answered = true;
+	/* what answers something else says nothing, and nothing else will come */
+	if (l->bytes < MAD_BYTES || h.method != expected || h.attr_id != SA_MCMEMBER_RECORD) {
+		j->status = EBUSY;
+		return;
+	}
 	j->status = h.status & MAD_STATUS_BUSY ? EBUSY : h.status ? EACCES : 0;
 	if (!h.status)
 		sa_mcmember_get(&j->record, l->data);
@@ -112,8 +124,8 @@ static void ask(struct hub *h, struct join *j, unsigned method)
 		m.qkey = j->qkey;
 		m.pkey = FABRIC_READ(fabric_pkeys(f, j->port)[0]);
 		/* without its mask: a manager may give a group that it has forgotten the LID that programs send to */
-		if (list_empty(&j->waiters) || j->record.mlid)
-			m.mlid = h->page->group[j->group].mlid;
+		if (page_group(h, j) && (list_empty(&j->waiters) || j->record.mlid))
+			m.mlid = page_group(h, j)->mlid;
 	}
 	memcpy(m.mgid, j->gid, sizeof(m.mgid));
 	host_write_gid(f, j->port, 0, m.port_gid);
@@ -243,6 +255,7 @@ int joins_enter(struct hub *h, struct client *c, const struct control_msg *msg, 
 		return has_manager(h, port) ? -EDQUOT : 0;
 	}
 	j->group = i;
+	j->device = (uint8_t)msg->device;
 	/* of the first: others of the port have the group's */
 	if (!j->is_member && !j->record.mlid)
 		j->qkey = msg->c;
@@ -304,7 +317,7 @@ static uint32_t answer_waiters(struct hub *h, struct join *j)
 
 		drop_waiter(w);
 		fill_answer(j, &answer);
-		refused += j->status && mcast_take_back(h, c, j->group, sends);
+		refused += j->status && page_group(h, j) && mcast_take_back(h, c, j->group, sends);
 		hub_answer(h, c, &answer, j->status);
 	}
 	return refused;

@@ -6,7 +6,7 @@
 
 enum { ANSWER_MS = 3000, REPEATS = 3, MLID = 0xc007 };
 
-static const uint8_t group[16] = { 0xff, 0x12, [15] = 9 };
+static const uint8_t group[16] = { 0xff, 0x12, [15] = 9 }, other_group[16] = { 0xff, 0x12, [15] = 8 };
 
 static int set_up(void **state)
 {
@@ -35,13 +35,18 @@ static void answer(unsigned status)
 	reply(leaves ? SA_DELETE_RESP : MAD_GET_RESP, status);
 }
 
-static void ask_as(bool joins, uint32_t service)
+static void ask_of(const uint8_t gid[16], bool joins, uint32_t service)
 {
 	struct control_msg msg = { .type = CTL_MCAST, .seq = 5, .a = joins, .service = service };
 
-	memcpy(msg.gid, group, sizeof(group));
+	memcpy(msg.gid, gid, sizeof(msg.gid));
 	net->messages[0] = 0;
 	mcast_input(&net->hub, &net->client[0], &msg);
+}
+
+static void ask_as(bool joins, uint32_t service)
+{
+	ask_of(group, joins, service);
 }
 
 /* The process at h1 joins, or leaves; the port with it. */
@@ -165,6 +170,78 @@ static void a_refusal_is_told_at_once(void **state)
 	assert_int_equal(sa.requests, 1);
 }
 
+/* The page has the other group where the first one was, which is refused when it is joined no more. */
+static void a_refusal_takes_no_other_group(void **state)
+{
+	struct mad_remote from;
+	uint8_t first[MAD_BYTES];
+
+	(void)state;
+	ask(true);
+	memcpy(first, sa.mad, MAD_BYTES);
+	from = sa.from;
+	ask(false);
+	assert_int_equal(net->last[0].status, 0);
+	ask_of(other_group, true, MCAST_OF_PORT);
+	asked_for(MAD_SET, SA_FULL_MEMBER);
+	assert_int_equal(net->last[0].status, 0);
+	memcpy(sa.mad, first, MAD_BYTES);
+	sa.from = from;
+	answer(7 << 8);
+	assert_int_equal(net->last[0].status, EACCES);
+	assert_true(is_named());
+	assert_memory_equal(page_group()->gid, other_group, 16);
+	ask_of(other_group, false, MCAST_OF_PORT);
+	assert_int_equal(net->last[0].status, 0);
+	asked_for(SA_DELETE, SA_FULL_MEMBER);
+	assert_null(page_group());
+	assert_true(list_empty(&net->hub.joins));
+}
+
+/* The group of the same address at another port of the process has its place in the page. */
+static void a_refusal_takes_no_group_of_another_port(void **state)
+{
+	struct client *c = &net->client[0];
+	struct page_group *g;
+
+	(void)state;
+	ask(true);
+	g = &net->page.group[page_group() - net->page.group];
+	ask(false);
+	*g = (struct page_group){ .used = 1, .device = 1 };
+	memcpy(g->gid, group, sizeof(group));
+	c->joined[g - net->page.group] = c->joined_port[g - net->page.group] = 1;
+	answer(7 << 8);
+	assert_int_equal(net->last[0].status, EACCES);
+	assert_int_equal(c->joined_port[g - net->page.group], 1);
+	assert_int_equal(g->used, 1);
+}
+
+/* Of the transaction, and of nothing that was asked: it is asked again, as long as one that is silent. */
+static void what_answers_something_else_is_no_answer(void **state)
+{
+	const wtime begin = net->hub.now;
+
+	(void)state;
+	ask(true);
+	for (unsigned i = 0; i <= REPEATS; i++) {
+		assert_int_equal(sa.requests, i + 1);
+		wire_put(sa.mad, SA_PATH_RECORD, 16, 0, 16);
+		answer(0);
+		assert_int_equal(net->messages[0], 0);
+		at(begin + (i + 1) * ANSWER_MS * WTIME_MS);
+	}
+	assert_int_equal(net->messages[0], 1);
+	assert_int_equal(net->last[0].status, ETIMEDOUT);
+	assert_true(list_empty(&net->hub.joins));
+	ask(true);
+	reply(SA_GET_TABLE_RESP, 0);
+	assert_int_equal(net->messages[0], 0);
+	at(net->hub.now + ANSWER_MS * WTIME_MS);
+	asked_for(MAD_SET, SA_FULL_MEMBER);
+	assert_int_equal(net->last[0].status, 0);
+}
+
 /* Senders get a group and its LID, and nothing that is sent to it. */
 static void who_only_sends_is_no_receiver(void **state)
 {
@@ -261,6 +338,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(one_that_stays_busy_is_as_one_that_is_silent, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(one_that_was_busy_and_fell_silent_has_no_more_time, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_refusal_is_told_at_once, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_refusal_takes_no_other_group, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_refusal_takes_no_group_of_another_port, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(what_answers_something_else_is_no_answer, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(who_only_sends_is_no_receiver, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_receiver_that_leaves_may_go_on_sending, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_sender_that_is_refused_has_no_group, set_up, tear_down),
