@@ -1,7 +1,7 @@
-/* weftd asks a subnet administration for paths, and to have ports join groups and leave them; the administration answers what the
- * input says, as often and as late as it says, or not at all. Each process is answered once for each question. A path that it is
- * given makes sense, and a table of them has as many as were asked for at most. In the end, with an administration that is silent,
- * nothing is left under way. */
+/* weftd asks a subnet administration for paths, and to have ports join groups and leave them; the administration answers what
+ * the input says, as often and as late as it says, or not at all. Each process is answered once for each question. A path that it
+ * is given makes sense, and a table of them has as many as were asked for at most. In the end, with an administration that is
+ * silent, nothing is left under way. */
 #include "fuzz.h"
 
 #include "fabric/generate.h"

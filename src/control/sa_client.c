@@ -189,28 +189,36 @@ static int ask_seed(int fd, uint32_t agent, const struct sa_client_question *q, 
 
 /* ---- class version 2 ---- */
 
-/* Pieces of one datagram follow each other. */
+/* Pieces of one datagram follow each other, and none is empty: the next one of it, whose first has made its memory. */
+static int take_piece(const struct control_mad *head, uint32_t total, const char *data, uint32_t bytes,
+		      struct sa_client_answer *a)
+{
+	if (head->at != a->bytes || head->total != total || total > CONTROL_MAD_MOST || bytes > total - a->bytes ||
+	    (!bytes && total))
+		return -EIO;
+	if (!a->data)
+		a->data = malloc(total ? total : 1);
+	if (!a->data)
+		return -ENOMEM;
+	memcpy(a->data + a->bytes, data, bytes);
+	a->bytes += bytes;
+	return 0;
+}
+
 static int receive_whole(int fd, uint32_t agent, wtime ends, struct sa_client_answer *a, uint32_t *status)
 {
 	struct control_mad head = { 0 };
 	char text[ROOM];
-	uint32_t bytes = 0, at = 0;
+	uint32_t bytes = 0, total = 0;
 	int err = 0;
 
-	while (!err && (!at || at < head.total)) {
+	while (!err && (!a->data || a->bytes < total)) {
 		err = receive(fd, ends, &head, text, &bytes);
-		if (err)
-			break;
-		if (head.at != at || head.total > CONTROL_MAD_MOST || bytes > head.total - at)
-			return -EIO;
-		if (!at)
-			a->data = malloc(head.total ? head.total : 1);
-		if (!a->data)
-			return -ENOMEM;
-		memcpy(a->data + at, text + HEAD, bytes);
-		at += bytes;
+		if (!err && !a->data)
+			total = head.total;
+		if (!err)
+			err = take_piece(&head, total, text + HEAD, bytes, a);
 	}
-	a->bytes = at;
 	*status = head.status;
 	a->received++;
 	if (!err && !head.status)
@@ -239,6 +247,7 @@ static int ask_today(int fd, uint32_t agent, const struct sa_client_question *q,
 	if (err) {
 		free(a->data);
 		a->data = NULL;
+		a->bytes = 0;
 		return err;
 	}
 	a->status = (uint16_t)wire_get(a->data, 4, 0, 16);
