@@ -204,6 +204,18 @@ static struct join *make(struct hub *h, const struct client *c, uint32_t port, u
 	return j;
 }
 
+/* Of programs that have left again before there was an answer. */
+static void cancel_waiters(struct hub *h, struct join *j)
+{
+	list_for_each_safe(w, &j->waiters, struct waiter, node) {
+		struct client *c = w->client;
+		struct control_msg answer = w->msg;
+
+		drop_waiter(w);
+		hub_answer(h, c, &answer, ECANCELED);
+	}
+}
+
 /* What is due, if nothing is under way. A membership that nobody uses is over, whether the administration can be told or not. */
 static void proceed(struct hub *h, struct join *j)
 {
@@ -214,8 +226,10 @@ static void proceed(struct hub *h, struct join *j)
 		ask(h, j, MAD_SET);
 	else if (!j->uses && j->is_member && has_manager(h, j->port))
 		ask(h, j, SA_DELETE);
-	else if (!j->uses)
-		end(h, j);
+	if (j->asked || j->uses)
+		return;
+	cancel_waiters(h, j);
+	end(h, j);
 }
 
 static void fill_answer(const struct join *j, struct control_msg *answer)

@@ -217,6 +217,25 @@ static void a_refusal_takes_no_group_of_another_port(void **state)
 	assert_int_equal(g->used, 1);
 }
 
+/* It has joined while its port leaves, and left before the port could join again. */
+static void who_has_left_is_told_that_it_did_not_join(void **state)
+{
+	(void)state;
+	ask(true);
+	asked_for(MAD_SET, SA_FULL_MEMBER);
+	ask(false);
+	ask(true);
+	assert_int_equal(net->messages[0], 0);
+	ask(false);
+	assert_int_equal(net->messages[0], 1);
+	net->messages[0] = 0;
+	asked_for(SA_DELETE, SA_FULL_MEMBER);
+	assert_int_equal(net->messages[0], 1);
+	assert_int_equal(net->last[0].a, 1);
+	assert_int_equal(net->last[0].status, ECANCELED);
+	assert_true(list_empty(&net->hub.joins));
+}
+
 /* Of the transaction, and of nothing that was asked: it is asked again, as long as one that is silent. */
 static void what_answers_something_else_is_no_answer(void **state)
 {
@@ -340,6 +359,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_refusal_is_told_at_once, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_refusal_takes_no_other_group, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_refusal_takes_no_group_of_another_port, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(who_has_left_is_told_that_it_did_not_join, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(what_answers_something_else_is_no_answer, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(who_only_sends_is_no_receiver, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_receiver_that_leaves_may_go_on_sending, set_up, tear_down),
