@@ -92,6 +92,15 @@ static int take_lease(const struct reading *r, char *text)
 	return status;
 }
 
+/* What is less than 8 us is no time for traps, nor for answers. */
+static int take_timeout(const struct reading *r, char *text)
+{
+	enum { TIMEOUT_MOST = 31 };	/* IBA 14.2.5.6: five bits */
+	int status = take_byte(r, text, TIMEOUT_MOST, &r->to->subnet_timeout);
+
+	return status == EXIT_OK && !r->to->subnet_timeout ? wrong(r, "a timeout is 1 at least", text) : status;
+}
+
 static int take_lanes(const struct reading *r, char *text)
 {
 	int status = take_byte(r, text, QOS_LANES_MOST, &r->to->qos.max_vls);
@@ -184,6 +193,7 @@ static const struct row {
 } rows[] = {
 	{ "sm_priority", take_priority }, { "lmc", take_lmc }, { "sm_key", take_sm_key },
 	{ "m_key", take_key }, { "m_key_protection_level", take_protection }, { "m_key_lease_period", take_lease },
+	{ "subnet_timeout", take_timeout },
 	{ "qos_max_vls", take_lanes }, { "qos_high_limit", take_limit }, { "qos_vlarb_high", take_high },
 	{ "qos_vlarb_low", take_low }, { "qos_sl2vl", take_levels }, { "routing_engine", take_routing },
 };
@@ -241,6 +251,7 @@ void manager_options_apply(const struct manager_options *o, struct fabric_head *
 	head->manager_m_key = o->m_key;
 	head->manager_m_key_protect = o->m_key_protect;
 	head->manager_m_key_lease = o->m_key_lease;
+	head->manager_subnet_timeout = o->subnet_timeout;
 	head->manager_routing = (uint8_t)o->routing;
 	head->manager_qos = o->qos;
 }

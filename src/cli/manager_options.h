@@ -15,6 +15,7 @@ struct manager_options {
 	uint64_t m_key;			/* 0: ports have none */
 	uint8_t m_key_protect;
 	uint16_t m_key_lease;
+	uint8_t subnet_timeout;		/* 0: the manager's own choice */
 	enum route_choice routing;
 	struct fabric_qos qos;
 };

@@ -23,6 +23,7 @@ static int open_at(const struct rundir *d, const char *node, struct node_mads *f
 		memcpy(secret, msg.gid, sizeof(msg.gid));
 		f->seed_lid = (uint16_t)msg.c;
 		f->sa_lid = (uint16_t)msg.b;
+		f->times = control_port_times(&msg);
 		return fd;
 	}
 	if (fd >= 0) {

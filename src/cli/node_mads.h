@@ -9,6 +9,7 @@ struct node_mads {
 	int fd;				/* a connection of CONTROL_MADS; owned */
 	uint32_t agent;
 	uint16_t seed_lid, sa_lid;	/* where the seed's administration answers, and a subnet manager's; or 0 */
+	struct control_times times;
 };
 
 /* buffers: of the agent, besides the default. Starts weftd if it does not run. An exit status; what went wrong is told. */

@@ -139,6 +139,7 @@ static int ask(const struct cli_options *o, struct request *r, struct sa_client_
 		return EXIT_FAILED;
 	if (!r->q.lid)
 		r->q.lid = r->q.class_version == SERIES_CLASS_VERSION ? file.seed_lid : file.sa_lid;
+	r->q.times = file.times;
 	err = sa_client_ask(file.fd, file.agent, &r->q, a);
 	close(file.fd);
 	return err ? tell(r, a, err) : EXIT_OK;

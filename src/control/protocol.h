@@ -4,6 +4,7 @@
 #ifndef WEFT_CONTROL_PROTOCOL_H
 #define WEFT_CONTROL_PROTOCOL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum { CONTROL_VERSION = 15, CONTROL_TEXT = 60000, CONTROL_FDS = 4, CONTROL_FILES = 8 };
@@ -133,9 +134,9 @@ enum control_type {
 			 * as it is there, the port is a subnet manager's, and there are no datagrams; b = 1: the program says
 			 * which datagrams it is done with; text: the host of the fabric, or none. answer: gid = the secret by
 			 * which agents are registered for it, c = the LID at which weftd answers as the seed's administration, b
-			 * = that of the port's subnet manager; or 0. status ENODEV: no such device, or one without datagrams;
-			 * ENOENT: no fabric, or no such host in it; EPERM: not the caller's to be a subnet manager; EINVAL: it
-			 * has a port; EDQUOT */
+			 * = that of the port's subnet manager; or 0; slot, service: control_port_times. status ENODEV: no such
+			 * device, or one without datagrams; ENOENT: no fabric, or no such host in it; EPERM: not the caller's to
+			 * be a subnet manager; EINVAL: it has a port; EDQUOT */
 	CTL_MAD,	/* text: struct control_mad, then a piece of the datagram. Both ways, no answer: what cannot be sent is
 			 * lost, and times out. To weftd: a = so many datagrams of this agent the program is done with, as by
 			 * CTL_MAD_DONE */
@@ -292,6 +293,24 @@ struct control_msg {
 	uint32_t text_bytes;	/* text follows in the same datagram, 0..CONTROL_TEXT */
 	uint32_t rsvd;
 };
+
+/* Of CTL_MAD_PORT's answer, 4.096 us * 2^n: the port's SubnetTimeOut, and the RespTimeValue of weftd as the seed's
+ * administration. */
+struct control_times {
+	bool is_known;		/* the port is one of the fabric's */
+	uint8_t subnet_timeout, response_time;
+};
+
+static inline struct control_times control_port_times(const struct control_msg *answer)
+{
+	return (struct control_times){ answer->slot > 0, (uint8_t)(answer->slot - 1), (uint8_t)answer->service };
+}
+
+static inline void control_set_port_times(struct control_msg *answer, uint8_t subnet_timeout, uint8_t response_time)
+{
+	answer->slot = subnet_timeout + 1u;
+	answer->service = response_time;
+}
 
 enum { CONTROL_PORT_ROW = 64 };		/* ports of one row, the first of which is a multiple of it */
 

@@ -170,6 +170,9 @@ static int ask_seed(int fd, uint32_t agent, const struct sa_client_question *q, 
 	wire_put(head, tid, 12, 0, 32);
 	wire_put(head, q->attribute, 16, 0, 16);
 	wire_put(head, q->key, SERIES_KEY);
+	/* of another administration its ClassPortInfo is not asked: all of weft's have the same */
+	if (q->times.is_known)
+		series_config_times(&config, q->times.subnet_timeout, q->times.response_time);
 	config.retries = q->retries;
 	config.is_lsb_first = q->is_lsb_first;
 	if (q->method == TXN_CONFIG)

@@ -19,6 +19,7 @@ struct sa_client_question {
 	uint8_t retries;		/* of version 1: how often a packet goes again, or is asked for */
 	bool is_lsb_first;		/* of version 1: bit 0 of the flags is the least significant one */
 	uint16_t lid;			/* of the administration */
+	struct control_times times;	/* of version 1: as CTL_MAD_PORT told them */
 	uint64_t key;			/* of version 2: the SM_Key */
 	const uint8_t *records;		/* borrowed: of a Config */
 	uint32_t bytes;

@@ -39,7 +39,7 @@ struct fabric_head {
 	uint8_t manager_m_key_protect;	/* M_KeyProtectBits that that manager gives ports: 0 to 3 */
 	uint16_t manager_m_key_lease;	/* seconds; 0: it never ends */
 	uint8_t manager_routing;	/* enum route_choice (route.h) of that manager; what is none is AUTO */
-	uint8_t rsvd;
+	uint8_t manager_subnet_timeout;	/* that that manager gives ports: 1 to 31; 0: its own choice */
 	uint64_t manager_m_key;		/* 0: ports have none */
 	uint64_t manager_sm_key;	/* SM_Key; 0: that of managers that nobody gave one */
 	struct fabric_qos manager_qos;

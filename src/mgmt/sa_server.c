@@ -1,6 +1,7 @@
 #include "mgmt/sa_server.h"
 
 #include "wire/field.h"
+#include "wire/sa.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,8 +13,10 @@
 
 enum { METHOD_RESPONSE = 0x80 };
 
-/* Our choice: 4 ms of flight, and 268 ms that an end may take. */
-const struct series_config sa_live_config = { .subnet_timeout = 10, .response_time = 16, .retries = SERIES_TRIES };
+enum { SUBNET_TIMEOUT_UNKNOWN = 10 };	/* our choice: 4 ms of flight, where no port says how long it is */
+
+const struct series_config sa_live_config = { .subnet_timeout = SUBNET_TIMEOUT_UNKNOWN, .response_time = SA_RESPONSE_TIME,
+					      .retries = SERIES_TRIES };
 
 /* Where a record begins in an answer, and by what it was asked for. */
 struct mark {

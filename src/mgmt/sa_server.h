@@ -20,7 +20,7 @@ enum {
 	SA_CONFIG_BYTES = 1 << 20,	/* of a Config: our choice */
 };
 
-/* Of the administration in weftd and who asks it: times that programs which share processors keep. */
+/* Of the administration in weftd and who asks it, where no port says what its SubnetTimeOut is. */
 extern const struct series_config sa_live_config;
 
 struct sa_session;

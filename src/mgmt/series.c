@@ -20,6 +20,12 @@ static wtime power(uint8_t n)
 	return UNIT_NS << (n < EXPONENT_MOST ? n : EXPONENT_MOST);
 }
 
+void series_config_times(struct series_config *c, unsigned subnet_timeout, unsigned response_time)
+{
+	c->subnet_timeout = (uint8_t)(subnet_timeout < SERIES_TIME_MOST ? subnet_timeout : SERIES_TIME_MOST);
+	c->response_time = (uint8_t)(response_time < SERIES_TIME_MOST ? response_time : SERIES_TIME_MOST);
+}
+
 wtime series_processing_ns(const struct series_config *c)
 {
 	return power(c->response_time);

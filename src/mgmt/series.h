@@ -20,6 +20,7 @@ enum {
 	SERIES_DATA = MAD_BYTES - SERIES_HEAD,
 	SERIES_WINDOW = 64,		/* of the first burst of a Config, and the least that is granted to one */
 	SERIES_TRIES = 7,		/* the most that a packet is sent again, or asked for */
+	SERIES_TIME_MOST = 20,		/* our choice: 4.3 s; a silent end is left after 104 s */
 };
 
 #define SERIES_TOTAL_NS (600 * WTIME_S)	/* our choice: the seed has no end for one that KeepAlives hold */
@@ -56,6 +57,8 @@ struct series_config {
 	wtime total_ns;				/* of a whole transaction; 0: SERIES_TOTAL_NS */
 };
 
+/* Times that others say: a port's SubnetTimeOut and a responder's RespTimeValue (RMP-33), each at most SERIES_TIME_MOST. */
+void series_config_times(struct series_config *c, unsigned subnet_timeout, unsigned response_time);
 wtime series_processing_ns(const struct series_config *c);	/* what an end takes */
 wtime series_response_ns(const struct series_config *c);	/* two flights, and what an end takes */
 wtime series_segment_ns(const struct series_config *c);		/* one flight, and what an end takes */

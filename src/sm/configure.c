@@ -12,7 +12,6 @@
 
 enum {
 	LIFE_TIME = 18,			/* of a packet in a switch: 4.096 us * 2^18, about a second, as OpenSM's */
-	SUBNET_TIMEOUT = 18,		/* the same of traps, as OpenSM's */
 	HOQ_LIFE = 18, LEAF_HOQ_LIFE = 16,	/* of the packet at the head of a queue, to a switch and to others, as OpenSM's */
 	VL_STALL = 7,			/* packets dropped until a lane is stalled, as OpenSM's */
 	ERRORS = 8,			/* of a link, and of its buffers, until they count, as OpenSM's */
@@ -186,7 +185,7 @@ static void want_address(const struct sm *s, uint32_t port, struct smp_port_info
 	want->m_key = s->config.m_key;
 	want->m_key_protect = s->config.m_key_protect & M_KEY_PROTECT;
 	want->m_key_lease = s->config.m_key_lease;
-	want->subnet_timeout = SUBNET_TIMEOUT;
+	want->subnet_timeout = s->config.subnet_timeout;
 }
 
 /* The port as it is to be, but for its state. */

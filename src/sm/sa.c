@@ -127,7 +127,6 @@ static void find_class_info(struct sa_query *q)
 		CAPABILITIES = 1 << 1 | 1 << 9 | 1 << 10 | 1 << 13,
 		/* whole PortInfoRecords, extended speeds, full members that only send, 2x, HDR */
 		CAPABILITIES_2 = 1 << 6 | 1 << 7 | 1 << 12 | 1 << 13 | 1 << 15,
-		RESPONSE_TIME = 16,
 	};
 	uint8_t info[72] = { 0 };
 
@@ -135,7 +134,7 @@ static void find_class_info(struct sa_query *q)
 	wire_put(info, SA_CLASS_VERSION, 1, 0, 8);
 	wire_put(info, CAPABILITIES, 2, 0, 16);
 	wire_put(info, CAPABILITIES_2, 4, 0, 27);
-	wire_put(info, RESPONSE_TIME, 7, 3, 5);
+	wire_put(info, SA_RESPONSE_TIME, 7, 3, 5);
 	wire_put(info, 1, 32, 0, 32);		/* RedirectQP: QP1 */
 	wire_put(info, 0x80010000, 36, 0, 32);	/* its Q_Key: 10.2.5 */
 	wire_put(info, 0x80010000, 68, 0, 32);

@@ -27,10 +27,17 @@ const struct mad_registration sm_registrations[SM_AGENTS] = {
 				       BIT(MAD_SEND) | BIT(SA_GET_TRACE_TABLE) } },
 };
 
+enum {
+	SUBNET_TIMEOUT = 18,		/* of traps: 4.096 us * 2^18, about a second, as OpenSM's */
+	SUBNET_TIMEOUT_MOST = 31,	/* 14.2.5.6 */
+};
+
 static void use_defaults(struct sm_config *c)
 {
 	c->prefix = c->prefix ? c->prefix : PREFIX_DEFAULT;
 	c->key = c->key ? c->key : 1;
+	c->subnet_timeout &= SUBNET_TIMEOUT_MOST;
+	c->subnet_timeout = c->subnet_timeout ? c->subnet_timeout : SUBNET_TIMEOUT;
 	c->window = c->window ? c->window : 64;
 	c->window = c->window < SM_WINDOW_MOST ? c->window : SM_WINDOW_MOST;
 	c->response_ns = c->response_ns ? c->response_ns : 100 * WTIME_MS;

@@ -36,6 +36,7 @@ struct sm_config {
 	uint64_t m_key;			/* of all ports; 0: they have none */
 	uint8_t m_key_protect;		/* M_KeyProtectBits: 0 to 3 */
 	uint16_t m_key_lease;		/* seconds [it never ends] */
+	uint8_t subnet_timeout;		/* of all ports: 1 to 31 [18, as OpenSM's] */
 	const struct fabric_qos *qos;	/* borrowed until sm_init() has ended [OpenSM's] */
 	enum route_choice routing;
 	uint32_t window;		/* SMPs under way [64: our choice] */

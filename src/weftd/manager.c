@@ -150,6 +150,7 @@ static struct manager *create(struct hub *h, uint32_t port)
 					  .m_key = FABRIC_READ(head->manager_m_key),
 					  .m_key_protect = FABRIC_READ(head->manager_m_key_protect),
 					  .m_key_lease = FABRIC_READ(head->manager_m_key_lease),
+					  .subnet_timeout = FABRIC_READ(head->manager_subnet_timeout),
 					  .routing = routing_of(head),
 					  .qos = &head->manager_qos };
 	struct manager *m = calloc(1, sizeof(*m));

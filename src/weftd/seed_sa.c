@@ -8,6 +8,7 @@
 #include "weftd/sa_tables.h"
 #include "weftd/subnet.h"
 #include "weftd/umad.h"
+#include "wire/sa.h"
 
 #include <stdlib.h>
 
@@ -32,6 +33,12 @@ static uint64_t version(void *arg)
 	return sa_tables_version(arg);
 }
 
+/* Of transactions that begin from now on (RMP-33): the manager may give the port another SubnetTimeOut meanwhile. */
+static void take_times(const struct hub *h, struct seed_sa *sa)
+{
+	series_config_times(&sa->server.config, FABRIC_READ(h->subnet->fabric.port[sa->port].subnet_timeout), SA_RESPONSE_TIME);
+}
+
 /* Nothing is sent from here: a MAD may come while another one is sent. */
 static void heard(void *arg, const struct mad_letter *l)
 {
@@ -39,6 +46,7 @@ static void heard(void *arg, const struct mad_letter *l)
 
 	if (l->status || l->bytes != MAD_BYTES)
 		return;
+	take_times(h, h->seed_sa);
 	sa_server_input(&h->seed_sa->server, h->now, l->remote.lid, l->data);
 	h->seed_sa->is_due = true;
 }

@@ -491,10 +491,14 @@ void umad_port(struct hub *h, struct client *c, const struct control_msg *msg, c
 
 	if (!err)
 		umad_secret(&c->mad_port->file, answer.gid);
-	answer.b = answer.c = 0;
+	answer.b = answer.c = answer.slot = 0;
+	answer.service = 0;
 	if (!err && c->mad_port->file.port != PORT_NONE) {
-		answer.b = FABRIC_READ(h->subnet->fabric.port[c->mad_port->file.port].sm_lid);
+		const struct fabric_port *port = &h->subnet->fabric.port[c->mad_port->file.port];
+
+		answer.b = FABRIC_READ(port->sm_lid);
 		answer.c = seed_sa_lid(h);
+		control_set_port_times(&answer, FABRIC_READ(port->subnet_timeout), SA_RESPONSE_TIME);
 	}
 	hub_answer(h, c, &answer, -err);
 }

@@ -8,6 +8,10 @@
 
 enum { SA_CLASS_VERSION = 2, SA_PATH_RECORD = 0x35, SA_MCMEMBER_RECORD = 0x38 };	/* 15.2.5.1 */
 
+/* RespTimeValue of the ClassPortInfo of weft's administrations (13.4.8.1): 4.096 us * 2^16, 268 ms; our choice, which programs
+ * that share processors keep. */
+enum { SA_RESPONSE_TIME = 16 };
+
 /* 15.2.2.1 */
 enum sa_method {
 	SA_GET_TABLE = 0x12, SA_GET_TRACE_TABLE = 0x13, SA_GET_MULTI = 0x14, SA_DELETE = 0x15, SA_GET_TABLE_RESP = 0x92,

@@ -17,6 +17,7 @@ from umad_calls import Library
 
 EDIT, ADD = 72, 1
 NODES = 44		# of a fat tree of switches with 8 ports
+RESPONSE_19_S = 4.096e-6 * (2 * 2 ** 19 + 2 ** 16)
 
 
 class Question(ctypes.Structure):
@@ -141,6 +142,35 @@ def silence():
 	for options, wanted in ((Options(8), -22), (Options(7, 2), -22), (unknown, -22), (Options(6), -110)):
 		expect('a call', asks(b'weft0', 1, ctypes.byref(question), ctypes.byref(options), ctypes.byref(answer)), wanted)
 	expect('packets', sent() - before, 7)
+
+
+def test_timeouts(lab):
+	"""RMP-33: who asks waits as long as the manager's SubnetTimeOut says, twice 2.1 s and the 0.3 s of RespTimeValue; of the
+	one that ports have else, 1.1 s. It never waits less, however busy the host is."""
+	lab.change('load', '--options', lab.write('options', 'subnet_timeout 19\n'), lab.make('fat-tree', 'ports=4'))
+
+	def waits():
+		lab.weft('fabric', 'link', 'h2:1', 'loss=100%,seed=5')
+		begin = time.monotonic()
+		status, _ = lab.try_run(lab.weft_path, 'sa', '--node', 'h2', 'gettable', 'nodes', 'retries=0')
+		took = time.monotonic() - begin
+		lab.weft('fabric', 'link', 'h2:1', 'loss=0%')
+		expect('nobody answers', status, 1)
+		return took >= RESPONSE_19_S
+	lab.within('weft sa waits', waits)
+	lab.weft('fabric', 'link', 'h2:1', 'loss=100%,seed=5')
+	lab.at('h2', sys.executable, '-B', os.path.abspath(__file__), '--timeout')
+	lab.weft('fabric', 'link', 'h2:1', 'loss=0%')
+	expect('all is as ever', len(ask(lab, 'h2', 'gettable', 'nodes')['records']), 14)
+
+
+def timeout():
+	"""A program's own call, whose packets are lost."""
+	lib, question, answer = ctypes.CDLL('libibumad.so.3'), Question(1, 0x12, 0x11, 2, 0, 0, None, 0, 0), Answer()
+	begin = time.monotonic()
+	expect('a call',
+	       lib.weft_sa_ask_with(b'weft0', 1, ctypes.byref(question), ctypes.byref(Options(0)), ctypes.byref(answer)), -110)
+	expect('it waits', time.monotonic() - begin >= RESPONSE_19_S, True)
 
 
 def keys(lab, trusted):
@@ -334,6 +364,7 @@ def test(lab):
 	expect('what the program added', (4711, 'by a program') in kept(lab), True)
 	for program in lab.programs:
 		program.process.wait(subnet_lab.LIMIT_S)
+	test_timeouts(lab)
 	test_live(lab)
 	test_manager(lab)
 
@@ -346,6 +377,9 @@ if sys.argv[1] == '--bits':
 	sys.exit(0)
 if sys.argv[1] == '--window':
 	window(int(sys.argv[2]), int(sys.argv[3]))
+	sys.exit(0)
+if sys.argv[1] == '--timeout':
+	timeout()
 	sys.exit(0)
 if sys.argv[1] == '--silence':
 	silence()

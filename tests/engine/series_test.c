@@ -77,6 +77,35 @@ static void vector_10_6(void **state)
 	}
 }
 
+/* RMP-33: what ports and responders say makes the timers, however large it is. */
+static void times_that_others_say(void **state)
+{
+	static const struct { unsigned subnet, response; wtime response_ns; } want[] = {
+		{ 0, 0, 12288 }, { 10, 8, 9437184 }, { 18, 16, 2415919104 }, { 20, 20, 3 * (4096ull << 20) },
+		{ 21, 16, (2 * 4096ull << 20) + (4096ull << 16) }, { 31, 255, 3 * (4096ull << 20) },
+		{ UINT_MAX, UINT_MAX, 3 * (4096ull << 20) },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++) {
+		struct series_config c = plain;
+		struct run r;
+
+		series_config_times(&c, want[i].subnet, want[i].response);
+		assert_true(series_response_ns(&c) == want[i].response_ns);
+		/* each of its packets is lost: it is silent for a response timeout after each */
+		begin(&r, &(struct mad_path_config){ .loss_ppm = 1000000, .fault_at = { -1, -1 } }, &c, TXN_GET_TABLE, 4, 0, 10);
+		while (r.end[0].phase < TXN_DONE) {
+			send_all(&r);
+			r.now = transaction_deadline(&r.end[0]);
+			transaction_expire(&r.end[0], r.now);
+		}
+		assert_true(r.now == 8 * want[i].response_ns);
+		assert_true(r.now < 2 * 60 * WTIME_S);
+		end(&r);
+	}
+}
+
 static void vector_10_7(void **state)
 {
 	static const struct { uint8_t flag, msb, lsb; } want[] = {
@@ -423,6 +452,7 @@ int main(void)
 		cmocka_unit_test(vector_10_5),
 		cmocka_unit_test(vector_10_5_without_segment_5),
 		cmocka_unit_test(vector_10_6),
+		cmocka_unit_test(times_that_others_say),
 		cmocka_unit_test(vector_10_7),
 		cmocka_unit_test(a_config_of_150_packets),
 		cmocka_unit_test(a_config_may_be_answered_by_a_series),

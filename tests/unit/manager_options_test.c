@@ -64,11 +64,33 @@ static void others_are_refused_by_name(void **state)
 	assert_non_null(strstr(told, "a value is missing"));
 }
 
+/* PortInfo.SubnetTimeOut has five bits; without the option the manager has its own. */
+static void timeouts_have_five_bits(void **state)
+{
+	static const struct { const char *text; int status; uint8_t timeout; } rows[] = {
+		{ "", EXIT_OK, 0 }, { "subnet_timeout 1\n", EXIT_OK, 1 }, { "subnet_timeout 31\n", EXIT_OK, 31 },
+		{ "subnet_timeout 0\n", EXIT_FAILED, 0 }, { "subnet_timeout 32\n", EXIT_FAILED, 0 },
+		{ "subnet_timeout -1\n", EXIT_FAILED, 0 },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		struct fabric_head head = { .manager_subnet_timeout = UINT8_MAX };
+		struct manager_options o;
+
+		assert_int_equal(read_file(rows[i].text, &o), rows[i].status);
+		if (rows[i].status != EXIT_OK)
+			continue;
+		manager_options_apply(&o, &head);
+		assert_int_equal(head.manager_subnet_timeout, rows[i].timeout);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(ways_to_route_are_named),
 		cmocka_unit_test(others_are_refused_by_name),
+		cmocka_unit_test(timeouts_have_five_bits),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,10 +1,14 @@
 /* weftd's own subnet manager: whatever it tells ports is kept before, so that nothing is lost when weftd is killed. */
 #include "subnet.h"
 
+#include "mgmt/gmp.h"
+#include "mgmt/series.h"
+#include "mgmt/transaction.h"
 #include "sm/sa_queue.h"
 #include "sm/sm.h"
 #include "weftd/lid_store.h"
 #include "weftd/manager.h"
+#include "weftd/seed_sa.h"
 #include "weftd/umad.h"
 #include "wire/field.h"
 #include "wire/sa.h"
@@ -124,6 +128,80 @@ static void another_program_has_the_database(void **state)
 	assert_true(lid && is_kept(lid));
 }
 
+/* Who opens a port is told the SubnetTimeOut that the manager gave it (RMP-33). */
+static void a_program_learns_its_ports_timeout(void **state)
+{
+	const struct control_msg msg = { .type = CTL_MAD_PORT, .seq = 1, .text_bytes = 2 };
+	struct control_times times;
+
+	(void)state;
+	times = control_port_times(&msg);
+	assert_false(times.is_known);
+	net->t.f.head->manager = port_named(&net->t.f, "s1", 0) + 1;
+	net->t.f.head->manager_subnet_timeout = 11;
+	until_all_have_lids();
+	umad_port(&net->hub, &net->client[1], &msg, "h2", NULL, 0);
+	assert_int_equal(net->last[1].status, 0);
+	times = control_port_times(&net->last[1]);
+	assert_true(times.is_known);
+	assert_int_equal(times.subnet_timeout, 11);
+	assert_int_equal(times.response_time, SA_RESPONSE_TIME);
+}
+
+static wtime heard_at[2];
+static unsigned heard;
+static uint32_t tid;
+
+static void hear_segment(void *arg, const struct mad_letter *l)
+{
+	(void)arg;
+	assert_int_equal(l->status, 0);
+	/* those of transactions before it are repeated still */
+	if (wire_get(l->data, 12, 0, 32) != tid)
+		return;
+	assert_int_equal(wire_get(l->data, 32, 0, 32), 1);
+	assert_true(heard < 2);
+	heard_at[heard++] = net->hub.now;
+}
+
+/* The seed's administration waits for an Ack as long as its own port's SubnetTimeOut says (RMP-33); never for hours. */
+static void the_seeds_administration_has_its_ports_timeout(void **state)
+{
+	static const struct { uint8_t is, counts; } timeouts[] = { { 11, 11 }, { 15, 15 }, { 31, SERIES_TIME_MOST } };
+	const struct mad_registration what = { .mgmt_class = MAD_CLASS_SA, .class_version = SERIES_CLASS_VERSION };
+	const struct series_header window_1 = { .window = 1 };
+	struct mad_port *asker;
+
+	(void)state;
+	net->t.f.head->manager = port_named(&net->t.f, "s1", 0) + 1;
+	until_all_have_lids();
+	asker = umad_open(&net->hub, port_named(&net->t.f, "h1", 1), &what, hear_segment, NULL);
+	assert_non_null(asker);
+	for (unsigned i = 0; i < sizeof(timeouts) / sizeof(timeouts[0]); i++) {
+		uint8_t mad[MAD_BYTES] = { MAD_BASE_VERSION, MAD_CLASS_SA, SERIES_CLASS_VERSION, TXN_GET_TABLE };
+		const struct mad_letter ask = { .data = mad, .bytes = MAD_BYTES,
+						.remote = { .qpn = GSI_QPN, .qkey = GSI_QKEY, .lid = seed_sa_lid(&net->hub) } };
+		struct series_config c = { 0 };
+
+		for (uint32_t port = 0; port < net->t.f.ports; port++)
+			net->t.f.port[port].subnet_timeout = timeouts[i].is;
+		heard = 0;
+		series_build(&window_1, &c, mad);
+		wire_put(mad, ++tid, 12, 0, 32);
+		wire_put(mad, SA_NODE_RECORD_ID, 16, 0, 16);
+		assert_int_equal(umad_ask(&net->hub, asker, &ask), 0);
+		series_config_times(&c, timeouts[i].counts, SA_RESPONSE_TIME);
+		for (wtime end = net->hub.now + 2 * series_response_ns(&c); heard < 2 && net->hub.now < end;) {
+			umad_expire(&net->hub);
+			net->hub.now += WTIME_MS;
+		}
+		assert_int_equal(heard, 2);
+		assert_in_range(heard_at[1] - heard_at[0], series_response_ns(&c), series_response_ns(&c) + 2 * WTIME_MS);
+	}
+	umad_close(&net->hub, asker);
+	seed_sa_end(&net->hub);
+}
+
 static unsigned answered, busy;
 
 static void hear(void *arg, const struct mad_letter *l)
@@ -178,6 +256,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		WORLD(a_lid_is_kept_before_its_port_is_told),
 		WORLD(another_program_has_the_database),
+		WORLD(a_program_learns_its_ports_timeout),
+		WORLD(the_seeds_administration_has_its_ports_timeout),
 		WORLD(who_cannot_wait_hears_so),
 	};
 

@@ -52,6 +52,7 @@ static int open_once(const char *ca_name, int portnum, unsigned purpose, struct 
 		memcpy(f->secret, msg.gid, sizeof(f->secret));
 		f->manager = (uint16_t)msg.b;
 		f->seed = (uint16_t)msg.c;
+		f->times = control_port_times(&msg);
 		return fd;
 	}
 	close(fd);

@@ -2,12 +2,15 @@
 #ifndef WEFT_ABI_UMAD_UMAD_FILE_H
 #define WEFT_ABI_UMAD_UMAD_FILE_H
 
+#include "control/protocol.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
 struct umad_file {
 	uint8_t secret[16];	/* by which agents are registered for it */
 	uint16_t manager, seed;	/* LIDs: of the port's subnet manager and of the seed's administration, or 0 */
+	struct control_times times;
 };
 
 /* WEFT_DIR, or "" where there is none. */

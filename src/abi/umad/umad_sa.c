@@ -53,6 +53,7 @@ UMAD_EXPORT int weft_sa_ask_with(const char *ca_name, int portnum, const struct 
 	fd = umad_file_open(name, number, UMAD_GIVES_BACK, &file);
 	if (fd < 0)
 		return fd;
+	ask.times = file.times;
 	if (!ask.lid)
 		ask.lid = q->class_version == SA_CLASS_VERSION ? file.manager : file.seed;
 	err = ask.lid ? add_agent(file.secret, &ask, &agent) : -ENOENT;
