@@ -31,6 +31,8 @@ struct run {
 	uint8_t *records, *answer;	/* of a Config; of the SA */
 	uint32_t record_bytes, answer_bytes;
 	wtime prepares_ns, ready_at;	/* how long the SA takes for its answer */
+	wtime gathers_ns;		/* from then on for each segment of it; 0: it has all at once */
+	uint32_t gathered;
 	unsigned applied;		/* Configs that the SA had whole */
 	uint32_t change_to;		/* after change_at segments the answer has so many bytes; 0: it stays */
 	uint32_t change_at, last_bytes;
@@ -39,6 +41,7 @@ struct run {
 	unsigned drops;
 	wtime now;
 	struct line line[LINES];
+	wtime sent_at[LINES];
 	unsigned lines;
 };
 
@@ -84,6 +87,18 @@ static inline void hear(struct run *r, int to, const uint8_t mad[MAD_BYTES])
 		transaction_input(&r->end[to], r->now, mad);
 }
 
+/* One segment more. */
+static inline void gather(struct run *r)
+{
+	uint32_t left = r->answer_bytes - r->gathered;
+
+	r->gathered += left < SERIES_DATA ? left : SERIES_DATA;
+	r->ready_at = r->now + r->gathers_ns;
+	transaction_answer(&r->end[1], r->now, 0, r->answer, r->gathered, r->gathered == r->answer_bytes);
+	if (r->gathered == r->answer_bytes)
+		r->gathers_ns = 0;
+}
+
 /* What the SA's program does: it takes a Config once, and answers in its time. */
 static inline void serve(struct run *r)
 {
@@ -95,7 +110,9 @@ static inline void serve(struct run *r)
 		r->applied += t->method == TXN_CONFIG;
 		r->ready_at = r->now + r->prepares_ns;
 	}
-	if (t->phase == TXN_PREPARING && r->ready_at <= r->now)
+	if (r->gathers_ns && r->ready_at <= r->now)
+		gather(r);
+	else if (t->phase == TXN_PREPARING && r->ready_at <= r->now)
 		transaction_answer(t, r->now, 0, r->answer, r->answer_bytes, !r->change_to);
 	if (t->phase == TXN_SENDING && r->change_to && t->out.sent >= r->change_at) {
 		uint32_t kept = t->out.sent * SERIES_DATA;
@@ -125,8 +142,10 @@ static inline void send_all(struct run *r)
 			struct series_header h;
 
 			series_parse(&h, &r->config, mad);
-			if (r->lines < LINES)
+			if (r->lines < LINES) {
+				r->sent_at[r->lines] = r->now;
 				r->line[r->lines++] = (struct line){ i, h.segment, h.length, h.flags, h.window };
+			}
 			if (!is_dropped(r, i, &h))
 				mad_path_send(&r->path, r->now, i, mad);
 			if (i)

@@ -326,6 +326,83 @@ static void a_slow_sa_keeps_its_requester_waiting(void **state)
 	}
 }
 
+/* RMP-40: the same without its KeepAlives, which are lost: it is asked again each response timeout, and serves once. */
+static void a_slow_sa_that_is_not_heard_is_asked_again(void **state)
+{
+	(void)state;
+	for (int config = 0; config < 2; config++) {
+		struct run r;
+
+		begin(&r, &calm, &plain, config ? TXN_CONFIG : TXN_GET_TABLE, 4, 1000, 1000);
+		r.prepares_ns = 5 * series_response_ns(&plain);
+		r.drop = (struct line){ .from = 1, .flags = SERIES_KEEP_ALIVE };
+		r.drops = UINT_MAX;
+		go(&r);
+		assert_int_equal(r.end[0].phase, TXN_DONE);
+		assert_int_equal(r.end[1].phase, TXN_DONE);
+		assert_int_equal(count(&r, 0, config ? SERIES_LAST : 0) - 4 * config, config ? 2 : 6);
+		assert_int_equal(r.applied, config);
+		assert_true(has_answer(&r));
+		end(&r);
+	}
+}
+
+struct gaps {
+	unsigned count;
+	wtime most, sum;
+};
+
+/* Between packets of one sender, while its window of 4 lets it send more. Their numbers follow each other (RMP-41). */
+static struct gaps gaps_of(const struct run *r, int from)
+{
+	wtime before = WTIME_NEVER;
+	struct gaps g = { .count = 0 };
+	uint32_t segment = 0;
+
+	for (unsigned i = 0; i < r->lines; i++) {
+		const struct line *l = &r->line[i];
+		bool is_first = before == WTIME_NEVER || segment % 4 == 0;
+		wtime gap = r->sent_at[i] - before;
+
+		if (l->from != from || l->flags & (SERIES_ACK | SERIES_RESEND))
+			continue;
+		if (l->flags != SERIES_KEEP_ALIVE)
+			assert_int_equal(l->segment, ++segment);
+		if (!is_first) {
+			g.count++;
+			g.sum += gap;
+			g.most = gap > g.most ? gap : g.most;
+		}
+		before = r->sent_at[i];
+	}
+	return g;
+}
+
+/* RMP-39: a sender whose data come late says so in time, and one that has them waits for nothing. */
+static void a_sender_is_never_silent_for_longer_than_is_said(void **state)
+{
+	/* 1048576: RespTimeValue 8 */
+	static const wtime gathers[] = { 0, 300000, 1048576, 1048577, 5 * WTIME_MS, 20 * WTIME_MS };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(gathers) / sizeof(gathers[0]); i++) {
+		wtime most = series_processing_ns(&plain);
+		struct gaps g;
+		struct run r;
+
+		begin(&r, &calm, &plain, TXN_GET_TABLE, 4, 0, 10 * SERIES_DATA + 1);
+		r.gathers_ns = gathers[i];
+		go(&r);
+		g = gaps_of(&r, 1);
+		assert_true(has_answer(&r) && r.lines < LINES);
+		assert_true(g.most <= most && g.most == (gathers[i] < most ? gathers[i] : most));
+		assert_true(g.count >= 8 && g.sum <= g.count * most);
+		assert_int_equal(count(&r, 0, SERIES_RESEND), 0);
+		assert_true((count(&r, 1, SERIES_KEEP_ALIVE) > 0) == (gathers[i] > most));
+		end(&r);
+	}
+}
+
 /* RMP-09: what was said first counts for nothing; RMP-41: KeepAlives have no numbers. */
 static void a_table_grows_and_shrinks_on_its_way(void **state)
 {
@@ -460,6 +537,8 @@ int main(void)
 		cmocka_unit_test(random_runs_end_well),
 		cmocka_unit_test(the_same_seed_gives_the_same_trace),
 		cmocka_unit_test(a_slow_sa_keeps_its_requester_waiting),
+		cmocka_unit_test(a_slow_sa_that_is_not_heard_is_asked_again),
+		cmocka_unit_test(a_sender_is_never_silent_for_longer_than_is_said),
 		cmocka_unit_test(a_table_grows_and_shrinks_on_its_way),
 		cmocka_unit_test(retries_have_an_end),
 		cmocka_unit_test(a_last_ack_is_said_again),
