@@ -84,10 +84,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		pull(&s, now);
 		sa_server_expire(&s, now);
 		REQUIRE(s.count <= SA_SESSIONS && store.count <= SA_KEPT_MOST);
+		REQUIRE(s.config_bytes <= SA_CONFIGS_BYTES + SA_CONFIG_BYTES);
 	}
 	for (int i = 0; i < 2; i++)
 		sa_server_expire(&s, now += 2 * SERIES_TOTAL_NS);
-	REQUIRE(!s.count && list_empty(&s.sessions) && sa_server_deadline(&s) == WTIME_NEVER);
+	REQUIRE(!s.config_bytes && !s.count && list_empty(&s.sessions) && sa_server_deadline(&s) == WTIME_NEVER);
 	sa_server_fini(&s);
 	sa_store_fini(&store);
 	return 0;

@@ -34,6 +34,9 @@ struct sa_session {
 	uint32_t bytes, room;
 	struct mark *mark;		/* owned: of each record */
 	uint32_t marks, marks_room;
+	uint64_t number;		/* a later one has a greater one */
+	uint32_t granted;		/* bytes: of a Config that comes, behind its first window */
+	bool waits;			/* for room for its next one */
 };
 
 void sa_server_init(struct sa_server *s, const struct series_config *c)
@@ -58,10 +61,23 @@ static void free_answer(struct sa_server *s, struct sa_session *n)
 	n->room = n->marks_room = n->marks = 0;
 }
 
+static bool is_coming(const struct sa_session *n)
+{
+	return n->t.method == TXN_CONFIG && n->t.phase == TXN_RECEIVING;
+}
+
+static void free_config(struct sa_server *s, struct sa_session *n)
+{
+	s->config_bytes -= n->granted;
+	n->granted = 0;
+	series_in_fini(&n->t.in);
+}
+
 static void session_free(struct sa_server *s, struct sa_session *n)
 {
 	list_remove(&n->node);
 	s->count--;
+	free_config(s, n);
 	transaction_fini(&n->t);
 	free_answer(s, n);
 	free(n);
@@ -219,6 +235,49 @@ static void answer(struct sa_server *s, wtime now, struct sa_session *n)
 		answer_table(s, now, n);
 }
 
+/* ---- Configs that come ---- */
+
+enum { WINDOW_BYTES = SERIES_WINDOW * SERIES_DATA };
+
+static const struct sa_session *oldest_config(const struct sa_server *s)
+{
+	const struct sa_session *oldest = NULL;
+
+	list_for_each(n, &s->sessions, struct sa_session, node) {
+		if (is_coming(n) && (!oldest || n->number < oldest->number))
+			oldest = n;
+	}
+	return oldest;
+}
+
+/* The oldest may always: others have not taken what it needs, and when it has come the next one is the oldest. */
+static bool has_room(const struct sa_server *s, const struct sa_session *n)
+{
+	const struct sa_session *oldest = oldest_config(s);
+	uint64_t all = s->config_bytes - oldest->granted + WINDOW_BYTES, of_one = WINDOW_BYTES;
+
+	list_for_each(other, &s->sessions, struct sa_session, node)
+		of_one += other != oldest && other->lid == n->lid ? other->granted : 0;
+	return n == oldest || all + of_one <= SA_CONFIGS_BYTES;
+}
+
+/* A window that is full is acknowledged when there is room for a whole further one (RMP-28); till then its sender hears
+ * KeepAlives (RMP-43). */
+static void grant_windows(struct sa_server *s, wtime now)
+{
+	list_for_each(n, &s->sessions, struct sa_session, node) {
+		bool waited = n->waits;
+
+		n->waits = is_coming(n) && n->t.in.is_held && !has_room(s, n);
+		s->held += n->waits && !waited;
+		if (!is_coming(n) || !n->t.in.is_held || n->waits)
+			continue;
+		n->granted += WINDOW_BYTES;
+		s->config_bytes += WINDOW_BYTES;
+		transaction_space(&n->t, now, SERIES_WINDOW);
+	}
+}
+
 /* ---- sessions ---- */
 
 static struct sa_session *find(const struct sa_server *s, uint16_t lid, const uint8_t *mad)
@@ -268,13 +327,18 @@ static struct sa_session *begin(struct sa_server *s, wtime now, uint16_t lid, co
 	n->question = (struct sa_question){ wire_get(mad, KEY), lid };
 	list_append(&s->sessions, &n->node);
 	s->count++;
-	s->asked++;
+	n->number = s->asked++;
+	/* beyond the first window, which it does not ask for, room is granted */
+	if (is_coming(n))
+		transaction_space(&n->t, now, 0);
 	return n;
 }
 
-/* One packet alone may be repeated still. */
+/* Of an answer one packet alone may be repeated still. */
 static void forget_what_has_come(struct sa_server *s, struct sa_session *n)
 {
+	if (!is_coming(n))
+		free_config(s, n);
 	if (n->t.phase >= TXN_DONE && n->t.out.end != 1)
 		free_answer(s, n);
 }
@@ -290,6 +354,7 @@ void sa_server_input(struct sa_server *s, wtime now, uint16_t lid, const uint8_t
 	transaction_input(&n->t, now, mad);
 	answer(s, now, n);
 	forget_what_has_come(s, n);
+	grant_windows(s, now);
 }
 
 bool sa_server_output(struct sa_server *s, wtime now, uint16_t *lid, uint8_t mad[MAD_BYTES])
@@ -315,6 +380,7 @@ void sa_server_expire(struct sa_server *s, wtime now)
 		if (transaction_is_over(&n->t, now))
 			session_free(s, n);
 	}
+	grant_windows(s, now);
 }
 
 wtime sa_server_deadline(const struct sa_server *s)

@@ -3,7 +3,8 @@
  *
  * An answer is gathered when it is asked for. When the tables change while it is sent, what was not begun to be sent is gathered
  * anew: records that were sent stay as they were, those behind them are as they are now (RMP-09). A Config is done when all of it
- * has come, at once, and never half of it (RMP-54, RMP-62). */
+ * has come, at once, and never half of it (RMP-54, RMP-62). Its windows are of a room that all share: where there is none, an Ack
+ * waits (RMP-28), but never that of the oldest, so that one always goes on. */
 #ifndef WEFT_MGMT_SA_SERVER_H
 #define WEFT_MGMT_SA_SERVER_H
 
@@ -18,6 +19,9 @@ enum {
 	SA_ANSWER_BYTES = 8 << 20,	/* of an answer: our choice */
 	SA_ANSWERS_BYTES = 64 << 20,	/* of all answers, of which those to a LID leave as much as they take: our choice */
 	SA_CONFIG_BYTES = 1 << 20,	/* of a Config: our choice */
+	/* Of all Configs that come, besides their first windows and all of the oldest; of it those of a LID leave as much as they
+	 * take: our choice. */
+	SA_CONFIGS_BYTES = 4 << 20,
 };
 
 /* Of the administration in weftd and who asks it, where no port says what its SubnetTimeOut is. */
@@ -36,7 +40,9 @@ struct sa_server {
 	struct list sessions;
 	uint32_t count;
 	uint64_t bytes;			/* of all answers */
+	uint64_t config_bytes;		/* that Configs which come were granted behind their first windows */
 	uint64_t asked, refused, configs;	/* refused: there was no place */
+	uint64_t held;			/* Acks of Configs that waited for room */
 };
 
 void sa_server_init(struct sa_server *s, const struct series_config *c);

@@ -55,7 +55,7 @@ void transaction_fini(struct transaction *t);
  * shrink behind what was sent until is_all. A status that is not 0 goes without data, and ends what was begun to be sent; no data
  * at all go as TXN_NO_RECORDS. */
 void transaction_answer(struct transaction *t, wtime now, uint16_t status, const uint8_t *data, uint32_t bytes, bool is_all);
-/* The server of a Config has room for so many segments more. */
+/* The server of a Config has room for so many segments behind the window that comes, any number until it says so. */
 void transaction_space(struct transaction *t, wtime now, uint32_t segments);
 
 void transaction_input(struct transaction *t, wtime now, const uint8_t mad[MAD_BYTES]);

@@ -400,6 +400,92 @@ static void answers_have_a_share_of_memory(void **state)
 	assert_true(w.server.count > 0 && w.server.bytes == 0);
 }
 
+static uint8_t long_config[SA_CONFIG_BYTES / SA_EDIT_BYTES * SA_EDIT_BYTES];
+static wtime acked_at[ASKERS], waited_most;
+static uint32_t acked[ASKERS];
+static uint64_t granted_most;
+
+static void watch_configs(void)
+{
+	for (int i = 0; i < ASKERS; i++) {
+		const struct transaction *t = &asker[i].t;
+
+		if (!asker[i].is_used || t->phase != TXN_SENDING || t->out.acked != acked[i]) {
+			acked[i] = t->out.acked;
+			acked_at[i] = w.now;
+		}
+		waited_most = w.now - acked_at[i] > waited_most ? w.now - acked_at[i] : waited_most;
+		/* RMP-43: nobody sends a packet again, however long the Ack is held back */
+		assert_true(t->out.retries == 0 && t->out.asks == 0);
+	}
+	granted_most = w.server.config_bytes > granted_most ? w.server.config_bytes : granted_most;
+	assert_true(w.server.config_bytes <= SA_CONFIGS_BYTES + SA_CONFIG_BYTES);
+}
+
+/* RMP-28: more Configs at once than there is room for: Acks are held back, and all of them come. */
+static void configs_share_their_room(void **state)
+{
+	enum { CONFIGS = 16 };
+
+	(void)state;
+	memset(long_config, 0, sizeof(long_config));
+	for (uint32_t i = 0; i < sizeof(long_config); i += SA_EDIT_BYTES)
+		long_config[i] = SA_DELETE_ONE;
+	for (int i = 0; i < CONFIGS; i++)
+		ask(i, &calm, TXN_CONFIG, 0, 0, 0, long_config, sizeof(long_config));
+	waited_most = granted_most = 0;
+	go(watch_configs);
+	for (int i = 0; i < CONFIGS; i++) {
+		assert_int_equal(asker[i].t.phase, TXN_DONE);
+		assert_int_equal(asker[i].t.in.bytes, sizeof(long_config) / SA_EDIT_BYTES * 2);
+	}
+	assert_int_equal(w.server.configs, CONFIGS);
+	assert_true(w.server.held >= CONFIGS / 2);
+	assert_true(waited_most > 3 * series_response_ns(&plain));
+	assert_in_range(granted_most, SA_CONFIGS_BYTES - SA_CONFIG_BYTES, SA_CONFIGS_BYTES + SA_CONFIG_BYTES);
+	assert_true(w.server.config_bytes == 0);
+}
+
+/* A window of a Config, and the flags of what is answered. */
+static unsigned send_window(uint16_t lid, uint64_t tid, uint32_t window)
+{
+	uint8_t mad[MAD_BYTES] = { 1, MAD_CLASS_SA, SERIES_CLASS_VERSION, TXN_CONFIG };
+	struct series_header h = { 0 };
+
+	wire_put(mad, tid, 8, 0, 64);
+	for (uint32_t i = 1; i <= SERIES_WINDOW; i++) {
+		h = (struct series_header){ .segment = window * SERIES_WINDOW + i };
+		h.flags = h.segment == 1 ? SERIES_FIRST : 0;
+		h.length = h.segment == 1 ? sizeof(long_config) : 0;
+		series_build(&h, &plain, mad);
+		sa_server_input(&w.server, 0, lid, mad);
+	}
+	h.flags = 0;
+	while (sa_server_output(&w.server, 0, &lid, mad))
+		series_parse(&h, &plain, mad);
+	return h.flags;
+}
+
+/* Configs of one LID leave room for another's; and who has gone leaves its room. */
+static void configs_of_one_leave_room(void **state)
+{
+	uint64_t of_one;
+
+	(void)state;
+	for (uint32_t window = 0; window < 40; window++)
+		for (uint64_t tid = 1; tid <= SA_SESSIONS_OF_ONE; tid++)
+			send_window(7, tid, window);
+	assert_true(w.server.held > 0);
+	of_one = w.server.config_bytes;
+	assert_in_range(of_one, SA_CONFIGS_BYTES / 2 - SA_CONFIG_BYTES, SA_CONFIGS_BYTES / 2 + SA_CONFIG_BYTES);
+	for (uint32_t window = 0; window < 40; window++)
+		assert_int_equal(send_window(8, 1, window), SERIES_ACK);
+	assert_true(w.server.config_bytes == of_one + 40 * SERIES_WINDOW * SERIES_DATA);
+	for (wtime now = 0; w.server.config_bytes && now < SERIES_TOTAL_NS; now += WTIME_MS)
+		sa_server_expire(&w.server, now);
+	assert_true(w.server.config_bytes == 0);
+}
+
 /* One requester does not take all places, and what was never asked for begins nothing. */
 static void places_have_an_end(void **state)
 {
@@ -439,6 +525,8 @@ int main(void)
 		TEST(tables_change_on_their_way),
 		TEST(what_outgrows_its_room_is_an_error),
 		TEST(answers_have_a_share_of_memory),
+		TEST(configs_share_their_room),
+		TEST(configs_of_one_leave_room),
 		TEST(places_have_an_end),
 	};
 
