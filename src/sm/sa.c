@@ -258,6 +258,12 @@ static void respond(struct sa_query *q, struct mad_source *rest)
 		memcpy(mad + SA_HEAD, q->wanted, MAD_BYTES - SA_HEAD);
 }
 
+/* 15.3: of requests SubnAdmGetMulti alone has segments. */
+static bool has_too_many_segments(const struct sa_query *q)
+{
+	return q->letter->bytes > MAD_BYTES && q->head.method != SA_GET_MULTI;
+}
+
 /* C15-0.1.3: only the master answers. Until it has found all, it is busy (13.4.7). False: nothing is said. */
 static bool begin(struct sa_query *q)
 {
@@ -278,7 +284,7 @@ static bool begin(struct sa_query *q)
 		q->status = MAD_STATUS_BUSY;
 	else if (q->head.class_version != SA_CLASS_VERSION || q->head.base_version != MAD_BASE_VERSION)
 		q->status = MAD_STATUS_BAD_VERSION;
-	else if (q->from == PORT_NONE || !net_is_here(&s->net, q->from))
+	else if (q->from == PORT_NONE || !net_is_here(&s->net, q->from) || has_too_many_segments(q))
 		q->status = SA_REQUEST_INVALID;
 	return true;
 }
@@ -319,7 +325,7 @@ void sa_put_off(struct sm *s, wtime now, const struct mad_letter *letter)
 	mad_header_parse(&q.head, letter->data);
 	if (!begin(&q))
 		return;
-	q.status = MAD_STATUS_BUSY;
+	q.status = q.status ? q.status : MAD_STATUS_BUSY;
 	s->counters.queries++;
 	s->counters.refused++;
 	respond(&q, NULL);

@@ -59,7 +59,7 @@ int sa_init(struct sm *s);
 void sa_fini(struct sm *s);
 /* A datagram of its class: a request, or the response to a report. */
 void sa_input(struct sm *s, wtime now, const struct mad_letter *letter);
-/* This one is not looked at now: it is answered with the status `busy`. */
+/* This one is not looked at now: it is answered with the status `busy`, or what is wrong with any of its kind. */
 void sa_put_off(struct sm *s, wtime now, const struct mad_letter *letter);
 void sa_expire(struct sm *s, wtime now);
 wtime sa_deadline(const struct sm *s);

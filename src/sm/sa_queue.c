@@ -38,8 +38,10 @@ int sa_queue_put(struct sa_queue *q, const struct mad_letter *letter)
 	struct sa_waiting *w, *older = q->of_lid[letter->remote.lid].newest;
 	bool is_full = q->count == SA_WAITING || q->of_lid[letter->remote.lid].count == SA_WAITING_OF_ONE;
 
-	if (letter->bytes < MAD_HEADER_BYTES || letter->bytes > MAD_BYTES)
+	if (letter->bytes < MAD_HEADER_BYTES)
 		return -EINVAL;
+	if (letter->bytes > MAD_BYTES)
+		return -EMSGSIZE;
 	if (waits(q, letter))
 		return -EALREADY;
 	w = is_full ? NULL : calloc(1, sizeof(*w));

@@ -35,7 +35,7 @@ typedef bool sa_queue_may(void *arg, uint16_t lid);
 void sa_queue_init(struct sa_queue *q);
 void sa_queue_fini(struct sa_queue *q);
 /* 0: it waits. -EALREADY: it does so already; -EDQUOT: there are too many, in all or of its sender, or there is no memory;
- * -EINVAL: it is longer than a MAD. */
+ * -EMSGSIZE: it is longer than a MAD, of which there is no more room here; -EINVAL: it has no whole header. */
 int sa_queue_put(struct sa_queue *q, const struct mad_letter *letter);
 /* Is there one that may be answered? */
 bool sa_queue_has(struct sa_queue *q, sa_queue_may *may, void *arg);

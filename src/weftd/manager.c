@@ -86,11 +86,15 @@ static void heard(void *arg, const struct mad_letter *l)
 	struct manager *m = a->manager;
 	struct mad_letter letter = *l;
 	bool is_query = a->agent == SM_AGENT_SA && !l->status && !(mad_method(l->data) & MAD_RESPONSE);
+	int err;
 
 	letter.agent = a->agent;
-	if (!is_query || (!m->queries.count && has_room(m, letter.remote.lid)))
+	if (!is_query || (!m->queries.count && has_room(m, letter.remote.lid))) {
 		sm_input(&m->sm, m->hub->now, &letter);
-	else if (sa_queue_put(&m->queries, &letter) == -EDQUOT)
+		return;
+	}
+	err = sa_queue_put(&m->queries, &letter);
+	if (err == -EDQUOT || err == -EMSGSIZE)
 		sa_put_off(&m->sm, m->hub->now, &letter);
 }
 

@@ -458,6 +458,47 @@ static void who_is_put_off_hears_it(void **state)
 	run_fini(&a.r);
 }
 
+/* What comes in segments is refused and counted, but for the one request that may, whatever the rest of it says. */
+static void requests_in_segments(void **state)
+{
+	static const struct { uint8_t method, attribute; uint16_t bytes, status, put_off; } rows[] = {
+		{ MAD_GET, SA_NODE_RECORD_ID, MAD_BYTES, 0, MAD_STATUS_BUSY },
+		{ MAD_GET, SA_NODE_RECORD_ID, MAD_BYTES + 1, SA_REQUEST_INVALID, SA_REQUEST_INVALID },
+		{ SA_GET_TABLE, SA_NODE_RECORD_ID, 1000, SA_REQUEST_INVALID, SA_REQUEST_INVALID },
+		{ MAD_SET, SA_SERVICE_RECORD_ID, 1000, SA_REQUEST_INVALID, SA_REQUEST_INVALID },
+		{ SA_DELETE, SA_SERVICE_RECORD_ID, 1000, SA_REQUEST_INVALID, SA_REQUEST_INVALID },
+		{ SA_GET_TRACE_TABLE, SA_PATH_RECORD_ID, 1000, SA_REQUEST_INVALID, SA_REQUEST_INVALID },
+		{ SA_GET_MULTI, SA_MULTI_PATH_RECORD_ID, 1000, SA_COMPONENTS_MISSING, MAD_STATUS_BUSY },
+		{ SA_GET_MULTI, SA_NODE_RECORD_ID, 1000, MAD_STATUS_BAD_METHOD, MAD_STATUS_BUSY },
+	};
+	struct asker a;
+
+	begin(&a, &(struct sm_config){ 0 });
+	for (size_t i = 0; i < 2 * (sizeof(rows) / sizeof(rows[0])); i++) {
+		uint8_t mad[1000] = { 1, MAD_CLASS_SA, SA_CLASS_VERSION, rows[i / 2].method, [17] = rows[i / 2].attribute };
+		struct mad_letter l = { .agent = SM_AGENT_SA, .data = mad, .bytes = rows[i / 2].bytes }, back;
+		uint64_t refused = a.s->counters.refused, queries = a.s->counters.queries;
+		uint16_t status = i % 2 ? rows[i / 2].put_off : rows[i / 2].status;
+
+		l.remote.lid = a.lid;
+		if (rows[i / 2].bytes == MAD_BYTES) {
+			/* NodeRecord of who asks: LID */
+			wire_put(mad, 1, SA_MASK);
+			wire_put(mad + SA_HEAD, a.lid, 0, 0, 16);
+		}
+		if (i % 2)
+			sa_put_off(a.s, a.r.n.now, &l);
+		else
+			sm_input(a.s, a.r.n.now, &l);
+		assert_true(sm_output(a.s, a.r.n.now, &back));
+		assert_int_equal(wire_get(back.data, 4, 0, 16), status);
+		assert_int_equal(back.bytes, MAD_BYTES);
+		assert_int_equal(a.s->counters.queries, queries + 1);
+		assert_int_equal(a.s->counters.refused, refused + (status != 0));
+	}
+	run_fini(&a.r);
+}
+
 /* Ports see what is in their partitions. */
 static void partitions(void **state)
 {
@@ -1028,6 +1069,7 @@ int main(void)
 		cmocka_unit_test(a_long_answer_outlives_what_changes_nothing),
 		cmocka_unit_test(a_long_answer_ends_with_guids_that_are_read),
 		cmocka_unit_test(who_is_put_off_hears_it),
+		cmocka_unit_test(requests_in_segments),
 		cmocka_unit_test(partitions),
 		cmocka_unit_test(two_limited_members_share_nothing),
 		cmocka_unit_test(a_group_and_its_tree),

@@ -202,7 +202,7 @@ static void the_seeds_administration_has_its_ports_timeout(void **state)
 	seed_sa_end(&net->hub);
 }
 
-static unsigned answered, busy;
+static unsigned answered, busy, invalid;
 
 static void hear(void *arg, const struct mad_letter *l)
 {
@@ -210,6 +210,19 @@ static void hear(void *arg, const struct mad_letter *l)
 	assert_int_equal(l->status, 0);
 	answered++;
 	busy += wire_get(l->data, 4, 0, 16) == MAD_STATUS_BUSY;
+	invalid += wire_get(l->data, 4, 0, 16) == SA_REQUEST_INVALID;
+}
+
+/* A request in two segments. */
+static void ask_long(struct mad_port *asker, uint8_t method, uint8_t attribute)
+{
+	uint8_t mad[MAD_BYTES + 100] = { MAD_BASE_VERSION, MAD_CLASS_SA, SA_CLASS_VERSION, method, [17] = attribute,
+					 [24] = 1, [25] = 1, [26] = 1 };	/* RMPP DATA, active: IBA 13.6.2.1 */
+	const struct mad_letter l = { .data = mad, .bytes = sizeof(mad), .timeout_ms = 60000,
+				      .remote = { .qpn = GSI_QPN, .qkey = GSI_QKEY, .lid = net->t.f.port[net_port(0)].sm_lid } };
+
+	wire_put(mad, 0x1000u + method, 12, 0, 32);
+	assert_int_equal(umad_ask(&net->hub, asker, &l), 0);
 }
 
 /* More questions at once than may wait: the others hear that they are not heard. */
@@ -227,7 +240,7 @@ static void who_cannot_wait_hears_so(void **state)
 		net->hub.now += WTIME_MS;
 		umad_expire(&net->hub);
 	}
-	answered = busy = 0;
+	answered = busy = invalid = 0;
 	asker = umad_open(&net->hub, port_named(&net->t.f, "h1", 1), &what, hear, NULL);
 	assert_non_null(asker);
 	for (uint32_t i = 0; i < QUESTIONS; i++) {
@@ -238,13 +251,17 @@ static void who_cannot_wait_hears_so(void **state)
 	}
 	assert_non_null(manager_counters(&net->hub, &waiting));
 	assert_int_equal(waiting, SA_WAITING_OF_ONE);
+	/* those that cannot wait, as they are longer than a MAD */
+	ask_long(asker, MAD_GET, SA_NODE_RECORD_ID);
+	ask_long(asker, SA_GET_MULTI, SA_MULTI_PATH_RECORD_ID);
 	for (unsigned i = 0; i < 1000; i++) {
 		net->hub.now += WTIME_MS;
 		umad_expire(&net->hub);
 	}
-	assert_int_equal(answered, QUESTIONS);
-	assert_int_equal(busy, QUESTIONS - 1 - SA_WAITING_OF_ONE);
-	assert_int_equal(manager_counters(&net->hub, &waiting)->refused, busy);
+	assert_int_equal(answered, QUESTIONS + 2);
+	assert_int_equal(busy, QUESTIONS - 1 - SA_WAITING_OF_ONE + 1);
+	assert_int_equal(invalid, 1);
+	assert_int_equal(manager_counters(&net->hub, &waiting)->refused, busy + invalid);
 	assert_int_equal(waiting, 0);
 	umad_close(&net->hub, asker);
 }

@@ -118,7 +118,7 @@ static void what_is_no_mad(void **state)
 	struct sa_queue *q = start();
 	struct mad_letter l = { .data = mad, .bytes = MAD_BYTES + 1 };
 
-	assert_int_equal(sa_queue_put(q, &l), -EINVAL);
+	assert_int_equal(sa_queue_put(q, &l), -EMSGSIZE);
 	l.bytes = MAD_HEADER_BYTES - 1;
 	assert_int_equal(sa_queue_put(q, &l), -EINVAL);
 	end(q);
