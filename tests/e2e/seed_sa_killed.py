@@ -56,7 +56,7 @@ def comes_back(lab, nodes):
 
 
 def test(lab):
-	lab.change('load', lab.make('fat-tree', 'ports=8'))
+	lab.change('load', '--options', lab.write('options', 'subnet_timeout 10\n'), lab.make('fat-tree', 'ports=8'))
 	lab.within('all nodes are known', lambda: len(ask(lab, 'gettable', 'nodes')) == NODES)
 	# a port's state is in its record
 	lab.within('all paths reach', lambda: 0 < lab.check()['paths'] == lab.check()['reached'])

@@ -42,7 +42,8 @@ static bool take_message(struct hub *hub, struct client *c, const struct control
 	(void)nfds;
 	if (msg->type != CTL_MAD) {
 		world->last = *msg;
-		memcpy(world->text, text, text ? msg->text_bytes : 0);
+		if (text)
+			memcpy(world->text, text, msg->text_bytes);
 		world->text[text ? msg->text_bytes : 0] = '\0';
 		return true;
 	}
