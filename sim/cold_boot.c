@@ -47,6 +47,30 @@ bool cold_boot_reaches(const struct cold_boot *b)
 	return reaches;
 }
 
+static bool is_active(const struct fabric *f, uint32_t node)
+{
+	bool has_lid = false;
+
+	for (unsigned i = 0; i <= f->place[node].ports; i++) {
+		const struct fabric_port *p = &f->port[fabric_port_index(f, node, i)];
+
+		has_lid |= p->lid != 0;
+		if (i && p->peer != PORT_NONE && p->state != PORT_ACTIVE)
+			return false;
+	}
+	return has_lid;
+}
+
+uint32_t cold_boot_active(const struct cold_boot *b)
+{
+	const struct fabric *f = b->net.fabric;
+	uint32_t active = 0;
+
+	for (uint32_t n = 0; n < f->nodes; n++)
+		active += is_active(f, n);
+	return active;
+}
+
 /* The time of all being up, not of what follows. */
 static void run_until_up(struct cold_boot *b, struct cold_boot_part *part)
 {

@@ -27,6 +27,8 @@ void cold_boot_fini(struct cold_boot *b);
 void cold_boot_begin(struct cold_boot *b, struct cold_boot_part *part);
 /* False: there is no switch but the first, and nothing is done. */
 bool cold_boot_kill(struct cold_boot *b, struct cold_boot_part *part);
+/* Nodes of which every port that has a link is active, and that have a LID. */
+uint32_t cold_boot_active(const struct cold_boot *b);
 /* By the tables of the fabric every host that is there reaches every other one, and there are two. Looks at all paths. */
 bool cold_boot_reaches(const struct cold_boot *b);
 

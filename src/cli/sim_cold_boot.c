@@ -12,13 +12,14 @@ struct task {
 };
 
 static const char *const members[] = {
-	"loss_ppm", "nodes", "boot_datagrams", "boot_us", "boot_cpu_ms", "kill_datagrams", "kill_us", "kill_cpu_ms", NULL,
+	"loss_ppm", "nodes", "active", "boot_datagrams", "boot_us", "boot_cpu_ms", "kill_datagrams", "kill_us", "kill_cpu_ms",
+	NULL,
 };
-enum { LOSS, NODES, BOOT, KILL = BOOT + 3 };
+enum { LOSS, NODES, ACTIVE, BOOT, KILL = BOOT + 3 };
 
 static const struct output_column columns[] = {
-	{ "label", "TOPOLOGY" }, { "nodes", "NODES" }, { "loss_ppm", "LOST, PPM" }, { "boot_datagrams", "DATAGRAMS" },
-	{ "boot_us", "VIRTUAL US" }, { "boot_cpu_ms", "CPU MS" }, { "peak_mb", "MB" },
+	{ "label", "TOPOLOGY" }, { "nodes", "NODES" }, { "active", "ACTIVE" }, { "loss_ppm", "LOST, PPM" },
+	{ "boot_datagrams", "DATAGRAMS" }, { "boot_us", "VIRTUAL US" }, { "boot_cpu_ms", "CPU MS" }, { "peak_mb", "MB" },
 	{ "kill_datagrams", "SWITCH DEAD: DATAGRAMS" }, { "kill_us", "VIRTUAL US" }, { "kill_cpu_ms", "CPU MS" }, { NULL, NULL },
 };
 
@@ -56,6 +57,7 @@ static bool measure(const void *arg, long long value[SIM_VALUES])
 	before = sim_cpu_ms();
 	cold_boot_begin(&b, &part);
 	note(&part, before, value + BOOT);
+	value[ACTIVE] = cold_boot_active(&b);
 	is_well = part.is_up && cold_boot_reaches(&b);
 	before = sim_cpu_ms();
 	if (is_well && cold_boot_kill(&b, &part)) {

@@ -29,7 +29,9 @@ static void datagrams(void **state)
 		struct cold_boot b;
 
 		start(&b, &t, 1, 0, rows[i].settings);
+		assert_int_equal(cold_boot_active(&b), 0);
 		cold_boot_begin(&b, &part);
+		assert_int_equal(cold_boot_active(&b), t.f.nodes);
 		assert_true(part.is_up && part.mads < rows[i].most && part.took < rows[i].within);
 		assert_true(cold_boot_reaches(&b));
 		assert_true(cold_boot_kill(&b, &part));
@@ -87,11 +89,31 @@ static void one_switch(void **state)
 	end(&b, &t);
 }
 
+/* Whose link is armed, and who has no LID. */
+static void who_is_not_active(void **state)
+{
+	struct cold_boot_part part;
+	struct test_fabric t;
+	struct fabric_port *p;
+	struct cold_boot b;
+
+	start(&b, &t, 1, 0, (char *const[]){ "ports=4", NULL });
+	cold_boot_begin(&b, &part);
+	p = &t.f.port[fabric_port_index(&t.f, t.f.nodes - 1, 1)];
+	assert_false(fabric_is_switch(&t.f, t.f.nodes - 1));
+	p->state = PORT_ARMED;
+	assert_int_equal(cold_boot_active(&b), t.f.nodes - 1);
+	p->state = PORT_ACTIVE;
+	p->lid = 0;
+	assert_int_equal(cold_boot_active(&b), t.f.nodes - 1);
+	end(&b, &t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(datagrams), cmocka_unit_test(losses), cmocka_unit_test(the_same_seed_is_the_same_boot),
-		cmocka_unit_test(one_switch),
+		cmocka_unit_test(one_switch), cmocka_unit_test(who_is_not_active),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
