@@ -67,6 +67,11 @@ int daemon_directory(bool system, struct rundir *d)
 	return EXIT_OK;
 }
 
+bool daemon_has_ended(int err)
+{
+	return err == -ENOTCONN || err == -EPIPE || err == -ECONNRESET;
+}
+
 static void limit_wait(int fd, int seconds)
 {
 	struct timeval limit = { .tv_sec = seconds };
@@ -104,12 +109,12 @@ static int try_to_connect(const struct rundir *d, enum control_kind kind, int se
 	if (!err)
 		return fd;
 	close(fd);
-	if (err == -ECONNREFUSED || err == -ENOTCONN || err == -EPIPE || err == -ECONNRESET)
+	if (err == -ECONNREFUSED || daemon_has_ended(err))
 		return -ENOENT;
 	return err == -EAGAIN ? -ETIMEDOUT : err;
 }
 
-static bool has_socket(const struct rundir *d)
+bool daemon_was_killed(const struct rundir *d)
 {
 	char path[RUNDIR_FILE];
 
@@ -140,7 +145,7 @@ int daemon_connect(const struct rundir *d, enum control_kind kind)
 	if (fd < 0)
 		complain(d, fd);
 	/* a socket without a weftd tells those who were attached that it was killed: they start the next one */
-	if (fd == -ENOENT && !has_socket(d))
+	if (fd == -ENOENT && !daemon_was_killed(d))
 		sweep_left(d, false);
 	return fd;
 }
@@ -404,7 +409,7 @@ static int ask_to_leave(int fd, bool force)
 				"weftd is in use: %u processes attached, %u programs started by weft run", msg.b, msg.c);
 	if (err == -EPERM)
 		return cli_fail("ask the user who owns it, or root", "weftd cannot be ended: %s", strerror(-err));
-	return err && err != -ENOTCONN && err != -EPIPE && err != -ECONNRESET ? EXIT_USAGE : EXIT_OK;
+	return err && !daemon_has_ended(err) ? EXIT_USAGE : EXIT_OK;
 }
 
 /* Ends who holds the lock: politely, so that it cleans up, and then in any case. */

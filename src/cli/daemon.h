@@ -24,6 +24,11 @@ int daemon_directory(bool system, struct rundir *d);
 /* Connects as this kind. The socket, -ENOENT when no weftd serves, or another -errno, told on the standard error. */
 int daemon_connect(const struct rundir *d, enum control_kind kind);
 
+/* Where no weftd serves: the last one did not leave by itself. Its network is there still, and the next one takes it up. */
+bool daemon_was_killed(const struct rundir *d);
+/* Does this error of a call say that weftd has ended? */
+bool daemon_has_ended(int err);
+
 /* As daemon_connect, starting weftd when it does not run. The socket, or -1 with everything told. */
 int daemon_start(const struct rundir *d, enum control_kind kind, bool keep);
 

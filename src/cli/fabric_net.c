@@ -20,7 +20,9 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-static const char load_one[] = "weft fabric load FILE", by_manager[] = "weft's subnet manager";
+static const char load_one[] = "weft fabric load FILE";
+static const char after_end[] = "weft up, and ask again: the next weftd takes up the network";
+static const char by_manager[] = "weft's subnet manager";
 
 /* ---- what weftd has ---- */
 
@@ -48,6 +50,8 @@ static int view(struct view *v, int socket)
 
 	if (err == -ENOENT)
 		return cli_fail(load_one, "the network has no fabric");
+	if (daemon_has_ended(err))
+		return cli_fail(after_end, "weftd has ended before it answered");
 	if (err)
 		return cli_fail("weft doctor", "weftd does not give its fabric: %s", strerror(-err));
 	v->number = msg.b;
@@ -60,6 +64,8 @@ static int fail_call(int err)
 {
 	if (err == -ENOENT)
 		return cli_fail(load_one, "the network has no fabric");
+	if (daemon_has_ended(err))
+		return cli_fail(after_end, "weftd has ended before it answered");
 	if (err == -EOPNOTSUPP)
 		return cli_fail("another network, whose --devices have one of the kind ib",
 				"a fabric is for a network with one InfiniBand device");
@@ -297,7 +303,9 @@ static int find_network(const struct cli_options *o)
 	if (daemon_directory(o->system, &d))
 		return -1;
 	fd = daemon_connect(&d, CONTROL_COMMAND);
-	if (fd == -ENOENT)
+	if (fd == -ENOENT && daemon_was_killed(&d))
+		cli_fail(after_end, "weftd in %s was killed", d.path);
+	else if (fd == -ENOENT)
 		cli_fail(load_one, "there is no network in %s", d.path);
 	return fd < 0 ? -1 : fd;
 }

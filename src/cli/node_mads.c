@@ -9,6 +9,11 @@
 #include <string.h>
 #include <unistd.h>
 
+static int fail_ended(void)
+{
+	return cli_fail("ask again: the next weftd takes up the fabric", "weftd has ended before anything was asked");
+}
+
 /* Its socket, or -1 with everything told. */
 static int open_at(const struct rundir *d, const char *node, struct node_mads *f, uint8_t secret[16])
 {
@@ -26,14 +31,18 @@ static int open_at(const struct rundir *d, const char *node, struct node_mads *f
 		f->times = control_port_times(&msg);
 		return fd;
 	}
-	if (fd >= 0) {
+	if (fd >= 0)
 		close(fd);
+	if (fd >= 0 && daemon_has_ended(err)) {
+		fail_ended();
+	} else if (fd >= 0) {
 		cli_fail("weft fabric load FILE gives the network a fabric; weft-fabric(1)",
 			 err == -ENOENT ? "there is no fabric, or no host %s in it" : "weftd opens no port at %s", node);
 	}
 	return -1;
 }
 
+/* The next weftd knows nothing of the secret that the last one gave (CTL_MAD_AGENT). */
 static int add_agent(const struct rundir *d, const struct control_agent *agent, uint16_t buffers, const uint8_t secret[16],
 		     struct node_mads *f)
 {
@@ -43,7 +52,10 @@ static int add_agent(const struct rundir *d, const struct control_agent *agent, 
 		return EXIT_FAILED;
 	err = sa_client_register(fd, secret, agent, buffers, &f->agent);
 	close(fd);
-	return err ? cli_fail(NULL, "weftd registers no agent: %s", strerror(-err)) : EXIT_OK;
+	if (err == -ENOENT || daemon_has_ended(err))
+		return fail_ended();
+	return err ? cli_fail("end programs that ask (weft mad lists them)", "weftd registers no agent: %s", strerror(-err)) :
+	       EXIT_OK;
 }
 
 int node_mads_open(const struct rundir *d, const char *node, const struct control_agent *agent, uint16_t buffers,

@@ -8,9 +8,9 @@ import re
 import subprocess
 import sys
 import tempfile
-from errno import EAGAIN, EDQUOT, ENOMEM, EPROTO
+from errno import EAGAIN, EDQUOT, ENOENT, ENOMEM, EPROTO
 
-from fake_weftd import CTL_STATUS, QUERY, Weftd, as_json, as_text
+from fake_weftd import CTL_MAD_AGENT, CTL_MAD_PORT, CTL_NODE, CTL_STATUS, ENDS, QUERY, Weftd, as_json, as_text
 
 PROCESSES = [
 	{'pid': 11, 'program': 'alpha', 'slot': 3, 'report': [
@@ -196,6 +196,26 @@ def check_refusals(weft):
 			       '  next: weft doctor\n')
 
 
+def check_killed(weft):
+	"""A weftd that was killed leaves its network to the next one: nobody is told to load a fabric anew."""
+	up = '  next: weft up, and ask again: the next weftd takes up the network\n'
+	with Weftd({CTL_NODE: ENDS}) as weftd:
+		for words in 'fabric link s1:1 down', 'fabric check':
+			expect(weft, weftd, words, 1, '', f'weft: weftd has ended before it answered\n{up}')
+		weftd.stop()
+		for words in 'fabric link s1:1 down', 'fabric check', 'fabric unload':
+			expect(weft, weftd, words, 1, '', f'weft: weftd in {weftd.directory} was killed\n{up}')
+	for texts in {CTL_MAD_PORT: ENDS}, {CTL_MAD_AGENT: ENDS}, {CTL_MAD_AGENT: ENOENT}:
+		with Weftd(texts) as weftd:
+			expect(weft, weftd, 'sa gettable nodes --node h1', 1, '',
+			       'weft: weftd has ended before anything was asked\n'
+			       '  next: ask again: the next weftd takes up the fabric\n')
+	with Weftd({CTL_MAD_AGENT: ENOMEM}) as weftd:
+		expect(weft, weftd, 'sa gettable nodes --node h1', 1, '',
+		       f'weft: weftd registers no agent: {os.strerror(ENOMEM)}\n'
+		       '  next: end programs that ask (weft mad lists them)\n')
+
+
 def check_output(weft):
 	"""What cannot be written is a failure, however little it is."""
 	texts = {QUERY: as_text({'processes': []}), CTL_STATUS: as_text(STATUS)}
@@ -209,7 +229,8 @@ def check_output(weft):
 
 
 def main(weft):
-	for check in check_tables, check_counters, check_status, check_none, check_refusals, check_output:
+	for check in check_tables, check_counters, check_status, check_none, check_refusals, check_killed, \
+	    check_output:
 		check(weft)
 	print('failed' if failures else 'all as expected')
 	return bool(failures)

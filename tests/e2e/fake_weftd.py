@@ -1,4 +1,5 @@
 """A weftd of a test's own, which answers as the test wants, so that only the command stands between the two."""
+import contextlib
 import json
 import os
 import socket
@@ -9,12 +10,13 @@ import threading
 
 HEAD = struct.Struct('<IIi' + 'I' * 5 + 'Q16s16sII')	# struct control_msg of control/protocol.h
 TYPE, STATUS, TEXT_BYTES = 0, 2, 11
-HELLO, CTL_STATUS, QUERY = 1, 11, 12
+HELLO, CTL_STATUS, QUERY, CTL_NODE, CTL_MAD_PORT, CTL_MAD_AGENT = 1, 11, 12, 25, 29, 31
+ENDS = object()		# it ends the connection instead, as one that is killed
 OWN = 'made-by-weft'	# weft's mark of a directory
 
 
 class Weftd:
-	"""texts: by the message's type, what it answers, or an errno; questions: what was asked."""
+	"""texts: by the message's type, what it answers, or an errno, or ENDS; questions: what was asked."""
 
 	def __init__(self, texts):
 		self.texts, self.questions = texts, []
@@ -30,8 +32,14 @@ class Weftd:
 		return self
 
 	def __exit__(self, *_):
-		self.listener.close()
+		self.stop()
 		self.tmp.cleanup()
+
+	def stop(self):
+		"""Nobody serves any more, and the socket's name stays, as of one that was killed."""
+		with contextlib.suppress(OSError):
+			self.listener.shutdown(socket.SHUT_RDWR)	# ends accept(), too
+		self.listener.close()
 
 	def serve(self):
 		while True:
@@ -39,14 +47,22 @@ class Weftd:
 				client, _ = self.listener.accept()
 			except OSError:
 				return
+			threading.Thread(target=self.serve_client, args=(client,), daemon=True).start()
+
+	def serve_client(self, client):
+		with client:
 			while data := client.recv(65536):
-				client.send(self.answer(list(HEAD.unpack_from(data)), data[HEAD.size:]))
-			client.close()
+				said = self.answer(list(HEAD.unpack_from(data)), data[HEAD.size:])
+				if not said:
+					break
+				client.send(said)
 
 	def answer(self, head, text):
 		what = self.texts.get(head[TYPE], b'')
 		if head[TYPE] != HELLO:
-			self.questions.append((head[TYPE], text.decode()))
+			self.questions.append((head[TYPE], text.decode(errors='replace')))
+		if what is ENDS:
+			return None
 		head[STATUS] = what if isinstance(what, int) else 0
 		body = b'' if isinstance(what, int) else what
 		head[TEXT_BYTES] = len(body)
