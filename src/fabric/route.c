@@ -1,7 +1,8 @@
 /* Shortest paths by a breadth-first search from each switch, and among equally good ports the one with the fewest paths so far:
- * the switches choose from the farthest to the nearest, so that each knows how many hosts' paths it passes on.
+ * the switches choose from the farthest to the nearest, so that each knows how many hosts' paths it passes on. Who chose first
+ * knew little of the others, so all choose again where a port carries more than by sharing out evenly.
  *
- * Up and down: every switch has a rank, that of the middle is the lowest, and each link leads up at one end, down at the other.
+ * Up and down: every switch has a rank, that of the root is the lowest, and each link leads up at one end, down at the other.
  * A switch that can reach the destination by going down alone does so, even where another path is shorter; the others go up.
  * So a path that has gone down meets only switches that go down. Any order of ranks will do in which only one switch has none
  * above it: all go up to that one. */
@@ -15,6 +16,15 @@ enum {
 	FAR = 0xffff,			/* no path */
 	KEPT_SHARE = 8,			/* route.h: an eighth */
 	KNOWN_SHARE = 2,		/* our choice: ranks are kept where half of the switches have some */
+	ROUNDS = 2,			/* our choice: so often all choose again; more gain little */
+	PARTS = 4096,			/* our choice: of a path that is shared out */
+};
+
+/* Of a pass over all LIDs: what becomes of the loads. */
+enum pass {
+	PASS_CHOOSE,			/* they grow with each LID */
+	PASS_COUNT,			/* they grow by what leads somewhere already, and nobody chooses */
+	PASS_AGAIN,			/* they are known, and each LID is chosen anew with those of the others */
 };
 
 struct router {
@@ -22,6 +32,8 @@ struct router {
 	enum route_engine engine;
 	bool keeps;			/* what leads somewhere already */
 	bool may_move;			/* route.h */
+	bool is_fresh;			/* nothing led anywhere, so that nothing need stay */
+	enum pass pass;
 	uint32_t switches;
 	uint32_t *node;			/* of each switch */
 	uint64_t *by_lid;		/* LIDs and nodes of switches, sorted */
@@ -30,6 +42,7 @@ struct router {
 	uint32_t *next;			/* by port: the switch at the other end, or PORT_NONE */
 	uint32_t *load;			/* by port: paths from hosts to hosts that leave by it */
 	uint32_t *hosts;		/* of each switch: ports of hosts behind it */
+	uint32_t *lids;			/* of each switch: their LIDs */
 	uint32_t *carries;		/* of each switch: hosts whose path to the destination passes it */
 	uint32_t *order;		/* switches with a path to the destination, the farthest first */
 	uint32_t *places;		/* for each number of hops, where such switches go in the order */
@@ -41,6 +54,8 @@ struct router {
 	uint16_t *hops;			/* of each switch to the destination */
 	uint8_t *goes_down;		/* each switch: its paths to the destination only go down */
 	uint8_t *is_routed;		/* each LID: it is some port's */
+	uint64_t *even;			/* by port: the same as load, in PARTS, of paths that are shared out evenly */
+	uint64_t *share;		/* of each switch: as carries, in PARTS */
 	uint8_t (*good)[NODE_PORTS];	/* each switch: ports that lead to the destination */
 	uint8_t *goods;
 };
@@ -103,101 +118,6 @@ static uint32_t find_middle(const struct router *r, const uint32_t *among, uint3
 		}
 	}
 	return middle;
-}
-
-/* No two ranks are equal, so each link has an upper end. Parts of the fabric without a link between them have a middle each. */
-static void rank_anew(const struct router *r)
-{
-	uint32_t ranked = 0;
-	uint64_t sum;
-
-	for (uint32_t s = 0; s < r->switches; s++) {
-		uint32_t reached = r->rank[s] ? 0 : search(r, s, &sum);
-
-		if (!reached)
-			continue;
-		/* the order is written later */
-		memcpy(r->order, r->queue, reached * sizeof(*r->order));
-		search(r, find_middle(r, r->order, reached), &sum);
-		for (uint32_t i = 0; i < reached; i++) {
-			r->by_rank[ranked++] = r->queue[i];
-			r->rank[r->queue[i]] = ranked;
-		}
-	}
-}
-
-static int by_number(const void *a, const void *b)
-{
-	uint64_t x, y;
-
-	memcpy(&x, a, sizeof(x));
-	memcpy(&y, b, sizeof(y));
-	return (x > y) - (x < y);
-}
-
-/* The first in the old order, from *first on, that has one above it now; at the begin of a part the first of all. */
-static uint32_t next_in_order(const struct router *r, uint32_t *first)
-{
-	while (r->rank[(uint32_t)r->by_key[*first]])
-		++*first;
-	for (uint32_t i = *first; i < r->switches; i++) {
-		uint32_t s = (uint32_t)r->by_key[i];
-
-		if (!r->rank[s] && r->is_near[s])
-			return s;
-	}
-	return (uint32_t)r->by_key[*first];
-}
-
-/* The old order, as far as each but the first of a part has one above it. Those without an old rank come behind the others. */
-static void rank_again(const struct router *r)
-{
-	uint32_t first = 0;
-
-	for (uint32_t s = 0; s < r->switches; s++)
-		r->by_key[s] = (uint64_t)(r->ranks[r->node[s]] - 1) << 32 | s;
-	qsort(r->by_key, r->switches, sizeof(*r->by_key), by_number);
-	for (uint32_t ranked = 0; ranked < r->switches;) {
-		uint32_t s = next_in_order(r, &first);
-
-		r->by_rank[ranked++] = s;
-		r->rank[s] = ranked;
-		for (unsigned i = 1; i <= ports_of(r, s); i++) {
-			if (next_of(r, s, i) != PORT_NONE)
-				r->is_near[next_of(r, s, i)] = true;
-		}
-	}
-}
-
-/* Who has an old rank keeps it, whatever its place is now: what comes back finds the order as it was. */
-static void note_ranks(const struct router *r, bool are_new)
-{
-	uint32_t last = 0;
-
-	for (uint32_t n = 0; n < r->f->nodes; n++) {
-		r->ranks[n] = are_new ? 0 : r->ranks[n];
-		last = r->ranks[n] > last ? r->ranks[n] : last;
-	}
-	for (uint32_t i = 0; i < r->switches; i++) {
-		uint32_t *rank = &r->ranks[r->node[r->by_rank[i]]];
-
-		if (!*rank)
-			*rank = ++last;
-	}
-}
-
-static void rank_switches(const struct router *r)
-{
-	uint32_t known = 0;
-
-	for (uint32_t s = 0; r->ranks && s < r->switches; s++)
-		known += r->ranks[r->node[s]] != 0;
-	if (known && known * KNOWN_SHARE >= r->switches)
-		rank_again(r);
-	else
-		rank_anew(r);
-	if (r->ranks)
-		note_ranks(r, known * KNOWN_SHARE < r->switches);
 }
 
 static bool is_above(const struct router *r, uint32_t a, uint32_t b)
@@ -299,10 +219,163 @@ static void find_good(struct router *r, uint32_t to)
 	}
 }
 
+/* The paths to the hosts behind a switch, where each switch shares them out evenly among its good ports. Grows to the parts of
+ * paths on the busiest port. */
+static void share_out(struct router *r, uint32_t to, uint64_t *busiest)
+{
+	find_good(r, to);
+	sort_by_hops(r);
+	for (uint32_t s = 0; s < r->switches; s++)
+		r->share[s] = (uint64_t)r->hosts[s] * PARTS;
+	for (uint32_t i = 0; i < r->reached; i++) {
+		uint32_t s = r->order[i];
+		uint64_t each = r->goods[s] ? r->share[s] / r->goods[s] : 0;
+
+		for (unsigned j = 0; j < r->goods[s]; j++) {
+			uint32_t port = fabric_port_index(r->f, r->node[s], r->good[s][j]);
+
+			r->share[r->next[port]] += each;
+			r->even[port] += each * r->lids[to];
+			*busiest = r->even[port] > *busiest ? r->even[port] : *busiest;
+		}
+	}
+}
+
+/* Parts of paths on the busiest port, of those to the hosts of some switches. */
+static uint64_t share_out_all(struct router *r, const uint32_t *among, uint32_t count)
+{
+	uint64_t busiest = 0;
+
+	memset(r->even, 0, r->f->ports * sizeof(*r->even));
+	for (uint32_t i = 0; i < count; i++) {
+		if (r->lids[among[i]])
+			share_out(r, among[i], &busiest);
+	}
+	return busiest;
+}
+
+/* The switches that one reaches get ranks, and places in the order from here on. Their number. */
+static uint32_t rank_from(const struct router *r, uint32_t root, uint32_t ranked)
+{
+	uint64_t sum;
+	uint32_t reached = search(r, root, &sum);
+
+	for (uint32_t i = 0; i < reached; i++) {
+		r->by_rank[ranked + i] = r->queue[i];
+		r->rank[r->queue[i]] = ranked + i + 1;
+	}
+	return reached;
+}
+
+/* The root of a part is its middle; or the switch farthest from that, where this makes the busiest port less busy, as in a mesh:
+ * its middle is in the way of all paths between its sides. */
+static uint32_t rank_part(struct router *r, uint32_t middle, uint32_t ranked)
+{
+	uint32_t *part = r->by_rank + ranked, count = rank_from(r, middle, ranked);
+	uint64_t busiest = share_out_all(r, part, count);
+
+	rank_from(r, part[count - 1], ranked);
+	if (share_out_all(r, part, count) >= busiest)
+		rank_from(r, middle, ranked);
+	return count;
+}
+
+/* No two ranks are equal, so each link has an upper end. Parts of the fabric without a link between them have a root each. */
+static void rank_anew(struct router *r)
+{
+	uint32_t ranked = 0;
+	uint64_t sum;
+
+	for (uint32_t s = 0; s < r->switches; s++) {
+		uint32_t reached = r->rank[s] ? 0 : search(r, s, &sum);
+
+		if (!reached)
+			continue;
+		/* the order is written later */
+		memcpy(r->order, r->queue, reached * sizeof(*r->order));
+		ranked += rank_part(r, find_middle(r, r->order, reached), ranked);
+	}
+}
+
+static int by_number(const void *a, const void *b)
+{
+	uint64_t x, y;
+
+	memcpy(&x, a, sizeof(x));
+	memcpy(&y, b, sizeof(y));
+	return (x > y) - (x < y);
+}
+
+/* The first in the old order, from *first on, that has one above it now; at the begin of a part the first of all. */
+static uint32_t next_in_order(const struct router *r, uint32_t *first)
+{
+	while (r->rank[(uint32_t)r->by_key[*first]])
+		++*first;
+	for (uint32_t i = *first; i < r->switches; i++) {
+		uint32_t s = (uint32_t)r->by_key[i];
+
+		if (!r->rank[s] && r->is_near[s])
+			return s;
+	}
+	return (uint32_t)r->by_key[*first];
+}
+
+/* The old order, as far as each but the first of a part has one above it. Those without an old rank come behind the others. */
+static void rank_again(const struct router *r)
+{
+	uint32_t first = 0;
+
+	for (uint32_t s = 0; s < r->switches; s++)
+		r->by_key[s] = (uint64_t)(r->ranks[r->node[s]] - 1) << 32 | s;
+	qsort(r->by_key, r->switches, sizeof(*r->by_key), by_number);
+	for (uint32_t ranked = 0; ranked < r->switches;) {
+		uint32_t s = next_in_order(r, &first);
+
+		r->by_rank[ranked++] = s;
+		r->rank[s] = ranked;
+		for (unsigned i = 1; i <= ports_of(r, s); i++) {
+			if (next_of(r, s, i) != PORT_NONE)
+				r->is_near[next_of(r, s, i)] = true;
+		}
+	}
+}
+
+/* Who has an old rank keeps it, whatever its place is now: what comes back finds the order as it was. */
+static void note_ranks(const struct router *r, bool are_new)
+{
+	uint32_t last = 0;
+
+	for (uint32_t n = 0; n < r->f->nodes; n++) {
+		r->ranks[n] = are_new ? 0 : r->ranks[n];
+		last = r->ranks[n] > last ? r->ranks[n] : last;
+	}
+	for (uint32_t i = 0; i < r->switches; i++) {
+		uint32_t *rank = &r->ranks[r->node[r->by_rank[i]]];
+
+		if (!*rank)
+			*rank = ++last;
+	}
+}
+
+static void rank_switches(struct router *r)
+{
+	uint32_t known = 0;
+
+	for (uint32_t s = 0; r->ranks && s < r->switches; s++)
+		known += r->ranks[r->node[s]] != 0;
+	if (known && known * KNOWN_SHARE >= r->switches)
+		rank_again(r);
+	else
+		rank_anew(r);
+	if (r->ranks)
+		note_ranks(r, known * KNOWN_SHARE < r->switches);
+}
+
 /* was: the port that led there before, or LFT_NONE */
 static unsigned choose_port(const struct router *r, uint32_t s, const uint32_t *load, unsigned was)
 {
 	unsigned best = r->good[s][0];
+	uint32_t slack;
 	bool stays = false;
 
 	for (unsigned i = 0; i < r->goods[s]; i++) {
@@ -310,7 +383,32 @@ static unsigned choose_port(const struct router *r, uint32_t s, const uint32_t *
 		if (load[r->good[s][i]] < load[best])
 			best = r->good[s][i];
 	}
-	return stays && (!r->may_move || load[was] <= load[best] + load[best] / KEPT_SHARE + r->carries[s]) ? was : best;
+	slack = r->is_fresh ? 0 : load[best] / KEPT_SHARE + r->carries[s];
+	return stays && (!r->may_move || load[was] <= load[best] + slack) ? was : best;
+}
+
+static bool is_among_good(const struct router *r, uint32_t s, unsigned port)
+{
+	for (unsigned i = 0; i < r->goods[s]; i++) {
+		if (r->good[s][i] == port)
+			return true;
+	}
+	return false;
+}
+
+/* The paths to a LID of a host, as entries lead them, are counted, or no longer. */
+static void count_lid(const struct router *r, uint32_t to, uint32_t lid, bool adds)
+{
+	memcpy(r->carries, r->hosts, r->switches * sizeof(*r->carries));
+	for (uint32_t i = 0; i < r->reached; i++) {
+		uint32_t s = r->order[i], *load = &r->load[r->f->place[r->node[s]].first_port];
+		unsigned out = fabric_lft(r->f, r->node[s])[lid];
+
+		if (s == to || !is_among_good(r, s, out))
+			continue;
+		load[out] += adds ? r->carries[s] : -r->carries[s];
+		r->carries[next_of(r, s, out)] += r->carries[s];
+	}
 }
 
 /* A LID behind a port of the switch `to`, or of the switch itself, whose LID is no load. */
@@ -320,7 +418,7 @@ static void route_lid(const struct router *r, uint32_t to, unsigned port, uint32
 	for (uint32_t i = 0; i < r->reached; i++) {
 		uint32_t s = r->order[i], *load = &r->load[r->f->place[r->node[s]].first_port];
 		uint8_t *entry = &fabric_lft(r->f, r->node[s])[lid];
-		unsigned out = s == to ? port : choose_port(r, s, load, r->keeps ? *entry : LFT_NONE);
+		unsigned out = s == to ? port : choose_port(r, s, load, r->keeps || r->pass == PASS_AGAIN ? *entry : LFT_NONE);
 
 		FABRIC_SET(*entry, (uint8_t)out);
 		if (s == to || !port)
@@ -339,8 +437,12 @@ static void route_port(const struct router *r, uint32_t to, unsigned port, const
 {
 	uint32_t lid = FABRIC_READ(p->lid), count = 1u << (FABRIC_READ(p->lmc) & LMC_MOST);
 
-	for (uint32_t i = lid; lid && i < lid + count && i < r->f->lids; i++)
-		route_lid(r, to, port, i);
+	for (uint32_t i = lid; lid && i < lid + count && i < r->f->lids; i++) {
+		if (port && r->pass != PASS_CHOOSE)
+			count_lid(r, to, i, r->pass == PASS_COUNT);
+		if (r->pass != PASS_COUNT)
+			route_lid(r, to, port, i);
+	}
 }
 
 static void route_switch(struct router *r, uint32_t to)
@@ -390,8 +492,11 @@ static void collect(struct router *r)
 			     is_up(f, port) && is_up(f, peer);
 
 		r->next[port] = leads ? r->number[f->owner[peer]] : PORT_NONE;
-		if (peer != PORT_NONE && fabric_is_switch(f, f->owner[port]) && !fabric_is_switch(f, f->owner[peer]))
-			r->hosts[r->number[f->owner[port]]]++;
+		if (peer == PORT_NONE || !fabric_is_switch(f, f->owner[port]) || fabric_is_switch(f, f->owner[peer]))
+			continue;
+		r->hosts[r->number[f->owner[port]]]++;
+		if (FABRIC_READ(f->port[peer].lid))
+			r->lids[r->number[f->owner[port]]] += 1u << (FABRIC_READ(f->port[peer].lmc) & LMC_MOST);
 	}
 }
 
@@ -405,23 +510,82 @@ static void note_lids(const struct router *r)
 	}
 }
 
+static void clear_tables(const struct router *r)
+{
+	for (uint32_t s = 0; s < r->switches; s++) {
+		uint8_t *lft = fabric_lft(r->f, r->node[s]);
+
+		for (uint32_t lid = 0; lid < r->f->lids; lid++) {
+			if (!r->keeps || !r->is_routed[lid])
+				FABRIC_SET(lft[lid], (uint8_t)LFT_NONE);
+		}
+	}
+}
+
+static bool leads_anywhere(const struct router *r)
+{
+	for (uint32_t s = 0; s < r->switches; s++) {
+		const uint8_t *lft = fabric_lft(r->f, r->node[s]);
+
+		for (uint32_t lid = 0; lid < r->f->lids; lid++) {
+			if (lft[lid] != LFT_NONE)
+				return true;
+		}
+	}
+	return false;
+}
+
+static void pass_over(struct router *r, enum pass pass)
+{
+	r->pass = pass;
+	for (uint32_t s = 0; s < r->switches; s++)
+		route_switch(r, s);
+}
+
+/* Parts of paths on the busiest port. */
+static uint64_t find_busiest(const struct router *r)
+{
+	uint32_t most = 0;
+
+	for (uint32_t port = 0; port < r->f->ports; port++)
+		most = r->next[port] != PORT_NONE && r->load[port] > most ? r->load[port] : most;
+	return (uint64_t)most * PARTS;
+}
+
+/* Where something leads somewhere already, it may move only if the busiest port shows that there is something to gain. */
+static void choose_all(struct router *r)
+{
+	uint64_t even = r->may_move ? share_out_all(r, r->by_rank, r->switches) : 0;
+
+	if (r->is_fresh) {
+		pass_over(r, PASS_CHOOSE);
+		for (unsigned i = 0; i < ROUNDS && find_busiest(r) > even; i++)
+			pass_over(r, PASS_AGAIN);
+	} else if (r->may_move) {
+		pass_over(r, PASS_COUNT);
+		r->may_move = find_busiest(r) > even + even / KEPT_SHARE;
+		pass_over(r, PASS_AGAIN);
+	} else {
+		pass_over(r, PASS_CHOOSE);
+	}
+}
+
 static void route_all(struct router *r)
 {
 	struct fabric *f = r->f;
 
 	collect(r);
 	note_lids(r);
+	for (uint32_t s = 0; s < r->switches; s++)
+		r->by_rank[s] = s;
 	if (r->engine == ROUTE_UP_DOWN)
 		rank_switches(r);
-	for (uint32_t s = 0; s < r->switches; s++) {
-		fabric_write(f, r->node[s]);
-		for (uint32_t lid = 0; lid < f->lids; lid++) {
-			if (!r->keeps || !r->is_routed[lid])
-				FABRIC_SET(fabric_lft(f, r->node[s])[lid], (uint8_t)LFT_NONE);
-		}
-	}
 	for (uint32_t s = 0; s < r->switches; s++)
-		route_switch(r, s);
+		fabric_write(f, r->node[s]);
+	clear_tables(r);
+	r->is_fresh = !leads_anywhere(r);
+	r->may_move |= r->is_fresh;
+	choose_all(r);
 	for (uint32_t s = 0; s < r->switches; s++)
 		fabric_written(f, r->node[s]);
 }
@@ -438,10 +602,12 @@ static int route(struct router r)
 		{ &r.by_lid, nodes, sizeof(*r.by_lid) }, { &r.by_key, nodes, sizeof(*r.by_key) },
 		{ &r.node, nodes, sizeof(*r.node) }, { &r.number, nodes, sizeof(*r.number) },
 		{ &r.next, ports, sizeof(*r.next) }, { &r.load, ports, sizeof(*r.load) },
+		{ &r.lids, nodes, sizeof(*r.lids) },
 		{ &r.hosts, nodes, sizeof(*r.hosts) }, { &r.carries, nodes, sizeof(*r.carries) },
 		{ &r.order, nodes, sizeof(*r.order) }, { &r.places, nodes, sizeof(*r.places) },
 		{ &r.rank, nodes, sizeof(*r.rank) }, { &r.by_rank, nodes, sizeof(*r.by_rank) },
 		{ &r.queue, nodes, sizeof(*r.queue) }, { &r.hops, nodes, sizeof(*r.hops) },
+		{ &r.even, ports, sizeof(*r.even) }, { &r.share, nodes, sizeof(*r.share) },
 		{ &r.goes_down, nodes, 1 }, { &r.is_routed, f->lids + 1u, 1 },
 		{ &r.good, nodes, sizeof(*r.good) }, { &r.goods, nodes, 1 }, { &r.is_near, nodes, 1 },
 	};
