@@ -65,15 +65,17 @@ static void move(struct net *net, struct qp *qp, struct node *peer, uint32_t pee
 		.ah_attr = { .dlid = peer ? peer->sim->dev->lid : 0, .port_num = 1 },
 		.max_rd_atomic = 4, .max_dest_rd_atomic = 4, .timeout = 8, .retry_cnt = 3, .rnr_retry = 7, .min_rnr_timer = 1,
 	};
-	bool is_ud = qp->type == IBV_QPT_UD;
+	bool is_ud = qp->type == IBV_QPT_UD, is_rc = qp->type == IBV_QPT_RC;
+	int mask;
 
 	assert_int_equal(qp_modify(qp, net->sim->now, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
 				   (is_ud ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS)), 0);
 	attr.qp_state = IBV_QPS_RTR;
-	assert_int_equal(qp_modify(qp, net->sim->now, &attr, is_ud ? IBV_QP_STATE : IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
-				   IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER), 0);
+	mask = IBV_QP_STATE | (is_ud ? 0 : IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN);
+	mask |= is_rc ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0;
+	assert_int_equal(qp_modify(qp, net->sim->now, &attr, mask), 0);
 	attr.qp_state = IBV_QPS_RTS;
-	assert_int_equal(qp_modify(qp, net->sim->now, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN | (is_ud ? 0 : IBV_QP_TIMEOUT |
+	assert_int_equal(qp_modify(qp, net->sim->now, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN | (!is_rc ? 0 : IBV_QP_TIMEOUT |
 				   IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC)), 0);
 }
 
@@ -399,6 +401,48 @@ static void a_disk_write_in_three_steps(void **state)
 	assert_string_equal((char *)host->memory + 64, "written");
 }
 
+/* SAN-42: a control channel and two data channels between two nodes. What a remote refuses of one is reported there, and the
+ * others go on; a channel without acknowledgements reports nothing. */
+static void control_and_data_channels(void **state)
+{
+	struct net *net = *state;
+	struct node *a = &net->node[0], *b = &net->node[1];
+	struct qp *control = new_qp(a, IBV_QPT_RC), *data[2] = { new_qp(a, IBV_QPT_RC), new_qp(a, IBV_QPT_RC) };
+	struct qp *quiet = new_qp(a, IBV_QPT_UC), *ends[4];
+	struct qp *const channels[] = { control, data[0], data[1], quiet };
+	struct ibv_sge sge = { PAIR_IOVA + 1024, 64, a->mr->key };
+	struct ibv_send_wr wr;
+	struct cqe cqe;
+
+	for (int i = 0; i < 4; i++) {
+		ends[i] = new_qp(b, channels[i]->type);
+		connect_both(net, a, channels[i], b, ends[i]);
+	}
+	wr = request(IBV_WR_RDMA_WRITE, 7, &sge, b, 2048);
+	wr.wr.rdma.rkey ^= 1;
+	post(net, quiet, &wr);
+	run(net);
+	expect(a, 7);
+	wr.wr_id = 8;
+	post(net, data[0], &wr);
+	run(net);
+	assert_true(cq_poll(a->cq, &cqe));
+	assert_int_equal(cqe.wr_id, 8);
+	assert_int_equal(cqe.status, IBV_WC_REM_ACCESS_ERR);
+	expect_none(a);
+	assert_int_equal(data[0]->state, IBV_QPS_ERR);
+	memset(a->memory + 1024, 0x5a, 64);
+	wr = request(IBV_WR_RDMA_WRITE, 9, &sge, b, 2048);
+	post(net, data[1], &wr);
+	run(net);
+	expect(a, 9);
+	assert_memory_equal(b->memory + 2048, a->memory + 1024, 64);
+	receive_at(net, b, ends[0], 10, 4096, 64);
+	say(net, a, control, "data 0 has an error");
+	expect(b, 10);
+	assert_string_equal((char *)b->memory + 4096, "data 0 has an error");
+}
+
 #define NET(test) cmocka_unit_test_setup_teardown(test, open_net, close_net)
 
 int main(void)
@@ -411,6 +455,7 @@ int main(void)
 		NET(atomics_of_several_clients),
 		NET(one_send_reaches_a_group),
 		NET(a_disk_write_in_three_steps),
+		NET(control_and_data_channels),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -202,6 +202,56 @@ static void what_is_the_managers_arrives(void **state)
 	end_agents(&g);
 }
 
+static const char every_kind[] =
+	"Switch 3 \"S-1\" # \"s\" lid 1\n[1] \"H-1\"[1]\n[2] \"R-1\"[1]\n[3] \"S-2\"[1]\n"
+	"Switch 2 \"S-2\" # \"t\" lid 2\n[1] \"S-1\"[3]\n"
+	"Ca 1 \"H-1\" # \"h\"\n[1] \"S-1\"[1] # lid 3\n"
+	"Rt 1 \"R-1\" # \"r\"\n[1] \"S-1\"[2] # lid 4\n";
+
+/* SAN-38: switches, adapters and routers each have an agent of the subnet and one of performance, which answer for their node;
+ * what is of another class comes to the port, where its manager may be. */
+static void every_kind_of_node_has_its_agents(void **state)
+{
+	static const struct { const char *name; unsigned port, type; } nodes[] = {
+		{ "t", 0, NODE_SWITCH }, { "s", 0, NODE_SWITCH }, { "h", 1, NODE_CA }, { "r", 1, NODE_ROUTER },
+	};
+	static const uint8_t classes[] = { MAD_CLASS_SA, MAD_CLASS_BM, MAD_CLASS_DEVICE, MAD_CLASS_CM, MAD_CLASS_SNMP };
+	struct test_agents g = { .now = 1 };
+	uint32_t h;
+
+	parse_fabric(&g.t, every_kind);
+	assert_int_equal(agents_init(&g.a, &g.t.f), 0);
+	set_up(&g);
+	h = port_named(&g.t.f, "h", 1);
+	for (size_t i = 0; i < sizeof(nodes) / sizeof(nodes[0]); i++) {
+		uint32_t n = node_named(&g.t.f, nodes[i].name), port = port_named(&g.t.f, nodes[i].name, nodes[i].port);
+		struct mad_address to = { .path = { .dlid = (uint16_t)g.t.f.port[port].lid }, .pkey = PKEY_DEFAULT,
+					  .src_qpn = 1, .dest_qpn = 1, .qkey = GSI_QKEY };
+		struct smp_node_info info;
+
+		make_routed(g.mad, MAD_GET, SMP_NODE_INFO, 0, 0);
+		assert_int_equal(send_to(&g, h, to.path.dlid), MAD_ANSWERED);
+		assert_int_equal(g.out.address.path.slid, to.path.dlid);
+		smp_node_info_get(&info, g.mad + SMP_DATA);
+		assert_int_equal(info.node_type, nodes[i].type);
+		assert_true(info.node_guid == g.t.f.node[n].guid);
+		make_routed(g.mad, MAD_GET, 1, 0, 0);
+		g.mad[1] = MAD_CLASS_PERF;
+		assert_int_equal(agents_mad(&g.a, 1, h, &to, g.mad, &g.out), MAD_ANSWERED);
+		assert_int_equal(g.out.address.path.slid, to.path.dlid);
+		assert_int_equal(g.mad[1], MAD_CLASS_PERF);
+		assert_int_equal(g.mad[3], MAD_GET_RESP);
+		assert_int_equal(status_of(g.mad), 0);
+		for (size_t c = 0; c < sizeof(classes); c++) {
+			make_routed(g.mad, MAD_GET, 1, 0, 0);
+			g.mad[1] = classes[c];
+			assert_int_equal(agents_mad(&g.a, 1, h, &to, g.mad, &g.out), MAD_ARRIVED);
+			assert_int_equal(g.out.port, port);
+		}
+	}
+	end_agents(&g);
+}
+
 /* Two hosts, with addresses. */
 static void begin_pair(struct test_agents *g, uint32_t *h1, uint32_t *h2)
 {
@@ -1232,7 +1282,7 @@ int main(void)
 		cmocka_unit_test(by_lids_there_and_back),
 		cmocka_unit_test(directed_in_the_middle),
 		cmocka_unit_test(what_is_the_managers_arrives),
-		cmocka_unit_test(datagrams_of_qp1),
+		cmocka_unit_test(every_kind_of_node_has_its_agents), cmocka_unit_test(datagrams_of_qp1),
 		cmocka_unit_test(tricks_with_directed_routes),
 		cmocka_unit_test(nothing_is_done_by_what_has_no_route),
 		cmocka_unit_test(a_route_in_circles_ends),

@@ -305,6 +305,42 @@ static void a_method_is_one_agents(void **state)
 	assert_int_equal(mad_register(&w.clients, &w.file[1], &what, &agent), 0);
 }
 
+/* SAN-39, SAN-40: a class says who hears a datagram, and by which queue pair it goes; all clients of a port have the same two. */
+static void a_class_leads_to_its_client(void **state)
+{
+	static const uint8_t classes[] = {
+		MAD_CLASS_SA, MAD_CLASS_BM, MAD_CLASS_DEVICE, MAD_CLASS_CM, MAD_CLASS_SNMP, 0x09, 0x0a,
+	};
+	enum { CLASSES = sizeof(classes) };
+	uint32_t server[CLASSES], asker[CLASSES];
+
+	(void)state;
+	for (uint32_t i = 0; i < CLASSES; i++) {
+		server[i] = add(i % 2, classes[i], 0, 1 << MAD_GET);
+		asker[i] = add(2, classes[i], 0, 0);
+	}
+	for (uint32_t i = 0; i < CLASSES; i++) {
+		unsigned file = i % 2, before = w.letters[file], others = w.letters[1 - file];
+		const struct got *g = &w.got[file][before % GOT];
+
+		/* carry() looks at the queue pair */
+		assert_int_equal(mad_class_qpn(classes[i]), 1);
+		assert_int_equal(send(2, asker[i], 0, make(classes[i], MAD_GET, 100 + i), MAD_BYTES, 100, 0), 0);
+		assert_int_equal(w.letters[file], before + 1);
+		assert_int_equal(w.letters[1 - file], others);
+		assert_int_equal(g->letter.agent, server[i]);
+		assert_int_equal(g->letter.remote.qpn, 1);
+		assert_int_equal(g->head[1], classes[i]);
+		assert_int_equal(send((int)file, server[i], 2, make(classes[i], MAD_GET_RESP,
+							      wire_get(g->head, 8, 0, 64)), MAD_BYTES, 0, 0), 0);
+		assert_int_equal(w.got[2][i % GOT].letter.agent, asker[i]);
+		assert_int_equal(w.letters[2], i + 1);
+	}
+	assert_int_equal(mad_class_qpn(MAD_CLASS_SUBN_LID) + mad_class_qpn(MAD_CLASS_SUBN_DIRECTED), 0);
+	for (uint32_t i = 0; i < CLASSES; i++)
+		assert_int_equal(mad_unregister(&w.clients, &w.file[2], asker[i]), 0);
+}
+
 static void a_question_is_answered_by_a_program(void **state)
 {
 	uint32_t server = add(0, CLASS, 0, 1 << MAD_GET), asker = add(2, CLASS, 0, 0);
@@ -1393,6 +1429,7 @@ int main(void)
 		TEST(slow_links_hold_a_bounded_number),
 		TEST(an_answer_finds_who_asked),
 		TEST(a_method_is_one_agents),
+		TEST(a_class_leads_to_its_client),
 		TEST(a_question_is_answered_by_a_program),
 		TEST(what_nobody_answers_is_refused),
 		TEST(silence_is_a_timeout),
