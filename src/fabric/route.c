@@ -17,6 +17,7 @@ enum {
 	KEPT_SHARE = 8,			/* route.h: an eighth */
 	KNOWN_SHARE = 2,		/* our choice: ranks are kept where half of the switches have some */
 	ROUNDS = 2,			/* our choice: so often all choose again; more gain little */
+	SETTLE_ROUNDS = 4,		/* our choice: and so often, until those who would stay do */
 	PARTS = 4096,			/* our choice: of a path that is shared out */
 };
 
@@ -33,6 +34,7 @@ struct router {
 	bool keeps;			/* what leads somewhere already */
 	bool may_move;			/* route.h */
 	bool is_fresh;			/* nothing led anywhere, so that nothing need stay */
+	uint32_t moved;			/* entries, by the last pass */
 	enum pass pass;
 	uint32_t switches;
 	uint32_t *node;			/* of each switch */
@@ -371,20 +373,43 @@ static void rank_switches(struct router *r)
 		note_ranks(r, known * KNOWN_SHARE < r->switches);
 }
 
-/* was: the port that led there before, or LFT_NONE */
-static unsigned choose_port(const struct router *r, uint32_t s, const uint32_t *load, unsigned was)
+/* A LID of a port, and all of the port's. */
+struct lid_of_port {
+	uint32_t lid, first, count;
+};
+
+/* Other LIDs of the same port that leave a switch by this one: they are for paths that have no link in common. */
+static unsigned count_beside(const struct router *r, uint32_t s, const struct lid_of_port *l, unsigned out)
 {
-	unsigned best = r->good[s][0];
+	const uint8_t *lft = fabric_lft(r->f, r->node[s]);
+	unsigned n = 0;
+
+	for (uint32_t lid = l->first; l->count > 1 && lid < l->first + l->count && lid < r->f->lids; lid++)
+		n += lid != l->lid && lft[lid] == out;
+	return n;
+}
+
+/* The one with the fewest LIDs of the same port, and of those the least loaded. was: the port that led there before, or
+ * LFT_NONE. */
+static unsigned choose_port(const struct router *r, uint32_t s, const uint32_t *load, const struct lid_of_port *l, unsigned was)
+{
+	unsigned best = r->good[s][0], least = count_beside(r, s, l, best);
 	uint32_t slack;
 	bool stays = false;
 
 	for (unsigned i = 0; i < r->goods[s]; i++) {
-		stays |= r->good[s][i] == was;
-		if (load[r->good[s][i]] < load[best])
-			best = r->good[s][i];
+		unsigned out = r->good[s][i], beside = count_beside(r, s, l, out);
+
+		stays |= out == was;
+		if (beside > least || (beside == least && load[out] >= load[best]))
+			continue;
+		best = out;
+		least = beside;
 	}
+	if (!stays || !r->may_move)
+		return stays ? was : best;
 	slack = r->is_fresh ? 0 : load[best] / KEPT_SHARE + r->carries[s];
-	return stays && (!r->may_move || load[was] <= load[best] + slack) ? was : best;
+	return count_beside(r, s, l, was) == least && load[was] <= load[best] + slack ? was : best;
 }
 
 static bool is_among_good(const struct router *r, uint32_t s, unsigned port)
@@ -412,14 +437,16 @@ static void count_lid(const struct router *r, uint32_t to, uint32_t lid, bool ad
 }
 
 /* A LID behind a port of the switch `to`, or of the switch itself, whose LID is no load. */
-static void route_lid(const struct router *r, uint32_t to, unsigned port, uint32_t lid)
+static void route_lid(struct router *r, uint32_t to, unsigned port, const struct lid_of_port *l)
 {
 	memcpy(r->carries, r->hosts, r->switches * sizeof(*r->carries));
 	for (uint32_t i = 0; i < r->reached; i++) {
 		uint32_t s = r->order[i], *load = &r->load[r->f->place[r->node[s]].first_port];
-		uint8_t *entry = &fabric_lft(r->f, r->node[s])[lid];
-		unsigned out = s == to ? port : choose_port(r, s, load, r->keeps || r->pass == PASS_AGAIN ? *entry : LFT_NONE);
+		uint8_t *entry = &fabric_lft(r->f, r->node[s])[l->lid];
+		bool chose = r->keeps || r->pass == PASS_AGAIN;
+		unsigned out = s == to ? port : choose_port(r, s, load, l, chose ? *entry : LFT_NONE);
 
+		r->moved += *entry != out;
 		FABRIC_SET(*entry, (uint8_t)out);
 		if (s == to || !port)
 			continue;
@@ -428,20 +455,20 @@ static void route_lid(const struct router *r, uint32_t to, unsigned port, uint32
 	}
 	for (uint32_t s = 0; r->keeps && r->reached < r->switches && s < r->switches; s++) {
 		if (r->hops[s] == FAR)
-			FABRIC_SET(fabric_lft(r->f, r->node[s])[lid], (uint8_t)LFT_NONE);
+			FABRIC_SET(fabric_lft(r->f, r->node[s])[l->lid], (uint8_t)LFT_NONE);
 	}
 }
 
 /* All LIDs of a port. */
-static void route_port(const struct router *r, uint32_t to, unsigned port, const struct fabric_port *p)
+static void route_port(struct router *r, uint32_t to, unsigned port, const struct fabric_port *p)
 {
-	uint32_t lid = FABRIC_READ(p->lid), count = 1u << (FABRIC_READ(p->lmc) & LMC_MOST);
+	struct lid_of_port l = { .first = FABRIC_READ(p->lid), .count = 1u << (FABRIC_READ(p->lmc) & LMC_MOST) };
 
-	for (uint32_t i = lid; lid && i < lid + count && i < r->f->lids; i++) {
+	for (l.lid = l.first; l.first && l.lid < l.first + l.count && l.lid < r->f->lids; l.lid++) {
 		if (port && r->pass != PASS_CHOOSE)
-			count_lid(r, to, i, r->pass == PASS_COUNT);
+			count_lid(r, to, l.lid, r->pass == PASS_COUNT);
 		if (r->pass != PASS_COUNT)
-			route_lid(r, to, port, i);
+			route_lid(r, to, port, &l);
 	}
 }
 
@@ -538,6 +565,7 @@ static bool leads_anywhere(const struct router *r)
 static void pass_over(struct router *r, enum pass pass)
 {
 	r->pass = pass;
+	r->moved = 0;
 	for (uint32_t s = 0; s < r->switches; s++)
 		route_switch(r, s);
 }
@@ -552,18 +580,37 @@ static uint64_t find_busiest(const struct router *r)
 	return (uint64_t)most * PARTS;
 }
 
-/* Where something leads somewhere already, it may move only if the busiest port shows that there is something to gain. */
+/* As evenly as can be, as in a full fat tree. */
+static bool is_shared_out(const struct router *r)
+{
+	for (uint32_t port = 0; port < r->f->ports; port++) {
+		if (r->next[port] != PORT_NONE && (uint64_t)r->load[port] * PARTS != r->even[port])
+			return false;
+	}
+	return true;
+}
+
+/* Nothing led anywhere. In the end all is as a later call leaves it, which moves only what has to. */
+static void choose_first(struct router *r)
+{
+	uint64_t even = share_out_all(r, r->by_rank, r->switches);
+
+	pass_over(r, PASS_CHOOSE);
+	if (is_shared_out(r))
+		return;
+	for (unsigned i = 0; i < ROUNDS && find_busiest(r) > even; i++)
+		pass_over(r, PASS_AGAIN);
+	r->is_fresh = false;
+	for (unsigned i = 0; i < SETTLE_ROUNDS && r->moved; i++)
+		pass_over(r, PASS_AGAIN);
+}
+
 static void choose_all(struct router *r)
 {
-	uint64_t even = r->may_move ? share_out_all(r, r->by_rank, r->switches) : 0;
-
 	if (r->is_fresh) {
-		pass_over(r, PASS_CHOOSE);
-		for (unsigned i = 0; i < ROUNDS && find_busiest(r) > even; i++)
-			pass_over(r, PASS_AGAIN);
+		choose_first(r);
 	} else if (r->may_move) {
 		pass_over(r, PASS_COUNT);
-		r->may_move = find_busiest(r) > even + even / KEPT_SHARE;
 		pass_over(r, PASS_AGAIN);
 	} else {
 		pass_over(r, PASS_CHOOSE);

@@ -9,7 +9,8 @@
 
 /* MIN_HOP: every path is a shortest one. Paths may wait for each other's buffers in a circle where links form rings.
  * UP_DOWN: no path goes up again after it went down, seen from the switch in the middle or the one farthest from that, so no such
- * circle can be; paths may be longer. Both spread the LIDs of hosts evenly over the ports that are equally good. */
+ * circle can be; paths may be longer. Both spread the LIDs of hosts evenly over the ports that are equally good, and those of one
+ * port over as many of them as there are. */
 enum route_engine { ROUTE_MIN_HOP, ROUTE_UP_DOWN, ROUTE_ENGINES };
 /* AUTO: MIN_HOP where that cannot deadlock, UP_DOWN where it could. The others: one of them in any topology. */
 enum route_choice { ROUTE_AUTO, ROUTE_ALWAYS_MIN_HOP, ROUTE_ALWAYS_UP_DOWN, ROUTE_CHOICES };
@@ -21,9 +22,9 @@ const char *route_choice_name(enum route_choice choice);
 int fabric_route(struct fabric *f, enum route_engine engine);
 
 /* As fabric_route(), where the LFTs lead somewhere already: a port that is as good as others stays the one that leads to a LID.
- * may_move: unless it would carry more than an eighth above the least loaded of them, while the busiest port of all carries more
- * than an eighth above what it would by sharing out all paths evenly (our choice: a switch that comes back gets its share again,
- * and who begins anew leaves all as it is). Without it no entry changes that may stay.
+ * may_move: unless it would carry more than an eighth above the least loaded of them (our choice: a switch that comes back gets
+ * its share again, and who begins anew leaves all as it is), or leads to another LID of the same port, which a port that is as
+ * good does not. Without it no entry changes that may stay.
  *
  * ranks: of each node, for UP_DOWN: the place of a switch in the order by which links lead up, from 1 on, as an earlier call
  * has written it; 0: it has none yet. A switch that is missing for a while keeps its own. So where one dies the others stay

@@ -373,6 +373,74 @@ static void every_lid_of_a_port_has_a_path(void **state)
 	end_fabric(&t);
 }
 
+/* From l to the four LIDs of a host behind m, by bits. */
+static unsigned ways_to(const struct test_fabric *t, const char *host)
+{
+	uint32_t lid = t->f.port[port_named(&t->f, host, 1)].lid;
+	unsigned ways = 0;
+
+	for (uint32_t i = lid; i < lid + 4; i++)
+		ways |= 1u << fabric_lft(&t->f, node_named(&t->f, "l"))[i];
+	return ways;
+}
+
+/* A port's LIDs go by as many ways as there are, also where a link comes back that has less to carry than any other. */
+static void lids_of_a_port_go_by_different_ways(void **state)
+{
+	enum { ALL = 0x1e };
+	static const char *const hosts[] = { "b", "c", "d" };
+	struct test_fabric t;
+	uint32_t port;
+
+	parse_fabric(&t, "Switch 5 \"l\"\n[1] \"s1\"[1]\n[2] \"s2\"[1]\n[3] \"s3\"[1]\n[4] \"s4\"[1]\n[5] \"a\"\n"
+			 "Switch 7 \"m\"\n[1] \"s1\"[2]\n[2] \"s2\"[2]\n[3] \"s3\"[2]\n[4] \"s4\"[2]\n"
+			 "[5] \"b\"\n[6] \"c\"\n[7] \"d\"\n"
+			 "Switch 2 \"s1\"\nSwitch 2 \"s2\"\nSwitch 2 \"s3\"\nSwitch 2 \"s4\"\nCa 1 \"a\"\n"
+			 "Ca 1 \"b\"\n[1] \"m\"[5] # lid 0 lmc 2 \"m\"\nCa 1 \"c\"\n[1] \"m\"[6] # lid 0 lmc 2 \"m\"\n"
+			 "Ca 1 \"d\"\n[1] \"m\"[7] # lid 0 lmc 2 \"m\"\n");
+	port = port_named(&t.f, "l", 2);
+	assert_int_equal(fabric_route(&t.f, ROUTE_MIN_HOP), 0);
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(ways_to(&t, hosts[i]), ALL);
+	t.f.port[port].state = PORT_DOWN;
+	assert_int_equal(fabric_route_again(&t.f, ROUTE_MIN_HOP, false, NULL), 0);
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(ways_to(&t, hosts[i]), ALL & ~(1u << 2));
+	t.f.port[port].state = PORT_ACTIVE;
+	assert_int_equal(fabric_route_again(&t.f, ROUTE_MIN_HOP, true, NULL), 0);
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(ways_to(&t, hosts[i]), ALL);
+	end_fabric(&t);
+}
+
+/* One of eighteen: the others carry an eighteenth more, which is little. */
+static void a_spine_of_many_gets_its_share_again(void **state)
+{
+	struct test_fabric t;
+	struct survey s, again;
+	uint32_t spine;
+
+	MAKE(&t, "fat-tree", "ports=36");
+	assert_int_equal(fabric_route(&t.f, ROUTE_MIN_HOP), 0);
+	assert_int_equal(survey(&s, &t.f), 0);
+	spine = t.f.owner[fabric_peer(&t.f, port_named(&t.f, "s1", 20))];
+	for (unsigned i = 1; i <= t.f.place[spine].ports; i++)
+		t.f.port[fabric_port_index(&t.f, spine, i)].state = PORT_DOWN;
+	assert_int_equal(fabric_route_again(&t.f, ROUTE_MIN_HOP, false, NULL), 0);
+	for (unsigned i = 1; i <= t.f.place[spine].ports; i++)
+		t.f.port[fabric_port_index(&t.f, spine, i)].state = PORT_ACTIVE;
+	assert_int_equal(fabric_route_again(&t.f, ROUTE_MIN_HOP, true, NULL), 0);
+	assert_int_equal(survey(&again, &t.f), 0);
+	for (unsigned i = 1; i <= t.f.place[spine].ports; i++) {
+		uint32_t port = fabric_port_index(&t.f, spine, i);
+
+		assert_in_range(again.load[port], s.load[port] * 3 / 4, s.load[port] * 5 / 4);
+	}
+	survey_fini(&again);
+	survey_fini(&s);
+	end_fabric(&t);
+}
+
 static const struct {
 	const char *kind, *setting, *says;
 } refused[] = {
@@ -423,6 +491,8 @@ int main(void)
 		cmocka_unit_test(routes_avoid_a_link_that_is_down),
 		cmocka_unit_test(what_does_not_reach_is_told),
 		cmocka_unit_test(every_lid_of_a_port_has_a_path),
+		cmocka_unit_test(lids_of_a_port_go_by_different_ways),
+		cmocka_unit_test(a_spine_of_many_gets_its_share_again),
 		cmocka_unit_test(settings_that_make_no_sense_are_refused),
 	};
 
