@@ -364,12 +364,13 @@ int fd_park(int fd)
 
 /* ---- ending it ---- */
 
-enum { WAIT_MS = 3000, LOOK_MS = 2 };	/* our choice: weftd leaves in milliseconds */
+/* Our choice: weftd leaves in milliseconds; one that was killed has ended as soon as it gets a processor. */
+enum { WAIT_MS = 3000, KILLED_MS = 60000, LOOK_MS = 2 };
 
 /* weftd gives up its lock as the last thing it does. */
-static bool wait_until_gone(int lock)
+static bool wait_until_gone(int lock, int ms)
 {
-	for (int i = 0; i < WAIT_MS / LOOK_MS; i++) {
+	for (int i = 0; i < ms / LOOK_MS; i++) {
 		if (lock < 0)
 			return true;
 		if (flock(lock, LOCK_SH | LOCK_NB) == 0) {
@@ -415,19 +416,19 @@ static int ask_to_leave(int fd, bool force)
 /* Ends who holds the lock: politely, so that it cleans up, and then in any case. */
 static int end_holder(const struct rundir *d, int lock)
 {
-	static const int signals[] = { SIGTERM, SIGKILL };
+	static const struct { int signal, ms; } ways[] = { { SIGTERM, WAIT_MS }, { SIGKILL, KILLED_MS } };
 
-	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
-		int holder = holder_find(lock), err = holder < 0 ? holder : holder_signal(holder, signals[i]);
+	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+		int holder = holder_find(lock), err = holder < 0 ? holder : holder_signal(holder, ways[i].signal);
 
 		if (holder >= 0)
 			close(holder);
 		if (err && err != -ESRCH)
 			return cli_fail("kill it", "weftd in %s cannot be ended: %s", d->path, strerror(-err));
-		if (err && !wait_until_gone(lock))
+		if (err && !wait_until_gone(lock, WAIT_MS))
 			return cli_fail("run weft down --force where it was started",
 					"who holds the lock in %s is no weftd of this user that can be seen from here", d->path);
-		if (wait_until_gone(lock))
+		if (wait_until_gone(lock, ways[i].ms))
 			return EXIT_OK;
 	}
 	return cli_fail("weftd.log there may say why, and /proc/PID/stack", "weftd in %s survives SIGKILL", d->path);
@@ -439,7 +440,7 @@ int daemon_end(const struct rundir *d, bool force, bool *was_running)
 
 	*was_running = fd != -ENOENT;
 	status = fd >= 0 ? ask_to_leave(fd, force) : fd == -ENOENT ? EXIT_OK : EXIT_USAGE;
-	if (status == EXIT_OK && !wait_until_gone(lock))
+	if (status == EXIT_OK && !wait_until_gone(lock, WAIT_MS))
 		status = EXIT_USAGE;
 	if (status == EXIT_USAGE && force && lock >= 0) {
 		*was_running = true;

@@ -132,6 +132,11 @@ expect 0 weft down --force
 ended 137
 gone "$WEFT_DIR/ctl" || fail "left of a silent weftd: $(files)"
 rmdir "$WEFT_DIR"
+# one that takes its time to end, as on a machine that has much else to do
+serves weftd lingers
+expect 0 weft down --force
+ended 137
+rmdir "$WEFT_DIR"
 expect 0 weft up
 kill -STOP "$(daemons)"
 expect 0 weft down --force

@@ -4,7 +4,8 @@
 other_weftd.py DIRECTORY NAME KIND
 
 NAME is what the process is called. KIND: `answers`, it tells who comes that its protocol is another, as any weftd does; `silent`,
-it takes no connection and ignores SIGTERM; `before`, as `answers`, in a directory as it was before weft marked its own.
+it takes no connection and ignores SIGTERM; `lingers`, as `silent`, and the lock is held for five seconds after it was killed;
+`before`, as `answers`, in a directory as it was before weft marked its own.
 """
 
 import errno
@@ -14,6 +15,7 @@ import signal
 import socket
 import struct
 import sys
+import time
 
 directory, name, kind = sys.argv[1:]
 with open('/proc/self/comm', 'w') as comm:
@@ -26,6 +28,13 @@ else:
 	os.makedirs(own, exist_ok=True)
 lock = os.open(os.path.join(own, 'lock'), os.O_RDWR | os.O_CREAT, 0o600)
 fcntl.flock(lock, fcntl.LOCK_EX)
+if kind == 'lingers':
+	lives, ends = os.pipe()
+	if not os.fork():
+		os.close(ends)
+		os.read(lives, 1)
+		time.sleep(5)
+		os._exit(0)
 if kind == 'before':
 	for file, magic in (('page', 0x77656674), ('claims', 0x636c6d73)):
 		with open(os.path.join(directory, file), 'wb') as f:
@@ -35,7 +44,7 @@ if kind == 'before':
 		f.write('1: CA\n')
 	with open(os.path.join(directory, 'weftd.log'), 'w') as f:
 		f.write('2026-11-21 10:00:00 weftd[1] info: serving\n')
-if kind == 'silent':
+if kind in ('silent', 'lingers'):
 	signal.signal(signal.SIGTERM, signal.SIG_IGN)
 listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 path = os.path.join(directory, 'ctl')
@@ -52,7 +61,7 @@ def leave(*_):
 if kind == 'answers':
 	signal.signal(signal.SIGTERM, leave)
 print('serves', flush=True)
-while kind != 'silent':
+while kind not in ('silent', 'lingers'):
 	client, _ = listener.accept()
 	message = bytearray(client.recv(1 << 16))
 	message[8:12] = struct.pack('=i', errno.EPROTO)
