@@ -69,7 +69,7 @@ static int prepare(const struct cli_options *o)
 	struct places p;
 	struct rundir d;
 	uint32_t at = 0;
-	int fd, err;
+	int fd, err, status;
 
 	if (places_find(&p))
 		return cli_fail("mount /proc", "cannot find out where weft is installed");
@@ -78,10 +78,15 @@ static int prepare(const struct cli_options *o)
 	fd = daemon_keep(&d);
 	if (fd < 0)
 		return EXIT_FAILED;
-	err = node ? fabric_net_node(fd, node, environment_devices(o), &at) : environment_tree(fd, environment_devices(o));
+	if (node) {
+		status = fabric_net_node(fd, node, environment_devices(o), &at);
+	} else {
+		err = environment_tree(fd, environment_devices(o));
+		status = err ? environment_fail_tree(err) : EXIT_OK;
+	}
 	close(fd);
-	if (err)
-		return err;
+	if (status != EXIT_OK)
+		return status;
 	return environment_set(o, &p, &d, at) ? cli_fail(NULL, "%s", strerror(errno)) : EXIT_OK;
 }
 

@@ -97,10 +97,12 @@ uint32_t environment_devices(const struct cli_options *o)
 int environment_tree(int fd, uint32_t which)
 {
 	struct control_msg msg = { .type = CTL_COUNTS, .c = which };
-	int err = which ? daemon_call(fd, &msg, NULL) : 0;
 
-	if (!err)
-		return EXIT_OK;
+	return which ? daemon_call(fd, &msg, NULL) : 0;
+}
+
+int environment_fail_tree(int err)
+{
 	return cli_fail("weftd.log may say why", "there are no device files for these devices: %s", strerror(-err));
 }
 

@@ -17,9 +17,10 @@ const char *environment_node(const struct cli_options *o);
 /* The devices that --device or the environment names, by bits; 0: all. */
 uint32_t environment_devices(const struct cli_options *o);
 
-/* Has weftd write the device files of these devices, for programs that are nowhere in a fabric. EXIT_OK, or EXIT_FAILED with a
- * message. */
+/* Has weftd write the device files of these devices, for programs that are nowhere in a fabric. 0 or -errno. */
 int environment_tree(int fd, uint32_t which);
+/* Tells so. EXIT_FAILED. */
+int environment_fail_tree(int err);
 
 /* Sets the variables of this process as the options of weft run say. at: of environment_node's host in the fabric (fabric_net.h),
  * or 0: none. 0 or -errno. */

@@ -126,6 +126,12 @@ for kind in answers before; do
 done
 rmdir "$WEFT_DIR"
 
+# one that ends while weft run asks it
+serves weftd leaves
+expect 0 weft run --device weft0 -- cat /sys/class/infiniband/weft0/node_type
+ended 0
+expect 0 weft down --force
+
 # one that does not answer, and not even to SIGTERM
 serves weftd silent
 expect 0 weft down --force

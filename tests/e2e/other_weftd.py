@@ -3,9 +3,10 @@
 
 other_weftd.py DIRECTORY NAME KIND
 
-NAME is what the process is called. KIND: `answers`, it tells who comes that its protocol is another, as any weftd does; `silent`,
-it takes no connection and ignores SIGTERM; `lingers`, as `silent`, and the lock is held for five seconds after it was killed;
-`before`, as `answers`, in a directory as it was before weft marked its own.
+NAME is what the process is called. KIND: `answers`, it tells who comes that its protocol is another, as any weftd does; `leaves`,
+it takes who comes, and ends when it is asked something; `silent`, it takes no connection and ignores SIGTERM; `lingers`, as
+`silent`, and the lock is held for five seconds after it was killed; `before`, as `answers`, in a directory as it was before weft
+marked its own.
 """
 
 import errno
@@ -64,6 +65,10 @@ print('serves', flush=True)
 while kind not in ('silent', 'lingers'):
 	client, _ = listener.accept()
 	message = bytearray(client.recv(1 << 16))
+	if kind == 'leaves':
+		client.send(message)
+		client.recv(1 << 16)
+		leave()
 	message[8:12] = struct.pack('=i', errno.EPROTO)
 	client.send(message)
 	client.close()
