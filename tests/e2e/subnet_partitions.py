@@ -167,6 +167,7 @@ def test_traps(lab):
 def test_qkeys(lab):
 	"""258: datagrams come to a queue pair that has another Q_Key, between processes and as packets. The port counts each,
 	those that come within 5 ms with the next one, and the program goes on."""
+	lab.keep_weftd_in_session()
 	lab.load_bare(lab.make('fat-tree', 'ports=4'))
 	manager = lab.start_manager('h1')
 	lab.up(manager)
