@@ -1,6 +1,6 @@
 /* A mapping in which another user wrote: the input is pairs of a place and a byte. What is judged sound is read to the end of
  * every table, and routed, without leaving it. */
-#include "torus.h"
+#include "sound_fabric.h"
 
 #include "fabric/survey.h"
 #include "fabric/walk.h"

@@ -2,11 +2,9 @@
  * the input says, as often and as late as it says, or not at all. Each process is answered once for each question. A path that it
  * is given makes sense, and a table of them has as many as were asked for at most. In the end, with an administration that is
  * silent, nothing is left under way. */
-#include "fuzz.h"
+#include "sound_fabric.h"
 
-#include "fabric/generate.h"
 #include "fabric/host.h"
-#include "fabric/route.h"
 #include "mgmt/gmp.h"
 #include "weftd/hub.h"
 #include "weftd/joins.h"
@@ -253,19 +251,10 @@ static uint32_t port_of(const char *host)
 /* A star whose switch knows the ways; the caller frees its mapping. */
 static uint8_t *make_star(struct fabric *f)
 {
-	char *settings[] = { "hosts=3" }, why[300];
-	struct topology t;
-	uint8_t *mapping;
 	size_t bytes;
+	uint8_t *mapping = sound_fabric("star", 1, (char *[]){ (char[]){ "hosts=3" } }, 0, f, &bytes);
 
-	topology_init(&t);
-	REQUIRE(!generate(&t, "star", 1, settings, why, sizeof(why)));
-	bytes = fabric_bytes(&t);
-	mapping = calloc(1, bytes);
-	REQUIRE(mapping);
-	fabric_format(mapping, &t);
-	topology_fini(&t);
-	REQUIRE(!fabric_open(f, mapping, bytes, why, sizeof(why)) && !fabric_route(f, ROUTE_MIN_HOP));
+	REQUIRE(!fabric_route(f, ROUTE_MIN_HOP));
 	fabric_activate(f);
 	return mapping;
 }

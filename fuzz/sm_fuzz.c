@@ -1,7 +1,7 @@
 /* A subnet manager that hears anything: datagrams of anybody by each of its agents, and answers of agents that lie. Whatever they
  * are, it neither falls nor sends without end, and once all tell the truth again its subnet comes up. Its administration is asked
  * by letters of one MAD, less, or several, and answers that pause are taken by pieces while all of this goes on. */
-#include "torus.h"
+#include "sound_fabric.h"
 
 #include "agents/agents.h"
 #include "mgmt/mad_source.h"

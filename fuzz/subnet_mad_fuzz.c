@@ -1,7 +1,7 @@
 /* MADs that anybody sends into a fabric with a manager: each input is a row of them, with the ports that send them, their
  * addresses and the time between. Whatever they are, agents answer, hand on or lose them, and the fabric stays one that
  * fabric_open() accepts. */
-#include "torus.h"
+#include "sound_fabric.h"
 
 #include "agents/agents.h"
 #include "mgmt/gmp.h"

@@ -67,11 +67,6 @@ int daemon_directory(bool system, struct rundir *d)
 	return EXIT_OK;
 }
 
-bool daemon_has_ended(int err)
-{
-	return err == -ENOTCONN || err == -EPIPE || err == -ECONNRESET;
-}
-
 static void limit_wait(int fd, int seconds)
 {
 	struct timeval limit = { .tv_sec = seconds };
@@ -109,7 +104,7 @@ static int try_to_connect(const struct rundir *d, enum control_kind kind, int se
 	if (!err)
 		return fd;
 	close(fd);
-	if (err == -ECONNREFUSED || daemon_has_ended(err))
+	if (err == -ECONNREFUSED || message_peer_ended(err))
 		return -ENOENT;
 	return err == -EAGAIN ? -ETIMEDOUT : err;
 }
@@ -410,7 +405,7 @@ static int ask_to_leave(int fd, bool force)
 				"weftd is in use: %u processes attached, %u programs started by weft run", msg.b, msg.c);
 	if (err == -EPERM)
 		return cli_fail("ask the user who owns it, or root", "weftd cannot be ended: %s", strerror(-err));
-	return err && !daemon_has_ended(err) ? EXIT_USAGE : EXIT_OK;
+	return err && !message_peer_ended(err) ? EXIT_USAGE : EXIT_OK;
 }
 
 /* Ends who holds the lock: politely, so that it cleans up, and then in any case. */

@@ -26,8 +26,6 @@ int daemon_connect(const struct rundir *d, enum control_kind kind);
 
 /* Where no weftd serves: the last one did not leave by itself. Its network is there still, and the next one takes it up. */
 bool daemon_was_killed(const struct rundir *d);
-/* Does this error of a call say that weftd has ended? */
-bool daemon_has_ended(int err);
 
 /* As daemon_connect, starting weftd when it does not run. The socket, or -1 with everything told. */
 int daemon_start(const struct rundir *d, enum control_kind kind, bool keep);

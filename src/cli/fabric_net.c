@@ -8,6 +8,7 @@
 #include "cli/output.h"
 #include "cli/partitions.h"
 #include "control/fabric_file.h"
+#include "control/message.h"
 #include "fabric/host.h"
 #include "impair/impair.h"
 #include "link/memfile.h"
@@ -43,28 +44,11 @@ static int map_view(struct view *v, int fd)
 	return cli_fail(load_one, "the network's fabric is not sound: %s", err == -EINVAL ? why : strerror(-err));
 }
 
-static int view(struct view *v, int socket)
-{
-	struct control_msg msg = { .type = CTL_NODE };
-	int fd, status, err = daemon_get(socket, &msg, &fd);
-
-	if (err == -ENOENT)
-		return cli_fail(load_one, "the network has no fabric");
-	if (daemon_has_ended(err))
-		return cli_fail(after_end, "weftd has ended before it answered");
-	if (err)
-		return cli_fail("weft doctor", "weftd does not give its fabric: %s", strerror(-err));
-	v->number = msg.b;
-	status = map_view(v, fd);
-	close(fd);
-	return status;
-}
-
 static int fail_call(int err)
 {
 	if (err == -ENOENT)
 		return cli_fail(load_one, "the network has no fabric");
-	if (daemon_has_ended(err))
+	if (message_peer_ended(err))
 		return cli_fail(after_end, "weftd has ended before it answered");
 	if (err == -EOPNOTSUPP)
 		return cli_fail("another network, whose --devices have one of the kind ib",
@@ -82,6 +66,21 @@ static int fail_call(int err)
 		return cli_fail("ask the user who owns it, or root", "the network is not yours to change: %s",
 				strerror(-err));
 	return cli_fail("look into weftd.log", "weftd cannot do it: %s", strerror(-err));
+}
+
+static int view(struct view *v, int socket)
+{
+	struct control_msg msg = { .type = CTL_NODE };
+	int fd, status, err = daemon_get(socket, &msg, &fd);
+
+	if (err == -ENOENT || message_peer_ended(err))
+		return fail_call(err);
+	if (err)
+		return cli_fail("weft doctor", "weftd does not give its fabric: %s", strerror(-err));
+	v->number = msg.b;
+	status = map_view(v, fd);
+	close(fd);
+	return status;
 }
 
 int fabric_net_call(int socket, struct control_msg *msg)

@@ -2,6 +2,7 @@
 
 #include "cli/cli.h"
 #include "cli/daemon.h"
+#include "control/message.h"
 #include "control/sa_client.h"
 #include "fabric/page.h"
 
@@ -33,7 +34,7 @@ static int open_at(const struct rundir *d, const char *node, struct node_mads *f
 	}
 	if (fd >= 0)
 		close(fd);
-	if (fd >= 0 && daemon_has_ended(err)) {
+	if (fd >= 0 && message_peer_ended(err)) {
 		fail_ended();
 	} else if (fd >= 0) {
 		cli_fail("weft fabric load FILE gives the network a fabric; weft-fabric(1)",
@@ -52,7 +53,7 @@ static int add_agent(const struct rundir *d, const struct control_agent *agent, 
 		return EXIT_FAILED;
 	err = sa_client_register(fd, secret, agent, buffers, &f->agent);
 	close(fd);
-	if (err == -ENOENT || daemon_has_ended(err))
+	if (err == -ENOENT || message_peer_ended(err))
 		return fail_ended();
 	return err ? cli_fail("end programs that ask (weft mad lists them)", "weftd registers no agent: %s", strerror(-err)) :
 	       EXIT_OK;

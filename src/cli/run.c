@@ -10,6 +10,7 @@
 #include "cli/nodes.h"
 #include "cli/program.h"
 #include "cli/stats.h"
+#include "control/message.h"
 #include "ib/ib.h"
 
 #include <errno.h>
@@ -83,7 +84,7 @@ static int place_nowhere(const struct rundir *d, uint32_t which, int *fd)
 	enum { TRIES = 3 };
 	int err = environment_tree(*fd, which);
 
-	for (int i = 1; i < TRIES && daemon_has_ended(err); i++) {
+	for (int i = 1; i < TRIES && message_peer_ended(err); i++) {
 		close(*fd);
 		*fd = daemon_start(d, CONTROL_LEASE, false);
 		if (*fd < 0)

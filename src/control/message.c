@@ -14,6 +14,11 @@ union fd_space {
 	struct cmsghdr align;
 };
 
+bool message_peer_ended(int err)
+{
+	return err == -ENOTCONN || err == -EPIPE || err == -ECONNRESET;
+}
+
 int message_send(int socket, const struct control_msg *msg, const char *text, const int *fds, int nfds, int flags)
 {
 	struct iovec iov[2] = { { (void *)(uintptr_t)msg, sizeof(*msg) }, { (void *)(uintptr_t)text, msg->text_bytes } };

@@ -12,6 +12,9 @@
  * another -errno when the socket is of no more use. */
 int message_send(int socket, const struct control_msg *msg, const char *text, const int *fds, int nfds, int flags);
 
+/* Does this error of a connection say that the other side has ended, and not that it does not answer? */
+bool message_peer_ended(int err);
+
 /* A message whose text is no longer than a management datagram's. */
 struct message_short {
 	struct control_msg msg;

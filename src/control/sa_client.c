@@ -78,7 +78,7 @@ static int send_mad(int fd, uint32_t agent, uint16_t lid, uint32_t timeout_ms, c
 	memcpy(text, &head, HEAD);
 	memcpy(text + HEAD, mad, MAD_BYTES);
 	err = message_send(fd, &msg, text, NULL, 0, 0);
-	return err == -EPIPE || err == -ENOTCONN || err == -ECONNRESET ? -ECONNRESET : err ? -EIO : 0;
+	return message_peer_ended(err) ? -ECONNRESET : err ? -EIO : 0;
 }
 
 /* The next piece of a datagram: its head and bytes in text. 0; -ETIMEDOUT: none until then; -ECONNRESET: weftd has ended. */

@@ -66,7 +66,7 @@ static int say_hello(const struct session *s, struct control_msg *msg, int given
 		return fd;
 	}
 	close(fd);
-	return err == -EPIPE || err == -ECONNRESET ? -ENOTCONN : err;
+	return message_peer_ended(err) ? -ENOTCONN : err;
 }
 
 /* After these another attempt may succeed. */
@@ -527,7 +527,7 @@ int session_try(struct session *s, struct control_msg *msg, const int *send_fds,
 	if (err == -EAGAIN)	/* the time to send is over */
 		return -ETIMEDOUT;
 	if (err)
-		return err == -EPIPE || err == -ECONNRESET ? -ENOTCONN : err;
+		return message_peer_ended(err) ? -ENOTCONN : err;
 	if (msg->status == EDQUOT)
 		log_line(LOG_ERROR, "weftd gives this process no more: its share of %s is used up (man weftd, LIMITS)",
 			 limits_name(msg->c));

@@ -30,7 +30,7 @@ uint64_t umad_now_ms(void)
 static bool is_outage(int err)
 {
 	return err == -ECONNREFUSED ? !starter_start(umad_dir()) :
-	       err == -ENOTCONN || err == -ECONNRESET || err == -EPIPE || err == -ETIMEDOUT;
+	       message_peer_ended(err) || err == -ETIMEDOUT;
 }
 
 static int open_once(const char *ca_name, int portnum, unsigned purpose, struct umad_file *f)

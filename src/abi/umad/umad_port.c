@@ -399,11 +399,6 @@ int port_send_pieces(int fd, struct control_mad *head, const uint8_t *data, uint
 	return err;
 }
 
-static bool is_gone(int err)
-{
-	return err == -EPIPE || err == -ECONNRESET || err == -ENOTCONN;
-}
-
 /* What awaits an answer is kept before it is sent: the answer may be here first. */
 static int send_once(struct port *p, int agentid, const struct control_mad *head, const uint8_t *data, unsigned *era,
 		     bool *is_kept)
@@ -416,7 +411,7 @@ static int send_once(struct port *p, int agentid, const struct control_mad *head
 	*is_kept = requests_keep(p, &own, data);
 	own.agent = p->agent[agentid].id;
 	err = port_send_pieces(p->fd, &own, data, atomic_exchange(&p->read[agentid], 0));
-	if (err && *is_kept && !is_gone(err))
+	if (err && *is_kept && !message_peer_ended(err))
 		requests_end(p, (uint32_t)agentid, data);
 	pthread_mutex_unlock(&p->sending);
 	return err;
@@ -429,7 +424,7 @@ static int send_out(struct port *p, int agentid, const struct control_mad *head,
 	bool is_kept;
 	int err = send_once(p, agentid, head, data, &era, &is_kept);
 
-	if (!is_gone(err))
+	if (!message_peer_ended(err))
 		return err;
 	if (port_return(p, era)) {
 		if (is_kept)
