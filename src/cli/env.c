@@ -2,7 +2,6 @@
 #include "cli/daemon.h"
 #include "cli/network.h"
 #include "cli/environment.h"
-#include "cli/fabric_net.h"
 #include "cli/output.h"
 #include "cli/shell_words.h"
 
@@ -65,28 +64,19 @@ static void print_vscode(void)
 
 static int prepare(const struct cli_options *o)
 {
-	const char *node = environment_node(o);
 	struct places p;
 	struct rundir d;
-	uint32_t at = 0;
-	int fd, err, status;
+	uint32_t at;
+	int fd, status;
 
 	if (places_find(&p))
 		return cli_fail("mount /proc", "cannot find out where weft is installed");
 	if (network_choose(o) || environment_check(&p) || daemon_directory(o->system, &d))
 		return EXIT_FAILED;
-	fd = daemon_keep(&d);
-	if (fd < 0)
-		return EXIT_FAILED;
-	if (node) {
-		status = fabric_net_node(fd, node, environment_devices(o), &at);
-	} else {
-		err = environment_tree(fd, environment_devices(o));
-		status = err ? environment_fail_tree(err) : EXIT_OK;
-	}
-	close(fd);
+	status = environment_place(o, &d, true, &fd, &at);
 	if (status != EXIT_OK)
 		return status;
+	close(fd);
 	return environment_set(o, &p, &d, at) ? cli_fail(NULL, "%s", strerror(errno)) : EXIT_OK;
 }
 

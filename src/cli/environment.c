@@ -2,9 +2,12 @@
 #include "cli/environment.h"
 
 #include "cli/cli.h"
+#include "cli/fabric_net.h"
 #include "cli/network.h"
+#include "cli/nodes.h"
 #include "cli/preload.h"
 #include "control/devices.h"
+#include "control/message.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -94,23 +97,55 @@ uint32_t environment_devices(const struct cli_options *o)
 	return (named & all) == all ? 0 : named & all;
 }
 
-int environment_tree(int fd, uint32_t which)
-{
-	struct control_msg msg = { .type = CTL_COUNTS, .c = which };
-
-	return which ? daemon_call(fd, &msg, NULL) : 0;
-}
-
-int environment_fail_tree(int err)
-{
-	return cli_fail("weftd.log may say why", "there are no device files for these devices: %s", strerror(-err));
-}
-
 const char *environment_node(const struct cli_options *o)
 {
 	const char *node = o->node ? o->node : getenv("WEFT_NODE");
 
 	return node && *node ? node : NULL;
+}
+
+/* An exit status, or -errno as fabric_net_node. */
+static int place_nowhere(int fd, uint32_t which)
+{
+	struct control_msg msg = { .type = CTL_COUNTS, .c = which };
+	int err = which ? daemon_call(fd, &msg, NULL) : 0;
+
+	if (!err || message_peer_ended(err))
+		return err;
+	return cli_fail("weftd.log may say why", "there are no device files for these devices: %s", strerror(-err));
+}
+
+static int place(const struct cli_options *o, int fd, uint32_t *at)
+{
+	const char *node = environment_node(o);
+	uint32_t which = environment_devices(o);
+
+	if (o->nodes)
+		return nodes_place(fd, o->nodes, which, at);
+	if (o->node)
+		unsetenv("WEFT_NODES");
+	return node ? fabric_net_node(fd, node, which, at) : place_nowhere(fd, which);
+}
+
+int environment_place(const struct cli_options *o, const struct rundir *d, bool keep, int *fd, uint32_t *at)
+{
+	enum { TRIES = 3 };
+
+	*at = 0;
+	for (int i = 0; i < TRIES; i++) {
+		int status;
+
+		*fd = keep ? daemon_keep(d) : daemon_start(d, CONTROL_LEASE, false);
+		if (*fd < 0)
+			return EXIT_FAILED;
+		status = place(o, *fd, at);
+		if (status == EXIT_OK)
+			return EXIT_OK;
+		close(*fd);
+		if (status > 0)
+			return status;
+	}
+	return cli_fail("look into weftd.log there", "weftd in %s exits as soon as it is asked for device files", d->path);
 }
 
 int environment_set(const struct cli_options *o, const struct places *p, const struct rundir *d, uint32_t at)

@@ -17,10 +17,10 @@ const char *environment_node(const struct cli_options *o);
 /* The devices that --device or the environment names, by bits; 0: all. */
 uint32_t environment_devices(const struct cli_options *o);
 
-/* Has weftd write the device files of these devices, for programs that are nowhere in a fabric. 0 or -errno. */
-int environment_tree(int fd, uint32_t which);
-/* Tells so. EXIT_FAILED. */
-int environment_fail_tree(int err);
+/* Connects to weftd, as daemon_keep does or for a lease, and has it make the device files of programs at the hosts that the
+ * options name, or of those that are nowhere in a fabric. A weftd that is killed while it is asked is followed by the next one.
+ * *socket: the caller's; *at: for environment_set. An exit status; what went wrong is told. */
+int environment_place(const struct cli_options *o, const struct rundir *d, bool keep, int *socket, uint32_t *at);
 
 /* Sets the variables of this process as the options of weft run say. at: of environment_node's host in the fabric (fabric_net.h),
  * or 0: none. 0 or -errno. */

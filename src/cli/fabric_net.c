@@ -68,12 +68,15 @@ static int fail_call(int err)
 	return cli_fail("look into weftd.log", "weftd cannot do it: %s", strerror(-err));
 }
 
-static int view(struct view *v, int socket)
+/* An exit status with everything told, or -errno with nothing told: weftd has ended. */
+static int try_to_view(struct view *v, int socket)
 {
 	struct control_msg msg = { .type = CTL_NODE };
 	int fd, status, err = daemon_get(socket, &msg, &fd);
 
-	if (err == -ENOENT || message_peer_ended(err))
+	if (message_peer_ended(err))
+		return err;
+	if (err == -ENOENT)
 		return fail_call(err);
 	if (err)
 		return cli_fail("weft doctor", "weftd does not give its fabric: %s", strerror(-err));
@@ -81,6 +84,13 @@ static int view(struct view *v, int socket)
 	status = map_view(v, fd);
 	close(fd);
 	return status;
+}
+
+static int view(struct view *v, int socket)
+{
+	int status = try_to_view(v, socket);
+
+	return status < 0 ? fail_call(status) : status;
 }
 
 int fabric_net_call(int socket, struct control_msg *msg)
@@ -116,7 +126,7 @@ int fabric_net_node(int socket, const char *name, uint32_t only, uint32_t *at)
 	struct control_msg msg = { .type = CTL_NODE };
 	struct view v = { .number = 0 };
 	uint32_t place;
-	int status = view(&v, socket), err;
+	int status = try_to_view(&v, socket), err;
 
 	if (status != EXIT_OK)
 		return status;
@@ -133,6 +143,8 @@ int fabric_net_node(int socket, const char *name, uint32_t only, uint32_t *at)
 	if (err == -EINVAL && only)
 		return cli_fail("weft run --node HOST -- ibv_devices lists them", "the host '%s' has not all of these devices",
 				name);
+	if (message_peer_ended(err))
+		return err;
 	return err ? fail_call(err) : EXIT_OK;
 }
 

@@ -29,8 +29,8 @@ int fabric_net_find_link(int socket, const char *name, struct control_msg *msg);
 int fabric_net_call(int socket, struct control_msg *msg);
 
 /* Finds the host of this name in the fabric of the network at the other end of the socket, and has the device files of programs
- * there made: of all devices (only = 0), or of the one of index only - 1. *at: its port and 1. An exit
- * status; what went wrong is told. */
+ * there made: of all devices (only = 0), or of those of these bits. *at: its port and 1. An exit status with what went wrong
+ * told, or -errno with nothing told: weftd has ended (message_peer_ended). */
 int fabric_net_node(int socket, const char *name, uint32_t only, uint32_t *at);
 
 #endif

@@ -151,13 +151,13 @@ static void place_rows(struct picture *p)
 	}
 	for (uint32_t n = 0; n < p->f->nodes; n++) {
 		struct place *home = p->at[n].home == PORT_NONE ? NULL : &p->at[p->at[n].home];
-		uint32_t row;
+		uint32_t line;
 
 		if (!home)
 			continue;
-		row = home->hosts / columns;
+		line = home->hosts / columns;
 		p->at[n].x = home->x + (home->hosts % columns - (columns - 1) / 2.0) * HOST_STEP;
-		p->at[n].y = bottom + row * HOST_STEP;
+		p->at[n].y = bottom + line * HOST_STEP;
 		home->hosts++;
 	}
 }

@@ -6,7 +6,7 @@
 
 /* Finds each host of a list HOST,HOST,... in the fabric of the network at the other end of the socket, and has its device files
  * made (fabric_net_node). Sets WEFT_NODES, from which the shim places ranks, and WEFT_NODE, the first one's name: what has no
- * rank is there. *at: of the first. An exit status; what went wrong is told. */
+ * rank is there. *at: of the first. An exit status, or -errno as fabric_net_node. */
 int nodes_place(int socket, const char *list, uint32_t only, uint32_t *at);
 
 #endif

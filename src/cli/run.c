@@ -4,13 +4,10 @@
 
 #include "cli/daemon.h"
 #include "cli/environment.h"
-#include "cli/fabric_net.h"
 #include "cli/faults.h"
 #include "cli/network.h"
-#include "cli/nodes.h"
 #include "cli/program.h"
 #include "cli/stats.h"
-#include "control/message.h"
 #include "ib/ib.h"
 
 #include <errno.h>
@@ -78,50 +75,18 @@ int run_check(const struct cli_options *o)
 	return faults_check(o, &profile);
 }
 
-/* At no host. A weftd that is killed while it is asked is followed by the next one. */
-static int place_nowhere(const struct rundir *d, uint32_t which, int *fd)
-{
-	enum { TRIES = 3 };
-	int err = environment_tree(*fd, which);
-
-	for (int i = 1; i < TRIES && message_peer_ended(err); i++) {
-		close(*fd);
-		*fd = daemon_start(d, CONTROL_LEASE, false);
-		if (*fd < 0)
-			return EXIT_FAILED;
-		err = environment_tree(*fd, which);
-	}
-	return err ? environment_fail_tree(err) : EXIT_OK;
-}
-
-/* At one host, or at several. */
-static int place(const struct cli_options *o, const struct rundir *d, int *fd, uint32_t *at)
-{
-	const char *node = environment_node(o);
-	uint32_t which = environment_devices(o);
-
-	if (o->nodes)
-		return nodes_place(*fd, o->nodes, which, at);
-	if (o->node)
-		unsetenv("WEFT_NODES");
-	return node ? fabric_net_node(*fd, node, which, at) : place_nowhere(d, which, fd);
-}
-
 int run_prepare(const struct cli_options *o)
 {
 	struct places p;
 	struct rundir d;
-	uint32_t at = 0;
+	uint32_t at;
 	int fd;
 
 	if (places_find(&p))
 		return cli_fail("mount /proc", "cannot find out where weft is installed");
 	if (environment_check(&p) || daemon_directory(o->system, &d))
 		return EXIT_FAILED;
-	fd = daemon_start(&d, CONTROL_LEASE, false);
-	if (fd < 0)
-		return EXIT_FAILED;
-	if (faults_set(o) || place(o, &d, &fd, &at))
+	if (faults_set(o) || environment_place(o, &d, false, &fd, &at))
 		return EXIT_FAILED;
 	if (fd_park(fd) < 0 || environment_set(o, &p, &d, at))
 		return cli_fail(NULL, "cannot prepare the program's environment: %s", strerror(errno));

@@ -131,6 +131,11 @@ serves weftd leaves
 expect 0 weft run --device weft0 -- cat /sys/class/infiniband/weft0/node_type
 ended 0
 expect 0 weft down --force
+serves weftd leaves
+expect 1 weft run --node h1 -- true
+says "the network has no fabric"
+ended 0
+expect 0 weft down --force
 
 # one that does not answer, and not even to SIGTERM
 serves weftd silent
