@@ -111,13 +111,15 @@ static bool is_short(const struct mmsghdr *h, const struct message_short *m)
 	       m->msg.text_bytes <= sizeof(m->text) && h->msg_len == sizeof(m->msg) + m->msg.text_bytes;
 }
 
-/* Looks at messages one behind the other (SO_PEEK_OFF), and then takes those that it has seen to be such. */
-unsigned message_receive_all(int socket, struct message_short *m, unsigned most)
+/* Looks at messages one behind the other (SO_PEEK_OFF), and then takes those that it has seen to be such. With an offset the
+ * kernel does not show a message of no bytes twice: what is taken would be another than what was seen. */
+unsigned message_receive_all(int socket, struct message_short *m, unsigned most, bool *has_other)
 {
 	struct mmsghdr all[MESSAGES_AT_ONCE] = { 0 };
 	struct iovec iov[MESSAGES_AT_ONCE];
 	int first = 0, none = -1, seen, taken = 0, count = 0;
 
+	*has_other = true;
 	for (unsigned i = 0; i < most; i++) {
 		iov[i] = (struct iovec){ &m[i], sizeof(m[i]) };
 		all[i].msg_hdr = (struct msghdr){ .msg_iov = &iov[i], .msg_iovlen = 1 };
@@ -127,9 +129,8 @@ unsigned message_receive_all(int socket, struct message_short *m, unsigned most)
 	seen = recvmmsg(socket, all, most, MSG_PEEK | MSG_DONTWAIT, NULL);
 	while (count < seen && is_short(&all[count], &m[count]))
 		count++;
-	/* where all that was seen is taken, the place of the next look is the first one again */
-	if (count < seen)
-		setsockopt(socket, SOL_SOCKET, SO_PEEK_OFF, &none, sizeof(none));
+	setsockopt(socket, SOL_SOCKET, SO_PEEK_OFF, &none, sizeof(none));
+	*has_other = !count || count < seen;
 	for (int i = 0; i < count; i++)
 		all[i].msg_hdr = (struct msghdr){ 0 };
 	while (taken < count) {

@@ -26,9 +26,9 @@ enum { MESSAGES_AT_ONCE = 32 };		/* our choice */
 /* Sends these, at most MESSAGES_AT_ONCE, by one system call: how many went, or what message_send gives for the first. */
 int message_send_all(int socket, const struct message_short *m, unsigned count, int flags);
 
-/* Receives short messages without descriptors, at most MESSAGES_AT_ONCE, by three system calls: how many. 0: none has come, or
- * what comes next is for message_peek: another one, none, or the end. Never blocks. */
-unsigned message_receive_all(int socket, struct message_short *m, unsigned most);
+/* Receives short messages without descriptors, at most MESSAGES_AT_ONCE, by four system calls: how many. *has_other: what comes
+ * next is for message_peek before this is called again: another message, none, or the end. Never blocks. */
+unsigned message_receive_all(int socket, struct message_short *m, unsigned most, bool *has_other);
 
 /* The first message of a connection, blocking. 0 also when weftd has refused us and left: its answer waits to be received. */
 int message_greet(int socket, const struct control_msg *msg, const int *fds, int nfds);

@@ -53,6 +53,7 @@ struct conn {
 	struct list outbox;
 	uint32_t queued, queued_fds;
 	unsigned round;			/* short messages that are taken in at once */
+	bool other_is_next;		/* behind those: message_receive_all */
 	uint32_t pages;			/* of CTL_PAGE, what is queued: its reader will look at the page as it is then */
 	uint64_t queued_bytes;
 };
@@ -464,7 +465,7 @@ static void finish_intake(struct conn_set *set, struct conn *n)
 static unsigned take_in_short(struct conn_set *set, struct conn *n)
 {
 	static struct message_short all[MESSAGES_AT_ONCE];
-	unsigned count = message_receive_all(n->fd, all, n->round);
+	unsigned count = message_receive_all(n->fd, all, n->round, &n->other_is_next);
 
 	if (count == n->round)
 		n->round = n->round > ROUND_LEAST ? n->round / 2 : ROUND_LEAST;
@@ -480,8 +481,9 @@ static void take_in(struct conn_set *set, struct conn *n)
 	static char text[CONTROL_TEXT + 1];
 	struct control_msg msg;
 
-	if (n->client.kind == CLIENT_MADS && take_in_short(set, n))
+	if (n->client.kind == CLIENT_MADS && !n->other_is_next && take_in_short(set, n))
 		return;
+	n->other_is_next = false;
 	for (int i = 0; i < ROUND_MESSAGES && !list_linked(&n->doomed); i++) {
 		bool has_fds;
 		int err = message_peek(n->fd, &msg, &has_fds);

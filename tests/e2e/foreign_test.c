@@ -240,9 +240,9 @@ static void a_lingering_socket_behind_what_ends_the_connection_stops_nobody(void
 	(void)state;
 }
 
-static void a_lingering_socket_in_an_empty_message_stops_nobody(void **state)
+static void a_lingering_socket_in_an_empty_message(struct peer *p, unsigned before)
 {
-	struct peer *p = connect_peer();
+	const struct control_msg done = { .type = CTL_MAD_DONE };
 	char space[CMSG_SPACE(sizeof(int))] = { 0 };
 	struct msghdr header = { .msg_control = space, .msg_controllen = sizeof(space) };
 	struct cmsghdr *c = CMSG_FIRSTHDR(&header);
@@ -251,14 +251,33 @@ static void a_lingering_socket_in_an_empty_message_stops_nobody(void **state)
 
 	*c = (struct cmsghdr){ .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(int)) };
 	memcpy(CMSG_DATA(c), &fd, sizeof(fd));
-	assert_int_equal(send(p->socket, "", 0, 0), 0);
+	if (!before)
+		assert_int_equal(send(p->socket, "", 0, 0), 0);
+	for (unsigned i = 0; i < before; i++)
+		assert_int_equal(message_send(p->socket, &done, NULL, NULL, 0, 0), 0);
 	assert_int_equal(sendmsg(p->socket, &header, 0), 0);
+	for (unsigned i = 0; i < before; i++)
+		assert_int_equal(message_send(p->socket, &done, NULL, NULL, 0, 0), 0);
 	close(fd);
 	kill(weftd, SIGCONT);
 	answers_soon();
 	leave(p);
 	close(sink);
+}
+
+static void a_lingering_socket_in_an_empty_message_stops_nobody(void **state)
+{
 	(void)state;
+	a_lingering_socket_in_an_empty_message(connect_peer(), 0);
+}
+
+static void a_lingering_socket_among_datagrams_stops_nobody(void **state)
+{
+	struct peer *p = connect_peer();
+
+	(void)state;
+	assert_int_equal(hello(p, CONTROL_MADS, CONTROL_VERSION, -1), 0);
+	a_lingering_socket_in_an_empty_message(p, 3);
 }
 
 static void a_file_of_a_server_that_does_not_answer_stops_nobody(void **state)
@@ -297,6 +316,7 @@ int main(void)
 		cmocka_unit_test(a_lingering_socket_where_none_belongs_stops_nobody),
 		cmocka_unit_test(a_lingering_socket_behind_what_ends_the_connection_stops_nobody),
 		cmocka_unit_test(a_lingering_socket_in_an_empty_message_stops_nobody),
+		cmocka_unit_test(a_lingering_socket_among_datagrams_stops_nobody),
 		cmocka_unit_test(a_file_of_a_server_that_does_not_answer_stops_nobody),
 	};
 

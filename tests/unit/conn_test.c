@@ -257,6 +257,40 @@ static void no_message(void **state)
 	assert_true(list_empty(&world->set.hub.clients));
 }
 
+/* With descriptors or without: neither what is behind it counts, nor does this process close what came with it. */
+static void no_bytes_are_the_end(bool has_fds)
+{
+	char space[CMSG_SPACE(sizeof(int))] = { 0 };
+	struct msghdr header = { .msg_control = has_fds ? space : NULL, .msg_controllen = has_fds ? sizeof(space) : 0 };
+	struct cmsghdr *c = (struct cmsghdr *)space;
+
+	*c = (struct cmsghdr){ .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(int)) };
+	memcpy(CMSG_DATA(c), &world->far, sizeof(world->far));
+	for (uint32_t i = 0; i < 3; i++)
+		say(i, NULL, 0);
+	assert_int_equal(sendmsg(world->far, &header, 0), 0);
+	say(3, NULL, 0);
+	for (int i = 0; i < 3; i++)
+		conn_ready(&world->set, world->near, EPOLLIN);
+	assert_int_equal(heard(), 3);
+	conn_reap(&world->set);
+	assert_true(list_empty(&world->set.hub.clients));
+	/* the child that had the socket open while it was closed */
+	assert_false(list_empty(&world->set.intake.all));
+}
+
+static void no_bytes(void **state)
+{
+	(void)state;
+	no_bytes_are_the_end(false);
+}
+
+static void no_bytes_but_a_descriptor(void **state)
+{
+	(void)state;
+	no_bytes_are_the_end(true);
+}
+
 /* A longer one is among them. */
 static void a_long_one_keeps_its_place(void **state)
 {
@@ -307,6 +341,8 @@ int main(void)
 		TEST(a_full_socket_loses_nothing),
 		TEST(descriptors_are_not_received),
 		TEST(no_message),
+		TEST(no_bytes),
+		TEST(no_bytes_but_a_descriptor),
 		TEST(a_long_one_keeps_its_place),
 		TEST(who_goes_hears_nothing_more),
 	};
