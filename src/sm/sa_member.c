@@ -267,13 +267,23 @@ static void end_if_empty(struct sa_query *q, struct mcast_group *g)
 	groups_remove(q->s, g);
 }
 
+/* As OpenSM's: the group's packets get over the port's link, which has the MTU of both its ends, as fast as they may be sent. */
+static bool can_do(const struct sm *s, uint32_t port, const struct mcast_group *g)
+{
+	const uint8_t *info = s->net.port[port].info;
+	struct smp_port_info p;
+
+	smp_port_info_get(&p, info);
+	return p.mtu >= g->mtu && sa_rate_mbps(sa_port_rate(info)) >= sa_rate_mbps(g->rate);
+}
+
 static void enter(struct sa_query *q, struct mcast_group *g, uint32_t port)
 {
 	struct mcast_member *m = groups_member(g, q->wanted + AT_PORT_GID);
 	uint8_t record[BYTES];
 
 	write(g, NULL, record);
-	if ((m && !may_change(q, g, m)) || !sa_has_pkey(q->s, port, g->pkey) || !group_fits(q, g) ||
+	if ((m && !may_change(q, g, m)) || !sa_has_pkey(q->s, port, g->pkey) || !can_do(q->s, port, g) || !group_fits(q, g) ||
 	    !matches(q, JOIN_MASK | 1 << MLID | 1 << SCOPE, record))
 		q->status = SA_REQUEST_INVALID;
 	else if (!m)

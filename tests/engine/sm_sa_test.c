@@ -691,6 +691,36 @@ static void a_group_is_slower_than_what_is_asked_for(void **state)
 	run_fini(&a.r);
 }
 
+/* A port enters no group whose packets its link does not carry, or not so fast: 4 is 30 Gbit/s, and 5 is 5. */
+static void who_cannot_do_a_group_does_not_enter(void **state)
+{
+	enum { AT_SDR = 1, ON_1X = 1, ON_4X = 2, ON_12X = 8, RATE_10 = 3, RATE_5 = 5, MTU_1024 = 3, MTU_2048 };
+	static const struct { uint8_t group_mtu, group_rate, mtu, width; int result; } rows[] = {
+		{ MTU_2048, RATE_10, MTU_2048, ON_4X, 1 }, { MTU_2048, RATE_10, MTU_1024, ON_4X, -SA_REQUEST_INVALID },
+		{ MTU_2048, RATE_10, MTU_2048, ON_1X, -SA_REQUEST_INVALID }, { MTU_2048, RATE_5, MTU_4096, ON_12X, 1 },
+	};
+	struct asker a;
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct smp_port_info info;
+		struct net_port *p;
+
+		begin(&a, &(struct sm_config){ 0 });
+		a.record[38] = 2 << 6 | rows[i].group_mtu;
+		a.record[42] = 2 << 6 | rows[i].group_rate;
+		assert_int_equal(join(&a, "h1", MAD_SET, MAKE | 3 << 4 | 3 << 8, 1), 1);
+		p = &a.s->net.port[net_port_of_lid(&a.s->net, lid_of(&a, "h4", 1))];
+		smp_port_info_get(&info, p->info);
+		info.mtu = rows[i].mtu;
+		info.width_active = rows[i].width;
+		info.speed_active = AT_SDR;
+		info.ext_active = 0;
+		smp_port_info_put(&info, p->info);
+		assert_int_equal(join(&a, "h4", MAD_SET, JOIN, 1), rows[i].result);
+		run_fini(&a.r);
+	}
+}
+
 static void members_are_seen_by_the_trusted(void **state)
 {
 	struct asker a;
@@ -1075,6 +1105,7 @@ int main(void)
 		cmocka_unit_test(a_group_and_its_tree),
 		cmocka_unit_test(a_group_of_those_who_only_send),
 		cmocka_unit_test(a_group_is_slower_than_what_is_asked_for),
+		cmocka_unit_test(who_cannot_do_a_group_does_not_enter),
 		cmocka_unit_test(members_are_seen_by_the_trusted),
 		cmocka_unit_test(services),
 		cmocka_unit_test(a_service_is_in_partitions_of_its_port),
