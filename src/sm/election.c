@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 #include "sm/request.h"
+#include "sm/sa.h"
 #include "sm/sweep.h"
 #include "wire/field.h"
 
@@ -110,6 +111,7 @@ static void become(struct sm *s, wtime now, enum sm_state state)
 	s->next_poll = state == SM_STANDBY ? now + s->config.poll_ns : WTIME_NEVER;
 	if (state == SM_MASTER) {
 		begin_as_master(s);
+		sa_groups_begin_anew(s, now);
 	} else {
 		net_distrust_ports(&s->net);
 		net_drop_due_guids(&s->net);
@@ -225,7 +227,7 @@ void election_control(struct sm *s, wtime now, const struct sm_work *w, const ui
 }
 
 /* Another master gives up its subnet, into which it has written while this one looked: a sweep under way begins again, and ports
- * are asked. What this one has promised them is still due. */
+ * are asked. What this one has promised them is still due, and they stay in its groups: it was their master all the time. */
 static void take_subnet(struct sm *s)
 {
 	sweep_stop(s);

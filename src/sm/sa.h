@@ -67,6 +67,9 @@ wtime sa_deadline(const struct sm *s);
  * free; they have at most so many bytes. NULL: this manager is not the master or has not found all, or there are more, no memory,
  * or no such record. */
 uint8_t *sa_gather(struct sm *s, wtime now, uint16_t lid, uint16_t attribute, uint32_t most, uint32_t *bytes);
+/* Another manager was the master, whom ports told that they left: groups have no members but those that enter from now on, and
+ * those that have ended are reported. Subscriptions and services stay. All as OpenSM's. */
+void sa_groups_begin_anew(struct sm *s, wtime now);
 /* A trap of a port: its subscribers hear of it. */
 void sa_notice(struct sm *s, wtime now, const uint8_t notice[SMP_DATA_BYTES]);
 /* Ports have come or gone: traps 64 and 65, and groups without those. */

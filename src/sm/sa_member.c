@@ -361,6 +361,16 @@ void sa_groups_begin(struct sm *s)
 	g->scope = SCOPE_LINK_LOCAL;
 }
 
+void sa_groups_begin_anew(struct sm *s, wtime now)
+{
+	struct sa_query q = { .s = s, .now = now };
+
+	for (uint32_t i = s->groups.count; i-- > 0;) {
+		s->groups.group[i].members = 0;
+		end_if_empty(&q, &s->groups.group[i]);
+	}
+}
+
 void sa_groups_end_of(struct sm *s, wtime now, uint32_t port)
 {
 	struct sa_query q = { .s = s, .now = now };

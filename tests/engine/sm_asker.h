@@ -85,4 +85,20 @@ static inline void write_gid(const struct asker *a, const char *node, unsigned n
 	memcpy(gid + 8, &guid, 8);
 }
 
+/* A master hands its subnet over to this manager. */
+static inline void hand_over(struct asker *a)
+{
+	enum { HANDOVER = 1 };
+	uint8_t mad[MAD_BYTES] = { 0 };
+	const struct mad_header h = { .base_version = 1, .mgmt_class = MAD_CLASS_SUBN_LID, .class_version = SMP_CLASS_VERSION,
+				      .method = MAD_SET, .tid = 1, .attr_id = SMP_SM_INFO, .attr_modifier = HANDOVER };
+
+	mad_header_build(&h, mad);
+	wire_put(mad + SMP_DATA, MASTER_KEY, 8, 0, 64);
+	wire_put(mad + SMP_DATA, SM_MASTER, 20, 4, 4);
+	sm_input(a->s, a->r.n.now, &(struct mad_letter){ .agent = SM_AGENT_LID, .data = mad, .bytes = sizeof(mad),
+							 .remote = { .lid = a->lid } });
+	assert_true(mad_net_until_quiet(&a->r.n, 10 * WTIME_S));
+}
+
 #endif

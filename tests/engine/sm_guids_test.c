@@ -214,10 +214,6 @@ static void two_at_once(void **state)
 /* The master is handed another's subnet before its port has heard of them. */
 static void they_outlive_a_handover(void **state)
 {
-	enum { HANDOVER = 1 };
-	uint8_t mad[MAD_BYTES] = { 0 };
-	const struct mad_header h = { .base_version = 1, .mgmt_class = MAD_CLASS_SUBN_LID, .class_version = SMP_CLASS_VERSION,
-				      .method = MAD_SET, .tid = 1, .attr_id = SMP_SM_INFO, .attr_modifier = HANDOVER };
 	struct asker a;
 
 	begin(&a, &(struct sm_config){ 0 });
@@ -225,12 +221,7 @@ static void they_outlive_a_handover(void **state)
 	say(&a, 1, ONE);
 	a.r.n.loss_ppm = 0;
 	assert_true(guid_at(&a, "h1", 1) != ONE);
-	mad_header_build(&h, mad);
-	wire_put(mad + SMP_DATA, MASTER_KEY, 8, 0, 64);
-	wire_put(mad + SMP_DATA, SM_MASTER, 20, 4, 4);
-	sm_input(a.s, a.r.n.now, &(struct mad_letter){ .agent = SM_AGENT_LID, .data = mad, .bytes = sizeof(mad),
-						       .remote = { .lid = a.lid } });
-	assert_true(mad_net_until_quiet(&a.r.n, 10 * WTIME_S));
+	hand_over(&a);
 	assert_int_equal(a.s->counters.heavy, 2);
 	assert_true(guid_at(&a, "h1", 1) == ONE);
 	run_fini(&a.r);

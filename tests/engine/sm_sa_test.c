@@ -577,6 +577,18 @@ static int join(struct asker *a, const char *host, unsigned method, uint64_t mas
 	return join_for(a, host, method, mask, state);
 }
 
+/* The broadcast group of all. */
+static int join_for_all(struct asker *a, const char *host)
+{
+	static const uint8_t mgid[16] = { 0xff, 0x12, 0x40, 0x1b, 0xff, 0xff, [12] = 0xff, 0xff, 0xff, 0xff };
+
+	a->lid = lid_of(a, host, 1);
+	memcpy(a->record, mgid, 16);
+	write_gid(a, host, 1, a->record + 16);
+	a->record[48] = MCAST_FULL;
+	return ask(a, MAD_SET, SA_MCMEMBER_RECORD_ID, JOIN);
+}
+
 /* Who of h1 to h8 gets a packet of this host, as bits. */
 static unsigned hear(struct asker *a, const char *from, uint16_t mlid)
 {
@@ -1084,6 +1096,62 @@ static void only_the_master_answers(void **state)
 	run_fini(&a.r);
 }
 
+/* h1 has left its group while another manager was the master, for one that is handed the subnet back or misses that master. It
+ * may enter again, by the LID that it knows; the group of all stays, without members. */
+static void a_later_reign_begins_without_members(void **state)
+{
+	for (unsigned is_handed = 0; is_handed < 2; is_handed++) {
+		struct asker a;
+		uint32_t since;
+		uint16_t mlid;
+
+		begin(&a, &(struct sm_config){ 0 });
+		a.lid = lid_of(&a, "h1", 1);
+		assert_int_equal(join_group(&a, 0, "h1", MAD_SET, MAKE, 1), 1);
+		assert_int_equal(join(&a, "h1", MAD_SET, MAKE, 1), 1);
+		mlid = (uint16_t)wire_get(answer(&a, 0), 36, 0, 16);
+		assert_int_equal(join_for_all(&a, "h2"), 1);
+		assert_int_equal(subscribe(&a, 67, 1), 1);
+		run_add(&a.r, "h6", 1, &(struct sm_config){ .priority = 9 });
+		mad_net_for(&a.r.n, 5 * WTIME_S);
+		assert_int_equal(a.s->state, SM_STANDBY);
+		since = a.r.said_count;
+		mad_net_kill(&a.r.n, &a.r.n.manager[1]);
+		if (is_handed)
+			hand_over(&a);
+		/* the report of each group's end is sent three times */
+		mad_net_for(&a.r.n, 20 * WTIME_S);
+		assert_int_equal(a.s->state, SM_MASTER);
+		assert_int_equal(heard(&a, "h2", since, 67), 2 * 3);
+		a.key = MASTER_KEY;
+		assert_int_equal(ask(&a, SA_GET_TABLE, SA_MCMEMBER_RECORD_ID, 0), 0);
+		assert_int_equal(hear(&a, "h2", mlid), 0);
+		a.key = 0;
+		assert_int_equal(ask(&a, SA_GET_TABLE, SA_MCMEMBER_RECORD_ID, 0), 1);
+		wire_put(a.record, mlid, 36, 0, 16);
+		assert_int_equal(join(&a, "h1", MAD_SET, MAKE, 1), 1);
+		assert_int_equal(wire_get(answer(&a, 0), 36, 0, 16), mlid);
+		assert_int_equal(hear(&a, "h2", mlid), 1 << 1);
+		run_fini(&a.r);
+	}
+}
+
+/* It was the master all the time, of which ports have taken their leave. */
+static void a_master_that_is_handed_more_keeps_members(void **state)
+{
+	struct asker a;
+	uint16_t mlid;
+
+	begin(&a, &(struct sm_config){ 0 });
+	assert_int_equal(join(&a, "h1", MAD_SET, MAKE, 1), 1);
+	mlid = (uint16_t)wire_get(answer(&a, 0), 36, 0, 16);
+	hand_over(&a);
+	assert_int_equal(a.s->counters.heavy, 2);
+	assert_int_equal(hear(&a, "h2", mlid), 1 << 1);
+	assert_int_equal(join(&a, "h1", SA_DELETE, JOIN, 1), 1);
+	run_fini(&a.r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -1116,6 +1184,8 @@ int main(void)
 		cmocka_unit_test(reports_tell_of_shared_partitions),
 		cmocka_unit_test(the_trusted_hear_of_wrong_keys),
 		cmocka_unit_test(only_the_master_answers),
+		cmocka_unit_test(a_later_reign_begins_without_members),
+		cmocka_unit_test(a_master_that_is_handed_more_keeps_members),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
