@@ -119,6 +119,20 @@ static void copy_block(const struct net_port *p, uint32_t block, uint64_t guids[
 		memcpy(guids, p->guids + block * NET_GUIDS, NET_GUIDS * sizeof(*guids));
 }
 
+/* Is a port in a group by this GUID? It stays the port's as long as that. */
+static bool is_member(const struct sm *s, uint64_t guid)
+{
+	for (uint32_t i = 0; guid && i < s->groups.count; i++) {
+		const struct mcast_group *g = &s->groups.group[i];
+
+		for (uint32_t k = 0; k < g->members; k++) {
+			if (wire_get(g->member[k].gid + 8, 0, 0, 64) == guid)
+				return true;
+		}
+	}
+	return false;
+}
+
 /* A GUID of 0 is the manager's to choose. */
 void sa_set_guids(struct sa_query *q)
 {
@@ -134,7 +148,7 @@ void sa_set_guids(struct sa_query *q)
 
 		if (!is_meant(q, i) || (guid && guid == guids[i]))
 			continue;
-		if (guid && !is_free(q->s, guid, guids))
+		if (guid && (!is_free(q->s, guid, guids) || is_member(q->s, guids[i])))
 			refused |= 1u << i;
 		else
 			guids[i] = guid ? guid : give(q->s, guids);
@@ -142,6 +156,7 @@ void sa_set_guids(struct sa_query *q)
 	change(q, port, block, guids, refused);
 }
 
+/* As OpenSM's, all or none. */
 void sa_delete_guids(struct sa_query *q)
 {
 	uint32_t port = find_port(q), block = (uint32_t)wire_get(q->wanted, R_BLOCK);
@@ -151,8 +166,12 @@ void sa_delete_guids(struct sa_query *q)
 		return;
 	copy_block(&q->s->net.port[port], block, guids);
 	for (unsigned i = 0; i < NET_GUIDS; i++) {
-		if (is_meant(q, i))
-			guids[i] = 0;
+		if (!is_meant(q, i))
+			continue;
+		if (is_member(q->s, guids[i]))
+			q->status = SA_DENIED;
+		guids[i] = 0;
 	}
-	change(q, port, block, guids, 0);
+	if (!q->status)
+		change(q, port, block, guids, 0);
 }

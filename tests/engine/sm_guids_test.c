@@ -119,6 +119,42 @@ static void what_is_refused(void **state)
 	run_fini(&a.r);
 }
 
+/* Who asks enters a group by this GUID, or leaves it. */
+static int join(struct asker *a, unsigned method, uint64_t guid)
+{
+	enum { MAKE = 0x130c7 };	/* MGID, PortGID, Q_Key, TClass, P_Key, SL, flow label, JoinState */
+	static const uint8_t mgid[16] = { 0xff, 0x12, 0x40, 0x1b, 0xff, 0xff, [15] = 7 };
+
+	memcpy(a->record, mgid, sizeof(mgid));
+	write_alias(a->record + 16, guid);
+	wire_put(a->record, PKEY_DEFAULT, 40, 0, 16);
+	a->record[48] = MCAST_FULL;
+	return ask(a, method, SA_MCMEMBER_RECORD_ID, MAKE);
+}
+
+static void one_stays_while_its_port_is_in_a_group_by_it(void **state)
+{
+	struct asker a;
+
+	begin(&a, &(struct sm_config){ 0 });
+	assert_int_equal(change(&a, MAD_SET, "h1", 0, 3 << 1, (uint64_t[8]){ 0, ONE, TWO }), 1);
+	assert_int_equal(join(&a, MAD_SET, ONE), 1);
+	/* nor does another one that is to go with it */
+	assert_int_equal(change(&a, SA_DELETE, "h1", 0, 3 << 1, (uint64_t[8]){ 0 }), -SA_DENIED);
+	assert_true(guid_at(&a, "h1", 1) == ONE && guid_at(&a, "h1", 2) == TWO);
+	/* no other one takes its place: the answer has 0 */
+	assert_int_equal(change(&a, MAD_SET, "h1", 0, 3 << 1, (uint64_t[8]){ 0, ONE + 16, TWO + 16 }), 1);
+	assert_true(!said(&a, 1) && said(&a, 2) == TWO + 16);
+	assert_true(guid_at(&a, "h1", 1) == ONE && guid_at(&a, "h1", 2) == TWO + 16);
+	assert_int_equal(change(&a, MAD_SET, "h1", 0, 1 << 1, (uint64_t[8]){ 0, ONE }), 1);
+	assert_true(said(&a, 1) == ONE);
+	assert_int_equal(change(&a, SA_DELETE, "h1", 0, 1 << 2, (uint64_t[8]){ 0 }), 1);
+	assert_int_equal(join(&a, SA_DELETE, ONE), 1);
+	assert_int_equal(change(&a, SA_DELETE, "h1", 0, 1 << 1, (uint64_t[8]){ 0 }), 1);
+	assert_true(!guid_at(&a, "h1", 1) && !guid_at(&a, "h1", 2));
+	run_fini(&a.r);
+}
+
 /* A port that was switched off has forgotten them; a manager that begins finds them at the port. */
 static void they_outlive_the_link_and_the_manager(void **state)
 {
@@ -233,6 +269,7 @@ int main(void)
 		cmocka_unit_test(a_port_adds_and_takes_away),
 		cmocka_unit_test(the_manager_chooses),
 		cmocka_unit_test(what_is_refused),
+		cmocka_unit_test(one_stays_while_its_port_is_in_a_group_by_it),
 		cmocka_unit_test(they_outlive_the_link_and_the_manager),
 		cmocka_unit_test(a_standby_reads_them_anew),
 		cmocka_unit_test(one_after_the_other),
