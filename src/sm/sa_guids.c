@@ -133,7 +133,7 @@ static bool is_member(const struct sm *s, uint64_t guid)
 	return false;
 }
 
-/* A GUID of 0 is the manager's to choose. */
+/* A GUID of 0 is the manager's to choose, where there is none yet. */
 void sa_set_guids(struct sa_query *q)
 {
 	uint32_t port = find_port(q), block = (uint32_t)wire_get(q->wanted, R_BLOCK);
@@ -146,7 +146,7 @@ void sa_set_guids(struct sa_query *q)
 	for (unsigned i = 0; i < NET_GUIDS; i++) {
 		uint64_t guid = wire_get(q->wanted + AT_GUIDS + 8 * i, 0, 0, 64);
 
-		if (!is_meant(q, i) || (guid && guid == guids[i]))
+		if (!is_meant(q, i) || (guids[i] && (!guid || guid == guids[i])))
 			continue;
 		if (guid && (!is_free(q->s, guid, guids) || is_member(q->s, guids[i])))
 			refused |= 1u << i;

@@ -72,12 +72,19 @@ static void a_port_adds_and_takes_away(void **state)
 static void the_manager_chooses(void **state)
 {
 	struct asker a;
+	uint64_t given;
 
 	begin(&a, &(struct sm_config){ 0 });
 	assert_int_equal(change(&a, MAD_SET, "h1", 0, 1 << 2 | 1 << 3, (uint64_t[8]){ 0 }), 1);
 	assert_true(said(&a, 2) && said(&a, 3) && said(&a, 2) != said(&a, 3));
 	assert_true(guid_at(&a, "h1", 2) == said(&a, 2));
 	assert_int_equal(ask_path_to(&a, guid_at(&a, "h1", 3)), 1);
+	/* once: who asks again has what was chosen, and what it chose itself */
+	given = guid_at(&a, "h1", 2);
+	assert_int_equal(change(&a, MAD_SET, "h1", 0, 1 << 1, (uint64_t[8]){ 0, ONE }), 1);
+	assert_int_equal(change(&a, MAD_SET, "h1", 0, 1 << 1 | 1 << 2, (uint64_t[8]){ 0 }), 1);
+	assert_true(said(&a, 1) == ONE && said(&a, 2) == given);
+	assert_true(guid_at(&a, "h1", 1) == ONE && guid_at(&a, "h1", 2) == given);
 	/* what is taken is nobody else's */
 	a.s->last_guid = 0;
 	a.lid = lid_of(&a, "h2", 1);
