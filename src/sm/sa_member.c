@@ -10,7 +10,7 @@
 
 enum member_component {
 	MGID, PORT_GID, QKEY, MLID, MTU_SELECTOR, MTU, TCLASS, PKEY, RATE_SELECTOR, RATE, LIFE_SELECTOR, LIFE, SL, FLOW_LABEL,
-	HOP_LIMIT, SCOPE, JOIN_STATE,
+	HOP_LIMIT, SCOPE, JOIN_STATE, PROXY_JOIN,
 };
 
 /* In a record (table 210) */
@@ -284,7 +284,7 @@ static void enter(struct sa_query *q, struct mcast_group *g, uint32_t port)
 
 	write(g, NULL, record);
 	if ((m && !may_change(q, g, m)) || !sa_has_pkey(q->s, port, g->pkey) || !can_do(q->s, port, g) || !group_fits(q, g) ||
-	    !matches(q, JOIN_MASK | 1 << MLID | 1 << SCOPE, record))
+	    !matches(q, JOIN_MASK | 1 << MLID | 1 << SCOPE | 1 << PROXY_JOIN, record))
 		q->status = SA_REQUEST_INVALID;
 	else if (!m)
 		m = groups_join(q->s, g, port, q->wanted + AT_PORT_GID);

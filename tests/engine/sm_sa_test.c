@@ -762,6 +762,24 @@ static void members_are_seen_by_the_trusted(void **state)
 	run_fini(&a.r);
 }
 
+/* o15-0.2.4: what it says of ProxyJoin is ignored, wanted or not, and the record has who it was that asked. */
+static void who_enters_for_another_says_so_or_not(void **state)
+{
+	struct asker a;
+
+	begin(&a, &(struct sm_config){ 0 });
+	for (unsigned i = 0; i < 4; i++) {
+		static const char *const hosts[] = { "h1", "h2", "h3", "h1" };
+		const bool is_new = !i, is_proxy = i == 1 || i == 2;
+
+		a.lid = lid_of(&a, "h1", 1);
+		a.record[49] = i % 2 << 7;
+		assert_int_equal(join_for(&a, hosts[i], MAD_SET, (is_new ? MAKE : JOIN) | 1 << 17, 1), 1);
+		assert_int_equal(answer(&a, 0)[49] >> 7, is_proxy);
+	}
+	run_fini(&a.r);
+}
+
 /* ---- services and subscriptions ---- */
 
 static int announce(struct asker *a, const char *of, unsigned method, uint32_t lease)
@@ -1175,6 +1193,7 @@ int main(void)
 		cmocka_unit_test(a_group_is_slower_than_what_is_asked_for),
 		cmocka_unit_test(who_cannot_do_a_group_does_not_enter),
 		cmocka_unit_test(members_are_seen_by_the_trusted),
+		cmocka_unit_test(who_enters_for_another_says_so_or_not),
 		cmocka_unit_test(services),
 		cmocka_unit_test(a_service_is_in_partitions_of_its_port),
 		cmocka_unit_test(one_port_takes_not_all_places),
