@@ -31,7 +31,7 @@ enum member_component {
 #define M_PROXY 49, 0, 1
 
 enum {
-	BYTES = 56, EXACTLY = 2, LIFE_TIME = 18, SCOPE_LINK_LOCAL = 2,
+	BYTES = 56, EXACTLY = 2, LIFE_TIME = 18, LIFE_MOST = 63, SCOPE_LINK_LOCAL = 2,
 	JOIN_MASK = 1 << MGID | 1 << PORT_GID | 1 << JOIN_STATE,
 	MAKE_MASK = JOIN_MASK | 1 << QKEY | 1 << TCLASS | 1 << PKEY | 1 << FLOW_LABEL | 1 << SL,	/* 15.2.5.17.2 */
 	MAKES_GROUPS = MCAST_FULL | MCAST_SEND_ONLY_FULL,	/* as OpenSM's */
@@ -175,6 +175,27 @@ static bool realise(const struct sa_query *q, unsigned selector, uint8_t byte, u
 	return *value;
 }
 
+/* A PacketLifeTime: the one that is asked for, or the manager's, or the one next to what is asked for. False: it cannot be. */
+static bool realise_life(const struct sa_query *q, uint8_t byte, uint8_t *life)
+{
+	uint8_t asked = byte & LIFE_MOST;
+
+	*life = LIFE_TIME;
+	if (!sa_wants(q, LIFE))
+		return true;
+	switch (sa_wants(q, LIFE_SELECTOR) ? byte >> 6 : EXACTLY) {
+	case 0:
+		*life = asked < LIFE_TIME ? LIFE_TIME : (uint8_t)(asked + 1);
+		return asked < LIFE_MOST;
+	case 1:
+		*life = asked > LIFE_TIME ? LIFE_TIME : (uint8_t)(asked - 1);
+		return asked;
+	case EXACTLY:
+		*life = asked;
+	}
+	return true;
+}
+
 static void name_group(struct mcast_group *g, const struct sm *s)
 {
 	uint64_t prefix = htobe64(s->config.prefix);
@@ -204,7 +225,7 @@ static struct mcast_group *make_group(struct sa_query *q, uint32_t port)
 	bool is_named = !is_zero(w + AT_MGID);
 	struct smp_port_info p;
 	struct mcast_group *g;
-	uint8_t mtu, rate;
+	uint8_t mtu, rate, life;
 
 	smp_port_info_get(&p, info);
 	if ((q->mask & MAKE_MASK) != MAKE_MASK)
@@ -212,6 +233,7 @@ static struct mcast_group *make_group(struct sa_query *q, uint32_t port)
 	else if (!(wire_get(w, M_JOIN_STATE) & MAKES_GROUPS) || (is_named && !mgid_is_good(w + AT_MGID)) ||
 		 !realise(q, MTU_SELECTOR, w[38], p.mtu, NULL, &mtu) ||
 		 !realise(q, RATE_SELECTOR, w[42], sa_port_rate(info), sa_rate_mbps, &rate) ||
+		 !realise_life(q, w[43], &life) ||
 		 !lanes_has_level(q->s, (unsigned)wire_get(w, M_SL)) ||
 		 !sa_has_pkey(q->s, port, (uint16_t)wire_get(w, M_PKEY)))
 		q->status = SA_REQUEST_INVALID;
@@ -225,7 +247,7 @@ static struct mcast_group *make_group(struct sa_query *q, uint32_t port)
 	g->maker = q->from;
 	g->mtu = mtu;
 	g->rate = rate;
-	g->life = sa_wants(q, LIFE) ? (uint8_t)wire_get(w, M_LIFE) : LIFE_TIME;
+	g->life = life;
 	g->qkey = (uint32_t)wire_get(w, M_QKEY);
 	g->pkey = (uint16_t)wire_get(w, M_PKEY);
 	g->tclass = (uint8_t)wire_get(w, M_TCLASS);
@@ -235,7 +257,6 @@ static struct mcast_group *make_group(struct sa_query *q, uint32_t port)
 	g->scope = (uint8_t)(sa_wants(q, SCOPE) ? wire_get(w, M_SCOPE) : is_named ? w[AT_MGID + 1] & 15 : SCOPE_LINK_LOCAL);
 	if (!is_named)
 		name_group(g, q->s);
-	sa_group_changed(q->s, q->now, g->mgid, true);
 	return g;
 }
 
@@ -312,8 +333,12 @@ void sa_set_member(struct sa_query *q)
 	if (q->status)
 		return;
 	enter(q, g, port);
-	if (q->status && is_new)
-		end_if_empty(q, g);
+	if (!is_new)
+		return;
+	if (q->status)
+		groups_remove(q->s, g);
+	else
+		sa_group_changed(q->s, q->now, g->mgid, true);
 }
 
 /* o15-0.1.14: of states that it has. */

@@ -1015,6 +1015,39 @@ static unsigned heard(const struct asker *a, const char *host, uint32_t since, u
 	return count;
 }
 
+/* The manager's 18, or the next to what is asked for; of a group that cannot be nobody hears. */
+static void a_group_lives_as_long_as_is_asked_for(void **state)
+{
+	enum { MOST = 63, SELECTOR = 1 << 10, LIFE = 1 << 11, BOTH = SELECTOR | LIFE, NEVER = 64 };
+	static const struct { uint8_t asked, life; uint32_t mask; } rows[] = {
+		{ 0 << 6 | 10, 18, BOTH }, { 0 << 6 | 18, 19, BOTH }, { 0 << 6 | (MOST - 1), MOST, BOTH },
+		{ 0 << 6 | MOST, NEVER, BOTH }, { 1 << 6 | 20, 18, BOTH }, { 1 << 6 | 18, 17, BOTH }, { 1 << 6 | 1, 0, BOTH },
+		{ 1 << 6 | 0, NEVER, BOTH }, { 2 << 6 | 20, 20, BOTH }, { 2 << 6 | 0, 0, BOTH }, { 3 << 6 | 20, 18, BOTH },
+		{ 0 << 6 | 20, 20, LIFE }, { 0 << 6 | 20, 18, SELECTOR }, { 0 << 6 | 20, 18, 0 },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const bool can_be = rows[i].life != NEVER;
+		struct asker a;
+		uint32_t since;
+
+		begin(&a, &(struct sm_config){ 0 });
+		assert_int_equal(subscribe(&a, 0xffff, 1), 1);
+		since = a.r.said_count;
+		a.record[43] = rows[i].asked;
+		assert_int_equal(join(&a, "h1", MAD_SET, MAKE | rows[i].mask, 1), can_be ? 1 : -SA_REQUEST_INVALID);
+		if (can_be) {
+			assert_int_equal(answer(&a, 0)[43], 2 << 6 | rows[i].life);
+			/* it is what another one asks for */
+			a.record[43] = rows[i].asked;
+			assert_int_equal(join(&a, "h2", MAD_SET, MAKE | rows[i].mask, 1), 1);
+		}
+		assert_int_equal(heard(&a, "h1", since, 66), can_be);
+		assert_int_equal(heard(&a, "h1", since, 67), 0);
+		run_fini(&a.r);
+	}
+}
+
 /* h7 is in a partition of its own, with h6, which is in the others' too; h1 and h7 want to hear everything. */
 static void begin_apart(struct asker *a)
 {
@@ -1200,6 +1233,7 @@ int main(void)
 		cmocka_unit_test(one_port_makes_not_all_groups),
 		cmocka_unit_test(subscribers_hear),
 		cmocka_unit_test(more_reports_than_there_is_room_for),
+		cmocka_unit_test(a_group_lives_as_long_as_is_asked_for),
 		cmocka_unit_test(reports_tell_of_shared_partitions),
 		cmocka_unit_test(the_trusted_hear_of_wrong_keys),
 		cmocka_unit_test(only_the_master_answers),
