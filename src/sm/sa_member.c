@@ -83,9 +83,17 @@ static bool fits(const struct sa_query *q, unsigned selector, uint8_t byte, uint
 	return true;
 }
 
+/* Of the same partition, and not both limited, as OpenSM has it; identical ones are, too (o15-0.2.4). */
+static bool pkey_fits(const struct sa_query *q, const struct mcast_group *g)
+{
+	uint16_t wanted = (uint16_t)wire_get(q->wanted, M_PKEY);
+
+	return !sa_wants(q, PKEY) || wanted == g->pkey || pkey_matches(wanted, g->pkey);
+}
+
 static bool group_fits(const struct sa_query *q, const struct mcast_group *g)
 {
-	return fits(q, MTU_SELECTOR, q->wanted[38], g->mtu, NULL) &&
+	return pkey_fits(q, g) && fits(q, MTU_SELECTOR, q->wanted[38], g->mtu, NULL) &&
 	       fits(q, RATE_SELECTOR, q->wanted[42], sa_rate_mbps(g->rate), sa_rate_mbps) &&
 	       fits(q, LIFE_SELECTOR, q->wanted[43], g->life, NULL);
 }
@@ -93,7 +101,7 @@ static bool group_fits(const struct sa_query *q, const struct mcast_group *g)
 /* The other components are as they are wanted. */
 static bool matches(const struct sa_query *q, uint64_t but, const uint8_t record[BYTES])
 {
-	const uint64_t selected = 1ull << MTU_SELECTOR | 1ull << MTU | 1ull << RATE_SELECTOR | 1ull << RATE |
+	const uint64_t selected = 1ull << PKEY | 1ull << MTU_SELECTOR | 1ull << MTU | 1ull << RATE_SELECTOR | 1ull << RATE |
 				  1ull << LIFE_SELECTOR | 1ull << LIFE;
 
 	return sa_record_matches(q->record, q->mask & ~(selected | but), q->wanted, record);

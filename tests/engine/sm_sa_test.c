@@ -703,6 +703,30 @@ static void a_group_is_slower_than_what_is_asked_for(void **state)
 	run_fini(&a.r);
 }
 
+/* One of the two P_Keys is a full member's, or they are the same; so they are found, too. */
+static void a_group_and_the_pkey_that_is_asked_for(void **state)
+{
+	static const struct { uint16_t group, asked; int result; } rows[] = {
+		{ 0xffff, 0xffff, 1 }, { 0xffff, 0x7fff, 1 }, { 0x7fff, 0xffff, 1 }, { 0x7fff, 0x7fff, 1 },
+		{ 0xffff, 0x8005, -SA_REQUEST_INVALID }, { 0xffff, 0x0005, -SA_REQUEST_INVALID },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct asker a;
+
+		begin(&a, &(struct sm_config){ 0 });
+		assert_int_equal(join_in(&a, rows[i].group, 7, "h1", MAD_SET, MAKE, 1), 1);
+		wire_put(a.record, rows[i].asked, 40, 0, 16);
+		wire_put(a.record, 0x1234, 32, 0, 32);
+		assert_int_equal(ask(&a, SA_GET_TABLE, SA_MCMEMBER_RECORD_ID, 1 << 7 | 1 << 2), rows[i].result == 1);
+		a.lid = lid_of(&a, "h4", 1);
+		assert_int_equal(join_in(&a, rows[i].asked, 7, "h4", MAD_SET, JOIN | 1 << 7, 1), rows[i].result);
+		if (rows[i].result == 1)
+			assert_int_equal(wire_get(answer(&a, 0), 40, 0, 16), rows[i].group);
+		run_fini(&a.r);
+	}
+}
+
 /* A port enters no group whose packets its link does not carry, or not so fast: 4 is 30 Gbit/s, and 5 is 5. */
 static void who_cannot_do_a_group_does_not_enter(void **state)
 {
@@ -1224,6 +1248,7 @@ int main(void)
 		cmocka_unit_test(a_group_and_its_tree),
 		cmocka_unit_test(a_group_of_those_who_only_send),
 		cmocka_unit_test(a_group_is_slower_than_what_is_asked_for),
+		cmocka_unit_test(a_group_and_the_pkey_that_is_asked_for),
 		cmocka_unit_test(who_cannot_do_a_group_does_not_enter),
 		cmocka_unit_test(members_are_seen_by_the_trusted),
 		cmocka_unit_test(who_enters_for_another_says_so_or_not),
