@@ -204,16 +204,17 @@ static bool realise_life(const struct sa_query *q, uint8_t byte, uint8_t *life)
 	return true;
 }
 
-static void name_group(struct mcast_group *g, const struct sm *s)
+/* As no other group is: in other scopes than that of the link, ports may name theirs so. */
+static void name_group(struct mcast_group *g, struct sm *s)
 {
+	uint8_t mgid[16] = { 0xff, (uint8_t)(0x10 | g->scope), 0xa0, 0x1b };
 	uint64_t prefix = htobe64(s->config.prefix);
 
-	g->mgid[0] = 0xff;
-	g->mgid[1] = (uint8_t)(0x10 | g->scope);
-	g->mgid[2] = 0xa0;
-	g->mgid[3] = 0x1b;
-	memcpy(g->mgid + 4, &prefix, 8);
-	wire_put(g->mgid, g->mlid, 14, 0, 16);
+	memcpy(mgid + 4, &prefix, 8);
+	wire_put(mgid, g->mlid, 14, 0, 16);
+	for (uint32_t i = 1; groups_find(s, mgid); i++)
+		wire_put(mgid, i, 12, 0, 16);
+	memcpy(g->mgid, mgid, sizeof(mgid));
 }
 
 /* One port leaves others half of the MLIDs. */

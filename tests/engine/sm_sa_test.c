@@ -703,6 +703,43 @@ static void a_group_is_slower_than_what_is_asked_for(void **state)
 	run_fini(&a.r);
 }
 
+/* Others have named groups as the manager names its own, in the same scope. */
+static void each_group_has_a_name_of_its_own(void **state)
+{
+	enum { SITE_LOCAL = 5, SCOPE = 1 << 15, GROUPS = 8, OWN = 2 };
+	uint8_t mgid[16] = { 0xff, 0x10 | SITE_LOCAL, 0xa0, 0x1b }, given[OWN][16];
+	struct asker a;
+
+	begin(&a, &(struct sm_config){ 0 });
+	wire_put(mgid, PREFIX_DEFAULT, 4, 0, 64);
+	for (unsigned i = 0; i < GROUPS + OWN; i++) {
+		const bool is_own = i >= GROUPS;
+
+		/* those of the manager's next MLIDs */
+		wire_put(mgid, MLID_FIRST + GROUPS + 1 + i % 2, 14, 0, 16);
+		wire_put(mgid, i / 2, 12, 0, 16);
+		if (!is_own)
+			memcpy(a.record, mgid, sizeof(mgid));
+		write_gid(&a, "h1", 1, a.record + 16);
+		wire_put(a.record, 0xffff, 40, 0, 16);
+		a.record[48] = SITE_LOCAL << 4 | MCAST_FULL;
+		assert_int_equal(ask(&a, MAD_SET, SA_MCMEMBER_RECORD_ID, MAKE | SCOPE), 1);
+		if (is_own)
+			memcpy(given[i - GROUPS], answer(&a, 0), 16);
+	}
+	assert_int_equal(ask(&a, SA_GET_TABLE, SA_MCMEMBER_RECORD_ID, 0), 1 + GROUPS + OWN);
+	for (unsigned i = 0; i < OWN; i++) {
+		memcpy(a.record, given[i], 16);
+		assert_int_equal(ask(&a, SA_GET_TABLE, SA_MCMEMBER_RECORD_ID, 1), 1);
+		memcpy(a.record, given[i], 16);
+		write_gid(&a, "h1", 1, a.record + 16);
+		a.record[48] = MCAST_FULL;
+		assert_int_equal(ask(&a, SA_DELETE, SA_MCMEMBER_RECORD_ID, JOIN), 1);
+	}
+	assert_int_equal(ask(&a, SA_GET_TABLE, SA_MCMEMBER_RECORD_ID, 0), 1 + GROUPS);
+	run_fini(&a.r);
+}
+
 /* One of the two P_Keys is a full member's, or they are the same; so they are found, too. */
 static void a_group_and_the_pkey_that_is_asked_for(void **state)
 {
@@ -1248,6 +1285,7 @@ int main(void)
 		cmocka_unit_test(a_group_and_its_tree),
 		cmocka_unit_test(a_group_of_those_who_only_send),
 		cmocka_unit_test(a_group_is_slower_than_what_is_asked_for),
+		cmocka_unit_test(each_group_has_a_name_of_its_own),
 		cmocka_unit_test(a_group_and_the_pkey_that_is_asked_for),
 		cmocka_unit_test(who_cannot_do_a_group_does_not_enter),
 		cmocka_unit_test(members_are_seen_by_the_trusted),
