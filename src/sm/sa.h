@@ -2,8 +2,8 @@
  * services; subscriptions to notices, and their reports. It answers from what the manager of the same engine knows, while that is
  * the master. A request that is longer than a MAD, and an answer, is one letter: whoever carries them cuts them into segments.
  *
- * Trust (15.4.1): who asks sees ports of its partitions; P_KeyTables, M_Keys, SM_Keys and others' subscriptions only with the
- * SM_Key. A port enters and leaves groups, services and subscriptions for itself. */
+ * Trust (15.4.1): who asks sees ports of its partitions; P_KeyTables, M_Keys, SM_Keys, members of groups and others'
+ * subscriptions only with the SM_Key. A port enters and leaves groups, services and subscriptions for itself. */
 #ifndef WEFT_SM_SA_H
 #define WEFT_SM_SA_H
 

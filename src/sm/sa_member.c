@@ -113,7 +113,7 @@ static void find_in(struct sa_query *q, struct mcast_group *g)
 
 	if (!sa_has_pkey(q->s, q->from, g->pkey) || !group_fits(q, g))
 		return;
-	/* who is in a group is for those to know who name it, or are trusted */
+	/* who is in a group is for the trusted to know */
 	if (!q->is_trusted && !sa_wants(q, PORT_GID)) {
 		write(g, NULL, record);
 		/* as OpenSM's: a group has the state of who made it, which is not shown */
@@ -124,8 +124,12 @@ static void find_in(struct sa_query *q, struct mcast_group *g)
 	}
 	for (uint32_t i = 0; i < g->members; i++) {
 		write(g, &g->member[i], record);
-		if (matches(q, 0, record))
-			sa_answer(q, record, sizeof(record));
+		if (!matches(q, 0, record))
+			continue;
+		/* as OpenSM's: who names a member learns of the group that it is in, and no more */
+		if (!q->is_trusted)
+			write(g, NULL, record);
+		sa_answer(q, record, sizeof(record));
 	}
 }
 

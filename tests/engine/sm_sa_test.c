@@ -796,6 +796,8 @@ static void who_cannot_do_a_group_does_not_enter(void **state)
 
 static void members_are_seen_by_the_trusted(void **state)
 {
+	static const uint8_t none[16];
+	uint8_t gid[16];
 	struct asker a;
 
 	begin(&a, &(struct sm_config){ 0 });
@@ -808,7 +810,26 @@ static void members_are_seen_by_the_trusted(void **state)
 	assert_int_equal(answer(&a, 0)[48] & 15, 0);
 	a.record[48] = MCAST_SEND_ONLY;
 	assert_int_equal(ask(&a, SA_GET_TABLE, SA_MCMEMBER_RECORD_ID, 1 << 16), 0);
+	/* nor by which state one that is named is in it, and for whom */
+	a.lid = lid_of(&a, "h3", 1);
+	assert_int_equal(join_for(&a, "h4", MAD_SET, JOIN, 1), 1);
+	for (a.key = 0; a.key <= MASTER_KEY; a.key++) {
+		write_gid(&a, "h4", 1, gid);
+		memcpy(a.record + 16, gid, sizeof(gid));
+		a.record[48] = MCAST_FULL;
+		assert_int_equal(ask(&a, MAD_GET, SA_MCMEMBER_RECORD_ID, 1 << 1 | 1 << 16), 1);
+		assert_int_equal(wire_get(answer(&a, 0), 32, 0, 32), 0x1234);
+		assert_memory_equal(answer(&a, 0) + 16, a.key ? gid : none, sizeof(gid));
+		assert_int_equal(answer(&a, 0)[48] & 15, a.key ? MCAST_FULL : 0);
+		assert_int_equal(answer(&a, 0)[49] >> 7, a.key ? 1 : 0);
+		/* one that is in none, by its state */
+		memcpy(a.record + 16, gid, sizeof(gid));
+		a.record[48] = MCAST_SEND_ONLY;
+		assert_int_equal(ask(&a, MAD_GET, SA_MCMEMBER_RECORD_ID, 1 << 1 | 1 << 16), -SA_NO_RECORDS);
+	}
 	a.key = MASTER_KEY;
+	assert_int_equal(join_for(&a, "h4", SA_DELETE, JOIN, 1), 1);
+	a.lid = lid_of(&a, "h2", 1);
 	a.record[48] = MCAST_FULL;
 	assert_int_equal(ask(&a, SA_GET_TABLE, SA_MCMEMBER_RECORD_ID, 1 << 16), 2);
 	assert_int_equal(ask(&a, SA_GET_TABLE, SA_MCMEMBER_RECORD_ID, 0), 2);
