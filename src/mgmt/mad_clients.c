@@ -272,7 +272,7 @@ static struct request *find_request(const struct mad_file *f, const uint8_t *mad
 	uint64_t tid = wire_get(mad, TID);
 
 	list_for_each(r, &f->request_list, struct request, node) {
-		if (r->tid == tid && mad_class(r->data) == mad_class(mad))
+		if (r->tid == tid && mad_class(r->data) == mad_class(mad) && !is_response(r->data))
 			return r;
 	}
 	return NULL;
@@ -288,14 +288,17 @@ static bool is_asked(const struct mad_file *f, const struct mad_agent *a, const 
 	return !is_response(mad) && find_request(f, head);
 }
 
-/* The datagram of which this is an ACK, STOP or ABORT: an answer's ids are its asker's choice, and his alone. */
+/* The datagram of which this is an ACK, STOP or ABORT, which goes the other way. So that of a request is a response, and is heard
+ * from who was asked alone (take). An answer's ids are its asker's choice, and his alone. */
 static struct request *find_sent(const struct mad_file *f, const struct mad_remote *sender, const uint8_t *mad)
 {
 	uint64_t tid = wire_get(mad, TID);
 
+	if (is_response(mad))
+		return find_request(f, mad);
 	list_for_each(r, &f->request_list, struct request, node) {
-		if (r->tid == tid && mad_class(r->data) == mad_class(mad) &&
-		    (!is_response(r->data) || r->remote.lid == sender->lid))
+		if (r->tid == tid && mad_class(r->data) == mad_class(mad) && is_response(r->data) &&
+		    r->remote.lid == sender->lid)
 			return r;
 	}
 	return NULL;
@@ -539,7 +542,7 @@ static bool take_segment(struct mad_clients *c, wtime now, struct mad_file *f, u
 	return false;
 }
 
-/* The last ACK once more: the other side has not heard that it may answer. Another one may be ours, to ourselves. */
+/* The last ACK once more: the other side has not heard that it may answer. */
 static void take_late_ack(struct mad_clients *c, const struct request *r, const struct mad_remote *sender,
 			  const uint8_t mad[MAD_BYTES])
 {

@@ -200,6 +200,49 @@ static void segments_of_another_are_none(void **state)
 	assert_int_equal(w.here.transfers, 1);
 }
 
+/* Where one file asks and answers in a class, a stranger's request is heard: it says nothing of what the file asks, whatever its
+ * id. The same id is no answer's either, so that the file may ask by it. */
+static void requests_say_nothing_of_requests(void **state)
+{
+	enum { BYTES = 1000 };
+	uint32_t agent = add(&w.here, MAD_CLASS_SA, 1, 0), server = add(&w.here, MAD_CLASS_SA, 1, 1 << 0x14);
+	uint8_t mad[MAD_BYTES], data[BYTES] = { 1, MAD_CLASS_SA, 1, 0x94 }, reply[MAD_BYTES];
+	struct mad_letter l = { .agent = server, .remote = { .lid = 7, .qpn = 1 }, .data = data, .bytes = BYTES };
+
+	(void)state;
+	w.is_cut = true;
+	wire_put(data, 1, 26, 7, 1);
+	wire_put(data, tid_of(agent, 6), 8, 0, 64);
+	assert_int_equal(mad_send(&w.clients, 0, &w.here, &l), 0);
+	data[3] = 0x14;
+	wire_put(data, 6, 8, 0, 64);
+	l = (struct mad_letter){ .agent = agent, .timeout_ms = 1000, .remote = { .lid = ASKED, .qpn = 1 }, .data = data,
+				 .bytes = BYTES };
+	assert_int_equal(mad_send(&w.clients, 0, &w.here, &l), 0);
+	assert_int_equal(w.lost, 2);
+	/* as of a datagram whose ACKs are requests */
+	make(mad, MAD_CLASS_SA, 0x94, tid_of(agent, 6));
+	rmpp_ack(mad, 1, 64, reply);
+	arrive(9, reply);
+	assert_int_equal(w.lost, 2);
+	rmpp_end(mad, RMPP_UNSPECIFIED, reply);
+	arrive(9, reply);
+	assert_int_equal(w.here.requests, 2);
+	assert_int_equal(w.letters, 0);
+	/* it ends the answer to who sends it */
+	arrive(7, reply);
+	assert_int_equal(w.here.requests, 1);
+	/* and of a request it is a response */
+	make(mad, MAD_CLASS_SA, 0x14, tid_of(agent, 6));
+	rmpp_ack(mad, 1, 64, reply);
+	arrive(ASKED, reply);
+	assert_int_equal(w.lost, 2 + 4);
+	rmpp_end(mad, RMPP_UNSPECIFIED, reply);
+	arrive(ASKED, reply);
+	assert_int_equal(w.here.requests, 0);
+	assert_int_equal(w.letters, 1);
+}
+
 /* GSA-30: it is counted where it came to, and its buffer is posted again. */
 static void what_nobody_waits_for_is_counted(void **state)
 {
@@ -314,6 +357,7 @@ int main(void)
 		TEST(an_answer_of_another_is_none),
 		TEST(a_port_answers_by_any_of_its_lids),
 		TEST(segments_of_another_are_none),
+		TEST(requests_say_nothing_of_requests),
 		TEST(what_nobody_waits_for_is_counted),
 		TEST(one_sender_does_not_fill_an_agent),
 		TEST(by_the_fixed_depth_one_sender_fills_all),
