@@ -406,18 +406,8 @@ uint32_t gsa_arrive(struct gsa *g, wtime now, uint32_t mgmt_class)
 	return gsa_arrive_at(g, now, client) ? client : GSA_NONE;
 }
 
-/* GSA-13, GSA-18: one that is too many is not posted again. Trimming goes on till no automatic ones are left (GSA-20). */
-static bool is_too_many(struct gsa *g)
-{
-	if (g->is_trimming && g->automatic) {
-		forget_automatic(g);
-		g->trims++;
-		g->is_trimming = g->automatic != 0;
-		return true;
-	}
-	return owned(g) >= wanted(g) || owned(g) >= g->tunables.most;
-}
-
+/* GSA-13, GSA-18: one that is too many is not posted again. Trimming goes on till no automatic ones are left (GSA-20). Automatic
+ * ones that there was no memory for give theirs to what clients have asked for (GSA-19). */
 int gsa_release(struct gsa *g, uint32_t client)
 {
 	struct gsa_client *c = find(g, client);
@@ -426,9 +416,12 @@ int gsa_release(struct gsa *g, uint32_t client)
 		return -EINVAL;
 	c->held--;
 	g->held--;
-	if (is_too_many(g))
-		return 0;
-	g->posted++;
+	if (!g->tunables.fixed && g->is_trimming && g->automatic) {
+		forget_automatic(g);
+		g->trims++;
+		g->is_trimming = g->automatic != 0;
+	}
+	post_missing(g);
 	if (!g->tunables.fixed && g->posted > gsa_high(g) && g->automatic)
 		g->is_trimming = true;
 	return 0;

@@ -108,6 +108,64 @@ static void vector_10_9_of_one_burst(void **state)
 	assert_int_equal(g.trims, 0);
 }
 
+/* GSA-19: where memory is too short for both, what a client asks for meanwhile takes that of the automatic ones as these go. */
+static void trimming_leaves_what_clients_ask_for(void **state)
+{
+	struct gsa_tunables t = gsa_defaults;
+	uint32_t client;
+
+	(void)state;
+	t.growth = 1;
+	t.most = 256;
+	t.high = 160;
+	begin(&t);
+	client = add(1, 100);
+	arrive(1, 166, 1);
+	assert_int_equal(g.automatic, 152);
+	assert_int_equal(g.posted + g.held, 252);
+	add(2, 90);
+	assert_int_equal(g.target, 190);
+	assert_int_equal(g.posted + g.held, 256);
+	release(client, 165);
+	for (int i = 0; i < 300; i++) {
+		release(client, 1);
+		assert_true(g.posted >= 190);
+		arrive(1, 1, 1);
+	}
+	release(client, 1);
+	assert_int_equal(g.automatic, 0);
+	assert_int_equal(g.posted, 190);
+}
+
+/* GSA-02, GSA-39: a fixed depth is kept, whatever was going on when it was set; and when it ends, trimming is not over. */
+static void a_fixed_depth_is_not_trimmed(void **state)
+{
+	struct gsa_tunables t;
+	uint32_t client = vector(2);
+
+	(void)state;
+	release(client, 149);
+	assert_true(g.is_trimming);
+	t = g.tunables;
+	t.fixed = 300;
+	assert_int_equal(gsa_set(&g, &t), 0);
+	release(client, 75);
+	for (int i = 0; i < 300; i++) {
+		arrive(4, 1, 3);
+		release(client, 1);
+	}
+	assert_int_equal(g.posted, 300);
+	assert_int_equal(g.trims, 0);
+	t.fixed = 0;
+	assert_int_equal(gsa_set(&g, &t), 0);
+	for (int i = 0; i < 300; i++) {
+		arrive(4, 1, 3);
+		release(client, 1);
+	}
+	assert_int_equal(g.posted, 148);
+	assert_int_equal(g.automatic, 0);
+}
+
 /* GSA-06..10, 36 */
 static void each_client_has_its_number(void **state)
 {
@@ -838,6 +896,8 @@ int main(void)
 		cmocka_unit_test(clients_without_a_class),
 		cmocka_unit_test(vector_10_9),
 		cmocka_unit_test(vector_10_9_of_one_burst),
+		cmocka_unit_test(trimming_leaves_what_clients_ask_for),
+		cmocka_unit_test(a_fixed_depth_is_not_trimmed),
 		cmocka_unit_test(each_client_has_its_number),
 		cmocka_unit_test(a_client_changes_its_number),
 		cmocka_unit_test(the_low_threshold_grows_with_clients),
