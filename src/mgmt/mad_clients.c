@@ -257,11 +257,11 @@ static int make_request(struct mad_clients *c, struct mad_file *f, const struct 
 	return 0;
 }
 
-/* A program may use an id again: what came for the last question is not repeated then. */
-static void forget_answer(struct mad_clients *c, const struct mad_file *f, uint64_t tid)
+/* A program may use an id again: what came for the last question is not repeated then, and what still comes for it is over. */
+static void forget_answer(struct mad_clients *c, const struct mad_file *f, uint64_t tid, uint8_t mgmt_class)
 {
 	list_for_each_safe(t, &f->transfer_list, struct transfer, node) {
-		if (t->tid == tid && t->is_done)
+		if (t->tid == tid && t->mgmt_class == mgmt_class && (t->is_done || t->is_answer))
 			transfer_free(c, t);
 	}
 }
@@ -329,7 +329,7 @@ int mad_send(struct mad_clients *c, wtime now, struct mad_file *f, const struct 
 	if (!is_response(r->data)) {
 		wire_put(r->data, a->tid, TID_UPPER);
 		r->tid = wire_get(r->data, TID);
-		forget_answer(c, f, r->tid);
+		forget_answer(c, f, r->tid, mad_class(r->data));
 	}
 	r->is_segmented = h.is_active;
 	send_once(c, now, r);
@@ -514,6 +514,19 @@ static bool take_into(struct mad_clients *c, wtime now, struct transfer *t, cons
 	return verdict == RMPP_DONE && finish(c, now, t, sender);
 }
 
+/* Without a request nobody waits for the answer, and a request has one: while that comes, no other one of who was asked begins,
+ * by another method or from another of its LIDs. */
+static bool may_begin(const struct mad_file *f, const uint8_t *mad)
+{
+	if (!is_response(mad))
+		return true;
+	list_for_each(t, &f->transfer_list, struct transfer, node) {
+		if (t->tid == wire_get(mad, TID) && t->mgmt_class == mad_class(mad) && t->is_answer && !t->is_done)
+			return false;
+	}
+	return find_request(f, mad);
+}
+
 static bool take_segment(struct mad_clients *c, wtime now, struct mad_file *f, uint32_t agent, const struct mad_remote *sender,
 			 const uint8_t mad[MAD_BYTES])
 {
@@ -521,9 +534,8 @@ static bool take_segment(struct mad_clients *c, wtime now, struct mad_file *f, u
 	uint8_t reply[MAD_BYTES];
 	struct rmpp_header h;
 
-	/* without a request nobody waits for the answer */
 	rmpp_parse(&h, mad);
-	if (!t && h.segment == 1 && (!is_response(mad) || find_request(f, mad))) {
+	if (!t && h.segment == 1 && may_begin(f, mad)) {
 		t = make_transfer(c, f, agent, sender, mad);
 		if (!t) {
 			rmpp_end(mad, RMPP_NO_RESOURCES, reply);

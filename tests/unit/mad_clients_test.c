@@ -684,23 +684,29 @@ static void an_ack_is_of_who_is_answered(void **state)
 	free(table);
 }
 
+static void say_answer(uint32_t agent, uint16_t lid, uint32_t segment, bool is_last)
+{
+	uint8_t mad[MAD_BYTES];
+
+	memcpy(mad, make(MAD_CLASS_SA, 0x92, 9 + (w.file[0].agent[agent].tid * (1ull << 32))), MAD_BYTES);
+	mad[24] = 1;
+	mad[25] = RMPP_DATA;
+	mad[26] = (uint8_t)(1 | (segment == 1) << 1 | is_last << 2);
+	wire_put(mad, segment, 28, 0, 32);
+	wire_put(mad, is_last ? 220 : 0, 32, 0, 32);
+	arrive(0, lid, mad);
+}
+
 /* Whose answer comes is not asked again. */
 static void an_answer_on_its_way_is_waited_for(void **state)
 {
 	uint32_t asker = add(0, MAD_CLASS_SA, 1, 0);
-	uint8_t mad[MAD_BYTES];
 
 	(void)state;
 	w.is_cut = true;
 	assert_int_equal(send(0, asker, 7, make(MAD_CLASS_SA, 0x12, 9), MAD_BYTES, 100, 0), 0);
-	memcpy(mad, make(MAD_CLASS_SA, 0x92, 9 + (w.file[0].agent[asker].tid * (1ull << 32))), MAD_BYTES);
-	mad[24] = 1;
-	mad[25] = RMPP_DATA;
 	for (uint32_t segment = 1; segment <= 5; segment++) {
-		mad[26] = segment == 1 ? 3 : segment == 5 ? 5 : 1;
-		wire_put(mad, segment, 28, 0, 32);
-		wire_put(mad, segment == 5 ? 220 : 0, 32, 0, 32);
-		arrive(0, 7, mad);
+		say_answer(asker, 7, segment, segment == 5);
 		if (segment < 5)
 			assert_true(mad_clients_deadline(&w.clients) == w.now + 100 * WTIME_MS);
 		w.now += 99 * WTIME_MS;
@@ -709,6 +715,28 @@ static void an_answer_on_its_way_is_waited_for(void **state)
 	assert_int_equal(w.letters[0], 1);
 	assert_int_equal(w.got[0][0].letter.status, 0);
 	assert_int_equal(w.got[0][0].letter.bytes, 56 + 5 * 200);
+}
+
+/* The answer to the last question by this id has begun, and was given up: it does not keep that to the next one from beginning. */
+static void an_id_used_again_has_its_own_answer(void **state)
+{
+	uint32_t asker = add(0, MAD_CLASS_SA, 1, 0);
+
+	(void)state;
+	w.is_cut = true;
+	for (uint16_t lid = 7; lid <= 9; lid++) {
+		assert_int_equal(send(0, asker, lid, make(MAD_CLASS_SA, 0x12, 9), MAD_BYTES, 100, 0), 0);
+		say_answer(asker, lid, 1, false);
+		assert_int_equal(w.file[0].transfers, 1);
+		if (lid == 9)
+			break;
+		expire(w.now + 100 * WTIME_MS);
+		assert_int_equal(w.got[0][lid - 7].letter.status, ETIMEDOUT);
+	}
+	say_answer(asker, 9, 2, true);
+	assert_int_equal(w.letters[0], 3);
+	assert_int_equal(w.got[0][2].letter.status, 0);
+	assert_int_equal(w.got[0][2].letter.bytes, 56 + 2 * 200);
 }
 
 /* Its first segment comes ever again: that is no answer. */
@@ -1460,6 +1488,7 @@ int main(void)
 		TEST(one_sender_has_its_bytes),
 		TEST(an_ack_is_of_who_is_answered),
 		TEST(an_answer_on_its_way_is_waited_for),
+		TEST(an_id_used_again_has_its_own_answer),
 		TEST(who_cannot_be_served_hears_of_it),
 		TEST(lengths_make_sense),
 		TEST(an_answer_may_be_longer_than_a_request),

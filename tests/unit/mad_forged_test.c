@@ -167,6 +167,15 @@ static void a_port_answers_by_any_of_its_lids(void **state)
 	assert_true(w.here.agent[agent].unasked == 0);
 }
 
+static void make_first(uint8_t mad[MAD_BYTES], uint8_t method, uint64_t tid)
+{
+	make(mad, MAD_CLASS_SA, method, tid);
+	mad[24] = 1;
+	mad[25] = RMPP_DATA;
+	mad[26] = 3;
+	wire_put(mad, 1, 28, 0, 32);
+}
+
 /* The same of segments, and of what ends them: a stranger neither begins an answer nor ends a request. */
 static void segments_of_another_are_none(void **state)
 {
@@ -188,16 +197,45 @@ static void segments_of_another_are_none(void **state)
 	rmpp_end(mad, RMPP_UNSPECIFIED, reply);
 	arrive(7, reply);
 	assert_int_equal(w.here.requests, 1);
-	make(mad, MAD_CLASS_SA, 0x94, tid_of(agent, 6));
-	mad[24] = 1;
-	mad[25] = RMPP_DATA;
-	mad[26] = 3;
-	wire_put(mad, 1, 28, 0, 32);
+	make_first(mad, 0x94, tid_of(agent, 6));
 	arrive(7, mad);
 	assert_int_equal(w.here.transfers, 0);
 	assert_true(w.here.agent[agent].unasked == 3);
 	arrive(ASKED, mad);
 	assert_int_equal(w.here.transfers, 1);
+}
+
+/* Who was asked begins one answer to each question, and takes no places and no windows of others' answers. */
+static void an_answer_begins_once(void **state)
+{
+	uint32_t agent = add(&w.here, MAD_CLASS_SA, 1, 0), other = add(&w.there, MAD_CLASS_SA, 0, 0);
+	uint8_t mad[MAD_BYTES], reply[MAD_BYTES];
+
+	(void)state;
+	make(mad, MAD_CLASS_SA, 0x12, 6);
+	send(&w.here, agent, ASKED, mad, 1000);
+	make(mad, MAD_CLASS_SA, 0x12, 7);
+	send(&w.here, agent, 50, mad, 1000);
+	for (unsigned method = 0x80; method < 0x80 + 2 * MAD_TRANSFERS; method++) {
+		make_first(mad, (uint8_t)method, tid_of(agent, 6));
+		arrive(ASKED, mad);
+	}
+	assert_int_equal(w.here.transfers, 1);
+	assert_int_equal(qp()->client[w.here.agent[agent].client].lent, GSA_WINDOW);
+	assert_true(w.here.agent[agent].unasked == 2 * MAD_TRANSFERS - 1);
+	/* from another LID of its port it begins when the first one has ended */
+	send(&w.there, other, HERE, mad, 0);
+	assert_int_equal(w.here.transfers, 1);
+	make_first(mad, 0x80, tid_of(agent, 6));
+	rmpp_end(mad, RMPP_UNSPECIFIED, reply);
+	reply[3] = 0x80;
+	arrive(ASKED, reply);
+	assert_int_equal(w.here.transfers, 0);
+	send(&w.there, other, HERE, mad, 0);
+	assert_int_equal(w.here.transfers, 1);
+	make_first(mad, 0x92, tid_of(agent, 7));
+	arrive(50, mad);
+	assert_int_equal(w.here.transfers, 2);
 }
 
 /* Where one file asks and answers in a class, a stranger's request is heard: it says nothing of what the file asks, whatever its
@@ -261,11 +299,7 @@ static void what_nobody_waits_for_is_counted(void **state)
 	/* of an agent that has not asked */
 	make(mad, CLASS, MAD_GET_RESP, tid_of(agent, 5));
 	arrive(7, mad);
-	make(mad, MAD_CLASS_SA, 0x92, tid_of(sa, 5));
-	mad[24] = 1;
-	mad[25] = RMPP_DATA;
-	mad[26] = 3;
-	wire_put(mad, 1, 28, 0, 32);
+	make_first(mad, 0x92, tid_of(sa, 5));
 	arrive(7, mad);
 	rmpp_end(mad, RMPP_NO_RESOURCES, reply);
 	reply[3] |= MAD_RESPONSE;
@@ -357,6 +391,7 @@ int main(void)
 		TEST(an_answer_of_another_is_none),
 		TEST(a_port_answers_by_any_of_its_lids),
 		TEST(segments_of_another_are_none),
+		TEST(an_answer_begins_once),
 		TEST(requests_say_nothing_of_requests),
 		TEST(what_nobody_waits_for_is_counted),
 		TEST(one_sender_does_not_fill_an_agent),
