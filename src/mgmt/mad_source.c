@@ -4,18 +4,6 @@
 
 #include <stdlib.h>
 
-/* Segments that the receiver's window lets go, and that are not at hand. */
-static uint32_t missing(const struct rmpp_send *s)
-{
-	uint32_t open = s->window_last - s->acked, ahead = s->segments - s->acked;
-
-	if (s->window_last <= s->acked)
-		return 0;
-	if (open > RMPP_WINDOW_MOST)
-		open = RMPP_WINDOW_MOST;
-	return open > ahead ? open - ahead : 0;
-}
-
 void mad_flow_end(struct mad_flow *f)
 {
 	if (f->source)
@@ -45,7 +33,8 @@ static bool make_room(struct mad_flow *f, struct rmpp_send *s, uint8_t **data, u
 
 void mad_flow_fill(struct mad_flow *f, struct rmpp_send *s, uint8_t **data)
 {
-	uint32_t room = MAD_BYTES - rmpp_data_offset((uint8_t)wire_get(*data, 1, 0, 8)), wanted = missing(s), bytes = 0;
+	uint32_t room = MAD_BYTES - rmpp_data_offset((uint8_t)wire_get(*data, 1, 0, 8));
+	uint32_t wanted = rmpp_send_missing(s), bytes = 0;
 	enum mad_given given;
 
 	if (!f->source || f->gave_up || !wanted)

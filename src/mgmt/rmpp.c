@@ -186,9 +186,20 @@ uint32_t rmpp_send_trim(struct rmpp_send *s, uint8_t *data)
 	return s->bytes;
 }
 
+uint32_t rmpp_send_missing(const struct rmpp_send *s)
+{
+	uint32_t open = s->window_last - s->acked, ahead = s->segments - s->acked;
+
+	if (s->window_last <= s->acked)
+		return 0;
+	if (open > RMPP_WINDOW_MOST)
+		open = RMPP_WINDOW_MOST;
+	return open > ahead ? open - ahead : 0;
+}
+
 bool rmpp_send_is_starved(const struct rmpp_send *s)
 {
-	return s->is_open && s->acked == s->segments && s->window_last > s->acked;
+	return s->is_open && s->next > s->segments && rmpp_send_missing(s);
 }
 
 void rmpp_send_abort(struct rmpp_send *s, enum rmpp_status status, uint8_t last[MAD_BYTES])
@@ -369,8 +380,6 @@ enum rmpp_verdict rmpp_send_input(struct rmpp_send *s, wtime now, const uint8_t 
 	if (s->acked < s->segments || s->is_open) {
 		if (is_new)
 			set_send_timer(s, now);
-		if (rmpp_send_is_starved(s))
-			s->deadline = s->ends;
 		return RMPP_GOES_ON;
 	}
 	s->deadline = WTIME_NEVER;
@@ -383,7 +392,8 @@ enum rmpp_verdict rmpp_send_input(struct rmpp_send *s, wtime now, const uint8_t 
 
 enum rmpp_verdict rmpp_send_expire(struct rmpp_send *s, wtime now, uint8_t last[MAD_BYTES])
 {
-	if (s->deadline > now)
+	/* no receiver acknowledges what comes within a window */
+	if ((rmpp_send_is_starved(s) ? s->ends : s->deadline) > now)
 		return RMPP_GOES_ON;
 	if (s->ends <= now || (s->wait >= s->config.ack_ns && s->retries++ == s->config.retries)) {
 		s->status = s->ends <= now ? RMPP_TOO_LONG : RMPP_RETRIES_OVER;

@@ -104,7 +104,9 @@ void rmpp_send_init(struct rmpp_send *s, const struct rmpp_config *config, const
 void rmpp_send_more(struct rmpp_send *s, const uint8_t *data, uint32_t bytes, bool is_open);
 /* Moves what was not acknowledged to the front, behind the head. The bytes that are left. */
 uint32_t rmpp_send_trim(struct rmpp_send *s, uint8_t *data);
-/* All that is at hand has come, and the window is open: nothing goes before there is more. */
+/* Segments that the receiver's window lets go, and that are not at hand; with those that are on their way RMPP_WINDOW_MOST. */
+uint32_t rmpp_send_missing(const struct rmpp_send *s);
+/* All that is at hand has gone, and the window is open: nothing goes before there is more, and no ACK is awaited. */
 bool rmpp_send_is_starved(const struct rmpp_send *s);
 /* It cannot be gone on with: `last` is the ABORT that says so. */
 void rmpp_send_abort(struct rmpp_send *s, enum rmpp_status status, uint8_t last[MAD_BYTES]);

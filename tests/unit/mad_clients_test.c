@@ -717,7 +717,7 @@ static void an_answer_on_its_way_is_waited_for(void **state)
 	assert_int_equal(w.got[0][0].letter.bytes, 56 + 5 * 200);
 }
 
-/* The answer to the last question by this id has begun, and was given up: it does not keep that to the next one from beginning. */
+/* The answer to the last question by this id has begun, and was given up: it does not keep the answer to the next one out. */
 static void an_id_used_again_has_its_own_answer(void **state)
 {
 	uint32_t asker = add(0, MAD_CLASS_SA, 1, 0);
@@ -1103,6 +1103,26 @@ static void an_answer_is_made_while_it_is_sent(void **state)
 		assert_int_equal(w.file[0].bytes, 0);
 	}
 	free(w.whole);
+}
+
+/* It takes longer for each piece than an ACK does, and has less than a window: each segment goes once all the same. */
+static void an_answer_that_pauses_goes_once(void **state)
+{
+	enum { SEGMENTS = 300, ROUND_NS = 4 * WTIME_MS };
+	uint32_t server = add(0, MAD_CLASS_SA, 1, 1 << 0x12), asker = add(2, MAD_CLASS_SA, 1, 0);
+	struct spring s = { .all = 200 * SEGMENTS, .piece = 500 };
+
+	(void)state;
+	send(2, asker, 0, make(MAD_CLASS_SA, 0x12, 1), MAD_BYTES, 1000, 0);
+	assert_int_equal(answer_from(&s, server, 0), 0);
+	for (int i = 0; i < SEGMENTS && !s.ends; i++) {
+		assert_true(mad_clients_deadline(&w.clients) <= w.now + 1);
+		expire(w.now + ROUND_NS);
+	}
+	run_out();
+	assert_int_equal(w.letters[2], 1);
+	assert_int_equal(w.got[2][0].letter.bytes, 56 + s.all);
+	assert_int_equal(w.to[2], SEGMENTS);
 }
 
 static void gives_up_at(uint32_t dries)
@@ -1493,6 +1513,7 @@ int main(void)
 		TEST(lengths_make_sense),
 		TEST(an_answer_may_be_longer_than_a_request),
 		TEST(what_is_unread_counts), TEST(an_answer_is_made_while_it_is_sent),
+		TEST(an_answer_that_pauses_goes_once),
 		TEST(an_answer_that_cannot_be_gone_on_with_ends), TEST(what_is_not_asked_any_more_ends),
 		TEST(only_an_answer_in_segments_is_made), TEST(one_lid_leaves_room_to_others),
 		TEST(one_lid_does_not_take_all_answers),

@@ -355,6 +355,41 @@ static void a_closed_window_is_no_hunger(void **state)
 	end(&c);
 }
 
+/* Within a window no ACK is awaited, so nothing goes again while more is made; with all that is kept on its way one is, however
+ * wide the window. Both have an end. */
+static void a_pause_within_a_window_is_hunger(void **state)
+{
+	enum { MANY = RMPP_WINDOW_MOST + 1 };
+	static const struct { uint32_t there, window; bool is_starved; } rows[] = {
+		{ 3, 64, true }, { 64, 64, false }, { 65, 64, false },
+		{ MANY - 1, UINT32_MAX, true }, { MANY, UINT32_MAX, false },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		uint8_t mad[MAD_BYTES], reply[MAD_BYTES];
+		unsigned sent = 0;
+		struct course c;
+		bool answers;
+
+		begin(&c, 0x03, 56 + 200 * (MANY + 1));
+		rmpp_send_more(&c.send, c.data, 56 + 200 * rows[i].there + 1, true);
+		assert_true(rmpp_send_output(&c.send, 0, mad));
+		rmpp_ack(mad, 1, rows[i].window, reply);
+		assert_int_equal(rmpp_send_input(&c.send, 0, reply, &answers, mad), RMPP_GOES_ON);
+		assert_false(rmpp_send_is_starved(&c.send));
+		while (rmpp_send_output(&c.send, 0, mad))
+			sent++;
+		assert_int_equal(sent, (rows[i].there < rows[i].window ? rows[i].there : rows[i].window) - 1);
+		assert_int_equal(rmpp_send_is_starved(&c.send), rows[i].is_starved);
+		assert_int_equal(rmpp_send_expire(&c.send, c.send.deadline, mad), RMPP_GOES_ON);
+		assert_int_equal(rmpp_send_output(&c.send, RMPP_ACK_NS, mad), !rows[i].is_starved);
+		assert_int_equal(rmpp_send_expire(&c.send, c.send.ends, mad), RMPP_FAILED);
+		assert_int_equal(mad[27], RMPP_TOO_LONG);
+		end(&c);
+	}
+}
+
 static void an_end_has_no_more_than_a_segment(void **state)
 {
 	static const uint32_t lengths[] = { 0, 19, 221, UINT32_MAX };
@@ -747,6 +782,7 @@ int main(void)
 		cmocka_unit_test(a_length_may_be_unknown),
 		cmocka_unit_test(what_has_yet_to_be_made_has_no_end),
 		cmocka_unit_test(a_closed_window_is_no_hunger),
+		cmocka_unit_test(a_pause_within_a_window_is_hunger),
 		cmocka_unit_test(an_end_has_no_more_than_a_segment),
 		cmocka_unit_test(acks_that_make_no_sense),
 		cmocka_unit_test(a_stop_and_each_abort_are_heard),
