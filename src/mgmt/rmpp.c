@@ -2,6 +2,7 @@
  * twice the flight, at least config.ack_ns. When it ends, all that is not acknowledged goes again, config.retries times in a row,
  * each after twice the wait, up to RMPP_ACK_MOST_NS. Where ACKs were seen to take less (RFC 6298: their mean and four times what
  * they differ by, at least config.soonest_ns) the first waits are as short; those below config.ack_ns are no retries.
+ * It rests while more of the datagram is made within an open window: a receiver acknowledges whole windows.
  * A receiver has one: config.idle_ns after the last segment. Both end config.total_ns after the first segment, or later where
  * that has said that there are megabytes.
  *
@@ -376,12 +377,12 @@ enum rmpp_verdict rmpp_send_input(struct rmpp_send *s, wtime now, const uint8_t 
 	is_new = h.segment > s->acked;
 	take_ack(s, &h);
 	end_timing(s, now);
-	s->wait = wtime_min(wait_of(s, &h), learnt(s));
-	if (s->acked < s->segments || s->is_open) {
-		if (is_new)
-			set_send_timer(s, now);
-		return RMPP_GOES_ON;
+	if (is_new) {
+		s->wait = wtime_min(wait_of(s, &h), learnt(s));
+		set_send_timer(s, now);
 	}
+	if (s->acked < s->segments || s->is_open)
+		return RMPP_GOES_ON;
 	s->deadline = WTIME_NEVER;
 	if (s->is_two_sided) {
 		rmpp_ack(mad, 0, 1, reply);
@@ -392,7 +393,6 @@ enum rmpp_verdict rmpp_send_input(struct rmpp_send *s, wtime now, const uint8_t 
 
 enum rmpp_verdict rmpp_send_expire(struct rmpp_send *s, wtime now, uint8_t last[MAD_BYTES])
 {
-	/* no receiver acknowledges what comes within a window */
 	if ((rmpp_send_is_starved(s) ? s->ends : s->deadline) > now)
 		return RMPP_GOES_ON;
 	if (s->ends <= now || (s->wait >= s->config.ack_ns && s->retries++ == s->config.retries)) {

@@ -601,6 +601,31 @@ static void acks_of_nothing_new_put_off_nothing(void **state)
 	end(&c);
 }
 
+/* Nor do they make the next wait as short as the first one again, of a sender that has seen quick ACKs: its tries have an end. */
+static void acks_of_nothing_new_shorten_nothing(void **state)
+{
+	const struct rmpp_config quick = { .soonest_ns = WTIME_MS };
+	enum rmpp_verdict verdict = RMPP_GOES_ON;
+	uint8_t mad[MAD_BYTES], ack[MAD_BYTES], reply[MAD_BYTES];
+	struct course c;
+	bool answers;
+
+	(void)state;
+	begin(&c, 0x03, 5000);
+	rmpp_send_init(&c.send, &quick, c.data, c.bytes);
+	rmpp_ack(c.data, 1, 4, ack);
+	while (verdict == RMPP_GOES_ON && c.now < RMPP_TOTAL_NS) {
+		while (rmpp_send_output(&c.send, c.now, mad))
+			;
+		assert_int_equal(rmpp_send_input(&c.send, c.now, ack, &answers, reply), RMPP_GOES_ON);
+		c.now = c.send.deadline;
+		verdict = rmpp_send_expire(&c.send, c.now, mad);
+	}
+	assert_int_equal(verdict, RMPP_FAILED);
+	assert_int_equal(c.send.status, RMPP_RETRIES_OVER);
+	end(&c);
+}
+
 /* A segment at a time is progress, and ends all the same. */
 static void a_slow_receiver_has_an_end(void **state)
 {
@@ -775,6 +800,7 @@ int main(void)
 		cmocka_unit_test(a_datagram_too_long_is_refused),
 		cmocka_unit_test(a_segment_zero_is_refused),
 		cmocka_unit_test(acks_of_nothing_new_put_off_nothing),
+		cmocka_unit_test(acks_of_nothing_new_shorten_nothing),
 		cmocka_unit_test(a_slow_receiver_has_an_end),
 		cmocka_unit_test(a_sender_learns_how_long_acks_take),
 		cmocka_unit_test(nothing_is_beyond_the_last),
