@@ -110,7 +110,7 @@ static int tell_refusal(const struct capture *c, int err)
 	if (err == -EBUSY)
 		return cli_fail("end the other one first", "another weft capture has the frames of %s%s",
 				c->pid ? "process " : "", c->name);
-	return cli_fail("weft doctor", "weftd does not pass the capture on: %s", strerror(-err));
+	return daemon_fail(err, "weft doctor", "weftd does not pass the capture on");
 }
 
 /* Signals end a capture: they are taken from a descriptor. */

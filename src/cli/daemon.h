@@ -33,13 +33,17 @@ int daemon_start(const struct rundir *d, enum control_kind kind, bool keep);
 /* As daemon_start of a command; weftd stays when idle from now on. */
 int daemon_keep(const struct rundir *d);
 
+/* What an error of asking weftd means, for which a command has no words of its own: that the weftd connected to last does not
+ * answer, or cause, with next as the step. EXIT_FAILED. */
+int daemon_fail(int err, const char *next, const char *cause);
+
 /* Moves a descriptor far from those that programs count on; it stays open across exec. The descriptor, or -1 with errno. */
 int fd_park(int fd);
 
 /* Ends the weftd of this directory, if one runs, and waits until it has left. An exit status, with everything told. */
 int daemon_end(const struct rundir *d, bool force, bool *was_running);
 
-/* Sends *msg with this text (or NULL) and replaces it by its answer. 0 or -errno. */
+/* Sends *msg with this text (or NULL) and replaces it by its answer. 0 or -errno; -ETIMEDOUT: weftd does not answer. */
 int daemon_call(int socket, struct control_msg *msg, const char *text);
 /* As daemon_call without a text: a file goes along, or comes with the answer and is the caller's. */
 int daemon_give(int socket, struct control_msg *msg, int file);

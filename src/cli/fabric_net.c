@@ -65,7 +65,7 @@ static int fail_call(int err)
 	if (err == -EPERM)
 		return cli_fail("ask the user who owns it, or root", "the network is not yours to change: %s",
 				strerror(-err));
-	return cli_fail("look into weftd.log", "weftd cannot do it: %s", strerror(-err));
+	return daemon_fail(err, "look into weftd.log", "weftd cannot do it");
 }
 
 /* An exit status with everything told, or -errno with nothing told: weftd has ended. */
@@ -79,7 +79,7 @@ static int try_to_view(struct view *v, int socket)
 	if (err == -ENOENT)
 		return fail_call(err);
 	if (err)
-		return cli_fail("weft doctor", "weftd does not give its fabric: %s", strerror(-err));
+		return daemon_fail(err, "weft doctor", "weftd does not give its fabric");
 	v->number = msg.b;
 	status = map_view(v, fd);
 	close(fd);

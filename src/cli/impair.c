@@ -59,7 +59,7 @@ static int tell_result(const struct target *t, int err)
 	if (err == -EPERM)
 		return cli_fail("impair your own processes, or ask the user who owns it, or root", "process %s is not yours",
 				t->name);
-	return cli_fail("weft doctor", "weftd does not pass faults on: %s", strerror(-err));
+	return daemon_fail(err, "weft doctor", "weftd does not pass faults on");
 }
 
 /* An exit status; *processes have been told. */

@@ -38,7 +38,7 @@ static int tell(const char *text, int err)
 		return cli_fail("run it as root or as the user of weftd", "only weftd's user and root may tune it");
 	if (err == -EINVAL)
 		return cli_fail(next_set, "these values are refused: %s; none was changed", text);
-	return cli_fail("weft doctor", "weftd does not answer: %s", strerror(-err));
+	return daemon_fail(err, "weft doctor", "weftd does not answer");
 }
 
 static void print_tunables(const json_t *tunables)

@@ -36,6 +36,8 @@ static int open_at(const struct rundir *d, const char *node, struct node_mads *f
 		close(fd);
 	if (fd >= 0 && message_peer_ended(err)) {
 		fail_ended();
+	} else if (fd >= 0 && err == -ETIMEDOUT) {
+		daemon_fail(err, NULL, NULL);
 	} else if (fd >= 0) {
 		cli_fail("weft fabric load FILE gives the network a fabric; weft-fabric(1)",
 			 err == -ENOENT ? "there is no fabric, or no host %s in it" : "weftd opens no port at %s", node);
@@ -55,8 +57,7 @@ static int add_agent(const struct rundir *d, const struct control_agent *agent, 
 	close(fd);
 	if (err == -ENOENT || message_peer_ended(err))
 		return fail_ended();
-	return err ? cli_fail("end programs that ask (weft mad lists them)", "weftd registers no agent: %s", strerror(-err)) :
-	       EXIT_OK;
+	return err ? daemon_fail(err, "end programs that ask (weft mad lists them)", "weftd registers no agent") : EXIT_OK;
 }
 
 int node_mads_open(const struct rundir *d, const char *node, const struct control_agent *agent, uint16_t buffers,

@@ -57,7 +57,7 @@ static int ask(const struct cli_options *o, const char *host, struct control_msg
 		return cli_fail("ask root, or whoever started it", "the paths of this weftd are not yours to change");
 	if (err == -EBUSY)
 		return cli_fail("weft path HOST heal N", "paths to too many hosts fail, so those to %s cannot", host);
-	return err ? cli_fail("weft doctor", "weftd does not change the path: %s", strerror(-err)) : EXIT_OK;
+	return err ? daemon_fail(err, "weft doctor", "weftd does not change the path") : EXIT_OK;
 }
 
 static int report(const struct cli_options *o, const char *host, uint32_t paths)

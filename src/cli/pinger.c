@@ -87,7 +87,8 @@ int pinger_hold(int socket)
 	struct control_msg msg = { .type = CTL_PING };
 	int err = daemon_call(socket, &msg, NULL);
 
-	return err == -EPERM ? -EUSERS : err;	/* a firewall's refusal of a datagram is EPERM, too */
+	/* a firewall's refusal of a datagram is EPERM, too, and a question without an answer ETIMEDOUT */
+	return err == -EPERM ? -EUSERS : err == -ETIMEDOUT ? -ETIME : err;
 }
 
 /* The answer to this question; those that come late to others are passed over. */
@@ -176,6 +177,7 @@ static const struct {
 	  "see that it is up and has this address; and look at the firewalls" },
 	{ EACCES, "a firewall rejects what goes to its UDP port 4791", "let UDP port 4791 in there" },
 	{ EPERM, "this host's firewall does not let it out", "let UDP port 4791 out here" },
+	{ ETIME, "weftd does not answer", "weft down --force ends it" },
 	{ EUSERS, "this weftd is another user's", "ask as that user, or without WEFT_DIR, by a weftd of your own" },
 	{ E2BIG, "short packets are answered, and those of this size are lost on the way, without a word",
 	  "weft doctor --peer finds the longest that pass; give programs that path MTU, or mend what is between the hosts" },

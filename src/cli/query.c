@@ -29,7 +29,7 @@ static json_t *ask_daemon(const struct cli_options *o, const char *what, int *er
 	if (!answer && *err == -EDQUOT)
 		cli_fail("ask again when they have ended", "this user's share of questions under way is used up");
 	else if (!answer)
-		cli_fail(*err == -EAGAIN ? "ask again" : "weft doctor", "weftd does not answer: %s", strerror(-*err));
+		daemon_fail(*err, *err == -EAGAIN ? "ask again" : "weft doctor", "weftd does not answer");
 	return answer;
 }
 

@@ -137,6 +137,31 @@ says "the network has no fabric"
 ended 0
 expect 0 weft down --force
 
+# one that takes who comes, and answers nothing then: nobody waits for ever. What takes weftd long by itself is waited for
+serves weftd mute
+asking=()
+for command in status mad "sa gettable nodes --node h1" "fabric unload" "impair all loss=1%" up qp; do
+	timeout 100 "$BIN/weft" $command >"$HOME_DIR/said by ${command%% *}" 2>&1 &
+	asking+=("$! $command")
+done
+for command in "${asking[@]}"; do
+	wait "${command%% *}"
+	status=$?
+	command=${command#* }
+	out=$(cat "$HOME_DIR/said by ${command%% *}")
+	rm "$HOME_DIR/said by ${command%% *}"
+	if [ "$command" = qp ]; then
+		[ $status = 0 ] || fail "weft qp gives up a question to all processes: $out"
+		continue
+	fi
+	[ $status = 1 ] || fail "weft $command ends with $status where weftd does not answer"
+	says "weftd in $WEFT_DIR does not answer"
+	says "weft down --force"
+done
+expect 0 weft down --force
+ended 143
+rmdir "$WEFT_DIR"
+
 # one that does not answer, and not even to SIGTERM
 serves weftd silent
 expect 0 weft down --force

@@ -4,9 +4,9 @@
 other_weftd.py DIRECTORY NAME KIND
 
 NAME is what the process is called. KIND: `answers`, it tells who comes that its protocol is another, as any weftd does; `leaves`,
-it takes who comes, and ends when it is asked something; `silent`, it takes no connection and ignores SIGTERM; `lingers`, as
-`silent`, and the lock is held for five seconds after it was killed; `before`, as `answers`, in a directory as it was before weft
-marked its own.
+it takes who comes, and ends when it is asked something; `mute`, it takes who comes, and answers nothing then but, after eleven
+seconds, what is asked of all processes; `silent`, it takes no connection and ignores SIGTERM; `lingers`, as `silent`, and the
+lock is held for five seconds after it was killed; `before`, as `answers`, in a directory as it was before weft marked its own.
 """
 
 import errno
@@ -16,7 +16,10 @@ import signal
 import socket
 import struct
 import sys
+import threading
 import time
+
+CTL_QUERY = 12		# control/protocol.h
 
 directory, name, kind = sys.argv[1:]
 with open('/proc/self/comm', 'w') as comm:
@@ -61,7 +64,21 @@ def leave(*_):
 
 if kind == 'answers':
 	signal.signal(signal.SIGTERM, leave)
+def be_mute(client):
+	"""Offsets are those of struct control_msg: type, status, text_bytes, and its end."""
+	client.send(client.recv(1 << 16))
+	question = bytearray(client.recv(1 << 16))[:80]
+	if question and struct.unpack_from('=I', question)[0] == CTL_QUERY:
+		time.sleep(11)
+		answer = b'{"processes":[]}'
+		question[72:76] = struct.pack('=I', len(answer))
+		client.send(bytes(question) + answer)
+	client.recv(1 << 16)
+
+
 print('serves', flush=True)
+while kind == 'mute':
+	threading.Thread(target=be_mute, args=listener.accept()[:1], daemon=True).start()
 while kind not in ('silent', 'lingers'):
 	client, _ = listener.accept()
 	message = bytearray(client.recv(1 << 16))
