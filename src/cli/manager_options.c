@@ -3,9 +3,9 @@
 #include "cli/manager_options.h"
 
 #include "cli/fabric.h"
+#include "cli/number.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,25 +20,9 @@ static int wrong(const struct reading *r, const char *what, const char *word)
 	return cli_fail("m_key 0x1234; weft-fabric(1) lists the options", "%s:%u: %s: '%s'", r->path, r->line, what, word);
 }
 
-/* A number of at most this. False: the text is none. */
-static bool read_number(const char *text, uint64_t most, uint64_t *number)
-{
-	unsigned long long value;
-	char *end;
-
-	if (!isdigit((unsigned char)*text))
-		return false;
-	errno = 0;
-	value = strtoull(text, &end, 0);
-	if (*end || errno || value > most)
-		return false;
-	*number = value;
-	return true;
-}
-
 static int take_number(const struct reading *r, const char *text, uint64_t most, uint64_t *number)
 {
-	return read_number(text, most, number) ? EXIT_OK : wrong(r, "it is no number that this option can have", text);
+	return number_read(text, most, number) ? EXIT_OK : wrong(r, "it is no number that this option can have", text);
 }
 
 static int take_byte(const struct reading *r, const char *text, uint64_t most, uint8_t *byte)
@@ -122,7 +106,7 @@ static int take_levels(const struct reading *r, char *text)
 	for (char *word = strtok_r(text, ", \t", &rest); word; word = strtok_r(NULL, ", \t", &rest)) {
 		uint64_t lane;
 
-		if (n == QOS_LEVELS || !read_number(word, QOS_NO_LANE, &lane))
+		if (n == QOS_LEVELS || !number_read(word, QOS_NO_LANE, &lane))
 			return wrong(r, "sixteen lanes are wanted, 0 to 15", word);
 		q->sl2vl[n++] = (uint8_t)lane;
 		used += lane != QOS_NO_LANE;
@@ -143,8 +127,8 @@ static int take_turns(const struct reading *r, char *text, struct fabric_vlarb e
 
 		if (colon)
 			*colon++ = '\0';
-		if (n == QOS_ENTRIES || !colon || !read_number(word, QOS_LANES_MOST - 1, &lane) ||
-		    !read_number(colon, UINT8_MAX, &weight))
+		if (n == QOS_ENTRIES || !colon || !number_read(word, QOS_LANES_MOST - 1, &lane) ||
+		    !number_read(colon, UINT8_MAX, &weight))
 			return wrong(r, "up to 64 of LANE:WEIGHT are wanted, 0 to 14 and 0 to 255", word);
 		entry[n++] = (struct fabric_vlarb){ (uint8_t)lane, (uint8_t)weight };
 	}

@@ -1,13 +1,14 @@
 #include "cli/sa_records.h"
 
 #include "cli/cli.h"
+#include "cli/number.h"
 #include "cli/output.h"
 #include "mgmt/sa_store.h"
 #include "mgmt/transaction.h"
 #include "wire/field.h"
 
-#include <ctype.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,12 +20,11 @@ static const struct { const char *name; uint16_t attribute, bytes; } tables[] = 
 	{ "subscriptions", SA_INFORM_RECORD_ID, 64 }, { "lfts", SA_LFT_RECORD_ID, 72 }, { "mfts", SA_MFT_RECORD_ID, 72 },
 };
 
-enum { TABLES = sizeof(tables) / sizeof(tables[0]), LINE = 256 };
+enum { TABLES = sizeof(tables) / sizeof(tables[0]) };
 
 bool sa_records_find(const char *name, uint16_t *attribute)
 {
-	unsigned long number;
-	char *end;
+	uint64_t number;
 
 	for (int i = 0; i < TABLES; i++) {
 		if (strcmp(name, tables[i].name))
@@ -32,14 +32,15 @@ bool sa_records_find(const char *name, uint16_t *attribute)
 		*attribute = tables[i].attribute;
 		return true;
 	}
-	number = strtoul(name, &end, 0);
-	if (end == name || *end || number > UINT16_MAX)
+	if (!number_read(name, UINT16_MAX, &number))
 		return false;
 	*attribute = (uint16_t)number;
 	return true;
 }
 
 /* ---- a file of edits ---- */
+
+static const char blanks[] = " \t\r\n";
 
 static unsigned edit_named(const char *word)
 {
@@ -51,42 +52,56 @@ static unsigned edit_named(const char *word)
 	return i;
 }
 
-static bool parse_line(const char *line, uint64_t key, uint8_t edit[SA_EDIT_BYTES])
+static bool parse_line(char *line, uint64_t key, uint8_t edit[SA_EDIT_BYTES])
 {
-	char word[8], text[LINE] = "";
-	unsigned long long id;
-	int n = sscanf(line, "%7s %lli %255[^\n]", word, (long long *)&id, text);
+	char *text, *word = strtok_r(line, blanks, &text), *number = strtok_r(NULL, blanks, &text);
+	uint64_t id;
+	size_t bytes;
 
-	memset(edit, 0, SA_EDIT_BYTES);
-	if (n < 2 || strlen(text) > SA_KEPT_TEXT)
+	if (!number || !number_read(number, UINT64_MAX, &id))
 		return false;
+	text += strspn(text, blanks);
+	bytes = strcspn(text, "\n");
+	memset(edit, 0, SA_EDIT_BYTES);
 	edit[0] = (uint8_t)edit_named(word);
-	if (!edit[0] || (edit[0] == SA_DELETE_ONE) != (n == 2))
+	if (!edit[0] || (edit[0] == SA_DELETE_ONE) != !bytes || bytes > SA_KEPT_TEXT)
 		return false;
 	wire_put(edit, id, 8, 0, 64);
 	wire_put(edit, key, 16, 0, 64);
-	memcpy(edit + 24, text, SA_KEPT_TEXT);
+	memcpy(edit + 24, text, bytes);
 	return true;
+}
+
+/* 0 or -errno. */
+static int add_line(char *line, uint64_t key, uint8_t **edits, uint32_t *bytes)
+{
+	uint8_t *more = realloc(*edits, *bytes + SA_EDIT_BYTES);
+
+	if (!more)
+		return -ENOMEM;
+	*edits = more;
+	if (!parse_line(line, key, more + *bytes))
+		return -EINVAL;
+	*bytes += SA_EDIT_BYTES;
+	return 0;
 }
 
 static int read_lines(FILE *f, uint64_t key, uint8_t **edits, uint32_t *bytes, uint32_t *line)
 {
-	char text[LINE + 2];
+	size_t room = 0;
+	char *text = NULL;
+	int err = 0;
 
-	for (*line = 1; fgets(text, sizeof(text), f); ++*line) {
-		uint8_t *more;
-
-		if (text[strspn(text, " \t\n")] == '\0' || text[0] == '#')
-			continue;
-		more = realloc(*edits, *bytes + SA_EDIT_BYTES);
-		if (!more)
-			return -ENOMEM;
-		*edits = more;
-		if (!parse_line(text, key, more + *bytes))
-			return -EINVAL;
-		*bytes += SA_EDIT_BYTES;
+	*line = 0;
+	while (!err && getline(&text, &room, f) >= 0) {
+		++*line;
+		if (text[strspn(text, blanks)] != '\0' && text[0] != '#')
+			err = add_line(text, key, edits, bytes);
 	}
-	return *bytes ? 0 : -ENODATA;
+	if (!err && !feof(f))
+		err = -errno;
+	free(text);
+	return err ? err : *bytes ? 0 : -ENODATA;
 }
 
 int sa_records_read(const char *path, uint64_t key, uint8_t **edits, uint32_t *bytes, uint32_t *line)
@@ -123,13 +138,19 @@ static json_t *describe_path(const uint8_t *record)
 			 (int)wire_get(record, 40, 0, 16), "mtu", mtu && mtu < 6 ? 128 << mtu : 0);
 }
 
+/* Jansson's integers have a sign: what does not fit is text. */
+static json_t *describe_number(uint64_t number)
+{
+	return number <= INT64_MAX ? json_integer((json_int_t)number) : json_sprintf("%" PRIu64, number);
+}
+
 static json_t *describe_kept(const uint8_t *record)
 {
 	char text[SA_KEPT_TEXT + 1], plain[2 * SA_KEPT_TEXT + 2];
 
 	snprintf(text, sizeof(text), "%.48s", (const char *)record + 16);
-	return json_pack("{s:s, s:I, s:I, s:s}", "table", "kept", "id", (json_int_t)wire_get(record, 0, 0, 64), "key",
-			 (json_int_t)wire_get(record, 8, 0, 64), "text", output_plain(text, plain, sizeof(plain)));
+	return json_pack("{s:s, s:o, s:o, s:s}", "table", "kept", "id", describe_number(wire_get(record, 0, 0, 64)), "key",
+			 describe_number(wire_get(record, 8, 0, 64)), "text", output_plain(text, plain, sizeof(plain)));
 }
 
 static json_t *describe(unsigned attribute, const uint8_t *record, uint32_t bytes)

@@ -70,7 +70,8 @@ static void timeouts_have_five_bits(void **state)
 	static const struct { const char *text; int status; uint8_t timeout; } rows[] = {
 		{ "", EXIT_OK, 0 }, { "subnet_timeout 1\n", EXIT_OK, 1 }, { "subnet_timeout 31\n", EXIT_OK, 31 },
 		{ "subnet_timeout 0\n", EXIT_FAILED, 0 }, { "subnet_timeout 32\n", EXIT_FAILED, 0 },
-		{ "subnet_timeout -1\n", EXIT_FAILED, 0 },
+		{ "subnet_timeout -1\n", EXIT_FAILED, 0 }, { "subnet_timeout 0x1f\n", EXIT_OK, 31 },
+		{ "subnet_timeout 010\n", EXIT_FAILED, 0 },
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
