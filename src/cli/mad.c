@@ -11,7 +11,7 @@ enum { SETTINGS = 512 };	/* bytes of all NAME=VALUE: what weftd takes */
 
 static const char next_set[] = "weft mad set NAME=VALUE...; weft mad shows the names and values";
 
-/* The arguments with commas between them. */
+/* The arguments with commas between them. False: they are too long, or there is nothing. */
 static bool join(char *text, int argc, char **argv)
 {
 	size_t at = 0;
@@ -27,7 +27,7 @@ static bool join(char *text, int argc, char **argv)
 		at += bytes;
 	}
 	text[at] = '\0';
-	return argc > 0;
+	return at > 0;
 }
 
 static int tell(const char *text, int err)

@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 #include "cli/daemon.h"
 #include "cli/node_mads.h"
+#include "cli/number.h"
 #include "cli/output.h"
 #include "cli/sa_records.h"
 #include "control/sa_client.h"
@@ -34,16 +35,16 @@ static int wrong(const char *what, const char *word)
 static int take_setting(struct request *r, const char *word)
 {
 	const char *value = strchr(word, '=');
-	unsigned long long number;
-	char *end = NULL;
+	uint64_t number;
 
+	if (r->q.class_version != SERIES_CLASS_VERSION && strncmp(word, "key=", 4) && strncmp(word, "lid=", 4))
+		return wrong("today's protocol has key= and lid= alone", word);
 	if (!strcmp(word, "bits=lsb") || !strcmp(word, "bits=msb")) {
 		r->q.is_lsb_first = !strcmp(word, "bits=lsb");
 		return EXIT_OK;
 	}
-	number = value ? strtoull(value + 1, &end, 0) : 0;
-	if (!value || !value[1] || *end)
-		return wrong("it is no NAME=VALUE", word);
+	if (!value || !number_read(value + 1, UINT64_MAX, &number))
+		return wrong("it is no NAME=NUMBER", word);
 	if (!strncmp(word, "key=", 4))
 		r->q.key = number;
 	else if (!strncmp(word, "window=", 7) && number <= UINT16_MAX)

@@ -53,6 +53,18 @@ if [ ! -e /run/weft ]; then
 	says_line '  next: have root run `weft up --system`'
 fi
 
+# numbers of weft sa, and what only the protocol of old has; nothing to be set
+for setting in key=-5 key=+5 key=010 key= "key= 5" key=99999999999999999999999 lid=65536 window=0x10000 retries=8 key; do
+	expect 2 weft sa gettable nodes --node h1 "$setting"
+	says ": '$setting'"
+done
+for setting in window=3 retries=2 bits=lsb; do
+	expect 2 weft sa gettable nodes --node h1 --profile standard $setting
+	says "key= and lid= alone: '$setting'"
+done
+expect 2 weft mad set ""
+says "set with NAME=VALUE"
+
 # the directory's name, and what is wrong with it
 out=$(WEFT_DIR=foo weft status 2>&1)
 says "the runtime directory foo cannot be used: WEFT_DIR is not an absolute path"
