@@ -182,10 +182,12 @@ static void large_numbers_are_no_negative_ones(void **state)
 	json_t *all = show_kept(INT64_MAX, UINT64_MAX), *record = json_array_get(json_object_get(all, "records"), 0);
 
 	assert_int_equal(json_integer_value(json_object_get(record, "id")), INT64_MAX);
+	assert_true(json_is_string(json_object_get(record, "key")));
 	assert_string_equal(json_string_value(json_object_get(record, "key")), "18446744073709551615");
 	json_decref(all);
 	all = show_kept(1ull << 63, 0);
 	record = json_array_get(json_object_get(all, "records"), 0);
+	assert_true(json_is_string(json_object_get(record, "id")));
 	assert_string_equal(json_string_value(json_object_get(record, "id")), "9223372036854775808");
 	assert_int_equal(json_integer_value(json_object_get(record, "key")), 0);
 	json_decref(all);
