@@ -293,7 +293,7 @@ static void answer(struct sm *s, wtime now, const struct mad_letter *letter, con
 {
 	struct sa_query q = { .s = s, .now = now, .letter = letter, .head = *head, .most = SA_ANSWER_MOST - SA_HEAD,
 			      .enough = is_table(head->method) ? s->config.at_once : UINT32_MAX,
-			      .pairs_most = SA_PAIRS_AT_ONCE };
+			      .steps_most = SA_STEPS_AT_ONCE };
 	struct mad_source *rest = NULL;
 	sa_handler *handler = NULL;
 
@@ -335,7 +335,7 @@ uint8_t *sa_gather(struct sm *s, wtime now, uint16_t lid, uint16_t attribute, ui
 {
 	enum { PATH_SLID = 5, AT_SLID = 42 };
 	struct sa_query q = { .s = s, .now = now, .head = { .method = SA_GET_TABLE, .attr_id = attribute }, .most = most,
-			      .enough = UINT32_MAX, .pairs_most = UINT32_MAX };
+			      .enough = UINT32_MAX, .steps_most = UINT32_MAX };
 	sa_handler *handler = s->state == SM_MASTER && s->sa->has_groups ? find_handler(&q) : NULL;
 
 	q.from = net_port_of_lid(&s->net, lid);

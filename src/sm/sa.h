@@ -17,9 +17,9 @@ enum {
 	/* Our choice: with so much a table pauses, and the rest is made while it is sent: a port's records, at most 1 MB, fit
 	 * behind it. */
 	SA_ANSWER_AT_ONCE = 400 << 10,
-	/* Our choices: pairs of ports that a question for paths may look at, before and behind its pause. A port has fewer with
-	 * all others; so one that nothing fits takes a part of a second at once, and milliseconds at a time. */
-	SA_PAIRS_AT_ONCE = 1 << 16, SA_PAIRS_EACH = 1 << 12,
+	/* Our choices: records, and of paths ways from a port to a LID, that a search may look at, before and behind its pause.
+	 * There are fewer LIDs; so one that nothing fits takes a part of a second at once, and milliseconds at a time. */
+	SA_STEPS_AT_ONCE = 1 << 16, SA_STEPS_EACH = 1 << 12,
 };
 
 struct sa_service {

@@ -1,4 +1,5 @@
-/* Records of what the manager knows: nodes, ports, links, tables. A LID that is wanted is looked up; else all are looked at. */
+/* Records of what the manager knows: nodes, ports, links, tables. A LID that is wanted is looked up; else all are looked at. Each
+ * port, and each further record that is made for it, is a step of the search. */
 #include "sm/sa_query.h"
 
 #include "sm/groups.h"
@@ -17,21 +18,38 @@ static void put_lid(uint8_t *record, uint16_t lid)
 	wire_put(record, lid, RECORD_LID);
 }
 
-static bool lid_is_wanted(const struct sa_query *q, uint16_t lid)
+/* How many other ports stand behind an end port: those of a switch. */
+static unsigned others_of(const struct net *net, uint32_t port)
 {
-	return !sa_wants(q, LID) || wire_get(q->wanted, RECORD_LID) == lid;
+	return net_is_switch(net, net->owner[port]) ? net->node[net->owner[port]].ports : 0;
 }
 
-/* End ports that are here and share a partition with who asks: the next one from q->at, or PORT_NONE: none, or it pauses. */
-static uint32_t next_end(struct sa_query *q)
+/* Goes to the ports of a LID that is wanted. Returns where they end, or all ports do. */
+static uint32_t end_of_search(struct sa_query *q)
 {
 	const struct net *net = &q->s->net;
+	uint32_t port = net_port_of_lid(net, (uint32_t)wire_get(q->wanted, RECORD_LID));
 
-	while (q->at < net->ports && !sa_pauses(q)) {
+	if (!sa_wants(q, LID))
+		return net->ports;
+	if (port == PORT_NONE)
+		return 0;
+	q->at = q->at > port ? q->at : port;
+	return port + 1 + others_of(net, port);
+}
+
+uint32_t sa_next_end(struct sa_query *q)
+{
+	const struct net *net = &q->s->net;
+	uint32_t end = end_of_search(q);
+
+	while (!q->status && q->at < end && !sa_pauses(q)) {
 		uint32_t port = q->at++;
 
-		if (net->port[port].lid && lid_is_wanted(q, net->port[port].lid) && net_is_here(net, port) &&
-		    sa_shares(q->s, q->from, port))
+		if (!net->port[port].lid)
+			continue;
+		q->steps++;
+		if (net_is_here(net, port) && sa_shares(q->s, q->from, port))
 			return port;
 	}
 	return PORT_NONE;
@@ -42,7 +60,7 @@ void sa_find_nodes(struct sa_query *q)
 	const struct net *net = &q->s->net;
 	uint32_t port;
 
-	while ((port = next_end(q)) != PORT_NONE) {
+	while ((port = sa_next_end(q)) != PORT_NONE) {
 		const struct net_node *n = &net->node[net->owner[port]];
 		struct smp_node_info info;
 		uint8_t record[112] = { 0 };
@@ -90,9 +108,10 @@ void sa_find_ports(struct sa_query *q)
 	const struct net *net = &q->s->net;
 	uint32_t port;
 
-	while ((port = next_end(q)) != PORT_NONE) {
-		unsigned others = net_is_switch(net, net->owner[port]) ? net->node[net->owner[port]].ports : 0;
+	while ((port = sa_next_end(q)) != PORT_NONE) {
+		unsigned others = others_of(net, port);
 
+		q->steps += others;
 		for (unsigned i = 0; i <= others; i++) {
 			if (net->port[port + i].is_known)
 				emit_port(q, port + i, net->port[port].lid);
@@ -106,7 +125,7 @@ static uint32_t next_switch(struct sa_query *q)
 	uint32_t port;
 
 	do
-		port = next_end(q);
+		port = sa_next_end(q);
 	while (port != PORT_NONE && !net_is_switch(&q->s->net, q->s->net.owner[port]));
 	return port;
 }
@@ -133,8 +152,10 @@ void sa_find_lfts(struct sa_query *q)
 
 	while ((port = next_switch(q)) != PORT_NONE) {
 		const struct net_node *n = &net->node[net->owner[port]];
+		uint32_t blocks = n->lft ? n->lft_entries / LFT_BLOCK : 0;
 
-		for (uint32_t block = 0; n->lft && (block + 1) * LFT_BLOCK <= n->lft_entries; block++) {
+		q->steps += blocks;
+		for (uint32_t block = 0; block < blocks; block++) {
 			uint8_t record[72] = { 0 };
 
 			put_lid(record, net->port[port].lid);
@@ -162,8 +183,11 @@ void sa_find_mfts(struct sa_query *q)
 
 	while ((port = next_switch(q)) != PORT_NONE) {
 		uint32_t node = net->owner[port], blocks = used_blocks(&net->node[node]);
+		uint32_t records = blocks * (net->node[node].ports / MFT_PORTS + 1u);
 
-		for (uint32_t i = 0; i < blocks * (net->node[node].ports / MFT_PORTS + 1u); i++) {
+		/* blocks that nobody uses are looked at too */
+		q->steps += net->node[node].mft_entries / MFT_BLOCK + records;
+		for (uint32_t i = 0; i < records; i++) {
 			uint32_t position = i / blocks, block = i % blocks;
 			uint8_t record[72] = { 0 };
 
@@ -180,8 +204,6 @@ static void emit_manager(struct sa_query *q, uint32_t port, const uint8_t info[S
 {
 	uint8_t record[32] = { 0 };
 
-	if (!lid_is_wanted(q, q->s->net.port[port].lid))
-		return;
 	put_lid(record, q->s->net.port[port].lid);
 	memcpy(record + 4, info, 21);
 	if (!q->is_trusted)
@@ -220,13 +242,17 @@ static uint32_t end_of(const struct net *net, uint32_t port)
 void sa_find_links(struct sa_query *q)
 {
 	const struct net *net = &q->s->net;
+	uint32_t end = end_of_search(q);
 
-	while (q->at < net->ports && !sa_pauses(q)) {
+	while (!q->status && q->at < end && !sa_pauses(q)) {
 		uint32_t port = q->at++, peer = net->port[port].peer;
 		uint8_t record[8] = { 0 };
 
-		if (peer == PORT_NONE || !lid_of(net, port) || !lid_of(net, peer) ||
-		    !sa_shares(q->s, q->from, end_of(net, port)) || !sa_shares(q->s, q->from, end_of(net, peer)))
+		if (peer == PORT_NONE)
+			continue;
+		q->steps++;
+		if (!lid_of(net, port) || !lid_of(net, peer) || !sa_shares(q->s, q->from, end_of(net, port)) ||
+		    !sa_shares(q->s, q->from, end_of(net, peer)))
 			continue;
 		put_lid(record, lid_of(net, port));
 		record[2] = (uint8_t)net_port_number(net, port);
@@ -234,12 +260,6 @@ void sa_find_links(struct sa_query *q)
 		wire_put(record, lid_of(net, peer), 4, 0, 16);
 		sa_emit(q, record);
 	}
-}
-
-/* How many other ports stand behind an end port: those of a switch. */
-static unsigned others_of(const struct net *net, uint32_t port)
-{
-	return net_is_switch(net, net->owner[port]) ? net->node[net->owner[port]].ports : 0;
 }
 
 static void emit_pkeys(struct sa_query *q, uint32_t port, uint16_t lid)
@@ -265,8 +285,11 @@ void sa_find_pkeys(struct sa_query *q)
 		q->status = SA_REQUEST_INVALID;
 		return;
 	}
-	while ((port = next_end(q)) != PORT_NONE) {
-		for (unsigned i = 0; i <= others_of(&q->s->net, port); i++)
+	while ((port = sa_next_end(q)) != PORT_NONE) {
+		unsigned others = others_of(&q->s->net, port);
+
+		q->steps += others;
+		for (unsigned i = 0; i <= others; i++)
 			emit_pkeys(q, port + i, q->s->net.port[port].lid);
 	}
 }
@@ -288,9 +311,10 @@ void sa_find_sl2vls(struct sa_query *q)
 	const struct net *net = &q->s->net;
 	uint32_t port;
 
-	while ((port = next_end(q)) != PORT_NONE) {
+	while ((port = sa_next_end(q)) != PORT_NONE) {
 		unsigned ports = others_of(net, port) + 1;
 
+		q->steps += ports * ports;
 		for (unsigned i = 0; i < ports * ports; i++) {
 			uint8_t record[8 + SMP_DATA_BYTES] = { 0 }, lanes = net->port[port + i % ports].lanes;
 
@@ -310,8 +334,11 @@ void sa_find_vlarbs(struct sa_query *q)
 	const struct net *net = &q->s->net;
 	uint32_t end;
 
-	while ((end = next_end(q)) != PORT_NONE) {
-		for (unsigned i = 0; i < (others_of(net, end) + 1) * LANES_BLOCKS; i++) {
+	while ((end = sa_next_end(q)) != PORT_NONE) {
+		unsigned blocks = (others_of(net, end) + 1) * LANES_BLOCKS;
+
+		q->steps += blocks;
+		for (unsigned i = 0; i < blocks; i++) {
 			uint32_t port = end + i / LANES_BLOCKS;
 			unsigned block = i % LANES_BLOCKS + 1;
 			uint8_t record[72] = { 0 };

@@ -32,16 +32,13 @@ static void write(const struct sm *s, uint32_t port, uint32_t block, uint8_t rec
 
 void sa_find_guids(struct sa_query *q)
 {
-	const struct net *net = &q->s->net;
-	uint16_t lid = (uint16_t)wire_get(q->wanted, R_LID);
+	uint32_t port;
 
-	while (q->at < net->ports && !sa_pauses(q)) {
-		uint32_t port = q->at++;
+	while ((port = sa_next_end(q)) != PORT_NONE) {
+		uint32_t blocks = net_guid_blocks(&q->s->net, port);
 
-		if (!net->port[port].lid || (sa_wants(q, G_LID) && net->port[port].lid != lid) || !net_is_here(net, port) ||
-		    !sa_shares(q->s, q->from, port))
-			continue;
-		for (uint32_t block = 0; block < net_guid_blocks(net, port); block++) {
+		q->steps += blocks - 1;
+		for (uint32_t block = 0; block < blocks; block++) {
 			uint8_t record[BYTES];
 
 			write(q->s, port, block, record);

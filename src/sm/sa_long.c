@@ -54,7 +54,7 @@ static enum mad_given give(struct mad_source *source, uint8_t *to, uint32_t room
 	}
 	*bytes = take(l, to, room);
 	if (*bytes < room && q->is_paused) {
-		q->bytes = l->given = q->pairs = 0;
+		q->bytes = l->given = q->steps = 0;
 		q->enough = room - *bytes;
 		q->is_paused = false;
 		l->find(q);
@@ -93,7 +93,7 @@ struct mad_source *sa_long_begin(const struct sa_query *q, sa_handler *find)
 	l->q.out = NULL;
 	l->q.bytes = l->q.room = 0;
 	l->q.most = UINT32_MAX;
-	l->q.pairs_most = SA_PAIRS_EACH;
+	l->q.steps_most = SA_STEPS_EACH;
 	l->find = find;
 	l->version = version_of(q);
 	list_append(&q->s->sa->long_answers, &l->node);

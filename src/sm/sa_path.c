@@ -1,6 +1,6 @@
 /* Paths between two ports: as the tables lead, with the MTU and the rate that every link of the way has, and what is asked for
  * by selectors (IBA 15.2.5.16). With an LMC a pair has several: first those whose LIDs have the same path bits, which may use
- * other switches (preference 0), then the others. */
+ * other switches (preference 0), then the others. Where one LID of a port is wanted, this counts as its first. */
 #include "sm/sa_query.h"
 
 #include "fabric/speed.h"
@@ -139,6 +139,7 @@ static bool choose(const struct choice *c, uint8_t *had, uint32_t (*measure)(uin
 }
 
 struct path {
+	bool fits;			/* it is as it is asked for */
 	uint8_t mtu, rate, life, sl;
 	uint16_t pkey;
 };
@@ -182,16 +183,6 @@ static bool choose_pkey(const struct path_query *w, uint32_t from, uint32_t to, 
 	return p->pkey;
 }
 
-static bool make_path(const struct path_query *w, uint32_t from, uint32_t to, uint16_t dlid, struct path *p)
-{
-	*p = (struct path){ .life = from == to ? 0 : LIFE_TIME };
-	p->sl = w->has_sl ? w->sl : lanes_first_level(w->q->s);
-	if (!lanes_has_level(w->q->s, p->sl))
-		return false;
-	return choose_pkey(w, from, to, p) && find_way(w->q->s, from, dlid, p) && choose(&w->mtu, &p->mtu, as_is, one_less) &&
-	       choose(&w->rate, &p->rate, sa_rate_mbps, sa_slower) && (from == to || choose(&w->life, &p->life, as_is, one_less));
-}
-
 static void emit(const struct path_query *w, uint32_t from, uint16_t slid, uint32_t to, uint16_t dlid, const struct path *p)
 {
 	uint8_t record[64] = { 0 };
@@ -219,37 +210,96 @@ static void emit(const struct path_query *w, uint32_t from, uint16_t slid, uint3
 
 /* ---- all paths of a pair ---- */
 
-static unsigned lids_of(const struct sm *s, uint32_t port)
+struct lids {
+	uint16_t first;
+	unsigned count;
+};
+
+/* Two ports, and what is known of the paths from the first to the second one. */
+struct pair {
+	const struct path_query *w;
+	uint32_t from, to;
+	struct lids slids, dlids;	/* that are wanted */
+	struct path all;		/* what is the same of all paths */
+	struct path path[1 << LMC_MOST];	/* by DLID: the way is the same from each SLID */
+	unsigned known;			/* of these */
+};
+
+/* A port's LIDs, or the one that is wanted if it is one of them. */
+static struct lids lids_of(const struct sm *s, uint32_t port, uint16_t wanted)
 {
-	return net_is_switch(&s->net, s->net.owner[port]) ? 1 : 1u << (s->config.lmc & LMC_MOST);
+	if (wanted)
+		return (struct lids){ wanted, net_port_of_lid(&s->net, wanted) == port };
+	return (struct lids){ s->net.port[port].lid,
+			      net_is_switch(&s->net, s->net.owner[port]) ? 1 : 1u << (s->config.lmc & LMC_MOST) };
 }
 
-static bool try_lids(const struct path_query *w, uint32_t from, unsigned a, uint32_t to, unsigned b)
+/* False: no path of theirs fits, whatever its way. */
+static bool begin_pair(struct pair *p, const struct path_query *w, uint32_t from, uint32_t to)
 {
-	const struct net *net = &w->q->s->net;
-	uint16_t slid = (uint16_t)(net->port[from].lid + a), dlid = (uint16_t)(net->port[to].lid + b);
-	struct path p;
+	const struct sm *s = w->q->s;
 
-	if ((w->slid && w->slid != slid) || (w->dlid && w->dlid != dlid) || !make_path(w, from, to, dlid, &p))
-		return false;
-	emit(w, from, slid, to, dlid, &p);
-	return true;
+	p->w = w;
+	p->from = from;
+	p->to = to;
+	p->slids = lids_of(s, from, w->slid);
+	p->dlids = lids_of(s, to, w->dlid);
+	p->all = (struct path){ .life = from == to ? 0 : LIFE_TIME, .sl = w->has_sl ? w->sl : lanes_first_level(s) };
+	p->known = 0;
+	return sa_shares(s, w->q->from, from) && sa_shares(s, w->q->from, to) && lanes_has_level(s, p->all.sl) &&
+	       choose_pkey(w, from, to, &p->all) && (from == to || choose(&w->life, &p->all.life, as_is, one_less));
+}
+
+/* Ways to all LIDs before this one become known as well: they are asked for in their order. */
+static const struct path *path_to(struct pair *p, unsigned dlid)
+{
+	const struct path_query *w = p->w;
+
+	for (; p->known <= dlid; p->known++) {
+		struct path *path = &p->path[p->known];
+
+		*path = p->all;
+		path->fits = find_way(w->q->s, p->from, (uint16_t)(p->dlids.first + p->known), path) &&
+			     choose(&w->mtu, &path->mtu, as_is, one_less) &&
+			     choose(&w->rate, &path->rate, sa_rate_mbps, sa_slower);
+	}
+	return &p->path[dlid];
+}
+
+/* From and to the LIDs with these numbers. */
+static bool try_lids(struct pair *p, unsigned slid, unsigned dlid)
+{
+	const struct path *path = path_to(p, dlid);
+
+	if (path->fits)
+		emit(p->w, p->from, (uint16_t)(p->slids.first + slid), p->to, (uint16_t)(p->dlids.first + dlid), path);
+	return path->fits;
+}
+
+static uint32_t find_all(struct pair *p)
+{
+	const struct path_query *w = p->w;
+	unsigned a = p->slids.count, b = p->dlids.count, both = a < b ? a : b;
+	uint32_t found = 0;
+
+	for (unsigned i = 0; i < both && found < w->most && !w->q->status; i++)
+		found += try_lids(p, i, i);
+	for (unsigned i = 0; i < a; i++) {
+		for (unsigned k = 0; k < b && found < w->most && !w->q->status; k++) {
+			if (i != k)
+				found += try_lids(p, i, k);
+		}
+	}
+	return found;
 }
 
 static void find_pair(const struct path_query *w, uint32_t from, uint32_t to)
 {
-	const struct sm *s = w->q->s;
-	unsigned a_lids = lids_of(s, from), b_lids = lids_of(s, to), first = a_lids < b_lids ? a_lids : b_lids;
-	uint32_t found = 0;
+	struct pair p;
 
-	if (!sa_shares(s, w->q->from, from) || !sa_shares(s, w->q->from, to))
-		return;
-	for (unsigned i = 0; i < first && found < w->most && !w->q->status; i++)
-		found += try_lids(w, from, i, to, i);
-	for (unsigned i = 0; i < a_lids * b_lids && found < w->most && !w->q->status; i++) {
-		if (i / b_lids != i % b_lids)
-			found += try_lids(w, from, i / b_lids, to, i % b_lids);
-	}
+	if (begin_pair(&p, w, from, to))
+		find_all(&p);
+	w->q->steps += p.known ? p.known : 1;
 }
 
 /* This port, if it is here with a LID, or any one that is (PORT_NONE): the first from `at` on. */
@@ -274,7 +324,6 @@ static void find_pairs(const struct path_query *w, uint32_t from, uint32_t to)
 		for (q->at = a; !q->status && next_port(&q->s->net, to, q->at_to, &b); q->at_to = b + 1) {
 			if (sa_pauses(q))
 				return;
-			q->pairs++;
 			find_pair(w, a, b);
 		}
 	}
@@ -288,7 +337,7 @@ static struct choice choice_of(const struct sa_query *q, unsigned component, uin
 				.value = byte & 63 };
 }
 
-/* One end: by GID, or by LID; where both are given, try_lids() judges the LID. False: there is none. */
+/* One end: by GID, or by LID; where both are given, lids_of() judges the LID. False: there is none. */
 static bool find_end(struct sa_query *q, bool by_gid, const uint8_t *gid, bool by_lid, uint16_t lid, uint32_t *port)
 {
 	uint32_t of_lid = by_lid ? net_port_of_lid(&q->s->net, lid) : PORT_NONE;

@@ -21,7 +21,7 @@ struct sa_query {
 	/* A search that pauses goes on where it was (sa_long.h): at which port, of paths also to which one. */
 	uint32_t at, at_to;
 	uint32_t enough;		/* bytes with which it pauses */
-	uint32_t pairs, pairs_most;	/* of ports that it has looked at, and with which it pauses */
+	uint32_t steps, steps_most;	/* what it has looked at, fitting or not, and with how much it pauses */
 	bool is_paused;
 	uint16_t status;		/* enum sa_status or mad_status; not 0: it is refused */
 };
@@ -31,10 +31,10 @@ void sa_emit(struct sa_query *q, const uint8_t *record);
 /* Adds a record of so many bytes, whatever is wanted. */
 void sa_answer(struct sa_query *q, const uint8_t *record, uint32_t bytes);
 
-/* Has it done enough for one time? */
+/* Has it done enough for one time? A handler asks between ports, and counts what it looks at for one of them. */
 static inline bool sa_pauses(struct sa_query *q)
 {
-	q->is_paused = q->bytes >= q->enough || q->pairs >= q->pairs_most;
+	q->is_paused = q->bytes >= q->enough || q->steps >= q->steps_most;
 	return q->is_paused;
 }
 
@@ -53,6 +53,10 @@ bool sa_has_pkey(const struct sm *s, uint32_t port, uint16_t pkey);
 void sa_write_gid(const struct sm *s, uint32_t port, uint8_t gid[16]);
 /* The end port that is here and has this GID, by any of its GUIDs, or PORT_NONE. */
 uint32_t sa_port_of_gid(const struct sm *s, const uint8_t gid[16]);
+
+/* The next end port, from q->at on, that is here, has the LID that is wanted and shares a partition with who asks. PORT_NONE:
+ * there is none, or the search pauses or has failed. */
+uint32_t sa_next_end(struct sa_query *q);
 
 /* Rates of PathRecords (15.2.5.16, table 207) */
 uint32_t sa_rate_mbps(uint8_t rate);

@@ -221,11 +221,71 @@ static void a_query_that_nothing_fits_ends(void **state)
 	assert_int_equal(ask(&a, MAD_GET, SA_PATH_RECORD_ID, P_MTU), -SA_NO_RESOURCES);
 	a.record[54] = 0 << 6 | MTU_4096;
 	assert_int_equal(ask(&a, SA_GET_TABLE, SA_PATH_RECORD_ID, P_MTU), 0);
-	assert_int_equal(a.r.source_gives, 1 + (TORUS * TORUS - SA_PAIRS_AT_ONCE - 1) / SA_PAIRS_EACH);
+	assert_int_equal(a.r.source_gives, 1 + (TORUS * TORUS - SA_STEPS_AT_ONCE - 1) / SA_STEPS_EACH);
 	a.record[54] = 0 << 6 | MTU_4096;
 	wire_put(a.record, a.lid, 42, 0, 16);
 	assert_int_equal(ask(&a, SA_GET_TABLE, SA_PATH_RECORD_ID, P_SLID | P_MTU), 0);
 	assert_int_equal(a.s->counters.long_answers, 1);
+	run_fini(&a.r);
+}
+
+/* Whose ports have as many LIDs as there can be. */
+static void begin_many_lids(struct asker *a)
+{
+	struct topology topology;
+	char why[300];
+
+	memset(a, 0, sizeof(*a));
+	topology_init(&topology);
+	assert_int_equal(generate(&topology, "fat-tree", 1, (char *const[]){ "ports=8" }, why, sizeof(why)), 0);
+	assert_int_equal(topology_set_lmc(&topology, LMC_MOST), 0);
+	map_topology(&a->r.t, &topology);
+	run_cold(&a->r, 1);
+	a->s = &run_add(&a->r, "s1", 0, &(struct sm_config){ .lmc = LMC_MOST })->sm;
+	assert_true(mad_net_until_quiet(&a->r.n, 100 * WTIME_S));
+	a->lid = lid_of(a, "h1", 1);
+}
+
+/* A search looks at a way to each LID of a port, whichever LID it begins at. */
+static void a_query_of_many_lids_ends(void **state)
+{
+	enum { HOSTS = 32, SWITCHES = 12, LIDS_OF_ONE = 1 << LMC_MOST };
+	const uint32_t ways = (HOSTS + SWITCHES) * (HOSTS * LIDS_OF_ONE + SWITCHES);
+	const struct sa_record *record = sa_record_find(SA_PATH_RECORD_ID);
+	struct sa_query q = { .head = { .method = SA_GET_TABLE, .attr_id = SA_PATH_RECORD_ID }, .record = record,
+			      .mask = P_DGID | P_SGID | P_MTU, .most = UINT32_MAX, .enough = UINT32_MAX,
+			      .steps_most = UINT32_MAX };
+	struct asker a;
+
+	begin_many_lids(&a);
+	a.record[54] = 0 << 6 | MTU_4096;
+	assert_int_equal(ask(&a, MAD_GET, SA_PATH_RECORD_ID, P_MTU), -SA_NO_RESOURCES);
+	a.record[54] = 0 << 6 | MTU_4096;
+	assert_int_equal(ask(&a, SA_GET_TABLE, SA_PATH_RECORD_ID, P_MTU), 0);
+	assert_in_range(a.r.source_gives, (ways - SA_STEPS_AT_ONCE) / (SA_STEPS_EACH + LIDS_OF_ONE),
+			1 + (ways - SA_STEPS_AT_ONCE) / SA_STEPS_EACH);
+	/* of one pair, and of one whose ways nobody has to look at */
+	q.s = a.s;
+	q.from = net_port_of_lid(&a.s->net, a.lid);
+	write_gid(&a, "h1", 1, q.wanted + 24);
+	write_gid(&a, "h32", 1, q.wanted + 8);
+	q.wanted[54] = 0 << 6 | MTU_4096;
+	sa_find_paths(&q);
+	assert_int_equal(q.count, 0);
+	assert_int_equal(q.steps, LIDS_OF_ONE);
+	wire_put(q.wanted, 0x8005, 50, 0, 16);
+	q.mask |= P_PKEY;
+	q.at = q.at_to = q.steps = 0;
+	sa_find_paths(&q);
+	assert_int_equal(q.steps, 1);
+	/* and one way is enough for one path */
+	q.mask = P_DGID | P_SGID;
+	q.head.method = MAD_GET;
+	q.at = q.at_to = q.steps = 0;
+	sa_find_paths(&q);
+	assert_int_equal(q.count, 1);
+	assert_int_equal(q.steps, 1);
+	free(q.out);
 	run_fini(&a.r);
 }
 
@@ -257,22 +317,23 @@ static void all_paths_are_one_answer(void **state)
 	run_fini(&a.r);
 }
 
+static const struct table { unsigned attribute; int records; sa_handler *find; } tables[] = {
+	{ SA_NODE_RECORD_ID, 14, sa_find_nodes }, { SA_PORT_INFO_RECORD_ID, 8 + 6 * 5, sa_find_ports },
+	{ SA_SWITCH_INFO_RECORD_ID, 6, sa_find_switches }, { SA_LINK_RECORD_ID, 2 * 16, sa_find_links },
+	{ SA_LFT_RECORD_ID, 6, sa_find_lfts }, { SA_GUID_INFO_RECORD_ID, 14, sa_find_guids },
+	{ SA_PATH_RECORD_ID, 14 * 14, sa_find_paths }, { SA_SL2VL_RECORD_ID, 8 + 6 * 25, sa_find_sl2vls },
+	{ SA_VLARB_RECORD_ID, 4 * (8 + 6 * 5), sa_find_vlarbs },
+};
+
 /* Each table that has more than goes at once is whole, if its search pauses anywhere. */
 static void what_pauses_goes_on_where_it_was(void **state)
 {
-	static const struct { unsigned attribute; int records; sa_handler *find; } tables[] = {
-		{ SA_NODE_RECORD_ID, 14, sa_find_nodes }, { SA_PORT_INFO_RECORD_ID, 8 + 6 * 5, sa_find_ports },
-		{ SA_SWITCH_INFO_RECORD_ID, 6, sa_find_switches }, { SA_LINK_RECORD_ID, 2 * 16, sa_find_links },
-		{ SA_LFT_RECORD_ID, 6, sa_find_lfts }, { SA_GUID_INFO_RECORD_ID, 14, sa_find_guids },
-		{ SA_PATH_RECORD_ID, 14 * 14, sa_find_paths }, { SA_SL2VL_RECORD_ID, 8 + 6 * 25, sa_find_sl2vls },
-		{ SA_VLARB_RECORD_ID, 4 * (8 + 6 * 5), sa_find_vlarbs },
-	};
 	struct asker a;
 
 	begin(&a, &(struct sm_config){ 0 });
 	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
 		struct sa_query q = { .s = a.s, .head = { .method = SA_GET_TABLE, .attr_id = (uint16_t)tables[i].attribute },
-				      .most = UINT32_MAX, .pairs_most = UINT32_MAX,
+				      .most = UINT32_MAX, .steps_most = UINT32_MAX,
 				      .record = sa_record_find((uint16_t)tables[i].attribute) };
 		unsigned pauses = 0;
 
@@ -287,6 +348,81 @@ static void what_pauses_goes_on_where_it_was(void **state)
 		assert_true(pauses > 5 && !q.status);
 		assert_int_equal(q.bytes, a.r.said_bytes - SA_HEAD);
 		assert_memory_equal(q.out, a.r.said + SA_HEAD, q.bytes);
+		free(q.out);
+	}
+	run_fini(&a.r);
+}
+
+/* A search counts what it looks at, whether it fits or not, and pauses by that: also where switches have blocks of trees, but no
+ * tree. One whose answer has no room ends. */
+static void what_does_not_fit_counts(void **state)
+{
+	enum { BLOCKS = 4 };
+	struct asker a;
+
+	begin(&a, &(struct sm_config){ 0 });
+	for (uint32_t node = 0; node < a.s->net.nodes; node++) {
+		if (net_is_switch(&a.s->net, node))
+			assert_int_equal(groups_note(a.s, node, BLOCKS - 1, (uint8_t[SMP_DATA_BYTES]){ 0 }), 0);
+	}
+	for (size_t i = 0; i <= sizeof(tables) / sizeof(tables[0]); i++) {
+		const struct table trees = { SA_MFT_RECORD_ID, 6 * BLOCKS, sa_find_mfts };
+		const struct table *t = i < sizeof(tables) / sizeof(tables[0]) ? &tables[i] : &trees;
+		const struct sa_query first = { .s = a.s, .head = { .method = SA_GET_TABLE, .attr_id = (uint16_t)t->attribute },
+						.from = net_port_of_lid(&a.s->net, a.lid), .most = UINT32_MAX,
+						.enough = UINT32_MAX, .record = sa_record_find((uint16_t)t->attribute) };
+		struct sa_query q = first;
+		unsigned pauses = 0, steps;
+
+		/* no record is like that, and of paths no P_Key */
+		memset(q.wanted, 0xee, sizeof(q.wanted));
+		q.mask = t->find == sa_find_paths ? P_PKEY : ~1ull;
+		q.steps_most = UINT32_MAX;
+		t->find(&q);
+		assert_int_equal(q.count, 0);
+		assert_true(q.steps >= (unsigned)t->records);
+		steps = q.steps;
+		q.at = q.at_to = 0;
+		do {
+			q.steps = 0;
+			q.steps_most = 1;
+			q.is_paused = false;
+			t->find(&q);
+			pauses++;
+		} while (q.is_paused);
+		assert_true(pauses > 5 && !q.count);
+		if (t == &trees)
+			continue;
+		q = first;
+		q.most = t->find == sa_find_paths ? 64 : q.record->bytes;
+		q.steps_most = UINT32_MAX;
+		t->find(&q);
+		assert_int_equal(q.status, SA_NO_RESOURCES);
+		assert_true(q.steps < steps);
+		free(q.out);
+	}
+	run_fini(&a.r);
+}
+
+/* A search for a LID looks at its ports alone. */
+static void a_lid_is_looked_up(void **state)
+{
+	struct asker a;
+
+	begin(&a, &(struct sm_config){ 0 });
+	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
+		bool is_of_switches = tables[i].find == sa_find_switches || tables[i].find == sa_find_lfts;
+		struct sa_query q = { .s = a.s, .head = { .method = SA_GET_TABLE, .attr_id = (uint16_t)tables[i].attribute },
+				      .from = net_port_of_lid(&a.s->net, a.lid), .mask = 1, .most = UINT32_MAX,
+				      .enough = UINT32_MAX, .steps_most = UINT32_MAX,
+				      .record = sa_record_find((uint16_t)tables[i].attribute) };
+
+		if (tables[i].find == sa_find_paths)
+			continue;
+		wire_put(q.wanted, is_of_switches ? lid_of(&a, "s6", 0) : lid_of(&a, "h8", 1), 0, 0, 16);
+		tables[i].find(&q);
+		assert_int_equal(q.count, tables[i].find == sa_find_vlarbs ? 4 : 1);
+		assert_in_range(q.steps, 1, 5);
 		free(q.out);
 	}
 	run_fini(&a.r);
@@ -1294,8 +1430,9 @@ int main(void)
 		cmocka_unit_test(a_path),
 		cmocka_unit_test(selectors),
 		cmocka_unit_test(alternates),
-		cmocka_unit_test(a_query_that_nothing_fits_ends), cmocka_unit_test(all_paths_are_one_answer),
-		cmocka_unit_test(what_pauses_goes_on_where_it_was),
+		cmocka_unit_test(a_query_that_nothing_fits_ends), cmocka_unit_test(a_query_of_many_lids_ends),
+		cmocka_unit_test(all_paths_are_one_answer), cmocka_unit_test(what_pauses_goes_on_where_it_was),
+		cmocka_unit_test(what_does_not_fit_counts), cmocka_unit_test(a_lid_is_looked_up),
 		cmocka_unit_test(small_tables_pause_where_little_goes_at_once), cmocka_unit_test(a_long_answer_is_of_one_state),
 		cmocka_unit_test(a_long_answer_outlives_what_changes_nothing),
 		cmocka_unit_test(a_long_answer_ends_with_guids_that_are_read),
