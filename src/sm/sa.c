@@ -86,15 +86,42 @@ bool sa_shares(const struct sm *s, uint32_t a, uint32_t b)
 	return a == b || (a != PORT_NONE && b != PORT_NONE && sa_common_pkey(s, a, b));
 }
 
-bool sa_has_pkey(const struct sm *s, uint32_t port, uint16_t pkey)
+uint16_t sa_own_pkey(const struct sm *s, uint32_t port)
+{
+	uint16_t pkey = sa_common_pkey(s, port, port);
+
+	for (unsigned i = 0; !pkey && i < NET_PKEYS; i++) {
+		if (s->net.port[port].pkeys[i] & ~PKEY_FULL)
+			pkey = s->net.port[port].pkeys[i];
+	}
+	return pkey;
+}
+
+/* Its P_Key of this partition, a full one if it has both; 0: it is no member. */
+static uint16_t membership(const struct sm *s, uint32_t port, uint16_t pkey)
 {
 	const uint16_t *pkeys = s->net.port[port].pkeys;
+	uint16_t found = 0;
 
-	for (unsigned i = 0; pkeys && i < NET_PKEYS; i++) {
+	if (!pkeys)
+		return (pkey | PKEY_FULL) == PKEY_DEFAULT ? PKEY_DEFAULT : 0;
+	for (unsigned i = 0; i < NET_PKEYS; i++) {
 		if (pkey & ~PKEY_FULL && !((pkeys[i] ^ pkey) & ~PKEY_FULL))
-			return true;
+			found |= pkeys[i];
 	}
-	return !pkeys && !((pkey ^ PKEY_DEFAULT) & ~PKEY_FULL);
+	return found;
+}
+
+bool sa_has_pkey(const struct sm *s, uint32_t port, uint16_t pkey)
+{
+	return membership(s, port, pkey);
+}
+
+bool sa_shares_pkey(const struct sm *s, uint32_t a, uint32_t b, uint16_t pkey)
+{
+	uint16_t mine = membership(s, a, pkey), theirs = membership(s, b, pkey);
+
+	return mine && theirs && (a == b || (mine | theirs) & PKEY_FULL);
 }
 
 void sa_write_gid(const struct sm *s, uint32_t port, uint8_t gid[16])

@@ -177,9 +177,10 @@ static bool choose_pkey(const struct path_query *w, uint32_t from, uint32_t to, 
 {
 	const struct sm *s = w->q->s;
 
-	p->pkey = w->has_pkey ? w->pkey : from == to ? PKEY_DEFAULT : sa_common_pkey(s, from, to);
 	if (w->has_pkey)
-		return sa_has_pkey(s, from, w->pkey) && sa_has_pkey(s, to, w->pkey);
+		p->pkey = sa_shares_pkey(s, from, to, w->pkey) ? w->pkey : 0;
+	else
+		p->pkey = from == to ? sa_own_pkey(s, from) : sa_common_pkey(s, from, to);
 	return p->pkey;
 }
 

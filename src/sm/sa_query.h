@@ -47,6 +47,10 @@ static inline bool sa_wants(const struct sa_query *q, unsigned component)
 bool sa_shares(const struct sm *s, uint32_t a, uint32_t b);
 /* A P_Key by which two ports reach each other, or 0. */
 uint16_t sa_common_pkey(const struct sm *s, uint32_t a, uint32_t b);
+/* And by which a port reaches itself: one as a full member, or else its first; 0: it has none. */
+uint16_t sa_own_pkey(const struct sm *s, uint32_t port);
+/* Do two ports reach each other by this one? A port reaches itself as a limited member too. */
+bool sa_shares_pkey(const struct sm *s, uint32_t a, uint32_t b, uint16_t pkey);
 bool sa_has_pkey(const struct sm *s, uint32_t port, uint16_t pkey);
 
 /* The GID of an end port, by its first GUID. */

@@ -680,6 +680,54 @@ static void two_limited_members_share_nothing(void **state)
 	run_fini(&a.r);
 }
 
+/* A path has the P_Key that is asked for where its ends reach each other by it: one of them is a full member. */
+static void paths_of_a_partition(void **state)
+{
+	static const struct { const char *from, *to; uint16_t wanted; int result; uint16_t is; } paths[] = {
+		/* both are limited members */
+		{ "h7", "h8", 0x8005, -SA_NO_RECORDS, 0 }, { "h7", "h8", 0x0005, -SA_NO_RECORDS, 0 },
+		{ "h7", "h8", 0xffff, 1, 0xffff }, { "h7", "h8", 0, 1, 0xffff },
+		/* one is a full one, whichever end it is and however it is written */
+		{ "h5", "h7", 0x8005, 1, 0x8005 }, { "h7", "h5", 0x0005, 1, 0x0005 }, { "h6", "h7", 0x8005, 1, 0x8005 },
+		{ "h7", "h6", 0x8005, 1, 0x8005 }, { "h1", "h5", 0x8005, -SA_NO_RECORDS, 0 },
+		{ "h5", "h1", 0x8005, -SA_NO_RECORDS, 0 }, { "h5", "h6", 0x8006, -SA_NO_RECORDS, 0 },
+		/* to itself: as a full member, or by its first */
+		{ "h1", "h1", 0, 1, 0xffff }, { "h4", "h4", 0, 1, 0x8005 }, { "h3", "h3", 0, 1, 0x8006 },
+		{ "h2", "h2", 0, 1, 0x0007 }, { "h7", "h7", 0x0005, 1, 0x0005 }, { "h4", "h4", 0xffff, -SA_NO_RECORDS, 0 },
+	};
+	static const struct { const char *host; unsigned place; uint16_t pkey; } pkeys[] = {
+		{ "h7", 1, 0x0005 }, { "h8", 1, 0x0005 }, { "h5", 1, 0x8005 }, { "h6", 1, 0x0005 }, { "h6", 2, 0x8005 },
+		{ "h4", 0, 0x8005 }, { "h3", 0, 0x0005 }, { "h3", 1, 0x8006 }, { "h2", 0, 0x8000 }, { "h2", 1, 0x0007 },
+	};
+	struct asker a;
+
+	memset(&a, 0, sizeof(a));
+	run_init(&a.r, "fat-tree", (char *const[]){ "ports=4", NULL }, 1);
+	for (size_t i = 0; i < sizeof(pkeys) / sizeof(pkeys[0]); i++)
+		fabric_pkeys(&a.r.t.f, port_named(&a.r.t.f, pkeys[i].host, 1))[pkeys[i].place] = pkeys[i].pkey;
+	a.s = &run_add(&a.r, "s1", 0, &(struct sm_config){ 0 })->sm;
+	assert_true(mad_net_until_quiet(&a.r.n, 100 * WTIME_S));
+	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+		a.lid = lid_of(&a, paths[i].from, 1);
+		wire_put(a.record, paths[i].wanted, 50, 0, 16);
+		assert_int_equal(ask_path(&a, MAD_GET, paths[i].from, paths[i].to, paths[i].wanted ? P_PKEY : 0),
+				 paths[i].result);
+		if (paths[i].is)
+			assert_int_equal(wire_get(answer(&a, 0), 50, 0, 16), paths[i].is);
+	}
+	/* whose P_Keys nobody has read have those that hardware begins with */
+	a.lid = lid_of(&a, "h1", 1);
+	free(a.s->net.port[net_port_of_lid(&a.s->net, a.lid)].pkeys);
+	a.s->net.port[net_port_of_lid(&a.s->net, a.lid)].pkeys = NULL;
+	assert_int_equal(ask_path(&a, MAD_GET, "h1", "h1", 0), 1);
+	assert_int_equal(wire_get(answer(&a, 0), 50, 0, 16), 0xffff);
+	wire_put(a.record, 0x7fff, 50, 0, 16);
+	assert_int_equal(ask_path(&a, MAD_GET, "h1", "h7", P_PKEY), 1);
+	wire_put(a.record, 0x8005, 50, 0, 16);
+	assert_int_equal(ask_path(&a, MAD_GET, "h1", "h5", P_PKEY), -SA_NO_RECORDS);
+	run_fini(&a.r);
+}
+
 /* ---- groups ---- */
 
 enum { JOIN = 1 | 1 << 1 | 1 << 16, MAKE = JOIN | 1 << 2 | 1 << 6 | 1 << 7 | 1 << 12 | 1 << 13 };
@@ -1440,6 +1488,7 @@ int main(void)
 		cmocka_unit_test(requests_in_segments),
 		cmocka_unit_test(partitions),
 		cmocka_unit_test(two_limited_members_share_nothing),
+		cmocka_unit_test(paths_of_a_partition),
 		cmocka_unit_test(a_group_and_its_tree),
 		cmocka_unit_test(a_group_of_those_who_only_send),
 		cmocka_unit_test(a_group_is_slower_than_what_is_asked_for),
