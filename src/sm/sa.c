@@ -170,7 +170,7 @@ static void find_class_info(struct sa_query *q)
 
 static const struct row {
 	uint16_t attribute;
-	bool is_optional_record;	/* its record is looked up */
+	bool is_of_lid;			/* its first component is the LID of a port, by which it is known */
 	sa_handler *find, *set, *remove;
 } rows[] = {
 	{ SA_CLASS_PORT_INFO, false, find_class_info, NULL, NULL },
@@ -185,12 +185,12 @@ static const struct row {
 	{ SA_SM_INFO_RECORD_ID, true, sa_find_managers, NULL, NULL },
 	{ SA_LINK_RECORD_ID, true, sa_find_links, NULL, NULL },
 	{ SA_GUID_INFO_RECORD_ID, true, sa_find_guids, sa_set_guids, sa_delete_guids },
-	{ SA_SERVICE_RECORD_ID, true, sa_find_services, sa_set_service, sa_delete_service },
+	{ SA_SERVICE_RECORD_ID, false, sa_find_services, sa_set_service, sa_delete_service },
 	{ SA_PKEY_RECORD_ID, true, sa_find_pkeys, NULL, NULL },
-	{ SA_PATH_RECORD_ID, true, sa_find_paths, NULL, NULL },
-	{ SA_MCMEMBER_RECORD_ID, true, sa_find_members, sa_set_member, sa_delete_member },
+	{ SA_PATH_RECORD_ID, false, sa_find_paths, NULL, NULL },
+	{ SA_MCMEMBER_RECORD_ID, false, sa_find_members, sa_set_member, sa_delete_member },
 	{ SA_MULTI_PATH_RECORD_ID, false, sa_find_multi_paths, NULL, NULL },
-	{ SA_INFORM_RECORD_ID, true, sa_find_subscriptions, NULL, NULL },
+	{ SA_INFORM_RECORD_ID, false, sa_find_subscriptions, NULL, NULL },
 };
 
 static sa_handler *handler_of(const struct row *row, uint8_t method)
@@ -209,6 +209,24 @@ static sa_handler *handler_of(const struct row *row, uint8_t method)
 	return NULL;
 }
 
+/* With an LMC a port may be asked for by any of its LIDs, and its records have the first one. */
+static void take_first_lid(struct sa_query *q, unsigned component, uint8_t *lid)
+{
+	uint32_t port = net_port_of_lid(&q->s->net, (uint32_t)wire_get(lid, 0, 0, 16));
+
+	if (sa_wants(q, component) && port != PORT_NONE)
+		wire_put(lid, q->s->net.port[port].lid, 0, 0, 16);
+}
+
+static void take_first_lids(struct sa_query *q)
+{
+	enum { LID = 0, TO_LID = 3 };	/* of most records; and of LinkRecord */
+
+	take_first_lid(q, LID, q->wanted);
+	if (q->head.attr_id == SA_LINK_RECORD_ID)
+		take_first_lid(q, TO_LID, q->wanted + 4);
+}
+
 static sa_handler *find_handler(struct sa_query *q)
 {
 	q->status = MAD_STATUS_BAD_ATTRIBUTE;
@@ -219,6 +237,8 @@ static sa_handler *find_handler(struct sa_query *q)
 			continue;
 		q->status = handler ? 0 : MAD_STATUS_BAD_METHOD;
 		q->record = sa_record_find(q->head.attr_id);
+		if (rows[i].is_of_lid)
+			take_first_lids(q);
 		return handler;
 	}
 	return NULL;
@@ -282,7 +302,7 @@ static void respond(struct sa_query *q, struct mad_source *rest)
 	if (data)
 		memcpy(mad + SA_HEAD, q->out, data);
 	else if (is_refused)
-		memcpy(mad + SA_HEAD, q->wanted, MAD_BYTES - SA_HEAD);
+		memcpy(mad + SA_HEAD, q->letter->data + SA_HEAD, MAD_BYTES - SA_HEAD);
 }
 
 /* 15.3: of requests SubnAdmGetMulti alone has segments. */

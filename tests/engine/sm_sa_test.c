@@ -200,6 +200,53 @@ static void alternates(void **state)
 	run_fini(&a.r);
 }
 
+/* Whichever LID of a port it is asked for by, it is known by its first. */
+static void every_lid_of_a_port_names_it(void **state)
+{
+	enum { LMC = 2 };
+	static const struct { unsigned attribute; int records; } rows[] = {
+		{ SA_NODE_RECORD_ID, 1 }, { SA_PORT_INFO_RECORD_ID, 1 }, { SA_SL2VL_RECORD_ID, 1 }, { SA_VLARB_RECORD_ID, 4 },
+		{ SA_GUID_INFO_RECORD_ID, 1 }, { SA_PKEY_RECORD_ID, 1 }, { SA_LINK_RECORD_ID, 1 },
+		{ SA_SM_INFO_RECORD_ID, 1 },
+	};
+	struct asker a;
+	uint16_t lid;
+
+	begin(&a, &(struct sm_config){ .priority = 9, .lmc = LMC });
+	run_add(&a.r, "h3", 1, &(struct sm_config){ .lmc = LMC });
+	mad_net_for(&a.r.n, 5 * WTIME_S);
+	lid = lid_of(&a, "h3", 1);
+	a.key = MASTER_KEY;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		for (unsigned bits = 0; bits < 1 << LMC; bits++) {
+			wire_put(a.record, lid + bits, 0, 0, 16);
+			assert_int_equal(ask(&a, SA_GET_TABLE, rows[i].attribute, 1), rows[i].records);
+			assert_int_equal(wire_get(answer(&a, 0), 0, 0, 16), lid);
+		}
+	}
+	/* the other end of a link, both ends, and those of two links */
+	wire_put(a.record, lid + 1, 4, 0, 16);
+	assert_int_equal(ask(&a, SA_GET_TABLE, SA_LINK_RECORD_ID, 1 << 3), 1);
+	assert_int_equal(wire_get(answer(&a, 0), 4, 0, 16), lid);
+	wire_put(a.record, wire_get(answer(&a, 0), 0, 0, 16), 0, 0, 16);
+	wire_put(a.record, lid + 2, 4, 0, 16);
+	assert_int_equal(ask(&a, SA_GET_TABLE, SA_LINK_RECORD_ID, 1 << 3 | 1), 1);
+	wire_put(a.record, lid_of(&a, "h1", 1) + 1, 0, 0, 16);
+	wire_put(a.record, lid + 2, 4, 0, 16);
+	assert_int_equal(ask(&a, SA_GET_TABLE, SA_LINK_RECORD_ID, 1 << 3 | 1), 0);
+	/* where no manager is */
+	wire_put(a.record, lid_of(&a, "h4", 1), 0, 0, 16);
+	assert_int_equal(ask(&a, SA_GET_TABLE, SA_SM_INFO_RECORD_ID, 1), 0);
+	/* BaseLID, a component of PortInfo, is what the port has */
+	wire_put(a.record, lid + 1, 4 + 16, 0, 16);
+	assert_int_equal(ask(&a, SA_GET_TABLE, SA_PORT_INFO_RECORD_ID, 1 << 5), 0);
+	/* what is refused comes back as it was asked */
+	wire_put(a.record, lid + 1, 0, 0, 16);
+	assert_int_equal(ask(&a, MAD_GET, SA_VLARB_RECORD_ID, 1), -SA_TOO_MANY_RECORDS);
+	assert_int_equal(wire_get(a.r.said + SA_HEAD, 0, 0, 16), lid + 1);
+	run_fini(&a.r);
+}
+
 enum { TORUS = 270 };		/* nodes of what begin_torus() makes: 15 * 9 switches, a host at each */
 
 static void begin_torus(struct asker *a)
@@ -1477,7 +1524,7 @@ int main(void)
 		cmocka_unit_test(what_makes_no_sense),
 		cmocka_unit_test(a_path),
 		cmocka_unit_test(selectors),
-		cmocka_unit_test(alternates),
+		cmocka_unit_test(alternates), cmocka_unit_test(every_lid_of_a_port_names_it),
 		cmocka_unit_test(a_query_that_nothing_fits_ends), cmocka_unit_test(a_query_of_many_lids_ends),
 		cmocka_unit_test(all_paths_are_one_answer), cmocka_unit_test(what_pauses_goes_on_where_it_was),
 		cmocka_unit_test(what_does_not_fit_counts), cmocka_unit_test(a_lid_is_looked_up),
