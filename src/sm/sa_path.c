@@ -1,6 +1,6 @@
 /* Paths between two ports: as the tables lead, with the MTU and the rate that every link of the way has, and what is asked for
  * by selectors (IBA 15.2.5.16). With an LMC a pair has several: first those whose LIDs have the same path bits, which may use
- * other switches (preference 0), then the others. Where one LID of a port is wanted, this counts as its first. */
+ * other switches (preference 0), then the others (2, as OpenSM's). Where one LID of a port is wanted, this counts as its first. */
 #include "sm/sa_query.h"
 
 #include "fabric/speed.h"
@@ -15,6 +15,7 @@ enum {
 	WAY_MOST = SWITCHES_MOST + 1,	/* links */
 	LIFE_TIME = 18,			/* PacketLifeTime: 4.096 us * 2^18, as OpenSM's */
 	REVERSIBLE = 0x80,
+	ALTERNATE = 2,			/* Preference of a path whose LIDs have other path bits than each other */
 };
 
 /* 15.2.5.16, table 207: the selector before an MTU, a rate, a time */
@@ -184,7 +185,8 @@ static bool choose_pkey(const struct path_query *w, uint32_t from, uint32_t to, 
 	return p->pkey;
 }
 
-static void emit(const struct path_query *w, uint32_t from, uint16_t slid, uint32_t to, uint16_t dlid, const struct path *p)
+static void emit(const struct path_query *w, uint32_t from, uint16_t slid, uint32_t to, uint16_t dlid, const struct path *p,
+		 uint8_t preference)
 {
 	uint8_t record[64] = { 0 };
 
@@ -206,6 +208,7 @@ static void emit(const struct path_query *w, uint32_t from, uint16_t slid, uint3
 	record[54] = (uint8_t)(EXACTLY << 6 | p->mtu);
 	record[55] = (uint8_t)(EXACTLY << 6 | p->rate);
 	record[56] = (uint8_t)(EXACTLY << 6 | p->life);
+	record[57] = preference;
 	sa_answer(w->q, record, sizeof(record));
 }
 
@@ -273,7 +276,8 @@ static bool try_lids(struct pair *p, unsigned slid, unsigned dlid)
 	const struct path *path = path_to(p, dlid);
 
 	if (path->fits)
-		emit(p->w, p->from, (uint16_t)(p->slids.first + slid), p->to, (uint16_t)(p->dlids.first + dlid), path);
+		emit(p->w, p->from, (uint16_t)(p->slids.first + slid), p->to, (uint16_t)(p->dlids.first + dlid), path,
+		     slid == dlid ? 0 : ALTERNATE);
 	return path->fits;
 }
 

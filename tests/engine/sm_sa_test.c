@@ -181,11 +181,23 @@ static void alternates(void **state)
 	assert_int_equal(wire_get(answer(&a, 0), 40, 0, 16), lid_of(&a, "h8", 1));
 	assert_int_equal(wire_get(answer(&a, 1), 40, 0, 16), lid_of(&a, "h8", 1) + 1);
 	assert_int_equal(wire_get(answer(&a, 1), 42, 0, 16), lid_of(&a, "h1", 1) + 1);
+	for (unsigned i = 0; i < 4; i++)
+		assert_int_equal(answer(&a, i)[57], i < 2 ? 0 : 2);
 	a.record[49] = 2;
 	assert_int_equal(ask_path(&a, SA_GET_TABLE, "h1", "h8", P_NUMBER), 2);
 	assert_int_equal(ask_path(&a, MAD_GET, "h1", "h8", 0), 1);
 	wire_put(a.record, lid_of(&a, "h8", 1) + 1, 40, 0, 16);
 	assert_int_equal(ask_path(&a, SA_GET_TABLE, "h1", "h8", P_DLID), 2);
+	/* where one LID alone is wanted, it counts as the first */
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(wire_get(answer(&a, i), 42, 0, 16), lid_of(&a, "h1", 1) + i);
+		assert_int_equal(wire_get(answer(&a, i), 40, 0, 16), lid_of(&a, "h8", 1) + 1);
+		assert_int_equal(answer(&a, i)[57], i ? 2 : 0);
+	}
+	wire_put(a.record, lid_of(&a, "h8", 1) + 1, 40, 0, 16);
+	wire_put(a.record, lid_of(&a, "h1", 1), 42, 0, 16);
+	assert_int_equal(ask_path(&a, SA_GET_TABLE, "h1", "h8", P_DLID | P_SLID), 1);
+	assert_int_equal(answer(&a, 0)[57], 0);
 	/* several at once: two sources, two destinations */
 	a.record[15] = 2;
 	a.record[16] = 2;
