@@ -1,6 +1,6 @@
 /* Paths between two ports: as the tables lead, with the MTU and the rate that every link of the way has, and what is asked for
  * by selectors (IBA 15.2.5.16). With an LMC a pair has several: first those whose LIDs have the same path bits, which may use
- * other switches (preference 0), then the others (2, as OpenSM's). Where one LID of a port is wanted, this counts as its first. */
+ * other switches (preference 0), then the others (2, as OpenSM's). Where one LID of a port is wanted, it counts as its first. */
 #include "sm/sa_query.h"
 
 #include "fabric/speed.h"
@@ -44,7 +44,7 @@ struct path_query {
 	uint16_t pkey;
 	uint8_t sl;
 	uint16_t slid, dlid;		/* 0: any */
-	uint32_t most;			/* paths of a pair */
+	uint32_t most;			/* paths: of a pair, and of a MultiPathRecord in all */
 };
 
 /* ---- rates ---- */
@@ -298,13 +298,14 @@ static uint32_t find_all(struct pair *p)
 	return found;
 }
 
-static void find_pair(const struct path_query *w, uint32_t from, uint32_t to)
+/* Returns how many it has found. */
+static uint32_t find_pair(const struct path_query *w, uint32_t from, uint32_t to)
 {
 	struct pair p;
+	uint32_t found = begin_pair(&p, w, from, to) ? find_all(&p) : 0;
 
-	if (begin_pair(&p, w, from, to))
-		find_all(&p);
 	w->q->steps += p.known ? p.known : 1;
+	return found;
 }
 
 /* This port, if it is here with a LID, or any one that is (PORT_NONE): the first from `at` on. */
@@ -405,7 +406,10 @@ void sa_find_paths(struct sa_query *q)
 
 /* ---- MultiPathRecord, 15.2.5.20 ---- */
 
-enum { MULTI_GIDS = 24, MULTI_GIDS_MOST = 11 };	/* where its GIDs begin; as many as a MAD has */
+enum {
+	MULTI_GIDS = 24, MULTI_GIDS_MOST = 11,	/* where its GIDs begin; as many as a MAD has */
+	MULTI_PATHS_MOST = 0x7f,	/* NumbPath has 7 bits: without it as many as with the largest, as OpenSM */
+};
 
 static bool gids_are_here(struct sa_query *q, unsigned count)
 {
@@ -427,7 +431,7 @@ void sa_find_multi_paths(struct sa_query *q)
 		.life = choice_of(q, MULTI_LIFE_SELECTOR, q->wanted[12]),
 		.has_pkey = sa_wants(q, MULTI_PKEY), .pkey = (uint16_t)wire_get(q->wanted, 6, 0, 16),
 		.has_sl = sa_wants(q, MULTI_SL), .sl = q->wanted[9] & 15,
-		.most = sa_wants(q, MULTI_NUMBER) ? q->wanted[5] & 0x7fu : UINT32_MAX,
+		.most = sa_wants(q, MULTI_NUMBER) ? q->wanted[5] & 0x7fu : MULTI_PATHS_MOST,
 	};
 
 	if (!sources || !destinations || sources + destinations > MULTI_GIDS_MOST) {
@@ -439,7 +443,7 @@ void sa_find_multi_paths(struct sa_query *q)
 	for (unsigned i = 0; i < sources * destinations; i++) {
 		uint32_t from = sa_port_of_gid(q->s, q->wanted + MULTI_GIDS + 16 * (i / destinations));
 
-		find_pair(&w, from, sa_port_of_gid(q->s, q->wanted + MULTI_GIDS + 16 * (sources + i % destinations)));
+		w.most -= find_pair(&w, from, sa_port_of_gid(q->s, q->wanted + MULTI_GIDS + 16 * (sources + i % destinations)));
 	}
 	/* paths are what it gives */
 	q->head.attr_id = SA_PATH_RECORD_ID;

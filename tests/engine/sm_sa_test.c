@@ -171,6 +171,21 @@ static void selectors(void **state)
 	run_fini(&a.r);
 }
 
+enum { M_NUMBER = 1 << 6, M_MTU = 3 << 10, M_RATE = 3 << 12 };
+
+/* From h1 and h2 to h7 and h8. */
+static int ask_multi(struct asker *a, uint64_t mask, unsigned number)
+{
+	static const char *const hosts[] = { "h1", "h2", "h7", "h8" };
+
+	a->record[5] = (uint8_t)number;
+	a->record[15] = 2;
+	a->record[16] = 2;
+	for (unsigned i = 0; i < 4; i++)
+		write_gid(a, hosts[i], 1, a->record + 24 + 16 * i);
+	return ask(a, SA_GET_MULTI, SA_MULTI_PATH_RECORD_ID, 3 << 19 | mask);
+}
+
 /* With an LMC there are alternates, which go by other switches. */
 static void alternates(void **state)
 {
@@ -199,16 +214,49 @@ static void alternates(void **state)
 	assert_int_equal(ask_path(&a, SA_GET_TABLE, "h1", "h8", P_DLID | P_SLID), 1);
 	assert_int_equal(answer(&a, 0)[57], 0);
 	/* several at once: two sources, two destinations */
-	a.record[15] = 2;
-	a.record[16] = 2;
-	write_gid(&a, "h1", 1, a.record + 24);
-	write_gid(&a, "h2", 1, a.record + 40);
-	write_gid(&a, "h7", 1, a.record + 56);
-	write_gid(&a, "h8", 1, a.record + 72);
-	assert_int_equal(ask(&a, SA_GET_MULTI, SA_MULTI_PATH_RECORD_ID, 3 << 19), 16);
+	assert_int_equal(ask_multi(&a, 0, 0), 16);
+	assert_int_equal(ask_multi(&a, M_NUMBER, 100), 16);
 	a.record[15] = 12;
 	a.record[16] = 1;
 	assert_int_equal(ask(&a, SA_GET_MULTI, SA_MULTI_PATH_RECORD_ID, 3 << 19), -SA_COMPONENTS_MISSING);
+	run_fini(&a.r);
+}
+
+/* Whose ports have as many LIDs as there can be. */
+static void begin_many_lids(struct asker *a)
+{
+	struct topology topology;
+	char why[300];
+
+	memset(a, 0, sizeof(*a));
+	topology_init(&topology);
+	assert_int_equal(generate(&topology, "fat-tree", 1, (char *const[]){ "ports=8" }, why, sizeof(why)), 0);
+	assert_int_equal(topology_set_lmc(&topology, LMC_MOST), 0);
+	map_topology(&a->r.t, &topology);
+	run_cold(&a->r, 1);
+	a->s = &run_add(&a->r, "s1", 0, &(struct sm_config){ .lmc = LMC_MOST })->sm;
+	assert_true(mad_net_until_quiet(&a->r.n, 100 * WTIME_S));
+	a->lid = lid_of(a, "h1", 1);
+}
+
+/* In all, and not for each pair: the first source has them first. */
+static void paths_of_several_pairs_are_as_many_as_asked_for(void **state)
+{
+	struct asker a;
+
+	begin(&a, &(struct sm_config){ .lmc = 2 });
+	assert_int_equal(ask_multi(&a, M_NUMBER, 0), 0);
+	assert_int_equal(ask_multi(&a, M_NUMBER, 3), 3);
+	assert_int_equal(ask_multi(&a, M_NUMBER, 17), 17);
+	for (unsigned i = 0; i < 17; i++) {
+		assert_int_equal(wire_get(answer(&a, i), 42, 0, 16) & ~3u, lid_of(&a, "h1", 1));
+		assert_int_equal(wire_get(answer(&a, i), 40, 0, 16) & ~3u, lid_of(&a, i < 16 ? "h7" : "h8", 1));
+	}
+	assert_int_equal(ask_multi(&a, 0, 0), 64);
+	run_fini(&a.r);
+	/* four times 16,384, of which nobody wants a number */
+	begin_many_lids(&a);
+	assert_int_equal(ask_multi(&a, 0, 0), 0x7f);
 	run_fini(&a.r);
 }
 
@@ -286,23 +334,6 @@ static void a_query_that_nothing_fits_ends(void **state)
 	assert_int_equal(ask(&a, SA_GET_TABLE, SA_PATH_RECORD_ID, P_SLID | P_MTU), 0);
 	assert_int_equal(a.s->counters.long_answers, 1);
 	run_fini(&a.r);
-}
-
-/* Whose ports have as many LIDs as there can be. */
-static void begin_many_lids(struct asker *a)
-{
-	struct topology topology;
-	char why[300];
-
-	memset(a, 0, sizeof(*a));
-	topology_init(&topology);
-	assert_int_equal(generate(&topology, "fat-tree", 1, (char *const[]){ "ports=8" }, why, sizeof(why)), 0);
-	assert_int_equal(topology_set_lmc(&topology, LMC_MOST), 0);
-	map_topology(&a->r.t, &topology);
-	run_cold(&a->r, 1);
-	a->s = &run_add(&a->r, "s1", 0, &(struct sm_config){ .lmc = LMC_MOST })->sm;
-	assert_true(mad_net_until_quiet(&a->r.n, 100 * WTIME_S));
-	a->lid = lid_of(a, "h1", 1);
 }
 
 /* A search looks at a way to each LID of a port, whichever LID it begins at. */
@@ -1536,7 +1567,8 @@ int main(void)
 		cmocka_unit_test(what_makes_no_sense),
 		cmocka_unit_test(a_path),
 		cmocka_unit_test(selectors),
-		cmocka_unit_test(alternates), cmocka_unit_test(every_lid_of_a_port_names_it),
+		cmocka_unit_test(alternates), cmocka_unit_test(paths_of_several_pairs_are_as_many_as_asked_for),
+		cmocka_unit_test(every_lid_of_a_port_names_it),
 		cmocka_unit_test(a_query_that_nothing_fits_ends), cmocka_unit_test(a_query_of_many_lids_ends),
 		cmocka_unit_test(all_paths_are_one_answer), cmocka_unit_test(what_pauses_goes_on_where_it_was),
 		cmocka_unit_test(what_does_not_fit_counts), cmocka_unit_test(a_lid_is_looked_up),
