@@ -121,6 +121,20 @@ static uint8_t one_less(uint8_t value)
 	return value > 1 ? (uint8_t)(value - 1) : 0;
 }
 
+/* Is the value one that there is? Who asks for the largest says none. */
+static bool is_sound(const struct choice *c, bool is_value)
+{
+	return !c->is_made || c->selector == LARGEST || is_value;
+}
+
+static bool choices_are_sound(struct path_query *w)
+{
+	if (is_sound(&w->mtu, w->mtu.value && w->mtu.value <= MTU_4096) && is_sound(&w->rate, sa_rate_mbps(w->rate.value)))
+		return true;
+	w->q->status = SA_REQUEST_INVALID;
+	return false;
+}
+
 /* What is had fits the choice, or is made to. */
 static bool choose(const struct choice *c, uint8_t *had, uint32_t (*measure)(uint8_t), uint8_t (*lower)(uint8_t))
 {
@@ -390,6 +404,8 @@ void sa_find_paths(struct sa_query *q)
 	};
 	uint32_t from, to;
 
+	if (!choices_are_sound(&w))
+		return;
 	if (sa_wants(q, PATH_DGID) && q->wanted[8] == 0xff) {
 		find_group(q);
 		return;
@@ -438,7 +454,7 @@ void sa_find_multi_paths(struct sa_query *q)
 		q->status = SA_COMPONENTS_MISSING;
 		return;
 	}
-	if (!gids_are_here(q, sources + destinations))
+	if (!choices_are_sound(&w) || !gids_are_here(q, sources + destinations))
 		return;
 	for (unsigned i = 0; i < sources * destinations; i++) {
 		uint32_t from = sa_port_of_gid(q->s, q->wanted + MULTI_GIDS + 16 * (i / destinations));

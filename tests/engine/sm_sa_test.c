@@ -114,6 +114,21 @@ static int ask_path(struct asker *a, unsigned method, const char *from, const ch
 	return ask(a, method, SA_PATH_RECORD_ID, P_DGID | P_SGID | mask);
 }
 
+enum { M_NUMBER = 1 << 6, M_MTU = 3 << 10, M_RATE = 3 << 12 };
+
+/* From h1 and h2 to h7 and h8. */
+static int ask_multi(struct asker *a, uint64_t mask, unsigned number)
+{
+	static const char *const hosts[] = { "h1", "h2", "h7", "h8" };
+
+	a->record[5] = (uint8_t)number;
+	a->record[15] = 2;
+	a->record[16] = 2;
+	for (unsigned i = 0; i < 4; i++)
+		write_gid(a, hosts[i], 1, a->record + 24 + 16 * i);
+	return ask(a, SA_GET_MULTI, SA_MULTI_PATH_RECORD_ID, 3 << 19 | mask);
+}
+
 static void a_path(void **state)
 {
 	struct asker a;
@@ -148,10 +163,16 @@ static void selectors(void **state)
 {
 	static const struct { uint8_t mtu; int result; uint8_t is; } mtus[] = {
 		{ 0 << 6 | 4, 1, 5 }, { 0 << 6 | 5, -SA_NO_RECORDS, 0 }, { 1 << 6 | 4, 1, 3 }, { 2 << 6 | 3, 1, 3 },
-		{ 2 << 6 | 6, -SA_NO_RECORDS, 0 }, { 3 << 6, 1, 5 }, { 1 << 6 | 1, -SA_NO_RECORDS, 0 },
+		{ 2 << 6 | 5, 1, 5 }, { 3 << 6, 1, 5 }, { 1 << 6 | 1, -SA_NO_RECORDS, 0 },
+		/* what is no MTU */
+		{ 0 << 6, -SA_REQUEST_INVALID, 0 }, { 1 << 6 | 6, -SA_REQUEST_INVALID, 0 },
+		{ 2 << 6, -SA_REQUEST_INVALID, 0 }, { 2 << 6 | 6, -SA_REQUEST_INVALID, 0 },
 	}, rates[] = {
 		{ 0 << 6 | 16, 1, 17 }, { 0 << 6 | 17, -SA_NO_RECORDS, 0 }, { 1 << 6 | 7, 1, 4 }, { 2 << 6 | 3, 1, 3 },
-		{ 2 << 6 | 18, -SA_NO_RECORDS, 0 },
+		{ 2 << 6 | 18, -SA_NO_RECORDS, 0 }, { 0 << 6 | 24, -SA_NO_RECORDS, 0 }, { 3 << 6, 1, 17 },
+		/* what is no rate */
+		{ 0 << 6 | 1, -SA_REQUEST_INVALID, 0 }, { 1 << 6 | 25, -SA_REQUEST_INVALID, 0 },
+		{ 2 << 6, -SA_REQUEST_INVALID, 0 }, { 2 << 6 | 1, -SA_REQUEST_INVALID, 0 },
 	};
 	struct asker a;
 
@@ -168,22 +189,14 @@ static void selectors(void **state)
 		if (rates[i].result > 0)
 			assert_int_equal(answer(&a, 0)[55] & 63, rates[i].is);
 	}
+	/* without a selector there is no choice */
+	assert_int_equal(ask_path(&a, MAD_GET, "h1", "h5", 1 << 17 | 1 << 19), 1);
+	/* of several pairs */
+	a.record[10] = 2 << 6 | 6;
+	assert_int_equal(ask_multi(&a, M_MTU, 0), -SA_REQUEST_INVALID);
+	a.record[11] = 2 << 6 | 1;
+	assert_int_equal(ask_multi(&a, M_RATE, 0), -SA_REQUEST_INVALID);
 	run_fini(&a.r);
-}
-
-enum { M_NUMBER = 1 << 6, M_MTU = 3 << 10, M_RATE = 3 << 12 };
-
-/* From h1 and h2 to h7 and h8. */
-static int ask_multi(struct asker *a, uint64_t mask, unsigned number)
-{
-	static const char *const hosts[] = { "h1", "h2", "h7", "h8" };
-
-	a->record[5] = (uint8_t)number;
-	a->record[15] = 2;
-	a->record[16] = 2;
-	for (unsigned i = 0; i < 4; i++)
-		write_gid(a, hosts[i], 1, a->record + 24 + 16 * i);
-	return ask(a, SA_GET_MULTI, SA_MULTI_PATH_RECORD_ID, 3 << 19 | mask);
 }
 
 /* With an LMC there are alternates, which go by other switches. */
