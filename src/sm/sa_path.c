@@ -23,8 +23,8 @@ enum selector { GREATER, LESS, EXACTLY, LARGEST };
 
 /* Components of PathRecord (table 205), in the order of the mask */
 enum path_component {
-	PATH_DGID = 2, PATH_SGID, PATH_DLID, PATH_SLID, PATH_NUMBER = 12, PATH_PKEY, PATH_SL = 15, PATH_MTU_SELECTOR, PATH_MTU,
-	PATH_RATE_SELECTOR, PATH_RATE, PATH_LIFE_SELECTOR, PATH_LIFE,
+	PATH_DGID = 2, PATH_SGID, PATH_DLID, PATH_SLID, PATH_FLOW_LABEL = 8, PATH_HOP_LIMIT, PATH_TCLASS, PATH_NUMBER = 12,
+	PATH_PKEY, PATH_SL = 15, PATH_MTU_SELECTOR, PATH_MTU, PATH_RATE_SELECTOR, PATH_RATE, PATH_LIFE_SELECTOR, PATH_LIFE,
 };
 /* and of MultiPathRecord (table 208) */
 enum multi_component {
@@ -370,13 +370,15 @@ static bool find_end(struct sa_query *q, bool by_gid, const uint8_t *gid, bool b
 	return !q->status;
 }
 
-/* To a multicast group that there is. */
-static void find_group(struct sa_query *q)
+/* To a multicast group that there is. These components are compared with its own, as OpenSM does. */
+static void find_group(struct sa_query *q, uint32_t most)
 {
+	const uint64_t compared = 1 << PATH_DLID | 1 << PATH_FLOW_LABEL | 1 << PATH_HOP_LIMIT | 1 << PATH_TCLASS |
+				  1 << PATH_PKEY | 1 << PATH_SL;
 	const struct mcast_group *g = groups_find(q->s, q->wanted + 8);
 	uint8_t record[64];
 
-	if (!g || !sa_has_pkey(q->s, q->from, g->pkey) || (sa_wants(q, PATH_PKEY) && wire_get(q->wanted, 50, 0, 16) != g->pkey))
+	if (!most || !g || !sa_has_pkey(q->s, q->from, g->pkey))
 		return;
 	memcpy(record, q->wanted, sizeof(record));
 	wire_put(record, g->mlid, 40, 0, 16);
@@ -389,7 +391,8 @@ static void find_group(struct sa_query *q)
 	record[54] = (uint8_t)(EXACTLY << 6 | g->mtu);
 	record[55] = (uint8_t)(EXACTLY << 6 | g->rate);
 	record[56] = (uint8_t)(EXACTLY << 6 | g->life);
-	sa_answer(q, record, sizeof(record));
+	if (sa_record_matches(q->record, q->mask & compared, q->wanted, record))
+		sa_answer(q, record, sizeof(record));
 }
 
 void sa_find_paths(struct sa_query *q)
@@ -406,14 +409,14 @@ void sa_find_paths(struct sa_query *q)
 
 	if (!choices_are_sound(&w))
 		return;
-	if (sa_wants(q, PATH_DGID) && q->wanted[8] == 0xff) {
-		find_group(q);
-		return;
-	}
 	if (q->head.method == MAD_GET)
 		w.most = 1;
 	else if (sa_wants(q, PATH_NUMBER))
 		w.most = q->wanted[49] & 0x7f;
+	if (sa_wants(q, PATH_DGID) && q->wanted[8] == 0xff) {
+		find_group(q, w.most);
+		return;
+	}
 	if (!find_end(q, sa_wants(q, PATH_SGID), q->wanted + 24, sa_wants(q, PATH_SLID), slid, &from) ||
 	    !find_end(q, sa_wants(q, PATH_DGID), q->wanted + 8, sa_wants(q, PATH_DLID), dlid, &to))
 		return;

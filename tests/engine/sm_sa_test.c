@@ -947,6 +947,45 @@ static void a_group_and_its_tree(void **state)
 	run_fini(&a.r);
 }
 
+/* Of what is asked for, the group has another value, or its own. */
+static void a_path_to_a_group_is_as_its_group(void **state)
+{
+	static const struct { unsigned component, at, byte, bits; } rows[] = {
+		{ 4, 40, 0, 16 }, { 8, 44, 4, 20 }, { 9, 47, 0, 8 }, { 10, 48, 0, 8 }, { 13, 50, 0, 16 }, { 15, 53, 4, 4 },
+	};
+	enum { FLOW_LABEL = 0x54321, TCLASS = 9, SL = 3, HOP_LIMIT = 7 };
+	uint8_t path[64];
+	struct asker a;
+
+	begin(&a, &(struct sm_config){ 0 });
+	a.record[39] = TCLASS;
+	wire_put(a.record, (uint32_t)SL << 28 | FLOW_LABEL << 8 | HOP_LIMIT, 44, 0, 32);
+	assert_int_equal(join(&a, "h1", MAD_SET, MAKE | 1 << 14, 1), 1);
+	memcpy(a.record + 8, answer(&a, 0), 16);
+	assert_int_equal(ask(&a, MAD_GET, SA_PATH_RECORD_ID, P_DGID), 1);
+	memcpy(path, answer(&a, 0), sizeof(path));
+	assert_int_equal(wire_get(path, 40, 0, 16), MLID_FIRST + 1);
+	assert_int_equal(wire_get(path, 44, 4, 20), FLOW_LABEL);
+	assert_int_equal(path[47], HOP_LIMIT);
+	assert_int_equal(path[48], TCLASS);
+	assert_int_equal(path[53], SL);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		for (unsigned is_other = 0; is_other <= 1; is_other++) {
+			uint32_t value = (uint32_t)wire_get(path, rows[i].at, rows[i].byte, rows[i].bits) ^ is_other;
+
+			memcpy(a.record, path, sizeof(path));
+			wire_put(a.record, value, rows[i].at, rows[i].byte, rows[i].bits);
+			assert_int_equal(ask(&a, SA_GET_TABLE, SA_PATH_RECORD_ID, P_DGID | 1 << rows[i].component), !is_other);
+		}
+	}
+	for (unsigned number = 0; number <= 1; number++) {
+		memcpy(a.record, path, sizeof(path));
+		a.record[49] = (uint8_t)number;
+		assert_int_equal(ask(&a, SA_GET_TABLE, SA_PATH_RECORD_ID, P_DGID | P_NUMBER), number);
+	}
+	run_fini(&a.r);
+}
+
 /* A full member that only sends makes a group, and keeps it, as OpenSM has it. */
 static void a_group_of_those_who_only_send(void **state)
 {
@@ -1594,6 +1633,7 @@ int main(void)
 		cmocka_unit_test(two_limited_members_share_nothing),
 		cmocka_unit_test(paths_of_a_partition),
 		cmocka_unit_test(a_group_and_its_tree),
+		cmocka_unit_test(a_path_to_a_group_is_as_its_group),
 		cmocka_unit_test(a_group_of_those_who_only_send),
 		cmocka_unit_test(a_group_is_slower_than_what_is_asked_for),
 		cmocka_unit_test(each_group_has_a_name_of_its_own),
