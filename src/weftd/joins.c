@@ -161,7 +161,7 @@ static bool is_full(const struct hub *h, const struct client *c)
 
 	list_for_each(j, &h->joins, struct join, node) {
 		all++;
-		own += j->user == c->uid;
+		own += j->user == c->account->user;
 	}
 	return all >= JOINS_MOST || (!hub_is_owner(h, c) && own >= JOINS_USER);
 }
@@ -197,7 +197,7 @@ static struct join *make(struct hub *h, const struct client *c, uint32_t port, u
 	j->reregistered = FABRIC_READ(h->subnet->fabric.port[port].reregistered);
 	j->is_due = true;
 	j->again = WTIME_NEVER;
-	j->user = c->uid;
+	j->user = c->account->user;
 	memcpy(j->gid, gid, sizeof(j->gid));
 	list_init(&j->waiters);
 	list_append(&h->joins, &j->node);

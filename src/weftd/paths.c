@@ -124,7 +124,7 @@ static bool is_full(const struct hub *h, const struct client *c)
 
 	list_for_each(q, &h->paths, struct path_question, node) {
 		all++;
-		own += q->user == c->uid;
+		own += q->user == c->account->user;
 	}
 	return all >= PATHS_MOST || (!hub_is_owner(h, c) && own >= PATHS_USER);
 }
@@ -143,7 +143,7 @@ static int start(struct hub *h, struct client *c, const struct control_msg *msg,
 	if (!q)
 		return -EAGAIN;
 	q->client = c;
-	q->user = c->uid;
+	q->user = c->account->user;
 	q->msg = *msg;
 	q->file = umad_open(h, port, &(struct mad_registration){
 		.mgmt_class = MAD_CLASS_SA, .class_version = SA_CLASS_VERSION, .rmpp_version = wants_table(q),

@@ -350,6 +350,21 @@ static void groups_without_members_end_with_weftd(void **state)
 	assert_null(page_group());
 }
 
+/* Of subordinate ids: what they have is on one account. */
+static void users_of_one_account_have_one_share(void **state)
+{
+	struct control_msg msg = { .type = CTL_MCAST, .a = 1 }, answer;
+
+	(void)state;
+	for (unsigned i = 0; i <= JOINS_USER; i++) {
+		net->client[0].uid = 1001 + i % 4;	/* none is weftd's */
+		memcpy(msg.gid, &i, sizeof(i));
+		assert_int_equal(joins_enter(&net->hub, &net->client[0], &msg, 0, &answer),
+				 i < JOINS_USER ? -EINPROGRESS : -EDQUOT);
+	}
+	net->client[0].uid = 1000;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -364,6 +379,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(who_only_sends_is_no_receiver, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_receiver_that_leaves_may_go_on_sending, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_sender_that_is_refused_has_no_group, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(users_of_one_account_have_one_share, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(groups_without_members_end_with_weftd, set_up, tear_down),
 	};
 

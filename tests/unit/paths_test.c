@@ -151,6 +151,23 @@ static void one_user_has_a_share(void **state)
 	net->client[0].uid = 1000;
 }
 
+/* Two of subordinate ids: what they have is on one account. */
+static void users_of_one_account_have_one_share(void **state)
+{
+	const struct control_msg msg = question();
+
+	(void)state;
+	set_manager(net_lid(1));
+	for (unsigned i = 0; i < PATHS_USER; i++) {
+		net->client[0].uid = 1001 + i % 2;	/* neither is weftd's */
+		ask(&msg);
+	}
+	assert_int_equal(net->messages[0], 0);
+	ask(&msg);
+	assert_int_equal(net->last[0].status, EAGAIN);
+	net->client[0].uid = 1000;
+}
+
 static void without_a_manager_tables_tell_it(void **state)
 {
 	struct control_msg msg = question();
@@ -317,6 +334,7 @@ int main(void)
 		TEST(a_silent_administration_is_asked_four_times),
 		TEST(who_leaves_is_not_answered),
 		TEST(one_user_has_a_share),
+		TEST(users_of_one_account_have_one_share),
 		TEST(without_a_manager_tables_tell_it),
 		TEST(an_administration_tells_all_paths),
 		TEST(a_table_of_something_else_is_none),
