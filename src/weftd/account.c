@@ -32,7 +32,7 @@ static const struct {
 
 struct account *account_get(struct hub *h, uid_t uid)
 {
-	uint32_t user = uid == h->uid ? uid : subids_owner(uid);
+	uint32_t user = subids_owner(uid, h->uid);
 	struct account *a;
 
 	list_for_each(known, &h->accounts, struct account, node) {

@@ -1,5 +1,6 @@
 /* What one user has of weftd, over all of its processes, and how much that may be. A user whom subuid(5) gives to another counts
- * as that one. Root and weftd's own user are held to what there is in all; some of each is kept for them. */
+ * as that one. Root and weftd's own user are held to what there is in all; some of each is kept for them. Neither's subordinate
+ * users, whom containers have, count as it (weftd/subids.h). */
 #ifndef WEFT_WEFTD_ACCOUNT_H
 #define WEFT_WEFTD_ACCOUNT_H
 

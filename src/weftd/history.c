@@ -50,8 +50,8 @@ void history_add(struct hub *h, const struct client *c, const char *text, size_t
 	memcpy(copy + 1, form.inner, form.inner_bytes);
 	w = find_place(h->history, c->account->user);
 	drop(w);
-	*w = (struct history_entry){ .entry = status_process(c), .user = c->account->user, .number = ++h->history->number,
-				     .text = copy, .bytes = form.inner_bytes + 1 };
+	*w = (struct history_entry){ .entry = status_process(c), .uid = c->uid, .user = c->account->user,
+				     .number = ++h->history->number, .text = copy, .bytes = form.inner_bytes + 1 };
 	json_object_set_new(w->entry, "has_left", json_true());
 }
 
@@ -64,7 +64,7 @@ const struct history_entry *history_next(const struct hub *h, const struct clien
 
 		if (!w->entry || w->number <= *at || (next && w->number > next->number))
 			continue;
-		if (hub_is_owner(h, asker) || w->user == asker->account->user)
+		if (hub_is_owner(h, asker) || w->uid == asker->uid)
 			next = w;
 	}
 	*at = next ? next->number : *at;

@@ -12,7 +12,8 @@ enum { HISTORY_ENTRIES = 32, HISTORY_USER = 8 };
 
 struct history_entry {
 	json_t *entry;		/* owned: who it was; NULL: none */
-	uint32_t user;
+	uid_t uid;
+	uint32_t user;		/* whose account it is on */
 	uint64_t number;	/* the later, the greater */
 	char *text;		/* owned: an array of objects, without the bracket that ends it */
 	size_t bytes;

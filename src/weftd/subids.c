@@ -50,17 +50,30 @@ static bool is_in_line(const char *line, const char *end, uint32_t uid, uint64_t
 	return b && read_number(a + 1, b, first) && read_number(b + 1, end, &count) && uid >= *first && uid - *first < count;
 }
 
-uint32_t subids_find(uint32_t uid, const char *subuid, const char *passwd)
+static bool is_privileged(uint64_t uid, uint32_t own)
 {
-	for (const char *line = subuid; *line && uid;) {
+	return !uid || uid == own;
+}
+
+/* Of the range that has this uid. */
+static uint32_t range_user(uint32_t uid, uint32_t own, uint64_t first, uint64_t owner)
+{
+	if (!is_privileged(owner, own))
+		return (uint32_t)owner;
+	return is_privileged(first, own) ? uid : (uint32_t)first;
+}
+
+uint32_t subids_find(uint32_t uid, uint32_t own, const char *subuid, const char *passwd)
+{
+	for (const char *line = subuid; *line && !is_privileged(uid, own);) {
 		const char *end = line + strcspn(line, "\n");
 		size_t name = strcspn(line, ":\n");
 		uint64_t first, owner;
 
 		if (is_in_line(line, end, uid, &first)) {
-			if (read_number(line, line + name, &owner) || find_name(passwd, line, name, &owner))
-				return (uint32_t)owner;
-			return (uint32_t)first;
+			if (!read_number(line, line + name, &owner) && !find_name(passwd, line, name, &owner))
+				owner = first;
+			return range_user(uid, own, first, owner);
 		}
 		line = *end ? end + 1 : end;
 	}
@@ -98,10 +111,10 @@ out:
 	return f->text ? f->text : "";
 }
 
-uint32_t subids_owner(uint32_t uid)
+uint32_t subids_owner(uint32_t uid, uint32_t own)
 {
 	static struct file subuid = { .path = "/etc/subuid" }, passwd = { .path = "/etc/passwd" };
 	const char *ranges = text_of(&subuid);
 
-	return *ranges ? subids_find(uid, ranges, text_of(&passwd)) : uid;
+	return *ranges ? subids_find(uid, own, ranges, text_of(&passwd)) : uid;
 }

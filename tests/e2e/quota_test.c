@@ -32,7 +32,7 @@
 enum {
 	MANY_SLOTS = 65534, MANY_CONNECTIONS = 65533, MANY_GROUPS = 20001, MANY_PORTS = 20002, MANY_LISTENERS = 20006,
 	ASKER = 20007, DEAF = 20008, MANY_FILES = 20009, OWNER = 20010, MANY_NODES = 20011, SUBORDINATE = 700000,
-	LIMIT = 8192, SKIP = 77
+	ROOTS = 800000, LIMIT = 8192, SKIP = 77
 };
 
 /* Runs as another user; cmocka's assertions are the parent's, so it tells by its exit status. */
@@ -414,10 +414,67 @@ static void a_subordinate_user_counts_for_his_owner(void **state)
 	wait_for("slots_used", 0);
 }
 
+/* Who is root in a container is nobody outside. */
+static void users_in_a_range_of_root_have_one_share(void **state)
+{
+	int result;
+
+	(void)state;
+	if (!has_subordinates)
+		skip();
+	stay_as_user(ROOTS + 5, joins_too_many_groups, &result);
+	assert_int_equal(result, 0);
+	assert_int_equal(as_user(ROOTS, joins_too_many_groups), 2);
+	assert_int_equal(as_user(OWNER, joins_too_many_groups), 0);
+	end_staying();
+	wait_for("slots_used", 0);
+}
+
+/* A process that leaves says why its QPs have stopped. */
+static int leaves_with_words(void)
+{
+	static const char words[] = "[{\"stop\":1}]";
+	struct control_msg msg = { .type = CTL_GOODBYE };
+	int status;
+	struct peer *p = come(CONTROL_PROCESS, &status);
+
+	return status ? status : call_text(p, &msg, words);
+}
+
+/* Of how many that have left it is told. */
+static int counts_those_that_left(void)
+{
+	static const char word[] = "has_left";
+	struct control_msg msg = { .type = CTL_QUERY };
+	int status, n = 0;
+	struct peer *p = come(CONTROL_COMMAND, &status);
+
+	if (status || call_text(p, &msg, "history"))
+		return -1;
+	for (const char *at = p->text; (at = strstr(at, word)); at += strlen(word))
+		n++;
+	return n;
+}
+
+static void nobody_is_told_why_processes_of_another_user_stopped(void **state)
+{
+	(void)state;
+	if (!has_subordinates)
+		skip();
+	assert_int_equal(as_user(0, leaves_with_words), 0);
+	assert_int_equal(as_user(ROOTS + 5, leaves_with_words), 0);
+	wait_for("slots_used", 0);
+	assert_int_equal(as_user(0, counts_those_that_left), 2);
+	assert_int_equal(as_user(ROOTS + 5, counts_those_that_left), 1);
+	/* of the same account */
+	assert_int_equal(as_user(ROOTS + 6, counts_those_that_left), 0);
+}
+
 static bool make_subordinates(void)
 {
 	char path[] = "/tmp/weft-subuid.XXXXXX", line[64];
-	int fd = mkstemp(path), bytes = snprintf(line, sizeof(line), "%d:%d:65536\n", OWNER, SUBORDINATE);
+	int fd = mkstemp(path);
+	int bytes = snprintf(line, sizeof(line), "%d:%d:65536\nroot:%d:65536\n", OWNER, SUBORDINATE, ROOTS);
 	bool done = fd >= 0 && write(fd, line, (size_t)bytes) == bytes && fchmod(fd, 0644) == 0 && unshare(CLONE_NEWNS) == 0 &&
 		    mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
 		    mount(path, "/etc/subuid", NULL, MS_BIND, NULL) == 0;
@@ -586,6 +643,8 @@ int main(void)
 		TEST(who_does_not_read_is_not_kept_descriptors_for),
 		TEST(a_user_has_so_many_descriptors),
 		TEST(a_subordinate_user_counts_for_his_owner),
+		TEST(users_in_a_range_of_root_have_one_share),
+		TEST(nobody_is_told_why_processes_of_another_user_stopped),
 		TEST(a_user_has_trees_at_so_many_hosts),
 		TEST(trees_of_the_last_weftd_count),
 	};

@@ -10,6 +10,8 @@
 
 #include <cmocka.h>
 
+enum { OWN = 1003 };	/* weftd's user */
+
 static const char passwd[] = "root:x:0:0:root:/root:/bin/sh\nann:x:1000:1000::/home/ann:/bin/sh\nanna:x:1001:1001::/:/bin/sh\n"
 			     "bad\nbroken:x:\n";
 
@@ -24,7 +26,26 @@ static void ranges_belong_to_their_owners(void **state)
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-		assert_int_equal(subids_find(rows[i].uid, subuid, passwd), rows[i].owner);
+		assert_int_equal(subids_find(rows[i].uid, OWN, subuid, passwd), rows[i].owner);
+	(void)state;
+}
+
+/* A container of root, or of weftd's user, has none of its rights. */
+static void ranges_of_those_who_may_all_are_users_by_themselves(void **state)
+{
+	static const char subuid[] = "root:100000:65536\n0:300000:10\n1003:400000:10\nbroken:0:10\nroot:20:4\n1003:1000:8\n";
+	static const struct {
+		uint32_t uid, user;
+	} rows[] = {
+		{ 0, 0 }, { OWN, OWN }, { 100000, 100000 }, { 100005, 100000 }, { 165535, 100000 }, { 300009, 300000 },
+		{ 400009, 400000 }, { 7, 7 }, { 23, 20 }, { 1007, 1000 },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		assert_int_equal(subids_find(rows[i].uid, OWN, subuid, passwd), rows[i].user);
+	/* nor has one whose first user they are */
+	assert_int_equal(subids_find(OWN + 1, OWN, "ghost:1003:8\n", passwd), OWN + 1);
+	assert_int_equal(subids_find(OWN, OWN, "ann:1000:8\n", passwd), OWN);
 	(void)state;
 }
 
@@ -40,14 +61,14 @@ static void what_is_no_range_is_passed_over(void **state)
 
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
 		if (texts[i][0] != '#')
-			assert_int_equal(subids_find(7, texts[i], passwd), 7);
+			assert_int_equal(subids_find(7, OWN, texts[i], passwd), 7);
 	}
 	/* up to the last user, and not around */
-	assert_int_equal(subids_find(UINT32_MAX, "ann:4294967290:100\n", passwd), 1000);
-	assert_int_equal(subids_find(3, "ann:4294967290:100\n", passwd), 3);
+	assert_int_equal(subids_find(UINT32_MAX, OWN, "ann:4294967290:100\n", passwd), 1000);
+	assert_int_equal(subids_find(3, OWN, "ann:4294967290:100\n", passwd), 3);
 	/* nobody is given root */
-	assert_int_equal(subids_find(0, "ann:0:100\n", passwd), 0);
-	assert_int_equal(subids_find(7, "broken:5:10\n", passwd), 5);
+	assert_int_equal(subids_find(0, OWN, "ann:0:100\n", passwd), 0);
+	assert_int_equal(subids_find(7, OWN, "broken:5:10\n", passwd), 5);
 	(void)state;
 }
 
@@ -68,7 +89,7 @@ static void any_text_is_read_within_its_bounds(void **state)
 		for (size_t k = 0; k < m; k++)
 			b[k] = rand() % 16 ? bytes[(size_t)rand() % (sizeof(bytes) - 1)] : (char)(rand() % 255 + 1);
 		a[n] = b[m] = '\0';
-		subids_find((uint32_t)rand() % 20, a, b);
+		subids_find((uint32_t)rand() % 20, OWN, a, b);
 		free(a);
 		free(b);
 	}
@@ -79,6 +100,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(ranges_belong_to_their_owners),
+		cmocka_unit_test(ranges_of_those_who_may_all_are_users_by_themselves),
 		cmocka_unit_test(what_is_no_range_is_passed_over),
 		cmocka_unit_test(any_text_is_read_within_its_bounds),
 	};
