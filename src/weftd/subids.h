@@ -5,8 +5,8 @@
 #include <stdint.h>
 
 /* The user to whom this uid belongs: itself, unless a line of `subuid` has it. Both texts are terminated; passwd gives names
- * their numbers. A range of root or of weftd's user, `own`, is one user by itself, its first, as the programs in it have no rights
- * of its owner; so is one whose owner has no number. Root and `own` are the answer for themselves alone. */
+ * their numbers. A range of root or of weftd's user, `own`, is one user by itself, its first: who is root in a container has no
+ * right of root. So is one whose owner has no number. Root and `own` are the answer for themselves alone. */
 uint32_t subids_find(uint32_t uid, uint32_t own, const char *subuid, const char *passwd);
 
 /* The same from /etc/subuid and /etc/passwd as they are now. Reads files; asks no name service. */
