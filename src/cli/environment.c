@@ -104,6 +104,13 @@ const char *environment_node(const struct cli_options *o)
 	return node && *node ? node : NULL;
 }
 
+int environment_refused_choice(void)
+{
+	return cli_fail("choose devices that were chosen before, or use another network (WEFT_DIR)",
+			"--device has chosen so many sets of devices that there are no device files for another one: %d in a "
+			"network, %d of one user", CONTROL_CHOICES, CONTROL_USER_CHOICES);
+}
+
 /* An exit status, or -errno as fabric_net_node. */
 static int place_nowhere(int fd, uint32_t which)
 {
@@ -112,6 +119,8 @@ static int place_nowhere(int fd, uint32_t which)
 
 	if (!err || message_peer_ended(err))
 		return err;
+	if (err == -EDQUOT)
+		return environment_refused_choice();
 	return cli_fail("weftd.log may say why", "there are no device files for these devices: %s", strerror(-err));
 }
 

@@ -17,6 +17,9 @@ const char *environment_node(const struct cli_options *o);
 /* The devices that --device or the environment names, by bits; 0: all. */
 uint32_t environment_devices(const struct cli_options *o);
 
+/* weftd makes no device files of one more choice of devices: says so. An exit status. */
+int environment_refused_choice(void);
+
 /* Connects to weftd, as daemon_keep does or for a lease, and has it make the device files of programs at the hosts that the
  * options name, or of those that are nowhere in a fabric. A weftd that is killed while it is asked is followed by the next one.
  * *socket: the caller's; *at: for environment_set. An exit status; what went wrong is told. */

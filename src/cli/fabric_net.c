@@ -3,6 +3,7 @@
 #include "cli/fabric_net.h"
 
 #include "cli/daemon.h"
+#include "cli/environment.h"
 #include "cli/fabric.h"
 #include "cli/manager_options.h"
 #include "cli/output.h"
@@ -145,6 +146,8 @@ int fabric_net_node(int socket, const char *name, uint32_t only, uint32_t *at)
 				name);
 	if (message_peer_ended(err))
 		return err;
+	if (err == -EDQUOT && msg.c == LIMIT_CHOICES)
+		return environment_refused_choice();
 	return err ? fail_call(err) : EXIT_OK;
 }
 

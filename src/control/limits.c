@@ -34,6 +34,7 @@ const char *limits_name(unsigned limit)
 		[LIMIT_CHANNELS] = "channels", [LIMIT_GROUPS] = "multicast groups", [LIMIT_LISTENERS] = "listeners",
 		[LIMIT_PORTS] = "rdma_cm ports", [LIMIT_QUESTIONS] = "questions under way",
 		[LIMIT_NODES] = "hosts of the fabric", [LIMIT_DATAGRAMS] = "bytes in management datagrams",
+		[LIMIT_CHOICES] = "choices of devices",
 	};
 
 	return limit < CONTROL_LIMITS && names[limit] ? names[limit] : "something";

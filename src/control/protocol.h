@@ -113,8 +113,8 @@ enum control_type {
 			 * lives; for others, programs can be there: a tree of device files of this place is in the runtime
 			 * directory (rundir_tree), c = 0: of all devices, else of those of these bits; its counters are written
 			 * anew each time. b = the number. status ENOENT, EINVAL: no such port or device, EBUSY: the process is
-			 * at another, ESTALE: the fabric has another number by now; EDQUOT: there are trees of so many hosts that
-			 * there is none for another */
+			 * at another, ESTALE: the fabric has another number by now; EDQUOT: there are trees of so many hosts, or
+			 * of so many choices of devices, that there is none for another */
 	CTL_LINK,	/* weft command: a = port + 1, b = the fabric's number, or a = 0: the port of `device`, for processes that
 			 * are nowhere in a fabric. c = 1: its link comes up, 0: goes down, and with service != 0 comes up again
 			 * after so many nanoseconds, at most CONTROL_LINK_NS. status EPERM, ENOENT, EINVAL: no port with a link,
@@ -147,7 +147,7 @@ enum control_type {
 			 * is the owner's; EINVAL: such an agent cannot be, or has not so many; EBUSY: one of the methods is
 			 * another agent's; EDQUOT: the file has CONTROL_AGENTS; ENOSPC: no memory for so many */
 	CTL_COUNTS,	/* programs that are nowhere in a fabric can see the devices c, as in CTL_NODE: there is a tree of them,
-			 * whose counters are written anew. status EINVAL: no such device; ENODEV */
+			 * whose counters are written anew. status EINVAL: no such device; EDQUOT, as in CTL_NODE; ENODEV */
 	/* weft command -> weftd */
 	CTL_PING,	/* the port of the wire is open from now on, for as long as this connection is there; a = 1: and the weftd
 			 * of the host with the GID dgid is asked, from the GID gid, with b bytes of payload, 256 to 4096. The
@@ -197,6 +197,11 @@ struct control_lids {
 enum control_cut { CUT_HEALS, CUT_FAILS, CUT_ASKS };
 
 enum { CONTROL_LINK_ERRORS = 1000 };	/* our choice */
+
+/* Our choice: choices of devices, beside that of all, that there are trees of (CTL_COUNTS, CTL_NODE), and those of one user who
+ * is neither root nor weftd's own. Trees stay, as shells of weft env use them. More of them, of many devices each, would cost
+ * weftd seconds at each change of an address, and when it ends. */
+enum { CONTROL_CHOICES = 24, CONTROL_USER_CHOICES = 8 };
 
 /* The answer of CTL_PATH, from which bit on: in a, b, c and service. */
 enum control_path {
@@ -270,7 +275,7 @@ enum control_page {
 /* What an EDQUOT is about, in c of the answer; 0: not told. control/limits.h has their names. */
 enum control_limit {
 	LIMIT_CONNECTIONS = 1, LIMIT_DESCRIPTORS, LIMIT_LETTERS, LIMIT_SLOTS, LIMIT_CHANNELS, LIMIT_GROUPS, LIMIT_LISTENERS,
-	LIMIT_PORTS, LIMIT_QUESTIONS, LIMIT_NODES, LIMIT_DATAGRAMS, CONTROL_LIMITS
+	LIMIT_PORTS, LIMIT_QUESTIONS, LIMIT_NODES, LIMIT_DATAGRAMS, LIMIT_CHOICES, CONTROL_LIMITS
 };
 
 enum control_kind {

@@ -28,6 +28,7 @@ static const struct {
 	[LIMIT_QUESTIONS] = { 0, QUOTA_USER_QUESTIONS, QUOTA_QUESTIONS - QUOTA_QUESTIONS / 8 },
 	[LIMIT_NODES] = { 0, SUBNET_TREES / 16, SUBNET_TREES / 4 },
 	[LIMIT_DATAGRAMS] = { 0, 128 * MEBIBYTE, 256 * MEBIBYTE },
+	[LIMIT_CHOICES] = { 0, CONTROL_USER_CHOICES, CONTROL_CHOICES - CONTROL_CHOICES / 6 },
 };
 
 struct account *account_get(struct hub *h, uid_t uid)
@@ -114,23 +115,26 @@ static uint64_t used_by_account(const struct hub *h, const struct account *a, en
 	}
 }
 
-/* These stay when the clients of the user who asked for them are gone. */
-static void count_nodes(const struct hub *h, const struct account *a, uint64_t *user, uint64_t *others)
+/* What stays when the clients of the user who asked for it are gone. */
+static void count_lasting(const struct hub *h, const struct account *a, uint32_t whose, uint64_t *user, uint64_t *others)
 {
-	for (uint32_t i = 0; h->subnet && i < h->subnet->trees; i++) {
-		uint32_t whose = h->subnet->tree[i].user;
+	*user += whose == a->user;
+	*others += !is_privileged_user(h, whose);
+}
 
-		*user += whose == a->user;
-		*others += !is_privileged_user(h, whose);
-	}
+static void count_trees(const struct hub *h, const struct account *a, enum control_limit limit, uint64_t *user, uint64_t *others)
+{
+	for (uint32_t i = 0; limit == LIMIT_NODES && h->subnet && i < h->subnet->trees; i++)
+		count_lasting(h, a, h->subnet->tree[i].user, user, others);
+	for (uint32_t i = 0; limit == LIMIT_CHOICES && h->subnet && i < h->subnet->choices; i++)
+		count_lasting(h, a, h->subnet->choice[i].user, user, others);
 }
 
 /* Of the account, and of all that are neither root's nor weftd's own. */
 static void count(const struct hub *h, const struct account *a, enum control_limit limit, uint64_t *user, uint64_t *others)
 {
 	*user = *others = 0;
-	if (limit == LIMIT_NODES)
-		count_nodes(h, a, user, others);
+	count_trees(h, a, limit, user, others);
 	list_for_each(c, &h->clients, struct client, node) {
 		uint64_t n = is_privileged(h, c->account) ? 0 : used_by_client(c, limit);
 

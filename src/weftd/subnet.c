@@ -198,20 +198,37 @@ static uint32_t find_tree(const struct subnet *s, uint32_t place)
 	return i;
 }
 
-/* The bit of tree.written of a choice of devices, 0: all; or 0: there are too many. */
-static uint32_t choose(struct subnet *s, uint32_t which)
+static uint32_t find_choice(const struct subnet *s, uint32_t which)
 {
 	uint32_t i = 0;
 
+	while (i < s->choices && s->choice[i].which != which)
+		i++;
+	return i;
+}
+
+/* The bit of tree.written of a choice of devices, 0: all; or 0: there are too many. user: who asks. */
+static uint32_t choose(struct subnet *s, uint32_t which, uint32_t user)
+{
+	uint32_t i = find_choice(s, which);
+
 	if (!which)
 		return 1;
-	while (i < s->choices && s->chosen[i] != which)
-		i++;
-	if (i == SUBNET_CHOICES)
+	if (i == CONTROL_CHOICES)
 		return 0;
-	s->chosen[i] = which;
-	s->choices += i == s->choices;
+	if (i == s->choices) {
+		s->choice[i].which = which;
+		s->choice[i].user = user;
+		s->choices++;
+	}
 	return 2u << i;
+}
+
+static bool may_choose(struct hub *h, const struct client *c, uint32_t which)
+{
+	uint32_t i = find_choice(h->subnet, which);
+
+	return !which || i < h->subnet->choices || (i < CONTROL_CHOICES && !account_check(h, c, LIMIT_CHOICES, 1));
 }
 
 /* A tree that the last weftd wrote may tell old addresses, and is written anew when somebody asks for it. */
@@ -220,7 +237,7 @@ static void count_tree(void *arg, uint32_t place, uint32_t which)
 	struct subnet *s = arg;
 	uint32_t i = find_tree(s, place);
 
-	choose(s, which);
+	choose(s, which, SUBNET_NOBODY);
 	if (i < s->trees || i == SUBNET_TREES)
 		return;
 	s->tree[i].place = place;
@@ -474,8 +491,8 @@ static uint32_t sequence_at(const struct subnet *s, uint32_t place)
 	return sum;
 }
 
-/* A tree that is there is not written again, whoever asks for it how often. */
-static int write_tree(struct hub *h, const struct client *c, uint32_t place, uint32_t which)
+/* A tree that is there is not written again, whoever asks for it how often. -EDQUOT: *limit says what there is too much of. */
+static int write_tree(struct hub *h, const struct client *c, uint32_t place, uint32_t which, enum control_limit *limit)
 {
 	struct subnet *s = h->subnet;
 	uint32_t i = find_tree(s, place), bit;
@@ -483,11 +500,13 @@ static int write_tree(struct hub *h, const struct client *c, uint32_t place, uin
 
 	if (which >> tree_devices(h->page, &s->fabric, place))
 		return -EINVAL;
-	bit = choose(s, which);
-	if (!bit)
-		return -ENOSPC;
 	if (i == SUBNET_TREES || (i == s->trees && account_check(h, c, LIMIT_NODES, 1)))
+		*limit = LIMIT_NODES;
+	else if (!may_choose(h, c, which))
+		*limit = LIMIT_CHOICES;
+	if (*limit)
 		return -EDQUOT;
+	bit = choose(s, which, c->account->user);
 	if (i == s->trees) {
 		s->tree[i].place = place;
 		s->tree[i].user = c->account->user;
@@ -525,17 +544,22 @@ static void write_counts(struct hub *h, uint32_t place, uint32_t which)
 
 void subnet_counts(struct hub *h, struct client *c, const struct control_msg *msg)
 {
-	int err = !h->subnet ? -ENODEV : msg->c >> h->page->devices ? -EINVAL :
-		!choose(h->subnet, msg->c) ? -ENOSPC : 0;
+	int err = !h->subnet ? -ENODEV : msg->c >> h->page->devices ? -EINVAL : 0;
 
-	if (!err)
+	if (!err && !may_choose(h, c, msg->c)) {
+		hub_refuse(h, c, msg, LIMIT_CHOICES);
+		return;
+	}
+	if (!err) {
+		choose(h->subnet, msg->c, c->account->user);
 		err = tree_write_some(h->subnet->dir, h->page, msg->c);
+	}
 	if (!err)
 		write_counts(h, PORT_NONE, msg->c);
 	hub_answer(h, c, msg, -err);
 }
 
-static int enter(struct hub *h, struct client *c, const struct control_msg *msg)
+static int enter(struct hub *h, struct client *c, const struct control_msg *msg, enum control_limit *limit)
 {
 	uint32_t place = msg->a - 1;
 	int err = check_number(h, msg->b);
@@ -545,7 +569,7 @@ static int enter(struct hub *h, struct client *c, const struct control_msg *msg)
 	if (!host_is_place(&h->subnet->fabric, place))
 		return -EINVAL;
 	if (c->kind != CLIENT_PROCESS) {
-		err = write_tree(h, c, place, msg->c);
+		err = write_tree(h, c, place, msg->c, limit);
 		if (!err)
 			write_counts(h, place, msg->c);
 		if (!err && c->kind == CLIENT_LEASE)
@@ -560,16 +584,17 @@ static int enter(struct hub *h, struct client *c, const struct control_msg *msg)
 
 void subnet_node(struct hub *h, struct client *c, const struct control_msg *msg)
 {
+	enum control_limit limit = 0;
 	int err = 0;
 
 	if (!has_fabric(h))
 		err = -ENOENT;
 	else if (msg->a)
-		err = enter(h, c, msg);
+		err = enter(h, c, msg, &limit);
 	else
 		give(h, c, msg);
-	if (err == -EDQUOT)
-		hub_refuse(h, c, msg, LIMIT_NODES);
+	if (limit)
+		hub_refuse(h, c, msg, limit);
 	else if (msg->a || err)
 		hub_answer(h, c, msg, -err);
 }
@@ -658,7 +683,7 @@ static void refresh_tree(struct hub *h, uint32_t place)
 	bool is_place = host_is_place(&s->fabric, place);
 
 	for (uint32_t i = 0; is_place && i <= s->choices; i++) {
-		uint32_t which = i ? s->chosen[i - 1] : 0;
+		uint32_t which = i ? s->choice[i - 1].which : 0;
 
 		if (tree_has_place(s->dir, place, which))
 			tree_refresh_place(s->dir, h->page, &s->fabric, place, which);

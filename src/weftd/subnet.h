@@ -14,9 +14,6 @@
 /* Our choice: hosts that have trees of device files, of 350 small files each (weftd/tree.h). Trees stay until another fabric is
  * loaded. account.c has how many of these hosts are one user's. */
 enum { SUBNET_TREES = 1024 };
-/* Our choice: choices of devices, their bits, beside that of all. With more, files of choices that nobody needs any more would
- * cost weftd seconds at each change of an address. */
-enum { SUBNET_CHOICES = 16 };
 #define SUBNET_NOBODY UINT32_MAX
 
 struct subnet {
@@ -37,7 +34,11 @@ struct subnet {
 	} tree[SUBNET_TREES];		/* hosts that have trees */
 	uint32_t trees;
 	uint64_t routed[PAGE_GROUPS / 64];	/* MLIDs, by bits, whose trees weftd has written */
-	uint32_t choices, chosen[SUBNET_CHOICES];	/* of devices: that somebody has asked for files of */
+	struct {
+		uint32_t which;
+		uint32_t user;		/* as of a tree */
+	} choice[CONTROL_CHOICES];	/* of devices: that somebody has asked for files of */
+	uint32_t choices;
 	uint32_t counts_place, counts_which;	/* whose counters were written last, and until when they are held for true */
 	wtime counts_until;
 	uint32_t era;			/* trees of another one tell old addresses */

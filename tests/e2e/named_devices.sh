@@ -94,15 +94,23 @@ says "    b "
 kill -9 "$(daemons)"
 expect 0 weft run --devices c -- ibv_devices
 says "    c "
-# a network has files for some choices of devices
-expect 0 weft up --devices a,b,c,d,e
-for choice in a b c d e a,b a,c a,d a,e b,c b,d b,e c,d c,e d,e a,b,c; do
+# a network has files for some choices of devices, wherever programs are
+expect 0 weft up --devices a,b:roce,c:roce,d:roce,e:roce,f:roce
+weft fabric make star hosts=2 >"$HOME_DIR/topology" || fail "no topology is made"
+expect 0 weft fabric load "$HOME_DIR/topology"
+for choice in {a,b,c,d,e,f} a,{b,c,d,e,f} b,{c,d,e,f} c,{d,e,f} d,{e,f} e,f a,b,{c,d,e}; do
 	expect 0 weft run --device $choice -- true
 done
-expect 1 weft run --device a,b,d -- true
-says "No space left"
-expect 0 weft run --device a,b,c -- true
+expect 1 weft run --device a,b,c,d,e -- true
+says "--device has chosen so many sets of devices"
+says "24 in a network"
+says "choose devices that were chosen before, or use another network"
+expect 1 weft run --device a,b,c,d,e --node h1 -- true
+says "24 in a network"
+says "choose devices that were chosen before, or use another network"
+expect 0 weft run --device a,b,c --node h1 -- true
 expect 0 weft down
+rm "$HOME_DIR/topology"
 # a fabric is for one InfiniBand device
 weft fabric make star hosts=2 >"$HOME_DIR/topology" || fail "no topology is made"
 expect 0 weft up --devices a,b

@@ -31,7 +31,7 @@
 /* Each test has a user of its own: when weftd has noticed the end of all that one had is not to be seen from outside. */
 enum {
 	MANY_SLOTS = 65534, MANY_CONNECTIONS = 65533, MANY_GROUPS = 20001, MANY_PORTS = 20002, MANY_LISTENERS = 20006,
-	ASKER = 20007, DEAF = 20008, MANY_FILES = 20009, OWNER = 20010, MANY_NODES = 20011, SUBORDINATE = 700000,
+	ASKER = 20007, DEAF = 20008, MANY_FILES = 20009, OWNER = 20010, MANY_NODES = 20011, CHOOSER = 20020, SUBORDINATE = 700000,
 	ROOTS = 800000, LIMIT = 8192, SKIP = 77
 };
 
@@ -585,6 +585,50 @@ static void a_user_has_trees_at_so_many_hosts(void **state)
 	leave(boss);
 }
 
+static int choose(struct peer *p, uint32_t which)
+{
+	struct control_msg msg = { .type = CTL_COUNTS, .c = which };
+	int status = call(p, &msg);
+
+	return status == EDQUOT && msg.c != LIMIT_CHOICES ? EPROTO : status;
+}
+
+/* Each user has its own. */
+static int take_choice(struct peer *p, uint32_t number)
+{
+	return choose(p, (geteuid() - CHOOSER) * CONTROL_USER_CHOICES + number + 1);
+}
+
+static int takes_too_many_choices(void)
+{
+	int status, taken;
+	struct peer *p = come(CONTROL_COMMAND, &status);
+
+	taken = status ? -1 : take_all(&p, 1, take_choice, CONTROL_USER_CHOICES);
+	/* what is there is anybody's */
+	return taken == CONTROL_USER_CHOICES && !take_choice(p, 0) && !choose(p, 1) && !choose(p, 0) ? 0 : 2;
+}
+
+static void a_user_has_so_many_choices_of_devices(void **state)
+{
+	struct peer *boss = join(CONTROL_COMMAND);
+
+	(void)state;
+	load_fat_tree(boss);
+	/* the last finds that all but root have theirs */
+	for (uid_t i = 0; i < 3; i++)
+		assert_int_equal(as_user(CHOOSER + i, takes_too_many_choices), i < 2 ? 0 : 2);
+	for (uint32_t which = 1; which <= CONTROL_CHOICES; which++)
+		assert_int_equal(choose(boss, which), 0);
+	assert_int_equal(choose(boss, CONTROL_CHOICES + 1), EDQUOT);
+	/* at hosts too, and that is another limit than theirs */
+	assert_int_equal(go(boss, 0, CONTROL_CHOICES), 0);
+	assert_int_equal(go(boss, 0, CONTROL_CHOICES + 1), EPROTO);
+	assert_int_equal(set_fabric(boss, -1), 0);
+	end_fabric(&fat_tree);
+	leave(boss);
+}
+
 /* As if users of the last weftd had used them. */
 static void make_trees(uint32_t hosts)
 {
@@ -626,6 +670,8 @@ static int start_system(void **state)
 	assert_int_equal(chmod(dir, 0755), 0);
 	setenv("WEFT_DIR", dir, 1);
 	setenv("WEFT_IDLE_S", "600", 1);
+	/* one InfiniBand device, as a fabric wants it, and many choices */
+	setenv("WEFT_NETWORK_DEVICES", "weft0,weft1:roce,c:roce,d:roce,e:roce", 1);
 	return exit_status(spawn(WEFTD, "--system"));
 }
 
@@ -645,6 +691,7 @@ int main(void)
 		TEST(a_subordinate_user_counts_for_his_owner),
 		TEST(users_in_a_range_of_root_have_one_share),
 		TEST(nobody_is_told_why_processes_of_another_user_stopped),
+		TEST(a_user_has_so_many_choices_of_devices),
 		TEST(a_user_has_trees_at_so_many_hosts),
 		TEST(trees_of_the_last_weftd_count),
 	};
