@@ -262,6 +262,39 @@ def test_return(lib, lid, weftd):
 	lib.close_port(client)
 
 
+def test_agents_that_go(lib):
+	"""What an agent has asked that is gone is not asked again by the next weftd, in the name of another agent."""
+	port = lib.open_port(b'weft0', 1)
+	first = lib.register(port, SA, 2, 0, None)
+	lib.send(port, first, make(SA, GET, 51, 2), 0x3fff, 300)
+	check('the end of an agent', lib.unregister(port, first), 0)
+	second = lib.register(port, PERF, 1, 0, None)
+	check('its number is free', second, first)
+	os.kill(weftd_of(port), signal.SIGKILL)
+	lib.send(port, second, make(PERF, GET, 52), 0x3fff, 600)
+	got, length, status, mad, _ = lib.receive(port)
+	check("the second agent's silence", (got, length, status, mad[1], mad[15]), (second, 24, ETIMEDOUT, PERF, 52))
+	lib.close_port(port)
+
+
+def test_agents_that_are_displaced(lib):
+	"""Who registers at the next weftd first has the methods. What the other agent has asked is not asked again, by whomever."""
+	port, other = (lib.open_port(b'weft0', 1) for i in range(2))
+	serves = lib.register(port, SA, 2, 0, mask(GET))
+	asks = lib.register(port, PERF, 1, 0, None)
+	check('the method is taken', lib.register(other, SA, 2, 0, mask(GET)), -EPERM)
+	lib.send(port, serves, make(SA, GET_TABLE, 53, 2), 0x3fff, 300)
+	os.kill(weftd_of(port), signal.SIGKILL)
+	check('the method is free', lib.register(other, SA, 2, 0, mask(GET)), 0)
+	check('who has lost it', lib.send(port, serves, make(SA, GET_TABLE, 55, 2), 0x3fff, 300), -EIO)
+	check('the other agent goes on', lib.send(port, asks, make(PERF, GET, 54), 0x3fff, 600), 0)
+	got, length, status, mad, _ = lib.receive(port)
+	check("the other agent's silence", (got, length, status, mad[1], mad[15]), (asks, 24, ETIMEDOUT, PERF, 54))
+	check('who has lost it is gone', lib.unregister(port, serves), -ENOENT)
+	lib.close_port(port)
+	lib.close_port(other)
+
+
 def weftd_of(port):
 	"""Whom a port is open at."""
 	with socket.socket(fileno=os.dup(port)) as s:
@@ -318,6 +351,8 @@ def inside(lid, weftd):
 	test_readers(lib, lid)
 	test_silence(lib, weftd)
 	test_return(lib, lid, weftd)
+	test_agents_that_go(lib)
+	test_agents_that_are_displaced(lib)
 	test_epoll(lib, lid)
 	sys.exit(failures != 0)
 

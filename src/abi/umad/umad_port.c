@@ -195,6 +195,12 @@ static uint32_t free_number(const struct port *p)
 	return i;
 }
 
+void port_end_agent(struct port *p, uint32_t agent)
+{
+	p->agents &= ~(1u << agent);
+	requests_forget(p, agent);
+}
+
 /* What weftd has agreed to. `sending` is held. */
 static void note_agent(struct port *p, struct control_msg *msg, const struct control_agent *agent, int agentid)
 {
@@ -207,7 +213,7 @@ static void note_agent(struct port *p, struct control_msg *msg, const struct con
 		p->agent[number].buffers = 0;
 		p->agents |= 1u << number;
 	} else if (msg->a == 1) {
-		p->agents &= ~(1u << number);
+		port_end_agent(p, number);
 	} else {
 		p->agent[number].buffers += (int)msg->service;
 	}
@@ -399,7 +405,8 @@ int port_send_pieces(int fd, struct control_mad *head, const uint8_t *data, uint
 	return err;
 }
 
-/* What awaits an answer is kept before it is sent: the answer may be here first. */
+/* What awaits an answer is kept before it is sent: the answer may be here first. The agent may have gone since it was looked at,
+ * and weftd's number of it be another one's. */
 static int send_once(struct port *p, int agentid, const struct control_mad *head, const uint8_t *data, unsigned *era,
 		     bool *is_kept)
 {
@@ -407,6 +414,10 @@ static int send_once(struct port *p, int agentid, const struct control_mad *head
 	int err;
 
 	pthread_mutex_lock(&p->sending);
+	if (!has_agent(p, agentid)) {
+		pthread_mutex_unlock(&p->sending);
+		return -EINVAL;
+	}
 	*era = p->era;
 	*is_kept = requests_keep(p, &own, data);
 	own.agent = p->agent[agentid].id;
@@ -417,7 +428,7 @@ static int send_once(struct port *p, int agentid, const struct control_mad *head
 	return err;
 }
 
-/* What was kept has been sent by the return. */
+/* What was kept has been sent by the return, unless the agent has gone there. */
 static int send_out(struct port *p, int agentid, const struct control_mad *head, const uint8_t *data)
 {
 	unsigned era;
@@ -431,7 +442,7 @@ static int send_out(struct port *p, int agentid, const struct control_mad *head,
 			requests_end(p, (uint32_t)agentid, data);
 		return err;
 	}
-	return is_kept ? 0 : send_once(p, agentid, head, data, &era, &is_kept);
+	return is_kept && has_agent(p, agentid) ? 0 : send_once(p, agentid, head, data, &era, &is_kept);
 }
 
 /* A request to agents or managers was sent, which only a fabric has: says once that nobody will answer. */

@@ -58,6 +58,9 @@ bool port_move(struct port *p, int from);
 /* Blocks. 0 or -errno; b of the answer is the agent. `sending` is held, or the port is nobody else's yet. */
 int port_ask_about_agent(const struct port *p, struct control_msg *msg, const struct control_agent *agent);
 
+/* The program has this agent no more. `sending` is held. */
+void port_end_agent(struct port *p, uint32_t agent);
+
 /* All of it, from head->at on. read: datagrams of the agent that are told of as read. `sending` is held. 0 or -errno. */
 int port_send_pieces(int fd, struct control_mad *head, const uint8_t *data, uint32_t read);
 
@@ -66,6 +69,8 @@ void requests_init(struct port *p);
 bool requests_keep(struct port *p, const struct control_mad *head, const uint8_t *data);
 /* data: of the agent's request, of its answer, or of what came back without one. */
 void requests_end(struct port *p, uint32_t agent, const uint8_t *data);
+/* All of an agent that is gone: another one may get its number. */
+void requests_forget(struct port *p, uint32_t agent);
 void requests_fini(struct port *p);
 
 /* Has weftd closed this socket? */

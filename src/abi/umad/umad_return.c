@@ -96,6 +96,18 @@ void requests_end(struct port *p, uint32_t agent, const uint8_t *data)
 	pthread_mutex_unlock(&p->books);
 }
 
+void requests_forget(struct port *p, uint32_t agent)
+{
+	pthread_mutex_lock(&p->books);
+	for (struct request **at = &p->requests; *at;) {
+		if ((*at)->head.agent == agent)
+			take_out(p, at);
+		else
+			at = &(*at)->next;
+	}
+	pthread_mutex_unlock(&p->books);
+}
+
 void requests_fini(struct port *p)
 {
 	while (p->requests)
@@ -218,7 +230,7 @@ static void register_again(struct port *p)
 			continue;
 		if (port_ask_about_agent(p, &msg, &a->what)) {
 			if (!port_is_over(p->fd))
-				p->agents &= ~(1u << i);
+				port_end_agent(p, i);
 			continue;
 		}
 		a->id = msg.b;
