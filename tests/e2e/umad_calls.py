@@ -278,7 +278,7 @@ def test_agents_that_go(lib):
 
 
 def test_agents_that_are_displaced(lib):
-	"""Who registers at the next weftd first has the methods. What the other agent has asked is not asked again, by whomever."""
+	"""Who registers at the next weftd first has the methods. Nobody asks again what the other agent has asked."""
 	port, other = (lib.open_port(b'weft0', 1) for i in range(2))
 	serves = lib.register(port, SA, 2, 0, mask(GET))
 	asks = lib.register(port, PERF, 1, 0, None)
