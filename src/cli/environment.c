@@ -121,7 +121,7 @@ static int place_nowhere(int fd, uint32_t which)
 		return err;
 	if (err == -EDQUOT)
 		return environment_refused_choice();
-	return cli_fail("weftd.log may say why", "there are no device files for these devices: %s", strerror(-err));
+	return daemon_fail(err, "weftd.log may say why", "there are no device files for these devices");
 }
 
 static int place(const struct cli_options *o, int fd, uint32_t *at)
