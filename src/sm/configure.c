@@ -38,13 +38,14 @@ static void want_switch(const struct sm *s, uint32_t node, struct smp_switch_inf
 	smp_switch_info_get(want, s->net.node[node].switch_info);
 	want->linear_top = (uint16_t)(want->linear_cap && top >= want->linear_cap ? want->linear_cap - 1u : top);
 	want->life_time = LIFE_TIME;
+	/* 0 leaves it as it is: a change that no port has told of yet is not to be lost */
+	want->port_state_change = 0;
 }
 
 void configure_fill_switch(const struct sm *s, const struct sm_work *w, uint8_t data[SMP_DATA_BYTES])
 {
 	struct smp_switch_info want;
 
-	/* port_state_change as it was read: 1 clears it */
 	want_switch(s, w->node, &want);
 	smp_switch_info_put(&want, data);
 }
@@ -71,7 +72,7 @@ static void configure_switch_tables(struct sm *s, uint32_t node)
 	all = !n->lft;
 	smp_switch_info_get(&is, n->switch_info);
 	want_switch(s, node, &to_be);
-	if (is.linear_top != to_be.linear_top || is.life_time != to_be.life_time || is.port_state_change)
+	if (is.linear_top != to_be.linear_top || is.life_time != to_be.life_time)
 		write_later(s, WORK_SET_SWITCH, node, 0, 0);
 	if (!want)
 		return;

@@ -152,11 +152,29 @@ void discover_switch_info(struct sm *s, wtime now, const struct sm_work *w, cons
 	smp_switch_info_get(&is, data);
 	judge_tables(s, n, &was, &is);
 	net_learn(&s->net, n->switch_info, data, SMP_DATA_BYTES);
-	if (is.port_state_change && !s->is_heavy) {
-		/* it is to be cleared */
-		s->has_changed = true;
-		ask_ports(s, w->node);
+	if (!is.port_state_change)
+		return;
+	/* a master clears it, by a sweep that follows */
+	if (s->state != SM_MASTER) {
+		s->is_due = true;
+		return;
 	}
+	n->is_asked = true;
+	ask(s, WORK_CLEAR_CHANGE, w->node, 0, 0);
+}
+
+/* 14.2.5.4: what was read is written, and PortStateChange is cleared by the 1 that was read. */
+void discover_fill_switch(const struct sm *s, const struct sm_work *w, uint8_t data[SMP_DATA_BYTES])
+{
+	memcpy(data, s->net.node[w->node].switch_info, SMP_DATA_BYTES);
+}
+
+/* Ports are asked now and not before: a change behind the question of its port sets PortStateChange again. */
+void discover_cleared(struct sm *s, wtime now, const struct sm_work *w, const uint8_t *data)
+{
+	if (data)
+		net_learn(&s->net, s->net.node[w->node].switch_info, data, SMP_DATA_BYTES);
+	ask_ports(s, w->node);
 }
 
 /* The port has a link that works, by which others are reached. */
@@ -308,7 +326,7 @@ void discover_changes(struct sm *s)
 		s->net.port[p].is_asked = false;
 	}
 	for (uint32_t n = 0; n < s->net.nodes; n++) {
-		s->net.node[n].is_seen = s->net.node[n].is_silent = false;
+		s->net.node[n].is_seen = s->net.node[n].is_silent = s->net.node[n].is_asked = false;
 		if (s->net.node[n].is_here && net_is_switch(&s->net, n))
 			ask(s, WORK_SWITCH_INFO, n, 0, 0);
 	}
@@ -340,7 +358,8 @@ static void forget_unseen(struct sm *s)
 	}
 }
 
-/* Those that did not answer a light sweep, and that there is a way to as before, or another one. */
+/* Those that did not answer a light sweep, and that there is a way to as before, or another one. A switch that may have been
+ * cleared does not say any more that its ports are to be asked. */
 static uint32_t ask_silent(struct sm *s)
 {
 	uint32_t silent = 0;
@@ -350,7 +369,7 @@ static uint32_t ask_silent(struct sm *s)
 			continue;
 		s->net.node[n].is_silent = false;
 		silent++;
-		if (net_is_switch(&s->net, n))
+		if (net_is_switch(&s->net, n) && !s->net.node[n].is_asked)
 			ask(s, WORK_SWITCH_INFO, n, 0, 0);
 		else
 			ask_ports(s, n);

@@ -48,6 +48,7 @@ struct net_node {
 	bool is_here;			/* there is a way to it */
 	bool is_seen;			/* by the sweep under way */
 	bool is_silent;			/* it did not answer in the sweep under way */
+	bool is_asked;			/* of a switch: all its ports are, by the sweep under way */
 	bool is_stale;			/* something could not be written into its tables */
 	uint8_t hops, path[SMP_HOPS_MOST + 1];	/* the directed way: path[1] is the first port */
 	uint8_t info[SMP_DATA_BYTES], description[SMP_DATA_BYTES], switch_info[SMP_DATA_BYTES];

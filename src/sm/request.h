@@ -10,6 +10,7 @@
 	K(NODE_INFO, SMP_NODE_INFO, MAD_GET, NULL, discover_node_info)					\
 	K(DESCRIPTION, SMP_NODE_DESCRIPTION, MAD_GET, NULL, discover_description)			\
 	K(SWITCH_INFO, SMP_SWITCH_INFO, MAD_GET, NULL, discover_switch_info)				\
+	K(CLEAR_CHANGE, SMP_SWITCH_INFO, MAD_SET, discover_fill_switch, discover_cleared)		\
 	K(PORT_INFO, SMP_PORT_INFO, MAD_GET, NULL, discover_port_info)					\
 	K(PKEYS, SMP_PKEY_TABLE, MAD_GET, NULL, discover_pkeys)						\
 	K(GUIDS, SMP_GUID_INFO, MAD_GET, NULL, discover_guids)						\
@@ -42,8 +43,9 @@ typedef void sm_end(struct sm *s, wtime now, const struct sm_work *w, const uint
 #define KIND(NAME, attribute, method, fill, end) extern sm_end end;
 SM_KINDS(KIND)
 #undef KIND
-extern sm_fill election_fill, configure_fill_switch, configure_fill_lft, configure_fill_mft, configure_fill_port,
-	configure_fill_arm, configure_fill_activate, configure_fill_guids, lanes_fill_levels, lanes_fill_turns;
+extern sm_fill discover_fill_switch, election_fill, configure_fill_switch, configure_fill_lft, configure_fill_mft,
+	configure_fill_port, configure_fill_arm, configure_fill_activate, configure_fill_guids, lanes_fill_levels,
+	lanes_fill_turns;
 
 /* Puts it at the queue's end. Without memory the sweep has failed. */
 void request_add(struct sm *s, const struct sm_work *w);

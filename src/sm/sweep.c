@@ -67,6 +67,9 @@ static void finish(struct sm *s, wtime now)
 		s->is_up = !s->has_failed && !s->is_due;
 		s->has_changed = s->has_failed;
 		s->next_sweep = now + s->config.sweep_ns;
+	} else {
+		/* what calls for another sweep is its master's business */
+		s->is_due = false;
 	}
 	if (s->has_failed) {
 		s->is_due = s->heavy_is_due = true;

@@ -2,6 +2,7 @@
 #include "sm_run.h"
 
 #include "sm/groups.h"
+#include "sm/request.h"
 
 #include <errno.h>
 
@@ -414,9 +415,10 @@ static void hosts_behind_a_link_that_comes_back_register_anew(void **state)
 	run_fini(&r);
 }
 
-static void lose_link(struct run *r, const char *a, const char *b)
+/* A link goes down or comes up, and nobody hears of it. */
+static void set_link_untold(struct run *r, uint32_t port, bool is_up)
 {
-	agents_set_link(&r->n.agents, r->n.now, link_between(&r->t.f, a, b), false);
+	agents_set_link(&r->n.agents, r->n.now, port, is_up);
 	memset(r->n.agents.trap, 0, AGENT_TRAPS * sizeof(*r->n.agents.trap));
 	r->n.agents.traps = 0;
 }
@@ -433,12 +435,120 @@ static void a_change_without_a_trap(void **state)
 	const struct fabric *f = &r.t.f;
 
 	begin(&r, "torus", (char *const[]){ "size=3x3", "hosts=1", NULL });
-	lose_link(&r, "s1", "s2");
+	set_link_untold(&r, link_between(&r.t.f, "s1", "s2"), false);
 	mad_net_for(&r.n, 11 * WTIME_S);
 	assert_true(mad_net_is_quiet(&r.n));
 	check_reaches(f);
 	assert_int_equal(r.n.manager[0].sm.counters.light, 1);
 	assert_int_equal(r.n.manager[0].sm.counters.traps, 0);
+	run_fini(&r);
+}
+
+/* An SMP of this kind to this port of a switch is under way. */
+static bool is_asking(const struct run *r, enum sm_kind kind, uint32_t port)
+{
+	const struct sm *s = &r->n.manager[0].sm;
+
+	for (unsigned i = 0; i < SM_WINDOW_MOST; i++) {
+		const struct sm_work *w = &s->request[i].work;
+
+		if (s->request[i].tid && w->kind == kind && w->number == fabric_port_number(&r->t.f, port) &&
+		    s->net.node[w->node].guid == r->t.f.node[r->t.f.owner[port]].guid)
+			return true;
+	}
+	return false;
+}
+
+static void until_asking(struct run *r, enum sm_kind kind, uint32_t port)
+{
+	for (mad_net_pump(&r->n); !is_asking(r, kind, port); mad_net_pump(&r->n))
+		assert_true(mad_net_step(&r->n, r->n.now + 5 * WTIME_S));
+}
+
+/* The link of h7 goes down, and a sweep goes on until it asks this of the port of h8 at the same switch, or of the switch. */
+static void begin_amid_questions(struct run *r, enum sm_kind kind, bool of_port)
+{
+	const struct fabric *f = &r->t.f;
+	uint32_t h7, behind;
+
+	begin(r, "fat-tree", (char *const[]){ "ports=4", NULL });
+	r->n.delay_ns = 50 * WTIME_US;
+	h7 = port_named(f, "h7", 1);
+	behind = fabric_peer(f, port_named(f, "h8", 1));
+	assert_int_equal(f->owner[behind], f->owner[fabric_peer(f, h7)]);
+	behind = of_port ? behind : f->place[f->owner[behind]].first_port;
+	agents_set_link(&r->n.agents, r->n.now, h7, false);
+	until_asking(r, kind, behind);
+}
+
+static bool is_known_linked(const struct run *r, const char *host)
+{
+	const struct net *net = &r->n.manager[0].sm.net;
+
+	return net->port[guid_map_find(&net->by_port, guid_of(r, host))].peer != PORT_NONE;
+}
+
+static void check_is_cleared(const struct run *r)
+{
+	for (uint32_t n = 0; n < r->t.f.nodes; n++)
+		assert_int_equal(r->t.f.node[n].port_state_change, 0);
+}
+
+/* The answer for its port is under way when another link of the switch goes down. */
+static void a_change_behind_the_question(void **state)
+{
+	struct run r;
+
+	begin_amid_questions(&r, WORK_PORT_INFO, true);
+	set_link_untold(&r, port_named(&r.t.f, "h8", 1), false);
+	assert_true(mad_net_until_quiet(&r.n, 5 * WTIME_S));
+	mad_net_for(&r.n, 11 * WTIME_S);
+	assert_false(is_known_linked(&r, "h7"));
+	assert_false(is_known_linked(&r, "h8"));
+	assert_int_equal(r.n.manager[0].sm.counters.heavy, 1);
+	check_is_cleared(&r);
+	run_fini(&r);
+}
+
+/* A switch has been cleared, and what its ports answer gets lost: it says no more that they have changed. */
+static void a_change_of_a_silent_switch(void **state)
+{
+	struct run r;
+	struct sm *s;
+
+	begin_amid_questions(&r, WORK_CLEAR_CHANGE, false);
+	s = &r.n.manager[0].sm;
+	r.n.loss_ppm = 1000000;
+	while (!s->counters.given_up)
+		assert_true(mad_net_step(&r.n, r.n.now + 5 * WTIME_S));
+	r.n.loss_ppm = 0;
+	assert_true(mad_net_until_quiet(&r.n, 5 * WTIME_S));
+	assert_false(is_known_linked(&r, "h7"));
+	assert_int_equal(s->counters.heavy, 1);
+	run_fini(&r);
+}
+
+/* A link comes up in the first sweep, when the switch has said that there are changes and none of this one. */
+static void a_change_behind_the_first_questions(void **state)
+{
+	struct run r;
+	uint32_t h8;
+
+	run_init(&r, "fat-tree", (char *const[]){ "ports=4", NULL }, 1);
+	h8 = port_named(&r.t.f, "h8", 1);
+	agents_set_link(&r.n.agents, r.n.now, h8, false);
+	run_add(&r, "h2", 1, &(struct sm_config){ 0 });
+	/* as switches say that were switched on */
+	for (uint32_t n = 0; n < r.t.f.nodes; n++)
+		r.t.f.node[n].port_state_change = fabric_is_switch(&r.t.f, n);
+	until_asking(&r, WORK_PORT_INFO, fabric_peer(&r.t.f, h8));
+	set_link_untold(&r, h8, true);
+	assert_true(mad_net_until_quiet(&r.n, 5 * WTIME_S));
+	assert_int_not_equal(r.t.f.port[h8].lid, 0);
+	check_reaches(&r.t.f);
+	check_is_cleared(&r);
+	assert_int_equal(r.n.manager[0].sm.counters.heavy, 1);
+	assert_int_equal(r.n.manager[0].sm.counters.light, 1);
 	run_fini(&r);
 }
 
@@ -454,7 +564,7 @@ static void groups_that_change_put_off_no_sweep(void **state)
 	s = &r.n.manager[0].sm;
 	g = groups_add(s, mgid, 0);
 	assert_non_null(g);
-	lose_link(&r, "s1", "s2");
+	set_link_untold(&r, link_between(&r.t.f, "s1", "s2"), false);
 	for (unsigned i = 0; i < 9; i++) {
 		struct mcast_member *m = groups_join(s, g, guid_map_find(&s->net.by_port, guid_of(&r, "h5")), gid);
 
@@ -684,6 +794,9 @@ int main(void)
 		cmocka_unit_test(a_host_comes_and_goes),
 		cmocka_unit_test(hosts_behind_a_link_that_comes_back_register_anew),
 		cmocka_unit_test(a_change_without_a_trap),
+		cmocka_unit_test(a_change_behind_the_question),
+		cmocka_unit_test(a_change_of_a_silent_switch),
+		cmocka_unit_test(a_change_behind_the_first_questions),
 		cmocka_unit_test(groups_that_change_put_off_no_sweep),
 		cmocka_unit_test(nothing_changes),
 		cmocka_unit_test(lids_are_kept),
