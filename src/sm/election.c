@@ -108,6 +108,7 @@ static void become(struct sm *s, wtime now, enum sm_state state)
 	s->is_up &= state == SM_MASTER;
 	s->state = state;
 	s->unanswered = 0;
+	s->has_stood_by |= state == SM_STANDBY;
 	s->next_poll = state == SM_STANDBY ? now + s->config.poll_ns : WTIME_NEVER;
 	if (state == SM_MASTER) {
 		begin_as_master(s);

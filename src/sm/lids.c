@@ -100,20 +100,25 @@ static uint32_t find_free(const struct sm *s, unsigned count, uint32_t end, uint
 	return lid + count <= end ? lid : 0;
 }
 
-/* One that it had or has, if nobody else has it. */
-static bool give_own(struct sm *s, uint32_t port, uint32_t end)
+/* What a port says that it has, if nobody else has it. */
+static void give_told(struct sm *s, uint32_t port, uint32_t end)
 {
-	uint32_t kept = guid_map_find(&s->net.kept, s->net.port[port].guid);
 	struct smp_port_info info;
 
 	smp_port_info_get(&info, s->net.port[port].info);
+	if (is_free(s, info.lid, count_of(s, port), end))
+		give(s, port, info.lid);
+}
+
+/* One that it had or has, if nobody else has it. */
+static void give_own(struct sm *s, uint32_t port, uint32_t end)
+{
+	uint32_t kept = guid_map_find(&s->net.kept, s->net.port[port].guid);
+
 	if (kept != UINT32_MAX && is_free(s, kept, count_of(s, port), end))
 		give(s, port, kept);
-	else if (is_free(s, info.lid, count_of(s, port), end))
-		give(s, port, info.lid);
 	else
-		return false;
-	return true;
+		give_told(s, port, end);
 }
 
 static int give_any(struct sm *s, uint32_t end)
@@ -138,10 +143,34 @@ static int give_any(struct sm *s, uint32_t end)
 	return 0;
 }
 
+/* Another master has given LIDs since: ports that are here go before what this manager gave them and those that are gone. */
+static void take_over(struct sm *s, uint32_t end)
+{
+	memset(s->net.by_lid, 0, LIDS * sizeof(*s->net.by_lid));
+	for (uint32_t port = 0; port < s->net.ports; port++) {
+		if (net_is_here(&s->net, port))
+			give_told(s, port, end);
+	}
+	for (uint32_t port = 0; port < s->net.ports; port++) {
+		uint32_t lid = s->net.port[port].lid;
+
+		if (!lid || s->net.by_lid[lid] == port + 1)
+			continue;
+		if (is_free(s, lid, count_of(s, port), end)) {
+			give(s, port, lid);
+			continue;
+		}
+		s->net.port[port].lid = 0;
+		s->net.changes++;
+	}
+}
+
 int lids_assign(struct sm *s)
 {
 	uint32_t end = lids_end(s);
 
+	if (s->has_stood_by)
+		take_over(s, end);
 	for (uint32_t port = 0; port < s->net.ports; port++) {
 		uint32_t lid = s->net.port[port].lid;
 

@@ -129,6 +129,95 @@ static void what_another_master_wrote_is_read(void **state)
 	run_fini(&r);
 }
 
+static struct fabric_port *port_of(const struct run *r, const char *host)
+{
+	return &r->t.f.port[port_named(&r->t.f, host, 1)];
+}
+
+/* s1 was master and is the standby of h7, which has kept a LID of an earlier life. */
+static void begin_as_standby(struct run *r)
+{
+	uint16_t lid;
+
+	begin(r);
+	run_add(r, "s1", 0, &(struct sm_config){ 0 });
+	assert_true(mad_net_until_quiet(&r->n, 10 * WTIME_S));
+	lid = port_of(r, "h8")->lid;
+	run_add(r, "h7", 1, &(struct sm_config){ .priority = 15 });
+	assert_int_equal(sm_keep_lid(&r->n.manager[1].sm, port_of(r, "h8")->guid, 40), 0);
+	mad_net_for(&r->n, 5 * WTIME_S);
+	check_master(r, 1);
+	/* who takes a subnet over leaves it as it is */
+	assert_int_equal(port_of(r, "h8")->lid, lid);
+}
+
+/* As its last master gave them: none of them is what s1 gave, or h7 kept. h4 is away, and h5 has what was h4's. */
+static void give_others(struct run *r, uint16_t lids[4])
+{
+	uint16_t h2 = port_of(r, "h2")->lid;
+
+	agents_set_link(&r->n.agents, r->n.now, port_named(&r->t.f, "h4", 1), false);
+	port_of(r, "h2")->lid = lids[0] = port_of(r, "h3")->lid;
+	port_of(r, "h3")->lid = lids[1] = h2;
+	port_of(r, "h5")->lid = lids[2] = port_of(r, "h4")->lid;
+	port_of(r, "h8")->lid = lids[3] = 40;
+	port_of(r, "h4")->lid = 0;
+}
+
+static void check_lids(const struct run *r, const uint16_t lids[4])
+{
+	assert_int_equal(port_of(r, "h2")->lid, lids[0]);
+	assert_int_equal(port_of(r, "h3")->lid, lids[1]);
+	assert_int_equal(port_of(r, "h5")->lid, lids[2]);
+	assert_int_equal(port_of(r, "h8")->lid, lids[3]);
+}
+
+/* The standby gives back none of the LIDs from before: those that ports have stay. */
+static void lids_of_another_master_stay(void **state)
+{
+	uint16_t lids[4];
+	struct run r;
+
+	begin_as_standby(&r);
+	mad_net_kill(&r.n, &r.n.manager[1]);
+	give_others(&r, lids);
+	mad_net_for(&r.n, 10 * WTIME_S);
+	check_master(&r, 0);
+	check_lids(&r, lids);
+	agents_set_link(&r.n.agents, r.n.now, port_named(&r.t.f, "h4", 1), true);
+	assert_true(mad_net_until_quiet(&r.n, 5 * WTIME_S));
+	check_reaches(&r.t.f);
+	check_lids(&r, lids);
+	run_fini(&r);
+}
+
+/* Of a port that does not answer in the first sweep the standby knows what was before. */
+static void lids_of_who_answers_late_stay(void **state)
+{
+	uint16_t lids[4];
+	uint64_t given_up;
+	uint32_t h8;
+	struct run r;
+	struct sm *s;
+
+	begin_as_standby(&r);
+	s = &r.n.manager[0].sm;
+	mad_net_kill(&r.n, &r.n.manager[1]);
+	give_others(&r, lids);
+	h8 = s->net.owner[guid_map_find(&s->net.by_port, port_of(&r, "h8")->guid)];
+	while (s->state != SM_DISCOVERING || s->phase != SM_LOOKS || !s->net.node[h8].is_seen)
+		assert_true(mad_net_step(&r.n, r.n.now + 5 * WTIME_S));
+	r.n.loss_ppm = 1000000;
+	given_up = s->counters.given_up;
+	while (s->counters.given_up == given_up)
+		assert_true(mad_net_step(&r.n, r.n.now + 5 * WTIME_S));
+	r.n.loss_ppm = 0;
+	mad_net_for(&r.n, 10 * WTIME_S);
+	check_master(&r, 0);
+	check_lids(&r, lids);
+	run_fini(&r);
+}
+
 /* The master's host is cut off: the standby misses it, and manages what is left. */
 static void the_master_is_cut_off(void **state)
 {
@@ -286,6 +375,8 @@ int main(void)
 		cmocka_unit_test(a_master_stays_before_a_worse_one),
 		cmocka_unit_test(a_better_one_comes_and_goes),
 		cmocka_unit_test(what_another_master_wrote_is_read),
+		cmocka_unit_test(lids_of_another_master_stay),
+		cmocka_unit_test(lids_of_who_answers_late_stay),
 		cmocka_unit_test(the_master_is_cut_off),
 		cmocka_unit_test(three_whatever_is_lost),
 		cmocka_unit_test(another_key_is_no_manager_of_ours),
