@@ -116,6 +116,7 @@ static void become(struct sm *s, wtime now, enum sm_state state)
 	} else {
 		net_distrust_ports(&s->net);
 		net_drop_due_guids(&s->net);
+		s->sa->has_groups = false;
 	}
 }
 

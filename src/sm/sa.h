@@ -51,7 +51,7 @@ struct sa {
 	uint32_t last_tid;
 	uint8_t *was_here;		/* owned: by port, as subscribers were told last */
 	uint32_t ports;
-	bool has_groups;		/* those that there are from the beginning */
+	bool has_groups;		/* those that there are from the beginning: a sweep of this master has decided */
 	struct list long_answers;	/* sa_long.h */
 };
 

@@ -3,7 +3,9 @@
 
 #include "../unit/agents.h"
 
+#include "sm/sa.h"
 #include "wire/field.h"
+#include "wire/sa_records.h"
 
 static unsigned masters(const struct run *r, unsigned *which)
 {
@@ -329,6 +331,47 @@ static void what_a_master_is_handed_is_read(void **state)
 	}
 }
 
+/* The status of its administration's answer. */
+static unsigned ask_administration(struct run *r, struct sm *s)
+{
+	const struct mad_header h = { .base_version = 1, .mgmt_class = MAD_CLASS_SA, .class_version = SA_CLASS_VERSION,
+				      .method = MAD_GET, .tid = 99, .attr_id = SA_CLASS_PORT_INFO };
+	uint8_t mad[MAD_BYTES] = { 0 };
+	const struct mad_letter l = { .agent = SM_AGENT_SA, .data = mad, .bytes = sizeof(mad),
+				      .remote = { .lid = port_of(r, "h2")->lid, .qpn = 1, .qkey = 0x80010000 } };
+	uint32_t said = r->said_count;
+
+	mad_header_build(&h, mad);
+	sm_input(s, r->n.now, &l);
+	mad_net_pump(&r->n);
+	assert_int_equal(r->said_count, said + 1);
+	return status_of(r->said);
+}
+
+/* 13.4.7: it knows the subnet as it was before it stood by. */
+static void who_is_handed_a_subnet_is_busy_at_first(void **state)
+{
+	uint32_t bytes;
+	uint8_t *nodes;
+	struct run r;
+	struct sm *s;
+
+	begin_as_standby(&r);
+	s = &r.n.manager[0].sm;
+	mad_net_kill(&r.n, &r.n.manager[1]);
+	assert_int_equal(tell(&r, s, MAD_SET, HANDOVER, SM_MASTER, 1), 0);
+	assert_int_equal(s->state, SM_MASTER);
+	assert_int_equal(ask_administration(&r, s), MAD_STATUS_BUSY);
+	assert_null(sa_gather(s, r.n.now, port_of(&r, "h2")->lid, SA_NODE_RECORD_ID, UINT16_MAX, &bytes));
+	mad_net_for(&r.n, 2 * WTIME_S);
+	check_master(&r, 0);
+	assert_int_equal(ask_administration(&r, s), 0);
+	nodes = sa_gather(s, r.n.now, port_of(&r, "h2")->lid, SA_NODE_RECORD_ID, UINT16_MAX, &bytes);
+	assert_non_null(nodes);
+	free(nodes);
+	run_fini(&r);
+}
+
 static void what_managers_tell_each_other(void **state)
 {
 	struct run r;
@@ -381,6 +424,7 @@ int main(void)
 		cmocka_unit_test(three_whatever_is_lost),
 		cmocka_unit_test(another_key_is_no_manager_of_ours),
 		cmocka_unit_test(what_a_master_is_handed_is_read),
+		cmocka_unit_test(who_is_handed_a_subnet_is_busy_at_first),
 		cmocka_unit_test(what_managers_tell_each_other),
 	};
 
