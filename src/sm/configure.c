@@ -318,6 +318,9 @@ static bool is_managed(const struct sm *s, uint32_t port)
 {
 	const struct net_port *p = &s->net.port[port];
 
+	/* an end port without a LID stays as it is */
+	if (net_is_end(&s->net, port) && !p->lid)
+		return false;
 	return p->is_known && s->net.node[s->net.owner[port]].is_here && (net_is_here(&s->net, port) || p->peer != PORT_NONE);
 }
 

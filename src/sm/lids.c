@@ -121,9 +121,10 @@ static void give_own(struct sm *s, uint32_t port, uint32_t end)
 		give_told(s, port, end);
 }
 
-static int give_any(struct sm *s, uint32_t end)
+static uint32_t give_any(struct sm *s, uint32_t end)
 {
-	uint32_t from[2] = { 1, 1 };
+	uint32_t from[2] = { 1, 1 }, without = 0;
+	bool has_taken = false;
 
 	for (uint32_t port = 0; port < s->net.ports; port++) {
 		unsigned count = count_of(s, port);
@@ -132,15 +133,16 @@ static int give_any(struct sm *s, uint32_t end)
 		if (s->net.port[port].lid || !net_is_here(&s->net, port))
 			continue;
 		lid = find_free(s, count, end, &from[count > 1]);
-		if (!lid && take_from_the_gone(s)) {
+		if (!lid && !has_taken && take_from_the_gone(s)) {
 			from[0] = from[1] = 1;
 			lid = find_free(s, count, end, &from[count > 1]);
 		}
-		if (!lid)
-			return -E2BIG;
-		give(s, port, lid);
+		has_taken |= !lid;
+		without += !lid;
+		if (lid)
+			give(s, port, lid);
 	}
-	return 0;
+	return without;
 }
 
 /* Another master has given LIDs since: ports that are here go before what this manager gave them and those that are gone. */
@@ -165,7 +167,7 @@ static void take_over(struct sm *s, uint32_t end)
 	}
 }
 
-int lids_assign(struct sm *s)
+uint32_t lids_assign(struct sm *s)
 {
 	uint32_t end = lids_end(s);
 

@@ -6,8 +6,8 @@
 
 #include "sm/sm.h"
 
-/* 0; -E2BIG: a port has none, as there are no more. */
-int lids_assign(struct sm *s);
+/* How many ports that are here have none, as there are no more. */
+uint32_t lids_assign(struct sm *s);
 
 /* LIDs that switches can forward: above the highest unicast one that may be used. */
 uint32_t lids_end(const struct sm *s);

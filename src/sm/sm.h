@@ -121,6 +121,7 @@ struct sm {
 	uint32_t unanswered;		/* polls */
 	uint32_t act_count;		/* SMInfo.ActCount */
 	enum route_engine engine;
+	uint32_t without_lids;		/* ports, at the last sweep that gave LIDs */
 	bool can_deadlock;		/* by shortest paths that ROUTE_ALWAYS_MIN_HOP asked for */
 	struct groups groups;		/* groups and trees: groups.h */
 	struct fabric routed;		/* owned: routing.h */

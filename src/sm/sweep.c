@@ -115,15 +115,26 @@ static void look_done(struct sm *s, wtime now)
 		discover_tables(s);
 }
 
+/* Told when it begins to be so, not by each sweep. */
+static void note_without_lids(struct sm *s, uint32_t ports)
+{
+	if (ports && !s->without_lids)
+		log_line(LOG_WARNING, "the subnet manager has no LIDs below %u, which its switches forward, for %u of the ports "
+			 "that it has found", lids_end(s), ports);
+	s->has_failed |= ports != 0;
+	s->without_lids = ports;
+}
+
 /* All is known that is to be decided on. */
 static void decide(struct sm *s, wtime now)
 {
 	s->phase = SM_WRITES_TABLES;
 	if (!s->has_changed)
 		return;
-	if (lids_assign(s) || routing_compute(s)) {
+	note_without_lids(s, lids_assign(s));
+	if (routing_compute(s)) {
 		s->has_failed = true;
-		log_line(LOG_WARNING, "the subnet manager has no LIDs or no memory for all that it has found");
+		log_line(LOG_WARNING, "the subnet manager has no memory for the tables of all switches");
 	}
 	sa_net_changed(s, now);
 	configure_tables(s);

@@ -1,10 +1,8 @@
-/* What changes in a subnet is found by traps and light sweeps, and written with few changes; LIDs stay. */
+/* What changes in a subnet is found by traps and light sweeps, and written with few changes. */
 #include "sm_run.h"
 
 #include "sm/groups.h"
 #include "sm/request.h"
-
-#include <errno.h>
 
 static void begin(struct run *r, const char *kind, char *const settings[])
 {
@@ -596,112 +594,6 @@ static void nothing_changes(void **state)
 	run_fini(&r);
 }
 
-/* In the next life, hosts that were switched off and on have their LIDs again, in whatever order they are found. */
-static void lids_are_kept(void **state)
-{
-	struct sm_config config = { .lmc = 2 };
-	struct { uint64_t guid; uint16_t lid; } kept[32];
-	unsigned count = 0;
-	uint32_t cursor = 0;
-	struct run r;
-
-	run_init(&r, "fat-tree", (char *const[]){ "ports=4", NULL }, 1);
-	run_add(&r, "h8", 1, &config);
-	assert_true(mad_net_until_quiet(&r.n, 100 * WTIME_S));
-	check_reaches(&r.t.f);
-	while (sm_kept_lid(&r.n.manager[0].sm, &cursor, &kept[count].guid, &kept[count].lid))
-		count++;
-	assert_int_equal(count, 14);
-	mad_net_kill(&r.n, &r.n.manager[0]);
-	for (uint32_t port = 0; port < r.t.f.ports; port++)
-		r.t.f.port[port].lid = r.t.f.port[port].lmc = 0;
-	assert_int_equal(sm_init(&r.n.manager[1].sm, &config), 0);
-	for (unsigned i = 0; i < count; i++)
-		assert_int_equal(sm_keep_lid(&r.n.manager[1].sm, kept[i].guid, kept[i].lid), 0);
-	r.n.manager[1].port = port_named(&r.t.f, "s3", 0);
-	r.n.manager[1].runs = true;
-	r.n.managers = 2;
-	sm_start(&r.n.manager[1].sm, r.n.now);
-	assert_true(mad_net_until_quiet(&r.n, 100 * WTIME_S));
-	check_reaches(&r.t.f);
-	for (uint32_t port = 0; port < r.t.f.ports; port++) {
-		for (unsigned i = 0; i < count && r.t.f.port[port].lid; i++) {
-			if (r.t.f.port[port].guid == kept[i].guid)
-				assert_int_equal(r.t.f.port[port].lid, kept[i].lid);
-		}
-	}
-	run_fini(&r);
-}
-
-/* The only manager, which has had sm_init(), until the subnet is as it wants it. */
-static void start_alone(struct run *r, const char *name, unsigned number)
-{
-	r->n.manager[0].port = port_named(&r->t.f, name, number);
-	r->n.manager[0].runs = true;
-	r->n.managers = 1;
-	sm_start(&r->n.manager[0].sm, r->n.now);
-	assert_true(mad_net_until_quiet(&r->n, 100 * WTIME_S));
-}
-
-/* LIDs of an LMC do not go where one of them is another port's. */
-static void a_kept_lid_among_others(void **state)
-{
-	struct sm_config config = { .lmc = 2 };
-	struct run r;
-
-	run_init(&r, "fat-tree", (char *const[]){ "ports=4", NULL }, 1);
-	assert_int_equal(sm_init(&r.n.manager[0].sm, &config), 0);
-	assert_int_equal(sm_keep_lid(&r.n.manager[0].sm, r.t.f.node[node_named(&r.t.f, "s1")].guid, 9), 0);
-	assert_int_equal(sm_keep_lid(&r.n.manager[0].sm, r.t.f.node[node_named(&r.t.f, "s2")].guid, LIDS), -EINVAL);
-	/* and those of hosts that are away are nobody else's */
-	assert_int_equal(sm_keep_lid(&r.n.manager[0].sm, 0xabcdef, 1), 0);
-	assert_int_equal(sm_keep_lid(&r.n.manager[0].sm, 0xabcdee, 5), 0);
-	start_alone(&r, "h1", 1);
-	check_reaches(&r.t.f);
-	assert_int_equal(r.t.f.port[port_named(&r.t.f, "s1", 0)].lid, 9);
-	for (uint32_t port = 0; port < r.t.f.ports; port++)
-		assert_true(!r.t.f.port[port].lid || (r.t.f.port[port].lid != 1 && r.t.f.port[port].lid != 5));
-	run_fini(&r);
-}
-
-/* One that is away while the manager starts anew has all LIDs of its LMC when it comes back, though switches need one. */
-static void all_lids_of_who_is_away_are_kept(void **state)
-{
-	enum { KEPT = 4 };
-	struct sm_config config = { .lmc = 2 };
-	struct run r;
-	uint32_t away;
-
-	run_init(&r, "fat-tree", (char *const[]){ "ports=4", NULL }, 1);
-	away = port_named(&r.t.f, "h8", 1);
-	agents_set_link(&r.n.agents, r.n.now, away, false);
-	assert_int_equal(sm_init(&r.n.manager[0].sm, &config), 0);
-	assert_int_equal(sm_keep_lid(&r.n.manager[0].sm, r.t.f.port[away].guid, KEPT), 0);
-	start_alone(&r, "h1", 1);
-	for (unsigned i = 0; i < 4; i++)
-		assert_int_equal(r.n.manager[0].sm.net.by_lid[KEPT + i], 0);
-	agents_set_link(&r.n.agents, r.n.now, away, true);
-	assert_true(mad_net_until_quiet(&r.n, 100 * WTIME_S));
-	assert_int_equal(r.t.f.port[away].lid, KEPT);
-	check_reaches(&r.t.f);
-	run_fini(&r);
-}
-
-/* All but three LIDs are kept, each fourth for somebody: a port that needs one has it nevertheless. */
-static void lids_are_kept_while_there_are_others(void **state)
-{
-	struct sm_config config = { .lmc = 2 };
-	struct run r;
-
-	run_init(&r, "line", (char *const[]){ "switches=6", NULL }, 1);
-	assert_int_equal(sm_init(&r.n.manager[0].sm, &config), 0);
-	for (uint16_t lid = 4; lid < r.t.f.lids; lid = (uint16_t)(lid + 4))
-		assert_int_equal(sm_keep_lid(&r.n.manager[0].sm, 0xabc0000u + lid, lid), 0);
-	start_alone(&r, "s1", 0);
-	check_reaches(&r.t.f);
-	run_fini(&r);
-}
-
 static void a_switch_that_was_reset_is_written_anew(void **state)
 {
 	struct run r;
@@ -799,10 +691,6 @@ int main(void)
 		cmocka_unit_test(a_change_behind_the_first_questions),
 		cmocka_unit_test(groups_that_change_put_off_no_sweep),
 		cmocka_unit_test(nothing_changes),
-		cmocka_unit_test(lids_are_kept),
-		cmocka_unit_test(a_kept_lid_among_others),
-		cmocka_unit_test(all_lids_of_who_is_away_are_kept),
-		cmocka_unit_test(lids_are_kept_while_there_are_others),
 		cmocka_unit_test(tables_that_are_there_stay),
 		cmocka_unit_test(a_switch_that_was_reset_is_written_anew),
 	};

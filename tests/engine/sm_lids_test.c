@@ -1,0 +1,200 @@
+/* LIDs stay with ports, also in a manager's next life; where there are too few, most ports have some. */
+#include "sm_run.h"
+
+#include "base/log.h"
+#include "sm/request.h"
+
+#include <errno.h>
+
+/* In the next life, hosts that were switched off and on have their LIDs again, in whatever order they are found. */
+static void lids_are_kept(void **state)
+{
+	struct sm_config config = { .lmc = 2 };
+	struct { uint64_t guid; uint16_t lid; } kept[32];
+	unsigned count = 0;
+	uint32_t cursor = 0;
+	struct run r;
+
+	run_init(&r, "fat-tree", (char *const[]){ "ports=4", NULL }, 1);
+	run_add(&r, "h8", 1, &config);
+	assert_true(mad_net_until_quiet(&r.n, 100 * WTIME_S));
+	check_reaches(&r.t.f);
+	while (sm_kept_lid(&r.n.manager[0].sm, &cursor, &kept[count].guid, &kept[count].lid))
+		count++;
+	assert_int_equal(count, 14);
+	mad_net_kill(&r.n, &r.n.manager[0]);
+	for (uint32_t port = 0; port < r.t.f.ports; port++)
+		r.t.f.port[port].lid = r.t.f.port[port].lmc = 0;
+	assert_int_equal(sm_init(&r.n.manager[1].sm, &config), 0);
+	for (unsigned i = 0; i < count; i++)
+		assert_int_equal(sm_keep_lid(&r.n.manager[1].sm, kept[i].guid, kept[i].lid), 0);
+	r.n.manager[1].port = port_named(&r.t.f, "s3", 0);
+	r.n.manager[1].runs = true;
+	r.n.managers = 2;
+	sm_start(&r.n.manager[1].sm, r.n.now);
+	assert_true(mad_net_until_quiet(&r.n, 100 * WTIME_S));
+	check_reaches(&r.t.f);
+	for (uint32_t port = 0; port < r.t.f.ports; port++) {
+		for (unsigned i = 0; i < count && r.t.f.port[port].lid; i++) {
+			if (r.t.f.port[port].guid == kept[i].guid)
+				assert_int_equal(r.t.f.port[port].lid, kept[i].lid);
+		}
+	}
+	run_fini(&r);
+}
+
+/* The only manager, which has had sm_init(), until the subnet is as it wants it. */
+static void start_alone(struct run *r, const char *name, unsigned number)
+{
+	r->n.manager[0].port = port_named(&r->t.f, name, number);
+	r->n.manager[0].runs = true;
+	r->n.managers = 1;
+	sm_start(&r->n.manager[0].sm, r->n.now);
+	assert_true(mad_net_until_quiet(&r->n, 100 * WTIME_S));
+}
+
+/* LIDs of an LMC do not go where one of them is another port's. */
+static void a_kept_lid_among_others(void **state)
+{
+	struct sm_config config = { .lmc = 2 };
+	struct run r;
+
+	run_init(&r, "fat-tree", (char *const[]){ "ports=4", NULL }, 1);
+	assert_int_equal(sm_init(&r.n.manager[0].sm, &config), 0);
+	assert_int_equal(sm_keep_lid(&r.n.manager[0].sm, r.t.f.node[node_named(&r.t.f, "s1")].guid, 9), 0);
+	assert_int_equal(sm_keep_lid(&r.n.manager[0].sm, r.t.f.node[node_named(&r.t.f, "s2")].guid, LIDS), -EINVAL);
+	/* and those of hosts that are away are nobody else's */
+	assert_int_equal(sm_keep_lid(&r.n.manager[0].sm, 0xabcdef, 1), 0);
+	assert_int_equal(sm_keep_lid(&r.n.manager[0].sm, 0xabcdee, 5), 0);
+	start_alone(&r, "h1", 1);
+	check_reaches(&r.t.f);
+	assert_int_equal(r.t.f.port[port_named(&r.t.f, "s1", 0)].lid, 9);
+	for (uint32_t port = 0; port < r.t.f.ports; port++)
+		assert_true(!r.t.f.port[port].lid || (r.t.f.port[port].lid != 1 && r.t.f.port[port].lid != 5));
+	run_fini(&r);
+}
+
+/* One that is away while the manager starts anew has all LIDs of its LMC when it comes back, though switches need one. */
+static void all_lids_of_who_is_away_are_kept(void **state)
+{
+	enum { KEPT = 4 };
+	struct sm_config config = { .lmc = 2 };
+	struct run r;
+	uint32_t away;
+
+	run_init(&r, "fat-tree", (char *const[]){ "ports=4", NULL }, 1);
+	away = port_named(&r.t.f, "h8", 1);
+	agents_set_link(&r.n.agents, r.n.now, away, false);
+	assert_int_equal(sm_init(&r.n.manager[0].sm, &config), 0);
+	assert_int_equal(sm_keep_lid(&r.n.manager[0].sm, r.t.f.port[away].guid, KEPT), 0);
+	start_alone(&r, "h1", 1);
+	for (unsigned i = 0; i < 4; i++)
+		assert_int_equal(r.n.manager[0].sm.net.by_lid[KEPT + i], 0);
+	agents_set_link(&r.n.agents, r.n.now, away, true);
+	assert_true(mad_net_until_quiet(&r.n, 100 * WTIME_S));
+	assert_int_equal(r.t.f.port[away].lid, KEPT);
+	check_reaches(&r.t.f);
+	run_fini(&r);
+}
+
+/* All but three LIDs are kept, each fourth for somebody: a port that needs one has it nevertheless. */
+static void lids_are_kept_while_there_are_others(void **state)
+{
+	struct sm_config config = { .lmc = 2 };
+	struct run r;
+
+	run_init(&r, "line", (char *const[]){ "switches=6", NULL }, 1);
+	assert_int_equal(sm_init(&r.n.manager[0].sm, &config), 0);
+	for (uint16_t lid = 4; lid < r.t.f.lids; lid = (uint16_t)(lid + 4))
+		assert_int_equal(sm_keep_lid(&r.n.manager[0].sm, 0xabc0000u + lid, lid), 0);
+	start_alone(&r, "s1", 0);
+	check_reaches(&r.t.f);
+	run_fini(&r);
+}
+
+static void hear(void *arg, enum log_level level, const char *line)
+{
+	unsigned *told = arg;
+
+	*told += level == LOG_WARNING && strstr(line, "no LIDs below 64");
+}
+
+static unsigned count_with_lids(const struct fabric *f, bool switches)
+{
+	unsigned count = 0;
+
+	for (uint32_t port = 0; port < f->ports; port++)
+		count += fabric_is_switch(f, f->owner[port]) == switches && f->port[port].lid;
+	return count;
+}
+
+static bool sets_up_without_lid(const struct sm *s)
+{
+	for (unsigned i = 0; i < SM_WINDOW_MOST; i++) {
+		const struct sm_work *w = &s->request[i].work;
+		uint32_t port = net_port_index(&s->net, w->node, w->number);
+
+		if (s->request[i].tid && (w->kind == WORK_SET_PORT || w->kind == WORK_ARM || w->kind == WORK_ACTIVATE) &&
+		    net_is_end(&s->net, port) && !s->net.port[port].lid)
+			return true;
+	}
+	return false;
+}
+
+/* Eight hosts want more LIDs than the 64 that switches forward: as many as can have theirs do, and do not wait for the others. */
+static void begin_without_lids(struct run *r, uint8_t lmc, unsigned hosts)
+{
+	unsigned told = 0;
+	struct survey v;
+	wtime until;
+	struct sm *s;
+
+	run_init(r, "fat-tree", (char *const[]){ "ports=4", NULL }, 1);
+	assert_int_equal(r->t.f.lids, 64);
+	log_set_sink(hear, &told, LOG_WARNING);
+	s = &run_add(r, "h2", 1, &(struct sm_config){ .lmc = lmc })->sm;
+	mad_net_for(&r->n, 30 * WTIME_S);
+	assert_int_equal(count_with_lids(&r->t.f, false), hosts);
+	assert_int_equal(count_with_lids(&r->t.f, true), 6);
+	assert_int_equal(survey(&v, &r->t.f), 0);
+	assert_int_equal(v.paths, (hosts * (hosts - 1)) << lmc);
+	assert_int_equal(v.reached, v.paths);
+	survey_fini(&v);
+	/* it is tried again and again, told once, and nobody sets up what cannot have LIDs */
+	until = r->n.now + 30 * WTIME_S;
+	for (bool goes_on = true; goes_on; goes_on = mad_net_step(&r->n, until)) {
+		mad_net_pump(&r->n);
+		assert_false(sets_up_without_lid(s));
+	}
+	assert_true(s->counters.heavy > 5);
+	assert_int_equal(told, 1);
+	log_set_sink(NULL, NULL, LOG_ERROR);
+}
+
+static void too_few_lids(void **state)
+{
+	struct run r;
+
+	begin_without_lids(&r, 5, 1);
+	run_fini(&r);
+	begin_without_lids(&r, 3, 7);
+	/* a host is switched off: its LIDs go to the one that waits */
+	agents_set_link(&r.n.agents, r.n.now, port_named(&r.t.f, "h5", 1), false);
+	r.t.f.port[port_named(&r.t.f, "h5", 1)].lid = 0;
+	assert_true(mad_net_until_quiet(&r.n, 60 * WTIME_S));
+	check_reaches(&r.t.f);
+	run_fini(&r);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(lids_are_kept),
+		cmocka_unit_test(a_kept_lid_among_others),
+		cmocka_unit_test(all_lids_of_who_is_away_are_kept),
+		cmocka_unit_test(lids_are_kept_while_there_are_others),
+		cmocka_unit_test(too_few_lids),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
