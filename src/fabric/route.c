@@ -19,6 +19,7 @@ enum {
 	ROUNDS = 2,			/* our choice: so often all choose again; more gain little */
 	SETTLE_ROUNDS = 4,		/* our choice: and so often, until those who would stay do */
 	PARTS = 4096,			/* our choice: of a path that is shared out */
+	OUTPUTS = LFT_NONE + 1,		/* that an entry can say */
 };
 
 /* Of a pass over all LIDs: what becomes of the loads. */
@@ -60,6 +61,7 @@ struct router {
 	uint64_t *share;		/* of each switch: as carries, in PARTS */
 	uint8_t (*good)[NODE_PORTS];	/* each switch: ports that lead to the destination */
 	uint8_t *goods;
+	uint8_t (*beside)[OUTPUTS];	/* each switch: LIDs of the port at hand by their outputs; 0 between ports */
 };
 
 const char *route_engine_name(enum route_engine engine)
@@ -378,27 +380,27 @@ struct lid_of_port {
 	uint32_t lid, first, count;
 };
 
-/* Other LIDs of the same port that leave a switch by this one: they are for paths that have no link in common. */
-static unsigned count_beside(const struct router *r, uint32_t s, const struct lid_of_port *l, unsigned out)
+/* LIDs of a port, which are for paths that have no link in common, are counted by the outputs of switches, or no longer. */
+static void count_outputs(const struct router *r, const struct lid_of_port *l, bool adds)
 {
-	const uint8_t *lft = fabric_lft(r->f, r->node[s]);
-	unsigned n = 0;
+	for (uint32_t i = 0; l->count > 1 && i < r->reached; i++) {
+		const uint8_t *lft = fabric_lft(r->f, r->node[r->order[i]]);
 
-	for (uint32_t lid = l->first; l->count > 1 && lid < l->first + l->count && lid < r->f->lids; lid++)
-		n += lid != l->lid && lft[lid] == out;
-	return n;
+		for (uint32_t lid = l->first; lid < l->first + l->count && lid < r->f->lids; lid++)
+			r->beside[r->order[i]][lft[lid]] += adds ? 1 : -1;
+	}
 }
 
-/* The one with the fewest LIDs of the same port, and of those the least loaded. was: the port that led there before, or
+/* The one with the fewest other LIDs of the same port, and of those the least loaded. was: the port that led there before, or
  * LFT_NONE. */
-static unsigned choose_port(const struct router *r, uint32_t s, const uint32_t *load, const struct lid_of_port *l, unsigned was)
+static unsigned choose_port(const struct router *r, uint32_t s, const uint32_t *load, unsigned was)
 {
-	unsigned best = r->good[s][0], least = count_beside(r, s, l, best);
+	unsigned best = r->good[s][0], least = r->beside[s][best];
 	uint32_t slack;
 	bool stays = false;
 
 	for (unsigned i = 0; i < r->goods[s]; i++) {
-		unsigned out = r->good[s][i], beside = count_beside(r, s, l, out);
+		unsigned out = r->good[s][i], beside = r->beside[s][out];
 
 		stays |= out == was;
 		if (beside > least || (beside == least && load[out] >= load[best]))
@@ -409,7 +411,7 @@ static unsigned choose_port(const struct router *r, uint32_t s, const uint32_t *
 	if (!stays || !r->may_move)
 		return stays ? was : best;
 	slack = r->is_fresh ? 0 : load[best] / KEPT_SHARE + r->carries[s];
-	return count_beside(r, s, l, was) == least && load[was] <= load[best] + slack ? was : best;
+	return r->beside[s][was] == least && load[was] <= load[best] + slack ? was : best;
 }
 
 static bool is_among_good(const struct router *r, uint32_t s, unsigned port)
@@ -443,9 +445,12 @@ static void route_lid(struct router *r, uint32_t to, unsigned port, const struct
 	for (uint32_t i = 0; i < r->reached; i++) {
 		uint32_t s = r->order[i], *load = &r->load[r->f->place[r->node[s]].first_port];
 		uint8_t *entry = &fabric_lft(r->f, r->node[s])[l->lid];
-		bool chose = r->keeps || r->pass == PASS_AGAIN;
-		unsigned out = s == to ? port : choose_port(r, s, load, l, chose ? *entry : LFT_NONE);
+		bool chose = r->keeps || r->pass == PASS_AGAIN, has_others = l->count > 1;
+		unsigned out;
 
+		r->beside[s][*entry] -= has_others;
+		out = s == to ? port : choose_port(r, s, load, chose ? *entry : LFT_NONE);
+		r->beside[s][out] += has_others;
 		r->moved += *entry != out;
 		FABRIC_SET(*entry, (uint8_t)out);
 		if (s == to || !port)
@@ -464,12 +469,16 @@ static void route_port(struct router *r, uint32_t to, unsigned port, const struc
 {
 	struct lid_of_port l = { .first = FABRIC_READ(p->lid), .count = 1u << (FABRIC_READ(p->lmc) & LMC_MOST) };
 
-	for (l.lid = l.first; l.first && l.lid < l.first + l.count && l.lid < r->f->lids; l.lid++) {
+	if (!l.first)
+		return;
+	count_outputs(r, &l, true);
+	for (l.lid = l.first; l.lid < l.first + l.count && l.lid < r->f->lids; l.lid++) {
 		if (port && r->pass != PASS_CHOOSE)
 			count_lid(r, to, l.lid, r->pass == PASS_COUNT);
 		if (r->pass != PASS_COUNT)
 			route_lid(r, to, port, &l);
 	}
+	count_outputs(r, &l, false);
 }
 
 static void route_switch(struct router *r, uint32_t to)
@@ -657,6 +666,7 @@ static int route(struct router r)
 		{ &r.even, ports, sizeof(*r.even) }, { &r.share, nodes, sizeof(*r.share) },
 		{ &r.goes_down, nodes, 1 }, { &r.is_routed, f->lids + 1u, 1 },
 		{ &r.good, nodes, sizeof(*r.good) }, { &r.goods, nodes, 1 }, { &r.is_near, nodes, 1 },
+		{ &r.beside, nodes, sizeof(*r.beside) },
 	};
 	int err = 0;
 
