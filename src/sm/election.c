@@ -59,19 +59,42 @@ static struct sm_other *other_at(struct sm *s, uint32_t port)
 	return NULL;
 }
 
+/* A master is to be known before any other. */
+static bool outranks(const struct sm_other *a, const struct sm_other *b)
+{
+	if ((a->state == SM_MASTER) != (b->state == SM_MASTER))
+		return a->state == SM_MASTER;
+	return is_better(a->priority, a->guid, b->priority, b->guid);
+}
+
+static struct sm_other *worst_of(struct sm *s)
+{
+	struct sm_other *worst = &s->other[0];
+
+	for (uint32_t i = 1; i < s->others; i++) {
+		if (outranks(worst, &s->other[i]))
+			worst = &s->other[i];
+	}
+	return worst;
+}
+
 static void note_other(struct sm *s, uint32_t port, const uint8_t *info)
 {
+	const struct sm_other other = { .guid = wire_get(info, INFO_GUID), .port = port,
+					.priority = (uint8_t)wire_get(info, INFO_PRIORITY),
+					.act_count = (uint32_t)wire_get(info, INFO_ACT_COUNT),
+					.state = (uint8_t)wire_get(info, INFO_STATE) };
 	struct sm_other *o = other_at(s, port);
 
-	if (!o && s->others == SM_OTHERS)
-		return;
-	if (!o)
-		o = &s->other[s->others++];
-	*o = (struct sm_other){ .guid = wire_get(info, INFO_GUID), .port = port,
-				.priority = (uint8_t)wire_get(info, INFO_PRIORITY),
-				.act_count = (uint32_t)wire_get(info, INFO_ACT_COUNT),
-				.state = (uint8_t)wire_get(info, INFO_STATE) };
 	s->net.port[port].is_sm = true;
+	if (!o && s->others < SM_OTHERS) {
+		o = &s->other[s->others++];
+	} else if (!o) {
+		o = worst_of(s);
+		if (!outranks(&other, o))
+			return;
+	}
+	*o = other;
 }
 
 /* Another one has been asked in a sweep. One with another key is none of ours (14.4.1). */

@@ -3,6 +3,7 @@
 
 #include "../unit/agents.h"
 
+#include "sm/request.h"
 #include "sm/sa.h"
 #include "wire/field.h"
 #include "wire/sa_records.h"
@@ -276,6 +277,65 @@ static void another_key_is_no_manager_of_ours(void **state)
 	run_fini(&r);
 }
 
+/* The manager at this host has said this of itself. */
+static void say(struct run *r, unsigned host, uint8_t priority, enum sm_state state)
+{
+	struct sm *s = &r->n.manager[0].sm;
+	struct sm_work w = { .kind = WORK_SM_INFO, .number = 1 };
+	uint8_t info[SMP_DATA_BYTES] = { 0 };
+	char name[16];
+	uint64_t guid;
+
+	snprintf(name, sizeof(name), "h%u", host);
+	guid = port_of(r, name)->guid;
+	w.node = s->net.owner[guid_map_find(&s->net.by_port, guid)];
+	wire_put(info, guid, 0, 0, 64);
+	wire_put(info, s->config.key, 8, 0, 64);
+	wire_put(info, priority, 20, 0, 4);
+	wire_put(info, state, 20, 4, 4);
+	election_sm_info(s, r->n.now, &w, info);
+}
+
+/* Others by their states. */
+static unsigned known(const struct sm *s, enum sm_state state, uint8_t least_priority)
+{
+	unsigned count = 0;
+
+	for (uint32_t i = 0; i < s->others; i++)
+		count += s->other[i].state == state && s->other[i].priority >= least_priority;
+	return count;
+}
+
+/* The master and the best standbys are known, whoever was asked first; and each is asked again. */
+static void more_managers_than_are_kept_in_mind(void **state)
+{
+	unsigned asked = 0;
+	struct run r;
+	struct sm *s;
+
+	run_init(&r, "fat-tree", (char *const[]){ "ports=6", NULL }, 1);
+	s = &run_add(&r, "s1", 0, &(struct sm_config){ 0 })->sm;
+	assert_true(mad_net_until_quiet(&r.n, 10 * WTIME_S));
+	for (unsigned host = 1; host <= SM_OTHERS - 1; host++)
+		say(&r, host, 2, SM_STANDBY);
+	say(&r, SM_OTHERS, 1, SM_STANDBY);
+	say(&r, SM_OTHERS + 1, 0, SM_MASTER);
+	assert_int_equal(s->others, SM_OTHERS);
+	assert_int_equal(known(s, SM_MASTER, 0), 1);
+	assert_int_equal(known(s, SM_STANDBY, 2), SM_OTHERS - 1);
+	/* no standby takes the place of the master, and no worse one that of a better one */
+	say(&r, SM_OTHERS + 2, 1, SM_STANDBY);
+	assert_int_equal(known(s, SM_STANDBY, 2), SM_OTHERS - 1);
+	say(&r, SM_OTHERS + 2, 3, SM_STANDBY);
+	assert_int_equal(s->others, SM_OTHERS);
+	assert_int_equal(known(s, SM_MASTER, 0), 1);
+	assert_int_equal(known(s, SM_STANDBY, 3), 1);
+	for (uint32_t port = 0; port < s->net.ports; port++)
+		asked += s->net.port[port].is_sm;
+	assert_int_equal(asked, SM_OTHERS + 2);
+	run_fini(&r);
+}
+
 /* What a manager says, and what it takes from whom. */
 static unsigned tell(struct run *r, struct sm *s, unsigned method, uint32_t modifier, enum sm_state sender, uint64_t key)
 {
@@ -423,6 +483,7 @@ int main(void)
 		cmocka_unit_test(the_master_is_cut_off),
 		cmocka_unit_test(three_whatever_is_lost),
 		cmocka_unit_test(another_key_is_no_manager_of_ours),
+		cmocka_unit_test(more_managers_than_are_kept_in_mind),
 		cmocka_unit_test(what_a_master_is_handed_is_read),
 		cmocka_unit_test(who_is_handed_a_subnet_is_busy_at_first),
 		cmocka_unit_test(what_managers_tell_each_other),
