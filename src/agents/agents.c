@@ -356,9 +356,9 @@ void agents_set_link(struct agents *a, wtime now, uint32_t port, bool is_up)
 		is_managed |= FABRIC_READ(f->port[smi_end_port(f, ends[i])].sm_lid) != 0;
 		a->counters[ends[i]].total[COUNT_LINK_DOWNED] += was_up && !is_up;
 	}
-	for (int i = 0; is_managed && was_up != is_up && i < 2; i++) {
+	for (int i = 0; was_up != is_up && i < 2; i++) {
 		fabric_write(f, f->owner[ends[i]]);
-		if (is_up)
+		if (is_up && is_managed)
 			FABRIC_SET(f->port[ends[i]].state, PORT_INIT);
 		fabric_written(f, f->owner[ends[i]]);
 		notice_link(a, now, ends[i]);

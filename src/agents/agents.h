@@ -140,7 +140,7 @@ bool agents_output(struct agents *a, wtime now, uint8_t mad[MAD_BYTES], struct m
 void agents_expire(struct agents *a, wtime now);
 
 /* Takes the link of a port down, or up as fabric_set_link() does; but a subnet that has a manager finds it initialised, and the
- * manager is told. The port has a link. */
+ * manager is told. Switches note the change for a manager that is to come. The port has a link. */
 void agents_set_link(struct agents *a, wtime now, uint32_t port, bool is_up);
 /* As fabric_set_fault(). Which MADs the link loses is drawn from the begin of the seed. */
 void agents_set_fault(struct agents *a, uint32_t port, uint32_t loss_ppm, uint32_t rate_kbps, uint64_t seed);

@@ -550,6 +550,26 @@ static void a_change_behind_the_first_questions(void **state)
 	run_fini(&r);
 }
 
+/* The switch has no manager yet that it could tell of the link: a light sweep finds it. */
+static void a_link_comes_up_in_the_first_sweep(void **state)
+{
+	struct run r;
+	uint32_t h8;
+
+	run_init(&r, "fat-tree", (char *const[]){ "ports=4", NULL }, 1);
+	h8 = port_named(&r.t.f, "h8", 1);
+	agents_set_link(&r.n.agents, r.n.now, h8, false);
+	run_add(&r, "h2", 1, &(struct sm_config){ 0 });
+	until_asking(&r, WORK_PORT_INFO, fabric_peer(&r.t.f, h8));
+	agents_set_link(&r.n.agents, r.n.now, h8, true);
+	mad_net_for(&r.n, 11 * WTIME_S);
+	assert_int_not_equal(r.t.f.port[h8].lid, 0);
+	check_reaches(&r.t.f);
+	assert_int_equal(r.n.manager[0].sm.counters.traps, 0);
+	assert_int_equal(r.n.manager[0].sm.counters.heavy, 1);
+	run_fini(&r);
+}
+
 /* Groups of which members come and go put off no sweep. */
 static void groups_that_change_put_off_no_sweep(void **state)
 {
@@ -689,6 +709,7 @@ int main(void)
 		cmocka_unit_test(a_change_behind_the_question),
 		cmocka_unit_test(a_change_of_a_silent_switch),
 		cmocka_unit_test(a_change_behind_the_first_questions),
+		cmocka_unit_test(a_link_comes_up_in_the_first_sweep),
 		cmocka_unit_test(groups_that_change_put_off_no_sweep),
 		cmocka_unit_test(nothing_changes),
 		cmocka_unit_test(tables_that_are_there_stay),
