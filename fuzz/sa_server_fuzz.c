@@ -70,8 +70,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	s.store = &store;
 	s.version = version;
 	s.arg = &records;
-	s.table[s.tables++] = (struct sa_table){ "some", 0x70, RECORD, give, &records };
-	s.table[s.tables++] = (struct sa_table){ "kept", SA_KEPT_ATTRIBUTE, SA_KEPT_BYTES, sa_store_give, &store };
+	s.table[s.tables++] = (struct sa_table){ "some", 0x70, RECORD, give, &records, .id_bytes = RECORD };
+	s.table[s.tables++] = (struct sa_table){ "kept", SA_KEPT_ATTRIBUTE, SA_KEPT_BYTES, sa_store_give, &store,
+						     .id_bytes = SA_KEPT_ID };
 	for (int i = 0; i < STEPS && in.at < in.end; i++) {
 		uint8_t what = take_byte(&in);
 

@@ -18,9 +18,9 @@ enum { SUBNET_TIMEOUT_UNKNOWN = 10 };	/* our choice: 4 ms of flight, where no po
 const struct series_config sa_live_config = { .subnet_timeout = SUBNET_TIMEOUT_UNKNOWN, .response_time = SA_RESPONSE_TIME,
 					      .retries = SERIES_TRIES };
 
-/* Where a record begins in an answer, and by what it was asked for. */
+/* Where a record begins in an answer, and of which table it is. */
 struct mark {
-	uint32_t offset, table, at;
+	uint32_t offset, table;
 };
 
 struct sa_session {
@@ -124,19 +124,23 @@ static bool grow(struct sa_server *s, uint16_t lid, void **memory, uint32_t *roo
 	return true;
 }
 
-static uint16_t append(struct sa_server *s, struct sa_session *n, const struct mark *mark, bool has_head, uint16_t attribute,
-		       const uint8_t *record, uint32_t bytes)
+static uint32_t head_bytes(const struct sa_session *n)
 {
-	uint32_t head = has_head ? SA_BULK_HEAD : 0;
+	return n->t.method == TXN_GET_BULK ? SA_BULK_HEAD : 0;
+}
+
+static uint16_t append(struct sa_server *s, struct sa_session *n, uint32_t table, const uint8_t *record)
+{
+	uint32_t head = head_bytes(n), bytes = s->table[table].record_bytes;
 
 	if (n->bytes + head + bytes > SA_ANSWER_BYTES)
 		return SA_TOO_MANY_RECORDS;
 	if (!grow(s, n->lid, (void **)&n->answer, &n->room, n->bytes + head + bytes, 1) ||
 	    !grow(s, n->lid, (void **)&n->mark, &n->marks_room, n->marks + 1, sizeof(*n->mark)))
 		return SA_NO_RESOURCES;
-	n->mark[n->marks++] = *mark;
-	if (has_head) {
-		wire_put(n->answer + n->bytes, attribute, 0, 0, 16);
+	n->mark[n->marks++] = (struct mark){ n->bytes, table };
+	if (head) {
+		wire_put(n->answer + n->bytes, s->table[table].attribute, 0, 0, 16);
 		wire_put(n->answer + n->bytes, bytes, 2, 0, 16);
 	}
 	memcpy(n->answer + n->bytes + head, record, bytes);
@@ -144,17 +148,73 @@ static uint16_t append(struct sa_server *s, struct sa_session *n, const struct m
 	return 0;
 }
 
-/* Adds the records of a table from `at` on. A status, 0: all are there. */
-static uint16_t gather_table(struct sa_server *s, struct sa_session *n, uint32_t i, uint32_t at)
+/* The name of a record that was begun to be sent. Two may have the same: each stands for one. */
+struct begun {
+	uint32_t table, met;		/* met: of this name, since then */
+	uint8_t id[SA_ID_MOST];
+};
+
+static struct begun name_of(const struct sa_server *s, uint32_t table, const uint8_t *record)
+{
+	struct begun name = { .table = table };
+
+	memcpy(name.id, record, s->table[table].id_bytes);
+	return name;
+}
+
+static int compare(const void *a, const void *b)
+{
+	const struct begun *left = a, *right = b;
+
+	if (left->table != right->table)
+		return left->table < right->table ? -1 : 1;
+	return memcmp(left->id, right->id, SA_ID_MOST);
+}
+
+/* What its marks are of, in order. NULL: there is no memory. */
+static struct begun *list_begun(const struct sa_server *s, const struct sa_session *n)
+{
+	struct begun *begun = malloc((n->marks + 1) * sizeof(*begun));
+
+	for (uint32_t i = 0; begun && i < n->marks; i++)
+		begun[i] = name_of(s, n->mark[i].table, n->answer + n->mark[i].offset + head_bytes(n));
+	if (begun)
+		qsort(begun, n->marks, sizeof(*begun), compare);
+	return begun;
+}
+
+/* Was this record begun? It has been met then. */
+static bool was_begun(struct begun *begun, uint32_t count, const struct begun *name)
+{
+	uint32_t low = 0, high = count;
+
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if (compare(&begun[middle], name) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low == count || low + begun[low].met >= count || compare(&begun[low + begun[low].met], name) != 0)
+		return false;
+	begun[low].met++;
+	return true;
+}
+
+/* Adds the records of a table but those that were begun, so many. A status, 0: all are there. */
+static uint16_t gather_table(struct sa_server *s, struct sa_session *n, uint32_t i, struct begun *begun, uint32_t count)
 {
 	const struct sa_table *table = &s->table[i];
 	uint8_t record[SA_RECORD_MOST];
-	struct mark mark = { n->bytes, i, at };
 	uint16_t status = 0;
+	uint32_t at = 0;
 
 	while (!status && table->give(table->arg, &n->question, &at, record)) {
-		status = append(s, n, &mark, n->t.method == TXN_GET_BULK, table->attribute, record, table->record_bytes);
-		mark = (struct mark){ n->bytes, i, at };
+		const struct begun name = name_of(s, i, record);
+
+		if (!was_begun(begun, count, &name))
+			status = append(s, n, i, record);
 	}
 	return status;
 }
@@ -164,7 +224,7 @@ static bool is_wanted(const struct sa_server *s, const struct sa_session *n, uin
 	return n->t.method == TXN_GET_BULK ? !s->table[i].is_apart : s->table[i].attribute == n->attribute;
 }
 
-static uint16_t gather(struct sa_server *s, struct sa_session *n, uint32_t table, uint32_t at)
+static uint16_t gather(struct sa_server *s, struct sa_session *n, struct begun *begun, uint32_t count)
 {
 	uint16_t status = 0;
 	bool is_known = n->t.method == TXN_GET_BULK;
@@ -173,9 +233,9 @@ static uint16_t gather(struct sa_server *s, struct sa_session *n, uint32_t table
 		is_known |= s->table[i].attribute == n->attribute;
 	if (!is_known)
 		return SA_REQUEST_INVALID;
-	for (uint32_t i = table; !status && i < s->tables; i++) {
+	for (uint32_t i = 0; !status && i < s->tables; i++) {
 		if (is_wanted(s, n, i))
-			status = gather_table(s, n, i, i == table ? at : 0);
+			status = gather_table(s, n, i, begun, count);
 	}
 	return status;
 }
@@ -185,29 +245,39 @@ static void answer_table(struct sa_server *s, wtime now, struct sa_session *n)
 	uint16_t status;
 
 	n->version = version_of(s);
-	status = gather(s, n, 0, 0);
+	status = gather(s, n, NULL, 0);
 	transaction_answer(&n->t, now, status, n->answer, status ? 0 : n->bytes, true);
 }
 
-/* The answer may have changed behind what was begun to be sent. If there is no room for what it has become, that ends it. */
+/* Adds what there is behind the records that were begun. */
+static uint16_t gather_rest(struct sa_server *s, struct sa_session *n)
+{
+	const struct sa_table *last = n->marks ? &s->table[n->mark[n->marks - 1].table] : NULL;
+	uint32_t count = n->marks;
+	struct begun *begun;
+	uint16_t status;
+
+	if (last && last->is_known && !last->is_known(last->arg, &n->question))
+		return MAD_STATUS_BUSY;
+	begun = list_begun(s, n);
+	status = begun ? gather(s, n, begun, count) : SA_NO_RESOURCES;
+	free(begun);
+	return status;
+}
+
+/* The answer may have changed behind what was begun to be sent. If it cannot be gone on with, or there is no room for what it has
+ * become, that ends it. */
 static void refresh(struct sa_server *s, wtime now, struct sa_session *n)
 {
 	uint64_t version = version_of(s), sent = (uint64_t)n->t.out.sent * SERIES_DATA;
-	uint32_t first = n->marks;
-	struct mark from;
 	uint16_t status;
 
 	if (n->t.phase != TXN_SENDING || n->t.method == TXN_CONFIG || n->t.out.end || version == n->version)
 		return;
 	n->version = version;
-	while (first && n->mark[first - 1].offset >= sent)
-		first--;
-	if (first == n->marks)
-		return;
-	from = n->mark[first];
-	n->marks = first;
-	n->bytes = from.offset;
-	status = gather(s, n, from.table, from.at);
+	while (n->marks && n->mark[n->marks - 1].offset >= sent)
+		n->bytes = n->mark[--n->marks].offset;
+	status = gather_rest(s, n);
 	transaction_answer(&n->t, now, status, n->answer, n->bytes, true);
 }
 

@@ -2,7 +2,8 @@
  * requester's LID and transaction id, over tables of records (sa_store.h). Pure: MADs in, MADs out by turns, a deadline.
  *
  * An answer is gathered when it is asked for. When the tables change while it is sent, what was not begun to be sent is gathered
- * anew: records that were sent stay as they were, those behind them are as they are now (RMP-09). A Config is done when all of it
+ * anew: records that were sent stay as they were and come no second time, those behind them are as they are now (RMP-09), in
+ * any order. Where nobody knows of them any more, the answer ends with the status `busy`. A Config is done when all of it
  * has come, at once, and never half of it (RMP-54, RMP-62). Its windows are of a room that all share: where there is none, an Ack
  * waits (RMP-28), but never that of the oldest, so that one always goes on. */
 #ifndef WEFT_MGMT_SA_SERVER_H

@@ -16,6 +16,8 @@ enum {
 	SA_EDIT_BYTES = 8 + SA_KEPT_BYTES,	/* of a Config: what to do, seven bytes of nothing, a record */
 	SA_BULK_HEAD = 4,		/* before each record of a GetBulk: attribute, bytes of the record */
 	SA_KEPT_ATTRIBUTE = SA_SERVICE_RECORD_ID,	/* they are as these: names of what is where */
+	SA_KEPT_ID = 8,			/* bytes at the begin of such a record that name it */
+	SA_ID_MOST = 64,		/* bytes that name a record: of the longest name that there is, rounded up */
 };
 
 /* Which records a key leads to (RMP-61, A-20). */
@@ -34,10 +36,14 @@ struct sa_table {
 	const char *name;
 	uint16_t attribute, record_bytes;	/* at most SA_RECORD_MOST */
 	/* The next record of the answer from *at on, a number that begins with 0 and that it moves behind that record; false:
-	 * there is none. Between two calls all may have changed: any *at is harmless. */
+	 * there is none. Between a 0 and the last record nothing changes; any *at is harmless. */
 	bool (*give)(void *arg, const struct sa_question *q, uint32_t *at, uint8_t *record);
 	void *arg;			/* borrowed */
 	bool is_apart;			/* GetBulk leaves it out: who wants it asks for it */
+	/* Bytes at a record's begin that name it: they stay while other bytes change. At most SA_ID_MOST. */
+	uint16_t id_bytes;
+	/* Does anybody know the records now? NULL: yes, always. */
+	bool (*is_known)(void *arg, const struct sa_question *q);
 };
 
 enum sa_edit { SA_ADD = 1, SA_DELETE_ONE = 2, SA_EDIT_ONE = 3 };

@@ -68,7 +68,7 @@ static struct seed_sa *make(struct hub *h, uint32_t port)
 	sa_tables_add(&sa->tables, h, &sa->server);
 	sa->server.table[sa->server.tables++] = (struct sa_table){
 		.name = "kept", .attribute = SA_KEPT_ATTRIBUTE, .record_bytes = SA_KEPT_BYTES, .give = sa_store_give,
-		.arg = &sa->store,
+		.arg = &sa->store, .id_bytes = SA_KEPT_ID,
 	};
 	return sa;
 }

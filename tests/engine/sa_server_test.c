@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-enum { ASKERS = 20, NUMBERS = 0x70, BYTES = 100, STEPS = 1000000 };
+enum { ASKERS = 20, NUMBERS = 0x70, BYTES = 100, NUMBER_BYTES = 4, STEPS = 1000000 };
 
 static const struct series_config plain = { .subnet_timeout = 10, .response_time = 8, .retries = 7 };
 
@@ -28,6 +28,8 @@ static struct world {
 	struct sa_store store;
 	wtime now;
 	uint32_t numbers, salt;		/* records of the table of numbers; what each has besides its number */
+	uint32_t of_each;		/* so many of them have the same number */
+	bool is_backwards, is_unknown;	/* that table */
 	uint64_t version;
 } w;
 
@@ -38,9 +40,16 @@ static bool give_number(void *arg, const struct sa_question *q, uint32_t *at, ui
 	if (*at >= w.numbers)
 		return false;
 	memset(record, (int)w.salt, BYTES);
-	wire_put(record, *at, 0, 0, 32);
+	wire_put(record, (w.is_backwards ? w.numbers - 1 - *at : *at) / w.of_each, 0, 0, 32);
 	++*at;
 	return true;
+}
+
+static bool numbers_are_known(void *arg, const struct sa_question *q)
+{
+	(void)arg;
+	(void)q;
+	return !w.is_unknown;
 }
 
 static uint64_t version(void *arg)
@@ -58,11 +67,12 @@ static int begin(void **state)
 	assert_int_equal(sa_store_init(&w.store, SA_KEY_CHOOSES, 0), 0);
 	w.server.store = &w.store;
 	w.server.version = version;
-	w.server.table[w.server.tables++] = (struct sa_table){ "numbers", NUMBERS, BYTES, give_number, NULL, false };
+	w.server.table[w.server.tables++] = (struct sa_table){ "numbers", NUMBERS, BYTES, give_number, NULL, false,
+							       NUMBER_BYTES, numbers_are_known };
 	w.server.table[w.server.tables++] = (struct sa_table){ "kept", SA_KEPT_ATTRIBUTE, SA_KEPT_BYTES, sa_store_give,
-							       &w.store, false };
+							       &w.store, .id_bytes = SA_KEPT_ID };
 	w.numbers = 50;
-	w.salt = 1;
+	w.salt = w.of_each = 1;
 	return 0;
 }
 
@@ -193,6 +203,15 @@ static void check_numbers(int i, uint32_t numbers, uint32_t bytes)
 
 static const struct mad_path_config calm = { .delay_ns = WTIME_MS, .each_ns = 1000, .fault_at = { -1, -1 } };
 
+static void edit_kept(enum sa_edit what, uint64_t id)
+{
+	uint8_t edit[SA_EDIT_BYTES] = { (uint8_t)what };
+	uint32_t bytes;
+
+	wire_put(edit, id, 8, 0, 64);
+	free(sa_store_edit(&w.store, 0, edit, sizeof(edit), &bytes));
+}
+
 /* Each of several has its own answer, in turn with the others. */
 static void many_ask_at_once(void **state)
 {
@@ -207,13 +226,10 @@ static void many_ask_at_once(void **state)
 
 static void all_tables_with_their_heads(void **state)
 {
-	uint8_t edit[SA_EDIT_BYTES] = { SA_ADD };
 	const uint8_t *data;
-	uint32_t bytes;
 
 	(void)state;
-	wire_put(edit, 77, 8, 0, 64);
-	free(sa_store_edit(&w.store, 0, edit, sizeof(edit), &bytes));
+	edit_kept(SA_ADD, 77);
 	ask(0, &calm, TXN_GET_BULK, 0, 0, 8, NULL, 0);
 	go(NULL);
 	assert_int_equal(asker[0].t.phase, TXN_DONE);
@@ -344,6 +360,108 @@ static void tables_change_on_their_way(void **state)
 		w.numbers = 50;
 		w.salt = 1;
 	}
+}
+
+/* Edits of kept records once some of 10 to 39 have arrived. */
+static struct edits {
+	enum sa_edit what;
+	uint32_t from, to;
+	bool is_done;
+} edits;
+
+static void edit_once(void)
+{
+	if (edits.is_done || asker[0].t.in.bytes < 500)
+		return;
+	for (uint64_t id = edits.from; id <= edits.to; id++)
+		edit_kept(edits.what, id);
+	edits.is_done = true;
+}
+
+/* RMP-03: records that stay come once, wherever others come and go. */
+static void kept_records_change_on_their_way(void **state)
+{
+	static const struct edits rows[] = {
+		{ SA_DELETE_ONE, 10, 10, false }, { SA_DELETE_ONE, 10, 16, false }, { SA_DELETE_ONE, 12, 39, false },
+		{ SA_DELETE_ONE, 39, 39, false }, { SA_ADD, 1, 1, false }, { SA_ADD, 1, 9, false }, { SA_ADD, 40, 60, false },
+		{ SA_ADD, 0, 0, false }, { SA_EDIT_ONE, 10, 39, false },
+	};
+	const struct transaction *t = &asker[0].t;
+
+	for (size_t i = 0; i < 2 * sizeof(rows) / sizeof(rows[0]); i++) {
+		bool is_bulk = i % 2;
+		uint32_t each = SA_KEPT_BYTES + (is_bulk ? SA_BULK_HEAD : 0), met[61] = { 0 };
+		/* number 0 has the same name as record 0 */
+		uint32_t first = is_bulk ? BYTES + SA_BULK_HEAD : 0;
+
+		end(state);
+		begin(state);
+		w.numbers = 1;
+		edits = rows[i / 2];
+		for (uint64_t id = 10; id < 40; id++)
+			edit_kept(SA_ADD, id);
+		ask(0, &calm, is_bulk ? TXN_GET_BULK : TXN_GET_TABLE, SA_KEPT_ATTRIBUTE, 0, 2, NULL, 0);
+		go(edit_once);
+		assert_true(edits.is_done && t->phase == TXN_DONE && !t->status && (t->in.bytes - first) % each == 0);
+		for (uint32_t at = first; at < t->in.bytes; at += each)
+			met[wire_get(t->in.data + at + each - SA_KEPT_BYTES, 0, 0, 64)]++;
+		for (uint32_t id = 0; id <= 60; id++) {
+			bool is_edited = id >= edits.from && id <= edits.to, was_there = id >= 10 && id < 40;
+			uint32_t most = was_there || (is_edited && edits.what == SA_ADD), least = most;
+
+			/* how far it was is for the server to know: not this far */
+			if (is_edited && edits.what == SA_DELETE_ONE) {
+				least = 0;
+				most = id < 30;
+			}
+			if (met[id] < least || met[id] > most)
+				fail_msg("row %zu: record %u came %u times", i, id, met[id]);
+		}
+	}
+}
+
+static void turn_once(void)
+{
+	w.is_backwards = asker[0].t.in.bytes >= 1000;
+	w.version += w.is_backwards;
+}
+
+/* The same for a table that has another order from now on, and one with several records of a name. */
+static void an_order_changes_on_its_way(void **state)
+{
+	const struct transaction *t = &asker[0].t;
+
+	(void)state;
+	for (w.of_each = 1; w.of_each <= 7; w.of_each += 2) {
+		uint32_t met[50] = { 0 };
+
+		ask(0, &calm, TXN_GET_TABLE, NUMBERS, 0, 4, NULL, 0);
+		go(turn_once);
+		assert_true(t->phase == TXN_DONE && !t->status && t->in.bytes == 50 * BYTES);
+		for (uint32_t at = 0; at < t->in.bytes; at += BYTES)
+			met[wire_get(t->in.data + at, 0, 0, 32)]++;
+		for (uint32_t k = 0; k < 50 / w.of_each; k++)
+			assert_int_equal(met[k], w.of_each);
+		forget(0);
+		w.is_backwards = false;
+	}
+}
+
+static void forget_numbers_once(void)
+{
+	w.is_unknown = asker[0].t.in.bytes >= 1000;
+	w.version += w.is_unknown;
+	w.numbers = w.is_unknown ? 0 : 50;
+}
+
+/* RMP-03: a table that nobody knows any more is no short one. */
+static void what_is_unknown_on_its_way_is_an_error(void **state)
+{
+	(void)state;
+	ask(0, &calm, TXN_GET_TABLE, NUMBERS, 0, 4, NULL, 0);
+	go(forget_numbers_once);
+	assert_int_equal(asker[0].t.phase, TXN_FAILED);
+	assert_int_equal(asker[0].t.status, MAD_STATUS_BUSY);
 }
 
 /* RMP-03: what has outgrown its room in mid-transfer is no short table, but an error. */
@@ -523,6 +641,9 @@ int main(void)
 		TEST(outcomes_without_records),
 		TEST(a_config_over_a_bad_path),
 		TEST(tables_change_on_their_way),
+		TEST(kept_records_change_on_their_way),
+		TEST(an_order_changes_on_its_way),
+		TEST(what_is_unknown_on_its_way_is_an_error),
 		TEST(what_outgrows_its_room_is_an_error),
 		TEST(answers_have_a_share_of_memory),
 		TEST(configs_share_their_room),
