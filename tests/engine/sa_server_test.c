@@ -362,7 +362,7 @@ static void tables_change_on_their_way(void **state)
 	}
 }
 
-/* Edits of kept records once some of 10 to 39 have arrived. */
+/* Edits of kept records once some of 10 to 39 have arrived. The number before them, which has the name of record 0, goes. */
 static struct edits {
 	enum sa_edit what;
 	uint32_t from, to;
@@ -375,6 +375,7 @@ static void edit_once(void)
 		return;
 	for (uint64_t id = edits.from; id <= edits.to; id++)
 		edit_kept(edits.what, id);
+	w.numbers = 0;
 	edits.is_done = true;
 }
 
@@ -391,7 +392,6 @@ static void kept_records_change_on_their_way(void **state)
 	for (size_t i = 0; i < 2 * sizeof(rows) / sizeof(rows[0]); i++) {
 		bool is_bulk = i % 2;
 		uint32_t each = SA_KEPT_BYTES + (is_bulk ? SA_BULK_HEAD : 0), met[61] = { 0 };
-		/* number 0 has the same name as record 0 */
 		uint32_t first = is_bulk ? BYTES + SA_BULK_HEAD : 0;
 
 		end(state);
@@ -422,8 +422,10 @@ static void kept_records_change_on_their_way(void **state)
 
 static void turn_once(void)
 {
-	w.is_backwards = asker[0].t.in.bytes >= 1000;
-	w.version += w.is_backwards;
+	if (w.is_backwards || asker[0].t.in.bytes < 1000)
+		return;
+	w.is_backwards = true;
+	w.version++;
 }
 
 /* The same for a table that has another order from now on, and one with several records of a name. */
@@ -449,9 +451,11 @@ static void an_order_changes_on_its_way(void **state)
 
 static void forget_numbers_once(void)
 {
-	w.is_unknown = asker[0].t.in.bytes >= 1000;
-	w.version += w.is_unknown;
-	w.numbers = w.is_unknown ? 0 : 50;
+	if (w.is_unknown || asker[0].t.in.bytes < 1000)
+		return;
+	w.is_unknown = true;
+	w.numbers = 0;
+	w.version++;
 }
 
 /* RMP-03: a table that nobody knows any more is no short one. */
