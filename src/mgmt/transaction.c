@@ -90,9 +90,12 @@ void transaction_fini(struct transaction *t)
 
 void transaction_answer(struct transaction *t, wtime now, uint16_t status, const uint8_t *data, uint32_t bytes, bool is_all)
 {
-	if (t->phase == TXN_PREPARING && is_all && !bytes && !status)
+	/* nothing was sent yet */
+	bool is_first = t->phase == TXN_PREPARING || (t->phase == TXN_SENDING && !t->out.sent);
+
+	if (is_first && is_all && !bytes && !status)
 		status = TXN_NO_RECORDS;
-	if (t->phase == TXN_PREPARING && status) {
+	if (is_first && status) {
 		t->tells_status = true;
 		end(t, now, TXN_DONE, status);
 		return;

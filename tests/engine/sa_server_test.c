@@ -290,6 +290,41 @@ static void outcomes_without_records(void **state)
 	assert_true(asker[0].t.phase == TXN_FAILED && asker[0].t.status == SA_TOO_MANY_RECORDS);
 }
 
+/* The status of the one packet that is said to LID 7. */
+static unsigned said_status(void)
+{
+	uint8_t mad[MAD_BYTES];
+	struct series_header h;
+	uint16_t lid = 0;
+
+	assert_true(sa_server_output(&w.server, 0, &lid, mad));
+	series_parse(&h, &plain, mad);
+	assert_true(lid == 7 && !h.flags && !h.segment && !h.length);
+	assert_false(sa_server_output(&w.server, 0, &lid, mad));
+	return (unsigned)wire_get(mad, 4, 0, 16);
+}
+
+/* RMP-59: its records have gone before a packet of it has. Who has not heard of that asks again. */
+static void a_table_that_is_empty_when_it_is_sent(void **state)
+{
+	uint8_t mad[MAD_BYTES] = { 1, MAD_CLASS_SA, SERIES_CLASS_VERSION, TXN_GET_TABLE };
+
+	(void)state;
+	wire_put(mad, NUMBERS, 16, 0, 16);
+	for (w.numbers = 1; w.numbers <= 50; w.numbers += 49) {
+		uint32_t numbers = w.numbers;
+
+		wire_put(mad, numbers, 8, 0, 64);
+		sa_server_input(&w.server, 0, 7, mad);
+		w.numbers = 0;
+		w.version++;
+		assert_int_equal(said_status(), TXN_NO_RECORDS);
+		sa_server_input(&w.server, 0, 7, mad);
+		assert_int_equal(said_status(), TXN_NO_RECORDS);
+		w.numbers = numbers;
+	}
+}
+
 /* RMP-62: 200 records in one Config, over a bad path; the answer of 400 bytes is a series too (RMP-02). */
 static void a_config_over_a_bad_path(void **state)
 {
@@ -643,6 +678,7 @@ int main(void)
 		TEST(two_transactions_of_one_requester),
 		TEST(all_tables_with_their_heads),
 		TEST(outcomes_without_records),
+		TEST(a_table_that_is_empty_when_it_is_sent),
 		TEST(a_config_over_a_bad_path),
 		TEST(tables_change_on_their_way),
 		TEST(kept_records_change_on_their_way),
