@@ -193,15 +193,13 @@ static void hear_answer(struct transaction *t, wtime now, const struct series_he
 		take_data(t, now, h, mad);
 }
 
-/* A packet that was answered comes again: so does the answer, if it is one packet, whose data are borrowed till then. A series
- * is repeated by its own timer. */
+/* A packet that was answered comes again: so does the answer, if it is one packet, whose data are borrowed till then, or a
+ * status. A series is repeated by its own timer. */
 static void hear_again(struct transaction *t)
 {
-	if (t->phase != TXN_DONE)
-		return;
-	if (t->status)
+	if (t->phase >= TXN_DONE && t->status)
 		t->tells_status = true;
-	else if (t->out.end == 1)
+	else if (t->phase == TXN_DONE && t->out.end == 1)
 		t->out.next = 1;
 }
 
@@ -212,6 +210,8 @@ static void hear_request(struct transaction *t, wtime now, const struct series_h
 			series_in_keep_alive(&t->in, now);
 		else if (t->phase == TXN_SENDING)
 			take_verdict_out(t, now, series_out_input(&t->out, now, h));
+		else if (h->flags & SERIES_RESEND)
+			hear_again(t);
 	} else if (t->phase == TXN_RECEIVING) {
 		take_data(t, now, h, mad);
 	} else {

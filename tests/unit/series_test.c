@@ -423,6 +423,12 @@ static void what_is_gone_is_told(void **state)
 	assert_int_equal(wire_get(mad, 3, 0, 8), 0x92);
 	assert_int_equal(wire_get(mad, 4, 0, 16), 0x1c);
 	assert_int_equal(t.phase, TXN_FAILED);
+	/* who has not heard of it asks again */
+	ask_server(&t, TXN_GET_TABLE, SERIES_RESEND, 2, 0, false);
+	assert_int_equal(drain(&t, &h, mad), 1);
+	assert_int_equal(wire_get(mad, 4, 0, 16), 0x1c);
+	ask_server(&t, TXN_GET_TABLE, SERIES_ACK, 3, 0, false);
+	assert_int_equal(drain(&t, &h, mad), 0);
 	transaction_fini(&t);
 }
 
