@@ -84,7 +84,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			now += take_byte(&in) * 10 * WTIME_US;
 		pull(&s, now);
 		sa_server_expire(&s, now);
-		REQUIRE(s.count <= SA_SESSIONS && store.count <= SA_KEPT_MOST);
+		REQUIRE(s.count <= SA_SESSIONS + SA_CONFIGS_KEPT && store.count <= SA_KEPT_MOST);
 		REQUIRE(s.config_bytes <= SA_CONFIGS_BYTES + SA_CONFIG_BYTES);
 	}
 	for (int i = 0; i < 2; i++)

@@ -359,17 +359,39 @@ static struct sa_session *find(const struct sa_server *s, uint16_t lid, const ui
 	return NULL;
 }
 
+/* A Config that was done would be done again if it were forgotten, and its last packet came again (RMP-53). */
+static bool is_kept(const struct sa_session *n)
+{
+	return n->t.phase >= TXN_DONE && n->t.method == TXN_CONFIG && n->t.in.is_done;
+}
+
+/* What is under way will be kept. Who has none yet has as many as others of several LIDs together. */
+static bool may_keep(const struct sa_server *s, uint16_t lid)
+{
+	uint32_t all = 0, of_one = 0;
+
+	list_for_each(n, &s->sessions, struct sa_session, node) {
+		bool counts = n->t.method == TXN_CONFIG && (n->t.phase < TXN_DONE || is_kept(n));
+
+		all += counts;
+		of_one += counts && n->lid == lid;
+	}
+	return all + of_one < SA_CONFIGS_KEPT;
+}
+
 /* Those that are over but for what may be repeated make room, the oldest first. */
 static bool make_place(struct sa_server *s, uint16_t lid)
 {
-	uint32_t of_one = 0;
+	uint32_t all = 0, of_one = 0;
 
-	list_for_each(n, &s->sessions, struct sa_session, node)
-		of_one += n->lid == lid;
-	if (s->count < SA_SESSIONS && of_one < SA_SESSIONS_OF_ONE)
+	list_for_each(n, &s->sessions, struct sa_session, node) {
+		all += !is_kept(n);
+		of_one += !is_kept(n) && n->lid == lid;
+	}
+	if (all < SA_SESSIONS && of_one < SA_SESSIONS_OF_ONE)
 		return true;
 	list_for_each_safe(n, &s->sessions, struct sa_session, node) {
-		if (n->t.phase < TXN_DONE || (of_one >= SA_SESSIONS_OF_ONE && n->lid != lid))
+		if (n->t.phase < TXN_DONE || is_kept(n) || (of_one >= SA_SESSIONS_OF_ONE && n->lid != lid))
 			continue;
 		session_free(s, n);
 		return true;
@@ -381,10 +403,12 @@ static struct sa_session *begin(struct sa_server *s, wtime now, uint16_t lid, co
 {
 	struct sa_session *n;
 	struct transaction t;
+	bool may;
 
 	if (!transaction_serve(&t, &s->config, now, mad))
 		return NULL;
-	n = make_place(s, lid) ? calloc(1, sizeof(*n)) : NULL;
+	may = t.method != TXN_CONFIG || may_keep(s, lid);
+	n = may && make_place(s, lid) ? calloc(1, sizeof(*n)) : NULL;
 	if (!n) {
 		s->refused++;
 		transaction_fini(&t);

@@ -4,8 +4,9 @@
  * An answer is gathered when it is asked for. When the tables change while it is sent, what was not begun to be sent is gathered
  * anew: records that were sent stay as they were and come no second time, those behind them are as they are now (RMP-09), in
  * any order. Where nobody knows of them any more, the answer ends with the status `busy`. A Config is done when all of it
- * has come, at once, and never half of it (RMP-54, RMP-62). Its windows are of a room that all share: where there is none, an Ack
- * waits (RMP-28), but never that of the oldest, so that one always goes on. */
+ * has come, at once, and never half of it (RMP-54, RMP-62), nor a second time, however many ask meanwhile: it is known as long as
+ * it may be repeated (RMP-52, RMP-53). Its windows are of a room that all share: where there is none, an Ack waits (RMP-28), but
+ * never that of the oldest, so that one always goes on. */
 #ifndef WEFT_MGMT_SA_SERVER_H
 #define WEFT_MGMT_SA_SERVER_H
 
@@ -17,6 +18,8 @@ enum {
 	SA_TABLES = 16,
 	SA_SESSIONS = 64,		/* our choice: under way, or kept for what may be repeated */
 	SA_SESSIONS_OF_ONE = 8,		/* of one LID: our choice */
+	/* Configs that were done, besides these, of which those of a LID leave as many as they are: our choice. */
+	SA_CONFIGS_KEPT = 512,
 	SA_ANSWER_BYTES = 8 << 20,	/* of an answer: our choice */
 	SA_ANSWERS_BYTES = 64 << 20,	/* of all answers, of which those to a LID leave as much as they take: our choice */
 	SA_CONFIG_BYTES = 1 << 20,	/* of a Config: our choice */

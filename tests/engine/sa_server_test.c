@@ -297,10 +297,10 @@ static unsigned said_status(void)
 	struct series_header h;
 	uint16_t lid = 0;
 
-	assert_true(sa_server_output(&w.server, 0, &lid, mad));
+	assert_true(sa_server_output(&w.server, w.now, &lid, mad));
 	series_parse(&h, &plain, mad);
-	assert_true(lid == 7 && !h.flags && !h.segment && !h.length);
-	assert_false(sa_server_output(&w.server, 0, &lid, mad));
+	assert_true(lid == 7 && !h.flags && !h.segment);
+	assert_false(sa_server_output(&w.server, w.now, &lid, mad));
 	return (unsigned)wire_get(mad, 4, 0, 16);
 }
 
@@ -669,6 +669,94 @@ static void places_have_an_end(void **state)
 	assert_int_equal(w.server.count, 0);
 }
 
+static unsigned answers(void)
+{
+	uint8_t mad[MAD_BYTES];
+	unsigned n = 0;
+	uint16_t lid;
+
+	while (sa_server_output(&w.server, w.now, &lid, mad))
+		n++;
+	return n;
+}
+
+/* A Config of one packet. */
+static void send_edit(uint16_t lid, uint64_t tid, enum sa_edit what, uint64_t id)
+{
+	uint8_t mad[MAD_BYTES] = { 1, MAD_CLASS_SA, SERIES_CLASS_VERSION, TXN_CONFIG };
+	const struct series_header h = { .length = SA_EDIT_BYTES };
+
+	series_build(&h, &plain, mad);
+	wire_put(mad, tid, 8, 0, 64);
+	mad[SERIES_HEAD] = (uint8_t)what;
+	wire_put(mad, id, SERIES_HEAD + 8, 0, 64);
+	sa_server_input(&w.server, w.now, lid, mad);
+}
+
+static void ask_number(uint16_t lid, uint64_t tid)
+{
+	uint8_t mad[MAD_BYTES] = { 1, MAD_CLASS_SA, SERIES_CLASS_VERSION, TXN_GET_TABLE };
+
+	wire_put(mad, NUMBERS, 16, 0, 16);
+	wire_put(mad, tid, 8, 0, 64);
+	sa_server_input(&w.server, w.now, lid, mad);
+}
+
+/* RMP-52, RMP-53: its answer is lost, and many others ask before it comes again. */
+static void a_config_is_done_once(void **state)
+{
+	(void)state;
+	w.numbers = 1;
+	send_edit(7, 1, SA_ADD, 99);
+	assert_int_equal(answers(), 1);
+	for (uint64_t tid = 100; tid < 120; tid++) {
+		ask_number(7, tid);
+		assert_int_equal(answers(), 1);
+	}
+	for (uint16_t lid = 100; lid < 200; lid++) {
+		ask_number(lid, 1);
+		assert_int_equal(answers(), 1);
+	}
+	assert_int_equal(w.server.count, SA_SESSIONS + 1);
+	w.now = series_response_ns(&plain) * plain.retries;
+	sa_server_expire(&w.server, w.now);
+	edit_kept(SA_DELETE_ONE, 99);
+	send_edit(7, 1, SA_ADD, 99);
+	assert_int_equal(said_status(), 0);
+	assert_true(w.server.configs == 1 && !w.store.count);
+	w.now += 2 * plain.retries * series_response_ns(&plain);
+	sa_server_expire(&w.server, w.now);
+	assert_int_equal(w.server.count, 0);
+}
+
+/* Those of one LID leave places for another's, and for questions. */
+static void configs_that_were_done_have_an_end(void **state)
+{
+	(void)state;
+	w.numbers = 1;
+	for (uint64_t tid = 1; tid <= 2 * SA_CONFIGS_KEPT; tid++) {
+		send_edit(7, tid, SA_EDIT_ONE, 1);
+		answers();
+	}
+	assert_int_equal(w.server.configs, SA_CONFIGS_KEPT / 2);
+	assert_int_equal(w.server.refused, 2 * SA_CONFIGS_KEPT - SA_CONFIGS_KEPT / 2);
+	for (uint64_t tid = 1; tid <= SA_CONFIGS_KEPT; tid++) {
+		send_edit(8, tid, SA_EDIT_ONE, 1);
+		answers();
+	}
+	assert_int_equal(w.server.configs, SA_CONFIGS_KEPT / 2 + SA_CONFIGS_KEPT / 4);
+	for (uint16_t lid = 1; lid < 100; lid++) {
+		ask_number(lid, 2000);
+		assert_int_equal(answers(), 1);
+	}
+	assert_in_range(w.server.count, SA_SESSIONS, SA_SESSIONS + SA_CONFIGS_KEPT);
+	w.now += SERIES_TOTAL_NS;
+	sa_server_expire(&w.server, w.now);
+	assert_int_equal(w.server.count, 0);
+	send_edit(7, 1, SA_EDIT_ONE, 1);
+	assert_int_equal(answers(), 1);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 
 int main(void)
@@ -689,6 +777,8 @@ int main(void)
 		TEST(configs_share_their_room),
 		TEST(configs_of_one_leave_room),
 		TEST(places_have_an_end),
+		TEST(a_config_is_done_once),
+		TEST(configs_that_were_done_have_an_end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
