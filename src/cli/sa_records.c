@@ -259,7 +259,7 @@ static int refuse(uint16_t status)
 	unsigned of_class = status >> 8;
 
 	if (status == MAD_STATUS_BUSY)
-		return cli_fail("ask again", "the administration answers with status 0x%04x: it cannot go on with it now", status);
+		return cli_fail("ask again", "the administration answers with status 0x%04x: it cannot go on now", status);
 	return cli_fail(NULL, "the administration answers with status 0x%04x%s%s", status, of_class ? ": " : "",
 			of_class < sizeof(texts) / sizeof(texts[0]) ? texts[of_class] : "");
 }

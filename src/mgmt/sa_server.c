@@ -281,12 +281,23 @@ static void refresh(struct sa_server *s, wtime now, struct sa_session *n)
 	transaction_answer(&n->t, now, status, n->answer, n->bytes, true);
 }
 
+/* What fills whole data areas may be padded: zeros in the last one that belong to no edit are nothing then. */
+static uint32_t edits_bytes(const struct series_in *in)
+{
+	uint32_t bytes = in->bytes, least = bytes % SERIES_DATA ? bytes : bytes - SERIES_DATA;
+
+	while (bytes > least && !in->data[bytes - 1])
+		bytes--;
+	bytes += (SA_EDIT_BYTES - bytes % SA_EDIT_BYTES) % SA_EDIT_BYTES;
+	return bytes < in->bytes ? bytes : in->bytes;
+}
+
 static void answer_config(struct sa_server *s, wtime now, struct sa_session *n)
 {
 	uint32_t bytes = 0;
 	uint16_t status = 0;
 
-	n->answer = s->store ? sa_store_edit(s->store, n->question.key, n->t.in.data, n->t.in.bytes, &bytes) : NULL;
+	n->answer = s->store ? sa_store_edit(s->store, n->question.key, n->t.in.data, edits_bytes(&n->t.in), &bytes) : NULL;
 	s->configs++;
 	if (s->store && !n->answer)
 		status = SA_NO_RESOURCES;

@@ -274,7 +274,8 @@ static bool make_room(struct series_in *s, uint64_t bytes)
 	return true;
 }
 
-/* Of the last packet of a Config the first one's total tells, exact or padded; what the packet says itself must agree. */
+/* Of the last packet of a Config the first one's total tells: the records' bytes, or those of whole data areas. What the packet
+ * says itself must agree, and tells how much of a whole one is padding (A-14). */
 static bool config_bytes(const struct series_in *s, const struct series_header *h, uint32_t *bytes)
 {
 	uint64_t before = (uint64_t)(h->segment - 1) * SERIES_DATA;
@@ -282,7 +283,9 @@ static bool config_bytes(const struct series_in *s, const struct series_header *
 	if (s->total <= before || s->total > before + SERIES_DATA)
 		return false;
 	*bytes = (uint32_t)(s->total - before);
-	return !h->length || h->length == *bytes;
+	if (*bytes == SERIES_DATA && h->length)
+		*bytes = h->length;
+	return *bytes <= SERIES_DATA && (!h->length || h->length == *bytes);
 }
 
 /* Valid bytes of a packet. A single one may leave its length out. */

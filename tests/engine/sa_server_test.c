@@ -729,6 +729,53 @@ static void a_config_is_done_once(void **state)
 	assert_int_equal(w.server.count, 0);
 }
 
+enum padding { PADDED, PADDED_AND_TOLD, PADDED_WITH_JUNK };
+
+/* A Config that adds records 1 to count, in whole data areas. */
+static void send_padded(uint64_t tid, uint32_t count, enum padding padding)
+{
+	uint8_t data[20 * SA_EDIT_BYTES] = { 0 }, mad[MAD_BYTES] = { 1, MAD_CLASS_SA, SERIES_CLASS_VERSION, TXN_CONFIG };
+	uint32_t bytes = count * SA_EDIT_BYTES, packets = (bytes + SERIES_DATA - 1) / SERIES_DATA;
+
+	for (uint32_t i = 0; i < count; i++) {
+		data[i * SA_EDIT_BYTES] = SA_ADD;
+		wire_put(data + i * SA_EDIT_BYTES, i + 1, 8, 0, 64);
+	}
+	data[packets * SERIES_DATA - 1] = padding == PADDED_WITH_JUNK;
+	wire_put(mad, tid, 8, 0, 64);
+	for (uint32_t i = 1; i <= packets; i++) {
+		struct series_header h = { .segment = packets > 1 ? i : 0 };
+
+		if (packets > 1)
+			h.flags = i == 1 ? SERIES_FIRST : i == packets ? SERIES_LAST : 0;
+		if (packets > 1 && i == 1)
+			h.length = packets * SERIES_DATA;
+		else if (i == packets && padding == PADDED_AND_TOLD)
+			h.length = bytes - (packets - 1) * SERIES_DATA;
+		series_build(&h, &plain, mad);
+		memcpy(mad + SERIES_HEAD, data + (i - 1) * SERIES_DATA, SERIES_DATA);
+		sa_server_input(&w.server, w.now, 7, mad);
+	}
+}
+
+/* a total may be of whole data areas. */
+static void a_config_may_be_padded(void **state)
+{
+	for (uint32_t count = 1; count <= 17; count++) {
+		for (enum padding padding = PADDED; padding <= PADDED_WITH_JUNK; padding++) {
+			/* 8 and 16 edits fill them */
+			bool is_bad = padding == PADDED_WITH_JUNK && count % 8;
+
+			end(state);
+			begin(state);
+			send_padded(count, count, padding);
+			/* where 8 would fill them the junk is the eighth one, of no kind */
+			assert_int_equal(said_status(), is_bad && count % 8 < 6 ? SA_REQUEST_INVALID : 0);
+			assert_int_equal(w.store.count, is_bad ? 0 : count);
+		}
+	}
+}
+
 /* Those of one LID leave places for another's, and for questions. */
 static void configs_that_were_done_have_an_end(void **state)
 {
@@ -778,6 +825,7 @@ int main(void)
 		TEST(configs_of_one_leave_room),
 		TEST(places_have_an_end),
 		TEST(a_config_is_done_once),
+		TEST(a_config_may_be_padded),
 		TEST(configs_that_were_done_have_an_end),
 	};
 

@@ -291,7 +291,8 @@ static void lengths_of_the_last_packet(void **state)
 		{ false, 1000, 40, true, 232 }, { false, 7, 0, true, 192 }, { false, 0, 192, true, 384 },
 		{ false, 232, 193, false, 0 },
 		{ true, 232, 0, true, 232 }, { true, 232, 40, true, 232 }, { true, 232, 41, false, 0 },
-		{ true, 384, 0, true, 384 },
+		{ true, 384, 0, true, 384 }, { true, 384, 168, true, 360 }, { true, 384, 193, false, 0 },
+		{ true, 360, 192, false, 0 },
 		{ true, 192, 0, false, 0 }, { true, 385, 0, false, 0 }, { true, 0, 0, false, 0 },
 	};
 
