@@ -2,6 +2,7 @@
 #include "subnet.h"
 
 #include "mgmt/gmp.h"
+#include "mgmt/sa_server.h"
 #include "mgmt/series.h"
 #include "mgmt/transaction.h"
 #include "sm/sa_queue.h"
@@ -202,6 +203,73 @@ static void the_seeds_administration_has_its_ports_timeout(void **state)
 	seed_sa_end(&net->hub);
 }
 
+static struct transaction asking;
+
+static void hear_answer(void *arg, const struct mad_letter *l)
+{
+	(void)arg;
+	assert_int_equal(l->status, 0);
+	transaction_input(&asking, net->hub.now, l->data);
+}
+
+/* By windows of a packet, behind the first of which the manager ends. */
+static void ask_until_the_manager_ends(struct mad_port *asker, uint16_t attribute)
+{
+	uint8_t mad[MAD_BYTES] = { MAD_BASE_VERSION, MAD_CLASS_SA, SERIES_CLASS_VERSION, TXN_GET_TABLE };
+	const struct mad_letter l = { .data = mad, .bytes = MAD_BYTES,
+				      .remote = { .qpn = GSI_QPN, .qkey = GSI_QKEY, .lid = seed_sa_lid(&net->hub) } };
+
+	net->t.f.head->manager = port_named(&net->t.f, "s1", 0) + 1;
+	for (unsigned i = 0; i < 3000; i++) {
+		net->hub.now += WTIME_MS;
+		umad_expire(&net->hub);
+	}
+	wire_put(mad, ++tid, 12, 0, 32);
+	wire_put(mad, attribute, 16, 0, 16);
+	transaction_ask(&asking, &sa_live_config, net->hub.now, mad, 1);
+	while (asking.phase < TXN_DONE) {
+		while (transaction_output(&asking, net->hub.now, mad))
+			assert_int_equal(umad_ask(&net->hub, asker, &l), 0);
+		umad_expire(&net->hub);
+		if (asking.in.last == 1 && net->hub.manager) {
+			net->t.f.head->manager = 0;
+			manager_close(&net->hub);
+		}
+		net->hub.now += WTIME_MS;
+		transaction_expire(&asking, net->hub.now);
+	}
+	assert_null(net->hub.manager);
+}
+
+/* The fabric's tables are gone on with, with no node twice; what the manager alone knew is an error (RMP-03). */
+static void tables_of_a_manager_that_ends(void **state)
+{
+	const struct mad_registration what = { .mgmt_class = MAD_CLASS_SA, .class_version = SERIES_CLASS_VERSION };
+	const uint32_t bytes = sa_record_find(SA_NODE_RECORD_ID)->bytes;
+	struct mad_port *asker;
+	unsigned lids = 0;
+
+	(void)state;
+	net->t.f.head->manager = port_named(&net->t.f, "s1", 0) + 1;
+	until_all_have_lids();
+	asker = umad_open(&net->hub, port_named(&net->t.f, "h1", 1), &what, hear_answer, NULL);
+	assert_non_null(asker);
+	ask_until_the_manager_ends(asker, SA_NODE_RECORD_ID);
+	assert_int_equal(asking.phase, TXN_DONE);
+	assert_int_equal(asking.status, 0);
+	assert_int_equal(asking.in.bytes, (SUBNET_PROCESSES + 1) * bytes);
+	for (uint32_t at = 0; at < asking.in.bytes; at += bytes)
+		lids |= 1u << wire_get(asking.in.data + at, 0, 0, 16);
+	assert_int_equal(__builtin_popcount(lids), SUBNET_PROCESSES + 1);
+	transaction_fini(&asking);
+	ask_until_the_manager_ends(asker, SA_PORT_INFO_RECORD_ID);
+	assert_int_equal(asking.phase, TXN_FAILED);
+	assert_int_equal(asking.status, MAD_STATUS_BUSY);
+	transaction_fini(&asking);
+	umad_close(&net->hub, asker);
+	seed_sa_end(&net->hub);
+}
+
 static unsigned answered, busy, invalid;
 
 static void hear(void *arg, const struct mad_letter *l)
@@ -275,6 +343,7 @@ int main(void)
 		WORLD(another_program_has_the_database),
 		WORLD(a_program_learns_its_ports_timeout),
 		WORLD(the_seeds_administration_has_its_ports_timeout),
+		WORLD(tables_of_a_manager_that_ends),
 		WORLD(who_cannot_wait_hears_so),
 	};
 
