@@ -128,13 +128,20 @@ void cm_set_remote_qpn(struct cm_id *id, uint32_t qpn)
 	*head = id;
 }
 
-struct cm_id *cm_find_connected(struct cm *cm, uint32_t remote_qpn, const struct gmp *in)
+/* IBA 12.9.8.3.1: a QP is a number and the GUID of its adapter. */
+static bool has_same_qp(const struct cm_id *a, const struct cm_id *b)
 {
-	struct cm_id *id = *qpn_bucket(cm, remote_qpn);
+	return a->remote_qpn == b->remote_qpn && a->remote_ca_guid == b->remote_ca_guid;
+}
 
-	while (id && (id->remote_qpn != remote_qpn || id->state != CM_ESTABLISHED || !cm_is_from(id, in)))
-		id = id->next_qpn;
-	return id;
+struct cm_id *cm_find_connected(const struct cm_id *id)
+{
+	struct gmp in = { .device = id->path.device, .path = gmp_path_back(&id->to) };
+	struct cm_id *old = *qpn_bucket(id->cm, id->remote_qpn);
+
+	while (old && (old->state != CM_ESTABLISHED || !has_same_qp(old, id) || !cm_is_from(old, &in)))
+		old = old->next_qpn;
+	return old;
 }
 
 static void enter_peer(struct cm_id *id, uint32_t remote_id, const struct packet_path *to)

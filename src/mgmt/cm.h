@@ -101,6 +101,7 @@ struct cm_id {
 	uint64_t alt_tid;		/* of that LAP and its APR */
 	uint8_t qp_type;		/* as seen from this side: XRC_SEND is active, XRC_RECV passive */
 	uint32_t local_qpn, remote_qpn, remote_qkey;
+	uint64_t remote_ca_guid;	/* of the adapter that has remote_qpn; 0: not known */
 	psn_t sq_psn, rq_psn;		/* sq_psn is the peer's to choose: IBA 12.7, Starting PSN */
 	uint8_t responder_resources, initiator_depth;	/* this side's */
 	uint8_t retry_count, rnr_retry_count;
@@ -118,8 +119,8 @@ struct cm_id {
 };
 
 enum cm_event_type {
-	CM_EVENT_REQ,		/* a new id, in CM_REQ_RECEIVED: cm_rep, cm_rej or cm_drop it. Who takes one whose alternate is
-				 * OFFERED by cm_rep has loaded that path */
+	CM_EVENT_REQ,		/* a new id, in CM_REQ_RECEIVED: cm_rep, cm_rej or cm_drop it, and ask cm_end_stale before it is
+				 * taken. Who takes one whose alternate is OFFERED by cm_rep has loaded that path */
 	CM_EVENT_REP,		/* CM_REP_RECEIVED: cm_rtu or cm_rej; id->alternate is AGREED if the peer took it */
 	CM_EVENT_RTU,		/* ESTABLISHED, passive side */
 	CM_EVENT_REJ,		/* msg.rej.reason */
@@ -205,6 +206,10 @@ void cm_drop(struct cm_id *id);
  * becomes the passive side, the other side's REQ counts: exactly one connection (IBA 12.10.4). */
 int cm_req(struct cm_id *id, wtime now, uint64_t service_id, const struct cm_path *path, const struct cm_param *param);
 int cm_rep(struct cm_id *id, wtime now, const struct cm_param *param);
+/* Is the QP that this REQ asks for connected here already? Then its peer has lost that connection (IBA 12.9.8.3.1), which ends
+ * with a DREQ, and the REQ is to be rejected as stale: the peer may ask again. To be asked last: a REQ that is rejected for
+ * another reason ends nothing. */
+bool cm_end_stale(struct cm_id *id, wtime now);
 int cm_rtu(struct cm_id *id, wtime now);
 int cm_rej(struct cm_id *id, wtime now, uint16_t reason, const void *private_data, uint32_t bytes);
 int cm_dreq(struct cm_id *id, wtime now);
@@ -224,10 +229,9 @@ int cm_sidr_rep(struct cm_id *id, wtime now, uint8_t status, const struct cm_par
 
 /* ---- the network's side ---- */
 
-/* A MAD that came to QP1. Who asks for a QP that is connected here already has lost that connection (IBA 12.9.8.3.1): the REQ
- * is rejected, and the connection ends with a DREQ. True: *event is for the consumer. A request that nobody listens to is
- * tried a few times more before that is told, 0.3 s in all: where resolving an address takes its time, a peer that is just
- * about to listen is found, and programs that only synchronise before (perftest -R) rely on it. */
+/* A MAD that came to QP1. True: *event is for the consumer. A request that nobody listens to is tried a few times more before
+ * that is told, 0.3 s in all: where resolving an address takes its time, a peer that is just about to listen is found, and
+ * programs that only synchronise before (perftest -R) rely on it. */
 bool cm_input(struct cm *cm, wtime now, const struct gmp *in, struct cm_event *event);
 /* What the CM of a port answers to a message for which it has no conversation and nobody listens: IBA 12.9.8, 12.11. False:
  * nothing. The answer goes back by the path that the message came by. */

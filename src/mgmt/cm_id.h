@@ -23,8 +23,8 @@ struct cm_id *cm_find_remote(struct cm *cm, uint32_t remote_id, const struct gmp
 bool cm_is_from(const struct cm_id *id, const struct gmp *in);
 /* The QP of the peer is known from now on. */
 void cm_set_remote_qpn(struct cm_id *id, uint32_t qpn);
-/* Another conversation with the sender of `in`, connected, whose QP there is that one. */
-struct cm_id *cm_find_connected(struct cm *cm, uint32_t remote_qpn, const struct gmp *in);
+/* Another conversation with the peer of this one, connected, whose QP there is the same. */
+struct cm_id *cm_find_connected(const struct cm_id *id);
 /* The peer, who sent `in`, is known from now on. */
 void cm_set_peer(struct cm_id *id, uint32_t remote_id, const struct gmp *in);
 /* cm.note is told, where the state has made that due. */

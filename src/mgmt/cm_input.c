@@ -193,6 +193,7 @@ static void take_req(struct cm_id *id, const struct arrival *in, uint8_t qp_type
 	id->service_id = req->service_id;
 	id->qp_type = qp_type;
 	cm_set_remote_qpn(id, req->local_qpn);
+	id->remote_ca_guid = req->local_ca_guid;
 	id->sq_psn = req->starting_psn;
 	/* each side's initiator is the other side's responder */
 	id->responder_resources = req->initiator_depth;
@@ -208,18 +209,14 @@ static void take_req(struct cm_id *id, const struct arrival *in, uint8_t qp_type
 		id->alternate = cm_alternate_seen_here(id, &req->alternate);
 }
 
-/* IBA 12.9.8.3.1. What is connected cannot be asked for again, unless its end was not heard here: it ends now, and who asks may
- * ask again. */
-static bool is_stale(const struct arrival *in)
+bool cm_end_stale(struct cm_id *id, wtime now)
 {
-	const struct cm_req *req = &in->msg->req;
-	struct cm_id *old = req->local_qpn ? cm_find_connected(in->cm, req->local_qpn, in->gmp) : NULL;
+	struct cm_id *old = id->remote_qpn ? cm_find_connected(id) : NULL;
 
 	if (!old)
 		return false;
-	in->cm->counters.stale++;
-	refuse(in, CM_ANSWERS_REQ, req->local_comm_id, CM_REJ_STALE_CONNECTION);
-	cm_dreq(old, in->now);
+	id->cm->counters.stale++;
+	cm_dreq(old, now);
 	return true;
 }
 
@@ -237,8 +234,6 @@ static bool input_req(const struct arrival *in, struct cm_event *event)
 		refuse(in, CM_ANSWERS_REQ, req->local_comm_id, CM_REJ_INVALID_TRANSPORT);
 		return unexpected(in);
 	}
-	if (is_stale(in))
-		return unexpected(in);
 	id = crossing(in);
 	if (id && stays_active(id, req))
 		return duplicate(in);
@@ -298,6 +293,7 @@ static bool input_rep(const struct arrival *in, struct cm_event *event)
 	cm_set_timer(id, WTIME_NEVER);
 	id->state = CM_REP_RECEIVED;
 	cm_set_remote_qpn(id, id->qp_type == IBV_QPT_XRC_SEND ? rep->local_eecn : rep->local_qpn);
+	id->remote_ca_guid = rep->local_ca_guid;
 	id->sq_psn = rep->starting_psn;
 	id->initiator_depth = rep->responder_resources;
 	id->responder_resources = rep->initiator_depth;

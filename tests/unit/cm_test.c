@@ -862,9 +862,25 @@ static void a_stale_connection_ends_when_its_qp_asks_again(void **state)
 	in = arriving(1, STRANGER, out.mad);
 	assert_true(cm_input(&n.side[1].cm, n.now, &in, &event));
 	assert_int_equal(event.type, CM_EVENT_REQ);
+	assert_false(cm_end_stale(event.id, n.now));
 	cm_drop(event.id);
-	assert_false(deliver(&n.side[1].cm, 1, n.now, out.mad, &event));
+	/* so it is at another adapter there */
+	assert_true(cm_parse(&msg, out.mad));
+	msg.req.local_ca_guid++;
+	cm_build(&msg, in.mad);
+	assert_true(deliver(&n.side[1].cm, 1, n.now, in.mad, &event));
+	assert_false(cm_end_stale(event.id, n.now));
+	cm_drop(event.id);
+	assert_true(deliver(&n.side[1].cm, 1, n.now, out.mad, &event));
+	assert_int_equal(event.type, CM_EVENT_REQ);
+	assert_int_equal(old->state, CM_ESTABLISHED);
+	assert_true(cm_end_stale(event.id, n.now));
+	assert_int_equal(cm_rej(event.id, n.now, CM_REJ_STALE_CONNECTION, NULL, 0), 0);
+	cm_drop(event.id);
 	assert_int_equal(n.side[1].cm.counters.stale, 1);
+	assert_true(cm_output(&n.side[1].cm, &out));
+	assert_true(cm_parse(&msg, out.mad));
+	assert_int_equal(msg.attribute, CM_DREQ);
 	assert_true(cm_output(&n.side[1].cm, &out));
 	assert_true(cm_parse(&msg, out.mad));
 	assert_int_equal(msg.rej.reason, CM_REJ_STALE_CONNECTION);
@@ -881,6 +897,31 @@ static void a_stale_connection_ends_when_its_qp_asks_again(void **state)
 	pull(&n);
 	while (n.side[0].established + n.side[1].established < 2)
 		assert_true(step(&n));
+	net_fini(&n);
+}
+
+/* The adapter of the passive side is known from its REP. */
+static void who_was_asked_may_lose_the_connection_too(void **state)
+{
+	struct cm_param param = param_of(1, "hello");
+	struct cm_event event;
+	struct gmp out;
+	struct net n;
+
+	net_init(&n, PLAN_CONNECT);
+	open_from(&n, 0);
+	pull(&n);
+	while (n.side[0].established + n.side[1].established < 2)
+		assert_true(step(&n));
+	cm_drop(n.side[1].id);
+	n.side[1].id = cm_id_create(&n.side[1].cm, NULL);
+	assert_int_equal(cm_req(n.side[1].id, n.now, SERVICE, &path[1], &param), 0);
+	assert_true(cm_output(&n.side[1].cm, &out));
+	assert_true(deliver(&n.side[0].cm, 0, n.now, out.mad, &event));
+	assert_true(cm_end_stale(event.id, n.now));
+	assert_int_equal(n.side[0].id->state, CM_DREQ_SENT);
+	/* once */
+	assert_false(cm_end_stale(event.id, n.now));
 	net_fini(&n);
 }
 
@@ -945,6 +986,7 @@ int main(void)
 		cmocka_unit_test(calls_in_the_wrong_state_change_nothing),
 		cmocka_unit_test(same_seed_same_trace),
 		cmocka_unit_test(a_stale_connection_ends_when_its_qp_asks_again),
+		cmocka_unit_test(who_was_asked_may_lose_the_connection_too),
 		cmocka_unit_test(xrc_names_the_target_as_eec),
 	};
 

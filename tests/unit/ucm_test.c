@@ -1026,7 +1026,8 @@ struct claim {
 	const uint8_t *asked, *from;	/* in its header */
 };
 
-static uint32_t stranger_id = 99;
+static uint32_t stranger_id = 99, stranger_qpn;
+static uint64_t stranger_ca_guid;
 static const uint8_t *stranger_gid = gid_far;
 
 static void stranger_asks(struct claim c)
@@ -1049,6 +1050,8 @@ static void stranger_asks(struct claim c)
 		msg.req.service_id = (uint64_t)RDMA_PS_TCP << 16 | 7000;
 		memcpy(msg.req.primary.remote_gid, c.to, 16);
 		memcpy(msg.req.primary.local_gid, c.leads_to, 16);
+		msg.req.local_qpn = stranger_qpn;
+		msg.req.local_ca_guid = stranger_ca_guid;
 	}
 	cma_build(&header, is_ud ? msg.sidr_req.private_data : msg.req.private_data);
 	cm_build(&msg, from.mad);
@@ -1169,6 +1172,68 @@ static void strangers_say_where_they_are(void **state)
 		close(fd);
 		expect_nothing_left();
 	}
+}
+
+static void stranger_is_ready(const struct cm_id *cm)
+{
+	struct gmp from = { .device = 1, .pkey = 0xffff, .path = gmp_path_back(&cm->to) };
+	struct cm_msg rtu = { .attribute = CM_RTU, .tid = 7, .rtu = { .local_comm_id = cm->remote_id,
+								      .remote_comm_id = cm->local_id } };
+
+	cm_build(&rtu, from.mad);
+	fake.cm.mad(fake.cm.cm, fake.now, &from);
+}
+
+/* IBA 12.9.8.3.1: who asks by a QP that is connected has lost that connection. */
+static void a_request_that_is_refused_ends_no_connection(void **state)
+{
+	const struct claim good = { CM_REQ, gid_v4, gid_far, gid_v4, gid_far };
+	struct claim forged[] = { good, good, good };
+	int fd = channel();
+	uint32_t listener = create(fd, RDMA_PS_TCP, 0x100), passive;
+	const struct cm_id *old;
+
+	forged[0].leads_to = gid_third;
+	forged[1].asked = gid_loopback;
+	forged[2].from = gid_third;
+	assert_int_equal(bind4(fd, listener, "0.0.0.0", 7000), 0);
+	assert_int_equal(listen_on(fd, listener, 1), 0);
+	loses_mads = true;
+	stranger_qpn = 0xabc;
+	stranger_ca_guid = 0x77;
+	stranger_asks(good);
+	passive = expect_event(fd, UCM_EVENT_CONNECT_REQUEST, 0).id;
+	old = ((struct ucm_id *)table_get(&ucm.ids, passive))->cm;
+	assert_int_equal(accept_id(fd, passive, 0x200, false), 0);
+	stranger_is_ready(old);
+	expect_event(fd, UCM_EVENT_ESTABLISHED, 0);
+	stranger_id++;
+	for (size_t i = 0; i < 3; i++) {
+		last_reason = 0;
+		stranger_asks(forged[i]);
+		assert_int_equal(last_reason, i == 1 ? CM_REJ_INVALID_SERVICE_ID : CM_REJ_INVALID_GID);
+		assert_int_equal(old->state, CM_ESTABLISHED);
+	}
+	/* another adapter's; the backlog is full then */
+	stranger_ca_guid++;
+	stranger_asks(good);
+	assert_int_equal(old->state, CM_ESTABLISHED);
+	stranger_id++;
+	stranger_ca_guid--;
+	stranger_asks(good);
+	assert_int_equal(last_reason, CM_REJ_STALE_CONNECTION);
+	assert_int_equal(old->state, CM_DREQ_SENT);
+	assert_int_equal(ucm.cm.counters.stale, 1);
+	expect_event(fd, UCM_EVENT_CONNECT_REQUEST, 0);
+	expect_no_event(fd);
+	stranger_id = 99;
+	stranger_qpn = 0;
+	stranger_ca_guid = 0;
+	loses_mads = false;
+	fake.strangers = 0;
+	channel_close(fd);
+	pass_time(300 * WTIME_S);
+	expect_nothing_left();
 }
 
 /* A request from host 8 of the fabric; what its header says. */
@@ -1928,6 +1993,7 @@ int main(void)
 		TEST(strangers_choose_no_quota),
 		TEST(a_short_backlog_is_for_one_host),
 		TEST(strangers_say_where_they_are),
+		TEST(a_request_that_is_refused_ends_no_connection),
 		TEST(hosts_of_a_fabric_resolve),
 		TEST(hosts_of_a_fabric_say_where_they_are),
 		TEST(a_path_of_another_service_is_taken),

@@ -368,6 +368,8 @@ static void requested(wtime now, const struct cm_event *event)
 		return;
 	}
 	reason = judge_alternate(&devices[event->id->path.device].dev, event->id);
+	if (!reason && cm_end_stale(event->id, now))
+		reason = CM_REJ_STALE_CONNECTION;
 	if (reason) {
 		refuse(event->id, now, reason);
 		return;
