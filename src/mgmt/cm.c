@@ -1,7 +1,7 @@
 /* Ids and their end: creation under the quota, the two hashes, timers, and what destroying says to the peer. The timers in
  * prose: a REQ, REP, DREQ or SIDR_REQ is repeated every id->period until its answer comes or tries_left is used up; at first it
  * is repeated sooner, after 64, 128, 256 ms and so on, as a lost message should not cost seconds; an MRA stretches the current
- * period; timewait lasts the path's ACK timeout, which is twice its packet lifetime. */
+ * period; timewait lasts the path's ACK timeout, which is twice its packet lifetime (cm_path_time). */
 #include "mgmt/cm_id.h"
 #include "mgmt/cm_send.h"
 
@@ -273,7 +273,7 @@ void cm_enter_timewait(struct cm_id *id, wtime now)
 {
 	id->state = CM_TIMEWAIT;
 	cm_note(id);
-	cm_set_timer(id, now + cm_time(id->path.ack_timeout));
+	cm_set_timer(id, now + cm_path_time(id));
 }
 
 void cm_enter_idle(struct cm_id *id)

@@ -16,6 +16,15 @@ static inline wtime cm_time(unsigned exponent)
 	return 4096ull << (exponent & 31);
 }
 
+/* What the path adds to a wait. Who tells the path chooses it, be it the peer by its REQ, and 31 are hours. Our choice is 4.3 s
+ * at most, as long as a CM may take for an answer. */
+enum { CM_PATH_TIMEOUT_MOST = 20 };
+
+static inline wtime cm_path_time(const struct cm_id *id)
+{
+	return cm_time(id->path.ack_timeout < CM_PATH_TIMEOUT_MOST ? id->path.ack_timeout : CM_PATH_TIMEOUT_MOST);
+}
+
 struct cm_id *cm_find_local(struct cm *cm, uint32_t local_id);
 /* By the id that the sender of `in` has given it. */
 struct cm_id *cm_find_remote(struct cm *cm, uint32_t remote_id, const struct gmp *in);

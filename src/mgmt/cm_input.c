@@ -161,12 +161,13 @@ static bool qp_type_of(const struct cm_req *req, uint8_t *qp_type)
 	}
 }
 
+/* A QP with the timeout 0 waits for ever (IBA 9.7.6.1.3): no peer makes ours do so. Linux's ib_cm takes it for 1, too. */
 struct cm_path cm_path_seen_here(const struct cm_req_path *from)
 {
 	struct cm_path path = {
 		.slid = from->remote_lid, .dlid = from->local_lid, .sl = from->sl, .tclass = from->tclass,
 		.hop_limit = from->hop_limit, .rate = from->packet_rate, .flow_label = from->flow_label,
-		.ack_timeout = from->ack_timeout,
+		.ack_timeout = from->ack_timeout ? from->ack_timeout : 1,
 	};
 
 	memcpy(path.sgid, from->remote_gid, 16);
@@ -263,7 +264,7 @@ static bool input_mra(const struct arrival *in)
 		return unexpected(in);
 	}
 	id->wait = id->period;
-	cm_set_timer(id, in->now + cm_time(mra->service_timeout) + cm_time(id->path.ack_timeout));
+	cm_set_timer(id, in->now + cm_time(mra->service_timeout) + cm_path_time(id));
 	return false;
 }
 

@@ -64,7 +64,7 @@ void cm_send_until_answered(struct cm_id *id, wtime now, struct cm_msg *msg)
 {
 	cm_send_kept(id, msg);
 	id->tries_left = id->cm->max_retries;
-	id->period = cm_time(id->cm->response_timeout) + cm_time(id->path.ack_timeout);
+	id->period = cm_time(id->cm->response_timeout) + cm_path_time(id);
 	id->wait = wtime_min(FIRST_WAIT + id->cm->timers.count * FIRST_WAIT_EACH, id->period);
 	cm_set_timer(id, now + id->wait);
 }

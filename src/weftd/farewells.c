@@ -11,10 +11,11 @@
 #include <string.h>
 
 /* Our choices. MOST_EACH of a process, so that eight have as many as they want. Beyond the first tries, which take 8 s, three
- * more of 4.8 s each: whoever has not answered by then is away. 32 begin every 10 ms: fewer than a socket's buffer holds. A peer
- * that has missed a DREP repeats its DREQ several times in 10 s, also if it is Linux's (every 5 s). When
- * weftd ends, half a second is what who ends it does not notice, and time for thousands of datagrams. */
-enum { MOST = 65536, MOST_EACH = MOST / 8, RETRIES = 3, BURST = 32, LAST_WORDS_MS = 500 };
+ * more of 4.8 s each: whoever has not answered by then is away. The path, which a peer may have told, adds PATH_TIMEOUT at most
+ * to each (0.5 s, as in Linux's rdma_cm). 32 begin every 10 ms: fewer than a socket's buffer holds. A peer that has missed a DREP
+ * repeats its DREQ several times in 10 s, also if it is Linux's (every 5 s). When weftd ends, half a second is what who ends it
+ * does not notice, and time for thousands of datagrams. */
+enum { MOST = 65536, MOST_EACH = MOST / 8, RETRIES = 3, PATH_TIMEOUT = 17, BURST = 32, LAST_WORDS_MS = 500 };
 static const wtime PAUSE = 10 * WTIME_MS, LINGER = 10 * WTIME_S;
 
 struct connection {
@@ -77,10 +78,11 @@ static struct connection *find(const struct farewells *f, uint32_t id)
 
 static struct cm_connection read_connection(const struct control_msg *msg)
 {
+	uint8_t ack_timeout = msg->service >> CONN_ACK_TIMEOUT & 31;
 	struct cm_connection at = {
 		.local_id = msg->a, .remote_id = msg->b, .local_qpn = msg->slot & QPN_MASK, .remote_qpn = msg->c & QPN_MASK,
 		.device = (int)msg->device, .pkey = (uint16_t)(msg->service >> CONN_PKEY),
-		.ack_timeout = msg->service >> CONN_ACK_TIMEOUT & 31,
+		.ack_timeout = ack_timeout < PATH_TIMEOUT ? ack_timeout : PATH_TIMEOUT,
 		.to = { .has_grh = true, .tclass = (uint8_t)(msg->service >> CONN_TCLASS),
 			.hop_limit = (uint8_t)(msg->service >> CONN_HOP_LIMIT), .flow_label = msg->service & CONN_FLOW_LABEL },
 	};

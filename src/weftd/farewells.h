@@ -1,8 +1,8 @@
 /* Connections of processes with other hosts, and their end when the process can no more say it. A process tells of each
  * connection as soon as a DREQ must end it (CTL_CONN), and when none must any more (CTL_UNCONN). What it has left when it ends,
  * be it by kill -9, weftd ends in its place: the peer is sent a DREQ from QP1 until its DREP comes (IBA 12.9.8), by the engine
- * that processes have (mgmt/cm.h). A DREQ that is not answered is repeated for a quarter of a minute. Where many are to be said,
- * they are begun some at a time, so that peers can take them in.
+ * that processes have (mgmt/cm.h). A DREQ that is not answered is given up after half a minute at most. Where many are to be
+ * said, they are begun some at a time, so that peers can take them in.
  *
  * The peer may also have missed the last DREP of a process. So the wire stays open while farewells are said, and some seconds
  * after the last connection ended: the DREQ that the peer repeats is answered by weftd, as what is for no process is (qp1.h). */

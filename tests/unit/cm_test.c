@@ -580,6 +580,44 @@ static void timewait_answers_a_dreq_and_ends_in_time(void **state)
 	net_fini(&n);
 }
 
+/* What a peer asks for as its path's timeout, up to 2.4 hours, makes no wait that long. */
+static void no_path_makes_a_wait_without_end(void **state)
+{
+	struct cm_path far = path[0];
+	struct cm_param param = param_of(0, "hello"), answer = param_of(1, "yes");
+	struct cm_event event;
+	struct gmp out;
+	struct cm *cm;
+	struct net n;
+	wtime now = WTIME_S;
+
+	far.ack_timeout = 31;
+	net_init(&n, PLAN_CONNECT);
+	cm = &n.side[1].cm;
+	assert_int_equal(cm_req(cm_id_create(&n.side[0].cm, NULL), now, SERVICE, &far, &param), 0);
+	assert_true(cm_output(&n.side[0].cm, &out));
+	assert_true(deliver(cm, 1, now, out.mad, &event));
+	assert_int_equal(event.id->path.ack_timeout, 31);
+	assert_int_equal(cm_rep(event.id, now, &answer), 0);
+	while (!cm_expire(cm, now, &event)) {
+		now = cm_deadline(cm);
+		while (cm_output(cm, &out))
+			;
+	}
+	assert_int_equal(event.type, CM_EVENT_UNREACHABLE);
+	assert_in_range(now, 100 * WTIME_S, 180 * WTIME_S);
+	net_fini(&n);
+	connect_only(&n);
+	n.side[1].id->path.ack_timeout = 31;
+	assert_int_equal(cm_dreq(n.side[0].id, n.now), 0);
+	assert_true(cm_output(&n.side[0].cm, &out));
+	assert_true(deliver(cm, 1, n.now, out.mad, &event));
+	assert_int_equal(cm_drep(event.id, n.now), 0);
+	assert_int_equal(event.id->state, CM_TIMEWAIT);
+	assert_true(cm_deadline(cm) <= n.now + 5 * WTIME_S);
+	net_fini(&n);
+}
+
 static void destroying_tells_the_peer(void **state)
 {
 	struct net n;
@@ -974,6 +1012,7 @@ int main(void)
 		cmocka_unit_test(a_rep_of_an_earlier_conversation_is_refused),
 		cmocka_unit_test(retry_counts_above_7_are_7),
 		cmocka_unit_test(timewait_answers_a_dreq_and_ends_in_time),
+		cmocka_unit_test(no_path_makes_a_wait_without_end),
 		cmocka_unit_test(destroying_tells_the_peer),
 		cmocka_unit_test(a_destroyed_connection_repeats_its_dreq),
 		cmocka_unit_test(both_destroy_at_once),

@@ -1028,6 +1028,7 @@ struct claim {
 
 static uint32_t stranger_id = 99, stranger_qpn;
 static uint64_t stranger_ca_guid;
+static uint8_t stranger_timeout;
 static const uint8_t *stranger_gid = gid_far;
 
 static void stranger_asks(struct claim c)
@@ -1052,6 +1053,7 @@ static void stranger_asks(struct claim c)
 		memcpy(msg.req.primary.local_gid, c.leads_to, 16);
 		msg.req.local_qpn = stranger_qpn;
 		msg.req.local_ca_guid = stranger_ca_guid;
+		msg.req.primary.ack_timeout = stranger_timeout;
 	}
 	cma_build(&header, is_ud ? msg.sidr_req.private_data : msg.req.private_data);
 	cm_build(&msg, from.mad);
@@ -1234,6 +1236,81 @@ static void a_request_that_is_refused_ends_no_connection(void **state)
 	channel_close(fd);
 	pass_time(300 * WTIME_S);
 	expect_nothing_left();
+}
+
+static struct rdma_ucm_query_route_resp query_route(int fd, uint32_t id)
+{
+	struct rdma_ucm_query_route_resp resp;
+	struct rdma_ucm_query in = { .response = (uintptr_t)&resp, .id = id };
+
+	assert_int_equal(COMMAND(fd, QUERY_ROUTE, in, sizeof(resp)), 0);
+	return resp;
+}
+
+static uint8_t queried_life(int fd, uint32_t id)
+{
+	uint8_t raw[sizeof(struct rdma_ucm_query_path_resp) + 2 * sizeof(struct ibv_path_data)];
+	struct rdma_ucm_query in = { .response = (uintptr_t)raw, .id = id, .option = RDMA_USER_CM_QUERY_PATH };
+	struct ibv_path_data data;
+
+	assert_int_equal(COMMAND(fd, QUERY, in, sizeof(raw)), 0);
+	memcpy(&data, raw + sizeof(struct rdma_ucm_query_path_resp), sizeof(data));
+	return data.path.packetlifetime & 0x3f;
+}
+
+/* The path is as the peer says, but that no QP waits for ever by its will. */
+static void a_stranger_says_how_long_its_path_is(void **state)
+{
+	static const struct { uint8_t said, timeout, life; } rows[] = {
+		{ 0, 1, 0 }, { 1, 1, 0 }, { 19, 19, 18 }, { 31, 31, 30 },
+	};
+	struct ib_uverbs_qp_attr attr;
+	int fd = channel();
+	uint32_t listener = create(fd, RDMA_PS_TCP, 0x100);
+
+	assert_int_equal(bind4(fd, listener, "0.0.0.0", 7000), 0);
+	assert_int_equal(listen_on(fd, listener, 0), 0);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		uint32_t id;
+
+		stranger_id++;
+		stranger_timeout = rows[i].said;
+		stranger_asks((struct claim){ CM_REQ, gid_v4, gid_far, gid_v4, gid_far });
+		id = expect_event(fd, UCM_EVENT_CONNECT_REQUEST, 0).id;
+		assert_int_equal(qp_attr(fd, id, IBV_QPS_RTS, &attr), 0);
+		assert_int_equal(attr.timeout, rows[i].timeout);
+		assert_int_equal(query_route(fd, id).ib_route[0].packet_life_time, rows[i].life);
+		assert_int_equal(queried_life(fd, id), rows[i].life);
+	}
+	stranger_id = 99;
+	stranger_timeout = 0;
+	fake.strangers = 0;
+	channel_close(fd);
+	expect_nothing_left();
+}
+
+/* As in Linux: its own QP waits for ever, and the peer's does not. */
+static void a_program_may_want_no_timeout(void **state)
+{
+	struct rdma_ucm_set_option in = { .optname = RDMA_OPTION_ID_ACK_TIMEOUT, .optlen = 1 };
+	struct ib_uverbs_qp_attr attr;
+	uint8_t none = 0;
+	struct pair p;
+
+	pair_listen(&p, RDMA_PS_TCP);
+	p.active = resolved(p.client, RDMA_PS_TCP, "10.1.2.3", 7000);
+	in.id = p.active;
+	in.optval = (uintptr_t)&none;
+	assert_int_equal(COMMAND(p.client, SET_OPTION, in, 0), 0);
+	assert_int_equal(connect_to(p.client, p.active, "hello"), 0);
+	p.passive = expect_event(p.server, UCM_EVENT_CONNECT_REQUEST, 0).id;
+	assert_int_equal(accept_id(p.server, p.passive, 0x200, false), 0);
+	expect_event(p.client, UCM_EVENT_CONNECT_RESPONSE, 0);
+	assert_int_equal(qp_attr(p.client, p.active, IBV_QPS_RTS, &attr), 0);
+	assert_int_equal(attr.timeout, 0);
+	assert_int_equal(qp_attr(p.server, p.passive, IBV_QPS_RTS, &attr), 0);
+	assert_int_equal(attr.timeout, 17);
+	pair_close(&p);
 }
 
 /* A request from host 8 of the fabric; what its header says. */
@@ -1994,6 +2071,8 @@ int main(void)
 		TEST(a_short_backlog_is_for_one_host),
 		TEST(strangers_say_where_they_are),
 		TEST(a_request_that_is_refused_ends_no_connection),
+		TEST(a_stranger_says_how_long_its_path_is),
+		TEST(a_program_may_want_no_timeout),
 		TEST(hosts_of_a_fabric_resolve),
 		TEST(hosts_of_a_fabric_say_where_they_are),
 		TEST(a_path_of_another_service_is_taken),

@@ -233,6 +233,33 @@ static void all_farewells_are_said(void **state)
 	farewells_free(&hub);
 }
 
+/* Nobody answers, and the peer has asked for hours: weftd may leave after half a minute. */
+static void a_farewell_has_an_end(void **state)
+{
+	struct control_msg conn = { .type = CTL_CONN, .device = DEVICE, .service = 31ull << CONN_ACK_TIMEOUT };
+	wtime began = hub.now;
+
+	(void)state;
+	memcpy(conn.gid, here, 16);
+	memcpy(conn.dgid, there, 16);
+	conn.a = listener.slot << CM_SLOT_SHIFT | 1;
+	conn.b = 1;
+	hub_input(&hub, &listener, 1, &conn, "", NULL, 0);
+	hub.roce.group = (struct udp_group *)&wire;
+	farewells_leave(&hub, &listener);
+	hub.roce.group = NULL;
+	answered = 0;
+	space = UINT_MAX;
+	while (farewells_count(&hub)) {
+		if (farewells_deadline(&hub) > hub.now)
+			hub.now = farewells_deadline(&hub);
+		farewells_expire(&hub);
+	}
+	assert_in_range(answered, 5, 15);
+	assert_in_range(hub.now - began, 15 * WTIME_S, 30 * WTIME_S);
+	farewells_free(&hub);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -241,6 +268,7 @@ int main(void)
 		cmocka_unit_test(a_flood_of_one_host_takes_nothing_from_others),
 		cmocka_unit_test(a_listener_that_does_not_read_is_spared),
 		cmocka_unit_test(all_farewells_are_said),
+		cmocka_unit_test(a_farewell_has_an_end),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, NULL);

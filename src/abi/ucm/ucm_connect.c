@@ -63,7 +63,7 @@ static int connect_now(struct ucm_id *id, const struct rdma_ucm_connect *in)
 	id->cm = cm_id_create(&ucm.cm, id);
 	if (!id->cm)
 		return -ENOMEM;
-	if (id->has_timeout)
+	if (id->ack_timeout)	/* 0, no timeout, is for this side's QP alone, as in Linux */
 		id->path.ack_timeout = id->ack_timeout;
 	if (ucm_is_ud(id))
 		error = cm_sidr_req(id->cm, clock_now(), service, &id->path, data, param.private_bytes);

@@ -88,6 +88,12 @@ static int query_gid(const struct ucm_id *id, const struct ucm_call *call, uint6
 	return reply(response, &resp, sizeof(resp), call->out_bytes);
 }
 
+/* Half of its ACK timeout, IBA 12.7.34; 0 where a path has none. */
+static uint8_t life_of(const struct cm_path *path)
+{
+	return path->ack_timeout ? path->ack_timeout - 1 : 0;
+}
+
 static void put_path_record(struct ibv_path_record *record, const struct ucm_id *id, const struct cm_path *path)
 {
 	*record = (struct ibv_path_record){
@@ -100,7 +106,7 @@ static void put_path_record(struct ibv_path_record *record, const struct ucm_id 
 		.qosclass_sl = htobe16(path->sl),
 		.mtu = SELECT_EXACTLY << 6 | path->mtu,
 		.rate = SELECT_EXACTLY << 6 | path->rate,
-		.packetlifetime = (uint8_t)(SELECT_EXACTLY << 6 | (path->ack_timeout - 1)),
+		.packetlifetime = (uint8_t)(SELECT_EXACTLY << 6 | life_of(path)),
 	};
 	memcpy(record->dgid.raw, path->dgid, 16);
 	memcpy(record->sgid.raw, path->sgid, 16);
@@ -156,7 +162,7 @@ static void put_user_path(struct ib_user_path_rec *to, const struct cm_path *pat
 		.reversible = REVERSIBLE, .mtu = path->mtu, .pkey = htobe16(path->pkey), .hop_limit = path->hop_limit,
 		.traffic_class = path->tclass, .numb_path = 1, .sl = path->sl, .mtu_selector = SELECT_EXACTLY,
 		.rate_selector = SELECT_EXACTLY, .rate = path->rate, .packet_life_time_selector = SELECT_EXACTLY,
-		.packet_life_time = path->ack_timeout - 1,
+		.packet_life_time = life_of(path),
 	};
 	memcpy(to->dgid, path->dgid, 16);
 	memcpy(to->sgid, path->sgid, 16);
