@@ -175,14 +175,26 @@ static bool is_senders_own(const struct client *c, const struct cm_msg *msg, con
 	return (msg->attribute == CM_REJ || msg->attribute == CM_SIDR_REP) && (!to || know_each_other(c, to));
 }
 
-/* The QP that a REQ or a REP offers is the sender's own, or no process's here: who has asked for one that is connected has lost
- * that connection (12.9.8.3.1), and all processes of a port have one address. */
-static bool offers_own_qp(const struct hub *h, const struct client *c, const struct cm_msg *msg)
+static bool may_offer(const struct hub *h, const struct client *c, uint32_t qpn)
 {
-	uint32_t qpn = msg->attribute == CM_REQ ? msg->req.local_qpn : msg->attribute == CM_REP ? msg->rep.local_qpn : 0;
 	const struct client *owner = slots_owner(h, qpn_slot(qpn));
 
 	return !owner || owner == c || owner->pid == c->pid;
+}
+
+/* The QP that a REQ or a REP offers is the sender's own, or no process's here: who has asked for one that is connected has lost
+ * that connection (12.9.8.3.1), and all processes of a port have one address. An XRC target's is where an EE context's would be
+ * (A14). */
+static bool offers_own_qp(const struct hub *h, const struct client *c, const struct cm_msg *msg)
+{
+	switch (msg->attribute) {
+	case CM_REQ:
+		return may_offer(h, c, msg->req.local_qpn);
+	case CM_REP:
+		return may_offer(h, c, msg->rep.local_qpn) && may_offer(h, c, msg->rep.local_eecn);
+	default:
+		return true;
+	}
 }
 
 /* Where ports have LIDs, the receiver is where the packet goes, and the fabric leads there. */

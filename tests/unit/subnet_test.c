@@ -61,9 +61,12 @@ static void a_link_loses_packets_of_qp1(void **state)
 /* Who asks by the QP of another process would have that one's connection ended as lost (IBA 12.9.8.3.1). */
 static void nobody_asks_by_the_qp_of_another(void **state)
 {
-	const struct { unsigned attribute; uint32_t qpn; int status; } rows[] = {
-		{ CM_REQ, net_qpn(2, 5), EPERM }, { CM_REQ, net_qpn(0, 5), 0 }, { CM_REQ, 0, 0 }, { CM_REQ, qpn_make(99, 5), 0 },
-		{ CM_REP, net_qpn(2, 5), EPERM },
+	const struct { unsigned attribute; uint32_t qpn, eecn; int status; } rows[] = {
+		{ CM_REQ, net_qpn(2, 5), 0, EPERM }, { CM_REQ, net_qpn(0, 5), 0, 0 }, { CM_REQ, 0, 0, 0 },
+		{ CM_REQ, qpn_make(99, 5), 0, 0 },
+		{ CM_REP, net_qpn(2, 5), 0, EPERM }, { CM_REP, net_qpn(0, 5), 0, 0 },
+		{ CM_REP, 0, net_qpn(2, 5), EPERM }, { CM_REP, 0, net_qpn(0, 5), 0 },
+		{ CM_REP, net_qpn(0, 5), net_qpn(2, 5), EPERM },
 	};
 
 	(void)state;
@@ -79,6 +82,7 @@ static void nobody_asks_by_the_qp_of_another(void **state)
 			cm.req = (struct cm_req){ .local_comm_id = net_slot(0) << CM_SLOT_SHIFT | 1, .local_qpn = rows[i].qpn };
 		else
 			cm.rep = (struct cm_rep){ .local_comm_id = net_slot(0) << CM_SLOT_SHIFT | 1, .local_qpn = rows[i].qpn,
+						  .local_eecn = rows[i].eecn,
 						  .remote_comm_id = net_slot(1) << CM_SLOT_SHIFT | 1 };
 		cm_build(&cm, gmp.mad);
 		msg.text_bytes = (uint32_t)gmp_build(&gmp, PACKET_IB, frame);
