@@ -8,6 +8,7 @@
 
 struct late_frame {
 	struct timer_heap_node timer;	/* hub.late_frames */
+	struct list_node lost;		/* while its receiver leaves */
 	struct client *from;		/* borrowed; NULL: it has left */
 	struct client *to;		/* borrowed */
 	uint32_t device;
@@ -51,22 +52,21 @@ static void end(struct hub *h, struct late_frame *l)
 
 void late_frames_leave(struct hub *h, struct client *c)
 {
+	struct list lost;
+	struct list_node *n;
+
+	list_init(&lost);
 	for (uint32_t i = h->late_frames.count; i > 0; i--) {
 		struct late_frame *l = container_of(h->late_frames.node[i], struct late_frame, timer);
 
 		if (l->from == c)
 			l->from = NULL;
+		if (l->to == c)
+			list_append(&lost, &l->lost);
 	}
-	for (uint32_t i = 1; i <= h->late_frames.count;) {
-		struct late_frame *l = container_of(h->late_frames.node[i], struct late_frame, timer);
-
-		if (l->to == c) {
-			end(h, l);
-			i = 1;
-		} else {
-			i++;
-		}
-	}
+	/* afterwards, as the heap moves what stays */
+	while ((n = list_pop(&lost)))
+		end(h, container_of(n, struct late_frame, lost));
 	if (!h->late_frames.count)
 		timer_heap_fini(&h->late_frames);
 }

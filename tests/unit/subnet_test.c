@@ -8,18 +8,23 @@
 
 enum { MILLION = 1000000, TRIES = 64 };
 
-/* From the first process to the second, as part of a conversation that they have. */
-static void send_rtu(uint32_t seq)
+/* From the first process, as part of a conversation. */
+static void send_rtu_to(unsigned to, uint32_t seq)
 {
-	struct gmp gmp = { .pkey = PKEY_DEFAULT, .path = { .slid = net_lid(0), .dlid = net_lid(1) } };
+	struct gmp gmp = { .pkey = PKEY_DEFAULT, .path = { .slid = net_lid(0), .dlid = net_lid(to) } };
 	const struct cm_msg rtu = { .attribute = CM_RTU, .rtu = { .local_comm_id = net_slot(0) << CM_SLOT_SHIFT | 1,
-								  .remote_comm_id = net_slot(1) << CM_SLOT_SHIFT | 1 } };
+								  .remote_comm_id = net_slot(to) << CM_SLOT_SHIFT | 1 } };
 	uint8_t frame[GMP_FRAME];
 	struct control_msg msg = { .type = CTL_FRAME, .seq = seq };
 
 	cm_build(&rtu, gmp.mad);
 	msg.text_bytes = (uint32_t)gmp_build(&gmp, PACKET_IB, frame);
 	qp1_input(&net->hub, &net->client[0], &msg, (char *)frame);
+}
+
+static void send_rtu(uint32_t seq)
+{
+	send_rtu_to(1, seq);
 }
 
 static void a_link_loses_packets_of_qp1(void **state)
@@ -253,6 +258,23 @@ static void slow_links_hold_packets_of_qp1_up(void **state)
 	assert_int_equal(net->client[0].late_frames, LATE_FRAMES);
 	late_frames_leave(&net->hub, &net->client[1]);
 	assert_int_equal(net->hub.late_frames.count, 0);
+	/* of two receivers, one leaves */
+	net->client[0].late_frames = 0;
+	for (unsigned i = 0; i < LATE_FRAMES; i++)
+		send_rtu_to(1 + i % 2, i);
+	assert_int_equal(net->hub.late_frames.count, LATE_FRAMES);
+	before = net->messages[2];
+	late_frames_leave(&net->hub, &net->client[1]);
+	assert_int_equal(net->hub.late_frames.count, LATE_FRAMES / 2);
+	assert_int_equal(net->client[0].late_frames, LATE_FRAMES / 2);
+	for (unsigned i = 1; i <= LATE_FRAMES / 2; i++) {
+		net->hub.now = late_frames_deadline(&net->hub);
+		late_frames_expire(&net->hub);
+		assert_int_equal(net->messages[2], before + i);
+	}
+	assert_true(late_frames_deadline(&net->hub) == WTIME_NEVER);
+	assert_int_equal(net->client[0].late_frames, 0);
+	late_frames_leave(&net->hub, &net->client[2]);
 	net->subnet.agents.traffic = NULL;
 	free(traffic);
 }
