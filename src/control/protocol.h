@@ -39,8 +39,9 @@ enum control_type {
 			 * for again (another slot, or both at once) the answer carries the same b, and the fds may be missing;
 			 * asked for with a = 1, as it did not arrive, it is a new one for both.
 			 * status ENOENT: no such slot alive; EAGAIN: after a restart of weftd its process has not come back
-			 * yet; EDQUOT: one of the two has its share of channels, in all or with the other's user. Answered
-			 * without waiting for the peer. */
+			 * yet, or another user's has got the one that did not arrive less than a second ago; EDQUOT: one of
+			 * the two has its share of channels, in all or with the other's user. Answered without waiting for
+			 * the peer. */
 	CTL_MCAST,	/* device, gid, a = 1 join, 0 leave (counted per process). answer: b = MLID (0 on Ethernet). The page
 			 * names the first slot of each member process. service = MCAST_OF_PORT: at a port that has a subnet
 			 * manager the port joins, c = the Q_Key of a group that is made so. answer then: b = MLID, and the

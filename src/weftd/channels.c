@@ -1,6 +1,6 @@
 /* A pair has one channel whoever asked first, so that two processes which ask at once do not end with one each. Between processes
  * that may not have each other's memory (trust.h) a channel is a memory for packets and two timers (peers/channel.c). With other
- * users a process has few: nobody asks whether it wants them. */
+ * users a process has few: nobody asks whether it wants them. Nor is each of these made anew all the time. */
 #include "weftd/channels.h"
 
 #include "base/log.h"
@@ -15,6 +15,9 @@
 #include <string.h>
 #include <unistd.h>
 
+/* Our choice: a process that did not get a channel asks for it again after two (peers/channel.c). */
+static const wtime KEEP_FOREIGN = WTIME_S;
+
 struct channel;
 
 struct channel_end {
@@ -25,6 +28,7 @@ struct channel_end {
 
 struct channel {
 	uint32_t id;
+	wtime made;		/* 0: by an earlier weftd */
 	struct channel_end end[2];
 };
 
@@ -201,10 +205,17 @@ static int open_channel(struct hub *h, struct client *c, struct client *peer, co
 	if (!ch)
 		return -ENOMEM;
 	join_ends(h, ch, ++h->claims->channel_id, c, peer);
+	ch->made = h->now;
 	err = hand_out(h, ch, c, peer, msg);
 	if (err)
 		free_channel(h, ch);
 	return err;
+}
+
+/* May it be made anew? The other end has to map another memory, and to leave this one. */
+static bool may_renew(const struct hub *h, const struct channel *ch)
+{
+	return ch->end[0].client->account == ch->end[1].client->account || h->now - ch->made >= KEEP_FOREIGN;
 }
 
 void channels_input(struct hub *h, struct client *c, const struct control_msg *msg)
@@ -223,6 +234,10 @@ void channels_input(struct hub *h, struct client *c, const struct control_msg *m
 		return;
 	}
 	ch = find_channel(c, peer);
+	if (ch && msg->a && !may_renew(h, ch)) {
+		hub_answer(h, c, msg, EAGAIN);
+		return;
+	}
 	if (ch && msg->a) {
 		free_channel(h, ch);
 	} else if (ch) {
