@@ -431,8 +431,8 @@ static int send_once(struct port *p, int agentid, const struct control_mad *head
 /* What was kept has been sent by the return, unless the agent has gone there. */
 static int send_out(struct port *p, int agentid, const struct control_mad *head, const uint8_t *data)
 {
-	unsigned era;
-	bool is_kept;
+	unsigned era = 0;
+	bool is_kept = false;
 	int err = send_once(p, agentid, head, data, &era, &is_kept);
 
 	if (!message_peer_ended(err))
