@@ -214,6 +214,54 @@ static void extended_polling_goes_on(void **state)
 	}
 }
 
+static _Atomic bool has_polled;
+
+/* The number of one completion. */
+static void *poll_another(void *arg)
+{
+	struct ibv_poll_cq_attr attr = { 0 };
+	struct ibv_cq_ex *cq = arg;
+	uint64_t id;
+
+	while (ibv_start_poll(cq, &attr) == ENOENT)
+		;
+	atomic_store(&has_polled, true);
+	id = cq->wr_id;
+	ibv_end_poll(cq);
+	return (void *)(uintptr_t)id;
+}
+
+/* A completion is the thread's that started the poll until it ends the poll, also when the CQ has no more of them. */
+static void extended_polls_of_threads_take_turns(void **state)
+{
+	enum { TURNS = 10000 };
+	struct end *e = *state;
+	struct ibv_qp_ex *qp = ibv_qp_to_qp_ex(e->qp);
+	struct ibv_cq_ex *cq = (struct ibv_cq_ex *)e->cq;
+	struct ibv_poll_cq_attr attr = { 0 };
+	pthread_t thread;
+	void *other;
+
+	connect_to_itself(e->qp);
+	ibv_wr_start(qp);
+	build_write(e, qp, 1, "x", 1);
+	assert_int_equal(ibv_wr_complete(qp), 0);
+	while (ibv_start_poll(cq, &attr) == ENOENT)
+		;
+	assert_int_equal(ibv_next_poll(cq), ENOENT);
+	ibv_wr_start(qp);
+	build_write(e, qp, 2, "x", 1);
+	assert_int_equal(ibv_wr_complete(qp), 0);
+	assert_int_equal(pthread_create(&thread, NULL, poll_another, cq), 0);
+	for (unsigned i = 0; i < TURNS && !atomic_load(&has_polled); i++)
+		sched_yield();
+	assert_false(atomic_load(&has_polled));
+	assert_int_equal(cq->wr_id, 1);
+	ibv_end_poll(cq);
+	assert_int_equal(pthread_join(thread, &other), 0);
+	assert_int_equal((uintptr_t)other, 2);
+}
+
 /* Who has fetched one of two events finds the descriptor readable for the other. */
 static void each_event_is_announced(void **state)
 {
@@ -322,6 +370,7 @@ int main(void)
 		TEST(lists_taken_back_have_no_effect),
 		TEST(receives_have_their_immediate_data),
 		TEST(extended_polling_goes_on),
+		TEST(extended_polls_of_threads_take_turns),
 		TEST(each_event_is_announced),
 		TEST(events_go_with_their_object),
 		TEST(destroying_waits_for_acknowledgement),

@@ -20,6 +20,12 @@ static int destroy_cq(struct abi_object *o)
 	return 0;
 }
 
+/* The flags of IBV_CREATE_CQ_ATTR_*. */
+static uint32_t flags_of(const struct ibv_cq_init_attr_ex *attr)
+{
+	return attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS ? attr->flags : 0;
+}
+
 static int attr_check(const struct ibv_context *context, const struct ibv_cq_init_attr_ex *attr)
 {
 	const uint64_t wc_flags = IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
@@ -29,8 +35,7 @@ static int attr_check(const struct ibv_context *context, const struct ibv_cq_ini
 		return -EINVAL;
 	if (attr->wc_flags & ~wc_flags)
 		return -EOPNOTSUPP;
-	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS &&
-	    attr->flags & ~(uint32_t)(IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN))
+	if (flags_of(attr) & ~(uint32_t)(IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN))
 		return -EOPNOTSUPP;
 	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD && (!attr->parent_domain || !to_pd(attr->parent_domain)->parent))
 		return -EINVAL;
@@ -47,11 +52,14 @@ static void fill(struct abi_cq *cq, struct ibv_context *context, const struct ib
 	cq->ibv.cq_context = attr->cq_context;
 	pthread_mutex_init(&cq->ibv.mutex, NULL);
 	pthread_cond_init(&cq->ibv.cond, NULL);
+	pthread_mutex_init(&cq->poller, NULL);
+	cq->single_threaded = flags_of(attr) & IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
 	cq_ex_setup(cq);
 }
 
 static void free_cq(struct abi_cq *cq)
 {
+	pthread_mutex_destroy(&cq->poller);
 	pthread_cond_destroy(&cq->ibv.cond);
 	pthread_mutex_destroy(&cq->ibv.mutex);
 	free(cq);
@@ -69,7 +77,7 @@ static int attach(struct abi_cq *cq, const struct ibv_cq_init_attr_ex *attr)
 	if (attr->wc_flags & (IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK))
 		ctx->ca->stamps = true;
 	cq->cq->has_channel = attr->channel != NULL;
-	cq->cq->ignore_overrun = attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS && attr->flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
+	cq->cq->ignore_overrun = flags_of(attr) & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
 	cq->ibv.handle = cq->cq->handle;
 	cq->ibv.cqe = (int)cq->cq->requested;
 	if (attr->channel)

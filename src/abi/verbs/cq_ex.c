@@ -1,10 +1,23 @@
-/* Extended polling: one completion at a time, its fields read on demand. The lock is held for a step, never between two. */
+/* Extended polling: one completion at a time, its fields read on demand. The runtime's lock is held for a step, never between
+ * two. `poller` keeps other threads' extended polls out, from the first step to the end. */
 #include "abi/verbs/object.h"
 
 #include "control/clock.h"
 #include "runtime/entry.h"
 
 #include <time.h>
+
+static void hold(struct abi_cq *cq)
+{
+	if (!cq->single_threaded)
+		pthread_mutex_lock(&cq->poller);
+}
+
+static void let_go(struct abi_cq *cq)
+{
+	if (!cq->single_threaded)
+		pthread_mutex_unlock(&cq->poller);
+}
 
 static int step(struct abi_cq *cq)
 {
@@ -30,7 +43,16 @@ static int next_poll(struct ibv_cq_ex *ibv)
 
 static int start_poll(struct ibv_cq_ex *ibv, struct ibv_poll_cq_attr *attr)
 {
-	return attr && attr->comp_mask ? EINVAL : next_poll(ibv);
+	struct abi_cq *cq = to_cq_ex(ibv);
+	int err;
+
+	if (attr && attr->comp_mask)
+		return EINVAL;
+	hold(cq);
+	err = next_poll(ibv);
+	if (err)
+		let_go(cq);
+	return err;
 }
 
 static void end_poll(struct ibv_cq_ex *ibv)
@@ -40,6 +62,7 @@ static void end_poll(struct ibv_cq_ex *ibv)
 	runtime_enter(cq->rt);
 	cq_doorbell(cq->cq);
 	runtime_leave(cq->rt);
+	let_go(cq);
 }
 
 #define READER(type, name, value)			\

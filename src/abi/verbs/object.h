@@ -99,7 +99,10 @@ struct abi_cq {
 	uint32_t waiting;	/* completion events not fetched yet */
 	uint32_t comp_events;	/* fetched; comp_events_completed follows */
 	uint32_t async_events;
-	struct cqe at;		/* extended polling: the current one */
+	/* extended polling, from start_poll to end_poll; guarded by `poller`, which is taken before the runtime's lock */
+	pthread_mutex_t poller;
+	bool single_threaded;	/* the program sees to it itself */
+	struct cqe at;		/* the current one */
 };
 
 struct abi_srq {
