@@ -173,6 +173,32 @@ static void lists_taken_back_have_no_effect(void **state)
 	assert_int_equal(ibv_poll_cq(e->cq, 1, &wc), 0);
 }
 
+/* IBV_SEND_INLINE is no flag of a builder: the data is inline when the last call that sets it says so. */
+static void last_setter_says_where_data_is(void **state)
+{
+	struct end *e = *state;
+	struct ibv_qp_ex *qp = ibv_qp_to_qp_ex(e->qp);
+
+	connect_to_itself(e->qp);
+	memset(e->memory, 0, BYTES);
+	memcpy(e->memory + 100, "abc", 3);
+	ibv_wr_start(qp);
+	qp->wr_id = 1;
+	qp->wr_flags = IBV_SEND_SIGNALED | IBV_SEND_INLINE;
+	ibv_wr_rdma_write(qp, e->mr->rkey, (uintptr_t)e->memory + 1);
+	ibv_wr_set_sge(qp, e->mr->lkey, (uintptr_t)e->memory + 100, 1);
+	build_write(e, qp, 2, "0123456789", 10);
+	ibv_wr_set_sge(qp, e->mr->lkey, (uintptr_t)e->memory + 101, 1);
+	qp->wr_id = 3;
+	ibv_wr_rdma_write(qp, e->mr->rkey, (uintptr_t)e->memory + 2);
+	ibv_wr_set_sge(qp, e->mr->lkey, (uintptr_t)e->memory + 100, 3);
+	ibv_wr_set_inline_data(qp, "z", 1);
+	assert_int_equal(ibv_wr_complete(qp), 0);
+	for (uint64_t id = 1; id <= 3; id++)
+		assert_int_equal(next_completion(e).wr_id, id);
+	assert_memory_equal(e->memory, "baz\0", 4);
+}
+
 static void receives_have_their_immediate_data(void **state)
 {
 	struct end *e = *state;
@@ -368,6 +394,7 @@ int main(void)
 		TEST(completion_queues_know_their_attributes),
 		TEST(device_memory_ends),
 		TEST(lists_taken_back_have_no_effect),
+		TEST(last_setter_says_where_data_is),
 		TEST(receives_have_their_immediate_data),
 		TEST(extended_polling_goes_on),
 		TEST(extended_polls_of_threads_take_turns),

@@ -40,7 +40,7 @@ static struct send_wqe *begin(struct ibv_qp_ex *ibv, enum ibv_wr_opcode opcode)
 	runtime_leave(qp->rt);
 	if (qp->wqe) {
 		qp->wqe->wr_id = ibv->wr_id;
-		qp->wqe->flags = qp_send_flags(ibv->wr_flags);
+		qp->wqe->flags = qp_send_flags(ibv->wr_flags & ~(unsigned)IBV_SEND_INLINE);	/* who sets the data says so */
 		qp->wqe->opcode = (uint8_t)opcode;
 	}
 	return qp->wqe;
@@ -256,6 +256,7 @@ static void wr_set_sge_list(struct ibv_qp_ex *ibv, size_t num_sge, const struct 
 		qp->error = -EINVAL;
 		return;
 	}
+	qp->wqe->flags &= (uint8_t)~IBV_SEND_INLINE;
 	qp_send_data(qp->wqe, sg, (uint32_t)num_sge);
 }
 
