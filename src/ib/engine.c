@@ -202,6 +202,10 @@ static void modified(struct qp *qp, wtime now, enum ibv_qp_state from, int mask)
 		requester_migrated(qp, now);
 	if (mask & IBV_QP_MAX_DEST_RD_ATOMIC && has_responder(qp))
 		responder_resize(qp);
+	if (mask & (IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY) && multi_of(qp))
+		multi_take_limits(qp);
+	else if (mask & (IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY) && has_requester(qp))
+		requester_reset_retries(qp);
 	switch (qp->state) {
 	case IBV_QPS_RTR:
 		if (multi_of(qp) && from != IBV_QPS_RTR)

@@ -96,6 +96,20 @@ static uint32_t last_tries(const struct qp *qp, const struct mp_config *c)
 	return tries < c->barrier_tries ? c->barrier_tries : tries < UINT32_MAX ? (uint32_t)tries : UINT32_MAX;
 }
 
+static void set_limits(const struct qp *qp, struct mp_config *c)
+{
+	c->retries = qp->attr.retry_cnt;
+	c->refusals = qp->attr.rnr_retry == RNR_ENDLESS ? MP_ENDLESS : qp->attr.rnr_retry;
+	c->timeout_ns = wtime_min(ack_timeout_ns(qp->attr.timeout), TIMEOUT_MOST);
+	c->least_ns = wtime_min(c->timeout_ns, TIMEOUT_LEAST);
+	c->last_tries = last_tries(qp, c);
+}
+
+void multi_take_limits(struct qp *qp)
+{
+	set_limits(qp, &multi_of(qp)->requester.config);
+}
+
 void multi_open_requester(struct qp *qp)
 {
 	const struct ib_options *o = &engine_of(qp)->options;
@@ -110,11 +124,7 @@ void multi_open_requester(struct qp *qp)
 	c.spread = (enum mp_spread)o->spread_by;
 	c.renumbers = o->renumbers;
 	c.follows_ordered = true;
-	c.retries = qp->attr.retry_cnt;
-	c.refusals = qp->attr.rnr_retry == RNR_ENDLESS ? MP_ENDLESS : qp->attr.rnr_retry;
-	c.timeout_ns = wtime_min(ack_timeout_ns(qp->attr.timeout), TIMEOUT_MOST);
-	c.least_ns = wtime_min(c.timeout_ns, TIMEOUT_LEAST);
-	c.last_tries = last_tries(qp, &c);
+	set_limits(qp, &c);
 	c.seed = rand_u64(&qp->ca->rand);
 	if (mp_requester_init(&m->requester, &c) < 0)
 		return;

@@ -69,6 +69,7 @@ void multi_fini(struct qp *qp);
 
 /* Of QPs that have one: */
 void multi_open_requester(struct qp *qp);	/* to RTS */
+void multi_take_limits(struct qp *qp);		/* the attributes timeout, retry_cnt or rnr_retry were given */
 void multi_open_responder(struct qp *qp);	/* to RTR */
 void multi_close(struct qp *qp, enum ibv_qp_state to);	/* to RESET or ERR; in ERR replies that wait still leave */
 enum path multi_path_of(const struct qp *qp, const struct packet *p);

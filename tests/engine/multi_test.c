@@ -319,6 +319,24 @@ static void queues_drain_and_begin_anew(void **state)
 	end(pair);
 }
 
+/* IBA 11.2.5.2: they are of what is sent after SQD. */
+static void retries_of_a_drained_queue_count(void **state)
+{
+	struct pair *pair = begin(NULL);
+	struct qp *qp = pair->side[0].qp;
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_SQD, .timeout = 10, .retry_cnt = 1, .rnr_retry = 0 };
+
+	assert_int_equal(qp_modify(qp, pair->sim->now, &attr, IBV_QP_STATE), 0);
+	assert_int_equal(qp_modify(qp, pair->sim->now, &attr, IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY), 0);
+	attr.qp_state = IBV_QPS_RTS;
+	assert_int_equal(qp_modify(qp, pair->sim->now, &attr, IBV_QP_STATE), 0);
+	post_wr(pair, 0, (struct pair_wr){ .wr_id = 1, .opcode = IBV_WR_SEND, .bytes = 8 });
+	sim_run(pair->sim, pair->sim->now + 20 * WTIME_MS);
+	expect_sent(pair, 0, 1, IBV_WC_RNR_RETRY_EXC_ERR);
+	assert_int_equal(pair->side[1].node->ca.counters.send_rnr_err, 1);
+	end(pair);
+}
+
 /* ---- strangers ---- */
 
 static void two_profiles_do_not_speak(void **state)
@@ -427,6 +445,7 @@ int main(void)
 		cmocka_unit_test(a_read_finds_what_was_written),
 		cmocka_unit_test(what_was_overtaken_is_dropped),
 		cmocka_unit_test(queues_drain_and_begin_anew),
+		cmocka_unit_test(retries_of_a_drained_queue_count),
 		cmocka_unit_test(two_profiles_do_not_speak),
 		cmocka_unit_test(forged_packets_change_nothing),
 		cmocka_unit_test(questions_without_end_take_no_more_room),

@@ -234,6 +234,35 @@ static void drained_send_queue_tells_only_who_asked(void **state)
 	pair_delete(pair);
 }
 
+/* Of what is sent after SQD (IBA 11.2.5.2), also before anything is acknowledged. */
+static void retries_of_a_drained_send_queue_count(void **state)
+{
+	static const struct {
+		int mask;
+		enum ibv_wc_status status;
+	} rows[] = {
+		{ IBV_QP_RNR_RETRY, IBV_WC_RNR_RETRY_EXC_ERR },
+		{ IBV_QP_RETRY_CNT, IBV_WC_RETRY_EXC_ERR },
+	};
+
+	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct tape tape;
+		struct pair *pair = start(&tape, 4);
+		struct ibv_qp_attr none = { .retry_cnt = 0, .rnr_retry = 0 };
+
+		modify(pair, 0, IBV_QPS_SQD, false);
+		assert_int_equal(qp_modify(pair->side[0].qp, pair->sim->now, &none, rows[i].mask), 0);
+		modify(pair, 0, IBV_QPS_RTS, false);
+		if (rows[i].mask == IBV_QP_RETRY_CNT)
+			pair->sim->config.link.loss = 1000000;
+		post_wr(pair, 0, (struct pair_wr){ .wr_id = 1, .opcode = IBV_WR_SEND, .bytes = 100 });
+		pair_run(pair);
+		expect_sent(pair, 0, 1, rows[i].status);
+		assert_int_equal(tape.frames[0], 1);
+		pair_delete(pair);
+	}
+}
+
 /* A QP in RTR takes packets in; the first tells COMM_EST, once. */
 static void first_packet_in_rtr(void **state)
 {
@@ -409,6 +438,7 @@ int main(void)
 		cmocka_unit_test(completed_sends_are_counted),
 		cmocka_unit_test(send_queue_drains),
 		cmocka_unit_test(drained_send_queue_tells_only_who_asked),
+		cmocka_unit_test(retries_of_a_drained_send_queue_count),
 		cmocka_unit_test(first_packet_in_rtr),
 		cmocka_unit_test(reset_and_again),
 		cmocka_unit_test(back_pressure),
