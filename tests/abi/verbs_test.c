@@ -146,6 +146,47 @@ static void registration(void **state)
 	munmap(m, 8 * PAGE);
 }
 
+/* What a region becomes is probed as what a new one is. */
+static void regions_change_to_what_is_there(void **state)
+{
+	enum { MOVE = IBV_REREG_MR_CHANGE_TRANSLATION, ACCESS = IBV_REREG_MR_CHANGE_ACCESS, WRITE = IBV_ACCESS_LOCAL_WRITE,
+	       READ = IBV_ACCESS_REMOTE_READ, DEMAND = IBV_ACCESS_ON_DEMAND };
+	struct ibv_context *ctx = open_device();
+	struct ibv_pd *pd = ibv_alloc_pd(ctx);
+	char *m = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), *fixed = m + PAGE;
+	const struct {
+		int flags, access;
+		char *at, *to;
+		int was, error;		/* its access before */
+	} rows[] = {
+		{ MOVE, 0, m, fixed, WRITE, EFAULT }, { MOVE, 0, m, fixed, READ, 0 },
+		{ ACCESS, WRITE, fixed, NULL, READ, EFAULT }, { ACCESS, WRITE, m, NULL, READ, 0 },
+		{ ACCESS, READ, fixed, NULL, READ, 0 }, { MOVE | ACCESS, READ, m, fixed, WRITE, 0 },
+		{ MOVE | ACCESS, WRITE, m, fixed, READ, EFAULT }, { MOVE, 0, m, fixed, WRITE | DEMAND, 0 },
+		{ ACCESS, WRITE | DEMAND, fixed, NULL, READ, 0 }, { IBV_REREG_MR_CHANGE_PD, 0, m, NULL, WRITE, 0 },
+	};
+	struct ibv_mr *mr;
+
+	mprotect(fixed, PAGE, PROT_READ);
+	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		mr = ibv_reg_mr(pd, rows[i].at, PAGE, rows[i].was);
+		assert_non_null(mr);
+		errno = 0;
+		assert_int_equal(ibv_rereg_mr(mr, rows[i].flags, pd, rows[i].to, PAGE, rows[i].access),
+				 rows[i].error ? IBV_REREG_MR_ERR_INPUT : 0);
+		assert_int_equal(errno, rows[i].error);
+		assert_int_equal(ibv_dereg_mr(mr), 0);
+	}
+	mr = ibv_alloc_null_mr(pd);
+	assert_non_null(mr);
+	assert_int_equal(ibv_rereg_mr(mr, ACCESS, NULL, NULL, 0, WRITE), IBV_REREG_MR_ERR_INPUT);
+	assert_int_equal(errno, EINVAL);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	munmap(m, 2 * PAGE);
+	assert_int_equal(ibv_dealloc_pd(pd), 0);
+	assert_int_equal(ibv_close_device(ctx), 0);
+}
+
 /* A mapping with fewer rights in the middle of a large region, whose pages nobody has touched. */
 static void large_regions_are_probed_too(void **state)
 {
@@ -658,7 +699,8 @@ static void closing_leaves_groups(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(registration), cmocka_unit_test(large_regions_are_probed_too),
+		cmocka_unit_test(registration), cmocka_unit_test(regions_change_to_what_is_there),
+		cmocka_unit_test(large_regions_are_probed_too),
 		cmocka_unit_test(completion_events), cmocka_unit_test(a_sleeper_is_its_own_peer), cmocka_unit_test(async_events),
 		cmocka_unit_test(builders), cmocka_unit_test(plain_has_no_builders), cmocka_unit_test(extended_cq),
 		cmocka_unit_test(imports), cmocka_unit_test(refusals), cmocka_unit_test(close_takes_all),

@@ -89,14 +89,24 @@ ABI_EXPORT struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t lengt
 	return ibv_reg_mr_iova2(pd, addr, length, (uintptr_t)addr, (unsigned int)access);
 }
 
-static int rereg_check(const struct ibv_mr *mr, int flags, const void *addr, size_t length, int access)
+/* As for a new region, of what the region will be: on-demand memory need not be there, and a region without an address is none
+ * that can change. */
+static int rereg_check(const struct abi_mr *mr, int flags, const void *addr, size_t length, int access)
 {
+	bool moves = flags & IBV_REREG_MR_CHANGE_TRANSLATION;
+
 	if (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED || (access && !(flags & IBV_REREG_MR_CHANGE_ACCESS)))
 		return -EINVAL;
-	if (!(flags & IBV_REREG_MR_CHANGE_TRANSLATION))
-		return 0;
-	if (!addr || !length)
+	if (moves && (!addr || !length))
 		return -EINVAL;
+	if (!(flags & IBV_REREG_MR_CHANGE_ACCESS))
+		access = mr->mr->access;
+	if (!moves) {
+		addr = mr->ibv.addr;
+		length = mr->ibv.length;
+	}
+	if (!(flags & (IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_ACCESS)) || access & IBV_ACCESS_ON_DEMAND || !addr)
+		return 0;
 	return memory_probe(addr, length, access);
 }
 
@@ -105,7 +115,7 @@ ABI_EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, vo
 {
 	struct abi_mr *mr = to_mr(ibv);
 	struct runtime *rt = to_context(ibv->context)->rt;
-	int err = mr->imported || mr->dm || mr->map ? -EINVAL : rereg_check(ibv, flags, addr, length, access);
+	int err = mr->imported || mr->dm || mr->map ? -EINVAL : rereg_check(mr, flags, addr, length, access);
 
 	if (err == 0)
 		err = context_call(to_context(ibv->context), FAULT_rereg_mr);
