@@ -92,8 +92,8 @@ enum direct_outcome ud_take_directly(struct qp *qp, const struct send_wqe *wqe)
 		.opcode = wqe->opcode == IBV_WR_SEND_WITH_IMM ? OPCODE_UD_SEND_ONLY_IMM : OPCODE_UD_SEND_ONLY,
 		.solicited = wqe->flags & IBV_SEND_SOLICITED, .dest_qpn = wqe->remote_qpn, .src_qpn = qp->qpn, .psn = f->psn,
 		.trailer = be32toh(wqe->imm), .bytes = wqe->length, .iov = iov, .iovs = (unsigned)iovs,
-		.datagram = { .qkey = wqe->qkey, .slid = qp->dev->lid, .dlid = wqe->av.dlid, .pkey = qp_pkey(qp),
-			      .sl = wqe->av.sl, .network = qp->dev->network },
+		.datagram = { .qkey = wqe->qkey, .slid = device_lid(qp->dev, wqe->av.src_path_bits),
+			      .dlid = wqe->av.dlid, .pkey = qp_pkey(qp), .sl = wqe->av.sl, .network = qp->dev->network },
 	};
 	if (!ca->direct->send_datagram(ca->direct_arg, r, &m))
 		return DIRECT_NONE;
@@ -184,6 +184,7 @@ void ud_receive(struct qp *qp, const struct packet *p)
 	struct cqe cqe = {
 		.status = IBV_WC_SUCCESS, .opcode = IBV_WC_RECV, .byte_len = GRH_ROOM + p->payload_bytes,
 		.src_qp = p->deth.src_qpn, .slid = p->path.slid, .sl = service_level(p), .pkey_index = qp->attr.pkey_index,
+		.dlid_path_bits = device_path_bits(qp->dev, p->path.dlid),
 	};
 	enum ibv_wc_status status;
 	bool has_grh;
@@ -279,7 +280,7 @@ static bool is_sender(const struct qp *qp, const struct packet *p)
 	if (qp->qpn != p->deth.src_qpn)
 		return false;
 	if (p->form == PACKET_IB)
-		return p->path.slid == qp->dev->lid;
+		return device_has_lid(qp->dev, p->path.slid);
 	for (int i = 0; i < CA_GIDS; i++)
 		if (qp->dev->gid[i].valid && memcmp(qp->dev->gid[i].raw, p->path.sgid, 16) == 0)
 			return true;

@@ -84,7 +84,7 @@ int av_path(const struct ca_device *dev, const struct av *av, uint32_t qpn_hint,
 	if (av->is_global && !gid_is_valid(dev, av->sgid_index))
 		return -EINVAL;
 	*path = (struct packet_path){
-		.slid = dev->lid, .dlid = av->dlid, .sl = av->sl, .has_grh = av->is_global,
+		.slid = device_lid(dev, av->src_path_bits), .dlid = av->dlid, .sl = av->sl, .has_grh = av->is_global,
 		.tclass = av->tclass, .hop_limit = av->hop_limit, .flow_label = av->flow_label,
 	};
 	if (!av->is_global)

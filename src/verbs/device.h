@@ -73,6 +73,15 @@ static inline bool device_has_lid(const struct ca_device *dev, uint16_t lid)
 {
 	return (lid & ~((1u << dev->lmc) - 1)) == dev->lid;
 }
+/* The port's LID with these path bits, whose lowest LMC count (IBA 11.2.2.1); and those of one of its LIDs, 0 of any other. */
+static inline uint16_t device_lid(const struct ca_device *dev, uint8_t path_bits)
+{
+	return (uint16_t)(dev->lid | (path_bits & ((1u << dev->lmc) - 1)));
+}
+static inline uint8_t device_path_bits(const struct ca_device *dev, uint16_t lid)
+{
+	return device_has_lid(dev, lid) ? (uint8_t)(lid - dev->lid) : 0;
+}
 /* Is what has come addressed to this port? gid: NULL in a packet without a GRH. lid: 0 where there are none. */
 static inline bool device_is_addressed(const struct ca_device *dev, uint16_t lid, const uint8_t *gid)
 {

@@ -64,10 +64,8 @@ static void derive_path(const struct qp *qp, const struct ibv_ah_attr *attr, str
 {
 	struct av av;
 
-	if (av_from_attr(qp->dev, attr, &av) == 0 &&
-	    av_path(qp->dev, &av, av_flow_label(qp->qpn, qp->attr.dest_qp_num), path) == 0)
-		/* IBA 11.2.2.1: the source path bits: which of the port's LIDs */
-		path->slid |= av.src_path_bits & ((1u << qp->dev->lmc) - 1);
+	if (av_from_attr(qp->dev, attr, &av) == 0)
+		(void)av_path(qp->dev, &av, av_flow_label(qp->qpn, qp->attr.dest_qp_num), path);
 }
 
 int qp_path_mtu(const struct qp *qp, const struct packet_path *path)

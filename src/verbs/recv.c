@@ -180,7 +180,7 @@ bool qp_recv_take(struct qp *qp, struct srq *xrc_srq, struct recv_ref *ref)
 struct recv_source {
 	uint32_t qpn, wc_flags, imm;
 	uint16_t slid;
-	uint8_t sl;
+	uint8_t sl, dlid_path_bits;
 };
 
 static __attribute__((noinline)) bool fill_any(struct qp *qp, const struct pd *pd, const struct wqe_seg *seg, const void *data,
@@ -241,6 +241,7 @@ static inline __attribute__((always_inline)) bool take_short(struct qp *qp, uint
 	cqe->wc_flags = from->wc_flags;
 	cqe->slid = from->slid;
 	cqe->sl = from->sl;
+	cqe->dlid_path_bits = from->dlid_path_bits;
 	cqe->pkey_index = qp->attr.pkey_index;
 	qp_completed(qp->recv_cq, cqe, &queue->ulp, index, srq ? srq->srqn : 0, solicited);
 	return true;
@@ -259,6 +260,7 @@ bool qp_recv_datagram(struct qp *qp, uint32_t before, const struct direct_messag
 	const bool has_imm = row->headers & HDR_IMM;
 	const struct recv_source from = {
 		.qpn = m->src_qpn, .slid = m->datagram.slid, .sl = m->datagram.sl,
+		.dlid_path_bits = device_path_bits(qp->dev, m->datagram.dlid),
 		.wc_flags = has_imm ? IBV_WC_WITH_IMM : 0, .imm = has_imm ? htobe32(m->trailer) : 0,
 	};
 

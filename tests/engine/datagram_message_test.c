@@ -239,6 +239,38 @@ static void whose_memory_may_go_are_packets(void **state)
 	pair_delete(pair);
 }
 
+/* By path bits, also beyond those of the LMC: IBA 11.2.2.1. */
+static void sender_and_receiver_are_known_by_their_lids(void **state)
+{
+	for (unsigned directly = 0; directly < 2; directly++) {
+		struct pair *pair = pair_new(&(struct pair_config){ .sim = { .seed = 3, .lmc = 2 }, .type = IBV_QPT_UD });
+		struct pair_side *from = &pair->side[0], *to = &pair->side[1];
+		struct ibv_ah_attr attr = { .dlid = (uint16_t)(to->node->dev->lid + 3), .src_path_bits = 0xfe, .port_num = 1 };
+		struct ah ah = { .pd = from->pd };
+		struct ibv_sge sge = { PAIR_IOVA, 64, from->mr->key };
+		struct ibv_send_wr *bad, wr = { .opcode = IBV_WR_SEND, .sg_list = &sge, .num_sge = 1,
+						.wr.ud = { &ah.ibv, to->qp->qpn, QKEY } };
+		struct cqe cqe;
+
+		assert_int_equal(av_from_attr(from->node->dev, &attr, &ah.av), 0);
+		messages = 0;
+		is_full = false;
+		origin = node_origin(from->node);
+		if (directly)
+			from->node->ca.direct = &direct;
+		for (uint64_t i = 0; i < 3; i++) {	/* the source is known from the second on */
+			pair_recv(pair, 1, i, 0, GRH + 64);
+			assert_int_equal(qp_post_send(from->qp, 1, &wr, &bad), 0);
+			pair_run(pair);
+			cqe = expect_received(pair, 1, i, IBV_WC_SUCCESS);
+			assert_int_equal(cqe.slid, from->node->dev->lid + 2);
+			assert_int_equal(cqe.dlid_path_bits, 3);
+		}
+		assert_int_equal(messages, directly ? 3 : 0);
+		pair_delete(pair);
+	}
+}
+
 /* Who sends says which QP it is; whose channel it came over it does not say. */
 static void of_another_source_they_are_dropped(void **state)
 {
@@ -294,6 +326,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test_teardown(both_ways_are_one, tell_seed),
 		cmocka_unit_test(with_a_grh_they_are_packets),
 		cmocka_unit_test(whose_memory_may_go_are_packets),
+		cmocka_unit_test(sender_and_receiver_are_known_by_their_lids),
 		cmocka_unit_test(of_another_source_they_are_dropped),
 		cmocka_unit_test(of_another_port_they_are_dropped),
 	};

@@ -216,10 +216,14 @@ static void multicast(void **state)
 	static const uint8_t roce_group[16] = { [10] = 0xff, 0xff, 239, 1, 2, 3 };
 
 	for (int form = PACKET_IB; form <= PACKET_ROCE; form++) {
-		struct pair *pair = start(IBV_QPT_UD, (enum packet_form)form, true);
+		struct pair *pair = pair_new(&(struct pair_config){
+			.sim = { .seed = 5, .form = (enum packet_form)form, .mtu = IBV_MTU_2048, .lmc = form == PACKET_IB },
+			.type = IBV_QPT_UD, .with_grh = true, .psn = { 0xffffff, 9 },
+		});
 		struct qp *here = another_ud(pair, 0), *there = another_ud(pair, 1);
 		const uint8_t *group = form == PACKET_IB ? ib_group : roce_group;
-		struct ibv_ah_attr attr = { .dlid = 0xc003, .port_num = 1, .is_global = 1, .grh = { .hop_limit = 1 } };
+		struct ibv_ah_attr attr = { .dlid = 0xc003, .src_path_bits = 1, .port_num = 1, .is_global = 1,
+					    .grh = { .hop_limit = 1 } };
 		struct ibv_sge sge = { PAIR_IOVA + 32768, 200, pair->side[0].mr->key };
 		struct ibv_send_wr *bad, wr = { .wr_id = 1, .opcode = IBV_WR_SEND, .sg_list = &sge, .num_sge = 1 };
 		struct ah ah = { .pd = pair->side[0].pd };
@@ -241,7 +245,7 @@ static void multicast(void **state)
 		assert_int_equal(qp_post_send(pair->side[0].qp, 1, &wr, &bad), 0);
 		pair_run(pair);
 		assert_int_equal(expect_received(pair, 0, 2, IBV_WC_SUCCESS).byte_len, GRH + 200);
-		expect_received(pair, 1, 3, IBV_WC_SUCCESS);
+		assert_int_equal(expect_received(pair, 1, 3, IBV_WC_SUCCESS).dlid_path_bits, 0);
 		expect_received(pair, 1, 4, IBV_WC_SUCCESS);
 		assert_true(pattern_holds(pair->side[1].memory + 4 * 1024 + GRH, 200, 4));
 		assert_int_equal(mcast_detach(there, group, 0xc003), 0);
