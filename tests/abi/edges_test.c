@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -356,6 +357,57 @@ static void events_go_with_their_object(void **state)
 	assert_false(readable(e->ctx[0]->async_fd));
 }
 
+/* Of an XRC receive QP, also when its creator's is gone. */
+static void each_handle_has_the_event(void **state)
+{
+	struct end *e = *state;
+	struct ibv_context *ctx[2] = { e->ctx[0], device_open(0) };
+	struct ibv_xrcd_init_attr domain = { .comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
+					     .fd = open("/", O_RDONLY), .oflags = O_CREAT };
+	struct ibv_xrcd *xrcd[2] = { ibv_open_xrcd(ctx[0], &domain), ibv_open_xrcd(ctx[1], &domain) };
+	struct ibv_qp_init_attr_ex from = { .send_cq = e->cq, .recv_cq = e->cq, .cap = { 4, 0, 1, 0, 0 }, .pd = e->pd,
+					    .qp_type = IBV_QPT_XRC_SEND, .comp_mask = IBV_QP_INIT_ATTR_PD };
+	struct ibv_qp_init_attr_ex to = { .qp_type = IBV_QPT_XRC_RECV, .comp_mask = IBV_QP_INIT_ATTR_XRCD, .xrcd = xrcd[0] };
+	struct ibv_qp *qp = ibv_create_qp_ex(ctx[0], &from), *handle[2] = { ibv_create_qp_ex(ctx[0], &to) };
+	struct ibv_qp_open_attr open_attr = { .qp_num = handle[0]->qp_num, .xrcd = xrcd[1], .qp_type = IBV_QPT_XRC_RECV,
+		.comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE };
+	struct ibv_qp_attr reset = { .qp_state = IBV_QPS_RESET };
+	struct ibv_qp_attr attr = { .timeout = 14, .retry_cnt = 7, .rnr_retry = 7, .min_rnr_timer = 12 };
+	struct ibv_sge sge = { (uintptr_t)e->memory, 1, e->mr->lkey };
+	struct ibv_send_wr *bad, refused = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE };
+	struct ibv_async_event event;
+	struct ibv_wc wc;
+
+	handle[1] = ibv_open_qp(ctx[1], &open_attr);
+	assert_non_null(handle[1]);
+	for (int gone = 0; gone < 2; gone++) {
+		attr.dest_qp_num = handle[1]->qp_num;
+		assert_int_equal(rc_connect(qp, attr), 0);
+		attr.dest_qp_num = qp->qp_num;
+		assert_int_equal(rc_connect(handle[1], attr), 0);
+		assert_int_equal(ibv_post_send(qp, &refused, &bad), 0);	/* there is no SRQ 0 */
+		while (ibv_poll_cq(e->cq, 1, &wc) == 0)
+			;
+		assert_int_equal(wc.status, IBV_WC_REM_INV_REQ_ERR);
+		for (int i = gone; i < 2; i++) {
+			assert_true(readable(ctx[i]->async_fd));
+			assert_int_equal(ibv_get_async_event(ctx[i], &event), 0);
+			assert_int_equal(event.event_type, IBV_EVENT_QP_REQ_ERR);
+			assert_ptr_equal(event.element.qp, handle[i]);
+			ibv_ack_async_event(&event);
+			assert_false(readable(ctx[i]->async_fd));
+		}
+		assert_int_equal(ibv_modify_qp(qp, &reset, IBV_QP_STATE), 0);
+		assert_int_equal(ibv_modify_qp(handle[1], &reset, IBV_QP_STATE), 0);
+		assert_int_equal(ibv_destroy_qp(handle[gone]), 0);
+	}
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(ibv_close_xrcd(xrcd[i]), 0);
+	assert_int_equal(ibv_close_device(ctx[1]), 0);
+	close(domain.fd);
+}
+
 static _Atomic bool is_destroyed;
 
 static void *destroy(void *qp)
@@ -400,6 +452,7 @@ int main(void)
 		TEST(extended_polls_of_threads_take_turns),
 		TEST(each_event_is_announced),
 		TEST(events_go_with_their_object),
+		TEST(each_handle_has_the_event),
 		TEST(destroying_waits_for_acknowledgement),
 	};
 

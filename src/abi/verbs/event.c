@@ -220,10 +220,13 @@ static void queue_async(struct abi_context *ctx, const struct ibv_async_event *e
 	announce(ctx->vctx.context.async_fd);
 }
 
-static void qp_async(struct ibv_async_event *event, struct abi_qp *qp)
+/* As the kernel does: each handle of a shared QP has an event of its own. */
+static void qp_async(struct ibv_async_event *event, const struct qp *qp)
 {
-	event->element.qp = &qp->ibv.qp_base;
-	queue_async(to_context(qp->ibv.qp_base.context), event, &qp->async_events);
+	for (struct abi_qp *handle = qp->user; handle; handle = handle->next) {
+		event->element.qp = &handle->ibv.qp_base;
+		queue_async(to_context(handle->ibv.qp_base.context), event, &handle->async_events);
+	}
 }
 
 static void device_async(struct ibv_async_event *event, const struct ca_device *dev)
@@ -252,8 +255,7 @@ static void async_event(enum ibv_event_type type, void *object)
 		queue_async(to_context(srq->ibv.context), &event, &srq->async_events);
 		return;
 	case OWNER_QP:
-		if (((struct qp *)object)->user)
-			qp_async(&event, ((struct qp *)object)->user);
+		qp_async(&event, object);
 		return;
 	case OWNER_DEVICE:
 		device_async(&event, object);

@@ -124,6 +124,7 @@ struct abi_qp {
 	struct ibv_qp_ex ibv;
 	struct runtime *rt;
 	struct qp *qp;
+	struct abi_qp *next;	/* another handle of qp, whose user is the first */
 	bool is_ex;
 	uint32_t async_events;
 	/* building, from wr_start to wr_complete; guarded by `builder` */

@@ -7,18 +7,36 @@
 
 #include <stdlib.h>
 
+/* The events of a QP are told to all its handles. Under the lock. */
+static void enter_handle(struct abi_qp *qp)
+{
+	qp->next = qp->qp->user;
+	qp->qp->user = qp;
+}
+
+static void leave_handle(struct abi_qp *qp)
+{
+	struct abi_qp *before = qp->qp->user;
+
+	if (before == qp) {
+		qp->qp->user = qp->next;
+		return;
+	}
+	while (before->next != qp)
+		before = before->next;
+	before->next = qp->next;
+}
+
 static int destroy_qp(struct abi_object *o)
 {
 	struct abi_qp *qp = container_of(o, struct abi_qp, object);
-	bool mine = qp->qp->user == qp;
-	struct qp *behind_it = qp->qp;
-	bool shared = behind_it->refs > 1;
-	int err = qp_destroy(behind_it);
+	bool shared = qp->qp->refs > 1;
+	int err = qp_destroy(qp->qp);
 
 	if (err < 0)
 		return err;
-	if (mine && shared)
-		behind_it->user = NULL;
+	if (shared)
+		leave_handle(qp);
 	events_forget(to_context(qp->ibv.qp_base.context), &qp->ibv.qp_base);
 	return 0;
 }
@@ -82,7 +100,7 @@ static int attach(struct abi_qp *qp, struct ibv_qp_init_attr_ex *attr)
 	}
 	if (err < 0)
 		return err;
-	qp->qp->user = qp;
+	enter_handle(qp);
 	qp->qp->ece.vendor_id = ctx->dev->attr.orig_attr.vendor_id;
 	attr->cap = qp->qp->cap;
 	enrol(qp);
@@ -151,8 +169,10 @@ struct ibv_qp *qp_open_shared(struct ibv_context *context, struct ibv_qp_open_at
 		qp->ibv.qp_base.qp_context = attr->qp_context;
 	runtime_enter(qp->rt);
 	err = qp_open(to_xrcd(attr->xrcd)->xrcd, attr->qp_num, &qp->qp);
-	if (err == 0)
+	if (err == 0) {
+		enter_handle(qp);
 		enrol(qp);
+	}
 	runtime_leave(qp->rt);
 	if (err == 0)
 		return &qp->ibv.qp_base;
