@@ -163,13 +163,13 @@ int xrcd_open(struct ca *ca, struct ca_device *dev, uint64_t inode_dev, uint64_t
 		if (!is_shared || other->dev != dev || other->inode_dev != inode_dev || other->inode != inode)
 			continue;
 		if (oflags & O_EXCL)
-			return -EEXIST;
+			return -EINVAL;
 		other->refs++;
 		*out = other;
 		return 0;
 	}
 	if (!(oflags & O_CREAT))
-		return -ENOENT;
+		return -EAGAIN;
 	xrcd = calloc(1, sizeof(*xrcd));
 	if (!xrcd)
 		return -ENOMEM;

@@ -44,6 +44,7 @@ void srq_limit_check(struct srq *srq);
 void srq_done(struct srq *srq);
 void srq_reaped(struct srq *srq);
 
+/* As the kernel has it: -EAGAIN without O_CREAT when there is none yet, -EINVAL with O_EXCL when there is. */
 int xrcd_open(struct ca *ca, struct ca_device *dev, uint64_t inode_dev, uint64_t inode, int oflags, struct xrcd **xrcd);
 int xrcd_close(struct xrcd *xrcd);	/* -EBUSY for the last opener while SRQs or QPs use it */
 
