@@ -1,8 +1,12 @@
 /* System calls for who holds a lock: glibc's functions of these names are cancellation points, and a thread that is cancelled
- * inside one takes the lock along. These are none. As the functions otherwise. */
+ * inside one takes the lock along. These are none, but for call_wait, which is for who holds nothing. As the functions
+ * otherwise. */
 #ifndef WEFT_LINK_CALLS_H
 #define WEFT_LINK_CALLS_H
 
+#include <errno.h>
+#include <linux/futex.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -41,6 +45,22 @@ static inline ssize_t call_preadv(int fd, const struct iovec *iov, int iovs, uin
 static inline ssize_t call_read_now(int fd, const struct iovec *iov)
 {
 	return syscall(SYS_preadv2, fd, iov, 1, -1L, 0, RWF_NOWAIT);
+}
+
+/* Sleeps on a futex while it has this value; op: FUTEX_WAIT or FUTEX_WAIT_PRIVATE. As read(2): after a signal started again if
+ * its handler wants that, else -EINTR, and a cancellation point in the state that the program has chosen. The caller cannot be
+ * cancelled before and after. */
+static inline int call_wait(const void *word, int op, uint32_t value, int cancel_state)
+{
+	int type, err;
+
+	pthread_setcancelstate(cancel_state, NULL);
+	/* NOLINTNEXTLINE(cert-pos47-c) ; around one system call, which holds nothing */
+	pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
+	err = syscall(SYS_futex, word, op, value, NULL, NULL, 0) < 0 ? errno : 0;
+	pthread_setcanceltype(type, NULL);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+	return err == EINTR ? -EINTR : 0;
 }
 
 #endif

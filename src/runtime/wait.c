@@ -5,6 +5,7 @@
  * helper too, which takes in what there is whoever listens. Timers, weftd's mail and what another thread leaves over are the
  * helper's throughout. A signal's handler that jumps out of the sleep in the very moment in which it ends takes that wake
  * along: then the next message or timer makes up for it. */
+#include "link/calls.h"
 #include "link/shm.h"
 #include "runtime/entry.h"
 #include "runtime/helper.h"
@@ -13,9 +14,6 @@
 #include "runtime/wait.h"
 
 #include <errno.h>
-#include <linux/futex.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 /* Our choice: more are most likely others' messages, for which the helper is as good; and a signal that comes while this thread
  * is awake does not end its call. */
@@ -59,20 +57,6 @@ void wait_fini(struct runtime *rt)
 	pthread_key_delete(rt->sleeper);
 }
 
-/* As read(2): a cancellation point, and after a signal started again if its handler wants that. */
-static int wait_on(_Atomic uint32_t *word, uint32_t value, int cancel_state)
-{
-	int type, err;
-
-	pthread_setcancelstate(cancel_state, NULL);
-	/* NOLINTNEXTLINE(cert-pos47-c) ; around one system call, which holds nothing */
-	pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
-	err = syscall(SYS_futex, word, FUTEX_WAIT, value, NULL, NULL, 0) < 0 ? errno : 0;
-	pthread_setcanceltype(type, NULL);
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
-	return err == EINTR ? -EINTR : 0;
-}
-
 /* Outside the lock. Events of the time are announced, as this thread does not look. */
 static int sleep_on(struct runtime *rt, _Atomic uint32_t *word, uint32_t value, int cancel_state)
 {
@@ -80,7 +64,7 @@ static int sleep_on(struct runtime *rt, _Atomic uint32_t *word, uint32_t value, 
 
 	progress_sleeps(&rt->progress);
 	runtime_leave(rt);
-	err = wait_on(word, value, cancel_state);
+	err = call_wait(word, FUTEX_WAIT, value, cancel_state);
 	runtime_enter(rt);
 	progress_woke(&rt->progress, lock_self());
 	return err;

@@ -13,6 +13,7 @@
 #include <infiniband/sa.h>
 #include <poll.h>
 #include <sched.h>
+#include <signal.h>
 #include <sys/epoll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -1821,10 +1822,40 @@ static void a_channel_is_readable_while_events_are_queued(void **state)
 	expect_nothing_left();
 }
 
+static bool is_on_futex(pid_t tid)
+{
+	char path[64];
+	long number = -1;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/syscall", (int)tid);
+	f = fopen(path, "r");
+	assert_non_null(f);
+	if (fscanf(f, "%ld", &number) != 1)
+		number = -1;
+	fclose(f);
+	return number == SYS_futex;
+}
+
+static _Atomic pid_t reader_tid;
+
+/* A thread that sleeps for an event of the channel: `how` tells its tid first. */
+static pthread_t blocked_reader(void *(*how)(void *), int *fd)
+{
+	pthread_t thread;
+
+	reader_tid = 0;
+	assert_int_equal(pthread_create(&thread, NULL, how, fd), 0);
+	while (!reader_tid || !__atomic_load_n(&ucm.files[*fd]->waiting, __ATOMIC_ACQUIRE) || !is_on_futex(reader_tid))
+		sched_yield();
+	return thread;
+}
+
 static void *wait_for_event_thread(void *arg)
 {
 	struct rdma_ucm_event_resp resp;
 
+	reader_tid = gettid();
 	return get_event(*(int *)arg, &resp) == 0 && resp.event == UCM_EVENT_ADDR_RESOLVED ? arg : NULL;
 }
 
@@ -1855,9 +1886,7 @@ static void an_event_is_whose_who_waits_for_it(void **state)
 
 	assert_int_equal(fcntl(fd, F_SETFL, 0), 0);
 	assert_int_equal(ucm_id_find(ucm.files[fd], number, &id), 0);
-	assert_int_equal(pthread_create(&thread, NULL, wait_for_event_thread, &fd), 0);
-	while (!__atomic_load_n(&ucm.files[fd]->waiting, __ATOMIC_ACQUIRE))
-		sched_yield();
+	thread = blocked_reader(wait_for_event_thread, &fd);
 	ucm_lock();
 	assert_int_equal(ucm_event_post(id, UCM_EVENT_ADDR_RESOLVED, 0), 0);
 	assert_false(readable(fd));
@@ -1873,27 +1902,131 @@ static void an_event_is_whose_who_waits_for_it(void **state)
 	expect_nothing_left();
 }
 
+/* Who polls the channel is told of the next event. */
+static void expect_events_told(int fd, uint32_t id)
+{
+	assert_int_equal(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
+	expect_no_event(fd);
+	assert_int_equal(resolve4(fd, id, "127.0.0.1", 1), 0);
+	assert_true(readable(fd));
+	expect_event(fd, UCM_EVENT_ADDR_RESOLVED, 0);
+	channel_close(fd);
+	expect_nothing_left();
+}
+
+static void a_blocked_reader_can_be_cancelled(void **state)
+{
+	int fd = weft_ucm_open(O_CLOEXEC);
+	uint32_t id = create(fd, RDMA_PS_TCP, 1);
+	pthread_t thread = blocked_reader(wait_for_event_thread, &fd);
+	void *result;
+
+	assert_int_equal(pthread_cancel(thread), 0);
+	pthread_join(thread, &result);
+	assert_ptr_equal(result, PTHREAD_CANCELED);
+	expect_events_told(fd, id);
+}
+
+static sigjmp_buf before_read;
+
+static void jump_out(int number)
+{
+	siglongjmp(before_read, 1);
+}
+
+static void *read_and_jump_thread(void *arg)
+{
+	if (sigsetjmp(before_read, 1) == 0)
+		wait_for_event_thread(arg);
+	pthread_exit(NULL);
+}
+
+static void a_reader_that_jumps_away_leaves_events_to_others(void **state)
+{
+	struct sigaction action = { .sa_handler = jump_out }, was;
+	int fd = weft_ucm_open(O_CLOEXEC);
+	uint32_t id = create(fd, RDMA_PS_TCP, 1);
+	pthread_t thread;
+
+	sigaction(SIGUSR1, &action, &was);
+	thread = blocked_reader(read_and_jump_thread, &fd);
+	assert_int_equal(pthread_kill(thread, SIGUSR1), 0);
+	pthread_join(thread, NULL);
+	sigaction(SIGUSR1, &was, NULL);
+	expect_events_told(fd, id);
+}
+
+static void be_cancelled(void)
+{
+	pthread_cancel(pthread_self());
+	pthread_testcancel();
+}
+
+static uint32_t bound_id;
+
+static void *bind_cancelled_thread(void *arg)
+{
+	struct rdma_ucm_event_resp resp;
+
+	if (bind4(*(int *)arg, bound_id, "127.0.0.1", 0))
+		return arg;
+	bound_id = 0;
+	get_event(*(int *)arg, &resp);
+	return arg;
+}
+
+/* It would take the lock along, or leave half of what the command does. */
+static void no_thread_is_cancelled_inside_a_command(void **state)
+{
+	int fd = channel();
+	pthread_t thread;
+	void *result;
+
+	bound_id = create(fd, RDMA_PS_TCP, 1);
+	fake.meanwhile = be_cancelled;
+	assert_int_equal(pthread_create(&thread, NULL, bind_cancelled_thread, &fd), 0);
+	pthread_join(thread, &result);
+	fake.meanwhile = NULL;
+	assert_ptr_equal(result, PTHREAD_CANCELED);
+	assert_int_equal(bound_id, 0);
+	channel_close(fd);
+	expect_nothing_left();
+}
+
+/* Of a thread of the program that computes, or polls a CQ, and takes in what is for others. */
+static void *drop_events_cancelled_thread(void *arg)
+{
+	ucm_lock();
+	pthread_cancel(pthread_self());
+	ucm_events_drop(arg);
+	ucm_unlock_and_send();
+	return arg;
+}
+
+static void an_event_is_taken_by_no_cancellation_point(void **state)
+{
+	int fd = channel();
+	uint32_t number = create(fd, RDMA_PS_TCP, 1);
+	struct ucm_id *id;
+	pthread_t thread;
+	void *result;
+
+	assert_int_equal(resolve4(fd, number, "127.0.0.1", 1), 0);
+	assert_int_equal(ucm_id_find(ucm.files[fd], number, &id), 0);
+	assert_int_equal(pthread_create(&thread, NULL, drop_events_cancelled_thread, id), 0);
+	pthread_join(thread, &result);
+	assert_ptr_equal(result, id);
+	expect_no_event(fd);
+	channel_close(fd);
+	expect_nothing_left();
+}
+
 struct reader {
 	int fd;
 	pid_t closer;
 	uint32_t taken;
 	bool closed;
 };
-
-static bool waits_for_reader(pid_t tid)
-{
-	char path[64];
-	long number = -1;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/self/task/%d/syscall", (int)tid);
-	f = fopen(path, "r");
-	assert_non_null(f);
-	if (fscanf(f, "%ld", &number) != 1)
-		number = -1;
-	fclose(f);
-	return number == SYS_futex;
-}
 
 static void *read_two_events_thread(void *arg)
 {
@@ -1904,7 +2037,7 @@ static void *read_two_events_thread(void *arg)
 		if (get_event(reader->fd, &resp))
 			return NULL;
 		__atomic_store_n(&reader->taken, i + 1, __ATOMIC_RELEASE);
-		while (!__atomic_load_n(&reader->closed, __ATOMIC_ACQUIRE) && !waits_for_reader(reader->closer))
+		while (!__atomic_load_n(&reader->closed, __ATOMIC_ACQUIRE) && !is_on_futex(reader->closer))
 			sched_yield();
 	}
 	return arg;
@@ -2106,6 +2239,10 @@ int main(void)
 		TEST(a_channel_is_readable_while_events_are_queued),
 		TEST(an_event_is_whose_who_waits_for_it),
 		TEST(a_blocking_reader_is_woken),
+		TEST(a_blocked_reader_can_be_cancelled),
+		TEST(a_reader_that_jumps_away_leaves_events_to_others),
+		TEST(no_thread_is_cancelled_inside_a_command),
+		TEST(an_event_is_taken_by_no_cancellation_point),
 		TEST(closing_lets_the_reader_come_back_first),
 		TEST(threads_share_the_device),
 		TEST(ib_addresses_carry_service_ids),

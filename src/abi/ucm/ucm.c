@@ -121,7 +121,7 @@ static void file_put(struct ucm_file *file)
 		free(file);
 }
 
-int weft_ucm_open(int flags)
+static int file_open(int flags)
 {
 	struct ucm_file *file;
 	struct runtime *rt;
@@ -129,14 +129,12 @@ int weft_ucm_open(int flags)
 
 	rt = runtime_get();
 	if (!rt)
-		return -1;
+		return -errno;
 	/* after the runtime's own handlers, so that a fork takes our lock first: the order of locks */
 	pthread_once(&fork_once, watch_forks);
 	file = calloc(1, sizeof(*file));
-	if (!file) {
-		errno = ENOMEM;
-		return -1;
-	}
+	if (!file)
+		return -ENOMEM;
 	file->refs = 1;
 	list_init(&file->events);
 	list_init(&file->ids);
@@ -158,14 +156,31 @@ close_fd:
 	close(file->fd);
 free_file:
 	free(file);
-	errno = -error;
+	return error;
+}
+
+/* In all of these a thread that is cancelled goes on to the end, but for its sleep in GET_EVENT: it would take the lock along. */
+int weft_ucm_open(int flags)
+{
+	int cancel_state, fd;
+
+	pthread_testcancel();
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+	fd = file_open(flags);
+	pthread_setcancelstate(cancel_state, NULL);
+	if (fd >= 0)
+		return fd;
+	errno = -fd;
 	return -1;
 }
 
 void weft_ucm_await_reader(int fd)
 {
 	struct ucm_file *file;
+	int cancel_state;
 
+	pthread_testcancel();
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
 	ucm_lock();
 	file = file_get(fd);
 	if (file) {
@@ -173,6 +188,7 @@ void weft_ucm_await_reader(int fd)
 		file_put(file);
 	}
 	ucm_unlock_and_send();
+	pthread_setcancelstate(cancel_state, NULL);
 }
 
 static bool is_any_open(void)
@@ -183,17 +199,13 @@ static bool is_any_open(void)
 	return false;
 }
 
-void weft_ucm_close(int fd)
+static void file_close(int fd)
 {
-	struct ucm_file *file;
+	struct ucm_file *file = file_at(fd);
 	struct ucm_id *id;
 
-	ucm_lock();
-	file = file_at(fd);
-	if (!file) {
-		ucm_unlock_and_send();
+	if (!file)
 		return;
-	}
 	ucm.files[fd] = NULL;
 	file->closed = true;
 	while ((id = list_first_entry(&file->ids, struct ucm_id, of_file)))
@@ -203,10 +215,20 @@ void weft_ucm_close(int fd)
 		ucm_port_rows_trim(0);
 		ucm.ports_ahead = 0;
 	}
-	ucm_unlock_and_send();
 }
 
-static int run(struct ucm_file *file, const void *bytes_in, size_t bytes)
+void weft_ucm_close(int fd)
+{
+	int cancel_state;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+	ucm_lock();
+	file_close(fd);
+	ucm_unlock_and_send();
+	pthread_setcancelstate(cancel_state, NULL);
+}
+
+static int run(struct ucm_file *file, const void *bytes_in, size_t bytes, int cancel_state)
 {
 	uint8_t raw[sizeof(struct rdma_ucm_cmd_hdr) + sizeof(union command)] = { 0 };
 	size_t copied = bytes < sizeof(raw) ? bytes : sizeof(raw), in;
@@ -223,10 +245,11 @@ static int run(struct ucm_file *file, const void *bytes_in, size_t bytes)
 	/* a caller built for an older, shorter structure: what it does not know is zero */
 	in = hdr.in < rows[hdr.cmd].bytes ? hdr.in : rows[hdr.cmd].bytes;
 	memcpy(&command, raw + sizeof(hdr), in);
-	return rows[hdr.cmd].run(&(struct ucm_call){ .file = file, .in = &command, .out_bytes = hdr.out });
+	return rows[hdr.cmd].run(&(struct ucm_call){ .file = file, .in = &command, .out_bytes = hdr.out,
+						     .cancel_state = cancel_state });
 }
 
-ssize_t weft_ucm_write(int fd, const void *cmd, size_t bytes)
+static int file_write(int fd, const void *cmd, size_t bytes, int cancel_state)
 {
 	struct ucm_file *file;
 	int error;
@@ -234,14 +257,23 @@ ssize_t weft_ucm_write(int fd, const void *cmd, size_t bytes)
 	ucm_lock();
 	file = file_get(fd);
 	ucm_unlock_and_send();
-	if (!file) {
-		errno = EBADF;
-		return -1;
-	}
-	error = run(file, cmd, bytes);
+	if (!file)
+		return -EBADF;
+	error = run(file, cmd, bytes, cancel_state);
 	ucm_lock();
 	file_put(file);
 	ucm_unlock_and_send();
+	return error;
+}
+
+ssize_t weft_ucm_write(int fd, const void *cmd, size_t bytes)
+{
+	int cancel_state, error;
+
+	pthread_testcancel();
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+	error = file_write(fd, cmd, bytes, cancel_state);
+	pthread_setcancelstate(cancel_state, NULL);
 	if (!error)
 		return (ssize_t)bytes;
 	errno = -error;

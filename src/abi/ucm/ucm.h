@@ -12,7 +12,8 @@
 WEFT_UCM_EXPORT int weft_ucm_open(int flags);
 
 /* One command. Returns `bytes`, or -1 with the kernel's errno. GET_EVENT blocks unless the descriptor is O_NONBLOCK at
- * that moment; the other commands do not wait for the peer. Any thread. */
+ * that moment; the other commands do not wait for the peer. Any thread. It can be cancelled before the command begins and
+ * while GET_EVENT blocks, and leave that by a jump out of a signal's handler. */
 WEFT_UCM_EXPORT ssize_t weft_ucm_write(int fd, const void *cmd, size_t bytes);
 
 /* Waits until the thread that has taken DISCONNECTED as the channel's last event waits for the next one, until 50 ms after it

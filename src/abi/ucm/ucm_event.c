@@ -1,14 +1,16 @@
 /* Events: queued per channel, told by the channel's eventfd (written with each, so that who waits for edges sees one, and read
  * with the last, so that it is readable exactly while events are queued), waited for on a futex, which restarts after signals
- * as a read of the kernel's device would. An event that a thread waits for in a read is that thread's: the eventfd says nothing
- * of it, and threads that were woken are not woken again before one of them waits once more. */
+ * as a read of the kernel's device would. An event for which threads sleep in a read is one of those threads': the eventfd says
+ * nothing of it, and threads that were woken are not woken again before one of them waits once more. A thread may leave its
+ * sleep for good, cancelled or by a jump out of a signal's handler: then a wake finds nobody, and the eventfd tells the event.
+ * If it leaves in the very moment in which it is woken, the next event makes up for that. */
 #include "abi/ucm/ucm_state.h"
 #include "control/clock.h"
+#include "link/calls.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/futex.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,37 +20,34 @@
 /* What a caller that knows neither the ECE fields nor the word before them has room for. */
 #define EVENT_OLD_BYTES offsetof(struct rdma_ucm_event_resp, reserved)
 
-/* Under the lock: who is about to wait has said so. */
-static void wake(struct ucm_file *file)
+/* Under the lock: who is about to wait has said so. True: there was somebody asleep. */
+static bool wake(struct ucm_file *file)
 {
 	__atomic_fetch_add(&file->posted, 1, __ATOMIC_RELEASE);
-	if (!file->waiting || file->is_woken)
-		return;
-	file->is_woken = true;
-	syscall(SYS_futex, &file->posted, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+	if (!file->waiting)
+		return false;
+	file->waiting = 0;
+	return syscall(SYS_futex, &file->posted, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0) > 0;
 }
 
 /* The eventfd and the list change together, under the lock: so neither call can block. Not through write(), which the path
  * shim would take for a command. */
 static void fd_add(struct ucm_file *file)
 {
-	uint64_t one = 1;
-	long done = syscall(SYS_write, file->fd, &one, sizeof(one));
-
+	call_wake(file->fd);
 	file->is_told = true;
-	(void)done;
 }
 
 /* After one has left the list. */
 static void fd_take(struct ucm_file *file)
 {
 	uint64_t count;
-	ssize_t done;
+	long done;
 
 	if (file->closed || !file->is_told || !list_empty(&file->events))
 		return;
 	file->is_told = false;
-	done = read(file->fd, &count, sizeof(count));
+	done = syscall(SYS_read, file->fd, &count, sizeof(count));
 	(void)done;
 }
 
@@ -102,12 +101,9 @@ static void discard(struct ucm_event *event)
 
 static void append(struct ucm_file *file, struct ucm_event *event)
 {
-	bool is_awaited = file->waiting && list_empty(&file->events);
-
 	list_append(&file->events, &event->node);
-	if (!is_awaited)
+	if (!wake(file))
 		fd_add(file);
-	wake(file);
 }
 
 void ucm_event_queue(struct ucm_event *event)
@@ -171,28 +167,24 @@ void ucm_events_move(struct ucm_id *id, struct ucm_file *to)
 }
 
 /* Waits under the lock, giving it up meanwhile. 0 when there is an event. */
-static int wait_for_event(struct ucm_file *file)
+static int wait_for_event(struct ucm_file *file, int cancel_state)
 {
 	while (list_empty(&file->events)) {
 		uint32_t seen = __atomic_load_n(&file->posted, __ATOMIC_ACQUIRE);
 		int flags = file->closed ? 0 : fcntl(file->fd, F_GETFL);
-		bool interrupted;
-		long slept;
+		int error;
 
 		/* who waits while another thread closes goes on waiting, as in a read of the kernel's device: programs end so */
 		if (flags >= 0 && (flags & O_NONBLOCK))
 			return -EAGAIN;
-		file->waiting++;
-		file->is_woken = false;
+		file->waiting = 1;
 		if (file->awaiting)
 			syscall(SYS_futex, &file->waiting, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 		ucm_unlock_and_send();
-		slept = syscall(SYS_futex, &file->posted, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
-		interrupted = slept < 0 && errno == EINTR;
+		error = call_wait(&file->posted, FUTEX_WAIT_PRIVATE, seen, cancel_state);
 		ucm_lock();
-		file->waiting--;
-		if (interrupted && list_empty(&file->events))
-			return -EINTR;
+		if (error && list_empty(&file->events))
+			return error;
 	}
 	return 0;
 }
@@ -246,7 +238,7 @@ int ucm_get_event(const struct ucm_call *call)
 	if (bytes > call->out_bytes)
 		bytes = call->out_bytes;
 	ucm_lock();
-	error = wait_for_event(call->file);
+	error = wait_for_event(call->file, call->cancel_state);
 	if (error)
 		goto unlock;
 	event = list_first_entry(&call->file->events, struct ucm_event, node);

@@ -73,9 +73,8 @@ struct ucm_file {
 	uint32_t refs;			/* the table, and every command under way */
 	bool closed;
 	uint32_t posted;		/* futex word: changes with every event */
-	uint32_t waiting;		/* futex word: threads that wait for an event */
+	uint32_t waiting;		/* futex word: 1 since a thread began to wait for an event, until the next one */
 	uint32_t awaiting;		/* threads that wait for one of those (ucm_await_reader) */
-	bool is_woken;			/* those that wait were woken, since the last of them began to */
 	bool is_told;			/* fd was written since it was read */
 	pid_t reader;			/* the thread that took the last event, if that was DISCONNECTED; else 0 */
 	wtime reader_left;		/* when */
@@ -174,6 +173,7 @@ struct ucm_call {
 	struct ucm_file *file;
 	const void *in;			/* borrowed: the command's structure, zero beyond what the caller gave */
 	uint32_t out_bytes;		/* room at the caller's response pointer */
+	int cancel_state;		/* the program's, which holds again where a command waits for an event */
 };
 
 /* ---- ucm.c ---- */
