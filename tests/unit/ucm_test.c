@@ -682,6 +682,28 @@ static void options_are_checked(void **state)
 	expect_nothing_left();
 }
 
+/* Before the address is resolved or after it, but before the route is, as in Linux's cma_resolve_iboe_route(). */
+static void the_type_of_service_may_be_set_until_the_route_is_resolved(void **state)
+{
+	uint8_t tos = 0x68;
+	struct rdma_ucm_set_option in = { .optname = RDMA_OPTION_ID_TOS, .optval = (uintptr_t)&tos, .optlen = sizeof(tos) };
+	int fd = channel();
+
+	for (int late = 0; late < 2; late++) {
+		in.id = create(fd, RDMA_PS_TCP, 1);
+		if (!late)
+			assert_int_equal(COMMAND(fd, SET_OPTION, in, 0), 0);
+		assert_int_equal(resolve4(fd, in.id, "10.1.2.3", 7000), 0);
+		expect_event(fd, UCM_EVENT_ADDR_RESOLVED, 0);
+		if (late)
+			assert_int_equal(COMMAND(fd, SET_OPTION, in, 0), 0);
+		resolve_route(fd, in.id);
+		assert_int_equal(((struct ucm_id *)table_get(&ucm.ids, in.id))->path.tclass, tos);
+	}
+	channel_close(fd);
+	expect_nothing_left();
+}
+
 static uint32_t create_of_type(int fd, uint8_t qp_type)
 {
 	struct rdma_ucm_create_id_resp resp = { 0 };
@@ -2213,6 +2235,7 @@ int main(void)
 		TEST(loopback_is_no_address_of_the_only_device),
 		TEST(a_host_of_a_fabric_has_its_own_addresses_alone),
 		TEST(options_are_checked),
+		TEST(the_type_of_service_may_be_set_until_the_route_is_resolved),
 		TEST(listeners_take_only_what_is_for_them),
 		TEST(a_connection_comes_and_goes),
 		TEST(qp_attributes_are_the_kernels),

@@ -457,6 +457,8 @@ static int resolve_route(struct ucm_id *id, uint32_t timeout_ms)
 		return -EINVAL;
 	if (!id->path.dlid)
 		error = ucm_route_find(id, timeout_ms);
+	else
+		id->path.tclass = id->tos;
 	if (id->destroyed || id->state != UCM_ADDR_RESOLVED)
 		return -EINVAL;
 	if (error)

@@ -201,7 +201,7 @@ void ucm_route_fill(struct ucm_id *id, const struct ca_device *dev)
 
 	id->path = (struct cm_path){
 		.device = id->device, .pkey = dev->pkey[0], .mtu = dev->active_mtu, .ack_timeout = PATH_LIFE + 1,
-		.rate = RATE_100_GBPS, .hop_limit = device_has(dev, DEVICE_GRH_REQUIRED) ? HOP_LIMIT : 0, .tclass = id->tos,
+		.rate = RATE_100_GBPS, .hop_limit = device_has(dev, DEVICE_GRH_REQUIRED) ? HOP_LIMIT : 0,
 		.slid = lid, .dlid = lid,
 	};
 	memcpy(id->path.sgid, id->sgid, 16);
