@@ -6,6 +6,7 @@
 #include "mgmt/cm_send.h"
 
 #include <errno.h>
+#include <infiniband/verbs.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -327,6 +328,9 @@ void cm_id_destroy(struct cm_id *id, wtime now)
 		cm_send_rej(id, CM_ANSWERS_REP, CM_REJ_CONSUMER, NULL, 0);
 		break;
 	case CM_ESTABLISHED:
+		/* a target serves whoever has opened it: as Linux's cm_destroy_id() */
+		if (id->qp_type == IBV_QPT_XRC_RECV)
+			break;
 		cm_dreq(id, now);
 		if (let_go(id))
 			return;

@@ -193,7 +193,8 @@ void cm_fini(struct cm *cm);	/* frees all ids, sends nothing */
 /* A fresh id in CM_IDLE. NULL with *error: -ENOMEM, -EMFILE over the quota. */
 struct cm_id *cm_id_create(struct cm *cm, void *user);
 /* Ends the conversation as IBA 12.9.8 wants (REJ, DREQ or DREP as the state needs); the id is the consumer's no more. A DREQ is
- * repeated until its answer comes, for as many ids as fit in a quarter of the quota. */
+ * repeated until its answer comes, for as many ids as fit in a quarter of the quota. The connection of an XRC target stands
+ * until cm_dreq of either side. */
 void cm_id_destroy(struct cm_id *id, wtime now);
 /* An id in CM_ESTABLISHED, with that connection's ids. NULL as cm_id_create. */
 struct cm_id *cm_adopt(struct cm *cm, const struct cm_connection *connection);

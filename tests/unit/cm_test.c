@@ -963,28 +963,65 @@ static void who_was_asked_may_lose_the_connection_too(void **state)
 	net_fini(&n);
 }
 
-static void xrc_names_the_target_as_eec(void **state)
+/* From side 0, up to the REP. */
+static void open_xrc(struct net *n)
 {
 	struct cm_param param = param_of(0, "hello");
 	struct cm_event event;
 	struct gmp out;
-	struct net n;
 
-	net_init(&n, PLAN_CONNECT);
-	struct cm *a = &n.side[0].cm, *b = &n.side[1].cm;
+	net_init(n, PLAN_CONNECT);
+	struct cm *a = &n->side[0].cm, *b = &n->side[1].cm;
 	struct cm_id *id = cm_id_create(a, NULL);
 
+	n->side[0].id = id;
 	param.qp_type = IBV_QPT_XRC_SEND;
 	assert_int_equal(cm_req(id, 0, SERVICE, &path[0], &param), 0);
 	assert_true(cm_output(a, &out));
 	assert_true(deliver(b, 1, 0, out.mad, &event));
 	assert_int_equal(event.id->qp_type, IBV_QPT_XRC_RECV);
+	n->side[1].id = event.id;
 	param.qpn = 0x777;
 	assert_int_equal(cm_rep(event.id, 0, &param), 0);
 	assert_true(cm_output(b, &out));
 	assert_true(deliver(a, 0, 0, out.mad, &event));
-	assert_int_equal(id->remote_qpn, 0x777);
+}
+
+static void xrc_names_the_target_as_eec(void **state)
+{
+	struct net n;
+
+	open_xrc(&n);
+	assert_int_equal(n.side[0].id->remote_qpn, 0x777);
 	net_fini(&n);
+}
+
+/* Who has made an XRC target and needs no more of its connection destroys the id. */
+static void a_target_is_connected_without_its_id(void **state)
+{
+	struct cm_event event;
+	struct gmp out;
+	struct net n;
+
+	for (int disconnects = 0; disconnects < 2; disconnects++) {
+		open_xrc(&n);
+		struct cm *a = &n.side[0].cm, *b = &n.side[1].cm;
+
+		assert_int_equal(cm_rtu(n.side[0].id, 0), 0);
+		assert_true(cm_output(a, &out));
+		assert_true(deliver(b, 1, 0, out.mad, &event));
+		assert_int_equal(event.type, CM_EVENT_RTU);
+		if (disconnects)
+			assert_int_equal(cm_dreq(n.side[1].id, 0), 0);
+		cm_id_destroy(n.side[1].id, 0);
+		assert_int_equal(b->ids, disconnects);
+		assert_int_equal(cm_output(b, &out), disconnects);
+		if (disconnects) {
+			assert_true(deliver(a, 0, 0, out.mad, &event));
+			assert_int_equal(event.type, CM_EVENT_DREQ);
+		}
+		net_fini(&n);
+	}
 }
 
 int main(void)
@@ -1005,6 +1042,7 @@ int main(void)
 		cmocka_unit_test(messages_of_strangers_are_ignored),
 		cmocka_unit_test(a_conversation_has_one_device),
 		cmocka_unit_test(a_conversation_is_known_by_all_its_numbers),
+		cmocka_unit_test(a_target_is_connected_without_its_id),
 		cmocka_unit_test(who_asked_for_time_answers),
 		cmocka_unit_test(old_connections_are_answered_only),
 		cmocka_unit_test(an_mra_stretches_the_wait),
