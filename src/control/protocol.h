@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 enum { CONTROL_VERSION = 15, CONTROL_TEXT = 60000, CONTROL_FDS = 4, CONTROL_FILES = 8 };
 
@@ -48,9 +49,9 @@ enum control_type {
 			 * service level from bit 16 on, c = the group's Q_Key; status EACCES: refused; ETIMEDOUT.
 			 * MCAST_SENDS: as that, but the process only sends, and the page does not name it */
 	CTL_LISTEN,	/* service: this process answers CM requests for it, a = device + 1 or 0 any, gid = only for this
-			 * address (that a request asks for) or zero. status EADDRINUSE: the same triple is taken, somebody else
-			 * listens where this one would (a wildcard overlaps with everything) or has reserved the port; EACCES as
-			 * for CTL_PORT */
+			 * address (that a request asks for), control_any of its family, or zero. status EADDRINUSE: the same
+			 * triple is taken, somebody else listens where this one would (zero overlaps with everything) or has
+			 * reserved the port; EACCES as for CTL_PORT */
 	CTL_UNLISTEN,	/* service, a, gid as in CTL_LISTEN. status ENOENT */
 	CTL_FRAME,	/* text: a frame of QP1 (mgmt/gmp.h) as that device's link would carry it. weftd passes it on to the
 			 * process that it is for, unasked and unchanged, answers it by a frame where no process is, or drops
@@ -60,9 +61,10 @@ enum control_type {
 	CTL_GOODBYE,	/* clean detach: nothing of this process may be left. text: why its QPs have stopped, as a report, or
 			 * none */
 	CTL_PORT,	/* reserve an rdma_cm port: service = port space prefix | port (port 0: weftd chooses), a = 1 reuse.
-			 * answer: service with the port. gid = the bound address (IPv4-mapped) or zero: any; different
-			 * addresses do not collide. status EADDRINUSE, also where somebody else listens; EADDRNOTAVAIL: none is
-			 * free; EACCES: the port is below 1024 and the process not root's, as the kernel's rdma_cm has it.
+			 * answer: service with the port. gid = the bound address (IPv4-mapped), control_any: any of a
+			 * family, or zero: any; different addresses and families do not collide. status EADDRINUSE, also
+			 * where somebody else listens; EADDRNOTAVAIL: none is free; EACCES: the port is below 1024 and the
+			 * process not root's, as the kernel's rdma_cm has it.
 			 * Where weftd chooses, b = so many more are wanted, at most 63, of the row of 64 ports that it is in.
 			 * answer: control_port_row: those that the process has been given of that row, each a reservation of
 			 * its own */
@@ -316,6 +318,26 @@ static inline void control_set_port_times(struct control_msg *answer, uint8_t su
 {
 	answer->slot = subnet_timeout + 1u;
 	answer->service = response_time;
+}
+
+/* CTL_PORT, CTL_LISTEN: whose address a gid is. BOTH: zero, any address. */
+enum control_family { FAMILY_BOTH, FAMILY_IPV4, FAMILY_IPV6, CONTROL_FAMILIES };
+
+/* The gid of any address of the family. Neither 0.0.0.0 nor the group ff00::6 is the address of a host. */
+static inline const uint8_t *control_any(enum control_family family)
+{
+	static const uint8_t any[CONTROL_FAMILIES][16] = {
+		[FAMILY_IPV4] = { [10] = 0xff, 0xff }, [FAMILY_IPV6] = { 0xff, [15] = 6 },
+	};
+
+	return any[family];
+}
+
+static inline enum control_family control_family(const uint8_t gid[16])
+{
+	if (memcmp(gid, control_any(FAMILY_BOTH), 16) == 0)
+		return FAMILY_BOTH;
+	return memcmp(gid, control_any(FAMILY_IPV4), 12) == 0 ? FAMILY_IPV4 : FAMILY_IPV6;
 }
 
 enum { CONTROL_PORT_ROW = 64 };		/* ports of one row, the first of which is a multiple of it */

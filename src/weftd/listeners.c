@@ -18,7 +18,7 @@ struct listener {
 			uint64_t service;
 			uint64_t place;		/* in the fabric (fabric/host.h), PORT_NONE, or LISTENERS_ANYWHERE */
 			uint64_t device;	/* index of a port (fabric/page.h) + 1, 0: any */
-			uint8_t gid[16];	/* zero: any */
+			uint8_t gid[16];	/* or control_any */
 		} key;
 	} at[2];			/* where it is, and anywhere */
 	struct list_node own;		/* client.listeners */
@@ -33,10 +33,8 @@ struct tally {
 		uint64_t service, place;
 		const struct client *client;	/* NULL: all */
 	} key;
-	uint32_t on[PAGE_DEVICES + 1];	/* by device as in listener_key */
+	uint32_t on[CONTROL_FAMILIES][PAGE_DEVICES + 1];	/* by device as in listener_key */
 };
-
-static const uint8_t any[16];
 
 static struct listener *find_exact(struct hub *h, uint64_t service, uint32_t place, uint32_t device, const uint8_t gid[16])
 {
@@ -55,14 +53,14 @@ static struct listener *find_exact(struct hub *h, uint64_t service, uint32_t pla
 
 struct client *listeners_find(struct hub *h, uint64_t service, uint32_t place, uint32_t device, const uint8_t dgid[16])
 {
-	struct listener *l = find_exact(h, service, place, device + 1, dgid);
+	const uint8_t *const gid[] = { dgid, control_any(control_family(dgid)), control_any(FAMILY_BOTH) };
+	struct listener *l = NULL;
 
-	if (!l)
-		l = find_exact(h, service, place, 0, dgid);
-	if (!l)
-		l = find_exact(h, service, place, device + 1, any);
-	if (!l)
-		l = find_exact(h, service, place, 0, any);
+	for (int i = 0; i < 3 && !l; i++) {
+		l = find_exact(h, service, place, device + 1, gid[i]);
+		if (!l)
+			l = find_exact(h, service, place, 0, gid[i]);
+	}
 	return l ? l->client : NULL;
 }
 
@@ -82,15 +80,17 @@ static struct tally *find_tally(struct hub *h, uint64_t service, uint32_t place,
 	return NULL;
 }
 
-/* On a device, or on any: those that hear what arrives there. */
-static uint32_t hear(struct hub *h, uint64_t service, uint32_t place, const struct client *c, uint32_t device)
+/* On a device, or on any: those that hear what arrives there for addresses of the family. */
+static uint32_t hear(struct hub *h, uint64_t service, uint32_t place, const struct client *c, uint32_t device,
+		     enum control_family family)
 {
 	const struct tally *t = find_tally(h, service, place, c);
 	uint32_t n = 0;
 
-	for (uint32_t on = 0; t && on <= PAGE_DEVICES; on++)
-		if (!on || !device || on == device)
-			n += t->on[on];
+	for (int of = 0; t && of < CONTROL_FAMILIES; of++)
+		for (uint32_t on = 0; on <= PAGE_DEVICES; on++)
+			if ((of == FAMILY_BOTH || family == FAMILY_BOTH || of == (int)family) && (!on || !device || on == device))
+				n += t->on[of][on];
 	return n;
 }
 
@@ -103,14 +103,16 @@ static bool is_others(struct hub *h, const struct client *c, uint64_t service, u
 
 bool listeners_others_hear(struct hub *h, const struct client *c, uint64_t service, uint32_t device, const uint8_t gid[16])
 {
+	enum control_family family = control_family(gid);
 	uint32_t place = subnet_place(h, c);
 
-	if (memcmp(gid, any, sizeof(any)) == 0)
-		return hear(h, service, place, NULL, device) > hear(h, service, place, c, device);
+	if (memcmp(gid, control_any(family), 16) == 0)
+		return hear(h, service, place, NULL, device, family) > hear(h, service, place, c, device, family);
 	for (uint32_t on = 0; on <= PAGE_DEVICES; on++) {
 		if (on && device && on != device)
 			continue;
-		if (is_others(h, c, service, on, gid) || is_others(h, c, service, on, any))
+		if (is_others(h, c, service, on, gid) || is_others(h, c, service, on, control_any(family)) ||
+		    is_others(h, c, service, on, control_any(FAMILY_BOTH)))
 			return true;
 	}
 	return false;
@@ -132,10 +134,9 @@ static struct tally *make_tally(struct hub *h, uint64_t service, uint32_t place,
 
 static void drop_tally(struct hub *h, struct tally *t)
 {
-	for (uint32_t on = 0; t && on <= PAGE_DEVICES; on++)
-		if (t->on[on])
-			return;
-	if (!t)
+	static const struct tally none;
+
+	if (!t || memcmp(t->on, none.on, sizeof(t->on)) != 0)
 		return;
 	hash_table_remove(&h->tallies, &t->node);
 	free(t);
@@ -158,7 +159,7 @@ static int check(struct hub *h, struct client *c, const struct control_msg *msg)
 static void free_listener(struct hub *h, struct listener *l)
 {
 	for (int i = 0; i < 2; i++) {
-		l->in[i]->on[l->at[0].key.device]--;
+		l->in[i]->on[control_family(l->at[0].key.gid)][l->at[0].key.device]--;
 		drop_tally(h, l->in[i]);
 		hash_table_remove(&h->listeners, &l->at[i].node);
 	}
@@ -204,7 +205,7 @@ static int add(struct hub *h, struct client *c, const struct control_msg *msg)
 	for (int i = 0; i < 2; i++) {
 		struct entry *e = &l->at[i];
 
-		l->in[i]->on[e->key.device]++;
+		l->in[i]->on[control_family(e->key.gid)][e->key.device]++;
 		hash_table_add(&h->listeners, &e->node, hash_table_hash(&h->listeners, &e->key, sizeof(e->key)));
 	}
 	list_append(&c->listeners, &l->own);

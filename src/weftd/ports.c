@@ -1,5 +1,6 @@
 /* The rules are those of bind(2) as the kernel's rdma_cm keeps them: two reservations of one port collide unless both
- * allow reuse and the earlier one does not listen, or both name an address and the addresses differ. Nobody looks at
+ * allow reuse and the earlier one does not listen, or both name an address and the addresses differ, or each names one of
+ * another family or all of that. Nobody looks at
  * reservations one by one: they are counted by service, by address and by client, so that each question is a few lookups. */
 #include "weftd/ports.h"
 
@@ -18,8 +19,6 @@ enum {
 	CHOICES = 256,		/* our choice: so many candidates for a port are looked at */
 };
 
-static const uint8_t any[16];
-
 /* The reservations of a service: at one address or at all, of one client or of everybody. */
 struct holding {
 	struct hash_node node;		/* hub.ports */
@@ -30,7 +29,7 @@ struct holding {
 		uint64_t is_whole;		/* at all addresses; gid is zero */
 		uint8_t gid[16];
 	} key;
-	uint32_t total, firm;		/* firm: who cannot share it, or listens */
+	uint32_t total[CONTROL_FAMILIES], firm[CONTROL_FAMILIES];	/* firm: who cannot share it, or listens */
 	struct list ports;		/* struct port.held: those of one client at one address */
 };
 
@@ -133,9 +132,17 @@ static struct holding *make_holding(struct hub *h, const struct holding_key *key
 	return holding;
 }
 
+/* Of those counted by family, those that overlap with all addresses of this one. */
+static uint32_t of_family(const uint32_t count[CONTROL_FAMILIES], enum control_family family)
+{
+	if (family == FAMILY_BOTH)
+		return count[FAMILY_BOTH] + count[FAMILY_IPV4] + count[FAMILY_IPV6];
+	return count[FAMILY_BOTH] + count[family];
+}
+
 static void drop_holding(struct hub *h, struct holding *holding)
 {
-	if (holding->total)
+	if (of_family(holding->total, FAMILY_BOTH))
 		return;
 	if (holding->key.is_whole && !holding->key.client)
 		mark(h, holding->key.service, false);
@@ -150,9 +157,11 @@ static bool is_firm(const struct port *p)
 
 static void count(struct port *p, uint32_t by)
 {
+	enum control_family family = control_family(p->gid);
+
 	for (int i = 0; i < HOLDINGS; i++) {
-		p->in[i]->total += by;
-		p->in[i]->firm += is_firm(p) ? by : 0;
+		p->in[i]->total[family] += by;
+		p->in[i]->firm[family] += is_firm(p) ? by : 0;
 	}
 }
 
@@ -193,17 +202,19 @@ static void set_listening(struct port *p, bool is_listening)
 static uint32_t overlapping(struct hub *h, uint64_t service, const struct client *c, bool is_all, const uint8_t gid[16],
 			    bool only_firm)
 {
-	bool is_any = memcmp(gid, any, sizeof(any)) == 0;
+	enum control_family family = control_family(gid);
+	bool is_any = memcmp(gid, control_any(family), 16) == 0;
 	const struct holding_key key[] = {
-		key_of(h, service, c, is_all, is_any, gid), key_of(h, service, c, is_all, false, any),
+		key_of(h, service, c, is_all, is_any, gid), key_of(h, service, c, is_all, false, control_any(family)),
+		key_of(h, service, c, is_all, false, control_any(FAMILY_BOTH)),
 	};
 	uint32_t n = 0;
 
-	for (int i = 0; i < (is_any ? 1 : 2); i++) {
+	for (int i = 0; i < (is_any ? 1 : 3); i++) {
 		const struct holding *holding = find_holding(h, &key[i]);
 
 		if (holding)
-			n += only_firm ? holding->firm : holding->total;
+			n += of_family(only_firm ? holding->firm : holding->total, family);
 	}
 	return n;
 }

@@ -1,5 +1,6 @@
 /* Listeners and ports of weftd, asked without a socket: however clients choose their services, a question is a few lookups. */
 #include "weftd/hub.h"
+#include "weftd/listeners.h"
 #include "weftd/page.h"
 
 #include <errno.h>
@@ -274,6 +275,89 @@ static void shared_ports_are_shared_until_one_listens(void **state)
 	assert_int_equal(say(0, listen), 0);
 }
 
+static struct control_msg of_family(uint32_t type, enum control_family family)
+{
+	struct control_msg msg = { .type = type, .service = TCP | 7000 };
+
+	memcpy(msg.gid, control_any(family), 16);
+	return msg;
+}
+
+static struct client *hears(const uint8_t gid[16])
+{
+	return listeners_find(&world->hub, TCP | 7000, LISTENERS_ANYWHERE, 0, gid);
+}
+
+static const uint8_t at_ipv4[16] = { [10] = 0xff, 0xff, 192, 0, 2, 2 }, at_ipv6[16] = { 0xfd, [15] = 2 };
+
+/* As rdma_cm's ids that are AFONLY, of which IPv4's always are. */
+static void families_have_their_own_ports_and_listeners(void **state)
+{
+	struct control_msg at = { .type = CTL_PORT, .service = TCP | 7000 };
+
+	(void)state;
+	for (int c = 0; c < 2; c++) {
+		assert_int_equal(say(c, of_family(CTL_PORT, c ? FAMILY_IPV6 : FAMILY_IPV4)), 0);
+		assert_int_equal(say(c, of_family(CTL_LISTEN, c ? FAMILY_IPV6 : FAMILY_IPV4)), 0);
+	}
+	assert_ptr_equal(hears(at_ipv4), &world->client[0]);
+	assert_ptr_equal(hears(at_ipv6), &world->client[1]);
+	/* what they overlap with: themselves, their addresses, and who has both */
+	for (int family = 0; family < CONTROL_FAMILIES; family++) {
+		assert_int_equal(say(2, of_family(CTL_PORT, family)), EADDRINUSE);
+		assert_int_equal(say(2, of_family(CTL_LISTEN, family)), EADDRINUSE);
+	}
+	memcpy(at.gid, at_ipv6, 16);
+	assert_int_equal(say(2, at), EADDRINUSE);
+	at.type = CTL_LISTEN;
+	assert_int_equal(say(2, at), EADDRINUSE);
+	assert_int_equal(say(1, of_family(CTL_UNLISTEN, FAMILY_IPV6)), 0);
+	assert_null(hears(at_ipv6));
+	assert_int_equal(say(1, of_family(CTL_UNPORT, FAMILY_IPV6)), 0);
+	assert_int_equal(say(2, at), 0);
+	assert_ptr_equal(hears(at_ipv6), &world->client[2]);
+	at.type = CTL_PORT;
+	assert_int_equal(say(2, at), 0);
+	assert_int_equal(say(1, of_family(CTL_PORT, FAMILY_IPV6)), EADDRINUSE);
+	assert_int_equal(say(1, of_family(CTL_PORT, FAMILY_BOTH)), EADDRINUSE);
+	/* who has both has them in a listener of its own */
+	assert_int_equal(say(0, of_family(CTL_UNLISTEN, FAMILY_IPV4)), 0);
+	assert_int_equal(say(0, of_family(CTL_UNPORT, FAMILY_IPV4)), 0);
+	at.type = CTL_UNLISTEN;
+	assert_int_equal(say(2, at), 0);
+	at.type = CTL_UNPORT;
+	assert_int_equal(say(2, at), 0);
+	assert_int_equal(say(3, of_family(CTL_PORT, FAMILY_BOTH)), 0);
+	for (int family = FAMILY_IPV4; family < CONTROL_FAMILIES; family++)
+		assert_int_equal(say(2, of_family(CTL_PORT, family)), EADDRINUSE);
+	assert_int_equal(say(3, of_family(CTL_LISTEN, FAMILY_BOTH)), 0);
+	for (int family = FAMILY_IPV4; family < CONTROL_FAMILIES; family++)
+		assert_int_equal(say(2, of_family(CTL_LISTEN, family)), EADDRINUSE);
+	assert_ptr_equal(hears(at_ipv4), &world->client[3]);
+	assert_ptr_equal(hears(at_ipv6), &world->client[3]);
+}
+
+/* Without a port that would be in the way. */
+static void who_listens_at_a_family_hears_all_its_addresses(void **state)
+{
+	struct control_msg ipv4 = { .type = CTL_LISTEN, .service = TCP | 7000 }, ipv6 = ipv4;
+
+	(void)state;
+	memcpy(ipv4.gid, at_ipv4, 16);
+	memcpy(ipv6.gid, at_ipv6, 16);
+	assert_int_equal(say(0, of_family(CTL_LISTEN, FAMILY_IPV4)), 0);
+	assert_int_equal(say(1, ipv4), EADDRINUSE);
+	assert_int_equal(say(1, ipv6), 0);
+	for (int family = 0; family < CONTROL_FAMILIES; family++)
+		assert_int_equal(say(2, of_family(CTL_LISTEN, family)), EADDRINUSE);
+	assert_int_equal(say(0, of_family(CTL_UNLISTEN, FAMILY_IPV4)), 0);
+	assert_int_equal(say(2, of_family(CTL_LISTEN, FAMILY_BOTH)), EADDRINUSE);
+	ipv6.type = CTL_UNLISTEN;
+	assert_int_equal(say(1, ipv6), 0);
+	assert_int_equal(say(2, of_family(CTL_LISTEN, FAMILY_BOTH)), 0);
+	assert_int_equal(say(1, ipv4), EADDRINUSE);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -285,6 +369,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(no_row_goes_beyond_the_last_port, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(low_ports_are_roots, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(shared_ports_are_shared_until_one_listens, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(families_have_their_own_ports_and_listeners, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(who_listens_at_a_family_hears_all_its_addresses, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

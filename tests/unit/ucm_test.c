@@ -650,6 +650,48 @@ static void ports_collide_as_in_linux(void **state)
 	expect_nothing_left();
 }
 
+static int bind_any6(int fd, uint32_t id, uint16_t port)
+{
+	struct sockaddr_in6 any = { .sin6_family = AF_INET6, .sin6_port = htons(port) };
+	struct rdma_ucm_bind in = { .id = id, .addr_size = sizeof(any) };
+	struct rdma_ucm_set_option only = { .id = id, .optname = RDMA_OPTION_ID_AFONLY, .optlen = sizeof(int) };
+	int one = 1;
+
+	only.optval = (uintptr_t)&one;
+	assert_int_equal(COMMAND(fd, SET_OPTION, only, 0), 0);
+	memcpy(&in.addr, &any, sizeof(any));
+	return COMMAND(fd, BIND, in, 0);
+}
+
+static const struct ucm_port *reserved_by(uint32_t id)
+{
+	return ((struct ucm_id *)table_get(&ucm.ids, id))->port;
+}
+
+/* IPv4's ids always have their own family alone. */
+static void wildcards_of_two_families_share_a_port_number(void **state)
+{
+	int fd = channel(), asked;
+	uint32_t id[4];
+
+	for (int i = 0; i < 4; i++)
+		id[i] = create(fd, RDMA_PS_TCP, 1);
+	assert_int_equal(bind4(fd, id[0], "0.0.0.0", 7000), 0);
+	assert_int_equal(bind_any6(fd, id[1], 7000), 0);
+	assert_memory_equal(reserved_by(id[0])->gid, control_any(FAMILY_IPV4), 16);
+	assert_memory_equal(reserved_by(id[1])->gid, control_any(FAMILY_IPV6), 16);
+	/* a port that was chosen is this process's for both */
+	assert_int_equal(bind4(fd, id[2], "0.0.0.0", 0), 0);
+	asked = fake.requests;
+	assert_int_equal(bind_any6(fd, id[3], (uint16_t)reserved_by(id[2])->service), 0);
+	assert_ptr_equal(reserved_by(id[3]), reserved_by(id[2]));
+	assert_int_equal(fake.requests, asked);
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(listen_on(fd, id[i], 1), 0);
+	channel_close(fd);
+	expect_nothing_left();
+}
+
 static void options_are_checked(void **state)
 {
 	struct ibv_path_data path = { .flags = IB_PATH_GMP | IB_PATH_PRIMARY | IB_PATH_BIDIRECTIONAL };
@@ -2234,6 +2276,7 @@ int main(void)
 		TEST(ports_collide_as_in_linux),
 		TEST(loopback_is_no_address_of_the_only_device),
 		TEST(a_host_of_a_fabric_has_its_own_addresses_alone),
+		TEST(wildcards_of_two_families_share_a_port_number),
 		TEST(options_are_checked),
 		TEST(the_type_of_service_may_be_set_until_the_route_is_resolved),
 		TEST(listeners_take_only_what_is_for_them),

@@ -218,6 +218,16 @@ static int port_reserve(struct ucm_id *id, const uint8_t gid[16], struct ucm_por
 	return 0;
 }
 
+/* A port that weftd is to choose is reserved for both families, as rows are. */
+static void gid_of(const struct ucm_id *id, uint8_t gid[16])
+{
+	bool is_of_family = id->afonly && id->src.ss_family != AF_IB && ucm_addr_port(&id->src);
+
+	ucm_addr_gid(&id->src, gid);
+	if (is_of_family && ucm_addr_is_any(&id->src))
+		memcpy(gid, control_any(id->src.ss_family == AF_INET ? FAMILY_IPV4 : FAMILY_IPV6), 16);
+}
+
 int ucm_port_bind(struct ucm_id *id)
 {
 	uint64_t service = ucm_addr_service(id, &id->src);
@@ -225,12 +235,14 @@ int ucm_port_bind(struct ucm_id *id)
 	uint8_t gid[16];
 	int error = 0;
 
-	ucm_addr_gid(&id->src, gid);
+	gid_of(id, gid);
 	if (ucm_addr_port(&id->src)) {
 		error = conflicts(id, service, id->reuseaddr);
 		if (error)
 			return error;
 		port = port_find(service, gid);
+		if (!port && ucm_addr_is_any(&id->src))
+			port = port_find(service, any);
 		if (!port)
 			row_leave(service);
 	}

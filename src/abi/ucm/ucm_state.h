@@ -93,7 +93,7 @@ struct ucm_port_row {
 struct ucm_port {
 	struct list_node node;		/* in ucm.ports */
 	uint64_t service;		/* port space << 16 | port */
-	uint8_t gid[16];		/* the address, IPv4 mapped; zero: any */
+	uint8_t gid[16];		/* the address, IPv4 mapped, or any (control_any) */
 	struct list ids;		/* struct ucm_id.of_port */
 	uint32_t listens;
 };
