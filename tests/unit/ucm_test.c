@@ -1556,17 +1556,24 @@ static void datagrams_learn_qpn_and_qkey(void **state)
 	pair_close(&p);
 }
 
-static struct rdma_ucm_event_resp join_as(int fd, uint32_t id, const char *text, uint16_t flags, uint32_t *number)
+static struct rdma_ucm_event_resp join_at(int fd, uint32_t id, const void *addr, uint16_t bytes, uint16_t flags,
+					  uint32_t *number)
 {
-	struct sockaddr_in addr = ip4(text, 0);
 	struct rdma_ucm_create_id_resp resp;
-	struct rdma_ucm_join_mcast in = { .response = (uintptr_t)&resp, .uid = 0x700, .id = id, .addr_size = sizeof(addr),
+	struct rdma_ucm_join_mcast in = { .response = (uintptr_t)&resp, .uid = 0x700, .id = id, .addr_size = bytes,
 					  .join_flags = flags };
 
-	memcpy(&in.addr, &addr, sizeof(addr));
+	memcpy(&in.addr, addr, bytes);
 	assert_int_equal(COMMAND(fd, JOIN_MCAST, in, sizeof(resp)), 0);
 	*number = resp.id;
 	return expect_event(fd, UCM_EVENT_MULTICAST_JOIN, 0);
+}
+
+static struct rdma_ucm_event_resp join_as(int fd, uint32_t id, const char *text, uint16_t flags, uint32_t *number)
+{
+	struct sockaddr_in addr = ip4(text, 0);
+
+	return join_at(fd, id, &addr, sizeof(addr), flags, number);
 }
 
 static struct rdma_ucm_event_resp join(int fd, uint32_t id, const char *text, uint32_t *number)
@@ -1591,6 +1598,31 @@ static void who_only_sends_joins_and_leaves_so(void **state)
 	assert_int_equal(COMMAND(fd, LEAVE_MCAST, leave, sizeof(resp)), 0);
 	assert_int_equal(fake.groups, 1);
 	assert_int_equal(fake.senders, 0);
+	channel_close(fd);
+	expect_nothing_left();
+}
+
+/* UCC does so: one process joins the any-address, and tells the others the MGID of its event. */
+static void the_any_address_is_a_group_of_its_own(void **state)
+{
+	struct sockaddr_in6 any = { .sin6_family = AF_INET6 }, told = any;
+	struct rdma_ucm_event_resp event[3];
+	int fd = channel();
+	uint32_t id, number;
+
+	for (int is_ib = 0; is_ib < 2; is_ib++) {
+		fake.visible[1] = !is_ib;
+		id = create(fd, RDMA_PS_UDP, 1);
+		assert_int_equal(bind4(fd, id, "10.1.2.3", 0), 0);
+		for (int i = 0; i < 2; i++) {
+			event[i] = join_at(fd, id, &any, sizeof(any), RDMA_MC_JOIN_FLAG_FULLMEMBER, &number);
+			assert_int_equal(event[i].param.ud.ah_attr.grh.dgid[0], 0xff);
+		}
+		assert_memory_not_equal(event[0].param.ud.ah_attr.grh.dgid, event[1].param.ud.ah_attr.grh.dgid, 16);
+		memcpy(&told.sin6_addr, event[0].param.ud.ah_attr.grh.dgid, 16);
+		event[2] = join_at(fd, id, &told, sizeof(told), RDMA_MC_JOIN_FLAG_FULLMEMBER, &number);
+		assert_memory_equal(event[0].param.ud.ah_attr.grh.dgid, event[2].param.ud.ah_attr.grh.dgid, 16);
+	}
 	channel_close(fd);
 	expect_nothing_left();
 }
@@ -2295,6 +2327,7 @@ int main(void)
 		TEST(migration_takes_queued_events_along),
 		TEST(datagrams_learn_qpn_and_qkey),
 		TEST(groups_map_as_in_linux),
+		TEST(the_any_address_is_a_group_of_its_own),
 		TEST(who_only_sends_joins_and_leaves_so),
 		TEST(a_dead_peer_disconnects),
 		TEST(silence_is_unreachable),

@@ -154,7 +154,20 @@ static int ask(struct ucm_id *id, uint32_t service, const uint8_t mgid[16], stru
 	return -EINVAL;
 }
 
-static int join_now(struct ucm_id *id, const struct rdma_ucm_join_mcast *in, const struct sockaddr_storage *addr)
+/* In place of the any-address, for which Linux has the subnet administration make a group: one that nobody else has. Its MGID,
+ * taken for an IPv6 address, stands for itself, so that others join by what the event says. */
+static void choose_group(struct sockaddr_storage *addr)
+{
+	struct sockaddr_in6 group = { .sin6_family = AF_INET6 };
+	uint64_t random[2] = { rand_u64(&ucm.cm.rand), rand_u64(&ucm.cm.rand) };
+
+	memcpy(&group.sin6_addr, random, sizeof(random));
+	group.sin6_addr.s6_addr[0] = 0xff;
+	group.sin6_addr.s6_addr[1] = 0x12;	/* RFC 4291, 2.7: transient, link-local */
+	memcpy(addr, &group, sizeof(group));
+}
+
+static int join_now(struct ucm_id *id, const struct rdma_ucm_join_mcast *in, struct sockaddr_storage *addr)
 {
 	const uint32_t service = in->join_flags == RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER ? MCAST_SENDS : MCAST_OF_PORT;
 	struct ucm_device devices[CA_DEVICES];
@@ -167,8 +180,10 @@ static int join_now(struct ucm_id *id, const struct rdma_ucm_join_mcast *in, con
 	int error;
 
 	if (!ucm_is_ud(id) || (id->state != UCM_ADDR_BOUND && id->state != UCM_ADDR_RESOLVED) || id->device == UCM_NO_DEVICE ||
-	    !ucm_addr_is_multicast(addr))
+	    !(ucm_addr_is_multicast(addr) || ucm_addr_is_any(addr)))
 		return -EINVAL;
+	if (ucm_addr_is_any(addr))
+		choose_group(addr);
 	ucm_devices(devices);
 	dev = &devices[id->device].dev;
 	ucm_mgid(id, dev, addr, mgid);
