@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { CONTROL_VERSION = 15, CONTROL_TEXT = 60000, CONTROL_FDS = 4, CONTROL_FILES = 8 };
+enum { CONTROL_VERSION = 16, CONTROL_TEXT = 60000, CONTROL_FDS = 4, CONTROL_FILES = 8 };
 
 enum { CONTROL_LAST_WORDS = 16000 };	/* bytes: our choice */
 
