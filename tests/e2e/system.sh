@@ -39,7 +39,7 @@ if command -v rping >/dev/null; then
 	weft run --system -- rping -s -a 0.0.0.0 -p 7302 -C 3 >"$HOME_DIR/server" 2>&1 &
 	server=$!
 	within 10 listens || fail "rping does not listen: $(cat "$HOME_DIR/server")"
-	expect 0 setpriv --reuid 65534 --regid 65534 --clear-groups "${BIN%/bin}/tests/e2e/e2e_intruder" 7302
+	expect 0 setpriv --reuid 65534 --regid 65534 --clear-groups "${BIN%/bin}/tests/e2e/e2e_intruder" 7302 ipv4
 	# nor are its faults, and the links are the owner's
 	pid=$(weft status --system --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["processes"][0]["pid"])')
 	expect 1 user weft impair --system "$pid" loss=5%
@@ -52,6 +52,14 @@ if command -v rping >/dev/null; then
 	expect 0 weft impair --system show "$pid"
 	says "loss=1%"
 	expect 0 user weft run --system -- rping -c -a 127.0.0.1 -p 7302 -C 3
+	wait $server || fail "the server of rping ends with $?: $(cat "$HOME_DIR/server")"
+	rm "$HOME_DIR/server"
+
+	weft run --system -- rping -s -a :: -p 7303 -C 3 >"$HOME_DIR/server" 2>&1 &
+	server=$!
+	within 10 listens || fail "rping does not listen: $(cat "$HOME_DIR/server")"
+	expect 0 setpriv --reuid 65534 --regid 65534 --clear-groups "${BIN%/bin}/tests/e2e/e2e_intruder" 7303
+	expect 0 user weft run --system -- rping -c -a 127.0.0.1 -p 7303 -C 3
 	wait $server || fail "the server of rping ends with $?: $(cat "$HOME_DIR/server")"
 	rm "$HOME_DIR/server"
 fi
