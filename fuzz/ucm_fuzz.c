@@ -153,8 +153,9 @@ static void remember(uint8_t number)
 static void run_command(struct input *in)
 {
 	struct { struct rdma_ucm_cmd_hdr hdr; uint8_t body[512]; } cmd;
-	uint64_t to = (uintptr_t)response;
 	uint8_t number = take_byte(in), flags = take_byte(in), length = take_byte(in);
+	/* or an address that no process has: one of this process's own, which inputs do find, would be written to */
+	uint64_t to = flags & 0x40 ? UINT64_MAX - length : (uintptr_t)response;
 	uint32_t id = ids[take_byte(in) % 16];
 	int fd = channel[flags % CHANNELS];
 
@@ -171,7 +172,7 @@ static void run_command(struct input *in)
 	if (number < sizeof(places) / sizeof(places[0])) {
 		if (places[number].id != NONE && !(flags & 0x20))
 			memcpy(cmd.body + places[number].id, &id, sizeof(id));
-		if (places[number].response != NONE && !(flags & 0x40))
+		if (places[number].response != NONE)
 			memcpy(cmd.body + places[number].response, &to, sizeof(to));
 		if (number == RDMA_USER_CM_CMD_MIGRATE_ID)
 			memcpy(cmd.body + AT(migrate_id, fd), &channel[length % CHANNELS], sizeof(int));
