@@ -1,7 +1,7 @@
 /* The rules are those of bind(2) as the kernel's rdma_cm keeps them: two reservations of one port collide unless both
  * allow reuse and the earlier one does not listen, or both name an address and the addresses differ, or each names one of
- * another family or all of that. Nobody looks at
- * reservations one by one: they are counted by service, by address and by client, so that each question is a few lookups. */
+ * another family or all of that. Nobody looks at reservations one by one: they are counted by service, by address and by client,
+ * so that each question is a few lookups. */
 #include "weftd/ports.h"
 
 #include "weftd/account.h"

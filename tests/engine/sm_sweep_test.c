@@ -526,16 +526,24 @@ static void a_change_of_a_silent_switch(void **state)
 	run_fini(&r);
 }
 
+/* A manager begins, and the link of h8 is down. Returns the host's port. */
+static uint32_t begin_without_h8(struct run *r)
+{
+	uint32_t h8;
+
+	run_init(r, "fat-tree", (char *const[]){ "ports=4", NULL }, 1);
+	h8 = port_named(&r->t.f, "h8", 1);
+	agents_set_link(&r->n.agents, r->n.now, h8, false);
+	run_add(r, "h2", 1, &(struct sm_config){ 0 });
+	return h8;
+}
+
 /* A link comes up in the first sweep, when the switch has said that there are changes and none of this one. */
 static void a_change_behind_the_first_questions(void **state)
 {
 	struct run r;
-	uint32_t h8;
+	uint32_t h8 = begin_without_h8(&r);
 
-	run_init(&r, "fat-tree", (char *const[]){ "ports=4", NULL }, 1);
-	h8 = port_named(&r.t.f, "h8", 1);
-	agents_set_link(&r.n.agents, r.n.now, h8, false);
-	run_add(&r, "h2", 1, &(struct sm_config){ 0 });
 	/* as switches say that were switched on */
 	for (uint32_t n = 0; n < r.t.f.nodes; n++)
 		r.t.f.node[n].port_state_change = fabric_is_switch(&r.t.f, n);
@@ -554,12 +562,8 @@ static void a_change_behind_the_first_questions(void **state)
 static void a_link_comes_up_in_the_first_sweep(void **state)
 {
 	struct run r;
-	uint32_t h8;
+	uint32_t h8 = begin_without_h8(&r);
 
-	run_init(&r, "fat-tree", (char *const[]){ "ports=4", NULL }, 1);
-	h8 = port_named(&r.t.f, "h8", 1);
-	agents_set_link(&r.n.agents, r.n.now, h8, false);
-	run_add(&r, "h2", 1, &(struct sm_config){ 0 });
 	until_asking(&r, WORK_PORT_INFO, fabric_peer(&r.t.f, h8));
 	agents_set_link(&r.n.agents, r.n.now, h8, true);
 	mad_net_for(&r.n, 11 * WTIME_S);

@@ -578,52 +578,49 @@ static void beyond_the_window_is_not_taken(void **state)
 	end(&c);
 }
 
+/* The sender hears this ACK each time, after so long or (0) when its timer is due, and gives up. */
+static void hear_the_same(struct course *c, const uint8_t ack[MAD_BYTES], wtime after)
+{
+	enum rmpp_verdict verdict = RMPP_GOES_ON;
+	uint8_t mad[MAD_BYTES], reply[MAD_BYTES];
+	bool answers;
+
+	while (verdict == RMPP_GOES_ON && c->now < RMPP_TOTAL_NS) {
+		while (rmpp_send_output(&c->send, c->now, mad))
+			;
+		assert_int_equal(rmpp_send_input(&c->send, c->now, ack, &answers, reply), RMPP_GOES_ON);
+		c->now = after ? c->now + after : c->send.deadline;
+		verdict = rmpp_send_expire(&c->send, c->now, mad);
+	}
+	assert_int_equal(verdict, RMPP_FAILED);
+	assert_int_equal(c->send.status, RMPP_RETRIES_OVER);
+	end(c);
+}
+
 /* A receiver says ever the same: it does not put off the timer. */
 static void acks_of_nothing_new_put_off_nothing(void **state)
 {
-	enum rmpp_verdict verdict = RMPP_GOES_ON;
-	uint8_t mad[MAD_BYTES], ack[MAD_BYTES], reply[MAD_BYTES];
+	uint8_t ack[MAD_BYTES];
 	struct course c;
-	bool answers;
 
 	(void)state;
 	begin(&c, 0x03, 5000);
-	while (verdict == RMPP_GOES_ON && c.now < RMPP_TOTAL_NS) {
-		while (rmpp_send_output(&c.send, c.now, mad))
-			;
-		rmpp_ack(c.data, 0, 1, ack);
-		assert_int_equal(rmpp_send_input(&c.send, c.now, ack, &answers, reply), RMPP_GOES_ON);
-		c.now += RMPP_ACK_NS - WTIME_MS;
-		verdict = rmpp_send_expire(&c.send, c.now, mad);
-	}
-	assert_int_equal(verdict, RMPP_FAILED);
-	assert_int_equal(c.send.status, RMPP_RETRIES_OVER);
-	end(&c);
+	rmpp_ack(c.data, 0, 1, ack);
+	hear_the_same(&c, ack, RMPP_ACK_NS - WTIME_MS);
 }
 
 /* Nor do they make the next wait as short as the first one again, of a sender that has seen quick ACKs: its tries have an end. */
 static void acks_of_nothing_new_shorten_nothing(void **state)
 {
 	const struct rmpp_config quick = { .soonest_ns = WTIME_MS };
-	enum rmpp_verdict verdict = RMPP_GOES_ON;
-	uint8_t mad[MAD_BYTES], ack[MAD_BYTES], reply[MAD_BYTES];
+	uint8_t ack[MAD_BYTES];
 	struct course c;
-	bool answers;
 
 	(void)state;
 	begin(&c, 0x03, 5000);
 	rmpp_send_init(&c.send, &quick, c.data, c.bytes);
 	rmpp_ack(c.data, 1, 4, ack);
-	while (verdict == RMPP_GOES_ON && c.now < RMPP_TOTAL_NS) {
-		while (rmpp_send_output(&c.send, c.now, mad))
-			;
-		assert_int_equal(rmpp_send_input(&c.send, c.now, ack, &answers, reply), RMPP_GOES_ON);
-		c.now = c.send.deadline;
-		verdict = rmpp_send_expire(&c.send, c.now, mad);
-	}
-	assert_int_equal(verdict, RMPP_FAILED);
-	assert_int_equal(c.send.status, RMPP_RETRIES_OVER);
-	end(&c);
+	hear_the_same(&c, ack, 0);
 }
 
 /* A segment at a time is progress, and ends all the same. */
