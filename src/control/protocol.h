@@ -340,6 +340,12 @@ static inline enum control_family control_family(const uint8_t gid[16])
 	return memcmp(gid, control_any(FAMILY_IPV4), 12) == 0 ? FAMILY_IPV4 : FAMILY_IPV6;
 }
 
+/* Whether an address of the one can be an address of the other. */
+static inline bool control_families_overlap(enum control_family a, enum control_family b)
+{
+	return a == b || a == FAMILY_BOTH || b == FAMILY_BOTH;
+}
+
 enum { CONTROL_PORT_ROW = 64 };		/* ports of one row, the first of which is a multiple of it */
 
 /* CTL_PORT, CTL_UNPORT: a bit for each port of a row. */

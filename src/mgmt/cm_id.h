@@ -17,7 +17,7 @@ static inline wtime cm_time(unsigned exponent)
 }
 
 /* What the path adds to a wait. Who tells the path chooses it, be it the peer by its REQ, and 31 are hours. Our choice is 4.3 s
- * at most, as long as a CM may take for an answer. */
+ * at most, as long as a CM may take for an answer; what is said for a process that has ended waits less (weftd/farewells.c). */
 enum { CM_PATH_TIMEOUT_MOST = 20 };
 
 static inline wtime cm_path_time(const struct cm_id *id)

@@ -58,14 +58,9 @@ void account_put(struct account *a)
 	free(a);
 }
 
-static bool is_privileged_user(const struct hub *h, uint32_t user)
-{
-	return user == 0 || user == h->uid;
-}
-
 static bool is_privileged(const struct hub *h, const struct account *a)
 {
-	return is_privileged_user(h, a->user);
+	return subids_is_privileged(a->user, h->uid);
 }
 
 static uint64_t count_descriptors(const struct client *c)
@@ -119,7 +114,7 @@ static uint64_t used_by_account(const struct hub *h, const struct account *a, en
 static void count_lasting(const struct hub *h, const struct account *a, uint32_t whose, uint64_t *user, uint64_t *others)
 {
 	*user += whose == a->user;
-	*others += !is_privileged_user(h, whose);
+	*others += !subids_is_privileged(whose, h->uid);
 }
 
 static void count_trees(const struct hub *h, const struct account *a, enum control_limit limit, uint64_t *user, uint64_t *others)

@@ -12,9 +12,9 @@
 
 /* Our choices. MOST_EACH of a process, so that eight have as many as they want. Beyond the first tries, which take 8 s, three
  * more of 4.8 s each: whoever has not answered by then is away. The path, which a peer may have told, adds PATH_TIMEOUT at most
- * to each (0.5 s, as in Linux's rdma_cm). 32 begin every 10 ms: fewer than a socket's buffer holds. A peer that has missed a DREP
- * repeats its DREQ several times in 10 s, also if it is Linux's (every 5 s). When weftd ends, half a second is what who ends it
- * does not notice, and time for thousands of datagrams. */
+ * to each (0.5 s, as in Linux's rdma_cm; a process that lives waits longer, mgmt/cm_id.h). 32 begin every 10 ms: fewer than a
+ * socket's buffer holds. A peer that has missed a DREP repeats its DREQ several times in 10 s, also if it is Linux's (every 5 s).
+ * When weftd ends, half a second is what who ends it does not notice, and time for thousands of datagrams. */
 enum { MOST = 65536, MOST_EACH = MOST / 8, RETRIES = 3, PATH_TIMEOUT = 17, BURST = 32, LAST_WORDS_MS = 500 };
 static const wtime PAUSE = 10 * WTIME_MS, LINGER = 10 * WTIME_S;
 

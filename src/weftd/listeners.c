@@ -89,7 +89,7 @@ static uint32_t hear(struct hub *h, uint64_t service, uint32_t place, const stru
 
 	for (int of = 0; t && of < CONTROL_FAMILIES; of++)
 		for (uint32_t on = 0; on <= PAGE_DEVICES; on++)
-			if ((of == FAMILY_BOTH || family == FAMILY_BOTH || of == (int)family) && (!on || !device || on == device))
+			if (control_families_overlap(of, family) && (!on || !device || on == device))
 				n += t->on[of][on];
 	return n;
 }

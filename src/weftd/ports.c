@@ -135,9 +135,11 @@ static struct holding *make_holding(struct hub *h, const struct holding_key *key
 /* Of those counted by family, those that overlap with all addresses of this one. */
 static uint32_t of_family(const uint32_t count[CONTROL_FAMILIES], enum control_family family)
 {
-	if (family == FAMILY_BOTH)
-		return count[FAMILY_BOTH] + count[FAMILY_IPV4] + count[FAMILY_IPV6];
-	return count[FAMILY_BOTH] + count[family];
+	uint32_t n = 0;
+
+	for (int of = 0; of < CONTROL_FAMILIES; of++)
+		n += control_families_overlap(of, family) ? count[of] : 0;
+	return n;
 }
 
 static void drop_holding(struct hub *h, struct holding *holding)

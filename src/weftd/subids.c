@@ -50,22 +50,17 @@ static bool is_in_line(const char *line, const char *end, uint32_t uid, uint64_t
 	return b && read_number(a + 1, b, first) && read_number(b + 1, end, &count) && uid >= *first && uid - *first < count;
 }
 
-static bool is_privileged(uint64_t uid, uint32_t own)
-{
-	return !uid || uid == own;
-}
-
 /* Of the range that has this uid. */
 static uint32_t range_user(uint32_t uid, uint32_t own, uint64_t first, uint64_t owner)
 {
-	if (!is_privileged(owner, own))
+	if (!subids_is_privileged(owner, own))
 		return (uint32_t)owner;
-	return is_privileged(first, own) ? uid : (uint32_t)first;
+	return subids_is_privileged(first, own) ? uid : (uint32_t)first;
 }
 
 uint32_t subids_find(uint32_t uid, uint32_t own, const char *subuid, const char *passwd)
 {
-	for (const char *line = subuid; *line && !is_privileged(uid, own);) {
+	for (const char *line = subuid; *line && !subids_is_privileged(uid, own);) {
 		const char *end = line + strcspn(line, "\n");
 		size_t name = strcspn(line, ":\n");
 		uint64_t first, owner;

@@ -2,7 +2,14 @@
 #ifndef WEFT_WEFTD_SUBIDS_H
 #define WEFT_WEFTD_SUBIDS_H
 
+#include <stdbool.h>
 #include <stdint.h>
+
+/* Root's or weftd's own, `own`: no quota holds for it. */
+static inline bool subids_is_privileged(uint64_t uid, uint32_t own)
+{
+	return uid == 0 || uid == own;
+}
 
 /* The user to whom this uid belongs: itself, unless a line of `subuid` has it. Both texts are terminated; passwd gives names
  * their numbers. A range of root or of weftd's user, `own`, is one user by itself, its first: who is root in a container has no
