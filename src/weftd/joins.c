@@ -163,7 +163,7 @@ static bool is_full(const struct hub *h, const struct client *c)
 		all++;
 		own += j->user == c->account->user;
 	}
-	return all >= JOINS_MOST || (!hub_is_owner(h, c) && own >= JOINS_USER);
+	return hub_is_owner(h, c) ? all >= JOINS_MOST : all >= JOINS_USERS || own >= JOINS_USER;
 }
 
 static void drop_waiter(struct waiter *w)

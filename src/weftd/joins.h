@@ -8,8 +8,8 @@
 
 #include "weftd/hub.h"
 
-/* Our choices: memberships in all, and of one user who is neither root nor weftd's own. */
-enum { JOINS_MOST = 1024, JOINS_USER = 256 };
+/* Our choices: memberships in all; when users who are neither root nor weftd's own are refused; and of one such user. */
+enum { JOINS_MOST = 1024, JOINS_USERS = JOINS_MOST - JOINS_MOST / 8, JOINS_USER = 256 };
 
 /* Is the process at a port that has a manager? */
 bool joins_are_needed(const struct hub *h, const struct client *c, uint32_t index);

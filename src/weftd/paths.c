@@ -126,7 +126,7 @@ static bool is_full(const struct hub *h, const struct client *c)
 		all++;
 		own += q->user == c->account->user;
 	}
-	return all >= PATHS_MOST || (!hub_is_owner(h, c) && own >= PATHS_USER);
+	return hub_is_owner(h, c) ? all >= PATHS_MOST : all >= PATHS_USERS || own >= PATHS_USER;
 }
 
 static void end(struct hub *h, struct path_question *q)

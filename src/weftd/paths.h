@@ -6,8 +6,8 @@
 
 #include "weftd/hub.h"
 
-/* Our choices: under way in all, and of one user who is neither root nor weftd's own. */
-enum { PATHS_MOST = 512, PATHS_USER = 64 };
+/* Our choices: under way in all; when users who are neither root nor weftd's own have to wait; and of one such user. */
+enum { PATHS_MOST = 512, PATHS_USERS = PATHS_MOST - PATHS_MOST / 8, PATHS_USER = 64 };
 
 void paths_input(struct hub *h, struct client *c, const struct control_msg *msg);
 /* The process is gone. */

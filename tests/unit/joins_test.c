@@ -365,6 +365,23 @@ static void users_of_one_account_have_one_share(void **state)
 	net->client[0].uid = 1000;
 }
 
+/* Four users want all that there is: weftd's own joins still. */
+static void users_leave_some_to_their_owner(void **state)
+{
+	uint32_t user = net->client[0].account->user;
+	struct control_msg msg = { .type = CTL_MCAST, .a = 1 }, answer;
+
+	(void)state;
+	for (unsigned i = 0; i <= JOINS_MOST + 1; i++) {
+		bool fits = i != JOINS_USERS && i <= JOINS_MOST;
+
+		net->client[0].uid = i <= JOINS_USERS ? 1001 : 1000;
+		net->client[0].account->user = i <= JOINS_USERS ? 1001 + i / JOINS_USER : user;
+		memcpy(msg.gid, &i, sizeof(i));
+		assert_int_equal(joins_enter(&net->hub, &net->client[0], &msg, 0, &answer), fits ? -EINPROGRESS : -EDQUOT);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -380,6 +397,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_receiver_that_leaves_may_go_on_sending, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_sender_that_is_refused_has_no_group, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(users_of_one_account_have_one_share, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(users_leave_some_to_their_owner, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(groups_without_members_end_with_weftd, set_up, tear_down),
 	};
 

@@ -168,6 +168,30 @@ static void users_of_one_account_have_one_share(void **state)
 	net->client[0].uid = 1000;
 }
 
+/* Eight users want all that there is: weftd's own asks still. */
+static void users_leave_some_to_their_owner(void **state)
+{
+	const struct control_msg msg = question();
+	uint32_t user = net->client[0].account->user;
+
+	(void)state;
+	set_manager(net_lid(1));
+	net->client[0].uid = 1001;
+	for (unsigned i = 0; i < PATHS_USERS; i++) {
+		net->client[0].account->user = 1001 + i / PATHS_USER;
+		ask(&msg);
+	}
+	assert_int_equal(net->messages[0], 0);
+	net->client[0].account->user = 1001 + PATHS_USERS / PATHS_USER;
+	ask(&msg);
+	assert_int_equal(net->messages[0], 1);
+	assert_int_equal(net->last[0].status, EAGAIN);
+	net->client[0].uid = 1000;
+	net->client[0].account->user = user;
+	ask(&msg);
+	assert_int_equal(net->messages[0], 0);
+}
+
 static void without_a_manager_tables_tell_it(void **state)
 {
 	struct control_msg msg = question();
@@ -335,6 +359,7 @@ int main(void)
 		TEST(who_leaves_is_not_answered),
 		TEST(one_user_has_a_share),
 		TEST(users_of_one_account_have_one_share),
+		TEST(users_leave_some_to_their_owner),
 		TEST(without_a_manager_tables_tell_it),
 		TEST(an_administration_tells_all_paths),
 		TEST(a_table_of_something_else_is_none),
