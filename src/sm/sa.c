@@ -290,6 +290,9 @@ static void respond(struct sa_query *q, struct mad_source *rest)
 		reply_follow(mad, rest);
 	memset(mad, 0, bytes);
 	q->head.method = response_of(q->head.method);
+	/* o15-0.2.7: paths are what it gives */
+	if (q->head.attr_id == SA_MULTI_PATH_RECORD_ID)
+		q->head.attr_id = SA_PATH_RECORD_ID;
 	q->head.status = q->status;
 	mad_header_build(&q->head, mad);
 	wire_put(mad, q->mask, SA_MASK);
@@ -363,13 +366,29 @@ static void answer(struct sm *s, wtime now, const struct mad_letter *letter, con
 	free(q.out);
 }
 
+/* A request by RMPP ends with its last field; what the record has beyond is zero. False: it is no request. */
+static bool make_whole(struct mad_letter *letter, uint8_t data[MAD_BYTES])
+{
+	if (letter->bytes < SA_HEAD)
+		return false;
+	if (letter->bytes < MAD_BYTES) {
+		memcpy(data, letter->data, letter->bytes);
+		memset(data + letter->bytes, 0, MAD_BYTES - letter->bytes);
+		letter->data = data;
+		letter->bytes = MAD_BYTES;
+	}
+	return true;
+}
+
 void sa_put_off(struct sm *s, wtime now, const struct mad_letter *letter)
 {
-	struct sa_query q = { .s = s, .now = now, .letter = letter };
+	struct mad_letter l = *letter;
+	uint8_t data[MAD_BYTES];
+	struct sa_query q = { .s = s, .now = now, .letter = &l };
 
-	if (letter->bytes < MAD_BYTES || s->state != SM_MASTER)
+	if (!make_whole(&l, data) || s->state != SM_MASTER)
 		return;
-	mad_header_parse(&q.head, letter->data);
+	mad_header_parse(&q.head, l.data);
 	if (!begin(&q))
 		return;
 	q.status = q.status ? q.status : MAD_STATUS_BUSY;
@@ -405,15 +424,17 @@ uint8_t *sa_gather(struct sm *s, wtime now, uint16_t lid, uint16_t attribute, ui
 
 void sa_input(struct sm *s, wtime now, const struct mad_letter *letter)
 {
+	struct mad_letter l = *letter;
+	uint8_t data[MAD_BYTES];
 	struct mad_header h;
 
-	if (letter->bytes < MAD_BYTES)
+	if (!make_whole(&l, data))
 		return;
-	mad_header_parse(&h, letter->data);
-	if (letter->status || h.method & MAD_RESPONSE)
-		sa_report_answered(s, letter);
+	mad_header_parse(&h, l.data);
+	if (l.status || h.method & MAD_RESPONSE)
+		sa_report_answered(s, &l);
 	else
-		answer(s, now, letter, &h);
+		answer(s, now, &l, &h);
 }
 
 void sa_expire(struct sm *s, wtime now)

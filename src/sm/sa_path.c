@@ -441,6 +441,50 @@ static bool gids_are_here(struct sa_query *q, unsigned count)
 	return true;
 }
 
+/* Of a path from one port to another by their first LIDs. */
+static unsigned links_between(const struct sm *s, uint32_t from, uint32_t to)
+{
+	uint32_t out[WAY_MOST];
+
+	return routing_way(s, from, s->net.port[to].lid, out, WAY_MOST);
+}
+
+static void sort(const struct net *net, uint32_t port[2])
+{
+	uint32_t first = port[0];
+
+	if (net->port[first].guid <= net->port[port[1]].guid)
+		return;
+	port[0] = port[1];
+	port[1] = first;
+}
+
+static uint16_t lid_number(const struct sm *s, uint32_t port, unsigned n)
+{
+	struct lids lids = lids_of(s, port, 0);
+
+	return (uint16_t)(lids.first + n % lids.count);
+}
+
+/* Two paths that have no end in common, so that one stays when a port fails, and by other LIDs, which lead by other switches.
+ * They are the same whoever asks, and in which order; the shorter ones of the two pairs of paths that there are. */
+static void find_apart(struct path_query *w, uint32_t from[2], uint32_t to[2])
+{
+	const struct sm *s = w->q->s;
+	bool crosses;
+
+	sort(&s->net, from);
+	sort(&s->net, to);
+	crosses = links_between(s, from[0], to[1]) + links_between(s, from[1], to[0]) <
+		  links_between(s, from[0], to[0]) + links_between(s, from[1], to[1]);
+	w->most = 1;
+	for (unsigned i = 0; i < 2; i++) {
+		w->slid = lid_number(s, from[i], i);
+		w->dlid = lid_number(s, to[i ^ crosses], i);
+		find_pair(w, from[i], to[i ^ crosses]);
+	}
+}
+
 void sa_find_multi_paths(struct sa_query *q)
 {
 	unsigned sources = q->wanted[15], destinations = q->wanted[16];
@@ -452,6 +496,7 @@ void sa_find_multi_paths(struct sa_query *q)
 		.has_sl = sa_wants(q, MULTI_SL), .sl = q->wanted[9] & 15,
 		.most = sa_wants(q, MULTI_NUMBER) ? q->wanted[5] & 0x7fu : MULTI_PATHS_MOST,
 	};
+	uint32_t end[MULTI_GIDS_MOST];
 
 	if (!sources || !destinations || sources + destinations > MULTI_GIDS_MOST) {
 		q->status = SA_COMPONENTS_MISSING;
@@ -459,11 +504,11 @@ void sa_find_multi_paths(struct sa_query *q)
 	}
 	if (!choices_are_sound(&w) || !gids_are_here(q, sources + destinations))
 		return;
-	for (unsigned i = 0; i < sources * destinations; i++) {
-		uint32_t from = sa_port_of_gid(q->s, q->wanted + MULTI_GIDS + 16 * (i / destinations));
-
-		w.most -= find_pair(&w, from, sa_port_of_gid(q->s, q->wanted + MULTI_GIDS + 16 * (sources + i % destinations)));
-	}
-	/* paths are what it gives */
-	q->head.attr_id = SA_PATH_RECORD_ID;
+	for (unsigned i = 0; i < sources + destinations; i++)
+		end[i] = sa_port_of_gid(q->s, q->wanted + MULTI_GIDS + 16 * i);
+	if (sources == 2 && destinations == 2 && w.most == 2)
+		find_apart(&w, end, end + 2);
+	else
+		for (unsigned i = 0; i < sources * destinations; i++)
+			w.most -= find_pair(&w, end[i / destinations], end[sources + i % destinations]);
 }

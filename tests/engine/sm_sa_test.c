@@ -96,7 +96,7 @@ static void what_makes_no_sense(void **state)
 	a.lid = lid_of(&a, "h1", 1);
 	assert_int_equal(ask(&a, MAD_GET, SA_CLASS_PORT_INFO, 0), 1);
 	assert_int_equal(answer(&a, 0)[1], SA_CLASS_VERSION);
-	l = (struct mad_letter){ .agent = SM_AGENT_SA, .data = mad, .bytes = 60, .remote = { .lid = a.lid } };
+	l = (struct mad_letter){ .agent = SM_AGENT_SA, .data = mad, .bytes = SA_HEAD - 1, .remote = { .lid = a.lid } };
 	sm_input(a.s, a.r.n.now, &l);
 	assert_false(sm_output(a.s, a.r.n.now, &l));
 	run_fini(&a.r);
@@ -116,17 +116,22 @@ static int ask_path(struct asker *a, unsigned method, const char *from, const ch
 
 enum { M_NUMBER = 1 << 6, M_MTU = 3 << 10, M_RATE = 3 << 12 };
 
-/* From h1 and h2 to h7 and h8. */
-static int ask_multi(struct asker *a, uint64_t mask, unsigned number)
+/* From the first two to the others. */
+static int ask_multi_of(struct asker *a, const char *const hosts[4], uint64_t mask, unsigned number)
 {
-	static const char *const hosts[] = { "h1", "h2", "h7", "h8" };
-
 	a->record[5] = (uint8_t)number;
 	a->record[15] = 2;
 	a->record[16] = 2;
 	for (unsigned i = 0; i < 4; i++)
-		write_gid(a, hosts[i], 1, a->record + 24 + 16 * i);
+		write_gid(a, hosts[i], hosts[i][0] == 'h', a->record + 24 + 16 * i);
 	return ask(a, SA_GET_MULTI, SA_MULTI_PATH_RECORD_ID, 3 << 19 | mask);
+}
+
+static int ask_multi(struct asker *a, uint64_t mask, unsigned number)
+{
+	static const char *const hosts[] = { "h1", "h2", "h7", "h8" };
+
+	return ask_multi_of(a, hosts, mask, number);
 }
 
 static void a_path(void **state)
@@ -690,10 +695,79 @@ static void who_is_put_off_hears_it(void **state)
 	wire_put(mad, 2, SA_KEY);
 	sa_put_off(a.s, a.r.n.now, &l);
 	assert_int_equal(a.s->counters.wrong_keys, 1);
-	l.bytes = 60;
+	l.bytes = SA_HEAD - 1;
 	sa_put_off(a.s, a.r.n.now, &l);
 	assert_false(sm_output(a.s, a.r.n.now, &back));
 	assert_int_equal(a.s->counters.wrong_keys, 1);
+	run_fini(&a.r);
+}
+
+/* Two of two sources and two destinations have no end in common, and with an LMC other LIDs, whatever the order of ports. */
+static void two_paths_apart(void **state)
+{
+	struct asker a;
+
+	for (uint8_t lmc = 0; lmc < 2; lmc++) {
+		begin(&a, &(struct sm_config){ .lmc = lmc });
+		for (unsigned order = 0; order < 4; order++) {
+			const char *const hosts[] = { order & 1 ? "h2" : "h1", order & 1 ? "h1" : "h2",
+						      order & 2 ? "h8" : "h7", order & 2 ? "h7" : "h8" };
+
+			assert_int_equal(ask_multi_of(&a, hosts, M_NUMBER, 2), 2);
+			for (unsigned i = 0; i < 2; i++) {
+				assert_int_equal(wire_get(answer(&a, i), 42, 0, 16), lid_of(&a, i ? "h2" : "h1", 1) + i * lmc);
+				assert_int_equal(wire_get(answer(&a, i), 40, 0, 16), lid_of(&a, i ? "h8" : "h7", 1) + i * lmc);
+			}
+		}
+		run_fini(&a.r);
+	}
+}
+
+/* The switch of h1 has a greater GUID than h7, beside h8. */
+static void two_paths_apart_are_short(void **state)
+{
+	static const char *const hosts[] = { "h1", "h8", "h7", "s3" };
+	struct asker a;
+
+	begin(&a, &(struct sm_config){ 0 });
+	assert_int_equal(ask_multi_of(&a, hosts, M_NUMBER, 2), 2);
+	assert_int_equal(wire_get(answer(&a, 0), 42, 0, 16), lid_of(&a, "h1", 1));
+	assert_int_equal(wire_get(answer(&a, 0), 40, 0, 16), lid_of(&a, "s3", 0));
+	assert_int_equal(wire_get(answer(&a, 1), 42, 0, 16), lid_of(&a, "h8", 1));
+	assert_int_equal(wire_get(answer(&a, 1), 40, 0, 16), lid_of(&a, "h7", 1));
+	run_fini(&a.r);
+}
+
+/* Who asks by RMPP says how long the question is; what it does not have of the record is zero. The answer's attribute is that of
+ * paths, also where it has none (o15-0.2.7). */
+static void a_request_shorter_than_a_mad(void **state)
+{
+	enum { GIDS = SA_HEAD + 24 };
+	uint8_t mad[GIDS + 32] = { 1, MAD_CLASS_SA, SA_CLASS_VERSION, SA_GET_MULTI, [17] = SA_MULTI_PATH_RECORD_ID };
+	struct mad_letter l = { .agent = SM_AGENT_SA, .data = mad, .bytes = sizeof(mad) }, back;
+	struct asker a;
+
+	begin(&a, &(struct sm_config){ 0 });
+	l.remote.lid = a.lid;
+	wire_put(mad, 3 << 19, SA_MASK);
+	mad[SA_HEAD + 15] = mad[SA_HEAD + 16] = 1;
+	write_gid(&a, "h1", 1, mad + GIDS);
+	write_gid(&a, "h8", 1, mad + GIDS + 16);
+	sm_input(a.s, a.r.n.now, &l);
+	assert_true(sm_output(a.s, a.r.n.now, &back));
+	assert_int_equal(wire_get(back.data, 4, 0, 16), 0);
+	assert_int_equal(wire_get(back.data, 16, 0, 16), SA_PATH_RECORD_ID);
+	assert_int_equal(back.bytes, SA_HEAD + 64);
+	assert_memory_equal(back.data + SA_HEAD + 8, mad + GIDS + 16, 16);
+	/* one destination more, of which there are zeros */
+	mad[SA_HEAD + 16] = 2;
+	sm_input(a.s, a.r.n.now, &l);
+	assert_true(sm_output(a.s, a.r.n.now, &back));
+	assert_int_equal(wire_get(back.data, 4, 0, 16), SA_GID_INVALID);
+	assert_int_equal(wire_get(back.data, 16, 0, 16), SA_PATH_RECORD_ID);
+	sa_put_off(a.s, a.r.n.now, &l);
+	assert_true(sm_output(a.s, a.r.n.now, &back));
+	assert_int_equal(wire_get(back.data, 4, 0, 16), MAD_STATUS_BUSY);
 	run_fini(&a.r);
 }
 
@@ -1628,7 +1702,8 @@ int main(void)
 		cmocka_unit_test(a_long_answer_outlives_what_changes_nothing),
 		cmocka_unit_test(a_long_answer_ends_with_guids_that_are_read),
 		cmocka_unit_test(who_is_put_off_hears_it),
-		cmocka_unit_test(requests_in_segments),
+		cmocka_unit_test(requests_in_segments), cmocka_unit_test(two_paths_apart),
+		cmocka_unit_test(two_paths_apart_are_short), cmocka_unit_test(a_request_shorter_than_a_mad),
 		cmocka_unit_test(partitions),
 		cmocka_unit_test(two_limited_members_share_nothing),
 		cmocka_unit_test(paths_of_a_partition),
