@@ -768,6 +768,16 @@ static void a_request_shorter_than_a_mad(void **state)
 	sa_put_off(a.s, a.r.n.now, &l);
 	assert_true(sm_output(a.s, a.r.n.now, &back));
 	assert_int_equal(wire_get(back.data, 4, 0, 16), MAD_STATUS_BUSY);
+	/* a PortNum of zero is that of the six switches */
+	mad[3] = SA_GET_TABLE;
+	mad[17] = SA_PORT_INFO_RECORD_ID;
+	wire_put(mad, 1 << 1, SA_MASK);
+	l.bytes = SA_HEAD;
+	sm_input(a.s, a.r.n.now, &l);
+	assert_true(sm_output(a.s, a.r.n.now, &back));
+	assert_true(wire_get(back.data, SA_ATTRIBUTE_OFFSET));
+	assert_int_equal(back.bytes, SA_HEAD + 6 * 8 * wire_get(back.data, SA_ATTRIBUTE_OFFSET));
+	assert_int_equal(wire_get(back.data, 16, 0, 16), SA_PORT_INFO_RECORD_ID);
 	run_fini(&a.r);
 }
 
