@@ -243,11 +243,13 @@ struct pair {
 	unsigned known;			/* of these */
 };
 
-/* A port's LIDs, or the one that is wanted if it is one of them. */
+/* A port's LIDs, or the one that is wanted if it is one of them. None: there were too few LIDs for it. */
 static struct lids lids_of(const struct sm *s, uint32_t port, uint16_t wanted)
 {
 	if (wanted)
 		return (struct lids){ wanted, net_port_of_lid(&s->net, wanted) == port };
+	if (!s->net.port[port].lid)
+		return (struct lids){ 0 };
 	return (struct lids){ s->net.port[port].lid,
 			      net_is_switch(&s->net, s->net.owner[port]) ? 1 : 1u << (s->config.lmc & LMC_MOST) };
 }
@@ -463,7 +465,7 @@ static uint16_t lid_number(const struct sm *s, uint32_t port, unsigned n)
 {
 	struct lids lids = lids_of(s, port, 0);
 
-	return (uint16_t)(lids.first + n % lids.count);
+	return lids.count ? (uint16_t)(lids.first + n % lids.count) : 0;
 }
 
 /* Two paths that have no end in common, so that one stays when a port fails, and by other LIDs, which lead by other switches.

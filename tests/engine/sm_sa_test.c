@@ -738,6 +738,32 @@ static void two_paths_apart_are_short(void **state)
 	run_fini(&a.r);
 }
 
+/* There are LIDs for seven of the hosts. The last one is there, and no LID is a way to it. */
+static void a_port_without_lids_has_no_paths(void **state)
+{
+	uint8_t mad[MAD_BYTES] = { 1, MAD_CLASS_SA, SA_CLASS_VERSION, SA_GET_MULTI, [17] = SA_MULTI_PATH_RECORD_ID };
+	struct mad_letter l = { .agent = SM_AGENT_SA, .data = mad, .bytes = sizeof(mad) }, back;
+	struct asker a = { 0 };
+
+	run_init(&a.r, "fat-tree", (char *const[]){ "ports=4", NULL }, 1);
+	a.s = &run_add(&a.r, "s1", 0, &(struct sm_config){ .lmc = 3 })->sm;
+	mad_net_for(&a.r.n, 30 * WTIME_S);
+	assert_true(lid_of(&a, "h7", 1) && !lid_of(&a, "h8", 1));
+	l.remote.lid = lid_of(&a, "h1", 1);
+	wire_put(mad, 3 << 19, SA_MASK);
+	mad[SA_HEAD + 15] = mad[SA_HEAD + 16] = 1;
+	for (unsigned i = 0; i < 3; i++) {
+		write_gid(&a, i == 1 ? "h8" : "h1", 1, mad + SA_HEAD + 24);
+		write_gid(&a, i == 1 ? "h1" : i ? "h7" : "h8", 1, mad + SA_HEAD + 24 + 16);
+		sm_input(a.s, a.r.n.now, &l);
+		assert_true(sm_output(a.s, a.r.n.now, &back));
+		assert_int_equal(wire_get(back.data, 4, 0, 16), 0);
+		/* from each LID to each */
+		assert_int_equal(back.bytes, SA_HEAD + (i == 2 ? 8 * 8 * 64 : 0));
+	}
+	run_fini(&a.r);
+}
+
 /* Who asks by RMPP says how long the question is; what it does not have of the record is zero. The answer's attribute is that of
  * paths, also where it has none (o15-0.2.7). */
 static void a_request_shorter_than_a_mad(void **state)
@@ -1714,6 +1740,7 @@ int main(void)
 		cmocka_unit_test(who_is_put_off_hears_it),
 		cmocka_unit_test(requests_in_segments), cmocka_unit_test(two_paths_apart),
 		cmocka_unit_test(two_paths_apart_are_short), cmocka_unit_test(a_request_shorter_than_a_mad),
+		cmocka_unit_test(a_port_without_lids_has_no_paths),
 		cmocka_unit_test(partitions),
 		cmocka_unit_test(two_limited_members_share_nothing),
 		cmocka_unit_test(paths_of_a_partition),
