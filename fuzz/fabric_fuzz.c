@@ -43,8 +43,12 @@ static unsigned read_tables(const struct fabric *f)
 			sum += touch((const uint8_t *)fabric_mft(f, n, MLID_FIRST), f->mlids * (ports / MFT_BITS + 1) * 2);
 		}
 		sum += touch(fabric_sl2vl(f, n, fabric_is_switch(f, n) ? ports : 0, ports), FABRIC_SL2VL);
-		for (unsigned i = 0; i <= ports; i++)
-			sum += touch((const uint8_t *)fabric_pkeys(f, fabric_port_index(f, n, i)), PORT_PKEYS * sizeof(uint16_t));
+		for (unsigned i = 0; i <= ports; i++) {
+			uint32_t port = fabric_port_index(f, n, i);
+
+			sum += touch((const uint8_t *)fabric_pkeys(f, port), PORT_PKEYS * sizeof(uint16_t));
+			sum += touch((const uint8_t *)fabric_partitions(f, port), PORT_PKEYS * sizeof(uint16_t));
+		}
 	}
 	return sum;
 }

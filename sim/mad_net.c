@@ -51,8 +51,11 @@ void mad_net_fini(struct mad_net *n)
 
 static void begin(struct mad_net *n, struct mad_net_manager *m, const struct sm_config *config)
 {
+	struct sm_config by_fabric = *config;
+
 	m->runs = true;
-	must(sm_init(&m->sm, config));
+	by_fabric.partitions = n->fabric;
+	must(sm_init(&m->sm, &by_fabric));
 	agents_set_sm(&n->agents, n->now, m->port, true);
 	sm_start(&m->sm, n->now);
 }

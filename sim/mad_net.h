@@ -38,7 +38,7 @@ void mad_net_init(struct mad_net *n, struct fabric *f, uint64_t seed);
 void mad_net_init_cold(struct mad_net *n, struct fabric *f, uint64_t seed);
 void mad_net_fini(struct mad_net *n);
 
-/* A manager begins at this port. */
+/* A manager begins at this port. It gives ports the partitions of the fabric (fabric_partitions), as they are now. */
 struct mad_net_manager *mad_net_add(struct mad_net *n, uint32_t port, const struct sm_config *config);
 /* It is killed: nobody hears of it but by its silence. */
 void mad_net_kill(struct mad_net *n, struct mad_net_manager *m);

@@ -1,6 +1,7 @@
 /* NAME=KEY[,ipoib][,defmember=full]: MEMBER[=full|limited], ...; with a # before comments. KEY is 15 bits. MEMBER is a host or
  * a switch by its name, NAME:PORT, 0x and the GUID of a port, ALL, ALL_CAS, ALL_SWITCHES, or SELF, the manager. A port that is
- * named as a full member is one, whatever else is said of it. Without the default key in the file all are full members of it. */
+ * named as a full member is one, whatever else is said of it. Without the default key in the file all are full members of it;
+ * the manager always is, as others ask its administration by that key. */
 #include "cli/partitions.h"
 
 #include "cli/fabric.h"
@@ -159,6 +160,16 @@ static int take(struct partitions *p, char *statement)
 	return status;
 }
 
+static int finish(const struct partitions *p)
+{
+	struct fabric *f = p->f;
+
+	if (p->self < f->ports && !add_key(p, p->self, PKEY_DEFAULT, true))
+		return wrong(p, "the manager's port has no place for the default key", "SELF");
+	memcpy(fabric_partitions(f, 0), fabric_pkeys(f, 0), (size_t)f->ports * PORT_PKEYS * sizeof(uint16_t));
+	return EXIT_OK;
+}
+
 static void blank_comments(char *text)
 {
 	bool is_comment = false;
@@ -202,5 +213,5 @@ int partitions_apply(struct fabric *f, const char *path, uint32_t self)
 		p.line += lines;
 	}
 	free(text);
-	return status;
+	return status == EXIT_OK ? finish(&p) : status;
 }

@@ -4,8 +4,8 @@
 
 #include "fabric/fabric.h"
 
-/* Gives each end port the P_Keys of the partitions that it is a member of. self: the manager's port. An exit status; what went
- * wrong is told. */
+/* Gives each end port the P_Keys of the partitions that it is a member of; weft's manager keeps to them. self: its port. An exit
+ * status; what went wrong is told. */
 int partitions_apply(struct fabric *f, const char *path, uint32_t self);
 
 #endif

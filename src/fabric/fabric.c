@@ -17,7 +17,7 @@ _Static_assert(sizeof(struct fabric_node) == 112 && sizeof(struct fabric_port) =
 
 /* Sections, each behind the one before. */
 struct places {
-	size_t node, port, pkeys, guids, vlarb, tables, bytes;
+	size_t node, port, pkeys, partitions, guids, vlarb, tables, bytes;
 };
 
 static size_t after(size_t *end, size_t bytes)
@@ -37,6 +37,7 @@ static struct places place_sections(uint32_t nodes, uint32_t ports)
 	p.node = after(&end, (size_t)nodes * sizeof(struct fabric_node));
 	p.port = after(&end, (size_t)ports * sizeof(struct fabric_port));
 	p.pkeys = after(&end, (size_t)ports * PORT_PKEYS * sizeof(uint16_t));
+	p.partitions = after(&end, (size_t)ports * PORT_PKEYS * sizeof(uint16_t));
 	p.guids = after(&end, (size_t)ports * FABRIC_GUIDS * sizeof(uint64_t));
 	p.vlarb = after(&end, (size_t)ports * FABRIC_VLARB * sizeof(struct fabric_vlarb));
 	p.tables = p.bytes = end;
@@ -81,10 +82,11 @@ static void map_lanes(uint8_t *sl2vl, size_t bytes, unsigned vls)
 static void format_port(void *mapping, const struct places *s, const struct topology *t, uint32_t port)
 {
 	uint16_t *pkeys = (uint16_t *)(void *)((uint8_t *)mapping + s->pkeys) + (size_t)port * PORT_PKEYS;
+	uint16_t *partitions = (uint16_t *)(void *)((uint8_t *)mapping + s->partitions) + (size_t)port * PORT_PKEYS;
 	uint64_t *guids = (uint64_t *)(void *)((uint8_t *)mapping + s->guids) + (size_t)port * FABRIC_GUIDS;
 	struct fabric_vlarb *arb = (struct fabric_vlarb *)(void *)((uint8_t *)mapping + s->vlarb) + (size_t)port * FABRIC_VLARB;
 
-	pkeys[0] = PKEY_DEFAULT;
+	pkeys[0] = partitions[0] = PKEY_DEFAULT;
 	guids[0] = t->port[port].guid;
 	for (unsigned vl = 0; vl < t->port[port].vls; vl++)
 		arb[FABRIC_VLARB / 2 + vl] = (struct fabric_vlarb){ (uint8_t)vl, 1 };
@@ -170,6 +172,7 @@ static void set_sections(struct fabric *f, void *mapping, size_t bytes)
 	f->node = (struct fabric_node *)(void *)fabric_at(f, s.node);
 	f->port = (struct fabric_port *)(void *)fabric_at(f, s.port);
 	f->pkeys = s.pkeys;
+	f->partitions = s.partitions;
 	f->guids = s.guids;
 	f->vlarb = s.vlarb;
 }

@@ -18,7 +18,7 @@
 
 enum {
 	FABRIC_MAGIC = 0x77666162,	/* "wfab" */
-	FABRIC_VERSION = 4,
+	FABRIC_VERSION = 5,
 	FABRIC_GUIDS = 8,		/* GUIDInfo: one block (IBA 14.2.5.5); our choice of GUIDCap */
 	FABRIC_VLARB = 2 * QOS_ENTRIES,		/* VLArbitrationTable: entries of high and low priority (14.2.5.9) */
 	FABRIC_SL2VL = 8,		/* SLtoVLMappingTable: bytes for 16 service levels (14.2.5.8) */
@@ -55,7 +55,7 @@ struct fabric {
 	uint32_t nodes, ports, lids, mlids;
 	struct fabric_place *place;	/* owned: for each node */
 	uint32_t *owner;		/* owned: the node of each port */
-	size_t guids, vlarb, pkeys;	/* offsets */
+	size_t guids, vlarb, pkeys, partitions;	/* offsets */
 };
 
 #define NODE_NONE UINT32_MAX
@@ -74,7 +74,7 @@ struct fabric_place {
 size_t fabric_bytes(const struct topology *t);
 
 /* Writes the topology into a mapping of fabric_bytes() zero bytes, aligned to 8: linked ports come up (INIT), LFTs lead nowhere,
- * P_Key tables have the default key with full membership, each service level has a virtual lane. */
+ * P_Key tables have the default key with full membership, by the partitions too, each service level has a virtual lane. */
 void fabric_format(void *mapping, const struct topology *t);
 
 /* Judges a mapping. 0; -ENOMEM; -EINVAL: `why` tells what is wrong with it. LIDs may be any: a subnet manager that moves them
@@ -163,6 +163,12 @@ static inline uint8_t *fabric_sl2vl(const struct fabric *f, uint32_t node, unsig
 static inline uint16_t *fabric_pkeys(const struct fabric *f, uint32_t port)
 {
 	return (uint16_t *)(void *)fabric_at(f, f->pkeys) + (size_t)port * PORT_PKEYS;
+}
+
+/* The P_Keys that weft's own subnet manager gives the end port, whatever is in its table. */
+static inline uint16_t *fabric_partitions(const struct fabric *f, uint32_t port)
+{
+	return (uint16_t *)(void *)fabric_at(f, f->partitions) + (size_t)port * PORT_PKEYS;
 }
 
 static inline uint64_t *fabric_guids(const struct fabric *f, uint32_t port)

@@ -174,6 +174,8 @@ static void want_link(const struct sm *s, uint32_t port, struct smp_port_info *w
 		return;
 	want->hoq_life = peer != PORT_NONE && net_is_switch(&s->net, s->net.owner[peer]) ? HOQ_LIFE : LEAF_HOQ_LIFE;
 	want->vl_stall = VL_STALL;
+	/* by tables that another master wrote: ends of a path judge its packets */
+	want->enforce_in = want->enforce_out = 0;
 }
 
 static void want_address(const struct sm *s, uint32_t port, struct smp_port_info *want)

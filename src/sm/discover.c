@@ -6,7 +6,6 @@
 #include "wire/field.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { ROUNDS_MOST = 2 };	/* our choice: of a light sweep; then everybody is asked */
@@ -126,6 +125,7 @@ void discover_description(struct sm *s, wtime now, const struct sm_work *w, cons
 static void distrust(struct net_port *p)
 {
 	p->lanes = 0;
+	p->has_pkeys = false;
 	if (net_has_aliases(p))
 		p->guids_due = p->guid_blocks < 32 ? (1u << p->guid_blocks) - 1 : UINT32_MAX;
 }
@@ -234,10 +234,11 @@ void discover_port_info(struct sm *s, wtime now, const struct sm_work *w, const 
 	s->net.changes += !p->is_known;
 	net_learn(&s->net, p->info, data, SMP_DATA_BYTES);
 	p->is_known = true;
-	if (!p->has_pkeys)
-		ask(s, WORK_PKEYS, w->node, w->number, net_is_switch(&s->net, w->node) ? (uint32_t)w->number << 16 : 0);
 	if (info.state == PORT_INIT)
 		distrust(p);
+	/* whoever has no M_Key to name may have written others into an end port */
+	if (!p->has_pkeys || (s->is_heavy && net_is_end(&s->net, port)))
+		ask(s, WORK_PKEYS, w->node, w->number, net_is_switch(&s->net, w->node) ? (uint32_t)w->number << 16 : 0);
 	if (net_is_end(&s->net, port))
 		ask_end(s, w, port, &info);
 	look_at_link(s, port, &info);
@@ -245,20 +246,13 @@ void discover_port_info(struct sm *s, wtime now, const struct sm_work *w, const 
 
 void discover_pkeys(struct sm *s, wtime now, const struct sm_work *w, const uint8_t *data)
 {
-	struct net_port *p = &s->net.port[net_port_index(&s->net, w->node, w->number)];
-	uint16_t pkeys[NET_PKEYS];
+	uint32_t port = net_port_index(&s->net, w->node, w->number);
 
 	if (!data)
 		return;
-	if (!p->pkeys)
-		p->pkeys = calloc(NET_PKEYS, sizeof(*p->pkeys));
-	if (!p->pkeys)
+	if (net_learn_pkeys(&s->net, port, data))
 		s->has_failed = true;
-	p->has_pkeys = p->pkeys;
-	for (unsigned i = 0; i < NET_PKEYS; i++)
-		pkeys[i] = (uint16_t)(data[2 * i] << 8 | data[2 * i + 1]);
-	if (p->pkeys)
-		net_learn(&s->net, p->pkeys, pkeys, sizeof(pkeys));
+	s->has_changed |= partitions_differ(s, port);
 }
 
 /* Of what could not be read the port is asked again by the next sweep that asks it. */

@@ -236,6 +236,22 @@ void net_learn(struct net *s, void *known, const void *told, size_t bytes)
 	memcpy(known, told, bytes);
 }
 
+int net_learn_pkeys(struct net *s, uint32_t port, const uint8_t data[SMP_DATA_BYTES])
+{
+	struct net_port *p = &s->port[port];
+	uint16_t pkeys[NET_PKEYS];
+
+	if (!p->pkeys)
+		p->pkeys = calloc(NET_PKEYS, sizeof(*p->pkeys));
+	p->has_pkeys = p->pkeys;
+	if (!p->pkeys)
+		return -ENOMEM;
+	for (unsigned i = 0; i < NET_PKEYS; i++)
+		pkeys[i] = (uint16_t)(data[2 * i] << 8 | data[2 * i + 1]);
+	net_learn(s, p->pkeys, pkeys, sizeof(pkeys));
+	return 0;
+}
+
 /* ---- links ---- */
 
 void net_unlink(struct net *s, uint32_t port)

@@ -30,7 +30,7 @@ struct net_port {
 	bool is_crossed;		/* by the sweep under way: its peer is the one */
 	uint8_t info[SMP_DATA_BYTES];
 	uint16_t *pkeys;		/* owned: block 0 of its P_KeyTable, as it was read last, or NULL */
-	bool has_pkeys;			/* no other manager may have written others since */
+	bool has_pkeys;			/* nobody is known to may have written others since */
 	uint64_t m_key;			/* of an end port: one that is not the manager's, as it said; 0: none is known */
 	uint8_t lanes;			/* OperationalVLs that its tables of lanes were written for; 0: nobody knows */
 	bool has_guids;			/* those in guids were read or written */
@@ -141,6 +141,8 @@ void net_drop_due_guids(struct net *s);
 
 /* What an agent has told: a change counts where it differs from what was known. */
 void net_learn(struct net *s, void *known, const void *told, size_t bytes);
+/* The same of a block of a P_KeyTable, the first one. 0 or -ENOMEM. */
+int net_learn_pkeys(struct net *s, uint32_t port, const uint8_t data[SMP_DATA_BYTES]);
 /* Links two ports; what they were linked with is not any more. */
 void net_link(struct net *s, uint32_t a, uint32_t b);
 void net_unlink(struct net *s, uint32_t port);

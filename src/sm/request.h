@@ -24,6 +24,7 @@
 	K(SET_SL2VL, SMP_SL2VL, MAD_SET, lanes_fill_levels, lanes_end_levels)				\
 	K(SET_VLARB, SMP_VLARB, MAD_SET, lanes_fill_turns, lanes_end_turns)				\
 	K(SET_GUIDS, SMP_GUID_INFO, MAD_SET, configure_fill_guids, configure_guids)			\
+	K(SET_PKEYS, SMP_PKEY_TABLE, MAD_SET, partitions_fill, partitions_end)				\
 	K(SET_PORT, SMP_PORT_INFO, MAD_SET, configure_fill_port, configure_port)			\
 	K(ARM, SMP_PORT_INFO, MAD_SET, configure_fill_arm, configure_port)				\
 	K(ACTIVATE, SMP_PORT_INFO, MAD_SET, configure_fill_activate, configure_port)
@@ -45,7 +46,7 @@ SM_KINDS(KIND)
 #undef KIND
 extern sm_fill discover_fill_switch, election_fill, configure_fill_switch, configure_fill_lft, configure_fill_mft,
 	configure_fill_port, configure_fill_arm, configure_fill_activate, configure_fill_guids, lanes_fill_levels,
-	lanes_fill_turns;
+	lanes_fill_turns, partitions_fill;
 
 /* Puts it at the queue's end. Without memory the sweep has failed. */
 void request_add(struct sm *s, const struct sm_work *w);

@@ -53,10 +53,11 @@ int sm_init(struct sm *s, const struct sm_config *config)
 	use_defaults(&s->config);
 	lanes_init(s, config->qos);
 	s->config.qos = NULL;
+	s->config.partitions = NULL;
 	s->engine = s->config.routing == ROUTE_ALWAYS_UP_DOWN ? ROUTE_UP_DOWN : ROUTE_MIN_HOP;
 	list_init(&s->smp_replies);
 	list_init(&s->sa_replies);
-	if (net_init(&s->net) || sa_init(s)) {
+	if (net_init(&s->net) || sa_init(s) || partitions_init(s, config->partitions)) {
 		sm_fini(s);
 		return -ENOMEM;
 	}
@@ -87,6 +88,7 @@ void sm_fini(struct sm *s)
 	sa_fini(s);
 	groups_fini(s);
 	routing_fini(s);
+	partitions_fini(s);
 	net_fini(&s->net);
 	memset(s, 0, sizeof(*s));
 }

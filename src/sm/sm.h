@@ -2,8 +2,9 @@
  * time is injected. It knows of the subnet what agents have answered, and nothing else.
  *
  * A sweep asks (discover.h), then, in the master, reads the tables that it does not know, decides on LIDs (lids.h) and tables
- * (routing.h), writes them (configure.h), and brings links to ARMED and, when all are, to ACTIVE. A heavy sweep asks everybody; a
- * light one asks switches whether a link of theirs has changed. Each step begins when the last one has no SMP under way.
+ * (routing.h), writes them (configure.h) and P_Keys (partitions.h), and brings links to ARMED and, when all are, to ACTIVE. A
+ * heavy sweep asks everybody; a light one asks switches whether a link of theirs has changed. Each step begins when the last one
+ * has no SMP under way.
  *
  * Timers: an SMP has one, set when it is sent, by how long agents have taken (request.h). `next_sweep` is set at a sweep's end,
  * and earlier by what calls for one. A standby asks its master at `next_poll` (election.h). Reports of the SA have one each
@@ -17,6 +18,7 @@
 #include "mgmt/mad_clients.h"
 #include "sm/groups.h"
 #include "sm/net.h"
+#include "sm/partitions.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -38,6 +40,8 @@ struct sm_config {
 	uint16_t m_key_lease;		/* seconds [it never ends] */
 	uint8_t subnet_timeout;		/* of all ports: 1 to 31 [18, as OpenSM's] */
 	const struct fabric_qos *qos;	/* borrowed until sm_init() has ended [OpenSM's] */
+	const struct fabric *partitions;	/* fabric_partitions() of its end ports: borrowed until sm_init() has ended [all
+						 * ports are full members of the default one alone] */
 	enum route_choice routing;
 	uint32_t window;		/* SMPs under way [64: our choice] */
 	wtime response_ns;		/* how long an answer is awaited at first [100 ms: our choice] */
@@ -90,6 +94,7 @@ struct sm {
 	struct sm_config config;
 	struct fabric_qos qos;
 	uint16_t levels;		/* service levels that have a lane, as bits */
+	struct partitions partitions;
 	struct net net;
 	enum sm_state state;
 	enum sm_phase phase;

@@ -17,7 +17,7 @@
 #define SHRINK_NS (250 * WTIME_MS)	/* our choice: what a member sent before it left is on its way for less */
 
 /* 14.2.5.1, table 132 */
-enum { TRAP_LINK = 128, TRAP_CAPABILITY = 144 };
+enum { TRAP_LINK = 128, TRAP_CAPABILITY = 144, TRAP_PKEY = 257 };
 
 void sm_sweep(struct sm *s, wtime now, bool heavy)
 {
@@ -140,6 +140,7 @@ static void decide(struct sm *s, wtime now)
 	configure_tables(s);
 	s->has_tables = true;
 	lanes_configure(s);
+	partitions_configure(s);
 }
 
 static void step(struct sm *s, wtime now)
@@ -222,5 +223,12 @@ void sweep_trap(struct sm *s, wtime now, const uint8_t notice[SMP_DATA_BYTES])
 		if (port != PORT_NONE)
 			s->net.port[port].is_asked = true;
 		sm_sweep(s, now, false);
+	} else if (n.trap_number == TRAP_PKEY) {
+		/* it may have lost its own; whoever sends bad ones makes a sweep no earlier */
+		port = net_port_of_lid(&s->net, n.issuer_lid);
+		if (port != PORT_NONE) {
+			s->net.port[port].is_asked = true;
+			s->net.port[port].has_pkeys = false;
+		}
 	}
 }

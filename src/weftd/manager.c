@@ -156,7 +156,7 @@ static struct manager *create(struct hub *h, uint32_t port)
 					  .m_key_lease = FABRIC_READ(head->manager_m_key_lease),
 					  .subnet_timeout = FABRIC_READ(head->manager_subnet_timeout),
 					  .routing = routing_of(head),
-					  .qos = &head->manager_qos };
+					  .qos = &head->manager_qos, .partitions = &h->subnet->fabric };
 	struct manager *m = calloc(1, sizeof(*m));
 	bool is_whole = true;
 

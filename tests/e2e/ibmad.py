@@ -28,6 +28,7 @@ class Client:
 		self.mad = ctypes.CDLL('libibmad.so.5')
 		self.mad.mad_rpc_open_port.restype = ctypes.c_void_p
 		self.mad.mad_rpc.restype = ctypes.c_void_p
+		self.mad.smp_set_via.restype = ctypes.c_void_p
 		self.mad.mad_rpc.argtypes = [ctypes.c_void_p] * 5
 		self.source = self.mad.mad_rpc_open_port(None, 0, (ctypes.c_int * 1)(mgmt_class), 1)
 		if not self.source:
@@ -41,4 +42,12 @@ class Client:
 		to = Port(lid=lid, qp=1, qkey=GSI_QKEY)
 		if not self.mad.mad_rpc(self.source, ctypes.byref(rpc), ctypes.byref(to), data, data):
 			sys.exit(f'attribute {attribute:#x}: status {rpc.rstatus:#x}')
+		return data.raw
+
+	def set_by_smp(self, lid, attribute, modifier, words):
+		"""The data of the answer, of the class of SMPs; the end of the script where there is none."""
+		data = ctypes.create_string_buffer(words.ljust(self.size, b'\0'), self.size)
+		to, source = Port(lid=lid), ctypes.c_void_p(self.source)
+		if not self.mad.smp_set_via(data, ctypes.byref(to), attribute, modifier, 3000, source):
+			sys.exit(f'attribute {attribute:#x}: nobody answers')
 		return data.raw

@@ -593,6 +593,21 @@ blue=0x8002, defmember=full : h2, h4:1, 0x20000000010000b=limited, h1=limited ;
 '''
 
 
+# h6 is meant by its GUID
+MEMBERS = (('h1', ('0x7fff', '0x8001', '0x0002')), ('h3', ('0x7fff', '0x0001')), ('h4', ('0x7fff', '0x8002')),
+	   ('h6', ('0x7fff', '0x0002')), ('h7', ('0x7fff',)))
+
+
+def has_partitions(lab):
+	"""Ports and their hosts have the P_Keys of the file, and these alone."""
+	for node, keys in MEMBERS:
+		said = [lab.at(node, 'cat', f'/sys/class/infiniband/weft0/ports/1/pkeys/{i}').strip() for i in range(32)]
+		table = re.findall(r'0x[0-9a-f]{4}\b', lab.at('h2', 'smpquery', 'pkeys', lab.lid(node), '1'))
+		if tuple(key for key in said if int(key, 16)) != keys or table != said:
+			return False
+	return True
+
+
 def test_partitions(lab):
 	"""Who shares a partition with a full member reaches it; the administration gives paths to these alone."""
 	net, conf = lab.make('fat-tree', 'ports=4'), lab.write('partitions', PARTITIONS)
@@ -600,28 +615,38 @@ def test_partitions(lab):
 		lab.change('load', '--partitions', conf, *routing, net)
 		takes_over(lab, OWN)
 		lab.within('all paths reach', lambda: lab.check()['reached'] == 56)
-		# h6 is meant by its GUID
-		for node, keys in (('h1', ('0x7fff', '0x8001', '0x0002')), ('h3', ('0x7fff', '0x0001')),
-				   ('h4', ('0x7fff', '0x8002')), ('h6', ('0x7fff', '0x0002')), ('h7', ('0x7fff',))):
-			said = [lab.at(node, 'cat', f'/sys/class/infiniband/weft0/ports/1/pkeys/{i}').strip() for i in range(3)]
-			if tuple(key for key in said if int(key, 16)) != keys:
-				lab.fail(f'{node} has the P_Keys {said}')
+		if not has_partitions(lab):
+			lab.fail('ports have other P_Keys than the file says')
 		lids = {node: lab.lid(node) for node in ('h1', 'h2', 'h3', 'h4', 'h5', 'h6', 'h7')}
 		for a, b, is_one in (('h1', 'h3', True), ('h3', 'h5', False), ('h2', 'h6', True), ('h1', 'h6', False),
 				     ('h1', 'h2', True), ('h3', 'h2', False), ('h7', 'h1', False)):
 			said = lab.try_at(a, 'saquery', '--src-to-dst', f'{lids[a]}:{lids[b]}')[1]
 			if ('PathRecord' in said) != is_one:
 				lab.fail(f'a path from {a} to {b}: {said}')
-	# OpenSM has the place for a while, and another partition: weft's administration knows it then
+	# anybody may write into a port that has no M_Key: when its link has been down, it has its own again
+	forge = (sys.executable, '-B', os.path.join(HERE, 'set_pkeys.py'))
+	says(lab.at('h2', *forge, lids['h3'], '0xffff', '0', '0x8009'), '^0xffff 0x0000 0x8009\n$')
+	if has_partitions(lab):
+		lab.fail('h3 has the P_Keys of the file still')
+	lab.weft('fabric', 'link', 'h3:1', 'down')
+	lab.weft('fabric', 'link', 'h3:1', 'up')
+	lab.within('h3 has its P_Keys again', lambda: has_partitions(lab))
+	# OpenSM has the place for a while, and another partition, which switches look at: none of it is left
 	conf = lab.write('theirs', 'Default=0x7fff, ipoib: ALL=full;\nextra=0x0005: ALL=full;\n')
 	opensm = lab.start_manager('h1', '-p', '15', '-P', conf)
 	takes_over(lab, OPENSM)
 	lab.up(opensm)
+	says(lab.at('h2', 'smpquery', 'pkeys', lids['h7'], '1'), '0xffff 0x8005 ')
+	says(lab.at('h3', 'smpquery', '-D', 'portinfo', '0,1', '3'), r'PartEnforceOutb:\.+1\n')
 	opensm.end()
 	takes_over(lab, OWN)
-	says(lab.at('h2', 'saquery', '--smkey', '1', 'PKTR', lids['h7']), '0x8005')
-	says(lab.at('h7', 'saquery', 'PR', '--slid', lids['h7'], '--dlid', lids['h2'], '--pkey', '0x8005'), r'pkey\.+0x8005')
-	says(lab.at('h7', 'cat', '/sys/class/infiniband/weft0/ports/1/pkeys/1'), '0x8005')
+	lab.within('ports have the P_Keys of the file', lambda: has_partitions(lab))
+	lab.within('switches look at no P_Keys',
+		   lambda: 'PartEnforceOutb:.................0\n' in lab.at('h3', 'smpquery', '-D', 'portinfo', '0,1', '3'))
+	path = ('saquery', 'PR', '--slid', lids['h1'], '--dlid', lids['h3'], '--pkey')
+	says(lab.at('h1', *path, '0x8001'), r'pkey\.+0x8001')
+	if 'PathRecord' in lab.try_at('h1', *path, '0x8005')[1]:
+		lab.fail('there are paths in a partition that is gone')
 	for text, said in (('red 0x1: h1;', ':1: a partition is'), ('\nred=0x1: h99;', ':2: the topology has no such port'),
 			   ('red=0x1;', 'members are missing'), ('red=0: h1;', 'a partition is'),
 			   ('red=0x1: h1=half;', 'full or limited'),

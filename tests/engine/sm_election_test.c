@@ -108,12 +108,13 @@ static void a_better_one_comes_and_goes(void **state)
 	run_fini(&r);
 }
 
-/* P_Keys that another master has written are known to the one that follows it; it leaves them as they are. */
+/* The master that follows another one reads the P_Keys that were written. It takes those of an end port away that are not in its
+ * partitions. Those of a switch's link stay, and the switch looks at them no longer. */
 static void what_another_master_wrote_is_read(void **state)
 {
 	enum { OF_ANOTHER = 0x8005 };
 	struct run r;
-	uint32_t here, known;
+	uint32_t here, known, at_switch;
 
 	begin(&r);
 	run_add(&r, "s1", 0, &(struct sm_config){ 0 });
@@ -122,13 +123,18 @@ static void what_another_master_wrote_is_read(void **state)
 	run_add(&r, "h7", 1, &(struct sm_config){ .priority = 15 });
 	mad_net_for(&r.n, 5 * WTIME_S);
 	check_master(&r, 1);
-	fabric_pkeys(&r.t.f, here)[1] = OF_ANOTHER;
+	at_switch = fabric_peer(&r.t.f, here);
+	fabric_pkeys(&r.t.f, here)[1] = fabric_pkeys(&r.t.f, at_switch)[1] = OF_ANOTHER;
+	r.t.f.port[at_switch].enforce = ENFORCE_IN | ENFORCE_OUT;
 	mad_net_kill(&r.n, &r.n.manager[1]);
 	mad_net_for(&r.n, 10 * WTIME_S);
 	check_master(&r, 0);
 	known = guid_map_find(&r.n.manager[0].sm.net.by_port, r.t.f.port[here].guid);
+	assert_int_equal(r.n.manager[0].sm.net.port[known].pkeys[1], 0);
+	assert_int_equal(fabric_pkeys(&r.t.f, here)[1], 0);
+	known = r.n.manager[0].sm.net.port[known].peer;
 	assert_int_equal(r.n.manager[0].sm.net.port[known].pkeys[1], OF_ANOTHER);
-	assert_int_equal(fabric_pkeys(&r.t.f, here)[1], OF_ANOTHER);
+	assert_int_equal(r.t.f.port[at_switch].enforce, 0);
 	run_fini(&r);
 }
 
@@ -368,7 +374,7 @@ static void what_a_master_is_handed_is_read(void **state)
 	for (unsigned i = 0; i < 3; i++) {
 		struct run r;
 		struct sm *s;
-		uint32_t here;
+		uint32_t here, at_switch;
 
 		begin(&r);
 		run_add(&r, "h2", 1, &(struct sm_config){ .priority = 5 });
@@ -379,13 +385,16 @@ static void what_a_master_is_handed_is_read(void **state)
 		while (s->phase != phases[i])
 			assert_true(mad_net_step(&r.n, r.n.now + WTIME_S));
 		here = port_named(&r.t.f, "h8", 1);
-		fabric_pkeys(&r.t.f, here)[1] = OF_ANOTHER;
+		at_switch = fabric_peer(&r.t.f, here);
+		fabric_pkeys(&r.t.f, here)[1] = fabric_pkeys(&r.t.f, at_switch)[1] = OF_ANOTHER;
 		memset(fabric_lft(&r.t.f, node_named(&r.t.f, "s3")), LFT_NONE, r.t.f.lids);
 		assert_int_equal(tell(&r, s, MAD_SET, HANDOVER, SM_MASTER, 1), 0);
 		mad_net_for(&r.n, 2 * WTIME_S);
 		check_master(&r, 0);
 		here = guid_map_find(&s->net.by_port, r.t.f.port[here].guid);
-		assert_int_equal(s->net.port[here].pkeys[1], OF_ANOTHER);
+		assert_int_equal(s->net.port[here].pkeys[1], 0);
+		assert_int_equal(s->net.port[s->net.port[here].peer].pkeys[1], OF_ANOTHER);
+		assert_int_equal(fabric_pkeys(&r.t.f, port_named(&r.t.f, "h8", 1))[1], 0);
 		assert_true(sm_is_quiet(s));
 		run_fini(&r);
 	}

@@ -100,6 +100,14 @@ static inline struct mad_net_manager *run_add(struct run *r, const char *node, u
 	return mad_net_add(&r->n, port_named(&r->t.f, node, number), config);
 }
 
+/* The port has this P_Key, and a manager that is added now leaves it there. */
+static inline void run_give_pkey(const struct run *r, const char *node, unsigned number, unsigned place, uint16_t pkey)
+{
+	uint32_t port = port_named(&r->t.f, node, number);
+
+	fabric_pkeys(&r->t.f, port)[place] = fabric_partitions(&r->t.f, port)[place] = pkey;
+}
+
 static void run_fini(struct run *r)
 {
 	mad_net_fini(&r->n);

@@ -852,16 +852,13 @@ static void requests_in_segments(void **state)
 static void partitions(void **state)
 {
 	struct asker a;
-	uint16_t *pkeys;
 
 	memset(&a, 0, sizeof(a));
 	run_init(&a.r, "fat-tree", (char *const[]){ "ports=4", NULL }, 1);
 	/* h8 is a limited member of the default partition, h7 of none that others are in, h6 of its too */
-	pkeys = fabric_pkeys(&a.r.t.f, port_named(&a.r.t.f, "h8", 1));
-	pkeys[0] = 0x7fff;
-	pkeys = fabric_pkeys(&a.r.t.f, port_named(&a.r.t.f, "h7", 1));
-	pkeys[0] = 0x8005;
-	fabric_pkeys(&a.r.t.f, port_named(&a.r.t.f, "h6", 1))[3] = 0x0005;
+	run_give_pkey(&a.r, "h8", 1, 0, 0x7fff);
+	run_give_pkey(&a.r, "h7", 1, 0, 0x8005);
+	run_give_pkey(&a.r, "h6", 1, 3, 0x0005);
 	a.s = &run_add(&a.r, "s1", 0, &(struct sm_config){ 0 })->sm;
 	assert_true(mad_net_until_quiet(&a.r.n, 100 * WTIME_S));
 	a.lid = lid_of(&a, "h1", 1);
@@ -883,8 +880,8 @@ static void two_limited_members_share_nothing(void **state)
 
 	memset(&a, 0, sizeof(a));
 	run_init(&a.r, "fat-tree", (char *const[]){ "ports=4", NULL }, 1);
-	fabric_pkeys(&a.r.t.f, port_named(&a.r.t.f, "h7", 1))[0] = 0x7fff;
-	fabric_pkeys(&a.r.t.f, port_named(&a.r.t.f, "h8", 1))[0] = 0x7fff;
+	run_give_pkey(&a.r, "h7", 1, 0, 0x7fff);
+	run_give_pkey(&a.r, "h8", 1, 0, 0x7fff);
 	a.s = &run_add(&a.r, "s1", 0, &(struct sm_config){ 0 })->sm;
 	assert_true(mad_net_until_quiet(&a.r.n, 100 * WTIME_S));
 	a.lid = lid_of(&a, "h8", 1);
@@ -917,7 +914,7 @@ static void paths_of_a_partition(void **state)
 	memset(&a, 0, sizeof(a));
 	run_init(&a.r, "fat-tree", (char *const[]){ "ports=4", NULL }, 1);
 	for (size_t i = 0; i < sizeof(pkeys) / sizeof(pkeys[0]); i++)
-		fabric_pkeys(&a.r.t.f, port_named(&a.r.t.f, pkeys[i].host, 1))[pkeys[i].place] = pkeys[i].pkey;
+		run_give_pkey(&a.r, pkeys[i].host, 1, pkeys[i].place, pkeys[i].pkey);
 	a.s = &run_add(&a.r, "s1", 0, &(struct sm_config){ 0 })->sm;
 	assert_true(mad_net_until_quiet(&a.r.n, 100 * WTIME_S));
 	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
@@ -1571,8 +1568,8 @@ static void begin_apart(struct asker *a)
 {
 	memset(a, 0, sizeof(*a));
 	run_init(&a->r, "fat-tree", (char *const[]){ "ports=4", NULL }, 1);
-	fabric_pkeys(&a->r.t.f, port_named(&a->r.t.f, "h7", 1))[0] = 0x8005;
-	fabric_pkeys(&a->r.t.f, port_named(&a->r.t.f, "h6", 1))[3] = 0x8005;
+	run_give_pkey(&a->r, "h7", 1, 0, 0x8005);
+	run_give_pkey(&a->r, "h6", 1, 3, 0x8005);
 	a->s = &run_add(&a->r, "s1", 0, &(struct sm_config){ 0 })->sm;
 	assert_true(mad_net_until_quiet(&a->r.n, 100 * WTIME_S));
 	a->lid = lid_of(a, "h1", 1);
