@@ -177,6 +177,31 @@ def test_killed(lab):
 	ping(lab)
 
 
+def test_healed(lab):
+	"""A part that was cut off has a master of its own, OpenSM: when it is one subnet again the better one has all of it."""
+	net = lab.make('line', 'switches=4')
+	h4 = re.search(r'"h4"\n\[1\]\((\w+)\)', lab.weft('fabric', 'make', 'line', 'switches=4'))[1]
+	for priority, theirs, best in (('7', '3', OWN), ('3', '7', f'0x{h4}')):
+		lab.change('load', '--priority', priority, '--routing', 'sm', net)
+		takes_over(lab, OWN)
+		lab.within('all paths reach', lambda: lab.check()['reached'] == lab.check()['paths'] == 12)
+		lab.weft('fabric', 'link', 's3:1', 'down')
+		opensm = lab.start_manager('h4', '-p', theirs)
+		lab.within('each part has a master', lambda: (manager_at(lab, 'h1'), manager_at(lab, 'h3')) == (
+			(OWN, 'SMINFO_MASTER'), (f'0x{h4}', 'SMINFO_MASTER')))
+		lab.within('OpenSM has brought its part up', lambda: 'SUBNET UP' in opensm.logged())
+		lab.weft('fabric', 'link', 's3:1', 'up')
+		lab.within(f'{best} is the master of all', lambda guid=best: all(
+			manager_at(lab, host) == (guid, 'SMINFO_MASTER') for host in ('h1', 'h2', 'h3', 'h4')))
+		lab.within('all paths reach again', lambda: lab.check()['reached'] == lab.check()['paths'] == 12)
+		wrong = lab.pingpong('h1', 'h4')
+		if wrong:
+			lab.fail(wrong)
+		opensm.end()
+		takes_over(lab, OWN)
+		print(f'priority {priority} against {theirs}: {best} is the master')
+
+
 def test_links(lab):
 	"""What goes down is led around, and comes back; ibtracert follows the tables."""
 	load(lab, 'fat-tree', 'ports=4')
@@ -726,7 +751,7 @@ def test_balance_loops(lab):
 
 
 def tests():
-	rows = (('takeover', test_takeover), ('killed', test_killed), ('links', test_links), ('multicast', test_multicast),
+	rows = (('takeover', test_takeover), ('killed', test_killed), ('healed', test_healed), ('links', test_links), ('multicast', test_multicast),
 		('weftd', test_weftd), ('lids', test_lids), ('kinds', test_kinds), ('loss', test_loss), ('tables', test_tables),
 		('long_answers', test_long_answers), ('long_answers_many', test_long_answers_many),
 		('long_answers_killed', test_long_answers_killed),
