@@ -173,6 +173,8 @@ uint32_t lids_assign(struct sm *s)
 
 	if (s->has_stood_by)
 		take_over(s, end);
+	/* a port that has not answered is still to say what it has */
+	s->has_stood_by &= s->has_failed;
 	for (uint32_t port = 0; port < s->net.ports; port++) {
 		uint32_t lid = s->net.port[port].lid;
 

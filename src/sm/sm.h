@@ -131,7 +131,7 @@ struct sm {
 	struct groups groups;		/* groups and trees: groups.h */
 	struct fabric routed;		/* owned: routing.h */
 	uint32_t last_guid;		/* that it has given to a port: sa_guids.c */
-	bool has_stood_by;		/* since its last sweep as master that has not failed: LIDs are another's */
+	bool has_stood_by;		/* since it last gave LIDs after all had answered: LIDs are another's */
 	bool is_reregister_due;		/* of all clients: it has just become master */
 	struct list smp_replies, sa_replies;
 	uint32_t replies;		/* in both */

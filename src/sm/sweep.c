@@ -66,7 +66,6 @@ static void finish(struct sm *s, wtime now)
 	if (s->state == SM_MASTER) {
 		s->is_up = !s->has_failed && !s->is_due;
 		s->has_changed = s->has_failed;
-		s->has_stood_by &= s->has_failed;
 		s->next_sweep = now + s->config.sweep_ns;
 	} else {
 		/* what calls for another sweep is its master's business */

@@ -227,6 +227,35 @@ static void lids_of_who_answers_late_stay(void **state)
 	run_fini(&r);
 }
 
+/* One host has no LID, so no sweep succeeds: what the former standby gave goes before what ports say all the same. */
+static void a_lid_that_is_told_where_some_have_none(void **state)
+{
+	struct run r;
+	uint16_t lid;
+
+	begin(&r);
+	run_add(&r, "h1", 1, &(struct sm_config){ .lmc = 3, .priority = 5 });
+	run_add(&r, "h2", 1, &(struct sm_config){ .lmc = 3 });
+	mad_net_for(&r.n, 30 * WTIME_S);
+	mad_net_kill(&r.n, &r.n.manager[0]);
+	mad_net_for(&r.n, 30 * WTIME_S);
+	assert_int_equal(r.n.manager[1].sm.state, SM_MASTER);
+	assert_int_equal(r.n.manager[1].sm.without_lids, 1);
+	assert_int_equal(port_of(&r, "h8")->lid, 0);
+	lid = port_of(&r, "h7")->lid;
+	assert_int_equal(port_of(&r, "h7")->state, PORT_ACTIVE);
+	/* h3, which was found before h7, is away and says then that it has the LID of h7 */
+	agents_set_link(&r.n.agents, r.n.now, port_named(&r.t.f, "h3", 1), false);
+	port_of(&r, "h3")->lid = lid;
+	agents_set_link(&r.n.agents, r.n.now, port_named(&r.t.f, "h3", 1), true);
+	mad_net_for(&r.n, 30 * WTIME_S);
+	assert_int_equal(port_of(&r, "h7")->lid, lid);
+	assert_int_equal(port_of(&r, "h7")->state, PORT_ACTIVE);
+	assert_int_not_equal(port_of(&r, "h3")->lid, lid);
+	assert_int_equal(port_of(&r, "h3")->state, PORT_ACTIVE);
+	run_fini(&r);
+}
+
 /* The master's host is cut off: the standby misses it, and manages what is left. */
 static void the_master_is_cut_off(void **state)
 {
@@ -489,6 +518,7 @@ int main(void)
 		cmocka_unit_test(what_another_master_wrote_is_read),
 		cmocka_unit_test(lids_of_another_master_stay),
 		cmocka_unit_test(lids_of_who_answers_late_stay),
+		cmocka_unit_test(a_lid_that_is_told_where_some_have_none),
 		cmocka_unit_test(the_master_is_cut_off),
 		cmocka_unit_test(three_whatever_is_lost),
 		cmocka_unit_test(another_key_is_no_manager_of_ours),
