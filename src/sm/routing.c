@@ -147,8 +147,11 @@ static int route(struct sm *s, struct fabric *f)
 int routing_compute(struct sm *s)
 {
 	struct fabric f;
-	int err = make_fabric(&f, &s->net);
+	int err;
 
+	if (s->routed_at == s->net.changes)
+		return 0;
+	err = make_fabric(&f, &s->net);
 	s->counters.routings++;
 	if (!err) {
 		fill_ports(&f, &s->net, s->config.lmc & LMC_MOST);
@@ -161,7 +164,7 @@ int routing_compute(struct sm *s)
 	}
 	end_fabric(&s->routed);
 	s->routed = f;
-	s->net.changes++;
+	s->routed_at = ++s->net.changes;
 	return 0;
 }
 

@@ -5,7 +5,7 @@
 
 #include "sm/sm.h"
 
-/* Computes all anew. 0 or -ENOMEM. */
+/* Computes all anew, unless nothing has changed since the last computation. 0 or -ENOMEM. */
 int routing_compute(struct sm *s);
 /* What the last computation came to, or NULL: whole blocks of LFT_BLOCK ports for the switch. */
 const uint8_t *routing_lft(const struct sm *s, uint32_t node);

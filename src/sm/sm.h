@@ -130,6 +130,7 @@ struct sm {
 	bool can_deadlock;		/* by shortest paths that ROUTE_ALWAYS_MIN_HOP asked for */
 	struct groups groups;		/* groups and trees: groups.h */
 	struct fabric routed;		/* owned: routing.h */
+	uint64_t routed_at;		/* what net.changes was when that was computed */
 	uint32_t last_guid;		/* that it has given to a port: sa_guids.c */
 	bool has_stood_by;		/* since it last gave LIDs after all had answered: LIDs are another's */
 	bool is_reregister_due;		/* of all clients: it has just become master */
