@@ -239,6 +239,11 @@ void configure_fill_arm(const struct sm *s, const struct sm_work *w, uint8_t dat
 	fill(s, w, PORT_ARMED, data);
 }
 
+void configure_fill_down(const struct sm *s, const struct sm_work *w, uint8_t data[SMP_DATA_BYTES])
+{
+	fill(s, w, PORT_DOWN, data);
+}
+
 void configure_fill_activate(const struct sm *s, const struct sm_work *w, uint8_t data[SMP_DATA_BYTES])
 {
 	fill(s, w, PORT_ACTIVE, data);
@@ -320,10 +325,27 @@ static bool is_managed(const struct sm *s, uint32_t port)
 {
 	const struct net_port *p = &s->net.port[port];
 
-	/* an end port without a LID stays as it is */
+	/* an end port without a LID is not set up */
 	if (net_is_end(&s->net, port) && !p->lid)
 		return false;
 	return p->is_known && s->net.node[s->net.owner[port]].is_here && (net_is_here(&s->net, port) || p->peer != PORT_NONE);
+}
+
+/* An end port that has lost its LID goes on carrying data by it, and it may be another port's now. No Set takes a LID away, but a
+ * link that goes down comes up INIT and carries SMPs alone (7.2). The other end is told: its answer comes by another link. */
+static bool must_stop(const struct sm *s, uint32_t port)
+{
+	const struct net_port *p = &s->net.port[port];
+
+	return net_is_here(&s->net, port) && !p->lid && p->peer != PORT_NONE && is_managed(s, p->peer) &&
+	       state_of(s, port) > PORT_INIT;
+}
+
+static void take_down(struct sm *s, uint32_t port)
+{
+	unsigned number = net_port_number(&s->net, port);
+
+	write_later(s, WORK_DOWN, s->net.owner[port], number, number);
 }
 
 void configure_ports(struct sm *s)
@@ -338,6 +360,8 @@ void configure_ports(struct sm *s)
 			configure_aliases(s, port);
 		if (is_managed(s, port) && (arms || differs(s, port)))
 			write_later(s, arms ? WORK_ARM : WORK_SET_PORT, s->net.owner[port], number, number);
+		if (must_stop(s, port))
+			take_down(s, s->net.port[port].peer);
 	}
 	s->is_reregister_due = false;
 }

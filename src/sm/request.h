@@ -27,7 +27,8 @@
 	K(SET_PKEYS, SMP_PKEY_TABLE, MAD_SET, partitions_fill, partitions_end)				\
 	K(SET_PORT, SMP_PORT_INFO, MAD_SET, configure_fill_port, configure_port)			\
 	K(ARM, SMP_PORT_INFO, MAD_SET, configure_fill_arm, configure_port)				\
-	K(ACTIVATE, SMP_PORT_INFO, MAD_SET, configure_fill_activate, configure_port)
+	K(ACTIVATE, SMP_PORT_INFO, MAD_SET, configure_fill_activate, configure_port)			\
+	K(DOWN, SMP_PORT_INFO, MAD_SET, configure_fill_down, configure_port)
 
 enum sm_kind {
 #define KIND(NAME, attribute, method, fill, end) WORK_##NAME,
@@ -45,8 +46,8 @@ typedef void sm_end(struct sm *s, wtime now, const struct sm_work *w, const uint
 SM_KINDS(KIND)
 #undef KIND
 extern sm_fill discover_fill_switch, election_fill, configure_fill_switch, configure_fill_lft, configure_fill_mft,
-	configure_fill_port, configure_fill_arm, configure_fill_activate, configure_fill_guids, lanes_fill_levels,
-	lanes_fill_turns, partitions_fill;
+	configure_fill_port, configure_fill_arm, configure_fill_activate, configure_fill_down, configure_fill_guids,
+	lanes_fill_levels, lanes_fill_turns, partitions_fill;
 
 /* Puts it at the queue's end. Without memory the sweep has failed. */
 void request_add(struct sm *s, const struct sm_work *w);

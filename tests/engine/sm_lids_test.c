@@ -191,6 +191,53 @@ static void too_few_lids(void **state)
 	run_fini(&r);
 }
 
+/* Links of the host's switch to other switches. */
+static void set_uplinks(struct run *r, const char *host, bool is_up)
+{
+	const struct fabric *f = &r->t.f;
+	uint32_t leaf = f->owner[fabric_peer(f, port_named(f, host, 1))];
+
+	for (uint32_t port = 0; port < f->ports; port++) {
+		uint32_t peer = fabric_peer(f, port);
+
+		if (f->owner[port] == leaf && peer != PORT_NONE && fabric_is_switch(f, f->owner[peer]))
+			agents_set_link(&r->n.agents, r->n.now, port, is_up);
+	}
+}
+
+/* A host is cut off with its switch, and its LIDs go to the one that waits. Its own link is active all the time, and its port
+ * says the same LID when it is back: it carries no data until there are others. */
+static void who_lost_its_lid_does_not_go_on(void **state)
+{
+	struct fabric_port *h5, *h8;
+	struct run r;
+	uint16_t lid;
+
+	begin_without_lids(&r, 3, 7);
+	h5 = &r.t.f.port[port_named(&r.t.f, "h5", 1)];
+	h8 = &r.t.f.port[port_named(&r.t.f, "h8", 1)];
+	lid = h5->lid;
+	assert_int_equal(h8->lid, 0);
+	set_uplinks(&r, "h5", false);
+	mad_net_for(&r.n, 30 * WTIME_S);
+	assert_int_equal(h8->lid, lid);
+	set_uplinks(&r, "h5", true);
+	assert_int_equal(h5->state, PORT_ACTIVE);
+	mad_net_for(&r.n, 30 * WTIME_S);
+	assert_int_equal(r.n.manager[0].sm.without_lids, 1);
+	assert_int_equal(h8->lid, lid);
+	assert_int_equal(h8->state, PORT_ACTIVE);
+	assert_int_equal(h5->state, PORT_INIT);
+	assert_int_equal(r.n.agents.counters[port_named(&r.t.f, "h5", 1)].total[COUNT_LINK_DOWNED], 1);
+	assert_int_equal(r.n.agents.counters[port_named(&r.t.f, "h6", 1)].total[COUNT_LINK_DOWNED], 0);
+	agents_set_link(&r.n.agents, r.n.now, port_named(&r.t.f, "h3", 1), false);
+	r.t.f.port[port_named(&r.t.f, "h3", 1)].lid = 0;
+	assert_true(mad_net_until_quiet(&r.n, 60 * WTIME_S));
+	assert_int_equal(h5->state, PORT_ACTIVE);
+	check_reaches(&r.t.f);
+	run_fini(&r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -199,6 +246,7 @@ int main(void)
 		cmocka_unit_test(all_lids_of_who_is_away_are_kept),
 		cmocka_unit_test(lids_are_kept_while_there_are_others),
 		cmocka_unit_test(too_few_lids),
+		cmocka_unit_test(who_lost_its_lid_does_not_go_on),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
