@@ -133,10 +133,10 @@ static void a_process_asks_qp1_by_its_own_qp(void **state)
 	assert_false(is_answered(net_qpn(0, 5), 2, GSI_QKEY, EPERM));
 }
 
-/* A request of the first process to this LID, where nobody listens. Was it answered? */
-static bool is_rejected(uint16_t lid)
+/* A request of the first process from this LID to that one, where nobody listens. Was it answered? */
+static bool is_rejected_by(uint16_t slid, uint16_t dlid)
 {
-	struct gmp gmp = { .pkey = PKEY_DEFAULT, .path = { .slid = net_lid(0), .dlid = lid } };
+	struct gmp gmp = { .pkey = PKEY_DEFAULT, .path = { .slid = slid, .dlid = dlid } };
 	const struct cm_msg request = { .attribute = CM_REQ, .req = { .local_comm_id = net_slot(0) << CM_SLOT_SHIFT | 1,
 								      .service_id = 77 } };
 	unsigned before = net->messages[0];
@@ -148,6 +148,32 @@ static bool is_rejected(uint16_t lid)
 	qp1_input(&net->hub, &net->client[0], &msg, (char *)frame);
 	assert_true(net->messages[0] == before || net->last[0].type == CTL_FRAME);
 	return net->messages[0] > before;
+}
+
+static bool is_rejected(uint16_t lid)
+{
+	return is_rejected_by(net_lid(0), lid);
+}
+
+/* Path bits choose one of the LIDs of a port (IBA 11.2.2.1). A process asks QP1, and connects, by each LID of its own port. */
+static void a_process_speaks_by_all_lids_of_its_port(void **state)
+{
+	enum { LID = 8, LMC = 1 };
+	struct fabric_port *h1 = &net->t.f.port[net_port(0)];
+
+	(void)state;
+	h1->lid = LID;
+	h1->lmc = LMC;
+	assert_int_equal(fabric_route(&net->t.f, ROUTE_MIN_HOP), 0);
+	for (uint16_t lid = LID - 1; lid <= LID + 2; lid++) {
+		const bool is_own = lid >= LID && lid < LID + (1 << LMC);
+
+		assert_int_equal(is_answered(net_qpn(0, 5), lid, GSI_QKEY, is_own ? 0 : EPERM), is_own);
+		assert_int_equal(is_rejected_by(lid, net_lid(1)), is_own);
+	}
+	/* a port without a LID has no further ones */
+	h1->lid = 0;
+	assert_false(is_answered(net_qpn(0, 5), 1, GSI_QKEY, EPERM));
 }
 
 /* The port at the other end answers: both ways are counted, and links lose what goes either way. */
@@ -286,6 +312,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(slow_links_hold_packets_of_qp1_up, net_set_up, net_tear_down),
 		cmocka_unit_test_setup_teardown(nobody_asks_by_the_qp_of_another, net_set_up, net_tear_down),
 		cmocka_unit_test_setup_teardown(a_process_asks_qp1_by_its_own_qp, net_set_up, net_tear_down),
+		cmocka_unit_test_setup_teardown(a_process_speaks_by_all_lids_of_its_port, net_set_up, net_tear_down),
 		cmocka_unit_test_setup_teardown(ports_that_are_set_in_a_row_are_saved_together, net_set_up, net_tear_down),
 		cmocka_unit_test_setup_teardown(what_nobody_listens_to_passes_links_and_back, net_set_up, net_tear_down),
 	};
