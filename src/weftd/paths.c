@@ -1,5 +1,6 @@
 /* A question lives until its answer, which the clients of MADs give after its last try at the latest (mgmt/mad_clients.h). It is
- * noted where it arrives, and taken in by paths_expire alone: one may come while its request is being sent. */
+ * noted where it arrives, and taken in by paths_expire alone: one may come while its request is being sent. A request that was
+ * discarded, as the administration is busy (IBA 13.4.7), is repeated until then, after the time of one without an answer. */
 #include "weftd/paths.h"
 
 #include "fabric/host.h"
@@ -26,8 +27,11 @@ struct path_question {
 	struct client *client;		/* borrowed; NULL: it has left */
 	uint32_t user;
 	struct control_msg msg;
+	uint32_t tid;			/* of its last request */
+	wtime until;			/* the end of its last try */
+	wtime again;			/* when a busy administration is asked again; WTIME_NEVER: a request is under way */
 	bool was_answered;
-	int status;			/* an errno, once it was */
+	int status;			/* an errno, once it was; EBUSY: it is to be asked again */
 	struct sa_path path;		/* of CTL_PATH */
 	unsigned pairs;			/* of CTL_PATHS */
 	struct control_lids pair[CONTROL_PATHS];
@@ -85,6 +89,10 @@ static void heard(void *arg, const struct mad_letter *l)
 	mad_header_parse(&h, l->data);
 	if (h.method != (wants_table(q) ? SA_GET_TABLE_RESP : MAD_GET_RESP) || h.attr_id != SA_PATH_RECORD)
 		return;
+	if (h.status & MAD_STATUS_BUSY) {
+		q->status = EBUSY;
+		return;
+	}
 	if (wants_table(q)) {
 		if (!h.status && wire_get(l->data, SA_ATTRIBUTE_OFFSET) == RECORD_BYTES / 8)
 			read_table(q, l);
@@ -95,17 +103,25 @@ static void heard(void *arg, const struct mad_letter *l)
 	q->status = h.status || !is_sound(&q->path) ? EHOSTUNREACH : 0;
 }
 
-static uint32_t try_ms(uint32_t all)
+static uint32_t try_ms(const struct path_question *q)
 {
-	uint32_t each = all / (RETRIES + 1);
+	uint32_t each = q->msg.c / (RETRIES + 1);
 
 	return each < TRY_LEAST ? TRY_LEAST : each > TRY_MOST ? TRY_MOST : each;
 }
 
+/* Within the time of one that is never answered. */
+static uint32_t tries_left(const struct hub *h, const struct path_question *q)
+{
+	const wtime each = try_ms(q) * WTIME_MS;
+
+	return h->now < q->until ? (uint32_t)((q->until - h->now + each - 1) / each) : 0;
+}
+
 static int ask(struct hub *h, struct path_question *q)
 {
-	const struct sa_request r = { .method = wants_table(q) ? SA_GET_TABLE : MAD_GET, .attr_id = SA_PATH_RECORD, .tid = 1,
-				      .timeout_ms = try_ms(q->msg.c), .retries = RETRIES };
+	const struct sa_request r = { .method = wants_table(q) ? SA_GET_TABLE : MAD_GET, .attr_id = SA_PATH_RECORD,
+				      .tid = ++q->tid, .timeout_ms = try_ms(q), .retries = tries_left(h, q) - 1 };
 	struct sa_path path = {
 		.mask = SA_PATH_DGID | SA_PATH_SGID | SA_PATH_REVERSIBLE | SA_PATH_COUNT | SA_PATH_PKEY,
 		.reversible = 1, .count = wants_table(q) ? (uint8_t)q->msg.b : 1, .pkey = (uint16_t)q->msg.a,
@@ -145,6 +161,8 @@ static int start(struct hub *h, struct client *c, const struct control_msg *msg,
 	q->client = c;
 	q->user = c->account->user;
 	q->msg = *msg;
+	q->until = h->now + (RETRIES + 1) * try_ms(q) * WTIME_MS;
+	q->again = WTIME_NEVER;
 	q->file = umad_open(h, port, &(struct mad_registration){
 		.mgmt_class = MAD_CLASS_SA, .class_version = SA_CLASS_VERSION, .rmpp_version = wants_table(q),
 	}, heard, q);
@@ -257,11 +275,33 @@ void paths_end(struct hub *h)
 		end(h, q);
 }
 
+/* One that is still busy when the time is over is as one that has not answered. */
+static void repeat(struct hub *h, struct path_question *q)
+{
+	q->again = WTIME_NEVER;
+	if (tries_left(h, q) && !ask(h, q))
+		return;
+	q->was_answered = true;
+	q->status = ETIMEDOUT;
+}
+
+static void wait_or_repeat(struct hub *h, struct path_question *q)
+{
+	if (q->was_answered && q->status == EBUSY) {
+		q->was_answered = false;
+		q->again = h->now + try_ms(q) * WTIME_MS;
+	} else if (q->again <= h->now) {
+		repeat(h, q);
+	}
+}
+
 void paths_expire(struct hub *h)
 {
 	list_for_each_safe(q, &h->paths, struct path_question, node) {
 		struct control_msg answer = q->msg;
 
+		if (q->client)
+			wait_or_repeat(h, q);
 		if (q->client && !q->was_answered)
 			continue;
 		if (q->client && wants_table(q) && !q->status) {
@@ -279,9 +319,9 @@ void paths_expire(struct hub *h)
 
 wtime paths_deadline(const struct hub *h)
 {
-	list_for_each(q, &h->paths, struct path_question, node) {
-		if (q->was_answered || !q->client)
-			return h->now;
-	}
-	return WTIME_NEVER;
+	wtime at = WTIME_NEVER;
+
+	list_for_each(q, &h->paths, struct path_question, node)
+		at = wtime_min(at, q->was_answered || !q->client ? h->now : q->again);
+	return at;
 }

@@ -6,7 +6,7 @@
 
 #include <infiniband/verbs.h>
 
-enum { WHOLE_MS = 2000, SERVICE = 0x1061234 };
+enum { WHOLE_MS = 2000, REPEATS = 3, TRY_MS = WHOLE_MS / (REPEATS + 1), SERVICE = 0x1061234 };
 
 static int set_up(void **state)
 {
@@ -310,6 +310,106 @@ static void without_a_manager_lids_tell_all_paths(void **state)
 	assert_int_equal(pairs_told()[1].dlid, net_lid(2) + 1);
 }
 
+/* ---- one that is busy ---- */
+
+static void answer_busy(void)
+{
+	reply(sa.mad[3] == SA_GET_TABLE ? SA_GET_TABLE_RESP : MAD_GET_RESP, MAD_STATUS_BUSY);
+}
+
+/* IBA 13.4.7: what was discarded is no refusal. */
+static void a_busy_administration_is_asked_again(void **state)
+{
+	const struct control_msg questions[] = { question(), table_question(4) };
+
+	(void)state;
+	set_manager(net_lid(1));
+	for (unsigned table = 0; table < 2; table++) {
+		wtime now = net->hub.now;
+		struct sa_path asked;
+
+		sa.requests = 0;
+		ask(&questions[table]);
+		for (unsigned i = 1; i <= REPEATS; i++) {
+			answer_busy();
+			assert_int_equal(net->messages[0], 0);
+			assert_true(umad_deadline(&net->hub) == now + TRY_MS * WTIME_MS);
+			at(now + TRY_MS * WTIME_MS - 1);
+			assert_int_equal(sa.requests, i);
+			now += TRY_MS * WTIME_MS;
+			at(now);
+			assert_int_equal(sa.requests, i + 1);
+			sa_path_get(&asked, sa.mad);
+			assert_int_equal(asked.count, table ? 4 : 1);
+			assert_memory_equal(asked.dgid, questions[table].dgid, 16);
+		}
+		if (table)
+			answer_table(8, 0);
+		else
+			answer(0, good);
+		assert_int_equal(net->messages[0], 1);
+		assert_int_equal(net->last[0].status, 0);
+		assert_true(list_empty(&net->hub.paths));
+	}
+}
+
+static void one_that_stays_busy_is_as_one_that_is_silent(void **state)
+{
+	const struct control_msg msg = question();
+	wtime now = net->hub.now;
+
+	(void)state;
+	set_manager(net_lid(1));
+	ask(&msg);
+	for (unsigned i = 0; i <= REPEATS; i++) {
+		assert_int_equal(sa.requests, i + 1);
+		answer_busy();
+		assert_int_equal(net->messages[0], 0);
+		now += TRY_MS * WTIME_MS;
+		at(now);
+	}
+	assert_int_equal(net->messages[0], 1);
+	assert_int_equal(net->last[0].status, ETIMEDOUT);
+	assert_int_equal(sa.requests, REPEATS + 1);
+	assert_true(list_empty(&net->hub.paths));
+}
+
+/* Busy once, and silent since: no longer than silence alone. */
+static void one_that_was_busy_and_fell_silent_has_no_more_time(void **state)
+{
+	const struct control_msg msg = question();
+	wtime begin = net->hub.now;
+
+	(void)state;
+	set_manager(net_lid(1));
+	ask(&msg);
+	answer_busy();
+	for (unsigned i = 1; i <= REPEATS; i++) {
+		at(begin + i * TRY_MS * WTIME_MS);
+		assert_int_equal(sa.requests, i + 1);
+		assert_int_equal(net->messages[0], 0);
+	}
+	at(begin + (REPEATS + 1) * TRY_MS * WTIME_MS);
+	assert_int_equal(net->messages[0], 1);
+	assert_int_equal(net->last[0].status, ETIMEDOUT);
+	assert_int_equal(sa.requests, REPEATS + 1);
+}
+
+static void who_leaves_a_busy_one_asks_no_more(void **state)
+{
+	const struct control_msg msg = question();
+
+	(void)state;
+	set_manager(net_lid(1));
+	ask(&msg);
+	answer_busy();
+	paths_forget(&net->hub, &net->client[0]);
+	at(net->hub.now);
+	assert_true(list_empty(&net->hub.paths));
+	assert_true(umad_deadline(&net->hub) == WTIME_NEVER);
+	assert_int_equal(net->messages[0], 0);
+}
+
 static int say(unsigned client, uint32_t type, uint64_t service)
 {
 	const struct control_msg msg = { .type = type, .seq = 1, .service = service };
@@ -364,6 +464,10 @@ int main(void)
 		TEST(an_administration_tells_all_paths),
 		TEST(a_table_of_something_else_is_none),
 		TEST(without_a_manager_lids_tell_all_paths),
+		TEST(a_busy_administration_is_asked_again),
+		TEST(one_that_stays_busy_is_as_one_that_is_silent),
+		TEST(one_that_was_busy_and_fell_silent_has_no_more_time),
+		TEST(who_leaves_a_busy_one_asks_no_more),
 		TEST(each_host_has_its_own_ports),
 	};
 
