@@ -30,6 +30,11 @@ enum member_component {
 #define M_JOIN_STATE 48, 4, 4
 #define M_PROXY 49, 0, 1
 
+/* In an MGID that the manager gives: our choice, as OpenSM's but for the number */
+#define GIVEN_PREFIX 4, 0, 64
+#define GIVEN_NUMBER 12, 0, 16
+#define GIVEN_MLID 14, 0, 16
+
 enum {
 	BYTES = 56, EXACTLY = 2, LIFE_TIME = 18, LIFE_MOST = 63, SCOPE_LINK_LOCAL = 2,
 	JOIN_MASK = 1 << MGID | 1 << PORT_GID | 1 << JOIN_STATE,
@@ -208,16 +213,32 @@ static bool realise_life(const struct sa_query *q, uint8_t byte, uint8_t *life)
 	return true;
 }
 
-/* As no other group is: in other scopes than that of the link, ports may name theirs so. */
-static void name_group(struct mcast_group *g, struct sm *s)
+/* The least number that tells this MGID from those of all groups. In other scopes than that of the link, ports may have named
+ * many so: each group is looked at once. There are fewer groups than numbers. */
+static uint32_t find_number(const struct groups *all, const uint8_t mgid[16])
+{
+	uint64_t taken[(1 << 16) / 64] = { 0 };
+	uint32_t number = 0;
+
+	for (uint32_t i = 0; i < all->count; i++) {
+		const uint8_t *other = all->group[i].mgid;
+		uint32_t n = (uint32_t)wire_get(other, GIVEN_NUMBER);
+
+		if (!memcmp(other, mgid, 12) && !memcmp(other + 14, mgid + 14, 2))
+			taken[n / 64] |= 1ull << n % 64;
+	}
+	while (taken[number / 64] >> number % 64 & 1)
+		number++;
+	return number;
+}
+
+static void name_group(struct mcast_group *g, const struct sm *s)
 {
 	uint8_t mgid[16] = { 0xff, (uint8_t)(0x10 | g->scope), 0xa0, 0x1b };
-	uint64_t prefix = htobe64(s->config.prefix);
 
-	memcpy(mgid + 4, &prefix, 8);
-	wire_put(mgid, g->mlid, 14, 0, 16);
-	for (uint32_t i = 1; groups_find(s, mgid); i++)
-		wire_put(mgid, i, 12, 0, 16);
+	wire_put(mgid, s->config.prefix, GIVEN_PREFIX);
+	wire_put(mgid, g->mlid, GIVEN_MLID);
+	wire_put(mgid, find_number(&s->groups, mgid), GIVEN_NUMBER);
 	memcpy(g->mgid, mgid, sizeof(mgid));
 }
 
