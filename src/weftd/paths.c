@@ -84,7 +84,8 @@ static void heard(void *arg, const struct mad_letter *l)
 		return;
 	q->was_answered = true;
 	q->status = ETIMEDOUT;
-	if (l->status || l->bytes < MAD_BYTES)
+	/* a table of few records is shorter than a MAD (13.6.2) */
+	if (l->status || l->bytes < (wants_table(q) ? SA_HEAD : MAD_BYTES))
 		return;
 	mad_header_parse(&h, l->data);
 	if (h.method != (wants_table(q) ? SA_GET_TABLE_RESP : MAD_GET_RESP) || h.attr_id != SA_PATH_RECORD)

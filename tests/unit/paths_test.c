@@ -1,6 +1,7 @@
 /* Paths that processes at hosts ask for, and the subnet administration that answers what the test says; listeners of hosts. */
 #include "administration.h"
 
+#include "mgmt/rmpp.h"
 #include "weftd/listeners.h"
 #include "weftd/paths.h"
 
@@ -274,6 +275,44 @@ static void an_administration_tells_all_paths(void **state)
 	assert_true(list_empty(&net->hub.paths));
 }
 
+/* Of so many records, in one segment (IBA 13.6.2): a datagram that is shorter than a MAD. */
+static void answer_segment(unsigned records)
+{
+	const struct mad_letter l = { .remote = sa.from, .data = sa.mad, .bytes = SA_HEAD + records * 64 };
+	uint8_t mad[MAD_BYTES];
+
+	sa_path_put(&good, mad);
+	for (unsigned i = 0; i < records; i++)
+		memcpy(sa.mad + SA_HEAD + 64 * i, mad + SA_HEAD, 64);
+	sa.mad[3] = SA_GET_TABLE_RESP;
+	wire_put(sa.mad, 1, 24, 0, 8);
+	wire_put(sa.mad, RMPP_DATA, 25, 0, 8);
+	wire_put(sa.mad, 1, 26, 5, 3);
+	wire_put(sa.mad, records ? 8 : 0, SA_ATTRIBUTE_OFFSET);
+	assert_int_equal(umad_ask(&net->hub, sa.file, &l), 0);
+	at(net->hub.now);
+}
+
+static void a_short_table_is_one(void **state)
+{
+	const struct control_msg msg = table_question(4);
+
+	(void)state;
+	umad_close(&net->hub, sa.file);
+	sa.file = umad_open(&net->hub, net_port(1), &(struct mad_registration){
+		.mgmt_class = MAD_CLASS_SA, .class_version = SA_CLASS_VERSION, .rmpp_version = 1,
+		.methods = { 1 << SA_GET_TABLE },
+	}, hear, NULL);
+	set_manager(net_lid(1));
+	for (unsigned records = 0; records <= 3; records++) {
+		ask(&msg);
+		answer_segment(records);
+		assert_int_equal(net->messages[0], 1);
+		assert_int_equal(net->last[0].status, records ? 0 : EHOSTUNREACH);
+		assert_int_equal(net->last[0].text_bytes, records * sizeof(struct control_lids));
+	}
+}
+
 static void a_table_of_something_else_is_none(void **state)
 {
 	static const struct { unsigned offset, status; } rows[] = { { 8, 0x300 }, { 7, 0 } };
@@ -462,6 +501,7 @@ int main(void)
 		TEST(users_leave_some_to_their_owner),
 		TEST(without_a_manager_tables_tell_it),
 		TEST(an_administration_tells_all_paths),
+		TEST(a_short_table_is_one),
 		TEST(a_table_of_something_else_is_none),
 		TEST(without_a_manager_lids_tell_all_paths),
 		TEST(a_busy_administration_is_asked_again),
