@@ -333,6 +333,7 @@ void host_describe(const struct fabric *f, uint32_t port, struct page_device *d)
 	d->system_guid = FABRIC_READ(n->system_guid);
 	d->lid = FABRIC_READ(p->lid);
 	d->sm_lid = FABRIC_READ(p->sm_lid);
+	d->sm_sl = FABRIC_READ(p->sm_sl);
 	d->lmc = FABRIC_READ(p->lmc) & LMC_MOST;
 	d->active_mtu = within(FABRIC_READ(p->mtu), 1, d->max_mtu);
 	d->port_state = within(FABRIC_READ(p->state), PORT_DOWN, PORT_ACTIVE);

@@ -14,7 +14,7 @@
 
 enum {
 	PAGE_MAGIC = 0x77656674,	/* "weft" */
-	PAGE_VERSION = 10,
+	PAGE_VERSION = 11,
 	PAGE_NAME = 16,			/* bytes of a device's or an interface's name, with a 0 */
 	PAGE_DEVICES = 16,		/* ports of a process, those of a network's devices among them: our choice */
 	PAGE_NAMED = 8,			/* devices of a network: our choice; page.devices says how many there are */
@@ -45,7 +45,7 @@ struct page_device {
 	uint8_t port_state;		/* enum ibv_port_state */
 	uint16_t lid, sm_lid;
 	uint64_t guid, system_guid;	/* of the node, and of what it is a part of */
-	uint8_t lmc, phys_state, width, speed;	/* as in struct ibv_port_attr */
+	uint8_t lmc, sm_sl, phys_state, width, speed;	/* as in struct ibv_port_attr */
 	uint8_t reregistered;		/* as in struct fabric_port */
 	uint8_t pkeys;			/* places of its table of P_Keys, at least one; nowhere in a fabric no more */
 	uint16_t pkey[PAGE_PKEYS];	/* 0: the place is free */

@@ -41,6 +41,7 @@ static void take_port(const struct page_device *from, struct ca_device *to)
 {
 	to->lid = from->lid;
 	to->sm_lid = from->sm_lid;
+	to->sm_sl = from->sm_sl;
 	to->lmc = from->lmc;
 	to->pkeys = from->pkeys;
 	memcpy(to->pkey, from->pkey, sizeof(to->pkey));
@@ -217,7 +218,7 @@ static void tell_changes(struct ca *ca, struct ca_device *dev, const struct ca_d
 	} rows[] = {
 		{ !same_gids(old->gid, dev->gid), IBV_EVENT_GID_CHANGE },
 		{ old->lid != dev->lid || old->lmc != dev->lmc, IBV_EVENT_LID_CHANGE },
-		{ old->sm_lid != dev->sm_lid, IBV_EVENT_SM_CHANGE },
+		{ old->sm_lid != dev->sm_lid || old->sm_sl != dev->sm_sl, IBV_EVENT_SM_CHANGE },
 		{ memcmp(old->pkey, dev->pkey, sizeof(old->pkey)) != 0, IBV_EVENT_PKEY_CHANGE },
 		{ old->port_state != dev->port_state,
 		  dev->port_state == IBV_PORT_ACTIVE ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR },

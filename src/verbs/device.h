@@ -41,7 +41,7 @@ struct ca_device {
 	uint8_t reregistered;		/* how often a subnet manager has told it to join its groups again, modulo 256 */
 	uint64_t guid, system_guid;	/* of the node, and of what it is a part of; host order */
 	uint16_t lid, sm_lid;		/* DEVICE_LIDS */
-	uint8_t lmc;			/* DEVICE_LIDS */
+	uint8_t lmc, sm_sl;		/* DEVICE_LIDS */
 	uint8_t phys_state, width, speed;	/* as in struct ibv_port_attr */
 	enum ibv_mtu active_mtu, max_mtu;
 	enum ibv_port_state port_state;

@@ -61,6 +61,7 @@ static struct sysfs_port describe_port(const struct page_device *d, struct texts
 	return (struct sysfs_port){
 		.lid = d->lid,
 		.sm_lid = d->sm_lid,
+		.sm_sl = d->sm_sl,
 		.lmc = d->lmc,
 		.state = d->port_state,
 		.phys_state = d->phys_state,

@@ -266,6 +266,59 @@ static void a_group_has_members_at_ports(void **state)
 	assert_false(members[0] >> SLOT & 1);
 }
 
+enum { EVENTS = 8 };
+
+struct heard {
+	unsigned events;
+	enum ibv_event_type event[EVENTS];
+};
+
+static void hear(void *owner, enum ibv_event_type type, void *object)
+{
+	struct heard *h = owner;
+
+	(void)object;
+	assert_true(h->events < EVENTS);
+	h->event[h->events++] = type;
+}
+
+/* Each change of a port is an event of its own, and is told once. */
+static void what_changes_at_a_port_is_told(void **state)
+{
+	static const struct ca_ops ops = { .async_event = hear };
+	struct world *w = *state;
+	struct fabric_port *port = &w->t.f.port[port_named(&w->t.f, "h1", 1)];
+	const struct {
+		uint8_t *byte;
+		enum ibv_event_type event;
+	} rows[] = {
+		{ (uint8_t *)&port->lid, IBV_EVENT_LID_CHANGE }, { &port->lmc, IBV_EVENT_LID_CHANGE },
+		{ (uint8_t *)&port->sm_lid, IBV_EVENT_SM_CHANGE }, { &port->sm_sl, IBV_EVENT_SM_CHANGE },
+		{ &port->reregistered, IBV_EVENT_CLIENT_REREGISTER },
+		{ (uint8_t *)&fabric_pkeys(&w->t.f, port_named(&w->t.f, "h1", 1))[1], IBV_EVENT_PKEY_CHANGE },
+		{ (uint8_t *)&fabric_guids(&w->t.f, port_named(&w->t.f, "h1", 1))[1], IBV_EVENT_GID_CHANGE },
+	};
+	struct heard heard = { 0 };
+	struct ca *ca = calloc(1, sizeof(*ca));
+
+	assert_non_null(ca);
+	ca->ops = &ops;
+	ca->owner = &heard;
+	ca->devices = w->devices;
+	ca->dev = w->dev;
+	list_init(&ca->all_qps);
+	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		heard.events = 0;
+		devices_refresh(&w->page, &w->node, ca);
+		assert_int_equal(heard.events, 0);
+		*rows[i].byte ^= 2;
+		devices_refresh(&w->page, &w->node, ca);
+		assert_int_equal(heard.events, 1);
+		assert_int_equal(heard.event[0], rows[i].event);
+	}
+	free(ca);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -273,7 +326,7 @@ int main(void)
 		ROW(a_host_is_all_ports_of_its_adapter), ROW(what_is_no_place), ROW(a_device_has_the_ports),
 		ROW(a_packet_is_for_the_port_of_its_address), ROW(each_port_goes_its_way), ROW(each_port_counts_for_itself),
 		ROW(each_lid_has_a_way_back),
-		ROW(a_group_has_members_at_ports),
+		ROW(a_group_has_members_at_ports), ROW(what_changes_at_a_port_is_told),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

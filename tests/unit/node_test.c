@@ -149,6 +149,7 @@ static void a_port_is_shown_as_a_device(void **state)
 
 	p->lmc = 2;
 	p->sm_lid = 77;
+	p->sm_sl = 3;
 	p->mtu = 4;
 	fabric_pkeys(&w->t.f, at)[0] = 0x8123;
 	fabric_guids(&w->t.f, at)[3] = 0x1122334455667788;
@@ -156,6 +157,7 @@ static void a_port_is_shown_as_a_device(void **state)
 	assert_int_equal(d.lid, p->lid);
 	assert_int_equal(d.lmc, 2);
 	assert_int_equal(d.sm_lid, 77);
+	assert_int_equal(d.sm_sl, 3);
 	assert_int_equal(d.active_mtu, 4);
 	assert_int_equal(d.port_state, PORT_ACTIVE);
 	assert_int_equal(d.phys_state, PHYS_LINK_UP);

@@ -52,7 +52,7 @@ static void fill_port(const struct ca_device *dev, struct ibv_port_attr *attr)
 		.port_cap_flags = IBV_PORT_CM_SUP | (has_lids ? IBV_PORT_SYS_IMAGE_GUID_SUP | IBV_PORT_AUTO_MIGR_SUP : 0) |
 				  (device_has(dev, DEVICE_IP_GIDS) ? IBV_PORT_IP_BASED_GIDS : 0),
 		.lid = has_lids ? dev->lid : 0, .sm_lid = has_lids ? dev->sm_lid : 0, .lmc = has_lids ? dev->lmc : 0,
-		.max_vl_num = VL0_ONLY, .subnet_timeout = SUBNET_TIMEOUT,
+		.sm_sl = has_lids ? dev->sm_sl : 0, .max_vl_num = VL0_ONLY, .subnet_timeout = SUBNET_TIMEOUT,
 		.active_width = dev->width, .active_speed = dev->speed, .phys_state = dev->phys_state,
 		.link_layer = dev->protocol->link_layer,
 		.flags = device_has(dev, DEVICE_GRH_REQUIRED) ? IBV_QPF_GRH_REQUIRED : 0,
