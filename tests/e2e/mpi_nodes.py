@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """Ranks of one MPI job at four hosts of a fat tree, by UCX: all collectives agree, and each host's port has sent data. So it is
 by tables that were loaded, and by those of weft's subnet manager, around a link that went down; and at eight hosts under OpenSM,
-by connections and by datagrams. Jobs over libfabric connect by rdma_cm: under weft's manager, and at eight hosts under OpenSM.
+by connections and by datagrams. Jobs over libfabric connect by rdma_cm: by paths of weft's administration, and at eight hosts by
+those of OpenSM's.
 
 usage: mpi_nodes.py WEFT; the environment has MPI_CHECK"""
 import json
 import re
 
 from subnet_lab import CHECK, mpi_check, mpi_check_by_cm, script
+from subnet_cm import UCX_SL, prepare_level
 from programs import OPEN_MPI_5	# of abi/, whose place subnet_lab tells
 
 HOSTS = ('h1', 'h3', 'h5', 'h7')	# each behind a switch of its own
@@ -47,13 +49,12 @@ def runs_by_cm(lab, hosts):
 def test(lab):
 	lab.load('fat-tree', 'ports=4')
 	runs(lab)
-	lab.change('load', lab.make('fat-tree', 'ports=4'))
-	lab.within('there is a manager', lambda: 'SMINFO_MASTER' in lab.try_at('h1', 'sminfo')[1])
+	prepare_level(lab)
 	lab.weft('fabric', 'link', 's1:1', 'down')
 	lab.within('it leads around', lambda: lab.check()['reached'] == lab.check()['paths'])
 	# a dead link carries nothing of the job
 	dead = carried(lab)
-	runs(lab)
+	runs(lab, words=mpi_check(len(HOSTS), settings=(UCX_SL,)))
 	runs_by_cm(lab, HOSTS)
 	if carried(lab) != dead:
 		lab.fail(f'the link that is down has carried {carried(lab)} bytes, {dead} before the job')
@@ -64,4 +65,4 @@ def test(lab):
 	runs_by_cm(lab, ALL)
 
 
-script(test, 'mpirun', 'opensm', 'perfquery', CHECK or 'mpi_check')
+script(test, 'mpirun', 'opensm', 'perfquery', 'ibstat', CHECK or 'mpi_check')

@@ -12,7 +12,7 @@ import socket
 import sys
 
 import subnet_lab
-from subnet_cm import address, client, ended
+from subnet_cm import address, client, ended, prepare, prepare_own
 from subnet_lab import Wrong, need, says
 from session import free_port, tcp_listening
 import run	# of abi/, whose place subnet_lab tells
@@ -46,13 +46,6 @@ class Alone:
 		self.socket.close()
 
 
-def prepare(lab, *options):
-	lab.load_bare(lab.make('fat-tree', 'ports=4'))
-	manager = lab.start_manager('h1', *options)
-	lab.up(manager)
-	return manager
-
-
 def start_acm(lab, node, port):
 	log = lab.path(f'{node}.log')
 	options = lab.write(f'{node}.opts', f'log_file {log}\nlog_level 2\nlock_file {lab.path(node)}.pid\nserver_mode loop\n'
@@ -68,11 +61,6 @@ def start_acm(lab, node, port):
 		except FileNotFoundError:
 			return False
 	lab.within(f'{node} is in the group of ibacm', has_joined)
-
-
-def prepare_own(lab):
-	lab.change('load', lab.make('fat-tree', 'ports=4'))
-	lab.within('there is a manager', lambda: 'SMINFO_MASTER' in lab.try_at('h1', 'sminfo')[1])
 
 
 def connect(lab):
