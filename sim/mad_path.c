@@ -9,24 +9,42 @@ void mad_path_init(struct mad_path *p, const struct mad_path_config *config)
 	rand_seed(&p->rand, config->seed);
 }
 
-void mad_path_fini(struct mad_path *p)
+static void empty(struct event_queue *q)
 {
 	struct mad_flight *f;
 
-	while ((f = event_queue_take(&p->flights)))
+	while ((f = event_queue_take(q)))
 		free(f);
-	event_queue_fini(&p->flights);
+	event_queue_fini(q);
 }
 
-static void put(struct mad_path *p, wtime at, int to, const uint8_t *mad)
+void mad_path_fini(struct mad_path *p)
+{
+	empty(&p->flights);
+	empty(&p->held[0]);
+	empty(&p->held[1]);
+}
+
+static void put(struct mad_path *p, struct event_queue *q, wtime at, int from, const uint8_t *mad)
 {
 	struct mad_flight *f = malloc(sizeof(*f));
 
 	if (!f)
 		abort();
-	f->to = to;
+	f->from = from;
+	f->number = p->sent[from];
 	memcpy(f->mad, mad, MAD_BYTES);
-	event_queue_put(&p->flights, at, f);
+	event_queue_put(q, at, f);
+}
+
+/* In time: what waits for it comes right behind it. */
+static void put_in_time(struct mad_path *p, wtime at, int from, const uint8_t *mad)
+{
+	struct mad_flight *f;
+
+	put(p, &p->flights, at, from, mad);
+	while ((f = event_queue_take(&p->held[from])))
+		event_queue_put(&p->flights, at, f);
 }
 
 static enum mad_fault choose(struct mad_path *p)
@@ -40,44 +58,58 @@ static enum mad_fault choose(struct mad_path *p)
 	if (rand_chance(&p->rand, c->loss_ppm))
 		return MAD_DROPPED;
 	if (rand_chance(&p->rand, c->repeat_ppm))
-		return MAD_REPEATED;
-	return rand_chance(&p->rand, c->swap_ppm) ? MAD_SWAPPED : MAD_PASSES;
+		return (enum mad_fault)(MAD_REPEATED + rand_below(&p->rand, MAD_FAULTS - MAD_REPEATED));
+	if (rand_chance(&p->rand, c->swap_ppm))
+		return (enum mad_fault)(MAD_SWAPPED + rand_below(&p->rand, MAD_REPEATED - MAD_SWAPPED));
+	return MAD_PASSES;
 }
 
-/* One that is swapped arrives behind the next one of its end. */
 void mad_path_send(struct mad_path *p, wtime now, int from, const uint8_t mad[MAD_BYTES])
 {
 	enum mad_fault fault = choose(p);
 	wtime at = now > p->free_at[from] ? now : p->free_at[from];
-	uint64_t word;
+	uint64_t word, sum = 0;
 
 	p->sent[from]++;
 	for (size_t i = 0; i < MAD_BYTES; i += sizeof(word)) {
 		memcpy(&word, mad + i, sizeof(word));
-		p->trace = (p->trace ^ word ^ p->trace >> 31) * 0x100000001b3;
+		sum += word * (2 * i + 1);
 	}
+	p->trace = (p->trace ^ sum ^ p->trace >> 31) * 0x100000001b3;
 	p->free_at[from] = at + p->config.each_ns;
 	at += p->config.delay_ns;
-	if (fault == MAD_DROPPED) {
-		p->lost++;
-		return;
-	}
-	put(p, fault == MAD_SWAPPED ? at + p->config.each_ns + 1 : at, !from, mad);
+	p->lost += fault == MAD_DROPPED;
+	if (fault == MAD_PASSES || fault >= MAD_REPEATED)
+		put_in_time(p, at, from, mad);
 	if (fault == MAD_REPEATED)
-		put(p, at, !from, mad);
+		put(p, &p->flights, at, from, mad);
+	else if (fault == MAD_SWAPPED || fault == MAD_REPEATED_BEHIND)
+		put(p, &p->held[from], at + p->config.hold_ns, from, mad);
+	else if (fault == MAD_DELAYED || fault == MAD_REPEATED_LATE)
+		put(p, &p->flights, at + p->config.late_ns, from, mad);
 }
 
 wtime mad_path_next(const struct mad_path *p)
 {
-	return event_queue_next(&p->flights);
+	return wtime_min(event_queue_next(&p->flights), wtime_min(event_queue_next(&p->held[0]), event_queue_next(&p->held[1])));
 }
 
 int mad_path_take(struct mad_path *p, uint8_t mad[MAD_BYTES])
 {
-	struct mad_flight *f = event_queue_take(&p->flights);
-	int to = f->to;
+	struct event_queue *q = &p->flights;
+	struct mad_flight *f;
+	int from;
 
+	for (int i = 0; i < 2; i++)
+		if (event_queue_next(&p->held[i]) < event_queue_next(q))
+			q = &p->held[i];
+	f = event_queue_take(q);
+	from = f->from;
+	if (f->number > p->newest[from])
+		p->newest[from] = f->number;
+	else
+		p->overtaken[from] += f->number < p->newest[from];
 	memcpy(mad, f->mad, MAD_BYTES);
 	free(f);
-	return to;
+	return !from;
 }

@@ -333,6 +333,8 @@ static void a_config_over_a_bad_path(void **state)
 
 	(void)state;
 	bad.loss_ppm = 100000;
+	bad.repeat_ppm = bad.swap_ppm = 20000;
+	bad.hold_ns = bad.late_ns = 15 * WTIME_MS;
 	for (bad.seed = 1; bad.seed <= 20; bad.seed++) {
 		memset(edits, 0, sizeof(edits));
 		for (uint32_t i = 0; i < 200; i++) {

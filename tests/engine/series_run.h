@@ -34,6 +34,8 @@ struct run {
 	wtime gathers_ns;		/* from then on for each segment of it; 0: it has all at once */
 	uint32_t gathered;
 	unsigned applied;		/* Configs that the SA had whole */
+	uint32_t acked[2];		/* what an end has heard the Ack of */
+	bool is_asked_late[2];		/* for that, by a Resend that came behind the Ack (RMP-44) */
 	uint32_t change_to;		/* after change_at segments the answer has so many bytes; 0: it stays */
 	uint32_t change_at, last_bytes;
 	bool is_paced;			/* a packet leaves when the one before it has left, not into a queue */
@@ -79,10 +81,23 @@ static inline void end(struct run *r)
 	free(r->answer);
 }
 
+static inline void note_late(struct run *r, int to, const uint8_t mad[MAD_BYTES])
+{
+	struct series_header h;
+
+	series_parse(&h, &r->config, mad);
+	if (r->end[to].phase != TXN_SENDING)
+		return;
+	if (h.flags == SERIES_ACK && h.segment > r->acked[to])
+		r->acked[to] = h.segment;
+	r->is_asked_late[to] |= h.flags == SERIES_RESEND && h.segment <= r->acked[to];
+}
+
 static inline void hear(struct run *r, int to, const uint8_t mad[MAD_BYTES])
 {
 	if (to && !r->serves)
 		r->serves = transaction_serve(&r->end[1], &r->config, r->now, mad);
+	note_late(r, to, mad);
 	if (!to || r->serves)
 		transaction_input(&r->end[to], r->now, mad);
 }
