@@ -133,6 +133,7 @@ static void become(struct sm *s, wtime now, enum sm_state state)
 	s->unanswered = 0;
 	s->has_stood_by |= state == SM_STANDBY;
 	s->next_poll = state == SM_STANDBY ? now + s->config.poll_ns : WTIME_NEVER;
+	s->handed_at = WTIME_NEVER;
 	if (state == SM_MASTER) {
 		begin_as_master(s);
 		sa_groups_begin_anew(s, now);
@@ -251,31 +252,59 @@ void election_control(struct sm *s, wtime now, const struct sm_work *w, const ui
 	sweep_stop(s);
 }
 
-/* Another master gives up its subnet, into which it has written while this one looked: a sweep under way begins again, and ports
- * are asked. What this one has promised them is still due, and they stay in its groups: it was their master all the time. */
-static void take_subnet(struct sm *s)
+/* Another master has given up its subnet, into which it wrote while this one looked: ports are asked. What this one has promised
+ * them is still due, and they stay in its groups: it was their master all the time. */
+void election_take_subnet(struct sm *s, wtime now)
 {
-	sweep_stop(s);
+	s->handed_at = WTIME_NEVER;
+	s->next_handover = now + s->config.poll_ns;
 	s->is_up = false;
+	s->heavy_is_due = true;
 	begin_as_master(s);
 	net_distrust_ports(&s->net);
 }
 
-/* What it calls for in this state, or a refusal. 14.4.1: a master alone hands over, disables and wakes. */
-static bool obey(struct sm *s, wtime now, uint32_t modifier, unsigned sender_state)
+/* The port with this GUID tells whether a manager is there. Where two subnets have become one, a master does not know the other's
+ * port yet. A standby knows its master's. */
+static bool may_hand_over(const struct sm *s, uint64_t guid)
 {
+	uint32_t port = guid_map_find(&s->net.by_port, guid);
+	struct smp_port_info info;
+
+	if (port == UINT32_MAX || !net_is_here(&s->net, port) || !s->net.port[port].is_known)
+		return s->state == SM_MASTER;
+	smp_port_info_get(&info, s->net.port[port].info);
+	return port != s->net.own && info.capabilities & CAPABLE_SM;
+}
+
+/* However often it is handed a subnet, a sweep under way ends, and poll_ns lie between two that begin therefore. */
+static bool take_over(struct sm *s, wtime now, uint64_t guid)
+{
+	if (!may_hand_over(s, guid))
+		return false;
+	if (s->state == SM_MASTER) {
+		s->handed_at = wtime_min(s->handed_at, now > s->next_handover ? now : s->next_handover);
+		return true;
+	}
+	if (now < s->next_handover)
+		return false;
+	s->next_handover = now + s->config.poll_ns;
+	become(s, now, SM_MASTER);
+	sm_sweep(s, now, true);
+	return true;
+}
+
+/* What it calls for in this state, or a refusal. 14.4.1: a master alone hands over, disables and wakes. */
+static bool obey(struct sm *s, wtime now, uint32_t modifier, const uint8_t *info)
+{
+	unsigned sender_state = (unsigned)wire_get(info, INFO_STATE);
+
 	if (modifier == ACKNOWLEDGE)
 		return sender_state == SM_STANDBY;
 	if (sender_state != SM_MASTER)
 		return false;
-	if (modifier == HANDOVER && (s->state == SM_STANDBY || s->state == SM_MASTER)) {
-		if (s->state == SM_MASTER)
-			take_subnet(s);
-		else
-			become(s, now, SM_MASTER);
-		sm_sweep(s, now, true);
-		return true;
-	}
+	if (modifier == HANDOVER && (s->state == SM_STANDBY || s->state == SM_MASTER))
+		return take_over(s, now, wire_get(info, INFO_GUID));
 	if (modifier == DISABLE && (s->state == SM_STANDBY || s->state == SM_NOT_ACTIVE)) {
 		become(s, now, SM_NOT_ACTIVE);
 		sweep_stop(s);
@@ -331,7 +360,7 @@ void election_input(struct sm *s, wtime now, uint8_t mad[MAD_BYTES])
 	mad_header_parse(&h, mad);
 	s->act_count++;
 	judge_asker(s, now, &h, mad);
-	if (h.method == MAD_SET && (!is_ours || !obey(s, now, h.attr_modifier, (unsigned)wire_get(mad + SMP_DATA, INFO_STATE))))
+	if (h.method == MAD_SET && (!is_ours || !obey(s, now, h.attr_modifier, mad + SMP_DATA)))
 		status = MAD_STATUS_BAD_VALUE;
 	s->counters.info_refused += status != 0;
 	sm_write_info(s, mad + SMP_DATA);

@@ -9,6 +9,8 @@
 bool election_decide(struct sm *s, wtime now);
 /* A standby asks its master. */
 void election_expire(struct sm *s, wtime now);
+/* A sweep begins that takes what another master has handed over. */
+void election_take_subnet(struct sm *s, wtime now);
 /* SMInfo, asked or set by another manager: `mad` becomes the response. */
 void election_input(struct sm *s, wtime now, uint8_t mad[MAD_BYTES]);
 

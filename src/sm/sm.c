@@ -49,7 +49,7 @@ static void use_defaults(struct sm_config *c)
 int sm_init(struct sm *s, const struct sm_config *config)
 {
 	*s = (struct sm){ .config = *config, .next_sweep = WTIME_NEVER, .next_poll = WTIME_NEVER, .next_timeout = WTIME_NEVER,
-			  .trees_at = WTIME_NEVER, .master = PORT_NONE };
+			  .trees_at = WTIME_NEVER, .handed_at = WTIME_NEVER, .master = PORT_NONE };
 	use_defaults(&s->config);
 	lanes_init(s, config->qos);
 	s->config.qos = NULL;
@@ -101,7 +101,7 @@ void sm_start(struct sm *s, wtime now)
 
 bool sm_is_quiet(const struct sm *s)
 {
-	return s->phase == SM_IDLE && !s->is_due && s->trees_at == WTIME_NEVER && request_all_done(s) &&
+	return s->phase == SM_IDLE && !s->is_due && wtime_min(s->trees_at, s->handed_at) == WTIME_NEVER && request_all_done(s) &&
 	       s->state != SM_DISCOVERING && (s->is_up || s->state != SM_MASTER);
 }
 

@@ -7,8 +7,8 @@
  * has no SMP under way.
  *
  * Timers: an SMP has one, set when it is sent, by how long agents have taken (request.h). `next_sweep` is set at a sweep's end,
- * and earlier by what calls for one. A standby asks its master at `next_poll` (election.h). Reports of the SA have one each
- * (sa.h). */
+ * and earlier by what calls for one; a master that is handed another subnet takes it at `handed_at`. A standby asks its master at
+ * `next_poll` (election.h). Reports of the SA have one each (sa.h). */
 #ifndef WEFT_SM_SM_H
 #define WEFT_SM_SM_H
 
@@ -113,6 +113,8 @@ struct sm {
 	uint32_t failures;		/* sweeps in sequence with has_failed */
 	wtime next_sweep, next_poll;
 	wtime next_look;		/* a stranger that asks makes a sweep no earlier */
+	wtime handed_at;		/* a sweep is due that takes what another master has handed over, or WTIME_NEVER */
+	wtime next_handover;		/* the next such sweep begins no earlier */
 	struct sm_work *queue;		/* owned */
 	uint32_t queue_head, queue_tail, queue_room;
 	struct sm_request request[SM_WINDOW_MOST];

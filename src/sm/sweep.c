@@ -26,8 +26,10 @@ void sm_sweep(struct sm *s, wtime now, bool heavy)
 	s->next_sweep = wtime_min(s->next_sweep, now);
 }
 
-static void begin(struct sm *s)
+static void begin(struct sm *s, wtime now)
 {
+	if (now >= s->handed_at)
+		election_take_subnet(s, now);
 	s->is_heavy = s->heavy_is_due || s->state == SM_DISCOVERING || !s->net.nodes;
 	s->is_due = s->heavy_is_due = s->has_failed = false;
 	s->next_sweep = WTIME_NEVER;
@@ -81,6 +83,11 @@ static void finish(struct sm *s, wtime now)
 	}
 }
 
+static wtime due(const struct sm *s)
+{
+	return wtime_min(s->next_sweep, s->handed_at);
+}
+
 /* Sweeps begin when they are due, however often groups change. What could not be written is the next sweep's. */
 static void finish_trees(struct sm *s, wtime now)
 {
@@ -90,8 +97,8 @@ static void finish_trees(struct sm *s, wtime now)
 		s->has_changed = s->is_due = s->heavy_is_due = true;
 		s->next_sweep = wtime_min(s->next_sweep, now + again(s));
 	}
-	if (now >= s->next_sweep)
-		begin(s);
+	if (now >= due(s))
+		begin(s, now);
 }
 
 /* A port that cannot be configured, for one, fails each sweep: trees do not wait for one that succeeds. */
@@ -149,8 +156,8 @@ static void step(struct sm *s, wtime now)
 		if (now >= s->trees_at && may_write_trees(s)) {
 			s->phase = SM_WRITES_TREES;
 			configure_trees(s);
-		} else if (now >= s->next_sweep && s->state != SM_STANDBY && s->state != SM_NOT_ACTIVE) {
-			begin(s);
+		} else if (now >= due(s) && s->state != SM_STANDBY && s->state != SM_NOT_ACTIVE) {
+			begin(s, now);
 		}
 		return;
 	case SM_WRITES_TREES:
@@ -197,7 +204,7 @@ wtime sweep_deadline(const struct sm *s)
 		return 0;
 	if (s->state == SM_STANDBY || s->state == SM_NOT_ACTIVE)
 		return WTIME_NEVER;
-	return wtime_min(s->next_sweep, may_write_trees(s) ? s->trees_at : WTIME_NEVER);
+	return wtime_min(due(s), may_write_trees(s) ? s->trees_at : WTIME_NEVER);
 }
 
 void sweep_trees(struct sm *s, bool shrinks)

@@ -163,6 +163,24 @@ def test_takeover(lab):
 	ping(lab)
 
 
+def test_handover(lab):
+	"""OpenSM's priority is lowered while it runs: it hands the subnet over to weft's, which refuses nothing."""
+	lab.change('load', '--routing', 'sm', '--priority', '7', lab.make('fat-tree', 'ports=4'))
+	takes_over(lab, OWN)
+	conf = lab.write('opensm.conf', 'sm_priority 15\n')
+	opensm = lab.start_manager('h1', '-F', conf)
+	takes_over(lab, OPENSM)
+	lab.up(opensm)
+	lab.write('opensm.conf', 'sm_priority 3\n')
+	opensm.process.send_signal(signal.SIGHUP)
+	lab.within('OpenSM stands by again', lambda: opensm.logged().count('Entering STANDBY') == 2)
+	takes_over(lab, OWN)
+	refused = administration(lab)['info_refused']
+	if refused:
+		lab.fail(f'{refused} of what OpenSM says of itself were refused')
+	ping(lab)
+
+
 def test_killed(lab):
 	"""OpenSM is killed: the standby misses it, and sees what has changed meanwhile."""
 	load(lab, 'fat-tree', 'ports=4')
@@ -751,10 +769,10 @@ def test_balance_loops(lab):
 
 
 def tests():
-	rows = (('takeover', test_takeover), ('killed', test_killed), ('healed', test_healed), ('links', test_links), ('multicast', test_multicast),
-		('weftd', test_weftd), ('lids', test_lids), ('kinds', test_kinds), ('loss', test_loss), ('tables', test_tables),
-		('long_answers', test_long_answers), ('long_answers_many', test_long_answers_many),
-		('long_answers_killed', test_long_answers_killed),
+	rows = (('takeover', test_takeover), ('handover', test_handover), ('killed', test_killed), ('healed', test_healed),
+		('links', test_links), ('multicast', test_multicast), ('weftd', test_weftd), ('lids', test_lids), ('kinds', test_kinds),
+		('loss', test_loss), ('tables', test_tables), ('long_answers', test_long_answers),
+		('long_answers_many', test_long_answers_many), ('long_answers_killed', test_long_answers_killed),
 		('osmtest', test_osmtest),
 		('default', test_default), ('options', test_options), ('balance', test_balance),
 		('balance_loops', test_balance_loops),

@@ -371,8 +371,9 @@ static void more_managers_than_are_kept_in_mind(void **state)
 	run_fini(&r);
 }
 
-/* What a manager says, and what it takes from whom. */
-static unsigned tell(struct run *r, struct sm *s, unsigned method, uint32_t modifier, enum sm_state sender, uint64_t key)
+/* What a manager says, and what it takes from whom: from the manager at the port with this GUID. */
+static unsigned tell_as(struct run *r, struct sm *s, uint64_t guid, unsigned method, uint32_t modifier, enum sm_state sender,
+			uint64_t key)
 {
 	uint8_t mad[MAD_BYTES];
 	struct mad_letter l = { .agent = SM_AGENT_LID, .data = mad, .bytes = sizeof(mad), .remote = { .lid = 5 } }, out;
@@ -381,6 +382,7 @@ static unsigned tell(struct run *r, struct sm *s, unsigned method, uint32_t modi
 
 	memset(mad, 0, sizeof(mad));
 	mad_header_build(&h, mad);
+	wire_put(mad + SMP_DATA, guid, 0, 0, 64);
 	wire_put(mad + SMP_DATA, key, 8, 0, 64);
 	wire_put(mad + SMP_DATA, sender, 20, 4, 4);
 	sm_input(s, r->n.now, &l);
@@ -392,7 +394,21 @@ static unsigned tell(struct run *r, struct sm *s, unsigned method, uint32_t modi
 	return status_of(out.data);
 }
 
+/* From the other one of two. */
+static unsigned tell(struct run *r, struct sm *s, unsigned method, uint32_t modifier, enum sm_state sender, uint64_t key)
+{
+	return tell_as(r, s, r->t.f.port[r->n.manager[s == &r->n.manager[0].sm].port].guid, method, modifier, sender, key);
+}
+
 enum { HANDOVER = 1, ACKNOWLEDGE, DISABLE, STANDBY, DISCOVER };
+
+enum { STRANGER = 0x9009 };	/* GUID of no port here */
+
+/* Another master has written into a switch, of which a manager that has read its table before knows nothing. */
+static void wipe(struct run *r, const char *node)
+{
+	memset(fabric_lft(&r->t.f, node_named(&r->t.f, node)), LFT_NONE, r->t.f.lids);
+}
 
 /* Two subnets have become one, and the other's master has written into it while this one looked, or wrote: it is read anew. */
 static void what_a_master_is_handed_is_read(void **state)
@@ -416,8 +432,8 @@ static void what_a_master_is_handed_is_read(void **state)
 		here = port_named(&r.t.f, "h8", 1);
 		at_switch = fabric_peer(&r.t.f, here);
 		fabric_pkeys(&r.t.f, here)[1] = fabric_pkeys(&r.t.f, at_switch)[1] = OF_ANOTHER;
-		memset(fabric_lft(&r.t.f, node_named(&r.t.f, "s3")), LFT_NONE, r.t.f.lids);
-		assert_int_equal(tell(&r, s, MAD_SET, HANDOVER, SM_MASTER, 1), 0);
+		wipe(&r, "s3");
+		assert_int_equal(tell_as(&r, s, STRANGER, MAD_SET, HANDOVER, SM_MASTER, 1), 0);
 		mad_net_for(&r.n, 2 * WTIME_S);
 		check_master(&r, 0);
 		here = guid_map_find(&s->net.by_port, r.t.f.port[here].guid);
@@ -427,6 +443,98 @@ static void what_a_master_is_handed_is_read(void **state)
 		assert_true(sm_is_quiet(s));
 		run_fini(&r);
 	}
+}
+
+enum { SECONDS = 10, HANDOVERS = SECONDS * 1000 };
+
+/* By the manager at this port, as often as an SMP is answered. Returns how many are refused. */
+static unsigned hand_over_often(struct run *r, struct sm *s, uint64_t from)
+{
+	unsigned refused = 0;
+
+	r->n.delay_ns = SECONDS * WTIME_S / HANDOVERS;
+	for (unsigned i = 0; i < HANDOVERS; i++) {
+		refused += tell_as(r, s, from, MAD_SET, HANDOVER, SM_MASTER, 1) == MAD_STATUS_BAD_VALUE;
+		mad_net_for(&r->n, r->n.delay_ns);
+	}
+	return refused;
+}
+
+/* 14.4.1: masters hand over, and at this port no manager is. */
+static void who_is_no_manager_hands_over_nothing(void **state)
+{
+	uint64_t heavy, guid;
+	struct run r;
+	struct sm *s;
+
+	begin(&r);
+	s = &run_add(&r, "h2", 1, &(struct sm_config){ .priority = 5 })->sm;
+	assert_true(mad_net_until_quiet(&r.n, 10 * WTIME_S));
+	guid = port_of(&r, "h4")->guid;
+	heavy = s->counters.heavy;
+	assert_int_equal(hand_over_often(&r, s, guid), HANDOVERS);
+	assert_int_not_equal(tell_as(&r, s, port_of(&r, "h2")->guid, MAD_SET, HANDOVER, SM_MASTER, 1), 0);
+	assert_int_equal(s->counters.heavy, heavy);
+	assert_int_equal(s->counters.info_refused, HANDOVERS + 1);
+	check_master(&r, 0);
+	/* nor to a standby, which knows its master's port */
+	run_add(&r, "h7", 1, &(struct sm_config){ .priority = 4 });
+	mad_net_for(&r.n, 5 * WTIME_S);
+	s = &r.n.manager[1].sm;
+	assert_int_equal(s->state, SM_STANDBY);
+	assert_int_not_equal(tell_as(&r, s, guid, MAD_SET, HANDOVER, SM_MASTER, 1), 0);
+	assert_int_not_equal(tell_as(&r, s, STRANGER, MAD_SET, HANDOVER, SM_MASTER, 1), 0);
+	assert_int_equal(s->state, SM_STANDBY);
+	assert_int_equal(s->counters.info_refused, 2);
+	run_fini(&r);
+}
+
+/* Each sweep ends, and they do not follow each other without a pause. */
+static void a_subnet_comes_up_however_often_it_is_handed_over(void **state)
+{
+	for (unsigned is_known = 0; is_known < 2; is_known++) {
+		uint64_t heavy, from = STRANGER;
+		struct run r;
+		struct sm *s;
+
+		begin(&r);
+		s = &run_add(&r, "h2", 1, &(struct sm_config){ .priority = 5 })->sm;
+		if (is_known) {
+			run_add(&r, "h7", 1, &(struct sm_config){ .priority = 4 });
+			from = port_of(&r, "h7")->guid;
+		}
+		while (s->state != SM_MASTER)
+			assert_true(mad_net_step(&r.n, r.n.now + WTIME_S));
+		heavy = s->counters.heavy;
+		assert_int_equal(hand_over_often(&r, s, from), 0);
+		check_master(&r, 0);
+		assert_in_range(s->counters.heavy - heavy, SECONDS - 1, SECONDS + 1);
+		/* the last one counts too */
+		wipe(&r, "s3");
+		mad_net_for(&r.n, 2 * WTIME_S);
+		check_master(&r, 0);
+		assert_true(sm_is_quiet(s));
+		run_fini(&r);
+	}
+}
+
+/* One that is handed the subnet again and again, while a better one is there, gives it back. */
+static void a_standby_is_not_handed_a_subnet_without_end(void **state)
+{
+	uint64_t heavy;
+	struct run r;
+	struct sm *s;
+
+	begin(&r);
+	run_add(&r, "h2", 1, &(struct sm_config){ .priority = 5 });
+	s = &run_add(&r, "h7", 1, &(struct sm_config){ .priority = 4 })->sm;
+	mad_net_for(&r.n, 5 * WTIME_S);
+	heavy = s->counters.heavy;
+	assert_in_range(hand_over_often(&r, s, port_of(&r, "h2")->guid), HANDOVERS / 2, HANDOVERS - 1);
+	assert_in_range(s->counters.heavy - heavy, SECONDS - 1, 2 * SECONDS + 1);
+	mad_net_for(&r.n, 5 * WTIME_S);
+	check_master(&r, 0);
+	run_fini(&r);
 }
 
 /* The status of its administration's answer. */
@@ -524,6 +632,9 @@ int main(void)
 		cmocka_unit_test(another_key_is_no_manager_of_ours),
 		cmocka_unit_test(more_managers_than_are_kept_in_mind),
 		cmocka_unit_test(what_a_master_is_handed_is_read),
+		cmocka_unit_test(who_is_no_manager_hands_over_nothing),
+		cmocka_unit_test(a_subnet_comes_up_however_often_it_is_handed_over),
+		cmocka_unit_test(a_standby_is_not_handed_a_subnet_without_end),
 		cmocka_unit_test(who_is_handed_a_subnet_is_busy_at_first),
 		cmocka_unit_test(what_managers_tell_each_other),
 	};

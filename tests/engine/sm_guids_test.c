@@ -262,6 +262,8 @@ static void they_outlive_a_handover(void **state)
 	begin(&a, &(struct sm_config){ 0 });
 	a.r.n.loss_ppm = 1000000;
 	say(&a, 1, ONE);
+	mad_net_for(&a.r.n, 5 * WTIME_S);
+	assert_int_equal(a.s->counters.given_up, 1);
 	a.r.n.loss_ppm = 0;
 	assert_true(guid_at(&a, "h1", 1) != ONE);
 	hand_over(&a);
