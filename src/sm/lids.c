@@ -167,10 +167,22 @@ static void take_over(struct sm *s, uint32_t end)
 	}
 }
 
+/* Of nodes that are other than they were: their ports' GUIDs are those of other ports now. */
+static void take_from_the_replaced(struct sm *s)
+{
+	for (uint32_t port = 0; port < s->net.ports; port++) {
+		const struct net_port *p = &s->net.port[port];
+
+		if (p->lid && !net_is_here(&s->net, port) && guid_map_find(&s->net.by_port, p->guid) != port)
+			take(s, port);
+	}
+}
+
 uint32_t lids_assign(struct sm *s)
 {
 	uint32_t end = lids_end(s);
 
+	take_from_the_replaced(s);
 	if (s->has_stood_by)
 		take_over(s, end);
 	/* a port that has not answered is still to say what it has */

@@ -114,6 +114,21 @@ static int add(struct net *s, const struct smp_node_info *info)
 	return (int)s->nodes++;
 }
 
+static bool is_as_told(const struct net_node *n, const struct smp_node_info *info)
+{
+	return n->guid == info->node_guid && n->type == info->node_type && n->ports == info->ports;
+}
+
+/* It is other than it was: an adapter with more ports, for one. What it was is gone, and comes back when it is that again. */
+static int replace(struct net *s, const struct smp_node_info *info)
+{
+	for (uint32_t n = 0; n < s->nodes; n++) {
+		if (is_as_told(&s->node[n], info))
+			return guid_map_put(&s->by_node, info->node_guid, n) ? -ENOMEM : (int)n;
+	}
+	return add(s, info);
+}
+
 int net_node(struct net *s, const struct smp_node_info *info)
 {
 	uint32_t at = guid_map_find(&s->by_node, info->node_guid);
@@ -124,12 +139,14 @@ int net_node(struct net *s, const struct smp_node_info *info)
 		return -EINVAL;
 	if (at == UINT32_MAX)
 		return add(s, info);
-	return s->node[at].type == info->node_type && s->node[at].ports == info->ports ? (int)at : -EINVAL;
+	if (is_as_told(&s->node[at], info))
+		return (int)at;
+	return s->node[at].is_seen ? -EINVAL : replace(s, info);
 }
 
 int net_set_guid(struct net *s, uint32_t port, uint64_t guid)
 {
-	if (s->port[port].guid == guid)
+	if (s->port[port].guid == guid && guid_map_find(&s->by_port, guid) == port)
 		return 0;
 	s->port[port].guid = guid;
 	s->changes++;

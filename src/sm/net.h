@@ -94,7 +94,7 @@ uint32_t guid_map_find(const struct guid_map *m, uint64_t guid);
 int guid_map_put(struct guid_map *m, uint64_t guid, uint32_t number);
 
 /* The node of this NodeInfo, added when it was not there: its index. -ENOMEM; -E2BIG: there are too many; -EINVAL: it is no node,
- * or other than it was. */
+ * or another one with this GUID was seen by the sweep under way. */
 int net_node(struct net *s, const struct smp_node_info *info);
 /* The end port has this GUID. 0 or -ENOMEM. */
 int net_set_guid(struct net *s, uint32_t port, uint64_t guid);

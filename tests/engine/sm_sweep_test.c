@@ -4,6 +4,8 @@
 #include "sm/groups.h"
 #include "sm/request.h"
 
+#include <errno.h>
+
 static void begin(struct run *r, const char *kind, char *const settings[])
 {
 	run_init(r, kind, settings, 1);
@@ -632,6 +634,51 @@ static void a_switch_that_was_reset_is_written_anew(void **state)
 	run_fini(&r);
 }
 
+/* An adapter with one port that had two when it was here last, and the LID that it has: to the manager it is another node. */
+static void an_adapter_that_had_more_ports(void **state)
+{
+	enum { LID = 40 };
+	struct smp_node_info info = { .node_type = NODE_CA, .ports = 2, .local_port = 1 };
+	uint32_t h8, before, is, nodes;
+	struct run r;
+	struct sm *s;
+
+	h8 = begin_without_h8(&r);
+	s = &r.n.manager[0].sm;
+	assert_true(mad_net_until_quiet(&r.n, 5 * WTIME_S));
+	info.node_guid = r.t.f.node[r.t.f.owner[h8]].guid;
+	info.port_guid = r.t.f.port[h8].guid;
+	before = net_port_index(&s->net, (uint32_t)net_node(&s->net, &info), 1);
+	assert_int_equal(net_set_guid(&s->net, before, info.port_guid), 0);
+	s->net.by_lid[LID] = before + 1;
+	s->net.port[before].lid = r.t.f.port[h8].lid = LID;
+	nodes = s->net.nodes;
+	agents_set_link(&r.n.agents, r.n.now, h8, true);
+	assert_true(mad_net_until_quiet(&r.n, 5 * WTIME_S));
+	check_reaches(&r.t.f);
+	assert_int_equal(r.t.f.port[h8].lid, LID);
+	assert_int_equal(s->failures, 0);
+	is = guid_map_find(&s->net.by_port, info.port_guid);
+	assert_int_not_equal(is, before);
+	/* two nodes with one GUID are not told apart */
+	sm_sweep(s, r.n.now, true);
+	until_asking(&r, WORK_PORT_INFO, h8);
+	assert_int_equal(net_node(&s->net, &info), -EINVAL);
+	/* for a moment it was what it had been */
+	assert_int_equal(guid_map_put(&s->net.by_port, info.port_guid, before), 0);
+	sm_sweep(s, r.n.now, true);
+	assert_true(mad_net_until_quiet(&r.n, 5 * WTIME_S));
+	assert_int_equal(guid_map_find(&s->net.by_port, info.port_guid), is);
+	/* and each is kept once */
+	for (unsigned i = 0; i < 4; i++) {
+		s->net.node[s->net.owner[is]].is_seen = false;
+		assert_true(net_node(&s->net, &info) >= 0);
+		info.ports ^= 3;
+	}
+	assert_int_equal(s->net.nodes, nodes + 1);
+	run_fini(&r);
+}
+
 static bool leads_up(const struct fabric *f, uint32_t node, unsigned number)
 {
 	uint32_t peer = number && number != LFT_NONE ? fabric_peer(f, fabric_port_index(f, node, number)) : PORT_NONE;
@@ -718,6 +765,7 @@ int main(void)
 		cmocka_unit_test(nothing_changes),
 		cmocka_unit_test(tables_that_are_there_stay),
 		cmocka_unit_test(a_switch_that_was_reset_is_written_anew),
+		cmocka_unit_test(an_adapter_that_had_more_ports),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
