@@ -79,7 +79,7 @@ static void learn_info(struct net *net, uint8_t *known, const struct smp_node_in
 void discover_node_info(struct sm *s, wtime now, const struct sm_work *w, const uint8_t *data)
 {
 	struct smp_node_info info;
-	bool is_seen, is_first = !s->net.nodes;
+	bool is_seen;
 	uint32_t end;
 	int node;
 
@@ -95,7 +95,7 @@ void discover_node_info(struct sm *s, wtime now, const struct sm_work *w, const 
 	end = net_port_index(&s->net, (uint32_t)node, info.node_type == NODE_SWITCH ? 0 : info.local_port);
 	if (net_set_guid(&s->net, end, info.port_guid))
 		s->has_failed = true;
-	if (is_first || (!w->number && s->net.own == PORT_NONE))
+	if (!w->number)
 		s->net.own = end;
 	/* a cable that leads back to where it begins */
 	if (w->number && (!info.local_port || net_port_index(&s->net, (uint32_t)node, info.local_port) ==

@@ -679,6 +679,27 @@ static void an_adapter_that_had_more_ports(void **state)
 	run_fini(&r);
 }
 
+/* What the manager's own node has told of itself is asked anew. */
+static void the_own_node_has_been_another(void **state)
+{
+	struct sm_work w = { .kind = WORK_NODE_INFO };
+	struct run r;
+	struct sm *s;
+	uint32_t own;
+
+	begin(&r, "fat-tree", (char *const[]){ "ports=4", NULL });
+	s = &r.n.manager[0].sm;
+	own = s->net.own;
+	w.node = s->net.owner[own];
+	discover_node_info(s, r.n.now, &w, s->net.node[s->net.owner[guid_map_find(&s->net.by_port, guid_of(&r, "h8"))]].info);
+	assert_int_not_equal(s->net.own, own);
+	sm_sweep(s, r.n.now, true);
+	assert_true(mad_net_until_quiet(&r.n, 5 * WTIME_S));
+	assert_int_equal(s->net.own, own);
+	check_reaches(&r.t.f);
+	run_fini(&r);
+}
+
 static bool leads_up(const struct fabric *f, uint32_t node, unsigned number)
 {
 	uint32_t peer = number && number != LFT_NONE ? fabric_peer(f, fabric_port_index(f, node, number)) : PORT_NONE;
@@ -766,6 +787,7 @@ int main(void)
 		cmocka_unit_test(tables_that_are_there_stay),
 		cmocka_unit_test(a_switch_that_was_reset_is_written_anew),
 		cmocka_unit_test(an_adapter_that_had_more_ports),
+		cmocka_unit_test(the_own_node_has_been_another),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
