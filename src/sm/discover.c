@@ -230,7 +230,7 @@ void discover_port_info(struct sm *s, wtime now, const struct sm_work *w, const 
 	if (!data)
 		return;
 	smp_port_info_get(&info, data);
-	s->has_changed |= !p->is_known || info.state == PORT_INIT;
+	s->has_changed |= !p->is_known || info.state == PORT_INIT || info.state == PORT_ARMED;
 	s->net.changes += !p->is_known;
 	net_learn(&s->net, p->info, data, SMP_DATA_BYTES);
 	p->is_known = true;

@@ -700,6 +700,19 @@ static void the_own_node_has_been_another(void **state)
 	run_fini(&r);
 }
 
+/* A port that has been armed, and no more, carries no data. */
+static void an_armed_port_becomes_active(void **state)
+{
+	struct run r;
+
+	begin(&r, "fat-tree", (char *const[]){ "ports=4", NULL });
+	r.t.f.port[port_named(&r.t.f, "h8", 1)].state = PORT_ARMED;
+	sm_sweep(&r.n.manager[0].sm, r.n.now, true);
+	assert_true(mad_net_until_quiet(&r.n, 5 * WTIME_S));
+	check_reaches(&r.t.f);
+	run_fini(&r);
+}
+
 static bool leads_up(const struct fabric *f, uint32_t node, unsigned number)
 {
 	uint32_t peer = number && number != LFT_NONE ? fabric_peer(f, fabric_port_index(f, node, number)) : PORT_NONE;
@@ -788,6 +801,7 @@ int main(void)
 		cmocka_unit_test(a_switch_that_was_reset_is_written_anew),
 		cmocka_unit_test(an_adapter_that_had_more_ports),
 		cmocka_unit_test(the_own_node_has_been_another),
+		cmocka_unit_test(an_armed_port_becomes_active),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
