@@ -1,6 +1,7 @@
 /* A subnet manager that hears anything: datagrams of anybody by each of its agents, and answers of agents that lie. Whatever they
- * are, it neither falls nor sends without end, and once all tell the truth again its subnet comes up. Its administration is asked
- * by letters of one MAD, less, or several, and answers that pause are taken by pieces while all of this goes on. */
+ * are, it neither falls nor sends without end, and when all tell the truth again and are asked, its subnet comes up: all ports
+ * are active, and reach each other. Its administration is asked by letters of one MAD, less, or several, and answers that pause
+ * are taken by pieces while all of this goes on. */
 #include "sound_fabric.h"
 
 #include "agents/agents.h"
@@ -12,7 +13,7 @@
 #include <string.h>
 
 enum {
-	SENDS_MOST = 20000, ANSWERS_KEPT = 4, GIVES_MOST = 10000, LONG_MOST = 8,
+	SENDS_MOST = 20000, ANSWERS_KEPT = 4, EVENTS_MOST = 10000, GIVES_MOST = 10000, LONG_MOST = 8,
 	PIECE = 3 * 200,		/* bytes of some segments */
 	/* The input's first byte: all is up, agents tell the truth, nobody reads an answer to its end, and bytes of records with
 	 * which a table pauses. */
@@ -32,7 +33,6 @@ struct world {
 	uint32_t port;
 	wtime now;
 	struct input *lies;		/* NULL: agents tell the truth */
-	unsigned sent;
 	struct answer answer[ANSWERS_KEPT];
 };
 
@@ -139,12 +139,12 @@ static void pump(struct world *w)
 {
 	struct mad_letter l;
 
-	while (w->sent++ < SENDS_MOST && sm_output(&w->sm, w->now, &l)) {
+	for (unsigned sent = 0; sm_output(&w->sm, w->now, &l); sent++) {
 		struct mad_address to = { .path = { .slid = LID_PERMISSIVE, .dlid = l.remote.lid } };
 		uint8_t mad[MAD_BYTES];
 		struct mad_arrival at;
 
-		REQUIRE(l.bytes && l.data && l.agent < SM_AGENTS && !l.status);
+		REQUIRE(sent < SENDS_MOST && l.bytes && l.data && l.agent < SM_AGENTS && !l.status);
 		if (l.agent == SM_AGENT_SA) {
 			keep(w, &l);
 			continue;
@@ -210,19 +210,92 @@ static void begin(struct world *w, uint8_t *mapping, size_t bytes, unsigned how)
 	sm_start(&w->sm, w->now);
 }
 
+/* Each event at its time, for as long. */
+static void go_on(struct world *w, wtime ns)
+{
+	wtime until = w->now + ns;
+	unsigned events = 0;
+
+	for (wtime due = w->now; due <= until; due = sm_deadline(&w->sm)) {
+		REQUIRE(events++ < EVENTS_MOST);
+		w->now = due > w->now ? due : w->now;
+		pump(w);
+	}
+	w->now = until;
+}
+
+/* A master wakes it, if one has disabled it: it stands by, and finds that no master is there. */
+static void wake(struct world *w)
+{
+	enum { STANDBY = 4 };
+	const struct mad_header h = { .base_version = MAD_BASE_VERSION, .mgmt_class = MAD_CLASS_SUBN_LID,
+				      .class_version = SMP_CLASS_VERSION, .method = MAD_SET, .attr_id = SMP_SM_INFO,
+				      .attr_modifier = STANDBY };
+	uint8_t mad[MAD_BYTES] = { 0 };
+
+	if (w->sm.state != SM_NOT_ACTIVE)
+		return;
+	mad_header_build(&h, mad);
+	wire_put(mad + SMP_DATA, w->sm.config.key, 8, 0, 64);
+	wire_put(mad + SMP_DATA, SM_MASTER, 20, 4, 4);
+	hear(w, SM_AGENT_LID, &(struct mad_remote){ .lid = 1 }, mad, MAD_BYTES);
+}
+
+/* The tables lead from this switch to the port. */
+static bool leads(const struct fabric *f, uint32_t node, uint32_t lid, uint32_t to)
+{
+	for (uint32_t passed = 0; passed < f->nodes; passed++) {
+		unsigned out = fabric_lft(f, node)[lid];
+		uint32_t port = out > f->place[node].ports ? PORT_NONE : fabric_port_index(f, node, out), peer;
+
+		if (port == PORT_NONE || !out)
+			return port == to;
+		peer = fabric_peer(f, port);
+		if (peer == PORT_NONE || !fabric_is_switch(f, f->owner[peer]))
+			return peer == to;
+		node = f->owner[peer];
+	}
+	return false;
+}
+
+/* A switch itself, or the port of a host: it has LIDs of its own, and every switch leads to each of them. */
+static void check_port(const struct world *w, uint32_t port)
+{
+	const struct fabric *f = &w->f;
+	const struct fabric_port *p = &f->port[port];
+	unsigned lmc = fabric_is_switch(f, f->owner[port]) ? 0 : w->sm.config.lmc;
+
+	REQUIRE(p->lid && p->lmc == lmc && p->lid + (1u << lmc) <= f->lids);
+	for (uint32_t node = 0; node < f->nodes; node++) {
+		for (uint32_t lid = p->lid; fabric_is_switch(f, node) && lid < p->lid + (1u << lmc); lid++)
+			REQUIRE(leads(f, node, lid, port));
+	}
+}
+
+static void check(const struct world *w)
+{
+	const struct fabric *f = &w->f;
+	char why[256];
+
+	REQUIRE(w->sm.state == SM_MASTER && w->sm.is_up && !fabric_check_lids(f, why, sizeof(why)));
+	for (uint32_t port = 0; port < f->ports; port++) {
+		bool has_link = fabric_peer(f, port) != PORT_NONE;
+
+		if (fabric_is_switch(f, f->owner[port]) ? !fabric_port_number(f, port) : has_link)
+			check_port(w, port);
+		REQUIRE(!has_link || f->port[port].state == PORT_ACTIVE);
+	}
+}
+
 /* All tell the truth for as long as a sweep may wait. */
 static void come_up(struct world *w)
 {
 	w->lies = NULL;
-	for (int i = 0; i < 40; i++) {
-		w->sent = 0;
-		w->now += WTIME_S;
-		pump(w);
-		REQUIRE(w->sent < SENDS_MOST);
-	}
+	wake(w);
+	go_on(w, 60 * WTIME_S);
 	sm_sweep(&w->sm, w->now, true);
-	w->sent = 0;
-	pump(w);
+	go_on(w, 60 * WTIME_S);
+	check(w);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -245,7 +318,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (what & 1)
 			say(&w, &in);
 		w.now += (what >> 1) * WTIME_S / 16;
-		w.sent = 0;
 		pump(&w);
 		take_some(&w, &in);
 	}
