@@ -770,8 +770,8 @@ def test_balance_loops(lab):
 
 def tests():
 	rows = (('takeover', test_takeover), ('handover', test_handover), ('killed', test_killed), ('healed', test_healed),
-		('links', test_links), ('multicast', test_multicast), ('weftd', test_weftd), ('lids', test_lids), ('kinds', test_kinds),
-		('loss', test_loss), ('tables', test_tables), ('long_answers', test_long_answers),
+		('links', test_links), ('multicast', test_multicast), ('weftd', test_weftd), ('lids', test_lids),
+		('kinds', test_kinds), ('loss', test_loss), ('tables', test_tables), ('long_answers', test_long_answers),
 		('long_answers_many', test_long_answers_many), ('long_answers_killed', test_long_answers_killed),
 		('osmtest', test_osmtest),
 		('default', test_default), ('options', test_options), ('balance', test_balance),
