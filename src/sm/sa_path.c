@@ -432,10 +432,11 @@ enum {
 	MULTI_PATHS_MOST = 0x7f,	/* NumbPath has 7 bits: without it as many as with the largest, as OpenSM */
 };
 
-static bool gids_are_here(struct sa_query *q, unsigned count)
+static bool find_ends(struct sa_query *q, unsigned count, uint32_t end[MULTI_GIDS_MOST])
 {
 	for (unsigned i = 0; i < count; i++) {
-		if (sa_port_of_gid(q->s, q->wanted + MULTI_GIDS + 16 * i) == PORT_NONE) {
+		end[i] = sa_port_of_gid(q->s, q->wanted + MULTI_GIDS + 16 * i);
+		if (end[i] == PORT_NONE) {
 			q->status = SA_GID_INVALID;
 			return false;
 		}
@@ -498,16 +499,14 @@ void sa_find_multi_paths(struct sa_query *q)
 		.has_sl = sa_wants(q, MULTI_SL), .sl = q->wanted[9] & 15,
 		.most = sa_wants(q, MULTI_NUMBER) ? q->wanted[5] & 0x7fu : MULTI_PATHS_MOST,
 	};
-	uint32_t end[MULTI_GIDS_MOST];
+	uint32_t end[MULTI_GIDS_MOST] = { 0 };
 
 	if (!sources || !destinations || sources + destinations > MULTI_GIDS_MOST) {
 		q->status = SA_COMPONENTS_MISSING;
 		return;
 	}
-	if (!choices_are_sound(&w) || !gids_are_here(q, sources + destinations))
+	if (!choices_are_sound(&w) || !find_ends(q, sources + destinations, end))
 		return;
-	for (unsigned i = 0; i < sources + destinations; i++)
-		end[i] = sa_port_of_gid(q->s, q->wanted + MULTI_GIDS + 16 * i);
 	if (sources == 2 && destinations == 2 && w.most == 2)
 		find_apart(&w, end, end + 2);
 	else
