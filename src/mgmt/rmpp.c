@@ -128,10 +128,12 @@ static void build(const uint8_t *mad, uint32_t bytes, bool turns, enum rmpp_type
 	wire_put(to, 0, RMPP_DATA2);
 }
 
+/* With the class's header: of a vendor's class it says whom a MAD is for (16.5.2). */
 static void build_end(const uint8_t *mad, uint32_t bytes, bool turns, enum rmpp_status status, uint8_t to[MAD_BYTES])
 {
-	build(mad, bytes < RMPP_HEADER_END ? bytes : RMPP_HEADER_END, turns, status == RMPP_NO_RESOURCES ? RMPP_STOP : RMPP_ABORT,
-	      to);
+	uint32_t offset = offset_of(mad);
+
+	build(mad, bytes < offset ? bytes : offset, turns, status == RMPP_NO_RESOURCES ? RMPP_STOP : RMPP_ABORT, to);
 	wire_put(to, status, RMPP_STATUS);
 }
 

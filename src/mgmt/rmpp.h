@@ -20,6 +20,7 @@
 
 enum {
 	RMPP_HEADER_END = 36,		/* what PayloadLength counts begins here (13.6.2.1) */
+	RMPP_CLASS_HEADER_END = 64,	/* of any class (13.6.2.2): rmpp_data_offset() is no more */
 	RMPP_WINDOW = 64,		/* our choice, as Linux with its default receive queue */
 	RMPP_WINDOW_MOST = 1024,	/* our choice: what may be missing is kept as so many bits */
 	RMPP_RETRIES = 7,		/* our choice: of one wait for an ACK */
@@ -134,7 +135,7 @@ struct rmpp_recv {
 	uint8_t status;			/* enum rmpp_status: why it failed */
 	uint8_t mgmt_class;		/* of the first that came: it says where data begins; others are not of this datagram */
 	wtime began, deadline;
-	uint8_t head[RMPP_HEADER_END];	/* of the last segment, for an ABORT */
+	uint8_t head[RMPP_CLASS_HEADER_END];	/* of the last segment, for an ABORT */
 };
 
 void rmpp_recv_init(struct rmpp_recv *r, const struct rmpp_config *config);

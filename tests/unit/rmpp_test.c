@@ -443,6 +443,38 @@ static void acks_that_make_no_sense(void **state)
 	ack_is_refused(1, 64, 27, 1, RMPP_BAD_STATUS);
 }
 
+static void has_oui(const uint8_t mad[MAD_BYTES], uint8_t method)
+{
+	assert_int_equal(mad[25], RMPP_ABORT);
+	assert_int_equal(mad[3], method);
+	assert_int_equal(wire_get(mad, 37, 0, 24), 0x616263);
+	assert_int_equal(mad[40], 0);
+}
+
+/* An ABORT of a vendor's class has its OUI, or it would come to nobody. */
+static void an_end_has_its_class_header(void **state)
+{
+	uint8_t mad[MAD_BYTES], last[MAD_BYTES];
+	struct course c;
+	bool answers;
+
+	(void)state;
+	begin(&c, 0x32, 5000);
+	wire_put(c.data, 0x616263, 37, 0, 24);
+	assert_true(rmpp_send_output(&c.send, 0, mad));
+	assert_int_equal(rmpp_recv_input(&c.recv, 0, mad, &answers, last), RMPP_GOES_ON);
+	rmpp_end(mad, RMPP_UNSPECIFIED, last);
+	has_oui(last, 0x12);
+	assert_int_equal(rmpp_recv_expire(&c.recv, c.recv.deadline, last), RMPP_FAILED);
+	has_oui(last, 0x12);
+	while (rmpp_send_expire(&c.send, c.send.deadline, last) == RMPP_GOES_ON)
+		;
+	has_oui(last, 0x92);
+	rmpp_send_abort(&c.send, RMPP_UNSPECIFIED, last);
+	has_oui(last, 0x92);
+	end(&c);
+}
+
 /* Why the other side ended it is known, and it is not answered. */
 static void a_stop_and_each_abort_are_heard(void **state)
 {
@@ -808,6 +840,7 @@ int main(void)
 		cmocka_unit_test(a_pause_within_a_window_is_hunger),
 		cmocka_unit_test(an_end_has_no_more_than_a_segment),
 		cmocka_unit_test(acks_that_make_no_sense),
+		cmocka_unit_test(an_end_has_its_class_header),
 		cmocka_unit_test(a_stop_and_each_abort_are_heard),
 		cmocka_unit_test(a_request_lets_its_answer_begin),
 		cmocka_unit_test(a_receiver_says_how_long_it_takes),
