@@ -327,6 +327,12 @@ static void see_loss(struct rmpp_send *s)
 	s->again = s->acked + 1;
 }
 
+/* Figure 178: no ACK of more takes back what was let go, of the segments that there are. */
+static bool closes_window(const struct rmpp_send *s, const struct rmpp_header *h)
+{
+	return h->segment > s->acked && h->value < s->window_last && (s->is_open || h->value < s->segments);
+}
+
 /* An ACK that is neither older than what is known nor wrong. */
 static void take_ack(struct rmpp_send *s, const struct rmpp_header *h)
 {
@@ -374,6 +380,8 @@ enum rmpp_verdict rmpp_send_input(struct rmpp_send *s, wtime now, const uint8_t 
 		return end_send(s, mad, RMPP_WINDOW_SMALL, answers, reply);
 	if (h.segment > s->sent)
 		return end_send(s, mad, RMPP_SEGMENT_BIG, answers, reply);
+	if (closes_window(s, &h))
+		return end_send(s, mad, RMPP_WINDOW_SMALL, answers, reply);
 	if (h.segment < s->acked)
 		return RMPP_GOES_ON;
 	is_new = h.segment > s->acked;

@@ -45,7 +45,7 @@ enum rmpp_status {
 	RMPP_BAD_LENGTH = 119,		/* inconsistent last and PayloadLength */
 	RMPP_BAD_FIRST = 120,		/* inconsistent first and segment number */
 	RMPP_BAD_TYPE = 121,
-	RMPP_WINDOW_SMALL = 122,	/* NewWindowLast before the segment acknowledged */
+	RMPP_WINDOW_SMALL = 122,	/* NewWindowLast before the segment acknowledged, or before that of the last ACK */
 	RMPP_SEGMENT_BIG = 123,		/* a segment beyond what there is */
 	RMPP_BAD_STATUS = 124,
 	RMPP_BAD_VERSION = 125,

@@ -443,6 +443,35 @@ static void acks_that_make_no_sense(void **state)
 	ack_is_refused(1, 64, 27, 1, RMPP_BAD_STATUS);
 }
 
+/* What was let go stays so; an ACK of before may say less. The last one need not let go what there is not. */
+static void a_window_does_not_close(void **state)
+{
+	uint8_t mad[MAD_BYTES], ack[MAD_BYTES], reply[MAD_BYTES];
+	struct course c;
+	bool answers;
+
+	(void)state;
+	begin(&c, 0x03, 56 + 200 * 30);
+	assert_true(rmpp_send_output(&c.send, 0, mad));
+	rmpp_ack(mad, 1, 20, ack);
+	assert_int_equal(rmpp_send_input(&c.send, 0, ack, &answers, reply), RMPP_GOES_ON);
+	while (rmpp_send_output(&c.send, 0, mad))
+		;
+	rmpp_ack(mad, 1, 10, ack);
+	assert_int_equal(rmpp_send_input(&c.send, 0, ack, &answers, reply), RMPP_GOES_ON);
+	rmpp_ack(mad, 20, 40, ack);
+	assert_int_equal(rmpp_send_input(&c.send, 0, ack, &answers, reply), RMPP_GOES_ON);
+	while (rmpp_send_output(&c.send, 0, mad))
+		;
+	rmpp_ack(mad, 25, 30, ack);
+	assert_int_equal(rmpp_send_input(&c.send, 0, ack, &answers, reply), RMPP_GOES_ON);
+	rmpp_ack(mad, 26, 29, ack);
+	assert_int_equal(rmpp_send_input(&c.send, 0, ack, &answers, reply), RMPP_FAILED);
+	assert_true(answers);
+	assert_int_equal(reply[27], RMPP_WINDOW_SMALL);
+	end(&c);
+}
+
 static void has_oui(const uint8_t mad[MAD_BYTES], uint8_t method)
 {
 	assert_int_equal(mad[25], RMPP_ABORT);
@@ -840,6 +869,7 @@ int main(void)
 		cmocka_unit_test(a_pause_within_a_window_is_hunger),
 		cmocka_unit_test(an_end_has_no_more_than_a_segment),
 		cmocka_unit_test(acks_that_make_no_sense),
+		cmocka_unit_test(a_window_does_not_close),
 		cmocka_unit_test(an_end_has_its_class_header),
 		cmocka_unit_test(a_stop_and_each_abort_are_heard),
 		cmocka_unit_test(a_request_lets_its_answer_begin),
