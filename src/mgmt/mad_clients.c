@@ -21,6 +21,7 @@
 #define TID 8, 0, 64
 #define RMPP_TYPE 25, 0, 8
 #define RMPP_DATA1 28, 0, 32
+#define RMPP_DATA2 32, 0, 32
 
 #define DONE_KEPT_NS (10 * WTIME_S)	/* our choice: longer than a sender repeats its last segment */
 
@@ -155,6 +156,17 @@ static void go_on(struct request *r)
 	r->bytes = r->flow.room;
 }
 
+/* 13.6.6.3: who has asked in segments may have said already how many of the answer's may go. */
+static uint32_t first_window(const struct request *r)
+{
+	list_for_each(t, &r->file->transfer_list, struct transfer, node) {
+		if (t->answer_window && t->tid == r->tid && t->mgmt_class == mad_class(r->data) &&
+		    t->sender.lid == r->remote.lid && is_response(r->data))
+			return t->answer_window;
+	}
+	return 1;
+}
+
 /* The segments that may go, as many as one call carries: whatever windows receivers open, no more wait before what others send,
  * and in memory that is on no account. What remains, and what has yet to be made, follows when others have had their turn; the
  * last ACK is awaited. Of what cannot be gone on with the end is said. */
@@ -180,6 +192,7 @@ static void send_once(struct mad_clients *c, wtime now, struct request *r)
 		if (r->flow.source)
 			rmpp_send_more(&r->rmpp, r->data, r->bytes, true);
 		r->rmpp.is_two_sided = r->timeout_ms && !is_response(r->data);
+		r->rmpp.window_last = first_window(r);
 		/* who has them all acknowledges the last one at once */
 		if (r->has_come)
 			r->rmpp.sent = r->rmpp.segments;
@@ -567,6 +580,13 @@ static void take_late_ack(struct mad_clients *c, const struct request *r, const 
 	mad_hop_put(c, r->file->port, sender, reply);
 }
 
+/* Of a request that is whole: its answer may begin. */
+static void take_leave(struct transfer *t, const uint8_t mad[MAD_BYTES])
+{
+	if (wire_get(mad, RMPP_TYPE) == RMPP_ACK && !wire_get(mad, RMPP_DATA1))
+		t->answer_window = (uint32_t)wire_get(mad, RMPP_DATA2);
+}
+
 /* ACK, STOP or ABORT: of what the agent sends, or of what comes. */
 static void take_reply(struct mad_clients *c, wtime now, struct mad_file *f, uint32_t agent, const struct mad_remote *sender,
 		       const uint8_t mad[MAD_BYTES])
@@ -580,6 +600,8 @@ static void take_reply(struct mad_clients *c, wtime now, struct mad_file *f, uin
 	f->agent[agent].unasked += !r && !t && is_response(mad);
 	if (t && !t->is_done)
 		take_into(c, now, t, sender, mad);
+	else if (t)
+		take_leave(t, mad);
 	else if (r && !r->is_sending)
 		take_late_ack(c, r, sender, mad);
 	if (t || !r || !r->is_sending)

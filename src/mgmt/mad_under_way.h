@@ -37,6 +37,7 @@ struct transfer {
 	struct mad_remote sender;
 	uint8_t mgmt_class, method;
 	bool is_answer, is_done;
+	uint32_t answer_window;		/* segments of its answer that may go at first; 0: its sender has not said */
 	uint32_t lent;			/* buffers that the agent has more meanwhile: its window */
 	uint32_t counted;		/* bytes on the file's account */
 	struct rmpp_recv rmpp;

@@ -527,6 +527,39 @@ static void two_sides_in_segments(void **state)
 	assert_int_equal(w.file[0].requests, 0);
 }
 
+/* Its asker has said how many segments may go before the first ACK, and acknowledges no fewer. */
+static void an_answer_begins_with_the_window_that_was_said(void **state)
+{
+	enum { BYTES = 56 + 200 * 20 };
+	uint32_t server = add(0, MAD_CLASS_SA, 1, 1 << 0x14);
+	uint8_t *table = make_table(BYTES, 9), mad[MAD_BYTES] = { 0 };
+
+	(void)state;
+	memcpy(mad, table, 56);
+	mad[3] = 0x14;
+	mad[24] = 1;
+	mad[25] = RMPP_DATA;
+	mad[26] = 7;
+	wire_put(mad, 1, 28, 0, 32);
+	wire_put(mad, 100, 32, 0, 32);
+	arrive(0, 2, mad);
+	assert_int_equal(w.letters[0], 1);
+	mad[25] = RMPP_ACK;
+	mad[26] = 1;
+	wire_put(mad, 0, 28, 0, 32);
+	wire_put(mad, 5, 32, 0, 32);
+	arrive(0, 2, mad);
+	memcpy(table, w.got[0][0].head, MAD_HEADER_BYTES);
+	table[3] = 0x94;
+	w.carried = 0;
+	assert_int_equal(send(0, server, 2, table, BYTES, 0, 0), 0);
+	assert_int_equal(w.carried, 5);
+	/* another one's was not let */
+	assert_int_equal(send(0, server, 3, table, BYTES, 0, 0), 0);
+	assert_int_equal(w.carried, 6);
+	free(table);
+}
+
 /* It hears its own ACKs, and takes none for another side's. */
 static void who_asks_itself_comes_to_an_end(void **state)
 {
@@ -689,6 +722,7 @@ static void say_answer(uint32_t agent, uint16_t lid, uint32_t segment, bool is_l
 	uint8_t mad[MAD_BYTES];
 
 	memcpy(mad, make(MAD_CLASS_SA, 0x92, 9 + (w.file[0].agent[agent].tid * (1ull << 32))), MAD_BYTES);
+	mad[24] = 1;
 	mad[24] = 1;
 	mad[25] = RMPP_DATA;
 	mad[26] = (uint8_t)(1 | (segment == 1) << 1 | is_last << 2);
@@ -857,6 +891,7 @@ static void say_segment(uint16_t lid, uint64_t tid, uint32_t segment)
 	uint8_t mad[MAD_BYTES];
 
 	memcpy(mad, make(MAD_CLASS_SA, 0x14, tid), MAD_BYTES);
+	mad[24] = 1;
 	mad[24] = 1;
 	mad[25] = RMPP_DATA;
 	mad[26] = segment == 1 ? 3 : 1;
@@ -1497,6 +1532,7 @@ int main(void)
 		TEST(one_sender_does_not_take_all_places),
 		TEST(with_user_rmpp_the_first_answer_ends_the_request),
 		TEST(two_sides_in_segments),
+		TEST(an_answer_begins_with_the_window_that_was_said),
 		TEST(who_asks_itself_comes_to_an_end),
 		TEST(no_call_sends_without_end),
 		TEST(an_open_window_is_not_all_sent_at_once),
