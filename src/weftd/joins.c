@@ -104,17 +104,11 @@ static void heard(void *arg, const struct mad_letter *l)
 		sa_mcmember_get(&j->record, l->data);
 }
 
-/* Within the time of one that is never answered. */
-static uint32_t tries_left(const struct hub *h, const struct join *j)
-{
-	return h->now < j->until ? (uint32_t)((j->until - h->now + ANSWER_MS * WTIME_MS - 1) / (ANSWER_MS * WTIME_MS)) : 0;
-}
-
 static void ask(struct hub *h, struct join *j, unsigned method)
 {
 	const struct fabric *f = &h->subnet->fabric;
 	const struct sa_request r = { .method = (uint8_t)method, .attr_id = SA_MCMEMBER_RECORD, .tid = ++j->tid,
-				      .timeout_ms = ANSWER_MS, .retries = tries_left(h, j) - 1 };
+				      .timeout_ms = ANSWER_MS, .retries = umad_tries_left(h, j->until, ANSWER_MS) - 1 };
 	struct sa_mcmember m = { .mask = SA_MC_MGID | SA_MC_PORT_GID | SA_MC_JOIN_STATE, .join_state = j->state };
 	uint8_t mad[MAD_BYTES] = { 0 };
 
@@ -400,7 +394,7 @@ static void take_in(struct hub *h, struct join *j)
 static void repeat(struct hub *h, struct join *j)
 {
 	j->again = WTIME_NEVER;
-	if (tries_left(h, j) && has_manager(h, j->port)) {
+	if (umad_tries_left(h, j->until, ANSWER_MS) && has_manager(h, j->port)) {
 		ask(h, j, j->asked == ASKED_TO_LEAVE ? SA_DELETE : MAD_SET);
 		return;
 	}

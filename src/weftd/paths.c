@@ -111,18 +111,11 @@ static uint32_t try_ms(const struct path_question *q)
 	return each < TRY_LEAST ? TRY_LEAST : each > TRY_MOST ? TRY_MOST : each;
 }
 
-/* Within the time of one that is never answered. */
-static uint32_t tries_left(const struct hub *h, const struct path_question *q)
-{
-	const wtime each = try_ms(q) * WTIME_MS;
-
-	return h->now < q->until ? (uint32_t)((q->until - h->now + each - 1) / each) : 0;
-}
-
 static int ask(struct hub *h, struct path_question *q)
 {
 	const struct sa_request r = { .method = wants_table(q) ? SA_GET_TABLE : MAD_GET, .attr_id = SA_PATH_RECORD,
-				      .tid = ++q->tid, .timeout_ms = try_ms(q), .retries = tries_left(h, q) - 1 };
+				      .tid = ++q->tid, .timeout_ms = try_ms(q),
+				      .retries = umad_tries_left(h, q->until, try_ms(q)) - 1 };
 	struct sa_path path = {
 		.mask = SA_PATH_DGID | SA_PATH_SGID | SA_PATH_REVERSIBLE | SA_PATH_COUNT | SA_PATH_PKEY,
 		.reversible = 1, .count = wants_table(q) ? (uint8_t)q->msg.b : 1, .pkey = (uint16_t)q->msg.a,
@@ -280,7 +273,7 @@ void paths_end(struct hub *h)
 static void repeat(struct hub *h, struct path_question *q)
 {
 	q->again = WTIME_NEVER;
-	if (tries_left(h, q) && !ask(h, q))
+	if (umad_tries_left(h, q->until, try_ms(q)) && !ask(h, q))
 		return;
 	q->was_answered = true;
 	q->status = ETIMEDOUT;

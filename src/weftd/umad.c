@@ -606,6 +606,13 @@ int umad_ask_sa(struct hub *h, struct mad_port *p, const struct sa_request *r, u
 	return umad_ask(h, p, &letter);
 }
 
+uint32_t umad_tries_left(const struct hub *h, wtime until, uint32_t each_ms)
+{
+	const wtime each = each_ms * WTIME_MS;
+
+	return h->now < until ? (uint32_t)((until - h->now + each - 1) / each) : 0;
+}
+
 /* ---- agents ---- */
 
 /* All are compared, and each wholly: how long it takes tells nothing of a secret. */

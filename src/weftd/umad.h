@@ -28,6 +28,8 @@ struct sa_request {
 };
 /* mad: the record with its mask; the head is written here. 0 or -errno. */
 int umad_ask_sa(struct hub *h, struct mad_port *p, const struct sa_request *r, uint8_t mad[MAD_BYTES]);
+/* Who is told to ask again later may do so within the time of one that is never answered: tries of so long that begin by then. */
+uint32_t umad_tries_left(const struct hub *h, wtime until, uint32_t each_ms);
 
 /* CTL_MAD_PORT, CTL_MAD_AGENT, CTL_MAD. */
 void umad_port(struct hub *h, struct client *c, const struct control_msg *msg, const char *text, const int *fds, int nfds);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* Warm turns make both ends known as programs that poll: what arrives is theirs to take in then, for a tick of the helper. */
-enum { ROUNDS = 40, WARM = 300, RECEIVES = WARM + 1, GIDS = 16, POLLS_MOST = 50000000 };
+enum { ROUNDS = 160, WARM = 300, RECEIVES = WARM + 1, GIDS = 16, POLLS_MOST = 50000000 };
 
 /* Of both, by side. */
 static struct shared {
