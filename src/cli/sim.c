@@ -55,6 +55,22 @@ int sim_load(const char *name, struct loaded *l)
 	return status;
 }
 
+/* Tells once of one that cannot be loaded, before rows are measured. The standard input can be read by a row alone. */
+static int check_topologies(const struct sim_plan *p)
+{
+	struct loaded l;
+	int status = EXIT_OK;
+
+	for (unsigned i = 0; i < p->topologies && status == EXIT_OK; i++) {
+		if (!strcmp(p->topology[i], "-"))
+			continue;
+		status = sim_load(p->topology[i], &l);
+		if (status == EXIT_OK)
+			fabric_unload(&l);
+	}
+	return status;
+}
+
 /* ---- the command line ---- */
 
 static int wrong(const char *what, const char *word)
@@ -141,6 +157,8 @@ int cli_sim(const struct cli_options *o, int argc, char **argv)
 	if (status != EXIT_OK)
 		return status;
 	status = take_topologies(&p, s, argc, argv, &usual);
+	if (status == EXIT_OK)
+		status = check_topologies(&p);
 	if (status == EXIT_OK)
 		status = s->run(&p);
 	free(usual);

@@ -87,12 +87,13 @@ def mad_storm(weft, home):
 def refusals(weft):
 	for words, status, text in (
 		((), 2, 'path-storm'), (('no-such-file',), 1, 'No such file'),
-		(('cold-boot', 'fat-tree:port=4'), 1, 'weft fabric make lists'),
+		(('cold-boot', 'fat-tree:port=4'), 2, 'weft fabric make lists'),
+		(('path-storm', 'star:hosts=3', 'no-such-file'), 1, 'No such file'),
 		(('cold-boot', '--loss', '101'), 2, 'percentages'), (('cold-boot', '--loss', '1,x'), 2, 'percentages'),
 		(('cold-boot', '--seed', '-1'), 2, 'a seed is'), (('cold-boot', '--svg', 'x'), 2, 'has no --svg'),
 		(('mad-storm', '--loss', '1'), 2, 'has no --loss'), (('mad-storm', 'star'), 2, 'has no topology')):
 		done = call(weft, *words)
-		if done.returncode != status or text not in done.stderr or done.stdout.count('\n') > 1:
+		if done.returncode != status or done.stderr.count(text) != 1 or done.stdout:
 			fail(f'{words}: {done.returncode}: {done.stdout}{done.stderr}')
 
 
