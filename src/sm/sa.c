@@ -256,17 +256,19 @@ static bool is_table(uint8_t method)
 	return method == SA_GET_TABLE || method == SA_GET_MULTI;
 }
 
+enum { ENOUGH_OF_ONE = 2 * MAD_BYTES };	/* two records of any attribute: who wants one is told of more, not of how many */
+
 /* 15.4.4: of a Get there is one record. */
 static void judge(struct sa_query *q)
 {
 	if (q->status || is_table(q->head.method))
 		return;
-	if (q->is_paused)
+	if (q->count > 1)
+		q->status = SA_TOO_MANY_RECORDS;
+	else if (q->is_paused)
 		q->status = SA_NO_RESOURCES;
 	else if (!q->count)
 		q->status = SA_NO_RECORDS;
-	else if (q->count > 1)
-		q->status = SA_TOO_MANY_RECORDS;
 }
 
 /* rest: what follows, or NULL. */
@@ -341,9 +343,10 @@ static bool begin(struct sa_query *q)
 
 static void answer(struct sm *s, wtime now, const struct mad_letter *letter, const struct mad_header *head)
 {
+	bool may_pause = is_table(head->method);
 	struct sa_query q = { .s = s, .now = now, .letter = letter, .head = *head, .most = SA_ANSWER_MOST - SA_HEAD,
-			      .enough = is_table(head->method) ? s->config.at_once : UINT32_MAX,
-			      .steps_most = SA_STEPS_AT_ONCE };
+			      .enough = may_pause ? s->config.at_once : ENOUGH_OF_ONE,
+			      .steps_most = may_pause || s->net.ports < SA_STEPS_AT_ONCE ? SA_STEPS_AT_ONCE : s->net.ports + 1 };
 	struct mad_source *rest = NULL;
 	sa_handler *handler = NULL;
 

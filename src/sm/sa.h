@@ -18,7 +18,8 @@ enum {
 	 * behind it. */
 	SA_ANSWER_AT_ONCE = 400 << 10,
 	/* Our choices: records, and of paths ways from a port to a LID, that a search may look at, before and behind its pause.
-	 * There are fewer LIDs; so one that nothing fits takes a part of a second at once, and milliseconds at a time. */
+	 * There are fewer LIDs; so one that nothing fits takes a part of a second at once, and milliseconds at a time. A Get,
+	 * which cannot pause, may look at each port once, where there are more of them. */
 	SA_STEPS_AT_ONCE = 1 << 16, SA_STEPS_EACH = 1 << 12,
 };
 

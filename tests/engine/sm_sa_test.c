@@ -354,6 +354,29 @@ static void a_query_that_nothing_fits_ends(void **state)
 	run_fini(&a.r);
 }
 
+/* 66,675 ports: more than the records that a table looks at before it pauses. */
+static void a_get_looks_at_all_ports(void **state)
+{
+	enum { BASE_LID = 5, PORT_STATE = 15, TO_LID = 3 };
+	struct asker a;
+
+	memset(&a, 0, sizeof(a));
+	run_init(&a.r, "fat-tree", (char *const[]){ "ports=210", "hosts=1", NULL }, 1);
+	a.s = &run_add(&a.r, "s1", 0, &(struct sm_config){ 0 })->sm;
+	assert_true(mad_net_until_quiet(&a.r.n, 100 * WTIME_S));
+	assert_true(a.s->net.ports > SA_STEPS_AT_ONCE);
+	a.lid = lid_of(&a, "h1", 1);
+	a.record[4 + 32] = PORT_INIT;
+	assert_int_equal(ask(&a, MAD_GET, SA_PORT_INFO_RECORD_ID, 1 << PORT_STATE), -SA_NO_RECORDS);
+	a.record[4 + 32] = PORT_ACTIVE;
+	assert_int_equal(ask(&a, MAD_GET, SA_PORT_INFO_RECORD_ID, 1 << PORT_STATE), -SA_TOO_MANY_RECORDS);
+	wire_put(a.record, lid_of(&a, "h210", 1), 4 + 16, 0, 16);
+	assert_int_equal(ask(&a, MAD_GET, SA_PORT_INFO_RECORD_ID, 1 << BASE_LID), 1);
+	wire_put(a.record, lid_of(&a, "h210", 1), 4, 0, 16);
+	assert_int_equal(ask(&a, MAD_GET, SA_LINK_RECORD_ID, 1 << TO_LID), 1);
+	run_fini(&a.r);
+}
+
 /* A search looks at a way to each LID of a port, whichever LID it begins at. */
 static void a_query_of_many_lids_ends(void **state)
 {
@@ -1743,6 +1766,7 @@ int main(void)
 		cmocka_unit_test(alternates), cmocka_unit_test(paths_of_several_pairs_are_as_many_as_asked_for),
 		cmocka_unit_test(every_lid_of_a_port_names_it),
 		cmocka_unit_test(a_query_that_nothing_fits_ends), cmocka_unit_test(a_query_of_many_lids_ends),
+		cmocka_unit_test(a_get_looks_at_all_ports),
 		cmocka_unit_test(all_paths_are_one_answer), cmocka_unit_test(what_pauses_goes_on_where_it_was),
 		cmocka_unit_test(what_does_not_fit_counts), cmocka_unit_test(a_lid_is_looked_up),
 		cmocka_unit_test(small_tables_pause_where_little_goes_at_once), cmocka_unit_test(a_long_answer_is_of_one_state),
