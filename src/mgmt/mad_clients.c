@@ -159,9 +159,11 @@ static void go_on(struct request *r)
 /* 13.6.6.3: who has asked in segments may have said already how many of the answer's may go. */
 static uint32_t first_window(const struct request *r)
 {
+	if (!is_response(r->data))
+		return 1;
 	list_for_each(t, &r->file->transfer_list, struct transfer, node) {
 		if (t->answer_window && t->tid == r->tid && t->mgmt_class == mad_class(r->data) &&
-		    t->sender.lid == r->remote.lid && is_response(r->data))
+		    t->sender.lid == r->remote.lid)
 			return t->answer_window;
 	}
 	return 1;
