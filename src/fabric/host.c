@@ -219,9 +219,7 @@ bool host_has_programs(const struct fabric *f, uint32_t port)
 
 bool host_has_lid(const struct fabric *f, uint32_t port, uint32_t lid)
 {
-	uint32_t first = FABRIC_READ(f->port[port].lid), lmc = FABRIC_READ(f->port[port].lmc) & LMC_MOST;
-
-	return first && lid - first < 1u << lmc;
+	return lid_is_of(lid, FABRIC_READ(f->port[port].lid), FABRIC_READ(f->port[port].lmc) & LMC_MOST);
 }
 
 bool host_has_gid(const struct fabric *f, uint32_t port, const uint8_t gid[16])

@@ -2,6 +2,8 @@
  * buffer depend on the one before; a circle of such dependencies is a credit loop (Dally, Seitz 1987). */
 #include "fabric/survey.h"
 
+#include "fabric/host.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,13 +29,6 @@ static bool is_host(const struct fabric *f, uint32_t port)
 {
 	return !fabric_is_switch(f, f->owner[port]) && fabric_peer(f, port) != PORT_NONE && is_up(f, port) &&
 	       FABRIC_READ(f->port[port].lid);
-}
-
-static bool has_lid(const struct fabric *f, uint32_t port, uint32_t lid)
-{
-	uint32_t first = FABRIC_READ(f->port[port].lid), lmc = FABRIC_READ(f->port[port].lmc) & LMC_MOST;
-
-	return first && lid - first < 1u << lmc;
 }
 
 static size_t bit_of(const struct surveyor *v, uint32_t node, unsigned in, unsigned out)
@@ -67,7 +62,7 @@ static unsigned follow(const struct surveyor *v, uint32_t in, uint32_t lid, uint
 		if (peer == PORT_NONE || !is_up(f, peer) || out[n] == in)
 			return 0;
 		if (!fabric_is_switch(f, f->owner[peer]))
-			return has_lid(f, peer, lid) ? n + 1 : 0;
+			return host_has_lid(f, peer, lid) ? n + 1 : 0;
 		in = peer;
 	}
 	*looping = true;
@@ -165,7 +160,7 @@ static void survey_paths(const struct surveyor *v)
 
 		if (!is_host(f, port))
 			continue;
-		for (uint32_t i = lid; has_lid(f, port, i); i++)
+		for (uint32_t i = lid; host_has_lid(f, port, i); i++)
 			survey_lid(v, port, i);
 		if (!fabric_is_switch(f, f->owner[fabric_peer(f, port)]))
 			survey_pair(v, port, lids);

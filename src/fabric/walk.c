@@ -4,6 +4,7 @@
  * mapping is bounded. */
 #include "fabric/walk.h"
 
+#include "fabric/host.h"
 #include "wire/pkey.h"
 
 #include <errno.h>
@@ -92,13 +93,6 @@ static enum walk_verdict check_pkey(const struct fabric *f, uint32_t port, uint1
 	return where == ENFORCE_IN ? WALK_PKEY_IN : WALK_PKEY_OUT;
 }
 
-static bool has_lid(const struct fabric *f, uint32_t port, uint32_t lid)
-{
-	uint32_t first = FABRIC_READ(f->port[port].lid), lmc = FABRIC_READ(f->port[port].lmc) & LMC_MOST;
-
-	return first && lid - first < 1u << lmc;
-}
-
 unsigned walk_lane(const struct fabric *f, uint32_t in, uint32_t out, unsigned sl)
 {
 	uint32_t node = f->owner[out], first = f->place[node].first_port;
@@ -178,7 +172,7 @@ static enum walk_verdict pass_node(const struct fabric *f, const struct walk_pac
 	if (v != WALK_ONWARD)
 		return v;
 	if (!fabric_is_switch(f, node)) {
-		if (has_lid(f, in, p->dlid))
+		if (host_has_lid(f, in, p->dlid))
 			return WALK_DELIVERED;
 		return begins ? leave(f, p, in, in, vl) : WALK_NOT_ITS_LID;
 	}
@@ -189,7 +183,7 @@ static enum walk_verdict pass_node(const struct fabric *f, const struct walk_pac
 		return WALK_BACK;
 	*at = out;
 	if (out == f->place[node].first_port)
-		return has_lid(f, out, p->dlid) ? WALK_DELIVERED : WALK_NOT_ITS_LID;
+		return host_has_lid(f, out, p->dlid) ? WALK_DELIVERED : WALK_NOT_ITS_LID;
 	v = leave(f, p, in, out, vl);
 	if (v == WALK_NO_LANE)
 		*at = in;

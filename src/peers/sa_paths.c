@@ -3,6 +3,7 @@
 #include "control/session.h"
 #include "peers/peers.h"
 #include "peers/route.h"
+#include "wire/addr.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -181,8 +182,7 @@ static unsigned read_pairs(const struct ca_device *dev, const struct stamp *stam
 
 	for (uint32_t at = 0; at + sizeof(*pair) <= bytes && n < LID_PATHS; at += sizeof(*pair)) {
 		memcpy(&pair[n], (const uint8_t *)text + at, sizeof(*pair));
-		if (device_has_lid(dev, pair[n].slid) && pair[n].dlid >= stamp->peer_lid &&
-		    pair[n].dlid - stamp->peer_lid < 1 << stamp->peer_lmc)
+		if (device_has_lid(dev, pair[n].slid) && lid_is_of(pair[n].dlid, stamp->peer_lid, stamp->peer_lmc))
 			n++;
 	}
 	return n;

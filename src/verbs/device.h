@@ -5,6 +5,7 @@
 #define WEFT_VERBS_DEVICE_H
 
 #include "base/counters.h"
+#include "wire/addr.h"
 #include "wire/port_load.h"
 #include "wire/protocol.h"
 
@@ -71,7 +72,7 @@ struct ca_device *device_port(const struct ca_device *dev, unsigned number);
 /* Is this one of the port's LIDs (IBA 4.1.3)? */
 static inline bool device_has_lid(const struct ca_device *dev, uint16_t lid)
 {
-	return (lid & ~((1u << dev->lmc) - 1)) == dev->lid;
+	return lid_is_of(lid, dev->lid, dev->lmc);
 }
 /* The port's LID with these path bits, whose lowest LMC count (IBA 11.2.2.1); and those of one of its LIDs, 0 of any other. */
 static inline uint16_t device_lid(const struct ca_device *dev, uint8_t path_bits)

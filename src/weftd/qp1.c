@@ -29,7 +29,7 @@ static enum packet_form form_of(const struct page_device *dev)
 /* Does a packet to, or from, this LID and GID name the device's port? Its path bits choose one of the port's LIDs. */
 static bool is_port(const struct page_device *dev, const struct packet_path *path, uint16_t lid, const uint8_t gid[16])
 {
-	if (control_device_has(dev, DEVICE_LIDS) && (!dev->lid || (unsigned)(lid - dev->lid) >= 1u << dev->lmc))
+	if (control_device_has(dev, DEVICE_LIDS) && !lid_is_of(lid, dev->lid, dev->lmc))
 		return false;
 	return !path->has_grh || page_device_has_gid(dev, gid);
 }

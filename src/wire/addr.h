@@ -1,4 +1,5 @@
-/* Addresses whose values the specifications fix: the QPN and LIDs of multicast, RoCEv2's source ports, the forms of a GID. */
+/* Addresses whose values the specifications fix: the QPN and LIDs of multicast, the LIDs of a port, RoCEv2's source ports,
+ * the forms of a GID. */
 #ifndef WEFT_WIRE_ADDR_H
 #define WEFT_WIRE_ADDR_H
 
@@ -13,6 +14,12 @@ enum {
 	/* A17.9.5: a sender chooses RoCEv2's source port among the dynamic ones; the low bits spread flows */
 	ROCE_SPORT_BASE = 0xc000, ROCE_SPORT_FLOWS = 0x3fff,
 };
+
+/* Is it one of the 2^lmc LIDs of a port, from its base LID on (IBA 4.1.3)? base 0: the port has none. */
+static inline bool lid_is_of(uint32_t lid, uint32_t base, unsigned lmc)
+{
+	return base && lid - base < 1u << lmc;
+}
 
 static const uint8_t gid_ipv4_prefix[12] = { [10] = 0xff, [11] = 0xff };	/* RFC 4291, 2.5.5.2; A17.4.5.2 */
 
