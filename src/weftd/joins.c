@@ -108,7 +108,7 @@ static void ask(struct hub *h, struct join *j, unsigned method)
 {
 	const struct fabric *f = &h->subnet->fabric;
 	const struct sa_request r = { .method = (uint8_t)method, .attr_id = SA_MCMEMBER_RECORD, .tid = ++j->tid,
-				      .timeout_ms = ANSWER_MS, .retries = umad_tries_left(h, j->until, ANSWER_MS) - 1 };
+				      .timeout_ms = ANSWER_MS, .until = j->until };
 	struct sa_mcmember m = { .mask = SA_MC_MGID | SA_MC_PORT_GID | SA_MC_JOIN_STATE, .join_state = j->state };
 	uint8_t mad[MAD_BYTES] = { 0 };
 
@@ -394,7 +394,7 @@ static void take_in(struct hub *h, struct join *j)
 static void repeat(struct hub *h, struct join *j)
 {
 	j->again = WTIME_NEVER;
-	if (umad_tries_left(h, j->until, ANSWER_MS) && has_manager(h, j->port)) {
+	if (h->now < j->until && has_manager(h, j->port)) {
 		ask(h, j, j->asked == ASKED_TO_LEAVE ? SA_DELETE : MAD_SET);
 		return;
 	}

@@ -114,8 +114,7 @@ static uint32_t try_ms(const struct path_question *q)
 static int ask(struct hub *h, struct path_question *q)
 {
 	const struct sa_request r = { .method = wants_table(q) ? SA_GET_TABLE : MAD_GET, .attr_id = SA_PATH_RECORD,
-				      .tid = ++q->tid, .timeout_ms = try_ms(q),
-				      .retries = umad_tries_left(h, q->until, try_ms(q)) - 1 };
+				      .tid = ++q->tid, .timeout_ms = try_ms(q), .until = q->until };
 	struct sa_path path = {
 		.mask = SA_PATH_DGID | SA_PATH_SGID | SA_PATH_REVERSIBLE | SA_PATH_COUNT | SA_PATH_PKEY,
 		.reversible = 1, .count = wants_table(q) ? (uint8_t)q->msg.b : 1, .pkey = (uint16_t)q->msg.a,
@@ -273,7 +272,7 @@ void paths_end(struct hub *h)
 static void repeat(struct hub *h, struct path_question *q)
 {
 	q->again = WTIME_NEVER;
-	if (umad_tries_left(h, q->until, try_ms(q)) && !ask(h, q))
+	if (h->now < q->until && !ask(h, q))
 		return;
 	q->was_answered = true;
 	q->status = ETIMEDOUT;

@@ -597,20 +597,14 @@ int umad_ask_sa(struct hub *h, struct mad_port *p, const struct sa_request *r, u
 		.method = r->method, .tid = r->tid, .attr_id = r->attr_id,
 	};
 	const struct mad_letter letter = {
-		.timeout_ms = r->timeout_ms, .retries = r->retries, .data = mad, .bytes = MAD_BYTES,
+		.timeout_ms = r->timeout_ms, .retries = (uint32_t)((r->until - h->now - 1) / (r->timeout_ms * WTIME_MS)),
+		.data = mad, .bytes = MAD_BYTES,
 		.remote = { .qpn = GSI_QPN, .qkey = GSI_QKEY, .lid = FABRIC_READ(port->sm_lid), .sl = FABRIC_READ(port->sm_sl),
 			    .pkey_index = (uint16_t)(index < 0 ? 0 : index) },
 	};
 
 	mad_header_build(&head, mad);
 	return umad_ask(h, p, &letter);
-}
-
-uint32_t umad_tries_left(const struct hub *h, wtime until, uint32_t each_ms)
-{
-	const wtime each = each_ms * WTIME_MS;
-
-	return h->now < until ? (uint32_t)((until - h->now + each - 1) / each) : 0;
 }
 
 /* ---- agents ---- */

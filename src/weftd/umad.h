@@ -24,12 +24,12 @@ struct mad_port *umad_open_sa(struct hub *h, uint32_t port, umad_heard *heard, v
 struct sa_request {
 	uint8_t method;
 	uint16_t attr_id;
-	uint32_t tid, timeout_ms, retries;
+	uint32_t tid, timeout_ms;
+	wtime until;			/* later than now: its last try begins before */
 };
-/* mad: the record with its mask; the head is written here. 0 or -errno. */
+/* mad: the record with its mask; the head is written here. Who is told to ask again later asks until the same time, which is when
+ * one that is never answered ends. 0 or -errno. */
 int umad_ask_sa(struct hub *h, struct mad_port *p, const struct sa_request *r, uint8_t mad[MAD_BYTES]);
-/* Who is told to ask again later may do so within the time of one that is never answered: tries of so long that begin by then. */
-uint32_t umad_tries_left(const struct hub *h, wtime until, uint32_t each_ms);
 
 /* CTL_MAD_PORT, CTL_MAD_AGENT, CTL_MAD. */
 void umad_port(struct hub *h, struct client *c, const struct control_msg *msg, const char *text, const int *fds, int nfds);

@@ -315,7 +315,8 @@ static void who_cannot_wait_hears_so(void **state)
 		uint8_t mad[MAD_BYTES] = { 0 };
 
 		assert_int_equal(umad_ask_sa(&net->hub, asker, &(struct sa_request){
-			.method = SA_GET_TABLE, .attr_id = SA_NODE_RECORD_ID, .tid = i + 1, .timeout_ms = 60000 }, mad), 0);
+			.method = SA_GET_TABLE, .attr_id = SA_NODE_RECORD_ID, .tid = i + 1, .timeout_ms = 60000,
+			.until = net->hub.now + 60 * WTIME_S }, mad), 0);
 	}
 	assert_non_null(manager_counters(&net->hub, &waiting));
 	assert_int_equal(waiting, SA_WAITING_OF_ONE);
