@@ -3,12 +3,13 @@
  * whole it is forgotten after DONE_KEPT_NS without another segment. A MAD on slow links has one: when it is there.
  *
  * What is to be sent is put into the list of hops and leaves in turn (run), so that answers to answers do not nest. A call
- * carries CARRIED_MOST of them; the rest is due at once, so that other work comes between. */
+ * carries MAD_CARRIED_MOST of them; the rest is due at once, so that other work comes between. */
 #include "mgmt/mad_clients.h"
 
 #include "mgmt/mad_agents.h"
 #include "mgmt/mad_hops.h"
 #include "mgmt/mad_late.h"
+#include "mgmt/mad_requests.h"
 #include "mgmt/mad_under_way.h"
 #include "mgmt/series.h"
 #include "wire/field.h"
@@ -18,16 +19,8 @@
 #include <string.h>
 
 #define TID_UPPER 8, 0, 32
-#define TID 8, 0, 64
-#define RMPP_TYPE 25, 0, 8
-#define RMPP_DATA1 28, 0, 32
-#define RMPP_DATA2 32, 0, 32
 
 #define DONE_KEPT_NS (10 * WTIME_S)	/* our choice: longer than a sender repeats its last segment */
-
-#define SOONEST_NS (WTIME_MS / 2)	/* our choice: within weftd an ACK comes after microseconds, in the same round */
-
-enum { CARRIED_MOST = 1024 };	/* MADs of one call: our choice */
 
 #define NOWHERE UINT32_MAX		/* no port of which is known what it has */
 
@@ -60,18 +53,6 @@ void mad_file_open(struct mad_clients *c, struct mad_file *f, uint32_t port)
 	list_append(&c->files, &f->node);
 }
 
-static void request_free(struct mad_clients *c, struct request *r)
-{
-	list_remove(&r->node);
-	timer_heap_remove(&c->requests, &r->timer);
-	r->file->requests--;
-	r->file->bytes -= sizeof(*r) + r->bytes;
-	mad_flow_end(&r->flow);
-	if (r->data != r->copy)
-		free(r->data);
-	free(r);
-}
-
 static void give_window_back(struct transfer *t)
 {
 	if (t->lent)
@@ -95,7 +76,7 @@ static void forget(struct mad_clients *c, const struct mad_file *f, uint32_t age
 {
 	list_for_each_safe(r, &f->request_list, struct request, node) {
 		if (agent == MAD_AGENTS || r->agent == agent)
-			request_free(c, r);
+			mad_request_free(c, r);
 	}
 	list_for_each_safe(t, &f->transfer_list, struct transfer, node) {
 		if (agent == MAD_AGENTS || t->agent == agent)
@@ -140,138 +121,6 @@ int mad_unregister(struct mad_clients *c, struct mad_file *f, uint32_t agent)
 
 /* ---- what goes out ---- */
 
-static wtime due(wtime now, uint32_t timeout_ms)
-{
-	return timeout_ms ? now + timeout_ms * WTIME_MS : WTIME_NEVER;
-}
-
-/* What follows, of one that is made while it is sent. What is at hand counts. */
-static void go_on(struct request *r)
-{
-	if (!r->flow.source)
-		return;
-	mad_flow_fill(&r->flow, &r->rmpp, &r->data);
-	r->file->bytes += r->flow.room;
-	r->file->bytes -= r->bytes;
-	r->bytes = r->flow.room;
-}
-
-/* 13.6.6.3: who has asked in segments may have said already how many of the answer's may go. */
-static uint32_t first_window(const struct request *r)
-{
-	if (!is_response(r->data))
-		return 1;
-	list_for_each(t, &r->file->transfer_list, struct transfer, node) {
-		if (t->answer_window && t->tid == r->tid && t->mgmt_class == mad_class(r->data) &&
-		    t->sender.lid == r->remote.lid)
-			return t->answer_window;
-	}
-	return 1;
-}
-
-/* The segments that may go, as many as one call carries: whatever windows receivers open, no more wait before what others send,
- * and in memory that is on no account. What remains, and what has yet to be made, follows when others have had their turn; the
- * last ACK is awaited. Of what cannot be gone on with the end is said. */
-static void send_segments(struct mad_clients *c, wtime now, struct request *r)
-{
-	uint8_t mad[MAD_BYTES];
-	bool remains = true, is_due;
-
-	go_on(r);
-	while (c->waiting < CARRIED_MOST && (remains = rmpp_send_output(&r->rmpp, now, mad)))
-		mad_hop_put(c, r->file->port, &r->remote, mad);
-	is_due = remains || r->flow.gave_up || rmpp_send_is_starved(&r->rmpp);
-	timer_heap_update(&c->requests, &r->timer, is_due ? now + 1 : r->rmpp.deadline);
-}
-
-static void send_once(struct mad_clients *c, wtime now, struct request *r)
-{
-	uint8_t mad[MAD_BYTES] = { 0 };
-
-	if (r->is_segmented) {
-		r->is_sending = true;
-		rmpp_send_init(&r->rmpp, &(struct rmpp_config){ .soonest_ns = SOONEST_NS }, r->data, r->bytes);
-		if (r->flow.source)
-			rmpp_send_more(&r->rmpp, r->data, r->bytes, true);
-		r->rmpp.is_two_sided = r->timeout_ms && !is_response(r->data);
-		r->rmpp.window_last = first_window(r);
-		/* who has them all acknowledges the last one at once */
-		if (r->has_come)
-			r->rmpp.sent = r->rmpp.segments;
-		send_segments(c, now, r);
-		return;
-	}
-	memcpy(mad, r->data, r->bytes);
-	timer_heap_update(&c->requests, &r->timer, due(now, r->timeout_ms));
-	mad_hop_put(c, r->file->port, &r->remote, mad);
-}
-
-/* Its time is up, or it cannot be sent. Linux shows the program the header alone. */
-static void fail(struct mad_clients *c, struct request *r)
-{
-	struct mad_letter letter = { .agent = r->agent, .status = ETIMEDOUT, .timeout_ms = r->timeout_ms, .remote = r->remote,
-				     .data = r->data, .bytes = r->bytes < MAD_HEADER_BYTES ? r->bytes : MAD_HEADER_BYTES };
-
-	wire_put(r->data, r->own_tid, TID);
-	if (r->timeout_ms)
-		c->ops->deliver(c->arg, r->file, &letter);
-	request_free(c, r);
-}
-
-/* All segments were acknowledged: of a request an answer is awaited now. */
-static void sent_all(struct mad_clients *c, wtime now, struct request *r)
-{
-	r->is_sending = false;
-	r->has_come = true;
-	timer_heap_update(&c->requests, &r->timer, wtime_min(due(now, r->timeout_ms), r->ends));
-	if (!r->timeout_ms || is_response(r->data))
-		request_free(c, r);
-}
-
-/* What is made while it is sent moves in memory. */
-static bool take_data(struct request *r, const struct mad_letter *l)
-{
-	r->data = l->gift ? *l->gift : l->source ? malloc(l->bytes) : r->copy;
-	if (!r->data)
-		return false;
-	if (l->gift)
-		*l->gift = NULL;
-	else
-		memcpy(r->data, l->data, l->bytes);
-	if (l->source) {
-		r->flow = (struct mad_flow){ .source = *l->source, .room = l->bytes };
-		*l->source = NULL;
-	}
-	return true;
-}
-
-static int make_request(struct mad_clients *c, struct mad_file *f, const struct mad_letter *l, struct request **made)
-{
-	size_t bytes = sizeof(struct request) + l->bytes, copied = l->gift || l->source ? 0 : l->bytes;
-	struct request *r;
-
-	if (f->requests >= MAD_REQUESTS || f->bytes + bytes > mad_file_bytes(c) || !mad_leaves_room(c, f, l) ||
-	    !c->ops->may_hold(c->arg, f, bytes))
-		return -EDQUOT;
-	r = timer_heap_reserve(&c->requests, c->requests.count + 1) ? NULL : calloc(1, sizeof(*r) + copied);
-	if (!r)
-		return -ENOMEM;
-	*r = (struct request){ .file = f, .agent = l->agent, .remote = l->remote, .bytes = l->bytes,
-			       .ends = WTIME_NEVER,
-			       .timeout_ms = l->timeout_ms < MAD_TIMEOUT_MOST ? l->timeout_ms : MAD_TIMEOUT_MOST,
-			       .retries = l->retries < MAD_RETRIES_MOST ? l->retries : MAD_RETRIES_MOST };
-	if (!take_data(r, l)) {
-		free(r);
-		return -ENOMEM;
-	}
-	f->requests++;
-	f->bytes += bytes;
-	list_append(&f->request_list, &r->node);
-	timer_heap_insert(&c->requests, &r->timer, WTIME_NEVER);
-	*made = r;
-	return 0;
-}
-
 /* A program may use an id again: what came for the last question is not repeated then, and what still comes for it is over. */
 static void forget_answer(struct mad_clients *c, const struct mad_file *f, uint64_t tid, uint8_t mgmt_class)
 {
@@ -281,18 +130,6 @@ static void forget_answer(struct mad_clients *c, const struct mad_file *f, uint6
 	}
 }
 
-/* As a response to the request with this id in its class; ACKs of its segments come by the same id. */
-static struct request *find_request(const struct mad_file *f, const uint8_t *mad)
-{
-	uint64_t tid = wire_get(mad, TID);
-
-	list_for_each(r, &f->request_list, struct request, node) {
-		if (r->tid == tid && mad_class(r->data) == mad_class(mad) && !is_response(r->data))
-			return r;
-	}
-	return NULL;
-}
-
 /* Two of them cannot be told apart by their answers. */
 static bool is_asked(const struct mad_file *f, const struct mad_agent *a, const uint8_t *mad)
 {
@@ -300,23 +137,7 @@ static bool is_asked(const struct mad_file *f, const struct mad_agent *a, const 
 
 	memcpy(head, mad, sizeof(head));
 	wire_put(head, a->tid, TID_UPPER);
-	return !is_response(mad) && find_request(f, head);
-}
-
-/* The datagram of which this is an ACK, STOP or ABORT, which goes the other way. So that of a request is a response, and is heard
- * from who was asked alone (take). An answer's ids are its asker's choice, and his alone. */
-static struct request *find_sent(const struct mad_file *f, const struct mad_remote *sender, const uint8_t *mad)
-{
-	uint64_t tid = wire_get(mad, TID);
-
-	if (is_response(mad))
-		return find_request(f, mad);
-	list_for_each(r, &f->request_list, struct request, node) {
-		if (r->tid == tid && mad_class(r->data) == mad_class(mad) && is_response(r->data) &&
-		    r->remote.lid == sender->lid)
-			return r;
-	}
-	return NULL;
+	return !is_response(mad) && mad_request_find(f, head);
 }
 
 static unsigned run(struct mad_clients *c, wtime now, unsigned most);
@@ -337,7 +158,7 @@ int mad_send(struct mad_clients *c, wtime now, struct mad_file *f, const struct 
 		return -EINVAL;
 	if (l->source && (!h.is_active || !is_response(l->data)))
 		return -EINVAL;
-	err = make_request(c, f, l, &r);
+	err = mad_request_make(c, f, l, &r);
 	if (err)
 		return err;
 	r->own_tid = r->tid = wire_get(r->data, TID);
@@ -347,10 +168,10 @@ int mad_send(struct mad_clients *c, wtime now, struct mad_file *f, const struct 
 		forget_answer(c, f, r->tid, mad_class(r->data));
 	}
 	r->is_segmented = h.is_active;
-	send_once(c, now, r);
+	mad_request_send(c, now, r);
 	if (!r->is_segmented && !r->timeout_ms)
-		request_free(c, r);
-	run(c, now, CARRIED_MOST);
+		mad_request_free(c, r);
+	run(c, now, MAD_CARRIED_MOST);
 	return 0;
 }
 
@@ -360,7 +181,7 @@ int mad_send(struct mad_clients *c, wtime now, struct mad_file *f, const struct 
  * one may come, as one. data is changed. True: the file has it now, and its buffer. */
 static bool give(struct mad_clients *c, struct mad_file *f, struct mad_letter *l, uint8_t *data, bool is_one_of_many)
 {
-	struct request *r = is_response(data) ? find_request(f, data) : NULL;
+	struct request *r = is_response(data) ? mad_request_find(f, data) : NULL;
 
 	l->data = data;
 	if (is_response(data) && !r && !is_one_of_many) {
@@ -370,7 +191,7 @@ static bool give(struct mad_clients *c, struct mad_file *f, struct mad_letter *l
 	if (r) {
 		wire_put(data, r->own_tid, TID);
 		l->timeout_ms = r->timeout_ms;
-		request_free(c, r);
+		mad_request_free(c, r);
 	}
 	return c->ops->deliver(c->arg, f, l);
 }
@@ -471,22 +292,6 @@ static int count(const struct mad_clients *c, struct transfer *t)
 	return u.bytes <= MAD_BYTES_UNASKED && u.bytes_of_one <= MAD_BYTES_OF_ONE ? 0 : -EDQUOT;
 }
 
-/* More of the answer has come: so all of the request has, and its time begins anew. All goes of the request and one whole answer
- * bound it, whatever comes. */
-static void hear_answer(struct mad_clients *c, wtime now, const struct mad_file *f, const uint8_t mad[MAD_BYTES])
-{
-	struct request *r = is_response(mad) ? find_request(f, mad) : NULL;
-
-	if (!r)
-		return;
-	r->is_sending = false;
-	r->has_come = true;
-	if (r->ends == WTIME_NEVER)
-		r->ends = now + RMPP_TOTAL_NS + (mad_longest(c, mad) >> 20) * RMPP_TOTAL_EACH_NS +
-			  (r->retries + 1ull) * r->timeout_ms * WTIME_MS;
-	timer_heap_update(&c->requests, &r->timer, wtime_min(due(now, r->timeout_ms), r->ends));
-}
-
 static bool finish(struct mad_clients *c, wtime now, struct transfer *t, const struct mad_remote *sender)
 {
 	struct mad_letter letter = { .agent = t->agent, .remote = *sender, .bytes = t->rmpp.bytes, .gift = &t->rmpp.data };
@@ -525,7 +330,7 @@ static bool take_into(struct mad_clients *c, wtime now, struct transfer *t, cons
 	}
 	timer_heap_update(&c->transfers, &t->timer, t->rmpp.deadline);
 	if (t->rmpp.last + t->rmpp.kept > before)
-		hear_answer(c, now, t->file, mad);
+		mad_request_hear_answer(c, now, t->file, mad);
 	return verdict == RMPP_DONE && finish(c, now, t, sender);
 }
 
@@ -539,7 +344,7 @@ static bool may_begin(const struct mad_file *f, const uint8_t *mad)
 		if (t->tid == wire_get(mad, TID) && t->mgmt_class == mad_class(mad) && t->is_answer && !t->is_done)
 			return false;
 	}
-	return find_request(f, mad);
+	return mad_request_find(f, mad);
 }
 
 static bool take_segment(struct mad_clients *c, wtime now, struct mad_file *f, uint32_t agent, const struct mad_remote *sender,
@@ -569,19 +374,6 @@ static bool take_segment(struct mad_clients *c, wtime now, struct mad_file *f, u
 	return false;
 }
 
-/* The last ACK once more: the other side has not heard that it may answer. */
-static void take_late_ack(struct mad_clients *c, const struct request *r, const struct mad_remote *sender,
-			  const uint8_t mad[MAD_BYTES])
-{
-	uint8_t reply[MAD_BYTES];
-
-	if (!r->is_segmented || !r->rmpp.is_two_sided || wire_get(mad, RMPP_TYPE) != RMPP_ACK ||
-	    wire_get(mad, RMPP_DATA1) != r->rmpp.segments)
-		return;
-	rmpp_ack(mad, 0, 1, reply);
-	mad_hop_put(c, r->file->port, sender, reply);
-}
-
 /* Of a request that is whole: its answer may begin. */
 static void take_leave(struct transfer *t, const uint8_t mad[MAD_BYTES])
 {
@@ -593,30 +385,16 @@ static void take_leave(struct transfer *t, const uint8_t mad[MAD_BYTES])
 static void take_reply(struct mad_clients *c, wtime now, struct mad_file *f, uint32_t agent, const struct mad_remote *sender,
 		       const uint8_t mad[MAD_BYTES])
 {
-	struct request *r = find_sent(f, sender, mad);
+	struct request *r = mad_request_find_sent(f, sender, mad);
 	struct transfer *t = r && r->is_sending ? NULL : find_transfer(f, sender, mad);
-	uint8_t reply[MAD_BYTES];
-	enum rmpp_verdict verdict;
-	bool answers;
 
 	f->agent[agent].unasked += !r && !t && is_response(mad);
 	if (t && !t->is_done)
 		take_into(c, now, t, sender, mad);
 	else if (t)
 		take_leave(t, mad);
-	else if (r && !r->is_sending)
-		take_late_ack(c, r, sender, mad);
-	if (t || !r || !r->is_sending)
-		return;
-	verdict = rmpp_send_input(&r->rmpp, now, mad, &answers, reply);
-	if (answers)
-		mad_hop_put(c, f->port, &r->remote, reply);
-	if (verdict == RMPP_GOES_ON)
-		send_segments(c, now, r);
-	else if (verdict == RMPP_DONE)
-		sent_all(c, now, r);
-	else
-		fail(c, r);
+	else if (r)
+		mad_request_input(c, now, r, sender, mad);
 }
 
 /* Answers of the seed's subnet administration are packets that the program puts together by itself (transaction.h). */
@@ -651,7 +429,7 @@ static bool take_for(struct mad_clients *c, wtime now, struct mad_file *f, uint3
 static bool is_of_who_was_asked(const struct mad_clients *c, const struct mad_file *f, uint32_t from,
 				const struct mad_remote *sender, const uint8_t *mad)
 {
-	const struct request *r = find_request(f, mad);
+	const struct request *r = mad_request_find(f, mad);
 
 	return !r || r->remote.lid == sender->lid || mad_class(mad) == MAD_CLASS_SUBN_DIRECTED ||
 	       (from != NOWHERE && c->ops->has_lid(c->arg, from, r->remote.lid));
@@ -745,33 +523,10 @@ void mad_comes(struct mad_clients *c, wtime now, const struct mad_coming *at, co
 
 	memcpy(copy, mad, MAD_BYTES);
 	come(c, now, MAD_HAS_ARRIVED, NOWHERE, &where, copy);
-	run(c, now, CARRIED_MOST);
+	run(c, now, MAD_CARRIED_MOST);
 }
 
 /* ---- time ---- */
-
-static void expire_request(struct mad_clients *c, wtime now, struct request *r)
-{
-	enum rmpp_verdict verdict = RMPP_FAILED;
-	uint8_t last[MAD_BYTES];
-
-	if (r->is_sending && r->flow.gave_up) {
-		rmpp_send_abort(&r->rmpp, RMPP_UNSPECIFIED, last);
-		mad_hop_put(c, r->file->port, &r->remote, last);
-	} else if (r->is_sending) {
-		verdict = rmpp_send_expire(&r->rmpp, now, last);
-		if (verdict == RMPP_FAILED)
-			mad_hop_put(c, r->file->port, &r->remote, last);
-	}
-	if (verdict == RMPP_GOES_ON)
-		send_segments(c, now, r);
-	else if (r->is_sending || !r->retries || r->ends <= now)
-		fail(c, r);
-	else {
-		r->retries--;
-		send_once(c, now, r);
-	}
-}
 
 /* One that is whole was kept for its ACKs alone. */
 static void expire_transfer(struct mad_clients *c, wtime now, struct transfer *t)
@@ -787,16 +542,16 @@ void mad_clients_expire(struct mad_clients *c, wtime now)
 {
 	struct timer_heap_node *n;
 	struct mad_late *l;
-	unsigned left = CARRIED_MOST - run(c, now, CARRIED_MOST);
+	unsigned left = MAD_CARRIED_MOST - run(c, now, MAD_CARRIED_MOST);
 
-	for (unsigned came = 0; list_empty(&c->hops) && came < CARRIED_MOST && (l = mad_late_take(c, now)); came++) {
+	for (unsigned came = 0; list_empty(&c->hops) && came < MAD_CARRIED_MOST && (l = mad_late_take(c, now)); came++) {
 		come(c, now, l->fate, l->from, &l->at, l->mad);
 		free(l);
 		left -= run(c, now, left);
 	}
 	/* the segments of one are many: they leave before those of the next are made */
 	while (list_empty(&c->hops) && (n = timer_heap_min(&c->requests)) && n->at <= now) {
-		expire_request(c, now, container_of(n, struct request, timer));
+		mad_request_expire(c, now, container_of(n, struct request, timer));
 		left -= run(c, now, left);
 	}
 	while ((n = timer_heap_min(&c->transfers)) && n->at <= now)

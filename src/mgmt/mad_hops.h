@@ -4,6 +4,8 @@
 
 #include "mgmt/mad_clients.h"
 
+enum { MAD_CARRIED_MOST = 1024 };	/* of one call: our choice */
+
 struct mad_hop {
 	struct list_node node;		/* mad_clients.hops */
 	uint32_t from;

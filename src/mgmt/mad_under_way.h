@@ -1,4 +1,5 @@
-/* What agents have sent and what comes to them, until it is over. Of mad_clients.c and mad_room.c alone. */
+/* What agents have sent and what comes to them, until it is over. Of mad_clients.c, mad_requests.c and
+ * mad_room.c alone. */
 #ifndef WEFT_MGMT_MAD_UNDER_WAY_H
 #define WEFT_MGMT_MAD_UNDER_WAY_H
 
@@ -7,6 +8,11 @@
 #include "mgmt/mad_source.h"
 #include "mgmt/rmpp.h"
 #include "wire/field.h"
+
+#define TID 8, 0, 64
+#define RMPP_TYPE 25, 0, 8
+#define RMPP_DATA1 28, 0, 32
+#define RMPP_DATA2 32, 0, 32
 
 /* Something that an agent has sent and that is not over: an answer is due, or ACKs of its segments. */
 struct request {
