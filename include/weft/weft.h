@@ -48,8 +48,9 @@ struct weft_sa_question {
 	uint64_t key;		/* of version 1: 0: all records; of version 2: the SM_Key */
 	const void *records;	/* of a Config */
 	uint32_t bytes;
-	uint32_t timeout_ms;	/* of version 1: of all; 0: ten minutes, and it ends when nobody is heard. Of 2: until the answer
-				 * begins, and goes on; 0: ten seconds. A minute more ends it */
+	uint32_t timeout_ms;	/* of version 1: of all; 0: ten minutes, and one more for each MB that has come, and it ends when
+				 * nobody is heard. Of 2: until the answer begins, and goes on; 0: ten seconds. A minute more ends
+				 * it */
 };
 
 struct weft_sa_answer {

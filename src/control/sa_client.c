@@ -15,9 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Our choices. A transaction of version 1 ends by itself when the other side is silent; of version 2 weftd says when the time is
+/* Our choices. A transaction of version 1 ends by itself (mgmt/transaction.h); of version 2 weftd says when the time is
  * over, which begins anew with each segment of the answer, and ends for good with RMPP_TOTAL_NS. */
-enum { SEED_MS = 600000, TODAY_MS = 10000, WEFTD_MS = 2000 };
+enum { TODAY_MS = 10000, WEFTD_MS = 2000 };
 
 enum { GIVEN_BACK = 4 };	/* datagrams, by one message: as abi/umad */
 
@@ -132,7 +132,7 @@ static void hear(struct transaction *t, uint32_t tid, const struct control_mad *
 static int run(int fd, uint32_t agent, const struct sa_client_question *q, uint32_t tid, struct transaction *t,
 	       struct sa_client_answer *a)
 {
-	wtime ends = clock_now() + (q->timeout_ms ? q->timeout_ms : SEED_MS) * WTIME_MS;
+	wtime ends = q->timeout_ms ? clock_now() + q->timeout_ms * WTIME_MS : WTIME_NEVER;
 	struct control_mad head = { 0 };
 	char text[ROOM];
 	uint32_t bytes = 0, copied = 0;
@@ -175,6 +175,7 @@ static int ask_seed(int fd, uint32_t agent, const struct sa_client_question *q, 
 		series_config_times(&config, q->times.subnet_timeout, q->times.response_time);
 	config.retries = q->retries;
 	config.is_lsb_first = q->is_lsb_first;
+	config.total_ns = q->timeout_ms * WTIME_MS;
 	if (q->method == TXN_CONFIG)
 		transaction_configure(&t, &config, clock_now(), head, q->records, q->bytes);
 	else

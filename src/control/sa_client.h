@@ -23,7 +23,7 @@ struct sa_client_question {
 	uint64_t key;			/* of version 2: the SM_Key */
 	const uint8_t *records;		/* borrowed: of a Config */
 	uint32_t bytes;
-	uint32_t timeout_ms;		/* of all; 0: ten minutes of version 1, ten seconds of version 2 */
+	uint32_t timeout_ms;		/* of all; 0: of version 1 as mgmt/series.h says, ten seconds of version 2 */
 };
 
 struct sa_client_answer {

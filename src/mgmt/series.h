@@ -23,7 +23,8 @@ enum {
 	SERIES_TIME_MOST = 20,		/* our choice: 4.3 s; a silent end is left after 104 s */
 };
 
-#define SERIES_TOTAL_NS (600 * WTIME_S)	/* our choice: the seed has no end for one that KeepAlives hold */
+#define SERIES_TOTAL_NS (600 * WTIME_S)	/* our choice: the seed has no end for one that KeepAlives hold... */
+#define SERIES_TOTAL_EACH_NS (60 * WTIME_S)	/* our choice: ...and so much more for each MB that has arrived */
 
 /* Bit 0 is the most significant one; its mirror image, where series_config says so. */
 enum series_flag {
@@ -54,7 +55,7 @@ struct series_config {
 	bool is_lsb_first;			/* of the flags: bit 0 is the least significant one */
 	bool heeds_window;			/* of a requester's Acks: they change the window of an answer */
 	uint32_t most;				/* bytes: no longer series is taken; 0: any */
-	wtime total_ns;				/* of a whole transaction; 0: SERIES_TOTAL_NS */
+	wtime total_ns;				/* of a whole transaction; 0: SERIES_TOTAL_NS; beside SERIES_TOTAL_EACH_NS */
 };
 
 /* Times that others say: a port's SubnetTimeOut and a responder's RespTimeValue (RMP-33), each at most SERIES_TIME_MOST. */

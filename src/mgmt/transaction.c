@@ -2,7 +2,8 @@
  * first packet of the answer for the response timeout and asks again, config.retries times; a KeepAlive sets it to the segment
  * timeout. A server that has no answer yet sends a KeepAlive whenever it has been silent for as long as an end may take. Who is
  * done stays for a response timeout for each retry, as the other end may repeat its last packet so often (RMP-53). All of it ends
- * config.total_ns after its begin, whatever the other end says: KeepAlives alone would hold it for ever. */
+ * config.total_ns after its begin, whatever the other end says: KeepAlives alone would hold it for ever. Each MB that has arrived
+ * puts that off, so that a long answer over a link that loses much may take its time. */
 #include "mgmt/transaction.h"
 
 #include "wire/field.h"
@@ -290,6 +291,14 @@ bool transaction_output(struct transaction *t, wtime now, uint8_t mad[MAD_BYTES]
 
 /* ---- time ---- */
 
+/* Of what this end sends, what was acknowledged has arrived. */
+static wtime ends(const struct transaction *t)
+{
+	uint64_t bytes = ((uint64_t)t->out.acked + t->in.last) * SERIES_DATA;
+
+	return t->ends + (bytes >> 20) * SERIES_TOTAL_EACH_NS;
+}
+
 wtime transaction_deadline(const struct transaction *t)
 {
 	wtime deadline = t->deadline;
@@ -298,7 +307,7 @@ wtime transaction_deadline(const struct transaction *t)
 		deadline = wtime_min(deadline, t->out.deadline);
 	if (t->phase == TXN_RECEIVING)
 		deadline = wtime_min(deadline, t->in.deadline);
-	return t->phase < TXN_DONE ? wtime_min(deadline, t->ends) : deadline;
+	return t->phase < TXN_DONE ? wtime_min(deadline, ends(t)) : deadline;
 }
 
 static void expire_asking(struct transaction *t, wtime now)
@@ -323,7 +332,7 @@ static void expire_in(struct transaction *t, wtime now)
 
 void transaction_expire(struct transaction *t, wtime now)
 {
-	if (t->phase < TXN_DONE && t->ends <= now)
+	if (t->phase < TXN_DONE && ends(t) <= now)
 		end(t, now, TXN_FAILED, 0);
 	switch (t->phase) {
 	case TXN_ASKING:

@@ -38,7 +38,7 @@ struct transaction {
 	bool asks, tells_status;	/* the request, or an answer with a status alone, is to be sent */
 	unsigned retries;
 	wtime deadline;			/* while no series has one */
-	wtime ends;			/* for good */
+	wtime ends;			/* for good, while less than a MB has arrived */
 };
 
 /* head: the request's MAD and SA headers: class, version, method, transaction id, attribute, key. */

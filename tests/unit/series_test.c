@@ -538,28 +538,64 @@ static void asks_that_alternate_have_an_end(void **state)
 	assert_in_range(asks, 1, SERIES_TRIES + 2);
 }
 
+/* The other end says KeepAlives and nothing else: until when. */
+static wtime held_until(struct transaction *t)
+{
+	const struct series_header h = { .flags = SERIES_KEEP_ALIVE };
+	uint8_t mad[MAD_BYTES] = { 1, MAD_CLASS_SA, SERIES_CLASS_VERSION, TXN_GET_TABLE | (t->is_server ? 0 : 0x80) };
+	enum transaction_phase phase = t->phase;
+	wtime now;
+
+	series_build(&h, &plain, mad);
+	for (now = 0; t->phase == phase && now < 2 * SERIES_TOTAL_NS; now += 4 * WTIME_MS) {
+		transaction_input(t, now, mad);
+		transaction_expire(t, now);
+	}
+	assert_int_equal(t->phase, TXN_FAILED);
+	return now;
+}
+
 /* Our choice: KeepAlives do not hold a transaction for ever. */
 static void keep_alives_have_an_end(void **state)
 {
 	uint8_t mad[MAD_BYTES];
 	struct series_header h;
 	struct transaction t;
-	wtime now;
 
 	(void)state;
 	ask_server(&t, TXN_GET_TABLE, 0, 0, 3, true);
 	transaction_answer(&t, 0, 0, data, 1400, true);
 	drain(&t, &h, mad);
-	for (now = 0; t.phase == TXN_SENDING && now < 2 * SERIES_TOTAL_NS; now += 4 * WTIME_MS) {
-		h = (struct series_header){ .flags = SERIES_KEEP_ALIVE };
-		series_build(&h, &plain, mad);
-		mad[3] = TXN_GET_TABLE;
-		transaction_input(&t, now, mad);
-		transaction_expire(&t, now);
-	}
-	assert_int_equal(t.phase, TXN_FAILED);
-	assert_in_range(now, SERIES_TOTAL_NS, SERIES_TOTAL_NS + 8 * WTIME_MS);
+	assert_in_range(held_until(&t), SERIES_TOTAL_NS, SERIES_TOTAL_NS + 8 * WTIME_MS);
 	transaction_fini(&t);
+}
+
+/* Our choice: each MB that has arrived puts the end off, at both ends. */
+static void a_long_answer_may_take_its_time(void **state)
+{
+	enum { MBS = 2, SEGMENTS = (MBS << 20) / SERIES_DATA + 1 };
+	static uint8_t much[(SEGMENTS + 1) * SERIES_DATA];
+	const uint8_t head[SERIES_HEAD] = { 1, MAD_CLASS_SA, SERIES_CLASS_VERSION, TXN_GET_TABLE };
+	const wtime end = SERIES_TOTAL_NS + MBS * SERIES_TOTAL_EACH_NS;
+	struct transaction sa, asker;
+	uint8_t mad[MAD_BYTES];
+
+	(void)state;
+	ask_server(&sa, TXN_GET_TABLE, 0, 0, 1, true);
+	transaction_answer(&sa, 0, 0, much, sizeof(much), true);
+	transaction_ask(&asker, &plain, 0, head, 1);
+	assert_true(transaction_output(&asker, 0, mad));
+	while (asker.in.last < SEGMENTS) {
+		assert_true(transaction_output(&sa, 0, mad));
+		transaction_input(&asker, 0, mad);
+		assert_true(transaction_output(&asker, 0, mad));
+		transaction_input(&sa, 0, mad);
+	}
+	assert_int_equal(sa.out.acked, SEGMENTS);
+	assert_in_range(held_until(&sa), end, end + 8 * WTIME_MS);
+	assert_in_range(held_until(&asker), end, end + 8 * WTIME_MS);
+	transaction_fini(&sa);
+	transaction_fini(&asker);
 }
 
 /* RMP-28: room that was granted is not granted again. */
@@ -605,6 +641,7 @@ int main(void)
 		cmocka_unit_test(nonsense_is_no_answer),
 		cmocka_unit_test(asks_that_alternate_have_an_end),
 		cmocka_unit_test(keep_alives_have_an_end),
+		cmocka_unit_test(a_long_answer_may_take_its_time),
 		cmocka_unit_test(granted_room_is_gone),
 	};
 
