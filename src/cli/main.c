@@ -72,7 +72,7 @@ static const struct cli_command commands[] = {
 	  "Each port at which somebody receives management datagrams has buffers of its own for QP0 and QP1. NAME is each,\n"
 	  "floor, low-percent, low, high, growth, most, watch, fixed, window,\n"
 	  "longest-kb, program-kb, period-ms, sa-lsb-first,\n"
-	  "sa-heeds-window or sa-trusted-key.\n",
+	  "sa-heeds-window, sa-trusted-key or sa-longest-kb.\n",
 	  cli_mad },
 	{ "sa", "*KpjSh", "gettable TABLE | getbulk | config FILE  [NAME=VALUE...]",
 	  "ask subnet administration by class version 1, the protocol before RMPP",

@@ -41,7 +41,7 @@ struct sa_session {
 
 void sa_server_init(struct sa_server *s, const struct series_config *c)
 {
-	*s = (struct sa_server){ .config = *c };
+	*s = (struct sa_server){ .config = *c, .longest_kb = SA_LONGEST_KB };
 	s->config.most = SA_CONFIG_BYTES;
 	list_init(&s->sessions);
 }
@@ -96,6 +96,11 @@ static uint64_t version_of(const struct sa_server *s)
 	return (s->version ? s->version(s->arg) : 0) + (s->store ? s->store->changes : 0);
 }
 
+static uint64_t longest(const struct sa_server *s)
+{
+	return (uint64_t)s->longest_kb << 10;
+}
+
 /* Who has none yet has as much as others of several LIDs together. */
 static bool may_grow(const struct sa_server *s, uint16_t lid, uint64_t more)
 {
@@ -103,7 +108,7 @@ static bool may_grow(const struct sa_server *s, uint16_t lid, uint64_t more)
 
 	list_for_each(n, &s->sessions, struct sa_session, node)
 		of_one += n->lid == lid ? bytes_of(n) : 0;
-	return s->bytes + more + of_one <= SA_ANSWERS_BYTES;
+	return s->bytes + more + of_one <= SA_ANSWERS * longest(s);
 }
 
 static bool grow(struct sa_server *s, uint16_t lid, void **memory, uint32_t *room, uint32_t wanted, size_t each)
@@ -133,7 +138,7 @@ static uint16_t append(struct sa_server *s, struct sa_session *n, uint32_t table
 {
 	uint32_t head = head_bytes(n), bytes = s->table[table].record_bytes;
 
-	if (n->bytes + head + bytes > SA_ANSWER_BYTES)
+	if (n->bytes + head + bytes > longest(s))
 		return SA_TOO_MANY_RECORDS;
 	if (!grow(s, n->lid, (void **)&n->answer, &n->room, n->bytes + head + bytes, 1) ||
 	    !grow(s, n->lid, (void **)&n->mark, &n->marks_room, n->marks + 1, sizeof(*n->mark)))

@@ -20,8 +20,11 @@ enum {
 	SA_SESSIONS_OF_ONE = 8,		/* of one LID: our choice */
 	/* Configs that were done, besides these, of which those of a LID leave as many as they are: our choice. */
 	SA_CONFIGS_KEPT = 512,
-	SA_ANSWER_BYTES = 8 << 20,	/* of an answer: our choice */
-	SA_ANSWERS_BYTES = 64 << 20,	/* of all answers, of which those to a LID leave as much as they take: our choice */
+	SA_LONGEST_KB = 8 << 10,	/* of an answer: our choice, unless an administrator has another one */
+	SA_LONGEST_KB_MOST = 128 << 10,	/* our choice: twice the 64 MB that are measured */
+	/* All answers have the memory of so many of the longest, of which those to a LID leave as much as they take. The least in
+	 * which one of LinkRecords, the shortest, has a place: it and its marks have up to twice its bytes each. */
+	SA_ANSWERS = 8,
 	SA_CONFIG_BYTES = 1 << 20,	/* of a Config: our choice */
 	/* Of all Configs that come, besides their first windows and all of the oldest; of it those of a LID leave as much as they
 	 * take: our choice. */
@@ -35,6 +38,7 @@ struct sa_session;
 
 struct sa_server {
 	struct series_config config;
+	uint32_t longest_kb;		/* of an answer that is gathered from now on, and its share of all */
 	struct sa_table table[SA_TABLES];
 	uint32_t tables;
 	struct sa_store *store;		/* borrowed: what Configs change; NULL: none do */

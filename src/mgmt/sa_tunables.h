@@ -6,12 +6,14 @@
 
 #include <stddef.h>
 
-enum { SA_TUNABLE_LSB_FIRST, SA_TUNABLE_HEEDS_WINDOW, SA_TUNABLE_TRUSTED_KEY, SA_TUNABLES };
+enum { SA_TUNABLE_LSB_FIRST, SA_TUNABLE_HEEDS_WINDOW, SA_TUNABLE_TRUSTED_KEY, SA_TUNABLE_LONGEST_KB, SA_TUNABLES };
 
-/* All 0: the seed's own rules. */
 struct sa_tunables {
 	uint64_t value[SA_TUNABLES];	/* trusted key: 0: by the seed's rule none is */
 };
+
+/* The seed's own rules. */
+extern const struct sa_tunables sa_defaults;
 
 /* i < SA_TUNABLES. */
 const char *sa_tunable_name(unsigned i);
@@ -20,7 +22,7 @@ const char *sa_tunable_name(unsigned i);
  * is as it was. */
 int sa_tunables_parse(struct sa_tunables *t, const char *text, size_t bytes);
 
-/* Of transactions that begin from now on, and of all keys. */
+/* Of transactions that begin and answers that are gathered from now on, and of all keys. */
 void sa_tunables_apply(const struct sa_tunables *t, struct sa_server *s);
 
 #endif

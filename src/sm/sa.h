@@ -65,8 +65,8 @@ void sa_put_off(struct sm *s, wtime now, const struct mad_letter *letter);
 void sa_expire(struct sm *s, wtime now);
 wtime sa_deadline(const struct sm *s);
 /* All records of an attribute that the port with this LID may see without a key, of PathRecord those from it: the caller's to
- * free; they have at most so many bytes. NULL: this manager is not the master or has not found all, or there are more, no memory,
- * or no such record. */
+ * free. Of more than `most` bytes, less than UINT32_MAX, these are more than that, and need not be all. NULL: this manager is not
+ * the master or has not found all, or there is no memory, or no such record. */
 uint8_t *sa_gather(struct sm *s, wtime now, uint16_t lid, uint16_t attribute, uint32_t most, uint32_t *bytes);
 /* Another manager was the master, whom ports told that they left: groups have no members but those that enter from now on, and
  * those that have ended are reported. Subscriptions and services stay. All as OpenSM's. */

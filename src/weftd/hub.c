@@ -49,7 +49,7 @@ void hub_init(struct hub *h, const struct hub_ops *ops, const struct state *stat
 	struct rlimit files = { 0 };
 
 	*h = (struct hub){ .ops = ops, .page = state->page, .claims = state->claims, .page_fd = state->page_fd, .uid = geteuid(),
-			   .now = now, .start = now, .loads.fd = -1 };
+			   .now = now, .start = now, .loads.fd = -1, .sa_tunables = sa_defaults };
 	list_init(&h->clients);
 	list_init(&h->accounts);
 	list_init(&h->reports);

@@ -11,8 +11,8 @@ void manager_expire(struct hub *h);
 wtime manager_deadline(const struct hub *h);
 /* Another fabric is loaded, or none: it ends with its fabric, and the LIDs too. */
 void manager_end(struct hub *h);
-/* All records of an attribute that the administration has for who asks, of paths those from it, at most so many bytes: the
- * caller's to free. NULL: there is no manager of weftd's, it is not the master, or there are more. */
+/* All records of an attribute that the administration has for who asks, of paths those from it, as sa_gather(): the caller's
+ * to free. NULL: there is no manager of weftd's, or it is not the master. */
 uint8_t *manager_gather(struct hub *h, uint16_t lid, uint16_t attribute, uint32_t most, uint32_t *bytes);
 /* What its administration has been asked, and how many questions wait for room; NULL: there is no manager. */
 const struct sm_counters *manager_counters(const struct hub *h, uint32_t *waiting);

@@ -38,7 +38,8 @@ uint64_t sa_tables_version(const struct hub *h)
 
 static bool is_fresh(const struct sa_tables *t, uint16_t attribute, uint16_t lid)
 {
-	return t->records && t->attribute == attribute && t->lid == lid && t->version == sa_tables_version(t->hub);
+	return t->records && t->attribute == attribute && t->lid == lid && t->version == sa_tables_version(t->hub) &&
+	       t->longest_kb == t->server->longest_kb;
 }
 
 /* What is there is one answer of the administration. False: there is none. */
@@ -47,9 +48,10 @@ static bool refresh(struct sa_tables *t, uint16_t attribute, uint16_t lid)
 	if (is_fresh(t, attribute, lid))
 		return true;
 	free(t->records);
-	t->records = manager_gather(t->hub, lid, attribute, SA_ANSWER_BYTES, &t->bytes);
+	t->records = manager_gather(t->hub, lid, attribute, t->server->longest_kb << 10, &t->bytes);
 	t->attribute = attribute;
 	t->lid = lid;
+	t->longest_kb = t->server->longest_kb;
 	t->version = sa_tables_version(t->hub);
 	return t->records;
 }
@@ -85,7 +87,7 @@ static bool give(void *arg, const struct sa_question *q, uint32_t *at, uint8_t *
 
 void sa_tables_add(struct sa_tables *t, struct hub *h, struct sa_server *server)
 {
-	*t = (struct sa_tables){ .hub = h };
+	*t = (struct sa_tables){ .hub = h, .server = server };
 	for (unsigned i = 0; i < SA_LIVE_TABLES; i++) {
 		t->table[i] = (struct sa_live_table){ t, rows[i].attribute };
 		server->table[server->tables++] = (struct sa_table){

@@ -9,14 +9,15 @@
 enum { SA_LIVE_TABLES = 10 };
 
 struct sa_tables {
-	struct hub *hub;		/* borrowed */
+	struct hub *hub;		/* borrowed, as the next one */
+	const struct sa_server *server;	/* how long its answers may be */
 	struct sa_live_table {
 		struct sa_tables *all;
 		uint16_t attribute;
 	} table[SA_LIVE_TABLES];
-	/* what was gathered last, of whom and when */
+	/* what was gathered last, of whom and when; it may be cut behind the longest answer that there could be then */
 	uint8_t *records;		/* owned */
-	uint32_t bytes;
+	uint32_t bytes, longest_kb;
 	uint16_t attribute, lid;
 	uint64_t version;
 };

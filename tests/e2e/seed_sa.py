@@ -144,11 +144,11 @@ def silence():
 	expect('packets', sent() - before, 7)
 
 
-def load_with_timeout(lab, subnet_timeout):
+def load_with_timeout(lab, subnet_timeout, *words):
 	"""A fabric of weft's own manager, which gives ports this SubnetTimeOut."""
 	options = lab.write('options', f'subnet_timeout {subnet_timeout}\n')
 	lab.change('load', '--options', options, lab.make('fat-tree', 'ports=8'))
-	lab.within('its manager knows all', lambda: len(ask(lab, 'h2', 'gettable', 'links')['records']) == 2 * (32 + 32))
+	lab.within('its manager knows all', lambda: len(ask(lab, 'h2', 'gettable', 'links', *words)['records']) == 2 * (32 + 32))
 
 
 def test_timeouts(lab):
@@ -321,6 +321,26 @@ def test_manager(lab):
 	expect('what was added went with its fabric', kept(lab), [])
 
 
+def test_longest(lab):
+	"""How long an answer may be: at once, for this fabric and the next one."""
+	tables = 'nodes', 'ports'
+	load_with_timeout(lab, 10)
+	whole = [ask(lab, 'h2', 'gettable', table)['records'] for table in tables]
+	lab.weft('mad', 'set', 'sa-longest-kb=1')
+	for reload in (False, True):
+		if reload:
+			load_with_timeout(lab, 10, '--profile', 'standard')
+		for table in tables:
+			status, said = lab.try_run(lab.weft_path, 'sa', '--node', 'h2', 'gettable', table)
+			expect(f'{table} is too long', (status, 'status 0x0400' in said), (1, True))
+		expect('links are 1024 bytes', ask(lab, 'h2', 'gettable', 'links')['bytes'], 1024)
+	lab.weft('mad', 'set', 'sa-longest-kb=8192')
+	expect('all of them again', [len(ask(lab, 'h2', 'gettable', table)['records']) for table in tables],
+	       [len(records) for records in whole])
+	for wrong in ('0', '131073', 'x'):
+		expect(f'sa-longest-kb={wrong}', lab.try_run(lab.weft_path, 'mad', 'set', f'sa-longest-kb={wrong}')[0], 1)
+
+
 def test_live(lab):
 	"""Of a fabric that weft's own manager manages: what its administration knows, by both protocols the same."""
 	lab.weft('mad', 'set', 'sa-lsb-first=1')
@@ -374,6 +394,7 @@ def test(lab):
 		program.process.wait(subnet_lab.LIMIT_S)
 	test_timeouts(lab)
 	test_live(lab)
+	test_longest(lab)
 	test_manager(lab)
 
 

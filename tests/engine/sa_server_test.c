@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-enum { ASKERS = 20, NUMBERS = 0x70, BYTES = 100, NUMBER_BYTES = 4, STEPS = 1000000 };
+enum { ASKERS = 20, NUMBERS = 0x70, BYTES = 100, NUMBER_BYTES = 4, STEPS = 1000000, LONGEST = SA_LONGEST_KB << 10 };
 
 static const struct series_config plain = { .subnet_timeout = 10, .response_time = 8, .retries = 7 };
 
@@ -284,7 +284,7 @@ static void outcomes_without_records(void **state)
 	assert_true(asker[2].t.phase == TXN_FAILED && asker[2].t.status == SA_REQUEST_INVALID);
 	end(NULL);
 	begin(NULL);
-	w.numbers = SA_ANSWER_BYTES / BYTES + 1;
+	w.numbers = LONGEST / BYTES + 1;
 	ask(0, &calm, TXN_GET_TABLE, NUMBERS, 0, 8, NULL, 0);
 	go(NULL);
 	assert_true(asker[0].t.phase == TXN_FAILED && asker[0].t.status == SA_TOO_MANY_RECORDS);
@@ -511,7 +511,7 @@ static void what_outgrows_its_room_is_an_error(void **state)
 	const struct transaction *t = &asker[0].t;
 
 	(void)state;
-	change_to = SA_ANSWER_BYTES / BYTES + 1;
+	change_to = LONGEST / BYTES + 1;
 	ask(0, &calm, TXN_GET_TABLE, NUMBERS, 0, 4, NULL, 0);
 	go(change_once);
 	assert_int_equal(change_to, 0);
@@ -529,7 +529,7 @@ static void answers_have_a_share_of_memory(void **state)
 	uint64_t of_one;
 
 	(void)state;
-	w.numbers = SA_ANSWER_BYTES / BYTES;
+	w.numbers = LONGEST / BYTES;
 	series_build(&window, &plain, mad);
 	wire_put(mad, NUMBERS, 16, 0, 16);
 	for (uint16_t i = 0; i < SA_SESSIONS_OF_ONE; i++) {
@@ -537,11 +537,11 @@ static void answers_have_a_share_of_memory(void **state)
 		sa_server_input(&w.server, 0, 7, mad);
 	}
 	of_one = w.server.bytes;
-	assert_in_range(of_one, SA_ANSWERS_BYTES / 4, SA_ANSWERS_BYTES / 2);
+	assert_in_range(of_one, SA_ANSWERS * LONGEST / 4, SA_ANSWERS * LONGEST / 2);
 	for (uint16_t lid = 8; lid < 20; lid++) {
 		sa_server_input(&w.server, 0, lid, mad);
-		assert_true(w.server.bytes <= SA_ANSWERS_BYTES);
-		assert_true(lid > 8 || w.server.bytes - of_one > SA_ANSWER_BYTES);
+		assert_true(w.server.bytes <= SA_ANSWERS * LONGEST);
+		assert_true(lid > 8 || w.server.bytes - of_one > LONGEST);
 	}
 	sa_server_expire(&w.server, SERIES_TOTAL_NS);
 	assert_true(w.server.count > 0 && w.server.bytes == 0);
@@ -557,6 +557,61 @@ static void answers_have_a_share_of_memory(void **state)
 		if (mad_path_take(&asker[0].path, mad))
 			sa_server_input(&w.server, w.now, 1, mad);
 	assert_true(w.server.count > 0 && w.server.bytes == 0);
+}
+
+/* Of an answer that is under way: the longest that there may be is another one, and perhaps the table. */
+static struct { uint32_t longest_kb, numbers; } chosen;
+
+static void choose_once(void)
+{
+	if (!chosen.longest_kb || asker[0].t.in.bytes < 1000)
+		return;
+	w.server.longest_kb = chosen.longest_kb;
+	w.version += chosen.numbers != w.numbers;
+	w.numbers = chosen.numbers;
+	chosen.longest_kb = 0;
+}
+
+/* What may be gathered is what holds then: an answer that was gathered before comes whole. */
+static void the_longest_answer_is_chosen(void **state)
+{
+	enum { KB = 16, MOST = KB * 1024 / BYTES };
+	static const struct { uint32_t numbers, kb, later; uint16_t status; } rows[] = {
+		{ MOST, KB, MOST, 0 },			/* it fits */
+		{ MOST + 1, KB, 0, SA_TOO_MANY_RECORDS },	/* it does not */
+		{ MOST, 1, MOST, 0 },			/* lowered, and nothing is gathered anew */
+		{ MOST, 1, MOST - 1, SA_TOO_MANY_RECORDS },	/* and that it is */
+		{ MOST, 2 * KB, MOST + 1, 0 },		/* raised */
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		w.server.longest_kb = KB;
+		w.numbers = rows[i].numbers;
+		chosen.longest_kb = rows[i].kb;
+		chosen.numbers = rows[i].later;
+		ask(0, &calm, TXN_GET_TABLE, NUMBERS, 0, 4, NULL, 0);
+		go(choose_once);
+		assert_int_equal(asker[0].t.status, rows[i].status);
+		if (!rows[i].status)
+			check_numbers(0, rows[i].later, rows[i].later * BYTES);
+		forget(0);
+	}
+}
+
+/* LinkRecords are the shortest: where each of them is takes as much as they do. */
+static void the_longest_answer_has_a_place(void **state)
+{
+	enum { KB = 33, SHORTEST = 8 };
+
+	(void)state;
+	w.server.longest_kb = KB;
+	w.server.table[0].record_bytes = SHORTEST;
+	w.numbers = KB * 1024 / SHORTEST;
+	ask(0, &calm, TXN_GET_TABLE, NUMBERS, 0, 64, NULL, 0);
+	go(NULL);
+	assert_int_equal(asker[0].t.status, 0);
+	assert_int_equal(asker[0].t.in.bytes, KB * 1024);
 }
 
 static uint8_t long_config[SA_CONFIG_BYTES / SA_EDIT_BYTES * SA_EDIT_BYTES];
@@ -823,6 +878,8 @@ int main(void)
 		TEST(what_is_unknown_on_its_way_is_an_error),
 		TEST(what_outgrows_its_room_is_an_error),
 		TEST(answers_have_a_share_of_memory),
+		TEST(the_longest_answer_is_chosen),
+		TEST(the_longest_answer_has_a_place),
 		TEST(configs_share_their_room),
 		TEST(configs_of_one_leave_room),
 		TEST(places_have_an_end),

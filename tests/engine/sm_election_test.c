@@ -575,6 +575,11 @@ static void who_is_handed_a_subnet_is_busy_at_first(void **state)
 	nodes = sa_gather(s, r.n.now, port_of(&r, "h2")->lid, SA_NODE_RECORD_ID, UINT16_MAX, &bytes);
 	assert_non_null(nodes);
 	free(nodes);
+	/* more than may be says that it is */
+	nodes = sa_gather(s, r.n.now, port_of(&r, "h2")->lid, SA_NODE_RECORD_ID, 100, &bytes);
+	assert_non_null(nodes);
+	assert_int_equal(bytes, sa_record_find(SA_NODE_RECORD_ID)->bytes);
+	free(nodes);
 	run_fini(&r);
 }
 

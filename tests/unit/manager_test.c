@@ -9,6 +9,7 @@
 #include "sm/sm.h"
 #include "weftd/lid_store.h"
 #include "weftd/manager.h"
+#include "weftd/sa_tables.h"
 #include "weftd/seed_sa.h"
 #include "weftd/umad.h"
 #include "wire/field.h"
@@ -270,6 +271,39 @@ static void tables_of_a_manager_that_ends(void **state)
 	seed_sa_end(&net->hub);
 }
 
+static uint32_t count_ports(const struct sa_server *s)
+{
+	const struct sa_question q = { .lid = net->t.f.port[port_named(&net->t.f, "h1", 1)].lid };
+	uint8_t record[SA_RECORD_MOST];
+	uint32_t at = 0, count = 0;
+
+	for (uint32_t i = 0; i < s->tables; i++)
+		while (s->table[i].attribute == SA_PORT_INFO_RECORD_ID && s->table[i].give(s->table[i].arg, &q, &at, record))
+			count++;
+	return count;
+}
+
+/* What is more than an answer may have shows that it is, and is gathered anew when an answer may have more. */
+static void a_table_that_was_cut_is_not_all(void **state)
+{
+	struct sa_server server;
+	struct sa_tables tables;
+	uint32_t all;
+
+	(void)state;
+	net->t.f.head->manager = port_named(&net->t.f, "s1", 0) + 1;
+	until_all_have_lids();
+	sa_server_init(&server, &sa_live_config);
+	sa_tables_add(&tables, &net->hub, &server);
+	all = count_ports(&server);
+	server.longest_kb = 0;
+	assert_in_range(count_ports(&server), 1, all - 1);
+	server.longest_kb = SA_LONGEST_KB;
+	assert_int_equal(count_ports(&server), all);
+	sa_tables_fini(&tables);
+	sa_server_fini(&server);
+}
+
 static unsigned answered, busy, invalid;
 
 static void hear(void *arg, const struct mad_letter *l)
@@ -345,6 +379,7 @@ int main(void)
 		WORLD(a_program_learns_its_ports_timeout),
 		WORLD(the_seeds_administration_has_its_ports_timeout),
 		WORLD(tables_of_a_manager_that_ends),
+		WORLD(a_table_that_was_cut_is_not_all),
 		WORLD(who_cannot_wait_hears_so),
 	};
 

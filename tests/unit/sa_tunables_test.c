@@ -23,8 +23,9 @@ static void tunables_are_text(void **state)
 		{ "sa-lsb-first=11", -EINVAL }, { "sa-heeds-window=-1", -EINVAL }, { "sa-heeds-window=x", -EINVAL },
 		{ "sa-trusted-key=9223372036854775808", -EINVAL }, { "sa-trusted-key=18446744073709551617", -EINVAL },
 		{ "sa-trusted-key=1 ", -EINVAL }, { "sa-lsb=1", -ENOENT }, { "=1", -ENOENT }, { "sa-lsb-first ", -EINVAL },
+		{ "sa-longest-kb=0", -EINVAL }, { "sa-longest-kb=131073", -EINVAL },
 	};
-	struct sa_tunables t = { { 1, 0, 5 } };
+	struct sa_tunables t = { { 1, 0, 5, 8192 } };
 	const struct sa_tunables as_it_was = t;
 
 	(void)state;
@@ -37,11 +38,14 @@ static void tunables_are_text(void **state)
 	assert_int_equal(parse(&t, "sa-heeds-window=1"), 0);
 	assert_true(t.value[SA_TUNABLE_TRUSTED_KEY] == INT64_MAX && !t.value[SA_TUNABLE_LSB_FIRST]);
 	assert_true(t.value[SA_TUNABLE_HEEDS_WINDOW] == 1);
+	assert_int_equal(parse(&t, "sa-longest-kb=1"), 0);
+	assert_int_equal(parse(&t, "sa-longest-kb=131072"), 0);
+	assert_int_equal(t.value[SA_TUNABLE_LONGEST_KB], 131072);
 }
 
 static void tunables_are_heeded(void **state)
 {
-	struct sa_tunables t = { { 0 } };
+	struct sa_tunables t = sa_defaults;
 	struct sa_store store = { .policy = SA_KEY_CHOOSES };
 	struct sa_server s;
 
@@ -51,6 +55,7 @@ static void tunables_are_heeded(void **state)
 	sa_tunables_apply(&t, &s);
 	assert_true(!s.config.is_lsb_first && !s.config.heeds_window && store.policy == SA_KEY_CHOOSES);
 	assert_int_equal(s.config.retries, sa_live_config.retries);
+	assert_int_equal(s.longest_kb, SA_LONGEST_KB);
 	assert_int_equal(parse(&t, "sa-lsb-first=1"), 0);
 	sa_tunables_apply(&t, &s);
 	assert_true(s.config.is_lsb_first && !s.config.heeds_window && store.policy == SA_KEY_CHOOSES);
@@ -63,6 +68,9 @@ static void tunables_are_heeded(void **state)
 	assert_int_equal(parse(&t, "sa-trusted-key=0"), 0);
 	sa_tunables_apply(&t, &s);
 	assert_int_equal(store.policy, SA_KEY_CHOOSES);
+	assert_int_equal(parse(&t, "sa-longest-kb=65536"), 0);
+	sa_tunables_apply(&t, &s);
+	assert_int_equal(s.longest_kb, 65536);
 	sa_server_fini(&s);
 }
 
