@@ -350,6 +350,12 @@ static void tunables_of_the_administration(void **state)
 	assert_int_equal(world->last.status, 0);
 	assert_non_null(strstr(world->text, "\"sa-lsb-first\":1"));
 	assert_null(strstr(world->text, "4711"));
+	assert_non_null(strstr(world->text, "\"sa-longest-kb\":8192"));
+	set(STRANGER, "sa-longest-kb=65536");
+	assert_int_equal(world->last.status, EPERM);
+	assert_int_equal(value[SA_TUNABLE_LONGEST_KB], SA_LONGEST_KB);
+	set(OWNER, "sa-longest-kb=65536");
+	assert_int_equal(value[SA_TUNABLE_LONGEST_KB], 65536);
 }
 
 /* Tunables are the owner's; what a program says of its datagrams is believed of its own file alone. */
