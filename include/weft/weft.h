@@ -81,7 +81,8 @@ int weft_sa_ask_with(const char *ca_name, int portnum, const struct weft_sa_ques
  *
  * As QP1 has them in weft: each client has a number of buffers, its own or the default; while few are posted more are added, and
  * go when there are too many; when the memory is used up a client has what it has buffers for, what else comes for it is
- * discarded, and the others lose nothing. Messages are told apart by a key. All calls: any thread; none waits. */
+ * discarded, and the others lose nothing. Messages are told apart by a key. Receives that verbs refuse to post are tried again by
+ * the next call that posts; weft_shared_poll is one, and says what they say. All calls: any thread; none waits. */
 
 struct ibv_qp;
 struct weft_shared;

@@ -26,15 +26,21 @@ static struct world {
 	unsigned told;
 } w;
 
+static void initialise(struct ibv_qp *qp)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = QKEY };
+
+	assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY), 0);
+}
+
 static struct ibv_qp *make_qp(struct ibv_cq *received)
 {
 	struct ibv_qp_init_attr init = { .send_cq = w.sent, .recv_cq = received, .cap = { 16, DEPTH, 1, 1, 0 },
 					 .qp_type = IBV_QPT_UD, .sq_sig_all = 1 };
-	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = QKEY };
 	struct ibv_qp *qp = ibv_create_qp(w.pd, &init);
 
 	assert_non_null(qp);
-	assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY), 0);
+	initialise(qp);
 	return qp;
 }
 
@@ -329,6 +335,50 @@ static void by_a_fixed_depth_a_flood_costs_all(void **state)
 	assert_int_equal(take_all(other, &m), 1);
 }
 
+/* Whoever is registered: what comes for nobody is nobody's, and not dropped. */
+static void a_fixed_depth_is_there_before_clients(void **state)
+{
+	const struct weft_shared_options options = { .fixed = 16 };
+	struct weft_shared_message m;
+
+	(void)state;
+	share(&options);
+	send(3, 0);
+	assert_int_equal(take_all(0, &m), 0);
+	assert_int_equal(counts(-1).unknown, 1);
+	assert_true(weft_shared_drops(w.shared) == 0);
+}
+
+/* In the reset state; what was called for is done, and receives are there when they can be. */
+static void receives_that_are_refused_come_later(void **state)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RESET };
+	struct weft_shared_message m, more;
+	int client;
+
+	(void)state;
+	w.shared = weft_shared_create(w.shared_qp, NULL);
+	assert_non_null(w.shared);
+	assert_int_equal(ibv_modify_qp(w.shared_qp, &attr, IBV_QP_STATE), 0);
+	client = weft_shared_register(w.shared, 3, -1);
+	assert_true(client >= 0);
+	assert_int_equal(weft_shared_poll(w.shared, &m), -EINVAL);
+	initialise(w.shared_qp);
+	start(w.shared_qp);
+	assert_int_equal(weft_shared_poll(w.shared, &m), 0);
+	for (unsigned i = 0; i < 16; i++)
+		send(3, 0);
+	assert_int_equal(take_all(client, &m), 16);
+	assert_true(weft_shared_drops(w.shared) == 0);
+	assert_int_equal(ibv_modify_qp(w.shared_qp, &attr, IBV_QP_STATE), 0);
+	assert_int_equal(weft_shared_change(w.shared, client, 20), 0);
+	assert_int_equal(weft_shared_release(w.shared, &m), 0);
+	assert_int_equal(weft_shared_release(w.shared, &m), -EINVAL);
+	assert_int_equal(weft_shared_register(w.shared, 4, -1), client + 1);
+	assert_int_equal(weft_shared_unregister(w.shared, client), 0);
+	assert_int_equal(weft_shared_poll(w.shared, &more), -EINVAL);
+}
+
 static void expect_tunables(const char *wanted)
 {
 	char text[256];
@@ -520,6 +570,8 @@ int main(void)
 		TEST(two_tenants_flood),
 		TEST(who_gets_more_than_it_asked_for_is_told),
 		TEST(by_a_fixed_depth_a_flood_costs_all),
+		TEST(a_fixed_depth_is_there_before_clients),
+		TEST(receives_that_are_refused_come_later),
 		TEST(tunables_change_while_messages_come),
 		TEST(thresholds_change_while_messages_come),
 		TEST(tunables_that_are_refused_change_nothing),

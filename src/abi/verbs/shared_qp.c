@@ -134,7 +134,11 @@ static int set_up(struct weft_shared *s, struct ibv_qp *qp, const struct weft_sh
 	s->key = o->key;
 	s->told = o->told;
 	s->arg = o->arg;
-	return allocate(s);
+	err = allocate(s);
+	/* memory into which the QP may write stays: what is not posted now is later */
+	if (!err)
+		post_all(s);
+	return err;
 }
 
 ABI_EXPORT struct weft_shared *weft_shared_create(struct ibv_qp *qp, const struct weft_shared_options *options)
@@ -171,13 +175,13 @@ ABI_EXPORT int weft_shared_destroy(struct weft_shared *s)
 
 /* ---- clients ---- */
 
-/* What a change of gsa's leaves to be posted; the client's or its error. */
+/* What a change of gsa's leaves to be posted. The change is made whatever posting says, which weft_shared_poll tells. */
 static int end_change(struct weft_shared *s, int result)
 {
-	int err = result < 0 ? 0 : post_all(s);
-
+	if (result >= 0)
+		post_all(s);
 	pthread_mutex_unlock(&s->lock);
-	return err ? -err : result;
+	return result;
 }
 
 ABI_EXPORT int weft_shared_register(struct weft_shared *s, uint32_t key, int buffers)
@@ -352,9 +356,10 @@ ABI_EXPORT int weft_shared_poll(struct weft_shared *s, struct weft_shared_messag
 {
 	bool is_there = false, is_flushed = false;
 	struct ibv_wc wc;
-	int n, err = 0;
+	int n, err;
 
 	pthread_mutex_lock(&s->lock);
+	err = post_all(s);	/* what was refused before */
 	while (!is_there && (n = ibv_poll_cq(s->qp->recv_cq, 1, &wc)) > 0) {
 		if (wc.qp_num != s->qp->qp_num || wc.wr_id >= s->buffers)
 			continue;
