@@ -27,6 +27,9 @@ enum {
 	FOREIGN = -1,			/* beside SQLite's codes: a database of somebody else, or of a later weft */
 };
 
+/* As SQLite keeps it. A GUID is a number of 64 bits with a sign here: printf('%016x', guid) shows it. */
+#define TABLE "CREATE TABLE lids (guid INTEGER PRIMARY KEY, lid INTEGER NOT NULL UNIQUE)"
+
 static const char kept_nowhere[] = "LIDs are not kept for the next weftd";
 
 /* ---- statements ---- */
@@ -60,15 +63,14 @@ static int make_table(const struct lid_store *s)
 {
 	char text[400];
 
-	/* a GUID is a number of 64 bits with a sign here: printf('%016x', guid) shows it */
-	snprintf(text, sizeof(text), "BEGIN IMMEDIATE; PRAGMA application_id = %d; PRAGMA user_version = %d;"
-		 "CREATE TABLE lids (guid INTEGER PRIMARY KEY, lid INTEGER NOT NULL UNIQUE); COMMIT", APPLICATION, VERSION);
+	snprintf(text, sizeof(text), "BEGIN IMMEDIATE; PRAGMA application_id = %d; PRAGMA user_version = %d; " TABLE "; COMMIT",
+		 APPLICATION, VERSION);
 	return run(s, text);
 }
 
 static int check(const struct lid_store *s)
 {
-	int64_t pages = 0, application = 0, version = 0, is_sound = 0;
+	int64_t pages = 0, application = 0, version = 0, is_table = 0, is_sound = 0;
 	int err = ask(s, "PRAGMA page_count", NULL, &pages);
 
 	if (!err && !pages)
@@ -77,14 +79,16 @@ static int check(const struct lid_store *s)
 		err = ask(s, "PRAGMA application_id", NULL, &application);
 	if (!err)
 		err = ask(s, "PRAGMA user_version", NULL, &version);
-	if (!err && (application != APPLICATION || version != VERSION))
+	/* a view of that name, or a trigger, runs what somebody else has written, perhaps without end */
+	if (!err)
+		err = ask(s, "SELECT group_concat(sql) FROM sqlite_master WHERE tbl_name = 'lids' COLLATE NOCASE", TABLE,
+			  &is_table);
+	if (!err && (application != APPLICATION || version != VERSION || !is_table))
 		return FOREIGN;
 	if (!err)
-		err = ask(s, "PRAGMA quick_check(1)", "ok", &is_sound);
+		err = ask(s, "PRAGMA integrity_check(1)", "ok", &is_sound);
 	if (!err && !is_sound)
 		return SQLITE_CORRUPT;
-	if (!err)
-		err = ask(s, "SELECT count(lid) FROM lids WHERE guid = 0", NULL, &pages);
 	return err == SQLITE_ERROR ? FOREIGN : err;
 }
 
@@ -192,7 +196,9 @@ static bool put_aside(struct lid_store *s, int why)
 static int read_all(struct lid_store *s, void (*take)(void *arg, uint64_t guid, uint16_t lid), void *arg)
 {
 	sqlite3_stmt *q;
-	int err = sqlite3_prepare_v2(s->db, "SELECT guid, lid FROM lids ORDER BY lid", -1, &q, NULL);
+	/* SQLite keeps 7.5 and text in a column of numbers, and gives the LID 7 for them */
+	int err = sqlite3_prepare_v2(s->db, "SELECT guid, lid FROM lids WHERE typeof(lid) = 'integer' ORDER BY lid", -1, &q,
+				     NULL);
 
 	if (err)
 		return err;

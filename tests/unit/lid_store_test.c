@@ -292,10 +292,17 @@ static void a_damaged_one_is_put_aside(void **state)
 
 static void one_of_another_program_is_put_aside(void **state)
 {
-	static const char *const others[] = {
-		"CREATE TABLE lids (guid INTEGER PRIMARY KEY, lid INTEGER NOT NULL UNIQUE); INSERT INTO lids VALUES (1, 2)",
-		"PRAGMA application_id = 0x77656674; PRAGMA user_version = 2; CREATE TABLE lids (guid, lid)",
-		"PRAGMA application_id = 0x77656674; PRAGMA user_version = 1; CREATE TABLE photographs (name)",
+#define HEAD "PRAGMA application_id = 0x77656674; PRAGMA user_version = 1;"
+#define TABLE "CREATE TABLE lids (guid INTEGER PRIMARY KEY, lid INTEGER NOT NULL UNIQUE);"
+	static const struct { const char *statements, *question; } others[] = {
+		{ TABLE "INSERT INTO lids VALUES (1, 2)", "SELECT guid, lid FROM lids" },
+		{ "PRAGMA application_id = 0x77656674; PRAGMA user_version = 2;" TABLE, "SELECT guid, lid FROM lids" },
+		{ HEAD "CREATE TABLE photographs (name)", "SELECT name FROM photographs" },
+		{ HEAD "CREATE TABLE lids (guid, lid)", "SELECT guid, lid FROM lids" },
+		{ HEAD TABLE "CREATE TRIGGER gone AFTER INSERT ON lids BEGIN DELETE FROM lids; END", "SELECT guid FROM lids" },
+		/* whose rows have no end */
+		{ HEAD "CREATE VIEW lids AS WITH n (i) AS (SELECT 1 UNION ALL SELECT i FROM n) SELECT i AS guid, i AS lid FROM n",
+		  "SELECT guid, lid FROM lids LIMIT 1" },
 	};
 
 	for (unsigned i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
@@ -304,15 +311,53 @@ static void one_of_another_program_is_put_aside(void **state)
 		snprintf(name, sizeof(name), LID_STORE_ASIDE "%u", i + 1);
 		lid_store_close(&w->store);
 		unlink(path_of(LID_STORE_NAME));
-		sqlite3_close(open_other(LID_STORE_NAME, others[i]));
+		sqlite3_close(open_other(LID_STORE_NAME, others[i].statements));
 		assert_int_equal(begin(), 0);
 		assert_int_equal(w->warnings, i + 1);
 		assert_non_null(strstr(w->told, "another program's"));
 		assert_int_equal(PUT({ PORT_A, LID_A }), 0);
 		assert_int_equal(begin(), 1);
 		/* and is whole there */
-		sqlite3_close(open_other(name, i < 2 ? "SELECT guid, lid FROM lids" : "SELECT name FROM photographs"));
+		sqlite3_close(open_other(name, others[i].question));
 	}
+}
+
+/* An index that has another LID than the table. */
+static void a_damaged_index_is_put_aside(void **state)
+{
+	enum { PAGE = 4096 };
+	uint8_t page[PAGE], *at;
+	int fd;
+
+	begin();
+	assert_int_equal(PUT({ PORT_C, 0x1234 }), 0);
+	lid_store_close(&w->store);
+	fd = open(path_of(LID_STORE_NAME), O_RDWR);
+	assert_int_equal(pread(fd, page, PAGE, 2 * PAGE), PAGE);
+	at = memmem(page, PAGE, (const uint8_t[]){ 0x12, 0x34 }, 2);
+	assert_non_null(at);
+	at[1] = 0x35;
+	assert_int_equal(pwrite(fd, page, PAGE, 2 * PAGE), PAGE);
+	close(fd);
+	assert_int_equal(begin(), 0);
+	assert_int_equal(w->warnings, 1);
+	assert_int_equal(access(path_of(LID_STORE_ASIDE "1"), F_OK), 0);
+	assert_int_equal(PUT({ PORT_A, 0x1235 }), 0);
+	assert_int_equal(begin(), 1);
+}
+
+/* Another program may put text there, and numbers that are not whole. */
+static void what_is_no_number_is_no_lid(void **state)
+{
+	begin();
+	PUT({ PORT_A, LID_A });
+	lid_store_close(&w->store);
+	sqlite3_close(open_other(LID_STORE_NAME, "INSERT INTO lids VALUES (3, 7.5), (4, '7x'), (5, x'37'), (6, 49152), (7, -7)"));
+	assert_int_equal(begin(), 1);
+	assert_int_equal(lid_of(PORT_A), LID_A);
+	assert_int_equal(PUT({ PORT_C, LID_C }), 0);
+	assert_int_equal(begin(), 2);
+	assert_int_equal(w->warnings, 0);
 }
 
 /* What weft did not make stays where it is, and weft does without. */
@@ -410,6 +455,8 @@ int main(void)
 		WORLD(no_database_is_put_aside),
 		WORLD(a_damaged_one_is_put_aside),
 		WORLD(one_of_another_program_is_put_aside),
+		WORLD(a_damaged_index_is_put_aside),
+		WORLD(what_is_no_number_is_no_lid),
 		WORLD(what_is_not_ours_stays),
 		WORLD(what_is_in_use_waits),
 		WORLD(lines_are_taken_over_once),
