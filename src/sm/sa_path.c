@@ -469,9 +469,26 @@ static uint16_t lid_number(const struct sm *s, uint32_t port, unsigned n)
 	return lids.count ? (uint16_t)(lids.first + n % lids.count) : 0;
 }
 
-/* Two paths that have no end in common, so that one stays when a port fails, and by other LIDs, which lead by other switches.
- * They are the same whoever asks, and in which order; the shorter ones of the two pairs of paths that there are. */
-static void find_apart(struct path_query *w, uint32_t from[2], uint32_t to[2])
+/* By other LIDs, which lead by other switches. False: both are not to be had, and the answer is as it was. */
+static bool find_both(struct path_query w, const uint32_t from[2], const uint32_t to[2], bool crosses)
+{
+	struct sa_query *q = w.q;
+	uint32_t found = 0;
+
+	w.most = 1;
+	for (unsigned i = 0; i < 2; i++) {
+		w.slid = lid_number(q->s, from[i], i);
+		w.dlid = lid_number(q->s, to[i ^ crosses], i);
+		found += find_pair(&w, from[i], to[i ^ crosses]);
+	}
+	if (found < 2)
+		q->bytes = q->count = 0;
+	return found == 2;
+}
+
+/* Two paths that have no end in common, so that one stays when a port fails. They are the same whoever asks, and in which order;
+ * of the two pairs of paths that there are the shorter ones, if both of them fit. False: neither pair does. */
+static bool find_apart(const struct path_query *w, uint32_t from[2], uint32_t to[2])
 {
 	const struct sm *s = w->q->s;
 	bool crosses;
@@ -480,12 +497,7 @@ static void find_apart(struct path_query *w, uint32_t from[2], uint32_t to[2])
 	sort(&s->net, to);
 	crosses = links_between(s, from[0], to[1]) + links_between(s, from[1], to[0]) <
 		  links_between(s, from[0], to[0]) + links_between(s, from[1], to[1]);
-	w->most = 1;
-	for (unsigned i = 0; i < 2; i++) {
-		w->slid = lid_number(s, from[i], i);
-		w->dlid = lid_number(s, to[i ^ crosses], i);
-		find_pair(w, from[i], to[i ^ crosses]);
-	}
+	return find_both(*w, from, to, crosses) || find_both(*w, from, to, !crosses);
 }
 
 void sa_find_multi_paths(struct sa_query *q)
@@ -507,9 +519,8 @@ void sa_find_multi_paths(struct sa_query *q)
 	}
 	if (!choices_are_sound(&w) || !find_ends(q, sources + destinations, end))
 		return;
-	if (sources == 2 && destinations == 2 && w.most == 2)
-		find_apart(&w, end, end + 2);
-	else
-		for (unsigned i = 0; i < sources * destinations; i++)
-			w.most -= find_pair(&w, end[i / destinations], end[sources + i % destinations]);
+	if (sources == 2 && destinations == 2 && w.most == 2 && find_apart(&w, end, end + 2))
+		return;
+	for (unsigned i = 0; i < sources * destinations; i++)
+		w.most -= find_pair(&w, end[i / destinations], end[sources + i % destinations]);
 }

@@ -761,6 +761,41 @@ static void two_paths_apart_are_short(void **state)
 	run_fini(&a.r);
 }
 
+/* Both pairs of paths are as long: the one is taken whose ends share partitions. If there is none, what there is. */
+static void two_paths_apart_are_in_a_partition(void **state)
+{
+	static const char *const hosts[] = { "h1", "h2", "h7", "h8" };
+	/* partitions as bits; ends by their numbers */
+	static const struct { unsigned of[4], paths, from[2], to[2]; } rows[] = {
+		{ { 1, 2, 1, 2 }, 2, { 0, 1 }, { 2, 3 } }, { { 1, 2, 2, 1 }, 2, { 0, 1 }, { 3, 2 } },
+		{ { 1, 2, 3, 1 }, 2, { 0, 1 }, { 3, 2 } }, { { 1, 2, 1, 1 }, 2, { 0, 0 }, { 2, 3 } },
+		{ { 1, 2, 4, 1 }, 1, { 0 }, { 3 } }, { { 1, 2, 4, 8 }, 0, { 0 }, { 0 } },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct asker a = { 0 };
+
+		run_init(&a.r, "fat-tree", (char *const[]){ "ports=4", NULL }, 1);
+		/* limited members of the default one reach the manager alone, which is a full one */
+		for (uint32_t port = 0; port < a.r.t.f.ports; port++)
+			fabric_partitions(&a.r.t.f, port)[0] = fabric_pkeys(&a.r.t.f, port)[0] = 0x7fff;
+		run_give_pkey(&a.r, "s1", 0, 0, 0xffff);
+		for (unsigned k = 0; k < 4 * 4; k++) {
+			if (rows[i].of[k / 4] >> k % 4 & 1)
+				run_give_pkey(&a.r, hosts[k / 4], 1, 1 + k % 4, (uint16_t)(0x8001 + k % 4));
+		}
+		a.s = &run_add(&a.r, "s1", 0, &(struct sm_config){ 0 })->sm;
+		assert_true(mad_net_until_quiet(&a.r.n, 100 * WTIME_S));
+		a.lid = lid_of(&a, "s1", 0);
+		assert_int_equal(ask_multi_of(&a, hosts, M_NUMBER, 2), rows[i].paths);
+		for (unsigned k = 0; k < rows[i].paths; k++) {
+			assert_int_equal(wire_get(answer(&a, k), 42, 0, 16), lid_of(&a, hosts[rows[i].from[k]], 1));
+			assert_int_equal(wire_get(answer(&a, k), 40, 0, 16), lid_of(&a, hosts[rows[i].to[k]], 1));
+		}
+		run_fini(&a.r);
+	}
+}
+
 /* There are LIDs for seven of the hosts. The last one is there, and no LID is a way to it. */
 static void a_port_without_lids_has_no_paths(void **state)
 {
@@ -1774,7 +1809,8 @@ int main(void)
 		cmocka_unit_test(a_long_answer_ends_with_guids_that_are_read),
 		cmocka_unit_test(who_is_put_off_hears_it),
 		cmocka_unit_test(requests_in_segments), cmocka_unit_test(two_paths_apart),
-		cmocka_unit_test(two_paths_apart_are_short), cmocka_unit_test(a_request_shorter_than_a_mad),
+		cmocka_unit_test(two_paths_apart_are_short), cmocka_unit_test(two_paths_apart_are_in_a_partition),
+		cmocka_unit_test(a_request_shorter_than_a_mad),
 		cmocka_unit_test(a_port_without_lids_has_no_paths),
 		cmocka_unit_test(partitions),
 		cmocka_unit_test(two_limited_members_share_nothing),
