@@ -335,6 +335,15 @@ static bool reserve(struct sm *s)
 	return true;
 }
 
+/* A node that is other than it was is another one, which has its ports' GUIDs (net_node()). */
+static bool is_in(const struct sm *s, uint32_t port)
+{
+	const struct net_port *p = &s->net.port[port];
+
+	return p->lid && net_is_here(&s->net, port) && guid_map_find(&s->net.by_port, p->guid) == port;
+}
+
+/* A port that is gone may have the GUID of one that is here since: it ends before that one begins. */
 void sa_net_changed(struct sm *s, wtime now)
 {
 	uint8_t gid[16];
@@ -345,13 +354,15 @@ void sa_net_changed(struct sm *s, wtime now)
 	if (!reserve(s))
 		return;
 	for (uint32_t port = 0; port < s->net.ports; port++) {
-		bool is_here = s->net.port[port].lid && net_is_here(&s->net, port), was_here = s->sa->was_here[port];
-
-		s->sa->was_here[port] = is_here;
-		if (was_here && !is_here)
-			end_of(s, now, port);
-		if (was_here || !is_here)
+		if (!s->sa->was_here[port] || is_in(s, port))
 			continue;
+		s->sa->was_here[port] = false;
+		end_of(s, now, port);
+	}
+	for (uint32_t port = 0; port < s->net.ports; port++) {
+		if (s->sa->was_here[port] || !is_in(s, port))
+			continue;
+		s->sa->was_here[port] = true;
 		sa_write_gid(s, port, gid);
 		tell_of(s, now, TRAP_PORT_HERE, gid);
 	}

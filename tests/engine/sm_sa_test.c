@@ -1650,6 +1650,101 @@ static void begin_apart(struct asker *a)
 	assert_int_equal(subscribe(a, 0xffff, 1), 1);
 }
 
+/* Reports to h1 of ports that come and go since then: their traps' numbers in order, as digits of 64 and 65. */
+static unsigned comings_and_goings(struct asker *a, uint32_t since)
+{
+	uint16_t lid = lid_of(a, "h1", 1);
+	unsigned digits = 0;
+
+	assert_in_range(a->r.said_count - since, 0, 64);
+	for (uint32_t i = since; i < a->r.said_count; i++) {
+		const struct run_said *said = &a->r.all_said[i % 64];
+		unsigned trap = (unsigned)wire_get(said->data + SA_HEAD, 4, 0, 16);
+
+		if (said->method == MAD_REPORT && said->lid == lid && trap >= 64 && trap <= 65)
+			digits = 10 * digits + trap - 60;
+	}
+	/* as if they were answered */
+	a->s->sa->reports = 0;
+	return digits;
+}
+
+/* The host is pulled out, and is plugged in as a node of this type with the GUIDs of that one. */
+static void plug_in_as(struct asker *a, const char *host, uint8_t type, const char *as)
+{
+	uint32_t port = port_named(&a->r.t.f, host, 1), like = port_named(&a->r.t.f, as, 1);
+	struct fabric *f = &a->r.t.f;
+
+	agents_set_link(&a->r.n.agents, a->r.n.now, port, false);
+	f->node[f->owner[port]].type = type;
+	f->node[f->owner[port]].guid = f->node[f->owner[like]].guid;
+	f->port[port].guid = f->port[like].guid;
+	agents_set_link(&a->r.n.agents, a->r.n.now, port, true);
+	sm_sweep(a->s, a->r.n.now, false);
+	mad_net_for(&a->r.n, 400 * WTIME_MS);
+}
+
+static void registers(struct asker *a, const char *host)
+{
+	a->lid = lid_of(a, host, 1);
+	assert_int_equal(subscribe(a, 1000, 1), 1);
+	assert_int_equal(join_for_all(a, host), 1);
+}
+
+/* A port that has the GUID of one that was here, in another place of the manager's books, before or behind it: the one is gone
+ * before the other is here, with what it was in and wanted to hear, and its clients register anew. */
+static void what_is_other_is_gone_first(void **state)
+{
+	struct asker a;
+	uint32_t port;
+
+	begin(&a, &(struct sm_config){ 0 });
+	port = port_named(&a.r.t.f, "h8", 1);
+	registers(&a, "h1");
+	assert_int_equal(subscribe(&a, 64, 1), 1);
+	assert_int_equal(subscribe(&a, 65, 1), 1);
+	for (unsigned i = 0; i < 4; i++) {
+		uint32_t since, told = a.r.t.f.port[port].reregistered;
+
+		registers(&a, "h8");
+		since = a.r.said_count;
+		plug_in_as(&a, "h8", i % 2 ? NODE_CA : NODE_ROUTER, "h8");
+		assert_int_equal(comings_and_goings(&a, since), 54);
+		assert_int_equal(a.s->sa->subscriptions, 3);
+		assert_int_equal(a.s->groups.group->members, 1);
+		assert_int_equal(a.r.t.f.port[port].reregistered, told + 1);
+	}
+	run_fini(&a.r);
+}
+
+/* The manager has missed that h8 was pulled out before it was here again, as another node and at another link, that of h7. */
+static void what_is_here_already_is_not_gone(void **state)
+{
+	struct asker a;
+	uint32_t since;
+
+	begin(&a, &(struct sm_config){ 0 });
+	registers(&a, "h1");
+	assert_int_equal(subscribe(&a, 64, 1), 1);
+	assert_int_equal(subscribe(&a, 65, 1), 1);
+	registers(&a, "h8");
+	since = a.r.said_count;
+	plug_in_as(&a, "h7", NODE_ROUTER, "h8");
+	/* h7 is gone too */
+	assert_int_equal(comings_and_goings(&a, since), 554);
+	assert_int_equal(a.s->sa->subscriptions, 3);
+	assert_int_equal(a.s->groups.group->members, 1);
+	registers(&a, "h7");
+	since = a.r.said_count;
+	agents_set_link(&a.r.n.agents, a.r.n.now, port_named(&a.r.t.f, "h8", 1), false);
+	sm_sweep(a.s, a.r.n.now, false);
+	mad_net_for(&a.r.n, 400 * WTIME_MS);
+	assert_int_equal(comings_and_goings(&a, since), 0);
+	assert_int_equal(a.s->sa->subscriptions, 4);
+	assert_int_equal(a.s->groups.group->members, 2);
+	run_fini(&a.r);
+}
+
 static void reports_tell_of_shared_partitions(void **state)
 {
 	static const struct { const char *host; unsigned h7_hears; } ports[] = { { "h5", 0 }, { "h6", 1 } };
@@ -1831,6 +1926,7 @@ int main(void)
 		cmocka_unit_test(subscribers_hear),
 		cmocka_unit_test(more_reports_than_there_is_room_for),
 		cmocka_unit_test(a_group_lives_as_long_as_is_asked_for),
+		cmocka_unit_test(what_is_other_is_gone_first), cmocka_unit_test(what_is_here_already_is_not_gone),
 		cmocka_unit_test(reports_tell_of_shared_partitions),
 		cmocka_unit_test(the_trusted_hear_of_wrong_keys),
 		cmocka_unit_test(only_the_master_answers),
