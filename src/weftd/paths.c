@@ -280,11 +280,11 @@ static void repeat(struct hub *h, struct path_question *q)
 
 static void wait_or_repeat(struct hub *h, struct path_question *q)
 {
+	if (q->again <= h->now)
+		repeat(h, q);
 	if (q->was_answered && q->status == EBUSY) {
 		q->was_answered = false;
 		q->again = h->now + try_ms(q) * WTIME_MS;
-	} else if (q->again <= h->now) {
-		repeat(h, q);
 	}
 }
 

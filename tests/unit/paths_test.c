@@ -402,6 +402,39 @@ static void one_that_was_busy_and_fell_silent_has_no_more_time(void **state)
 	falls_silent(TRY_MS);
 }
 
+/* It hears a request, and answers, while that is being sent. */
+static void hear_and_be_busy(void *arg, const struct mad_letter *l)
+{
+	const struct mad_letter answer = { .remote = l->remote, .data = sa.mad, .bytes = MAD_BYTES };
+
+	hear(arg, l);
+	sa.mad[3] = MAD_GET_RESP;
+	wire_put(sa.mad, MAD_STATUS_BUSY, 4, 0, 16);
+	assert_int_equal(umad_ask(&net->hub, sa.file, &answer), 0);
+}
+
+static void one_that_is_busy_at_once_is_asked_as_often(void **state)
+{
+	const struct mad_registration what = {
+		.mgmt_class = MAD_CLASS_SA, .class_version = SA_CLASS_VERSION, .methods = { 1 << MAD_GET },
+	};
+	const struct control_msg msg = question();
+	const wtime begin = net->hub.now;
+
+	(void)state;
+	umad_close(&net->hub, sa.file);
+	sa.file = umad_open(&net->hub, net_port(1), &what, hear_and_be_busy, NULL);
+	set_manager(net_lid(1));
+	ask(&msg);
+	for (unsigned i = 0; i <= REPEATS; i++) {
+		at(begin + i * TRY_MS * WTIME_MS);
+		assert_int_equal(sa.requests, 1 + i);
+		assert_int_equal(net->messages[0], 0);
+	}
+	times_out(begin + WHOLE_MS * WTIME_MS);
+	assert_true(list_empty(&net->hub.paths));
+}
+
 static void who_leaves_a_busy_one_asks_no_more(void **state)
 {
 	const struct control_msg msg = question();
@@ -475,6 +508,7 @@ int main(void)
 		TEST(a_busy_administration_is_asked_again),
 		TEST(one_that_stays_busy_is_as_one_that_is_silent),
 		TEST(one_that_was_busy_and_fell_silent_has_no_more_time),
+		TEST(one_that_is_busy_at_once_is_asked_as_often),
 		TEST(who_leaves_a_busy_one_asks_no_more),
 		TEST(each_host_has_its_own_ports),
 	};
