@@ -32,7 +32,6 @@ struct sa_subscription {
 	uint8_t record[64];		/* InformInfoRecord */
 	struct mad_remote remote;
 	bool is_trusted;		/* who subscribed named the SM_Key */
-	bool failed;			/* the last report was not answered */
 };
 
 /* A notice on its way to who has subscribed. */

@@ -92,6 +92,13 @@ static void add(struct sa_query *q, const uint8_t gid[16])
 	memcpy(sub->record + AT_INFO, q->wanted, INFO_BYTES);
 }
 
+/* Its port may have another LID by now. */
+static void renew(const struct sa_query *q, struct sa_subscription *sub)
+{
+	sub->remote = q->letter->remote;
+	sub->is_trusted |= q->is_trusted;
+}
+
 /* Reports name the subscription by its place. */
 static void drop(struct sm *s, uint32_t i)
 {
@@ -153,7 +160,7 @@ void sa_subscribe(struct sa_query *q)
 	else if (i == q->s->sa->subscriptions)
 		add(q, gid);
 	else
-		q->s->sa->subscription[i].is_trusted |= q->is_trusted;
+		renew(q, &q->s->sa->subscription[i]);
 	if (!q->status)
 		sa_answer(q, q->wanted, INFO_BYTES);
 }

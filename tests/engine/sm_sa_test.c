@@ -1509,6 +1509,25 @@ static void respond(struct asker *a, uint64_t tid)
 							 .remote = { .lid = a->lid } });
 }
 
+/* By the LID from which it has subscribed last. */
+static void who_subscribes_again_hears_there(void **state)
+{
+	struct asker a;
+	uint64_t tid = 0;
+	uint32_t since;
+
+	begin(&a, &(struct sm_config){ .lmc = 1 });
+	assert_int_equal(subscribe(&a, 65, 1), 1);
+	a.lid++;
+	assert_int_equal(subscribe(&a, 65, 1), 1);
+	since = a.r.said_count;
+	agents_set_link(&a.r.n.agents, a.r.n.now, port_named(&a.r.t.f, "h5", 1), false);
+	mad_net_for(&a.r.n, 500 * WTIME_MS);
+	assert_int_equal(reports(&a, since, 65, &tid), 1);
+	assert_int_equal(a.r.all_said[since % 64].lid, a.lid);
+	run_fini(&a.r);
+}
+
 static void subscribers_hear(void **state)
 {
 	struct asker a;
@@ -1923,7 +1942,7 @@ int main(void)
 		cmocka_unit_test(a_service_is_in_partitions_of_its_port),
 		cmocka_unit_test(one_port_takes_not_all_places),
 		cmocka_unit_test(one_port_makes_not_all_groups),
-		cmocka_unit_test(subscribers_hear),
+		cmocka_unit_test(subscribers_hear), cmocka_unit_test(who_subscribes_again_hears_there),
 		cmocka_unit_test(more_reports_than_there_is_room_for),
 		cmocka_unit_test(a_group_lives_as_long_as_is_asked_for),
 		cmocka_unit_test(what_is_other_is_gone_first), cmocka_unit_test(what_is_here_already_is_not_gone),
