@@ -87,7 +87,7 @@ void discover_node_info(struct sm *s, wtime now, const struct sm_work *w, const 
 	if (!data)
 		return;
 	smp_node_info_get(&info, data);
-	node = net_node(&s->net, &info);
+	node = net_node(&s->net, w->number ? net_port_index(&s->net, w->node, w->number) : PORT_NONE, &info);
 	if (node < 0) {
 		s->has_failed = true;
 		return;

@@ -129,7 +129,18 @@ static int replace(struct net *s, const struct smp_node_info *info)
 	return add(s, info);
 }
 
-int net_node(struct net *s, const struct smp_node_info *info)
+/* What has this GUID now is the node as it has become, if it is where that was; elsewhere it is a second node. One that has moved
+ * and changed is taken after a sweep that has not found what it was. */
+static bool may_replace(const struct net *s, uint32_t at, uint32_t from)
+{
+	uint32_t peer = from == PORT_NONE ? PORT_NONE : s->port[from].peer;
+
+	if (s->node[at].is_seen)
+		return false;
+	return !s->node[at].is_here || from == PORT_NONE || (peer != PORT_NONE && s->owner[peer] == at);
+}
+
+int net_node(struct net *s, uint32_t from, const struct smp_node_info *info)
 {
 	uint32_t at = guid_map_find(&s->by_node, info->node_guid);
 
@@ -141,7 +152,7 @@ int net_node(struct net *s, const struct smp_node_info *info)
 		return add(s, info);
 	if (is_as_told(&s->node[at], info))
 		return (int)at;
-	return s->node[at].is_seen ? -EINVAL : replace(s, info);
+	return may_replace(s, at, from) ? replace(s, info) : -EINVAL;
 }
 
 int net_set_guid(struct net *s, uint32_t port, uint64_t guid)

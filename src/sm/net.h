@@ -93,9 +93,10 @@ uint32_t guid_map_find(const struct guid_map *m, uint64_t guid);
 /* 0 or -ENOMEM. A GUID that is there gets the new number. */
 int guid_map_put(struct guid_map *m, uint64_t guid, uint32_t number);
 
-/* The node of this NodeInfo, added when it was not there: its index. -ENOMEM; -E2BIG: there are too many; -EINVAL: it is no node,
- * or another one with this GUID was seen by the sweep under way. */
-int net_node(struct net *s, const struct smp_node_info *info);
+/* The node of this NodeInfo, which came over the link of port `from`, or is of the manager's own node (PORT_NONE): its index. It
+ * is added when it was not there. -ENOMEM; -E2BIG: there are too many; -EINVAL: it is no node, or another one with this GUID is
+ * here and elsewhere, or was seen by the sweep under way. */
+int net_node(struct net *s, uint32_t from, const struct smp_node_info *info);
 /* The end port has this GUID. 0 or -ENOMEM. */
 int net_set_guid(struct net *s, uint32_t port, uint64_t guid);
 

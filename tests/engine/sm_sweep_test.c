@@ -648,7 +648,7 @@ static void an_adapter_that_had_more_ports(void **state)
 	assert_true(mad_net_until_quiet(&r.n, 5 * WTIME_S));
 	info.node_guid = r.t.f.node[r.t.f.owner[h8]].guid;
 	info.port_guid = r.t.f.port[h8].guid;
-	before = net_port_index(&s->net, (uint32_t)net_node(&s->net, &info), 1);
+	before = net_port_index(&s->net, (uint32_t)net_node(&s->net, PORT_NONE, &info), 1);
 	assert_int_equal(net_set_guid(&s->net, before, info.port_guid), 0);
 	s->net.by_lid[LID] = before + 1;
 	s->net.port[before].lid = r.t.f.port[h8].lid = LID;
@@ -663,7 +663,7 @@ static void an_adapter_that_had_more_ports(void **state)
 	/* two nodes with one GUID are not told apart */
 	sm_sweep(s, r.n.now, true);
 	until_asking(&r, WORK_PORT_INFO, h8);
-	assert_int_equal(net_node(&s->net, &info), -EINVAL);
+	assert_int_equal(net_node(&s->net, PORT_NONE, &info), -EINVAL);
 	/* for a moment it was what it had been */
 	assert_int_equal(guid_map_put(&s->net.by_port, info.port_guid, before), 0);
 	sm_sweep(s, r.n.now, true);
@@ -672,11 +672,90 @@ static void an_adapter_that_had_more_ports(void **state)
 	/* and each is kept once */
 	for (unsigned i = 0; i < 4; i++) {
 		s->net.node[s->net.owner[is]].is_seen = false;
-		assert_true(net_node(&s->net, &info) >= 0);
+		assert_true(net_node(&s->net, PORT_NONE, &info) >= 0);
 		info.ports ^= 3;
 	}
 	assert_int_equal(s->net.nodes, nodes + 1);
 	run_fini(&r);
+}
+
+/* The node is of another type from now on, and none of its links was down. */
+static void become(struct run *r, const char *name, enum node_type type)
+{
+	struct sm *s = &r->n.manager[0].sm;
+	uint64_t heavy = s->counters.heavy;
+
+	r->t.f.node[node_named(&r->t.f, name)].type = (uint8_t)type;
+	sm_sweep(s, r->n.now, true);
+	assert_true(mad_net_until_quiet(&r->n, 5 * WTIME_S));
+	assert_int_equal(s->counters.heavy, heavy + 1);
+	assert_int_equal(s->net.node[guid_map_find(&s->net.by_node, r->t.f.node[node_named(&r->t.f, name)].guid)].type, type);
+	check_reaches(&r->t.f);
+}
+
+/* Another host, or the manager's own. */
+static void an_adapter_that_becomes_a_router(void **state)
+{
+	static const char *const names[] = { "h8", "h1" };
+	struct run r;
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		run_init(&r, "fat-tree", (char *const[]){ "ports=4", NULL }, 1);
+		run_add(&r, "h1", 1, &(struct sm_config){ 0 });
+		assert_true(mad_net_until_quiet(&r.n, 5 * WTIME_S));
+		become(&r, names[i], NODE_ROUTER);
+		become(&r, names[i], NODE_CA);
+		run_fini(&r);
+	}
+}
+
+static uint64_t count_reached(const struct fabric *f)
+{
+	struct survey v;
+	uint64_t reached;
+
+	assert_int_equal(survey(&v, f), 0);
+	reached = v.reached;
+	survey_fini(&v);
+	return reached;
+}
+
+/* A host, nearer to the manager, says that it has the NodeGUID of a switch: the switch goes on, and the host is out. */
+static void a_host_with_the_guid_of_a_switch(void **state)
+{
+	for (unsigned is_new = 0; is_new < 2; is_new++) {
+		struct fabric_node *h1, *s3;
+		uint32_t at, port;
+		uint64_t guid;
+		struct run r;
+		struct sm *s;
+
+		begin(&r, "fat-tree", (char *const[]){ "ports=4", NULL });
+		s = &r.n.manager[0].sm;
+		h1 = &r.t.f.node[node_named(&r.t.f, "h1")];
+		s3 = &r.t.f.node[node_named(&r.t.f, "s3")];
+		port = port_named(&r.t.f, "h1", 1);
+		at = guid_map_find(&s->net.by_node, s3->guid);
+		guid = h1->guid;
+		if (is_new)
+			agents_set_link(&r.n.agents, r.n.now, port, false);
+		h1->guid = s3->guid;
+		if (is_new)
+			agents_set_link(&r.n.agents, r.n.now, port, true);
+		else
+			sm_sweep(s, r.n.now, true);
+		mad_net_for(&r.n, 60 * WTIME_S);
+		assert_int_equal(guid_map_find(&s->net.by_node, s3->guid), at);
+		assert_true(s->net.node[at].is_here);
+		assert_true(s->failures != 0);
+		/* all paths but those to the host */
+		assert_int_equal(count_reached(&r.t.f), 49);
+		/* it has its own again */
+		h1->guid = guid;
+		assert_true(mad_net_until_quiet(&r.n, 60 * WTIME_S));
+		check_reaches(&r.t.f);
+		run_fini(&r);
+	}
 }
 
 /* What the manager's own node has told of itself is asked anew. */
@@ -800,6 +879,8 @@ int main(void)
 		cmocka_unit_test(tables_that_are_there_stay),
 		cmocka_unit_test(a_switch_that_was_reset_is_written_anew),
 		cmocka_unit_test(an_adapter_that_had_more_ports),
+		cmocka_unit_test(an_adapter_that_becomes_a_router),
+		cmocka_unit_test(a_host_with_the_guid_of_a_switch),
 		cmocka_unit_test(the_own_node_has_been_another),
 		cmocka_unit_test(an_armed_port_becomes_active),
 	};
