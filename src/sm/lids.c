@@ -121,14 +121,40 @@ static void give_own(struct sm *s, uint32_t port, uint32_t end)
 		give_told(s, port, end);
 }
 
+static unsigned count_holders(const struct sm *s, uint32_t lid, unsigned count)
+{
+	unsigned holders = 0;
+
+	for (unsigned i = 0; i < count; i++)
+		holders += s->net.by_lid[lid + i] && (!i || s->net.by_lid[lid + i] != s->net.by_lid[lid + i - 1]);
+	return holders;
+}
+
+/* From ports that are here, and as few as possible: the first LID, or 0. */
+static uint32_t take_from_the_fewest(struct sm *s, unsigned count, uint32_t end)
+{
+	uint32_t best = 0;
+
+	for (uint32_t lid = count; lid + count <= end; lid += count) {
+		if (!best || count_holders(s, lid, count) <= count_holders(s, best, count))
+			best = lid;
+	}
+	for (unsigned i = 0; best && i < count; i++) {
+		if (s->net.by_lid[best + i])
+			take(s, s->net.by_lid[best + i] - 1);
+	}
+	return best;
+}
+
+/* The manager's own port goes first, and does not go without: nobody could send traps to it, or ask it. */
 static uint32_t give_any(struct sm *s, uint32_t end)
 {
 	uint32_t from[2] = { 1, 1 }, without = 0;
 	bool has_taken = false;
 
-	for (uint32_t port = 0; port < s->net.ports; port++) {
+	for (uint32_t i = 0; i <= s->net.ports; i++) {
+		uint32_t port = i ? i - 1 : s->net.own, lid;
 		unsigned count = count_of(s, port);
-		uint32_t lid;
 
 		if (s->net.port[port].lid || !net_is_here(&s->net, port))
 			continue;
@@ -138,7 +164,9 @@ static uint32_t give_any(struct sm *s, uint32_t end)
 			lid = find_free(s, count, end, &from[count > 1]);
 		}
 		has_taken |= !lid;
-		without += !lid;
+		if (!lid && !i)
+			lid = take_from_the_fewest(s, count, end);
+		without += i && !lid;
 		if (lid)
 			give(s, port, lid);
 	}

@@ -176,6 +176,14 @@ static void begin_without_lids(struct run *r, uint8_t lmc, unsigned hosts)
 	log_set_sink(NULL, NULL, LOG_ERROR);
 }
 
+static void switch_off(struct run *r, const char *host)
+{
+	uint32_t port = port_named(&r->t.f, host, 1);
+
+	agents_set_link(&r->n.agents, r->n.now, port, false);
+	r->t.f.port[port].lid = 0;
+}
+
 static void too_few_lids(void **state)
 {
 	struct run r;
@@ -184,8 +192,7 @@ static void too_few_lids(void **state)
 	run_fini(&r);
 	begin_without_lids(&r, 3, 7);
 	/* a host is switched off: its LIDs go to the one that waits */
-	agents_set_link(&r.n.agents, r.n.now, port_named(&r.t.f, "h5", 1), false);
-	r.t.f.port[port_named(&r.t.f, "h5", 1)].lid = 0;
+	switch_off(&r, "h5");
 	assert_true(mad_net_until_quiet(&r.n, 60 * WTIME_S));
 	check_reaches(&r.t.f);
 	run_fini(&r);
@@ -230,12 +237,80 @@ static void who_lost_its_lid_does_not_go_on(void **state)
 	assert_int_equal(h5->state, PORT_INIT);
 	assert_int_equal(r.n.agents.counters[port_named(&r.t.f, "h5", 1)].total[COUNT_LINK_DOWNED], 1);
 	assert_int_equal(r.n.agents.counters[port_named(&r.t.f, "h6", 1)].total[COUNT_LINK_DOWNED], 0);
-	agents_set_link(&r.n.agents, r.n.now, port_named(&r.t.f, "h3", 1), false);
-	r.t.f.port[port_named(&r.t.f, "h3", 1)].lid = 0;
+	switch_off(&r, "h3");
 	assert_true(mad_net_until_quiet(&r.n, 60 * WTIME_S));
 	assert_int_equal(h5->state, PORT_ACTIVE);
 	check_reaches(&r.t.f);
 	run_fini(&r);
+}
+
+/* The master at h1 is killed, and the manager at h8, which has no LIDs, takes over with those of h5, which is gone, or of another
+ * host, which goes without. All others keep theirs. Mixed: of the last eight LIDs two switches have some. */
+static void become_master_without_lids(bool one_is_gone, bool is_mixed)
+{
+	uint16_t was[64];
+	struct fabric_port *h8;
+	struct survey v;
+	unsigned lost = 0;
+	uint64_t changes;
+	struct run r;
+	struct sm *s;
+
+	run_init(&r, "fat-tree", (char *const[]){ "ports=4", NULL }, 1);
+	h8 = &r.t.f.port[port_named(&r.t.f, "h8", 1)];
+	for (unsigned i = 0; is_mixed && i < 2; i++)
+		r.t.f.port[port_named(&r.t.f, i ? "s2" : "s1", 0)].lid = (uint16_t)(62 + i);
+	run_add(&r, "h1", 1, &(struct sm_config){ .lmc = 3, .priority = 5 });
+	s = &run_add(&r, "h8", 1, &(struct sm_config){ .lmc = 3 })->sm;
+	mad_net_for(&r.n, 30 * WTIME_S);
+	assert_int_equal(s->state, SM_STANDBY);
+	assert_int_equal(h8->lid, 0);
+	assert_in_range(r.t.f.ports, 1, 64);
+	for (uint32_t port = 0; port < r.t.f.ports; port++)
+		was[port] = r.t.f.port[port].lid;
+	mad_net_kill(&r.n, &r.n.manager[0]);
+	if (one_is_gone)
+		switch_off(&r, "h5");
+	mad_net_for(&r.n, 60 * WTIME_S);
+	assert_int_equal(s->state, SM_MASTER);
+	assert_int_not_equal(h8->lid, 0);
+	assert_int_equal(h8->state, PORT_ACTIVE);
+	assert_int_equal(s->without_lids, !one_is_gone + is_mixed);
+	for (uint32_t port = 0; port < r.t.f.ports; port++) {
+		const struct fabric_port *p = &r.t.f.port[port];
+
+		if (p == h8 || !was[port] || p->state == PORT_DOWN)
+			continue;
+		/* the host that has lost its LIDs carries no data */
+		if (was[port] == h8->lid) {
+			assert_int_equal(p->state, PORT_INIT);
+			lost++;
+			continue;
+		}
+		assert_int_equal(p->lid, was[port]);
+		assert_int_equal(p->sm_lid, h8->lid);
+	}
+	assert_int_equal(lost, !one_is_gone);
+	assert_int_equal(survey(&v, &r.t.f), 0);
+	assert_int_equal(v.reached, v.paths);
+	survey_fini(&v);
+	changes = s->net.changes;
+	mad_net_for(&r.n, 30 * WTIME_S);
+	assert_int_equal(s->net.changes, changes);
+	/* who is without gets those of the next ones that are switched off */
+	switch_off(&r, "h3");
+	if (is_mixed)
+		switch_off(&r, "h4");
+	assert_true(mad_net_until_quiet(&r.n, 60 * WTIME_S));
+	check_reaches(&r.t.f);
+	run_fini(&r);
+}
+
+static void a_master_that_has_no_lid(void **state)
+{
+	become_master_without_lids(false, false);
+	become_master_without_lids(true, false);
+	become_master_without_lids(false, true);
 }
 
 int main(void)
@@ -247,6 +322,7 @@ int main(void)
 		cmocka_unit_test(lids_are_kept_while_there_are_others),
 		cmocka_unit_test(too_few_lids),
 		cmocka_unit_test(who_lost_its_lid_does_not_go_on),
+		cmocka_unit_test(a_master_that_has_no_lid),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
