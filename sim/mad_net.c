@@ -162,6 +162,8 @@ static void carry(struct mad_net *n, const struct mad_net_manager *m, const stru
 	o = agents_mad(&n->agents, n->now, m->port, &to, mad, &at);
 	if (o == MAD_ARRIVED && manager_at(n, at.port) == n->managers)
 		o = agents_refuse(&n->agents, n->now, &at, mad, &at);
+	if (o == MAD_ANSWERED && n->answers)
+		n->answers(n->answers_arg, l->data, mad);
 	if (o == MAD_ANSWERED || o == MAD_ARRIVED)
 		fly(n, &at, mad);
 }

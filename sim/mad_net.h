@@ -30,6 +30,9 @@ struct mad_net {
 	uint64_t mads;			/* that managers have sent */
 	void (*said)(void *arg, const struct mad_letter *letter);	/* by a subnet administration; NULL: nobody hears */
 	void *said_arg;
+	/* An agent has answered this SMP, by `mad`, which may become another answer; NULL: it does not. */
+	void (*answers)(void *arg, const uint8_t *asked, uint8_t *mad);
+	void *answers_arg;
 };
 
 /* The fabric as it is; it may be written, and stays open longer. Aborts without memory, as all that follows. */

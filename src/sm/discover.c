@@ -221,6 +221,18 @@ static void ask_end(struct sm *s, const struct sm_work *w, uint32_t port, const 
 		ask(s, WORK_GUIDS, w->node, w->number, block);
 }
 
+/* Of a switch's other ports the first block. */
+static void ask_pkeys(struct sm *s, const struct sm_work *w, uint32_t port)
+{
+	uint32_t number = net_is_switch(&s->net, w->node) ? w->number : 0;
+	uint32_t blocks = net_is_end(&s->net, port) ? net_pkey_blocks(&s->net, port) : 1;
+
+	/* a node may have fewer than before */
+	s->net.port[port].pkeys_behind = 0;
+	for (uint32_t block = 0; block < blocks; block++)
+		ask(s, WORK_PKEYS, w->node, w->number, number << 16 | block);
+}
+
 void discover_port_info(struct sm *s, wtime now, const struct sm_work *w, const uint8_t *data)
 {
 	uint32_t port = net_port_index(&s->net, w->node, w->number);
@@ -238,7 +250,7 @@ void discover_port_info(struct sm *s, wtime now, const struct sm_work *w, const 
 		distrust(p);
 	/* whoever has no M_Key to name may have written others into an end port */
 	if (!p->has_pkeys || (s->is_heavy && net_is_end(&s->net, port)))
-		ask(s, WORK_PKEYS, w->node, w->number, net_is_switch(&s->net, w->node) ? (uint32_t)w->number << 16 : 0);
+		ask_pkeys(s, w, port);
 	if (net_is_end(&s->net, port))
 		ask_end(s, w, port, &info);
 	look_at_link(s, port, &info);
@@ -250,7 +262,7 @@ void discover_pkeys(struct sm *s, wtime now, const struct sm_work *w, const uint
 
 	if (!data)
 		return;
-	if (net_learn_pkeys(&s->net, port, data))
+	if (net_learn_pkeys(&s->net, port, w->modifier & 0xffff, data))
 		s->has_failed = true;
 	s->has_changed |= partitions_differ(s, port);
 }

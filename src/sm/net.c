@@ -264,11 +264,34 @@ void net_learn(struct net *s, void *known, const void *told, size_t bytes)
 	memcpy(known, told, bytes);
 }
 
-int net_learn_pkeys(struct net *s, uint32_t port, const uint8_t data[SMP_DATA_BYTES])
+#define INFO_PARTITION_CAP 28, 0, 16
+
+/* 14.2.5.3: there is one at least; who says that there are none has a block. */
+uint32_t net_pkey_entries(const struct net *s, uint32_t port)
+{
+	uint32_t cap = (uint32_t)wire_get(s->node[s->owner[port]].info, INFO_PARTITION_CAP);
+
+	return cap ? cap : NET_PKEYS;
+}
+
+uint32_t net_pkey_blocks(const struct net *s, uint32_t port)
+{
+	uint32_t blocks = (net_pkey_entries(s, port) + NET_PKEYS - 1) / NET_PKEYS;
+
+	return blocks < NET_PKEY_BLOCKS ? blocks : NET_PKEY_BLOCKS;
+}
+
+int net_learn_pkeys(struct net *s, uint32_t port, uint32_t block, const uint8_t data[SMP_DATA_BYTES])
 {
 	struct net_port *p = &s->port[port];
+	static const uint8_t empty[SMP_DATA_BYTES];
 	uint16_t pkeys[NET_PKEYS];
 
+	if (block) {
+		p->pkeys_behind &= ~(1u << block);
+		p->pkeys_behind |= (uint32_t)(memcmp(data, empty, sizeof(empty)) != 0) << block;
+		return 0;
+	}
 	if (!p->pkeys)
 		p->pkeys = calloc(NET_PKEYS, sizeof(*p->pkeys));
 	p->has_pkeys = p->pkeys;

@@ -14,6 +14,7 @@ enum {
 	NET_NODES = LIDS,		/* our choice: no more can have LIDs */
 	NET_PORTS_MOST = 1 << 21,	/* our choice: what nodes say that they have */
 	NET_PKEYS = 32,		/* of a block of a P_KeyTable (IBA 14.2.5.7) */
+	NET_PKEY_BLOCKS = 32,		/* our choice: of a port, as far as they are looked at */
 	NET_GUIDS = 8,			/* of a block of GUIDInfo (14.2.5.5) */
 	LFT_BLOCK = 64, MFT_BLOCK = 32,	/* entries (14.2.5.10, 14.2.5.12) */
 	MFT_PORTS = 16,			/* of an entry */
@@ -30,6 +31,7 @@ struct net_port {
 	bool is_crossed;		/* by the sweep under way: its peer is the one */
 	uint8_t info[SMP_DATA_BYTES];
 	uint16_t *pkeys;		/* owned: block 0 of its P_KeyTable, as it was read last, or NULL */
+	uint32_t pkeys_behind;		/* by bits: other blocks that were not empty then */
 	bool has_pkeys;			/* nobody is known to may have written others since */
 	uint64_t m_key;			/* of an end port: one that is not the manager's, as it said; 0: none is known */
 	uint8_t lanes;			/* OperationalVLs that its tables of lanes were written for; 0: nobody knows */
@@ -142,8 +144,11 @@ void net_drop_due_guids(struct net *s);
 
 /* What an agent has told: a change counts where it differs from what was known. */
 void net_learn(struct net *s, void *known, const void *told, size_t bytes);
-/* The same of a block of a P_KeyTable, the first one. 0 or -ENOMEM. */
-int net_learn_pkeys(struct net *s, uint32_t port, const uint8_t data[SMP_DATA_BYTES]);
+/* The same of a block of a P_KeyTable. 0 or -ENOMEM. */
+int net_learn_pkeys(struct net *s, uint32_t port, uint32_t block, const uint8_t data[SMP_DATA_BYTES]);
+/* Entries of the end port's P_KeyTable, as its node says, and the blocks of them that are looked at. */
+uint32_t net_pkey_entries(const struct net *s, uint32_t port);
+uint32_t net_pkey_blocks(const struct net *s, uint32_t port);
 /* Links two ports; what they were linked with is not any more. */
 void net_link(struct net *s, uint32_t a, uint32_t b);
 void net_unlink(struct net *s, uint32_t port);

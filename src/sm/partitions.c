@@ -60,26 +60,37 @@ static unsigned find(const uint16_t policy[NET_PKEYS], uint32_t placed, uint16_t
 	return 0;
 }
 
-static unsigned free_place(const uint16_t table[NET_PKEYS], unsigned wanted)
+/* `places`: there is none. */
+static unsigned free_place(const uint16_t table[NET_PKEYS], unsigned wanted, unsigned places)
 {
 	unsigned i = 1;
 
-	if (!table[wanted])
+	if (wanted < places && !table[wanted])
 		return wanted;
-	while (table[i])
+	while (i < places && table[i])
 		i++;
 	return i;
 }
 
-/* The table as it is to be. Who chooses no P_Key has that of place 0: it is there whatever was; others stay where they are. */
+/* Of the first block: other blocks are to be empty. */
+static unsigned places_of(const struct sm *s, uint32_t port)
+{
+	uint32_t entries = net_pkey_entries(&s->net, port);
+
+	return entries < NET_PKEYS ? entries : NET_PKEYS;
+}
+
+/* The first block as it is to be. Who chooses no P_Key has that of place 0: it is there whatever was; others stay where they
+ * are. */
 static void want(const struct sm *s, uint32_t port, uint16_t table[NET_PKEYS])
 {
+	unsigned places = places_of(s, port);
 	const uint16_t *policy = policy_of(s, port), *is = s->net.port[port].pkeys;
 	uint32_t placed = 1;
 
 	memset(table, 0, NET_PKEYS * sizeof(*table));
 	table[0] = policy[0];
-	for (unsigned i = 1; i < NET_PKEYS; i++) {
+	for (unsigned i = 1; i < places; i++) {
 		unsigned at = find(policy, placed, is[i]);
 
 		if (!at)
@@ -88,28 +99,41 @@ static void want(const struct sm *s, uint32_t port, uint16_t table[NET_PKEYS])
 		placed |= 1u << at;
 	}
 	for (unsigned i = 1; i < NET_PKEYS; i++) {
-		if (policy[i] && !(placed >> i & 1))
-			table[free_place(table, i)] = policy[i];
+		unsigned at = free_place(table, i, places);
+
+		if (policy[i] && !(placed >> i & 1) && at < places)
+			table[at] = policy[i];
 	}
 }
 
-bool partitions_differ(const struct sm *s, uint32_t port)
+/* By bits: blocks that are to be others. */
+static uint32_t blocks_due(const struct sm *s, uint32_t port)
 {
 	const struct net_port *p = &s->net.port[port];
 	uint16_t table[NET_PKEYS];
 
 	if (!p->pkeys || !net_is_end(&s->net, port))
-		return false;
+		return 0;
 	want(s, port, table);
-	return memcmp(table, p->pkeys, sizeof(table)) != 0;
+	return p->pkeys_behind | (memcmp(table, p->pkeys, places_of(s, port) * sizeof(*table)) != 0);
+}
+
+bool partitions_differ(const struct sm *s, uint32_t port)
+{
+	return blocks_due(s, port) != 0;
 }
 
 void partitions_configure(struct sm *s)
 {
 	for (uint32_t port = 0; port < s->net.ports; port++) {
-		if (net_is_here(&s->net, port) && partitions_differ(s, port))
-			request_add(s, &(struct sm_work){ .kind = WORK_SET_PKEYS, .node = s->net.owner[port],
-							  .number = (uint8_t)net_port_number(&s->net, port) });
+		uint32_t due = net_is_here(&s->net, port) ? blocks_due(s, port) : 0;
+
+		for (uint32_t block = 0; due; block++, due >>= 1) {
+			if (due & 1)
+				request_add(s, &(struct sm_work){ .kind = WORK_SET_PKEYS, .node = s->net.owner[port],
+								  .number = (uint8_t)net_port_number(&s->net, port),
+								  .modifier = block });
+		}
 	}
 }
 
@@ -117,6 +141,9 @@ void partitions_fill(const struct sm *s, const struct sm_work *w, uint8_t data[S
 {
 	uint16_t table[NET_PKEYS];
 
+	memset(data, 0, SMP_DATA_BYTES);
+	if (w->modifier)
+		return;
 	want(s, net_port_index(&s->net, w->node, w->number), table);
 	for (unsigned i = 0; i < NET_PKEYS; i++) {
 		data[2 * i] = (uint8_t)(table[i] >> 8);
@@ -131,6 +158,6 @@ void partitions_end(struct sm *s, wtime now, const struct sm_work *w, const uint
 
 	if (!data)
 		s->has_failed |= s->was_silent;
-	else if (net_learn_pkeys(&s->net, port, data))
+	else if (net_learn_pkeys(&s->net, port, w->modifier, data))
 		s->has_failed = true;
 }

@@ -1,5 +1,6 @@
 /* Partitions (IBA 10.9, 14.4.2): a master has the P_KeyTables of end ports as its policy says. A P_Key that is no part of the
- * policy is taken away; others stay at their places, by which QPs have chosen them. */
+ * policy is taken away; others stay at their places, by which QPs have chosen them, in the first block of 32. Blocks behind it
+ * are emptied, the first NET_PKEY_BLOCKS of a port. One with fewer entries has as many of the policy's P_Keys. */
 #ifndef WEFT_SM_PARTITIONS_H
 #define WEFT_SM_PARTITIONS_H
 

@@ -1,6 +1,8 @@
 /* P_KeyTables of end ports are as the fabric's partitions say: whatever has been written into them, and by whom. */
 #include "sm_run.h"
 
+#include "wire/field.h"
+
 enum { RED = 0x0001, BLUE = 0x0002, GREEN = 0x0003, FOREIGN = 0x8005, LIMITED = PKEY_DEFAULT & ~PKEY_FULL };
 
 /* h7 is in several partitions, h8 and a switch in one; all are limited members of the default one, but for the manager at s1. */
@@ -257,6 +259,120 @@ static void whatever_is_lost(void **state)
 	}
 }
 
+/* The agent of a host whose P_KeyTable has another size, with the blocks that weft's agents have not. */
+struct table {
+	uint64_t guid;			/* of the node */
+	uint16_t entries;
+	unsigned sets;			/* of these blocks */
+	uint8_t block[NET_PKEY_BLOCKS][SMP_DATA_BYTES];
+};
+
+static void answer(void *arg, const uint8_t *asked, uint8_t *mad)
+{
+	struct table *t = arg;
+	struct smp_node_info info;
+	struct mad_header h;
+	uint32_t block;
+
+	mad_header_parse(&h, asked);
+	smp_node_info_get(&info, mad + SMP_DATA);
+	if (h.attr_id == SMP_NODE_INFO && info.node_guid == t->guid) {
+		info.partition_cap = t->entries;
+		smp_node_info_put(&info, mad + SMP_DATA);
+	}
+	block = h.attr_modifier & 0xffff;
+	if (h.attr_id != SMP_PKEY_TABLE || !block)
+		return;
+	assert_in_range(block, 1, (t->entries - 1) / NET_PKEYS);
+	assert_in_range(block, 1, NET_PKEY_BLOCKS - 1);
+	if (h.method == MAD_SET) {
+		memcpy(t->block[block], asked + SMP_DATA, SMP_DATA_BYTES);
+		t->sets++;
+	}
+	memcpy(mad + SMP_DATA, t->block[block], SMP_DATA_BYTES);
+	wire_put(mad, 0, 4, 1, 15);	/* the status */
+}
+
+static void begin_with_entries(struct run *r, struct table *t, const char *host, uint16_t entries)
+{
+	run_init(r, "fat-tree", (char *const[]){ "ports=4", NULL }, 1);
+	give_partitions(r);
+	t->guid = r->t.f.node[node_named(&r->t.f, host)].guid;
+	t->entries = entries;
+	r->n.answers = answer;
+	r->n.answers_arg = t;
+	run_add(r, "s1", 0, &(struct sm_config){ 0 });
+	assert_true(mad_net_until_quiet(&r->n, 100 * WTIME_S));
+}
+
+/* Foreign P_Keys are taken away there too, and what is empty is not written. */
+static void a_table_of_many_blocks(void **state)
+{
+	static const struct { uint16_t entries; unsigned block; } tables[] = {
+		{ 33, 1 }, { 64, 1 }, { 128, 3 }, { UINT16_MAX, NET_PKEY_BLOCKS - 1 },
+	};
+
+	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
+		struct table t = { 0 };
+		struct net *net;
+		struct run r;
+		uint32_t h7;
+
+		wire_put(t.block[tables[i].block] + 62, FOREIGN, 0, 0, 16);
+		begin_with_entries(&r, &t, "h7", tables[i].entries);
+		assert_int_equal(t.sets, 1);
+		assert_int_equal(wire_get(t.block[tables[i].block] + 62, 0, 0, 16), 0);
+		check_all(&r);
+		look_at_all(&r);
+		assert_int_equal(t.sets, 1);
+		wire_put(t.block[1], FOREIGN, 0, 0, 16);
+		wire_put(t.block[tables[i].block] + 2, FOREIGN, 0, 0, 16);
+		look_at_all(&r);
+		assert_int_equal(t.sets, tables[i].block > 1 ? 3 : 2);
+		for (unsigned k = 0; k < NET_PKEY_BLOCKS; k++)
+			assert_int_equal(wire_get(t.block[k], 0, 0, 32), 0);
+		/* blocks that are not there any more are not written */
+		net = &r.n.manager[0].sm.net;
+		h7 = guid_map_find(&net->by_port, r.t.f.port[port_named(&r.t.f, "h7", 1)].guid);
+		net->port[h7].pkeys_behind = 1u << tables[i].block;
+		t.entries = NET_PKEYS;
+		look_at_all(&r);
+		assert_int_equal(t.sets, tables[i].block > 1 ? 3 : 2);
+		run_fini(&r);
+	}
+}
+
+/* There is room for the first P_Keys of the policy; who says that there are no entries has a block. */
+static void a_table_of_few_entries(void **state)
+{
+	static const struct { const char *host; uint16_t entries, is[6]; } tables[] = {
+		{ "h7", 1, { LIMITED } },
+		{ "h7", 3, { LIMITED, PKEY_FULL | RED, BLUE } },
+		{ "h7", 4, { LIMITED, PKEY_FULL | RED, BLUE, PKEY_FULL | GREEN } },
+		{ "h7", 0, { LIMITED, PKEY_FULL | RED, BLUE, PKEY_FULL | GREEN } },
+		/* the policy's place is not there */
+		{ "h8", 4, { LIMITED, RED } },
+		{ "h8", 5, { LIMITED, 0, 0, 0, RED } },
+	};
+
+	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
+		struct table t = { 0 };
+		uint16_t *table;
+		uint64_t writes;
+		struct run r;
+
+		begin_with_entries(&r, &t, tables[i].host, tables[i].entries);
+		table = table_of(&r, tables[i].host, 1);
+		assert_memory_equal(table, tables[i].is, sizeof(tables[i].is));
+		/* whatever is said to be where there are none */
+		writes = r.n.manager[0].sm.net.writes;
+		table[PORT_PKEYS - 1] = tables[i].entries ? FOREIGN : 0;
+		look_at_all(&r);
+		assert_int_equal(r.n.manager[0].sm.net.writes, writes);
+		run_fini(&r);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -270,6 +386,8 @@ int main(void)
 		cmocka_unit_test(a_link_comes_back),
 		cmocka_unit_test(a_port_that_refuses_packets_is_read),
 		cmocka_unit_test(whatever_is_lost),
+		cmocka_unit_test(a_table_of_many_blocks),
+		cmocka_unit_test(a_table_of_few_entries),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
