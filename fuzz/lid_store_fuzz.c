@@ -21,6 +21,7 @@ enum {
 	PORTS = 3 * ROWS,		/* at most: a commit that was cut off has doubled them */
 	CHANGES = 12, ROUNDS = 6, GIVEN = 8,
 	ASIDE_MOST = 9,
+	BYTES_MOST = 1 << 24,		/* of a file: many times what ROWS take */
 	NONE = -1,			/* bytes of a file that is not there */
 };
 
@@ -50,6 +51,7 @@ static const unsigned rows[IMAGES] = { 0, 3, ROWS };
 
 /* ---- files ---- */
 
+/* What is beyond BYTES_MOST, as a journal may say that there is, is not looked at. */
 static struct file read_file(const char *name)
 {
 	struct file f = { NULL, NONE };
@@ -57,9 +59,11 @@ static struct file read_file(const char *name)
 	struct stat st;
 
 	if (fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode)) {
-		f.data = malloc((size_t)st.st_size + 1);
+		size_t bytes = st.st_size < BYTES_MOST ? (size_t)st.st_size : BYTES_MOST;
+
+		f.data = malloc(bytes + 1);
 		REQUIRE(f.data);
-		f.bytes = read(fd, f.data, (size_t)st.st_size);
+		f.bytes = read(fd, f.data, bytes);
 	}
 	if (fd >= 0)
 		close(fd);
