@@ -321,34 +321,41 @@ static bool obey(struct sm *s, wtime now, uint32_t modifier, const uint8_t *info
 	return false;
 }
 
-/* A directed route, back over the links as they are known: false where one of them is not known. */
-static bool comes_from_here(const struct sm *s, const uint8_t mad[MAD_BYTES])
+/* The end port that a directed route comes from, back over the links as they are known: PORT_NONE where one of them is not. */
+static uint32_t comes_from(const struct sm *s, const uint8_t mad[MAD_BYTES])
 {
-	uint32_t node = s->net.own == PORT_NONE ? UINT32_MAX : s->net.owner[s->net.own];
+	uint32_t port = s->net.own, node = s->net.owner[port];
 	struct smp_head head;
 
 	smp_head_get(&head, mad);
-	for (unsigned hop = head.hop_count; node < s->net.nodes && hop && hop <= SMP_HOPS_MOST; hop--) {
+	for (unsigned hop = head.hop_count; hop && hop <= SMP_HOPS_MOST; hop--) {
 		unsigned number = head.return_path[hop];
-		uint32_t peer = number && number <= s->net.node[node].ports ?
-				s->net.port[net_port_index(&s->net, node, number)].peer : PORT_NONE;
 
-		if (peer == PORT_NONE)
-			return false;
-		node = s->net.owner[peer];
+		port = number && number <= s->net.node[node].ports ?
+				s->net.port[net_port_index(&s->net, node, number)].peer : PORT_NONE;
+		if (port == PORT_NONE)
+			return PORT_NONE;
+		node = s->net.owner[port];
 	}
-	return true;
+	return net_is_switch(&s->net, node) ? net_port_index(&s->net, node, 0) : port;
 }
 
-/* Somebody asks who manages, from where this master knows no link: two subnets may have become one, and whoever was faster has
- * cleared what would tell of it. */
+/* Somebody asks who manages. At a known port a manager may have begun, and the trap that told of it may be lost: the next sweep
+ * asks the port, and begins no earlier therefore. From where this master knows no link, two subnets may have become one, and
+ * whoever was faster has cleared what would tell of it. */
 static void judge_asker(struct sm *s, wtime now, const struct mad_header *h, const uint8_t mad[MAD_BYTES])
 {
-	if (h->method != MAD_GET || h->mgmt_class != MAD_CLASS_SUBN_DIRECTED || s->state != SM_MASTER || now < s->next_look ||
-	    comes_from_here(s, mad))
+	uint32_t from;
+
+	if (h->method != MAD_GET || h->mgmt_class != MAD_CLASS_SUBN_DIRECTED || s->state != SM_MASTER)
 		return;
-	s->next_look = now + s->config.poll_ns;
-	sm_sweep(s, now, true);
+	from = comes_from(s, mad);
+	if (from != PORT_NONE) {
+		s->net.port[from].is_asked = true;
+	} else if (now >= s->next_look) {
+		s->next_look = now + s->config.poll_ns;
+		sm_sweep(s, now, true);
+	}
 }
 
 void election_input(struct sm *s, wtime now, uint8_t mad[MAD_BYTES])

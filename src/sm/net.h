@@ -27,7 +27,7 @@ struct net_port {
 	bool is_known;			/* info is its PortInfo, as it was read or written last */
 	bool is_new;			/* its clients have not been told to register anew */
 	bool is_sm;			/* another manager has answered there */
-	bool is_asked;			/* it has told of a change: the next sweep asks it */
+	bool is_asked;			/* by the next sweep: it may be another than it was, or have a manager now */
 	bool is_crossed;		/* by the sweep under way: its peer is the one */
 	uint8_t info[SMP_DATA_BYTES];
 	uint16_t *pkeys;		/* owned: block 0 of its P_KeyTable, as it was read last, or NULL */

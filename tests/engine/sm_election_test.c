@@ -71,7 +71,7 @@ static void of_equal_ones_the_lower_guid(void **state)
 static void a_master_stays_before_a_worse_one(void **state)
 {
 	struct run r;
-	uint64_t heavy;
+	uint64_t heavy, light;
 
 	begin(&r);
 	run_add(&r, "h2", 1, &(struct sm_config){ .priority = 4 });
@@ -80,10 +80,12 @@ static void a_master_stays_before_a_worse_one(void **state)
 	mad_net_for(&r.n, 20 * WTIME_S);
 	check_master(&r, 0);
 	assert_int_equal(r.n.manager[1].sm.state, SM_STANDBY);
-	/* the standby asks again and again, and nobody is looked for therefore */
+	/* the standby asks again and again, and no sweep begins therefore */
 	heavy = r.n.manager[0].sm.counters.heavy;
+	light = r.n.manager[0].sm.counters.light;
 	mad_net_for(&r.n, 60 * WTIME_S);
 	assert_int_equal(r.n.manager[0].sm.counters.heavy, heavy);
+	assert_in_range(r.n.manager[0].sm.counters.light - light, 5, 7);
 	run_fini(&r);
 }
 
@@ -277,6 +279,35 @@ static void the_master_is_cut_off(void **state)
 	run_fini(&r);
 }
 
+/* A master hangs, and what is sent to it meanwhile is lost: the trap too by which a port tells that a manager is there now. That
+ * manager finds no master, and is one. When the first one goes on, the better one of the two is the master of all. */
+static void a_master_that_hung(void **state)
+{
+	for (unsigned at_switch = 0; at_switch < 2; at_switch++) {
+		for (unsigned better = 0; better < 2; better++) {
+			struct run r;
+			uint64_t heavy;
+
+			begin(&r);
+			run_add(&r, "h2", 1, &(struct sm_config){ .priority = 5 });
+			mad_net_for(&r.n, 30 * WTIME_S);
+			heavy = r.n.manager[0].sm.counters.heavy;
+			r.n.manager[0].runs = false;
+			run_add(&r, at_switch ? "s1" : "h7", !at_switch, &(struct sm_config){ .priority = better ? 7 : 3 });
+			mad_net_for(&r.n, 5 * WTIME_S);
+			assert_int_equal(r.n.manager[1].sm.state, SM_MASTER);
+			r.n.manager[0].runs = true;
+			/* who is silent is sought again; here the port has said for its manager that none is there */
+			sm_sweep(&r.n.manager[1].sm, r.n.now, true);
+			mad_net_for(&r.n, 30 * WTIME_S);
+			check_master(&r, better);
+			assert_int_equal(r.n.manager[!better].sm.state, SM_STANDBY);
+			assert_in_range(r.n.manager[0].sm.counters.heavy - heavy, 0, 3);
+			run_fini(&r);
+		}
+	}
+}
+
 static void three_whatever_is_lost(void **state)
 {
 	for (uint64_t seed = 1; seed <= 5; seed++) {
@@ -297,6 +328,7 @@ static void three_whatever_is_lost(void **state)
 
 static void another_key_is_no_manager_of_ours(void **state)
 {
+	uint64_t sweeps;
 	struct run r;
 
 	begin(&r);
@@ -309,6 +341,10 @@ static void another_key_is_no_manager_of_ours(void **state)
 	assert_int_equal(r.n.manager[0].sm.state, SM_MASTER);
 	assert_int_equal(r.n.manager[0].sm.others, 0);
 	assert_true(r.n.manager[0].sm.counters.info_refused);
+	/* nor do the two make each other sweep without end */
+	sweeps = r.n.manager[0].sm.counters.heavy + r.n.manager[0].sm.counters.light;
+	mad_net_for(&r.n, 60 * WTIME_S);
+	assert_in_range(r.n.manager[0].sm.counters.heavy + r.n.manager[0].sm.counters.light - sweeps, 5, 7);
 	run_fini(&r);
 }
 
@@ -633,6 +669,7 @@ int main(void)
 		cmocka_unit_test(lids_of_who_answers_late_stay),
 		cmocka_unit_test(a_lid_that_is_told_where_some_have_none),
 		cmocka_unit_test(the_master_is_cut_off),
+		cmocka_unit_test(a_master_that_hung),
 		cmocka_unit_test(three_whatever_is_lost),
 		cmocka_unit_test(another_key_is_no_manager_of_ours),
 		cmocka_unit_test(more_managers_than_are_kept_in_mind),
