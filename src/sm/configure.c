@@ -249,6 +249,17 @@ void configure_fill_activate(const struct sm *s, const struct sm_work *w, uint8_
 	fill(s, w, PORT_ACTIVE, data);
 }
 
+/* A manager has begun behind the question of its port, which sends no trap before it knows its master. */
+static void note_manager(struct sm *s, struct net_port *p, const uint8_t *data)
+{
+	struct smp_port_info was, is;
+
+	smp_port_info_get(&was, p->info);
+	smp_port_info_get(&is, data);
+	if (is.capabilities & ~was.capabilities & CAPABLE_SM)
+		p->is_asked = s->is_poll_due = true;
+}
+
 void configure_port(struct sm *s, wtime now, const struct sm_work *w, const uint8_t *data)
 {
 	struct net_port *p = &s->net.port[net_port_index(&s->net, w->node, w->number)];
@@ -257,6 +268,7 @@ void configure_port(struct sm *s, wtime now, const struct sm_work *w, const uint
 		s->has_failed = true;
 		return;
 	}
+	note_manager(s, p, data);
 	net_learn(&s->net, p->info, data, SMP_DATA_BYTES);
 	wire_put(p->info, 0, 51, 0, 1);		/* ClientReregister is told, not kept */
 	p->is_new = false;

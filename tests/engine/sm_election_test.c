@@ -54,6 +54,24 @@ static void two_that_start_at_once(void **state)
 	}
 }
 
+/* The better one starts at any time of the other one's sweep. Its port may have been asked by then, and sends no trap before it
+ * knows who its master is. */
+static void a_better_one_starts_amid_the_first_sweep(void **state)
+{
+	for (unsigned i = 0; i < 200; i++) {
+		struct run r;
+
+		begin(&r);
+		r.n.jitter_ns = 50 * WTIME_US;
+		run_add(&r, "s1", 0, &(struct sm_config){ .priority = 5 });
+		mad_net_for(&r.n, i * 5 * WTIME_US);
+		run_add(&r, "h7", 1, &(struct sm_config){ .priority = 7 });
+		mad_net_for(&r.n, 5 * WTIME_S);
+		check_master(&r, 1);
+		run_fini(&r);
+	}
+}
+
 static void of_equal_ones_the_lower_guid(void **state)
 {
 	struct run r;
@@ -661,6 +679,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(two_that_start_at_once),
+		cmocka_unit_test(a_better_one_starts_amid_the_first_sweep),
 		cmocka_unit_test(of_equal_ones_the_lower_guid),
 		cmocka_unit_test(a_master_stays_before_a_worse_one),
 		cmocka_unit_test(a_better_one_comes_and_goes),
