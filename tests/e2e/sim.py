@@ -97,13 +97,21 @@ def refusals(weft):
 			fail(f'{words}: {done.returncode}: {done.stdout}{done.stderr}')
 
 
+def read(terminal):
+	"""What has come; nothing, when there is no more."""
+	try:
+		return os.read(terminal, 1 << 16)
+	except OSError:
+		return b''
+
+
 def progress(weft):
 	"""Who waits at a terminal sees how far it is, and nothing is left of that."""
 	master, slave = pty.openpty()
 	done = subprocess.run([weft, 'sim', 'cold-boot', 'fat-tree:ports=14:levels=3'], stdout=subprocess.DEVNULL, stderr=slave,
 			      check=False)
 	os.close(slave)
-	said = os.read(master, 1 << 16).decode()
+	said = b''.join(iter(lambda: read(master), b'')).decode()
 	if done.returncode or ' nodes found, ' not in said or not said.endswith('\r\033[K'):
 		fail(f'progress: {done.returncode}: {said!r}')
 

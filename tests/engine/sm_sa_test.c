@@ -1688,7 +1688,7 @@ static unsigned comings_and_goings(struct asker *a, uint32_t since)
 	return digits;
 }
 
-/* The host is pulled out, and is plugged in as a node of this type with the GUIDs of that one. */
+/* The host is pulled out, and is plugged in as a node of this type, whose port has the GUID of that one's. */
 static void plug_in_as(struct asker *a, const char *host, uint8_t type, const char *as)
 {
 	uint32_t port = port_named(&a->r.t.f, host, 1), like = port_named(&a->r.t.f, as, 1);
@@ -1696,7 +1696,6 @@ static void plug_in_as(struct asker *a, const char *host, uint8_t type, const ch
 
 	agents_set_link(&a->r.n.agents, a->r.n.now, port, false);
 	f->node[f->owner[port]].type = type;
-	f->node[f->owner[port]].guid = f->node[f->owner[like]].guid;
 	f->port[port].guid = f->port[like].guid;
 	agents_set_link(&a->r.n.agents, a->r.n.now, port, true);
 	sm_sweep(a->s, a->r.n.now, false);
@@ -1736,7 +1735,7 @@ static void what_is_other_is_gone_first(void **state)
 	run_fini(&a.r);
 }
 
-/* The manager has missed that h8 was pulled out before it was here again, as another node and at another link, that of h7. */
+/* The manager has missed that h8 was pulled out before its port was here again, of another node and at another link, h7's. */
 static void what_is_here_already_is_not_gone(void **state)
 {
 	struct asker a;
