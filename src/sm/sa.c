@@ -405,7 +405,7 @@ uint8_t *sa_gather(struct sm *s, wtime now, uint16_t lid, uint16_t attribute, ui
 	enum { PATH_SLID = 5, AT_SLID = 42 };
 	struct sa_query q = { .s = s, .now = now, .head = { .method = SA_GET_TABLE, .attr_id = attribute }, .most = UINT32_MAX,
 			      .enough = most + 1, .steps_most = UINT32_MAX };
-	sa_handler *handler = s->state == SM_MASTER && s->sa->has_groups ? find_handler(&q) : NULL;
+	sa_handler *handler = s->sa->has_groups ? find_handler(&q) : NULL;
 
 	q.from = net_port_of_lid(&s->net, lid);
 	if (!handler || !q.record || q.from == PORT_NONE || !net_is_here(&s->net, q.from))
