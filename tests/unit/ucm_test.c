@@ -1935,6 +1935,16 @@ static bool is_on_futex(pid_t tid)
 
 static _Atomic pid_t reader_tid;
 
+static bool has_reader(int fd)
+{
+	bool has;
+
+	ucm_lock();
+	has = ucm.files[fd]->waiting;
+	ucm_unlock_and_send();
+	return has;
+}
+
 /* A thread that sleeps for an event of the channel: `how` tells its tid first. */
 static pthread_t blocked_reader(void *(*how)(void *), int *fd)
 {
@@ -1942,7 +1952,7 @@ static pthread_t blocked_reader(void *(*how)(void *), int *fd)
 
 	reader_tid = 0;
 	assert_int_equal(pthread_create(&thread, NULL, how, fd), 0);
-	while (!reader_tid || !__atomic_load_n(&ucm.files[*fd]->waiting, __ATOMIC_ACQUIRE) || !is_on_futex(reader_tid))
+	while (!reader_tid || !has_reader(*fd) || !is_on_futex(reader_tid))
 		sched_yield();
 	return thread;
 }

@@ -79,6 +79,7 @@ static int start(struct runtime *rt)
 		return 0;
 	table_init(&ucm.ids, 16, 0, UCM_MAX_IDS, NULL);
 	table_init(&ucm.mcasts, 16, 0, UCM_MAX_IDS, NULL);
+	list_init(&ucm.closed_files);
 	list_init(&ucm.posts);
 	list_init(&ucm.port_rows);
 	ucm.max_backlog = read_max_backlog();
@@ -117,8 +118,10 @@ static struct ucm_file *file_get(int fd)
 
 static void file_put(struct ucm_file *file)
 {
-	if (--file->refs == 0)
-		free(file);
+	if (--file->refs)
+		return;
+	list_remove(&file->node);
+	free(file);
 }
 
 static int file_open(int flags)
@@ -208,6 +211,7 @@ static void file_close(int fd)
 		return;
 	ucm.files[fd] = NULL;
 	file->closed = true;
+	list_append(&ucm.closed_files, &file->node);
 	while ((id = list_first_entry(&file->ids, struct ucm_id, of_file)))
 		ucm_id_destroy(id);
 	file_put(file);

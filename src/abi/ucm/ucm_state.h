@@ -69,8 +69,9 @@ enum ucm_state {
 };
 
 struct ucm_file {
+	struct list_node node;		/* in ucm.closed_files, when it is closed */
 	int fd;
-	uint32_t refs;			/* the table, and every command under way */
+	uint32_t refs;			/* the table, and every command under way, also one whose thread has left it for good */
 	bool closed;
 	uint32_t posted;		/* futex word: changes with every event */
 	uint32_t waiting;		/* futex word: 1 since a thread began to wait for an event, until the next one */
@@ -163,6 +164,7 @@ struct ucm {
 	uint32_t ports_ahead;		/* how many more than one are asked for the next time */
 	struct cm cm;
 	wtime cm_deadline;		/* what the runtime was last told */
+	struct list closed_files;	/* struct ucm_file.node: those with references */
 	struct list posts;		/* struct post.node in ucm_cm.c: for weftd, once the lock is given up */
 };
 
