@@ -574,7 +574,7 @@ void conn_reap(struct conn_set *set)
 		free_conn(set, n);
 		send_batch(set);
 	}
-	intake_sweep(&set->intake);
+	intake_sweep(&set->intake, set->hub.now);
 }
 
 void conn_set_fini(struct conn_set *set)

@@ -29,6 +29,7 @@ struct intake {
 	int pidfd;		/* owned */
 	int answer;		/* owned; -1: nobody waits for it */
 	uint32_t user;		/* NOBODY: it works for none */
+	bool is_apart;		/* it has closed what else weftd has open, or only ends */
 };
 
 struct refused {
@@ -41,9 +42,12 @@ static const uint32_t NOBODY = UINT32_MAX;
 /* Our choice: by then who has come has what he asks for at first, and does not wait for the fork. */
 static const wtime SPARE_AFTER = WTIME_MS / 2;
 
+/* Our choice: a child needs no longer to close what it does not need, if it has a processor. */
+static const wtime SWEEP_AFTER = WTIME_MS;
+
 void intake_init(struct intake_set *set)
 {
-	*set = (struct intake_set){ .epoll_fd = -1, .self = getpid() };
+	*set = (struct intake_set){ .epoll_fd = -1, .self = getpid(), .sweep_by = WTIME_NEVER };
 	list_init(&set->all);
 	list_init(&set->refuse);
 }
@@ -87,16 +91,18 @@ static bool is_fit(uint32_t type, int i, int fd)
 	return is_memory_file(fd);
 }
 
-/* Whatever else weftd has open must not stay open with a child that is held back. */
-static void keep_only(int a, int b)
+/* Whatever else weftd has open must not stay open with a child that is held back. weftd has it open until it is told: what is
+ * closed here is closed by weftd last. */
+static void keep_only(int socket, int answer)
 {
-	unsigned low = (unsigned)(a < b ? a : b), high = (unsigned)(a < b ? b : a);
+	unsigned low = (unsigned)(socket < answer ? socket : answer), high = (unsigned)(socket < answer ? answer : socket);
 
 	if (low > 3)
 		descriptors_close(3, low - 1);
 	if (high > low + 1)
 		descriptors_close(low + 1, high - 1);
 	descriptors_close(high + 1, ~0U);
+	send(answer, "", 1, MSG_NOSIGNAL);
 }
 
 _Noreturn static void receive(int socket, int answer)
@@ -143,6 +149,25 @@ static int users_children(const struct intake_set *set, uint32_t user)
 	list_for_each(in, &set->all, struct intake, node)
 		n += in->user == user && in->pidfd >= 0;
 	return n;
+}
+
+/* A child's first message says so. Who has ended has nothing open either. */
+static bool is_apart(struct intake *in)
+{
+	char byte;
+
+	if (!in->is_apart && in->answer >= 0)
+		in->is_apart = recv(in->answer, &byte, sizeof(byte), MSG_DONTWAIT) >= 0 || errno != EAGAIN;
+	return in->is_apart || in->pidfd < 0;
+}
+
+static bool are_apart(const struct intake_set *set)
+{
+	list_for_each(in, &set->all, struct intake, node) {
+		if (!is_apart(in))
+			return false;
+	}
+	return true;
 }
 
 /* The child is seen to end through its pidfd. */
@@ -194,6 +219,14 @@ static pid_t fork_with_pair(int *answer)
 	return -EAGAIN;
 }
 
+/* Of a child that nothing can hold back, as it has received nothing. */
+static void end_at_once(struct intake *in)
+{
+	if (in->pid > 0 && kill(in->pid, SIGKILL) == 0)
+		waitpid(in->pid, NULL, 0);
+	in->is_apart = true;
+}
+
 /* socket -1: a child that waits for one. */
 static int make(struct intake_set *set, int socket, uint32_t user, struct intake **intake)
 {
@@ -211,6 +244,7 @@ static int make(struct intake_set *set, int socket, uint32_t user, struct intake
 	err = in->pid < 0 ? in->pid : adopt(set, in);
 	if (err) {
 		log_line(LOG_WARNING, "no child can be started to receive a client's descriptors: %s", strerror(-err));
+		end_at_once(in);
 		forget(set, in);
 		return err;
 	}
@@ -220,7 +254,7 @@ static int make(struct intake_set *set, int socket, uint32_t user, struct intake
 
 wtime intake_deadline(const struct intake_set *set)
 {
-	return set->spare_by;
+	return list_empty(&set->refuse) ? set->spare_by : wtime_min(set->spare_by, set->sweep_by);
 }
 
 void intake_prepare(struct intake_set *set, wtime now)
@@ -268,9 +302,9 @@ int intake_fd(const struct intake *in)
 	return in->answer;
 }
 
-int intake_take(const struct intake *in, struct control_msg *msg, int fds[CONTROL_FDS], int *nfds)
+int intake_take(struct intake *in, struct control_msg *msg, int fds[CONTROL_FDS], int *nfds)
 {
-	int err = message_receive(in->answer, msg, NULL, 0, fds, nfds, MSG_DONTWAIT);
+	int err = is_apart(in) ? message_receive(in->answer, msg, NULL, 0, fds, nfds, MSG_DONTWAIT) : -EAGAIN;
 
 	if (!err && msg->status)
 		err = -msg->status;
@@ -281,14 +315,17 @@ int intake_take(const struct intake *in, struct control_msg *msg, int fds[CONTRO
 	return err;
 }
 
+/* Who was not apart when it was killed is not held back: it has not received what could. */
 void intake_end(struct intake_set *set, struct intake *in)
 {
+	if (in->pidfd < 0) {
+		forget(set, in);
+		return;
+	}
+	syscall(SYS_pidfd_send_signal, in->pidfd, SIGKILL, NULL, 0);
+	is_apart(in);
 	close(in->answer);
 	in->answer = -1;
-	if (in->pidfd < 0)
-		forget(set, in);
-	else
-		syscall(SYS_pidfd_send_signal, in->pidfd, SIGKILL, NULL, 0);
 }
 
 bool intake_ready(struct intake_set *set, int fd)
@@ -365,16 +402,17 @@ static void close_refused(struct intake_set *set)
 
 /* The child has all that weftd has open too, and is killed when weftd has closed its own. It needs no descriptor, as there
  * may be none. */
-void intake_sweep(struct intake_set *set)
+void intake_sweep(struct intake_set *set, wtime now)
 {
 	struct intake *in;
 
 	if (list_empty(&set->refuse))
 		return;
-	in = calloc(1, sizeof(*in));
+	set->sweep_by = now + SWEEP_AFTER;
+	in = are_apart(set) ? calloc(1, sizeof(*in)) : NULL;
 	if (!in)
 		return;
-	*in = (struct intake){ .pidfd = -1, .answer = -1, .user = NOBODY };
+	*in = (struct intake){ .pidfd = -1, .answer = -1, .user = NOBODY, .is_apart = true };
 	in->pid = fork();
 	if (in->pid == 0) {
 		prctl(PR_SET_NAME, "weftd-intake");
@@ -399,7 +437,11 @@ void intake_fini(struct intake_set *set)
 {
 	struct list_node *n;
 
-	intake_sweep(set);
+	list_for_each(in, &set->all, struct intake, node) {
+		if (!is_apart(in))
+			end_at_once(in);
+	}
+	intake_sweep(set, 0);
 	while ((n = list_first(&set->all)))
 		forget(set, container_of(n, struct intake, node));
 }

@@ -22,13 +22,14 @@ struct intake_set {
 	struct list all;	/* struct intake */
 	struct intake *spare;	/* one of all, for who comes next, or NULL: he need not wait for a fork */
 	wtime spare_by;		/* when it is made; WTIME_NEVER: there is one, or none can be made */
-	struct list refuse;	/* sockets that are closed at the next intake_sweep */
+	struct list refuse;	/* sockets that the next intake_sweep closes */
+	wtime sweep_by;		/* when those that had to stay are looked at again */
 	pid_t self;
 	int epoll_fd;		/* borrowed: gets a descriptor of each child, readable when it ends */
 };
 
 void intake_init(struct intake_set *set);
-/* When intake_prepare is to be called. */
+/* When intake_prepare or intake_sweep is to be called. */
 wtime intake_deadline(const struct intake_set *set);
 /* Makes the child for who comes next, when its time has come. */
 void intake_prepare(struct intake_set *set, wtime now);
@@ -42,7 +43,7 @@ int intake_begin(struct intake_set *set, int socket, uint32_t user, wtime now, s
 int intake_fd(const struct intake *in);
 /* What the child received. 0 or -errno of message_receive; -EBADF: a descriptor is not what its message says. Descriptors come
  * with 0 only; msg is always the client's, or zero. */
-int intake_take(const struct intake *in, struct control_msg *msg, int fds[CONTROL_FDS], int *nfds);
+int intake_take(struct intake *in, struct control_msg *msg, int fds[CONTROL_FDS], int *nfds);
 /* Its answer is not waited for any more. */
 void intake_end(struct intake_set *set, struct intake *in);
 
@@ -51,8 +52,9 @@ bool intake_ready(struct intake_set *set, int fd);
 
 /* Ends a connection. The descriptors in messages that nobody has read are closed with it, so that this is a child's work too. */
 void intake_close(struct intake_set *set, int socket);
-/* Closes what intake_close has put off: once a round. */
-void intake_sweep(struct intake_set *set);
+/* Closes what intake_close has put off: once a round. While a child that has just been made has it open too, it stays: the child
+ * would be the last to close it. */
+void intake_sweep(struct intake_set *set, wtime now);
 
 /* Is the descriptor, of whatever kind, an eventfd? Nothing of it is touched that could wait. */
 bool intake_is_eventfd(int fd);

@@ -126,7 +126,7 @@ static void refuse_one(struct server *s)
 	fd = accept4(s->listen_fd, NULL, NULL, SOCK_CLOEXEC);
 	if (fd >= 0)
 		conn_refuse(&s->conns, fd, EMFILE, 0);
-	intake_sweep(&s->conns.intake);
+	intake_sweep(&s->conns.intake, s->conns.hub.now);
 	s->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 

@@ -1,11 +1,11 @@
 /* Descriptors whose close(2) waits, sent to a real weftd: a TCP socket that lingers over bytes which nobody takes, and a file
  * of a FUSE server which does not answer. Whoever closes them last, or at all, waits; weftd must not. */
 #include "control_client.h"
+#include "../lingering.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fuse.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -19,32 +19,9 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LINGER_S = 600, SERVER_S = 60, SOON_MS = 3000 };
+enum { SERVER_S = 60, SOON_MS = 3000 };
 
-/* ---- a socket that lingers ---- */
-
-static int sink = -1;	/* does not read */
-
-static int make_lingering(void)
-{
-	struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	struct linger linger = { .l_onoff = 1, .l_linger = LINGER_S };
-	socklen_t bytes = sizeof(address);
-	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	static char block[65536];
-
-	assert_int_equal(bind(listener, (struct sockaddr *)&address, bytes), 0);
-	assert_int_equal(listen(listener, 1), 0);
-	assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &bytes), 0);
-	assert_int_equal(connect(fd, (struct sockaddr *)&address, bytes), 0);
-	sink = accept(listener, NULL, NULL);
-	assert_true(sink >= 0);
-	close(listener);
-	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)), 0);
-	while (send(fd, block, sizeof(block), MSG_DONTWAIT) > 0)
-		;
-	return fd;
-}
+static int sink = -1;	/* of make_lingering */
 
 /* ---- a file of a FUSE server that does not answer any more ---- */
 
@@ -193,7 +170,7 @@ static void bring(struct peer *p, uint32_t type, int fd, int nfds)
 static void a_lingering_socket_with(uint32_t type, int nfds, bool is_attached)
 {
 	struct peer *p = is_attached ? join(CONTROL_PROCESS) : connect_peer();
-	int fd = make_lingering();
+	int fd = make_lingering(&sink);
 	pid_t weftd = stop_weftd();
 
 	bring(p, type, fd, nfds);
@@ -227,7 +204,7 @@ static void a_lingering_socket_behind_what_ends_the_connection_stops_nobody(void
 {
 	struct peer *p = connect_peer();
 	struct control_msg rubbish = { .type = CTL_PEER_GONE };
-	int fd = make_lingering();
+	int fd = make_lingering(&sink);
 	pid_t weftd = stop_weftd();
 
 	assert_int_equal(message_send(p->socket, &rubbish, NULL, NULL, 0, 0), 0);
@@ -246,7 +223,7 @@ static void a_lingering_socket_in_an_empty_message(struct peer *p, unsigned befo
 	char space[CMSG_SPACE(sizeof(int))] = { 0 };
 	struct msghdr header = { .msg_control = space, .msg_controllen = sizeof(space) };
 	struct cmsghdr *c = CMSG_FIRSTHDR(&header);
-	int fd = make_lingering();
+	int fd = make_lingering(&sink);
 	pid_t weftd = stop_weftd();
 
 	*c = (struct cmsghdr){ .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(int)) };

@@ -51,7 +51,7 @@ RESULT = r'(?m)^ *\d+ +\d+ +[\d.]+ +[\d.]+'
 PINGPONG = r'\d+ bytes in [\d.]+ seconds'
 
 # Rows of programs.py whose messages nobody repeats: they count on receiving each.
-UNRELIABLE = re.compile(r'-uc$|-ud$|-ud-cm$|multicast|raw_ethernet|udaddy|udpong|mckey|/dgram|pingpong/u[cd]-')
+UNRELIABLE = re.compile(r'-uc$|-ud$|-ud-cm$|-ud-many-|multicast|raw_ethernet|udaddy|udpong|mckey|/dgram|pingpong/u[cd]-')
 
 # Its server takes any event for that of its own send, but on a bad network the next ping may come before its ACK.
 CONFUSED = re.compile(r'ib_send_lat-(srq-)?events')
