@@ -2,10 +2,12 @@
  * has come up: it is initialised, or nothing was known of it. */
 #include "sm/discover.h"
 
+#include "base/log.h"
 #include "sm/request.h"
 #include "wire/field.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 
 enum { ROUNDS_MOST = 2 };	/* our choice: of a light sweep; then everybody is asked */
@@ -76,6 +78,20 @@ static void learn_info(struct net *net, uint8_t *known, const struct smp_node_in
 	net_learn(net, known, data, SMP_DATA_BYTES);
 }
 
+/* Told when it begins to be so, not by each sweep. */
+static void refuse(struct sm *s, const struct sm_work *w, const struct smp_node_info *info, int err)
+{
+	const char *why = err == -ENOMEM ? "there is no memory for it" : err == -E2BIG ? "the subnet has too many nodes" :
+			  guid_map_find(&s->net.by_node, info->node_guid) == UINT32_MAX ? "its NodeInfo is not valid" :
+			  "another node has this NodeGUID";
+
+	if (!s->has_refused && !s->had_refused)
+		log_line(LOG_WARNING, "the subnet manager leaves out the node with the NodeGUID 0x%016" PRIx64 " behind port %u of "
+			 "the node 0x%016" PRIx64 ": %s", info->node_guid, w->number, w->number ? s->net.node[w->node].guid : 0,
+			 why);
+	s->has_refused = s->has_failed = true;
+}
+
 void discover_node_info(struct sm *s, wtime now, const struct sm_work *w, const uint8_t *data)
 {
 	struct smp_node_info info;
@@ -89,7 +105,7 @@ void discover_node_info(struct sm *s, wtime now, const struct sm_work *w, const 
 	smp_node_info_get(&info, data);
 	node = net_node(&s->net, w->number ? net_port_index(&s->net, w->node, w->number) : PORT_NONE, &info);
 	if (node < 0) {
-		s->has_failed = true;
+		refuse(s, w, &info, node);
 		return;
 	}
 	end = net_port_index(&s->net, (uint32_t)node, info.node_type == NODE_SWITCH ? 0 : info.local_port);

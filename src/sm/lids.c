@@ -3,6 +3,7 @@
 #include "sm/request.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
 
 uint32_t lids_end(const struct sm *s)
@@ -134,10 +135,15 @@ static unsigned count_holders(const struct sm *s, uint32_t lid, unsigned count)
 static uint32_t take_from_the_fewest(struct sm *s, unsigned count, uint32_t end)
 {
 	uint32_t best = 0;
+	unsigned fewest = UINT_MAX;
 
 	for (uint32_t lid = count; lid + count <= end; lid += count) {
-		if (!best || count_holders(s, lid, count) <= count_holders(s, best, count))
+		unsigned holders = count_holders(s, lid, count);
+
+		if (holders <= fewest) {
 			best = lid;
+			fewest = holders;
+		}
 	}
 	for (unsigned i = 0; best && i < count; i++) {
 		if (s->net.by_lid[best + i])
@@ -199,9 +205,7 @@ static void take_over(struct sm *s, uint32_t end)
 static void take_from_the_replaced(struct sm *s)
 {
 	for (uint32_t port = 0; port < s->net.ports; port++) {
-		const struct net_port *p = &s->net.port[port];
-
-		if (p->lid && !net_is_here(&s->net, port) && guid_map_find(&s->net.by_port, p->guid) != port)
+		if (s->net.port[port].lid && !net_is_here(&s->net, port) && !net_has_own_guid(&s->net, port))
 			take(s, port);
 	}
 }

@@ -157,7 +157,7 @@ int net_node(struct net *s, uint32_t from, const struct smp_node_info *info)
 
 int net_set_guid(struct net *s, uint32_t port, uint64_t guid)
 {
-	if (s->port[port].guid == guid && guid_map_find(&s->by_port, guid) == port)
+	if (s->port[port].guid == guid && net_has_own_guid(s, port))
 		return 0;
 	s->port[port].guid = guid;
 	s->changes++;

@@ -123,7 +123,13 @@ static inline bool net_is_end(const struct net *s, uint32_t port)
 	return net_is_switch(s, s->owner[port]) == !net_port_number(s, port);
 }
 
-/* Such a port that is in the subnet now. */
+/* Its GUID is its own: after a node was replaced, another node's port has it. */
+static inline bool net_has_own_guid(const struct net *s, uint32_t port)
+{
+	return guid_map_find(&s->by_port, s->port[port].guid) == port;
+}
+
+/* An end port that is in the subnet now. */
 bool net_is_here(const struct net *s, uint32_t port);
 
 /* The end port with this LID, or PORT_NONE. */

@@ -103,6 +103,7 @@ struct sm {
 	bool is_due;			/* another sweep is to follow it; heavy: */
 	bool heavy_is_due;
 	bool has_failed;		/* something was not answered, or there was no memory */
+	bool has_refused, had_refused;	/* a node, in this sweep or the one before */
 	bool is_poll_due;		/* another manager is to be looked at again soon */
 	bool was_silent;		/* an SMP ends as nobody answered it, not as it was refused */
 	wtime trees_at;			/* when trees of multicast groups are to be written, or WTIME_NEVER */

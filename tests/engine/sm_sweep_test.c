@@ -1,6 +1,7 @@
 /* What changes in a subnet is found by traps and light sweeps, and written with few changes. */
 #include "sm_run.h"
 
+#include "base/log.h"
 #include "sm/groups.h"
 #include "sm/request.h"
 
@@ -720,17 +721,27 @@ static uint64_t count_reached(const struct fabric *f)
 	return reached;
 }
 
-/* A host, nearer to the manager, says that it has the NodeGUID of a switch: the switch goes on, and the host is out. */
+static void hear(void *arg, enum log_level level, const char *line)
+{
+	unsigned *told = arg;
+
+	*told += level == LOG_WARNING && strstr(line, "another node has this NodeGUID");
+}
+
+/* A host, nearer to the manager, says that it has the NodeGUID of a switch: the switch goes on, and the host is out, which is told
+ * once. */
 static void a_host_with_the_guid_of_a_switch(void **state)
 {
 	for (unsigned is_new = 0; is_new < 2; is_new++) {
 		struct fabric_node *h1, *s3;
 		uint32_t at, port;
+		unsigned told = 0;
 		uint64_t guid;
 		struct run r;
 		struct sm *s;
 
 		begin(&r, "fat-tree", (char *const[]){ "ports=4", NULL });
+		log_set_sink(hear, &told, LOG_WARNING);
 		s = &r.n.manager[0].sm;
 		h1 = &r.t.f.node[node_named(&r.t.f, "h1")];
 		s3 = &r.t.f.node[node_named(&r.t.f, "s3")];
@@ -750,10 +761,17 @@ static void a_host_with_the_guid_of_a_switch(void **state)
 		assert_true(s->failures != 0);
 		/* all paths but those to the host */
 		assert_int_equal(count_reached(&r.t.f), 49);
+		assert_int_equal(told, 1);
 		/* it has its own again */
 		h1->guid = guid;
 		assert_true(mad_net_until_quiet(&r.n, 60 * WTIME_S));
 		check_reaches(&r.t.f);
+		/* for a while */
+		h1->guid = s3->guid;
+		sm_sweep(s, r.n.now, true);
+		mad_net_for(&r.n, 10 * WTIME_S);
+		assert_int_equal(told, 2);
+		log_set_sink(NULL, NULL, LOG_ERROR);
 		run_fini(&r);
 	}
 }
