@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static const struct sim_scenario *const scenarios[] = { &sim_cold_boot, &sim_path_storm, &sim_mad_storm };
 
@@ -55,14 +56,22 @@ int sim_load(const char *name, struct loaded *l)
 	return status;
 }
 
-/* Tells once of one that cannot be loaded, before rows are measured. The standard input can be read by a row alone. */
+/* It can be read by each row too: a pipe is read once. */
+static bool reads_again(const char *name)
+{
+	struct stat st;
+
+	return strcmp(name, "-") != 0 && (find_kind(name) || stat(name, &st) || S_ISREG(st.st_mode));
+}
+
+/* Tells once of one that cannot be loaded, before rows are measured. */
 static int check_topologies(const struct sim_plan *p)
 {
 	struct loaded l;
 	int status = EXIT_OK;
 
 	for (unsigned i = 0; i < p->topologies && status == EXIT_OK; i++) {
-		if (!strcmp(p->topology[i], "-"))
+		if (!reads_again(p->topology[i]))
 			continue;
 		status = sim_load(p->topology[i], &l);
 		if (status == EXIT_OK)

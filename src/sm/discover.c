@@ -57,10 +57,8 @@ static void place(struct sm *s, const struct sm_work *w, uint32_t node, unsigned
 	n->path[n->hops] = w->number;
 }
 
-static void set_link(struct sm *s, const struct sm_work *w, uint32_t end)
+static void set_link(struct sm *s, uint32_t from, uint32_t end)
 {
-	uint32_t from = net_port_index(&s->net, w->node, w->number);
-
 	s->has_changed |= s->net.port[from].peer != end;
 	net_link(&s->net, from, end);
 	s->net.port[from].is_crossed = s->net.port[end].is_crossed = true;
@@ -82,30 +80,55 @@ static void learn_info(struct net *net, uint8_t *known, const struct smp_node_in
 static void refuse(struct sm *s, const struct sm_work *w, const struct smp_node_info *info, int err)
 {
 	const char *why = err == -ENOMEM ? "there is no memory for it" : err == -E2BIG ? "the subnet has too many nodes" :
-			  guid_map_find(&s->net.by_node, info->node_guid) == UINT32_MAX ? "its NodeInfo is not valid" :
-			  "another node has this NodeGUID";
+			  err == -EEXIST ? "another node has this NodeGUID" :
+			  err == -EADDRINUSE ? "another node's port has its PortGUID" : "its NodeInfo is not valid";
+	uint64_t from = w->number ? s->net.node[w->node].guid : 0;
 
 	if (!s->has_refused && !s->had_refused)
-		log_line(LOG_WARNING, "the subnet manager leaves out the node with the NodeGUID 0x%016" PRIx64 " behind port %u of "
-			 "the node 0x%016" PRIx64 ": %s", info->node_guid, w->number, w->number ? s->net.node[w->node].guid : 0,
-			 why);
+		log_line(LOG_WARNING, "the subnet manager leaves out the node with the NodeGUID 0x%016" PRIx64 " behind port %u "
+			 "of the node 0x%016" PRIx64 ": %s", info->node_guid, w->number, from, why);
 	s->has_refused = s->has_failed = true;
+}
+
+/* The port at the other end has a link to another port. Whether that is so still, all others have said when the sweep comes to
+ * settle it. */
+static bool is_elsewhere(const struct sm *s, uint32_t from, uint32_t end)
+{
+	const struct net_port *p = &s->net.port[end];
+
+	return p->peer != PORT_NONE && p->peer != from && (!s->settles || !s->is_heavy || p->is_crossed);
+}
+
+static void dispute(struct sm *s, const struct sm_work *w, const struct smp_node_info *info)
+{
+	if (!s->settles)
+		s->net.port[net_port_index(&s->net, w->node, w->number)].is_disputed = true;
+	else if (s->is_heavy)
+		refuse(s, w, info, -EEXIST);
+	else
+		s->heavy_is_due = s->is_due = true;
 }
 
 void discover_node_info(struct sm *s, wtime now, const struct sm_work *w, const uint8_t *data)
 {
 	struct smp_node_info info;
+	uint32_t end, from, to;
 	bool is_seen;
-	uint32_t end;
 	int node;
 
 	(void)now;
 	if (!data)
 		return;
 	smp_node_info_get(&info, data);
-	node = net_node(&s->net, w->number ? net_port_index(&s->net, w->node, w->number) : PORT_NONE, &info);
+	from = w->number ? net_port_index(&s->net, w->node, w->number) : PORT_NONE;
+	node = net_node(&s->net, from, &info);
 	if (node < 0) {
 		refuse(s, w, &info, node);
+		return;
+	}
+	to = net_port_index(&s->net, (uint32_t)node, info.local_port);
+	if (w->number && is_elsewhere(s, from, to)) {
+		dispute(s, w, &info);
 		return;
 	}
 	end = net_port_index(&s->net, (uint32_t)node, info.node_type == NODE_SWITCH ? 0 : info.local_port);
@@ -114,14 +137,13 @@ void discover_node_info(struct sm *s, wtime now, const struct sm_work *w, const 
 	if (!w->number)
 		s->net.own = end;
 	/* a cable that leads back to where it begins */
-	if (w->number && (!info.local_port || net_port_index(&s->net, (uint32_t)node, info.local_port) ==
-			  net_port_index(&s->net, w->node, w->number)))
+	if (w->number && (!info.local_port || to == from))
 		return;
 	/* where the manager runs no other way leads to, and is not to be sought */
 	is_seen = s->net.node[node].is_seen || (w->number && (uint32_t)node == s->net.owner[s->net.own]);
 	learn_info(&s->net, s->net.node[node].info, &info, data);
 	if (w->number)
-		set_link(s, w, net_port_index(&s->net, (uint32_t)node, info.local_port));
+		set_link(s, from, to);
 	/* another port of an adapter */
 	if (is_seen && w->number && info.node_type != NODE_SWITCH)
 		ask(s, WORK_PORT_INFO, (uint32_t)node, info.local_port, info.local_port);
@@ -335,14 +357,14 @@ void discover_all(struct sm *s)
 	for (uint32_t n = 0; n < s->net.nodes; n++)
 		s->net.node[n].is_seen = s->net.node[n].is_silent = false;
 	for (uint32_t p = 0; p < s->net.ports; p++)
-		s->net.port[p].is_crossed = false;
+		s->net.port[p].is_crossed = s->net.port[p].is_disputed = false;
 	ask(s, WORK_NODE_INFO, s->net.nodes ? s->net.owner[s->net.own] : 0, 0, 0);
 }
 
 void discover_changes(struct sm *s)
 {
 	for (uint32_t p = 0; p < s->net.ports; p++) {
-		s->net.port[p].is_crossed = false;
+		s->net.port[p].is_crossed = s->net.port[p].is_disputed = false;
 		if (s->net.port[p].is_sm || s->net.port[p].is_asked)
 			discover_port(s, p);
 		s->net.port[p].is_asked = false;
@@ -408,10 +430,27 @@ static bool any_is_silent(const struct sm *s)
 	return false;
 }
 
+/* What leads to ports that were found elsewhere, once: all other links have been looked at. */
+static bool ask_disputed(struct sm *s)
+{
+	bool asks = false;
+
+	for (uint32_t port = 0; port < s->net.ports && !s->settles; port++) {
+		if (!s->net.port[port].is_disputed)
+			continue;
+		ask(s, WORK_NODE_INFO, s->net.owner[port], net_port_number(&s->net, port), 0);
+		asks = true;
+	}
+	s->settles |= asks;
+	return asks;
+}
+
 bool discover_end(struct sm *s)
 {
 	if (s->net.own == PORT_NONE)
 		return false;
+	if (ask_disputed(s))
+		return true;
 	if (s->is_heavy)
 		forget_unseen(s);
 	net_find_ways(&s->net);

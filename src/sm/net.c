@@ -140,6 +140,17 @@ static bool may_replace(const struct net *s, uint32_t at, uint32_t from)
 	return !s->node[at].is_here || from == PORT_NONE || (peer != PORT_NONE && s->owner[peer] == at);
 }
 
+/* A port of another node than `at`, which is here and elsewhere, has it. */
+static bool is_anothers(const struct net *s, uint64_t port_guid, uint32_t at, uint32_t from)
+{
+	uint32_t port = port_guid ? guid_map_find(&s->by_port, port_guid) : UINT32_MAX, node;
+
+	if (port == UINT32_MAX)
+		return false;
+	node = s->owner[port];
+	return node != at && guid_map_find(&s->by_node, s->node[node].guid) == node && !may_replace(s, node, from);
+}
+
 int net_node(struct net *s, uint32_t from, const struct smp_node_info *info)
 {
 	uint32_t at = guid_map_find(&s->by_node, info->node_guid);
@@ -148,11 +159,13 @@ int net_node(struct net *s, uint32_t from, const struct smp_node_info *info)
 	    (info->node_type != NODE_SWITCH && (!info->local_port || info->local_port > info->ports)) ||
 	    info->local_port > info->ports)
 		return -EINVAL;
+	if (is_anothers(s, info->port_guid, at, from))
+		return -EADDRINUSE;
 	if (at == UINT32_MAX)
 		return add(s, info);
 	if (is_as_told(&s->node[at], info))
 		return (int)at;
-	return may_replace(s, at, from) ? replace(s, info) : -EINVAL;
+	return may_replace(s, at, from) ? replace(s, info) : -EEXIST;
 }
 
 int net_set_guid(struct net *s, uint32_t port, uint64_t guid)
@@ -281,15 +294,18 @@ uint32_t net_pkey_blocks(const struct net *s, uint32_t port)
 	return blocks < NET_PKEY_BLOCKS ? blocks : NET_PKEY_BLOCKS;
 }
 
+/* What is behind the last entry is none. */
 int net_learn_pkeys(struct net *s, uint32_t port, uint32_t block, const uint8_t data[SMP_DATA_BYTES])
 {
 	struct net_port *p = &s->port[port];
 	static const uint8_t empty[SMP_DATA_BYTES];
-	uint16_t pkeys[NET_PKEYS];
+	uint32_t first = block * (uint32_t)NET_PKEYS, end = net_pkey_entries(s, port);
+	uint16_t pkeys[NET_PKEYS] = { 0 };
+	unsigned entries = end <= first ? 0 : end - first < NET_PKEYS ? end - first : NET_PKEYS;
 
 	if (block) {
 		p->pkeys_behind &= ~(1u << block);
-		p->pkeys_behind |= (uint32_t)(memcmp(data, empty, sizeof(empty)) != 0) << block;
+		p->pkeys_behind |= (uint32_t)(memcmp(data, empty, 2 * entries) != 0) << block;
 		return 0;
 	}
 	if (!p->pkeys)
@@ -297,7 +313,7 @@ int net_learn_pkeys(struct net *s, uint32_t port, uint32_t block, const uint8_t 
 	p->has_pkeys = p->pkeys;
 	if (!p->pkeys)
 		return -ENOMEM;
-	for (unsigned i = 0; i < NET_PKEYS; i++)
+	for (unsigned i = 0; i < entries; i++)
 		pkeys[i] = (uint16_t)(data[2 * i] << 8 | data[2 * i + 1]);
 	net_learn(s, p->pkeys, pkeys, sizeof(pkeys));
 	return 0;

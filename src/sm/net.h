@@ -29,6 +29,7 @@ struct net_port {
 	bool is_sm;			/* another manager has answered there */
 	bool is_asked;			/* by the next sweep: it may be another than it was, or have a manager now */
 	bool is_crossed;		/* by the sweep under way: its peer is the one */
+	bool is_disputed;		/* it leads to a port that was found elsewhere; the sweep under way is to settle that */
 	uint8_t info[SMP_DATA_BYTES];
 	uint16_t *pkeys;		/* owned: block 0 of its P_KeyTable, as it was read last, or NULL */
 	uint32_t pkeys_behind;		/* by bits: other blocks that were not empty then */
@@ -96,8 +97,8 @@ uint32_t guid_map_find(const struct guid_map *m, uint64_t guid);
 int guid_map_put(struct guid_map *m, uint64_t guid, uint32_t number);
 
 /* The node of this NodeInfo, which came over the link of port `from`, or is of the manager's own node (PORT_NONE): its index. It
- * is added when it was not there. -ENOMEM; -E2BIG: there are too many; -EINVAL: it is no node, or another one with this GUID is
- * here and elsewhere, or was seen by the sweep under way. */
+ * is added when it was not there. -ENOMEM; -E2BIG: there are too many; -EINVAL: it is no node; -EEXIST: another one with this
+ * NodeGUID is here and elsewhere, or was seen by the sweep under way; -EADDRINUSE: another one's port has the PortGUID. */
 int net_node(struct net *s, uint32_t from, const struct smp_node_info *info);
 /* The end port has this GUID. 0 or -ENOMEM. */
 int net_set_guid(struct net *s, uint32_t port, uint64_t guid);

@@ -103,6 +103,7 @@ struct sm {
 	bool is_due;			/* another sweep is to follow it; heavy: */
 	bool heavy_is_due;
 	bool has_failed;		/* something was not answered, or there was no memory */
+	bool settles;			/* all have answered but those behind disputed links */
 	bool has_refused, had_refused;	/* a node, in this sweep or the one before */
 	bool is_poll_due;		/* another manager is to be looked at again soon */
 	bool was_silent;		/* an SMP ends as nobody answered it, not as it was refused */

@@ -33,7 +33,7 @@ static void begin(struct sm *s, wtime now)
 	s->is_heavy = s->heavy_is_due || s->state == SM_DISCOVERING || !s->net.nodes;
 	s->is_due = s->heavy_is_due = s->has_failed = false;
 	s->had_refused = s->has_refused;
-	s->has_refused = false;
+	s->has_refused = s->settles = false;
 	s->next_sweep = WTIME_NEVER;
 	s->rounds = 0;
 	s->phase = SM_LOOKS;

@@ -1,6 +1,7 @@
 /* P_KeyTables of end ports are as the fabric's partitions say: whatever has been written into them, and by whom. */
 #include "sm_run.h"
 
+#include "sm/sa_query.h"
 #include "wire/field.h"
 
 enum { RED = 0x0001, BLUE = 0x0002, GREEN = 0x0003, FOREIGN = 0x8005, LIMITED = PKEY_DEFAULT & ~PKEY_FULL };
@@ -308,8 +309,8 @@ static void begin_with_entries(struct run *r, struct table *t, const char *host,
 /* Foreign P_Keys are taken away there too, and what is empty is not written. */
 static void a_table_of_many_blocks(void **state)
 {
-	static const struct { uint16_t entries; unsigned block; } tables[] = {
-		{ 33, 1 }, { 64, 1 }, { 128, 3 }, { UINT16_MAX, NET_PKEY_BLOCKS - 1 },
+	static const struct { uint16_t entries; unsigned block, last; } tables[] = {	/* its last entry */
+		{ 33, 1, 0 }, { 64, 1, 31 }, { 128, 3, 31 }, { UINT16_MAX, NET_PKEY_BLOCKS - 1, 31 },
 	};
 
 	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
@@ -318,15 +319,18 @@ static void a_table_of_many_blocks(void **state)
 		struct run r;
 		uint32_t h7;
 
-		wire_put(t.block[tables[i].block] + 62, FOREIGN, 0, 0, 16);
+		wire_put(t.block[tables[i].block] + 2 * tables[i].last, FOREIGN, 0, 0, 16);
 		begin_with_entries(&r, &t, "h7", tables[i].entries);
 		assert_int_equal(t.sets, 1);
-		assert_int_equal(wire_get(t.block[tables[i].block] + 62, 0, 0, 16), 0);
+		assert_int_equal(wire_get(t.block[tables[i].block] + 2 * tables[i].last, 0, 0, 16), 0);
 		check_all(&r);
+		/* whatever is said to be behind the last entry */
+		if (!tables[i].last)
+			wire_put(t.block[tables[i].block] + 2, FOREIGN, 0, 0, 16);
 		look_at_all(&r);
 		assert_int_equal(t.sets, 1);
 		wire_put(t.block[1], FOREIGN, 0, 0, 16);
-		wire_put(t.block[tables[i].block] + 2, FOREIGN, 0, 0, 16);
+		wire_put(t.block[tables[i].block] + 2 * (tables[i].last > 0), FOREIGN, 0, 0, 16);
 		look_at_all(&r);
 		assert_int_equal(t.sets, tables[i].block > 1 ? 3 : 2);
 		for (unsigned k = 0; k < NET_PKEY_BLOCKS; k++)
@@ -359,6 +363,7 @@ static void a_table_of_few_entries(void **state)
 		struct table t = { 0 };
 		uint16_t *table;
 		uint64_t writes;
+		uint32_t port;
 		struct run r;
 
 		begin_with_entries(&r, &t, tables[i].host, tables[i].entries);
@@ -369,6 +374,9 @@ static void a_table_of_few_entries(void **state)
 		table[PORT_PKEYS - 1] = tables[i].entries ? FOREIGN : 0;
 		look_at_all(&r);
 		assert_int_equal(r.n.manager[0].sm.net.writes, writes);
+		/* is no P_Key that the port has */
+		port = guid_map_find(&r.n.manager[0].sm.net.by_port, r.t.f.port[port_named(&r.t.f, tables[i].host, 1)].guid);
+		assert_false(sa_has_pkey(&r.n.manager[0].sm, port, FOREIGN));
 		run_fini(&r);
 	}
 }

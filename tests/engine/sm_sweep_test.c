@@ -664,7 +664,7 @@ static void an_adapter_that_had_more_ports(void **state)
 	/* two nodes with one GUID are not told apart */
 	sm_sweep(s, r.n.now, true);
 	until_asking(&r, WORK_PORT_INFO, h8);
-	assert_int_equal(net_node(&s->net, PORT_NONE, &info), -EINVAL);
+	assert_int_equal(net_node(&s->net, PORT_NONE, &info), -EEXIST);
 	/* for a moment it was what it had been */
 	assert_int_equal(guid_map_put(&s->net.by_port, info.port_guid, before), 0);
 	sm_sweep(s, r.n.now, true);
@@ -728,8 +728,50 @@ static void hear(void *arg, enum log_level level, const char *line)
 	*told += level == LOG_WARNING && strstr(line, "another node has this NodeGUID");
 }
 
-/* A host, nearer to the manager, says that it has the NodeGUID of a switch: the switch goes on, and the host is out, which is told
- * once. */
+/* A node says that it has the NodeGUID, and perhaps the PortGUID, of another one of its kind: that one goes on, and who says so
+ * is out, whichever of them is asked first. */
+static void twins(void **state)
+{
+	static const struct { const char *is, *says_so; } pairs[] = {
+		{ "h8", "h2" }, { "h2", "h8" }, { "h8", "h7" }, { "s4", "s3" }, { "s3", "s4" },
+	};
+
+	for (unsigned i = 0; i < 2 * sizeof(pairs) / sizeof(pairs[0]); i++) {
+		const char *is = pairs[i / 2].is, *says_so = pairs[i / 2].says_so;
+		unsigned number = *is == 'h', told = 0;
+		uint32_t is_port, other_port, at;
+		struct fabric_node *node;
+		struct net_port was;
+		struct run r;
+		struct sm *s;
+
+		begin(&r, "fat-tree", (char *const[]){ "ports=4", NULL });
+		log_set_sink(hear, &told, LOG_WARNING);
+		s = &r.n.manager[0].sm;
+		is_port = port_named(&r.t.f, is, number);
+		other_port = port_named(&r.t.f, says_so, number);
+		node = &r.t.f.node[node_named(&r.t.f, says_so)];
+		at = guid_map_find(&s->net.by_port, r.t.f.port[is_port].guid);
+		was = s->net.port[at];
+		node->guid = r.t.f.node[node_named(&r.t.f, is)].guid;
+		if (i % 2)
+			r.t.f.port[other_port].guid = r.t.f.port[is_port].guid;
+		sm_sweep(s, r.n.now, true);
+		mad_net_for(&r.n, 60 * WTIME_S);
+		assert_int_equal(guid_map_find(&s->net.by_port, r.t.f.port[is_port].guid), at);
+		assert_true(net_is_here(&s->net, at));
+		assert_int_equal(s->net.port[at].peer, was.peer);
+		assert_int_equal(s->net.port[at].lid, r.t.f.port[is_port].lid);
+		assert_true(s->failures != 0);
+		assert_int_equal(told, 1);
+		if (number)
+			assert_int_equal(count_reached(&r.t.f), 49);
+		log_set_sink(NULL, NULL, LOG_ERROR);
+		run_fini(&r);
+	}
+}
+
+/* A host, nearer to the manager, says that it has the NodeGUID of a switch: the switch goes on, and the host is out. */
 static void a_host_with_the_guid_of_a_switch(void **state)
 {
 	for (unsigned is_new = 0; is_new < 2; is_new++) {
@@ -898,6 +940,7 @@ int main(void)
 		cmocka_unit_test(a_switch_that_was_reset_is_written_anew),
 		cmocka_unit_test(an_adapter_that_had_more_ports),
 		cmocka_unit_test(an_adapter_that_becomes_a_router),
+		cmocka_unit_test(twins),
 		cmocka_unit_test(a_host_with_the_guid_of_a_switch),
 		cmocka_unit_test(the_own_node_has_been_another),
 		cmocka_unit_test(an_armed_port_becomes_active),
