@@ -342,10 +342,9 @@ static bool reserve(struct sm *s)
 	return true;
 }
 
-/* A node that is other than it was is another one, which has its ports' GUIDs (net_node()). */
 static bool is_in(const struct sm *s, uint32_t port)
 {
-	return s->net.port[port].lid && net_is_here(&s->net, port) && net_has_own_guid(&s->net, port);
+	return s->net.port[port].lid && net_is_here(&s->net, port);
 }
 
 /* A port that is gone may have the GUID of one that is here since: it ends before that one begins. */
