@@ -57,6 +57,12 @@ def cold_boot(weft, home):
 		subprocess.run([weft, 'fabric', 'make', 'fat-tree', 'ports=4'], stdout=f, check=True)
 	of_file = ask(weft, net)['boots'][0]
 	expect('of a file', of_file, dict(clean, label=net))
+	# a pipe, which can be read once
+	with subprocess.Popen(['cat', net], stdout=subprocess.PIPE) as pipe:
+		of_pipe = subprocess.run([weft, 'sim', 'cold-boot', '/dev/stdin', '--json'], stdin=pipe.stdout, capture_output=True,
+					 text=True, check=False)
+	expect('of a pipe', (of_pipe.returncode, of_pipe.stderr), (0, ''))
+	expect('its datagrams', json.loads(of_pipe.stdout)['boots'][0]['boot_datagrams'], clean['boot_datagrams'])
 	# there is no second switch to die
 	expect('of a star', ask(weft, 'star:hosts=3')['boots'][0]['kill_datagrams'], 0)
 	text = call(weft, 'cold-boot', 'fat-tree:ports=4').stdout
