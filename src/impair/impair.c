@@ -21,8 +21,8 @@ int impair_init(struct impair_lane *lane, const struct impair_spec *spec, unsign
 	uint64_t seed;
 
 	memset(lane, 0, sizeof(*lane));
-	/* calloc touches no page of it: only frames that really wait cost memory. One more is with impair_pop's caller */
-	lane->pool = calloc(rules->queue_frames + 1, sizeof(*lane->pool));
+	/* nothing touches it before frames wait, as that costs time and memory. One more is with impair_pop's caller */
+	lane->pool = reallocarray(NULL, rules->queue_frames + 1, sizeof(*lane->pool));
 	if (!lane->pool)
 		return -ENOMEM;
 	lane->rules = *rules;
@@ -32,8 +32,6 @@ int impair_init(struct impair_lane *lane, const struct impair_spec *spec, unsign
 	rand_seed(&lane->burst_rand, ~seed);
 	list_init(&lane->queue);
 	list_init(&lane->spare);
-	for (uint32_t i = 0; i <= rules->queue_frames; i++)
-		list_append(&lane->spare, &lane->pool[i].node);
 	return 0;
 }
 
@@ -112,6 +110,13 @@ static void enqueue(struct impair_lane *lane, struct impair_frame *f)
 	list_insert_before(at, &f->node);
 }
 
+static struct impair_frame *take_spare(struct impair_lane *lane)
+{
+	if (list_empty(&lane->spare))
+		return &lane->pool[lane->used++];
+	return container_of(list_pop(&lane->spare), struct impair_frame, node);
+}
+
 /* Queues a copy. NULL: the queue is full. */
 static struct impair_frame *admit(struct impair_lane *lane, wtime due, enum packet_form form, const void *frame, size_t bytes,
 				  uint32_t to)
@@ -121,7 +126,7 @@ static struct impair_frame *admit(struct impair_lane *lane, wtime due, enum pack
 	if (lane->waiting == lane->rules.queue_frames)
 		return NULL;
 	lane->waiting++;
-	f = container_of(list_pop(&lane->spare), struct impair_frame, node);
+	f = take_spare(lane);
 	f->due = due;
 	f->behind = 0;
 	f->to = to;

@@ -101,7 +101,8 @@ struct impair_lane {
 	bool has_begun, in_burst;
 	wtime begun;			/* when the first frame came */
 	struct impair_frame *pool;	/* owned */
-	struct list queue, spare;	/* queue: by due */
+	uint32_t used;			/* frames of the pool that have ever waited: the first ones */
+	struct list queue, spare;	/* queue: by due. spare: of those used */
 	struct impair_frame *given;	/* by the last impair_pop */
 	uint32_t waiting;		/* frames of the queue */
 	uint32_t held;			/* of those, with behind set */

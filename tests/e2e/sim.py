@@ -59,8 +59,8 @@ def cold_boot(weft, home):
 	expect('of a file', of_file, dict(clean, label=net))
 	# a pipe, which can be read once
 	with subprocess.Popen(['cat', net], stdout=subprocess.PIPE) as pipe:
-		of_pipe = subprocess.run([weft, 'sim', 'cold-boot', '/dev/stdin', '--json'], stdin=pipe.stdout, capture_output=True,
-					 text=True, check=False)
+		of_pipe = subprocess.run([weft, 'sim', 'cold-boot', '/dev/stdin', '--json'], stdin=pipe.stdout,
+					 capture_output=True, text=True, check=False)
 	expect('of a pipe', (of_pipe.returncode, of_pipe.stderr), (0, ''))
 	expect('its datagrams', json.loads(of_pipe.stdout)['boots'][0]['boot_datagrams'], clean['boot_datagrams'])
 	# there is no second switch to die

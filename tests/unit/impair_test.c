@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include <cmocka.h>
 
@@ -586,6 +587,27 @@ static void a_full_queue_drops_the_tail(void **state)
 	impair_fini(&lane);
 }
 
+/* A device has faults while its packets wait for the engine, so a queue costs nothing before frames are in it. */
+static void frames_that_never_wait_touch_no_memory(void **state)
+{
+	enum { QUEUE = 10000, PAGE = 4096, PAGES = QUEUE * sizeof(struct impair_frame) / PAGE - 1 };
+	static unsigned char is_there[PAGES];
+	unsigned touched = 0;
+	char *at;
+
+	open_lane("delay=1us,queue=10000");
+	at = (char *)lane.pool + PAGE - (uintptr_t)lane.pool % PAGE;
+	for (unsigned i = 0; i < 10 * QUEUE; i++) {
+		assert_int_equal(push((wtime)i * 1000, i), IMPAIR_DELAYED);
+		assert_int_equal(pop((wtime)(i + 1) * 1000), i);
+	}
+	assert_int_equal(mincore(at, sizeof(is_there) * PAGE, is_there), 0);
+	for (unsigned i = 0; i < PAGES; i++)
+		touched += is_there[i] & 1;
+	assert_in_range(touched, 1, PAGES / 4);	/* large pages count as many */
+	impair_fini(&lane);
+}
+
 /* ---- schedules ---- */
 
 static unsigned push_packet(uint8_t opcode, uint32_t qpn)
@@ -679,6 +701,7 @@ int main(void)
 		cmocka_unit_test(delay_keeps_order),
 		cmocka_unit_test(rate_spaces_frames),
 		cmocka_unit_test(a_full_queue_drops_the_tail),
+		cmocka_unit_test(frames_that_never_wait_touch_no_memory),
 		cmocka_unit_test(the_nth_packet_of_each_qp_is_dropped),
 		cmocka_unit_test(qps_beyond_the_table_lose_nothing),
 		cmocka_unit_test(every_nth_acknowledgement_is_dropped),
