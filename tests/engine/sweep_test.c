@@ -1,8 +1,13 @@
 /* Every single and every double fault (drop, duplicate, swap with the next, corrupt) of an exchange of 12 packets, for each
- * operation, in both directions and both profiles. All of them end in exact delivery. */
+ * operation, in both directions and both profiles. All of them end in exact delivery.
+ * engine_sweep_test [N]: each Nth fault, alone and with each that follows it. */
 #include "traffic.h"
 
+#include <stdlib.h>
+
 enum { FRAMES = 12, FRAMES_MOST = 20 };
+
+static unsigned stride = 1;
 
 /* Messages such that requests and answers are 12 frames in all. */
 static const struct exchange {
@@ -110,7 +115,7 @@ static unsigned sweep(const struct exchange *e, unsigned frames, int from, struc
 
 	assert_true(run(e, from, style, NULL, 0, &order));
 	assert_int_equal(order.frames, frames);
-	for (unsigned a = 0; a < order.frames * SIM_FAULT_KINDS; a++) {
+	for (unsigned a = 0; a < order.frames * SIM_FAULT_KINDS; a += stride) {
 		fault[0] = fault_at(&order, a / SIM_FAULT_KINDS, a % SIM_FAULT_KINDS);
 		must(e, from, style, fault, 1);
 		done++;
@@ -151,11 +156,17 @@ static void selective_repeat(void **state)
 	print_message("%u exchanges of pieces\n", sweep(&pieces, FRAMES_MOST, 0, style));
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(standard_profile), cmocka_unit_test(seed_profile), cmocka_unit_test(selective_repeat),
 	};
 
+	if (argc > 1)
+		stride = (unsigned)strtoul(argv[1], NULL, 0);
+	if (!stride) {
+		fprintf(stderr, "engine_sweep_test: '%s' is no number above 0\n", argv[1]);
+		return 2;
+	}
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
