@@ -287,7 +287,7 @@ int intake_begin(struct intake_set *set, int socket, uint32_t user, wtime now, s
 {
 	struct intake *spare;
 
-	if (users_children(set, user) >= INTAKE_USER)
+	if (users_children(set, user) >= INTAKE_USER || set->refused >= INTAKE_REFUSED)
 		return -EBUSY;
 	set->spare_by = wtime_min(set->spare_by, now + SPARE_AFTER);
 	spare = take_spare(set, socket, user);
@@ -386,6 +386,7 @@ void intake_close(struct intake_set *set, int socket)
 		return;		/* open for as long as weftd lives, which is better than to wait */
 	*r = (struct refused){ .socket = socket };
 	list_append(&set->refuse, &r->node);
+	set->refused++;
 }
 
 static void close_refused(struct intake_set *set)
@@ -398,6 +399,7 @@ static void close_refused(struct intake_set *set)
 		close(r->socket);
 		free(r);
 	}
+	set->refused = 0;
 }
 
 /* The child has all that weftd has open too, and is killed when weftd has closed its own. It needs no descriptor, as there

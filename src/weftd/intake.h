@@ -16,6 +16,10 @@
  * millisecond. */
 enum { INTAKE_USER = 8 };
 
+/* Our choice: while so many sockets wait for children to close theirs, no more children are made. Where processes attach all the
+ * time one child is always new, and 100 sockets have been seen to wait. */
+enum { INTAKE_REFUSED = 64 };
+
 struct intake;
 
 struct intake_set {
@@ -23,6 +27,7 @@ struct intake_set {
 	struct intake *spare;	/* one of all, for who comes next, or NULL: he need not wait for a fork */
 	wtime spare_by;		/* when it is made; WTIME_NEVER: there is one, or none can be made */
 	struct list refuse;	/* sockets that the next intake_sweep closes */
+	unsigned refused;	/* how many */
 	wtime sweep_by;		/* when those that had to stay are looked at again */
 	pid_t self;
 	int epoll_fd;		/* borrowed: gets a descriptor of each child, readable when it ends */
@@ -37,7 +42,7 @@ void intake_prepare(struct intake_set *set, wtime now);
 void intake_fini(struct intake_set *set);
 
 /* Has a child receive the next message of `socket`, for this user's account; after that, another is made for the next. 0;
- * -EBUSY: the user has INTAKE_USER at it; another -errno. */
+ * -EBUSY: the user has INTAKE_USER at it, or INTAKE_REFUSED sockets wait: try again when a child has ended; another -errno. */
 int intake_begin(struct intake_set *set, int socket, uint32_t user, wtime now, struct intake **intake);
 /* Readable when the child has answered or ended. */
 int intake_fd(const struct intake *in);

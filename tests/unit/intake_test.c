@@ -139,6 +139,29 @@ static void a_child_that_has_ended_has_nothing(void **state)
 	close(sink);
 }
 
+/* While many sockets wait for a child, no more children are made, which could keep them waiting. */
+static void who_attaches_waits_for_many_sockets(void **state)
+{
+	pid_t pid = prepare(WTIME_S);
+	struct intake *in = NULL;
+	int sink[INTAKE_REFUSED], pair[2];
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+	for (int i = 0; i < INTAKE_REFUSED; i++)
+		refuse(&sink[i]);
+	assert_int_equal(intake_begin(&set, pair[0], USER, WTIME_S, &in), -EBUSY);
+	assert_null(in);
+	assert_non_null(set.spare);
+	assert_int_equal(kill(pid, SIGCONT), 0);
+	wait_until_swept(WTIME_S);
+	spare_works(WTIME_S);
+	for (int i = 0; i < INTAKE_REFUSED; i++)
+		close(sink[i]);
+	close(pair[0]);
+	close(pair[1]);
+}
+
 /* weftd ends while the child stands still: it waits for nobody, and leaves no child. */
 static void the_end_waits_for_no_child(void **state)
 {
@@ -159,6 +182,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(what_waits_stays_until_the_child_is_apart, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_child_that_has_ended_has_nothing, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(who_attaches_waits_for_many_sockets, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(the_end_waits_for_no_child, set_up, tear_down),
 	};
 
