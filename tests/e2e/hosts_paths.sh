@@ -126,7 +126,7 @@ sys.exit(not (len(rows) == int(n) and any(r["path"] == int(number) and r["state"
 fails()
 {
 	local result
-	bandwidth 2 12 >"$tmp/result" &
+	bandwidth 2 20 >"$tmp/result" &
 	result=$!
 	for path in 1 0; do
 		within sees 2 $path up || fail "path $path is not up: $(on 0 "$BIN/weft" qp)"
@@ -160,7 +160,7 @@ multipath()
 {
 	local result
 	profile=multipath
-	bandwidth 2 12 >"$tmp/result" &
+	bandwidth 2 20 >"$tmp/result" &
 	result=$!
 	for path in 1 0; do
 		within sees 2 $path good || fail "path $path is not good: $(on 0 "$BIN/weft" qp)"
