@@ -22,7 +22,7 @@ int impair_init(struct impair_lane *lane, const struct impair_spec *spec, unsign
 
 	memset(lane, 0, sizeof(*lane));
 	/* nothing touches it before frames wait, as that costs time and memory. One more is with impair_pop's caller */
-	lane->pool = reallocarray(NULL, rules->queue_frames + 1, sizeof(*lane->pool));
+	lane->pool = malloc(((size_t)rules->queue_frames + 1) * sizeof(*lane->pool));
 	if (!lane->pool)
 		return -ENOMEM;
 	lane->rules = *rules;
